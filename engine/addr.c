@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* addr.c -- the addresses of peers on one rail: from an address to the provider's handle, with references.
+/* addr.c -- the peers' addresses on one rail: from an address to the provider's handle, with references.
  *
- * The map is ours because providers differ. Inserting an address twice gives one handle, counted on tcp and uncounted
- * on EFA, where one removal then kills both users. A handle is removed when no link names it and no operation to it is
- * in flight: EFA drops the completions of removed peers. After a rebuild all handles are void (addrs_void). An entry
- * that an ended operation still refers to is freed with the last such operation, and the new address vector is not
- * touched.
+ * The map is ours because providers count differently: inserting an address twice gives one handle, counted on tcp and
+ * uncounted on EFA. A handle is removed when no link names it and no operation to it is in flight, because EFA drops
+ * the completions of removed peers. A rebuild makes all handles void (addrs_void). An entry with operations that ended
+ * in the rebuild is freed with the last of them, without touching the new address vector.
  *
- * Where a provider keeps a connection that broke (fab_caps.breaks_stay) only new endpoints help. An operation that was
- * flushed may belong to a connection that the peer ended in good order, which the provider replaces. If an operation
- * that was posted after that is flushed as well, the provider did not replace it. A server leaves this to its clients
- * (te_options.peers_heal): one client must not cost all others their connections.
+ * Some providers keep a broken connection (fab_caps.breaks_stay), and only new endpoints help. One flushed operation is
+ * no proof: the peer may have closed its connection in good order, and the provider replaces it. A second flushed
+ * operation is proof. Servers ignore such breaks (te_options.peers_heal), so that one client cannot cost all others
+ * theirs.
  *
- * New endpoints cost every peer of the engine its attachment, for milliseconds, and requests in flight are made again.
- * So while another peer is well they wait until the lost address is needed: by a peer that is opened with it, or by one
- * that still has it after TE_HEAL_NS. A host that died has another address when it comes back, and its owner closes the
- * peer, so no other peer notices. Until then the lost address keeps its entry and is recognised. Rejected: removing the
- * address with FI_AV_REMOVE_CLEANUP, which replaces one connection alone, and crashes libfabric where connecting had
- * failed. */
+ * A rebuild costs every peer its attachment for milliseconds. While another peer is well, the rebuild waits until the
+ * lost address is needed: by a newly opened peer, or by one that still has it after TE_HEAL_NS. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -40,7 +35,6 @@ static struct addr *find(struct kv_list *b, const struct te_address *a)
 	return NULL;
 }
 
-/* The endpoint is rebuilt in this te_poll, or in the next one. */
 static void rebuild_soon(struct rail *r)
 {
 	if (r->state == RAIL_UP) {
@@ -50,7 +44,7 @@ static void rebuild_soon(struct rail *r)
 	}
 }
 
-/* Whether there is a lost address that so many refer to. */
+/* Whether the rail has a lost address with this many references or more. */
 static bool lost_any(const struct rail *r, uint32_t refs)
 {
 	for (unsigned i = 0; i < TE_ADDR_BUCKETS; i++)
@@ -80,7 +74,7 @@ int addr_get(struct rail *r, const struct te_address *a, struct addr **out)
 	if (!addr) {
 		uint32_t most = fab_caps(r->fab)->peers_max;
 		if (most && r->addrs.count >= most) {
-			/* Connections that are lost take places as well. */
+			/* Lost connections occupy places as well. */
 			bool lost = lost_any(r, 0);
 			if (lost)
 				rebuild_soon(r);

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* await.c -- an engine on a loop; the only file of engine/ that knows loops.
+/* await.c -- an engine on a loop; the only file of engine/ that includes loop/.
  *
- * The descriptor that the poller waits for is the CQ's, or an epoll descriptor over the CQs of all rails. It exists
- * only when every rail has one: a rail that must be polled makes the engine one that is polled. Before a sleep each CQ
- * is armed (fi_trywait). A stalled link keeps the loop awake for a few milliseconds, since no event announces that a
- * connection is up; then it is retried as often as the loop turns (every 10 ms at least).
- *
- * Without descriptors an engine is active while it has a peer: requests arrive although nothing of ours is outstanding.
- */
+ * The poller waits for the CQ's descriptor, or for an epoll descriptor over the CQs of all rails. If one rail lacks a
+ * descriptor, the loop polls the engine. Before a sleep each CQ is armed (fi_trywait). A stalled link keeps the loop
+ * awake for a few milliseconds, since no event announces a new connection. After that it is retried in every turn of
+ * the loop (every 10 ms at least). Without descriptors the engine is active while it has a peer: requests may arrive at
+ * any time. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -18,7 +16,7 @@
 #include "loop/loop.h"
 
 struct te_await {
-	struct te_watch watch; /* te.watch, which is NULL while the engine is on no loop */
+	struct te_watch watch; /* te.watch; NULL while the engine is on no loop */
 	struct te *te;
 	struct loop *loop;
 	struct loop_poller poller;
@@ -60,7 +58,7 @@ static bool on_active(struct loop_poller *p)
 	return te_busy(te) || fence_limbo(&te->fence) || !kv_list_empty(&te->peers);
 }
 
-/* The descriptor to wait for now: the rail's own, or a fresh epoll descriptor over all rails that are up. -1: none. */
+/* The descriptor to wait for: the rail's own, or a fresh epoll descriptor over all rails in use. -1: none. */
 static int combine(struct te_await *a)
 {
 	struct te *te = a->te;
@@ -98,7 +96,7 @@ static void on_refd(struct te_watch *w)
 {
 	struct te_await *a = KV_CONTAINER(w, struct te_await, watch);
 	set_fd(a);
-	/* Without room for the new descriptor the loop polls: slower, and correct. */
+	/* If the loop cannot take the new descriptor it polls: slower, but correct. */
 	if (loop_poller_refd(a->loop, &a->poller))
 		kv_warn(a->te->log, "the loop cannot wait for the rebuilt endpoint; it is polled");
 }

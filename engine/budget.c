@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* budget.c -- the resources that a number of engines would take, before one of them is opened.
+/* budget.c -- the resources of several engines, added up before the first one opens.
  *
- * An engine alone can only see that the next endpoint does not fit. A program that opens several wants to know before
- * the first, because a pool that comes up half is worse than none. So a budget gives each engine the devices that
- * te_open would (plan.c) and adds up. It refuses what would fail: limits of the device and of the process. Shortages of
- * the machine (memory, huge pages) get a warning only, since the kernel may yet find some. */
+ * A pool must not open half: so a program with several engines checks all of them first. The budget gives each engine
+ * the devices that te_open would choose (plan.c). It refuses a load beyond a limit of the device or the process. A
+ * shortage of the machine (memory, huge pages) is only a warning, because the kernel may still free some. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,10 +14,10 @@
 enum { VERDICTS_MAX = KV_RAILS_MAX * 8 + KV_CHECKS_MAX };
 
 #define PART_DEFAULT  ((uint64_t)1 << 30)  /* as in region.c */
-#define AREA_BYTES    ((uint64_t)2 << 20)  /* an area begins and ends at whole ones, which become huge pages */
-#define REGION_SOON   ((uint64_t)8 << 20)  /* of a region that is not pinned: a first look at it, in huge pages */
-#define THREAD_BYTES  ((uint64_t)12 << 20) /* address space: its stack, and coroutines' */
-#define PROCESS_BYTES ((uint64_t)8 << 20)  /* of a process besides: libraries' data, stacks, tables */
+#define AREA_BYTES    ((uint64_t)2 << 20)  /* areas are rounded to this size, for huge pages */
+#define REGION_SOON   ((uint64_t)8 << 20)  /* memory that an unpinned region touches at once */
+#define THREAD_BYTES  ((uint64_t)12 << 20) /* address space for the stacks of a thread and its coroutines */
+#define PROCESS_BYTES ((uint64_t)8 << 20)  /* the process itself: library data, stacks, tables */
 
 static void device_copy(struct te_device *to, const struct fab_device *from)
 {
@@ -30,7 +29,7 @@ static void device_copy(struct te_device *to, const struct fab_device *from)
 	memcpy(to->local, from->local, sizeof(to->local));
 }
 
-/* One rail of one engine: its endpoint, its region and its messages. */
+/* The need of one rail of one engine: its endpoint, its region and its messages. */
 static struct kv_need rail_need(const struct te_options *o, const struct te_load *load, const struct fab_device *device)
 {
 	struct fab_options fo = {.tx_depth = o->tx_depth,
@@ -43,7 +42,7 @@ static struct kv_need rail_need(const struct te_options *o, const struct te_load
 	fab_need(device, &fo, load->peers, &need);
 	need.registered_bytes += bytes;
 	need.pinned_bytes += bytes;
-	need.memory_bytes += area; /* the regions' is there once for all rails: add_engines */
+	need.memory_bytes += area; /* regions are shared by all rails: see add_engines */
 	need.memory_soon_bytes += need.memory_bytes;
 	need.address_bytes += area;
 	need.mrs += 1 + (load->region_bytes + PART_DEFAULT - 1) / PART_DEFAULT;
@@ -51,7 +50,7 @@ static struct kv_need rail_need(const struct te_options *o, const struct te_load
 	return need;
 }
 
-/* Pages of memory that may lie in huge pages or not: as many as are free are taken. */
+/* Reserve huge pages where enough are free; they are optional. */
 static void pages_count(struct te_budget *budget, const struct kv_host *host)
 {
 	bool fits = kv_huge_bytes(host, false) >= budget->process.huge_bytes;
@@ -75,9 +74,9 @@ static int add_engines(const struct te_options *o, const struct te_load *load, c
 			struct kv_need need = rail_need(o, load, &devices[at[r]]);
 			kv_need_add(&budget->device[at[r]].need, &need);
 		}
-		/* Memory is there once, however many rails it is registered on. */
+		/* A region's memory exists once, whatever the number of its rails. */
 		budget->process.memory_bytes += region;
-		/* Where nothing is pinned, pages are made when bytes come. */
+		/* Without pinning, pages appear as bytes arrive. */
 		budget->process.memory_soon_bytes += budget->pins_memory ? region : KV_MIN(region, REGION_SOON);
 		budget->process.huge_bytes += region;
 		budget->process.address_bytes += region;
@@ -162,7 +161,7 @@ int te_preflight(const struct te_options *options, const struct te_load *load, s
 		rc = te_budget(options, load, budget, err);
 	if (rc == 0) {
 		kv_host_read("", &host);
-		/* It counts against nothing for root. */
+		/* Threads count against no limit for root. */
 		if (!host.root || host.mapped_users)
 			kv_host_threads_count(&host);
 		n = te_budget_check(budget, &host, verdicts, device, VERDICTS_MAX);

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cut.c -- the fence of one peer alone, where the provider allows it (fab_caps.peer_fence): its addresses are cut on
- * every rail, and no other peer notices.
+ * every rail, and other peers are not affected.
  *
- * A cut applies to an address, and a peer is more than that in two cases. Another peer of ours may have the same
- * address (a server whose client has attached again over the same endpoints): it would lose its connection with this
- * one. And this peer may have had other addresses before, from which bytes can still be on their way. In both cases all
- * endpoints are rebuilt, as they are where the provider cannot cut. Neither happens between our own client and server:
- * a client that is cut keeps its address, and is attached again when nothing of its prior attachment is left.
+ * A cut applies to addresses. Two cases therefore need a rebuild of all endpoints: another peer has the same address,
+ * or this peer had other addresses before, from which bytes may still arrive. Neither happens between our own client
+ * and server: a cut client keeps its address, and attaches again only when nothing of its prior attachment is left.
  *
- * A peer that is void has nothing to cut: it became so by a rebuild or by a cut.
- *
- * Operations that were posted to the peer end by the provider's own events, soon, since its connections are shut. Their
- * memory is safe before that. The operations stay the provider's until then, and with them their address. The next
- * addr_get of that address lets the peer in again; te_peer_open and te_peer_readdress call it, so the owner decides
- * when. Rejected: ending posted operations at once, as a rebuild does. The provider still has their contexts. */
+ * A void peer has nothing to cut. The cut shuts the peer's connections, so posted operations soon fail by the
+ * provider's own events; their memory is safe before that. Until then the provider owns the operations and their
+ * address. The next addr_get of the address readmits the peer: te_peer_open or te_peer_readdress, so the owner decides
+ * when. */
 #include "engine/cut.h"
 #include "engine/inside.h"
 #include "engine/peer.h"
@@ -59,7 +55,7 @@ static bool possible(const struct te_peer *peer)
 static int addr_cut(struct addr *a)
 {
 	int rc = a->cut ? 0 : fab_cut(a->rail->fab, a->blob, a->len);
-	a->rail->stamp++; /* its connections are gone */
+	a->rail->stamp++;
 	a->cut |= rc == 0;
 	return rc;
 }

@@ -8,8 +8,8 @@
 /* cut_able -- whether every rail's provider can fence one peer alone. */
 bool cut_able(const struct te *te);
 
-/* peer_cut -- fence one peer alone. True: it is fenced, and void. False: it cannot be; nothing that matters has
- * changed. */
+/* peer_cut -- fence one peer alone. True: the peer is fenced and void. False: it needs a rebuild, and no peer is
+ * affected. */
 bool peer_cut(struct te_peer *peer);
 
 #endif

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* engine.c -- open, turn and close an engine.
  *
- * One mutex of the process serialises opening, because providers are not safe there (concurrent fi_getinfo crashed),
- * and because signal dispositions, which providers change, belong to the process. After that engines share nothing.
+ * One mutex of the process serialises opening: providers are not safe there (concurrent fi_getinfo crashed), and signal
+ * dispositions, which providers change, belong to the process. After opening, engines share nothing.
  *
- * A turn (te_poll) reaps each rail, recovers endpoints or reports them, runs the callbacks that are due, expires
- * deadlines, and posts the operations that wait.
- *
- * Closing has two phases. First every endpoint is closed, so that nothing touches memory any more. Then every operation
- * that is left ends with -KV_ECLOSED, and memory goes. */
+ * A turn (te_poll) reaps each rail, recovers or reports endpoints, runs due callbacks, expires deadlines, and posts
+ * waiting operations. Closing has two phases: first every endpoint closes, so that nothing touches memory; then every
+ * remaining operation ends with -KV_ECLOSED, and the memory is freed. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,9 +31,8 @@ static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- fork ---- */
 
-/* A child of fork() has none of our threads, so none of them may hold a lock of the process while it is made. The locks
- * are taken in the order of te_open. (fork() waits while an endpoint is being opened. libfabric's own locks are not
- * ours to take; open loops hold them for moments only.) */
+/* A child of fork() has none of our threads, so no thread may hold a lock of the process during the fork. The locks are
+ * taken in the order of te_open. libfabric's own locks are out of reach; loops hold them for moments only. */
 static void fork_begins(void)
 {
 	pthread_mutex_lock(&setup_lock);
@@ -48,7 +45,7 @@ static void fork_ends(void)
 	pthread_mutex_unlock(&setup_lock);
 }
 
-/* Without it only a child that opens an engine may suffer: a failure is not worth an error. */
+/* A failure is no error: only a child that opens an engine could suffer. */
 static void fork_watch(void)
 {
 	(void)pthread_atfork(fork_begins, fork_ends, fork_ends);
@@ -93,7 +90,7 @@ static const struct rail_events rail_events = {
 	.any_well = peers_well,
 };
 
-/* *saved: the thread's memory policy, for the caller to restore when the engine is open. */
+/* *saved: the thread's memory policy; the caller restores it when the engine is open. */
 static int open_rails(struct te *te, const struct te_options *o, const struct fab_device *devices, unsigned count,
 		      struct kv_numa_saved *saved, struct kv_error *err)
 {
@@ -105,7 +102,7 @@ static int open_rails(struct te *te, const struct te_options *o, const struct fa
 	te_plan_fill(devices, count, at, rails, &plan);
 	te->place.node = plan.numa_node;
 	te->place.near = te->place.near && te->place.node != KV_NODE_ANY;
-	/* The provider's allocations come from there as well. */
+	/* The provider's allocations come from that node as well. */
 	if (te->place.near)
 		te->place.error = kv_numa_prefer(te->place.node, saved);
 	te->rails = aligned_alloc(KV_LINES, kv_align_up(rails * sizeof(*te->rails), KV_LINES));
@@ -118,7 +115,7 @@ static int open_rails(struct te *te, const struct te_options *o, const struct fa
 	return rc;
 }
 
-/* The owner's wish, else what suits the provider, else the default. */
+/* The owner's value, else the provider's, else the default. */
 static uint32_t first_of(uint32_t wanted, uint32_t provider, uint32_t otherwise)
 {
 	return wanted ? wanted : provider ? provider : otherwise;
@@ -199,8 +196,8 @@ int te_plan(const struct te_options *options, struct te_plan *out, struct kv_err
 	return rc;
 }
 
-/* The handlers of shm stay: they remove its files from /dev/shm when the process is killed, and call the handlers that
- * were there before. */
+/* shm's handlers stay: they remove its files from /dev/shm when the process is killed, then call the earlier handlers.
+ */
 static void signals_after(const struct te *te, const struct te_signals *signals)
 {
 	const struct fab *fab = te->rails && te->rails[0].fab ? te->rails[0].fab : NULL;
@@ -262,7 +259,7 @@ void te_close(struct te **te_ref)
 	if (!te)
 		return;
 	te->closing = true;
-	te->fence.generation++; /* no address is removed from a vector that is closed as a whole */
+	te->fence.generation++; /* the vector closes as a whole: no address is removed from it */
 	for (unsigned i = 0; te->rails && i < te->nrails; i++) {
 		if (te->rails[i].te == NULL)
 			continue;
@@ -284,8 +281,8 @@ void te_close(struct te **te_ref)
 
 /* ---- turn ---- */
 
-/* Whether a link stands in line. What it stood there for may have ended meanwhile; but as long as it stands there, no
- * ordered write is posted, and the loop does not sleep. */
+/* Whether a link stands in line. Its operation may have ended already. While it stands there, no ordered write is
+ * posted, and the loop does not sleep. */
 static bool in_line(const struct te *te)
 {
 	for (unsigned i = 0; i < te->nrails; i++)

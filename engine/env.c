@@ -2,21 +2,16 @@
 /* env.c -- the environment defaults of our own programs. Libraries never set them: an environment belongs to its
  * process.
  *
- * rxm's queues. With libfabric's defaults an endpoint takes 68 MB on tcp, with these 18 MB and a quarter of the time
- * (docs/internals/providers.md). The size of rxm's buffers, FI_OFI_RXM_BUFFER_SIZE, is left alone: it is rxm's eager
- * limit, and two endpoints with different limits cannot connect. A process that embeds the client library has
- * libfabric's default, because a library may not change it; so our programs have the same. (Rejected: 4096 here. It
- * saves another 12 MB for each endpoint, and then no process that embeds the library could reach a server without
- * setting the variable. Rejected as well: letting the doorkeeper rewrite the limit in connect requests, which helps
- * neither verbs nor a server without a doorkeeper.)
+ * rxm's queues. With libfabric's defaults an endpoint takes 68 MB on tcp, with these 18 MB
+ * (docs/internals/providers.md). FI_OFI_RXM_BUFFER_SIZE stays: it is rxm's eager limit, and two endpoints with
+ * different limits cannot connect. Programs that embed the library have libfabric's default, so ours keep it.
  *
- * rxm's queues over verbs are another matter than over tcp. There every connection has MSG_RX_SIZE buffers of its own
- * (tcp shares them), and the one completion queue of an endpoint is made for UNIVERSE_SIZE connections at once:
- * (MSG_RX_SIZE + MSG_TX_SIZE) * UNIVERSE_SIZE entries, which must not be more than the device has. So where there is an
- * RDMA device the three are chosen to fit it (te_rxm_fit).
+ * Over verbs every connection has MSG_RX_SIZE buffers of its own, and an endpoint's completion queue has (MSG_RX_SIZE +
+ * MSG_TX_SIZE) * UNIVERSE_SIZE entries, which the device must support. te_rxm_fit chooses the three to fit an RDMA
+ * device.
  *
- * A variable that the user set is left alone. The variables that one of our programs set are listed in KVRAIL_ENV, so
- * that a program started by it chooses for itself: a server has more peers than the benchmark that starts it. */
+ * Variables set by the user stay. KVRAIL_ENV lists those set by our programs, so that a program started by one of them
+ * chooses for itself: a server has more peers than the benchmark that starts it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +22,7 @@
 #include "engine/signals.h"
 
 enum {
-	TCP_RX = 1024, /* bounce buffers posted per endpoint: fewer save nothing, the pool grows in such steps */
+	TCP_RX = 1024, /* bounce buffers posted per endpoint: the pool grows in such steps, so fewer save nothing */
 	TCP_TX = 256,  /* operations per connection before -EAGAIN */
 	TCP_PEERS = 1024,
 	VERBS_RX = 128, /* per connection; a link has 128 credits (kv-server --credits) */
@@ -45,9 +40,10 @@ static struct {
 static const struct {
 	const char *name, *value;
 } defaults[] = {
-	{"FI_EFA_FORK_SAFE", "1"},           /* the EFA provider aborts in fork() otherwise */
-	{"RDMAV_HUGEPAGES_SAFE", "1"},       /* and then, before Linux 5.12, parts of huge pages cannot be registered */
-	{"FI_EFA_ENABLE_SHM_TRANSFER", "0"}, /* one path to every peer */
+	{"FI_EFA_FORK_SAFE", "1"}, /* otherwise the EFA provider aborts in fork() */
+	{"RDMAV_HUGEPAGES_SAFE",
+	 "1"}, /* required by fork safety before Linux 5.12: else parts of huge pages cannot be registered */
+	{"FI_EFA_ENABLE_SHM_TRANSFER", "0"},        /* one path to every peer */
 	{"FI_EFA_USE_UNSOLICITED_WRITE_RECV", "0"}, /* immediates without flow control overrun the CQ */
 	{"IPATH_NO_BACKTRACE", "1"}, /* psm: for the processes we start; in this one the handlers are evicted */
 	{"HFI_BACKTRACE", "no"},
@@ -69,7 +65,7 @@ void te_rxm_fit(struct te_rxm *r, uint64_t entries_max)
 
 /* ---- the variables that our programs set ---- */
 
-/* KVRAIL_ENV as it was when this process began: the variables that a program of ours set which started it. */
+/* KVRAIL_ENV at the start of this process: the variables set by the program that started it. */
 static char inherited[LIST_MAX], set_by_us[LIST_MAX];
 
 static bool listed(const char *list, const char *name)
@@ -113,8 +109,7 @@ static bool user_number(const char *name, uint64_t *inout_value)
 
 /* ---- rxm ---- */
 
-/* The entries that a completion queue may have on every RDMA device here; 0: there is no device that verbs;ofi_rxm
- * would use. */
+/* The CQ entries that every RDMA device here supports; 0: no device for verbs;ofi_rxm. */
 static uint64_t cq_entries_max(void)
 {
 	uint64_t least = 0;
@@ -146,8 +141,7 @@ static void rxm_defaults(void)
 	set_number("FI_OFI_RXM_MSG_RX_SIZE", r.rx);
 	set_number("FI_OFI_RXM_MSG_TX_SIZE", r.tx);
 	set_number("FI_UNIVERSE_SIZE", r.peers);
-	/* For the same reason as fab_drain: rxm learns that a connection ended when it has read everything that came by
-	 * it. */
+	/* As for fab_drain: rxm learns of a connection's end only after it has read all its completions. */
 	if (verbs)
 		set_default("FI_OFI_RXM_CQ_EQ_FAIRNESS", "1000000");
 }

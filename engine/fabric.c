@@ -1,27 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric.c -- one rail: open, close, rebuild, register, address, post.
  *
- * Lifetimes. Fabric and domain live from fab_open to fab_close, and the regions in the domain with them. Endpoint, CQ,
- * AV and EQ are one unit ("the endpoint", struct fab_ends), opened and closed together: a rebuild closes them and opens
- * fresh ones. Closing the endpoint is the fence on every provider: EFA and verbs destroy the queue pair, tcp closes the
- * sockets that this process itself reads, shm unmaps the command queue. Closing a region alone is no fence: tcp checks
- * the key at the header and goes on receiving.
+ * Lifetimes. Fabric, domain and the domain's regions live from fab_open to fab_close. Endpoint, CQ, AV and EQ ("the
+ * endpoint", struct fab_ends) open and close together; a rebuild replaces them. Closing the endpoint is the fence on
+ * every provider: EFA and verbs destroy the queue pair, tcp closes the sockets, shm unmaps the command queue. Closing a
+ * region is no fence: tcp checks the key at the header and continues to receive. Where closing is slow
+ * (caps.close_max_ns) the endpoint is abandoned instead (fabric_retire.c).
  *
- * Where closing may take long (caps.close_max_ns) an endpoint is given up instead, and fabric_retire.c closes it when
- * none of its operations is out.
+ * The closing order is endpoint, CQ, AV, EQ, regions, domain, fabric. An object that returns -FI_EBUSY (rxm loses the
+ * completion of a rendezvous send if the peer dies) is leaked with a warning.
  *
- * The order of closing is endpoint, CQ, AV, EQ, regions, domain, fabric. -FI_EBUSY is known there (rxm loses the
- * completion of a rendezvous send when the peer dies). The object is then leaked, with a warning, because looping or
- * aborting is worse.
- *
- * Split writes (tcp;ofi_rxm). A write with immediate goes out as a plain write and an empty write with immediate,
- * because the target would crash if the connection broke in the middle of a write with both (fabric_quirks.c). Both are
- * posted in one call, so on one connection, which is ordered: the immediate is behind the bytes. If the second cannot
- * be posted the operation ends as failed when the first is done. Posting the second later could put it on another
- * connection, where it would announce bytes that were lost with the first. Depths are doubled inside, so that this
- * hardly ever happens.
- *
- * Depths are modest at first and halved when the provider has no room, since depth is device memory on EFA. */
+ * Split writes (tcp;ofi_rxm). A write with immediate is sent as a plain write and an empty write with immediate
+ * (fabric_quirks.c). One call posts both, so on one connection, which is ordered. If the second cannot be posted, the
+ * operation fails when the first is done: posted later, it could announce bytes that a broken connection lost. Depths
+ * are doubled inside, so that this is rare. Depths start modest and are halved if the provider lacks room. */
 #include "engine/fabric_inside.h"
 
 #include <errno.h>
@@ -29,8 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Endpoint options that newer headers name; enums cannot be tested for with #ifdef. A provider that lacks an option
- * returns -FI_ENOPROTOOPT. */
+/* Endpoint options of newer headers; enums cannot be tested with #ifdef. Providers without an option return
+ * -FI_ENOPROTOOPT. */
 enum {
 	OPT_SHARED_MEMORY_PERMITTED = 11, /* 1.21 */
 	OPT_MAX_MSG_SIZE = 12,            /* 1.22 */
@@ -62,7 +54,7 @@ static void endpoint_close(struct fab *fab)
 	fab->counted = false;
 }
 
-/* The doorkeeper knows the signals of completion queues with a descriptor by who makes them. */
+/* The doorkeeper recognises the signals of completion queues by the opening thread. */
 static void signals_watch(const struct fab *fab, bool on)
 {
 	if (fab->door && on)
@@ -93,7 +85,7 @@ static int cq_open_with(struct fab *fab, enum fi_wait_obj wait)
 	return rc ? rc : -FI_ENOSYS;
 }
 
-/* A wait object is optional: where the provider refuses one, the CQ is polled. */
+/* A wait object is optional: if the provider refuses one, the CQ is polled. */
 static int cq_open(struct fab *fab)
 {
 	fab->wait_fd = -1;
@@ -115,9 +107,8 @@ static void efa_option(struct fab *fab, int option, bool value, const char *name
 			fab->caps.domain, name, fi_strerror(-rc), env, value);
 }
 
-/* efa-direct has the device try without end when a peer has no receive posted: an operation to a host that hangs would
- * never end. This is the largest number that ends: peers post more receives than we send, so a peer without one hangs.
- * (The fabric efa asks for a few tries, and goes on in software.) */
+/* By default efa-direct retries without end when a peer has no receive posted, so an operation to a hanging host would
+ * never end. This is the largest finite number: peers post more receives than we send, so a peer without one hangs. */
 static void efa_retries(struct fab *fab)
 {
 	size_t times = EFA_RNR_RETRIES;
@@ -131,15 +122,14 @@ static void efa_retries(struct fab *fab)
 			fab->caps.domain, fi_strerror(-rc));
 }
 
-/* Options that must be set before fi_enable. None is fatal: each has a safe, slower default. */
+/* Options to set before fi_enable. None is fatal: each has a safe, slower default. */
 static void endpoint_options(struct fab *fab)
 {
 	if (!fab->quirk->efa)
 		return;
-	/* Peers on this host go through the NIC like all others: the provider's shm path has other error semantics and
-	 * no wait fd. */
+	/* Peers on this host use the NIC as well: the provider's shm path has other error semantics and no wait fd. */
 	efa_option(fab, OPT_SHARED_MEMORY_PERMITTED, false, "shared memory off", "FI_EFA_ENABLE_SHM_TRANSFER");
-	/* Unsolicited receives have no flow control, so the classic path, which has receives to spare, goes without. */
+	/* Unsolicited receives have no flow control; the classic path has receives to spare and does without. */
 	efa_option(fab, OPT_EFA_UNSOLICITED_WRITE_RECV, fab->quirk->unsolicited, "unsolicited write receives",
 		   "FI_EFA_USE_UNSOLICITED_WRITE_RECV");
 	efa_retries(fab);
@@ -151,7 +141,7 @@ static bool emulated(struct fab *fab, int option)
 	size_t len = sizeof(value);
 	if (!fab->quirk->efa)
 		return false;
-	/* Before 1.18 the option is not there, and writes are always emulated. */
+	/* Before 1.18 the option is missing, and writes are always emulated. */
 	return fi_getopt(&fab->ends.ep->fid, FI_OPT_ENDPOINT, option, &value, &len) ? true : value;
 }
 
@@ -183,7 +173,7 @@ static void caps_of_endpoint(struct fab *fab)
 	c->av_remove_unsafe = fab->quirk->av_remove_unsafe;
 	c->push_imm_only = fab->quirk->push_imm_only;
 	c->close_max_ns = fi_version() < fab->quirk->close_waits_before ? FAB_OUT_MAX_NS : 0;
-	/* Where it has no unsolicited receives: the provider of efa-direct turns them off when this mode is offered. */
+	/* Without unsolicited receives: the provider of efa-direct turns them off when this mode is offered. */
 	c->imm_takes_receive = (info->mode & FI_RX_CQ_DATA) != 0;
 	c->link_ops = fab->quirk->link_ops;
 	c->link_bytes = fab->quirk->link_bytes;
@@ -203,7 +193,7 @@ static void caps_of_endpoint(struct fab *fab)
 
 static const char opening_cq[] = "opening a completion queue";
 
-/* Open the endpoint with the sizes in info. On failure *what names the step, and nothing is left open. */
+/* Open the endpoint with the sizes in info. On failure *what names the step, and everything is closed. */
 static int endpoint_try(struct fab *fab, const char **what)
 {
 	struct fi_eq_attr eq = {.wait_obj = FI_WAIT_NONE};
@@ -250,8 +240,7 @@ fail:
 	return rc;
 }
 
-/* Halve the queue that was refused: a completion queue alone, or all queues. False: that will not help, or they are as
- * small as they may be. */
+/* Halve the refused queue: a completion queue alone, or all queues. False: useless, or already at the minimum. */
 static bool smaller(struct fab *fab, const char *what, int rc)
 {
 	struct fi_info *info = fab->info;
@@ -264,7 +253,7 @@ static bool smaller(struct fab *fab, const char *what, int rc)
 	kv_info(fab->options.log, "%s: %s with depths %zu/%zu/%u: %s; trying half", fab->caps.domain, what,
 		info->tx_attr->size, info->rx_attr->size, fab->cq_wanted, fi_strerror(-rc));
 	fab->cq_wanted = KV_MAX(fab->cq_wanted / 2, (uint32_t)FAB_DEPTH_MIN);
-	if (cq) /* its entries bound the operations and receives: the other queues may stay larger than that */
+	if (cq) /* its entries bound the operations and receives: the other queues may stay larger */
 		return true;
 	info->tx_attr->size /= 2;
 	info->rx_attr->size /= 2;
@@ -276,11 +265,11 @@ static int endpoint_open(struct fab *fab, struct kv_error *err)
 	const char *what;
 	size_t name_len = 0;
 	int rc = endpoint_try(fab, &what);
-	/* Where most of ip_local_port_range is taken, the kernel may bind tcp's listener to a port that connections
-	 * have: then only listen() fails. The next endpoint has another port. */
+	/* If most of ip_local_port_range is taken, the kernel may bind tcp's listener to a port in use by connections:
+	 * then only listen() fails. The next endpoint gets another port. */
 	for (unsigned i = 1; rc == -FI_EADDRINUSE && i < PORT_TRIES; i++)
 		rc = endpoint_try(fab, &what);
-	/* Beside an endpoint that is being closed there may be too little room for a moment. */
+	/* Next to an endpoint still closing, room may be short for a moment. */
 	while (rc && !fab->given_up.count && smaller(fab, what, rc))
 		rc = endpoint_try(fab, &what);
 	if (rc)
@@ -288,7 +277,7 @@ static int endpoint_open(struct fab *fab, struct kv_error *err)
 	caps_of_endpoint(fab);
 	rc = fi_getname(&fab->ends.ep->fid, NULL, &name_len);
 	if (name_len == 0) {
-		/* Without it no peer's address could be told from nonsense. */
+		/* Needed to validate peers' addresses. */
 		endpoint_close(fab);
 		return fab_limits_fail(fab, "asking for the endpoint's address", rc ? rc : -FI_EOTHER, err);
 	}
@@ -366,7 +355,7 @@ int fab_open(const struct fab_device *device, const struct fab_options *options,
 			     device->domain, device->provider, (size_t)fab->caps.msg_max, (int)KV_MSG_MAX);
 		goto fail;
 	}
-	/* One warning is enough for a process with many endpoints. */
+	/* One warning per process. */
 	if (fab->quirk->warning && fab_census(fab->caps.domain) == 1)
 		kv_warn(options->log, "provider %s: %s", device->provider, fab->quirk->warning);
 	if (fab->quirk->efa && fab->caps.write_emulated)
@@ -476,8 +465,7 @@ static uint64_t access_flags(unsigned access)
 	return flags;
 }
 
-/* A key that we choose is random: 63 bits on providers with 8-byte keys, without bit 31, which rxm uses for regions of
- * its own. */
+/* Keys chosen by us are random: 63 bits where keys have 8 bytes, without bit 31, which rxm uses for its own regions. */
 static int random_key(const struct fab *fab, uint64_t *out)
 {
 	size_t size = fab->info->domain_attr->mr_key_size;
@@ -542,7 +530,7 @@ void fab_mr_close(struct fab_mr **mr_ref)
 	struct fab_mr *mr = *mr_ref;
 	if (!mr)
 		return;
-	/* -FI_EBUSY here is the lost rendezvous completion of rxm: the registration stays until the process ends. */
+	/* -FI_EBUSY here is rxm's lost rendezvous completion: the registration stays until the process ends. */
 	(void)fi_close(&mr->mr->fid);
 	kv_list_del(&mr->node);
 	free(mr);
@@ -557,7 +545,7 @@ void fab_mr_remote(const struct fab_mr *mr, uint64_t *out_base, uint64_t *out_ke
 
 /* ---- addresses ---- */
 
-/* Addresses come from the network: check that this one has the shape of our own. */
+/* Addresses come from the network: check for the shape of our own. */
 static bool blob_ok(const struct fab *fab, const void *blob, size_t len)
 {
 	if (len == 0 || len > KV_ADDR_MAX)
@@ -574,7 +562,7 @@ static bool blob_ok(const struct fab *fab, const void *blob, size_t len)
 	return true;
 }
 
-/* A fabric has the IPv4 addresses of its host or the IPv6 ones: the address that it was bound to decides. */
+/* A fabric has either the IPv4 or the IPv6 addresses of its host, according to its own address. */
 static void misfit_describe(struct fab *fab, const void *blob, size_t len)
 {
 	_Alignas(16) uint8_t own[KV_ADDR_MAX] = {0}, theirs[KV_ADDR_MAX + 1] = {0};
@@ -644,7 +632,7 @@ void fab_broken(struct fab *fab, uint64_t handle)
 
 /* ---- posting ---- */
 
-/* 0 where an operation to this address may be handed to the provider; -FI_EAGAIN where it would block. */
+/* 0 if an operation to this address may be posted; -FI_EAGAIN if it would block. */
 static inline int way_check(struct fab *fab, uint64_t to)
 {
 	if (KV_UNLIKELY(!fab->ends.ep))
@@ -652,7 +640,7 @@ static inline int way_check(struct fab *fab, uint64_t to)
 	return KV_UNLIKELY(fab->resolve != NULL) && !fab_resolve_known(fab, to) ? -FI_EAGAIN : 0;
 }
 
-/* What the provider said to a posting to this address. */
+/* Note the provider's result of a posting to this address. */
 static inline int way_told(struct fab *fab, uint64_t to, int rc)
 {
 	if (KV_UNLIKELY(fab->resolve != NULL))
@@ -665,7 +653,7 @@ static void *desc_of(struct fab_mr *mr)
 	return mr ? fi_mr_desc(mr->mr) : NULL;
 }
 
-/* Fill an operation's context before it is posted; see fab_split. */
+/* Fill an operation's context before posting; see fab_split. */
 static void ctx_arm(const struct fab *fab, struct fab_ctx *ctx, uint32_t operations)
 {
 	if (fab->split_imm)
@@ -689,7 +677,7 @@ int fab_send(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, ui
 	return way_told(fab, to, (int)fi_send(fab->ends.ep, buf, len, desc_of(mr), to, ctx));
 }
 
-/* A write that completes only at the target: one flag on providers whose plain completion means less. */
+/* A write that completes at the target: one flag on providers whose plain completion means less. */
 static int write_delivered(struct fab *fab, const void *buf, size_t len, void *desc, uint64_t to, uint64_t addr,
 			   uint64_t key, const uint32_t *imm, struct fab_ctx *ctx)
 {
@@ -707,8 +695,8 @@ static int write_delivered(struct fab *fab, const void *buf, size_t len, void *d
 				FI_COMPLETION | FI_DELIVERY_COMPLETE | (imm ? FI_REMOTE_CQ_DATA : 0));
 }
 
-/* Let the kernel send the end of these bytes together with what is posted next: a segment less, and one wake-up at the
- * other side instead of two. */
+/* Let the kernel send these bytes together with the next posting: one segment less, and one wake-up less at the
+ * receiver. */
 static int write_more(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr,
 		      uint64_t key, struct fab_ctx *ctx)
 {
@@ -719,7 +707,7 @@ static int write_more(struct fab *fab, const void *buf, size_t len, struct fab_m
 	return rc;
 }
 
-/* One operation of the provider's. */
+/* One operation of the provider. */
 static int write_one(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr,
 		     uint64_t key, const uint32_t *imm, unsigned how, struct fab_ctx *ctx)
 {
@@ -757,7 +745,7 @@ int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, u
 	return way_told(fab, to, write_one(fab, buf, len, mr, to, addr, key, imm, how, ctx));
 }
 
-/* The guard is told which answer will come. */
+/* Announce the expected answer to the guard. */
 static int read_guarded(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t from, uint64_t addr,
 			uint64_t key, struct fab_ctx *ctx)
 {

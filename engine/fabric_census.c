@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_census.c -- how many endpoints this process has open on each device.
- *
- * Limits are per process and device, and no engine knows of the others. So this count belongs to the process. */
+/* fabric_census.c -- the process's count of open endpoints per device: limits apply to it, and no engine knows the
+ * others. */
 #include "engine/fabric_inside.h"
 
 #include <pthread.h>
@@ -16,7 +15,7 @@ static struct {
 	int count;
 } census[CENSUS_ROWS];
 
-/* The row of a domain, else a free one if wanted, else NULL. Under the lock. */
+/* The row of a domain, else a free one if `make`, else NULL. Under the lock. */
 static int *census_row(const char *domain, bool make)
 {
 	int *empty = NULL;

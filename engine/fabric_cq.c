@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_cq.c -- completions, error entries and the event queue, turned into struct fab_event.
+/* fabric_cq.c -- completions, error entries and the event queue, translated into struct fab_event.
  *
- * The kind of an entry is decided by the least that every provider keeps to: FI_RECV is a message, FI_REMOTE_CQ_DATA
- * without it an immediate, else the context alone tells. len, buf and context of an immediate are garbage on one
- * provider or another. Error entries have the operation in op_context or nothing; their flags may be 0 and their err
- * negative (shm 1.17). The EQ is drained as well: the EFA provider reports there what it cannot tie to an operation,
- * and aborts the process when no EQ is bound. */
+ * The kind of an entry follows from the flags that every provider sets: FI_RECV is a message, FI_REMOTE_CQ_DATA without
+ * it an immediate, else the context decides. len, buf and context of an immediate are garbage on some provider. Error
+ * entries have the operation in op_context or nothing; their flags may be 0 and their err negative (shm 1.17). The EQ
+ * is drained as well: the EFA provider reports errors there, and aborts the process if no EQ is bound. */
 #include "engine/fabric_inside.h"
 
 #include <errno.h>
@@ -42,8 +41,8 @@ enum fab_error_class fab_error_class(int status)
 	}
 }
 
-/* One of the operations behind a context has ended: untag the context, keep the first bad status. Returns whether it
- * was the last one. */
+/* One operation of a context has ended: untag the context, keep the first bad status. Returns whether it was the last
+ * one. */
 static bool ctx_ended(const struct fab *fab, struct fab_event *ev)
 {
 	if (!fab->split_imm || !ev->ctx)
@@ -72,8 +71,7 @@ static bool event_from(const struct fab *fab, const struct fi_cq_data_entry *e, 
 	} else if (e->flags & FI_REMOTE_CQ_DATA) {
 		ev->type = FAB_EV_IMM;
 		ev->imm = (uint32_t)e->data;
-		/* Only where the provider returned that mode has the context a meaning: a posted receive that the
-		 * immediate used up. */
+		/* Only in that mode does the context have a meaning: a posted receive used up by the immediate. */
 		ev->ctx = fab->info->mode & FI_RX_CQ_DATA ? e->op_context : NULL;
 	} else {
 		ev->type = FAB_EV_DONE;
@@ -119,7 +117,7 @@ static int read_errors(struct fab *fab, struct fab_event *out, int n, bool *any)
 	return count;
 }
 
-/* One read of at most CQ_BATCH entries. Returns the count; *more whether another read may find something. */
+/* One read of at most CQ_BATCH entries. Returns the count; *more: whether another read may find some. */
 static int read_batch(struct fab *fab, struct fab_event *out, int n, bool *more)
 {
 	struct fi_cq_data_entry entries[CQ_BATCH];
@@ -185,9 +183,9 @@ int fab_poll(struct fab *fab, struct fab_event *out, int n)
 	return count;
 }
 
-/* A read that finds nothing for us may have handled a batch of the provider's own messages (rxm): only many such reads
- * in a row mean that there is nothing more. A message that a peer sends over verbs between here and the end of its
- * queue pair, some 100 us, still crashes; only libfabric can close that gap. */
+/* A read without a result may have handled a batch of rxm's own messages: only many such reads in a row mean the end. A
+ * verbs message between here and the end of its queue pair, some 100 us, still crashes; only libfabric can close that
+ * gap. */
 void fab_drain(struct fab *fab)
 {
 	enum { READS_MAX = 4096, EMPTY_READS = 64 };

@@ -1,35 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_door.c -- the doorkeeper of the tcp providers' endpoints: open and shut a door, and tell it which endpoints
- * may come in.
+/* fabric_door.c -- the doorkeeper of the tcp providers' endpoints: open and shut a door, and allow endpoints.
  *
- * libfabric's tcp providers trust every process that connects: a few bytes of a stranger's crash the process, block its
- * loop or eat its receive buffers (docs/guide/security.md). So the calls that they make on sockets are ours. Six more
- * files:
+ * libfabric's tcp providers trust every process that connects (docs/guide/security.md), so their calls on sockets are
+ * replaced by ours. The other files:
  *
- *   fabric_door_calls.c   what libfabric calls instead of accept, recv, send, connect and close
- *   fabric_door_wait.c    connections that are not handed over yet
- *   fabric_door_conn.c    connections that are, and the cut
+ *   fabric_door_calls.c   our accept, recv, send, connect and close
+ *   fabric_door_wait.c    connections not passed to the provider yet
+ *   fabric_door_conn.c    connections of the provider, and the cut
  *   fabric_door_ends.c    the endpoints that peers announced
- *   fabric_door_signal.c  signals of completion queues, which are no business of strangers
- *   fabric_door_shared.c  what all doors share: lock, log, table of descriptors
+ *   fabric_door_signal.c  signals of completion queues
+ *   fabric_door_shared.c  shared by all doors: lock, log, table of descriptors
  *
- * A connection is handed over when its source has an endpoint that a peer of ours announced over its authenticated
- * connection, when a whole connect request lies in the socket, when that claims one of those endpoints, and when that
- * endpoint has no connection yet.
- *
- * A door outlives its endpoint until the last of its connections was closed: it is counted. Rejected: a filter of the
- * kernel's on the listening socket (SO_ATTACH_FILTER), which newer kernels keep for CAP_NET_ADMIN and which sees no
- * connect request; functions of our own named accept and recv (fabric_import.c). */
+ * A connection is passed to the provider under four conditions: a peer announced an endpoint at its source over an
+ * authenticated connection; a whole connect request has arrived; the request claims that endpoint; and that endpoint
+ * has no connection yet. A door outlives its endpoint until its last connection is closed: it is counted. */
 #include "engine/fabric_door_inside.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 
-enum { DEFER_S = 1 /* for which the kernel keeps a connection that says nothing to itself */ };
-#define GONE_NS      5000000000ull /* how long a connection stays after the last peer with its endpoint has gone */
+enum { DEFER_S = 1 /* for which the kernel holds back a silent connection */ };
+#define GONE_NS      5000000000ull /* lifetime of a connection after the last peer with its endpoint has gone */
 #define GONE_LOOK_NS 250000000ull
-#define CUT_NS       60000000000ull /* how long an endpoint that was cut is remembered */
+#define CUT_NS       60000000000ull /* how long a cut endpoint is remembered */
 
 int door_create(enum guard_format format, bool reads, uint32_t eager_bytes, const struct kv_log *log, struct door **out,
 		const char **why)
@@ -112,7 +106,7 @@ void door_release(struct door **door)
 		return;
 	door_shut(d);
 	door_lock();
-	if (d->fd >= 0) /* libfabric leaked it: it goes on, and accepts nothing */
+	if (d->fd >= 0) /* libfabric leaked it: it lives on, and accepts nothing */
 		d->refs++;
 	kv_list_del(&d->node);
 	door_unref(d);
@@ -205,7 +199,7 @@ void door_readable(struct door *d)
 	door_unlock();
 }
 
-/* The provider keeps one of the two connections; nothing asks for the reads that are noted with the other. */
+/* The provider keeps one of the two connections; reads noted with the other are never asked for. */
 static struct guard *guards_of(struct door *d, const void *addr, size_t len, struct guard **out_other)
 {
 	struct sockaddr_storage a;
@@ -249,8 +243,7 @@ void door_reads(struct door *d, const void *addr, size_t len, uint64_t bytes)
 /* End the connections of endpoints whose peers have gone. */
 static void gone_end(struct door *d, uint64_t now)
 {
-	/* All endpoints are looked at: with thousands of them, in each poll, that would be most of what this thread
-	 * does. */
+	/* With thousands of endpoints, visiting all in each poll would take most of this thread's time. */
 	if (now - d->gone_looked_ns < GONE_LOOK_NS)
 		return;
 	d->gone_looked_ns = now;
@@ -278,7 +271,7 @@ void door_poll(struct door *d)
 		atomic_store_explicit(&d->awake, true, memory_order_relaxed);
 	if (KV_LIKELY(!atomic_load_explicit(&d->attention, memory_order_relaxed)))
 		return;
-	/* Endpoints whose peers have gone are in no hurry. */
+	/* Endpoints whose peers have gone are not urgent. */
 	if (d->num_waiting == 0 && d->knock_fd < 0 && ++d->polls % SELDOM)
 		return;
 	door_lock();

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_door_calls.c -- the functions that libfabric calls instead of accept, recv, send, connect, close and others.
  *
- *   accept   hands over a connection that may come in (fabric_door_wait.c);
- *   recv     goes through the connection's guard (fabric_door_conn.c), also on connections that libfabric made itself;
- *   connect  and send tell which endpoint a connection that libfabric makes is for; connect also keeps it from pacing
- *            over loopback;
- *   send     also tells the kernel whether more comes (door_more);
- *   close    tells that a connection is gone;
- *   write    and read, on a pair of sockets that socketpair made, are a queue's signal (fabric_door_signal.c).
+ *   accept   returns an admitted connection (fabric_door_wait.c)
+ *   recv     passes through the connection's guard (fabric_door_conn.c), also for connections made by libfabric
+ *   connect  and send reveal the endpoint of a connection made by libfabric; connect also disables pacing on loopback
+ *   send     informs the kernel whether more follows (door_more)
+ *   close    reports the end of a connection
+ *   write    and read, on a pair from socketpair, are a queue's signal (fabric_door_signal.c)
  *
- * A descriptor that no door knows is passed on: libfabric may have other users in this process. */
+ * Descriptors unknown to every door pass through: libfabric may have other users in this process. */
 #include "engine/fabric_door_inside.h"
 
 #include <errno.h>
@@ -47,14 +46,13 @@ enum {
 	CALLS
 };
 
-/* A function's address as the table of imports has it. */
 #define AS_DATA(function) ((void *)(uintptr_t)(function))
 
 static struct import imports[CALLS] = {
 	[CALL_ACCEPT] = {"accept", AS_DATA(our_accept), AS_DATA(accept), true, NULL, 0},
 	[CALL_ACCEPT4] = {"accept4", AS_DATA(our_accept4), AS_DATA(accept4), false, NULL, 0},
 	[CALL_RECV] = {"recv", AS_DATA(our_recv), AS_DATA(recv), true, NULL, 0},
-	/* The name of recv where the compiler was asked to look at sizes (_FORTIFY_SOURCE). */
+	/* The name of recv under _FORTIFY_SOURCE. */
 	[CALL_RECV_CHK] = {"__recv_chk", AS_DATA(our_recv_chk), AS_DATA(recv), false, NULL, 0},
 	[CALL_RECVMSG] = {"recvmsg", AS_DATA(our_recvmsg), AS_DATA(recvmsg), true, NULL, 0},
 	[CALL_SEND] = {"send", AS_DATA(our_send), AS_DATA(send), true, NULL, 0},
@@ -131,7 +129,7 @@ static ssize_t our_recv(int fd, void *buf, size_t len, int flags)
 					: door_before.receive.recv(fd, buf, len, flags);
 }
 
-/* The C library would end a caller whose buffer is too small; here the length is cut. */
+/* The C library would abort if the buffer is too small; here the length is cut. */
 static ssize_t our_recv_chk(int fd, void *buf, size_t len, size_t room, int flags)
 {
 	return our_recv(fd, buf, KV_MIN(len, room), flags);
@@ -230,7 +228,7 @@ static ssize_t our_read(int fd, void *buf, size_t len)
 	return 1;
 }
 
-/* What is noted by our write must be read by ours: all three are there, or none is used. */
+/* A byte noted by our write must be read by our read: all three functions are replaced, or none is used. */
 static int our_socketpair(int family, int type, int protocol, int fds[2])
 {
 	int rc = door_before.socketpair(family, type, protocol, fds);

@@ -1,23 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_door_conn.c -- a connection of the provider's that goes through a door: accepted there, or made by the
- * provider.
+/* fabric_door_conn.c -- a provider's connection at a door: accepted there, or made by the provider.
  *
- * What it receives goes through its guard (fabric_stream.c). One that the provider makes is known to be a door's from
- * what is sent on it first, so that is looked at before it is sent.
+ * Its received bytes pass its guard (fabric_stream.c). The first bytes sent on a connection made by the provider reveal
+ * its door, so they are read before they leave.
  *
- * A cut (door_cut) ends one endpoint for the provider, at once: the fence of one peer. Its connections, accepted and
- * made, hand nothing more on and are shut. What the provider was handed before may still lie in a buffer of its own, on
- * its way to memory. But the provider asks for more only when that buffer is empty, so the connection is quiet once the
- * provider has asked and was told the end. door_cut says how many are not quiet yet, and its caller polls the provider
- * until there are none. A connection is known by its endpoint's address, not by its place there: one
- * that is over, but not closed yet, has lost that place to its successor, and its last bytes may be unread. Rejected:
- * closing the descriptors ourselves, which are the provider's. */
+ * A cut (door_cut) ends one endpoint's connections for the provider: they pass nothing more on and are shut. Bytes
+ * passed on before may still lie in a buffer of the provider, but it asks for more only when that is empty. So a
+ * connection is quiet once the provider has asked and was told the end. door_cut counts those not quiet yet, and its
+ * caller polls the provider until there are none. Connections are matched by endpoint address, not by the endpoint's
+ * slot: one that is over but not closed yet has lost its slot to its successor, and its last bytes may be unread. */
 #include "engine/fabric_door_inside.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* No state of the connection stays, on either side. */
+/* Discard the connection's state on both sides. */
 void door_reset(int fd)
 {
 	const struct linger at_once = {1, 0};
@@ -25,7 +22,7 @@ void door_reset(int fd)
 	(void)door_before.close(fd);
 }
 
-/* end: the endpoint that it was accepted for; NULL: the provider makes it. */
+/* end: the endpoint it was accepted for; NULL: the provider makes it. */
 struct conn *door_conn_make(struct door *d, int fd, const struct sockaddr_storage *peer, struct endpoint *end)
 {
 	struct conn *c = calloc(1, sizeof(*c));
@@ -75,8 +72,8 @@ static void conn_cut(struct conn *c)
 	(void)shutdown(c->fd, SHUT_RDWR);
 }
 
-/* Cut the connections at door `at` with an endpoint of door d. A connection that the provider made, and that is at
- * another door, may be d's as long as no byte has told whose it is: it is better ended than forgotten. */
+/* Cut the connections at door `at` with an endpoint of door d. One made by the provider at another door may be d's
+ * until its first bytes show otherwise: end it as well. */
 unsigned door_conns_cut(struct door *at, const struct door *d, const struct sockaddr_storage *end, bool *loose)
 {
 	unsigned left = 0;
@@ -116,8 +113,7 @@ ssize_t door_conn_recv(struct conn *c, int fd, const struct iovec *iov, size_t n
 	return got;
 }
 
-/* Find the door that a connection of the provider's belongs to: the first bytes that it sends have the port of its
- * endpoint. */
+/* Find the door of a connection made by the provider: its first sent bytes have the port of its endpoint. */
 static void conn_settle(struct conn *c, uint16_t port)
 {
 	struct sockaddr_storage own = {0};
@@ -147,7 +143,7 @@ static void conn_settle(struct conn *c, uint16_t port)
 	door_unlock();
 }
 
-/* The bytes that set the connection up are looked at before they go out. */
+/* Read the bytes that set up the connection before they are sent. */
 void door_conn_set_up(struct conn *c, const void *buf, size_t n)
 {
 	uint16_t port;
@@ -163,7 +159,7 @@ void door_conn_sent(struct conn *c, size_t n)
 
 /* ---- connecting ---- */
 
-/* False: it would go unguarded, for want of memory. */
+/* False: it would be unguarded, for lack of memory. */
 bool door_conn_expect(int fd, const struct sockaddr_storage *peer)
 {
 	struct conn *stale = door_conn_find(fd); /* closed by other code than libfabric's */

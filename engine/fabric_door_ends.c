@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_door_ends.c -- the endpoints that peers announced to a door, and the hosts that those are on.
+/* fabric_door_ends.c -- the endpoints that peers announced to a door, and their hosts.
  *
- * An endpoint is kept while a peer of ours has it, a connection of it lives, or it is cut. A connection of a host
+ * An endpoint is kept while a peer of ours has it, a connection of it lives, or it is cut. A connection from a host
  * without an endpoint is a stranger's. */
 #include "engine/fabric_door_inside.h"
 
@@ -41,7 +41,7 @@ static unsigned bucket_of(const struct sockaddr_storage *a, uint16_t port)
 	return (unsigned)(kv_hash_key(p, len, port) % DOOR_BUCKETS);
 }
 
-/* A copy with nothing in it but family, host and port. */
+/* A copy of family, host and port alone. */
 bool door_address_take(const void *addr, size_t len, struct sockaddr_storage *out)
 {
 	memset(out, 0, sizeof(*out));
@@ -123,7 +123,7 @@ void door_end_del(struct door *d, struct endpoint *e)
 	free(e);
 }
 
-/* Forget an endpoint that is of no use any more. One that was cut is known some time longer (gone_end). */
+/* Free an unused endpoint. A cut one is remembered some time longer (gone_end). */
 void door_end_tidy(struct door *d, struct endpoint *e)
 {
 	if (e->refs == 0 && !e->conn && !e->made && !e->cut)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_door_inside.h -- the body of struct door, shared by the files engine/fabric_door*.c and by nothing else.
+/* fabric_door_inside.h -- the body of struct door, for the files engine/fabric_door*.c only.
  *
- * Unless a line says otherwise, functions are called with the lock of all doors held (door_lock). */
+ * Unless a comment says otherwise, functions need the lock of all doors (door_lock). */
 #ifndef KVRAIL_ENGINE_FABRIC_DOOR_INSIDE_H
 #define KVRAIL_ENGINE_FABRIC_DOOR_INSIDE_H
 
@@ -13,19 +13,18 @@
 #include "engine/fabric_stream.h"
 
 enum {
-	WAITING_MAX = 64,   /* connections at one door that are not handed over yet */
+	WAITING_MAX = 64,   /* connections at one door not passed to the provider yet */
 	DOOR_BUCKETS = 256, /* of a door's endpoints, and of their hosts */
 	WATCH_PAGE = 4096,  /* descriptors of one page of the table */
 	WATCH_PAGES = 512
 };
 
-/* An endpoint that a peer announced. */
 struct endpoint {
 	struct kv_list node; /* of door.ends */
 	struct sockaddr_storage addr;
 	uint32_t refs;     /* peers of ours that have it */
-	uint64_t gone_ns;  /* since when refs is 0 */
-	bool cut;          /* until it is allowed again no connection of it gets in, and nothing goes out */
+	uint64_t gone_ns;  /* when refs became 0 */
+	bool cut;          /* until it is allowed again, no connection of it is admitted or made */
 	struct conn *conn; /* accepted from it; NULL: none */
 	struct conn *made; /* by us, to it; NULL: none */
 };
@@ -44,23 +43,23 @@ struct watched {
 	struct door *door;
 };
 
-/* A connection that the provider has. */
+/* A connection known to the provider. */
 struct conn {
 	struct watched watched;
 	struct kv_list node; /* of door.conns */
 	struct stream stream;
-	struct endpoint *end; /* at the other side; NULL: not known yet, or forgotten */
+	struct endpoint *end; /* the other side's; NULL: not known yet, or forgotten */
 	int fd;
 	bool accepted;     /* else we made it */
-	bool set_up;       /* the bytes that set it up were seen */
-	bool probed;       /* the kernel asks the other side whether it still has it */
-	atomic_bool cut;   /* nothing more of it is handed on */
+	bool set_up;       /* its set-up bytes were seen */
+	bool probed;       /* the kernel probes whether the other side still has it */
+	atomic_bool cut;   /* nothing more is passed on */
 	atomic_bool quiet; /* ... and the provider has asked since */
 	struct sockaddr_storage peer;
-	struct sockaddr_storage claim; /* the endpoint's address: `end` or not */
+	struct sockaddr_storage claim; /* the endpoint's address, even without `end` */
 };
 
-/* A connection that the provider does not have yet. */
+/* A connection not known to the provider yet. */
 struct waiting {
 	int fd;
 	struct sockaddr_storage peer;
@@ -81,7 +80,7 @@ struct door {
 	struct kv_list ends[DOOR_BUCKETS], hosts[DOOR_BUCKETS], conns, signals;
 	struct waiting waiting[WAITING_MAX];
 	unsigned num_waiting;
-	unsigned num_gone; /* endpoints that no peer of ours has */
+	unsigned num_gone; /* endpoints without a peer of ours */
 	uint64_t gone_looked_ns;
 	uint32_t polls;
 	int knock_fd;
@@ -89,9 +88,9 @@ struct door {
 	uint64_t knock_ns;
 	struct sockaddr_storage knock_name;
 	atomic_bool more;      /* see door_more */
-	atomic_bool attention; /* door_poll has something to look at */
+	atomic_bool attention; /* door_poll has work */
 	atomic_bool awake;     /* polled since door_rest */
-	atomic_uint owed;      /* bytes of signals that the kernel does not have */
+	atomic_uint owed;      /* noted bytes of signals, not in the kernel */
 	atomic_uint_fast64_t let_in, turned[DOOR_REASONS];
 	const struct kv_log *log;
 };
@@ -116,7 +115,7 @@ static inline uint64_t door_now(void)
 
 extern struct kv_list door_all;
 
-/* The functions that libfabric called before. */
+/* libfabric's original functions. */
 struct door_calls {
 	int (*accept4)(int, struct sockaddr *, socklen_t *, int);
 	int (*accept)(int, struct sockaddr *, socklen_t *);
@@ -131,20 +130,18 @@ struct door_calls {
 };
 extern struct door_calls door_before;
 
-/* door_lock, door_unlock -- the lock of all doors. Lines of door_tell are logged once it is given back. */
+/* door_lock, door_unlock -- the lock of all doors. door_unlock logs the lines of door_tell. */
 void door_lock(void);
 void door_unlock(void);
 
-/* door_tell -- count a connection of this peer that is ended, and log that. why: NULL is the reason's own words. Locked
- * or not. */
+/* door_tell -- count and log an ended connection of this peer. why: NULL is the reason's own text. Locked or not. */
 void door_tell(struct door *d, enum door_reason reason, const struct sockaddr_storage *peer, const char *why);
 
-/* door_watch_set -- enter a descriptor into the table, and have it closed by exec; w NULL: take it out. 0 or
- * -KV_ENOMEM. */
+/* door_watch_set -- enter a descriptor into the table and let exec close it; w NULL: remove it. 0 or -KV_ENOMEM. */
 int door_watch_set(int fd, struct watched *w);
 
 /* door_watch_find, door_conn_find -- the entry of a descriptor, its connection; or NULL. Not locked: for each call of
- * the provider's. */
+ * the provider. */
 extern _Atomic(_Atomic(struct watched *) *) door_watch_page[WATCH_PAGES];
 
 static inline struct watched *door_watch_find(int fd)
@@ -164,8 +161,8 @@ static inline struct conn *door_conn_find(int fd)
 
 /* ---- fabric_door_ends.c ---- */
 
-/* Addresses: AF_INET and AF_INET6. door_address_take -- a copy with nothing in it but family, host and port; false: it
- * is another address. Not locked. */
+/* IPv4 and IPv6 only. door_address_take -- copy family, host and port alone; false: another kind of address. Not
+ * locked. */
 bool door_family_known(const struct sockaddr_storage *a);
 uint16_t door_port_of(const struct sockaddr_storage *a);
 bool door_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
@@ -175,45 +172,44 @@ bool door_address_take(const void *addr, size_t len, struct sockaddr_storage *ou
 struct endpoint *door_end_find(struct door *d, const struct sockaddr_storage *host, uint16_t port);
 struct host *door_host_find(struct door *d, const struct sockaddr_storage *host);
 
-/* door_end_add -- a new one, with no refs; NULL: no memory. door_end_del -- forget it; its connections live on.
- * door_end_tidy -- the same if it is of no use any more. */
+/* door_end_add -- a new one, with no refs; NULL: no memory. door_end_del -- free it; its connections live on.
+ * door_end_tidy -- free it if it is unused. */
 struct endpoint *door_end_add(struct door *d, const struct sockaddr_storage *addr);
 void door_end_del(struct door *d, struct endpoint *e);
 void door_end_tidy(struct door *d, struct endpoint *e);
 
 /* ---- fabric_door_conn.c ---- */
 
-/* door_reset -- close a descriptor so that nothing of its connection stays, on either side. */
+/* door_reset -- close a descriptor and discard its connection's state on both sides. */
 void door_reset(int fd);
 
-/* door_conn_make -- a connection that was accepted for this endpoint (NULL: the provider makes it). NULL: no memory.
+/* door_conn_make -- a connection accepted for this endpoint (NULL: the provider makes it). NULL: no memory.
  * door_conn_free -- the provider closes it. */
 struct conn *door_conn_make(struct door *d, int fd, const struct sockaddr_storage *peer, struct endpoint *end);
 void door_conn_free(struct conn *c);
 
-/* door_conn_expect -- the provider is about to connect this descriptor to a peer. False: it would go unguarded, for
- * want of memory. door_conn_set_up -- it is about to send the first bytes of a connection. door_conn_sent -- it has
- * sent so many bytes. door_conn_recv -- it receives. None of them is locked. */
+/* door_conn_expect -- the provider is about to connect this descriptor to a peer. False: it would be unguarded, for
+ * lack of memory. door_conn_set_up -- it is about to send the first bytes. door_conn_sent -- it has sent n bytes.
+ * door_conn_recv -- it receives. None of them is locked. */
 bool door_conn_expect(int fd, const struct sockaddr_storage *peer);
 void door_conn_set_up(struct conn *c, const void *buf, size_t n);
 void door_conn_sent(struct conn *c, size_t n);
 ssize_t door_conn_recv(struct conn *c, int fd, const struct iovec *iov, size_t n, int flags);
 
-/* door_conns_cut -- cut the connections at one door with this endpoint of door d. Returns how many of them the provider
- * has not been told the end of; *loose as door_cut. */
+/* door_conns_cut -- cut the connections at one door with this endpoint of door d. Returns how many the provider has not
+ * seen end; *loose as door_cut. */
 unsigned door_conns_cut(struct door *at, const struct door *d, const struct sockaddr_storage *end, bool *loose);
 
 /* ---- fabric_door_wait.c ---- */
 
-/* door_accept -- the provider accepts at this door: the descriptor that it gets, or -1 and errno is EAGAIN. Not locked.
- */
+/* door_accept -- the provider accepts at this door: returns its descriptor, or -1 with EAGAIN. Not locked. */
 int door_accept(struct door *d);
 
-/* door_wait_poll -- look at the connections that wait. door_wait_end -- end all of them. */
+/* door_wait_poll -- check the waiting connections. door_wait_end -- end all of them. */
 void door_wait_poll(struct door *d, uint64_t now);
 void door_wait_end(struct door *d);
 
-/* door_spare -- have a descriptor to give up when none is left. */
+/* door_spare -- keep a spare descriptor for when none is left. */
 void door_spare(void);
 
 /* ---- fabric_door_signal.c ---- */
@@ -227,7 +223,7 @@ void door_signal_close(struct watched *w, int fd);
 bool door_signal_keep(struct watched *w, int fd);
 bool door_signal_take(struct watched *w);
 
-/* door_signals_pay -- write what is owed. */
+/* door_signals_pay -- write the owed bytes. */
 void door_signals_pay(struct door *d);
 
 /* ---- fabric_door_calls.c ---- */

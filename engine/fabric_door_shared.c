@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_door_shared.c -- what all doors of a process share: one lock and what is logged once it is given back, the
- * table of descriptors, the list of doors, and the calls that libfabric made before ours.
+/* fabric_door_shared.c -- shared by all doors of a process: the lock and the lines logged after it, the table of
+ * descriptors, the list of doors, and libfabric's original calls.
  *
- * A descriptor finds its connection or door in a table of two levels, which is read without a lock: a descriptor is
- * entered before the provider has it, and taken out before it is closed. All else that is shared is under the lock,
- * which is taken for what happens once per connection. */
+ * A descriptor finds its connection or door in a two-level table, read without a lock: it is entered before the
+ * provider has it, and removed before it is closed. Everything else is under the lock, taken once per connection. */
 #include "engine/fabric_door_inside.h"
 
 #include <fcntl.h>
@@ -32,12 +31,12 @@ int door_watch_set(int fd, struct watched *w)
 		atomic_store_explicit(&door_watch_page[fd / WATCH_PAGE], page, memory_order_release);
 	}
 	atomic_store_explicit(&page[fd % WATCH_PAGE], w, memory_order_release);
-	if (w) /* libfabric does not ask for it: a program that the host executes would keep the connection open */
+	if (w) /* libfabric does not set it: a program executed by the host would keep the connection open */
 		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 	return 0;
 }
 
-/* ---- what is told ---- */
+/* ---- log lines ---- */
 
 static const char *const reasons[DOOR_REASONS] = {
 	[DOOR_STRANGER] = "no peer has an endpoint at that address",
@@ -48,7 +47,7 @@ static const char *const reasons[DOOR_REASONS] = {
 	[DOOR_ALIEN] = "it sent what no peer sends",
 };
 
-/* A line that is logged once the lock is given back: the log may wait for a thread that waits for the lock. */
+/* A line logged after the lock is released: the log may wait for a thread that waits for the lock. */
 struct line {
 	const struct kv_log *log;
 	char text[LINE_MAX_LEN * 5];
@@ -89,7 +88,7 @@ void door_fork(bool hold)
 		pthread_mutex_unlock(&mutex);
 }
 
-/* Strangers cause these lines: the log grows with their logarithm. */
+/* Strangers cause these lines: log only every power of two. */
 void door_tell(struct door *d, enum door_reason reason, const struct sockaddr_storage *peer, const char *why)
 {
 	uint64_t count = atomic_fetch_add(&d->turned[reason], 1) + 1;

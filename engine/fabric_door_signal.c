@@ -1,35 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_door_signal.c -- the signals of completion queues, kept from the kernel while nobody sleeps.
+/* fabric_door_signal.c -- keep the signals of completion queues from the kernel while nobody sleeps.
  *
- * A queue with a descriptor to sleep on has a signal: a pair of sockets, into which the provider writes a byte with a
- * completion, and from which it reads that byte again. That wakes who sleeps, and is for nothing while a loop polls.
- * libfabric 1.17 reads it back at the next look, so it writes nearly one for each completion: of the system calls of a
- * GET by one worker that was the third part. 2.1 reads it before a sleep, so it is one for each sleep. So libfabric's
- * write and read on such a pair are ours. While the endpoint is polled a byte that is written is noted here (`owed`),
- * and one that is owed is read from here.
+ * A queue with a descriptor has a signal: a socket pair, into which the provider writes a byte with a completion, and
+ * from which it reads that byte again. While a loop polls, that is wasted: with libfabric 1.17 a third of a single
+ * worker's system calls per GET (2.1 reads it only before a sleep). So libfabric's write and read on such pairs are
+ * ours. While the endpoint is polled, a written byte is noted here (`owed`), and an owed byte is read from here.
  *
  *   awake     door_poll, until door_rest: bytes are owed
- *   at rest   door_rest, until the next door_poll: bytes go through the kernel, as ever
+ *   at rest   door_rest, until the next door_poll: bytes pass through the kernel
  *
- * A loop that wants to sleep says so (door_rest), has libfabric look into its queues (fi_trywait, which also takes the
- * bytes back), and then has what is owed all the same written (door_rested). Whatever libfabric did meanwhile, in this
- * thread or in one of its own, nothing is owed after that: either it saw that the endpoint is at rest, or we see what
- * it noted. Hence the order of the stores and loads below.
- *
- * Pairs are known by the thread that opens a door's queue or endpoint while libfabric makes them (door_signals_begin).
- * Rejected: queues without a descriptor, and one of our own over the connections. libfabric 1.17 keeps the signal for
- * them, and polls them by poll(), connection by connection. Rejected, too: to refuse the byte, which a libfabric with
- * assertions does not survive. Nothing here depends on peers. */
+ * Before a sleep the loop calls door_rest, lets libfabric check its queues (fi_trywait, which also takes bytes back),
+ * and writes the rest of the owed bytes (door_rested). After that nothing is owed, whatever a thread of libfabric did:
+ * either it saw the endpoint at rest, or we see its note. Hence the order of the stores and loads below. Pairs are
+ * known by the thread that opens a door's queue or endpoint (door_signals_begin). */
 #include "engine/fabric_door_inside.h"
 
 #include <unistd.h>
 
-/* One pair. */
 struct signal {
 	struct watched watched;
 	struct kv_list node; /* of door.signals */
 	uint8_t open;        /* descriptors */
-	atomic_int fd;       /* the one that is written to */
+	atomic_int fd;       /* the written one */
 	atomic_bool owed;    /* a byte was noted, and neither read nor written since */
 };
 
@@ -50,7 +42,7 @@ void door_signals_end(void)
 	opening = NULL;
 }
 
-/* A descriptor that was closed by other code than libfabric's is still in the table. */
+/* A descriptor closed by other code than libfabric's is still in the table. */
 static void stale_drop(int fd)
 {
 	struct watched *w = door_watch_find(fd);
@@ -60,7 +52,7 @@ static void stale_drop(int fd)
 		door_signal_close(w, fd);
 }
 
-/* Without memory for it a pair goes through the kernel. */
+/* Without memory a pair passes through the kernel. */
 void door_signal_made(const int fds[2])
 {
 	struct signal *s;
@@ -118,7 +110,7 @@ bool door_signal_keep(struct watched *w, int fd)
 	atomic_fetch_add(&w->door->owed, 1);
 	if (atomic_exchange(&s->owed, true))
 		atomic_fetch_sub(&w->door->owed, 1); /* one is enough */
-	/* At rest meanwhile: it must be written, by us unless door_rested was faster. */
+	/* The endpoint came to rest: the byte must be written, by us unless door_rested was faster. */
 	return atomic_load(&w->door->awake) || !door_signal_take(w);
 }
 

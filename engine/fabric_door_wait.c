@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_door_wait.c -- connections at a door that are not handed over yet: which are let in, and when.
+/* fabric_door_wait.c -- connections at a door that the provider does not have yet: which are admitted, and when.
  *
  *   stranger --> reset at once
- *   waiting (at most WAITING_MAX, for WAITING_NS) --request is whole, its endpoint is free--> handed over
- *           --close--> gone
+ *   waiting (at most WAITING_MAX, for WAITING_NS) --request complete, endpoint free--> passed on --close--> gone
  *
- * An honest peer sends its request with the first segment, and the kernel says that there is a connection only when
- * some of it is there (TCP_DEFER_ACCEPT). Otherwise the connection waits here, where nothing is blocked: door_poll
- * looks at it. But the provider calls accept only when its listening socket is readable. So the doorkeeper knocks, with
- * a connection of its own to that socket, and hands over the one that waited when the provider answers.
+ * An honest peer sends its request with the first segment, and the kernel announces a connection only then
+ * (TCP_DEFER_ACCEPT). Otherwise the connection waits here, polled by door_poll. The provider calls accept only when its
+ * listening socket is readable, so the doorkeeper knocks with a connection of its own, and returns the one that waited.
  *
- * An endpoint that is connected, by us or by itself, keeps its connection: another connection that claims it waits for
- * that one's end, then goes. So no other process on a peer's host takes the place of that peer. The peer itself comes
- * back only when its first connection has gone, which both ends see; where one end did not, because a packet was lost,
- * the kernel is told to ask (conn_probe). That holds while we forget the peer for a moment, too: its endpoint is kept
- * until its connections are closed. A connection that claims an endpoint which is cut waits for a door_allow, or goes.
- */
+ * A connected endpoint keeps its connection: another one that claims it waits for the first to end, so no other process
+ * on a peer's host can replace that peer. A returning peer is admitted when its first connection has ended; if one side
+ * missed that end, the kernel probes (conn_probe). That holds for a briefly forgotten peer as well: its endpoint stays
+ * until its connections are closed. A connection that claims a cut endpoint waits for door_allow. */
 #include "engine/fabric_door_inside.h"
 
 #include <errno.h>
@@ -26,11 +22,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { ACCEPTS_MAX = 256 /* looked at for one call of the provider's */ };
+enum { ACCEPTS_MAX = 256 /* examined per accept of the provider */ };
 #define WAITING_NS 5000000000ull
 #define KNOCK_NS   200000000ull
 
-static int spare_fd = -1; /* to have one left when there is none */
+static int spare_fd = -1; /* given up when no descriptor is left */
 
 static void waiting_del(struct door *d, unsigned i)
 {
@@ -44,7 +40,7 @@ static void turn_away(struct door *d, int fd, const struct sockaddr_storage *pee
 	door_tell(d, reason, peer, why);
 }
 
-/* Whether an endpoint's connection is still one. */
+/* Whether an endpoint's connection still exists. */
 static bool conn_lives(const struct conn *c)
 {
 	struct tcp_info info;
@@ -52,15 +48,15 @@ static bool conn_lives(const struct conn *c)
 	return getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 && info.tcpi_state == TCP_ESTABLISHED;
 }
 
-/* One connection is enough, no matter which side made it. While ours is being set up the provider decides which of two
- * is kept. */
+/* One connection is enough, whichever side made it. While ours is being set up, the provider decides which of two it
+ * keeps. */
 static bool endpoint_taken(const struct endpoint *e)
 {
 	return (e->conn && conn_lives(e->conn)) || (e->made && e->made->stream.guard.begun && conn_lives(e->made));
 }
 
-/* Its other side may have ended it without our hearing of it: the packet was lost, or the host. The kernel there
- * answers a probe at once, with a reset if it knows nothing of the connection. */
+/* Its end may have been lost, with a packet or the host. The other kernel answers a probe at once, with a reset if the
+ * connection is unknown. */
 static void conn_probe(struct conn *c)
 {
 	const int on = 1, seconds = 1, times = 10;
@@ -73,7 +69,7 @@ static void conn_probe(struct conn *c)
 	(void)setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 }
 
-/* 1: it may be handed over, to *end. 0: it waits on. -1: it was turned away, and is not in the list any more. */
+/* 1: admitted, to *end. 0: it waits on. -1: refused, and removed from the list. */
 static int waiting_judge(struct door *d, unsigned i, struct endpoint **end)
 {
 	uint8_t data[GUARD_REQUEST_MAX + 1];
@@ -107,7 +103,7 @@ static int waiting_judge(struct door *d, unsigned i, struct endpoint **end)
 	return rc;
 }
 
-/* Hand over a connection that may be. Its descriptor; -1: there is none. */
+/* Pass on an admitted connection. Its descriptor; -1: none. */
 static int waiting_take(struct door *d)
 {
 	for (unsigned i = 0; i < d->num_waiting;) {
@@ -187,7 +183,7 @@ static void knock_end(struct door *d)
 	d->knock_fd = -1;
 }
 
-/* Make a connection of our own, so that the provider calls accept. Its byte is the one that the kernel defers for. */
+/* Make a connection of our own, so that the provider calls accept. The kernel defers until its one byte arrives. */
 static void knock(struct door *d, uint64_t now)
 {
 	socklen_t len = sizeof(d->knock_name);
@@ -218,7 +214,7 @@ static bool is_knock(const struct door *d, const struct sockaddr_storage *peer)
 
 /* ---- accepting ---- */
 
-/* Descriptors are given out from the lowest on. */
+/* The kernel assigns descriptors from the lowest on. */
 static bool files_short(int fd)
 {
 	struct rlimit limit;
@@ -226,8 +222,7 @@ static bool files_short(int fd)
 	       (rlim_t)fd + KV_MIN((rlim_t)KV_FILES_RESERVE, limit.rlim_cur / 16) >= limit.rlim_cur;
 }
 
-/* No descriptor is left: give up the spare one for a moment, so that the connection that waits is accepted and ended.
- */
+/* No descriptor is left: release the spare one, so that the waiting connection is accepted and ended. */
 static void shed(struct door *d)
 {
 	struct sockaddr_storage peer = {0};
@@ -242,7 +237,7 @@ static void shed(struct door *d)
 	spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* The next connection of the kernel's. False: there is none. */
+/* Accept the kernel's next connection. False: none. */
 static bool accept_one(struct door *d)
 {
 	struct sockaddr_storage peer = {0};

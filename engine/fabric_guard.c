@@ -1,25 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_guard.c -- the walk over the bytes that a peer sends, unit by unit.
+/* fabric_guard.c -- the walk over a peer's bytes, unit by unit.
  *
- * A unit is what the provider acts upon: the answer to a connect request, a whole message, or the header of a write, of
- * a read or of the answer to one. It is judged when all of it is there, so the provider never holds half a message. A
- * message that a broken connection cuts short costs libfabric 1.17 a posted receive for good, and a thousand of them
- * leave it deaf. Payload behind the header of a write is passed on as it comes.
+ * A unit is the answer to a connect request, a whole message, or the header of a write, a read or an answer. It is
+ * judged when it is complete, so the provider never holds half a message: in libfabric 1.17 a message cut short by a
+ * broken connection costs a posted receive for good. Payload behind the header of a write passes as it arrives.
  *
- * A peer may send only what KVRail causes. Messages are eager, no larger than KV_MSG_MAX, carry no immediate, and name
- * the connection as we do. Writes and reads have one piece and no acknowledgement; over rxm a write has either bytes or
- * an immediate. Everything else is refused: tagged messages, rendezvous, segments, atomics, credits, acknowledgements,
- * unknown operations, sizes that do not add up. Each of these has crashed, blocked or starved a provider
- * (docs/guide/security.md, docs/internals/providers.md).
+ * A peer may send only the units that KVRail causes. Messages are eager, no larger than KV_MSG_MAX, without immediate,
+ * and name the connection as we do. Writes and reads have one piece and no acknowledgement; over rxm a write has bytes
+ * or an immediate. Everything else is refused: each kind has crashed, blocked or starved a provider
+ * (docs/guide/security.md).
  *
- * The layouts are libfabric's wire protocol, the same in 1.17, 1.22, 2.1 and 2.6 (read in their sources). Each header
- * has a version, and a version that is not known here is refused. Numbers are in the sender's byte order; the connect
- * request tells it, and only ours is let in.
- *
- * Answers to our reads must come in the order in which we asked, each as long as the read. The provider takes any
- * length, believes a short answer, and makes room for a long one.
- *
- * The provider checks keys, addresses and lengths of memory itself, except for sums that wrap. */
+ * The layouts are libfabric's, equal in 1.17, 1.22, 2.1 and 2.6; an unknown version is refused. Numbers are in the
+ * sender's byte order, which the connect request proves to be ours. Answers to our reads must come in order, each as
+ * long as its read: the provider believes any length. It checks keys, addresses and lengths of memory itself, except
+ * for sums that wrap. */
 #include "engine/fabric_guard.h"
 
 #include <string.h>
@@ -37,7 +31,7 @@ enum {
 };
 enum { SETUP_VERSION = 3, SETUP_REQUEST = 0, SETUP_RESPONSE = 1, SETUP_REFUSAL = 6 };
 
-/* rxm's part of a connect request and of its answer (union rxm_cm_data). */
+/* rxm's part of a connect request and its answer (union rxm_cm_data). */
 enum {
 	RXM_SETUP_VERSION = 0,
 	RXM_SETUP_ENDIAN = 1,
@@ -79,7 +73,7 @@ enum { PKT_V = 2, PKT_EAGER = 0, PKT_MESSAGE = 0 };
 _Static_assert(GUARD_REQUEST_MAX == CTRL_LEN + RXM_REQUEST_LEN, "the longer of the two requests");
 _Static_assert(GUARD_UNIT_MAX == BASE_LEN + PKT_LEN + KV_MSG_MAX, "the longest unit is a message");
 
-/* Libfabric's headers are in the sender's byte order, which the connect request proves to be ours. */
+/* Libfabric's headers are in the sender's byte order, proved to be ours by the connect request. */
 static uint16_t own16(const uint8_t *p)
 {
 	uint16_t v;
@@ -154,8 +148,8 @@ int guard_request(const struct guard_rules *rules, const uint8_t *data, size_t n
 		return wrong(why, "its connect request has another length than ours have");
 	if (own64(data + CTRL_CONN_DATA) != 1)
 		return wrong(why, "its byte order is not ours");
-	/* One of the refused features is libfabric 2.2's "do not connect to me", which the provider then believes of
-	 * that peer for ever. */
+	/* One refused feature is libfabric 2.2's "do not connect to me", which the provider would keep for that peer
+	 * forever. */
 	if (own32(data + CTRL_SEG_NO) || own64(data + CTRL_CONN_ID) || own64(data + CTRL_MSG_ID) ||
 	    (rules->format == GUARD_XNET && data[CTRL_LEN + XNET_SETUP_FEATURES]))
 		return wrong(why, "its connect request has something in a field that is not used");
@@ -213,12 +207,12 @@ static int response_judge(const struct guard *g, const uint8_t *p, const char **
 
 /* ---- data ---- */
 
-/* A message of the provider's own, before the bytes that rxm puts in front of ours. */
+/* A message of the provider, before rxm's header. */
 static int message_judge(const struct guard *g, const uint8_t *p, const char **why)
 {
 	uint64_t size = own64(p + BASE_SIZE);
 	const uint8_t *q = p + BASE_LEN;
-	/* The pieces are left in the sender's header by an earlier write: the provider does not read them. */
+	/* The pieces are leftovers of an earlier write in the sender's header: the provider does not read them. */
 	if (p[BASE_HEADER] != BASE_LEN || own16(p + BASE_FLAGS) || p[BASE_OP_DATA])
 		return wrong(why,
 			     "a message of a kind that we never send (an acknowledgement, tagged, with an immediate)");
@@ -243,8 +237,8 @@ static size_t pieces_at(const uint8_t *p)
 	return own16(p + BASE_FLAGS) & FLAG_IMMEDIATE ? BASE_LEN + IMMEDIATE_LEN : BASE_LEN;
 }
 
-/* The provider compares address plus length with the end of a region, and the sum may wrap: a key for one region was
- * one for all memory. */
+/* The provider compares address plus length with the end of a region, and the sum may wrap: one key would open all
+ * memory. */
 static int piece_judge(const uint8_t *piece, const char **why)
 {
 	return (own64(piece) | own64(piece + PIECE_BYTES)) >> 62
@@ -265,8 +259,7 @@ static int write_judge(struct guard *g, const uint8_t *p, const char **why)
 	return 0;
 }
 
-/* Answers are sent in the order of the requests. When all old ones are answered, those that came meanwhile become the
- * old ones. */
+/* Answers come in the order of the requests. When all old ones are answered, the newer ones become the old ones. */
 static void reads_age(struct guard *g)
 {
 	if (g->old.owed)
@@ -275,9 +268,8 @@ static void reads_age(struct guard *g)
 	g->fresh = (struct guard_reads){0};
 }
 
-/* A peer that asks faster than it takes the answers makes the provider hold all of them. A peer that always has some
- * reads under way is told from it: its old reads are answered while it asks. So the sum counted here is at most twice
- * the bytes that it has under way. */
+/* A peer that asks faster than it takes the answers makes the provider hold all of them. A busy but honest peer
+ * differs: its old reads are answered while it asks. So this sum is at most twice the bytes that it has in flight. */
 static int read_judge(struct guard *g, const uint8_t *p, const char **why)
 {
 	if (!g->rules->reads || !g->rules->readable)
@@ -325,13 +317,13 @@ static int answer_judge(struct guard *g, const uint8_t *p, const char **why)
 	return 0;
 }
 
-/* A message that is longer than rxm's buffers would cost rxm a receive. */
+/* A message longer than rxm's buffers would cost rxm a receive. */
 static uint64_t message_max(const struct guard_rules *rules)
 {
 	return rules->format == GUARD_RXM ? KV_MIN((uint32_t)KV_MSG_MAX, rules->eager_bytes) : KV_MSG_MAX;
 }
 
-/* Whether the first 16 bytes begin an allowed unit, and its length; 0: *why. */
+/* The length of the unit that the first 16 bytes begin; 0: not allowed, *why. */
 static size_t base_len(const struct guard *g, const uint8_t *p, const char **why)
 {
 	uint64_t size = own64(p + BASE_SIZE);
@@ -386,7 +378,7 @@ static int data_judge(struct guard *g, const uint8_t *p, const char **why)
 	}
 }
 
-/* The unit at p, of which n bytes are there. Its length; 0: it is not whole; -1: *why. */
+/* The unit at p, of which n bytes have arrived. Its length; 0: incomplete; -1: *why. */
 static ssize_t unit_judge(struct guard *g, const uint8_t *p, size_t n, const char **why)
 {
 	size_t len;

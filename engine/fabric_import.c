@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_import.c -- replace functions in libfabric's import table.
  *
- * A call of libfabric's to accept() goes through a slot in its own data, which the dynamic linker filled. The slot is
- * found by the relocation that names it, and is made to point to our function. So libfabric calls ours, and no other
- * code of the process does. A function of our own named `accept` was rejected: it would take the place of the C
- * library's for the host as well, and a library that was loaded with dlopen would not find it.
+ * libfabric calls accept() through a slot in its own data, filled by the dynamic linker. The slot is found by the
+ * relocation that names it, and redirected to our function. So only libfabric's calls change
+ * (docs/internals/decisions/008).
  *
- * Slots lie in memory that is read-only after linking (RELRO): it is made writable for the moment of the store. A slot
- * that is still lazily bound points into libfabric itself. Calling its old content would have the linker fill it again,
- * over ours, so the ordinary function is called instead. Any other content belongs to a second copy of KVRail or a
- * preloaded library: ours calls it, so such replacements chain.
+ * Slots are read-only after linking (RELRO): they become writable for the store only. A lazily bound slot points into
+ * libfabric itself; calling its old content would let the linker overwrite ours, so the ordinary function is called.
+ * Any other content belongs to a second copy of KVRail or a preloaded library; ours calls it, so replacements chain.
  *
- * First all slots are looked for, then all are replaced: what cannot be done as a whole is not begun. A thread that is
- * inside of an ordinary call meanwhile returns from it as ever. Nothing is undone: an object that is unloaded with
- * threads inside is worse than one that stays, so ours is pinned. */
+ * All slots are found before the first is replaced. A thread inside an ordinary call returns from it as usual. Nothing
+ * is undone, so our object stays loaded. */
 #include "engine/fabric_import.h"
 
 #include <dlfcn.h>
@@ -39,8 +36,8 @@ enum { SLOTS_MAX = 64 };
 struct slot {
 	void **at;
 	struct import *import;
-	uintptr_t low, high; /* of the object that it belongs to */
-	bool read_only;      /* in memory that was made read-only after linking */
+	uintptr_t low, high; /* of its object */
+	bool read_only;      /* memory made read-only after linking */
 };
 
 struct search {
@@ -160,7 +157,7 @@ static void object_look(struct search *s, const struct dl_phdr_info *o)
 	slots_find(s, o, (const ElfW(Rela) *)data, data ? data_bytes : 0, symbols, strings);
 }
 
-/* A provider that is a plug-in of its own: libtcp-fi.so. */
+/* A provider plug-in: libtcp-fi.so. */
 static bool is_plugin(const char *path)
 {
 	static const char end[] = "-fi.so";
@@ -175,7 +172,7 @@ static int object_visit(struct dl_phdr_info *o, size_t size, void *arg)
 	(void)size;
 	bounds_of(o, &low, &high);
 	if (inside >= low && inside < high) {
-		/* Where libfabric is linked into our object there is no import table between it and the C library. */
+		/* If libfabric is linked into our object, no import table lies between it and the C library. */
 		uintptr_t us = (uintptr_t)&import_replace;
 		s->seen = us < low || us >= high;
 	} else if (!is_plugin(o->dlpi_name)) {
@@ -185,7 +182,7 @@ static int object_visit(struct dl_phdr_info *o, size_t size, void *arg)
 	return 0;
 }
 
-/* The page of a slot; slots do not lie across pages. */
+/* The page of a slot; slots do not cross pages. */
 static int protect(const struct slot *slot, int prot)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -206,7 +203,7 @@ static int slots_check(struct search *s, const char **why)
 		*why = "this libfabric does not import what its tcp provider is known to call";
 		return -KV_ENOTSUP;
 	}
-	/* All pages at once, so that no store fails half way. */
+	/* All pages first, so that no store fails half-way. */
 	for (size_t i = 0; i < s->slots; i++) {
 		if (protect(&s->slot[i], PROT_READ | PROT_WRITE) == 0 && protect(&s->slot[i], PROT_READ) == 0)
 			continue;
@@ -245,7 +242,7 @@ int import_replace(struct import *imports, size_t n, const char **why)
 		return rc;
 	for (size_t i = 0; i < n; i++)
 		imports[i].before = NULL;
-	kv_stay_loaded(); /* or libfabric would be left with addresses of nothing */
+	kv_stay_loaded(); /* or libfabric would keep dangling addresses */
 	for (size_t i = 0; i < s.slots; i++)
 		slot_replace(&s.slot[i]);
 	for (size_t i = 0; i < n; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_import.h -- replace functions that libfabric imports, in its own import table. Private to engine/fabric*. */
+/* fabric_import.h -- replace functions in libfabric's import table. Private to engine/fabric*. */
 #ifndef KVRAIL_ENGINE_FABRIC_IMPORT_H
 #define KVRAIL_ENGINE_FABRIC_IMPORT_H
 
@@ -10,18 +10,18 @@
 
 struct import {
 	const char *name;
-	void *ours;     /* what libfabric is to call */
-	void *ordinary; /* what this program calls by that name */
+	void *ours;     /* the replacement */
+	void *ordinary; /* this program's function of that name */
 	bool needed;
-	void *before;   /* out: what libfabric called until now, for ours to call */
-	unsigned found; /* out: import slots that were replaced */
+	void *before;   /* out: the previous function, for ours to call */
+	unsigned found; /* out: number of replaced import slots */
 };
 
-/* import_replace -- have libfabric, and the providers that it loaded as plug-ins, call ours. Once per process, before
- * the first endpoint; nothing undoes it, so the object that holds ours is kept loaded. Other users of libfabric in this
- * process go through ours as well, which must pass on what is not its own. *why (static) says why it could not be done:
- * -KV_ENOTSUP (this machine's relocations are not known, libfabric is linked in another way, a needed function is not
- * imported), -KV_EDENIED (the table cannot be made writable). Nothing is replaced then. Thread: any, one at a time. */
+/* import_replace -- let libfabric and its loaded provider plug-ins call ours. Once per process, before the first
+ * endpoint; our object stays loaded. Other users of libfabric in this process call ours as well, which must pass on
+ * foreign descriptors. On failure nothing is replaced, and *why (static) is the reason: -KV_ENOTSUP (unknown
+ * relocations, libfabric linked differently, a needed function not imported), -KV_EDENIED (the table cannot be made
+ * writable). Thread: any, one at a time. */
 int import_replace(struct import *imports, size_t n, const char **why);
 
 #endif

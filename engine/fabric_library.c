@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_library.c -- which libfabric this process runs on, and which providers we know.
+/* fabric_library.c -- the libfabric files of this process, and the known providers.
  *
- * In a process with two libfabrics (the distribution's and the AWS EFA installer's) NCCL falls back to TCP in silence.
- * So the files are told by path, as the loader has them. Links are followed: the version is in the name of the file
- * behind them.
- *
- * Any thread may ask, also while others open engines: dladdr and dl_iterate_phdr take the loader's lock themselves.
- * fi_tostr is not used, since it has one buffer for the whole process. */
+ * In a process with two libfabrics (the distribution's and the AWS EFA installer's) NCCL silently falls back to TCP. So
+ * the files are listed by path, with links followed: the version is in the final name. Any thread may ask: dladdr and
+ * dl_iterate_phdr lock themselves. fi_tostr has one buffer for the whole process and is not used. */
 #include "engine/fabric_inside.h"
 
 #include <dlfcn.h>
@@ -34,7 +31,7 @@ static void path_of(const char *name, char *out)
 	snprintf(out, TE_PATH_MAX, "%.255s", name && name[0] ? realpath(name, real) ? real : name : "");
 }
 
-/* The file that a function of a library is in; "" when it is in the program itself. */
+/* The file that contains a function; "" for the program itself. */
 static void path_of_function(void *function, char *out)
 {
 	Dl_info info, mine;

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_limits.c -- which limit of the machine is short, said before and after it bites.
+/* fabric_limits.c -- names the machine's limit that is too low, before or after a failure.
  *
- * Providers answer a short limit with ENOMEM, EINVAL or an abort in a later call. So what can be compared is compared
- * first (the table in host/shortage.c), and when a provider says ENOMEM all the same, it is compared again: the
- * sentence then names what is short, or gives the figures of all that is not.
+ * Providers report a low limit as ENOMEM, EINVAL or an abort in a later call. So comparable limits are compared first
+ * (the table in host/shortage.c), and again after an ENOMEM.
  *
- * The device is asked while a rail is opened (libibverbs opens it, the kernel's resource tracking answers by netlink:
- * some ms, half a second when it does not). A rail that is open belongs to a loop that serves calls, so afterwards what
- * the device allows is taken from that time; what of it is in use is not known then, and what this process may have is
- * read from /proc, which takes about a millisecond and happens once for a rebuild or a size of parts that failed. */
+ * The device is asked only while a rail is opened: libibverbs and netlink take some ms, up to half a second. Afterwards
+ * the rail belongs to a loop: the device's limits are remembered, its current use is unknown, and the process's limits
+ * come from /proc, about a millisecond per failed rebuild or part size. */
 #include "engine/fabric_inside.h"
 #include "host/host.h"
 
@@ -19,7 +17,7 @@
 
 /* ---- before ---- */
 
-/* The figures that are compared: too large for the stack of a coroutine. */
+/* The compared figures: too large for the stack of a coroutine. */
 struct checks {
 	struct kv_device_limits limits;
 	struct kv_host host;
@@ -27,7 +25,7 @@ struct checks {
 	struct kv_verdict v[KV_CHECKS_MAX];
 };
 
-/* known: what the device was asked before; NULL: ask it. For free(); NULL: no memory, and nothing can be said. */
+/* known: earlier answers of the device; NULL: ask it. For free(); NULL: no memory. */
 static struct checks *checks_of(const struct fab_device *device, const struct kv_need *need,
 				const struct kv_device_limits *known)
 {
@@ -49,7 +47,7 @@ static struct checks *checks_of(const struct fab_device *device, const struct kv
 	return k;
 }
 
-/* What will still be true later. */
+/* Keep the limits that do not change. */
 static void limits_keep(struct fab *fab, const struct kv_device_limits *now)
 {
 	fab->limits = *now;
@@ -156,7 +154,7 @@ void fab_limits_short(struct fab *fab, const struct kv_need *need, char *buf, si
 	free(k);
 }
 
-/* What to do about it, where the provider's word for it does not say that. */
+/* The remedy, where the provider's error does not suggest it. */
 static const char *way_out(const struct fab *fab, int rc)
 {
 	if (fab->quirk->dev_shm && (rc == -EACCES || rc == -EROFS))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_need.c -- what an endpoint of each provider takes, and what a device allows: the two sides of every check.
+/* fabric_need.c -- the needs of an endpoint on each provider, and a device's limits: the two sides of every check.
  *
- * Providers tell how many endpoints, queues and regions a device has. They do not tell how much of them, of files or of
- * memory an endpoint takes. Where that is a number it is in the quirk table. Where it is computed it is here: rxm's
+ * Providers report how many endpoints, queues and regions a device has, but not how many of them, or how many files and
+ * how much memory, an endpoint takes. Fixed numbers are in the quirk table; computed ones are here, because rxm's
  * buffers and its inner completion queue follow the environment. Figures of tcp;ofi_rxm and shm were measured
  * (docs/internals/providers.md); those of EFA and verbs follow the providers' sources. */
 #include "engine/fabric_inside.h"
@@ -16,19 +16,19 @@
 enum {
 	RXM_BUFFER_DEFAULT = 16384,
 	RXM_RX_DEFAULT = 4096,
-	RXM_STEP = 1024,          /* its pools of receive and of send buffers grow in such steps */
-	RXM_BUFFER_EXTRA = 1200,  /* beside the bytes: headers, the entry, its share of the others */
+	RXM_STEP = 1024,          /* step in which its pools of receive and send buffers grow */
+	RXM_BUFFER_EXTRA = 1200,  /* besides the bytes: headers, the entry, its share of the others */
 	EFA_CQ_MIN = 8192,        /* FI_EFA_CQ_SIZE */
 	FILES_PER_CONNECTION = 2, /* a socket, and rxm's second one where both sides connect at once */
-	PROVIDER_REGIONS = 8      /* that a provider makes of its own buffers */
+	PROVIDER_REGIONS = 8      /* the provider's own buffers */
 };
 
-#define RXM_2_EXTRA ((uint64_t)32 << 20) /* libfabric 2.x keeps so much more for an endpoint */
-#define EFA_PAGES   (24ull << 20)        /* page table entries of an EFA device, as its users report them */
+#define RXM_2_EXTRA ((uint64_t)32 << 20) /* libfabric 2.x keeps this much more per endpoint */
+#define EFA_PAGES   (24ull << 20)        /* page table entries of an EFA device, as reported by its users */
 
-/* Over verbs each connection has receive buffers of its own, elsewhere all share one pool. Send buffers are as large,
- * and one pool for all connections. The first message makes one step of them, whatever depth was asked for; the
- * operations that an engine has under way at once need no second step. */
+/* Over verbs each connection has its own receive buffers, elsewhere all share one pool. Send buffers have the same size
+ * and one pool. The first message makes one step of them, whatever the depth; an engine's operations need no second
+ * step. */
 static uint64_t rxm_memory(const struct fab_quirk *quirk, unsigned peers)
 {
 	uint64_t buffers = fab_is_verbs(quirk) ? (uint64_t)fab_verbs_entries_per_peer() * KV_MAX(peers, 1u)
@@ -43,14 +43,14 @@ static uint64_t cq_entries(const struct fab_quirk *quirk, const struct fab_optio
 	uint64_t wanted = options->cq_depth ? options->cq_depth : FAB_CQ_DEPTH;
 	if (quirk->efa)
 		return KV_MAX(wanted, (uint64_t)EFA_CQ_MIN);
-	/* rxm_ep_msg_cq_open; later than 2.6 the provider asks for no more than there is. */
+	/* rxm_ep_msg_cq_open; after 2.6 the provider asks for no more than the device has. */
 	if (fab_is_verbs(quirk) && fi_version() < FI_VERSION(2, 7))
 		return (uint64_t)fab_verbs_entries_per_peer() * fab_verbs_peers_max();
 	return wanted;
 }
 
-/* From 1.18 on tcp's domain and its event queue have an epoll and a pair of sockets each (xnet_init_progress); before,
- * the fabric had one for both. */
+/* From 1.18 tcp's domain and its event queue have an epoll and a socket pair each (xnet_init_progress); before, the
+ * fabric had one. */
 static uint64_t files_own(const struct fab_quirk *quirk)
 {
 	return quirk->fds + (quirk->tcp && quirk->rxm && fi_version() >= FI_VERSION(1, 18) ? 6 : 0);
@@ -92,7 +92,7 @@ static int link_of(const struct te_rdma *d)
 	return d->num_ports ? 0 : -1;
 }
 
-/* Of this device alone: an engine asks for each of its rails, and a machine may have 32. */
+/* Of this device alone: an engine asks for each rail, and a machine may have 32. */
 static void limits_of_nic(const char *domain, struct kv_device_limits *out)
 {
 	struct te_rdma *d = calloc(1, sizeof(*d));

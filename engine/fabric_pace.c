@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_pace.c -- congestion control of tcp connections over loopback.
  *
- * bbr, a common default, paces: it arms a timer for every segment. On loopback nothing is ever lost and no other
- * traffic shares the path, and there those timers took 18 % of all processor time of a run of 64 KiB GETs. reno, which
- * every kernel has and allows to every process, does not pace. A connection that began with bbr goes on pacing after a
- * change, so it is made before: the listening socket of an endpoint is given reno, which the connections that it
- * accepts inherit (fabric_tcp.c), and so is a socket that the provider is about to connect (fabric_door_calls.c). The
- * server's end of a connection, which accepted it, sends the bytes of GETs; the client's end sends those of PUTs. */
+ * bbr, a common default, paces by a timer for every segment: 18 % of the processor time of 64 KiB GETs over loopback,
+ * where nothing is lost. reno does not pace, and every process may use it. A connection keeps pacing after a change, so
+ * reno is set earlier: on the listening socket (fabric_tcp.c), inherited by accepted connections, and on sockets about
+ * to connect (fabric_door_calls.c). */
 #include "engine/fabric_pace.h"
 
 #include <arpa/inet.h>

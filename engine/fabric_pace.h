@@ -6,11 +6,10 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-/* pace_loopback -- whether an address is one of this host's loopback. */
 bool pace_loopback(const struct sockaddr *address);
 
-/* pace_off -- this socket, and those that it accepts, shall not pace; before it connects. 0 or an errno: it is refused,
- * and the default stays. */
+/* pace_off -- disable pacing for this socket and those it accepts; before it connects. 0 or an errno: refused, the
+ * default stays. */
 int pace_off(int fd);
 
 #endif

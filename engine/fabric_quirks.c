@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_quirks.c -- the table of what each provider needs: begin here for a new provider or a new quirk.
+/* fabric_quirks.c -- the table of the providers' needs: begin here for a new provider or quirk.
  *
- * docs/internals/providers.md gives the source of each cell, and says which file has what does not fit into a cell. It
- * is a table and not discovery, because fi_getinfo answers what a provider accepts, not what works. Where a cell costs
- * something when it is wrong for a version (a wait fd that spins, an address removal that crashes), it is set to the
- * safe side. */
+ * docs/internals/providers.md gives the source of each cell, and lists the files for needs that do not fit a cell. The
+ * table replaces discovery, because fi_getinfo reports the modes a provider accepts, not those that work. Where a wrong
+ * cell costs much (a wait fd that spins, an address removal that crashes), it is set to the safe side. */
 #include "engine/fabric_quirks.h"
 
 #include <string.h>
@@ -15,15 +14,13 @@
 #define MR_OFFER   (FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 #define MODE_OFFER (FI_CONTEXT | FI_CONTEXT2)
 
-/* The tcp provider of 1.17 keeps the read that is being answered both in its queue and as the current receive. When the
- * connection breaks then, it frees the read twice and hands rxm an error without a context, which rxm follows
- * (tcpx_ep_flush_all_queues; the reader dies in fi_close or fi_cq_read). The sources of 1.22 and 2.1 take the read off
- * the queue first; the versions in between were not read. */
+/* The tcp provider of 1.17 keeps a read being answered both in its queue and as the current receive. If the connection
+ * breaks then, it frees the read twice and passes rxm an error without a context (tcpx_ep_flush_all_queues; the reader
+ * dies in fi_close or fi_cq_read). 1.22 and 2.1 are fixed; the versions in between were not read. */
 #define READ_SAFE FI_VERSION(1, 22)
 
-/* The locks of shm lie in memory that all processes share, and spin. If a process is killed while it holds one, the
- * others wait for it without end, inside the provider, where no deadline of ours reaches. If a process is stopped
- * there, they wait until it goes on. */
+/* shm's spin locks lie in shared memory. If a process is killed while it holds one, all others wait inside the provider
+ * without end, past our deadlines; if it is stopped, they wait until it continues. */
 #define DEATH_HANGS                                                                                                    \
 	"a process that is killed at a bad moment leaves a lock taken, and then every process that shares memory "     \
 	"with "                                                                                                        \
@@ -40,18 +37,17 @@ static const struct fab_quirk quirks[] = {
 		.wait_fd_since = FI_VERSION(2, 5),
 		.automatic = true,
 		.efa = true,
-		/* efa_rdm_ep_wait_send polls until every packet has its completion. If the host of the peer died that
-		 * is the device's time-out, some seconds. Since 1.18 it holds a lock of the domain meanwhile (1.22 and
-		 * 2.1 as read). 2.6 waits for little, and only for peers that answer; the versions in between were not
-		 * read. */
+		/* efa_rdm_ep_wait_send polls until every packet has its completion: for a dead host the device's
+		 * time-out, some seconds, since 1.18 with the domain's lock held. 2.6 waits briefly, and only for live
+		 * peers; versions between 2.1 and 2.6 were not read. */
 		.close_waits_before = FI_VERSION(2, 6),
 		.pins_memory = true,
 		.fds = 4,
 		.memory_bytes = 110ull << 20,
 	},
 	{
-		/* An immediate may consume a posted receive here: FI_RX_CQ_DATA is offered, and fab_poll hands such
-		   receives back. */
+		/* An immediate may use up a posted receive here: FI_RX_CQ_DATA is offered, and fab_poll returns such
+		 * receives. */
 		.short_name = "efa-direct",
 		.prov_name = "efa",
 		.fabric_name = "efa-direct",
@@ -75,10 +71,10 @@ static const struct fab_quirk quirks[] = {
 		.rxm = true,
 		.verbs = true,
 		.pins_memory = true,
-		/* A queue pair in error reports itself to no program: there is no event before the peer disconnects,
-		 * and rxm (1.17 to 2.6) goes on posting to it. The sockets of tcp report themselves. */
+		/* No program learns of a queue pair in error before the peer disconnects, and rxm (1.17 to 2.6)
+		 * continues to post to it. */
 		.breaks_stay = true,
-		/* rxm_close_conn (1.17 to 2.6) frees the queue pair, and then handles the receives that came by it. */
+		/* rxm_close_conn (1.17 to 2.6) frees the queue pair before it handles its receives. */
 		.drain_first = true,
 		.fds = 12,
 		.memory_bytes = 80ull << 20,
@@ -94,12 +90,12 @@ static const struct fab_quirk quirks[] = {
 		.zerocopy_env = "FI_TCP_ZEROCOPY_SIZE",
 		.prefetch_env = "FI_TCP_PREFETCH_RBUF_SIZE",
 		.rxm = true,
-		/* The tcp provider reports a half received write with immediate to rxm without a context, and
-		 * rxm_handle_comp_error follows it: SIGSEGV in the target, 1.17 to 2.6. A plain write is internal there
-		 * and dropped in silence, and an immediate without bytes is never half received. */
+		/* The tcp provider reports a half-received write with immediate to rxm without a context, and
+		 * rxm_handle_comp_error follows it: SIGSEGV in the target, 1.17 to 2.6. A plain write is dropped
+		 * silently, and an immediate without bytes is never half received. */
 		.split_imm = true,
-		/* fi_write and fi_send take the address's connection and queue on it; it is replaced only by
-		 * polling, or where a posting returns -FI_EAGAIN (rxm_get_conn). */
+		/* fi_write and fi_send queue on the address's connection, which is replaced only by polling, or when a
+		 * posting returns -FI_EAGAIN (rxm_get_conn). */
 		.ordered = true,
 		.read_safe_since = READ_SAFE,
 		.delivery_flag = true,
@@ -107,8 +103,8 @@ static const struct fab_quirk quirks[] = {
 		.memory_bytes = 87ull << 20,
 	},
 	{
-		/* VIRT_ADDR is offered so that a read is done by the reader's own CPU. Through the command queue the
-		 * other process would write into our memory, at any later time. */
+		/* VIRT_ADDR is offered so that the reader's own CPU does a read. Otherwise the other process would
+		 * write into our memory, at any later time. */
 		.short_name = "shm",
 		.prov_name = "shm",
 		.mode = MODE_OFFER,
@@ -118,9 +114,9 @@ static const struct fab_quirk quirks[] = {
 		.av_remove_unsafe = true,
 		.push_imm_only = true,
 		.death_fatal = true,
-		/* smr_progress_resp takes what has ended in the order of posting, and stops at the first that has not
-		 * (1.17, 1.22 and 2.1). A process that died ends nothing. 2.6 takes each as it comes; the versions in
-		 * between were not read. */
+		/* smr_progress_resp reports ended operations in posting order, and stops at the first unfinished one
+		 * (1.17, 1.22 and 2.1); a dead process ends none. 2.6 reports each as it comes; versions in between
+		 * were not read. */
 		.death_stalls_before = FI_VERSION(2, 6),
 		.dev_shm = true,
 		.link_ops = 16,

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_rdma.c -- RDMA devices as the kernel, libibverbs and libefa describe them.
  *
- * Three sources, each of which may be missing. /sys tells what a device is and whether its ports are up, to everybody
- * and below any root (a copy of another machine's /sys is read just as well). libibverbs tells the limits; in a
- * container without /dev/infiniband it sees no device, which is then exactly what is to be said. The kernel's resource
- * tracking (host/rdma.h) tells how much is in use on the whole machine, by programs that are not ours, too. libefa is
- * loaded only when there is an EFA device: most machines lack it. */
+ * Each of the three sources may be missing. /sys has the devices and the state of their ports, for everybody and below
+ * any root (also a copy of another machine's /sys). libibverbs has the limits; in a container without /dev/infiniband
+ * it sees no device, and the report says so. The kernel's resource tracking (host/rdma.h) has the use by all programs
+ * of the machine. libefa is loaded only for EFA devices: most machines lack it. */
 #include "engine/fabric_inside.h"
 
 #include <dirent.h>
@@ -64,7 +63,7 @@ static bool gid_is_set(const char *gid)
 	return gid[0] && strspn(gid, "0:") != strlen(gid);
 }
 
-/* The GID that addresses an IPv4 address where there is one (RoCE v2), else the first. */
+/* The GID of an IPv4 address (RoCE v2) if there is one, else the first. */
 static void gid_of(const char *dir, struct te_rdma_port *p)
 {
 	char file[48], gid[sizeof(p->gid)];
@@ -110,7 +109,7 @@ static void ports_read(const char *dir, struct te_rdma *d)
 		first_entry(dir, "device/net", d->port[0].netdev, sizeof(d->port[0].netdev));
 }
 
-/* Devices that are no hardware (Soft-RoCE) have no folder of their own for it, so all are gone through. */
+/* Software devices (Soft-RoCE) have no hardware folder of their own, so all are searched. */
 static void node_find(const char *root, struct te_rdma *d)
 {
 	char path[PATH_CAP / 2], dir[PATH_CAP], name[KV_NAME_MAX];
@@ -182,7 +181,7 @@ static void efadv_ask(struct ibv_context *ctx, struct te_rdma *d)
 #else
 static void efadv_ask(struct ibv_context *ctx, struct te_rdma *d)
 {
-	(void)ctx, (void)d; /* built without its header: kv-doctor says that it does not know */
+	(void)ctx, (void)d; /* built without its header: kv-doctor reports "unknown" */
 }
 #endif
 
@@ -260,7 +259,7 @@ static int by_name(const void *a, const void *b)
 	return strverscmp(x->name, y->name);
 }
 
-/* "rdmap79s0-rdm" of libfabric is "rdmap79s0" of the kernel. */
+/* libfabric's "rdmap79s0-rdm" is the kernel's "rdmap79s0". */
 static bool is_domain(const char *name, const char *domain)
 {
 	size_t len = strlen(name);

@@ -1,26 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_resolve.c -- verbs before libfabric 1.21: the address of a peer is resolved here, without waiting, before
- * libfabric resolves it and waits.
+/* fabric_resolve.c -- verbs before libfabric 1.21: resolve a peer's address without waiting, before libfabric waits for
+ * it.
  *
- * The verbs provider of 1.17 to 1.20 opens a connection inside the first posting to an address, with rdma_resolve_addr
- * on an id that has no event channel. librdmacm then waits for the answer on the loop's thread, for 2 s where there is
- * none. A posting that is refused so is tried again at once, since the host may just be starting. So one NIC that is
- * gone would leave its loop one turn every 2 s. From 1.21 on the provider asks through its event queue.
+ * The verbs provider of 1.17 to 1.20 connects inside the first posting to an address, by rdma_resolve_addr without an
+ * event channel: librdmacm blocks the loop's thread, for 2 s if the address does not answer, at every retry. So we
+ * first ask the same part of the kernel (/dev/infiniband/rdma_cm) on a non-blocking descriptor. Until the answer,
+ * postings to the address return -FI_EAGAIN. Then the kernel knows the neighbour, and libfabric's own question is
+ * answered at once.
  *
- * So we ask for each address first. We ask the same part of the kernel (/dev/infiniband/rdma_cm, which librdmacm is
- * written for), on a descriptor that does not block. Until the answer is here postings to the address get -FI_EAGAIN,
- * as while it connects. Then the kernel knows the neighbour, and libfabric's own question is answered at once.
- *
- * libfabric asks again whenever it connects anew, and does not tell us. The kernel ends a connection, also one that is
- * being made, when its neighbour has not answered for 3 s: the host is gone, or its rail. So what we know is good until
- * a posting is taken, since then there is a connection, until an operation there fails, and for KNOWN_NS after a
- * posting that was not taken. That is shorter than the 3 s in which the kernel answers no question. Only a connection
- * that ends while nothing is under way can cost the loop 2 s: the posting that meets its end fails, and the next one
- * asks.
- *
- * Rejected: librdmacm itself, whose header would be one more package for every build, for one call that old libfabrics
- * need; a thread that waits for us; the kernel's neighbour table by netlink, which would need its routes too and know
- * nothing of IPoIB. */
+ * libfabric asks again at each reconnect, without notice. The kernel ends a connection whose neighbour has not answered
+ * for 3 s. So our knowledge is valid until a posting succeeds (a connection exists), until an operation there fails,
+ * and for KNOWN_NS after a refused posting, which is shorter than those 3 s. Only a connection that ends while idle can
+ * still cost the loop 2 s once. */
 #include "engine/fabric_inside.h"
 
 #include <errno.h>
@@ -33,19 +24,19 @@
 #include <unistd.h>
 
 enum { ANSWER_MS = 2000, HANDLES_MAX = 1 << 16, ADDR_RESOLVED = 0 /* the first RDMA_CM_EVENT_ */ };
-#define AGAIN_NS 100000000ull /* after a question that was answered with an error */
+#define AGAIN_NS 100000000ull /* after an answer with an error */
 #define KNOWN_NS 500000000ull
 
-/* NEW --asked--> ASKED --the neighbour is there--> KNOWN --a posting is taken--> OPEN
- * ASKED --it is not there--> NEW; KNOWN --KNOWN_NS are over--> NEW; OPEN --a posting is not taken--> KNOWN
- * KNOWN, OPEN --a posting or an operation fails--> NEW */
+/* NEW --asked--> ASKED --the neighbour is there--> KNOWN --a posting succeeds--> OPEN
+ *   ASKED --it is not there--> NEW; KNOWN --after KNOWN_NS--> NEW; OPEN --a posting is refused--> KNOWN
+ *   KNOWN, OPEN --a posting or an operation fails--> NEW */
 enum way_state { WAY_NEW, WAY_ASKED, WAY_KNOWN, WAY_OPEN };
 
 struct way {
 	enum way_state state;
 	uint32_t id;       /* the kernel's, while WAY_ASKED */
-	uint64_t again_ns; /* WAY_NEW: not asked before; WAY_KNOWN: until then */
-	bool any;          /* no IP address: libfabric deals with it */
+	uint64_t again_ns; /* WAY_NEW: no question before this time; WAY_KNOWN: valid until then */
+	bool any;          /* no IP address: libfabric handles it */
 	struct sockaddr_storage to;
 };
 
@@ -56,8 +47,7 @@ struct fab_resolve {
 	size_t nways;
 };
 
-/* One command to the kernel: a header, and its struct behind it, which has the address of the out_len bytes for the
- * answer. */
+/* One command to the kernel: a header followed by its struct, with the address of the out_len bytes for the answer. */
 static int command(const struct fab_resolve *r, uint32_t cmd, const void *in, size_t in_len, size_t out_len)
 {
 	uint8_t buf[sizeof(struct rdma_ucm_cmd_hdr) + sizeof(struct rdma_ucm_resolve_addr)];
@@ -84,7 +74,7 @@ static int id_create(const struct fab_resolve *r, uint64_t handle, uint32_t *out
 	return rc;
 }
 
-/* Its events that were not read go with it. */
+/* Drops its unread events as well. */
 static void id_destroy(const struct fab_resolve *r, uint32_t id)
 {
 	struct rdma_ucm_destroy_id_resp resp = {0};
@@ -106,7 +96,7 @@ static int id_resolve(const struct fab_resolve *r, uint32_t id, const struct soc
 	return command(r, RDMA_USER_CM_CMD_RESOLVE_ADDR, &in, sizeof(in), 0);
 }
 
-/* An address with its port taken off: the port is a listener's, and a question needs none. False: no IP address. */
+/* An address without its port, which a question does not need. False: no IP address. */
 static bool address_take(struct sockaddr_storage *out, const void *addr, size_t len)
 {
 	memset(out, 0, sizeof(*out));

@@ -1,32 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_retire.c -- endpoints that cannot be closed at once: they are given up, and closed when no operation of theirs
- * is out.
+/* fabric_retire.c -- endpoints that cannot close at once are abandoned, and closed when none of their operations is
+ * posted.
  *
- *   in use --fab_rebuild, fab_shut--> given up --fab_retire, nothing out--> a thread closes it
- *       --> closed, seen by fab_retiring --> freed
+ *   in use --fab_rebuild, fab_shut--> abandoned --fab_retire, nothing posted--> a thread closes it
+ *          --> closed, seen by fab_retiring --> freed
  *
- * EFA's endpoint waits in fi_close until all its sends have their completions, and for a host that died the device
- * takes seconds. Worse, it holds a lock of the domain meanwhile (caps.close_max_ns), so that a loop that uses the next
- * endpoint of this domain waits as well. Only when fi_close has returned can nothing late land, so the fence is over no
- * sooner. But the loop, with its other engines, its heartbeats and its other peers, need not wait for it. It goes on
- * with a fresh endpoint. In between it reads the completions of the old one, and tells of none, until there is none
- * left to come. Then fi_close has nothing to wait for. The rest of its work (a queue pair is destroyed, memory is given
- * back) takes a thread milliseconds. libfabric was asked for FI_THREAD_SAFE, so one thread may close an endpoint while
- * another uses the next one. No descriptor of an endpoint is closed while a loop may still wait for it, hence the two
- * steps.
+ * EFA's fi_close waits for the completions of all sends: for a dead host some seconds, with a lock of the domain held
+ * (caps.close_max_ns). The fence holds only after fi_close, but the loop need not wait: it continues with a fresh
+ * endpoint, and reads and discards the old one's completions. Once all have come, a thread closes the endpoint in
+ * milliseconds; FI_THREAD_SAFE allows that. A loop may still wait for the old descriptor, hence the two steps.
  *
- * A peer that hangs may keep an operation out for ever. After FAB_OUT_MAX_NS the endpoint is closed as it is, with a
- * warning: a loop that stands still for a while is a lesser evil than memory that is never safe. Such operations should
- * not exist: peers post more receives than we send.
- *
- * There is one thread for one endpoint. It is joined when it has said that it is done, and by fab_close in any case. At
- * most two endpoints are given up at a time (fab_rebuild), so a rail has two threads at most. Where there is no thread,
- * or no memory to remember an endpoint by, it is closed where it is given up: slow, and as safe.
- *
- * Rejected: a spare endpoint, open and announced from the beginning. Opening takes milliseconds; a spare takes the
- * device's queues and completion queue for good, from a device whose endpoints are counted; and requests that were out
- * are made again either way. Also rejected: a domain for each endpoint, so that no lock of the other's would hold it
- * up. All memory would have to be registered in each. */
+ * A hanging peer may keep an operation forever. After FAB_OUT_MAX_NS the endpoint closes anyway, with a warning: a loop
+ * blocked for a while is better than memory that is never safe. fab_close joins the threads, at most two per rail.
+ * Without a thread or memory, an endpoint closes where it is abandoned: slow, but safe. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -41,7 +27,7 @@ struct retired {
 	const struct fab *fab; /* for its name and log, which outlive this */
 	struct fab_ends ends;
 	uint32_t out;      /* operations without a completion */
-	uint64_t until_ns; /* when they do not matter any more; 0: fab_retire was not called yet */
+	uint64_t until_ns; /* when they are ignored; 0: fab_retire was not called yet */
 	bool counted;      /* in the census */
 	bool running;      /* thread is valid, and not joined */
 	pthread_t thread;
@@ -105,7 +91,7 @@ static bool is_ours(uint64_t flags)
 	return !(flags & (FI_RECV | FI_REMOTE_CQ_DATA));
 }
 
-/* Read some of the completions that are there. False: there was none, or never will be. */
+/* Read some completions. False: none now, or none ever. */
 static bool completions_read(struct retired *r)
 {
 	struct fi_cq_data_entry entry[READ_ENTRIES];
@@ -122,7 +108,7 @@ static bool completions_read(struct retired *r)
 	return n > 0 || n == -FI_EAVAIL;
 }
 
-/* Whether closing would wait for nothing any more. */
+/* Whether closing would not wait any more. */
 static bool drained(struct retired *r)
 {
 	for (int i = 0; i < READS && r->out && completions_read(r); i++)
@@ -137,7 +123,7 @@ static bool drained(struct retired *r)
 	return r->out == 0;
 }
 
-/* The thread handles no signal of the host's. */
+/* The thread handles no signal of the host process. */
 static void close_begin(struct retired *r)
 {
 	sigset_t before;

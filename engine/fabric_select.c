@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_select.c -- which provider is taken, which devices, and one sentence about why.
+/* fabric_select.c -- the choice of provider and devices, and one sentence of explanation.
  *
- * "auto" takes the first row of the quirk table that is marked automatic and has a device: efa, verbs, tcp. A provider
- * that was demanded is that one or an error: there is no silent change. The exact provider name is pinned in the hints,
- * for two reasons. "tcp" alone means tcp;ofi_rxm before libfabric 1.18 and the tcp provider's own endpoints after it,
- * which are not wire compatible. And libfabric's first efa entry is efa-direct from 2.1 on. The entries that come back
- * are filtered once more by name, address and device: several entries describe the same device. */
+ * "auto" takes the first automatic row of the quirk table with a device: efa, verbs, tcp. A demanded provider is used
+ * or is an error: no silent change. The hints pin the exact provider name, for two reasons: "tcp" alone means
+ * tcp;ofi_rxm before libfabric 1.18 and the incompatible own endpoints after it; and from 2.1 libfabric's first efa
+ * entry is efa-direct. The entries are filtered again by name, address and device: several describe the same device. */
 #include "engine/fabric_inside.h"
 
 #include <arpa/inet.h>
@@ -85,8 +84,8 @@ static int numa_read(const char *path)
 	return node;
 }
 
-/* The node of a device: by its PCI address where the provider tells it, else as a network interface or RDMA device of
- * that name. -1: the machine has one node, or does not say. */
+/* The node of a device: by its PCI address if the provider knows it, else as a network interface or RDMA device of that
+ * name. -1: one node, or unknown. */
 static int numa_of(const struct fi_info *info)
 {
 	char path[160];
@@ -158,7 +157,7 @@ static bool nic_matches(const struct fi_info *info, const char *local, const cha
 	       strcmp(info->nic->device_attr->name, nic) == 0;
 }
 
-/* Whether an entry was asked for and can be used. */
+/* Whether an entry matches the query and can be used. */
 static bool usable(const struct fi_info *info, const struct fab_quirk *quirk, const char *prov_name,
 		   const struct fab_query *query)
 {
@@ -173,7 +172,7 @@ static bool usable(const struct fi_info *info, const struct fab_quirk *quirk, co
 		return false;
 	if (quirk->ip) {
 		fab_address_text(info->src_addr, info->src_addrlen, local);
-		/* A link-local address means nothing without the interface, which a blob does not carry. */
+		/* A link-local address is meaningless without its interface, which a blob does not carry. */
 		if (strncmp(local, "fe80:", 5) == 0 && query->local.ss_family == 0)
 			return false;
 	}
@@ -202,7 +201,7 @@ static unsigned drop_duplicates(const struct fab_quirk *quirk, struct fab_device
 	return n;
 }
 
-/* Addresses that other hosts reach come first: loopback is the last choice, IPv6 comes after IPv4. */
+/* Addresses reachable by other hosts come first: loopback is last, IPv6 comes after IPv4. */
 static int rank(const struct fab_device *d)
 {
 	bool loopback = strncmp(d->local, "127.", 4) == 0 || strcmp(d->local, "::1") == 0;
@@ -211,7 +210,7 @@ static int rank(const struct fab_device *d)
 
 static void sort_by_rank(struct fab_device *list, unsigned count)
 {
-	for (unsigned i = 1; i < count; i++) { /* insertion sort: stable, and there are few */
+	for (unsigned i = 1; i < count; i++) { /* insertion sort: stable, and the list is short */
 		struct fab_device d = list[i];
 		unsigned j = i;
 		for (; j > 0 && rank(&list[j - 1]) > rank(&d); j--)
@@ -237,7 +236,7 @@ static int getinfo(const struct fab_quirk *quirk, const char *prov_name, const s
 	return rc;
 }
 
-/* All devices of one provider that match. Returns 0 with *out_count > 0, or the code that says why there is none. */
+/* All matching devices of one provider. Returns 0 with *out_count > 0, or the code of the reason for none. */
 static int probe_any(const struct fab_quirk *quirk, const char *prov_name, const struct fab_query *query,
 		     struct fab_device *out, unsigned max, unsigned *out_count)
 {
@@ -267,7 +266,7 @@ static int probe_any(const struct fab_quirk *quirk, const char *prov_name, const
 
 /* ---- NICs by name ---- */
 
-/* Which address of a NIC: that of query->local, else one of its family, else the first. */
+/* Choose a NIC's address: that of query->local, else one of its family, else the first. */
 static unsigned best_address(const struct fab_query *query, const struct fab_device *d, unsigned n)
 {
 	char local[LOCAL_TEXT_MAX];
@@ -284,8 +283,7 @@ static unsigned best_address(const struct fab_query *query, const struct fab_dev
 	return best;
 }
 
-/* An address names the interface that has it, even if it is one of a whole network (127.0.0.2 on lo), which no list of
- * addresses shows. */
+/* An address names its interface, even one of a whole network (127.0.0.2 on lo), which no list of addresses shows. */
 static bool is_address(const char *name, struct sockaddr_storage *out)
 {
 	struct sockaddr_in *in = (struct sockaddr_in *)out;
@@ -305,7 +303,7 @@ static int probe_one(const struct fab_quirk *quirk, const char *prov_name, const
 	struct fab_device found[NIC_ADDRESSES];
 	unsigned n, best;
 	if (quirk->ip && is_address(name, &one.local)) {
-		/* libfabric takes any source address, and fails when the endpoint is opened. */
+		/* libfabric accepts any source address, and fails when the endpoint opens. */
 		if (!kv_sockaddr_is_ours(&one.local))
 			return -FI_ENODATA;
 		one.nic = NULL;
@@ -320,8 +318,8 @@ static int probe_one(const struct fab_quirk *quirk, const char *prov_name, const
 	return 0;
 }
 
-/* The NICs of query->nic, a list with commas, in its order: all of them, or an error. missing (KV_NAME_MAX bytes) is
- * the name that is not there; *out_count says how many were found before it. */
+/* The NICs of the list query->nic, in its order: all of them, or an error. missing (KV_NAME_MAX bytes): the first
+ * missing name; *out_count: how many were found before it. */
 static int probe_list(const struct fab_quirk *quirk, const char *prov_name, const struct fab_query *query,
 		      struct fab_device *out, unsigned max, unsigned *out_count, char *missing)
 {
@@ -361,7 +359,7 @@ static int probe(const struct fab_quirk *quirk, const char *prov_name, const str
 			  : probe_any(quirk, prov_name, query, out, max, out_count);
 }
 
-/* ---- an address that went ---- */
+/* ---- a lost address ---- */
 
 static bool source_of(const struct fi_info *info, struct sockaddr_storage *out)
 {
@@ -378,7 +376,7 @@ bool fab_address_gone(const struct fab *fab)
 	return fab->quirk->ip && source_of(fab->info, &own) && !kv_sockaddr_is_ours(&own);
 }
 
-/* Whether it describes our device with an address that is there, of the family that peers have. */
+/* Whether it describes our device with a present address of the same family. */
 static bool stands_in(const struct fab *fab, const struct fi_info *info)
 {
 	struct sockaddr_storage own, other;
@@ -396,7 +394,7 @@ static bool name_put(char **to, const char *name)
 	return true;
 }
 
-/* Our description gets the address of the other one, and where that is: all of it of fi_dupinfo. */
+/* Replace our address by the other one, in every place that fi_dupinfo copies. */
 static bool address_put(struct fab *fab, const struct fab_device *d)
 {
 	const struct fi_info *info = d->info;
@@ -415,7 +413,7 @@ static bool address_put(struct fab *fab, const struct fab_device *d)
 	return true;
 }
 
-/* Take an address of the devices that the query finds. False: they have none for us. */
+/* Take an address of the devices found by the query. False: they have none for us. */
 static bool address_of(struct fab *fab, const struct fab_query *query)
 {
 	struct fab_device found[NIC_ADDRESSES];
@@ -485,7 +483,7 @@ static int nic_fail(const struct fab_query *query, const char *missing, int rc, 
 	return kv_fail(err, -KV_ENOTSUP, "no NIC %s %s; there are: %s", missing, where, present[0] ? present : "none");
 }
 
-/* "tcp, shm": what this machine has. */
+/* "tcp, shm": the providers of this machine. */
 static void list_present(const struct fab_query *query, char *out, size_t cap)
 {
 	struct fab_device d[1];
@@ -518,7 +516,7 @@ static void describe(const struct fab_device *d, unsigned count, const char *rea
 	}
 }
 
-/* The user's own filter, which is easily forgotten; "" when there is none. */
+/* The user's own filter, easily forgotten; "" without one. */
 static const char *hidden_by(char *buf, size_t cap)
 {
 	const char *set = getenv("FI_PROVIDER");
@@ -555,7 +553,7 @@ static int demanded(const struct fab_query *query, struct fab_device *out, unsig
 		       fi_strerror(rc < 0 ? -rc : FI_ENODATA), present, hidden_by(hidden, sizeof(hidden)));
 }
 
-/* No automatic provider has all NICs of the list. The provider that has the most of them says which is missing. */
+/* No automatic provider has all NICs of the list. The provider with most of them reports the missing one. */
 static int auto_nics_fail(const struct fab_query *query, const char *missing, int rc, struct kv_error *err)
 {
 	char present[512] = "";

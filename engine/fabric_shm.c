@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_shm.c -- the names that shm endpoints have in /dev/shm.
+/* fabric_shm.c -- the names of shm endpoints in /dev/shm.
  *
- * An endpoint of the shm provider is a file of 16 MiB there, named after the process: "PID:UID:NUMBER". A process that
- * is killed by SIGKILL leaves its files. When its number comes round again fi_enable of the new process fails with
- * EBUSY, for no reason that its user could see. So each endpoint gets a name that never comes again:
+ * A shm endpoint is a file of 16 MiB there, by default "PID:UID:NUMBER". A process killed by SIGKILL leaves its files,
+ * and fi_enable of a later process with the same number fails with EBUSY. So each endpoint gets a unique name:
  *
- *     kvrail-<pid namespace>-<pid>-<64 random bits>
+ *   kvrail-<pid namespace>-<pid>-<64 random bits>
  *
- * The first two numbers are there to clean up: before a rail is opened, files whose process is gone are removed.
- * Processes of another pid namespace may share /dev/shm, and their numbers tell us nothing, so only names of our own
- * namespace are looked at. If a live process has the number of a dead one the file is kept: too careful, never wrong.
- *
- * Some 6 of the 16 MiB are touched, and count. But the provider wants much more to be free (fab_shm_look): 64 MiB on
- * four processors, which is docker's default for everything. Else it says that there is no shm. */
+ * Before a rail opens, files of our own pid namespace whose process has ended are removed. If a live process has the
+ * number of a dead one, the file is kept. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -25,12 +20,13 @@
 
 #include "engine/fabric_inside.h"
 
-/* The scheme has the provider take the name as it is: to "fi_shm://" it would add its own numbers. */
+/* The provider takes this name as it is: to "fi_shm://" it would add its own numbers. */
 #define SCHEME "fi_ns://"
 
 enum { NAME_ROOM = 96 };
 
-/* smr_getinfo (1.17 to 2.6) shows no shm at all unless so much of /dev/shm is free: a region for each processor. */
+/* smr_getinfo (1.17 to 2.6) shows no shm unless this much of /dev/shm is free: a region for each processor. Four
+ * processors need 64 MiB, docker's default size. */
 uint64_t fab_shm_look(void)
 {
 	enum { REGION = 16 << 20 };
@@ -50,7 +46,7 @@ int fab_shm_name(struct fab *fab)
 	uint64_t unique = 0;
 	if (!fab->quirk->dev_shm)
 		return 0;
-	/* Without entropy the provider's own name is as good as any. */
+	/* Without entropy the provider's own name is as good. */
 	if (kv_entropy_fill(&kv_entropy_kernel, &unique, sizeof(unique)))
 		return 0;
 	snprintf(name, sizeof(name), SCHEME "kvrail-%" PRIu64 "-%ld-%016" PRIx64, pid_namespace(), (long)getpid(),

@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_stream.c -- receive for the provider, and let it see only bytes that its guard has judged.
+/* fabric_stream.c -- receive for the provider, and pass on only bytes that the guard has judged.
  *
- * The bytes go from the socket to where the provider wants them, and are walked over there. Nothing is copied but the
- * beginning of a unit that is not whole when a receive ends. It is held back, and put before the bytes of the next
- * receive, in the provider's buffer, as if it had never been read. That costs no system call.
+ * Bytes are read into the provider's buffer and judged there. Only the beginning of an incomplete unit is copied: it is
+ * held, and put before the bytes of the next receive, without a system call. `held` is allocated at the first receive,
+ * of the handshake, because data traffic allocates no memory.
  *
- * `held` is made at the first receive, of the handshake: when a message is cut by the end of a receive, the connection
- * is carrying data, and data takes no memory.
- *
- * That needs room for a whole unit behind the bytes that were held. The tcp providers receive headers and messages into
- * a buffer of 9,000 bytes (fabric_tcp.c refuses a door where they do not), and payload into the memory that it is for.
- * A receive with less room is one of a few bytes, of an answer to a connect request. It is served from `held`, which is
- * filled with that one unit and no byte more.
- *
- * A scattered receive is one of payload. It gets payload only, so that no unit is ever scattered.
+ * That needs room for a whole unit behind the held bytes. The tcp providers receive headers and messages into 9,000
+ * bytes (fabric_tcp.c refuses a door otherwise), and payload into its memory. A receive with less room reads a few
+ * bytes of an answer to a connect request; it is served from `held`, filled with exactly that unit. A scattered receive
+ * gets payload only, so no unit is ever scattered.
  *
  * The provider asks for more only when its own buffer is empty (ofi_bsock_recv, ofi_bsock_recvv). So from its next call
- * on payload that it was handed is in memory for good, or never will be. Until then the stream is `loose`, and the
- * caller of door_cut waits for that call. */
+ * on, earlier payload is in memory, or never will be. Until then the stream is `loose`, and door_cut's caller waits for
+ * that call. */
 #include "engine/fabric_stream.h"
 
 #include <errno.h>
@@ -65,7 +60,7 @@ static ssize_t payload_recv(struct stream *s, int fd, const struct iovec *iov, s
 	return got;
 }
 
-/* The end of the bytes that came begins a unit: it is not handed on. */
+/* The received bytes end with the beginning of a unit: hold it back. */
 static void hold(struct stream *s, const uint8_t *from, size_t n)
 {
 	memcpy(s->held, from, n);
@@ -95,7 +90,7 @@ static ssize_t whole_recv(struct stream *s, int fd, const struct iovec *iov, int
 	return walked ? walked : fail(EAGAIN);
 }
 
-/* Fill `held` with one unit. 1: it is whole and judged; 0: the connection ended; -1 as stream_recv. */
+/* Fill `held` with one unit. 1: complete and judged; 0: the connection ended; -1 as stream_recv. */
 static int unit_fill(struct stream *s, int fd, int flags, const struct stream_calls *calls, const char **why)
 {
 	size_t need;
@@ -105,7 +100,7 @@ static int unit_fill(struct stream *s, int fd, int flags, const struct stream_ca
 			return (int)got;
 		s->len += (uint32_t)got;
 	}
-	/* Bytes that begin no unit (need 0) do not get past this. */
+	/* Bytes that begin no unit (need 0) are refused here. */
 	if (guard_walk(&s->guard, s->held, s->len, why) != (ssize_t)s->len)
 		return (int)fail(ECONNRESET);
 	s->judged = true;

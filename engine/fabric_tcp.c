@@ -1,30 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_tcp.c -- what the tcp providers need besides a row of the quirk table: congestion control on loopback,
- * shutting before closing, settings that are refused, a doorkeeper, and the fence of one peer.
+/* fabric_tcp.c -- needs of the tcp providers beyond a row of the quirk table.
  *
- * Congestion control. Connections over loopback shall not pace (fabric_pace.c). What an endpoint accepts inherits that
- * from its listener. What it connects is told by the doorkeeper, when the provider calls connect; without a doorkeeper
- * (fabric_tcp_door says when) those connections have the default, and PUTs over loopback may be slower.
+ * The listener's descriptor, unknown from libfabric, is found among this process's TCP sockets: the one that listens on
+ * the address of fi_getname. Missing is no error. It gets a congestion control without pacing on loopback
+ * (fabric_pace.c). Without a doorkeeper, outgoing connections keep the default.
  *
- * The listener. libfabric does not say which descriptor its listener is. So it is looked for among this process's: a
- * TCP socket that listens on exactly the address that fi_getname told. No two sockets of a network namespace listen on
- * one address and port (without SO_REUSEPORT, which libfabric does not use), so the socket that is found is ours, and
- * only sockets that listen are looked at twice. Not found is no error. The walk costs a system call per open file, once
- * per endpoint.
+ * Shutting. The tcp provider's own RDM endpoints (net of 1.17, tcp of 1.18 to 2.6) free their listener while accepted
+ * connections still point to it (xnet_pep_close), and the next poll of a rebuilt endpoint follows the freed pointer. So
+ * before an endpoint closes, its listener and all accepted connections are shut (found by the listener's address), and
+ * the provider is polled until it has closed them. Closing the domain as well is impossible: its regions outlive a
+ * fence.
  *
- * Shutting. The tcp provider's own RDM endpoints (net of 1.17, tcp of 1.18 to 2.6) free their listener while
- * connections that it accepted, and that have not named their endpoint yet, still point to it: the source of
- * xnet_pep_close says so. Those connections stay among the domain's sockets, and the next poll of an endpoint rebuilt
- * there, after a fence, follows the freed listener. So before an endpoint is closed its listener is shut, and with it
- * all connections that it accepted, which end anyway. Then the provider is polled until it has seen that and closed
- * them: after that nothing can point to the listener, and no new connection can come. The sockets are known by their
- * local address, which is the listener's. A socket with that address belongs to this endpoint, and only the endpoint's
- * own thread opens and closes it. Rejected: closing the domain with the endpoint, since the regions in it must outlive
- * a fence.
- *
- * Cutting. Where the doorkeeper stands, a fence of one peer needs no new endpoint (fab_cut). The provider is told the
- * end of that peer's connections while it is polled. It may hold bytes in a buffer of its own while it waits for a
- * receive of ours to be posted. That is rare, and known; then the endpoint is rebuilt. */
+ * Cutting. With a doorkeeper, a fence of one peer needs no new endpoint (fab_cut): the provider is polled until it has
+ * seen the end of that peer's connections. Bytes may remain in a buffer of the provider while no receive of ours is
+ * posted; in that rare case the endpoint is rebuilt. */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -70,7 +59,7 @@ static bool listens_on(int fd, const union address *address)
 	       getsockname(fd, &name.any, &len) == 0 && same(&name, address);
 }
 
-/* Without /proc: one by one. */
+/* Without /proc: try each descriptor. */
 static int listener_try(const union address *address)
 {
 	enum { TRIES = 65536 };
@@ -80,7 +69,7 @@ static int listener_try(const union address *address)
 	return -1;
 }
 
-/* The descriptor of this process that listens on the address; -1: none is seen. */
+/* The descriptor of this process that listens on the address; -1: none found. */
 static int listener_find(const union address *address)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -105,7 +94,7 @@ static bool local_is(int fd, const union address *address)
 	return option_is(fd, SO_TYPE, SOCK_STREAM) && getsockname(fd, &name.any, &len) == 0 && same(&name, address);
 }
 
-/* Shut all sockets that have the address. Returns how many there are besides the listener. */
+/* Shut all sockets with the address. Returns their number without the listener. */
 static unsigned shut_all(const union address *address, int listener)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -138,8 +127,7 @@ void fab_tcp_shut(struct fab *fab)
 }
 
 /* FI_OFI_RXM_DATA_AUTO_PROGRESS: a thread of rxm replaces connections at any time, even between two postings that must
- * be on one (split writes, caps.ordered). The second posting could then announce bytes that were lost with the first
- * one's connection. */
+ * share one (split writes, caps.ordered). The second could announce bytes lost with the first one's connection. */
 static const char *auto_progress(const struct fab *fab)
 {
 	static const char *const on[] = {"1", "true", "yes", "on"};
@@ -150,8 +138,8 @@ static const char *auto_progress(const struct fab *fab)
 	return NULL;
 }
 
-/* FI_TCP_ZEROCOPY_SIZE: when the kernel has no room to account for a zero-copy send (ENOBUFS, net.core.optmem_max) the
- * provider drops it, or the rest of it, and goes on with the next posting on the same connection. */
+/* FI_TCP_ZEROCOPY_SIZE: when the kernel cannot account for a zero-copy send (ENOBUFS, net.core.optmem_max), the
+ * provider drops all or part of it, and continues with the next posting on the same connection. */
 static const char *zero_copy(const struct fab *fab)
 {
 	const char *name = fab->quirk->zerocopy_env;
@@ -195,7 +183,7 @@ void fab_tcp_settle(struct fab *fab)
 
 /* ---- the doorkeeper ---- */
 
-/* How a setting of the provider's hinders the doorkeeper; NULL: none does. */
+/* How a setting of the provider prevents the doorkeeper; NULL: no setting does. */
 static const char *door_hindered(const struct fab *fab)
 {
 	const char *prefetch = fab->quirk->prefetch_env;
@@ -206,7 +194,7 @@ static const char *door_hindered(const struct fab *fab)
 	return NULL;
 }
 
-/* tell: where the options do not insist, warn. */
+/* tell: warn, unless the options require a doorkeeper. */
 static int door_none(struct fab *fab, const char *why, bool tell, struct kv_error *err)
 {
 	snprintf(fab->caps.no_door, sizeof(fab->caps.no_door), "%s", why);
@@ -227,7 +215,7 @@ int fab_tcp_door(struct fab *fab, struct kv_error *err)
 {
 	enum guard_format format = fab->quirk->rxm ? GUARD_RXM : GUARD_XNET;
 	const char *why;
-	bool first = fab_census(fab->caps.domain) == 0; /* one warning is enough for a process with many endpoints */
+	bool first = fab_census(fab->caps.domain) == 0; /* one warning per process */
 	bool reads = fi_version() >= fab->quirk->read_safe_since || fab->options.reads_at_own_risk;
 	if (!fab->quirk->tcp)
 		return door_none(
@@ -256,17 +244,15 @@ int fab_tcp_listen(struct fab *fab, struct kv_error *err)
 	if (fab->caps.peer_fence)
 		return 0;
 	door_release(&fab->door);
-	/* Of this endpoint alone; perhaps it had a doorkeeper until it was rebuilt. */
+	/* Of this endpoint alone; it may have had a doorkeeper until its rebuild. */
 	return door_none(fab, "libfabric's listening socket is not found among this process's", true, err);
 }
 
-/* Reading no completion makes the provider go on all the same. It also takes the provider's lock: if a thread of the
- * provider's was receiving, it has ended then. */
+/* Reading no completion still makes the provider progress. It takes the provider's lock, so a receiving thread of the
+ * provider has finished. */
 int fab_cut(struct fab *fab, const void *blob, size_t len)
 {
-	enum {
-		ROUNDS = 256
-	}; /* one or two are enough, unless there are hundreds of connections with something to say */
+	enum { ROUNDS = 256 }; /* one or two are enough, unless there are hundreds of busy connections */
 	struct fi_cq_data_entry none;
 	bool loose = false;
 	unsigned left;

@@ -1,56 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fence.c -- rebuilding the endpoints: the fence, and recovery from their failure.
+/* fence.c -- rebuilding the endpoints: the fence, and recovery from failed endpoints. States: rail.h and fence.h.
  *
- * A rail (enum rail_state; "closed" means that its endpoint is):
+ * The fence must hold when te_peer_fence returns, so it closes and opens endpoints at once. Reports may wait: before
+ * te_handlers.reset has run and the owner has sent the new addresses, no peer can reach the new endpoints. A second
+ * fence in that time is free (`exposed`). The rate limit (a burst of TE_FENCE_BURST, then one per TE_FENCE_REFILL_NS)
+ * delays the report (`quiet_until`), never the safety.
  *
- *   UP --a connection broke for good--> BROKE --te_reset--> UP
- *   UP --the machine lost its address (rail.c: rail_stranded)--> BROKE
- *   UP, BROKE --its endpoint failed--> DEAD --te_reset--> UP, or OUT if that happened too often
- *   UP, BROKE, DEAD --te_reset, and it cannot be rebuilt--> OUT
- *   UP, BROKE, DEAD --te_reset, and endpoints given up before are not closed yet--> WAITING
- *   OUT, WAITING --retry, and it can be opened--> FRESH --the reset that tells everybody--> UP
- *   OUT, WAITING --retry, and it cannot be opened--> OUT
+ * All rails are rebuilt together. A rail that cannot be rebuilt, or fails again soon, is out and stays closed. Another
+ * rail stands for it (`map`): its address and keys are announced in both places, so peers still see as many rails. A
+ * rail that is out is retried with back-off. It first registers the regions it lacks, some parts per turn; then its
+ * endpoint opens, and everything is reset once more.
  *
- * The engine (enum fence_state):
- *
- *   OPEN --te_reset--> OPEN, or LIMBO where closing an endpoint takes long
- *   LIMBO --all that was given up is closed--> OPEN
- *   LIMBO --te_reset--> DOWN_LIMBO (every rail that was up is WAITING) --all is closed--> DOWN
- *   OPEN --te_reset, and no rail is up--> DOWN
- *   DOWN --retry--> OPEN if a rail is back, else DOWN
- *
- * Each arrow but those out of limbo makes reset_due true, until te_handlers.reset has run.
- *
- * The fence must hold when te_peer_fence returns, so endpoints are closed and opened at once. Telling the world can
- * wait. Until the owner has been told (te_handlers.reset) and has given the new addresses out, no peer can reach the
- * new endpoints. So a second fence in that time is free (`exposed`), and the rate limit delays the telling
- * (`quiet_until`), never the safety. A burst of TE_FENCE_BURST is allowed, then one per TE_FENCE_REFILL_NS.
- *
- * All rails are rebuilt together: a peer's operations run over every rail, and one epoch for all is what the owner can
- * reason about. A rail that cannot be rebuilt, or that fails again soon after it was rebuilt, is out. Its endpoint
- * stays closed, which is as safe as rebuilding it. While others are up one of them stands for it (`map`): that rail's
- * address and keys are announced in the place of the lost one's. So peers see as many rails as before, and need to know
- * nothing.
- *
- * A rail that is out is tried again with back-off. First it registers what was registered on the others meanwhile, some
- * parts in each turn, since that may take seconds and no call waits for it. Then its endpoint is opened, everything is
- * reset once more, and it has its place back. So a rail's return is as much of an event as its loss, and the back-off
- * doubles up to a minute for a rail that fails again and again. A connection that broke for good (addr.c) costs the
- * endpoint too, but says nothing about the NIC: peers break connections, so it does not count against the rail.
- * Rejected: letting new peers use the rail while old ones go on without it. Peers that always have requests would never
- * come to use it, and renewing them one by one is the reset in other words.
- *
- * Where closing an endpoint may take seconds (EFA) it is given up (fabric_retire.c), and the next endpoint is used at
- * once. Operations and receives that were posted to the old one are in limbo until it is closed. Then they end, and the
- * owner is told (te_handlers.fenced). So if one peer is dead, the others miss the engine until they have its new
- * address, and not for the time-out of the device. An engine that is fenced again meanwhile gives those endpoints up,
- * too, and waits until all are closed. That bounds the memory for what is in limbo, its time, and what the device must
- * hold. Rejected: a third endpoint. With fence after fence, what is in limbo because of the first would not end before
- * the last is over. Where the provider allows it one peer is fenced alone (cut.c), and nothing of this happens.
- *
- * No callback runs inside te_peer_fence: operations are marked as ended, te_poll tells their owners, then it tells of
- * the reset. When no rail is left the engine is down: te_poll tries all of them again with back-off, and the owner is
- * told when the first is back. */
+ * Where closing is slow (EFA), an endpoint is abandoned (fabric_retire.c). Its operations and receives are in limbo
+ * until it is closed; then te_handlers.fenced runs. A second fence before that abandons the new endpoints and opens
+ * none until all are closed, which bounds memory and time. No callback runs inside te_peer_fence. */
 #include "engine/addr.h"
 #include "engine/cut.h"
 #include "engine/fence.h"
@@ -68,7 +31,7 @@ void fence_init(struct fence *f, uint64_t now)
 	f->refilled_ns = now;
 }
 
-/* Take a token, or say until when the owner is not told. */
+/* Take a token, or set the time before which the owner gets no report. */
 static void limit(struct fence *f, uint64_t now)
 {
 	uint64_t earned = (now - f->refilled_ns) / TE_FENCE_REFILL_NS;
@@ -92,7 +55,7 @@ static unsigned rails_up(const struct te *te)
 	return n;
 }
 
-/* Which rail stands for which: those that are up share the places of those that are not. */
+/* Choose the rail that stands for each rail: rails in use share the places of the others. */
 static void map(struct te *te)
 {
 	unsigned up[KV_RAILS_MAX], n = 0;
@@ -110,7 +73,7 @@ static void rail_out(struct rail *r, uint64_t min_ns, uint64_t max_ns)
 	r->retry_at = te_now(r->te) + r->backoff_ns;
 }
 
-/* Until all that was given up is closed. */
+/* Until all abandoned endpoints are closed. */
 static int rail_wait(struct rail *r, struct kv_error *err)
 {
 	r->state = RAIL_WAITING;
@@ -132,7 +95,7 @@ static void moved_tell(struct rail *r)
 
 static int rail_rebuild(struct rail *r, struct kv_error *err)
 {
-	if (fence_limbo(&r->te->fence)) { /* given up once more: what is in limbo would never end if that went on */
+	if (fence_limbo(&r->te->fence)) { /* abandoned once more: repeated fences must not prolong limbo */
 		fab_shut(r->fab);
 		return rail_wait(r, err);
 	}
@@ -151,7 +114,7 @@ static int rail_rebuild(struct rail *r, struct kv_error *err)
 	return rc;
 }
 
-/* Whether a rail that failed is to stay out for a while: it had been rebuilt for that not long ago, and others work. */
+/* Whether a failed rail stays out: it was rebuilt for a failure not long ago, and others work. */
 static bool too_often(const struct rail *r, uint64_t now)
 {
 	unsigned others = 0;
@@ -160,7 +123,7 @@ static bool too_often(const struct rail *r, uint64_t now)
 	return others > 0 && r->trial_ns && now - r->trial_ns < TE_RAIL_TRIAL_NS;
 }
 
-/* A rail is RAIL_DEAD: it failed by itself. True: it stays out. */
+/* A RAIL_DEAD rail failed by itself. True: it stays out. */
 static bool dead_stays_out(struct rail *r, uint64_t now)
 {
 	bool out = too_often(r, now);
@@ -180,7 +143,7 @@ static bool dead_stays_out(struct rail *r, uint64_t now)
 	return true;
 }
 
-/* Rebuild all rails that are not out. Returns 0 when one is up afterwards, or the first failure. */
+/* Rebuild all rails that are not out. Returns 0 if one is usable afterwards, or the first failure. */
 static int rebuild(struct te *te, struct kv_error *err)
 {
 	struct kv_error ignored;
@@ -202,13 +165,13 @@ static int rebuild(struct te *te, struct kv_error *err)
 	return rails_up(te) ? 0 : first ? first : -KV_EPROVIDER;
 }
 
-/* Endpoints that were given up are closed now: no loop waits for their descriptors any more. */
+/* Close the abandoned endpoints: no loop waits for their descriptors any more. */
 static void retire(struct te *te)
 {
 	for (unsigned i = 0; i < te->nrails; i++) {
 		struct rail *r = &te->rails[i];
 		if (!fab_retiring(r->fab)) {
-			rail_limbo_end(r, -KV_ERESET); /* it was closed at once */
+			rail_limbo_end(r, -KV_ERESET); /* it closed at once */
 			continue;
 		}
 		te->fence.state |= FENCE_LIMBO;
@@ -216,7 +179,7 @@ static void retire(struct te *te)
 	}
 }
 
-/* After a rebuild: note its outcome, post the receives, and close what was given up. */
+/* After a rebuild: store its outcome, post the receives, and close the abandoned endpoints. */
 static void settle(struct te *te, int rc)
 {
 	te->fence.state = (te->fence.state & FENCE_LIMBO) | (rc ? FENCE_DOWN : FENCE_OPEN);
@@ -282,7 +245,7 @@ bool te_fencing(const struct te *te)
 	return fence_limbo(&te->fence);
 }
 
-/* When all endpoints that were given up are closed, operations in limbo end, and rails that waited are tried again. */
+/* When all abandoned endpoints are closed, end the operations in limbo, and retry the rails that waited. */
 static void fence_turn(struct te *te)
 {
 	for (unsigned i = 0; i < te->nrails; i++)
@@ -292,7 +255,7 @@ static void fence_turn(struct te *te)
 	for (unsigned i = 0; i < te->nrails; i++) {
 		struct rail *r = &te->rails[i];
 		rail_limbo_end(r, -KV_ERESET);
-		if (r->state == RAIL_WAITING) /* until its turn, which the rate limit of fences may delay a little */
+		if (r->state == RAIL_WAITING) /* the rate limit of fences may delay this a little */
 			r->retry_at = te_now(te);
 	}
 	while (te_notify(te))
@@ -343,7 +306,7 @@ static bool any_due(const struct te *te)
 	return false;
 }
 
-/* Try the rails that are out and due. Returns how many are back; *out_rc is a failure, or left alone. */
+/* Retry the rails that are out and due. Returns the number of returned rails; *out_rc is a failure, or unchanged. */
 static unsigned retry(struct te *te, int *out_rc)
 {
 	uint64_t until = te_now(te) + TE_STEP_NS;
@@ -359,7 +322,7 @@ static unsigned retry(struct te *te, int *out_rc)
 		if (rc)
 			rail_out(r, TE_REBUILD_MIN_NS, TE_REBUILD_MAX_NS);
 		else
-			rc = rail_rebuild(r, &err); /* in this turn, before another region may be ready */
+			rc = rail_rebuild(r, &err); /* in this turn, before another region becomes ready */
 		if (rc) {
 			*out_rc = rc;
 			kv_error_log(te->log, "rail %u (%s) stays out: %s", i, r->device, err.text);
@@ -403,7 +366,7 @@ void te_reset_turn(struct te *te)
 	if (KV_LIKELY(!te->fence.reset_due) || te_now(te) < te->fence.quiet_until)
 		return;
 	te->fence.quiet_until = 0;
-	/* Operations first: the owner hears of a reset when all of them have ended. */
+	/* Operations first: the owner hears of a reset after all of them have ended. */
 	while (te_notify(te))
 		;
 	if (!te->fence.reset_due || te->fence.quiet_until)

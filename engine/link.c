@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link.c -- one of our rails with one of a peer's: its place in line and its window; how long a peer's memory lives;
- * the backlog.
+/* link.c -- one of our rails paired with one of a peer's: its place in line and its window; the lifetime of a peer's
+ * memory; the backlog.
  *
- * A link is in one of three states. IDLE: it has nothing to post, or its window is full; a new operation or a
- * completion activates it. READY: it may post and stands in its rail's line. A line is served round-robin, one
- * operation at a time, so peers share a rail's credits evenly however much they queued. STALLED: the provider said
- * -EAGAIN (connecting, handshake, back-pressure); the link is tried once per te_poll, and never stands in front of
- * another. pump.c decides what is posted next.
+ * A link has three states. IDLE: nothing to post, or its window is full; a new operation or a completion activates it.
+ * READY: it stands in its rail's line, served round-robin, one operation at a time, so peers share a rail's credits
+ * evenly. STALLED: the provider returned -EAGAIN; the link is retried once per te_poll, outside the line. pump.c
+ * chooses the next operation.
  *
- * A peer's memory lives as long as it is referred to: by the owner (until te_peer_close), by each operation in flight,
- * by each queued or unfinished message and transfer. So a close never waits, and a late completion never meets freed
- * memory. */
+ * References keep a peer's memory: the owner's (until te_peer_close), one per operation in flight, one per queued or
+ * unfinished message and transfer. So a close never waits, and a late completion never meets freed memory. */
 #include <stdlib.h>
 
 #include "engine/inside.h"
@@ -37,9 +35,9 @@ void link_init(struct link *l, struct te_peer *peer, unsigned index, struct rail
 	kv_list_init(&l->xfers);
 }
 
-/* Beyond the few operations that are always allowed, a link may fill its window in bytes only while more than half of
- * the rail's credits are free. So it takes hundreds of peers that accept nothing to use up the credits that all need.
- * (A link that this keeps back has operations out, and the next completion of one activates it.) */
+/* Beyond the operations always allowed, a link may fill its window only while more than half of the rail's credits are
+ * free. So hundreds of stuck peers are needed to use up the credits. A held-back link has operations in flight, and the
+ * next completion activates it. */
 bool link_room(const struct link *l)
 {
 	const struct te *te = l->peer->te;
@@ -47,7 +45,6 @@ bool link_room(const struct link *l)
 	       (l->bytes < te->rules.link_bytes && l->rail->pool.credits > l->rail->pool.half);
 }
 
-/* The same bound as for chunks. */
 bool link_msg_room(const struct link *l)
 {
 	return l->sends < TE_LINK_SENDS || l->rail->pool.credits > l->rail->pool.half;
@@ -68,7 +65,6 @@ bool link_has_work(const struct link *l)
 	return !kv_list_empty(&l->msgs) || !kv_list_empty(&l->xfers) || (l->use && !kv_list_empty(&l->peer->xfers));
 }
 
-/* A link whose message may be posted stands at the head: a transfer without a credit ends the serving of the line. */
 bool link_msg_due(const struct link *l)
 {
 	return !kv_list_empty(&l->msgs) && link_msg_room(l);
@@ -124,7 +120,7 @@ void link_rest(struct link *l)
 	l->sched = LINK_IDLE;
 }
 
-/* ---- the peer that it is a part of ---- */
+/* ---- the peer of a link ---- */
 
 void peer_release(struct te_peer *peer)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* msg.c -- messages: registered send buffers and their way out.
+/* msg.c -- messages in registered send buffers.
  *
- * A buffer is free, the caller's (acquired), queued on a link, posted, or due for its `sent`. Buffers are a fixed pool:
- * none free is back-pressure (te_msg_acquire returns NULL, te_handlers.room tells when to try again), never growth. A
- * message is sent from its own buffer and never larger than KV_MSG_MAX, which is eager on every provider: a rendezvous
- * send whose peer dies loses its completion on rxm. */
+ * A buffer is free, acquired by the caller, queued on a link, posted, or due for its `sent`. The pool is fixed: when it
+ * is empty te_msg_acquire returns NULL, and te_handlers.room announces a free buffer. A message has at most KV_MSG_MAX
+ * bytes, which is eager on every provider: on rxm a rendezvous send loses its completion if the peer dies. */
 #include <stdlib.h>
 
 #include "engine/inside.h"
@@ -71,7 +70,7 @@ void msgs_room(struct te *te)
 		te->handlers.room(te->arg);
 }
 
-/* The message has ended: tell, then free the buffer. Only where callbacks may run. */
+/* The message has ended: report it, then free the buffer. Only where callbacks may run. */
 static void finish(struct te *te, struct msg *m, int status)
 {
 	te->live--;

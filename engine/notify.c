@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* notify.c -- where callbacks of the owner run: it hears of operations that have ended, and is asked for the messages
- * that follow ordered writes.
- *
- * They run only where no list is being walked: in te_poll, in the fence's turn, in te_close, and behind the handler of
- * a message. */
+/* notify.c -- where callbacks of the owner run: reports of ended operations, and requests for the messages behind
+ * ordered writes. They run only where no list is being walked: in te_poll, in the fence's turn, in te_close, and after
+ * the handler of a message. */
 #include "engine/inside.h"
 #include "engine/msg.h"
 #include "engine/notify.h"
@@ -36,7 +34,7 @@ void te_follow(struct te *te)
 {
 	struct kv_list *n;
 	te->handlers.follow(te->arg);
-	/* The owner does not want a message behind the writes of the links that are left. */
+	/* The owner sends no message behind the writes of the remaining links. */
 	while ((n = kv_list_pop(&te->order.links))) {
 		struct link *l = KV_LIST_ENTRY(n, struct link, follow_node);
 		if (l->follow)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peer.c -- peers: their links, their addresses, and their end.
  *
- * After a reset a peer gets new addresses. (Our own reset makes it void; of the peer's the owner tells.) Operations in
- * flight keep the old address until they end, and only then is it removed from the address vector: EFA drops
- * completions of removed peers. Queued operations go to the new address. */
+ * A peer gets new addresses after a reset: ours makes it void; the owner reports the peer's. Operations in flight keep
+ * the old address until they end, and only then is it removed from the address vector: EFA drops completions of removed
+ * peers. Queued operations use the new address. */
 #include <stdlib.h>
 
 #include "engine/addr.h"
@@ -69,7 +69,7 @@ static void link_addr_put(struct link *l)
 	addr_put(l->addr);
 }
 
-/* Whether it leaves an address that it had. */
+/* Whether the peer drops an address it had. */
 static bool strays(const struct te_peer *peer, struct addr **addrs)
 {
 	for (unsigned i = 0; i < peer->nlinks; i++)
@@ -125,14 +125,13 @@ int te_peer_open(struct te *te, const struct te_address *addrs, unsigned count, 
 	return 0;
 }
 
-/* After a reset other rails may be up than when the peer was opened. Nothing stands in a line of theirs while it is
- * void. */
+/* After a reset the rails in use may differ from those at opening. A void peer stands in no line. */
 static void rails_take(struct te_peer *peer)
 {
 	struct te *te = peer->te;
 	for (unsigned i = 0; i < peer->nlinks; i++) {
 		struct link *l = &peer->links[i];
-		if (l->follow) /* of the old rail's operations; te_handlers.follow runs all the same */
+		if (l->follow) /* of the old rail's operations; te_handlers.follow still runs */
 			rail_op_put(l->rail, l->follow);
 		l->follow = NULL;
 		l->rail = &te->rails[te->fence.map[i % te->nrails]];

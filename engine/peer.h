@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peer.h -- peers that become void, and the end of the operations that are queued for them. Private to engine/. */
+/* peer.h -- void peers, and the end of their queued operations. Private to engine/. */
 #ifndef KVRAIL_ENGINE_PEER_H
 #define KVRAIL_ENGINE_PEER_H
 
 #include "engine/link.h"
 
-/* peer_void -- its addresses are good no longer: no link of it posts before te_peer_readdress. peer_fail_queued -- all
- * that is queued for it ends with this status; te_notify tells. */
+/* peer_void -- its addresses are invalid: no link of it posts before te_peer_readdress. peer_fail_queued -- end all its
+ * queued operations with this status; te_notify reports them. */
 void peer_void(struct te_peer *peer);
 void peer_fail_queued(struct te_peer *peer, int status);
 
-/* peers_well -- rail_events.any_well: whether there is a peer that has no trouble. */
+/* peers_well -- rail_events.any_well: whether any peer has working connections. */
 bool peers_well(const struct te *te);
 
 #endif

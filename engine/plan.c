@@ -1,26 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.c -- which NICs an engine takes: the division among the engines of a process, by arithmetic alone.
+/* plan.c -- the choice of an engine's NICs: the division among the engines of a process, by arithmetic alone.
  *
- * The NICs are put in order of their NUMA nodes and cut into as many equal shares as there are engines. A share is
- * contiguous, so it is of one node where that is possible. Engines with neighbouring numbers (the caller numbers them
- * by loop) have NICs near each other. With fewer NICs than engines several engines have the same one. An engine that
- * wants fewer rails than its share leaves the rest. One that wants more goes on behind its share, round the end: NICs
- * of its own node first, as far as the order has them.
+ * The NICs are sorted by NUMA node and cut into one equal, contiguous share per engine, so a share lies on one node
+ * where possible. With fewer NICs than engines, several engines use the same one. An engine with fewer rails than its
+ * share leaves the rest; one with more continues behind its share and wraps round.
  *
- * NICs that the user named keep the user's order: only the user knows which of them reaches which NIC of the other side
- * (link k joins rail k to rail k). Otherwise NICs are left out that are down, or that have less than half the speed of
- * the fastest (a management port).
+ * NICs named by the user keep the user's order: only the user knows which NIC of the other side each reaches (link k
+ * joins rail k to rail k). Otherwise NICs are excluded that are down or have less than half the speed of the fastest (a
+ * management port). Devices that are no NICs of their own (tcp, shm) are one network at several addresses, best first:
+ * all rails use the first, unless the user named several.
  *
- * Devices that are no NICs of their own (tcp, shm) are one network at several addresses, the best first: nothing is
- * divided, and all rails are on the first, unless the user named several.
- *
- * If no number of rails is given there are as many as NICs were named. Else on EFA, where every NIC reaches every
- * other, there is the share, up to TE_PLAN_AUTO_RAILS, since one loop cannot keep more of them busy. On everything else
- * there is one rail, because two NICs may be on two networks, and only the user knows.
- *
- * sysfs says where a NIC lies (fabric_select.c). Rejected: hwloc. It reads the same file and adds the tree of PCIe
- * switches. That matters to GPUs below the same switch, not to a core and its memory, which are equally far from all
- * NICs of their node. Where sysfs says nothing (-1: one node, or a virtual machine) all NICs are equal. */
+ * Default number of rails: the number of named NICs; else on EFA, where all NICs reach each other, the share, up to
+ * TE_PLAN_AUTO_RAILS, since one loop cannot keep more busy; else one, because two NICs may be on two networks. */
 #include "engine/plan.h"
 
 #include <stdio.h>
@@ -28,7 +19,7 @@
 
 enum { TE_PLAN_AUTO_RAILS = 8 };
 
-/* The NICs to divide, in order. Returns how many. */
+/* The NICs to divide, in order. Returns their number. */
 static unsigned order(const struct fab_device *d, unsigned count, bool named, unsigned *out)
 {
 	uint64_t fastest = 0;
@@ -41,11 +32,11 @@ static unsigned order(const struct fab_device *d, unsigned count, bool named, un
 		if (named || (!slow && !d[i].link_down))
 			out[n++] = i;
 	}
-	/* All of them are down: opening will say so. */
+	/* All of them are down: opening reports it. */
 	if (n == 0)
 		for (; n < count; n++)
 			out[n] = n;
-	/* Insertion sort: stable, and there are few. Unknown nodes first. */
+	/* Insertion sort: stable, and the list is short. Unknown nodes first. */
 	for (unsigned i = 1; i < n && !named && !d[0].shared; i++) {
 		unsigned at = out[i], j = i;
 		for (; j > 0 && d[out[j - 1]].numa_node > d[at].numa_node; j--)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* providers.c -- which providers can be used here: each known provider is asked for its devices, behind the lock of
- * opening (te_devices_find). */
+/* providers.c -- the providers usable here: asks each known provider for its devices, under the lock of opening
+ * (te_devices_find). */
 #include <stdio.h>
 #include <stdlib.h>
 

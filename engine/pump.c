@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pump.c -- which operation is posted next, and which waited too long.
+/* pump.c -- the choice of the next operation to post, and the end of those past their deadline.
  *
- * On a link messages go first: they are small, and their receivers wait for them. They do not count against the window,
- * have credits of a rail to themselves, and bring their link to the head of the line. Many of them may be in flight
- * while half of the credits are free, then two. A link stays at the head while one of its messages may be posted. Then
- * come transfers, one chunk each in turn, so that a huge one does not starve small ones. The queue of transfers that
- * name the link (link.xfers) and the peer's (te_peer.xfers, striped over its links) alternate.
+ * On a link messages come first: they are small, and receivers wait for them. They do not count against the window,
+ * have reserved credits of the rail, and bring their link to the head of the line, where it stays while one of them may
+ * be posted. Then come transfers, one chunk each in turn, so that a huge one does not starve small ones. The queue of
+ * transfers that name the link (link.xfers) and the peer's (te_peer.xfers, striped over its links) alternate.
  *
- * Nothing here calls the owner. An operation that ends goes to a list of notify.h, so that no list changes under a
- * walk. Deadlines of queued operations are looked at when the earliest one has passed; backlog.next_sweep is never
- * later than that. Rejected: a timer for each operation, a cost on every operation for an event that almost never
- * comes. */
+ * Nothing here calls the owner: ended operations join a list of notify.h, so that no list changes under a walk.
+ * Deadlines of queued operations are checked when the earliest has passed; backlog.next_sweep is never later than that.
+ */
 #include "engine/inside.h"
 #include "engine/link.h"
 #include "engine/msg.h"
@@ -34,7 +32,7 @@ static enum post post_msg(struct link *l)
 	return p;
 }
 
-/* The first transfer of a queue that can go on. */
+/* The first transfer of a queue that may be posted. */
 static struct te_xfer *first_of(struct kv_list *queue)
 {
 	KV_LIST_EACH (n, queue) {
@@ -67,7 +65,7 @@ static enum post post_chunk(struct link *l, struct kv_list *queue)
 	return POST_DONE;
 }
 
-/* A chunk of either queue, which take turns. */
+/* A chunk of either queue, in turns. */
 static enum post post_some_chunk(struct link *l)
 {
 	if (KV_UNLIKELY(!l->use))
@@ -91,8 +89,8 @@ static enum post post_one(struct link *l)
 	if (!link_room(l))
 		return POST_NOTHING;
 	p = post_some_chunk(l);
-	/* Its messages brought it to the head of the line, where it must not keep back those of others. The completion
-	 * of one of its own brings it back. */
+	/* Its messages brought it to the head of the line, where it must not block those of others. The completion of
+	 * one of its own brings it back. */
 	return p == POST_NO_CREDIT && msgs ? POST_NOTHING : p;
 }
 
@@ -120,7 +118,7 @@ static void pump_rail(struct rail *r)
 	}
 }
 
-/* Each stalled link once, and not more than a bounded number of them. */
+/* Retry each stalled link once, up to a bound. */
 static void pump_stalled(struct backlog *b)
 {
 	struct kv_list batch, *n;

@@ -1,26 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rail.c -- one NIC: its endpoint, its pool of operations, its receives.
  *
- * Credits. At most min(tx depth, CQ depth / 2) operations are posted. Receives are posted for half of the room that the
- * CQ has beside them; the other half is for immediates. So the provider's queues cannot overflow, and -EAGAIN is rare.
- * The pool has exactly that many operations, allocated once; an endpoint that was rebuilt with smaller queues uses
- * fewer.
+ * Credits. At most min(tx depth, CQ depth / 2) operations are posted, and receives for half of the CQ's remaining room;
+ * the other half is for immediates. So the provider's queues cannot overflow, and -EAGAIN is rare.
  *
- * An operation is OP_IDLE (in the free list), OP_POSTED (the provider's), or OP_ENDED (the endpoint was closed under
- * it; its owner hears of it from the next te_notify). Only OP_POSTED accepts a completion. Any other event is a stray
- * and is counted, never believed, so an operation completes exactly once whatever events a provider reports.
+ * An operation is OP_IDLE (free list), OP_POSTED (the provider's), or OP_ENDED (its endpoint closed; the next te_notify
+ * reports it). Only OP_POSTED accepts a completion. Any other event is a stray, counted and ignored, so an operation
+ * completes exactly once whatever events a provider reports.
  *
- * Where closing an endpoint may take seconds (caps.close_max_ns) the next one is used before the old one is closed.
- * Operations that were posted to the old one are in OP_LIMBO until then, and so is the memory that they name. Therefore
- * pool and receives exist twice: the new endpoint begins with all its credits, and with receives that the old one
- * cannot write to.
+ * Where closing is slow (caps.close_max_ns) the next endpoint is used before the old one is closed, whose operations
+ * are in OP_LIMBO until then. So pool and receives exist twice: the new endpoint starts with all credits, and with
+ * receives that the old one cannot write to.
  *
- * Events are read in batches. A callback may fence, which ends every operation. The rest of the batch then belongs to
- * the closed endpoint and is dropped (fence.generation tells).
- *
- * A receive is wiped and posted again after the handler returned: a buffer that a provider takes for a message later
- * holds nothing of an earlier one. If a handler runs during a rebuild, its return posts the receive, not the rebuild,
- * because hardware could otherwise write into the buffer that is being read. */
+ * A callback may fence. The rest of the batch of events then belongs to the closed endpoint and is dropped. A receive
+ * is wiped and posted after its handler returned; a rebuild does not post it while its handler reads it. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +46,7 @@ static int pool_init(struct rail *r, uint32_t receives, struct kv_error *err)
 	r->pool.ops = aligned_alloc(_Alignof(struct op), ops * sizeof(struct op));
 	r->recv.set = r->recv.all = aligned_alloc(_Alignof(struct op), recvs * sizeof(struct op));
 	if (!r->pool.ops || !r->recv.set) {
-		r->pool.limit = r->recv.count = 0; /* closing looks at each */
+		r->pool.limit = r->recv.count = 0; /* closing reads both */
 		return kv_fail(err, -KV_ENOMEM, "no memory for the operations of a rail");
 	}
 	memset(r->pool.ops, 0, ops * sizeof(struct op));
@@ -165,7 +158,7 @@ void rail_op_put(struct rail *r, struct op *op)
 	r->pool.credits++;
 }
 
-/* Peers can cause these lines: the log grows with their logarithm. */
+/* Peers can cause these lines: log only every power of two. */
 static bool first_of_many(uint64_t count)
 {
 	return (count & (count - 1)) == 0;
@@ -189,7 +182,7 @@ enum post rail_op_posted(struct rail *r, struct op *op, struct addr *a, int rc)
 	}
 	switch (fab_error_class(rc)) {
 	case FAB_ERR_PEER:
-		/* Not posted, so trying again is safe: rxm refuses posts for 10 ms after a connection broke, then
+		/* Not posted, so retrying is safe: rxm refuses posts for 10 ms after a connection broke, then
 		 * reconnects. */
 		r->stats.eagain++;
 		return POST_STALLED;
@@ -207,8 +200,8 @@ enum post rail_op_posted(struct rail *r, struct op *op, struct addr *a, int rc)
 	return POST_FAILED;
 }
 
-/* Give an operation's result to its owner. The operation is free before the owner runs, so the owner may start the next
- * one with it. */
+/* Report an operation's result to its owner. The operation is freed first, so the owner may start the next one with it.
+ */
 static void op_finish(struct rail *r, struct op *op, int status)
 {
 	struct op done = {
@@ -228,7 +221,7 @@ static unsigned set_in_use(const struct rail *r)
 	return r->recv.set != r->recv.all;
 }
 
-/* te_close waits for the closing of each endpoint, so nothing is in limbo then. */
+/* te_close waits for each endpoint to close, so nothing is in limbo then. */
 uint32_t rail_end_posted(struct rail *r, int status)
 {
 	uint32_t limbo = 0;
@@ -270,7 +263,7 @@ bool rail_dispatch_ended(struct rail *r)
 		if (op->state != OP_ENDED)
 			continue;
 		any = true;
-		r->pool.credits -= op->left; /* op_finish gives it back once more */
+		r->pool.credits -= op->left; /* op_finish returns it once more */
 		op->left = false;
 		op_finish(r, op, op->status);
 	}
@@ -303,7 +296,7 @@ static void recv_post(struct rail *r, struct op *op)
 		rail_failed(r);
 }
 
-/* When one receive is refused, the next would be refused as well. */
+/* After one refusal the next would be refused as well. */
 static void recvs_retry(struct rail *r)
 {
 	struct op *op;
@@ -323,7 +316,7 @@ uint32_t rail_receives(const struct rail *r)
 	return KV_MAX(1u, c->cq_depth > ops ? KV_MIN(n, (c->cq_depth - ops) / 2) : 1u);
 }
 
-/* Whether a receive belongs to the set in use, and not to an endpoint that is given up. */
+/* Whether a receive belongs to the set in use, not to an abandoned endpoint. */
 static bool in_use(const struct rail *r, const struct op *op)
 {
 	return op >= r->recv.set && op < r->recv.set + r->recv.count;
@@ -332,14 +325,14 @@ static bool in_use(const struct rail *r, const struct op *op)
 void rail_receives_post(struct rail *r)
 {
 	uint32_t n = rail_receives(r);
-	/* Two endpoints are given up at most, and then there is none that could use a third set. */
+	/* At most two endpoints are abandoned, and no new one is opened then, so two sets suffice. */
 	if (r->recv.left[set_in_use(r)])
 		r->recv.set = set_in_use(r) ? r->recv.all : r->recv.all + r->recv.count;
 	r->recv.idle = NULL;
 	r->recv.failures = 0;
 	for (uint32_t i = 0; i < r->recv.count; i++) {
 		r->recv.set[i].state = OP_IDLE;
-		/* Queues that are small, or have become so, have no room for the last of them. */
+		/* A small or shrunken queue has no room for the last receives. */
 		if (i < n && !r->recv.set[i].in_handler)
 			recv_post(r, &r->recv.set[i]);
 	}
@@ -357,7 +350,7 @@ static void on_message(struct rail *r, struct op *op, uint64_t len)
 		op->in_handler = te->order.open = true;
 		if (te->handlers.message)
 			te->handlers.message(te->arg, r->index, op->of.buf, (size_t)len);
-		/* Before other messages cause postings, which may be refused for peers in trouble. */
+		/* Before other messages cause postings that may be refused for peers in trouble. */
 		if (!kv_list_empty(&te->order.links))
 			r->events->follow(te);
 		op->in_handler = te->order.open = false;
@@ -368,7 +361,7 @@ static void on_message(struct rail *r, struct op *op, uint64_t len)
 	recv_post(r, op);
 }
 
-/* A receive that fails says nothing about a peer. If every receive fails in a row the endpoint is broken. */
+/* A failed receive says nothing about a peer. If all receives in a row fail, the endpoint is broken. */
 static void on_recv_failed(struct rail *r, struct op *op, int status)
 {
 	r->stats.stray_events++;
@@ -383,7 +376,7 @@ static void on_recv_failed(struct rail *r, struct op *op, int status)
 
 /* ---- events ---- */
 
-/* Whether an event's context is an operation of this rail that is posted. */
+/* Whether an event's context is a posted operation of this rail. */
 static bool op_valid(const struct rail *r, const struct op *op, bool recv)
 {
 	const struct op *first = recv ? r->recv.set : r->pool.ops;

@@ -1,30 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* region.c -- local memory registered on every rail, in parts.
  *
- * There are parts because NICs bound the size of one registration (page entries: about 95 GiB of 4 KiB pages per EFA
- * NIC, 4 GiB of them in one region). Parts are equal on all rails, because a remote names {rail, part} with one part
- * size. A transfer is cut where a part ends (xfer.c), so a block may lie across two. Every chunk reads the table of
- * parts, so it is one flat array. The message that announces the parts bounds their number, so huge memory has larger
- * parts.
+ * NICs bound the size of one registration, so regions have parts, equal on all rails: a remote names {rail, part} with
+ * one part size. A transfer is cut where a part ends (xfer.c). The announcing message bounds the number of parts.
  *
- * When a provider has no room for a part, and the rail has not taken a single part of this size, the size is wrong:
- * everything is closed and tried again with half of it. If the rail has taken some, their sum is too large (locked
- * memory, page entries of the NIC). Smaller parts do not change that, and closing and pinning hundreds of GiB once more
- * for each size would take minutes to come to the same end.
+ * If a rail has no room for its first part, everything closes and is retried with half the size. If it has taken some,
+ * their sum is too large (locked memory, page entries of the NIC); smaller parts would not help, and the region fails.
  *
- * In parallel. Most of the time goes into making and zeroing pages in the kernel; pinning them and telling the NIC is a
- * fraction (Soft-RoCE in an emulated machine: 7 ms for 128 MiB whose pages were there, 5 to 7 s for 1 GiB whose pages
- * were not). So for providers that pin, many threads that call nothing but the kernel make the pages first. Then one
- * thread registers each rail, several rails at once: a rail stays one thread's, as everywhere. (Rejected: many threads
- * per rail. libfabric calls a domain thread-safe, and the maps behind fi_mr_reg are locked, but EFA of 2.1 counts its
- * registrations without a lock.) Only te_region_register works on several rails at once, since its caller stands still
- * meanwhile. An engine at work registers step by step between its turns, and closes so as well: pages that were pinned
- * one by one are let go one by one. The same steps register on a rail that comes back the regions that it lacks, before
- * its endpoint is opened (fence.c): a rail that is up has all parts of all regions that are ready.
+ * For providers that pin, many threads first touch the pages, which takes most of the time; then one thread registers
+ * each rail. An engine at work registers and closes step by step between its turns. A returning rail registers missing
+ * regions before its endpoint opens: a rail in use has all parts of all ready regions.
  *
- * A rail that dies may refuse to register before its death is known. So at work a refusal that is not for want of
- * memory is tried again a turn later, and as often as it takes while the rail waits to be rebuilt. Then the rail is up
- * again, or out, and a rail that is out keeps no region waiting. */
+ * A rail may refuse to register before its death is known. So at work a refusal other than for lack of memory is
+ * retried a turn later. By then the rail works again or is out, and a rail that is out delays no region. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -35,12 +23,12 @@
 #include "host/host.h"
 
 #define PART_DEFAULT ((uint64_t)1 << 30)
-/* Halving ends here: a smaller part would not help a NIC that is out of entries. */
+/* Halving ends here: a smaller part would not help a NIC without free entries. */
 #define PART_MIN ((uint64_t)1 << 20)
-#define TELL_NS  100000000ull /* a registration that took so long is worth a line */
+#define TELL_NS  100000000ull /* log registrations that take longer */
 
-/* Keys of one region: the most that a control message of KV_CTRL_MAX holds, and the number beyond which parts become
- * larger than 1 GiB. */
+/* Keys of one region: the most that a control message of KV_CTRL_MAX holds, and the number beyond which parts exceed 1
+ * GiB. */
 enum { KEYS_MAX = (KV_CTRL_MAX - 256) / 16, KEYS_GOAL = 16384 };
 
 void te_regions_init(struct te_regions *r)
@@ -62,7 +50,7 @@ static struct fab_mr **mr_at(const struct te_region *region, unsigned rail, uint
 	return &region->mrs[(size_t)rail * region->parts + part];
 }
 
-/* The table for parts of region->part_bytes, all of them still to be registered. */
+/* The table for parts of region->part_bytes, none registered yet. */
 static int table_make(struct te_region *region, struct kv_error *err)
 {
 	uint64_t parts = (region->len - 1) / region->part_bytes + 1;
@@ -80,7 +68,7 @@ static int table_make(struct te_region *region, struct kv_error *err)
 	return region->mrs ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for the %u parts of a region", region->parts);
 }
 
-/* Close parts until some time, one at least. True: there are more. */
+/* Close parts until this time, one at least. True: some are left. */
 static bool parts_close(struct te_region *region, uint64_t until)
 {
 	size_t all = (size_t)region->te->nrails * region->parts;
@@ -106,7 +94,7 @@ static int part_open(const struct te_region *region, struct rail *r, uint32_t pa
 	return *mr ? 0 : fab_mr_reg(r->fab, region->base + from, len, region->access, mr, err);
 }
 
-/* The parts of one rail that are not registered. *out_done says how many are. */
+/* Register the missing parts of one rail. *out_done: how many are registered. */
 static int rail_parts_open(const struct te_region *region, struct rail *r, const _Atomic bool *stop, uint32_t *out_done,
 			   struct kv_error *err)
 {
@@ -137,8 +125,8 @@ int regions_complete(struct rail *r, uint64_t until, struct kv_error *err)
 	return 0;
 }
 
-/* A rail took `done` parts and not the next. All that is registered is to be closed; then smaller parts are tried, or
- * the region fails with region->why. */
+/* A rail took `done` parts and refused the next. Close all; then retry with smaller parts, or fail the region with
+ * region->why. */
 static void give_up(struct te_region *region, const struct rail *r, uint32_t done, int rc, const struct kv_error *why)
 {
 	uint64_t half = kv_align_up(region->part_bytes / 2, PART_MIN);
@@ -169,7 +157,7 @@ static void region_free(struct te_region *region)
 	free(region);
 }
 
-/* Close parts after give_up, until some time. 1: there are more; 0: the region begins anew; else the code, and the
+/* Close parts after give_up, until this time. 1: some are left; 0: the region begins anew; else the code, and the
  * region is gone. */
 static int undo(struct te_region *region, uint64_t until, struct kv_error *err)
 {
@@ -188,7 +176,7 @@ static int undo(struct te_region *region, uint64_t until, struct kv_error *err)
 
 /* ---- begin, step by step, end ---- */
 
-/* 1 GiB, or more where that would be too many keys. */
+/* 1 GiB, or more if that makes too many keys. */
 static uint64_t part_default(const struct te *te, uint64_t len)
 {
 	uint64_t part = te->rules.part_bytes ? te->rules.part_bytes : PART_DEFAULT;
@@ -222,7 +210,7 @@ int te_region_begin(struct te *te, void *base, uint64_t len_bytes, unsigned acce
 	return 0;
 }
 
-/* Every rail that is up has all parts: the region is ready. */
+/* Every rail in use has all parts: the region is ready. */
 static void region_finish(struct te_region *region)
 {
 	char size[32], part[32], took[32];
@@ -238,8 +226,7 @@ static void region_finish(struct te_region *region)
 	       KV_MAX(region->threads, 1u), region->threads > 1 ? "s" : "");
 }
 
-/* Find the next part that is to be registered; false: there is none. A rail that was out when its turn came and is up
- * now has another turn. */
+/* Find the next part to register; false: none. A rail that was out at its turn and works now gets another turn. */
 static bool next_part(struct te_region *region)
 {
 	const struct te *te = region->te;
@@ -269,11 +256,10 @@ static int part_step(struct te_region *region, bool at_work)
 		region->part_at++;
 		region->doubted = false;
 	} else if (!rail_up(r)) {
-		/* The rail registers it when it comes back; if there is no room then, it stays out. */
+		/* The rail registers it when it returns; without room it stays out. */
 		region->part_at = region->parts;
 	} else if (at_work && (r->state == RAIL_DEAD || (rc != -KV_ENOMEM && !region->doubted))) {
-		/* The rail has failed and is about to be rebuilt or left out; or it has, and its failure is not known
-		 * yet. */
+		/* The rail has failed and will be rebuilt or left out; or its failure is not known yet. */
 		region->doubted = true;
 		return 1;
 	} else {
@@ -333,8 +319,8 @@ static void *rail_thread(void *arg)
 	return NULL;
 }
 
-/* Register all parts of all rails with the region's part size: a thread for each rail but the first, which is this
- * thread's. If a thread cannot be started this one does its work. */
+/* Register all parts with the region's part size: a thread for each rail but the first, which this thread does. This
+ * thread also replaces a thread that cannot start. */
 static int rails_open(struct te_region *region, struct rail_job *job, unsigned *out_failed)
 {
 	unsigned n = region->te->nrails;
@@ -354,23 +340,23 @@ static int rails_open(struct te_region *region, struct rail_job *job, unsigned *
 			pthread_join(job[r].thread, NULL);
 	region->threads = KV_MAX(region->threads, n);
 	*out_failed = n;
-	/* Rails that were stopped by another's failure have no failure of their own. */
+	/* Rails stopped by another's failure have no failure of their own. */
 	for (unsigned r = 0; r < n && *out_failed == n; r++)
 		if (job[r].rc && job[r].rc != -KV_ECANCELED)
 			*out_failed = r;
 	return *out_failed < n ? job[*out_failed].rc : 0;
 }
 
-/* All rails at once, in smaller parts where there is no room. On failure the region is closed. */
+/* All rails at once, in smaller parts where room is short. On failure the region is closed. */
 static int region_open_at_once(struct te_region *region, struct kv_error *err)
 {
 	struct rail_job *job = calloc(region->te->nrails, sizeof(*job));
 	unsigned failed;
 	int rc = 0;
 	if (!job)
-		return 0; /* step by step, then */
+		return 0; /* register step by step */
 	while ((rc = rails_open(region, job, &failed)) != 0) {
-		/* Rails that were complete, or stopped, begin anew as well. */
+		/* Complete or stopped rails begin anew as well. */
 		give_up(region, &region->te->rails[failed], job[failed].done, rc, &job[failed].error);
 		rc = undo(region, KV_NEVER, err);
 		if (rc)
@@ -437,7 +423,7 @@ static int close_until(struct te_region **region_ref, uint64_t until)
 		return 0;
 	if (region->users || (region->ready && region->close_at == 0 && fence_limbo(&region->te->fence)))
 		return -KV_EBUSY;
-	/* From here on no rail that comes back registers it. */
+	/* From here on no returning rail registers it. */
 	kv_list_del(&region->node);
 	kv_list_add_tail(&region->te->regions.pending, &region->node);
 	if (parts_close(region, until))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* signals.c -- keep the host's signal handlers from being changed by providers.
+/* signals.c -- keep providers from changing the host's signal handlers.
  *
- * Two culprits are known. libinfinipath and libpsm2, linked into Debian's libfabric, install backtrace handlers from a
- * constructor when the library is loaded, before any code of ours could save the old ones. Such a handler is recognised
- * by the object that its code is in, and replaced by the default. Other providers install handlers while a device is
- * opened: dispositions are saved before that and restored after it, except shm's (see signals_after in engine.c). */
+ * libinfinipath and libpsm2, linked into Debian's libfabric, install backtrace handlers from a constructor, before any
+ * code of ours could save the old ones. Such a handler is recognised by the object of its code, and replaced by the
+ * default. Other providers install handlers while a device opens: dispositions are saved before and restored after,
+ * except shm's (signals_after in engine.c). */
 #include <dlfcn.h>
 #include <signal.h>
 #include <string.h>
@@ -40,8 +40,8 @@ static bool from_psm(void *handler)
 	return strstr(info.dli_fname, "libinfinipath") || strstr(info.dli_fname, "libpsm");
 }
 
-/* The handler before psm's was the default. Under a sanitizer it was the sanitizer's, without which a crash is not
- * reported. psm leaves that one in place for SIGFPE, so it is copied from there. */
+/* The handler before psm's was the default, or under a sanitizer the sanitizer's, which reports crashes. psm leaves
+ * that one for SIGFPE, so copy it from there. */
 static void replaced(int sig, struct sigaction *out)
 {
 	memset(out, 0, sizeof(*out));

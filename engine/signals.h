@@ -12,8 +12,8 @@ struct te_signals {
 	} saved[8];
 };
 
-/* te_signals_evict -- remove the handlers that psm libraries put in when they were loaded. te_signals_save, _restore --
- * the dispositions of the process, around calls in which providers change them. Thread: any, one at a time. */
+/* te_signals_evict -- remove the handlers installed by psm libraries when they were loaded. te_signals_save, _restore
+ * -- the dispositions of the process, around calls in which providers change them. Thread: any, one at a time. */
 void te_signals_evict(void);
 void te_signals_save(struct te_signals *s);
 void te_signals_restore(const struct te_signals *s);

@@ -76,9 +76,9 @@ void te_stats(const struct te *te, struct te_stats *out)
 	out->queued = te->backlog.queued;
 }
 
-/* Half of the queue at most, since it is not known how providers count their own entries. Where immediates use up our
- * receives, half of the receives: messages need the others, and a peer whose message meets no receive waits for as long
- * as its NIC likes. */
+/* At most half of the queue, since providers count their own entries differently. Where immediates use up our receives,
+ * half of the receives: messages need the others, and a message without a receive waits as long as the peer's NIC
+ * retries. */
 static uint32_t imm_room(const struct rail *r)
 {
 	const struct fab_caps *c = fab_caps(r->fab);
@@ -87,8 +87,7 @@ static uint32_t imm_room(const struct rail *r)
 	return c->imm_takes_receive ? KV_MIN(room, receives / 2) : room;
 }
 
-/* An immediate may come by any rail, and while one is out another stands for it. So the rail with the least room
- * decides. */
+/* An immediate may arrive by any rail, also by one that stands for another. So the rail with the least room decides. */
 static void depths(const struct te *te, struct te_info *out)
 {
 	out->tx_depth = out->rx_depth = out->cq_depth = out->imm_room = UINT32_MAX;
@@ -131,7 +130,7 @@ void te_info(const struct te *te, struct te_info *out)
 	out->read_unsafe = te->rules.read_unsafe;
 	out->reads_refused = te->rules.reads_refused;
 	out->peer_fence = cut_able(te);
-	for (unsigned i = 0; i < te->nrails; i++) /* endpoints may be given up once more meanwhile (fence.c) */
+	for (unsigned i = 0; i < te->nrails; i++) /* endpoints may be abandoned a second time (fence.c) */
 		out->limbo_max_ns = KV_MAX(out->limbo_max_ns, 2 * fab_caps(te->rails[i].fab)->close_max_ns);
 	out->msg_memory_bytes = te->msgs.bytes;
 }

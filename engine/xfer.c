@@ -2,18 +2,15 @@
 /* xfer.c -- transfers: bounds, chunks, striping, progress, cancel.
  *
  * A chunk is a function of its position alone (chunk_at): the longest run from there that crosses no border of a slice,
- * of a local or remote part, or of the chunk size counted from its own start. So nothing is stored for a chunk, and
- * te_xfer_chunks can count by walking.
+ * of a local or remote part, or of the chunk size. So chunks need no storage, and te_xfer_chunks counts by walking.
  *
- * Life. te_xfer_start makes a transfer LIVE. While chunks remain to be posted it is QUEUED: in its link's queue if it
- * names one, else in the peer's, from which every link of the peer takes the next chunk. FINAL means that `posted` will
- * not change any more. done runs when the transfer is FINAL and nothing is in flight. Before that posting_done runs,
- * unless start or cancel already told the caller (TOLD). A failed chunk ends the posting: the rest could only be
- * wasted.
+ * te_xfer_start makes a transfer LIVE. While chunks remain to be posted it is QUEUED: in its link's queue if it names
+ * one, else in the peer's, from which every link takes the next chunk. FINAL: `posted` will not change any more. When
+ * FINAL and nothing is in flight, done runs; before it posting_done, unless start or cancel already informed the caller
+ * (TOLD). A failed chunk ends the posting.
  *
- * A read reports how many bytes from its start are there. Chunks complete in any order, so priv.window has a bit per
- * chunk beyond the first unfinished one. A read whose window is full is not posted further until its first chunk is
- * back. */
+ * A read reports its contiguous bytes. Chunks complete in any order, so priv.window has a bit per chunk beyond the
+ * first unfinished one. A read with a full window is not posted further until its first chunk is back. */
 #include <errno.h>
 
 #include "engine/inside.h"
@@ -146,11 +143,11 @@ static void end(struct te_xfer *x)
 	peer->te->live--;
 	if (status == -KV_ECANCELED)
 		peer->te->stats.canceled++;
-	x->done(x, status); /* x is the caller's again, perhaps gone */
+	x->done(x, status); /* x is the caller's again, perhaps freed */
 	peer_release(peer);
 }
 
-/* Run the callbacks that are due. Only where callbacks may run. */
+/* Run the due callbacks. Only where callbacks may run. */
 static void settle(struct te_xfer *x)
 {
 	unnotify(x);
@@ -259,7 +256,7 @@ enum post xfer_post(struct link *l, struct te_xfer *x)
 	return op ? post_next(l, x, op) : POST_NO_CREDIT;
 }
 
-/* Post as long as a link has room and its line is empty. Returns why it ended. */
+/* Post while the link has room and its line is empty. Returns why it ended. */
 static enum post post_direct(struct te_xfer *x, struct link *l)
 {
 	enum post p = POST_NOTHING;
@@ -272,7 +269,7 @@ static enum post post_direct(struct te_xfer *x, struct link *l)
 	return p == POST_DONE ? POST_DONE : POST_NOTHING;
 }
 
-/* Stripe: one chunk per link in turn, until all is posted or no link had room in a whole round. */
+/* Stripe: one chunk per link in turn, until all are posted or a whole round found no room. */
 static enum post post_striped(struct te_xfer *x)
 {
 	struct te_peer *peer = x->peer;
@@ -313,7 +310,7 @@ static void begin(struct te *te, struct te_xfer *x)
 	peer_hold(x->peer);
 }
 
-/* Whether an ordered write of this link may be posted now, and a message behind it. */
+/* Whether an ordered write of this link, and a message behind it, may be posted now. */
 static bool order_possible(const struct te *te, const struct te_xfer *x)
 {
 	const struct link *l = &x->peer->links[x->link];
@@ -327,7 +324,7 @@ static bool order_possible(const struct te *te, const struct te_xfer *x)
 	return c.len > 0 && c.len == total_of(x);
 }
 
-/* It could not be posted: undo begin. */
+/* Undo begin after a failed posting. */
 static void unbegin(struct te *te, struct te_xfer *x)
 {
 	x->priv.state = 0;
@@ -336,7 +333,7 @@ static void unbegin(struct te *te, struct te_xfer *x)
 	peer_release(x->peer);
 }
 
-/* The immediate behind ordered writes takes the operation that was kept for a message. */
+/* The immediate behind ordered writes uses the operation reserved for a message. */
 static int start_behind(struct te *te, struct te_xfer *x)
 {
 	struct link *l = &x->peer->links[x->link];
@@ -353,7 +350,7 @@ static int start_behind(struct te *te, struct te_xfer *x)
 	return 1;
 }
 
-/* All or nothing. The message that follows has its operation from here on, so that no other posting can take it. */
+/* All or nothing. It reserves the operation for the following message, so that no other posting can take it. */
 static int start_ordered(struct te *te, struct te_xfer *x)
 {
 	struct link *l = &x->peer->links[x->link];
@@ -430,7 +427,7 @@ void te_xfer_cancel(struct te *te, struct te_xfer *x)
 
 /* ---- completing ---- */
 
-/* Chunk number `chunk` has arrived: let the contiguous bytes grow. */
+/* Chunk number `chunk` has arrived: advance the contiguous bytes. */
 static void contiguous_grow(struct te_xfer *x, uint32_t chunk)
 {
 	struct chunk c;
@@ -479,7 +476,7 @@ void xfer_op_done(struct op *op, int status)
 		x->priv.state |= XFER_FINAL;
 	}
 	if (x->priv.state & XFER_QUEUED && x->dir == TE_READ)
-		activate_links(x); /* its window may have opened for links that have nothing in flight */
+		activate_links(x); /* its window may have opened for links with nothing in flight */
 	else if (link_has_work(l))
 		link_activate(l);
 	settle(x);

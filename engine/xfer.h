@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* xfer.h -- transfers, and how their chunks go out. Private to engine/. */
+/* xfer.h -- transfers and the posting of their chunks. Private to engine/. */
 #ifndef KVRAIL_ENGINE_XFER_H
 #define KVRAIL_ENGINE_XFER_H
 
@@ -15,21 +15,21 @@ enum {
 	XFER_CANCELED = 32
 };
 
-/* xfer_post -- post the next chunk over this link. Anything but POST_DONE leaves it as it was. xfer_blocked -- a read
- * whose window is full: nothing of it may be posted. */
+/* xfer_post -- post the next chunk over this link. Except for POST_DONE it is unchanged. xfer_blocked -- a read with a
+ * full window: no chunk may be posted. */
 enum post xfer_post(struct link *l, struct te_xfer *x);
 bool xfer_blocked(const struct te_xfer *x);
 
-/* xfer_op_done -- rail_events.moved: a chunk has ended. Runs the owner's callbacks when it was the last. */
+/* xfer_op_done -- rail_events.moved: a chunk has ended. Runs the owner's callbacks after the last one. */
 void xfer_op_done(struct op *op, int status);
 
-/* xfer_unqueue -- out of its queue, if it is in one. xfer_finalize -- nothing more of it will be posted: xfers_notify
- * tells its owner. xfer_fail_queued -- both, with this status. */
+/* xfer_unqueue -- remove it from its queue, if any. xfer_finalize -- no more chunks will be posted: xfers_notify
+ * reports it. xfer_fail_queued -- both, with this status. */
 void xfer_unqueue(struct te_xfer *x);
 void xfer_finalize(struct te_xfer *x);
 void xfer_fail_queued(struct te_xfer *x, int status);
 
-/* xfers_notify -- run the callbacks that are due for this list, ended.xfers. Returns whether there were any. */
+/* xfers_notify -- run the due callbacks of this list, ended.xfers. Returns whether there were any. */
 bool xfers_notify(struct kv_list *ended);
 
 #endif
