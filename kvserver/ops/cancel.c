@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cancel.c -- CANCEL: after its answer the server makes no data write for that request any more; `posted` says how many
- * it made.
+/* cancel.c -- CANCEL: after its answer the server makes no more data writes for that request; `posted` is their number.
  *
- * UNSEEN: the id is marked seen, so that the request is dropped should it still come. STOPPED: it was under way; its
- * own reply (CANCELED) goes out, too. If a PUT has reads in flight, both replies go out when they are over: until then
- * its source is being read. DONE: it was answered before; the number of its writes is remembered as long as there is
- * room (answers.c). A request that is under way or remembered is found whether or not the window still has its id: one
- * that takes long does not become unsafe because others went by. Any other id below the window is answered with the
- * largest number: the client must take its destination for unsafe.
+ * UNSEEN: the id is marked seen, so a late request is dropped. STOPPED: it was in flight; its own reply (CANCELED) is
+ * sent, too. If a PUT has reads in flight, both replies wait for their end, since its source is being read. DONE: it
+ * was answered before; its number of writes is remembered while there is room (answers.c). Requests in flight or
+ * remembered are found even below the window, so a slow one does not become unsafe. Any other id below the window gets
+ * the largest number: the client must treat its destination as unsafe.
  *
- * A further session may cancel its own requests, the connection's own session those of all. Of a request of another
- * session it is told that the number is not known, as for an id below the window.
- *
- * A GET of the same frame may be in a pack (pack.c), neither answered nor under way, so the pack is closed first. */
+ * A further session may cancel its own requests, the connection's own session all. For another session's request the
+ * number is unknown, as below the window. A GET of the same frame may be in a pack (pack.c), neither answered nor in
+ * flight, so the pack is closed first. */
 #include "kvserver/ops/cancel.h"
 
 #include "kvserver/ops/pack.h"
@@ -55,7 +52,7 @@ void cancel_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		reply.cancel.posted = UINT32_MAX;
 		reply.cancel.state = WIRE_CANCEL_STOPPED;
 	} else {
-		r->has_cancel = true; /* its own reply is given out first */
+		r->has_cancel = true; /* its own reply comes first */
 		r->cancel_id = q->id;
 		r->ops->cancel(r);
 		return;

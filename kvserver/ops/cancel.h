@@ -8,7 +8,7 @@
 struct link;
 struct wire_request;
 
-/* cancel_begin -- begin_fn of CANCEL. The id that it names was not looked at before. */
+/* cancel_begin -- begin_fn of CANCEL. The id in it was not checked before. */
 void cancel_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
 
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy.c -- copy bytes to the arena and sum them up on the way.
+/* copy.c -- copy bytes to the arena and checksum them on the way.
  *
- * Each step of a large value goes to the stack first, is summed up there, where it is in the cache, and is stored to
- * the arena with stores that go past the caches: the block's lines are in none, and are not read soon. Copied the
- * ordinary way each line is read before it is written, and the checksum waits for that: the same PUT takes a tenth more
- * of both processors' time. It also makes the copy the only thing that is summed up, whatever a client does to its
- * landing area meanwhile. What is small is in the cache soon enough. */
+ * Each step of a large value is copied to the stack, summed there in the cache, and stored to the arena past the
+ * caches: the block's lines are in none, and are not read soon. Ordinary stores read each line first, which costs a
+ * tenth more of both processors' time per PUT. Only the copy is summed, whatever a client does to its landing area.
+ * Small values stay in the cache. */
 #include "kvserver/ops/copy.h"
 
 #include <string.h>
@@ -28,7 +27,7 @@ static void store_past(uint8_t *to, const uint8_t *from)
 #endif
 }
 
-/* Stores past the caches are ordered with nothing else: whoever sends the value next reads it from another core. */
+/* Stores past the caches are unordered: another core may send the value next. */
 static void store_fence(void)
 {
 #ifdef __SSE2__

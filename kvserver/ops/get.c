@@ -1,36 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* get.c -- GET: find the block, keep it, and write the range into the client's memory.
  *
- *   get_begin --> answered at once: not there, small enough for the reply, or with a lease
- *       |
- *       +-------> written together with others (pack.c)
- *       |
- *     BEGUN (get_alone)
- *       |
- *       +-------> CHECKING: WIRE_GET_CHECK of a large value -- damaged, or too late --> answered
- *       |             | sound
- *       +-------------+--> SUMMING: WIRE_GET_PULL of a part -- summed up, and leased --> answered
- *       |             |       | no lease
- *       +-------------+-------+--> WRITING -- posting is final, and the checksum made --> answered
+ *   get_begin --> answered at once: missing, small enough for the reply, or with a lease; or packed (pack.c)
+ *    BEGUN (get_alone)
+ *     +--> CHECKING: WIRE_GET_CHECK of a large value -- damaged, or too late --> answered
+ *     +--> SUMMING: WIRE_GET_PULL of a part -- summed, and leased --> answered
+ *     +--> WRITING -- posting is final, and the checksum made --> answered
  *
- * get_alone sets BEGUN, get_enter is the only function that changes the state; one may be left out, none comes back.
- *
- * WRITING. Where the fabric keeps a message behind a write, a value of one chunk is written without an immediate, and
- * the answer goes right behind it (get_push; reply.c). Else the answer goes out when posting is final: `posted` says
- * how many immediates will come in all, and the client counts them. The block stays referenced until the last write has
- * completed. A checksum of part of a value (WIRE_GET_SUM_RANGE) is made here, a bounded number of bytes per turn, while
- * the writes are under way; the answer waits for it.
- *
- * CHECKING. A client that found a value corrupt says so with its next try (WIRE_GET_CHECK). Then the value is summed up
- * first, in the same bounded steps, and dropped if its bytes are not those that were committed. So a block that went
- * bad in memory is reported once and served no more. (Rejected: summing up before every GET, which would cost as much
- * as moving the bytes.)
- *
- * SUMMING. A client that would rather read the bytes itself (WIRE_GET_PULL) is told where they lie, and gets a lease
- * for them (lease.c), as the very last thing before the answer. If it may have none it is served like the others.
- *
- * A range that does not fit its destination moves nothing: TOOBIG with the length and generation, posted 0. A request
- * without a destination (length 0, no slices) is therefore a way to ask for the size. Length 0 means "to the end". */
+ * Only get_enter changes the state after get_alone. States may be skipped; none returns. Where messages stay behind
+ * writes, a value of one chunk is written without an immediate, and the reply follows (get_push). Else the answer is
+ * sent when posting is final, with the number of immediates. The block stays referenced until the last write completed.
+ * A client that found a value corrupt asks for a check (WIRE_GET_CHECK), and a damaged block is dropped. A GET_PULL
+ * without a lease is served by writes. A range too large for its destination moves nothing: TOOBIG with length and
+ * generation; so a request without a destination asks for the size. Length 0 means "to the end". */
 #include "kvserver/ops/get.h"
 
 #include <assert.h>
@@ -41,7 +23,7 @@
 
 enum { HASH_AT_ONCE = 64 * 1024 };
 
-/* The status that the writes ended with. */
+/* The end status of the writes. */
 static int32_t get_status(const struct request *r)
 {
 	if (request_posted(r) == request_chunks(r))
@@ -51,7 +33,7 @@ static int32_t get_status(const struct request *r)
 	return loop_turn_now(r->session->shard->loop) >= r->deadline_ns ? WIRE_TIMEOUT : WIRE_FABRIC;
 }
 
-/* Give the client a lease, and tell it where the bytes lie. False: they have to be written. */
+/* Give the client a lease with the place of the bytes. False: they must be written. */
 static bool get_lease(struct session *s, struct block *b, uint64_t offset, uint64_t length, struct wire_reply *reply)
 {
 	const struct leases *l = &s->shard->work->leases;
@@ -71,7 +53,7 @@ static void get_enter(struct request *r, enum get_state to)
 	r->get.state = (uint8_t)to;
 }
 
-/* Answer when posting is final and the checksum is there. */
+/* Answer when posting is final and the checksum is ready. */
 static void get_settle(struct request *r)
 {
 	struct shard *s = r->session->shard;
@@ -86,7 +68,7 @@ static void get_settle(struct request *r)
 	request_end(r, status);
 }
 
-/* Stop making the checksum: it is there, or not needed any more. */
+/* Stop making the checksum: it is ready, or not needed any more. */
 static void hash_end(struct request *r)
 {
 	if (!r->get.hasher)
@@ -99,7 +81,7 @@ static void hash_end(struct request *r)
 static void get_serve(struct request *r);
 static void get_write(struct request *r);
 
-/* The value's bytes are not those that were committed: no client may get them. */
+/* The value's bytes differ from the committed ones: no client may get them. */
 static void block_damaged(struct shard *s, struct block *b)
 {
 	char text[KV_KEY_TEXT];
@@ -113,7 +95,7 @@ static void block_damaged(struct shard *s, struct block *b)
 	store_drop(&s->store, b);
 }
 
-/* A value was summed up because a client found it corrupt. */
+/* A value was summed because a client found it corrupt. */
 static void get_checked(struct request *r, uint64_t digest)
 {
 	int32_t status = WIRE_OK;
@@ -132,7 +114,7 @@ static void get_checked(struct request *r, uint64_t digest)
 		request_end(r, status);
 }
 
-/* The checksums that were asked for are there: let the client read the bytes. */
+/* The requested checksums are ready: let the client read the bytes. */
 static void get_hand_out(struct request *r)
 {
 	int32_t status = WIRE_OK;
@@ -186,7 +168,7 @@ static const struct request_ops get_ops = {
 	.cancel = get_cancel,
 };
 
-/* Begin to sum up bytes of the block. False: no hasher is free. */
+/* Begin to sum bytes of the block. False: no hasher is free. */
 static bool hash_begin(struct request *r, const uint8_t *from, uint64_t length)
 {
 	struct shard *s = r->session->shard;
@@ -201,8 +183,8 @@ static bool hash_begin(struct request *r, const uint8_t *from, uint64_t length)
 	return true;
 }
 
-/* See to the checksum of the reply: that of the whole value is there; of a part it is made now, or begun. False: no
- * hasher is free. */
+/* Provide the reply's checksum: of the whole value it is stored; of a part it is made now, or begun. False: no hasher
+ * is free. */
 static bool sum_begin(struct request *r)
 {
 	const uint8_t *from = store_data(&r->session->shard->store, r->block) + r->get.offset;
@@ -223,7 +205,7 @@ static void get_refuse(struct link *l, const struct wire_reply *reply, int32_t s
 	reply_put(l, &r, NULL);
 }
 
-/* Write it without an immediate, if the reply can go behind it right away. */
+/* Write it without an immediate, if the reply can follow right away. */
 static bool get_push(struct request *r)
 {
 	if (!r->session->shard->info.ordered || r->get.hasher || !reply_follow_begin(r->link, REPLY_GET_BYTES) ||
@@ -255,7 +237,7 @@ static void get_write(struct request *r)
 		get_settle(r);
 }
 
-/* Its bytes may move now: written, or read by the client. */
+/* Move its bytes: by writes, or by the client's reads. */
 static void get_serve(struct request *r)
 {
 	if (!sum_begin(r))
@@ -268,14 +250,13 @@ static void get_serve(struct request *r)
 		get_enter(r, GET_SUMMING);
 }
 
-/* Whether something has to be summed up before the client may read the bytes. */
+/* Whether a checksum is due before the client may read the bytes. */
 static bool pull_waits(const struct wire_request *q, const struct block *b, uint64_t length)
 {
 	return q->flags & WIRE_GET_CHECK || (q->flags & WIRE_GET_SUM_RANGE && length != b->len);
 }
 
-/* Whether the value takes several turns to check. Then even a small part of it has to wait, and comes as a data
- * write. */
+/* Whether the check takes several turns. Then even a small part of the value waits, and is sent as a data write. */
 static bool check_takes_long(const struct wire_request *q, const struct block *b)
 {
 	return (q->flags & WIRE_GET_CHECK) && b->len > HASH_AT_ONCE;
@@ -332,7 +313,7 @@ static void get_inline(struct link *l, const struct wire_request *q, struct bloc
 	reply_put(l, reply, b);
 }
 
-/* With others into one write, if the client has laid their destinations side by side. */
+/* Pack it with others into one write, if the client's destinations are adjacent. */
 static bool get_pack(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
 		     struct wire_reply *reply, uint64_t now_ns)
 {
@@ -340,7 +321,7 @@ static bool get_pack(struct link *l, const struct wire_request *q, struct block 
 	       l->session->shard->info.ordered && pack_add(l, q, b, length, reply, now_ns);
 }
 
-/* The usual case of a pull: nothing has to be summed up first. */
+/* The usual pull: no checksum is due first. */
 static bool get_pull(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
 		     struct wire_reply *reply)
 {
@@ -351,8 +332,8 @@ static bool get_pull(struct link *l, const struct wire_request *q, struct block 
 	return true;
 }
 
-/* Its bytes will move: count the GET, once for each value that a client takes, and say in the reply if the value is
- * asked for often. A refused range and a further range or part of the value (WIRE_GET_MORE) are no GETs. */
+/* Count the GET, once for each value that a client takes, and report a hot value in the reply. Refused ranges and
+ * further ranges or parts of the value (WIRE_GET_MORE) do not count. */
 static void get_hit(struct shard *s, const struct wire_request *q, struct block *b, struct wire_reply *reply,
 		    uint64_t now_ns)
 {
@@ -382,7 +363,7 @@ static void get_missed(struct link *l, const struct wire_request *q, struct wire
 	get_refuse(l, reply, WIRE_DELETED);
 }
 
-/* Whether the value travels inside the reply. A request without a destination takes what the reply has room for. */
+/* Whether the value fits inside the reply. Without a destination the reply's room decides. */
 static bool get_inlined(const struct wire_request *q, const struct block *b, uint64_t length)
 {
 	bool fits = q->dest.count == 0 || length <= q->dest.slice * q->dest.count;
@@ -391,7 +372,7 @@ static bool get_inlined(const struct wire_request *q, const struct block *b, uin
 	       ((q->flags & WIRE_GET_INLINE) && length <= KV_INLINE_MAX && fits && !check_takes_long(q, b));
 }
 
-/* A block was found: see which part is asked for, and how it travels. */
+/* A block was found: determine the requested part, and how to send it. */
 static void get_block(struct link *l, const struct wire_request *q, struct block *b, struct wire_reply *reply,
 		      uint64_t now_ns)
 {

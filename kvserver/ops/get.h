@@ -14,12 +14,12 @@ struct wire_request;
 /* get_begin -- begin_fn of GET. */
 void get_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
 
-/* get_alone -- write `length` bytes of the block to the destination of the request, and answer with *reply, completed
- * by the outcome. For GETs that are not written with others (pack.h). */
+/* get_alone -- write `length` bytes of the block to the destination of the request, and answer with *reply plus the
+ * outcome. For GETs not packed with others (pack.h). */
 void get_alone(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
 	       const struct wire_reply *reply, uint64_t now_ns);
 
-/* get_hash -- go on with the checksum of a request in work.hash_gets, at most *budget bytes; lowers it. May free the
+/* get_hash -- continue the checksum of a request in work.hash_gets, at most *budget bytes; lowers it. May free the
  * request. */
 void get_hash(struct request *r, uint64_t *budget);
 

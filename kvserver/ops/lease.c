@@ -1,32 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lease.c -- leases: which client may read which block by itself, and until when.
+/* lease.c -- leases: a client's right to read a block by itself for a time.
  *
- * A lease is a reference to a block, so block and bytes stay, whatever happens to the key: eviction, DELETE, expiry and
- * a new value under the same key all leave the memory alone until the last reference goes (store.c). It ends when the
- * client releases it, when its time is over, or when the client says goodbye, whichever is first. When a session ends
- * in any other way, its leases last until their time is over. The server may know of that end before the client does.
- * The client's reads go on over the fabric meanwhile, and would find another value in that place.
+ * A lease is a reference to a block, which stays unchanged through eviction, DELETE, expiry and a new value (store.c).
+ * It ends by the client's release, its time, or the client's goodbye. If a session ends otherwise, its leases run out
+ * their time, because the client's reads may continue.
  *
- * The lease alone does not make a read safe. The client does: it believes bytes only if its read was over before the
- * lease, by its own clock, counted from before it asked (kvclient/request/pull.c), and it verifies them. So the server
- * waits for no late read: no time is long enough to prove that none is under way. The server must only not end the
- * lease before it ends for the client. The lease begins at a reading of the clock after the request had come, hence
- * after the moment from which the client counts. It lasts a 64th and a millisecond longer than the client is told, far
- * more than two clocks can drift apart (NTP slews by 1/2000 at most). The time is the same for all, so those given out
- * are in the order in which they end.
+ * The client makes reads safe: it uses bytes only if its read ended before the lease by its own clock, counted from
+ * before its request (kvclient/request/pull.c), and it verifies them. The server must only keep the lease at least as
+ * long: it begins after the request arrived, and lasts a 64th and a millisecond longer than announced, more than two
+ * clocks drift apart. All leases have the same time, so they end in order of their beginning.
  *
- * A lease is named by its place and a generation that changes with each use of the place, and a session can only name
- * its own. Late, double and invented releases find nothing.
- *
- * No operation takes longer because there are many leases. A lease begins and ends in constant time (a count beside the
- * block's memory says whether it has others), the next to end is the first of a list, and of those that end at one time
- * LEASES_AT_ONCE do so in a turn. (Rejected: a table of the blocks that have leases. A client that knows how it hashes
- * could put all of its own into one chain.)
- *
- * Budget. Blocks that are leased cannot be evicted: together they may be half of the memory, or less if pins and stages
- * leave less (shard_keep_left); a block counts once, however many leases it has. The blocks of one session may be a
- * quarter, and each lease counts. Beyond that the server writes the values of GETs itself. (Rejected: BUSY. The client
- * would wait and come back for a value that can be had at once in another way.) */
+ * A lease is named by its place and a generation, within its session; late, double and invented releases find nothing.
+ * It begins and ends in constant time. Leased blocks cannot be evicted. All together may be half of the memory
+ * (shard_keep_left; a block counts once), those of a session a quarter (each lease counts). Beyond that the server
+ * writes the values itself. */
 #include "kvserver/ops/lease.h"
 
 #include <stdlib.h>
@@ -38,7 +25,7 @@ static void leases_expire(struct loop_timer *t);
 
 int leases_init(struct leases *l, uint64_t time_ns)
 {
-	l->lease = calloc(LEASES_MAX, sizeof(l->lease[0])); /* the kernel gives pages as they are used */
+	l->lease = calloc(LEASES_MAX, sizeof(l->lease[0])); /* the kernel allocates pages with use */
 	if (!l->lease)
 		return -KV_ENOMEM;
 	kv_list_init(&l->free);
@@ -87,8 +74,8 @@ bool lease_give(struct session *s, struct block *b, uint64_t *out_id)
 	block_ref(b);
 	e->session = s;
 	e->block = b;
-	e->generation += e->generation == UINT32_MAX ? 2 : 1; /* never 0, so that the name of a lease is not 0 either */
-	/* (Not the turn's time: it may be older than the request.) */
+	e->generation += e->generation == UINT32_MAX ? 2 : 1; /* never 0, so that no lease is named 0 */
+	/* (Not the turn's time, which may be older than the request.) */
 	e->end_ns = loop_now(shard->loop) + l->time_ns + l->time_ns / 64 + LEASE_PART_NS;
 	if (!loop_timer_armed(&l->timer))
 		loop_timer_arm(shard->loop, &l->timer, e->end_ns);
@@ -104,7 +91,7 @@ bool lease_give(struct session *s, struct block *b, uint64_t *out_id)
 	return true;
 }
 
-/* The lease is no session's any more. */
+/* Detach the lease from its session. */
 static void lease_leave(struct lease *e)
 {
 	struct session *s = e->session;
@@ -151,8 +138,8 @@ void release_begin(struct link *l, const struct wire_request *q, uint64_t now_ns
 		lease_release(l->session, wire_release_lease(q->release.leases, i));
 }
 
-/* End the leases whose time is over, LEASES_AT_ONCE in a turn: all of a shard's may end at the same time. (The release
- * of a lease does not move the timer: it fires, looks, and waits for the next.) */
+/* End expired leases, LEASES_AT_ONCE in a turn: all of a shard's may expire together. (A release does not move the
+ * timer: it fires, checks, and waits for the next.) */
 static void leases_expire(struct loop_timer *t)
 {
 	struct leases *l = KV_CONTAINER(t, struct leases, timer);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ops.c -- the table of operations, and their common work in a turn of the shard: checksums, clearing memory, bench's
- * writes.
- *
- * The shard calls the operations through this table, and each request calls its own operation through struct
- * request_ops. So calls go down from here to the shard's room, and nothing there knows which operations there are. */
+ * writes. The shard calls the operations through this table, and each request its operation through struct request_ops,
+ * so calls go down from here to the shard's room. */
 #include "kvserver/ops/ops.h"
 
 #include <stdlib.h>
@@ -32,8 +30,8 @@ static void hash_gets(struct shard *s, uint64_t *budget)
 		get_hash(KV_LIST_ENTRY(s->work->hash_gets.next, struct request, get.hashing), budget);
 }
 
-/* Checksums of values that come in and of parts of values that go out get half of a turn's bytes each, and what the
- * other half leaves over. */
+/* Checksums of incoming values and of outgoing parts get half of a turn's bytes each, and the unused rest of the other
+ * half. */
 static int hash_some(struct shard *s)
 {
 	uint64_t budget = SHARD_HASH_BYTES, first = kv_list_empty(&s->work->hash_gets) ? budget : budget / 2;
@@ -70,7 +68,7 @@ static bool ops_active(const struct shard *s)
 
 /* ---- statistics ---- */
 
-/* Checksums that are being made: of staged values and of parts of values. */
+/* Unfinished checksums: of staged values and of parts of values. */
 static uint64_t hashing(const struct work *w)
 {
 	uint64_t n = 0;

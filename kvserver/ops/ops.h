@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ops.h -- the operations that a server has, as a shard calls them. */
+/* ops.h -- the table of operations of a server. */
 #ifndef KVRAIL_KVSERVER_OPS_OPS_H
 #define KVRAIL_KVSERVER_OPS_OPS_H
 

@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.c -- packs: small values of the GETs of one frame, written as one.
+/* pack.c -- packs: small values of the GETs of one frame, in one write.
  *
- * The client of a batch lays the destinations of its small values side by side and says so (WIRE_GET_PACK). Each such
- * value is copied behind the one before it, as long as its destination begins where that one's ends. The whole is one
- * ordered write, with the replies behind it in one frame. If a value is shorter than its destination, the next one lies
- * right behind it, and so before its own destination: its reply says how far. No byte is moved that is no value's.
- * (Rejected: zeros up to the next destination. Clients have pieces of 4 KiB and powers of two, so up to seven times as
- * many bytes were moved as were asked for.)
+ * The client of a batch places the destinations of its small values next to each other (WIRE_GET_PACK). Each value is
+ * copied behind the previous one, while its destination begins at the previous one's end. The whole is one ordered
+ * write, followed by the replies in one frame. After a value shorter than its destination the next one lies before its
+ * own destination, and its reply says how far. No padding is sent.
  *
- * A shard fills one pack at a time, while it takes the records of one frame (frame.c). The pack is closed before
- * anything else is posted on its link, and at the end of the frame. Until then its requests are entries, each with a
- * reference to its block. If it cannot be posted at once, each is served alone (packs.alone: get.c, which calls this
- * file, says how).
+ * A shard fills one pack at a time, while it takes the records of one frame (frame.c). The pack is closed before any
+ * other posting on its link, and at the end of the frame. Until then its requests are entries, each with a reference to
+ * its block. If it cannot be posted at once, each is served alone (packs.alone, which is get.c's get_alone).
  *
- * The write is a request without id or block, answered from the start (request_disown), in its session's list until the
- * write has ended. Its memory, one of PACKS_MAX buffers of the shard, is the engine's until then.
- *
- * Where a write with immediate is one operation nothing is packed: each value then needs its own immediate. */
+ * The write is a request without id or block, answered from the start (request_disown), until the write has ended; the
+ * engine owns its buffer, one of PACKS_MAX, until then. Where a write with immediate is one operation nothing is
+ * packed. */
 #include "kvserver/ops/pack.h"
 
 #include <string.h>
@@ -52,7 +48,7 @@ void packs_fini(struct shard *s)
 	kv_area_unmap(&s->work->packs.area);
 }
 
-/* The buffer that is being filled: the next to be taken. */
+/* The buffer being filled: the next one to be taken. */
 static uint8_t *pack_buffer(const struct packs *p)
 {
 	return (uint8_t *)p->area.base + (size_t)p->index[p->free - 1] * PACK_BYTES;
@@ -67,7 +63,7 @@ static void pack_free(struct request *r)
 
 static const struct request_ops pack_ops = {.free = pack_free};
 
-/* Post the pack. The request that does it takes the buffer. */
+/* Post the pack. The posting request takes the buffer. */
 static bool pack_write(struct packs *p, struct link *l)
 {
 	const struct pack_entry *first = &p->entry[0];
@@ -133,7 +129,7 @@ void pack_close(struct shard *s)
 	}
 }
 
-/* Whether the destination begins where the last one ended, and there is room. */
+/* Whether the destination begins at the end of the last one, and there is room. */
 static bool pack_fits(const struct packs *p, const struct link *l, const struct region_use *u,
 		      const struct wire_dest *d)
 {

@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* put.c -- PUT begins: a new value, one that is there already, or a further range of one.
+/* put.c -- PUT begins: a new value, an existing one, or a further range.
  *
- *   FIRST --> the key is there ------------------> answered (put_commit.c)
- *     |
- *     +----> PUT_WAITING, while memory is cleared (put_memory.c)
- *     |           |
- *     |           +--> a small value in its message: copied, committed, answered
- *     v           v
+ *   FIRST --> the key exists -----------------> answered (put_commit.c)
+ *    +--> PUT_WAITING, while memory is cleared (put_memory.c)
+ *    |      +--> a small value in its message: copied, committed, answered
+ *    v      v
  *   PUT_MOVING: a range of a stage, whose bytes are read, or copied (stage.c) <-- further ranges
- *     |           |
- *     |           +-- its bytes are there -> answered
- *     |           +-- ... and it ends the value -> PUT_LAST, until the value is whole -> committed, answered
- *     v           v
- *   PUT_LOST: its stage has ended -- nothing of it moves -> answered with what ended it
+ *    |      +-- its bytes have arrived -> answered
+ *    |      +-- ... and it ends the value -> PUT_LAST, until the value is whole -> committed, answered
+ *    v
+ *   PUT_LOST: its stage has ended -- nothing of it moves -> answered with the stage's status
  *
- * A range is answered when its bytes are there (and nothing of it is in flight, so that the client's source is free);
- * the last one when the value is whole, checked and committed. A range whose stage is gone gets what ended it, or STALE
- * if that is not known any more: the client begins again. Bytes that landed are taken like those inside a request. */
+ * A range is answered when its bytes have arrived (the client's source is free then); the last one when the value is
+ * whole, checked and committed. After a stage ended, its ranges get its status, or STALE if that is unknown. */
 #include "kvserver/ops/put.h"
 
 #include "kvserver/ops/put_commit.h"
@@ -44,8 +40,7 @@ static void put_first(struct link *l, const struct wire_request *q, uint64_t now
 	}
 }
 
-/* Bytes in the client's landing area are like those that come inside the request, once they are found. Copying them
- * here takes no longer than receiving them took: a turn at most doubles (landing_spend sees to it). */
+/* Landed bytes are handled like inline ones, once found. Copying them at most doubles a turn (landing_spend). */
 static bool landed_find(const struct link *l, const struct wire_request *q, struct wire_request *out)
 {
 	const uint8_t *at = landing_at(l->session, &q->dest);
@@ -71,7 +66,7 @@ void put_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		q = &landed;
 		shard_count(l->session->shard, WIRE_STAT_PUTS_LANDED);
 	}
-	/* WELCOME said so: with this provider a client that dies while it answers a read would take us with it. */
+	/* WELCOME said so: with this provider a client that dies while it answers a read would crash us. */
 	if (l->session->shard->info.reads_refused && q->put.length > 0 && q->put.inline_data.len == 0) {
 		put_reply(l, q, WIRE_NOTSUP, 0);
 		return;

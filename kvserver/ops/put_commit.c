@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* put_commit.c -- how a PUT ends: its value becomes visible, is there already, or is refused; and its client is told.
+/* put_commit.c -- the end of a PUT: its value becomes visible, exists already, or is refused; and the reply.
  *
- * The first commit of a key wins. A value that is already there is answered without a byte being kept: OK for the same
- * length and checksum, else EXISTS_OTHER.
+ * The first commit of a key wins. For an existing value no bytes are kept: OK for the same length and checksum, else
+ * EXISTS_OTHER.
  *
- * A copy, which a client or a server made of what another server has, knows when its value was born. It is refused if
- * the key was deleted since, never lengthens the life of a value that is there, and of two values with different bytes
- * the younger one stays. So whatever is copied from where, and however late, nothing that was deleted comes back. */
+ * A copy of another server's value has the birth time of its value. It is refused if the key was deleted since, never
+ * lengthens the life of an existing value, and of two values with different bytes the younger one stays. So no copy,
+ * however late, restores a deleted value. */
 #include "kvserver/ops/put_commit.h"
 
 #include "kvserver/ops/work.h"
 #include "kvserver/shard/reply.h"
 #include "kvserver/shard/request.h"
 
-/* ---- what the client is told ---- */
+/* ---- replies ---- */
 
 void put_reply(struct link *l, const struct wire_request *q, int32_t status, uint64_t generation)
 {
@@ -35,7 +35,7 @@ void put_answer(struct link *l, const struct wire_request *q, struct request *r,
 	request_end(r, status);
 }
 
-/* A value that there is no place for is logged, one a second, and how many were not: its client learns a code only. */
+/* Log a value without room, at most one a second with the number of others: its client gets only a code. */
 static void refused_log(struct shard *s, uint64_t total, int error)
 {
 	const struct store *st = &s->store;
@@ -90,7 +90,7 @@ int32_t put_error(struct shard *s, uint64_t total, int error)
 
 /* ---- the value ---- */
 
-/* The time of a copy counts from its birth: it lives no longer than its original. */
+/* A copy's time to live counts from its birth: it does not outlive its original. */
 static uint64_t expires_at(const struct shard *s, uint32_t ttl_s, uint64_t born_ns, uint64_t now_ns)
 {
 	uint64_t ttl_ns = ttl_s ? ttl_s * 1000000000ull : shard_ttl_ns(s);
@@ -101,7 +101,7 @@ static uint64_t expires_at(const struct shard *s, uint32_t ttl_s, uint64_t born_
 uint64_t put_born(const struct shard *s, const struct wire_request *q)
 {
 	uint64_t born_ns = KV_MAX(shard_clock_local(s, q->put.born_ns), (uint64_t)1);
-	/* A client's estimate of our clock may be ahead. A DELETE would miss a value that is born later than it. */
+	/* A client's estimate of our clock may be ahead. A DELETE would miss a value born after it. */
 	return q->flags & WIRE_PUT_COPY ? KV_MIN(born_ns, loop_turn_now(s->loop)) : 0;
 }
 
@@ -121,13 +121,13 @@ int32_t put_allowed(struct shard *s, const struct wire_request *q, uint64_t now_
 	return rc ? copy_refused(s, rc) : WIRE_OK;
 }
 
-/* When a value is born that a client has put: after a standstill, at its beginning (shard/doubt.h). */
+/* The birth of a value that a client has put: after a standstill, its beginning (shard/doubt.h). */
 static uint64_t plain_born(const struct shard *s, uint64_t now_ns)
 {
 	return KV_UNLIKELY(s->late_ns) ? s->late_ns : now_ns;
 }
 
-/* The same value is there. */
+/* The same value exists. */
 static void duplicate(struct shard *s, struct block *holder, uint32_t ttl_s, uint64_t born_ns)
 {
 	uint64_t now_ns = loop_turn_now(s->loop), expires_ns = expires_at(s, ttl_s, born_ns, now_ns);
@@ -158,8 +158,8 @@ int32_t put_compare(struct shard *s, struct block *holder, const struct wire_req
 	return compare(s, holder, q->put.total, q->put.checksum, q->put.ttl_s, put_born(s, q), out_generation);
 }
 
-/* Make a value that a client has put visible. After a standstill one whose key was deleted since is not stored: the
- * client may try again when the standstill is judged. */
+/* Make a client's value visible. After a standstill it is not stored if its key was deleted since: the client may retry
+ * when the standstill is judged. */
 static int plain_commit(struct shard *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t now_ns,
 			struct block **out_holder)
 {
@@ -171,7 +171,7 @@ static int plain_commit(struct shard *s, struct block *b, uint64_t checksum, uin
 	return store_commit_born(&s->store, b, checksum, expires_ns, born_ns, now_ns, out_holder);
 }
 
-/* Make a copy visible, in the place of an older value if there is one. As store_copy_allowed and store_commit. */
+/* Make a copy visible, replacing an older value. As store_copy_allowed and store_commit. */
 static int copy_commit(struct shard *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t born_ns,
 		       uint64_t now_ns, struct block **out_holder)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* put_commit.h -- how a PUT ends: commit, comparison with the value that is there, refusal, reply. The shard's thread;
+/* put_commit.h -- the end of a PUT: commit, comparison with the existing value, refusal, reply. The shard's thread;
  * nothing parks. */
 #ifndef KVRAIL_KVSERVER_OPS_PUT_COMMIT_H
 #define KVRAIL_KVSERVER_OPS_PUT_COMMIT_H
@@ -12,31 +12,29 @@ struct request;
 struct shard;
 struct wire_request;
 
-enum { PUT_YOUNGER = -1 }; /* not a status: the copy takes the place of the value that is there */
+enum { PUT_YOUNGER = -1 }; /* not a status: the copy replaces the existing value */
 
-/* put_born -- when the value of q was born, if it is a copy, in the shard's clock; 0: a client stores it now. */
+/* put_born -- the birth time of a copy's value, by the shard's clock; 0: q is no copy. */
 uint64_t put_born(const struct shard *s, const struct wire_request *q);
 
-/* put_commit -- check a whole staged block (digest: of its bytes; checksum: that the client announced) and make it
- * visible. born_ns: put_born. Returns the status for the client. The block is LIVE then, or still STAGED.
- * *out_generation: of the value that is visible. */
+/* put_commit -- check a whole staged block (digest: of its bytes; checksum: announced by the client) and make it
+ * visible. born_ns: put_born. Returns the status for the client; the block is LIVE then, or still STAGED.
+ * *out_generation: of the visible value. */
 int32_t put_commit(struct shard *s, struct block *b, uint64_t digest, uint64_t checksum, uint32_t ttl_s,
 		   uint64_t born_ns, uint64_t *out_generation);
 
-/* put_compare -- `holder` has the key of a PUT already. OK, and *out_generation, if it is the same value; that was a
- * use of it, and it lives as long as the longer of both was to, unless this is a copy. Else EXISTS_OTHER; or of a copy
- * PUT_YOUNGER or DELETED, by which of the two values is the younger one. */
+/* put_compare -- `holder` has the key of a PUT already. OK and *out_generation for the same value, which counts as a
+ * use and, unless q is a copy, extends its life to the longer of both. Else EXISTS_OTHER; for a copy PUT_YOUNGER or
+ * DELETED, according to the younger value. */
 int32_t put_compare(struct shard *s, struct block *holder, const struct wire_request *q, uint64_t *out_generation);
 
-/* put_allowed -- whether a copy is not too old: OK, DELETED, or CANCELED if that is not certain. */
+/* put_allowed -- whether a copy is young enough: OK, DELETED, or CANCELED if that is uncertain. */
 int32_t put_allowed(struct shard *s, const struct wire_request *q, uint64_t now_ns);
 
-/* put_error -- the status of an error of ours; a value of `total` bytes that there is no place for is counted and
- * logged. */
+/* put_error -- the status of an error of ours; a value of `total` bytes without room is counted and logged. */
 int32_t put_error(struct shard *s, uint64_t total, int error);
 
-/* put_reply -- answer q, for which no request was made. put_answer -- answer q, whose request is r (it is freed) or
- * NULL (there is none). */
+/* put_reply -- answer q, which has no request. put_answer -- answer q with its request r (freed), or NULL (none). */
 void put_reply(struct link *l, const struct wire_request *q, int32_t status, uint64_t generation);
 void put_answer(struct link *l, const struct wire_request *q, struct request *r, int32_t status, uint64_t generation);
 

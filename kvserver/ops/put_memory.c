@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* put_memory.c -- memory for a new value: found at once, or cleared in several turns; then the value begins.
  *
- *   put_memory --> there is a hole ---------------------------------------------+--> small: copy, check, commit
- *       |                                                                       +--> else: a stage (stage.c)
- *       +--> CLEARING <--> BLOCKED, QUEUED;  CLEARING -- memory is there --------+
- *                |
- *                +--> refused: none can be cleared, its deadline is over, or its request is stopped
+ *   put_memory --> there is a hole -----------------------------------------+--> small: copy, check, commit
+ *   |                                                                       +--> else: a stage (stage.c)
+ *   +--> CLEARING <--> BLOCKED, QUEUED;  CLEARING -- memory is free --------+
+ *   |
+ *   +--> refused: none can be cleared, its deadline is over, or its request is stopped
  *
- * A PUT that waits has a request (PUT_WAITING) and a copy of what came in its frame. Which of the three states its wait
- * is in, the list says that it lies in (work.rooms). wait_enter is the only function that changes it. */
+ * A waiting PUT has a request (PUT_WAITING) and a copy of its frame's content. Its list in work.rooms is the state of
+ * its wait; only wait_enter changes it. */
 #include "kvserver/ops/put_memory.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "kvserver/ops/work.h"
 #include "kvserver/shard/request.h"
 
-/* ---- memory is there ---- */
+/* ---- memory is found ---- */
 
 /* Whether the whole value came with the request. */
 static bool put_whole(const struct wire_request *q)
@@ -41,7 +41,7 @@ static void put_small(struct link *l, const struct wire_request *q, struct reque
 	put_answer(l, q, r, status, generation);
 }
 
-/* There is memory for the value that q begins: copy and commit it, or open its stage. */
+/* Memory was found for the value that q begins: copy and commit it, or open its stage. */
 static void put_placed(struct link *l, const struct wire_request *q, struct request *r, struct block *b,
 		       uint64_t now_ns)
 {
@@ -62,7 +62,7 @@ static void put_placed(struct link *l, const struct wire_request *q, struct requ
 
 /* ---- waiting for memory ---- */
 
-/* A PUT whose memory takes several turns to clear (store/room.c). It belongs to its request. */
+/* A PUT whose memory takes several turns to clear (store/room.c). Belongs to its request. */
 struct put_wait {
 	struct kv_list node; /* of work.rooms, in the list of its state */
 	struct request *r;
@@ -100,8 +100,7 @@ static void wait_begin(struct link *l, const struct wire_request *q, struct room
 	w->room = room;
 	w->q = *q;
 	w->q.key.data = memcpy(w->key, q->key.data, q->key.len);
-	if (q->put.inline_data.len &&
-	    !(q->flags & WIRE_PUT_LANDED)) /* landed bytes stay where they are until the answer */
+	if (q->put.inline_data.len && !(q->flags & WIRE_PUT_LANDED)) /* landed bytes stay in place until the answer */
 		w->q.put.inline_data.data = memcpy(w->data, q->put.inline_data.data, q->put.inline_data.len);
 	w->charged = arena_round(q->put.total);
 	session->staged_bytes += w->charged;
@@ -113,7 +112,7 @@ static void wait_begin(struct link *l, const struct wire_request *q, struct room
 	shard_count(s, WIRE_STAT_ROOMS);
 }
 
-/* Its wait ends. Another PUT may have waited for that alone (ROOMS_AT_ONCE). */
+/* Its wait ends. Another PUT may have waited for just that (ROOMS_AT_ONCE). */
 static void wait_leave(struct shard *s, struct put_wait *w)
 {
 	struct kv_list *queued = &s->work->rooms[WAIT_QUEUED];
@@ -128,7 +127,7 @@ static void wait_leave(struct shard *s, struct put_wait *w)
 		wait_enter(s, KV_LIST_ENTRY(queued->next, struct put_wait, node), WAIT_CLEARING);
 }
 
-/* The request is stopped: give up the memory. */
+/* The request is stopped: release the memory. */
 static void wait_stop(struct request *r)
 {
 	struct shard *s = r->session->shard;
@@ -148,8 +147,7 @@ static void wait_cancel(struct request *r)
 
 static const struct request_ops wait_ops = {.stop = wait_stop, .cancel = wait_cancel};
 
-/* Its memory is there, or cannot be had. The request goes on without w, whose copy of the frame is needed until then.
- */
+/* Its memory is found or refused. The request continues without w, whose copy of the frame is needed until then. */
 static void wait_over(struct shard *s, struct put_wait *w, struct block *b, int rc, uint64_t now_ns)
 {
 	struct request *r = w->r;
@@ -162,7 +160,7 @@ static void wait_over(struct shard *s, struct put_wait *w, struct block *b, int 
 	slab_put(&s->work->waits, w);
 }
 
-/* Go on with one of them. */
+/* Continue one wait. */
 static void wait_step(struct shard *s, struct put_wait *w, unsigned *budget, uint64_t now_ns)
 {
 	struct block *b = w->room->block;
@@ -206,7 +204,7 @@ void put_memory(struct link *l, const struct wire_request *q, uint64_t now_ns)
 
 	if (rc == 0 && q->flags & WIRE_PUT_SPARE) {
 		rc = store_stage_spare(&s->store, q->key.data, q->key.len, q->put.total, end, &b);
-		if (rc == -KV_ENOMEM) { /* it is no trouble of this server */
+		if (rc == -KV_ENOMEM) { /* no trouble of this server */
 			put_reply(l, q, WIRE_NOMEM, 0);
 			return;
 		}

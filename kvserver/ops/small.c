@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* small.c -- the requests that are answered on the spot: EXISTS, DELETE, TOUCH, PIN, STAT, TOMBS, PING.
+/* small.c -- requests answered immediately: EXISTS, DELETE, TOUCH, PIN, STAT, TOMBS, PING.
  *
- * None of them moves bytes, and only PIN keeps something. DELETE takes a pinned block, too: pins keep blocks from
- * eviction, not from DELETE. A client that is reading the block goes on reading the old bytes. EXISTS is no hit: asking
- * for a prefix must not keep it alive.
- *
- * A DELETE is remembered (store/tombs.h), also of a key that is not here: a copy of the value may be on its way. So is
- * a TOUCH that shortens a life, or that asks for it (WIRE_TOUCH_MARK). Whoever asks for such a key is told that it was
- * deleted, and does not look for older copies elsewhere. */
+ * None moves bytes, and only PIN keeps a block. Pins protect from eviction, not from DELETE; a client reading a deleted
+ * block continues to read the old bytes. EXISTS is no hit: asking for a prefix must not keep it alive. A DELETE is
+ * remembered (store/tombs.h), even of an unknown key, since a copy of the value may be on its way. So is a TOUCH that
+ * shortens a life, or asks for it (WIRE_TOUCH_MARK). Requests for such a key learn that it was deleted, so clients do
+ * not look for older copies elsewhere. */
 #include "kvserver/ops/small.h"
 
 #include "kvserver/shard/reply.h"
@@ -16,9 +14,9 @@
 enum {
 	PIN_SESSION_SHARE = 4,
 	PIN_ALL_SHARE = 2
-}; /* of the memory that may be pinned: 1/4 by one session, 1/2 by all, if stages and leases leave it */
+}; /* of the memory for pins: 1/4 by one session, 1/2 by all, if stages and leases leave it */
 
-enum { TOMBS_LOOKS = 4096 }; /* places of the ring that are looked at for one TOMBS */
+enum { TOMBS_LOOKS = 4096 }; /* places of the ring read for one TOMBS */
 
 static void status_reply(struct link *l, const struct wire_request *q, int32_t status)
 {
@@ -32,7 +30,7 @@ static uint64_t clock_of(const struct link *l, uint64_t ns)
 	return shard_clock(l->session->shard->opt.shard_seed, ns);
 }
 
-/* The status of a key that is not there, and how long ago it was deleted. */
+/* The status of a missing key, and how long ago it was deleted. */
 static int32_t missing(const struct link *l, const struct wire_request *q, uint64_t now_ns, uint64_t *out_age_ns)
 {
 	uint64_t at_ns;
@@ -70,7 +68,7 @@ void exists_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	reply_put(l, &r, NULL);
 }
 
-/* Delete the block of this generation, if it is still there. */
+/* Delete the block of this generation, if it still exists. */
 static bool delete_this(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct block *b = block_find(l, q, now_ns);
@@ -81,7 +79,7 @@ static bool delete_this(struct link *l, const struct wire_request *q, uint64_t n
 	return true;
 }
 
-/* (The time is asked for anew: a copy may be of a value that was born since the turn began.) */
+/* (By the present time: a copy's value may be born since the turn began.) */
 void delete_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct shard *s = l->session->shard;
@@ -143,7 +141,7 @@ void pin_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	int rc = 0;
 
 	if (!b) {
-		/* (A pin of what is in doubt is let go all the same: it would keep memory for nobody.) */
+		/* (A pin of a value in doubt is released as well: it would keep memory for nobody.) */
 		if ((q->flags & WIRE_PIN_RELEASE) && (b = store_peek(&s->store, q->key.data, q->key.len)))
 			pins_remove(&s->store, &l->owner->pins, b);
 		status_reply(l, q, missing(l, q, now_ns, &age_ns));
@@ -170,7 +168,7 @@ void stat_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	reply_put(l, &r, NULL);
 }
 
-/* (Keys that were touched, too: whoever asks does not know until when their values live.) */
+/* (Includes touched keys: the asking server does not know the end of their life.) */
 void tombs_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	const struct tombs *t = &l->session->shard->store.tombs;

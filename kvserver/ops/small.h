@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* small.h -- the requests that are answered on the spot: a begin_fn for each. The shard's thread; nothing parks. */
+/* small.h -- requests answered immediately: a begin_fn for each. The shard's thread; nothing parks. */
 #ifndef KVRAIL_KVSERVER_OPS_SMALL_H
 #define KVRAIL_KVSERVER_OPS_SMALL_H
 

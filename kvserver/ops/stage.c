@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stage.c -- values that arrive in ranges, in any order, and are summed up as they come.
+/* stage.c -- values that arrive in ranges, in any order, and are summed as they come.
  *
- *   stage_open --> FILLING --LAST begins--> ENDING --LAST is there--> ENDED --all is summed up--> committed, freed
- *                     |                       |                         |
- *                     +-----------------------+-------------------------+--stage_kill--> freed
+ *   stage_open --> FILLING --LAST begins--> ENDING --LAST arrived--> ENDED --all is summed--> committed, freed
+ *                  +------------------------+------------------------+--stage_kill--> freed
  *
- * stage_enter changes the state of a stage, range_enter that of a request that is a range of one (put.c draws it).
- * stage_advance looks what is to be done after every change.
+ * stage_enter changes the state of a stage, range_enter that of a request for a range (drawn in put.c). stage_advance
+ * decides the next step after every change.
  *
- * Every byte is claimed by exactly one request, and claimed once: a second range over the same bytes is refused, so
- * that nothing can change under the checksum after it was summed up. Likewise one request alone ends the value.
- * Therefore a range that fails ends the whole stage; the client begins again. (Rejected: retrying a range, which needs
- * the hash state from before it.) The checksum runs over the prefix that is there without a gap, including the front of
- * a range that is still moving (te_xfer.contiguous), a bounded number of bytes per turn of the loop.
- *
- * A stage is killed by a failed or cancelled range, a wrong checksum, the deadline of the call (the latest that one of
- * its ranges named: after it the client does not wait any more), a minute without progress, or the session's end. The
- * memory of a killed stage stays (GONE, quarantined) until the transfers into it are over, because each of their
- * requests holds a reference. */
+ * Every byte is claimed by exactly one request, once, so nothing changes under the checksum. One request alone ends the
+ * value. So a failed range ends the whole stage, and the client begins again. The checksum runs over the gapless
+ * prefix, including the front of a moving range (te_xfer.contiguous), a bounded number of bytes per turn. A failed or
+ * cancelled range, a wrong checksum, the latest deadline of its ranges, a minute without progress, or the session's end
+ * kills a stage. Its memory stays (GONE, quarantined) while transfers into it hold references. */
 #include "kvserver/ops/stage.h"
 
 #include <assert.h>
@@ -29,9 +23,9 @@
 
 /* ---- begin ---- */
 
-/* At most 3/4 of a shard's memory may be staged: the rest serves readers. One session may stage 1/2, so that the
- * abandoned PUTs of one client do not keep all others from writing. Stages, pins and leases together are bounded by
- * shard_keep_left. One value alone may be larger. */
+/* At most 3/4 of a shard's memory may be staged: the rest serves readers. One session may stage 1/2, so that one
+ * client's abandoned PUTs do not stop all others. shard_keep_left bounds stages, pins and leases together. A single
+ * value may be larger. */
 int stage_allowed(const struct session *s, uint64_t total)
 {
 	const struct shard *shard = s->shard;
@@ -95,7 +89,7 @@ struct stage *stage_find(const struct owner *o, uint64_t id)
 
 /* ---- extents ---- */
 
-/* This request brings [offset, offset + length). 0; -KV_EINVAL (overlaps another), -KV_EBUSY (too scattered). */
+/* Claim [offset, offset + length) for this request. 0; -KV_EINVAL (overlaps another), -KV_EBUSY (too scattered). */
 static int extent_claim(struct stage *st, struct request *r, uint64_t offset, uint64_t length)
 {
 	uint64_t end = offset + length;
@@ -115,7 +109,7 @@ static int extent_claim(struct stage *st, struct request *r, uint64_t offset, ui
 	return 0;
 }
 
-/* Join extent i + 1 to extent i if both are there and touch. */
+/* Join extent i + 1 to extent i if both have arrived and touch. */
 static void extent_join(struct stage *st, unsigned i)
 {
 	struct extent *a = &st->extent[i], *b = a + 1;
@@ -141,7 +135,7 @@ static void extent_arrived(struct stage *st, const struct request *r)
 	}
 }
 
-/* How many bytes are there from the start without a gap. */
+/* The length of the gapless prefix. */
 static uint64_t stage_prefix(const struct stage *st)
 {
 	uint64_t prefix = 0;
@@ -199,7 +193,7 @@ void stage_kill(struct stage *st, int32_t status, const struct request *but)
 	}
 	store_drop(&s->shard->store, st->block);
 	stage_free(st);
-	/* The range that waited for the others has nothing in flight, so no transfer's end would answer it. */
+	/* The range waiting for the others has nothing in flight, so no transfer's end would answer it. */
 	if (last && last != but)
 		request_end(last, status);
 }
@@ -267,7 +261,7 @@ static void range_failed(struct request *r, int error)
 	request_end(r, status);
 }
 
-/* The bytes of this range are there. May end the stage. */
+/* The bytes of this range have arrived. May end the stage. */
 static void range_arrived(struct request *r)
 {
 	struct stage *st = r->put.stage;
@@ -312,7 +306,7 @@ static const struct request_ops range_ops = {
 	.cancel = range_cancel,
 };
 
-/* From here on the request is a range of the stage. */
+/* Make the request a range of the stage. */
 static void range_join(struct request *r, struct stage *st, bool ends)
 {
 	range_enter(r, PUT_MOVING);
@@ -347,14 +341,13 @@ static void range_refuse(struct link *l, const struct wire_request *q, struct st
 	} else {
 		put_reply(l, q, WIRE_BUSY, 0);
 	}
-	/* A client that is told to come later begins anew: the bytes that it has brought would only lie there until
-	 * they are stale. */
+	/* A client told to come later begins anew: its bytes here would only become stale. */
 	if ((q->flags & WIRE_PUT_FIRST) || rc == -KV_EBUSY)
 		stage_kill(st, WIRE_BUSY, NULL);
 }
 
-/* Take the bytes that came with the request. Those that are next in the value are summed up on the way: nothing that
- * came before them is left to sum up. */
+/* Copy the bytes that came with the request. Those next in the value are summed on the way: all earlier ones are
+ * summed. */
 static void range_copy(struct stage *st, const struct wire_request *q)
 {
 	uint8_t *to = store_data(&st->session->shard->store, st->block) + q->put.offset;

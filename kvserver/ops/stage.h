@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stage.h -- a stage: a value on its way in, with its memory, the ranges that have arrived, and the checksum over
- * them. */
+/* stage.h -- a stage: an incoming value, with its memory, the arrived ranges, and the checksum over them. */
 #ifndef KVRAIL_KVSERVER_OPS_STAGE_H
 #define KVRAIL_KVSERVER_OPS_STAGE_H
 
@@ -9,25 +8,25 @@
 
 struct request;
 
-enum { STAGE_EXTENTS = 512 }; /* ranges that may be there, or on their way, with gaps between them */
+enum { STAGE_EXTENTS = 512 }; /* ranges with gaps between them, arrived or on their way */
 
-/* A range that a request claimed. */
+/* A range claimed by a request. */
 struct extent {
 	uint64_t from, to;
-	struct request *by; /* the request whose bytes still move; NULL: they are there */
+	struct request *by; /* the request still moving its bytes; NULL: arrived */
 };
 
-/* stage.c draws how they follow each other. */
+/* Drawn in stage.c. */
 enum stage_state {
-	STAGE_FILLING, /* ranges come */
-	STAGE_ENDING,  /* the one that ends the value has begun, too: there is only one */
-	STAGE_ENDED    /* that one is there; when the others are, and summed up, the value is committed */
+	STAGE_FILLING, /* ranges arrive */
+	STAGE_ENDING,  /* the only range that ends the value has begun */
+	STAGE_ENDED    /* that range has arrived; after the others, and the checksum, the value is committed */
 };
 
 struct stage {
 	struct kv_hasher hasher;
 	struct kv_list node;    /* of the session */
-	struct kv_list hashing; /* of the shard, while arrived bytes are not summed up */
+	struct kv_list hashing; /* of the shard, while arrived bytes are not summed */
 	struct session *session;
 	struct owner *owner;
 	uint64_t id, total, checksum, hashed;
@@ -36,41 +35,40 @@ struct stage {
 	uint32_t ttl_s;
 	bool spare;          /* WIRE_PUT_SPARE */
 	uint64_t size;       /* bytes of the arena */
-	struct block *block; /* one reference is ours */
+	struct block *block; /* a reference */
 	enum stage_state state;
 	struct request *last; /* STAGE_ENDED: waits for the value to be whole; else NULL */
 	unsigned extents;
 	struct extent extent[STAGE_EXTENTS]; /* ascending, with gaps between them */
 };
 
-/* stage_allowed -- whether a value of so many bytes may be staged by this session. 0; -KV_EBUSY (too much is staged, or
- * leased, already); -KV_ENOMEM (pins leave no room). */
+/* stage_allowed -- whether this session may stage a value of this many bytes. 0; -KV_EBUSY (too much is staged or
+ * leased); -KV_ENOMEM (pins leave no room). */
 int stage_allowed(const struct session *s, uint64_t total);
 
-/* stage_begin -- open a stage for the value that q begins, whose memory b is, and begin its first range. r: the request
+/* stage_begin -- open a stage for the value that q begins, with memory b, and begin its first range. r: the request
  * that waited for the memory, or NULL. 0: b is the stage's, and q is or will be answered. -KV_EBUSY: b stays the
  * caller's, and q is not answered. */
 int stage_begin(struct link *l, const struct wire_request *q, struct request *r, struct block *b, uint64_t now_ns);
 
-/* stage_range -- a further range of a value that was begun; or it is refused. */
+/* stage_range -- begin or refuse a further range of a value. */
 void stage_range(struct link *l, const struct wire_request *q, uint64_t now_ns);
 
 /* stage_open -- without a range yet. 0 or -KV_EBUSY, as stage_begin. stage_find -- of this owner; NULL: none. */
 int stage_open(struct owner *o, const struct wire_request *q, struct block *b, uint64_t now_ns, struct stage **out);
 struct stage *stage_find(const struct owner *o, uint64_t id);
 
-/* stage_advance -- something of it has changed: have bytes summed up; a value that is whole is committed, which ends
- * the stage. stage_hash -- of one in work.hashing: sum up at most *budget bytes of what is there, and lower it; then
- * stage_advance. */
+/* stage_advance -- after a change: queue bytes for the checksum; commit a whole value, which ends the stage. stage_hash
+ * -- of one in work.hashing: sum at most *budget arrived bytes, and lower it; then stage_advance. */
 void stage_advance(struct stage *st);
 void stage_hash(struct stage *st, uint64_t *budget);
 
-/* stage_kill -- give the value up: requests on it are stopped and end with this status, except `but` (may be NULL),
- * which only forgets it. */
+/* stage_kill -- drop the value: its requests are stopped and end with this status, except `but` (may be NULL), which
+ * only forgets it. */
 void stage_kill(struct stage *st, int32_t status, const struct request *but);
 
-/* stages_drop -- give up the stages of a session. stages_drop_owner -- those of one owner in it. stages_tick -- those
- * without progress, and those whose time is over. */
+/* stages_drop -- drop the stages of a session. stages_drop_owner -- those of one of its owners. stages_tick -- those
+ * without progress, or past their time. */
 void stages_drop(struct session *s);
 void stages_drop_owner(struct session *s, const struct owner *o);
 void stages_tick(struct session *s, uint64_t now_ns);

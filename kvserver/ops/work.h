@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* work.h -- struct work: the state of the operations of one shard. To the shard itself it is opaque. */
+/* work.h -- struct work: the state of the operations of one shard, opaque to the shard. */
 #ifndef KVRAIL_KVSERVER_OPS_WORK_H
 #define KVRAIL_KVSERVER_OPS_WORK_H
 
@@ -13,12 +13,12 @@ struct work {
 	struct packs packs;
 	struct leases leases;
 	struct slab stages, hashers, waits;
-	struct kv_list hashing;            /* struct stage: bytes to sum up */
+	struct kv_list hashing;            /* struct stage: bytes to sum */
 	struct kv_list hash_gets;          /* struct request, likewise */
 	struct kv_list rooms[WAIT_STATES]; /* struct put_wait, by state */
 	struct kv_list benches;            /* struct bench with writes to start at the end of the turn */
 	struct kv_rate refused_lines;      /* about PUTs without room */
-	struct heat heat;                  /* of the keys that GETs find */
+	struct heat heat;                  /* of the keys found by GETs */
 };
 
 #endif

@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* answers.c -- how many data writes each answered request of a session made, for a CANCEL that comes too late.
+/* answers.c -- the number of data writes made for each answered request of a session, for a late CANCEL.
  *
- * A client that gives up a request must learn how many writes were made for it, though its reply is under way or lost.
- * To know that of every id in the window takes 4 to 16 KiB for each link, 512 KiB for a client with 32 NICs, and hardly
- * any of it is ever asked for. So the numbers are kept in pages of 128 ids in a row. A client has 64 pages, 9 KiB,
- * shared out to its shards, or two for each link where that is more. A session of one link at one shard has its whole
- * window in 32 pages, and every link knows its latest 128 ids at least. A CANCEL of a forgotten id is told so: the
- * client's memory is not safe then, and the client fences.
+ * A client that abandons a request must learn how many writes were made for it, even if the reply is lost. The numbers
+ * are kept in pages of 128 consecutive ids, since all ids in the window would take up to 512 KiB per client. A client
+ * has 64 pages (9 KiB) over all shards, or two for each link where that is more. A session of one link at one shard has
+ * its whole window in 32 pages, and every link has its latest 128 ids at least. For a forgotten id the client fences.
  *
- * When all pages are in use, a link that has its share (pages / links) gives up its oldest; otherwise it takes the
- * oldest of a link that has more than its share. So a busy link takes no memory of quiet ones. Requests are answered in
- * any order: the number for a page that was given up is forgotten, rather than taking the page of later ids.
+ * When all pages are in use, a link with its full share (pages / links) reuses its oldest page; another takes the
+ * oldest of a link above its share. So a busy link takes no memory from quiet ones. A request answered after its page
+ * was reused is forgotten.
  *
- * In a page a number has 8 bits. More than 253 writes count as forgotten: a GET of 16 MiB has 16 of 1 MiB, but a long
- * BENCH has more, and so has a GET to a thousand places. An id that was not noted in its page is unknown, not 0: the
- * page may have been given up meanwhile. Rejected: a hash table for all links, in which one busy link takes the places
- * of all others. */
+ * A number has 8 bits; more than 253 writes count as forgotten. An id not noted in its page is unknown, not 0: the page
+ * may have been reused. */
 #include "kvserver/shard/answers.h"
 
 #include <stdlib.h>
@@ -27,7 +23,7 @@ _Static_assert((int)REPLY_ONLY == UINT8_MAX, "a byte");
 
 struct answers_page {
 	uint64_t first; /* id / ANSWERS_IDS */
-	uint32_t stamp; /* the higher the later */
+	uint32_t stamp; /* higher is later */
 	uint8_t link;
 	uint8_t posted[ANSWERS_IDS];
 };
@@ -65,7 +61,7 @@ static struct answers_link *link_at(struct answers_link *l, unsigned from, unsig
 	return (struct answers_link *)((char *)l + ((ptrdiff_t)to - (ptrdiff_t)from) * (ptrdiff_t)stride);
 }
 
-/* The oldest page of `link`, or of all links that have more than their share. There is always one. */
+/* The oldest page of `link`, or of all links above their share. There is always one. */
 static unsigned page_oldest(const struct answers *a, struct answers_link *l, unsigned link, size_t stride,
 			    unsigned share)
 {
@@ -91,8 +87,8 @@ static void page_give_up(struct answers *a, unsigned at, struct answers_link *l,
 	its->count--;
 }
 
-/* A page for these ids: that of the ids one window before, a free one, or one in use. ANSWERS_NONE: only pages with
- * later ids of this link could be taken. */
+/* A page for these ids: that of the ids one window before, a free one, or one in use. ANSWERS_NONE: all candidates have
+ * later ids of this link. */
 static unsigned page_take(struct answers *a, struct answers_link *l, unsigned link, unsigned links, size_t stride,
 			  uint64_t first)
 {
@@ -127,7 +123,7 @@ void answers_note(struct answers *a, struct answers_link *l, unsigned link, unsi
 	if (KV_UNLIKELY(at == ANSWERS_NONE || a->page[at].first < first))
 		at = page_take(a, l, link, links, stride, first);
 	if (KV_UNLIKELY(at == ANSWERS_NONE || a->page[at].first != first))
-		return; /* its page was given up, or it is below the window by now */
+		return; /* its page was reused, or it is below the window */
 	a->page[at].posted[id % ANSWERS_IDS] =
 		(uint8_t)(posted == UINT32_MAX ? REPLY_ONLY : KV_MIN(posted, (uint32_t)UNKNOWN));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* answers.h -- how many data writes each answered request of a session made, for a CANCEL that comes too late. */
+/* answers.h -- the number of data writes made for each answered request of a session, for a late CANCEL. */
 #ifndef KVRAIL_KVSERVER_SHARD_ANSWERS_H
 #define KVRAIL_KVSERVER_SHARD_ANSWERS_H
 
@@ -9,18 +9,18 @@
 #include "base/base.h"
 
 enum {
-	ANSWERS_IDS = 128,                            /* of a page: so many ids in a row */
+	ANSWERS_IDS = 128,                            /* consecutive ids per page */
 	ANSWERS_SPAN = KV_WINDOW_WIDTH / ANSWERS_IDS, /* pages that cover the window of a link */
-	ANSWERS_LINK = 2,     /* pages that each link has at least: one is full, or the link is new */
+	ANSWERS_LINK = 2,                             /* minimum of each link: one is full, or the link is new */
 	ANSWERS_PAGES = 64,   /* of a client's sessions at all shards, or as many as its links need */
-	ANSWERS_POSTED = 253, /* so many data writes can be told */
+	ANSWERS_POSTED = 253, /* largest number of data writes that can be reported */
 	ANSWERS_NONE = 0xFF
 };
 
 _Static_assert((int)ANSWERS_PAGES < (int)ANSWERS_NONE && (int)KV_RAILS_MAX * ANSWERS_LINK < (int)ANSWERS_NONE,
 	       "a page has a number");
 
-/* Of a link; all ANSWERS_NONE at first. */
+/* Of a link; initially all ANSWERS_NONE. */
 struct answers_link {
 	uint8_t page[ANSWERS_SPAN]; /* by (id / ANSWERS_IDS) % ANSWERS_SPAN */
 	uint8_t count;
@@ -35,15 +35,15 @@ struct answers {
 	uint8_t pages, used;
 };
 
-/* answers_init -- of a session with so many links to a shard, of so many shards. 0 or -KV_ENOMEM. answers_fini -- also
- * of one that is all zero. */
+/* answers_init -- for a session with this many links to each of this many shards. 0 or -KV_ENOMEM. answers_fini --
+ * valid for a zeroed one as well. */
 int answers_init(struct answers *a, unsigned links, unsigned shards);
 void answers_fini(struct answers *a);
 void answers_link_init(struct answers_link *l);
 
-/* answers_note -- a late CANCEL of this id is told `posted`. UINT32_MAX: only the reply speaks for the bytes. Any other
- * number above ANSWERS_POSTED is forgotten. `link` is the number of l among `links` of the session, each `stride` bytes
- * behind the one before. No memory is taken. */
+/* answers_note -- record `posted` for a late CANCEL of this id. UINT32_MAX: only the reply speaks for the bytes. Other
+ * numbers above ANSWERS_POSTED are forgotten. `link` is the index of l among `links`, which lie `stride` bytes apart.
+ * Takes no memory. */
 void answers_note(struct answers *a, struct answers_link *l, unsigned link, unsigned links, size_t stride, uint64_t id,
 		  uint32_t posted);
 
@@ -51,6 +51,6 @@ void answers_note(struct answers *a, struct answers_link *l, unsigned link, unsi
 int answers_look(const struct answers *a, const struct answers_link *l, unsigned link, uint64_t id,
 		 uint32_t *out_posted);
 
-size_t answers_bytes(unsigned links, unsigned shards); /* that answers_init takes */
+size_t answers_bytes(unsigned links, unsigned shards); /* taken by answers_init */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doubt.c -- see doubt.h. A shard keeps the verdicts that it was told last until it is told anything else. */
+/* doubt.c -- see doubt.h. A shard keeps the last verdicts until the next message. */
 #include "kvserver/shard/doubt.h"
 
 #include <stdlib.h>
@@ -21,7 +21,8 @@ void shard_doubt_release(struct doubt_told *t, struct doubt_said *said)
 
 void shard_doubt_tell(struct doubt_told *t, uint64_t before_ns, struct doubt_said *said)
 {
-	struct doubt_said *was = said; /* what a shard that stood still has hidden since waits for another answer */
+	struct doubt_said *was =
+		said; /* if a shard that stood still has hidden values since, it waits for another answer */
 
 	pthread_mutex_lock(&t->lock);
 	if (before_ns || !t->stood) {

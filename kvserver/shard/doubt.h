@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doubt.h -- what the control loop tells all shards about values in doubt (store/doubt.h). */
+/* doubt.h -- messages from the control loop to all shards about values in doubt (store/doubt.h). */
 #ifndef KVRAIL_KVSERVER_SHARD_DOUBT_H
 #define KVRAIL_KVSERVER_SHARD_DOUBT_H
 
@@ -10,29 +10,28 @@
 
 struct shard;
 
-/* Verdicts that several shards look at. The last user frees them. */
+/* Verdicts shared by several shards. The last user frees them. */
 struct doubt_said {
-	unsigned users; /* under the lock of what is told */
+	unsigned users; /* under doubt_told.lock */
 	struct verdict *verdict;
 	uint32_t count;
 };
 
-/* Shards look at `number` in each turn, and at the rest if it has changed. */
+/* Shards read `number` in each turn, and the rest if it has changed. */
 struct doubt_told {
 	_Atomic uint64_t number;
-	_Atomic uint64_t still_ns; /* a thread that did not turn for longer has missed DELETEs; 0: it has not */
+	_Atomic uint64_t still_ns; /* a thread without a turn for longer may have missed DELETEs; 0: no check */
 	pthread_mutex_t lock;      /* of the rest */
-	uint64_t before_ns;        /* hide what was born before; 0: there was no doubt yet */
-	bool judge;                /* or judge it, ... */
-	struct doubt_said *said;   /* ... by this; NULL: all of it goes */
-	bool stood;                /* a shard stood still and has hidden the values; the control loop is to know */
+	uint64_t before_ns;        /* hide values born before; 0: there was no doubt yet */
+	bool judge;                /* or judge them ... */
+	struct doubt_said *said;   /* ... by this; NULL: all are dropped */
+	bool stood; /* a shard stood still and has hidden the values; the control loop has to learn of it */
 };
 
-/* Any thread: shard_doubt_tell -- hide what was born before before_ns; 0: judge what is hidden by `said`, which is the
- * shards' then. shard_doubt_release -- one user less.
- * The shard's thread: shard_doubt_take -- the number has changed. shard_doubt_stood -- it has not turned since then,
- * for longer than still_ns. A PUT that it takes before that is judged may have waited all the time, and its key may
- * have been deleted elsewhere: it counts as made then. */
+/* Any thread: shard_doubt_tell -- hide values born before before_ns; 0: judge the hidden ones by `said`, which the
+ * shards then own. shard_doubt_release -- drop one user. The shard's thread: shard_doubt_take -- the number has
+ * changed. shard_doubt_stood -- its last turn was at since_ns, longer ago than still_ns. Until that is judged, a PUT
+ * counts as made then: it may have waited all the time, and its key may have been deleted elsewhere. */
 void shard_doubt_tell(struct doubt_told *t, uint64_t before_ns, struct doubt_said *said);
 void shard_doubt_take(struct shard *s);
 void shard_doubt_stood(struct shard *s, uint64_t since_ns);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ending.c -- a session stops, ends, becomes idle, or gets other addresses: its requests are stopped first.
  *
- * A request of which nothing was posted is over at once. Transfers are stopped; those that were posted keep request,
- * block and peer until the engine says that they are over (the blocks count as quarantined). Operations keep more for a
- * session than its requests, and give that up themselves (struct shard_ops). */
+ * A request without posted operations ends at once. Posted transfers keep request, block and peer until the engine
+ * reports their end (the blocks count as quarantined). Operations release a session's other resources (struct
+ * shard_ops). */
 #include "kvserver/shard/ending.h"
 
 #include "kvserver/shard/reply.h"
 #include "kvserver/shard/request.h"
 
-/* Stop every request; those with nothing in flight are over at once. */
+/* Stop every request; those with nothing in flight end at once. */
 static void requests_stop(struct session *s)
 {
 	KV_LIST_EACH_SAFE (n, &s->requests) {
@@ -35,13 +35,14 @@ void session_stop(struct session *s)
 	for (unsigned i = 0; i < s->links; i++)
 		reply_drop(&s->link[i]);
 	s->shard->opt.ops->session_stop(s);
-	requests_stop(s); /* `gone` is not set yet: the session stays */
+	requests_stop(s); /* `gone` is not set yet, so the session stays */
 	pins_leave(&s->shard->store, &s->own.pins);
 	owners_drop(s);
 	s->shard->opt.ops->session_left(s);
 }
 
-/* No answer to a request from the old address goes to the new one, which may be another client's until it is proven. */
+/* No answer to a request from the old address may reach the new one, which may be another client's until it is proven.
+ */
 int session_readdress(struct session *s, const struct te_address *addrs, unsigned rails, struct kv_error *err)
 {
 	int rc = 0;
@@ -75,9 +76,9 @@ static bool all_proven(const struct session *s)
 	return true;
 }
 
-/* Two fences would harm others: that of a provider which cannot fence one peer alone, and that of an address which the
- * client has named without proving that it is there, since it may be another client's. Then the transfers end when the
- * provider ends them, within the quarantine budget. */
+/* Two kinds of fence would harm others: a provider's that cannot fence one peer alone, and that of an address not
+ * proven by the client, since it may be another client's. Then the transfers end by the provider, within the quarantine
+ * budget. */
 void session_hurry(struct session *s)
 {
 	const struct shard *shard = s->shard; /* the fence may end the session */

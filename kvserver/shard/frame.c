@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* frame.c -- from a frame to its session, and from its records to the operations.
  *
- * A frame is believed step by step: layout, then session, link and shard, which say under which key its tag must be
- * right, then the tag in constant time, then its counter, and only then its records. A frame that fails is counted and
- * dropped without an answer: an answer would go to the client that the sender claims to be.
+ * A frame is checked step by step: layout; session, link and shard, which select the key; the tag, in constant time;
+ * the counter; then the records. A frame that fails is counted and dropped without an answer, which would reach the
+ * client that the sender claims to be.
  *
- * The window of its link judges a request id before anything else looks at the request. An id that was seen, or is too
- * old to know, is dropped and counted, without a reply (its one reply was given or will be). A link has as many
- * credits taken as it has requests under way (active) and replies that wait for a send buffer (held); its owner, as it
- * has requests under way. Requests beyond the credits of either are answered BUSY; CANCEL is not counted against
- * credits, as it is what frees them. A RELEASE is no request: it has neither id nor reply.
- *
- * The SESSION record before a request says whose it is: the session's own, or that of a further session on its
- * connection (owner.c). */
+ * The window of its link judges a request id first. An id already seen, or too old, is counted and dropped without a
+ * reply. A link uses one credit per unanswered request (active) and per reply waiting for a send buffer (held); its
+ * owner one per unanswered request. Requests beyond either are answered BUSY, except CANCEL, which frees credits. A
+ * RELEASE has neither id nor reply. A SESSION record names the owner of the next requests: the session itself, or a
+ * further session on its connection (owner.c). */
 #include "kvserver/shard/frame.h"
 
 #include "kvserver/shard/reply.h"
@@ -26,7 +23,7 @@ static void request_refuse(struct link *l, const struct wire_request *q, int32_t
 	reply_put(l, &r, NULL);
 }
 
-/* A server that drains goes on answering the types that begin nothing. */
+/* A draining server still answers these types, which begin nothing. */
 static bool begins_nothing(uint8_t type)
 {
 	return type == WIRE_CANCEL || type == WIRE_PING || type == WIRE_STAT;
@@ -39,7 +36,7 @@ static void request_take(struct link *l, const struct wire_request *q, uint64_t 
 
 	if (KV_UNLIKELY(!l->proven) && !link_admits(l, q->type, now_ns))
 		return;
-	if (q->type == WIRE_RELEASE) { /* no request: it has neither id nor answer, and begins nothing */
+	if (q->type == WIRE_RELEASE) { /* not a request: no id, no answer */
 		shard->opt.ops->begin[WIRE_RELEASE](l, q, now_ns);
 		return;
 	}
@@ -80,11 +77,10 @@ static void record_take(struct link *l, const struct wire_request *q, uint64_t n
 		request_take(l, q, now_ns);
 }
 
-/* Records of a frame that are looked at together. */
+/* Records of a frame looked up together. */
 enum { GROUP = 8 };
 
-/* With many keys the look-up of a GET is a chain of cache misses. The look-ups of a group wait for theirs at the same
- * time. */
+/* With many keys a GET's look-up is a chain of cache misses; those of a group wait at the same time. */
 static void group_ahead(const struct store *store, const struct wire_request *q, unsigned n)
 {
 	const struct block *b[GROUP];

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* frame_message -- te_handlers.message: `arg` is the shard. Everything in `data` may be a stranger's until its tag was
- * right. Nothing of it is kept. */
+/* frame_message -- te_handlers.message: `arg` is the shard. `data` is untrusted until its tag is verified; nothing of
+ * it is kept. */
 void frame_message(void *arg, unsigned rail, const uint8_t *data, size_t len);
 
 #endif

@@ -1,27 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* landing.c -- landing areas: where clients write the bytes of their PUTs.
+/* landing.c -- landing areas: memory to which clients write the bytes of their PUTs.
  *
  *   none --LANDINGS--> given --the attachment ends--> leaving --goodbye, cut, or rested--> free
  *
- * A client that writes is as fast as a server that does; a read by the server costs the client's processor a second
- * turn (tcp), or is not safe at all. But no client may write the arena: whoever holds a key keeps it for as long as its
- * connection lasts, and the arena's bytes are other clients' values a moment later. So each client has a small area of
- * its own, with a key of its own. Its bytes are copied from there to their block, and the checksum is made of the copy:
- * nothing that a client writes to its area later changes what was stored.
+ * A write by the client is faster than a read by the server (tcp), and safer. But no client may write the arena: a key
+ * stays valid as long as its connection, and the arena's bytes become other clients' values. So each client has a small
+ * area and key of its own. The bytes are copied to their block, and the checksum is made of the copy: later writes to
+ * the area change nothing.
  *
- * (Rejected: a key for the memory of one value, for the time of its PUT, and no copy. A value that is given up would
- * have to stay until no write can land there, and the proof of that would be what its client says: one with two
- * connections could begin a write on one, end the PUT on the other, and damage the value that comes next. The least PUT
- * over libfabric, which proves nothing, wins 1.0 at 256 KiB and 1.25 at 64 KiB by it.)
+ * So no value depends on the reuse of an area; late bytes of a former owner could only fail the next owner's PUT. A
+ * killed client's bytes may still be in our socket when its control connection ends, so it is cut first (te_peer_cut).
+ * Where a cut would harm others, or the client returns over the same endpoints, the area rests for REST_NS.
  *
- * Therefore no value depends on when an area is used again; only the next owner's patience does, whose PUT would be
- * refused as corrupt if bytes of the last one came late. Bytes of a client that was killed are still in our socket when
- * its control connection ends. So it is cut first (te_peer_cut). Where that would hurt somebody, or the client begins
- * anew over the same endpoints, the area rests for REST_NS before it is used again.
- *
- * The area of all is mapped once and touched only where it is used. A client gets an eighth of what is free, between
- * LANDING_MIN and LANDING_MAX: few clients have room for many values in flight, and hundreds still have some. One that
- * gets none sends its PUTs in the other ways. */
+ * A client gets an eighth of the free memory, between LANDING_MIN and LANDING_MAX. A client without an area sends its
+ * PUTs in the other ways. */
 #include "kvserver/shard/landing.h"
 
 #include <stdlib.h>
@@ -32,7 +24,7 @@
 enum {
 	LANDING_MAX = 2 << 20,
 	LANDING_MIN = 64 << 10,
-	LANDING_SHARE = 8 /* of what is free */
+	LANDING_SHARE = 8 /* of the free memory */
 };
 
 #define REST_NS 10000000000ull
@@ -70,9 +62,9 @@ static bool landing_free(struct landing *a)
 {
 	struct landings *l = &a->shard->landings;
 
-	if (a->shard->te && te_region_close(&a->region) != 0) /* else it went with the engine */
+	if (a->shard->te && te_region_close(&a->region) != 0) /* else the engine closed it */
 		return false;
-	/* Its pages go: what is not used shall not cost memory. */
+	/* Unused areas should cost no memory. */
 	(void)madvise((uint8_t *)l->area.base + a->place->offset, a->place->size, MADV_DONTNEED);
 	arena_free(&l->room, a->place);
 	kv_list_del(&a->node);
@@ -92,8 +84,8 @@ void landings_close(struct shard *s)
 	kv_area_unmap(&l->area);
 }
 
-/* An eighth of what is free, rounded down to a power of two and to LANDING_MAX, at least LANDING_MIN while there is so
- * much; else 0. */
+/* An eighth of the free memory, rounded down to a power of two and to LANDING_MAX; at least LANDING_MIN, or 0 if less
+ * is free. */
 static uint64_t landing_size(const struct landings *l)
 {
 	uint64_t free = arena_free_bytes(&l->room), size = LANDING_MAX;
@@ -132,7 +124,7 @@ int landing_open(struct session *s)
 		s->landing = a;
 		return 0;
 	}
-	/* Its PUTs go in other ways, which is better than no client. */
+	/* The client sends its PUTs in other ways. */
 	if (kv_rate_take(&l->lines, loop_turn_now(shard->loop), 1, &more))
 		kv_event(shard->opt.log, KV_LOG_WARN,
 			 KV_EVENT("landing_refused", KV_NUMBER("shard", shard->opt.index),
@@ -216,9 +208,8 @@ const uint8_t *landing_at(const struct session *s, const struct wire_dest *d)
 	return (const uint8_t *)a->shard->landings.area.base + a->place->offset + d->offset;
 }
 
-/* A place is used again after its answer, so a client that writes what it names hardly ever names its area twice in a
- * turn. One that only names it, in a hundred requests of a hundred bytes, would keep the loop copying for all others'
- * time. */
+/* An honest client hardly ever names its area twice in a turn, because it reuses a place after its answer only. A
+ * client that names it in a hundred requests of a hundred bytes would keep the loop copying at everyone's expense. */
 bool landing_spend(const struct session *s, uint64_t n)
 {
 	struct landing *a = s->landing;

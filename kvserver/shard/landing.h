@@ -11,58 +11,55 @@
 struct session;
 struct shard;
 
-/* Of a shard. */
 struct landings {
-	struct kv_area area; /* pages come with use */
+	struct kv_area area; /* pages appear with use */
 	struct arena room;
-	struct kv_rate lines;   /* about areas that could not be made */
-	struct kv_list leaving; /* struct landing: nobody's, and its client may still be writing */
+	struct kv_rate lines;   /* log lines about failed areas */
+	struct kv_list leaving; /* struct landing: without a session; its client may still be writing */
 };
 
-/* Of a session; NULL there: it asked for none, or there was none. */
+/* Of a session; NULL there: not requested, or not available. */
 struct landing {
 	struct kv_list node; /* landings.leaving */
 	struct shard *shard;
 	struct te_region *region;  /* its own, with a key of its own */
-	struct arena_block *place; /* of landings.room: its offset is one in landings.area */
-	uint64_t free_ns;          /* leaving: not to be used again before */
-	uint64_t turn, turn_bytes; /* bytes that were copied in that turn of the loop */
+	struct arena_block *place; /* of landings.room: its offset applies to landings.area */
+	uint64_t free_ns;          /* leaving: not reused before */
+	uint64_t turn, turn_bytes; /* bytes copied in that turn of the loop */
 };
 
-/* landings_allowed -- whether clients are better off writing their PUTs than having them read: where a message stays
- * behind the writes before it, a peer can be cut alone, and the client's processor would answer our reads. */
+/* landings_allowed -- whether PUTs by client writes are better than reads: messages stay behind earlier writes, one
+ * peer can be cut alone, and reads would cost the client's processor. */
 bool landings_allowed(const struct te_info *info);
 
-/* landings_open -- for at most limit_bytes at a time. 0, -KV_ENOMEM. landings_close -- the engine is closed. */
+/* landings_open -- areas of at most limit_bytes together. 0, -KV_ENOMEM. landings_close -- the engine is closed. */
 int landings_open(struct shard *s, uint64_t limit_bytes, struct kv_error *err);
 void landings_close(struct shard *s);
 
-/* landings_offered -- whether there are any; it never changes. Thread: any. */
+/* landings_offered -- whether there are any; constant. Thread: any. */
 bool landings_offered(const struct shard *s);
 
-/* landing_open -- give this session an area, once. Few clients get LANDING_MAX each; the more there are, the less.
- * Returns 0, also when there is none left, or it cannot be registered (session->landing stays NULL); -KV_EPROTO: it
- * has one; -KV_ENOMEM. */
+/* landing_open -- give this session an area, once; the more clients, the smaller. Returns 0, also without room or if
+ * registering fails (session->landing stays NULL); -KV_EPROTO: it has one; -KV_ENOMEM. */
 int landing_open(struct session *s);
 
-/* landing_leave -- the session ends. If its client has said goodbye, nothing is under way. If its connection has ended,
- * it is cut, where that harms nobody. Else the area rests for a while: what was sent may still be on its way. */
+/* landing_leave -- the session ends. After a goodbye nothing is in flight. If its connection ended, the client is cut,
+ * where that harms no others. Else the area rests for a while: sent bytes may still arrive. */
 void landing_leave(struct session *s);
 
-/* landings_tick -- areas that have rested are free. */
+/* landings_tick -- free the areas that have rested. */
 void landings_tick(struct shard *s, uint64_t now_ns);
 
-/* landing_announce -- what a LANDING says of it, whether it is there or not; *out_keys is to be freed. 0, -KV_ENOMEM.
- */
+/* landing_announce -- the content of a LANDING message, with or without an area; free *out_keys. 0, -KV_ENOMEM. */
 int landing_announce(const struct session *s, struct wire_region *out, uint8_t **out_keys);
 
-/* landing_at -- the bytes that a LANDED request names, or NULL: they lie outside, or there is no area. */
+/* landing_at -- the bytes named by a LANDED request; NULL: outside, or no area. */
 const uint8_t *landing_at(const struct session *s, const struct wire_dest *d);
 
-/* landing_spend -- n bytes of its area are to be copied in this turn. False: too many were; the session has an area. */
+/* landing_spend -- account n bytes to copy in this turn. False: too many. The session has an area. */
 bool landing_spend(const struct session *s, uint64_t n);
 
-/* landings_bytes -- that areas take now. */
+/* landings_bytes -- bytes of all areas now. */
 uint64_t landings_bytes(const struct shard *s);
 
 #endif

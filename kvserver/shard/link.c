@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link.c -- a link of a session: its seal, and the proof that the client is at its address.
+/* link.c -- a link of a session: its seal, and the proof of the client's address.
  *
- * A client names its own fabric addresses in HELLO, and may name another client's. So a link begins UNPROVEN: the reply
- * to each PING, which goes to the announced address, has a random nonce, and the client sends it back (PROVE). A client
- * that cannot read what arrives there cannot prove the link: the nonce is all random and is told nowhere else. Until
- * then the link serves nothing but some PINGs, and no data goes by it. Any other request is dropped before its id is
- * remembered, as if it had not come: a CANCEL of it finds it unseen.
+ * A client announces its fabric addresses in HELLO, and may name another client's. So a link begins UNPROVEN. The reply
+ * to each PING, sent to the announced address, has a random nonce, and the client returns it (PROVE): only a client
+ * that reads there can. Until then the link answers some PINGs and carries no data. Other requests are dropped before
+ * their id is remembered, so a CANCEL finds them unseen. A link stays PROVEN while the address is the same.
  *
- * A link stays PROVEN as long as the address is the same. A client that moves proves its links again.
- *
- * Each PING of an unproven link sends a small frame to an address that may be a stranger's. There are few at once
- * (PINGS_AT_ONCE), and then one per PING_AGAIN_NS: enough for a client whose network is broken and comes back.
- * Rejected: a fixed number, after which a link never works again in this session. */
+ * Each PING of an unproven link sends a small frame to an address that may be a stranger's. So their rate is bounded: a
+ * burst of PINGS_AT_ONCE, then one per PING_AGAIN_NS, enough for a client whose network returns. */
 #include "kvserver/shard/session.h"
 #include "kvserver/shard/shard.h"
 
@@ -19,7 +15,7 @@ enum { PINGS_AT_ONCE = 16 };
 
 #define PING_AGAIN_NS 10000000000ull
 
-/* Make a nonce; 0 means that there is none. */
+/* Make a nonce; 0 is never one. */
 static int nonce_make(struct link *l)
 {
 	int rc = kv_entropy_fill(l->session->shard->entropy, &l->nonce, sizeof(l->nonce));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link.h -- one (client rail, shard rail) pair of a session: its seal and windows, the reply frame that is being
- * filled, and the proof that the client is at its address. */
+/* link.h -- one (client rail, shard rail) pair of a session: its seal and windows, its reply frame, and the proof of
+ * the client's address. */
 #ifndef KVRAIL_KVSERVER_SHARD_LINK_H
 #define KVRAIL_KVSERVER_SHARD_LINK_H
 
@@ -12,22 +12,20 @@
 struct owner;
 struct session;
 
-/* One (client rail, shard rail) pair. */
 struct link {
 	struct session *session;
-	struct owner *owner; /* the owner of the records that are being read; else the session's own */
+	struct owner *owner; /* of the records being read; else the session's own */
 	uint8_t index;
 	bool follows;   /* its frame has replies that must arrive behind bytes (te_msg_follow) */
-	bool proven;    /* the client has shown that it is at the address: the link is served, and data may go by it
-			 * (link.c) */
-	uint32_t pings; /* answered while it was not, since ... */
+	bool proven;    /* the client has proven its address: the link is served, and may carry data (link.c) */
+	uint32_t pings; /* answered while unproven, since ... */
 	uint64_t unproven_ns;
-	uint64_t nonce; /* that proves it; not 0 */
+	uint64_t nonce; /* expected in the proof; not 0 */
 	struct kv_seal seal;
 	struct kv_window window; /* of request ids */
-	uint32_t active;         /* requests begun and not answered: credits that are taken */
-	uint32_t held;           /* replies waiting for a send buffer: their credits are taken still */
-	uint32_t frames;         /* reply frames begun and not yet out of the engine's hands */
+	uint32_t active;         /* unanswered requests: used credits */
+	uint32_t held;           /* replies waiting for a send buffer, which still use credits */
+	uint32_t frames;         /* reply frames begun and not returned by the engine */
 	struct kv_list holding;  /* struct held, in order */
 	struct kv_list blocked;  /* of the shard, while holding is not empty */
 	struct kv_list dirty;    /* of the shard, while msg is not NULL */
@@ -36,21 +34,21 @@ struct link {
 	struct answers_link answers; /* of its requests, for a late CANCEL */
 };
 
-/* link_words -- of the bits of a link's windows, one of so many request ids and one of half as many frames: a frame has
- * several ids, and a client has 256 buffers to send them in. */
+/* link_words -- words for the bits of a link's windows: `width` request ids, and half as many frames, since a client
+ * has 256 buffers to send them. */
 static inline uint32_t link_words(uint32_t width)
 {
 	return kv_window_words(width) + kv_window_words(width / 2);
 }
 
-/* link_open -- of a session that has its keys and the bits of its windows. 0, or what kv_entropy_fill says; link_close
- * follows in any case. */
+/* link_open -- for a session with its keys and window bits. 0, or a code of kv_entropy_fill; link_close follows in any
+ * case. */
 int link_open(struct link *l, struct session *s, unsigned index);
 void link_close(struct link *l);
 
-/* link_unprove -- make a new nonce; until it comes back this link serves nothing but PING. Returns what kv_entropy_fill
- * says. link_prove -- a nonce came. link_admits -- whether a request by a link that is not proven is served; if not, it
- * is counted. */
+/* link_unprove -- make a new nonce; until its return this link serves only PING. Returns kv_entropy_fill's code.
+ * link_prove -- a nonce arrived. link_admits -- whether a request by an unproven link is served; a refusal is counted.
+ */
 int link_unprove(struct link *l);
 void link_prove(struct link *l, uint64_t nonce);
 bool link_admits(struct link *l, uint8_t type, uint64_t now_ns);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loopcall.c -- calls between loops, over loop_post.
  *
- * A call is posted to the shard, and posted back when it is finished. The way there may fail: the caller can try later.
- * The way back may not, because the caller waits for it. So a call that the home loop's queue refuses is kept on the
- * shard and offered again every turn, in order. */
+ * A call is posted to the shard, and posted back when it is finished. The way there may fail: the caller can retry. The
+ * way back may not, because the caller waits. So calls that the home loop's queue refuses stay on the shard, and are
+ * offered again every turn, in order. */
 #include "kvserver/shard/loopcall.h"
 
 #include "kvserver/shard/shard.h"
@@ -43,7 +43,7 @@ void call_redeliver(struct shard *s)
 	while (!kv_list_empty(&s->undelivered)) {
 		struct call *c = KV_LIST_ENTRY(s->undelivered.next, struct call, node);
 		kv_list_del(&c->node);
-		/* Once posted the call is the home loop's: it may be gone before loop_post returns. */
+		/* Once posted the call is the home loop's: it may be freed before loop_post returns. */
 		if (loop_post(c->home, call_done, c) == 0)
 			continue;
 		kv_list_add_head(&s->undelivered, &c->node);

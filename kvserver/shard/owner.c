@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* owner.c -- owners: the further sessions of a connection, as one shard sees them.
+/* owner.c -- owners: the further sessions of a connection, on one shard.
  *
- * An owner has what belongs to one logical client: the number of requests that it may have under way, pins, a count.
- * Everything that belongs to the engine behind the connection (peer, links, windows, regions) is the session's, and
- * requests and stages lie in the session's lists with a pointer to their owner. So an owner that asks for nothing costs
- * 64 bytes here and 8 in the table.
+ * An owner has the state of one logical client: its unanswered requests, pins, a count. The engine's state (peer,
+ * links, windows, regions) belongs to the session, whose lists hold requests and stages with a pointer to their owner.
+ * So an idle owner costs 64 bytes, and 8 in the table. Frames are sealed as a whole, so the connection is trusted with
+ * the owner's number: further sessions are separated for accounting, not protected from each other
+ * (docs/reference/protocol.md 2.7).
  *
- * The connection is trusted with the owner's number: frames are sealed as a whole (base/seal.h). Further sessions of
- * one connection are kept apart for accounting, not protected from each other (docs/reference/protocol.md 2.7).
- *
- * An owner ends as a session does: it takes nothing new, its requests are stopped, and transfers that were posted keep
- * their request, which keeps the owner, until the engine says that they are over. `gone` is set last, as in
- * session_end, so that nothing frees the owner while owner_end uses it. An owner that ends with its connection is freed
- * by the session, when the last request of the session is.
- *
- * The table grows to the highest place in use. The control loop (logical.c) gives places, uses free ones again, and
- * bounds how many there are. */
+ * An owner ends as a session does: it takes no new requests, and its requests are stopped; posted transfers keep
+ * request and owner until the engine reports their end. `gone` is set last, so that nothing frees the owner during
+ * owner_end. An owner that ends with its connection is freed after the session's last request. The table grows to the
+ * highest place in use; the control loop (logical.c) assigns, reuses and bounds the places. */
 #include "kvserver/shard/owner.h"
 
 #include <stdlib.h>
@@ -109,7 +104,7 @@ static struct request *request_open(const struct owner *o)
 	return NULL;
 }
 
-/* Cancel each. One that ends may take others of its stage along, so the walk begins anew each time. */
+/* Cancel each. One that ends may end others of its stage, so the walk restarts each time. */
 static void requests_cancel(const struct owner *o)
 {
 	struct request *r;
@@ -128,7 +123,7 @@ void owner_end(struct session *s, uint32_t number, struct call *gone, uint64_t *
 		return;
 	}
 	s->shard->opt.ops->owner_end(s, o);
-	requests_cancel(o); /* `gone` is not set yet: the owner stays */
+	requests_cancel(o); /* `gone` is not set yet, so the owner stays */
 	pins_leave(&s->shard->store, &o->pins);
 	o->gone = gone;
 	owner_settle(o);

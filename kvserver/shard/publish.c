@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* publish.c -- the counters of a shard where any thread may read them.
+/* publish.c -- a copy of a shard's counters for other threads.
  *
- * The shard copies its numbers ten times a second, at its tick, to memory that only this copy is in. So whoever reads
- * them takes no line from the data path and asks the loop for nothing: a loop that is stuck shows its last numbers and
- * holds up nobody. (Rejected: STAT over the fabric, or a call posted to the loop, for which a stuck loop never answers;
- * atomics in the data path, whose lines each reader would take away.) Numbers may be a tick apart from each other. */
+ * Ten times a second, at its tick, the shard copies its numbers to separate memory. So readers take no cache line from
+ * the data path and ask the loop for nothing: a stuck loop shows its last numbers and blocks nobody. Numbers may be a
+ * tick apart from each other. */
 #include "kvserver/shard/publish.h"
 
 #include <stdio.h>
@@ -51,7 +50,7 @@ static void rails_publish(struct shard *s)
 	}
 }
 
-/* What never changes, before the first reader. */
+/* The constant values, before the first reader. */
 static void names_publish(struct shard *s)
 {
 	struct published *p = s->published;

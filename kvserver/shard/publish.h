@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* publish.h -- the counters of a shard where any thread may read them. */
+/* publish.h -- a copy of a shard's counters for other threads. */
 #ifndef KVRAIL_KVSERVER_SHARD_PUBLISH_H
 #define KVRAIL_KVSERVER_SHARD_PUBLISH_H
 
@@ -13,7 +13,7 @@ struct shard;
 
 enum { TALLY_TYPES = WIRE_PROVE + 1 };
 
-/* What a shard counts for metrics and not for STAT. */
+/* Counters for metrics that STAT lacks. */
 struct tally {
 	uint64_t answered[TALLY_TYPES][WIRE_STATUS_MAX];            /* replies, by enum wire_type and wire_status */
 	uint64_t post[KV_METRIC_BUCKETS], serve[KV_METRIC_BUCKETS]; /* of replies: posted_ns, replied_ns */
@@ -22,10 +22,10 @@ struct tally {
 
 struct published_rail {
 	_Atomic uint64_t up, bytes, errors;
-	char nic[KV_NAME_MAX]; /* as the engine calls it; written once, by published_name */
+	char nic[KV_NAME_MAX]; /* the engine's name for it; written once, by names_publish */
 };
 
-/* The copy. One writer, the shard's thread; readers take each number as it is, with a relaxed load. */
+/* The copy. One writer, the shard's thread; readers use relaxed loads. */
 struct published {
 	_Atomic uint64_t stat[WIRE_STAT_END];
 	_Atomic uint64_t answered[TALLY_TYPES][WIRE_STATUS_MAX];
@@ -35,11 +35,11 @@ struct published {
 	unsigned rails;
 };
 
-/* published_make -- an empty copy, with lines of its own; free() it. 0 or -KV_ENOMEM. */
+/* published_make -- an empty copy in cache lines of its own; free() it. 0 or -KV_ENOMEM. */
 int published_make(struct published **out);
 
-/* shard_publish -- bring the copy up to date, if there is one. The shard's thread, at every tick. The first call,
- * before others may read, also writes what does not change. */
+/* shard_publish -- update the copy, if any. The shard's thread, at every tick. The first call, before others read, also
+ * writes the constant values. */
 void shard_publish(struct shard *s);
 
 #endif

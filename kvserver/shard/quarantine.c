@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* quarantine.c -- the memory that transfers of clients that are gone keep from use, and the fence when that is too
- * much.
+/* quarantine.c -- memory kept by transfers of gone clients, and the fence when it is too much.
  *
  * A client that died with transfers in flight leaves quarantined blocks until the provider ends those transfers: they
- * are not reused, and charged to the memory limit. Only if they hold more than the budget (a quarter of the memory, or
- * 32 sessions) is the dead peer fenced, because that costs every client a reconnect.
- *
- * On shm they also keep the transfers of all clients that live from ending (te_info.death_stalls), for ever. There they
- * are fenced as soon as they have had time to end by themselves. */
+ * are not reused, and charged to the memory limit. The dead peer is fenced only if they exceed the budget (a quarter of
+ * the memory, or 32 sessions), because a fence costs every client a reconnect. On shm they also block the transfers of
+ * all live clients for ever (te_info.death_stalls): there they are fenced after a short time. */
 #include "kvserver/shard/quarantine.h"
 
 #include "kvserver/shard/request.h"
 
-/* The arena's bytes that a session's transfers keep from being reused, without blocks that were counted in this walk
- * already. live_only: without those that the store counts as gone. */
+/* The arena's bytes kept by a session's transfers, except blocks already counted in this walk. live_only: except those
+ * the store counts as gone. */
 static uint64_t held_bytes(const struct shard *s, const struct session *session, bool live_only)
 {
 	uint64_t bytes = 0;
@@ -31,8 +28,7 @@ static uint64_t held_bytes(const struct shard *s, const struct session *session,
 	return bytes;
 }
 
-/* The bytes that may not be reused because an operation is unresolved: blocks without a key, and those of sessions that
- * ended. */
+/* Bytes not reusable because an operation is unresolved: blocks without a key, and those of ended sessions. */
 uint64_t quarantined_bytes(struct shard *s)
 {
 	uint64_t bytes = s->store.gone_bytes;
@@ -76,7 +72,7 @@ void shard_quarantine_check(struct shard *s, uint64_t now_ns)
 		worst = session;
 	}
 	within = all <= s->store.arena.limit / SHARD_QUARANTINE_SHARE && count <= SHARD_QUARANTINE_SESSIONS;
-	/* Without an engine the shard is being closed, and nothing moves any more. */
+	/* Without an engine the shard is closing, and nothing moves any more. */
 	if (!worst || !s->te || te_fencing(s->te) || now_ns < s->fenced_ns + wait_ns ||
 	    (within && !s->info.death_stalls))
 		return;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* region.c -- the memory regions that a client announced: checked and copied once for all shards; and their use on a
- * shard.
+/* region.c -- a client's announced memory regions: checked and copied once for all shards; and their use on a shard.
  *
- * Nothing in the message is believed: the number of parts must be what length and part size give, and base plus length
- * of each part must not wrap. The engine would refuse bad slices too; regions_usable answers before anything starts. */
+ * The message is not trusted: the number of parts must follow from length and part size, and base plus length of each
+ * part must not wrap. The engine would refuse bad slices as well; regions_usable answers before anything starts. */
 #include "kvserver/shard/region.h"
 
 #include <stdlib.h>

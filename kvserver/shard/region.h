@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* region.h -- the memory regions that a client announced: made and freed on the control loop, read by every shard,
- * never changed. */
+/* region.h -- a client's announced memory regions: made and freed on the control loop, read by every shard, never
+ * changed. */
 #ifndef KVRAIL_KVSERVER_SHARD_REGION_H
 #define KVRAIL_KVSERVER_SHARD_REGION_H
 
@@ -10,24 +10,24 @@
 enum {
 	REGIONS_MAX = 512, /* of one session */
 	REGION_BUCKETS = 32,
-	REGION_KEYS_MAX = 128 * 1024 /* (rail, part) keys of one session in all: 2 MiB */
+	REGION_KEYS_MAX = 128 * 1024 /* (rail, part) keys of one session: 2 MiB */
 };
 
 struct call;
 
 struct region {
 	uint32_t id;
-	struct te_remote remote; /* keys lie behind the struct */
+	struct te_remote remote; /* keys follow the struct */
 	struct kv_list node;     /* of the client, on the control loop */
 	uint32_t keys;
 	struct te_key key[];
 };
 
-/* region_create -- from a REGION message of a client with `rails` rails. 0, -KV_EINVAL (numbers that do not fit
- * together) or -KV_ENOMEM. */
+/* region_create -- from a REGION message of a client with `rails` rails. 0, -KV_EINVAL (contradictory numbers) or
+ * -KV_ENOMEM. */
 int region_create(const struct wire_region *w, unsigned rails, struct region **out);
 
-/* A region in a session, and how many requests of one shard use it. */
+/* A region in a session, and its use by requests of one shard. */
 struct region_use {
 	const struct region *region;
 	uint32_t refs;        /* requests with transfers to or from it */
@@ -35,31 +35,29 @@ struct region_use {
 	struct kv_list node;  /* of a bucket of the session */
 };
 
-/* The regions of a session, as one shard sees them. The shard's thread only. */
+/* The regions of a session on one shard. The shard's thread only. */
 struct regions {
 	struct kv_list bucket[REGION_BUCKETS];
 	uint32_t count;
 };
 
-/* regions_init -- none. regions_fini -- the session goes: they are forgotten, and the calls that wait for one are
- * finished. */
+/* regions_init -- none. regions_fini -- the session is freed: forget them, and finish the calls waiting for one. */
 void regions_init(struct regions *r);
 void regions_fini(struct regions *r);
 
 /* regions_add -- 0, -KV_EEXIST, -KV_ELIMIT or -KV_ENOMEM. The region stays the control loop's. regions_revoke -- finish
- * `revoked` when nothing uses the region; at once if it is not there. */
+ * `revoked` when nothing uses the region; at once if it is unknown. */
 int regions_add(struct regions *r, const struct region *region);
 void regions_revoke(struct regions *r, uint32_t id, struct call *revoked);
 
-/* regions_usable -- the region of this destination, if it is there and not revoked, and the slices lie inside without
- * overflow; else NULL. A user beyond this call takes a reference. */
+/* regions_usable -- the region of this destination, if it is known and not revoked, and the slices lie inside without
+ * overflow; else NULL. Use beyond this call needs a reference. */
 struct region_use *regions_usable(const struct regions *r, const struct wire_dest *d);
 
-/* region_use_free -- of a region that was revoked and that nothing uses: the call that waits for that is finished. */
+/* region_use_free -- of a revoked, unused region: finish the waiting call. */
 void region_use_free(struct region_use *u);
 
-/* region_use_keep -- take a reference. region_use_release -- give it back; with the last one a region that was revoked
- * is freed. */
+/* region_use_keep -- take a reference. region_use_release -- drop it; the last one frees a revoked region. */
 static inline struct region_use *region_use_keep(struct region_use *u)
 {
 	u->refs++;

@@ -1,24 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reply.c -- replies on their way out: each is encoded at once into the frame that its link fills, which leaves at the
- * end of the turn, or when full.
+/* reply.c -- replies on their way out: each is encoded at once into its link's frame, sent at the end of the turn or
+ * when full.
  *
- * Send buffers are shared by all clients, and the frames of a client that takes no replies stay with the engine. So a
- * link may have several frames under way only while more than half of the buffers are free, and then a quarter of the
- * free ones at most; otherwise one. A few clients that do not read get half of the buffers in the end; to use up the
- * rest it takes one more such client for each buffer. Rejected: a fixed number per link, which is either too small for
- * one client that works hard or too large for hundreds that do not; and a quarter of the free ones down to the last,
- * which some thirty clients use up one after the other.
+ * All clients share the send buffers. So a link may have several frames in flight only while more than half of the
+ * buffers are free, and at most a quarter of the free ones; otherwise one. A few clients that do not read use up half
+ * of the buffers; after that it takes one client per buffer.
  *
- * Without a send buffer a reply is held: a copy that keeps its block alive instead of its bytes. The order of a link's
- * replies is kept, since nothing is encoded past a held reply. A link holds at most its credits and a little more;
- * replies beyond that (the client ignores its credits) are dropped and counted.
- *
- * A frame with replies that speak for ordered writes (follows) leaves at the end of the request frame that they answer,
- * behind those writes or not at all: if that cannot be, the session is made new (frame_lost).
+ * Without a send buffer a reply is held: a copy that references its block instead of its bytes. Nothing is encoded past
+ * a held reply, which keeps the order. A link holds little more than its credits; replies beyond are dropped and
+ * counted. A frame with replies for ordered writes (follows) is sent behind those writes at the end of the request
+ * frame, or the session is renewed (frame_lost).
  *
  * Invariants. link->msg is not NULL exactly while the link is in shard->dirty; link->holding is not empty exactly while
- * it is in shard->blocked. A frame carries the session number that the server gave and the mark that the client gave,
- * by which it knows its sessions. */
+ * it is in shard->blocked. */
 #include "kvserver/shard/reply.h"
 
 #include "kvserver/shard/stat.h"
@@ -32,11 +26,11 @@ struct held {
 
 _Static_assert(sizeof(struct held) <= REPLY_HELD_BYTES, "the slab's objects are large enough");
 
-enum { FRAME_SHARE = 4 }; /* a link's frames under way: a quarter of the free buffers at most */
+enum { FRAME_SHARE = 4 }; /* a link's frames in flight: at most a quarter of the free buffers */
 
-/* These replies are lost. The client would wait for them until its deadlines, and lack their credits as long. A client
- * that does not read (-KV_ETIMEOUT) is not told: it watches its silent link by itself. Nor is a client told of a link
- * that it does not use, since it has had no answer by it: it asks again. */
+/* These replies are lost. The client would wait for them until its deadlines, and miss their credits. A client that
+ * does not read (-KV_ETIMEOUT) is not informed: it watches its silent link. Nor is one without an answer by this link
+ * yet: it asks again. */
 static void frame_failed(const struct link *l, const struct te_msg *msg, int status)
 {
 	struct session *s = l->session;
@@ -46,7 +40,7 @@ static void frame_failed(const struct link *l, const struct te_msg *msg, int sta
 		session_lost(s, 0);
 }
 
-/* The engine is done with a frame. The session may have ended meanwhile, but its memory waits for this. */
+/* The engine returns a frame. The session may have ended, but its memory waits for this. */
 static void frame_sent(struct te_msg *msg, int status)
 {
 	struct link *l = msg->arg;
@@ -67,7 +61,7 @@ static bool frame_allowed(const struct link *l)
 	return l->frames == 0 || (free > s->frames_max / 2 && l->frames < free / FRAME_SHARE);
 }
 
-/* The frame being filled is not sent. */
+/* Drop the frame being filled. */
 static void frame_forget(struct link *l)
 {
 	struct session *s = l->session;
@@ -81,8 +75,7 @@ static void frame_forget(struct link *l)
 	s->shard->frames--;
 }
 
-/* The connection of the bytes may be gone, and the bytes with it, so the frame is not true any more. Or it could not be
- * sealed. */
+/* The connection of the bytes may be gone with them, which makes the frame untrue. Or it could not be sealed. */
 static void frame_lost(struct link *l)
 {
 	struct session *s = l->session;
@@ -102,7 +95,7 @@ static void frame_send(struct link *l)
 
 	msg->len = wire_frame_end(&l->writer);
 	if (msg->len == 0) {
-		frame_forget(l); /* nothing was encoded in it after all */
+		frame_forget(l); /* nothing was encoded in it */
 		return;
 	}
 	if (KV_UNLIKELY(wire_seal(&l->seal, msg->data, msg->len) != 0)) {
@@ -139,7 +132,7 @@ static bool frame_begin(struct link *l)
 	return true;
 }
 
-/* True: encoded, or not possible at all (our own bug: logged). False: no send buffer. */
+/* True: encoded, or impossible (our own bug: logged). False: no send buffer. */
 static bool encode(struct link *l, const struct wire_reply *r)
 {
 	int rc = -KV_EBUSY;
@@ -182,10 +175,10 @@ static void hold_back(struct link *l, const struct wire_reply *r, struct block *
 	if (kv_list_empty(&l->holding))
 		kv_list_add_tail(&s->blocked, &l->blocked);
 	kv_list_add_tail(&l->holding, &h->node);
-	l->held++; /* the reply takes a credit until it leaves */
+	l->held++; /* the reply uses a credit until it leaves */
 }
 
-/* ---- what a request took ---- */
+/* ---- durations of requests ---- */
 
 static void max_to(uint64_t *max, uint64_t v)
 {
@@ -226,7 +219,7 @@ static uint32_t saturated(uint64_t ns)
 	return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
 }
 
-/* A GET may have failed after its key was found hot: then its reply says nothing of that. */
+/* A GET that failed after its key was found hot does not report it. */
 static void hot_account(struct shard *s, struct wire_reply *r)
 {
 	if (r->status == WIRE_OK)
@@ -329,7 +322,7 @@ static void held_free(struct link *l, struct held *h)
 		kv_list_del(&l->blocked);
 }
 
-/* Encode the oldest held reply of a link. Counters get their values of now, not of when they were asked for. */
+/* Encode the oldest held reply of a link. Counters get their present values. */
 static bool held_encode(struct link *l, struct held *h)
 {
 	uint8_t pairs[STAT_BYTES];
@@ -341,9 +334,8 @@ static bool held_encode(struct link *l, struct held *h)
 	return encode(l, &h->reply);
 }
 
-/* Encode the held replies of a link, as far as buffers go. A link that got one stands behind the others then. Otherwise
- * the links in front would take every buffer that they give back, and the others would wait as long as these ask for
- * more. */
+/* Encode the held replies of a link while buffers last. A link that got one moves behind the others; otherwise the
+ * first links would take every returned buffer, and the others would starve. */
 static void link_room(struct link *l)
 {
 	bool some = false;
@@ -361,7 +353,7 @@ static void link_room(struct link *l)
 	kv_list_add_tail(&l->session->shard->blocked, &l->blocked);
 }
 
-/* A link that has its share under way does not hold up the others. */
+/* A link with its full share in flight does not delay the others. */
 void reply_room(struct shard *s)
 {
 	KV_LIST_EACH_SAFE (n, &s->blocked)

@@ -5,20 +5,19 @@
 
 #include "kvserver/shard/session.h"
 
-/* reply_put -- give out the reply of a request that is answered in the turn it arrived in; fills in how long that took.
- * Pointers in *r are read before it returns, except that inline bytes of `block` (may be NULL) are read later if no
- * send buffer is free now: the block is then kept by a reference. Replies of a session that ends are dropped. */
+/* reply_put -- send the reply of a request answered in the turn of its arrival; fills in the duration. Pointers in *r
+ * are read before it returns, except inline bytes of `block` (may be NULL) without a free send buffer: a reference
+ * keeps the block until then. Replies of an ending session are dropped. */
 void reply_put(struct link *l, struct wire_reply *r, struct block *block);
 
-/* reply_late -- the same for a request that lived longer. arrived, posted: on the loop's clock; posted is the time of
- * its last data operation (0: there was none, or it is this very moment). key: of the request, for the log; NULL: not
- * known. */
+/* reply_late -- the same for a request that lived longer. arrived, posted: on the loop's clock; posted: the time of its
+ * last data operation (0: none, or now). key: of the request, for the log; NULL: unknown. */
 void reply_late(struct link *l, struct wire_reply *r, uint64_t arrived_ns, uint64_t posted_ns,
 		const struct wire_bytes *key);
 
-/* reply_follow_begin -- make sure that so many bytes of replies can be encoded at once. False: they may have to wait.
- * reply_follow -- the frame being filled arrives behind the ordered write that was posted just now; the reply to that
- * write is given out next. reply_follow_flush -- te_handlers.follow. */
+/* reply_follow_begin -- make sure that this many bytes of replies can be encoded at once. False: they may have to wait.
+ * reply_follow -- the frame being filled arrives behind the ordered write just posted; its reply comes next.
+ * reply_follow_flush -- te_handlers.follow. */
 bool reply_follow_begin(struct link *l, uint32_t bytes);
 static inline void reply_follow(struct link *l)
 {
@@ -26,13 +25,13 @@ static inline void reply_follow(struct link *l)
 }
 void reply_follow_flush(void *shard);
 
-/* reply_flush -- send every frame that was begun. At the end of a shard's turn. */
+/* reply_flush -- send every begun frame, at the end of a shard's turn. */
 void reply_flush(struct shard *s);
 
-/* reply_room -- send buffers are free again: encode replies that are held. */
+/* reply_room -- send buffers are free again: encode held replies. */
 void reply_room(struct shard *s);
 
-/* reply_drop -- forget the replies that a link has not sent. */
+/* reply_drop -- drop the unsent replies of a link. */
 void reply_drop(struct link *l);
 
 enum {

@@ -2,32 +2,29 @@
 /* request.c -- requests that outlive their frame, because bytes move for them: begin, answer, free.
  *
  *   request_new --> OPEN -- request_stop --> STOPPED -- request_answer --+
- *                    |                                                   |
- *                    +---------------- request_answer -------------> ANSWERED -- nothing moves --> FREE
+ *                   |                                                    |
+ *                   +---------------- request_answer -------------> ANSWERED -- nothing moves --> FREE
  *
  *   each of its moves:  OVER -- started --> POSTING -- all is posted, or stopped --> POSTED -- done --> OVER
  *
- * request_enter is the only function that changes a request's state. An answered request posts nothing: it was answered
- * when posting was final, or it was stopped before. While a request lives it holds a reference to its block and to the
- * region it moves bytes to or from, so that neither can go under the NIC. Callbacks of the engine come only from
- * te_poll (and from closing or fencing), never from starting a transfer; all of them end in request_moved.
- *
- * Bytes go to `count` slices; when the length is no multiple of the slice, the last, shorter one is a transfer of its
- * own, because the engine's slices are all equal. Hence two moves. */
+ * Only request_enter changes a request's state. An answered request posts nothing. A live request holds a reference to
+ * its block and to its region, so neither is freed under the NIC. The engine's callbacks come from te_poll (and closing
+ * or fencing), never from starting a transfer; all end in request_moved. If the length is no multiple of the slice, the
+ * shorter last slice is a second transfer, because the engine's slices are equal. Hence two moves. */
 #include "kvserver/shard/request.h"
 
 #include <assert.h>
 
 #include "kvserver/shard/reply.h"
 
-/* States come in their order: one may be left out, none comes back. */
+/* States advance in order: one may be skipped, none returns. */
 static void request_enter(struct request *r, enum request_state to)
 {
 	assert(to > r->state && (to != REQUEST_FREE || r->state == REQUEST_ANSWERED));
 	r->state = (uint8_t)to;
 }
 
-/* A client that names no end, or one in days, does not keep blocks and stages for so long. */
+/* A client without an end, or with one in days, does not keep blocks and stages that long. */
 static uint64_t deadline_of(const struct wire_request *q, uint64_t now_ns)
 {
 	uint64_t ns = q->time_left_us * 1000ull;
@@ -64,7 +61,7 @@ struct request *request_new(struct link *l, const struct wire_request *q, const 
 	return r;
 }
 
-/* Its credits are free: its link and its owner may have another one under way. */
+/* Return its credits to its link and its owner. */
 static void request_uncount(struct request *r)
 {
 	r->link->active--;
@@ -108,7 +105,7 @@ static struct move *move_of(struct te_xfer *x)
 	return KV_CONTAINER(x, struct move, xfer);
 }
 
-/* One of its moves has posted all (`posted`), or is over: the operation hears of it when that is true of both. */
+/* A move has posted all (`posted`), or is over: report it to the operation when that is true of both. */
 static void request_moved(struct request *r, bool posted)
 {
 	posted = posted && !request_posting(r);
@@ -151,7 +148,7 @@ static void move_progress(struct te_xfer *x)
 		r->ops->progress(r);
 }
 
-/* Where a transfer tells its request. */
+/* Set the callbacks of a transfer and start it. */
 static int move_go(struct request *r, struct move *m)
 {
 	struct shard *shard = r->session->shard;
@@ -276,7 +273,7 @@ void request_answer(struct request *r, int32_t status)
 	request_enter(r, REQUEST_ANSWERED);
 	r->reply.status = status;
 	request_uncount(r);
-	/* Only the reply itself says that the bytes are there: nothing else is certain to be behind them. */
+	/* Only the reply itself shows that the bytes have arrived. */
 	link_answered(l, r->id, r->follows ? UINT32_MAX : posted);
 	if (r->block)
 		key = (struct wire_bytes){r->block->item.key, r->block->item.key_len};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* session.c -- a client's session on one shard: it opens, and is freed when nothing of it is left.
+/* session.c -- a client's session on one shard: opened, and freed when nothing of it is left.
  *
  *   session_open --> OPEN -- session_stop --> ENDING -- last request freed --> GONE -- last frame back --> freed
  *
  * OPEN: frames with its number and seal are read (frame.c). ENDING: nothing is read or sent any more (ending.c);
- * transfers in flight keep request, block and peer until the engine says that they are over. The peer is closed with
- * the last request, and not before, so that a fence can still be aimed at it. GONE: the engine may still have reply
- * frames of it, which keep its memory. */
+ * transfers in flight keep request, block and peer until the engine reports their end. The peer closes with the last
+ * request, so that a fence can still name it. GONE: the engine may still have its reply frames, which keep its memory.
+ */
 #include "kvserver/shard/session.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ size_t session_bytes(unsigned links, unsigned shards)
 	return struct_bytes(links, kv_window_width(links * shards)) + answers_bytes(links, shards);
 }
 
-/* A client that uses all the credits of a link has so many ids under way. */
+/* Enough for a client that uses all credits of a link. */
 static uint32_t window_width(const struct shard *shard, unsigned links)
 {
 	uint32_t width = kv_window_width(links * KV_MAX(shard->opt.shards, 1u));

@@ -17,10 +17,10 @@
 enum {
 	SESSION_HELD_SLACK = 16, /* replies that may wait for a send buffer beyond the link's credits */
 	SESSION_STAGES_MAX = 256,
-	SESSION_STAGE_SHARE = 2 /* of a shard's memory, one session may stage a half (one value alone: what fits) */
+	SESSION_STAGE_SHARE = 2 /* a session may stage half of a shard's memory (a single value: any size that fits) */
 };
 
-/* GONE: nothing refers to it any more but reply frames that the engine has not given back. */
+/* GONE: only reply frames in the engine refer to it. */
 enum session_state { SESSION_OPEN, SESSION_ENDING, SESSION_GONE };
 
 struct session {
@@ -30,12 +30,12 @@ struct session {
 	uint64_t ended_ns;
 	uint64_t client_id;
 	struct te_peer *peer;
-	_Atomic bool *anew;      /* set: the client must begin a new session; NULL: it cannot be told */
+	_Atomic bool *anew;      /* set: the client must begin a new session; NULL: no way to inform it */
 	struct kv_list node;     /* of the shard, once ENDING */
 	struct kv_list requests; /* struct request, until nothing of them is in flight */
 	uint32_t request_count, frames;
 	struct kv_list stages;
-	uint32_t stage_count;  /* and PUTs that wait for memory */
+	uint32_t stage_count;  /* includes PUTs waiting for memory */
 	uint64_t staged_bytes; /* of the arena, in its stages */
 	struct kv_list leases; /* struct lease */
 	uint32_t lease_count;
@@ -44,31 +44,31 @@ struct session {
 	struct owners owners;  /* further sessions */
 	struct answers answers;
 	struct regions regions;
-	struct landing *landing;  /* NULL: it has none */
-	bool parting;             /* its client has said goodbye: nothing of it is under way */
-	bool gone_away;           /* its connection ended: its client is not back over the same endpoints yet */
+	struct landing *landing;  /* its client has said goodbye: nothing is in flight */
+	bool parting;             /* its connection ended: its client has not returned over the same endpoints yet */
+	bool gone_away;           /* finished when no request is left; with `gone` the session is freed then */
 	struct call *idle, *gone; /* finished when no request is left; with `gone` the session is freed then */
 	unsigned links;
 	uint32_t window_width;
 	struct kv_macs macs; /* of the links' seals */
-	struct link link[];  /* and behind them the bits of their windows: link_words for each */
+	struct link link[];  /* followed by the bits of their windows: link_words for each */
 };
 
 struct session_args {
 	uint32_t number; /* never 0: the lower 16 bits are the slot, the upper ones a generation */
 	uint32_t mark;
-	const uint8_t *frame_secret; /* BOOT_FRAME_SECRET bytes, that keys of frames are made of; not kept */
+	const uint8_t *frame_secret; /* BOOT_FRAME_SECRET bytes, from which frame keys are made; not kept */
 	uint64_t client_id;
 	const struct te_address *addrs;
 	unsigned rails;
 	_Atomic bool *anew;
 };
 
-/* session_open -- insert the client's addresses. Requests may come from now on, by each link once the client has proven
- * it. 0, -KV_ENOMEM, -KV_EFULL, -KV_ECLOSED, or the engine's code with *err. */
+/* session_open -- insert the client's addresses. Requests may then come, by each link once it is proven. 0, -KV_ENOMEM,
+ * -KV_EFULL, -KV_ECLOSED, or the engine's code with *err. */
 int session_open(struct shard *shard, const struct session_args *args, struct session **out, struct kv_error *err);
 
-/* link_answered -- a CANCEL of this id is told `posted` from now on (answers.h). */
+/* link_answered -- record `posted` for a CANCEL of this id (answers.h). */
 static inline void link_answered(struct link *l, uint64_t id, uint32_t posted)
 {
 	struct session *s = l->session;
@@ -76,17 +76,16 @@ static inline void link_answered(struct link *l, uint64_t id, uint32_t posted)
 	answers_note(&s->answers, &l->answers, l->index, s->links, sizeof(*l), id, posted);
 }
 
-/* session_bytes -- the bytes that a session of so many links takes from the allocator at one of so many shards. Not
- * counted: OpenSSL's memory for its two keys, and values and pins. */
+/* session_bytes -- allocated bytes of a session with this many links at one of this many shards, without OpenSSL's
+ * memory for its two keys, values and pins. */
 size_t session_bytes(unsigned links, unsigned shards);
 
-/* session_lost -- `writes` data writes of it failed after they had been posted, or replies to it did (0). The client
- * waits for immediates or replies that may never come, so it is told to begin a new session. Once per session, whatever
- * else fails of it; failures of its next session count for that one. */
+/* session_lost -- `writes` posted data writes of it failed, or replies to it did (0). The client waits for immediates
+ * or replies that may never come, so it must begin a new session. Reported once per session. */
 void session_lost(struct session *s, uint32_t writes);
 
-/* session_settle -- a request was freed: finish the calls that waited for that. May free the session: nothing of it may
- * be used afterwards. session_settled -- its slow part: the last request was freed, and a call may wait. */
+/* session_settle -- a request was freed: finish the calls waiting for that. May free the session. session_settled --
+ * its slow part: the last request was freed, and a call may wait. */
 void session_settled(struct session *s);
 static inline void session_settle(struct session *s)
 {
@@ -94,7 +93,7 @@ static inline void session_settle(struct session *s)
 		session_settled(s);
 }
 
-/* session_find -- of a shard, by number, or NULL. */
+/* session_find -- a shard's session by number, or NULL. */
 static inline struct session *session_find(const struct shard *shard, uint32_t number)
 {
 	unsigned slot = number & 0xFFFF;
@@ -103,7 +102,7 @@ static inline struct session *session_find(const struct shard *shard, uint32_t n
 	return session && session->number == number ? session : NULL;
 }
 
-/* session_frame_sent -- the engine gave a reply frame back. May free the session. */
+/* session_frame_sent -- the engine returned a reply frame. May free the session. */
 void session_frame_sent(struct session *s);
 
 #endif

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard.c -- one data loop: its engine, memory and store, its turns and its end. session.c has what is about one
- * session.
+/* shard.c -- one data loop: its engine, memory and store, its turns and its end. Sessions are in session.c.
  *
- * A turn: the engine's poller delivers frames (frame.c) and completions (replies gather in frames), then this shard's
- * poller has the operations go on with their work, and sends the frames. The loop's thread is the only one in here
- * after shard_start; control work comes as calls (loopcall.h).
- *
- * Calls go down: to frames, sessions, requests and replies. This room does not know which operations there are: their
- * functions are in one table (struct shard_ops), which the server gives at creation.
- *
- * When the engine was rebuilt all peers are void. Nothing is mended in place: the control loop ends the sessions, and
- * clients come back for the new addresses. */
+ * In a turn the engine's poller delivers frames (frame.c) and completions; then this shard's poller lets the operations
+ * continue their work, and sends the frames. After shard_start only the loop's thread runs in here; control work comes
+ * as calls (loopcall.h). Calls go down to frames, sessions, requests and replies; the operations' functions are in one
+ * table (struct shard_ops), given at creation. After a rebuild of the engine all peers are void: the control loop ends
+ * the sessions, and clients return to the new addresses. */
 #include "kvserver/shard/shard.h"
 
 #include <errno.h>
@@ -25,9 +20,9 @@
 #include "kvserver/shard/request.h"
 #include "kvserver/shard/tell.h"
 
-/* ---- what the engine says ---- */
+/* ---- events of the engine ---- */
 
-/* No client is asked to write into our memory: an immediate here is a client's fault. */
+/* No client may write with immediates here: it is a client's fault. */
 static void shard_immediate(void *arg, unsigned rail, uint32_t imm)
 {
 	(void)rail, (void)imm;
@@ -54,7 +49,7 @@ static void shard_reset(void *arg, int status)
 
 /* ---- a turn ---- */
 
-/* Polled before the engine: no request is served first. With pollers a loop turns at least each 10 ms. */
+/* Polled before the engine: no request is served first. With pollers a loop turns every 10 ms or more often. */
 static int shard_first(struct loop_poller *p)
 {
 	struct shard *s = KV_CONTAINER(p, struct shard, first);
@@ -105,7 +100,7 @@ static bool shard_active(struct loop_poller *p)
 	       s->opt.ops->active(s);
 }
 
-/* Log once that values are evicted although there is memory. */
+/* Log once that values are evicted although memory is free. */
 static void values_tell(struct shard *s)
 {
 	const struct store *st = &s->store;
@@ -141,7 +136,7 @@ static void shard_tick(struct loop_timer *t)
 	values_tell(s);
 	if (s->lost_due)
 		tell_lost(s);
-	if (s->te && now_ns >= s->look_ns) { /* its loop turns on once it is closed */
+	if (s->te && now_ns >= s->look_ns) { /* its loop still turns after closing */
 		s->look_ns = now_ns + SHARD_LOOK_NS;
 		te_addresses_check(s->te);
 	}
@@ -150,10 +145,10 @@ static void shard_tick(struct loop_timer *t)
 
 /* ---- create, start, drain, close ---- */
 
-/* Bytes of an ARENA message that are not keys. */
+/* Bytes of an ARENA message without the keys. */
 enum { ARENA_HEAD = 64, ARENA_KEY = 16 };
 
-/* Clients will read the arena by themselves: prepare what they are told of it. */
+/* Prepare the arena's announcement to clients that will read it by themselves. */
 static int shard_arena(struct shard *s, struct kv_error *err)
 {
 	te_region_announce(s->region, &s->arena, NULL);
@@ -256,7 +251,7 @@ static int shard_store(struct shard *s, const struct kv_entropy *entropy, const 
 	};
 	int rc = kv_entropy_fill(entropy, &options.seed, sizeof(options.seed));
 
-	/* Generations of a restarted server differ from those before, so that a stale one is not taken for current. */
+	/* Generations of a restarted server differ from earlier ones, so that no stale one seems current. */
 	if (rc == 0)
 		rc = kv_entropy_fill(entropy, &options.generation, sizeof(options.generation));
 	options.generation = (options.generation >> 24 << 24 & INT64_MAX) + 1;
@@ -266,7 +261,7 @@ static int shard_store(struct shard *s, const struct kv_entropy *entropy, const 
 	return rc ? kv_fail(err, rc, "shard %u: cannot set up the index: %s", s->opt.index, kv_strerror(rc)) : 0;
 }
 
-/* Kernels before 5.14 do not know MADV_POPULATE_WRITE: a write to every page does the same. */
+/* Kernels before 5.14 lack MADV_POPULATE_WRITE: write to every page instead. */
 static int shard_prefault(struct shard *s, struct kv_error *err)
 {
 	volatile uint8_t *p = s->area.base;
@@ -346,7 +341,7 @@ int shard_create(const struct shard_options *options, const struct kv_entropy *e
 		kv_fail(err, rc, "no memory for a shard's counters");
 		goto out_free;
 	}
-	/* The engine first: it knows which NICs are taken, and so on which node the memory must be. */
+	/* The engine first: its NICs decide the node of the memory. */
 	rc = shard_engine(s, clock, err);
 	if (rc)
 		goto out_free;
@@ -440,7 +435,7 @@ void shard_destroy(struct shard **shard)
 		loop_poller_del(s->loop, &s->poller);
 		loop_poller_del(s->loop, &s->first);
 	}
-	shard_close(s); /* a start that failed half way has not closed it */
+	shard_close(s); /* a start that failed half-way has not closed it */
 	s->opt.ops->clear(s);
 	landings_close(s);
 	store_fini(&s->store);

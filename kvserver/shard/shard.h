@@ -15,23 +15,22 @@
 enum {
 	SHARD_REQUESTS_MAX = 65536,
 	SHARD_KEEP_PART = 8,   /* pins, stages and leases together leave an eighth of the memory to all other values */
-	SHARD_SLOW_LINES = 10, /* lines about slow requests per second */
+	SHARD_SLOW_LINES = 10, /* log lines about slow requests per second */
 	SHARD_REFUSED_LINES = 1,    /* about PUTs without room, likewise */
 	SHARD_HASH_BYTES = 1 << 20, /* of checksums per turn: about 0.1 ms */
 	SHARD_SWEEP_NODES = 4096,   /* of the expiry wheel per tick */
-	/* The quarantine budget of a shard: so much may transfers of dead clients hold before their endpoint is
-	 * closed. */
+	/* Quarantine budget: the memory that transfers of dead clients may hold before their endpoint is closed. */
 	SHARD_QUARANTINE_SHARE = 4,    /* a quarter of the memory */
-	SHARD_QUARANTINE_SESSIONS = 32 /* of the 64 places for sessions that end */
+	SHARD_QUARANTINE_SESSIONS = 32 /* of the 64 places for ending sessions */
 };
 
 #define SHARD_TICK_NS       100000000ull
-#define SHARD_LOOK_NS       2000000000ull   /* whether the machine still has the addresses of the endpoints */
-#define SHARD_STAGE_IDLE_NS 60000000000ull  /* a PUT without progress for so long is given up */
-#define SHARD_REPLY_NS      10000000000ull  /* a reply that cannot be posted for so long is dropped */
-#define SHARD_REQUEST_NS    120000000000ull /* no GET or PUT is worked on for longer, whatever time it brings along */
+#define SHARD_LOOK_NS       2000000000ull   /* interval of checks that the machine still has the endpoints' addresses */
+#define SHARD_STAGE_IDLE_NS 60000000000ull  /* a PUT without progress for this time is dropped */
+#define SHARD_REPLY_NS      10000000000ull  /* a reply that cannot be posted within this time is dropped */
+#define SHARD_REQUEST_NS    120000000000ull /* maximum time for a GET or PUT, whatever its deadline */
 #define SHARD_QUARANTINE_NS 5000000000ull   /* until a dead client's transfers count against the budget */
-#define SHARD_STALL_NS      300000000ull    /* until they are fenced where they hold up all others */
+#define SHARD_STALL_NS      300000000ull    /* until they are fenced where they block all others */
 
 struct call;
 struct link;
@@ -40,35 +39,35 @@ struct session;
 struct shard;
 struct work;
 
-/* begin_fn -- a record of this type came by a link: answer at once, or begin a request. What *q points to lies in the
- * frame and is gone when this returns. */
+/* begin_fn -- a record of this type came by a link: answer at once, or begin a request. *q's pointers lie in the frame,
+ * valid during the call. */
 typedef void begin_fn(struct link *l, const struct wire_request *q, uint64_t now_ns);
 
-/* The operations (ops/), as a shard calls them: one const table, which never changes. All functions are called on the
- * shard's thread, none parks, and none may be NULL but in `begin`. */
+/* The operations (ops/) for a shard: one const table. All functions run on the shard's thread, none parks, and none may
+ * be NULL except in `begin`. */
 struct shard_ops {
 	/* By type. RELEASE and CANCEL come without credits, too, the others only with them; SESSION and PROVE never
-	 * come. The shard has seen that the id is new, but for RELEASE, which has none. */
+	 * come. The id is new, except for RELEASE, which has none. */
 	begin_fn *begin[WIRE_PROVE + 1];
-	/* session_stop -- the session takes no more requests, or has other addresses: give up values that were coming
-	 * in. session_left -- it ends, and its client may not know. session_idle -- its client says goodbye, and reads
-	 * nothing any more. session_tick -- now and then, while it is open. owner_end -- as session_stop, for one owner
-	 * of it. */
+	/* session_stop -- the session takes no more requests, or has other addresses: drop incoming values.
+	 * session_left -- it ends, and its client may not know. session_idle -- its client says goodbye, and reads
+	 * nothing any more. session_tick -- now and then, while it is open. owner_end -- as session_stop, for one of
+	 * its owners. */
 	void (*session_stop)(struct session *s);
 	void (*session_left)(struct session *s);
 	void (*session_idle)(struct session *s);
 	void (*session_tick)(struct session *s, uint64_t now_ns);
 	void (*owner_end)(struct session *s, const struct owner *o);
-	/* turn -- do a bounded piece of the work that takes several turns; returns how much was done. active -- whether
-	 * there is more. tick -- every SHARD_TICK_NS. */
+	/* turn -- do a bounded part of the work that takes several turns; returns its amount. active -- whether there
+	 * is more. tick -- every SHARD_TICK_NS. */
 	int (*turn)(struct shard *s);
 	bool (*active)(const struct shard *s);
 	void (*tick)(struct shard *s);
-	/* stat -- a gauge of theirs: STAGES, HASHING, LEASES_NOW. */
+	/* stat -- a gauge of the operations: STAGES, HASHING, LEASES_NOW. */
 	uint64_t (*stat)(const struct shard *s, enum wire_stat id);
-	/* open -- make s->work: the engine, the store and s->region are there. 0, or a code with *err. close -- the
-	 * engine is closed. clear -- give up what they keep in the store. destroy -- free s->work; also when `open`
-	 * failed or was never called. */
+	/* open -- make s->work, with engine, store and s->region ready. 0, or a code with *err. close -- the engine is
+	 * closed. clear -- release their references in the store. destroy -- free s->work; also when `open` failed or
+	 * was never called. */
 	int (*open)(struct shard *s, struct kv_error *err);
 	void (*close)(struct shard *s);
 	void (*clear)(struct shard *s);
@@ -77,27 +76,27 @@ struct shard_ops {
 
 struct shard_options {
 	unsigned index, shards; /* shards: of the server; 0: 1 */
-	struct loop *loop;      /* that it will live on */
+	struct loop *loop;      /* its future loop */
 	uint64_t memory_bytes;
-	uint64_t shard_seed; /* of the hash that says a key's shard, and is its digest */
+	uint64_t shard_seed; /* of the hash that selects a key's shard and is its digest */
 	uint32_t sessions_max, credits;
-	uint64_t values_max; /* there at a time; 0: one per KiB */
-	/* ttl_ns 0: none. slow_ns: requests that take so long are logged; 0: none. Both may be changed while it runs
-	 * (shard_rates_set). */
+	uint64_t values_max; /* maximum at a time; 0: one per KiB */
+	/* ttl_ns 0: none. slow_ns: requests at least this slow are logged; 0: none. shard_rates_set changes both at run
+	 * time. */
 	uint64_t value_max, ttl_ns, slow_ns;
 	bool own_thread; /* the loop's thread is ours, and may be bound to CPUs */
 	bool allow_bench, allow_pull, pull_where_safe, prefault;
-	bool publish;           /* keep a copy of the counters that other threads may read (publish.h) */
+	bool publish;           /* keep a copy of the counters for other threads (publish.h) */
 	uint64_t landing_bytes; /* for PUTs of all clients; 0: none */
 	uint64_t lease_ns;      /* allow_pull: how long clients may read a block */
 	const struct shard_ops *ops;
 	const struct evict_policy *policy;
 	const struct kv_log *log;
 	struct te_options engine;
-	/* reset -- the engine lost its peers: sessions must be made anew. On the shard's loop. Not 0: it could not be
-	 * told now; the shard tries again. May be NULL. */
+	/* reset -- the engine lost its peers: sessions must be renewed. On the shard's loop. Not 0: not possible now;
+	 * the shard retries. May be NULL. */
 	int (*reset)(void *arg, struct shard *s);
-	/* lost -- *session_args.anew was set for a session: its client is to be told. As for reset. */
+	/* lost -- *session_args.anew was set for a session: inform its client. As for reset. */
 	int (*lost)(void *arg, struct shard *s);
 	void *arg;
 	struct doubt_told *doubt; /* of all shards; or NULL */
@@ -119,46 +118,45 @@ struct shard {
 	struct landings landings;
 	struct work *work; /* of the operations (ops/work.h) */
 	/* Set by an operation that gathers requests; called when all records of a frame, or of one owner in it, were
-	 * taken. The function sets it back to NULL. */
+	 * taken. The function resets it to NULL. */
 	void (*records_end)(struct shard *s);
-	uint64_t leased_bytes;  /* of the arena, of blocks that clients may read by themselves */
-	struct te_remote arena; /* allow_pull: what clients are told of it, but for keys. Never changes: the control
-				   loop reads it too */
+	uint64_t leased_bytes;  /* of the arena, in blocks that clients may read by themselves */
+	struct te_remote arena; /* allow_pull: its announcement without keys. Constant: the control loop reads it too */
 	struct session **slot;  /* by the lower 16 bits of the session number */
 	unsigned slots, session_count, owner_count; /* owners: further sessions */
-	struct kv_list ending;                      /* sessions that end but have something in flight */
+	struct kv_list ending;                      /* ending sessions with operations in flight */
 	struct kv_list dirty;                       /* links with a frame to send at the end of this turn */
 	struct kv_list blocked;                     /* links whose replies wait for a send buffer */
 	struct kv_list undelivered;                 /* struct call */
 	struct call *drained;                       /* finished when no request is in flight */
 	bool attached, draining, reset_due, lost_due;
-	uint64_t look_ns;            /* when SHARD_LOOK_NS is over next */
+	uint64_t look_ns;            /* next check of the addresses (SHARD_LOOK_NS) */
 	uint32_t frames, frames_max; /* reply frames begun and not sent; send buffers in all */
 	uint64_t fenced_ns, born_ns;
-	uint64_t doubt_number;         /* of what the store was told last */
-	uint64_t late_ns;              /* the last turn before this thread stood still; 0: that is judged (doubt.h) */
-	struct doubt_said *doubt_said; /* that it has; or NULL */
+	uint64_t doubt_number;         /* last number passed to the store */
+	uint64_t late_ns;              /* the last turn before this thread stood still; 0: judged (doubt.h) */
+	struct doubt_said *doubt_said; /* its current verdicts; or NULL */
 	uint32_t mark;                 /* of blocks counted in one walk */
 	uint64_t stat[WIRE_STAT_END];
 	struct kv_rate slow_lines;
-	bool told_values; /* the log has said that there may be no more values */
+	bool told_values; /* the limit of values was logged */
 	struct tally tally;
 	struct published *published; /* or NULL */
-	struct loop_poller first;    /* before the engine's: looks whether this thread stood still */
-	uint64_t turned_ns;          /* when it turned last */
+	struct loop_poller first;    /* before the engine's: detects that this thread stood still */
+	uint64_t turned_ns;          /* its last turn */
 	struct loop_poller poller;
 	struct loop_timer tick;
 };
 
-/* shard_create -- memory, engine, store. Thread: any one; from shard_start on the loop's only.
- * Errors: -KV_ENOMEM, and what te_open and te_region_register say. */
+/* shard_create -- memory, engine, store. Thread: any one; from shard_start on the loop's only. Errors: -KV_ENOMEM, and
+ * those of te_open and te_region_register. */
 int shard_create(const struct shard_options *options, const struct kv_entropy *entropy, const struct kv_clock *clock,
 		 struct shard **out, struct kv_error *err);
 
 /* shard_start -- begin to poll the engine from the loop. 0 or -KV_ENOMEM. */
 int shard_start(struct shard *s);
 
-/* shard_rates_set -- another default time to live, another slow_ns. Thread: any. shard_ttl_ns -- the present one. */
+/* shard_rates_set -- change the default time to live and slow_ns. Thread: any. shard_ttl_ns -- the present one. */
 static inline void shard_rates_set(struct shard *s, uint64_t ttl_ns, uint64_t slow_ns)
 {
 	__atomic_store_n(&s->opt.ttl_ns, ttl_ns, __ATOMIC_RELAXED);
@@ -173,19 +171,19 @@ static inline uint64_t shard_ttl_ns(const struct shard *s)
 /* shard_drain -- refuse new work; finish `drained` when none is in flight. */
 void shard_drain(struct shard *s, struct call *drained);
 
-/* shard_close -- end the engine with everything in flight, and leave the loop. Sessions go as their calls are finished.
- * Not from a callback. */
+/* shard_close -- end the engine with everything in flight, and leave the loop. Sessions are freed as their calls
+ * finish. Not from a callback. */
 void shard_close(struct shard *s);
 
-/* shard_destroy -- the loop turns no more; every session is gone. NULL is accepted. */
+/* shard_destroy -- after the loop has stopped and every session is freed. NULL is accepted. */
 void shard_destroy(struct shard **s);
 
-/* shard_arena_keys -- allow_pull: the arena's keys as ARENA has them, to be freed; of each rail, or of the one that
- * stands for it now: good for a session that was opened since. 0, -KV_ENOMEM, -KV_ECLOSED. */
+/* shard_arena_keys -- allow_pull: the arena's keys for an ARENA message, to be freed: of each rail, or of the one that
+ * stands for it now. Valid for later sessions. 0, -KV_ENOMEM, -KV_ECLOSED. */
 int shard_arena_keys(const struct shard *s, uint8_t **out);
 
-/* shard_clock -- a time of the shard's clock as clients are told it: from another zero, so that nobody takes it for a
- * time of another clock. shard_clock_local -- the other way round; 0: it was before that zero. */
+/* shard_clock -- a time of the shard's clock as clients see it, with another zero, so that it is not taken for a time
+ * of another clock. shard_clock_local -- the reverse; 0: before that zero. */
 static inline uint64_t shard_clock(uint64_t shard_seed, uint64_t now_ns)
 {
 	return now_ns + (shard_seed >> 24) + 1;
@@ -203,8 +201,8 @@ static inline void shard_count(struct shard *s, enum wire_stat id)
 	s->stat[id]++;
 }
 
-/* shard_kept -- bytes of the memory that pins, stages and leases keep from eviction; bytes that two of them keep count
- * twice. shard_keep_left -- how many more bytes they may keep together. */
+/* shard_kept -- bytes that pins, stages and leases protect from eviction; counted twice if two do. shard_keep_left --
+ * how many more bytes they may protect together. */
 static inline uint64_t shard_kept(const struct shard *s)
 {
 	return s->store.pinned_bytes + s->store.staged_bytes + s->leased_bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stat.c -- the counters and gauges of a shard, as the request STAT returns them. */
+/* stat.c -- the counters and gauges of a shard, as STAT returns them. */
 #include "kvserver/shard/stat.h"
 
 #include <stdatomic.h>
@@ -7,7 +7,7 @@
 #include "kvserver/shard/quarantine.h"
 #include "kvserver/shard/shard.h"
 
-/* Of rail `first`; of it and all behind it where the counters end. */
+/* Of rail `first`; with `last`, of all rails from there. */
 static uint64_t rails_stat(struct shard *s, unsigned first, bool last, bool errors)
 {
 	unsigned end = last ? KV_RAILS_MAX : first + 1;
@@ -81,7 +81,7 @@ static uint64_t engine_stat(struct shard *s, enum wire_stat id)
 	}
 }
 
-/* (Long: one line for each gauge, and nothing to be learnt by splitting the list.) */
+/* (Long: one line for each gauge.) */
 uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 {
 	switch (id) {
@@ -96,8 +96,8 @@ uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 	case WIRE_STAT_BYTES_LIMIT:
 		return s->store.arena.limit;
 	case WIRE_STAT_SESSIONS:
-		/* Clients sum over shards, and every session is on all of them. One that ends beside its client's next
-		 * one is not a client more. */
+		/* Clients sum over shards, and every session is on all of them. A session ending next to its client's
+		 * new one is not counted. */
 		return s->opt.index == 0 ? s->session_count - ending_sessions(s) : 0;
 	case WIRE_STAT_FURTHER_SESSIONS:
 		return s->opt.index == 0 ? s->owner_count : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stat.h -- the counters and gauges of a shard, as the request STAT returns them. The shard's thread. */
+/* stat.h -- the counters and gauges of a shard, as STAT returns them. The shard's thread. */
 #ifndef KVRAIL_KVSERVER_SHARD_STAT_H
 #define KVRAIL_KVSERVER_SHARD_STAT_H
 
@@ -14,7 +14,7 @@ enum { STAT_BYTES = 16 * WIRE_STAT_END }; /* of all of them, packed */
 /* shard_stat_get -- one counter or gauge. */
 uint64_t shard_stat_get(struct shard *s, enum wire_stat id);
 
-/* shard_stat_pairs -- all of them as packed pairs in buf[cap]; returns how many. */
+/* shard_stat_pairs -- all of them as packed pairs in buf[cap]; returns their number. */
 uint32_t shard_stat_pairs(struct shard *s, uint8_t *buf, uint32_t cap);
 
 #endif

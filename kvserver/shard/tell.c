@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tell.c -- what a shard tells the control loop unasked: that nothing is under way any more, that its peers are void,
- * that clients must begin anew.
- *
- * The last two call functions of the control loop (struct shard_options), which may not be able to take the news now;
- * the tick says it again. */
+/* tell.c -- a shard's reports to the control loop: nothing is in flight any more, its peers are void, clients must
+ * begin anew. The last two call functions of the control loop (struct shard_options), which may fail for the moment;
+ * the tick repeats them. */
 #include "kvserver/shard/tell.h"
 
 #include "kvserver/shard/loopcall.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tell.h -- what a shard tells the control loop unasked. The shard's thread. */
+/* tell.h -- a shard's reports to the control loop. The shard's thread. */
 #ifndef KVRAIL_KVSERVER_SHARD_TELL_H
 #define KVRAIL_KVSERVER_SHARD_TELL_H
 
@@ -8,10 +8,10 @@ struct shard;
 /* tell_drained -- a request was freed, or the engine may be idle: finish shard->drained if nothing is in flight. */
 void tell_drained(struct shard *s);
 
-/* tell_reset -- say that the peers are void, if that is due (shard->reset_due). */
+/* tell_reset -- report that the peers are void, if due (shard->reset_due). */
 void tell_reset(struct shard *s);
 
-/* tell_lost -- clients of sessions that were marked (*session_args.anew) must begin anew. */
+/* tell_lost -- report that clients of marked sessions (*session_args.anew) must begin anew. */
 void tell_lost(struct shard *s);
 
 #endif
