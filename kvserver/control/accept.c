@@ -1,30 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* accept.c -- accepting control connections: how many strangers have a place, which one loses it, and how often TLS
- * begins.
+/* accept.c -- accepting control connections: the places of strangers, who loses one, and the rate of TLS handshakes.
  *
- * Every connection is accepted at once, so that an honest client never waits in the kernel's backlog behind thousands
- * of connections that say nothing. A connection without a session costs a descriptor, a coroutine and a small struct;
- * TLS and its memory begin with the first byte, and at most HANDSHAKE_RATE times per second, because TLS costs CPU. All
- * handshakes together compute one step in some turns of the loop (bootstrap/gate.c), so heartbeats leave in between.
+ * Every connection is accepted at once, so that honest clients never wait in the kernel's backlog behind silent ones. A
+ * connection without a session costs a descriptor, a coroutine and a small struct. TLS begins with the first byte, at
+ * most HANDSHAKE_RATE times per second. All handshakes together compute one step in some turns (bootstrap/gate.c), so
+ * heartbeats get through.
  *
- * There are places for 1024 connections without a session (HANDSHAKES_MAX; fewer when the limit of open files is low: a
- * quarter of it). When all are taken, a new connection takes the place of the oldest that has said nothing in
- * HANDSHAKE_SILENCE_NS: an honest client's first bytes follow its connection at once. When all of them talk, the oldest
- * that takes longer than HANDSHAKE_PATIENCE_NS goes. If none does, one goes whose source holds more than half of the
- * places, drawn by lot: an address that makes thousands of connections a second keeps only itself out. From many
- * addresses together it would take HANDSHAKES_MAX in each HANDSHAKE_PATIENCE_NS to keep others waiting.
+ * HANDSHAKES_MAX connections may lack a session (less with a low limit of open files). When all places are taken, a new
+ * connection replaces the oldest that was silent for HANDSHAKE_SILENCE_NS, else the oldest that takes longer than
+ * HANDSHAKE_PATIENCE_NS, else a random one of the source with more than half of the places. A client that leaves uses
+ * no turn of HANDSHAKE_RATE and frees its place at once. While places are free, only its own deadline ends a handshake.
+ * hello.c admits authenticated clients.
  *
- * A client that has left again takes no turn of the HANDSHAKE_RATE and gives its place back at once. Otherwise
- * connections that are reset as soon as they are made, which cost their maker nothing, would keep all others waiting.
- * While places are free, a handshake ends by its own deadline only. hello.c decides later whether an authenticated
- * client is admitted, and can tell the client why not.
- *
- * Places, clients and a reserve fit the limit of open files together (files.c). If descriptors are short all the same,
- * other parts of this process have taken them. Then accept is tried again every PLACE_WAIT_NS, and one place is given
- * up for it each time.
- *
- * Rejected: few places and a backlog behind them, where ten thousand silent connections keep all clients out for
- * minutes. */
+ * Places, clients and a reserve fit the limit of open files (files.c). If descriptors still run short, accept is
+ * retried every PLACE_WAIT_NS, and each time one place is freed. */
 #include <errno.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -33,8 +22,8 @@
 #include "kvserver/control/conn.h"
 #include "kvserver/control/serve.h"
 
-#define PLACE_WAIT_NS 10000000ull    /* between two looks for a place to take away, or two attempts to accept */
-#define SAID_NS       60000000000ull /* between two log lines that say that accepting fails */
+#define PLACE_WAIT_NS 10000000ull    /* between two searches for a place to free, or two attempts to accept */
+#define SAID_NS       60000000000ull /* between two log lines about failing accepts */
 
 unsigned handshakes_allowed(void)
 {
@@ -47,7 +36,7 @@ unsigned handshakes_allowed(void)
 
 /* ---- places ---- */
 
-/* The connection leaves the list, and gives its place back when its coroutine ends. */
+/* The connection leaves the list, and frees its place when its coroutine ends. */
 static void place_take(struct conn *c)
 {
 	kv_list_del(&c->knock);
@@ -55,7 +44,7 @@ static void place_take(struct conn *c)
 	conn_cut(c);
 }
 
-/* The oldest of the connections that talk, or of those that do not, if it is older than `age_ns`. */
+/* Cut the oldest connection that talks, or that is silent, if it is older than `age_ns`. */
 static bool handshake_cut(struct kvs_server *s, bool talking, uint64_t age_ns)
 {
 	uint64_t now_ns = loop_now(s->control);
@@ -72,8 +61,8 @@ static bool handshake_cut(struct kvs_server *s, bool talking, uint64_t age_ns)
 	return false;
 }
 
-/* The only source that may hold more than half of the places: pair each connection of it with one of another source,
- * and it is left over (Boyer and Moore). *out: how many places it holds. */
+/* The only source that may hold more than half of the places: after pairing connections of different sources, its are
+ * left over (Boyer and Moore). *out: its number of places. */
 static uint64_t crowd_find(const struct kvs_server *s, unsigned *out)
 {
 	uint64_t source = 0;
@@ -91,8 +80,8 @@ static uint64_t crowd_find(const struct kvs_server *s, unsigned *out)
 	return source;
 }
 
-/* A source that holds more than half of the places loses one of them. The lot decides which one: the oldest will be
- * done soonest, and the newest may be an honest client behind the same address. */
+/* A source with more than half of the places loses a random one: the oldest will finish soonest, and the newest may be
+ * an honest client at the same address. */
 static void crowd_cut(struct kvs_server *s)
 {
 	unsigned held, drawn;
@@ -110,14 +99,14 @@ static void crowd_cut(struct kvs_server *s)
 	}
 }
 
-/* Break the connection without a session that has the least claim to its place, if there is one. */
+/* Cut the connection without a session that has the least claim to its place, if any. */
 static void handshake_cut_one(struct kvs_server *s)
 {
 	if (!handshake_cut(s, false, HANDSHAKE_SILENCE_NS) && !handshake_cut(s, true, HANDSHAKE_PATIENCE_NS))
 		crowd_cut(s);
 }
 
-/* No connection loses its place before another one wants it. */
+/* No connection loses its place before another one needs it. */
 static void place_await(struct kvs_server *server)
 {
 	if (server->handshakes >= server->handshakes_max && !server->stop_asked)
@@ -128,8 +117,8 @@ static void place_await(struct kvs_server *server)
 	}
 }
 
-/* Descriptors or memory are short: the connection with the least claim to its place makes room, and the backlog is
- * looked at again soon. The log says so when it begins, once a minute at most, and when it is over. */
+/* Descriptors or memory are short: cut the connection with the least claim to its place, and retry soon. The log
+ * reports the beginning, once a minute at most, and the end. */
 static void accept_failed_await(struct kvs_server *server, int rc)
 {
 	uint64_t now_ns = loop_now(server->control);

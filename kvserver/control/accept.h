@@ -8,7 +8,7 @@ struct kvs_server;
 /* accept_await -- accept connections until the listening socket is shut down. Parks. */
 void accept_await(struct kvs_server *server);
 
-/* handshakes_allowed -- how many may be under way, by the limit of open files. Any thread. */
+/* handshakes_allowed -- the maximum at a time, by the limit of open files. Any thread. */
 unsigned handshakes_allowed(void);
 
 #endif

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attachment.c -- an attachment: all that one WELCOME gives a client, from its HELLO until no shard has anything of it.
+/* attachment.c -- an attachment: everything that one WELCOME gives a client, from its HELLO until all shards have freed
+ * it.
  *
- * OPENING --a session on every shard--> OPEN --next HELLO, or the connection ends--> ENDING --nothing in flight on any
- * shard--> freed
+ *   OPENING --a session on every shard--> OPEN --next HELLO, or the connection ends--> ENDING
+ *           --nothing in flight on any shard--> freed
  *
- * A connection has one attachment in use at a time. Others of it may be ENDING beside that one, each in a coroutine of
- * its own, which waits for the shards (conn.c). An attachment keeps its slot, its number and the memory that shards
- * look at (calls, regions, addresses) until it is freed.
+ * A connection has one attachment in use. Others may be ENDING at the same time, each in a coroutine that waits for the
+ * shards (conn.c). An attachment keeps its slot, its number and the memory shared with shards until it is freed.
  *
- * Work for the shards goes out to all of them at once, and the coroutine that asked waits for all answers
- * (attachment_all_await). So a client sees its messages answered in order, and no two pieces of control work of one
- * attachment overlap. The arguments of a call are in the attachment and do not change while calls are pending. Two
- * things must not wait for their turn: stopping the session because its client died, and hurrying its end because the
- * client's next HELLO waits for it. They have calls aside, for which the end waits, too.
- *
- * Regions are made here once, shared read-only by the shards, and freed here when no shard refers to them any more. */
+ * Work is sent to all shards at once, and the asking coroutine waits for all answers (attachment_all_await). So a
+ * client's messages are answered in order, and the attachment's control work never overlaps. A call's arguments are in
+ * the attachment and do not change while calls are pending. Two tasks cannot wait their turn: stopping the session of a
+ * dead client, and hurrying its end for the client's next HELLO. They have calls aside, for which the end waits as
+ * well. Regions are made here once, shared read-only by the shards, and freed when no shard refers to them. */
 #include "kvserver/control/attachment.h"
 
 #include <stdlib.h>
@@ -84,7 +82,7 @@ static struct call *aside(struct attachment *a, unsigned shard, void (*run)(stru
 	return call;
 }
 
-/* Only the shard writes the session, so the shard is asked. */
+/* Only the shard writes the session, so the shard stops it. */
 static void run_stop(struct call *call)
 {
 	struct session *session = attachment_of_aside_call(call)->session;
@@ -110,7 +108,7 @@ void attachment_stop_await(struct attachment *a)
 	a->aside_asker = NULL;
 }
 
-/* run_close took the session out of the call: find it by its number, or it has gone. */
+/* run_close took the session out of the call: find it by its number, if it still exists. */
 static void run_hurry(struct call *call)
 {
 	struct session *session = session_find(call->shard, attachment_of_aside_call(call)->attachment->number);
@@ -120,7 +118,7 @@ static void run_hurry(struct call *call)
 	call_finish(call, 0);
 }
 
-/* A shard whose queue is full is hurried the next time. */
+/* A shard with a full queue is hurried the next time. */
 void attachment_hurry(struct attachment *a)
 {
 	if (!a->ending || a->aside_pending)
@@ -217,7 +215,7 @@ static int calls_make(struct attachment *a)
 	return 0;
 }
 
-/* Make all parts but slot and number. */
+/* Make all parts except slot and number. */
 static int attachment_make(struct attachment *a, struct boot_conn *boot, const struct wire_hello *h,
 			   struct kv_error *err)
 {
@@ -328,7 +326,7 @@ static void run_close(struct call *call)
 		call_finish(call, 0);
 }
 
-/* Those that wait look for the attachment again, and do not find it. */
+/* The waiting coroutines search for the attachment again, and do not find it. */
 static void watchers_wake(struct attachment *a)
 {
 	struct kv_list *n;

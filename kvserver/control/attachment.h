@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attachment.h -- an attachment: all that one WELCOME gives a client, namely a session on every shard, regions, further
+/* attachment.h -- an attachment: everything that one WELCOME gives a client: a session on every shard, regions, further
  * sessions. Control loop only. */
 #ifndef KVRAIL_KVSERVER_CONTROL_ATTACHMENT_H
 #define KVRAIL_KVSERVER_CONTROL_ATTACHMENT_H
@@ -10,14 +10,14 @@ struct conn;
 
 /* A place for a further session. */
 struct further_place {
-	uint32_t next;       /* free place after this one, if it is free: FURTHER_NONE is the last */
+	uint32_t next;       /* the next free place, while free; FURTHER_NONE: the last */
 	uint16_t generation; /* of its number, 1..4095; 0: never used */
 	bool used;
 };
 
-/* The further sessions of an attachment, as the control loop sees them. */
+/* The further sessions of an attachment on the control loop. */
 struct further {
-	bool begun; /* the challenge was given */
+	bool begun; /* the challenge was sent */
 	uint32_t last_id;
 	struct boot_challenge challenge;
 	struct further_place *place;
@@ -27,14 +27,14 @@ struct further {
 /* The calls of an attachment to one shard. */
 struct attachment_call {
 	struct call call;
-	struct call aside; /* beside `call`, which may take long: it stops the session, or hurries its end */
+	struct call aside; /* besides `call`, which may take long: stops the session, or hurries its end */
 	struct attachment *attachment;
 	struct session *session; /* the shard's; NULL: none */
 	struct kv_error error;
-	struct te_address *addr; /* the shard's rails, as of opening the session; one array holds those of all shards */
-	uint64_t owner_received; /* of a further session that was closed */
-	struct wire_region landing; /* what a LANDING tells, with arena_keys as its keys */
-	uint8_t *arena_keys;        /* of the shard, while they are sent */
+	struct te_address *addr;    /* the shard's rails when the session was opened; one array for all shards */
+	uint64_t owner_received;    /* of a closed further session */
+	struct wire_region landing; /* the content of a LANDING message, with arena_keys as its keys */
+	uint8_t *arena_keys;        /* of the shard, during the send */
 };
 
 static inline struct attachment_call *attachment_call_of(struct call *call)
@@ -44,18 +44,18 @@ static inline struct attachment_call *attachment_call_of(struct call *call)
 
 struct attachment {
 	struct kvs_server *server;
-	struct conn *conn; /* lives until all its attachments are gone */
+	struct conn *conn; /* outlives its attachments */
 	bool ending;
 	bool client_gone; /* it ends because the connection did */
 	unsigned slot;
 	uint32_t number;
 	uint8_t token[KV_TOKEN_LEN];
 	uint8_t frame_secret[BOOT_FRAME_SECRET]; /* until its sessions are open on the shards */
-	_Atomic bool anew;                       /* it is void: the client must begin another one */
+	_Atomic bool anew;                       /* void: the client must begin another one */
 	uint32_t mark;
 	uint64_t client_id;
 	unsigned rails;
-	bool moved;                           /* the client has had other addresses than these */
+	bool moved;                           /* the client had other addresses before */
 	struct te_address addr[KV_RAILS_MAX]; /* the client's */
 	struct kv_list regions;
 	unsigned region_count;
@@ -64,24 +64,24 @@ struct attachment {
 	struct region *region;
 	uint32_t region_id;
 	uint32_t owner_number;
-	struct co *asker; /* waits for the pending calls: the connection's reader, or the coroutine that ends it */
+	struct co *asker; /* waits for the pending calls: the connection's reader, or the ending coroutine */
 	unsigned pending;
-	struct co *aside_asker; /* waits for the calls aside; NULL: none does */
+	struct co *aside_asker; /* waits for the calls aside; NULL: none */
 	unsigned aside_pending;
 	struct kv_list watchers;       /* struct attachment_watch */
 	struct attachment_call *call;  /* one per shard */
-	struct te_address *shard_addr; /* what their `addr` points into */
+	struct te_address *shard_addr; /* target of their `addr` */
 	struct further further;
 };
 
-/* A coroutine that parks until an attachment is gone. */
+/* A coroutine parked until an attachment is freed. */
 struct attachment_watch {
 	struct kv_list node;
 	struct co *co;
 };
 
-/* attachment_create -- slot, number, token and keys; *boot is the connection's. 0; -KV_EFULL (no slot is free),
- * -KV_ENOMEM, or what entropy and TLS say. */
+/* attachment_create -- slot, number, token and keys; *boot is the connection's. 0; -KV_EFULL (no free slot),
+ * -KV_ENOMEM, or a code of entropy or TLS. */
 int attachment_create(struct conn *conn, struct kvs_server *server, struct boot_conn *boot,
 		      const struct wire_hello *hello, struct attachment **out, struct kv_error *err);
 
@@ -89,33 +89,33 @@ int attachment_create(struct conn *conn, struct kvs_server *server, struct boot_
  * follows in any case. */
 int attachment_open_await(struct attachment *a, struct kv_error *err);
 
-/* attachment_all_await -- have every shard run this and wait until all have finished. Returns 0 or the first failure,
- * with its text in *err (may be NULL). One at a time: for the connection's reader. */
+/* attachment_all_await -- run this on every shard and wait for all. Returns 0 or the first failure, with its text in
+ * *err (may be NULL). One at a time: for the connection's reader. */
 int attachment_all_await(struct attachment *a, void (*run)(struct call *call), struct kv_error *err);
 
-/* attachment_stop_await -- the client is gone, and the reader waits in attachment_all_await for what the client left in
- * flight: have the shards stop the sessions, so that it ends. For the connection's beater. */
+/* attachment_stop_await -- the client is gone, and the reader waits in attachment_all_await for transfers in flight:
+ * stop the sessions on the shards, so that the wait ends. For the connection's beater. */
 void attachment_stop_await(struct attachment *a);
 
-/* attachment_end_await -- end its sessions, wait until nothing of them is in flight on any shard, and free it. Once. */
+/* attachment_end_await -- end its sessions, wait until nothing is in flight on any shard, and free it. Once. */
 void attachment_end_await(struct attachment *a);
 
-/* further_fini -- the attachment ends, and with it its further sessions: the server's count of sessions goes down. On
- * the shards they go with its own. */
+/* further_fini -- the attachment ends with its further sessions: lower the server's count. The shards drop them with
+ * the attachment's own session. */
 void further_fini(struct attachment *a);
 
-/* attachment_find -- the attachment with this number and token, also one that ends; or NULL. */
+/* attachment_find -- the attachment with this number and token, even an ending one; or NULL. */
 struct attachment *attachment_find(const struct kvs_server *server, const struct wire_prior *prior);
 
 /* attachment_meets -- whether this attachment may still write to a client with these addresses. */
 bool attachment_meets(const struct attachment *a, const struct wire_hello *hello);
 
-/* attachment_hurry -- the attachment ends, and a HELLO waits for that: cut the client's old connections, where the
- * shards can do so without harm to others. Does not park. */
+/* attachment_hurry -- a HELLO waits for this ending attachment: cut the client's old connections, where that harms no
+ * others. Does not park. */
 void attachment_hurry(struct attachment *a);
 
-/* attachment_addresses -- take the client's addresses. attachment_region_add, attachment_region_forget -- a region that
- * the client announced, which all shards have let go of. attachment_region_find -- or NULL. */
+/* attachment_addresses -- store the client's addresses. attachment_region_add, attachment_region_forget -- a region
+ * announced by the client, released by all shards. attachment_region_find -- or NULL. */
 void attachment_addresses(struct attachment *a, const struct wire_blob_addr *addr, unsigned rails);
 void attachment_region_add(struct attachment *a, struct region *r);
 void attachment_region_forget(struct attachment *a, struct region *r);

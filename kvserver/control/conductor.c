@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conductor.c -- the coroutine that starts a server, waits for the word to stop, and ends it: everything that takes
- * several loops.
+/* conductor.c -- the coroutine that starts a server, waits for the request to stop, and ends it, across all loops.
  *
- * It starts the shards and listens. At the end it goes through these steps, each of bounded time:
+ * It starts the shards and listens. The end has these steps, each of bounded time:
  *
  *   1. the server stops listening;
- *   2. clients are told goodbye; shards refuse new work and finish what is in flight; clients that have nothing in
- *      flight say goodbye and leave, until the drain's deadline;
- *   3. the connections that are left are cut, and their sessions end;
- *   4. the engines are closed, which ends what a provider still held;
- *   5. the last connections go.
+ *   2. clients get GOODBYE; shards refuse new work and finish requests in flight; idle clients say goodbye and leave,
+ * until the drain's deadline;
+ *   3. the remaining connections are cut, and their sessions end;
+ *   4. the engines are closed, which ends operations still in the provider;
+ *   5. the last connections end.
  *
- * A start that fails takes the same way out. So there is one shutdown, and every run exercises it. */
+ * A failed start uses the same way out. So there is one shutdown, and every run exercises it. */
 #include "kvserver/control/conductor.h"
 
 #include "kvserver/control/accept.h"
@@ -20,8 +19,8 @@
 #include "kvserver/control/sockaddr.h"
 #include "kvserver/control/state.h"
 
-#define DRAIN_MIN_NS 50000000ull   /* even when told not to wait: for answers that are on their way */
-#define CUT_NS       2000000000ull /* for connections to go once they are cut */
+#define DRAIN_MIN_NS 50000000ull   /* even without a wait: for answers on their way */
+#define CUT_NS       2000000000ull /* for cut connections to end */
 
 /* ---- rounds: calls to every shard ---- */
 
@@ -41,8 +40,8 @@ static bool round_over_await(const struct round *round, uint64_t deadline_ns)
 	return true;
 }
 
-/* Have every shard run this, and wait for all until the deadline. 0, the first failure, or -KV_ETIMEOUT (then the round
- * goes on). */
+/* Run this on every shard, and wait for all until the deadline. 0, the first failure, or -KV_ETIMEOUT (the round
+ * continues). */
 static int round_await(struct kvs_server *s, struct round *round, void (*run)(struct call *call), uint64_t deadline_ns)
 {
 	round->server = s;
@@ -120,7 +119,7 @@ static bool conns_gone_await(struct kvs_server *s, uint64_t deadline_ns)
 	return true;
 }
 
-/* A client leaves when nothing of it is under way here. */
+/* A client leaves when it has nothing in flight here. */
 static bool clients_gone_await(struct kvs_server *s, uint64_t deadline_ns)
 {
 	while (s->clients > 0)
@@ -157,7 +156,7 @@ static void end_await(struct kvs_server *s)
 	round_await(s, &s->closing, run_close, KV_NEVER);
 	while (!conns_gone_await(s, loop_now(s->control) + CUT_NS))
 		conns_cut(s);
-	round_over_await(&s->drain, KV_NEVER); /* no session is left: a round that had not ended ends now */
+	round_over_await(&s->drain, KV_NEVER); /* no session is left, so an unfinished round ends now */
 }
 
 static void conductor_run(void *arg)

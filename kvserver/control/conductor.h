@@ -3,7 +3,7 @@
 #ifndef KVRAIL_KVSERVER_CONTROL_CONDUCTOR_H
 #define KVRAIL_KVSERVER_CONTROL_CONDUCTOR_H
 
-/* conductor_begin -- start that coroutine; state and error tell what becomes of it. Control loop only. */
+/* conductor_begin -- start that coroutine; it reports by state and error. Control loop only. */
 void conductor_begin(void *server);
 
 #endif

@@ -1,32 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conn.c -- a control connection: the messages that the server sends unasked (heartbeats, goodbye, ADDRESS), and its
- * end. serve.c reads it.
+/* conn.c -- a control connection: unrequested messages (heartbeats, goodbye, ADDRESS), and its end. serve.c reads it.
  *
- * WELCOME gives the client an attachment (attachment.c), which the next HELLO ends; the connection outlives it. When
- * the connection ends, for any reason, so does the attachment in use. The connection's memory stays until all its
- * attachments are gone.
+ * WELCOME gives the client an attachment, which the next HELLO ends; the connection outlives it. The connection's
+ * memory stays until all its attachments are freed.
  *
- * A heartbeat answers a client's (conn_answer_await); a client with calls under way asks when it hears nothing. Those
- * that nobody asked for tell that the server is there, and find clients that are gone. They are spaced by the number of
- * clients, QUIET_BEATS a second for all of them, and each tells when the next is due at the latest. So ten thousand
- * idle clients cost a twentieth of what they would at heartbeat_ms. While the reader is busy it sees no question: then
- * they leave each heartbeat_ms. News of the view go with heartbeats, which are sooner then where few members tell each
- * client (news_ms).
+ * A heartbeat answers a client's question (conn_answer_await). Unrequested heartbeats show that the server lives, and
+ * detect gone clients: QUIET_BEATS a second over all clients, each announcing the latest time of the next. While the
+ * reader is busy it sees no question, so they are sent every heartbeat_ms. View news travel with heartbeats, sooner
+ * where few members inform each client (news_ms). Beats use a timer, and a coroutine only while sending: a connection
+ * costs one coroutine, its reader (loops.c). Without a free coroutine a beat is delayed, and the reader waits for an
+ * ending attachment itself.
  *
- * Heartbeats have a timer, and a coroutine only while one is sent: a connection that is admitted costs one coroutine,
- * its reader, so that twenty thousand of them fit (loops.c: loops_make), also where a stack and its guard are two
- * mappings of the 65,530 that a process may have. A beat for which there is no coroutine is sent a moment later. If
- * there is no coroutine for an attachment that ends, the reader waits for it.
- *
- * An attachment may become void without the client's doing: an endpoint was rebuilt, or a write or reply failed that
- * the client waits for. It ends with ADDRESS: the client says HELLO again and makes its calls again; a client that does
- * not is cut. The server judges a client by its TCP connection (TCP_USER_TIMEOUT), not by its heartbeats: a host may be
- * busy. */
+ * An attachment may become void through a rebuilt endpoint, or a failed write or reply. The client then gets ADDRESS,
+ * says HELLO again and repeats its calls; otherwise it is cut. TCP_USER_TIMEOUT, not heartbeats, detects a dead client:
+ * a host may be busy. */
 #include "kvserver/control/conn.h"
 
 #include <inttypes.h>
 
-#define BEAT_AGAIN_NS 10000000ull /* after no coroutine was to be had for a beat */
+#define BEAT_AGAIN_NS 10000000ull /* after no coroutine was free for a beat */
 #define TOGETHER_NS   100000000ull
 
 static struct loop *loop_of(const struct conn *c)
@@ -88,20 +80,19 @@ static bool view_untold(const struct conn *c)
 	return c->view_asked && c->welcome && c->view_told != c->server->views.number;
 }
 
-/* How long the next heartbeat may take to leave if the client does not ask. */
+/* Maximum delay of the next heartbeat without a question from the client. */
 static uint64_t quiet_ms(const struct conn *c)
 {
 	uint64_t spaced = KV_MIN(c->server->clients * 1000ull / QUIET_BEATS, (uint64_t)QUIET_MS_MAX);
 
 	if (view_untold(c))
-		spaced = c->server->opt
-				 .heartbeat_ms; /* a client counts what servers announce: it waits for more than half */
+		spaced = c->server->opt.heartbeat_ms; /* clients count the servers' announcements, and wait for more
+							 than half */
 	return c->busy ? c->server->opt.heartbeat_ms : KV_MAX(spaced, c->server->opt.heartbeat_ms);
 }
 
-/* When the next heartbeat leaves: no later than the last one told, also if the reader has finished its message while
- * that was sent. Spaced heartbeats leave at whole tenths of a second, those of many clients in one turn of the loop;
- * but none leaves within heartbeat_ms. */
+/* The time of the next heartbeat: no later than last announced. Spaced heartbeats leave at whole tenths of a second,
+ * those of many clients in one turn of the loop; but never within heartbeat_ms. */
 static uint64_t quiet_end(const struct conn *c)
 {
 	uint64_t now_ns = loop_now(loop_of(c));
@@ -123,7 +114,7 @@ static void beat_sooner(struct conn *c, uint64_t due_ns)
 		beat_by(c, due_ns);
 }
 
-/* Whether the client is to hear that there is another view of the cluster; *m says so. */
+/* Whether the client should hear of another view of the cluster; *m announces it. */
 static bool view_news(struct conn *c, struct wire_ctrl_msg *m)
 {
 	if (!view_untold(c))
@@ -133,7 +124,7 @@ static bool view_news(struct conn *c, struct wire_ctrl_msg *m)
 	return true;
 }
 
-/* A heartbeat, and the news of the view in the same write: thousands of clients hear of a change at nearly no cost. */
+/* A heartbeat with the view's news in the same write: thousands of clients hear of a change almost for free. */
 static int beat_await(struct conn *c)
 {
 	struct wire_ctrl_msg beat = {.type = WIRE_CTRL_HEARTBEAT,
@@ -150,7 +141,7 @@ static int beat_await(struct conn *c)
 				     : boot_send_await(c->boot, &beat, deadline_ns));
 }
 
-/* Tell the client that its attachment is void, and give it time to say HELLO again, or to go. */
+/* Inform the client that its attachment is void, and give it time to say HELLO again, or to leave. */
 static int anew_await(struct conn *c)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_ADDRESS};
@@ -177,7 +168,7 @@ static int anew_await(struct conn *c)
 	return rc;
 }
 
-/* False: nobody has said what came of the drain. */
+/* False: nobody has reported the result of the drain. */
 static bool drained_read(struct kvs_server *s, struct kv_drained *out)
 {
 	bool known;
@@ -189,7 +180,7 @@ static bool drained_read(struct kvs_server *s, struct kv_drained *out)
 	return known;
 }
 
-/* Tell the client that the server ends, and before that, if it asked for the drain, what came of it. */
+/* Announce the server's end, preceded by the drain's result if this client asked for the drain. */
 static int goodbye_await(struct conn *c)
 {
 	const struct wire_ctrl_msg goodbye = {.type = WIRE_CTRL_GOODBYE};
@@ -203,8 +194,8 @@ static int goodbye_await(struct conn *c)
 	return rc ? rc : boot_send_await(c->boot, &goodbye, deadline_ns);
 }
 
-/* Send the message that is due: that the server ends, once; that the session is void; or a beat. A client without
- * WELCOME yet gets beats only: it would take the other messages for its last attachment's. */
+/* Send the due message: the server's end, once; the void session; or a beat. A client without WELCOME gets beats only:
+ * it would relate other messages to its last attachment. */
 static int say_await(struct conn *c)
 {
 	int rc = 0;
@@ -218,7 +209,7 @@ static int say_await(struct conn *c)
 	return beat_await(c);
 }
 
-/* Whether a message is due that cannot wait for the next beat. */
+/* Whether a due message cannot wait for the next beat. */
 static bool news(const struct conn *c)
 {
 	return c->welcome && ((c->server->stop_asked && !c->told) || atomic_load(&c->now->anew));
@@ -247,7 +238,7 @@ static void beat_run(void *arg)
 	beat_by(c, quiet_end(c));
 }
 
-/* Have the message that is due sent now, unless a coroutine is sending already. */
+/* Send the due message now, unless a coroutine is sending already. */
 static void beat_now(struct conn *c)
 {
 	if (c->beating)
@@ -260,7 +251,7 @@ static void beat_now(struct conn *c)
 	loop_timer_arm(loop_of(c), &c->timer, loop_now(loop_of(c)) + BEAT_AGAIN_NS);
 }
 
-/* A beat is due. If the loop is late for it, all its clients wait as long. */
+/* A beat is due. If the loop is late for it, all its clients wait that long. */
 static void beat_due(struct loop_timer *t)
 {
 	struct conn *c = KV_CONTAINER(t, struct conn, timer);
@@ -289,7 +280,7 @@ int conn_answer_await(struct conn *c)
 {
 	int rc;
 
-	if (!c->serving || c->beating) /* what is being sent will do */
+	if (!c->serving || c->beating) /* the message being sent is enough */
 		return 0;
 	rc = beat_await(c);
 	if (!c->beating)
@@ -303,7 +294,7 @@ void conns_news(struct kvs_server *s)
 
 	KV_LIST_EACH (n, &s->conns) {
 		struct conn *c = KV_LIST_ENTRY(n, struct conn, node);
-		if (view_untold(c)) /* not all in one turn of the loop, nor do they ask in one */
+		if (view_untold(c)) /* spread over several turns, and so are the questions */
 			beat_sooner(c, now_ns + kv_prng_below(loop_prng(s->control), beat_ns(c)));
 	}
 }
@@ -311,7 +302,7 @@ void conns_news(struct kvs_server *s)
 void conn_welcomed(struct conn *c)
 {
 	c->welcome = true;
-	c->quiet_ms = 0; /* it goes by heartbeat_ms again, until a heartbeat tells it otherwise */
+	c->quiet_ms = 0; /* heartbeat_ms applies again, until a heartbeat announces another time */
 	if (!c->serving)
 		conn_beats_begin(c);
 	else if (news(c))
@@ -336,7 +327,7 @@ void conn_beats_end_await(struct conn *c)
 
 /* ---- the end ---- */
 
-/* Ends an attachment beside the connection, which stays until this has ended. */
+/* Ends an attachment while the connection lives on, and keeps the connection until then. */
 static void end_run(void *arg)
 {
 	struct attachment *a = arg;
@@ -386,7 +377,7 @@ void conn_cut(struct conn *c)
 	if (!c->boot && c->talking && c->reader)
 		co_wake(c->reader); /* it may wait for its turn to compute */
 	if (c->beater)
-		co_wake(c->beater); /* it may give the client time */
+		co_wake(c->beater); /* it may be giving the client time */
 	if (c->serving)
 		beat_now(c); /* the reader may wait for the shards, or for an attachment's end */
 }
@@ -414,7 +405,7 @@ void conns_anew(struct kvs_server *s, bool all)
 			continue;
 		if (all)
 			atomic_store(&c->now->anew, true);
-		if (c->welcome && atomic_load(&c->now->anew)) /* else it is seen with the first beat */
+		if (c->welcome && atomic_load(&c->now->anew)) /* else the first beat notices it */
 			beat_now(c);
 	}
 }

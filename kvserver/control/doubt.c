@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doubt.c -- a server that was out of the cluster for a while, and kept its memory, may have missed DELETEs: clients
- * asked others meanwhile.
+/* doubt.c -- a server that was out of the cluster, with its memory kept, may have missed DELETEs sent to other servers.
  *
  *   OVER --the view lacks it, or its source has lost it--> AWAY --it is a member again--> BACK
- *    ^ |                                                    ^                            ^ |  HEARD_NS: all clients
- *    | +------ it stood still for longer than clients wait -|----------------------------+ |  know it
- *    |                                                      +------- it is lost again -----+
- *    +-- the others have said what they remember, or do not answer in time -- ASKING <-----+
+ *   ^ |                                                    ^                            ^ |  HEARD_NS: all clients
+ *   | +------ it stood still for longer than clients wait -|----------------------------+ |  know it
+ *   |                                                      +------- it is lost again -----+
+ *   +-- the others have reported their memory, or do not answer in time -- ASKING <-----+
  *
- * From AWAY on the values that were put before are hidden (store/doubt.h), from BACK on those that came meanwhile, too.
- * Then the program asks the other members which keys were deleted (kvs_options.recall). A value that one of them
- * deleted later than it was put is gone; the others are back. Without an answer of all members all of them are gone: a
- * cache may forget, but must not bring back what was deleted.
- *
- * A server that drains is taken out of the view on purpose, and hands its values over until it ends. */
+ * From AWAY on the earlier values are hidden (store/doubt.h), from BACK on those stored in between, too. Then the
+ * program asks the other members for deleted keys (kvs_options.recall). Values deleted there after their PUT are
+ * dropped; the others return. Without an answer of all members all are dropped: a cache may forget, but must not
+ * restore deleted values. A draining server is taken out of the view on purpose, and pushes its values until it ends.
+ */
 #include "kvserver/control/doubt.h"
 
 #include <stdlib.h>
@@ -21,15 +19,15 @@
 #include "kvserver/control/server.h"
 
 #define HEARD_NS                                                                                                       \
-	3000000000ull /* until all clients have a view in which this server is back, and a DELETE by an older one      \
-		       * is told it (kvclient/call/owed.c) */
+	3000000000ull /* until all clients have a view with this server, and repeat older DELETEs here                 \
+			 (kvclient/call/owed.c) */
 #define ANSWER_NS 10000000000ull
 #define STILL_NS  1900000000ull /* clients wait for 2 s by default, and for two heartbeats in any case */
 #define LOOK_NS   250000000ull
 
-#define LOST_NS 5000000000ull /* others may have had a view without this server for so long before it hears of it */
+#define LOST_NS 5000000000ull /* others may have had a view without this server for this long before it hears of it */
 
-/* ---- what the shards are told ---- */
+/* ---- messages to the shards ---- */
 
 static void hide(struct kvs_server *s)
 {
@@ -66,7 +64,7 @@ static void begin(struct kvs_server *s, enum doubt_state to, uint64_t for_ns, ui
 	hide(s);
 }
 
-/* The members while this server is AWAY: they have what was deleted. One that leaves takes it along. */
+/* The members while this server is AWAY: they know the deletions. A leaving member takes its knowledge along. */
 static void others_note(struct kvs_server *s)
 {
 	struct doubts *d = &s->doubts;
@@ -88,15 +86,15 @@ static void lost(struct kvs_server *s)
 	begin(s, DOUBT_AWAY, 0, now_less(s, LOST_NS));
 }
 
-/* ago_ns: since when, if this is no return. */
+/* ago_ns: how long ago it began, if this is no return. */
 static void back(struct kvs_server *s, uint64_t ago_ns)
 {
-	begin(s, DOUBT_BACK, HEARD_NS, now_less(s, ago_ns)); /* what came meanwhile is hidden, too */
+	begin(s, DOUBT_BACK, HEARD_NS, now_less(s, ago_ns)); /* values stored in between are hidden, too */
 }
 
 /* ---- a server that stood still ---- */
 
-/* The control loop has not turned for this time, or a shard says so of itself; 0: neither. */
+/* How long the control loop stood still, or a shard reports of itself; 0: neither. */
 static uint64_t stood_still_ns(struct kvs_server *s)
 {
 	uint64_t limit_ns = atomic_load(&s->doubt_told.still_ns), now_ns = loop_now(s->control);
@@ -113,7 +111,7 @@ static uint64_t stood_still_ns(struct kvs_server *s)
 	return gap_ns > limit_ns + LOOK_NS ? gap_ns : stood ? limit_ns : 0;
 }
 
-/* Whether it did: then all that was known about DELETEs is out of date. */
+/* Whether it did: then all knowledge of DELETEs is out of date. */
 static bool stood_still(struct kvs_server *s)
 {
 	uint64_t ns = stood_still_ns(s);
@@ -139,7 +137,7 @@ static void look_fire(struct loop_timer *t)
 	loop_timer_arm(s->control, t, loop_now(s->control) + LOOK_NS);
 }
 
-/* Nobody stands in for a server that is alone. And where the program asks nobody, all values would go. */
+/* Nobody replaces a lone server. And if the program asks nobody, all values would be dropped. */
 static void looks_set(struct kvs_server *s, bool on)
 {
 	struct doubts *d = &s->doubts;
@@ -156,7 +154,7 @@ static void looks_set(struct kvs_server *s, bool on)
 
 /* ---- the end of a doubt ---- */
 
-/* said: what the others remember; NULL: not all of them have answered. */
+/* said: the others' memory; NULL: not all have answered. */
 static void judge(struct kvs_server *s, struct doubt_said *said)
 {
 	enter(s, DOUBT_OVER, 0);
@@ -220,7 +218,7 @@ void doubt_view(struct kvs_server *s, bool lacked)
 		others_note(s);
 	if (self && d->state == DOUBT_AWAY && !d->member)
 		back(s, 0);
-	d->member = self != NULL; /* one that its source calls draining has values, too, and has not drained */
+	d->member = self != NULL; /* one marked draining by its source has values, too, and has not drained */
 }
 
 /* ---- from other threads ---- */
@@ -246,7 +244,7 @@ int kvs_server_away(struct kvs_server *s, bool away)
 	return loop_post(s->control, away ? on_lost : on_found, s);
 }
 
-/* On the control loop: an answer that comes too late is for nobody. */
+/* On the control loop: a late answer is ignored. */
 static void on_recalled(void *arg)
 {
 	struct kvs_server *s = arg;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doubt.h -- values that may have been deleted while this server was out of the cluster. Control loop only, but for
- * the functions of kvserver.h, and doubt_fini. */
+/* doubt.h -- values possibly deleted while this server was out of the cluster. Control loop only, except the functions
+ * of kvserver.h. */
 #ifndef KVRAIL_KVSERVER_CONTROL_DOUBT_H
 #define KVRAIL_KVSERVER_CONTROL_DOUBT_H
 
@@ -9,24 +9,24 @@
 
 struct kvs_server;
 
-/* DOUBT_AWAY: others may not know this server. DOUBT_BACK: they do, or will soon. DOUBT_ASKING: the program has the
- * other members asked. */
+/* DOUBT_AWAY: others may not know this server. DOUBT_BACK: they do, or will soon. DOUBT_ASKING: the program asks the
+ * other members. */
 enum doubt_state { DOUBT_OVER, DOUBT_AWAY, DOUBT_BACK, DOUBT_ASKING };
 
 struct doubts {
 	enum doubt_state state;
 	struct loop_timer timer; /* of DOUBT_BACK and DOUBT_ASKING */
-	struct loop_timer look;  /* armed while it matters that this server stands still */
-	uint64_t seen_ns;        /* the control loop turned then */
-	uint64_t since_ns;       /* what was deleted later may have been deleted without this server */
+	struct loop_timer look;  /* armed while standing still matters */
+	uint64_t seen_ns;        /* last turn of the control loop */
+	uint64_t since_ns;       /* later deletions may have missed this server */
 	struct kv_view others;   /* the last view while this server was AWAY */
-	bool others_lost;        /* one of the members meanwhile has left: nobody knows what it remembers */
+	bool others_lost;        /* one of those members has left with its memory */
 	bool member;             /* the last view has this server */
 	bool open;
 };
 
-/* doubt_open -- the server is made. doubt_close -- it ends. doubt_view -- it has another view; lacked: one before it,
- * of which nobody was told, had not this server. */
+/* doubt_open -- the server is made. doubt_close -- it ends. doubt_view -- it has another view; lacked: an unannounced
+ * view in between lacked this server. */
 void doubt_open(struct kvs_server *s);
 void doubt_close(struct kvs_server *s);
 void doubt_view(struct kvs_server *s, bool lacked);

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_at.c -- the address of this machine that the fabric uses.
+/* fabric_at.c -- the choice of this machine's address for the fabric.
  *
- * A server that listens on one address has its fabric there. On 0.0.0.0 and [::] it must choose: an endpoint has one
- * address, of one family, and exists before the first client comes. A provider left to itself takes the interface that
- * was created last, which on a host with containers is their bridge, and which nobody outside reaches. So the first of
- * these that is an address of this machine is taken:
+ * A server that listens on one address has its fabric there. On 0.0.0.0 and [::] it must choose, because an endpoint
+ * has one address and exists before the first client. A provider alone would take the interface created last: on a host
+ * with containers their bridge, unreachable from outside. So the first of these that is an address of this machine is
+ * used:
  *
  *   1. the addresses of --advertise
  *   2. the source address of the default route, IPv4 before IPv6 (0.0.0.0: IPv4 alone)
- *   3. the only address of an interface that is up and is not loopback
- *   4. of several: that of the interface with the lowest number, and `others` says that nothing decided
- *
- * Rejected: a family or an interface for each client, by the local address of its connection. Endpoints would have to
- * be opened for each, and memory registered once more. */
+ *   3. the only address of an interface that is up and not loopback
+ *   4. of several: that of the interface with the lowest number; `others` lists the rest */
 #include "kvserver/control/fabric_at.h"
 
 #include <arpa/inet.h>
@@ -59,7 +56,7 @@ static bool advertised(const char *where, struct sockaddr_storage *out)
 
 /* ---- the default route ---- */
 
-/* Any address that only the default route leads to: of networks for documentation, which nobody has. */
+/* An address reached by the default route only: of networks for documentation. */
 static bool default_route(int family, struct sockaddr_storage *out)
 {
 	const struct sockaddr_in far4 = {
@@ -83,7 +80,7 @@ static socklen_t size_of(int family)
 	return family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 }
 
-/* One address for each interface that is up: the first of that family. In the order of their numbers. */
+/* One address for each interface that is up: the first of that family, ordered by interface number. */
 static unsigned candidates(int family, struct candidate *out)
 {
 	struct ifaddrs *list;

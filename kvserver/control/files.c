@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files.c -- how many clients the limit of open files has room for.
+/* files.c -- how many clients fit the limit of open files.
  *
- *     open already + places of handshakes + clients * (1 + fabric connections of a client) + a reserve  <=  the limit
+ *   open already + places of handshakes + clients * (1 + fabric connections of a client) + a reserve  <=  the limit
  *
- * Clients are those of --max-clients, and CLUSTER_PLACES beside them.
+ * Clients are those of --max-clients, and CLUSTER_PLACES besides. All other terms are known at the start, so the limit
+ * gives the number of clients. One more is told that the server is full, instead of failing at the fabric without a
+ * reason.
  *
- * The rest is known at the start, so the limit says how many clients are let in. One more is told that the server is
- * full, over the place of its handshake, instead of failing at the fabric without a reason. Without this sum the
- * descriptors went to the first that came, and a client with the right key failed in TLS.
- *
- * The engine's own budget says how many descriptors of the fabric a client takes: the difference that a second peer
- * makes. The reserve (KV_FILES_RESERVE) is for descriptors that come and go: logs, files that are read again,
- * connections that end. The engines leave it free, too, when a stranger connects to the fabric.
- *
- * Loops of the caller are those of a simulation or a test, where this machine's limits mean nothing. */
+ * The engine's budget gives the fabric descriptors of a client: the difference made by a second peer. The reserve
+ * (KV_FILES_RESERVE) is for temporary descriptors: logs, reread files, ending connections; the engines leave it free as
+ * well. The limit is ignored with the caller's loops, in a simulation or a test. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -21,9 +17,9 @@
 #include "kvserver/control/files.h"
 #include "kvserver/control/server.h"
 
-enum { CLUSTER_SHARE = 8 /* of few places one in so many is for CLUSTER_PLACES */ };
+enum { CLUSTER_SHARE = 8 /* with few places, one in this many is for CLUSTER_PLACES */ };
 
-/* Descriptors that all engines of this server need for one more client. */
+/* Descriptors needed by all engines of this server for one more client. */
 static int client_files(const struct te_options *engine, unsigned shards, uint64_t *out, struct kv_error *err)
 {
 	struct te_load load = {.engines = shards, .peers = 1};
@@ -50,7 +46,7 @@ void files_divide(struct files *f, unsigned clients_wanted)
 		room = (uint64_t)clients_wanted + CLUSTER_PLACES;
 	f->more = (unsigned)KV_MIN((uint64_t)CLUSTER_PLACES, room / CLUSTER_SHARE);
 	f->clients = (unsigned)KV_MIN(KV_MAX(room - f->more, (uint64_t)1),
-				      (uint64_t)clients_wanted); /* at least one: it is told which limit is too low */
+				      (uint64_t)clients_wanted); /* at least one: it learns which limit is too low */
 	f->more = (unsigned)KV_MIN((uint64_t)CLUSTER_PLACES, room - KV_MIN(room, (uint64_t)f->clients));
 }
 

@@ -1,27 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hello.c -- from HELLO to WELCOME, the first time on a connection or again (docs/reference/protocol.md 2.1, 2.10).
  *
- *   HELLO -> what the client had is void -> checked, admitted -> [nothing left of what it names] -> a slot
- *       -> a session on every shard -> WELCOME
+ *   HELLO -> the client's attachment is void -> checked, admitted -> [the named attachment has ended] -> a slot
+ *         -> a session on every shard -> WELCOME
  *
- * A connection that was let in keeps its place among the clients until it ends, whatever attachments it has. So a
- * client that says HELLO again is never one too many. If the HELLO of another connection names an attachment of this
- * one, the client is there now: that connection gets the place, and this one is cut.
+ * An admitted connection keeps its place among the clients until it ends, whatever attachments it has. If HELLO names
+ * an attachment of another connection, this connection gets that place, and the other is cut.
  *
- * The attachment that HELLO names may still write to an address in HELLO. Then WELCOME waits until nothing of it is
- * left, which WELCOME promises. That depends on the client's own fabric, so the wait may be long. It costs only the
- * coroutine that reads this connection anyhow, and heartbeats see whether the client is still there. The attachment is
- * ending already; after PRIOR_HURRY_NS its shards are told to cut the client's old connections, where the provider can
- * do that for one peer alone.
+ * The named attachment may still write to an address in HELLO. Then WELCOME waits until it has ended, as WELCOME
+ * promises. That depends on the client's fabric and may take long; heartbeats detect whether the client is still there.
+ * After PRIOR_HURRY_NS the shards cut the client's old connections, where the provider can do so for one peer alone.
  *
- * Each HELLO costs a message to every shard, a session there, and a slot for as long as the attachment before lingers.
- * So a connection may have CONN_ENDING_MAX attachments that linger, and CONN_HELLOS_RATE HELLOs per second. Beyond that
- * its HELLO waits, and no other connection does. What a NIC has under way over a rail that went dark may linger for a
- * minute, and a rail may come and go within seconds: after ENDING_NS the client is told to connect anew, lest its calls
- * wait for that. When all slots are taken, a connection waits for a slot of its own attachments.
- *
- * Rejected: answering at once with a flag that says whether the fence holds. The client would have to ask again, and
- * again. */
+ * Each HELLO costs a message to every shard, a session there, and a slot while the previous attachment lingers. So a
+ * connection may have CONN_ENDING_MAX lingering attachments and CONN_HELLOS_RATE HELLOs per second; beyond that its
+ * HELLO waits, or for a slot of its own attachments. After ENDING_NS the client is told to connect anew. */
 #include "kvserver/control/hello.h"
 
 #include <inttypes.h>
@@ -53,7 +45,7 @@ static int refuse_await(struct conn *c, int rc, const char *text)
 	return rc;
 }
 
-/* ---- may it come in ---- */
+/* ---- admission ---- */
 
 static bool of_cluster(uint64_t client_id)
 {
@@ -71,7 +63,7 @@ static int hello_check(const struct conn *c, const struct wire_hello *h, struct 
 	return boot_hello_check(&c->server->identity, "server", &theirs, "client", err);
 }
 
-/* Names of clusters keep a client that a list or an address has sent astray from another cluster's values. */
+/* Cluster names keep a client misled by a list or an address from another cluster's values. */
 static int cluster_check(const struct kvs_server *s, const struct wire_hello *h, struct kv_error *err)
 {
 	if (!h->cluster[0] || strcmp(h->cluster, s->opt.cluster) == 0)
@@ -82,9 +74,8 @@ static int cluster_check(const struct kvs_server *s, const struct wire_hello *h,
 		       s->opt.cluster[0] ? "'" : "none (--cluster)", s->opt.cluster, s->opt.cluster[0] ? "'" : "");
 }
 
-/* A client that comes before there is a view would place keys by its own list. Nobody else asks this server for them
- * then: that client would miss what is there, and others what it puts. Elsewhere it learns the view; and kv-client and
- * other servers may see how this one is. */
+/* A client without a view would place keys by its own list: it would miss values here, and others the values it puts.
+ * It learns the view from another server. kv-client and other servers may still inspect this one. */
 static int view_check(const struct kvs_server *s, uint64_t client_id, struct kv_error *err)
 {
 	if (!s->opt.members || s->views.now.epoch || of_cluster(client_id))
@@ -98,8 +89,8 @@ static int closing_fail(struct kv_error *err)
 	return kv_fail(err, -KV_ECLOSED, "the server is shutting down");
 }
 
-/* Who serves the cluster itself has a place beside --max-clients: a server that hands over what it has must get at its
- * own view, and at others whose clients are the same; and kv-client must see a full server, and end it. */
+/* Members of the cluster have places besides --max-clients: a pushing server must reach its own view, and full servers
+ * with the same clients; kv-client must inspect and end a full server. */
 static int room_check(const struct kvs_server *s, uint64_t client_id, struct kv_error *err)
 {
 	bool cluster = of_cluster(client_id);
@@ -121,7 +112,7 @@ static int room_check(const struct kvs_server *s, uint64_t client_id, struct kv_
 	return 0;
 }
 
-/* Its place among the clients: its own; or that of the connection that its client had before; or a new one. */
+/* Its place among the clients: its own; or that of its client's former connection; or a new one. */
 static int admit(struct conn *c, uint64_t client_id, struct conn *before, struct kv_error *err)
 {
 	struct kvs_server *s = c->server;
@@ -147,7 +138,7 @@ static int admit(struct conn *c, uint64_t client_id, struct conn *before, struct
 
 /* ---- waiting ---- */
 
-/* HELLOs come at CONN_HELLOS_RATE at most: the reader waits. */
+/* HELLOs are limited to CONN_HELLOS_RATE: the reader waits. */
 static int turn_await(struct conn *c)
 {
 	struct bucket *b = &c->hellos;
@@ -166,7 +157,7 @@ static int turn_await(struct conn *c)
 	return conn_over(c) ? -KV_EPEERDOWN : 0;
 }
 
-/* Wait until no more than so many attachments of this connection are ending. -KV_EBUSY: there are more by then. */
+/* Wait until at most this many attachments of the connection are ending. -KV_EBUSY: still more. */
 static int ending_await(struct conn *c, unsigned most, uint64_t deadline_ns)
 {
 	while (c->ending > most && !conn_over(c) && co_park_await(deadline_ns) == 0)
@@ -174,7 +165,7 @@ static int ending_await(struct conn *c, unsigned most, uint64_t deadline_ns)
 	return conn_over(c) ? -KV_EPEERDOWN : c->ending > most ? -KV_EBUSY : 0;
 }
 
-/* Wait until the attachment is gone or it is time to look again. The caller does not touch it afterwards. */
+/* Wait until the attachment is freed or it is time to check again. The caller must not touch it afterwards. */
 static void gone_await(struct attachment *a, uint64_t deadline_ns)
 {
 	struct attachment_watch w = {.co = co_self()};
@@ -184,8 +175,8 @@ static void gone_await(struct attachment *a, uint64_t deadline_ns)
 	kv_list_del(&w.node);
 }
 
-/* Wait until the attachment that HELLO names can reach the addresses in HELLO no more; or until the server ends, and
- * there will be no WELCOME. */
+/* Wait until the attachment named by HELLO cannot reach the addresses in HELLO any more; or until the server ends,
+ * without a WELCOME. */
 static int prior_await(struct conn *c, const struct wire_hello *h)
 {
 	struct attachment *a = attachment_find(c->server, &h->prior);
@@ -269,7 +260,7 @@ static int welcome_await(struct conn *c)
 	return rc;
 }
 
-/* What a number of sixteen digits stands for says more than the number. */
+/* The meaning of a sixteen-digit number, where known. */
 static const char *id_text(uint64_t client_id, char *buf, size_t cap)
 {
 	if (of_cluster(client_id))
@@ -302,7 +293,7 @@ static int hello_await(struct conn *c, const struct wire_hello *h)
 		return -KV_EPEERDOWN;
 	rc = c->server->stop_asked ? closing_fail(&err) : make_await(c, h, &err);
 	if (rc == 0 && c->server->stop_asked)
-		rc = closing_fail(&err); /* meanwhile */
+		rc = closing_fail(&err); /* stopped during the wait */
 	if (rc)
 		return refuse_await(c, rc, err.text);
 	boot_limit(c->boot, UINT_MAX);
@@ -331,7 +322,7 @@ int hello_first_await(struct conn *c)
 	char name[KV_HOST_MAX];
 	int rc;
 
-	boot_limit(c->boot, HELLO_MAX); /* a place costs no more than that, until we know whose it is */
+	boot_limit(c->boot, HELLO_MAX); /* a place costs no more before authentication */
 	rc = boot_recv_await(c->boot, &m, c->accepted_ns + HANDSHAKE_NS);
 	if (rc == -KV_EVERSION)
 		return refuse_await(
@@ -347,7 +338,7 @@ int hello_first_await(struct conn *c)
 			 conn_name(c, name, sizeof(name)));
 	if (rc == 0)
 		rc = hello_await(c, &m.hello);
-	explicit_bzero(&m, sizeof(m)); /* a token */
+	explicit_bzero(&m, sizeof(m)); /* holds a token */
 	return rc;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* info.c -- what a server tells about itself: port, address, provider, memory and where it lies. */
+/* info.c -- information about a server: port, address, provider, memory and its NUMA nodes. */
 #include <stdio.h>
 
 #include "host/host.h"
@@ -20,7 +20,7 @@ char *kvs_server_address(const struct kvs_server *s, char *buf, unsigned cap)
 	return kv_sockaddr_format(&a, buf, cap);
 }
 
-/* If a NUMA node had too few pages: how much of the memory that was touched is on the node that was asked for. */
+/* If a NUMA node had too few pages: the share of touched memory on the requested node. */
 static void share_info(const struct kvs_server *s, struct kvs_info *out)
 {
 	size_t at = strlen(out->numa);
@@ -39,7 +39,7 @@ static void share_info(const struct kvs_server *s, struct kvs_info *out)
 			 "; of a shard only %d %% of the memory: the node has no more pages", least);
 }
 
-/* The memory of all shards: pages, registration, and on which nodes it lies. */
+/* The memory of all shards: pages, registration, and its nodes. */
 static void memory_info(const struct kvs_server *s, struct kvs_info *out)
 {
 	struct kv_numa_place place[KV_SHARDS_MAX];

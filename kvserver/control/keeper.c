@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keeper.c -- the thread that reads the files of keys, certificates and revocation lists again while the server runs.
+/* keeper.c -- the thread that rereads key files, certificates and revocation lists while the server runs.
  *
- * A file system that does not answer (NFS whose server is gone) may block a reader for hours. The control loop must go
- * on, with heartbeats for all clients. So must the thread that waits for signals, or the server could not even be told
- * to end. So a thread of its own reads: when it is asked (SIGHUP), and when the CRL file, at which it looks once a
- * second, has changed. It leaves the keys that it made of the files in `fresh`, and the control loop takes them.
+ * A file system that does not answer (NFS) may block a reader for hours. Neither the control loop nor the thread for
+ * signals may be blocked, so a thread of its own reads: on request (SIGHUP), and when the CRL file, checked once a
+ * second, has changed. It leaves the new keys in `fresh`, from where the control loop takes them.
  *
- * All or nothing: if one file cannot be used, the keys, the certificates and the lists that were in force stay. That is
- * so for a certificate that has been replaced while its key has not. So a CRL file that could not be taken with the
- * rest is tried again at each look, though the log says the reason once.
+ * All or nothing: if one file cannot be used, the old keys, certificates and lists stay, as when a certificate was
+ * replaced before its key. A CRL file that could not be taken with the rest is retried at each check, but logged once.
+ * Open connections stay as they are; a handshake finishes with the keys it began with.
  *
- * Connections that are open stay as they are. A handshake that is under way ends with the keys that it began with.
- *
- * Owners: the server and the thread each have a reference. The thread may be left behind in a read, so struct keeper
- * has everything that the thread uses, names of files included. The thread touches the server under the lock only, and
- * not after keeper_end.
- *
- * Rejected: io_uring for these reads (OpenSSL opens its files by itself); a process of its own (keys would have to be
- * sent). */
+ * Server and thread hold a reference each. The thread may be left behind in a read, so struct keeper has everything it
+ * uses, file names included. It touches the server under the lock only, and not after keeper_end. */
 #include "kvserver/control/keeper.h"
 
 #include <stdlib.h>
@@ -26,13 +19,13 @@
 
 #include "kvserver/control/server.h"
 
-#define LOOK_NS            1000000000ull /* between two looks at the CRL file */
-#define KEEPER_PATIENCE_NS 2000000000ull /* for a thread that reads, when the server ends */
+#define LOOK_NS            1000000000ull /* between two checks of the CRL file */
+#define KEEPER_PATIENCE_NS 2000000000ull /* for a reading thread, when the server ends */
 #define POST_AGAIN_NS      10000000ull
 
 enum { FILE_PSK, FILE_KEYS, FILE_CERT, FILE_KEY, FILE_CA, FILE_CRL, FILES };
 
-/* By these one sees that a file has changed. */
+/* A change of these shows that a file has changed. */
 struct mark {
 	ino_t inode;
 	off_t bytes;
@@ -40,13 +33,13 @@ struct mark {
 };
 
 struct fresh {
-	struct boot_context *boot; /* NULL: the one in force stays */
+	struct boot_context *boot; /* NULL: the present one stays */
 	struct boot_keys *keys;
 };
 
 struct keeper {
 	char *file[FILES]; /* or NULL */
-	struct mark crl;   /* as it was when it was last read here; the thread's */
+	struct mark crl;   /* at its last read; the thread's */
 	bool crl_begun, crl_failed;
 	pthread_t thread; /* keeper_end's */
 	/* under the lock */
@@ -72,7 +65,7 @@ static void fresh_fini(struct fresh *f)
 
 /* ---- memory ---- */
 
-/* A thread that was left behind may have left something in `fresh` that was never taken. */
+/* A thread left behind may have left untaken keys in `fresh`. */
 static void keeper_free(struct keeper *k)
 {
 	fresh_fini(&k->fresh);
@@ -148,7 +141,7 @@ static int fresh_read(const struct keeper *k, struct fresh *out, const struct kv
 	return rc;
 }
 
-/* Whether the CRL file has changed. A file that is away is being replaced: its lists stay in force meanwhile. */
+/* Whether the CRL file has changed. A missing file is being replaced: its lists stay. */
 static bool crl_changed(const struct keeper *k, struct mark *out)
 {
 	struct stat st;
@@ -160,7 +153,7 @@ static bool crl_changed(const struct keeper *k, struct mark *out)
 	       out->changed.tv_sec != k->crl.changed.tv_sec || out->changed.tv_nsec != k->crl.changed.tv_nsec;
 }
 
-/* ---- handing over ---- */
+/* ---- passing the keys on ---- */
 
 static void on_fresh(void *arg)
 {
@@ -191,7 +184,7 @@ static void wait_until(struct keeper *k, uint64_t until_ns)
 	pthread_cond_timedwait(&k->changed, &k->lock, &at);
 }
 
-/* Later keys replace those that the control loop has not taken yet. */
+/* Later keys replace untaken ones. */
 static void hand_over(struct keeper *k, const struct fresh *f)
 {
 	fresh_fini(&k->fresh);
@@ -200,11 +193,10 @@ static void hand_over(struct keeper *k, const struct fresh *f)
 		wait_until(k, now_ns() + POST_AGAIN_NS);
 }
 
-/* Under the lock, which it gives up while it reads. `asked`: keeper_ask was called; else the CRL file has changed. */
+/* Under the lock, released while reading. `asked`: keeper_ask was called; else the CRL file has changed. */
 static void read_again(struct keeper *k, bool asked, const struct mark *crl)
 {
-	struct kv_log log = {
-		0}; /* a copy: this thread may outlive the server. Its level may be changed at this moment. */
+	struct kv_log log = {0}; /* a copy: this thread may outlive the server. Its level may change at this moment. */
 	struct kv_error err = {0};
 	struct fresh f = {0};
 	int rc;
@@ -328,7 +320,7 @@ void keeper_end(struct keeper **keeper)
 	gone = k->gone;
 	fresh_fini(&k->fresh);
 	unref_unlock(k);
-	/* It waits for nothing more. What OpenSSL keeps for a thread goes at its end: exit() must not overtake it. */
+	/* It waits for nothing more. exit() must not overtake OpenSSL's clean-up of the thread. */
 	if (gone)
 		pthread_join(thread, NULL);
 	else

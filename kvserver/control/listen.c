@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* listen.c -- the address that a server listens on, and the keys and certificates of clients that may come in. */
+/* listen.c -- the address that a server listens on, and the keys and certificates for its clients. */
 #include "kvserver/control/listen.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ bool listen_is_open(const struct kvs_server *s)
 	return boot_context_mode(s->boot) == BOOT_PLAIN && !kv_sockaddr_is_loopback(&s->addr);
 }
 
-/* A server that other machines can reach must know its clients, unless its user wants it otherwise. */
+/* A server reachable by other machines must authenticate its clients, unless its user decides otherwise. */
 static int strangers_check(const struct kvs_server *s, struct kv_error *err)
 {
 	if (s->opt.insecure && boot_context_mode(s->boot) != BOOT_PLAIN)
@@ -36,7 +36,7 @@ static int strangers_check(const struct kvs_server *s, struct kv_error *err)
 		       s->opt.listen_addr);
 }
 
-/* Messages of the protocol carry an address and no interface. */
+/* Messages of the protocol carry an address without an interface. */
 static int scope_check(const struct kvs_server *s, struct kv_error *err)
 {
 	return kv_sockaddr_is_link_local(&s->addr)

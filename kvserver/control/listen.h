@@ -7,12 +7,11 @@
 
 struct kvs_server;
 
-/* listen_is_open -- whether other machines may connect, and clients show neither a key nor a certificate. Once
- * listen_prepare has been called. */
+/* listen_is_open -- whether other machines may connect without a key or a certificate. After listen_prepare. */
 bool listen_is_open(const struct kvs_server *s);
 
-/* listen_prepare -- resolve the address, and read the keys and certificates. Fills node_id, addr, fabric_at, boot
- * and session_keys; the socket comes later (conductor.c). 0 or a code with *err. */
+/* listen_prepare -- resolve the address, and read the keys and certificates. Fills node_id, addr, fabric_at, boot and
+ * session_keys; the socket comes later (conductor.c). 0 or a code with *err. */
 int listen_prepare(struct kvs_server *s, struct kv_error *err);
 
 #endif

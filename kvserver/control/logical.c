@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* logical.c -- further sessions of an attachment, one for each logical client: the proof of its identity, and its
- * number (docs/reference/protocol.md 2.7).
+/* logical.c -- further sessions of an attachment, one per logical client: the proof of its identity, and its number
+ * (docs/reference/protocol.md 2.7).
  *
- * The server keeps nothing of a question that it does not grant: the challenge is the attachment's, the id in the
- * question has to ascend, and the proof is looked at once. So a flood of questions costs a hash each and no memory. A
- * wrong proof is answered late, later each time, and the reader reads nothing meanwhile; after FAILURES_MAX the
- * connection is closed. Failures count for the connection: HELLO again forgives none. They are forgotten after a quiet
- * minute, so that a connection that lives for months is not closed for one failure a month.
+ * A question that is not granted leaves no state: the challenge is the attachment's, ids in questions must ascend, and
+ * the proof is checked at once. So a flood of questions costs a hash each and no memory. A wrong proof is answered
+ * late, later each time, while the reader reads nothing; FAILURES_MAX close the connection. A new HELLO forgives no
+ * failure; a quiet minute does. Room is checked after the proof, so a client without a right to a session learns
+ * nothing about their number. Every session counts as a client of the server; an attachment may have max_sessions.
  *
- * Whether there is room is looked at after the proof: a client without a right to a session does not learn how many
- * there are. Every session counts as a client of the server, and an attachment may have max_sessions of them.
- *
- * Numbers are places in the attachment's table; each shard has a table of its own with the same places (owner.c).
- * Places are used again first in, first out, with another generation. So for long, a number that is named late by
- * mistake meets no session. */
+ * Numbers are places in the attachment's table; each shard has a table with the same places (owner.c). Places are
+ * reused first in, first out, with another generation, so a stale number meets no session for a long time. */
 #include <stdlib.h>
 
 #include "kvserver/control/conn.h"
@@ -56,7 +52,7 @@ static int places_grow(struct further *f)
 	return 0;
 }
 
-/* A place that was free, or a new one. */
+/* A free place, or a new one. */
 static int place_take(struct further *f, uint32_t *out)
 {
 	int rc;
@@ -185,7 +181,7 @@ static int room_check(const struct conn *c, struct kv_error *err)
 	return 0;
 }
 
-/* Give it a number, and a place on every shard. */
+/* Assign a number, and a place on every shard. */
 static int admit_await(struct conn *c, uint32_t *out_at, struct kv_error *err)
 {
 	struct further *f = &c->now->further;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* logical.h -- further sessions of an attachment, one for each logical client. For the connection's reader. */
+/* logical.h -- further sessions of an attachment, one per logical client. For the connection's reader. */
 #ifndef KVRAIL_KVSERVER_CONTROL_LOGICAL_H
 #define KVRAIL_KVSERVER_CONTROL_LOGICAL_H
 
 struct conn;
 struct wire_ctrl_msg;
 
-/* further_message_await -- one of the SESSION messages. 0, or the code that the connection ends with. */
+/* further_message_await -- handle a SESSION message. 0, or the code that the connection ends with. */
 int further_message_await(struct conn *c, const struct wire_ctrl_msg *m);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loops.c -- the loops of a server, their coroutines, and the threads that turn them. */
+/* loops.c -- the loops of a server, their coroutines, and their threads. */
 #include "kvserver/control/loops.h"
 
 #include <stdio.h>
@@ -12,8 +12,7 @@ static int loops_create(struct kvs_server *s, struct kv_error *err)
 				       .log = s->opt.log,
 				       .clock = s->opt.clock,
 				       .entropy = s->opt.entropy,
-				       /* One for each connection with a session and for each without, and those
-					* that send. */
+				       /* One for each connection, with a session or without, and those that send. */
 				       .coroutines_max = s->slot_count + HANDSHAKES_MAX + BEATS_MAX};
 	char name[16];
 	int rc = 0;
@@ -34,8 +33,8 @@ static int loops_create(struct kvs_server *s, struct kv_error *err)
 	return rc;
 }
 
-/* So many clients as the control loop has coroutines for, less those of strangers and of sending. It may have fewer
- * than it was to have: address space may have been short. */
+/* Limit the clients to the control loop's coroutines, less those for strangers and sending. If address space was short,
+ * it has fewer than requested. */
 static void clients_fit(struct kvs_server *s)
 {
 	struct loop_stats stats;

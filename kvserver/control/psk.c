@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psk.c -- kv-server --make-psk: it makes a key as `openssl rand -hex 32` and chmod do, without a moment in which
- * others could read it.
+/* psk.c -- kv-server --make-psk: make a key as `openssl rand -hex 32` and chmod do, but never readable by others.
  *
- * Its identity has a random part: while keys are changed, a file of a server has two, and each needs one of its own.
- *
- * The file is created with O_EXCL and mode 0600, so neither a planted link nor an older key is written to. */
+ * Its identity has a random part, because during a change of keys a server's file has two. The file is created with
+ * O_EXCL and mode 0600, so neither a planted link nor an older key is overwritten. */
 #include "kvserver/control/psk.h"
 
 #include <errno.h>

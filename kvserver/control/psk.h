@@ -5,9 +5,9 @@
 
 #include "base/base.h"
 
-/* psk_make -- write a new key of 32 random bytes as the line "kvrail:HEX" to path, which its owner alone may read and
- * which must not exist yet: a key that others use already is never replaced. On failure there is no file. Blocks on the
- * disk. Returns 0, or -EEXIST, -errno with *err. */
+/* psk_make -- write a new key of 32 random bytes as a line "kvrail-XXXXXXXX:HEX" to path, readable by its owner alone.
+ * The file must not exist: a key in use is never replaced. On failure there is no file. Blocks on the disk. Returns 0,
+ * or -EEXIST, -errno with *err. */
 int psk_make(const char *path, struct kv_error *err);
 
 #endif

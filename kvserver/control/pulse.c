@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pulse.c -- whether the loops of a server turn, for a watchdog and for whoever asks /healthz.
+/* pulse.c -- whether the loops of a server turn, for a watchdog and for /healthz.
  *
- * Each loop is asked by a call that is posted to it, and answers when it runs the call. A loop that sleeps wakes for
- * it, so an idle server is no dead one. What was asked last time must be answered by now; who has not answered is not
- * asked again. Each of the two who ask has a struct pulse of its own. */
+ * Each loop gets a posted call, and answers by running it. A sleeping loop wakes for it, so an idle server is not dead.
+ * The last question must be answered by the next check; a loop that owes an answer is not asked again. Watchdog and
+ * /healthz have a struct pulse each. */
 #include "kvserver/control/pulse.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static bool ask(struct kvs_server *s, struct pulse *p, unsigned i, uint64_t now_
 	if (loop_post(i == 0 ? s->control : s->shard_loop[i - 1], answer, asked) == 0)
 		return true;
 	atomic_store(asked, false);
-	return false; /* its queue is full: it does not take work */
+	return false; /* its queue is full */
 }
 
 static void loop_name(unsigned i, char *out, unsigned cap)

@@ -8,10 +8,10 @@
 
 #include "base/base.h"
 
-/* A loop has been asked to say something. The asking thread sets it, the loop clears it. */
+/* The questions to the loops. The asking thread sets a flag, the loop clears it. */
 struct pulse {
 	_Atomic bool asked[KV_SHARDS_MAX + 1]; /* of the control loop, then of the shards */
-	uint64_t asked_ns[KV_SHARDS_MAX + 1];  /* when; the asking thread's */
+	uint64_t asked_ns[KV_SHARDS_MAX + 1];  /* the asking thread's */
 	unsigned owes;                         /* the first loop that owed an answer; likewise */
 };
 

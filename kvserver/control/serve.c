@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serve.c -- the reader of a control connection: from accept over TLS and the first HELLO to the last message, and the
- * work of the shards for each message.
+/* serve.c -- the reader of a control connection, from accept, TLS and the first HELLO to the last message.
  *
- * HANDSHAKE --HELLO, WELCOME (hello.c)--> SERVING [--HELLO, WELCOME--> SERVING ...] --> freed
+ *   HANDSHAKE --HELLO, WELCOME (hello.c)--> SERVING [--HELLO, WELCOME--> SERVING ...] --> freed
  *
- * One coroutine reads a connection, from the TLS handshake on, and ends it: it waits until heartbeats (conn.c) and
- * attachments (attachment.c) have ended, and frees it last. It calls down only: hello.c, logical.c and conn.c know of
- * it only that they wake it (conn->reader).
+ * One coroutine reads a connection from the TLS handshake on, and ends it: it waits for heartbeats (conn.c) and
+ * attachments (attachment.c), and frees it last. hello.c, logical.c and conn.c only wake it (conn->reader).
  *
- * A shard answers REVOKE and GOODBYE when transfers are over. Those of a client that died meanwhile may never be, and
- * while the reader waits it does not see that the client is gone. The heartbeats see it, and have the shards stop the
- * session (attachment_stop_await). Then the quarantine budget ends the transfers, and with them the wait. Every other
- * wait of the reader looks at conn_over. */
+ * A shard answers REVOKE and GOODBYE when transfers are over. If the client died, that may take forever, and the
+ * waiting reader does not notice. The heartbeats do, and stop the session on the shards (attachment_stop_await). Then
+ * the quarantine budget ends the transfers, and with them the wait. Every other wait of the reader checks conn_over. */
 #include "kvserver/control/serve.h"
 
 #include <poll.h>
@@ -24,9 +21,9 @@
 #include "kvserver/control/view.h"
 #include "kvserver/shard/ending.h"
 
-enum { DRAIN_MS_MAX = 86400000 /* of a drain that a client asks for */ };
+enum { DRAIN_MS_MAX = 86400000 /* of a drain requested by a client */ };
 
-/* ---- what shards are asked ---- */
+/* ---- calls to the shards ---- */
 
 static void run_idle(struct call *call)
 {
@@ -157,7 +154,7 @@ static int arenas_send_await(struct conn *c)
 	return rc;
 }
 
-/* Send ARENA: by it the client can read our memory. */
+/* Send ARENA: it lets the client read our memory. */
 static int on_arenas_await(struct conn *c)
 {
 	int rc = c->server->opt.allow_pull ? attachment_all_await(c->now, run_arena, NULL) : -KV_EPROTO;
@@ -171,7 +168,7 @@ static int on_arenas_await(struct conn *c)
 	return rc;
 }
 
-/* What the client needs to write its PUTs. */
+/* Send LANDING: it lets the client write its PUTs. */
 static int on_landings_await(struct conn *c)
 {
 	int rc = landings_offered(c->server->shard[0]) ? attachment_all_await(c->now, run_landing, NULL) : -KV_EPROTO;
@@ -196,7 +193,7 @@ static int on_goodbye_await(struct conn *c)
 	return conn_send_await(c, &m);
 }
 
-/* The program drains, and stops us; the client hears GOODBYE as all do. */
+/* The program drains and stops us; the client gets GOODBYE as all do. */
 static int on_drain_await(struct conn *c, const struct wire_drain *asked)
 {
 	const struct kvs_options *o = &c->server->opt;
@@ -247,8 +244,8 @@ static int message_await(struct conn *c, const struct wire_ctrl_msg *m)
 	}
 }
 
-/* When the client's certificate expires, by the loop's clock as far as can be told now; KV_NEVER: not within a day.
- * (Then it is looked at again: the clock of the machine may be set.) *out_over: it has expired. */
+/* When the client's certificate expires, by the loop's clock; KV_NEVER: not within a day (checked again then: the
+ * machine's clock may be set). *out_over: it has expired. */
 static uint64_t expiry_ns(const struct conn *c, bool *out_over)
 {
 	enum { DAY_S = 86400 };
@@ -260,7 +257,7 @@ static uint64_t expiry_ns(const struct conn *c, bool *out_over)
 	return loop_now(c->server->control) + (uint64_t)KV_MIN(KV_MAX(left_s + 1, 1), (int64_t)DAY_S) * 1000000000;
 }
 
-/* The next message. The connection of a client whose certificate has expired ends: -KV_EPEERDOWN. */
+/* The next message. -KV_EPEERDOWN: the client's certificate has expired, so its connection ends. */
 static int next_await(struct conn *c, struct wire_ctrl_msg *m)
 {
 	char name[KV_HOST_MAX];
@@ -320,7 +317,7 @@ static int handshake_rate_await(struct kvs_server *server, int fd)
 	return rc < 0 ? rc : -KV_EPEERDOWN;
 }
 
-/* Count how the handshake went. */
+/* Count the result of the handshake. */
 static void handshake_over(struct conn *c, int rc)
 {
 	struct kvs_server *s = c->server;
@@ -336,14 +333,14 @@ static void handshake_over(struct conn *c, int rc)
 		control_count(s, WIRE_STAT_BAD_CONTROL);
 }
 
-/* Wait until the client says something: nothing is spent on it before. */
+/* Wait for the client's first bytes: nothing is spent on it before. */
 static int first_bytes_await(struct conn *c)
 {
 	int rc = io_poll_await(c->fd, POLLIN | POLLRDHUP, c->accepted_ns + HANDSHAKE_NS);
 
 	if (rc < 0)
 		return rc;
-	if (c->closing) /* cut: nothing is begun, so it takes no turn */
+	if (c->closing) /* cut: nothing has begun, so it uses no turn */
 		return -KV_ECANCELED;
 	if (rc & (POLLERR | POLLHUP | POLLRDHUP)) /* nor does one that has left */
 		return -KV_EPEERDOWN;
@@ -401,7 +398,7 @@ static void close_await(struct conn *c)
 	server_changed(s);
 }
 
-/* ---- the whole of it ---- */
+/* ---- the connection's coroutine ---- */
 
 static void conn_run(void *arg)
 {
@@ -444,7 +441,7 @@ int conn_spawn(struct kvs_server *s, int fd, const struct sockaddr_storage *peer
 	c->source = kv_sockaddr_source(peer);
 	c->accepted_ns = loop_now(s->control);
 	conn_beats_init(c);
-	c->busy = true; /* until it is let in: nobody reads a question before */
+	c->busy = true; /* until it is admitted: nobody reads a question before */
 	c->hellos = (struct bucket){.tokens = CONN_HELLOS_BURST, .filled_ns = c->accepted_ns};
 	kv_list_add_tail(&s->conns, &c->node);
 	kv_list_add_tail(&s->knocking, &c->knock);

@@ -7,8 +7,8 @@
 
 struct kvs_server;
 
-/* conn_spawn -- serve an accepted socket in a coroutine of its own; the socket is the connection's from now on, also on
- * failure. 0, -KV_ENOMEM, or what co_spawn says. Does not park. */
+/* conn_spawn -- serve an accepted socket in a coroutine of its own; the socket is the connection's, even on failure. 0,
+ * -KV_ENOMEM, or co_spawn's code. Does not park. */
 int conn_spawn(struct kvs_server *server, int fd, const struct sockaddr_storage *peer);
 
 #endif

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server.c -- a server as its program sees it: create, start, stop, destroy.
+/* server.c -- a server for its program: create, start, stop, destroy.
  *
- * What is behind these calls has files of its own: settings.c checks the options, listen.c has address and keys,
- * loops.c and shards.c make what the server consists of, conductor.c starts and ends it, state.c tells where it is.
- *
- * With threads of its own, start and stop block until the state has changed. With the caller's loops nothing blocks,
- * and the state tells. */
+ * settings.c checks the options, listen.c has address and keys, loops.c and shards.c make the parts, conductor.c starts
+ * and ends it, state.c reports the state. With threads of its own, start and stop block until the state has changed.
+ * With the caller's loops nothing blocks. */
 #include "kvserver/control/server.h"
 
 #include <stdlib.h>
@@ -35,7 +33,7 @@ static int secrets_make(struct kvs_server *s, struct kv_error *err)
 
 static int slots_make(struct kvs_server *s, struct kv_error *err)
 {
-	/* Of connections: there are never more than numbers have bits for. */
+	/* Of connections: never more than numbers have bits for. */
 	s->slot_count = KV_MIN(s->opt.max_clients + CLUSTER_PLACES + CLOSING_SLOTS, (unsigned)CONNS_MAX);
 	s->slots = calloc(s->slot_count, sizeof(s->slots[0]));
 	return s->slots ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for %u session slots", s->slot_count);
@@ -63,7 +61,7 @@ int kvs_server_create(const struct kvs_options *options, struct kvs_server **out
 	int rc;
 
 	settings_fill(&opt);
-	rc = settings_check(&opt, err); /* first: arrays of the server have room for so many and no more */
+	rc = settings_check(&opt, err); /* first: it bounds the sizes of arrays */
 	if (rc)
 		return rc;
 	s = calloc(1, sizeof(*s));

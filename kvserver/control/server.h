@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server.h -- struct kvs_server: the parts of a server, as the control loop sees them. */
+/* server.h -- struct kvs_server: the parts of a server on the control loop. */
 #ifndef KVRAIL_KVSERVER_CONTROL_SERVER_H
 #define KVRAIL_KVSERVER_CONTROL_SERVER_H
 
@@ -21,24 +21,21 @@ enum {
 	HANDSHAKES_MAX = KV_HANDSHAKES_MAX,
 	HANDSHAKE_RATE = 2000, /* TLS handshakes begun per second, on average */
 	HANDSHAKE_BURST = 256,
-	HELLO_MAX = 16384,      /* bytes of a stranger's first message at most; our client's has 3 KiB */
-	LOGS_PER_SECOND = 10,   /* log lines about clients that are not let in */
-	CONNS_MAX = 0xFFFF,     /* with a session: its number has 16 bits for the slot */
-	BEATS_MAX = 1024,       /* heartbeats and other messages that are being sent at a time */
-	CLUSTER_PLACES = 16,    /* for clients beside --max-clients: servers that hand over, and kv-client */
-	CLOSING_SLOTS = 64,     /* slots beside those of open sessions: for sessions that end but have something in
-				 * flight */
-	QUIET_BEATS = 500,      /* heartbeats per second to clients that do not ask, in all */
-	QUIET_MS_MAX = 10000,   /* ... but at least one to each in this time */
-	USER_TIMEOUT_MS = 10000 /* a control connection whose bytes are not acknowledged for so long is broken */
+	HELLO_MAX = 16384,    /* maximum bytes of a stranger's first message; our client's has 3 KiB */
+	LOGS_PER_SECOND = 10, /* log lines about refused clients */
+	CONNS_MAX = 0xFFFF,   /* with a session: its number has 16 bits for the slot */
+	BEATS_MAX = 1024,     /* heartbeats and other messages being sent at a time */
+	CLUSTER_PLACES = 16,  /* for clients besides --max-clients: servers that push, and kv-client */
+	CLOSING_SLOTS = 64,   /* slots besides those of open sessions: for ending sessions with operations in flight */
+	QUIET_BEATS = 500,    /* heartbeats per second to all clients that do not ask */
+	QUIET_MS_MAX = 10000, /* ... but at least one to each in this time */
+	USER_TIMEOUT_MS = 10000 /* a control connection with bytes unacknowledged for this time is broken */
 };
 
-#define HANDSHAKE_NS 5000000000ull /* from accept to hello */
-#define HANDSHAKE_SILENCE_NS                                                                                           \
-	100000000ull                       /* when all places are taken, a connection that said nothing for so long is \
-					    * cut */
-#define HANDSHAKE_PATIENCE_NS 500000000ull /* ... and when all of them talk, a connection that took so long */
-#define ANEW_NS               1000000000ull /* so long a client that was told to begin anew may keep its connection */
+#define HANDSHAKE_NS          5000000000ull /* from accept to hello */
+#define HANDSHAKE_SILENCE_NS  100000000ull  /* with all places taken, a silent connection is cut after this time ... */
+#define HANDSHAKE_PATIENCE_NS 500000000ull  /* ... and, when all of them talk, a slow one after this time */
+#define ANEW_NS               1000000000ull /* how long a client told to begin anew may keep its connection */
 
 struct attachment;
 
@@ -57,32 +54,32 @@ struct round {
 	unsigned pending;
 };
 
-/* The limit of open files, and how it is shared out (files.c). */
+/* The limit of open files, and its division (files.c). */
 struct files {
 	uint64_t limit, open, handshakes; /* open: descriptors, before the first client */
 	uint64_t client;                  /* of the fabric, for each client */
-	uint64_t wanted;                  /* the limit that would be enough for --max-clients */
-	_Atomic unsigned clients;         /* clients that may have connections at a time; tests change it */
-	unsigned more;                    /* ... beside these, for CLUSTER_PLACES */
+	uint64_t wanted;                  /* the limit needed for --max-clients */
+	_Atomic unsigned clients;         /* maximum clients with connections at a time; tests change it */
+	unsigned more;                    /* ... besides these, for CLUSTER_PLACES */
 };
 
 /* The view of the cluster (view.c). */
 struct views {
-	struct kv_view now; /* what clients are told: control loop only, with the next four */
+	struct kv_view now; /* announced to clients: control loop only, with the next four */
 	uint8_t *packed;
 	uint32_t packed_len;
-	kv_u128 digest;      /* 0: there is none */
-	bool draining;       /* as clients are told; the control loop's copy of `drains` */
-	uint64_t number;     /* how often it has changed */
+	kv_u128 digest;      /* 0: none */
+	bool draining;       /* as announced; the control loop's copy of `drains` */
+	uint64_t number;     /* of changes so far */
 	_Atomic bool drains; /* kvs_server_drains was called */
-	struct kv_view next; /* under the server's lock, with its packed form: the control loop is to take it */
+	struct kv_view next; /* under the server's lock, with its packed form: to be taken by the control loop */
 	uint8_t *next_packed;
 	uint32_t next_packed_len;
 	kv_u128 next_digest;
-	bool next_lacked; /* a view since the last one taken has not this server */
+	bool next_lacked; /* a view since the last one taken lacked this server */
 };
 
-/* views_announced -- what the server announces now: its view, and whether it drains. */
+/* views_announced -- the announcement: the view, and whether the server drains. */
 static inline struct wire_view_news views_announced(const struct views *v)
 {
 	return (struct wire_view_news){v->now.source, v->now.epoch, v->digest, v->draining};
@@ -98,14 +95,14 @@ struct kvs_server {
 	struct views views;
 	struct doubts doubts;
 	struct doubt_told doubt_told;
-	struct doubt_said *recalled; /* under the lock: what the control loop is to take, ... */
+	struct doubt_said *recalled; /* under the lock: to be taken by the control loop ... */
 	bool recall_over;            /* ... if this is true */
-	char node_id[KV_NAME_MAX];   /* as the options say; "": none */
+	char node_id[KV_NAME_MAX];   /* from the options; "": none */
 	uint8_t host_id[16];
 	uint64_t incarnation, shard_seed;
 	struct boot_context *boot;
 	struct boot_keys *session_keys; /* of further sessions; or NULL */
-	struct keeper *keeper;          /* reads the files again; or NULL */
+	struct keeper *keeper;          /* rereads the files; or NULL */
 	struct boot_identity identity;
 	struct sockaddr_storage addr;
 	socklen_t addr_len;
@@ -117,13 +114,13 @@ struct kvs_server {
 	int listen_fd;
 	struct kv_list conns, knocking; /* knocking: those without a session, the oldest first */
 	unsigned handshakes;
-	_Atomic unsigned open;           /* attachments, and sessions beside their own; tests read it */
+	_Atomic unsigned open;           /* attachments, and further sessions; tests read it */
 	_Atomic unsigned handshakes_max; /* tests change it */
 	struct files files;
-	unsigned clients, clients_max; /* clients: connections that were let in. clients_max: the control loop has
-					* coroutines for so many */
+	unsigned clients, clients_max; /* clients: admitted connections. clients_max: as many as the control loop has
+					  coroutines for */
 	bool accept_failing, accept_said;
-	uint64_t accept_said_ns; /* that it fails */
+	uint64_t accept_said_ns; /* last log line about failing accepts */
 	struct bucket bucket;
 	uint64_t logs_from_ns, logs_dropped;
 	unsigned logs;
@@ -132,8 +129,8 @@ struct kvs_server {
 	struct co_queue handshake_free;
 	struct co *conductor;
 	bool accepting, stop_asked;
-	_Atomic bool lost_told; /* a shard has said that a client must begin anew, and no look at the clients has
-				 * followed: one look finds all */
+	_Atomic bool lost_told; /* a shard has marked a session, and the clients were not checked since: one check finds
+				   all */
 	uint64_t drain_ns;
 	bool drained_known; /* under the lock, as: */
 	struct kv_drained drained;
@@ -168,14 +165,14 @@ static inline void control_max(struct kvs_server *s, enum wire_stat id, uint64_t
 		control_set(s, id, value);
 }
 
-/* handshakes_change -- a place for a stranger is taken (1) or given back (-1): STAT shows how many are taken. */
+/* handshakes_change -- a stranger's place is taken (1) or freed (-1): STAT shows the number. */
 static inline void handshakes_change(struct kvs_server *s, int by)
 {
 	s->handshakes += (unsigned)by;
 	control_set(s, WIRE_STAT_HANDSHAKES_NOW, s->handshakes);
 }
 
-/* server_changed -- wake the conductor (conductor.c): something that it may wait for has changed. */
+/* server_changed -- wake the conductor (conductor.c), which may wait for this change. */
 static inline void server_changed(struct kvs_server *s)
 {
 	if (s->conductor)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* settings.c -- the options of a server: defaults are filled in, and values that cannot be are refused. */
+/* settings.c -- the options of a server: fill in defaults, and refuse impossible values. */
 #include "kvserver/control/settings.h"
 
 #include "host/host.h"

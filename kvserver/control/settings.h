@@ -5,11 +5,11 @@
 
 #include "kvserver/kvserver.h"
 
-/* settings_fill -- defaults for what the caller left out. */
+/* settings_fill -- fill in the defaults. */
 void settings_fill(struct kvs_options *o);
 
 /* settings_check -- whether each number is within its bounds. settings_fit -- whether the memory is enough for the
- * shards, and not more than this machine grants. 0 or a code with *err. */
+ * shards and available on this machine. 0 or a code with *err. */
 int settings_check(const struct kvs_options *o, struct kv_error *err);
 int settings_fit(const struct kvs_options *o, struct kv_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shards.c -- makes the shards of a server, with their options, and hears when they ask for new sessions. */
+/* shards.c -- makes the shards of a server, with their options, and receives their requests for new sessions. */
 #include "kvserver/control/shards.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ enum {
 	PAGE_PLAIN = 4096
 };
 
-/* ---- sessions that are to begin anew ---- */
+/* ---- void sessions ---- */
 
 static void on_reset(void *arg)
 {
@@ -27,11 +27,11 @@ static void on_lost(void *arg)
 {
 	struct kvs_server *s = arg;
 
-	atomic_store(&s->lost_told, false); /* first: a shard that marks a session from now on says so again */
+	atomic_store(&s->lost_told, false); /* first: a shard that marks a session from now on reports again */
 	conns_anew(s, false);
 }
 
-/* A network that goes away loses thousands of sessions at once, and each look is at all connections. */
+/* A lost network ends thousands of sessions at once, and each check visits all connections. */
 static int shard_lost_session(void *arg, struct shard *shard)
 {
 	struct kvs_server *s = arg;
@@ -46,8 +46,7 @@ static int shard_lost_session(void *arg, struct shard *shard)
 	return rc;
 }
 
-/* A full queue means that the control loop has much to do. The engine's peers stay void, and the shard says so again on
- * its tick. */
+/* A full queue means a busy control loop. The engine's peers stay void, and the shard's tick reports again. */
 static int shard_was_reset(void *arg, struct shard *shard)
 {
 	struct kvs_server *s = arg;
@@ -76,7 +75,7 @@ static struct te_options engine_options(struct kvs_server *s)
 				   .log = o->log};
 }
 
-/* Whether this machine has the memory. Where it is short, options that were not given become smaller. */
+/* Check the machine's memory. Where it is short, options that were not given become smaller. */
 static int room_make(struct kvs_server *s, const struct te_options *engine, const struct te_load *load,
 		     struct kv_error *err)
 {
@@ -99,8 +98,7 @@ static int room_make(struct kvs_server *s, const struct te_options *engine, cons
 	return rc;
 }
 
-/* Whether this machine has the resources for all shards. It is asked before the first is opened, with one client:
- * others come later. */
+/* Check the machine's resources for all shards before the first is opened, with one client: others come later. */
 static int preflight(struct kvs_server *s, struct kv_error *err)
 {
 	enum { LOOP_FILES = 2, OWN_FILES = 8 };
@@ -113,7 +111,7 @@ static int preflight(struct kvs_server *s, struct kv_error *err)
 			       .threads = o->shards + 1, /* and the control loop's */
 			       .files = (o->shards + 1) * LOOP_FILES + OWN_FILES};
 
-	/* Loops of the caller are those of a simulation or a test, where this machine's limits mean nothing. */
+	/* The limits are ignored with the caller's loops, in a simulation or a test. */
 	rc = o->loops ? 0 : room_make(s, &engine, &load, err);
 	return o->loops || rc ? rc : te_preflight(&engine, &load, err);
 }
@@ -164,7 +162,7 @@ static int shards_create(struct kvs_server *s, struct kv_error *err)
 				     o->listen_addr, i, o->shards);
 	}
 	if (rc == 0)
-		s->opt.allow_pull = s->shard[0]->opt.allow_pull; /* one provider, one answer */
+		s->opt.allow_pull = s->shard[0]->opt.allow_pull; /* one provider for all */
 	return rc;
 }
 
@@ -207,7 +205,7 @@ int shards_make(struct kvs_server *s, struct kv_error *err)
 	return files_plan(s, &engine, err);
 }
 
-/* Memory of NICs is locked, and huge pages of the pool were touched when they were mapped: those are there. */
+/* Memory of NICs is locked, and huge pages of the pool were touched when they were mapped: those need no prefault. */
 void shards_prefault(struct kvs_server *s)
 {
 	struct kv_prefault_area area[KV_SHARDS_MAX];

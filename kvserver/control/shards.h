@@ -7,11 +7,11 @@
 
 struct kvs_server;
 
-/* shards_make -- create them on their loops, which do not turn yet, and see how many clients the limit of open files
- * has room for then. Fills shard, identity, files, and what they decide of opt. 0 or a code with *err. */
+/* shards_make -- create them on their loops, not turning yet, and compute the number of clients within the limit of
+ * open files. Fills shard, identity, files, and the options that follow from them. 0 or a code with *err. */
 int shards_make(struct kvs_server *s, struct kv_error *err);
 
-/* shards_prefault -- have the pages of the shards' memory made in the background, if the options want it; a failure is
+/* shards_prefault -- make the pages of the shards' memory in the background, if the options ask for it; failures are
  * logged. Thread: any, once; kv_prefault_stop(&s->prefault) before the shards are destroyed. */
 void shards_prefault(struct kvs_server *s);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state.c -- a server's state, which any thread may read or wait for, and the error that has stopped it.
- *
- * `lock` covers state, error and addr only. No loop ever waits for it longer than a copy takes. */
+/* state.c -- a server's state, read or awaited by any thread, and the error that stopped it. `lock` covers state, error
+ * and addr only; no loop waits for it longer than a copy takes. */
 #include "kvserver/control/state.h"
 
 #include "kvserver/control/server.h"

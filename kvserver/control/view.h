@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* view.h -- the view of the cluster that a server tells its clients. Control loop only, but for kvs_server_view_set. */
+/* view.h -- the view of the cluster that a server announces to its clients. Control loop only, except
+ * kvs_server_view_set. */
 #ifndef KVRAIL_KVSERVER_CONTROL_VIEW_H
 #define KVRAIL_KVSERVER_CONTROL_VIEW_H
 
 #include "kvserver/control/conn.h"
 
 /* view_answer_await -- the client of a connection asked for the view and has one with this digest. 0, or why the
- * connection ends. From then on it is told of changes (conn.c). */
+ * connection ends. From then on it hears of changes (conn.c). */
 int view_answer_await(struct conn *c, kv_u128 digest);
 
-/* view_fini -- free what kvs_server_view_set has left. No loop runs any more. */
+/* view_fini -- free the rest of kvs_server_view_set. No loop runs any more. */
 void view_fini(struct kvs_server *s);
 
 #endif
