@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* http.c -- the port of --http-addr, by libmicrohttpd, on a thread of its own.
  *
- * This thread waits for the listening socket and for libmicrohttpd's epoll descriptor, and runs both. It is niced, so
- * that it takes no processor from a data loop, and it reads published counters only: it waits for no loop, and none for
- * it.
+ * The thread waits for the listening socket and for libmicrohttpd's epoll descriptor, and runs both. It is niced, reads
+ * published counters only, and waits for no loop.
  *
- * A connection has one request, little memory and CONNECTION_NS. Sockets are accepted here and not by libmicrohttpd:
- * where CONNECTIONS_MAX are open, the oldest is cut for the next one. So ten thousand connections that say nothing cost
- * their accepts, and a scrape that comes among them is answered. (Rejected: libmicrohttpd's own limits. Its timeout
- * begins anew with each byte, and at its limit it stops accepting: those who say nothing would shut out the others.)
+ * A connection has one request, little memory and CONNECTION_NS. Sockets are accepted here, not by libmicrohttpd: with
+ * CONNECTIONS_MAX open, the oldest is cut for the next one. So silent connections cost their accepts only, and a scrape
+ * between them is answered. libmicrohttpd's own timeout restarts with each byte, and at its limit it stops accepting.
  *
- * `server` is set once by the main thread, when the server runs; http_stop joins the thread before the server is
- * freed. With TLS the certificate is read again by making another daemon on the same socket; if that fails, the former
- * one stays. */
+ * The main thread sets `server` once, when the server runs; http_stop joins the thread before the server is freed. With
+ * TLS the certificate is reread by a new daemon on the same socket; if that fails, the former one stays. */
 #include "kvserver/http/http.h"
 
 #include <errno.h>
@@ -34,7 +31,7 @@
 #include "kvserver/member/membership.h"
 
 enum {
-	CONNECTIONS_MAX = 32, /* half of the descriptors that the server keeps free (KV_FILES_RESERVE) */
+	CONNECTIONS_MAX = 32, /* half of the descriptors kept free by the server (KV_FILES_RESERVE) */
 	CONNECTION_BYTES = 8192,
 	BACKLOG = 128,
 	ACCEPTS_PER_TURN = 64,
@@ -62,7 +59,7 @@ struct http {
 	struct MHD_Daemon *daemon;
 	struct place place[CONNECTIONS_MAX];
 	unsigned places;
-	uint64_t accept_ns; /* not before */
+	uint64_t accept_ns; /* no accept before this time */
 	struct page_source source;
 	/* shared */
 	_Atomic(struct kvs_server *) server;
@@ -102,7 +99,7 @@ static enum MHD_Result answer(struct http *h, struct MHD_Connection *c, struct p
 	return rc;
 }
 
-/* What others have set meanwhile. */
+/* Take over the values set by other threads. */
 static void source_update(struct http *h)
 {
 	struct page_source before = h->source;
@@ -164,7 +161,7 @@ static void on_connection(void *arg, struct MHD_Connection *c, void **state, enu
 		}
 }
 
-/* End the oldest connection: the daemon sees its end, and frees its place. The oldest stands first. */
+/* Cut the oldest connection, the first in the list: the daemon sees its end, and frees its place. */
 static void oldest_cut(struct http *h)
 {
 	unsigned before = h->places;
@@ -172,7 +169,7 @@ static void oldest_cut(struct http *h)
 	shutdown(h->place[0].fd, SHUT_RDWR);
 	h->source.cut++;
 	MHD_run(h->daemon);
-	if (h->places == before) /* not at once (TLS): the next turn; meanwhile it is the youngest */
+	if (h->places == before) /* not at once (TLS): in the next turn; until then it is the youngest */
 		MHD_run(h->daemon);
 }
 
@@ -186,8 +183,7 @@ static void slow_cut(struct http *h, uint64_t now)
 	}
 }
 
-/* Descriptors or memory are short, and the one who comes stays in the backlog: the oldest makes room, and the socket is
- * looked at again after a pause. */
+/* Descriptors or memory are short: the oldest connection makes room, and the backlog is checked again after a pause. */
 static void accept_failed(struct http *h, int error)
 {
 	if (error == EAGAIN || error == EINTR || error == ECONNABORTED)
@@ -214,7 +210,7 @@ static void accept_all(struct http *h)
 			close(fd);
 			continue;
 		}
-		MHD_add_connection(h->daemon, fd, (struct sockaddr *)&peer, len); /* closes it when it fails */
+		MHD_add_connection(h->daemon, fd, (struct sockaddr *)&peer, len); /* closes it on failure */
 		MHD_run(h->daemon);
 	}
 }
@@ -223,7 +219,7 @@ static void accept_all(struct http *h)
 
 static int pem_read(const char *option, const char *path, char **out, struct kv_error *err)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = 0; /* a FIFO would be waited for */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = 0; /* opening a FIFO would block */
 	ssize_t n = -1;
 	char *text = NULL;
 
@@ -367,7 +363,8 @@ static int listen_make(struct http *h, socklen_t len, struct kv_error *err)
 	h->listen_fd = socket(h->addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (h->listen_fd < 0)
 		goto fail;
-	setsockopt(h->listen_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)); /* without: an address in use a while */
+	setsockopt(h->listen_fd, SOL_SOCKET, SO_REUSEADDR, &one,
+		   sizeof(one)); /* otherwise the address stays in use for a while */
 	if (bind(h->listen_fd, (struct sockaddr *)&h->addr, len) < 0 || listen(h->listen_fd, BACKLOG) < 0)
 		goto fail;
 	len = sizeof(h->addr);

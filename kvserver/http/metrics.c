@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics.c -- the page /metrics: what the shards have published, summed over shards, but for NICs.
+/* metrics.c -- the page /metrics: the shards' published counters, summed over shards, except for NICs.
  *
- * Names that people look for are written by hand below. Every other statistic of STAT follows by rule, so that a new
- * one is not forgotten: kvrail_NAME_total for a counter, kvrail_NAME for a gauge or a maximum, ns as seconds. */
+ * Well-known names are written by hand below. Every other statistic of STAT follows a rule, so that new ones are not
+ * forgotten: kvrail_NAME_total for a counter, kvrail_NAME for a gauge or a maximum, ns as seconds. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 enum { LABELS_MAX = 1024 };
 
-/* Statistics that have a name of their own below. */
+/* Statistics with a name of their own below. */
 static bool named(uint32_t id)
 {
 	switch (id) {
@@ -100,7 +100,7 @@ static void build_write(struct kv_metrics *m, const struct page_source *from)
 	kv_metrics_value(m, "", from->wakeups);
 }
 
-/* Of each pair of operation and answer that has occurred; of GET and PUT always OK, so that a rate has a beginning. */
+/* Of each pair of operation and answer that occurred; of GET and PUT always OK, so that a rate has a beginning. */
 static void requests_write(struct kv_metrics *m, const struct page_source *s)
 {
 	static const char *const ops[] = {
@@ -213,7 +213,7 @@ static void other_write(struct kv_metrics *m, const struct page_source *s, uint3
 		kv_metrics_value(m, "", stat_of(s, id));
 }
 
-/* What --members knows. A source that was never heard has no time of silence. */
+/* The state of --members. A source that never answered has no time of silence. */
 static void cluster_write(struct kv_metrics *m, const struct membership_now *now)
 {
 	static const enum source_state states[] = {SOURCE_STARTING, SOURCE_OK, SOURCE_UNREACHABLE};

@@ -2,8 +2,8 @@
 /* pages.c -- the paths of --http-addr: /healthz, /readyz, /stat, /view; /metrics has a file of its own.
  *
  * /healthz is about the process: it fails when a loop has not answered for HEALTH_NS, and never because of load, a
- * drain or a start, since an orchestrator kills what fails it. /readyz is about traffic: it waits for the first view of
- * --members, and fails once a drain says goodbye, but not while it hands values over. */
+ * drain or a start, since an orchestrator then kills the process. /readyz is about traffic: it waits for the first view
+ * of --members, and fails when a drain says goodbye, but not while it pushes values. */
 #include "kvserver/http/pages.h"
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@ static void page_take(struct page *out, unsigned status, const char *type, char 
 	*out = (struct page){.status = status, .type = type, .body = body, .len = body ? strlen(body) : 0};
 }
 
-/* "" or what is wrong. */
+/* "" or the problem. */
 static void trouble(const struct page_source *from, char *why, size_t cap)
 {
 	char loop[64] = "";
@@ -59,7 +59,7 @@ void page_source_serve(struct page_source *from, struct kvs_server *server)
 	kvs_server_info(server, &from->info);
 }
 
-/* One counter over all shards, as kv-client stat has it. */
+/* One counter over all shards, as in kv-client stat. */
 static uint64_t counter(const struct page_source *s, uint32_t id)
 {
 	bool largest = wire_stat_info(id).kind == WIRE_STAT_MAXIMUM;
@@ -81,7 +81,7 @@ static void group_write(FILE *f, const struct page_source *s, const char *group)
 		struct wire_stat_info info = wire_stat_info(id);
 		bool rail = id >= WIRE_STAT_RAIL_BYTES && id <= WIRE_STAT_RAIL_ERRORS_LAST;
 		if (!info.name || strcmp(info.group, group) != 0 || (rail && counter(s, id) == 0))
-			continue; /* kv-client leaves rails without anything out, too */
+			continue; /* kv-client omits idle rails, too */
 		fprintf(f, "%s\"%s\":%" PRIu64, between, info.name, counter(s, id));
 		between = ",";
 	}
@@ -117,7 +117,7 @@ static void member_write(FILE *f, const struct kv_member *m)
 		m->weight, kv_json_text(m->zone, zone, sizeof(zone)));
 }
 
-/* What --members says, and how it came by it. silence_sec: -1 before the first answer. */
+/* The state of --members, and its origin. silence_sec: -1 before the first answer. */
 static void cluster_write(FILE *f, const struct membership_now *now)
 {
 	kv_u128 digest = kv_view_digest(&now->view);
@@ -137,7 +137,7 @@ static void cluster_write(FILE *f, const struct membership_now *now)
 		now->saved ? "true" : "false");
 }
 
-/* What this server knows of the cluster: without --members itself. */
+/* The server's view of the cluster; without --members itself. */
 static void view_write(FILE *f, const struct page_source *from)
 {
 	char address[KV_HOST_MAX] = "", name[6 * KV_NAME_MAX];
@@ -175,7 +175,7 @@ static void written_page(const struct page_source *from, void (*write)(FILE *f, 
 	page_take(out, 200, json_type, body);
 }
 
-/* Numbers grow between the count and the page: some room more, and once more if that is not enough. */
+/* Numbers may grow between the count and the page: some spare room, and a second try. */
 static void metrics_page(const struct page_source *from, struct page *out)
 {
 	enum { MORE = 1024 };

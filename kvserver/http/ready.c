@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ready.c -- whether clients may come, as /readyz and kvrail_ready say. They may not while a server of a cluster does
- * not know the members, nor once a drain says goodbye. While a drain hands values over they may, since Kubernetes takes
- * a pod that is not ready for gone. */
+/* ready.c -- whether clients may come, for /readyz and kvrail_ready: not while a server of a cluster lacks the members,
+ * nor after a drain said goodbye. While a drain pushes values they may, since Kubernetes treats a pod that is not ready
+ * as gone. */
 #include "kvserver/http/pages.h"
 #include "kvserver/member/membership.h"
 

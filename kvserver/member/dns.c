@@ -1,28 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dns.c -- members by a name with several addresses, such as a headless service: dns:NAME:PORT.
  *
- * The name is looked up every 5 s, by getaddrinfo on this thread, which serves nobody. Each address is a member. Its id
- * is what the reverse look-up calls it, if that is a name below NAME ("kv-0.kv.ns.svc..." for "kv.ns.svc"): then keys
- * stay where they are when addresses change, and addresses of one name are one member. Else the id is ADDRESS:PORT. An
- * address is asked for its name once, and again when it was away. All servers do the same, so they have the same ids.
+ * getaddrinfo looks the name up every 5 s on this thread. Each address is a member. Its id is its reverse name, if that
+ * lies below NAME ("kv-0.kv.ns.svc..." for "kv.ns.svc"): keys then stay when addresses change, and addresses of one
+ * name are one member. Else the id is ADDRESS:PORT. An address is asked for its name once, and again after an absence.
+ * All servers do the same, so they agree on ids. Where addresses of both families lack names, only one family counts:
+ * this server's own, else IPv4.
  *
- * Without names nothing says which IPv4 and which IPv6 address are one server's, and a server with both would be two
- * members. So where both families have addresses without names, those of one family are members: of this server's own,
- * else IPv4.
+ * If the resolver fails for an address, the address is left out and asked for again, since another server may know its
+ * name. After LOOKS_LEFT such looks its id is ADDRESS:PORT. Each look waits for one failed question at most; addresses
+ * with the fewest failures come first. The first view waits for its names, LOOKS_LEFT looks at most.
  *
- * A resolver that cannot say now what an address is called has not said that it has no name: a server that took the
- * address for its id would differ from the others for good. So the address is left out: it is no member yet, and is
- * asked for again at the next look. An address that LOOKS_LEFT looks in a row have left out is asked for once more, and
- * then its id is ADDRESS:PORT. Each question without an answer is waited for, so a look has one of them, and looks are
- * counted, not questions: in a network where such questions are never answered, all addresses are ids by then. Each
- * address has its own count: one that nobody can name takes no time from one that came later. Those that were asked for
- * the fewest times without an answer come first, so that it keeps no other one from being asked for. The first view
- * waits for its names, LOOKS_LEFT looks at most: a part of the members, told as news, would draw clients from the whole
- * view that they have.
- *
- * "There is no such name" is an answer where a headless service has no member, but it is also what a resolver says that
- * has lost its upstream: it is trouble here, and the view stays. DNS has neither numbers nor states: all are up. The
- * epoch is the time, in ms, at which the change was seen. */
+ * "No such name" may mean a headless service without members, or a resolver without upstream: it is trouble, and the
+ * view stays. DNS has no states: all are up. The epoch is the time of the observed change in ms. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -38,12 +28,12 @@ enum { LOOKS_LEFT = 3 };
 
 #define LOOK_NS 5000000000ull
 
-/* An address that was found, or was left out: it is no member yet, since nobody says its name. */
+/* An address found or left out: not a member yet, since its name is unknown. */
 struct address {
 	const struct addrinfo *at; /* of this look */
 	char text[KV_MEMBER_ADDRESS];
-	unsigned looks; /* in a row that have left it out */
-	unsigned asked; /* questions for its name without an answer */
+	unsigned looks; /* consecutive ones that left it out */
+	unsigned asked; /* unanswered questions for its name */
 };
 
 struct source {
@@ -51,7 +41,7 @@ struct source {
 	struct kv_hostport at;
 	struct kv_view known; /* by these an address keeps its id */
 	bool told;            /* there is a first view */
-	unsigned waits;       /* looks by which there was none, for want of names */
+	unsigned waits;       /* looks without a view, for lack of names */
 	uint64_t epoch;
 	struct address *left; /* out by the last look */
 	size_t left_count;
@@ -63,9 +53,9 @@ struct look {
 	struct kv_view found;
 	struct address *address;
 	size_t count;
-	size_t left;                        /* out: the first ones of the addresses, once all are taken */
+	size_t left;                        /* out: the first ones of the addresses, after all were processed */
 	bool silent;                        /* a question had no answer: no further one is asked */
-	unsigned unnamed;                   /* members under their addresses, since nobody says their names */
+	unsigned unnamed;                   /* members named by address, since their names are unknown */
 	char unnamed_at[KV_MEMBER_ADDRESS]; /* the first of them */
 };
 
@@ -114,7 +104,7 @@ static void dns_close(struct source **s)
 	*s = NULL;
 }
 
-/* The first label of a name below the one that is looked up. */
+/* The first label of a name below the looked-up one. */
 static void label_take(const struct source *s, const char *name, struct kv_member *m)
 {
 	size_t label = strcspn(name, "."), len = strlen(name), host = strlen(s->at.host);
@@ -123,7 +113,7 @@ static void label_take(const struct source *s, const char *name, struct kv_membe
 		len--;
 	while (host && s->at.host[host - 1] == '.')
 		host--;
-	/* "kv-0.kv.ns.svc.cluster.local" for "kv.ns.svc" as well: what is looked up may be short */
+	/* "kv-0.kv.ns.svc.cluster.local" for "kv.ns.svc" as well: the looked-up name may be short */
 	if (label == 0 || label >= sizeof(m->node_id) || label + 1 + host > len ||
 	    strncasecmp(name + label + 1, s->at.host, host) != 0 ||
 	    (label + 1 + host < len && name[label + 1 + host] != '.'))
@@ -131,8 +121,8 @@ static void label_take(const struct source *s, const char *name, struct kv_membe
 	snprintf(m->node_id, sizeof(m->node_id), "%.*s", (int)label, name);
 }
 
-/* Give a member its id: its name, or its address if it has none. False: nobody says what it is called, and it is to be
- * asked for again. */
+/* Give a member its id: its name, or its address without one. False: the name is unknown, and will be asked for again.
+ */
 static bool name_take(const struct source *s, struct look *l, struct address *a, struct kv_member *m)
 {
 	char name[NI_MAXHOST];
@@ -211,7 +201,7 @@ static void address_add(const struct source *s, struct look *l, const struct add
 	l->count++;
 }
 
-/* But for those that are asked for again, in an order that all servers share; resolvers turn theirs round. */
+/* Except for repeated questions, in an order shared by all servers; resolvers rotate theirs. */
 static int addresses_take(const struct source *s, const struct addrinfo *list, struct look *l)
 {
 	size_t n = 0;
@@ -235,7 +225,7 @@ static bool is_unnamed(const struct kv_member *m)
 	return strcmp(m->node_id, m->address) == 0;
 }
 
-/* Take out the members without names of one family, if there are some of both. Returns how many. */
+/* Remove the unnamed members of one family, if both have some. Returns how many. */
 static unsigned one_family(const struct source *s, struct kv_view *v)
 {
 	unsigned count[2] = {0}, out, n = 0;
@@ -275,7 +265,7 @@ static int known_tell(struct source *s)
 	return 0;
 }
 
-/* The next look goes on with the addresses that this one has left out. */
+/* The next look continues with the addresses left out by this one. */
 static void left_keep(struct source *s, struct look *l)
 {
 	for (size_t i = 0; i < l->left; i++)
@@ -285,7 +275,7 @@ static void left_keep(struct source *s, struct look *l)
 	s->left_count = l->left;
 }
 
-/* Why the view stays as it is; NULL: there is another one. */
+/* Why the view stays; NULL: there is another one. */
 static const char *trouble_of(const struct source *s, const struct look *l, int rc)
 {
 	if (rc)

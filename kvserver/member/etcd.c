@@ -1,31 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* etcd.c -- members in etcd: this server registers itself with a lease, and reads and watches a prefix. By the v3 JSON
- * gateway.
+/* etcd.c -- members in etcd (v3 JSON gateway): this server registers itself with a lease, and reads and watches a
+ * prefix.
  *
- * One call is under way at a time, besides the watch, and etcd_turn says which comes next:
+ * One call is in flight at a time, besides the watch, and etcd_turn chooses the next: token (with --members-user),
+ * lease, put, range, watch from the range's revision + 1. Then the lease is renewed after half of its time, and the
+ * prefix is reread each minute, since old etcds repeat and lose events. A watch that ends is followed by a range.
  *
- *     token (with --members-user)  ->  lease  ->  put  ->  range  ->  watch from the range's revision + 1
- *     then: the lease is renewed when half of what is left of it is over; the prefix is read again each minute
+ * After a failed or late call everything uses the next endpoint. After all have failed, the source is in trouble, and
+ * retries with pauses shorter than a lease. Reading and registering are independent. Renewals come first and need no
+ * token, so no wrong password or full etcd ends a lease. A renewal without a TTL means that the lease is gone: take
+ * another, and put the key again; likewise if watch or range lack our key. If another server has put our key, it keeps
+ * it, and we log it.
  *
- * A call that fails, or has no answer within its limit, moves everything to the next endpoint, the watch as well: an
- * etcd that is stopped keeps its connections open. When all endpoints have failed, the source is in trouble, and tries
- * on, with pauses. These are short beside a lease: an etcd that comes back gives all leases their time again, and no
- * more. Reading and registering do not wait for each other: who may not write may still read.
- *
- * A lease is renewed first of all, and without a token where there is none: etcd asks nobody who renews. So a password
- * that is wrong for a while, or a login that is refused, ends no lease. Nor does an etcd that is full and takes no key.
- *
- * A renewal that is answered without a TTL says that the lease is gone: another is taken, and the key is put anew. The
- * same is looked for when the watch or a range shows that our key is gone. If another server has put our key, it keeps
- * it, and the log says so: two servers of one name would else take it from each other for ever.
- *
- * What has a further '/' behind the prefix is of another cluster, with a longer prefix: it is left out. But for
- * PREFIX/incarnation, the mark of this etcd: it is part of the source's number, so that the epochs of an etcd that
- * begins anew are not compared with those of the former one, whose cluster id is the same. Who finds none puts one;
- * where that is refused, the number has none.
- *
- * Events are applied if they are not older than what is known; old versions of etcd repeat some and lose some, so each
- * minute's range decides. A watch that is cancelled (compacted, token gone) or that ends is followed by a range. */
+ * Keys with another '/' belong to another cluster, except PREFIX/incarnation, the mark of this etcd, part of the
+ * source's number: epochs of a restarted etcd are not compared with earlier ones. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,15 +33,14 @@ enum {
 	WATCHES_LOST_SAID = 4
 };
 
-#define SECOND_NS    1000000000ull
-#define REREAD_NS    (60 * SECOND_NS)
-#define SILENCE_NS   (11 * 60 * SECOND_NS) /* of a watch: etcd says something each 10 minutes */
-#define LIMIT_MIN_NS (SECOND_NS / 2)
-#define LIMIT_MAX_NS (5 * SECOND_NS)
-#define PAUSE_NS     (SECOND_NS / 5) /* after all endpoints have failed; doubled each time */
-#define REFUSED_NS   (3 * SECOND_NS)
-#define WATCH_PAUSE_NS                                                                                                 \
-	(SECOND_NS / 4) /* from the end of a watch to the next range; doubled for each that did not last */
+#define SECOND_NS      1000000000ull
+#define REREAD_NS      (60 * SECOND_NS)
+#define SILENCE_NS     (11 * 60 * SECOND_NS) /* of a watch: etcd sends a message every 10 minutes */
+#define LIMIT_MIN_NS   (SECOND_NS / 2)
+#define LIMIT_MAX_NS   (5 * SECOND_NS)
+#define PAUSE_NS       (SECOND_NS / 5) /* after all endpoints have failed; doubled each time */
+#define REFUSED_NS     (3 * SECOND_NS)
+#define WATCH_PAUSE_NS (SECOND_NS / 4) /* from the end of a watch to the next range; doubled after each short one */
 #define WATCH_LASTS_NS (30 * SECOND_NS)
 
 enum doing { NOTHING, AUTH, GRANT, PUT, KEEPALIVE, RANGE, MARK, REVOKE };
@@ -65,28 +52,28 @@ struct source {
 	enum doing doing;
 	struct web_call *call, *watch;
 	uint64_t sent_ns, retry_ns;
-	uint64_t login_retry_ns; /* until then nothing is asked that needs a token */
+	uint64_t login_retry_ns; /* no question that needs a token before this time */
 	char token[TOKEN_MAX];
 	unsigned tokens_lost; /* in a row */
 	bool auth_off;        /* etcd has no authentication */
 	/* registering */
 	struct kv_member self;
 	char lease[ETCD_LEASE_MAX]; /* "": none */
-	uint64_t up_ns;             /* until then it is joining */
+	uint64_t up_ns;             /* joining until then */
 	bool away;                  /* others may have a view without this server */
 	uint64_t keepalive_ns, lease_until_ns, register_retry_ns, put_revision;
-	bool put_done, put_stale, foreign, register_said; /* put_stale: what is being put has changed */
+	bool put_done, put_stale, foreign, register_said; /* put_stale: the value being put has changed */
 	/* reading */
 	struct kv_view known;
-	uint64_t number;              /* of this source: of the cluster, the prefix and the mark */
+	uint64_t number;              /* of this source: from the cluster, the prefix and the mark */
 	char mark[ETCD_MARK_LEN + 1]; /* "": etcd has none */
 	char mark_new[ETCD_MARK_LEN + 1];
 	bool mark_wanted;       /* none was found, and the new one is to be put */
-	uint64_t mark_retry_ns; /* not before: that was refused, or done */
+	uint64_t mark_retry_ns; /* not before: it was refused, or done */
 	uint64_t revision, reread_ns, read_retry_ns;
-	uint64_t watch_ns;                  /* since when */
-	unsigned watches_lost;              /* in a row, each soon after its begin */
-	bool listed, strange_said, changed; /* listed: `known` is what etcd has, and a watch may follow */
+	uint64_t watch_ns;                  /* its start */
+	unsigned watches_lost;              /* in a row, each short */
+	bool listed, strange_said, changed; /* listed: `known` matches etcd, and a watch may follow */
 	bool left;
 };
 
@@ -212,7 +199,7 @@ static void watch_drop(struct source *s)
 	s->listed = false;
 }
 
-/* This endpoint is of no use now. */
+/* This endpoint is unusable now. */
 static void endpoint_fail(struct source *s, const char *why)
 {
 	unsigned rounds = ++s->failed / s->urls;
@@ -227,13 +214,13 @@ static void endpoint_fail(struct source *s, const char *why)
 	s->at = (s->at + 1) % s->urls;
 }
 
-/* A renewal was refused: the next one is not too late, either. */
+/* After a refused renewal, the next one must still be in time. */
 static void renew_later(struct source *s)
 {
 	s->keepalive_ns = now_ns() + KV_MIN(REFUSED_NS / s->setup.pace, s->setup.lease_ns / 8);
 }
 
-/* The next range says what became of it: ours is there, or that of a server that was faster. */
+/* The next range shows the outcome: ours, or that of a faster server. */
 static void mark_done(struct source *s)
 {
 	s->mark_wanted = false;
@@ -250,7 +237,7 @@ static void away(struct source *s, bool lost)
 	s->away = lost && s->put_revision != 0;
 }
 
-/* etcd has answered, and says no. */
+/* etcd has answered with a refusal. */
 static void refused(struct source *s, enum doing doing, const char *why)
 {
 	uint64_t again = now_ns() + REFUSED_NS / s->setup.pace;
@@ -290,7 +277,7 @@ static void token_lost(struct source *s, enum doing doing, const char *why)
 {
 	uint64_t again = now_ns() + REFUSED_NS / s->setup.pace;
 
-	if (doing == KEEPALIVE) /* an etcd that asks who renews */
+	if (doing == KEEPALIVE) /* an etcd that requires a token for renewals */
 		renew_later(s);
 	if (s->setup.user && s->tokens_lost++ == 0) {
 		kv_debug(s->setup.log, "--members etcd: %s: another token is asked for", why);
@@ -316,14 +303,14 @@ static void strange_key(struct source *s, const json_t *kv)
 	s->strange_said = true;
 }
 
-/* Our own key is there, or is not, by what was read at a revision behind our put. */
+/* Check for our own key in data read after our put. */
 static void self_look(struct source *s)
 {
 	const struct kv_member *there = kv_view_find(&s->known, s->self.node_id);
 
 	if (!s->put_done)
 		return;
-	if (!there) { /* renew: if the lease is there, the key alone was deleted */
+	if (!there) { /* renew: if the lease exists, only the key was deleted */
 		away(s, true);
 		s->put_done = s->foreign = false;
 		s->keepalive_ns = s->lease[0] ? 0 : s->keepalive_ns;
@@ -369,8 +356,8 @@ static bool range_read(struct source *s, const json_t *answer, struct kv_view *o
 	return rc == 0;
 }
 
-/* found: the mark that etcd has, or "". False: one is put first, and then the members are read again. The one that was
- * known is put back if its key alone is gone. */
+/* found: etcd's mark, or "". False: a mark is put first, and then the members are reread. A known mark is restored if
+ * its key alone is missing. */
 static bool mark_take(struct source *s, const char found[ETCD_MARK_LEN + 1])
 {
 	uint64_t random = 0;
@@ -475,7 +462,7 @@ static void on_events(struct source *s, const json_t *result)
 	json_array_foreach(json_object_get(result, "events"), i, event)
 	{
 		if (event_apply(s, event)) {
-			watch_drop(s); /* too many, or no memory: the range says so */
+			watch_drop(s); /* too many, or no memory: the range reports it */
 			return;
 		}
 	}
@@ -702,13 +689,13 @@ static void put_ask(struct source *s)
 	ask(s, PUT, "kv/put", etcd_put_text(s->prefix, &s->self, s->lease));
 }
 
-/* When the lease is to be renewed; KV_NEVER: there is none. */
+/* When to renew the lease; KV_NEVER: no lease. */
 static uint64_t renewal_ns(const struct source *s)
 {
 	return s->lease[0] ? s->keepalive_ns : KV_NEVER;
 }
 
-/* What this server has to say of itself; false: nothing. */
+/* Make the next call of registering; false: none is due. */
 static bool register_turn(struct source *s, uint64_t now)
 {
 	if (now < s->register_retry_ns)

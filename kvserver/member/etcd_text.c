@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* etcd_text.c -- see etcd_text.h.
  *
- * Keys and values are base64, numbers of 64 bits are text, and what is 0 or false is not there. A member is the key
- * PREFIX/NODE-ID with the value {"address":"h:p+h:p","incarnation":"16 hex digits","state":"up","weight":1,"zone":"z"}.
- * A key with another '/' behind the prefix is of another cluster: PREFIX/PROD/NODE-ID.
- * What others write there is read with suspicion: what is no member is left out. */
+ * Keys and values are base64, 64-bit numbers are text, and 0 or false is omitted. A member is the key PREFIX/NODE-ID
+ * with the value {"address":"h:p+h:p","incarnation":"16 hex digits","state":"up","weight":1,"zone":"z"}. A key with
+ * another '/' behind the prefix belongs to another cluster: PREFIX/PROD/NODE-ID. The content is not trusted: invalid
+ * members are left out. */
 #include "kvserver/member/etcd_text.h"
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 
 enum { KEY_MAX = 512, KEY_TEXT_MAX = KEY_MAX * 2, VALUE_MAX = 1024, VALUE_TEXT_MAX = VALUE_MAX * 2 };
 
-/* The text of an object, which is given up. NULL: no memory. */
+/* The text of an object, which is freed. NULL: no memory. */
 static char *dumped(json_t *object)
 {
 	char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
@@ -59,7 +59,7 @@ char *etcd_put_text(const char *prefix, const struct kv_member *m, const char *l
 	return text;
 }
 
-/* All keys that begin with prefix: up to the one behind its last '/'. */
+/* All keys that begin with prefix: up to its last '/' plus one. */
 static bool range_make(const char *prefix, char key64[KEY_TEXT_MAX], char end64[KEY_TEXT_MAX])
 {
 	char end[KEY_MAX];

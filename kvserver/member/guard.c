@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* guard.c -- see guard.h.
  *
- * A leader of etcd with a slow disk has revoked all leases at once, and a short outage of a source has emptied views
- * that never healed. The members were there all the time. So a large loss is not believed by itself: each lost member
- * goes when it does not answer either. A loss of half or less is believed: the other members are there to serve, and a
- * server that was taken out wants to be out.
+ * A slow leader of etcd once revoked all leases, and short outages emptied views for good, although the members were
+ * there. So a large loss is not believed by itself: each lost member is removed only if it does not answer either. A
+ * loss of half or less is believed. Losses are summed over some seconds, because etcd reports revoked leases one by
+ * one.
  *
- * The loss is that of some seconds: etcd tells of leases that are revoked one by one, and each by itself is a small
- * loss.
- *
- * A doubted member stays doubted until it is named again or is silent, however small the doubted part has become. So
- * servers that were taken out on purpose, more than half at once, stay in the view until they end. */
+ * A doubted member stays doubted until it is named again or is silent. So servers taken out on purpose, more than half
+ * at once, stay in the view until they end. */
 #include "kvserver/member/guard.h"
 
 static int add_all(struct kv_view *to, const struct kv_view *from)
@@ -23,8 +20,8 @@ static int add_all(struct kv_view *to, const struct kv_view *from)
 	return rc;
 }
 
-/* Whether the source has this member, or another one at its address: one server answers there, under the name that the
- * source gives it. */
+/* Whether the source has this member, or another one at its address: then one server answers there, under the new name.
+ */
 static bool is_there(const struct kv_view *named, const struct kv_member *m)
 {
 	return kv_view_find(named, m->node_id) || members_by_address(named, m->address);
@@ -40,7 +37,7 @@ static bool is_large(const struct guard *g, const struct kv_view *named)
 	return lost > 0 && (named->count == 0 || (lost + gone) * 2 > g->view.count + gone);
 }
 
-/* The doubted after this answer, and who has gone in this window. */
+/* The doubted members after this answer, and those gone in this window. */
 static int losses_sort(const struct guard *g, const struct kv_view *named, struct kv_view *doubted,
 		       struct kv_view *gone)
 {
@@ -49,7 +46,7 @@ static int losses_sort(const struct guard *g, const struct kv_view *named, struc
 
 	for (unsigned i = 0; i < g->view.count && rc == 0; i++) {
 		const struct kv_member *m = &g->view.member[i];
-		if (is_there(named, m)) /* a former name of its is in no view any more */
+		if (is_there(named, m)) /* a former name is in no view any more */
 			continue;
 		if (large || kv_view_find(&g->doubted, m->node_id))
 			rc = kv_view_add(doubted, m);

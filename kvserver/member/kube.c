@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kube.c -- members by the EndpointSlices of a Kubernetes service: k8s:NAMESPACE/SERVICE[:PORT]. PORT is a name or a
- * number; without it, the port of the service named kvrail, or its only one.
+ * number; default: the service's port named kvrail, or its only one.
  *
- * List, then watch from the list's resource version; list again when the watch says 410 or is silent for SILENCE_NS
- * (bookmarks come each minute or so), and whenever something is not as expected. A watch that ends in peace is followed
- * by the next one from the last version heard. A service has several slices: they are kept apart, and each answer is
- * their union. A list counts as a whole: what is known changes when all of it was read.
+ * List, then watch from the list's resource version. List again after a 410, after SILENCE_NS without a bookmark, and
+ * after anything unexpected. A watch that ends normally is followed by the next one. A service's slices are kept apart;
+ * each answer is their union. A list takes effect when all of it was read.
  *
- * An endpoint is a member under its pod's name. terminating: draining; else ready: up; else it is none. A pod that ends
- * stays a member until its endpoint is gone, also when its probe fails and it is `serving` no more: it may hand over
- * for long, and would be taken out in the middle. One that ended before anybody saw it serve is none. A pod in two
- * slices (of IPv4 and IPv6, or while it moves between them) is one member with the addresses of both, IPv4 first; up
- * counts before draining. Of two pods that had the name one after the other, by their uids, it is the one that is up.
- * While slices are kept, a member's incarnation is the hash of that uid; none is told. The epoch is the highest
- * resource version of the slices, which all servers read alike.
+ * An endpoint is a member under its pod's name. terminating: draining; else ready: up; else no member. A pod that ends
+ * stays a member until its endpoint is removed, even if its probe fails: it may still push values. A pod in two slices
+ * is one member with the addresses of both, IPv4 first; up counts before draining. Of two pods with one name the one
+ * that is up counts. The kept incarnation is the hash of the pod's uid; it is not reported. The epoch is the highest
+ * resource version of the slices, equal on all servers.
  *
- * Token and CA file are read anew for each call: the kubelet replaces them. The API server is where a pod's environment
- * says (KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT), always with TLS. */
+ * Token and CA file are reread for each call, because the kubelet replaces them. The API server is given by the pod's
+ * environment (KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT), always with TLS. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,7 +139,7 @@ static bool port_is(const struct source *s, const json_t *port)
 	return strcmp(name, wanted) == 0 || strcmp(number, wanted) == 0;
 }
 
-/* 0: there is none. */
+/* 0: none. */
 static unsigned port_of(const struct source *s, const json_t *slice)
 {
 	const json_t *ports = json_object_get(slice, "ports"), *port;
@@ -156,8 +153,7 @@ static unsigned port_of(const struct source *s, const json_t *slice)
 	return !s->port[0] && json_array_size(ports) == 1 ? (unsigned)text_u64(json_array_get(ports, 0), "port") : 0;
 }
 
-/* False: it serves nobody. A condition that is not there or null: ready and serving count as true. known: it was a
- * member. */
+/* False: it serves nobody. Conditions missing or null: ready and serving count as true. known: it was a member. */
 static bool state_of(const json_t *endpoint, bool known, enum kv_member_state *out)
 {
 	const json_t *c = json_object_get(endpoint, "conditions");
@@ -194,7 +190,7 @@ static bool endpoint_read(const struct source *s, const json_t *endpoint, unsign
 	return kv_member_check(&m, NULL) == 0;
 }
 
-/* Of two pods of one name, the better one: the same on all servers. */
+/* The better of two pods with one name: the same on all servers. */
 static bool better(const struct kv_member *a, const struct kv_member *b)
 {
 	return a->state != b->state ? a->state == KV_MEMBER_UP : a->incarnation > b->incarnation;
@@ -298,7 +294,7 @@ static void list_again(struct source *s, const char *why)
 	s->version[0] = '\0';
 }
 
-/* The next call comes after a pause, which doubles until a watch has news again. */
+/* The next call comes after a pause, doubled until a watch has news again. */
 static void pause_take(struct source *s)
 {
 	s->retry_ns = kv_clock_now(&kv_clock_monotonic) +
@@ -442,7 +438,7 @@ static void on_watch_done(void *arg, const struct web_answer *a)
 		pause_take(s);
 	} else if (a->status != 200) {
 		status_fail(s, a->status, body);
-	} else { /* in peace; not without a pause, should it end at once */
+	} else { /* normal end; pause in case it ended at once */
 		s->failed = 0;
 		s->retry_ns = KV_MAX(s->retry_ns, kv_clock_now(&kv_clock_monotonic) + PAUSE_NS / s->setup.pace);
 	}

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* list.c -- sources without a service: a list on the command line, and a file of lines.
  *
- * A list never changes. Its epoch is the time of the start in ms: where servers are restarted one by one with another
- * list, the one that was restarted last has the newest.
+ * A list never changes. Its epoch is the time of the start in ms: while servers restart with another list, the latest
+ * one has the newest.
  *
- * A file is looked at once a second. It is believed when two looks a second apart find it the same, or when the first
- * look finds that it was changed a second ago or earlier; when its last line has its end; and when every line can be
- * read: somebody may be writing it. So a server that starts beside a file that is there has a view at once. Else the
- * view stays, and the log says why, once. Its epoch is the time of its last change in ms, so servers that read one
- * file, or copies that keep the time, agree. A file system that does not answer blocks this thread alone:
+ * A file is checked once a second. To avoid half-written content it is believed if two checks a second apart find it
+ * unchanged, or the first finds its change a second old; if its last line is complete; and if every line can be read.
+ * Else the view stays, and the reason is logged once. Its epoch is the time of its last change in ms, so servers with
+ * the same file, or copies that keep the time, agree. A file system that does not answer blocks this thread alone:
  * membership_stop leaves it behind. */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +23,7 @@
 enum { FILE_BYTES_MAX = 4 << 20 };
 #define LOOK_NS 1000000000ull
 
-/* By these one sees that a file has changed. */
+/* A change of these shows that a file has changed. */
 struct mark {
 	ino_t inode;
 	off_t bytes;
@@ -33,9 +32,9 @@ struct mark {
 
 struct source {
 	struct source_setup setup;
-	bool told;         /* list: the sink has it */
-	struct mark seen;  /* file: at the last look */
-	struct mark taken; /* file: of which the outcome was told */
+	bool told;         /* list: reported to the sink */
+	struct mark seen;  /* file: at the last check */
+	struct mark taken; /* file: whose outcome was reported */
 	bool looked;       /* file */
 };
 
@@ -54,7 +53,7 @@ static void source_free(struct source **s)
 	*s = NULL;
 }
 
-/* One more of the list: text of a member. */
+/* Add a member, from its text, to the list. */
 static int take(struct kv_view *list, const char *text, struct kv_error *err)
 {
 	const struct kv_member *other;
@@ -75,7 +74,7 @@ static int take(struct kv_view *list, const char *text, struct kv_error *err)
 	return 0;
 }
 
-/* Parts of text between marks; text is cut. */
+/* Add the parts of text between the separators; text is modified. */
 static int parts_read(char *text, const char *between, bool lines, struct kv_view *out, struct kv_error *err)
 {
 	char *part;
@@ -157,7 +156,7 @@ static uint64_t epoch_of(const struct mark *m)
 	return (uint64_t)m->changed.tv_sec * 1000 + (uint64_t)m->changed.tv_nsec / 1000000;
 }
 
-/* All of the file, and what it was like; text is malloc'ed. */
+/* The whole file, and its mark; text is malloc'ed. */
 static int file_text(const char *path, struct mark *out_mark, char **out, struct kv_error *err)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = 0;
@@ -211,7 +210,7 @@ static void file_read(struct source *s)
 	int rc = file_text(s->setup.spec, &mark, &text, &err);
 
 	if (rc == 0 && !mark_same(&mark, &s->seen)) {
-		s->seen = mark; /* it is being written: the next look */
+		s->seen = mark; /* it is being written: retry in the next check */
 		goto out;
 	}
 	if (rc == 0) {
@@ -232,7 +231,7 @@ out:
 	free(text);
 }
 
-/* Whether it was changed LOOK_NS ago or earlier, by the clock of this machine. */
+/* Whether its last change is LOOK_NS old, by the clock of this machine. */
 static bool rests(const struct mark *m)
 {
 	return epoch_of(m) + LOOK_NS / 1000000 <= members_now_ms();

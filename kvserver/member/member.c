@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* member.c -- see member.h. Views have some dozens of members, a thousand at most: what is
- * searched here is searched through. */
+/* member.c -- see member.h. Views have some dozens of members, a thousand at most, so searches are linear. */
 #include "kvserver/member/member.h"
 
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* membership.c -- the thread that asks a source who belongs to the cluster (source.h), guards the answers (guard.h),
- * and keeps the view for /view, /metrics and clients.
+/* membership.c -- the thread that asks a source for the members of the cluster (source.h), guards the answers
+ * (guard.h), and keeps the view for /view, /metrics and clients.
  *
- * It is the one thread of kv-server that speaks to etcd and to Kubernetes. It serves nobody: what blocks it or is slow
- * there delays a change of the view, and nothing else. No answer and no silence of a source ends the server.
+ * Only this thread of kv-server speaks to etcd and Kubernetes. It serves nobody: if it is blocked or slow, changes of
+ * the view are delayed, and nothing else. No answer and no silence of a source ends the server.
  *
- * Locks: `lock` guards what other threads read; the thread alone writes it. Nobody calls out under it. That this server
- * drains, its clients hear from kvs_server_drains; here the source alone is told. */
+ * `lock` guards the members read by other threads; this thread alone writes them, and makes no calls out under the
+ * lock. A drain is reported here to the source; clients hear of it by kvs_server_drains. */
 #include "kvserver/member/membership.h"
 
 #include <errno.h>
@@ -30,14 +30,14 @@ enum { NICE = 5, STOP_PATIENCE_S = 2, WHO_BYTES = 700 };
 #define SECOND_NS          1000000000ull
 #define PING_FIRST_NS      (1 * SECOND_NS) /* between two pings of doubted members; doubled each time ... */
 #define PING_MOST_NS       (30 * SECOND_NS)
-#define PING_LOOK_NS       100000000ull /* and for what is to be tried again */
-#define VIEW_PAUSE_NS      100000000ull /* between two views at least */
+#define PING_LOOK_NS       100000000ull /* and for retries */
+#define VIEW_PAUSE_NS      100000000ull /* minimum between two views */
 #define LEAVE_NS           SECOND_NS
-#define SAVED_WAIT_NS      (2 * SECOND_NS) /* from the start; then the saved view is taken */
+#define SAVED_WAIT_NS      (2 * SECOND_NS) /* from the start; then the saved view is used */
 #define SAVE_PAUSE_NS      SECOND_NS
 #define SAVE_AGAIN_NS      (3600 * SECOND_NS) /* the file's age is the time since the source confirmed the view */
 #define LEASE_DEFAULT_NS   (10 * SECOND_NS)
-#define JOINING_DEFAULT_NS (600 * SECOND_NS) /* as long as clients settle after a change that they see */
+#define JOINING_DEFAULT_NS (600 * SECOND_NS) /* as long as clients settle after a change */
 
 struct membership {
 	struct membership_options opt;
@@ -55,23 +55,23 @@ struct membership {
 	struct ping *ping;
 	uint64_t ping_at, ping_pause_ns, trouble_from_ns;
 	struct kv_view waiting; /* named soon after the last change */
-	uint64_t taken_ns;      /* of that one; 0: there was none */
+	uint64_t taken_ns;      /* of the last change; 0: none */
 	bool waits;
 	bool drain_told, self_said;
-	uint64_t own_checked;               /* hash of the addresses that own_check has looked at */
-	bool untold, untold_said;           /* on_view is to be called again; that is in the log */
-	uint64_t named_source, named_epoch; /* of the last answer; epoch 0: there was none */
-	/* the saved view: waits until the source has answered, or SAVED_WAIT_NS are over */
+	uint64_t own_checked;               /* hash of the addresses checked by own_check */
+	bool untold, untold_said;           /* on_view must be called again; logged */
+	uint64_t named_source, named_epoch; /* of the last answer; epoch 0: none */
+	/* the saved view: unused until the source has answered, or SAVED_WAIT_NS are over */
 	struct kv_view saved;
 	uint64_t saved_origin, saved_age_ms, saved_until_ns;
 	struct saving *saving;
-	uint64_t save_at; /* KV_NEVER: nothing is to be saved */
-	int save_failed;  /* the code that is in the log */
+	uint64_t save_at; /* KV_NEVER: no save is due */
+	int save_failed;  /* the logged code */
 	/* under the lock */
 	pthread_mutex_t lock;
 	pthread_cond_t over_set;
 	bool over;                 /* the thread touches nothing any more */
-	struct membership_now now; /* but for `silence_ns` */
+	struct membership_now now; /* without `silence_ns` */
 	struct kv_member self;     /* this server in the last view that had it; without a name: none had */
 	uint64_t heard_ns;         /* 0: never */
 };
@@ -81,9 +81,9 @@ static uint64_t now_ns(void)
 	return kv_clock_now(&kv_clock_monotonic);
 }
 
-/* ---- what is logged ---- */
+/* ---- log lines ---- */
 
-/* A list of names that may be long: what has no room is counted. */
+/* A list of names, possibly long: names without room are counted. */
 struct who {
 	char text[WHO_BYTES];
 	size_t len;
@@ -152,14 +152,14 @@ static void change_log(struct membership *m, const struct kv_view *was, const st
 		 is->count, kv_plural(is->count));
 }
 
-/* Once: whether this server finds itself. Clients use it under the name and address that the view gives. */
+/* Once: whether this server finds itself. Clients use it by the view's name and address. */
 static void self_check(struct membership *m)
 {
 	const struct kv_member *self = &m->opt.self, *by_id = kv_view_find(&m->guard.view, self->node_id);
 	const struct kv_member *by_address =
 		self->address[0] ? members_by_address(&m->guard.view, self->address) : NULL;
 
-	if (m->class->registers || m->self_said || atomic_load(&m->draining)) /* who drains may be taken out */
+	if (m->class->registers || m->self_said || atomic_load(&m->draining)) /* a draining server may be taken out */
 		return;
 	m->self_said = !by_id;
 	if (!by_id && by_address && m->opt.named)
@@ -178,7 +178,7 @@ static void self_check(struct membership *m)
 			 self->node_id, self->address[0] ? " and none at " : "", self->address);
 }
 
-/* Once for the same addresses: whether clients that learn the view find this server at all of them. */
+/* Once per address list: whether clients that learn the view reach this server at all its addresses. */
 static void own_check(struct membership *m)
 {
 	const struct kv_member *by_id = kv_view_find(&m->guard.view, m->opt.self.node_id);
@@ -209,7 +209,7 @@ static int view_say(struct membership *m)
 	return m->opt.on_view ? m->opt.on_view(m->opt.arg, &m->guard.view) : 0;
 }
 
-/* A loop that is busy is no trouble yet. */
+/* A busy loop is no trouble yet. */
 static void view_tell(struct membership *m)
 {
 	int rc = view_say(m);
@@ -224,7 +224,7 @@ static void view_tell(struct membership *m)
 	m->untold_said = rc && (m->untold_said || rc != -KV_EBUSY);
 }
 
-/* The epoch grows while this server runs, and over a restart where a view was saved. */
+/* The epoch grows while this server runs, and over a restart with a saved view. */
 static uint64_t epoch_least(const struct membership *m, const struct kv_view *was)
 {
 	const struct kv_view *view = &m->guard.view, *saved = &m->saved;
@@ -236,7 +236,7 @@ static uint64_t epoch_least(const struct membership *m, const struct kv_view *wa
 	return 1;
 }
 
-/* The guard has another one. */
+/* The guard has another view. */
 static void view_take(struct membership *m, const struct kv_view *was)
 {
 	struct kv_view *view = &m->guard.view;
@@ -279,7 +279,7 @@ static void doubts_log(struct membership *m, unsigned named)
 		 m->class->name, named, kv_plural(named), m->guard.view.count, who_end(&who));
 }
 
-/* This server answers itself. */
+/* The doubted members without this server, which needs no ping. */
 static bool doubted_others(const struct membership *m, struct kv_view *out)
 {
 	if (members_copy(&m->guard.doubted, out))
@@ -325,7 +325,7 @@ static void ping_end(struct membership *m)
 	kv_view_fini(&was);
 }
 
-/* When the next one is due. */
+/* Returns when the next one is due. */
 static uint64_t ping_turn(struct membership *m, uint64_t now)
 {
 	ping_end(m);
@@ -340,7 +340,7 @@ static uint64_t ping_turn(struct membership *m, uint64_t now)
 	return m->ping ? now + PING_LOOK_NS : m->ping_at;
 }
 
-/* ---- what the source tells ---- */
+/* ---- reports of the source ---- */
 
 static void heard(struct membership *m)
 {
@@ -411,8 +411,8 @@ static void members_take(struct membership *m, const struct kv_view *named)
 	kv_view_fini(&was);
 }
 
-/* A source may tell of many changes at once, as when a thousand servers start, and each is a line of the log and a
- * view for each client: those that come within VIEW_PAUSE_NS are one. */
+/* A source may report many changes at once, as when a thousand servers start, and each costs a log line and a view for
+ * each client: those within VIEW_PAUSE_NS are merged. */
 static void on_members(void *arg, const struct kv_view *named)
 {
 	struct membership *m = arg;
@@ -428,7 +428,7 @@ static void on_members(void *arg, const struct kv_view *named)
 		no_memory_log(m, named);
 }
 
-/* When the one that waits is due. */
+/* Returns when the waiting view is due. */
 static uint64_t waiting_turn(struct membership *m, uint64_t now)
 {
 	if (m->waits && now - m->taken_ns >= VIEW_PAUSE_NS)
@@ -449,7 +449,7 @@ static void on_trouble(void *arg, const char *why)
 	struct membership *m = arg;
 	bool first = m->trouble_from_ns == 0, other;
 
-	if (atomic_load(&m->stop)) /* it was left behind, perhaps: the log may have gone */
+	if (atomic_load(&m->stop)) /* this thread may have been left behind: the log may be freed */
 		return;
 	if (first)
 		m->trouble_from_ns = now_ns();
@@ -469,7 +469,7 @@ static void on_trouble(void *arg, const char *why)
 		kv_debug(m->opt.log, "--members %s: %s", m->class->name, why);
 }
 
-/* (Who drains is taken out on purpose.) */
+/* (A draining server is taken out on purpose.) */
 static void on_away(void *arg, bool away)
 {
 	struct membership *m = arg;
@@ -514,7 +514,7 @@ static void saved_open(struct membership *m)
 		self->incarnation = m->opt.self.incarnation;
 }
 
-/* The source has not answered in time. When it does, the guard compares its members with these. */
+/* The source has not answered in time. Later the guard compares its members with these. */
 static void saved_take(struct membership *m)
 {
 	const struct kv_view none = {0};
@@ -546,7 +546,7 @@ static void save_end(struct membership *m, uint64_t now)
 	m->save_at = KV_MIN(m->save_at, now + SAVE_AGAIN_NS / m->setup.pace);
 }
 
-/* Take the saved view, or save one. Returns when the next turn is due. */
+/* Use the saved view, or save one. Returns when the next turn is due. */
 static uint64_t saved_turn(struct membership *m, uint64_t now)
 {
 	if (m->saved.count && !m->heard_ns && !m->guard.view.epoch) {
@@ -567,7 +567,7 @@ static uint64_t saved_turn(struct membership *m, uint64_t now)
 
 /* ---- the thread ---- */
 
-/* There is a view, or the source has said that there are no members yet. */
+/* There is a view, or the source has reported that there are no members yet. */
 static void ready_tell(struct membership *m)
 {
 	if (m->now.ready || m->untold || (!m->guard.view.epoch && !m->heard_ns))
@@ -659,7 +659,7 @@ static void setup_fill(const struct membership_options *o, struct source_setup *
 	};
 }
 
-/* An option that has no effect here is a mistake. */
+/* An option without effect is a mistake. */
 static int options_check(const struct membership_options *o, const struct source_class *class, struct kv_error *err)
 {
 	if (!class->registers && (o->user || o->password_file || o->cert_file || o->key_file))
@@ -714,7 +714,7 @@ static void membership_free(struct membership *m)
 	free(m);
 }
 
-/* By the monotonic clock: a clock that is set back would make the end wait. */
+/* By the monotonic clock: a clock set back would prolong the end. */
 static void lock_init(struct membership *m)
 {
 	pthread_condattr_t attr;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* own.c -- see own.h. A server that listens on every address of its machine has those that the machine has now: of
- * IPv4 on 0.0.0.0, of both families on [::]. */
+/* own.c -- see own.h. A server that listens on all addresses owns the machine's present ones: IPv4 on 0.0.0.0, both
+ * families on [::]. */
 #include "kvserver/member/own.h"
 
 #include <netinet/in.h>

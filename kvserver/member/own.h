@@ -5,9 +5,9 @@
 
 #include "base/base.h"
 
-/* own_foreign -- how many of the addresses in `where` are not this server's: it listens on `listen` (HOST:PORT), and is
- * reached under `advertised` ("": nothing more). out: those addresses. A name that cannot be looked up counts as its
- * own. May wait for a resolver. */
+/* own_foreign -- how many of the addresses in `where` are not this server's, which listens on `listen` (HOST:PORT), and
+ * is reached under `advertised` ("": none). out: those addresses. A name without a look-up result counts as its own.
+ * May wait for a resolver. */
 unsigned own_foreign(const char *where, const char *listen, const char *advertised, char out[KV_WHERE_MAX]);
 
 #endif

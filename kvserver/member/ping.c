@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ping.c -- see ping.h. A member answers when its control port accepts a connection within CONNECT_MS. That costs it a
- * place of a handshake for a moment. (A process that is stopped answers, too: its kernel does. So such a member stays
- * in the view a while longer, and clients avoid it by themselves.)
+/* ping.c -- see ping.h.
  *
- * One with several addresses is asked at one after the other, and one answer is enough. A member that cannot be asked,
- * because this process has no descriptor left, is taken to be there.
+ * A member answers when its control port accepts a connection within CONNECT_MS, at any of its addresses. (A stopped
+ * process answers as well, through its kernel: it stays in the view for longer, and clients avoid it.) A member that
+ * cannot be asked for lack of descriptors counts as present.
  *
- * CONNECTS at a time, which the descriptors that a server keeps free have room for, so a thousand members take a minute
- * at most. A name is looked up first, which may take longer: so a thread of its own does it, and membership.c has its
- * leases to renew meanwhile. Thread and caller each have a reference. */
+ * CONNECTS at a time fit the server's free descriptors, so a thousand members take a minute at most. Looking up a name
+ * may take longer, and membership.c must renew leases, so a thread of its own pings. Thread and caller hold a reference
+ * each. */
 #include "kvserver/member/ping.h"
 
 #include <errno.h>
@@ -42,14 +41,14 @@ static void unref(struct ping *p)
 	free(p);
 }
 
-/* Whether this machine, and not the other one, is the cause. */
+/* Whether this machine is the cause, not the other one. */
 static bool is_ours(int error)
 {
 	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS || error == EADDRNOTAVAIL ||
 	       error == EPERM || error == EACCES;
 }
 
-/* A socket that connects; NOWHERE: there is no such address; UNKNOWN: it cannot be tried. */
+/* A connecting socket; NOWHERE: no such address; UNKNOWN: impossible to try. */
 static int connect_begin(const struct kv_hostport *hp)
 {
 	struct sockaddr_storage addr;
@@ -77,7 +76,7 @@ static bool connected(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0;
 }
 
-/* Connect to these members, by address number `address` of each that has not answered yet. False: none has one. */
+/* Connect to these members, by address number `address` of each unanswered one. False: none has one. */
 static bool some_connect(struct ping *p, unsigned from, unsigned n, unsigned address, struct pollfd *fds)
 {
 	struct kv_hostport hp;

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* saved.c -- see saved.h. DIR/view is
  *
- *   0 u64 magic   8 u64 checksum of all that follows   16 u64 time in ms   24 u64 origin   32 a VIEW message (wire.h)
+ *   0 u64 magic   8 u64 checksum of the rest   16 u64 time in ms   24 u64 origin   32 a VIEW message (wire.h)
  *
- * The decoder of VIEW checks each member, so a file cannot bring in what a peer could not. DIR/view.new is renamed over
- * it once its bytes are on the disk: a crash leaves the former view or the new one. A file that is torn all the same
- * has another checksum.
- *
- * A disk may stand still for long, and membership.c has leases to renew: a thread writes the file, as ping.c asks
- * members. Thread and caller each have a reference. */
+ * VIEW's decoder checks each member, so a file is no more powerful than a peer. DIR/view.new is renamed over it after
+ * the sync: a crash leaves the former view or the new one. A torn file has another checksum. A disk may block for long,
+ * and membership.c must renew leases, so a thread writes the file. Thread and caller hold a reference each. */
 #include "kvserver/member/saved.h"
 
 #include <errno.h>
@@ -151,7 +148,7 @@ static int view_encode(const struct kv_view *v, uint64_t origin, uint64_t now_ms
 
 static int file_write(const char *path, const uint8_t *bytes, size_t len)
 {
-	/* What was planted there must neither be followed nor waited for: a FIFO would hold up the thread for ever. */
+	/* Neither follow nor wait for a planted file: a FIFO would block the thread for ever. */
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600), rc = 0;
 	ssize_t wrote = 0;
 	struct stat st;

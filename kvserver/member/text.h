@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.h -- what sources do with small files and JSON. */
+/* text.h -- small files and JSON for the sources. */
 #ifndef KVRAIL_KVSERVER_MEMBER_TEXT_H
 #define KVRAIL_KVSERVER_MEMBER_TEXT_H
 
@@ -7,19 +7,19 @@
 
 #include "base/base.h"
 
-/* text_file_line -- the first line of a file, without its end, into buf. Read anew each time: passwords and tokens are
- * replaced while we run. 0 or -KV_EINVAL, -errno with *err. */
+/* text_file_line -- the first line of a file, without its end, into buf. Read each time, since passwords and tokens
+ * change. 0 or -KV_EINVAL, -errno with *err. */
 int text_file_line(const char *path, char *buf, size_t cap, struct kv_error *err);
 
-/* text_utf8 -- whether JSON can have this text. */
+/* text_utf8 -- whether JSON may contain this text. */
 bool text_utf8(const char *text);
 
-/* text_json -- what a service has sent, read. NULL: it is no JSON, or has more than TEXT_VALUES_MAX values, which would
- * take many times its bytes of memory. The caller gives it up with json_decref, which takes NULL. */
+/* text_json -- parse a service's answer. NULL: invalid, or more than TEXT_VALUES_MAX values, which would take many
+ * times its bytes of memory. Free it by json_decref, which accepts NULL. */
 enum { TEXT_VALUES_MAX = 1 << 18 };
 json_t *text_json(const char *text, size_t len);
 
-/* text_u64 -- the number of a JSON member, which may be text ("42") or a number; 0: there is none. */
+/* text_u64 -- the number of a JSON member, as text ("42") or number; 0: missing. */
 uint64_t text_u64(const json_t *object, const char *name);
 
 /* text_string -- the text of a JSON member, or "". Valid as long as the object. */

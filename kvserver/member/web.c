@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* web.c -- see web.h. What comes is bounded: an answer by BODY_MAX, a line by LINE_MAX.
+/* web.c -- see web.h. An answer is bounded by BODY_MAX, a line by LINE_BYTES_MAX.
  *
- * libcurl's callbacks only copy bytes. Lines and ends are delivered outside of them, where a call may be cancelled and
- * another one begun. A call that has ended stays in the list until no delivery can meet it.
- *
- * No proxy of the environment, no redirect: the members' service is where the option says. */
+ * libcurl's callbacks only copy bytes. Lines and ends are delivered outside of them, where calls may be cancelled and
+ * begun. An ended call stays in the list until no delivery can meet it. No proxy of the environment, no redirect: the
+ * option gives the place of the members' service. */
 #include "kvserver/member/web.h"
 
 #include <curl/curl.h>
@@ -26,7 +25,7 @@ struct web_call {
 	struct web_request r; /* its strings are not ours */
 	char error[CURL_ERROR_SIZE];
 	uint64_t heard_ns;
-	bool dead, over, ended; /* over: too much came */
+	bool dead, over, ended; /* over: too many bytes came */
 	CURLcode result;
 };
 
@@ -120,7 +119,7 @@ static bool options_set(struct web_call *c, const struct web_request *r)
 	good = good && curl_easy_setopt(e, CURLOPT_ERRORBUFFER, c->error) == CURLE_OK;
 	good = good && curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L) == CURLE_OK;
 	good = good && curl_easy_setopt(e, CURLOPT_PROXY, "") == CURLE_OK;
-	/* With HTTP/2 calls would share the connection of a watch, and hang with it. */
+	/* With HTTP/2 calls would share the watch's connection, and hang with it. */
 	good = good && curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) == CURLE_OK;
 	good = good && curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L) == CURLE_OK;
 	good = good && curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, limit_ms) == CURLE_OK;
@@ -133,7 +132,7 @@ static bool options_set(struct web_call *c, const struct web_request *r)
 	good = good && curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK;
 #endif
 #if LIBCURL_VERSION_NUM >= 0x075700
-	/* A look-up that hangs must not hold the end of a call up. */
+	/* A hanging look-up must not delay the end of a call. */
 	good = good && curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L) == CURLE_OK;
 #endif
 	return good;
@@ -167,7 +166,7 @@ void web_cancel(struct web_call **call)
 	*call = NULL;
 }
 
-/* ---- what has come ---- */
+/* ---- delivery ---- */
 
 static long status_of(const struct web_call *c)
 {
@@ -235,7 +234,7 @@ static void dead_free(struct web *w)
 	}
 }
 
-/* Calls that are begun meanwhile come before the first one: this walk does not meet them. True: a call has ended. */
+/* New calls are inserted before the first one: this walk does not meet them. True: a call has ended. */
 static bool deliver(struct web *w)
 {
 	struct CURLMsg *message;
@@ -266,7 +265,7 @@ void web_run(struct web *w, uint64_t wait_ns)
 	dead_free(w);
 	curl_multi_perform(w->multi, &running);
 	if (deliver(w))
-		return; /* whoever called wants to go on */
+		return; /* its caller wants to continue */
 	curl_multi_poll(w->multi, NULL, 0, wait_ms, NULL);
 	curl_multi_perform(w->multi, &running);
 	deliver(w);

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lot.c -- how a thread of its own gets at blocks that belong to a shard's loop.
+/* lot.c -- access of the pushing thread to blocks of a shard's loop.
  *
- * The loop refers to some blocks and tells where they are; the thread reads their bytes, which nothing changes, and
- * asks for the next ones; then the loop drops the references. So the loop does nothing but look at a bounded number of
- * blocks for each lot, and copies none. What turned out to be outdated it deletes. Blocks in doubt are handed over,
- * too: a server that has deleted one refuses it. Between two lots the loop's walk stands in the arena (store/hot.h).
+ * The loop references some blocks and reports their places; the thread reads their bytes, which nothing changes, and
+ * asks for the next ones; then the loop drops the references and deletes outdated blocks. So per lot the loop visits a
+ * bounded number of blocks, and copies none. Blocks in doubt are pushed as well: a server that deleted one refuses it.
+ * Between two lots the loop's walk stands in the arena (store/hot.h).
  *
- * A DELETE may come here while the block is under way, from a client that does not know of the drain yet. Then the
- * thread hears of it with the next lot, and repeats the DELETE where it has put the value.
- *
- * A loop that does not turn cannot be waited for without an end. The lot is left to it then: it is freed, with its
- * references, if the loop ever comes to it. */
+ * If a client without knowledge of the drain sends a DELETE during a push, the thread hears of it with the next lot,
+ * and repeats the DELETE at the value's new server. A loop that does not turn cannot be awaited for ever: the lot is
+ * left to it, and freed with its references if the loop ever runs it. */
 #include "kvserver/push/lot.h"
 
 #include <errno.h>
@@ -18,10 +16,10 @@
 
 enum { LOOKS = 2048 };          /* stretches of memory for each lot: some 0.1 ms of the loop */
 #define LOT_BYTES (16ull << 20) /* of a lot with several blocks */
-#define AGAIN_NS  1000000       /* before a full queue is tried again */
+#define AGAIN_NS  1000000       /* before a full queue is retried */
 #define SECOND_NS 1000000000ull
 
-/* The block is live still. */
+/* The block is still live. */
 static void settle(struct shard *s, const struct lot_item *it)
 {
 	if (it->fate == LOT_OUTDATED)
@@ -30,7 +28,7 @@ static void settle(struct shard *s, const struct lot_item *it)
 		hot_settle(&s->store, it->block);
 }
 
-/* The block was put to another server, and is live here no more. */
+/* The block was pushed to another server, and is not live here any more. */
 static void deleted_note(struct lot *lot, const struct lot_item *it)
 {
 	struct shard *s = lot->shard;
@@ -63,7 +61,7 @@ static void give_back(struct lot *lot)
 	lot->count = 0;
 }
 
-/* Seconds that it lives from its birth on; false: less than one is left. */
+/* Its lifetime from its birth in seconds; false: less than one is left. */
 static bool ttl_of(const struct block *b, uint64_t now_ns, uint32_t *out)
 {
 	*out = 0;
@@ -153,7 +151,7 @@ static uint64_t now(void)
 	return kv_clock_now(&kv_clock_monotonic);
 }
 
-/* False: the time is over, and the loop has it still. */
+/* False: the time is over, and the loop still has it. */
 static bool done_wait(struct lot *lot, uint64_t until_ns)
 {
 	struct timespec until = {.tv_sec = (time_t)(until_ns / SECOND_NS), .tv_nsec = (long)(until_ns % SECOND_NS)};
@@ -175,8 +173,7 @@ static int turn_wait(struct lot *lot, uint64_t until_ns)
 	while ((rc = loop_post(lot->shard->loop, turn, lot)) == -KV_EBUSY && now() < until_ns)
 		nanosleep(&again, NULL);
 	if (rc < 0)
-		return -KV_ETIMEOUT; /* nothing of the lot is under way: what it refers to stays so, as the process ends
-				      */
+		return -KV_ETIMEOUT; /* nothing of the lot is in flight: its references stay, as the process ends */
 	return done_wait(lot, until_ns) ? 0 : -KV_ETIMEOUT;
 }
 

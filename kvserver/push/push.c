@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* push.c -- a server that ends puts its values to the others, as a client of theirs.
+/* push.c -- a server that ends pushes its values to the other servers, as a client of theirs.
  *
- * It opens a pool of the client library to this server: so it hears the view, and that it drains, and keys are placed
- * where all clients will look for them. Blocks come from the shards a lot at a time, in turn (lot.h), the hottest
- * first, and are put as batches of copies (kvclient/copy.h): a DELETE at the server that has the key next makes it
- * refuse them. After each lot it rests as long as its bytes take at the rate that is allowed. A block whose bytes do
- * not have their checksum is not put: a new one would hide that.
+ * It opens a pool to this server, and so hears the view and the drain: keys are placed where all clients will look.
+ * Blocks come from the shards in lots (lot.h), the hottest first, and are put as batches of copies (kvclient/copy.h): a
+ * DELETE at the key's next server makes it refuse them. After each lot it rests as the allowed rate requires. A block
+ * that does not match its checksum is not pushed: a new checksum would hide that.
  *
- * The older half of the values that nobody read goes into free memory of the others alone, and is the first to be
- * evicted there: it must not take the place of a hotter value. A shard ends when FULL_ROW values in a row found no
- * room. Values that failed are tried again in the next round. A shard ends after a round in which none was put, and all
- * end after LOTS_FAILED lots in a row that reached no server.
- *
- * decisions/016-what-a-drain-pushes.md has the why, and what was rejected. */
+ * The older half of the unread values uses only free memory of the others, and is evicted there first. A shard ends
+ * when FULL_ROW values in a row found no room, or after a round without a push; failed values are retried in the next
+ * round. All end after LOTS_FAILED lots in a row reached no server. Reasons: decisions/016-what-a-drain-pushes.md. */
 #include "kvserver/push/push.h"
 
 #include <stdlib.h>
@@ -26,21 +22,20 @@
 enum { LOTS_FAILED = 3, FULL_ROW = 64 };
 
 #define BUFFER_BYTES (64ull << 20)
-#define OTHERS_NS    5000000000ull /* to hear the view in which it drains; for a member whose connection broke */
+#define OTHERS_NS    5000000000ull /* to hear the view with the drain; for a member whose connection broke */
 #define POLL_NS      20000000ull
-#define LOOP_NS      5000000000ull /* a loop that does not turn for so long is given up */
-#define CONNECT_NS   1000000000ull /* a member that does not answer must not use the time up */
-#define PUT_NS       2000000000ull /* a lot; the others are there, or it is not worth it. And for each byte: */
-#define BYTE_NS      10ull         /* as calls have that name no time */
+#define LOOP_NS      5000000000ull /* a loop without a turn for this time is abandoned */
+#define CONNECT_NS   1000000000ull /* a member that does not answer must not use up the time */
+#define PUT_NS       2000000000ull /* a lot; the others are there, or it is not worth waiting. Plus, for each byte: */
+#define BYTE_NS      10ull         /* as for calls without a time of their own */
 
-/* A shard of this server. */
 struct source {
-	struct lot *lot; /* NULL: it is the loop's, which does not turn */
+	struct lot *lot; /* NULL: owned by its loop, which does not turn */
 	bool over;
-	unsigned round, full_row;      /* full_row: values behind each other that found no room */
+	unsigned round, full_row;      /* full_row: consecutive values without room */
 	uint64_t put, fate[LOT_FATES]; /* in this round */
 	uint64_t left, gone;           /* of the lot, when the loop had it last */
-	enum kv_left why;              /* for values that were not tried in this round */
+	enum kv_left why;              /* for values not tried in this round */
 };
 
 struct push {
@@ -50,8 +45,8 @@ struct push {
 	unsigned other;      /* a server of the pool that took values last, */
 	uint64_t attaches;   /* and how often the pool had attached to it by then */
 	struct source source[KV_SHARDS_MAX];
-	unsigned shards, failing; /* failing: lots behind each other of which nothing was put */
-	bool alone;               /* no other member answers, or those that do take nothing */
+	unsigned shards, failing; /* failing: consecutive lots without a push */
+	bool alone;               /* no other member answers, or none takes values */
 	struct kv_drained result;
 };
 
@@ -69,7 +64,7 @@ static void sleep_until(uint64_t until_ns)
 
 /* ---- the pool ---- */
 
-/* An event of ours takes the place of the library's own. */
+/* An event of ours replaces the library's own. */
 static void log_line(void *arg, int level, const char *line)
 {
 	const struct kv_log *log = arg;
@@ -116,8 +111,8 @@ static int pool_open_at(struct push *p, const struct kv_member *m, struct kv_err
 	return kvc_pool_open(&ko, &p->pool, err);
 }
 
-/* This server may have no room for one client more, as several do that drain at a time, or not be reached at its own
- * address. Others know of the drain, too, where the source does. */
+/* This server may be unreachable at its own address, or full, as when several drain at a time. Others know of the drain
+ * as well, where the source does. */
 static int pool_open(struct push *p, struct kv_error *err)
 {
 	const struct push_options *o = p->opt;
@@ -148,7 +143,7 @@ static uint64_t epoch_ask(const struct push *p)
 
 static int member_add(struct kv_view *v, const struct kvc_server_info *info)
 {
-	const char *address = strchr(info->name, '='); /* "NAME=HOST:PORT": no server is in the pool without a name */
+	const char *address = strchr(info->name, '='); /* "NAME=HOST:PORT": the pool has no server without a name */
 	struct kv_member m = {.weight = info->weight,
 			      .state = (enum kv_member_state)info->member_state,
 			      .incarnation = info->member_incarnation};
@@ -160,7 +155,7 @@ static int member_add(struct kv_view *v, const struct kvc_server_info *info)
 	return kv_view_add(v, &m);
 }
 
-/* All members that the pool knows. 0 or a code. */
+/* All members known to the pool. 0 or a code. */
 static int members_read(const struct push *p, struct kv_view *out)
 {
 	struct kvc_server_info info;
@@ -177,8 +172,7 @@ static int members_read(const struct push *p, struct kv_view *out)
 	return rc;
 }
 
-/* If the pool has another view than the one that was read last, read it. One that changes meanwhile is read again at
- * the next look. */
+/* Read the pool's view if it has changed. One that changes during the read is read again in the next check. */
 static void view_read(struct push *p)
 {
 	struct kv_view v = {.epoch = epoch_ask(p)};
@@ -192,8 +186,8 @@ static void view_read(struct push *p)
 	}
 }
 
-/* Whether keys are placed as if this server had gone. While they are not, or no other member is up, the library would
- * put values to this server, which has them. That is waited for, OTHERS_NS at most. */
+/* Whether keys are placed without this server. Until then, or while no other member is up, the library would put values
+ * to this server. Waited for OTHERS_NS at most. */
 static bool self_goes(struct push *p)
 {
 	const struct kv_member *self;
@@ -203,7 +197,7 @@ static bool self_goes(struct push *p)
 	self = kv_view_find(&p->view, p->opt->self->node_id);
 	if (!self || self->state == KV_MEMBER_DRAINING)
 		return true;
-	kv_view_fini(&p->view); /* it is read again: the drain changes no epoch */
+	kv_view_fini(&p->view); /* to be read again: the drain changes no epoch */
 	return false;
 }
 
@@ -289,7 +283,7 @@ static enum lot_fate fate_of(int64_t rc)
 	}
 }
 
-/* Put the items from `at` on that have the same time to live, and are all old or all not. Returns how many they are. */
+/* Put the items from `at` on with the same time to live and the same class `old`. Returns their number. */
 static unsigned items_put(struct push *p, struct lot *lot, unsigned at)
 {
 	const struct lot_item *first = &lot->item[at];
@@ -311,8 +305,8 @@ static unsigned items_put(struct push *p, struct lot *lot, unsigned at)
 	return n;
 }
 
-/* Put the items, once. False: another member was not there all the while, so that some may have gone to this server,
- * and all are to be put again. */
+/* Put the items, once. False: another member was away for a moment, so some may have reached this server: put all
+ * again. */
 static bool items_put_all(struct push *p, struct lot *lot)
 {
 	unsigned other = p->other;
@@ -334,7 +328,7 @@ static void fate_count(struct push *p, struct source *s, const struct lot_item *
 	r->left[KV_LEFT_DAMAGED] += it->fate == LOT_DAMAGED;
 }
 
-/* Put what the lot has, and rest. */
+/* Put the values of the lot, and rest. */
 static void lot_put(struct push *p, struct source *s)
 {
 	struct lot *lot = s->lot;
@@ -358,7 +352,7 @@ static void lot_put(struct push *p, struct source *s)
 	sleep_until(KV_MIN(begun_ns + (uint64_t)((double)bytes * 1e9 / (double)p->opt->bytes_s), p->opt->until_ns));
 }
 
-/* A DELETE that came here while the value was under way is made at the server that has the value now. */
+/* Repeat at its new server a DELETE that came here during the push. */
 static void deletes_repeat(const struct push *p, const struct lot *lot)
 {
 	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = PUT_NS};
@@ -368,7 +362,7 @@ static void deletes_repeat(const struct push *p, const struct lot *lot)
 	}
 }
 
-/* What the loop has said with its lot. */
+/* Take over the loop's report in its lot. */
 static void lot_heard(struct push *p, struct source *s)
 {
 	const struct lot *lot = s->lot;
@@ -436,7 +430,7 @@ static int lots_make(struct push *p, const struct kvs_server *server, struct kv_
 
 /* ---- the end ---- */
 
-/* Of the values that are left, n are for this reason. */
+/* Of the remaining values, n have this reason. */
 static void left_count(struct kv_drained *r, enum kv_left why, uint64_t n, uint64_t *left)
 {
 	n = KV_MIN(n, *left);
@@ -456,7 +450,7 @@ static void source_end(struct push *p, struct source *s)
 		lot_free(s->lot);
 	} else {
 		stuck = true;
-		s->left = KV_MAX(s->left, (uint64_t)1); /* nobody knows */
+		s->left = KV_MAX(s->left, (uint64_t)1); /* the number is unknown */
 	}
 	s->lot = NULL;
 	left = s->left;
@@ -467,7 +461,7 @@ static void source_end(struct push *p, struct source *s)
 	r->gone += s->gone;
 }
 
-/* why: for values that were not tried. */
+/* why: for values not tried. */
 static void sources_end(struct push *p, enum kv_left why, struct kv_drained *out)
 {
 	struct kv_drained *r = &p->result;

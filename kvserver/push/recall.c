@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* recall.c -- a server that was out of the cluster for a while asks the others which keys were deleted meanwhile, as a
- * client of theirs.
+/* recall.c -- after an absence from the cluster, ask the other members for keys deleted since, as a client of theirs.
  *
- * It opens a pool to all other members, by the names and addresses of the view, and reads the tombstones of each shard
- * of each (store/tombs.h), all of them: some hundred thousand at most, 200 in an answer. Their times become times of
- * this machine's clock, not earlier ones. If a member does not answer in time, has left meanwhile, or does not remember
- * all that was deleted since this server was absent (it was restarted, or its ring is full), nothing is known: the
- * server then drops what it had. */
+ * It opens a pool to all other members, by the view's names and addresses, and reads all tombstones of each of their
+ * shards (store/tombs.h), 200 in an answer. Their times are converted to this machine's clock, rounded up. If a member
+ * does not answer in time, has left, or does not remember all deletions of the absence (it was restarted, or its ring
+ * is full), nothing is known, and the server drops its values. */
 #include "kvserver/push/recall.h"
 
 #include <pthread.h>
@@ -49,12 +47,12 @@ static void log_line(void *arg, int level, const char *line)
 {
 	(void)arg;
 	(void)level;
-	(void)line; /* what matters is said by doubt.c */
+	(void)line; /* doubt.c logs the important parts */
 }
 
 /* ---- the pool ---- */
 
-/* "NAME=HOST:PORT" of all others. Returns how many there are, or -KV_ENOMEM. */
+/* "NAME=HOST:PORT" of all others. Returns their number, or -KV_ENOMEM. */
 static int names_make(const struct recall *r, char ***out)
 {
 	enum { ROOM = KV_NAME_MAX + KV_MEMBER_ADDRESS };
@@ -128,7 +126,7 @@ static bool over(const struct recall *r, uint64_t until_ns)
 	return atomic_load(&r->stop) || now() >= until_ns;
 }
 
-/* 0; 1: there is no such shard; or a code. */
+/* 0; 1: no such shard; or a code. */
 static int shard_read(struct recall *r, struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t until_ns)
 {
 	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = CALL_NS};
@@ -150,7 +148,7 @@ static int shard_read(struct recall *r, struct kvc_pool *pool, unsigned server, 
 	return from ? -KV_ETIMEOUT : 0;
 }
 
-/* Wait until server i is up. 0; -KV_ENOTFOUND: it is no member any more; or -KV_ETIMEOUT. */
+/* Wait until server i is up. 0; -KV_ENOTFOUND: not a member any more; or -KV_ETIMEOUT. */
 static int server_wait(const struct recall *r, struct kvc_pool *pool, unsigned i, uint64_t until_ns)
 {
 	const struct timespec poll = {.tv_nsec = POLL_NS};

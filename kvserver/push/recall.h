@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* recall.h -- what the other members of the cluster remember of deleted keys. */
+/* recall.h -- deleted keys remembered by the other members of the cluster. */
 #ifndef KVRAIL_KVSERVER_PUSH_RECALL_H
 #define KVRAIL_KVSERVER_PUSH_RECALL_H
 
@@ -9,20 +9,20 @@ struct kvs_server;
 struct recall;
 
 struct recall_options {
-	struct kvs_server *server;                                              /* that is told (kvs_server_recalled) */
-	const char *node_id;                                                    /* its own */
-	const char *psk, *psk_file, *cert_file, *key_file, *ca_file, *crl_file; /* as the server's own; or NULL */
+	struct kvs_server *server; /* gets the result (kvs_server_recalled) */
+	const char *node_id;       /* its own */
+	const char *psk, *psk_file, *cert_file, *key_file, *ca_file, *crl_file; /* the server's own; or NULL */
 	const char *server_name; /* in the certificates of the others; NULL: the host of each one's address */
 	const char *cluster;     /* of this server, or NULL */
 	const struct kv_log *log;
 };
 
-/* recall_create -- make it; the options' pointers outlive it. NULL: no memory. recall_destroy -- a question that is
- * under way is given up, within a second or so. Blocks. NULL is accepted. */
+/* recall_create -- make it; the options' pointers outlive it. NULL: no memory. recall_destroy -- abandons a running
+ * question within a second or so. Blocks. NULL is accepted. */
 struct recall *recall_create(const struct recall_options *options);
 void recall_destroy(struct recall **r);
 
-/* recall_ask -- kvs_options.recall: a thread asks all others of this view. 0, -KV_EBUSY: one does already; or a code.
+/* recall_ask -- kvs_options.recall: ask all others of this view on a thread. 0, -KV_EBUSY: already asking; or a code.
  * Any thread. */
 int recall_ask(void *recall, const struct kv_view *view, uint64_t since_ns);
 
