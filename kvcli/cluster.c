@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster.c -- kv-client cluster: a line for each member of the view, as any of the servers told it, with what the
- * member says of itself. Where servers have no view, or none has a majority, the list of servers stands for it; in the
- * second case the exit status is 1.
- *
- * A server of the list that the view does not name is shown, too: its state is "-", and no key is placed there. */
+/* cluster.c -- kv-client cluster: a line for each member of the view, with the member's own figures. If servers have no
+ * view, or none has a majority, the list of servers is shown instead; in the second case the exit status is 1. Servers
+ * of the list outside the view are shown with the state "-": they have no share of the keys. */
 #include "kvcli/cluster.h"
 
 #include <inttypes.h>
@@ -17,7 +15,7 @@ static const char *const state_names[] = {[KVC_MEMBER_NONE] = "-",
 					  [KVC_MEMBER_UP] = "up",
 					  [KVC_MEMBER_DRAINING] = "draining"};
 
-/* A member as it is printed. */
+/* A member's line. */
 struct row {
 	const struct look *look;
 	char id[64], address[336];
@@ -197,7 +195,7 @@ static void table_print(const struct look *looks, unsigned n, uint64_t epoch, un
 
 /* ---- JSON ---- */
 
-/* What the member says of itself. */
+/* The member's own figures. */
 static void answer_add(json_t *o, const uint64_t *n)
 {
 	uint64_t asked = n[LOOK_HITS] + n[LOOK_MISSES];

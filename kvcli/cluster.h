@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster.h -- kv-client cluster: the members of the view, and how they are. */
+/* cluster.h -- kv-client cluster: the members of the view, and their state. */
 #ifndef KVRAIL_KVCLI_CLUSTER_H
 #define KVRAIL_KVCLI_CLUSTER_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* command.c -- the commands of kv-client.
  *
- * get does not know a value's length in advance. A value that fits half of the client's buffer is borrowed in one
- * call. For a longer one, a call for its first byte tells the length; an ordinary get then fills memory of that size,
- * in ranges of one generation. If a longer value has taken its place meanwhile, get tries again. */
+ * get does not know a value's length in advance. A value up to half of the client's buffer is borrowed in one call. For
+ * a longer one, a call for its first byte returns the length; an ordinary get then fills memory of that size, in ranges
+ * of one generation. If a longer value has replaced it by then, get retries. */
 #include "kvcli/command.h"
 
 #include <inttypes.h>
@@ -25,7 +25,7 @@ static struct kvc_key key_of(const char *text)
 	return (struct kvc_key){text, strlen(text)};
 }
 
-/* The code of a call does not tell which of several servers failed, so the sentence names all that are not up. */
+/* The code of a call does not show which of several servers failed, so the sentence names all that are down. */
 static int failed(struct cli *cli, struct kv_error *err, const char *command, int64_t code)
 {
 	char down[256] = "";
@@ -41,14 +41,14 @@ static int failed(struct cli *cli, struct kv_error *err, const char *command, in
 	return CLI_FAILED;
 }
 
-/* A key as it was typed, for a message: nothing in it can drive a terminal. */
+/* A typed key for a message: nothing in it can drive a terminal. */
 enum { KEY_TEXT = 4 * KV_KEY_MAX + 1 };
 static const char *typed(const char *key, char buf[KEY_TEXT])
 {
 	return kv_utf8_text(key, strlen(key), buf, KEY_TEXT);
 }
 
-/* A line about a key. Programs get its bytes, and terminals only those that cannot drive them. */
+/* A line about a key. Programs get its bytes; terminals get a form that cannot drive them. */
 static void key_print(unsigned found, const char *key)
 {
 	printf("%u ", found);
@@ -75,7 +75,7 @@ struct getting {
 	int64_t len; /* or a code */
 };
 
-/* Runs on the client's loop. Takes the whole value if it can be borrowed, else its length alone (data stays NULL). */
+/* Runs on the client's loop. Gets the whole value if it can be borrowed, else only its length (data stays NULL). */
 static void get_small(struct kvc_client *client, unsigned w, void *arg)
 {
 	struct kvc_call first = {.size = sizeof(first), .length = 1};
@@ -122,8 +122,8 @@ static void get_value(struct cli *cli, struct getting *g)
 	}
 }
 
-/* Only people get a newline, and no bytes that drive their terminal: a file or a pipe gets the bytes of the value and
- * nothing else, but values of several commands stand on lines of their own. */
+/* Only people get a newline, and no bytes that drive their terminal: files and pipes get the value's bytes alone,
+ * except that values of several commands are on lines of their own. */
 static int value_write(struct cli *cli, const struct getting *g, struct kv_error *err)
 {
 	bool terminal = !cli->opt->output && isatty(STDOUT_FILENO);
@@ -364,7 +364,7 @@ enum {
 	OF_TOP = 32,
 	OF_JSON = 64,
 	OF_DRAIN = 128
-}; /* options that a command takes */
+}; /* options of a command */
 
 static const struct command {
 	const char *name;

@@ -18,12 +18,12 @@ struct cli {
 /* One command line. */
 struct cli_line {
 	struct kv_opt_strings words; /* command, then arguments */
-	unsigned given;              /* from command_given: options that belong to certain commands */
+	unsigned given;              /* from command_given: options of certain commands only */
 	bool prompt;                 /* it came from the prompt or a pipe */
 };
 
-/* command_given -- those options that only certain commands take. o: what this line says, without the options of
- * kv-client's own command line, which serve every command of the prompt that takes them. */
+/* command_given -- the options in this line that only certain commands take. o: the line's own options, without those
+ * of kv-client's command line, which apply to every command of the prompt that takes them. */
 unsigned command_given(const struct cli_options *o);
 
 /* command_check -- whether this is a command with the right arguments. Needs no connection. CLI_OK, or CLI_USAGE with

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* drain.c -- kv-client drain NODE. NODE is what `cluster` shows: a member's name or its address; or what --server says.
- *
- * The names are compared with all servers that the pool knows, which includes the members of the view. */
+/* drain.c -- kv-client drain NODE. NODE is a name or address shown by `cluster`, or an entry of --server. It is
+ * compared with all servers known to the pool, including the members of the view. */
 #include "kvcli/drain.h"
 
 #include <jansson.h>
@@ -23,7 +22,7 @@ static bool is_called(const struct kvc_server_info *s, const char *name)
 	       (s->member[0] && strcmp(name, s->member) == 0) || (s->node_id[0] && strcmp(name, s->node_id) == 0);
 }
 
-/* False: no server is called so. */
+/* False: no server has that name. */
 static bool server_find(struct cli *cli, const char *name, unsigned *out)
 {
 	for (unsigned i = 0; i < LOOK_MAX; i++) {

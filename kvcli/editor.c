@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* editor.c -- libedit, with every byte kept.
  *
- * libedit edits wide characters of the locale. It drops bytes that are no character of the locale, so a key typed in
- * the C locale, or in Latin-1, became another key. Here the editor always runs in a UTF-8 locale (of this thread
- * alone), and reads characters from us. A byte that is no part of a UTF-8 character becomes one of 128 code points that
- * Unicode has not assigned, and becomes that byte again when the line is complete. So do characters that libedit would
- * take for commands (C1 controls) and those 128 code points themselves: the mapping has exactly one way back. */
+ * libedit edits wide characters of the locale, and drops bytes that are none: a key typed in the C locale or in Latin-1
+ * became another key. So the editor always runs in a UTF-8 locale (of this thread alone), and reads characters from us.
+ * A byte outside of UTF-8 characters becomes one of 128 unassigned code points, and the byte again when the line is
+ * complete. So do characters that libedit would treat as commands (C1 controls), and those 128 code points themselves,
+ * which makes the mapping reversible. */
 #include "kvcli/editor.h"
 
 #include <editline/readline.h>
@@ -24,7 +24,7 @@
 /* Byte b (0x80 to 0xff) is the code point BYTE_BASE + b, which has four bytes in UTF-8. */
 enum { BYTE_BASE = 0xE0F00, BYTE_LEN = 4 };
 
-/* Characters that were read, but that the editor has not taken yet. */
+/* Characters read, but not yet taken by the editor. */
 static struct {
 	uint8_t raw[4];
 	unsigned have;
@@ -35,14 +35,14 @@ static wint_t of_byte(uint8_t byte)
 	return byte < 0x80 ? byte : BYTE_BASE + (wint_t)byte;
 }
 
-/* Characters that the editor inserts as they are: no C1 control, no soft hyphen, none that stands for a byte. */
+/* Characters that the editor inserts unchanged: no C1 control, no soft hyphen, none that represents a byte. */
 static bool is_plain(uint32_t c)
 {
 	return c < 0x80 || (c >= 0x100 ? c < BYTE_BASE + 0x80 || c > BYTE_BASE + 0xFF : iswprint(c) != 0);
 }
 
-/* The editor's character for what p, of `have` bytes, begins with. *out_used: how many bytes that is; 0: another byte
- * is needed to tell, unless these are the last ones. */
+/* The editor's character for the beginning of p, which has `have` bytes. *out_used: its bytes; 0: another byte is
+ * needed, unless these are the last ones. */
 static wint_t first_of(const uint8_t *p, size_t have, bool last, unsigned *out_used)
 {
 	uint32_t c = 0;
@@ -56,8 +56,8 @@ static wint_t first_of(const uint8_t *p, size_t have, bool last, unsigned *out_u
 	return of_byte(p[0]);
 }
 
-/* Reads one byte more. False: the end of input. After a signal the line is drawn again: the program was stopped, or the
- * window has another size. */
+/* Read one more byte. False: the end of input. After a signal redraw the line: the program was stopped, or the window
+ * resized. */
 static bool byte_read(FILE *in)
 {
 	for (;;) {

@@ -5,12 +5,12 @@
 
 #include <stdbool.h>
 
-/* editor_begin -- set the editor up for standard input. False: this C library has no UTF-8 locale, without which the
+/* editor_begin -- set the editor up for standard input. False: the C library has no UTF-8 locale, without which the
  * editor would lose bytes; the caller reads lines without it. */
 bool editor_begin(void);
 
-/* editor_line -- print the prompt and read a line, without its end. It has the bytes that were typed, whatever the
- * locale and the terminal's encoding. Returns heap that the caller frees; NULL at the end of input. */
+/* editor_line -- print the prompt and read a line, without its end. It has the typed bytes, whatever the locale and the
+ * terminal's encoding. Returns heap that the caller frees; NULL at the end of input. */
 char *editor_line(const char *prompt);
 
 /* editor_remember -- add a line to the history that the cursor keys show. */

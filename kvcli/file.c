@@ -19,7 +19,7 @@ static int failed(const char *path, const char *what, struct kv_error *err)
 	return kv_fail(err, code, "%s cannot be %s: %s", path, what, kv_strerror(code));
 }
 
-/* Reads to the end into memory that doubles, since a pipe does not tell its length. */
+/* Read to the end into memory that doubles, since a pipe's length is unknown. */
 static int read_all(int fd, const char *path, uint8_t **data, uint64_t *len, struct kv_error *err)
 {
 	uint64_t cap = 0;
@@ -76,7 +76,7 @@ static int write_all(int fd, const char *path, const uint8_t *data, uint64_t len
 		ssize_t n = write(fd, data, len);
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0 && errno == EPIPE) /* as with | head: the reader has what it wanted */
+		if (n < 0 && errno == EPIPE) /* as with | head: the reader has enough */
 			return 0;
 		if (n < 0)
 			return failed(path, "written", err);
@@ -98,7 +98,7 @@ static int write_directly(const char *path, const void *data, uint64_t len, stru
 	return rc;
 }
 
-/* mode: of the file that is replaced; 0: there is none. */
+/* mode: of the replaced file; 0: none. */
 static int write_renamed(const char *path, mode_t mode, const void *data, uint64_t len, struct kv_error *err)
 {
 	char temporary[PATH_MAX];
@@ -133,7 +133,7 @@ int file_write(const char *path, const void *data, uint64_t len, struct kv_error
 	there = stat(path, &st) == 0;
 	if (there && !S_ISREG(st.st_mode))
 		return write_directly(path, data, len, err);
-	/* A link stays a link: the file that it names is replaced. */
+	/* A link stays a link: its target is replaced. */
 	if (there && realpath(path, target))
 		path = target;
 	return write_renamed(path, there ? st.st_mode : 0, data, len, err);

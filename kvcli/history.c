@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* history.c -- the file of the prompt's lines. A line is appended when it is entered, so two prompts at a time both
- * keep theirs.
+ * keep theirs; libedit would write the whole file at the end.
  *
- * Rejected: libedit's own file. libedit writes it whole at the end, with every line, and the last prompt that ends
- * overwrites the others'.
- *
- * Values may be secrets. The file keeps only lines that are known to have none: those that begin with the plain name of
- * a command, and hold no value of a put. A slip of the finger ("pit k value"), a quoted "put" and the second line of a
- * pasted value are not kept. */
+ * Values may be secrets. The file keeps only lines certain to have none: those that begin with the plain name of a
+ * command, and hold no value of a put. A typing error ("pit k value"), a quoted "put" and the second line of a pasted
+ * value are not kept. */
 #include "kvcli/history.h"
 
 #include <fcntl.h>
@@ -49,8 +46,8 @@ static size_t word_take(const char **at, const char **out_word)
 	return (size_t)(*at - *out_word);
 }
 
-/* Whether a key follows the word put, then - or -f FILE, and nothing else. Quotes hide where a word ends, so a line
- * with one of them is not kept. */
+/* Whether `put` is followed by a key, then - or -f FILE, and nothing else. Quotes hide the end of a word, so lines with
+ * quotes are not kept. */
 static bool value_is_elsewhere(const char *rest)
 {
 	const char *key, *how, *file, *more;
@@ -81,8 +78,7 @@ static void folders_make(const char *path)
 	}
 }
 
-/* Replaces the file by one of the last HISTORY_LINES lines, whole or not at all. line: a ring whose oldest is `next`.
- */
+/* Replace the file by one of the last HISTORY_LINES lines, whole or not at all. line: a ring whose oldest is `next`. */
 static void cut(const char *path, char *const *line, unsigned next)
 {
 	char temporary[PATH_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* history.h -- the lines that were entered at earlier prompts. */
+/* history.h -- the lines entered at earlier prompts. */
 #ifndef KVRAIL_KVCLI_HISTORY_H
 #define KVRAIL_KVCLI_HISTORY_H
 
@@ -14,7 +14,7 @@ bool history_path(char *buf, size_t cap);
  * value, which may be a secret. */
 bool history_wanted(const char *line);
 
-/* history_load -- give the last HISTORY_LINES lines of the file to add, oldest first. A file with twice as many is cut
+/* history_load -- pass the last HISTORY_LINES lines of the file to add, oldest first. A file with twice as many is cut
  * to them. A missing file counts as empty. */
 enum { HISTORY_LINES = 1000 };
 void history_load(const char *path, void (*add)(const char *line));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* interrupt.c -- SIGINT and SIGTERM, for commands that go on until one of them comes. A command ends by itself then; if
- * it has not 10 s later, the process does. */
+/* interrupt.c -- SIGINT and SIGTERM, for commands that run until one of them comes. The command then ends by itself; if
+ * it has not 10 s later, the process ends. */
 #include "kvcli/interrupt.h"
 
 #include <signal.h>
@@ -13,7 +13,7 @@ enum { ENDING_S = 10 };
 
 static atomic_int came;
 static unsigned ending_s = ENDING_S;
-static struct sigaction of_int, of_term; /* as they were before */
+static struct sigaction of_int, of_term; /* the former ones */
 
 static void on_signal(int number)
 {
@@ -21,7 +21,7 @@ static void on_signal(int number)
 	alarm(ending_s);
 }
 
-/* The command has not ended: a thread of the library stands still. */
+/* The command has not ended: a thread of the library is stuck. */
 static void on_alarm(int number)
 {
 	static const char why[] =
@@ -47,7 +47,7 @@ void interrupt_catch(bool term)
 	sigaction(SIGALRM, &act, NULL);
 }
 
-/* (At a prompt the program goes on. On the command line it ends, and closing the pool takes loops that turn.) */
+/* (At a prompt the program continues. On the command line it ends, and closing the pool needs turning loops.) */
 void interrupt_release(bool goes_on, bool raise_term)
 {
 	if (goes_on)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* interrupt.h -- commands that go on until SIGINT, and on the command line SIGTERM. Main thread only. */
+/* interrupt.h -- commands that run until SIGINT, and on the command line SIGTERM. Main thread only. */
 #ifndef KVRAIL_KVCLI_INTERRUPT_H
 #define KVRAIL_KVCLI_INTERRUPT_H
 
@@ -11,9 +11,8 @@ void interrupt_catch(bool term);
 /* interrupted -- whether one of them came since interrupt_catch. */
 bool interrupted(void);
 
-/* interrupt_release -- the next signal does again what it did before interrupt_catch. goes_on: the program does not end
- * now, so nothing ends it because of the signal that came. raise_term: a SIGTERM that was caught meanwhile does what it
- * did before, too. */
+/* interrupt_release -- restore the former effect of the next signal. goes_on: the program continues, so the signal
+ * received does not end it. raise_term: a SIGTERM received in between has its former effect, too. */
 void interrupt_release(bool goes_on, bool raise_term);
 
 #endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* look.c -- what all servers say of themselves, by the statistics that stat reads.
- *
- * Each server has a worker of its own, so that those that are down hold up the others for a second at most, however
- * many they are. */
+/* look.c -- the figures of all servers, from the statistics that stat reads. Each server has a worker of its own, so
+ * those that are down delay the others by a second at most. */
 #include "kvcli/look.h"
 
 #include <stdlib.h>
@@ -40,7 +38,7 @@ static void look_await(struct kvc_client *client, unsigned server, void *arg)
 	free(item);
 }
 
-/* The places that the pool has given to servers. */
+/* The numbers that the pool has given to servers. */
 static unsigned places(struct cli *cli, struct look *out)
 {
 	for (unsigned i = 0; i < LOOK_MAX; i++) {
@@ -53,7 +51,7 @@ static unsigned places(struct cli *cli, struct look *out)
 	return LOOK_MAX;
 }
 
-/* A server of the list that the view has at another address is that member, and has one line. */
+/* A server of the list that the view has under another address is that member, and has one line. */
 static void twice_drop(struct cli *cli, struct look *looks, unsigned n)
 {
 	for (unsigned i = 0; i < KV_MIN(n, cli->opt->servers.count); i++)
@@ -70,7 +68,7 @@ unsigned look_all(struct cli *cli, struct look *out)
 	for (unsigned i = 0; i < n; i++) {
 		if (rc < 0)
 			out[i].code = rc;
-		if (out[i].known) /* the first attempt to connect to it may have ended meanwhile */
+		if (out[i].known) /* the first attempt to connect may have ended by now */
 			kvc_server_info(cli->pool, 0, i, &out[i].info);
 	}
 	twice_drop(cli, out, n);

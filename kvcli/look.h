@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* look.h -- what all servers that the pool knows say of themselves: those of the list, and the members of the view. */
+/* look.h -- the figures of all servers known to the pool: those of the list, and the members of the view. */
 #ifndef KVRAIL_KVCLI_LOOK_H
 #define KVRAIL_KVCLI_LOOK_H
 
@@ -29,12 +29,12 @@ enum look_number {
 struct look {
 	bool known; /* the pool has a server of this number */
 	struct kvc_server_info info;
-	int code; /* of asking it: negative, and the numbers are zeroed */
+	int code; /* result of asking it; if negative, the numbers are zeroed */
 	uint64_t at_ns, number[LOOK_NUMBERS];
 };
 
-/* look_all -- ask all servers at the same time, each for a second at most. out has LOOK_MAX places, by the pool's
- * number of a server. Returns how many of them matter. Blocks. */
+/* look_all -- ask all servers at the same time, each for a second at most. out has LOOK_MAX entries, by the pool's
+ * number of a server. Returns how many of them are used. Blocks. */
 unsigned look_all(struct cli *cli, struct look *out);
 
 /* look_percent -- part of whole, in percent, into buf; "-": of nothing. Returns buf. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c -- kv-client: one command, or a prompt. It finds usage errors before it connects. */
+/* main.c -- kv-client: one command, or a prompt. Usage errors are reported before it connects. */
 #include <signal.h>
 
 #include "base/early.h"
@@ -68,7 +68,7 @@ int main(int argc, char **argv)
 	int rc, status = CLI_USAGE;
 
 	kv_early_end(false);
-	signal(SIGPIPE, SIG_IGN); /* kv_written tells */
+	signal(SIGPIPE, SIG_IGN); /* kv_written reports it */
 	kv_stdio_keep();
 	rc = cli_options_parse(argc, argv, &options, &line.words, &err);
 	if (rc > 0)

@@ -7,7 +7,7 @@
 
 #include "base/base.h"
 
-/* Exit statuses. CLI_PART: a server has drained, and other servers do not have all of its values. */
+/* Exit statuses. CLI_PART: a server has drained, and other servers lack some of its values. */
 enum { CLI_OK = 0, CLI_NOT_FOUND = 1, CLI_USAGE = 2, CLI_FAILED = 3, CLI_PART = 4 };
 
 #define TOP_INTERVAL_NS 1000000000ull /* the default */
@@ -37,7 +37,7 @@ struct cli_options {
 extern const struct kv_opt cli_options_table[];
 extern const struct kv_opt_program cli_options_program;
 
-/* cli_options_parse -- parse the command line and the environment. Command and arguments go to *out_words. Strings
+/* cli_options_parse -- parse the command line and the environment. Command and arguments become *out_words. Strings
  * point into argv or live as long as the process. Returns 0; 1 when --help or --version was printed; -KV_EINVAL with
  * *err. */
 int cli_options_parse(int argc, char **argv, struct cli_options *out, struct kv_opt_strings *out_words,
@@ -45,8 +45,8 @@ int cli_options_parse(int argc, char **argv, struct cli_options *out, struct kv_
 
 /* The options of a line of the prompt. */
 struct cli_line_options {
-	struct cli_options own; /* what the line says; the rest is default or zero */
-	struct cli_options all; /* the same over those of kv-client's command line: by these the command runs */
+	struct cli_options own; /* the line's own options; the rest is default or zero */
+	struct cli_options all; /* the same over those of kv-client's command line: the command runs with these */
 };
 
 /* cli_options_line -- parse a line of the prompt, by the same table and parser as the command line, but options of

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* repl.c -- the prompt.
- *
- * At a terminal editor.c edits lines and keeps their history, and history.c keeps them for the next time, except lines
- * with a value, which may be a secret. Lines from a pipe are read plainly, so that a script's input never meets an
- * editor. */
+/* repl.c -- the prompt. At a terminal editor.c edits lines, and history.c keeps them, except lines with a value, which
+ * may be a secret. Lines from a pipe are read without an editor. */
 #include "kvcli/repl.h"
 
 #include <stdlib.h>
@@ -12,7 +9,7 @@
 #include "kvcli/editor.h"
 #include "kvcli/history.h"
 
-/* Takes one word out of *at and unquotes it in place. NULL when a quote stays open. */
+/* Take one word out of *at and unquote it in place. NULL when a quote stays open. */
 static char *take_word(char **at)
 {
 	char *from = *at, *to = from, *in = from, quote = 0;
@@ -68,7 +65,7 @@ static void error_print(const struct kv_error *err, unsigned number)
 		fprintf(stderr, "%s\n", err->text);
 }
 
-/* Runs one line. Returns the exit status, or -1 to leave. number: of a piped line, for messages; 0 at a terminal. */
+/* Run one line. Returns the exit status, or -1 to leave. number: of a piped line, for messages; 0 at a terminal. */
 static int run_line(const struct cli *cli, char *text, unsigned number)
 {
 	struct repl_line l;
@@ -90,16 +87,16 @@ static int run_line(const struct cli *cli, char *text, unsigned number)
 	return status;
 }
 
-/* Where lines come from. */
+/* The origin of lines. */
 struct source {
 	bool terminal, editor;
-	const char *history; /* a path; NULL: none is kept */
+	const char *history; /* a path; NULL: no history */
 	char *buf;
 	size_t cap;
 	bool cut; /* the line has a byte 0, which would hide the rest of it */
 };
 
-/* Reads the next line, or NULL at the end. */
+/* Read the next line; NULL at the end. */
 static char *next_line(struct source *in)
 {
 	ssize_t n;

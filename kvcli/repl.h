@@ -7,19 +7,19 @@
 
 enum { REPL_WORDS_MAX = 2 * KV_OPT_STRINGS_MAX };
 
-/* repl_split -- cut a line into words, in place; the words point into text. Blanks separate words, and '...' and "..."
- * keep blanks; a backslash takes the next character as it is (not inside '...'). word has REPL_WORDS_MAX places.
- * Returns their number (0: an empty line), or -KV_EINVAL with *err: an open quote, too many words. */
+/* repl_split -- split a line into words, in place; the words point into text. Blanks separate words; '...' and "..."
+ * keep blanks; a backslash quotes the next character (not inside '...'). word has REPL_WORDS_MAX entries. Returns their
+ * number (0: an empty line), or -KV_EINVAL with *err: an open quote, too many words. */
 int repl_split(char *text, char **word, struct kv_error *err);
 
-/* A line that was parsed. */
+/* A parsed line. */
 struct repl_line {
 	struct cli_line line;
 	struct cli_line_options options;
 };
 
-/* repl_parse -- a line with its command and options, as on the command line of kv-client, whose options `base` has. It
- * is cut in place, and *out points into it. Returns 0, and line.words.count is 0 for an empty line; 1: --help was
+/* repl_parse -- a line with its command and options, as on the command line of kv-client, whose options are in `base`.
+ * It is split in place, and *out points into it. Returns 0, with line.words.count 0 for an empty line; 1: --help was
  * printed; -KV_EINVAL with *err. */
 int repl_parse(char *text, const struct cli_options *base, struct repl_line *out, struct kv_error *err);
 

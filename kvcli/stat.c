@@ -19,7 +19,7 @@ static const char *const state_names[] = {[KVC_SERVER_CONNECTING] = "connecting"
 
 /* ---- text ---- */
 
-/* A number in its unit; bytes and nanoseconds also as people read them. */
+/* A number in its unit; bytes and nanoseconds in readable form as well. */
 static void print_value(const char *name, uint64_t value, const char *unit)
 {
 	char text[32] = "";
@@ -48,7 +48,7 @@ static void print_group(const struct kvc_stat_item *item, int n, const char *gro
 	}
 }
 
-/* The groups that people look at most come first, and groups that this program does not know last. */
+/* The most useful groups come first, and groups unknown to this program last. */
 static void print_items(const struct kvc_stat_item *item, int n)
 {
 	static const char *const order[] = {"server", "requests", "answers",     "calls", "time",
@@ -288,15 +288,15 @@ static int print_json(struct cli *cli, struct kv_error *err)
 	return worst;
 }
 
-/* ---- again and again ---- */
+/* ---- repeated looks ---- */
 
 struct seen {
 	struct kvc_stat_item item[ITEMS_MAX];
 	int count;
 };
 
-/* Prints the items that changed since the last look, and returns how many. A counter shows its change per second. A
- * gauge, or a counter of a server that has restarted, shows its former value. */
+/* Print the items that changed since the last look, and return how many. A counter shows its change per second. A
+ * gauge, or a counter of a restarted server, shows its former value. */
 static unsigned changes_print(const struct seen *before, const struct seen *now, double seconds)
 {
 	unsigned n = 0;
@@ -315,7 +315,7 @@ static unsigned changes_print(const struct seen *before, const struct seen *now,
 	return n;
 }
 
-/* One look at each server. The first look only keeps the values for the next one. 1: nobody reads them. */
+/* One look at each server. The first look only keeps the values for the next one. 1: standard output has no reader. */
 static int look(struct cli *cli, unsigned turn, double seconds, struct kv_error *err)
 {
 	static struct seen seen[KV_OPT_STRINGS_MAX][2];
@@ -333,7 +333,7 @@ static int look(struct cli *cli, unsigned turn, double seconds, struct kv_error 
 	}
 	if (!kv_written(stdout))
 		return kv_fail(err, -EIO, "standard output cannot be written");
-	return ferror(stdout) ? 1 : 0; /* nobody reads any more */
+	return ferror(stdout) ? 1 : 0; /* no reader */
 }
 
 static int watch(struct cli *cli, struct kv_error *err)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table.c -- which columns a terminal has room for.
+/* table.c -- the choice of columns that fit a terminal.
  *
- * Where all do not fit, first the long texts are cut, then columns are left out in the order of their numbers, then
- * texts are cut further. A row is built as one text and clipped, so that nothing makes a line wider: the terminal would
- * break it, and a table that is drawn over itself would lose its lines. */
+ * If not all fit, first the long texts are cut, then columns are left out in the order of their numbers, then texts are
+ * cut further. A row is built as one text and clipped, so no line is wider: the terminal would break it, and a table
+ * drawn over itself would lose its lines. */
 #include "kvcli/table.h"
 
 #include "base/base.h"
@@ -21,7 +21,7 @@ void table_measure(struct table *t, const char *const *cell)
 		t->width[i] = KV_MAX(t->width[i], kv_utf8_columns(cell[i]));
 }
 
-/* By how many columns the table is wider than the terminal. */
+/* The table's excess over the terminal's columns. */
 static unsigned excess(const struct table *t)
 {
 	unsigned wide = 0;
@@ -31,7 +31,7 @@ static unsigned excess(const struct table *t)
 	return t->limit && wide > t->limit + 1 ? wide - t->limit - 1 : 0;
 }
 
-/* Cuts the widest text, a column at a time, none below `keep`, or below CUT_MIN. */
+/* Cut the widest text, a column at a time, but not below `keep`, or below CUT_MIN. */
 static void cut(struct table *t, bool keep)
 {
 	unsigned more;
@@ -49,7 +49,7 @@ static void cut(struct table *t, bool keep)
 	}
 }
 
-/* Leaves out the column with the highest number. False: there is none to leave out. */
+/* Leave out the column with the highest number. False: no column may be left out. */
 static bool drop(struct table *t)
 {
 	unsigned at = 0, highest = 0;
@@ -69,7 +69,7 @@ void table_fit(struct table *t)
 
 	for (unsigned i = 0; i < t->columns; i++)
 		full[i] = t->width[i] = KV_MAX(t->width[i], least_of(&t->column[i]));
-	/* Each time from the full widths: once a column is left out, the others may have room again. */
+	/* Each time from the full widths: after leaving out a column, the others may have room again. */
 	for (bool more = true; more && (cut(t, true), excess(t)); more = drop(t))
 		memcpy(t->width, full, sizeof(full));
 	cut(t, false);
@@ -86,7 +86,7 @@ static void line_print(const struct table *t, FILE *out, char *line)
 	fprintf(out, "%s\n", line);
 }
 
-/* Appends a cell, with a blank before it unless it is the first. */
+/* Append a cell, with a blank before it unless it is the first. */
 static void cell_add(const struct table *t, unsigned i, const char *text, char *line)
 {
 	char cell[LINE_CAP];

@@ -11,8 +11,8 @@ enum { TABLE_COLUMNS_MAX = 12 };
 struct table_column {
 	const char *title;
 	unsigned width; /* at least this wide */
-	unsigned drop;  /* where there is no room, the column with the highest number is left out first; 0: it stays */
-	bool cut;       /* its text stands left, and may be cut, down to `keep` before a column is left out */
+	unsigned drop;  /* without room the column with the highest number is left out first; 0: it stays */
+	bool cut;       /* left-aligned; its text may be cut, down to `keep` before a column is left out */
 	unsigned keep;
 };
 
@@ -25,10 +25,10 @@ struct table {
 	bool out[TABLE_COLUMNS_MAX]; /* left out */
 };
 
-/* table_measure -- take account of a row: the texts of its cells. Behind a NULL the row has no cells. */
+/* table_measure -- account for a row: the texts of its cells, up to the first NULL. */
 void table_measure(struct table *t, const char *const *cell);
 
-/* table_fit -- choose columns and their widths. Call it once, behind the last table_measure. */
+/* table_fit -- choose columns and their widths. Once, after the last table_measure. */
 void table_fit(struct table *t);
 
 /* table_header -- print the titles. */

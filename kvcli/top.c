@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* top.c -- kv-client top: a line for each server, with what it did since the last look.
+/* top.c -- kv-client top: a line for each server, with its activity since the last look.
  *
- * Members that the view brings have a line, too. One that is down is a line with its state. Rates need two looks:
- * nothing is printed after the first one. A server that was restarted begins anew: counters that fell count as none. On
- * a terminal the table is drawn over itself, in its columns, and q ends it; elsewhere its lines follow each other. */
+ * Members from the view have a line as well. A server that is down shows its state. Rates need two looks: nothing is
+ * printed after the first one. A restarted server begins anew: counters that fell count as 0. On a terminal the table
+ * is drawn over itself, in its columns, and q ends it; elsewhere its lines follow each other. */
 #include "kvcli/top.h"
 
 #include <errno.h>
@@ -54,7 +54,7 @@ static const char *rate(const struct look *before, const struct look *now, enum 
 	return look_brief(seconds > 0 ? (double)grown(before, now, k) / seconds : 0, buf);
 }
 
-/* Two looks at one server: another one may have its place, and rates need two answers. */
+/* Two looks at one server: the number may be another server's by now, and rates need two answers. */
 static bool same(const struct look *before, const struct look *now)
 {
 	return before->known && before->code >= 0 && strcmp(before->info.name, now->info.name) == 0;
@@ -94,7 +94,7 @@ static void row_make(const struct look *before, const struct look *now, struct r
 		numbers_make(before, now, out);
 }
 
-/* Servers that the terminal has room for, beside the time, the header, how many more there are, and the cursor. */
+/* Servers that fit the terminal, next to the time, the header, the count of the others, and the cursor. */
 static unsigned lines_of(bool terminal)
 {
 	struct winsize size;
@@ -151,7 +151,7 @@ static bool turn_end(bool once, unsigned turn, uint64_t until_ns, int *status, s
 		*status = CLI_FAILED;
 		return false;
 	}
-	if (ferror(stdout) || (once && turn > 0)) /* nobody reads any more */
+	if (ferror(stdout) || (once && turn > 0)) /* no reader */
 		return false;
 	return !typed_wait(until_ns) && !interrupted();
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* typed.c -- a terminal without line mode and echo, while a live table is shown.
- *
- * A program that was stopped and continued may find the terminal as the shell left it, so its mode is looked at before
- * each wait. In the background it is left alone: changing it there would stop the program. */
+/* typed.c -- a terminal without line mode and echo, while a live table is shown. A program that was stopped and
+ * continued may find the terminal as the shell left it, so its mode is checked before each wait. In the background it
+ * is left alone: changing it there would stop the program. */
 #include "kvcli/typed.h"
 
 #include <poll.h>
@@ -45,7 +44,7 @@ void typed_end(void)
 	changed = wanted = false;
 }
 
-/* Whether a key that was pressed ends the command. The end of input ends the reading. */
+/* Whether a pressed key ends the command. The end of input ends the reading. */
 static bool quit_read(void)
 {
 	char keys[64];

@@ -6,15 +6,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* typed_begin -- from now on keys come one by one and are not shown, if standard input is a terminal and this program
- * is in its foreground. Otherwise nothing is read. */
+/* typed_begin -- keys come one by one, without echo, if standard input is a terminal and this program is in its
+ * foreground. Otherwise nothing is read. */
 void typed_begin(void);
 
-/* typed_wait -- wait until the time (of kv_clock_monotonic), a signal that interrupt_catch notes, or a key that ends
- * the command: q, Q. Other keys are dropped. Returns whether such a key was pressed. */
+/* typed_wait -- wait until the time (of kv_clock_monotonic), a signal noted by interrupt_catch, or a key that ends the
+ * command: q, Q. Other keys are dropped. Returns whether such a key was pressed. */
 bool typed_wait(uint64_t until_ns);
 
-/* typed_end -- the terminal is again as it was before typed_begin. */
+/* typed_end -- restore the terminal's mode from before typed_begin. */
 void typed_end(void);
 
 #endif

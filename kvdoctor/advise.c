@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* advise.c -- what would make the run faster, or let it use a better provider.
+/* advise.c -- advice to make the run faster, or to let it use a better provider.
  *
- * Invariant: advice never says that a run fails. A figure comes with the place where it was measured
+ * Invariant: advice never says that a run fails. A figure comes with the place of its measurement
  * (docs/internals/providers.md, docs/runs/0.1.0.md). */
 #include <string.h>
 
@@ -103,7 +103,7 @@ static void advise_congestion(struct doctor *d)
 		      strstr(d->congestions, "cubic") ? "cubic" : "reno", stay);
 }
 
-/* The fastest interface that is up; NULL when none tells its speed. */
+/* The fastest interface that is up; NULL when no speed is known. */
 static const struct netdev *fastest(const struct doctor *d)
 {
 	const struct netdev *best = NULL;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor.h -- what kv-doctor found: facts for the tables, and findings, which are lines with a verdict and a remedy.
- * Private to kvdoctor/.
+/* doctor.h -- the results of kv-doctor: facts for the tables, and findings, which are lines with a verdict and a
+ * remedy. Private to kvdoctor/.
  *
  * The files fill struct doctor in this order: look.c (libraries, RDMA devices), network.c, plan.c and environment.c
- * (what would run, checked), try.c (what did run), reach.c (servers), advise.c (what would be faster). text.c and
- * json.c print it and decide nothing. */
+ * (the planned run, checked), try.c (the trial), reach.c (servers), advise.c (faster alternatives). text.c and json.c
+ * print it and decide nothing. */
 #ifndef KVRAIL_KVDOCTOR_DOCTOR_H
 #define KVRAIL_KVDOCTOR_DOCTOR_H
 
@@ -52,7 +52,7 @@ struct module {
 	char name[24], version[48];
 };
 
-/* One process of the run, and what it would take. */
+/* One process of the run, and its needs. */
 struct role {
 	const char *name; /* "kv-bench", "kv-server" */
 	bool present;
@@ -65,17 +65,17 @@ struct role {
 	struct kv_error error;
 };
 
-/* What the child of a trial told. */
+/* The report of a trial's child. */
 struct trial {
-	bool done;       /* the child came to its end */
+	bool done;       /* the child finished */
 	unsigned opened; /* endpoints */
 	uint64_t open_ns, register_ns, registered_bytes, ping_ns, bytes;
 	bool moved;  /* bytes arrived, and were right */
-	bool looked; /* an engine was asked for what follows: before, it says nothing */
+	bool looked; /* an engine was asked for the following; before, it is unknown */
 	bool wait_fd, write_emulated, read_emulated;
-	char no_door[160]; /* why no doorkeeper stands before its fabric ports; "": one does */
+	char no_door[160]; /* why its fabric ports have no doorkeeper; "": there is one */
 	char error[400];   /* why the trial ended early; "" */
-	char log[400];     /* the end of what the child wrote to stderr; PROBE_LOG_MAX */
+	char log[400];     /* the end of the child's stderr; PROBE_LOG_MAX */
 };
 
 struct doctor {
@@ -98,7 +98,7 @@ struct doctor {
 	unsigned num_netdevs;
 	char congestion[32], congestions[160], qdisc[32];
 	uint64_t wmem_max, rmem_max; /* the third number of tcp_wmem, tcp_rmem; KV_UNKNOWN */
-	char uring_error[400];       /* why the loops of a run could not be made on io_uring; "" */
+	char uring_error[400];       /* why the run's loops could not be made on io_uring; "" */
 	int uring_code;
 	bool loops_fail; /* nor on epoll */
 	int cma_error;   /* see kv_checkup */
@@ -108,7 +108,7 @@ struct doctor {
 	unsigned num_findings;
 };
 
-/* doctor_found -- add a finding, whose text is printf-formatted. When the list is full, the last place holds the latest
+/* doctor_found -- add a finding with a printf-formatted text. When the list is full, the last place holds the latest
  * finding, with the worst status of all that stood there. Returns the finding, valid until the next call, for
  * doctor_remedy and for numbers. */
 struct finding *doctor_found(struct doctor *d, enum section section, enum kv_status status, const char *id,
@@ -118,8 +118,8 @@ void doctor_remedy(struct finding *f, const char *fmt, ...) __attribute__((forma
 /* doctor_verdict -- add a verdict of kv_check. */
 void doctor_verdict(struct doctor *d, enum section section, const char *subject, const struct kv_verdict *v);
 
-/* doctor_worst -- KV_FAIL if a finding fails, else KV_WARN if one warns, else KV_OK. doctor_count -- how many findings
- * have this status. */
+/* doctor_worst -- KV_FAIL if a finding fails, else KV_WARN if one warns, else KV_OK. doctor_count -- the number of
+ * findings with this status. */
 enum kv_status doctor_worst(const struct doctor *d);
 unsigned doctor_count(const struct doctor *d, enum kv_status status);
 const char *doctor_status_name(enum kv_status status); /* "ok", "info", "warning", "fails" */
@@ -130,25 +130,25 @@ const char *doctor_speed(long mbps, char *buf, size_t cap);
 void doctor_look(struct doctor *d);    /* look.c */
 void doctor_network(struct doctor *d); /* network.c */
 void doctor_plan(struct doctor *d);    /* plan.c */
-/* doctor_files_soft -- the soft RLIMIT_NOFILE that a process of the run will have. */
+/* doctor_files_soft -- the soft RLIMIT_NOFILE of a process of the run. */
 uint64_t doctor_files_soft(const struct doctor *d, const struct role *r);
 void doctor_environment(struct doctor *d); /* environment.c */
 void doctor_try(struct doctor *d);         /* try.c */
 void doctor_reach(struct doctor *d);       /* reach.c */
 void doctor_advise(struct doctor *d);      /* advise.c */
 
-/* doctor_memory_try -- whether a process may read another's memory, which is how shm moves bytes. Returns 0, an errno,
- * or -1 when it could not be tried. */
+/* doctor_memory_try -- whether a process may read another's memory, as shm does. Returns 0, an errno, or -1 when it
+ * could not be tried. */
 int doctor_memory_try(void);
 
-/* try_child -- the main of a child that tries, with the arguments behind TRY_CHILD: the address of TRY_MEMORY in the
+/* try_child -- the main of a trial's child, with the arguments behind TRY_CHILD: the address of TRY_MEMORY in the
  * parent (doctor_memory_try), or the descriptors of a probe (doctor_try). Returns the exit status. */
 #define TRY_CHILD  "--try-child"
 #define TRY_MEMORY "is it allowed?"
 int try_child(int argc, char **argv);
 
 /* reach_child -- the main of a child that connects to a server, with the arguments behind REACH_CHILD: the descriptor
- * to tell, the server's number in --server, and the command line of its parent. Returns the exit status. */
+ * for its report, the server's number in --server, and the command line of its parent. Returns the exit status. */
 #define REACH_CHILD "--reach-child"
 int reach_child(int argc, char **argv);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* environment.c -- environment variables that libfabric's providers heed and that harm KVRail. The reasons are in
+/* environment.c -- environment variables heeded by libfabric's providers and harmful to KVRail. The reasons are in
  * docs/internals/providers.md. Needs the chosen provider, because most variables concern one or two. */
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 /* KV_FAIL: the engine refuses to open an endpoint with it, in the same words (fab_tcp_check, fab_verbs_check). */
 static const struct {
 	const char *name;
-	enum { ANY, ON, OFF } value; /* which values do harm */
-	const char *providers;       /* those it concerns, separated by spaces; "": all */
+	enum { ANY, ON, OFF } value; /* the harmful values */
+	const char *providers;       /* concerned providers, separated by spaces; "": all */
 	enum kv_status status;
 	const char *text;
 } settings[] = {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* json.c -- the report for programs: schema "kvdoctor/1", described in docs/guide/troubleshooting.md.
  *
- * Invariants: a name is never changed or reused; new ones may come. An unknown number, or a limit that does not exist,
- * is null. */
+ * Invariants: a name is never changed or reused; new ones may come. An unknown number, or a missing limit, is null. */
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>

@@ -34,7 +34,7 @@ static void library_dir(struct doctor *d, const char *dir)
 		library_note(d, path);
 }
 
-/* Looks where loaders and installers put a libfabric. */
+/* Search the places where loaders and installers put a libfabric. */
 static void libraries_find(struct doctor *d)
 {
 	static const char *const dirs[] = {
@@ -183,7 +183,7 @@ static void efa_judge(struct doctor *d, const struct te_rdma *r)
 		     r->efa_caps & TE_EFA_WRITE ? "yes" : "no", r->efa_caps & TE_EFA_UNSOLICITED ? "yes" : "no");
 }
 
-/* PCI devices that would be RDMA devices if their driver were loaded. */
+/* PCI devices that would be RDMA devices with their driver loaded. */
 static void pci_judge(const char *entry, void *arg)
 {
 	struct doctor *d = arg;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c -- kv-doctor: what this machine has for KVRail, and what stands in the way of a run.
- * See docs/guide/troubleshooting.md. */
+/* main.c -- kv-doctor: this machine's resources for KVRail, and obstacles to a run. See docs/guide/troubleshooting.md.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,7 +49,7 @@ int main(int argc, char **argv)
 	struct doctor_options options;
 	struct kv_error err = {0};
 	kv_early_end(false);
-	signal(SIGPIPE, SIG_IGN); /* kv_written tells */
+	signal(SIGPIPE, SIG_IGN); /* kv_written reports it */
 	if (argc > 1 && strcmp(argv[1], TRY_CHILD) == 0)
 		return try_child(argc - 2, argv + 2);
 	if (argc > 1 && strcmp(argv[1], REACH_CHILD) == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* network.c -- network interfaces and the kernel's TCP settings. Facts alone: advise.c says what they mean. */
+/* network.c -- network interfaces and the kernel's TCP settings. Facts alone: advise.c explains them. */
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -27,7 +27,7 @@ static void netdev_add(const char *entry, void *arg)
 	d->num_netdevs++;
 }
 
-/* /sys shows the network namespace that it was mounted in, which may not be ours; getifaddrs shows ours. */
+/* /sys shows the network namespace of its mount, which may not be ours; getifaddrs shows ours. */
 static void flags_take(struct doctor *d, const struct ifaddrs *all)
 {
 	for (unsigned i = 0; i < d->num_netdevs; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.h -- the options of kv-doctor: its own, and those of kv-bench that decide what a run takes. */
+/* options.h -- the options of kv-doctor: its own, and those of kv-bench that affect the needs of a run. */
 #ifndef KVRAIL_KVDOCTOR_OPTIONS_H
 #define KVRAIL_KVDOCTOR_OPTIONS_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.c -- what would run: the two processes of a run, what each takes, and whether there is enough.
+/* plan.c -- the planned run: its two processes, their needs, and whether there is enough.
  *
  * The limits of a process (files, locked memory) are checked for each process; those of a device for both together,
  * since they share it; those of the machine for everything. Sums and checks are the engine's own (te_budget, kv_check),
- * the same that refuse a start. Here their verdicts are printed whether they refuse or not. */
+ * which refuse a start. Here their verdicts are printed whether they refuse or not. */
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 
 enum {
 	LOOPS_MAX = 4,         /* by default */
-	SHARDS_OF_OTHERS = 4,  /* a server elsewhere is taken to have kv-server's default */
+	SHARDS_OF_OTHERS = 4,  /* a server elsewhere is assumed to have kv-server's default */
 	CLIENT_MESSAGES = 256, /* as in kvclient; below as in kvserver */
 	SERVER_MESSAGES = 512,
 	LOOP_FILES = 2,  /* a ring and its bell */
@@ -79,8 +79,8 @@ static int route_to(const char *server, struct sockaddr_storage *out, struct kv_
 	return 0;
 }
 
-/* Without --server the run stays on this machine and uses loopback. If there are RDMA devices, the user wants to know
- * about them: then the address stays open, and the engine takes theirs. */
+/* Without --server the run stays on this machine and uses loopback. With RDMA devices, the user wants to know about
+ * them: then the address stays open, and the engine takes theirs. */
 static void source_find(struct doctor *d, struct sockaddr_storage *out)
 {
 	struct sockaddr_in *in = (struct sockaddr_in *)out;
@@ -161,7 +161,7 @@ static void roles_make(struct doctor *d)
 		return;
 	struct finding *f = doctor_found(d, SECTION_RUN, KV_FAIL, "provider", o->provider, "provider", "%s",
 					 c->rc ? c->error.text : s->error.text);
-	/* The sentences of other errors (NICs, rails) already say what to ask for instead. */
+	/* Other errors (NICs, rails) suggest the remedy themselves. */
 	if ((c->rc ? c->rc : s->rc) != -KV_ENOTSUP || o->nic)
 		return;
 	if (getenv("FI_PROVIDER"))
@@ -175,7 +175,7 @@ static void roles_make(struct doctor *d)
 
 /* ---- checks ---- */
 
-/* kv-server raises its own soft limit (kvserver/main.c). kv-bench does not: the user must do it before starting it. */
+/* kv-server raises its own soft limit (kvserver/main.c). kv-bench does not: the user must do it before the start. */
 uint64_t doctor_files_soft(const struct doctor *d, const struct role *r)
 {
 	uint64_t soft = d->host.files_soft, hard = d->host.files_hard;
@@ -198,7 +198,7 @@ static bool same_device(const struct te_device *a, const struct te_device *b)
 	return strcmp(a->domain, b->domain) == 0 && strcmp(a->local, b->local) == 0;
 }
 
-/* What both processes together take of a device. */
+/* The needs of both processes together on a device. */
 static struct kv_need need_of_device(const struct doctor *d, unsigned device)
 {
 	const struct te_budget_device *mine = &d->client.budget.device[device];
@@ -221,8 +221,8 @@ static void check_devices(struct doctor *d)
 	}
 }
 
-/* The descriptors that kv-server keeps for itself and for connections that are not admitted yet; its clients may take
- * the rest (kvserver/control/files.c). It admits one client in any case. */
+/* The descriptors that kv-server keeps for itself and for connections not admitted yet; its clients may take the rest
+ * (kvserver/control/files.c). It admits one client in any case. */
 static uint64_t server_files_free(const struct role *r, uint64_t limit)
 {
 	uint64_t quarter = KV_MAX(limit / KV_HANDSHAKES_SHARE, (uint64_t)KV_HANDSHAKES_MIN);
@@ -241,16 +241,15 @@ static void check_role(struct doctor *d, const struct role *r)
 	if (r == &d->server)
 		need.files += server_files_free(r, host.files_soft);
 	need.threads = 0; /* all processes share that limit: check_tasks checks it */
-	/* At the start the engine sees this address space in use already: the providers' libraries, and what malloc and
-	 * coroutines reserve for each thread. */
+	/* At the start the engine sees this address space in use already: the providers' libraries, and the
+	 * reservations of malloc and coroutines for each thread. */
 	need.address_bytes += ADDRESS_LIBRARIES + (r->budget.process.threads + (r == &d->server)) * ADDRESS_THREAD;
 	c.need = &need;
 	if (r->present)
 		run_checks(d, r->name, &c, KV_CHECK_PROCESS);
 }
 
-/* The threads of the run together. The main thread of kv-bench is not added: it takes the place of this process, which
- * counts as used now. */
+/* The threads of the run together. The main thread of kv-bench replaces this process, which counts as used now. */
 static void check_tasks(struct doctor *d)
 {
 	struct kv_need need = {.threads = d->client.threads};
@@ -263,8 +262,8 @@ static void check_tasks(struct doctor *d)
 		doctor_verdict(d, SECTION_RUN, "run", &v);
 }
 
-/* Makes as many loops at once as a run has, since a limit may be met only by the last one. A loop that could be made,
- * but not on io_uring, says why. */
+/* Make as many loops at once as a run has, since only the last one may exceed a limit. A loop that works, but not on
+ * io_uring, reports why. */
 static void rings_try(struct doctor *d, unsigned count)
 {
 	struct loop *loop[RINGS_MAX] = {NULL};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reach.c -- whether the servers of --server can be used from here: their control ports, then their fabric ports.
  *
- * A TCP connection finds a port that is closed or filtered. Only a client that is let in knows the fabric ports, so a
- * child (probe/probe.h) opens a pool with one client, whose PING goes to every shard over the fabric. The child gets
- * the command line again: what a run would use, it uses. */
+ * A TCP connection detects a closed or filtered port. Only an admitted client knows the fabric ports, so a child
+ * (probe/probe.h) opens a pool with one client, whose PING reaches every shard over the fabric. The child gets the same
+ * command line, so it uses the run's settings. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -21,7 +21,7 @@ enum { REACH_BUFFER_BYTES = 32 << 20, ARGS_MAX = 1024 };
 #define CONNECT_NS 5000000000ull
 #define CHILD_NS   30000000000ull
 
-/* What the child told. */
+/* The child's report. */
 struct reached {
 	bool done;
 	unsigned shards;
@@ -31,7 +31,7 @@ struct reached {
 
 /* ---- the control port ---- */
 
-/* Connects to one address, within the time. Returns 0 or -errno. */
+/* Connect to one address within the time. Returns 0 or -errno. */
 static int address_try(const struct sockaddr_storage *to, socklen_t len, uint64_t timeout_ns)
 {
 	struct pollfd p = {.fd = socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
@@ -50,7 +50,7 @@ static int address_try(const struct sockaddr_storage *to, socklen_t len, uint64_
 	return rc;
 }
 
-/* The first of the server's addresses that takes a connection. *out: that one, or the last that does not. */
+/* The first of the server's addresses that accepts a connection. *out: that one, or the last that does not. */
 static int control_try(const struct kv_addresses *all, struct sockaddr_storage *out)
 {
 	int rc = -EHOSTUNREACH;
@@ -62,7 +62,7 @@ static int control_try(const struct kv_addresses *all, struct sockaddr_storage *
 	return rc;
 }
 
-/* False: nothing is there to connect to. */
+/* False: there is nothing to connect to. */
 static bool control_judge(struct doctor *d, const char *server, const struct kv_server_entry *entry)
 {
 	uint64_t start_ns = kv_clock_now(&kv_clock_monotonic);
@@ -74,7 +74,7 @@ static bool control_judge(struct doctor *d, const char *server, const struct kv_
 	int rc;
 
 	if (kv_hostport_look_up(&entry->at, &all, &err) < 0)
-		return false; /* plan.c has said so */
+		return false; /* plan.c has reported it */
 	rc = control_try(&all, &at);
 	kv_sockaddr_format(&at, address, sizeof(address));
 	if (rc == 0) {
@@ -116,7 +116,7 @@ static void fabric_judge(struct doctor *d, const char *server, const struct reac
 				"the provider's own traffic pass in both directions (docs/guide/troubleshooting.md)");
 }
 
-/* Runs the child for server `index`, with the command line of this program. */
+/* Run the child for server `index`, with the command line of this program. */
 static void child_run(const struct doctor *d, unsigned index, struct reached *out)
 {
 	struct probe p = {.name = "the connection",
@@ -147,7 +147,7 @@ void doctor_reach(struct doctor *d)
 	const struct doctor_options *o = d->opt;
 
 	if (o->no_try || *d->root)
-		return; /* doctor_try has said that nothing is opened */
+		return; /* doctor_try has reported that nothing is opened */
 	for (unsigned i = 0; i < o->servers.count; i++) {
 		struct reached reached = {0};
 		struct kv_server_entry entry;

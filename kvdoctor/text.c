@@ -58,7 +58,7 @@ static void label(const struct page *p, const char *name, const char *text)
 	kv_wrap(p->out, head, 0, "%s", text);
 }
 
-/* ---- what is here ---- */
+/* ---- this machine ---- */
 
 static void machine_print(const struct page *p, const struct doctor *d)
 {
@@ -108,7 +108,7 @@ static void port_print(const struct page *p, const struct te_rdma *r, const stru
 			q->gid_type[0] ? ")" : "");
 }
 
-/* A p5 has 32 devices that are alike: their limits are printed once. */
+/* A p5 has 32 equal devices: their limits are printed once. */
 static bool allows_the_same(const struct te_rdma *a, const struct te_rdma *b)
 {
 	return a->qp_max == b->qp_max && a->cq_max == b->cq_max && a->cqe_max == b->cqe_max && a->mr_max == b->mr_max &&
@@ -224,7 +224,7 @@ static void run_print(const struct page *p, const struct doctor *d)
 	need_row(p, d, "open files", c->files, s->files, false);
 }
 
-/* ---- all of it ---- */
+/* ---- the report ---- */
 
 /* Whether two findings differ in the subject alone. */
 static bool alike(const struct finding *a, const struct finding *b)
@@ -233,7 +233,7 @@ static bool alike(const struct finding *a, const struct finding *b)
 	       strcmp(a->name, b->name) == 0 && strcmp(a->text, b->text) == 0 && strcmp(a->remedy, b->remedy) == 0;
 }
 
-/* Findings that are alike become one line: "rdmap79s0 +31". */
+/* Equal findings become one line: "rdmap79s0 +31". */
 static void section_print(const struct page *p, const struct doctor *d, enum section section)
 {
 	for (unsigned i = 0; i < d->num_findings; i++) {

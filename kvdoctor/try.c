@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* try.c -- the trial, seen from outside: for each process of the run, a child opens what that process would open, and
- * tells what happens (probe/probe.h).
+/* try.c -- the trial, from outside: for each process of the run, a child opens the same engines, and reports
+ * (probe/probe.h).
  *
  * A provider may end its process (EFA aborts on some errors) or hang inside a call, so only a child is put at risk. It
- * is killed after a minute. It has the limits of the process that it stands for. */
+ * is killed after a minute. It has the limits of the process it represents. */
 #include <string.h>
 
 #include "kvdoctor/try.h"
@@ -13,8 +13,7 @@ enum { LOG_SHOWN = 300 };
 #define TRY_NS    60000000000ull
 #define MEMORY_NS 10000000000ull
 
-/* The child reads the memory of its parent and not the other way round, because a parent has more rights over its
- * child. */
+/* The child reads its parent's memory, not the reverse, because a parent has more rights over its child. */
 int doctor_memory_try(void)
 {
 	static const char mine[] = TRY_MEMORY;
@@ -57,7 +56,7 @@ static void role_try(const struct role *r, uint64_t files_soft, struct trial *t)
 
 /* ---- findings ---- */
 
-/* The last line that is not empty. */
+/* The last non-empty line. */
 static void last_line(const char *text, const char **out_from, size_t *out_len)
 {
 	size_t end = strlen(text), from;
@@ -91,7 +90,7 @@ static void trial_judge(struct doctor *d, const struct role *r, const struct tri
 		     from, len ? ")" : "");
 }
 
-/* Where no doorkeeper can stand before the fabric ports, the network must keep strangers out. */
+/* If the fabric ports have no doorkeeper, the network must keep strangers out. */
 static void door_judge(struct doctor *d, const struct trial *t)
 {
 	struct finding *f;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* try.h -- what the child of a trial is told; what it tells is struct trial (doctor.h). Private to kvdoctor/. */
+/* try.h -- the arguments of a trial's child; its report is struct trial (doctor.h). Private to kvdoctor/. */
 #ifndef KVRAIL_KVDOCTOR_TRY_H
 #define KVRAIL_KVDOCTOR_TRY_H
 
@@ -11,7 +11,7 @@ struct try_args {
 	struct sockaddr_storage local;                               /* source address, or zeros */
 	uint32_t rails, engines, messages, receives;
 	uint64_t region_bytes;
-	uint64_t files_soft; /* the soft RLIMIT_NOFILE of the process that the child stands for */
+	uint64_t files_soft; /* the soft RLIMIT_NOFILE of the process that the child represents */
 };
 
 _Static_assert(sizeof(struct try_args) <= PROBE_INPUT_MAX && sizeof(struct trial) <= PROBE_RESULT_MAX,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* try_child.c -- the trial from inside: open the engines of one process of the run, register their memory, and let two
+/* try_child.c -- the trial, from inside: open the engines of one process of the run, register their memory, and let two
  * of them exchange messages and a block.
  *
- * One thread turns both engines, so no other process or machine takes part. Each step tells that it is
- * done before the next one begins: if a provider ends the process, what was told last shows where. Memory is registered
- * as in the run, but at most half of what is free. */
+ * One thread turns both engines, so no other process or machine takes part. Each step is reported before the next
+ * begins: if a provider ends the process, the last report shows where. Memory is registered as in the run, but at most
+ * half of the free memory. */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* drain.c -- the drain's bounds, between the main thread, which drains, and the control loop, on which clients ask.
+/* drain.c -- the drain's bounds, shared by the main thread, which drains, and the control loop, where clients ask.
  *
- * The time runs from the moment at which a client asked, or a signal came. From then on the bounds are final: a second
- * client that asks is told what is left, and a reload of the options changes nothing. The lock is held for a few
- * instructions. */
+ * The time counts from a client's question, or a signal. From then on the bounds are final: a second client gets the
+ * remaining time, and a reload of the options changes nothing. The lock is held for a few instructions. */
 #include "kvserver/drain.h"
 
 void drain_init(struct drain *d, uint64_t time_ns, uint64_t bytes_s, const struct kv_log *log)
@@ -20,7 +19,7 @@ void drain_defaults(struct drain *d, uint64_t time_ns, uint64_t bytes_s)
 	pthread_mutex_unlock(&d->lock);
 }
 
-/* With the lock. False: it had begun. */
+/* With the lock. False: it had begun before. */
 static bool begin(struct drain *d)
 {
 	if (d->begun)
@@ -53,7 +52,7 @@ uint64_t drain_ask(void *drain, const struct kvs_drain *bounds, const char *clie
 		d->bounds.bytes_s = bounds->bytes_s;
 	left = left_ns(d);
 	pthread_mutex_unlock(&d->lock);
-	/* A client may ask without end: the log has the first one. */
+	/* Clients may ask without end: log the first. */
 	kv_event(d->log, first ? KV_LOG_INFO : KV_LOG_DEBUG,
 		 KV_EVENT("drain_asked", KV_FIELD("client", client), KV_NUMBER("left_ms", left / 1000000)),
 		 "client %s asks for a drain, %s %s", client,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* drain.h -- how kv-server's drain is bounded, and how a client that asks for it is heard. */
+/* drain.h -- the bounds of kv-server's drain, and a client's request for it. */
 #ifndef KVRAIL_KVSERVER_DRAIN_H
 #define KVRAIL_KVSERVER_DRAIN_H
 
@@ -9,32 +9,32 @@
 
 #include "kvserver/kvserver.h"
 
-/* Sent to the main thread, which has it blocked and waits for it: a client asks for the drain. */
+/* Sent to the main thread, which waits for it: a client asks for the drain. */
 #define DRAIN_SIGNAL SIGRTMIN
 
 struct drain_bounds {
 	uint64_t begun_ns, time_ns;
-	uint64_t bytes_s; /* of values that are put to others; 0: none are */
+	uint64_t bytes_s; /* rate limit of the push; 0: no push */
 };
 
 struct drain {
-	pthread_mutex_t lock; /* all of this */
+	pthread_mutex_t lock; /* of everything here */
 	pthread_t main;
 	const struct kv_log *log;
-	struct drain_bounds bounds; /* until it begins: as the options say, and without begun_ns */
+	struct drain_bounds bounds; /* until it begins: the options' bounds, without begun_ns */
 	bool begun;
 };
 
-/* drain_init -- of this thread, which waits for signals. The bounds are those of the options.
- * drain_defaults -- other bounds, unless it has begun. Main thread. Neither blocks. */
+/* drain_init -- for this thread, which waits for signals, with the options' bounds. drain_defaults -- other bounds,
+ * unless it has begun. Main thread. Neither blocks. */
 void drain_init(struct drain *d, uint64_t time_ns, uint64_t bytes_s, const struct kv_log *log);
 void drain_defaults(struct drain *d, uint64_t time_ns, uint64_t bytes_s);
 
-/* drain_ask -- kvs_options.on_drain, with the drain as its argument. The first one who asks sets the bounds. */
+/* drain_ask -- kvs_options.on_drain, with the drain as its argument. The first question sets the bounds. */
 uint64_t drain_ask(void *drain, const struct kvs_drain *bounds, const char *client);
 
-/* drain_begin -- it begins now, if nobody asked for it before. *out: its bounds, which are final. Main thread.
- * drain_left_ns -- of its time, once it has begun; at least 1. Any thread. */
+/* drain_begin -- begin now, unless a client's question began it. *out: its final bounds. Main thread. drain_left_ns --
+ * the remaining time of a begun drain; at least 1. Any thread. */
 void drain_begin(struct drain *d, struct drain_bounds *out);
 uint64_t drain_left_ns(struct drain *d);
 

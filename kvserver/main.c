@@ -1,34 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c -- kv-server: flags, a server on threads of its own, and signals.
  *
- * The main thread only waits for signals, with sigwait. It blocks them before any thread starts, so no other thread of
- * ours or of a provider takes them, and a provider's own handlers (shm) do no harm. When the drain begins, SIGTERM and
- * SIGINT get their default effect back: a second one ends the process at once. The other signals stay blocked then, and
- * do nothing.
+ * The main thread waits for signals by sigwait, and blocks them before any thread starts. Until the server runs,
+ * another thread leaves SIGTERM and SIGINT unblocked, and they end the process at once. The first one begins the drain;
+ * then both get their default effect back, unless a client asked for the drain (--allow-drain): a service manager's
+ * stop often follows, so the first SIGTERM is ignored then. SIGHUP rereads keys and certificates (keeper.c), --config
+ * and --log-level; SIGUSR1 and SIGUSR2 change that level.
  *
- * Until the server runs there is nothing to drain: SIGTERM and SIGINT end the process at once. A thread that blocks
- * neither is there for it meanwhile, and does nothing else; a start may take minutes (pages, a key that is waited for).
+ * The HTTP port opens before the server is made, so that a probe reads "starting", reports "draining" only when the
+ * server is about to stop listening (Kubernetes treats a pod that is not ready as gone), and closes last. --members is
+ * asked once the server listens; the server is ready with its first view. At a drain the membership is informed, the
+ * values are pushed (push/) while clients are served, then clients get GOODBYE, and the source loses this server. The
+ * service manager (systemd) learns about readiness, the end and, on request, that all loops turn.
  *
- * SIGHUP reads keys and certificates again. A thread of the server does that (keeper.c), since the main thread must
- * stay free for SIGTERM. It also reads --config again, and sets the log's level to --log-level. SIGUSR1 and SIGUSR2
- * raise and lower that level by a step.
- *
- * The HTTP port (--http-addr) opens before the server is made, so that a probe hears "starting"; it says "draining"
- * when the server is about to stop listening, and not before: Kubernetes takes a pod that is not ready for gone, and
- * others would look for keys elsewhere while they are handed over. It closes last.
- *
- * A client may ask for the drain, too (--allow-drain, drain.c): the control loop then sends the main thread a signal of
- * its own. A service manager's stop often follows, as after a preStop hook of Kubernetes: so the first SIGTERM during
- * such a drain changes nothing, and the second ends the process.
- *
- * --members is asked from the moment at which the server listens, and the server is ready with its first view. The
- * membership is told of the drain when it begins. Then the values are pushed to the other members (push/), while
- * clients are served as ever; then the server says goodbye, and is taken out of the source.
- *
- * A service manager (systemd) is told when clients can connect, that the server ends, and, if it asks for that, that
- * all loops turn.
- *
- * Exit status: 0 drained; 2 the command line, or something that it names, is wrong; 3 the server could not start. */
+ * Exit status: 0 drained; 2 wrong command line, or an unusable file or object in it; 3 the server could not start. */
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -60,13 +45,13 @@ enum {
 	PSK_LINE_MAX = 1024,
 	FILES_WANTED = 65536,
 	FILES_OF_CLIENT = 8,
-	DRAIN_MORE_S = 10,  /* to end after the drain: memory is given back */
-	VIEW_SOON_MS = 300, /* a source that has its members at hand has told them by then */
-	VIEW_LONG_S = 3600, /* systemd lets a start take so long while the first view is waited for */
+	DRAIN_MORE_S = 10,  /* to end after the drain: memory is freed */
+	VIEW_SOON_MS = 300, /* time for a source with its members at hand */
+	VIEW_LONG_S = 3600, /* time that systemd allows for a start while the first view is awaited */
 	PEERS_MAX = 1024
 };
 
-/* Sent to the main thread by that of --members: there is a first view. */
+/* Sent to the main thread by the membership's: there is a first view. */
 #define VIEW_SIGNAL (SIGRTMIN + 1)
 
 static sigset_t signals, stop_signals;
@@ -86,7 +71,7 @@ static void signals_block(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-/* The thread that a signal may end the process by, before the server runs. */
+/* The thread through which a signal may end the process before the server runs. */
 struct start {
 	pthread_t thread;
 	sem_t over;
@@ -109,7 +94,7 @@ static void start_begin(struct start *s)
 	s->there = pthread_create(&s->thread, NULL, start_wait, s) == 0; /* else signals wait */
 }
 
-/* Signals wait for signals_wait from now on. */
+/* From now on signals wait for signals_wait. */
 static void start_end(struct start *s)
 {
 	if (!s->there)
@@ -124,7 +109,7 @@ static void signal_spent(int got)
 	(void)got;
 }
 
-/* SIGTERM and SIGINT end the process from now on. asked: the drain was a client's wish, so the first of each is spent.
+/* From now on SIGTERM and SIGINT end the process. asked: a client asked for the drain, so the first of each is ignored.
  */
 static void signals_default(bool asked)
 {
@@ -136,7 +121,7 @@ static void signals_default(bool asked)
 	pthread_sigmask(SIG_UNBLOCK, &stop_signals, NULL);
 }
 
-/* Logs the change under the level of the two that shows more. */
+/* Log the change at the more verbose of the two levels. */
 static void level_set(struct kv_log *log, enum kv_log_level level, const char *why)
 {
 	enum kv_log_level former = log->level, more = KV_MAX(former, level);
@@ -149,7 +134,7 @@ static void level_set(struct kv_log *log, enum kv_log_level level, const char *w
 	kv_log_level_set(log, level);
 }
 
-/* What runs, for the signals. */
+/* The running parts, for the signals. */
 struct run {
 	pthread_t main;
 	struct kvs_server *server;
@@ -165,7 +150,7 @@ struct run {
 	char **argv;
 };
 
-/* Read the file of options again. */
+/* Reread the file of options. */
 static void config_reload(struct run *r)
 {
 	char taken[512], left[512];
@@ -204,8 +189,8 @@ static void reload(struct run *r)
 		http_reload(r->http);
 }
 
-/* The next signal. Twice per watchdog_ns (0: never) the service manager is told that the loops turn. If one of them
- * does not, it is told nothing, and ends this process when the time is over. */
+/* The next signal. Twice per watchdog_ns (0: never) the service manager is informed that the loops turn. If one does
+ * not, the message is omitted, and the manager ends this process after its time. */
 static int signal_next(struct kvs_server *server, uint64_t watchdog_ns, struct kv_log *log)
 {
 	const struct timespec half = {.tv_sec = (time_t)(watchdog_ns / 2 / 1000000000),
@@ -227,7 +212,7 @@ static int signal_next(struct kvs_server *server, uint64_t watchdog_ns, struct k
 	return 0;
 }
 
-/* Waits until a signal ends the server, and returns it. */
+/* Wait for the signal that ends the server, and return it. */
 static int signals_wait(struct run *r)
 {
 	struct kv_log *log = r->log;
@@ -249,8 +234,8 @@ static int signals_wait(struct run *r)
 	}
 }
 
-/* Each client and each handshake takes a few descriptors. The usual soft limit of 1024 protects programs that use
- * select(), which this one does not. */
+/* Each client and each handshake takes a few descriptors. The usual soft limit of 1024 protects programs with select(),
+ * unlike this one. */
 static void files_allow(unsigned clients)
 {
 	rlim_t wanted = KV_MAX((rlim_t)FILES_WANTED, (rlim_t)clients * FILES_OF_CLIENT);
@@ -273,7 +258,7 @@ static bool ready_tell(int fd, const char *address)
 	return told;
 }
 
-/* A line on standard output, in the log's form. It is not waited for: signals are, from now on. word: "READY". */
+/* A line on standard output, in the log's form, without waiting: signals must be handled from now on. word: "READY". */
 static void start_line(const struct kv_log_style *style, const char *word, const struct kv_event *event,
 		       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 static void start_line(const struct kv_log_style *style, const char *word, const struct kv_event *event,
@@ -287,7 +272,7 @@ static void start_line(const struct kv_log_style *style, const char *word, const
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	plain.journal = false; /* that is about standard error */
+	plain.journal = false; /* concerns standard error */
 	if (style->format == KV_LOG_TEXT)
 		len = snprintf(line, sizeof(line), "%s %s %s%s\n", kv_log_time(now), word, text,
 			       kv_event_text(event, fields));
@@ -330,7 +315,7 @@ static void ready_print(const struct kvs_server *server, const struct http *http
 	}
 }
 
-/* Tells the service manager. more: lines, each with its end. */
+/* Inform the service manager. more: complete lines. */
 static void manager_tell(struct kv_log *log, const char *what, const char *more)
 {
 	char lines[KV_HOST_MAX + 128];
@@ -367,7 +352,8 @@ static void push_log(const struct kv_log *log, const struct kv_drained *d)
 		 "drain: %s", kv_drained_text(d, text, sizeof(text)));
 }
 
-/* Others that have keys when this server has gone. One that joins has its share: after an upgrade all may. */
+/* Other servers with a share of the keys after this one's end. Joining ones count: after an upgrade all may be joining.
+ */
 static unsigned members_staying(const struct kv_view *view, const char *self)
 {
 	unsigned count = 0;
@@ -377,7 +363,7 @@ static unsigned members_staying(const struct kv_view *view, const char *self)
 	return count;
 }
 
-/* Why nothing is put to other servers; KV_LEFT_REASONS: values are. */
+/* Why nothing is pushed to other servers; KV_LEFT_REASONS: values are. */
 static enum kv_left no_push_why(const struct push_options *o, unsigned others)
 {
 	if (!o->bytes_s)
@@ -396,7 +382,7 @@ static void no_push_log(const struct run *r, const struct push_options *o, enum 
 		 "drain: none of %llu values is pushed to another server: %s", (unsigned long long)d->of, reason);
 }
 
-/* Clients hear of the drain from this server itself. */
+/* Announce the drain to the clients of this server. */
 static void drain_announce(struct kvs_server *server)
 {
 	const struct timespec pause = {.tv_nsec = 10000000};
@@ -423,7 +409,7 @@ static void push(struct run *r, const struct push_options *o, unsigned others, s
 			 err.text);
 }
 
-/* This server drains: the others get its values. */
+/* Push the values of this draining server to the others. */
 static void hand_over(struct run *r, const struct drain_bounds *bounds)
 {
 	const struct flags *f = r->flags;
@@ -463,8 +449,8 @@ static void hand_over(struct run *r, const struct drain_bounds *bounds)
 	kv_view_fini(&now.view);
 }
 
-/* Tests have less patience than an operator: waiting times of --members are divided by KVRAIL_TEST_PACE, and the time
- * for a loop that does not turn by KVRAIL_TEST_STUCK_PACE. */
+/* Tests have less patience than an operator: KVRAIL_TEST_PACE divides waiting times of --members, and
+ * KVRAIL_TEST_STUCK_PACE the time for a loop that does not turn. */
 static unsigned pace_of(const char *text)
 {
 	uint64_t pace;
@@ -472,8 +458,8 @@ static unsigned pace_of(const char *text)
 	return text && kv_u64_parse(text, &pace) == 0 && pace >= 1 && pace <= 1000 ? (unsigned)pace : 1;
 }
 
-/* A server of a cluster that took clients before it knows the members would have them place keys by lists of their
- * own: it waits for its first view, until a signal comes. Returns that: VIEW_SIGNAL where there is a view. */
+/* Wait for the first view, until a signal comes: earlier clients would place keys by their own lists. Returns the
+ * signal: VIEW_SIGNAL with a view. */
 static int view_wait(struct run *r, const struct kv_log_style *style)
 {
 	const struct timespec soon = {.tv_nsec = VIEW_SOON_MS * 1000000};
@@ -496,7 +482,7 @@ static int view_wait(struct run *r, const struct kv_log_style *style)
 	return signals_wait(r);
 }
 
-/* False: nobody is left to serve. */
+/* False: --ready-fd has no reader, and the parent is gone. */
 static bool serving_tell(struct run *r, const struct kv_log_style *style)
 {
 	const struct flags *f = r->flags;
@@ -557,7 +543,7 @@ static void on_members_ready(void *arg)
 	pthread_kill(r->main, VIEW_SIGNAL);
 }
 
-/* Members that have all gone are no place for a client to look: it keeps what it has. */
+/* A view without members is no use to clients: they keep theirs. */
 static int on_view(void *arg, const struct kv_view *view)
 {
 	const struct run *r = arg;
@@ -568,10 +554,10 @@ static int on_view(void *arg, const struct kv_view *view)
 static void on_away(void *run, bool away)
 {
 	while (kvs_server_away(((struct run *)run)->server, away) == -KV_EBUSY)
-		usleep(1000); /* a loop that is stuck is the watchdog's business */
+		usleep(1000); /* the watchdog handles a stuck loop */
 }
 
-/* Before the server is there, nothing can be in doubt. */
+/* Before the server exists, nothing can be in doubt. */
 static int on_recall(void *run, const struct kv_view *view, uint64_t since_ns)
 {
 	struct run *r = run;
@@ -629,7 +615,7 @@ static int serve(struct run *r, const struct kvs_options *options, struct kv_err
 		rc = kvs_server_start(r->server, err);
 	if (rc == 0 && r->flags->members && !(r->recall = recall_make(r)))
 		rc = kv_fail(err, -KV_ENOMEM, "no memory");
-	start_end(r->start); /* what is registered from here on is to be taken out */
+	start_end(r->start); /* later registrations must be undone */
 	if (rc == 0)
 		rc = membership_open(r, err);
 	if (rc == 0)
@@ -654,7 +640,7 @@ static int key_make(const char *path)
 	return fflush(stdout) ? EXIT_START : 0;
 }
 
-/* In the log's form, as far as that is known. */
+/* In the log's form, as far as known. */
 static void failed_tell(const struct kv_log_style *style, const char *why, const char *way_out)
 {
 	char line[KV_LOG_LINE_CAP];

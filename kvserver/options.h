@@ -22,17 +22,17 @@ struct flags {
 	int eviction, numa, door, prefault, log_format; /* log_format: enum kv_log_format */
 };
 
-/* flags_parse -- 0, 1 (help or version was printed), or -KV_EINVAL with *err. The file of --config is read, too; what
- * strings of it point to lives until the next call. */
+/* flags_parse -- 0, 1 (help or version was printed), or -KV_EINVAL with *err. Includes the file of --config, whose
+ * strings live until the next call. */
 int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err);
 
-/* flags_reload -- parse the same command line and its file again, and take into *running what a running server can
- * change. out_taken lists these with their values, out_left those that need a restart; both have cap bytes. 0, or
- * -KV_EINVAL with *err: nothing was taken. */
+/* flags_reload -- parse the same command line and its file again, and store into *running the options that may change
+ * at run time. out_taken lists these with their values, out_left those that need a restart; both have cap bytes. 0, or
+ * -KV_EINVAL with *err: no change. */
 int flags_reload(int argc, char **argv, struct flags *running, char *out_taken, char *out_left, size_t cap,
 		 struct kv_error *err);
 
-/* flags_options -- the options of a server that these flags name. psk: the line read from --psk-fd, or NULL. */
+/* flags_options -- the server options for these flags. psk: the line read from --psk-fd, or NULL. */
 void flags_options(const struct flags *f, const char *psk, const struct kv_log *log, struct kvs_options *out);
 
 /* flags_membership -- the options of --members for a server that listens on `address` ("host:port") and has this
@@ -40,8 +40,8 @@ void flags_options(const struct flags *f, const char *psk, const struct kv_log *
 int flags_membership(const struct flags *f, const char *address, uint64_t incarnation, const struct kv_log *log,
 		     struct membership_options *out, struct kv_error *err);
 
-/* flags_psk_read -- one line "identity:hex" from an inherited descriptor, which is closed. 0 or -KV_EINVAL, -errno with
- * *err. */
+/* flags_psk_read -- read one line "identity:hex" from an inherited descriptor, and close it. 0 or -KV_EINVAL, -errno
+ * with *err. */
 int flags_psk_read(int fd, char *buf, size_t cap, struct kv_error *err);
 
 #endif

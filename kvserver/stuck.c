@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stuck.c -- a signal ends kv-server, even if one of its loops does not turn any more.
  *
- * The end of a server is the work of its loops: one that stands still (in a provider that spins on a lock, in a kernel
- * that refuses what it allowed before) would keep the process for ever, and whoever sent the signal would have to send
- * SIGKILL. So a thread asks the loops twice a second from the signal on, and counts the times in a row in which one of
- * them owed an answer. It counts instead of looking at a clock: a process that was stopped meanwhile had no time to
- * answer. */
+ * A server ends through its loops: a stuck one (in a provider spinning on a lock, in a kernel call) would keep the
+ * process for ever. So after the signal a thread asks the loops twice a second, and counts consecutive times with an
+ * answer missing. It counts instead of reading a clock: a process that was stopped had no time to answer. */
 #include "kvserver/stuck.h"
 
 #include <errno.h>
@@ -15,7 +13,7 @@
 
 enum { TICK_MS = 500, TICKS = 20 };
 
-/* False: the server has stopped, and there is nothing to watch. */
+/* False: the server has stopped. */
 static bool tick_wait(struct stuck *s)
 {
 	struct timespec until;
@@ -64,7 +62,7 @@ void stuck_begin(struct stuck *s, struct kvs_server *server, int signal, unsigne
 	sem_init(&s->over, 0, 0);
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
-	s->there = pthread_create(&s->thread, NULL, watch, s) == 0; /* else a second signal has to do */
+	s->there = pthread_create(&s->thread, NULL, watch, s) == 0; /* else a second signal is needed */
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
