@@ -38,7 +38,8 @@ static struct addr *find(struct kv_list *b, const struct te_address *a)
 static void rebuild_soon(struct rail *r)
 {
 	if (r->state == RAIL_UP) {
-		kv_info(r->te->log, "rail %u: a connection broke, and the provider keeps it: rebuilding the endpoint",
+		kv_info(r->te->log,
+			"rail %u: a connection broke and the provider does not replace it: rebuilding the endpoint",
 			r->index);
 		r->state = RAIL_BROKE;
 	}

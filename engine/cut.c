@@ -76,6 +76,7 @@ bool peer_cut(struct te_peer *peer)
 	te->stats.cuts++;
 	peer_fail_queued(peer, -KV_ERESET);
 	peer_void(peer);
-	kv_debug(te->log, "a peer was cut off (%llu so far); the others go on", (unsigned long long)te->stats.cuts);
+	kv_debug(te->log, "one peer was cut off (%llu so far); other peers are not affected",
+		 (unsigned long long)te->stats.cuts);
 	return true;
 }

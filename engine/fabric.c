@@ -118,7 +118,7 @@ static void efa_retries(struct fab *fab)
 	rc = fi_setopt(&fab->ends.ep->fid, FI_OPT_ENDPOINT, OPT_EFA_RNR_RETRY, &times, sizeof(times));
 	if (rc)
 		kv_info(fab->options.log,
-			"%s: this libfabric does not take a limit for messages that a peer has no receive for (%s)",
+			"%s: this libfabric cannot limit retries to a peer without a posted receive (%s)",
 			fab->caps.domain, fi_strerror(-rc));
 }
 
@@ -270,7 +270,7 @@ static int endpoint_open(struct fab *fab, struct kv_error *err)
 	for (unsigned i = 1; rc == -FI_EADDRINUSE && i < PORT_TRIES; i++)
 		rc = endpoint_try(fab, &what);
 	/* Next to an endpoint still closing, room may be short for a moment. */
-	while (rc && !fab->given_up.count && smaller(fab, what, rc))
+	while (rc && !fab->abandoned.count && smaller(fab, what, rc))
 		rc = endpoint_try(fab, &what);
 	if (rc)
 		return fab_limits_fail(fab, what, rc, err);
@@ -326,7 +326,7 @@ int fab_open(const struct fab_device *device, const struct fab_options *options,
 	if (!fab)
 		return kv_fail(err, rc, "no memory for a rail on %s", device->domain);
 	kv_list_init(&fab->mrs);
-	kv_list_init(&fab->given_up.list);
+	kv_list_init(&fab->abandoned.list);
 	fab->wait_fd = -1;
 	fab->options = *options;
 	fab->quirk = fab_quirk_find(device->short_name);
@@ -351,7 +351,7 @@ int fab_open(const struct fab_device *device, const struct fab_options *options,
 	if (rc)
 		goto fail;
 	if (fab->caps.msg_max < KV_MSG_MAX) {
-		rc = kv_fail(err, -KV_ENOTSUP, "%s (%s) carries messages of %zu bytes at most, and %d are needed",
+		rc = kv_fail(err, -KV_ENOTSUP, "%s (%s) limits messages to %zu bytes, and KVRail needs %d",
 			     device->domain, device->provider, (size_t)fab->caps.msg_max, (int)KV_MSG_MAX);
 		goto fail;
 	}
@@ -360,8 +360,8 @@ int fab_open(const struct fab_device *device, const struct fab_options *options,
 		kv_warn(options->log, "provider %s: %s", device->provider, fab->quirk->warning);
 	if (fab->quirk->efa && fab->caps.write_emulated)
 		kv_warn(options->log,
-			"%s: RMA writes are emulated by the EFA provider (libfabric %s, built against %d.%d); it is "
-			"slower, and needs both sides' CPU",
+			"%s: RMA writes are emulated by the EFA provider (libfabric %s, built against %d.%d), which is "
+			"slower and uses both sides' CPU",
 			device->domain, fab->caps.libfabric, FI_MAJOR_VERSION, FI_MINOR_VERSION);
 	fab->opened = true;
 	*out = fab;
@@ -403,15 +403,13 @@ void fab_shut(struct fab *fab)
 int fab_rebuild(struct fab *fab, struct kv_error *err)
 {
 	fab_shut(fab);
-	if (fab->given_up.count > 1)
-		return kv_fail(err, -KV_EBUSY, "%s: two endpoints that were given up are not closed yet",
-			       fab->caps.domain);
+	if (fab->abandoned.count > 1)
+		return kv_fail(err, -KV_EBUSY, "%s: two abandoned endpoints are not closed yet", fab->caps.domain);
 	if (fab_address_gone(fab))
 		fab_address_take(fab);
 	int rc = endpoint_open(fab, err);
-	return rc && fab->given_up.count
-		       ? kv_fail(err, -KV_EBUSY,
-				 "%s: there is no room for a new endpoint beside the one that is being closed",
+	return rc && fab->abandoned.count
+		       ? kv_fail(err, -KV_EBUSY, "%s: no room for a new endpoint while the old one is closing",
 				 fab->caps.domain)
 		       : rc;
 }
@@ -575,9 +573,8 @@ static void misfit_describe(struct fab *fab, const void *blob, size_t len)
 	fab_address_text(theirs, KV_MIN(len, (size_t)KV_ADDR_MAX), there);
 	if (here[0] && there[0] && !strchr(here, ':') != !strchr(there, ':'))
 		snprintf(fab->last_error, sizeof(fab->last_error),
-			 "its fabric has the %s address %s, ours the %s address %s, and the two cannot meet: give one "
-			 "side an address of the other kind with --nic "
-			 "ADDRESS (kvc_options.nic)",
+			 "its fabric has the %s address %s, ours the %s address %s, and they cannot connect: give one "
+			 "side an address of the other family with --nic ADDRESS (kvc_options.nic)",
 			 strchr(there, ':') ? "IPv6" : "IPv4", there, strchr(here, ':') ? "IPv6" : "IPv4", here);
 	else
 		snprintf(fab->last_error, sizeof(fab->last_error), "its address (%zu bytes) is not one of provider %s",

@@ -44,7 +44,7 @@ static const char *const reasons[DOOR_REASONS] = {
 	[DOOR_TWICE] = "the endpoint that it claims is connected already",
 	[DOOR_SILENT] = "it sent no whole connect request in time",
 	[DOOR_FULL] = "too many connections wait, or descriptors are short",
-	[DOOR_ALIEN] = "it sent what no peer sends",
+	[DOOR_ALIEN] = "it sent bytes that no peer sends",
 };
 
 /* A line logged after the lock is released: the log may wait for a thread that waits for the lock. */
@@ -100,8 +100,8 @@ void door_tell(struct door *d, enum door_reason reason, const struct sockaddr_st
 	kv_sockaddr_format(&d->name, ours, sizeof(ours));
 	told.count++;
 	l->log = d->log;
-	snprintf(l->text, sizeof(l->text), "fabric port %s: a connection of %s is ended: %s (%llu so)", ours, from,
-		 why ? why : reasons[reason], (unsigned long long)count);
+	snprintf(l->text, sizeof(l->text), "fabric port %s: ended a connection from %s: %s (%llu for this reason)",
+		 ours, from, why ? why : reasons[reason], (unsigned long long)count);
 	if (!told.locked)
 		lines_log();
 }

@@ -122,13 +122,13 @@ size_t guard_request_bytes(enum guard_format format)
 static int rxm_request(const struct guard_rules *rules, const uint8_t *p, uint16_t *out_port, const char **why)
 {
 	if (p[RXM_SETUP_VERSION] != RXM_SETUP_V || p[RXM_SETUP_CTRL] != RXM_CTRL_V || p[RXM_SETUP_OP] != RXM_OP_V)
-		return wrong(why, "its connect request is of a version of rxm that is not known here");
+		return wrong(why, "its connect request has an unknown version of rxm");
 	if (p[RXM_SETUP_ENDIAN] != own_endian())
-		return wrong(why, "its byte order is not ours");
+		return wrong(why, "its byte order differs from ours");
 	if (own32(p + RXM_SETUP_EAGER) != rules->eager_bytes)
-		return wrong(why, "its eager limit (FI_OFI_RXM_BUFFER_SIZE) is not ours");
+		return wrong(why, "its eager limit (FI_OFI_RXM_BUFFER_SIZE) differs from ours");
 	if (p[RXM_SETUP_FLOW] > 2 || p[RXM_SETUP_PADDING])
-		return wrong(why, "its connect request has something in a field that is not used");
+		return wrong(why, "an unused field of its connect request is not empty");
 	*out_port = own16(p + RXM_SETUP_PORT);
 	return 1;
 }
@@ -137,22 +137,22 @@ int guard_request(const struct guard_rules *rules, const uint8_t *data, size_t n
 {
 	size_t len = guard_request_bytes(rules->format);
 	if (n > 0 && data[CTRL_VERSION] != SETUP_VERSION)
-		return wrong(why, "it does not speak libfabric's protocol, or a version that is not known here");
+		return wrong(why, "it does not use libfabric's protocol, or uses an unknown version");
 	if (n > 1 && data[CTRL_TYPE] != SETUP_REQUEST)
-		return wrong(why, "its first message is no connect request");
+		return wrong(why, "its first message is not a connect request");
 	if (n > len)
-		return wrong(why, "it sends more than a connect request before it was accepted");
+		return wrong(why, "it sent more than a connect request before it was accepted");
 	if (n < len)
 		return 0;
 	if (net16(data + CTRL_SEG_SIZE) != len - CTRL_LEN)
-		return wrong(why, "its connect request has another length than ours have");
+		return wrong(why, "its connect request has a wrong length");
 	if (own64(data + CTRL_CONN_DATA) != 1)
-		return wrong(why, "its byte order is not ours");
+		return wrong(why, "its byte order differs from ours");
 	/* One refused feature is libfabric 2.2's "do not connect to me", which the provider would keep for that peer
 	 * forever. */
 	if (own32(data + CTRL_SEG_NO) || own64(data + CTRL_CONN_ID) || own64(data + CTRL_MSG_ID) ||
 	    (rules->format == GUARD_XNET && data[CTRL_LEN + XNET_SETUP_FEATURES]))
-		return wrong(why, "its connect request has something in a field that is not used");
+		return wrong(why, "an unused field of its connect request is not empty");
 	if (rules->format == GUARD_RXM)
 		return rxm_request(rules, data + CTRL_LEN, out_port, why);
 	*out_port = net16(data + CTRL_LEN + XNET_SETUP_PORT);
@@ -197,12 +197,12 @@ static int response_judge(const struct guard *g, const uint8_t *p, const char **
 {
 	size_t len = g->rules->format == GUARD_RXM ? RXM_RESPONSE_LEN : XNET_SETUP_LEN;
 	if (p[CTRL_VERSION] != SETUP_VERSION)
-		return wrong(why, "its answer to our connect request is of a version that is not known here");
+		return wrong(why, "its answer to our connect request has an unknown version");
 	if (p[CTRL_TYPE] == SETUP_REFUSAL)
 		return response_len(p) <= CTRL_LEN + RXM_REQUEST_LEN ? 0 : wrong(why, "its refusal is too long");
 	if (p[CTRL_TYPE] != SETUP_RESPONSE || response_len(p) != CTRL_LEN + len)
-		return wrong(why, "what it answers to our connect request is no answer");
-	return own64(p + CTRL_CONN_DATA) == 1 ? 0 : wrong(why, "its byte order is not ours");
+		return wrong(why, "its answer to our connect request is invalid");
+	return own64(p + CTRL_CONN_DATA) == 1 ? 0 : wrong(why, "its byte order differs from ours");
 }
 
 /* ---- data ---- */
@@ -219,7 +219,7 @@ static int message_judge(const struct guard *g, const uint8_t *p, const char **w
 	if (g->rules->format != GUARD_RXM)
 		return 0;
 	if (q[CTRL_VERSION] != RXM_CTRL_V || q[PKT_VERSION] != PKT_V)
-		return wrong(why, "a message of a version of rxm that is not known here");
+		return wrong(why, "a message with an unknown version of rxm");
 	if (q[CTRL_TYPE] != PKT_EAGER)
 		return wrong(why,
 			     "a message of rxm that we never send (rendezvous, segment, atomic, credit, read done)");
@@ -241,9 +241,7 @@ static size_t pieces_at(const uint8_t *p)
  * memory. */
 static int piece_judge(const uint8_t *piece, const char **why)
 {
-	return (own64(piece) | own64(piece + PIECE_BYTES)) >> 62
-		       ? wrong(why, "a range of memory that is longer than there is")
-		       : 0;
+	return (own64(piece) | own64(piece + PIECE_BYTES)) >> 62 ? wrong(why, "a range of memory that wraps") : 0;
 }
 
 static int write_judge(struct guard *g, const uint8_t *p, const char **why)
@@ -273,14 +271,14 @@ static void reads_age(struct guard *g)
 static int read_judge(struct guard *g, const uint8_t *p, const char **why)
 {
 	if (!g->rules->reads || !g->rules->readable)
-		return wrong(why, "a read, where nothing may be read");
+		return wrong(why, "a read, although no memory is readable");
 	if (own64(p + BASE_SIZE) != p[BASE_HEADER])
 		return wrong(why, "a read with bytes");
 	if (piece_judge(p + BASE_LEN, why))
 		return -1;
 	reads_age(g);
 	if (g->old.count + ++g->fresh.count > GUARD_READS_MAX)
-		return wrong(why, "more reads than it takes answers to");
+		return wrong(why, "more reads than it accepts answers for");
 	g->fresh.owed += BASE_LEN + KV_MIN(own64(p + BASE_LEN + PIECE_BYTES), (uint64_t)1 << 40);
 	return 0;
 }
@@ -308,9 +306,9 @@ static int answer_judge(struct guard *g, const uint8_t *p, const char **why)
 {
 	uint64_t bytes = own64(p + BASE_SIZE) - BASE_LEN;
 	if (g->num_asked == 0)
-		return wrong(why, "an answer to a read, where none is made");
+		return wrong(why, "an answer without a read");
 	if (g->asked[g->asked_at] != bytes)
-		return wrong(why, "an answer of another length than was asked for");
+		return wrong(why, "an answer with a wrong length");
 	g->asked_at = (g->asked_at + 1) % GUARD_ASKED_MAX;
 	g->num_asked--;
 	g->skip = bytes;
@@ -329,7 +327,7 @@ static size_t base_len(const struct guard *g, const uint8_t *p, const char **why
 	uint64_t size = own64(p + BASE_SIZE);
 	uint16_t flags = own16(p + BASE_FLAGS);
 	size_t header = p[BASE_HEADER], least = BASE_LEN + (g->rules->format == GUARD_RXM ? PKT_LEN : 0);
-	*why = "what it sends is of a version of libfabric's protocol that is not known here";
+	*why = "an unknown version of libfabric's protocol";
 	if (p[BASE_VERSION] != BASE_V)
 		return 0;
 	*why = "sizes that do not add up";
@@ -348,7 +346,7 @@ static size_t base_len(const struct guard *g, const uint8_t *p, const char **why
 			       ? header
 			       : 0;
 	case OP_ANSWER:
-		*why = "an answer to a read, where none is made";
+		*why = "an answer without a read";
 		return g->rules->reads && header == BASE_LEN && flags == 0 && p[BASE_OP_DATA] == 0 ? header : 0;
 	default:
 		*why = "an operation that we never make";

@@ -200,7 +200,7 @@ static int slots_check(struct search *s, const char **why)
 	for (size_t i = 0; i < s->n; i++) {
 		if (!s->full && (s->imports[i].found || !s->imports[i].needed))
 			continue;
-		*why = "this libfabric does not import what its tcp provider is known to call";
+		*why = "this libfabric does not import a function that its tcp provider needs";
 		return -KV_ENOTSUP;
 	}
 	/* All pages first, so that no store fails half-way. */
@@ -254,7 +254,7 @@ int import_replace(struct import *imports, size_t n, const char **why)
 int import_replace(struct import *imports, size_t n, const char **why)
 {
 	(void)imports, (void)n;
-	*why = "the relocations of this processor are not known here";
+	*why = "the relocations of this processor are unknown";
 	return -KV_ENOTSUP;
 }
 #endif

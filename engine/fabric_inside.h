@@ -33,7 +33,7 @@ struct fab_ends {
 };
 
 /* Abandoned endpoints, not closed yet: fabric_retire.c. */
-struct given_up {
+struct abandoned {
 	struct kv_list list;
 	unsigned count;
 	uint32_t out; /* operations of the endpoint abandoned next (fab_posted) */
@@ -53,7 +53,7 @@ struct fab {
 	bool dead_due;     /* a FAB_EV_DEAD is to be reported */
 	bool opened;       /* fab_open has returned: a loop owns the rail and must not be blocked */
 	bool counted;      /* in the census of endpoints (fabric_census.c) */
-	struct given_up given_up;
+	struct abandoned abandoned;
 	uint32_t polls;
 	int wait_fd;
 	uint32_t cq_wanted;

@@ -133,9 +133,10 @@ static void figures(const struct checks *k, const struct fab *fab, char *buf, si
 					       k->v[i].name, k->v[i].text);
 	if (at < cap)
 		snprintf(buf + at, cap - at, ")%s%s",
-			 fab->quirk->pins_memory ? ": the device itself is; use fewer clients or rails, or huge pages"
-						 : "",
-			 fab->quirk->pins_memory && fab->opened ? "; kv-doctor tells how much of the device is in use"
+			 fab->quirk->pins_memory
+				 ? ": the device itself is full; use fewer clients or rails, or huge pages"
+				 : "",
+			 fab->quirk->pins_memory && fab->opened ? "; kv-doctor shows how much of the device is in use"
 								: "");
 }
 

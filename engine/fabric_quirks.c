@@ -22,10 +22,9 @@
 /* shm's spin locks lie in shared memory. If a process is killed while it holds one, all others wait inside the provider
  * without end, past our deadlines; if it is stopped, they wait until it continues. */
 #define DEATH_HANGS                                                                                                    \
-	"a process that is killed at a bad moment leaves a lock taken, and then every process that shares memory "     \
-	"with "                                                                                                        \
-	"it stands still for ever; one that is stopped holds up their calls, past the deadlines, until it goes on: "   \
-	"for tests and benchmarks; where servers are killed, stopped or restarted use tcp"
+	"a process killed at a bad moment keeps a lock, and then every process that shares memory with it hangs for "  \
+	"ever; a stopped process blocks their calls, past the deadlines, until it continues: for tests and "           \
+	"benchmarks; where servers are killed, stopped or restarted use tcp"
 
 static const struct fab_quirk quirks[] = {
 	{

@@ -145,7 +145,7 @@ void fab_resolve_open(struct fab *fab)
 	r = fd >= 0 ? calloc(1, sizeof(*r)) : NULL;
 	if (!r) {
 		kv_info(fab->options.log,
-			"%s: /dev/infiniband/rdma_cm: %s; a peer whose address does not answer stops its loop for 2 s",
+			"%s: /dev/infiniband/rdma_cm: %s; a peer whose address does not answer blocks its loop for 2 s",
 			fab->caps.domain, strerror(errno));
 		if (fd >= 0)
 			close(fd);

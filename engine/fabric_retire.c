@@ -77,9 +77,9 @@ void fab_retire_now(struct fab *fab)
 		r->fab = fab;
 		r->ends = fab->ends;
 		r->counted = fab->counted;
-		r->out = fab->given_up.out;
-		kv_list_add_tail(&fab->given_up.list, &r->node);
-		fab->given_up.count++;
+		r->out = fab->abandoned.out;
+		kv_list_add_tail(&fab->abandoned.list, &r->node);
+		fab->abandoned.count++;
 	}
 	memset(&fab->ends, 0, sizeof(fab->ends));
 	fab->wait_fd = -1;
@@ -115,8 +115,8 @@ static bool drained(struct retired *r)
 		;
 	if (r->out && kv_clock_now(&kv_clock_monotonic) >= r->until_ns) {
 		kv_warn(r->fab->options.log,
-			"%s: %u operations of an endpoint that was given up have not ended within %llu s: closing it "
-			"may hold up its loop",
+			"%s: %u operations of an abandoned endpoint have not ended within %llu s: closing it may block "
+			"its loop",
 			r->fab->caps.domain, r->out, FAB_OUT_MAX_NS / 1000000000);
 		r->out = 0;
 	}
@@ -138,12 +138,12 @@ static void close_begin(struct retired *r)
 
 void fab_posted(struct fab *fab, uint32_t operations)
 {
-	fab->given_up.out = operations;
+	fab->abandoned.out = operations;
 }
 
 void fab_retire(struct fab *fab)
 {
-	KV_LIST_EACH (n, &fab->given_up.list) {
+	KV_LIST_EACH (n, &fab->abandoned.list) {
 		struct retired *r = KV_LIST_ENTRY(n, struct retired, node);
 		if (r->until_ns == 0)
 			r->until_ns = kv_clock_now(&kv_clock_monotonic) + FAB_OUT_MAX_NS;
@@ -155,26 +155,26 @@ static void forget(struct fab *fab, struct retired *r)
 	if (r->running)
 		pthread_join(r->thread, NULL);
 	kv_list_del(&r->node);
-	fab->given_up.count--;
+	fab->abandoned.count--;
 	free(r);
 }
 
 bool fab_retiring(struct fab *fab)
 {
-	KV_LIST_EACH_SAFE (n, &fab->given_up.list) {
+	KV_LIST_EACH_SAFE (n, &fab->abandoned.list) {
 		struct retired *r = KV_LIST_ENTRY(n, struct retired, node);
 		if (atomic_load(&r->closed))
 			forget(fab, r);
 		else if (r->until_ns && !r->running && drained(r))
 			close_begin(r);
 	}
-	return fab->given_up.count > 0;
+	return fab->abandoned.count > 0;
 }
 
 void fab_retire_end(struct fab *fab)
 {
-	KV_LIST_EACH (n, &fab->given_up.list)
+	KV_LIST_EACH (n, &fab->abandoned.list)
 		close_begin(KV_LIST_ENTRY(n, struct retired, node));
-	while (!kv_list_empty(&fab->given_up.list))
-		forget(fab, KV_LIST_ENTRY(fab->given_up.list.next, struct retired, node));
+	while (!kv_list_empty(&fab->abandoned.list))
+		forget(fab, KV_LIST_ENTRY(fab->abandoned.list.next, struct retired, node));
 }

@@ -522,8 +522,8 @@ static const char *hidden_by(char *buf, size_t cap)
 	const char *set = getenv("FI_PROVIDER");
 	buf[0] = '\0';
 	if (set)
-		snprintf(buf, cap, "; FI_PROVIDER=%.64s is set, and libfabric shows no others than it allows: unset it",
-			 set);
+		snprintf(buf, cap,
+			 "; FI_PROVIDER=%.64s is set, and limits the providers that libfabric shows: unset it", set);
 	return buf;
 }
 

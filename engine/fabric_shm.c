@@ -77,6 +77,6 @@ void fab_shm_clean(const struct fab *fab)
 			removed++;
 	closedir(dir);
 	if (removed)
-		kv_info(fab->options.log, "%s: removed %u files from /dev/shm that killed processes had left there",
-			fab->caps.domain, removed);
+		kv_info(fab->options.log, "%s: removed %u files of killed processes from /dev/shm", fab->caps.domain,
+			removed);
 }

@@ -188,7 +188,7 @@ static const char *door_hindered(const struct fab *fab)
 {
 	const char *prefetch = fab->quirk->prefetch_env;
 	if (fab_env_is_on("FI_TCP_IO_URING") || fab_env_is_on("FI_NET_IO_URING"))
-		return "with FI_TCP_IO_URING (FI_NET_IO_URING) libfabric takes connections past it; unset that";
+		return "with FI_TCP_IO_URING (FI_NET_IO_URING) libfabric accepts connections without it; unset that";
 	if (getenv(prefetch) && fab_env_number(prefetch, 0) < 2 * (uint64_t)GUARD_UNIT_MAX)
 		return "FI_TCP_PREFETCH_RBUF_SIZE is below 8352, which it needs; unset that";
 	return NULL;
@@ -199,14 +199,14 @@ static int door_none(struct fab *fab, const char *why, bool tell, struct kv_erro
 {
 	snprintf(fab->caps.no_door, sizeof(fab->caps.no_door), "%s", why);
 	if (fab->options.door == FAB_DOOR_REQUIRE)
-		return kv_fail(err, -KV_ENOTSUP,
-			       "%s: a doorkeeper is required for the fabric ports, and there can be none: %s "
-			       "(docs/guide/security.md)",
-			       fab->caps.provider, why);
+		return kv_fail(
+			err, -KV_ENOTSUP,
+			"%s: the fabric ports require a doorkeeper, which is not possible: %s (docs/guide/security.md)",
+			fab->caps.provider, why);
 	if (fab->options.door == FAB_DOOR_AUTO && fab->quirk->tcp && tell)
 		kv_warn(fab->options.log,
-			"%s: no doorkeeper can stand before the fabric ports: %s; let a firewall keep strangers from "
-			"them (docs/guide/security.md)",
+			"%s: the fabric ports have no doorkeeper: %s; let a firewall keep strangers out "
+			"(docs/guide/security.md)",
 			fab->caps.provider, why);
 	return 0;
 }
@@ -218,10 +218,9 @@ int fab_tcp_door(struct fab *fab, struct kv_error *err)
 	bool first = fab_census(fab->caps.domain) == 0; /* one warning per process */
 	bool reads = fi_version() >= fab->quirk->read_safe_since || fab->options.reads_at_own_risk;
 	if (!fab->quirk->tcp)
-		return door_none(
-			fab,
-			"its connections are made by the device or by shared memory, not by sockets of this process",
-			first, err);
+		return door_none(fab,
+				 "it connects through the device or shared memory, not through sockets of this process",
+				 first, err);
 	if (fab->options.door == FAB_DOOR_OFF)
 		return door_none(fab, "it is turned off", first, err);
 	why = door_hindered(fab);
@@ -245,7 +244,7 @@ int fab_tcp_listen(struct fab *fab, struct kv_error *err)
 		return 0;
 	door_release(&fab->door);
 	/* Of this endpoint alone; it may have had a doorkeeper until its rebuild. */
-	return door_none(fab, "libfabric's listening socket is not found among this process's", true, err);
+	return door_none(fab, "libfabric's listening socket was not found in this process", true, err);
 }
 
 /* Reading no completion still makes the provider progress. It takes the provider's lock, so a receiving thread of the

@@ -78,7 +78,7 @@ static int rail_wait(struct rail *r, struct kv_error *err)
 {
 	r->state = RAIL_WAITING;
 	r->retry_at = KV_NEVER;
-	return kv_fail(err, -KV_EBUSY, "rail %u waits until endpoints that were given up are closed", r->index);
+	return kv_fail(err, -KV_EBUSY, "rail %u waits until the abandoned endpoints are closed", r->index);
 }
 
 static void moved_tell(struct rail *r)
@@ -90,7 +90,7 @@ static void moved_tell(struct rail *r)
 		kv_event(r->te->log, KV_LOG_INFO,
 			 KV_EVENT("rail_moved", KV_NUMBER("rail", r->index), KV_FIELD("was", was),
 				  KV_FIELD("device", r->device)),
-			 "rail %u: its endpoint was at %s, and is at %s now", r->index, was, r->device);
+			 "rail %u: its endpoint moved from %s to %s", r->index, was, r->device);
 }
 
 static int rail_rebuild(struct rail *r, struct kv_error *err)
@@ -138,7 +138,7 @@ static bool dead_stays_out(struct rail *r, uint64_t now)
 	rail_out(r, TE_RAIL_OUT_MIN_NS, TE_RAIL_OUT_MAX_NS);
 	kv_event(r->te->log, KV_LOG_ERROR,
 		 KV_EVENT("rail_out", KV_NUMBER("rail", r->index), KV_FIELD("device", r->device)),
-		 "rail %u (%s) failed again: it is left out for %llu s", r->index, r->device,
+		 "rail %u (%s) failed again: out for %llu s", r->index, r->device,
 		 (unsigned long long)(r->backoff_ns / 1000000000));
 	return true;
 }
@@ -231,7 +231,7 @@ int te_peer_fence(struct te_peer *peer, struct kv_error *err)
 	struct te *te = peer->te;
 	if (te->fence.state == FENCE_DOWN)
 		return kv_fail(err, te->fence.status,
-			       "the endpoints are closed already: a rebuild failed and will be tried again");
+			       "the endpoints are closed already: a rebuild failed and will be retried");
 	if (fence_down(&te->fence) || !te->fence.exposed)
 		return fence_limbo(&te->fence);
 	if (peer_cut(peer))

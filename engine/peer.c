@@ -36,9 +36,8 @@ static int addresses_get(struct te_peer *peer, const struct te_address *addrs, s
 			return kv_fail(err, rc, "rail %u of the peer: %s", l->remote, fab_last_error(l->rail->fab));
 		if (rc == -KV_ELIMIT)
 			return kv_fail(err, rc,
-				       "rail %u (%s on %s) has %u peers already, and its completion queue is made for "
-				       "no more; start this program with "
-				       "FI_UNIVERSE_SIZE=%u in the environment",
+				       "rail %u (%s on %s) has %u peers, and its completion queue has no room for "
+				       "more; start this program with FI_UNIVERSE_SIZE=%u in the environment",
 				       l->rail->index, fab_caps(l->rail->fab)->provider, fab_caps(l->rail->fab)->domain,
 				       l->rail->addrs.count, 2 * l->rail->addrs.count);
 		return kv_fail(err, rc, "rail %u: inserting the peer's address: %s", l->rail->index,
@@ -52,11 +51,10 @@ static int usable(const struct te *te, struct kv_error *err)
 	int rc = rails_down(te);
 	if (rc == -KV_EBUSY)
 		return kv_fail(err, rc,
-			       "the engine's endpoints were given up twice in a row, and the next ones wait until "
-			       "those are closed");
+			       "the engine abandoned its endpoints twice in a row, and the next ones wait until those "
+			       "are closed");
 	if (rc)
-		return kv_fail(err, rc,
-			       "the engine's endpoints are closed: a rebuild failed (%s) and will be tried again",
+		return kv_fail(err, rc, "the engine's endpoints are closed: a rebuild failed (%s) and will be retried",
 			       kv_strerror(te->fence.status));
 	return 0;
 }

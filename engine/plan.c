@@ -61,7 +61,7 @@ static int rails_fail(const struct fab_device *d, unsigned rails, unsigned n, un
 		snprintf(out, sizeof(out), " (and %u that %s down or slow, which only --nic takes)", left_out,
 			 left_out == 1 ? "is" : "are");
 	return kv_fail(err, -KV_ELIMIT,
-		       "%u rails were asked for, and provider %s has %u device%s here%s%s; ask for at most %u", rails,
+		       "%u rails were requested, and provider %s has %u device%s here%s%s; request at most %u", rails,
 		       d[0].short_name, n, n == 1 ? "" : "s", named ? " by these names" : "", out, n);
 }
 

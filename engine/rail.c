@@ -74,7 +74,7 @@ bool rail_stranded(struct rail *r)
 		r->state = RAIL_BROKE;
 		kv_event(r->te->log, KV_LOG_WARN,
 			 KV_EVENT("rail_stranded", KV_NUMBER("rail", r->index), KV_FIELD("device", r->device)),
-			 "rail %u (%s): this machine has that address no more; taking another one of the device",
+			 "rail %u (%s): this machine no longer has that address; taking another one of the device",
 			 r->index, r->device);
 	}
 	return true;

@@ -56,12 +56,12 @@ static int table_make(struct te_region *region, struct kv_error *err)
 	uint64_t parts = (region->len - 1) / region->part_bytes + 1;
 	char size[32], part[32];
 	if (parts > KEYS_MAX / region->te->nrails)
-		return kv_fail(
-			err, -KV_ELIMIT,
-			"%s in parts of %s on %u rails are more parts than peers can be told of (%d): register less "
-			"at a time",
-			kv_size_format(region->len, size, sizeof(size)),
-			kv_size_format(region->part_bytes, part, sizeof(part)), region->te->nrails, (int)KEYS_MAX);
+		return kv_fail(err, -KV_ELIMIT,
+			       "%s in parts of %s on %u rails are more parts than can be announced (%d): register less "
+			       "at a time",
+			       kv_size_format(region->len, size, sizeof(size)),
+			       kv_size_format(region->part_bytes, part, sizeof(part)), region->te->nrails,
+			       (int)KEYS_MAX);
 	region->parts = (uint32_t)parts;
 	region->rail_at = region->part_at = 0;
 	region->mrs = calloc((size_t)region->te->nrails * region->parts, sizeof(*region->mrs));
@@ -139,8 +139,9 @@ static void give_up(struct te_region *region, const struct rail *r, uint32_t don
 		return;
 	if (done > 0) {
 		kv_fail(&region->why, rc,
-			"rail %u took %u of %u parts of %s, and then: %s; smaller parts would not help", r->index, done,
-			region->parts, kv_size_format(region->part_bytes, size, sizeof(size)), why->text);
+			"rail %u registered %u of %u parts of %s, and then failed: %s; smaller parts would not help",
+			r->index, done, region->parts, kv_size_format(region->part_bytes, size, sizeof(size)),
+			why->text);
 		return;
 	}
 	if (region->part_bytes / 2 < PART_MIN || (region->len - 1) / half >= KEYS_MAX / region->te->nrails)

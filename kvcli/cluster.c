@@ -158,14 +158,13 @@ static void title_print(unsigned limit, const struct look *looks, unsigned n, ui
 	if (members)
 		kv_wrap_in(stdout, in, "", 0, "epoch %" PRIu64 ", %u member%s", epoch, members, kv_plural(members));
 	else if (views)
-		kv_wrap_in(
-			stdout, in, "", 0,
-			"no view has a majority: the servers announce %u view%s (compare their --members); these are "
-			"the servers of the list",
-			views, kv_plural(views));
+		kv_wrap_in(stdout, in, "", 0,
+			   "no view has a majority: the servers announce %u view%s (compare their --members); showing "
+			   "the servers of the list",
+			   views, kv_plural(views));
 	else
 		kv_wrap_in(stdout, in, "", 0,
-			   "the servers have no view (kv-server --members): these are those of the list");
+			   "the servers have no view (kv-server --members): showing those of the list");
 	if (views)
 		views_print(in, looks, n);
 }

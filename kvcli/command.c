@@ -379,7 +379,7 @@ static const struct command {
 	 "Writes the value to standard output, or to FILE, which appears only when it is complete. Exit status 1: "
 	 "there is no such key."},
 	{"put", 1, 2, true, OF_FILE | OF_TTL, "put KEY VALUE, put KEY -f FILE, or put KEY -", run_put,
-	 "Stores a value; - is standard input. --ttl TIME says for how long. A key that exists with other bytes keeps "
+	 "Stores a value; - is standard input. --ttl TIME limits its life. A key that exists with other bytes keeps "
 	 "them: exit status 3."},
 	{"delete", 1, 1, true, 0, "delete KEY", run_delete, "Removes a key. Exit status 1: there is no such key."},
 	{"exists", 1, KV_OPT_STRINGS_MAX - 1, true, 0, "exists KEY...", run_exists,
@@ -389,41 +389,36 @@ static const struct command {
 	 "Counts as a use of each key, and gives it a new time to live from now: --ttl TIME, else the server's "
 	 "default. Prints a line for each, 1 or 0."},
 	{"ttl", 1, 2, true, 0, "ttl KEY [TIME]", run_ttl,
-	 "Prints how long a value still has to live, or never; that does not count as a use. With TIME it gives the "
-	 "value a "
-	 "new time to live, from now, as in ttl KEY 1m; that counts as a use, like touch. Exit status 1: there is no "
-	 "such key."},
+	 "Prints a value's remaining time to live, or never; this does not count as a use. With TIME it sets a new "
+	 "time to live from now, as in ttl KEY 1m; this counts as a use, like touch. Exit status 1: there is no such "
+	 "key."},
 	{"pin", 1, KV_OPT_STRINGS_MAX - 1, true, 0, "pin KEY...", run_pin,
 	 "Keeps values from eviction, not from expiry or delete. Pins belong to the session: at the prompt they last "
 	 "until unpin or exit, on the command line until Ctrl-C. One session may pin a quarter of the memory of a "
 	 "server's shard, all sessions together half of it."},
 	{"unpin", 1, KV_OPT_STRINGS_MAX - 1, true, PROMPT_ONLY, "unpin KEY...", run_unpin,
-	 "Lets pinned values go. At the prompt only."},
+	 "Unpins values. At the prompt only."},
 	{"stat", 0, 0, false, OF_STAT | OF_JSON, "stat [--shards] [--all] [--json], or stat --watch TIME", stat_run,
-	 "Prints what the servers count. --shards adds each of their shards, and --all what this client counts and "
-	 "sees. --json prints one JSON object. --watch TIME prints every TIME what changed, until Ctrl-C. "
-	 "docs/reference/counters.md explains every name."},
+	 "Prints the servers' counters. --shards adds those of each shard, and --all those of this client. --json "
+	 "prints one JSON object. --watch TIME prints the changes every TIME, until Ctrl-C. docs/reference/counters.md "
+	 "explains every name."},
 	{"top", 0, 0, false, OF_TOP, "top [--interval TIME] [--once]", top_run,
 	 "Prints a line for each server, members of the view included: GETs a second and how many of 100 hit, PUTs, "
-	 "bytes out and in, memory, "
-	 "values, "
-	 "evictions, clients, and the mean time from a request's arrival to its reply. Every --interval (1s) until "
-	 "Ctrl-C; with --once one time."},
+	 "bytes out and in, memory, values, evictions, clients, and the mean time from a request's arrival to its "
+	 "reply. Every --interval (1s) until Ctrl-C; with --once only once."},
 	{"cluster", 0, 0, false, OF_JSON, "cluster [--json]", cluster_run,
-	 "Prints the members of the view of the cluster, as any server tells it: node id, address, state, zone, "
-	 "weight, "
-	 "incarnation; and of each whether it answers, its version, since when it serves, memory in use, and how many "
-	 "of 100 GETs hit. Where no view has a majority, it lists the views that servers announce. --json prints one "
-	 "JSON object. Exit status 1: some member does not answer, or no view has a majority."},
+	 "Prints the members of the cluster's view: node id, address, state, zone, weight, incarnation; and for each "
+	 "whether it answers, its version, its uptime, memory in use, and how many of 100 GETs hit. If no view has a "
+	 "majority, it lists the views that servers announce. --json prints one JSON object. Exit status 1: some "
+	 "member does not answer, or no view has a majority."},
 	{"drain", 1, 1, false, OF_DRAIN | OF_JSON, "drain NODE [--drain-sec TIME] [--drain-mb SIZE] [--json]",
 	 drain_run,
-	 "Has the server drain that is called NODE, or has that address: it pushes its values to the others of its "
-	 "view, the hottest first, finishes what is under way, says goodbye to its clients, and ends. Returns when it "
-	 "has said goodbye, and prints how many of its values other servers have, and why not all. --json prints one "
-	 "JSON object. The server must run with --allow-drain. Exit status 1: there is no such server; 4: other "
-	 "servers do not have all of its values."},
+	 "Drains the server with the name or address NODE: it pushes its values to the others of its view, the hottest "
+	 "first, finishes its requests, says goodbye to its clients, and ends. Returns at the goodbye, and prints how "
+	 "many of its values other servers have, and why not all. --json prints one JSON object. The server must run "
+	 "with --allow-drain. Exit status 1: there is no such server; 4: other servers do not have all of its values."},
 	{"ping", 0, 0, false, 0, "ping", run_ping,
-	 "Asks every shard of every server over the fabric, and prints how soon all have answered."},
+	 "Asks every shard of every server over the fabric, and prints the time until all have answered."},
 	{"help", 0, 1, false, 0, "help [COMMAND]", run_help, "Lists the commands, or explains one of them."},
 };
 
@@ -466,8 +461,8 @@ static int run_help(struct cli *cli, const struct cli_line *line, struct kv_erro
 
 	(void)cli;
 	if (line->words.count > 1 && strcmp(line->words.item[1], "exit") == 0) {
-		puts("exit\n  Ends the program, and with it its pins. Ctrl-D and Ctrl-C do so, too, even in the middle "
-		     "of a line.");
+		puts("exit\n  Ends the program and its pins. Ctrl-D and Ctrl-C do the same, even in the middle of a "
+		     "line.");
 		return CLI_OK;
 	}
 	if (line->words.count > 1 && !c) {

@@ -53,15 +53,14 @@ static int failed(struct cli *cli, unsigned server, const char *name, int rc, st
 
 	if (rc == -KV_ENOTSUP)
 		kv_fail(err, rc,
-			"drain: %.100s lets no client ask for that: send it SIGTERM instead, or start it with "
+			"drain: %.100s accepts no drain from clients: send it SIGTERM instead, or start it with "
 			"--allow-drain",
 			name);
 	else if (rc == -KV_ETIMEOUT)
-		kv_fail(err, rc,
-			"drain: %.100s has not said goodbye in time; if it was asked it goes on, and its log tells",
+		kv_fail(err, rc, "drain: %.100s has not said goodbye in time; it may still be draining, see its log",
 			name);
 	else if (rc == -KV_ELEFT)
-		kv_fail(err, rc, "drain: %.100s has said goodbye already, and is not back", name);
+		kv_fail(err, rc, "drain: %.100s has said goodbye already", name);
 	else if (kvc_server_info(cli->pool, 0, server, &s) == 0 && s.why[0])
 		kv_fail(err, rc, "drain: %s; %.300s", kv_strerror(rc), s.why);
 	else
@@ -77,7 +76,7 @@ static void text_print(const char *name, const struct kvc_drained *r, const stru
 	if (r->known)
 		puts(kv_drained_text(d, text, sizeof(text)));
 	else
-		puts("it did not say how many of its values are at other servers, its log does");
+		puts("it did not report how many of its values other servers have, see its log");
 }
 
 /* An unknown number is null. */
@@ -131,7 +130,8 @@ int drain_run(struct cli *cli, const struct cli_line *line, struct kv_error *err
 	d.report.size = sizeof(d.report);
 	d.bounds.drained = &d.report;
 	if (!server_find(cli, name, &d.call.server)) {
-		kv_fail(err, -KV_ENOTFOUND, "drain: no server is called %.100s; kv-client cluster lists them", name);
+		kv_fail(err, -KV_ENOTFOUND,
+			"drain: no server has the name or address %.100s; kv-client cluster lists them", name);
 		return CLI_NOT_FOUND;
 	}
 	rc = kvc_run(cli->pool, 1, drain_one, &d);

@@ -24,8 +24,7 @@ static void on_signal(int number)
 /* The command has not ended: a thread of the library is stuck. */
 static void on_alarm(int number)
 {
-	static const char why[] =
-		"kv-client: a thread of the library does not answer after the signal: ended without it\n";
+	static const char why[] = "kv-client: a thread of the library is stuck after the signal: ended without it\n";
 	ssize_t n = write(STDERR_FILENO, why, sizeof(why) - 1);
 
 	(void)n, (void)number;

@@ -76,7 +76,7 @@ int main(int argc, char **argv)
 	line.given = rc == 0 ? command_given(&options) : 0;
 	cli.interactive = line.words.count == 0;
 	if (rc == 0 && cli.interactive && (options.file || options.output))
-		kv_fail(&err, -KV_EINVAL, "-f goes with put, and -o with get; neither is a command");
+		kv_fail(&err, -KV_EINVAL, "-f belongs to put, and -o to get; neither is a command");
 	else if (rc == 0)
 		status = cli.interactive ? CLI_OK : command_check(&line, &err);
 	if (status == CLI_OK) {

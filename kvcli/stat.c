@@ -326,8 +326,7 @@ static int look(struct cli *cli, unsigned turn, double seconds, struct kv_error 
 		now->count = ask(cli, i, 0, now->item, err);
 		if (now->count < 0)
 			return now->count;
-		printf("%s %s%s\n", kv_log_time(stamp), cli->opt->servers.item[i],
-		       turn ? "" : ": what changes from now on");
+		printf("%s %s%s\n", kv_log_time(stamp), cli->opt->servers.item[i], turn ? "" : ": changes from now on");
 		if (turn && changes_print(before, now, seconds) == 0)
 			printf("  nothing changed\n");
 	}

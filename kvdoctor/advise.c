@@ -42,9 +42,9 @@ static void advise_rdma_unused(struct doctor *d)
 		const struct te_rdma *r = &d->rdma[i];
 		const char *name = r->efa ? "efa" : "verbs";
 		const struct te_rdma_port *p = &r->port[0];
-		struct finding *f =
-			doctor_found(d, SECTION_ADVICE, KV_WARN, "rdma_unused", r->name, "not used",
-				     "an RDMA device is here, but the run would go over tcp: %s", why_not(d, name));
+		struct finding *f = doctor_found(d, SECTION_ADVICE, KV_WARN, "rdma_unused", r->name, "not used",
+						 "this machine has an RDMA device, but the run would use tcp: %s",
+						 why_not(d, name));
 		if (r->node_error > 0 || r->query_error[0])
 			doctor_remedy(f, "see the line on its device file or libibverbs above: libfabric does not see "
 					 "the device");
@@ -56,7 +56,7 @@ static void advise_rdma_unused(struct doctor *d)
 				      "A.B.C.D/24 dev %s`)",
 				      p->netdev[0] ? p->netdev : "DEV");
 		else
-			doctor_remedy(f, "`FI_LOG_LEVEL=info fi_info -p efa` tells why");
+			doctor_remedy(f, "`FI_LOG_LEVEL=info fi_info -p efa` shows why");
 	}
 }
 
@@ -67,8 +67,8 @@ static void advise_one_host(struct doctor *d)
 	struct finding *f = doctor_found(d, SECTION_ADVICE, KV_INFO, "one_host", "shm", "one host",
 					 "shared memory does more GETs than loopback tcp: 2.2 times as many at 4 KiB, "
 					 "1.7 times at 64 KiB and 1 MiB (measured on 2 cores)");
-	doctor_remedy(f, "use --provider shm, for tests and benchmarks only: a process that is killed may leave the "
-			 "others hanging, and one that is stopped holds up their calls");
+	doctor_remedy(f, "use --provider shm, for tests and benchmarks only: a killed process may leave the others "
+			 "hanging, and a stopped one blocks their calls");
 }
 
 static void advise_congestion(struct doctor *d)
@@ -80,8 +80,8 @@ static void advise_congestion(struct doctor *d)
 		return;
 	if (on_loopback(d)) {
 		f = doctor_found(d, SECTION_ADVICE, KV_INFO, "congestion", "tcp", "congestion",
-				 "%s paces by timers what clients send (requests, data of PUTs). GETs are not "
-				 "concerned: KVRail gives connections that it accepts on loopback reno",
+				 "%s paces clients' bytes (requests, data of PUTs) by timers. GETs are not affected: "
+				 "KVRail sets reno on the connections that it accepts on loopback",
 				 d->congestion);
 		doctor_remedy(f,
 			      "`sysctl -w net.ipv4.tcp_congestion_control=%s` if PUTs matter (a 1 MiB stream over "
@@ -179,7 +179,7 @@ static void advise_verbs(struct doctor *d)
 			continue;
 		struct finding *f =
 			doctor_found(d, SECTION_ADVICE, KV_INFO, "roce", d->rdma[i].name, "RoCE",
-				     "RoCE wants a network that loses no packet, or marks congestion before it does");
+				     "RoCE needs a network that loses no packets, or marks congestion before it does");
 		doctor_remedy(f,
 			      "set up priority flow control or ECN (DCQCN) on switches and NIC; the type of this GID "
 			      "is %s, and only RoCE v2 is routed",

@@ -167,7 +167,7 @@ static void roles_make(struct doctor *d)
 	if (getenv("FI_PROVIDER"))
 		doctor_remedy(f, "`unset FI_PROVIDER`");
 	else if (strcasecmp(o->provider, "auto") != 0)
-		doctor_remedy(f, "take one that is present, or --provider auto");
+		doctor_remedy(f, "use one that is present, or --provider auto");
 	else
 		doctor_remedy(f, "`fi_info -l` lists the providers that libfabric has, and `ip addr` the addresses of "
 				 "this machine");
@@ -317,8 +317,8 @@ static void check_loopback(struct doctor *d)
 			lo = &d->netdev[i];
 	if (*d->root || !lo || !d->server.present || (lo->up && strncmp(lo->address, "127.", 4) == 0))
 		return;
-	f = doctor_found(d, SECTION_RUN, KV_FAIL, "loopback", "lo", "loopback",
-			 "%s; a run on one host goes over 127.0.0.1", lo->up ? "it has no IPv4 address" : "it is down");
+	f = doctor_found(d, SECTION_RUN, KV_FAIL, "loopback", "lo", "loopback", "%s; a run on one host uses 127.0.0.1",
+			 lo->up ? "it has no IPv4 address" : "it is down");
 	doctor_remedy(f, lo->up ? "`ip addr add 127.0.0.1/8 dev lo`" : "`ip link set lo up`");
 }
 

@@ -78,12 +78,12 @@ static bool control_judge(struct doctor *d, const char *server, const struct kv_
 	rc = control_try(&all, &at);
 	kv_sockaddr_format(&at, address, sizeof(address));
 	if (rc == 0) {
-		doctor_found(d, SECTION_TRY, KV_OK, "control", server, "control port", "%s takes connections, in %s",
+		doctor_found(d, SECTION_TRY, KV_OK, "control", server, "control port", "%s accepts connections, in %s",
 			     address,
 			     kv_duration_format(kv_clock_now(&kv_clock_monotonic) - start_ns, took, sizeof(took)));
 		return true;
 	}
-	f = doctor_found(d, SECTION_TRY, KV_FAIL, "control", server, "control port", "%s takes no connection: %s",
+	f = doctor_found(d, SECTION_TRY, KV_FAIL, "control", server, "control port", "%s accepts no connection: %s",
 			 address, kv_strerror(rc));
 	doctor_remedy(f, rc == -ECONNREFUSED
 				 ? "start kv-server there, and compare its --listen-addr with this address"
@@ -101,7 +101,7 @@ static void fabric_judge(struct doctor *d, const char *server, const struct reac
 
 	if (!r->error[0]) {
 		doctor_found(d, SECTION_TRY, KV_OK, "fabric", server, "fabric ports",
-			     "let in within %s over %s; %s answered over the fabric, in %s",
+			     "admitted within %s over %s; %s answered over the fabric, in %s",
 			     kv_duration_format(r->open_ns, opened, sizeof(opened)), r->provider,
 			     r->shards == 1 ? "its shard" : "all its shards",
 			     kv_duration_format(r->ping_ns, ping, sizeof(ping)));

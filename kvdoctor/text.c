@@ -209,7 +209,7 @@ static void run_print(const struct page *p, const struct doctor *d)
 	fprintf(p->out, "  %-24s %14s%s\n", "", "kv-bench", d->server.present ? "      kv-server" : "");
 	need_row(p, d, "clients, shards", d->client.engines, d->server.engines, false);
 	need_row(p, d, "NICs of each", d->client.budget.rails, d->server.budget.rails, false);
-	need_row(p, d, "threads that work", c->threads, s->threads, false);
+	need_row(p, d, "worker threads", c->threads, s->threads, false);
 	need_row(p, d, "endpoints", c->endpoints, s->endpoints, false);
 	need_row(p, d, "queue pairs", c->qps, s->qps, false);
 	need_row(p, d, "completion queues", c->cqs, s->cqs, false);
@@ -260,7 +260,7 @@ static bool section_is_empty(const struct doctor *d, enum section section)
 
 static void facts_print(const struct page *p, const struct doctor *d)
 {
-	fprintf(p->out, "kv-doctor %s: what a run with %u client%s and %u worker%s would meet here\n\n", KVRAIL_VERSION,
+	fprintf(p->out, "kv-doctor %s: a run with %u client%s and %u worker%s on this machine\n\n", KVRAIL_VERSION,
 		d->opt->num_clients, kv_plural(d->opt->num_clients), d->opt->num_workers,
 		kv_plural(d->opt->num_workers));
 	machine_print(p, d);

@@ -76,7 +76,7 @@ static void trial_judge(struct doctor *d, const struct role *r, const struct tri
 	if (!t->error[0] && t->moved) {
 		doctor_found(d, SECTION_TRY, KV_OK, "try", r->name, "tried",
 			     "%u endpoint%s opened in %s, %s each registered in %s; a message there and back in %s; %s "
-			     "written and found right",
+			     "written and verified",
 			     t->opened, kv_plural(t->opened), kv_duration_format(t->open_ns, opened, sizeof(opened)),
 			     kv_size_format(t->registered_bytes, registered, sizeof(registered)),
 			     kv_duration_format(t->register_ns, took, sizeof(took)),
@@ -98,12 +98,11 @@ static void door_judge(struct doctor *d, const struct trial *t)
 		return;
 	if (!t->no_door[0]) {
 		doctor_found(d, SECTION_TRY, KV_OK, "door", "fabric ports", "doorkeeper",
-			     "strangers are turned away before libfabric reads a byte of theirs; what peers send is "
-			     "checked");
+			     "strangers are refused before libfabric reads a byte of theirs; peers' bytes are checked");
 		return;
 	}
-	f = doctor_found(d, SECTION_TRY, KV_WARN, "door", "fabric ports", "doorkeeper",
-			 "no doorkeeper stands before them: %s", t->no_door);
+	f = doctor_found(d, SECTION_TRY, KV_WARN, "door", "fabric ports", "doorkeeper", "they have no doorkeeper: %s",
+			 t->no_door);
 	doctor_remedy(f, "let only the machines of this cache reach them, by a network, security group or firewall of "
 			 "their own (docs/guide/security.md)");
 }

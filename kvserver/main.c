@@ -183,8 +183,8 @@ static void reload(struct run *r)
 	kv_log_level_parse(r->flags->log_level, &level);
 	level_set(r->log, level, "SIGHUP");
 	kv_info(r->log, "SIGHUP: %s",
-		kvs_server_reload(r->server) ? "reading keys and certificates again"
-					     : "no option names a file of keys or certificates to read again");
+		kvs_server_reload(r->server) ? "rereading keys and certificates"
+					     : "no option names a file of keys or certificates to reread");
 	if (r->http)
 		http_reload(r->http);
 }
@@ -206,8 +206,8 @@ static int signal_next(struct kvs_server *server, uint64_t watchdog_ns, struct k
 		kv_service_tell("WATCHDOG=1");
 	else
 		kv_event(log, KV_LOG_WARN, KV_EVENT("loop_silent", KV_NUMBER("ms", watchdog_ns / 2000000)),
-			 "a thread of the server has not answered for %.1f s; the service manager is not told that all "
-			 "is well",
+			 "a thread of the server has not answered for %.1f s; the watchdog message to the service "
+			 "manager is omitted",
 			 (double)watchdog_ns / 2e9);
 	return 0;
 }
@@ -326,7 +326,7 @@ static void manager_tell(struct kv_log *log, const char *what, const char *more)
 	if (rc < 0)
 		kv_event(log, KV_LOG_WARN,
 			 KV_EVENT("manager_untold", KV_FIELD("what", what), KV_FIELD("reason", strerror(-rc))),
-			 "the service manager cannot be told %s: NOTIFY_SOCKET: %s", what, strerror(-rc));
+			 "cannot send %s to the service manager: NOTIFY_SOCKET: %s", what, strerror(-rc));
 }
 
 static int http_open(const struct flags *f, const struct kv_log *log, struct http **out, struct kv_error *err)
@@ -530,7 +530,7 @@ static void run(struct run *r, const struct kv_log_style *style)
 	if (r->http)
 		http_drain(r->http);
 	kv_event(r->log, KV_LOG_INFO, KV_EVENT("goodbye", KV_FIELD("cause", cause)),
-		 "%s: saying goodbye to the clients, and finishing what is in flight", cause);
+		 "%s: saying goodbye to the clients, and finishing requests in flight", cause);
 	kvs_server_stop(r->server, drain_left_ns(r->drain));
 	stuck_end(&stuck);
 	kv_event(r->log, KV_LOG_INFO, KV_EVENT("stopped"), "stopped");

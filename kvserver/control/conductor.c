@@ -146,7 +146,7 @@ static void end_await(struct kvs_server *s)
 	conns_goodbye(s);
 	if (round_await(s, &s->drain, run_drain, deadline_ns))
 		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("drain_requests_cut"),
-			 "requests were still in flight at the end of the drain; they are broken off");
+			 "requests were still in flight at the end of the drain; they are aborted");
 	if (!clients_gone_await(s, deadline_ns))
 		kv_event(s->opt.log, KV_LOG_INFO, KV_EVENT("drain_clients_cut", KV_NUMBER("clients", s->clients)),
 			 "%u %s not left by the end of the drain; %s connections are cut", s->clients,

@@ -41,8 +41,8 @@ bool log_allowed(struct kvs_server *s)
 		if (s->logs_dropped)
 			kv_event(s->opt.log, KV_LOG_WARN,
 				 KV_EVENT("clients_untold", KV_NUMBER("lines", s->logs_dropped)),
-				 "%" PRIu64 " more sentence%s about clients that were not let in %s left out",
-				 s->logs_dropped, s->logs_dropped == 1 ? "" : "s", s->logs_dropped == 1 ? "is" : "are");
+				 "%" PRIu64 " more line%s about refused clients %s left out", s->logs_dropped,
+				 s->logs_dropped == 1 ? "" : "s", s->logs_dropped == 1 ? "is" : "are");
 		s->logs_from_ns = now_ns;
 		s->logs = 0;
 		s->logs_dropped = 0;
@@ -159,7 +159,7 @@ static int anew_await(struct conn *c)
 		memcpy(m.address.addr[i].data, addr[i].data, addr[i].len);
 	}
 	kv_event(c->server->opt.log, KV_LOG_INFO, KV_EVENT("client_anew", KV_FIELD("client", name)),
-		 "client %s shall begin a new session", conn_name(c, name, sizeof(name)));
+		 "client %s must begin a new session", conn_name(c, name, sizeof(name)));
 	deadline_ns = loop_now(loop_of(c)) + ANEW_NS;
 	rc = boot_send_await(c->boot, &m, deadline_ns);
 	while (rc == 0 && !c->closing && c->welcome && c->attachments == attachments)

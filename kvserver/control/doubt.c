@@ -81,8 +81,8 @@ static void lost(struct kvs_server *s)
 {
 	if (s->doubts.state != DOUBT_AWAY)
 		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("values_doubted"),
-			 "this server is no member of the cluster at the moment: its values are hidden until it is "
-			 "known which of them were deleted meanwhile");
+			 "this server is not a member of the cluster now: its values are hidden until it knows which "
+			 "of them were deleted");
 	begin(s, DOUBT_AWAY, 0, now_less(s, LOST_NS));
 }
 
@@ -119,8 +119,8 @@ static bool stood_still(struct kvs_server *s)
 	if (ns == 0)
 		return false;
 	kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("stood_still", KV_NUMBER("ms", ns / 1000000)),
-		 "this server stood still for %.1f s, and others may have stood in for it: its values are hidden until "
-		 "it is known which of them were deleted meanwhile",
+		 "this server stood still for %.1f s, and others may have replaced it: its values are hidden until it "
+		 "knows which of them were deleted",
 		 (double)ns / 1e9);
 	if (s->doubts.state == DOUBT_AWAY)
 		hide(s);
@@ -161,12 +161,12 @@ static void judge(struct kvs_server *s, struct doubt_said *said)
 	kv_view_fini(&s->doubts.others);
 	if (said)
 		kv_event(s->opt.log, KV_LOG_INFO, KV_EVENT("values_judged", KV_NUMBER("deleted", said->count)),
-			 "the values are back, without those that were deleted meanwhile: the other members know of %u "
-			 "deleted keys",
+			 "the values are visible again, without the deleted ones: the other members know of %u deleted "
+			 "keys",
 			 said->count);
 	else
 		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("values_dropped"),
-			 "the values from before are dropped: nobody says which of them were deleted meanwhile");
+			 "the hidden values are dropped: the other members did not report which of them were deleted");
 	shard_doubt_tell(&s->doubt_told, 0, said);
 }
 

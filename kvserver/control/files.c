@@ -72,9 +72,8 @@ int files_plan(struct kvs_server *s, const struct te_options *engine, struct kv_
 		kv_event(s->opt.log, f->clients < KVS_CLIENTS_DEFAULT ? KV_LOG_WARN : KV_LOG_INFO,
 			 KV_EVENT("files_short", KV_NUMBER("limit", f->limit), KV_NUMBER("clients", f->clients),
 				  KV_NUMBER("max_clients", s->opt.max_clients), KV_NUMBER("wanted", f->wanted)),
-			 "the limit of %" PRIu64
-			 " open files has room for %u client%s at a time with connections of their own "
-			 "(--max-clients %u), of %" PRIu64 " files each; for all of them: ulimit -n %" PRIu64,
+			 "the limit of %" PRIu64 " open files allows %u client%s at a time with connections of their "
+			 "own (--max-clients %u), at %" PRIu64 " files each; for all of them: ulimit -n %" PRIu64,
 			 f->limit, f->clients, f->clients == 1 ? "" : "s", s->opt.max_clients, 1 + f->client,
 			 f->wanted);
 	return 0;

@@ -57,7 +57,7 @@ static int hello_check(const struct conn *c, const struct wire_hello *h, struct 
 	struct boot_identity theirs = {.eager_bytes = h->eager_bytes};
 
 	if (h->rails == 0 || h->rails > KV_RAILS_MAX)
-		return kv_fail(err, -KV_EPROTO, "hello with %u rails; there are 1 to %d", h->rails, KV_RAILS_MAX);
+		return kv_fail(err, -KV_EPROTO, "hello with %u rails; a client has 1 to %d", h->rails, KV_RAILS_MAX);
 	snprintf(theirs.provider, sizeof(theirs.provider), "%s", h->provider);
 	snprintf(theirs.fabric, sizeof(theirs.fabric), "%s", h->fabric);
 	return boot_hello_check(&c->server->identity, "server", &theirs, "client", err);
@@ -69,8 +69,8 @@ static int cluster_check(const struct kvs_server *s, const struct wire_hello *h,
 	if (!h->cluster[0] || strcmp(h->cluster, s->opt.cluster) == 0)
 		return 0;
 	if (kv_node_id_check(h->cluster, NULL))
-		return kv_fail(err, -KV_EPROTO, "the name of the client's cluster is none");
-	return kv_fail(err, -KV_EINVAL, "the client is of the cluster '%s', and this server is of %s%s%s", h->cluster,
+		return kv_fail(err, -KV_EPROTO, "the name of the client's cluster is invalid");
+	return kv_fail(err, -KV_EINVAL, "the client belongs to the cluster '%s', and this server to %s%s%s", h->cluster,
 		       s->opt.cluster[0] ? "'" : "none (--cluster)", s->opt.cluster, s->opt.cluster[0] ? "'" : "");
 }
 
@@ -101,14 +101,13 @@ static int room_check(const struct kvs_server *s, uint64_t client_id, struct kv_
 	if (s->clients >= s->files.clients + (cluster ? s->files.more : 0))
 		return kv_fail(err, -KV_EFULL,
 			       "the server has %u client%s, as many as its limit of %" PRIu64
-			       " open files has room for; for "
-			       "--max-clients it takes ulimit -n %" PRIu64,
+			       " open files allows; --max-clients needs ulimit -n %" PRIu64,
 			       s->clients, s->clients == 1 ? "" : "s", s->files.limit, s->files.wanted);
 	if (s->clients >= s->clients_max)
-		return kv_fail(err, -KV_EFULL,
-			       "the server has %u client%s, as many as its address space has room for: raise its limit "
-			       "(ulimit -v)",
-			       s->clients, s->clients == 1 ? "" : "s");
+		return kv_fail(
+			err, -KV_EFULL,
+			"the server has %u client%s, as many as its address space allows: raise its limit (ulimit -v)",
+			s->clients, s->clients == 1 ? "" : "s");
 	return 0;
 }
 
@@ -333,8 +332,8 @@ int hello_first_await(struct conn *c)
 	if (rc == -KV_EPROTO && log_allowed(c->server))
 		kv_event(c->server->opt.log, KV_LOG_WARN,
 			 KV_EVENT("client_refused", KV_FIELD("client", name), KV_FIELD("reason", "no HELLO")),
-			 "client %s is not let in: what it says first is no HELLO; does it have a key or certificates, "
-			 "and this server none (--psk-file, --cert)?",
+			 "client %s is not admitted: its first message is not a HELLO; does it have a key or "
+			 "certificates, and this server none (--psk-file, --cert)?",
 			 conn_name(c, name, sizeof(name)));
 	if (rc == 0)
 		rc = hello_await(c, &m.hello);
@@ -351,9 +350,8 @@ int hello_again_await(struct conn *c, const struct wire_hello *h)
 	if (rc == 0)
 		rc = ending_await(c, CONN_ENDING_MAX, loop_now(loop_of(c)) + ENDING_NS);
 	if (rc == -KV_EBUSY)
-		return refuse_await(
-			c, rc,
-			"transfers of its last attachments are still under way, perhaps over a rail that went "
-			"dark: connect anew");
+		return refuse_await(c, rc,
+				    "transfers of its last attachments are still in flight, perhaps over a dead rail: "
+				    "connect again");
 	return rc ? rc : hello_await(c, h);
 }

@@ -213,7 +213,7 @@ static void read_again(struct keeper *k, bool asked, const struct mark *crl)
 		k->failed++;
 		if (k->server && (asked || !k->crl_failed))
 			kv_event(k->log, KV_LOG_WARN, KV_EVENT("keys_failed", KV_FIELD("reason", err.text)),
-				 "%s; the keys and certificates that were read before stay in force", err.text);
+				 "%s; the former keys and certificates stay in force", err.text);
 		k->crl_failed = !asked || k->crl_failed;
 		return;
 	}
@@ -225,10 +225,10 @@ static void read_again(struct keeper *k, bool asked, const struct mark *crl)
 	k->taken++;
 	if (asked)
 		kv_event(k->log, KV_LOG_INFO, KV_EVENT("keys_read"),
-			 "keys and certificates were read again, for connections from now on");
+			 "keys and certificates were reread, for connections from now on");
 	else if (k->crl_begun)
 		kv_event(k->log, KV_LOG_INFO, KV_EVENT("crl_read", KV_FIELD("file", k->file[FILE_CRL])),
-			 "CRL file %s was read again", k->file[FILE_CRL]);
+			 "CRL file %s was reread", k->file[FILE_CRL]);
 	k->crl_begun = true; /* the first time, it may be the file that the server began with */
 }
 
@@ -271,12 +271,12 @@ int keeper_start(struct kvs_server *s, struct keeper **out, struct kv_error *err
 		return 0;
 	k = keeper_alloc(s);
 	if (!k)
-		return kv_fail(err, -KV_ENOMEM, "no memory for reading keys again");
+		return kv_fail(err, -KV_ENOMEM, "no memory for rereading keys");
 	k->refs++;
 	rc = pthread_create(&k->thread, NULL, keeper_run, k);
 	if (rc) {
 		keeper_free(k);
-		return kv_fail(err, -rc, "starting the thread that reads keys again: %s", kv_strerror(-rc));
+		return kv_fail(err, -rc, "starting the thread that rereads keys: %s", kv_strerror(-rc));
 	}
 	*out = k;
 	return 0;

@@ -17,9 +17,8 @@ static int strangers_check(const struct kvs_server *s, struct kv_error *err)
 {
 	if (s->opt.insecure && boot_context_mode(s->boot) != BOOT_PLAIN)
 		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("insecure_unneeded"),
-			 "--insecure has no effect beside a key or a certificate: remove it, or anybody is let in "
-			 "should "
-			 "that option be lost (for /metrics without TLS there is --http-insecure)");
+			 "--insecure has no effect with a key or a certificate: remove it, or anybody could connect if "
+			 "that option were lost (for /metrics without TLS there is --http-insecure)");
 	if (!listen_is_open(s))
 		return 0;
 	if (s->opt.insecure) {
@@ -31,8 +30,8 @@ static int strangers_check(const struct kvs_server *s, struct kv_error *err)
 	}
 	return kv_fail(err, -KV_EINVAL,
 		       "%s can be reached from other machines, and neither a pre-shared key nor certificates are set: "
-		       "anybody there could read and write. Give --psk-file or "
-		       "--cert, --key and --ca; or listen on 127.0.0.1; or say --insecure if the network is trusted",
+		       "anybody there could read and write. Give --psk-file or --cert, --key and --ca; or listen on "
+		       "127.0.0.1; or give --insecure if the network is trusted",
 		       s->opt.listen_addr);
 }
 

@@ -158,8 +158,8 @@ static int denied_await(struct conn *c, const struct wire_session_open *o)
 	if (c->closing)
 		return -KV_EPEERDOWN;
 	rc = refuse_await(c, o->id, -KV_EDENIED,
-			  "the identity is not known here or its key is another one; compare the client's key with the "
-			  "server's --session-keys");
+			  "the identity is unknown, or its key differs; compare the client's key with the server's "
+			  "--session-keys");
 	return rc == 0 && f->count >= FAILURES_MAX ? -KV_EDENIED : rc;
 }
 
@@ -232,7 +232,7 @@ static int open_await(struct conn *c, const struct wire_session_open *o)
 		return -KV_EPROTO;
 	if (o->id <= f->last_id) {
 		control_count(c->server, WIRE_STAT_BAD_CONTROL);
-		return refuse_await(c, o->id, -KV_EINVAL, "ids of sessions to be opened must ascend");
+		return refuse_await(c, o->id, -KV_EINVAL, "ids of new sessions must ascend");
 	}
 	f->last_id = o->id;
 	rc = boot_proof_check(c->boot, &f->challenge, c->server->session_keys, o);

@@ -368,7 +368,7 @@ static int open_await(struct conn *c)
 	if (rc && !c->cut && log_allowed(s))
 		kv_event(s->opt.log, KV_LOG_WARN,
 			 KV_EVENT("client_refused", KV_FIELD("client", name), KV_FIELD("reason", err.text)),
-			 "client %s is not let in: %s", conn_name(c, name, sizeof(name)), err.text);
+			 "client %s is not admitted: %s", conn_name(c, name, sizeof(name)), err.text);
 	return rc ? rc : hello_first_await(c);
 }
 

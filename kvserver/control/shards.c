@@ -156,8 +156,8 @@ static int shards_create(struct kvs_server *s, struct kv_error *err)
 		rc = shard_create(&options, o->entropy, o->clock, &s->shard[i], err);
 		if (rc)
 			kv_fail_more(err,
-				     rc == -EADDRNOTAVAIL ? "--listen-addr %s is no address of this machine (`ip addr` "
-							    "lists them); shard %u of %u"
+				     rc == -EADDRNOTAVAIL ? "--listen-addr %s is not an address of this machine (`ip "
+							    "addr` lists them); shard %u of %u"
 							  : "on %s: shard %u of %u",
 				     o->listen_addr, i, o->shards);
 	}

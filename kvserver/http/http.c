@@ -284,13 +284,13 @@ static void daemon_anew(struct http *h)
 
 	if (daemon_start(h, &fresh, &err)) {
 		kv_event(h->opt.log, KV_LOG_WARN, KV_EVENT("http_keys_failed", KV_FIELD("reason", err.text)),
-			 "%s; --http-addr goes on with the former certificate", err.text);
+			 "%s; --http-addr keeps the former certificate", err.text);
 		return;
 	}
 	MHD_stop_daemon(h->daemon);
 	h->places = 0;
 	h->daemon = fresh;
-	kv_event(h->opt.log, KV_LOG_INFO, KV_EVENT("http_keys_read"), "--http-addr: the certificate was read again");
+	kv_event(h->opt.log, KV_LOG_INFO, KV_EVENT("http_keys_read"), "--http-addr: the certificate was reread");
 }
 
 static int daemon_fd(struct http *h)
@@ -350,8 +350,8 @@ static int address_take(struct http *h, socklen_t *len, struct kv_error *err)
 	if (open && !h->tls)
 		return kv_fail(err, -KV_EINVAL,
 			       "--http-addr %s can be reached from other machines, and there is no TLS: anybody there "
-			       "could read what this server counts. Give --cert, --key and --ca; or listen on "
-			       "127.0.0.1; or say --http-insecure if the network is trusted",
+			       "could read this server's counters. Give --cert, --key and --ca; or listen on "
+			       "127.0.0.1; or give --http-insecure if the network is trusted",
 			       h->opt.addr);
 	return 0;
 }

@@ -83,7 +83,8 @@ static void build_write(struct kv_metrics *m, const struct page_source *from)
 	}
 	kv_metrics_family(m, "kvrail_build_info", KV_METRIC_GAUGE, "1; the labels say what runs.");
 	kv_metrics_value(m, labels, 1);
-	kv_metrics_family(m, "kvrail_ready", KV_METRIC_GAUGE, "1 while /readyz says so, else 0: starting or draining.");
+	kv_metrics_family(m, "kvrail_ready", KV_METRIC_GAUGE,
+			  "1 while /readyz answers 200, else 0: starting or draining.");
 	kv_metrics_value(m, "", page_ready(from, &unready));
 	if (from->server) {
 		kv_metrics_family(m, "kvrail_open_to_anyone", KV_METRIC_GAUGE,
@@ -133,7 +134,7 @@ static void blocks_write(struct kv_metrics *m, const struct page_source *s)
 	kv_metrics_value(m, "result=\"hit\",tier=\"memory\"", stat_of(s, WIRE_STAT_HITS));
 	kv_metrics_value(m, "result=\"miss\",tier=\"memory\"", stat_of(s, WIRE_STAT_MISSES));
 	kv_metrics_family(m, "kvrail_prefix_blocks_total", KV_METRIC_COUNTER,
-			  "Keys that EXISTS asked for, and of them those present from the first one on.");
+			  "Keys in EXISTS requests, and of them those present without a gap from the first one on.");
 	kv_metrics_value(m, "result=\"asked\"", SUM(s, asked));
 	kv_metrics_value(m, "result=\"present\"", SUM(s, present));
 	kv_metrics_family(m, "kvrail_bytes_total", KV_METRIC_COUNTER,
@@ -233,10 +234,9 @@ static void cluster_write(struct kv_metrics *m, const struct membership_now *now
 		kv_metrics_value(m, kv_metrics_label(labels, sizeof(labels), "state", kv_member_state_name(s)), n);
 	}
 	kv_metrics_family(m, "kvrail_members_doubted", KV_METRIC_GAUGE,
-			  "Members that --members names no more, and that stay because they answer.");
+			  "Members that --members no longer names, kept because they answer.");
 	kv_metrics_value(m, "", now->doubted);
-	kv_metrics_family(m, "kvrail_members_source", KV_METRIC_GAUGE,
-			  "1 for the state in which --members is, else 0.");
+	kv_metrics_family(m, "kvrail_members_source", KV_METRIC_GAUGE, "1 for the present state of --members, else 0.");
 	for (unsigned i = 0; i < KV_COUNT(states); i++) {
 		labels[0] = '\0';
 		kv_metrics_label(labels, sizeof(labels), "source", now->source);
@@ -245,16 +245,16 @@ static void cluster_write(struct kv_metrics *m, const struct membership_now *now
 	}
 	if (now->silence_ns != KV_NEVER) {
 		kv_metrics_family(m, "kvrail_members_silence_seconds", KV_METRIC_GAUGE,
-				  "Time since --members has answered.");
+				  "Time since --members last answered.");
 		kv_metrics_ns(m, "", now->silence_ns);
 	}
-	kv_metrics_family(m, "kvrail_view_changes_total", KV_METRIC_COUNTER, "Views that followed another.");
+	kv_metrics_family(m, "kvrail_view_changes_total", KV_METRIC_COUNTER, "Changes of the view.");
 	kv_metrics_value(m, "", now->changes);
 	kv_metrics_family(m, "kvrail_members_restarts_total", KV_METRIC_COUNTER,
 			  "Times that --members began anew or counted backwards: wiped, restored, a clock.");
 	kv_metrics_value(m, "", now->restarts);
 	kv_metrics_family(m, "kvrail_view_refused_total", KV_METRIC_COUNTER,
-			  "Losses of more than half of the members that were not believed.");
+			  "Refused losses of more than half of the members.");
 	kv_metrics_value(m, "", now->refused);
 }
 

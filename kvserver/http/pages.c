@@ -205,5 +205,5 @@ void page_make(const struct page_source *from, const char *path, struct page *ou
 	else if (strcmp(path, "/view") == 0)
 		written_page(from, view_write, out);
 	else
-		page_take(out, 404, text_plain, strdup("there are /metrics, /healthz, /readyz, /stat and /view\n"));
+		page_take(out, 404, text_plain, strdup("the pages are /metrics, /healthz, /readyz, /stat and /view\n"));
 }

@@ -252,13 +252,12 @@ static int known_tell(struct source *s)
 		return rc;
 	out = one_family(s, &v);
 	if (out && !s->one_family_said)
-		kv_event(
-			s->setup.log, KV_LOG_WARN, KV_EVENT("members_one_family", KV_NUMBER("left_out", out)),
-			"--members dns: the name has IPv4 and IPv6 addresses without names of their own, so nobody can "
-			"tell which two are one server's: %u %s address%s left out; give each server a name below %s "
-			"(reverse look-up), or the name addresses of one family",
-			out, s->setup.self.address[0] == '[' ? "IPv4" : "IPv6", out == 1 ? " is" : "es are",
-			s->at.host);
+		kv_event(s->setup.log, KV_LOG_WARN, KV_EVENT("members_one_family", KV_NUMBER("left_out", out)),
+			 "--members dns: the name has IPv4 and IPv6 addresses without names of their own, so it is "
+			 "unknown which two are one server's: %u %s address%s left out; give each server a name below "
+			 "%s (reverse look-up), or the name addresses of one family",
+			 out, s->setup.self.address[0] == '[' ? "IPv4" : "IPv6", out == 1 ? " is" : "es are",
+			 s->at.host);
 	s->one_family_said = out > 0;
 	s->setup.sink->members(s->setup.sink->arg, &v);
 	kv_view_fini(&v);

@@ -95,8 +95,8 @@ static int url_take(const char *text, size_t len, char out[URL_MAX], struct kv_e
 		return kv_fail(err, -KV_EINVAL, "'%.100s' begins neither with http:// nor with https://", out);
 	if (strchr(out, '@'))
 		return kv_fail(err, -KV_EINVAL,
-			       "a URL with a user in it: give --members-user and "
-			       "--members-password-file, which do not show in a list of processes");
+			       "the URL has a user in it: give --members-user and --members-password-file, which a "
+			       "list of processes does not show");
 	return kv_hostport_parse(out, &hp, err);
 }
 
@@ -115,7 +115,7 @@ static int spec_parse(const char *spec, struct source *out, struct kv_error *err
 		if (out->urls == ENDPOINTS_MAX)
 			return kv_fail(err, -KV_EINVAL, "more than %d endpoints", ENDPOINTS_MAX);
 		if (slash && slash[1] && *end == ',')
-			return kv_fail(err, -KV_EINVAL, "the prefix of the keys stands behind the last URL alone");
+			return kv_fail(err, -KV_EINVAL, "the prefix of the keys belongs behind the last URL only");
 		if (slash && slash[1] && (size_t)(end - slash) + 2 > sizeof(out->prefix))
 			return kv_fail(err, -KV_EINVAL, "the prefix is longer than %d characters", PREFIX_MAX - 2);
 		if (slash && slash[1])
@@ -139,7 +139,7 @@ static int etcd_check(const struct source_setup *setup, struct kv_error *err)
 	if (!setup->user != !setup->password_file)
 		return kv_fail(err, -KV_EINVAL, "--members-user and --members-password-file go together");
 	if (setup->user && !text_utf8(setup->user))
-		return kv_fail(err, -KV_EINVAL, "--members-user is not in UTF-8, as etcd wants it");
+		return kv_fail(err, -KV_EINVAL, "--members-user is not in UTF-8, which etcd requires");
 	if (strchr(setup->self.node_id, '/'))
 		return kv_fail(
 			err, -KV_EINVAL,
@@ -269,7 +269,7 @@ static void refused(struct source *s, enum doing doing, const char *why)
 		s->register_retry_ns = again;
 	if (!s->register_said)
 		kv_event(s->setup.log, KV_LOG_WARN, KV_EVENT("register_failed", KV_FIELD("reason", why)),
-			 "--members etcd: this server cannot be registered: %s; it serves on, and tries again", why);
+			 "--members etcd: this server cannot be registered: %s; it keeps serving, and retries", why);
 	s->register_said = true;
 }
 
@@ -280,13 +280,14 @@ static void token_lost(struct source *s, enum doing doing, const char *why)
 	if (doing == KEEPALIVE) /* an etcd that requires a token for renewals */
 		renew_later(s);
 	if (s->setup.user && s->tokens_lost++ == 0) {
-		kv_debug(s->setup.log, "--members etcd: %s: another token is asked for", why);
+		kv_debug(s->setup.log, "--members etcd: %s: requesting another token", why);
 		s->token[0] = '\0';
 		s->auth_off = false;
 		return;
 	}
 	s->token[0] = '\0';
-	trouble(s, s->setup.user ? "the token is refused" : "it wants --members-user and --members-password-file", why);
+	trouble(s, s->setup.user ? "the token is refused" : "it requires --members-user and --members-password-file",
+		why);
 	s->login_retry_ns = again;
 }
 
@@ -298,7 +299,7 @@ static void strange_key(struct source *s, const json_t *kv)
 		kv_event(s->setup.log, KV_LOG_WARN,
 			 KV_EVENT("member_ignored", KV_FIELD("prefix", s->prefix),
 				  KV_FIELD("key", text_string(kv, "key"))),
-			 "--members etcd: a key below %s (base64: %.100s) is no member, and is left out", s->prefix,
+			 "--members etcd: a key below %s (base64: %.100s) is not a member, and is ignored", s->prefix,
 			 text_string(kv, "key"));
 	s->strange_said = true;
 }
@@ -397,7 +398,7 @@ static void on_range(struct source *s, const json_t *answer)
 	if (revision < s->revision) {
 		kv_event(s->setup.log, KV_LOG_WARN,
 			 KV_EVENT("etcd_restored", KV_NUMBER("from", s->revision), KV_NUMBER("to", revision)),
-			 "--members etcd: the revision has gone back from %llu to %llu: etcd was restored or made anew",
+			 "--members etcd: the revision has gone back from %llu to %llu: etcd was restored or recreated",
 			 (unsigned long long)s->revision, (unsigned long long)revision);
 		s->put_revision = 0;
 		s->revision = revision;
@@ -485,11 +486,9 @@ static void watch_over(struct source *s, const char *why)
 	kv_debug(s->setup.log, "--members etcd: the watch has ended: %s", why);
 	s->watches_lost = now - s->watch_ns > WATCH_LASTS_NS ? 0 : s->watches_lost + 1;
 	if (s->watches_lost == WATCHES_LOST_SAID)
-		kv_event(
-			s->setup.log, KV_LOG_WARN, KV_EVENT("watch_lost", KV_FIELD("reason", why)),
-			"--members etcd: no watch lasts: %s; the members are read again and again instead, which shows "
-			"changes later",
-			why);
+		kv_event(s->setup.log, KV_LOG_WARN, KV_EVENT("watch_lost", KV_FIELD("reason", why)),
+			 "--members etcd: no watch lasts: %s; polling the members instead, which shows changes later",
+			 why);
 	watch_drop(s);
 	s->read_retry_ns =
 		now + (WATCH_PAUSE_NS << KV_MIN(s->watches_lost, (unsigned)PAUSE_ROUNDS_MAX)) / s->setup.pace;
@@ -566,7 +565,7 @@ static void on_keepalive(struct source *s, const json_t *answer)
 		return;
 	}
 	kv_event(s->setup.log, KV_LOG_WARN, KV_EVENT("lease_lost"),
-		 "--members etcd: the lease of this server is gone (expired or revoked): it registers anew");
+		 "--members etcd: the lease of this server is gone (expired or revoked): registering again");
 	away(s, true);
 	s->lease[0] = '\0';
 	s->put_done = false;
@@ -673,7 +672,7 @@ static void auth_ask(struct source *s)
 	struct kv_error err = {0};
 
 	if (text_file_line(s->setup.password_file, password, sizeof(password), &err) == 0 && !text_utf8(password))
-		kv_fail(&err, -KV_EINVAL, "%s is not in UTF-8, as etcd wants it", s->setup.password_file);
+		kv_fail(&err, -KV_EINVAL, "%s is not in UTF-8, which etcd requires", s->setup.password_file);
 	if (err.text[0]) {
 		trouble(s, "--members-password-file", err.text);
 		s->login_retry_ns = now_ns() + REFUSED_NS / s->setup.pace;

@@ -86,9 +86,8 @@ static int kube_check(const struct source_setup *setup, struct kv_error *err)
 	free(s);
 	if (rc == 0 && (!getenv("KUBERNETES_SERVICE_HOST") || !getenv("KUBERNETES_SERVICE_PORT")))
 		return kv_fail(err, -KV_EINVAL,
-			       "--members k8s:... asks the API server that KUBERNETES_SERVICE_HOST and "
-			       "KUBERNETES_SERVICE_PORT name, as in every pod: they are not set here; outside of a "
-			       "cluster use another source");
+			       "--members k8s:... needs KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, as in "
+			       "every pod: they are not set here; outside of a cluster use another source");
 	return rc;
 }
 
@@ -289,7 +288,7 @@ static void members_tell(struct source *s)
 static void list_again(struct source *s, const char *why)
 {
 	if (why)
-		kv_debug(s->setup.log, "--members k8s: %s: the slices are listed again", why);
+		kv_debug(s->setup.log, "--members k8s: %s: listing the slices again", why);
 	web_cancel(&s->watch);
 	s->version[0] = '\0';
 }
@@ -316,7 +315,7 @@ static void status_fail(struct source *s, long status, const json_t *body)
 {
 	char why[400];
 
-	snprintf(why, sizeof(why), "the API server says %ld: %.250s%s", status, text_string(body, "message"),
+	snprintf(why, sizeof(why), "the API server answers %ld: %.250s%s", status, text_string(body, "message"),
 		 status == 403 ? " (the pod's service account needs the rights get, list and watch of endpointslices)"
 			       : "");
 	fail(s, why);

@@ -68,7 +68,7 @@ static int take(struct kv_view *list, const char *text, struct kv_error *err)
 			       m.node_id, m.address);
 	rc = kv_view_add(list, &m);
 	if (rc == -KV_EEXIST)
-		return kv_fail(err, -KV_EINVAL, "member %s stands there twice", m.node_id);
+		return kv_fail(err, -KV_EINVAL, "member %s is listed twice", m.node_id);
 	if (rc)
 		return kv_fail(err, rc, "%s", rc == -KV_ELIMIT ? "more than 1024 members" : "no memory for members");
 	return 0;
@@ -170,7 +170,7 @@ static int file_text(const char *path, struct mark *out_mark, char **out, struct
 		goto out;
 	}
 	if (!S_ISREG(st.st_mode) || st.st_size > FILE_BYTES_MAX) {
-		rc = kv_fail(err, -KV_EINVAL, "%s is no file of lines, or is larger than 4 MiB", path);
+		rc = kv_fail(err, -KV_EINVAL, "%s is not a file of lines, or is larger than 4 MiB", path);
 		goto out;
 	}
 	text = malloc((size_t)st.st_size + 1);
@@ -187,7 +187,7 @@ static int file_text(const char *path, struct mark *out_mark, char **out, struct
 		rc = kv_fail(err, -errno, "%s cannot be read: %s", path, kv_strerror(-errno));
 	else if (len == 0 || text[len - 1] != '\n' || strlen(text) != len)
 		rc = kv_fail(err, -KV_EINVAL, "%s %s", path,
-			     len == 0 ? "is empty" : "does not end with a whole line, or has bytes that are no text");
+			     len == 0 ? "is empty" : "does not end with a whole line, or has bytes that are not text");
 	*out_mark = mark_of(&st);
 out:
 	if (fd >= 0)

@@ -74,8 +74,7 @@ int member_parse(const char *text, struct kv_member *out, struct kv_error *err)
 	if (rc)
 		return rc;
 	if (strlen(entry.id) >= sizeof(m.node_id))
-		return kv_fail(err, -KV_EINVAL, "'%.100s': the host is too long to be a name, too; give NAME=HOST:PORT",
-			       text);
+		return kv_fail(err, -KV_EINVAL, "'%.100s': the host is too long for a name; give NAME=HOST:PORT", text);
 	memcpy(m.node_id, entry.id, strlen(entry.id) + 1);
 	memcpy(m.address, entry.where, sizeof(m.address));
 	while (rc == 0 && (part = strsep(&rest, ";")) != NULL)

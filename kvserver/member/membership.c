@@ -219,7 +219,7 @@ static void view_tell(struct membership *m)
 		kv_event(m->opt.log, KV_LOG_WARN,
 			 KV_EVENT("view_untold", KV_NUMBER("epoch", m->guard.view.epoch),
 				  KV_FIELD("reason", kv_strerror(rc))),
-			 "clients cannot be told of view %llu yet: %s", (unsigned long long)m->guard.view.epoch,
+			 "view %llu cannot be announced to clients yet: %s", (unsigned long long)m->guard.view.epoch,
 			 kv_strerror(rc));
 	m->untold_said = rc && (m->untold_said || rc != -KV_EBUSY);
 }
@@ -274,8 +274,8 @@ static void doubts_log(struct membership *m, unsigned named)
 	kv_event(m->opt.log, KV_LOG_WARN,
 		 KV_EVENT("members_doubted", KV_FIELD("source", m->class->name), KV_NUMBER("named", named),
 			  KV_NUMBER("members", m->guard.view.count), KV_FIELD("kept", who_end(&who))),
-		 "--members %s names %u member%s, of %u that were there: that is not believed while the others answer: "
-		 "%s; if they shall leave, stop them, or take out half of them at a time",
+		 "--members %s names %u member%s of the former %u: the others stay while they answer: %s; if they "
+		 "should leave, stop them, or remove half of them at a time",
 		 m->class->name, named, kv_plural(named), m->guard.view.count, who_end(&who));
 }
 
@@ -485,8 +485,8 @@ static void on_unnamed(void *arg, const char *address, unsigned members)
 	if (!atomic_load(&m->stop))
 		kv_event(m->opt.log, KV_LOG_WARN,
 			 KV_EVENT("members_unnamed", KV_FIELD("address", address), KV_NUMBER("members", members)),
-			 "--members %s: nobody says what %s is called: %u member%s called by address here; a server "
-			 "that hears the name looks for the same keys elsewhere",
+			 "--members %s: the name of %s is unknown: %u member%s named by address here; a server that "
+			 "knows the name places keys differently",
 			 m->class->name, address, members, members == 1 ? " is" : "s are");
 }
 
@@ -541,7 +541,7 @@ static void save_end(struct membership *m, uint64_t now)
 		return;
 	if (rc && rc != m->save_failed)
 		kv_event(m->opt.log, KV_LOG_WARN, KV_EVENT("view_unsaved", KV_FIELD("reason", err.text)),
-			 "--state-dir: %s; this server goes on without", err.text);
+			 "--state-dir: %s; this server continues without it", err.text);
 	m->save_failed = rc;
 	m->save_at = KV_MIN(m->save_at, now + SAVE_AGAIN_NS / m->setup.pace);
 }
@@ -672,7 +672,7 @@ static int options_check(const struct membership_options *o, const struct source
 		return kv_fail(err, -KV_EINVAL, "--members-token-file goes with --members k8s:...");
 	if (!class->registers && o->joining_ns)
 		return kv_fail(err, -KV_EINVAL,
-			       "--joining-sec goes with --members etcd:...: another source says who is joining");
+			       "--joining-sec goes with --members etcd:...: other sources report joining servers");
 	if (!class->registers && o->lease_ns)
 		return kv_fail(err, -KV_EINVAL,
 			       "--lease-sec goes with --members etcd:...: other sources have no lease");

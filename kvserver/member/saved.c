@@ -41,12 +41,12 @@ static int view_decode(const uint8_t *bytes, size_t len, uint64_t origin, struct
 	struct wire_ctrl_msg m;
 
 	if (len < HEAD || kv_get64(bytes) != MAGIC || kv_get64(bytes + 8) != kv_hash_key(bytes + 16, len - 16, 0)) {
-		*why = "it is torn, or no saved view";
+		*why = "it is damaged, or not a saved view";
 		return -KV_EINVAL;
 	}
 	*out_saved_ms = kv_get64(bytes + 16);
 	if (kv_get64(bytes + 24) != origin) {
-		*why = "it is of another --members or --cluster, or of another release";
+		*why = "it belongs to another --members or --cluster, or to another release";
 		return -KV_EINVAL;
 	}
 	if (wire_ctrl_decode(bytes + HEAD, len - HEAD, &m) || m.type != WIRE_CTRL_VIEW || m.view.epoch == 0 ||
@@ -110,7 +110,7 @@ int saved_read(const char *dir, uint64_t origin, uint64_t now_ms, struct kv_view
 	if (*out_age_ms <= SAVED_AGE_MAX_MS)
 		return 0;
 	kv_view_fini(out);
-	return kv_fail(err, -KV_EINVAL, "%s is not used: it was saved %llu hours ago, and counts for %llu", path,
+	return kv_fail(err, -KV_EINVAL, "%s is not used: it was saved %llu hours ago, and is valid for %llu", path,
 		       (unsigned long long)(*out_age_ms / 3600000), SAVED_AGE_MAX_MS / 3600000);
 }
 

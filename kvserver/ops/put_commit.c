@@ -53,30 +53,27 @@ static void refused_log(struct shard *s, uint64_t total, int error)
 		kv_event(s->opt.log, KV_LOG_WARN,
 			 KV_EVENT("put_refused", KV_NUMBER("shard", s->opt.index), KV_NUMBER("bytes", total),
 				  KV_FIELD("reason", "size"), KV_NUMBER("more", suppressed)),
-			 "shard %u: a value of %llu bytes is refused: one may have %s (--value-max), and must fit the "
-			 "%s of one worker thread "
-			 "(--memory-mb divided by --worker-threads)%s",
+			 "shard %u: a value of %llu bytes is refused: the limit is %s (--value-max), and it must fit "
+			 "the %s of one worker thread (--memory-mb divided by --worker-threads)%s",
 			 s->opt.index, (unsigned long long)total, kv_size_format(s->opt.value_max, max, sizeof(max)),
 			 limit, more);
 	else if (st->blocks.used >= st->blocks_max + st->rooms.used && arena_free_bytes(&st->arena) >= total)
 		kv_event(s->opt.log, KV_LOG_WARN,
 			 KV_EVENT("put_refused", KV_NUMBER("shard", s->opt.index), KV_NUMBER("bytes", total),
 				  KV_FIELD("reason", "values"), KV_NUMBER("more", suppressed)),
-			 "shard %u: no room for a value of %s: %u values are there, as many as there may be, and none "
-			 "may go: they are pinned, being read or being "
-			 "written; unpin, or raise --max-values%s",
+			 "shard %u: no room for a value of %s: the limit of %u values is reached, and none can be "
+			 "evicted: they are pinned, being read or being written; unpin, or raise --max-values%s",
 			 s->opt.index, size, st->blocks_max, more);
 	else
-		kv_event(
-			s->opt.log, KV_LOG_WARN,
-			KV_EVENT("put_refused", KV_NUMBER("shard", s->opt.index), KV_NUMBER("bytes", total),
-				 KV_FIELD("reason", "memory"), KV_NUMBER("more", suppressed)),
-			"shard %u: no room for a value of %s: of %s are %s pinned, %s being written and %s leased, and "
-			"what is in use lies "
-			"between; unpin, or give the server more memory (--memory-mb) or fewer --worker-threads%s",
-			s->opt.index, size, limit, kv_size_format(st->pinned_bytes, pinned, sizeof(pinned)),
-			kv_size_format(st->staged_bytes, staged, sizeof(staged)),
-			kv_size_format(s->leased_bytes, leased, sizeof(leased)), more);
+		kv_event(s->opt.log, KV_LOG_WARN,
+			 KV_EVENT("put_refused", KV_NUMBER("shard", s->opt.index), KV_NUMBER("bytes", total),
+				  KV_FIELD("reason", "memory"), KV_NUMBER("more", suppressed)),
+			 "shard %u: no room for a value of %s: of %s, %s are pinned, %s being written and %s leased, "
+			 "and they fragment the rest; unpin, or give the server more memory (--memory-mb) or fewer "
+			 "--worker-threads%s",
+			 s->opt.index, size, limit, kv_size_format(st->pinned_bytes, pinned, sizeof(pinned)),
+			 kv_size_format(st->staged_bytes, staged, sizeof(staged)),
+			 kv_size_format(s->leased_bytes, leased, sizeof(leased)), more);
 }
 
 int32_t put_error(struct shard *s, uint64_t total, int error)

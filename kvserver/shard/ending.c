@@ -93,7 +93,7 @@ void session_hurry(struct session *s)
 		return;
 	kv_event(shard->opt.log, KV_LOG_INFO,
 		 KV_EVENT("peer_cut", KV_NUMBER("shard", shard->opt.index), KV_NUMBER("client_id", client_id)),
-		 "shard %u: the old connections of client %llu, which is back, are cut", shard->opt.index,
+		 "shard %u: client %llu is back: its old connections are cut", shard->opt.index,
 		 (unsigned long long)client_id);
 	if (te_peer_fence(s->peer, &err))
 		kv_event(shard->opt.log, KV_LOG_ERROR,

@@ -41,7 +41,7 @@ static void shard_reset(void *arg, int status)
 	kv_event(s->opt.log, KV_LOG_WARN,
 		 KV_EVENT("shard_rebuilt", KV_NUMBER("shard", s->opt.index),
 			  KV_FIELD("error", status ? kv_strerror(status) : "")),
-		 "shard %u: endpoints were rebuilt%s%s; all sessions are made anew", s->opt.index,
+		 "shard %u: endpoints were rebuilt%s%s; all sessions must be renewed", s->opt.index,
 		 status ? ", not yet successfully: " : "", status ? kv_strerror(status) : "");
 	s->reset_due = true;
 	tell_reset(s);
@@ -109,14 +109,12 @@ static void values_tell(struct shard *s)
 	if (s->told_values || st->blocks.used < st->blocks_max || st->arena.used > st->arena.limit / 2)
 		return;
 	s->told_values = true;
-	kv_event(
-		s->opt.log, KV_LOG_WARN,
-		KV_EVENT("values_full", KV_NUMBER("shard", s->opt.index), KV_NUMBER("values", st->blocks_max),
-			 KV_NUMBER("used_bytes", st->arena.used), KV_NUMBER("limit_bytes", st->arena.limit)),
-		"shard %u: %u values are there, as many as there may be, and take %s of %s: raise --max-values to keep "
-		"more",
-		s->opt.index, st->blocks_max, kv_size_format(st->arena.used, used, sizeof(used)),
-		kv_size_format(st->arena.limit, limit, sizeof(limit)));
+	kv_event(s->opt.log, KV_LOG_WARN,
+		 KV_EVENT("values_full", KV_NUMBER("shard", s->opt.index), KV_NUMBER("values", st->blocks_max),
+			  KV_NUMBER("used_bytes", st->arena.used), KV_NUMBER("limit_bytes", st->arena.limit)),
+		 "shard %u: the limit of %u values is reached, and they take %s of %s: raise --max-values to keep more",
+		 s->opt.index, st->blocks_max, kv_size_format(st->arena.used, used, sizeof(used)),
+		 kv_size_format(st->arena.limit, limit, sizeof(limit)));
 }
 
 static void shard_tick(struct loop_timer *t)
@@ -153,11 +151,10 @@ static int shard_arena(struct shard *s, struct kv_error *err)
 {
 	te_region_announce(s->region, &s->arena, NULL);
 	if ((size_t)s->arena.rails * s->arena.parts * sizeof(struct te_key) > KV_CTRL_MAX - ARENA_HEAD)
-		return kv_fail(
-			err, -KV_ELIMIT,
-			"allow_pull: the memory has %u parts on each of %u rails, more than clients can be told of; "
-			"give each shard less memory",
-			s->arena.parts, s->arena.rails);
+		return kv_fail(err, -KV_ELIMIT,
+			       "allow_pull: the memory has %u parts on each of %u rails, more than can be announced; "
+			       "give each shard less memory",
+			       s->arena.parts, s->arena.rails);
 	return 0;
 }
 

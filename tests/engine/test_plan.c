@@ -149,14 +149,14 @@ static void more_rails_than_nics_are_refused(void **state)
 	make(&m);
 	assert_int_equal(te_plan_devices(&o, nic, 2, at, &rails, &err), -KV_ELIMIT);
 	assert_string_equal(err.text,
-			    "3 rails were asked for, and provider verbs has 2 devices here; ask for at most 2");
+			    "3 rails were requested, and provider verbs has 2 devices here; request at most 2");
 	/* What is left out is said, too, and how to have it all the same. */
 	nic[1].link_down = true;
 	o.rails = 2;
 	assert_int_equal(te_plan_devices(&o, nic, 2, at, &rails, &err), -KV_ELIMIT);
-	assert_string_equal(err.text, "2 rails were asked for, and provider verbs has 1 device here (and 1 that is "
+	assert_string_equal(err.text, "2 rails were requested, and provider verbs has 1 device here (and 1 that is "
 				      "down or slow, which only --nic takes); "
-				      "ask for at most 1");
+				      "request at most 1");
 	o.rails = KV_RAILS_MAX + 1;
 	assert_int_equal(te_plan_devices(&o, nic, 2, at, &rails, &err), -KV_EINVAL);
 }

@@ -93,7 +93,7 @@ static void a_rail_that_is_full_is_not_tried_with_smaller_parts(void **state)
 		fake.caps.pins_memory = pins;
 		fake.mr_room_of[1] = 5 << 20;
 		assert_int_equal(te_region_register(n.te, memory, BYTES, TE_LOCAL, 2 << 20, &region, &err), -KV_ENOMEM);
-		assert_non_null(strstr(err.text, "rail 1 took 2 of 4 parts of 2 MiB"));
+		assert_non_null(strstr(err.text, "rail 1 registered 2 of 4 parts of 2 MiB"));
 		assert_non_null(strstr(err.text, "smaller parts would not help"));
 		assert_int_equal(registered(), before);
 		assert_true(fake.mrs - calls <= 6);
@@ -185,8 +185,7 @@ static void memory_of_any_size_has_parts_that_can_be_announced(void **state)
 	assert_int_equal(te_region_close(&region), 0);
 	assert_int_equal(te_region_register(n.te, memory, (uint64_t)300 << 30, TE_LOCAL, 1 << 20, &region, &err),
 			 -KV_ELIMIT);
-	assert_non_null(
-		strstr(err.text, "300 GiB in parts of 1 MiB on 2 rails are more parts than peers can be told of"));
+	assert_non_null(strstr(err.text, "300 GiB in parts of 1 MiB on 2 rails are more parts than can be announced"));
 	/* Halving ends before there are too many, too. */
 	fake.mr_max = 4 << 20;
 	assert_int_equal(te_region_register(n.te, memory, (uint64_t)300 << 30, TE_LOCAL, 0, &region, &err), -KV_ENOMEM);

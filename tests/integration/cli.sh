@@ -78,7 +78,7 @@ check "the exit status is the worst one" eval 'printf "frob\nexists nothing\nget
 piped_options() {
 	printf '%s\n' 'stat --all' 'cluster --json' 'top --once --interval 100ms' 'put p "a value" --ttl=90s' 'ttl p' 'get p -o "'"$scratch"'/p"' 'drain x --drain-sec 5s' | kv >"$scratch/piped" 2>&1
 	[ $? -eq 1 ] && grep -q 'this client' "$scratch/piped" && grep -q '"epoch"' "$scratch/piped" && grep -q '^SERVER' "$scratch/piped" && grep -Eq '^[0-9.]+ s$' "$scratch/piped" &&
-		[ "$(cat "$scratch/p")" = 'a value' ] && grep -q 'line 7: drain: no server is called x' "$scratch/piped" && ! grep -q usage "$scratch/piped" || { cat "$scratch/piped"; return 1; }
+		[ "$(cat "$scratch/p")" = 'a value' ] && grep -q 'line 7: drain: no server has the name or address x' "$scratch/piped" && ! grep -q usage "$scratch/piped" || { cat "$scratch/piped"; return 1; }
 }
 check "commands from stdin take their options" piped_options
 refused_options() {
@@ -204,7 +204,7 @@ watched_at_prompt() {
 	pids+=("$pid")
 	exec 7>"$scratch/watched"
 	echo stat >&7
-	for ((i = 0; i < 300; i++)); do grep -q 'what changes' "$scratch/prompt" && break; sleep 0.1; done
+	for ((i = 0; i < 300; i++)); do grep -q 'changes from now on' "$scratch/prompt" && break; sleep 0.1; done
 	kill -INT "$pid"
 	echo 'get greeting' >&7
 	for ((i = 0; i < 300; i++)); do grep -q '^hello world' "$scratch/prompt" && break; sleep 0.1; done

@@ -65,7 +65,7 @@ s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1], flush=True
 pids+=($!)
 soon test -s "$scratch/silent"
 check "a server elsewhere: none of our own is counted, and it answers" report_is 'rc == 0 and j["run"]["server"] is None and j["try"]["server"] is None and [x["status"] for x in f("control") + f("fabric")] == ["ok", "ok"] and "all its shards answered" in f("fabric")[0]["text"]' "$doctor" "${small[@]}" "${over[@]}" --server "$open"
-check "nobody listens on its port: exit status 1, and it is said" report_is 'rc == 1 and [(x["status"], x["subject"]) for x in f("control")] == [("ok", "'"$open"'"), ("fails", "'"$closed"'")] and len(f("fabric")) == 1 and "takes no connection" in f("control")[1]["text"]' "$doctor" "${small[@]}" "${over[@]}" --server "$open" --server "$closed"
+check "nobody listens on its port: exit status 1, and it is said" report_is 'rc == 1 and [(x["status"], x["subject"]) for x in f("control")] == [("ok", "'"$open"'"), ("fails", "'"$closed"'")] and len(f("fabric")) == 1 and "accepts no connection" in f("control")[1]["text"]' "$doctor" "${small[@]}" "${over[@]}" --server "$open" --server "$closed"
 check "somebody else listens there: the fabric cannot be tried" report_is 'rc == 1 and f("control")[0]["status"] == "ok" and f("fabric")[0]["status"] == "fails"' "$doctor" "${small[@]}" "${over[@]}" --server "127.0.0.1:$(cat "$scratch/silent")"
 check "a server that wants a key" report_is 'rc == 1 and f("control")[0]["status"] == "ok" and "--psk-file" in f("fabric")[0]["text"]' "$doctor" "${small[@]}" "${over[@]}" --server "$keyed"
 check "gets it" report_is 'rc == 0 and f("fabric")[0]["status"] == "ok"' "$doctor" "${small[@]}" "${over[@]}" --server "$keyed" --psk-file "$scratch/psk"

@@ -58,7 +58,7 @@ answered() { [ "$(grep -c -- "$2" "$scratch/answers")" -ge "$1" ]; }
 echo 'put k old-value' >&8
 check "a connection is there" ask 'get k' old-value
 psk "$scratch/new-psk" && cp "$scratch/new-psk" "$scratch/next" && mv "$scratch/next" "$scratch/psk"
-check "SIGHUP reads the key file again" signal HUP 1 'keys and certificates were read again'
+check "SIGHUP reads the key file again" signal HUP 1 'keys and certificates were reread'
 check "the new key is let in" soon client --psk-file "$scratch/new-psk" ping
 check "the old one is not" status 3 client --psk-file "$scratch/old-psk" ping
 check "a connection of before lives on" ask 'get k' old-value
@@ -68,7 +68,7 @@ check "and the key that was in force stays" status 0 client --psk-file "$scratch
 # The way of the guide: the server has both while clients are changed. A client shows the last line of its file.
 sed 's/^bench:/next:/' "$scratch/old-psk" >"$scratch/next-psk"
 cat "$scratch/new-psk" "$scratch/next-psk" >"$scratch/both" && cp "$scratch/both" "$scratch/psk"
-check "a file of two keys is taken" signal HUP 2 'keys and certificates were read again'
+check "a file of two keys is taken" signal HUP 2 'keys and certificates were reread'
 each_key() {
 	client --psk-file "$scratch/new-psk" ping && client --psk-file "$scratch/next-psk" ping && client --psk-file "$scratch/both" ping &&
 		soon eval '[ "$(grep -c "who=.PSK identity ..next" "$log")" = 2 ]'
@@ -96,14 +96,14 @@ check "certificates of a CA" status 0 of "$c"
 put "$scratch/foreign/server.pem" server.pem
 check "a certificate without its key is told at SIGHUP, and changes nothing" signal HUP 1 'stay in force'
 check "the CA's clients are let in as before" status 0 of "$c"
-changed() { own "$scratch/foreign" && signal HUP 1 'keys and certificates were read again' && soon of "$scratch/foreign"; }
+changed() { own "$scratch/foreign" && signal HUP 1 'keys and certificates were reread' && soon of "$scratch/foreign"; }
 check "another CA, certificate, key and list: its clients are let in" changed
 check "those of the former CA are not" status 3 of "$c"
 stop_server "$server_pid"
 put "$c/server.pem" server.pem && put "$c/crl.pem" crl.pem
 log=$scratch/fifo.err
 start_server fifo --log-level info --cert "$scratch/server.pem" --key "$c/server.key" --ca "$c/ca.pem" --crl "$scratch/crl.pem" || exit 1
-list_again() { cp "$c/crl.pem" "$scratch/next" && mv "$scratch/next" "$scratch/crl.pem" && soon said 1 'CRL file .* was read again'; }
+list_again() { cp "$c/crl.pem" "$scratch/next" && mv "$scratch/next" "$scratch/crl.pem" && soon said 1 'CRL file .* was reread'; }
 check "a revocation list that is replaced is read without a signal" list_again
 rm "$scratch/server.pem" && mkfifo "$scratch/server.pem"
 stuck() { signal HUP 1 'SIGHUP: reading' && sleep 0.5 && crt client && kill -HUP "$server_pid" && crt client; }

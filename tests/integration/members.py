@@ -317,7 +317,7 @@ def test(name: str, run: Callable[[], None]) -> None:
 def refused_options() -> None:
     for text, *options in (
         ("list:NAME=HOST:PORT", "--members", "a=h:1"),
-        ("stands there twice", "--members", "list:a=h:1,a=h:2"),
+        ("is listed twice", "--members", "list:a=h:1,a=h:2"),
         ("have an address in common", "--members", "list:a=h:1,b=h:1"),
         ("weight=0", "--members", "list:a=h:1;weight=0"),
         ("neither weight, nor zone", "--members", "list:a=h:1;wait=1"),
@@ -449,7 +449,7 @@ def a_large_loss() -> None:
     path.write_text("\n".join(lines) + "\n")
     a.sees("a b c d")
     path.write_text("# none\n")
-    a.says(r"names 0 members, of 4 that were there: that is not believed .*: a, b, c, d")
+    a.says(r"names 0 members of the former 4: the others stay while they answer: .*: a, b, c, d")
     c.kill()
     a.sees("a b d")  # who does not answer goes
     if a.view()["source"]["doubted"] != 3 or "kvrail_view_refused_total 1" not in a.page(
@@ -1142,7 +1142,7 @@ def drain_is_refused() -> None:
     if no.returncode != 3 or "send it SIGTERM instead, or start it with --allow-drain" not in no.stderr:
         raise Failed(str(no))
     none = kv_client(a, "drain", "x")
-    if none.returncode != 1 or "no server is called x" not in none.stderr:
+    if none.returncode != 1 or "no server has the name or address x" not in none.stderr:
         raise Failed(str(none))
     if a.process.poll() is not None or "asks for a drain" in a.text():
         raise Failed(a.text())
@@ -1430,7 +1430,7 @@ def etcd_life(make: Callable[[], Any]) -> None:
     )
     e.put("/test/kv/strange", "no member")
     e.put("/test/kvother", "not ours")
-    a.says(r"is no member, and is left out \| event=member_ignored prefix=\S+ key=\S+")
+    a.says(r"is not a member, and is ignored \| event=member_ignored prefix=\S+ key=\S+")
     c = KvServer("c", etcd_spec(e), *LEASE, "--drain-sec", "60")
     b.sees("a b c")
     soon("all agree on the epoch", lambda: len({s.view()["epoch"] for s in (a, b, c)}) <= 2)
@@ -1531,7 +1531,7 @@ def etcd_auth(make: Callable[[], Any]) -> None:
     c = KvServer("c", etcd_spec(e), *login)
     c.says("the user is refused: .*invalid user ID or password")
     d = KvServer("d", etcd_spec(e), *LEASE)
-    d.says("it wants --members-user")
+    d.says("it requires --members-user")
     if isinstance(e, FakeEtcd):
         e.forget_tokens()  # as at a restart
     else:
@@ -1580,7 +1580,7 @@ def etcd_prefixes(make: Callable[[], Any]) -> None:
     b.sees("b")
     a.sees("a")
     b.end()
-    a.says("is no member, and is left out")
+    a.says("is not a member, and is ignored")
     if a.names() != "a":
         raise Failed(a.names())
 
@@ -1824,7 +1824,7 @@ def state_dir() -> None:
         raise Failed(str(again.view()))
     again.end()
     other = KvServer("a", etcd_spec(e), *LEASE, "--cluster", "lab", *more)
-    other.says("--state-dir: .*/view is not used: it is of another --members or --cluster.*event=saved_view_refused")
+    other.says("--state-dir: .*/view is not used: it belongs to another --members or --cluster.*event=saved_view_refused")
     other.ready()
     if os.geteuid() != 0:
         unwritable = KvServer("c", etcd_spec(e), *LEASE, "--state-dir", str(tight))
@@ -2195,7 +2195,7 @@ def kube_bad_days() -> None:
     k.api.token = "second"  # the old one is refused from the next call on
     k.api.cut()
     a.source("unreachable")
-    a.says("the API server says 401")
+    a.says("the API server answers 401")
     k.token.write_text("second\n")
     a.source("ok")
     k.api.put("kv-9", [endpoint("kv-7", "127.0.0.7")])

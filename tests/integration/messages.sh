@@ -58,7 +58,7 @@ check "one thread is a thread" eval 'grep -q ", 1 thread x 1 rail, " "$scratch/b
 unheard() { timeout -k 5 60 "$build/kv-client" --server "$server" --server b=127.0.0.1:1 "${in_time[@]}" --all stat; }
 check "a server that was never heard is no time ago" eval 'unheard | tr -s "[:space:]" " " | grep -q "never heard," && ! unheard | tr -s "[:space:]" " " | grep -q "never ago"'
 client --psk-file "$key" ping >/dev/null 2>&1 || true
-check "a server without a key says why it let in no client with one" grep -q 'not let in: what it says first is no HELLO; does it have a key' "$scratch/bare.err"
+check "a server without a key says why it let in no client with one" grep -q 'not admitted: its first message is not a HELLO; does it have a key' "$scratch/bare.err"
 # A terminal that was stopped with Ctrl-S, or a pager. Both outputs are full before it starts.
 unread() {
 	timeout -k 5 60 python3 - "$scratch/unread.ready" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 8 --worker-threads 1 "${over[@]}" --ready-fd 3 <<'P'

@@ -82,7 +82,7 @@ def options():
                             b"put ttled v --ttl 100s", b"ttl ttled", b"drain nobody --drain-sec 5s --drain-mb 1"])
     text = out.decode()
     assert "[this client]" in text and "shard 0]" in text and '"servers"' in text and '"epoch"' in text, text
-    assert "\nSERVER " in text and "no server is called nobody" in text and "usage:" not in text, text
+    assert "\nSERVER " in text and "no server has the name or address nobody" in text and "usage:" not in text, text
     left = [line for line in text.split("\r\n") if line.endswith(" s") and line[0].isdigit()]
     assert left and 50 < float(left[0].split()[0]) <= 100, text
 

@@ -47,7 +47,7 @@ else
 fi
 alone() {
 	NOTIFY_SOCKET=$scratch/nobody start_server alone && stop_server "$server_pid" &&
-		grep -q 'the service manager cannot be told READY=1: NOTIFY_SOCKET: No such file' "$scratch/alone.err"
+		grep -q 'cannot send READY=1 to the service manager: NOTIFY_SOCKET: No such file' "$scratch/alone.err"
 }
 check "a manager that is not there is warned of" alone
 finish

@@ -180,7 +180,7 @@ static void hear(void *arg, int level, const char *line)
 {
 	struct heard *h = arg;
 	(void)level;
-	h->warned += strstr(line, "leaves a lock taken") != NULL;
+	h->warned += strstr(line, "keeps a lock") != NULL;
 	h->lost += strstr(line, "use provider tcp where servers may die") != NULL;
 }
 

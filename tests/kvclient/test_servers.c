@@ -120,10 +120,10 @@ static void a_server_of_another_cluster_is_not_used(void **state)
 	kvc_pool_close(&pool);
 	o.cluster = "lab";
 	assert_int_equal(kvc_pool_open(&o, &pool, &err), -KV_EINVAL);
-	said(&err, "it refused us: the client is of the cluster 'lab', and this server is of 'prod'");
+	said(&err, "it refused us: the client belongs to the cluster 'lab', and this server to 'prod'");
 	o.servers = bare;
 	assert_int_equal(kvc_pool_open(&o, &pool, &err), -KV_EINVAL);
-	said(&err, "and this server is of none");
+	said(&err, "and this server to none");
 	opening_lacks_one(both, "it is of the cluster '");
 	o.cluster = "a b";
 	assert_int_equal(kvc_pool_open(&o, &pool, &err), -KV_EINVAL);

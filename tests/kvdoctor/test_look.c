@@ -86,7 +86,7 @@ static void a_port_that_is_down_is_told(void **state)
 	assert_string_equal(d->module[1].version, "of the kernel");
 	d->num_findings = 0;
 	doctor_advise(d); /* tcp was chosen all the same */
-	rig_is(d, "rdma_unused", KV_WARN, "an RDMA device is here", "see the line on its port");
+	rig_is(d, "rdma_unused", KV_WARN, "this machine has an RDMA device", "see the line on its port");
 }
 
 static void an_efa_port_is_no_cable(void **state)
@@ -260,7 +260,7 @@ static void one_host_gets_advice(void **state)
 	doctor_network(d);
 	doctor_advise(d);
 	rig_is(d, "one_host", KV_INFO, "shared memory", "--provider shm");
-	rig_is(d, "congestion", KV_INFO, "GETs are not concerned", "if PUTs matter");
+	rig_is(d, "congestion", KV_INFO, "GETs are not affected", "if PUTs matter");
 	rig_is(d, "transparent_hugepage", KV_INFO, "off", "echo madvise");
 	assert_null(rig_finding(d, "mtu"));
 }
@@ -331,7 +331,7 @@ static void a_child_that_works_is_told(void **state)
 	d->client.options.provider = d->server.options.provider = "works";
 	doctor_try(d);
 	rig_is(d, "try", KV_OK, "4 endpoints opened in 1.00 ms", "");
-	rig_is(d, "door", KV_OK, "strangers are turned away", "");
+	rig_is(d, "door", KV_OK, "strangers are refused", "");
 	assert_int_equal(doctor_count(d, KV_OK), 3);
 }
 
@@ -342,7 +342,7 @@ static void fabric_ports_without_a_doorkeeper_are_told_with_the_reason(void **st
 	d->server.present = false;
 	d->client.options.provider = "doorless";
 	doctor_try(d);
-	rig_is(d, "door", KV_WARN, "no doorkeeper stands before them: its door is elsewhere", "security.md");
+	rig_is(d, "door", KV_WARN, "they have no doorkeeper: its door is elsewhere", "security.md");
 }
 
 /* ---- options ---- */

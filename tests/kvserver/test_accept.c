@@ -152,7 +152,7 @@ static void few_files_body(void)
 	expect(m.type == WIRE_CTRL_WELCOME);
 	more = greet(&m);
 	expect(m.type == WIRE_CTRL_REFUSE && m.refuse.status == WIRE_FULL &&
-	       strstr(m.refuse.text, "open files has room for") && strstr(m.refuse.text, "ulimit -n"));
+	       strstr(m.refuse.text, "open files allows") && strstr(m.refuse.text, "ulimit -n"));
 	boot_close(&more);
 	leave(c);
 	server->files.clients = room;

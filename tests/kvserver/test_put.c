@@ -510,7 +510,7 @@ static void nothing_and_too_much_are_refused(void **state)
 	rig.shard->work->refused_lines = (struct kv_rate){.suppressed = 3};
 	assert_int_equal(rig_ask(&none)->status, WIRE_INVALID);
 	assert_int_equal(rig_ask(&much)->status, WIRE_TOOBIG);
-	check_contains(rig.logged, "one may have 32 MiB");
+	check_contains(rig.logged, "the limit is 32 MiB");
 	check_contains(rig.logged, "--memory-mb divided by --worker-threads");
 	check_contains(rig.logged, "(3 more were refused, not shown)");
 	check_contains(kv_strerror(-KV_ETOOBIG), "--memory-mb divided by its --worker-threads");
@@ -748,7 +748,7 @@ static void pins_and_stages_together_leave_room(void **state)
 		assert_int_equal(pins_add(s, &pins, rig_tiny(i), UINT64_MAX, UINT64_MAX), 0);
 	assert_int_equal(rig_ask(&over)->status, WIRE_NOMEM); /* 16 pinned and 12 staged are 28 of 32 MiB */
 	assert_int_equal(rig_stat(WIRE_STAT_EVICTIONS), evicted);
-	check_contains(rig.logged, "are 16 MiB pinned");
+	check_contains(rig.logged, "16 MiB are pinned");
 	check_contains(kv_strerror(-KV_ENOMEM), "pinned");
 	begin("a", 12 * MIB, 0, 1);
 	pins_remove(s, &pins, rig_tiny(0));

@@ -48,9 +48,8 @@ static void a_server_without_a_view_lets_no_engine_in(void **state)
 
 static void cluster_body(void)
 {
-	expect(refused(100, "test", wire_error_status(-KV_EINVAL),
-		       "of the cluster 'test', and this server is of 'prod'"));
-	expect(refused(100, "a b\n", wire_error_status(-KV_EPROTO), "is none"));
+	expect(refused(100, "test", wire_error_status(-KV_EINVAL), "to the cluster 'test', and this server to 'prod'"));
+	expect(refused(100, "a b\n", wire_error_status(-KV_EPROTO), "is invalid"));
 	expect(refused(KV_CLUSTER_CLIENT, "prod2", wire_error_status(-KV_EINVAL), "'prod'"));
 	expect(welcome(100, "prod"));
 	expect(welcome(100, ""));

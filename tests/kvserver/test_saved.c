@@ -100,12 +100,12 @@ static void torn_ones_are_refused(void **state)
 	for (ssize_t i = 0; i < len; i++) {
 		bad = bytes[i] ^ 0x10;
 		assert_int_equal(pwrite(fd, &bad, 1, i), 1);
-		refused(NOW, 5, "is not used: it is torn");
+		refused(NOW, 5, "is not used: it is damaged");
 		assert_int_equal(pwrite(fd, &bytes[i], 1, i), 1);
 	}
 	for (ssize_t i = len - 1; i >= 0; i -= 7) {
 		assert_int_equal(ftruncate(fd, i), 0);
-		refused(NOW, 5, "it is torn");
+		refused(NOW, 5, "it is damaged");
 	}
 	close(fd);
 	kv_view_fini(&v);

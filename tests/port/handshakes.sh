@@ -30,5 +30,5 @@ sleep 2
 rc=0
 "$build/tests/port/beats" "$address" "$c/client.pem" "$c/client.key" "$c/ca.pem" "$seconds" || rc=$?
 wait "$attack"
-grep -v 'is not let in\|left out' "$scratch/err" | tail -5 || true
+grep -v 'is not admitted\|left out' "$scratch/err" | tail -5 || true
 exit "$rc"

@@ -68,7 +68,7 @@ static void a_client_whose_address_changes_goes_on(void **state)
 	for (unsigned i = 0; i < 3; i++) {
 		each(world.pool[0].fab_first, world.pool[0].fab_end, false);
 		served_within(2 * SECOND);
-		assert_non_null(world_said("this machine has that address no more"));
+		assert_non_null(world_said("this machine no longer has that address"));
 	}
 	world_close(&world);
 }
@@ -97,7 +97,7 @@ static void a_server_whose_address_changes_goes_on(void **state)
 	served_within(SECOND);
 	each(world.server[0].fab_first, world.server[0].fab_end, false);
 	world_sleep(&world, 4 * SECOND);
-	assert_non_null(world_said("this machine has that address no more"));
+	assert_non_null(world_said("this machine no longer has that address"));
 	served_within(SECOND);
 	each(world.server[1].fab_first, world.server[1].fab_end, false);
 	served_within(8 * SECOND); /* under calls */
