@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* await.c -- an engine on a loop; the only file of engine/ that includes loop/.
  *
- * The poller waits for the CQ's descriptor, or for an epoll descriptor over the CQs of all rails. If one rail lacks a
- * descriptor, the loop polls the engine. Before a sleep each CQ is armed (fi_trywait). A stalled link keeps the loop
- * awake for a few milliseconds, since no event announces a new connection. After that it is retried in every turn of
- * the loop (every 10 ms at least). Without descriptors the engine is active while it has a peer: requests may arrive at
- * any time. */
+ * The poller waits for the CQ's descriptor, or for an epoll descriptor over the CQs of all rails; if one rail lacks a
+ * descriptor, the loop polls. Before a sleep each CQ is armed (fi_trywait). No event announces a new connection, so a
+ * stalled link keeps the loop awake for some milliseconds, and is retried in each turn after that. An engine without
+ * descriptors is active while it has a peer. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>

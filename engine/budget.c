@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* budget.c -- the resources of several engines, added up before the first one opens.
+/* budget.c -- the resources of several engines, added up before the first one opens, because a pool must not open half.
  *
- * A pool must not open half: so a program with several engines checks all of them first. The budget gives each engine
- * the devices that te_open would choose (plan.c). It refuses a load beyond a limit of the device or the process. A
- * shortage of the machine (memory, huge pages) is only a warning, because the kernel may still free some. */
+ * The budget gives each engine the devices that te_open would choose (plan.c). A load beyond a limit of the device or
+ * the process is refused; a shortage of the machine (memory, huge pages) is only a warning. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -2,14 +2,10 @@
 /* cut.c -- the fence of one peer alone, where the provider allows it (fab_caps.peer_fence): its addresses are cut on
  * every rail, and other peers are not affected.
  *
- * A cut applies to addresses. Two cases therefore need a rebuild of all endpoints: another peer has the same address,
- * or this peer had other addresses before, from which bytes may still arrive. Neither happens between our own client
- * and server: a cut client keeps its address, and attaches again only when nothing of its prior attachment is left.
- *
- * A void peer has nothing to cut. The cut shuts the peer's connections, so posted operations soon fail by the
- * provider's own events; their memory is safe before that. Until then the provider owns the operations and their
- * address. The next addr_get of the address readmits the peer: te_peer_open or te_peer_readdress, so the owner decides
- * when. */
+ * Two cases need a rebuild of all endpoints: another peer has the same address, or this peer had other addresses, from
+ * which bytes may still arrive. The cut shuts the peer's connections, so posted operations soon fail by the provider's
+ * own events; their memory is safe before that. The next addr_get of the address readmits the peer, so the owner
+ * decides when. */
 #include "engine/cut.h"
 #include "engine/inside.h"
 #include "engine/peer.h"

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* engine.c -- open, turn and close an engine.
  *
- * One mutex of the process serialises opening: providers are not safe there (concurrent fi_getinfo crashed), and signal
- * dispositions, which providers change, belong to the process. After opening, engines share nothing.
- *
- * A turn (te_poll) reaps each rail, recovers or reports endpoints, runs due callbacks, expires deadlines, and posts
- * waiting operations. Closing has two phases: first every endpoint closes, so that nothing touches memory; then every
- * remaining operation ends with -KV_ECLOSED, and the memory is freed. */
+ * One mutex of the process serialises opening: concurrent fi_getinfo crashed, and signal dispositions, which providers
+ * change, belong to the process. Closing has two phases: first every endpoint closes, so that nothing touches memory;
+ * then every remaining operation ends with -KV_ECLOSED, and the memory is freed. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,16 +2,13 @@
 /* env.c -- the environment defaults of our own programs. Libraries never set them: an environment belongs to its
  * process.
  *
- * rxm's queues. With libfabric's defaults an endpoint takes 68 MB on tcp, with these 18 MB
- * (docs/internals/providers.md). FI_OFI_RXM_BUFFER_SIZE stays: it is rxm's eager limit, and two endpoints with
- * different limits cannot connect. Programs that embed the library have libfabric's default, so ours keep it.
- *
- * Over verbs every connection has MSG_RX_SIZE buffers of its own, and an endpoint's completion queue has (MSG_RX_SIZE +
- * MSG_TX_SIZE) * UNIVERSE_SIZE entries, which the device must support. te_rxm_fit chooses the three to fit an RDMA
+ * rxm's queues take 18 MB per endpoint on tcp instead of 68 (docs/internals/providers.md). FI_OFI_RXM_BUFFER_SIZE
+ * stays: it is rxm's eager limit, and two endpoints with different limits cannot connect. Over verbs an endpoint's
+ * completion queue has (MSG_RX_SIZE + MSG_TX_SIZE) * UNIVERSE_SIZE entries; te_rxm_fit chooses the three to fit the
  * device.
  *
- * Variables set by the user stay. KVRAIL_ENV lists those set by our programs, so that a program started by one of them
- * chooses for itself: a server has more peers than the benchmark that starts it. */
+ * Variables set by the user stay. KVRAIL_ENV lists those set by our programs, so that their children choose for
+ * themselves. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

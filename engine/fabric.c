@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric.c -- one rail: open, close, rebuild, register, address, post.
  *
- * Lifetimes. Fabric, domain and the domain's regions live from fab_open to fab_close. Endpoint, CQ, AV and EQ ("the
- * endpoint", struct fab_ends) open and close together; a rebuild replaces them. Closing the endpoint is the fence on
- * every provider: EFA and verbs destroy the queue pair, tcp closes the sockets, shm unmaps the command queue. Closing a
- * region is no fence: tcp checks the key at the header and continues to receive. Where closing is slow
- * (caps.close_max_ns) the endpoint is abandoned instead (fabric_retire.c).
- *
- * The closing order is endpoint, CQ, AV, EQ, regions, domain, fabric. An object that returns -FI_EBUSY (rxm loses the
- * completion of a rendezvous send if the peer dies) is leaked with a warning.
+ * Endpoint, CQ, AV and EQ ("the endpoint", struct fab_ends) open and close together; fabric, domain and regions stay
+ * over a rebuild. Closing the endpoint is the fence on every provider; closing a region is none (tcp checks the key at
+ * the header and continues to receive). Where closing is slow (caps.close_max_ns) the endpoint is abandoned
+ * (fabric_retire.c). An object that returns -FI_EBUSY on closing is leaked with a warning.
  *
  * Split writes (tcp;ofi_rxm). A write with immediate is sent as a plain write and an empty write with immediate
- * (fabric_quirks.c). One call posts both, so on one connection, which is ordered. If the second cannot be posted, the
- * operation fails when the first is done: posted later, it could announce bytes that a broken connection lost. Depths
- * are doubled inside, so that this is rare. Depths start modest and are halved if the provider lacks room. */
+ * (fabric_quirks.c), posted in one call and so on one connection, which is ordered. If the second cannot be posted, the
+ * operation fails when the first is done: posted later, it could announce bytes that a broken connection lost. */
 #include "engine/fabric_inside.h"
 
 #include <errno.h>

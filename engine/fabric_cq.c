@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_cq.c -- completions, error entries and the event queue, translated into struct fab_event.
  *
- * The kind of an entry follows from the flags that every provider sets: FI_RECV is a message, FI_REMOTE_CQ_DATA without
- * it an immediate, else the context decides. len, buf and context of an immediate are garbage on some provider. Error
- * entries have the operation in op_context or nothing; their flags may be 0 and their err negative (shm 1.17). The EQ
- * is drained as well: the EFA provider reports errors there, and aborts the process if no EQ is bound. */
+ * FI_RECV is a message, FI_REMOTE_CQ_DATA without it an immediate, else the context decides: only these flags are
+ * reliable on every provider. Error entries have the operation in op_context or nothing. The EQ is drained as well: the
+ * EFA provider reports errors there, and aborts the process if no EQ is bound. */
 #include "engine/fabric_inside.h"
 
 #include <errno.h>

@@ -2,18 +2,13 @@
 /* fabric_door.c -- the doorkeeper of the tcp providers' endpoints: open and shut a door, and allow endpoints.
  *
  * libfabric's tcp providers trust every process that connects (docs/guide/security.md), so their calls on sockets are
- * replaced by ours. The other files:
- *
- *   fabric_door_calls.c   our accept, recv, send, connect and close
- *   fabric_door_wait.c    connections not passed to the provider yet
- *   fabric_door_conn.c    connections of the provider, and the cut
- *   fabric_door_ends.c    the endpoints that peers announced
- *   fabric_door_signal.c  signals of completion queues
- *   fabric_door_shared.c  shared by all doors: lock, log, table of descriptors
+ * replaced by ours: fabric_door_calls.c. fabric_door_wait.c has connections not passed to the provider yet, _conn.c the
+ * others and the cut, _ends.c the announced endpoints, _signal.c the signals of completion queues, _shared.c the lock,
+ * the log and the table of descriptors.
  *
  * A connection is passed to the provider under four conditions: a peer announced an endpoint at its source over an
  * authenticated connection; a whole connect request has arrived; the request claims that endpoint; and that endpoint
- * has no connection yet. A door outlives its endpoint until its last connection is closed: it is counted. */
+ * has no connection yet. A door outlives its endpoint until its last connection is closed. */
 #include "engine/fabric_door_inside.h"
 
 #include <netinet/in.h>

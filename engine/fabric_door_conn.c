@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_door_conn.c -- a provider's connection at a door: accepted there, or made by the provider.
- *
- * Its received bytes pass its guard (fabric_stream.c). The first bytes sent on a connection made by the provider reveal
- * its door, so they are read before they leave.
+/* fabric_door_conn.c -- a provider's connection at a door: accepted there, or made by the provider. The first bytes
+ * sent on one made by the provider reveal its door.
  *
  * A cut (door_cut) ends one endpoint's connections for the provider: they pass nothing more on and are shut. Bytes
  * passed on before may still lie in a buffer of the provider, but it asks for more only when that is empty. So a
- * connection is quiet once the provider has asked and was told the end. door_cut counts those not quiet yet, and its
- * caller polls the provider until there are none. Connections are matched by endpoint address, not by the endpoint's
- * slot: one that is over but not closed yet has lost its slot to its successor, and its last bytes may be unread. */
+ * connection is quiet once the provider has asked and was told the end; door_cut's caller polls until all are.
+ * Connections are matched by endpoint address, because one that is over but not closed yet has lost its slot to its
+ * successor. */
 #include "engine/fabric_door_inside.h"
 
 #include <errno.h>

@@ -4,14 +4,11 @@
  *   stranger --> reset at once
  *   waiting (at most WAITING_MAX, for WAITING_NS) --request complete, endpoint free--> passed on --close--> gone
  *
- * An honest peer sends its request with the first segment, and the kernel announces a connection only then
- * (TCP_DEFER_ACCEPT). Otherwise the connection waits here, polled by door_poll. The provider calls accept only when its
- * listening socket is readable, so the doorkeeper knocks with a connection of its own, and returns the one that waited.
- *
- * A connected endpoint keeps its connection: another one that claims it waits for the first to end, so no other process
- * on a peer's host can replace that peer. A returning peer is admitted when its first connection has ended; if one side
- * missed that end, the kernel probes (conn_probe). That holds for a briefly forgotten peer as well: its endpoint stays
- * until its connections are closed. A connection that claims a cut endpoint waits for door_allow. */
+ * The kernel announces a connection with its first segment, usually the request (TCP_DEFER_ACCEPT). Otherwise it waits
+ * here, polled by door_poll. The provider calls accept only when its listening socket is readable, so the doorkeeper
+ * knocks with a connection of its own, and returns the one that waited. Another connection that claims a connected
+ * endpoint waits for the first to end, so no other process can replace a peer; if one side missed that end, the kernel
+ * probes (conn_probe). */
 #include "engine/fabric_door_inside.h"
 
 #include <errno.h>

@@ -2,18 +2,13 @@
 /* fabric_guard.c -- the walk over a peer's bytes, unit by unit.
  *
  * A unit is the answer to a connect request, a whole message, or the header of a write, a read or an answer. It is
- * judged when it is complete, so the provider never holds half a message: in libfabric 1.17 a message cut short by a
- * broken connection costs a posted receive for good. Payload behind the header of a write passes as it arrives.
+ * judged when it is complete, because half a message costs libfabric 1.17 a posted receive for good. Payload behind the
+ * header of a write passes as it arrives.
  *
- * A peer may send only the units that KVRail causes. Messages are eager, no larger than KV_MSG_MAX, without immediate,
- * and name the connection as we do. Writes and reads have one piece and no acknowledgement; over rxm a write has bytes
- * or an immediate. Everything else is refused: each kind has crashed, blocked or starved a provider
- * (docs/guide/security.md).
- *
- * The layouts are libfabric's, equal in 1.17, 1.22, 2.1 and 2.6; an unknown version is refused. Numbers are in the
- * sender's byte order, which the connect request proves to be ours. Answers to our reads must come in order, each as
- * long as its read: the provider believes any length. It checks keys, addresses and lengths of memory itself, except
- * for sums that wrap. */
+ * A peer may send only the units that KVRail causes: eager messages up to KV_MSG_MAX without immediate, and writes and
+ * reads of one piece. Everything else is refused (docs/guide/security.md). The layouts are libfabric's, equal in 1.17,
+ * 1.22, 2.1 and 2.6; an unknown version is refused. Answers to our reads must come in order, each as long as its read.
+ * The provider checks keys, addresses and lengths of memory itself, except for sums that wrap. */
 #include "engine/fabric_guard.h"
 
 #include <string.h>

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_guard.h -- the check of a peer's bytes on a connection of libfabric's tcp providers. Bytes only: no I/O, no
- * allocation. Private to engine/fabric*.
- *
- * The providers trust the bytes they read. A guard, between the socket and the provider (fabric_door_conn.c), walks
- * over the same bytes and admits only those that a KVRail peer causes: messages of our size, writes and reads of one
- * piece, and the two set-up messages. Anything else ends the connection before the provider sees it. */
+/* fabric_guard.h -- the check of a peer's bytes on a connection of libfabric's tcp providers, which trust them. Bytes
+ * only: no I/O, no allocation. A violation ends the connection before the provider sees it. Private to engine/fabric*.
+ */
 #ifndef KVRAIL_ENGINE_FABRIC_GUARD_H
 #define KVRAIL_ENGINE_FABRIC_GUARD_H
 

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_import.c -- replace functions in libfabric's import table.
+/* fabric_import.c -- replace functions in libfabric's import table (docs/internals/decisions/008).
  *
- * libfabric calls accept() through a slot in its own data, filled by the dynamic linker. The slot is found by the
- * relocation that names it, and redirected to our function. So only libfabric's calls change
- * (docs/internals/decisions/008).
- *
- * Slots are read-only after linking (RELRO): they become writable for the store only. A lazily bound slot points into
- * libfabric itself; calling its old content would let the linker overwrite ours, so the ordinary function is called.
- * Any other content belongs to a second copy of KVRail or a preloaded library; ours calls it, so replacements chain.
- *
- * All slots are found before the first is replaced. A thread inside an ordinary call returns from it as usual. Nothing
- * is undone, so our object stays loaded. */
+ * libfabric calls accept() through a slot in its own data, found by the relocation that names it. Slots are read-only
+ * after linking (RELRO), and become writable for the store only. A lazily bound slot points into libfabric itself; then
+ * the ordinary function is called. Any other content belongs to a second copy of KVRail or a preloaded library; ours
+ * calls it. All slots are found before the first is replaced. Nothing is undone, so our object stays loaded. */
 #include "engine/fabric_import.h"
 
 #include <dlfcn.h>

@@ -2,11 +2,8 @@
 /* fabric_limits.c -- names the machine's limit that is too low, before or after a failure.
  *
  * Providers report a low limit as ENOMEM, EINVAL or an abort in a later call. So comparable limits are compared first
- * (the table in host/shortage.c), and again after an ENOMEM.
- *
- * The device is asked only while a rail is opened: libibverbs and netlink take some ms, up to half a second. Afterwards
- * the rail belongs to a loop: the device's limits are remembered, its current use is unknown, and the process's limits
- * come from /proc, about a millisecond per failed rebuild or part size. */
+ * (the table in host/shortage.c), and again after an ENOMEM. The device is asked only while a rail is opened, since
+ * that takes up to half a second; later its remembered limits are used, and its current use is unknown. */
 #include "engine/fabric_inside.h"
 #include "host/host.h"
 

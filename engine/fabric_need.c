@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_need.c -- the needs of an endpoint on each provider, and a device's limits: the two sides of every check.
- *
- * Providers report how many endpoints, queues and regions a device has, but not how many of them, or how many files and
- * how much memory, an endpoint takes. Fixed numbers are in the quirk table; computed ones are here, because rxm's
- * buffers and its inner completion queue follow the environment. Figures of tcp;ofi_rxm and shm were measured
- * (docs/internals/providers.md); those of EFA and verbs follow the providers' sources. */
+ * Fixed needs are in the quirk table; computed ones are here, because rxm's buffers follow the environment. Figures of
+ * tcp;ofi_rxm and shm were measured (docs/internals/providers.md); those of EFA and verbs follow the sources. */
 #include "engine/fabric_inside.h"
 
 #include <stdio.h>

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_pace.c -- congestion control of tcp connections over loopback.
- *
- * bbr, a common default, paces by a timer for every segment: 18 % of the processor time of 64 KiB GETs over loopback,
- * where nothing is lost. reno does not pace, and every process may use it. A connection keeps pacing after a change, so
- * reno is set earlier: on the listening socket (fabric_tcp.c), inherited by accepted connections, and on sockets about
- * to connect (fabric_door_calls.c). */
+/* fabric_pace.c -- congestion control of tcp connections over loopback. bbr, a common default, paces by a timer for
+ * every segment, which costs up to a fifth of the processor time; reno does not. A connection keeps pacing after a
+ * change, so reno is set on listening sockets (fabric_tcp.c), and on sockets about to connect (fabric_door_calls.c). */
 #include "engine/fabric_pace.h"
 
 #include <arpa/inet.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_quirks.c -- the table of the providers' needs: begin here for a new provider or quirk.
- *
- * docs/internals/providers.md gives the source of each cell, and lists the files for needs that do not fit a cell. The
- * table replaces discovery, because fi_getinfo reports the modes a provider accepts, not those that work. Where a wrong
- * cell costs much (a wait fd that spins, an address removal that crashes), it is set to the safe side. */
+ * docs/internals/providers.md gives the source of each cell, and the files for needs that do not fit a cell. Where a
+ * wrong cell costs much (a wait fd that spins, an address removal that crashes), it is set to the safe side. */
 #include "engine/fabric_quirks.h"
 
 #include <string.h>

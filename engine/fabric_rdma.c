@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_rdma.c -- RDMA devices as the kernel, libibverbs and libefa describe them.
- *
- * Each of the three sources may be missing. /sys has the devices and the state of their ports, for everybody and below
- * any root (also a copy of another machine's /sys). libibverbs has the limits; in a container without /dev/infiniband
- * it sees no device, and the report says so. The kernel's resource tracking (host/rdma.h) has the use by all programs
- * of the machine. libefa is loaded only for EFA devices: most machines lack it. */
+/* fabric_rdma.c -- RDMA devices. Each of three sources may be missing: /sys has the devices and ports, below any root;
+ * libibverbs the limits; the kernel's resource tracking (host/rdma.h) the use by all programs. libefa is loaded only
+ * for EFA devices. */
 #include "engine/fabric_inside.h"
 
 #include <dirent.h>

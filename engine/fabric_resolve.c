@@ -2,16 +2,13 @@
 /* fabric_resolve.c -- verbs before libfabric 1.21: resolve a peer's address without waiting, before libfabric waits for
  * it.
  *
- * The verbs provider of 1.17 to 1.20 connects inside the first posting to an address, by rdma_resolve_addr without an
- * event channel: librdmacm blocks the loop's thread, for 2 s if the address does not answer, at every retry. So we
- * first ask the same part of the kernel (/dev/infiniband/rdma_cm) on a non-blocking descriptor. Until the answer,
- * postings to the address return -FI_EAGAIN. Then the kernel knows the neighbour, and libfabric's own question is
- * answered at once.
+ * The verbs provider of 1.17 to 1.20 connects inside the first posting, and blocks the loop's thread for 2 s if the
+ * address does not answer. So we first ask the same part of the kernel (/dev/infiniband/rdma_cm) on a non-blocking
+ * descriptor; until the answer, postings return -FI_EAGAIN. Then libfabric's own question is answered at once.
  *
- * libfabric asks again at each reconnect, without notice. The kernel ends a connection whose neighbour has not answered
- * for 3 s. So our knowledge is valid until a posting succeeds (a connection exists), until an operation there fails,
- * and for KNOWN_NS after a refused posting, which is shorter than those 3 s. Only a connection that ends while idle can
- * still cost the loop 2 s once. */
+ * libfabric asks again at each reconnect, without notice. So our knowledge is valid until a posting succeeds, until an
+ * operation there fails, and for KNOWN_NS after a refused posting, which is shorter than the 3 s after which the kernel
+ * ends a connection. Only a connection that ends while idle can still cost the loop 2 s once. */
 #include "engine/fabric_inside.h"
 
 #include <errno.h>

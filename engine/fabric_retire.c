@@ -5,14 +5,11 @@
  *   in use --fab_rebuild, fab_shut--> abandoned --fab_retire, nothing posted--> a thread closes it
  *          --> closed, seen by fab_retiring --> freed
  *
- * EFA's fi_close waits for the completions of all sends: for a dead host some seconds, with a lock of the domain held
- * (caps.close_max_ns). The fence holds only after fi_close, but the loop need not wait: it continues with a fresh
- * endpoint, and reads and discards the old one's completions. Once all have come, a thread closes the endpoint in
- * milliseconds; FI_THREAD_SAFE allows that. A loop may still wait for the old descriptor, hence the two steps.
- *
- * A hanging peer may keep an operation forever. After FAB_OUT_MAX_NS the endpoint closes anyway, with a warning: a loop
- * blocked for a while is better than memory that is never safe. fab_close joins the threads, at most two per rail.
- * Without a thread or memory, an endpoint closes where it is abandoned: slow, but safe. */
+ * EFA's fi_close waits for the completions of all sends: for a dead host some seconds, with a lock of the domain held.
+ * The fence holds only after fi_close, but the loop continues with a fresh endpoint, and discards the old one's
+ * completions. Once all have come, a thread closes the endpoint. After FAB_OUT_MAX_NS it closes anyway, with a warning:
+ * memory must become safe. fab_close joins the threads, at most two per rail. Without a thread or memory, an endpoint
+ * closes where it is abandoned. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

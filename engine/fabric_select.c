@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_select.c -- the choice of provider and devices, and one sentence of explanation.
  *
- * "auto" takes the first automatic row of the quirk table with a device: efa, verbs, tcp. A demanded provider is used
- * or is an error: no silent change. The hints pin the exact provider name, for two reasons: "tcp" alone means
- * tcp;ofi_rxm before libfabric 1.18 and the incompatible own endpoints after it; and from 2.1 libfabric's first efa
- * entry is efa-direct. The entries are filtered again by name, address and device: several describe the same device. */
+ * "auto" takes the first automatic row of the quirk table with a device. A demanded provider is used or is an error.
+ * The hints pin the exact provider name: "tcp" alone means tcp;ofi_rxm before libfabric 1.18 and the incompatible own
+ * endpoints after it; and from 2.1 libfabric's first efa entry is efa-direct. Several entries describe the same device.
+ */
 #include "engine/fabric_inside.h"
 
 #include <arpa/inet.h>

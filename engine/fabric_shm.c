@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_shm.c -- the names of shm endpoints in /dev/shm.
- *
- * A shm endpoint is a file of 16 MiB there, by default "PID:UID:NUMBER". A process killed by SIGKILL leaves its files,
- * and fi_enable of a later process with the same number fails with EBUSY. So each endpoint gets a unique name:
- *
- *   kvrail-<pid namespace>-<pid>-<64 random bits>
- *
- * Before a rail opens, files of our own pid namespace whose process has ended are removed. If a live process has the
- * number of a dead one, the file is kept. */
+/* fabric_shm.c -- the names of shm endpoints in /dev/shm. A killed process leaves its files, and fi_enable of a later
+ * process with the same number would fail with EBUSY. So each name is unique: kvrail-<pid namespace>-<pid>-<64 random
+ * bits>. Before a rail opens, files of our own pid namespace whose process has ended are removed. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_stream.c -- receive for the provider, and pass on only bytes that the guard has judged.
  *
- * Bytes are read into the provider's buffer and judged there. Only the beginning of an incomplete unit is copied: it is
- * held, and put before the bytes of the next receive, without a system call. `held` is allocated at the first receive,
- * of the handshake, because data traffic allocates no memory.
+ * Bytes are read into the provider's buffer and judged there. Only the beginning of an incomplete unit is copied to
+ * `held`, and put before the bytes of the next receive. That needs room for a whole unit behind them: the tcp providers
+ * receive headers and messages into 9,000 bytes (fabric_tcp.c refuses a door otherwise). A smaller receive is served
+ * from `held`, filled with exactly one unit. A scattered receive gets payload only.
  *
- * That needs room for a whole unit behind the held bytes. The tcp providers receive headers and messages into 9,000
- * bytes (fabric_tcp.c refuses a door otherwise), and payload into its memory. A receive with less room reads a few
- * bytes of an answer to a connect request; it is served from `held`, filled with exactly that unit. A scattered receive
- * gets payload only, so no unit is ever scattered.
- *
- * The provider asks for more only when its own buffer is empty (ofi_bsock_recv, ofi_bsock_recvv). So from its next call
- * on, earlier payload is in memory, or never will be. Until then the stream is `loose`, and door_cut's caller waits for
- * that call. */
+ * The provider asks for more only when its own buffer is empty (ofi_bsock_recv, ofi_bsock_recvv). Until its next call
+ * the stream is `loose`: earlier payload may still be on its way to memory. */
 #include "engine/fabric_stream.h"
 
 #include <errno.h>

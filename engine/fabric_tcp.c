@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_tcp.c -- needs of the tcp providers beyond a row of the quirk table.
  *
- * The listener's descriptor, unknown from libfabric, is found among this process's TCP sockets: the one that listens on
- * the address of fi_getname. Missing is no error. It gets a congestion control without pacing on loopback
- * (fabric_pace.c). Without a doorkeeper, outgoing connections keep the default.
+ * The listener's descriptor is unknown from libfabric: it is the socket of this process that listens on the address of
+ * fi_getname. It gets a congestion control without pacing on loopback.
  *
  * Shutting. The tcp provider's own RDM endpoints (net of 1.17, tcp of 1.18 to 2.6) free their listener while accepted
- * connections still point to it (xnet_pep_close), and the next poll of a rebuilt endpoint follows the freed pointer. So
- * before an endpoint closes, its listener and all accepted connections are shut (found by the listener's address), and
- * the provider is polled until it has closed them. Closing the domain as well is impossible: its regions outlive a
- * fence.
+ * connections still point to it (xnet_pep_close). So before an endpoint closes, its listener and all accepted
+ * connections are shut, and the provider is polled until it has closed them.
  *
- * Cutting. With a doorkeeper, a fence of one peer needs no new endpoint (fab_cut): the provider is polled until it has
- * seen the end of that peer's connections. Bytes may remain in a buffer of the provider while no receive of ours is
- * posted; in that rare case the endpoint is rebuilt. */
+ * Cutting. With a doorkeeper, the provider is polled until it has seen the end of the cut peer's connections (fab_cut).
+ * If bytes remain in a buffer of the provider, because no receive of ours is posted, the endpoint is rebuilt. */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>

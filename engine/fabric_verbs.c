@@ -2,14 +2,9 @@
 /* fabric_verbs.c -- needs of verbs;ofi_rxm beyond a row of the quirk table. Seen with Soft-RoCE on libfabric 1.17 and
  * 2.1 (tests/verbs), read in the sources up to 2.6.
  *
- * All queue pairs of an endpoint share one completion queue, sized for FI_UNIVERSE_SIZE of them. With more, libfabric
- * 1.17 runs out of its own count of free entries and never sends again; later versions overrun the queue, which kills
- * every connection. So an endpoint accepts no more peers (fab_caps.peers_max).
- *
- * rxm handles unread receives after it frees their queue pair (fixed after 2.6), and messages with rxm's credits are
- * always among them. So an endpoint is drained before it closes. FI_AV_REMOVE_CLEANUP makes rxm close an address's
- * connection even if opening had failed (it follows NULL). With a shared receive context (FI_OFI_RXM_USE_SRX; off by
- * default) vrb_poll_cq reports every receive as a message, so immediates are lost. */
+ * All queue pairs of an endpoint share one completion queue, sized for FI_UNIVERSE_SIZE of them; more never send again
+ * (1.17) or overrun it (later). So an endpoint accepts no more peers (fab_caps.peers_max). rxm handles unread receives
+ * after it frees their queue pair (fixed after 2.6), so an endpoint is drained before it closes. */
 #include "engine/fabric_inside.h"
 
 #include <stdlib.h>

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fence.c -- rebuilding the endpoints: the fence, and recovery from failed endpoints. States: rail.h and fence.h.
  *
- * The fence must hold when te_peer_fence returns, so it closes and opens endpoints at once. Reports may wait: before
- * te_handlers.reset has run and the owner has sent the new addresses, no peer can reach the new endpoints. A second
- * fence in that time is free (`exposed`). The rate limit (a burst of TE_FENCE_BURST, then one per TE_FENCE_REFILL_NS)
- * delays the report (`quiet_until`), never the safety.
+ * The fence must hold when te_peer_fence returns, so it closes and opens endpoints at once, and runs no callback. Until
+ * te_handlers.reset has run no peer can reach the new endpoints, so another fence is free (`exposed`). The rate limit
+ * (a burst of TE_FENCE_BURST, then one per TE_FENCE_REFILL_NS) delays the report (`quiet_until`), never the safety.
  *
- * All rails are rebuilt together. A rail that cannot be rebuilt, or fails again soon, is out and stays closed. Another
- * rail stands for it (`map`): its address and keys are announced in both places, so peers still see as many rails. A
- * rail that is out is retried with back-off. It first registers the regions it lacks, some parts per turn; then its
- * endpoint opens, and everything is reset once more.
+ * All rails are rebuilt together. A rail that cannot be rebuilt, or fails again soon, is out; another rail stands for
+ * it (`map`): its address and keys are announced in both places. A rail that is out is retried with back-off: it
+ * registers the regions it lacks, some parts per turn; then its endpoint opens, and everything is reset once more.
  *
  * Where closing is slow (EFA), an endpoint is abandoned (fabric_retire.c). Its operations and receives are in limbo
- * until it is closed; then te_handlers.fenced runs. A second fence before that abandons the new endpoints and opens
- * none until all are closed, which bounds memory and time. No callback runs inside te_peer_fence. */
+ * until it is closed; then te_handlers.fenced runs. A second fence before that opens no endpoint until all are closed.
+ */
 #include "engine/addr.h"
 #include "engine/cut.h"
 #include "engine/fence.h"

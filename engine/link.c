@@ -2,13 +2,10 @@
 /* link.c -- one of our rails paired with one of a peer's: its place in line and its window; the lifetime of a peer's
  * memory; the backlog.
  *
- * A link has three states. IDLE: nothing to post, or its window is full; a new operation or a completion activates it.
- * READY: it stands in its rail's line, served round-robin, one operation at a time, so peers share a rail's credits
- * evenly. STALLED: the provider returned -EAGAIN; the link is retried once per te_poll, outside the line. pump.c
- * chooses the next operation.
- *
- * References keep a peer's memory: the owner's (until te_peer_close), one per operation in flight, one per queued or
- * unfinished message and transfer. So a close never waits, and a late completion never meets freed memory. */
+ * IDLE: nothing to post, or its window is full. READY: it stands in its rail's line, served round-robin, one operation
+ * at a time, so peers share a rail's credits evenly. STALLED: the provider returned -EAGAIN; the link is retried once
+ * per te_poll, outside the line. A peer's memory lives while the owner, an operation in flight, or a queued or
+ * unfinished message or transfer refers to it. */
 #include <stdlib.h>
 
 #include "engine/inside.h"

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c -- the choice of an engine's NICs: the division among the engines of a process, by arithmetic alone.
  *
- * The NICs are sorted by NUMA node and cut into one equal, contiguous share per engine, so a share lies on one node
- * where possible. With fewer NICs than engines, several engines use the same one. An engine with fewer rails than its
- * share leaves the rest; one with more continues behind its share and wraps round.
- *
- * NICs named by the user keep the user's order: only the user knows which NIC of the other side each reaches (link k
- * joins rail k to rail k). Otherwise NICs are excluded that are down or have less than half the speed of the fastest (a
- * management port). Devices that are no NICs of their own (tcp, shm) are one network at several addresses, best first:
- * all rails use the first, unless the user named several.
+ * The NICs are sorted by NUMA node and cut into one equal, contiguous share per engine. With fewer NICs than engines,
+ * several engines use the same one. An engine with more rails than its share continues behind it and wraps round. NICs
+ * named by the user keep the user's order; otherwise NICs are excluded that are down or have less than half the speed
+ * of the fastest. On shared devices (tcp, shm) all rails use the first, unless the user named several.
  *
  * Default number of rails: the number of named NICs; else on EFA, where all NICs reach each other, the share, up to
- * TE_PLAN_AUTO_RAILS, since one loop cannot keep more busy; else one, because two NICs may be on two networks. */
+ * TE_PLAN_AUTO_RAILS; else one, because two NICs may be on two networks. */
 #include "engine/plan.h"
 
 #include <stdio.h>

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pump.c -- the choice of the next operation to post, and the end of those past their deadline.
  *
- * On a link messages come first: they are small, and receivers wait for them. They do not count against the window,
- * have reserved credits of the rail, and bring their link to the head of the line, where it stays while one of them may
- * be posted. Then come transfers, one chunk each in turn, so that a huge one does not starve small ones. The queue of
- * transfers that name the link (link.xfers) and the peer's (te_peer.xfers, striped over its links) alternate.
- *
- * Nothing here calls the owner: ended operations join a list of notify.h, so that no list changes under a walk.
- * Deadlines of queued operations are checked when the earliest has passed; backlog.next_sweep is never later than that.
- */
+ * On a link messages come first, because they are small and receivers wait for them: outside the window, with reserved
+ * credits, at the head of the line. Then come transfers, one chunk each in turn, so that a huge one does not starve
+ * small ones, alternating between the link's own queue and the peer's. Nothing here calls the owner: ended operations
+ * join a list of notify.h. */
 #include "engine/inside.h"
 #include "engine/link.h"
 #include "engine/msg.h"

@@ -2,15 +2,11 @@
 /* rail.c -- one NIC: its endpoint, its pool of operations, its receives.
  *
  * Credits. At most min(tx depth, CQ depth / 2) operations are posted, and receives for half of the CQ's remaining room;
- * the other half is for immediates. So the provider's queues cannot overflow, and -EAGAIN is rare.
+ * the other half is for immediates. So the provider's queues cannot overflow.
  *
- * An operation is OP_IDLE (free list), OP_POSTED (the provider's), or OP_ENDED (its endpoint closed; the next te_notify
- * reports it). Only OP_POSTED accepts a completion. Any other event is a stray, counted and ignored, so an operation
- * completes exactly once whatever events a provider reports.
- *
- * Where closing is slow (caps.close_max_ns) the next endpoint is used before the old one is closed, whose operations
- * are in OP_LIMBO until then. So pool and receives exist twice: the new endpoint starts with all credits, and with
- * receives that the old one cannot write to.
+ * Only an operation in OP_POSTED accepts a completion. Any other event is a stray, counted and ignored, so an operation
+ * completes exactly once whatever events a provider reports. Where closing is slow (caps.close_max_ns) pool and
+ * receives exist twice: the next endpoint starts while the old one's operations are in OP_LIMBO.
  *
  * A callback may fence. The rest of the batch of events then belongs to the closed endpoint and is dropped. A receive
  * is wiped and posted after its handler returned; a rebuild does not post it while its handler reads it. */

@@ -2,17 +2,13 @@
 /* region.c -- local memory registered on every rail, in parts.
  *
  * NICs bound the size of one registration, so regions have parts, equal on all rails: a remote names {rail, part} with
- * one part size. A transfer is cut where a part ends (xfer.c). The announcing message bounds the number of parts.
- *
- * If a rail has no room for its first part, everything closes and is retried with half the size. If it has taken some,
- * their sum is too large (locked memory, page entries of the NIC); smaller parts would not help, and the region fails.
+ * one part size. If a rail has no room for its first part, everything is retried with half the size. If it has taken
+ * some, their sum is too large, and the region fails.
  *
  * For providers that pin, many threads first touch the pages, which takes most of the time; then one thread registers
  * each rail. An engine at work registers and closes step by step between its turns. A returning rail registers missing
- * regions before its endpoint opens: a rail in use has all parts of all ready regions.
- *
- * A rail may refuse to register before its death is known. So at work a refusal other than for lack of memory is
- * retried a turn later. By then the rail works again or is out, and a rail that is out delays no region. */
+ * regions before its endpoint opens. A rail may refuse before its death is known, so at work a refusal other than for
+ * lack of memory is retried a turn later. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* signals.c -- keep providers from changing the host's signal handlers.
- *
- * libinfinipath and libpsm2, linked into Debian's libfabric, install backtrace handlers from a constructor, before any
- * code of ours could save the old ones. Such a handler is recognised by the object of its code, and replaced by the
- * default. Other providers install handlers while a device opens: dispositions are saved before and restored after,
- * except shm's (signals_after in engine.c). */
+/* signals.c -- keep providers from changing the host's signal handlers. libinfinipath and libpsm2 install theirs when
+ * they are loaded: a handler inside their objects is replaced by the default. Other providers change handlers while a
+ * device opens: dispositions are saved before and restored after, except shm's (signals_after in engine.c). */
 #include <dlfcn.h>
 #include <signal.h>
 #include <string.h>

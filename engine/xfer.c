@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* xfer.c -- transfers: bounds, chunks, striping, progress, cancel.
  *
- * A chunk is a function of its position alone (chunk_at): the longest run from there that crosses no border of a slice,
- * of a local or remote part, or of the chunk size. So chunks need no storage, and te_xfer_chunks counts by walking.
- *
- * te_xfer_start makes a transfer LIVE. While chunks remain to be posted it is QUEUED: in its link's queue if it names
- * one, else in the peer's, from which every link takes the next chunk. FINAL: `posted` will not change any more. When
- * FINAL and nothing is in flight, done runs; before it posting_done, unless start or cancel already informed the caller
- * (TOLD). A failed chunk ends the posting.
- *
- * A read reports its contiguous bytes. Chunks complete in any order, so priv.window has a bit per chunk beyond the
- * first unfinished one. A read with a full window is not posted further until its first chunk is back. */
+ * A chunk is a function of its position alone (chunk_at), so chunks need no storage. A LIVE transfer is QUEUED while
+ * chunks remain to be posted: in its link's queue if it names one, else in the peer's. FINAL: `posted` will not change
+ * any more. When FINAL and nothing is in flight, done runs; before it posting_done, unless start or cancel already
+ * informed the caller (TOLD). A failed chunk ends the posting. Chunks complete in any order, so a read's priv.window
+ * has a bit per chunk beyond the first unfinished one, and a read with a full window waits for it. */
 #include <errno.h>
 
 #include "engine/inside.h"
