@@ -39,20 +39,19 @@
 
 #include "kvclient/call/claim.h"
 #include "kvclient/call/exists.h"
-#include "kvclient/call/former.h"
-#include "kvclient/call/hot.h"
-#include "kvclient/call/get.h"
-#include "kvclient/call/memory.h"
+#include "kvclient/call/keyed.h"
 #include "kvclient/call/parts.h"
-#include "kvclient/call/put.h"
-#include "kvclient/call/repair.h"
-#include "kvclient/call/second.h"
-#include "kvclient/call/second_put.h"
-#include "kvclient/call/small.h"
 #include "kvclient/conn/owed.h"
+#include "kvclient/copies/second_put.h"
 #include "kvclient/core/waits.h"
 #include "kvclient/logical/pins.h"
 #include "kvclient/request/life.h"
+#include "kvclient/route/owner.h"
+#include "kvclient/route/repair.h"
+#include "kvclient/route/second.h"
+#include "kvclient/transfer/get.h"
+#include "kvclient/transfer/memory.h"
+#include "kvclient/transfer/put.h"
 
 enum { WINDOW = 128, PLACE_STEP = 1024, TOLD_MAX = 4, LATER = 1 };
 
@@ -87,7 +86,7 @@ struct batch {
 };
 
 /* Make the item again in the next pass. */
-static void again(struct batch *b, unsigned i, enum kvc_mark mark)
+static void again(struct batch *b, unsigned i, enum route_mark mark)
 {
 	struct kvc_item *last = b->last == NONE ? NULL : &b->items[b->last];
 	b->items[i].result = kvc_chain_link(NONE, mark);
@@ -98,32 +97,10 @@ static void again(struct batch *b, unsigned i, enum kvc_mark mark)
 	b->last = i;
 }
 
-/* A GET of this key: whether two servers have the value. */
-static bool twice(const struct batch *b, struct kvc_key key)
+/* Go on where the item's last request ended. */
+static void route_take(const struct batch *b, const struct kvc_item *it, struct route *r)
 {
-	return kvc_twice(b->c, b->call->flags, key);
-}
-
-/* The item was missed at one of its two servers. If the view has changed since the batch began, it is not known which
- * one of the two of now was not asked. */
-static bool unsettled(const struct batch *b, enum kvc_mark mark)
-{
-	return mark > KVC_MARK_FORMER && b->c->cluster.view.epoch != b->epoch;
-}
-
-/* The item was missed where it was asked for first: the server to ask now. */
-static void get_missed(const struct batch *b, enum kvc_mark mark, struct kvc_get *g)
-{
-	if (unsettled(b, mark))
-		return; /* as if it was not asked for yet */
-	struct kvc_node *n = mark == KVC_MARK_FORMER   ? kvc_former(b->c, g->ask.key, g->ask.twice, 0)
-			     : mark == KVC_MARK_SECOND ? kvc_second(b->c, g->ask.key)
-						       : kvc_call_node(b->c, g->ask.key);
-	g->past.other = g->ask.twice;
-	if (!n)
-		return;
-	g->n = n;
-	g->past.former = mark == KVC_MARK_FORMER;
+	route_resume(r, kvc_chain_mark(it), b->c->cluster.view.epoch != b->epoch);
 }
 
 /* Where the item lies. */
@@ -139,11 +116,10 @@ static int item_get(struct batch *b, struct kvc_item *it, struct kvc_get *g)
 	int rc = target_take(b, it, &to);
 	if (rc == 0)
 		rc = kvc_get_init(g, b->c, it->key, &to, it->len, b->call, b->deadline_ns);
-	if (KV_UNLIKELY(kvc_chain_mark(it) >= KVC_MARK_FORMER) && rc == 0)
-		get_missed(b, kvc_chain_mark(it), g);
+	if (KV_UNLIKELY(kvc_chain_mark(it) != ROUTE_FRESH) && rc == 0)
+		route_take(b, it, &g->route);
 	g->own_wait.trace = b->wait.trace;
 	g->ask.single = true;
-	g->past.tries = kvc_chain_mark(it) == KVC_MARK_CORRUPT ? KVC_TRIED_CORRUPT : 0;
 	return rc;
 }
 
@@ -163,9 +139,9 @@ static int get_begin(struct batch *b, unsigned i, struct slot *slot)
 		kvc_get_fini(&g);
 		return rc;
 	}
-	if (g.past.former == 0)
-		kvc_call_count(g.n, it->key);
-	slot->node = g.n;
+	if (g.route.former == 0)
+		route_count(g.route.n, it->key);
+	slot->node = g.route.n;
 	slot->mem = g.to.mem;
 	slot->item = i;
 	return 0;
@@ -186,56 +162,14 @@ static int64_t item_code(const struct batch *b, int64_t rc)
 	return kvc_item_code(b->c, b->wait.trace, rc);
 }
 
-/* An item ends with rc: at a former or second server a loss is a miss, too. */
-static int64_t elsewhere_over(const struct batch *b, enum kvc_mark mark, int rc)
+/* A request of item i ended with rc, at r->n: make the item again in the next pass, or give it its code. */
+static void failed_await(struct batch *b, unsigned i, struct route *r, int rc)
 {
-	int64_t code = kvc_former_code(rc, mark == KVC_MARK_FORMER || mark == KVC_MARK_SECOND);
-	kvc_add(&b->c->count.settle_misses, mark == KVC_MARK_FORMER && code == -KV_ENOTFOUND);
-	return code;
-}
-
-/* Item i was a miss at server n, one of the two that it is kept at: the mark by which the other one is asked, or
- * KVC_MARK_FRESH. */
-static enum kvc_mark missed_at(const struct batch *b, unsigned i, int rc, const struct kvc_node *n)
-{
-	enum kvc_mark mark = kvc_chain_mark(&b->items[i]);
-	struct kvc_key key = b->items[i].key;
-	const struct kvc_node *other;
-	if (rc != -KV_ENOTFOUND || !n || !twice(b, key))
-		return KVC_MARK_FRESH;
-	if (mark >= KVC_MARK_FORMER)
-		return unsettled(b, mark) ? KVC_MARK_AGAIN : KVC_MARK_FRESH; /* as a single call */
-	other = kvc_second_beside(b->c, key, n);
-	return !other ? KVC_MARK_FRESH : other == kvc_call_node(b->c, key) ? KVC_MARK_FIRST : KVC_MARK_SECOND;
-}
-
-/* The item was deleted where it was asked for: whether others may have a value that was put since. */
-static bool others_may(struct batch *b, struct kvc_key key)
-{
-	return twice(b, key) || kvc_former_missed(b->c, key, false, -KV_ENOTFOUND, 0);
-}
-
-/* A request of item i to server `at` failed with rc: make the item again, or tell it the code. */
-static void failed_await(struct batch *b, unsigned i, int rc, const struct kvc_node *at)
-{
-	struct kvc_key key = b->items[i].key;
-	bool second = rc == -KV_EDELETED && at && at != kvc_call_node(b->c, key) && twice(b, key); /* see get.c */
-	int missed = second ? -KV_ENOTFOUND : rc;
-	enum kvc_mark mark = kvc_chain_mark(&b->items[i]), other = missed_at(b, i, missed, at);
-	unsigned tries = b->pass | (mark == KVC_MARK_CORRUPT ? KVC_TRIED_CORRUPT : 0);
-	struct kvc_node *n = kvc_call_owner(b->c, key); /* the next pass finds the one to ask */
-	rc = missed;
-	if (!stopped(b) && rc == -KV_EDELETED && others_may(b, key))
-		again(b, i, KVC_MARK_AGAIN); /* in the end as a single call */
-	else if (!stopped(b) && other != KVC_MARK_FRESH)
-		again(b, i, other);
-	else if (!stopped(b) && kvc_former_missed(b->c, key, twice(b, key), rc, mark == KVC_MARK_FORMER))
-		again(b, i, KVC_MARK_FORMER);
-	else if (!stopped(b) && (kvc_call_moved(&n, key, rc, b->deadline_ns) ||
-				 kvc_call_again_await(b->c, rc, b->deadline_ns, &tries)))
-		again(b, i, tries & KVC_TRIED_CORRUPT ? KVC_MARK_CORRUPT : KVC_MARK_AGAIN);
+	r->tries |= b->pass;
+	if (!stopped(b) && kvc_call_next_await(r, rc))
+		again(b, i, route_mark(r));
 	else
-		b->items[i].result = item_code(b, elsewhere_over(b, mark, rc));
+		b->items[i].result = route_code(r, item_code(b, rc));
 }
 
 /* End the GET of a slot: take what came. */
@@ -244,18 +178,18 @@ static void get_end_await(struct batch *b, struct slot *slot, int status)
 	struct kvc_item *it = &b->items[slot->item];
 	struct kvc_get g;
 	int init = item_get(b, it, &g), rc = init;
-	g.n = slot->node;
+	g.route.n = slot->node;
 	if (init == 0)
 		rc = kvc_get_take_await(&g, slot->req, status, NULL);
 	kvc_req_release(b->c, slot->req);
 	if (init < 0)
 		it->result = init;
 	else if (rc < 0)
-		failed_await(b, slot->item, rc, slot->node);
+		failed_await(b, slot->item, &g.route, rc);
 	else if (g.state != KVC_GET_WHOLE)
-		again(b, slot->item, kvc_chain_mark(it) == KVC_MARK_FRESH ? KVC_MARK_AGAIN : kvc_chain_mark(it));
+		again(b, slot->item, kvc_chain_mark(it) == ROUTE_FRESH ? ROUTE_AGAIN : kvc_chain_mark(it));
 	else
-		it->result = kvc_get_elsewhere(&g, (int64_t)g.value.total);
+		it->result = route_code(&g.route, (int64_t)g.value.total);
 	if (init == 0)
 		kvc_get_fini(&g);
 	if (slot->mem)
@@ -287,12 +221,13 @@ static int item_put(struct batch *b, struct kvc_item *it, struct kvc_put *p)
 	p->spare = b->spare;
 	p->batched = true;
 	p->turn = b->turn;
-	p->tries = kvc_chain_mark(it) == KVC_MARK_CORRUPT ? KVC_TRIED_CORRUPT : 0;
+	route_resume(&p->route, kvc_chain_mark(it), false);
 	return rc;
 }
 
 static int put_begin(struct batch *b, unsigned i, struct slot *slot)
 {
+	const struct kvc_item *it = &b->items[i];
 	struct kvc_put p;
 	int rc = item_put(b, &b->items[i], &p);
 	if (rc < 0)
@@ -303,8 +238,8 @@ static int put_begin(struct batch *b, unsigned i, struct slot *slot)
 		kvc_put_fini(&p);
 		return rc == -KV_ERESET ? -KV_EBUSY : rc;
 	}
-	kvc_call_count(p.n, p.key);
-	slot->node = p.n;
+	route_count(p.route.n, it->key);
+	slot->node = p.route.n;
 	slot->mem = p.mem;
 	slot->item = i;
 	return 0;
@@ -324,15 +259,26 @@ static __attribute__((noinline)) void put_twice_await(struct batch *b, const str
 								      .ttl_s = b->call->ttl_s});
 }
 
+/* The request of a slot has failed, and the item can be asked for at its key's server alone, for now. */
+static void ask_failed_await(struct batch *b, const struct slot *slot, int status)
+{
+	const struct kvc_item *it = &b->items[slot->item];
+	struct route r;
+	route_begin(&r, b->c, it->key, ROUTE_ONE, b->call->flags, b->deadline_ns);
+	route_resume(&r, kvc_chain_mark(it), false);
+	r.n = slot->node;
+	failed_await(b, slot->item, &r, status);
+}
+
 static void put_end_await(struct batch *b, struct slot *slot, int status)
 {
 	uint64_t checksum = slot->req->wire.put.checksum;
 	kvc_req_release(b->c, slot->req);
 	if (status < 0)
-		failed_await(b, slot->item, status, slot->node);
+		ask_failed_await(b, slot, status);
 	else
 		b->items[slot->item].result = 0;
-	if (status == 0 && kvc_two_copies(b->c, b->call->flags))
+	if (status == 0 && route_two_copies(b->c, b->call->flags))
 		put_twice_await(b, &b->items[slot->item], checksum);
 	if (slot->mem)
 		slot->mem->users--;
@@ -347,28 +293,12 @@ static void put_whole_await(struct batch *b, unsigned i)
 	if (rc < 0)
 		return;
 	it->result = kvc_put_all_await(&p);
-	if (it->result == 0 && kvc_two_copies(b->c, b->call->flags))
+	if (it->result == 0 && route_two_copies(b->c, b->call->flags))
 		put_twice_await(b, it, p.checksum);
 	kvc_put_fini(&p);
 }
 
 /* ---- DELETE ---- */
-
-/* The next server that may have the value of a DELETE's item; NULL: there is none. */
-static struct kvc_node *delete_next(const struct batch *b, const struct slot *slot)
-{
-	struct kvc_client *c = b->c;
-	struct kvc_key key = b->items[slot->item].key;
-	bool twice = kvc_two_places(c, b->call->flags);
-	struct kvc_place_set told = {0};
-	if (KV_LIKELY(!twice && !kvc_formers(c) && !kvc_former_absent(c, key) && !c->pins.bucket &&
-		      kvc_call_node(c, key) == slot->node))
-		return NULL;
-	kvc_place_set_put(&told, slot->node->index, true);
-	for (unsigned i = 0; i < slot->num_told; i++)
-		kvc_place_set_put(&told, slot->told[i], true);
-	return kvc_drop_next(c, key, twice, &told);
-}
 
 static int delete_send(struct batch *b, struct slot *slot, struct kvc_node *n)
 {
@@ -379,7 +309,7 @@ static int delete_send(struct batch *b, struct slot *slot, struct kvc_node *n)
 /* The key is about to be deleted: no copy of its value is begun any more. True: one is under way. */
 static bool copies_forget(struct kvc_client *c, struct kvc_key key)
 {
-	bool repair = kvc_repair_forget(c, key), second = kvc_second_forget(c, key);
+	bool repair = repair_forget(c, key), second = kvc_second_forget(c, key);
 	return repair || second;
 }
 
@@ -393,9 +323,9 @@ static int delete_begin(struct batch *b, unsigned i, struct slot *slot)
 	if (copies_forget(b->c, key))
 		return LATER;
 	*slot = (struct slot){.item = i};
-	rc = delete_send(b, slot, kvc_call_node(b->c, key));
+	rc = delete_send(b, slot, route_first(b->c, key));
 	if (rc == 0)
-		kvc_call_count(slot->node, key);
+		route_count(slot->node, key);
 	return rc;
 }
 
@@ -411,7 +341,7 @@ static int delete_over(const struct batch *b, const struct slot *slot)
 {
 	const struct kvc_item *it = &b->items[slot->item];
 	kvc_owed_note(b->c, it->key, b->begun_ns, 0);
-	return slot->deleted || kvc_chain_mark(it) != KVC_MARK_FRESH ? 0 : -KV_ENOTFOUND;
+	return slot->deleted || kvc_chain_mark(it) != ROUTE_FRESH ? 0 : -KV_ENOTFOUND;
 }
 
 /* The item goes on to server n. It is made again from its beginning if there is no room at that server now. */
@@ -432,24 +362,27 @@ static void delete_go_on(struct batch *b, const struct slot *slot, struct kvc_no
 	if (over == 0 && delete_send(b, next, n) == 0)
 		b->count++;
 	else
-		again(b, slot->item, slot->deleted ? KVC_MARK_AGAIN : kvc_chain_mark(it));
+		again(b, slot->item, slot->deleted ? ROUTE_AGAIN : kvc_chain_mark(it));
 }
 
 static void delete_end_await(struct batch *b, struct slot *slot, int status)
 {
 	struct kvc_item *it = &b->items[slot->item];
-	struct kvc_node *next;
+	struct kvc_place_set told = {0};
+	struct route r;
 	kvc_req_release(b->c, slot->req);
 	if (!delete_answered(slot, status)) {
-		failed_await(b, slot->item, status, slot->node);
+		ask_failed_await(b, slot, status);
 		return;
 	}
-	if (status == 0 || status == -KV_ENOTFOUND)
-		kvc_pins_deleted(slot->node, it->key);
 	slot->deleted |= status == 0;
-	next = delete_next(b, slot);
-	if (KV_UNLIKELY(next))
-		delete_go_on(b, slot, next);
+	route_begin(&r, b->c, it->key, ROUTE_DELETE, b->call->flags, b->deadline_ns);
+	r.n = slot->node;
+	r.told = &told;
+	for (unsigned i = 0; i < slot->num_told; i++)
+		kvc_place_set_put(&told, slot->told[i], true);
+	if (KV_UNLIKELY(route_next(&r, status)))
+		delete_go_on(b, slot, r.n);
 	else
 		it->result = delete_over(b, slot);
 }
@@ -457,7 +390,7 @@ static void delete_end_await(struct batch *b, struct slot *slot, int status)
 static void delete_whole_await(struct batch *b, unsigned i)
 {
 	struct kvc_item *it = &b->items[i];
-	bool tried = kvc_chain_mark(it) != KVC_MARK_FRESH;
+	bool tried = kvc_chain_mark(it) != ROUTE_FRESH;
 	it->result = !kvc_key_valid(it->key) ? -KV_EINVAL
 					     : kvc_delete_item_await(b->c, it->key, b->call->flags, b->deadline_ns,
 								     tried, b->wait.trace);
@@ -565,9 +498,9 @@ static __attribute__((noinline)) void parted_await(struct batch *b)
 		struct kvc_item *it = &b->items[i];
 		unsigned which = kvc_parts_item(it);
 		next = kvc_chain_next(it);
-		it->result = kvc_chain_link(NONE, KVC_MARK_FRESH);
+		it->result = kvc_chain_link(NONE, ROUTE_FRESH);
 		if (tail[which])
-			tail[which]->result = kvc_chain_link(i, KVC_MARK_FRESH);
+			tail[which]->result = kvc_chain_link(i, ROUTE_FRESH);
 		else
 			*(which ? &j.first : &first) = i;
 		tail[which] = it;
@@ -648,7 +581,7 @@ static void part_join(struct part *own, const struct part *p)
 	struct kvc_item *items = p->whole->items, *last = &items[p->first];
 	while (kvc_chain_next(last) != NONE)
 		last = &items[kvc_chain_next(last)];
-	last->result = kvc_chain_link(own->first, KVC_MARK_FRESH);
+	last->result = kvc_chain_link(own->first, ROUTE_FRESH);
 	own->first = p->first;
 }
 
@@ -657,8 +590,8 @@ static void items_place_await(const struct whole *w, struct part *parts)
 {
 	for (unsigned i = w->n; i-- > 0;) {
 		struct kvc_item *it = &w->items[i];
-		struct part *p = &parts[kvc_key_valid(it->key) ? kvc_call_node(w->c, it->key)->index : 0];
-		it->result = kvc_chain_link(p->first, KVC_MARK_FRESH);
+		struct part *p = &parts[kvc_key_valid(it->key) ? route_first(w->c, it->key)->index : 0];
+		it->result = kvc_chain_link(p->first, ROUTE_FRESH);
 		p->first = i;
 		if (i % PLACE_STEP == 0 && i > 0)
 			co_yield_await();
@@ -695,7 +628,7 @@ static void whole_await(struct whole *w)
 		return;
 	}
 	for (unsigned i = 0; i < w->n; i++)
-		w->items[i].result = kvc_chain_link(i + 1 < w->n ? i + 1 : NONE, KVC_MARK_FRESH);
+		w->items[i].result = kvc_chain_link(i + 1 < w->n ? i + 1 : NONE, ROUTE_FRESH);
 	part_await(&all);
 }
 
@@ -730,7 +663,7 @@ static int batch_await(struct kvc_client *client, struct kvc_item *items, unsign
 	t.batch = true;
 	t.stop = stop;
 	w.call = &own;
-	w.begun_ns = ops->op == KVC_OP_DELETE || (ops->op == KVC_OP_PUT && kvc_two_copies(client, own.flags))
+	w.begun_ns = ops->op == KVC_OP_DELETE || (ops->op == KVC_OP_PUT && route_two_copies(client, own.flags))
 			     ? loop_now(client->loop)
 			     : 0;
 	w.deadline_ns = kvc_call_deadline(client, &own, ops->chain_await ? 0 : kvc_batch_bytes(items, n));
@@ -749,7 +682,7 @@ out:
 static void get_end_count(struct kvc_client *c, struct kvc_item *it, const struct kvc_call *call)
 {
 	if (it->result < 0 && kvc_key_valid(it->key))
-		it->result = kvc_call_down(kvc_call_owner(c, it->key), call->flags, it->result);
+		it->result = route_down(route_owner(c, it->key), call->flags, it->result);
 	kvc_get_count(c, it->result);
 }
 
@@ -763,7 +696,7 @@ static void put_end_count(struct kvc_client *c, struct kvc_item *it, const struc
 static void delete_end_count(struct kvc_client *c, struct kvc_item *it, const struct kvc_call *call)
 {
 	if (it->result < 0 && kvc_key_valid(it->key))
-		it->result = kvc_call_down(kvc_call_owner(c, it->key), call->flags, it->result);
+		it->result = route_down(route_owner(c, it->key), call->flags, it->result);
 	kvc_add(&c->count.deletes, 1);
 }
 
@@ -794,7 +727,7 @@ static void exists_take(struct batch *b, struct exists_window *w)
 		bool wrong = !kvc_key_valid(it->key);
 		next = kvc_chain_next(it);
 		if (several && !wrong) {
-			const struct kvc_node *n = kvc_call_node(b->c, it->key);
+			const struct kvc_node *n = route_first(b->c, it->key);
 			if (of && of != n)
 				break;
 			of = n;

@@ -10,15 +10,15 @@
  * its own, with a job of its own, and shares the deadline. If it cannot be done, its items are told, and the other
  * parts go on. */
 #include "kvclient/call/batch.h"
-#include "kvclient/call/call.h"
 #include "kvclient/call/claim.h"
+#include "kvclient/call/keyed.h"
 #include "kvclient/call/parts.h"
-#include "kvclient/call/second.h"
-#include "kvclient/call/small.h"
 #include "kvclient/call/spread.h"
 #include "kvclient/copy.h"
 #include "kvclient/core/block.h"
 #include "kvclient/core/sized.h"
+#include "kvclient/route/second.h"
+#include "kvclient/transfer/call.h"
 
 /* ---- the calls ---- */
 
@@ -58,7 +58,7 @@ static unsigned client_of(struct kvc_pool *pool, const struct args *a)
 	if (a->own.session)
 		return a->own.session->client->index;
 	if (a->changes && (pool->options.flags | a->own.flags) & KVC_TWO_COPIES)
-		return kvc_second_client(pool, a->key);
+		return route_client(pool, a->key);
 	return kvc_spread_idlest(pool, pool->load,
 				 atomic_fetch_add_explicit(&pool->next_client, 1, memory_order_relaxed));
 }

@@ -68,7 +68,7 @@ int kvc_items_claim(enum kvc_op op, struct kvc_item *items, unsigned n)
 {
 	int rc = kvc_items_check(op, items, n);
 	for (unsigned i = 0; rc == 0 && i < n; i++)
-		items[i].result = kvc_chain_link(KVC_CHAIN_END, KVC_MARK_FRESH);
+		items[i].result = kvc_chain_link(KVC_CHAIN_END, ROUTE_FRESH);
 	return rc;
 }
 

@@ -5,11 +5,11 @@
  * From then on a break of the attachment is no end of the drain: the client attaches anew while the server lets it, and
  * the wait goes on. It ends when the node is DOWN: after a goodbye, or because the server is no member of the view any
  * more (both as node.goodbye says), or because it was lost. */
-#include "kvclient/call/call.h"
 #include "kvclient/conn/alias.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/core/sized.h"
 #include "kvclient/core/waits.h"
+#include "kvclient/transfer/call.h"
 
 enum { DRAIN_MS_MAX = 2 * 86400000 /* whatever a server names */ };
 

@@ -23,16 +23,17 @@
  * that is harmless.) */
 #include "kvclient/call/exists.h"
 
-#include "kvclient/call/call.h"
-#include "kvclient/call/former.h"
-#include "kvclient/call/hot.h"
-#include "kvclient/call/second.h"
-#include "kvclient/call/small.h"
+#include "kvclient/call/keyed.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/core/placement.h"
 #include "kvclient/request/frames.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/link.h"
+#include "kvclient/route/hot.h"
+#include "kvclient/route/owner.h"
+#include "kvclient/route/route.h"
+#include "kvclient/route/second.h"
+#include "kvclient/transfer/call.h"
 
 enum {
 	WINDOW = KVC_EXISTS_WINDOW,
@@ -40,7 +41,6 @@ enum {
 	SLOTS = 256,       /* of the table of open records, a power of two */
 	FIXED = 8,         /* bytes of an EXISTS before its digests */
 	NONE = 0xFFFF,     /* no key */
-	SECOND = -1,
 	/* Keys of a record. One of a further session needs a SESSION before it in its frame. */
 	KEYS_MAX = WIRE_EXISTS_MAX,
 	KEYS_MAX_SESSION = KEYS_MAX - WIRE_SESSION_BYTES / 8
@@ -81,8 +81,8 @@ struct lookup {
 	unsigned open;         /* of them, those that take more keys */
 	struct record *last;   /* to which the last key went, or NULL */
 	bool twice;            /* keys have two servers (second.h), or those that are hot have (hot.h) */
-	const uint8_t *before; /* NULL; or what was found, and for the rest ... */
-	int former;            /* ... the former servers of this number are asked (former.h); SECOND: the second ones */
+	const uint8_t *before; /* NULL; or the keys that were found. The others are asked for ... */
+	unsigned step;         /* ... at the servers of this step of their routes (route_step) */
 	uint8_t found[WINDOW / 8];
 	uint8_t deleted[WINDOW / 8]; /* a server said so; what another has may be older, or younger */
 	/* index + 1 of a record, which is perhaps no longer open; 0: none, nor behind it. Cleared when none is open any
@@ -112,16 +112,13 @@ static bool is_miss(const struct lookup *l, const struct kvc_node *n, int rc)
 /* Whether others stand in for a node, a request to which ended with rc. */
 static bool moved(const struct lookup *l, struct kvc_node *n, unsigned key, int rc)
 {
-	return kvc_call_moved(&n, key_at(l, key), rc, l->deadline_ns);
+	return route_moved(&n, key_at(l, key), rc, l->deadline_ns);
 }
 
 /* The server to ask for a key that those before it do not have. */
 static struct kvc_node *asked_next(struct lookup *l, struct kvc_key key)
 {
-	bool twice = l->twice && kvc_twice(l->c, l->call->flags, key);
-	if (l->former != SECOND)
-		return kvc_former(l->c, key, twice, (unsigned)l->former);
-	return twice ? kvc_second_beside(l->c, key, kvc_call_node(l->c, key)) : NULL;
+	return route_step(l->c, key, l->twice && route_twice(l->c, l->call->flags, key), l->step);
 }
 
 /* The server to ask for a key; NULL: none. After the first time others are asked for what was not found. */
@@ -129,7 +126,7 @@ static struct kvc_node *asked_for(struct lookup *l, unsigned i)
 {
 	const struct kvc_place *p = l->c->placement;
 	if (KV_LIKELY(!l->before)) /* one server has all keys, without a look at them */
-		return p->n == 1 ? &l->c->node[p->node ? p->node[0] : 0] : kvc_call_node(l->c, key_at(l, i));
+		return p->n == 1 ? &l->c->node[p->node ? p->node[0] : 0] : route_first(l->c, key_at(l, i));
 	return l->before[i / 8] >> (i % 8) & 1 ? NULL : asked_next(l, key_at(l, i));
 }
 
@@ -268,13 +265,13 @@ static int key_place_await(struct lookup *l, unsigned i, struct spot *out)
 	if (!n)
 		return 1;
 	if (l->c->placement->n > 1)
-		kvc_call_count(n, key_at(l, i));
+		route_count(n, key_at(l, i));
 	s = n->attachment;
 	if (KV_UNLIKELY(n->state != KVC_NODE_UP || l->c->closing)) {
 		records_send(l);
 		do
 			rc = kvc_node_ready_await(n, l->deadline_ns, &s);
-		while (KV_UNLIKELY(rc < 0) && kvc_call_moved(&n, key_at(l, i), rc, l->deadline_ns));
+		while (KV_UNLIKELY(rc < 0) && route_moved(&n, key_at(l, i), rc, l->deadline_ns));
 		out->node = n;
 		if (rc < 0)
 			return rc;
@@ -395,11 +392,12 @@ static void lookup_younger_await(struct lookup *l)
 static int lookup_await(struct lookup *l)
 {
 	uint8_t before[sizeof(l->found)];
-	int rc, end;
+	unsigned steps;
+	int rc;
 	memset(l->deleted, 0, sizeof(l->deleted));
 	rc = lookup_tries_await(l);
-	end = kvc_formers(l->c) ? KVC_FORMERS_ASKED : 0;
-	for (l->former = l->twice ? SECOND : 0; rc == 0 && l->former < end; l->former++) {
+	steps = route_steps(l->c);
+	for (l->step = l->twice ? 0 : 1; rc == 0 && l->step <= steps; l->step++) {
 		memcpy(before, l->found, sizeof(before));
 		l->before = before;
 		if (lookup_tries_await(l) < 0)
@@ -423,7 +421,7 @@ static void lookup_init(struct lookup *l, struct kvc_client *c, const struct kvc
 	l->items = NULL;
 	l->item = NULL;
 	l->before = NULL;
-	l->twice = kvc_two_copies(c, call->flags) || c->hot.used > 0;
+	l->twice = route_two_copies(c, call->flags) || c->hot.used > 0;
 	l->keys_max = call->session ? KEYS_MAX_SESSION : KEYS_MAX;
 	l->deadline_ns = deadline_ns;
 	l->down_is_miss = (c->pool->options.flags | call->flags) & KVC_DOWN_IS_MISS;

@@ -27,12 +27,10 @@
  * since the rest might be of other bytes there; what was counted stays right. */
 #include "kvclient/call/parts.h"
 
-#include "kvclient/call/former.h"
-#include "kvclient/call/hot.h"
-#include "kvclient/call/get.h"
-#include "kvclient/call/memory.h"
-#include "kvclient/call/second.h"
 #include "kvclient/core/sized.h"
+#include "kvclient/route/hot.h"
+#include "kvclient/transfer/get.h"
+#include "kvclient/transfer/memory.h"
 
 enum { WINDOW = 128 };
 
@@ -98,11 +96,6 @@ static void item_over(struct kvc_item *it, int64_t code)
 	now->over = true;
 }
 
-static bool twice(const struct kvc_parts_job *j, const struct kvc_item *it)
-{
-	return kvc_twice(j->c, j->call->flags, it->key);
-}
-
 static uint64_t part_from(const struct kvc_item *it, unsigned part)
 {
 	return part > 0 ? it->layout->part_ends[part - 1] : 0;
@@ -111,7 +104,7 @@ static uint64_t part_from(const struct kvc_item *it, unsigned part)
 /* The server that part 0 is asked for at. */
 static struct kvc_node *node_of(const struct kvc_parts_job *j, const struct kvc_item *it)
 {
-	return kvc_twice_reader(j->c, j->call->flags, it->key);
+	return route_read_first(j->c, j->call->flags, it->key);
 }
 
 static bool ends_right(const struct kvc_layout *l, uint64_t len)
@@ -138,7 +131,7 @@ static int item_begin(const struct kvc_parts_job *j, struct kvc_item *it)
 		return -KV_EINVAL; /* it is another item's: its state is left alone */
 	now = course_of(it);
 	*now = (struct course){.at = at, .node = (uint16_t)node_of(j, it)->index};
-	kvc_call_count(&j->c->node[now->node], it->key);
+	route_count(&j->c->node[now->node], it->key);
 	return 0;
 }
 
@@ -180,7 +173,7 @@ static void part_get(const struct kvc_parts_job *j, const struct kvc_item *it, u
 	uint64_t from = part_from(it, part), len = it->layout->part_ends[part] - from;
 	at.skip = from;
 	(void)kvc_get_init(g, j->c, it->key, &at, len, j->call, j->deadline_ns); /* item_begin has looked */
-	g->n = &j->c->node[course_of(it)->node];
+	g->route.n = &j->c->node[course_of(it)->node];
 	g->ask.offset = from;
 	g->ask.length = len;
 	g->ask.more = part > 0;
@@ -197,15 +190,17 @@ static bool worth_again(int rc)
 							 it takes several ranges */
 }
 
+/* A part failed with rc: the rest of the item is made part by part, if that can end better, at another server perhaps.
+ */
 static void part_failed(const struct kvc_parts_job *j, struct kvc_item *it, int rc)
 {
 	struct course *now = course_of(it);
-	struct kvc_node *n = &j->c->node[now->node];
+	struct route r;
+	route_begin(&r, j->c, it->key, ROUTE_READ, j->call->flags, j->deadline_ns);
+	r.n = &j->c->node[now->node];
 	now->corrupt |= rc == -KV_ECORRUPT;
-	if (worth_again(rc) || rc == -KV_EDELETED || kvc_former_missed(j->c, it->key, twice(j, it), rc, 0) ||
-	    (rc == -KV_ENOTFOUND && twice(j, it) && kvc_second_beside(j->c, it->key, n)) ||
-	    kvc_call_moved(&n, it->key, rc, j->deadline_ns))
-		now->slow = true; /* if time is up, its next part is told so */
+	if (worth_again(rc) || route_next(&r, rc))
+		now->slow = true; /* if time is up, its next part ends with that */
 	else
 		item_over(it, kvc_item_code(j->c, j->wait->trace, rc));
 }
@@ -299,11 +294,11 @@ static void part_alone_await(const struct kvc_parts_job *j, struct kvc_item *it,
 	if (part == 0)
 		now->node = (uint16_t)node_of(j, it)->index;
 	part_get(j, it, part, &g);
-	g.past.tries = now->corrupt ? KVC_TRIED_CORRUPT : 0;
+	g.route.tries = now->corrupt ? KVC_TRIED_CORRUPT : 0;
 	rc = kvc_get_all_await(&g);
-	if (rc >= 0 && part > 0 && g.n->index != now->node)
+	if (rc >= 0 && part > 0 && g.route.n->index != now->node)
 		rc = -KV_ESTALE; /* generations of two servers may be alike */
-	now->node = (uint16_t)g.n->index;
+	now->node = (uint16_t)g.route.n->index;
 	if (rc >= 0)
 		rc = part_there(j, it, part, &g);
 	kvc_get_fini(&g);
@@ -342,13 +337,13 @@ static unsigned items_begin(const struct kvc_parts_job *j)
 			continue;
 		}
 		if (last)
-			last->result = kvc_chain_link(i, KVC_MARK_FRESH);
+			last->result = kvc_chain_link(i, ROUTE_FRESH);
 		else
 			first = i;
 		last = it;
 	}
 	if (last)
-		last->result = kvc_chain_link(KVC_CHAIN_END, KVC_MARK_FRESH);
+		last->result = kvc_chain_link(KVC_CHAIN_END, ROUTE_FRESH);
 	return first;
 }
 

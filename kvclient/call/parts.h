@@ -3,32 +3,20 @@
 #ifndef KVRAIL_KVCLIENT_CALL_PARTS_H
 #define KVRAIL_KVCLIENT_CALL_PARTS_H
 
-#include "kvclient/call/call.h"
+#include "kvclient/transfer/call.h"
 
-/* Items that are not over form a chain: until then `result` holds the place of the next one, and a mark. */
+/* Items that are not over form a chain: until then `result` holds the place of the next one, and the
+ * mark of the item's route. */
 #define KVC_CHAIN_END UINT32_MAX
-
-/* How far an item is that is not over. */
-enum kvc_mark {
-	KVC_MARK_FRESH,   /* in its first pass */
-	KVC_MARK_AGAIN,   /* to be made again ... */
-	KVC_MARK_CORRUPT, /* ... after a wrong checksum: the server shall look at what it has, and another wrong one
-			     ends the item */
-	/* After a miss it is to be asked for ... */
-	KVC_MARK_FORMER, /* ... at its former server */
-	KVC_MARK_FIRST,  /* ... at the first, or */
-	KVC_MARK_SECOND, /* ... at the second of the two servers that it is kept at */
-	KVC_MARK_BITS = 3
-};
 
 /* In the bits above. No length of a value and no code has them, so an item that is under way is known from any other,
  * and from one whose result its caller has left as it was. */
 #define KVC_CHAIN_TAG       ((uint64_t)0xA5D1F37 << KVC_CHAIN_TAG_SHIFT)
-#define KVC_CHAIN_TAG_SHIFT (32 + KVC_MARK_BITS)
+#define KVC_CHAIN_TAG_SHIFT (32 + ROUTE_MARK_BITS)
 
-static inline int64_t kvc_chain_link(unsigned next, enum kvc_mark mark)
+static inline int64_t kvc_chain_link(unsigned next, enum route_mark mark)
 {
-	return (int64_t)(KVC_CHAIN_TAG | (uint64_t)next << KVC_MARK_BITS | mark);
+	return (int64_t)(KVC_CHAIN_TAG | (uint64_t)next << ROUTE_MARK_BITS | mark);
 }
 
 static inline bool kvc_chain_linked(const struct kvc_item *it)
@@ -39,12 +27,12 @@ static inline bool kvc_chain_linked(const struct kvc_item *it)
 
 static inline unsigned kvc_chain_next(const struct kvc_item *it)
 {
-	return (unsigned)(it->result >> KVC_MARK_BITS);
+	return (unsigned)(it->result >> ROUTE_MARK_BITS);
 }
 
-static inline enum kvc_mark kvc_chain_mark(const struct kvc_item *it)
+static inline enum route_mark kvc_chain_mark(const struct kvc_item *it)
 {
-	return (enum kvc_mark)(it->result & ((1 << KVC_MARK_BITS) - 1));
+	return (enum route_mark)(it->result & ((1 << ROUTE_MARK_BITS) - 1));
 }
 
 /* The items of a chain, and what the batch has for all of them. */

@@ -3,25 +3,24 @@
  *
  * PIN asks the key's server. After a miss the other servers that a GET would ask may have the value: then it is copied
  * to the key's server first. UNPIN goes to every server where the session has pinned it. */
-#include "kvclient/call/call.h"
-#include "kvclient/call/former.h"
-#include "kvclient/call/hot.h"
-#include "kvclient/call/pin_move.h"
-#include "kvclient/call/small.h"
+#include "kvclient/call/keyed.h"
+#include "kvclient/copies/pin_move.h"
 #include "kvclient/logical/pins.h"
+#include "kvclient/route/former.h"
+#include "kvclient/route/hot.h"
+#include "kvclient/transfer/ask.h"
+#include "kvclient/transfer/call.h"
 
-/* A PIN at *n has ended with *rc. After a miss the value is copied to the key's server, once, if another server has it:
- * then it is to be pinned at *n again. Else *rc is the code of the call. */
-static bool pin_brought_await(struct kvc_node **n, const struct kvc_call *call, struct kvc_key key, bool *brought,
-			      int *rc, uint64_t deadline_ns, struct kvc_trace *t)
+/* A PIN at r->n has ended with *rc. After a miss the value is copied to the key's server, once, if another server has
+ * it: then it is to be pinned at r->n again. Else *rc is the code of the call. */
+static bool pin_brought_await(struct route *r, unsigned flags, bool *brought, int *rc, struct kvc_trace *t)
 {
-	struct kvc_client *c = (*n)->client;
-	bool twice = kvc_two_places(c, call->flags);
-	if (*rc != -KV_ENOTFOUND || *brought || (!twice && !kvc_formers(c)))
+	bool twice = route_two_places(r->c, flags);
+	if (*rc != -KV_ENOTFOUND || *brought || (!twice && !route_formers(r->c)))
 		return false;
 	*brought = true;
-	*rc = kvc_pin_bring_await(*n, key, twice, deadline_ns, t);
-	*n = kvc_call_node(c, key);
+	*rc = kvc_pin_bring_await(r->n, r->key, twice, r->deadline_ns, t);
+	r->n = route_first(r->c, r->key);
 	return *rc == 0;
 }
 
@@ -29,27 +28,26 @@ static bool pin_brought_await(struct kvc_node **n, const struct kvc_call *call, 
 static int pin_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kvc_trace *t)
 {
 	struct wire_request wire = {.type = WIRE_PIN, .key = {key.data, (uint32_t)key.len}};
-	struct kvc_node *n, *asked;
+	struct kvc_node *asked;
 	struct kvc_call own;
-	uint64_t deadline;
+	struct route r;
 	bool brought = false;
 	int rc;
 	if (!kvc_key_valid(key) || kvc_call_check(call, &own) < 0)
 		return -KV_EINVAL;
-	deadline = kvc_call_deadline(c, &own, 0);
 	kvc_trace_key(t, key.data, key.len);
-	n = kvc_call_node(c, key);
-	kvc_call_count(n, key);
+	route_begin(&r, c, key, ROUTE_ONE, own.flags, kvc_call_deadline(c, &own, 0));
+	route_count(r.n, key);
 	do {
 		struct kvc_pin *pin;
-		asked = n;
-		rc = kvc_pin_begin(n, t->session, key, &pin);
+		asked = r.n;
+		rc = kvc_pin_begin(asked, t->session, key, &pin);
 		if (rc < 0)
 			return rc;
-		rc = kvc_ask_node_await(n, &wire, deadline, t);
-		kvc_pin_end(n, pin, rc);
-	} while (kvc_call_moved(&n, key, rc, deadline) || pin_brought_await(&n, &own, key, &brought, &rc, deadline, t));
-	return (int)kvc_call_down(asked, own.flags, rc);
+		rc = kvc_ask_node_await(asked, &wire, r.deadline_ns, t);
+		kvc_pin_end(asked, pin, rc);
+	} while (route_next(&r, rc) || pin_brought_await(&r, own.flags, &brought, &rc, t));
+	return (int)route_down(asked, own.flags, rc);
 }
 
 static int unpin_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kvc_trace *t)
@@ -57,23 +55,24 @@ static int unpin_await(struct kvc_client *c, struct kvc_key key, const struct kv
 	struct wire_request wire = {.type = WIRE_PIN, .flags = WIRE_PIN_RELEASE};
 	struct kvc_call own;
 	struct kvc_node *at;
-	uint64_t deadline;
+	struct route r;
 	bool released = false;
+	unsigned tries;
 	int rc = kvc_key_valid(key) ? kvc_call_check(call, &own) : -KV_EINVAL;
 	if (rc < 0)
 		return rc;
-	deadline = kvc_call_deadline(c, &own, 0);
 	wire.key = (struct wire_bytes){key.data, (uint32_t)key.len};
 	kvc_trace_key(t, key.data, key.len);
-	/* It may be pinned at several, if servers went and came back. What was pinned at one that is lost is not. */
-	while ((rc = kvc_pin_drop_await(c, t->session, key, deadline, &at)) == 1)
-		if (at != kvc_call_node(c, key) && at->state != KVC_NODE_DOWN)
-			released |= kvc_ask_node_await(at, &wire, deadline, t) == 0;
+	route_begin(&r, c, key, ROUTE_ONE, own.flags, kvc_call_deadline(c, &own, 0));
+	/* It may be pinned at several servers, if some left and came back. A pin at a server that is lost has ended. */
+	while ((rc = kvc_pin_drop_await(c, t->session, key, r.deadline_ns, &at)) == 1)
+		if (at != route_first(c, key) && at->state != KVC_NODE_DOWN)
+			released |= kvc_ask_node_await(at, &wire, r.deadline_ns, t) == 0;
 	if (rc < 0)
 		return rc;
-	at = kvc_call_node(c, key);
-	rc = kvc_ask_key_await(&at, &wire, deadline, t);
-	return rc == -KV_ENOTFOUND && released ? 0 : (int)kvc_call_down(at, own.flags, rc);
+	r.n = route_first(c, key);
+	rc = kvc_ask_route_await(&r, &wire, NULL, &tries, t);
+	return rc == -KV_ENOTFOUND && released ? 0 : (int)route_down(r.n, own.flags, rc);
 }
 
 static int plain_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, enum kvc_op op,

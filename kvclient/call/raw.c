@@ -6,8 +6,6 @@
  * The client's own go to its landing area (request/bare.c), where PUTs go, too. A PING behind them, over each link that
  * carried some, says that they have arrived. They read memory of the caller. If they do not end in time, the shard is
  * fenced, and the memory is the caller's again; the registration cannot be undone before the engine has told of all. */
-#include "kvclient/call/call.h"
-#include "kvclient/call/memory.h"
 #include "kvclient/conn/alias.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/core/waits.h"
@@ -15,6 +13,8 @@
 #include "kvclient/request/bare.h"
 #include "kvclient/request/fence.h"
 #include "kvclient/request/link.h"
+#include "kvclient/transfer/call.h"
+#include "kvclient/transfer/memory.h"
 
 #define LOOK_NS  100000000ull /* whether the client closes */
 #define PAUSE_NS 1000000ull   /* until PUTs may have given back a part of the area */

@@ -2,7 +2,7 @@
 /* alias.c -- see alias.h.
  *
  * A list may call a server by its host's name, and the view has its address. Then the node of the list rests
- * (pool/cluster.c), and another node is the same server: who asks about the server of the list means that one.
+ * (route/view.c), and another node is the same server: who asks about the server of the list means that one.
  *
  * They are the same if they are one process, or were looked up as one address. Once that is found out, the member's
  * node id counts: a member that moves is still that server. One of the list that was never reached is the member that

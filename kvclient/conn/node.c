@@ -27,9 +27,9 @@
  * ended UP. Who waits sees to that: without a call that waits nobody needs to know. Where no other server may stand in,
  * calls wait until the attempt ends.
  *
- * While DOWN, the server is avoided: calls go to the next one in the order of their key (call/call.c), and fail at once
- * where all are DOWN. Attempts go on in the background. An attempt that is overtaken changes nothing: calls must not
- * wait for a server that is not there because an endpoint of ours was rebuilt.
+ * While DOWN, the server is avoided: calls go to the next one in the order of their key (transfer/call.c), and fail at
+ * once where all are DOWN. Attempts go on in the background. An attempt that is overtaken changes nothing: calls must
+ * not wait for a server that is not there because an endpoint of ours was rebuilt.
  *
  *   node.goodbye  NONE --the server says goodbye--> HEARD --nothing of ours is under way: we say it--> SAID
  *                 HEARD, SAID --up again, or the server refuses us--> NONE

@@ -54,7 +54,7 @@ void kvc_node_init(struct kvc_node *n, struct kvc_client *c, unsigned index);
 void kvc_node_set(struct kvc_node *n, enum kvc_node_state state);
 
 /* kvc_node_shun -- calls about keys pass it by from now on, or no longer do. Those that stood in for it count as such
- * for settle_ns more (call/former.c). */
+ * for settle_ns more (route/former.c). */
 void kvc_node_shun(struct kvc_node *n, bool shun);
 
 /* kvc_node_redo -- drop the attachment and make a new one at once, while calls wait: on the same control connection, if

@@ -51,7 +51,7 @@ struct kvc_pins {
 	 * looked at from late_ns on, since it could not be moved. */
 	struct kv_list rest, todo, late;
 	uint64_t late_ns;
-	bool moving; /* that coroutine runs (call/pin_move.c) */
+	bool moving; /* that coroutine runs (copies/pin_move.c) */
 };
 
 /* Of a node. */
@@ -213,7 +213,7 @@ struct kvc_node {
 	char cluster[KV_NAME_MAX]; /* that; "": of none */
 	struct kvc_clock clock;    /* of the server, in its present attachment */
 	bool restarted;            /* since the last attachment that was UP */
-	uint64_t settled_ns;       /* when it counts as restarted no longer (pool/cluster.c) */
+	uint64_t settled_ns;       /* when it counts as restarted no longer (route/view.c) */
 	uint64_t present_ns;       /* when it counts as absent no longer; UINT64_MAX: it is absent (conn/node.c) */
 	char node_id[KV_NAME_MAX];
 	uint64_t connects, fences, ping_ns;
@@ -310,7 +310,7 @@ enum {
 	KVC_REPAIRS = 256      /* keys whose values wait to be copied */
 };
 
-/* A placement that was in force before a view came (pool/cluster.c). */
+/* A placement that was in force before a view came (route/view.c). */
 struct kvc_former_place {
 	struct kvc_place place;
 	uint64_t until_ns; /* so long misses are asked for where it has their keys */
@@ -318,7 +318,7 @@ struct kvc_former_place {
 
 #define KVC_REPAIR_OWNER UINT16_MAX
 
-/* Values that were found at another server than they should be at (call/repair.c, call/copy.c). */
+/* Values that were found at another server than they should be at (route/repair.c, copies/copy.c). */
 struct kvc_repair {
 	uint8_t key[KV_KEY_MAX], len;
 	bool forgotten; /* the key was deleted */
@@ -341,7 +341,7 @@ enum {
 	KVC_SECONDS_AT = 16 /* ... and that of them which go to one server */
 };
 
-/* A second copy of a value that was put (call/second_put.c). */
+/* A second copy of a value that was put (copies/second_put.c). */
 struct kvc_second {
 	struct kvc_client *client;
 	uint8_t key[KV_KEY_MAX], key_len; /* 0: the slot is free */
@@ -379,7 +379,7 @@ struct kvc_oweds {
 	bool due, running;     /* servers are to be told; a coroutine does */
 };
 
-/* A value that a server has reported as hot (call/hot.c). */
+/* A value that a server has reported as hot (route/hot.c). */
 struct kvc_hot {
 	uint64_t digest;   /* of its key; 0: the place was never taken */
 	uint64_t fresh_ns; /* until then GETs go to both servers; 0: there is no second copy of this client's */
@@ -393,7 +393,7 @@ struct kvc_hots {
 	uint64_t turn;       /* whose turn it is where a key's two servers have as many requests */
 };
 
-/* The view of the cluster, as this client has it (pool/cluster.c). */
+/* The view of the cluster, as this client has it (route/view.c). */
 struct kvc_cluster {
 	struct kv_view view;      /* in force; epoch 0: none, and keys are placed by the user's list */
 	kv_u128 digest;           /* of it; 0: none */
@@ -486,6 +486,12 @@ struct kvc_client {
 	const struct kvc_node_events *node_events; /* conn/node.h */
 	const struct kvc_pin_ops *pin_ops;         /* logical/pins.h */
 };
+
+/* kvc_key_valid -- whether the key may be asked for. */
+static inline bool kvc_key_valid(struct kvc_key key)
+{
+	return key.data && key.len - 1 < KV_KEY_MAX;
+}
 
 /* kvc_req_now -- the time of the loop's turn; or of this moment, if the call is traced. */
 static inline uint64_t kvc_req_now(const struct kvc_client *c, const struct kvc_req *r)

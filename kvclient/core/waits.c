@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* waits.c -- how a call waits. There are three ways, and kvc_cancel, kvc_queue_close and the end of a pool know all of
- * them: for a request of the call (call/call.c: kvc_call_wait_await), for room (request/admission.c), and here for all
- * else. scripts/check-waits.sh finds any other way.
+ * them: for a request of the call (transfer/call.c: kvc_call_wait_await), for room (request/admission.c), and here for
+ * all else. scripts/check-waits.sh finds any other way.
  *
  * A wait is in the client's list while it lasts. Its coroutine carries the address of the call's stop (co_set_mark), so
  * no function between the call and its wait has to pass it on. The end of a wait wakes the whole queue: others in it

@@ -14,10 +14,10 @@
  * attachment ends while the request of a pin is out, the pin is to be made again, whatever the request said.
  *
  * A pin follows its key. When another view is in force, or a server is up again, all pins are looked at, some in each
- * turn (call/pin_move.c). One whose key has another server now is pinned there, where its value is copied first if need
- * be, and then taken back at the former one: GET finds it at one of the two all the time. What cannot be moved, by the
- * time at which former servers are asked no more, is lost. Nobody holds the address of a pin while it is copied, so it
- * can be taken back, deleted or forgotten meanwhile; while a request about it is out it is busy.
+ * turn (copies/pin_move.c). One whose key has another server now is pinned there, where its value is copied first if
+ * need be, and then taken back at the former one: GET finds it at one of the two all the time. What cannot be moved, by
+ * the time at which former servers are asked no more, is lost. Nobody holds the address of a pin while it is copied, so
+ * it can be taken back, deleted or forgotten meanwhile; while a request about it is out it is busy.
  *
  * Not promised: between the end of an attachment and the new pins a value may be evicted, and stored again by another
  * client, with other bytes.
@@ -305,16 +305,28 @@ int kvc_pins_part_await(struct kvc_session *session, uint64_t deadline_ns)
 
 /* ---- moving them ---- */
 
-void kvc_pins_look(struct kvc_client *c)
+/* If no coroutine can be had now, they are moved at the next beat. */
+static void move_start(struct kvc_client *c)
+{
+	if (c->pins.moving || c->closing || kv_list_empty(&c->pins.todo) ||
+	    co_spawn(c->loop, c->pin_ops->move_main, c, "kvc pins move") < 0)
+		return;
+	c->pins.moving = true;
+	kvc_client_began(c);
+}
+
+void kvc_pins_follow(struct kvc_client *c)
 {
 	kv_list_splice_tail(&c->pins.todo, &c->pins.rest);
 	kv_list_splice_tail(&c->pins.todo, &c->pins.late);
+	move_start(c);
 }
 
-void kvc_pins_look_late(struct kvc_client *c)
+void kvc_pins_beat(struct kvc_client *c)
 {
 	if (loop_turn_now(c->loop) >= c->pins.late_ns)
 		kv_list_splice_tail(&c->pins.todo, &c->pins.late);
+	move_start(c);
 }
 
 static void look_at(struct kv_list *list, struct kvc_pin *p)

@@ -15,6 +15,8 @@ struct kvc_pin_ops {
 	int (*pin_await)(struct kvc_node *n, struct kvc_session *session, struct kvc_key key);
 	/* Take the pin back there, if it answers. */
 	void (*unpin_await)(struct kvc_node *n, struct kvc_session *session, struct kvc_key key);
+	/* The coroutine that moves pins (copies/pin_move.c): until none is to be looked at. */
+	void (*move_main)(void *client);
 };
 
 /* kvc_pins_init -- before the first pin. kvc_pins_fini -- forget all; no coroutine of the client uses a pin any more.
@@ -41,16 +43,19 @@ struct kvc_pin_name {
 	uint8_t len, key[KV_KEY_MAX];
 };
 
-/* kvc_pins_look -- all pins are to be looked at: where they belong may have changed. kvc_pins_look_late -- those that
- * could not be moved are, if it is time. kvc_pin_next -- the next of them; false: none.
+/* kvc_pins_follow -- another view is in force, or a server is up: look at all pins, and move those whose keys have
+ * another server, in the background. kvc_pins_beat -- likewise those that could not be moved before, when it is time.
+ */
+void kvc_pins_follow(struct kvc_client *c);
+void kvc_pins_beat(struct kvc_client *c);
+
+/* kvc_pin_next -- the next pin to be looked at; false: none.
  * kvc_pin_move_await -- pin the value at node `to` in place of where it is pinned, and take it back there. 0; 1: it is
  * pinned there no more, or was forgotten meanwhile; -EAGAIN: a call or the next attachment is about to pin it; or
  * the code of the PIN: nothing has changed.
  * kvc_pin_placed -- it is at the right server. kvc_pin_later -- it could not be moved because of rc: look at it again
  * in a second. tried: this counts. False: it was tried often enough, or for settle_ns. kvc_pin_lose_await -- its owner
  * is told that it is lost, because of rc. kvc_pins_told -- the log is told of what was lost since the last time. */
-void kvc_pins_look(struct kvc_client *c);
-void kvc_pins_look_late(struct kvc_client *c);
 bool kvc_pin_next(struct kvc_client *c, struct kvc_pin_name *out);
 int kvc_pin_move_await(struct kvc_client *c, const struct kvc_pin_name *name, struct kvc_node *to);
 void kvc_pin_placed(struct kvc_client *c, const struct kvc_pin_name *name);

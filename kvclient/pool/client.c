@@ -12,29 +12,29 @@
 #include <stdlib.h>
 
 #include "host/host.h"
-#include "kvclient/call/hot.h"
-#include "kvclient/call/pin_move.h"
-#include "kvclient/call/repair.h"
-#include "kvclient/call/small.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/owed.h"
 #include "kvclient/conn/serve.h"
+#include "kvclient/copies/pin_move.h"
 #include "kvclient/core/naming.h"
 #include "kvclient/core/waits.h"
 #include "kvclient/logical/answers.h"
 #include "kvclient/logical/opener.h"
 #include "kvclient/logical/pins.h"
 #include "kvclient/logical/sessions.h"
-#include "kvclient/pool/cluster.h"
 #include "kvclient/request/admission.h"
 #include "kvclient/request/fence.h"
 #include "kvclient/request/frames.h"
-#include "kvclient/request/link.h"
 #include "kvclient/request/landing.h"
+#include "kvclient/request/link.h"
 #include "kvclient/request/pack.h"
 #include "kvclient/request/pull.h"
 #include "kvclient/request/release.h"
 #include "kvclient/request/reply.h"
+#include "kvclient/route/hot.h"
+#include "kvclient/route/repair.h"
+#include "kvclient/route/view.h"
+#include "kvclient/transfer/ask.h"
 
 #define CLOSE_AGAIN_NS 1000000ull
 
@@ -194,11 +194,12 @@ static void hooks_set(struct kvc_client *c)
 							   .waits = kvc_cluster_waits,
 							   .ended = kvc_cluster_node_ended};
 	static const struct kvc_pin_ops pin_ops = {.pin_await = kvc_pin_again_await,
-						   .unpin_await = kvc_pin_release_await};
+						   .unpin_await = kvc_pin_release_await,
+						   .move_main = kvc_pins_move_main};
 	c->link_events = &link_events;
 	c->node_events = &node_events;
 	c->pin_ops = &pin_ops;
-	c->repairs.main_await = kvc_repair_main_await;
+	c->repairs.main_await = repair_main_await;
 }
 
 static int tables_open(struct kvc_client *c, struct kv_error *err)
@@ -234,7 +235,7 @@ static int coroutines_start(struct kvc_client *c, struct kv_error *err)
 	/* All nodes first: closing, which undoes a failure, looks at each. */
 	for (unsigned i = 0; i < c->pool->room; i++)
 		kvc_node_init(&c->node[i], c, i);
-	if (kvc_hot_ready(c) < 0)
+	if (route_hot_ready(c) < 0)
 		return kv_fail(err, -KV_ENOMEM, "client %u: no memory for its hot keys", c->index);
 	rc = co_spawn(c->loop, flusher, c, "kvc flush");
 	if (rc < 0)
@@ -380,7 +381,7 @@ static void closer(void *arg)
 	kvc_pins_fini(c);
 	kvc_sessions_free(c);
 	kvc_cluster_fini(c);
-	kvc_hot_fini(c);
+	route_hot_fini(c);
 	kvc_owed_fini(c);
 	while (c->num_mems > 0)
 		free(c->mem[--c->num_mems]);

@@ -28,13 +28,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kvclient/call/memory.h"
 #include "kvclient/core/drive.h"
 #include "kvclient/core/fork.h"
 #include "kvclient/pool/client.h"
 #include "kvclient/pool/hosted.h"
 #include "kvclient/pool/options.h"
 #include "kvclient/queue/queue.h"
+#include "kvclient/transfer/memory.h"
 
 enum { CLIENTS_WARN = 8, OPENING_LOOK_NS = 100000000 };
 #define OPENING_LONG_NS 50000000ull

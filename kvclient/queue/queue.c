@@ -23,13 +23,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kvclient/call/call.h"
 #include "kvclient/call/claim.h"
 #include "kvclient/call/parts.h"
-#include "kvclient/call/second.h"
 #include "kvclient/call/spread.h"
 #include "kvclient/core/drive.h"
 #include "kvclient/core/sized.h"
+#include "kvclient/route/second.h"
+#include "kvclient/transfer/call.h"
 
 /* ---- submit ---- */
 
@@ -41,7 +41,7 @@ static const struct kvc_client *part_client(const struct kvc_queue_entry *e, uns
 	if (e->call.session)
 		return e->call.session->client;
 	if (one && (pool->options.flags | e->call.flags) & KVC_TWO_COPIES)
-		return pool->client[kvc_second_client(pool, e->items[0].key)];
+		return pool->client[route_client(pool, e->items[0].key)];
 	return count == 1 ? pool->client[kvc_spread_idlest(pool, e->queue->load, turn)]
 			  : kvc_spread_client(pool, turn, k);
 }

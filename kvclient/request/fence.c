@@ -17,8 +17,8 @@
  * using it again after some time. No time is long enough to prove that a write has landed or never will.)
  *
  * Any other fence rebuilds the endpoints under everybody, so a reset follows. Every request of every node ends with
- * -KV_ERESET (its call makes it anew, call/call.c), the quarantine is emptied, and every node makes a new attachment
- * with our new addresses, on the control connection that it has.
+ * -KV_ERESET (its call makes it anew, transfer/call.c), the quarantine is emptied, and every node makes a new
+ * attachment with our new addresses, on the control connection that it has.
  *
  * Where an endpoint takes long to close (EFA, while a host is dead), the next one is in use before, and none of the
  * above holds until the old one is closed. Pieces that the old one knows wait in limbo. So do the calls whose own

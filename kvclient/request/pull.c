@@ -19,9 +19,9 @@
  * request was sent. The server counts from after the request arrived, and adds something for clocks that differ
  * (kvserver/ops/lease.c). So the bytes of a read that was over by then are the value's. Those of any other read are not
  * believed, whatever they are: -KV_ESTALE, and the call begins again; after the second time with a push, in case leases
- * are too short for this fabric. On top of that the checksum is verified (call/get.c), which guards against a server
- * that lies. Without it (KVC_NO_VERIFY) a pull is as good as a push: the server is believed. In a value of several
- * ranges all replies have one generation, as always. */
+ * are too short for this fabric. On top of that the checksum is verified (transfer/get.c), which guards against a
+ * server that lies. Without it (KVC_NO_VERIFY) a pull is as good as a push: the server is believed. In a value of
+ * several ranges all replies have one generation, as always. */
 #include "kvclient/request/pull.h"
 
 #include <stdlib.h>

@@ -11,11 +11,11 @@
 
 #include <cmocka.h>
 
-#include "kvclient/call/call.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/request/frames.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/link.h"
+#include "kvclient/transfer/call.h"
 
 struct kvc_node *fake_node(struct kvc_client *c, struct kvc_key key);
 int fake_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_attachment **out);
@@ -28,7 +28,7 @@ int fake_done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_n
 void fake_release(struct kvc_client *c, struct kvc_req *r);
 bool fake_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns, unsigned *tries);
 
-#define kvc_call_node        fake_node
+#define route_first          fake_node
 #define kvc_node_ready_await fake_ready_await
 #define kvc_call_room_await  fake_room_await
 #define kvc_link_pick        fake_link

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "kvclient/call/get.h"
+#include "kvclient/transfer/get.h"
 
 enum { BUFFER = 64 << 10, SLICE = 100, LEN = 2 * SLICE };
 

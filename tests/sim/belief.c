@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvclient/call/call.h"
+#include "kvclient/transfer/call.h"
 #include "tests/sim/members.h"
 
 enum { SERVERS = 5, LIAR = SERVERS - 1, WORKERS = 4, DEAD_PORT = 9, VIEWS_MAX = 256 };

@@ -13,8 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvclient/call/call.h"
-#include "kvclient/call/small.h"
+#include "kvclient/call/keyed.h"
+#include "kvclient/route/owner.h"
+#include "kvclient/transfer/ask.h"
+#include "kvclient/transfer/call.h"
 #include "kvserver/control/server.h"
 
 struct members members;
@@ -169,7 +171,7 @@ void members_settle(void)
 
 const char *members_owner_name(struct kvc_client *c, uint32_t i)
 {
-	return kvc_call_node(c, members_key_of(&i))->member_id;
+	return route_first(c, members_key_of(&i))->member_id;
 }
 
 void members_all_up(unsigned n)

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "kvclient/call/batch.h"
-#include "kvclient/call/second.h"
+#include "kvclient/route/second.h"
 #include "tests/sim/members.h"
 
 enum { SERVERS = 4, KEYS = MEMBERS_KEYS, LIFE_S = 2 };
@@ -171,7 +171,7 @@ static void touch_shortly(struct kvc_client *c, void *arg)
 	unsigned *half = arg;
 	for (uint32_t i = 0; i < KEYS; i++) {
 		struct kvc_key key = members_key_of(&i);
-		bool second = kvc_second(c, key) == &c->node[1];
+		bool second = route_second(c, key) == &c->node[1];
 		int rc = kvc_touch_await(c, key, &call);
 		*half += second;
 		if (second && rc != -KV_ETIMEOUT)

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kvclient/call/call.h"
+#include "kvclient/transfer/call.h"
 #include "tests/sim/belief.h"
 #include "tests/sim/churn.h"
 #include "tests/sim/members.h"

@@ -16,12 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvclient/call/repair.h"
-#include "kvclient/call/second.h"
-#include "kvclient/call/call.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/pool/hosted.h"
 #include "kvclient/queue/queue.h"
+#include "kvclient/route/owner.h"
+#include "kvclient/route/repair.h"
+#include "kvclient/route/second.h"
+#include "kvclient/transfer/call.h"
 #include "kvserver/control/server.h"
 #include "kvserver/shard/shard.h"
 #include "tests/sim/world.h"
@@ -90,7 +91,7 @@ static void key_find(struct kvc_client *c, const char *what, char text[32])
 	unsigned i = 0;
 	do
 		snprintf(text, 32, "%s/%u", what, i++);
-	while (kvc_call_node(c, key_of(text))->index != 0);
+	while (route_first(c, key_of(text))->index != 0);
 }
 
 static void value_put(struct kvc_client *c, void *arg)
@@ -190,11 +191,11 @@ static void copy_put(struct kvc_client *c, void *arg)
 		world_wrong(&world, "a value could not be put");
 }
 
-static void repair_note(struct kvc_client *c, void *arg)
+static void copy_note(struct kvc_client *c, void *arg)
 {
 	(void)arg;
-	kvc_repair_ready(c);
-	kvc_repair_note(c, key_of(test.copy), node(0), node(1));
+	repair_ready(c);
+	repair_note(c, key_of(test.copy), node(0), node(1));
 }
 
 static bool session_wanted(void *arg)
@@ -241,7 +242,7 @@ static void place_prepare(enum place place)
 		world_do(&world, 0, copy_put, NULL);
 		world_sleep(&world, SECOND);
 		world_server_freeze(&world, 1, true);
-		world_do(&world, 0, repair_note, NULL);
+		world_do(&world, 0, copy_note, NULL);
 		world_sleep(&world, 10 * MS);
 		break;
 	case PLACES:

@@ -14,11 +14,12 @@
 #include <string.h>
 
 #include "kvclient/call/batch.h"
-#include "kvclient/call/call.h"
-#include "kvclient/call/get.h"
-#include "kvclient/call/second.h"
-#include "kvclient/call/small.h"
+#include "kvclient/call/keyed.h"
 #include "kvclient/core/placement.h"
+#include "kvclient/route/owner.h"
+#include "kvclient/route/second.h"
+#include "kvclient/transfer/call.h"
+#include "kvclient/transfer/get.h"
 #include "tests/sim/churn.h"
 #include "tests/sim/members.h"
 
@@ -76,8 +77,8 @@ static void close_world(void)
 
 static unsigned first_two(struct kvc_client *c, uint32_t i)
 {
-	const struct kvc_node *second = kvc_second(c, members_key_of(&i));
-	return 1u << kvc_call_node(c, members_key_of(&i))->index | (second ? 1u << second->index : 0);
+	const struct kvc_node *second = route_second(c, members_key_of(&i));
+	return 1u << route_first(c, members_key_of(&i))->index | (second ? 1u << second->index : 0);
 }
 
 /* All keys are at the two servers that they should be at, and at no other. */
@@ -327,7 +328,7 @@ static void check_marked(struct kvc_client *c, void *arg)
 	(void)arg;
 	for (uint32_t i = 0; i < KEYS; i++) {
 		unsigned at = members_holders_await(c, i, NULL),
-			 first = 1u << kvc_call_node(c, members_key_of(&i))->index;
+			 first = 1u << route_first(c, members_key_of(&i))->index;
 		if (at != (i % 2 ? first_two(c, i) : first))
 			world_wrong(world, "copies: key %u is at %x", i, at);
 	}
@@ -413,12 +414,12 @@ static void the_less_busy_server_is_asked(void **state)
 	open_world(705);
 	for (uint32_t i = 0; i < KEYS; i++) {
 		struct kvc_key key = members_key_of(&i);
-		struct kvc_node *first = kvc_call_node(client(), key), *second = kvc_second(client(), key);
-		seconds += kvc_second_reader(client(), key, false) == second;
+		struct kvc_node *first = route_first(client(), key), *second = route_second(client(), key);
+		seconds += route_reader(client(), key, false) == second;
 		first->share.reqs += 2;
-		assert_ptr_equal(kvc_second_reader(client(), key, false), second);
+		assert_ptr_equal(route_reader(client(), key, false), second);
 		second->share.reqs += 3;
-		assert_ptr_equal(kvc_second_reader(client(), key, false), first);
+		assert_ptr_equal(route_reader(client(), key, false), first);
 		first->share.reqs -= 2;
 		second->share.reqs -= 3;
 	}
@@ -432,21 +433,22 @@ static void both_are_asked_after_a_server_that_is_none_of_them(void **state)
 {
 	uint32_t i = 0;
 	struct kvc_key key = members_key_of(&i);
-	struct kvc_node *first, *second, *n;
-	bool other = false;
+	struct kvc_node *first, *second;
+	struct route r;
 	unsigned k = 0;
 	(void)state;
 	open_world(706);
-	first = kvc_call_node(client(), key);
-	second = kvc_second(client(), key);
+	first = route_first(client(), key);
+	second = route_second(client(), key);
 	while (&client()->node[k] == first || &client()->node[k] == second)
 		k++;
-	n = &client()->node[k];
-	assert_true(kvc_second_next(client(), key, -KV_ENOTFOUND, &other, &n));
-	assert_ptr_equal(n, first);
-	assert_true(kvc_second_next(client(), key, -KV_ENOTFOUND, &other, &n));
-	assert_ptr_equal(n, second);
-	assert_false(kvc_second_next(client(), key, -KV_ENOTFOUND, &other, &n));
+	route_begin(&r, client(), key, ROUTE_READ, KVC_TWO_COPIES, KV_NEVER);
+	r.n = &client()->node[k];
+	assert_true(route_next(&r, -KV_ENOTFOUND));
+	assert_ptr_equal(r.n, first);
+	assert_true(route_next(&r, -KV_ENOTFOUND));
+	assert_ptr_equal(r.n, second);
+	assert_false(route_next(&r, -KV_ENOTFOUND));
 	close_world();
 }
 
@@ -463,7 +465,7 @@ static void get_across_a_join(struct kvc_client *c, void *arg)
 		struct kvc_target to = {.at = at + (size_t)i * LONG};
 		key[i] = i;
 		assert_int_equal(kvc_get_init(&g[i], c, members_key_of(&key[i]), &to, LONG, &call, KV_NEVER), 0);
-		g[i].n = kvc_second(c, g[i].ask.key);
+		g[i].route.n = route_second(c, g[i].route.key);
 	}
 	co_sleep_await(loop_now(c->loop) + 2 * SECOND);
 	for (uint32_t i = 0; i < KEYS; i++) {
@@ -539,17 +541,17 @@ static void a_server_that_is_connected_is_asked(void **state)
 	struct kvc_node *first, *second;
 	(void)state;
 	open_world(706);
-	first = kvc_call_node(client(), key);
-	second = kvc_second(client(), key);
+	first = route_first(client(), key);
+	second = route_second(client(), key);
 	first->state = KVC_NODE_CONNECTING;
-	assert_ptr_equal(kvc_second_reader(client(), key, false), second);
-	assert_ptr_equal(kvc_second_beside(client(), key, second), first);
+	assert_ptr_equal(route_reader(client(), key, false), second);
+	assert_ptr_equal(route_other(client(), key, second), first);
 	first->state = KVC_NODE_UP;
 	second->state = KVC_NODE_CONNECTING;
-	assert_null(kvc_second_beside(client(), key, first));
-	assert_ptr_equal(kvc_second_undown(client(), key, first), second);
+	assert_null(route_other(client(), key, first));
+	assert_ptr_equal(route_other_place(client(), key, first), second);
 	second->state = KVC_NODE_DOWN;
-	assert_null(kvc_second_undown(client(), key, first));
+	assert_null(route_other_place(client(), key, first));
 	second->state = KVC_NODE_UP;
 	close_world();
 }
@@ -697,7 +699,7 @@ static void a_borrowed_value_of_two_ranges_is_counted_once(void **state)
 	wo.buffer_bytes = 128 << 20;
 	wo.repair_bytes_s = 1; /* nothing is copied */
 	open_with(&wo);
-	first = kvc_call_node(client(), large_key())->index;
+	first = route_first(client(), large_key())->index;
 	world_server_crash(world, first, false);
 	world_sleep(world, 3 * SECOND);
 	world_do(world, 0, large_put, NULL); /* at the other of its two servers */
@@ -829,7 +831,7 @@ static void delete_briefly(struct kvc_client *c, void *arg)
 	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 200 * MS};
 	unsigned *late = arg;
 	for (uint32_t i = 0; i < KEYS; i++) {
-		const struct kvc_node *second = kvc_second(c, members_key_of(&i));
+		const struct kvc_node *second = route_second(c, members_key_of(&i));
 		int rc;
 		if (second->index != 1)
 			continue;
@@ -957,7 +959,7 @@ static void put_timed(struct kvc_client *c, void *arg)
 	for (uint32_t i = 0; i < 4 * KEYS; i++) {
 		uint32_t key = 2000 + i;
 		uint64_t begun = world_now(world);
-		if (kvc_call_node(c, members_key_of(&key))->index == 1)
+		if (route_first(c, members_key_of(&key))->index == 1)
 			continue;
 		members_value_fill(at, key);
 		members_put_check(kvc_put_await(c, members_key_of(&key), at, members_len_of(key), NULL));
@@ -1146,7 +1148,7 @@ static void a_draining_server_is_given_no_copy(void **state)
 	members_change(2, KV_MEMBER_DRAINING);
 	members_settle();
 	for (uint32_t i = 0; i < KEYS; i++) {
-		const struct kvc_node *second = kvc_second(client(), members_key_of(&i));
+		const struct kvc_node *second = route_second(client(), members_key_of(&i));
 		assert_string_not_equal(second->member_id, "node-2");
 	}
 	find_all_ways();

@@ -21,10 +21,10 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "kvclient/call/put.h"
 #include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
 #include "kvclient/raw.h"
+#include "kvclient/transfer/put.h"
 #include "tests/sim/world.h"
 
 #define TIMEOUT (300 * MS)

@@ -11,9 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvclient/call/call.h"
-#include "kvclient/call/small.h"
+#include "kvclient/call/keyed.h"
 #include "kvclient/conn/node.h"
+#include "kvclient/route/owner.h"
+#include "kvclient/transfer/call.h"
 #include "tests/sim/members.h"
 
 enum { SERVERS = 4, FEWER = 3, KEYS = MEMBERS_KEYS };
@@ -480,7 +481,7 @@ static struct kvc_node *second_of(struct kvc_client *c, uint32_t i, struct kvc_n
 {
 	struct kvc_place_set others = {0};
 	struct kvc_key key = members_key_of(&i);
-	*first = kvc_call_node(c, key);
+	*first = route_first(c, key);
 	kvc_place_set_put(&others, (*first)->index, true);
 	return &c->node[kvc_place_among(c->placement, key.data, key.len, &others)];
 }
@@ -529,7 +530,7 @@ static void of_two_values_the_older_one_yields(void **state)
 	frozen = first->index;
 	world_server_freeze(&members.world, frozen, true);
 	world_sleep(&members.world, 5 * SECOND);
-	assert_ptr_equal(kvc_call_node(client(0), members_key_of(&(uint32_t){0})), second);
+	assert_ptr_equal(route_first(client(0), members_key_of(&(uint32_t){0})), second);
 	world_do(&members.world, 0, put_b_at_second, NULL);
 	world_server_freeze(&members.world, frozen, false);
 	world_sleep(&members.world, 5 * SECOND);

@@ -16,9 +16,13 @@
 #include <string.h>
 
 #include "kvclient/call/batch.h"
-#include "kvclient/call/former.h"
-#include "kvclient/call/hot.h"
-#include "kvclient/call/small.h"
+#include "kvclient/call/keyed.h"
+#include "kvclient/logical/pins.h"
+#include "kvclient/route/former.h"
+#include "kvclient/route/hot.h"
+#include "kvclient/logical/pins.h"
+#include "kvclient/route/former.h"
+#include "kvclient/route/second.h"
 #include "tests/sim/members.h"
 
 enum { SERVERS = 4, FEWER = 3, KEYS = MEMBERS_KEYS, MOST = 1500, WINDOW = 128, OWN = 16 };
@@ -53,9 +57,14 @@ static void drop_make(unsigned from, unsigned n)
 static unsigned servers_of(struct kvc_client *c, struct kvc_key key)
 {
 	struct kvc_place_set told = {0};
+	struct kvc_node *at;
 	unsigned n = 0;
-	while (kvc_drop_next(c, key, kvc_two_places(c, 0), &told))
+	while (route_every(c, key, route_two_places(c, 0), &told))
 		n++;
+	while ((at = kvc_pin_elsewhere(c, key, &told)) != NULL) {
+		kvc_place_set_put(&told, at->index, true);
+		n += at->state != KVC_NODE_DOWN;
+	}
 	return n;
 }
 

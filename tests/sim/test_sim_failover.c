@@ -17,7 +17,8 @@
 #include <string.h>
 
 #include "base/hist.h"
-#include "kvclient/call/call.h"
+#include "kvclient/route/owner.h"
+#include "kvclient/transfer/call.h"
 #include "tests/sim/world.h"
 
 enum { SERVERS = 4, KEYS = 64, WORKERS = 8, BATCH = 12, LOOKUP = 1000, LONG = 3 << 20 };
@@ -219,7 +220,7 @@ static void put_all(struct kvc_client *c, void *arg)
 	uint8_t *at = malloc(LONG);
 	(void)arg;
 	for (uint32_t i = 0; i < KEYS; i++) {
-		test.owner[i] = kvc_call_owner(c, key_of(&i))->index;
+		test.owner[i] = route_owner(c, key_of(&i))->index;
 		value_fill(at, i);
 		put_check("PUT", i, kvc_put_await(c, key_of(&i), at, len_of(i), NULL));
 	}
@@ -244,8 +245,8 @@ static void agree(void)
 {
 	struct kvc_client **c = world.pool[0].pool->client;
 	for (uint32_t i = 0; i < KEYS; i++) {
-		unsigned a = kvc_call_node(c[0], key_of(&i))->index;
-		if (a != kvc_call_node(c[1], key_of(&i))->index)
+		unsigned a = route_first(c[0], key_of(&i))->index;
+		if (a != route_first(c[1], key_of(&i))->index)
 			world_wrong(&world, "failover: two clients do not agree about a key");
 		if (c[0]->node[a].state == KVC_NODE_DOWN)
 			world_wrong(&world, "failover: a server that is avoided is asked");

@@ -15,8 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvclient/call/call.h"
 #include "kvclient/logical/pins.h"
+#include "kvclient/route/owner.h"
+#include "kvclient/transfer/call.h"
 #include "kvserver/control/server.h"
 #include "kvserver/shard/shard.h"
 #include "tests/sim/members.h"
@@ -327,7 +328,7 @@ static void pins_check(void)
 	world_sleep(&members.world, 10 * SECOND);
 	look(g.cell->found);
 	for (uint32_t i = 0; i < KEYS; i++) {
-		bool held = kvc_pin_held(kvc_call_node(c, members_key_of(&i)), NULL, members_key_of(&i));
+		bool held = kvc_pin_held(route_first(c, members_key_of(&i)), NULL, members_key_of(&i));
 		assert_int_equal(held, g.done[i] && !g.lost[i]);
 		bytes += held ? members_len_of(i) : 0;
 		told += g.lost[i];

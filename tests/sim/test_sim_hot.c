@@ -13,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvclient/call/hot.h"
+#include "kvclient/route/hot.h"
+#include "kvclient/route/owner.h"
+#include "kvclient/route/second.h"
 #include "tests/sim/churn.h"
 #include "tests/sim/members.h"
 
@@ -48,12 +50,12 @@ static struct kvc_key hot_key(void)
 
 static struct kvc_node *first_of(unsigned pool)
 {
-	return kvc_call_node(client(pool), hot_key());
+	return route_first(client(pool), hot_key());
 }
 
 static struct kvc_node *second_of(unsigned pool)
 {
-	return kvc_second(client(pool), hot_key());
+	return route_second(client(pool), hot_key());
 }
 
 /* ---- calls ---- */
@@ -111,7 +113,7 @@ static unsigned hot_holders(void)
 {
 	const uint32_t other = HOT + 1;
 	world_do(world, 0, holders_ask, NULL);
-	assert_int_equal(holders[1], 1u << kvc_call_node(client(0), members_key_of(&other))->index);
+	assert_int_equal(holders[1], 1u << route_first(client(0), members_key_of(&other))->index);
 	return holders[0];
 }
 
@@ -144,7 +146,7 @@ static bool reads_both(unsigned pool)
 {
 	struct kvc_node *first = first_of(pool), *asked;
 	first->share.reqs += 2;
-	asked = kvc_twice_reader(client(pool), 0, hot_key());
+	asked = route_read_first(client(pool), 0, hot_key());
 	first->share.reqs -= 2;
 	assert_ptr_equal(asked, asked == first ? first : second_of(pool));
 	return asked != first;
@@ -357,7 +359,7 @@ static void a_look_up_finds_the_copy(void **state)
 	assert_int_equal(client(0)->node[first].state, KVC_NODE_UP);
 	world_do(world, 0, look_up, found);
 	assert_int_equal(found[0], 1);
-	assert_int_equal(found[1], kvc_call_node(client(0), members_key_of(&(uint32_t){HOT + 1}))->index != first);
+	assert_int_equal(found[1], route_first(client(0), members_key_of(&(uint32_t){HOT + 1}))->index != first);
 	close_world();
 }
 
@@ -368,9 +370,9 @@ static void what_is_cold_again_is_read_at_its_own_server(void **state)
 	open_hot(908);
 	world_sleep(world, 31 * SECOND);
 	assert_false(reads_both(0));
-	assert_true(kvc_twice(client(0), 0, hot_key()));
+	assert_true(route_twice(client(0), 0, hot_key()));
 	world_sleep(world, 601 * SECOND);
-	assert_false(kvc_twice(client(0), 0, hot_key()));
+	assert_false(route_twice(client(0), 0, hot_key()));
 	world_do(world, 0, get_often, NULL);
 	world_sleep(world, SECOND);
 	assert_true(reads_both(0));

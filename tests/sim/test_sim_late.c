@@ -12,9 +12,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "kvclient/call/call.h"
-#include "kvclient/call/small.h"
+#include "kvclient/call/keyed.h"
 #include "kvclient/conn/node.h"
+#include "kvclient/transfer/call.h"
 #include "tests/sim/members.h"
 
 enum { KEYS = MEMBERS_KEYS, NEW_LEN = 777 };

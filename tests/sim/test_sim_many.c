@@ -14,9 +14,10 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "kvclient/call/call.h"
 #include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
+#include "kvclient/route/owner.h"
+#include "kvclient/transfer/call.h"
 #include "tests/sim/world.h"
 
 enum {
@@ -47,7 +48,7 @@ static void put_everywhere(struct kvc_client *c, void *arg)
 	bool have[WORLD_SERVERS] = {false};
 	(void)arg;
 	for (uint64_t k = 1, n = 0; n < many.servers; k++) {
-		unsigned s = kvc_call_owner(c, key_of(&k))->index;
+		unsigned s = route_owner(c, key_of(&k))->index;
 		if (have[s])
 			continue;
 		have[s] = true;

@@ -11,9 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kvclient/call/call.h"
 #include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
+#include "kvclient/route/owner.h"
+#include "kvclient/transfer/call.h"
 #include "tests/sim/resolve_sim.h"
 #include "tests/sim/world.h"
 
@@ -34,7 +35,7 @@ static struct {
 static struct kvc_key key_of(struct kvc_client *c, unsigned server, uint32_t *name)
 {
 	struct kvc_key key = {name, sizeof(*name)};
-	for (*name = 0; kvc_call_owner(c, key)->index != server; ++*name)
+	for (*name = 0; route_owner(c, key)->index != server; ++*name)
 		;
 	return key;
 }

@@ -10,8 +10,9 @@
 
 #include <string.h>
 
-#include "kvclient/call/call.h"
 #include "kvclient/core/pool.h"
+#include "kvclient/route/owner.h"
+#include "kvclient/transfer/call.h"
 #include "tests/sim/members.h"
 
 enum { SERVERS = 6, FEWER = 4, CLIENTS = 3, KEYS = 3000 };
@@ -40,7 +41,7 @@ static void look_up(struct kvc_client *c, void *arg)
 {
 	(void)arg;
 	for (uint32_t i = 0; i < KEYS; i++)
-		(void)kvc_call_owner(c, members_key_of(&i));
+		(void)route_owner(c, members_key_of(&i));
 }
 
 /* All clients use the notes of one of them, and each view has its own. */

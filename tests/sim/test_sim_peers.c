@@ -16,11 +16,12 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "kvclient/call/call.h"
 #include "kvclient/conn/node.h"
-#include "kvclient/request/reply.h"
 #include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
+#include "kvclient/request/reply.h"
+#include "kvclient/route/owner.h"
+#include "kvclient/transfer/call.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/world.h"
 
@@ -58,7 +59,7 @@ static void keys_find(struct kvc_client *c)
 		struct key k;
 		unsigned s;
 		k.key.len = (size_t)snprintf(k.text, sizeof(k.text), "key/%u", i);
-		s = kvc_call_owner(c, (struct kvc_key){k.text, k.key.len})->index;
+		s = route_owner(c, (struct kvc_key){k.text, k.key.len})->index;
 		if (have[s] == 4)
 			continue;
 		two.key[s][have[s]] = k;
@@ -584,7 +585,7 @@ static void many_begin(struct kvc_client *c, void *arg)
 	for (unsigned i = 0, have = 0; have < MANY; i++) {
 		char text[32];
 		struct kvc_key key = {text, (size_t)snprintf(text, sizeof(text), "many/%u", i)};
-		unsigned s = kvc_call_owner(c, key)->index;
+		unsigned s = route_owner(c, key)->index;
 		if (many.key[s].data)
 			continue;
 		memcpy(many.text[s], text, sizeof(text));

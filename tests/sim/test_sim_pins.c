@@ -14,10 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvclient/call/call.h"
-#include "kvclient/call/pin_move.h"
 #include "kvclient/conn/node.h"
+#include "kvclient/copies/pin_move.h"
 #include "kvclient/logical/pins.h"
+#include "kvclient/route/owner.h"
+#include "kvclient/transfer/call.h"
 #include "kvserver/control/server.h"
 #include "kvserver/shard/shard.h"
 #include "tests/sim/members.h"
@@ -629,7 +630,7 @@ static void storm(uint64_t seed)
 		bool held = pin_of(i, &at);
 		if (known[i] != UNKNOWN && held != (known[i] == HELD))
 			world_wrong(&members.world, "key %u is %spinned", i, held ? "" : "not ");
-		if (held && at != kvc_call_node(client(), members_key_of(&i)))
+		if (held && at != route_first(client(), members_key_of(&i)))
 			world_wrong(&members.world, "key %u is pinned at another server", i);
 	}
 	world_do(&members.world, 0, unpin_all, NULL);

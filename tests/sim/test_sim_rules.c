@@ -18,9 +18,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kvclient/call/call.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/core/client.h"
+#include "kvclient/route/owner.h"
+#include "kvclient/transfer/call.h"
 #include "kvserver/control/server.h"
 #include "kvserver/shard/stat.h"
 #include "tests/sim/model.h"
@@ -910,7 +911,7 @@ static void place_all(struct kvc_client *c, void *arg)
 	for (uint32_t i = 0; i < PLACED; i++) {
 		int rc;
 		memset(value, (int)i, sizeof(value));
-		placed.home[i] = kvc_call_owner(c, placed_key(&i))->index;
+		placed.home[i] = route_owner(c, placed_key(&i))->index;
 		rc = kvc_put_await(c, placed_key(&i), value, sizeof(value), NULL);
 		if (rc != 0)
 			world_wrong(&world, "PUT returned %s", kv_errname(rc));
@@ -930,7 +931,7 @@ static void find_all(struct kvc_client *c, void *arg)
 		int64_t got = kvc_get_await(c, placed_key(&i), value, sizeof(value), &call);
 		bool away = home == placed.lost || home == placed.dead;
 		int rc = away ? -KV_EEXIST : kvc_put_await(c, placed_key(&i), "others", 6, &call);
-		if (kvc_call_owner(c, placed_key(&i))->index != home)
+		if (route_owner(c, placed_key(&i))->index != home)
 			world_wrong(&world, "placement: GET of a key of server %u goes elsewhere", home);
 		if (got != want || (got > 0 && value[0] != (char)i))
 			world_wrong(&world, "placement: GET of a key of server %u returned %s", home,

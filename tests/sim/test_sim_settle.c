@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "kvclient/call/batch.h"
-#include "kvclient/call/former.h"
+#include "kvclient/route/former.h"
 #include "tests/sim/members.h"
 
 enum { SERVERS = 4, FEWER = 3, KEYS = MEMBERS_KEYS, LONG = MEMBERS_LONG };
@@ -457,7 +457,7 @@ static void delete_briefly(struct kvc_client *c, void *arg)
 	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 200 * MS};
 	unsigned *late = arg;
 	for (uint32_t i = 0; i < KEYS && *late == 0; i++) {
-		const struct kvc_node *n = kvc_former(c, members_key_of(&i), false, 0);
+		const struct kvc_node *n = route_former(c, members_key_of(&i), false, 0);
 		if (!n || n->index != 1)
 			continue;
 		if (kvc_delete_await(c, members_key_of(&i), &call) != -KV_ETIMEOUT)
@@ -707,7 +707,7 @@ static void a_pool_that_comes_while_a_server_joins_finds_what_is_elsewhere(void 
 	assert_int_equal(members.misses, 0);
 	members_change(3, KV_MEMBER_UP); /* the same placement: nothing is asked elsewhere any more */
 	members_settle();
-	assert_false(kvc_formers(members.world.pool[pool].pool->client[0]));
+	assert_false(route_formers(members.world.pool[pool].pool->client[0]));
 	close_world();
 }
 
@@ -748,7 +748,7 @@ static void restarted_run(uint64_t seed)
 	world_do(&members.world, 0, members_get_all, NULL);
 	assert_int_equal(members.misses, 0);
 	world_sleep(&members.world, 20 * SECOND);
-	assert_false(kvc_formers(client()));
+	assert_false(route_formers(client()));
 	world_do(&members.world, 0, members_get_all, NULL); /* values have come to where they belong */
 	assert_int_equal(members.misses, 0);
 	close_world();

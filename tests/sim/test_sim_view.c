@@ -17,9 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvclient/call/call.h"
 #include "kvclient/conn/node.h"
-#include "kvclient/pool/cluster.h"
+#include "kvclient/route/owner.h"
+#include "kvclient/route/view.h"
+#include "kvclient/transfer/call.h"
 #include "tests/sim/churn.h"
 #include "tests/sim/members.h"
 
@@ -40,7 +41,7 @@ static void agree(void)
 				if (strcmp(members_owner_name(first, i), members_owner_name(c, i)) != 0)
 					world_wrong(&members.world, "view: two clients do not agree about a key");
 			for (uint32_t i = 0; i < KEYS; i++)
-				if (kvc_call_node(c, members_key_of(&i))->state != KVC_NODE_UP)
+				if (route_first(c, members_key_of(&i))->state != KVC_NODE_UP)
 					world_wrong(&members.world, "view: a key's server is not up");
 		}
 }

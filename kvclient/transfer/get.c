@@ -20,18 +20,16 @@
  * of several ranges a running hash. A part of a value has one hash for each range, which the server computes for the
  * purpose. What is corrupt is asked for once more, and the server is told to look at its memory first (WIRE_GET_CHECK).
  */
-#include "kvclient/call/get.h"
+#include "kvclient/transfer/get.h"
 
 #include <assert.h>
 
-#include "kvclient/call/former.h"
-#include "kvclient/call/hot.h"
-#include "kvclient/call/memory.h"
-#include "kvclient/call/repair.h"
-#include "kvclient/call/second.h"
 #include "kvclient/core/placement.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/link.h"
+#include "kvclient/route/hot.h"
+#include "kvclient/route/owner.h"
+#include "kvclient/transfer/memory.h"
 
 enum {
 	PIECE_GUESS_MIN = 1 << 20,
@@ -54,9 +52,7 @@ int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, co
 	if (!kvc_key_valid(key) || !(to->at || to->span) || len == 0)
 		return -KV_EINVAL;
 	g->c = c;
-	g->ask.twice = kvc_twice(c, call->flags, key);
-	g->n = kvc_twice_reader(c, call->flags, key);
-	g->ask.key = key;
+	route_begin(&g->route, c, key, ROUTE_READ, call->flags, deadline_ns);
 	g->to.at = *to;
 	g->to.cap = len;
 	if (!to->span)
@@ -73,7 +69,6 @@ int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, co
 	g->ask.exact = call->flags & KVC_EXACT ? len : 0;
 	g->ask.session = call->session;
 	g->ask.background = call->flags & KVC_BACKGROUND;
-	g->ask.deadline_ns = deadline_ns;
 	g->own_wait.co = co_self();
 	g->wait = &g->own_wait;
 	return 0;
@@ -159,19 +154,19 @@ static void range_fill(struct kvc_get *g, struct kvc_req *r, uint64_t named, con
 	bool direct = g->to.place == KVC_GET_DIRECT;
 	w->type = WIRE_GET;
 	w->flags = WIRE_GET_INLINE | (get_part(g) ? WIRE_GET_SUM_RANGE : 0) |
-		   (g->past.tries & KVC_TRIED_CORRUPT && g->value.generation == 0 ? WIRE_GET_CHECK : 0) |
+		   (g->route.tries & KVC_TRIED_CORRUPT && g->value.generation == 0 ? WIRE_GET_CHECK : 0) |
 		   (pull ? WIRE_GET_PULL : 0) | (g->ask.more || g->issued > 0 ? WIRE_GET_MORE : 0);
-	w->key = (struct wire_bytes){g->ask.key.data, (uint32_t)g->ask.key.len};
+	w->key = (struct wire_bytes){g->route.key.data, (uint32_t)g->route.key.len};
 	w->dest = *dest;
 	w->get.offset = g->ask.offset + g->issued;
 	w->get.length = named;
 	w->get.generation = g->value.generation;
-	if (KV_UNLIKELY(g->past.deleted_ns) && g->issued == 0) {
+	if (KV_UNLIKELY(g->route.deleted_ns) && g->issued == 0) {
 		w->flags |= WIRE_GET_YOUNG;
-		w->get.generation = loop_turn_now(g->c->loop) - KV_MIN(loop_turn_now(g->c->loop), g->past.deleted_ns);
+		w->get.generation = loop_turn_now(g->c->loop) - KV_MIN(loop_turn_now(g->c->loop), g->route.deleted_ns);
 	}
 	w->get.imm = kvc_req_imm(r);
-	r->deadline_ns = g->ask.deadline_ns;
+	r->deadline_ns = g->route.deadline_ns;
 	r->mem.callers = direct;
 	r->mem.region = direct && g->to.mem ? g->to.mem->region : g->c->region;
 	r->place = g->to.at;
@@ -202,11 +197,11 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 	/* The plan needs the chunk size of the attachment, and room needs the plan. If the attachment changed while we
 	 * waited for room, or its endpoints have smaller queues now, plan again. */
 	do {
-		rc = kvc_call_ready_await(g->n, g->ask.session, g->ask.deadline_ns, wait, &s);
+		rc = kvc_call_ready_await(g->route.n, g->ask.session, g->route.deadline_ns, wait, &s);
 		if (rc < 0)
 			return rc;
-		shard = kvc_place_shard(s->shard_seed, s->shards, g->ask.key.data, g->ask.key.len);
-		pull = s->pull && g->past.stale < PULLS_STALE;
+		shard = kvc_place_shard(s->shard_seed, s->shards, g->route.key.data, g->route.key.len);
+		pull = s->pull && g->stale < PULLS_STALE;
 		packed = row && !s->pull;
 		if (packed || (pull && g->to.at.slice))
 			g->to.place = KVC_GET_COPIED; /* a read of ours fills one place */
@@ -217,11 +212,11 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 		need = (struct kvc_need){.piece_bytes = g->to.place == KVC_GET_DIRECT ? 0 : length,
 					 .next = packed ? &g->batch.row[shard] : NULL,
 					 .imms = kvc_chunks(s, dest.slice, dest.count),
-					 .node = g->n,
+					 .node = g->route.n,
 					 .second = !wait,
 					 .background = g->ask.background,
 					 .session = g->ask.session};
-		rc = kvc_call_take_await(g->n, g->n->attaches, &need, g->ask.deadline_ns, wait, out);
+		rc = kvc_call_take_await(g->route.n, g->route.n->attaches, &need, g->route.deadline_ns, wait, out);
 	} while (rc == 1 || rc == -KV_ERESET);
 	if (rc < 0)
 		return rc;
@@ -250,8 +245,8 @@ static int first_take(struct kvc_get *g, const struct kvc_req *r)
 	g->value.total = g->ask.length ? KV_MIN(g->ask.length, there) : there;
 	get_advance(g, KVC_GET_READING);
 	g->c->last_len = g->value.total;
-	if (KV_UNLIKELY(r->reply.get.hot) && !g->ask.repair)
-		kvc_hot_told(g->c, g->ask.key, g->n);
+	if (KV_UNLIKELY(r->reply.get.hot) && g->route.kind != ROUTE_FIXED)
+		route_hot_reported(g->c, g->route.key, g->route.n);
 	if (KV_UNLIKELY(g->ask.exact) && g->value.total != g->ask.exact)
 		return -KV_ENOTFOUND;
 	return g->value.total > g->to.cap ? -KV_ETOOBIG : 0;
@@ -331,17 +326,6 @@ out:
 	return rc;
 }
 
-/* The server does not have the key, and knows when it was deleted. Others may have a value that was put since. (What a
- * key's second server says is no reason to doubt the first one, where every PUT goes: its copy may still be on the
- * way.) */
-static void deleted_take(struct kvc_get *g, const struct kvc_req *r)
-{
-	uint64_t now = loop_now(g->c->loop), age = r->reply.get.generation;
-	if (g->past.former == 0 && g->n != kvc_call_node(g->c, g->ask.key))
-		return;
-	g->past.deleted_ns = KV_MAX(g->past.deleted_ns, now > age ? now - age : 1);
-}
-
 int kvc_get_take_await(struct kvc_get *g, struct kvc_req *r, int status, struct kv_hasher *hasher)
 {
 	int rc;
@@ -354,8 +338,8 @@ int kvc_get_take_await(struct kvc_get *g, struct kvc_req *r, int status, struct 
 		return rc;
 	}
 	if (KV_UNLIKELY(status == -KV_EDELETED))
-		deleted_take(g, r);
-	g->past.stale += status == -KV_ESTALE && g->past.stale < PULLS_STALE;
+		route_deleted(&g->route, r->reply.get.generation);
+	g->stale += status == -KV_ESTALE && g->stale < PULLS_STALE;
 	if (status < 0)
 		return status == -KV_ETOOBIG ? -KV_EPROTO : status;
 	if (g->state == KVC_GET_ASKING) {
@@ -390,7 +374,7 @@ int64_t kvc_get_once_await(struct kvc_get *g)
 		}
 		if (out.count == 0)
 			break;
-		rc = kvc_window_next_await(g->c, &out, g->ask.deadline_ns, &r);
+		rc = kvc_window_next_await(g->c, &out, g->route.deadline_ns, &r);
 		rc = kvc_get_take_await(g, r, rc, &hasher);
 		kvc_req_release(g->c, r);
 	} while (rc == 0);
@@ -399,55 +383,15 @@ int64_t kvc_get_once_await(struct kvc_get *g)
 	return rc < 0 ? rc : (int64_t)g->value.total;
 }
 
-bool kvc_get_again_await(struct kvc_get *g, int64_t rc)
-{
-	rc = rc == -KV_EDELETED ? -KV_ENOTFOUND : rc;
-	if (!g->ask.repair &&
-	    ((g->ask.twice && g->past.former == 0 && kvc_second_next(g->c, g->ask.key, rc, &g->past.other, &g->n)) ||
-	     kvc_former_next(g->c, g->ask.key, g->ask.twice, rc, &g->past.former, &g->n) ||
-	     kvc_call_moved(&g->n, g->ask.key, rc, g->ask.deadline_ns)))
-		return true;
-	return kvc_call_again_await(g->c, rc, g->ask.deadline_ns, &g->past.tries);
-}
-
-/* The other of the two servers has the value: the one that missed it is to have it, too. */
-static void second_hit(struct kvc_get *g)
-{
-	const struct kvc_node *to = kvc_second_beside(g->c, g->ask.key, g->n);
-	kvc_add(&g->c->count.second_hits, 1);
-	if (!to || to->state != KVC_NODE_UP)
-		return;
-	kvc_repair_ready(g->c);
-	kvc_repair_note(g->c, g->ask.key, g->n, to);
-}
-
-int64_t kvc_get_elsewhere(struct kvc_get *g, int64_t rc)
-{
-	bool former = g->past.former > 0;
-	if (KV_LIKELY(!former && !g->past.other))
-		return rc;
-	/* That the second server is lost is no more than a miss, after that of the first one. */
-	rc = kvc_former_code(rc, former || g->n != kvc_call_node(g->c, g->ask.key));
-	if (rc >= 0 && former) {
-		kvc_add(&g->c->count.settle_hits, 1);
-		kvc_repair_note(g->c, g->ask.key, g->n, NULL);
-	} else if (rc >= 0) {
-		second_hit(g);
-	} else if (rc == -KV_ENOTFOUND && former) {
-		kvc_add(&g->c->count.settle_misses, 1);
-	}
-	return rc;
-}
-
 int64_t kvc_get_all_await(struct kvc_get *g)
 {
 	int64_t rc;
-	if (g->past.former == 0)
-		kvc_call_count(g->n, g->ask.key);
+	if (g->route.former == 0)
+		route_count(g->route.n, g->route.key);
 	do
 		rc = kvc_get_once_await(g);
-	while (rc < 0 && kvc_get_again_await(g, rc));
-	return kvc_get_elsewhere(g, kvc_call_code(g->c, rc));
+	while (rc < 0 && kvc_call_next_await(&g->route, rc));
+	return route_code(&g->route, kvc_call_code(g->c, rc));
 }
 
 void kvc_get_count(struct kvc_client *c, int64_t rc)

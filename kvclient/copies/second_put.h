@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* second_put.h -- the second copy of a value that was put. Private to kvclient/. On the client's loop; one parks only
  * if its name ends in _await. */
-#ifndef KVRAIL_KVCLIENT_CALL_SECOND_PUT_H
-#define KVRAIL_KVCLIENT_CALL_SECOND_PUT_H
+#ifndef KVRAIL_KVCLIENT_COPIES_SECOND_PUT_H
+#define KVRAIL_KVCLIENT_COPIES_SECOND_PUT_H
 
 #include "kvclient/core/client.h"
 #include "kvclient/core/target.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* repair.c -- the keys whose values wait to be copied to where they should be: a ring, which the coroutine of copy.c
  * empties. It runs while there are keys. The ring is made with the first view that leaves a former server
- * (pool/cluster.c), with the first value that is kept twice, or for hot values (hot.c) when the client opens, so noting
+ * (route/view.c), with the first value that is kept twice, or for hot values (hot.c) when the client opens, so noting
  * a key takes no memory. */
-#include "kvclient/call/repair.h"
+#include "kvclient/route/repair.h"
 
 #include <stdlib.h>
 
 #include "kvclient/core/waits.h"
 
-void kvc_repair_ready(struct kvc_client *c)
+void repair_ready(struct kvc_client *c)
 {
 	if (!c->repairs.ring && c->pool->options.repair_bytes_s > 1)
 		c->repairs.ring = calloc(KVC_REPAIRS, sizeof(*c->repairs.ring));
@@ -20,11 +20,11 @@ static bool same(const struct kvc_repair *r, struct kvc_key key)
 	return r->len == key.len && memcmp(r->key, key.data, key.len) == 0;
 }
 
-bool kvc_repair_waits(struct kvc_client *c, struct kvc_key key)
+bool repair_waits(struct kvc_client *c, struct kvc_key key)
 {
 	struct kvc_repairs *q = &c->repairs;
 	for (unsigned i = 0; i < q->count; i++)
-		if (same(kvc_repair_at(q, i), key))
+		if (same(repair_at(q, i), key))
 			return true;
 	return false;
 }
@@ -50,7 +50,7 @@ static bool note(struct kvc_client *c, struct kvc_key key, const struct kvc_node
 	struct kvc_repair *r;
 	if (q->count == KVC_REPAIRS)
 		return false;
-	r = kvc_repair_at(q, q->count++);
+	r = repair_at(q, q->count++);
 	*r = (struct kvc_repair){.len = (uint8_t)key.len,
 				 .hot = hot,
 				 .node = (uint16_t)n->index,
@@ -59,31 +59,31 @@ static bool note(struct kvc_client *c, struct kvc_key key, const struct kvc_node
 	return q->running || start(c);
 }
 
-void kvc_repair_note(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to)
+void repair_note(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to)
 {
-	if (!c->closing && c->repairs.ring && !kvc_repair_waits(c, key))
+	if (!c->closing && c->repairs.ring && !repair_waits(c, key))
 		kvc_add(&c->count.repairs_dropped, !note(c, key, n, to, false));
 }
 
-bool kvc_repair_hot(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to)
+bool repair_hot(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to)
 {
-	bool noted = !c->closing && c->repairs.ring && (kvc_repair_waits(c, key) || note(c, key, n, to, true));
+	bool noted = !c->closing && c->repairs.ring && (repair_waits(c, key) || note(c, key, n, to, true));
 	kvc_add(&c->count.copies_dropped, !noted);
 	return noted;
 }
 
-bool kvc_repair_forget(struct kvc_client *c, struct kvc_key key)
+bool repair_forget(struct kvc_client *c, struct kvc_key key)
 {
 	struct kvc_repairs *q = &c->repairs;
 	for (unsigned i = 0; i < q->count; i++)
-		if (same(kvc_repair_at(q, i), key))
-			kvc_repair_at(q, i)->forgotten = true;
-	return q->copying && same(kvc_repair_at(q, 0), key);
+		if (same(repair_at(q, i), key))
+			repair_at(q, i)->forgotten = true;
+	return q->copying && same(repair_at(q, 0), key);
 }
 
-void kvc_repair_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns)
+void repair_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns)
 {
-	while (kvc_repair_forget(c, key))
+	while (repair_forget(c, key))
 		if (kvc_wait_queue_await(c, &c->repairs.copied, deadline_ns) < 0)
 			return;
 }

@@ -2,8 +2,8 @@
 /* cluster.h -- the view of the cluster at a client. Private to kvclient/. All of these on the client's loop; none
  * parks.
  */
-#ifndef KVRAIL_KVCLIENT_POOL_CLUSTER_H
-#define KVRAIL_KVCLIENT_POOL_CLUSTER_H
+#ifndef KVRAIL_KVCLIENT_ROUTE_VIEW_H
+#define KVRAIL_KVCLIENT_ROUTE_VIEW_H
 
 #include "kvclient/core/client.h"
 

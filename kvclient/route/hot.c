@@ -17,12 +17,12 @@
  * Rejected: a list of hot keys that servers tell their clients. It would name keys to clients that may not know them,
  * and a client that does not ask for a key has no use for its copy. Copies made by the servers: they would need to be
  * clients of each other all the time, and to know the view that each client has. */
-#include "kvclient/call/hot.h"
+#include "kvclient/route/hot.h"
 
 #include <stdlib.h>
 
-#include "kvclient/call/repair.h"
 #include "kvclient/core/pool.h"
+#include "kvclient/route/repair.h"
 
 enum { SETS = 256, WAYS = 4 };
 
@@ -30,18 +30,18 @@ enum { SETS = 256, WAYS = 4 };
 #define KEPT_NS  600000000000ull
 #define AGAIN_NS 10000000000ull
 
-int kvc_hot_ready(struct kvc_client *c)
+int route_hot_ready(struct kvc_client *c)
 {
 	if (!(c->pool->options.flags & KVC_HOT_COPIES))
 		return 0;
 	c->hot.key = calloc((size_t)SETS * WAYS, sizeof(*c->hot.key));
 	if (!c->hot.key)
 		return -KV_ENOMEM;
-	kvc_repair_ready(c);
+	repair_ready(c);
 	return 0;
 }
 
-void kvc_hot_fini(struct kvc_client *c)
+void route_hot_fini(struct kvc_client *c)
 {
 	free(c->hot.key);
 	c->hot = (struct kvc_hots){0};
@@ -83,13 +83,13 @@ static struct kvc_hot *place(struct kvc_client *c, uint64_t digest)
 	return at;
 }
 
-bool kvc_hot_read(const struct kvc_client *c, struct kvc_key key)
+bool route_hot_read(const struct kvc_client *c, struct kvc_key key)
 {
 	const struct kvc_hot *h = find(c, digest_of(key));
 	return h && h->fresh_ns && loop_now(c->loop) < h->until_ns;
 }
 
-bool kvc_hot_fresh(const struct kvc_client *c, struct kvc_key key)
+bool route_hot_fresh(const struct kvc_client *c, struct kvc_key key)
 {
 	const struct kvc_hot *h = find(c, digest_of(key));
 	return h && loop_now(c->loop) < h->fresh_ns;
@@ -111,12 +111,12 @@ static void put_off(struct kvc_client *c, uint64_t digest)
 	h->until_ns = KV_MAX(h->until_ns, h->again_ns);
 }
 
-void kvc_hot_told(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n)
+void route_hot_reported(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n)
 {
 	uint64_t digest;
 	struct kvc_hot *h;
 	struct kvc_node *second;
-	if (!c->hot.key || kvc_two_copies(c, 0))
+	if (!c->hot.key || route_two_copies(c, 0))
 		return;
 	digest = digest_of(key);
 	h = find(c, digest);
@@ -124,14 +124,14 @@ void kvc_hot_told(struct kvc_client *c, struct kvc_key key, const struct kvc_nod
 		refresh(c, h);
 		return;
 	}
-	if ((h && loop_now(c->loop) < h->again_ns) || n != kvc_call_node(c, key))
+	if ((h && loop_now(c->loop) < h->again_ns) || n != route_first(c, key))
 		return;
-	second = place(c, digest) ? kvc_second(c, key) : NULL;
-	if (!second || second->state != KVC_NODE_UP || !kvc_repair_hot(c, key, n, second))
+	second = place(c, digest) ? route_second(c, key) : NULL;
+	if (!second || second->state != KVC_NODE_UP || !repair_hot(c, key, n, second))
 		put_off(c, digest);
 }
 
-void kvc_hot_copied(struct kvc_client *c, struct kvc_key key, int64_t rc)
+void route_hot_copied(struct kvc_client *c, struct kvc_key key, int64_t rc)
 {
 	uint64_t digest = digest_of(key);
 	struct kvc_hot *h = rc < 0 ? NULL : place(c, digest);
@@ -141,7 +141,7 @@ void kvc_hot_copied(struct kvc_client *c, struct kvc_key key, int64_t rc)
 		put_off(c, digest);
 }
 
-void kvc_hot_unmended(struct kvc_client *c, struct kvc_key key)
+void route_hot_lost(struct kvc_client *c, struct kvc_key key)
 {
 	struct kvc_hot *h = c->hot.used ? find(c, digest_of(key)) : NULL;
 	if (!h || loop_now(c->loop) >= h->fresh_ns)

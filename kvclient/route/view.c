@@ -22,12 +22,10 @@
  *
  * Memory of nodes is the client's array, made once with room for pool->room: a call that still has the pointer of a
  * node that has ended finds a node that is CLOSED. */
-#include "kvclient/pool/cluster.h"
+#include "kvclient/route/view.h"
 
 #include <stdlib.h>
 
-#include "kvclient/call/pin_move.h"
-#include "kvclient/call/repair.h"
 #include "kvclient/conn/alias.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/owed.h"
@@ -38,6 +36,7 @@
 #include "kvclient/logical/opener.h"
 #include "kvclient/logical/pins.h"
 #include "kvclient/request/lanes.h"
+#include "kvclient/route/repair.h"
 
 #define LOOK_NS    20000000ull    /* with a thousand servers a heartbeat comes each half millisecond */
 #define OPENING_NS 1000000000ull  /* how long servers that may still answer are waited for */
@@ -259,7 +258,7 @@ static void restarted_set(struct kvc_node *n)
 	n->restarted = false;
 	n->settled_ns = kv_deadline(loop_now(c->loop), settle_ns);
 	kvc_place_set_put(&c->cluster.restarted, n->index, true);
-	kvc_repair_ready(c);
+	repair_ready(c);
 }
 
 static void restarted_expire(struct kvc_client *c)
@@ -416,8 +415,8 @@ static void drains_set(struct kvc_node *n, const struct kv_member *m)
 	struct kvc_client *c = n->client;
 	bool draining = drains(n, m);
 	if (kvc_place_set_put(&c->cluster.draining, n->index, draining) && draining) {
-		kvc_repair_ready(c); /* what is found there is copied */
-		kvc_owed_view(c);    /* it may have pushed a value just before its DELETE came there */
+		repair_ready(c);  /* what is found there is copied */
+		kvc_owed_view(c); /* it may have pushed a value just before its DELETE came there */
 	}
 	kvc_node_shun(n, draining || n->state == KVC_NODE_DOWN);
 }
@@ -557,7 +556,7 @@ static void adopt(struct kvc_client *c, struct kv_view *v, const struct kvc_choi
 	nodes_retire(c, &used);
 	kvc_pins_follow(c);
 	if (k->num_former > 0 || k->draining.count > 0 || k->joining.count > 0)
-		kvc_repair_ready(c); /* what is found at former servers is copied */
+		repair_ready(c); /* what is found at former servers is copied */
 	k->said = false;
 	kvc_votes_adopted(&k->votes, choice, loop_now(c->loop));
 	kvc_asking_over(&k->asking);

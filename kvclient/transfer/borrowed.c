@@ -5,8 +5,9 @@
  * length at once. The piece belongs to the request until the value is in it, so giving up quarantines it as it does any
  * other. For a value of several ranges a piece is acquired first and treated as memory of the caller: two requests
  * write to it, and quarantine knows only one owner. */
-#include "kvclient/call/get.h"
 #include "kvclient/request/life.h"
+#include "kvclient/route/owner.h"
+#include "kvclient/transfer/get.h"
 
 enum { GUESS_DEFAULT = 65536, GUESSES_MAX = 4 };
 
@@ -63,7 +64,7 @@ static int borrowed_guess_await(struct kvc_get *g, uint64_t *len, struct kvc_bor
 		return rc;
 	/* The piece itself is the destination, also of bytes that come in the reply: nothing is copied. */
 	g->to.at = r->place = (struct kvc_target){.at = kvc_buffer_at(&c->buffer, &r->mem.piece)};
-	status = kvc_call_done_await(c, r, g->ask.deadline_ns);
+	status = kvc_call_done_await(c, r, g->route.deadline_ns);
 	rc = kvc_get_take_await(g, r, status, NULL);
 	if (g->state == KVC_GET_READING && (rc == 0 || rc == -KV_ETOOBIG)) {
 		*len = g->value.total;
@@ -83,13 +84,13 @@ static int borrowed_large_await(struct kvc_get *g, uint64_t len, struct kvc_borr
 {
 	struct kvc_client *c = g->c;
 	struct kvc_piece piece;
-	int64_t rc = kvc_call_piece_await(c, len, g->ask.deadline_ns, true, &piece);
+	int64_t rc = kvc_call_piece_await(c, len, g->route.deadline_ns, true, &piece);
 	g->ask.single = false;
 	if (rc < 0)
 		return (int)rc;
 	g->to.at = (struct kvc_target){.at = kvc_buffer_at(&c->buffer, &piece)};
 	g->to.cap = len;
-	g->to.place = g->ask.repair && !c->info.peer_fence ? KVC_GET_COPIED : KVC_GET_DIRECT;
+	g->to.place = g->route.kind == ROUTE_FIXED && !c->info.peer_fence ? KVC_GET_COPIED : KVC_GET_DIRECT;
 	g->to.region = KVC_REGION_BUFFER;
 	g->to.region_offset = piece.offset;
 	rc = kvc_get_once_await(g);
@@ -106,8 +107,8 @@ int kvc_get_lent_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out
 	int rc = 1;
 	/* The guess may be more than a borrowed piece can have, and the value less: begin with the most. */
 	len = KV_MIN(len, KV_MAX(max, (uint64_t)1));
-	if (!g->ask.repair)
-		kvc_call_count(g->n, g->ask.key);
+	if (g->route.kind != ROUTE_FIXED)
+		route_count(g->route.n, g->route.key);
 	for (unsigned i = 0; rc == 1 && i < GUESSES_MAX; i++) {
 		/* If the same length is needed again, one request cannot bring it. */
 		bool large = len > KV_RANGE_MAX || len == asked;
@@ -116,9 +117,9 @@ int kvc_get_lent_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out
 		asked = len;
 		do
 			rc = large ? borrowed_large_await(g, len, out) : borrowed_guess_await(g, &len, out);
-		while (rc < 0 && kvc_get_again_await(g, rc));
+		while (rc < 0 && kvc_call_next_await(&g->route, rc));
 	}
-	return (int)kvc_get_elsewhere(g, rc == 1 ? -KV_EBUSY : kvc_call_code(g->c, rc));
+	return (int)route_code(&g->route, rc == 1 ? -KV_EBUSY : kvc_call_code(g->c, rc));
 }
 
 int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key key, uint64_t expect_len,
@@ -143,7 +144,7 @@ int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key key, ui
 	g.own_wait.trace = &t;
 	g.ask.exact = own.flags & KVC_EXACT ? expect_len : 0;
 	len = expect_len ? expect_len : own.length ? own.length : client->last_len ? client->last_len : GUESS_DEFAULT;
-	rc = kvc_call_down(g.n, own.flags, kvc_get_lent_await(&g, len, out));
+	rc = route_down(g.route.n, own.flags, kvc_get_lent_await(&g, len, out));
 	kvc_get_count(client, rc == 0 ? (int64_t)out->len : rc);
 out:
 	rc = kvc_call_end(client, &t, rc);

@@ -19,13 +19,13 @@
  *
  * Rejected: to put the bytes that the call brought. They are in the caller's memory, so each would be copied on the
  * loop, before the call returns, whether there is room for it or not. */
-#include "kvclient/call/former.h"
-#include "kvclient/call/get.h"
-#include "kvclient/call/hot.h"
-#include "kvclient/call/put.h"
-#include "kvclient/call/repair.h"
-#include "kvclient/call/second.h"
-#include "kvclient/call/small.h"
+#include "kvclient/route/hot.h"
+#include "kvclient/route/owner.h"
+#include "kvclient/route/repair.h"
+#include "kvclient/route/second.h"
+#include "kvclient/transfer/ask.h"
+#include "kvclient/transfer/get.h"
+#include "kvclient/transfer/put.h"
 
 #define REST_NS 20000000ull /* a closing client waits so long at most for a pause to end */
 
@@ -47,10 +47,10 @@ static int ttl_of(const struct kvc_look *look, uint32_t *out_ttl_s)
 /* The server that is to have the value; NULL: none, any more. */
 static struct kvc_node *target_of(struct kvc_client *c, const struct kvc_repair *r, struct kvc_key key)
 {
-	struct kvc_node *first = kvc_call_node(c, key), *second;
+	struct kvc_node *first = route_first(c, key), *second;
 	if (r->to == KVC_REPAIR_OWNER || r->to == first->index)
 		return first;
-	second = kvc_second(c, key);
+	second = route_second(c, key);
 	return second && r->to == second->index ? second : NULL;
 }
 
@@ -83,8 +83,8 @@ static int get_copy_await(struct kvc_node *from, struct kvc_key key, const struc
 	int64_t rc = kvc_get_init(&g, c, key, &(struct kvc_target){.at = c->area.base}, 1, call, deadline_ns);
 	if (rc < 0)
 		return rc;
-	g.n = from;
-	g.ask.repair = true;
+	g.route.n = from;
+	g.route.kind = ROUTE_FIXED;
 	g.own_wait.trace = t;
 	rc = kvc_get_lent_await(&g, guess, out);
 	*out_generation = g.value.generation;
@@ -154,7 +154,7 @@ static void hot_count(struct kvc_client *c, int64_t rc)
 /* Whether the value was to go to its key's second server. */
 static bool second_of(struct kvc_client *c, const struct kvc_repair *r)
 {
-	const struct kvc_node *second = kvc_second(c, (struct kvc_key){r->key, r->len});
+	const struct kvc_node *second = route_second(c, (struct kvc_key){r->key, r->len});
 	return second && r->to == second->index;
 }
 
@@ -163,7 +163,7 @@ static uint64_t one_await(struct kvc_client *c)
 {
 	struct kvc_call call = {.size = sizeof(call), .flags = KVC_BACKGROUND};
 	struct kvc_repairs *q = &c->repairs;
-	const struct kvc_repair *r = kvc_repair_at(q, 0); /* its place is its own until it is done */
+	const struct kvc_repair *r = repair_at(q, 0); /* its place is its own until it is done */
 	struct kvc_trace t;
 	uint64_t read = 0;
 	int64_t rc;
@@ -173,11 +173,11 @@ static uint64_t one_await(struct kvc_client *c)
 	q->copying = false;
 	if (r->hot) {
 		hot_count(c, rc);
-		kvc_hot_copied(c, (struct kvc_key){r->key, r->len}, rc);
+		route_hot_copied(c, (struct kvc_key){r->key, r->len}, rc);
 	} else {
 		repair_count(c, rc, read);
 		if (rc < 0 && second_of(c, r))
-			kvc_hot_unmended(c, (struct kvc_key){r->key, r->len});
+			route_hot_lost(c, (struct kvc_key){r->key, r->len});
 	}
 	q->head = (q->head + 1) % KVC_REPAIRS;
 	q->count--;
@@ -185,7 +185,7 @@ static uint64_t one_await(struct kvc_client *c)
 	return read;
 }
 
-void kvc_repair_main_await(void *client)
+void repair_main_await(void *client)
 {
 	struct kvc_client *c = client;
 	while (c->repairs.count > 0 && !c->closing)

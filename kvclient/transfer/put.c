@@ -25,15 +25,16 @@
  * Every range carries the checksum of the whole value, and the server refuses to commit anything else. Hence a PUT may
  * be made again after any failure, the same bytes under the same key succeed, and a server that we gave up on can do no
  * harm by reading memory late. */
-#include "kvclient/call/put.h"
+#include "kvclient/transfer/put.h"
 
-#include "kvclient/call/memory.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/core/placement.h"
 #include "kvclient/request/landing.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/link.h"
 #include "kvclient/request/pack.h"
+#include "kvclient/route/owner.h"
+#include "kvclient/transfer/memory.h"
 
 enum {
 	GATHER_MIN = KVC_PACK_VALUE,
@@ -72,14 +73,12 @@ int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, co
 	if (len > KV_VALUE_MAX)
 		return -KV_ETOOBIG;
 	p->c = c;
-	p->n = kvc_call_node(c, key);
-	p->key = key;
+	route_begin(&p->route, c, key, ROUTE_ONE, call->flags, deadline_ns);
 	p->from = *from;
 	p->len = len;
 	p->ttl_s = call->ttl_s;
 	p->session = call->session;
 	p->background = call->flags & KVC_BACKGROUND;
-	p->deadline_ns = deadline_ns;
 	p->own_wait.co = co_self();
 	p->wait = &p->own_wait;
 	source_find(p);
@@ -88,10 +87,10 @@ int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, co
 
 void kvc_put_copy(struct kvc_put *p, struct kvc_node *to, uint64_t born_ns, uint64_t incarnation)
 {
-	p->n = to;
+	p->route.n = to;
+	p->route.kind = ROUTE_FIXED;
 	p->born_ns = born_ns;
 	p->incarnation = incarnation;
-	p->fixed = true;
 	p->found = p->found && p->c->info.peer_fence;
 }
 
@@ -104,7 +103,7 @@ void kvc_put_fini(struct kvc_put *p)
 
 static unsigned put_shard(const struct kvc_put *p, const struct kvc_attachment *s)
 {
-	return kvc_place_shard(s->shard_seed, s->shards, p->key.data, p->key.len);
+	return kvc_place_shard(s->shard_seed, s->shards, p->route.key.data, p->route.key.len);
 }
 
 /* Whether the value lies in one part of the region. No ordered write crosses a border of parts. */
@@ -146,7 +145,7 @@ static void way_plan(struct kvc_put *p, const struct kvc_attachment *s)
 	p->land_max = p->len > KV_INLINE_MAX ? kvc_landing_max(s, put_shard(p, s)) : 0;
 	p->by = by_of(p, s, p->land_max);
 	p->direct = source_direct(p);
-	p->attaches = p->n->attaches;
+	p->attaches = p->route.n->attaches;
 }
 
 static uint64_t range_max(const struct kvc_put *p)
@@ -171,8 +170,8 @@ static uint64_t range_len(const struct kvc_put *p, uint64_t offset)
 
 bool kvc_put_single(struct kvc_put *p)
 {
-	if (p->n->state == KVC_NODE_UP)
-		way_plan(p, p->n->attachment);
+	if (p->route.n->state == KVC_NODE_UP)
+		way_plan(p, p->route.n->attachment);
 	return range_len(p, 0) == p->len;
 }
 
@@ -205,7 +204,7 @@ static void range_fill(struct kvc_put *p, struct kvc_req *r, uint64_t offset, ui
 	const uint8_t *piece = kvc_buffer_at(&p->c->buffer, &r->mem.piece); /* of what was copied, if it was */
 	w->type = WIRE_PUT;
 	w->flags = (offset == 0 ? WIRE_PUT_FIRST : 0) | (offset + length == p->len ? WIRE_PUT_LAST : 0);
-	w->key = (struct wire_bytes){p->key.data, (uint32_t)p->key.len};
+	w->key = (struct wire_bytes){p->route.key.data, (uint32_t)p->route.key.len};
 	w->put.total = p->len;
 	w->put.offset = offset;
 	w->put.length = length;
@@ -214,9 +213,9 @@ static void range_fill(struct kvc_put *p, struct kvc_req *r, uint64_t offset, ui
 	w->put.ttl_s = p->ttl_s;
 	if (KV_UNLIKELY(p->born_ns) && offset == 0) {
 		w->flags |= WIRE_PUT_COPY | (p->spare ? WIRE_PUT_SPARE : 0);
-		w->put.born_ns = kvc_clock_at(&p->n->clock, p->born_ns);
+		w->put.born_ns = kvc_clock_at(&p->route.n->clock, p->born_ns);
 	}
-	r->deadline_ns = p->deadline_ns;
+	r->deadline_ns = p->route.deadline_ns;
 	switch (p->by) {
 	case KVC_BY_PACK:
 		w->flags |= WIRE_PUT_LANDED;
@@ -249,19 +248,21 @@ int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uin
 	bool flat = kvc_target_flat(&p->from);
 	bool copy = !p->direct && p->by != KVC_BY_PACK && !(flat && p->by == KVC_BY_INLINE);
 	struct kvc_target from = p->from;
-	struct kvc_need need = {
-		.piece_bytes = copy ? length : 0, .node = p->n, .session = p->session, .background = p->background};
+	struct kvc_need need = {.piece_bytes = copy ? length : 0,
+				.node = p->route.n,
+				.session = p->session,
+				.background = p->background};
 	struct kvc_attachment *s;
 	unsigned shard;
 	int rc;
 	from.skip = offset;
 	put_sum_await(p);
-	rc = kvc_call_room_await(p->n, &need, p->deadline_ns, wait, &s, out);
+	rc = kvc_call_room_await(p->route.n, &need, p->route.deadline_ns, wait, &s, out);
 	if (rc < 0)
 		return rc;
 	if (copy)
 		kvc_gather_await(kvc_buffer_at(&p->c->buffer, &(*out)->mem.piece), &from, length);
-	if (!kvc_node_uses(p->n, p->attaches)) {
+	if (!kvc_node_uses(p->route.n, p->attaches)) {
 		kvc_req_release(p->c, *out);
 		return -KV_ERESET; /* the plan went with its attachment, and so did the stage */
 	}
@@ -280,7 +281,7 @@ static int range_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint
 	int rc = kvc_put_issue_await(p, offset, length, *stage, true, &r);
 	if (rc < 0)
 		return rc;
-	rc = kvc_call_done_await(p->c, r, p->deadline_ns);
+	rc = kvc_call_done_await(p->c, r, p->route.deadline_ns);
 	if (rc == 0) {
 		*stage = r->reply.put.stage;
 		*out_done = offset + length == p->len || (r->reply.put.stage == 0 && r->reply.put.generation != 0);
@@ -308,7 +309,7 @@ static int ranges_await(struct kvc_put *p, uint64_t from, uint64_t to, uint64_t 
 		}
 		if (out.count == 0)
 			break;
-		rc = kvc_window_next_await(p->c, &out, p->deadline_ns, &r);
+		rc = kvc_window_next_await(p->c, &out, p->route.deadline_ns, &r);
 		kvc_req_release(p->c, r);
 	} while (rc == 0);
 	kvc_window_drop_await(p->c, &out);
@@ -320,10 +321,10 @@ static int put_once_await(struct kvc_put *p)
 	uint64_t first, last, stage = 0;
 	struct kvc_attachment *s;
 	bool done = false;
-	int rc = kvc_node_ready_await(p->n, p->deadline_ns, &s);
+	int rc = kvc_node_ready_await(p->route.n, p->route.deadline_ns, &s);
 	if (rc < 0)
 		return rc;
-	if (p->incarnation && p->incarnation != p->n->incarnation)
+	if (p->incarnation && p->incarnation != p->route.n->incarnation)
 		return -KV_ECANCELED;
 	way_plan(p, s);
 	first = range_len(p, 0);
@@ -343,12 +344,11 @@ static int put_once_await(struct kvc_put *p)
 int kvc_put_all_await(struct kvc_put *p)
 {
 	int rc;
-	if (!p->fixed)
-		kvc_call_count(p->n, p->key);
+	if (p->route.kind != ROUTE_FIXED)
+		route_count(p->route.n, p->route.key);
 	do
 		rc = put_once_await(p);
-	while (rc < 0 && ((!p->fixed && kvc_call_moved(&p->n, p->key, rc, p->deadline_ns)) ||
-			  kvc_call_again_await(p->c, rc, p->deadline_ns, &p->tries)));
+	while (rc < 0 && kvc_call_next_await(&p->route, rc));
 	return rc == -KV_EDELETED && p->born_ns ? rc : (int)kvc_call_code(p->c, rc);
 }
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* call.h -- what every call does alike: begin, wait, give up, try again, end. Private to kvclient/. All functions run
  * on the client's loop; one parks only if its name ends in _await. */
-#ifndef KVRAIL_KVCLIENT_CALL_CALL_H
-#define KVRAIL_KVCLIENT_CALL_CALL_H
+#ifndef KVRAIL_KVCLIENT_TRANSFER_CALL_H
+#define KVRAIL_KVCLIENT_TRANSFER_CALL_H
 
 #include "kvclient/core/client.h"
 #include "kvclient/request/admission.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/trace.h"
+#include "kvclient/route/route.h"
 
 /* kvc_call_check -- copy the caller's struct kvc_call, which may be NULL or an older one, to a whole one. -KV_EINVAL:
  * it is none, or has flags that are none of a call's. */
@@ -40,30 +41,6 @@ static inline int kvc_call_open(struct kvc_client *c, struct kvc_trace *t, enum 
  * -- the bytes of all items. */
 uint64_t kvc_call_deadline(const struct kvc_client *c, const struct kvc_call *call, uint64_t bytes);
 uint64_t kvc_batch_bytes(const struct kvc_item *items, unsigned n);
-/* kvc_key_valid -- whether the key may be asked for. */
-static inline bool kvc_key_valid(struct kvc_key key)
-{
-	return key.data && key.len - 1 < KV_KEY_MAX;
-}
-
-/* kvc_call_owner -- the node that the key is placed on. kvc_call_node -- the node to ask: the owner, or while that is
- * down the next one in the key's order that is not; the owner, if all are down.
- *
- * kvc_call_moved -- what was asked of *n about the key ended with rc, after which nothing of it is under way there:
- * true if *n is down, and another server is not. Then *n is that one, to be asked. False at the deadline, too.
- * kvc_call_count -- the key is about to be asked for at n: count it, if that is not its owner.
- * kvc_call_down -- the code of a call that ended with rc: a miss instead,
- * if the server is down and that was asked for, or if it said goodbye. */
-struct kvc_node *kvc_call_owner(struct kvc_client *c, struct kvc_key key);
-struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key);
-bool kvc_call_moved(struct kvc_node **n, struct kvc_key key, int64_t rc, uint64_t deadline_ns);
-void kvc_call_stand_in(struct kvc_node *n, struct kvc_key key);
-static inline void kvc_call_count(struct kvc_node *n, struct kvc_key key)
-{
-	if (KV_UNLIKELY(n->client->avoided.count > 0))
-		kvc_call_stand_in(n, key);
-}
-int64_t kvc_call_down(const struct kvc_node *n, unsigned flags, int64_t rc);
 
 /* kvc_call_ready_await -- wait until the node is up, and `session` is open on it (NULL: the client's own session).
  * *out: its attachment. wait false: -KV_EBUSY instead of parking. */
@@ -126,12 +103,13 @@ void kvc_window_add(struct kvc_window *w, struct kvc_req *r);
 int kvc_window_next_await(struct kvc_client *c, struct kvc_window *w, uint64_t deadline_ns, struct kvc_req **out);
 void kvc_window_drop_await(struct kvc_client *c, struct kvc_window *w);
 
-/* In *tries of kvc_call_again_await: a checksum was wrong before. */
-enum { KVC_TRIED_CORRUPT = 1 << 30 };
-
 /* kvc_call_again_await -- whether to try a call again that failed with rc, after a pause where that is wise. *tries
  * begins as 0 and remembers: the pauses, which are counted, and KVC_TRIED_CORRUPT. */
 bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns, unsigned *tries);
+
+/* kvc_call_next_await -- a request to r->n ended with rc: whether to make another one, to r->n. It is another server
+ * now, or the same one after a pause. */
+bool kvc_call_next_await(struct route *r, int64_t rc);
 
 /* kvc_call_over -- why a batch begins nothing more: -KV_ECANCELED, -KV_ETIMEOUT; 0: it does. kvc_item_code -- the code
  * of an item that ended with rc: a request that the batch itself has cancelled ends as if it were late. */

@@ -19,16 +19,16 @@
  * servers at the same time. Pinning memory takes its time and cannot be given up in the middle, so that time is added.
  * But it is done between turns of the loops (te_region_step), after helper threads have made the pages
  * (kv_memory_populate), and so is undoing it: the clients work on meanwhile. */
-#include "kvclient/call/memory.h"
+#include "kvclient/transfer/memory.h"
 
 #include <stdlib.h>
 
 #include "host/host.h"
-#include "kvclient/call/call.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/regions.h"
 #include "kvclient/core/block.h"
 #include "kvclient/core/drive.h"
+#include "kvclient/transfer/call.h"
 
 #define REGION_AGAIN_NS 1000000ull
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* memory.h -- finding and freeing registrations of the caller's memory. Private to kvclient/. */
-#ifndef KVRAIL_KVCLIENT_CALL_MEMORY_H
-#define KVRAIL_KVCLIENT_CALL_MEMORY_H
+#ifndef KVRAIL_KVCLIENT_TRANSFER_MEMORY_H
+#define KVRAIL_KVCLIENT_TRANSFER_MEMORY_H
 
 #include "kvclient/core/client.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* put.h -- struct kvc_put: a PUT in progress, as single calls and batches make it. Private to kvclient/. All functions
  * run on the client's loop; one parks only if its name ends in _await. */
-#ifndef KVRAIL_KVCLIENT_CALL_PUT_H
-#define KVRAIL_KVCLIENT_CALL_PUT_H
+#ifndef KVRAIL_KVCLIENT_TRANSFER_PUT_H
+#define KVRAIL_KVCLIENT_TRANSFER_PUT_H
 
-#include "kvclient/call/call.h"
+#include "kvclient/transfer/call.h"
 
 /* The ways of a value's bytes (the note in put.c says which is taken when). */
 enum kvc_put_by {
@@ -16,13 +16,9 @@ enum kvc_put_by {
 
 struct kvc_put {
 	struct kvc_client *c;
-	struct kvc_node *n; /* the server that is asked */
-	struct kvc_key key;
+	struct route route;          /* the key, and the server that is asked */
 	struct kvc_session *session; /* whose call it is; NULL: the client's own session's */
-	uint64_t deadline_ns;
 	struct kvc_wait own_wait, *wait;
-	unsigned tries;  /* of kvc_call_again_await, before this */
-	bool fixed;      /* it goes to no other server if n is lost */
 	bool batched;    /* an item of a batch: others are sent with it, ... */
 	uint32_t turn;   /* ... over the link of this turn */
 	bool background; /* KVC_BACKGROUND */

@@ -15,18 +15,17 @@
  *
  * Rejected: to pin at the former server alone for as long as it is asked. After that nobody finds the value, and its
  * memory stays pinned. */
-#include "kvclient/call/pin_move.h"
+#include "kvclient/copies/pin_move.h"
 
 #include <errno.h>
 
-#include "kvclient/call/call.h"
-#include "kvclient/call/former.h"
-#include "kvclient/call/repair.h"
-#include "kvclient/call/second.h"
-#include "kvclient/call/small.h"
 #include "kvclient/core/placement.h"
 #include "kvclient/core/waits.h"
 #include "kvclient/logical/pins.h"
+#include "kvclient/route/owner.h"
+#include "kvclient/route/repair.h"
+#include "kvclient/transfer/ask.h"
+#include "kvclient/transfer/call.h"
 
 enum { LOOK_STEP = 64 };
 
@@ -35,9 +34,9 @@ enum { LOOK_STEP = 64 };
 /* In the background, by the client's own coroutine. It is copied, or not, when this returns. */
 static void copied_await(struct kvc_client *c, struct kvc_key key, const struct kvc_node *from)
 {
-	kvc_repair_ready(c);
-	kvc_repair_note(c, key, from, NULL);
-	while (kvc_repair_waits(c, key))
+	repair_ready(c);
+	repair_note(c, key, from, NULL);
+	while (repair_waits(c, key))
 		co_queue_wait_await(&c->repairs.copied, KV_NEVER);
 }
 
@@ -51,17 +50,13 @@ static bool has_await(struct kvc_node *n, struct kvc_key key, uint64_t deadline_
 static struct kvc_node *holder_await(struct kvc_node *n, struct kvc_key key, bool twice, uint64_t deadline_ns,
 				     struct kvc_trace *t)
 {
-	struct kvc_client *c = n->client;
-	struct kvc_node *at = twice ? kvc_second_beside(c, key, n) : NULL;
-	if (at && has_await(at, key, deadline_ns, t))
-		return at;
-	for (unsigned k = 0; kvc_formers(c) && k < KVC_FORMERS_ASKED; k++) {
-		at = kvc_former(c, key, twice, k);
-		if (!at)
-			break;
-		if (has_await(at, key, deadline_ns, t))
-			return at;
-	}
+	struct route r;
+	route_begin(&r, n->client, key, ROUTE_LOOK, 0, deadline_ns);
+	r.n = n;
+	r.twice = twice;
+	while (route_next(&r, -KV_ENOTFOUND))
+		if (has_await(r.n, key, deadline_ns, t))
+			return r.n;
 	return NULL;
 }
 
@@ -73,15 +68,15 @@ int kvc_pin_bring_await(struct kvc_node *n, struct kvc_key key, bool twice, uint
 	int rc = 0;
 	if (!from)
 		return -KV_ENOTFOUND;
-	kvc_repair_ready(c);
+	repair_ready(c);
 	if (!c->repairs.ring)
 		return -KV_ENOTFOUND;
 	do {
-		if (!noted && (kvc_repair_waits(c, key) || c->repairs.count < KVC_REPAIRS)) {
-			kvc_repair_note(c, key, from, twice ? kvc_call_node(c, key) : NULL);
+		if (!noted && (repair_waits(c, key) || c->repairs.count < KVC_REPAIRS)) {
+			repair_note(c, key, from, twice ? route_first(c, key) : NULL);
 			noted = true;
 		}
-		if (noted && !kvc_repair_waits(c, key))
+		if (noted && !repair_waits(c, key))
 			return 0;
 		rc = kvc_wait_queue_await(c, &c->repairs.copied, deadline_ns);
 	} while (rc == 0);
@@ -94,7 +89,7 @@ int kvc_pin_bring_await(struct kvc_node *n, struct kvc_key key, bool twice, uint
 static struct kvc_node *home_of(struct kvc_client *c, struct kvc_key key)
 {
 	const struct kvc_place_set *draining = &c->cluster.draining;
-	struct kvc_node *n = kvc_call_owner(c, key);
+	struct kvc_node *n = route_owner(c, key);
 	return kvc_place_set_has(draining, n->index)
 		       ? &c->node[kvc_place_among(c->placement, key.data, key.len, draining)]
 		       : n;
@@ -105,7 +100,7 @@ static struct kvc_node *home_of(struct kvc_client *c, struct kvc_key key)
 static bool stays(struct kvc_client *c, const struct kvc_pin_name *name, struct kvc_key key,
 		  const struct kvc_node *home)
 {
-	return name->at == home || name->at == kvc_call_node(c, key) || name->at->state != KVC_NODE_UP ||
+	return name->at == home || name->at == route_first(c, key) || name->at->state != KVC_NODE_UP ||
 	       kvc_place_set_has(&c->cluster.draining, home->index);
 }
 
@@ -141,9 +136,9 @@ static void one_await(struct kvc_client *c, const struct kvc_pin_name *name)
 		kvc_pin_lose_await(c, name, rc);
 }
 
-static void mover(void *arg)
+void kvc_pins_move_main(void *client)
 {
-	struct kvc_client *c = arg;
+	struct kvc_client *c = client;
 	struct kvc_pin_name name;
 	for (unsigned i = 1; !c->closing && kvc_pin_next(c, &name); i++) {
 		one_await(c, &name);
@@ -153,26 +148,4 @@ static void mover(void *arg)
 	c->pins.moving = false;
 	kvc_pins_told(c);
 	kvc_client_ended(c);
-}
-
-/* If no coroutine can be had now, they are moved at the next beat. */
-static void start(struct kvc_client *c)
-{
-	if (c->pins.moving || c->closing || kv_list_empty(&c->pins.todo) ||
-	    co_spawn(c->loop, mover, c, "kvc pins move") < 0)
-		return;
-	c->pins.moving = true;
-	kvc_client_began(c);
-}
-
-void kvc_pins_follow(struct kvc_client *c)
-{
-	kvc_pins_look(c);
-	start(c);
-}
-
-void kvc_pins_beat(struct kvc_client *c)
-{
-	kvc_pins_look_late(c);
-	start(c);
 }

@@ -12,11 +12,8 @@
  * server is busy; and as long as there is time when a provider failed, since what breaks connections goes on for a
  * second at times, and a caller with time left wants the bytes. All calls are idempotent.
  *
- * A server that is down is avoided: the call goes to the next one in the order of its key, also if it was under way
- * when the server was lost. By then its requests there are over: the attachment has ended, and where they named memory
- * of the caller, a fence has passed. A PUT may be made at both, since blocks are immutable. Only where all servers are
- * down the call ends with the owner's code. (Rejected: to remember who stood in for a key. Clients would disagree.) */
-#include "kvclient/call/call.h"
+ * Which server a call asks first, and which one next, is decided in route/. */
+#include "kvclient/transfer/call.h"
 
 #include "kvclient/conn/node.h"
 #include "kvclient/core/placement.h"
@@ -108,57 +105,6 @@ uint64_t kvc_batch_bytes(const struct kvc_item *items, unsigned n)
 	for (unsigned i = 0; items && i < n; i++)
 		sum += KV_MIN(items[i].len, KV_VALUE_MAX);
 	return sum;
-}
-
-struct kvc_node *kvc_call_owner(struct kvc_client *c, struct kvc_key key)
-{
-	return &c->node[kvc_place_node(c->placement, key.data, key.len)];
-}
-
-struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key)
-{
-	struct kvc_node *n = kvc_call_owner(c, key);
-	if (KV_LIKELY(!kvc_place_set_has(&c->shunned, n->index)))
-		return n;
-	n = &c->node[kvc_place_among(c->placement, key.data, key.len, &c->shunned)];
-	if (!kvc_place_set_has(&c->shunned, n->index))
-		return n;
-	return &c->node[kvc_place_among(c->placement, key.data, key.len,
-					&c->avoided)]; /* only draining ones are left */
-}
-
-void kvc_call_stand_in(struct kvc_node *n, struct kvc_key key)
-{
-	const struct kvc_node *owner = kvc_call_owner(n->client, key);
-	if (n != owner && kvc_place_set_has(&n->client->shunned, owner->index)) /* not the second of two copies */
-		kvc_add(&n->client->count.stand_ins, 1);
-}
-
-static bool server_lost(const struct kvc_node *n, int64_t rc)
-{
-	return rc == -KV_ELEFT || kvc_node_down(n, rc);
-}
-
-bool kvc_call_moved(struct kvc_node **n, struct kvc_key key, int64_t rc, uint64_t deadline_ns)
-{
-	struct kvc_client *c = (*n)->client;
-	struct kvc_node *next;
-	if (KV_LIKELY(!server_lost(*n, rc)) || c->closing || loop_now(c->loop) >= deadline_ns)
-		return false;
-	next = kvc_call_node(c, key);
-	if (next->state == KVC_NODE_DOWN)
-		return false;
-	kvc_add(&c->count.failovers, next != *n);
-	kvc_call_count(next, key);
-	*n = next;
-	return true;
-}
-
-int64_t kvc_call_down(const struct kvc_node *n, unsigned flags, int64_t rc)
-{
-	bool down = ((n->client->pool->options.flags | flags) & KVC_DOWN_IS_MISS) && kvc_node_down(n, rc);
-	return down || rc == -KV_ELEFT || rc == -KV_EDELETED ? -KV_ENOTFOUND
-							     : rc; /* after kvc_call_moved: all are down */
 }
 
 int kvc_call_ready_await(struct kvc_node *n, struct kvc_session *session, uint64_t deadline_ns, bool wait,
@@ -341,6 +287,11 @@ bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns
 	}
 	kvc_add(&c->count.retries, 1);
 	return true;
+}
+
+bool kvc_call_next_await(struct route *r, int64_t rc)
+{
+	return route_next(r, rc) || kvc_call_again_await(r->c, rc, r->deadline_ns, &r->tries);
 }
 
 int64_t kvc_call_code(const struct kvc_client *c, int64_t rc)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* get.h -- struct kvc_get: a GET in progress, as single calls, batches and borrowing make it. Private to kvclient/. All
  * functions run on the client's loop; one parks only if its name ends in _await. */
-#ifndef KVRAIL_KVCLIENT_CALL_GET_H
-#define KVRAIL_KVCLIENT_CALL_GET_H
+#ifndef KVRAIL_KVCLIENT_TRANSFER_GET_H
+#define KVRAIL_KVCLIENT_TRANSFER_GET_H
 
-#include "kvclient/call/call.h"
 #include "kvclient/core/target.h"
+#include "kvclient/transfer/call.h"
 
 /* How far an attempt is; get.c draws it. */
 enum kvc_get_state {
@@ -23,24 +23,20 @@ enum kvc_get_place {
 
 struct kvc_get {
 	struct kvc_client *c;
-	struct kvc_node *n;       /* that is asked; kvc_call_moved changes it between attempts */
+	struct route route;       /* the key, and the server that is asked for it; it changes between attempts */
 	enum kvc_get_state state; /* changed in get.c alone */
 
 	/* What the caller asked. Set once. */
 	struct {
-		struct kvc_key key;
 		struct kvc_session *session; /* whose call it is; NULL: the client's own session's */
 		bool background;             /* KVC_BACKGROUND */
-		bool repair;                 /* of the node n alone: what it has is to be copied (copy.c) */
-		bool twice;                  /* two servers have it (hot.h) */
 		/* One request must bring it: the server moves all of it or nothing. A batch makes any other item again
 		 * as a single call, which would move the first bytes twice. */
 		bool single;
 		bool more;               /* a further part of a value whose first part is asked for by another GET */
 		uint64_t exact;          /* bytes that it must have, else it is a miss; 0: any number */
 		uint64_t offset, length; /* of a part of the value; length 0: to the end; both 0: the whole value */
-		uint64_t deadline_ns;
-		bool verify; /* a flag of the caller's and of the pool's */
+		bool verify;             /* a flag of the caller's and of the pool's */
 	} ask;
 
 	/* Where the bytes go. */
@@ -63,15 +59,7 @@ struct kvc_get {
 	/* How many bytes of the part this attempt has asked for, and brought to their place. */
 	uint64_t issued, taken;
 
-	/* What earlier attempts taught. Later ones keep it. */
-	struct {
-		/* Of kvc_call_again_await. With KVC_TRIED_CORRUPT the server shall look at what it has. */
-		unsigned tries;
-		uint8_t stale;       /* attempts that ended so; see PULLS_STALE */
-		bool other;          /* one of the two servers missed it, and the other was asked */
-		unsigned former;     /* former servers that were asked (former.h); n is the last of them */
-		uint64_t deleted_ns; /* a server said that the key was deleted then, or before; 0: none did */
-	} past;
+	uint8_t stale; /* attempts that ended so; see PULLS_STALE */
 
 	/* Of a batch, for its small items. */
 	struct {
@@ -100,12 +88,6 @@ int kvc_get_take_await(struct kvc_get *g, struct kvc_req *r, int status, struct 
 int64_t kvc_get_once_await(struct kvc_get *g);
 int64_t kvc_get_all_await(struct kvc_get *g);
 
-/* kvc_get_again_await -- whether to make another attempt after one that ended with rc: at the second server of a
- * value that is kept twice, at a former server, at one that stands in, or at the same one, after a pause where that is
- * wise. kvc_get_elsewhere -- it is over with rc: what that is to the caller, if another server was asked after a miss.
- * What was found there will be copied. */
-bool kvc_get_again_await(struct kvc_get *g, int64_t rc);
-int64_t kvc_get_elsewhere(struct kvc_get *g, int64_t rc);
 /* kvc_get_lent_await -- make the whole GET into a piece of the receive buffer, which is the caller's then. len: how
  * long the value may be, a guess. 0 or a code. */
 int kvc_get_lent_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out);

@@ -20,13 +20,13 @@
  * Rejected: both PUTs from the caller's memory at once. The call would have to wait for the slower of two servers, or
  * fence the one that it does not wait for. Reading the value back from the first server, as read repair does: twice the
  * bytes on the wire. */
-#include "kvclient/call/second_put.h"
+#include "kvclient/copies/second_put.h"
 
 #include <stdlib.h>
 
-#include "kvclient/call/put.h"
-#include "kvclient/call/second.h"
 #include "kvclient/core/waits.h"
+#include "kvclient/route/second.h"
+#include "kvclient/transfer/put.h"
 
 enum { PART_ALL = 4, PART_AT = 8 }; /* of the receive buffer, for pieces of copies */
 
@@ -147,7 +147,7 @@ static bool copy_begin_await(struct kvc_client *c, struct kvc_node *n, const str
 
 void kvc_second_put_await(struct kvc_client *c, const struct kvc_second_value *v)
 {
-	struct kvc_node *n = kvc_second(c, v->key);
+	struct kvc_node *n = route_second(c, v->key);
 	if (!n || c->closing)
 		return; /* there is no second server */
 	if (n->state != KVC_NODE_UP || !copy_begin_await(c, n, v))

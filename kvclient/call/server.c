@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server.c -- the calls about one server, or one shard of it: ping, stat, and the tombstones that it has. */
+#include "kvclient/call/keyed.h"
+#include "kvclient/conn/alias.h"
+#include "kvclient/transfer/ask.h"
+#include "kvclient/transfer/call.h"
+
+static int shards_await(struct kvc_client *c, const struct kvc_call *call, const struct wire_request *wire, void *into,
+			struct kvc_trace *t)
+{
+	struct kvc_call own;
+	struct kvc_node *n;
+	uint64_t deadline;
+	int rc = 0;
+	if (kvc_call_check(call, &own) < 0 || own.server >= c->num_nodes)
+		return -KV_EINVAL;
+	deadline = kvc_call_deadline(c, &own, 0);
+	n = kvc_alias_node_await(c, own.server, deadline);
+	if (own.shard > 0) {
+		rc = kvc_ask_shard_await(n, wire, own.shard - 1, deadline, into, t);
+		return rc == 1 ? -KV_EINVAL : rc;
+	}
+	for (uint32_t shard = 0; rc == 0; shard++)
+		rc = kvc_ask_shard_await(n, wire, shard, deadline, into, t);
+	return rc == 1 ? 0 : rc;
+}
+
+int kvc_ping_await(struct kvc_client *client, const struct kvc_call *call)
+{
+	struct wire_request wire = {.type = WIRE_PING};
+	struct kvc_trace t;
+	int rc = kvc_call_begin(client, &t, KVC_OP_PING, call);
+	if (rc < 0)
+		return rc;
+	return (int)kvc_call_end(client, &t, shards_await(client, call, &wire, NULL, &t));
+}
+
+int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigned max, const struct kvc_call *call)
+{
+	struct wire_request wire = {.type = WIRE_STAT};
+	struct kvc_stats stats = {0};
+	struct kvc_trace t;
+	unsigned n = 0;
+	int rc;
+	if (!out && max > 0)
+		return -KV_EINVAL;
+	rc = kvc_call_begin(client, &t, KVC_OP_STAT, call);
+	if (rc < 0)
+		return rc;
+	rc = shards_await(client, call, &wire, &stats, &t);
+	for (uint32_t id = 1; rc == 0 && id < WIRE_STAT_END && n < max; id++) {
+		struct wire_stat_info info = wire_stat_info(id);
+		/* Most servers have few rails. */
+		if (id >= WIRE_STAT_RAIL_BYTES && id <= WIRE_STAT_RAIL_ERRORS_LAST && stats.value[id] == 0)
+			continue;
+		if (info.name)
+			out[n++] = (struct kvc_stat_item){.name = info.name,
+							  .value = stats.value[id],
+							  .group = info.group,
+							  .unit = info.unit,
+							  .kind = (enum kvc_stat_kind)info.kind};
+	}
+	return (int)kvc_call_end(client, &t, rc < 0 ? rc : (int64_t)n);
+}
+
+int kvc_tombs_await(struct kvc_client *c, uint64_t from, struct kvc_tombs *out, const struct kvc_call *call)
+{
+	struct wire_request wire = {.type = WIRE_TOMBS, .tombs.from = from};
+	struct kvc_trace t;
+	int rc = kvc_call_begin(c, &t, KVC_OP_STAT, call);
+	if (rc < 0)
+		return rc;
+	return (int)kvc_call_end(c, &t, shards_await(c, call, &wire, out, &t));
+}

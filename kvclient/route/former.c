@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* former.c -- the servers that may have a key which its server does not have, because the view changed lately.
+ *
+ * Four kinds, in this order:
+ *   draining   it was the key's server, or its second one, or stood in for one of them, until it drained
+ *   stand-in   the key's owner restarted within kvc_options.settle_ns, with empty memory: the next server without it
+ *   elder      the key's owner joins: the server that has the key without all servers that join
+ *   older      by an older placement (route/view.c keeps KVC_FORMER_PLACES of them for settle_ns): the owner, and
+ *              where that drains or is gone, the next server
+ * A join moves one key in n + 1, so only these keys cost another round trip when they miss.
+ *
+ * Only servers that are up are asked: to wait for one that is down would make a miss expensive. A DELETE and a TOUCH go
+ * further, also to every server that this client may have taken for a stand-in within settle_ns: a GET asks these only
+ * when the next server is lost, and by then nobody would know that the key was deleted.
+ *
+ * Rejected: to ask all stand-ins of an outage after a miss. Which server stood in depends on which others were down
+ * when the value was put, and no client knows that of another. */
+#include "kvclient/route/former.h"
+
+#include "kvclient/core/placement.h"
+#include "kvclient/route/owner.h"
+#include "kvclient/route/second.h"
+
+static struct kvc_node *elder(struct kvc_client *c, struct kvc_key key)
+{
+	const struct kvc_place_set *joining = &c->cluster.joining;
+	if (joining->count == 0 || !kvc_place_set_has(joining, route_owner(c, key)->index))
+		return NULL;
+	return &c->node[kvc_place_among(&c->cluster.place, key.data, key.len, joining)];
+}
+
+static struct kvc_node *stand_in(struct kvc_client *c, struct kvc_key key)
+{
+	struct kvc_node *owner = route_owner(c, key);
+	struct kvc_place_set without = {0};
+	if (!kvc_place_set_has(&c->cluster.restarted, owner->index))
+		return NULL;
+	kvc_place_set_put(&without, owner->index, true);
+	return &c->node[kvc_place_among(&c->cluster.place, key.data, key.len, &without)];
+}
+
+static bool asked(const struct kvc_node *n)
+{
+	return n->state == KVC_NODE_UP && !n->retired;
+}
+
+/* How many servers are looked at in the key's order: servers that are gone or drain may stand before the one that has
+ * the value. */
+enum { ONCE = 4 };
+
+/* Server k of those that can be asked. NULL: there is none, or `copies` of the servers before it do not drain, so the
+ * value went no further. */
+static struct kvc_node *once(struct kvc_client *c, const struct kvc_place *p, struct kvc_key key, unsigned k,
+			     unsigned copies)
+{
+	unsigned at = kvc_place_node(p, key.data, key.len), num = 0;
+	struct kvc_place_set before = {0};
+	for (unsigned i = 0; i < ONCE && copies > 0 && at < c->num_nodes; i++) {
+		struct kvc_node *n = &c->node[at];
+		if (!kvc_place_set_put(&before, at, true))
+			return NULL; /* it was the last one */
+		if (asked(n) && num++ == k)
+			return n;
+		copies -= asked(n) && !kvc_place_set_has(&c->cluster.draining, at);
+		if (copies > 0)
+			at = kvc_place_among(p, key.data, key.len, &before);
+	}
+	return NULL;
+}
+
+enum { STAND_IN = ONCE, ELDER, OLDER, FORMERS_MAX = OLDER + KVC_FORMER_PLACES * ONCE };
+
+static struct kvc_node *candidate(struct kvc_client *c, struct kvc_key key, bool twice, unsigned i)
+{
+	if (i < STAND_IN)
+		return c->cluster.draining.count > 0 ? once(c, c->placement, key, i, twice ? 2 : 1) : NULL;
+	if (i == STAND_IN)
+		return stand_in(c, key);
+	if (i == ELDER)
+		return elder(c, key);
+	i -= OLDER;
+	return once(c, &c->cluster.former[i / ONCE].place, key, i % ONCE, 1);
+}
+
+struct kvc_node *route_former(struct kvc_client *c, struct kvc_key key, bool twice, unsigned k)
+{
+	struct kvc_node *seen[2 + FORMERS_MAX] = {route_first(c, key), twice ? route_second(c, key) : NULL};
+	unsigned charged = twice ? 2 : 1, num = charged; /* servers in charge of the key are no former ones */
+	for (unsigned i = 0; i < OLDER + c->cluster.num_former * ONCE && num < charged + k + 1; i++) {
+		struct kvc_node *n = candidate(c, key, twice, i);
+		unsigned at = 0;
+		while (at < num && seen[at] != n)
+			at++;
+		if (at == num && n && asked(n))
+			seen[num++] = n;
+	}
+	return num == charged + k + 1 ? seen[charged + k] : NULL;
+}
+
+static bool tell(struct kvc_place_set *told, const struct kvc_node *n)
+{
+	return n && n->state != KVC_NODE_DOWN && kvc_place_set_put(told, n->index, true);
+}
+
+/* Of a value that is kept twice: both of its servers by an older placement. */
+static struct kvc_node *twice_drop(struct kvc_client *c, struct kvc_key key, struct kvc_place_set *told)
+{
+	for (unsigned i = 0; i < c->cluster.num_former * ONCE; i++) {
+		struct kvc_node *n = once(c, &c->cluster.former[i / ONCE].place, key, i % ONCE, 2);
+		if (tell(told, n))
+			return n;
+	}
+	return NULL;
+}
+
+/* The servers that stood in for absent ones: all in the key's order up to the first (twice: the second) that was not
+ * absent. */
+static struct kvc_node *absent_drop(struct kvc_client *c, const struct kvc_place *p, struct kvc_key key, bool twice,
+				    struct kvc_place_set *told)
+{
+	unsigned at = kvc_place_node(p, key.data, key.len), left = twice ? 2 : 1;
+	struct kvc_place_set before = {0};
+	for (unsigned i = 0; i < ONCE && left > 0 && at < c->num_nodes; i++) {
+		struct kvc_node *n = &c->node[at];
+		if (!kvc_place_set_put(&before, at, true))
+			break;
+		if ((p == c->placement || asked(n)) && tell(told, n))
+			return n;
+		left -= !kvc_place_set_has(&c->cluster.absent, at);
+		at = kvc_place_among(p, key.data, key.len, &before);
+	}
+	return NULL;
+}
+
+static struct kvc_node *absents_drop(struct kvc_client *c, struct kvc_key key, bool twice, struct kvc_place_set *told)
+{
+	struct kvc_node *n = absent_drop(c, c->placement, key, twice, told);
+	for (unsigned i = 0; !n && i < c->cluster.num_former; i++)
+		n = absent_drop(c, &c->cluster.former[i].place, key, twice, told);
+	return n;
+}
+
+bool route_absent(struct kvc_client *c, struct kvc_key key)
+{
+	return c->cluster.absent.count > 0 && kvc_place_set_has(&c->cluster.absent, route_owner(c, key)->index);
+}
+
+struct kvc_node *route_every(struct kvc_client *c, struct kvc_key key, bool twice, struct kvc_place_set *told)
+{
+	struct kvc_node *n = route_first(c, key);
+	if (tell(told, n))
+		return n;
+	if (twice && tell(told, n = route_second(c, key)))
+		return n;
+	for (unsigned k = 0; route_formers(c) && (n = route_former(c, key, twice, k)); k++)
+		if (tell(told, n))
+			return n;
+	if (twice && (n = twice_drop(c, key, told)))
+		return n;
+	return c->cluster.absent.count > 0 ? absents_drop(c, key, twice, told) : NULL;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* second.c -- the two servers of a key whose value is kept twice (KVC_TWO_COPIES).
+ *
+ * They are the first two in the key's order that are neither down nor draining. So when the first one is lost, the
+ * second one has the value and becomes the first. When a server joins in front of them, one of the former two stays one
+ * of the two. No list of copies is needed, and no bit at a server.
+ *
+ * A GET asks the one with fewer requests of this client under way. Where both have as many, a bit of the key's hash
+ * decides; otherwise all items of a batch would go to one server before the first of them is under way. For a hot key
+ * (hot.c) the two take turns; otherwise all clients that make one call at a time would ask the same server. */
+#include "kvclient/route/second.h"
+
+#include "kvclient/core/placement.h"
+#include "kvclient/core/pool.h"
+#include "kvclient/route/owner.h"
+
+unsigned route_client(const struct kvc_pool *pool, struct kvc_key key)
+{
+	enum { SEED = 2 }; /* keys are spread over clients otherwise than over servers */
+	return kvc_key_valid(key) ? kvc_digest_shard(kv_hash_key(key.data, key.len, SEED), pool->num_clients) : 0;
+}
+
+struct kvc_node *route_second(struct kvc_client *c, struct kvc_key key)
+{
+	const struct kvc_node *first = route_first(c, key);
+	struct kvc_place_set others = c->shunned;
+	struct kvc_node *n;
+	kvc_place_set_put(&others, first->index, true);
+	n = &c->node[kvc_place_among(c->placement, key.data, key.len, &others)];
+	return kvc_place_set_has(&others, n->index) ? NULL : n; /* all are in the set: it is the owner */
+}
+
+bool route_of_two(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n)
+{
+	return n == route_first(c, key) || n == route_second(c, key);
+}
+
+struct kvc_node *route_other_place(struct kvc_client *c, struct kvc_key key, const struct kvc_node *asked)
+{
+	struct kvc_node *first = route_first(c, key), *n = asked == first ? route_second(c, key) : first;
+	return n && n->state != KVC_NODE_DOWN ? n : NULL;
+}
+
+/* (For the first one, calls about values that are kept once wait, too, until it is connected.) */
+struct kvc_node *route_other(struct kvc_client *c, struct kvc_key key, const struct kvc_node *asked)
+{
+	struct kvc_node *n = route_other_place(c, key, asked);
+	return n && (n->state == KVC_NODE_UP || n == route_first(c, key)) ? n : NULL;
+}
+
+/* Each is chosen as often as the other, also if only every k-th choice counts: steps of the golden ratio. */
+static bool first_turn(struct kvc_client *c)
+{
+	c->hot.turn += 0x9E3779B97F4A7C15u;
+	return c->hot.turn >> 63;
+}
+
+struct kvc_node *route_reader(struct kvc_client *c, struct kvc_key key, bool turns)
+{
+	struct kvc_node *first = route_first(c, key), *second = route_second(c, key);
+	if (!second || second->state != KVC_NODE_UP)
+		return first;
+	if (first->state != KVC_NODE_UP)
+		return second;
+	if (first->share.reqs != second->share.reqs)
+		return first->share.reqs < second->share.reqs ? first : second;
+	if (turns)
+		return first_turn(c) ? first : second;
+	return kv_hash_key(key.data, key.len, 0) & 1 ? first : second; /* (placement takes the other end of the hash) */
+}
