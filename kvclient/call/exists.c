@@ -421,7 +421,7 @@ static void lookup_init(struct lookup *l, struct kvc_client *c, const struct kvc
 	l->items = NULL;
 	l->item = NULL;
 	l->before = NULL;
-	l->twice = route_two_copies(c, call->flags) || c->hot.used > 0;
+	l->twice = route_two_copies(c, call->flags) || route_hot_any(c);
 	l->keys_max = call->session ? KEYS_MAX_SESSION : KEYS_MAX;
 	l->deadline_ns = deadline_ns;
 	l->down_is_miss = (c->pool->options.flags | call->flags) & KVC_DOWN_IS_MISS;

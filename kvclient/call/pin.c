@@ -4,7 +4,7 @@
  * PIN asks the key's server. After a miss the other servers that a GET would ask may have the value: then it is copied
  * to the key's server first. UNPIN goes to every server where the session has pinned it. */
 #include "kvclient/call/keyed.h"
-#include "kvclient/copies/pin_move.h"
+#include "kvclient/copies/copies.h"
 #include "kvclient/logical/pins.h"
 #include "kvclient/route/former.h"
 #include "kvclient/route/hot.h"

@@ -589,15 +589,14 @@ static int welcomed_await(struct kvc_node *n, uint64_t deadline_ns)
  */
 static int last_await(struct kvc_node *n, uint64_t deadline)
 {
-	const struct kvc_oweds *owed = &n->client->owed;
 	uint64_t noted;
 	int rc;
 	do {
 		rc = kvc_owed_await(n, deadline);
-		noted = owed->noted;
+		noted = kvc_owed_noted(n->client);
 		if (rc == 0 && !overtaken(n))
 			rc = kvc_regions_await(n, deadline);
-	} while (rc == 0 && !overtaken(n) && owed->noted != noted);
+	} while (rc == 0 && !overtaken(n) && kvc_owed_noted(n->client) != noted);
 	return rc;
 }
 

@@ -13,7 +13,7 @@
  * drains, had copied the value by the new one already.
  *
  * What this does not do: another client may reach the server first, and this one may end before. The ring has room for
- * KVC_OWED keys; of more only the last ones are told. */
+ * OWED keys; of more only the last ones are told. */
 #include "kvclient/conn/owed.h"
 
 #include <stdlib.h>
@@ -31,16 +31,35 @@ enum { WINDOW = 8, AIMED = 32 };
 #define TELL_NS   2000000000ull
 #define SECOND_NS 1000000000ull
 
-static struct kvc_owed *at(const struct kvc_client *c, uint64_t number)
+enum { OWED = 1024, NOBODY = UINT16_MAX };
+
+/* A DELETE or a TOUCH of this client. */
+struct owed {
+	uint8_t key[KV_KEY_MAX], len; /* len 0: a later call has overtaken it */
+	uint64_t time_ns;             /* when the call was over */
+	uint64_t expires_ns;          /* of a TOUCH: until then the value lives; else 0 */
+	uint16_t heard;               /* the key's server when it was told; NOBODY: the view changed meanwhile */
+	uint16_t to[2];               /* servers that are to be told since the view has changed, or NOBODY */
+};
+
+struct kvc_oweds {
+	struct owed *ring;  /* OWED of them; NULL: nothing was deleted yet */
+	uint32_t *digest;   /* of their keys, side by side: to find those of one key */
+	uint64_t noted;     /* so many were ever noted: the next one's number */
+	uint64_t change_ns; /* when a server came, or the view changed, the last time */
+	bool due, running;  /* servers are to be told; a coroutine does */
+};
+
+static struct owed *at(const struct kvc_client *c, uint64_t number)
 {
-	return &c->owed.ring[number % KVC_OWED];
+	return &c->owed->ring[number % OWED];
 }
 
 /* The first one of those that are remembered which was made at this time or later. */
 static uint64_t first_since(const struct kvc_client *c, uint64_t since_ns)
 {
-	uint64_t i = c->owed.noted;
-	while (i > 0 && c->owed.noted - i < KVC_OWED && at(c, i - 1)->time_ns >= since_ns)
+	uint64_t i = c->owed->noted;
+	while (i > 0 && c->owed->noted - i < OWED && at(c, i - 1)->time_ns >= since_ns)
 		i--;
 	return i;
 }
@@ -61,25 +80,25 @@ static unsigned second_of(const struct kvc_client *c, const void *key, size_t le
 	unsigned second;
 	kvc_place_set_put(&others, first, true);
 	second = kvc_place_among(c->placement, key, len, &others);
-	return second == first ? KVC_OWED_NONE : second;
+	return second == first ? NOBODY : second;
 }
 
 /* Who is to be told of it by the view in force. */
-static void aim(struct kvc_client *c, struct kvc_owed *o, struct kvc_place_set *all)
+static void aim(struct kvc_client *c, struct owed *o, struct kvc_place_set *all)
 {
 	uint64_t age_ns = loop_now(c->loop) - o->time_ns;
 	bool recent = age_ns <= RECENT_NS;
-	unsigned first, second = KVC_OWED_NONE;
-	o->to[0] = o->to[1] = KVC_OWED_NONE;
+	unsigned first, second = NOBODY;
+	o->to[0] = o->to[1] = NOBODY;
 	if (!o->len || age_ns > KEEP_NS)
 		return;
 	first = first_of(c, o->key, o->len);
 	if (recent || (c->pool->options.flags & (KVC_TWO_COPIES | KVC_HOT_COPIES)))
 		second = second_of(c, o->key, o->len, first);
-	o->to[0] = (uint16_t)(first == o->heard ? KVC_OWED_NONE : first);
-	o->to[1] = (uint16_t)(second == o->heard ? KVC_OWED_NONE : second);
+	o->to[0] = (uint16_t)(first == o->heard ? NOBODY : first);
+	o->to[1] = (uint16_t)(second == o->heard ? NOBODY : second);
 	for (unsigned i = 0; i < 2; i++)
-		if (o->to[i] != KVC_OWED_NONE)
+		if (o->to[i] != NOBODY)
 			kvc_place_set_put(all, o->to[i], true);
 	if (c->node[first].state == KVC_NODE_UP)
 		o->heard = (uint16_t)first;
@@ -87,14 +106,14 @@ static void aim(struct kvc_client *c, struct kvc_owed *o, struct kvc_place_set *
 
 static uint64_t oldest(const struct kvc_client *c)
 {
-	return c->owed.noted - KV_MIN(c->owed.noted, (uint64_t)KVC_OWED);
+	return c->owed->noted - KV_MIN(c->owed->noted, (uint64_t)OWED);
 }
 
 /* All that are remembered, some in a turn. *all: the servers that are to be told of anything. */
 static void aim_all_await(struct kvc_client *c, struct kvc_place_set *all)
 {
 	*all = (struct kvc_place_set){0};
-	for (uint64_t i = oldest(c); i < c->owed.noted && !c->closing; i = KV_MAX(i + 1, oldest(c))) {
+	for (uint64_t i = oldest(c); i < c->owed->noted && !c->closing; i = KV_MAX(i + 1, oldest(c))) {
 		aim(c, at(c, i), all);
 		if (i % AIMED == 0)
 			co_yield_await();
@@ -102,7 +121,7 @@ static void aim_all_await(struct kvc_client *c, struct kvc_place_set *all)
 }
 
 /* (A life is told in whole seconds. What was put since the call is spared.) */
-static void request_fill(const struct kvc_node *n, struct kvc_req *r, const struct kvc_owed *o, const uint8_t *key,
+static void request_fill(const struct kvc_node *n, struct kvc_req *r, const struct owed *o, const uint8_t *key,
 			 uint64_t now)
 {
 	r->wire.key = (struct wire_bytes){key, o->len};
@@ -125,8 +144,8 @@ static int some_send_await(struct kvc_node *n, uint64_t *next, bool all, uint64_
 	struct kvc_client *c = n->client;
 	int sent = 0;
 	*next = KV_MAX(*next, oldest(c));
-	for (; *next < c->owed.noted && sent < WINDOW; ++*next) {
-		const struct kvc_owed *o = at(c, *next);
+	for (; *next < c->owed->noted && sent < WINDOW; ++*next) {
+		const struct owed *o = at(c, *next);
 		uint64_t now = loop_now(c->loop);
 		struct kvc_attachment *s;
 		int rc;
@@ -186,7 +205,7 @@ static int tell_await(struct kvc_node *n, uint64_t next, bool all, uint64_t dead
 	struct kvc_req *req[WINDOW];
 	uint8_t key[WINDOW][KV_KEY_MAX];
 	int rc = 0;
-	while (rc == 0 && next < n->client->owed.noted) {
+	while (rc == 0 && next < n->client->owed->noted) {
 		int sent = some_send_await(n, &next, all, deadline_ns, &wait, req, key);
 		rc = sent < 0 ? sent : answers_await(n, req, sent, deadline_ns);
 	}
@@ -198,11 +217,11 @@ int kvc_owed_await(struct kvc_node *n, uint64_t deadline_ns)
 	struct kvc_client *c = n->client;
 	int rc = 0;
 	/* A process that the client never met may have been a member before, and have missed as much. */
-	if (c->owed.noted > 0)
+	if (c->owed->noted > 0)
 		rc = tell_await(n, n->owed_from, true, deadline_ns);
 	if (rc == 0) /* else the next attempt tells all of it */
-		n->owed_from = c->owed.noted;
-	c->owed.change_ns = loop_now(c->loop);
+		n->owed_from = c->owed->noted;
+	c->owed->change_ns = loop_now(c->loop);
 	return rc < 0 ? kv_fail(&n->error, rc, "it does not take what was deleted while it was away: %s",
 				kv_strerror(rc))
 		      : 0;
@@ -211,9 +230,9 @@ int kvc_owed_await(struct kvc_node *n, uint64_t deadline_ns)
 void kvc_owed_left(struct kvc_node *n)
 {
 	uint64_t heard_ns = n->pulse.heard_ns;
-	if (n->client->owed.noted > 0)
+	if (n->client->owed->noted > 0)
 		n->owed_from =
-			KV_MIN(n->client->owed.noted, first_since(n->client, heard_ns - KV_MIN(heard_ns, SLACK_NS)));
+			KV_MIN(n->client->owed->noted, first_since(n->client, heard_ns - KV_MIN(heard_ns, SLACK_NS)));
 }
 
 /* ---- in the background ---- */
@@ -222,8 +241,8 @@ static void main_await(void *client)
 {
 	struct kvc_client *c = client;
 	struct kvc_place_set all;
-	while (c->owed.due && !c->closing) {
-		c->owed.due = false;
+	while (c->owed->due && !c->closing) {
+		c->owed->due = false;
 		aim_all_await(c, &all);
 		for (unsigned i = 0; i < c->num_nodes && !c->closing; i++) {
 			struct kvc_node *n = &c->node[i];
@@ -232,33 +251,33 @@ static void main_await(void *client)
 				(void)tell_await(n, 0, false, until);
 		}
 	}
-	c->owed.running = false;
+	c->owed->running = false;
 	kvc_client_ended(c);
 }
 
 static void start(struct kvc_client *c)
 {
-	c->owed.due = true;
-	if (c->owed.running || c->closing || co_spawn(c->loop, main_await, c, "kvc owed") < 0)
+	c->owed->due = true;
+	if (c->owed->running || c->closing || co_spawn(c->loop, main_await, c, "kvc owed") < 0)
 		return;
-	c->owed.running = true;
+	c->owed->running = true;
 	kvc_client_began(c);
 }
 
 void kvc_owed_view(struct kvc_client *c)
 {
-	c->owed.change_ns = loop_now(c->loop);
-	if (c->owed.noted > 0)
+	c->owed->change_ns = loop_now(c->loop);
+	if (c->owed->noted > 0)
 		start(c);
 }
 
 /* What was said of the key before and is said anew. (A TOUCH does not say what a DELETE has said.) */
 static void overtake(struct kvc_client *c, struct kvc_key key, uint32_t digest, bool touch)
 {
-	uint64_t n = KV_MIN(c->owed.noted, (uint64_t)KVC_OWED);
+	uint64_t n = KV_MIN(c->owed->noted, (uint64_t)OWED);
 	for (uint64_t i = 0; i < n; i++) {
-		struct kvc_owed *o = &c->owed.ring[i];
-		if (c->owed.digest[i] == digest && o->len == key.len && memcmp(o->key, key.data, key.len) == 0 &&
+		struct owed *o = &c->owed->ring[i];
+		if (c->owed->digest[i] == digest && o->len == key.len && memcmp(o->key, key.data, key.len) == 0 &&
 		    (!touch || o->expires_ns))
 			o->len = 0;
 	}
@@ -266,37 +285,49 @@ static void overtake(struct kvc_client *c, struct kvc_key key, uint32_t digest, 
 
 static bool ring_make(struct kvc_client *c)
 {
-	if (!c->owed.ring)
-		c->owed.ring = calloc(KVC_OWED, sizeof(*c->owed.ring) + sizeof(*c->owed.digest));
-	if (c->owed.ring)
-		c->owed.digest = (uint32_t *)(c->owed.ring + KVC_OWED);
-	return c->owed.ring != NULL;
+	if (!c->owed->ring)
+		c->owed->ring = calloc(OWED, sizeof(*c->owed->ring) + sizeof(*c->owed->digest));
+	if (c->owed->ring)
+		c->owed->digest = (uint32_t *)(c->owed->ring + OWED);
+	return c->owed->ring != NULL;
 }
 
 void kvc_owed_note(struct kvc_client *c, struct kvc_key key, uint64_t begun_ns, uint32_t ttl_s)
 {
-	bool changed = c->owed.change_ns >= begun_ns; /* a server came, or the view changed, during the call */
+	bool changed = c->owed->change_ns >= begun_ns; /* a server came, or the view changed, during the call */
 	uint64_t now = loop_now(c->loop);
 	uint32_t digest;
 	if (c->num_nodes < 2 || !ring_make(c))
 		return;
 	digest = (uint32_t)kv_hash_key(key.data, key.len, 0);
 	overtake(c, key, digest, ttl_s > 0);
-	c->owed.digest[c->owed.noted % KVC_OWED] = digest;
-	*at(c, c->owed.noted) =
-		(struct kvc_owed){.len = (uint8_t)key.len,
-				  .time_ns = now,
-				  .expires_ns = ttl_s ? kv_deadline(now, ttl_s * 1000000000ull) : 0,
-				  .heard = (uint16_t)(changed ? KVC_OWED_NONE : first_of(c, key.data, key.len)),
-				  .to = {KVC_OWED_NONE, KVC_OWED_NONE}};
-	memcpy(at(c, c->owed.noted)->key, key.data, key.len);
-	c->owed.noted++;
+	c->owed->digest[c->owed->noted % OWED] = digest;
+	*at(c, c->owed->noted) = (struct owed){.len = (uint8_t)key.len,
+					       .time_ns = now,
+					       .expires_ns = ttl_s ? kv_deadline(now, ttl_s * 1000000000ull) : 0,
+					       .heard = (uint16_t)(changed ? NOBODY : first_of(c, key.data, key.len)),
+					       .to = {NOBODY, NOBODY}};
+	memcpy(at(c, c->owed->noted)->key, key.data, key.len);
+	c->owed->noted++;
 	if (changed)
 		start(c);
 }
 
+uint64_t kvc_owed_noted(const struct kvc_client *c)
+{
+	return c->owed->noted;
+}
+
+int kvc_owed_init(struct kvc_client *c)
+{
+	c->owed = calloc(1, sizeof(*c->owed));
+	return c->owed ? 0 : -KV_ENOMEM;
+}
+
 void kvc_owed_fini(struct kvc_client *c)
 {
-	free(c->owed.ring);
-	c->owed.ring = NULL;
+	if (c->owed)
+		free(c->owed->ring);
+	free(c->owed);
+	c->owed = NULL;
 }

@@ -19,6 +19,10 @@ int kvc_owed_await(struct kvc_node *n, uint64_t deadline_ns);
  * touched just before, in the background. */
 void kvc_owed_view(struct kvc_client *c);
 
+/* kvc_owed_noted -- how many were ever noted.
+ * kvc_owed_init -- the client opens. 0 or -KV_ENOMEM. kvc_owed_fini -- forget all. */
+uint64_t kvc_owed_noted(const struct kvc_client *c);
+int kvc_owed_init(struct kvc_client *c);
 void kvc_owed_fini(struct kvc_client *c);
 
 #endif

@@ -19,6 +19,7 @@
  *
  * Rejected: to put the bytes that the call brought. They are in the caller's memory, so each would be copied on the
  * loop, before the call returns, whether there is room for it or not. */
+#include "kvclient/copies/copies.h"
 #include "kvclient/route/hot.h"
 #include "kvclient/route/owner.h"
 #include "kvclient/route/repair.h"
@@ -159,18 +160,14 @@ static bool second_of(struct kvc_client *c, const struct kvc_repair *r)
 }
 
 /* Returns the bytes that were read. */
-static uint64_t one_await(struct kvc_client *c)
+static uint64_t one_await(struct kvc_client *c, const struct kvc_repair *r)
 {
 	struct kvc_call call = {.size = sizeof(call), .flags = KVC_BACKGROUND};
-	struct kvc_repairs *q = &c->repairs;
-	const struct kvc_repair *r = repair_at(q, 0); /* its place is its own until it is done */
 	struct kvc_trace t;
 	uint64_t read = 0;
 	int64_t rc;
 	kvc_trace_own(&t, KVC_OP_PUT, NULL, true);
-	q->copying = true;
 	rc = copy_await(c, r, &call, &t, &read);
-	q->copying = false;
 	if (r->hot) {
 		hot_count(c, rc);
 		route_hot_copied(c, (struct kvc_key){r->key, r->len}, rc);
@@ -179,20 +176,16 @@ static uint64_t one_await(struct kvc_client *c)
 		if (rc < 0 && second_of(c, r))
 			route_hot_lost(c, (struct kvc_key){r->key, r->len});
 	}
-	q->head = (q->head + 1) % KVC_REPAIRS;
-	q->count--;
-	co_queue_wake_all(&q->copied);
+	repair_done(c);
 	return read;
 }
 
-void repair_main_await(void *client)
+void kvc_repair_main(void *client)
 {
 	struct kvc_client *c = client;
-	while (c->repairs.count > 0 && !c->closing)
-		rest_await(c, one_await(c));
-	kvc_add(&c->count.repairs_dropped, c->repairs.count);
-	c->repairs.count = 0;
-	c->repairs.running = false;
-	co_queue_wake_all(&c->repairs.copied);
+	const struct kvc_repair *r;
+	while ((r = repair_first(c)) != NULL)
+		rest_await(c, one_await(c, r));
+	kvc_add(&c->count.repairs_dropped, repair_end(c));
 	kvc_client_ended(c);
 }

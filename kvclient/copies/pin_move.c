@@ -15,7 +15,7 @@
  *
  * Rejected: to pin at the former server alone for as long as it is asked. After that nobody finds the value, and its
  * memory stays pinned. */
-#include "kvclient/copies/pin_move.h"
+#include "kvclient/copies/copies.h"
 
 #include <errno.h>
 
@@ -36,8 +36,8 @@ static void copied_await(struct kvc_client *c, struct kvc_key key, const struct 
 {
 	repair_ready(c);
 	repair_note(c, key, from, NULL);
-	while (repair_waits(c, key))
-		co_queue_wait_await(&c->repairs.copied, KV_NEVER);
+	while (repair_waits(c, key) && repair_wait_await(c, KV_NEVER) == 0)
+		;
 }
 
 static bool has_await(struct kvc_node *n, struct kvc_key key, uint64_t deadline_ns, struct kvc_trace *t)
@@ -69,16 +69,16 @@ int kvc_pin_bring_await(struct kvc_node *n, struct kvc_key key, bool twice, uint
 	if (!from)
 		return -KV_ENOTFOUND;
 	repair_ready(c);
-	if (!c->repairs.ring)
+	if (!c->repairs)
 		return -KV_ENOTFOUND;
 	do {
-		if (!noted && (repair_waits(c, key) || c->repairs.count < KVC_REPAIRS)) {
+		if (!noted && (repair_waits(c, key) || repair_room(c))) {
 			repair_note(c, key, from, twice ? route_first(c, key) : NULL);
 			noted = true;
 		}
 		if (noted && !repair_waits(c, key))
 			return 0;
-		rc = kvc_wait_queue_await(c, &c->repairs.copied, deadline_ns);
+		rc = repair_wait_await(c, deadline_ns);
 	} while (rc == 0);
 	return rc;
 }

@@ -6,7 +6,7 @@
  *
  * The call waits for the first copy alone: a second server that is slow, stopped or about to die costs it nothing, and
  * never touches its memory. The price is a copy in this process (0.2 ms for 2 MiB), and that a second copy is made when
- * it can be, and otherwise not: at most KVC_SECONDS of them are under way, KVC_SECONDS_AT at one server, in an eighth
+ * it can be, and otherwise not: at most COPIES of them are under way, COPIES_AT at one server, in an eighth
  * of the receive buffer at one server and in a quarter at all. More means that the server is behind what is put, or the
  * client is, and then the memory and the time are better spent on first copies. A GET that misses a copy later finds
  * the other one and has it copied (second.c).
@@ -24,30 +24,35 @@
 
 #include <stdlib.h>
 
+#include "kvclient/copies/private.h"
 #include "kvclient/core/waits.h"
 #include "kvclient/route/second.h"
 #include "kvclient/transfer/put.h"
 
 enum { PART_ALL = 4, PART_AT = 8 }; /* of the receive buffer, for pieces of copies */
 
-static struct kvc_key key_of(const struct kvc_second *s)
+static struct kvc_key key_of(const struct second *s)
 {
 	return (struct kvc_key){s->key, s->key_len};
 }
 
-static bool same(const struct kvc_second *s, struct kvc_key key)
+static bool same(const struct second *s, struct kvc_key key)
 {
 	return s->key_len == key.len && memcmp(s->key, key.data, key.len) == 0;
 }
 
 /* ---- room ---- */
 
-static struct kvc_second *slot_free(struct kvc_client *c)
+static struct second *slot_free(struct kvc_client *c)
 {
-	struct kvc_seconds *q = &c->seconds;
-	if (!q->slot)
-		q->slot = calloc(KVC_SECONDS, sizeof(*q->slot));
-	for (unsigned i = 0; q->slot && i < KVC_SECONDS; i++)
+	struct kvc_seconds *q = c->seconds;
+	if (!q) {
+		q = c->seconds = calloc(1, sizeof(*q));
+		if (!q)
+			return NULL;
+		co_queue_init(&q->over);
+	}
+	for (unsigned i = 0; i < COPIES; i++)
 		if (!q->slot[i].key_len)
 			return &q->slot[i];
 	return NULL;
@@ -58,8 +63,8 @@ static void taken_at(const struct kvc_client *c, unsigned node, unsigned *out_co
 {
 	*out_count = 0;
 	*out_bytes = 0;
-	for (unsigned i = 0; i < KVC_SECONDS; i++) {
-		const struct kvc_second *s = &c->seconds.slot[i];
+	for (unsigned i = 0; i < COPIES; i++) {
+		const struct second *s = &c->seconds->slot[i];
 		*out_count += s->key_len && s->node == node;
 		*out_bytes += s->key_len && s->node == node ? s->piece.len_bytes : 0;
 	}
@@ -71,21 +76,21 @@ static bool behind(const struct kvc_client *c, const struct kvc_node *n, uint64_
 	uint64_t bytes = kvc_buffer_rounded(len), at;
 	unsigned count;
 	taken_at(c, n->index, &count, &at);
-	return count >= KVC_SECONDS_AT || at + bytes > c->buffer.len_bytes / PART_AT ||
-	       c->seconds.bytes + bytes > c->buffer.len_bytes / PART_ALL;
+	return count >= COPIES_AT || at + bytes > c->buffer.len_bytes / PART_AT ||
+	       c->seconds->bytes + bytes > c->buffer.len_bytes / PART_ALL;
 }
 
-static void slot_give(struct kvc_client *c, struct kvc_second *s)
+static void slot_give(struct kvc_client *c, struct second *s)
 {
-	c->seconds.bytes -= s->piece.len_bytes;
+	c->seconds->bytes -= s->piece.len_bytes;
 	kvc_room_give(c, &s->piece);
-	*s = (struct kvc_second){0};
-	co_queue_wake_all(&c->seconds.over);
+	*s = (struct second){0};
+	co_queue_wake_all(&c->seconds->over);
 }
 
 /* ---- one copy ---- */
 
-static int copy_await(struct kvc_second *s)
+static int copy_await(struct second *s)
 {
 	struct kvc_client *c = s->client;
 	struct kvc_call call = {.size = sizeof(call), .ttl_s = s->ttl_s, .flags = KVC_BACKGROUND};
@@ -108,7 +113,7 @@ static int copy_await(struct kvc_second *s)
 
 static void copy_main(void *second)
 {
-	struct kvc_second *s = second;
+	struct second *s = second;
 	struct kvc_client *c = s->client;
 	int rc = s->forgotten ? -KV_ECANCELED : copy_await(s);
 	kvc_add(rc < 0 ? &c->count.copies_dropped : &c->count.copies, 1);
@@ -121,21 +126,21 @@ static void copy_main(void *second)
 /* Take all that the copy needs, and let it begin. False: there is no room now. */
 static bool copy_begin_await(struct kvc_client *c, struct kvc_node *n, const struct kvc_second_value *v)
 {
-	struct kvc_second *s = slot_free(c);
+	struct second *s = slot_free(c);
 	struct kvc_piece piece;
 	if (!s || behind(c, n, v->len) || kvc_call_piece_await(c, v->len, 0, false, &piece) < 0)
 		return false;
-	*s = (struct kvc_second){.client = c,
-				 .node = (uint16_t)n->index,
-				 .key_len = (uint8_t)v->key.len,
-				 .ttl_s = v->ttl_s,
-				 .checksum = v->checksum,
-				 .born_ns = v->born_ns,
-				 .incarnation = n->incarnation,
-				 .len = v->len,
-				 .piece = piece};
+	*s = (struct second){.client = c,
+			     .node = (uint16_t)n->index,
+			     .key_len = (uint8_t)v->key.len,
+			     .ttl_s = v->ttl_s,
+			     .checksum = v->checksum,
+			     .born_ns = v->born_ns,
+			     .incarnation = n->incarnation,
+			     .len = v->len,
+			     .piece = piece};
 	memcpy(s->key, v->key.data, v->key.len);
-	c->seconds.bytes += piece.len_bytes;
+	c->seconds->bytes += piece.len_bytes;
 	kvc_gather_await(kvc_buffer_at(&c->buffer, &piece), v->from, v->len);
 	kvc_client_began(c);
 	if (!c->closing && co_spawn(c->loop, copy_main, s, "kvc second") == 0)
@@ -154,25 +159,30 @@ void kvc_second_put_await(struct kvc_client *c, const struct kvc_second_value *v
 		kvc_add(&c->count.copies_dropped, 1);
 }
 
-/* A copy of the key that waits or is under way; NULL: none. */
-static struct kvc_second *copy_of(struct kvc_client *c, struct kvc_key key)
+static bool busy(const struct kvc_client *c)
 {
-	for (unsigned i = 0; c->seconds.slot && i < KVC_SECONDS; i++)
-		if (same(&c->seconds.slot[i], key))
-			return &c->seconds.slot[i];
+	return KV_UNLIKELY(c->seconds != NULL) && c->seconds->bytes > 0;
+}
+
+/* A copy of the key that waits or is under way; NULL: none. */
+static struct second *copy_of(struct kvc_client *c, struct kvc_key key)
+{
+	for (unsigned i = 0; i < COPIES; i++)
+		if (same(&c->seconds->slot[i], key))
+			return &c->seconds->slot[i];
 	return NULL;
 }
 
 void kvc_second_landed_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns)
 {
-	while (KV_UNLIKELY(c->seconds.bytes > 0) && copy_of(c, key))
-		if (kvc_wait_queue_await(c, &c->seconds.over, deadline_ns) < 0)
+	while (busy(c) && copy_of(c, key))
+		if (kvc_wait_queue_await(c, &c->seconds->over, deadline_ns) < 0)
 			return;
 }
 
 bool kvc_second_forget(struct kvc_client *c, struct kvc_key key)
 {
-	struct kvc_second *s = KV_UNLIKELY(c->seconds.bytes > 0) ? copy_of(c, key) : NULL;
+	struct second *s = busy(c) ? copy_of(c, key) : NULL;
 	if (s)
 		s->forgotten = true;
 	return s;
@@ -181,6 +191,12 @@ bool kvc_second_forget(struct kvc_client *c, struct kvc_key key)
 void kvc_second_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns)
 {
 	while (kvc_second_forget(c, key))
-		if (kvc_wait_queue_await(c, &c->seconds.over, deadline_ns) < 0)
+		if (kvc_wait_queue_await(c, &c->seconds->over, deadline_ns) < 0)
 			return;
+}
+
+void kvc_second_fini(struct kvc_client *c)
+{
+	free(c->seconds);
+	c->seconds = NULL;
 }

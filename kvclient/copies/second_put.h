@@ -30,4 +30,7 @@ void kvc_second_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t 
  * more, or the deadline is over. A copy that landed later would live as long as the value was put for. */
 void kvc_second_landed_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns);
 
+/* kvc_second_fini -- the client has closed, and no copy is under way. */
+void kvc_second_fini(struct kvc_client *c);
+
 #endif

@@ -306,91 +306,13 @@ struct kvc_unsafe {
 
 enum {
 	KVC_FORMER_PLACES = 4, /* older placements that are kept */
-	KVC_FORMERS_ASKED = 2, /* former servers that a miss is asked for at, at most */
-	KVC_REPAIRS = 256      /* keys whose values wait to be copied */
+	KVC_FORMERS_ASKED = 2  /* former servers that a miss is asked for at, at most */
 };
 
 /* A placement that was in force before a view came (route/view.c). */
 struct kvc_former_place {
 	struct kvc_place place;
 	uint64_t until_ns; /* so long misses are asked for where it has their keys */
-};
-
-#define KVC_REPAIR_OWNER UINT16_MAX
-
-/* Values that were found at another server than they should be at (route/repair.c, copies/copy.c). */
-struct kvc_repair {
-	uint8_t key[KV_KEY_MAX], len;
-	bool forgotten; /* the key was deleted */
-	bool hot;       /* the copy is made because a server said that the value is hot (hot.c) */
-	uint16_t node;  /* that has the value */
-	uint16_t to;    /* that is to have it; KVC_REPAIR_OWNER: whichever is in charge of the key */
-};
-
-struct kvc_repairs {
-	struct kvc_repair *ring; /* KVC_REPAIRS of them; NULL: no key ever had a former server */
-	unsigned head, count;    /* the first one is under way, if `running` */
-	bool running;            /* the coroutine that copies ... */
-	bool copying;            /* ... and is at the first one, not at rest */
-	struct co_queue copied;  /* woken when it has ended with one */
-	void (*main_await)(void *client);
-};
-
-enum {
-	KVC_SECONDS = 64,   /* second copies that are under way ... */
-	KVC_SECONDS_AT = 16 /* ... and that of them which go to one server */
-};
-
-/* A second copy of a value that was put (copies/second_put.c). */
-struct kvc_second {
-	struct kvc_client *client;
-	uint8_t key[KV_KEY_MAX], key_len; /* 0: the slot is free */
-	bool forgotten;                   /* the key was deleted */
-	uint16_t node;                    /* that it goes to */
-	uint32_t ttl_s;
-	uint64_t len, checksum;
-	uint64_t born_ns;       /* when the call began that put it */
-	uint64_t incarnation;   /* of the server */
-	struct kvc_piece piece; /* that has the value */
-};
-
-struct kvc_seconds {
-	struct kvc_second *slot; /* KVC_SECONDS of them; NULL: no copy was made yet */
-	uint64_t bytes;          /* of pieces */
-	struct co_queue over;    /* woken when one is no longer under way */
-};
-
-enum { KVC_OWED = 1024, KVC_OWED_NONE = UINT16_MAX };
-
-/* A DELETE or a TOUCH of this client (conn/owed.c). */
-struct kvc_owed {
-	uint8_t key[KV_KEY_MAX], len; /* len 0: a later call has overtaken it */
-	uint64_t time_ns;             /* when the call was over */
-	uint64_t expires_ns;          /* of a TOUCH: until then the value lives; else 0 */
-	uint16_t heard;               /* the key's server when it was told; KVC_OWED_NONE: the view changed meanwhile */
-	uint16_t to[2];               /* servers that are to be told since the view has changed, or KVC_OWED_NONE */
-};
-
-struct kvc_oweds {
-	struct kvc_owed *ring; /* KVC_OWED of them; NULL: nothing was deleted yet */
-	uint32_t *digest;      /* of their keys, side by side: to find those of one key */
-	uint64_t noted;        /* so many were ever noted: the next one's number */
-	uint64_t change_ns;    /* when a server came, or the view changed, the last time */
-	bool due, running;     /* servers are to be told; a coroutine does */
-};
-
-/* A value that a server has reported as hot (route/hot.c). */
-struct kvc_hot {
-	uint64_t digest;   /* of its key; 0: the place was never taken */
-	uint64_t fresh_ns; /* until then GETs go to both servers; 0: there is no second copy of this client's */
-	uint64_t until_ns; /* until then the place is the key's */
-	uint64_t again_ns; /* before then no copy is made */
-};
-
-struct kvc_hots {
-	struct kvc_hot *key; /* NULL: the pool copies no hot values */
-	unsigned used;       /* places that were ever taken */
-	uint64_t turn;       /* whose turn it is where a key's two servers have as many requests */
 };
 
 /* The view of the cluster, as this client has it (route/view.c). */
@@ -460,10 +382,12 @@ struct kvc_client {
 	unsigned nodes_up;                 /* that are UP */
 	const struct kvc_place *placement; /* the pool's, or cluster.place */
 	struct kvc_cluster cluster;
-	struct kvc_repairs repairs;
-	struct kvc_seconds seconds;
-	struct kvc_hots hot;
-	struct kvc_oweds owed;
+	/* What these files have of their own. */
+	struct kvc_repairs *repairs;              /* route/repair.c; NULL: no value was ever found elsewhere */
+	struct kvc_seconds *seconds;              /* copies/second_put.c; NULL: no second copy was made yet */
+	struct kvc_hots *hot;                     /* route/hot.c; NULL: the pool copies no hot values */
+	struct kvc_oweds *owed;                   /* conn/owed.c */
+	void (*repair_main)(void *client);        /* the coroutine that copies (copies/copy.c) */
 	struct kvc_place_set avoided;             /* nodes that are DOWN (kvc_node_set) */
 	struct kvc_place_set shunned;             /* these and those of draining servers */
 	struct kvc_client_mem *mem[KVC_MEMS_MAX]; /* sorted by base */

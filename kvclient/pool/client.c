@@ -15,7 +15,8 @@
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/owed.h"
 #include "kvclient/conn/serve.h"
-#include "kvclient/copies/pin_move.h"
+#include "kvclient/copies/copies.h"
+#include "kvclient/copies/second_put.h"
 #include "kvclient/core/naming.h"
 #include "kvclient/core/waits.h"
 #include "kvclient/logical/answers.h"
@@ -199,7 +200,7 @@ static void hooks_set(struct kvc_client *c)
 	c->link_events = &link_events;
 	c->node_events = &node_events;
 	c->pin_ops = &pin_ops;
-	c->repairs.main_await = repair_main_await;
+	c->repair_main = kvc_repair_main;
 }
 
 static int tables_open(struct kvc_client *c, struct kv_error *err)
@@ -208,6 +209,7 @@ static int tables_open(struct kvc_client *c, struct kv_error *err)
 	int rc = kvc_reqs_init(&c->reqs, KVC_REQS);
 	c->node = calloc(n, sizeof(*c->node));
 	rc = rc < 0 ? rc : kvc_votes_init(&c->cluster.votes, n);
+	rc = rc < 0 ? rc : kvc_owed_init(c);
 	if (rc < 0 || !c->node)
 		return kv_fail(err, -KV_ENOMEM, "client %u: no memory for its tables", c->index);
 	c->num_nodes = c->pool->num_servers;
@@ -224,8 +226,6 @@ static int tables_open(struct kvc_client *c, struct kv_error *err)
 	kv_list_init(&c->sessions);
 	kvc_pins_init(c);
 	kvc_waits_init(c);
-	co_queue_init(&c->repairs.copied);
-	co_queue_init(&c->seconds.over);
 	return 0;
 }
 
@@ -318,6 +318,7 @@ err_boot:
 err_tables:
 	kvc_reqs_fini(&c->reqs);
 	kvc_votes_fini(&c->cluster.votes);
+	kvc_owed_fini(c);
 	free(c->node);
 	c->node = NULL;
 	return rc;
@@ -381,6 +382,8 @@ static void closer(void *arg)
 	kvc_pins_fini(c);
 	kvc_sessions_free(c);
 	kvc_cluster_fini(c);
+	repair_fini(c);
+	kvc_second_fini(c);
 	route_hot_fini(c);
 	kvc_owed_fini(c);
 	while (c->num_mems > 0)

@@ -26,6 +26,20 @@
 
 enum { SETS = 256, WAYS = 4 };
 
+/* A value that a server has reported as hot. */
+struct hot {
+	uint64_t digest;   /* of its key; 0: the place was never taken */
+	uint64_t fresh_ns; /* until then GETs go to both servers; 0: there is no second copy of this client's */
+	uint64_t until_ns; /* until then the place is the key's */
+	uint64_t again_ns; /* before then no copy is made */
+};
+
+struct kvc_hots {
+	struct hot key[SETS * WAYS];
+	unsigned used; /* places that were ever taken */
+	uint64_t turn; /* whose turn it is where a key's two servers have as many requests */
+};
+
 #define FRESH_NS 30000000000ull
 #define KEPT_NS  600000000000ull
 #define AGAIN_NS 10000000000ull
@@ -34,8 +48,8 @@ int route_hot_ready(struct kvc_client *c)
 {
 	if (!(c->pool->options.flags & KVC_HOT_COPIES))
 		return 0;
-	c->hot.key = calloc((size_t)SETS * WAYS, sizeof(*c->hot.key));
-	if (!c->hot.key)
+	c->hot = calloc(1, sizeof(*c->hot));
+	if (!c->hot)
 		return -KV_ENOMEM;
 	repair_ready(c);
 	return 0;
@@ -43,8 +57,8 @@ int route_hot_ready(struct kvc_client *c)
 
 void route_hot_fini(struct kvc_client *c)
 {
-	free(c->hot.key);
-	c->hot = (struct kvc_hots){0};
+	free(c->hot);
+	c->hot = NULL;
 }
 
 static uint64_t digest_of(struct kvc_key key)
@@ -54,14 +68,14 @@ static uint64_t digest_of(struct kvc_key key)
 	return digest ? digest : 1;
 }
 
-static struct kvc_hot *set_of(const struct kvc_client *c, uint64_t digest)
+static struct hot *set_of(const struct kvc_client *c, uint64_t digest)
 {
-	return &c->hot.key[digest % SETS * WAYS];
+	return &c->hot->key[digest % SETS * WAYS];
 }
 
-static struct kvc_hot *find(const struct kvc_client *c, uint64_t digest)
+static struct hot *find(const struct kvc_client *c, uint64_t digest)
 {
-	struct kvc_hot *set = set_of(c, digest);
+	struct hot *set = set_of(c, digest);
 	for (unsigned i = 0; i < WAYS; i++)
 		if (set[i].digest == digest)
 			return &set[i];
@@ -69,33 +83,33 @@ static struct kvc_hot *find(const struct kvc_client *c, uint64_t digest)
 }
 
 /* The key's place, or a free one. NULL: all are taken by keys that are still needed. */
-static struct kvc_hot *place(struct kvc_client *c, uint64_t digest)
+static struct hot *place(struct kvc_client *c, uint64_t digest)
 {
-	struct kvc_hot *set = set_of(c, digest), *at = find(c, digest);
+	struct hot *set = set_of(c, digest), *at = find(c, digest);
 	for (unsigned i = 0; !at && i < WAYS; i++)
 		if (loop_now(c->loop) >= set[i].until_ns)
 			at = &set[i];
 	if (!at)
 		return NULL;
-	c->hot.used += at->digest == 0;
+	c->hot->used += at->digest == 0;
 	if (at->digest != digest)
-		*at = (struct kvc_hot){.digest = digest};
+		*at = (struct hot){.digest = digest};
 	return at;
 }
 
 bool route_hot_read(const struct kvc_client *c, struct kvc_key key)
 {
-	const struct kvc_hot *h = find(c, digest_of(key));
+	const struct hot *h = find(c, digest_of(key));
 	return h && h->fresh_ns && loop_now(c->loop) < h->until_ns;
 }
 
 bool route_hot_fresh(const struct kvc_client *c, struct kvc_key key)
 {
-	const struct kvc_hot *h = find(c, digest_of(key));
+	const struct hot *h = find(c, digest_of(key));
 	return h && loop_now(c->loop) < h->fresh_ns;
 }
 
-static void refresh(struct kvc_client *c, struct kvc_hot *h)
+static void refresh(struct kvc_client *c, struct hot *h)
 {
 	h->fresh_ns = loop_now(c->loop) + FRESH_NS;
 	h->until_ns = h->fresh_ns + KEPT_NS;
@@ -104,7 +118,7 @@ static void refresh(struct kvc_client *c, struct kvc_hot *h)
 /* It is not tried again before some time has passed. What was read twice before is kept for misses. */
 static void put_off(struct kvc_client *c, uint64_t digest)
 {
-	struct kvc_hot *h = place(c, digest);
+	struct hot *h = place(c, digest);
 	if (!h)
 		return;
 	h->again_ns = loop_now(c->loop) + AGAIN_NS;
@@ -114,9 +128,9 @@ static void put_off(struct kvc_client *c, uint64_t digest)
 void route_hot_reported(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n)
 {
 	uint64_t digest;
-	struct kvc_hot *h;
+	struct hot *h;
 	struct kvc_node *second;
-	if (!c->hot.key || route_two_copies(c, 0))
+	if (!c->hot || route_two_copies(c, 0))
 		return;
 	digest = digest_of(key);
 	h = find(c, digest);
@@ -134,7 +148,7 @@ void route_hot_reported(struct kvc_client *c, struct kvc_key key, const struct k
 void route_hot_copied(struct kvc_client *c, struct kvc_key key, int64_t rc)
 {
 	uint64_t digest = digest_of(key);
-	struct kvc_hot *h = rc < 0 ? NULL : place(c, digest);
+	struct hot *h = rc < 0 ? NULL : place(c, digest);
 	if (h)
 		refresh(c, h);
 	else
@@ -143,9 +157,21 @@ void route_hot_copied(struct kvc_client *c, struct kvc_key key, int64_t rc)
 
 void route_hot_lost(struct kvc_client *c, struct kvc_key key)
 {
-	struct kvc_hot *h = c->hot.used ? find(c, digest_of(key)) : NULL;
+	struct hot *h = route_hot_any(c) ? find(c, digest_of(key)) : NULL;
 	if (!h || loop_now(c->loop) >= h->fresh_ns)
 		return;
 	h->fresh_ns = loop_now(c->loop); /* (not 0: after a miss the second one is still asked) */
 	put_off(c, h->digest);
+}
+
+bool route_hot_used(const struct kvc_client *c)
+{
+	return c->hot->used > 0;
+}
+
+/* Each is chosen as often as the other, also if only every k-th choice counts: steps of the golden ratio. */
+bool route_hot_turn(struct kvc_client *c)
+{
+	c->hot->turn += 0x9E3779B97F4A7C15u;
+	return c->hot->turn >> 63;
 }

@@ -13,6 +13,13 @@
 int route_hot_ready(struct kvc_client *c);
 void route_hot_fini(struct kvc_client *c);
 
+/* route_hot_any -- whether any key was ever hot: a load, for the hot path. */
+bool route_hot_used(const struct kvc_client *c);
+static inline bool route_hot_any(const struct kvc_client *c)
+{
+	return KV_UNLIKELY(c->hot != NULL) && route_hot_used(c);
+}
+
 /* route_hot_read -- whether a GET of this key may ask either of its two servers; route_hot_fresh -- whether it may
  * begin with the second one. What may be read from there now is asked for at the other one after a miss for longer. */
 bool route_hot_read(const struct kvc_client *c, struct kvc_key key);
@@ -27,16 +34,19 @@ void route_hot_reported(struct kvc_client *c, struct kvc_key key, const struct k
 void route_hot_copied(struct kvc_client *c, struct kvc_key key, int64_t rc);
 void route_hot_lost(struct kvc_client *c, struct kvc_key key);
 
+/* route_hot_turn -- whose turn it is of the two servers of a hot key; true: the first one's. */
+bool route_hot_turn(struct kvc_client *c);
+
 /* route_twice -- whether a GET with these flags is about a value that is kept twice. */
 static inline bool route_twice(const struct kvc_client *c, unsigned flags, struct kvc_key key)
 {
-	return route_two_copies(c, flags) || (KV_UNLIKELY(c->hot.used > 0) && route_hot_read(c, key));
+	return route_two_copies(c, flags) || (route_hot_any(c) && route_hot_read(c, key));
 }
 
 /* route_read_first -- the server that such a GET asks first. */
 static inline struct kvc_node *route_read_first(struct kvc_client *c, unsigned flags, struct kvc_key key)
 {
-	bool hot = KV_UNLIKELY(c->hot.used > 0) && route_hot_fresh(c, key);
+	bool hot = route_hot_any(c) && route_hot_fresh(c, key);
 	return hot || route_two_copies(c, flags) ? route_reader(c, key, hot) : route_first(c, key);
 }
 

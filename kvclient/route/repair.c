@@ -1,18 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* repair.c -- the keys whose values wait to be copied to where they should be: a ring, which the coroutine of copy.c
- * empties. It runs while there are keys. The ring is made with the first view that leaves a former server
- * (route/view.c), with the first value that is kept twice, or for hot values (hot.c) when the client opens, so noting
- * a key takes no memory. */
+/* repair.c -- the values that wait to be copied to where they should be: a ring, which a coroutine empties
+ * (copies/copy.c). It runs while values wait. The ring is made with the first view that leaves a former server, with
+ * the first value that is kept twice, or for hot values when the client opens; so noting a value takes no memory. */
 #include "kvclient/route/repair.h"
 
 #include <stdlib.h>
 
 #include "kvclient/core/waits.h"
+#include "kvclient/route/private.h"
 
 void repair_ready(struct kvc_client *c)
 {
-	if (!c->repairs.ring && c->pool->options.repair_bytes_s > 1)
-		c->repairs.ring = calloc(KVC_REPAIRS, sizeof(*c->repairs.ring));
+	if (c->repairs || c->pool->options.repair_bytes_s <= 1)
+		return;
+	c->repairs = calloc(1, sizeof(*c->repairs));
+	if (c->repairs)
+		co_queue_init(&c->repairs->copied);
+}
+
+void repair_fini(struct kvc_client *c)
+{
+	free(c->repairs);
+	c->repairs = NULL;
+}
+
+/* Value i of the ring. The first one is being copied, if any is. */
+static struct kvc_repair *at(struct kvc_repairs *q, unsigned i)
+{
+	return &q->ring[(q->head + i) % REPAIRS];
 }
 
 static bool same(const struct kvc_repair *r, struct kvc_key key)
@@ -22,18 +37,28 @@ static bool same(const struct kvc_repair *r, struct kvc_key key)
 
 bool repair_waits(struct kvc_client *c, struct kvc_key key)
 {
-	struct kvc_repairs *q = &c->repairs;
-	for (unsigned i = 0; i < q->count; i++)
-		if (same(repair_at(q, i), key))
+	struct kvc_repairs *q = c->repairs;
+	for (unsigned i = 0; q && i < q->count; i++)
+		if (same(at(q, i), key))
 			return true;
 	return false;
 }
 
-/* The ring has its first key: start the coroutine. */
+bool repair_room(const struct kvc_client *c)
+{
+	return c->repairs && c->repairs->count < REPAIRS;
+}
+
+int repair_wait_await(struct kvc_client *c, uint64_t deadline_ns)
+{
+	return kvc_wait_queue_await(c, &c->repairs->copied, deadline_ns);
+}
+
+/* The ring has its first value: start the coroutine. */
 static bool start(struct kvc_client *c)
 {
-	struct kvc_repairs *q = &c->repairs;
-	if (co_spawn(c->loop, q->main_await, c, "kvc repair") < 0) {
+	struct kvc_repairs *q = c->repairs;
+	if (co_spawn(c->loop, c->repair_main, c, "kvc repair") < 0) {
 		q->count = 0; /* no coroutine is free: the next GET tries again */
 		return false;
 	}
@@ -46,11 +71,11 @@ static bool start(struct kvc_client *c)
 static bool note(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to,
 		 bool hot)
 {
-	struct kvc_repairs *q = &c->repairs;
+	struct kvc_repairs *q = c->repairs;
 	struct kvc_repair *r;
-	if (q->count == KVC_REPAIRS)
+	if (q->count == REPAIRS)
 		return false;
-	r = repair_at(q, q->count++);
+	r = at(q, q->count++);
 	*r = (struct kvc_repair){.len = (uint8_t)key.len,
 				 .hot = hot,
 				 .node = (uint16_t)n->index,
@@ -61,29 +86,57 @@ static bool note(struct kvc_client *c, struct kvc_key key, const struct kvc_node
 
 void repair_note(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to)
 {
-	if (!c->closing && c->repairs.ring && !repair_waits(c, key))
+	if (!c->closing && c->repairs && !repair_waits(c, key))
 		kvc_add(&c->count.repairs_dropped, !note(c, key, n, to, false));
 }
 
 bool repair_hot(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to)
 {
-	bool noted = !c->closing && c->repairs.ring && (repair_waits(c, key) || note(c, key, n, to, true));
+	bool noted = !c->closing && c->repairs && (repair_waits(c, key) || note(c, key, n, to, true));
 	kvc_add(&c->count.copies_dropped, !noted);
 	return noted;
 }
 
 bool repair_forget(struct kvc_client *c, struct kvc_key key)
 {
-	struct kvc_repairs *q = &c->repairs;
-	for (unsigned i = 0; i < q->count; i++)
-		if (same(repair_at(q, i), key))
-			repair_at(q, i)->forgotten = true;
-	return q->copying && same(repair_at(q, 0), key);
+	struct kvc_repairs *q = c->repairs;
+	for (unsigned i = 0; q && i < q->count; i++)
+		if (same(at(q, i), key))
+			at(q, i)->forgotten = true;
+	return q && q->copying && same(at(q, 0), key);
 }
 
 void repair_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns)
 {
 	while (repair_forget(c, key))
-		if (kvc_wait_queue_await(c, &c->repairs.copied, deadline_ns) < 0)
+		if (repair_wait_await(c, deadline_ns) < 0)
 			return;
+}
+
+/* ---- the coroutine that copies ---- */
+
+const struct kvc_repair *repair_first(struct kvc_client *c)
+{
+	struct kvc_repairs *q = c->repairs;
+	q->copying = q->count > 0 && !c->closing;
+	return q->copying ? at(q, 0) : NULL;
+}
+
+void repair_done(struct kvc_client *c)
+{
+	struct kvc_repairs *q = c->repairs;
+	q->copying = false;
+	q->head = (q->head + 1) % REPAIRS;
+	q->count--;
+	co_queue_wake_all(&q->copied);
+}
+
+unsigned repair_end(struct kvc_client *c)
+{
+	struct kvc_repairs *q = c->repairs;
+	unsigned left = q->count;
+	q->count = 0;
+	q->running = false;
+	co_queue_wake_all(&q->copied);
+	return left;
 }

@@ -6,6 +6,17 @@
 
 #include "kvclient/core/client.h"
 
+#define KVC_REPAIR_OWNER UINT16_MAX
+
+/* A value that was found at another server than it should be at. */
+struct kvc_repair {
+	uint8_t key[KV_KEY_MAX], len;
+	bool forgotten; /* the key was deleted */
+	bool hot;       /* the copy is made because a server said that the value is hot (hot.c) */
+	uint16_t node;  /* that has the value */
+	uint16_t to;    /* that is to have it; KVC_REPAIR_OWNER: whichever is in charge of the key */
+};
+
 /* repair_ready -- values may be found elsewhere from now on: take the memory that their keys need to wait. Without
  * memory nothing is copied, nor where kvc_options.repair_bytes_s is 1.
  * repair_note -- the value of this key was found at n: have it copied in the background to `to`; NULL: to the
@@ -15,22 +26,26 @@ void repair_ready(struct kvc_client *c);
 void repair_note(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to);
 bool repair_hot(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to);
 
-/* repair_waits -- whether a copy of the key's value waits or is under way. When one has ended, `copied` is woken.
- */
+/* repair_waits -- whether a copy of the key's value waits or is under way. repair_room -- whether another one can be
+ * noted. repair_wait_await -- wait until one has ended, or the deadline is over, or why not to wait any longer
+ * (kvc_wait_queue_await). */
 bool repair_waits(struct kvc_client *c, struct kvc_key key);
+bool repair_room(const struct kvc_client *c);
+int repair_wait_await(struct kvc_client *c, uint64_t deadline_ns);
 
 /* repair_forget -- the key is about to be deleted or touched: no copy of it is begun any more. True: one is under
  * way. repair_forget_await -- the same, and one that is under way has ended, or the deadline is over. */
 bool repair_forget(struct kvc_client *c, struct kvc_key key);
 void repair_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns);
 
-/* repair_at -- key i of the ring. The first one is being copied, if any is. */
-static inline struct kvc_repair *repair_at(struct kvc_repairs *q, unsigned i)
-{
-	return &q->ring[(q->head + i) % KVC_REPAIRS];
-}
+/* For the coroutine that copies, client->repair_main. repair_first -- the first value that waits, whose copy begins
+ * now; NULL: none. Its place is its own until repair_done: its copy has ended. repair_end -- the coroutine ends;
+ * returns how many values still waited, and are forgotten. */
+const struct kvc_repair *repair_first(struct kvc_client *c);
+void repair_done(struct kvc_client *c);
+unsigned repair_end(struct kvc_client *c);
 
-/* repair_main_await -- the coroutine that copies (copy.c): until no key waits, or the client closes. It parks. */
-void repair_main_await(void *client);
+/* repair_fini -- the client has closed. */
+void repair_fini(struct kvc_client *c);
 
 #endif

@@ -55,9 +55,9 @@ int64_t route_code(const struct route *r, int64_t rc);
 
 /* How far the route of a batch's item is, which has no struct route while it waits to be made again. */
 enum route_mark {
-	ROUTE_FRESH,     /* not asked for yet */
-	ROUTE_AGAIN,     /* to be asked for again, as if it was fresh ... */
-	ROUTE_CORRUPT,   /* ... after a wrong checksum: the server shall look at its memory; another wrong one is final */
+	ROUTE_FRESH,   /* not asked for yet */
+	ROUTE_AGAIN,   /* to be asked for again, as if it was fresh ... */
+	ROUTE_CORRUPT, /* ... after a wrong checksum: the server shall look at its memory; another wrong one is final */
 	ROUTE_AT_FIRST,  /* the second server missed it: the first one is next */
 	ROUTE_AT_SECOND, /* the other way round */
 	ROUTE_AT_FORMER, /* both missed it: the first former server is next */

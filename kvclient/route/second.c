@@ -12,6 +12,7 @@
 
 #include "kvclient/core/placement.h"
 #include "kvclient/core/pool.h"
+#include "kvclient/route/hot.h"
 #include "kvclient/route/owner.h"
 
 unsigned route_client(const struct kvc_pool *pool, struct kvc_key key)
@@ -48,13 +49,6 @@ struct kvc_node *route_other(struct kvc_client *c, struct kvc_key key, const str
 	return n && (n->state == KVC_NODE_UP || n == route_first(c, key)) ? n : NULL;
 }
 
-/* Each is chosen as often as the other, also if only every k-th choice counts: steps of the golden ratio. */
-static bool first_turn(struct kvc_client *c)
-{
-	c->hot.turn += 0x9E3779B97F4A7C15u;
-	return c->hot.turn >> 63;
-}
-
 struct kvc_node *route_reader(struct kvc_client *c, struct kvc_key key, bool turns)
 {
 	struct kvc_node *first = route_first(c, key), *second = route_second(c, key);
@@ -65,6 +59,6 @@ struct kvc_node *route_reader(struct kvc_client *c, struct kvc_key key, bool tur
 	if (first->share.reqs != second->share.reqs)
 		return first->share.reqs < second->share.reqs ? first : second;
 	if (turns)
-		return first_turn(c) ? first : second;
+		return route_hot_turn(c) ? first : second;
 	return kv_hash_key(key.data, key.len, 0) & 1 ? first : second; /* (placement takes the other end of the hash) */
 }

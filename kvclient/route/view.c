@@ -866,8 +866,6 @@ void kvc_cluster_fini(struct kvc_client *c)
 {
 	while (c->cluster.num_former > 0)
 		former_drop(&c->cluster);
-	free(c->repairs.ring);
-	free(c->seconds.slot);
 	kvc_carry_end(&c->cluster.carry);
 	kvc_place_fini(&c->cluster.place);
 	kv_view_fini(&c->cluster.view);

@@ -98,7 +98,8 @@ int kvc_ask_route_await(struct route *r, struct wire_request *wire, struct kvc_l
 		if (rc == 0 && out_look)
 			*out_look = look;
 		next = route_next(r, rc);
-		moves += next && r->told && r->told->count == 0; /* the first server was lost, perhaps with its answer */
+		moves +=
+			next && r->told && r->told->count == 0; /* the first server was lost, perhaps with its answer */
 	} while (next);
 	*tries += moves;
 	return (int)kvc_call_code(r->c, route_code(r, rc));

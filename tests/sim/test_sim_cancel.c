@@ -19,6 +19,8 @@
 #include "kvclient/conn/node.h"
 #include "kvclient/pool/hosted.h"
 #include "kvclient/queue/queue.h"
+#include "kvclient/copies/private.h"
+#include "kvclient/route/private.h"
 #include "kvclient/route/owner.h"
 #include "kvclient/route/repair.h"
 #include "kvclient/route/second.h"
@@ -274,9 +276,9 @@ static bool waits(enum place place)
 	case SESSION:
 		return !co_queue_empty(&test.session->changed);
 	case SECOND_PUT:
-		return !co_queue_empty(&c->seconds.over);
+		return !co_queue_empty(&c->seconds->over);
 	case REPAIR:
-		return !co_queue_empty(&c->repairs.copied);
+		return !co_queue_empty(&c->repairs->copied);
 	case PLACES:
 		break;
 	}

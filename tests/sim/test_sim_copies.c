@@ -16,6 +16,8 @@
 #include "kvclient/call/batch.h"
 #include "kvclient/call/keyed.h"
 #include "kvclient/core/placement.h"
+#include "kvclient/copies/private.h"
+#include "kvclient/route/private.h"
 #include "kvclient/route/owner.h"
 #include "kvclient/route/second.h"
 #include "kvclient/transfer/call.h"
@@ -601,6 +603,16 @@ static void what_one_of_the_two_misses_is_read_at_the_other_and_copied(void **st
 	close_world();
 }
 
+static unsigned waiting(const struct kvc_client *c)
+{
+	return c->repairs ? c->repairs->count : 0;
+}
+
+static uint64_t second_bytes(const struct kvc_client *c)
+{
+	return c->seconds ? c->seconds->bytes : 0;
+}
+
 /* GET the long values, and DELETE the first one that is to be copied once its copy has begun. */
 static void get_and_delete_one(struct kvc_client *c, void *arg)
 {
@@ -611,14 +623,14 @@ static void get_and_delete_one(struct kvc_client *c, void *arg)
 		if (members_len_of(i) != LONG)
 			continue;
 		members_get_check(i, at, kvc_get_await(c, members_key_of(&i), at, LONG, NULL));
-		if (deleted || c->repairs.count == 0)
+		if (deleted || waiting(c) == 0)
 			continue;
 		co_yield_await();
-		deleted = c->repairs.copying;
+		deleted = (c->repairs && c->repairs->copying);
 		if (kvc_delete_await(c, members_key_of(&i), NULL) != 0)
 			world_wrong(world, "copies: a DELETE failed");
 	}
-	if (!deleted || c->repairs.count == 0)
+	if (!deleted || waiting(c) == 0)
 		world_wrong(world, "copies: nothing was copied when it was deleted, or nothing waits behind it");
 	free(at);
 }
@@ -803,7 +815,7 @@ static void chase(struct kvc_client *c, void *arg)
 		members_put_check(kvc_put_await(c, members_key_of(&i), at, members_len_of(i), NULL));
 		if (kv_prng_below(&world->prng, 2))
 			co_sleep_await(world_now(world) + kv_prng_below(&world->prng, 4 * MS));
-		*chased += c->seconds.bytes > 0;
+		*chased += second_bytes(c) > 0;
 		if (kvc_delete_await(c, members_key_of(&i), NULL) != 0)
 			world_wrong(world, "copies: a DELETE failed");
 		co_sleep_await(world_now(world) + 20 * MS);
@@ -914,13 +926,13 @@ static void get_and_touch(struct kvc_client *c, void *arg)
 	uint64_t left[SERVERS];
 	for (uint32_t i = 0; i < KEYS; i++) {
 		members_get_check(i, at, kvc_get_await(c, members_key_of(&i), at, LONG, NULL));
-		if (c->repairs.count == 0)
+		if (waiting(c) == 0)
 			continue;
 		co_sleep_await(world_now(world) + kv_prng_below(&world->prng, 12 * MS));
-		*touched += c->repairs.copying;
+		*touched += (c->repairs && c->repairs->copying);
 		if (kvc_touch_await(c, members_key_of(&i), &touch) != 0)
 			world_wrong(world, "copies: a TOUCH failed");
-		while (c->repairs.count > 0)
+		while (waiting(c) > 0)
 			co_sleep_await(world_now(world) + MS);
 		at_two = members_holders_await(c, i, left);
 		for (unsigned k = 0; k < SERVERS; k++)
@@ -986,7 +998,7 @@ static void a_server_that_is_behind_costs_copies_and_no_time(void **state)
 	world_sleep(world, 5 * SECOND);
 	world_server_freeze(world, 1, false);
 	world_sleep(world, 5 * SECOND);
-	assert_int_equal(client()->seconds.bytes, 0);
+	assert_int_equal(second_bytes(client()), 0);
 	world_rest_check(world);
 	close_world();
 }
@@ -1008,7 +1020,7 @@ static void a_copy_to_a_server_that_stands_still_fences_nobody(void **state)
 	assert_int_equal(n.fences, 0);
 	world_server_freeze(world, 1, false);
 	world_sleep(world, 5 * SECOND);
-	assert_int_equal(client()->seconds.bytes, 0);
+	assert_int_equal(second_bytes(client()), 0);
 	world_rest_check(world);
 	close_world();
 }

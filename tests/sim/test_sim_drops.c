@@ -18,6 +18,7 @@
 #include "kvclient/call/batch.h"
 #include "kvclient/call/keyed.h"
 #include "kvclient/logical/pins.h"
+#include "kvclient/route/private.h"
 #include "kvclient/route/former.h"
 #include "kvclient/route/hot.h"
 #include "kvclient/logical/pins.h"
@@ -148,12 +149,12 @@ static void holds(uint64_t seed, unsigned copies)
 	members_all_up(SERVERS);
 	drop_sizes("a server has joined");
 	world_do(world, 0, members_get_all, NULL);
-	assert_in_range(client()->repairs.count, 4, KVC_REPAIRS);
+	assert_in_range(client()->repairs->count, 4, REPAIRS);
 	drop_sizes("copies wait");
 	members_change(0, KV_MEMBER_DRAINING);
 	members_settle();
 	drop_sizes("a server drains");
-	assert_in_range(client()->repairs.count, 2, KVC_REPAIRS);
+	assert_in_range(client()->repairs->count, 2, REPAIRS);
 	close_world();
 }
 

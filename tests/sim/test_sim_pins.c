@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "kvclient/conn/node.h"
-#include "kvclient/copies/pin_move.h"
+#include "kvclient/copies/copies.h"
 #include "kvclient/logical/pins.h"
 #include "kvclient/route/owner.h"
 #include "kvclient/transfer/call.h"
