@@ -4,10 +4,12 @@
 
 The calls are those that the linker sees: what one object needs and another of the same layer defines (nm). A call that
 comes up goes through a struct of functions that the lower room declares, and is none here. KVRAIL_BUILD: where the
-objects are. Includes are check-layers.sh's.
+objects are. Includes are check-layers.sh's, but for one rule: a room's private.h is included in that room alone (and in
+tests).
 """
 import collections
 import os
+import re
 import subprocess
 import sys
 
@@ -79,6 +81,21 @@ def circles(files, arrows):
     return found
 
 
+def private_offences(sources):
+    """sources: {path: text}. The includes of a private.h of another room."""
+    found = []
+    for path, text in sorted(sources.items()):
+        for room in re.findall(r'^#include "(.*)/private\.h"', text, re.M):
+            if os.path.dirname(path) != room:
+                found.append(f"{path} includes {room}/private.h, which is that room's own")
+    return found
+
+
+def sources_read(layers):
+    paths = (os.path.join(d, f) for layer in layers for d, _, names in os.walk(layer) for f in names)
+    return {p: open(p, encoding="utf-8").read() for p in paths if p.endswith((".c", ".h"))}
+
+
 def main():
     build = os.environ.get("KVRAIL_BUILD", "build/release")
     number = failed = 0
@@ -91,7 +108,13 @@ def main():
         for line in findings:
             print(f"# {line}")
 
-    print(f"1..{len(LAYERS) + len(ROOMS)}")
+    print(f"1..{len(LAYERS) + len(ROOMS) + 2}")
+    result("a private header is included in its room alone", private_offences(sources_read(LAYERS)))
+    planted = {"kvclient/pool/planted.c": '#include "kvclient/route/private.h"\n',
+               "kvclient/route/own.c": '#include "kvclient/route/private.h"\n'}
+    found = private_offences(planted)
+    result("a planted include of another room's private header is found",
+           [] if len(found) == 1 and "planted.c" in found[0] else [f"found: {found}"])
     for layer in LAYERS:
         files, arrows = calls(build, layer)
         if layer in ROOMS:

@@ -348,7 +348,7 @@ static void requests_end_await(struct kvc_node *n, int status)
 	uint64_t bytes;
 	bool caller, any = kvc_attachment_unsafe(s, &bytes, &caller);
 	bool fence = caller || c->info.peer_fence || !others_connected(n) || kvc_client_quarantine_full(c, bytes) ||
-		     c->unsafe.num_zombies + s->shards > KVC_ZOMBIES_MAX;
+		     !kvc_zombies_room(c, s->shards);
 	/* A fence ends the requests with -KV_ERESET; their calls look at the state of the node, which tells them more.
 	 * A client that closes leaves its own memory to the end of the engine; a caller's memory must be safe before.
 	 */
@@ -363,7 +363,7 @@ static void requests_end_await(struct kvc_node *n, int status)
 		explicit_bzero(&n->attempt.prior, sizeof(n->attempt.prior));
 	kvc_attachment_fail(s, status, false);
 	for (unsigned i = 0; i < s->shards && any && !c->closing; i++) {
-		c->unsafe.zombie[c->unsafe.num_zombies++] = s->peer[i];
+		kvc_zombie_keep(c, s->peer[i]);
 		s->peer[i] = NULL;
 	}
 }

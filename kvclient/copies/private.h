@@ -25,8 +25,8 @@ struct second {
 
 struct kvc_seconds {
 	struct second slot[COPIES];
-	uint64_t bytes;          /* of pieces */
-	struct co_queue over;    /* woken when one is no longer under way */
+	uint64_t bytes;       /* of pieces */
+	struct co_queue over; /* woken when one is no longer under way */
 };
 
 #endif

@@ -35,7 +35,6 @@ enum {
 	KVC_MEMS_MAX = 256,       /* registrations of one pool */
 	KVC_ROW_BYTES = 64 << 10, /* room for small items of a batch, side by side */
 	KVC_LINK_OUT = 1 << 20,   /* bytes of pieces that one link to a server on this host brings at a time */
-	KVC_ZOMBIES_MAX = 64,     /* peers that are kept open for a fence to come */
 	KVC_PARTS_MAX = 4096 /* coroutines of one loop for parts of batches: they leave some for workers and calls */
 };
 
@@ -233,76 +232,7 @@ struct kvc_client_mem {
 	bool ready;        /* every server that is up knows it, so calls may use it */
 };
 
-/* ---- the client's own reads (request/pull.c) ---- */
-
-struct kvc_pulls {
-	struct kvc_pull *pull; /* NULL until there is a server to read from */
-	struct kv_list free;
-	uint32_t used;
-};
-
-/* ---- writes of ours (request/landing.c) ---- */
-
-struct kvc_pushes {
-	struct kvc_push *push; /* NULL until a server has a landing area for us */
-	struct kv_list free;
-};
-
-/* ---- small values of PUTs, written together (request/pack.c) ---- */
-
-struct kvc_packs {
-	struct kvc_pack *pack; /* NULL: the fabric has no ordered writes */
-	struct kv_area area;
-	struct te_region *region; /* goes with the engine */
-	struct kv_list free;
-	uint32_t used;
-};
-
 /* ---- client ---- */
-
-/* What all requests may have together (request/admission.c). */
-struct kvc_room {
-	uint32_t imm_limit, imm_used;
-	struct kvc_room_share nobody; /* what borrowed pieces have */
-	uint64_t servers_bytes;       /* of pieces, in all servers' shares */
-	uint64_t scans;
-	struct kv_list starving; /* struct kvc_starving: coroutines that wait for room, in order */
-	struct kv_list behind;   /* the same, whose requests are in the background and were not passed often enough */
-	uint32_t num_starving;
-	/* What requests in the background have of all, and how often those that wait were passed. */
-	struct {
-		uint64_t bytes;
-		uint32_t reqs, imms, passed;
-	} background;
-};
-
-/* What is on its way out (request/link.h, frames.c, release.c). */
-struct kvc_out {
-	struct kv_list dirty;         /* links with something to send */
-	struct kvc_link *follow_link; /* the link whose frame goes behind its writes now */
-	struct te_msg *follow_msg;    /* that frame; NULL: it was sent */
-	uint32_t frames;              /* frames that the engine has */
-	struct co *flusher;
-	bool flusher_stop;
-	struct kv_list releasing; /* links with leases to give back */
-	struct loop_timer release_timer;
-	struct loop_timer again; /* for links that are stuck (request/landing.c) */
-};
-
-/* What peers may still touch of requests that were given up, beside the buffer's quarantine (request/life.c, end.c,
- * fence.c). */
-struct kvc_unsafe {
-	struct kv_list orphans; /* requests whose calls have gone and that are not over, oldest first */
-	uint64_t orphan_bytes;  /* of their pieces */
-	uint64_t quarantine_ns; /* since when the buffer's quarantine is not empty */
-	struct te_peer *zombie[KVC_ZOMBIES_MAX];
-	unsigned num_zombies;
-	bool fenced; /* a fence of ours is done, and the engine's report of it is still to come */
-	struct kv_list
-		limbo; /* requests into memory of callers that may still be written to, until an endpoint is closed */
-	struct co_queue over; /* coroutines that wait until endpoints are closed, and how often they were */
-	uint64_t times_over;
-};
 
 enum {
 	KVC_FORMER_PLACES = 4, /* older placements that are kept */
@@ -367,12 +297,6 @@ struct kvc_client {
 	struct te_region *region;
 	struct kvc_buffer buffer;
 	struct kvc_reqs reqs;
-	struct kvc_pulls pulls;
-	struct kvc_pushes pushes;
-	struct kvc_packs packs;
-	struct kvc_room room;
-	struct kvc_out out;
-	struct kvc_unsafe unsafe;
 	struct kvc_waits waits;
 	struct loop_timer open_next, close_again;
 	uint32_t coroutines; /* of the client's own, on the loop */
@@ -383,6 +307,7 @@ struct kvc_client {
 	const struct kvc_place *placement; /* the pool's, or cluster.place */
 	struct kvc_cluster cluster;
 	/* What these files have of their own. */
+	struct kvc_requests *requests;            /* request/ */
 	struct kvc_repairs *repairs;              /* route/repair.c; NULL: no value was ever found elsewhere */
 	struct kvc_seconds *seconds;              /* copies/second_put.c; NULL: no second copy was made yet */
 	struct kvc_hots *hot;                     /* route/hot.c; NULL: the pool copies no hot values */
@@ -399,7 +324,8 @@ struct kvc_client {
 	uint32_t batches;        /* parts of batches that were ever begun: their turn (kvc_link_keep) */
 	uint32_t parts,
 		parts_max; /* parts of batches that run in coroutines of their own, and their share of KVC_PARTS_MAX */
-	uint64_t last_len; /* of the last value read: a guess for the next one where nothing better is known */
+	uint64_t reader_turn; /* whose turn it is of the two servers of a hot key (route/second.c) */
+	uint64_t last_len;    /* of the last value read: a guess for the next one where nothing better is known */
 	bool opened, closing;
 	enum boot_mode mode;
 	struct kvc_attempts attempts; /* under the pool's lock */

@@ -26,12 +26,11 @@
 #include "kvclient/request/admission.h"
 #include "kvclient/request/fence.h"
 #include "kvclient/request/frames.h"
-#include "kvclient/request/landing.h"
 #include "kvclient/request/link.h"
 #include "kvclient/request/pack.h"
 #include "kvclient/request/pull.h"
-#include "kvclient/request/release.h"
 #include "kvclient/request/reply.h"
+#include "kvclient/request/requests.h"
 #include "kvclient/route/hot.h"
 #include "kvclient/route/repair.h"
 #include "kvclient/route/view.h"
@@ -40,18 +39,6 @@
 #define CLOSE_AGAIN_NS 1000000ull
 
 /* ---- opening ---- */
-
-static void flusher(void *arg)
-{
-	struct kvc_client *c = arg;
-	c->out.flusher = co_self();
-	while (!c->out.flusher_stop) {
-		kvc_link_flush(c);
-		co_park_await(KV_NEVER);
-	}
-	c->out.flusher = NULL;
-	kvc_client_ended(c);
-}
 
 /* Number the clients of one loop one after the other: neighbours take NICs that lie near each other
  * (te_options.engine). */
@@ -96,7 +83,7 @@ static int engine_open(struct kvc_client *c, struct kv_error *err)
 		te_close(&c->te);
 		return kv_fail_more(err, "client %u", c->index);
 	}
-	c->room.imm_limit = kvc_room_imm_limit(&c->info);
+	kvc_requests_engine(c);
 	return 0;
 }
 
@@ -210,19 +197,11 @@ static int tables_open(struct kvc_client *c, struct kv_error *err)
 	c->node = calloc(n, sizeof(*c->node));
 	rc = rc < 0 ? rc : kvc_votes_init(&c->cluster.votes, n);
 	rc = rc < 0 ? rc : kvc_owed_init(c);
+	rc = rc < 0 ? rc : kvc_requests_open(c);
 	if (rc < 0 || !c->node)
 		return kv_fail(err, -KV_ENOMEM, "client %u: no memory for its tables", c->index);
 	c->num_nodes = c->pool->num_servers;
 	c->placement = &c->pool->place;
-	kv_list_init(&c->room.starving);
-	kv_list_init(&c->room.behind);
-	kv_list_init(&c->unsafe.orphans);
-	kv_list_init(&c->unsafe.limbo);
-	co_queue_init(&c->unsafe.over);
-	kv_list_init(&c->out.dirty);
-	kv_list_init(&c->out.releasing);
-	c->out.release_timer.fire = kvc_release_fire;
-	c->out.again.fire = kvc_push_again;
 	kv_list_init(&c->sessions);
 	kvc_pins_init(c);
 	kvc_waits_init(c);
@@ -237,10 +216,9 @@ static int coroutines_start(struct kvc_client *c, struct kv_error *err)
 		kvc_node_init(&c->node[i], c, i);
 	if (route_hot_ready(c) < 0)
 		return kv_fail(err, -KV_ENOMEM, "client %u: no memory for its hot keys", c->index);
-	rc = co_spawn(c->loop, flusher, c, "kvc flush");
+	rc = kvc_requests_start(c);
 	if (rc < 0)
 		return kv_fail(err, rc, "client %u: starting its coroutines: %s", c->index, kv_strerror(rc));
-	kvc_client_began(c);
 	for (unsigned i = 0; i < c->num_nodes; i++) {
 		rc = kvc_node_start(&c->node[i]);
 		if (rc < 0)
@@ -305,13 +283,12 @@ int kvc_client_open(struct kvc_client *c, struct kv_error *err)
 	return coroutines_start(c, err);
 
 err_packs:
-	te_region_close(&c->packs.region);
+	kvc_packs_close(c);
 err_buffer:
 	kvc_buffer_fini(&c->buffer);
 	te_region_close(&c->region);
 err_engine:
 	te_close(&c->te);
-	kvc_packs_fini(c);
 	kv_area_unmap(&c->area);
 err_boot:
 	boot_context_destroy(&c->boot);
@@ -319,6 +296,7 @@ err_tables:
 	kvc_reqs_fini(&c->reqs);
 	kvc_votes_fini(&c->cluster.votes);
 	kvc_owed_fini(c);
+	kvc_requests_close(c);
 	free(c->node);
 	c->node = NULL;
 	return rc;
@@ -368,17 +346,12 @@ static void closer(void *arg)
 	while (c->calls > 0)
 		co_park_await(KV_NEVER);
 	nodes_part_await(c);
-	c->out.flusher_stop = true;
-	if (c->out.flusher)
-		co_wake(c->out.flusher);
+	kvc_requests_stop(c);
 	while (c->coroutines > 0)
 		co_park_await(KV_NEVER);
-	loop_timer_cancel(c->loop, &c->out.release_timer);
-	loop_timer_cancel(c->loop, &c->out.again);
+	kvc_requests_quiet(c);
 	kvc_main_await(c, engine_close, c);
-	kvc_pulls_fini(c);
-	kvc_pushes_fini(c);
-	kvc_packs_fini(c);
+	kvc_requests_close(c);
 	kvc_pins_fini(c);
 	kvc_sessions_free(c);
 	kvc_cluster_fini(c);

@@ -60,6 +60,7 @@
 #include "kvclient/request/admission.h"
 
 #include "kvclient/core/waits.h"
+#include "kvclient/request/private.h"
 
 enum { REQS_KEPT = 64, PIECES_OUT = 4 /* allowed beyond out_max, together within large_out */ };
 enum { LARGE_OUT_ALL = 16 << 20, LARGE_OUT_LEAST = 4 << 20, LARGE_OUT_MOST = 8 << 20 };
@@ -89,7 +90,7 @@ struct scan {
 
 static struct kvc_room_share *share_of(struct kvc_client *c, const struct kvc_need *need)
 {
-	return need->node ? &need->node->share : &c->room.nobody;
+	return need->node ? &need->node->share : &c->requests->room.nobody;
 }
 
 static bool shared(const struct kvc_client *c)
@@ -123,14 +124,16 @@ static uint32_t left_of(uint32_t all, uint32_t used)
 static bool room_short(struct kvc_client *c, const struct kvc_need *need)
 {
 	const struct kvc_room_share *s = share_of(c, need);
-	uint32_t imms = left_of(c->room.imm_limit, c->room.imm_used), reqs = left_of(reqs_max(c), c->reqs.used);
+	uint32_t imms = left_of(c->requests->room.imm_limit, c->requests->room.imm_used),
+		 reqs = left_of(reqs_max(c), c->reqs.used);
 	if (need->urgent)
 		return c->reqs.used == c->reqs.count;
 	if (need->imms > imms || reqs == 0)
 		return true;
 	if (!shared(c) || c->reqs.used == 0)
 		return false;
-	return (need->imms && c->room.imm_used && (s->imms + need->imms) * parts(c, c->room.imm_limit) > imms) ||
+	return (need->imms && c->requests->room.imm_used &&
+		(s->imms + need->imms) * parts(c, c->requests->room.imm_limit) > imms) ||
 	       (s->reqs + 1) * parts(c, reqs_max(c)) > reqs;
 }
 
@@ -139,13 +142,15 @@ static bool room_short(struct kvc_client *c, const struct kvc_need *need)
 static bool pieces_out(const struct kvc_client *c)
 {
 	const struct kvc_buffer *b = &c->buffer;
-	return b->free_bytes + b->quarantined_bytes + c->unsafe.orphan_bytes + c->room.nobody.bytes < b->len_bytes;
+	return b->free_bytes + b->quarantined_bytes + c->requests->unsafe.orphan_bytes +
+		       c->requests->room.nobody.bytes <
+	       b->len_bytes;
 }
 
 static bool lent_full(const struct kvc_client *c, const struct kvc_need *need)
 {
 	return shared(c) && !need->node && pieces_out(c) &&
-	       c->room.nobody.bytes + kvc_buffer_rounded(need->piece_bytes) > c->buffer.len_bytes / 2;
+	       c->requests->room.nobody.bytes + kvc_buffer_rounded(need->piece_bytes) > c->buffer.len_bytes / 2;
 }
 
 static bool piece_short(const struct kvc_client *c, const struct kvc_need *need)
@@ -185,11 +190,11 @@ static bool background_full_here(const struct kvc_need *need)
 
 static bool background_full(const struct kvc_client *c, const struct kvc_need *need)
 {
-	uint64_t bytes = c->room.background.bytes, imms = c->room.background.imms;
-	return c->room.background.reqs >= reqs_max(c) / 2 ||
+	uint64_t bytes = c->requests->room.background.bytes, imms = c->requests->room.background.imms;
+	return c->requests->room.background.reqs >= reqs_max(c) / 2 ||
 	       (bytes && need->piece_bytes &&
 		bytes + kvc_buffer_rounded(need->piece_bytes) > c->buffer.len_bytes / 2) ||
-	       (imms && need->imms && imms + need->imms > c->room.imm_limit / 2);
+	       (imms && need->imms && imms + need->imms > c->requests->room.imm_limit / 2);
 }
 
 /* Whether the background has its part already. */
@@ -203,7 +208,7 @@ static int room_take(struct kvc_client *c, const struct kvc_need *need, struct k
 	struct kvc_room_share *share = share_of(c, need);
 	struct kvc_piece piece = {0};
 	struct kvc_req *r;
-	if (need->imms > c->room.imm_limit || need->piece_bytes > kvc_buffer_largest(&c->buffer))
+	if (need->imms > c->requests->room.imm_limit || need->piece_bytes > kvc_buffer_largest(&c->buffer))
 		return -KV_ETOOBIG;
 	if (room_short(c, need) || held_back(c, need))
 		return -KV_EBUSY;
@@ -221,19 +226,19 @@ static int room_take(struct kvc_client *c, const struct kvc_need *need, struct k
 	r->room.imms = need->imms;
 	r->at.asked_ns = r->at.made_ns = loop_turn_now(c->loop);
 	r->room.share = share;
-	c->room.imm_used += need->imms;
+	c->requests->room.imm_used += need->imms;
 	share->reqs++;
 	share->imms += need->imms;
 	share->bytes += piece.len_bytes;
 	share->out += piece.len_bytes > 0;
 	share->out_bytes += piece.len_bytes;
-	c->room.servers_bytes += need->node ? piece.len_bytes : 0;
+	c->requests->room.servers_bytes += need->node ? piece.len_bytes : 0;
 	r->room.background = r->behind = need->background;
 	if (need->background) {
 		share->background++;
-		c->room.background.reqs++;
-		c->room.background.imms += need->imms;
-		c->room.background.bytes += piece.len_bytes;
+		c->requests->room.background.reqs++;
+		c->requests->room.background.imms += need->imms;
+		c->requests->room.background.bytes += piece.len_bytes;
 	}
 	*out = r;
 	return 0;
@@ -244,22 +249,23 @@ static int room_take(struct kvc_client *c, const struct kvc_need *need, struct k
 /* How much a share has of entries or of immediates, whichever is more, in 1/1024 of all. */
 static uint32_t counts_of(const struct kvc_client *c, uint32_t reqs, uint32_t imms)
 {
-	return (uint32_t)KV_MAX((uint64_t)reqs * 1024 / reqs_max(c), (uint64_t)imms * 1024 / c->room.imm_limit);
+	return (uint32_t)KV_MAX((uint64_t)reqs * 1024 / reqs_max(c),
+				(uint64_t)imms * 1024 / c->requests->room.imm_limit);
 }
 
 static void scan_begin(struct kvc_client *c, struct scan *scan)
 {
-	*scan = (struct scan){.id = ++c->room.scans,
+	*scan = (struct scan){.id = ++c->requests->room.scans,
 			      .bytes_least = UINT64_MAX,
 			      .counts_least = UINT32_MAX,
-			      .rest = c->room.num_starving};
+			      .rest = c->requests->room.num_starving};
 }
 
 /* Whether this request stays within what the servers may have while a borrower waits. */
 static bool beside_lent(const struct kvc_client *c, const struct kvc_need *need)
 {
-	return shared(c) &&
-	       c->room.servers_bytes + need->piece_bytes <= KV_MIN(c->room.nobody.bytes, c->buffer.len_bytes / 2);
+	return shared(c) && c->requests->room.servers_bytes + need->piece_bytes <=
+				    KV_MIN(c->requests->room.nobody.bytes, c->buffer.len_bytes / 2);
 }
 
 /* This request waits: note it for those behind it. */
@@ -283,7 +289,7 @@ static void scan_blocked(struct kvc_client *c, struct scan *scan, const struct k
 		s->piece_scan = scan->id;
 		if (enough_out(c, s, need))
 			return;
-		if (s == &c->room.nobody)
+		if (s == &c->requests->room.nobody)
 			scan->borrowed = true;
 		else
 			scan->bytes_least = KV_MIN(scan->bytes_least, s->bytes);
@@ -317,15 +323,15 @@ static struct kvc_starving *starving_of(const struct kv_list *n)
 /* A request that is not in the background got room. True: one of the background is the first of all now. */
 static bool background_passed(struct kvc_client *c)
 {
-	struct kv_list *n = c->room.behind.next;
-	if (KV_LIKELY(n == &c->room.behind) || ++c->room.background.passed < KVC_PASSED_MAX)
+	struct kv_list *n = c->requests->room.behind.next;
+	if (KV_LIKELY(n == &c->requests->room.behind) || ++c->requests->room.background.passed < KVC_PASSED_MAX)
 		return false;
-	c->room.background.passed = 0;
-	for (; n != &c->room.behind && !background_full(c, &starving_of(n)->need); n = n->next) {
+	c->requests->room.background.passed = 0;
+	for (; n != &c->requests->room.behind && !background_full(c, &starving_of(n)->need); n = n->next) {
 		if (background_full_here(&starving_of(n)->need))
 			continue; /* at its server alone: those of other servers do not wait for that one */
 		kv_list_del(n);
-		kv_list_add_head(&c->room.starving, n);
+		kv_list_add_head(&c->requests->room.starving, n);
 		return true;
 	}
 	return false;
@@ -340,12 +346,13 @@ static void scan_list(struct kvc_client *c, struct scan *scan, const struct kv_l
 int kvc_room_try(struct kvc_client *c, const struct kvc_need *need, struct kvc_req **out)
 {
 	int rc;
-	if (!kv_list_empty(&c->room.starving) || (need->background && !kv_list_empty(&c->room.behind))) {
+	if (!kv_list_empty(&c->requests->room.starving) ||
+	    (need->background && !kv_list_empty(&c->requests->room.behind))) {
 		struct scan scan;
 		scan_begin(c, &scan);
-		scan_list(c, &scan, &c->room.starving);
+		scan_list(c, &scan, &c->requests->room.starving);
 		if (need->background)
-			scan_list(c, &scan, &c->room.behind);
+			scan_list(c, &scan, &c->requests->room.behind);
 		if (!scan_pass(c, &scan, need))
 			return -KV_EBUSY;
 	}
@@ -358,7 +365,7 @@ int kvc_room_try(struct kvc_client *c, const struct kvc_need *need, struct kvc_r
 static void starving_del(struct kvc_client *c, struct kvc_starving *s)
 {
 	kv_list_del(&s->node);
-	c->room.num_starving--;
+	c->requests->room.num_starving--;
 	share_of(c, &s->need)->waiting -= s->need.piece_bytes > 0;
 }
 
@@ -395,28 +402,28 @@ static bool feed(struct kvc_client *c, struct scan *scan, struct kv_list *list)
 void kvc_room_feed(struct kvc_client *c)
 {
 	struct scan scan;
-	if (KV_LIKELY(kv_list_empty(&c->room.starving) && kv_list_empty(&c->room.behind)))
+	if (KV_LIKELY(kv_list_empty(&c->requests->room.starving) && kv_list_empty(&c->requests->room.behind)))
 		return;
 	do
 		scan_begin(c, &scan);
-	while (feed(c, &scan, &c->room.starving));
-	feed(c, &scan, &c->room.behind);
+	while (feed(c, &scan, &c->requests->room.starving));
+	feed(c, &scan, &c->requests->room.behind);
 }
 
 static void list_limit(struct kvc_client *c, struct kv_list *list)
 {
 	KV_LIST_EACH_SAFE (n, list)
-		if (starving_of(n)->need.imms > c->room.imm_limit)
+		if (starving_of(n)->need.imms > c->requests->room.imm_limit)
 			starving_end(c, starving_of(n), -KV_ERESET);
 }
 
 void kvc_room_limit(struct kvc_client *c, uint32_t imms)
 {
-	if (c->room.imm_limit == imms)
+	if (c->requests->room.imm_limit == imms)
 		return;
-	c->room.imm_limit = imms;
-	list_limit(c, &c->room.starving);
-	list_limit(c, &c->room.behind);
+	c->requests->room.imm_limit = imms;
+	list_limit(c, &c->requests->room.starving);
+	list_limit(c, &c->requests->room.behind);
 }
 
 uint64_t kvc_room_piece(const struct kvc_client *c)
@@ -431,18 +438,19 @@ uint64_t kvc_room_piece(const struct kvc_client *c)
 
 uint32_t kvc_room_imms(const struct kvc_client *c)
 {
-	return shared(c) ? KV_MAX(c->room.imm_limit / (uint32_t)(4 * parts(c, c->room.imm_limit)), 4u)
-			 : c->room.imm_limit;
+	return shared(c)
+		       ? KV_MAX(c->requests->room.imm_limit / (uint32_t)(4 * parts(c, c->requests->room.imm_limit)), 4u)
+		       : c->requests->room.imm_limit;
 }
 
 /* ---- giving back ---- */
 
 void kvc_room_return_imms(struct kvc_client *c, struct kvc_req *r)
 {
-	c->room.imm_used -= r->room.imms;
+	c->requests->room.imm_used -= r->room.imms;
 	r->room.share->imms -= r->room.imms;
 	if (r->room.background)
-		c->room.background.imms -= r->room.imms;
+		c->requests->room.background.imms -= r->room.imms;
 	r->room.imms = 0;
 }
 
@@ -458,9 +466,9 @@ void kvc_room_return_piece(struct kvc_client *c, struct kvc_req *r)
 		kvc_room_not_out(r);
 	kvc_buffer_give(&c->buffer, &r->mem.piece);
 	r->room.share->bytes -= r->room.bytes;
-	c->room.servers_bytes -= r->room.share == &c->room.nobody ? 0 : r->room.bytes;
+	c->requests->room.servers_bytes -= r->room.share == &c->requests->room.nobody ? 0 : r->room.bytes;
 	if (r->room.background)
-		c->room.background.bytes -= r->room.bytes;
+		c->requests->room.background.bytes -= r->room.bytes;
 	r->room.bytes = 0;
 }
 
@@ -471,18 +479,18 @@ void kvc_room_return(struct kvc_client *c, struct kvc_req *r)
 	r->room.share->reqs--;
 	if (r->room.background) {
 		r->room.share->background--;
-		c->room.background.reqs--;
+		c->requests->room.background.reqs--;
 	}
 }
 
 void kvc_room_keep(struct kvc_client *c, const struct kvc_piece *piece)
 {
-	c->room.nobody.bytes += piece->len_bytes;
+	c->requests->room.nobody.bytes += piece->len_bytes;
 }
 
 void kvc_room_give(struct kvc_client *c, struct kvc_piece *piece)
 {
-	c->room.nobody.bytes -= piece->len_bytes;
+	c->requests->room.nobody.bytes -= piece->len_bytes;
 	kvc_buffer_give(&c->buffer, piece);
 	kvc_room_feed(c);
 }
@@ -491,10 +499,10 @@ void kvc_room_give(struct kvc_client *c, struct kvc_piece *piece)
 
 void kvc_room_close(struct kvc_client *c)
 {
-	while (!kv_list_empty(&c->room.starving))
-		starving_end(c, starving_of(c->room.starving.next), -KV_ECLOSED);
-	while (!kv_list_empty(&c->room.behind))
-		starving_end(c, starving_of(c->room.behind.next), -KV_ECLOSED);
+	while (!kv_list_empty(&c->requests->room.starving))
+		starving_end(c, starving_of(c->requests->room.starving.next), -KV_ECLOSED);
+	while (!kv_list_empty(&c->requests->room.behind))
+		starving_end(c, starving_of(c->requests->room.behind.next), -KV_ECLOSED);
 }
 
 static void list_stop(struct kvc_client *c, struct kv_list *list, const bool *stop)
@@ -506,8 +514,8 @@ static void list_stop(struct kvc_client *c, struct kv_list *list, const bool *st
 
 void kvc_room_stop(struct kvc_client *c, const bool *stop)
 {
-	list_stop(c, &c->room.starving, stop);
-	list_stop(c, &c->room.behind, stop);
+	list_stop(c, &c->requests->room.starving, stop);
+	list_stop(c, &c->requests->room.behind, stop);
 	kvc_room_feed(c);
 }
 
@@ -515,8 +523,8 @@ void kvc_room_stop(struct kvc_client *c, const bool *stop)
  * is left behind.) */
 static __attribute__((noinline)) int room_wait_await(struct kvc_client *c, struct kvc_starving *s, uint64_t deadline_ns)
 {
-	kv_list_add_tail(s->need.background ? &c->room.behind : &c->room.starving, &s->node);
-	c->room.num_starving++;
+	kv_list_add_tail(s->need.background ? &c->requests->room.behind : &c->requests->room.starving, &s->node);
+	c->requests->room.num_starving++;
 	share_of(c, &s->need)->waiting += s->need.piece_bytes > 0;
 	while (s->status == 1 && (co_park_await(deadline_ns) == 0 || s->status != 1))
 		;

@@ -14,6 +14,7 @@
 #include "kvclient/request/lanes.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/pack.h"
+#include "kvclient/request/private.h"
 #include "kvclient/request/pull.h"
 #include "kvclient/request/quarantine.h"
 #include "kvclient/request/release.h"
@@ -45,7 +46,7 @@ static void limbo_enter(struct kvc_client *c, struct kvc_req *r)
 {
 	kvc_req_advance(r, KVC_REQ_LIMBO);
 	r->link->attachment->refs++;
-	kv_list_add_tail(&c->unsafe.limbo, &r->node);
+	kv_list_add_tail(&c->requests->unsafe.limbo, &r->node);
 }
 
 void kvc_limbo_end(struct kvc_client *c, struct kvc_req *r)
@@ -59,7 +60,7 @@ static void req_fail(struct kvc_client *c, struct kvc_req *r, int status, enum f
 {
 	bool limbo = fate == LIMBO && kvc_req_unsafe(r) && r->mem.callers && r->state != KVC_REQ_ORPHAN;
 	if (r->state == KVC_REQ_ORPHAN)
-		c->unsafe.orphan_bytes -= r->mem.piece.len_bytes;
+		c->requests->unsafe.orphan_bytes -= r->mem.piece.len_bytes;
 	if (kvc_req_unsafe(r) && fate != SAFE)
 		kvc_quarantine_take(c, r);
 	kvc_pull_leave(c, r);

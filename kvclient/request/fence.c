@@ -29,15 +29,26 @@
 #include "kvclient/request/attachment.h"
 #include "kvclient/request/end.h"
 #include "kvclient/request/link.h"
+#include "kvclient/request/private.h"
 #include "kvclient/request/quarantine.h"
 
 #define RECLAIM_IDLE_NS 3000000000ull
 #define RECLAIM_BUSY_NS 30000000000ull
 
+bool kvc_zombies_room(const struct kvc_client *c, unsigned n)
+{
+	return c->requests->unsafe.num_zombies + n <= KVC_ZOMBIES_MAX;
+}
+
+void kvc_zombie_keep(struct kvc_client *c, struct te_peer *peer)
+{
+	c->requests->unsafe.zombie[c->requests->unsafe.num_zombies++] = peer;
+}
+
 void kvc_zombies_close(struct kvc_client *c)
 {
-	while (c->unsafe.num_zombies > 0)
-		te_peer_close(&c->unsafe.zombie[--c->unsafe.num_zombies]);
+	while (c->requests->unsafe.num_zombies > 0)
+		te_peer_close(&c->requests->unsafe.zombie[--c->requests->unsafe.num_zombies]);
 }
 
 /* The endpoints are gone or new; memory is safe, or will be when the old ones are closed. End all requests with
@@ -67,21 +78,21 @@ void kvc_fence_over(void *arg)
 {
 	struct kvc_client *c = arg;
 	struct kv_list *n;
-	while ((n = kv_list_pop(&c->unsafe.limbo)))
+	while ((n = kv_list_pop(&c->requests->unsafe.limbo)))
 		kvc_limbo_end(c, KV_LIST_ENTRY(n, struct kvc_req, node));
 	kvc_buffer_limbo_end(&c->buffer);
 	kvc_client_quarantine_count(c);
 	kvc_room_feed(c);
-	c->unsafe.times_over++;
-	co_queue_wake_all(&c->unsafe.over);
+	c->requests->unsafe.times_over++;
+	co_queue_wake_all(&c->requests->unsafe.over);
 }
 
 void kvc_client_fenced_await(struct kvc_client *c)
 {
-	uint64_t before = c->unsafe.times_over;
+	uint64_t before = c->requests->unsafe.times_over;
 	/* Another call's fence may have begun when we are woken. */
-	while (te_fencing(c->te) && c->unsafe.times_over == before)
-		co_queue_wait_await(&c->unsafe.over, KV_NEVER);
+	while (te_fencing(c->te) && c->requests->unsafe.times_over == before)
+		co_queue_wait_await(&c->requests->unsafe.over, KV_NEVER);
 }
 
 struct fence {
@@ -141,7 +152,7 @@ static void fence_run(void *arg)
 			"process again",
 			c->index, kvc_node_name(f->attachment->node), err.text);
 	else
-		c->unsafe.fenced = true;
+		c->requests->unsafe.fenced = true;
 	client_reset(c);
 }
 
@@ -166,16 +177,16 @@ static struct kvc_node *orphan_node(const struct kvc_req *r)
  * old. */
 static struct kvc_attachment *reclaim_unsafe(struct kvc_client *c, uint64_t before_ns, struct kvc_attachment *any)
 {
-	if (c->buffer.quarantined_bytes > 0 && c->unsafe.quarantine_ns < before_ns)
+	if (c->buffer.quarantined_bytes > 0 && c->requests->unsafe.quarantine_ns < before_ns)
 		return any;
-	KV_LIST_EACH (i, &c->unsafe.orphans) {
+	KV_LIST_EACH (i, &c->requests->unsafe.orphans) {
 		const struct kvc_req *r = KV_LIST_ENTRY(i, const struct kvc_req, orphan.node);
 		if (r->orphan.since_ns >= before_ns)
 			break;
 		if (orphan_node(r) && kvc_req_unsafe(r))
 			return c->info.peer_fence ? r->link->attachment : any;
 	}
-	KV_LIST_EACH (i, &c->unsafe.orphans) {
+	KV_LIST_EACH (i, &c->requests->unsafe.orphans) {
 		const struct kvc_req *r = KV_LIST_ENTRY(i, const struct kvc_req, orphan.node);
 		if (r->orphan.since_ns >= before_ns)
 			break;
@@ -197,19 +208,19 @@ void kvc_client_reclaim_await(struct kvc_client *c, struct kvc_attachment *s)
 		return;
 	kv_event(kvc_client_log(c), KV_LOG_INFO,
 		 KV_EVENT("client_fence", KV_NUMBER("client", c->index),
-			  KV_NUMBER("bytes", c->buffer.quarantined_bytes + c->unsafe.orphan_bytes)),
+			  KV_NUMBER("bytes", c->buffer.quarantined_bytes + c->requests->unsafe.orphan_bytes)),
 		 "client %u: %llu bytes of its buffer may still be written by requests that were lost; fencing to use "
 		 "them again",
-		 c->index, (unsigned long long)(c->buffer.quarantined_bytes + c->unsafe.orphan_bytes));
+		 c->index, (unsigned long long)(c->buffer.quarantined_bytes + c->requests->unsafe.orphan_bytes));
 	kvc_client_fence_await(c, s, 0);
 }
 
 void kvc_fence_reset(void *arg, int status)
 {
 	struct kvc_client *c = arg;
-	bool ours = c->unsafe.fenced;
+	bool ours = c->requests->unsafe.fenced;
 	struct te_info info;
-	c->unsafe.fenced = false;
+	c->requests->unsafe.fenced = false;
 	/* New endpoints may have smaller queues, or larger ones again. */
 	te_info(c->te, &info);
 	c->info.peer_fence = info.peer_fence;

@@ -18,8 +18,11 @@ void kvc_client_fenced_await(struct kvc_client *c);
 void kvc_fence_reset(void *arg, int status);
 void kvc_fence_over(void *arg);
 
-/* kvc_zombies_close -- close the peers that were kept open for a fence: memory is safe, or the engine ends. Outside of
- * coroutines. */
+/* Peers of an attachment that has ended stay open while the server may write to our memory, until a fence.
+ * kvc_zombies_room -- whether n more can be kept. kvc_zombie_keep -- keep one.
+ * kvc_zombies_close -- close them: memory is safe, or the engine ends. Outside of coroutines. */
+bool kvc_zombies_room(const struct kvc_client *c, unsigned n);
+void kvc_zombie_keep(struct kvc_client *c, struct te_peer *peer);
 void kvc_zombies_close(struct kvc_client *c);
 
 /* kvc_client_reclaim_await -- get back what old orphans and the quarantine still hold. Called at every beat of an

@@ -15,6 +15,7 @@
 #include "kvclient/request/link.h"
 #include "kvclient/request/order.h"
 #include "kvclient/request/pack.h"
+#include "kvclient/request/private.h"
 #include "kvclient/request/release.h"
 
 enum { NO_DEADLINE_US = 0xFFFFFFFFu };
@@ -27,7 +28,7 @@ static void frame_sent(struct te_msg *msg, int status)
 	struct kvc_attachment *s = l->attachment;
 	l->frames--;
 	l->stuck = false;
-	kvc_link_client(l)->out.frames--;
+	kvc_link_client(l)->requests->out.frames--;
 	if (s->open && kvc_link_has_work(l))
 		kvc_link_dirty(l);
 	/* Our own closing and fencing end it with -KV_ECLOSED and -KV_ERESET. */
@@ -224,21 +225,21 @@ static int link_send(struct kvc_client *c, struct kvc_link *l)
 	msg->sent = frame_sent;
 	msg->arg = l;
 	l->frames++;
-	c->out.frames++;
+	c->requests->out.frames++;
 	s->refs++;
 	if (follows) {
-		c->out.follow_link = l;
-		c->out.follow_msg = msg;
+		c->requests->out.follow_link = l;
+		c->requests->out.follow_msg = msg;
 	}
 	if (ordered)
 		te_order_end(c->te);
 	if (!follows) {
 		te_msg_send(c->te, s->peer[l->shard], l->index, msg, now_ns + FRAME_TIMEOUT_NS);
-	} else if (c->out.follow_msg) {
-		c->out.follow_msg = NULL;
+	} else if (c->requests->out.follow_msg) {
+		c->requests->out.follow_msg = NULL;
 		te_msg_release(c->te, msg);
 		l->frames--;
-		c->out.frames--;
+		c->requests->out.frames--;
 		kvc_attachment_unref(s);
 		kvc_link_redo(s->node, "a message could not follow its bytes");
 		return -KV_EINTERNAL;
@@ -250,13 +251,13 @@ static int link_send(struct kvc_client *c, struct kvc_link *l)
  * are free, and then one: so servers that are stopped leave some to the others. frame_sent goes on with the rest. */
 static bool frame_allowed(const struct kvc_link *l)
 {
-	return l->frames == 0 || kvc_link_client(l)->out.frames < KVC_FRAMES / 2;
+	return l->frames == 0 || kvc_link_client(l)->requests->out.frames < KVC_FRAMES / 2;
 }
 
 void kvc_link_flush(struct kvc_client *c)
 {
-	while (!kv_list_empty(&c->out.dirty)) {
-		struct kvc_link *l = KV_LIST_ENTRY(c->out.dirty.next, struct kvc_link, dirty_node);
+	while (!kv_list_empty(&c->requests->out.dirty)) {
+		struct kvc_link *l = KV_LIST_ENTRY(c->requests->out.dirty.next, struct kvc_link, dirty_node);
 		while (kvc_link_has_work(l) && frame_allowed(l))
 			if (link_send(c, l) < 0)
 				return; /* it stays dirty; kvc_client_room goes on */
@@ -268,16 +269,17 @@ void kvc_link_flush(struct kvc_client *c)
 void kvc_client_follow(void *arg)
 {
 	struct kvc_client *c = arg;
-	const struct kvc_link *l = c->out.follow_link;
-	if (c->out.follow_msg && te_msg_follow(c->te, l->attachment->peer[l->shard], l->index, c->out.follow_msg) == 0)
-		c->out.follow_msg = NULL;
+	const struct kvc_link *l = c->requests->out.follow_link;
+	if (c->requests->out.follow_msg &&
+	    te_msg_follow(c->te, l->attachment->peer[l->shard], l->index, c->requests->out.follow_msg) == 0)
+		c->requests->out.follow_msg = NULL;
 }
 
 void kvc_client_room(void *arg)
 {
 	struct kvc_client *c = arg;
-	if (c->out.flusher && !kv_list_empty(&c->out.dirty))
-		co_wake(c->out.flusher);
+	if (c->requests->out.flusher && !kv_list_empty(&c->requests->out.dirty))
+		co_wake(c->requests->out.flusher);
 }
 
 void kvc_link_lost(struct kvc_link *l, int status)

@@ -21,12 +21,13 @@
 #include "kvclient/request/life.h"
 #include "kvclient/request/link.h"
 #include "kvclient/request/order.h"
+#include "kvclient/request/private.h"
 
 #define AGAIN_NS 500000ull /* others that have the wire need it for a chunk or two */
 
 int kvc_pushes_init(struct kvc_client *c)
 {
-	struct kvc_pushes *p = &c->pushes;
+	struct kvc_pushes *p = &c->requests->pushes;
 	if (p->push)
 		return 0;
 	p->push = calloc(c->reqs.count, sizeof(*p->push));
@@ -40,8 +41,8 @@ int kvc_pushes_init(struct kvc_client *c)
 
 void kvc_pushes_fini(struct kvc_client *c)
 {
-	free(c->pushes.push);
-	c->pushes = (struct kvc_pushes){0};
+	free(c->requests->pushes.push);
+	c->requests->pushes = (struct kvc_pushes){0};
 }
 
 uint64_t kvc_landing_max(const struct kvc_attachment *s, unsigned shard)
@@ -91,7 +92,7 @@ static void push_done(struct te_xfer *x, int status)
 	(void)status; /* the reply says what became of the bytes */
 	p->req = NULL;
 	l->pushes--;
-	kv_list_add_tail(&c->pushes.free, &p->node);
+	kv_list_add_tail(&c->requests->pushes.free, &p->node);
 	if (r) {
 		r->mem.push = NULL;
 		kvc_req_settle(c, r);
@@ -113,13 +114,13 @@ void kvc_push_stick(struct kvc_client *c, struct kvc_link *l)
 
 void kvc_push_later(struct kvc_client *c)
 {
-	if (!loop_timer_armed(&c->out.again))
-		loop_timer_arm(c->loop, &c->out.again, loop_turn_now(c->loop) + AGAIN_NS);
+	if (!loop_timer_armed(&c->requests->out.again))
+		loop_timer_arm(c->loop, &c->requests->out.again, loop_turn_now(c->loop) + AGAIN_NS);
 }
 
 void kvc_push_again(struct loop_timer *t)
 {
-	struct kvc_client *c = KV_CONTAINER(t, struct kvc_client, out.again);
+	struct kvc_client *c = KV_CONTAINER(t, struct kvc_requests, out.again)->client;
 	for (unsigned i = 0; i < c->num_nodes; i++) {
 		struct kvc_attachment *s = c->node[i].attachment;
 		for (uint32_t k = 0; s && s->open && k < s->num_links; k++)
@@ -182,7 +183,7 @@ void kvc_push_displace(struct kvc_link *l, struct kvc_req *r)
 int kvc_push_start(struct kvc_client *c, struct kvc_link *l, struct kvc_req *r)
 {
 	struct kvc_attachment *s = l->attachment;
-	struct kv_list *n = kv_list_pop(&c->pushes.free);
+	struct kv_list *n = kv_list_pop(&c->requests->pushes.free);
 	struct kvc_push *p = n ? KV_LIST_ENTRY(n, struct kvc_push, node) : NULL;
 	int rc = -KV_EBUSY;
 	if (p) {
@@ -201,7 +202,7 @@ int kvc_push_start(struct kvc_client *c, struct kvc_link *l, struct kvc_req *r)
 					   .arg = p};
 		rc = te_xfer_start(c->te, &p->xfer);
 		if (rc < 0)
-			kv_list_add_head(&c->pushes.free, &p->node);
+			kv_list_add_head(&c->requests->pushes.free, &p->node);
 	}
 	if (rc == -KV_EBUSY || rc == -KV_EPEERDOWN) {
 		kvc_push_stick(c, l);

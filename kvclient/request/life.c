@@ -13,6 +13,7 @@
 #include "kvclient/request/lanes.h"
 #include "kvclient/request/link.h"
 #include "kvclient/request/order.h"
+#include "kvclient/request/private.h"
 #include "kvclient/request/pull.h"
 #include "kvclient/request/quarantine.h"
 #include "kvclient/request/trace.h"
@@ -32,7 +33,7 @@ static void req_leave(struct kvc_client *c, struct kvc_req *r, enum kvc_req_stat
 {
 	kvc_req_advance(r, to);
 	r->orphan.since_ns = loop_turn_now(c->loop);
-	kv_list_add_tail(&c->unsafe.orphans, &r->orphan.node);
+	kv_list_add_tail(&c->requests->unsafe.orphans, &r->orphan.node);
 }
 
 static void req_recycle(struct kvc_client *c, struct kvc_req *r)
@@ -152,7 +153,7 @@ void kvc_req_release(struct kvc_client *c, struct kvc_req *r)
 		 * were. */
 		if (r->wire.dest.count == 0)
 			kvc_room_return_piece(c, r);
-		c->unsafe.orphan_bytes += r->mem.piece.len_bytes;
+		c->requests->unsafe.orphan_bytes += r->mem.piece.len_bytes;
 		kvc_client_quarantine_count(c);
 		kvc_room_feed(c);
 	} else if (r->state == KVC_REQ_DONE && !req_over(r)) {
@@ -177,7 +178,7 @@ void kvc_req_settle(struct kvc_client *c, struct kvc_req *r)
 	if (r->mem.arrived > r->mem.posted)
 		status = -KV_EPROTO;
 	if (r->state == KVC_REQ_ORPHAN) {
-		c->unsafe.orphan_bytes -= r->mem.piece.len_bytes;
+		c->requests->unsafe.orphan_bytes -= r->mem.piece.len_bytes;
 		kvc_client_quarantine_count(c);
 	}
 	kvc_req_end(c, r, status);

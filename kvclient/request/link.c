@@ -14,6 +14,7 @@
 #include "kvclient/request/link.h"
 
 #include "kvclient/request/order.h"
+#include "kvclient/request/private.h"
 
 struct kvc_link *kvc_link_pick(struct kvc_attachment *s, unsigned shard)
 {
@@ -48,6 +49,15 @@ static void parked_back(struct kvc_link *l)
 										   : &l->queue,
 				 node);
 	}
+}
+
+void kvc_link_dirty(struct kvc_link *l)
+{
+	struct kvc_out *out = &kvc_link_client(l)->requests->out;
+	if (kv_list_empty(&l->dirty_node))
+		kv_list_add_tail(&out->dirty, &l->dirty_node);
+	if (out->flusher)
+		co_wake(out->flusher);
 }
 
 void kvc_link_look(struct kvc_link *l)

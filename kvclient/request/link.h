@@ -48,14 +48,7 @@ static inline bool kvc_link_has_work(const struct kvc_link *l)
 }
 
 /* kvc_link_dirty -- the link has something to send: the flusher comes to it after the coroutines that are ready. */
-static inline void kvc_link_dirty(struct kvc_link *l)
-{
-	struct kvc_client *c = kvc_link_client(l);
-	if (kv_list_empty(&l->dirty_node))
-		kv_list_add_tail(&c->out.dirty, &l->dirty_node);
-	if (c->out.flusher)
-		co_wake(c->out.flusher);
-}
+void kvc_link_dirty(struct kvc_link *l);
 
 /* kvc_link_look -- what kept the link stuck, or requests parked, may be over: try them again, in their order. */
 void kvc_link_look(struct kvc_link *l);

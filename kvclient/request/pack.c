@@ -25,12 +25,13 @@
 #include "kvclient/request/attachment.h"
 #include "kvclient/request/landing.h"
 #include "kvclient/request/link.h"
+#include "kvclient/request/private.h"
 
 enum { PACKS_SHARE = 8 /* of what is free, however many servers there are */ };
 
 int kvc_packs_open(struct kvc_client *c, struct kv_error *err)
 {
-	struct kvc_packs *p = &c->packs;
+	struct kvc_packs *p = &c->requests->packs;
 	int rc;
 	kv_list_init(&p->free);
 	if (!c->info.ordered)
@@ -52,16 +53,21 @@ int kvc_packs_open(struct kvc_client *c, struct kv_error *err)
 	return 0;
 }
 
+void kvc_packs_close(struct kvc_client *c)
+{
+	te_region_close(&c->requests->packs.region);
+}
+
 void kvc_packs_fini(struct kvc_client *c)
 {
-	free(c->packs.pack);
-	kv_area_unmap(&c->packs.area);
-	c->packs = (struct kvc_packs){0};
+	free(c->requests->packs.pack);
+	kv_area_unmap(&c->requests->packs.area);
+	c->requests->packs = (struct kvc_packs){0};
 }
 
 uint64_t kvc_pack_max(const struct kvc_attachment *s, unsigned shard)
 {
-	return s->node->client->packs.pack ? KV_MIN(kvc_landing_max(s, shard), (uint64_t)KVC_PACK_VALUE) : 0;
+	return s->node->client->requests->packs.pack ? KV_MIN(kvc_landing_max(s, shard), (uint64_t)KVC_PACK_VALUE) : 0;
 }
 
 static struct kvc_landing *area_of(const struct kvc_link *l)
@@ -74,7 +80,7 @@ static struct kvc_landing *area_of(const struct kvc_link *l)
 /* Whether this server may have one more. */
 static bool pack_allowed(const struct kvc_client *c, const struct kvc_attachment *s)
 {
-	uint32_t servers = c->num_nodes, free = KVC_PACKS - c->packs.used;
+	uint32_t servers = c->num_nodes, free = KVC_PACKS - c->requests->packs.used;
 	uint32_t parts = KV_MIN(servers - 1, (uint32_t)PACKS_SHARE);
 	return free > 0 && (s->packs == 0 || (s->packs + 1) * parts <= free);
 }
@@ -84,12 +90,12 @@ static struct kvc_pack *pack_take(struct kvc_client *c, struct kvc_link *l)
 	struct kvc_pack *p;
 	if (!pack_allowed(c, l->attachment))
 		return NULL;
-	p = KV_LIST_ENTRY(kv_list_pop(&c->packs.free), struct kvc_pack, node);
+	p = KV_LIST_ENTRY(kv_list_pop(&c->requests->packs.free), struct kvc_pack, node);
 	p->link = l;
 	p->place = (struct kvc_piece){0}; /* a lost one's is still there */
 	p->bytes = p->left = 0;
 	p->writing = p->lost = false;
-	c->packs.used++;
+	c->requests->packs.used++;
 	l->attachment->packs++;
 	return p;
 }
@@ -98,7 +104,7 @@ static struct kvc_pack *pack_take(struct kvc_client *c, struct kvc_link *l)
 static void pack_settle(struct kvc_pack *p)
 {
 	struct kvc_attachment *s = p->link->attachment;
-	struct kvc_packs *packs = &s->node->client->packs;
+	struct kvc_packs *packs = &s->node->client->requests->packs;
 	if (p->left > 0)
 		return;
 	if (!p->lost)
@@ -185,7 +191,7 @@ int kvc_pack_make(struct kvc_link *l, const struct wire_writer *w, struct kvc_re
 		return rc == -KV_EBUSY ? 1 : rc;
 	}
 	for (p->left = n; n > 0; n--, r = KV_LIST_ENTRY(r->node.next, struct kvc_req, node)) {
-		uint8_t *to = (uint8_t *)c->packs.area.base + (size_t)p->index * KVC_PACK_BYTES + p->bytes;
+		uint8_t *to = (uint8_t *)c->requests->packs.area.base + (size_t)p->index * KVC_PACK_BYTES + p->bytes;
 		kvc_target_read(&r->place, to, r->wire.put.length);
 		r->mem.pack = p;
 		r->wire.dest.offset = p->place.offset + p->bytes;
@@ -215,7 +221,7 @@ int kvc_pack_write(struct kvc_link *l, const struct kvc_req *r)
 	p->xfer = (struct te_xfer){.dir = TE_WRITE,
 				   .peer = s->peer[l->shard],
 				   .link = l->index,
-				   .local = c->packs.region,
+				   .local = c->requests->packs.region,
 				   .local_offset = (uint64_t)p->index * KVC_PACK_BYTES,
 				   .remote = &area_of(l)->remote,
 				   .at = {p->place.offset, 0, p->bytes, 1},

@@ -34,6 +34,9 @@ struct kvc_pack {
 int kvc_packs_open(struct kvc_client *c, struct kv_error *err);
 void kvc_packs_fini(struct kvc_client *c);
 
+/* kvc_packs_close -- close the region before the engine: the client could not be opened. */
+void kvc_packs_close(struct kvc_client *c);
+
 /* kvc_pack_max -- bytes of the largest value that may go with others to this shard; 0: none may. */
 uint64_t kvc_pack_max(const struct kvc_attachment *s, unsigned shard);
 

@@ -28,6 +28,7 @@
 
 #include "kvclient/request/attachment.h"
 #include "kvclient/request/life.h"
+#include "kvclient/request/private.h"
 #include "kvclient/request/release.h"
 
 /* ---- whether ---- */
@@ -45,7 +46,7 @@ int kvc_pull_check(const struct kvc_client *c, struct kv_error *err)
 
 int kvc_pulls_init(struct kvc_client *c)
 {
-	struct kvc_pulls *p = &c->pulls;
+	struct kvc_pulls *p = &c->requests->pulls;
 	if (p->pull)
 		return 0;
 	p->pull = calloc(c->reqs.count, sizeof(*p->pull));
@@ -59,8 +60,8 @@ int kvc_pulls_init(struct kvc_client *c)
 
 void kvc_pulls_fini(struct kvc_client *c)
 {
-	free(c->pulls.pull);
-	c->pulls = (struct kvc_pulls){0};
+	free(c->requests->pulls.pull);
+	c->requests->pulls = (struct kvc_pulls){0};
 }
 
 /* ---- reading ---- */
@@ -87,8 +88,8 @@ static void pull_done(struct te_xfer *x, int status)
 	struct kvc_req *r = p->req;
 	bool late = loop_now(c->loop) >= p->end_ns;
 	p->req = NULL;
-	c->pulls.used--;
-	kv_list_add_tail(&c->pulls.free, &p->node);
+	c->requests->pulls.used--;
+	kv_list_add_tail(&c->requests->pulls.free, &p->node);
 	if (!late)
 		kvc_release_add(l, p->lease);
 	if (r) {
@@ -123,7 +124,7 @@ static void pull_fill(struct kvc_pull *p, struct kvc_req *r, const struct wire_r
 
 static int pull_begin(struct kvc_client *c, struct kvc_req *r, const struct wire_reply *reply, uint64_t length)
 {
-	struct kv_list *n = kv_list_pop(&c->pulls.free);
+	struct kv_list *n = kv_list_pop(&c->requests->pulls.free);
 	struct kvc_pull *p = n ? KV_LIST_ENTRY(n, struct kvc_pull, node) : NULL;
 	int rc;
 	if (!p)
@@ -131,11 +132,11 @@ static int pull_begin(struct kvc_client *c, struct kvc_req *r, const struct wire
 	pull_fill(p, r, reply, length);
 	rc = te_xfer_start(c->te, &p->xfer);
 	if (rc < 0) {
-		kv_list_add_tail(&c->pulls.free, &p->node);
+		kv_list_add_tail(&c->requests->pulls.free, &p->node);
 		return rc == -KV_EINVAL ? -KV_EPROTO : rc == -KV_EPEERDOWN ? -KV_ERESET : rc;
 	}
 	r->mem.pull = p;
-	c->pulls.used++;
+	c->requests->pulls.used++;
 	p->link->attachment->refs++;
 	return 0;
 }

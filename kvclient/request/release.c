@@ -6,6 +6,7 @@
 #include "kvclient/request/release.h"
 
 #include "kvclient/request/link.h"
+#include "kvclient/request/private.h"
 
 #define RELEASE_NS 1000000ull /* so long a release waits for a request to go with */
 
@@ -21,16 +22,16 @@ void kvc_release_add(struct kvc_link *l, uint64_t lease)
 		return;
 	}
 	if (kv_list_empty(&l->release_node))
-		kv_list_add_tail(&c->out.releasing, &l->release_node);
-	if (!loop_timer_armed(&c->out.release_timer))
-		loop_timer_arm(c->loop, &c->out.release_timer, loop_turn_now(c->loop) + RELEASE_NS);
+		kv_list_add_tail(&c->requests->out.releasing, &l->release_node);
+	if (!loop_timer_armed(&c->requests->out.release_timer))
+		loop_timer_arm(c->loop, &c->requests->out.release_timer, loop_turn_now(c->loop) + RELEASE_NS);
 }
 
 void kvc_release_fire(struct loop_timer *t)
 {
-	struct kvc_client *c = KV_CONTAINER(t, struct kvc_client, out.release_timer);
+	struct kvc_requests *all = KV_CONTAINER(t, struct kvc_requests, out.release_timer);
 	struct kv_list *n;
-	while ((n = kv_list_pop(&c->out.releasing))) {
+	while ((n = kv_list_pop(&all->out.releasing))) {
 		struct kvc_link *l = KV_LIST_ENTRY(n, struct kvc_link, release_node);
 		l->release_due = true;
 		kvc_link_dirty(l);

@@ -37,7 +37,6 @@ struct hot {
 struct kvc_hots {
 	struct hot key[SETS * WAYS];
 	unsigned used; /* places that were ever taken */
-	uint64_t turn; /* whose turn it is where a key's two servers have as many requests */
 };
 
 #define FRESH_NS 30000000000ull
@@ -167,11 +166,4 @@ void route_hot_lost(struct kvc_client *c, struct kvc_key key)
 bool route_hot_used(const struct kvc_client *c)
 {
 	return c->hot->used > 0;
-}
-
-/* Each is chosen as often as the other, also if only every k-th choice counts: steps of the golden ratio. */
-bool route_hot_turn(struct kvc_client *c)
-{
-	c->hot->turn += 0x9E3779B97F4A7C15u;
-	return c->hot->turn >> 63;
 }

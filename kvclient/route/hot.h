@@ -34,9 +34,6 @@ void route_hot_reported(struct kvc_client *c, struct kvc_key key, const struct k
 void route_hot_copied(struct kvc_client *c, struct kvc_key key, int64_t rc);
 void route_hot_lost(struct kvc_client *c, struct kvc_key key);
 
-/* route_hot_turn -- whose turn it is of the two servers of a hot key; true: the first one's. */
-bool route_hot_turn(struct kvc_client *c);
-
 /* route_twice -- whether a GET with these flags is about a value that is kept twice. */
 static inline bool route_twice(const struct kvc_client *c, unsigned flags, struct kvc_key key)
 {

@@ -12,7 +12,6 @@
 
 #include "kvclient/core/placement.h"
 #include "kvclient/core/pool.h"
-#include "kvclient/route/hot.h"
 #include "kvclient/route/owner.h"
 
 unsigned route_client(const struct kvc_pool *pool, struct kvc_key key)
@@ -49,6 +48,13 @@ struct kvc_node *route_other(struct kvc_client *c, struct kvc_key key, const str
 	return n && (n->state == KVC_NODE_UP || n == route_first(c, key)) ? n : NULL;
 }
 
+/* Each is chosen as often as the other, also if only every k-th choice counts: steps of the golden ratio. */
+static bool first_turn(struct kvc_client *c)
+{
+	c->reader_turn += 0x9E3779B97F4A7C15u;
+	return c->reader_turn >> 63;
+}
+
 struct kvc_node *route_reader(struct kvc_client *c, struct kvc_key key, bool turns)
 {
 	struct kvc_node *first = route_first(c, key), *second = route_second(c, key);
@@ -59,6 +65,6 @@ struct kvc_node *route_reader(struct kvc_client *c, struct kvc_key key, bool tur
 	if (first->share.reqs != second->share.reqs)
 		return first->share.reqs < second->share.reqs ? first : second;
 	if (turns)
-		return route_hot_turn(c) ? first : second;
+		return first_turn(c) ? first : second;
 	return kv_hash_key(key.data, key.len, 0) & 1 ? first : second; /* (placement takes the other end of the hash) */
 }

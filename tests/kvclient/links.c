@@ -2,8 +2,11 @@
 /* links.c -- see links.h. */
 #include "links.h"
 
+#include "kvclient/conn/owed.h"
 #include "kvclient/core/waits.h"
 #include "kvclient/request/life.h"
+#include "kvclient/request/private.h"
+#include "kvclient/request/requests.h"
 
 struct links links;
 
@@ -33,11 +36,8 @@ static void client_up(void)
 	snprintf(links.server.entry.text, sizeof(links.server.entry.text), "server-a");
 	c->pool = &links.pool;
 	c->node = &links.node;
-	kv_list_init(&c->room.starving);
-	kv_list_init(&c->room.behind);
-	kv_list_init(&c->out.dirty);
-	kv_list_init(&c->out.releasing);
-	kv_list_init(&c->unsafe.orphans);
+	assert_int_equal(kvc_requests_open(c), 0);
+	assert_int_equal(kvc_owed_init(c), 0);
 	kv_list_init(&c->sessions);
 	kvc_waits_init(c);
 	assert_int_equal(loop_create(&options, &c->loop, NULL), 0);
@@ -116,6 +116,8 @@ int links_down(void **state)
 	for (unsigned i = 0; i < s->num_links; i++)
 		kvc_map_fini(&s->link[i].map);
 	free(s);
+	kvc_requests_close(&links.client);
+	kvc_owed_fini(&links.client);
 	kvc_reqs_fini(&links.client.reqs);
 	loop_destroy(&links.client.loop);
 	return 0;

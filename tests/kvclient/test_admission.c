@@ -8,6 +8,8 @@
 #include <cmocka.h>
 
 #include "kvclient/request/admission.h"
+#include "kvclient/request/private.h"
+#include "kvclient/request/requests.h"
 
 enum { SERVERS = 1000, IMMS = 4096 };
 
@@ -26,10 +28,9 @@ static int setup(void **state)
 	(void)state;
 	t.client.num_nodes = SERVERS;
 	c->pool = &t.pool;
-	c->room.imm_limit = IMMS;
+	assert_int_equal(kvc_requests_open(c), 0);
+	c->requests->room.imm_limit = IMMS;
 	c->node = calloc(SERVERS, sizeof(*c->node));
-	kv_list_init(&c->room.starving);
-	kv_list_init(&c->room.behind);
 	assert_non_null(c->node);
 	assert_non_null(t.memory = aligned_alloc(4096, BUFFER));
 	assert_int_equal(loop_create(&(struct loop_options){0}, &t.loop, NULL), 0);
@@ -42,6 +43,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
+	kvc_requests_close(&t.client);
 	kvc_buffer_fini(&t.client.buffer);
 	kvc_reqs_fini(&t.client.reqs);
 	loop_destroy(&t.loop);
@@ -70,11 +72,12 @@ static void stuck_servers_leave_some_free(void **state)
 	t.client.num_nodes = 64;
 	for (unsigned k = 0; k < 40; k++) {
 		uint64_t bytes = c->buffer.free_bytes;
-		uint32_t reqs = c->reqs.count - c->reqs.used, imms = c->room.imm_limit - c->room.imm_used;
+		uint32_t reqs = c->reqs.count - c->reqs.used,
+			 imms = c->requests->room.imm_limit - c->requests->room.imm_used;
 		assert_true(take_all(k, 16 << 10, 1) > 0);
 		assert_true(c->buffer.free_bytes >= bytes / 9 * 8);
 		assert_true(c->reqs.count - c->reqs.used >= reqs / 9 * 8);
-		assert_true(c->room.imm_limit - c->room.imm_used >= imms / 9 * 8);
+		assert_true(c->requests->room.imm_limit - c->requests->room.imm_used >= imms / 9 * 8);
 	}
 	assert_true(take_all(63, 16 << 10, 1) > 0);
 }
@@ -101,10 +104,10 @@ static void one_server_may_have_half_of_two_and_a_ninth_of_many(void **state)
 	(void)state;
 	t.client.num_nodes = 64;
 	assert_int_equal(take_all(0, 64 << 10, 1), BUFFER / 9 / (64 << 10));
-	assert_int_equal(c->room.servers_bytes, c->node[0].share.bytes);
+	assert_int_equal(c->requests->room.servers_bytes, c->node[0].share.bytes);
 	t.client.num_nodes = 2;
 	assert_int_equal(take_all(0, 64 << 10, 1), BUFFER / 2 / (64 << 10) - BUFFER / 9 / (64 << 10));
-	assert_int_equal(c->room.servers_bytes, BUFFER / 2);
+	assert_int_equal(c->requests->room.servers_bytes, BUFFER / 2);
 }
 
 /* What is planned for one request is never out of reach because of how many servers there are. */
@@ -176,7 +179,7 @@ static void the_background_has_half_at_most(void **state)
 		kvc_room_return(c, r[i]);
 		kvc_reqs_give(&c->reqs, r[i]);
 	}
-	assert_int_equal(c->room.background.reqs + c->node[0].share.background, 0);
+	assert_int_equal(c->requests->room.background.reqs + c->node[0].share.background, 0);
 	need.piece_bytes = BUFFER / 4;
 	assert_int_equal(kvc_room_try(c, &need, &r[0]), 0);
 	assert_int_equal(kvc_room_try(c, &need, &r[1]), 0);
@@ -188,7 +191,7 @@ static void the_background_has_half_at_most(void **state)
 		kvc_room_return(c, end);
 		kvc_reqs_give(&c->reqs, end);
 	}
-	assert_int_equal(c->room.background.bytes, 0);
+	assert_int_equal(c->requests->room.background.bytes, 0);
 	large.piece_bytes = kvc_buffer_largest(&c->buffer);
 	assert_int_equal(kvc_room_try(c, &large, &one), 0); /* a large one alone has what it needs */
 	kvc_room_return(c, one);
@@ -254,7 +257,7 @@ static void the_background_is_last_and_does_not_starve(void **state)
 		bool turn = i == KVC_PASSED_MAX || i == 2 * KVC_PASSED_MAX + 1 || i == WAITERS - 1;
 		assert_int_equal(line.order[i], turn ? 'b' : 'f');
 	}
-	assert_int_equal(t.client.room.num_starving, 0);
+	assert_int_equal(t.client.requests->room.num_starving, 0);
 }
 
 /* Several places at once, and what is given at once passes the background, too. */
@@ -299,7 +302,7 @@ static void what_a_slow_server_holds_up_in_the_background_starves_no_other(void 
 		assert_int_equal(kvc_room_try(&t.client, &slow, &r), 0);
 	assert_int_equal(co_spawn(t.loop, wait_for_another_server, &held, "test"), 0);
 	loop_turn(t.loop, 0);
-	assert_false(kv_list_empty(&t.client.room.behind));
+	assert_false(kv_list_empty(&t.client.requests->room.behind));
 	line_up(1, OTHERS);
 	for (unsigned i = 0; i < OTHERS; i++)
 		line_serve(i);
@@ -322,7 +325,7 @@ static void the_background_keeps_its_deadline_and_ends_with_the_client(void **st
 	loop_turn(t.loop, 0);
 	assert_int_equal(line.ended, BEHIND + 1);
 	assert_int_equal(line.order[BEHIND], '!');
-	assert_int_equal(t.client.room.num_starving, 0);
+	assert_int_equal(t.client.requests->room.num_starving, 0);
 	memset(&line, 0, sizeof(line));
 	line.deadline_ns = loop_now(t.loop) + 1;
 	for (unsigned i = 0; i < BEHIND; i++)
@@ -330,7 +333,7 @@ static void the_background_keeps_its_deadline_and_ends_with_the_client(void **st
 	for (unsigned turns = 0; line.late < BEHIND && turns < 1000; turns++)
 		loop_turn(t.loop, 1000000);
 	assert_int_equal(line.late, BEHIND);
-	assert_int_equal(t.client.room.num_starving, 0);
+	assert_int_equal(t.client.requests->room.num_starving, 0);
 }
 
 int main(void)

@@ -12,7 +12,9 @@
 #include "kvclient/request/fence.h"
 #include "kvclient/request/lanes.h"
 #include "kvclient/request/life.h"
+#include "kvclient/request/private.h"
 #include "kvclient/request/reply.h"
+#include "kvclient/request/requests.h"
 
 #define BUFFER (1ull << 20)
 
@@ -79,14 +81,8 @@ static int world_up(void **state)
 	w.node.client = c;
 	c->pool = &w.pool;
 	c->node = &w.node;
-	c->room.imm_limit = 100;
-	kv_list_init(&c->room.starving);
-	kv_list_init(&c->room.behind);
-	kv_list_init(&c->unsafe.orphans);
-	kv_list_init(&c->unsafe.limbo);
-	co_queue_init(&c->unsafe.over);
-	kv_list_init(&c->out.dirty);
-	kv_list_init(&c->out.releasing);
+	assert_int_equal(kvc_requests_open(c), 0);
+	c->requests->room.imm_limit = 100;
 	kv_list_init(&c->sessions);
 	assert_non_null(w.memory = aligned_alloc(4096, BUFFER));
 	assert_int_equal(loop_create(&(struct loop_options){.name = "life"}, &c->loop, NULL), 0);
@@ -102,6 +98,7 @@ static int world_down(void **state)
 	(void)state;
 	kvc_map_fini(&w.link->map);
 	kvc_buffer_fini(&w.client.buffer);
+	kvc_requests_close(&w.client);
 	kvc_reqs_fini(&w.client.reqs);
 	loop_destroy(&w.client.loop);
 	free(w.attachment);
@@ -135,10 +132,10 @@ static void nothing_is_left(void)
 {
 	const struct kvc_client *c = &w.client;
 	assert_int_equal(c->reqs.used, 0);
-	assert_int_equal(c->room.imm_used, 0);
+	assert_int_equal(c->requests->room.imm_used, 0);
 	assert_int_equal(c->buffer.free_bytes, BUFFER);
-	assert_int_equal(c->unsafe.orphan_bytes, 0);
-	assert_true(kv_list_empty(&c->unsafe.orphans));
+	assert_int_equal(c->requests->unsafe.orphan_bytes, 0);
+	assert_true(kv_list_empty(&c->requests->unsafe.orphans));
 	assert_int_equal(w.node.share.reqs, 0);
 	assert_int_equal(w.node.share.bytes, 0);
 	assert_int_equal(w.node.share.out, 0);
@@ -184,7 +181,7 @@ static void an_orphan_keeps_what_may_still_be_written(void **state)
 	assert_int_equal(r->state, KVC_REQ_GIVEN_UP);
 	kvc_req_release(c, r);
 	assert_int_equal(r->state, KVC_REQ_ORPHAN);
-	assert_int_equal(c->unsafe.orphan_bytes, 8 << 10);
+	assert_int_equal(c->requests->unsafe.orphan_bytes, 8 << 10);
 	assert_int_equal(c->buffer.free_bytes, BUFFER - (8 << 10));
 	r->said = KVC_SAID_WRITES; /* the answer to its CANCEL */
 	r->mem.posted = 1;

@@ -2,8 +2,9 @@
 /* test_link.c -- which link a request takes, its credits, and when it has something to send. */
 #include "links.h"
 
-#include "kvclient/request/order.h"
 #include "kvclient/request/admission.h"
+#include "kvclient/request/order.h"
+#include "kvclient/request/private.h"
 
 static struct kvc_req request;
 
@@ -71,7 +72,7 @@ static void a_credit_comes_back_and_no_more_than_were_granted(void **state)
 	kvc_link_credit(l);
 	kvc_link_credit(l);
 	assert_int_equal(l->credits, LINK_CREDITS);
-	assert_true(kv_list_empty(&links.client.out.dirty)); /* it has nothing to send */
+	assert_true(kv_list_empty(&links.client.requests->out.dirty)); /* it has nothing to send */
 }
 
 /* A link whose requests are all stuck can still cancel them, and be asked whether it works. */
@@ -118,7 +119,7 @@ static void a_request_that_waits_for_a_credit_goes_when_it_comes(void **state)
 	assert_null(kvc_link_head(l));
 	kvc_link_credit(l);
 	assert_ptr_equal(kvc_link_head(l), &request);
-	assert_ptr_equal(links.client.out.dirty.next, &l->dirty_node);
+	assert_ptr_equal(links.client.requests->out.dirty.next, &l->dirty_node);
 	kv_list_del(&request.node);
 }
 
@@ -132,7 +133,7 @@ static void a_nonce_is_sent_at_once_and_kept_until_the_server_has_it(void **stat
 	kvc_link_nonce(l, 4711);
 	assert_int_equal(l->nonce, 4711);
 	assert_true(l->prove_due && kvc_link_has_work(l));
-	assert_ptr_equal(links.client.out.dirty.next, &l->dirty_node);
+	assert_ptr_equal(links.client.requests->out.dirty.next, &l->dirty_node);
 	kvc_link_nonce(l, 0);
 	assert_int_equal(l->nonce, 0);
 	assert_false(l->prove_due || kvc_link_has_work(l));
@@ -154,7 +155,7 @@ static void a_link_with_work_is_listed_once(void **state)
 	links_up(1, 1);
 	for (unsigned i = 0; i < 3; i++)
 		kvc_link_dirty(&links.link[0]);
-	KV_LIST_EACH (n, &links.client.out.dirty)
+	KV_LIST_EACH (n, &links.client.requests->out.dirty)
 		listed++;
 	assert_int_equal(listed, 1);
 }

@@ -17,11 +17,12 @@
 #include <string.h>
 
 #include "kvclient/conn/node.h"
+#include "kvclient/copies/private.h"
 #include "kvclient/pool/hosted.h"
 #include "kvclient/queue/queue.h"
-#include "kvclient/copies/private.h"
-#include "kvclient/route/private.h"
+#include "kvclient/request/private.h"
 #include "kvclient/route/owner.h"
+#include "kvclient/route/private.h"
 #include "kvclient/route/repair.h"
 #include "kvclient/route/second.h"
 #include "kvclient/transfer/call.h"
@@ -268,7 +269,7 @@ static bool waits(enum place place)
 	case ANSWER:
 		return answer_awaited();
 	case ROOM:
-		return c->room.num_starving > 62; /* the readers that do not fit, and ours */
+		return c->requests->room.num_starving > 62; /* the readers that do not fit, and ours */
 	case CONNECTING:
 		return !co_queue_empty(&node(0)->changed);
 	case PAUSE:

@@ -19,6 +19,7 @@
 #include "kvclient/conn/node.h"
 #include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
+#include "kvclient/request/private.h"
 #include "kvclient/request/reply.h"
 #include "kvclient/route/owner.h"
 #include "kvclient/transfer/call.h"
@@ -221,7 +222,8 @@ static void messages_to_a_silent_server_leave_send_buffers_to_another(void **sta
 	for (unsigned i = 0; i < 400; i++)
 		world_worker(&world, 0, 0, one_message, (void *)(uintptr_t)i);
 	world_sleep(&world, 1600 * MS);
-	assert_in_range(kvc_pool_client(world.pool[0].pool, 0)->out.frames, KVC_FRAMES / 2, KVC_FRAMES / 2 + 1);
+	assert_in_range(kvc_pool_client(world.pool[0].pool, 0)->requests->out.frames, KVC_FRAMES / 2,
+			KVC_FRAMES / 2 + 1);
 	two.stop_ns = world_now(&world) + 200 * MS;
 	for (unsigned i = 0; i < INNOCENTS; i++)
 		world_worker(&world, 0, 0, innocent, (void *)(uintptr_t)i);
@@ -1107,18 +1109,18 @@ static void pieces_of_a_server_on_this_host_are_few_however_many_workers(void **
 		world_worker(&world, 0, 0, crowd_get, crowd.memory[i]);
 	world_sleep(&world, 10 * MS);
 	assert_int_equal(c->node[0].share.bytes, max);
-	assert_int_equal(c->room.num_starving, CROWD - max / CROWD_LEN);
-	assert_int_equal(c->node[0].share.waiting, c->room.num_starving);
+	assert_int_equal(c->requests->room.num_starving, CROWD - max / CROWD_LEN);
+	assert_int_equal(c->node[0].share.waiting, c->requests->room.num_starving);
 	world_worker(&world, 0, 0, crowd_touch, NULL);
 	world_sleep(&world, MS);
-	assert_int_equal(c->room.num_starving, CROWD - max / CROWD_LEN);
+	assert_int_equal(c->requests->room.num_starving, CROWD - max / CROWD_LEN);
 	world_server_freeze(&world, 0, false);
 	while (crowd.got < CROWD) {
 		world_sleep(&world, MS / 2);
 		assert_true(c->node[0].share.bytes <= max);
 	}
 	world_join(&world, SECOND);
-	assert_int_equal(c->room.num_starving + c->node[0].share.waiting, 0);
+	assert_int_equal(c->requests->room.num_starving + c->node[0].share.waiting, 0);
 	for (unsigned i = 0; i < CROWD; i++)
 		assert_true(crowd.memory[i][0] == 7 && crowd.memory[i][CROWD_LEN - 1] == 7);
 	world_close(&world);
@@ -1198,7 +1200,7 @@ static void large_pieces_of_a_server_on_this_host_are_fewer(void **state)
 		world_sleep(&world, 10 * MS);
 		assert_int_equal(c->node[0].share.out, clients == 1 ? 2 : 1);
 		assert_int_equal(c->node[0].share.out_bytes, (clients == 1 ? 2 : 1) * (uint64_t)WIDE);
-		assert_int_equal(c->room.num_starving, TOUCHERS - c->node[0].share.out);
+		assert_int_equal(c->requests->room.num_starving, TOUCHERS - c->node[0].share.out);
 		world_server_freeze(&world, 0, false);
 		world_join(&world, 2 * SECOND);
 		world_close(&world);
@@ -1234,12 +1236,12 @@ static void a_large_piece_is_had_beside_orphans(void **state)
 	for (unsigned i = 0; i < TOUCHERS; i++)
 		world_worker(&world, 0, 0, given_up, crowd.memory[i]);
 	world_sleep(&world, 20 * MS + WORLD_GRACE + MS);
-	assert_int_equal(c->unsafe.orphan_bytes, TOUCHERS * CROWD_LEN);
-	assert_int_equal(c->node[0].share.bytes, c->unsafe.orphan_bytes);
+	assert_int_equal(c->requests->unsafe.orphan_bytes, TOUCHERS * CROWD_LEN);
+	assert_int_equal(c->node[0].share.bytes, c->requests->unsafe.orphan_bytes);
 	assert_int_equal(c->node[0].share.out + c->node[0].share.out_bytes, 0);
 	world_worker(&world, 0, 0, wide_put_again, NULL);
 	world_sleep(&world, 10 * MS);
-	assert_int_equal(c->room.num_starving, 0);
+	assert_int_equal(c->requests->room.num_starving, 0);
 	assert_int_equal(c->node[0].share.out_bytes, WIDE);
 	world_server_freeze(&world, 0, false);
 	world_join(&world, 2 * SECOND);

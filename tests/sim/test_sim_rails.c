@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
+#include "kvclient/request/private.h"
 #include "kvserver/control/server.h"
 #include "kvserver/shard/shard.h"
 #include "tests/sim/world.h"
@@ -319,12 +320,12 @@ enum { SMALL_CQ = 256, SMALL_TX = 32, SMALL_RX = 64, BIG_CHUNKS = 5 << 20 };
 
 static uint32_t imms_used(unsigned client)
 {
-	return world.pool[0].pool->client[client]->room.imm_used;
+	return world.pool[0].pool->client[client]->requests->room.imm_used;
 }
 
 static uint32_t imms_limit(unsigned client)
 {
-	return world.pool[0].pool->client[client]->room.imm_limit;
+	return world.pool[0].pool->client[client]->requests->room.imm_limit;
 }
 
 /* A value of more chunks than immediates may be out, into memory of the caller: it takes as many as it gets. */

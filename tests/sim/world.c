@@ -51,6 +51,7 @@
 #include "base/base.h"
 #include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
+#include "kvclient/request/private.h"
 #include "kvserver/control/server.h"
 #include "kvserver/shard/shard.h"
 #include "kvserver/shard/stat.h"
@@ -145,18 +146,18 @@ struct until {
 static void client_step_check(struct world *w, const struct kvc_client *c)
 {
 	const struct kvc_buffer *b = &c->buffer;
-	if (c->room.imm_used > c->room.imm_limit || c->reqs.used > c->reqs.count)
+	if (c->requests->room.imm_used > c->requests->room.imm_limit || c->reqs.used > c->reqs.count)
 		world_wrong(w, "client %u has %u of %u immediates and %u of %u requests out", c->index,
-			    c->room.imm_used, c->room.imm_limit, c->reqs.used, c->reqs.count);
+			    c->requests->room.imm_used, c->requests->room.imm_limit, c->reqs.used, c->reqs.count);
 	/* One that is being closed does not fence: its endpoints are closed next. */
-	if ((b->quarantined_bytes + c->unsafe.orphan_bytes > b->len_bytes / 4 && !c->closing) ||
-	    b->free_bytes + b->quarantined_bytes + b->limbo_bytes + c->unsafe.orphan_bytes > b->len_bytes)
+	if ((b->quarantined_bytes + c->requests->unsafe.orphan_bytes > b->len_bytes / 4 && !c->closing) ||
+	    b->free_bytes + b->quarantined_bytes + b->limbo_bytes + c->requests->unsafe.orphan_bytes > b->len_bytes)
 		world_wrong(w,
 			    "client %u, buffer of %llu bytes: %llu free, %llu in quarantine, %llu in limbo, %llu of "
 			    "orphans",
 			    c->index, (unsigned long long)b->len_bytes, (unsigned long long)b->free_bytes,
 			    (unsigned long long)b->quarantined_bytes, (unsigned long long)b->limbo_bytes,
-			    (unsigned long long)c->unsafe.orphan_bytes);
+			    (unsigned long long)c->requests->unsafe.orphan_bytes);
 }
 
 static void server_step_check(struct world *w, const struct kvs_server *server)
@@ -518,20 +519,21 @@ uint64_t world_close(struct world *w)
 static void rest_check(struct world *w, const struct kvc_client *c)
 {
 	const struct kvc_buffer *b = &c->buffer;
-	if (c->reqs.used || c->room.imm_used || c->unsafe.orphan_bytes || c->calls ||
-	    !kv_list_empty(&c->room.starving) || !kv_list_empty(&c->room.behind) || c->room.background.reqs ||
-	    c->room.background.bytes || c->room.background.imms)
+	if (c->reqs.used || c->requests->room.imm_used || c->requests->unsafe.orphan_bytes || c->calls ||
+	    !kv_list_empty(&c->requests->room.starving) || !kv_list_empty(&c->requests->room.behind) ||
+	    c->requests->room.background.reqs || c->requests->room.background.bytes ||
+	    c->requests->room.background.imms)
 		world_wrong(w, "client %u at rest has %u requests, %u immediates, %llu bytes of orphans, %u calls",
-			    c->index, c->reqs.used, c->room.imm_used, (unsigned long long)c->unsafe.orphan_bytes,
-			    c->calls);
-	if (!kv_list_empty(&c->unsafe.limbo) || b->limbo_bytes)
+			    c->index, c->reqs.used, c->requests->room.imm_used,
+			    (unsigned long long)c->requests->unsafe.orphan_bytes, c->calls);
+	if (!kv_list_empty(&c->requests->unsafe.limbo) || b->limbo_bytes)
 		world_wrong(w, "client %u at rest has requests or %llu bytes in limbo", c->index,
 			    (unsigned long long)b->limbo_bytes);
-	if (c->pulls.used || !kv_list_empty(&c->out.releasing))
+	if (c->requests->pulls.used || !kv_list_empty(&c->requests->out.releasing))
 		world_wrong(w, "client %u at rest has %u reads under way, or leases to give back", c->index,
-			    c->pulls.used);
-	if (c->packs.used)
-		world_wrong(w, "client %u at rest has %u packs", c->index, c->packs.used);
+			    c->requests->pulls.used);
+	if (c->requests->packs.used)
+		world_wrong(w, "client %u at rest has %u packs", c->index, c->requests->packs.used);
 	if (b->free_bytes != b->len_bytes)
 		world_wrong(w, "client %u at rest has %llu of %llu bytes of its buffer (%llu in quarantine)", c->index,
 			    (unsigned long long)b->free_bytes, (unsigned long long)b->len_bytes,
