@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "host/host.h"
+#include "kvbench/fabric/roofline.h"
 #include "kvbench/load/async.h"
 #include "kvbench/load/batch.h"
 #include "kvbench/load/bench.h"
@@ -26,7 +27,6 @@
 #include "kvbench/load/reads.h"
 #include "kvbench/load/replay.h"
 #include "kvbench/report/report.h"
-#include "kvbench/load/roofline.h"
 #include "kvbench/setup/signals.h"
 #include "kvbench/load/values.h"
 #include "kvbench/setup/stuck.h"
@@ -459,8 +459,8 @@ static int run_phases(struct bench *b, struct kv_error *err)
 		rc = prefix_run(b, err);
 	if (rc == 0 && b->opt->mixed && r->read.ran && good_so_far(b, &r->read))
 		rc = mixed_run(b, err);
-	if (rc == 0 && b->opt->roofline && r->read.ran && good_so_far(b, &r->read))
-		rc = roofline_run(b, r->read.tally.hits, err);
+	if (rc == 0 && r->read.ran && good_so_far(b, &r->read))
+		rc = roofline_run(b->roofline, r->read.tally.hits, err);
 	return rc;
 }
 
@@ -604,7 +604,8 @@ static int prepare(struct bench *b, struct outputs **files, struct kv_error *err
 {
 	if (outputs_open(b->opt, files, err) < 0)
 		return BENCH_NO_START;
-	if (scan_trace(b, err) < 0 || plan_memory(b, err) < 0 || memory_fits(b, err) < 0 || start_server(b, err) < 0)
+	if (scan_trace(b, err) < 0 || plan_memory(b, err) < 0 || memory_fits(b, err) < 0 || start_server(b, err) < 0 ||
+	    roofline_open(b, &b->roofline, err) < 0)
 		return BENCH_NO_START;
 	return BENCH_OK;
 }
@@ -636,5 +637,6 @@ int bench_run(const struct bench_options *options)
 	else
 		say(&err);
 	outputs_discard(&files);
+	roofline_close(&b.roofline);
 	return finish(&b, status);
 }

@@ -7,7 +7,7 @@
 #        efa-acceptance.sh self [OPTION...]                    both on this machine, over loopback
 #   --provider P   efa (default), efa-direct, verbs, tcp or shm: everything runs on it or fails
 #   --listen HOST  server: the address that the other instance reaches (default: this host's first)
-#   --port N       first of four control ports, the same on both (default 18600)
+#   --port N       first of five control ports, the same on both (default 18600)
 #   --rails N      NICs of one client in the test of several rails (default: all RDMA devices, 8 at most; 2 without any)
 #   --seconds N    of the runs with a time: kills, latency (default 30)
 #   --clients N    the most clients of the capacity test (default 1000)
@@ -343,7 +343,7 @@ servers_up() {
 	key_text=acceptance:$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
 	(umask 077 && printf '%s\n' "$key_text" >"$out/key")
 	key=$key_text
-	start_server 0 --allow-bench
+	start_server 0
 	pids+=($!)
 	start_server 1 --allow-pull
 	pids+=($!)
@@ -351,6 +351,9 @@ servers_up() {
 	start_server 2 --rails "$(rails_wanted)" $([[ $provider == efa* ]] && echo --allow-pull)
 	pids+=($!)
 	mortal &
+	pids+=($!)
+	"$build/kv-bench" fabric --listen "$listen:$((port + 4))" --provider "$provider" --psk-file "$out/key" \
+		>"$out/fabric-listen.log" 2>&1 &
 	pids+=($!)
 }
 
@@ -511,9 +514,11 @@ killing() {
 }
 
 figures() {
+	run "the bare fabric, 64 KiB" fabric 300 "$build/kv-bench" fabric --connect "$server_host:$((port + 4))" \
+		--psk-file "$out/key" --provider "$provider" --sizes 64KB --depth 32 --span 64MB --time 1s --json "$out/fabric.json"
 	run "roofline: GET beside bare writes" roofline $((seconds * 4 + 300)) "$build/kv-bench" \
-		--server "$server_host:$port" --psk-file "$out/key" --provider "$provider" \
-		--mode push --num-workers 32 --num-keys $keys --repeat-reads $repeat --roofline --json "$out/roofline.json"
+		--server "$server_host:$port" --psk-file "$out/key" --provider "$provider" --mode push --num-workers 32 \
+		--num-keys $keys --repeat-reads $repeat --roofline-file "$out/fabric.json" --json "$out/roofline.json"
 	run "latency of one worker, 64 KiB" latency $((seconds * 4 + 300)) "$build/kv-bench" --server "$server_host:$port" \
 		--psk-file "$out/key" --provider "$provider" \
 		--num-workers 1 --num-clients 1 --num-keys 100 --duration "$seconds" --breakdown --json "$out/latency.json"

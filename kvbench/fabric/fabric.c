@@ -1,77 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric.c -- kv-bench fabric: start the responder, measure each operation of each size, report.
- *
- * The responder is this program again (probe_spawn), before the first libfabric call. A socket pair joins the two: it
- * carries their addresses and what comes next, and its end tells each that the other is gone. Nothing listens for
- * others: tcp is on loopback, unless --nic names another address; there it starts only behind the doorkeeper. */
-#include <errno.h>
-#include <signal.h>
+/* fabric.c -- kv-bench fabric: start the responders, measure each operation of each size, report. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "host/host.h"
 #include "kvbench/fabric/measure.h"
+#include "kvbench/fabric/pairs.h"
+#include "kvbench/fabric/remote.h"
+#include "kvbench/fabric/responder.h"
 #include "kvbench/load/bench.h"
 #include "kvbench/report/json.h"
 #include "kvbench/setup/signals.h"
-#include "probe/probe.h"
-
-enum { ARGS_MAX = 64, REAP_STEP_US = 10000, REAP_STEPS = 1000 };
 
 struct session {
 	struct fabric_run run;
-	struct end end;
-	int fd;
-	pid_t pid;
+	struct fabric_pairs pairs;
 	FILE *out, *table; /* table: NULL with --quiet */
 };
-
-static int responder_start(struct session *s, int argc, char **argv, struct kv_error *err)
-{
-	const char *args[ARGS_MAX + 5] = {argv[0], "fabric"};
-	char number[16];
-	int fds[2], n = 2, rc;
-	if (argc > ARGS_MAX)
-		return kv_fail(err, -KV_EINVAL, "more than %u arguments: use fewer", (unsigned)ARGS_MAX);
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
-		return kv_fail(err, -errno, "no socket for the responder: %s", kv_strerror(errno));
-	for (int i = 1; i < argc; i++)
-		args[n++] = argv[i];
-	snprintf(number, sizeof(number), "%d", fds[1]);
-	args[n++] = "--responder-fd";
-	args[n++] = number;
-	args[n] = NULL;
-	rc = probe_spawn("/proc/self/exe", args, -1, -1, (const int[]){fds[1], -1}, true, &s->pid);
-	close(fds[1]);
-	s->fd = fds[0];
-	if (rc < 0)
-		return kv_fail(err, rc, "the responder cannot be started: %s%s", kv_strerror(rc),
-			       rc == -ENOENT ? " (/proc/self/exe: is /proc mounted?)" : "");
-	return 0;
-}
-
-/* It ends by itself when the socket closes; one that does not is killed. */
-static void responder_stop(struct session *s)
-{
-	int status;
-	if (s->fd >= 0)
-		close(s->fd);
-	s->fd = -1;
-	for (unsigned i = 0; s->pid > 0 && i < REAP_STEPS; i++) {
-		if (waitpid(s->pid, &status, WNOHANG) != 0)
-			s->pid = 0;
-		else
-			usleep(REAP_STEP_US);
-	}
-	if (s->pid > 0) {
-		kill(s->pid, SIGKILL);
-		waitpid(s->pid, &status, 0);
-	}
-	s->pid = 0;
-}
 
 /* ---- measuring ---- */
 
@@ -103,7 +48,7 @@ static int measure_all(struct session *s, struct kv_error *err)
 				continue;
 			*row = (struct fabric_row){.op = (enum fabric_op)op, .size = run->opt.size[i]};
 			kv_hist_init(&row->latency);
-			rc = fabric_measure(&s->end, row, run->opt.time_ns);
+			rc = fabric_measure(s->pairs.end, s->pairs.num_open, row, run->opt.depth, run->opt.time_ns);
 			if (rc == -KV_ECANCELED)
 				return rc;
 			if (rc < 0)
@@ -152,28 +97,28 @@ static int report(struct session *s, struct json_file **json, int rc, struct kv_
 	return bench_interrupted() ? 128 + bench_interrupted() : status;
 }
 
-static int session_open(struct session *s, int argc, char **argv, struct kv_error *err)
+static int session_open(struct session *s, struct kv_error *err)
 {
 	int rc;
 	s->run.row = calloc((size_t)FABRIC_OPS * s->run.opt.num_sizes, sizeof(*s->run.row));
 	if (!s->run.row)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the rows: use fewer --sizes");
-	rc = responder_start(s, argc, argv, err);
+	rc = fabric_pairs_start(&s->pairs, &s->run.opt, err);
 	kvc_program_setup();
 	if (rc == 0)
-		rc = end_open(&s->end, &s->run.opt, s->fd, bench_interrupted, err);
+		rc = fabric_pairs_open(&s->pairs, &s->run.opt, err);
 	if (rc < 0)
 		return rc;
-	s->run.info = s->end.info;
+	s->run.info = s->pairs.end[0]->info;
 	fabric_rdma_look(&s->run.info, &s->run.rdma);
 	look_at_reads(&s->run);
 	return 0;
 }
 
-static int session_run(struct session *s, struct json_file **json, int argc, char **argv)
+static int session_run(struct session *s, struct json_file **json)
 {
 	struct kv_error err = {0};
-	int status, rc = session_open(s, argc, argv, &err);
+	int status, rc = session_open(s, &err);
 	if (rc < 0) {
 		if (bench_interrupted())
 			snprintf(err.text, sizeof(err.text), "interrupted by signal %d before the first operation",
@@ -183,13 +128,12 @@ static int session_run(struct session *s, struct json_file **json, int argc, cha
 	} else {
 		if (s->table)
 			fabric_print_head(&s->run, s->table);
-		bench_conditions_begin(&s->run.conditions, kv_process_cpu_seconds((int)s->pid));
+		bench_conditions_begin(&s->run.conditions, fabric_pairs_cpu_seconds(&s->pairs));
 		rc = measure_all(s, &err);
-		bench_conditions_end(&s->run.conditions, kv_process_cpu_seconds((int)s->pid));
+		bench_conditions_end(&s->run.conditions, fabric_pairs_cpu_seconds(&s->pairs));
 		status = report(s, json, rc, &err);
 	}
-	end_close(&s->end);
-	responder_stop(s);
+	fabric_pairs_close(&s->pairs);
 	free(s->run.row);
 	return status;
 }
@@ -199,7 +143,9 @@ int fabric_main(int argc, char **argv)
 	static struct session s; /* too large for a stack */
 	struct json_file *json = NULL;
 	struct kv_error err = {0};
-	int status, rc = fabric_options_parse(argc, argv, &s.run.opt, &err);
+	bool responds = argc > 2 && strcmp(argv[1], FABRIC_RESPONDER) == 0;
+	int status, fd = responds ? atoi(argv[2]) : -1;
+	int rc = fabric_options_parse(argc - 2 * responds, argv + 2 * responds, &s.run.opt, &err);
 	if (rc > 0)
 		return BENCH_OK;
 	if (rc == 0 && s.run.opt.config) {
@@ -207,18 +153,19 @@ int fabric_main(int argc, char **argv)
 		return BENCH_OK;
 	}
 	bench_signals_install();
-	if (rc == 0 && s.run.opt.responder_fd > 0) {
+	if (rc == 0 && responds) {
 		kvc_program_setup();
-		return fabric_responder_main(&s.run.opt);
+		return fabric_responder_main(&s.run.opt, fd);
 	}
+	if (rc == 0 && s.run.opt.listen)
+		return fabric_listen_main(&s.run.opt);
 	if (rc < 0 || (s.run.opt.json && json_open(s.run.opt.json, &json, &err) < 0)) {
 		fprintf(stderr, "kv-bench fabric: %s%s\n", err.text, rc < 0 ? " (try --help)" : "");
 		return rc < 0 ? BENCH_USAGE : BENCH_NO_START;
 	}
-	s.fd = -1;
 	s.out = s.run.opt.json && strcmp(s.run.opt.json, "-") == 0 ? stderr : stdout;
 	s.table = s.run.opt.quiet ? NULL : s.out;
-	status = session_run(&s, &json, argc, argv);
+	status = session_run(&s, &json);
 	json_discard(&json);
 	return status;
 }

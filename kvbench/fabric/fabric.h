@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric.h -- kv-bench fabric: latency and bandwidth of bare libfabric operations between this process and a child of
- * it, through engine/ and nothing above. */
+/* fabric.h -- kv-bench fabric: latency and bandwidth of bare libfabric operations between this process and responders,
+ * through engine/ and nothing above. */
 #ifndef KVRAIL_KVBENCH_FABRIC_FABRIC_H
 #define KVRAIL_KVBENCH_FABRIC_FABRIC_H
 
@@ -15,15 +15,20 @@
 enum {
 	FABRIC_SIZES_MAX = 32,
 	FABRIC_SIZE_MAX = 64 << 20,
-	FABRIC_DEPTH = 16 /* operations in flight where bandwidth is measured; fewer where imm_room is less */
+	FABRIC_DEPTH_MAX = 1024,
+	FABRIC_PAIRS_MAX = 64,
+	FABRIC_SPAN_MAX = 1 << 30
 };
 
 struct fabric_options {
 	const char *provider, *nic, *sizes, *json;
 	uint64_t time_ns; /* of each measurement */
 	bool histogram, quiet, config;
-	int log_level;         /* enum kv_log_level */
-	uint32_t responder_fd; /* of the child: its parent sets it */
+	int log_level;  /* enum kv_log_level */
+	uint32_t depth; /* operations in flight per pair for bandwidth; fewer where imm_room is less */
+	uint32_t pairs;
+	uint64_t span; /* bytes that operations go through, one behind the other */
+	const char *listen, *connect, *psk_file;
 	/* of sizes */
 	uint64_t size[FABRIC_SIZES_MAX], size_max;
 	unsigned num_sizes;
@@ -42,7 +47,7 @@ struct fabric_row {
 	enum fabric_op op;
 	uint64_t size;
 	struct kv_hist latency; /* message, write: half of a round trip; read: until the bytes are here */
-	double bytes_per_s;     /* FABRIC_DEPTH at a time; 0: not measured */
+	double bytes_per_s;     /* `depth` at a time over each pair; 0: not measured */
 };
 
 /* Whether RDMA is in use, and how that was found out. */
@@ -75,9 +80,6 @@ void fabric_print_head(const struct fabric_run *run, FILE *out);
 void fabric_print_row(const struct fabric_run *run, const struct fabric_row *row, FILE *out);
 void fabric_print_end(const struct fabric_run *run, FILE *out);
 char *fabric_json_text(const struct fabric_run *run);
-
-/* responder.c: the child. The exit status. */
-int fabric_responder_main(const struct fabric_options *options);
 
 /* fabric_main -- the sub-command. The exit status. argv[0] is the program's name. */
 int fabric_main(int argc, char **argv);

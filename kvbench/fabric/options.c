@@ -15,6 +15,32 @@ const struct kv_opt fabric_options_table[] = {
 	 .help = "Bytes of an operation, such as 1,4KB,64MB, which is the most; all: 1, 4, 16, ... 64MB. Messages end "
 		 "at "
 		 "4 KiB."},
+	{.name = "depth",
+	 .type = KV_OPT_U32,
+	 AT(depth),
+	 .metavar = "N",
+	 .def = "16",
+	 .min = 1,
+	 .max = FABRIC_DEPTH_MAX,
+	 .help = "Operations in flight per pair where bandwidth is measured."},
+	{.name = "pairs",
+	 .type = KV_OPT_U32,
+	 AT(pairs),
+	 .metavar = "N",
+	 .def = "1",
+	 .min = 1,
+	 .max = FABRIC_PAIRS_MAX,
+	 .help = "Pairs of endpoints that move bytes at the same time where bandwidth is measured. Each has a thread "
+		 "here and a responder."},
+	{.name = "span",
+	 .type = KV_OPT_SIZE,
+	 AT(span),
+	 .metavar = "SIZE",
+	 .def = "4MB",
+	 .min = 1,
+	 .max = FABRIC_SPAN_MAX,
+	 .help = "Memory of each pair that the operations go through, one behind the other. More than the processor's "
+		 "caches shows the speed of memory."},
 	{.name = "time",
 	 .type = KV_OPT_DURATION,
 	 AT(time_ns),
@@ -23,6 +49,23 @@ const struct kv_opt fabric_options_table[] = {
 	 .min = 1000000,
 	 .max = 3600000000000ull,
 	 .help = "How long each operation of each size is measured for latency, and as long for bandwidth."},
+
+	{.group = "Two machines",
+	 .name = "listen",
+	 .type = KV_OPT_STRING,
+	 AT(listen),
+	 .metavar = "HOST:PORT",
+	 .help = "Answer the runs of --connect until a signal comes. Port 0: the first line of output names the port."},
+	{.name = "connect",
+	 .type = KV_OPT_STRING,
+	 AT(connect),
+	 .metavar = "HOST:PORT",
+	 .help = "Measure between this machine and the one that listens there."},
+	{.name = "psk-file",
+	 .type = KV_OPT_STRING,
+	 AT(psk_file),
+	 .metavar = "FILE",
+	 .help = "The key that both machines have, as kv-server --make-psk makes it. Needed beyond loopback."},
 
 	{.group = "Output",
 	 .name = "histogram",
@@ -34,21 +77,14 @@ const struct kv_opt fabric_options_table[] = {
 	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "error", .help = "What the engines log to standard error"),
 	KV_OPT_CONFIG_ROW(AT(config)),
 
-	{.group = "How kv-bench starts its responder",
-	 .name = "responder-fd",
-	 .type = KV_OPT_U32,
-	 AT(responder_fd),
-	 .metavar = "FD",
-	 .max = INT32_MAX,
-	 .help = "An inherited socket."},
 	{.name = NULL},
 };
 
 static const struct kv_opt_program fabric_options_program = {
 	.name = "kv-bench fabric",
 	.about = "Measures bare libfabric operations: messages, writes with immediate data, reads. It starts the other "
-		 "side itself, on this machine, and opens no port to others; between machines, kv-bench --server with "
-		 "--roofline measures bare writes.",
+		 "side itself, on this machine, and opens no port to others. Between two machines, one runs it with "
+		 "--listen, the other with --connect.",
 	.epilogue =
 		"Latency is half of a round trip, of a read all of it. Both sides poll. Exit status: 0 measured, 1 it "
 		"broke off, 2 usage, 3 it could not start, 128 + signal when it was interrupted.",
@@ -102,5 +138,7 @@ int fabric_options_parse(int argc, char **argv, struct fabric_options *out, stru
 		rc = parse_sizes(out, err);
 	if (rc == 0)
 		rc = kv_opt_json_check(out->json, err);
+	if (rc == 0 && out->listen && (out->connect || out->json))
+		rc = kv_fail(err, -KV_EINVAL, "--listen only answers: drop --connect and --json");
 	return rc;
 }

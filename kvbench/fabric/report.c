@@ -50,10 +50,10 @@ void fabric_print_head(const struct fabric_run *run, FILE *out)
 		i->libfabric, SIZE(i->chunk_bytes), i->congestion[0] ? ", congestion control " : "", i->congestion);
 	kv_wrap(out, "           ", 0, "chosen: %s", i->why);
 	kv_wrap(out, "ends       ", 0,
-		"this process and a child, both poll; %u core%s; one rail; latency: half of a round trip, of a read "
-		"all of "
-		"it; rate: %u at a time",
-		kv_cpus_available(), kv_plural(kv_cpus_available()), (unsigned)FABRIC_DEPTH);
+		"this process and %s, both poll; %u core%s; one rail; latency: half of a round trip, of a read all of "
+		"it; rate: %u at a time over %u pair%s",
+		run->opt.connect ? run->opt.connect : "a child", kv_cpus_available(), kv_plural(kv_cpus_available()),
+		run->opt.depth, run->opt.pairs, kv_plural(run->opt.pairs));
 	kv_wrap(out, "RDMA       ", 0, "%s: %s",
 		!run->rdma.in_use    ? "no"
 		: run->rdma.software ? "in software"
@@ -154,8 +154,10 @@ static void advise_tcp(const struct fabric_run *run, FILE *out)
 			"the RDMA device %s is here and not used: try --provider verbs (or efa); kv-doctor says what "
 			"stands in its way",
 			run->rdma.device);
-	kv_wrap(out, "advice     ", 0,
-		"between processes of one host --provider shm spares the kernel's TCP: compare it with this run");
+	if (!run->opt.connect)
+		kv_wrap(out, "advice     ", 0,
+			"between processes of one host --provider shm spares the kernel's TCP: compare it with this "
+			"run");
 	read_word("/proc/sys/net/ipv4/tcp_congestion_control", congestion, sizeof(congestion));
 	read_word("/proc/sys/net/ipv4/tcp_wmem", window, sizeof(window));
 	last = strrchr(window, '\t');
@@ -194,11 +196,13 @@ void fabric_print_end(const struct fabric_run *run, FILE *out)
 	fputc('\n', out);
 	if (!run->complete)
 		kv_wrap(out, "verdict    ", 0, "not all was measured: these are the rows until then");
-	kv_wrap(out, "verdict    ", 0, "%s, on this machine alone",
+	kv_wrap(out, "verdict    ", 0, "%s%s%s",
 		shm                  ? "shared memory: figures of memory copies, no NIC takes part"
 		: !run->rdma.in_use  ? "no RDMA: the kernel's network stack moves the bytes"
 		: run->rdma.software ? "RDMA in software: the kernel moves the bytes"
-				     : "RDMA: the NIC moves the bytes");
+				     : "RDMA: the NIC moves the bytes",
+		run->opt.connect ? ", between this machine and " : ", on this machine alone",
+		run->opt.connect ? run->opt.connect : "");
 	if (jitter > 0)
 		kv_wrap(out, "           ", 0, "jitter up to 4 KiB: p99 is %.1f times p50 (median of the rows): %s",
 			jitter,
@@ -266,13 +270,14 @@ char *fabric_json_text(const struct fabric_run *run)
 	const struct report_conditions c = conditions_of(run);
 	double jitter = fabric_jitter(run);
 	json_t *o = json_pack(
-		"{s:s, s:s, s:b, s:{s:s, s:s, s:s, s:s, s:I}, s:{s:b, s:b, s:i, s:s}, s:o, s:i, s:f, s:o, s:o, s:o, "
-		"s:o}",
+		"{s:s, s:s, s:b, s:{s:s, s:s, s:s, s:s, s:I}, s:{s:b, s:b, s:i, s:s}, s:o, s:i, s:i, s:I, s:s?, s:f, "
+		"s:o, s:o, s:o, s:o}",
 		"schema", "kvbench-fabric/1", "version", KVRAIL_VERSION, "complete", run->complete, "provider", "name",
 		i->provider, "domain", i->domain, "libfabric", i->libfabric, "why", i->why, "chunk_bytes",
 		(json_int_t)i->chunk_bytes, "rdma", "in_use", run->rdma.in_use, "software", run->rdma.software,
 		"devices", (int)run->rdma.devices, "how", run->rdma.how, "conditions", conditions_json(&c), "depth",
-		(int)FABRIC_DEPTH, "time_s", (double)run->opt.time_ns / 1e9, "no_read",
+		(int)run->opt.depth, "pairs", (int)run->opt.pairs, "span_bytes", (json_int_t)run->opt.span, "connect",
+		run->opt.connect, "time_s", (double)run->opt.time_ns / 1e9, "no_read",
 		run->no_read[0] ? json_string(run->no_read) : json_null(), "jitter_small",
 		jitter > 0 ? json_real(jitter) : json_null(), "rows", rows_array(run), "published", published_array());
 	char *text = o ? json_dumps(o, JSON_INDENT(1)) : NULL;

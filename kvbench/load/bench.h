@@ -50,13 +50,13 @@ struct keep_going_result {
 
 struct roofline_result {
 	bool ran;
-	int code;         /* 0, or why there is no figure */
-	bool server_died; /* which is the reason for the code */
-	unsigned rounds;
+	int code;                                          /* 0, or why there is no figure */
+	bool server_died;                                  /* which is the reason for the code */
+	unsigned rounds;                                   /* 1: with --roofline-file */
 	double op_bytes_per_s, bytes_per_s;                /* medians over the rounds: of GET or PUT, of bare writes */
 	double efficiency, efficiency_min, efficiency_max; /* GET or PUT / bare of a round: median, range */
-	uint64_t p50_ns;                                   /* of a bare write on its own */
-	uint64_t depth;                                    /* bare writes that a worker really kept in flight */
+	uint64_t p50_ns;                                   /* of one bare write: half of a round trip */
+	uint64_t depth;                                    /* bare writes in flight */
 };
 
 /* With --mixed. The times of both are the same. */
@@ -169,6 +169,7 @@ static inline uint64_t bench_measured_ops(const struct bench_results *r)
 
 struct batches;
 struct values;
+struct roofline;
 
 struct bench {
 	const struct bench_options *opt;
@@ -180,6 +181,7 @@ struct bench {
 	struct batches *batches;     /* with --batch, else NULL */
 	struct values *values;       /* what PUT sends; NULL: the run stores nothing */
 	struct bench_raw *raw;       /* with --raw, else NULL */
+	struct roofline *roofline;   /* with --roofline or --roofline-file, else NULL */
 	FILE *out;                   /* the report; NULL with --quiet (then only the last line is printed, to `last`) */
 	FILE *last;
 	struct bench_results results;

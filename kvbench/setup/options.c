@@ -215,7 +215,8 @@ const struct kv_opt bench_options_table[] = {
 	{.name = "roofline",
 	 .type = KV_OPT_FLAG,
 	 AT(roofline),
-	 .help = "After the reads, compare GET and PUT with bare fabric writes. Your servers need --allow-bench."},
+	 .help = "After the reads, compare GET and PUT with bare fabric writes on this machine. With --server use "
+		 "--roofline-file."},
 	{.name = "roofline-depth",
 	 .type = KV_OPT_U32,
 	 AT(roofline_depth),
@@ -223,7 +224,13 @@ const struct kv_opt bench_options_table[] = {
 	 .def = "1",
 	 .min = 1,
 	 .max = BENCH_DEPTH_MAX,
-	 .help = "Bare writes that each worker keeps in flight; a GET keeps 1."},
+	 .help = "With --roofline: bare writes in flight per worker of the run; a GET keeps 1."},
+	{.name = "roofline-file",
+	 .type = KV_OPT_STRING,
+	 AT(roofline_file),
+	 .metavar = "FILE",
+	 .help = "Compare the writes and reads with the writes of this size in FILE, a report of kv-bench fabric "
+		 "--json."},
 
 	{.group = "Trace replay",
 	 .name = "trace",
@@ -443,6 +450,11 @@ static int check_own_server(const struct bench_options *o, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL, "--roofline needs servers that stay: drop it, or drop --event");
 	if (o->roofline && o->num_servers > 1)
 		return kv_fail(err, -KV_EINVAL, "--roofline measures one server: drop it, or drop --servers");
+	if (o->roofline && (o->roofline_file || o->servers.count > 0))
+		return kv_fail(err, -KV_EINVAL, "--roofline measures the fabric of this machine%s",
+			       o->roofline_file ? ", --roofline-file has a figure: drop one of them"
+						: ": for --server use --roofline-file, with the report of kv-bench "
+						  "fabric --connect");
 	if (o->servers.count == 0 && kv_opt_security_given(&o->security))
 		return kv_fail(err, -KV_EINVAL,
 			       "--psk-file, --cert, --key, --ca, --crl and --server-name need --server: the server "
@@ -464,7 +476,7 @@ static int check_trace(const struct bench_options *o, struct kv_error *err)
 	if (o->trace && (o->num_keys != 1000 || o->repeat_reads != 10 || o->warmup != BENCH_WARMUP))
 		return kv_fail(err, -KV_EINVAL,
 			       "--trace has its own requests: drop --num-keys, --repeat-reads and --warmup");
-	if (o->trace && o->roofline)
+	if (o->trace && (o->roofline || o->roofline_file))
 		return kv_fail(err, -KV_EINVAL,
 			       "--roofline compares with the read phase, which --trace replaces: run them one after "
 			       "the other");
@@ -520,7 +532,7 @@ static int check_load(const struct bench_options *o, struct kv_error *err)
 	if (!(o->rate >= 0 && o->rate <= 1e9))
 		return kv_fail(err, -KV_EINVAL, "--rate %g is not a number of operations per second between 0 and 1e9",
 			       o->rate);
-	if (o->roofline && o->value_sizes)
+	if ((o->roofline || o->roofline_file) && o->value_sizes)
 		return kv_fail(err, -KV_EINVAL, "--roofline measures values of one size: use --value-size");
 	if (o->roofline && o->value_size > KV_RANGE_MAX)
 		return kv_fail(err, -KV_EINVAL, "--roofline measures values of up to %s, not %s",

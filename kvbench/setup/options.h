@@ -57,6 +57,7 @@ struct bench_options {
 	uint32_t batch;          /* keys per operation; 0: single PUTs, and single GETs into borrowed pieces */
 	uint32_t submitters;     /* with async: threads that submit; 0: the one that reaps */
 	uint32_t roofline_depth; /* bare writes in flight per worker */
+	const char *roofline_file;
 	uint32_t ttl;
 	uint64_t seed;
 	bool verify, no_checksum, roofline, mixed, background_puts, keep_going, no_write, breakdown, async, no_threads;

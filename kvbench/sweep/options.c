@@ -67,11 +67,11 @@ static const struct kv_opt own[] = {
 };
 
 /* Of kv-bench: what is ours, what writes other files, and what measures something else than writes and reads. */
-static const char *const left_out[] = {"num-workers",  "value-size",  "num-clients", "repeat-runs",    "trace",
-				       "trace-speed",  "trace-order", "keep-going",  "no-write",       "slo",
-				       "breakdown",    "mixed",       "roofline",    "roofline-depth", "hdr",
-				       "csv",          "raw",         "interval",    "progress",       "prefix-tokens",
-				       "prefill-rate", NULL};
+static const char *const left_out[] = {
+	"num-workers", "value-size",     "num-clients",   "repeat-runs",  "trace",     "trace-speed",
+	"trace-order", "keep-going",     "no-write",      "slo",          "breakdown", "mixed",
+	"roofline",    "roofline-depth", "roofline-file", "hdr",          "csv",       "raw",
+	"interval",    "progress",       "prefix-tokens", "prefill-rate", NULL};
 
 /* What is only about output: it is not handed on, and two sweeps may differ in it. */
 static const char *const shown_only[] = {"json", "report", "quiet", "config", "log-level", NULL};

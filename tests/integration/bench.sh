@@ -38,18 +38,13 @@ hot=(--num-workers 1 --num-clients 1 --num-threads 1 --num-keys 1 --repeat-reads
 check "roofline of one pair with 64 writes in flight" run "${hot[@]}" --roofline --roofline-depth 64 --json "$scratch/hot.json"
 check "has both sides and the range" json_is "$scratch/hot.json" \
 	'(lambda r: r["bytes_per_s"] > 0 and r["get_bytes_per_s"] > 0 and r["depth"] == 64 and 0 < r["efficiency_min"] <= r["efficiency"] <= r["efficiency_max"])(j["roofline"])'
-puts_roof() {
-	if unfolded "$scratch/roof.out" | grep -q 'PUT beside them'; then
-		json_is "$scratch/roof.json" '(lambda r: r["bytes_per_s"] > 0 and r["put_bytes_per_s"] > 0 and r["p50_ns"] > 0 and 0 < r["efficiency_min"] <= r["efficiency"] <= r["efficiency_max"])(j["roofline_put"])'
-	else
-		unfolded "$scratch/roof.out" | grep -q 'of PUT: none here' && json_is "$scratch/roof.json" '"roofline_put" not in j'
-	fi
-}
-check "PUT has a roofline where clients write, or the report says that they do not" puts_roof
-check "of few reads it keeps fewer in flight" says '10 bare writes in flight per worker, not 64' run "${hot[@]}" --repeat-reads 60 --roofline --roofline-depth 64 --json "$scratch/few.json"
-check "and tells how many" json_is "$scratch/few.json" 'j["roofline"]["depth"] == 10'
+check "and a roofline of PUT" json_is "$scratch/roof.json" '(lambda r: r["bytes_per_s"] > 0 and r["put_bytes_per_s"] > 0 and r["p50_ns"] > 0 and 0 < r["efficiency_min"] <= r["efficiency"] <= r["efficiency_max"])(j["roofline_put"])'
 start_server kept || exit 1
 check "a server keeps what a run wrote" run --server "$server" "${small[@]}"
+check "kv-bench fabric writes a limit" timeout 60 "$build/kv-bench" fabric --provider "$provider" --sizes 64KB --depth 8 --time 50ms --json "$scratch/limit.json"
+check "with which a run with a server compares its phases" run --server "$server" "${small[@]}" --roofline-file "$scratch/limit.json" --json "$scratch/limited.json"
+check "as one figure" json_is "$scratch/limited.json" '(lambda r, p: r["depth"] == 8 and 0 < r["efficiency_min"] == r["efficiency"] == r["efficiency_max"] and p["efficiency"] > 0)(j["roofline"], j["roofline_put"])'
+check "a file without that size is refused" says 'has no writes of 4096 bytes: run kv-bench fabric --sizes 4096' run --server "$server" "${small[@]}" --value-size 4KB --roofline-file "$scratch/limit.json"
 check "and a run that writes nothing reads it" run --server "$server" "${small[@]}" --no-write --verify --json "$scratch/kept.json"
 check "writes nothing" json_is "$scratch/kept.json" \
 	'j["phases"]["write"]["ops"] == 0 and j["phases"]["read"]["hits"] == 1000 and j["verify"]["wrong"] == 0'

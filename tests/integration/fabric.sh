@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # fabric.sh -- kv-bench fabric, hits and models: that they measure, count and say what is wrong, and that nothing stays behind.
 . "$(dirname "$0")/lib.bash"
-plan 22
+plan 27
 wait_until() { # wait_until SECONDS COMMAND... -- asks it each 50 ms
 	local end=$((SECONDS + $1))
 	shift
@@ -57,6 +57,19 @@ not_running() { [ ! -d "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status"; }
 check "the responder is killed: exit status 1" broken KILL child 1 'the responder ended'
 check "SIGINT: the report says that it is not whole" broken INT parent 130 'not all was measured'
 check "SIGKILL of kv-bench ends the responder" broken KILL parent 137 ''
+
+# Between two machines: a listener, which needs a key beyond loopback.
+"$build/kv-server" --make-psk "$scratch/key" >/dev/null && "$build/kv-server" --make-psk "$scratch/other" >/dev/null
+"$build/kv-bench" fabric --provider "$provider" --listen 127.0.0.1:0 --psk-file "$scratch/key" >"$scratch/listen" 2>&1 &
+listener=$!
+wait_until 30 grep -q 'listening on port' "$scratch/listen"
+port=$(sed -n 's/.*listening on port //p' "$scratch/listen")
+check "two pairs measure with a listener" fabric --connect "127.0.0.1:$port" --psk-file "$scratch/key" --sizes 1,64KB --pairs 2 --depth 4 --time 20ms --json "$scratch/two.json"
+check "their rates add up" holds "$scratch/two.json" 'j["complete"] and j["pairs"] == 2 and j["depth"] == 4 and j["connect"].startswith("127.0.0.1:") and rows["write", 65536]["bytes_per_s"] > 0'
+check "another key is refused" says 'do both sides have the same --psk-file' fabric --connect "127.0.0.1:$port" --psk-file "$scratch/other" --sizes 1
+check "beyond loopback a key is needed" says 'not on loopback and needs --psk-file' fabric --listen 0.0.0.0:0
+ended() { kill -TERM "$listener" && wait "$listener" && [ "$(grep -c refused "$scratch/listen")" = 1 ]; }
+check "SIGTERM ends the listener, which has named the refusal" ended
 
 printf '%s\n' '{"chat_id": 1, "parent_chat_id": -1, "timestamp": 0.5, "input_length": 40, "output_length": 1, "type": "text", "turn": 1, "hash_ids": [1, 2, 3]}' \
 	'{"chat_id": 2, "parent_chat_id": 1, "timestamp": 0.6, "input_length": 60, "output_length": 1, "type": "text", "turn": 2, "hash_ids": [1, 2, 3, 4]}' >"$scratch/bailian.jsonl"

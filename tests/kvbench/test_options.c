@@ -342,6 +342,9 @@ static void roofline_depth_needs_the_roofline(void **state)
 	assert_int_equal(parse(&o, &err, "--roofline", "--roofline-depth", "64", NULL), 0);
 	check_refused("--roofline", &err, parse(&o, &err, "--roofline-depth", "64", NULL));
 	check_refused("roofline-depth", &err, parse(&o, &err, "--roofline", "--roofline-depth", "0", NULL));
+	assert_int_equal(parse(&o, &err, "--server", "a:1", "--roofline-file", "f", NULL), 0);
+	check_refused("--roofline-file", &err, parse(&o, &err, "--server", "a:1", "--roofline", NULL));
+	check_refused("--roofline-file", &err, parse(&o, &err, "--roofline", "--roofline-file", "f", NULL));
 }
 
 static void certificates_belong_together(void **state)

@@ -10,9 +10,9 @@
 
 #include "kvbench/report/document.h"
 #include "kvbench/report/json.h"
+#include "kvbench/fabric/roofline.h"
 #include "kvbench/measure/progress.h"
 #include "kvbench/report/report.h"
-#include "kvbench/load/roofline.h"
 #include "tests/kvbench/check.h"
 
 struct fixture {
@@ -124,7 +124,8 @@ static void the_config_has_every_option_with_underscores(void **state)
 		"num_keys value_size "
 		"value_sizes keys_pattern arrivals ramp mix repeat_runs slo warmup_steady slices "
 		"repeat_reads duration rate warmup batch ttl seed verify keep_going no_write no_checksum breakdown "
-		"mixed background_puts roofline roofline_depth trace trace_speed trace_order buffer_mb memory_mb "
+		"mixed background_puts roofline roofline_depth roofline_file trace trace_speed trace_order buffer_mb "
+		"memory_mb "
 		"eviction model tp dtype block_tokens prefix_tokens prefill_rate "
 		"server_threads "
 		"base_client_id "
@@ -683,26 +684,25 @@ static void a_mixed_phase_appears_when_run(void **state)
 	assert_int_equal(report_verdict(&f->bench, stdout), 2);
 }
 
-/* Where clients have no landing area there is no bare write to compare PUT with: a sentence, and no failure. */
-static void a_way_of_put_without_bare_writes_is_said(void **state)
+/* Rounds on this machine, or a report of kv-bench fabric. */
+static void a_roofline_names_its_source(void **state)
 {
 	struct fixture *f = *state;
 	struct bench_results *r = &f->bench.results;
 	char *text;
 
 	r->roofline = (struct roofline_result){.ran = true, .op_bytes_per_s = 1e9, .bytes_per_s = 2e9, .rounds = 5};
-	r->put_way = KVC_PUT_READ;
 	text = summary_of(&f->bench);
 	assert_non_null(strstr(text, "GET beside them"));
-	assert_non_null(strstr(text, "of PUT: none here"));
-	assert_non_null(strstr(text, "the server reads"));
+	assert_null(strstr(text, "PUT beside them"));
+	assert_non_null(strstr(text, "median of 5 alternating rounds"));
 	free(text);
 	assert_int_equal(report_verdict(&f->bench, stdout), 0);
 	r->roofline_put = (struct roofline_result){.ran = true, .op_bytes_per_s = 5e8, .bytes_per_s = 1e9};
-	r->put_way = KVC_PUT_LAND;
+	f->opt.roofline_file = "fabric.json";
 	text = summary_of(&f->bench);
 	assert_non_null(strstr(text, "PUT beside them"));
-	assert_null(strstr(text, "none here"));
+	assert_non_null(strstr(text, "bare writes: fabric.json"));
 	free(text);
 }
 
@@ -1050,7 +1050,7 @@ int main(void)
 		WITH_RUN(the_breakdown_appears_when_asked_for),
 		WITH_RUN(the_roofline_and_a_trace_appear_when_run),
 		WITH_RUN(a_mixed_phase_appears_when_run),
-		WITH_RUN(a_way_of_put_without_bare_writes_is_said),
+		WITH_RUN(a_roofline_names_its_source),
 		WITH_RUN(keep_going_appears_when_run),
 		WITH_RUN(keep_going_fails_for_wrong_and_overdue_alone),
 		WITH_RUN(what_was_not_measured_is_absent),
