@@ -1018,7 +1018,6 @@ enum kvc_op {
 	KVC_OP_PIN,   /* kvc_unpin_await, too */
 	KVC_OP_PING,
 	KVC_OP_STAT,
-	KVC_OP_RAW,
 	KVC_OP_BORROW, /* kvc_borrow_await */
 	KVC_OP_REGISTER,
 	KVC_OPS,

@@ -78,7 +78,6 @@ struct kvs_options {
 	 * admitted: clients would place keys by their own lists. */
 	bool members;
 	bool insecure;    /* listen beyond loopback without keys */
-	bool allow_bench; /* answer BENCH requests */
 	bool allow_pull;  /* clients may read values by themselves: each admitted client can then read all the memory */
 	/* As allow_pull, except where reading could crash a client. There allow_pull is refused, and this ignored. */
 	bool pull_where_safe;

@@ -18,7 +18,7 @@ struct flags {
 	uint32_t rails, shards, max_clients, max_sessions, credits, heartbeat_ms, spin_us, slow_ms, drain_sec, ready_fd,
 		psk_fd;
 	uint64_t ttl_ns, lease_ms;
-	bool insecure, http_insecure, allow_bench, allow_drain, allow_pull, pull_where_safe, die_with_parent;
+	bool insecure, http_insecure, allow_drain, allow_pull, pull_where_safe, die_with_parent;
 	int eviction, numa, door, prefault, log_format; /* log_format: enum kv_log_format */
 };
 

@@ -58,7 +58,6 @@ for layer in $layers; do
 		case $path in
 		"$to/$to.h") ;;
 		base/early.h) case $file in */main.c) ;; *) echo "$file includes $path: only a program's main.c may" ;; esac ;;
-		kvclient/raw.h) [ "$layer" = kvbench ] || echo "$file includes $path: only kvbench may" ;;
 		kvclient/copy.h) [ "$layer" = kvserver ] || echo "$file includes $path: only kvserver may" ;;
 		base/codes.h) [ "$file" = kvclient/kvclient.h ] || echo "$file includes $path: across folders only $to/$to.h" ;;
 		*) echo "$file includes $path: across folders only $to/$to.h" ;;

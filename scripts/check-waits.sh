@@ -17,9 +17,6 @@ kvclient/transfer/call.c: kvc_call_wait_await       a request: the client's requ
 kvclient/copies/copy.c: rest_await                no call: the coroutine of repairs
 kvclient/transfer/memory.c: own_close_await         1 ms, within the deadline and the grace: memory is unregistered when the pool closes, too
 kvclient/transfer/memory.c: servers_await           the question to each server ends in time
-kvclient/copies/pin_move.c: copied_await         no call: the coroutine that moves pins
-kvclient/call/raw.c: bare_give_up_await         the grace itself
-kvclient/call/raw.c: bare_write_await           1 ms, and looks
 kvclient/conn/connect.c: address_await          no call: the coroutine of a node
 kvclient/conn/connect.c: addresses_await        no call: the coroutine of a node
 kvclient/conn/connect.c: cluster_await          no call: the coroutine of a node

@@ -57,10 +57,6 @@ enum {
 	PING_NONCE = 16,
 	PING_FIXED = 24,
 
-	BENCH_POSTED = 0,
-	BENCH_ZERO = 4,
-	BENCH_FIXED = 8,
-
 	TOMBS_NEXT = 0,
 	TOMBS_COUNT = 8,
 	TOMBS_ZERO_16 = 10,
@@ -78,8 +74,7 @@ _Static_assert(LEASE_ID == GET_FIXED && LEASE_ZERO + 4 == LEASE_END, "a lease");
 _Static_assert(GET_INLINE_LEN + 4 == GET_FIXED && CANCEL_STATE + 4 == CANCEL_FIXED, "GET, CANCEL");
 _Static_assert(DELETE_CLOCK + 8 == DELETE_FIXED && TOUCH_CLOCK + 8 == TOUCH_FIXED, "DELETE, TOUCH");
 _Static_assert(PUT_GENERATION + 8 == PUT_FIXED && PING_NONCE + 8 == PING_FIXED, "PUT, PING");
-_Static_assert(EXISTS_ZERO + 4 == EXISTS_FIXED && STAT_ZERO_32 + 4 == STAT_FIXED && BENCH_ZERO + 4 == BENCH_FIXED,
-	       "EXISTS, STAT, BENCH");
+_Static_assert(EXISTS_ZERO + 4 == EXISTS_FIXED && STAT_ZERO_32 + 4 == STAT_FIXED, "EXISTS, STAT");
 _Static_assert(PAIR_VALUE + 8 == PAIR_SIZE, "a pair of STAT");
 _Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + GET_FIXED + KV_INLINE_MAX <= KV_MSG_MAX,
 	       "an inline value fits a frame");
@@ -108,7 +103,6 @@ static const struct {
 	[WIRE_STAT] = {STAT_FIXED, 0},
 	[WIRE_CANCEL] = {CANCEL_FIXED, 0},
 	[WIRE_PING] = {PING_FIXED, 0},
-	[WIRE_BENCH] = {BENCH_FIXED, 0},
 	[WIRE_TOMBS] = {TOMBS_FIXED, 0},
 };
 /* clang-format on */
@@ -294,10 +288,6 @@ static void body_write(uint8_t *p, const struct wire_reply *r)
 		kv_put64(p + PING_TURNS, r->ping.turns);
 		kv_put64(p + PING_NONCE, r->ping.nonce);
 		break;
-	case WIRE_BENCH:
-		kv_put32(p + BENCH_POSTED, r->bench.posted);
-		kv_put32(p + BENCH_ZERO, 0);
-		break;
 	case WIRE_TOMBS:
 		tombs_write(p, r);
 		break;
@@ -424,9 +414,6 @@ static bool body_read(struct wire_cur *c, const uint8_t *p, struct wire_reply *o
 		out->ping.turns = kv_get64(p + PING_TURNS);
 		out->ping.nonce = kv_get64(p + PING_NONCE);
 		return true;
-	case WIRE_BENCH:
-		out->bench.posted = kv_get32(p + BENCH_POSTED);
-		return kv_get32(p + BENCH_ZERO) == 0;
 	case WIRE_TOMBS:
 		return tombs_read(c, p, out);
 	default: /* PIN has no body */

@@ -60,14 +60,6 @@ enum {
 	PING_COOKIE = 0,
 	PING_FIXED = 8,
 
-	BENCH_OPERATIONS = 0,
-	BENCH_LENGTH = 8,
-	BENCH_SEED = 16,
-	BENCH_IMM = 24,
-	BENCH_DEPTH = 28,
-	BENCH_DEST = 32,
-	BENCH_FIXED = 64,
-
 	TOMBS_FROM = 0,
 	TOMBS_FIXED = 8,
 
@@ -88,7 +80,6 @@ enum {
 _Static_assert(DEST_SLICE + 8 == DEST_SIZE, "dest");
 _Static_assert(GET_ZERO + 2 == GET_DEST && GET_DEST + DEST_SIZE == GET_FIXED, "GET");
 _Static_assert(PUT_INLINE_LEN + 2 == PUT_DEST && PUT_DEST + DEST_SIZE == PUT_FIXED, "PUT");
-_Static_assert(BENCH_DEPTH + 4 == BENCH_DEST && BENCH_DEST + DEST_SIZE == BENCH_FIXED, "BENCH");
 _Static_assert(WIRE_RECORD_HEADER + SESSION_FIXED == WIRE_SESSION_BYTES &&
 		       WIRE_RECORD_HEADER + PROVE_FIXED == WIRE_PROVE_BYTES,
 	       "SESSION, PROVE");
@@ -121,7 +112,6 @@ static const struct {
 	[WIRE_STAT] = {0, 0, false},
 	[WIRE_CANCEL] = {CANCEL_FIXED, 0, false},
 	[WIRE_PING] = {PING_FIXED, 0, false},
-	[WIRE_BENCH] = {BENCH_FIXED, 0, false},
 	[WIRE_TOMBS] = {TOMBS_FIXED, 0, false},
 	[WIRE_SESSION] = {SESSION_FIXED, 0, false},
 	[WIRE_RELEASE] = {RELEASE_FIXED, 0, false},
@@ -233,8 +223,6 @@ static bool request_valid(const struct wire_request *r)
 		return r->release.count - 1u < WIRE_RELEASE_MAX && r->id == 0 && r->time_left_us == UINT32_MAX;
 	case WIRE_PROVE:
 		return r->prove.nonce != 0 && r->id == 0 && r->time_left_us == UINT32_MAX;
-	case WIRE_BENCH:
-		return r->bench.length <= KV_RANGE_MAX && dest_valid(&r->dest, 0) && r->bench.length <= r->dest.slice;
 	case WIRE_SESSION:
 		return r->time_left_us == 0 && r->id == 0;
 	default:
@@ -325,16 +313,6 @@ static void keyed_write(uint8_t *p, const struct wire_request *r)
 	memcpy(p + shapes[r->type].fixed, r->key.data, r->key.len);
 }
 
-static void bench_write(uint8_t *p, const struct wire_request *r)
-{
-	kv_put64(p + BENCH_OPERATIONS, r->bench.operations);
-	kv_put64(p + BENCH_LENGTH, r->bench.length);
-	kv_put64(p + BENCH_SEED, r->bench.seed);
-	kv_put32(p + BENCH_IMM, r->bench.imm);
-	kv_put32(p + BENCH_DEPTH, r->bench.depth);
-	dest_write(p + BENCH_DEST, &r->dest);
-}
-
 static void session_write(uint8_t *p, const struct wire_request *r)
 {
 	kv_put32(p + SESSION_NUMBER, r->session.number);
@@ -371,9 +349,6 @@ static void body_write(uint8_t *p, const struct wire_request *r)
 		break;
 	case WIRE_PING:
 		kv_put64(p + PING_COOKIE, r->ping.cookie);
-		break;
-	case WIRE_BENCH:
-		bench_write(p, r);
 		break;
 	case WIRE_TOMBS:
 		kv_put64(p + TOMBS_FROM, r->tombs.from);
@@ -468,17 +443,6 @@ static bool keyed_read(struct wire_cur *c, const uint8_t *p, struct wire_request
 	return kv_get16(p + KEYED_ZERO) == 0 && (ttl_s == 0 || out->type == WIRE_TOUCH);
 }
 
-static bool bench_read(const uint8_t *p, struct wire_request *out)
-{
-	out->bench.operations = kv_get64(p + BENCH_OPERATIONS);
-	out->bench.length = kv_get64(p + BENCH_LENGTH);
-	out->bench.seed = kv_get64(p + BENCH_SEED);
-	out->bench.imm = kv_get32(p + BENCH_IMM);
-	out->bench.depth = kv_get32(p + BENCH_DEPTH);
-	dest_read(p + BENCH_DEST, &out->dest);
-	return true;
-}
-
 static bool session_read(const uint8_t *p, struct wire_request *out)
 {
 	out->session.number = kv_get32(p + SESSION_NUMBER);
@@ -512,8 +476,6 @@ static bool body_read(struct wire_cur *c, const uint8_t *p, struct wire_request 
 	case WIRE_PING:
 		out->ping.cookie = kv_get64(p + PING_COOKIE);
 		return true;
-	case WIRE_BENCH:
-		return bench_read(p, out);
 	case WIRE_TOMBS:
 		out->tombs.from = kv_get64(p + TOMBS_FROM);
 		return true;

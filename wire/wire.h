@@ -56,8 +56,6 @@
  *  STAT    (empty)
  *  CANCEL  0 u64 id of the request to cancel
  *  PING    0 u64 cookie
- *  BENCH   0 u64 operations  8 u64 length of each  16 u64 seed  24 u32 immediate
- *         28 u32 depth  32 dest (slices are used in turn)
  *  TOMBS   0 u64 from: 0 at first, then the `next` of the last reply
  *  SESSION 0 u32 session (as SESSION_OK named it; 0: the frame's own)  4 u32 zero
  *          Not a request: the records behind it, up to the next SESSION or the frame's end, belong to this session.
@@ -92,7 +90,6 @@
  *  CANCEL  0 u64 id of the cancelled request  8 u32 posted by it, final  12 u32 state (enum wire_cancel)
  *  PING    0 u64 cookie  8 u64 turns made by the shard's loop  16 u64 nonce, to be sent back with PROVE (0: this
  *         link is proven)
- *  BENCH   0 u32 posted  4 u32 zero
  *  TOMBS   0 u64 next (0: these are the last ones)  8 u16 count (0..200)  10 u16 zero  12 u32 for how
  *         many milliseconds the shard has remembered all (UINT32_MAX: at least)
  *         16 deleted keys: u64 XXH3-64 of the key with seed 4, u64 nanoseconds since it was deleted, or less
@@ -102,7 +99,7 @@
  *  Padding, reserved fields and flags without a meaning for the type are zero; anything else is -KV_EPROTO. So a
  *  record has one encoding.
  *  dest: count is at least 1; slice * count, and offset + (count - 1) * stride + slice, do
- *  not overflow; slice * count covers the length asked for (BENCH: one slice does). A GET of length 0 (to the end of
+ *  not overflow; slice * count covers the length asked for. A GET of length 0 (to the end of
  *  the value) may leave dest all zero: then nothing is written, and the reply tells value length and generation. A PUT
  *  that carries its bytes inline, or has none, has a dest of zeros; its inline length is then the length of the range.
  *  PUT: offset + length is at most the total, the total at most KV_VALUE_MAX. GET: the offset is at most KV_VALUE_MAX.
@@ -221,11 +218,10 @@ enum wire_type {
 	WIRE_STAT = 7,
 	WIRE_CANCEL = 8,
 	WIRE_PING = 9,
-	WIRE_BENCH = 10,
-	WIRE_TOMBS = 11,
-	WIRE_SESSION = 12, /* a record among requests; it has no reply */
-	WIRE_RELEASE = 13, /* gives leases back: no reply, no credit */
-	WIRE_PROVE = 14,   /* proves the client's address: no reply, no credit */
+	WIRE_TOMBS = 10,
+	WIRE_SESSION = 11, /* a record among requests; it has no reply */
+	WIRE_RELEASE = 12, /* gives leases back: no reply, no credit */
+	WIRE_PROVE = 13,   /* proves the client's address: no reply, no credit */
 	WIRE_REPLY = 0x80
 };
 
@@ -476,10 +472,6 @@ struct wire_request {
 			uint64_t cookie;
 		} ping;
 		struct {
-			uint64_t operations, length, seed;
-			uint32_t imm, depth;
-		} bench;
-		struct {
 			uint64_t from;
 		} tombs;
 		struct {
@@ -534,9 +526,6 @@ struct wire_reply {
 		struct {
 			uint64_t cookie, turns, nonce;
 		} ping;
-		struct {
-			uint32_t posted;
-		} bench;
 		struct {
 			uint64_t next;
 			uint32_t count, known_ms;
@@ -682,7 +671,6 @@ enum wire_ctrl {
 };
 
 enum wire_welcome {
-	WIRE_WELCOME_BENCH = 1,
 	WIRE_WELCOME_PULL = 2,       /* clients may ask for the arenas (ARENAS) and for leases (WIRE_GET_PULL) */
 	WIRE_WELCOME_INLINE_PUT = 4, /* the server does not read client memory: PUT ranges carry their bytes inline */
 	WIRE_WELCOME_SESSIONS = 8,   /* further sessions may be opened on the connection */

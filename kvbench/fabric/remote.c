@@ -2,8 +2,8 @@
 /* remote.c -- listen, dial, and the proof of the key.
  *
  * Each side sends a nonce, then a MAC over its role and both nonces, under the digest of the key file. A stranger is
- * refused before a responder starts. The listener proves one connection at a time, and gives each PROOF_WAIT_NS. Without
- * a key file both addresses are on loopback, and the proof is made under an empty key. */
+ * refused before a responder starts. The listener proves one connection at a time, and gives each PROOF_WAIT_NS.
+ * Without a key file both addresses are on loopback, and the proof is made under an empty key. */
 #include "kvbench/fabric/remote.h"
 
 #include <errno.h>
@@ -89,8 +89,8 @@ static int prove(int fd, const uint8_t key[KV_DIGEST], uint8_t role)
 
 /* ---- addresses ---- */
 
-static int address_of(const struct fabric_options *o, const char *option, const char *text, struct sockaddr_storage *out,
-		      socklen_t *out_len, struct kv_error *err)
+static int address_of(const struct fabric_options *o, const char *option, const char *text,
+		      struct sockaddr_storage *out, socklen_t *out_len, struct kv_error *err)
 {
 	struct kv_hostport hp;
 	int rc = kv_hostport_parse(text, &hp, err);

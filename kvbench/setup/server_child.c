@@ -194,7 +194,6 @@ static void launch_args(struct launch *l, const struct server_child_options *o, 
 	launch_arg(l, "kv-server", NULL);
 	launch_arg(l, "--listen-addr", address ? address : "127.0.0.1:0");
 	launch_arg(l, "--die-with-parent", NULL);
-	launch_arg(l, "--allow-bench", NULL);
 	if (o->allow_pull)
 		launch_arg(l, "--allow-pull", NULL);
 	if (o->pull_where_safe)

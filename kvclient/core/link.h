@@ -62,8 +62,7 @@ struct kvc_link {
 struct kvc_attachment {
 	struct kvc_node *node;
 	uint32_t refs; /* one of the node, one of each frame that the engine has, one of each read and write of ours,
-			  one of each run of bare writes, one of each request in limbo, and one of a fence that runs
-			  because of it */
+			  one of each request in limbo, and one of a fence that runs because of it */
 	bool open;     /* its peers are open and requests may go */
 	bool served;   /* the node was UP with it, so requests with memory may be out */
 	uint32_t number;

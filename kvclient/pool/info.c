@@ -253,10 +253,9 @@ static const struct row {
 	ROW(door_aliens, "fabric", "", KVC_STAT_COUNTER),
 };
 
-static const char *const result_groups[KVC_OPS] = {"results of GET",    "results of PUT",     "results of EXISTS",
-						   "results of DELETE", "results of TOUCH",   "results of PIN",
-						   "results of PING",   "results of STAT",    "results of RAW",
-						   "results of BORROW", "results of REGISTER"};
+static const char *const result_groups[KVC_OPS] = {
+	"results of GET", "results of PUT",  "results of EXISTS", "results of DELETE", "results of TOUCH",
+	"results of PIN", "results of PING", "results of STAT",   "results of BORROW", "results of REGISTER"};
 
 static const char *column_name(unsigned column)
 {

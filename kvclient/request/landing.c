@@ -128,7 +128,7 @@ void kvc_push_again(struct loop_timer *t)
 	}
 }
 
-int kvc_landing_take(struct kvc_link *l, uint64_t len, struct kvc_piece *out)
+static int piece_take(struct kvc_link *l, uint64_t len, struct kvc_piece *out)
 {
 	struct kvc_landing *area = &l->attachment->landing[l->shard];
 	int rc = kvc_buffer_take(&area->pieces, len, out);
@@ -146,22 +146,16 @@ static void piece_give(struct kvc_link *l, struct kvc_piece *piece)
 	area->placed--;
 }
 
-void kvc_landing_give(struct kvc_link *l, struct kvc_piece *piece)
-{
-	piece_give(l, piece);
-	kvc_push_unpark(l);
-}
-
 int kvc_push_place(struct kvc_link *l, struct kvc_req *r)
 {
-	int rc = kvc_landing_take(l, r->wire.put.length, &r->mem.landing);
+	int rc = piece_take(l, r->wire.put.length, &r->mem.landing);
 	if (rc == 0)
 		r->wire.dest.offset = r->mem.landing.offset;
 	return rc;
 }
 
 /* PUTs without a place stand aside, in order, and let all others pass: a GET needs none. They come back when an answer
- * gives a place back (kvc_landing_give), or when the one before them ends (kvc_req_end). A lane's stays at its head:
+ * gives a place back (kvc_push_landed), or when the one before them ends (kvc_req_end). A lane's stays at its head:
  * its link waits, and so does its session. */
 bool kvc_push_park(struct kvc_link *l, struct kvc_req *r)
 {
@@ -218,8 +212,10 @@ int kvc_push_start(struct kvc_client *c, struct kvc_link *l, struct kvc_req *r)
 
 void kvc_push_landed(struct kvc_req *r, struct kvc_link *l)
 {
-	if (r->mem.landing.len_bytes != 0)
-		kvc_landing_give(l, &r->mem.landing);
+	if (r->mem.landing.len_bytes == 0)
+		return;
+	piece_give(l, &r->mem.landing);
+	kvc_push_unpark(l);
 }
 
 void kvc_landing_lost(struct kvc_link *l)

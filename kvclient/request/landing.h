@@ -10,7 +10,7 @@
 struct kvc_landing {
 	struct te_remote remote;  /* len_bytes 0: none */
 	struct kvc_buffer pieces; /* of it, as they are in use */
-	uint32_t placed;          /* places whose requests may be answered, or that bare writes have */
+	uint32_t placed;          /* places whose requests may be answered */
 };
 
 /* A write of ours. From its start until `done` ran it is the engine's, whatever becomes of the request. */
@@ -32,13 +32,8 @@ uint64_t kvc_landing_max(const struct kvc_attachment *s, unsigned shard);
 /* kvc_landings_all -- whether there is one on every shard. */
 bool kvc_landings_all(const struct kvc_attachment *s);
 
-/* kvc_landing_take -- a piece of the area of this link's shard. 0, -KV_EBUSY (none now), -KV_ETOOBIG. If lost frames
- * have all places, a new attachment is begun. kvc_landing_give -- it is free; a PUT that waits for one goes on. */
-int kvc_landing_take(struct kvc_link *l, uint64_t len, struct kvc_piece *out);
-void kvc_landing_give(struct kvc_link *l, struct kvc_piece *piece);
-
 /* kvc_push_place -- r, a PUT that lands, is next on its link: take its place in the landing area, and name it in
- * r->wire.dest. 0. -KV_EBUSY: there is none now. */
+ * r->wire.dest. 0. -KV_EBUSY: there is none now. If lost frames have all places, a new attachment is begun. */
 int kvc_push_place(struct kvc_link *l, struct kvc_req *r);
 
 /* kvc_push_park -- r, which is next, has no place, or comes behind one that has none: let the others on its link pass.

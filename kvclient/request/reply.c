@@ -161,9 +161,6 @@ static int take_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_req *
 	case WIRE_PING:
 		r->reply.ping.turns = p->ping.turns;
 		break;
-	case WIRE_BENCH:
-		r->mem.posted = p->bench.posted;
-		break;
 	default:
 		break;
 	}

@@ -233,7 +233,7 @@ static int welcome_await(struct conn *c)
 	w->version = WIRE_VERSION;
 	w->shards = w->loops = (uint16_t)s->opt.shards;
 	w->rails = (uint16_t)first->info.rails;
-	w->flags = (s->opt.allow_bench ? WIRE_WELCOME_BENCH : 0) | (s->opt.allow_pull ? WIRE_WELCOME_PULL : 0) |
+	w->flags = (s->opt.allow_pull ? WIRE_WELCOME_PULL : 0) |
 		   (first->info.reads_refused ? WIRE_WELCOME_INLINE_PUT : 0) | WIRE_WELCOME_SESSIONS |
 		   WIRE_WELCOME_VIEWS | (landings_offered(first) ? WIRE_WELCOME_LANDING : 0) |
 		   (s->opt.on_drain ? WIRE_WELCOME_DRAIN : 0) | (s->opt.members ? WIRE_WELCOME_MEMBERS : 0);

@@ -125,7 +125,6 @@ static int shards_create(struct kvs_server *s, struct kv_error *err)
 		.credits = o->credits,
 		.shard_seed = s->shard_seed,
 		.ttl_ns = o->ttl_ns,
-		.allow_bench = o->allow_bench,
 		.allow_pull = o->allow_pull,
 		.publish = o->publish,
 		.landing_bytes = o->landing_off ? 0 : o->landing_bytes / o->shards,

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ops.c -- the table of operations, and their common work in a turn of the shard: checksums, clearing memory, bench's
- * writes. The shard calls the operations through this table, and each request its operation through struct request_ops,
- * so calls go down from here to the shard's room. */
+/* ops.c -- the table of operations, and their common work in a turn of the shard: checksums, clearing memory. The shard
+ * calls the operations through this table, and each request its operation through struct request_ops, so calls go down
+ * from here to the shard's room. */
 #include "kvserver/ops/ops.h"
 
 #include <stdlib.h>
 
-#include "kvserver/ops/bench.h"
 #include "kvserver/ops/cancel.h"
 #include "kvserver/ops/get.h"
 #include "kvserver/ops/put.h"
@@ -50,10 +49,6 @@ static int ops_turn(struct shard *s)
 
 	if (!kv_list_empty(&s->work->rooms[WAIT_CLEARING])) {
 		put_turn(s);
-		done++;
-	}
-	if (!kv_list_empty(&s->work->benches)) {
-		bench_turn(s);
 		done++;
 	}
 	return done;
@@ -111,7 +106,6 @@ static int ops_open(struct shard *s, struct kv_error *err)
 	kv_list_init(&w->hash_gets);
 	for (unsigned i = 0; i < WAIT_STATES; i++)
 		kv_list_init(&w->rooms[i]);
-	kv_list_init(&w->benches);
 	if (s->opt.allow_pull && leases_init(&w->leases, s->opt.lease_ns) != 0)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the leases of a shard");
 	return packs_init(s, get_alone, err);
@@ -141,7 +135,6 @@ const struct shard_ops kvs_ops = {
 		  [WIRE_STAT] = stat_begin,
 		  [WIRE_CANCEL] = cancel_begin,
 		  [WIRE_PING] = ping_begin,
-		  [WIRE_BENCH] = bench_begin,
 		  [WIRE_TOMBS] = tombs_begin,
 		  [WIRE_RELEASE] = release_begin},
 	.session_stop = stages_drop,

@@ -16,7 +16,6 @@ struct work {
 	struct kv_list hashing;            /* struct stage: bytes to sum */
 	struct kv_list hash_gets;          /* struct request, likewise */
 	struct kv_list rooms[WAIT_STATES]; /* struct put_wait, by state */
-	struct kv_list benches;            /* struct bench with writes to start at the end of the turn */
 	struct kv_rate refused_lines;      /* about PUTs without room */
 	struct heat heat;                  /* of the keys found by GETs */
 };

@@ -190,7 +190,7 @@ static void slow_log(struct link *l, const struct wire_reply *r, uint64_t posted
 		     const struct wire_bytes *key)
 {
 	static const char *const types[] = {"",    "GET",  "PUT",    "EXISTS", "DELETE", "TOUCH",
-					    "PIN", "STAT", "CANCEL", "PING",   "BENCH"};
+					    "PIN", "STAT", "CANCEL", "PING",   "TOMBS"};
 	struct shard *s = l->session->shard;
 	char text[KV_KEY_TEXT], left_out[64] = "";
 	uint64_t suppressed;

@@ -29,8 +29,6 @@ static uint64_t deadline_of(const struct wire_request *q, uint64_t now_ns)
 {
 	uint64_t ns = q->time_left_us * 1000ull;
 
-	if (q->type == WIRE_BENCH)
-		return q->time_left_us == UINT32_MAX ? KV_NEVER : kv_deadline(now_ns, ns);
 	return kv_deadline(now_ns, KV_MIN(ns, SHARD_REQUEST_NS));
 }
 
@@ -261,7 +259,7 @@ void request_stop(struct request *r)
 
 static uint32_t reply_posted(const struct wire_reply *r)
 {
-	return r->type == WIRE_GET ? r->get.posted : r->type == WIRE_BENCH ? r->bench.posted : 0;
+	return r->type == WIRE_GET ? r->get.posted : 0;
 }
 
 void request_answer(struct request *r, int32_t status)

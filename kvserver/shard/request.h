@@ -5,7 +5,6 @@
 
 #include "kvserver/shard/session.h"
 
-struct bench;
 struct put_wait;
 struct request;
 struct stage;
@@ -106,7 +105,6 @@ struct request {
 				struct stage *stage;   /* PUT_MOVING, PUT_LAST */
 			};
 		} put;
-		struct bench *bench;
 		uint32_t pack; /* index of the shard's buffer */
 	};
 };

@@ -85,7 +85,7 @@ struct shard_options {
 	 * time. */
 	uint64_t value_max, ttl_ns, slow_ns;
 	bool own_thread; /* the loop's thread is ours, and may be bound to CPUs */
-	bool allow_bench, allow_pull, pull_where_safe, prefault;
+	bool allow_pull, pull_where_safe, prefault;
 	bool publish;           /* keep a copy of the counters for other threads (publish.h) */
 	uint64_t landing_bytes; /* for PUTs of all clients; 0: none */
 	uint64_t lease_ns;      /* allow_pull: how long clients may read a block */

@@ -19,7 +19,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kvclient/raw.h"
 #include "kvserver/kvserver.h"
 #include "tests/fault/fault.h"
 
@@ -206,7 +205,6 @@ static int server_make(const char *node_id, struct kvs_server **out)
 				      .ca_file = secret.ca,
 				      .crl_file = secret.crl,
 				      .session_keys = secret.session_keys,
-				      .allow_bench = true,
 				      .allow_pull = s.pull,
 				      .lease_ns = 200 * MS,
 				      .log = &server_log};
@@ -773,23 +771,6 @@ static int64_t session_pin_work(struct kvc_client *client)
 	return rc < 0 ? rc : kvc_unpin_await(client, key_of("large"), &call);
 }
 
-static int64_t raw_work(struct kvc_client *client)
-{
-	struct kvc_borrowed borrowed = {0};
-	int64_t rc = kvc_borrow_await(client, 2 * LARGE, 0, &borrowed);
-
-	if (rc < 0)
-		return rc;
-	rc = kvc_raw_await(client, 0, &borrowed, LARGE, 4, 2, 1, NULL);
-	kvc_borrowed_release(client, &borrowed);
-	return rc;
-}
-
-static int64_t raw_put_work(struct kvc_client *client)
-{
-	return kvc_raw_put_await(client, 0, registered, sizeof(registered), LARGE, 4, 2, 1, NULL);
-}
-
 static int64_t put_borrowed(void)
 {
 	return in_worker(put_borrowed_work);
@@ -808,20 +789,6 @@ static int64_t pin(void)
 static int64_t session_pin(void)
 {
 	return missed(in_worker(session_pin_work), put_large);
-}
-
-static int64_t raw(void)
-{
-	int64_t rc = in_worker(raw_work);
-
-	return rc == -KV_ENOTFOUND ? 0 : rc; /* the shard that was asked need not have a block of that length */
-}
-
-static int64_t raw_put(void)
-{
-	int64_t rc = s.mem ? in_worker(raw_put_work) : 0;
-
-	return rc == -KV_ENOTSUP ? 0 : rc; /* there is no landing area: not over this provider, or it is what failed */
 }
 
 /* ---- what must come back by itself ---- */
@@ -893,8 +860,6 @@ static void calls(void)
 	STEP(mem_register);
 	STEP(put_registered);
 	STEP(put_borrowed);
-	STEP(raw_put);
-	STEP(raw); /* while most blocks are as long as it wants them */
 	STEP(put_batch);
 	STEP(exists);
 	STEP(get_small);

@@ -109,7 +109,6 @@ static void the_child_is_told_what_it_is_to_be(void **state)
 	fclose(in);
 	check_contains(got, "--listen-addr 127.0.0.1:0");
 	check_contains(got, "--die-with-parent");
-	check_contains(got, "--allow-bench");
 	check_contains(got, "--memory-mb 64");
 	check_contains(got, "--drain-sec 5"); /* less than it is waited for at its end */
 	if (strstr(got, server_child_psk(child)))

@@ -135,12 +135,11 @@ void test_server_start_with(struct test_server *s, const char *node_id, const ch
 			"warn",
 			"--ready-fd",
 			"3",
-			"--allow-bench",
 			"--prefault", /* tests look at what a server has resident */
 			"off",
 			node_id ? "--node-id" : NULL,
 			(char *)node_id,
-			[18] = NULL,
+			[17] = NULL,
 			[32] = NULL};
 	int pipe_fd[2];
 	if (!s->address[0])

@@ -17,7 +17,6 @@
 #include <cmocka.h>
 
 #include "base/base.h"
-#include "kvclient/raw.h"
 #include "loop/sanitize.h"
 #include "server.h"
 
@@ -168,8 +167,6 @@ static void await_calls_are_closed(struct kvc_client *client)
 	CLOSED(kvc_stat_await(client, &stat, 1, NULL));
 	CLOSED(kvc_borrow_await(client, 4096, 0, &borrowed));
 	borrowed = (struct kvc_borrowed){.priv = {0, 4096}};
-	CLOSED(kvc_raw_await(client, 0, &borrowed, 4096, 1, 1, 1, NULL));
-	CLOSED(kvc_raw_put_await(client, 0, registered, 8, 1, 1, 1, 1, NULL));
 	kvc_borrowed_release(client, &borrowed);
 	CHILD(borrowed.priv[1] == 0);
 	CLOSED(kvc_session_open_await(client, NULL, &none, &err));

@@ -5,7 +5,6 @@
 
 #include <sys/mman.h>
 
-#include "kvclient/raw.h"
 #include "loop/sanitize.h"
 
 static struct kvc_pool *other; /* of one client, beside the two of `shared`, each on a loop of its own */
@@ -220,7 +219,6 @@ struct far {
 static void far_worker(struct kvc_client *c, unsigned w, void *arg)
 {
 	static const uint64_t lens[] = {UINT64_MAX, (uint64_t)1 << 63, ((uint64_t)1 << 63) + 1, 1ull << 40};
-	const struct kvc_call soon = {.size = sizeof(soon), .timeout_ns = 1};
 	struct far *f = arg;
 	struct kvc_borrowed piece;
 	(void)w;
@@ -228,12 +226,6 @@ static void far_worker(struct kvc_client *c, unsigned w, void *arg)
 		f->rc[f->n++] = kvc_borrow_await(c, lens[i], 0, &piece);
 	if (kvc_borrow_await(c, 4096, 0, &piece) < 0)
 		return;
-	for (unsigned i = 0; i < KV_COUNT(lens); i++)
-		f->rc[f->n++] = kvc_raw_await(c, 0, &piece, lens[i], 1, 1, 1, NULL);
-	for (unsigned i = 0; i < KV_COUNT(lens); i++)
-		f->rc[f->n++] = kvc_raw_put_await(c, 0, f->memory, lens[i], lens[i], 1, 1, 1, NULL);
-	kvc_raw_put_await(c, 0, f->memory, MIB, MIB, UINT64_MAX, UINT32_MAX, 1, &soon);
-	kvc_raw_await(c, 0, &piece, 4096, UINT64_MAX, UINT32_MAX, 1, &soon);
 	kvc_borrowed_release(c, &piece);
 	if (kvc_get_borrowed_await(c, key, UINT64_MAX, NULL, &piece) != 4)
 		return;
@@ -252,11 +244,9 @@ static void far_too_much_of_the_buffer_is_refused(void **state)
 	works_as_before();
 	assert_int_equal(kvc_register(shared, f.memory, MIB, &mem, &err), 0);
 	assert_int_equal(kvc_run(shared, 1, far_worker, &f), 0);
-	assert_int_equal(f.n, 13);
+	assert_int_equal(f.n, 5);
 	for (unsigned i = 0; i < 4; i++)
 		assert_int_equal(f.rc[i], -KV_ETOOBIG);
-	for (unsigned i = 4; i < 12; i++)
-		assert_int_equal(f.rc[i], -KV_EINVAL);
 	ANSWERS(kvc_unregister(shared, &mem), 0);
 	munmap(f.memory, MIB);
 	works_as_before();
@@ -367,7 +357,7 @@ static void await_calls(struct kvc_client *c, struct seen *s)
 {
 	struct kvc_item item = {.key = key, .data = byte, .len = 1};
 	struct kvc_stat_item stat;
-	struct kvc_borrowed borrowed = {0}, piece = {.priv = {0, 4096}};
+	struct kvc_borrowed borrowed = {0};
 	struct kvc_session *sub = NULL;
 	s->rc[s->n++] = kvc_get_await(c, key, byte, 1, NULL);
 	s->rc[s->n++] = kvc_get_borrowed_await(c, key, 1, NULL, &borrowed);
@@ -383,8 +373,6 @@ static void await_calls(struct kvc_client *c, struct seen *s)
 	s->rc[s->n++] = kvc_get_batch_await(c, &item, 1, NULL);
 	s->rc[s->n++] = kvc_put_batch_await(c, &item, 1, NULL);
 	s->rc[s->n++] = kvc_stat_await(c, &stat, 1, NULL);
-	s->rc[s->n++] = kvc_raw_await(c, 0, &piece, 4096, 1, 1, 1, NULL);
-	s->rc[s->n++] = kvc_raw_put_await(c, 0, byte, 1, 1, 1, 1, 1, NULL);
 	s->rc[s->n++] = kvc_session_open_await(c, NULL, &sub, NULL);
 	s->rc[s->n++] = kvc_session_close_await(c, &sub, 0);
 	assert_null(borrowed.data);
@@ -392,7 +380,7 @@ static void await_calls(struct kvc_client *c, struct seen *s)
 
 static void all_invalid(const struct seen *s)
 {
-	assert_int_equal(s->n, 18);
+	assert_int_equal(s->n, 16);
 	for (unsigned i = 0; i < s->n; i++)
 		if (s->rc[i] != -KV_EINVAL)
 			fail_msg("call %u is %s", i, kvc_errname((int)s->rc[i]));

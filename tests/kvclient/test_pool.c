@@ -13,7 +13,6 @@
 
 #include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
-#include "kvclient/raw.h"
 
 /* ---- opening ---- */
 
@@ -399,85 +398,6 @@ static void clients_of_one_loop_share_its_coroutines(void **state)
 	kvc_pool_close(&p);
 }
 
-static void raw_worker(struct kvc_client *c, unsigned w, void *arg)
-{
-	struct workers *job = arg;
-	struct kvc_borrowed borrowed;
-	char text[64];
-	job->ran++;
-	EXPECT(kvc_borrow_await(c, MIB, 0, &borrowed) == 0);
-	memset(borrowed.data, 0x5A, MIB); /* the workers store the same bytes under the same keys */
-	for (unsigned i = 0; i < 50; i++)
-		EXPECT(kvc_put_await(c, key_of(text, sizeof(text), "raw", i), borrowed.data, 65536, NULL) == 0);
-	EXPECT(kvc_raw_await(c, w, &borrowed, 65536, 1000, 4, 1, NULL) == 0);
-	EXPECT(kvc_raw_await(c, w, &borrowed, 2 * MIB, 10, 4, 1, NULL) == -KV_EINVAL);
-	kvc_borrowed_release(c, &borrowed);
-}
-
-static void raw_writes_all_arrive(void **state)
-{
-	struct workers job = {0};
-	(void)state;
-	need_server();
-	assert_int_equal(kvc_run(shared, 2, raw_worker, &job), 0);
-	assert_int_equal(job.ran, 2);
-	assert_int_equal(job.failed, 0);
-	for (unsigned i = 0; i < 50; i++) {
-		char text[64];
-		assert_int_equal(kvc_delete(shared, key_of(text, sizeof(text), "raw", i), NULL), 0);
-	}
-}
-
-struct raw_put {
-	struct workers count;
-	uint8_t *data;
-	bool lands;
-};
-
-/* Of registered memory, in one write, in several, more than the landing area holds at once, and beside PUTs. */
-static void raw_put_worker(struct kvc_client *c, unsigned w, void *arg)
-{
-	struct raw_put *put = arg;
-	struct workers *job = &put->count;
-	uint8_t *data = put->data;
-	char text[64];
-	job->ran++;
-	EXPECT(kvc_raw_put_await(c, w, data, 4096, 4097, 1, 1, 1, NULL) == -KV_EINVAL);
-	EXPECT(kvc_raw_put_await(c, w, data, 8 * MIB + 1, 4096, 1, 1, 1, NULL) == -KV_EINVAL); /* not registered */
-	EXPECT(kvc_raw_put_await(c, w, data, 8 * MIB, 4096, 0, 1, 1, NULL) == -KV_EINVAL);
-	if (!put->lands) {
-		EXPECT(kvc_raw_put_await(c, w, data, 8 * MIB, 65536, 5, 2, 1, NULL) == -KV_ENOTSUP);
-		return;
-	}
-	EXPECT(kvc_raw_put_await(c, w, data, 8 * MIB, 65536, 500, 64, 1, NULL) == 0);
-	EXPECT(kvc_put_await(c, key_of(text, sizeof(text), "rawput", w), data + w * 65536, MIB, NULL) == 0);
-	EXPECT(kvc_raw_put_await(c, w, data, 8 * MIB, 3 * MIB + 5, 4, 2, 1, NULL) == 0);
-	EXPECT(kvc_raw_put_await(c, w, data + 4096, 16, 16, 3, 1, 1, NULL) == 0);
-	EXPECT(kvc_delete_await(c, key_of(text, sizeof(text), "rawput", w), NULL) == 0);
-}
-
-static void bare_writes_of_the_client_all_arrive(void **state)
-{
-	struct kvc_server_info info = {.size = sizeof(info)};
-	struct raw_put put = {0};
-	struct kv_area area;
-	struct kvc_mem *mem;
-	(void)state;
-	need_server();
-	assert_int_equal(kv_area_map(8 * MIB, &area, NULL), 0);
-	assert_int_equal(kvc_register(shared, area.base, area.len_bytes, &mem, NULL), 0);
-	assert_int_equal(kvc_server_info(shared, 0, 0, &info), 0);
-	put.data = area.base;
-	put.lands = info.put_way == KVC_PUT_LAND;
-	for (uint64_t i = 0; i < 8 * MIB; i++)
-		put.data[i] = (uint8_t)(i * 31 >> 8);
-	assert_int_equal(kvc_run(shared, 8, raw_put_worker, &put), 0);
-	assert_int_equal(put.count.ran, 8);
-	assert_int_equal(put.count.failed, 0);
-	assert_int_equal(kvc_unregister(shared, &mem), 0);
-	kv_area_unmap(&area);
-}
-
 /* ---- closing ---- */
 
 struct caller {
@@ -538,8 +458,6 @@ int main(void)
 		cmocka_unit_test(spawned_coroutines_run),
 		cmocka_unit_test(blocking_calls_come_from_four_threads),
 		cmocka_unit_test(clients_of_one_loop_share_its_coroutines),
-		cmocka_unit_test(raw_writes_all_arrive),
-		cmocka_unit_test(bare_writes_of_the_client_all_arrive),
 		cmocka_unit_test_teardown(closing_ends_calls_in_progress, let_go),
 		cmocka_unit_test(the_server_ends_in_order),
 	};

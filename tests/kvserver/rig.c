@@ -116,7 +116,6 @@ int rig_up(void **state)
 		.sessions_max = RIG_SLOTS,
 		.credits = RIG_CREDITS,
 		.value_max = RIG_MEMORY,
-		.allow_bench = true,
 		.allow_pull = rig_lease_ns > 0,
 		.lease_ns = rig_lease_ns,
 		.landing_bytes = rig_landing_bytes,

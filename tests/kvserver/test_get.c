@@ -388,51 +388,6 @@ static void deleting_what_is_being_read_changes_nothing_for_the_reader(void **st
 	rig_until(rig.shard->store.gone_bytes == 0);
 }
 
-/* The roofline: writes of resident blocks, counted like those of a GET; where a write with immediate is two operations,
- * those started together are announced as one. */
-static void bench_posts_every_write(void **state)
-{
-	(void)state;
-	static uint8_t a[65536], b[70000];
-	rig_store("a", sizeof(a), 1);
-	rig_store("b", sizeof(b), 2);
-	rig_fill(a, sizeof(a), 1);
-	rig_fill(b, sizeof(b), 2);
-	struct wire_request q = rig_request(WIRE_BENCH, NULL);
-	const struct wire_reply *r;
-	q.bench.operations = 1000;
-	q.bench.length = 65536;
-	q.bench.seed = 42;
-	q.bench.imm = wire_imm(9, 9);
-	q.bench.depth = 8;
-	q.dest = (struct wire_dest){.region = 1, .count = 16, .stride = 65536, .slice = 65536};
-	r = rig_ask(&q);
-	assert_int_equal(r->status, WIRE_OK);
-	if (rig.shard->info.ordered)
-		assert_in_range(r->bench.posted, 1000 / 8, 999);
-	else
-		assert_int_equal(r->bench.posted, 1000);
-	rig_until(rig.immediates == r->bench.posted);
-	assert_int_equal(rig.last_immediate, wire_imm(9, 9));
-	assert_int_equal(rig.shard->stat[WIRE_STAT_BYTES_READ], 1000 * 65536);
-	for (unsigned i = 0; i < 16; i++) {
-		const uint8_t *at = (const uint8_t *)rig.area.base + i * 65536;
-		assert_true(memcmp(at, a, 65536) == 0 || memcmp(at, b, 65536) == 0);
-	}
-}
-
-static void bench_without_blocks_of_that_length_finds_nothing(void **state)
-{
-	(void)state;
-	rig_store("a", 65535, 1);
-	struct wire_request q = rig_request(WIRE_BENCH, NULL);
-	q.bench.operations = 10;
-	q.bench.length = 65536;
-	q.dest = (struct wire_dest){.region = 1, .count = 1, .slice = 65536};
-	assert_int_equal(rig_ask(&q)->status, WIRE_NOTFOUND);
-	assert_int_equal(rig_find(q.id)->bench.posted, 0);
-}
-
 /* ---- values that are asked for often ---- */
 
 /* Nobody was asked for yet, and the window of now never ends (heat.h: its begin is far away). */
@@ -915,8 +870,6 @@ int main(void)
 		GET_TEST(many_gets_at_once_all_arrive),
 		GET_TEST(a_session_may_end_with_a_get_in_flight),
 		GET_TEST(deleting_what_is_being_read_changes_nothing_for_the_reader),
-		GET_TEST(bench_posts_every_write),
-		GET_TEST(bench_without_blocks_of_that_length_finds_nothing),
 		GET_TEST(a_damaged_value_is_dropped_when_somebody_found_it_corrupt),
 		GET_TEST(a_sound_value_is_served_after_the_check),
 		GET_TEST(a_check_can_be_cancelled_and_outlived),

@@ -19,7 +19,7 @@ static void welcome_body(void)
 	expect(m.welcome.session != 0 && m.welcome.credits == KVS_CREDITS_DEFAULT && m.welcome.heartbeat_ms == 20);
 	expect(m.welcome.value_max == 8 << 20);
 	expect(memcmp(m.welcome.token, zero, sizeof(zero)) != 0);
-	expect((m.welcome.flags & (WIRE_WELCOME_BENCH | WIRE_WELCOME_PULL)) == 0);
+	expect((m.welcome.flags & WIRE_WELCOME_PULL) == 0);
 	expect(m.welcome.node_id[0] == 0); /* none was given */
 	expect(wire_welcome_addr(&m.welcome, 0, 0, &a) == 0 && wire_welcome_addr(&m.welcome, SHARDS - 1, 0, &b) == 0);
 	expect(a.len > 0 && (a.len != b.len || memcmp(a.data, b.data, a.len) != 0));

@@ -38,8 +38,7 @@ static void defaults_are_those_documented(void **state)
 	assert_int_equal(o.value_max, KV_VALUE_MAX);
 	assert_int_equal(o.chunk_bytes, KV_CHUNK_DEFAULT);
 	assert_int_equal(o.ttl_ns, 0);
-	assert_false(f.http_insecure || o.insecure || o.allow_bench || o.allow_pull || o.pull_where_safe ||
-		     f.allow_drain);
+	assert_false(f.http_insecure || o.insecure || o.allow_pull || o.pull_where_safe || f.allow_drain);
 	assert_true(o.lease_ns == 1000000000ull);
 }
 
@@ -50,8 +49,8 @@ static void every_flag_reaches_the_options(void **state)
 	assert_int_equal(PARSE("--listen-addr", "[::1]:7", "--memory-mb", "64", "--node-id", "n1", "--num-domains", "2",
 			       "--worker-threads", "3", "--provider", "tcp", "--nic", "lo", "--max-clients", "9",
 			       "--max-sessions", "4", "--session-keys", "/k", "--ttl", "5m", "--psk-file", "/p",
-			       "--insecure", "--allow-bench", "--allow-drain", "--heartbeat-ms", "100", "--ready-fd",
-			       "2", "--die-with-parent", "--spin-us", "0", "--prefault", "start", "--value-max", "1M",
+			       "--insecure", "--allow-drain", "--heartbeat-ms", "100", "--ready-fd", "2",
+			       "--die-with-parent", "--spin-us", "0", "--prefault", "start", "--value-max", "1M",
 			       "--max-values", "12345", "--eviction", "lru", "--chunk", "64K", "--credits", "16",
 			       "--slow-ms", "20", "--allow-pull", "--pull-where-safe", "--lease-ms", "250",
 			       "--drain-sec", "3", "--cluster", "prod", "--http-addr", "127.0.0.1:0",
@@ -75,8 +74,8 @@ static void every_flag_reaches_the_options(void **state)
 	assert_int_equal(f.drain_sec, 3);
 	assert_true(f.allow_drain);
 	assert_true(o.ttl_ns == 300000000000ull);
-	assert_true(o.insecure && o.allow_bench && o.allow_pull && o.pull_where_safe &&
-		    o.prefault == KVS_PREFAULT_START && f.die_with_parent);
+	assert_true(o.insecure && o.allow_pull && o.pull_where_safe && o.prefault == KVS_PREFAULT_START &&
+		    f.die_with_parent);
 	assert_true(o.lease_ns == 250000000ull);
 	assert_int_equal(o.heartbeat_ms, 100);
 	assert_int_equal(f.ready_fd, 2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_storm.c -- a client that is let in and asks for anything at any time: whole values and parts of them, in and out
- * of order, begun and never ended, cancelled, pinned, leased, deleted while they move, with BENCHes between, by its own
+ * of order, begun and never ended, cancelled, pinned, leased, deleted while they move, by its own
  * session and by further ones that end at any time, over memory that is full of small values. The values that are there
  * must have their bytes, the shard's accounts must agree with what is there, and nothing may be left when the client
  * has gone. */
@@ -111,18 +111,6 @@ static struct wire_request release(struct kv_prng *p)
 	return (struct wire_request){.type = WIRE_RELEASE, .time_left_us = UINT32_MAX, .release = {1, packed}};
 }
 
-static struct wire_request bench(struct kv_prng *p)
-{
-	struct wire_request q = rig_request(WIRE_BENCH, NULL);
-	q.dest = (struct wire_dest){1, 4, SOURCE, 65536, 65536};
-	q.bench.operations = 1 + (uint32_t)kv_prng_below(p, 2000);
-	q.bench.length = 1 + (uint32_t)kv_prng_below(p, 1024);
-	q.bench.seed = kv_prng_next(p);
-	q.bench.imm = wire_imm(9, 9);
-	q.bench.depth = 1 + (uint32_t)kv_prng_below(p, 16);
-	return q;
-}
-
 static struct wire_request some_request(struct kv_prng *p)
 {
 	const char *key = key_name((unsigned)kv_prng_below(p, KEYS));
@@ -134,10 +122,8 @@ static struct wire_request some_request(struct kv_prng *p)
 		return put_more(p);
 	if (what < 65)
 		return get(p);
-	if (what < 68)
-		return release(p);
 	if (what < 70)
-		return bench(p);
+		return release(p);
 	q = rig_request(what < 80   ? WIRE_PIN
 			: what < 84 ? WIRE_DELETE
 			: what < 90 ? WIRE_TOUCH

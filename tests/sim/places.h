@@ -6,9 +6,7 @@
 #include "tests/sim/world.h"
 
 /* places_run -- PUTs that are given up all the time share an area with hardly any room; their CANCELs overtake their
- * bytes.
- * bare_run -- bare writes share one with PUTs, and end in every way that there is. */
+ * bytes. */
 void places_run(struct world *w, uint64_t seed);
-void bare_run(struct world *w, uint64_t seed);
 
 #endif

@@ -23,7 +23,6 @@
 #include "base/base.h"
 #include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
-#include "kvclient/raw.h"
 #include "kvclient/transfer/put.h"
 #include "tests/sim/world.h"
 
@@ -55,7 +54,6 @@ enum kind {
 	UNPIN,
 	PING,
 	STAT,
-	RAW,
 	BORROW,
 	GET_BATCH,
 	GET_BATCH_REGISTERED,
@@ -85,7 +83,6 @@ static const char *const kind_name[KINDS] = {
 	"unpin",
 	"ping",
 	"stat",
-	"raw",
 	"borrow",
 	"get batch",
 	"get batch, registered",
@@ -136,13 +133,8 @@ static int64_t borrowed_call(struct kvc_client *c, struct caller *k, const struc
 	if (rc < 0 || k->kind == BORROW)
 		goto out;
 	k->begun_ns = world_now(&world); /* the second call has a time of its own */
-	if (k->kind == RAW) {
-		rc = kvc_raw_await(c, k->number, &borrowed, VALUE / 2, 8, 4, 1, call);
-		rc = rc == -KV_ENOTFOUND ? 0 : rc; /* the shard has none */
-	} else {
-		memset(borrowed.data, 1, VALUE);
-		rc = kvc_put_await(c, key_of(text, sizeof(text), "same", VALUE), borrowed.data, VALUE, call);
-	}
+	memset(borrowed.data, 1, VALUE);
+	rc = kvc_put_await(c, key_of(text, sizeof(text), "same", VALUE), borrowed.data, VALUE, call);
 out:
 	kvc_borrowed_release(c, &borrowed);
 	return rc;
@@ -227,7 +219,6 @@ static int64_t call_make(struct kvc_client *c, struct caller *k, struct kvc_call
 		return put_call(c, k, call, memory);
 	case GET_BORROWED:
 	case PUT_BORROWED:
-	case RAW:
 	case BORROW:
 		return borrowed_call(c, k, call);
 	case GET_BATCH:

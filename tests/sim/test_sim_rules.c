@@ -190,15 +190,10 @@ static void world_land(uint64_t seed)
 	storm_run(&wo, &mo, seed & 2 ? FREEZE | FAIL : FREEZE, 3 * SECOND);
 }
 
-/* Places of a landing area that PUTs share, and bare writes (places.c). */
+/* Places of a landing area that PUTs share (places.c). */
 static void world_places(uint64_t seed)
 {
 	places_run(&world, seed);
-}
-
-static void world_bare(uint64_t seed)
-{
-	bare_run(&world, seed);
 }
 
 /* Operations fail. */
@@ -1485,7 +1480,6 @@ static const struct named {
 	{"follow", world_follow, 8},
 	{"land", world_land, 8},
 	{"places", world_places, 8},
-	{"bare", world_bare, 8},
 	{"stalls", world_stalls, 8},
 	{"churn", world_churn, 4},
 	{"late", world_late, 4},

@@ -321,7 +321,6 @@ static unsigned server_open(struct world *w, uint16_t port, unsigned as)
 				.chunk_bytes = wo->chunk_bytes,
 				.credits = wo->credits,
 				.insecure = true,
-				.allow_bench = true,
 				.allow_pull = wo->pull_pools > 0,
 				.lease_ns = wo->lease_ns,
 				.on_drain = wo->on_drain,

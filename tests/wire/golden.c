@@ -227,23 +227,13 @@ const struct golden_request golden_requests[] = {
 	 "4b52040504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
 	 "080706050403020109001800ffffffff93776655443322110df0fecaefbeadde",
 	 {.type = WIRE_PING, .time_left_us = NEVER, .id = ID + 11, .ping = {0xdeadbeefcafef00d}}},
-	{"bench",
-	 "4b52040504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf780001090d0c0b0a"
-	 "08070605040302010a005000ffffffff9477665544332211e803000000000000"
-	 "00040000000000002a0000000000000002000100100000000700000003000000"
-	 "001000000000000000200000000000000004000000000000",
-	 {.type = WIRE_BENCH,
-	  .time_left_us = NEVER,
-	  .id = ID + 12,
-	  DEST,
-	  .bench = {.operations = 1000, .length = 0x400, .seed = 42, .imm = 0x00010002, .depth = 16}}},
 	{"tombs",
 	 "4b52040504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
-	 "08070605040302010b0018000a000000907766554433221104f4000000000000",
+	 "08070605040302010a0018000a000000907766554433221104f4000000000000",
 	 {.type = WIRE_TOMBS, .time_left_us = 10, .id = ID + 8, .tombs = {0xf404}}},
 	{"session",
 	 "4b52040504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
-	 "08070605040302010c0018000000000000000000000000000700010000000000",
+	 "08070605040302010b0018000000000000000000000000000700010000000000",
 	 {.type = WIRE_SESSION, .session = {.number = 0x10007}}},
 	{"get_pull",
 	 "4b52040504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf800001090d0c0b0a"
@@ -259,12 +249,12 @@ const struct golden_request golden_requests[] = {
 	  .get = {.offset = 0x100, .length = 0xc00, .imm = 0x00020003}}},
 	{"release",
 	 "4b52040504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf580001090d0c0b0a"
-	 "08070605040302010d003000ffffffff00000000000000000300000000000000"
+	 "08070605040302010c003000ffffffff00000000000000000300000000000000"
 	 "010000000200000022222222111111111032547698badcfe",
 	 {.type = WIRE_RELEASE, .time_left_us = NEVER, .release = {3, leases}}},
 	{"prove",
 	 "4b52040504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
-	 "08070605040302010e001800ffffffff00000000000000001112131415161718",
+	 "08070605040302010d001800ffffffff00000000000000001112131415161718",
 	 {.type = WIRE_PROVE, .time_left_us = NEVER, .prove = {NONCE_64}}},
 };
 const size_t golden_requests_n = KV_COUNT(golden_requests);
@@ -410,23 +400,13 @@ const struct golden_reply golden_replies[] = {
 	  .ping = {.cookie = 0xdeadbeefcafef00d, .turns = 123456, .nonce = NONCE_64}}},
 	{"tombs",
 	 "4b52040504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf600001090d0c0b0a"
-	 "08070605040302018b0038000000000090776655443322114830201088706050"
+	 "08070605040302018a0038000000000090776655443322114830201088706050"
 	 "05f400000000000001000000c09000001d00000000000000a6e0000000000000",
 	 {.type = WIRE_TOMBS,
 	  .id = ID + 8,
 	  .posted_ns = 0x10203048,
 	  .replied_ns = 0x50607088,
 	  .tombs = {.next = 0xf405, .count = 1, .known_ms = 0x90c0, .tombs = one_tomb}}},
-	{"bench",
-	 "4b52040504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf480001090d0c0b0a"
-	 "08070605040302018a0020000f00000093776655443322114b3020108b706050"
-	 "e803000000000000",
-	 {.type = WIRE_BENCH,
-	  .status = WIRE_FABRIC,
-	  .id = ID + 11,
-	  .posted_ns = 0x1020304b,
-	  .replied_ns = 0x5060708b,
-	  .bench = {.posted = 1000}}},
 };
 const size_t golden_replies_n = KV_COUNT(golden_replies);
 
@@ -461,7 +441,7 @@ const struct golden_ctrl golden_ctrls[] = {
 		    .cluster = "prod",
 		    .addr = {{4, "\x10\x10\x10\x10"}, {5, "\x11\x11\x11\x11\x11"}}}}},
 	{"welcome",
-	 "90000000020000000400020002000300cdab0000a0a1a2a3a4a5a6a7a8a9aaab"
+	 "90000000020000000400020002001200cdab0000a0a1a2a3a4a5a6a7a8a9aaab"
 	 "acadaeaf9999000000000000303132333435363738393a3b3c3d3e3fed5e0000"
 	 "000000000000100040000000e80300000020000000000010000000000cc10000"
 	 "000000000400000006006e6f64652d61040070726f6404001010101005001111"
@@ -470,7 +450,7 @@ const struct golden_ctrl golden_ctrls[] = {
 	  .welcome = {.version = 4,
 		      .shards = 2,
 		      .rails = 2,
-		      .flags = WIRE_WELCOME_BENCH | WIRE_WELCOME_PULL,
+		      .flags = WIRE_WELCOME_LANDING | WIRE_WELCOME_PULL,
 		      .loops = 4,
 		      .session = 0xabcd,
 		      .chunk_bytes = 1 << 20,

@@ -144,14 +144,6 @@ void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *r
 	case WIRE_PING:
 		r->ping.cookie = kv_prng_next(p);
 		break;
-	case WIRE_BENCH:
-		r->dest = random_dest(p, 1000);
-		r->bench.length = upto(p, KV_MIN(KV_RANGE_MAX, r->dest.slice));
-		r->bench.operations = upto(p, UINT64_MAX);
-		r->bench.seed = kv_prng_next(p);
-		r->bench.imm = (uint32_t)kv_prng_next(p);
-		r->bench.depth = (uint32_t)upto(p, UINT32_MAX);
-		break;
 	case WIRE_TOMBS:
 		r->tombs.from = upto(p, UINT64_MAX);
 		break;
@@ -258,9 +250,6 @@ void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 		r->ping.cookie = kv_prng_next(p);
 		r->ping.turns = kv_prng_next(p);
 		r->ping.nonce = upto(p, UINT64_MAX);
-		break;
-	case WIRE_BENCH:
-		r->bench.posted = (uint32_t)upto(p, UINT32_MAX);
 		break;
 	case WIRE_TOMBS:
 		r->tombs.next = upto(p, UINT64_MAX);

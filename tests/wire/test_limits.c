@@ -103,8 +103,6 @@ static void each_type_has_its_flags_and_no_others(void **state)
 				r.exists.count = 1;
 				r.exists.digests = zeros;
 			}
-			if (type == WIRE_BENCH)
-				r.dest.count = 1;
 			if (type == WIRE_PUT && flags & WIRE_PUT_LANDED) {
 				r.put.total = r.put.length = 1;
 				r.dest = (struct wire_dest){.count = 1, .slice = 1};
@@ -403,23 +401,6 @@ static void exists_larger_than_a_frame_is_refused(void **state)
 	assert_int_equal(wire_frame_end(&w), 0);
 }
 
-static void a_bench_request_keeps_its_limits(void **state)
-{
-	struct wire_request r = {.type = WIRE_BENCH, .dest = {.count = 4, .slice = KV_RANGE_MAX + 1, .stride = 64}};
-	(void)state;
-	r.bench.length = KV_RANGE_MAX;
-	assert_int_equal(add_request(&r), 0);
-	r.bench.length++;
-	assert_int_equal(add_request(&r), -KV_EINVAL);
-	r.bench.length = 100;
-	r.dest.slice = 99; /* one operation must fit in one slice */
-	assert_int_equal(add_request(&r), -KV_EINVAL);
-	r.dest.slice = 100;
-	assert_int_equal(add_request(&r), 0);
-	r.dest.count = 0;
-	assert_int_equal(add_request(&r), -KV_EINVAL);
-}
-
 static void which_value_is_meant_is_said_once(void **state)
 {
 	uint8_t key[] = {'k'};
@@ -679,7 +660,6 @@ int main(void)
 		cmocka_unit_test(exists_counts_its_keys),
 		cmocka_unit_test(which_value_is_meant_is_said_once),
 		cmocka_unit_test(exists_larger_than_a_frame_is_refused),
-		cmocka_unit_test(a_bench_request_keeps_its_limits),
 		cmocka_unit_test(replies_keep_their_lengths),
 		cmocka_unit_test(replies_keep_their_contents_in_bounds),
 		cmocka_unit_test(a_request_with_a_wrong_field_is_refused),

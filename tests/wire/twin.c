@@ -68,11 +68,6 @@ void assert_request_limits(const struct wire_request *r, const uint8_t *data, si
 		assert_true(r->exists.count >= 1 && r->exists.count <= WIRE_EXISTS_MAX);
 		assert_inside(r->exists.digests, r->exists.count * 8, data, len);
 	}
-	if (r->type == WIRE_BENCH) {
-		assert_true(r->bench.length <= KV_RANGE_MAX);
-		assert_true(r->bench.length <= r->dest.slice);
-		assert_dest(&r->dest, 0);
-	}
 	if (r->type == WIRE_SESSION) {
 		assert_int_equal(r->time_left_us, 0);
 		assert_int_equal(r->id, 0);
