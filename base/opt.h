@@ -47,6 +47,26 @@ struct kv_opt {
 	const char *group;          /* heading in --help above this row, or NULL */
 };
 
+/* The rows of a table: name, field as .offset = offsetof(...), what the type needs, help; then what few rows have:
+ * .letter, .alias, .unit, .group. No bounds: 0, 0. */
+#define KV_ROW_FLAG(n, at, text, ...)               {.name = n, .type = KV_OPT_FLAG, at, .help = text, __VA_ARGS__}
+#define KV_ROW_TEXT(n, at, meta, deflt, text, ...)  KV_ROW(KV_OPT_STRING, n, at, meta, deflt, text, __VA_ARGS__)
+#define KV_ROW_TEXTS(n, at, meta, deflt, text, ...) KV_ROW(KV_OPT_STRINGS, n, at, meta, deflt, text, __VA_ARGS__)
+#define KV_ROW_CHOICE(n, at, meta, deflt, names, text, ...)                                                            \
+	KV_ROW(KV_OPT_CHOICE, n, at, meta, deflt, text, .choices = names, __VA_ARGS__)
+#define KV_ROW_U32(n, at, meta, deflt, lo, hi, text, ...)                                                              \
+	KV_ROW(KV_OPT_U32, n, at, meta, deflt, text, .min = lo, .max = hi, __VA_ARGS__)
+#define KV_ROW_U64(n, at, meta, deflt, lo, hi, text, ...)                                                              \
+	KV_ROW(KV_OPT_U64, n, at, meta, deflt, text, .min = lo, .max = hi, __VA_ARGS__)
+#define KV_ROW_DOUBLE(n, at, meta, deflt, lo, hi, text, ...)                                                           \
+	KV_ROW(KV_OPT_DOUBLE, n, at, meta, deflt, text, .min = lo, .max = hi, __VA_ARGS__)
+#define KV_ROW_SIZE(n, at, deflt, lo, hi, text, ...)                                                                   \
+	KV_ROW(KV_OPT_SIZE, n, at, "SIZE", deflt, text, .min = lo, .max = hi, __VA_ARGS__)
+#define KV_ROW_DURATION(n, at, deflt, lo, hi, text, ...)                                                               \
+	KV_ROW(KV_OPT_DURATION, n, at, "TIME", deflt, text, .min = lo, .max = hi, __VA_ARGS__)
+#define KV_ROW(kind, n, at, meta, deflt, text, ...)                                                                    \
+	{.name = n, .type = kind, at, .metavar = meta, .def = deflt, .help = text, __VA_ARGS__}
+
 struct kv_opt_program {
 	const char *name;       /* "kv-bench" */
 	const char *usage_args; /* "[KEY...]" or NULL when there are no positional arguments */

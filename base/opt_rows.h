@@ -32,47 +32,31 @@
 	 __VA_ARGS__}
 
 /* const char * */
-#define KV_OPT_PROVIDER_ROW(...)                                                                                       \
-	{.name = "provider",                                                                                           \
-	 .letter = 'p',                                                                                                \
-	 .type = KV_OPT_STRING,                                                                                        \
-	 .metavar = "NAME",                                                                                            \
-	 .def = "auto",                                                                                                \
-	 .help = "The libfabric provider that must be used: efa, efa-direct, verbs, tcp, tcp-native, net, shm, one "   \
-		 "of "                                                                                                 \
-		 "libfabric's exact names, or auto.",                                                                  \
-	 __VA_ARGS__}
+#define KV_OPT_PROVIDER_ROW(at, ...)                                                                                   \
+	KV_ROW_TEXT("provider", at, "NAME", "auto",                                                                    \
+		    "The libfabric provider that must be used: efa, efa-direct, verbs, tcp, tcp-native, net, shm, "    \
+		    "one of libfabric's exact names, or auto.",                                                        \
+		    .letter = 'p', __VA_ARGS__)
 
 /* const char * */
-#define KV_OPT_NIC_ROW(...)                                                                                            \
-	{.name = "nic",                                                                                                \
-	 .type = KV_OPT_STRING,                                                                                        \
-	 .metavar = "NAME[,NAME]",                                                                                     \
-	 .help = "The NICs to use, in this order: device names or IP addresses of this machine.",                      \
-	 __VA_ARGS__}
+#define KV_OPT_NIC_ROW(at, ...)                                                                                        \
+	KV_ROW_TEXT("nic", at, "NAME[,NAME]", NULL,                                                                    \
+		    "The NICs to use, in this order: device names or IP addresses of this machine.", __VA_ARGS__)
 
 /* uint32_t */
-#define KV_OPT_RAILS_ROW(...)                                                                                          \
-	{.name = "rails",                                                                                              \
-	 .type = KV_OPT_U32,                                                                                           \
-	 .metavar = "N",                                                                                               \
-	 .def = "0",                                                                                                   \
-	 .max = KV_RAILS_MAX,                                                                                          \
-	 .help = "NICs per client. 0: all of --nic; without --nic, on EFA, this client's share of the "                \
-		 "machine's NICs; otherwise 1.",                                                                       \
-	 __VA_ARGS__}
+#define KV_OPT_RAILS_ROW(at, ...)                                                                                      \
+	KV_ROW_U32("rails", at, "N", "0", 0, KV_RAILS_MAX,                                                             \
+		   "NICs per client. 0: all of --nic; without --nic, on EFA, this client's share of the machine's "    \
+		   "NICs; otherwise 1.",                                                                               \
+		   __VA_ARGS__)
 
 /* int: enum kvc_numa of kvclient.h; 1 is off. */
 extern const char *const kv_opt_numa_names[];
-#define KV_OPT_NUMA_ROW(...)                                                                                           \
-	{.name = "numa",                                                                                               \
-	 .type = KV_OPT_CHOICE,                                                                                        \
-	 .metavar = "WHICH",                                                                                           \
-	 .def = "auto",                                                                                                \
-	 .choices = kv_opt_numa_names,                                                                                 \
-	 .help = "Keep threads and memory on the NUMA node of their NICs, where the machine has several "              \
-		 "nodes, or do not",                                                                                   \
-	 __VA_ARGS__}
+#define KV_OPT_NUMA_ROW(at, ...)                                                                                       \
+	KV_ROW_CHOICE("numa", at, "WHICH", "auto", kv_opt_numa_names,                                                  \
+		      "Keep threads and memory on the NUMA node of their NICs, where the machine has several nodes, "  \
+		      "or do not",                                                                                     \
+		      __VA_ARGS__)
 
 /* int: index into the names: the policy by which kv-server drops values when memory is short. */
 extern const char *const kv_opt_eviction_names[];
@@ -86,63 +70,37 @@ extern const char *const kv_opt_eviction_names[];
 
 /* int: enum kvc_door of kvclient.h, enum te_door of engine.h */
 extern const char *const kv_opt_door_names[];
-#define KV_OPT_DOOR_ROW(...)                                                                                           \
-	{.name = "door",                                                                                               \
-	 .type = KV_OPT_CHOICE,                                                                                        \
-	 .metavar = "WHICH",                                                                                           \
-	 .def = "auto",                                                                                                \
-	 .choices = kv_opt_door_names,                                                                                 \
-	 .help = "The doorkeeper refuses strangers' connections to this program's fabric ports (tcp). "                \
-		 "auto: wherever it can work; require: do not start without it; off: no doorkeeper. One of",           \
-	 __VA_ARGS__}
+#define KV_OPT_DOOR_ROW(at, ...)                                                                                       \
+	KV_ROW_CHOICE("door", at, "WHICH", "auto", kv_opt_door_names,                                                  \
+		      "The doorkeeper refuses strangers' connections to this program's fabric ports (tcp). auto: "     \
+		      "wherever it can work; require: do not start without it; off: no doorkeeper. One of",            \
+		      __VA_ARGS__)
 
 /* int: enum kvc_mode of kvclient.h */
 extern const char *const kv_opt_mode_names[];
-#define KV_OPT_MODE_ROW(...)                                                                                           \
-	{.name = "mode",                                                                                               \
-	 .type = KV_OPT_CHOICE,                                                                                        \
-	 .metavar = "MODE",                                                                                            \
-	 .def = "auto",                                                                                                \
-	 .choices = kv_opt_mode_names,                                                                                 \
-	 .help = "The side that moves the bytes of a GET. push: the server; pull: the client, from a "                 \
-		 "server that allows it (--allow-pull); auto: pull where the server allows it and the provider "       \
-		 "emulates writes but not reads. One of",                                                              \
-	 __VA_ARGS__}
+#define KV_OPT_MODE_ROW(at, ...)                                                                                       \
+	KV_ROW_CHOICE("mode", at, "MODE", "auto", kv_opt_mode_names,                                                   \
+		      "The side that moves the bytes of a GET. push: the server; pull: the client, from a server "     \
+		      "that allows it (--allow-pull); auto: pull where the server allows it and the provider "         \
+		      "emulates writes but not reads. One of",                                                         \
+		      __VA_ARGS__)
 
 /* ---- a run ---- */
 
 enum { KV_OPT_WORKERS_MAX = 65536, KV_OPT_CLIENTS_MAX = 1024, KV_OPT_THREADS_MAX = 256 };
 
 /* uint32_t, all four. The caller adds the help of server-threads. */
-#define KV_OPT_WORKERS_ROW(...)                                                                                        \
-	{.name = "num-workers",                                                                                        \
-	 .letter = 'w',                                                                                                \
-	 .type = KV_OPT_U32,                                                                                           \
-	 .metavar = "N",                                                                                               \
-	 .def = "16",                                                                                                  \
-	 .min = 1,                                                                                                     \
-	 .max = KV_OPT_WORKERS_MAX,                                                                                    \
-	 .help = "Workers: coroutines that have one operation in flight each.",                                        \
-	 __VA_ARGS__}
-#define KV_OPT_CLIENTS_ROW(...)                                                                                        \
-	{.name = "num-clients",                                                                                        \
-	 .letter = 'c',                                                                                                \
-	 .type = KV_OPT_U32,                                                                                           \
-	 .metavar = "N",                                                                                               \
-	 .def = "4",                                                                                                   \
-	 .min = 1,                                                                                                     \
-	 .max = KV_OPT_CLIENTS_MAX,                                                                                    \
-	 .help = "Clients that the workers share. Each has an endpoint and a registered buffer.",                      \
-	 __VA_ARGS__}
-#define KV_OPT_THREADS_ROW(...)                                                                                        \
-	{.name = "num-threads",                                                                                        \
-	 .letter = 't',                                                                                                \
-	 .type = KV_OPT_U32,                                                                                           \
-	 .metavar = "N",                                                                                               \
-	 .def = "0",                                                                                                   \
-	 .max = KV_OPT_THREADS_MAX,                                                                                    \
-	 .help = "Threads of the clients' event loops. 0: half of the cores (1 to 4), or 4 on shm.",                   \
-	 __VA_ARGS__}
+#define KV_OPT_WORKERS_ROW(at, ...)                                                                                    \
+	KV_ROW_U32("num-workers", at, "N", "16", 1, KV_OPT_WORKERS_MAX,                                                \
+		   "Workers: coroutines that have one operation in flight each.", .letter = 'w', __VA_ARGS__)
+#define KV_OPT_CLIENTS_ROW(at, ...)                                                                                    \
+	KV_ROW_U32("num-clients", at, "N", "4", 1, KV_OPT_CLIENTS_MAX,                                                 \
+		   "Clients that the workers share. Each has an endpoint and a registered buffer.", .letter = 'c',     \
+		   __VA_ARGS__)
+#define KV_OPT_THREADS_ROW(at, ...)                                                                                    \
+	KV_ROW_U32("num-threads", at, "N", "0", 0, KV_OPT_THREADS_MAX,                                                 \
+		   "Threads of the clients' event loops. 0: half of the cores (1 to 4), or 4 on shm.", .letter = 't',  \
+		   __VA_ARGS__)
 #define KV_OPT_SERVER_THREADS_ROW(...)                                                                                 \
 	{.name = "server-threads", .type = KV_OPT_U32, .metavar = "N", .max = KV_SHARDS_MAX, __VA_ARGS__}
 
@@ -158,15 +116,9 @@ enum { KV_OPT_WORKERS_MAX = 65536, KV_OPT_CLIENTS_MAX = 1024, KV_OPT_THREADS_MAX
 	 __VA_ARGS__}
 
 /* uint64_t */
-#define KV_OPT_PEER_TIMEOUT_ROW(...)                                                                                   \
-	{.name = "peer-timeout",                                                                                       \
-	 .type = KV_OPT_DURATION,                                                                                      \
-	 .metavar = "TIME",                                                                                            \
-	 .def = "2",                                                                                                   \
-	 .min = 20000000,                                                                                              \
-	 .max = 3600000000000ull,                                                                                      \
-	 .help = "A server that stays silent for this long counts as dead.",                                           \
-	 __VA_ARGS__}
+#define KV_OPT_PEER_TIMEOUT_ROW(at, ...)                                                                               \
+	KV_ROW_DURATION("peer-timeout", at, "2", 20000000, 3600000000000ull,                                           \
+			"A server that stays silent for this long counts as dead.", __VA_ARGS__)
 
 /* ---- security of a client ---- */
 
@@ -199,13 +151,10 @@ struct kv_opt_security {
 /* ---- output ---- */
 
 /* const char *; --json of a report */
-#define KV_OPT_JSON_ROW(...)                                                                                           \
-	{.name = "json",                                                                                               \
-	 .letter = 'j',                                                                                                \
-	 .type = KV_OPT_STRING,                                                                                        \
-	 .metavar = "FILE",                                                                                            \
-	 .help = "Write the report as JSON. -: to standard output; the text then goes to standard error.",             \
-	 __VA_ARGS__}
+#define KV_OPT_JSON_ROW(at, ...)                                                                                       \
+	KV_ROW_TEXT("json", at, "FILE", NULL,                                                                          \
+		    "Write the report as JSON. -: to standard output; the text then goes to standard error.",          \
+		    .letter = 'j', __VA_ARGS__)
 
 /* int: enum kv_log_level, up to the levels that the library uses. The caller adds default and help. */
 extern const char *const kv_opt_level_names[];
@@ -223,8 +172,7 @@ extern const char *const kv_opt_level_names[];
 	 __VA_ARGS__}
 
 /* bool */
-#define KV_OPT_CONFIG_ROW(...)                                                                                         \
-	{.name = "config", .type = KV_OPT_FLAG, .help = "Print the effective configuration and exit.", __VA_ARGS__}
+#define KV_OPT_CONFIG_ROW(at, ...) KV_ROW_FLAG("config", at, "Print the effective configuration and exit.", __VA_ARGS__)
 
 /* ---- checks ---- */
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define AT(field) offsetof(struct flags, field)
+#define AT(field) .offset = offsetof(struct flags, field)
 
 static const char *const prefault_names[] = {
 	[KVS_PREFAULT_BACKGROUND] = "background", [KVS_PREFAULT_START] = "start", [KVS_PREFAULT_OFF] = "off", NULL};
@@ -16,398 +16,173 @@ static const char *const prefault_names[] = {
 static const char *const log_formats[] = {[KV_LOG_TEXT] = "text", [KV_LOG_JSON] = "json", NULL};
 
 static const struct kv_opt table[] = {
-	{.name = "listen-addr",
-	 .letter = 'l',
-	 .type = KV_OPT_STRING,
-	 .offset = AT(listen_addr),
-	 .metavar = "HOST:PORT",
-	 .def = KV_SERVER_DEFAULT,
-	 .help = "Address for control connections, and source address of the fabric; port 0 picks a free port. 0.0.0.0 "
-		 "is every IPv4 address of this machine, [::] every address; the fabric then has that of --advertise, "
-		 "else that of the default route: the READY line names it.",
-	 .group = "Server"},
-	{.name = "memory-mb",
-	 .letter = 'm',
-	 .type = KV_OPT_U64,
-	 .offset = AT(memory_mb),
-	 .unit = KV_OPT_MIB,
-	 .metavar = "SIZE",
-	 .def = "1024",
-	 .min = 1,
-	 .max = 1 << 24,
-	 .help = "Memory for values in MiB, of all worker threads together; the index comes on top."},
-	{.name = "landing-mb",
-	 .type = KV_OPT_U64,
-	 .offset = AT(landing_mb),
-	 .unit = KV_OPT_MIB,
-	 .metavar = "SIZE",
-	 .def = "128",
-	 .max = 1 << 20,
-	 .help = "Memory beside --memory-mb that clients write the bytes of their PUTs to (tcp), of all worker threads "
-		 "together; each client has a part of its own. 0: none, and PUTs are slower. The default is less "
-		 "where memory is short."},
-	{.name = "prefault",
-	 .type = KV_OPT_CHOICE,
-	 .offset = AT(prefault),
-	 .metavar = "WHEN",
-	 .def = "background",
-	 .choices = prefault_names,
-	 .help = "When the kernel makes the pages of --memory-mb, which the first PUTs else wait for: in the "
-		 "background, "
-		 "with a quarter of a core, from the start on; at the start, which then takes longer; or as values "
-		 "come"},
-	KV_OPT_NUMA_ROW(.offset = AT(numa)),
-	{.name = "node-id",
-	 .type = KV_OPT_STRING,
-	 .offset = AT(node_id),
-	 .metavar = "NAME",
-	 .help = "Name of this server in clients' lists (NAME=HOST:PORT), by which clients place keys. A client whose "
-		 "list gives another name refuses this server. Without --node-id every name is accepted, and --members "
-		 "etcd:... registers the host's name."},
-	{.name = "worker-threads",
-	 .type = KV_OPT_U32,
-	 .offset = AT(shards),
-	 .metavar = "N",
-	 .max = KV_SHARDS_MAX,
-	 .help = "Worker threads, each with its own endpoint and part of the memory; 0: one per core, at most 4."},
-	{.name = "max-clients",
-	 .type = KV_OPT_U32,
-	 .offset = AT(max_clients),
-	 .metavar = "N",
-	 .def = "256",
-	 .min = 1,
-	 .max = KVS_CLIENTS_MAX,
-	 .help = "Clients admitted at a time; further sessions on their connections count, too. Others are told that "
-		 "the server is full. 16 places beside them are for kv-client, and for servers that drain."},
-	{.name = "max-sessions",
-	 .type = KV_OPT_U32,
-	 .offset = AT(max_sessions),
-	 .metavar = "N",
-	 .def = "0",
-	 .max = KVS_CLIENTS_MAX,
-	 .help = "Further sessions (logical clients) that one connection may open; 0: half of --max-clients."},
-	{.name = "ttl",
-	 .type = KV_OPT_DURATION,
-	 .offset = AT(ttl_ns),
-	 .metavar = "TIME",
-	 .def = "0",
-	 .help = "Time to live of values that are stored without one; 0: they never expire."},
-	KV_OPT_EVICTION_ROW(.offset = AT(eviction), .help = "Which values are evicted first when memory is short "
-							    "(docs/internals/architecture.md says how they differ)"),
-	{.name = "value-max",
-	 .type = KV_OPT_SIZE,
-	 .offset = AT(value_max),
-	 .metavar = "SIZE",
-	 .def = "1G",
-	 .min = 1,
-	 .max = KV_VALUE_MAX,
-	 .help = "Largest value accepted."},
-	{.name = "max-values",
-	 .type = KV_OPT_U64,
-	 .offset = AT(values_max),
-	 .metavar = "N",
-	 .def = "0",
-	 .max = (uint64_t)1 << 36,
-	 .help = "Values held at a time, by all worker threads together; beyond that the server evicts. Key and index "
-		 "entry of each take about 0.6 KiB beside --memory-mb. 0: one value per KiB of --memory-mb, or fewer "
-		 "where memory is short."},
-	{.name = "members",
-	 .type = KV_OPT_STRING,
-	 .offset = AT(members),
-	 .metavar = "SOURCE",
-	 .help = "Where this server learns which servers belong to the cluster: list:MEMBER,MEMBER; file:PATH, a "
-		 "MEMBER a "
-		 "line, read again when it changes; dns:NAME:PORT; k8s:NAMESPACE/SERVICE[:PORT], its EndpointSlices; "
-		 "or "
-		 "etcd:URL,URL/PREFIX, where it registers itself. A MEMBER is NAME=HOST:PORT (several addresses: "
-		 "NAME=HOST:PORT+HOST:PORT), or NAME=HOST:PORT;weight=N;zone=NAME;state=draining. Shown by /view of "
-		 "--http-addr.",
-	 .group = "Cluster"},
-	{.name = "cluster",
-	 .type = KV_OPT_STRING,
-	 .offset = AT(cluster),
-	 .metavar = "NAME",
-	 .help = "Name of this server's cluster. A client that names another cluster is refused, and views of clusters "
-		 "with different names are never compared. Give all servers of a cluster the same name, and each "
-		 "cluster its own."},
-	{.name = "state-dir",
-	 .type = KV_OPT_STRING,
-	 .offset = AT(state_dir),
-	 .metavar = "DIR",
-	 .help = "With --members: save each view in DIR, a folder that no other server uses, and start with it if "
-		 "SOURCE does not answer within 2 s. Without it, such a server is not ready until SOURCE answers. A "
-		 "view that is older than 24 hours is not used."},
-	{.name = "advertise",
-	 .type = KV_OPT_STRING,
-	 .offset = AT(advertise),
-	 .metavar = "HOST:PORT",
-	 .help = "Address under which others reach this server, and the address of its fabric where it listens on "
-		 "0.0.0.0 or [::]; port 0: the port it listens on. Several, up to 4, have '+' between them: "
-		 "10.0.0.5:7411+[fd00::5]:7411. Without it the address that it listens on; --members etcd:... needs it "
-		 "where that is 0.0.0.0 or [::]."},
-	{.name = "weight",
-	 .type = KV_OPT_U32,
-	 .offset = AT(weight),
-	 .metavar = "N",
-	 .min = 1,
-	 .max = KV_WEIGHT_MAX,
-	 .help = "With --members etcd:...: share of the keys that this server registers for, beside the others'; 1 "
-		 "without "
-		 "it."},
-	{.name = "zone",
-	 .type = KV_OPT_STRING,
-	 .offset = AT(zone),
-	 .metavar = "NAME",
-	 .help = "With --members etcd:...: where this server stands, as /view and clients are told. No "
-		 "client prefers near ones yet."},
-	{.name = "lease-sec",
-	 .type = KV_OPT_U32,
-	 .offset = AT(lease_sec),
-	 .unit = KV_OPT_SECONDS,
-	 .metavar = "TIME",
-	 .min = 2,
-	 .max = 60,
-	 .help = "With --members etcd:...: a server that etcd has not heard of for so long is no member any more; 10 "
-		 "without it."},
-	{.name = "joining-sec",
-	 .type = KV_OPT_U32,
-	 .offset = AT(joining_sec),
-	 .unit = KV_OPT_SECONDS,
-	 .metavar = "TIME",
-	 .min = 1,
-	 .max = 86400,
-	 .help = "With --members etcd:...: so long after its start this server is registered as joining: it has its "
-		 "share "
-		 "of the keys, and clients ask others on its misses. 600 without it."},
-	{.name = "members-user",
-	 .type = KV_OPT_STRING,
-	 .offset = AT(members_user),
-	 .metavar = "NAME",
-	 .help = "With --members etcd:...: user of etcd."},
-	{.name = "members-password-file",
-	 .type = KV_OPT_STRING,
-	 .offset = AT(members_password_file),
-	 .metavar = "FILE",
-	 .help = "With --members-user: file whose first line is the password; read at each login."},
-	{.name = "members-token-file",
-	 .type = KV_OPT_STRING,
-	 .offset = AT(members_token_file),
-	 .metavar = "FILE",
-	 .help = "With --members k8s:...: the token of the service account, where it is not in the usual place; read "
-		 "at "
-		 "each call."},
-	{.name = "members-ca",
-	 .type = KV_OPT_STRING,
-	 .offset = AT(members_ca),
-	 .metavar = "FILE",
-	 .help = "Certificate (PEM) of the authority that signed the certificates of etcd or of the API server; "
-		 "without it "
-		 "those that the system trusts, or for k8s:... the service account's."},
-	{.name = "members-cert",
-	 .type = KV_OPT_STRING,
-	 .offset = AT(members_cert),
-	 .metavar = "FILE",
-	 .help = "With --members etcd:...: certificate (PEM) that this server shows to etcd; needs --members-key."},
-	{.name = "members-key",
-	 .type = KV_OPT_STRING,
-	 .offset = AT(members_key),
-	 .metavar = "FILE",
-	 .help = "Private key of --members-cert (PEM)."},
-	KV_OPT_PROVIDER_ROW(.offset = AT(provider), .group = "Fabric"),
-	KV_OPT_NIC_ROW(.offset = AT(nic)),
-	KV_OPT_DOOR_ROW(.offset = AT(door)),
-	{.name = "num-domains",
-	 .alias = "rails",
-	 .type = KV_OPT_U32,
-	 .offset = AT(rails),
-	 .metavar = "N",
-	 .def = "0",
-	 .max = KV_RAILS_MAX,
-	 .help = "NICs (rails) per worker thread; 0: all of --nic; without --nic, on EFA its share of the machine's "
-		 "NICs, else 1."},
-	{.name = "chunk",
-	 .type = KV_OPT_SIZE,
-	 .offset = AT(chunk),
-	 .metavar = "SIZE",
-	 .def = "1M",
-	 .min = 4096,
-	 .max = 1 << 30,
-	 .help = "Most bytes that one RMA operation moves."},
-	{.name = "credits",
-	 .type = KV_OPT_U32,
-	 .offset = AT(credits),
-	 .metavar = "N",
-	 .def = "128",
-	 .min = 1,
-	 .max = 4096,
-	 .help = "Requests that a client may have in flight per link."},
-	{.name = "spin-us",
-	 .type = KV_OPT_U32,
-	 .offset = AT(spin_us),
-	 .unit = KV_OPT_US,
-	 .metavar = "TIME",
-	 .def = "50",
-	 .max = 1000000,
-	 .help = "Microseconds that a worker thread polls after its last work before it sleeps, while polling pays; 0: "
-		 "it sleeps at once."},
-	{.name = "heartbeat-ms",
-	 .type = KV_OPT_U32,
-	 .offset = AT(heartbeat_ms),
-	 .unit = KV_OPT_MS,
-	 .metavar = "TIME",
-	 .def = "500",
-	 .min = 10,
-	 .max = 60000,
-	 .help = "Time between heartbeats to a client with calls under way. Idle ones get 500 a second in all, each "
-		 "one in 10 s at least; with few clients as often as the others."},
-	{.name = "psk-file",
-	 .type = KV_OPT_STRING,
-	 .offset = AT(psk_file),
-	 .metavar = "FILE",
-	 .help = "Pre-shared key: a line IDENTITY:HEX in a file that only its owner may read; read again at SIGHUP. "
-		 "With several lines clients may show any of them, and this server shows other servers the last: so "
-		 "a key is changed. --make-psk makes one; `openssl rand -hex 32` makes a HEX.",
-	 .group = "Security"},
-	{.name = "make-psk",
-	 .type = KV_OPT_STRING,
-	 .offset = AT(make_psk),
-	 .metavar = "FILE",
-	 .help = "Write a new key for --psk-file to FILE, for its owner's eyes only, and exit. FILE must not exist. No "
-		 "other option goes with it."},
-	{.name = "psk-fd",
-	 .type = KV_OPT_U32,
-	 .offset = AT(psk_fd),
-	 .metavar = "FD",
-	 .min = 1,
-	 .max = INT32_MAX,
-	 .help = "Read the line of --psk-file from this inherited descriptor."},
-	{.name = "session-keys",
-	 .type = KV_OPT_STRING,
-	 .offset = AT(session_keys),
-	 .metavar = "FILE",
-	 .help = "Keys of logical clients: lines IDENTITY:HEX in a file that only its owner may read. They may open "
-		 "further sessions on a client's connection. Five wrong keys within a minute end the connection for "
-		 "all that use it."},
-	{.name = "cert",
-	 .type = KV_OPT_STRING,
-	 .offset = AT(cert),
-	 .metavar = "FILE",
-	 .help = "Certificate of this server (PEM); needs --key and --ca."},
-	{.name = "key",
-	 .type = KV_OPT_STRING,
-	 .offset = AT(key),
-	 .metavar = "FILE",
-	 .help = "Private key of the certificate (PEM)."},
-	{.name = "ca",
-	 .type = KV_OPT_STRING,
-	 .offset = AT(ca),
-	 .metavar = "FILE",
-	 .help = "Certificate of the authority that signed the clients' certificates (PEM)."},
-	{.name = "crl",
-	 .type = KV_OPT_STRING,
-	 .offset = AT(crl),
-	 .metavar = "FILE",
-	 .help = "Revocation lists of that authority and of those below it (PEM); read again when the file changes."},
-	{.name = "server-name",
-	 .type = KV_OPT_STRING,
-	 .offset = AT(server_name),
-	 .metavar = "NAME",
-	 .help = "With --members and certificates: the name that this server looks for in those of the others, to "
-		 "which "
-		 "it puts values when it drains. Without it the host of each one's address."},
-	{.name = "insecure",
-	 .type = KV_OPT_FLAG,
-	 .offset = AT(insecure),
-	 .help = "Let clients of other machines in without a key or a certificate; beside --psk-file or --cert it has "
-		 "no effect. It does not concern --http-addr (--http-insecure)."},
-	{.name = "allow-drain",
-	 .type = KV_OPT_FLAG,
-	 .offset = AT(allow_drain),
-	 .help = "Let clients end this server: kv-client drain has it drain as SIGTERM does, within bounds that may be "
-		 "other than --drain-sec and --drain-mb. Every client that is let in may then ask for that."},
-	{.name = "allow-pull",
-	 .type = KV_OPT_FLAG,
-	 .offset = AT(allow_pull),
-	 .help = "Let clients read values from this server's memory themselves (kv-bench, kv-client: --mode pull). "
-		 "Every admitted client can then read all values."},
-	{.name = "pull-where-safe",
-	 .type = KV_OPT_FLAG,
-	 .offset = AT(pull_where_safe),
-	 .help = "Like --allow-pull, but without effect where reading could crash a client (tcp of libfabric before "
-		 "1.22); with --allow-pull the server does not start there."},
-	{.name = "lease-ms",
-	 .type = KV_OPT_U64,
-	 .offset = AT(lease_ms),
-	 .unit = KV_OPT_MS,
-	 .metavar = "TIME",
-	 .def = "1000",
-	 .min = 10,
-	 .max = 60000,
-	 .help = "With --allow-pull: how long a value is kept in place for a client that reads it."},
-	KV_OPT_SLOW_ROW(.offset = AT(slow_ms), .help = "Log requests that take this many milliseconds or more in this "
-						       "server, at most 10 a second per thread; 0: none."),
-	{.name = "log-level",
-	 .type = KV_OPT_STRING,
-	 .offset = AT(log_level),
-	 .metavar = "LEVEL",
-	 .def = "info",
-	 .help = "Level of the log: off, error, warn, info, debug or trace."},
-	{.name = "log-format",
-	 .type = KV_OPT_CHOICE,
-	 .offset = AT(log_format),
-	 .metavar = "FORMAT",
-	 .def = "text",
-	 .choices = log_formats,
-	 .help = "Form of the log: lines for people, or a JSON object a line with ts, level, component and msg. Where "
-		 "standard error is systemd's journal, lines begin with their priority. One of"},
-	{.name = "http-addr",
-	 .type = KV_OPT_STRING,
-	 .offset = AT(http_addr),
-	 .metavar = "HOST:PORT",
-	 .help = "Answer HTTP here: /metrics (Prometheus), /healthz, /readyz, /stat and /view. Beyond loopback by TLS "
-		 "with --cert and --key, or without TLS with --http-insecure. Requests are not authenticated."},
-	{.name = "http-insecure",
-	 .type = KV_OPT_FLAG,
-	 .offset = AT(http_insecure),
-	 .help = "Answer HTTP beyond loopback without TLS. It has no effect on clients."},
-	{.name = "config",
-	 .type = KV_OPT_STRING,
-	 .offset = AT(config),
-	 .metavar = "FILE",
-	 .help = "Read options from FILE, lines NAME = VALUE with the names of this list; # begins a comment line. The "
-		 "command line wins. At SIGHUP log-level, slow-ms, ttl, drain-sec, drain-mb and weight are taken "
-		 "again; "
-		 "the log says what else has changed and needs a restart."},
-	{.name = "drain-sec",
-	 .type = KV_OPT_U32,
-	 .offset = AT(drain_sec),
-	 .unit = KV_OPT_SECONDS,
-	 .metavar = "TIME",
-	 .def = "10",
-	 .max = 86400,
-	 .help = "Longest time from SIGTERM (or a client's drain, --allow-drain) to the end: the server says goodbye "
-		 "to its clients and finishes their "
-		 "requests. With --members it first puts what was hit lately to the others, for three quarters of this "
-		 "time at most."},
-	{.name = "drain-mb",
-	 .type = KV_OPT_U64,
-	 .offset = AT(drain_mb),
-	 .unit = KV_OPT_MIB,
-	 .metavar = "SIZE",
-	 .def = "1024",
-	 .max = 1 << 20,
-	 .help = "With --members: MiB per second at which values are put to the others during the drain. 0: none."},
-	{.name = "ready-fd",
-	 .type = KV_OPT_U32,
-	 .offset = AT(ready_fd),
-	 .metavar = "FD",
-	 .min = 1,
-	 .max = INT32_MAX,
-	 .help = "Write \"READY HOST:PORT\" to this descriptor once clients can connect."},
-	{.name = "die-with-parent",
-	 .type = KV_OPT_FLAG,
-	 .offset = AT(die_with_parent),
-	 .help = "Stop when the process that started this one ends."},
+	KV_ROW_TEXT("listen-addr", AT(listen_addr), "HOST:PORT", KV_SERVER_DEFAULT,
+		    "Address for control connections, and source address of the fabric; port 0 picks a free port. "
+		    "0.0.0.0 is every IPv4 address of this machine, [::] every address; the fabric then has that of "
+		    "--advertise, else that of the default route: the READY line names it.",
+		    .letter = 'l', .group = "Server"),
+	KV_ROW_U64("memory-mb", AT(memory_mb), "SIZE", "1024", 1, 1 << 24,
+		   "Memory for values in MiB, of all worker threads together; the index comes on top.", .letter = 'm',
+		   .unit = KV_OPT_MIB),
+	KV_ROW_U64("landing-mb", AT(landing_mb), "SIZE", "128", 0, 1 << 20,
+		   "Memory beside --memory-mb that clients write the bytes of their PUTs to (tcp), of all worker "
+		   "threads together; each client has a part of its own. 0: none, and PUTs are slower. The default is "
+		   "less where memory is short.",
+		   .unit = KV_OPT_MIB),
+	KV_ROW_CHOICE("prefault", AT(prefault), "WHEN", "background", prefault_names,
+		      "When the kernel makes the pages of --memory-mb, which the first PUTs else wait for: in the "
+		      "background, with a quarter of a core, from the start on; at the start, which then takes longer; "
+		      "or as values come"),
+	KV_OPT_NUMA_ROW(AT(numa)),
+	KV_ROW_TEXT("node-id", AT(node_id), "NAME", NULL,
+		    "Name of this server in clients' lists (NAME=HOST:PORT), by which clients place keys. A client "
+		    "whose list gives another name refuses this server. Without --node-id every name is accepted, and "
+		    "--members etcd:... registers the host's name."),
+	KV_ROW_U32("worker-threads", AT(shards), "N", NULL, 0, KV_SHARDS_MAX,
+		   "Worker threads, each with its own endpoint and part of the memory; 0: one per core, at most 4."),
+	KV_ROW_U32("max-clients", AT(max_clients), "N", "256", 1, KVS_CLIENTS_MAX,
+		   "Clients admitted at a time; further sessions on their connections count, too. Others are told that "
+		   "the server is full. 16 places beside them are for kv-client, and for servers that drain."),
+	KV_ROW_U32("max-sessions", AT(max_sessions), "N", "0", 0, KVS_CLIENTS_MAX,
+		   "Further sessions (logical clients) that one connection may open; 0: half of --max-clients."),
+	KV_ROW_DURATION("ttl", AT(ttl_ns), "0", 0, 0,
+			"Time to live of values that are stored without one; 0: they never expire."),
+	KV_OPT_EVICTION_ROW(AT(eviction), .help = "Which values are evicted first when memory is short "
+						  "(docs/internals/architecture.md says how they differ)"),
+	KV_ROW_SIZE("value-max", AT(value_max), "1G", 1, KV_VALUE_MAX, "Largest value accepted."),
+	KV_ROW_U64("max-values", AT(values_max), "N", "0", 0, (uint64_t)1 << 36,
+		   "Values held at a time, by all worker threads together; beyond that the server evicts. Key and "
+		   "index entry of each take about 0.6 KiB beside --memory-mb. 0: one value per KiB of --memory-mb, or "
+		   "fewer where memory is short."),
+	KV_ROW_TEXT("members", AT(members), "SOURCE", NULL,
+		    "Where this server learns which servers belong to the cluster: list:MEMBER,MEMBER; file:PATH, a "
+		    "MEMBER a line, read again when it changes; dns:NAME:PORT; k8s:NAMESPACE/SERVICE[:PORT], its "
+		    "EndpointSlices; or etcd:URL,URL/PREFIX, where it registers itself. A MEMBER is NAME=HOST:PORT "
+		    "(several addresses: NAME=HOST:PORT+HOST:PORT), or "
+		    "NAME=HOST:PORT;weight=N;zone=NAME;state=draining. Shown by /view of --http-addr.",
+		    .group = "Cluster"),
+	KV_ROW_TEXT("cluster", AT(cluster), "NAME", NULL,
+		    "Name of this server's cluster. A client that names another cluster is refused, and views of "
+		    "clusters with different names are never compared. Give all servers of a cluster the same name, "
+		    "and each cluster its own."),
+	KV_ROW_TEXT("state-dir", AT(state_dir), "DIR", NULL,
+		    "With --members: save each view in DIR, a folder that no other server uses, and start with it if "
+		    "SOURCE does not answer within 2 s. Without it, such a server is not ready until SOURCE answers. A "
+		    "view that is older than 24 hours is not used."),
+	KV_ROW_TEXT("advertise", AT(advertise), "HOST:PORT", NULL,
+		    "Address under which others reach this server, and the address of its fabric where it listens on "
+		    "0.0.0.0 or [::]; port 0: the port it listens on. Several, up to 4, have '+' between them: "
+		    "10.0.0.5:7411+[fd00::5]:7411. Without it the address that it listens on; --members etcd:... needs "
+		    "it where that is 0.0.0.0 or [::]."),
+	KV_ROW_U32("weight", AT(weight), "N", NULL, 1, KV_WEIGHT_MAX,
+		   "With --members etcd:...: share of the keys that this server registers for, beside the others'; 1 "
+		   "without it."),
+	KV_ROW_TEXT("zone", AT(zone), "NAME", NULL,
+		    "With --members etcd:...: where this server stands, as /view and clients are told. No client "
+		    "prefers near ones yet."),
+	KV_ROW_U32("lease-sec", AT(lease_sec), "TIME", NULL, 2, 60,
+		   "With --members etcd:...: a server that etcd has not heard of for so long is no member any more; 10 "
+		   "without it.",
+		   .unit = KV_OPT_SECONDS),
+	KV_ROW_U32("joining-sec", AT(joining_sec), "TIME", NULL, 1, 86400,
+		   "With --members etcd:...: so long after its start this server is registered as joining: it has its "
+		   "share of the keys, and clients ask others on its misses. 600 without it.",
+		   .unit = KV_OPT_SECONDS),
+	KV_ROW_TEXT("members-user", AT(members_user), "NAME", NULL, "With --members etcd:...: user of etcd."),
+	KV_ROW_TEXT("members-password-file", AT(members_password_file), "FILE", NULL,
+		    "With --members-user: file whose first line is the password; read at each login."),
+	KV_ROW_TEXT("members-token-file", AT(members_token_file), "FILE", NULL,
+		    "With --members k8s:...: the token of the service account, where it is not in the usual place; "
+		    "read at each call."),
+	KV_ROW_TEXT("members-ca", AT(members_ca), "FILE", NULL,
+		    "Certificate (PEM) of the authority that signed the certificates of etcd or of the API server; "
+		    "without it those that the system trusts, or for k8s:... the service account's."),
+	KV_ROW_TEXT("members-cert", AT(members_cert), "FILE", NULL,
+		    "With --members etcd:...: certificate (PEM) that this server shows to etcd; needs --members-key."),
+	KV_ROW_TEXT("members-key", AT(members_key), "FILE", NULL, "Private key of --members-cert (PEM)."),
+	KV_OPT_PROVIDER_ROW(AT(provider), .group = "Fabric"),
+	KV_OPT_NIC_ROW(AT(nic)),
+	KV_OPT_DOOR_ROW(AT(door)),
+	KV_ROW_U32("num-domains", AT(rails), "N", "0", 0, KV_RAILS_MAX,
+		   "NICs (rails) per worker thread; 0: all of --nic; without --nic, on EFA its share of the machine's "
+		   "NICs, else 1.",
+		   .alias = "rails"),
+	KV_ROW_SIZE("chunk", AT(chunk), "1M", 4096, 1 << 30, "Most bytes that one RMA operation moves."),
+	KV_ROW_U32("credits", AT(credits), "N", "128", 1, 4096, "Requests that a client may have in flight per link."),
+	KV_ROW_U32("spin-us", AT(spin_us), "TIME", "50", 0, 1000000,
+		   "Microseconds that a worker thread polls after its last work before it sleeps, while polling pays; "
+		   "0: it sleeps at once.",
+		   .unit = KV_OPT_US),
+	KV_ROW_U32("heartbeat-ms", AT(heartbeat_ms), "TIME", "500", 10, 60000,
+		   "Time between heartbeats to a client with calls under way. Idle ones get 500 a second in all, each "
+		   "one in 10 s at least; with few clients as often as the others.",
+		   .unit = KV_OPT_MS),
+	KV_ROW_TEXT("psk-file", AT(psk_file), "FILE", NULL,
+		    "Pre-shared key: a line IDENTITY:HEX in a file that only its owner may read; read again at SIGHUP. "
+		    "With several lines clients may show any of them, and this server shows other servers the last: so "
+		    "a key is changed. --make-psk makes one; `openssl rand -hex 32` makes a HEX.",
+		    .group = "Security"),
+	KV_ROW_TEXT("make-psk", AT(make_psk), "FILE", NULL,
+		    "Write a new key for --psk-file to FILE, for its owner's eyes only, and exit. FILE must not exist. "
+		    "No other option goes with it."),
+	KV_ROW_U32("psk-fd", AT(psk_fd), "FD", NULL, 1, INT32_MAX,
+		   "Read the line of --psk-file from this inherited descriptor."),
+	KV_ROW_TEXT("session-keys", AT(session_keys), "FILE", NULL,
+		    "Keys of logical clients: lines IDENTITY:HEX in a file that only its owner may read. They may open "
+		    "further sessions on a client's connection. Five wrong keys within a minute end the connection for "
+		    "all that use it."),
+	KV_ROW_TEXT("cert", AT(cert), "FILE", NULL, "Certificate of this server (PEM); needs --key and --ca."),
+	KV_ROW_TEXT("key", AT(key), "FILE", NULL, "Private key of the certificate (PEM)."),
+	KV_ROW_TEXT("ca", AT(ca), "FILE", NULL,
+		    "Certificate of the authority that signed the clients' certificates (PEM)."),
+	KV_ROW_TEXT(
+		"crl", AT(crl), "FILE", NULL,
+		"Revocation lists of that authority and of those below it (PEM); read again when the file changes."),
+	KV_ROW_TEXT("server-name", AT(server_name), "NAME", NULL,
+		    "With --members and certificates: the name that this server looks for in those of the others, to "
+		    "which it puts values when it drains. Without it the host of each one's address."),
+	KV_ROW_FLAG("insecure", AT(insecure),
+		    "Let clients of other machines in without a key or a certificate; beside --psk-file or --cert it "
+		    "has no effect. It does not concern --http-addr (--http-insecure)."),
+	KV_ROW_FLAG("allow-drain", AT(allow_drain),
+		    "Let clients end this server: kv-client drain has it drain as SIGTERM does, within bounds that may "
+		    "be other than --drain-sec and --drain-mb. Every client that is let in may then ask for that."),
+	KV_ROW_FLAG("allow-pull", AT(allow_pull),
+		    "Let clients read values from this server's memory themselves (kv-bench, kv-client: --mode pull). "
+		    "Every admitted client can then read all values."),
+	KV_ROW_FLAG("pull-where-safe", AT(pull_where_safe),
+		    "Like --allow-pull, but without effect where reading could crash a client (tcp of libfabric before "
+		    "1.22); with --allow-pull the server does not start there."),
+	KV_ROW_U64("lease-ms", AT(lease_ms), "TIME", "1000", 10, 60000,
+		   "With --allow-pull: how long a value is kept in place for a client that reads it.",
+		   .unit = KV_OPT_MS),
+	KV_OPT_SLOW_ROW(AT(slow_ms), .help = "Log requests that take this many milliseconds or more in this "
+					     "server, at most 10 a second per thread; 0: none."),
+	KV_ROW_TEXT("log-level", AT(log_level), "LEVEL", "info",
+		    "Level of the log: off, error, warn, info, debug or trace."),
+	KV_ROW_CHOICE("log-format", AT(log_format), "FORMAT", "text", log_formats,
+		      "Form of the log: lines for people, or a JSON object a line with ts, level, component and msg. "
+		      "Where standard error is systemd's journal, lines begin with their priority. One of"),
+	KV_ROW_TEXT("http-addr", AT(http_addr), "HOST:PORT", NULL,
+		    "Answer HTTP here: /metrics (Prometheus), /healthz, /readyz, /stat and /view. Beyond loopback by "
+		    "TLS with --cert and --key, or without TLS with --http-insecure. Requests are not authenticated."),
+	KV_ROW_FLAG("http-insecure", AT(http_insecure),
+		    "Answer HTTP beyond loopback without TLS. It has no effect on clients."),
+	KV_ROW_TEXT("config", AT(config), "FILE", NULL,
+		    "Read options from FILE, lines NAME = VALUE with the names of this list; # begins a comment line. "
+		    "The command line wins. At SIGHUP log-level, slow-ms, ttl, drain-sec, drain-mb and weight are "
+		    "taken again; the log says what else has changed and needs a restart."),
+	KV_ROW_U32("drain-sec", AT(drain_sec), "TIME", "10", 0, 86400,
+		   "Longest time from SIGTERM (or a client's drain, --allow-drain) to the end: the server says goodbye "
+		   "to its clients and finishes their requests. With --members it first puts what was hit lately to "
+		   "the others, for three quarters of this time at most.",
+		   .unit = KV_OPT_SECONDS),
+	KV_ROW_U64("drain-mb", AT(drain_mb), "SIZE", "1024", 0, 1 << 20,
+		   "With --members: MiB per second at which values are put to the others during the drain. 0: none.",
+		   .unit = KV_OPT_MIB),
+	KV_ROW_U32("ready-fd", AT(ready_fd), "FD", NULL, 1, INT32_MAX,
+		   "Write \"READY HOST:PORT\" to this descriptor once clients can connect."),
+	KV_ROW_FLAG("die-with-parent", AT(die_with_parent), "Stop when the process that started this one ends."),
 	{.name = NULL},
 };
 
@@ -703,18 +478,18 @@ static bool row_take(const struct kv_opt *row, const struct flags *fresh, struct
 {
 	enum kv_log_level level = KV_LOG_INFO;
 
-	if (row->offset == AT(log_level)) {
+	if (row->offset == offsetof(struct flags, log_level)) {
 		kv_log_level_parse(fresh->log_level, &level);
 		running->log_level = kv_log_level_name(level); /* fresh points into a text that goes away */
-	} else if (row->offset == AT(slow_ms)) {
+	} else if (row->offset == offsetof(struct flags, slow_ms)) {
 		running->slow_ms = fresh->slow_ms;
-	} else if (row->offset == AT(ttl_ns)) {
+	} else if (row->offset == offsetof(struct flags, ttl_ns)) {
 		running->ttl_ns = fresh->ttl_ns;
-	} else if (row->offset == AT(drain_sec)) {
+	} else if (row->offset == offsetof(struct flags, drain_sec)) {
 		running->drain_sec = fresh->drain_sec;
-	} else if (row->offset == AT(drain_mb)) {
+	} else if (row->offset == offsetof(struct flags, drain_mb)) {
 		running->drain_mb = fresh->drain_mb;
-	} else if (row->offset == AT(weight)) {
+	} else if (row->offset == offsetof(struct flags, weight)) {
 		running->weight = fresh->weight;
 	} else {
 		return false;
