@@ -2,19 +2,14 @@
 /* coro.c -- coroutines: spawn, the ready list, park and wake, queues.
  *
  * States: READY (in sched->ready) -> RUNNING -> BLOCKED (in no list, or in a co_queue) -> READY ..., or RUNNING ->
- * DEAD. A coroutine is in one list at a time through `node`. Waking only moves it to the ready list. It runs when its
- * turn comes, so the code that wakes it finds nothing changed afterwards.
+ * DEAD. `node` is in at most one list. Waking only moves a coroutine to the ready list; it runs at its turn.
  *
- * There are two ways to wake. co_unblock ends a co_block_await; code that knows what the coroutine waits for calls it
- * (timers, queues, completed requests). co_wake is for all other code and ends only co_park_await; at any other moment
- * it is remembered, once, for the next park. A wake that arrives after the deadline fired but before the coroutine ran
- * wins over the timeout, so it is not lost.
+ * co_unblock ends a co_block_await; timers, queues and completed requests call it. co_wake is for all other code: it
+ * ends co_park_await, or is remembered, once, for the next park. A wake between the deadline and the coroutine's turn
+ * wins over the timeout.
  *
- * struct co lies at the top of its own stack, in the page that the first frames touch anyway: a parked coroutine with
- * shallow frames costs one page. The price is that an overflow of another kind, writing above one's frames, can hit it.
- *
- * The loop gives a dead coroutine's stack back after the switch, since the coroutine cannot free the stack that it runs
- * on. */
+ * struct co lies at the top of its own stack, so that a parked coroutine with shallow frames costs one page. The loop
+ * frees a dead coroutine's stack after the switch. */
 #include "loop/coro.h"
 
 #include "loop/inside.h"
@@ -24,18 +19,18 @@
 enum co_state { CO_READY, CO_RUNNING, CO_BLOCKED, CO_DEAD };
 
 struct co {
-	void *context; /* its context while it does not run */
+	void *context; /* valid while it does not run */
 	struct loop *loop;
 	void (*fn)(void *arg);
 	void *arg;
 	const char *name;
 	struct kv_list node, live;
-	struct loop_timer timer; /* of the present co_block_await */
+	struct loop_timer timer; /* of the current co_block_await */
 	struct stack stack;
 	enum co_state state;
 	bool timed_out;
-	bool parked;       /* the present block is a co_park_await */
-	bool wake_pending; /* a co_wake that came outside of one */
+	bool parked;       /* blocked in co_park_await */
+	bool wake_pending; /* a co_wake outside of co_park_await */
 	const void *mark;  /* co_set_mark */
 	struct co_io io;
 #if KV_ASAN
@@ -46,7 +41,7 @@ struct co {
 #endif
 };
 
-/* ---- the switch, and what the sanitizers must be told about it ---- */
+/* ---- the switch, and its reports to sanitizers ---- */
 
 static void enter(struct co_sched *sched, struct co *co)
 {
@@ -63,8 +58,8 @@ static void enter(struct co_sched *sched, struct co *co)
 #endif
 }
 
-/* We arrive on the coroutine's stack. The bounds of the host's stack are read each time, since another thread may turn
- * the loop now. */
+/* Now on the coroutine's stack. Another thread may turn the loop now, so the bounds of the host's stack are read anew.
+ */
 static void arrive(struct co *co)
 {
 #if KV_ASAN

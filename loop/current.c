@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* current.c -- the loop whose turn is running on this thread, and its time: what coroutines and I/O ask of a loop. They
- * cannot ask loop.c, which runs them.
+/* current.c -- the loop whose turn runs on this thread, and its time. Coroutines and I/O use it; they cannot call
+ * loop.c.
  *
- * The current loop is a thread-local pointer that is set for the duration of a turn only, so several loops can share a
- * thread (the simulation does). loop_current is never inlined: a compiler may keep the address of a thread-local over a
- * call, and with host_turned a coroutine may continue on another thread. */
+ * The thread-local pointer is set during a turn only, so several loops can share a thread (the simulation).
+ * loop_current is never inlined: a compiler may keep the address of a thread-local over a call, and with host_turned a
+ * coroutine may resume on another thread. */
 #include "loop/inside.h"
 
 static _Thread_local struct loop *current;

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* holder.c -- find out what has a TCP address of this machine that we could not bind.
+/* holder.c -- find the holder of a TCP address that could not be bound.
  *
- * EADDRINUSE has several causes, and only one of them is another server. The kernel gives ports of ip_local_port_range
- * to outgoing connections. Such a connection keeps its port from a listener for as long as it lives and 60 s longer
- * (TIME_WAIT), whatever SO_REUSEADDR says on our side: the other socket would have to have it as well. A socket that is
- * bound and neither listens nor is connected is in no table.
- *
- * Two addresses are in each other's way if their ports are equal, and either the addresses are equal or one of them is
- * any. IPv4 addresses are compared in their IPv6 form.
- *
- * Rejected: connecting to see whether the connection is accepted. That takes time on addresses that drop packets, and
- * shows in the log of the process that listens. */
+ * Besides a listener it may be an outgoing connection: the kernel gives them ports of ip_local_port_range, and such a
+ * connection blocks its port until 60 s after its end (TIME_WAIT), whatever SO_REUSEADDR says here. Bound sockets that
+ * neither listen nor are connected are in no table. Two addresses conflict if their ports are equal and the addresses
+ * are equal or one is any. IPv4 is compared in its IPv6 form. */
 #include "loop/holder.h"
 
 #include <netinet/in.h>
@@ -20,7 +14,7 @@
 
 #include "base/base.h"
 
-/* States as the kernel's tables number them. */
+/* States in the kernel's tables. */
 enum { TABLE_TIME_WAIT = 6, TABLE_LISTEN = 10, TABLE_LINE_MAX = 512 };
 
 struct place {
@@ -53,8 +47,8 @@ static struct place place_of(const struct sockaddr_storage *addr)
 	return (struct place){.host = mapped(v4->sin_addr.s_addr), .port = ntohs(v4->sin_port)};
 }
 
-/* "N: LOCAL:PORT REMOTE:PORT STATE ...", in hexadecimal. An address is printed as one 32-bit number, or four, in this
- * machine's byte order. */
+/* "N: LOCAL:PORT REMOTE:PORT STATE ...", in hexadecimal. An address is one or four 32-bit numbers in host byte order.
+ */
 static bool line_read(const char *line, struct place *out, unsigned *out_state)
 {
 	unsigned word[4];

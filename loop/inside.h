@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inside.h -- struct loop, as the files of loop/ see it. Internal to loop/. */
+/* inside.h -- struct loop, for the files of loop/. */
 #ifndef KVRAIL_LOOP_INSIDE_H
 #define KVRAIL_LOOP_INSIDE_H
 
@@ -27,18 +27,18 @@ struct loop {
 	struct co_sched cos;
 	struct post_queue posts;
 
-	uint64_t now_ns; /* as read at the start of this pass */
+	uint64_t now_ns; /* at the start of this pass */
 	struct spin spin;
-	bool spun; /* the last rest was a spin, and the pass after it found nothing */
+	bool spun; /* the last rest was a spin without an event */
 	uint64_t sleeps, spins, posted;
-	bool strange; /* it was logged that a thread turns the loop which does not own it */
+	bool strange; /* logged: a thread turns the loop without owning it */
 	_Atomic uint64_t turns;
 	atomic_bool stop;
-	atomic_bool turning; /* a turn is running: a second one at the same time is refused */
+	atomic_bool turning; /* refuses a second turn at the same time */
 };
 
-/* current_at -- where this thread keeps its current loop. For a turn, which sets it and restores the old value: a turn
- * stays on its thread, though its coroutines may not. */
+/* current_at -- this thread's pointer to its current loop. Only for a turn, which sets and restores it: a turn stays on
+ * its thread, its coroutines may not. */
 struct loop **current_at(void);
 
 #endif

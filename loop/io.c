@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* io.c -- reading, writing, accepting and connecting as calls that park.
+/* io.c -- read, write, accept and connect as calls that park.
  *
- * The request and its timer live in the frame of the parked coroutine, and the call returns only when the request has
- * completed. At the deadline it is cancelled, and the call waits until that is confirmed. So the kernel never holds a
- * buffer that its owner has back. A result that arrives while the cancellation is under way wins: no byte and no
- * accepted connection is lost.
+ * Request and timer live in the parked coroutine's frame, and the call returns only when the request has completed. At
+ * the deadline the request is cancelled, and the call waits for the confirmation. So the kernel never uses a buffer
+ * after the call. A result during the cancellation wins: no byte and no connection is lost.
  *
- * A cancellation can miss a request that is just changing places in the kernel, so it is repeated until the request
- * ends. A request can end as cancelled although it was not cancelled here: the thread that submitted it has exited
- * (host_turned). Then it is made again. */
+ * A cancellation can miss a request that changes queues in the kernel, so it is repeated. A request can also end as
+ * cancelled because its thread has exited (host_turned): then it is submitted again. */
 #include <errno.h>
 #include <poll.h>
 
@@ -68,7 +66,7 @@ static void submit_await(struct io_wait *wait)
 		co_block_await(wait->co, KV_NEVER);
 }
 
-/* Repeat the request until it completes for another reason than that the kernel dropped it. */
+/* Repeat the request while the kernel drops it. */
 static void completed_await(struct io_wait *wait)
 {
 	struct co_io *io = co_io(wait->co);
@@ -82,7 +80,7 @@ static void completed_await(struct io_wait *wait)
 	io->wait = NULL;
 }
 
-/* Make the request of *op and wait until it completes; its result, or a negative code. */
+/* Submit *op and wait. Returns its result, or a negative code. */
 static int64_t op_await(const struct ring_op *op, uint64_t deadline_ns)
 {
 	struct io_wait wait = {.op = *op, .co = co_self(), .loop = loop_current(), .timer = {.fire = on_deadline}};
@@ -100,7 +98,7 @@ static int64_t op_await(const struct ring_op *op, uint64_t deadline_ns)
 	return wait.op.closed ? -KV_ECLOSED : wait.timed_out ? -KV_ETIMEOUT : -KV_ECANCELED;
 }
 
-/* On a descriptor with O_NONBLOCK the kernel does not wait for readiness; this call does. */
+/* With O_NONBLOCK the kernel does not wait until fd is ready; this call does. */
 static int64_t op_ready_await(const struct ring_op *op, short events, uint64_t deadline_ns)
 {
 	for (;;) {

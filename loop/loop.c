@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loop.c -- the loop itself: its turn, its sleep, its birth and death.
+/* loop.c -- the turn of a loop, its sleep, its begin and end.
  *
- * A turn is one pass over everything that can have work. If there was none, a rest and a second pass follow. The
- * requests that coroutines submitted are handed to the kernel at the end of the turn at the latest, so none is stuck if
- * a host does not call again soon.
+ * A turn is one pass over all sources of work. If it found none, a rest and a second pass follow. Requests of
+ * coroutines reach the kernel at the end of the turn at the latest.
  *
- * A rest begins with spinning (yield the processor and look again) while pollers are active and it pays (spin.c), for
- * spin_ns at most. Else the loop arms the pollers, announces the sleep to posting threads, and sleeps in the ring until
- * a completion, a bell, the next timer, or the longest time that the pollers allow. Only events restart the spin, empty
- * passes do not: an idle loop sleeps. A turn after one that ended with an empty spin begins with the next rest, so that
- * there is one pass for each yield. */
+ * A rest begins with spinning (yield, then look again) while pollers are active and it pays (spin.c), for spin_ns at
+ * most. Else the loop arms the pollers, announces the sleep to posting threads, and sleeps in the ring until a
+ * completion, a bell, the next timer, or the pollers' longest time. Only events restart the spin. After an empty spin
+ * the next turn begins with a rest: one pass per yield. */
 #include "loop/loop.h"
 
 #include <pthread.h>
@@ -72,7 +70,7 @@ static void sleep_until(struct loop *loop, uint64_t wait_ns)
 		return;
 	if (!post_sleep(&loop->posts))
 		return;
-	/* loop_stop stores `stop` and then looks whether we sleep. We have announced the sleep, and look at `stop` now.
+	/* loop_stop stores `stop`, then checks whether this thread sleeps. The sleep is announced; so check `stop` now.
 	 */
 	if (!atomic_load(&loop->stop)) {
 		loop->sleeps++;
@@ -136,7 +134,7 @@ int loop_run(struct loop *loop)
 {
 	char old_name[LOOP_NAME_MAX] = "";
 	if (atomic_load(&loop->turning))
-		return -KV_EINVAL; /* inside a turn, or while a host turns it */
+		return -KV_EINVAL; /* inside a turn, or a host turns it */
 	int rc = ring_adopt(loop->ring);
 	if (rc < 0)
 		return refuse_stranger(loop);
@@ -144,7 +142,7 @@ int loop_run(struct loop *loop)
 	if (loop->name[0])
 		pthread_setname_np(pthread_self(), loop->name);
 #ifdef KVRAIL_DEBUG
-	loop_debug_overflow_handler(); /* MODE=debug only: the library installs no handler otherwise */
+	loop_debug_overflow_handler(); /* only with MODE=debug */
 #endif
 	ring_settle(loop->ring);
 	while (rc >= 0 && !atomic_exchange(&loop->stop, false))
@@ -176,7 +174,7 @@ int loop_post(struct loop *loop, void (*fn)(void *arg), void *arg)
 	return rc;
 }
 
-/* ---- birth and death ---- */
+/* ---- begin and end ---- */
 
 static int seed_prng(struct loop *loop, uint64_t seed, struct kv_error *err)
 {
@@ -259,7 +257,7 @@ void loop_destroy(struct loop **loop)
 		return;
 	if (l->cos.count > 0)
 		kv_warn(l->log, "loop %s is destroyed with %u coroutines still parked", l->name, l->cos.count);
-	/* The ring first: requests live in the frames of parked coroutines. */
+	/* The ring first: frames of parked coroutines have requests. */
 	ring_destroy(&l->ring);
 	poller_set_fini(&l->pollers);
 	co_sched_fini(&l->cos);

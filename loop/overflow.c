@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* overflow.c -- a readable end for a coroutine that overflows its stack, in debug and test builds.
+/* overflow.c -- report a coroutine's stack overflow, in debug and test builds.
  *
- * The library itself installs no signal handler; a program that wants this one calls loop_debug_overflow_handler on
- * each thread that turns loops (the alternate stack is per thread). The handler looks only at the loop of the present
- * turn, says which coroutine hit its guard page, restores the default action and returns, so that the same access ends
- * the process by SIGSEGV as it would have. */
+ * The library itself installs no signal handler. The handler looks at the loop of the current turn, names the coroutine
+ * whose guard page was hit, restores the default action and returns, so that the access ends the process by SIGSEGV. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -40,7 +38,7 @@ int loop_debug_overflow_handler(void)
 	stack_t alt = {.ss_size = ALT_STACK_BYTES};
 	struct sigaction action = {.sa_sigaction = on_segv, .sa_flags = SA_SIGINFO | SA_ONSTACK};
 	int rc = 0;
-	alt.ss_sp = malloc(ALT_STACK_BYTES); /* lives as long as the process: a signal may come at any time */
+	alt.ss_sp = malloc(ALT_STACK_BYTES); /* never freed: a signal may come at any time */
 	if (!alt.ss_sp)
 		return -KV_ENOMEM;
 	sigemptyset(&action.sa_mask);

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* poller.c -- what must be polled, on a loop that wants to sleep.
+/* poller.c -- the pollers of a loop before and after a sleep.
  *
- * A poller with a wait_fd is waited for by a one-shot poll request on the ring, which stays pending over many sleeps
- * until it fires. arm() comes first (fi_trywait, which may clear the descriptor), then the request. An event after
- * arm() makes the descriptor readable, and the request looks at its level when it is made and at each change after.
- * Multishot was rejected: it queues one completion per event even while the loop is busy and polls anyway.
+ * For a poller with a wait_fd the ring has a one-shot poll request, which stays pending until it fires. arm() comes
+ * first (fi_trywait, which may clear the descriptor), then the request: it sees the level when it is made and each
+ * change later. (Multishot would queue one completion per event of a busy loop.)
  *
- * A poller without a wait_fd is polled in growing steps while it is active. A descriptor that keeps firing although
- * poll() finds nothing (some providers do) is treated the same way until poll() finds an event, or it would turn the
- * loop at full speed.
+ * A poller without a wait_fd is polled in growing steps while it is active. So is one whose descriptor keeps firing
+ * while poll() finds nothing, until poll() finds an event.
  *
- * The request outlives its poller: the kernel may still refer to it when the poller is deleted and its memory gone. So
- * it lives in a struct watch of our own, which frees itself when an orphaned request completes. */
+ * The kernel may use the request after its poller's memory is gone. So the request lives in a struct watch, freed when
+ * an orphaned request completes. */
 #include "loop/poller.h"
 
 #include <poll.h>
@@ -25,8 +23,8 @@ struct watch {
 	struct ring_op op;
 	struct kv_list node;        /* poller_set.watches */
 	struct loop_poller *poller; /* NULL: orphaned */
-	bool pending;               /* the request is with the ring */
-	bool alarmed;               /* it fired, and poll() has not found anything since */
+	bool pending;               /* the ring has the request */
+	bool alarmed;               /* it fired, and poll() found nothing since */
 	uint8_t false_alarms;
 };
 
@@ -118,7 +116,7 @@ static int poll_one(struct poller_set *set, struct loop_poller *p)
 	set->polled = p;
 	int found = p->poll(p);
 	if (!set->polled)
-		return found; /* it deleted itself, and may be no memory any more */
+		return found; /* it deleted itself and may be freed */
 	struct watch *watch = p->priv;
 	if (found > 0)
 		watch->false_alarms = 0;
@@ -187,7 +185,7 @@ bool poller_arm_all(struct poller_set *set, struct ring *ring, uint64_t *wait_ns
 		}
 		if (p->arm && p->arm(p) < 0) {
 			if (set->refused)
-				ring_relax(ring); /* it said so before, and poll() found nothing: do not hog the CPU */
+				ring_relax(ring); /* arm() refused before, and poll() found nothing: spare the CPU */
 			set->refused = true;
 			return false;
 		}

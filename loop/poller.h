@@ -13,11 +13,11 @@ struct ring;
 
 struct poller_set {
 	struct kv_list all;         /* loop_poller.node */
-	struct kv_list watches;     /* every watch, those of deleted pollers included, until its request is over */
-	struct kv_list *cursor;     /* the next one to visit, while they are visited: deleting one moves it on */
-	struct loop_poller *polled; /* the one whose poll() runs; NULL once it was deleted */
-	bool refused;               /* arm() forbade the last sleep, and no event was found since */
-	uint64_t step_ns;           /* the next sleep while a poller can only be polled */
+	struct kv_list watches;     /* all, also of deleted pollers, until their requests end */
+	struct kv_list *cursor;     /* the next one to visit; a deletion moves it on */
+	struct loop_poller *polled; /* whose poll() runs; NULL after its deletion */
+	bool refused;               /* arm() refused the last sleep, and no event was found since */
+	uint64_t step_ns;           /* next sleep while a poller has no wait_fd */
 };
 
 void poller_set_init(struct poller_set *set);
@@ -26,11 +26,10 @@ void poller_set_fini(struct poller_set *set); /* after ring_destroy */
 /* poller_poll_all -- Returns the number of events handled. */
 int poller_poll_all(struct poller_set *set);
 
-/* poller_any_active -- whether a poller is worth spinning for. *out_blind: and one of them cannot wake us. */
+/* poller_any_active -- whether spinning is worth it. *out_blind: an active poller cannot wake the loop. */
 bool poller_any_active(struct poller_set *set, bool *out_blind);
 
-/* poller_arm_all -- before a sleep: *wait_ns is lowered to the time that the pollers allow. Returns false when one has
- * work. */
+/* poller_arm_all -- before a sleep: lower *wait_ns to the pollers' limit. False: one has work. */
 bool poller_arm_all(struct poller_set *set, struct ring *ring, uint64_t *wait_ns);
 
 #endif

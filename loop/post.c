@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* post.c -- a bounded queue of many producers and one consumer (Dmitry Vyukov's), and the agreement on when to ring the
- * bell.
+/* post.c -- a bounded queue of many producers and one consumer (Dmitry Vyukov's), and its bell.
  *
- * Each cell carries the position it is ready for, so a producer claims a position with one compare-and-swap and
- * publishes it by storing position + 1; the consumer frees it for the next lap by storing position + depth. A producer
- * that was interrupted between claim and publication hides later positions; it rings the bell itself when it publishes,
- * so nothing is lost.
+ * A cell's `turn` is the position for which it is ready. A producer claims a position by compare-and-swap and publishes
+ * it by storing position + 1; the consumer frees it for the next lap with position + depth. A producer interrupted in
+ * between hides later positions; it rings the bell itself when it publishes.
  *
- * Sleeping is Dekker's agreement: the producer stores the cell, then loads `sleeping`; the consumer stores `sleeping`,
- * then loads the cell. At least one must see the other's store, which needs one total order of the four: all four are
- * seq_cst operations (rather than fences, which ThreadSanitizer cannot follow). The producer that swaps `sleeping` to
- * false rings, so one sleep costs at most one bell. */
+ * Sleep is Dekker's agreement: the producer stores the cell, then loads `sleeping`; the consumer stores `sleeping`,
+ * then loads the cell. All four are seq_cst operations, so at least one sees the other's store. (ThreadSanitizer does
+ * not follow fences.) The producer that swaps `sleeping` to false rings: one bell per sleep at most. */
 #include "loop/post.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* post.h -- the queue through which other threads give a loop work. Internal to loop/. */
+/* post.h -- work from other threads. Internal to loop/. */
 #ifndef KVRAIL_LOOP_POST_H
 #define KVRAIL_LOOP_POST_H
 
@@ -8,7 +8,7 @@
 #include "base/base.h"
 
 struct post_cell {
-	_Atomic size_t turn; /* == position: free for it; == position + 1: filled; else not yet its turn */
+	_Atomic size_t turn; /* position: free for it; position + 1: filled; else not yet its turn */
 	void (*fn)(void *arg);
 	void *arg;
 };
@@ -17,7 +17,7 @@ struct post_queue {
 	struct post_cell *cells;
 	size_t mask;
 	_Alignas(KV_CACHELINE) _Atomic size_t tail;  /* producers */
-	_Alignas(KV_CACHELINE) atomic_bool sleeping; /* the consumer sleeps, or is about to: ring the bell */
+	_Alignas(KV_CACHELINE) atomic_bool sleeping; /* the consumer sleeps or is about to: ring the bell */
 	_Alignas(KV_CACHELINE) size_t head;          /* the consumer */
 };
 
@@ -27,11 +27,10 @@ void post_fini(struct post_queue *q);
 int post_put(struct post_queue *q, void (*fn)(void *arg), void *arg); /* 0 or -KV_EBUSY; any thread */
 int post_run(struct post_queue *q, int max);                          /* run at most max; how many ran; consumer */
 
-/* post_bell_needed -- a producer has made work visible: must it wake the consumer? True once per sleep. Any thread. */
+/* post_bell_needed -- after publishing work: whether to wake the consumer, once per sleep. Any thread. */
 bool post_bell_needed(struct post_queue *q);
 
-/* post_sleep -- the consumer announces a sleep. false: there is work, do not sleep. After true, post_awake must follow.
- */
+/* post_sleep -- the consumer announces a sleep. false: there is work. After true, call post_awake. */
 bool post_sleep(struct post_queue *q);
 void post_awake(struct post_queue *q);
 

@@ -1,33 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ring_epoll.c -- the ring as epoll and non-blocking system calls, for machines where io_uring is forbidden.
+/* ring_epoll.c -- the ring as epoll and non-blocking system calls, where io_uring is forbidden.
  *
- * Life of a request: queued -> tried -> done, or -> waiting for its descriptor -> tried again -> ... -> done. A try is
- * one system call that does not block; it moves bytes or it says that it would have to wait. ring_reap alone runs
- * done(). Everything that ends a request moves it to the list of those that are done, and there is no way back from
- * there: so a cancellation completes nothing twice, and what a try has moved is never lost to a later cancellation or
- * close. The kernel holds no buffer between two system calls; there is nothing to drain at the end.
+ * A request: queued -> tried -> done, or -> waiting for its descriptor -> tried again ... -> done. A try is one system
+ * call that does not block. Only ring_reap runs done(). A request never leaves the list of done ones: so a cancellation
+ * completes nothing twice and loses no bytes. The kernel has no buffer between system calls.
  *
- * The descriptor is ordered for one event (EPOLLONESHOT) with what all its requests wait for, anew after each event.
- * Each order has a number, which comes back with its event and stands in the requests that it covers: an event of
- * another number is of an earlier order, or of an earlier file with the same descriptor number, that a fork or a dup
- * keeps alive in the set. It is dropped. An order looks at the level of the descriptor, so what came before it is not
- * missed. An order that outlives its requests, too, gives one event at most, and nobody listens.
+ * A descriptor is ordered for one event (EPOLLONESHOT) with all that its requests wait for, anew after each event. An
+ * order has a number, which its event returns; an event with another number belongs to an earlier order, or to an
+ * earlier file that a fork keeps alive, and is dropped. Orders look at the level, so nothing is missed. Descriptors
+ * without requests have no state here: their owner may close(2) them.
  *
- * Nothing is remembered about descriptors without a request: the owner of one may close it with close(2), as it may
- * with io_uring. Whether the set has it is asked of the kernel (EPOLL_CTL_MOD, then ADD). Rejected: an order that stays
- * (level-triggered) and saves a system call per sleep; the set would go on believing in a number that has another file.
- * Rejected: edges (EPOLLET); who comes late to an edge sleeps for ever.
- *
- * Most descriptors here are blocking. A socket is used with MSG_DONTWAIT, or made non-blocking while it connects, and
- * for good if it listens. Anything else is asked with poll(2) before it is read or written; a pipe takes PIPE_BUF bytes
- * without waiting once it takes any. A regular file is always ready, and its disk is waited for: the product has no
- * such file on a loop, so there is no pool of threads for them.
- *
- * A sleep is one epoll_pwait2. A loop that does not sleep looks at the set between its turns, but not more often than
- * every LOOK_NS: a look costs a system call, and a turn may cost less.
- *
- * The struct is in pages of its own, which a child of fork() does not get: one that turned our loop would take its
- * parent's events. It crashes instead, as it does with io_uring. */
+ * Most descriptors are blocking: sockets get MSG_DONTWAIT, or become non-blocking to connect or listen; others are
+ * checked with poll(2) first. The product has no regular files on a loop. Pages are not inherited by fork(): a child
+ * that turned our loop would take our events; it crashes instead. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -50,11 +35,11 @@ enum op_state { OP_IDLE, OP_QUEUED, OP_WAITING, OP_DONE };
 struct epring {
 	struct ring base; /* the first member */
 	int epoll_fd;
-	pid_t owner;                           /* the only thread that may turn it; 0: none yet, or any */
-	bool any_thread, coarse, complained;   /* coarse: there is no epoll_pwait2 */
+	pid_t owner;                           /* the thread that may turn it; 0: none yet, or any */
+	bool any_thread, coarse, complained;   /* coarse: no epoll_pwait2 */
 	uint32_t orders;                       /* given so far */
-	uint32_t waiters;                      /* requests that wait */
-	uint64_t looked_ns;                    /* when the set was last looked at */
+	uint32_t waiters;                      /* requests */
+	uint64_t looked_ns;                    /* last look at the set */
 	struct kv_list queued, done;           /* ring_op.node, by state */
 	struct kv_list waiting[RING_FD_LISTS]; /* ... and by descriptor as well */
 	struct epoll_event events[EVENTS];
@@ -67,7 +52,7 @@ static struct epring *of(struct ring *base)
 
 /* ---- one try ---- */
 
-/* Whether a descriptor that may block will not, now. Errors are left to the call that follows. */
+/* Whether a blocking descriptor will not block now. Errors show in the call that follows. */
 static bool ready(int fd, short events)
 {
 	struct pollfd p = {.fd = fd, .events = events};
@@ -124,7 +109,7 @@ static int try_accept(struct ring_op *op)
 	return accept4(op->fd, (struct sockaddr *)op->peer, op->peer ? &op->peer_len : NULL, SOCK_CLOEXEC);
 }
 
-/* A second connect(2) tells how the first one ended. */
+/* A second connect(2) returns the result of the first one. */
 static int try_connect(struct ring_op *op)
 {
 	if (unblock(op->fd))
@@ -150,7 +135,7 @@ static int64_t try_once(struct ring_op *op)
 		return try_connect(op);
 	case RING_POLL:
 	default:
-		errno = EAGAIN; /* its order looks */
+		errno = EAGAIN; /* its order will look */
 		return -1;
 	}
 }
@@ -169,7 +154,7 @@ static void finish(struct epring *ring, struct ring_op *op, int64_t result)
 	op->result = result;
 }
 
-/* Returns whether the request has to wait (on). */
+/* Returns whether the request must wait (again). */
 static bool attempt(struct epring *ring, struct ring_op *op)
 {
 	int64_t rc;
@@ -224,7 +209,7 @@ static int order(struct epring *ring, int fd, uint32_t mask)
 	return -errno;
 }
 
-/* What cannot be waited for (a regular file) is always ready. */
+/* Files without events (regular ones) are always ready. */
 static void end_unordered(struct epring *ring, struct ring_op *op, int rc)
 {
 	if (rc == -EPERM && op->kind == RING_POLL)
@@ -233,7 +218,7 @@ static void end_unordered(struct epring *ring, struct ring_op *op, int rc)
 		finish(ring, op, rc);
 }
 
-/* Order everything that the waiting requests of fd wait for. */
+/* Order all that the waiting requests of fd wait for. */
 static void order_all(struct epring *ring, int fd)
 {
 	struct kv_list *list = waiting_list(ring, fd);
@@ -288,7 +273,7 @@ static int pwait(struct epring *ring, uint64_t wait_ns)
 		int n = (int)syscall(SYS_epoll_pwait2, ring->epoll_fd, ring->events, EVENTS, &ts, NULL, 0);
 		if (n >= 0 || (errno != ENOSYS && errno != EPERM))
 			return n;
-		ring->coarse = true; /* before Linux 5.11, or a seccomp profile that is older */
+		ring->coarse = true; /* before Linux 5.11, or an older seccomp profile */
 	}
 #endif
 	struct pollfd p = {.fd = ring->epoll_fd, .events = POLLIN};
@@ -368,7 +353,7 @@ static int epring_adopt(struct ring *base)
 
 static void epring_settle(struct ring *base)
 {
-	(void)base; /* nothing becomes cheaper */
+	(void)base; /* it would save nothing */
 }
 
 static void epring_submit(struct ring *base, struct ring_op *op)
@@ -409,7 +394,7 @@ static void epring_wait(struct ring *base, uint64_t wait_ns)
 		look(ring, KV_MIN(wait_ns, hour_ns));
 }
 
-/* The requests that are done are taken as they are at the start: done() may add to the list. */
+/* Only requests that are done at the start: done() may add more. */
 static int epring_reap(struct ring *base)
 {
 	struct epring *ring = of(base);
@@ -446,7 +431,7 @@ static void epring_close(struct ring *base, int fd)
 	struct epring *ring = of(base);
 	end_for_close(ring, &ring->queued, fd);
 	end_for_close(ring, waiting_list(ring, fd), fd);
-	/* The kernel takes the file out of the set only when no fork and no dup has it any more. */
+	/* The set keeps the file while a fork or dup has it. */
 	(void)epoll_ctl(ring->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ring_kernel.c -- the rings of the kernel: which kind a loop gets, and its bell.
+/* ring_kernel.c -- the choice between the rings of the kernel, and their bell.
  *
- * io_uring is asked for first. Where the machine forbids it (seccomp profile, sysctl, locked memory) or does not have
- * it, the ring is made of epoll, and the log hears of it once in the life of the process: a pool has many loops, and
- * the cause is the same for all. Too few descriptors are no such cause: epoll needs as many.
- *
- * The bell is an eventfd that the ring always waits for: one write(2) from any thread, signal handlers included, and
- * the writer needs no ring. */
+ * io_uring first. Where the machine forbids or lacks it (seccomp, sysctl, locked memory), epoll; the log reports it
+ * once per process. A lack of descriptors is an error instead: epoll needs as many. The bell is an eventfd with a
+ * pending read: one write(2) from any thread or signal handler wakes the ring. */
 #include "loop/ring_kernel.h"
 
 #include <errno.h>
@@ -116,7 +113,7 @@ void ring_relax(struct ring *ring)
 void ring_wake(struct ring *ring)
 {
 	uint64_t one = 1;
-	ssize_t n = write(ring->bell_fd, &one, sizeof(one)); /* fails only when 2^64 - 2 bells are pending */
+	ssize_t n = write(ring->bell_fd, &one, sizeof(one)); /* fails only with 2^64 - 2 bells pending */
 	(void)n;
 }
 

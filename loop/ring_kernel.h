@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ring_kernel.h -- what the rings of the kernel have in common. Private to loop/ring_*.c. */
+/* ring_kernel.h -- shared by the rings of the kernel. Private to loop/ring_*.c. */
 #ifndef KVRAIL_LOOP_RING_KERNEL_H
 #define KVRAIL_LOOP_RING_KERNEL_H
 
@@ -7,10 +7,10 @@
 
 enum { RING_FD_LISTS = 1024 /* a power of two */ };
 
-/* struct ring_calls -- one way to ask the kernel. Each function is the one of that name in ring.h. */
+/* struct ring_calls -- one kind of ring: the functions of ring.h. */
 struct ring_calls {
-	/* create -- everything but the bell, which is there. 0, a negative code, or 1: the machine does not allow this
-	 * kind, and *err says why. */
+	/* create -- all but the bell. 0, a negative code, or 1: the machine forbids this kind, with the reason in *err.
+	 */
 	int (*create)(const struct ring_options *options, int bell_fd, struct ring **out, struct kv_error *err);
 	void (*destroy)(struct ring *ring); /* the bell is closed afterwards */
 	int (*adopt)(struct ring *ring);
@@ -31,10 +31,10 @@ struct ring {
 	const struct ring_calls *kind;
 	const struct kv_log *log;
 	int bell_fd;              /* an eventfd: ring_wake writes to it */
-	struct kv_error fallback; /* why this is not the first kind; code 0: it is */
+	struct kv_error fallback; /* why this is not the first kind, or code 0 */
 };
 
-/* ring_refuse_files -- the sentence for a descriptor that could not be had; `what` failed with rc. Returns a code. */
+/* ring_refuse_files -- the sentence for a missing descriptor; `what` failed with rc. Returns a code. */
 int ring_refuse_files(int rc, const char *what, struct kv_error *err);
 
 #endif

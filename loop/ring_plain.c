@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ring_plain.c -- system calls that every ring of the kernel makes at once and alike. Descriptors are the caller's; a
- * peer that dies shows in the requests on them. */
+/* ring_plain.c -- system calls that both rings make directly. Descriptors are the caller's. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -9,7 +8,7 @@
 
 #include "loop/ring_kernel.h"
 
-enum { SEND_BUFFER = 128 << 10 }; /* the kernel counts its own bookkeeping, too, and doubles this */
+enum { SEND_BUFFER = 128 << 10 }; /* the kernel doubles it for its bookkeeping */
 
 int ring_refuse_files(int rc, const char *what, struct kv_error *err)
 {
@@ -39,8 +38,8 @@ int ring_socket(struct ring *ring, int family, int *out_fd)
 	return 0;
 }
 
-/* Accepted sockets inherit the size of the send buffer. Left to itself it grows to megabytes, and a peer that reads
- * nothing fills it: kernel memory times connections, and a writer that notices late. */
+/* Accepted sockets inherit the send buffer. By default it grows to megabytes when a peer does not read: kernel memory
+ * per connection, and writers that notice late. */
 int ring_listen(struct ring *ring, struct sockaddr_storage *addr, socklen_t len, int *out_fd)
 {
 	socklen_t bound_len = sizeof(*addr);
@@ -70,8 +69,7 @@ int ring_nodelay(struct ring *ring, int fd)
 
 int ring_user_timeout(struct ring *ring, int fd, unsigned timeout_ms)
 {
-	/* Unacknowledged data is covered by the user timeout; an idle connection by keepalive, whose steps are whole
-	 * seconds. */
+	/* The user timeout covers unacknowledged data, keepalive (in whole seconds) idle connections. */
 	int on = 1, idle_s = (int)KV_MAX(timeout_ms / 3000, 1u), probes = 3;
 	(void)ring;
 	if (setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms)) < 0 ||
@@ -85,6 +83,6 @@ int ring_user_timeout(struct ring *ring, int fd, unsigned timeout_ms)
 
 void ring_shutdown(struct ring *ring, int fd)
 {
-	(void)ring; /* a request that the kernel does not have yet will find the socket shut */
+	(void)ring; /* a request not yet in the kernel finds the socket shut */
 	shutdown(fd, SHUT_RDWR);
 }

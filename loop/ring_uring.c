@@ -1,25 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ring_uring.c -- the ring as io_uring. The only file that includes liburing.
+/* ring_uring.c -- the ring as io_uring, the only user of liburing.
  *
- * Life of a request: queued (in our list) -> kernel (an SQE was made) -> completed; a cancellation adds a detour
- * through `cancels`. SQEs are made only inside ring_flush, right before submission, so that ring_close can still take
- * back the requests of its descriptor: otherwise a new socket with the same number would receive the old one's request.
- * Our own list also makes a full SQ no error.
+ * A request: queued (in our list) -> kernel (it has an SQE) -> completed; cancellations go through `cancels`. SQEs are
+ * made only in ring_flush, so that ring_close can take back requests of its descriptor: a new socket with that number
+ * must not receive them. A full SQ is no error.
  *
- * Flags are tried from the best down. SINGLE_ISSUER | DEFER_TASKRUN lets completions be processed only when we look,
- * without interrupting the thread; TASKRUN_FLAG then tells us, without a system call, that looking is worth one. A
- * single issuer is the thread that enables the ring. That must be the thread of the first turn (ring_adopt), not the
- * creator's, so the ring starts disabled. A ring that many threads turn one after another gets none of these.
+ * SINGLE_ISSUER | DEFER_TASKRUN: completions are processed only on request; TASKRUN_FLAG tells without a system call
+ * whether there are any. The single issuer is the first turn's thread (ring_adopt), so the ring starts disabled. Rings
+ * that many threads turn have none of these flags. A machine may forbid only some of the system calls: probe uses a
+ * small ring first, on the creating thread.
  *
- * A machine may allow one of the three system calls of io_uring and refuse another, and a loop would find that out in
- * its first turn, or never get anything done. So a small ring is used first (probe), from the thread that creates.
- *
- * A read of the bell is always pending. MSG_RING is 6 us faster one way but needs a ring in every posting thread.
- *
- * A request is carried out by the thread that submitted it, or by kernel workers that end with that thread. When it has
- * exited, its requests can only end as cancelled (a little later, in the background) and touch no memory any more. So
- * ring_destroy on another thread than the owner's needs the owner to have ended, and then has nothing to wait for. On
- * the owner's thread it cancels everything itself and waits. */
+ * Requests are carried out by the submitting thread, or kernel workers that end with it. When it has exited, its
+ * requests end as cancelled and touch no memory. So ring_destroy elsewhere requires that the owner has ended; on the
+ * owner's thread it cancels all and waits. */
 #include <errno.h>
 #include <liburing.h>
 #include <poll.h>
@@ -35,9 +28,9 @@
 
 enum {
 	SQ_ENTRIES = 256,
-	CQ_ENTRIES = 4096, /* more are kept by the kernel (FEAT_NODROP) */
+	CQ_ENTRIES = 4096, /* the kernel keeps more (FEAT_NODROP) */
 	PROBE_ENTRIES = 4,
-	PROBE_S = 2 /* for one request that does nothing */
+	PROBE_S = 2 /* for one request without effect */
 };
 
 #define DRAIN_NS       2000000000ull
@@ -49,14 +42,14 @@ enum op_state { OP_IDLE, OP_QUEUED, OP_KERNEL, OP_CANCEL, OP_DONE };
 struct uring {
 	struct ring base; /* the first member */
 	struct io_uring uring;
-	pid_t owner;                          /* the only thread that may submit; 0: any */
+	pid_t owner;                          /* the thread that may submit; 0: any */
 	bool single;                          /* SINGLE_ISSUER was granted */
 	bool disabled;                        /* until the first turn */
-	bool draining;                        /* done() is not called any more */
-	bool complained;                      /* about a submit that failed */
+	bool draining;                        /* done() is no longer called */
+	bool complained;                      /* of a failed submit */
 	struct kv_list queued, cancels, done; /* ring_op.node, by state */
-	struct kv_list kernel[RING_FD_LISTS]; /* ... and those that the kernel has, by descriptor as well: there are
-						 thousands, and closing one must not look at all */
+	struct kv_list kernel[RING_FD_LISTS]; /* ... and in the kernel, by descriptor: closing one must not look at
+						 thousands */
 	uint64_t bell_count;
 	struct ring_op bell;
 };
@@ -103,7 +96,7 @@ static int refuse_old(struct kv_error *err)
 	return 1;
 }
 
-/* 1: io_uring may not be used here; else a code. */
+/* 1: io_uring is forbidden; else a code. */
 static int refuse(int rc, struct kv_error *err)
 {
 	struct rlimit limit = {0};
@@ -115,12 +108,12 @@ static int refuse(int rc, struct kv_error *err)
 			"memlock limit (ulimit -l, LimitMEMLOCK)",
 			(unsigned long long)limit.rlim_cur >> 10);
 		return 1;
-	case -EINVAL: /* of all flags: before 5.5 */
+	case -EINVAL: /* for any flags: before 5.5 */
 		return refuse_old(err);
 	case -EMFILE:
 	case -ENFILE:
 		return ring_refuse_files(rc, "io_uring_setup", err);
-	default: /* a filter may answer whatever it was told to */
+	default: /* a filter may return any code */
 		refuse_forbidden(rc, "io_uring_setup", err);
 		return 1;
 	}
@@ -148,7 +141,7 @@ static int enable(const struct io_uring *ring)
 	return syscall(__NR_io_uring_register, ring->ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0) < 0 ? -errno : 0;
 }
 
-/* Register something, as loops do; what is harmless. (The buffer has room for what the kernel may write.) */
+/* Register something harmless, as loops do. (The kernel may write to the buffer.) */
 static int probe_register(const struct io_uring *ring)
 {
 	struct io_uring_probe room[4] = {0};
@@ -159,7 +152,7 @@ static int probe_register(const struct io_uring *ring)
 	return rc < 0 && errno != EINVAL ? -errno : 0; /* EINVAL: before 5.6 */
 }
 
-/* Have a request carried out, as loops do. */
+/* Run a request, as loops do. */
 static int probe_enter(struct io_uring *ring)
 {
 	struct __kernel_timespec ts = {.tv_sec = PROBE_S};
@@ -175,8 +168,8 @@ static int probe_enter(struct io_uring *ring)
 	return rc < 0 ? rc : 0;
 }
 
-/* Use a ring: 0; a negative code; or 1: io_uring may not be used here, and *err says why. Whatever else comes in the
- * way, the ring of the loop will meet as well. */
+/* Use a ring: 0; a negative code; or 1: io_uring is forbidden, with the reason in *err. Other obstacles meet the loop's
+ * ring as well. */
 static int probe(bool any_thread, struct kv_error *err)
 {
 	struct io_uring ring;
@@ -240,7 +233,7 @@ static int uring_create(const struct ring_options *options, int bell_fd, struct 
 		rc = refuse(rc, err);
 		goto err_free;
 	}
-	/* A child of fork() that turned our loop would make our operations: it crashes instead. */
+	/* A child of fork() that turned our loop would run our operations: it crashes instead. */
 	(void)io_uring_ring_dontfork(&ring->uring);
 	ring->single = ring->uring.flags & IORING_SETUP_SINGLE_ISSUER;
 	ring->disabled = ring->uring.flags & IORING_SETUP_R_DISABLED;
@@ -273,15 +266,13 @@ static int uring_adopt(struct ring *base)
 
 static void uring_settle(struct ring *ring)
 {
-	/* The ring is registered per thread: without that each entry looks up the descriptor. A kernel that refuses
-	 * costs only that. */
+	/* Without a registered ring each entry looks up the descriptor. A refusal costs only that. */
 	io_uring_register_ring_fd(&of(ring)->uring);
 }
 
 static void uring_unsettle(struct ring *ring)
 {
-	/* Only the thread that registered the ring may undo it: another thread's table may have another ring under the
-	 * same number. */
+	/* Only the registering thread may undo it: another thread may have another ring under that number. */
 	io_uring_unregister_ring_fd(&of(ring)->uring);
 }
 
@@ -327,7 +318,7 @@ static void prepare(struct io_uring_sqe *sqe, struct ring_op *op)
 		io_uring_prep_read(sqe, op->fd, op->in, (unsigned)op->len, (uint64_t)-1);
 		break;
 	case RING_WRITE:
-		/* A write to a socket would raise SIGPIPE; a send does not, but works on sockets only. */
+		/* A write to a socket would raise SIGPIPE; send does not, but needs a socket. */
 		if (op->plain)
 			io_uring_prep_write(sqe, op->fd, op->out, (unsigned)op->len, (uint64_t)-1);
 		else
@@ -353,7 +344,7 @@ static struct kv_list *kernel_list(struct uring *ring, int fd)
 	return &ring->kernel[(unsigned)fd % RING_FD_LISTS];
 }
 
-/* Make as many SQEs as there is room for; requests first, since a cancellation must come after its request. */
+/* Make SQEs while there is room: requests first, since a cancellation must follow its request. */
 static void fill(struct uring *ring)
 {
 	struct io_uring_sqe *sqe;
@@ -393,7 +384,7 @@ static void uring_flush(struct ring *base)
 		int rc = io_uring_submit(&ring->uring);
 		complain(ring, rc);
 		if (rc < 0)
-			break; /* it stays in the SQ; the next flush tries again */
+			break; /* stays in the SQ for the next flush */
 	} while (!kv_list_empty(&ring->queued) || !kv_list_empty(&ring->cancels));
 }
 
@@ -411,7 +402,7 @@ static void uring_wait(struct ring *base, uint64_t wait_ns)
 	}
 	int rc = io_uring_submit_and_wait_timeout(&ring->uring, &cqe, 1, &ts, NULL);
 	complain(ring, rc);
-	if (rc < 0 && !transient(rc)) { /* it has not slept, and will not the next time */
+	if (rc < 0 && !transient(rc)) { /* it did not sleep, and will not next time */
 		const struct timespec nap = {.tv_nsec = (long)KV_MIN(ns, STUCK_NAP_NS)};
 		nanosleep(&nap, NULL);
 	}
@@ -437,11 +428,11 @@ static int complete(struct uring *ring, struct ring_op *op, int result)
 		move(&ring->queued, op, OP_QUEUED);
 		return 0;
 	}
-	op->result = op->closed && op->fd < 0 ? -ECANCELED : result; /* defused: it did nothing */
+	op->result = op->closed && op->fd < 0 ? -ECANCELED : result; /* defused: without effect */
 	return finish(ring, op);
 }
 
-/* The requests that ended early are taken as they are at the start: done() may add to the list. */
+/* Only requests that ended before this call: done() may add more. */
 static int reap_done(struct uring *ring)
 {
 	struct kv_list batch, *node;
@@ -489,8 +480,7 @@ static bool drained(const struct uring *ring)
 	return kv_list_empty(&ring->queued) && kv_list_empty(&ring->cancels);
 }
 
-/* Cancelling is repeated, since it may miss a request that changes places; but with pauses, since some end in the
- * background. */
+/* Repeat the cancellation, with pauses: it may miss a request that moves, and some end in the background. */
 static void drain(struct uring *ring)
 {
 	uint64_t now = kv_clock_now(&kv_clock_monotonic), give_up = now + DRAIN_NS;
@@ -531,7 +521,7 @@ static void end_for_close(struct uring *ring, struct kv_list *list, int fd)
 	}
 }
 
-/* SQEs that a failed submit left behind would reach the successor of fd: make them do nothing. */
+/* SQEs left by a failed submit would reach the successor of fd: disarm them. */
 static void defuse_leftovers(struct uring *ring, int fd)
 {
 	struct io_uring_sq *sq = &ring->uring.sq;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sanitize.h -- which sanitizer this is built with, and its interface to fibers; valgrind's, where its header is
- * installed. */
+/* sanitize.h -- the sanitizer of this build and its fiber interface; also valgrind's, where installed. */
 #ifndef KVRAIL_LOOP_SANITIZE_H
 #define KVRAIL_LOOP_SANITIZE_H
 

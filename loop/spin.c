@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spin.c -- spin or sleep, learnt from how the last rests ended.
+/* spin.c -- spin or sleep, learnt from the last rests.
  *
- * A sleep and its wake-up cost a loop some ten system calls, and 5 to 27 us before it runs again. Looking again costs
- * one system call and a yield. So spinning pays when the next event comes soon, and not otherwise. Each rest, spun or
- * slept, tells how soon it was: it raises or lowers a score, and a loop spins while most of the last rests were short.
- * An idle loop is therefore asleep, and one that gets a request every few microseconds does not sleep between them. It
- * takes a handful of rests to go from one to the other.
+ * A sleep costs some ten system calls, and 5 to 27 us until the loop runs again; a look costs one system call and a
+ * yield. Each rest, spun or slept, raises or lowers a score by how soon it ended, and a loop spins while most of its
+ * last rests were short. So an idle loop sleeps, and a loop with a request every few microseconds spins.
  *
- * Every look is followed by a yield. Without it loops that spin, when there are more of them than processors, stop each
- * other for a scheduler's slice; with it they hand each other the processor. But a yield also hands it to any process
- * that computes, for a whole slice, whereas a loop that sleeps is woken ahead of that process. So a yield that took
- * longer than loops take bans spinning for a while, and again for twice as long while it goes on. (Rejected: comparing
- * the number of loops with that of the processors. It knows neither which loops are busy nor what else runs on the
- * machine: one worker of a default client never spun, on two idle cores.) */
+ * A yield after every look keeps spinning loops from stopping each other where there are more of them than processors.
+ * But another process may then compute for a whole slice. So a yield that took too long bans spinning for a while, and
+ * each time for twice as long. */
 #include "loop/spin.h"
 
 void spin_init(struct spin *s, uint64_t limit_ns)
@@ -20,7 +15,7 @@ void spin_init(struct spin *s, uint64_t limit_ns)
 	*s = (struct spin){.limit_ns = limit_ns, .penalty_ns = SPIN_PENALTY_MIN_NS};
 }
 
-/* We are back from a yield, if we made one. */
+/* Back from a yield, if there was one. */
 static void back(struct spin *s, uint64_t now)
 {
 	if (!s->away)
@@ -28,7 +23,7 @@ static void back(struct spin *s, uint64_t now)
 	s->away = false;
 	if (now - s->left_ns < SPIN_AWAY_NS)
 		return;
-	/* Spinning in peace for as long as the last ban lasted makes the next one short again. */
+	/* Undisturbed spinning for the last ban's time makes the next ban short again. */
 	if (now - s->banned_ns > s->penalty_ns)
 		s->penalty_ns = SPIN_PENALTY_MIN_NS;
 	else

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stack.c -- pooled stacks in one reserved area.
  *
- * A slot is a guard page and, above it, a stack. The area is reserved without access, so that it costs nothing even
- * where overcommit is forbidden, and made usable in steps of STACK_OPEN_STEP slots. A slot gets its guard when it is
- * first used. MADV_GUARD_INSTALL (Linux 6.13) marks the page in the page tables. mprotect instead splits the mapping in
- * two per stack, which counts against vm.max_map_count, so it is only the fallback. Guards survive MADV_DONTNEED.
+ * A slot is a guard page and a stack above it. The area is reserved without access, free even where overcommit is
+ * forbidden, and opened in steps of STACK_OPEN_STEP slots. A slot gets its guard at its first use: MADV_GUARD_INSTALL
+ * (Linux 6.13) marks the page table; mprotect, the fallback, splits the mapping (vm.max_map_count). Guards survive
+ * MADV_DONTNEED.
  *
- * Memory policy: a stack that is given back stays hot (keeps its pages) while fewer than STACK_HOT_MAX are hot; beyond
- * that its pages go back to the kernel at once. So a burst of coroutines leaves at most STACK_HOT_MAX stacks of memory
- * behind. The list of idle slots lies outside the stacks, since a link inside would touch a page of each. Huge pages
- * are refused for the area: one touched byte must not cost 2 MiB. */
+ * A returned stack keeps its pages while fewer than STACK_HOT_MAX do; otherwise they are freed at once. The list of
+ * idle slots lies outside of the stacks, since a link inside would touch a page each. No huge pages: one touched byte
+ * must not cost 2 MiB. */
 #include "loop/stack.h"
 
 #include <errno.h>
@@ -30,8 +29,8 @@ static char *slot_at(const struct stack_pool *pool, uint32_t slot)
 	return pool->base + (size_t)slot * pool->slot_bytes;
 }
 
-/* Valgrind must know the stacks, or it takes a switch for one frame of megabytes. Without memory for the ids it is not
- * told. */
+/* Valgrind must know the stacks, or it takes a switch for a frame of megabytes. Without memory for the ids it does not.
+ */
 static void valgrind_begin(struct stack_pool *pool)
 {
 #if KV_VALGRIND
@@ -62,7 +61,7 @@ static void valgrind_end(struct stack_pool *pool)
 	free(pool->valgrind);
 }
 
-/* Address space that this process may still have. */
+/* Address space left for this process. */
 static uint64_t address_space_room(size_t page_bytes)
 {
 	unsigned long long pages = 0;
@@ -90,8 +89,7 @@ int stack_pool_init(struct stack_pool *pool, size_t stack_bytes, uint32_t max, e
 	*pool = (struct stack_pool){.page_bytes = (size_t)sysconf(_SC_PAGESIZE), .max = max, .guard = guard};
 	pool->stack_bytes = kv_align_up(KV_MAX(stack_bytes, (size_t)1 << 13), pool->page_bytes);
 	pool->slot_bytes = pool->stack_bytes + pool->page_bytes;
-	/* Under a small limit of address space fewer stacks are better than none, and better than leaving nothing for
-	 * threads, buffers and the provider. */
+	/* If address space is short, take fewer stacks, and leave some for threads, buffers and the provider. */
 	uint64_t share = address_space_room(pool->page_bytes) / STACK_SHARE;
 	while (pool->slot_bytes * pool->max > share && pool->max > STACK_FEWEST)
 		pool->max = KV_MAX(pool->max / 2, (uint32_t)STACK_FEWEST);
@@ -143,7 +141,7 @@ static int open_slots(struct stack_pool *pool)
 static int guard_slot(struct stack_pool *pool, uint32_t slot)
 {
 	char *page = slot_at(pool, slot);
-	/* EINVAL also comes where the process locks its memory (mlockall): mprotect works then as well. */
+	/* EINVAL also comes with locked memory (mlockall): then mprotect works. */
 	if (pool->guard == STACK_GUARD_MADVISE && madvise(page, pool->page_bytes, MADV_GUARD_INSTALL) == 0)
 		return 0;
 	pool->guard = STACK_GUARD_MPROTECT;
@@ -179,7 +177,7 @@ int stack_get(struct stack_pool *pool, struct stack *out)
 	out->low = slot_at(pool, slot) + pool->page_bytes;
 	out->top = out->low + pool->stack_bytes;
 #if KV_ASAN
-	__asan_unpoison_memory_region(out->low, pool->stack_bytes); /* its last user never returned from its frames */
+	__asan_unpoison_memory_region(out->low, pool->stack_bytes); /* its last user did not return from its frames */
 #endif
 	return 0;
 }

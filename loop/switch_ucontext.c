@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* switch_ucontext.c -- the fallback for architectures without an assembly file, or with -DKVRAIL_UCONTEXT.
+/* switch_ucontext.c -- the fallback for other architectures, or with -DKVRAIL_UCONTEXT.
  *
- * A context is a pointer to a ucontext_t that lies on the stack it describes: in switch_to's frame while it is away, at
- * the top before it first runs. swapcontext makes two system calls to keep the signal mask (240 ns against 7 ns for the
- * assembly). */
+ * A context points to a ucontext_t on its own stack: in switch_to's frame while it is away, at the top before it first
+ * runs. swapcontext keeps the signal mask with two system calls (240 ns; the assembly takes 7 ns). */
 #include "loop/switch.h"
 
 #if defined(KVRAIL_UCONTEXT) || (!defined(__x86_64__) && !defined(__aarch64__))
@@ -12,7 +11,7 @@
 
 #include "base/base.h"
 
-/* makecontext passes ints, so a pointer travels in halves. */
+/* makecontext passes ints: a pointer in halves. */
 static void start(unsigned fn_high, unsigned fn_low, unsigned arg_high, unsigned arg_low)
 {
 	uintptr_t fn = (uintptr_t)((uint64_t)fn_high << 32 | fn_low);
@@ -21,8 +20,7 @@ static void start(unsigned fn_high, unsigned fn_low, unsigned arg_high, unsigned
 	__builtin_trap();
 }
 
-/* In a function of its own, because compilers fear for the variables around a function that could return twice (this
- * one never does). */
+/* In its own function, because of compilers' treatment of functions that may return twice (this one never does). */
 __attribute__((noinline)) static int snapshot(ucontext_t *context)
 {
 	return getcontext(context);
@@ -30,7 +28,7 @@ __attribute__((noinline)) static int snapshot(ucontext_t *context)
 
 void *switch_make(void *top, void (*fn)(void *arg), void *arg)
 {
-	enum { BELOW = 1 << 12 }; /* makecontext wants a size; it only uses the upper end */
+	enum { BELOW = 1 << 12 }; /* makecontext needs a size, but uses only the upper end */
 	uintptr_t at = kv_align_down((uintptr_t)top - sizeof(ucontext_t), 64);
 	ucontext_t *context = (ucontext_t *)at;
 	uint64_t f = (uintptr_t)fn, a = (uintptr_t)arg;

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* timer.c -- a pairing heap of intrusive timers.
  *
- * The four words of a timer are its first child, its next sibling, previous (the parent for a first child, else the
- * left sibling; NULL for the root), and its arming number. The number is never 0 and so also says that the timer is
- * armed. The key is (when_ns, number): equal times fire in arming order. Arm is O(1), cancel and pop are O(log n)
- * amortised. Nothing is allocated, nothing recurses (a heap may be a list of 100,000 siblings). A timer wheel would be
- * O(1) as well, but neither exact nor able to name the next deadline cheaply.
+ * The words of a timer: first child, next sibling, previous (the parent for a first child, else the left sibling; NULL
+ * for the root), and arming number, which is 0 only when it is not armed. The key is (when_ns, number): equal times
+ * fire in arming order. Arm is O(1), cancel and pop O(log n) amortised. Nothing is allocated or recursive.
  *
- * A timer that re-arms itself for the past must not starve others. loop_timer_arm lifts times before this turn to this
- * turn, so every timer that was due before sorts before it, and timer_expire stops at the first number that is newer
- * than its own start. */
+ * Times before this turn are lifted to this turn, so a timer that re-arms itself for the past sorts behind all due
+ * timers, and timer_expire stops at the first number newer than its start. */
 #include "loop/timer.h"
 
 static struct loop_timer *child_of(const struct loop_timer *t)
@@ -37,7 +34,7 @@ static bool before(const struct loop_timer *a, const struct loop_timer *b)
 	return a->when_ns != b->when_ns ? a->when_ns < b->when_ns : number_of(a) < number_of(b);
 }
 
-/* Both are roots without siblings; the later becomes the first child of the earlier. */
+/* Both are roots without siblings; the later one becomes the other's first child. */
 static struct loop_timer *meld(struct loop_timer *a, struct loop_timer *b)
 {
 	if (!a || !b)
@@ -62,7 +59,7 @@ static struct loop_timer *alone(struct loop_timer *t)
 	return t;
 }
 
-/* The classic two passes: meld siblings in pairs from left to right, then the pairs from right to left. */
+/* Two passes: meld siblings in pairs from left to right, then the pairs from right to left. */
 static struct loop_timer *meld_siblings(struct loop_timer *first)
 {
 	struct loop_timer *pairs = NULL, *all = NULL;

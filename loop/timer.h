@@ -7,16 +7,15 @@
 
 struct timer_heap {
 	struct loop_timer *root; /* the next one to fire */
-	uintptr_t armed;         /* how many were ever armed: the tie-break of equal times */
+	uintptr_t armed;         /* armings so far: the tie-break */
 };
 
 void timer_arm(struct timer_heap *heap, struct loop_timer *t, uint64_t when_ns);
 void timer_cancel(struct timer_heap *heap, struct loop_timer *t);
 uint64_t timer_next_ns(const struct timer_heap *heap); /* KV_NEVER when none is armed */
 
-/* timer_expire -- fire the timers that are due at now_ns, in order of time and then of arming; one that is armed
- * meanwhile waits for the next call. Timers must not be armed for before the now_ns of an earlier call. Returns how
- * many fired. */
+/* timer_expire -- fire due timers in order of time, then arming; timers armed meanwhile wait for the next call. No
+ * timer may be armed for before an earlier call's now_ns. Returns how many fired. */
 int timer_expire(struct timer_heap *heap, uint64_t now_ns);
 
 #endif

@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* arena.c -- the allocator of a shard's memory: two-level segregated fit (TLSF, Masmano et al. 2004) over 64-byte
- * granules, with descriptors outside the memory.
+ * granules. Its descriptors lie outside the memory, which may be exposed to remote reads.
  *
- * Values that live long and values that do not get memory from opposite ends of holes. So in memory that was empty,
- * values that expire leave large holes, and not one beside each value that stays.
+ * Size classes: one per size below 32 granules, 32 per power of two above. Any hole of a higher class fits a request. A
+ * few holes of the request's own class are tried first, so that equal sizes reuse each other's holes. Short-lived and
+ * long-lived values get memory from opposite ends of holes, so that expiry leaves large holes.
  *
- * Invariants. Blocks, linked by address, tile [0, limit) exactly. Two holes never touch (freeing joins at once). A hole
- * is in the list of its size class, and a class's bit is set if and only if its list is not empty. `used` is the sum of
- * the sizes in use.
- *
- * Classes: below 32 granules one per size, above that 32 per power of two. Every hole of a higher class fits a request.
- * Those of the request's own class may fit, so a few of them are tried first: equal sizes (the blocks of one model)
- * then reuse each other's holes exactly. That scan is bounded. A caller that has just freed enough uses arena_take on
- * the hole that it got, so it does not depend on the scan's luck.
- *
- * Descriptors lie in a slab for two reasons: the arena itself may be exposed to remote reads, and a boundary tag inside
- * it would cost a cache miss per neighbour. Rejected: fixed slabs per size, which calcify once memory is divided among
- * the sizes. */
+ * Invariants: blocks, linked by address, tile [0, limit) exactly. Two holes never touch. A hole is in the list of its
+ * size class; a class's bit is set if and only if its list is not empty. `used` is the sum of the sizes in use. */
 #include "store/arena.h"
 
 enum { OWN_CLASS_TRIES = 16, LINEAR = 1 << ARENA_SPLIT_BITS };
@@ -68,7 +59,7 @@ int arena_init(struct arena *a, uint64_t limit, uint32_t blocks_max)
 	for (unsigned i = 0; i < ARENA_LEVELS; i++)
 		for (unsigned j = 0; j < LINEAR; j++)
 			kv_list_init(&a->holes[i][j]);
-	/* Between n blocks in use there are at most n + 1 holes. */
+	/* There are at most n + 1 holes between n blocks in use. */
 	slab_init(&a->blocks, sizeof(struct arena_block),
 		  blocks_max > UINT32_MAX / 2 - 1 ? UINT32_MAX : 2 * blocks_max + 1);
 	a->first = slab_get(&a->blocks);
@@ -115,7 +106,7 @@ static struct arena_block *find_hole(struct arena *a, uint64_t size)
 	return find_above(a, c);
 }
 
-/* Cut a block that is in no list in two. The second part, or NULL. */
+/* Cut a block, which is in no list, in two. Returns the second part, or NULL. */
 static struct arena_block *split(struct arena *a, struct arena_block *b, uint64_t size)
 {
 	struct arena_block *tail = slab_get(&a->blocks);
@@ -162,7 +153,7 @@ struct arena_block *arena_alloc(struct arena *a, uint64_t size, void *owner, enu
 	return hole ? arena_take(a, hole, size, owner, end) : NULL;
 }
 
-/* Append `right`, a neighbour that is in no list, to `left`. */
+/* Append `right`, a neighbour in no list, to `left`. */
 static void absorb(struct arena *a, struct arena_block *left, struct arena_block *right)
 {
 	KV_LIST_EACH (n, &a->walks) {

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* block.c -- the life of a block, and its end.
+/* block.c -- the states of a block.
  *
  *   store_stage --> STAGED -- store_commit --> LIVE -- dropped, evicted, expired --> GONE -- last reference --> freed
  *                      |                                                              ^
  *                      +-- dropped ---------------------------------------------------+
  *
- * Invariants. A block is in the index if and only if it is LIVE. It is in the eviction policy if and only if it is
- * LIVE, has no pin and is not parked (evict.h: a search for a victim met it while it was referred to). Its memory and
- * its struct are freed when it is GONE and refs is 0, never earlier: the holder of a reference may read the bytes, or
- * let the NIC read them, whatever happens to the key meanwhile. Memory in use by any block, GONE ones included, counts
- * against the limit. */
+ * Invariants: a block is in the index if and only if it is LIVE, and in the eviction policy if and only if it is LIVE,
+ * unpinned and not parked (evict.h). Memory and struct are freed when it is GONE and refs is 0: until then a NIC may
+ * read the bytes. Memory of all blocks, GONE ones included, counts against the limit. */
 #include "store/store.h"
 
 bool block_may_go(const struct evict_node *n)

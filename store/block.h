@@ -9,31 +9,28 @@
 #include "store/expire.h"
 #include "store/index.h"
 
-/* BLOCK_STAGED: private to a PUT; BLOCK_LIVE: in the index; BLOCK_GONE: neither, waiting for its last reference
- * (quarantine). */
+/* STAGED: private to a PUT. LIVE: in the index. GONE: in quarantine until its last reference ends. */
 enum block_state { BLOCK_STAGED, BLOCK_LIVE, BLOCK_GONE };
 
 enum { BLOCK_REFS_MAX = (1 << 26) - 1 };
 
-/* A GET reads two neighbouring cache lines of it (three if the key is longer than 55 bytes) and, for eviction and
- * expiry, the last one: with a million blocks each line is a miss. */
+/* The fields of a GET lie in two neighbouring cache lines, or three with a key of more than 55 bytes. Eviction and
+ * expiry use the last line. */
 struct block {
 	uint64_t len, checksum, generation;
-	uint64_t offset;     /* in the arena: what mem says, too, but a GET does not look at mem */
-	struct kv_list pins; /* struct pin; a pinned block is not in the eviction policy */
-	uint32_t mark;       /* the walk that counted it last (kvserver: quarantine.c) */
-	uint32_t refs : 26;  /* requests, replies, leases, stages and lanes of BENCH that use the memory: see
-			      * BLOCK_REFS_MAX */
-	uint32_t sure : 4;   /* the round of doubts in which it came or was found good (doubt.h) */
+	uint64_t offset;     /* in the arena; a copy, so that a GET does not read mem */
+	struct kv_list pins; /* struct pin; then the policy does not have the block */
+	uint32_t mark;       /* the last walk that counted it (kvserver: quarantine.c) */
+	uint32_t refs : 26;  /* requests, replies, leases and stages that use the memory */
+	uint32_t sure : 4;   /* the last round of doubts that it passed (doubt.h) */
 	enum block_state state : 2;
 	struct arena_block *mem;
-	struct index_item item; /* the second cache line: hash, length, key */
+	struct index_item item; /* second cache line: hash, length, key */
 	struct evict_node evict;
 	struct expire_node expire;
 };
 
-/* When the value was put, in microseconds of the shard's clock. Of a copy: not later than that. It lies where the item
- * would be padded, in the cache line of eviction and expiry. */
+/* When the value was put, in microseconds of the shard's clock; a copy has that time or an earlier one. */
 static inline uint64_t block_born_ns(const struct block *b)
 {
 	uint64_t us = 0;
@@ -63,11 +60,11 @@ static inline bool block_evictable(const struct block *b)
 	return b->state == BLOCK_LIVE && b->refs == 0 && kv_list_empty(&b->pins);
 }
 
-/* block_may_go -- searches of the policy ask this: whether nothing refers to the block. */
+/* block_may_go -- whether nothing refers to the block, for searches of the policy. */
 bool block_may_go(const struct evict_node *n);
 
-/* block_ref -- one more user of the memory. block_unref -- one less: with the last reference a block that is GONE is
- * freed, and another one may be evicted again. */
+/* block_ref -- add a user of the memory. block_unref -- remove one. After the last one a GONE block is freed, and any
+ * other may be evicted again. */
 static inline void block_ref(struct block *b)
 {
 	b->refs++;
@@ -75,13 +72,12 @@ static inline void block_ref(struct block *b)
 
 void block_unref(struct store *s, struct block *b);
 
-/* block_retire -- a staged or live block becomes invisible: it leaves index, policy, expiry and pins, and is GONE and
- * counted so. block_free -- of a block that is GONE and that nothing refers to. Returns the hole that it leaves. */
+/* block_retire -- make a staged or live block GONE: it leaves index, policy, expiry and pins. block_free -- free a GONE
+ * block without references. Returns the hole. */
 void block_retire(struct store *s, struct block *b);
 struct arena_block *block_free(struct store *s, struct block *b);
 
-/* block_evict -- remember, retire and free a block that block_evictable says yes to. Returns the hole that it leaves.
- */
+/* block_evict -- remember, retire and free a block_evictable block. Returns the hole. */
 struct arena_block *block_evict(struct store *s, struct block *b);
 
 #endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doubt.c -- what the other members of the cluster remember of deleted keys, to be looked up.
- *
- * Nothing walks over the blocks in doubt, which may be millions: each is judged when it is asked for (store.c), and is
- * evicted in its turn if it never is. */
+/* doubt.c -- look up deletions that other members remember. Each block in doubt is judged when it is asked for
+ * (store.c); a walk over millions of blocks would take too long. */
 #include "store/doubt.h"
 
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evict.c -- what all eviction policies share: queues, counts, ghosts. Each policy has a file evict_NAME.c;
- * evict_policies.c is their table. */
+/* evict.c -- shared by all eviction policies: queues, counts, ghosts. Each policy has a file evict_NAME.c. */
 #include "store/evict.h"
 
 int evict_init(struct evict *e, const struct evict_policy *policy, uint64_t count_max)

@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evict_clock.c -- two eviction policies that give second chances: CLOCK (Corbato 1968) with one bit, and clock2g, the
- * default, with two bits and ghosts.
+/* evict_clock.c -- two policies with second chances: clock, with one bit (Corbato 1968), and clock2g, the default, with
+ * two bits and ghosts (docs/internals/decisions/002-clock2g.md).
  *
- * A hit counts in the node (one, or up to three) and moves nothing. A search looks at the oldest node first. One that
- * was hit pays with a hit and becomes newer; the first one without a hit is the victim. A value that clock2g evicted
- * and that comes back while it is still among the ghosts, as many as there are blocks, begins with one hit: it went too
- * early.
+ * A hit is counted in the node, up to the limit, and moves nothing. A search looks at the oldest node: if it has hits,
+ * it loses one and gets a newer place; the first node without hits is the victim. An evicted value that returns while
+ * it is a ghost starts with one hit.
  *
- * How much newer? CLOCK says the newest of all. But where everything was hit once, a search would move all of it behind
- * the newer values, and those would go before any client could read them. So a node that was hit since it got its place
- * gets the place of its last hit: behind the nodes inserted before that hit, before the nodes inserted after it. A node
- * with hits left that was not used since becomes the newest. Nothing can be put into the middle of a list, so there are
- * two: YOUNG has nodes by their insertion, KEPT those that were given a new place, each with its stamp. The older of
- * the two heads is the oldest. KEPT is in order but for a few, which costs nothing that can be measured: on an hour of
- * real conversations CLOCK with one list has 0.1379 hits and this 0.1371, two bits and ghosts 0.1468 and 0.1464 (5,859
- * blocks; LRU 0.1355).
+ * A node with a hit since it got its place gets the place of its last hit, so that values inserted later stay behind
+ * it; any other becomes the newest. Lists have no cheap insert in the middle, so there are two: YOUNG has nodes by
+ * insertion, KEPT those with a new place. The older of the two heads is the oldest node.
  *
- * Time is the number of inserts, in EVICT_TIME_BITS. A node that got its place longer ago than that is taken for a
- * newer one. That happens only in a store that has evicted nothing for 2^30 inserts. */
+ * Time is the number of inserts, in EVICT_TIME_BITS. After 2^30 inserts without an eviction it wraps, and an old node
+ * may look new. */
 #include "store/evict_policies.h"
 
 enum { YOUNG, KEPT };
@@ -46,7 +40,7 @@ static struct evict_node *clock_oldest(const struct evict *e)
 	return evict_age(e, young) >= evict_age(e, kept) ? young : kept;
 }
 
-/* A hit buys it a newer place. */
+/* A hit pays for a newer place. */
 static void clock_keep(struct evict *e, struct evict_node *n)
 {
 	n->hits--;

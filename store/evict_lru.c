@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evict_lru.c -- the eviction policy LRU: a hit makes a node the newest, and the oldest goes. Other caches are compared
- * with it. A hit costs a list operation, which touches the cache lines of two neighbours. */
+/* evict_lru.c -- the policy LRU, for comparison: a hit makes a node the newest, and the oldest is the victim. */
 #include "store/evict_policies.h"
 
 static void lru_insert(struct evict *e, struct evict_node *n, bool returned)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evict_policies.h -- the eviction policies that a server can have. */
+/* evict_policies.h -- the eviction policies of a server. */
 #ifndef KVRAIL_STORE_EVICT_POLICIES_H
 #define KVRAIL_STORE_EVICT_POLICIES_H
 
@@ -7,7 +7,7 @@
 
 extern const struct evict_policy evict_clock2g, evict_clock, evict_lru, evict_s3fifo, evict_sieve;
 
-/* evict_policies -- by number, in the order of kv_opt_eviction_names; ends with NULL. The first is the default. */
+/* evict_policies -- in the order of kv_opt_eviction_names, up to NULL. The first is the default. */
 extern const struct evict_policy *const evict_policies[];
 
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evict_s3fifo.c -- the eviction policy S3-FIFO (Yang et al., SOSP 2023): new values enter a small queue; those that
- * are hit there go to the main one.
+/* evict_s3fifo.c -- the policy S3-FIFO (Yang et al., SOSP 2023): new values enter a small queue, and values with hits
+ * there move to the main one.
  *
- * A value that leaves the small queue without a hit becomes a ghost; if it comes back while it is one, it goes to the
- * main queue at once. In the main queue a hit buys another round. The small queue has half of all nodes, not a tenth as
- * for web objects. With a tenth, KV-cache chains leave it before they are read again, and with 10,000 blocks or more it
- * has fewer hits than FIFO (0.199 against 0.226). */
+ * A value that leaves the small queue without a hit becomes a ghost; if it returns as one, it enters the main queue. A
+ * hit in the main queue keeps a value for another round. The small queue has half of all nodes, not a tenth: prefixes
+ * of KV-cache blocks are read later than web objects. */
 #include "store/evict_policies.h"
 
 enum { SMALL, MAIN, SMALL_SHARE = 2, HITS_MAX = (1 << EVICT_HITS_BITS) - 1 };
@@ -24,7 +23,7 @@ static void s3fifo_access(struct evict *e, struct evict_node *n)
 		n->hits++;
 }
 
-/* It was hit: into the main queue, or once more round it. */
+/* It was hit: move it into the main queue, or keep it there for another round. */
 static void s3fifo_keep(struct evict *e, struct evict_node *n)
 {
 	n->hits = n->queue == MAIN ? n->hits - 1u : 0;

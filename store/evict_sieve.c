@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evict_sieve.c -- the eviction policy SIEVE (Zhang et al., NSDI 2024): one queue, one bit per block, one hand.
+/* evict_sieve.c -- the policy SIEVE (Zhang et al., NSDI 2024): one queue, one bit per block, one hand.
  *
- * A hit sets the bit and moves nothing. The hand walks from the oldest to the newest, clears bits, and stops at the
- * first clear one; new blocks enter at the newest end, so a block that the hand has passed survives until the hand
- * comes round. Hence one-time blocks leave quickly and hot ones stay. That is right for objects of the web and wrong
- * for chains of KV-cache blocks (evict_policies.c has the figures).
+ * A hit sets the bit and moves nothing. The hand walks from the oldest node to the newest, clears bits, and stops at
+ * the first clear one. New nodes enter at the newest end, so a node behind the hand survives until the hand comes
+ * round.
  *
- * The hand always points at a node of the queue or at its head (the list's anchor: the next search starts at the
- * oldest). Removing the node under the hand moves the hand on. */
+ * Invariant: the hand points at a node of the queue or at the list's head (next search: the oldest). Removing the node
+ * under the hand moves the hand on. */
 #include "store/evict_policies.h"
 
 static void sieve_insert(struct evict *e, struct evict_node *n, bool returned)

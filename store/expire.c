@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* expire.c -- the wheel of buckets that says which blocks expire next.
+/* expire.c -- a wheel of one-second buckets.
  *
- * A node lies in bucket (second of its time) % 4096, whichever lap that is. Each second one bucket is moved whole to
- * `due`. From there nodes are taken one by one: those whose time has come are given out, the others (of a later lap) go
- * back to their bucket, which has its next turn in 68 minutes. So no operation allocates, expire_set is O(1), and a
- * sweep does no more than its budget allows. Look-ups check when_ns by themselves: the wheel decides only when the
- * memory comes back, never which block is visible. Rejected: a heap (allocates, O(log n)); a hierarchy of wheels
- * (needless at a resolution of seconds). */
+ * A node lies in bucket (second of its time) % 4096, in any lap. Each second one bucket moves whole to `due`. From
+ * there nodes are examined one by one: an expired node is returned, a node of a later lap goes back to its bucket. So
+ * no operation allocates, expire_set is O(1), and a sweep keeps to its budget. Look-ups check when_ns themselves: the
+ * wheel only decides when memory is freed. */
 #include "store/expire.h"
 
 #define SECOND_NS 1000000000ull
@@ -20,7 +18,7 @@ void expire_init(struct expire *e, uint64_t now_ns)
 		kv_list_init(&e->bucket[i]);
 }
 
-/* A time whose bucket has been moved already belongs to the next one. */
+/* If its bucket has moved already, a node lies in the next one. */
 static void wheel_add(struct expire *e, struct expire_node *n)
 {
 	uint64_t second = KV_MAX(n->when_ns / SECOND_NS, e->tick + 1);
@@ -45,8 +43,7 @@ void expire_set(struct expire *e, struct expire_node *n, uint64_t when_ns)
 		wheel_add(e, n);
 }
 
-/* One second's bucket becomes due once that second is over. After a long pause whole laps are skipped: one lap moves
- * every bucket. */
+/* A bucket becomes due when its second is over. After a long pause one lap moves all buckets. */
 static void wheel_turn(struct expire *e, uint64_t now_ns, unsigned *budget)
 {
 	uint64_t over = now_ns / SECOND_NS;

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ghosts.c -- the set of names that were evicted not long ago: a table of buckets of one cache line, each with eight
- * ghosts. A ghost is half of a name's hash and the time when it was added.
+/* ghosts.c -- a bounded set of evicted names: buckets of one cache line with eight ghosts. A ghost is half of a name's
+ * hash and the time when it was added.
  *
- * A full bucket forgets its oldest ghost. A ghost older than the last `keep` counts as forgotten, too. So nothing has
- * to be removed, there is no list, and a look-up reads one cache line. There are at least four places for each name
- * that is to be kept. So a bucket has two such names on average, and one bucket in two thousand forgets early. Two
- * names with the same half hash in one bucket are taken for each other once in 2^29 look-ups, which gives a block a
- * chance that it did not earn.
+ * A full bucket overwrites its oldest ghost, and ghosts older than the last `keep` do not count. So nothing is removed,
+ * and a look-up reads one cache line. There are four places for each remembered name. Two names with one half hash in a
+ * bucket are confused once in 2^29 look-ups: a block then gets a hit that it did not earn.
  *
- * The table begins with one bucket and doubles when `keep` needs it: a store of a few large values touches a few pages
- * of memory that is mapped for many small ones. When it doubles, ghosts stay where they were, and half of them are not
- * found any more; that happens some twenty times in a store's life. A store with more than COUNT_MAX blocks (256 GiB of
- * 64 KiB each, in one shard) remembers COUNT_MAX names: address space is limited, too. (Rejected: a list in order of
- * time with a hash table, at 40 bytes each.) */
+ * The table starts with one bucket and doubles when `keep` needs it. After a doubling half of the ghosts are no longer
+ * found. COUNT_MAX bounds address space. */
 #include "store/ghosts.h"
 #include "host/host.h"
 
@@ -43,8 +38,7 @@ int ghosts_init(struct ghosts *g, uint64_t count_max)
 			memset(g->ghost, 0, bytes);
 	} else if (kv_area_map_lazy(bytes, &g->area, NULL) == 0) {
 		g->ghost = g->area.base;
-		/* Small pages: names are spread over the table, so a few evictions would have the kernel clear all of
-		 * it at once. */
+		/* Small pages: names are spread over the table, and a few evictions must not touch all of it. */
 		(void)madvise(g->area.base, g->area.len_bytes, MADV_NOHUGEPAGE);
 	}
 	return g->ghost ? 0 : -KV_ENOMEM;

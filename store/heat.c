@@ -1,25 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heat.c -- a few hundred slots, each with the counts of one key; a key has one slot, by its digest.
+/* heat.c -- a few hundred slots, each of which counts the GETs of one key; a digest has one slot.
  *
- * A key that is not the holder of its slot takes one of the holder's votes, and the slot when there is none left. So
- * the holder is the key with more than half of the slot's GETs, if there is one. A slot has 1/512 of the load that is
- * spread over many keys, and a key that is hot eight times as much or more. Votes are bounded, and halved with each
- * window, so that a holder that cools down loses its slot soon.
+ * A GET of another key takes a vote from the slot's holder, and the slot itself when no vote is left. So the holder is
+ * the key with more than half of the slot's GETs, if there is one. Votes are bounded and halved with each window, so
+ * that a key that cools down loses its slot. Votes only choose the holder: its GETs in the window decide whether it is
+ * hot. So a key is never called hot wrongly, except if slot and tag of two keys (41 bits) agree. Of two hot keys in one
+ * slot, the hotter one is reported, or both in turns.
  *
- * The votes only choose the holder. What is compared is the number of its GETs in the window: what it was asked for
- * while others held its slot is missing, nothing is added. So no key is called hot that is not, but for two that agree
- * in slot and tag (41 bits). Of two hot keys in one slot the one that is asked for more is told, or both in turns.
- *
- * Windows end when the next GET after them comes; a slot learns of it with its own next GET. Of the window before a bit
- * is left: whether the holder was hot in it. After a window without a GET of the slot nothing is.
- *
- * A GET touches the head and one slot, which lies in one cache line.
- *
- * Rejected: a count in each block. The policies (evict.h) have bits there, and forget them at their own time, by what
- * comes in, not by the clock; and a count of our own costs memory for every value that was never hot. A sketch (count
- * min): it adds up keys, so that cold ones are called hot, and touches a line for each of its rows. A rate that an
- * option sets: what is a lot depends on the machine and the load; a share of the load that one server has needs no
- * tuning, and HEAT_GETS_MIN keeps a server with little to do from calling anything hot. */
+ * A window ends with the next GET after its time. Of the window before, a slot remembers whether the holder was hot in
+ * it. The threshold is a share of the server's load, so that it needs no tuning; HEAT_GETS_MIN keeps an idle server
+ * from calling a key hot. */
 #include "store/heat.h"
 
 enum { VOTES_MAX = 2 * HEAT_GETS_MIN };
@@ -32,7 +22,7 @@ static inline bool often(uint32_t gets, uint32_t all)
 	return gets >= HEAT_GETS_MIN && (uint64_t)gets * HEAT_SHARE >= all;
 }
 
-/* The window is over, and perhaps others after it. */
+/* The window is over, and maybe later ones as well. */
 static void window_next(struct heat *h, uint64_t now_ns)
 {
 	uint64_t over = (now_ns - h->began_ns) / HEAT_WINDOW_NS;

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hot.c -- a walk over the arena for each class of blocks, from the hottest to the coldest.
  *
- * The policies know for each block how often it was hit since they last looked, and the time of its place in their
- * order. The classes follow from both: hit twice or more, or pinned; hit once; not hit, by age. Under LRU, which counts
- * no hits, the age is the time since the last use. Within a class the order is that of memory.
+ * The policy has each block's hits since it last looked, and the time of its place. The classes follow: pinned, or hit
+ * twice or more; hit once; the others by age. LRU counts no hits; its age is the time since the last use. Within a
+ * class blocks come in order of memory.
  *
- * A walk of the arena stays right while blocks come, go and join (arena.h). So it may last as long as a server takes to
- * copy its blocks to others. A block that changes its class behind the walk's back is told of later: each pass tells of
- * all blocks of its class or a hotter one that were not told of yet, and the next round tells of blocks that came
- * since, and of those that the caller could not settle. The mark of a block lies beside its memory, where the walk
- * looks anyway.
- *
- * Rejected: a sorted list of all blocks. It takes memory when a store is full, and holds pointers to blocks that go
- * meanwhile. A walk along the policy's own lists: any hit may move the block at which it stands. */
+ * A walk survives blocks that come, go and join (arena.h), so it may last as long as a server needs to push its blocks.
+ * Each pass returns all blocks of its class or a hotter one that this round has not returned; so a block that changes
+ * its class is found later. The next round returns the blocks that came since and unsettled ones. */
 #include "store/hot.h"
 
 #include "store/store.h"
@@ -28,7 +23,7 @@ static struct evict_node *oldest_of(const struct evict *e)
 	return oldest;
 }
 
-/* How old the block was when the walk began; 0: it came, or got a new place, since. */
+/* The age of the block when the walk began; 0: it came, or got a new place, since. */
 static uint64_t age_of(const struct hot *h, const struct block *b)
 {
 	uint64_t age = (h->time - b->evict.stamp) & EVICT_TIME_MASK;
@@ -65,7 +60,7 @@ static void begin(struct store *s, struct hot *h)
 	arena_walk_begin(&s->arena, &h->walk, s->arena.first);
 }
 
-/* The pass is at its end. True: the next one of the round begins. */
+/* End a pass. True: the next one of the round begins. */
 static bool pass_next(struct store *s, struct hot *h)
 {
 	bool same = h->class > HOT_OLD;
@@ -82,7 +77,7 @@ static bool pass_next(struct store *s, struct hot *h)
 	return same;
 }
 
-/* Whether the walk is to tell of the block in this stretch. */
+/* Whether the walk returns the block of this stretch. */
 static bool due(const struct hot *h, const struct arena_block *m)
 {
 	const struct block *b = m->owner;

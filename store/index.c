@@ -1,22 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.c -- the index from key to item: open addressing with linear probing, deletion by shifting back (no
- * tombstones), and growth a few slots at a time.
+/* index.c -- the index from key to item: open addressing with linear probing, deletion by shifting back, and growth a
+ * few slots at a time.
  *
- * Invariants. An item is in exactly one of the two tables. Between an item's home slot (hash & mask) and its slot there
- * is no empty slot. The load of a table is at most 3/4. While `old` has slots, those below `cursor` are empty; every
- * insert and remove moves some of the rest, enough of them that `old` is empty long before `now` must grow again (4
- * moved per insert, 3/4 of old's size inserts until then).
+ * Invariants: an item is in exactly one of the two tables. Between its home slot (hash & mask) and its slot no slot is
+ * empty. A table is at most 3/4 full. While `old` has slots, those below `cursor` are empty; each insert moves 4 items,
+ * so that `old` is empty before `now` must grow.
  *
- * The stored hash saves the comparison of keys (a cache miss) for all items but the one looked for, whose key is
- * compared in full, unless only a digest of it is known (EXISTS).
- *
- * A key's place follows from its digest, which clients can compute, by a hash with a secret seed. Two keys of one
- * digest are one in 2^64, unless somebody made them so. The store keeps the first of them alone, as if the other were
- * the same key (store.c: store_commit): else keys without end could be made for one place. Rejected: robin hood
- * hashing, whose early exit on a miss matters at higher loads than ours; rehashing at once, which takes tens of
- * milliseconds at a million entries. New slots of a large table are fresh zero pages that are touched only as they
- * fill. They are huge pages where the kernel has them; otherwise a look-up in a million keys would miss the TLB, too.
- */
+ * The stored hash avoids the comparison of other keys; the key itself is compared, except where only a digest is known
+ * (EXISTS). A slot follows from the digest, which clients can compute, and a secret seed. Two keys with one digest
+ * occur once in 2^64, unless somebody constructs them. The store keeps the first one only (store_commit): so nobody can
+ * create endless keys for one slot. Large tables lie in fresh huge pages. */
 #include "store/index.h"
 #include "host/host.h"
 
@@ -68,7 +61,7 @@ static void table_insert(struct index_table *t, struct index_item *item)
 	t->count++;
 }
 
-/* Fill the empty slot `hole`: every item behind it that may move closer to its home does. */
+/* Fill the empty slot `hole`: move each item behind it that may come closer to its home. */
 static void table_vacate(struct index_table *t, uint64_t hole)
 {
 	uint64_t i = hole;
@@ -108,8 +101,7 @@ static bool table_remove(struct index_table *t, const struct index_item *item)
 	return false;
 }
 
-/* Move a few items of the old table. A vacated slot may be refilled by the shift, so it is looked at again before the
- * cursor goes on. */
+/* Move a few items of the old table. The shift may refill a slot, so it is examined again. */
 static void index_migrate(struct index *ix)
 {
 	struct index_table *old = &ix->old;
@@ -152,7 +144,7 @@ struct index_item *index_find(const struct index *ix, uint64_t hash, const void 
 int index_insert(struct index *ix, struct index_item *item)
 {
 	index_migrate(ix);
-	/* The items still in old will come to now: they count. */
+	/* Items left in `old` will move to `now`: they count. */
 	if ((ix->now.count + ix->old.count + 1) * 4 > (ix->now.mask + 1) * 3) {
 		int rc = ix->old.slots ? -KV_ENOMEM : index_grow(ix);
 		if (rc)

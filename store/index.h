@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.h -- a shard's index: from a key to the item that holds it. It owns its slots, never the items. */
+/* index.h -- a shard's index from key to item. It owns its slots, never the items. */
 #ifndef KVRAIL_STORE_INDEX_H
 #define KVRAIL_STORE_INDEX_H
 
 #include "base/base.h"
 #include "host/host.h"
 
-/* The part of an entry that the index reads. It neither moves nor changes while it is in the index. */
+/* The part of an item that the index reads. It neither moves nor changes while it is in the index. */
 struct index_item {
 	uint64_t hash;
 	uint8_t key_len;
 	uint8_t key[KV_KEY_MAX];
-	uint8_t of_owner[7]; /* room that the index does not use (block.h) */
+	uint8_t of_owner[7]; /* free for the item's owner (block.h) */
 };
 
 struct index_slot {
@@ -20,14 +20,14 @@ struct index_slot {
 };
 
 struct index_table {
-	struct index_slot *slots; /* a power of two of them */
+	struct index_slot *slots; /* a power of two */
 	uint64_t mask, count;
-	struct kv_area area; /* that they lie in; zeroed: in the heap */
+	struct kv_area area; /* their memory; zeroed: the heap */
 };
 
 struct index {
-	struct index_table now, old; /* old: what is still to be moved while the index grows */
-	uint64_t cursor;             /* old slots below it are empty */
+	struct index_table now, old; /* old: its items move while the index grows */
+	uint64_t cursor;             /* slots of old below are empty */
 	uint64_t seed, digest_seed;
 };
 
@@ -35,11 +35,11 @@ struct index {
 int index_init(struct index *ix, uint64_t seed, uint64_t digest_seed);
 void index_fini(struct index *ix);
 
-/* index_digest_hash -- where a key of this digest is. index_hash -- where a key is: by its digest, which others may
- * know, and the secret seed, so that nobody can tell which keys fall on neighbouring slots. */
+/* index_digest_hash, index_hash -- the hash of a digest or key: the digest is public, the seed secret, so that nobody
+ * can predict neighbouring slots. */
 static inline uint64_t index_digest_hash(const struct index *ix, uint64_t digest)
 {
-	/* The way in which XXH3 mixes 8 bytes, inline: an EXISTS has hundreds of digests. */
+	/* XXH3's mix of 8 bytes, inline: an EXISTS has hundreds of digests. */
 	uint64_t h = digest ^ ix->seed;
 	h ^= (h << 49 | h >> 15) ^ (h << 24 | h >> 40);
 	h *= 0x9FB21C651E98DF25u;
@@ -56,8 +56,8 @@ static inline uint64_t index_hash(const struct index *ix, const void *key, size_
 /* index_find -- the item with exactly this key, or NULL. */
 struct index_item *index_find(const struct index *ix, uint64_t hash, const void *key, size_t len);
 
-/* index_prefetch -- begin to load the slot where a look-up of this hash will begin. index_peek -- the item of this
- * hash, or NULL, without a look at its key. (Inline, as above.) */
+/* index_prefetch -- start loading the slot of this hash. index_peek -- the item with this hash, or NULL; its key is not
+ * compared. */
 static inline void index_prefetch(const struct index *ix, uint64_t hash)
 {
 	__builtin_prefetch(&ix->now.slots[hash & ix->now.mask]);
@@ -84,13 +84,12 @@ static inline struct index_item *index_peek(const struct index *ix, uint64_t has
  * -KV_ENOMEM (nothing changed). */
 int index_insert(struct index *ix, struct index_item *item);
 
-/* index_remove -- take out an item that is in the index. */
+/* index_remove -- take out an item of the index. */
 void index_remove(struct index *ix, struct index_item *item);
 
 uint64_t index_count(const struct index *ix);
 
-/* index_near -- the first item at or after a position that `random` chooses, or NULL when the index is empty. Nearly
- * uniform. */
+/* index_near -- the first item at or behind a position given by `random`, or NULL if the index is empty. For tests. */
 struct index_item *index_near(const struct index *ix, uint64_t random);
 
 #endif

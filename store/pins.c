@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pins.c -- which session has pinned which block.
+/* pins.c -- pins of sessions on blocks.
  *
- * A pin is one (set, block) pair and lies in a list of each, so that the end of a session and the end of a block both
- * find all of theirs. To see whether a pair exists, both lists are walked at once, to the end of the shorter one.
- * Thousands of sessions may pin one block, and one session thousands of blocks; the walk is long only where both are. A
- * block's first pin takes it out of the eviction policy, its last one puts it back as the newest.
+ * A pin is a (set, block) pair and lies in a list of each: the end of a session and the end of a block find all of
+ * theirs. To find a pair, both lists are walked, until the shorter one ends. A block's first pin takes it out of the
+ * policy, its last one puts it back as the newest.
  *
- * A session may leave a million pins, and dropping them takes 0.3 s. So its set is left, and dropped in slices. It
- * counts no more at once: store->pinned_bytes is of blocks that are pinned by a set that is not left, or by two. (Where
- * both of these are left, too: until one of them has dropped its pin.) A PIN or a value that finds no room has more of
- * them dropped, or waits (room.c).
- *
- * store->pinned_bytes counts a block once, however many sessions pin it. Every set is charged the whole block: a budget
- * must not depend on what others pin. */
+ * The set of a session that ends may have a million pins. So it is left, and dropped in slices. store->pinned_bytes
+ * counts a block once, and no longer if only one left set pins it. A PIN or value without room has more of the left
+ * sets dropped, or waits (room.c). Each set is charged the whole block, so that budgets do not depend on other
+ * sessions. */
 #include "store/pins.h"
 
 #include <stdlib.h>
@@ -159,7 +155,7 @@ void pins_release_block(struct store *s, struct block *b)
 		pin_free(s, KV_LIST_ENTRY(b->pins.next, struct pin, of_block));
 }
 
-/* ---- sets that were left ---- */
+/* ---- sets of ended sessions ---- */
 
 bool pins_leaving(const struct store *s)
 {

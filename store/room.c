@@ -1,41 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* room.c -- making room for one value: first find a stretch that can be cleared, then clear it.
+/* room.c -- make room for one value: find a stretch that can be cleared, then clear it. Nothing is evicted before.
  *
- * SEARCH walks over the arena by address, from one of the policy's next victims to the end and round to where it began,
- * for a stretch of holes and of blocks that may go. Nothing is evicted before such a stretch is found: a value that
- * cannot fit costs no other value its place. If there is none without pinned blocks, a second round lets small pinned
- * blocks be part of it, which are then moved elsewhere. Their bytes are not in use (no request and no lease holds
- * them), so they are copied, and their clients notice nothing. So pins that are scattered over the arena keep large
- * values out of the pinned bytes alone. If there is no stretch either, but values that are being written lie in the
- * way, the search is made again later: they can be evicted when they have been stored. So it is while pins of a session
- * that has ended are dropped (pins.c).
+ * SEARCH walks over the arena by address, from one of the policy's next victims all the way round, for a stretch of
+ * holes and blocks that may go. A second round also accepts small pinned blocks, which are then moved. If blocks that
+ * are being written are in the way, the search is repeated later.
  *
- * CLAIM takes the stretch piece by piece: a hole or an evicted block becomes memory in use, of the block that the room
- * is for, and joins the piece before it. So no other value can take what was cleared, although clearing takes many
- * turns of the shard. First, from the left, every block that may go goes. Then, from the left again, the blocks between
- * the pieces: pinned ones move, and one that came into use meanwhile is waited for (its use has an end, and the PUT
- * that waits has a deadline).
+ * CLAIM takes the stretch piece by piece: a hole or evicted block joins the piece before it, as memory of the room's
+ * block. Then pinned blocks between the pieces move, and blocks in use are waited for. A room can pause between any two
+ * steps: the walk follows joins (arena.h), and claimed pieces are in use.
  *
- * Stretches of two rooms never overlap. From its first piece on a room is in the store's list `clearing`, and no search
- * passes a block in a stretch of that list. Otherwise two rooms could each have pieces in the other's way, and wait for
- * each other. At most ROOMS_AT_ONCE rooms search or clear over several turns, because each step of a search looks at
- * that list, and each block that joins another looks at all walks. The others wait and hold nothing. A room that is
- * done in one step does not wait for them. A room that has waited for a block in its way for ROOM_PATIENCE steps gives
- * back what it has cleared and looks elsewhere. So a client that reads for long, or reads what others are about to
- * clear, does not keep the few places from them.
- *
- * Blocks that are evicted here lie beside each other; only the first of them is the policy's choice. With values of one
- * size that one is enough. With values of several sizes its neighbours go before their time, so it matters with which
- * of the next victims the stretch begins. Some are looked at, and the stretch is taken whose bytes go the least too
- * early. With 2 and 8 KiB mixed an hour of conversations has 0.145 hits so, 0.101 with the first victim's stretch, and
- * 0.147 if bytes had no place (memory of 5,859 mean blocks). It helps where a value takes the place of a few dozen at
- * most: with 256 KiB between 1 KiB 0.131, 0.132 and 0.145. Among a million values of 1 KiB the looks cost a PUT of 4
- * KiB 3 us, one of 64 KiB 9 us, and one of 1 KiB none. (Rejected: evicting by policy until as many bytes are free, then
- * widening a hole. It evicts twice as much, and everything where pinned blocks lie between the holes.)
- *
- * Each step looks at one block or evicts one; copying a block counts as many steps as take that long. A room can be
- * left between any two steps: the walk follows blocks that join (arena.h), and a claimed piece is in use, so nothing
- * else frees it. */
+ * Invariants: stretches of two rooms in `clearing` never overlap. At most ROOMS_AT_ONCE rooms search or clear over
+ * several turns; the others hold nothing. A room that waited ROOM_PATIENCE steps for a block gives all back and looks
+ * elsewhere. The stretch is chosen among several victims': its bytes are evicted least ahead of their turn. */
 #include "store/room.h"
 
 #include <errno.h>
@@ -44,7 +20,7 @@
 
 /* ---- rooms beside each other ---- */
 
-/* The room whose stretch has bytes of [offset, offset + size), or NULL. */
+/* The room whose stretch overlaps [offset, offset + size), or NULL. */
 static const struct room *reserved_by(const struct store *s, uint64_t offset, uint64_t size)
 {
 	KV_LIST_EACH (n, &s->clearing) {
@@ -72,7 +48,7 @@ static bool block_movable(const struct block *b)
 	return b->state == BLOCK_LIVE && b->refs == 0 && b->mem->size <= ROOM_MOVE_MAX;
 }
 
-/* It may go some day soon, when it has been stored. */
+/* It may be evicted soon, when it is stored. */
 static bool being_written(const struct block *b)
 {
 	return b->state == BLOCK_STAGED;
@@ -90,14 +66,14 @@ static struct arena_block *memory_of(const struct evict_node *n)
 	return KV_CONTAINER(n, struct block, evict)->mem;
 }
 
-/* The hole before m, if there is one: m would leave a hole that includes it. */
+/* The hole before m, or NULL: m would leave a hole that includes it. */
 static struct arena_block *hole_before(struct arena_block *m)
 {
 	return m->prev && !m->prev->owner ? m->prev : m;
 }
 
-/* How much too early the bytes of the stretch from m on would go, on average, in *out: by the first ROOM_LOOKS_EACH
- * blocks. False: it cannot be cleared. */
+/* *out: how far the bytes of the stretch from m are evicted ahead of their turn, on average over the first
+ * ROOM_LOOKS_EACH blocks. False: it cannot be cleared. */
 static bool stretch_cost(const struct store *s, const struct room *r, const struct arena_block *m, uint64_t oldest,
 			 unsigned *looks, uint64_t *out)
 {
@@ -117,8 +93,7 @@ static bool stretch_cost(const struct store *s, const struct room *r, const stru
 	return true;
 }
 
-/* The victim to begin with: of those that ROOM_LOOKS looks are enough for, the first whose stretch is cheap, or the one
- * with the cheapest. */
+/* The victim to begin with: the first with a cheap stretch, or the cheapest, among ROOM_LOOKS blocks. */
 static struct arena_block *victim_cheapest(struct store *s, const struct room *r, unsigned *budget)
 {
 	struct evict_node *first = evict_victim(&s->evict, block_may_go), *n = first;
@@ -152,8 +127,8 @@ static void search_from(struct store *s, struct room *r, unsigned *budget)
 	r->pinned = 0;
 }
 
-/* The whole arena was looked at. Look once more with pinned blocks, if there are any; or later, if there may be a
- * stretch then. */
+/* The whole arena was searched. Search again with pinned blocks, if there are any, or later, if there may be a stretch
+ * then. */
 static int search_over(struct store *s, struct room *r, unsigned *budget)
 {
 	if (!r->pinned_too && s->pinned_bytes > 0) {
@@ -165,7 +140,7 @@ static int search_over(struct store *s, struct room *r, unsigned *budget)
 	return r->met ? -EAGAIN : -KV_ENOMEM;
 }
 
-/* A new stretch begins there. NULL: at the end of the arena. */
+/* Begin a new stretch. NULL: at the end of the arena. */
 static int search_anew(struct store *s, struct room *r, struct arena_block *from, unsigned *budget)
 {
 	r->walk.from = r->walk.at = from;
@@ -175,7 +150,7 @@ static int search_anew(struct store *s, struct room *r, struct arena_block *from
 	return search_over(s, r, budget);
 }
 
-/* The block behind the stretch of `other`, which m is in: one step, where the stretch may have a million blocks. */
+/* The block behind the stretch of `other`, which has m, in one step: it may have a million blocks. */
 static struct arena_block *stretch_behind(const struct room *other, const struct arena_block *m)
 {
 	struct arena_block *at = other->walk.at;
@@ -183,7 +158,7 @@ static struct arena_block *stretch_behind(const struct room *other, const struct
 	return !at || at->offset > m->offset ? at : m->next;
 }
 
-/* The stretch loses its first block, which is not its last. */
+/* Drop the first block of the stretch, which has more. */
 static int search_drop_first(struct store *s, struct room *r, unsigned *budget)
 {
 	struct arena_block *m = r->walk.from;
@@ -212,7 +187,7 @@ static int search_step(struct store *s, struct room *r, unsigned *budget)
 		r->met = true;
 		return search_anew(s, r, stretch_behind(other, m), budget);
 	}
-	/* A stretch never begins with a block that has to be moved. */
+	/* A stretch never begins with a block to be moved. */
 	if (r->walk.from != m && !block_clearable(r->walk.from))
 		return search_drop_first(s, r, budget);
 	if (!block_clearable(m)) {
@@ -231,7 +206,7 @@ static int search_step(struct store *s, struct room *r, unsigned *budget)
 
 /* ---- claim ---- */
 
-/* Make the block a hole. NULL: it may not go. */
+/* Turn the block into a hole. NULL: it may not go. */
 static struct arena_block *block_clear(struct store *s, struct arena_block *m)
 {
 	if (!m->owner)
@@ -246,8 +221,7 @@ static struct arena_block *take_piece(struct store *s, const struct room *r, str
 	return arena_take(&s->arena, hole, KV_MIN(hole->size, size), r->block, ARENA_LOW);
 }
 
-/* From here on walk.from is the next block to be cleared, and walk.at the block behind the stretch when it was found.
- */
+/* From here walk.from is the next block to clear, and walk.at the block behind the stretch. */
 static int claim_first(struct store *s, struct room *r, unsigned *budget)
 {
 	struct arena_block *m = r->walk.from, *hole = NULL;
@@ -255,7 +229,7 @@ static int claim_first(struct store *s, struct room *r, unsigned *budget)
 
 	if (!reserved_by(s, start, r->size))
 		hole = block_clear(s, m);
-	if (!hole) { /* since the search passed it, it came into use, or another room clears here */
+	if (!hole) { /* it is in use since, or another room clears here */
 		r->found = false;
 		search_from(s, r, budget);
 		return -EAGAIN;
@@ -269,7 +243,7 @@ static int claim_first(struct store *s, struct room *r, unsigned *budget)
 	return -EAGAIN;
 }
 
-/* Claim the next block of the stretch; one that may not go is left for later. */
+/* Claim the next block of the stretch, or leave one that may not go for later. */
 static int claim_next(struct store *s, struct room *r)
 {
 	struct arena_block *m = r->walk.from, *hole, *piece;
@@ -294,8 +268,7 @@ static int claim_next(struct store *s, struct room *r)
 	return -EAGAIN;
 }
 
-/* The hole that the policy's next victim leaves, made larger at its sides until it has `size` bytes. NULL: no block may
- * go, or the hole cannot be as large. */
+/* The hole of the policy's next victim, widened to `size` bytes. NULL: no block may go, or it cannot be that large. */
 static struct arena_block *hole_for_move(struct store *s, uint64_t size, unsigned *budget)
 {
 	struct evict_node *n = evict_victim(&s->evict, block_may_go);
@@ -315,8 +288,7 @@ static struct arena_block *hole_for_move(struct store *s, uint64_t size, unsigne
 	return hole->size >= size ? hole : NULL;
 }
 
-/* Copy a pinned block elsewhere. Returns the hole that it leaves. NULL: there is no place; with an empty budget, not
- * yet. */
+/* Copy a pinned block elsewhere. Returns its hole. NULL: there is no place; with an empty budget: not yet. */
 static struct arena_block *move_away(struct store *s, struct room *r, struct arena_block *m, unsigned *budget)
 {
 	struct block *b = m->owner;
@@ -381,7 +353,7 @@ static int claim_step(struct store *s, struct room *r, unsigned *budget)
 
 /* ---- a room's life ---- */
 
-/* The room searches and clears no more, and gives back its pieces. */
+/* Stop, and give the pieces back. */
 static void room_leave(struct store *s, struct room *r)
 {
 	struct arena_block *m = r->mem, *next;
@@ -407,15 +379,14 @@ static void room_complete(struct store *s, struct room *r)
 	r->begun = false;
 }
 
-/* The room begins anew when its turn comes again. */
+/* Begin anew at its next turn. */
 static void room_retreat(struct store *s, struct room *r)
 {
 	room_leave(s, r);
 	*r = (struct room){.size = r->size, .block = r->block, .waits = true, .tried = true};
 }
 
-/* A room that was never tried may be done in one step, so it begins however many others are at work; later it waits
- * until there are fewer. */
+/* A new room may finish in one step, so it begins at once; later it waits for its turn. */
 static bool room_began(struct store *s, struct room *r, unsigned *budget)
 {
 	if (r->begun || (r->tried && s->rooms_begun >= ROOMS_AT_ONCE))

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* slab.c -- a pool of equal objects.
  *
- * Objects never move and chunks are never returned before slab_fini: pointers into a slab stay valid for its life, and
- * after warm-up no operation allocates. The free list is last-in first-out, so that a hot object is reused while it is
- * in cache. `made` counts objects that were ever handed out, `used` those that are; used <= made <= max.
- *
- * Each chunk is twice as large as the one before, from 64 KiB to 2 MiB; those of 2 MiB are huge pages where the kernel
- * has them. Otherwise a GET that looks at one of a million blocks would miss the TLB, too. A chunk is touched only as
- * its objects are handed out. */
+ * Objects never move, and chunks stay until slab_fini. So pointers stay valid, and after warm-up nothing allocates. The
+ * free list is last-in first-out, for the cache. Chunks double from 64 KiB to 2 MiB; those of 2 MiB are huge pages
+ * where possible, touched on demand. `made` counts objects handed out ever, `used` now: used <= made <= max. */
 #include "store/slab.h"
 #include "host/host.h"
 
@@ -15,11 +11,11 @@
 
 enum { CHUNK_BYTES_MIN = 64 << 10, CHUNK_BYTES_MAX = 2 << 20 };
 
-/* Lies before its objects. */
+/* In front of its objects. */
 struct slab_chunk {
 	struct slab_chunk *next;
 	uint64_t bytes;
-	uint64_t mapped_bytes; /* 0: the memory is the heap's */
+	uint64_t mapped_bytes; /* 0: from the heap */
 };
 
 _Static_assert(sizeof(struct slab_chunk) <= KV_CACHELINE, "objects begin at the second cache line of a chunk");
@@ -66,7 +62,7 @@ static void slab_grow(struct slab *s)
 	n = KV_MIN(n, (uint64_t)(s->max - s->made));
 	if (n == 0)
 		return;
-	/* The last chunk is no larger than needed; a page of 2 MiB is one all the same. */
+	/* The last chunk is no larger than needed; huge pages are always whole. */
 	if (bytes < CHUNK_BYTES_MAX || n == 1)
 		bytes = KV_CACHELINE + n * s->object_bytes;
 	chunk = chunk_make(bytes);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store.c -- how a block is stored and found; block.c has its states and its end.
+/* store.c -- store and find blocks; block.c has their states.
  *
  * Most values find a hole at once, or the policy's victim leaves one; room.c makes room for the others. There are at
- * most blocks_max blocks: one that begins when there are as many evicts another. Rejected: moving blocks, except pinned
- * ones (room.c). */
+ * most blocks_max blocks: a new one then evicts another. */
 #include "store/store.h"
 
 #include <errno.h>
@@ -11,8 +10,7 @@
 #include "store/pins.h"
 #include "store/room.h"
 
-/* So much of a value is loaded before it is sent; from there on the processor reads ahead by itself. 4 KiB is no
- * faster, 512 bytes are slower by one or two per cent (a million keys of 4 KiB). */
+/* Prefetched bytes of a value before it is sent; the processor reads ahead beyond. */
 enum { AHEAD_BYTES = 1024, DIGESTS_AHEAD = 16 };
 
 int store_init(struct store *s, const struct store_options *o)
@@ -91,7 +89,7 @@ static void block_init(struct store *s, struct block *b, const void *key, size_t
 	kv_list_init(&b->pins);
 }
 
-/* The block has memory. If there are too many blocks now, another one goes. */
+/* The block has memory. If there are too many blocks now, evict one. */
 static int stage_placed(struct store *s, struct block *b, struct arena_block *mem)
 {
 	while (s->blocks.used > s->blocks_max + s->rooms.used) {
@@ -238,13 +236,13 @@ static inline bool doubted(const struct store *s, const struct block *b)
 	return (b->sure != s->doubt.round && block_born_ns(b) < s->doubt.before_ns) || store_dropped(s, b);
 }
 
-/* The round that a block comes in. While verdicts are expected or there are some, it is to be judged by them, too. */
+/* The round of a new block. While verdicts are expected or present, they judge it as well. */
 static unsigned round_of_new(const struct doubt *d)
 {
 	return d->round - (d->round > 0 && (d->how == DOUBT_WAIT || d->verdict));
 }
 
-/* A block in doubt was asked for. Returns it if it is good; NULL: it is hidden, or gone. */
+/* Judge a block in doubt when it is asked for. Returns it if it is good; NULL: hidden or dropped. */
 static __attribute__((noinline)) struct block *judge(struct store *s, struct block *b, uint64_t now_ns)
 {
 	if (!store_dropped(s, b)) {
@@ -257,7 +255,7 @@ static __attribute__((noinline)) struct block *judge(struct store *s, struct blo
 			b->sure = s->doubt.round;
 			return b;
 		}
-		/* Else a TOUCH alone would have other servers delete what they have. */
+		/* A TOUCH alone must not make other servers delete their copies. */
 		if (v->deleted_ns >= block_born_ns(b))
 			tombs_put(&s->tombs, b->item.hash, id, v->deleted_ns + 1, 0, now_ns);
 	}
@@ -266,7 +264,7 @@ static __attribute__((noinline)) struct block *judge(struct store *s, struct blo
 	return NULL;
 }
 
-/* The block of an item, or NULL if there is none or its time has come. */
+/* The block of an item; NULL: there is none, or it has expired. */
 static struct block *live(struct store *s, struct index_item *item, uint64_t now_ns)
 {
 	struct block *b;
@@ -290,7 +288,7 @@ int store_commit(struct store *s, struct block *b, uint64_t checksum, uint64_t e
 int store_commit_born(struct store *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t born_ns,
 		      uint64_t now_ns, struct block **out_holder)
 {
-	/* Another key of the same digest (index.h) has the place as well. */
+	/* Another key with the same digest (index.h) has the place as well. */
 	struct index_item *item = index_peek(&s->index, b->item.hash);
 	struct block *holder = live(s, item, now_ns);
 	int rc;
@@ -327,8 +325,8 @@ struct block *store_peek(const struct store *s, const void *key, size_t len)
 	return item ? KV_CONTAINER(item, struct block, item) : NULL;
 }
 
-/* Find some digests, no more than DIGESTS_AHEAD. A look-up is two cache misses, the slot and its block: those of all
- * are under way together. None is deleted before all were looked at, since two digests may be of one block. */
+/* Find at most DIGESTS_AHEAD digests. A look-up is two cache misses, slot and block: those of all overlap. Nothing is
+ * deleted before the end, since two digests may have one block. */
 static void digests_find(struct store *s, const uint8_t *digests, uint32_t n, uint64_t now_ns, uint8_t *bitmap,
 			 uint32_t at)
 {
@@ -495,7 +493,7 @@ void store_expire_at(struct store *s, struct block *b, uint64_t expires_ns)
 void store_doubt(struct store *s, uint64_t now_ns)
 {
 	if (s->doubt.how != DOUBT_WAIT && ++s->doubt.round > DOUBT_ROUNDS) {
-		/* A block that was found good a whole turn of rounds ago would look as if it was found good now. */
+		/* Round numbers begin anew: blocks of the old ones are dropped by time. */
 		s->doubt.round = 1;
 		s->doubt.all_dead_ns = now_ns;
 		s->doubt.dead_ns = 0;

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tombs.c -- a ring of tombstones, the newest of which take the places of the oldest, and chains by hash to find one.
+/* tombs.c -- a ring of tombstones, in which the newest replace the oldest, and chains by hash.
  *
- * A key has one tombstone at most. It is a hash of 64 bits: two keys of one hash are one in 2^64, and share a place of
- * the index, too (index.h). What a wrong tombstone costs is a copy that is not made, and a miss. So nobody gains by
- * making one: whoever may talk to the server may delete the key itself.
- *
- * The ring bounds memory, not time: if more keys are deleted than it has places for within TOMBS_KEEP_NS, the oldest
- * tombstones go early and are counted. Its pages are first touched when they are used. */
+ * A key has at most one tombstone, under a hash of 64 bits. A wrong match costs a copy and a miss, nothing more; a
+ * client that may make one may delete the key anyway. The ring bounds memory, not time: beyond its places within
+ * TOMBS_KEEP_NS the oldest tombstones are dropped and counted. */
 #include "store/tombs.h"
 
 #include <stdlib.h>
@@ -38,12 +35,12 @@ void tombs_fini(struct tombs *t)
 
 uint64_t tombs_id(const void *key, size_t len)
 {
-	enum { SEED = 4 }; /* keys are spread otherwise than over servers and clients */
+	enum { SEED = 4 }; /* unlike the hash that spreads keys over servers */
 
 	return kv_hash_key(key, len, SEED);
 }
 
-/* Where the index of the tombstone's place is noted; *link is 0 if there is none. */
+/* The link with the index of the tombstone's place; *link is 0 if there is none. */
 static uint32_t *link_of(const struct tombs *t, uint64_t hash)
 {
 	uint32_t *link = &t->chain[hash & t->mask];
@@ -67,7 +64,7 @@ static bool over(const struct tomb *d, uint64_t now_ns)
 	return now_ns > d->time_ns && now_ns - d->time_ns > TOMBS_KEEP_NS;
 }
 
-/* The place of the ring whose turn it is. */
+/* The next place of the ring. */
 static struct tomb *place_take(struct tombs *t, uint64_t now_ns)
 {
 	struct tomb *d = &t->ring[t->put & t->mask];
@@ -82,7 +79,7 @@ static struct tomb *place_take(struct tombs *t, uint64_t now_ns)
 	return d;
 }
 
-/* Whether `old` says of all values all that the other one says. */
+/* Whether `old` includes the other tombstone for all values. */
 static bool covers(const struct tomb *old, uint64_t time_ns, uint64_t expires_ns)
 {
 	return !old->reborn && old->time_ns >= time_ns &&
@@ -99,7 +96,7 @@ void tombs_put(struct tombs *t, uint64_t hash, uint64_t id, uint64_t time_ns, ui
 	if (*link) {
 		const struct tomb *old = &t->ring[*link - 1];
 		bool deleted = old->expires_ns == 0 && !old->reborn && !over(old, now_ns);
-		/* A key that was deleted and then touched in vain: that it was deleted is what counts. */
+		/* A deletion counts more than a later TOUCH of nothing. */
 		if (covers(old, time_ns, expires_ns) || (deleted && expires_ns != 0))
 			return;
 		time_ns = KV_MAX(time_ns, old->time_ns);
