@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conn.c -- a control connection: control messages over a byte stream.
  *
- * Reading. `in` holds received bytes. From `first` on there are `taken` bytes of the last message handed out, whose
- * pointers the caller may still use; behind them, up to `end`, come the bytes after that message. The next call drops
- * the former. A timeout leaves everything as it is. The buffer starts at IN_SMALL and doubles as bytes really arrive,
- * never because of a length prefix alone, up to one whole message. Before a read that may wait long it shrinks again,
- * so that hundreds of idle connections stay small. Bytes are moved only to make room for the rest of a message, so a
- * peer that packs many small messages behind a large one causes no quadratic work.
+ * Reading: in[first] starts with `taken` bytes of the last message, still the caller's; the bytes behind it end at
+ * `end`. The next call drops the message. The buffer starts at IN_SMALL, grows with received bytes, never by a length
+ * prefix alone, and shrinks before a long wait. Bytes move only to make room for the rest of a message: no quadratic
+ * work.
  *
- * Writing. A message is encoded before the caller waits for its turn, so nothing it points to must stay unchanged while
- * it waits. Writers go one after the other: `writing` is set while one of them has the turn, and `writers` wait for it.
- * A failed write may have sent half a message, so the stream is shut down at once and nothing is written after it.
+ * Writing: messages are encoded before the caller waits for its turn (`writing`, `writers`). After a failed write,
+ * which may have sent half a message, the stream is shut down.
  *
- * An interrupt is a deadline that comes early: the I/O of the coroutine in `reader` is cancelled. A result that is
- * already there wins. An interrupt concerns the read in progress only and is withdrawn when that returns. So the caller
- * of boot_interrupt first stores its reason elsewhere, and the reader looks there.
+ * An interrupt cancels the I/O of the coroutine in `reader`, for this read only; a result wins. Its caller stores the
+ * reason elsewhere first.
  *
- * Ends. A failed read is remembered, since framing is lost with it. boot_shutdown sets `shut`, which turns every
- * further result into -KV_EPEERDOWN. Neither frees anything: boot_close does. */
+ * A failed read is remembered, since framing is lost. boot_shutdown sets `shut`: every later result is -KV_EPEERDOWN.
+ */
 #include "bootstrap/conn.h"
 #include "bootstrap/context.h"
 
@@ -27,25 +23,25 @@
 
 enum {
 	IN_SMALL = 512,     /* first size of the input buffer */
-	IN_KEEP = 16 << 10, /* a larger buffer is given back after its message */
+	IN_KEEP = 16 << 10, /* larger buffers are freed after their message */
 	OUT_SMALL = 1024,
 	OUT_BOTH = 4096,          /* of two short messages */
-	MSG_MAX = KV_CTRL_MAX + 4 /* a message with its length prefix */
+	MSG_MAX = KV_CTRL_MAX + 4 /* with length prefix */
 };
 
 struct boot_conn {
 	struct boot_stream *stream;
 	char peer[64];
 	bool local, shut;
-	bool writing, broken; /* broken: part of a message may have been sent */
+	bool writing, broken; /* broken: a part of a message may be sent */
 	bool begun;           /* a message has been received */
 	bool plain;           /* no TLS */
 	int read_error;       /* sticky */
-	unsigned limit;       /* bytes of a received message at most */
+	unsigned limit;       /* bytes of a received message */
 	struct co *reader;    /* in boot_recv_await */
 	struct co_queue writers;
 	uint8_t *in;
-	size_t in_cap, first, taken, end; /* see the top of this file */
+	size_t in_cap, first, taken, end; /* see above */
 	struct kv_error failure;
 };
 
@@ -308,20 +304,20 @@ static int in_resize(struct boot_conn *c, size_t cap)
 /* Make room for at least one more byte of a message of `want` bytes, with no more memory than that needs. */
 static int in_room(struct boot_conn *c, size_t want)
 {
-	if (c->first) { /* moves less than a message, at most once per message */
+	if (c->first) { /* at most once per message, and less than it */
 		c->end -= c->first;
 		memmove(c->in, c->in + c->first, c->end);
 		c->first = 0;
 	}
 	if (c->in_cap > IN_KEEP && c->end < IN_SMALL && want <= IN_SMALL)
-		(void)in_resize(c, IN_SMALL); /* if there is no memory, the large buffer serves as well */
+		(void)in_resize(c, IN_SMALL); /* without memory, keep the large buffer */
 	if (c->end < c->in_cap)
 		return 0;
 	return in_resize(c, KV_MIN(c->in_cap * 2, want));
 }
 
-/* Whether the first bytes are a TLS record, handshake or alert: type, version 3.x, length, and then a byte which in a
- * control message is the high byte of a type below 256. */
+/* Whether these bytes are a TLS record, handshake or alert: type, version 3.x, length, and a byte that a control
+ * message has for types from 256 on. */
 static bool looks_like_tls(const uint8_t *p, size_t n)
 {
 	return n >= 6 && (p[0] == 0x16 || p[0] == 0x15) && p[1] == 3 && p[2] <= 4 && p[5] != 0;
@@ -430,7 +426,7 @@ void boot_shutdown(struct boot_conn *conn)
 	if (conn->shut)
 		return;
 	conn->shut = true;
-	conn->stream->ops->shutdown(conn->stream); /* the writer in progress fails and hands its turn to the next */
+	conn->stream->ops->shutdown(conn->stream); /* the current writer fails and wakes the next */
 }
 
 void boot_close(struct boot_conn **conn)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conn.h -- the part of a connection that proof.c and frame_keys.c need. Private to bootstrap/. */
+/* conn.h -- a connection as proof.c and frame_keys.c see it. Private to bootstrap/. */
 #ifndef KVRAIL_BOOTSTRAP_CONN_H
 #define KVRAIL_BOOTSTRAP_CONN_H
 

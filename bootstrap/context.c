@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* context.c -- choose the security of one side, once, from settings that may contradict each other.
- *
- * No setting is dropped silently: a server name that no certificate will be compared with, or half a set of certificate
- * files, is an error; it never means plain TCP. */
+/* context.c -- choose the security of one side. Contradictory or incomplete settings are errors, never plain TCP. */
 #include "bootstrap/context.h"
 
 #include <stdlib.h>

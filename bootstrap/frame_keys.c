@@ -1,25 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* frame_keys.c -- derive the keys of fabric frames from secrets of the two ends of a control connection.
+/* frame_keys.c -- derive the keys of fabric frames.
  *
- * The secret comes from two inputs. The first is an exporter value of TLS, so nobody without the connection's keys can
- * derive the secret. The second is the token of the WELCOME, which is new with each attachment of the connection. It is
- * needed because the exporter's value is the same for all attachments, and session numbers come again in time. A key
- * that came again with its counters from 0 would reveal the inputs of its tags.
- *
- * Without TLS there is only the token, and a reader of the control connection can read it, too. There the tags keep
- * well-meaning clients apart, and keep out attackers who have only the fabric.
+ * The secret has two inputs: a TLS exporter value, so that only the connection's ends can derive it, and the token of
+ * the WELCOME, new with each attachment. The exporter value alone would repeat: a repeated key with counters from 0
+ * reveals the inputs of its tags. Without TLS the token is readable on the control connection; then tags only keep out
+ * attackers who have just the fabric.
  *
  * Each shard has two keys of a session, one per direction: HMAC-SHA256(secret, label | direction | shard | session),
- * the first 16 bytes. So a frame is worthless at another shard, in the other direction or in another session. The nonce
- * (base/seal.c) keeps the links of a shard apart: the link is a part of it, so counters of two links may be equal, and
- * a frame has a wrong tag on another link.
+ * the first 16 bytes. So a frame is invalid at another shard, in the other direction or session. The nonce contains the
+ * link (base/seal.c). Further sessions send in the frames of their connection and have no keys.
  *
- * Secret and keys belong to one session only. A session number that comes again, or a client that comes back, meets no
- * nonce that was used. Further sessions of a connection send in its frames and have no keys. Probes have none either:
- * they are frames like the others.
- *
- * Rejected: a key for each link, with the counter alone as the nonce. OpenSSL's contexts for 32 links took 71 KiB of a
- * server. One key for all shards: each shard has a thread of its own, and only one thread may use a key. */
+ * One key per shard, since only its thread may use it; none per link, since OpenSSL's contexts are large. */
 #include <string.h>
 
 #include "bootstrap/conn.h"

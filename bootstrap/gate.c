@@ -1,35 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate.c -- allow one handshake computation in GATE_TURNS turns of a loop, so that strangers cannot delay a server's
- * other work.
+/* gate.c -- one handshake computation in GATE_TURNS turns of a loop, so that strangers cannot delay a server.
  *
- * A handshake's signature takes milliseconds (RSA-4096), a thousand of them take seconds, and heartbeats leave on the
- * same loop. All coroutines that are ready run in one turn. Without a gate, a thousand handshakes whose bytes have come
- * make one turn of seconds, and after two seconds a client takes its server for dead. With the gate a turn has one of
- * them at most. In between the loop reads its sockets, fires its timers and runs everything else. So a heartbeat is
- * late by one step at most, and the key and the groups that tls.c allows bound a step.
+ * A signature takes milliseconds, and all ready coroutines run in one turn: a thousand handshakes would stop heartbeats
+ * for seconds. With the gate each turn has at most one. The turns between serve accepts, timers and all others.
  *
- * Why not every turn: the loop accepts one connection per turn, and a newcomer needs some turns to reach the gate. If
- * each turn took the time of a signature, it would wait in the kernel's backlog behind all earlier ones. A turn without
- * a computation costs microseconds, and nobody waits for turns when nobody has computed.
+ * `held` false: the next comer passes, maybe after a yield. `held` true: one coroutine waits for its turn, then passes
+ * the gate on.
  *
- * `held` false: nobody waits, and a comer goes through, if need be after a yield to the next turn. `held` true: one
- * coroutine has come and waits for its turn. When it goes through, it hands the gate to the next one, which yields
- * until its turn.
- *
- * The order. A thousand waiting handshakes of RSA-4096 are five seconds, which is all the time an honest newcomer has.
- * So sources (addresses) take turns, however many handshakes of each wait: start-time fair queueing. A comer's tag is
- * one more than the larger of two tags: that of its source's last comer, and that of the last one let through. The
- * lowest tag goes first. So a source's first comer waits for one step of each other source. A table of GATE_SOURCES
- * keeps the last tags. Two sources of one place overwrite each other's, which favours them by as much as one more
- * address would.
- *
- * First steps and later steps alternate, too. An honest client needs two steps, and its second one would otherwise wait
- * behind all first ones. If second steps always went first, clients that drip bytes could starve newcomers.
- *
- * Rejected: a thread of its own for everything before WELCOME. Connections would change loops with timers and I/O armed
- * on them, the bookkeeping of places would need locks, and where there are few cores the kernel would share them out in
- * slices of milliseconds, as the gate does. A budget of time per turn: it lets several short steps through, which saves
- * microseconds, and cannot be tested without a clock. */
+ * Sources (addresses) take turns by start-time fair queueing: a comer's tag is one more than the larger tag of its
+ * source's last comer and the last comer let through; the lowest tag is next. A table of GATE_SOURCES keeps last tags;
+ * sources in one place share it, to their advantage. First and later steps alternate: an honest client needs two steps,
+ * and clients that send byte by byte must not starve newcomers. */
 #include "bootstrap/gate.h"
 
 struct waiter {
@@ -72,8 +53,7 @@ static uint64_t tag_of(const struct kv_list *node)
 	return KV_LIST_ENTRY(node, struct waiter, node)->tag;
 }
 
-/* Insert behind all with the same or a lower tag. The search begins at the nearer end: many comers of one source are at
- * one end, and the first one of another source at the other. */
+/* Insert behind all with the same or a lower tag, from the nearer end: comers of one source are at one end. */
 static void queue_add(struct gate_queue *q, struct waiter *w)
 {
 	struct kv_list *first = q->waiting.next, *last = q->waiting.prev;
@@ -116,7 +96,7 @@ static int queue_wait_await(struct gate_queue *q, const struct gate_comer *comer
 	return rc ? rc : -KV_ECANCELED;
 }
 
-/* Start the next comer, or open the gate if there is none. */
+/* Start the next comer, or open the gate. */
 static void gate_hand_on(struct gate *g)
 {
 	struct gate_queue *first = g->begun_last ? &g->fresh : &g->begun,
@@ -129,7 +109,7 @@ int gate_pass_await(struct gate *g, struct loop *loop, const struct gate_comer *
 	int rc = g->held ? queue_wait_await(comer->begun ? &g->begun : &g->fresh, comer) : 0;
 	if (rc)
 		return rc;
-	g->held = true; /* also when the gate was handed to us */
+	g->held = true; /* also when it was passed on */
 	while (loop_turns(loop) < g->next)
 		co_yield_await();
 	g->next = loop_turns(loop) + GATE_TURNS;

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hello.c -- decide whether two sides may talk over the fabric; both sides use it.
- *
- * The fabric's name is compared on EFA only, where "efa" and "efa-direct" are two protocols. Elsewhere it names a
- * subnet ("10.0.0.0/24", "IB-0xfe80..."), which may differ between two hosts that reach each other.
- *
- * Names of the other side come from the network, so an unprintable character is shown as '?'. */
+/* hello.c -- may two sides talk over the fabric? The fabric's name counts on EFA only ("efa" and "efa-direct" are two
+ * protocols); elsewhere it names a subnet, which may differ. Names come from the network: '?' replaces unprintable
+ * bytes. */
 #include "bootstrap/bootstrap.h"
 
 struct shown {

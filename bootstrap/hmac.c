@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hmac.c -- HMAC-SHA256 by OpenSSL. It is one call in a file of its own, so that proof.c and frame_keys.c do without a
- * cryptographic library. */
+/* hmac.c -- HMAC-SHA256 by OpenSSL, apart so that proof.c and frame_keys.c need no cryptographic library. */
 #include "bootstrap/hmac.h"
 
 #include <openssl/err.h>

@@ -8,7 +8,7 @@
 
 enum { HMAC_LEN = 32 };
 
-/* hmac_sha256 -- compute the HMAC of data under key. Returns 0 or -KV_ENOMEM (OpenSSL had none). Thread: any. */
+/* hmac_sha256 -- the HMAC of data under key. 0 or -KV_ENOMEM. Thread: any. */
 int hmac_sha256(const void *key, size_t key_len, const void *data, size_t len, uint8_t out[HMAC_LEN]);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keys.c -- the keys of logical clients: the one key of a client, and all keys that a server knows.
+/* keys.c -- keys of logical clients: a client's one, and all of a server.
  *
- * A server's file may have a hundred thousand lines, and each session that is opened needs one of them. So the keys are
- * sorted by identity and found by bisection. They lie in a mapping of their own, which core dumps leave out. Only
- * pointers are sorted: a sort may copy the items that it moves to memory that nobody wipes. */
+ * A server's file may have a hundred thousand lines. Keys are sorted by identity and found by bisection, in a mapping
+ * left out of core dumps. Only pointers are sorted, so that no copy of a key stays in memory that nobody wipes. */
 #include "bootstrap/keys.h"
 
 #include <stdlib.h>
@@ -41,7 +40,7 @@ static int by_identity(const void *a, const void *b)
 	return strcmp((*x)->identity, (*y)->identity);
 }
 
-/* The shortest line has an identity of one character, a colon and the shortest key. */
+/* The shortest line: one character, a colon, the shortest key. */
 static size_t lines_max(const struct secret_text *text)
 {
 	return text->len / (2 + 2 * SECRET_KEY_MIN) + 1;
@@ -56,7 +55,7 @@ static int keys_alloc(struct boot_keys *k, size_t max, struct kv_error *err)
 	k->sorted = calloc(max, sizeof(*k->sorted));
 	if (!k->psk || !k->sorted)
 		return kv_fail(err, -KV_ENOMEM, "no memory for %zu keys", max);
-	madvise(k->psk, k->bytes, MADV_DONTDUMP); /* if the kernel cannot do that, core dumps contain them */
+	madvise(k->psk, k->bytes, MADV_DONTDUMP); /* else core dumps contain them */
 	return 0;
 }
 

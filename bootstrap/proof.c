@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* proof.c -- the proof that opens a further session; one function makes it and checks it.
+/* proof.c -- make and check the proof that opens a further session (docs/reference/protocol.md 2.7).
  *
- * docs/reference/protocol.md 2.7 lists its inputs. The exporter's value binds it to this TLS connection, the nonces
- * make it fresh, and the id makes it valid for one session. The key is that of a named identity. Without an identity it
- * is the connection's own secret: another exporter value, which only the two ends of the handshake know, whether they
- * used a pre-shared key or certificates.
+ * The exporter value binds it to this TLS connection, the nonces make it fresh, the id restricts it to one session. The
+ * key is the named identity's, or else the connection's secret: another exporter value. Without TLS the binding is
+ * zeros and the secret the token of the own session, which shows that it is the same client.
  *
- * Without TLS there is neither exporter value. The binding is zeros, and the secret is the token of the connection's
- * own session, which at least shows that it is the same client. An attacker who can read such a connection needs no
- * session anyway.
- *
- * An unknown identity is checked against a key of zeros and fails at the end, so the time reveals nothing about names.
- */
+ * An unknown identity is checked against a key of zeros, so the time reveals no names. */
 #include "bootstrap/conn.h"
 #include "bootstrap/hmac.h"
 #include "bootstrap/keys.h"

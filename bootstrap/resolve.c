@@ -1,26 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resolve.c -- look up names of servers without holding up a loop.
+/* resolve.c -- look up names of servers without blocking a loop.
  *
- * getaddrinfo blocks while name servers do not answer, for half a minute and more, and cannot be interrupted. So it
- * runs on helper threads: at most RESOLVE_THREADS of a resolver, started when there is a name to look up and ended when
- * there is none left. They know only the resolver, by a reference: no loop, no pool, no coroutine. So closing a pool
- * does not wait for them, and the last of them frees the resolver.
+ * getaddrinfo may block for half a minute and cannot be interrupted. So it runs on at most RESOLVE_THREADS threads,
+ * which exist while names are queued. They refer only to the resolver: closing a pool does not wait for them, and the
+ * last one frees it. They take no signals of the host. The library cannot be unloaded, since a look-up may hang.
  *
  *   IDLE --a caller asks--> QUEUED --a thread takes it--> UNDER_WAY --> KNOWN, for a second, or FAILED, for a moment
  *       --> IDLE
  *
- * The caller gets "not yet" and asks again. All clients of a pool that ask for a name share one look-up. Its result
- * stays valid long enough for all of them to see it; after that, every connect looks the name up anew. A name whose
- * look-up hangs is queued once, however often it is asked for.
- *
- * Rejected: getaddrinfo_a, whose threads and requests outlive a pool, with no way to wait for them or to cancel them.
- * Waking the coroutine by loop_post: the loop would have to outlive the look-up, and a full queue refuses a post. To
- * ask again costs a connect by name a few ms. One set of threads per process, which a child of fork() would believe to
- * be running.
- *
- * A host that loaded the library with dlopen may unload it before a hanging look-up ends: so the library stays.
- *
- * The threads take no signals of the host (base/signals.c). tests/sim/resolve_sim.c stands in for this file. */
+ * The caller gets "not yet" and asks again. All clients of a pool share one look-up; its result is valid long enough
+ * for all of them. A hanging name is queued once. tests/sim/resolve_sim.c replaces this file. */
 #include "bootstrap/bootstrap.h"
 
 #include <pthread.h>
@@ -40,12 +29,12 @@ struct name {
 	struct kv_hostport hp;
 	struct kv_addresses found;
 	struct kv_error error;
-	uint64_t until_ns; /* the result is given out until then */
+	uint64_t until_ns; /* the result is valid until then */
 };
 
 struct boot_resolver {
 	pthread_mutex_t lock; /* protects everything below */
-	unsigned refs;        /* the owner's, and one per thread */
+	unsigned refs;        /* the owner's, and each thread's */
 	unsigned threads;
 	bool closed;
 	struct kv_list queue;
@@ -66,7 +55,7 @@ int boot_resolver_create(unsigned n, struct boot_resolver **out)
 	return 0;
 }
 
-/* Called with the lock held; releases it. */
+/* With the lock held; releases it. */
 static void leave(struct boot_resolver *r)
 {
 	bool last = --r->refs == 0;
@@ -90,7 +79,7 @@ void boot_resolver_destroy(struct boot_resolver **resolver)
 
 /* ---- the threads ---- */
 
-/* Called with the lock held, which is released during the look-up itself. */
+/* With the lock held, which the look-up itself releases. */
 static void look_up(struct boot_resolver *r, struct name *n)
 {
 	struct kv_hostport hp = n->hp;
@@ -121,8 +110,7 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-/* Start one more thread if that is allowed; with the lock held. Returns 0, or an errno when there is no thread at all.
- */
+/* Start one more thread if allowed; with the lock held. 0, or an errno if there is no thread at all. */
 static int thread_start(struct boot_resolver *r)
 {
 	sigset_t before;

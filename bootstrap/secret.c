@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* secret.c -- parse pre-shared keys, and read files that hold secrets.
+/* secret.c -- parse pre-shared keys, and read files with secrets.
  *
- * The format is that of GnuTLS's psktool: "identity:hex". The key begins after the last colon, so an identity may
- * contain colons. No error text repeats a part of a line that could be its key: a line without a colon may well be the
- * bare key.
- *
- * A secret file is opened first and then judged by fstat on the open descriptor, so the file that was checked is the
- * file that is read. It must be a regular file: a FIFO would block the caller, and a directory makes no sense. The mode
- * is checked for group and others, as ssh does. Access lists are not looked at (a mask shows up in the group bits).
- *
- * Every buffer that held a byte of a secret is wiped before it is freed or goes out of scope. */
+ * The format is GnuTLS's psktool's: "identity:hex", split at the last colon. No error text repeats a part of a line
+ * that may be its key. A secret file is opened, then checked by fstat on the descriptor: a regular file whose mode
+ * excludes group and others, as ssh checks. Each buffer that held a secret is wiped. */
 #include "bootstrap/secret.h"
 
 #include <errno.h>
@@ -37,7 +31,7 @@ static bool is_space(char c)
 	return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Skip space around the line; returns its length. */
+/* Skip space on both sides; returns the length. */
 static size_t line_trim(const char **line, size_t len)
 {
 	while (len && is_space(**line)) {
@@ -60,7 +54,7 @@ static int hex_digit(char c)
 	return -1;
 }
 
-/* Returns NULL, or the sentence that refuses the identity. */
+/* NULL, or the sentence that refuses the identity. */
 static const char *identity_parse(const char *text, size_t len, struct secret_psk *out)
 {
 	if (len == 0)
@@ -121,8 +115,8 @@ int secret_psk_next(struct secret_reader *r, struct secret_psk *out, struct kv_e
 	return 0;
 }
 
-/* A line without its end, with the next one behind it, would be one key: its identity has the first key in it, which
- * goes to logs and, in clear, to servers. */
+/* Two lines without a line end between them would be one key, whose identity, with the first key in it, appears in
+ * logs. */
 static bool has_key(const char *identity)
 {
 	for (const char *at = strchr(identity, ':'); at; at = strchr(at + 1, ':'))
@@ -154,7 +148,7 @@ int secret_psk_parse(const char *text, size_t len, const char *source, struct se
 	}
 	if (rc == 1)
 		rc = psk_next(&r, &second, err);
-	/* A second line counts even if it is not a valid key. */
+	/* A second line counts even with an invalid key. */
 	if (rc != 0 && psk.key_len)
 		rc = kv_fail(err, -KV_EINVAL, "%s, line %u: there is a second key; give one line identity:hex", source,
 			     r.number);
@@ -235,7 +229,7 @@ static int mode_check(const struct stat *st, const char *path, const char *what,
 	return 0;
 }
 
-/* Read to the end of the file, or cap bytes. Returns the number of bytes or -errno. */
+/* Read to the end, or cap bytes. Returns the number or -errno. */
 static ssize_t read_whole(int fd, char *buf, size_t cap)
 {
 	size_t have = 0;
@@ -252,7 +246,7 @@ static ssize_t read_whole(int fd, char *buf, size_t cap)
 	return (ssize_t)have;
 }
 
-/* The file may grow while it is read. More bytes than fstat reported are an error, not a longer key. */
+/* The file may grow meanwhile. More bytes than fstat reported are an error. */
 static int text_read(int fd, size_t size, const char *path, const char *what, struct secret_text *out,
 		     struct kv_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream_plain.c -- the byte stream without TLS: the loop's socket calls and nothing else. */
+/* stream_plain.c -- the byte stream without TLS. */
 #include "bootstrap/stream.h"
 
 #include <stdlib.h>

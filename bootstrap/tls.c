@@ -1,37 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tls.c -- TLS 1.3 over a socket of the loop.
  *
- * OpenSSL never sees the socket: it reads from and writes to two memory BIOs, so none of its calls blocks or parks.
- * This file moves the bytes between the BIOs and the socket, and parks only there. OpenSSL's error queue is per thread,
- * so it is read before the coroutine parks.
+ * OpenSSL uses two memory BIOs and never blocks; this file moves bytes between BIOs and socket, and parks only there.
+ * The error queue is per thread, so it is read before a park.
  *
- * Policy: TLS 1.3 with TLS_AES_128_GCM_SHA256 only. Either an external pre-shared key (with an ephemeral key exchange,
- * OpenSSL's default) or certificates on both sides. No tickets, no session cache, no early data, no renegotiation (TLS
- * 1.3 has none). With a pre-shared key neither side has a certificate or trusts one, so a handshake without the key
- * cannot succeed; at the end the use of the key is checked again.
+ * Policy: TLS 1.3, TLS_AES_128_GCM_SHA256, and either a pre-shared key with ephemeral exchange, or certificates on both
+ * sides (trust.c). No tickets, cache, early data. With a PSK nobody trusts certificates, and the use of the key is
+ * checked at the end. `groups` and the server's key bound a stranger's work; gate.c spreads a server's steps over
+ * turns.
  *
- * A TLS 1.3 client is done before the server has looked at the client's certificate. Therefore the server sends one
- * byte (READY) inside TLS once it accepts the client, and the client waits for it. So both sides learn of a refusal
- * while opening, where a sentence can report it, and not from a later read. Rejected: letting the first control message
- * fail, which would report a wrong certificate as a lost connection.
+ * A TLS 1.3 client is done before the server has checked its certificate. So the server sends one byte (READY), and
+ * both sides learn of a refusal while opening. No close_notify: the protocol has its own end, and close must not park.
  *
- * Output: SSL_write and, rarely, SSL_read (alerts, key updates) append to the outgoing BIO. tls_flush_await drains it
- * in order, one coroutine at a time. Bytes taken from the BIO but not yet written stay in out_buf, so a reader that
- * times out while flushing loses nothing. A reader leaves the flushing to a writer that is already flushing, unless
- * more than OUT_BUSY_MAX has gathered; then it waits. So a peer that makes us answer without reading the answers cannot
- * grow the BIO.
- *
- * Pre-shared keys lie in the context, once per side, in a page of its own that core dumps leave out. OpenSSL's
- * copies live as long as a handshake, and OpenSSL wipes them.
- *
- * trust.c decides which certificates are believed, and writes the sentence of a refusal. A client looks for the name
- * that it dialled, or for the one name that its settings give for all servers; without either there is no handshake.
- * The key exchange uses only the groups in `groups`. They and the server's own key bound the work that a stranger can
- * cause.
- *
- * A server makes one step of all its handshakes in several turns of the loop (gate.c).
- *
- * No close_notify is sent: the control protocol has its own goodbye and lengths, and close must not park. */
+ * tls_flush_await drains the outgoing BIO in order; out_buf keeps bytes that were not written. A reader leaves flushing
+ * to a busy writer up to OUT_BUSY_MAX, so that a peer cannot grow the BIO. Keys lie in the context, outside of core
+ * dumps. */
 #include "bootstrap/tls.h"
 
 #include <errno.h>
@@ -52,26 +35,25 @@
 #include "loop/loop.h"
 
 enum {
-	TLS_IN = 2048,  /* bytes moved from the socket to a BIO at a time: enough for a whole ClientHello, which is one
-			   step of computing */
-	TLS_OUT = 1024, /* and from a BIO to the socket. Every connection has both buffers for its whole life */
-	TLS_WRITE_MAX = 16384,   /* plaintext given to OpenSSL at a time: one record */
-	OUT_BUSY_MAX = 64 << 10, /* most bytes that may wait for a busy flusher */
+	TLS_IN = 2048,  /* bytes moved from socket to BIO at a time: a whole ClientHello, one step of computing */
+	TLS_OUT = 1024, /* from BIO to socket; each connection has both buffers */
+	TLS_WRITE_MAX = 16384,   /* plaintext for OpenSSL at a time: one record */
+	OUT_BUSY_MAX = 64 << 10, /* bytes that may wait for a busy flusher */
 	READY = 'K',
 	NAME_SHOWN = 64,
 	WHO_SHOWN = 256
 };
 
-#define ALERT_LINGER_NS 1000000000ull /* time for an alert to leave after a failure */
+#define ALERT_LINGER_NS 1000000000ull /* for an alert after a failure */
 
 struct tls_context {
 	SSL_CTX *ssl_ctx;
 	struct secret_psks psks; /* none: certificates */
 	struct trust *trust;     /* NULL with a pre-shared key */
-	char *server_name;       /* or NULL: the name that is dialled */
+	char *server_name;       /* NULL: the dialled name */
 	bool server, crl_kept;
-	unsigned refs;     /* the owner's, and one for each stream */
-	struct gate *gate; /* of a server's handshakes; a client has none */
+	unsigned refs;     /* the owner's, and each stream's */
+	struct gate *gate; /* servers only */
 	const struct kv_log *log;
 };
 
@@ -83,16 +65,16 @@ struct tls_stream {
 	BIO *in, *out; /* owned by ssl */
 	int fd;
 	bool flushing;
-	bool answered;   /* a server has computed its first step */
-	uint64_t source; /* the source whose share of the gate it takes */
-	int write_error; /* the first failure to write, a stream's code */
+	bool answered;   /* a server has done its first step */
+	uint64_t source; /* whose share of the gate it uses */
+	int write_error; /* first failed write, a stream's code */
 	struct co_queue flushers;
-	unsigned psk;             /* which of a server's keys the client has shown */
-	char unknown[NAME_SHOWN]; /* the PSK identity that a client showed and we do not know, printable */
-	const char *expected;     /* while opening, on a client: the name to look for; or NULL */
+	unsigned psk;             /* the server's key that the client used */
+	char unknown[NAME_SHOWN]; /* an unknown PSK identity, printable */
+	const char *expected;     /* a client's, while opening: the name to look for, or NULL */
 	struct trust_verdict verdict;
-	char who[WHO_SHOWN];       /* filled in when it is open */
-	uint32_t out_off, out_len; /* bytes in out_buf that were taken from the BIO and are not yet written */
+	char who[WHO_SHOWN];       /* set when it is open */
+	uint32_t out_off, out_len; /* bytes of out_buf that are not written yet */
 	uint8_t out_buf[TLS_OUT], in_buf[TLS_IN];
 };
 
@@ -103,8 +85,7 @@ static struct tls_stream *tls_of(struct boot_stream *s)
 
 /* ---- pre-shared keys ---- */
 
-/* To OpenSSL, an external key is a session that never existed. Each handshake gets a new one, since OpenSSL writes to
- * it. */
+/* To OpenSSL an external key is a session. Each handshake gets a new one, since OpenSSL writes to it. */
 static SSL_SESSION *psk_session(const struct secret_psk *psk, SSL *ssl)
 {
 	static const unsigned char aes_128_gcm_sha256[] = {0x13, 0x01};
@@ -129,7 +110,7 @@ static int psk_use(SSL *ssl, const EVP_MD *md, const unsigned char **out_id, siz
 	return *out_session != NULL;
 }
 
-/* Note the identity that the client showed, for the error text. The client chose its bytes. */
+/* Note the client's identity, any bytes, for the error text. */
 static void unknown_note(struct tls_stream *t, const unsigned char *id, size_t len)
 {
 	size_t n = KV_MIN(len, sizeof(t->unknown) - 1);
@@ -152,20 +133,19 @@ static int psk_find(SSL *ssl, const unsigned char *id, size_t id_len, SSL_SESSIO
 		return *out_session != NULL;
 	}
 	unknown_note(t, id, id_len);
-	return 1; /* without a session the handshake fails for lack of a certificate, as it should */
+	return 1; /* without a session the handshake fails for lack of a certificate */
 }
 
 /* ---- the context ---- */
 
 static int openssl_fail(struct kv_error *err, int code, const char *what, const char *path)
 {
-	const char *reason =
-		ERR_reason_error_string(ERR_peek_error()); /* the first is the cause, the others are its consequences */
+	const char *reason = ERR_reason_error_string(ERR_peek_error()); /* the first is the cause */
 	ERR_clear_error();
 	return kv_fail(err, code, "%s %s: %s", what, path, reason ? reason : "OpenSSL gives no reason");
 }
 
-/* Without this, OpenSSL would ask for the passphrase of an encrypted key on the terminal. */
+/* Else OpenSSL asks for an encrypted key's passphrase on the terminal. */
 static int no_passphrase(char *buf, int size, int writing, void *arg)
 {
 	(void)buf, (void)size, (void)writing;
@@ -212,7 +192,7 @@ static int key_load(SSL_CTX *ssl_ctx, const char *path, const char *cert_file, s
 	return rc;
 }
 
-/* Checked here because OpenSSL would only say "system lib". */
+/* OpenSSL would only say "system lib". */
 static int readable_check(const char *path, const char *what, struct kv_error *err)
 {
 	if (access(path, R_OK) == 0)
@@ -221,7 +201,7 @@ static int readable_check(const char *path, const char *what, struct kv_error *e
 	return kv_fail(err, rc, "cannot open the %s %s: %s", what, path, kv_strerror(rc));
 }
 
-/* An expired certificate of our own gives only a warning: the other side's clock decides. */
+/* Only warn of our own expired certificate: the other side's clock decides. */
 static void dates_warn(const struct kv_log *log, SSL_CTX *ssl_ctx, const char *path)
 {
 	X509 *cert = SSL_CTX_get0_certificate(ssl_ctx);
@@ -261,11 +241,11 @@ static int verify(int ok, X509_STORE_CTX *store)
 {
 	SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
 	struct tls_stream *t = SSL_get_app_data(ssl);
-	/* With a pre-shared key the trust store is empty, so every certificate is refused. */
+	/* With a pre-shared key the trust store is empty: no certificate is accepted. */
 	return t->ctx->trust ? trust_judge(t->ctx->trust, ok, store, &t->verdict) : ok;
 }
 
-/* OpenSSL knows the first group from 3.5 on. */
+/* OpenSSL has the first group from 3.5 on. */
 static bool groups_set(SSL_CTX *ssl_ctx)
 {
 	static const char *const groups[] = {"X25519MLKEM768:X25519:P-256:P-384", "X25519:P-256:P-384"};
@@ -297,8 +277,7 @@ static int credentials_set(struct tls_context *ctx, const struct tls_settings *s
 		ctx->psks = *s->psks;
 		SSL_CTX_set_psk_use_session_callback(ctx->ssl_ctx, s->server ? NULL : psk_use);
 		SSL_CTX_set_psk_find_session_callback(ctx->ssl_ctx, s->server ? psk_find : NULL);
-		/* A server that verifies certificates requires an id of every session, also of the session that stands
-		 * for our key. */
+		/* A server that verifies certificates requires a session id context, also for our key's session. */
 		if (s->server && SSL_CTX_set_session_id_context(ctx->ssl_ctx, (const unsigned char *)"kvrail", 6) != 1)
 			return openssl_fail(err, -KV_ENOTSUP, "OpenSSL does not take", "a session id context");
 		return 0;
@@ -315,8 +294,7 @@ static size_t page_bytes(void)
 	return page > 0 ? (size_t)page : 4096;
 }
 
-/* Allocated in pages of its own, which core dumps leave out. That is a precaution: if the kernel cannot do it,
- * everything still works. */
+/* In its own pages, outside of core dumps where the kernel can do that. */
 static struct tls_context *context_alloc(void)
 {
 	size_t page = page_bytes(), len = kv_align_up(sizeof(struct tls_context), page);
@@ -339,7 +317,7 @@ static void context_unref(struct tls_context *ctx)
 {
 	if (--ctx->refs > 0)
 		return;
-	SSL_CTX_free(ctx->ssl_ctx); /* also wipes and frees the private key */
+	SSL_CTX_free(ctx->ssl_ctx); /* also wipes the private key */
 	trust_destroy(&ctx->trust);
 	free(ctx->server_name);
 	context_free(ctx);
@@ -392,14 +370,14 @@ void tls_context_follow(struct tls_context *ctx, const struct tls_context *forme
 		trust_log(ctx->trust, former->log);
 }
 
-/* ---- what went wrong, in one sentence ---- */
+/* ---- a failure in one sentence ---- */
 
-/* The sides that a sentence is for: PSK or certificates, client or server, or any. */
+/* A sentence's sides: PSK or certificates, client or server, or any. */
 enum { SAYS_PSK = 1, SAYS_CERT = 2, SAYS_CLIENT = 4, SAYS_SERVER = 8, SAYS_ANY = 15 };
 
 struct saying {
 	int reason; /* of OpenSSL */
-	int who;    /* at least one bit of each pair must match */
+	int who;    /* one bit of each pair must match */
 	const char *text;
 };
 
@@ -472,8 +450,7 @@ static int verify_explain(struct tls_stream *t)
 	return trust_explain(t->ctx->trust, &t->verdict, t->expected, f);
 }
 
-/* OpenSSL sends no alert to a peer that does not speak TLS at all. A control client without TLS understands this one
- * (conn.c). */
+/* OpenSSL sends no alert to a peer without TLS. A control client understands this one (conn.c). */
 static void alert_add(struct tls_stream *t)
 {
 	static const uint8_t protocol_version[] = {0x15, 3, 3, 0, 2, 2, 70};
@@ -481,8 +458,7 @@ static void alert_add(struct tls_stream *t)
 		(void)BIO_write(t->out, protocol_version, sizeof(protocol_version));
 }
 
-/* The first error of the TLS layer in the queue, or else the first of any layer: each layer has reason numbers of its
- * own. Empties the queue. */
+/* The first error of the TLS layer, else of any: layers have their own reason numbers. Empties the queue. */
 static unsigned long error_take(void)
 {
 	unsigned long first = ERR_get_error(), e = first;
@@ -492,7 +468,7 @@ static unsigned long error_take(void)
 	return e ? e : first;
 }
 
-/* Turn the error queue after a failed OpenSSL call into a code and t->base.failure. Empties the queue. */
+/* Turn the error queue into a code and t->base.failure. Empties the queue. */
 static int tls_explain(struct tls_stream *t)
 {
 	struct kv_error *f = &t->base.failure;
@@ -523,12 +499,11 @@ static int tls_explain(struct tls_stream *t)
 
 /* ---- between the BIOs and the socket ---- */
 
-/* Feed more ciphertext to OpenSSL. Returns the number of bytes, 0 when the peer closed, or a stream's code. */
+/* Feed ciphertext to OpenSSL. Returns the number of bytes, 0 (closed), or a stream's code. */
 static ssize_t tls_fill_await(struct tls_stream *t, uint64_t deadline_ns)
 {
 	ssize_t n = io_read_await(t->fd, t->in_buf, sizeof(t->in_buf), deadline_ns);
-	/* A server without TLS that closes with our ClientHello unread resets the connection. That is the same as a
-	 * close, and gets the same sentence. */
+	/* A server without TLS resets the connection, with our ClientHello unread: the same as a close. */
 	if (n == -ECONNRESET && !SSL_is_init_finished(t->ssl))
 		return 0;
 	if (n < 0)
@@ -538,7 +513,7 @@ static ssize_t tls_fill_await(struct tls_stream *t, uint64_t deadline_ns)
 	return n;
 }
 
-/* Runs in the coroutine that holds `flushing`, until the BIO is empty. */
+/* In the coroutine that has `flushing`, until the BIO is empty. */
 static int tls_drain_await(struct tls_stream *t, uint64_t deadline_ns)
 {
 	for (;;) {
@@ -574,7 +549,7 @@ static int tls_flush_await(struct tls_stream *t, uint64_t deadline_ns)
 	return rc;
 }
 
-/* A reader's flush. A failed write does not stop the reading: the peer's earlier bytes (an alert, say) tell more. */
+/* A reader's flush. A failed write does not stop reading: an earlier alert of the peer says more. */
 static int tls_flush_read_await(struct tls_stream *t, uint64_t deadline_ns)
 {
 	size_t pending = BIO_ctrl_pending(t->out);
@@ -584,7 +559,7 @@ static int tls_flush_read_await(struct tls_stream *t, uint64_t deadline_ns)
 	return rc == -KV_ETIMEOUT ? rc : 0;
 }
 
-/* After a failure: let the alert leave, which tells the peer the reason. */
+/* After a failure: let the alert leave. */
 static void tls_linger_await(struct tls_stream *t, uint64_t deadline_ns)
 {
 	uint64_t soon = kv_deadline(loop_now(t->loop), ALERT_LINGER_NS);
@@ -595,16 +570,15 @@ static void tls_linger_await(struct tls_stream *t, uint64_t deadline_ns)
 
 enum tls_step { STEP_HANDSHAKE, STEP_READ };
 
-/* Whether the connection has ended already, by the other side or by our server to make room; then nothing is computed
- * for it. A client sends nothing after its ClientHello before our answer, so a client that closed its half has gone. */
+/* Whether the connection has ended, by the other side or by our server to make room: then compute nothing. A client
+ * sends nothing between ClientHello and our answer, so one with a closed half has gone. */
 static bool tls_gone(const struct tls_stream *t)
 {
 	struct pollfd p = {.fd = t->fd, .events = POLLRDHUP};
 	return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
-/* Wait for a server's turn to compute. Returns 1, 0 when the client has gone and the work would be useless, or a code.
- */
+/* Wait for a server's turn to compute. 1; 0: the client has gone; or a code. */
 static int tls_turn_await(struct tls_stream *t, enum tls_step step, uint64_t deadline_ns)
 {
 	if (step != STEP_HANDSHAKE || !t->ctx->gate)
@@ -616,12 +590,11 @@ static int tls_turn_await(struct tls_stream *t, enum tls_step step, uint64_t dea
 	while (rc == -KV_ECANCELED && !tls_gone(t));
 	if (rc == -KV_ECANCELED)
 		return 0;
-	/* Later steps cost little, and the bytes to read may be the alert that says why the client leaves. */
+	/* Later steps are cheap, and the bytes may be the client's alert. */
 	return rc ? rc : t->answered || !tls_gone(t);
 }
 
-/* Repeat one OpenSSL call, feeding it, until it is done. Returns 1 or the number of bytes read; 0 when the peer closed;
- * or a code. */
+/* Repeat an OpenSSL call, with input, until it is done. Returns 1 or the bytes read; 0 (closed); or a code. */
 static ssize_t tls_step_await(struct tls_stream *t, enum tls_step step, void *buf, size_t len, uint64_t deadline_ns)
 {
 	for (;;) {
@@ -651,7 +624,7 @@ static ssize_t tls_step_await(struct tls_stream *t, enum tls_step step, void *bu
 	}
 }
 
-/* Once the connection is open, a failure of TLS no longer means that a peer was refused. */
+/* After opening, a TLS failure does not mean a refusal. */
 static ssize_t tls_read_await(struct boot_stream *s, void *buf, size_t len, uint64_t deadline_ns)
 {
 	ssize_t n = tls_step_await(tls_of(s), STEP_READ, buf, len, deadline_ns);
@@ -665,8 +638,7 @@ static int tls_write_all_await(struct boot_stream *s, const void *buf, size_t le
 	while (len) {
 		size_t n = KV_MIN(len, (size_t)TLS_WRITE_MAX), wrote = 0;
 		ERR_clear_error();
-		/* OpenSSL cannot want anything here, because the BIO takes all bytes. The exception: the peer left a
-		 * post-handshake message half sent. */
+		/* The BIO takes all bytes, so only a half-sent post-handshake message of the peer can fail this. */
 		if (SSL_write_ex(t->ssl, at, n, &wrote) != 1)
 			return kv_fail(&s->failure, -KV_EPROTO, "TLS cannot send any more");
 		int rc = tls_flush_await(t, deadline_ns);
@@ -692,7 +664,7 @@ static void tls_shutdown(struct boot_stream *s)
 
 static void tls_free(struct tls_stream *t)
 {
-	SSL_free(t->ssl); /* frees both BIOs and wipes the keys */
+	SSL_free(t->ssl); /* also frees both BIOs and wipes the keys */
 	OPENSSL_cleanse(t->in_buf, sizeof(t->in_buf));
 	context_unref(t->ctx);
 	free(t);
@@ -721,7 +693,7 @@ static int tls_bios_make(struct tls_stream *t)
 	BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
 	if (!t->ssl || !in || !out || !SSL_set_app_data(t->ssl, t))
 		goto free_bios;
-	BIO_set_mem_eof_return(in, -1); /* empty means "later", not "the end" */
+	BIO_set_mem_eof_return(in, -1); /* empty is "later", not "the end" */
 	BIO_set_mem_eof_return(out, -1);
 	SSL_set_bio(t->ssl, in, out);
 	t->in = in;
@@ -734,7 +706,7 @@ free_bios:
 	return -KV_ENOMEM;
 }
 
-/* On a client with certificates: set the name that the server's certificate must have, and that the client asks for. */
+/* A client with certificates: set the name to request and to expect in the server's certificate. */
 static int tls_name_set(struct tls_stream *t)
 {
 	char name[TRUST_HOST];
@@ -790,7 +762,7 @@ static int tls_closed(struct tls_stream *t)
 				 "is tried again. Its log says why");
 }
 
-/* Send or await the READY byte; see the top of this file. */
+/* Send or await the READY byte. */
 static int tls_ready_await(struct tls_stream *t, uint64_t deadline_ns)
 {
 	uint8_t byte = READY;
@@ -804,7 +776,7 @@ static int tls_ready_await(struct tls_stream *t, uint64_t deadline_ns)
 
 static int tls_handshake_await(struct tls_stream *t, uint64_t deadline_ns)
 {
-	/* A server has nothing to compute before the client's first bytes. */
+	/* A server waits for the client's first bytes. */
 	ssize_t n = t->ctx->server ? tls_fill_await(t, deadline_ns) : 1;
 	if (n > 0)
 		n = tls_step_await(t, STEP_HANDSHAKE, NULL, 0, deadline_ns);
@@ -816,7 +788,7 @@ static int tls_handshake_await(struct tls_stream *t, uint64_t deadline_ns)
 	return tls_ready_await(t, deadline_ns);
 }
 
-/* Store the identity that the other side has proved, for logs. */
+/* Store the proved identity, for logs. */
 static void tls_who_set(struct tls_stream *t)
 {
 	char name[WHO_SHOWN - 16];
@@ -829,7 +801,7 @@ static void tls_who_set(struct tls_stream *t)
 	t->base.expiry_s = t->ctx->trust ? trust_expiry(t->ssl) : 0;
 }
 
-/* The name that the server's certificate must have. The settings may give one name for all servers. */
+/* The expected name: the settings', or the dialled one. */
 static const char *tls_expected(const struct tls_context *ctx, const char *name)
 {
 	return ctx->server || !ctx->trust ? NULL : ctx->server_name ? ctx->server_name : name;
@@ -849,7 +821,7 @@ int tls_open_await(struct tls_context *ctx, struct loop *loop, int fd, const str
 	if (tls_stream_make(ctx, loop, fd, &named, &t))
 		return kv_fail(err, -KV_ENOMEM, "%s: no memory for TLS", peer->address);
 	int rc = tls_handshake_await(t, deadline_ns);
-	t->expected = NULL; /* it belongs to the caller */
+	t->expected = NULL; /* the caller's */
 	if (rc == -KV_ETIMEOUT)
 		kv_fail(err, rc,
 			"%s: the TLS handshake was not finished by the deadline: does the peer speak TLS, and is it "

@@ -1,25 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trust.c -- decide which certificates one side believes.
+/* trust.c -- decide which certificates one side accepts.
  *
- * OpenSSL builds the chain, and checks signatures, dates, CA rules, names and revocation. The rest is decided here, in
- * its callback, when the chain is otherwise good:
- *   - A server's certificate must say that it is one (extended key usage serverAuth). OpenSSL also accepts a
- *     certificate without any extended key usage, and house CAs give such ones to clients: each client could then
- *     play the server.
- *   - A client's certificate may lack extended key usages. It gives no more rights than any client of the CA has
- *     anyway. OpenSSL refuses one that names other uses (serverAuth, codeSigning).
- *   - Key usage, if there is one, must have digitalSignature: in TLS 1.3 a certificate's key does nothing but sign.
- * Names are subject alternative names only; the common name has not been one since RFC 6125.
+ * OpenSSL checks chain, signatures, dates, CA rules, names and revocation. In its callback, this file adds:
+ *   - A server's certificate must have the extended key usage serverAuth: else any client's certificate of a CA that
+ *     sets no usages could play the server.
+ *   - A client's certificate may lack usages; OpenSSL refuses one with other usages only.
+ *   - Key usage, if present, must include digitalSignature.
+ * Names are subject alternative names only (RFC 6125). Each certificate of a chain is checked for revocation.
  *
- * Revocation lists end (nextUpdate), so a side that cannot read new ones while it runs will one day refuse everybody.
- * The file is looked at when a connection is opened, at most once a second, and read when size, time or inode differ.
- * If it cannot be read then, the former lists stay in force: they still end at their own time, and a revoked
- * certificate stays revoked. The CA file is read again together with the lists: one store holds both, and OpenSSL
- * cannot remove a list from a store.
- *
- * Every certificate of a chain is checked, the root as well (by its own list). Rejected: checking the leaf alone, since
- * an intermediate CA that was broken and revoked could go on issuing certificates. OCSP, which asks a third party while
- * a client waits. */
+ * Revocation lists expire, so a changed file is read while the side runs: checked at most once a second, before a
+ * connection. If it cannot be read, the former lists stay in force until they expire. The CA file is read together with
+ * the lists, since OpenSSL cannot remove a list from a store. */
 #include "bootstrap/trust.h"
 
 #include <arpa/inet.h>
@@ -38,11 +29,11 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
-enum { CRL_FILE_MAX = 16 << 20 /* bytes; each handshake hashes the parts that it uses */ };
+enum { CRL_FILE_MAX = 16 << 20 /* bytes */ };
 
-#define LOOK_NS 1000000000ull /* between two looks at the CRL file */
+#define LOOK_NS 1000000000ull /* between checks of the CRL file */
 
-/* The marks by which a changed file is recognised. */
+/* Identifies a version of a file. */
 struct mark {
 	ino_t inode;
 	off_t bytes;
@@ -65,7 +56,7 @@ bool trust_is_address(const char *name)
 
 /* ---- text ---- */
 
-/* The issuer chose the bytes in a certificate, and they go to logs. */
+/* The issuer chose these bytes, and they appear in logs. */
 static void printable(char *text)
 {
 	for (; *text; text++)
@@ -73,7 +64,7 @@ static void printable(char *text)
 			*text = '?';
 }
 
-/* Copy the content of a memory BIO into buf. */
+/* Copy a memory BIO into buf. */
 static void bio_text(BIO *bio, char *buf, size_t cap)
 {
 	int n = bio ? BIO_read(bio, buf, (int)cap - 1) : 0;
@@ -116,7 +107,7 @@ char *trust_describe(const SSL *ssl, char *buf, size_t cap)
 	return buf;
 }
 
-/* The earliest end of the certificates that vouch for the peer. */
+/* The earliest expiry in the peer's chain. */
 int64_t trust_expiry(const SSL *ssl)
 {
 	STACK_OF(X509) *chain = SSL_get0_verified_chain(ssl);
@@ -137,7 +128,7 @@ static int file_fail(struct kv_error *err, int rc, const char *what, const char 
 	return kv_fail(err, rc, "cannot open the %s %s: %s", what, path, kv_strerror(rc));
 }
 
-/* Checked here because OpenSSL would only say "system lib". */
+/* OpenSSL would only say "system lib". */
 static int readable_check(const char *path, const char *what, struct kv_error *err)
 {
 	return access(path, R_OK) == 0 ? 0 : file_fail(err, -errno, what, path);
@@ -158,7 +149,7 @@ static int store_ca_add(const struct trust *t, X509_STORE *store, struct kv_erro
 	return rc;
 }
 
-/* A list that is out of date refuses everybody, so it is reported before anybody connects. */
+/* An expired list refuses everybody: report it early. */
 static int crl_dates_check(const struct trust *t, const X509_CRL *crl, struct kv_error *err)
 {
 	const ASN1_TIME *next = X509_CRL_get0_nextUpdate(crl);
@@ -182,7 +173,7 @@ static int crl_add(const struct trust *t, X509_STORE *store, X509_CRL *crl, stru
 	return rc;
 }
 
-/* Tell why the last PEM block could not be read: at the end of the file there is none. */
+/* Why the last PEM block cannot be read: at the end of the file there is none. */
 static int crl_end(const struct trust *t, unsigned lists, struct kv_error *err)
 {
 	unsigned long e = ERR_peek_last_error();
@@ -210,7 +201,7 @@ static int crls_parse(const struct trust *t, BIO *bio, X509_STORE *store, struct
 	return rc;
 }
 
-/* The file must be regular: a device or a pipe could keep us for ever. */
+/* Regular files only: a device or pipe could block. */
 static int crl_file_check(const struct trust *t, struct mark *out, struct kv_error *err)
 {
 	struct stat st;
@@ -235,7 +226,7 @@ static int store_crls_add(const struct trust *t, X509_STORE *store, struct mark 
 	return rc;
 }
 
-/* All or nothing: the former store stays when one of the files cannot be used. */
+/* All or nothing: the former store stays if a file cannot be used. */
 static int store_load(struct trust *t, SSL_CTX *ssl_ctx, struct kv_error *err)
 {
 	struct mark mark = {.bytes = 0};
@@ -313,7 +304,7 @@ void trust_refresh(struct trust *t, SSL_CTX *ssl_ctx, uint64_t now_ns)
 		return;
 	t->looked_ns = now_ns;
 	if (stat(t->crl_file, &st) != 0 || mark_same(&t->mark, &st))
-		return; /* a missing file is being replaced; its last lists count until they end */
+		return; /* it is being replaced; the last lists count meanwhile */
 	if (store_load(t, ssl_ctx, &err) == 0) {
 		kv_event(t->log, KV_LOG_INFO, KV_EVENT("crl_read", KV_FIELD("file", t->crl_file)),
 			 "CRL file %s was read again", t->crl_file);
@@ -348,8 +339,7 @@ int trust_expect(SSL *ssl, const char *name)
 
 /* ---- the verdict ---- */
 
-/* The checks that OpenSSL leaves out; see the top of this file. X509_get_key_usage is all ones when there is no key
- * usage. */
+/* Checks that OpenSSL leaves out. X509_get_key_usage is all ones without key usage. */
 static void usage_judge(const struct trust *t, X509 *cert, struct trust_verdict *v)
 {
 	uint32_t wanted = t->server ? XKU_SSL_CLIENT : XKU_SSL_SERVER, extended = X509_get_extended_key_usage(cert);
