@@ -72,7 +72,11 @@ library: $(B)/libkvrail.so.0 $(B)/libkvrail.a $(B)/embed
 $(B)/kv-server: LIBS += $(HTTP_LIBS)
 $(B)/kv-server: $(B)/kvserver/main.c.o $(call a,$(SERVER_LAYERS))
 	$(link)
-$(B)/kv-bench: $(B)/kvbench/main.c.o $(call a,$(CLIENT_LAYERS) probe store kvbench)
+# What works on reports is Python: pages, charts, comparisons, sweeps. kv-bench finds it beside itself.
+KVLAB := $(wildcard kvlab/*.py)
+$(B)/kvlab/.made: $(KVLAB)
+	$(Q)rm -rf $(@D) && mkdir -p $(@D) && cp $^ $(@D) && touch $@
+$(B)/kv-bench: $(B)/kvbench/main.c.o $(call a,$(CLIENT_LAYERS) probe store kvbench) $(B)/kvlab/.made
 	$(link)
 $(B)/kv-client: $(B)/kvcli/main.c.o $(call a,$(CLIENT_LAYERS) kvcli)
 	$(link)
@@ -140,7 +144,7 @@ INSTALLED = $(call put,755,$(PROGRAMS),$(PREFIX)/bin) $(call put,755,$(B)/libkvr
 	$(call put,644,$(B)/share/kvrail.pc,$(LIBDIR)/pkgconfig) $(call put,644,$(CMAKE),$(LIBDIR)/cmake/kvrail) $(call put,644,$(HEADERS),$(PREFIX)/include/kvrail) \
 	$(call put,644,$(MANUALS),$(SHARE)/man/man1) $(call put,644,$(MANUALS_3),$(SHARE)/man/man3) \
 	$(call put,644,README.md CHANGELOG.md LICENSE,$(SHARE)/doc/kvrail) $(foreach f,$(DOCS),644:$(f):$(SHARE)/doc/kvrail/$(patsubst %/,%,$(dir $(f)))) $(call put,644,$(EXAMPLES),$(SHARE)/doc/kvrail/examples) \
-	$(call put,644,$(COMPLETION),$(SHARE)/bash-completion/completions)
+	$(call put,644,$(COMPLETION),$(SHARE)/bash-completion/completions) $(call put,644,$(KVLAB),$(SHARE)/kvrail/kvlab)
 $(B)/share/%.1: $(B)/% scripts/man-page.sh
 	@mkdir -p $(@D)
 	$(Q)scripts/man-page.sh $* $(B) > $@.new && mv $@.new $@
@@ -169,7 +173,7 @@ install: all $(HEADERS) $(MANUALS) $(B)/share/man3/kvclient.3 $(COMPLETION) $(B)
 uninstall: ## remove what install has put there (with the same PREFIX, LIBDIR and DESTDIR)
 	$(placed)$(Q)for f in $(INSTALLED); do from=$${f#*:} to=$${f##*:}; from=$${from%%:*}; rm -f "$(DESTDIR)$$to/$${from##*/}"; done
 	$(Q)rm -f "$(DESTDIR)$(LIBDIR)/libkvrail.so"
-	$(Q)for d in $(PREFIX)/include/kvrail $(SHARE)/doc/kvrail $(LIBDIR)/cmake/kvrail; do [ ! -d "$(DESTDIR)$$d" ] || find "$(DESTDIR)$$d" -depth -type d -empty -delete; done
+	$(Q)for d in $(PREFIX)/include/kvrail $(SHARE)/doc/kvrail $(SHARE)/kvrail $(LIBDIR)/cmake/kvrail; do [ ! -d "$(DESTDIR)$$d" ] || find "$(DESTDIR)$$d" -depth -type d -empty -delete; done
 
 options-page: $(B)/docs/options.md ## the options of all programs on one page, build/release/docs/options.md
 

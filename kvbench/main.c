@@ -42,14 +42,6 @@ static int command(int argc, char **argv)
 	struct kv_error err = {0};
 	char help_option[] = "--help";
 	int rc;
-	/* A run of a sweep: kv-bench as it is, but it ends with its parent. */
-	if (argc > 3 && strcmp(argv[1], "sweep") == 0 && strcmp(argv[2], "--cell") == 0) {
-		if (!sweep_cell_begin(argv[3]))
-			return BENCH_NO_START;
-		argv[3] = argv[0];
-		argv += 3;
-		argc -= 3;
-	}
 	/* The sub-command gets argv without its own name. */
 	for (size_t i = 0; argc > 1 && i < KV_COUNT(commands); i++)
 		if (strcmp(argv[1], commands[i].name) == 0) {

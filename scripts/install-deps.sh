@@ -52,14 +52,14 @@ has_efa_libfabric() {
 plan_debian() {
 	manager=apt-get
 	packages=(build-essential pkg-config libibverbs-dev liburing-dev libssl-dev libxxhash-dev libjansson-dev libedit-dev libmicrohttpd-dev
-		libcurl4-openssl-dev)
+		libcurl4-openssl-dev python3)
 	has_efa_libfabric || packages+=(libfabric-dev)
-	case $what in test | clang) packages+=(libcmocka-dev openssl patch python3 python3-dev iproute2 curl) ;; esac
+	case $what in test | clang) packages+=(libcmocka-dev openssl patch python3-dev iproute2 curl) ;; esac
 	[ "$what" != more ] || packages+=(etcd-server prometheus chromium librsvg2-bin fonts-dejavu-core redis-server memcached python3
 		python3-jsonschema python3-seccomp cmake groff-base valgrind systemd)
 	[ "$what" != clang ] || packages+=(clang)
 	[ "$what" != format ] || packages+=(clang-format-19)
-	[ "$what" != bench ] || packages+=(python3 redis-server memcached)
+	[ "$what" != bench ] || packages+=(redis-server memcached)
 	[ "$what" != verbs ] || packages+=(libcmocka-dev qemu-system-x86 busybox-static cpio xz-utils iproute2 ibverbs-utils)
 	[ "$what" != deb ] || packages+=(debhelper dh-sequence-installsysusers dh-python python3-dev python3-setuptools lintian debootstrap)
 	is_installed() {
@@ -75,24 +75,24 @@ plan_debian() {
 plan_redhat() {
 	manager=$1
 	packages=(gcc make pkgconf-pkg-config rdma-core-devel liburing-devel openssl-devel xxhash-devel jansson-devel
-		libedit-devel libmicrohttpd-devel libcurl-devel)
+		libedit-devel libmicrohttpd-devel libcurl-devel python3)
 	has_efa_libfabric || packages+=(libfabric-devel)
 	[ "$what" != more ] || die "what the long suites try KVRail with is known by its names on Debian and Ubuntu alone; here their" \
 		"tests are skipped where a program is missing"
 	[ "$what" != deb ] || die "make deb makes packages for Debian and Ubuntu, on Debian and Ubuntu"
-	case $what in test | clang) packages+=(libcmocka-devel openssl patch python3 python3-devel iproute) ;; esac
+	case $what in test | clang) packages+=(libcmocka-devel openssl patch python3-devel iproute) ;; esac
 	[ "$what" != clang ] || packages+=(clang)
 	[ "$what" != format ] ||
 		die "clang-format 19 is a package of Debian and Ubuntu; on other systems pip has it:" \
 			"pip install 'clang-format==19.*'"
 	# Amazon Linux 2023, by its own list of packages, has redis6 (redis6-server) and neither redis, nor qemu, nor busybox.
 	if grep -qsE '^ID="?amzn"?$' "$os_release"; then
-		[ "$what" != bench ] || packages+=(python3 redis6 memcached)
+		[ "$what" != bench ] || packages+=(redis6 memcached)
 		[ "$what" != verbs ] ||
 			die "Amazon Linux has neither qemu nor busybox, nor a package of a kernel with Soft-RoCE: run" \
 				"check-verbs on Debian or Ubuntu"
 	else
-		[ "$what" != bench ] || packages+=(python3 redis memcached)
+		[ "$what" != bench ] || packages+=(redis memcached)
 		[ "$what" != verbs ] || packages+=(libcmocka-devel qemu-kvm busybox cpio xz iproute libibverbs-utils)
 	fi
 	is_installed() { rpm -q --whatprovides "$1" >/dev/null 2>&1; }

@@ -141,12 +141,12 @@ LEFT = $(if $(RELEASE),$(LONG),$(LEFT_$(MODE)))
 # machine, calls or turns of a loop; and two of them do not make the same file. Limits are generous; those of port.py
 # were made for busy machines.
 COMPUTES = $(filter $(addprefix $(B)/tests/,base/% wire/% store/% sim/%),$(RUN_TESTS))
-WAITS := $(addprefix tests/integration/,cli.sh prompt.sh trace.sh doctor.sh options.sh defaults.sh help.sh messages.sh python.sh usage.sh) tests/port/port.py $(addprefix $(B)/tests/,engine/test_door engine/test_conform kvclient/test_liar_landing)
+WAITS := $(addprefix tests/integration/,cli.sh prompt.sh trace.sh doctor.sh options.sh defaults.sh help.sh messages.sh python.sh usage.sh) tests/port/port.py tests/kvlab/test_kvlab.py $(addprefix $(B)/tests/,engine/test_door engine/test_conform kvclient/test_liar_landing)
 # Under ThreadSanitizer members.sh takes as long as all of a lane's others, and a program may take longer than 300 s.
 BESIDE_tsan := tests/integration/members.sh
 LIMIT_tsan  := 900
 BESIDE = $(BESIDE_$(MODE)) scripts/check-layers.sh scripts/check-waits.sh $(PLANTED) scripts/check-rooms.py scripts/check-docs.sh scripts/check-format.sh tests/fault/points.sh $(COMPUTES) $(MUTANTS) tests/fuzz/smoke.sh $(WAITS)
-CHECK = $(RUN_TESTS) $(B)/tests/shim/shim tests/shim/engine.sh $(filter-out $(LEFT),$(INTEGRATION))
+CHECK = $(RUN_TESTS) tests/kvlab/test_kvlab.py $(B)/tests/shim/shim tests/shim/engine.sh $(filter-out $(LEFT),$(INTEGRATION))
 check-run: tests
 	@SHIM_QUICK=1 PORT_SHORT=1 MUTANTS_SHARE=24 PKG_CFLAGS="$(PKG_CFLAGS)" JOBS=1 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),$(LIMIT_$(MODE)),300) -l $(B)/logs -b "$(BESIDE)" $(filter-out $(BESIDE),$(CHECK))
 

@@ -4,21 +4,18 @@
 
 #include <stdlib.h>
 
-#include "kvbench/report/document.h"
 #include "kvbench/report/file.h"
 #include "kvbench/report/json.h"
-#include "kvbench/report/page.h"
+#include "kvbench/report/lab.h"
 
 enum { JSON_FILE, PAGE_FILE, HDR_FILE, CSV_FILE, RAW_FILE, OUTPUT_FILES };
 
+/* made: of which kind it is to kvlab; NULL: it is made here. */
 static const struct {
-	const char *what;
-	char *(*text)(const json_t *doc, size_t *len, struct kv_error *err);
+	const char *what, *made;
 } kinds[OUTPUT_FILES] = {
-	[JSON_FILE] = {"the JSON report", NULL},
-	[PAGE_FILE] = {"the page", page_html},
-	[HDR_FILE] = {"the file of percentiles", document_hgrm},
-	[CSV_FILE] = {"the time series", document_csv},
+	[JSON_FILE] = {"the JSON report", NULL},          [PAGE_FILE] = {"the page", "page"},
+	[HDR_FILE] = {"the file of percentiles", "hgrm"}, [CSV_FILE] = {"the time series", "csv"},
 	[RAW_FILE] = {"the file of operations", NULL}, /* written while they are made */
 };
 
@@ -52,6 +49,8 @@ int outputs_open(const struct bench_options *options, struct outputs **out, stru
 	for (unsigned i = 0; rc == 0 && i < OUTPUT_FILES; i++)
 		if (path[i])
 			rc = out_file_open(&o->file[i], path[i], kinds[i].what, err);
+	if (rc == 0 && (options->report || options->hdr || options->csv))
+		rc = lab_check(err);
 	if (rc < 0)
 		outputs_discard(&o);
 	else
@@ -75,7 +74,7 @@ static int write_one(struct outputs *o, unsigned i, const json_t *doc)
 {
 	struct kv_error err = {0};
 	size_t len = 0;
-	char *text = i == JSON_FILE ? json_line(doc, &len) : kinds[i].text(doc, &len, &err);
+	char *text = i == JSON_FILE ? json_line(doc, &len) : lab_make(kinds[i].made, doc, &len, &err);
 	int rc = text || !err.text[0] ? out_file_write(&o->file[i], text, len, &err)
 				      : kv_fail_more(&err, "%s %.300s is not written", kinds[i].what, o->file[i].path);
 	free(text);

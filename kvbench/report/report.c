@@ -11,8 +11,9 @@
 #include "host/host.h"
 #include "kvbench/load/workload.h"
 #include "kvbench/report/conditions.h"
-#include "kvbench/report/measured.h"
 #include "kvbench/report/model.h"
+
+#define SHORT_S 0.1 /* a phase of less time is one of beginnings: caches are cold, all workers start at once */
 
 #define COUNT(n)       kv_count_format((n), (char[32]){0}, 32)
 #define OF(n, noun)    kv_count_of((n), noun, (char[64]){0}, 64) /* "1 client", "4 clients" */
@@ -254,7 +255,7 @@ static void phase_table(const struct bench *b, const char *name, const struct ph
 /* option: what makes the phase longer, `now` as it is; NULL: nothing does. */
 static void short_note(const struct bench *b, const struct phase_result *p, const char *option, uint64_t now)
 {
-	if (seconds_of(p) >= MEASURED_SHORT_S || p->tally.ops == 0)
+	if (seconds_of(p) >= SHORT_S || p->tally.ops == 0)
 		return;
 	if (option)
 		kv_wrap(b->out, "        ", 0, "too short for a rate: --%s %.0f would take a second", option,

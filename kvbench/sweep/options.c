@@ -240,14 +240,3 @@ void sweep_settings(const struct sweep_options *o, bool identity, struct again_a
 	if (!identity)
 		again_add(args, "--log-level=%s", kv_opt_level_names[o->bench.log_level]);
 }
-
-void sweep_cell_args(const struct sweep_cell *cell, uint64_t seed, struct again_args *args)
-{
-	again_add(args, "--num-workers=%llu", (unsigned long long)cell->at[SWEEP_WORKERS]);
-	again_add(args, "--num-clients=%llu", (unsigned long long)cell->at[SWEEP_CLIENTS]);
-	if (cell->at[SWEEP_SIZE])
-		again_add(args, "--value-size=%llu", (unsigned long long)cell->at[SWEEP_SIZE]);
-	again_add(args, "--seed=%llu", (unsigned long long)seed);
-	again_put(args, "--quiet");
-	again_put(args, "--json=-");
-}

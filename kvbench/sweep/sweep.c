@@ -1,229 +1,152 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sweep.c -- kv-bench sweep from start to end: plan, take up an earlier sweep, run what is missing, report.
- *
- * After every run the document is written anew, beside the old one, and takes its name when it is complete: whatever
- * ends this process, the file is the one before or the one after. If a disk is full in the middle, the sweep goes on,
- * since what it measures is not lost before its end; then a file that could not be written fails it. */
+/* sweep.c -- the plan of kv-bench sweep: which combinations there are, and with which options each is run. */
+#include "kvbench/sweep/sweep.h"
+
+#include <limits.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "kvbench/load/bench.h"
-#include "kvbench/report/file.h"
-#include "kvbench/report/json.h"
-#include "kvbench/report/page.h"
-#include "kvbench/setup/signals.h"
-#include "kvbench/sweep/sweep.h"
+#include "kvbench/report/lab.h"
 
-struct progress_of {
-	unsigned done, all;
-	uint64_t start_ns;
-	bool warned; /* that the file cannot be written now */
-};
+static const char *const axis_names[SWEEP_AXES] = {"value_size", "num_clients", "num_workers"};
 
-static FILE *out_of(const struct sweep *s)
+/* kv-bench itself is asked: what it would refuse is skipped, with its sentence. */
+static const char *skipped(const struct sweep_options *o, const uint64_t at[SWEEP_AXES], struct kv_error *why)
 {
-	return s->opt.bench.json && strcmp(s->opt.bench.json, "-") == 0 ? stderr : stdout;
+	static struct again_args args;
+	static struct bench_options parsed;
+	if (at[SWEEP_CLIENTS] > at[SWEEP_WORKERS])
+		return "more clients than workers: some would have no worker";
+	memset(&args, 0, sizeof(args));
+	again_put(&args, "kv-bench");
+	sweep_settings(o, false, &args);
+	again_add(&args, "--num-workers=%llu", (unsigned long long)at[SWEEP_WORKERS]);
+	again_add(&args, "--num-clients=%llu", (unsigned long long)at[SWEEP_CLIENTS]);
+	if (at[SWEEP_SIZE])
+		again_add(&args, "--value-size=%llu", (unsigned long long)at[SWEEP_SIZE]);
+	if (again_check(&args, why) == 0 &&
+	    bench_options_parse((int)args.count, (char **)(uintptr_t)args.arg, &parsed, why) >= 0)
+		return NULL;
+	return why->text;
 }
 
-/* ---- files ---- */
-
-static int json_save(const struct sweep *s, struct kv_error *err)
+static json_t *cell(const struct sweep_options *o, const uint64_t at[SWEEP_AXES])
 {
-	struct json_file *file = NULL;
-	json_t *doc = sweep_document(s);
-	char *text = doc ? json_dumps(doc, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
-	int rc = json_open(s->opt.bench.json, &file, err);
-	if (rc == 0)
-		rc = json_write_text(&file, text, err);
-	free(text);
-	json_decref(doc);
-	return rc;
+	struct kv_error why = {0};
+	const char *reason = skipped(o, at, &why);
+	json_t *c = json_object();
+	for (unsigned i = 0; i < SWEEP_AXES; i++)
+		if (at[i])
+			json_object_set_new(c, axis_names[i], json_integer((json_int_t)at[i]));
+	if (reason)
+		json_object_set_new(c, "skipped", json_string(reason));
+	return c;
 }
 
-static int page_save(const struct sweep *s, struct kv_error *err)
+static json_t *cells(const struct sweep_options *o, struct kv_error *err)
 {
-	struct out_file file;
-	json_t *doc = sweep_document(s);
-	size_t len = 0;
-	char *text = doc ? page_html(doc, &len, err) : NULL;
-	int rc = out_file_open(&file, s->opt.bench.report, "the page", err);
-	if (rc == 0)
-		rc = out_file_write(&file, text, len, err);
-	free(text);
-	json_decref(doc);
-	return rc;
+	const struct bench_list *a = o->axis;
+	json_t *all = json_array(), *c;
+	unsigned left = 0;
+	for (unsigned v = 0; v < a[SWEEP_SIZE].count; v++)
+		for (unsigned n = 0; n < a[SWEEP_CLIENTS].count; n++)
+			for (unsigned w = 0; w < a[SWEEP_WORKERS].count; w++) {
+				c = cell(o, (const uint64_t[]){a[SWEEP_SIZE].value[v], a[SWEEP_CLIENTS].value[n],
+							       a[SWEEP_WORKERS].value[w]});
+				left += !json_object_get(c, "skipped");
+				json_array_append_new(all, c);
+			}
+	if (left > 0)
+		return all;
+	kv_fail(err, -KV_EINVAL, "no combination is left to run: %s",
+		json_string_value(json_object_get(json_array_get(all, 0), "skipped")));
+	json_decref(all);
+	return NULL;
 }
 
-/* Now, so that a wrong path costs no hour. */
-static int files_try(const struct sweep *s, struct kv_error *err)
+/* The options that all runs have. */
+static json_t *settings(const struct sweep_options *o, bool identity, struct kv_error *err)
 {
-	const char *const path[] = {s->opt.bench.json, s->opt.bench.report};
-	static const char *const what[] = {"the JSON report", "the page"};
-	int rc = 0;
-	for (unsigned i = 0; i < KV_COUNT(path) && rc == 0; i++) {
-		struct out_file file;
-		if (!path[i])
-			continue;
-		rc = out_file_open(&file, path[i], what[i], err);
-		out_file_discard(&file);
+	static struct again_args args;
+	json_t *list = json_array();
+	memset(&args, 0, sizeof(args));
+	sweep_settings(o, identity, &args);
+	for (unsigned i = 0; i < args.count; i++)
+		if (json_array_append_new(list, json_string(args.arg[i])) < 0)
+			kv_fail(err, -KV_EINVAL, "the option %.200s is not text in UTF-8", args.arg[i]);
+	if (!err->text[0])
+		(void)again_check(&args, err);
+	return list;
+}
+
+static json_t *axes(const struct sweep_options *o)
+{
+	json_t *all = json_object();
+	for (unsigned i = 0; i < SWEEP_AXES; i++) {
+		json_t *list = json_array();
+		for (unsigned k = 0; k < o->axis[i].count; k++)
+			if (o->axis[i].value[k])
+				json_array_append_new(list, json_integer((json_int_t)o->axis[i].value[k]));
+		json_object_set_new(all, axis_names[i], list);
 	}
-	return rc;
+	return all;
 }
 
-/* Only a file is written in the middle: of a pipe or a device the reader expects one document. */
-static void checkpoint(const struct sweep *s, struct progress_of *p)
+static json_t *strings(char *const *item, int count)
 {
-	struct kv_error err = {0};
-	const char *path = s->opt.bench.json;
-	if (!path || strcmp(path, "-") == 0 || strncmp(path, "/dev/", 5) == 0 || json_save(s, &err) == 0) {
-		p->warned = false;
-		return;
+	json_t *list = json_array();
+	for (int i = 0; i < count; i++)
+		json_array_append_new(list, json_string(item[i]));
+	return list;
+}
+
+json_t *sweep_plan(const struct sweep_options *o, struct kv_error *err)
+{
+	const struct bench_options *b = &o->bench;
+	char program[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+	json_t *identity = settings(o, true, err), *args = settings(o, false, err), *plan;
+	json_t *all = err->text[0] ? NULL : cells(o, err);
+	program[KV_MAX(n, (ssize_t)0)] = 0;
+	if (!all) {
+		json_decref(identity);
+		json_decref(args);
+		return NULL;
 	}
-	if (!p->warned)
-		fprintf(stderr, "kv-bench sweep: %s; the sweep goes on, and tries again after the next run\n",
-			err.text);
-	p->warned = true;
-}
-
-/* ---- running ---- */
-
-static unsigned runs_left(const struct sweep *s)
-{
-	unsigned n = 0;
-	for (unsigned i = 0; i < s->num_cells; i++)
-		if (s->cell[i].state <= SWEEP_PARTIAL)
-			n += s->opt.bench.repeat_runs -
-			     (unsigned)KV_MIN(json_array_size(s->cell[i].runs), (size_t)s->opt.bench.repeat_runs);
-	return n;
-}
-
-/* As long for each run that is left as for those that were made: their order is by chance. */
-static uint64_t time_left(const struct sweep *s, const struct progress_of *p)
-{
-	uint64_t took = kv_clock_now(&kv_clock_monotonic) - p->start_ns;
-	return p->done ? took / p->done * runs_left(s) : 0;
-}
-
-static void run_one(struct sweep *s, struct sweep_cell *cell, unsigned round, struct progress_of *p)
-{
-	FILE *out = s->opt.bench.quiet ? NULL : out_of(s);
-	bool tty = out && kv_terminal(out);
-	if (tty) {
-		fprintf(out, "%11s %7llu %8s %7llu ...", "running", (unsigned long long)cell->at[SWEEP_WORKERS],
-			cell->at[SWEEP_SIZE] ? kv_size_format(cell->at[SWEEP_SIZE], (char[32]){0}, 32) : "load",
-			(unsigned long long)cell->at[SWEEP_CLIENTS]);
-		fflush(out);
-	}
-	sweep_cell_run(s, cell, round);
-	if (tty)
-		fputs("\r\033[K", out);
-	if (bench_interrupted())
-		return;
-	p->done++;
-	p->all = p->done + runs_left(s);
-	if (out)
-		sweep_print_run(cell, p->done, p->all, time_left(s, p), out);
-	checkpoint(s, p);
-}
-
-static int run_all(struct sweep *s, struct progress_of *p, struct kv_error *err)
-{
-	unsigned *order = calloc(s->num_cells, sizeof(*order));
-	if (!order)
-		return kv_fail(err, -KV_ENOMEM, "no memory for the order of the combinations");
-	p->start_ns = kv_clock_now(&kv_clock_monotonic);
-	for (unsigned round = 0; round < s->opt.bench.repeat_runs && !bench_interrupted(); round++) {
-		unsigned n = sweep_order(s, round, order);
-		for (unsigned i = 0; i < n && !bench_interrupted(); i++)
-			run_one(s, &s->cell[order[i]], round, p);
-	}
-	free(order);
-	return 0;
-}
-
-/* ---- the end ---- */
-
-static bool any_failed(const struct sweep *s)
-{
-	for (unsigned i = 0; i < s->num_cells; i++)
-		if (s->cell[i].state == SWEEP_FAILED)
-			return true;
-	return false;
-}
-
-static int finish(struct sweep *s)
-{
-	struct kv_error err = {0};
-	int status = any_failed(s) ? BENCH_FAILED : BENCH_OK;
-	FILE *out = out_of(s);
-	s->interrupted = bench_interrupted();
-	sweep_print_table(s, out);
-	if (s->interrupted)
-		fprintf(stderr,
-			"kv-bench sweep: interrupted by signal %d: the report has what was measured until then\n",
-			s->interrupted);
-	if (s->opt.bench.json && json_save(s, &err) < 0) {
-		fprintf(stderr, "kv-bench sweep: %s\n", err.text);
-		status = BENCH_FAILED;
-	}
-	if (s->opt.bench.report && page_save(s, &err) < 0) {
-		fprintf(stderr, "kv-bench sweep: %s\n", err.text);
-		status = BENCH_FAILED;
-	}
-	if (!kv_written(out)) {
-		fprintf(stderr, "kv-bench sweep: the table could not be written to standard output\n");
-		status = BENCH_FAILED;
-	}
-	return s->interrupted ? 128 + s->interrupted : status;
-}
-
-static void order_seed_choose(struct sweep *s)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	s->started_s = (uint64_t)now.tv_sec;
-	s->order_seed = s->opt.order_seed
-				? s->opt.order_seed
-				: ((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000) & 0xffffffff;
-}
-
-static int begin(struct sweep *s, struct kv_error *err)
-{
-	int rc = sweep_plan(s, err);
-	if (rc == 0 && s->opt.resume)
-		rc = sweep_resume(s, s->opt.resume, err);
-	if (rc < 0)
-		return rc == -KV_ENOMEM ? BENCH_NO_START : BENCH_USAGE;
-	return files_try(s, err) < 0 ? BENCH_NO_START : BENCH_OK;
+	plan = json_pack(
+		"{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:f, s:I, s:i, s:b, s:b, s:s?, s:s?, s:s?}",
+		"version", KVRAIL_VERSION, "program", program, "options", strings(b->argv + 1, b->argc - 1), "settings",
+		identity, "args", args, "cells", all, "axes", axes(o), "servers",
+		strings((char *const *)(uintptr_t)b->servers.item, (int)b->servers.count), "order_seed",
+		(json_int_t)o->order_seed, "repeat_runs", (json_int_t)b->repeat_runs, "timeout_s",
+		(double)o->cell_timeout_ns / 1e9, "seed", (json_int_t)b->seed, "batch", (int)b->batch, "quiet",
+		(int)b->quiet, "log_through", (int)(b->log_level > KV_LOG_ERROR), "json", b->json, "report", b->report,
+		"resume", o->resume);
+	if (!plan)
+		kv_fail(err, -KV_ENOMEM, "no memory for the plan, or an option is not text in UTF-8");
+	return plan;
 }
 
 int sweep_main(int argc, char **argv)
 {
-	static struct sweep s; /* too large for a stack */
-	struct progress_of p = {0};
+	static struct sweep_options o; /* too large for a stack */
 	struct kv_error err = {0};
-	int status, rc = sweep_options_parse(argc, argv, &s.opt, &err);
+	json_t *plan = NULL;
+	int rc = sweep_options_parse(argc, argv, &o, &err);
 	if (rc > 0)
 		return BENCH_OK;
-	if (rc == 0 && s.opt.bench.config) {
-		kv_opt_dump(sweep_options_table(), &s.opt, stdout);
+	if (rc == 0 && o.bench.config) {
+		kv_opt_dump(sweep_options_table(), &o, stdout);
 		return BENCH_OK;
 	}
-	order_seed_choose(&s);
-	bench_signals_install();
-	status = rc < 0 ? BENCH_USAGE : begin(&s, &err);
-	if (status == BENCH_OK) {
-		if (!s.opt.bench.quiet)
-			sweep_print_head(&s, runs_left(&s), out_of(&s));
-		checkpoint(&s, &p);
-		if (run_all(&s, &p, &err) < 0)
-			status = BENCH_NO_START;
+	if (rc == 0)
+		plan = sweep_plan(&o, &err);
+	if (!plan) {
+		fprintf(stderr, "kv-bench sweep: %s (try --help)\n", err.text);
+		return BENCH_USAGE;
 	}
-	if (status == BENCH_OK)
-		status = finish(&s);
-	else
-		fprintf(stderr, "kv-bench sweep: %s%s\n", err.text, status == BENCH_USAGE ? " (try --help)" : "");
-	sweep_free(&s);
-	return status;
+	rc = lab_exec("kv-bench sweep", "sweep", plan, NULL);
+	json_decref(plan);
+	return rc;
 }

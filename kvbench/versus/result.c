@@ -591,7 +591,11 @@ static void ratio_add(json_t *figure, const char *name, struct versus_spread r)
 static json_t *target_json(const struct versus *v, unsigned t)
 {
 	const struct versus_server *s = &v->server[t];
-	json_t *o = json_pack("{s:s, s:b}", "target", v->opt.target[t].name, "ok", !v->failed[t][0]);
+	char about[768];
+	json_t *o = json_pack("{s:s, s:s, s:b}", "target", v->opt.target[t].name, "label", v->opt.target[t].label, "ok",
+			      !v->failed[t][0]);
+	if (v->round[0].run[t].ran)
+		json_object_set_new(o, "about", json_string(versus_target_text(v, t, about, sizeof(about))));
 	if (v->failed[t][0])
 		json_object_set_new(o, "failed", json_string(v->failed[t]));
 	if (s->version[0])
@@ -643,7 +647,7 @@ json_t *versus_document(const struct versus *v)
 {
 	const struct versus_options *o = &v->opt;
 	json_t *targets = json_array(), *rounds = json_array(), *given = json_array();
-	char time[32] = "", text[96];
+	char time[32] = "", text[96], load[768];
 	const struct report_conditions c = conditions_of(v, text);
 	time_t started = v->started_s;
 	struct tm tm;
@@ -655,14 +659,15 @@ json_t *versus_document(const struct versus *v)
 		json_array_append_new(targets, target_json(v, t));
 	for (unsigned i = 0; i < v->rounds; i++)
 		json_array_append_new(rounds, round_json(v, &v->round[i]));
-	return json_pack("{s:s, s:b, s:b, s:{s:s, s:s, s:o}, s:o, s:I, s:I, s:f, s:I, s:I, s:f, s:s, s:I, s:o, s:o}",
-			 "schema", "kvbench-versus/1", "interrupted", bench_interrupted() != 0, "steady", !v->unsteady,
-			 "run", "version", KVRAIL_VERSION, "time", time, "options", given, "conditions",
-			 conditions_json(&c), "in_flight", (json_int_t)o->num_workers, "num_keys",
-			 (json_int_t)o->num_keys, "duration_s", (double)o->duration_ns / 1e9, "batch",
-			 (json_int_t)o->batch, "value_bytes", (json_int_t)o->value_size, "rate", o->rate, "checked",
-			 o->verify        ? "every byte"
-			 : o->no_checksum ? "length"
-					  : "checksum",
-			 "counted_rounds", (json_int_t)v->counted, "targets", targets, "rounds", rounds);
+	return json_pack(
+		"{s:s, s:s, s:b, s:b, s:{s:s, s:s, s:o}, s:o, s:I, s:I, s:f, s:I, s:I, s:f, s:s, s:I, s:o, s:o}",
+		"schema", "kvbench-versus/1", "load", versus_load_text(o, load, sizeof(load)), "interrupted",
+		bench_interrupted() != 0, "steady", !v->unsteady, "run", "version", KVRAIL_VERSION, "time", time,
+		"options", given, "conditions", conditions_json(&c), "in_flight", (json_int_t)o->num_workers,
+		"num_keys", (json_int_t)o->num_keys, "duration_s", (double)o->duration_ns / 1e9, "batch",
+		(json_int_t)o->batch, "value_bytes", (json_int_t)o->value_size, "rate", o->rate, "checked",
+		o->verify        ? "every byte"
+		: o->no_checksum ? "length"
+				 : "checksum",
+		"counted_rounds", (json_int_t)v->counted, "targets", targets, "rounds", rounds);
 }

@@ -14,6 +14,7 @@
 
 #include "kvbench/load/bench.h"
 #include "kvbench/report/file.h"
+#include "kvbench/report/lab.h"
 #include "kvbench/setup/signals.h"
 
 #define QUIET_NS 200000000ull /* before each round */
@@ -102,18 +103,18 @@ static void print_head(const struct versus *v)
 static int files_write(const struct versus *v, struct out_file *json, struct out_file *page)
 {
 	struct kv_error err = {0};
-	json_t *doc = json->fd >= 0 ? versus_document(v) : NULL;
+	json_t *doc = versus_document(v);
 	char *text = doc ? json_dumps(doc, JSON_INDENT(1)) : NULL;
 	size_t len = 0;
 	int rc = 0;
 	if (json->fd >= 0)
 		rc = out_file_write(json, text, text ? strlen(text) : 0, &err);
 	free(text);
-	json_decref(doc);
-	text = rc == 0 && page->fd >= 0 ? versus_page(v, &len, &err) : NULL;
+	text = rc == 0 && page->fd >= 0 ? lab_make("versus", doc, &len, &err) : NULL;
 	if (rc == 0 && page->fd >= 0)
 		rc = text ? out_file_write(page, text, len, &err) : -KV_ENOMEM;
 	free(text);
+	json_decref(doc);
 	if (rc == 0 && !kv_written(v->out))
 		rc = kv_fail(&err, -EIO, "the report could not be written to %s",
 			     v->out == stdout ? "standard output" : "standard error");
@@ -145,9 +146,12 @@ static int measure(struct versus *v)
 	int rc = v->opt.json ? out_file_open(&json, v->opt.json, "the JSON report", &err) : 0, status;
 	if (rc == 0 && v->opt.report)
 		rc = out_file_open(&page, v->opt.report, "the page", &err);
+	if (rc == 0 && v->opt.report)
+		rc = lab_check(&err);
 	if (rc < 0) {
 		fprintf(stderr, "kv-bench versus: %s\n", err.text);
 		out_file_discard(&json);
+		out_file_discard(&page);
 		return BENCH_NO_START;
 	}
 	v->started_s = (int64_t)time(NULL);

@@ -174,9 +174,6 @@ void versus_print_round(const struct versus *v, const struct versus_round *round
 void versus_print_summary(const struct versus *v);
 json_t *versus_document(const struct versus *v);
 
-/* versus_page -- the same as an HTML page that loads nothing; the caller frees it. NULL with *err. */
-char *versus_page(const struct versus *v, size_t *len, struct kv_error *err);
-
 int versus_main(int argc, char **argv);
 
 #endif

@@ -192,7 +192,7 @@ ab() { # ab SEED LUCK SLOW OPTIONS...
 	rm -f "$scratch/turn" "$scratch/turns"
 	SEED=$1 LUCK=$2 SLOW=$3 "$build/kv-bench" compare --ab "$scratch/a" "$scratch/b" "${@:4}" -- --num-workers=3 >"$scratch/ab" 2>&1
 }
-delayed() { # a delay of a tenth is found (how often, tests/kvbench/test_pairs.c computes)
+delayed() { # a delay of a tenth is found (how often, tests/kvlab/test_kvlab.py computes)
 	ab 1 0.04 0.111
 	[ $? -eq 1 ] && says 'read ops/s .* -[0-9.]+ % \[-[0-9.]+, -[0-9.]+\] +WORSE' cat "$scratch/ab" && says 'power +with 15 pairs .*9 of 10 .*fewer than 1 in 20' cat "$scratch/ab"
 }
