@@ -14,6 +14,7 @@
 #include "kvbench/model/model.h"
 #include "kvbench/report/verbs.h"
 #include "kvbench/scale/scale.h"
+#include "kvbench/setup/step.h"
 #include "kvbench/sweep/sweep.h"
 #include "kvbench/versus/versus.h"
 
@@ -23,6 +24,24 @@ static const struct {
 } commands[] = {{"capacity", capacity_main}, {"compare", compare_main}, {"fabric", fabric_main},
 		{"hits", hits_main},         {"models", model_main},    {"plot", plot_main},
 		{"scale", scale_main},       {"sweep", sweep_main},     {"versus", versus_main}};
+
+static int distance_main(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	printf("%.17g\n", bench_distance_ns());
+	return BENCH_OK;
+}
+
+/* Parts of commands that kvlab starts, by the name of the process. */
+static const struct {
+	const char *name;
+	int (*main)(int argc, char **argv);
+} parts[] = {{"kv-bench-capacity-step", capacity_step_main},
+	     {"kv-bench-distance", distance_main},
+	     {"kv-bench-drive", versus_drive_main},
+	     {"kv-bench-scale-step", scale_step_main},
+	     {"kv-bench-server", step_server_main}};
 
 /* A first word that is no option and no command. */
 static int unknown_command(const char *word)
@@ -42,6 +61,9 @@ static int command(int argc, char **argv)
 	struct kv_error err = {0};
 	char help_option[] = "--help";
 	int rc;
+	for (size_t i = 0; i < KV_COUNT(parts); i++)
+		if (strcmp(argv[0], parts[i].name) == 0)
+			return parts[i].main(argc, argv);
 	/* The sub-command gets argv without its own name. */
 	for (size_t i = 0; argc > 1 && i < KV_COUNT(commands); i++)
 		if (strcmp(argv[1], commands[i].name) == 0) {
@@ -74,7 +96,7 @@ static int command(int argc, char **argv)
 	return bench_run(&options);
 }
 
-/* Text that got lost is a failure, also of what prints no report. Those that write one have said so themselves. */
+/* Lost text is a failure of every command. Commands that write a report have already said so. */
 int main(int argc, char **argv)
 {
 	int status;

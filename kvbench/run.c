@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run.c -- a run from start to end: prepare, own server, pool, phases, report.
  *
- * The order is fixed by what must not happen too late. Output files and the trace are checked first, since they cost
- * nothing; the server child is spawned before the pool makes the first libfabric call (no fork after it); whatever
- * happens after that, the child is ended and reaped. */
+ * The order matters. Output files and the trace are checked first, since they cost nothing; the server child is spawned
+ * before the pool makes the first libfabric call (no fork after it); whatever happens after that, the child is ended
+ * and reaped. */
 #include "kvbench/run.h"
 
 #include <stdatomic.h>
@@ -80,8 +80,8 @@ static unsigned servers_at_start(const struct bench_options *o)
 	return o->num_servers - (unsigned)__builtin_popcount(bench_events_late(&o->events));
 }
 
-/* The number of a trace's blocks is the trace's, and of several servers each takes a part of the memory: what is said
- * of one server with so many keys would mislead. values: of each server. */
+/* Of a trace, and of several servers, the sentence about one server with --num-keys would mislead. values: of each
+ * server. */
 static int memory_refused(const struct bench_options *o, uint64_t values, uint64_t available, struct kv_error *err)
 {
 	char need[32], half[32], size[32], servers[64];
@@ -112,7 +112,7 @@ static uint64_t reads_ns(const struct bench_options *o, const struct trace_total
 	return o->duration_ns > UINT64_MAX / runs ? UINT64_MAX : runs * o->duration_ns;
 }
 
-/* Memory of our own server, and whether a run may miss what was written. */
+/* Memory of our own server, and whether a run may miss values that it wrote. */
 static int plan_memory(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
@@ -201,8 +201,7 @@ static enum kvc_put_way put_way(struct kvc_pool *pool, unsigned servers)
 	return way;
 }
 
-/* The servers that are there from the start learn of each other within seconds; the first writes are not to meet the
- * change. */
+/* The first servers learn of each other within seconds; the first writes must not meet the change. */
 static int members_wait(struct bench *b, struct kv_error *err)
 {
 	for (unsigned i = 1; i <= b->opt->num_servers; i++) {
@@ -311,7 +310,7 @@ static int run_write(struct bench *b, struct kv_error *err)
 	int rc;
 	async_phase(&p, true);
 	rc = phase_run(&p, &b->results.write, err);
-	/* A server that we started was empty. One that was restarted counts from 0 again. */
+	/* Our own server was empty at its start. A restarted one counts from 0 again. */
 	after = b->server ? 0 : duplicates_count(b);
 	b->results.write.duplicates = after > before ? after - before : 0;
 	if (rc == 0)
@@ -425,8 +424,8 @@ static int run_read(struct bench *b, struct kv_error *err)
 	return rc;
 }
 
-/* What operations need besides the clients' buffers, and no page of any of it is new to the kernel when the clock
- * starts. Memory may be refused: better before a long write phase than behind it. */
+/* All memory of operations besides the clients' buffers, with its pages made before the clock starts. A refusal is
+ * better before a long write phase than behind it. */
 static int memory_open(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
@@ -584,7 +583,7 @@ static int finish(struct bench *b, int status)
 	return status;
 }
 
-/* The clients' buffers, and what a server of ours keeps: values and a buffer of a client fill sooner or later. */
+/* The clients' buffers, and the values of our own server: both fill sooner or later. */
 static int memory_fits(const struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;

@@ -5,7 +5,7 @@
 
 struct bench_options;
 
-/* bench_run -- the whole run. Blocks; from main alone. What went wrong is on stderr. Returns the exit status. */
+/* bench_run -- the whole run. Blocks; from main alone. Errors are on stderr. Returns the exit status. */
 int bench_run(const struct bench_options *options);
 
 #endif

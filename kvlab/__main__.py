@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands of kv-bench that work on results of runs: python3 -I kvlab VERSION COMMAND ARGUMENTS.
 
-kv-bench parses the options and starts this program (kvbench/report/lab.c). The filters page, versus, hgrm and csv write a
-file to standard output. The first argument of a filter, of compare and of sweep is the number of a descriptor from which
-to read a document: the report, the default options, the plan.
+kv-bench parses the options and starts this program (kvbench/report/lab.c). The filters page, hgrm and csv write a file
+to standard output. The first argument of all but plot is the number of a descriptor from which to read a document: the
+report, the default options, the plan.
 """
+import importlib
 import json
 import signal
 import sys
@@ -12,6 +13,7 @@ import sys
 from text import Out
 
 OK, FAILED = 0, 1
+PLANNED = ("capacity", "scale", "sweep", "versus")
 
 
 def document_of(fd):
@@ -23,7 +25,7 @@ def make(kind, doc):
     """A filter. Of a report that lacks what the file needs: the reason, and status 1."""
     import document
     import page
-    makers = {"page": page.page, "versus": page.versus, "hgrm": document.hgrm, "csv": document.csv}
+    makers = {"page": page.page, "hgrm": document.hgrm, "csv": document.csv}
     try:
         print(makers[kind](doc), end="")
     except document.Refused as why:
@@ -40,9 +42,8 @@ def command(version, name, args):
     if name == "compare":
         import compare
         return compare.main(document_of(args[0]), args[1:], version)
-    if name == "sweep":
-        import sweep
-        return sweep.main(document_of(args[0]))
+    if name in PLANNED:
+        return importlib.import_module(name).main(document_of(args[0]))
     return make(name, document_of(args[0]))
 
 

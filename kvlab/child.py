@@ -39,11 +39,17 @@ def signals_install():
             signal.signal(number, note)
 
 
-def _begin():
-    """In the new process."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() == 1:
-        os._exit(3)
+def begin():
+    """For the new process: Ctrl-C at a terminal reaches only this one, whose end is that of the new one, too."""
+    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
+
+    def in_child():
+        os.setpgid(0, 0)
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(3)
+
+    return in_child
 
 
 def _wait(process, report, log, timeout_s, log_through):
@@ -87,13 +93,14 @@ def _document(report):
         return None
 
 
-def report(program, args, timeout_s, timeout_option="", status_max=0, log_through=False):
+def report(program, args, timeout_s, timeout_option="", status_max=0, log_through=False, environment=None):
     """Run the program, and return its standard output as a JSON document. Raises Refused with a sentence that ends in the
     last line of its log, or Interrupted. status_max: with a higher exit status the report does not count."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as log:
         sys.stdout.flush()
         try:
-            process = subprocess.Popen(args, executable=program, stdin=subprocess.DEVNULL, stdout=out, stderr=log, preexec_fn=_begin)
+            process = subprocess.Popen(args, executable=program, stdin=subprocess.DEVNULL, stdout=out, stderr=log, preexec_fn=begin(),
+                                       env={**os.environ, **(environment or {})})
         except OSError as error:
             raise Refused(f"its process cannot be started: {error.strerror}") from None
         killed, too_long = _wait(process, out, log, timeout_s, log_through)

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capacity.h -- kv-bench capacity: how many clients with resources of their own a machine can have, and which limit
- * ends it.
- *
- * A step is one number of clients. Each step runs in a process of its own (child.c), which tells its parent where it is
- * by writing its struct capacity_step (probe/probe.h). */
+ * ends it. This side has the options, makes the plan and runs the steps, each in a process of its own;
+ * kvlab/capacity.py starts and judges them. */
 #ifndef KVRAIL_KVBENCH_CAPACITY_CAPACITY_H
 #define KVRAIL_KVBENCH_CAPACITY_CAPACITY_H
 
@@ -12,22 +10,18 @@
 
 #include "base/base.h"
 #include "host/host.h"
-#include "kvbench/measure/conditions.h"
-
-struct server_child;
 
 enum {
 	CAPACITY_CLIENTS_MAX = 4096,
 	CAPACITY_SESSIONS_MAX = 100000,
 	CAPACITY_STEPS_MAX = 256,                      /* of --steps */
 	CAPACITY_STEPS_ROOM = CAPACITY_STEPS_MAX + 16, /* with those of pooled behind them */
-	CAPACITY_CONFIRMS = 4,
 	CAPACITY_ENGINES_MAX = 64
 };
 
 enum capacity_model { CAPACITY_ENDPOINTS, CAPACITY_VERBS, CAPACITY_POOLED, CAPACITY_MODELS };
 
-/* What ended a step, or was short in it. */
+/* The resource that ended a step, or was short in it. */
 enum capacity_end {
 	CAPACITY_COMPLETE,
 	CAPACITY_FILES,
@@ -38,7 +32,7 @@ enum capacity_end {
 	CAPACITY_CQS,
 	CAPACITY_MRS,
 	CAPACITY_THREADS,
-	CAPACITY_PROVIDER, /* what only the provider knows: the sentence lists the candidates */
+	CAPACITY_PROVIDER, /* known to the provider alone: the sentence lists the candidates */
 	CAPACITY_SERVER,
 	CAPACITY_TIME,
 	CAPACITY_DATA, /* a GET failed or brought a wrong byte */
@@ -48,20 +42,18 @@ enum capacity_end {
 	CAPACITY_ENDS
 };
 
-/* One step, as its process tells it. */
+/* One step, as its process reports it. */
 struct capacity_step {
 	int model;  /* enum capacity_model */
 	int end;    /* enum capacity_end */
 	int code;   /* of the first error; 0: none */
-	bool final; /* everything is open and measured, or has failed; closing is what is left */
+	bool final; /* everything is open and measured, or has failed; only closing is left */
 	uint32_t attempted, opened, connected, verified, wrong;
-	uint32_t endpoints, qps, cqs, mrs;          /* what this process opened itself */
+	uint32_t endpoints, qps, cqs, mrs;          /* opened by this process */
 	int64_t kernel_qps, kernel_cqs, kernel_mrs; /* of all processes on the RDMA devices here; -1: unknown */
 	uint64_t open_ns, get_ns;                   /* until all were connected; all GETs together */
 	uint64_t rss_start, rss;                    /* resident: before anything was opened; at the most */
 	uint32_t fds, threads;
-	uint64_t server_rss; /* of our own server, seen by the parent; 0: not ours */
-	uint32_t server_fds;
 	char provider[64], domain[64], libfabric[64], wait[16], congestion[32]; /* congestion: on loopback */
 	char text[512];                                                         /* the first error, in a sentence */
 };
@@ -76,9 +68,8 @@ struct capacity_options {
 	struct kv_opt_security security;
 	const char *json;
 	bool quiet, config;
-	int log_level; /* enum kv_log_level */
-	/* of the process of one step: its parent sets them */
-	uint32_t step_clients, step_fd, step_psk_fd;
+	int log_level;         /* enum kv_log_level */
+	uint32_t step_clients; /* of the process of a step */
 };
 
 extern const struct kv_opt capacity_options_table[];
@@ -102,48 +93,12 @@ void capacity_steps_extend(struct capacity_steps *steps, uint32_t max);
 const char *capacity_model_name(int model); /* "endpoints" */
 const char *capacity_end_name(int end);     /* "open files" */
 
-/* capacity_main -- the sub-command. argv as for capacity_options_parse; program: how to start this program again.
- * Returns the exit status: 0 also where a limit was met, since that is the result. */
+/* capacity_main -- the sub-command. argv as for capacity_options_parse. Returns the exit status: 0 also where a limit
+ * was met: the limit is the result. */
 int capacity_main(int argc, char **argv);
 
-/* ---- one step, in its own process ---- */
-
-/* capacity_step_main -- run the step that the options name and tell about it on step_fd. Exit status. */
-int capacity_step_main(const struct capacity_options *options);
-
-/* ---- the parent's side of a step ---- */
-
-/* capacity_child_run -- start the process of a step, follow it, and reap it. *out is what it told last, completed by
- * how it ended. Never fails: a failure is the step's end. server: the one that kv-bench started, or NULL. */
-void capacity_child_run(int argc, char **argv, int model, uint32_t clients, uint64_t timeout_ns,
-			struct server_child *server, struct capacity_step *out);
-
-/* ---- the report ---- */
-
-struct capacity_run {
-	int model;
-	bool ran;
-	char why_not[512]; /* it did not run */
-	unsigned num_steps;
-	unsigned last; /* the step that ended the model; later ones only show that the clients that were up work */
-	struct capacity_step step[CAPACITY_STEPS_ROOM + CAPACITY_CONFIRMS];
-};
-
-struct capacity_report {
-	const struct capacity_options *opt;
-	struct capacity_run *run; /* CAPACITY_MODELS of them */
-	struct bench_conditions conditions;
-};
-
-void capacity_print_head(const struct capacity_options *options, FILE *out);
-void capacity_print_model(int model, const struct capacity_options *options, FILE *out);
-void capacity_print_step(const struct capacity_step *step, FILE *out);
-void capacity_print_end(const struct capacity_run *run, FILE *out);
-
-/* capacity_print_conditions -- what the machine was meanwhile. */
-void capacity_print_conditions(const struct capacity_report *report, FILE *out);
-
-/* capacity_json_text -- the report (schema kvbench-capacity/1); the caller frees it. NULL: no memory. */
-char *capacity_json_text(const struct capacity_report *report);
+/* capacity_step_main -- the process kv-bench-capacity-step MODEL CLIENTS SERVER TIMEOUT_NS OPTION...: run this step,
+ * and report on standard output. SERVER "": that of the options. Returns the exit status. */
+int capacity_step_main(int argc, char **argv);
 
 #endif

@@ -104,26 +104,6 @@ const struct kv_opt capacity_options_table[] = {
 			     .help = "What the library logs to standard error; debug also shows the log of the server "
 				     "that kv-bench starts"),
 	KV_OPT_CONFIG_ROW(AT(config)),
-
-	{.group = "How kv-bench starts itself for one step",
-	 .name = "step-clients",
-	 .type = KV_OPT_U32,
-	 AT(step_clients),
-	 .metavar = "N",
-	 .max = CAPACITY_SESSIONS_MAX,
-	 .help = "Run this one step and report on --step-fd."},
-	{.name = "step-fd",
-	 .type = KV_OPT_U32,
-	 AT(step_fd),
-	 .metavar = "FD",
-	 .max = INT32_MAX,
-	 .help = "An inherited descriptor."},
-	{.name = "step-psk-fd",
-	 .type = KV_OPT_U32,
-	 AT(step_psk_fd),
-	 .metavar = "FD",
-	 .max = INT32_MAX,
-	 .help = "The line of --psk-file from an inherited descriptor."},
 	{.name = NULL},
 };
 
@@ -242,9 +222,6 @@ static int check_own_server(const struct capacity_options *o, struct kv_error *e
 			       "--psk-file, --cert, --key, --ca, --crl and --server-name need --server: the server "
 			       "that kv-bench starts gets "
 			       "a one-time key by itself");
-	/* A step has the options of its parent, and others added. */
-	if (o->step_clients > 0)
-		return 0;
 	if (o->server && o->server_threads != 1)
 		return kv_fail(
 			err, -KV_EINVAL,
@@ -260,10 +237,7 @@ static int check_steps(const struct capacity_options *o, struct kv_error *err)
 	int rc = capacity_steps_parse(o->steps, o->max_clients, &steps, err);
 	if (rc == 0 && steps.count == 0)
 		rc = kv_fail(err, -KV_EINVAL, "--max-clients %u leaves no step of %s", o->max_clients, o->steps);
-	if (rc == 0 && (o->step_clients == 0) != (o->step_fd == 0))
-		rc = kv_fail(err, -KV_EINVAL,
-			     "--step-clients and --step-fd belong together: kv-bench gives both to itself");
-	if (rc == 0 && o->device && o->step_clients == 0 && o->model != CAPACITY_VERBS && o->model != CAPACITY_MODELS)
+	if (rc == 0 && o->device && o->model != CAPACITY_VERBS && o->model != CAPACITY_MODELS)
 		rc = kv_fail(err, -KV_EINVAL, "--device is of --model verbs; for the others it is --nic");
 	return rc;
 }

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* step.c -- one step, in the process that was started for it.
+/* step.c -- one step, in its own process.
  *
  * While clients are opened the library calls back after each, and ten times a second (kvc_options.opening): then the
- * step looks at what is left and tells its parent where it is (teller.c).
+ * step checks the remaining memory and reports its figures (teller.c).
  *
- * endpoints: a pool with a client for each, 1 MiB of receive buffer, and rxm's smallest queues, on a few loops.
- * pooled: a pool of --engines clients, and a session of its own for each logical client (kvc_session_open_await). */
+ * endpoints: a pool with a client for each, 1 MiB of receive buffer, and rxm's smallest queues, on a few loops. pooled:
+ * a pool of --engines clients, and a session of its own for each logical client (kvc_session_open_await). */
 #include <errno.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -20,6 +18,7 @@
 #include "kvbench/capacity/teller.h"
 #include "kvbench/capacity/verbs.h"
 #include "kvbench/setup/signals.h"
+#include "kvbench/setup/step.h"
 #include "kvbench/load/workload.h"
 #include "kvbench/setup/stuck.h"
 
@@ -104,7 +103,7 @@ static void pool_tell(struct capacity_teller *t, struct kvc_pool *pool)
 
 /* ---- one GET each ---- */
 
-/* What each client found; a byte each, since they are on several threads. */
+/* The outcome of each client; a byte each, since they are on several threads. */
 enum outcome { NOT_ASKED, RIGHT, WRONG, FAILED };
 
 struct reading {
@@ -281,46 +280,54 @@ static void pool_run(struct capacity_teller *t, const char *psk)
 
 /* ---- the process ---- */
 
-/* The line that the parent put into the pipe, without its end. */
-static bool psk_read(uint32_t fd, char *buf, size_t cap)
+static int model_of(const char *name)
 {
-	ssize_t n;
-	buf[0] = 0;
-	if (fd == 0)
-		return true;
-	n = read((int)fd, buf, cap - 1);
-	close((int)fd);
-	buf[n > 0 ? n : 0] = 0;
-	buf[strcspn(buf, "\r\n")] = 0;
-	return buf[0] != 0;
+	int m = 0;
+	while (m < CAPACITY_MODELS && strcmp(capacity_model_name(m), name) != 0)
+		m++;
+	return m;
 }
 
-int capacity_step_main(const struct capacity_options *options)
+/* The options of the command, with those of the step in their place. */
+static int options_take(int argc, char **argv, struct capacity_options *o, struct kv_error *err)
 {
+	int rc = argc < 5 ? kv_fail(err, -KV_EINVAL, "a step has four arguments")
+			  : capacity_options_parse(argc - 4, argv + 4, o, err);
+	if (rc != 0)
+		return rc < 0 ? rc : -KV_EINVAL;
+	o->model = model_of(argv[1]);
+	o->step_clients = (uint32_t)strtoul(argv[2], NULL, 10);
+	o->server = argv[3][0] ? argv[3] : o->server;
+	o->timeout_ns = strtoull(argv[4], NULL, 10);
+	return o->model < CAPACITY_MODELS && o->step_clients > 0 ? 0
+								 : kv_fail(err, -KV_EINVAL, "there is no such step");
+}
+
+int capacity_step_main(int argc, char **argv)
+{
+	static struct capacity_options options;
 	static struct capacity_teller t;
+	struct kv_error err = {0};
 	char psk[256];
-	/* The parent may die without a chance to end its children. */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() == 1)
-		return BENCH_NO_START;
-	t.opt = options;
+	if (options_take(argc, argv, &options, &err) < 0) {
+		fprintf(stderr, "kv-bench: %s\n", err.text);
+		return BENCH_USAGE;
+	}
+	bench_signals_install();
+	t.opt = &options;
 	t.begun_ns = kv_clock_now(&kv_clock_monotonic);
-	t.deadline_ns = kv_deadline(t.begun_ns, options->timeout_ns);
-	t.step = (struct capacity_step){.model = options->model,
-					.attempted = options->step_clients,
+	t.deadline_ns = kv_deadline(t.begun_ns, options.timeout_ns);
+	t.step = (struct capacity_step){.model = options.model,
+					.attempted = options.step_clients,
 					.rss_start = kv_memory_rss(),
 					.kernel_qps = -1,
 					.kernel_cqs = -1,
 					.kernel_mrs = -1};
 	t.rss_looked = t.step.rss_start;
-	if (!psk_read(options->step_psk_fd, psk, sizeof(psk)))
-		capacity_fail(&t, CAPACITY_UNUSABLE, -KV_EDENIED, "no key came from --step-psk-fd %u",
-			      options->step_psk_fd);
-	else if (options->model == CAPACITY_VERBS)
+	(void)step_key_take(psk, sizeof(psk));
+	if (options.model == CAPACITY_VERBS) {
 		capacity_verbs_run(&t);
-	else if (!options->server)
-		capacity_fail(&t, CAPACITY_UNUSABLE, -KV_EINVAL,
-			      "--step-clients needs --server, which kv-bench gives itself");
-	else {
+	} else {
 		kvc_program_setup_many();
 		pool_run(&t, psk[0] ? psk : NULL);
 	}

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* teller.c -- how a step tells where it is, and which resource ended it.
+/* teller.c -- the reports of a step, and the resource that ended it.
  *
  * The process exists to run out of something, and may be killed for it: by the kernel for its memory, or by a provider
- * that aborts. So it tells its parent where it is, all the time, and what it told last is the result if it dies. Each
- * look also guards the memory: a step ends before the machine's (or the cgroup's) memory does. */
+ * that aborts. So it reports its figures all the time, and the last report is the result if it dies. Each look also
+ * guards the memory: a step ends before the machine's (or the cgroup's) memory does. */
 #include "kvbench/capacity/teller.h"
 
 #include <errno.h>
 #include <stdarg.h>
 
 #include "kvbench/setup/signals.h"
-#include "probe/probe.h"
+#include "kvbench/setup/step.h"
 
-#define MEMORY_RESERVE  ((uint64_t)128 << 20) /* clients that are open take some more while they connect */
+#define MEMORY_RESERVE  ((uint64_t)128 << 20) /* open clients take some more while they connect */
 #define ADDRESS_RESERVE ((uint64_t)64 << 20)
 #define MEASURE_NS      50000000ull
 
@@ -20,11 +20,29 @@ enum { FILES_RESERVE = 32 };
 
 /* ---- telling ---- */
 
+static json_t *known(int64_t n)
+{
+	return n < 0 ? json_null() : json_integer(n);
+}
+
 void capacity_tell(struct capacity_teller *t)
 {
-	_Static_assert(sizeof(t->step) <= PROBE_RESULT_MAX, "a write of it to a pipe is whole");
-	if (t->opt->step_fd)
-		probe_tell((int)t->opt->step_fd, &t->step, sizeof(t->step));
+	const struct capacity_step *s = &t->step;
+	json_t *first = s->end ? json_pack("{s:s, s:s}", "code", kv_errkey(s->code), "text", s->text) : json_null();
+	step_report(json_pack(
+		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:{s:o, s:o, s:o}, s:o, s:o, s:b, "
+		"s:s, "
+		"s:s, s:s, s:s, s:s}",
+		"opened", (json_int_t)s->opened, "connected", (json_int_t)s->connected, "verified",
+		(json_int_t)s->verified, "wrong", (json_int_t)s->wrong, "endpoints", (json_int_t)s->endpoints,
+		"queue_pairs", (json_int_t)s->qps, "completion_queues", (json_int_t)s->cqs, "memory_regions",
+		(json_int_t)s->mrs, "files", (json_int_t)s->fds, "threads", (json_int_t)s->threads, "memory_bytes",
+		(json_int_t)(s->rss > s->rss_start ? s->rss - s->rss_start : 0), "opening_seconds",
+		(double)s->open_ns / 1e9, "reading_seconds", (double)s->get_ns / 1e9, "kernel", "queue_pairs",
+		known(s->kernel_qps), "completion_queues", known(s->kernel_cqs), "memory_regions", known(s->kernel_mrs),
+		"ended_by", s->end ? json_string(capacity_end_name(s->end)) : json_null(), "first_error", first,
+		"final", (int)s->final, "provider", s->provider, "domain", s->domain, "libfabric", s->libfabric, "wait",
+		s->wait, "loopback_congestion_control", s->congestion));
 }
 
 void capacity_fail(struct capacity_teller *t, enum capacity_end end, int code, const char *fmt, ...)
@@ -67,7 +85,7 @@ void capacity_measure(struct capacity_teller *t)
 	t->step.kernel_mrs = KV_MAX(t->step.kernel_mrs, used[2]);
 }
 
-/* What is left must suffice for the next tenth of a second, in which the step may take as much as in the last. */
+/* The rest must suffice for the next tenth of a second, in which the step may take as much as in the last. */
 static bool memory_left(struct capacity_teller *t)
 {
 	uint64_t left = kv_memory_available(), rss = kv_memory_rss();
@@ -149,7 +167,7 @@ enum capacity_end capacity_end_said(const char *text)
 		[KV_LIMIT_SHM] = CAPACITY_MEMORY,
 	};
 	enum kv_limit said = kv_limit_said(text);
-	/* What follows there are figures of all that is not short. */
+	/* Behind it are figures of resources in good supply. */
 	if (strstr(text, "no limit that can be seen is short"))
 		return CAPACITY_PROVIDER;
 	if (said != KV_LIMITS && ends[said])

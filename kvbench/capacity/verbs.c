@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verbs.c -- the bare model: for each client one queue pair, two completion queues and two memory regions of
- * one RDMA device, without libfabric, as in the experiment that KVRail began with.
+/* verbs.c -- the bare model: for each client one queue pair, two completion queues and two memory regions of one RDMA
+ * device, without libfabric, as in the experiment that KVRail began with.
  *
  * It tells a limit of the device or the kernel from one of a provider: where this model goes further than the endpoints
  * do, the difference is libfabric's. It is the only file outside engine/fabric* that uses libibverbs, and nothing of
- * KVRail's engine, because it is what the engine is compared with.
+ * KVRail's engine, because the engine is compared with it.
  *
  * All in one process: client i is connected to client i ^ 1 (the last of an odd number to itself), every queue pair is
  * brought to RTS, and every client sends 64 bytes to its peer, which are compared. So a queue pair that exists but does
@@ -27,7 +27,7 @@ enum {
 	DEPTH = 16,      /* of its queues */
 	LOOK_EVERY = 16, /* clients */
 	LOOK_NS = 50000000,
-	LOCKED_MARGIN = 64 << 10, /* of the limit: what one client locks */
+	LOCKED_MARGIN = 64 << 10, /* of the limit: bytes that one client locks */
 	VENDOR_AMAZON = 0x1d0f,
 	EFA_SRD = 0, /* EFADV_QP_DRIVER_TYPE_SRD */
 	QKEY = 0x11111111,
@@ -68,7 +68,7 @@ static struct ibv_device *device_pick(struct ibv_device **list, int n, const cha
 	return NULL;
 }
 
-/* Why there is no device: what the kernel lacks, or a wrong name. */
+/* Why there is no device: the kernel lacks it, or the name is wrong. */
 static int no_device(const char *name, int n, struct kv_error *err)
 {
 	if (n > 0 && name)
@@ -117,7 +117,7 @@ bool capacity_verbs_here(const char *device, struct kv_error *err)
 	return true;
 }
 
-/* The first port that is up. */
+/* The first active port. */
 static int port_find(struct verbs *v, const struct ibv_device_attr *attr)
 {
 	for (unsigned i = 1; i <= attr->phys_port_cnt; i++)
@@ -128,8 +128,8 @@ static int port_find(struct verbs *v, const struct ibv_device_attr *attr)
 	return -ENETDOWN;
 }
 
-/* The last GID that is set: on RoCE those of IP addresses come after the link-local one, and those of version 2 after
- * version 1. */
+/* The last valid GID: on RoCE those of IP addresses come after the link-local one, and those of version 2 after version
+ * 1. */
 static int gid_find(struct verbs *v)
 {
 	static const union ibv_gid none;

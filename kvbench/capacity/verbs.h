@@ -8,7 +8,8 @@
 /* capacity_verbs_run -- the bare ibverbs model: QP, two CQs and two MRs per client. */
 void capacity_verbs_run(struct capacity_teller *t);
 
-/* capacity_verbs_end -- what ran out when a call that makes `what` failed with this errno; host: as it is now. */
+/* capacity_verbs_end -- the exhausted resource when a call that makes `what` failed with this errno; host: the present
+ * state. */
 enum capacity_end capacity_verbs_end(enum capacity_end what, int error, const struct kv_host *host);
 
 /* capacity_verbs_here -- whether there is a device to run it on; else 0 with one sentence in *err. */

@@ -26,15 +26,15 @@ struct hits_trace {
 int hits_trace_read(const char *path, struct hits_trace *out, struct kv_error *err);
 void hits_trace_free(struct hits_trace *trace);
 
-/* What one memory came to. A block is hit if it is there when its turn comes; a prefix, if all before it were hit when
- * the request began. */
+/* The hits of one memory size. A block is hit if the cache has it when its turn comes; a prefix, if all before it were
+ * hit when the request began. */
 struct hits_result {
 	uint64_t prefix, block;
 };
 
 /* hits_run -- room for so many equal blocks under the policy of this number (kv_opt_eviction_names), whose code is the
- * server's. Per request: the longest prefix that is there is read; the other blocks are stored in order, and one that
- * is there all the same is used. 0 or -KV_ENOMEM. */
+ * server's. Per request: the longest stored prefix is read; the other blocks are stored in order, and one that the
+ * cache has all the same is used. 0 or -KV_ENOMEM. */
 int hits_run(const struct hits_trace *trace, unsigned policy, uint64_t capacity, struct hits_result *out);
 
 /* hits_belady -- the same by one who knows the future: the block whose next use is farthest goes, or is not stored at
@@ -44,7 +44,7 @@ int hits_belady(const struct hits_trace *trace, uint64_t capacity, struct hits_r
 /* hits_unlimited -- with memory for everything. */
 struct hits_result hits_unlimited(const struct hits_trace *trace);
 
-/* hits_reference -- the prefix hit ratio that is known for this trace, policy and capacity; negative: none is.
+/* hits_reference -- the published prefix hit ratio of this trace, policy and capacity; negative: there is none.
  * hits_is_reference -- whether there are any for this trace. */
 double hits_reference(const struct hits_trace *trace, const char *policy, uint64_t capacity);
 bool hits_is_reference(const struct hits_trace *trace);
@@ -55,7 +55,7 @@ struct hits_options {
 };
 extern const struct kv_opt hits_options_table[];
 
-/* What the lists of the options mean. */
+/* Parsed from the lists of the options. */
 struct hits_plan {
 	unsigned capacities, policies;
 	uint64_t capacity[HITS_CAPACITIES_MAX];

@@ -93,7 +93,7 @@ struct entry {
 
 struct belady {
 	uint32_t *next; /* by reference: where its block is used again */
-	uint32_t *due;  /* by block that is in: its next use */
+	uint32_t *due;  /* of each cached block: its next use */
 	bool *in;
 	struct entry *heap;
 	uint64_t count, held, capacity;

@@ -24,11 +24,11 @@ void bench_arrivals_init(struct bench_arrivals *a, double rate, bool poisson, ui
  * the last call, and 0 at the first; the caller locks. Uniform: any number from any thread. */
 uint64_t bench_arrivals_due(struct bench_arrivals *a, uint64_t number);
 
-/* bench_arrivals_left -- what was due, of the arrivals from `number` up to but not `total`, before end_ns (from the
- * start): calls `left` with the number of each, when it was due, and 1, in their order. Poisson: number as for
- * bench_arrivals_due. Beyond the first million one call stands for several, `count` of them from that number on, all as
- * due as the first: so the time this takes is bounded, and an age is too large by less than a millionth of the oldest.
- * Returns how many arrivals there were. Moves *a. */
+/* bench_arrivals_left -- the arrivals from `number` up to but not `total` that were due before end_ns (from the start):
+ * calls `left` in their order with the number of each, its due time, and 1. Poisson: number as for bench_arrivals_due.
+ * Beyond the first million one call stands for several, `count` of them from that number on, all as due as the first:
+ * so the time of this function is bounded, and an age is too large by less than a millionth of the oldest. Returns how
+ * many arrivals there were. Moves *a. */
 uint64_t bench_arrivals_left(struct bench_arrivals *a, uint64_t number, uint64_t total, uint64_t end_ns,
 			     void (*left)(void *arg, uint64_t number, uint64_t due_ns, uint64_t count), void *arg);
 

@@ -2,19 +2,18 @@
 /* async.c -- the operations of a phase through a queue: --num-workers ids in flight, without coroutines.
  *
  * Threads that submit share the ids out among them. The calling thread reaps: it waits on the queue's descriptor, takes
- * all ids that are over at once, and hands each to the thread that submitted it. That one looks at the value, counts,
- * and submits the next operation under it. So do hosts: the thread with the descriptor has an event loop to turn, which
- * a look at the bytes would hold up; what becomes of a value, and what is asked for next, is known to the thread that
- * asked. A host whose event loop does all of it is --submitters 0: no further thread, no handing over.
+ * all completed ids at once, and passes each to its submitter, which compares the value, counts, and submits the next
+ * operation. So do hosts: comparing bytes would hold up the event loop of the thread with the descriptor, and the
+ * submitter knows the purpose of a value. --submitters 0 is a host whose event loop does all of it.
  *
- * Which operation is next, what it touches, what counts as an error, when a phase ends: as for workers (phase.c,
- * batch.c). A latency is from before the submission to when the reaper has it. An error rests its id alone, each time
- * longer. If the loops take no more (-KV_EBUSY), nothing was begun: the id rests and is submitted again, which is no
- * error, and its time counts from the first attempt.
+ * The next operation and its key, errors, and the end of a phase are as for workers (phase.c, batch.c). A latency ends
+ * when the reaper has the id. An error rests its id alone, each time longer. If the loops take no more (-KV_EBUSY),
+ * nothing was begun: the id rests and is submitted again, which is no error, and its time counts from the first
+ * attempt.
  *
- * A slot is what an id needs. It is its submitter's, from the submission until the completion the library's, then the
- * reaper's until it is handed over. The phase has ended when no slot has an operation; the last submitter then submits
- * an id of no items, which is over at once, for the reaper sleeps on the descriptor. If a server dies, ids end by their
+ * A slot has the memory of an id. It belongs to its submitter, from the submission until the completion to the library,
+ * then to the reaper until it passes it on. The phase ends when no slot has an operation; the last submitter then
+ * submits an id of no items, to wake the reaper from its wait on the descriptor. If a server dies, ids end by their
  * deadlines, as calls do. */
 #include "kvbench/load/async.h"
 
@@ -35,7 +34,7 @@ struct slot {
 	struct phase_op op;
 	struct kvc_item *items;
 	unsigned n;
-	bool made; /* an operation that is not submitted yet */
+	bool made; /* a prepared operation, not yet submitted */
 	int result;
 	uint64_t end_ns;
 	uint64_t due_ns, backoff_ns; /* while it rests; after errors */
@@ -47,7 +46,7 @@ struct submitter {
 	pthread_cond_t wake;
 	struct kv_list over;    /* slots handed over; under the lock */
 	bool waits;             /* under the lock */
-	struct kv_list got;     /* the reaper's alone: what it is about to hand over */
+	struct kv_list got;     /* the reaper's alone: completed ids for a submitter */
 	struct kv_list resting; /* the submitter's alone, as all below */
 	unsigned left;          /* slots that still go on */
 	struct async *async;
@@ -137,7 +136,7 @@ static void slots_over(struct submitter *s, struct kv_list *over)
 	}
 }
 
-/* Go on with slots that have rested. Returns when the next one has, or KV_NEVER. */
+/* Continue with rested slots. Returns when the next one has, or KV_NEVER. */
 static uint64_t slots_rested(struct submitter *s)
 {
 	uint64_t next_ns = KV_NEVER, now = kv_list_empty(&s->resting) ? 0 : phase_now();
@@ -156,7 +155,7 @@ static uint64_t slots_rested(struct submitter *s)
 	return next_ns;
 }
 
-/* Wait for slots that are over, or until this time. */
+/* Wait for completed slots, or until this time. */
 static void over_take(struct submitter *s, uint64_t until_ns, struct kv_list *out)
 {
 	struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000), .tv_nsec = (long)(until_ns % 1000000000)};

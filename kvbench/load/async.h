@@ -5,8 +5,8 @@
 
 #include "kvbench/load/phase.h"
 
-/* async_phase -- have a phase that was filled in for workers go through a queue: GETs, or PUTs. bench.batches must be
- * there. Nothing to do without --async. */
+/* async_phase -- turn a phase of workers, GETs or PUTs, into one of a queue. bench.batches must be there. Nothing to do
+ * without --async. */
 void async_phase(struct phase *phase, bool put);
 
 #endif

@@ -10,8 +10,8 @@
  * before its latency begins: a stock that has every value in slices would be as many times larger. So values and keys
  * are those of runs without slices, and each reads what the other wrote.
  *
- * With --async (async.c) an id that is in flight takes the place of a worker, and every operation is a batch, without
- * --batch of one key. What a batch is before and after its call is the same for both. */
+ * With --async (async.c) an id in flight takes the place of a worker, and every operation is a batch, without --batch
+ * of one key. The work before and after the call is the same for both. */
 #include "kvbench/load/batch.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static unsigned batch_keys(const struct bench_options *o)
 	return KV_MAX(o->batch, 1u);
 }
 
-/* What a value takes of a worker's memory. */
+/* Bytes of a worker's memory for a value. */
 static uint64_t place_bytes(const struct bench_options *o)
 {
 	return o->slices ? 2 * o->value_size : o->value_size;
@@ -186,7 +186,7 @@ static void item_glance(const struct bench_key *key, const struct kvc_item *item
 	t->wrong += (uint64_t)item->result != item->len || !bench_value_edges(key, item->len, data, data + last);
 }
 
-/* What one item became. Returns 0, -KV_ENOTFOUND or its code. */
+/* The result of one item. Returns 0, -KV_ENOTFOUND or its code. */
 static int batch_item_done(const struct phase_op *op, const struct bench_key *key, const struct kvc_item *item)
 {
 	struct bench_tally *t = op->tally;
@@ -206,7 +206,7 @@ static int batch_item_done(const struct phase_op *op, const struct bench_key *ke
 	return 0;
 }
 
-/* What one item of a PUT became: 0 or its code. */
+/* The result of one item of a PUT: 0 or its code. */
 static int batch_item_stored(const struct phase_op *op, const struct bench_key *key, const struct kvc_item *item)
 {
 	struct bench_tally *t = op->tally;

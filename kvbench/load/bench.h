@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench.h -- what the parts of one run share: options, pool, results. */
+/* bench.h -- a run: its options, pool and results. */
 #ifndef KVRAIL_KVBENCH_LOAD_BENCH_H
 #define KVRAIL_KVBENCH_LOAD_BENCH_H
 
@@ -32,12 +32,12 @@ struct phase_result {
 	double cpu_seconds, server_cpu_seconds; /* server: of the own one, else 0 */
 	int64_t faults, server_faults;          /* page faults, as cpu_seconds; below 0: not known */
 	bool too_many_errors, server_died;      /* why it ended early */
-	uint64_t duplicates;        /* write: PUTs of what a running server had already; their bytes did not travel */
+	uint64_t duplicates;        /* write: PUTs of bytes that the server had already; they did not travel */
 	struct bench_series series; /* empty: it was not sampled */
 	char cut[160];              /* why it did less than its option says; empty: it did not */
 };
 
-/* With --keep-going: what the clients watched in the read phase. */
+/* With --keep-going: calls and outages of the read phase. */
 struct keep_going_result {
 	bool ran;
 	uint64_t calls, overdue, longest_ns;
@@ -89,7 +89,7 @@ struct replay_result {
 	unsigned intervals;
 };
 
-#define BENCH_RATE_KEPT 0.99 /* of what --rate offers: with less the machine did not keep up */
+#define BENCH_RATE_KEPT 0.99 /* of --rate: with less the machine did not keep up */
 
 enum { BENCH_RAILS_MAX = 32 };
 
@@ -123,7 +123,7 @@ struct bench_results {
 	int interrupted;                         /* the signal that ended the run before its end, or 0 */
 	uint64_t rss_peak, server_rss_peak;      /* server: of our own ones, else 0 */
 	uint64_t memory_mb;                      /* of our own server, else 0 */
-	uint64_t values_bytes;                   /* of what PUT sends; 0: the run stores nothing */
+	uint64_t values_bytes;                   /* of the memory that PUT sends from; 0: the run stores nothing */
 	bool misses_expected;                    /* for one of these, or servers that go */
 	bool memory_short;                       /* the server's memory is smaller than the workload */
 	bool expiring;                           /* the reads take as long as --ttl, or longer */
@@ -179,7 +179,7 @@ struct bench {
 	unsigned num_clients;
 	struct server_child *server; /* the own one, or NULL */
 	struct batches *batches;     /* with --batch, else NULL */
-	struct values *values;       /* what PUT sends; NULL: the run stores nothing */
+	struct values *values;       /* the memory that PUT sends from; NULL: the run stores nothing */
 	struct bench_raw *raw;       /* with --raw, else NULL */
 	struct roofline *roofline;   /* with --roofline or --roofline-file, else NULL */
 	FILE *out;                   /* the report; NULL with --quiet (then only the last line is printed, to `last`) */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* keys.h -- which key a read is of, and how large the value of a key is. Both follow from numbers: nothing is
- * remembered, and any reader knows what to expect. */
+ * remembered, and any reader knows the value of a key. */
 #ifndef KVRAIL_KVBENCH_LOAD_KEYS_H
 #define KVRAIL_KVBENCH_LOAD_KEYS_H
 

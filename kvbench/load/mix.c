@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mix.c -- --mix get:put:exists.
  *
- * GETs and EXISTS are of keys that the write phase has stored, by --keys-pattern. Each PUT stores a key of its own
- * behind those, so its bytes always travel, and deletes it after its latency was taken. Otherwise a run would need
- * memory without an end, or store again what is there, which moves nothing. So a DELETE is made for each PUT, which is
- * part of the load and of no figure. If a server dies between the two, the key stays until its time to live is over.
- * With --batch an operation is of so many keys, and a DELETE follows for each. A value that a GET missed is stored
- * again behind it, as the user of a cache does: else each miss makes the next one.
+ * GETs and EXISTS use stored keys, by --keys-pattern. Each PUT stores a key of its own behind those, so its bytes
+ * always travel, and deletes it after its latency was taken. Otherwise a run would need unbounded memory, or store
+ * values again, which moves no bytes. The DELETE of each PUT is part of the load, and of no figure. If a server dies
+ * between the two, the key stays until its time to live is over. With --batch an operation is of so many keys, and a
+ * DELETE follows for each. A value that a GET missed is stored again behind it, as the user of a cache does: else each
+ * miss makes the next one.
  *
  * Parts are exact, and not drawn: two runs make the same operations in the same order. Only with poisson arrivals each
  * kind is drawn, from the seed: users who know nothing of each other keep to no parts, and a PUT that comes after every

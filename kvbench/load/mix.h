@@ -7,11 +7,11 @@
 
 enum mix_kind { MIX_GET, MIX_PUT, MIX_EXISTS, MIX_KINDS };
 
-/* mix_phase -- have a phase that was filled in for GETs make the operations of --mix. Nothing to do without it. */
+/* mix_phase -- turn a phase of GETs into one of the operations of --mix. Nothing to do without it. */
 void mix_phase(struct phase *phase);
 
-/* mix_kind_of -- what operation *number is: of each `total` in a row as many are of a kind as --mix says, in an order
- * that the seed decides. *number becomes its place among those of its kind. */
+/* mix_kind_of -- the kind of operation *number: each `total` in a row have the parts of --mix, in an order that the
+ * seed decides. *number becomes its place among those of its kind. */
 unsigned mix_kind_of(const struct bench_options *o, uint64_t *number);
 
 /* mix_kind_drawn -- the same of independent users: each operation is of a kind by the probability that --mix gives it,

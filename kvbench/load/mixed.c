@@ -5,8 +5,8 @@
  * number, whichever it is, so both kinds are in flight all the time, and are tallied apart. The figure is the rate of
  * both together beside the mean of the rates of each alone, in the write and read phases of the same run.
  *
- * The new keys are deleted behind it. On a server that an earlier run may have left some on they are deleted before it,
- * too: a PUT of what is there moves nothing. */
+ * The new keys are deleted behind it. On a server with keys of an earlier run they are also deleted before it: a PUT of
+ * stored bytes moves nothing. */
 #include "kvbench/load/mixed.h"
 
 #include "kvbench/load/batch.h"

@@ -3,8 +3,8 @@
  *
  * Every worker takes the next operation's number from one relaxed counter. That balances clients of different speed,
  * gives the open loop its schedule (operation i is due at start + i / rate, whichever worker takes it), and is the
- * progress shown. What an operation touches follows from its number (workload.c), so a run is the same whichever worker
- * does what. The rejected alternative, a fixed share per worker, ends with idle workers waiting for the slowest, which
+ * progress shown. The key of an operation follows from its number (workload.c), so a run is the same for any order of
+ * workers. The rejected alternative, a fixed share per worker, ends with idle workers waiting for the slowest, which
  * then counts as the system's throughput.
  *
  * After an error a worker pauses, each time twice as long: a call that fails at once would otherwise keep its loop from
@@ -23,7 +23,7 @@
 #define TIMEOUT_BYTE_NS  10ull /* 1 s for every 100 MB */
 #define BACKOFF_FIRST_NS 1000000ull
 #define BACKOFF_LAST_NS  500000000ull
-#define BACKOFF_KEEP_NS  10000000ull  /* the last one with --keep-going: a server that is back is soon seen */
+#define BACKOFF_KEEP_NS  10000000ull  /* the last one with --keep-going: a server that returns is soon seen */
 #define PACE_STEP_NS     100000000ull /* a wait for an intended start looks for a signal this often */
 
 uint64_t phase_now(void)
@@ -98,10 +98,10 @@ static bool take_now(struct phase *p, struct phase_op *op)
 	return true;
 }
 
-/* ---- what was due and never started ---- */
+/* ---- operations that were due and never started ---- */
 
-/* In the open loop a stall at the end of a phase must count like any other: what was due and has not started is as late
- * as it is old. */
+/* In the open loop a stall at the end of a phase must count like any other: an operation that was due and has not
+ * started counts with its age. */
 static void left_count(struct bench_tally *t, uint64_t due_ns, uint64_t over_ns, uint64_t count)
 {
 	t->due += count;

@@ -49,7 +49,7 @@ struct phase {
 	double rate;              /* operations per second; 0: closed loop */
 	bool poisson;             /* with a rate: arrivals know nothing of each other; else they are evenly apart */
 	uint64_t ramp_ns;         /* with a rate: it rises to that in this time */
-	uint64_t key_base;        /* number of the first key that is written or deleted */
+	uint64_t key_base;        /* number of the first key to write or delete */
 	uint64_t num_keys;        /* of those, for batches: the last one may be short */
 	unsigned kinds;           /* of operations, which are tallied apart, up to PHASE_KINDS_MAX; 0: one */
 	/* kind_of -- which kind operation *number is, which becomes its number among those. NULL: there is one kind.
@@ -98,7 +98,7 @@ int phase_op_write(const struct phase_op *op);
 int phase_op_read(const struct phase_op *op);
 int phase_op_delete(const struct phase_op *op); /* of the key that a write of this number stores */
 
-/* phase_delete -- the same, not counted as an operation: 0, also where it was not there, or what the call returned. */
+/* phase_delete -- the same, not counted as an operation. Returns 0, also for a missing key, or the code of the call. */
 int phase_delete(const struct phase_op *op);
 
 /* phase_watch -- with --keep-going: a call on this key of the run began at start_ns and has ended with rc. start_ns:
@@ -106,8 +106,8 @@ int phase_delete(const struct phase_op *op);
  * --rate that may be later than its intended start. */
 void phase_watch(const struct phase_op *op, uint64_t key, uint64_t start_ns, int64_t rc);
 
-/* phase_store_again -- PUT of a value of the run that a GET has missed, as a cache's user does it. In no figure but
- * stored_again. Returns 0, also where others have stored it, or its server leaves; else what the call returned. */
+/* phase_store_again -- PUT of a value that a GET has missed, as a user of a cache does. In no figure but stored_again.
+ * Returns 0, also where others have stored it, or its server leaves; else the code of the call. */
 int phase_store_again(const struct phase_op *op, uint64_t index, const struct bench_key *key, uint64_t len);
 
 /* phase_call -- the call that the options ask for. */
@@ -153,11 +153,11 @@ void phase_result_merge(struct phase_result *into, struct phase_result *from);
 /* phase_cpu_seconds -- CPU time of this process so far. */
 double phase_cpu_seconds(void);
 
-/* bench_glance -- without --verify: compare length and edges (workload.h), count what is wrong. */
+/* bench_glance -- without --verify: compare length and edges (workload.h), count wrong values. */
 void bench_glance(const struct bench_key *key, const void *data, uint64_t len, uint64_t expected_len,
 		  struct bench_tally *tally);
 
-/* bench_verify -- compare a value that was read with its key, count it. Returns whether it is right. */
+/* bench_verify -- compare a value with the one of its key, count it. Returns whether it is right. */
 struct bench_key;
 bool bench_verify(const struct bench_key *key, const void *data, uint64_t len, uint64_t expected_len,
 		  struct bench_tally *tally);

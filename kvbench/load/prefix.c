@@ -158,7 +158,7 @@ static bool block_right(const struct prefix *p, unsigned i)
 	return (uint64_t)item->result == item->len;
 }
 
-/* What the load brought. Nothing of it counts if one block failed. */
+/* The results of the load. None counts if a block failed. */
 static void judge(const struct prefix *p, struct prefix_result *r, int rc)
 {
 	for (unsigned i = 0; rc && i < p->blocks; i++) {

@@ -6,9 +6,9 @@
 
 #include "kvbench/load/bench.h"
 
-/* prefix_run -- fill results.prefix, from blocks that the run has stored. Blocks the calling thread (main). Returns 0
- * also when a load failed or could not be tried (results.prefix says so), or a code with *err when memory that was
- * registered cannot be given back. */
+/* prefix_run -- fill results.prefix, from stored blocks. Blocks the calling thread (main). Returns 0 also when a load
+ * failed or could not be tried (results.prefix says so), or a code with *err when registered memory cannot be released.
+ */
 int prefix_run(struct bench *bench, struct kv_error *err);
 
 #endif

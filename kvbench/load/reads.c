@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reads.c -- the measured phase, and what is around it.
+/* reads.c -- the measured phase with its warm-up, runs and trials.
  *
  * Runs follow each other against the same server and the same keys, each with operations of its own: the second one
- * reads in another order, and has other arrivals. results.read is the sum of all runs, so its histogram is of all
- * samples; what single runs came to is in results.runs.
+ * reads in another order, and has other arrivals. results.read is the sum of all runs, so its histogram has all
+ * samples; results.runs has each run.
  *
  * A trial of --slo is a run in the open loop. It makes as many operations as its rate has in its time, at least TAIL
- * beyond the percentile, and ends early if it falls far behind: those that never began would be missing from its
- * percentile, so such a trial is not kept, whatever that is. The first rate is half of what a short closed loop does.
- * results.read is then the trial of the highest rate kept, or the last one. */
+ * beyond the percentile, and ends early if it falls far behind: operations that never began would be missing from its
+ * percentile, so such a trial is not kept. The first rate is half of what a short closed loop does. results.read is
+ * then the trial of the highest rate kept, or the last one. */
 #include "kvbench/load/reads.h"
 
 #include <math.h>
@@ -66,7 +66,7 @@ static uint64_t ops_of(const struct phase_result *r)
 	return r[MIX_GET].tally.ops + r[MIX_PUT].tally.ops + r[MIX_EXISTS].tally.ops;
 }
 
-/* What one run of the phase came to, of each kind. Static: a result has histograms, and there is one run at a time. */
+/* The result of one run of the phase, of each kind. Static: a result has histograms, and there is one run at a time. */
 static struct phase_result *result_clear(void)
 {
 	static struct phase_result result[MIX_KINDS];
@@ -155,7 +155,7 @@ static int runs_run(struct bench *b, struct kv_error *err)
 				bench_series_free(&r[k].series);
 		if (rc == 0) {
 			result_take(b, r);
-			/* A run that was cut short says nothing of how far runs are apart. */
+			/* A run that was cut short does not count for the spread. */
 			if (i == 0 || good(b, r))
 				run_note(&b->results.runs, r);
 		}
@@ -178,8 +178,8 @@ static uint64_t errors_of(const struct phase_result *r)
 	return sum;
 }
 
-/* Whether the system kept up: when the last operation was due, no more than one was left to do. A limit far above what
- * a trial takes would otherwise be kept by any rate, with a queue that grows. */
+/* Whether the system kept up: when the last operation was due, no more than one was left to do. Otherwise any rate,
+ * with a growing queue, would keep a limit far above the time of a trial. */
 static bool kept_up(const struct phase_result *r, uint64_t ops, double rate)
 {
 	double planned_ns = r->planned_ns ? (double)r->planned_ns : (double)ops * 1e9 / rate;
@@ -220,7 +220,7 @@ static int trial_run(struct bench *b, double rate, uint64_t *first_op, struct ph
 	return rc;
 }
 
-/* Half of what a closed loop does. */
+/* Half of the rate of a closed loop. */
 static int ceiling_find(struct bench *b, uint64_t *first_op, double *out_rate, struct kv_error *err)
 {
 	struct phase p = reads_phase(b, 0, UINT64_MAX, CEILING_NS);
@@ -256,7 +256,7 @@ static int slo_run(struct bench *b, struct kv_error *err)
 		b->results.slo_bad += r->tally.wrong + (b->results.misses_expected ? 0 : misses_of(r));
 		if (trial.why != BENCH_SLO_KEPT && kept)
 			continue;
-		kept = trial.why == BENCH_SLO_KEPT; /* each rate that is kept is above those before it */
+		kept = trial.why == BENCH_SLO_KEPT; /* each kept rate is above those before it */
 		memcpy(b->results.slo_read, r, sizeof(b->results.slo_read));
 	}
 	if (rc == 0 && !b->results.read.ran)

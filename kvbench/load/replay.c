@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* replay.c -- what a worker does with a request of a trace.
+/* replay.c -- a request of a trace, by a worker.
  *
  * As an inference server would: one lookup of the longest prefix, the found blocks into registered memory in batches,
- * then the others, which prefill would have computed, out of memory where they lie ready. A block that the lookup found
- * and the GET did not (it was evicted in between) is a miss and is written again. Latency samples: of a request with
- * found blocks, from its first GET to its last; of one with others, from its first PUT to its last. Comparing values is
+ * then PUTs of the others, which prefill would have computed, from prepared memory. A block that the lookup found and
+ * the GET did not (it was evicted in between) is a miss and is written again. Latency samples: of a request with found
+ * blocks, from its first GET to its last; of one with others, from its first PUT to its last. Comparing values is
  * outside the samples, inside the phases' time.
  *
  * The order of requests is the sequencer's. A worker's memory holds one batch; all workers' memory is one registration.
@@ -24,9 +24,9 @@
 
 enum { BATCH_MAX = 16, BATCH_BYTES = 4 << 20, MEMORY_BYTES = 256 << 20 };
 #define BACKOFF_NS 10000000ull
-#define STARTED_NS 20000000000ull /* until all clients have a server that was started */
+#define STARTED_NS 20000000000ull /* until all clients have a started server */
 
-/* What the workers of one loop thread count. */
+/* Counts of the workers of one loop thread. */
 struct replay_tally {
 	struct bench_tally read, write;
 	uint64_t requests, blocks, lost;
@@ -161,8 +161,7 @@ static void got_item(struct replay_worker *w, unsigned i)
 		bench_glance(&w->key[w->block[i]], w->item[i].data, len, o->value_size, t);
 }
 
-/* Read the n blocks set as items; those that are gone become the first items, to be stored again. Returns their number.
- */
+/* Read the n blocks set as items; missing ones become the first items, to be stored again. Returns their number. */
 static unsigned get_items_await(struct replay_worker *w, unsigned n)
 {
 	struct kvc_call call = phase_call(w->r->bench->opt);
@@ -322,7 +321,7 @@ static int make_keys(struct replay_worker *w)
 	return 0;
 }
 
-/* A lookup that did not find all is what a miss costs: the GETs are of what it found. */
+/* A lookup that did not find all is the cost of a miss: GETs are of found blocks only. */
 static int lookup_await(struct replay_worker *w, unsigned *out_found)
 {
 	struct kvc_call call = phase_call(w->r->bench->opt);
@@ -522,7 +521,7 @@ int replay_run(struct bench *bench, struct kv_error *err)
 	if (r.mem && kvc_unregister(bench->pool, &r.mem) < 0 && rc == 0)
 		rc = kv_fail(err, -KV_EINTERNAL, "the replay's memory is still in use after its last operation");
 	if (!r.mem)
-		kv_area_unmap(&r.area); /* memory that is still registered stays mapped until the process ends */
+		kv_area_unmap(&r.area); /* registered memory stays mapped until the process ends */
 	free(r.tally);
 	return rc;
 }

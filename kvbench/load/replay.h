@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* replay.h -- a request trace against the cache: look up the prefix, GET what is there, PUT the rest. */
+/* replay.h -- a request trace against the cache: look up the prefix, GET the found blocks, PUT the rest. */
 #ifndef KVRAIL_KVBENCH_LOAD_REPLAY_H
 #define KVRAIL_KVBENCH_LOAD_REPLAY_H
 

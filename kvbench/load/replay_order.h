@@ -21,9 +21,9 @@ struct seq_claim {
 	bool held;
 };
 
-/* One worker, as the sequencer sees it. The worker's memory, zeroed at first; fini frees what it holds. */
+/* One worker, as the sequencer sees it. The worker's memory, zeroed at first; fini frees its members. */
 struct seq_worker {
-	/* what a worker reads after seq_next_await: its request */
+	/* read by the worker after seq_next_await: its request */
 	const uint64_t *ids;
 	unsigned num_ids;
 	uint64_t line, at_ns; /* at_ns: of the trace, since its first request */
@@ -36,7 +36,7 @@ struct seq_worker {
 	struct seq_claim *claim;
 	unsigned cap, waits, found;
 	bool given, ended; /* the worker's loop only */
-	bool verdict;      /* the sequencer's: what `ended` will be */
+	bool verdict;      /* the sequencer's: the next value of `ended` */
 	struct kv_list node;
 };
 
@@ -56,8 +56,8 @@ struct seq_options {
 struct seq_stats {
 	uint64_t started;     /* requests handed out */
 	uint64_t waited;      /* of those: had to wait for an earlier one */
-	uint64_t late_max_ns; /* with a speed: of a start behind its time, also for what it had to wait for; of one that
-				 never started, its age at the end */
+	uint64_t late_max_ns; /* with a speed: of a start behind its time, also where it waited for other requests; of a
+				 request that never started, its age at the end */
 	uint64_t never_started; /* with a speed and a duration: requests that were due in it and not handed out */
 	bool end_of_file;       /* all of the file was handed out */
 };
@@ -65,7 +65,7 @@ struct seq_stats {
 int sequencer_start(const struct seq_options *options, struct sequencer **out, struct kv_error *err);
 
 /* sequencer_stop -- after every worker got false from seq_next_await, and before the workers' loops are destroyed (it
- * may still be ringing one). Returns 0, or what ended reading the trace, with *err. NULL is accepted. */
+ * may still be ringing one). Returns 0, or the code that ended reading the trace, with *err. NULL is accepted. */
 int sequencer_stop(struct sequencer **seq, struct seq_stats *out, struct kv_error *err);
 
 /* seq_worker_init -- from the worker's coroutine, before its first request. seq_worker_fini -- after its last. */

@@ -43,7 +43,7 @@ void trace_close(struct trace_reader **reader);
  * gives it again. */
 int trace_next(struct trace_reader *reader, struct trace_request *out, struct kv_error *err);
 
-/* What a whole trace amounts to, with memory for everything. */
+/* Totals of a whole trace, with memory for everything. */
 struct trace_totals {
 	uint64_t requests, blocks; /* blocks: hash_ids of all requests, repeated ones included */
 	uint64_t distinct;         /* different hash_ids */

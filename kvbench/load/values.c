@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* values.c -- what PUT sends, and the memory that GET uses, ready before the clock starts.
+/* values.c -- the bytes that PUT sends, and the memory that GET uses, ready before the clock starts.
  *
  * An inference server stores blocks that lie in memory it has registered long ago. So the stock of workload.c is made
  * and registered once, and all workers send from it at the same time; nobody writes to it after that. With 64 MiB it is
@@ -84,7 +84,7 @@ static void piece_touch(const struct kvc_borrowed *piece)
 		p[at] = 0;
 }
 
-/* Best effort: what fails here fails again, with a sentence, when it is measured. */
+/* Best effort: a failure here comes again, with a sentence, in the measured phase. */
 static void messages_touch(struct kvc_client *client, const struct bench *b)
 {
 	struct kvc_stat_item *item = calloc(ITEMS, sizeof(*item));

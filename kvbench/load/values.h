@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* values.h -- what PUT sends, made before the clock starts. */
+/* values.h -- the bytes that PUT sends, made before the clock starts. */
 #ifndef KVRAIL_KVBENCH_LOAD_VALUES_H
 #define KVRAIL_KVBENCH_LOAD_VALUES_H
 

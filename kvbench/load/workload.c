@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* workload.c -- keys, values, order and memory of a run, all computed.
  *
- * Values: what a user stores lies ready in registered memory, so kv-bench makes no value while the clock runs. There is
- * one stock of bytes, the same in every process: its word i is a mix of i. A value is the part of the stock that begins
- * where the mark of its key says, at a multiple of a page (of 64 bytes for small values). Parts overlap, so a stock of
- * 64 MiB holds some 16,000 different values of any size up to a few MiB, and 2,049 of larger ones. A block that was
- * shifted or partly overwritten differs at once, which a repeated pattern would not. A value under a wrong key differs
- * at once unless both keys begin at the same place, which happens once in as many cases as there are values.
+ * Values: the blocks of a user lie ready in registered memory, so kv-bench makes no value while the clock runs. There
+ * is one stock of bytes, the same in every process: its word i is a mix of i. A value is the part of the stock that
+ * begins where the mark of its key says, at a multiple of a page (of 64 bytes for small values). Parts overlap, so a
+ * stock of 64 MiB holds some 16,000 different values of any size up to a few MiB, and 2,049 of larger ones. A block
+ * that was shifted or partly overwritten differs at once, which a repeated pattern would not. A value under a wrong key
+ * differs at once unless both keys begin at the same place, which happens once in as many cases as there are values.
  *
- * A value is compared with what its words must be, by one multiplication per 8 bytes, and not with the stock: that
- * would read twice as much memory. The last word is cut at the value's end. Rejected: to make each value before its
- * PUT, from the whole hash. Nothing was noticed more often in practice, and the write phase measured the making. The
- * names of keys have a 3 because other values are under those without it, of older kv-bench.
+ * A value is compared with its computed words, by one multiplication per 8 bytes, and not with the stock: that would
+ * read twice as much memory. The last word is cut at the value's end. Rejected: to make each value before its PUT, from
+ * the whole hash. Nothing was noticed more often in practice, and the write phase measured the making. The names of
+ * keys have a 3 because other values are under those without it, of older kv-bench.
  *
  * Order: a permutation of [0, num_keys) by a cipher over the next power of two with cycle walking, a new one for every
  * round. Products and shifts that can be undone are enough: nobody attacks it. Rejected: a shuffled array, which costs
@@ -31,7 +31,7 @@ static uint64_t mix(uint64_t x)
 	return x;
 }
 
-/* The strong one (splitmix64's finaliser), for what is computed once per operation. */
+/* The strong one (splitmix64's finaliser), for numbers  computed once per operation. */
 static uint64_t mix_strong(uint64_t x)
 {
 	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -144,7 +144,7 @@ void bench_value_fill(const struct bench_key *key, void *out, uint64_t len)
 	words_fill(stock_state(bench_value_at(key, len)), out, len);
 }
 
-/* The slow look at the piece that is known to differ. */
+/* The exact comparison of a piece that differs. */
 static uint64_t first_wrong(const uint8_t *data, uint64_t from, uint64_t to, uint64_t state)
 {
 	for (uint64_t i = from; i < to; state += VALUE_STEP) {
@@ -204,8 +204,8 @@ bool bench_value_edges(const struct bench_key *key, uint64_t len, const void *fi
 /* ---- order ---- */
 
 /* One pass of the cipher over 2 to 64 bits: each step can be undone, so no two numbers become one. A product moves low
- * bits up, a shift by half moves them down again. That is no random order, but one without a stride: with a thousand
- * keys or more one distance in sixteen between neighbours, at most, is the same. */
+ * bits up, a shift by half moves them down again. The order is not random, and has no stride: with a thousand keys or
+ * more one distance in sixteen between neighbours, at most, is the same. */
 static uint64_t scramble(uint64_t x, unsigned bits, uint64_t seed)
 {
 	uint64_t mask = UINT64_MAX >> (64 - bits);
@@ -249,7 +249,7 @@ static uint64_t root(uint64_t n)
 	return r;
 }
 
-/* What one value takes: kv-server's arena works in 64 bytes and keeps at most one block per KiB; a 64th on top is for
+/* Bytes of one value: kv-server's arena works in 64 bytes and keeps at most one block per KiB; a 64th on top is for
  * holes. */
 static uint64_t slot_bytes(uint64_t value_size)
 {
@@ -265,7 +265,7 @@ uint64_t bench_memory_need(uint64_t num_values, uint64_t value_size, unsigned sh
 	per_shard = num_values / n + SPREAD_SIGMAS * root(num_values / n + 1) + 1;
 	if (per_shard > num_values)
 		per_shard = num_values;
-	/* Values on their way in have a private place, and what a reader still holds is not free yet. */
+	/* Arriving values have a private place, and values that a reader holds are not free yet. */
 	return kv_align_up(n * (per_shard * slot_bytes(value_size) + KV_MAX((uint64_t)SLACK_PER_SHARD, 4 * value_size)),
 			   1 << 20);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* workload.h -- which key an operation uses, what the key's value is, and how much server memory the whole needs.
- * Everything follows from numbers: any reader can name any key and check every byte, nothing is remembered. */
+/* workload.h -- the key of an operation, the value of a key, and the server memory for all of them. Everything follows
+ * from numbers: any reader can name any key and check every byte, nothing is remembered. */
 #ifndef KVRAIL_KVBENCH_LOAD_WORKLOAD_H
 #define KVRAIL_KVBENCH_LOAD_WORKLOAD_H
 
@@ -12,15 +12,14 @@
 struct bench_key {
 	char text[KV_KEY_MAX];
 	size_t len;
-	uint64_t mark; /* random bits that follow from what the text names: where its value lies in the stock */
+	uint64_t mark; /* random bits that follow from the text: the place of its value in the stock */
 };
 
 /* bench_key_make -- the key of number `index` of a run with this seed and value size ("kvbench3/<seed>/<size>/<index>",
  * hexadecimal). */
 void bench_key_make(struct bench_key *key, uint64_t seed, uint64_t value_size, uint64_t index);
 
-/* bench_key_begin, _end -- the same in two parts: what the keys of a seed and a size have in common, and one of them.
- */
+/* bench_key_begin, _end -- the same in two parts: the common part of the keys of a seed and a size, and one of them. */
 void bench_key_begin(struct bench_key *head, uint64_t seed, uint64_t value_size);
 void bench_key_end(struct bench_key *key, const struct bench_key *head, uint64_t index);
 
@@ -67,7 +66,7 @@ uint64_t bench_random(uint64_t seed, uint64_t number, uint64_t part);
  * without eviction, whatever their spread over up to `shards` shards. */
 uint64_t bench_memory_need(uint64_t num_values, uint64_t value_size, unsigned shards);
 
-/* bench_memory_plan -- how many MiB to give our own server: what the workload needs, at most half of available_bytes.
+/* bench_memory_plan -- how many MiB to give our own server: the need of the workload, at most half of available_bytes.
  * Returns 0 and *out_mb, or -KV_ENOMEM with a sentence that suggests sizes which fit. */
 int bench_memory_plan(uint64_t num_values, uint64_t value_size, unsigned shards, uint64_t available_bytes,
 		      uint64_t *out_mb, struct kv_error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attached.c -- a server that was started while a run measures is found by each client for itself, within seconds. A
- * replay that does not keep to the trace's times waits for it: else it would be minutes of the trace later. */
+/* attached.c -- each client finds a started server by itself, within seconds. A replay that does not keep to the
+ * trace's times waits for it: otherwise the trace would be minutes further. */
 #include "kvbench/measure/attached.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conditions.c -- other users of the processors, and their distance.
  *
- * Virtual CPUs move between cores of the host, and what two threads do together is twice as slow when their CPUs share
- * no cache: the distance is taken before and after. The fastest of many short batches counts, since a batch in which
- * somebody else ran says nothing. */
+ * Virtual CPUs move between cores of the host, and two threads exchange data at half the speed when their CPUs share no
+ * cache: the distance is taken before and after. The fastest of many short batches counts, since other processes
+ * disturb the others. */
 #include "kvbench/measure/conditions.h"
 
 #include <math.h>
@@ -171,7 +171,7 @@ static double seconds_used(int who)
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
-/* Of this process, and of children that have ended. */
+/* Of this process, and of its ended children. */
 static double own_seconds(void)
 {
 	return seconds_used(RUSAGE_SELF) + seconds_used(RUSAGE_CHILDREN);

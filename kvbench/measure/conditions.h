@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conditions.h -- what this machine was while a run measured: who else used its processors, and how far apart they are.
- * Thread: main. */
+/* conditions.h -- the machine while a run measured: other users of its processors, and the distance between two of
+ * them. Thread: main. */
 #ifndef KVRAIL_KVBENCH_MEASURE_CONDITIONS_H
 #define KVRAIL_KVBENCH_MEASURE_CONDITIONS_H
 
@@ -10,7 +10,7 @@
 #define BENCH_SHARED_CORES 0.25 /* of other processes: from here on the machine counts as shared */
 
 struct bench_conditions {
-	/* results; what could not be measured is absent */
+	/* results; a figure without a measurement is absent */
 	bool measured;       /* steal and others are there */
 	double steal_share;  /* of all processors' time: taken by the hypervisor */
 	double others_cores; /* processors that others than this process and its children kept busy, on average */
@@ -26,14 +26,14 @@ struct bench_conditions {
 double bench_distance_ns(void);
 
 /* bench_distances_alike -- whether two distances are one and the same as far as a measurement can tell: it scatters by
- * half, and the next distance is twice as far or more. One that is not known is like none. */
+ * half, and the next distance is twice as far or more. An unknown distance is like none. */
 bool bench_distances_alike(double a_ns, double b_ns);
 
 /* bench_distance_name -- "near", "mid", "far": of one core or cluster, of one socket, of two. The edges are a guess. */
 const char *bench_distance_name(double ns);
 
-/* bench_conditions_begin, _end -- around what is measured. server_seconds: CPU time so far of processes of ours that
- * run: our own server. Those that have ended in between are counted by themselves. */
+/* bench_conditions_begin, _end -- around the measurement. server_seconds: CPU time so far of our own server. Children
+ * that ended in between are counted by themselves. */
 void bench_conditions_begin(struct bench_conditions *c, double server_seconds);
 void bench_conditions_end(struct bench_conditions *c, double server_seconds);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* outage.h -- what --keep-going watches: whether calls end by their deadline, and from when to when a server did not
- * serve. One per client, so nothing is locked. */
+/* outage.h -- --keep-going: whether calls end by their deadline, and the times in which a server did not serve. One per
+ * client, so nothing is locked. */
 #ifndef KVRAIL_KVBENCH_MEASURE_OUTAGE_H
 #define KVRAIL_KVBENCH_MEASURE_OUTAGE_H
 
@@ -8,18 +8,18 @@
 
 enum { BENCH_OUTAGES_MAX = 1024 }; /* kept of each client; more are only counted */
 
-/* Past its deadline by more than this, a call is overdue: the grace, and what a fence takes. */
+/* Past its deadline by more than this, a call is overdue: the grace, and the time of a fence. */
 #define BENCH_LATE_NS (KV_GRACE_DEFAULT_NS + 50000000ull)
 #define BENCH_SLOW_NS 200000000ull /* a call of this length that succeeded has waited for a server */
 
 struct bench_outage {
-	uint64_t from_ns, to_ns; /* start of the first call it hit, end of the first that was served again */
+	uint64_t from_ns, to_ns; /* start of its first failed call, end of the first  served again */
 	uint64_t failed;         /* calls that failed in it */
 };
 
 struct bench_outages {
 	uint64_t calls, overdue, longest_ns;
-	uint64_t count, end_ns; /* outages that are over; end of the last */
+	uint64_t count, end_ns; /* outages that ended; end of the last */
 	struct bench_outage row[BENCH_OUTAGES_MAX];
 	bool open; /* one is not over: `now` is it */
 	struct bench_outage now;

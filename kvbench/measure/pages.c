@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pages.c -- waiting until servers have the pages of their memory (kv-server --prefault background): a PUT into a page
- * that is not there yet measures how fast the kernel finds pages. */
+/* pages.c -- waiting until servers have the pages of their memory (kv-server --prefault background): a PUT into a new
+ * page measures how fast the kernel makes pages. */
 #include "kvbench/measure/pages.h"
 
 #include <string.h>

@@ -8,7 +8,7 @@
 struct kvc_pool;
 
 /* bench_pages_wait -- wait until no server makes pages in the background any more, or for at most limit_ns. Returns the
- * bytes that are still to be made; 0 also where a server does not tell. */
+ * bytes without pages; 0 also where a server does not report them. */
 uint64_t bench_pages_wait(struct kvc_pool *pool, unsigned servers, uint64_t limit_ns);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* progress.c -- a thread per phase that reads one counter.
  *
- * The workers never draw: a terminal that is slow (or stopped with Ctrl-S) must not slow a loop thread. */
+ * The workers never draw: a slow terminal (or one stopped with Ctrl-S) must not slow a loop thread. */
 #include "kvbench/measure/progress.h"
 
 #include <sys/ioctl.h>

@@ -15,7 +15,7 @@ struct progress {
 	const char *name; /* of the phase */
 	uint64_t total;   /* operations; UINT64_MAX: the phase ends by time */
 	uint64_t duration_ns;
-	const char *unit;            /* what is counted; NULL: "ops" */
+	const char *unit;            /* unit of the counter; NULL: "ops" */
 	uint64_t unit_bytes;         /* that each of them moves; 0: no rate of bytes is shown */
 	uint64_t (*done)(void *arg); /* operations so far; called from the progress thread */
 	uint64_t (*bare)(void *arg); /* of those, misses and errors: they moved no bytes; NULL: none is */
@@ -33,8 +33,8 @@ struct progress {
 	pthread_cond_t wake;
 };
 
-/* progress_text -- what is shown after elapsed_ns with `done` of it over: at most 79 columns, without a line's end.
- * Returns buf. */
+/* progress_text -- the line after elapsed_ns with `done` of the work over: at most 79 columns, without its end. Returns
+ * buf. */
 char *progress_text(const struct progress *p, uint64_t done, uint64_t elapsed_ns, char *buf, size_t cap);
 
 /* progress_start -- a thread that draws until progress_stop. Without a thread it shows nothing; the phase does not

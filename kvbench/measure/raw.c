@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* raw.c -- a ring for each loop, and one thread that empties them into a file.
  *
- * A loop writes a record of 64 bytes and its ring's head; the thread looks every few milliseconds, writes what is there
- * from where it lies, and moves the tail. So an operation costs a cache line, and neither lock nor system call. A disk
- * that is slower than the operations fills the ring: waiting would change what is measured, so records are lost then,
- * and the caller fails the run. The file is binary because a second of 100,000 operations is 6 MB of it, which no
- * formatting has to keep up with. */
+ * A loop writes a record of 64 bytes and its ring's head; the thread looks every few milliseconds, writes the records
+ * from the ring, and moves the tail. So an operation costs a cache line, and neither lock nor system call. A slow disk
+ * fills the ring: waiting would change the measurement, so records are lost then, and the caller fails the run. The
+ * file is binary because a second of 100,000 operations is 6 MB of it, which no formatting has to keep up with. */
 #include "kvbench/measure/raw.h"
 
 #include <errno.h>
@@ -88,7 +87,7 @@ static bool look_again(struct bench_raw *raw)
 	return !ending;
 }
 
-/* Once more after the end: what came before it is written. */
+/* Once more after the end: all records are written. */
 static void *writer_main(void *arg)
 {
 	struct bench_raw *raw = arg;
@@ -108,7 +107,7 @@ static void raw_free(struct bench_raw *raw)
 	free(raw);
 }
 
-/* Pages that are there already: no operation waits for one. */
+/* Pages made now: no operation waits for one. */
 static struct bench_raw *raw_make(unsigned rings)
 {
 	struct bench_raw *raw = calloc(1, sizeof(*raw));

@@ -14,7 +14,7 @@ enum bench_raw_kind { BENCH_RAW_GET = 1, BENCH_RAW_PUT, BENCH_RAW_EXISTS, BENCH_
 enum {
 	BENCH_RAW_NEVER_STARTED =
 		1,           /* due, and not started when the phase ended: end_ns is that moment, start_ns too */
-	BENCH_RAW_BESIDE = 2 /* in no figure: a DELETE of --mix, a value that was stored again */
+	BENCH_RAW_BESIDE = 2 /* in no figure: a DELETE of --mix, a value stored again */
 };
 
 /* A record, little-endian. Times are ns since the file's time 0. docs/guide/benchmarking.md shows how to read it. */
@@ -41,13 +41,13 @@ struct bench_raw_head {
 struct bench_raw;
 
 /* bench_raw_open -- write the head to fd, which stays the caller's, and start the thread. rings: loops that add
- * records. Memory is bounded: 64 MiB, or 64 KiB for each ring if that is more. Returns 0, or a code with one sentence.
+ * records. Memory is bounded: 64 MiB, or 64 KiB for each ring if this is more. Returns 0, or a code with one sentence.
  */
 int bench_raw_open(int fd, unsigned rings, uint64_t seed, uint64_t value_size, struct bench_raw **out,
 		   struct kv_error *err);
 
-/* bench_raw_add -- one record, its times as phase_now has them. Thread: the ring's. Never waits: what finds no room is
- * counted as lost. */
+/* bench_raw_add -- one record, its times as phase_now has them. Thread: the ring's. Never waits: a record without room
+ * is counted as lost. */
 void bench_raw_add(struct bench_raw *raw, unsigned ring, const struct bench_raw_op *op);
 
 /* bench_raw_add_slow -- the same, and waits for room. For main, between phases. */
@@ -60,7 +60,7 @@ struct bench_raw_result {
 	uint64_t bytes;         /* of the file */
 };
 
-/* bench_raw_close -- write what is left and end the thread. NULL is accepted; *raw becomes NULL. */
+/* bench_raw_close -- write the remaining records and end the thread. NULL is accepted; *raw becomes NULL. */
 void bench_raw_close(struct bench_raw **raw, struct bench_raw_result *out);
 
 #endif

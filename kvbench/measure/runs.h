@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runs.h -- what several runs of the same came to: median, range, and how far they are apart. Pure. */
+/* runs.h -- median, range and spread of several runs. Pure. */
 #ifndef KVRAIL_KVBENCH_MEASURE_RUNS_H
 #define KVRAIL_KVBENCH_MEASURE_RUNS_H
 
@@ -7,7 +7,7 @@
 
 struct bench_spread {
 	double median, min, max;
-	double spread; /* (max - min) / median; 0 if that is 0 */
+	double spread; /* (max - min) / median; 0 if the median is 0 */
 };
 
 struct bench_runs {
@@ -18,7 +18,7 @@ struct bench_runs {
 	} row[BENCH_RUNS_MAX];
 };
 
-/* What a run is compared by. */
+/* The figures of a run. */
 enum bench_run_figure { BENCH_RUN_OPS, BENCH_RUN_BYTES, BENCH_RUN_P50, BENCH_RUN_P99, BENCH_RUN_FIGURES };
 
 /* bench_spread_of -- of n values, n from 1 to BENCH_RUNS_MAX. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* series.c -- a thread that wakes at the end of each window and reads what the clients' loops count.
+/* series.c -- a thread that wakes at the end of each window and reads the counters of the clients' loops.
  *
- * The loops store their counters whole (bench_bump, kv_hist_add), so that reading them needs no lock. A window's end is
- * when it was read, not when it was due: a machine that wakes the thread late makes a window longer, and not a rate
- * wrong. Rejected: a sample in every operation, which would cost each of them a reading of the clock and a shared
- * line. */
+ * The loops store their counters whole (bench_bump, kv_hist_add), so that reading them needs no lock. A window ends
+ * when it is read, not when it was due: a machine that wakes the thread late makes a window longer, and not a rate
+ * wrong. Rejected: a sample in every operation, which would cost each of them a reading of the clock and a shared line.
+ */
 #include "kvbench/measure/series.h"
 
 #include <stdlib.h>
@@ -121,7 +121,7 @@ static void *sampler_main(void *arg)
 	struct series_sampler *s = arg;
 	uint64_t due_ns = s->start_ns;
 	do {
-		/* A window that was missed altogether is a part of the next. */
+		/* A missed window is a part of the next. */
 		for (due_ns += s->out->window_ns; due_ns <= s->last_ns;)
 			due_ns += s->out->window_ns;
 		if (ended_by(s, due_ns))

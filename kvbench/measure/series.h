@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* series.h -- what happened in each window of a phase: operations, bytes, latency. A thread reads the tallies; workers
- * do nothing for it. */
+/* series.h -- operations, bytes and latency of each window of a phase. A thread reads the tallies; workers do nothing
+ * for it. */
 #ifndef KVRAIL_KVBENCH_MEASURE_SERIES_H
 #define KVRAIL_KVBENCH_MEASURE_SERIES_H
 
@@ -9,7 +9,7 @@
 
 #include "kvbench/measure/tally.h"
 
-enum { BENCH_SERIES_MAX = 100000 }; /* windows of a phase; what comes after is counted as left out */
+enum { BENCH_SERIES_MAX = 100000 }; /* windows of a phase; later ones are counted as left out */
 
 struct bench_window {
 	uint64_t end_ns, length_ns; /* since the phase began */
@@ -30,8 +30,8 @@ struct bench_series {
 /* bench_series_free -- empty it. */
 void bench_series_free(struct bench_series *s);
 
-/* bench_series_append -- put the windows of a phase that ran again behind those of into, whose time goes on; from is
- * empty then. What finds no room is counted as left out. */
+/* bench_series_append -- put the windows of a repeated phase behind those of into, whose time goes on; from is empty
+ * then. Windows without room are counted as left out. */
 void bench_series_append(struct bench_series *into, struct bench_series *from);
 
 /* Tallies that make one series. */

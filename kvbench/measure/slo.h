@@ -11,8 +11,7 @@
 enum { BENCH_SLO_TRIALS = 36 };
 
 #define BENCH_SLO_CLOSE 1.05 /* the search ends when the lowest rate that failed is so near to the highest kept one */
-#define BENCH_SLO_PART                                                                                                 \
-	64.0 /* no rate below this part of the first one is tried: what is late there is not late by load */
+#define BENCH_SLO_PART  64.0 /* no rate below this part of the first one is tried: lateness there is not by load */
 
 /* Why a rate was not kept; 0: it was. */
 enum bench_slo_why { BENCH_SLO_KEPT, BENCH_SLO_LATE, BENCH_SLO_BEHIND, BENCH_SLO_ERRORS, BENCH_SLO_WHYS };
@@ -26,7 +25,7 @@ struct bench_slo_trial {
 };
 
 struct bench_slo_search {
-	double low, high; /* the highest rate kept, the lowest above it that was not; 0: none */
+	double low, high; /* the highest kept rate, the lowest failed one above it; 0: none */
 	double first;
 	unsigned trials;
 	struct bench_slo_trial row[BENCH_SLO_TRIALS]; /* in the order in which they were made */
@@ -38,7 +37,7 @@ void bench_slo_begin(struct bench_slo_search *s, double first);
 /* bench_slo_next -- the rate of the next trial. False: the search is over. */
 bool bench_slo_next(const struct bench_slo_search *s, double *out_rate);
 
-/* bench_slo_tried -- what came of it. */
+/* bench_slo_tried -- add a trial. */
 void bench_slo_tried(struct bench_slo_search *s, const struct bench_slo_trial *trial);
 
 /* bench_slo_best -- the trial of the highest rate kept, or NULL. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tally.c -- counting, and adding up what several loops counted.
+/* tally.c -- counters, and their sums over several loops.
  *
  * A histogram takes 37 KiB, and a tally has four. One per client instead of one per worker gives the same merged
  * figures, and 64,000 workers do not take gigabytes for it. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tally.h -- what is counted while a phase runs. One tally per client: its workers share a loop thread, so nothing is
- * locked. */
+/* tally.h -- the counters of a phase. One tally per client: its workers share a loop thread, so nothing is locked. */
 #ifndef KVRAIL_KVBENCH_MEASURE_TALLY_H
 #define KVRAIL_KVBENCH_MEASURE_TALLY_H
 
@@ -8,7 +7,7 @@
 
 enum { BENCH_ERROR_CODES = 32 };
 
-/* Errors by code. Codes beyond the table's end count in its last row, whose code stays what it was. */
+/* Errors by code. Codes beyond the table's end count in its last row, whose code stays. */
 struct bench_errors {
 	unsigned num_codes;
 	struct {

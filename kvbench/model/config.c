@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* config.c -- a model by its name, or by its config.json as Hugging Face has it.
  *
- * A field with null counts as absent, as it does there. What a model of text and images says of text lies in
- * "text_config". A field that is needed and absent is named; nothing is guessed but the two defaults of the format:
- * head_dim is hidden_size / num_attention_heads, and num_key_value_heads is num_attention_heads.
+ * A field with null counts as absent, as it does there. In a model of text and images "text_config" has the fields of
+ * text. A needed field without a value is an error that names it; the two defaults of the format are: head_dim is
+ * hidden_size / num_attention_heads, and num_key_value_heads is num_attention_heads.
  *
  * Many models do not keep K and V of each token in every layer, or heads of one size. Their fields say so, and are
  * looked for by name: bytes that are none of the model's must not come out. */
@@ -103,7 +103,7 @@ static bool says_nothing(const json_t *v, bool every)
 	return all;
 }
 
-/* Fields of models whose layers differ in what they keep. by_kind: layer_types says it better, where it is there. */
+/* Fields of models whose layers keep different things. by_kind: layer_types is more exact, where the file has it. */
 static int refuse_others(const json_t *o, const char *file, const struct model *m, struct kv_error *err)
 {
 	static const struct {
@@ -259,7 +259,7 @@ static int read_file(const char *path, struct model *out, struct kv_error *err)
 	return rc == 0 ? model_parse(text, len, path, out, err) : rc;
 }
 
-/* A name that is none is meant as a file if it looks like one or is there. */
+/* An unknown name is a file if it looks like one or exists. */
 static bool looks_like_file(const char *name)
 {
 	size_t len = strlen(name);

@@ -66,14 +66,14 @@ int model_measure(const struct model *m, const struct model_layout *l, struct mo
 	return 0;
 }
 
-/* What is loaded are whole blocks. */
+/* Whole blocks are loaded. */
 static uint64_t whole(double tokens, uint32_t block_tokens)
 {
 	double n = ceil(tokens / block_tokens) * block_tokens;
 	return n < 1e18 ? (uint64_t)n : 0;
 }
 
-/* Up to first_tokens take first_s; what is behind them comes at tokens_per_s. */
+/* Up to first_tokens take first_s; the rest comes at tokens_per_s. */
 struct model_load model_load_of(uint64_t first_tokens, uint32_t block_tokens, double tokens_per_s, double first_s,
 				uint64_t prefix_tokens, double prefill_rate)
 {

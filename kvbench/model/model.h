@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model.h -- what a language model's KV cache takes: bytes of a token, of a block, and the slices that a block has. */
+/* model.h -- the size of a language model's KV cache: bytes of a token, of a block, and the slices of a block. */
 #ifndef KVRAIL_KVBENCH_MODEL_MODEL_H
 #define KVRAIL_KVBENCH_MODEL_MODEL_H
 
@@ -34,7 +34,7 @@ struct model_layout {
 	uint32_t block_tokens;
 };
 
-/* What one rank keeps of one model. */
+/* The part of a model that one rank keeps. */
 struct model_bytes {
 	uint64_t token, block; /* bytes */
 	uint64_t slice;        /* bytes of one slice of a block: K or V of a layer, or a layer's latent vectors */
@@ -56,7 +56,7 @@ int model_parse(const char *text, size_t len, const char *name, struct model *ou
 int model_measure(const struct model *model, const struct model_layout *layout, struct model_bytes *out,
 		  struct kv_error *err);
 
-/* What a run measured of one rank, and what it means for prefixes. Times are in seconds. */
+/* The measurement of one rank, and the times of prefixes. Times are in seconds. */
 struct model_load {
 	double tokens_per_s; /* loaded, at the run's concurrency */
 	double prefix_s;     /* of prefix_tokens at that rate, behind the first block's latency */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conditions.c -- the fabric, the machine, the error of a quantile, and what is in no figure. What could not be
- * measured is not said. */
+/* conditions.c -- the fabric, the machine, the error of a quantile, and the work that no figure contains. Members
+ * without a measurement are left out. */
 #include "kvbench/report/conditions.h"
 
 #include "base/base.h"

@@ -15,7 +15,7 @@ struct report_conditions {
 	const char *provider, *wait, *libfabric, *loopback_congestion;
 	const struct bench_conditions *machine;
 	bool no_histogram;                         /* the report has no quantiles */
-	const char *excluded[REPORT_EXCLUDED_MAX]; /* what no figure contains; NULL ends it */
+	const char *excluded[REPORT_EXCLUDED_MAX]; /* work that no figure contains; NULL ends it */
 };
 
 /* conditions_print -- lines of at most KV_COLUMNS. fabric: with the provider, where the report has not named it yet. */

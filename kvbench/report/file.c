@@ -91,7 +91,7 @@ static int write_all(int fd, const char *text, size_t len)
 		ssize_t n = write(fd, text, len);
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0 && errno == EPIPE) /* as with | head: the reader has what it wanted */
+		if (n < 0 && errno == EPIPE) /* as with | head: the reader has enough */
 			return 0;
 		if (n < 0)
 			return -errno;
@@ -101,8 +101,8 @@ static int write_all(int fd, const char *text, size_t len)
 	return 0;
 }
 
-/* On disk and named, or an error: a full disk may report its error only at fsync or close. Beyond its end the file
- * gives back what was reserved. */
+/* On disk and named, or an error: a full disk may report its error only at fsync or close. The file gives back the room
+ * reserved beyond its end. */
 static int finish(struct out_file *f, uint64_t len)
 {
 	int rc = 0;

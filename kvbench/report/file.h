@@ -22,8 +22,8 @@ int out_file_open(struct out_file *f, const char *path, const char *what, struct
  * would take its place. Either path may be NULL. Returns 0 or -KV_EINVAL with one sentence. */
 int out_file_apart(const char *path, const char *what, const char *input, const char *option, struct kv_error *err);
 
-/* out_file_write -- write it all and give it its name. 0 or -errno with one sentence; then nothing is left at path but
- * what was there. text may be NULL: there was no memory for it. Closes the file either way. */
+/* out_file_write -- write it all and give it its name. 0 or -errno with one sentence; then path is as it was before.
+ * text may be NULL: there was no memory for it. Closes the file either way. */
 int out_file_write(struct out_file *f, const char *text, size_t len, struct kv_error *err);
 
 /* out_file_written -- the same after the caller has written len bytes to f->fd by itself. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* json.c -- the JSON report.
  *
- * The names in it are fixed: scripts compare runs by them. What was not measured is absent, and never 0. */
+ * The names in it are fixed: scripts compare runs by them. A figure that was not measured is absent, and never 0. */
 #include "kvbench/report/json.h"
 #include "host/host.h"
 #include "kvbench/report/conditions.h"
@@ -31,7 +31,7 @@ static json_t *strings_of(const struct kv_opt_strings *strings)
 	return array;
 }
 
-/* The name; a number, as of an option that was one before it had a choice without a number. */
+/* The name, or a number: some options were numbers before they had a choice that is none. */
 static json_t *choice_value(const char *name)
 {
 	char *end;
@@ -118,7 +118,7 @@ static json_t *provider_object(const struct bench_results *r)
 			 (json_int_t)i->credits);
 }
 
-/* What makes two reports comparable, or shows that they are not. */
+/* Whether two reports compare depends on these. */
 static json_t *run_object(const struct bench *b)
 {
 	char time[32] = "";
@@ -415,7 +415,7 @@ static json_t *runs_object(const struct bench_runs *runs)
 	return object;
 }
 
-/* With poisson arrivals or a ramp the schedule has another rate than the one that was asked for. */
+/* With poisson arrivals or a ramp the rate of the schedule differs from --rate. */
 static json_t *rate_object(const struct bench *b)
 {
 	const struct phase_result *read = &b->results.read;
@@ -446,7 +446,7 @@ static json_t *slo_object(const struct bench *b)
 			 "trials", trials);
 }
 
-/* What a load that was asked for in detail came to. */
+/* The results of a load with --mix, --rate, --repeat-runs, --warmup-steady or --slo. */
 static void load_objects(json_t *object, const struct bench *b)
 {
 	const struct bench_results *r = &b->results;

@@ -11,11 +11,11 @@ struct json_file;
  * output; a path that is no regular file is written directly). Returns 0 or -errno with one sentence. */
 int json_open(const char *path, struct json_file **out, struct kv_error *err);
 
-/* json_write -- write the report and give it its name. 0 or -errno with one sentence; then nothing is left at path but
- * what was there. Closes the file either way: *file becomes NULL. */
+/* json_write -- write the report and give it its name. 0 or -errno with one sentence; then path is as it was before.
+ * Closes the file either way: *file becomes NULL. */
 int json_write(struct json_file **file, const struct bench *bench, struct kv_error *err);
 
-/* json_write_text -- the same with a report that is text already; NULL: there was no memory for it. */
+/* json_write_text -- the same with the text of a report; NULL: there was no memory for it. */
 int json_write_text(struct json_file **file, const char *text, struct kv_error *err);
 
 /* json_discard -- give up: removes the temporary file. NULL is accepted. */

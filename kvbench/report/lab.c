@@ -16,7 +16,7 @@
 #include "kvbench/load/bench.h"
 #include "probe/probe.h"
 
-/* What is put before the arguments: python3 -I -S kvlab VERSION NAME. */
+/* Before the arguments: python3 -I -S kvlab VERSION NAME. */
 enum { BEFORE = 6 };
 
 struct command {

@@ -14,8 +14,8 @@ enum { LAB_ARGS_MAX = KV_OPT_STRINGS_MAX + 8 };
  * it finds under the number in its first argument; NULL: none. Returns an exit status if it cannot be started. */
 int lab_exec(const char *program, const char *name, const json_t *input, const char *const *args);
 
-/* lab_make -- the text of a file (page, versus, hgrm, csv) of a report; the caller frees it. NULL with *err: the report
- * lacks what the file needs, or there is no Python. lab_check -- whether the program can be started. */
+/* lab_make -- the text of a file (page, hgrm, csv) of a report; the caller frees it. NULL with *err: the report lacks
+ * figures that the file needs, or there is no Python. lab_check -- whether the program can be started. */
 char *lab_make(const char *kind, const json_t *doc, size_t *len, struct kv_error *err);
 int lab_check(struct kv_error *err);
 

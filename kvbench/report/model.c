@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model.c -- with --model: the reads in tokens, prefixes and time that prefill takes.
  *
- * Measured are how fast blocks came, all workers together, and how long one GET took. What a prefix takes follows from
- * both: the first GET's median, then the rest at that rate. It is of one rank: the others load theirs at the same time,
- * over NICs of their own or the same one. A trace's latencies are of requests, and the throughput of --rate and --slo
- * is what was offered, so no prefix follows from these. */
+ * The rate of blocks of all workers, and the time of one GET, are measured. The time of a prefix follows from both: the
+ * first GET's median, then the rest at that rate. It is of one rank: the others load theirs at the same time, over NICs
+ * of their own or the same one. A trace's latencies are of requests, and the throughput of --rate and --slo is the
+ * offered one, so no prefix follows from these. */
 #include "kvbench/report/model.h"
 
 #define COUNT(n)    kv_count_format((n), (char[32]){0}, 32)

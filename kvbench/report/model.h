@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model.h -- what a run with --model means in tokens. */
+/* model.h -- a run with --model, in tokens. */
 #ifndef KVRAIL_KVBENCH_REPORT_MODEL_H
 #define KVRAIL_KVBENCH_REPORT_MODEL_H
 

@@ -23,7 +23,7 @@ struct outputs {
 	struct out_file file[OUTPUT_FILES];
 };
 
-/* Not in the place of what the run reads. */
+/* No output replaces an input of the run. */
 static int apart(const struct bench_options *o, const char *path, const char *what, struct kv_error *err)
 {
 	const struct kv_opt_security *s = &o->security;

@@ -11,14 +11,14 @@ struct outputs;
 /* outputs_open -- make sure that every file can be written later. Returns 0 with *out, or -errno with one sentence. */
 int outputs_open(const struct bench_options *options, struct outputs **out, struct kv_error *err);
 
-/* outputs_write -- write all of them. What fails is said on standard error, and the others are written. Returns 0, or
- * the first failure's code. */
+/* outputs_write -- write all of them. Failures are printed to standard error, and the other files are written. Returns
+ * 0, or the first failure's code. */
 int outputs_write(struct outputs *o, const struct bench *bench);
 
 /* outputs_raw -- where the records of --raw go while the run goes on; outputs_write then names the file. */
 int outputs_raw(const struct outputs *o);
 
-/* outputs_discard -- what was not written is removed. NULL is accepted; *o becomes NULL. */
+/* outputs_discard -- remove the temporary files of those that were not written. NULL is accepted; *o becomes NULL. */
 void outputs_discard(struct outputs **o);
 
 #endif

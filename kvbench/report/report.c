@@ -252,7 +252,7 @@ static void phase_table(const struct bench *b, const char *name, const struct ph
 			COUNT(t->errors.row[i].count), kv_strerror(t->errors.row[i].code));
 }
 
-/* option: what makes the phase longer, `now` as it is; NULL: nothing does. */
+/* option: makes the phase longer, and has the value `now`; NULL: there is none. */
 static void short_note(const struct bench *b, const struct phase_result *p, const char *option, uint64_t now)
 {
 	if (seconds_of(p) >= SHORT_S || p->tally.ops == 0)
@@ -361,7 +361,7 @@ static void cpu_table(const struct bench *b)
 		cpu_line(b, "mixed", &r->mixed.read);
 }
 
-/* With --rate: whether the machine did what was offered. */
+/* With --rate: whether the machine kept up. */
 static void rate_line(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
@@ -452,7 +452,7 @@ static void resource_row(FILE *out, const char *name, const char *ours, const ch
 	fprintf(out, "%-22s %12s %24s\n", name, ours, theirs);
 }
 
-/* What the run took, and what a client for every worker would take, each with its thread, endpoints and buffer. */
+/* Resources of the run, and those of a client for every worker, each with its thread, endpoints and buffer. */
 static void resource_table(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
@@ -506,7 +506,7 @@ static double ratio(uint64_t part, uint64_t whole)
 	return whole ? (double)part / (double)whole : 0;
 }
 
-/* A replay that took so long lost what it stored first. */
+/* A replay that takes longer than --ttl loses its first values. */
 static bool replay_outlived(const struct bench *b)
 {
 	return b->opt->ttl && b->results.read.elapsed_ns / 1000000000 >= b->opt->ttl;
@@ -563,7 +563,7 @@ static void events_table(const struct bench *b)
 	}
 }
 
-/* What the library had to do behind the figures; a run without trouble has one line. */
+/* Counters of the library; a run without trouble has one line. */
 static void counters_table(const struct bench *b)
 {
 	const struct kvc_counters *c = &b->results.counters;
@@ -737,7 +737,7 @@ void report_summary(const struct bench *b)
 struct verdict {
 	FILE *to;
 	unsigned count;
-	bool events;        /* errors are what an event does */
+	bool events;        /* errors are expected: an event causes them */
 	uint64_t conflicts; /* keys that had other bytes before */
 };
 
@@ -796,7 +796,7 @@ static void judge_keep_going(struct verdict *v, const struct bench_results *r)
 static void judge_replay(struct verdict *v, const struct bench *b)
 {
 	const struct replay_result *r = &b->results.replay;
-	/* Hits are certain only in order, with a server that was empty and has memory for everything. */
+	/* The hits are known only in order, with an empty server that has memory for everything. */
 	if (!r->ran || !r->complete || !b->server || b->results.misses_expected ||
 	    b->opt->trace_order != BENCH_ORDER_STRICT)
 		return;
@@ -833,7 +833,7 @@ unsigned report_verdict(const struct bench *b, FILE *to)
 {
 	const struct bench_results *r = &b->results;
 	struct verdict v = {.to = to, .conflicts = r->write.tally.put_conflicts};
-	/* What is under way when a server goes may fail; in a replay that are PUTs, too. */
+	/* Operations under way when a server dies may fail; in a replay also PUTs. */
 	v.events = b->opt->trace && r->events.done > 0;
 	judge_phase(&v, "write", &r->write);
 	judge_phase(&v, "warm-up", &r->warmup);

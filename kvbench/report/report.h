@@ -5,7 +5,7 @@
 
 #include "kvbench/load/bench.h"
 
-/* What the run is, and what it runs on: after the pool is open. */
+/* The load, the fabric and the machine: after the pool is open. */
 void report_start(const struct bench *bench);
 
 /* report_phase -- one line when a phase is over. step: "1/4". */
@@ -17,7 +17,7 @@ void report_latency(const struct bench *bench);
 /* report_summary -- the tables at the end; with --quiet one line. */
 void report_summary(const struct bench *bench);
 
-/* report_conditions_of -- what conditions.h writes of a run. text: of *out's, whose owner is the caller. */
+/* report_conditions_of -- the conditions of a run, for conditions.h. text: of *out's, whose owner is the caller. */
 struct report_conditions;
 void report_conditions_of(const struct bench *bench, char text[96], struct report_conditions *out);
 

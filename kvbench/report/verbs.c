@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verbs.c -- the options of kv-bench plot and kv-bench compare; kvlab does what they ask for. */
+/* verbs.c -- the options of kv-bench plot and kv-bench compare; kvlab does the work. */
 #include "kvbench/report/verbs.h"
 
 #include <stdlib.h>

@@ -71,37 +71,6 @@ const struct kv_opt scale_options_table[] = {
 	{.name = "quiet", .letter = 'q', .type = KV_OPT_FLAG, AT(quiet), .help = "Print only the verdict."},
 	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "error", .help = "What the library logs to standard error"),
 	KV_OPT_CONFIG_ROW(AT(config)),
-
-	{.group = "How kv-bench starts itself for one step",
-	 .name = "step-clients",
-	 .type = KV_OPT_U32,
-	 AT(step_clients),
-	 .metavar = "N",
-	 .max = SCALE_CLIENTS_MAX,
-	 .help = "Run this one step and report on --step-fd."},
-	{.name = "step-kind",
-	 .type = KV_OPT_U32,
-	 AT(step_kind),
-	 .metavar = "N",
-	 .max = SCALE_PEER,
-	 .help = "0: sessions, 1: TLS, 2: the other end of TLS."},
-	{.name = "step-fd",
-	 .type = KV_OPT_U32,
-	 AT(step_fd),
-	 .metavar = "FD",
-	 .max = INT32_MAX,
-	 .help = "An inherited descriptor."},
-	{.name = "step-input-fd",
-	 .type = KV_OPT_U32,
-	 AT(step_input_fd),
-	 .metavar = "FD",
-	 .max = INT32_MAX,
-	 .help = "The key of the server, from an inherited descriptor."},
-	{.name = "step-server",
-	 .type = KV_OPT_STRING,
-	 AT(step_server),
-	 .metavar = "SERVER",
-	 .help = "The server that kv-bench has started."},
 	{.name = NULL},
 };
 
@@ -116,19 +85,11 @@ static const struct kv_opt_program program = {
 		"when it was interrupted: the report has the steps that were over.",
 };
 
-const char *scale_kind_name(enum scale_kind kind)
-{
-	return kind == SCALE_SESSIONS ? "sessions" : "tls";
-}
-
 int scale_options_parse(int argc, char **argv, struct scale_options *out, struct kv_error *err)
 {
 	int rc = kv_opt_parse(&program, scale_options_table, argc, argv, out, NULL, err);
 	if (rc == 0)
 		rc = bench_list_parse("clients", out->clients, false, 1, SCALE_CLIENTS_MAX, &out->list, err);
-	if (rc == 0 && (out->step_clients == 0) != (out->step_fd == 0))
-		rc = kv_fail(err, -KV_EINVAL,
-			     "--step-clients and --step-fd belong together: kv-bench gives both to itself");
 	if (rc == 0 && 2 * out->message_bytes > out->buffer_mb << 20)
 		rc = kv_fail(err, -KV_EINVAL, "a message does not fit half of the buffer: use a larger --buffer-mb");
 	return rc == 0 ? kv_opt_json_check(out->json, err) : rc;

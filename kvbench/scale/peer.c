@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peer.c -- a few threads that answer on many connections.
  *
- * A thread waits for all its sockets and serves one at a time, blocking: whoever has begun to speak goes on at once,
- * since on the other side a thread does nothing else meanwhile. What stands still for PEER_SOCKET_S is dropped. It
- * listens on 127.0.0.1 alone, and answers only who has the key. */
+ * A thread waits for all its sockets and serves one at a time, blocking: a client that has begun to send goes on at
+ * once, since its thread does nothing else. A socket that stands still for PEER_SOCKET_S is dropped. It listens on
+ * 127.0.0.1 alone, and answers only clients with the key. */
 #include "kvbench/scale/peer.h"
 
 #include <arpa/inet.h>
@@ -109,7 +109,7 @@ static void *thread_main(void *arg)
 	}
 }
 
-int peer_main(const struct scale_options *options)
+int peer_main(const struct scale_options *options, int tell_fd, int input_fd)
 {
 	struct server s = {.opt = options, .message = malloc(options->message_bytes)};
 	struct kv_error err = {0};
@@ -117,7 +117,7 @@ int peer_main(const struct scale_options *options)
 	uint16_t port = 0;
 	unsigned started = 0;
 	char psk[256];
-	size_t n = probe_take((int)options->step_input_fd, psk, sizeof(psk) - 1);
+	size_t n = probe_take(input_fd, psk, sizeof(psk) - 1);
 	psk[n] = 0;
 	psk[strcspn(psk, "\r\n")] = 0;
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() == 1 || !s.message ||
@@ -132,7 +132,7 @@ int peer_main(const struct scale_options *options)
 			break;
 	if (started == 0)
 		return BENCH_NO_START;
-	probe_tell((int)options->step_fd, &port, sizeof(port));
+	probe_tell(tell_fd, &port, sizeof(port));
 	pthread_join(thread, NULL); /* it never ends: the parent does, or kills this process */
 	return BENCH_NO_START;
 }

@@ -16,8 +16,8 @@ static inline unsigned char peer_byte(uint64_t i)
 	return (unsigned char)(i * 31 + (i >> 8) + 1);
 }
 
-/* peer_main -- the process. It reads its key from step_input_fd, writes its port to step_fd and ends with its parent.
+/* peer_main -- the process. It reads its key from input_fd, writes its port to tell_fd and ends with its parent.
  * Returns the exit status. */
-int peer_main(const struct scale_options *options);
+int peer_main(const struct scale_options *options, int tell_fd, int input_fd);
 
 #endif

@@ -100,7 +100,7 @@ void secure_context_destroy(struct secure_context **ctx)
 	key_len = 0;
 }
 
-/* errno is what the socket said, where OpenSSL leaves it to that. */
+/* errno is that of the socket, where OpenSSL has no error of its own. */
 static int failed(SSL *ssl, int rc, int otherwise)
 {
 	int why = SSL_get_error(ssl, rc), error = errno;

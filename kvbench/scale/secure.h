@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* secure.h -- TLS 1.3 with one key over a socket that blocks: OpenSSL as a program would use it that has a connection
- * for each client, with the buffers of idle connections released. A context may be used by several threads at once, a
- * connection by one. SIGPIPE must be ignored (bench_signals_install). */
+/* secure.h -- TLS 1.3 with one key over a blocking socket: OpenSSL as in a program with a connection for each client,
+ * which releases the buffers of idle connections. A context may be used by several threads at once, a connection by
+ * one. SIGPIPE must be ignored (bench_signals_install). */
 #ifndef KVRAIL_KVBENCH_SCALE_SECURE_H
 #define KVRAIL_KVBENCH_SCALE_SECURE_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tls.c -- a TCP connection with TLS for each client, on a few threads that block.
  *
- * What ends it first is known beforehand for descriptors (RLIMIT_NOFILE) and looked at for memory; for ports every
- * ADDRESS_CLIENTS connections have a source address of their own, 127.0.0.2 and on, since a pair of addresses has some
- * 28,000 (net.ipv4.ip_local_port_range). Where it has fewer, the next addresses are taken, up to ADDRESS_SHIFTS times.
- * Clients of a thread are due in their order, as in sessions.c. */
+ * The limit of descriptors (RLIMIT_NOFILE) is known beforehand, and memory is checked; for ports every ADDRESS_CLIENTS
+ * connections have a source address of their own, 127.0.0.2 and on, since a pair of addresses has some 28,000
+ * (net.ipv4.ip_local_port_range). Where it has fewer, the next addresses are taken, up to ADDRESS_SHIFTS times. Clients
+ * of a thread are due in their order, as in sessions.c. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -61,7 +61,7 @@ struct side {
 	struct client *client;
 	struct worker *worker;
 	unsigned threads;
-	uint32_t reach; /* clients that are tried */
+	uint32_t reach; /* clients to try */
 	uint16_t port;
 	pid_t peer;
 	pthread_mutex_t lock; /* of the teller's reason */
@@ -94,8 +94,7 @@ static int peer_start(struct side *s, const char *psk)
 		rc = -EIO;
 	if (rc == 0)
 		rc = probe_spawn("/proc/self/exe",
-				 (const char *const[]){"kv-bench", "scale", "--step-clients", "1", "--step-kind", "2",
-						       "--step-fd", tell, "--step-input-fd", input, "--message-size",
+				 (const char *const[]){"kv-bench-scale-step", "peer", tell, input, "--message-size",
 						       size, "--buffer-mb", "4", "--num-threads", threads, NULL},
 				 -1, -1, (const int[]){told[1], given[0]}, true, &s->peer);
 	explicit_bzero(line, sizeof(line));
@@ -121,7 +120,7 @@ static void peer_stop(struct side *s)
 	if (s->peer <= 0)
 		return;
 	kv_process_read((int)s->peer, &p);
-	s->t->step.server_rss = p.rss;
+	s->t->step.peer_rss = p.rss;
 	kill(s->peer, SIGKILL);
 	waitpid(s->peer, &status, 0);
 }

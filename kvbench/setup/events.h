@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* events.h -- what is done to servers of our own while a run measures: --event. */
+/* events.h -- --event: our own servers are killed, stopped and started while a run measures. */
 #ifndef KVRAIL_KVBENCH_SETUP_EVENTS_H
 #define KVRAIL_KVBENCH_SETUP_EVENTS_H
 
@@ -22,14 +22,14 @@ struct bench_events {
 	struct bench_event row[BENCH_EVENTS_MAX]; /* by time */
 };
 
-/* bench_events_parse -- "kill 2 at 30m", each item one. A server that is started first of all is not there until then.
- * Returns 0, or -KV_EINVAL with a sentence: also where an event is of a server that does not run then, or a start of
- * one that does. */
+/* bench_events_parse -- "kill 2 at 30m", each item one. A server whose first event is start does not run before it.
+ * Returns 0, or -KV_EINVAL with a sentence, also for an event of a server that does not run then, or a start of one
+ * that does. */
 int bench_events_parse(const struct kv_opt_strings *text, unsigned servers, struct bench_events *out,
 		       struct kv_error *err);
 
-/* bench_events_late -- the servers that are not there from the start: bit n - 1 for server n. bench_events_starts --
- * the numbers of the servers that are started, in order; out has room for BENCH_EVENTS_MAX. Returns how many. */
+/* bench_events_late -- the servers that do not run from the start: bit n - 1 for server n. bench_events_starts -- the
+ * numbers of the servers to start, in order; out has room for BENCH_EVENTS_MAX. Returns how many. */
 uint32_t bench_events_late(const struct bench_events *events);
 unsigned bench_events_starts(const struct bench_events *events, unsigned *out);
 
@@ -53,8 +53,8 @@ struct bench_happening {
 	bool running, ending;
 };
 
-/* bench_events_due -- do all events until now_ns of their time. Returns at once, or when servers that are started
- * listen. Thread: one at a time. */
+/* bench_events_due -- do all events until now_ns of their time. Returns at once, or when started servers listen.
+ * Thread: one at a time. */
 void bench_events_due(struct bench_happening *h, uint64_t now_ns);
 
 /* bench_events_start, _stop -- a thread that does them in real time, from now on. Without events neither does anything.

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* list.c -- lists of numbers that go on: "1,2,4,...,1024".
  *
- * What "..." means is told by the numbers before it, back to the last "..." or the beginning. Two of them say a
- * difference. Three or more say a difference or a factor, and if the last three have neither, or there is only one
- * number, nobody knows. A progression that does not meet its last number ends before it, and the number follows. */
+ * The numbers before "...", back to the last "..." or the beginning, give its meaning: two of them a difference, three
+ * or more a difference or a factor. A single number, or three with neither, are an error. A progression that does not
+ * meet its last number ends before it, and the number follows. */
 #include "kvbench/setup/list.h"
 
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  *
  * A log-normal distribution becomes a list as well: BENCH_SIZE_STEPS sizes, each the mean of its part of the
  * distribution, so that the mean of all is the distribution's. Parts are a 32nd each; the last one, where most bytes of
- * a wide distribution are, is halved down to a 256th. So one rule says which key has which size, and what memory they
- * take together is known beforehand. What a list loses is how sizes scatter within the last 256th. */
+ * a wide distribution are, is halved down to a 256th. So one rule gives the size of each key, and their memory is known
+ * beforehand. A list loses the scatter of sizes within the last 256th. */
 #include "kvbench/setup/loadspec.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ enum { WORD_MAX = 64 };
 
 #define PERCENT_MAX 99.9999999 /* a trial has ten samples beyond: 10,000 million operations */
 
-/* Copy what stands before the next `end`, or all; *text is behind it then, or NULL. False: empty, or too long. */
+/* Copy the text before the next `end`, or all of it; *text is behind it then, or NULL. False: empty, or too long. */
 static bool word_take(const char **text, char end, char *out)
 {
 	const char *at = *text, *to = strchr(at, end);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loadspec.h -- what the texts of --keys-pattern, --value-sizes, --mix and --slo say. Pure: nothing is allocated, and
- * no one else is asked. */
+/* loadspec.h -- parses the texts of --keys-pattern, --value-sizes, --mix and --slo. Pure: it allocates nothing. */
 #ifndef KVRAIL_KVBENCH_SETUP_LOADSPEC_H
 #define KVRAIL_KVBENCH_SETUP_LOADSPEC_H
 
@@ -35,14 +34,14 @@ struct bench_mix {
 	uint32_t get, put, exists, total;
 };
 
-/* A percentile of the reads' latency that is to be kept. */
+/* A limit for a percentile of the reads' latency. */
 struct bench_slo {
 	double quantile; /* 0: none; printed as "p%.10g" of 100 times it: p99.9999999 is not p100 */
 	uint64_t limit_ns;
 };
 
-/* They read "zipf:0.99", "4KB:50,64KB:40,1MB:10" or "lognormal:64KB:1", "90:10:0", "p99=2ms". NULL gives what the
- * struct says for none. Return 0, or -KV_EINVAL with a sentence that shows what can be said. */
+/* They read "zipf:0.99", "4KB:50,64KB:40,1MB:10" or "lognormal:64KB:1", "90:10:0", "p99=2ms". NULL gives the struct's
+ * value for none. Return 0, or -KV_EINVAL with a sentence that shows the syntax. */
 int bench_pattern_parse(const char *text, struct bench_pattern *out, struct kv_error *err);
 int bench_sizes_parse(const char *text, struct bench_sizes *out, struct kv_error *err);
 int bench_mix_parse(const char *text, struct bench_mix *out, struct kv_error *err);

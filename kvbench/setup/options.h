@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.h -- what kv-bench can be told: one table row per option, and the struct that the rows fill. */
+/* options.h -- the options of kv-bench: one table row per option, and the struct that the rows fill. */
 #ifndef KVRAIL_KVBENCH_SETUP_OPTIONS_H
 #define KVRAIL_KVBENCH_SETUP_OPTIONS_H
 
@@ -40,7 +40,7 @@ struct bench_options {
 	uint32_t num_workers, num_clients, num_threads;
 	uint64_t num_keys, value_size; /* value_size: with value_sizes the largest */
 	const char *value_sizes, *keys_pattern;
-	struct bench_sizes sizes; /* what these two say */
+	struct bench_sizes sizes; /* parsed from these two */
 	struct bench_pattern pattern;
 	const char *mix_text, *slo;
 	struct bench_mix mix;
@@ -76,7 +76,7 @@ struct bench_options {
 	uint64_t buffer_mb, memory_mb; /* memory_mb 0: sized to the workload */
 	uint32_t num_servers;          /* that kv-bench starts */
 	struct kv_opt_strings event_text;
-	struct bench_events events; /* what it says */
+	struct bench_events events; /* parsed from it */
 	int eviction;               /* of the server that kv-bench starts: index into kv_opt_eviction_names */
 	uint32_t server_threads;    /* 0: half of the cores, 1 to 4 */
 	int copies;                 /* enum bench_copies */
@@ -105,7 +105,7 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out, struct
 /* bench_options_check -- whether the options agree with each other. 0 or -KV_EINVAL with *err. */
 int bench_options_check(const struct bench_options *options, struct kv_error *err);
 
-/* bench_piece_bytes -- what a value takes of a client's buffer while it is out: a power of two. */
+/* bench_piece_bytes -- bytes of a client's buffer that a borrowed value takes: a power of two. */
 uint64_t bench_piece_bytes(uint64_t value_size);
 
 #endif

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* server_child.c -- start, watch and end the own kv-server.
  *
- * It is spawned (probe/probe.h) before the first libfabric call. It inherits three pipes: the key (--psk-fd, so that it
- * is in no argument list, file or environment), readiness (--ready-fd: one line with the address it listens on), and
- * its log. A thread reads the log, because a talkative server would otherwise block in write. The log's last part is
- * kept, and shown only when something went wrong. The end of the log pipe tells that the server died.
+ * It is spawned (probe/probe.h) before the first libfabric call. It inherits three pipes: the key (--psk-fd, so that no
+ * argument list, file or environment has it), readiness (--ready-fd: one line with the address it listens on), and its
+ * log. A thread reads the log, because a talkative server would otherwise block in write. The last part of the log is
+ * kept, and shown only after a failure. The end of the log pipe means that the server died.
  *
  * The child leads its own process group, so that Ctrl-C reaches kv-bench alone, which then ends the child in order.
  *
- * A server that is to start while a run measures (--event) is spawned before it, too, since a process that uses a
- * fabric must start none. It reads its key before it maps memory and listens, and gets it when its time has come. A
- * server that is started again gets the address that it had: kv-bench holds its port meanwhile. If one comes that was
- * not there before, all servers have their members from a file, which is written when a server has become ready: so
- * clients learn of it as in a cluster. Those that are there from the start stand in it before they run, since a server
- * is ready when it knows members. */
+ * A server that starts during the run (--event) is spawned before it as well, since a process that uses a fabric must
+ * start none. It maps memory and listens once it has its key, which it gets at its time. A restarted server gets its
+ * old address: kv-bench holds the port until then. If a server joins, all servers read their members from a file, which
+ * is rewritten when a server is ready: so clients learn of it as in a cluster. The first servers are in the file before
+ * they run, since a server is ready when it knows members. */
 #include "kvbench/setup/server_child.h"
 
 #include <arpa/inet.h>
@@ -41,12 +40,12 @@ enum {
 	PSK_BYTES = 32,
 	STOP_WAIT_MS = 10000,
 	MEMBERS_BACK_S = 2,
-	UNREADY_WAIT_MS = 500 /* a server that is not ready has nothing to end in order, and handles no signal while it
-				 touches its memory */
+	UNREADY_WAIT_MS =
+		500 /* a server that is still starting is killed: it handles no signal while it touches its memory */
 };
 
 struct server_child {
-	struct server_child *next; /* of several; the first has what is of all */
+	struct server_child *next; /* of several; the first has the members of all */
 	unsigned number;           /* from 1; the last that runs of a number is meant */
 	atomic_bool runs;          /* it has its key */
 	int psk_pipe[2], ready_fd; /* until it runs; else -1 */
@@ -67,7 +66,7 @@ struct server_child {
 	size_t num_kept;
 };
 
-/* What is needed only until the child runs. */
+/* Needed only until the child runs. */
 struct launch {
 	int psk_pipe[2], ready_pipe[2], log_pipe[2];
 	char binary[PATH_MAX];
@@ -117,8 +116,8 @@ static void log_show(struct server_child *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* The last line that was kept, without the program's name: why it ended. Its thread is gone. "" when there is none.
- * Returns whether there are others before it. */
+/* The last line of the log, without the program's name, or "": the reason of its end. The log's thread has ended.
+ * Returns whether there are lines before it. */
 static bool log_last(const struct server_child *c, char *out, size_t cap)
 {
 	static const char name[] = "kv-server: ";
@@ -470,8 +469,8 @@ static int members_create(struct server_child *first, struct kv_error *err)
 	return 0;
 }
 
-/* Servers that were killed stay members; next: one that is about to run, or NULL. The new list takes the old one's
- * place, so that none is seen in part. Its time is a little back: a server that starts believes it at once then. */
+/* Killed servers stay members; next: the server that starts now, or NULL. The new list replaces the old one whole. Its
+ * time is a little back, so that a starting server believes it at once. */
 static int members_write(const struct server_child *first, const struct server_child *next, struct kv_error *err)
 {
 	char path[PATH_MAX + 8];
@@ -497,8 +496,7 @@ static int members_write(const struct server_child *first, const struct server_c
 			      kv_strerror(errno));
 }
 
-/* A process that waits for its key. first: of those that are there, or NULL. address: where it shall listen, or NULL.
- */
+/* A process that waits for its key. first: of the servers that run, or NULL. address: to listen on, or NULL. */
 static int child_spawn(const struct server_child_options *options, const struct server_child *first, unsigned number,
 		       const char *address, struct server_child **out, struct kv_error *err)
 {

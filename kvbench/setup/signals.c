@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* signals.c -- the one piece of global state of kv-bench, because a signal handler has no argument.
  *
- * The handler only stores, and wakes the thread that looks whether the loops still turn (stuck.c): workers, the
- * progress thread and waits look at what is stored. On the second signal _exit is enough to
- * take the server child along, which asked the kernel to die with its parent. */
+ * The handler stores the signal, and wakes the thread that checks whether the loops still turn (stuck.c): workers, the
+ * progress thread and waits read it. On the second signal _exit is enough to take the server child along, which asked
+ * the kernel to die with its parent. */
 #include "kvbench/setup/signals.h"
 
 #include <signal.h>

@@ -3,8 +3,8 @@
  *
  * A run ends when its workers have returned and its pool is closed, which takes loops that turn. From the signal on a
  * thread asks each loop twice a second, and counts the times in a row in which one did not answer. It counts instead of
- * looking at a clock: a process that was stopped meanwhile had no time to answer. What the main thread does between two
- * pools, as to write the report, has no bound here: a second signal ends it at once. */
+ * reading a clock: a stopped process had no time to answer. The work of the main thread between two pools, such as the
+ * report, has no bound here: a second signal ends it at once. */
 #include "kvbench/setup/stuck.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ static struct {
 	sem_t came;
 	_Atomic int signal;
 	pthread_mutex_t lock;
-	struct kvc_pool *pool; /* that is open */
+	struct kvc_pool *pool; /* the open one */
 	bool between;          /* it is being opened or closed */
 } w = {.lock = PTHREAD_MUTEX_INITIALIZER};
 

@@ -66,14 +66,15 @@ static const struct kv_opt own[] = {
 	{.name = NULL},
 };
 
-/* Of kv-bench: what is ours, what writes other files, and what measures something else than writes and reads. */
+/* Of kv-bench: options with a form of their own here, those that write other files, and those that measure other things
+ * than writes and reads. */
 static const char *const left_out[] = {
 	"num-workers", "value-size",     "num-clients",   "repeat-runs",  "trace",     "trace-speed",
 	"trace-order", "keep-going",     "no-write",      "slo",          "breakdown", "mixed",
 	"roofline",    "roofline-depth", "roofline-file", "hdr",          "csv",       "raw",
 	"interval",    "progress",       "prefix-tokens", "prefill-rate", NULL};
 
-/* What is only about output: it is not handed on, and two sweeps may differ in it. */
+/* Options about output alone: runs do not get them, and two sweeps may differ in them. */
 static const char *const shown_only[] = {"json", "report", "quiet", "config", "log-level", NULL};
 
 static bool among(const char *const *names, const char *name)
@@ -203,7 +204,7 @@ int sweep_options_parse(int argc, char **argv, struct sweep_options *out, struct
 
 /* ---- the command line of a run ---- */
 
-static void row_add(const struct kv_opt *row, const struct bench_options *o, struct again_args *args)
+static void row_add(const struct kv_opt *row, const struct bench_options *o, struct args *args)
 {
 	const void *at = (const char *)o + row->offset;
 	const struct kv_opt_strings *all = at;
@@ -212,31 +213,31 @@ static void row_add(const struct kv_opt *row, const struct bench_options *o, str
 	switch (row->type) {
 	case KV_OPT_FLAG:
 		if (*(const bool *)at)
-			again_add(args, "--%s", row->name);
+			args_add(args, "--%s", row->name);
 		return;
 	case KV_OPT_STRINGS:
 		for (unsigned i = 0; i < all->count; i++)
-			again_add(args, "--%s=%s", row->name, all->item[i]);
+			args_add(args, "--%s=%s", row->name, all->item[i]);
 		return;
 	case KV_OPT_STRING:
 		if (*(const char *const *)at && (!row->def || strcmp(row->def, *(const char *const *)at) != 0))
-			again_add(args, "--%s=%s", row->name, *(const char *const *)at);
+			args_add(args, "--%s=%s", row->name, *(const char *const *)at);
 		return;
 	default:
 		kv_opt_defaults(bench_options_table, &defaults);
 		kv_opt_format(row, o, value, sizeof(value));
 		kv_opt_format(row, &defaults, def, sizeof(def));
 		if (strcmp(value, def) != 0)
-			again_add(args, "--%s=%s", row->name, value);
+			args_add(args, "--%s=%s", row->name, value);
 	}
 }
 
-void sweep_settings(const struct sweep_options *o, bool identity, struct again_args *args)
+void sweep_settings(const struct sweep_options *o, bool identity, struct args *args)
 {
 	for (const struct kv_opt *row = bench_options_table; row->name; row++)
 		if (!among(left_out, row->name) && !among(shown_only, row->name) &&
 		    (identity || strcmp(row->name, "seed") != 0))
 			row_add(row, &o->bench, args);
 	if (!identity)
-		again_add(args, "--log-level=%s", kv_opt_level_names[o->bench.log_level]);
+		args_add(args, "--log-level=%s", kv_opt_level_names[o->bench.log_level]);
 }

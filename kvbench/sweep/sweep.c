@@ -11,21 +11,21 @@
 
 static const char *const axis_names[SWEEP_AXES] = {"value_size", "num_clients", "num_workers"};
 
-/* kv-bench itself is asked: what it would refuse is skipped, with its sentence. */
+/* A combination that kv-bench would refuse is skipped, with its sentence. */
 static const char *skipped(const struct sweep_options *o, const uint64_t at[SWEEP_AXES], struct kv_error *why)
 {
-	static struct again_args args;
+	static struct args args;
 	static struct bench_options parsed;
 	if (at[SWEEP_CLIENTS] > at[SWEEP_WORKERS])
 		return "more clients than workers: some would have no worker";
 	memset(&args, 0, sizeof(args));
-	again_put(&args, "kv-bench");
+	args_put(&args, "kv-bench");
 	sweep_settings(o, false, &args);
-	again_add(&args, "--num-workers=%llu", (unsigned long long)at[SWEEP_WORKERS]);
-	again_add(&args, "--num-clients=%llu", (unsigned long long)at[SWEEP_CLIENTS]);
+	args_add(&args, "--num-workers=%llu", (unsigned long long)at[SWEEP_WORKERS]);
+	args_add(&args, "--num-clients=%llu", (unsigned long long)at[SWEEP_CLIENTS]);
 	if (at[SWEEP_SIZE])
-		again_add(&args, "--value-size=%llu", (unsigned long long)at[SWEEP_SIZE]);
-	if (again_check(&args, why) == 0 &&
+		args_add(&args, "--value-size=%llu", (unsigned long long)at[SWEEP_SIZE]);
+	if (args_check(&args, why) == 0 &&
 	    bench_options_parse((int)args.count, (char **)(uintptr_t)args.arg, &parsed, why) >= 0)
 		return NULL;
 	return why->text;
@@ -68,7 +68,7 @@ static json_t *cells(const struct sweep_options *o, struct kv_error *err)
 /* The options that all runs have. */
 static json_t *settings(const struct sweep_options *o, bool identity, struct kv_error *err)
 {
-	static struct again_args args;
+	static struct args args;
 	json_t *list = json_array();
 	memset(&args, 0, sizeof(args));
 	sweep_settings(o, identity, &args);
@@ -76,7 +76,7 @@ static json_t *settings(const struct sweep_options *o, bool identity, struct kv_
 		if (json_array_append_new(list, json_string(args.arg[i])) < 0)
 			kv_fail(err, -KV_EINVAL, "the option %.200s is not text in UTF-8", args.arg[i]);
 	if (!err->text[0])
-		(void)again_check(&args, err);
+		(void)args_check(&args, err);
 	return list;
 }
 

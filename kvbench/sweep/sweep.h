@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "kvbench/setup/again.h"
+#include "kvbench/setup/args.h"
 #include "kvbench/setup/list.h"
 #include "kvbench/setup/options.h"
 
@@ -15,7 +15,7 @@ enum {
 	SWEEP_RUNS_MAX = 99999  /* of all combinations together */
 };
 
-/* What varies, in the order in which combinations are listed. */
+/* The axes, in the order in which combinations are listed. */
 enum sweep_axis_name { SWEEP_SIZE, SWEEP_CLIENTS, SWEEP_WORKERS, SWEEP_AXES };
 
 struct sweep_options {
@@ -34,7 +34,7 @@ const struct kv_opt *sweep_options_table(void);
 int sweep_options_parse(int argc, char **argv, struct sweep_options *out, struct kv_error *err);
 
 /* sweep_settings -- append the options that all runs have in common. identity: leave out those about output alone. */
-void sweep_settings(const struct sweep_options *o, bool identity, struct again_args *args);
+void sweep_settings(const struct sweep_options *o, bool identity, struct args *args);
 
 /* sweep_plan -- every combination, those that make no sense with the reason why they are skipped, and the options of
  * their runs; the caller's reference. NULL with *err: no memory, or no combination is left. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* drive.c -- one round of a target that is not KVRail: PUTs of all keys, GETs for a while, with --mixed both one to
- * one, then the keys are deleted again. What kv-bench's phases are, for the servers people would use instead. All
- * values were there once before the first clock runs.
+/* drive.c -- one round of a target other than KVRail: PUTs of all keys, GETs for a while, with --mixed both one to one,
+ * then the keys are deleted again. The phases of kv-bench, for the servers people would use instead. All values are
+ * stored once before the first clock runs.
  *
  * One thread, epoll, non-blocking sockets, a connection per worker with one unit each: a request, or a pipeline of
  * --batch. In the closed loop a connection asks again as soon as its answer is whole. In the open loop unit n is due
@@ -9,21 +9,20 @@
  * Keys, values and order are kv-bench's (workload.h, keys.h), so all targets store and read the same bytes in the same
  * order. Of each value the checksum is compared, as KVRail's client does, with --verify each byte too, and with
  * --no-checksum the length, first and last eight bytes. Any error, miss or wrong value ends the process with a
- * sentence, which the parent reads from its standard error (child.c).
+ * sentence, which the parent reads from its standard error (kvlab/child.py).
  *
  * An answer is received into the connection's own buffer, where it stays until it is whole: no copy, no allocation. The
- * system call asks for all that is missing, so a large value costs as few calls as the kernel's socket buffer allows. A
+ * system call asks for all missing bytes, so a large value costs as few calls as the kernel's socket buffer allows. A
  * PUT sends its value from where it lies ready, as kv-bench does (the stock of workload.c), with one system call for
- * what the socket takes.
+ * all bytes that the socket takes.
  *
  * The stock clients are no yardstick: redis-benchmark and memtier_benchmark saturate one core of their own before the
  * server is busy. Rejected: hiredis and libmemcached. Both copy each value once more than this does, and libmemcached
  * keeps one request in flight per thread: the ratio would be of clients, in our favour. */
 #include <errno.h>
-#include <signal.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
@@ -47,13 +46,13 @@ struct conn {
 	uint8_t *buf;      /* answers of one unit; cap bytes */
 	uint64_t place;    /* of a program: where in its memory the values of a unit are */
 	size_t cap, have;  /* have: received */
-	size_t at;         /* of the answer that is not whole yet */
+	size_t at;         /* of the incomplete answer */
 	unsigned answered; /* of the unit */
 	unsigned kind, count;
 	uint64_t start_ns, first; /* first: number of its first operation */
 	char *request;            /* heads of one unit */
-	struct iovec *iov;        /* and what goes out, values between heads */
-	unsigned iovs, iov_at;    /* iov_at: the first that is not sent whole */
+	struct iovec *iov;        /* and the bytes to send, values between heads */
+	unsigned iovs, iov_at;    /* iov_at: the first not sent whole */
 	bool blocked, busy;       /* blocked: the socket took no more: epoll tells when it does */
 	struct conn *next_free;
 };
@@ -81,11 +80,16 @@ struct load {
 	unsigned batch;
 	int epoll, timer;
 	struct conn *conn, *free;
-	uint8_t *stock;               /* what values are parts of */
+	uint8_t *stock;               /* values are parts of it */
 	struct program_memory memory; /* of a program: the stock, and behind it each connection's values */
-	uint64_t *sum;                /* of each key that is read: its value's checksum; NULL: none are compared */
+	uint64_t *sum;                /* checksums of the values, by key; NULL: none are compared */
 	struct phase *phase;
-	struct versus_server server;
+	const char *congestion; /* that all targets are to have; "": the system's */
+	struct {
+		char version[64]; /* "": it does not say */
+		int64_t threads;  /* below 0: it does not say */
+		char congestion[CONGESTION_NAME];
+	} server;
 	int pid; /* the server's; 0: not known */
 };
 
@@ -131,7 +135,7 @@ static void program_request(const struct load *l, struct conn *c, char *head, co
 	unsigned i = c->iovs;
 	uint64_t size = l->o->value_size;
 	uint64_t at = c->kind == PUT ? bench_value_at(key, size) : place_of(l, c, i);
-	if (c->kind == GET) /* what an earlier GET left there must not pass for an answer */
+	if (c->kind == GET) /* the bytes of an earlier GET must not pass for an answer */
 		memset(l->memory.base + at, 0, KV_MIN(size, (uint64_t)64));
 	piece_add(c, head,
 		  (size_t)snprintf(head, RIVAL_HEAD_BYTES, "%s %s %llu %llu\n", c->kind == PUT ? "put" : "get",
@@ -163,7 +167,7 @@ static void wait_for(const struct load *l, struct conn *c, bool blocked)
 	c->blocked = blocked;
 }
 
-/* Send what the socket takes. */
+/* Send as much as the socket takes. */
 static void send_more(const struct load *l, struct conn *c)
 {
 	while (c->iov_at < c->iovs) {
@@ -185,7 +189,7 @@ static void send_more(const struct load *l, struct conn *c)
 	wait_for(l, c, c->iov_at < c->iovs);
 }
 
-/* Unit `number` of the phase, that was or is due at start_ns. */
+/* Unit `number` of the phase, due at start_ns. */
 static void ask(struct load *l, struct conn *c, uint64_t number, uint64_t start_ns)
 {
 	struct phase *p = l->phase;
@@ -310,7 +314,7 @@ static bool program_answer(const struct load *l, struct conn *c)
 	return true;
 }
 
-/* Answers that are whole now. Returns whether the unit is. */
+/* Complete answers. Returns whether the unit is complete. */
 static bool parse(const struct load *l, struct conn *c)
 {
 	size_t tail = rival_tail(l->rival.protocol), body;
@@ -348,7 +352,7 @@ static void timer_set(const struct load *l, uint64_t at_ns)
 		rival_die_errno("timerfd_settime");
 }
 
-/* Start what is due on connections that are free. */
+/* Start due units on free connections. */
 static void feed(struct load *l)
 {
 	struct phase *p = l->phase;
@@ -380,7 +384,7 @@ static void done(struct load *l, struct conn *c)
 	l->free = c;
 }
 
-/* Take what is there, until the socket is empty or the unit whole. */
+/* Receive until the socket is empty or the unit whole. */
 static void receive(struct load *l, struct conn *c)
 {
 	for (;;) {
@@ -422,7 +426,7 @@ static void turn(struct load *l)
 	}
 }
 
-/* What a program talks to, we do not reach. */
+/* The server behind a program cannot be reached. */
 static double server_cpu_seconds(const struct load *l)
 {
 	return is_program(l) ? -1 : rival_cpu_seconds(&l->rival);
@@ -436,7 +440,7 @@ static void left_add(void *arg, uint64_t number, uint64_t due_ns, uint64_t count
 	kv_hist_add_many(&p->latency[p->kind], p->end_ns - p->start_ns - due_ns, count);
 }
 
-/* As kv-bench has it: what was due before the end and found no connection free is as late as it is old. due_ns is that
+/* As in kv-bench: a unit that was due before the end and found no free connection counts with its age. due_ns is that
  * of the next unit already. */
 static void left_add_all(struct phase *p)
 {
@@ -516,7 +520,7 @@ static void conns_open(struct load *l)
 	}
 }
 
-/* What values are, before any clock runs. */
+/* Make the values, before any clock runs. */
 static void values_make(struct load *l)
 {
 	const struct versus_options *o = l->o;
@@ -566,14 +570,14 @@ static void conns_align(struct load *l)
 		rival_die_errno("malloc");
 	for (unsigned i = 0; i < n; i++)
 		fd[i] = l->conn[i].fd;
-	congestion_align(l->pid, fd, n, l->o->congestion ? l->o->congestion : "", l->server.congestion);
+	congestion_align(l->pid, fd, n, l->congestion, l->server.congestion);
 	free(fd);
 }
 
-/* Before any clock runs the server has the memory of all values: kv-server makes its pages at its start, and a server
- * that got each page from the kernel in the measured PUTs would be measured by that (17 faults for a PUT of 64 KiB).
- * redis and memcached get the keys themselves, and the measured PUTs overwrite them, as PUTs of a full cache do. What a
- * program does with a key that is there nobody knows: it gets others, which are deleted again. */
+/* Before any clock runs the server has the memory of all values: kv-server makes its pages at its start, and page
+ * faults in the measured PUTs of another server (17 for a PUT of 64 KiB) would count against it. redis and memcached
+ * get the keys themselves, and the measured PUTs overwrite them, as PUTs of a full cache do. The treatment of an
+ * existing key by a program is unknown: it gets other keys, which are deleted again. */
 static void memory_touch(struct load *l)
 {
 	static struct phase touch = {.kind = PUT};
@@ -631,7 +635,7 @@ static int report(const struct load *l, const struct phase *put, const struct ph
 	return bench_interrupted() ? 128 + bench_interrupted() : BENCH_OK;
 }
 
-int versus_drive(const struct versus_options *o)
+int versus_drive(const struct versus_options *o, const char *congestion)
 {
 	static struct load l;
 	static struct phase put = {.kind = PUT}, warmup = {.kind = GET}, get = {.kind = GET}, both = {.mixed = true};
@@ -639,8 +643,8 @@ int versus_drive(const struct versus_options *o)
 		[VERSUS_REDIS] = RIVAL_REDIS, [VERSUS_MEMCACHED] = RIVAL_MEMCACHED, [VERSUS_PROGRAM] = RIVAL_PROGRAM};
 	uint64_t units;
 	rival_program = "kv-bench";
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	l.o = o;
+	l.congestion = congestion ? congestion : "";
 	l.batch = KV_MAX(o->batch, 1u);
 	l.rival = (struct rival){.protocol = protocols[o->target[0].kind], .address = o->target[0].address};
 	bench_draw_init(&l.draw, &o->pattern, o->num_keys, o->seed);

@@ -118,17 +118,6 @@ const struct kv_opt versus_options_table[] = {
 	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
 	{.name = "report", .type = KV_OPT_STRING, AT(report), .metavar = "FILE", .help = "Write one HTML page."},
 	KV_OPT_CONFIG_ROW(AT(config)),
-
-	{.group = "How kv-bench starts itself for one round",
-	 .name = "drive",
-	 .type = KV_OPT_FLAG,
-	 AT(drive),
-	 .help = "Load the one target, which is not KVRail, and report on standard output."},
-	{.name = "congestion",
-	 .type = KV_OPT_STRING,
-	 AT(congestion),
-	 .metavar = "NAME",
-	 .help = "Congestion control of its connections, at both ends where that can be had."},
 	{.name = NULL},
 };
 
@@ -203,8 +192,7 @@ static int target_parse(const char *item, struct versus_target *t, struct kv_err
 	return target_refuse(item, err);
 }
 
-/* What stands before "://" or "+", or the file name of a program without its ending; numbered where it is there
- * already. */
+/* The text before "://" or "+", or the file name of a program without its ending; a repeated label gets a number. */
 static void target_label(struct versus_options *o, struct versus_target *t)
 {
 	const char *slash = strrchr(t->address, '/');
@@ -248,8 +236,8 @@ int versus_targets_parse(struct versus_options *o, struct kv_error *err)
 	return 0;
 }
 
-/* Options of kv-bench that say where KVRail is and what it may use. The load is the same for all targets, so what
- * changes it, or what is measured of it, has no place behind "--". */
+/* Options of kv-bench that say where KVRail is and what it may use. The load is the same for all targets, so options
+ * that change it, or its measurement, have no place behind "--". */
 static const char *const own_names[] = {"server",
 					"provider",
 					"nic",
@@ -303,7 +291,8 @@ static const struct kv_opt *own_table(void)
 	return table;
 }
 
-/* Before the first round: what KVRail's kv-bench would refuse later, and what it would take and not be compared by. */
+/* Before the first round: options that KVRail's kv-bench would refuse later, and options that would change the
+ * comparison. */
 static int own_check(const struct versus_options *o, struct kv_error *err)
 {
 	static const struct kv_opt_program program = {
@@ -338,9 +327,6 @@ static int check(const struct versus_options *o, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL, "--rate counts single reads: drop it, or drop --batch");
 	if (o->own.count > 0 && !any_kvrail(o))
 		return kv_fail(err, -KV_EINVAL, "what follows -- is for KVRail, which is no target here: drop it");
-	if (o->drive && (o->num_targets != 1 || o->target[0].kind == VERSUS_KVRAIL))
-		return kv_fail(err, -KV_EINVAL,
-			       "--drive is of one target that is not KVRail: kv-bench gives it to itself");
 	if (o->report && (!*o->report || strcmp(o->report, "-") == 0))
 		return kv_fail(err, -KV_EINVAL,
 			       "--report needs the name of a file: only --json goes to standard output");

@@ -17,10 +17,10 @@ struct program_memory {
 void program_memory_make(uint64_t bytes, struct program_memory *out);
 
 /* program_start -- start the program at this path, and wait until it is ready. Returns our end of its standard input
- * and output, a socket; version: what it says of itself. */
+ * and output, a socket; version: its own words. */
 int program_start(const char *path, const struct program_memory *memory, char *version, size_t cap);
 
-/* program_stop -- end its input, and wait until it has ended, for 10 s at most: what it lent or holds is gone then. */
+/* program_stop -- end its input, and wait until it has ended, for 10 s at most: it holds no memory then. */
 void program_stop(int fd);
 
 #endif

@@ -188,7 +188,7 @@ static void take_version(const char *line, void *arg)
 		snprintf(v->text, v->cap, "%s", line + 14);
 }
 
-/* What CONFIG answers is an array of bulks, or an error, which says nothing. */
+/* CONFIG answers an array of bulks, or an error, which gives no figure. */
 static void redis_facts(int fd, char *version, size_t cap, int64_t *threads)
 {
 	char line[RIVAL_HEAD_BYTES];

@@ -18,7 +18,7 @@ struct rival {
 	const char *address;
 };
 
-/* rival_program -- what sentences begin with. */
+/* rival_program -- the name at the beginning of sentences. */
 extern const char *rival_program;
 _Noreturn void rival_die(const char *what, const char *why);
 _Noreturn void rival_die_errno(const char *what);
@@ -27,7 +27,7 @@ _Noreturn void rival_die_peer(const char *what); /* the same of a connection: it
 /* rival_connect -- a connected socket, with bounds of RIVAL_GRACE_S for receiving and sending where it blocks. */
 int rival_connect(const struct rival *rival);
 
-/* rival_put_head -- what goes out before a value (after it: "\r\n"). Returns its bytes. */
+/* rival_put_head -- the bytes before a value (after it: "\r\n"). Returns its bytes. */
 int rival_put_head(int protocol, const struct bench_key *key, uint64_t size, char out[RIVAL_HEAD_BYTES]);
 
 /* rival_get -- the command for a value. Returns its bytes. */
@@ -46,12 +46,12 @@ int64_t rival_value_header(int protocol, const char *line);
 /* rival_delete -- the command that removes a value; its answer is one line. Returns its bytes. */
 int rival_delete(int protocol, const struct bench_key *key, char out[RIVAL_HEAD_BYTES]);
 
-/* rival_send, rival_line -- send all of it; the next line of an answer, without its end. For a blocking connection and
- * what is not measured. */
+/* rival_send, rival_line -- send all of it; the next line of an answer, without its end. For a blocking connection,
+ * outside of measurements. */
 void rival_send(int fd, const void *data, size_t len);
 void rival_line(int fd, char out[RIVAL_HEAD_BYTES]);
 
-/* rival_facts -- what the server says of itself: its version ("": nothing), and its threads for data (-1: nothing). */
+/* rival_facts -- the server's version ("": unknown), and its threads for data (-1: unknown). */
 void rival_facts(const struct rival *rival, char *version, size_t cap, int64_t *out_threads);
 
 /* rival_pid -- the server's process on this machine; 0: it does not say, or runs elsewhere. */

@@ -6,11 +6,11 @@ plan 41
 [ "$provider" != shm ] || skip_all 41 "what is counted here are the files and memory of sockets"
 capacity() { timeout -k 5 200 "$build/kv-bench" capacity --provider "$provider" "$@"; }
 
-processes() { # processes TEXT -- the ids of those with that text on their command line (words end with "|")
+processes() { # processes TEXT [MORE] -- the ids of those with these texts on their command line (words end with "|")
 	local p line
 	for p in /proc/[0-9]*; do
 		line=$(tr '\0' '|' <"$p/cmdline" 2>/dev/null) || continue
-		[[ $line == *"$1"* ]] && echo "${p#/proc/}"
+		[[ $line == *"$1"* && $line == *"${2-}"* ]] && echo "${p#/proc/}"
 	done
 	return 0
 }
@@ -136,7 +136,7 @@ killed() {
 	"$build/kv-bench" capacity --provider "$provider" --model endpoints --steps 150 --value-size 4322 >"$scratch/kill.out" 2>&1 &
 	pid=$!
 	for _ in $(seq 100); do
-		step=$(processes "value-size|4322|--model|endpoints|--step-clients")
+		step=$(processes "value-size|4322|" "kv-bench-capacity-step|")
 		[ -n "$step" ] && break
 		sleep 0.05
 	done

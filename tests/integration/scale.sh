@@ -54,8 +54,8 @@ processes() {
 	return 0
 }
 none_left() { [ -z "$(processes "$1" '')" ]; }
-a_step() { [ -n "$(processes "$1" 'step-kind|')" ]; }
-a_peer() { [ -n "$(processes "$1" 'step-kind|2|')" ]; }
+a_step() { [ -n "$(processes "$1" 'kv-bench-scale-step|')" ]; }
+a_peer() { [ -n "$(processes "$1" 'kv-bench-scale-step|peer|')" ]; }
 broken() { # broken SIGNAL WHOM STATUS SIZE
 	local pid got
 	"$build/kv-bench" scale "${over[@]}" --clients 7,8 --messages 100000 --think-time 100ms --message-size "$4" --timeout 60 --json "$scratch/broken.json" >"$scratch/broken" 2>&1 &
@@ -64,7 +64,7 @@ broken() { # broken SIGNAL WHOM STATUS SIZE
 	soon a_step "$4" || return 1
 	if [ "$2" = step ]; then
 		# shellcheck disable=SC2046
-		kill "-$1" $(processes "$4" 'step-kind|')
+		kill "-$1" $(processes "$4" 'kv-bench-scale-step|')
 		soon grep -q 'ended by signal' "$scratch/broken"
 		kill -INT "$pid"
 	else
@@ -84,7 +84,7 @@ peer_dies() { # the other end of the connections with TLS
 	pids+=("$!")
 	soon a_peer 1234 || { cat "$scratch/peer"; return 1; }
 	# shellcheck disable=SC2046
-	kill -KILL $(processes 1234 'step-kind|2|')
+	kill -KILL $(processes 1234 'kv-bench-scale-step|peer|')
 	wait "${pids[-1]}"
 	soon none_left 1234 && steps "$scratch/peer.json" 'not t[0]["complete"] and t[0]["stopped"] != ""'
 }

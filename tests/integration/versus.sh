@@ -47,7 +47,7 @@ check "the open loop" good redis --rate 400 --arrivals poisson --duration 0.3
 # So many are due in that time; more would be a closed loop.
 check "makes no more GETs than are due" json_is "$j" '0 < j["targets"][0]["get"]["ops_per_s"] < 1000'
 fake redis slow
-left() { versus --drive --targets "$url" --num-workers 2 --num-keys 20 --value-size 3000 --warmup 0 --rate 400 --duration 0.5 >"$j" && json_is "$j" '(lambda g: 0 < g["ops"] <= 22 and g["ops"] + g["never_started"] == 200 and g["latency_ns"]["p50"] > 150e6)(j["phases"]["read"])'; }
+left() { (exec -a kv-bench-drive "$build/kv-bench" --targets "$url" --num-workers 2 --num-keys 20 --value-size 3000 --warmup 0 --rate 400 --duration 0.5 >"$j") && json_is "$j" '(lambda g: 0 < g["ops"] <= 22 and g["ops"] + g["never_started"] == 200 and g["latency_ns"]["p50"] > 150e6)(j["phases"]["read"])'; }
 check "what is due and finds no connection counts with its age at the end" left
 check "another pattern" good redis --keys-pattern zipf:0.9
 check "a PUT that is refused" bad 'did not store' redis full

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_capacity.c -- kv-bench capacity: its steps and options, and the report.
- */
+/* test_capacity.c -- kv-bench capacity: its steps and options, and the resource that ended one. */
 #include <errno.h>
-#include <jansson.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "host/host.h"
 #include "kvbench/capacity/verbs.h"
@@ -129,7 +125,6 @@ static void options_that_do_not_agree_are_refused(void **state)
 	assert_non_null(strstr(err.text, "--server"));
 	assert_int_equal(PARSE(&o, &err, "--server", "localhost:1", "--server-threads", "2"), -KV_EINVAL);
 	assert_int_equal(PARSE(&o, &err, "--server", "local:host"), -KV_EINVAL);
-	assert_int_equal(PARSE(&o, &err, "--step-clients", "5"), -KV_EINVAL);
 	assert_int_equal(PARSE(&o, &err, "extra"), -KV_EINVAL);
 }
 
@@ -151,76 +146,6 @@ static void locked_memory_is_blamed_where_it_is_short(void **state)
 	assert_int_equal(capacity_verbs_end(CAPACITY_CQS, ENOMEM, &host), CAPACITY_CQS);
 	host = (struct kv_host){.memlock_soft = KV_UNKNOWN, .locked_bytes = KV_UNKNOWN};
 	assert_int_equal(capacity_verbs_end(CAPACITY_MRS, ENOMEM, &host), CAPACITY_MRS);
-}
-
-/* ---- the report ---- */
-
-static struct capacity_run runs[CAPACITY_MODELS];
-
-static struct capacity_report made(struct capacity_options *o)
-{
-	const struct capacity_step good = {.attempted = 400,
-					   .opened = 400,
-					   .connected = 400,
-					   .verified = 400,
-					   .endpoints = 400,
-					   .cqs = 400,
-					   .mrs = 800,
-					   .kernel_qps = -1,
-					   .kernel_cqs = -1,
-					   .kernel_mrs = -1,
-					   .rss_start = 1000,
-					   .rss = 401000,
-					   .provider = "tcp;ofi_rxm"};
-	struct capacity_step bad = good;
-
-	bad.attempted = 500;
-	bad.opened = bad.connected = 437;
-	bad.verified = 0;
-	bad.end = CAPACITY_FILES;
-	bad.code = -KV_ELIMIT;
-	bad.kernel_qps = 874;
-	snprintf(bad.text, sizeof(bad.text), "client 437: raise it");
-	memset(runs, 0, sizeof(runs));
-	kv_opt_defaults(capacity_options_table, o);
-	runs[0] = (struct capacity_run){.model = 0, .ran = true, .num_steps = 3, .last = 1, .step = {good, bad, good}};
-	runs[0].step[2].attempted = runs[0].step[2].verified = 437;
-	runs[1] = (struct capacity_run){.model = 1, .why_not = "no device"};
-	runs[2] = (struct capacity_run){.model = 2, .ran = true, .num_steps = 1, .step = {good}};
-	return (struct capacity_report){.opt = o, .run = runs};
-}
-
-static void the_report_names_what_ended_each_model(void **state)
-{
-	struct capacity_options o;
-	struct capacity_report r = made(&o);
-	char *text = capacity_json_text(&r);
-	json_t *j = text ? json_loads(text, 0, NULL) : NULL, *m, *s;
-
-	(void)state;
-	assert_non_null(j);
-	assert_string_equal(json_string_value(json_object_get(j, "schema")), "kvbench-capacity/1");
-	m = json_object_get(json_object_get(j, "models"), "endpoints");
-	assert_string_equal(json_string_value(json_object_get(m, "ended_by")), "open files");
-	assert_int_equal(json_integer_value(json_object_get(m, "most_verified")), 437);
-	s = json_array_get(json_object_get(m, "steps"), 0);
-	assert_true(json_is_null(json_object_get(s, "ended_by")));
-	assert_true(json_is_null(json_object_get(json_object_get(s, "kernel"), "queue_pairs")));
-	assert_int_equal(json_integer_value(json_object_get(s, "memory_bytes")), 400000);
-	assert_true(json_real_value(json_object_get(s, "success")) == 1.0);
-	s = json_array_get(json_object_get(m, "steps"), 1);
-	assert_int_equal(json_integer_value(json_object_get(s, "connected")), 437);
-	assert_int_equal(json_integer_value(json_object_get(json_object_get(s, "kernel"), "queue_pairs")), 874);
-	assert_string_equal(json_string_value(json_object_get(json_object_get(s, "first_error"), "code")), "limit");
-	assert_string_equal(json_string_value(json_object_get(json_object_get(s, "first_error"), "text")),
-			    "client 437: raise it");
-	m = json_object_get(json_object_get(j, "models"), "verbs");
-	assert_true(json_is_false(json_object_get(m, "ran")));
-	assert_string_equal(json_string_value(json_object_get(m, "why_not")), "no device");
-	m = json_object_get(json_object_get(j, "models"), "pooled");
-	assert_true(json_is_null(json_object_get(m, "ended_by")));
-	json_decref(j);
-	free(text);
 }
 
 static void the_engines_sentences_are_understood(void **state)
@@ -277,7 +202,6 @@ int main(void)
 		cmocka_unit_test(pooled_steps_go_on_to_the_most),
 		cmocka_unit_test(options_that_do_not_agree_are_refused),
 		cmocka_unit_test(locked_memory_is_blamed_where_it_is_short),
-		cmocka_unit_test(the_report_names_what_ended_each_model),
 		cmocka_unit_test(the_engines_sentences_are_understood),
 		cmocka_unit_test(every_end_has_a_name),
 	};

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_scale.c -- kv-bench scale without a server: its options, its figures, the width of its table, and TLS with the
- * key between two threads. */
-#include <jansson.h>
+/* test_scale.c -- kv-bench scale without a server: its options, and TLS with the key between two threads. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -30,71 +28,6 @@ static void numbers_of_clients_are_a_list(void **state)
 		assert_int_equal(parse(&o, &err, "--clients", *bad), -KV_EINVAL);
 	assert_int_equal(parse(&o, &err, "--message-size", "0"), -KV_EINVAL);
 	assert_int_equal(parse(&o, &err, "--message-size", "1MB"), -KV_EINVAL);
-	assert_int_equal(parse(&o, &err, "--step-clients", "7"), -KV_EINVAL);
-	check_contains(err.text, "belong together");
-}
-
-static struct scale_step full(void)
-{
-	return (struct scale_step){.clients = 200000,
-				   .connected = 200000,
-				   .succeeded = 200000,
-				   .messages = 200000000000ull,
-				   .connect_ns = 999000000000ull,
-				   .talk_ns = 20000000000000ull,
-				   .p99_ns = 999000000000ull,
-				   .rss_start = 1 << 20,
-				   .rss_base = 3 << 20,
-				   .rss = (1ull << 20) + 200000 * 8192ull,
-				   .threads = 100000};
-}
-
-static void bytes_are_of_those_that_are_connected(void **state)
-{
-	struct scale_step s = full();
-	(void)state;
-	assert_int_equal(scale_bytes(&s), 8192);
-	assert_int_equal(scale_bytes_each(&s), (200000 * 8192ull - (2 << 20)) / 200000);
-	s.rss = s.rss_start - 1;
-	assert_int_equal(scale_bytes(&s), 0);
-	s.connected = 0;
-	assert_int_equal(scale_bytes(&s), 0);
-	assert_int_equal(scale_bytes_each(&s), 0);
-}
-
-static void the_table_is_no_wider_than_a_terminal(void **state)
-{
-	struct scale_options o;
-	struct kv_error err = {0};
-	struct scale_step steps[3] = {full(), full(), full()};
-	struct scale_run run = {.opt = &o, .count = 3, .step = steps};
-	char *text = NULL, *json;
-	size_t len;
-	FILE *out = open_memstream(&text, &len);
-	json_t *doc;
-	(void)state;
-	assert_int_equal(parse(&o, &err, "--clients", "7"), 0);
-	steps[1].kind = SCALE_TLS;
-	steps[2].succeeded = 199999;
-	steps[2].ended = true;
-	for (unsigned i = 0; i < sizeof(steps[2].text) - 1; i++)
-		steps[2].text[i] = i % 12 ? 'x' : ' ';
-	scale_print_head(&o, out);
-	for (unsigned i = 0; i < 3; i++)
-		scale_print_step(&steps[i], out);
-	scale_print_end(&run, out);
-	fclose(out);
-	for (const char *at = text; *at; at += strcspn(at, "\n") + 1)
-		if (strcspn(at, "\n") > KV_COLUMNS)
-			fail_msg("%zu columns: %.*s", strcspn(at, "\n"), (int)strcspn(at, "\n"), at);
-	check_contains(text, " 99.99 %"); /* not all is not rounded to all */
-	free(text);
-	json = scale_json_text(&run);
-	doc = json_loads(json, 0, NULL);
-	assert_non_null(doc);
-	assert_int_equal(json_array_size(json_object_get(doc, "steps")), 3);
-	json_decref(doc);
-	free(json);
 }
 
 /* ---- TLS ---- */
@@ -166,8 +99,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(numbers_of_clients_are_a_list),
-		cmocka_unit_test(bytes_are_of_those_that_are_connected),
-		cmocka_unit_test(the_table_is_no_wider_than_a_terminal),
 		cmocka_unit_test(bytes_come_through_tls_and_the_end_is_noticed),
 		cmocka_unit_test(what_is_no_key_is_refused),
 	};

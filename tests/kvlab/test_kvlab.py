@@ -17,15 +17,20 @@ import traceback
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../kvlab"))
+import capacity
 import chart
+import child
 import compare
 import document
 import figures
 import measured
 import page
 import pairs
+import scale
 import state
+import steps
 import sweep
+import versus
 from document import Refused
 
 SEED = int(os.environ.get("KVRAIL_SEED", "0")) or random.randrange(1 << 32)
@@ -488,6 +493,221 @@ def test_a_file_of_another_sweep_is_refused_with_its_reason():
     spoilt(lambda d: d["sweep"].update(settings=["--duration=1s"]), "--provider=tcp is an option of this sweep only")
     spoilt(lambda d: d["sweep"].update(settings=["--duration=1s", "--provider=tcp", "--batch=4"]), "--batch=4 is an option of its sweep only")
     spoilt(lambda d: d["sweep"].update(settings=7), "is an option of this sweep only")
+
+
+# ---- targets beside each other ----
+
+
+def rivals(labels=("kvrail", "redis"), **changed):
+    targets = [{"kind": "kvrail" if t == "kvrail" else "redis", "name": t, "label": t, "address": ""} for t in labels]
+    return versus.Versus({"version": "1", "program": "/bin/false", "options": [], "targets": targets, "load": [], "own": [], "rounds": 7, "num_workers": 3,
+                          "num_clients": 1, "num_keys": 1000, "value_size": 4096, "batch": 0, "warmup": 10, "duration_s": 1.0, "rate": 0.0, "mixed": False,
+                          "seed": 1, "arrivals": "uniform", "checked": "checksum", "keys_pattern": None, "json": None, "report": None, **changed})
+
+
+def figure(ops, cpu_ns=35000.0, seconds=1.0, **more):
+    return {"ops_per_s": float(ops), "bytes_per_s": 1.0, "p50_ns": 5000.0, "seconds": seconds, "cpu_ns": cpu_ns, "cores": cpu_ns * ops / 1e9, **more}
+
+
+def round_of(v, *runs, distances=(60, 60)):
+    """One more round, with a run of GETs of each target; None: it did not run."""
+    r = versus.Round(len(v.rounds), len(v.targets))
+    r.distances, r.runs = list(distances), [{"get": run, "cpu_seconds": 0.0} if run else {} for run in runs]
+    v.rounds.append(r)
+    return r
+
+
+def test_a_report_of_a_target_that_lacks_figures_is_refused():
+    def phases(put, get, mixed=None):
+        return {"phases": {"write": put, "read": get, **({"mixed": mixed} if mixed else {})}}
+
+    one = {"ops_per_s": 1}
+    for doc, why in (({}, "did nothing"), ([], "did nothing"), ({"phases": 3}, "did nothing"), (phases(one, {}), "did nothing"),
+                     (phases({"ops_per_s": 1, "duplicates": 2}, one), "another --seed"),
+                     ({**phases(one, one), "verdict": {"problems": ["x"]}}, "x"), (phases(one, {"ops_per_s": 9, "misses": 1}), "GETs missed keys")):
+        refused(lambda doc=doc: versus.run_read(doc, False), why)
+    assert versus.run_read(phases(one, {"ops_per_s": 9, "misses": 0}), False)["get"]["ops_per_s"] == 9
+
+
+def test_processor_time_is_of_both_sides():
+    """What one side does not say makes the sum unknown; mixed operations share one time."""
+    run = versus.run_read({"phases": {
+        "write": {"ops": 10, "ops_per_s": 1, "cpu_seconds": 1, "server_cpu_seconds": 2}, "read": {"ops": 4, "ops_per_s": 1, "cpu_seconds": 1},
+        "mixed": {"write": {"ops": 3, "ops_per_s": 1}, "read": {"ops": 1, "ops_per_s": 1, "cpu_seconds": 1, "server_cpu_seconds": 1}}}}, True)
+    assert run["put"]["cpu_ns"] == 3e8 and "cpu_ns" not in run["get"] and run["mixed"]["cpu_ns"] == 5e8 and run["mixed"]["ops_per_s"] == 2
+    v = rivals()
+    v.rounds = [versus.Round(1, 2)]
+    v.rounds[0].runs = [run, copy.deepcopy(run)]
+    v.rounds[0].runs[1]["put"]["cpu_ns"] = 6e8
+    assert v.ratio(1, "put", True)["median"] == 2 and v.ratio(1, "get", True) is None  # twice the time: half as good
+
+
+def test_a_percentile_that_a_round_lacks_is_not_given():
+    v = rivals()
+    round_of(v, figure(9, p99_ns=200.0), None)
+    last = round_of(v, {**figure(9), "p50_ns": 9000.0}, None)
+    assert v.median(0, "get")["p50_ns"] == 7000 and "p99_ns" not in v.median(0, "get") and v.median(0, "put") == {}
+    last.why = "core distance"
+    assert v.median(0, "get")["p99_ns"] == 200
+
+
+def test_ratios_are_of_rounds_that_count():
+    v = rivals()
+    for i in range(4):
+        round_of(v, figure(100 * (i + 1)), figure(100))
+    v.rounds[3].why = "core distance"
+    assert v.ratio(1, "get", False) == {"median": 2, "low": 1, "high": 3, "rounds": 3}
+    v.rounds[1].runs[1] = {}
+    assert v.ratio(1, "get", False)["rounds"] == 2 and v.ratio(1, "put", False) is None and v.median(0, "get")["ops_per_s"] == 200
+
+
+def test_rounds_of_another_machine_do_not_count():
+    """redis of 2 cores: rounds of 57,000 GETs at 34 us, and such of 16,400 at 61 us, in which it and its client were on one."""
+    rows = ((57000, 34000, 60, None), (16400, 61000, 60, "processor time"), (56000, 34500, 60, None), (29000, 34100, 60, "cores used"),
+            (57000, 33000, 200, "core distance"), (52000, 38000, 60, None), (16000, 60000, 60, "processor time"))
+    v = rivals()
+    for ops, cpu, distance, _ in rows:
+        round_of(v, figure(50000), figure(ops, float(cpu)), distances=(60, distance))
+    v.judge()
+    assert [r.why for r in v.rounds] == [row[3] for row in rows] and v.rounds[1].by == 1
+    round_of(v, figure(50000), figure(80000, 24000.0))  # a later round may be better than all before it
+    v.judge()
+    assert len(v.counting()) == 1
+    for r in v.rounds:  # so short a measurement says nothing of either
+        r.runs[1]["get"]["seconds"] = 0.1
+    v.judge()
+    assert len(v.counting()) == 7
+    v.rounds[2].complete = False
+    v.judge()
+    assert len(v.counting()) == 6 and v.rounds[2].why == "target failed"
+
+
+def test_a_median_has_an_interval_where_rounds_are_enough():
+    """Tables of the sign test have the same: 6 of 6, 9 from the second on, 15 from the fourth on."""
+    def of(n):
+        return versus.spread([1.0 + i for i in range(n)])
+
+    assert all("ci_low" not in of(n) for n in range(1, 6)) and versus.spread([]) is None
+    assert versus.spread_text(of(5)) == "3.00 (1.00-5.00)" and versus.spread_text(of(9)) == "5.00 [2.00, 8.00]"
+    for n, outside in ((6, 1), (7, 1), (8, 1), (9, 2), (11, 2), (12, 3), (15, 4), (20, 6), (25, 8)):
+        assert (of(n)["ci_low"], of(n)["ci_high"]) == (outside, n + 1 - outside), n
+    rng, inside = random.Random(SEED), 0
+    for _ in range(4000):  # 95 % at least contain the median of what the rounds are drawn from, and not nearly all
+        s = versus.spread([rng.expovariate(1) for _ in range(9)])
+        inside += s["ci_low"] <= math.log(2) <= s["ci_high"]
+    assert 4000 * 0.945 < inside < 4000 * 0.985, inside
+
+
+def test_a_round_in_which_the_distance_changed_is_seen():
+    r = versus.Round(1, 1)
+    for distances, state_ in (((58, 84, 65), "near"), ((58, 120, 65), "changed"), ((58, 0, 65), "changed"), ((-1, -1), "one CPU"), ((0, 0), "changed")):
+        r.distances = distances
+        assert r.state() == state_, distances
+
+
+def test_the_summary_of_rounds_says_what_is_short_or_differs():
+    def summary(v):
+        v.out = io.StringIO()
+        v.print_summary()
+        assert max(map(len, v.out.getvalue().split("\n"))) <= 80
+        return " ".join(v.out.getvalue().split())
+
+    v = rivals()
+    v.machine = {}
+    round_of(v, figure(100), figure(100))
+    for run in v.rounds[0].runs:
+        run["put"] = figure(100)
+    assert "too short for" not in summary(v) and " 5.00 us - " in summary(v)  # p99 of too few
+    v.rounds[0].runs[1]["put"]["seconds"] = 0.1
+    assert "the PUTs of a round take only 100 ms at redis" in summary(v) and "--num-keys 10000 " in summary(v)
+    v.servers = [{"congestion_control": "reno"}, {}]
+    assert "with which congestion control redis sends is not known" in summary(v)
+    v.servers[1] = {"congestion_control": "bbr"}
+    assert "kvrail sends with congestion control reno redis sends with congestion control bbr" in summary(v)
+
+
+# ---- processes: a shell stands for the other kv-bench ----
+
+
+def shell(script, timeout_s=60.0, **more):
+    return child.report("/bin/sh", ["sh", "-c", script], timeout_s, **more)
+
+
+def test_a_report_is_parsed_and_the_reason_of_none_is_a_line_of_the_log():
+    """Our own line is the reason, wherever it stands; without one it is the last line."""
+    assert shell("echo 'a line of the log' >&2; echo '{\"ops\": 7}'") == {"ops": 7}
+    assert shell("echo '{}'; exit 1", status_max=1) == {}
+    for script, why in (("echo '{}'; exit 2", "exit status 2"), ("echo 'kv-bench: no server' >&2; echo 'a hint' >&2; exit 3", "exit status 3: no server"),
+                        ("echo first >&2; printf 'second\\tof two\\n' >&2; exit 3", "exit status 3: second of two"),
+                        ("yes filler | head -n 5000 >&2; echo the end >&2; kill -9 $$", "its process was ended by signal 9: the end"),
+                        ("true", "it wrote no report"), ("echo '{\"cut\": '", "it wrote no report"),
+                        ("head -c 70000000 /dev/zero", "its report is longer than 64 MiB")):
+        refused(lambda script=script: shell(script, status_max=1), why)
+    refused(lambda: shell("sleep 1000", 0.01, timeout_option="--cell-timeout"), "it was not over within 10.0 ms (--cell-timeout)")
+    refused(lambda: child.report("/nonexistent/kv-bench", ["kv-bench"], 1.0), "cannot be started: No such file")
+
+
+def test_a_run_has_a_process_group_and_an_environment_of_its_own():
+    assert shell('echo "[$(ps -o pgid= -p $$), $$, $GIVEN]"', environment={"GIVEN": "7"})[2] == 7
+    pgid, pid, _ = shell('echo "[$(ps -o pgid= -p $$), $$, 0]"')
+    assert pgid == pid != os.getpgid(0)
+
+
+def test_the_last_line_of_a_step_is_its_result_however_it_ends():
+    for script, told, ended, killed_by in (("echo '{\"n\": 1}'; echo '{\"n\": 2, \"final\": true}'", 2, "", 0),
+                                           ("echo '{\"n\": 1}'; printf '{\"n\": 2'; exit 3", 1, "ended with status 3 before it was done", 0),
+                                           ("echo '{\"n\": 1}'; kill -9 $$", 1, "ended by signal 9 (Killed): for lack of memory, most likely", 9)):
+        step = steps.Step("/bin/sh", ["sh", "-c", script], None, 60.0)
+        assert step.told["n"] == told and ended in step.ended and step.killed_by == killed_by, vars(step)
+    step = steps.Step("/nonexistent/x", ["x"], None, 60.0)
+    assert step.told == {} and "cannot be started: No such file" in step.ended and step.error
+
+
+# ---- capacity and scale ----
+
+
+def test_capacity_names_what_ended_each_model():
+    told = {"opened": 437, "connected": 437, "endpoints": 437, "threads": 3, "memory_bytes": 400000, "ended_by": "open files", "final": True,
+            "first_error": {"code": "limit", "text": "client 437: raise it"}, "provider": "tcp;ofi_rxm", "libfabric": "1.17", "wait": "fd"}
+    plan_ = {"version": "1", "program": "/bin/false", "options": [], "models": ["endpoints"], "steps": {"endpoints": [400, 500]}, "timeout_s": 1.0,
+             "server": "h:1", "by_name": False, "rails": 1, "buffer_mb": 1, "engines": 4, "host": {"cores": 2}}
+    run, real = capacity.Run(plan_, "endpoints", io.StringIO()), steps.Step
+
+    def made_step(program, args, server, timeout_s):
+        clients, step = int(args[2]), real("/bin/true", ["true"], server, timeout_s)
+        step.told = {**told, **({} if clients == 500 else {"opened": clients, "connected": clients, "verified": clients, "ended_by": None, "first_error": None})}
+        step.ended = ""
+        return step
+
+    steps.Step = made_step
+    try:
+        run.run(run.table)
+    finally:
+        steps.Step = real
+    report = run.report()
+    assert (report["ended_by"], report["most_verified"], report["ran"]) == ("open files", 437, True)
+    assert [s["clients"] for s in report["steps"]] == [400, 500, 437]  # those that were up are opened once more
+    assert report["steps"][1]["first_error"] == told["first_error"] and report["steps"][0]["ended_by"] is None and report["steps"][0]["success"] == 1.0
+    text = run.table.getvalue()
+    assert "endpoints: ended at 500 clients, 437 open, 437 connected, by: open files" in text and max(map(len, text.split("\n"))) <= 80
+
+
+def test_bytes_of_scale_are_of_those_that_are_connected():
+    told = {"connected": 200000, "succeeded": 199999, "messages": 200000000000, "connect_ns": 999000000000, "talk_ns": 20000000000000, "p99_ns": 999000000000,
+            "rss_start": 1 << 20, "rss_base": 3 << 20, "rss": (1 << 20) + 200000 * 8192, "threads": 100000, "stopped": "why " * 100}
+    s = scale.made(told, "sessions", 200000, 0)
+    assert s["bytes_per_client"] == 8192 and s["bytes_per_further_client"] == (200000 * 8192 - (2 << 20)) // 200000 and not s["complete"]
+    assert "bytes_per_client" not in scale.made({**told, "connected": 0}, "tls", 7, 0) and scale.made({}, "tls", 7, 0)["memory_bytes"] == 0
+    shown = scale.Scale({"json": None, "quiet": False})
+    shown.table = shown.out = io.StringIO()
+    shown.steps = [s, scale.made({**told, "succeeded": 200000, "stopped": ""}, "tls", 200000, 0)]
+    for step in shown.steps:
+        shown.show_step(step)
+    for kind in ("sessions", "tls"):
+        shown.show_most(kind)
+    text = shown.out.getvalue()
+    assert max(map(len, text.split("\n"))) <= 80 and " 99.99 %" in text  # not all is not rounded to all
+    assert "sessions: no step was complete" in text and "tls: 200000 clients all succeeded" in " ".join(text.split())
 
 
 def main():
