@@ -2,8 +2,8 @@
 /* help.c -- kv-bench --help in one screen, and kv-bench help TOPIC.
  *
  * A topic is a group of the option table; its text comes from the rows, as that of --help of every other program does.
- * `all` is the whole table, of which manual, reference and completion are made. A group that has no topic here is found
- * by tests/integration/help.sh. */
+ * `all` is the whole table, of which manual, reference and completion are made. tests/integration/help.sh finds a group
+ * without a topic. */
 #include "kvbench/help.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static const struct {
 	{"where", "Where to", "servers, provider, NIC, rails, mode"},
 	{"load", "Load", "workers, keys, sizes, patterns, rates, mixes, checks"},
 	{"trace", "Trace replay", "requests of a trace, their times and order"},
-	{"model", "A model's KV cache", "values that are blocks of a model, figures in tokens"},
+	{"model", "A model's KV cache", "values as blocks of a model, figures in tokens"},
 	{"resources", "Resources", "buffers, servers of its own, events, deadlines"},
 	{"security", "Security", "keys and certificates"},
 	{"output", "Output", "JSON, page, percentiles, time series, progress"},

@@ -43,7 +43,7 @@ static const struct {
 	     {"kv-bench-scale-step", scale_step_main},
 	     {"kv-bench-server", step_server_main}};
 
-/* A first word that is no option and no command. */
+/* An unknown first word. */
 static int unknown_command(const char *word)
 {
 	struct kv_nearest n = kv_nearest_begin(word, strlen(word));

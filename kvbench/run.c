@@ -65,7 +65,7 @@ static unsigned server_threads(const struct bench_options *o)
 	return o->server_threads ? o->server_threads : KV_MIN(KV_MAX(kv_cpus_available() / 2, 1u), SHARDS_MAX);
 }
 
-/* Keys that are stored for a while beside those of the run. */
+/* Keys stored for a while besides those of the run. */
 static uint64_t more_keys(const struct bench_options *o)
 {
 	uint64_t reads = o->duration_ns ? UINT64_MAX : o->num_keys * o->repeat_reads;
@@ -91,7 +91,7 @@ static int memory_refused(const struct bench_options *o, uint64_t values, uint64
 	snprintf(servers, sizeof(servers), "each of %u servers", o->num_servers);
 	return kv_fail(err, -KV_ENOMEM,
 		       "for %llu %s of %s %s needs %s, and has %s, its share of half of this machine's free memory: "
-		       "use %s, %s--memory-mb N for each server (what does not fit is evicted)",
+		       "use %s, %s--memory-mb N for each server (further values are evicted)",
 		       (unsigned long long)values, o->trace ? "blocks" : "values",
 		       kv_size_format(o->value_size, size, sizeof(size)), o->num_servers > 1 ? servers : "the server",
 		       bytes == UINT64_MAX ? "more than any memory" : kv_size_format(bytes, need, sizeof(need)),

@@ -133,8 +133,8 @@ def show(c, out):
         wrap("            ", "a cache line goes between two cores and back in %.0f ns before the run, %.0f ns after" % (
             c["core_distance_before_ns"], c["core_distance_after_ns"]), out=out)
     if "suspended_s" in c:
-        wrap("            ", "this machine was suspended for %.1f s meanwhile: no figure contains that time, and what was under way then "
-                             "may have failed for it" % c["suspended_s"], out=out)
+        wrap("            ", "this machine was suspended for %.1f s during the run: no figure contains that time, and operations under way then may "
+                             "have failed" % c["suspended_s"], out=out)
     if "histogram_error" in c:
         wrap("            ", "a quantile is at most %.1f %% above the true one, never below" % (100 * c["histogram_error"]), out=out)
     wrap("left out    ", "; ".join(c["excluded"]), out=out)

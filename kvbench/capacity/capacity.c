@@ -12,8 +12,8 @@
 
 enum { SPARE_CLIENTS = 16 };
 
-/* The largest message of KVRail: rxm's buffers are most of what an endpoint takes, and smaller ones would make a
- * message more than one. Their size must be equal on both sides (engine/env.c): our own server inherits it. */
+/* The largest message of KVRail: rxm's buffers are most of what an endpoint takes, and smaller ones would split a
+ * message. Their size must be equal on both sides (engine/env.c): our own server inherits it. */
 #define RXM_BUFFER "4096"
 
 static json_t *steps_of(const struct capacity_options *o, int model)

@@ -100,22 +100,23 @@ const struct kv_opt capacity_options_table[] = {
 
 	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
 	{.name = "quiet", .letter = 'q', .type = KV_OPT_FLAG, AT(quiet), .help = "Print only what ended each model."},
-	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "error",
-			     .help = "What the library logs to standard error; debug also shows the log of the server "
-				     "that kv-bench starts"),
+	KV_OPT_LOG_LEVEL_ROW(
+		AT(log_level), .def = "error",
+		.help = "Log level of the library, on standard error; debug also shows the log of the server "
+			"that kv-bench starts"),
 	KV_OPT_CONFIG_ROW(AT(config)),
 	{.name = NULL},
 };
 
 const struct kv_opt_program capacity_options_program = {
 	.name = "kv-bench capacity",
-	.about = "Finds how many clients with endpoints of their own this machine can have, and what ends it; and how "
-		 "many share a few. Each client is connected to a server and reads one value.",
+	.about = "Finds how many clients with endpoints of their own this machine can have, and the limit that ends "
+		 "it; and how many share a few. Each client is connected to a server and reads one value.",
 	.epilogue =
 		"Exit status: 0 every model ran (meeting a limit is a result), 1 a GET failed, a byte was wrong or a "
-		"step had to be killed, 2 usage, 3 a model that was asked for could not start, 128 + signal when it "
+		"step had to be killed, 2 usage, 3 a requested model could not start, 128 + signal when it "
 		"was interrupted: "
-		"the report has the steps that were over.",
+		"the report has the complete steps.",
 };
 
 const char *capacity_model_name(int model)

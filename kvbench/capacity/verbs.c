@@ -7,10 +7,9 @@
  * KVRail's engine, because the engine is compared with it.
  *
  * All in one process: client i is connected to client i ^ 1 (the last of an odd number to itself), every queue pair is
- * brought to RTS, and every client sends 64 bytes to its peer, which are compared. So a queue pair that exists but does
- * not work is not counted. Reliable connections are used, and SRD queue pairs on EFA, which has no reliable connections
- * (their making is in libefa, looked for at run time). The EFA part follows rdma-core's documentation and has never run
- * on such a device. */
+ * brought to RTS, and every client sends 64 bytes to its peer, to be compared: queue pairs count only if they work.
+ * They are reliable connections, or SRD queue pairs on EFA (made by libefa, loaded at run time). The EFA part follows
+ * rdma-core's documentation and has never run on such a device. */
 #include "kvbench/capacity/verbs.h"
 
 #include <dlfcn.h>
@@ -72,8 +71,8 @@ static struct ibv_device *device_pick(struct ibv_device **list, int n, const cha
 static int no_device(const char *name, int n, struct kv_error *err)
 {
 	if (n > 0 && name)
-		return kv_fail(err, -KV_ENOTSUP, "there is no RDMA device %s; `ibv_devices` lists those that are here",
-			       name);
+		return kv_fail(err, -KV_ENOTSUP,
+			       "there is no RDMA device %s; `ibv_devices` lists those of this machine", name);
 	return kv_fail(
 		err, -KV_ENOTSUP,
 		"no RDMA device is here (%s): it takes an InfiniBand, RoCE or EFA device with its kernel driver, or "

@@ -17,9 +17,8 @@ static const struct kv_opt_program hits_options_program = {
 	.about = "Computes how often a trace finds its blocks in memory of some sizes, by the eviction code of "
 		 "kv-server "
 		 "and without one. All blocks are equal, and memory is one.",
-	.epilogue =
-		"prefix: references that are found while all before them in their request were. block: all that are "
-		"found. Belady's block ratio is the most that any policy can have.",
+	.epilogue = "prefix: references found after all those before them in their request. block: all found ones. "
+		    "Belady's block ratio is the most that any policy can have.",
 };
 
 struct hits {
@@ -105,8 +104,7 @@ static int run_all(struct hits *h, struct kv_error *err)
 			"for LRU at shares of the blocks a public re-computation; kvbench/hits/reference.c has the "
 			"sources");
 	if (bench_interrupted())
-		fprintf(stderr,
-			"kv-bench: interrupted by signal %d: these are the pairs that were computed until then\n",
+		fprintf(stderr, "kv-bench: interrupted by signal %d: these are the pairs computed until then\n",
 			bench_interrupted());
 	return 0;
 }

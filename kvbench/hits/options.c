@@ -5,7 +5,7 @@
 #define AT(member) .offset = offsetof(struct hits_options, member)
 
 const struct kv_opt hits_options_table[] = {
-	{.group = "What",
+	{.group = "Policies",
 	 .name = "trace",
 	 .type = KV_OPT_STRING,
 	 AT(trace),

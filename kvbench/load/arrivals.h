@@ -32,8 +32,7 @@ uint64_t bench_arrivals_due(struct bench_arrivals *a, uint64_t number);
 uint64_t bench_arrivals_left(struct bench_arrivals *a, uint64_t number, uint64_t total, uint64_t end_ns,
 			     void (*left)(void *arg, uint64_t number, uint64_t due_ns, uint64_t count), void *arg);
 
-/* bench_arrivals_last -- when the last of the first `count` is due, count above 0. Poisson: of all that were asked for.
- */
+/* bench_arrivals_last -- when the last of the first `count` is due, count above 0. Poisson: of all drawn ones. */
 uint64_t bench_arrivals_last(const struct bench_arrivals *a, uint64_t count);
 
 #endif

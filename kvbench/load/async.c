@@ -8,8 +8,7 @@
  *
  * The next operation and its key, errors, and the end of a phase are as for workers (phase.c, batch.c). A latency ends
  * when the reaper has the id. An error rests its id alone, each time longer. If the loops take no more (-KV_EBUSY),
- * nothing was begun: the id rests and is submitted again, which is no error, and its time counts from the first
- * attempt.
+ * nothing was begun: the id rests and is submitted again. This is no error, and its time counts from the first attempt.
  *
  * A slot has the memory of an id. It belongs to its submitter, from the submission until the completion to the library,
  * then to the reaper until it passes it on. The phase ends when no slot has an operation; the last submitter then
@@ -295,7 +294,7 @@ static void slots_init(struct async *a)
 	}
 }
 
-/* If a thread cannot be started, those that were stop. */
+/* If a thread cannot be started, the others stop. */
 static int threads_start(struct async *a, struct kv_error *err)
 {
 	int rc = 0;

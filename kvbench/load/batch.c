@@ -7,8 +7,8 @@
  *
  * With --slices a value lies in as many pieces in the worker's memory, each with a gap as long behind it, as a block of
  * many layers does. A GET's slices are compared where they arrived. The slices of a PUT are copied there from the stock
- * before its latency begins: a stock that has every value in slices would be as many times larger. So values and keys
- * are those of runs without slices, and each reads what the other wrote.
+ * before its latency begins: a stock with every value in slices would be as many times larger. So values and keys are
+ * those of runs without slices, and each reads what the other wrote.
  *
  * With --async (async.c) an id in flight takes the place of a worker, and every operation is a batch, without --batch
  * of one key. The work before and after the call is the same for both. */

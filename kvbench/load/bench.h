@@ -41,7 +41,7 @@ struct phase_result {
 struct keep_going_result {
 	bool ran;
 	uint64_t calls, overdue, longest_ns;
-	uint64_t stored_again;        /* keys that were missing */
+	uint64_t stored_again;        /* missing keys */
 	uint64_t outages;             /* those listed and those over the list's end */
 	int64_t realtime_ns;          /* CLOCK_REALTIME less the clock of from_ns and to_ns */
 	unsigned num_clients;         /* whose outages these are */
@@ -51,7 +51,7 @@ struct keep_going_result {
 struct roofline_result {
 	bool ran;
 	int code;                                          /* 0, or why there is no figure */
-	bool server_died;                                  /* which is the reason for the code */
+	bool server_died;                                  /* the reason for the code */
 	unsigned rounds;                                   /* 1: with --roofline-file */
 	double op_bytes_per_s, bytes_per_s;                /* medians over the rounds: of GET or PUT, of bare writes */
 	double efficiency, efficiency_min, efficiency_max; /* GET or PUT / bare of a round: median, range */
@@ -82,7 +82,7 @@ struct replay_result {
 	uint64_t expected_hits;                /* of these requests with memory for everything, in file order */
 	uint64_t lost;                         /* found by the lookup, gone at the GET */
 	uint64_t late_max_ns;                  /* with --trace-speed: the latest start after its time */
-	uint64_t never_started;                /* ... and --duration: requests that were due in it and did not begin */
+	uint64_t never_started;                /* ... and --duration: requests due in it that did not begin */
 	bool complete;                         /* every request of the file was replayed */
 	/* with --event: before the first, in the five minutes after it, later; and each minute */
 	struct replay_part *part, *interval;
@@ -104,7 +104,7 @@ struct bench_rail {
 
 /* With --model: loads of a prefix, layer by layer (load/prefix.c). */
 struct prefix_result {
-	unsigned loads;            /* that were counted; 0: none */
+	unsigned loads;            /* counted ones; 0: none */
 	uint64_t tokens;           /* of the prefix, as far as blocks are stored and fit into memory */
 	uint64_t first_ns, all_ns; /* until the first layer of all blocks, and until all layers are there: medians */
 	uint64_t missing, wrong;   /* blocks of the load that failed */
@@ -135,7 +135,7 @@ struct bench_results {
 	bool is_steady;
 	struct bench_runs runs;          /* of the read phase */
 	struct bench_slo_search slo;     /* with --slo */
-	uint64_t slo_bad;                /* values that were wrong or missing in any trial */
+	uint64_t slo_bad;                /* wrong or missing values of all trials */
 	struct phase_result slo_read[3]; /* of a trial, by kind */
 	struct bench_breakdown
 		*breakdown; /* with --breakdown: one per client, the first has the sum after the reads; else NULL */
@@ -149,8 +149,8 @@ struct bench_results {
 	struct bench_raw_result raw;
 };
 
-/* bench_measured_due, bench_never_started -- with a rate: operations of the read phase that were due, of all kinds; and
- * those of them that had not started when it ended. */
+/* bench_measured_due, bench_never_started -- with a rate: due operations of the read phase, of all kinds; and those of
+ * them that never started. */
 static inline uint64_t bench_measured_due(const struct bench_results *r)
 {
 	return r->read.tally.due + r->mix_put.tally.due + r->mix_exists.tally.due;

@@ -5,7 +5,7 @@
  * Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions", 1996; the form for zipf
  * is that of Apache Commons RNG): the integral of x^-theta is inverted, and a draw next to a step of the staircase may
  * be refused and made again. It is exact for every theta > 0, also 1, needs no table, and draws 1.1 times on average.
- * Rejected: YCSB's (Gray et al.), which is an approximation, adds up num_keys terms first, and does not do theta >= 1.
+ * Rejected: YCSB's (Gray et al.), an approximation, adds up num_keys terms first, and does not do theta >= 1.
  *
  * All randomness is a hash of seed, number and attempt: read `number` is of the same key whichever worker takes it.
  * Keys need no further shuffling, for their hash places them on servers and shards.
@@ -171,8 +171,7 @@ int bench_keys_plan(const struct bench_options *o, uint64_t num_values, unsigned
 		return kv_fail(
 			err, -KV_ENOMEM,
 			"for %llu value%s of %s on average the server needs %s, more than half of this machine's "
-			"free memory (%s): use a smaller --num-keys, or --memory-mb N (what does not fit is "
-			"evicted)",
+			"free memory (%s): use a smaller --num-keys, or --memory-mb N (further values are evicted)",
 			(unsigned long long)num_values, kv_plural(num_values),
 			kv_size_format(bench_size_mean(o), mean, sizeof(mean)),
 			need == UINT64_MAX ? "more than any memory"

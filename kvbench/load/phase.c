@@ -98,10 +98,9 @@ static bool take_now(struct phase *p, struct phase_op *op)
 	return true;
 }
 
-/* ---- operations that were due and never started ---- */
+/* ---- due operations that never started ---- */
 
-/* In the open loop a stall at the end of a phase must count like any other: an operation that was due and has not
- * started counts with its age. */
+/* In the open loop a stall at the end of a phase must count like any other: a due operation counts with its age. */
 static void left_count(struct bench_tally *t, uint64_t due_ns, uint64_t over_ns, uint64_t count)
 {
 	t->due += count;

@@ -40,8 +40,8 @@ struct phase {
 	/* run -- park as needed; count in op->tally. Returns 0, -KV_ENOTFOUND (a miss) or a code; the code is counted
 	 * by the phase. */
 	int (*run)(const struct phase_op *op);
-	/* drive -- make all operations in another way than by workers that call `run`, which is not called then. Blocks
-	 * until they are over. Returns 0, or a code with *err. NULL: workers do. */
+	/* drive -- make all operations in another way than by workers that call `run`. Blocks until they are over.
+	 * Returns 0, or a code with *err. NULL: workers do. */
 	int (*drive)(struct phase *p, struct kv_error *err);
 	uint64_t first_op, total; /* total UINT64_MAX: until duration_ns */
 	uint64_t duration_ns;     /* 0: until total */
@@ -51,7 +51,7 @@ struct phase {
 	uint64_t ramp_ns;         /* with a rate: it rises to that in this time */
 	uint64_t key_base;        /* number of the first key to write or delete */
 	uint64_t num_keys;        /* of those, for batches: the last one may be short */
-	unsigned kinds;           /* of operations, which are tallied apart, up to PHASE_KINDS_MAX; 0: one */
+	unsigned kinds;           /* of operations, tallied apart, up to PHASE_KINDS_MAX; 0: one */
 	/* kind_of -- which kind operation *number is, which becomes its number among those. NULL: there is one kind.
 	 * Thread: any; with poisson arrivals one at a time, in the order of numbers. */
 	unsigned (*kind_of)(struct phase *p, uint64_t *number);

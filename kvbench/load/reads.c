@@ -155,7 +155,7 @@ static int runs_run(struct bench *b, struct kv_error *err)
 				bench_series_free(&r[k].series);
 		if (rc == 0) {
 			result_take(b, r);
-			/* A run that was cut short does not count for the spread. */
+			/* A run cut short does not count for the spread. */
 			if (i == 0 || good(b, r))
 				run_note(&b->results.runs, r);
 		}

@@ -188,7 +188,7 @@ static bool due(struct sequencer *s)
 	return true;
 }
 
-/* The time is over: requests that were due in it and that no worker has taken. The file is read on for them. */
+/* The time is over: due requests that no worker has taken. The rest of the file is read for them. */
 static void left_count(struct sequencer *s)
 {
 	uint64_t end_ns = s->start_ns + s->opt.duration_ns, when_ns;

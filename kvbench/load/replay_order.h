@@ -58,7 +58,7 @@ struct seq_stats {
 	uint64_t waited;      /* of those: had to wait for an earlier one */
 	uint64_t late_max_ns; /* with a speed: of a start behind its time, also where it waited for other requests; of a
 				 request that never started, its age at the end */
-	uint64_t never_started; /* with a speed and a duration: requests that were due in it and not handed out */
+	uint64_t never_started; /* with a speed and a duration: due requests that no worker has taken */
 	bool end_of_file;       /* all of the file was handed out */
 };
 

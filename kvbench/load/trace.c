@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #define TIMESTAMP_MAX_MS 1e15
-#define LFS_POINTER      "version https://git-lfs" /* begins what is there instead of a file without Git LFS */
+#define LFS_POINTER      "version https://git-lfs" /* a file of Git LFS without its content begins so */
 
 struct trace_reader {
 	FILE *in;
@@ -177,7 +177,7 @@ static int read_ids(struct trace_reader *r, const json_t *object, struct trace_r
 	for (size_t i = 0; i < n; i++) {
 		const json_t *id = json_array_get(ids, i);
 		if (!json_is_integer(id) || json_integer_value(id) < 0)
-			return bad_line(r, err, "\"hash_ids\" has something that is not a whole number from 0 on");
+			return bad_line(r, err, "\"hash_ids\" has an item other than a whole number from 0 on");
 		r->ids[i] = (uint64_t)json_integer_value(id);
 	}
 	out->ids = r->ids;
@@ -192,7 +192,7 @@ static int read_object(struct trace_reader *r, const json_t *object, struct trac
 	if (!json_is_object(object))
 		return bad_line(r, err, "not a JSON object");
 	if (!json_is_number(time) || !(json_number_value(time) >= 0))
-		return bad_line(r, err, "there is no \"timestamp\" that is a number from 0 on");
+		return bad_line(r, err, "\"timestamp\" is missing, or no number from 0 on");
 	out->format = json_object_get(object, "chat_id") ? TRACE_BAILIAN : TRACE_MOONCAKE;
 	out->timestamp_ms = json_number_value(time) * (out->format == TRACE_BAILIAN ? 1000 : 1);
 	if (out->timestamp_ms > TIMESTAMP_MAX_MS)

@@ -10,8 +10,8 @@
  * same pieces. The rest of the buffer stays untouched, for a run with many clients may have more of it than memory.
  *
  * Likewise the first message of more than some hundred bytes has libfabric make an endpoint's send buffers: 16 MiB of
- * zeroes with tcp;ofi_rxm. A question about many keys makes a client's, and statistics, which are a long answer, make a
- * server's. */
+ * zeroes with tcp;ofi_rxm. A question about many keys makes a client's, and statistics, a long answer, make a server's.
+ */
 #include "kvbench/load/values.h"
 
 #include <stdlib.h>

@@ -4,9 +4,9 @@
  * Values: the blocks of a user lie ready in registered memory, so kv-bench makes no value while the clock runs. There
  * is one stock of bytes, the same in every process: its word i is a mix of i. A value is the part of the stock that
  * begins where the mark of its key says, at a multiple of a page (of 64 bytes for small values). Parts overlap, so a
- * stock of 64 MiB holds some 16,000 different values of any size up to a few MiB, and 2,049 of larger ones. A block
- * that was shifted or partly overwritten differs at once, which a repeated pattern would not. A value under a wrong key
- * differs at once unless both keys begin at the same place, which happens once in as many cases as there are values.
+ * stock of 64 MiB holds some 16,000 different values of any size up to a few MiB, and 2,049 of larger ones. A shifted
+ * or partly overwritten block differs at once, unlike in a repeated pattern. A value under a wrong key differs at once
+ * unless both keys begin at the same place, which happens once in as many cases as there are values.
  *
  * A value is compared with its computed words, by one multiplication per 8 bytes, and not with the stock: that would
  * read twice as much memory. The last word is cut at the value's end. Rejected: to make each value before its PUT, from
@@ -313,7 +313,7 @@ int bench_memory_plan(uint64_t num_values, uint64_t value_size, unsigned shards,
 		snprintf(way_out, sizeof(way_out), "--value-size %llu, ", (unsigned long long)size);
 	return kv_fail(err, -KV_ENOMEM,
 		       "for %llu value%s of %s the server needs %s, more than half of this machine's free memory (%s): "
-		       "use %s%llu values, or --memory-mb N (what does not fit is evicted)",
+		       "use %s%llu values, or --memory-mb N (further values are evicted)",
 		       (unsigned long long)num_values, kv_plural(num_values),
 		       kv_size_format(value_size, size_text, sizeof(size_text)),
 		       kv_size_format(need, need_text, sizeof(need_text)),

@@ -29,7 +29,7 @@ void bench_key_trace(struct bench_key *key, uint64_t seed, uint64_t value_size, 
 /* bench_stock_bytes -- of the stock that values of this size are parts of: 64 MiB, or the value and 8 MiB more. */
 uint64_t bench_stock_bytes(uint64_t value_size);
 
-/* bench_stock_fill -- make the first len bytes of the stock, which is the same for all sizes. */
+/* bench_stock_fill -- make the first len bytes of the stock, the same for all sizes. */
 void bench_stock_fill(void *stock, uint64_t len);
 
 /* bench_value_at -- where in the stock the value of this key begins, in bytes: a multiple of 64. */

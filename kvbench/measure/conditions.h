@@ -37,8 +37,8 @@ const char *bench_distance_name(double ns);
 void bench_conditions_begin(struct bench_conditions *c, double server_seconds);
 void bench_conditions_end(struct bench_conditions *c, double server_seconds);
 
-/* bench_conditions_quiet -- measure others_cores anew while this process does nothing, for so long: where servers that
- * are measured are others as well. Blocks. quiet: of all calls together, at first {0}. */
+/* bench_conditions_quiet -- measure others_cores anew while this process does nothing, for so long: where measured
+ * servers are others as well. Blocks. quiet: of all calls together, at first {0}. */
 struct bench_quiet {
 	double busy, seconds; /* busy: processors' seconds */
 };

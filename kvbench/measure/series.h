@@ -23,7 +23,7 @@ struct bench_series {
 	uint64_t window_ns; /* 0: none was made */
 	int64_t start_unix_ns;
 	unsigned count, cap;
-	uint64_t left_out; /* windows that had no room */
+	uint64_t left_out; /* windows without room */
 	struct bench_window *row;
 };
 
@@ -50,8 +50,7 @@ struct series_sampler *series_start(const struct series_source *source, uint64_t
 /* series_live -- the last full window. False: there is none yet. Thread: any. sampler may be NULL. */
 bool series_live(struct series_sampler *sampler, struct bench_window *out);
 
-/* series_stop -- end the thread, add the last window, which is shorter than the others, and free the sampler. NULL is
- * accepted. */
+/* series_stop -- end the thread, add the last, shorter window, and free the sampler. NULL is accepted. */
 void series_stop(struct series_sampler *sampler);
 
 #endif

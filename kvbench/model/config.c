@@ -6,7 +6,7 @@
  * hidden_size / num_attention_heads, and num_key_value_heads is num_attention_heads.
  *
  * Many models do not keep K and V of each token in every layer, or heads of one size. Their fields say so, and are
- * looked for by name: bytes that are none of the model's must not come out. */
+ * looked for by name: a wrong number of bytes must not come out. */
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>

@@ -25,9 +25,8 @@ const struct kv_opt models_options_table[] = {
 
 static const struct kv_opt_program models_options_program = {
 	.name = "kv-bench models",
-	.about = "Lists models for kv-bench --model, and what the KV cache of each takes on one rank.",
-	.epilogue =
-		"Dimensions are those of config.json in the repository on huggingface.co that is named beside them.",
+	.about = "Lists models for kv-bench --model, and the size of their KV caches on one rank.",
+	.epilogue = "Dimensions are those of config.json in the named repository on huggingface.co.",
 };
 
 static void print_row(const struct model *m, const struct model_layout *l)

@@ -14,8 +14,8 @@ struct out_file {
 };
 
 /* out_file_open -- make sure now that the file can be written later: creates a temporary file beside path and reserves
- * some room for it ("-": standard output; a path that is no regular file is written directly). what: names it in
- * errors; it must live as long. Returns 0 or -errno with one sentence; then out_file_discard has nothing to do. */
+ * some room for it ("-": standard output; a pipe or device is written directly). what: names it in errors; it must live
+ * as long. Returns 0 or -errno with one sentence; then out_file_discard has nothing to do. */
 int out_file_open(struct out_file *f, const char *path, const char *what, struct kv_error *err);
 
 /* out_file_apart -- refuse a path at which the file lies that another option, `option`, names for reading: the report

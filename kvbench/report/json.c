@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* json.c -- the JSON report.
  *
- * The names in it are fixed: scripts compare runs by them. A figure that was not measured is absent, and never 0. */
+ * The names in it are fixed: scripts compare runs by them. A figure without a measurement is absent, and never 0. */
 #include "kvbench/report/json.h"
 #include "host/host.h"
 #include "kvbench/report/conditions.h"
@@ -31,7 +31,7 @@ static json_t *strings_of(const struct kv_opt_strings *strings)
 	return array;
 }
 
-/* The name, or a number: some options were numbers before they had a choice that is none. */
+/* The name, or a number: some options were numbers before they had other choices. */
 static json_t *choice_value(const char *name)
 {
 	char *end;
@@ -180,7 +180,7 @@ static json_t *resources_object(const struct bench_results *r)
 	return o;
 }
 
-/* Of a latency, which is never 0 where it was measured. */
+/* Of a latency: a measured one is never 0. */
 static void ns_add(json_t *object, const char *name, uint64_t ns)
 {
 	if (ns)

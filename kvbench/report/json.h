@@ -8,7 +8,7 @@
 struct json_file;
 
 /* json_open -- make sure now that the report can be written later: creates a temporary file beside path ("-": standard
- * output; a path that is no regular file is written directly). Returns 0 or -errno with one sentence. */
+ * output; a pipe or device is written directly). Returns 0 or -errno with one sentence. */
 int json_open(const char *path, struct json_file **out, struct kv_error *err);
 
 /* json_write -- write the report and give it its name. 0 or -errno with one sentence; then path is as it was before.

@@ -39,7 +39,7 @@ static int path_find(char path[PATH_MAX], struct kv_error *err)
 	return kv_fail(err, -ENOENT, "the folder kvlab is missing: neither %s/kvlab nor %s is there", folder, path);
 }
 
-/* Returns the file in memory that has the input, -1 without one, or another code below 0. */
+/* Returns the file in memory with the input, -1 without one, or another code below 0. */
 static int command_make(struct command *c, const char *name, const json_t *input, const char *const *args,
 			struct kv_error *err)
 {

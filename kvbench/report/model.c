@@ -84,7 +84,7 @@ void report_model(const struct bench *b)
 	prefix_lines(b);
 	if (!prefix_known(b)) {
 		kv_wrap(b->out, "        ", 0, "no time of a prefix is computed, and nothing against prefill: %s",
-			o->trace ? "latencies are of a trace's requests" : "the rate is what was offered");
+			o->trace ? "latencies are of a trace's requests" : "the rate is the offered one");
 		return;
 	}
 	kv_wrap(b->out, "        ", 0, "a prefix of %s: %s, computed (a %s's median, then the rest at that rate)",

@@ -18,7 +18,7 @@ int outputs_write(struct outputs *o, const struct bench *bench);
 /* outputs_raw -- where the records of --raw go while the run goes on; outputs_write then names the file. */
 int outputs_raw(const struct outputs *o);
 
-/* outputs_discard -- remove the temporary files of those that were not written. NULL is accepted; *o becomes NULL. */
+/* outputs_discard -- remove temporary files. NULL is accepted; *o becomes NULL. */
 void outputs_discard(struct outputs **o);
 
 #endif

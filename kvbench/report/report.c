@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c -- what people read: what the run ran on, a line per phase, tables, and what went wrong.
+/* report.c -- the text report: machine and fabric, a line per phase, tables, and the verdict.
  *
- * Only the verdict is decided here, from the figures that are printed. */
+ * Only the verdict is decided here, from the printed figures. */
 #include "kvbench/report/report.h"
 
 #include <stdarg.h>
@@ -377,12 +377,11 @@ static void rate_line(const struct bench *b)
 	kv_wrap(b->out, "rate    ", 0, "offered %s per second%s, achieved %s (%.0f %%)%s", FEW(b->opt->rate), came,
 		FEW(done), offered > 0 ? 100 * done / offered : 100,
 		done < BENCH_RATE_KEPT * offered
-			? ": less than was offered, and latency counts what reads waited for their turn"
+			? ": less than was offered, and latency contains the time that reads waited for their turn"
 			: "");
 	if (left)
 		kv_wrap(b->out, "        ", 0,
-			"%s of the %s that were due had not started when the time was over: latency counts their age "
-			"then",
+			"%s of the %s due had not started when the time was over: latency counts their age then",
 			COUNT(left), OF(bench_measured_due(r), "operation"));
 }
 
@@ -534,12 +533,12 @@ static void replay_table(const struct bench *b)
 			(unsigned long long)b->opt->ttl);
 	if (r->lost)
 		kv_wrap(b->out, "          ", 0,
-			"the lookup found %s that the GET then missed (evicted), and that were stored again",
+			"the lookup found %s that the GET then missed (evicted); they were stored again",
 			OF(r->lost, "block"));
 	if (b->opt->trace_speed > 0)
 		fprintf(b->out, "          latest start: %s after its time\n", TIME(r->late_max_ns));
 	if (r->never_started)
-		kv_wrap(b->out, "          ", 0, "%s that were due had not begun when the time was over",
+		kv_wrap(b->out, "          ", 0, "%s due had not begun when the time was over",
 			OF(r->never_started, "request"));
 }
 
@@ -698,8 +697,7 @@ void report_summary(const struct bench *b)
 	fprintf(b->out, "\n%ssummary%s\n", paint(b->out, "\033[1m"), paint(b->out, "\033[0m"));
 	if (r->interrupted)
 		kv_wrap(b->out, "", 0,
-			"interrupted by signal %d: these are figures of what was done until then, and not of the whole "
-			"run",
+			"interrupted by signal %d: these are figures of the run until then, and not of the whole run",
 			r->interrupted);
 	if (r->write.ran) {
 		phase_table(b, b->opt->trace ? "put" : "write", &r->write);
@@ -738,7 +736,7 @@ struct verdict {
 	FILE *to;
 	unsigned count;
 	bool events;        /* errors are expected: an event causes them */
-	uint64_t conflicts; /* keys that had other bytes before */
+	uint64_t conflicts; /* keys with other bytes before */
 };
 
 static void problem(struct verdict *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -777,8 +775,8 @@ static void judge_misses(struct verdict *v, const struct bench *b, const char *n
 {
 	if (p->tally.misses)
 		problem(v, "%s of the %s phase missed a key%s", OF(p->tally.misses, "read"), name,
-			b->opt->no_write ? ": --no-write reads what an earlier run with the same --seed and "
-					   "--value-size wrote, as long as its --ttl"
+			b->opt->no_write ? ": --no-write reads the values of an earlier run with the same --seed and "
+					   "--value-size, for as long as its --ttl"
 			: b->results.write.tally.errors.num_codes ? "; not all keys were written"
 								  : " that had been written");
 }
@@ -796,7 +794,7 @@ static void judge_keep_going(struct verdict *v, const struct bench_results *r)
 static void judge_replay(struct verdict *v, const struct bench *b)
 {
 	const struct replay_result *r = &b->results.replay;
-	/* The hits are known only in order, with an empty server that has memory for everything. */
+	/* The hits are known only in order, with an empty server and memory for everything. */
 	if (!r->ran || !r->complete || !b->server || b->results.misses_expected ||
 	    b->opt->trace_order != BENCH_ORDER_STRICT)
 		return;
@@ -811,10 +809,10 @@ static void judge_slo(struct verdict *v, const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
 	if (r->slo_bad)
-		problem(v, "the trials of --slo met %s that were wrong or missing", OF(r->slo_bad, "value"));
+		problem(v, "the trials of --slo met wrong or missing values: %s", OF(r->slo_bad, "value"));
 	if (r->slo.trials && !bench_slo_best(&r->slo) && !r->interrupted)
-		problem(v, "no rate that was tried keeps p%.10g within %s, down to %.3g per second",
-			100 * b->opt->aim.quantile, TIME(b->opt->aim.limit_ns), r->slo.high);
+		problem(v, "no tried rate keeps p%.10g within %s, down to %.3g per second", 100 * b->opt->aim.quantile,
+			TIME(b->opt->aim.limit_ns), r->slo.high);
 }
 
 static void judge_prefix(struct verdict *v, const struct bench_results *r)
@@ -870,7 +868,7 @@ unsigned report_verdict(const struct bench *b, FILE *to)
 	if (r->raw.code < 0)
 		problem(&v, "the operations could not be written to %.300s: %s", b->opt->raw, kv_strerror(r->raw.code));
 	else if (r->raw.lost)
-		problem(&v, "%s came faster than %.300s took them, which is not written: name a file on a faster disk",
+		problem(&v, "%s came faster than %.300s took them, so it is not written: name a file on a faster disk",
 			OF(r->raw.lost, "operation"), b->opt->raw);
 	judge_replay(&v, b);
 	if (v.count == 0 && r->read.ran && !b->opt->trace && !r->interrupted && bench_measured_ops(r) == 0 &&

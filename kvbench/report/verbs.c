@@ -30,7 +30,8 @@ static const struct kv_opt plot_table[] = {
 	 .type = KV_OPT_STRING,
 	 .offset = offsetof(struct plot_options, output),
 	 .metavar = "FILE",
-	 .help = "What to write, by its end: .svg or .png (one chart), .html (the page), .hgrm or .csv."},
+	 .help = "The file to write; its end chooses the kind: .svg or .png (one chart), .html (the page), .hgrm or "
+		 ".csv."},
 	{.name = "figure",
 	 .type = KV_OPT_CHOICE,
 	 .offset = offsetof(struct plot_options, figure),
@@ -66,7 +67,7 @@ static int plot_check(const struct plot_options *o, const struct kv_opt_strings 
 	if (args->count == 0)
 		return kv_fail(err, -KV_EINVAL, "which result? name a file of kv-bench --json");
 	if (!o->output)
-		return kv_fail(err, -KV_EINVAL, "--output FILE says what to write, such as result.svg");
+		return kv_fail(err, -KV_EINVAL, "--output FILE names the file to write, such as result.svg");
 	if (!kind)
 		return kv_fail(err, -KV_EINVAL, "--output %.300s ends with none of .svg, .png, .html, .hgrm and .csv",
 			       o->output);
@@ -74,7 +75,7 @@ static int plot_check(const struct plot_options *o, const struct kv_opt_strings 
 		return kv_fail(err, -KV_EINVAL,
 			       "--figure chooses the chart of an .svg or .png; %.300s has no chart to choose",
 			       o->output);
-	return out_file_apart(o->output, "what is drawn", args->item[0], "kv-bench plot", err);
+	return out_file_apart(o->output, "the drawing", args->item[0], "kv-bench plot", err);
 }
 
 int plot_main(int argc, char **argv)
@@ -115,7 +116,7 @@ static const struct kv_opt compare_table[] = {
 	{.name = "force",
 	 .type = KV_OPT_FLAG,
 	 .offset = offsetof(struct compare_options, force),
-	 .help = "Compare results that were measured under different conditions all the same."},
+	 .help = "Compare results all the same of under different conditions."},
 	{.name = "ab",
 	 .type = KV_OPT_FLAG,
 	 .offset = offsetof(struct compare_options, ab),

@@ -69,7 +69,7 @@ const struct kv_opt scale_options_table[] = {
 
 	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
 	{.name = "quiet", .letter = 'q', .type = KV_OPT_FLAG, AT(quiet), .help = "Print only the verdict."},
-	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "error", .help = "What the library logs to standard error"),
+	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "error", .help = "Log level of the library, on standard error"),
 	KV_OPT_CONFIG_ROW(AT(config)),
 	{.name = NULL},
 };
@@ -77,12 +77,12 @@ const struct kv_opt scale_options_table[] = {
 static const struct kv_opt_program program = {
 	.name = "kv-bench scale",
 	.about = "Opens more and more logical clients in one process, each with a session of its own over a few shared "
-		 "endpoints, and shows what each costs; beside it, a TCP connection with TLS for each, as far as "
+		 "endpoints, and shows the cost of each; for comparison, a TCP connection with TLS for each, as far as "
 		 "descriptors, ports and memory go.",
 	.epilogue =
 		"Exit status: 0 every logical client of every step succeeded (where connections with TLS stop is a "
 		"result), 1 one did not, or the report was not written; 2 usage, 3 it could not start, 128 + signal "
-		"when it was interrupted: the report has the steps that were over.",
+		"when it was interrupted: the report has the complete steps.",
 };
 
 int scale_options_parse(int argc, char **argv, struct scale_options *out, struct kv_error *err)

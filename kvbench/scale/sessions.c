@@ -32,7 +32,7 @@ struct load {
 	unsigned workers;
 	struct kvc_session **session; /* of each client */
 	uint64_t *due_ns;
-	uint32_t *came; /* messages that were right */
+	uint32_t *came; /* correct messages */
 	struct tally *tally;
 	uint64_t timeout_ns;
 	int put_code;

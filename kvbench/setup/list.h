@@ -15,9 +15,9 @@ struct bench_list {
 };
 
 /* bench_list_parse -- "1,2,4,...,1024": rising whole numbers from min to max. "..." goes on from the numbers before it
- * to the one behind it, which is always the last: two numbers by their difference, more by the difference or the factor
- * that all of the last three have. size: numbers are sizes ("64KB"). name: the option, in sentences. Returns 0, or
- * -KV_EINVAL with *err. */
+ * to the one behind it, always the last: two numbers by their difference, more by the difference or the factor that all
+ * of the last three have. size: numbers are sizes ("64KB"). name: the option, in sentences. Returns 0, or -KV_EINVAL
+ * with *err. */
 int bench_list_parse(const char *name, const char *text, bool size, uint64_t min, uint64_t max, struct bench_list *out,
 		     struct kv_error *err);
 

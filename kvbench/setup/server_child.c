@@ -10,8 +10,8 @@
  *
  * A server that starts during the run (--event) is spawned before it as well, since a process that uses a fabric must
  * start none. It maps memory and listens once it has its key, which it gets at its time. A restarted server gets its
- * old address: kv-bench holds the port until then. If a server joins, all servers read their members from a file, which
- * is rewritten when a server is ready: so clients learn of it as in a cluster. The first servers are in the file before
+ * old address: kv-bench holds the port until then. If a server joins, all servers read their members from a file,
+ * rewritten when a server is ready: so clients learn of it as in a cluster. The first servers are in the file before
  * they run, since a server is ready when it knows members. */
 #include "kvbench/setup/server_child.h"
 

@@ -16,7 +16,7 @@ static const struct kv_opt own[] = {
 	 AT(list[SWEEP_WORKERS]),
 	 .metavar = "LIST",
 	 .def = "1,2,4,...,64",
-	 .group = "What varies",
+	 .group = "Axes",
 	 .help = "Workers. \"...\" goes on to the number behind it: from two numbers by their difference, from three "
 		 "by "
 		 "the difference or the factor that they have."},
@@ -46,8 +46,8 @@ static const struct kv_opt own[] = {
 	 .type = KV_OPT_STRING,
 	 AT(resume),
 	 .metavar = "FILE",
-	 .help = "Keep what the sweep that wrote FILE (--json) has measured, and go on, in the same file unless --json "
-		 "names another. Settings and machine must be the same. If there is no FILE, begin it."},
+	 .help = "Keep the runs of the sweep in FILE (--json), and go on, in the same file unless --json names "
+		 "another. Settings and machine must be the same. If there is no FILE, begin it."},
 	{.name = "order-seed",
 	 .type = KV_OPT_U64,
 	 AT(order_seed),
@@ -96,7 +96,7 @@ static void row_change(struct kv_opt *row)
 		row->help = "Seed of keys, values and read order. With --server each run has keys of its own.";
 	if (strcmp(row->name, "log-level") == 0) {
 		row->def = "error";
-		row->help = "What the library logs to standard error, beyond error as it comes";
+		row->help = "Log level of the library, on standard error; above error as it comes";
 	}
 }
 
@@ -131,7 +131,7 @@ static const struct kv_opt_program program = {
 	.epilogue =
 		"Exit status: 0 every combination was measured or skipped; 1 one failed, or a file was not written; 2 "
 		"usage, or --resume FILE is of another sweep; 3 it could not start; 128 + signal when it was "
-		"interrupted: the report has what was measured until then.",
+		"interrupted: the report has the runs until then.",
 };
 
 static int axes_parse(struct sweep_options *o, struct kv_error *err)

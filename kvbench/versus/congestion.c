@@ -61,7 +61,7 @@ static unsigned ours(const int *fd, unsigned n, const char *name, struct end *en
 	return count;
 }
 
-/* One descriptor of the server, which is ours as well now. Returns whether it is an end of a connection of ours. */
+/* One descriptor of the server, duplicated into this process. Returns whether it is an end of a connection of ours. */
 static bool theirs(int fd, const struct end *end, unsigned n, const char *name, char has[CONGESTION_NAME])
 {
 	struct end peer;

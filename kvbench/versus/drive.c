@@ -227,7 +227,7 @@ static int header(const struct load *l, const struct conn *c, size_t *out_body, 
 	line[KV_MIN(n, sizeof(line) - 1)] = 0;
 	len = rival_value_header(l->rival.protocol, line);
 	if (len < 0)
-		rival_die("GET", "missed a key that was stored (has the server memory enough?)");
+		rival_die("GET", "missed a stored key (has the server memory enough?)");
 	*out_body = c->at + n + 1;
 	*out_len = (uint64_t)len;
 	return 0;
@@ -242,7 +242,7 @@ static void value_check(const struct load *l, const struct conn *c, const uint8_
 	bool right;
 	if (l->sum && !o->verify) {
 		if (kv_hash_block(value, len) != l->sum[index])
-			rival_die("GET", "a value is not what was stored");
+			rival_die("GET", "a value differs from the stored one");
 		return;
 	}
 	bench_key_make(&key, l->draw.seed, o->value_size, index);
@@ -252,7 +252,7 @@ static void value_check(const struct load *l, const struct conn *c, const uint8_
 		right = right && bench_value_check(&key, value, len) == len &&
 			(!l->sum || kv_hash_block(value, len) == l->sum[index]);
 	if (!right)
-		rival_die("GET", "a value is not what was stored");
+		rival_die("GET", "a value differs from the stored one");
 }
 
 /* In the server's own words, once their line is whole. */
@@ -302,11 +302,11 @@ static bool program_answer(const struct load *l, struct conn *c)
 	if (strncmp(line, "error ", 6) == 0)
 		rival_die(what, line + 6);
 	if (strcmp(line, "miss") == 0)
-		rival_die("GET", "missed a key that was stored (has the server memory enough?)");
+		rival_die("GET", "missed a stored key (has the server memory enough?)");
 	if (strncmp(line, "ok", 2) || (c->kind == GET && sscanf(line, "ok %llu", &len) != 1))
 		rival_die(what, "the program's answer is not of this protocol");
 	if (c->kind == GET && len != l->o->value_size)
-		rival_die("GET", "a value has another length than what was stored");
+		rival_die("GET", "a value has another length than the stored one");
 	if (c->kind == GET)
 		value_check(l, c, l->memory.base + place_of(l, c, c->answered), len);
 	c->at = (size_t)(end + 1 - (char *)c->buf);
@@ -328,7 +328,7 @@ static bool parse(const struct load *l, struct conn *c)
 		if (header(l, c, &body, &len) == -EAGAIN)
 			return false;
 		if (len != l->o->value_size)
-			rival_die("GET", "a value has another length than what was stored");
+			rival_die("GET", "a value has another length than the stored one");
 		if (c->have < body + len + tail)
 			return false;
 		value_check(l, c, c->buf + body, len);
@@ -440,8 +440,8 @@ static void left_add(void *arg, uint64_t number, uint64_t due_ns, uint64_t count
 	kv_hist_add_many(&p->latency[p->kind], p->end_ns - p->start_ns - due_ns, count);
 }
 
-/* As in kv-bench: a unit that was due before the end and found no free connection counts with its age. due_ns is that
- * of the next unit already. */
+/* As in kv-bench: a due unit without a free connection at the end counts with its age. due_ns is that of the next unit
+ * already. */
 static void left_add_all(struct phase *p)
 {
 	if (p->rate <= 0 || p->end_ns == KV_NEVER || bench_interrupted() || p->due >= p->units ||
@@ -577,7 +577,7 @@ static void conns_align(struct load *l)
 /* Before any clock runs the server has the memory of all values: kv-server makes its pages at its start, and page
  * faults in the measured PUTs of another server (17 for a PUT of 64 KiB) would count against it. redis and memcached
  * get the keys themselves, and the measured PUTs overwrite them, as PUTs of a full cache do. The treatment of an
- * existing key by a program is unknown: it gets other keys, which are deleted again. */
+ * existing key by a program is unknown: it gets other keys, deleted afterwards. */
 static void memory_touch(struct load *l)
 {
 	static struct phase touch = {.kind = PUT};

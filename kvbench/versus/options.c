@@ -10,7 +10,7 @@
 static const char *const arrivals_names[] = {"uniform", "poisson", NULL};
 
 const struct kv_opt versus_options_table[] = {
-	{.group = "What",
+	{.group = "Targets",
 	 .name = "targets",
 	 .letter = 't',
 	 .type = KV_OPT_STRING,
@@ -49,7 +49,7 @@ const struct kv_opt versus_options_table[] = {
 	 .def = "4096",
 	 .min = 1,
 	 .max = 1 << 28,
-	 .help = "Keys that are written, then read. Each round has keys of its own."},
+	 .help = "Keys to write, then to read. Each round has keys of its own."},
 	{.name = "value-size",
 	 .letter = 'v',
 	 .type = KV_OPT_SIZE,
@@ -110,10 +110,7 @@ const struct kv_opt versus_options_table[] = {
 	 .max = (uint64_t)1 << 48,
 	 .help = "Seed of keys and order in the first round; the next round has the next."},
 	{.name = "verify", .type = KV_OPT_FLAG, AT(verify), .help = "Compare every byte read, beside its checksum."},
-	{.name = "no-checksum",
-	 .type = KV_OPT_FLAG,
-	 AT(no_checksum),
-	 .help = "Do not compute the checksum of what is read, on no side."},
+	{.name = "no-checksum", .type = KV_OPT_FLAG, AT(no_checksum), .help = "Do not checksum reads, on either side."},
 
 	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
 	{.name = "report", .type = KV_OPT_STRING, AT(report), .metavar = "FILE", .help = "Write one HTML page."},
@@ -129,8 +126,8 @@ static const struct kv_opt_program versus_options_program = {
 	.epilogue =
 		"Each round of each target is a process: kv-bench for KVRail, and a client of kv-bench's own for the "
 		"others, with one thread, which copies no value (client libraries copy each once). A wrong or missing "
-		"value, or a server that is gone, puts its target out, and the run fails. Servers that ask for a "
-		"password cannot be targets. -- --help lists what KVRail alone can be given.\n\n"
+		"value, or a lost server, puts its target out, and the run fails. Servers that ask for a "
+		"password cannot be targets. -- --help lists the options for KVRail alone.\n\n"
 		"  kv-bench versus --targets kvrail,redis://127.0.0.1:6379,memcached://127.0.0.1:11211\n"
 		"  kv-bench versus --targets kvrail://10.0.0.5:7700,redis://10.0.0.5:6379 -- --psk-file key",
 	.args_max = KV_OPT_STRINGS_MAX,
@@ -141,11 +138,10 @@ static int target_refuse(const char *item, struct kv_error *err)
 	static const char *const foreign[][2] = {{"mooncake", "Mooncake Store"}, {"lmcache", "an LMCache server"}};
 	for (unsigned i = 0; i < KV_COUNT(foreign); i++)
 		if (strncmp(item, foreign[i][0], strlen(foreign[i][0])) == 0 && strstr(item, "://"))
-			return kv_fail(
-				err, -KV_EINVAL,
-				"--targets: %s can be driven by its own client only: name a program that has it, "
-				"as in program:/usr/bin/x, instead of %s (docs/guide/benchmarking.md)",
-				foreign[i][1], item);
+			return kv_fail(err, -KV_EINVAL,
+				       "--targets: %s can be driven by its own client only: name a program with it, as "
+				       "in program:/usr/bin/x, instead of %s (docs/guide/benchmarking.md)",
+				       foreign[i][1], item);
 	return kv_fail(err, -KV_EINVAL,
 		       "--targets: '%s' is none of kvrail, kvrail://HOST:PORT, redis://HOST:PORT, redis+unix://PATH, "
 		       "memcached://HOST:PORT, memcached+unix://PATH and program:PATH",
@@ -212,7 +208,8 @@ int versus_targets_parse(struct versus_options *o, struct kv_error *err)
 	const char *at = o->target_list;
 	o->num_targets = 0;
 	if (!at || !*at)
-		return kv_fail(err, -KV_EINVAL, "--targets says what to compare, as in kvrail,redis://127.0.0.1:6379");
+		return kv_fail(err, -KV_EINVAL,
+			       "--targets names the servers to compare, as in kvrail,redis://127.0.0.1:6379");
 	for (bool more = true; more;) {
 		struct versus_target *t = &o->target[o->num_targets];
 		size_t len = strcspn(at, ",");
@@ -295,10 +292,10 @@ static const struct kv_opt *own_table(void)
  * comparison. */
 static int own_check(const struct versus_options *o, struct kv_error *err)
 {
-	static const struct kv_opt_program program = {
-		.name = "kv-bench versus ... --",
-		.about = "What KVRail alone may be given: where it is, and what it may use. The load is that of all "
-			 "targets, and its options stand before the --."};
+	static const struct kv_opt_program program = {.name = "kv-bench versus ... --",
+						      .about = "Options for KVRail alone: where it is, and which "
+							       "resources it may use. The load is that of all "
+							       "targets, and its options stand before the --."};
 	static struct bench_options parsed;
 	char *argv[KV_OPT_STRINGS_MAX + 2] = {(char *)"kv-bench"};
 	int rc;
@@ -326,7 +323,8 @@ static int check(const struct versus_options *o, struct kv_error *err)
 	if (o->batch > 0 && o->rate != 0)
 		return kv_fail(err, -KV_EINVAL, "--rate counts single reads: drop it, or drop --batch");
 	if (o->own.count > 0 && !any_kvrail(o))
-		return kv_fail(err, -KV_EINVAL, "what follows -- is for KVRail, which is no target here: drop it");
+		return kv_fail(err, -KV_EINVAL,
+			       "the options behind -- are for KVRail, and KVRail is no target here: drop them");
 	if (o->report && (!*o->report || strcmp(o->report, "-") == 0))
 		return kv_fail(err, -KV_EINVAL,
 			       "--report needs the name of a file: only --json goes to standard output");

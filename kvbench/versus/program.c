@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* program.c -- servers that only a client library of their own can talk to: a program with that library, in whatever
- * language, does what it reads on its standard input, a line at a time, and answers on standard output, in order.
+ * language, executes the lines of its standard input, one at a time, and answers on standard output, in order.
  *
  *   kv-bench           kvbench-program/1 PATH BYTES   PATH: a file to map shared, BYTES long
- *   program            ready TEXT                     TEXT: of what it talks to, as name and version
+ *   program            ready TEXT                     TEXT: name and version of its server
  *   kv-bench           put KEY OFFSET LENGTH          store these bytes of the file under KEY
  *                      get KEY OFFSET LENGTH          read KEY's value into the file, LENGTH bytes at most
  *                      delete KEY
@@ -12,7 +12,7 @@
  *                      error TEXT                     ends the run
  *
  * Values do not go through the pipe: it would be measured. The program may register the file's memory with its library.
- * The end of its input ends it. What it writes to standard error is kv-bench's. */
+ * The end of its input ends it. Its standard error is that of kv-bench. */
 #include "kvbench/versus/program.h"
 
 #include <errno.h>

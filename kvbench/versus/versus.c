@@ -120,7 +120,7 @@ int versus_drive_main(int argc, char **argv)
 	if (versus_options_parse(argc, argv, &o, &err) != 0 || o.num_targets != 1 ||
 	    o.target[0].kind == VERSUS_KVRAIL) {
 		fprintf(stderr, "kv-bench: %s\n",
-			err.text[0] ? err.text : "kv-bench-drive loads one target, which is not KVRail");
+			err.text[0] ? err.text : "kv-bench-drive loads one target other than KVRail");
 		return BENCH_USAGE;
 	}
 	bench_signals_install();

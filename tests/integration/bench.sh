@@ -98,7 +98,7 @@ interrupted() {
 }
 check "Ctrl-C ends a run with status 130" interrupted
 check "and its report is printed" grep -q '^read .* ops/s' "$scratch/cut"
-check "with a line that says so" eval 'unfolded "$scratch/cut" | grep -q "interrupted by signal 2: these are figures of what was done until then"'
+check "with a line that says so" eval 'unfolded "$scratch/cut" | grep -q "interrupted by signal 2: these are figures of the run until then"'
 check "and written, with the signal" json_is "$scratch/cut.json" 'j["run"]["interrupted"] == 2 and j["phases"]["read"]["ops"] > 0 and j["phases"]["write"]["ops"] == 200'
 check "a rate that this machine does not reach says offered and achieved" says 'offered 900,000,000 per second, achieved [0-9,]+ \([0-9]+ %\): less' run "${small[@]}" --rate 900000000
 # Of one run no read takes as long as a key lives, of both together they do.

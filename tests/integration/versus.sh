@@ -53,9 +53,9 @@ check "another pattern" good redis --keys-pattern zipf:0.9
 check "a PUT that is refused" bad 'did not store' redis full
 check "in the server's own words" bad 'did not store a value: "-OOM" (has it memory' redis full
 check "a password that is wanted" bad 'NOAUTH Authentication required." (kv-bench gives no password' redis auth
-check "a wrong last byte" bad 'not what was stored' redis flip
-check "a wrong byte in the middle" bad 'not what was stored' memcached middle
-check "a wrong byte in the middle, with --verify" bad 'not what was stored' redis middle --verify --no-checksum
+check "a wrong last byte" bad 'differs from the stored one' redis flip
+check "a wrong byte in the middle" bad 'differs from the stored one' memcached middle
+check "a wrong byte in the middle, with --verify" bad 'differs from the stored one' redis middle --verify --no-checksum
 check "a short value of redis" bad 'another length' redis short
 check "a short value of memcached" bad 'another length' memcached short
 check "a miss" bad 'missed a key' memcached miss
@@ -75,7 +75,7 @@ check "in batches, GETs and PUTs at once" program_good --batch 6 --mixed
 check "at a rate" program_good --rate 300 --duration 0.3
 check "and no value is left" test -z "$(ls "$scratch/files")"
 check "a program that misses" program_bad 'missed a key' miss
-check "that brings other bytes" program_bad 'not what was stored' flip
+check "that brings other bytes" program_bad 'differs from the stored one' flip
 check "fewer bytes" program_bad 'another length' short
 check "that says what went wrong" program_bad 'the disk is on fire' error
 check "that ends" program_bad 'closed the connection' die

@@ -312,7 +312,7 @@ static void a_rate_says_offered_and_achieved(void **state)
 	f->bench.results.read.tally.never_started = 300;
 	text = summary_of(&f->bench);
 	assert_non_null(strstr(text, "offered 1,000 per second (800 with the ramp), achieved 200 (25 %): less"));
-	assert_non_null(strstr(text, "300 of the 400 operations that were due had not started"));
+	assert_non_null(strstr(text, "300 of the 400 operations due had not started"));
 	free(text);
 	f->opt.arrivals = BENCH_UNIFORM;
 	f->opt.ramp_ns = 0;
