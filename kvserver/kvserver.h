@@ -77,8 +77,8 @@ struct kvs_options {
 	/* The program will set views (kvs_server_view_set). Until the first one only kv-client and other servers are
 	 * admitted: clients would place keys by their own lists. */
 	bool members;
-	bool insecure;    /* listen beyond loopback without keys */
-	bool allow_pull;  /* clients may read values by themselves: each admitted client can then read all the memory */
+	bool insecure;   /* listen beyond loopback without keys */
+	bool allow_pull; /* clients may read values by themselves: each admitted client can then read all the memory */
 	/* As allow_pull, except where reading could crash a client. There allow_pull is refused, and this ignored. */
 	bool pull_where_safe;
 	/* A client asks for a drain (DRAIN): the program must soon call kvs_server_stop, and end. Returns the maximum

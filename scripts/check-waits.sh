@@ -30,7 +30,7 @@ kvclient/core/client.c: kvc_main_await          a provider's call on the thread'
 kvclient/core/waits.c: kvc_wait_queue_await     in the client's list of waits
 kvclient/logical/opener.c: step_await           no call: the coroutine that opens sessions
 kvclient/pool/client.c: closer                  no call: the end of the client
-kvclient/pool/client.c: flusher                 no call: sends frames
+kvclient/request/requests.c: flusher           no call: sends frames
 kvclient/pool/client.c: nodes_part_await        no call: the end of the client
 kvclient/pool/workers.c: part_wait_await        kvc_run: until the workers have returned
 kvclient/pool/workers.c: worker_main            before the workers begin

@@ -41,7 +41,7 @@
  *         48 dest (the source, when inline length is 0 and length is not; with WIRE_PUT_LANDED the place in the landing
  *            area of this shard: region 0, count 1, stride 0, slice the length)
  *         80 key, then inline bytes
- *  EXISTS  0 u16 key count (1..480)  2 u16 zero  4 u32 zero
+ *  EXISTS  0 u16 key count (1..500)  2 u16 zero  4 u32 zero
  *          8 digests: each u64, XXH3-64 of a key with the shard hash seed of WELCOME
  *  DELETE  0 u16 key length  2 u16 zero  4 u32 zero
  *          8 u64 the value that is meant (0: the present one; flag WIRE_DELETE_AT: the one at this time of the server's
