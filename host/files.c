@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Makes `name` of the arguments behind `path`; "" when it would be too long. */
+/* Format the path; "" if it would be too long. */
 #define PATH_OF(name, path)                                                                                            \
 	char name[PATH_MAX];                                                                                           \
 	do {                                                                                                           \

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* limits.c -- the limits of this process and machine, from /proc, /sys and /etc.
+/* limits.c -- limits of this process and machine, from /proc, /sys and /etc.
  *
- * Limits come from /proc/self/limits and not from getrlimit, so that a copied or invented tree answers as a machine
- * does. Without /proc (a bare chroot) only getrlimit can answer. A number that cannot be read is unknown. A check must
- * tell "enough", "short" and "unknown" apart, and must never fail on "unknown". */
+ * /proc/self/limits rather than getrlimit, so that a copied tree works as a machine does; without /proc getrlimit
+ * answers. An unreadable number is unknown, and a check never fails for it. */
 #include "host/limits.h"
 
 #include <dirent.h>
@@ -43,7 +42,7 @@ static uint64_t limit_word(const char *word)
 	return kv_u64_parse(word, &value) == 0 ? value : KV_UNKNOWN;
 }
 
-/* A limit of a process; false when its file has no such line. */
+/* A limit of a process. False: its file has no such line. */
 static bool limit_read(const char *root, const char *pid, const char *name, uint64_t *out_soft, uint64_t *out_hard)
 {
 	char text[128], soft[32], hard[32];
@@ -106,7 +105,7 @@ static bool users_mapped(const char *root)
 		count < UINT32_MAX);
 }
 
-/* Capabilities inside a user namespace lift no limit: the kernel looks at those of the initial namespace. */
+/* Capabilities of a user namespace lift no limit; only those of the initial namespace count. */
 static uint64_t capabilities(const char *root, bool mapped)
 {
 	char text[LINE_CAP];
@@ -141,8 +140,7 @@ static void read_status(const char *root, struct kv_host *h)
 
 /* ---- the rest ---- */
 
-/* The descriptors listed in a directory like /proc/self/fd; KV_UNKNOWN when it cannot be read. ours: one of them is
- * that of this walk. */
+/* Descriptors in a directory like /proc/self/fd; KV_UNKNOWN if unreadable. ours: one is this walk's. */
 static uint64_t files_of(const char *root, const char *name, bool ours)
 {
 	char path[PATH_CAP];
@@ -153,7 +151,7 @@ static uint64_t files_of(const char *root, const char *name, bool ours)
 	while (readdir(d))
 		n++;
 	closedir(d);
-	return n - KV_MIN(n, ours ? 3u : 2u); /* "." and ".." are none */
+	return n - KV_MIN(n, ours ? 3u : 2u); /* without "." and ".." */
 }
 
 static void read_shm(const char *root, struct kv_host *h)
@@ -272,7 +270,7 @@ double kv_process_cpu_seconds(int pid)
 	return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
 }
 
-/* The name may have blanks and brackets: fields are counted from its last bracket on. */
+/* The name may have blanks and brackets: count fields from its last bracket. */
 int64_t kv_process_faults(int pid)
 {
 	char line[1024], *at;
@@ -285,7 +283,7 @@ int64_t kv_process_faults(int pid)
 	return (int64_t)(minor + major);
 }
 
-/* Threads of a process, or 0 if its real user is another one. */
+/* Threads of a process; 0 if its real user is another one. */
 static uint64_t threads_of(const char *pid, uid_t user)
 {
 	char uid[64], threads[32] = "";
@@ -305,7 +303,7 @@ void kv_host_threads_count(struct kv_host *host)
 			host->threads_used += threads_of(e->d_name, getuid());
 	if (d)
 		closedir(d);
-	/* Not even this process was seen, so there is no /proc. */
+	/* Even this process was not seen: there is no /proc. */
 	if (host->threads_used == 0)
 		host->threads_used = KV_UNKNOWN;
 }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* machine.c -- facts about this machine, from /proc and /sys.
  *
- * A cgroup limits its children, so the tightest limit counts from the process's own group up to the mount. In a
- * container the path in /proc/self/cgroup may not exist below the mount, because the mount itself is the group. A file
- * that does not exist limits nothing, and the walk ends at the mount itself, so both views give the right answer. A
- * limit that cannot be read is no limit: a missing /proc must never stop a server. Only set-up calls this: stdio
- * allocates. */
+ * A cgroup limits its children, so the tightest limit counts, from the process's group up to the mount. In a container
+ * the path of /proc/self/cgroup may not exist below the mount, which is the group itself; missing files limit nothing.
+ * A limit that cannot be read is no limit. Only for set-up: stdio allocates. */
 #include "host/machine.h"
 
 #include <errno.h>
@@ -25,7 +23,7 @@
 
 enum { LINE_CAP = 512, WORD_CAP = 64 };
 
-/* number_at -- read the digits at p; false for "max", "-1" and other text. */
+/* number_at -- the digits at p; false for "max", "-1" and other text. */
 static bool number_at(const char *p, uint64_t *out)
 {
 	char word[WORD_CAP];
@@ -37,7 +35,7 @@ static bool number_at(const char *p, uint64_t *out)
 	return kv_u64_parse(word, out) == 0;
 }
 
-/* The number that a file begins with; false for none. */
+/* The number at the start of a file; false: none. */
 static bool path_number(const char *dir, const char *file, uint64_t *out)
 {
 	char line[WORD_CAP];
@@ -59,7 +57,7 @@ uint64_t kv_hugepages_free(const char *root, uint64_t page_bytes)
 		 (unsigned long long)(page_bytes >> 10));
 	if (!path_number(dir, "free_hugepages", &free_pages) || !path_number(dir, "resv_hugepages", &reserved))
 		return 0;
-	/* Pages that the pool may grow by. Making the reservation shows whether there is memory for them. */
+	/* Pages by which the pool may grow. A reservation shows whether there is memory for them. */
 	if (path_number(dir, "nr_overcommit_hugepages", &over) && path_number(dir, "surplus_hugepages", &surplus))
 		free_pages += over - KV_MIN(over, surplus);
 	return free_pages > reserved ? free_pages - reserved : 0;
@@ -99,8 +97,8 @@ uint64_t kv_meminfo_available(const char *root)
 	return kib << 10;
 }
 
-/* line_controller -- whether a line "ID:CONTROLLERS:PATH" of /proc/self/cgroup belongs to the controller ("" is v2).
- * Cuts the line; *out_path points into it. */
+/* line_controller -- whether a line "ID:CONTROLLERS:PATH" of /proc/self/cgroup names the controller ("": v2). Cuts the
+ * line; *out_path points into it. */
 static bool line_controller(char *line, const char *controller, char **out_path)
 {
 	char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
@@ -118,7 +116,7 @@ static bool line_controller(char *line, const char *controller, char **out_path)
 	return false;
 }
 
-/* cgroup_path -- this process's path in a controller's hierarchy, without a final slash; "" when it has none. */
+/* cgroup_path -- this process's path in a controller's hierarchy, without a final slash; "": none. */
 static void cgroup_path(const char *root, const char *controller, char *out, size_t cap)
 {
 	char file[PATH_MAX], line[PATH_MAX], *path = NULL;
@@ -128,7 +126,7 @@ static void cgroup_path(const char *root, const char *controller, char *out, siz
 	if (!f)
 		return;
 	while (fgets(line, sizeof(line), f)) {
-		/* A path with ".." lies outside of our namespace and names nothing below our mount. */
+		/* A path with ".." lies outside of our namespace. */
 		if (line_controller(line, controller, &path) && !strstr(path, "..")) {
 			snprintf(out, cap, "%s", strcmp(path, "/") == 0 ? "" : path);
 			break;
@@ -137,7 +135,7 @@ static void cgroup_path(const char *root, const char *controller, char *out, siz
 	fclose(f);
 }
 
-/* cgroup_tightest -- the least value of `limit` over the process's group and all groups above it. */
+/* cgroup_tightest -- the least `limit` of the process's group and all above it. */
 static uint64_t cgroup_tightest(const char *root, const char *controller, const char *mount,
 				uint64_t (*limit)(const char *dir))
 {
@@ -156,7 +154,7 @@ static uint64_t cgroup_tightest(const char *root, const char *controller, const 
 	}
 }
 
-/* room -- bytes left under a limit. The kernel takes back unused page cache under pressure, so it counts as free. */
+/* room -- bytes left under a limit; page cache counts as free. */
 static uint64_t room(uint64_t max, uint64_t used, uint64_t reclaimable)
 {
 	used -= KV_MIN(used, reclaimable);
@@ -175,7 +173,7 @@ static uint64_t memory_room_v2(const char *dir)
 static uint64_t memory_room_v1(const char *dir)
 {
 	uint64_t max, used, cache = 0;
-	/* In v1 "no limit" is the largest multiple of a page, not a word. */
+	/* In v1 "no limit" is the largest multiple of a page. */
 	if (!path_number(dir, "memory.limit_in_bytes", &max) || !path_number(dir, "memory.usage_in_bytes", &used) ||
 	    max >= (uint64_t)INT64_MAX - 65536)
 		return UINT64_MAX;
@@ -190,8 +188,8 @@ uint64_t kv_cgroup_memory_room(const char *root)
 	return KV_MIN(v1, v2);
 }
 
-/* Bytes that one kind of counter of a hugetlb cgroup leaves, for pages of page_bytes; `max` and `used` name its files.
- * "No limit" is "max" or a number close to the largest. */
+/* Bytes left by one counter of a hugetlb cgroup; `max` and `used` name its files. "No limit" is "max" or a huge number.
+ */
 static uint64_t hugetlb_counter(const char *dir, uint64_t page_bytes, const char *max, const char *used)
 {
 	char file[WORD_CAP];
@@ -206,7 +204,7 @@ static uint64_t hugetlb_counter(const char *dir, uint64_t page_bytes, const char
 	return limit - KV_MIN(limit, in_use);
 }
 
-/* A page is counted when it is touched, and (rsvd) when it is reserved. */
+/* A page counts when it is touched, and (rsvd) when it is reserved. */
 static uint64_t hugetlb_v2(const char *dir, uint64_t page_bytes)
 {
 	uint64_t touched = hugetlb_counter(dir, page_bytes, "max", "current");
@@ -279,7 +277,7 @@ uint64_t kv_cgroup_cpus(const char *root)
 	return KV_MIN(v1, v2);
 }
 
-/* cgroup v1 and v2 have the same files. */
+/* The files are equal in v1 and v2. */
 static uint64_t pids_room(const char *dir)
 {
 	uint64_t max, used;
@@ -359,14 +357,14 @@ void kv_host_id(uint8_t out[16])
 	struct stat ns;
 	if (kv_file_line(id.boot, sizeof(id.boot), "/proc/sys/kernel/random/boot_id") &&
 	    stat("/proc/self/ns/net", &ns) == 0) {
-		/* fgets leaves old bytes behind the text; they must not enter the hash. */
+		/* fgets leaves old bytes behind the text, which must not enter the hash. */
 		memset(id.boot + strlen(id.boot), 0, sizeof(id.boot) - strlen(id.boot));
 		id.dev = (uint64_t)ns.st_dev;
 		id.ino = (uint64_t)ns.st_ino;
 		XXH128_canonicalFromHash((XXH128_canonical_t *)(void *)out, XXH3_128bits(&id, sizeof(id)));
 		return;
 	}
-	/* An unknown host counts as a different one: to take two hosts for one would be the worse mistake. */
+	/* An unknown host counts as a different one, the smaller mistake. */
 	if (kv_entropy_fill(&kv_entropy_kernel, out, 16) != 0) {
 		struct kv_prng prng;
 		kv_prng_seed(&prng, kv_seed_from_env("") ^ (uint64_t)(uintptr_t)out);

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* maps.c -- check that the memory which a caller registers is mapped, readable and writable.
+/* maps.c -- check that memory to be registered is mapped, readable and writable.
  *
- * The check runs once, before registration. Providers that pin memory notice a mistake and say "Bad address". tcp and
- * shm would notice in the middle of a transfer, as a broken connection or a killed process. The check tells the caller
- * the mistake and protects from nothing else: the caller may still unmap the memory afterwards.
+ * Providers that pin memory notice a mistake; tcp and shm would notice in the middle of a transfer. The check only
+ * reports the mistake: the caller may still unmap the memory later.
  *
- * A mapping may be longer than its file. A touch behind the file's end is SIGBUS, in a copy or a checksum of ours. So
- * the last page of each file is asked for by MADV_POPULATE_READ, which returns an error where a load would be killed.
- * Kernels before 5.14 lack the call, and memory of devices refuses it: then nothing is said. */
+ * A touch behind the end of a mapped file is SIGBUS. So the last page of each file is tried with MADV_POPULATE_READ,
+ * which returns an error; kernels before 5.14 and device memory lack it, and pass. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -28,7 +26,7 @@ enum { LINE_CAP = PATH_MAX + 128, NAME_CAP = 96 };
 struct map {
 	uint64_t from, to;
 	char rights[8];
-	char name[NAME_CAP]; /* of the file; "" for anonymous memory */
+	char name[NAME_CAP]; /* of the file; "": anonymous */
 };
 
 /* "7f00-7f10 rw-p 00000000 08:01 42   /path\n" */
@@ -65,7 +63,7 @@ static int rights_fail(uint64_t base, uint64_t len, uint64_t at, const struct ma
 		m->name[0] ? ", " : "", m->name);
 }
 
-/* Whether the byte before `end`, in memory of a file, is not in the file. */
+/* Whether the byte before `end`, in a file's memory, is beyond the file. */
 static bool beyond_file(const struct map *m, uint64_t end)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);

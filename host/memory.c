@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* memory.c -- large areas of memory, made of pages.
  *
- * Invariant: an area that was handed out never gives SIGBUS. A hugetlb mapping without MAP_NORESERVE reserves its pages
- * when it is made. A reservation does not cover the limit of a hugetlb cgroup, a cpuset or a poisoned page; these show
- * up only when the pages are touched. So all pages are touched at once with MADV_POPULATE_WRITE, which returns an error
- * where a plain store would be killed. Kernels before 5.14 lack this call. There MAP_POPULATE touches the pages; its
- * failures are silent, and mincore tells whether the pages are there. Where they are not, smaller pages are mapped.
- * Free pages are counted first, because some kernels (gVisor) accept MAP_HUGETLB and ignore it.
+ * Invariant: an area never gives SIGBUS. A hugetlb mapping reserves its pages, but a cgroup limit, cpuset or poisoned
+ * page shows only at the touch. So all are touched at once with MADV_POPULATE_WRITE, which returns an error; before
+ * Linux 5.14 MAP_POPULATE, then mincore. On failure smaller pages are mapped. Free pages are counted first, since some
+ * kernels (gVisor) ignore MAP_HUGETLB.
  *
- * One area may have pages of all sizes, the largest first, so that all pages that the user set aside are used. The
- * pieces are put side by side into a gap of the address space, with MAP_FIXED_NOREPLACE. If another thread takes the
- * gap meanwhile, another gap is looked for. Rejected: a reservation that is replaced piece by piece with MAP_FIXED.
- * When the kernel has no pages it has already taken the reservation away, and a thread of the host may map something of
- * its own there before we have put it back.
+ * An area may have pages of all sizes, the largest first. The pieces are mapped side by side into a gap with
+ * MAP_FIXED_NOREPLACE; if another thread takes the gap, another is tried. (Replacing a reservation with MAP_FIXED could
+ * lose the place to a thread of the host.)
  *
- * To touch a page is to zero it, which is most of the cost of registration with NICs. So several threads touch a large
- * area; they call nothing but the kernel. They run near the area's node: where mbind is forbidden (docker without
- * CAP_SYS_NICE), the thread that touches a page first decides where it is. */
+ * Touching zeroes pages, most of the cost of registration, so several threads do it, near the area's node: where mbind
+ * is forbidden, the first touch decides the place. They call only the kernel. */
 #include "host/memory.h"
 
 #include <errno.h>
@@ -43,7 +38,7 @@
 #define PAGE_4K ((uint64_t)4096)
 #define PAGE_2M ((uint64_t)2 << 20)
 #define PAGE_1G ((uint64_t)1 << 30)
-#define SLICE   ((uint64_t)128 << 20) /* what a thread touches at a time */
+#define SLICE   ((uint64_t)128 << 20) /* touched by a thread at a time */
 
 enum {
 	AREA_PROT = PROT_READ | PROT_WRITE,
@@ -60,7 +55,7 @@ struct crew {
 	uint8_t *base;
 	uint64_t len;
 	int node;
-	_Atomic uint64_t next; /* offset of the next slice to take */
+	_Atomic uint64_t next; /* the next slice */
 	_Atomic int status;    /* 0, or the first failure */
 };
 
@@ -86,14 +81,14 @@ static void *crew_thread(void *arg)
 	return NULL;
 }
 
-/* The number of threads that pay off. */
+/* Threads worth starting. */
 static unsigned crew_size(uint64_t len)
 {
 	uint64_t slices = (len + SLICE - 1) / SLICE, cpus = kv_cpus_available();
 	return (unsigned)KV_MIN(KV_MIN(slices / 2 + 1, cpus), (uint64_t)THREADS_MAX);
 }
 
-/* Start up to n threads that take none of the host's signals. If some cannot be started, the others do the work. */
+/* Start up to n threads without the host's signals; the others do the work of those that fail. */
 static unsigned crew_start(struct crew *c, pthread_t *thread, unsigned n)
 {
 	unsigned started = 0;
@@ -110,8 +105,7 @@ static unsigned crew_start(struct crew *c, pthread_t *thread, unsigned n)
 	return started;
 }
 
-/* Touch all pages of [base, base + len) with several threads. Returns 0 or -errno. The calling thread takes part,
- * unless the work must run near a node. */
+/* Touch [base, base + len) with several threads, this one included unless it must be near a node. 0 or -errno. */
 static int touch(void *base, uint64_t len, int node, unsigned *out_threads)
 {
 	struct crew c = {.base = base, .len = len, .node = node};
@@ -133,15 +127,14 @@ int kv_memory_populate(void *base, uint64_t len_bytes, int node, unsigned *out_t
 	uint64_t to = kv_align_up((uint64_t)(uintptr_t)base + len_bytes, PAGE_4K);
 	if (len_bytes == 0)
 		return 0;
-	/* The call wants whole pages of the kernel's size, so -EINVAL here means that the kernel does not know the
-	 * call. */
+	/* The range is whole pages, so -EINVAL means an unknown call. */
 	int rc = touch((void *)(uintptr_t)from, to - from, node, out_threads);
 	return rc == -EINVAL ? -KV_ENOTSUP : rc == -EFAULT ? -KV_EINVAL : rc < 0 ? -KV_ENOMEM : 0;
 }
 
 /* ---- pieces of an area ---- */
 
-/* Whether every page is there; mincore is asked in steps. */
+/* Whether every page is there, in steps of mincore. */
 static bool resident(uint8_t *base, uint64_t len)
 {
 	uint64_t step = RESIDENT_PAGES * PAGE_4K;
@@ -157,7 +150,7 @@ static bool resident(uint8_t *base, uint64_t len)
 	return all;
 }
 
-/* Map at exactly this place, which is free as far as we know. Returns 0 or -errno. */
+/* Map exactly here, in a gap. 0 or -errno. */
 static int map_at(uint8_t *at, uint64_t len, int flags)
 {
 	uint8_t *p = mmap(at, len, AREA_PROT, AREA_FLAGS | MAP_FIXED_NOREPLACE | flags, -1, 0);
@@ -165,7 +158,7 @@ static int map_at(uint8_t *at, uint64_t len, int flags)
 		return -errno;
 	if (p == at)
 		return 0;
-	munmap(p, len); /* kernels before 4.17 take the place for a hint */
+	munmap(p, len); /* kernels before 4.17 take it as a hint */
 	return -EEXIST;
 }
 
@@ -176,7 +169,7 @@ static void wish(struct kv_area *area, uint8_t *at, uint64_t len)
 		area->node_error = rc;
 }
 
-/* For kernels without MADV_POPULATE_WRITE: populate while mapping, by the thread's own policy, then look. */
+/* Without MADV_POPULATE_WRITE: populate while mapping, by the thread's policy, then check. */
 static int huge_at_old(struct kv_area *area, uint8_t *at, uint64_t len, int flags)
 {
 	struct kv_numa_saved saved;
@@ -193,8 +186,7 @@ static int huge_at_old(struct kv_area *area, uint8_t *at, uint64_t len, int flag
 	return -ENOMEM;
 }
 
-/* Map len bytes of hugetlb pages at this place, and have all of them there. Returns 0, or -errno with nothing mapped.
- */
+/* Map hugetlb pages here and touch all. 0, or -errno with nothing mapped. */
 static int huge_at(struct kv_area *area, uint8_t *at, uint64_t len, uint64_t page_bytes)
 {
 	int flags = MAP_HUGETLB | (63 - __builtin_clzll(page_bytes)) << MAP_HUGE_SHIFT;
@@ -209,7 +201,7 @@ static int huge_at(struct kv_area *area, uint8_t *at, uint64_t len, uint64_t pag
 	return rc == -EINVAL ? huge_at_old(area, at, len, flags) : rc;
 }
 
-/* This is advice: a kernel without transparent huge pages refuses it, and the memory is still good. */
+/* Advice only: without transparent huge pages the memory is still good. */
 static void plain_advise(struct kv_area *area, uint8_t *at, uint64_t len)
 {
 	bool transparent = madvise(at, len, MADV_HUGEPAGE) == 0 && kv_hugepages_transparent("");
@@ -217,7 +209,7 @@ static void plain_advise(struct kv_area *area, uint8_t *at, uint64_t len)
 	*(transparent ? &area->pages.transparent : &area->pages.plain) += len;
 }
 
-/* Find a gap of the address space for len bytes at a multiple of `align`; NULL with errno. The gap is not reserved. */
+/* A gap of the address space at a multiple of `align`, not reserved; NULL with errno. */
 static uint8_t *gap_find(uint64_t len, uint64_t align)
 {
 	uint8_t *p = mmap(NULL, len + align, PROT_NONE, AREA_FLAGS | MAP_NORESERVE, -1, 0);
@@ -227,9 +219,8 @@ static uint8_t *gap_find(uint64_t len, uint64_t align)
 	return (uint8_t *)(uintptr_t)kv_align_up((uint64_t)(uintptr_t)p, align);
 }
 
-/* Bytes of `len` that free pages of this size can hold. 1 GiB pages of another node than the wanted one are not used:
- * small near pages are better. 2 MiB pages of another node are used: they were set aside for use, and the other memory
- * may not suffice. */
+/* Bytes of `len` that free pages of this size can hold. Far 1 GiB pages are not used: near small pages are better. Far
+ * 2 MiB pages are, since they were set aside for use. */
 static uint64_t pages_there(uint64_t len, uint64_t page_bytes, int node)
 {
 	uint64_t room = kv_cgroup_hugetlb_room("", page_bytes), pages = kv_hugepages_free("", page_bytes);
@@ -241,8 +232,8 @@ static uint64_t pages_there(uint64_t len, uint64_t page_bytes, int node)
 	return KV_MIN(pages, len / page_bytes) * page_bytes;
 }
 
-/* Fill the gap with 1 GiB pages, 2 MiB pages and ordinary ones. Returns 0, -EEXIST when another thread took the gap, or
- * -errno. The mapped part always begins at the gap's start and has area->len_bytes. */
+/* Fill the gap with 1 GiB pages, 2 MiB pages and ordinary ones. 0, -EEXIST (another thread took it) or -errno. The
+ * mapped part begins at the gap and has area->len_bytes. */
 static int gap_fill(struct kv_area *area, uint8_t *gap, uint64_t len)
 {
 	static const uint64_t sizes[] = {PAGE_1G, PAGE_2M};
@@ -269,7 +260,7 @@ static int gap_fill(struct kv_area *area, uint8_t *gap, uint64_t len)
 	return 0;
 }
 
-/* Map an area with hugetlb pages. False: it would have none, and nothing is mapped. */
+/* Map an area with hugetlb pages. False: there are none; nothing is mapped. */
 static bool huge_map(uint64_t len, struct kv_area *area)
 {
 	const struct kv_area empty = *area;
@@ -289,7 +280,7 @@ static bool huge_map(uint64_t len, struct kv_area *area)
 	return false;
 }
 
-/* Map len bytes of ordinary pages, aligned so that the kernel can make them transparent huge ones. */
+/* Map ordinary pages, aligned for transparent huge ones. */
 static bool plain_map(uint64_t len, struct kv_area *area)
 {
 	uint64_t room = len + PAGE_2M;
@@ -310,7 +301,7 @@ static bool plain_map(uint64_t len, struct kv_area *area)
 
 /* ---- areas ---- */
 
-/* The checks and error sentences of all kinds of area. */
+/* Checks and sentences for all kinds of area. */
 static int area_map(uint64_t len_bytes, int node, bool hugetlb, struct kv_area *out, struct kv_error *err)
 {
 	char size[32];
@@ -318,7 +309,7 @@ static int area_map(uint64_t len_bytes, int node, bool hugetlb, struct kv_area *
 	kv_size_format(len_bytes, size, sizeof(size));
 	if (len_bytes == 0)
 		return kv_fail(err, -KV_EINVAL, "cannot map an area of 0 bytes");
-	if (len_bytes > UINT64_MAX / 4) /* room for the rounding below */
+	if (len_bytes > UINT64_MAX / 4) /* for the rounding below */
 		return kv_fail(err, -KV_ENOMEM, "cannot map %s of memory: no address space is that large", size);
 	uint64_t len = kv_align_up(len_bytes, PAGE_2M);
 	bool pool = hugetlb && (pages_there(len, PAGE_1G, node) || pages_there(len, PAGE_2M, node));

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* numa.c -- nodes from /sys, placement by system calls.
+/* numa.c -- NUMA nodes from /sys, placement by system calls.
  *
- * Memory is *preferred* on a node, never bound to it. If a node has no room for a bound page, the process gets no page
- * at all: SIGBUS with hugetlb, the OOM killer otherwise. Far memory is better than none.
- *
- * Rejected: libnuma. Four system calls and a list of CPUs are all that is needed. libnuma reads only the real /sys, so
- * no other machine could be tested, and it prints errors to stderr. */
+ * Memory is preferred on a node, never bound: a bound page without room is SIGBUS with hugetlb, else the OOM killer.
+ * Not libnuma: it reads only the real /sys, which tests cannot replace, and prints to stderr. */
 #include "host/numa.h"
 
 #include <errno.h>
@@ -37,7 +34,7 @@ bool kv_cpus_has(const struct kv_cpus *cpus, unsigned cpu)
 	return cpu < KV_CPUS_MAX && cpus->bits[cpu / 64] >> (cpu % 64) & 1;
 }
 
-/* Read one number of a list; false if there is none, or if it is too large. */
+/* One number of a list; false: none, or too large. */
 static bool number(const char **at, unsigned *out)
 {
 	unsigned v = 0;
@@ -73,14 +70,14 @@ int kv_cpus_parse(const char *list, struct kv_cpus *out)
 	return 0;
 }
 
-/* Read a kernel list from a file. */
+/* A kernel list from a file. */
 static int list_read(const char *path, struct kv_cpus *out)
 {
 	char line[LIST_CAP];
 	FILE *f = fopen(path, "re");
 	if (!f)
 		return -KV_ENOTFOUND;
-	/* A node with memory only has an empty list. */
+	/* A node with only memory has an empty list. */
 	bool ok = fgets(line, sizeof(line), f) != NULL;
 	fclose(f);
 	return kv_cpus_parse(ok ? line : "", out);
@@ -89,7 +86,7 @@ static int list_read(const char *path, struct kv_cpus *out)
 unsigned kv_numa_nodes(const char *root)
 {
 	char path[PATH_MAX];
-	struct kv_cpus nodes; /* a list of nodes has the form of a list of CPUs */
+	struct kv_cpus nodes; /* in the form of a list of CPUs */
 	snprintf(path, sizeof(path), "%s/sys/devices/system/node/has_memory", root);
 	if (list_read(path, &nodes) < 0)
 		return 1;
@@ -152,7 +149,7 @@ int kv_numa_prefer_memory(void *base, uint64_t len, int node)
 	unsigned long mask[KV_NODES_MAX / LONG_BITS];
 	if (!node_mask(node, mask))
 		return -EINVAL;
-	/* The kernel counts one bit less than this argument says. */
+	/* The kernel counts one bit less. */
 	return syscall(SYS_mbind, base, len, MPOL_PREFERRED, mask, (unsigned long)KV_NODES_MAX + 1, 0) == 0 ? 0
 													    : -errno;
 }
@@ -174,7 +171,7 @@ int kv_numa_prefer(int node, struct kv_numa_saved *out)
 
 void kv_numa_restore(const struct kv_numa_saved *saved)
 {
-	/* The old policy was allowed a moment ago; if a cpuset changed meanwhile, the kernel has adapted the policy. */
+	/* The old policy was allowed before; after a change of the cpuset the kernel has adapted it. */
 	if (saved->changed &&
 	    syscall(SYS_set_mempolicy, saved->mode, saved->nodes, (unsigned long)KV_NODES_MAX + 1) != 0)
 		(void)syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0);
@@ -193,7 +190,7 @@ static void say(char *buf, size_t cap, const char *fmt, ...)
 	va_end(args);
 }
 
-/* Write "shard 0 on node 1" or "shards 0-3 on node 0, 4-7 on node 1": neighbours of one node are put together. */
+/* "shard 0 on node 1" or "shards 0-3 on node 0, 4-7 on node 1". */
 static void say_nodes(const struct kv_numa_place *place, unsigned n, const char *what, char *buf, size_t cap)
 {
 	say(buf, cap, "%s%s ", what, kv_plural(n));

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prefault.c -- a thread that has the kernel make pages before they are needed.
+/* prefault.c -- a thread that makes pages before they are needed.
  *
- * The first write to a page costs a fault in which the kernel finds and zeroes it: it halves the rate of the first
- * PUTs. The thread takes that cost beforehand, one step (2 MiB, so one transparent huge page) at a time, and rests
- * after each step for as long as its share of a core asks. It counts its own processor time, not the clock's: on a busy
- * machine, where it is pushed aside, its rests do not grow.
+ * The first write to a page costs a fault in which the kernel zeroes it, which halves the rate of the first PUTs. The
+ * thread makes one step (2 MiB) at a time and rests according to its share of a core, measured in its own processor
+ * time.
  *
- * It has the priority of all other threads. (Rejected: the least. While the kernel makes pages it holds the lock of the
- * process's address space, which every mapping and many faults of the other threads need. With the least priority the
- * thread was pushed aside with that lock in its hands. Then a server on a machine without a free core stood still for
- * seconds after its start.)
+ * It has normal priority: while the kernel makes pages, the thread holds the lock of the process's address space, and
+ * with the least priority it would be preempted holding it, for seconds on a busy machine.
  *
- * Others use the memory meanwhile. MADV_POPULATE_WRITE changes no contents; before Linux 5.14, which lacks it, an
- * atomic OR of nothing is the write that makes a page and loses nobody's bytes. */
+ * Memory may be in use meanwhile: MADV_POPULATE_WRITE changes no contents; before Linux 5.14 an atomic OR of 0 makes a
+ * page. */
 #include "host/prefault.h"
 
 #include <errno.h>
@@ -47,7 +44,7 @@ struct kv_prefault {
 	bool stop; /* under the lock */
 };
 
-/* Rest for so long. False: it is to stop. */
+/* Rest. False: stop. */
 static bool rest(struct kv_prefault *p, uint64_t ns)
 {
 	struct timespec until;
@@ -73,7 +70,7 @@ static uint64_t processor_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Have the pages of [at, at + len) made. Returns 0 or -errno. */
+/* Make the pages of [at, at + len). 0 or -errno. */
 static int touch(uint8_t *at, uint64_t len)
 {
 	if (madvise(at, len, MADV_POPULATE_WRITE) == 0)
@@ -85,7 +82,7 @@ static int touch(uint8_t *at, uint64_t len)
 	return 0;
 }
 
-/* The step at this offset of an area. Returns its bytes (0: the area is smaller), or -errno. */
+/* One step of an area. Returns its bytes (0: beyond the area) or -errno. */
 static int64_t step(const struct kv_prefault_area *a, uint64_t offset)
 {
 	uint64_t len;
@@ -100,7 +97,7 @@ static int64_t step(const struct kv_prefault_area *a, uint64_t offset)
 	return rc < 0 ? rc : (int64_t)len;
 }
 
-/* One step of every area. False: it is to stop, or failed. */
+/* One step of every area. False: stop, or failed. */
 static bool round_of_steps(struct kv_prefault *p, uint64_t offset, int *node)
 {
 	for (unsigned i = 0; i < p->count; i++) {
@@ -151,7 +148,7 @@ static void *prefault_thread(void *arg)
 	return NULL;
 }
 
-/* The thread takes none of the host's signals. Returns 0 or an errno. */
+/* Without the host's signals. 0 or an errno. */
 static int thread_start(struct kv_prefault *p)
 {
 	pthread_attr_t attr;
@@ -215,7 +212,7 @@ int kv_prefault_start(const struct kv_prefault_area *areas, unsigned count, unsi
 
 void kv_prefault_state(const struct kv_prefault *p, struct kv_prefault_state *out)
 {
-	out->ended = atomic_load(&p->ended); /* first: the others are final then */
+	out->ended = atomic_load(&p->ended); /* first: then the others are final */
 	out->status = atomic_load(&p->status);
 	out->done_bytes = atomic_load(&p->done_bytes);
 	out->total_bytes = p->total_bytes;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rdma.c -- the kernel's resource tracking: what `rdma resource show` prints.
+/* rdma.c -- the kernel's resource tracking, as `rdma resource show` prints it.
  *
- * The kernel counts queue pairs, completion queues and memory regions of each device, and tells them over netlink. That
- * is the truth where a library counts what it believes: rxm over verbs makes queue pairs for each peer, for which no
- * program asked. Without RDMA in the kernel there is no such socket. (<rdma/rdma_netlink.h> is the kernel's header; it
- * has nothing to do with libfabric.) Rejected: running the rdma tool, which may not be installed, from a process that
- * has endpoints open. */
+ * Over netlink the kernel reports queue pairs, completion queues and memory regions of each device, also those that rxm
+ * makes on its own over verbs. Without RDMA there is no such socket. (<rdma/rdma_netlink.h> is the kernel's, not
+ * libfabric's.) */
 #include "host/rdma.h"
 
 #include <linux/netlink.h>
@@ -87,7 +85,7 @@ void kv_rdma_used_parse(const void *payload, size_t len, struct kv_rdma_used *ou
 	attrs_each(payload, len, device_attr, out);
 }
 
-/* False: that was the last of the answer. */
+/* False: the answer has ended. */
 static bool messages_read(const uint8_t *at, size_t len, void (*fn)(const struct kv_rdma_used *, void *), void *arg)
 {
 	struct kv_rdma_used used;

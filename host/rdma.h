@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rdma.h -- what all processes together use of the RDMA devices of this machine. Part of host.h. */
+/* rdma.h -- use of this machine's RDMA devices by all processes. Part of host.h. */
 #ifndef KVRAIL_HOST_RDMA_H
 #define KVRAIL_HOST_RDMA_H
 
@@ -8,17 +8,17 @@
 
 #include "base/base.h"
 
-/* Objects of one device. KV_UNKNOWN: the kernel does not tell. */
+/* Objects of one device. KV_UNKNOWN: not reported. */
 struct kv_rdma_used {
 	char device[KV_NAME_MAX];
 	uint64_t qps, cqs, mrs;
 };
 
-/* kv_rdma_used_each -- call fn for each RDMA device. Nothing is called where the kernel has no RDMA. Thread: any. Takes
- * half a second where the kernel does not answer. */
+/* kv_rdma_used_each -- call fn for each RDMA device, if the kernel has any. Thread: any. Takes half a second without an
+ * answer. */
 void kv_rdma_used_each(void (*fn)(const struct kv_rdma_used *used, void *arg), void *arg);
 
-/* kv_rdma_used_parse -- what one netlink message of the kernel's answer says; for tests. */
+/* kv_rdma_used_parse -- read one netlink message; for tests. */
 void kv_rdma_used_parse(const void *payload, size_t len, struct kv_rdma_used *out);
 
 #endif

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* room.c -- before memory is mapped, check that so much is available; if not, name the limit that is short.
+/* room.c -- check that memory is available before it is mapped, and name the limit that is short.
  *
- * Linux maps more memory than there is and kills processes later, so the sum is made beforehand. What is there has
- * three parts: the machine's free memory (MemAvailable), the share of it that the memory cgroups allow, and hugetlb
- * pages, which neither of them counts and which only values use. The check describes one moment.
+ * Linux maps more memory than there is and kills processes later. Available are the machine's free memory
+ * (MemAvailable), within the memory cgroups, and hugetlb pages for values only. The check describes one moment.
  *
- * What a server takes beside its values depends on what clients do with it. Counted are endpoints and messages, which
- * are there at once; the landing area, all of which clients may fill; some clients; keys and index of values of 16 KiB,
- * or of as many values as --max-values says; and a reserve. Smaller values need more keys and index: where the rest of
- * the memory has no room for one value per KiB, the server keeps fewer (kv_room_values). */
+ * A server needs, beside its values: endpoints and messages; the landing area; some clients; keys and index for values
+ * of 16 KiB, or for --max-values; and a reserve. Smaller values need more index: without memory for one value per KiB,
+ * the server keeps fewer (kv_room_values). */
 #include "host/room.h"
 
 #include <stdio.h>
@@ -16,12 +14,12 @@
 #include "host/limits.h"
 
 struct have {
-	uint64_t plain, huge; /* KV_UNKNOWN: /proc does not tell */
+	uint64_t plain, huge; /* KV_UNKNOWN: not in /proc */
 	bool grouped;
 	char huge_text[256];
 };
 
-/* Write ", and 4 GiB in free huge pages", or why the cgroup allows fewer. */
+/* ", and 4 GiB in free huge pages", or why the cgroup allows fewer. */
 static void huge_text(const struct kv_host *h, char *buf, size_t cap)
 {
 	uint64_t all_bytes = kv_huge_bytes(h, false), allowed_bytes = kv_huge_bytes(h, true);
@@ -48,7 +46,7 @@ static void have_read(const char *root, struct have *out)
 	huge_text(&h, out->huge_text, sizeof(out->huge_text));
 }
 
-/* ---- what is needed ---- */
+/* ---- needs ---- */
 
 static uint64_t index_bytes(const struct kv_room *r)
 {
@@ -72,7 +70,7 @@ uint64_t kv_room_need(const struct kv_room *r)
 			    r->others_bytes);
 }
 
-/* Of the sum, `huge` bytes of the values may lie in huge pages. */
+/* `huge` bytes of the values may lie in huge pages. */
 static bool fits(const struct kv_room *r, const struct have *h)
 {
 	return h->plain == KV_UNKNOWN || kv_room_need(r) - KV_MIN(r->values_bytes, h->huge) <= h->plain;
@@ -103,7 +101,7 @@ uint64_t kv_room_values(const char *root, const struct kv_room *r)
 		return most;
 	more.values_max = least;
 	need = kv_room_need(&more) - KV_MIN(r->values_bytes, h.huge);
-	/* (The reserve grows with what is added.) */
+	/* (The reserve grows with it.) */
 	least += need < h.plain ? (h.plain - need) / KV_ROOM_VALUE_BYTES / 100 * 95 : 0;
 	return KV_MIN(least, most);
 }

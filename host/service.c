@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* service.c -- see service.h. A datagram to the socket that NOTIFY_SOCKET names: a path, or a name of the abstract
- * space that begins with '@'. (Rejected: libsystemd, a library of a megabyte for one sendto.) */
+/* service.c -- a datagram to the socket of NOTIFY_SOCKET: a path, or an abstract name after '@'. */
 #include "host/service.h"
 
 #include <errno.h>

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shortage.c -- the table of limits.
  *
- * A check compares a need with what is allowed and says both in numbers. Where it is short it names the shortest way
- * out for this place: the shell raises a soft limit up to the hard one, limits.d or systemd raise the hard one, and in
- * a container its starter does. A number that is unknown never fails: that /proc cannot be read is no reason to refuse
- * work that would succeed.
- *
- * Where a provider does not tell what it takes (files, its own memory), the need is estimated, a little too large: a
- * start that is refused with a sentence costs a minute, a provider's abort at full load costs a night. */
+ * A check compares a need with a limit, in numbers, and names the shortest way out for this place: the shell raises a
+ * soft limit, limits.d or systemd a hard one, and in a container its starter does. Unknown numbers never fail. If a
+ * provider does not report its needs (files, memory), the estimate is a little too large: a refused start costs a
+ * minute, an abort at full load a night. */
 #include "host/shortage.h"
 
 #include <inttypes.h>
@@ -17,19 +14,20 @@
 
 enum { FILES_ENOUGH = 65536, NUMBER_TEXT = 32 };
 
-/* Where a remedy is carried out. */
+/* Where a remedy applies. */
 enum place { SHELL, CONTAINER, POD, PLACES };
 
-/* One limit. A row that has `have` compares the numbers at these offsets; `judge` does what a comparison cannot. */
+/* One limit. `have`: compare the numbers at these offsets; `judge`: anything else. */
 struct row {
 	const char *id, *name, *unit;
-	unsigned scope;           /* enum kv_check_scope */
-	bool known_only;          /* where the limit is unknown or none, there is nothing to say */
-	bool wanted_only;         /* likewise where the need is 0 */
-	enum kv_status shortage;  /* what a shortage is; KV_SKIP stands for KV_FAIL */
-	size_t need, used, have;  /* offsets: of kv_need; of kv_device_limits or kv_host, as scope says. 0: none */
-	const char *used_by;      /* the owner of the used part */
-	const char *lift[PLACES]; /* the remedy; # stands for a number. A place without one has that of SHELL */
+	unsigned scope;          /* enum kv_check_scope */
+	bool known_only;         /* skip it if the limit is unknown or none */
+	bool wanted_only;        /* skip it if the need is 0 */
+	enum kv_status shortage; /* severity; KV_SKIP stands for KV_FAIL */
+	size_t need, used,
+		have; /* offsets: need of kv_need, used and have of kv_device_limits or kv_host, by scope. 0: none */
+	const char *used_by;      /* its user */
+	const char *lift[PLACES]; /* the remedy; # is a number. Default: SHELL's */
 	void (*judge)(const struct kv_checkup *c, const struct row *row, struct kv_verdict *v);
 };
 
@@ -114,7 +112,7 @@ static void say_more(struct kv_verdict *v, const char *fmt, ...)
 	va_end(args);
 }
 
-/* Adds a remedy, with the number n for each #. */
+/* Add a remedy, with n for each #. */
 static void advise(struct kv_verdict *v, const char *text, uint64_t n)
 {
 	size_t at = strlen(v->remedy);
@@ -142,7 +140,7 @@ static void advise_row(struct kv_verdict *v, const struct row *row, const struct
 
 /* ---- comparing ---- */
 
-/* Compares need with have, of which `used` is taken (KV_UNKNOWN counts as 0). Sets everything but the remedy. */
+/* Compare need with have, less `used` (KV_UNKNOWN: 0). Sets all but the remedy. */
 static void compare(struct kv_verdict *v, uint64_t need, uint64_t used, uint64_t have, const char *used_by)
 {
 	uint64_t taken = number_or_0(used);
@@ -177,8 +175,8 @@ static void compare_row(const struct kv_checkup *c, const struct row *row, struc
 		v->status = row->shortage;
 }
 
-/* A limit of setrlimit: a hard limit that suffices is there for the asking; else the shell helps a mighty process, and
- * `lasting` helps all. n: the amount to ask for. */
+/* A setrlimit limit: a sufficient hard limit is enough; else the shell helps a privileged process, and `lasting` all.
+ * n: the amount to set. */
 static void advise_rlimit(const struct kv_checkup *c, const struct row *row, struct kv_verdict *v, uint64_t hard,
 			  uint64_t wanted, const char *soft, const char *shell, uint64_t n)
 {
@@ -220,18 +218,18 @@ static void judge_cq_entries(const struct kv_checkup *c, const struct row *row, 
 		advise(v, "use a smaller completion queue (FI_EFA_CQ_SIZE)", 0);
 }
 
-/* Memory that a device does not register at once is registered in halves. */
+/* Memory too large for one registration is registered in halves. */
 static void judge_mr_bytes(const struct kv_checkup *c, const struct row *row, struct kv_verdict *v)
 {
 	(void)row;
-	/* 2^63 and more is a device's way to say that it does not care. */
+	/* 2^63 and more means no limit. */
 	if (v->status != KV_SKIP && c->limits->mr_bytes >> 63)
 		compare(v, c->need->part_bytes, KV_UNKNOWN, KV_NO_LIMIT, "");
 	if (v->status == KV_INFO)
 		say_more(v, "; larger memory is registered in parts");
 }
 
-/* Others have reported this limit and we never saw it: a warning, and the provider decides. */
+/* Reported by others, never seen here: only a warning. */
 static void judge_pages(const struct kv_checkup *c, const struct row *row, struct kv_verdict *v)
 {
 	if (v->status == KV_SKIP)
@@ -275,7 +273,7 @@ static void judge_files(const struct kv_checkup *c, const struct row *row, struc
 static void judge_threads(const struct kv_checkup *c, const struct row *row, struct kv_verdict *v)
 {
 	const struct kv_host *h = c->host;
-	/* RLIMIT_NPROC counts all threads of the user, and not at all for root. */
+	/* RLIMIT_NPROC counts all threads of the user, and does not apply to root. */
 	bool exempt = (h->root && !h->mapped_users) || h->raises_limits || h->administers;
 	uint64_t soft = exempt || h->threads_soft == KV_UNKNOWN ? KV_NO_LIMIT : h->threads_soft;
 	uint64_t used = soft == KV_NO_LIMIT ? 0 : KV_MIN(number_or_0(h->threads_used), soft);
@@ -300,7 +298,7 @@ static void judge_memory(const struct kv_checkup *c, const struct row *row, stru
 	bool grouped = is_number(h->memory_group) &&
 		       (h->memory_available == KV_UNKNOWN || h->memory_group < h->memory_available);
 	uint64_t plain = grouped ? h->memory_group : h->memory_available,
-		 huge = KV_MIN(c->need->huge_bytes, kv_huge_bytes(h, true)); /* neither of the two counts them */
+		 huge = KV_MIN(c->need->huge_bytes, kv_huge_bytes(h, true)); /* in neither of the two */
 	char in_huge[48] = "";
 	compare(v, c->need->memory_bytes, KV_UNKNOWN, is_number(plain) ? plain + huge : plain, "");
 	if (huge)
@@ -342,8 +340,7 @@ static void judge_hugepages(const struct kv_checkup *c, const struct row *row, s
 	advise(v, ": registration is faster, and the NIC needs 512 times fewer page table entries", 0);
 }
 
-/* A guard page splits a mapping, so each coroutine that ever ran at once has two; kernels from 6.13 on guard without
- * a mapping of its own. */
+/* A guard page splits a mapping: two per coroutine; kernels from 6.13 need none. */
 static void judge_maps(const struct kv_checkup *c, const struct row *row, struct kv_verdict *v)
 {
 	if (v->status == KV_WARN)
@@ -356,7 +353,7 @@ static void judge_shm(const struct kv_checkup *c, const struct row *row, struct 
 	if (!c->shared_memory)
 		return;
 	compare(v, c->need->shm_bytes + c->need->shm_free_bytes, KV_UNKNOWN, h->shm_free, "");
-	/* What others have there, and ours, in whole GiB. */
+	/* The others' part and ours, in whole GiB. */
 	uint64_t others = is_number(h->shm_total) ? h->shm_total - KV_MIN(h->shm_total, h->shm_free) : 0;
 	if (v->status == KV_FAIL)
 		advise_row(v, row, h, (others + v->need + ((uint64_t)1 << 30) - 1) >> 30);
@@ -390,7 +387,7 @@ static const struct row table[KV_LIMITS];
 
 static void loops_refused(const struct kv_checkup *c, struct kv_verdict *v)
 {
-	int len = (int)strcspn(c->uring, ";"); /* what stands behind it is the way out */
+	int len = (int)strcspn(c->uring, ";"); /* the way out follows */
 	say(v, KV_FAIL, "no event loop can be made: %.*s", len, c->uring);
 	advise(v, c->uring[len] ? c->uring + len + 2 : "", 0);
 }
@@ -398,7 +395,7 @@ static void loops_refused(const struct kv_checkup *c, struct kv_verdict *v)
 static void uring_refused(const struct kv_checkup *c, const struct row *row, struct kv_verdict *v)
 {
 	const struct kv_host *h = c->host;
-	int len = (int)strcspn(c->uring, ";"); /* what stands behind it is said better here */
+	int len = (int)strcspn(c->uring, ";"); /* said better here */
 	if (c->uring_code == -KV_ENOMEM) {
 		say(v, KV_WARN,
 		    "no memory for the rings: they count as locked memory of this user, %s allowed" ON_EPOLL,
@@ -445,7 +442,7 @@ static void judge_cpus(const struct kv_checkup *c, const struct row *row, struct
 	v->have = KV_MIN((uint64_t)h->cpus, h->cpus_group);
 	if (v->have == 0 || v->need == 0)
 		return;
-	/* The control loop and the main threads rest nearly always. */
+	/* The control loop and the main threads are nearly always idle. */
 	say(v, v->have >= v->need ? KV_OK : KV_WARN, "%" PRIu64 " thread%s that work%s, %" PRIu64 " CPU%s%s", v->need,
 	    kv_plural(v->need), v->need == 1 ? "s" : "", v->have, kv_plural(v->have),
 	    quota ? " (the cgroup's quota)" : "");
@@ -517,7 +514,7 @@ static const struct row table[KV_LIMITS] = {
 			  "set LimitNOFILE=# for containerd on the node (systemctl edit containerd), then restart it"}},
 	[KV_LIMIT_THREADS] = {"threads", "threads", "", KV_CHECK_PROCESS, .judge = judge_threads,
 			      .lift = {"raise `ulimit -u` (nproc in /etc/security/limits.d)"}},
-	/* Batch systems limit it, and malloc, mmap and pthread_create then fail with words about memory and threads. */
+	/* Batch systems limit it; malloc, mmap and pthread_create then blame memory and threads. */
 	[KV_LIMIT_ADDRESS_SPACE] = {"address_space", "address space", "bytes", KV_CHECK_PROCESS, .known_only = true,
 				    .wanted_only = true, NEED(address_bytes), HAVE(address_soft), USED(address_used),
 				    .used_by = "in use",
@@ -598,7 +595,7 @@ void kv_verdict_short(const struct kv_verdict *v, char *buf, size_t cap)
 	snprintf(buf, cap, "%s is short: %s; %s", v->name, v->text, v->remedy);
 }
 
-/* "locked memory: needs" contains "memory: needs", so the longest name that fits is the one. */
+/* "locked memory: needs" contains "memory: needs": take the longest name. */
 enum kv_limit kv_limit_said(const char *text)
 {
 	enum kv_limit said = KV_LIMITS;
