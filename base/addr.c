@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* addr.c -- "host:port" to a socket address and back.
  *
- * An IPv6 address must stand in brackets: "::1:7411" is itself a valid IPv6 address, so guessing where the port begins
- * would sometimes connect to the wrong place. A name may have several addresses, and all are tried in turn. IPv4 comes
- * first: the fabric takes the interface of the first address, and "localhost" must reach a server that listens on
- * 127.0.0.1.
- *
- * Several addresses of one server are one text with '+' between them, which no address and no name has. It goes through
- * lists, files, etcd and VIEW as it is, so that all agree on its bytes and on the digest of a view. */
+ * An IPv6 address needs brackets: "::1:7411" is itself a valid one. IPv4 addresses of a name come first: the fabric
+ * takes the interface of the first address, and "localhost" must reach a server on 127.0.0.1. Several addresses of a
+ * server are one text with '+' in between; lists, files, etcd and VIEW carry it unchanged, so that all compute one
+ * digest of a view. */
 #include "base/addr.h"
 
 #include <strings.h>
@@ -28,7 +25,7 @@ static bool is_alnum(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* scheme_skip -- the text behind "http://" or another scheme; text itself when there is no scheme. */
+/* scheme_skip -- the text behind "http://" or another scheme, or text itself. */
 static const char *scheme_skip(const char *text)
 {
 	const char *p = text;
@@ -46,7 +43,7 @@ static bool is_name(const char *s, size_t n)
 	return n > 0;
 }
 
-/* is_v6 -- whether the n characters are an IPv6 address, with a zone ("fe80::1%eth0") or without. */
+/* is_v6 -- whether the n characters are an IPv6 address, with or without a zone ("fe80::1%eth0"). */
 static bool is_v6(const char *s, size_t n)
 {
 	const char *zone = memchr(s, '%', n);
@@ -60,7 +57,7 @@ static bool is_v6(const char *s, size_t n)
 	return inet_pton(AF_INET6, text, &ignored) == 1;
 }
 
-/* port_parse -- read the n characters at s as a port number. 0 is allowed: a listener lets the kernel choose. */
+/* port_parse -- read n characters as a port; 0 is allowed, for listeners. */
 static bool port_parse(const char *s, size_t n, uint16_t *out)
 {
 	char digits[8];
@@ -75,8 +72,8 @@ static bool port_parse(const char *s, size_t n, uint16_t *out)
 	return true;
 }
 
-/* host_span -- find the host in s[0..n): its start, its length, and the place where a ":port" would begin. Returns
- * NULL, or a sentence that says why there is no host. */
+/* host_span -- find the host in s[0..n): start, length, and the place of a ":port". NULL, or a sentence why there is no
+ * host. */
 static const char *host_span(const char *s, size_t n, const char **out_host, size_t *out_len, const char **out_rest)
 {
 	if (n > 0 && s[0] == '[') {
@@ -141,13 +138,13 @@ int kv_node_id_check(const char *id, struct kv_error *err)
 
 /* ---- several addresses of one server ---- */
 
-/* The length of the address at s, up to the '+' before the next one. */
+/* The length of the address at s, up to '+'. */
 static size_t part_len(const char *s)
 {
 	return strcspn(s, "+");
 }
 
-/* The start of address i, and its length. NULL: there is none. */
+/* The start of address i, and its length; NULL: none. */
 static const char *part_at(const char *where, unsigned i, size_t *out_len)
 {
 	while (i > 0 && *where) {
@@ -176,7 +173,7 @@ static bool has(const char *where, const char *one, size_t len)
 	size_t n;
 	const char *at;
 	for (unsigned i = 0; (at = part_at(where, i, &n)) != NULL; i++)
-		if (n == len && strncasecmp(at, one, n) == 0) /* names have no case */
+		if (n == len && strncasecmp(at, one, n) == 0) /* names ignore case */
 			return true;
 	return false;
 }
@@ -217,7 +214,7 @@ bool kv_where_add(char where[KV_WHERE_MAX], const char *one)
 	return true;
 }
 
-/* 0: an IPv4 address, 1: an IPv6 address, 2: a name. */
+/* 0: IPv4, 1: IPv6, 2: a name. */
 static int part_kind(const char *text)
 {
 	struct kv_hostport hp;
@@ -257,7 +254,7 @@ static bool is_link_local(const char *host)
 	return inet_pton(AF_INET6, text, &in6) == 1 && IN6_IS_ADDR_LINKLOCAL(&in6);
 }
 
-/* One more address for the text in out. */
+/* Append an address to the text in out. */
 static int where_take(const char *text, char out[KV_WHERE_MAX], struct kv_error *err)
 {
 	struct kv_hostport hp;
@@ -322,8 +319,7 @@ int kv_server_entry_parse(const char *text, struct kv_server_entry *out, struct 
 			       "'%.100s' are several addresses of one server: give it a name, NAME=HOST:PORT+HOST:PORT",
 			       text);
 	(void)kv_where_at(e.where, 0, &e.at);
-	/* One character more than a name may have is kept, so that the check below still refuses a name that is too
-	 * long. */
+	/* One character more than a name may have, so that the check below refuses it. */
 	snprintf(e.id, sizeof(e.id), "%.*s", equals ? (int)KV_MIN(len, (size_t)KV_NAME_MAX) : (int)sizeof(e.where),
 		 equals ? text : e.where);
 	if (equals && kv_node_id_check(e.id, err) < 0)
@@ -333,7 +329,7 @@ int kv_server_entry_parse(const char *text, struct kv_server_entry *out, struct 
 	return 0;
 }
 
-/* resolve_fail -- report a getaddrinfo error in a sentence. */
+/* resolve_fail -- a getaddrinfo error as a sentence. */
 static int resolve_fail(const struct kv_hostport *hp, int rc, int saved_errno, struct kv_error *err)
 {
 	const char *why = rc == EAI_SYSTEM ? kv_strerror(saved_errno) : gai_strerror(rc);
@@ -380,7 +376,7 @@ bool kv_hostport_numeric(const struct kv_hostport *hp, struct kv_addresses *out)
 		.sin6_family = AF_INET6, .sin6_port = htons(hp->port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
 	if (strcasecmp(hp->host, "localhost") != 0)
 		return addresses_get(hp, AI_NUMERICHOST, out) == 0;
-	/* RFC 6761: localhost is the loopback. A bare container has no /etc/hosts that says so. */
+	/* RFC 6761: localhost is the loopback, also without /etc/hosts. */
 	out->count = 0;
 	address_add(out, &v4, sizeof(v4));
 	address_add(out, &v6, sizeof(v6));
@@ -457,7 +453,7 @@ bool kv_sockaddr_route(const struct sockaddr_storage *to, socklen_t len, struct 
 	memset(out, 0, sizeof(*out));
 	if (fd < 0)
 		return false;
-	/* Connecting a datagram socket sends nothing: it only looks up the route. */
+	/* Connecting a datagram socket only looks up the route. */
 	found = connect(fd, (const struct sockaddr *)to, len) == 0 &&
 		getsockname(fd, (struct sockaddr *)out, &out_len) == 0;
 	close(fd);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* addr.h -- parse, format and resolve the "host:port" of a server, and an entry of a list of servers. */
+/* addr.h -- parse, format and resolve a server's "host:port", and entries of server lists. */
 #ifndef KVRAIL_BASE_ADDR_H
 #define KVRAIL_BASE_ADDR_H
 
@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/limits.h"
 
-/* The default port is below 32768. The kernel gives ports from there on to outgoing connections
- * (net.ipv4.ip_local_port_range), and one of them could hold the port when a server starts. */
+/* The default port is below 32768: the kernel gives higher ones to outgoing connections (net.ipv4.ip_local_port_range).
+ */
 enum { KV_HOST_MAX = 256, KV_PORT_DEFAULT = 7411 };
 #define KV_SERVER_DEFAULT "127.0.0.1:7411"
 
@@ -20,29 +20,27 @@ struct kv_hostport {
 	uint16_t port;
 };
 
-/* kv_hostport_parse -- read "host", "host:port", "[v6]:port" or "http://host:port/" (the scheme is dropped). Port 0 is
- * allowed: a listener lets the kernel choose. Returns 0 or -KV_EINVAL with *err. */
+/* kv_hostport_parse -- read "host", "host:port", "[v6]:port" or "http://host:port/". Port 0 is allowed. 0 or -KV_EINVAL
+ * with *err. */
 int kv_hostport_parse(const char *text, struct kv_hostport *out, struct kv_error *err);
 
 /* kv_hostport_format -- write "host:port" or "[v6]:port". Returns buf. */
 char *kv_hostport_format(const struct kv_hostport *hp, char *buf, size_t cap);
 
-/* The addresses of one server, for clients that try them in turn: "HOST:PORT+HOST:PORT", the first one first. */
-enum { KV_WHERE_ADDRESSES = 4, KV_WHERE_MAX = KV_HOST_MAX + 16 /* bytes of the text, with the final 0 */ };
+/* The addresses of one server, tried in order: "HOST:PORT+HOST:PORT". */
+enum { KV_WHERE_ADDRESSES = 4, KV_WHERE_MAX = KV_HOST_MAX + 16 /* with the final 0 */ };
 
-/* kv_where_parse -- read such a text, and write it with each port in figures to out, of KV_WHERE_MAX bytes; out may be
- * NULL. Returns 0 or -KV_EINVAL with *err: an address cannot be read, has port 0 or stands there twice, there are more
- * than KV_WHERE_ADDRESSES, the text is too long, or an address is link-local: that one names another machine on each
- * interface, and the fabric does not carry the interface. */
+/* kv_where_parse -- read such a text, and write it with ports in figures to out (KV_WHERE_MAX bytes, or NULL). 0 or
+ * -KV_EINVAL with *err: an unreadable, repeated or link-local address, port 0, too many, or too long. (Link-local
+ * addresses need an interface, which the fabric does not carry.) */
 int kv_where_parse(const char *text, char *out, struct kv_error *err);
 
-/* kv_where_at -- address i of such a text. False: it has no such address. */
+/* kv_where_at -- address i. False: none. */
 bool kv_where_at(const char *where, unsigned i, struct kv_hostport *out);
 
-/* kv_where_has -- whether `one`, a HOST:PORT as kv_hostport_format writes it, is in the text. kv_where_shares --
- * whether two texts have an address in common. kv_where_add -- append `one`, unless it is there. False: there is no
- * room for it, and the text stays as it is. kv_where_sort -- IPv4 addresses first, then IPv6, then names, each in the
- * order of their text: for those who learn the addresses without an order. */
+/* kv_where_has -- whether `one`, as kv_hostport_format writes it, is in the text. kv_where_shares -- whether two texts
+ * share an address. kv_where_add -- append `one` if it is new; false: no room, nothing changed. kv_where_sort -- IPv4,
+ * then IPv6, then names, each in order of text: for unordered sources. */
 bool kv_where_has(const char *where, const char *one);
 bool kv_where_shares(const char *a, const char *b);
 bool kv_where_add(char where[KV_WHERE_MAX], const char *one);
@@ -50,65 +48,61 @@ void kv_where_sort(char where[KV_WHERE_MAX]);
 
 enum { KV_ADDRESSES_MAX = 8 };
 
-/* The addresses of a host, with its port, in the order in which to try them. */
+/* The addresses of a host with its port, in order of use. */
 struct kv_addresses {
 	unsigned count;
 	socklen_t len[KV_ADDRESSES_MAX];
 	struct sockaddr_storage addr[KV_ADDRESSES_MAX];
 };
 
-/* kv_hostport_numeric -- fill *out if the host needs no look-up: it is an address, or localhost (127.0.0.1, then ::1).
- * Returns false for a name. Does not block. */
+/* kv_hostport_numeric -- fill *out without a look-up: an address, or localhost (127.0.0.1, then ::1). False: a name.
+ * Does not block. */
 bool kv_hostport_numeric(const struct kv_hostport *hp, struct kv_addresses *out);
 
-/* kv_hostport_look_up -- all addresses of a host, KV_ADDRESSES_MAX at most: IPv4 before IPv6, otherwise as the system
- * sorts them. Calls getaddrinfo, which may block for tens of seconds, so never call this on a loop that serves. Returns
- * 0 or -KV_EINVAL with *err. Thread: any. */
+/* kv_hostport_look_up -- at most KV_ADDRESSES_MAX addresses of a host, IPv4 first, else in the system's order.
+ * getaddrinfo may block for tens of seconds: never on a serving loop. 0 or -KV_EINVAL with *err. Thread: any. */
 int kv_hostport_look_up(const struct kv_hostport *hp, struct kv_addresses *out, struct kv_error *err);
 
-/* kv_hostport_resolve -- the first of these addresses, for a listener. Blocks likewise. Returns 0 or -KV_EINVAL with
- * *err. */
+/* kv_hostport_resolve -- the first of them, for a listener. Blocks as well. 0 or -KV_EINVAL with *err. */
 int kv_hostport_resolve(const struct kv_hostport *hp, struct sockaddr_storage *out, socklen_t *out_len,
 			struct kv_error *err);
 
-/* An entry of a list of servers: NAME=HOST:PORT, NAME=HOST:PORT+HOST:PORT, or HOST:PORT alone. */
+/* An entry: NAME=HOST:PORT, NAME=HOST:PORT+HOST:PORT, or HOST:PORT. */
 struct kv_server_entry {
-	char id[KV_HOST_MAX + 16]; /* keys are placed by it: NAME, or else HOST:PORT with the host as written and the
-				      port in figures */
+	char id[KV_HOST_MAX + 16]; /* places keys: NAME, or HOST:PORT as written with the port in figures */
 	bool named;
 	struct kv_hostport at;                 /* its first address */
 	char where[KV_WHERE_MAX];              /* all of them */
 	char text[KV_NAME_MAX + KV_WHERE_MAX]; /* for messages: "NAME=HOST:PORT" or "HOST:PORT" */
 };
 
-/* kv_server_entry_parse -- read one entry. Returns 0 or -KV_EINVAL with *err. Port 0, which only a listener may ask
- * for, is refused, and so are several addresses without a NAME. */
+/* kv_server_entry_parse -- read one entry. 0 or -KV_EINVAL with *err. Refuses port 0, and several addresses without a
+ * NAME. */
 int kv_server_entry_parse(const char *text, struct kv_server_entry *out, struct kv_error *err);
 
-/* kv_node_id_check -- check that id may be a server's node id, or the NAME of an entry: 1 to 63 printable characters
- * without space, '=' and ','. Returns 0 or -KV_EINVAL with *err. */
+/* kv_node_id_check -- whether id may be a node id or NAME: 1 to 63 printable characters without space, '=' and ','. 0
+ * or -KV_EINVAL with *err. */
 int kv_node_id_check(const char *id, struct kv_error *err);
 
-/* kv_sockaddr_format -- write "127.0.0.1:7411"; the same for [::ffff:127.0.0.1], as a listener of both families has it.
- * Returns buf. */
+/* kv_sockaddr_format -- "127.0.0.1:7411", also for [::ffff:127.0.0.1]. Returns buf. */
 char *kv_sockaddr_format(const struct sockaddr_storage *sa, char *buf, size_t cap);
 
-/* kv_sockaddr_route -- the address of this machine that the kernel would use towards another one; its port is 0. Sends
- * nothing. False: there is no route, or no descriptor; *out is zeroed then. */
+/* kv_sockaddr_route -- this machine's address towards another one, with port 0. Sends nothing. False: no route or
+ * descriptor; *out is zeroed. */
 bool kv_sockaddr_route(const struct sockaddr_storage *to, socklen_t len, struct sockaddr_storage *out);
 
-/* kv_sockaddr_is_ours -- whether this machine has the address now, whatever its port: an interface does, or a whole
- * network of addresses is local (127.0.0.0/8). Without a descriptor to ask with it is taken to have it. */
+/* kv_sockaddr_is_ours -- whether this machine has the address: on an interface, or as a local network (127.0.0.0/8).
+ * True without a descriptor. */
 bool kv_sockaddr_is_ours(const struct sockaddr_storage *sa);
 
-/* kv_sockaddr_is_link_local -- whether the address is in fe80::/10: it needs an interface to mean anything. */
+/* kv_sockaddr_is_link_local -- in fe80::/10. */
 bool kv_sockaddr_is_link_local(const struct sockaddr_storage *sa);
 
-/* kv_sockaddr_is_loopback -- whether the address is in 127.0.0.0/8, is ::1, or is in ::ffff:127.0.0.0/104. */
+/* kv_sockaddr_is_loopback -- in 127.0.0.0/8, ::1, or ::ffff:127.0.0.0/104. */
 bool kv_sockaddr_is_loopback(const struct sockaddr_storage *sa);
 
-/* kv_sockaddr_source -- the number under which an address takes its share of a server. One IPv4 address (mapped or not)
- * is one source; so is one 64-bit network of IPv6. Returns 0 for any other family. */
+/* kv_sockaddr_source -- the number of a source, for fair shares: an IPv4 address (mapped or not), or a 64-bit network
+ * of IPv6. 0: other families. */
 uint64_t kv_sockaddr_source(const struct sockaddr_storage *address);
 
 #endif

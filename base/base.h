@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base.h -- everything that the lowest layer offers. Other folders include no other header of base/, with two
- * exceptions: kvclient/kvclient.h includes base/codes.h, to stay small for programs that embed it, and a program's
- * main.c may include base/early.h. */
+/* base.h -- the public headers of base/. Others include only this one, except that kvclient/kvclient.h includes
+ * base/codes.h and a program's main.c may include base/early.h. */
 #ifndef KVRAIL_BASE_BASE_H
 #define KVRAIL_BASE_BASE_H
 

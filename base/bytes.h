@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bytes.h -- little-endian loads and stores, alignment, and a few macros for every layer. Inline, no state. */
+/* bytes.h -- little-endian loads and stores, alignment, common macros. Inline. */
 #ifndef KVRAIL_BASE_BYTES_H
 #define KVRAIL_BASE_BYTES_H
 
@@ -8,8 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* KV_MIN, KV_MAX -- evaluate each argument once, so an argument may be a call with side effects. Each use has local
- * names of its own, so one KV_MIN inside another shadows nothing. Not for constant expressions. */
+/* KV_MIN, KV_MAX -- evaluate each argument once; nested uses do not shadow. Not for constant expressions. */
 #define KV_JOIN_(a, b) a##b
 #define KV_JOIN(a, b)  KV_JOIN_(a, b)
 #define KV_PICK_(a, op, b, x, y)                                                                                       \
@@ -66,7 +65,7 @@ static inline void kv_put64(void *p, uint64_t v)
 	memcpy(p, &v, sizeof(v));
 }
 
-/* kv_align_up, kv_align_down -- round v to a multiple of a, which is a power of two. */
+/* kv_align_up, kv_align_down -- to a multiple of a, a power of two. */
 static inline uint64_t kv_align_up(uint64_t v, uint64_t a)
 {
 	return (v + a - 1) & ~(a - 1);
@@ -77,7 +76,7 @@ static inline uint64_t kv_align_down(uint64_t v, uint64_t a)
 	return v & ~(a - 1);
 }
 
-/* kv_equal_secret -- whether two secrets of n bytes are equal. The time depends on n only. */
+/* kv_equal_secret -- compare n bytes in a time that depends on n only. */
 static inline int kv_equal_secret(const void *a, const void *b, size_t n)
 {
 	const volatile uint8_t *x = a, *y = b;

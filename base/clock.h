@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock.h -- monotonic time in nanoseconds, read through a struct so that a simulation can provide its own. */
+/* clock.h -- monotonic time in nanoseconds; a simulation provides its own. */
 #ifndef KVRAIL_BASE_CLOCK_H
 #define KVRAIL_BASE_CLOCK_H
 
@@ -16,7 +16,7 @@ static inline uint64_t kv_clock_now(const struct kv_clock *clock)
 	return clock->now_ns(clock);
 }
 
-/* kv_deadline -- now + timeout, saturating. A timeout of KV_NEVER gives KV_NEVER. */
+/* kv_deadline -- now + timeout, saturating at KV_NEVER. */
 uint64_t kv_deadline(uint64_t now_ns, uint64_t timeout_ns);
 
 #endif

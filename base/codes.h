@@ -1,40 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* codes.h -- the error codes of KVRail, and a code with its sentence. It is installed beside kvclient.h, so it includes
- * nothing and declares no function; kvc_strerror, kvc_errname and kvc_errkey name a code.
+/* codes.h -- the error codes of KVRail. Installed beside kvclient.h, so it includes nothing and declares no function;
+ * kvc_strerror, kvc_errname and kvc_errkey name a code.
  *
- * The one error type is an int, 0 or negative. Three ranges share it: -errno (1..255), libfabric's codes (256..999) and
- * ours (1000 and up). Ours are part of the ABI and of the wire protocol: never renumber one. */
+ * An error is an int, 0 or negative: -errno (1..255), libfabric's codes (256..999), or ours (1000 and up). Ours are
+ * part of ABI and wire protocol: never renumber one. */
 #ifndef KVRAIL_CODES_H
 #define KVRAIL_CODES_H
 
 enum {
 	KV_ETIMEOUT = 1001,  /* the deadline has passed */
 	KV_ECANCELED = 1002, /* cancelled before it took effect */
-	KV_EPEERDOWN = 1003, /* the peer is not reachable, or died during the call */
-	KV_ENOTFOUND = 1004, /* no such key (a miss), id or server */
-	KV_EEXIST = 1005,    /* another value is already committed under this key */
-	KV_EBUSY = 1006,     /* a bounded queue or budget is full, or the object is in use; try again later */
-	KV_ECORRUPT = 1007,  /* a checksum did not match; no bytes were delivered as good */
+	KV_EPEERDOWN = 1003, /* the peer is unreachable, or died during the call */
+	KV_ENOTFOUND = 1004, /* no such key, id or server */
+	KV_EEXIST = 1005,    /* another value is committed under this key */
+	KV_EBUSY = 1006,     /* a queue or budget is full, or the object in use: try later */
+	KV_ECORRUPT = 1007,  /* a checksum did not match; no bytes were delivered */
 	KV_EDENIED = 1008,   /* authentication or authorisation failed */
-	KV_ETOOBIG = 1009,   /* longer than the destination, the limit or the memory allows */
-	KV_EINVAL = 1010,    /* an argument or option is wrong */
+	KV_ETOOBIG = 1009,   /* longer than destination, limit or memory */
+	KV_EINVAL = 1010,    /* a wrong argument or option */
 	KV_ENOMEM = 1011,    /* no memory in this process, or no room at the server */
-	KV_EPROTO = 1012,    /* the peer sent something that is not the protocol */
-	KV_EVERSION = 1013,  /* protocol, provider or eager size of the two sides do not match */
+	KV_EPROTO = 1012,    /* the peer broke the protocol */
+	KV_EVERSION = 1013,  /* protocol, provider or eager size differ */
 	KV_ECLOSED = 1014,   /* the object was closed under the call */
-	KV_ELIMIT = 1015,    /* a limit of the machine or of KVRail is reached; the text says which */
+	KV_ELIMIT = 1015,    /* a limit of machine or KVRail, named in the text */
 	KV_EFULL = 1016,     /* the server admits no more clients */
 	KV_ENOTSUP = 1017,   /* this build, provider or server cannot do it */
 	KV_ESTALE = 1018,    /* the block changed between two ranges; internal, retried */
 	KV_ERESET = 1019,    /* the endpoint was rebuilt under the operation; internal, retried */
-	KV_EPROVIDER = 1020, /* the fabric provider failed in another way */
+	KV_EPROVIDER = 1020, /* other failure of the provider */
 	KV_EINTERNAL = 1021, /* a bug of ours, contained */
-	KV_ELEFT = 1022,     /* the server said goodbye: it ends, and its values with it */
-	KV_EDELETED = 1023   /* the key was deleted lately, or its value replaced; internal: callers see a miss */
+	KV_ELEFT = 1022,     /* the server shut down, with its values */
+	KV_EDELETED = 1023   /* deleted or replaced lately; internal: callers see a miss */
 };
 
-/* struct kv_error -- a code with one sentence: what failed, on what, why, and the way out. The caller's memory; every
- * function that takes one accepts NULL. */
+/* struct kv_error -- a code with one sentence: what failed, on what, why, and the way out. The caller's; each function
+ * with one accepts NULL. */
 struct kv_error {
 	int code;
 	char text[512];

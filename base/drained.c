@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* drained.c -- the report of a drain, in one sentence: the server logs it, and kv-client prints it. */
+/* drained.c -- the report of a drain in one sentence, for the server's log and kv-client. */
 #include "base/drained.h"
 
 #include <stdio.h>
@@ -43,7 +43,7 @@ char *kv_drained_names(const struct kv_drained *d, char *buf, size_t cap)
 	return buf;
 }
 
-/* "the time was over", or, for several reasons, "2 since the time was over, 1 since --drain-mb is 0". */
+/* "the time was over", or "2 since the time was over, 1 since --drain-mb is 0". */
 static size_t reasons_text(const struct kv_drained *d, char *buf, size_t cap, size_t at)
 {
 	unsigned kinds = 0, told = 0;

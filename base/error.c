@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* error.c -- names and texts of error codes.
  *
- * Invariant: every known code has a string constant. Only an unknown code needs the thread-local buffers; each function
- * has its own, so that one printf may call all three. errno texts come from strerrordesc_np (glibc 2.32), which is
- * thread-safe and never translated, unlike strerror. A table of our own holds libfabric's codes, because base/ does not
- * link libfabric: fi_strerror would bring it into every program that has an error. */
+ * Known codes have string constants; only unknown ones use thread-local buffers, one per function, so that one printf
+ * may call all three. strerrordesc_np (glibc 2.32) is thread-safe and not translated. libfabric's codes are in a table
+ * here, since base/ does not link libfabric. */
 #include "base/error.h"
 
 #include <errno.h>
@@ -24,7 +23,7 @@ struct code_row {
 static const struct code_row rows[] = {
 	{0, "OK", "ok", "success"},
 
-	/* libfabric, <rdma/fi_errno.h>: up to 269 in 1.17, the others since 1.20 and 2.x. */
+	/* <rdma/fi_errno.h>: up to 269 in 1.17, the others since 1.20 and 2.x. */
 	{256, "FI_EOTHER", "fi_eother", "unspecified fabric error"},
 	{257, "FI_ETOOSMALL", "fi_etoosmall", "the buffer given to the fabric is too small"},
 	{258, "FI_EOPBADSTATE", "fi_eopbadstate", "the fabric object is in a state that does not permit the operation"},
@@ -70,7 +69,7 @@ static const struct code_row rows[] = {
 	{KV_EDELETED, "KV_EDELETED", "deleted", "the key was deleted lately"},
 };
 
-/* The sign is ignored. The arithmetic is unsigned, because -INT_MIN is not an int. */
+/* Ignores the sign; unsigned, since -INT_MIN is no int. */
 static unsigned magnitude(int code)
 {
 	return code < 0 ? 0u - (unsigned)code : (unsigned)code;
@@ -85,7 +84,7 @@ static const struct code_row *row_find(unsigned code)
 	return NULL;
 }
 
-/* unknown_name -- a name for a code that is in no table; its prefix still tells the code's range. */
+/* unknown_name -- a name with the prefix of the code's range. */
 static const char *unknown_name(unsigned code, const char *errno_prefix, const char *fi_prefix, const char *kv_prefix,
 				char *buf)
 {
@@ -130,7 +129,7 @@ const char *kv_errkey(int code)
 	if (!name)
 		return unknown_name(n, "errno", "fi", "kv", buf);
 	size_t i = 0;
-	/* Not tolower(): a key of a report must not depend on the host's locale. */
+	/* Not tolower(): independent of the locale. */
 	for (; name[i] && i < sizeof(buf) - 1; i++)
 		buf[i] = name[i] >= 'A' && name[i] <= 'Z' ? (char)(name[i] - 'A' + 'a') : name[i];
 	buf[i] = '\0';
@@ -139,13 +138,13 @@ const char *kv_errkey(int code)
 
 int kv_fail(struct kv_error *err, int code, const char *fmt, ...)
 {
-	/* A provider's positive code, or a zero, must not travel on as a success. */
+	/* A positive code or zero must not read as success. */
 	if (code >= 0)
 		code = code > 0 ? -code : -KV_EINTERNAL;
 	if (!err)
 		return code;
 	int saved = errno;
-	/* An argument may be err->text itself, so the sentence is built in another buffer. */
+	/* err->text may be an argument: build the sentence elsewhere. */
 	char text[sizeof(err->text)];
 	va_list ap;
 	va_start(ap, fmt);
@@ -158,8 +157,8 @@ int kv_fail(struct kv_error *err, int code, const char *fmt, ...)
 	return code;
 }
 
-/* text_append -- copy s behind the first `at` bytes of an error's text, cut at the end of the buffer. Returns the new
- * length. (snprintf would do, but gcc warns about the cut.) */
+/* text_append -- copy s behind the first `at` bytes, cut at the end. Returns the length. (gcc warns about snprintf
+ * here.) */
 static size_t text_append(char *text, size_t at, const char *s)
 {
 	size_t n = strnlen(s, sizeof(((struct kv_error *)0)->text) - 1 - at);
@@ -173,7 +172,7 @@ int kv_fail_more(struct kv_error *err, const char *fmt, ...)
 	if (!err)
 		return -KV_EINTERNAL;
 	int saved = errno;
-	/* The old sentence is copied first: it may itself be an argument, and it moves to the right. */
+	/* The old sentence may be an argument, so it is copied first. */
 	char prefix[sizeof(err->text)], old[sizeof(err->text)];
 	memcpy(old, err->text, sizeof(old));
 	va_list ap;

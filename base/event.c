@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event.c -- the fields behind a line, as text and as JSON.
- *
- * A value is printable ASCII before it is put anywhere, as the sentence is: a peer's text forges no line and no field.
- * The room is for the longest fields there may be, so nothing is cut in the middle of an escape or of an object. */
+/* event.c -- the fields behind a line, as text and JSON. Values are printable ASCII, so a peer's text forges no line or
+ * field. The room suffices for the longest fields: nothing is cut inside an escape. */
 #include "base/event.h"
 
 #include <stdio.h>
@@ -12,8 +10,7 @@
 #include "base/json.h"
 #include "base/printable.h"
 
-/* Of each field: a name, and its text, which is 4 bytes for each of it at most, and of these each may take a backslash.
- */
+/* Per field: a name, and a text of at most 4 bytes per byte, each maybe with a backslash. */
 _Static_assert(KV_EVENT_CAP >= (KV_FIELDS_MAX + 1) * (2 * KV_FIELD_TEXT_MAX + 64),
 	       "the room of an event is enough for the longest fields");
 

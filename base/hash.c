@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hash.c -- XXH3-64 behind a state of fixed size, so that no header of ours includes xxhash.h.
+/* hash.c -- XXH3-64 behind a state of fixed size, so that our headers do not include xxhash.h. The state, the caller's,
+ * has 576 bytes since 0.8.0; an assertion checks it, and 64 spare bytes cover newer libraries.
  *
- * The state lives in the caller's memory. xxhash.h declares XXH3_state_t only for static linking, but its size has been
- * 576 bytes since XXH3 became stable (0.8.0). The assertion below checks the header of this build, and 64 spare bytes
- * cover a newer library under an old build.
- *
- * A distribution compiles XXH3_64bits() for the oldest processor, which means SSE2 on x86-64. Most such libraries
- * (Debian, Ubuntu) also have XXH3_64bits_dispatch(), which uses AVX2 or AVX-512 where the processor has it: 2.7 times
- * as fast in cache. The reference is weak, so a library without it works, too. Its first call detects the processor
- * without a lock. So we make that call, once, and other threads call it only after that. Rejected: compiling the
- * implementations of xxhash.h here, one per instruction set. They are no faster than the library's (measured with gcc
- * and clang), and we would have to maintain them. Keys are too short for vectors. */
+ * Distributions compile XXH3_64bits() for the oldest processor. Most have XXH3_64bits_dispatch() as well, which uses
+ * AVX2 or AVX-512: 2.7 times as fast. It is a weak reference. Its first call detects the processor without a lock, so
+ * this file makes that call, once, before other threads do. */
 #define XXH_STATIC_LINKING_ONLY
 #include "base/hash.h"
 
@@ -21,7 +15,7 @@
 
 #if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
 #define HASH_DISPATCH                1
-#define XXH_DISPATCH_DISABLE_REPLACE /* leave the name XXH3_64bits alone */
+#define XXH_DISPATCH_DISABLE_REPLACE /* keep the name XXH3_64bits */
 #include <xxh_x86dispatch.h>
 #pragma weak XXH3_64bits_dispatch
 #pragma weak XXH3_64bits_update_dispatch
@@ -39,8 +33,7 @@ typedef XXH_errorcode update_fn(XXH3_state_t *, const void *, size_t);
 static block_fn block_first;
 static update_fn update_first;
 
-/* The functions to call. Each first points to the function that chooses. Each is written once, with release, after the
- * library is ready. */
+/* Each first points to the function that chooses, and is written once, with release, when the library is ready. */
 static block_fn *_Atomic block_chosen = block_first;
 static update_fn *_Atomic update_chosen = update_first;
 static pthread_once_t choose_once = PTHREAD_ONCE_INIT;
@@ -93,13 +86,13 @@ uint64_t kv_hash_block(const void *data, uint64_t len_bytes)
 
 void kv_hasher_init(struct kv_hasher *h)
 {
-	/* Cannot fail: the state is not NULL. XXH3_64bits_reset does not need a cleared state. */
+	/* Cannot fail; needs no cleared state. */
 	(void)XXH3_64bits_reset(state_of(h));
 }
 
 void kv_hasher_update(struct kv_hasher *h, const void *data, uint64_t len_bytes)
 {
-	/* For NULL, XXH3 reports an error even for 0 bytes and does nothing, as we want it. */
+	/* For NULL and 0 bytes it reports an error and does nothing, as intended. */
 	(void)atomic_load_explicit(&update_chosen, memory_order_acquire)(state_of(h), data, len_bytes);
 }
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hist.c -- log-linear histogram.
  *
- * Row 0 counts each value below 2^7 by itself. Row r > 0 has the 2^7 equal steps between 2^(r+6) and 2^(r+7). A step of
- * row r is 2^(r-1) wide and its values are at least 2^(r+6), so the upper edge exceeds a value by less than 1/128 of
- * it. The last bucket also counts values that are too large for the table; its upper edge is therefore `max`. Rejected:
- * HdrHistogram's configurable precision; with one precision all histograms can be merged. */
+ * Row 0 counts each value below 2^7. Row r > 0 has 2^7 equal steps between 2^(r+6) and 2^(r+7), each 2^(r-1) wide: so a
+ * bucket's upper edge exceeds a value by less than 1/128. The last bucket has all larger values; its upper edge is
+ * `max`. */
 #include "base/hist.h"
 
 #include <float.h>
@@ -44,7 +43,7 @@ void kv_hist_add(struct kv_hist *h, uint64_t ns)
 	h->max = KV_MAX(h->max, ns);
 	h->sum += (double)ns;
 	h->count++;
-	/* One thread adds and others may peek: a store that they see whole. It costs what ++ costs. */
+	/* One thread adds, others may peek: an atomic store at the cost of ++. */
 	uint64_t *bucket = &h->bucket[bucket_of(ns)];
 	__atomic_store_n(bucket, *bucket + 1, __ATOMIC_RELAXED);
 }
@@ -98,8 +97,7 @@ void kv_hist_merge(struct kv_hist *into, const struct kv_hist *from)
 		into->bucket[i] += from->bucket[i];
 }
 
-/* rank_of -- the nearest rank, ceil(q * count), for 0 < q < 1. Rounding may put the product slightly above a whole
- * number (0.07 * 100 does). A few ulps are subtracted, so that the rank does not move to the next sample. */
+/* rank_of -- ceil(q * count), for 0 < q < 1, less a few ulps: the product may lie above a whole number (0.07 * 100). */
 static uint64_t rank_of(double q, uint64_t count)
 {
 	double exact = q * (double)count * (1.0 - 4 * DBL_EPSILON);
@@ -113,7 +111,7 @@ uint64_t kv_hist_quantile(const struct kv_hist *h, double q)
 {
 	if (h->count == 0)
 		return 0;
-	if (!(q > 0)) /* also NaN */
+	if (!(q > 0)) /* or NaN */
 		return h->min;
 	if (q >= 1)
 		return h->max;
@@ -132,7 +130,7 @@ bool kv_hist_reaches(const struct kv_hist *h, double q)
 {
 	if (q <= 0.5)
 		return h->count > 0;
-	return (double)h->count * (1 - q) >= 1 - 1e-9; /* 1 - 0.999 is a little less than 0.001 */
+	return (double)h->count * (1 - q) >= 1 - 1e-9; /* 1 - 0.999 is below 0.001 */
 }
 
 uint64_t kv_hist_reached(const struct kv_hist *h, double q)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json.c -- see json.h. A host's or a peer's text comes here: it can neither end the string nor make the line invalid.
- *
- * UTF-8 is checked as RFC 3629 has it: no overlong form, no surrogate, nothing above U+10FFFF. */
+/* json.c -- see json.h. Text of a host or peer can neither end the string nor make it invalid. UTF-8 as in RFC 3629: no
+ * overlong form, no surrogate, nothing above U+10FFFF. */
 #include "base/json.h"
 
 #include <stdbool.h>
@@ -15,7 +14,7 @@ static bool is_tail(unsigned char c)
 	return (c & 0xC0) == 0x80;
 }
 
-/* The bytes of the UTF-8 character at p (not ASCII); 0: none. The text's final 0 is no tail. */
+/* Bytes of the UTF-8 character at p (not ASCII); 0: none. */
 static size_t character(const unsigned char *p)
 {
 	if (p[0] >= 0xC2 && p[0] <= 0xDF)
@@ -31,7 +30,7 @@ static size_t character(const unsigned char *p)
 	return 0;
 }
 
-/* One character of text in out; returns how many bytes of text it was. */
+/* One character of text in out. Returns its bytes of text. */
 static size_t piece_make(const unsigned char *p, char out[8])
 {
 	size_t len = *p >= 0x80 ? character(p) : 1;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* key.c -- keys are bytes, most often hashes. A printable key is shown as text and any other in hex, cut so that it
- * fits in a line. */
+/* key.c -- show a key as text if it is printable, else in hex, cut to fit in a line. */
 #include "base/key.h"
 
 #include <stdbool.h>

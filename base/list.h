@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list.h -- intrusive doubly linked circular list. The owner of a node owns its memory; the list owns nothing. A node
- * that is in no list points to itself, so kv_list_del on it is harmless. */
+/* list.h -- intrusive circular doubly linked list; it owns nothing. A node in no list points to itself, so kv_list_del
+ * is harmless. */
 #ifndef KVRAIL_BASE_LIST_H
 #define KVRAIL_BASE_LIST_H
 
@@ -45,7 +45,7 @@ static inline void kv_list_del(struct kv_list *node)
 	node->prev = node->next = node;
 }
 
-/* kv_list_pop -- unlink and return the first node, or NULL. */
+/* kv_list_pop -- unlink the first node, or NULL. */
 static inline struct kv_list *kv_list_pop(struct kv_list *l)
 {
 	struct kv_list *n = l->next;
@@ -55,7 +55,7 @@ static inline struct kv_list *kv_list_pop(struct kv_list *l)
 	return n;
 }
 
-/* kv_list_splice_tail -- move every node of src to the end of dst; src is empty afterwards. */
+/* kv_list_splice_tail -- move all nodes of src to the end of dst. */
 static inline void kv_list_splice_tail(struct kv_list *dst, struct kv_list *src)
 {
 	if (kv_list_empty(src))
@@ -69,7 +69,7 @@ static inline void kv_list_splice_tail(struct kv_list *dst, struct kv_list *src)
 
 #define KV_LIST_ENTRY(n, type, member) KV_CONTAINER(n, type, member)
 
-/* The body of KV_LIST_EACH may not unlink the node. That of KV_LIST_EACH_SAFE may unlink this node, but no other. */
+/* In the body of KV_LIST_EACH do not unlink the node; in KV_LIST_EACH_SAFE only this node. */
 #define KV_LIST_EACH(n, l) for (struct kv_list *n = (l)->next; n != (l); n = n->next)
 #define KV_LIST_EACH_SAFE(n, l)                                                                                        \
 	for (struct kv_list *n = (l)->next, *n##_next = n->next; n != (l); n = n##_next, n##_next = n->next)

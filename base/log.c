@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log.c -- build one line on the stack and hand it to the owner's sink.
+/* log.c -- build one line on the stack for the owner's sink.
  *
- * Invariant: the sink gets one line of printable ASCII (printable.h). Escaping follows formatting, so it covers the
- * arguments without a printf of our own. Logging leaves errno as it was. */
+ * Invariant: the sink gets a line of printable ASCII (printable.h): escaping follows formatting. errno is kept. */
 #include "base/log.h"
 
 #include <errno.h>
@@ -28,7 +27,7 @@ enum { LINE_CAP = 1024 };
 static const char *const level_names[] = {"off", "error", "warn", "info", "debug", "trace"};
 static const char *const level_tags[] = {"OFF  ", "ERROR", "WARN ", "INFO ", "DEBUG", "TRACE"};
 
-/* To a sink that knows no events. Out of line: a coroutine's stack has no room to waste. */
+/* For a sink without events. Out of line, to spare a coroutine's stack. */
 __attribute__((noinline)) static void write_whole(const struct kv_log *log, enum kv_log_level level, const char *line,
 						  const struct kv_event *event)
 {
@@ -39,7 +38,7 @@ __attribute__((noinline)) static void write_whole(const struct kv_log *log, enum
 	log->write(log->arg, level, whole);
 }
 
-/* Hand a line to the sink. */
+/* Pass a line to the sink. */
 static void sink(const struct kv_log *log, enum kv_log_level level, const char *line, const struct kv_event *event)
 {
 	if (!event)
@@ -94,7 +93,7 @@ char *kv_log_time(char *buf)
 	return buf;
 }
 
-/* JOURNAL_STREAM is "device:inode" of what systemd has connected to the journal. */
+/* JOURNAL_STREAM is "device:inode" of the journal's connection (systemd). */
 static bool is_journal(int fd)
 {
 	const char *stream = getenv("JOURNAL_STREAM");
@@ -142,13 +141,13 @@ size_t kv_log_line(const struct kv_log_style *style, enum kv_log_level level, co
 			       (unsigned)level < KV_COUNT(level_tags) ? level_tags[level] : "?    ", LINE_CAP, line,
 			       kv_event_text(event, fields));
 	n = KV_MIN(n + (size_t)KV_MAX(len, 0), cap - 1);
-	buf[n - 1] = '\n'; /* also when the line of another caller was too long and lost its end */
+	buf[n - 1] = '\n'; /* also after a longer line lost its end */
 	return n;
 }
 
-static _Atomic uint64_t lost; /* lines that standard error did not take, since that was told */
+static _Atomic uint64_t lost; /* lines lost since the last report */
 
-/* It is told before the next line that it takes. buf: the room of that line. */
+/* Reported before the next line. buf: that line's room. */
 static void lost_tell(const struct kv_log_style *style, char buf[KV_LOG_LINE_CAP])
 {
 	uint64_t lines = atomic_load(&lost) ? atomic_exchange(&lost, 0) : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log.h -- leveled logging to a sink that the owner of an object chooses. There is no global logger: every options
- * struct has a `const struct kv_log *`, which must outlive the object; NULL logs nothing. The function that decides an
- * error logs it once; the hot path never logs. */
+/* log.h -- leveled logging to a sink of the object's owner. There is no global logger: options have a `const struct
+ * kv_log *`, which outlives the object; NULL: no log. The function that decides an error logs it, once; the hot path
+ * never logs. */
 #ifndef KVRAIL_BASE_LOG_H
 #define KVRAIL_BASE_LOG_H
 
@@ -13,32 +13,28 @@
 enum kv_log_level { KV_LOG_OFF, KV_LOG_ERROR, KV_LOG_WARN, KV_LOG_INFO, KV_LOG_DEBUG, KV_LOG_TRACE };
 
 struct kv_log {
-	enum kv_log_level level; /* lines above it are not formatted */
+	enum kv_log_level level; /* higher ones are not formatted */
 	void (*write)(void *arg, enum kv_log_level level,
-		      const char *line); /* one line, no newline; any thread, several at once */
+		      const char *line); /* one line without newline; several threads at once */
 	void *arg;
-	/* The same for lines that are events (event.h), with the event's fields beside the line; NULL: `write` gets
-	 * them as a part of it. */
+	/* The same for events (event.h), with fields beside the line. NULL: `write` gets them in the line. */
 	void (*event)(void *arg, enum kv_log_level level, const char *line, const struct kv_event *event);
 };
 
-/* kv_log -- format one line (1 KiB at most, control characters of arguments escaped) and hand it to log->write. Thread:
- * any. */
+/* kv_log -- format a line (1 KiB at most, control characters escaped) for log->write. Thread: any. */
 void kv_log(const struct kv_log *log, enum kv_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* kv_event -- the same for an event: KV_EVENT("name", fields). What the sink, `event` or else `write`, gets is one
- * line. Thread: any. */
+/* kv_event -- the same for an event: KV_EVENT("name", fields). Thread: any. */
 void kv_event(const struct kv_log *log, enum kv_log_level level, const struct kv_event *event, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* kv_log_time -- the present time as it begins a log line, in UTC: "2026-01-31T12:00:00.123Z". buf has KV_LOG_TIME_CAP
- * bytes. Returns buf. */
+/* kv_log_time -- the time in UTC, "2026-01-31T12:00:00.123Z". buf: KV_LOG_TIME_CAP bytes. Returns buf. */
 enum { KV_LOG_TIME_CAP = 48 };
 char *kv_log_time(char *buf);
 
-/* How lines look on stderr. JSON: {"ts":"...","level":"warn","component":"kv-server","msg":"..."}. journal: stderr is
- * the journal's (systemd), so each line begins with its priority, "<4>", and text has neither time nor level. */
+/* Lines on stderr. JSON: {"ts":"...","level":"warn","component":"kv-server","msg":"..."}. journal: a priority, "<4>",
+ * and in text neither time nor level. */
 enum kv_log_format { KV_LOG_TEXT, KV_LOG_JSON };
 struct kv_log_style {
 	enum kv_log_format format;
@@ -46,32 +42,31 @@ struct kv_log_style {
 	const char *component; /* "kv-server" */
 };
 
-/* kv_log_style_from -- the style of this process: whether stderr is the journal's (JOURNAL_STREAM), and the format that
- * the variable KVRAIL_LOG_FORMAT names, "text" or "json". Thread: while no other changes the environment. */
+/* kv_log_style_from -- this process's style: the journal (JOURNAL_STREAM), and KVRAIL_LOG_FORMAT, "text" or "json".
+ * Thread: while nobody changes the environment. */
 void kv_log_style_from(struct kv_log_style *out, const char *component);
 
-/* kv_log_line -- write a line in a style, with its end, into buf. event: its fields come behind it; NULL: there are
- * none. What does not fit is cut from the message; buf has KV_LOG_LINE_CAP bytes at least. Returns its length. */
+/* kv_log_line -- write a line with its end into buf, of KV_LOG_LINE_CAP bytes or more, cutting the message. event: its
+ * fields follow, or NULL. Returns the length. */
 enum { KV_LOG_LINE_CAP = 6144 };
 size_t kv_log_line(const struct kv_log_style *style, enum kv_log_level level, const char *line,
 		   const struct kv_event *event, char *buf, size_t cap);
 
-/* kv_log_stderr -- a sink for `write` above: writes "2026-11-21T12:00:00.123Z WARN  line\n" to stderr in one write(2).
- * arg: a struct kv_log_style, or NULL for plain text. */
+/* kv_log_stderr -- a sink for `write`: "2026-11-21T12:00:00.123Z WARN  line\n" in one write(2). arg: a struct
+ * kv_log_style, or NULL for plain text. */
 void kv_log_stderr(void *arg, enum kv_log_level level, const char *line);
 
-/* kv_log_stderr_event -- the sink for `event` beside it, with the same arg. */
+/* kv_log_stderr_event -- the sink for `event`, with the same arg. */
 void kv_log_stderr_event(void *arg, enum kv_log_level level, const char *line, const struct kv_event *event);
 
-/* kv_log_stdout -- write a line, its end included, to standard output, whose reader is not waited for: 20 ms at most.
- * False: it is lost. Thread: any. */
+/* kv_log_stdout -- write a line with its end to standard output, waiting 20 ms at most. False: lost. Thread: any. */
 bool kv_log_stdout(const char *line, size_t len);
 
-/* kv_log_level_parse -- read "off", "error", "warn", "info", "debug" or "trace". Returns 0 or -KV_EINVAL. */
+/* kv_log_level_parse -- "off", "error", "warn", "info", "debug" or "trace". 0 or -KV_EINVAL. */
 int kv_log_level_parse(const char *text, enum kv_log_level *out_level);
 const char *kv_log_level_name(enum kv_log_level level);
 
-/* kv_log_level_set, kv_log_level -- set and read the level of a log that is in use. Thread: any. */
+/* kv_log_level_set, kv_log_level -- of a log in use. Thread: any. */
 static inline void kv_log_level_set(struct kv_log *log, enum kv_log_level level)
 {
 	__atomic_store_n(&log->level, level, __ATOMIC_RELAXED);

@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* log_out.c -- see log_out.h.
  *
- * A line is often written by a loop that serves clients. Where standard error is a pipe, a socket of the journal or a
- * terminal, its reader may stand still, and a write would wait for it for ever, the loop and its clients too. So a line
- * is written when poll says that standard error takes it, and in a way that waits for nobody if that has changed
- * meanwhile: other processes may write to it, too, and a terminal that is ready may have room for a part of a line
- * only. A socket has MSG_DONTWAIT. A pipe or a terminal is opened anew for each line, with O_NONBLOCK. (Rejected:
- * O_NONBLOCK of standard error itself, which would change the descriptor for every process that shares it. A thread
- * that writes: the last lines before a crash are the ones that matter.)
+ * Loops that serve clients write lines, so a reader of standard error that stops must not stop them. A line is written
+ * when poll allows it, without waiting: by MSG_DONTWAIT to a socket; a pipe or terminal is opened anew per line with
+ * O_NONBLOCK (setting it on the descriptor would affect other processes that share it). If it cannot be opened, up to
+ * PIECE bytes are written as it is. Threads take turns; a thread without its turn loses the line (in a child of fork()
+ * nobody may end the current one).
  *
- * What cannot be opened (another user's, or without /proc) is written to as it is: a pipe that is ready takes PIECE
- * bytes without waiting, unless another process is quicker. Lines of this process take turns.
- *
- * A reader that has gone is seen by poll. If it goes after that, SIGPIPE does not reach the process, which may be a
- * host's; nor does SIGXFSZ where a file is as long as it may be.
- *
- * Who cannot have its turn loses the line: in a child of a process that forked in the middle of a line, nobody ends
- * it. */
+ * SIGPIPE and SIGXFSZ of a write do not reach the process, which may be a host's. */
 #include "base/log_out.h"
 
 #include <errno.h>
@@ -58,7 +49,7 @@ static bool turn_take(struct stream *s)
 
 struct out {
 	int fd;
-	bool own, socket; /* own: to be closed */
+	bool own, socket; /* own: to close */
 };
 
 static struct out out_open(const struct stream *s)
@@ -86,11 +77,11 @@ static bool takes(struct stream *s, int fd)
 
 	if (got == 0 && !s->stalled)
 		got = poll(&p, 1, KV_LOG_OUT_MS);
-	s->stalled = got <= 0; /* also where a signal ends the wait: there may be many, of a profiler */
+	s->stalled = got <= 0; /* also after a signal; profilers send many */
 	return got > 0 && !(p.revents & (POLLERR | POLLHUP | POLLNVAL));
 }
 
-/* As write. A SIGPIPE or SIGXFSZ that it raises is taken back, unless one was pending before. */
+/* As write; takes back a SIGPIPE or SIGXFSZ that was not pending before. */
 static ssize_t piece_write(const struct out *o, const char *at, size_t len)
 {
 	const struct timespec at_once = {0};
@@ -114,7 +105,7 @@ static ssize_t piece_write(const struct out *o, const char *at, size_t len)
 	return n;
 }
 
-/* Returns how much of it was written. */
+/* Returns the written part. */
 static size_t pieces_write(struct stream *s, const struct out *o, const char *line, size_t len)
 {
 	size_t done = 0;

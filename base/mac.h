@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mac.h -- a message authentication code. Without the key nobody can make a tag, nor change a message that has one. */
+/* mac.h -- a message authentication code. */
 #ifndef KVRAIL_BASE_MAC_H
 #define KVRAIL_BASE_MAC_H
 
@@ -14,10 +14,9 @@ struct kv_mac; /* a key, ready for use */
 int kv_mac_create(const uint8_t key[KV_MAC_KEY], struct kv_mac **out);
 void kv_mac_destroy(struct kv_mac **mac);
 
-/* kv_mac_tag -- compute the tag of data. Never use a nonce for two messages that are sent under one key: from two tags
- * of one nonce anybody can make more. To verify, compute the tag again and compare (kv_equal_secret). Allocates
- * nothing. Thread: one at a time per mac. Returns 0, or -KV_EINTERNAL when the library failed; *out is then undefined.
- */
+/* kv_mac_tag -- the tag of data. Never use a nonce twice under one key: two tags of one nonce allow forgeries. Verify
+ * by computing again (kv_equal_secret). Allocates nothing. Thread: one at a time per mac. 0, or -KV_EINTERNAL (the
+ * library; *out is undefined). */
 int kv_mac_tag(struct kv_mac *mac, const uint8_t nonce[KV_MAC_NONCE], const void *data, size_t len,
 	       uint8_t out[KV_MAC_TAG]);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* metrics.c -- see metrics.h. https://prometheus.io/docs/instrumenting/exposition_formats/ (text format).
  *
- * Seconds are written from whole nanoseconds, in decimal: a double would round large counters. A histogram's count is
- * the sum of its buckets, so that the two agree while others count on. (Rejected: libprom, prometheus-cpp: not in
- * Debian, or C++; the format is this file.) */
+ * Seconds are written from whole nanoseconds, since a double rounds large counters. A histogram's count is the sum of
+ * its buckets, so that both agree while others count. */
 #include "base/metrics.h"
 
 #include <inttypes.h>
@@ -46,7 +45,7 @@ static void sample(struct kv_metrics *m, const char *suffix, const char *labels)
 	put(m, "%s%s%s%s%s ", m->name, suffix, labels[0] ? "{" : "", labels, labels[0] ? "}" : "");
 }
 
-/* Nanoseconds as seconds, without zeros at the end. */
+/* Nanoseconds as seconds, without final zeros. */
 static char *seconds(uint64_t ns, char buf[32])
 {
 	size_t len = (size_t)snprintf(buf, 32, "%" PRIu64 ".%09" PRIu64, ns / 1000000000, ns % 1000000000);
@@ -103,7 +102,7 @@ char *kv_metrics_label(char *labels, size_t cap, const char *name, const char *v
 			labels[at++] = '\\';
 		labels[at++] = c == '\n' ? 'n' : c < 0x20 || c >= 0x7F ? '?' : (char)c;
 	}
-	if (at + 2 > cap) { /* no room for all of it */
+	if (at + 2 > cap) { /* does not fit */
 		labels[start] = '\0';
 		return labels;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nearest.c -- the distance is the number of letters that are missing, wrong, too many, or swapped with the next one
- * (Damerau and Levenshtein, each letter once). A third of the word may be wrong: more is another word. */
+/* nearest.c -- distance: letters missing, wrong, extra, or swapped (Damerau and Levenshtein, each letter once). At most
+ * a third of the word may be wrong. */
 #include "base/nearest.h"
 
 #include <stdbool.h>
@@ -34,7 +34,7 @@ static unsigned distance_of(const char *a, size_t na, const char *b, size_t nb)
 	return last[nb];
 }
 
-/* Whether the word is the beginning of a name, or all that follows a dash. */
+/* Whether the word is the start of a name, or all behind a dash. */
 static bool is_part(const struct kv_nearest *n, const char *name, size_t len)
 {
 	if (n->len < PART_LEN || len <= n->len)

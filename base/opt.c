@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* opt.c -- the values of option tables. The command line is in opt_argp.c.
+/* opt.c -- the values of option tables; opt_argp.c has the command line.
  *
- * Invariant: kv_opt_set either writes one field, or writes nothing and explains itself. Ranges are checked on the
- * parsed value; a `max` of 0 beside a `min` above 0 means no upper bound. A default is text and is parsed like the
- * user's text, so it is always of the kind that --help promises. A default that does not parse is a mistake in the
- * table; the first kv_opt_defaults of any test finds it. */
+ * Invariant: kv_opt_set writes one field, or nothing and explains itself. Ranges are checked on the parsed value; `max`
+ * 0 with a `min` above 0 is no upper bound. Defaults are text and parsed like the user's; a bad one is found by the
+ * first kv_opt_defaults of any test. */
 #include "base/opt.h"
 
 #include <assert.h>
@@ -31,13 +30,13 @@ static const void *field_in(const struct kv_opt *row, const void *from)
 	return (const char *)from + row->offset;
 }
 
-/* struct unit -- a factor that divides a value exactly, and its name. */
+/* struct unit -- a factor and its name. */
 struct unit {
 	uint64_t factor;
 	const char *name;
 };
 
-/* exact_format -- v in the largest unit that divides it, so that parsing gives v back. */
+/* exact_format -- v in the largest unit that divides it. */
 static void exact_format(uint64_t v, const struct unit *units, char *buf, size_t cap)
 {
 	while (v % units->factor != 0 || (v == 0 && units->factor != 1))
@@ -53,7 +52,7 @@ static void number_format(enum kv_opt_type type, uint64_t v, char *buf, size_t c
 	exact_format(v, type == KV_OPT_SIZE ? sizes : type == KV_OPT_DURATION ? times : plain, buf, cap);
 }
 
-/* A counted unit in nanoseconds or bytes, and its name for people. */
+/* A counted unit in nanoseconds or bytes, and its name. */
 static const struct {
 	uint64_t factor;
 	const char *suffix, *plural;
@@ -83,21 +82,21 @@ static int range_fail(const struct kv_opt *row, const char *value, uint64_t max,
 		       high);
 }
 
-/* upper_of -- the largest value that a row allows: its max, or the largest that its field can hold. */
+/* upper_of -- the row's max, or its field's. */
 static uint64_t upper_of(const struct kv_opt *row)
 {
 	uint64_t widest = row->type == KV_OPT_U32 ? UINT32_MAX : UINT64_MAX;
 	return row->max ? KV_MIN(row->max, widest) : widest;
 }
 
-/* A duration without a unit is in seconds, and a size in bytes. Where a bare number counts another unit, "1.5" must not
- * silently change its unit. */
+/* A bare duration is in seconds, a bare size in bytes. Where a row counts another unit, "1.5" must not change its unit.
+ */
 static bool is_bare(const char *value)
 {
 	return value[strspn(value, "0123456789. ")] == '\0';
 }
 
-/* value_parse -- read text by a row's type and unit. Returns 0, or -KV_EINVAL with the sentence. */
+/* value_parse -- read text by a row's type and unit. 0, or -KV_EINVAL with the sentence. */
 static int value_parse(const struct kv_opt *row, const char *value, uint64_t *out, struct kv_error *err)
 {
 	bool size = row->type == KV_OPT_SIZE || row->unit == KV_OPT_MIB, plain = row->unit == KV_OPT_PLAIN;
@@ -162,7 +161,7 @@ static int set_flag(const struct kv_opt *row, const char *value, bool *field, st
 	return 0;
 }
 
-/* set_strings -- add an item. The user's first item replaces the default. */
+/* set_strings -- add an item. The user's first one replaces the default. */
 static int set_strings(const struct kv_opt *row, const char *value, struct kv_opt_strings *field, struct kv_error *err)
 {
 	if (field->count == 1 && row->def && field->item[0] == row->def)
@@ -250,7 +249,7 @@ int kv_opt_set(const struct kv_opt *table, const char *name, const char *value, 
 	return kv_fail(err, -KV_EINVAL, "unknown option --%.100s%s", name, kv_nearest_hint(&n, "--", hint));
 }
 
-/* double_format -- the shortest of the two precisions that gives v back. */
+/* double_format -- the shorter precision that gives v back. */
 static void double_format(double v, char *buf, size_t cap)
 {
 	snprintf(buf, cap, "%.15g", v);
@@ -300,7 +299,7 @@ void kv_opt_dump(const struct kv_opt *table, const void *from, FILE *out)
 	for (const struct kv_opt *row = table; row->name; row++) {
 		char text[TEXT_CAP];
 		const void *field = field_in(row, from);
-		/* Text of any length is returned in place; the buffer is for numbers. */
+		/* Texts are returned in place; the buffer is for numbers. */
 		if (row->type == KV_OPT_STRING) {
 			const char *s = *(const char *const *)field;
 			fprintf(out, "%s = %s\n", row->name, s ? s : "");

@@ -21,8 +21,8 @@ enum kv_opt_type {
 	KV_OPT_CHOICE    /* int: index into choices */
 };
 
-/* The unit that a KV_OPT_U32 or KV_OPT_U64 counts in. A bare number is in this unit. A number with a unit of its own
- * ("90s", "4GiB") is converted and must come out whole. All options use kv_duration_parse and kv_size_parse. */
+/* The unit of a bare KV_OPT_U32 or KV_OPT_U64. A number with its own unit ("90s", "4GiB") is converted and must be
+ * whole. */
 enum kv_opt_unit { KV_OPT_PLAIN, KV_OPT_US, KV_OPT_MS, KV_OPT_SECONDS, KV_OPT_MIB };
 
 enum { KV_OPT_STRINGS_MAX = 64 };
@@ -39,16 +39,16 @@ struct kv_opt {
 	enum kv_opt_type type;
 	size_t offset;              /* of the field in the caller's struct */
 	const char *metavar;        /* "SIZE", "N", "HOST:PORT" */
-	const char *def;            /* default as the user would type it, or NULL for zero */
-	const char *help;           /* one sentence; the default is appended to it */
+	const char *def;            /* as the user types it; NULL: zero */
+	const char *help;           /* one sentence; the default is appended */
 	uint64_t min, max;          /* for numbers, inclusive; both 0: any; a max of 0 alone: no upper bound */
 	const char *const *choices; /* for KV_OPT_CHOICE: NULL-terminated */
 	enum kv_opt_unit unit;      /* of a KV_OPT_U32 or KV_OPT_U64 */
 	const char *group;          /* heading in --help above this row, or NULL */
 };
 
-/* The rows of a table: name, field as .offset = offsetof(...), what the type needs, help; then what few rows have:
- * .letter, .alias, .unit, .group. No bounds: 0, 0. */
+/* Rows: name, field as .offset = offsetof(...), arguments of the type, help; then .letter, .alias, .unit, .group. No
+ * bounds: 0, 0. */
 #define KV_ROW_FLAG(n, at, text, ...)               {.name = n, .type = KV_OPT_FLAG, at, .help = text, __VA_ARGS__}
 #define KV_ROW_TEXT(n, at, meta, deflt, text, ...)  KV_ROW(KV_OPT_STRING, n, at, meta, deflt, text, __VA_ARGS__)
 #define KV_ROW_TEXTS(n, at, meta, deflt, text, ...) KV_ROW(KV_OPT_STRINGS, n, at, meta, deflt, text, __VA_ARGS__)
@@ -78,26 +78,24 @@ struct kv_opt_program {
 /* kv_opt_defaults -- set every field that the table names to its default. */
 void kv_opt_defaults(const struct kv_opt *table, void *into);
 
-/* kv_opt_parse -- set the defaults, then parse argv. --help and --version print to stdout and return 1 (the caller
- * exits 0). Positional arguments go to *out_args (may be NULL when args_max is 0). Returns 0, 1, or -KV_EINVAL with
- * *err: one sentence that names the option, the bad value and the allowed ones. The program that prints it adds
- * "(try --help)". */
+/* kv_opt_parse -- set defaults, then parse argv. --help and --version print and return 1: exit with 0. Positional
+ * arguments go to *out_args (NULL if args_max is 0). 0, 1, or -KV_EINVAL with a sentence that names option, value and
+ * allowed values; the program adds "(try --help)". */
 int kv_opt_parse(const struct kv_opt_program *program, const struct kv_opt *table, int argc, char **argv, void *into,
 		 struct kv_opt_strings *out_args, struct kv_error *err);
 
-/* kv_opt_parse_over -- the same, but what argv does not name stays as it is: over the options of a file. */
+/* kv_opt_parse_over -- the same without defaults: over the options of a file. */
 int kv_opt_parse_over(const struct kv_opt_program *program, const struct kv_opt *table, int argc, char **argv,
 		      void *into, struct kv_opt_strings *out_args, struct kv_error *err);
 
-/* kv_opt_set -- set one option, by name or alias, from text, as on the command line. A flag takes NULL, "true" or
- * "false". Strings are not copied, so value must live as long as the struct. Returns 0 or -KV_EINVAL with *err. */
+/* kv_opt_set -- set one option from text, by name or alias. A flag takes NULL, "true" or "false". Strings are not
+ * copied. 0 or -KV_EINVAL with *err. */
 int kv_opt_set(const struct kv_opt *table, const char *name, const char *value, void *into, struct kv_error *err);
 
-/* kv_opt_format -- the value of one row's field as text that kv_opt_set accepts. The items of a KV_OPT_STRINGS are
- * joined with commas, for reading only. Returns buf. */
+/* kv_opt_format -- a field as text for kv_opt_set; KV_OPT_STRINGS joined with commas, for reading only. Returns buf. */
 char *kv_opt_format(const struct kv_opt *row, const void *from, char *buf, size_t cap);
 
-/* kv_opt_dump -- write "name = value" for every row, and for every item of a KV_OPT_STRINGS. */
+/* kv_opt_dump -- write "name = value" for each row and each item. */
 void kv_opt_dump(const struct kv_opt *table, const void *from, FILE *out);
 
 #endif

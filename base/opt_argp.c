@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* opt_argp.c -- the command line of an option table, by glibc's argp.
  *
- * argp prints error lines of its own and exits, but a program of ours reports an error in one sentence. So both are
- * switched off (ARGP_NO_ERRS, ARGP_NO_EXIT). argp then tells only *that* an option is wrong. bad_option() finds out
- * which one: getopt stands behind the wrong word, or inside a cluster of letters. --help and --version are rows of our
- * own, because ARGP_NO_ERRS silences argp's. argp's rows and help texts are built for each call and freed after it.
- * Rejected: getopt_long, which would leave the layout of --help to us. */
+ * argp's own errors and exits are off (ARGP_NO_ERRS, ARGP_NO_EXIT), since our programs report one sentence. argp then
+ * only says that an option is wrong; bad_option() finds it: getopt stands behind the wrong word, or inside a cluster of
+ * letters. So --help and --version are our own rows. argp's rows and texts exist during a call. */
 #include <argp.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -21,7 +19,7 @@
 #define KVRAIL_VERSION "0.1.0"
 #endif
 
-/* Keys of options without a letter lie above every letter, so argp shows no short form of them. */
+/* Keys of options without a letter lie above all letters. */
 enum { KEY_HELP = 0x200, KEY_VERSION, KEY_ROW = 0x1000, HELP_CAP = 1024, HELP_COLUMN = 29 };
 
 struct parse {
@@ -31,7 +29,7 @@ struct parse {
 	struct kv_opt_strings *args;
 	struct kv_error *err;
 	size_t rows; /* in the table, without its end */
-	int rc;      /* the result of kv_opt_parse, once something has ended the parse */
+	int rc;      /* the result, once the parse has ended */
 	int help_key, version_key;
 	struct argp argp;
 	struct argp_option *options;
@@ -48,7 +46,7 @@ static const struct kv_opt *row_by_letter(const struct kv_opt *table, int letter
 	return NULL;
 }
 
-/* row_by_key -- NULL for argp's own keys (ARGP_KEY_INIT and others), which lie above the keys of all rows. */
+/* row_by_key -- NULL for argp's own keys, above those of rows. */
 static const struct kv_opt *row_by_key(const struct parse *p, int key)
 {
 	if (key < KEY_ROW)
@@ -56,7 +54,7 @@ static const struct kv_opt *row_by_key(const struct parse *p, int key)
 	return (size_t)(key - KEY_ROW) < p->rows ? &p->table[key - KEY_ROW] : NULL;
 }
 
-/* row_text -- the help sentence with choices and default appended; NULL if there is no memory. */
+/* row_text -- help with choices and default; NULL: no memory. */
 static char *row_text(const struct kv_opt *row)
 {
 	char choices[HELP_CAP / 2] = "", *text = NULL;
@@ -68,7 +66,7 @@ static char *row_text(const struct kv_opt *row)
 	return n < 0 ? NULL : text;
 }
 
-/* options_build -- make argp's rows: one for each heading, option and alias, then --help and --version. */
+/* options_build -- argp's rows: headings, options, aliases, then --help and --version. */
 static bool options_build(struct parse *p)
 {
 	struct argp_option *o = p->options;
@@ -111,8 +109,7 @@ static int arg_take(struct parse *p, const char *arg)
 		       p->program->name, max);
 }
 
-/* long_matches -- the number of distinct options that a long name, whole or abbreviated, may mean. *out_exact is true
- * when the name is whole. */
+/* long_matches -- options that a long name may mean, whole (*out_exact) or abbreviated. */
 static unsigned long_matches(const struct parse *p, const char *name, size_t len, bool *out_exact)
 {
 	unsigned matches = 0;
@@ -158,8 +155,8 @@ static int bad_long(struct parse *p, const char *word)
 		       shown, name);
 }
 
-/* letter_unknown -- the first letter of a cluster such as "-vxz" that names no option, or 0. An option that takes a
- * value ends the cluster; if nothing follows its letter, *out_valued is that letter. */
+/* letter_unknown -- the first unknown letter of a cluster such as "-vxz", or 0. A value ends the cluster; *out_valued
+ * is the letter of an option whose value is missing. */
 static char letter_unknown(const struct parse *p, const char *word, char *out_valued)
 {
 	*out_valued = 0;
@@ -182,9 +179,8 @@ static bool is_cluster(const char *word)
 	return word && word[0] == '-' && word[1] && word[1] != '-';
 }
 
-/* bad_option -- the sentence for an option that getopt refused. `next` is getopt's position: the word itself when the
- * wrong letter was inside a cluster, otherwise the word behind it. In the second case the word at `next` may have an
- * unknown letter, too; then that one is named, which is just as true. */
+/* bad_option -- the sentence for an option that getopt refused. `next`: the word itself if a letter of a cluster is
+ * wrong, else the word behind it. If that word has an unknown letter as well, it is named instead, just as true. */
 static int bad_option(struct parse *p, int argc, char **argv, int next)
 {
 	const char *here = next < argc ? argv[next] : NULL, *before = next > 0 && next <= argc ? argv[next - 1] : NULL;
@@ -205,9 +201,8 @@ static void version_print(const struct parse *p)
 	printf("%s %s\n", p->program->name, KVRAIL_VERSION);
 }
 
-/* Mends the layout of --help. glibc's argp counts columns wrongly when it flushes its buffer right behind a letter: it
- * prints "  -s," and 30 blanks before the name, and begins the text at column 0. The lengths of all texts before it
- * decide which row is hit. */
+/* Mend --help. glibc's argp miscounts columns when it flushes its buffer behind a letter: "  -s," with 30 blanks, then
+ * text at column 0. */
 static void help_mend(const char *text)
 {
 	bool mended = false;
@@ -235,14 +230,14 @@ static void help_print(struct parse *p)
 	free(text);
 }
 
-/* on_key -- argp's callback. A non-zero return ends the parse; p->rc then says why. */
+/* on_key -- argp's callback. Non-zero ends the parse; p->rc says why. */
 static error_t on_key(int key, char *arg, struct argp_state *state)
 {
 	struct parse *p = state->input;
 	if (key == ARGP_KEY_ARG) {
 		p->rc = arg_take(p, arg);
 	} else if (key == ARGP_KEY_ERROR) {
-		/* argp also calls this after a failure of ours, which has its sentence already. */
+		/* argp calls this also after our own failures. */
 		if (p->rc == 0)
 			p->rc = bad_option(p, state->argc, state->argv, state->next);
 	} else if (key == p->help_key) {
@@ -268,7 +263,7 @@ static size_t row_count(const struct kv_opt *table)
 	return n;
 }
 
-/* The notation of TIME and SIZE is explained once, at the end. */
+/* The notation of TIME and SIZE, once, at the end. */
 static const char *notation(const struct parse *p)
 {
 	bool time = false, size = false;
@@ -290,7 +285,7 @@ static const char *notation(const struct parse *p)
 static int parse_build(struct parse *p)
 {
 	const char *epilogue = p->program->epilogue;
-	/* A row makes at most three entries; then come --help, --version and the end. */
+	/* At most three entries per row, then --help, --version and the end. */
 	p->options = calloc(3 * p->rows + 3, sizeof(*p->options));
 	p->texts = calloc(p->rows + 1, sizeof(*p->texts));
 	if (asprintf(&p->doc, "%s%s%s%s", p->program->about ? p->program->about : "", epilogue ? "\v" : "",

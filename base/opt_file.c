@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* opt_file.c -- see opt_file.h.
- *
- * The whole file is read first, and cut in place. A file that fails in the middle has set some options: the caller sets
- * them in a struct of its own and drops it. */
+/* opt_file.c -- see opt_file.h. The file is read whole and cut in place. A failure may have set some options: the
+ * caller uses a separate struct. */
 #include "base/opt_file.h"
 
 #include <errno.h>
@@ -81,7 +79,7 @@ static int line_take(const struct kv_opt *table, const struct kv_opt_refused *re
 
 static int text_read(const char *path, char **out, struct kv_error *err)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), rc = 0; /* a FIFO would be waited for */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), rc = 0; /* does not wait for a FIFO */
 	size_t len = 0;
 	ssize_t n = 1;
 	struct stat st;
@@ -92,7 +90,7 @@ static int text_read(const char *path, char **out, struct kv_error *err)
 	text = malloc(FILE_MAX + 1);
 	if (!text)
 		rc = kv_fail(err, -KV_ENOMEM, "no memory to read %.200s", path);
-	else if (fstat(fd, &st) == 0 && !S_ISREG(st.st_mode)) /* a terminal or a pipe might never end */
+	else if (fstat(fd, &st) == 0 && !S_ISREG(st.st_mode)) /* a terminal or pipe may never end */
 		rc = kv_fail(err, -KV_EINVAL, "%.200s is no file", path);
 	while (rc == 0 && n > 0 && len < FILE_MAX) {
 		n = read(fd, text + len, FILE_MAX - len);
@@ -111,7 +109,7 @@ static int text_read(const char *path, char **out, struct kv_error *err)
 		return rc;
 	}
 	text[len] = '\0';
-	*out = text; /* pages that nothing was read into take no memory */
+	*out = text; /* untouched pages take no memory */
 	return 0;
 }
 

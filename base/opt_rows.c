@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* opt_rows.c -- names and checks of the options that several programs have. The lists follow enums of layers above this
- * one (kvclient.h); tests/kvbench/test_options.c compares them. */
+/* opt_rows.c -- names and checks of shared options. The lists follow enums of higher layers (kvclient.h), compared by
+ * tests/kvbench/test_options.c. */
 #include "base/opt_rows.h"
 
 #include <string.h>

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* opt_rows.h -- option rows and checks that several programs share, so that one option has one spelling, range and
- * explanation.
+/* opt_rows.h -- option rows and checks that several programs share.
  *
- * A macro is one row (KV_OPT_SECURITY_ROWS: six) for a table of struct kv_opt. Its arguments complete the row: the
- * field (.offset = ...), a heading, and all that differs between programs. That may be a default, or a .help that names
- * the program's own server. A field that the macro sets cannot be set again: -Woverride-init reports it. Rejected:
- * tables that refer to other tables. All code that walks a table (--help, --config, the JSON report, abbreviations)
- * would have to walk a tree. */
+ * A macro is one row (KV_OPT_SECURITY_ROWS: six). Its arguments: the field (.offset = ...), then all that differs
+ * between programs, such as .group, .def or .help. -Woverride-init reports a field set twice. */
 #ifndef KVRAIL_BASE_OPT_ROWS_H
 #define KVRAIL_BASE_OPT_ROWS_H
 
@@ -17,8 +13,7 @@
 
 /* ---- servers and transport ---- */
 
-/* struct kv_opt_strings (KV_OPT_STRINGS) or, for one server, const char * (KV_OPT_STRING). The caller adds type and
- * help. */
+/* struct kv_opt_strings (KV_OPT_STRINGS), or const char * (KV_OPT_STRING). The caller adds type and help. */
 #define KV_OPT_SERVER_ROW(...)                                                                                         \
 	{.name = "server", .alias = "server-addr", .letter = 's', .metavar = "SERVER", __VA_ARGS__}
 
@@ -58,7 +53,7 @@ extern const char *const kv_opt_numa_names[];
 		      "or do not",                                                                                     \
 		      __VA_ARGS__)
 
-/* int: index into the names: the policy by which kv-server drops values when memory is short. */
+/* int: index of kv-server's policy */
 extern const char *const kv_opt_eviction_names[];
 #define KV_OPT_EVICTION_ROW(...)                                                                                       \
 	{.name = "eviction",                                                                                           \
@@ -128,7 +123,7 @@ struct kv_opt_security {
 
 #define KV_OPT_SECURITY_ROW(n, at, text, ...)                                                                          \
 	{.name = n, .type = KV_OPT_STRING, .metavar = "FILE", .offset = at, .help = text, __VA_ARGS__}
-/* of: the type of the struct, which has a member `struct kv_opt_security security`. */
+/* of: the type of the struct with a member `struct kv_opt_security security`. */
 #define KV_OPT_SECURITY_ROWS(of)                                                                                       \
 	KV_OPT_SECURITY_ROW("psk-file", offsetof(of, security.psk_file),                                               \
 			    "Pre-shared key of the servers: a file whose last line is IDENTITY:HEX.",                  \
@@ -156,7 +151,7 @@ struct kv_opt_security {
 		    "Write the report as JSON. -: to standard output; the text then goes to standard error.",          \
 		    .letter = 'j', __VA_ARGS__)
 
-/* int: enum kv_log_level, up to the levels that the library uses. The caller adds default and help. */
+/* int: enum kv_log_level. The caller adds default and help. */
 extern const char *const kv_opt_level_names[];
 #define KV_OPT_LOG_LEVEL_ROW(...)                                                                                      \
 	{.name = "log-level", .type = KV_OPT_CHOICE, .metavar = "LEVEL", .choices = kv_opt_level_names, __VA_ARGS__}
@@ -176,18 +171,17 @@ extern const char *const kv_opt_level_names[];
 
 /* ---- checks ---- */
 
-/* kv_opt_security_check -- allow a key, or certificates, or neither. Returns 0 or -KV_EINVAL with *err. */
+/* kv_opt_security_check -- a key, certificates, or neither. 0 or -KV_EINVAL with *err. */
 int kv_opt_security_check(const struct kv_opt_security *security, struct kv_error *err);
 
 /* kv_opt_security_given -- whether any of the six is set. */
 bool kv_opt_security_given(const struct kv_opt_security *security);
 
-/* kv_opt_json_check -- refuse an empty --json and one that names a directory; NULL and "-" are good. Called before a
- * run, so that its report is not lost. Returns 0 or -KV_EINVAL with *err. */
+/* kv_opt_json_check -- refuse an empty --json and a directory; NULL and "-" are good. Before a run. 0 or -KV_EINVAL
+ * with *err. */
 int kv_opt_json_check(const char *path, struct kv_error *err);
 
-/* kv_opt_servers_check -- check that each entry is an address, before anything starts. Returns 0 or -KV_EINVAL with
- * *err. */
+/* kv_opt_servers_check -- each entry is an address. 0 or -KV_EINVAL with *err. */
 int kv_opt_servers_check(const char *const *servers, unsigned count, struct kv_error *err);
 
 #endif

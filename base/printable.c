@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* printable.c -- escaping that a key or a peer's text can neither forge a line nor drive a terminal with. */
+/* printable.c -- escape text so that it can neither forge a line nor drive a terminal. */
 #include "base/printable.h"
 
 #include <string.h>
 
-/* escape_byte -- write one byte of text as 1 to 4 printable ones. Returns their number. */
+/* escape_byte -- one byte as 1 to 4 printable ones. Returns how many. */
 static size_t escape_byte(unsigned char c, char out[4])
 {
 	static const char hex[] = "0123456789abcdef";

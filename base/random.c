@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* random.c -- xoshiro256** 1.0 (Blackman & Vigna, https://prng.di.unimi.it, public domain) and getrandom(2).
  *
- * Invariant: a seed gives the same sequence of numbers and of bytes on every machine, whatever its byte order.
- * The state is never all zero, because splitmix64 is a bijection over distinct inputs. */
+ * Invariant: a seed gives the same numbers and bytes on every machine. The state is never all zero (splitmix64 is a
+ * bijection). */
 #include "base/random.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ uint64_t kv_prng_next(struct kv_prng *p)
 
 uint64_t kv_prng_below(struct kv_prng *p, uint64_t n)
 {
-	/* Lemire's method: the high half of a 128-bit product; the few numbers that would be biased are drawn again. */
+	/* Lemire's method: the high half of a product; numbers with a bias are drawn again. */
 	unsigned __int128 m = (unsigned __int128)kv_prng_next(p) * n;
 	if ((uint64_t)m < n) {
 		uint64_t threshold = (0 - n) % n;
@@ -94,7 +94,7 @@ uint64_t kv_seed_from_env(const char *name)
 	const char *text = getenv(name);
 	if (text && kv_u64_parse(text, &seed) == 0)
 		return seed;
-	/* A seed is no secret. Where seccomp forbids getrandom, time and process id are enough. */
+	/* Seeds are no secrets. Where seccomp forbids getrandom, time and process id suffice. */
 	if (kv_entropy_fill(&kv_entropy_kernel, &seed, sizeof(seed)) != 0)
 		seed = kv_clock_now(&kv_clock_monotonic) ^ ((uint64_t)getpid() << 40);
 	return seed;

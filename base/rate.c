@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rate.c -- a window that begins with its first event.
- *
- * Rejected: a token bucket. While trouble lasts, it lets single lines through at even distances; a few consecutive
- * lines from its beginning are more useful. Its state is also harder to describe in a test. */
+/* rate.c -- a window that begins with its first event: unlike a token bucket it lets consecutive lines through. */
 #include "base/rate.h"
 
 #define SECOND_NS 1000000000ull

@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seal.c -- one end of a link: a key for each direction, a counter for each link, and a window of received counters.
+/* seal.c -- one end of a link: a key per direction, a counter per link, and a window of received counters.
  *
- * The nonce of the MAC is the link and the counter. It is used up when a message is tagged, even if the message is then
- * never sent. This is the deterministic construction of NIST SP 800-38D, 8.2.1, which sets no limit to the messages of
- * a key: the fixed field is the link, the invocation field the counter. The counter starts at 0 with fresh keys and has
- * 64 bits. Links have different fixed fields, so their counters may be equal: no two messages of a key have one nonce,
- * and a message of one link has a wrong tag on all others. Each direction has a key of its own. So a side never accepts
- * its own messages when they come back, and nonces of the two directions never meet under one key.
+ * The nonce is link and counter, used up by a tag even if the message is not sent: NIST SP 800-38D, 8.2.1,
+ * deterministic, without a limit of messages. Counters start at 0 with fresh keys. So no two messages of a key share a
+ * nonce, a message is invalid on other links, and a side never accepts its own messages.
  *
- * A key that is ready for use takes 1.1 KiB of OpenSSL's memory. So all links of a session and shard share two keys,
- * which also stay in the processor's cache whichever link is used. Rejected: keys for each link (71 KiB for a client
- * with 32 links); the link in the tagged bytes with the counter alone as the nonce (the counters of two links meet);
- * one counter for all links (the window of each link would have gaps as wide as the others are busy).
+ * A ready key takes 1.1 KiB of OpenSSL's memory, so all links of a session and shard share two keys.
  *
- * Only messages with a right tag move the window. Otherwise anybody could move it past the messages that are still to
- * come. Its width must exceed the number of messages that a sender can have in flight on a link, since they may arrive
- * in any order: at least 512 against 256 send buffers. */
+ * Only messages with a right tag move the window. It must be wider than a sender's messages in flight, which arrive in
+ * any order: at least 512 for 256 send buffers. */
 #include "base/seal.h"
 
 #include <string.h>
@@ -23,7 +16,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 
-enum { NONCE_COUNTER = 4 }; /* the bytes before it are the link */
+enum { NONCE_COUNTER = 4 }; /* behind the link */
 
 _Static_assert(NONCE_COUNTER + 8 == KV_MAC_NONCE, "link and counter are the whole nonce");
 

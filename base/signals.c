@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* signals.c -- which signals reach the threads that the library starts.
+/* signals.c -- keep the host's signals off our threads.
  *
- * A signal that is sent to a process goes to any thread that does not block it. A host that blocks one in its own
- * threads, to take it by signalfd or sigwait, would find it in a thread of ours instead: its handler would run on the
- * stack of a coroutine, or the default action would end the process. So a thread of ours is started while the thread
- * that starts it blocks them. Faults stay open, since the kernel ends a process that blocks one, without the host's
- * report of the crash; and SIGPROF, so that profilers see what our threads do. */
+ * A signal to a process goes to any thread that does not block it: a host that takes one by signalfd or sigwait would
+ * lose it to our thread. So our threads start with signals blocked, except faults (the kernel would end the process
+ * without the host's report) and SIGPROF, for profilers. */
 #include "base/signals.h"
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* terminal.c -- asked each time: streams are few, and a test changes the environment. */
+/* terminal.c -- asked each time: streams are few, and tests change the environment. */
 #include "base/terminal.h"
 
 #include <poll.h>
@@ -25,7 +25,7 @@ bool kv_written(FILE *stream)
 	struct pollfd fd = {.fd = fileno(stream)};
 	if (fflush(stream) == 0 && !ferror(stream))
 		return true;
-	return poll(&fd, 1, 0) == 1 && (fd.revents & POLLERR); /* a pipe or socket without a reader */
+	return poll(&fd, 1, 0) == 1 && (fd.revents & POLLERR); /* a pipe or socket without reader */
 }
 
 unsigned kv_terminal_columns(FILE *stream)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* units.c -- sizes and durations as text.
  *
- * Parsing is exact: a decimal is whole digits and at most 18 fraction digits, held in integers, scaled in 128 bits and
- * rounded to nearest. So no size depends on floating point or on the locale. The text must be a number and a known
- * unit, with at most one space between; all else is refused. strtoull alone would accept "-1" and " 1". */
+ * Parsing is exact: whole digits and at most 18 fraction digits, in integers, scaled in 128 bits, rounded to nearest.
+ * The text is a number and a known unit, with at most one space between; "-1" and " 1" are refused. */
 #include "base/units.h"
 
 #include <inttypes.h>
@@ -37,8 +36,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* digits_parse -- read the digits at *text as a number and move *text behind them. False when there are none or too
- * many. */
+/* digits_parse -- read digits and move *text behind them. False: none, or too many. */
 static bool digits_parse(const char **text, uint64_t *out)
 {
 	const char *p = *text;
@@ -54,7 +52,7 @@ static bool digits_parse(const char **text, uint64_t *out)
 	return true;
 }
 
-/* decimal_parse -- read "12" or "12.5" at *text. Fraction digits beyond the 18th are ignored: no unit resolves them. */
+/* decimal_parse -- read "12" or "12.5". Fraction digits beyond the 18th do not matter. */
 static bool decimal_parse(const char **text, struct decimal *out)
 {
 	*out = (struct decimal){.scale = 1};
@@ -75,7 +73,7 @@ static bool decimal_parse(const char **text, struct decimal *out)
 	return true;
 }
 
-/* decimal_scale -- the decimal times factor, rounded to nearest. False on overflow. */
+/* decimal_scale -- times factor, rounded. False: overflow. */
 static bool decimal_scale(const struct decimal *d, uint64_t factor, uint64_t *out)
 {
 	unsigned __int128 v = (unsigned __int128)d->whole * factor;
@@ -91,7 +89,7 @@ static const char *skip_one_space(const char *p)
 	return *p == ' ' && p[1] ? p + 1 : p;
 }
 
-/* size_unit -- the shift of "", "B", "K", "KB", "KiB", "M", ...; -1 for anything else. */
+/* size_unit -- the shift of "", "B", "K", "KB", "KiB", "M", ...; else -1. */
 static int size_unit(const char *unit)
 {
 	static const char letters[] = "KMGTPE";
@@ -110,7 +108,7 @@ int kv_size_parse(const char *text, uint64_t *out_bytes)
 	if (!text || !decimal_parse(&text, &d))
 		return -KV_EINVAL;
 	int shift = size_unit(skip_one_space(text));
-	if (shift < 0 || (shift == 0 && d.scale > 1)) /* there is no half byte */
+	if (shift < 0 || (shift == 0 && d.scale > 1)) /* no half bytes */
 		return -KV_EINVAL;
 	return decimal_scale(&d, (uint64_t)1 << shift, out_bytes) ? 0 : -KV_EINVAL;
 }
@@ -161,8 +159,8 @@ int kv_u64_parse(const char *text, uint64_t *out)
 	return 0;
 }
 
-/* scaled_format -- write v with three significant digits; in the first unit whole numbers stay whole. The unit is
- * chosen after rounding, so "1000 us" never appears. */
+/* scaled_format -- three significant digits; whole numbers of the first unit stay whole. The unit is chosen after
+ * rounding: never "1000 us". */
 static char *scaled_format(double v, double step, const char *const *units, bool trim, char *buf, size_t cap)
 {
 	int level = 0;
@@ -195,7 +193,7 @@ char *kv_rate_format(double bytes_per_s, char *buf, size_t cap)
 {
 	static const char *const units[] = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s", NULL};
 	if (!(bytes_per_s >= 0 && bytes_per_s < 1e21)) {
-		snprintf(buf, cap, "n/a"); /* a rate over no time at all */
+		snprintf(buf, cap, "n/a"); /* a rate over no time */
 		return buf;
 	}
 	return scaled_format(bytes_per_s, 1000, units, false, buf, cap);

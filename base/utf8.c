@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* utf8.c -- programs print keys, values and names as they were typed, in any locale, so nothing here asks the locale.
- *
- * The widths are those of East Asian wide characters, emoji and combining marks, in whole blocks of Unicode. A table
- * whose cell has another character may be off by a column; no line gets wider than counted. */
+/* utf8.c -- UTF-8 independent of the locale. Widths: East Asian wide characters, emoji and combining marks, in whole
+ * Unicode blocks; other characters may be off by a column, never wider than counted. */
 #include "base/utf8.h"
 
 #include <string.h>
 
 #include "base/bytes.h"
 
-enum { PIECE = 16 }; /* room for one character, escaped */
+enum { PIECE = 16 }; /* for one escaped character */
 
 int kv_utf8_take(const uint8_t *p, size_t have, uint32_t *out)
 {
@@ -46,7 +44,7 @@ static unsigned width_of(uint32_t c)
 	return 1;
 }
 
-/* The first character of text, or its first byte. Returns how many bytes that is. */
+/* The first character of text, or its first byte. Returns its bytes. */
 static size_t next_of(const char *text, unsigned *out_width)
 {
 	uint32_t c;
@@ -78,11 +76,11 @@ void kv_utf8_clip(char *text, unsigned columns)
 			break;
 		text += len;
 	}
-	/* What was cut off had three bytes at least where there is room for the dots. */
+	/* Where the dots have room, the cut part had three bytes or more. */
 	memcpy(text, limit < columns ? dots : "", limit < columns ? sizeof(dots) : 1);
 }
 
-/* One character, or one byte, of p as it may be printed. Returns the length of the text; *out_used: bytes of p. */
+/* One character or byte of p, printable. Returns the text's length; *out_used: bytes of p. */
 static size_t piece_of(const uint8_t *p, size_t len, bool lines, char out[PIECE], size_t *out_used)
 {
 	uint32_t c = 0;

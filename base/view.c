@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* view.c -- the view of a cluster: a sorted array of members, which its owner's thread alone touches.
- *
- * Views change rarely and are searched rarely: a binary search, and an insertion that moves the rest, do. The digest
- * is over a fixed layout of the fields, so it does not depend on padding or byte order. It is a chain: SHA-256 of the
- * digest of the members before, and of this member. So no memory is needed for all of them at once. */
+/* view.c -- the view of a cluster: a sorted array of members, touched by its owner's thread only. The digest covers a
+ * fixed layout, so padding and byte order do not matter. It is a chain: SHA-256 of the digest so far and the next
+ * member. */
 #include "base/view.h"
 
 #include <stdlib.h>
@@ -27,7 +25,7 @@ const char *kv_member_state_name(enum kv_member_state state)
 	return "?";
 }
 
-/* Whether s[size] ends, and has printable characters without spaces only. */
+/* Whether s[size] ends, and is printable without spaces. */
 static bool plain(const char *s, size_t size)
 {
 	size_t len = strnlen(s, size);
@@ -59,7 +57,7 @@ int kv_member_check(const struct kv_member *m, struct kv_error *err)
 	return 0;
 }
 
-/* The place of the first member whose id is not less. */
+/* The first member whose id is not less. */
 static uint32_t place_of(const struct kv_view *v, const char *node_id)
 {
 	uint32_t low = 0, high = v->count;
@@ -148,7 +146,7 @@ bool kv_view_same(const struct kv_view *a, const struct kv_view *b)
 	return a->count == b->count;
 }
 
-/* A member as bytes: its strings with their final zeros, so that no two members look alike. Returns how many. */
+/* A member as bytes, strings with final zeros: no two look alike. Returns how many. */
 static size_t member_bytes(const struct kv_member *m, uint8_t out[MEMBER_BYTES])
 {
 	const char *const text[] = {m->node_id, m->address, m->zone};

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* window.c -- sliding window over ascending ids (as IPsec's replay window, RFC 6479).
- *
- * The bits of ids in [top - width, top) are exact. Advancing top clears the bits that it newly covers; until then they
- * belong to ids one width below. If a peer jumps far ahead, it only loses its own older ids. */
+/* window.c -- sliding window over ascending ids (RFC 6479). Bits of ids in [top - width, top) are exact; advancing top
+ * clears newly covered bits. A peer that jumps ahead loses only its own older ids. */
 #include "base/window.h"
 
 #include <string.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wrap.c -- text in 80 columns. A column is a character of UTF-8, not a byte; a colour takes none. A line is broken at
- * the last blank that fits. A word without a blank (a path, a list of addresses) stays whole: half an address helps
- * nobody. */
+/* wrap.c -- text in 80 columns, counted in UTF-8 characters without colours. Lines break at the last blank that fits; a
+ * long word (a path) stays whole. */
 #include "base/wrap.h"
 
 #include <stdarg.h>
@@ -21,7 +20,7 @@ static unsigned columns(const char *text, size_t len)
 	return n;
 }
 
-/* The part of a word that is no wider than `most`, one character at least. */
+/* The part of a word within `most` columns, at least one character. */
 static size_t part(const char *word, size_t len, unsigned most)
 {
 	size_t n = 1;
@@ -30,7 +29,7 @@ static size_t part(const char *word, size_t len, unsigned most)
 	return n;
 }
 
-/* split: a word that is wider than a line is broken. */
+/* split: break words wider than a line. */
 static void wrap(FILE *out, unsigned limit, bool split, const char *head, unsigned indent, const char *word)
 {
 	unsigned at = columns(head, strlen(head)), left = indent ? indent : at;

@@ -1,26 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* control.c -- control messages: the length prefix, and one write and one read function for each message.
+/* control.c -- control messages: the length prefix, and a write and a read function per message.
  *
- * These run a few times per connection, so they are written for readability. Fields are in wire order and go through a
- * sticky cursor. One `valid` function per message holds the limits of both directions. *out is zeroed first, so a
- * decoded message holds only bytes that came. After an error it is partly written, except for a HELLO of other
- * versions: the server needs its version fields for its REFUSE.
+ * These run a few times per connection. Fields are in wire order, through a sticky cursor; one `valid` function holds
+ * the limits of both directions. *out is zeroed first. After an error it is partly written; of a HELLO of other
+ * versions the version fields count, for the server's REFUSE. A message has one encoding only. Region tables and the
+ * addresses of a WELCOME stay in the input.
  *
- * A message has one encoding only, as records have (request.c). Region tables and the addresses of a WELCOME stay in
- * the input; a receiver that keeps them copies them.
- *
- * Two more things are checked, because the other side divides by them or sizes tables with them: a chunk is at least
- * one byte, and a region has exactly as many parts as its length needs. */
+ * The other side divides by chunk bytes and sizes tables by parts: a chunk is at least one byte, and a region has
+ * exactly the parts of its length. */
 #include "wire/cursor.h"
 #include "wire/wire.h"
 
 enum {
-	PREFIX = 4, /* the length field, which does not count itself */
+	PREFIX = 4, /* of the length field, not counted in it */
 	REGION_VIRTUAL = 1,
 	ARENA_WRITE_EMULATED = 2,
 	ARENA_READ_EMULATED = 4,
 	ARENA_FLAGS = REGION_VIRTUAL | ARENA_WRITE_EMULATED | ARENA_READ_EMULATED,
-	ENTRY_BASE = 0, /* offsets in an entry of a region's key table */
+	ENTRY_BASE = 0, /* in an entry of a region's key table */
 	ENTRY_KEY = 8,
 	ENTRY_SIZE = 16,
 	BLOB_PREFIX = 2
@@ -46,7 +43,7 @@ static void string_write(struct wire_out *o, const char *s, size_t size)
 	wire_out_copy(o, s, len);
 }
 
-/* Read a string into s[size], which is zeroed. */
+/* Read a string into s[size], zeroed. */
 static void string_read(struct wire_cur *c, char *s, size_t size)
 {
 	size_t len = wire_cur_16(c);
@@ -93,7 +90,7 @@ static bool rails_valid(unsigned rails)
 
 /* ---- HELLO ---- */
 
-/* Session number 0 means "no prior attachment". It must have no token, or "none" would have a second encoding. */
+/* Session 0 is "no prior attachment", and then has no token: one encoding. */
 static bool prior_valid(const struct wire_prior *p)
 {
 	static const uint8_t none[KV_TOKEN_LEN];
@@ -135,7 +132,7 @@ static int hello_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 	struct wire_hello *h = &m->hello;
 	h->version_min = wire_cur_16(c);
 	h->version_max = wire_cur_16(c);
-	/* All further fields depend on the version: without a common one there is nothing to read. */
+	/* Without a common version the other fields are unknown. */
 	if (!c->bad && h->version_min <= h->version_max &&
 	    (h->version_min > WIRE_VERSION || h->version_max < WIRE_VERSION))
 		return -KV_EVERSION;
@@ -160,7 +157,7 @@ static int hello_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 
 /* ---- WELCOME ---- */
 
-/* Step over `count` address blobs. */
+/* Skip `count` address blobs. */
 static void blobs_walk(struct wire_cur *c, unsigned count)
 {
 	struct wire_blob_addr skipped;
@@ -175,8 +172,7 @@ static bool addrs_fill(const struct wire_welcome_msg *w)
 	return !c.bad && wire_cur_left(&c) == 0;
 }
 
-/* Flags are offers. Unknown flags are ignored: a newer server may make offers that this build does not know
- * (docs/reference/protocol.md 7). */
+/* Flags are offers; unknown ones are ignored, since a newer server may make more (docs/reference/protocol.md 7). */
 static bool welcome_valid(const struct wire_welcome_msg *w)
 {
 	return w->version == WIRE_VERSION && w->shards >= 1 && w->shards <= KV_SHARDS_MAX && rails_valid(w->rails) &&
@@ -257,7 +253,7 @@ static int refuse_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 
 /* ---- REGION, ARENA, LANDING ---- */
 
-/* Bytes of the key table. The number of parts is bounded first, so that nothing overflows. */
+/* Bytes of the key table. Parts are bounded first, against overflow. */
 static size_t table_bytes(const struct wire_region *r)
 {
 	return (size_t)r->rails * r->parts * ENTRY_SIZE;
@@ -529,10 +525,10 @@ static void member_read(struct wire_cur *c, struct kv_member *m)
 	wire_cur_check(c, kv_member_check(m, NULL) == 0);
 }
 
-/* Step over the members, which are sorted and each there once. */
+/* Skip the members: sorted, each once. */
 static void members_walk(struct wire_cur *c, uint32_t count)
 {
-	struct kv_member m[2]; /* this one, and the one before */
+	struct kv_member m[2]; /* this one and the one before */
 	wire_cur_check(c, count <= KV_VIEW_MAX);
 	for (uint32_t i = 0; i < count && !c->bad; i++) {
 		member_read(c, &m[i & 1]);
@@ -676,7 +672,7 @@ static int drained_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 /* clang-format off */
 static const struct {
 	void (*write)(struct wire_out *o, const struct wire_ctrl_msg *m);
-	int (*read)(struct wire_cur *c, struct wire_ctrl_msg *m); /* 0 or -KV_EVERSION; other errors are in the cursor */
+	int (*read)(struct wire_cur *c, struct wire_ctrl_msg *m); /* 0 or -KV_EVERSION; the cursor has other errors */
 } codecs[] = {
 	[WIRE_CTRL_HELLO] = {hello_write, hello_read},
 	[WIRE_CTRL_WELCOME] = {welcome_write, welcome_read},
@@ -722,7 +718,7 @@ int wire_ctrl_encode(const struct wire_ctrl_msg *m, void *buf, size_t cap)
 	size_t len;
 	if (!type_known(m->type))
 		return -KV_EINVAL;
-	wire_out_32(&o, 0); /* the length, filled in at the end */
+	wire_out_32(&o, 0); /* the length, for the end */
 	wire_out_16(&o, (uint16_t)m->type);
 	wire_out_16(&o, 0);
 	codecs[m->type].write(&o, m);
@@ -765,7 +761,7 @@ int wire_ctrl_decode(const void *data, size_t len, struct wire_ctrl_msg *out)
 	return rc;
 }
 
-/* ---- parts that callers encode and decode themselves ---- */
+/* ---- parts that callers encode and decode ---- */
 
 int wire_addr_pack(uint8_t *buf, size_t cap, uint32_t *len, const void *addr, size_t addr_len)
 {

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cursor.h -- bounds-checked reading and writing of bytes. Internal to wire/.
- *
- * A cursor fails once and stays failed. A read that does not fit sets `bad` and moves to the end, so each later read
- * gives zero or NULL. A decoder therefore reads a whole layout in a row and looks at `bad` once. `out` works likewise
- * for writing. */
+/* cursor.h -- bounds-checked reads and writes. Internal to wire/. A read beyond the end sets `bad`; all later reads
+ * give zero or NULL. So a decoder reads a whole layout and checks `bad` once. `out` does the same for writing. */
 #ifndef KVRAIL_WIRE_CURSOR_H
 #define KVRAIL_WIRE_CURSOR_H
 
@@ -30,7 +27,7 @@ static inline size_t wire_cur_left(const struct wire_cur *c)
 	return (size_t)(c->end - c->at);
 }
 
-/* wire_cur_take -- the next n bytes, or NULL when fewer are left. */
+/* wire_cur_take -- the next n bytes, or NULL. */
 static inline const uint8_t *wire_cur_take(struct wire_cur *c, size_t n)
 {
 	const uint8_t *p = c->at;
@@ -74,7 +71,7 @@ static inline void wire_cur_copy(struct wire_cur *c, void *out, size_t n)
 		memcpy(out, p, n);
 }
 
-/* wire_cur_check -- require a condition of the input; sticky like a read that does not fit. */
+/* wire_cur_check -- require a condition; sticky. */
 static inline void wire_cur_check(struct wire_cur *c, bool good)
 {
 	if (KV_UNLIKELY(!good)) {
@@ -83,8 +80,8 @@ static inline void wire_cur_check(struct wire_cur *c, bool good)
 	}
 }
 
-/* wire_cur_padded -- whether nothing failed, and fewer than 8 bytes are left, all zero. It may read the 8 bytes before
- * `end`: they belong to the input, since every record has a header of 16. */
+/* wire_cur_padded -- whether nothing failed and fewer than 8 bytes are left, all zero. May read the 8 bytes before
+ * `end`, which each record has. */
 static inline bool wire_cur_padded(const struct wire_cur *c)
 {
 	size_t pad = wire_cur_left(c);
@@ -96,7 +93,7 @@ static inline bool wire_cur_padded(const struct wire_cur *c)
 struct wire_out {
 	uint8_t *at, *end;
 	bool full; /* it did not fit */
-	bool bad;  /* a value breaks a limit */
+	bool bad;  /* a value beyond a limit */
 };
 
 static inline uint8_t *wire_out_take(struct wire_out *o, size_t n)

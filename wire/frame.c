@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* frame.c -- the header of a fabric frame, and the walk over its records.
  *
- * A frame is one libfabric message, so the completion and the header both tell its length. Both must agree, and the
- * records must fill the frame exactly. Any mismatch is an error and is never ignored, so that no two readers see
- * different things. seal.c decides whether a frame is its sender's, and new.
+ * The completion and the header both have the frame's length. They must agree, and records must fill the frame exactly,
+ * so that no two readers see different records. seal.c decides whether a frame is authentic and new.
  *
- * Writer: header and records are in the caller's buffer from the first call on; only length and count are written at
- * the end. `len` never exceeds `cap`. A record that does not fit leaves every byte of the frame as it was.
- *
- * Reader: {at, end, left}. A failed reader expects a record in no bytes, so that it goes on failing without a flag. */
+ * Writer: `len` never exceeds `cap`. A record that does not fit changes nothing; length and count are written at the
+ * end. Reader: a failed one expects a record in no bytes, so it goes on failing. */
 #include "wire/record.h"
 
 enum {
@@ -71,7 +68,7 @@ uint8_t *wire_record_add(struct wire_writer *w, uint8_t type, uint8_t flags, uin
 	uint8_t *p = w->buf + w->len;
 	if (padded > w->cap - w->len || w->records == WIRE_RECORDS_MAX)
 		return NULL;
-	kv_put64(p + padded - 8, 0); /* zero the padding; the caller overwrites the other bytes */
+	kv_put64(p + padded - 8, 0); /* zero the padding; the caller overwrites the rest */
 	p[RECORD_TYPE] = type;
 	p[RECORD_FLAGS] = flags;
 	kv_put16(p + RECORD_LENGTH, (uint16_t)padded);
@@ -85,7 +82,7 @@ int wire_frame_open(struct wire_reader *r, const void *data, size_t len, struct 
 	const uint8_t *p = data;
 	if (len < WIRE_FRAME_HEADER || kv_get16(p + FRAME_MAGIC) != WIRE_MAGIC)
 		return -KV_EPROTO;
-	/* Another version may lay out all further fields differently, so none of them is read. */
+	/* Other versions may have other fields. */
 	if (p[FRAME_VERSION] != WIRE_VERSION)
 		return -KV_EVERSION;
 	if (len > KV_MSG_MAX || len % 8 != 0 || kv_get16(p + FRAME_LENGTH) != len || p[FRAME_RECORDS] == 0)

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reply.c -- reply records: size, limits, encode, decode.
  *
- * Built like request.c: lengths_valid and contents_valid hold the limits of both directions, a record has one encoding
- * only, and only numbers are copied. A reply has its whole body whatever its status, so that the client of a failed GET
- * still learns `posted`.
- *
- * The status is not checked here. A status that this build does not know concerns one request (wire_status_error gives
- * -KV_EPROTO for it); the other replies of the frame are still good. An unknown CANCEL state is refused, since the
- * safety of a buffer depends on it. A reply may repeat the flags of its request. */
+ * As request.c: limits of both directions in one place, one encoding, only numbers are copied. A reply has its whole
+ * body with any status, so that a failed GET still reports `posted`. An unknown status concerns one request
+ * (wire_status_error: -KV_EPROTO), so it passes here; an unknown CANCEL state is refused, since the safety of a buffer
+ * depends on it. */
 #include "wire/record.h"
 
-/* Offsets in a body. X_FIXED is the beginning of the part with variable length. */
+/* Offsets in a body. X_FIXED: the begin of the variable part. */
 enum {
 	GET_VALUE_LEN = 0,
 	GET_GENERATION = 8,
@@ -18,7 +15,7 @@ enum {
 	GET_POSTED = 24,
 	GET_INLINE_LEN = 28,
 	GET_FIXED = 32,
-	LEASE_ID = 32, /* follows the fixed part, with WIRE_GET_LEASED */
+	LEASE_ID = 32, /* behind the fixed part, with WIRE_GET_LEASED */
 	LEASE_AT = 40,
 	LEASE_TIME = 48,
 	LEASE_ZERO = 52,
@@ -64,7 +61,7 @@ enum {
 	TOMBS_FIXED = 16,
 	TOMB_SIZE = 16,
 
-	PAIR_ID = 0, /* offsets in a pair of STAT */
+	PAIR_ID = 0, /* in a pair of STAT */
 	PAIR_ZERO = 4,
 	PAIR_VALUE = 8,
 	PAIR_SIZE = 16
@@ -87,11 +84,11 @@ _Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + EXISTS_FIXED + 2 * WIRE_
 	       "EXISTS fits a frame");
 _Static_assert((int)WIRE_STAT_END <= WIRE_STAT_MAX, "one reply can carry every counter");
 
-/* The constants of each type. */
+/* Constants per type. */
 /* clang-format off */
 static const struct {
-	uint8_t fixed; /* bytes of the body before inline bytes, bitmap or pairs */
-	uint8_t flags; /* bits that are allowed */
+	uint8_t fixed; /* bytes of the body before the variable part */
+	uint8_t flags; /* allowed bits */
 } shapes[] = {
 	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE | WIRE_GET_CHECK | WIRE_GET_FOLLOWS | WIRE_GET_PACK |
 					 WIRE_GET_PULL | WIRE_GET_LEASED | WIRE_GET_HOT},
@@ -119,7 +116,7 @@ static inline uint32_t bitmap_bytes(uint32_t count)
 
 /* ---- limits ---- */
 
-/* Bits beyond the last key must be zero, like padding. The caller has made sure that the bitmap lies in the input. */
+/* Bits beyond the last key are zero. The bitmap lies in the input. */
 static bool bitmap_valid(const uint8_t *bitmap, uint32_t count)
 {
 	return count % 8 == 0 || bitmap[count / 8] >> (count % 8) == 0;
@@ -133,8 +130,7 @@ static bool pairs_valid(const uint8_t *pairs, uint32_t count)
 	return reserved == 0;
 }
 
-/* FOLLOWS says that the bytes were moved, PACK where to, and LEASED that they were not. HOT speaks of a value that was
- * found. */
+/* FOLLOWS: the bytes were moved; PACK: where to; LEASED: they were not. HOT: the value was found. */
 static bool get_valid(const struct wire_reply *r)
 {
 	bool follows = r->flags & WIRE_GET_FOLLOWS, leased = r->flags & WIRE_GET_LEASED;
@@ -149,7 +145,7 @@ static bool get_valid(const struct wire_reply *r)
 	return !leased || (inline_len == 0 && r->get.lease != 0 && r->get.lease_us != 0);
 }
 
-/* Checks counts and lengths only: the counted bytes are not known to be in the input yet. */
+/* Counts and lengths only: the bytes may not be in the input. */
 static bool lengths_valid(const struct wire_reply *r)
 {
 	if (!type_known(r->type) || (r->flags & ~shapes[r->type].flags) != 0)
@@ -182,7 +178,7 @@ static bool contents_valid(const struct wire_reply *r)
 
 /* ---- encode ---- */
 
-/* Length of the record without padding. */
+/* Without padding. */
 static uint32_t reply_bytes(const struct wire_reply *r)
 {
 	uint32_t n;
@@ -381,7 +377,7 @@ static bool tombs_read(struct wire_cur *c, const uint8_t *p, struct wire_reply *
 	return kv_get16(p + TOMBS_ZERO_16) == 0;
 }
 
-/* Returns whether the body's reserved fields are zero. The cursor tells whether the body was long enough. */
+/* Whether the reserved fields are zero. The cursor knows whether the body was long enough. */
 static bool body_read(struct wire_cur *c, const uint8_t *p, struct wire_reply *out)
 {
 	switch (out->type) {
@@ -439,7 +435,7 @@ int wire_reply_next(struct wire_reader *r, struct wire_reply *out)
 	if ((header[RECORD_TYPE] & WIRE_REPLY) == 0 || !type_known(out->type))
 		return wire_reader_fail(r);
 	fixed = wire_cur_take(&body, shapes[out->type].fixed);
-	/* contents_valid comes last: only now are bitmap and pairs known to lie in the input. */
+	/* contents_valid last: only now bitmap and pairs lie in the input. */
 	if (!fixed || !body_read(&body, fixed, out) || !wire_cur_padded(&body) || !lengths_valid(out) ||
 	    !contents_valid(out))
 		return wire_reader_fail(r);

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request.c -- request records: size, limits, encode, decode.
  *
- * One function, request_valid, holds the limits. The encoder calls it before it
- * writes, and the decoder after it has read, so one side accepts all that the other can send. Errors that only bytes
- * can have (short bodies, reserved fields, padding) are checked while reading.
- *
- * A record has one encoding only. These must be zero: flags outside the type's mask, reserved fields, padding, and the
- * source of a PUT that has none. So re-encoding a decoded record gives the same bytes, which the fuzzer checks.
- *
- * Only numbers are copied; key, inline bytes and digests stay in the input. On -KV_EPROTO *out is partly written.
- */
+ * request_valid holds the limits; encoder and decoder both call it, so that each side accepts all that the other can
+ * send. Errors of bytes (short bodies, reserved fields, padding) are found while reading. A record has one encoding:
+ * flags outside of the mask, reserved fields, padding and the source of a PUT without one are zero. Key, inline bytes
+ * and digests stay in the input. On -KV_EPROTO *out is partly written. */
 #include "wire/record.h"
 
-/* Offsets in a body. X_FIXED is the beginning of the part with variable length. */
+/* Offsets in a body. X_FIXED: the begin of the variable part. */
 enum {
 	DEST_REGION = 0,
 	DEST_COUNT = 4,
@@ -46,7 +41,7 @@ enum {
 	EXISTS_ZERO_32 = 4,
 	EXISTS_FIXED = 8,
 
-	KEYED_KEY_LEN = 0, /* offsets of DELETE, TOUCH, PIN; DELETE has more */
+	KEYED_KEY_LEN = 0, /* of DELETE, TOUCH, PIN; DELETE has more */
 	KEYED_ZERO = 2,
 	KEYED_TTL = 4, /* of TOUCH; zero in the others */
 	KEYED_FIXED = 8,
@@ -95,11 +90,11 @@ _Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + PUT_FIXED + KV_KEY_MAX +
 _Static_assert(KV_VALUE_MAX <= INT64_MAX && KV_RANGE_MAX <= KV_VALUE_MAX,
 	       "sums of offsets and lengths cannot overflow");
 
-/* The constants of each type. */
+/* Constants per type. */
 /* clang-format off */
 static const struct {
-	uint8_t fixed; /* bytes of the body before key, inline bytes or digests */
-	uint8_t flags; /* bits that are allowed */
+	uint8_t fixed; /* bytes of the body before the variable part */
+	uint8_t flags; /* allowed bits */
 	bool keyed;
 } shapes[] = {
 	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE | WIRE_GET_CHECK | WIRE_GET_PACK | WIRE_GET_PULL |
@@ -131,7 +126,7 @@ static inline bool put_has_source(const struct wire_request *r)
 
 /* ---- limits ---- */
 
-/* The conditions are joined without branches: on the hot path all of them hold. */
+/* Joined without branches: on the hot path all hold. */
 static bool dest_valid(const struct wire_dest *d, uint64_t length)
 {
 	uint64_t all, last, end;
@@ -156,7 +151,7 @@ static bool get_valid(const struct wire_request *r)
 	return dest_valid(&r->dest, length) || (length == 0 && dest_empty(&r->dest));
 }
 
-/* The place in the landing area: one piece, of exactly the bytes of the range. */
+/* In the landing area: one piece of exactly the range. */
 static bool landed_valid(const struct wire_dest *d, uint64_t length)
 {
 	uint64_t end;
@@ -181,7 +176,7 @@ static bool put_valid(const struct wire_request *r)
 	return !bad && (!put_has_source(r) || dest_valid(&r->dest, length));
 }
 
-/* Which value is meant, in at most one way. */
+/* The value is named in one way at most. */
 static bool delete_valid(const struct wire_request *r)
 {
 	switch (r->flags) {
@@ -194,7 +189,7 @@ static bool delete_valid(const struct wire_request *r)
 	}
 }
 
-/* LOOK changes nothing, so it goes with neither MARK nor AT. */
+/* LOOK changes nothing: no MARK, no AT. */
 static bool touch_valid(const struct wire_request *r)
 {
 	uint8_t look = r->flags & WIRE_TOUCH_LOOK, at = r->flags & WIRE_TOUCH_AT, young = r->flags & WIRE_TOUCH_YOUNG;
@@ -232,7 +227,7 @@ static bool request_valid(const struct wire_request *r)
 
 /* ---- encode ---- */
 
-/* Length of the record without padding. */
+/* Without padding. */
 static uint32_t request_bytes(const struct wire_request *r)
 {
 	uint32_t n;
@@ -286,7 +281,7 @@ static void put_write(uint8_t *p, const struct wire_request *r)
 	kv_put32(p + PUT_TTL, r->put.ttl_s);
 	kv_put16(p + PUT_KEY_LEN, (uint16_t)r->key.len);
 	kv_put16(p + PUT_INLINE_LEN, (uint16_t)r->put.inline_data.len);
-	/* Without a source the field is reserved, so the caller's value is ignored. */
+	/* Without a source the field is reserved. */
 	dest_write(p + PUT_DEST, put_has_source(r) ? &r->dest : &(struct wire_dest){0});
 	memcpy(p + PUT_FIXED, r->key.data, r->key.len);
 	if (r->put.inline_data.len)
@@ -456,7 +451,7 @@ static bool release_read(struct wire_cur *c, const uint8_t *p, struct wire_reque
 	return (kv_get16(p + RELEASE_ZERO_16) | kv_get32(p + RELEASE_ZERO_32)) == 0;
 }
 
-/* Returns whether the body's reserved fields are zero. The cursor tells whether the body was long enough. */
+/* Whether the reserved fields are zero. The cursor knows whether the body was long enough. */
 static bool body_read(struct wire_cur *c, const uint8_t *p, struct wire_request *out)
 {
 	switch (out->type) {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seal.c -- the tag of a frame: it covers all bytes behind it, and its nonce is link and counter.
- *
- * The tag stands before the bytes that it covers, so that these are contiguous. They need neither a copy nor zeros in
- * the place of the tag. The bytes before the tag are protected, too. Magic and version have only one valid value each.
- * The session, together with the shard (which is behind the tag), selects the key. The link is in the nonce. */
+/* seal.c -- a frame's tag: it covers all bytes behind it; its nonce is link and counter. The bytes before it are
+ * protected as well: magic and version have one value, session (with the shard behind the tag) selects the key, and the
+ * link is in the nonce. */
 #include "wire/record.h"
 
 enum { FRAME_TAG = 8, FRAME_TAGGED = 24, FRAME_COUNTER = 32 };

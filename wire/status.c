@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* status.c -- tables of names and numbers: statuses and their -KV_E* codes, and the statistics of STAT.
+/* status.c -- tables: statuses and their -KV_E* codes, and the statistics of STAT.
  *
- * A status has exactly one error, so that status -> error -> status gives the status back. There are many more errors
- * than statuses. An error without a row of its own becomes the status that tells the client the same thing (the second
- * table). All others become WIRE_FABRIC, since they are errno or libfabric codes from lower layers. Only 0 becomes
- * WIRE_OK. */
+ * Each status has one error, and maps back to itself. Errors without a row become the status with the same meaning for
+ * a client (second table), all others WIRE_FABRIC. Only 0 is WIRE_OK. */
 #include <errno.h>
 
 #include "wire/wire.h"
@@ -36,11 +34,9 @@ static const struct {
 	int error;
 	int32_t status;
 } also[] = {
-	{-ENOMEM, WIRE_NOMEM},
-	{-KV_ELIMIT, WIRE_NOMEM},   /* a limit of the server's machine is short, so there is no room at present */
-	{-KV_EPROTO, WIRE_INVALID}, /* the client's request makes no sense */
-	{-KV_ECLOSED, WIRE_CLOSING},
-	{-KV_ERESET, WIRE_BUSY}, /* the endpoint was rebuilt under the request: try again */
+	{-ENOMEM, WIRE_NOMEM},       {-KV_ELIMIT, WIRE_NOMEM}, /* a limit of the server's machine: no room now */
+	{-KV_EPROTO, WIRE_INVALID},                            /* the request is senseless */
+	{-KV_ECLOSED, WIRE_CLOSING}, {-KV_ERESET, WIRE_BUSY},  /* the endpoint was rebuilt: try again */
 };
 
 int wire_status_error(int32_t status)

@@ -193,10 +193,10 @@ enum {
 	WIRE_REPLY_HEADER = 24,
 	WIRE_RECORDS_MAX = 255,
 	WIRE_DIGEST_BYTES = 8,
-	WIRE_EXISTS_MAX = 500, /* so many fit a frame, behind a PROVE, too */
+	WIRE_EXISTS_MAX = 500, /* these fit a frame behind a PROVE */
 	WIRE_EXISTS_BITMAP = (WIRE_EXISTS_MAX + 7) / 8,
 	WIRE_STAT_MAX = 200,
-	WIRE_BEFORE_MAX = 64 << 10, /* see WIRE_GET_PACK */
+	WIRE_BEFORE_MAX = 64 << 10, /* WIRE_GET_PACK */
 	WIRE_CTRL_HEADER = 8,
 	WIRE_SESSION_BYTES = 24, /* length of a SESSION record */
 	WIRE_PROVE_BYTES = 24,   /* length of a PROVE record */
@@ -205,7 +205,7 @@ enum {
 	WIRE_IDENTITY_MAX = 129, /* bytes of an identity, with the final 0 */
 	WIRE_RELEASE_MAX = 128,
 	WIRE_TOMBS_MAX = 200,
-	WIRE_MEMBER_BYTES = 16 + 6 + 2 * (KV_NAME_MAX - 1) + KV_MEMBER_ADDRESS - 1 /* of a packed member, at most */
+	WIRE_MEMBER_BYTES = 16 + 6 + 2 * (KV_NAME_MAX - 1) + KV_MEMBER_ADDRESS - 1 /* of a packed member */
 };
 
 enum wire_type {
@@ -219,47 +219,42 @@ enum wire_type {
 	WIRE_CANCEL = 8,
 	WIRE_PING = 9,
 	WIRE_TOMBS = 10,
-	WIRE_SESSION = 11, /* a record among requests; it has no reply */
-	WIRE_RELEASE = 12, /* gives leases back: no reply, no credit */
+	WIRE_SESSION = 11, /* among requests; no reply */
+	WIRE_RELEASE = 12, /* returns leases: no reply, no credit */
 	WIRE_PROVE = 13,   /* proves the client's address: no reply, no credit */
 	WIRE_REPLY = 0x80
 };
 
 enum wire_flag {
-	WIRE_GET_SUM_RANGE = 1, /* GET: checksum of the requested range, not of the whole value */
-	WIRE_GET_INLINE = 2,    /* GET: a small range may come inside the reply */
-	WIRE_GET_CHECK = 4, /* GET: the last bytes were corrupt: checksum the value before serving it again, and drop it
-			       if it is wrong */
-	WIRE_GET_PACK = 16, /* GET: its destination may be written in one write with its neighbours, side by side: then
-			       its value may lie in the destinations before it. Reply: it does */
-	WIRE_GET_YOUNG = 8, /* GET: of a key that was deleted elsewhere: a value that was put since */
-	WIRE_GET_FOLLOWS = 8, /* reply to GET: the bytes are in place and no immediates come (posted is 0); only where
-				 the fabric delivers a message after earlier writes */
-	WIRE_GET_PULL = 32,   /* GET: the client prefers to read the bytes itself; see WIRE_WELCOME_PULL */
-	WIRE_GET_MORE = 64,   /* GET: a further range or part of a value whose first one was asked for before: it is no
-				 GET   of its own in the counters and in the server's heat */
-	WIRE_GET_LEASED = 64, /* reply to GET: the bytes were not moved; the client reads them from the arena within the
-				 lease time */
-	WIRE_GET_HOT = 128,   /* reply to GET: the value was asked for often lately (store/heat.h); the client may keep
-				 a second copy of it elsewhere */
-	WIRE_PUT_FIRST = 1,   /* PUT: first range of a value */
-	WIRE_PUT_LAST = 2,    /* PUT: last range: check, then commit */
-	WIRE_PUT_LANDED = 4,  /* PUT: the client wrote the bytes to its landing area, before this message and over the
-				 same  connection */
-	WIRE_PUT_COPY = 8,    /* PUT, with FIRST: the value is copied from another server; see put.born_ns */
-	WIRE_PUT_SPARE = 16,  /* PUT, with COPY: only into memory that is free: no value goes for it (else NOMEM), and
-				 the copy goes before all others */
-	WIRE_DELETE_THIS = 1, /* DELETE: the value of one generation */
-	WIRE_DELETE_AT = 2,   /* DELETE: the value as it was at some time */
-	WIRE_EXISTS_DELETED = 1, /* reply to EXISTS: some keys were deleted lately; a second bitmap says which */
-	WIRE_TOUCH_LOOK = 1,     /* TOUCH: answer only: the value is not used and keeps its time to live */
+	WIRE_GET_SUM_RANGE = 1, /* GET: checksum of the range, not of the value */
+	WIRE_GET_INLINE = 2,    /* GET: a small range may be inside the reply */
+	WIRE_GET_CHECK = 4,     /* GET: the last bytes were corrupt: verify the value, and drop it if it is wrong */
+	WIRE_GET_PACK = 16,   /* GET: may be written together with its neighbours, then into the destinations before its
+				 own. Reply: it is */
+	WIRE_GET_YOUNG = 8,   /* GET: a value put after its key was deleted elsewhere */
+	WIRE_GET_FOLLOWS = 8, /* reply to GET: the bytes are in place, without immediates (posted is 0); where messages
+				 follow earlier writes */
+	WIRE_GET_PULL = 32,   /* GET: the client prefers to read the bytes; see WIRE_WELCOME_PULL */
+	WIRE_GET_MORE = 64,   /* GET: a further range or part of a value: not counted as a GET */
+	WIRE_GET_LEASED = 64, /* reply to GET: the client reads the bytes from the arena, within the lease time */
+	WIRE_GET_HOT =
+		128, /* reply to GET: read often lately (store/heat.h); the client may keep a second copy elsewhere */
+	WIRE_PUT_FIRST = 1,      /* PUT: first range of a value */
+	WIRE_PUT_LAST = 2,       /* PUT: last range: check, then commit */
+	WIRE_PUT_LANDED = 4,     /* PUT: the bytes are in the landing area, written before over this connection */
+	WIRE_PUT_COPY = 8,       /* PUT, with FIRST: a copy from another server; see put.born_ns */
+	WIRE_PUT_SPARE = 16,     /* PUT, with COPY: only into free memory (else NOMEM), and evicted first */
+	WIRE_DELETE_THIS = 1,    /* DELETE: the value of one generation */
+	WIRE_DELETE_AT = 2,      /* DELETE: the value at some time */
+	WIRE_EXISTS_DELETED = 1, /* reply to EXISTS: a second bitmap has the keys deleted lately */
+	WIRE_TOUCH_LOOK = 1,     /* TOUCH: changes nothing */
 	WIRE_TOUCH_YOUNG = 4,    /* TOUCH: as WIRE_GET_YOUNG */
-	WIRE_TOUCH_MARK = 2,     /* TOUCH: also of copies that come later */
-	WIRE_TOUCH_AT = 8,       /* TOUCH: the value as it was at some time, as WIRE_DELETE_AT */
-	WIRE_PIN_RELEASE = 1     /* PIN: release the session's pin */
+	WIRE_TOUCH_MARK = 2,     /* TOUCH: also for later copies */
+	WIRE_TOUCH_AT = 8,       /* TOUCH: the value at some time */
+	WIRE_PIN_RELEASE = 1     /* PIN: release it */
 };
 
-/* Statuses on the wire; wire_status_error and wire_error_status translate to and from -KV_E*. */
+/* wire_status_error and wire_error_status translate to and from -KV_E*. */
 enum wire_status {
 	WIRE_OK = 0,
 	WIRE_NOTFOUND = 1,
@@ -272,21 +267,21 @@ enum wire_status {
 	WIRE_NOMEM = 8,
 	WIRE_TIMEOUT = 9,
 	WIRE_CANCELED = 10,
-	WIRE_STALE = 11,    /* the requested generation is gone */
+	WIRE_STALE = 11,    /* the generation is gone */
 	WIRE_MISMATCH = 12, /* KV_EVERSION */
 	WIRE_FULL = 13,
 	WIRE_NOTSUP = 14,
-	WIRE_FABRIC = 15,  /* the server's provider failed: KV_EPROVIDER */
-	WIRE_CLOSING = 16, /* the server is shutting down: KV_EPEERDOWN */
-	WIRE_DELETED = 17, /* the key is not there, and was deleted lately; of a copy: it is too old */
+	WIRE_FABRIC = 15,  /* KV_EPROVIDER, of the server */
+	WIRE_CLOSING = 16, /* the server shuts down: KV_EPEERDOWN */
+	WIRE_DELETED = 17, /* deleted lately; of a copy: too old */
 	WIRE_STATUS_MAX
 };
 
 enum wire_cancel { WIRE_CANCEL_UNSEEN = 0, WIRE_CANCEL_STOPPED = 1, WIRE_CANCEL_DONE = 2 };
 
-/* The statistics of a shard that STAT reports. Their order is wire format: append only. enum wire_stat_kind says which
- * is a counter (only rises while the server runs), a gauge (present value) or a maximum (since the server was started).
- * A client sums counters and gauges over the shards, and takes the largest maximum. */
+/* Statistics of a shard in STAT; docs/reference/counters.md describes them. The order is wire format: append only.
+ * Counters rise while the server runs, gauges are current, maxima hold since the start. Clients sum counters and gauges
+ * over the shards, and take the largest maximum. */
 enum wire_stat {
 	WIRE_STAT_BLOCKS = 1,
 	WIRE_STAT_BYTES_USED,
@@ -320,100 +315,99 @@ enum wire_stat {
 	WIRE_STAT_FENCES,
 	WIRE_STAT_NOMEM,
 	WIRE_STAT_PINNED_BYTES,
-	WIRE_STAT_STAGED_BYTES,     /* gauge: bytes of values that are being stored */
-	WIRE_STAT_STAGES_EXPIRED,   /* PUTs given up: their time was over, or no bytes came */
-	WIRE_STAT_INVALID_REQUESTS, /* requests answered INVALID: regions, ranges or slices that do not fit */
-	WIRE_STAT_DROPPED_REPLIES,  /* replies to clients that take none, or that exceeded their credits */
-	WIRE_STAT_STRAY_IMMEDIATES, /* immediates from clients, which should send none */
-	WIRE_STAT_LOST_WRITES,      /* data writes that failed; the client is told to make a new attachment */
-	WIRE_STAT_CORRUPT_DROPPED,  /* blocks found damaged, and dropped */
-	WIRE_STAT_ENDING_SESSIONS,  /* gauge: ended sessions with unresolved operations */
-	WIRE_STAT_HANDSHAKES,       /* connections accepted */
-	WIRE_STAT_HANDSHAKES_NOW,   /* gauge: connections without a session yet */
-	WIRE_STAT_HANDSHAKES_CUT,   /* connections closed to make room for others */
+	WIRE_STAT_STAGED_BYTES,
+	WIRE_STAT_STAGES_EXPIRED,
+	WIRE_STAT_INVALID_REQUESTS,
+	WIRE_STAT_DROPPED_REPLIES,
+	WIRE_STAT_STRAY_IMMEDIATES,
+	WIRE_STAT_LOST_WRITES,
+	WIRE_STAT_CORRUPT_DROPPED,
+	WIRE_STAT_ENDING_SESSIONS,
+	WIRE_STAT_HANDSHAKES,
+	WIRE_STAT_HANDSHAKES_NOW,
+	WIRE_STAT_HANDSHAKES_CUT,
 	WIRE_STAT_HANDSHAKES_TIMED_OUT,
-	WIRE_STAT_HANDSHAKES_DELAYED, /* connections delayed by the rate limit */
-	WIRE_STAT_HANDSHAKES_REFUSED, /* wrong key, no HELLO, mismatch, server full */
-	WIRE_STAT_BAD_CONTROL,        /* invalid control messages, inconsistent regions */
-	WIRE_STAT_SILENT_CLIENTS,     /* clients disconnected because they did not read their control connection */
-	WIRE_STAT_REPLIES,            /* requests answered, whatever the status */
-	WIRE_STAT_POST_NS,            /* sum of posted_ns over all replies */
+	WIRE_STAT_HANDSHAKES_DELAYED,
+	WIRE_STAT_HANDSHAKES_REFUSED,
+	WIRE_STAT_BAD_CONTROL,
+	WIRE_STAT_SILENT_CLIENTS,
+	WIRE_STAT_REPLIES,
+	WIRE_STAT_POST_NS,
 	WIRE_STAT_POST_MAX_NS,
-	WIRE_STAT_SERVE_NS, /* sum of replied_ns over all replies */
+	WIRE_STAT_SERVE_NS,
 	WIRE_STAT_SERVE_MAX_NS,
-	WIRE_STAT_SLOW,          /* replies that took --slow-ms or longer; 0 without that option */
-	WIRE_STAT_ACTIVE,        /* requests whose bytes are in flight */
-	WIRE_STAT_STAGES,        /* PUTs begun and not committed */
-	WIRE_STAT_HASHING,       /* checksums being computed */
-	WIRE_STAT_HELD,          /* replies that wait for a send buffer */
-	WIRE_STAT_QUEUED,        /* transfers and messages that wait in the engine for room */
-	WIRE_STAT_MSG_EXHAUSTED, /* times that no send buffer was free */
-	WIRE_STAT_FAILED_OPS,    /* fabric operations that completed with an error */
+	WIRE_STAT_SLOW,
+	WIRE_STAT_ACTIVE,
+	WIRE_STAT_STAGES,
+	WIRE_STAT_HASHING,
+	WIRE_STAT_HELD,
+	WIRE_STAT_QUEUED,
+	WIRE_STAT_MSG_EXHAUSTED,
+	WIRE_STAT_FAILED_OPS,
 	WIRE_STAT_REBUILD_FAILURES,
 	WIRE_STAT_SENDS,
 	WIRE_STAT_WRITES,
 	WIRE_STAT_READS,
 	WIRE_STAT_TURNS,
-	WIRE_STAT_STATUS, /* + status: replies with it. There are as many ids as there may ever be statuses */
+	WIRE_STAT_STATUS, /* + status: replies with it; ids for all future statuses */
 	WIRE_STAT_STATUS_LAST = WIRE_STAT_STATUS + 31,
-	WIRE_STAT_FURTHER_SESSIONS, /* gauge: open sessions beside those of the connections themselves */
-	WIRE_STAT_SESSIONS_OPENED,  /* further sessions opened since the server was started */
-	WIRE_STAT_SESSIONS_REFUSED, /* further sessions refused: wrong proof, no room */
-	WIRE_STAT_LEASES,           /* GETs answered with a lease */
-	WIRE_STAT_LEASES_NOW,       /* gauge: leases given out and not over */
-	WIRE_STAT_LEASED_BYTES,     /* gauge: arena bytes that leases keep */
-	WIRE_STAT_LEASES_EXPIRED,   /* leases not released in time */
-	WIRE_STAT_LEASES_REFUSED,   /* leases beyond the budget: those GETs were answered by push */
-	WIRE_STAT_BAD_RELEASES,     /* releases of leases that do not exist, have expired, or are another session's */
-	WIRE_STAT_RAILS_UP,         /* gauge: NICs in use, counted as endpoints */
-	WIRE_STAT_RAILS_OUT,        /* gauge: rails that failed and are retried */
-	WIRE_STAT_RAIL_FAILURES,    /* endpoints that failed by themselves */
-	WIRE_STAT_FAILED_PEER,      /* operations that failed because of the peer, or of the path to it */
-	WIRE_STAT_RAIL_BYTES, /* + rail: bytes written to and read from clients by this rail; the last one includes all
-				 further rails */
+	WIRE_STAT_FURTHER_SESSIONS,
+	WIRE_STAT_SESSIONS_OPENED,
+	WIRE_STAT_SESSIONS_REFUSED,
+	WIRE_STAT_LEASES,
+	WIRE_STAT_LEASES_NOW,
+	WIRE_STAT_LEASED_BYTES,
+	WIRE_STAT_LEASES_EXPIRED,
+	WIRE_STAT_LEASES_REFUSED,
+	WIRE_STAT_BAD_RELEASES,
+	WIRE_STAT_RAILS_UP,
+	WIRE_STAT_RAILS_OUT,
+	WIRE_STAT_RAIL_FAILURES,
+	WIRE_STAT_FAILED_PEER,
+	WIRE_STAT_RAIL_BYTES, /* + rail: bytes written to and read from clients; the last one for all further rails */
 	WIRE_STAT_RAIL_BYTES_LAST = WIRE_STAT_RAIL_BYTES + 7,
-	WIRE_STAT_RAIL_ERRORS, /* + rail, likewise: operations that failed */
+	WIRE_STAT_RAIL_ERRORS, /* + rail: failed operations */
 	WIRE_STAT_RAIL_ERRORS_LAST = WIRE_STAT_RAIL_ERRORS + 7,
-	WIRE_STAT_DOOR_LET_IN,           /* connections to our fabric ports that the doorkeeper let in. It refused: */
-	WIRE_STAT_DOOR_STRANGERS,        /* those from hosts where no client has an endpoint */
-	WIRE_STAT_DOOR_CLAIMS,           /* ... that claimed an endpoint which no client announced */
-	WIRE_STAT_DOOR_TWICE,            /* ... that claimed an endpoint which is connected already */
-	WIRE_STAT_DOOR_SILENT,           /* ... that sent no whole connect request in time */
-	WIRE_STAT_DOOR_FULL,             /* ... beyond the number that may wait, or for lack of descriptors */
-	WIRE_STAT_DOOR_ALIENS,           /* connections ended later: they sent bytes that no client sends */
-	WIRE_STAT_REPLAYED_FRAMES,       /* frames whose counter was seen before, or is too old */
-	WIRE_STAT_UNPROVEN_REQUESTS,     /* requests over links whose client has not proven its address */
-	WIRE_STAT_BAD_PROOFS,            /* PROVE with a wrong nonce */
-	WIRE_STAT_ACCEPTS_FAILED,        /* connections to the control port without a descriptor or memory for them */
-	WIRE_STAT_HEARTBEAT_LATE_MAX_NS, /* longest time that a heartbeat left after it was due */
-	WIRE_STAT_ROOMS,                 /* PUTs whose memory took more than one step to clear */
-	WIRE_STAT_BLOCKS_MAX,            /* gauge: the most values that can be stored at a time */
-	WIRE_STAT_PUTS_LANDED,           /* ranges of PUTs whose bytes the client had written to its landing area */
-	WIRE_STAT_LANDING_BYTES,         /* gauge: memory that landing areas of clients take */
-	WIRE_STAT_PREFAULT_LEFT,         /* gauge: bytes of memory whose pages are still being made in the background */
-	WIRE_STAT_PUSHED,                /* values put to other servers during a drain, and their bytes */
+	WIRE_STAT_DOOR_LET_IN,
+	WIRE_STAT_DOOR_STRANGERS,
+	WIRE_STAT_DOOR_CLAIMS,
+	WIRE_STAT_DOOR_TWICE,
+	WIRE_STAT_DOOR_SILENT,
+	WIRE_STAT_DOOR_FULL,
+	WIRE_STAT_DOOR_ALIENS,
+	WIRE_STAT_REPLAYED_FRAMES,
+	WIRE_STAT_UNPROVEN_REQUESTS,
+	WIRE_STAT_BAD_PROOFS,
+	WIRE_STAT_ACCEPTS_FAILED,
+	WIRE_STAT_HEARTBEAT_LATE_MAX_NS,
+	WIRE_STAT_ROOMS,
+	WIRE_STAT_BLOCKS_MAX,
+	WIRE_STAT_PUTS_LANDED,
+	WIRE_STAT_LANDING_BYTES,
+	WIRE_STAT_PREFAULT_LEFT,
+	WIRE_STAT_PUSHED,
 	WIRE_STAT_PUSHED_BYTES,
-	WIRE_STAT_PUSH_FAILED,      /* ... that could not be put */
-	WIRE_STAT_EVICTED_RETURNED, /* values stored again that were evicted not long ago; of them, those that ... */
-	WIRE_STAT_EVICTED_RETURNED_HALF,    /* ... half as many values more would have kept */
-	WIRE_STAT_EVICTED_RETURNED_QUARTER, /* ... a quarter more would have kept */
-	WIRE_STAT_VERSION,                  /* of the build: 0.1.0 is 1,000, 2.3.4 is 2,003,004 */
-	WIRE_STAT_UPTIME_NS,                /* gauge: since the server began to serve */
-	WIRE_STAT_HOT_GETS,                 /* GETs whose reply said HOT */
-	WIRE_STAT_TOMBS,          /* gauge: keys whose DELETE or TOUCH is remembered, so that no older copy undoes it */
-	WIRE_STAT_TOMBS_DROPPED,  /* those that were forgotten early, for lack of room */
-	WIRE_STAT_COPIES_REFUSED, /* copies that were older than a DELETE of their key, or than the value there */
-	WIRE_STAT_DOUBTS,         /* times that this server was out of the cluster, and had its values doubted */
-	WIRE_STAT_DOUBT_DROPPED,  /* values that went since they may have been deleted meanwhile */
-	WIRE_STAT_COPIES_REPLACED, /* values that made way for a younger copy with other bytes */
+	WIRE_STAT_PUSH_FAILED,
+	WIRE_STAT_EVICTED_RETURNED,
+	WIRE_STAT_EVICTED_RETURNED_HALF,
+	WIRE_STAT_EVICTED_RETURNED_QUARTER,
+	WIRE_STAT_VERSION,
+	WIRE_STAT_UPTIME_NS,
+	WIRE_STAT_HOT_GETS,
+	WIRE_STAT_TOMBS,
+	WIRE_STAT_TOMBS_DROPPED,
+	WIRE_STAT_COPIES_REFUSED,
+	WIRE_STAT_DOUBTS,
+	WIRE_STAT_DOUBT_DROPPED,
+	WIRE_STAT_COPIES_REPLACED,
 	WIRE_STAT_END
 };
 
 enum wire_stat_kind { WIRE_STAT_COUNTER, WIRE_STAT_GAUGE, WIRE_STAT_MAXIMUM };
 
-/* The description of one statistic. Names and units are static strings. */
+/* The description of a statistic, in static strings. */
 struct wire_stat_info {
-	const char *name;  /* "hits"; NULL: this build does not know the number, or it is reserved */
+	const char *name;  /* "hits"; NULL: unknown or reserved */
 	const char *group; /* "server", "requests", "answers", "time", "memory", "peers", "fabric" */
 	const char *unit;  /* "", "bytes", "ns" */
 	enum wire_stat_kind kind;
@@ -431,7 +425,7 @@ struct wire_dest {
 
 struct wire_frame {
 	uint32_t session, mark;
-	uint64_t counter; /* wire_seal sets it, with the tag; without meaning before */
+	uint64_t counter; /* set by wire_seal, with the tag */
 	uint8_t tag[KV_MAC_TAG];
 	uint8_t link, shard;
 	uint8_t records;
@@ -450,20 +444,20 @@ struct wire_request {
 		} get;
 		struct {
 			uint64_t total, offset, length, checksum, stage;
-			uint64_t born_ns; /* of a copy (WIRE_PUT_COPY); without meaning otherwise */
+			uint64_t born_ns; /* of a copy (WIRE_PUT_COPY) */
 			uint32_t ttl_s;
 			struct wire_bytes inline_data;
 		} put;
 		struct {
 			uint32_t count;
-			const uint8_t *digests; /* count of them; read with wire_exists_digest */
+			const uint8_t *digests; /* see wire_exists_digest */
 		} exists;
 		struct {
 			uint64_t which; /* 0 without a flag */
 		} drop;                 /* of DELETE */
 		struct {
 			uint32_t ttl_s;
-			uint64_t young_ns; /* with WIRE_TOUCH_YOUNG; with WIRE_TOUCH_AT the time */
+			uint64_t young_ns; /* with WIRE_TOUCH_YOUNG or WIRE_TOUCH_AT */
 		} touch;
 		struct {
 			uint64_t id;
@@ -483,24 +477,23 @@ struct wire_request {
 		struct {
 			uint32_t count;
 			const uint8_t *leases;
-		} release; /* read with wire_release_lease */
+		} release; /* see wire_release_lease */
 	};
 };
 
 struct wire_reply {
-	uint8_t type, flags; /* type without WIRE_REPLY */
+	uint8_t type, flags; /* type: without WIRE_REPLY */
 	int32_t status;      /* enum wire_status */
 	uint64_t id;
-	uint32_t posted_ns,
-		replied_ns; /* nanoseconds of the server since the request's arrival; UINT32_MAX: that or more */
+	uint32_t posted_ns, replied_ns; /* nanoseconds at the server, saturating */
 	union {
 		struct {
 			uint64_t value_len, generation, checksum;
 			uint32_t posted, lease_us;
-			uint32_t before; /* only with WIRE_GET_PACK: bytes before its destination that it lies at, at
-					    most WIRE_BEFORE_MAX */
+			uint32_t
+				before; /* with WIRE_GET_PACK: offset before its destination, at most WIRE_BEFORE_MAX */
 			struct wire_bytes inline_data;
-			uint64_t lease, at; /* and lease_us: only with WIRE_GET_LEASED */
+			uint64_t lease, at; /* and lease_us: with WIRE_GET_LEASED */
 		} get;
 		struct {
 			uint64_t stage, generation;
@@ -513,12 +506,12 @@ struct wire_reply {
 		} touch;
 		struct {
 			uint32_t count, prefix;
-			const uint8_t *bitmap, *deleted; /* deleted: only with WIRE_EXISTS_DELETED */
+			const uint8_t *bitmap, *deleted; /* deleted: with WIRE_EXISTS_DELETED */
 		} exists;
 		struct {
 			uint32_t count;
 			const uint8_t *pairs;
-		} stat; /* read with wire_stat_pair */
+		} stat; /* see wire_stat_pair */
 		struct {
 			uint64_t id;
 			uint32_t posted, state;
@@ -529,12 +522,12 @@ struct wire_reply {
 		struct {
 			uint64_t next;
 			uint32_t count, known_ms;
-			const uint8_t *tombs; /* read with wire_tomb */
+			const uint8_t *tombs; /* see wire_tomb */
 		} tombs;
 	};
 };
 
-/* ---- build a frame in a buffer of KV_MSG_MAX bytes that the caller owns ---- */
+/* ---- build a frame in a buffer of KV_MSG_MAX bytes, the caller's ---- */
 
 struct wire_writer {
 	uint8_t *buf;
@@ -542,24 +535,22 @@ struct wire_writer {
 	uint8_t records;
 };
 
-/* wire_frame_begin -- write the header of an empty frame. cap is at least WIRE_FRAME_HEADER. */
+/* wire_frame_begin -- the header of an empty frame. cap: at least WIRE_FRAME_HEADER. */
 void wire_frame_begin(struct wire_writer *w, void *buf, uint32_t cap, const struct wire_frame *frame);
 
-/* wire_request_size, wire_reply_size -- the bytes that the record will take. Valid for any struct whose lengths are
- * within limits. */
+/* wire_request_size, wire_reply_size -- the record's bytes, if its lengths are within limits. */
 uint32_t wire_request_size(const struct wire_request *r);
 uint32_t wire_reply_size(const struct wire_reply *r);
 
-/* wire_request_add, wire_reply_add -- append one record. Return 0; -KV_EBUSY when it does not fit (the frame is
- * unchanged: send it and begin another); -KV_EINVAL when the struct breaks a limit. The dest of a PUT that
- * needs none is written as zeros whatever it holds. Statuses are not checked. */
+/* wire_request_add, wire_reply_add -- append a record. 0; -KV_EBUSY: no room, the frame is unchanged; -KV_EINVAL: a
+ * limit is broken. An unneeded dest of a PUT is written as zeros. Statuses are not checked. */
 int wire_request_add(struct wire_writer *w, const struct wire_request *r);
 int wire_reply_add(struct wire_writer *w, const struct wire_reply *r);
 
-/* wire_frame_end -- fill in length and count. Returns the frame's length, or 0 when it has no record. */
+/* wire_frame_end -- fill in length and count. Returns the length; 0: no record. */
 uint32_t wire_frame_end(struct wire_writer *w);
 
-/* wire_exists_put, wire_exists_digest -- write and read digest i of an EXISTS request. */
+/* wire_exists_put, wire_exists_digest -- digest i of an EXISTS request. */
 static inline void wire_exists_put(uint8_t *digests, uint32_t i, uint64_t digest)
 {
 	kv_put64(digests + (size_t)i * WIRE_DIGEST_BYTES, digest);
@@ -570,28 +561,27 @@ static inline uint64_t wire_exists_digest(const uint8_t *digests, uint32_t i)
 	return kv_get64(digests + (size_t)i * WIRE_DIGEST_BYTES);
 }
 
-/* wire_stat_add -- append one {id, value} pair to the *count packed pairs in buf[cap]. Returns 0 or -KV_EBUSY. */
+/* wire_stat_add -- append an {id, value} pair to the *count packed pairs in buf[cap]. 0 or -KV_EBUSY. */
 int wire_stat_add(uint8_t *buf, uint32_t cap, uint32_t *count, uint32_t id, uint64_t value);
 void wire_stat_pair(const uint8_t *pairs, uint32_t i, uint32_t *out_id, uint64_t *out_value);
 struct wire_stat_info wire_stat_info(uint32_t id);
-const char *wire_stat_name(uint32_t id); /* "hits", or NULL for a number that this build does not know */
+const char *wire_stat_name(uint32_t id); /* NULL: unknown */
 
-/* wire_release_put, wire_release_lease -- write and read the i-th of packed leases. */
+/* wire_release_put, wire_release_lease -- packed lease i. */
 void wire_release_put(uint8_t *leases, uint32_t i, uint64_t lease);
 uint64_t wire_release_lease(const uint8_t *leases, uint32_t i);
 
-/* wire_tomb_put, wire_tomb -- write and read the i-th of packed tombstones: the key was deleted, or touched, that long
- * ago (2^63 - 1 ns at most). */
+/* wire_tomb_put, wire_tomb -- packed tombstone i: deleted, or touched, that long ago (2^63 - 1 ns at most). */
 void wire_tomb_put(uint8_t *tombs, uint32_t i, uint64_t id, uint64_t age_ns, bool touched);
 void wire_tomb(const uint8_t *tombs, uint32_t i, uint64_t *out_id, uint64_t *out_age_ns, bool *out_touched);
 
-/* wire_frame_room -- bytes that further records may take in a frame being built. */
+/* wire_frame_room -- bytes left in a frame being built. */
 static inline uint32_t wire_frame_room(const struct wire_writer *w)
 {
 	return w->records == WIRE_RECORDS_MAX ? 0 : w->cap - w->len;
 }
 
-/* wire_frame_records -- the number of records in a frame that was ended. */
+/* wire_frame_records -- records of an ended frame. */
 static inline unsigned wire_frame_records(const uint8_t *frame)
 {
 	return frame[WIRE_RECORDS_AT];
@@ -604,29 +594,25 @@ struct wire_reader {
 	uint32_t left; /* records still to read */
 };
 
-/* wire_frame_open -- check the header and prepare to read the records. Returns 0, -KV_EPROTO, or -KV_EVERSION (another
- * version). */
+/* wire_frame_open -- check the header. 0, -KV_EPROTO, or -KV_EVERSION (another version). */
 int wire_frame_open(struct wire_reader *r, const void *data, size_t len, struct wire_frame *out);
 
-/* ---- the tag of a frame: it proves the sender, and that the frame is new ---- */
+/* ---- the tag of a frame: authentic and new ---- */
 
-/* wire_seal -- give counter and tag to a frame that was ended (len: its length). The frame must not change afterwards.
- * Returns 0, or -KV_EINTERNAL: then it must not be sent. */
+/* wire_seal -- set counter and tag of an ended frame of len bytes, which must not change afterwards. 0, or
+ * -KV_EINTERNAL: do not send it. */
 int wire_seal(struct kv_seal *seal, uint8_t *frame, uint32_t len);
 
-/* wire_unseal -- check that the other side sealed a frame which wire_frame_open accepted, and that it has not come
- * before. Returns 0, or -KV_EDENIED or -KV_EEXIST as in base/seal.h. Trust nothing of the frame before this. */
+/* wire_unseal -- check that the other side sealed an opened frame, and that it is new. 0, or -KV_EDENIED or -KV_EEXIST
+ * as in base/seal.h. Trust nothing of the frame before. */
 int wire_unseal(struct kv_seal *seal, const uint8_t *frame, size_t len);
 
-/* wire_request_next, wire_reply_next -- read the next record. Return 1 with *out filled, 0 at a proper end, or
- * -KV_EPROTO. After an error *out is undefined and every further call gives -KV_EPROTO: do not use the rest of the
- * frame. Every length in *out is within limits and inside the input. Other values are unchecked: a range may exceed the
- * value, a region may not exist. */
+/* wire_request_next, wire_reply_next -- the next record. 1 with *out, 0 at the end, or -KV_EPROTO: *out is undefined,
+ * and later calls fail as well. Lengths in *out are within limits and inside the input; all else is unchecked. */
 int wire_request_next(struct wire_reader *r, struct wire_request *out);
 int wire_reply_next(struct wire_reader *r, struct wire_reply *out);
 
-/* wire_status_error -- the -KV_E* code (or 0) of a status; -KV_EPROTO for an unknown status. wire_error_status is the
- * inverse. */
+/* wire_status_error -- the -KV_E* code (or 0) of a status; unknown: -KV_EPROTO. wire_error_status is the inverse. */
 int wire_status_error(int32_t status);
 int32_t wire_error_status(int error);
 
@@ -671,13 +657,13 @@ enum wire_ctrl {
 };
 
 enum wire_welcome {
-	WIRE_WELCOME_PULL = 2,       /* clients may ask for the arenas (ARENAS) and for leases (WIRE_GET_PULL) */
-	WIRE_WELCOME_INLINE_PUT = 4, /* the server does not read client memory: PUT ranges carry their bytes inline */
-	WIRE_WELCOME_SESSIONS = 8,   /* further sessions may be opened on the connection */
-	WIRE_WELCOME_LANDING = 16,   /* clients may ask for landing areas (LANDINGS) and PUT with WIRE_PUT_LANDED */
-	WIRE_WELCOME_VIEWS = 32,     /* clients may ask for the view of the cluster (VIEW_ASK) */
-	WIRE_WELCOME_DRAIN = 64,     /* clients may have the server drain, and end (DRAIN) */
-	WIRE_WELCOME_MEMBERS = 128   /* the server is of a cluster, of which it has a view, or will have one */
+	WIRE_WELCOME_PULL = 2,       /* ARENAS and leases (WIRE_GET_PULL) are allowed */
+	WIRE_WELCOME_INLINE_PUT = 4, /* the server does not read client memory: PUTs carry their bytes */
+	WIRE_WELCOME_SESSIONS = 8,   /* further sessions are allowed */
+	WIRE_WELCOME_LANDING = 16,   /* LANDINGS and WIRE_PUT_LANDED are allowed */
+	WIRE_WELCOME_VIEWS = 32,     /* VIEW_ASK is allowed */
+	WIRE_WELCOME_DRAIN = 64,     /* DRAIN is allowed */
+	WIRE_WELCOME_MEMBERS = 128   /* the server is of a cluster */
 };
 
 struct wire_blob_addr {
@@ -687,7 +673,7 @@ struct wire_blob_addr {
 
 /* An attachment, as named by its WELCOME. */
 struct wire_prior {
-	uint32_t session; /* 0: none, and the token is zero */
+	uint32_t session; /* 0: none, token zero */
 	uint8_t token[KV_TOKEN_LEN];
 };
 
@@ -704,12 +690,12 @@ struct wire_hello {
 struct wire_welcome_msg {
 	uint16_t version, shards, rails, flags, loops;
 	uint32_t session, chunk_bytes, credits, heartbeat_ms, eager_bytes;
-	uint8_t token[KV_TOKEN_LEN]; /* secret: never leaves the control connection. Without TLS, keys and proofs are
-					derived from it */
+	uint8_t token[KV_TOKEN_LEN]; /* secret, only on the control connection. Without TLS, keys and proofs derive from
+					it */
 	uint64_t incarnation, shard_seed, value_max, clock_ns;
 	uint8_t host_id[16];
 	char node_id[KV_NAME_MAX], cluster[KV_NAME_MAX];
-	const uint8_t *addrs; /* shards x rails blobs (in the input when decoded); walk with wire_welcome_addr */
+	const uint8_t *addrs; /* shards x rails blobs; see wire_welcome_addr */
 	uint32_t addrs_len;
 };
 
@@ -722,9 +708,9 @@ struct wire_region {
 	uint32_t id, parts;
 	uint16_t rails;
 	bool virt;
-	bool write_emulated, read_emulated; /* ARENA: writes of the owner, and reads of this memory, are emulated */
+	bool write_emulated, read_emulated; /* ARENA: the owner's writes, reads of this memory */
 	uint64_t len_bytes, part_bytes;
-	const uint8_t *keys; /* rails x parts x {u64 base, u64 key}; read with wire_region_key */
+	const uint8_t *keys; /* rails x parts x {u64 base, u64 key}; see wire_region_key */
 };
 
 struct wire_address {
@@ -762,9 +748,9 @@ struct wire_view {
 	uint64_t source, epoch;
 	uint32_t count;
 	bool draining;
-	const uint8_t *members; /* packed (in the input when decoded); read with wire_view_take */
+	const uint8_t *members; /* packed; see wire_view_take */
 	uint32_t members_len;
-	bool packed; /* of one that is written: wire_view_pack made `members`, so they are not checked once more */
+	bool packed; /* wire_view_pack made `members`: not checked again */
 };
 
 struct wire_view_news {
@@ -793,45 +779,44 @@ struct wire_ctrl_msg {
 		struct wire_session_ok session_ok;
 		struct wire_session_refuse session_refuse;
 		struct wire_view view;
-		struct wire_view_news view_news; /* also of VIEW_ASK, which has a digest alone */
-		struct wire_drain drain;         /* also of DRAIN_OK, which has a time alone */
+		struct wire_view_news view_news; /* also of VIEW_ASK, with a digest alone */
+		struct wire_drain drain;         /* also of DRAIN_OK, with a time alone */
 		struct kv_drained drained;
 		struct {
 			uint32_t session;
 			uint64_t requests;
-		} session_close; /* also of SESSION_CLOSE_OK, which alone has requests */
+		} session_close; /* also of SESSION_CLOSE_OK, with requests */
 		struct {
 			uint32_t id;
 			int32_t status;
-		} region_ok; /* also of REVOKE, REVOKE_OK (status 0) and ADDRESS_OK (id is the epoch) */
+		} region_ok; /* also of REVOKE, REVOKE_OK (status 0) and ADDRESS_OK (id: the epoch) */
 	};
 };
 
-/* wire_ctrl_encode -- write a message into buf. Returns its whole length with the 4-byte prefix, -KV_ETOOBIG (does not
- * fit cap), or -KV_EINVAL. */
+/* wire_ctrl_encode -- write a message into buf. Returns its length with prefix, -KV_ETOOBIG (no room), or -KV_EINVAL.
+ */
 int wire_ctrl_encode(const struct wire_ctrl_msg *m, void *buf, size_t cap);
 
-/* wire_ctrl_length -- the whole length (prefix included) of the message that begins at data. 0 while fewer than 4 bytes
- * are there; -KV_EPROTO when the length is out of bounds. */
+/* wire_ctrl_length -- the whole length, with prefix, of the message at data. 0: fewer than 4 bytes; -KV_EPROTO: out of
+ * bounds. */
 int wire_ctrl_length(const void *data, size_t have);
 
-/* wire_ctrl_decode -- decode exactly one whole message. Returns 0, -KV_EPROTO, or -KV_EVERSION (a HELLO without a
- * common version: only the version fields are filled). Pointers in *out point into data. */
+/* wire_ctrl_decode -- decode one whole message. 0, -KV_EPROTO, or -KV_EVERSION (a HELLO without a common version, whose
+ * version fields are filled). Pointers in *out point into data. */
 int wire_ctrl_decode(const void *data, size_t len, struct wire_ctrl_msg *out);
 
-/* wire_addr_pack -- append one address blob at *len to buf[cap]. Returns 0, -KV_ETOOBIG, or -KV_EINVAL (empty).
- * wire_welcome_addr -- get the blob of (shard, rail). Returns 0 or -KV_EPROTO. */
+/* wire_addr_pack -- append an address blob at *len to buf[cap]. 0, -KV_ETOOBIG, or -KV_EINVAL (empty).
+ * wire_welcome_addr -- the blob of (shard, rail). 0 or -KV_EPROTO. */
 int wire_addr_pack(uint8_t *buf, size_t cap, uint32_t *len, const void *addr, size_t addr_len);
 int wire_welcome_addr(const struct wire_welcome_msg *w, unsigned shard, unsigned rail, struct wire_blob_addr *out);
 
-/* wire_view_pack -- pack the members of a view for VIEW into buf; WIRE_MEMBER_BYTES for each is enough. Returns their
- * length, -KV_ETOOBIG, or -KV_EINVAL (a member breaks a limit, or they are not sorted).
- * wire_view_take -- a copy of the view of a decoded VIEW, which the caller frees (kv_view_fini). 0, or -KV_ENOMEM, and
- * *out is zeroed. It allocates: nothing else here does. */
+/* wire_view_pack -- pack a view's members; WIRE_MEMBER_BYTES each suffice. Returns the length, -KV_ETOOBIG, or
+ * -KV_EINVAL (a limit, or not sorted). wire_view_take -- a copy of a decoded view, which the caller frees
+ * (kv_view_fini). 0, or -KV_ENOMEM with *out zeroed. Only this function allocates. */
 int wire_view_pack(const struct kv_view *view, uint8_t *buf, size_t cap);
 int wire_view_take(const struct wire_view *w, struct kv_view *out);
 
-/* wire_region_put, wire_region_key -- write and read one entry of the key table: base and key of (rail, part). */
+/* wire_region_put, wire_region_key -- base and key of (rail, part) in the key table. */
 void wire_region_put(uint8_t *keys, uint32_t parts, unsigned rail, uint32_t part, uint64_t base, uint64_t key);
 void wire_region_key(const struct wire_region *r, unsigned rail, uint32_t part, uint64_t *out_base, uint64_t *out_key);
 
