@@ -11,11 +11,8 @@
 enum { USAGE = 2 };
 
 const struct kv_opt models_options_table[] = {
-	{.name = "model",
-	 .type = KV_OPT_STRING,
-	 AT(model),
-	 .metavar = "NAME",
-	 .help = "This one alone: a name of the table, or the path of a config.json."},
+	KV_ROW_TEXT("model", AT(model), "NAME", NULL,
+		    "This one alone: a name of the table, or the path of a config.json."),
 	MODEL_TP_ROW(AT(layout.tp)),
 	MODEL_DTYPE_ROW(AT(layout.dtype)),
 	MODEL_BLOCK_ROW(AT(layout.block_tokens)),

@@ -25,20 +25,12 @@ struct plot_options {
 };
 
 static const struct kv_opt plot_table[] = {
-	{.name = "output",
-	 .letter = 'o',
-	 .type = KV_OPT_STRING,
-	 .offset = offsetof(struct plot_options, output),
-	 .metavar = "FILE",
-	 .help = "The file to write; its end chooses the kind: .svg or .png (one chart), .html (the page), .hgrm or "
-		 ".csv."},
-	{.name = "figure",
-	 .type = KV_OPT_CHOICE,
-	 .offset = offsetof(struct plot_options, figure),
-	 .metavar = "NAME",
-	 .def = "percentiles",
-	 .choices = figure_names,
-	 .help = "The chart of an .svg or .png. Without --figure it is scaling for a sweep; for others"},
+	KV_ROW_TEXT("output", .offset = offsetof(struct plot_options, output), "FILE", NULL,
+		    "The file to write; its end chooses the kind: .svg or .png (one chart), .html (the page), .hgrm or "
+		    ".csv.",
+		    .letter = 'o'),
+	KV_ROW_CHOICE("figure", .offset = offsetof(struct plot_options, figure), "NAME", "percentiles", figure_names,
+		      "The chart of an .svg or .png. Without --figure it is scaling for a sweep; for others"),
 	{.name = NULL},
 };
 
@@ -107,21 +99,13 @@ struct compare_options {
 };
 
 static const struct kv_opt compare_table[] = {
-	{.name = "threshold",
-	 .type = KV_OPT_DOUBLE,
-	 .offset = offsetof(struct compare_options, threshold),
-	 .metavar = "PERCENT",
-	 .def = "5",
-	 .help = "A difference below this is none."},
-	{.name = "force",
-	 .type = KV_OPT_FLAG,
-	 .offset = offsetof(struct compare_options, force),
-	 .help = "Compare results all the same of under different conditions."},
-	{.name = "ab",
-	 .type = KV_OPT_FLAG,
-	 .offset = offsetof(struct compare_options, ab),
-	 .help = "A and B are programs: each a kv-bench, or a folder with one. Their processes take turns, with the "
-		 "options behind --, as in --ab old/build new/build -- --value-size 1MB."},
+	KV_ROW_DOUBLE("threshold", .offset = offsetof(struct compare_options, threshold), "PERCENT", "5", 0, 0,
+		      "A difference below this is none."),
+	KV_ROW_FLAG("force", .offset = offsetof(struct compare_options, force),
+		    "Compare results all the same of under different conditions."),
+	KV_ROW_FLAG("ab", .offset = offsetof(struct compare_options, ab),
+		    "A and B are programs: each a kv-bench, or a folder with one. Their processes take turns, with the "
+		    "options behind --, as in --ab old/build new/build -- --value-size 1MB."),
 	{.name = "pairs",
 	 .type = KV_OPT_U32,
 	 .offset = offsetof(struct compare_options, pairs),
