@@ -29,8 +29,8 @@
 /* const char * */
 #define KV_OPT_PROVIDER_ROW(at, ...)                                                                                   \
 	KV_ROW_TEXT("provider", at, "NAME", "auto",                                                                    \
-		    "The libfabric provider that must be used: efa, efa-direct, verbs, tcp, tcp-native, net, shm, "    \
-		    "one of libfabric's exact names, or auto.",                                                        \
+		    "The libfabric provider to use: efa, efa-direct, verbs, tcp, tcp-native, net, shm, one of "        \
+		    "libfabric's exact names, or auto.",                                                               \
 		    .letter = 'p', __VA_ARGS__)
 
 /* const char * */
@@ -49,8 +49,7 @@
 extern const char *const kv_opt_numa_names[];
 #define KV_OPT_NUMA_ROW(at, ...)                                                                                       \
 	KV_ROW_CHOICE("numa", at, "WHICH", "auto", kv_opt_numa_names,                                                  \
-		      "Keep threads and memory on the NUMA node of their NICs, where the machine has several nodes, "  \
-		      "or do not",                                                                                     \
+		      "Keep threads and memory on the NUMA node of their NICs, if the machine has several nodes",      \
 		      __VA_ARGS__)
 
 /* int: index of kv-server's policy */
@@ -67,17 +66,17 @@ extern const char *const kv_opt_eviction_names[];
 extern const char *const kv_opt_door_names[];
 #define KV_OPT_DOOR_ROW(at, ...)                                                                                       \
 	KV_ROW_CHOICE("door", at, "WHICH", "auto", kv_opt_door_names,                                                  \
-		      "The doorkeeper refuses strangers' connections to this program's fabric ports (tcp). auto: "     \
-		      "wherever it can work; require: do not start without it; off: no doorkeeper. One of",            \
+		      "The doorkeeper refuses connections of strangers to the fabric ports of this program (tcp). "    \
+		      "auto: wherever it works; require: do not start without it; off: none. One of",                  \
 		      __VA_ARGS__)
 
 /* int: enum kvc_mode of kvclient.h */
 extern const char *const kv_opt_mode_names[];
 #define KV_OPT_MODE_ROW(at, ...)                                                                                       \
 	KV_ROW_CHOICE("mode", at, "MODE", "auto", kv_opt_mode_names,                                                   \
-		      "The side that moves the bytes of a GET. push: the server; pull: the client, from a server "     \
-		      "that allows it (--allow-pull); auto: pull where the server allows it and the provider "         \
-		      "emulates writes but not reads. One of",                                                         \
+		      "Who moves the bytes of a GET. push: the server; pull: the client, if the server allows it "     \
+		      "(--allow-pull); auto: pull if the server allows it and the provider emulates writes but not "   \
+		      "reads. One of",                                                                                 \
 		      __VA_ARGS__)
 
 /* ---- a run ---- */
@@ -87,10 +86,10 @@ enum { KV_OPT_WORKERS_MAX = 65536, KV_OPT_CLIENTS_MAX = 1024, KV_OPT_THREADS_MAX
 /* uint32_t, all four. The caller adds the help of server-threads. */
 #define KV_OPT_WORKERS_ROW(at, ...)                                                                                    \
 	KV_ROW_U32("num-workers", at, "N", "16", 1, KV_OPT_WORKERS_MAX,                                                \
-		   "Workers: coroutines that have one operation in flight each.", .letter = 'w', __VA_ARGS__)
+		   "Workers: coroutines with one operation in flight each.", .letter = 'w', __VA_ARGS__)
 #define KV_OPT_CLIENTS_ROW(at, ...)                                                                                    \
 	KV_ROW_U32("num-clients", at, "N", "4", 1, KV_OPT_CLIENTS_MAX,                                                 \
-		   "Clients that the workers share. Each has an endpoint and a registered buffer.", .letter = 'c',     \
+		   "Clients, shared by the workers. Each has an endpoint and a registered buffer.", .letter = 'c',     \
 		   __VA_ARGS__)
 #define KV_OPT_THREADS_ROW(at, ...)                                                                                    \
 	KV_ROW_U32("num-threads", at, "N", "0", 0, KV_OPT_THREADS_MAX,                                                 \
@@ -113,7 +112,7 @@ enum { KV_OPT_WORKERS_MAX = 65536, KV_OPT_CLIENTS_MAX = 1024, KV_OPT_THREADS_MAX
 /* uint64_t */
 #define KV_OPT_PEER_TIMEOUT_ROW(at, ...)                                                                               \
 	KV_ROW_DURATION("peer-timeout", at, "2", 20000000, 3600000000000ull,                                           \
-			"A server that stays silent for this long counts as dead.", __VA_ARGS__)
+			"A server that is silent for this long counts as dead.", __VA_ARGS__)
 
 /* ---- security of a client ---- */
 

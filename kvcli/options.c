@@ -18,17 +18,16 @@ const struct kv_opt cli_options_table[] = {
 	KV_OPT_DOOR_ROW(AT(door)),
 	KV_OPT_MODE_ROW(AT(mode)),
 	KV_ROW_DURATION("timeout", AT(timeout_ns), "0", 0, 3600000000000ull,
-			"Deadline of connecting, and of one command's operation. 0: 5 s, and for an operation 1 s more "
-			"for every 100 MB."),
+			"Deadline of connecting, and of each command. 0: 5 s, and for a command 1 s more per 100 MB."),
 	KV_OPT_PEER_TIMEOUT_ROW(AT(peer_timeout_ns)),
 
 	KV_OPT_SECURITY_ROWS(struct cli_options),
 
-	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "error", .help = "What the library logs to standard error",
+	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "error", .help = "Log level of the library, on standard error",
 			     .group = "Output"),
 	KV_OPT_SLOW_ROW(AT(slow_ms),
-			.help = "Say on standard error where the time of operations of this many milliseconds or more "
-				"went (a warning, so --log-level is at least warn); 0: never."),
+			.help = "Report on standard error where the time of operations of this many milliseconds or "
+				"more was spent (a warning, so --log-level is at least warn); 0: never."),
 
 	/* The rest are options of commands; lines of the prompt take these alone: cli_options_line. */
 	KV_ROW_U32("ttl", AT(ttl), "TIME", "0", 0, 0, "put, touch: time to live; 0: the server's default.",
@@ -36,19 +35,19 @@ const struct kv_opt cli_options_table[] = {
 	KV_ROW_TEXT("file", AT(file), "FILE", NULL, "put: read the value from FILE; - is standard input.",
 		    .letter = 'f'),
 	KV_ROW_TEXT("output", AT(output), "FILE", NULL,
-		    "get: write the value to FILE, which appears only when complete.", .letter = 'o'),
-	KV_ROW_FLAG("all", AT(all), "stat: also what this client counts, and what it sees of servers and NICs."),
+		    "get: write the value to FILE, which appears only when it is complete.", .letter = 'o'),
+	KV_ROW_FLAG("all", AT(all), "stat: also the counters of this client, and its view of servers and NICs."),
 	KV_ROW_FLAG("shards", AT(shards), "stat: also each shard of the servers."),
-	KV_ROW_DURATION("watch", AT(watch_ns), "0", 0, 86400000000000ull,
-			"stat: print every TIME what changed and by how much per second, until Ctrl-C; 0: print once."),
+	KV_ROW_DURATION(
+		"watch", AT(watch_ns), "0", 0, 86400000000000ull,
+		"stat: print all changes every TIME, with their rates per second, until Ctrl-C; 0: print once."),
 	KV_ROW_DURATION("interval", AT(interval_ns), "1s", 100000000ull, 86400000000000ull,
-			"top: the time between two tables, and that of their rates."),
-	KV_ROW_FLAG("once", AT(once), "top: print one table, after --interval, and exit."),
+			"top: time between two tables, and the period of their rates."),
+	KV_ROW_FLAG("once", AT(once), "top: print one table after --interval, and exit."),
 	KV_ROW_U32("drain-sec", AT(drain_sec), "TIME", "0", 0, 86400,
-		   "drain: longest time until the server's end; 0: as its own --drain-sec says.",
-		   .unit = KV_OPT_SECONDS),
+		   "drain: longest time until the server ends; 0: the server's --drain-sec.", .unit = KV_OPT_SECONDS),
 	KV_ROW_U64("drain-mb", AT(drain_mb), "SIZE", "0", 0, 1 << 20,
-		   "drain: MiB per second at which it may put values to the others; 0: as its own --drain-mb says.",
+		   "drain: MiB per second of values pushed to other servers; 0: the server's --drain-mb.",
 		   .unit = KV_OPT_MIB),
 	KV_ROW_FLAG("json", AT(json), "stat, cluster, drain: print one JSON object."),
 	{.name = NULL},

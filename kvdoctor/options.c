@@ -21,21 +21,20 @@ const struct kv_opt doctor_options_table[] = {
 	KV_OPT_THREADS_ROW(AT(num_threads)),
 	KV_OPT_BUFFER_ROW(AT(buffer_mb), .def = "64"),
 	KV_ROW_U64("memory-mb", AT(memory_mb), "SIZE", "72", 1, (uint64_t)1 << 30,
-		   "Memory of the run's own server, in MiB (72 is what kv-bench gives it by default).",
-		   .unit = KV_OPT_MIB),
+		   "Memory of the run's own server, in MiB (kv-bench uses 72 by default).", .unit = KV_OPT_MIB),
 	KV_OPT_SERVER_THREADS_ROW(AT(server_threads), .def = "0", .alias = "server-shards",
 				  .help = "Worker threads of the run's own server. 0: half of the cores, 1 to 4."),
 
-	KV_ROW_FLAG("no-try", AT(no_try), "Open no endpoint and connect to no server; judge by the figures alone.",
+	KV_ROW_FLAG("no-try", AT(no_try), "Open no endpoint and connect to no server; judge by numbers only.",
 		    .group = "Looking"),
 	KV_ROW_TEXT("sysroot", AT(sysroot), "DIR", NULL,
-		    "Read /proc, /sys and /etc below DIR, a copy of another machine's; implies --no-try. libfabric and "
-		    "its devices are still this machine's."),
+		    "Read /proc, /sys and /etc below DIR, a copy from another machine; implies --no-try. libfabric and "
+		    "its devices are still those of this machine."),
 
 	KV_OPT_SECURITY_ROWS(struct doctor_options),
 
 	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
-	KV_ROW_FLAG("quiet", AT(quiet), "Print problems and the verdict only.", .letter = 'q'),
+	KV_ROW_FLAG("quiet", AT(quiet), "Print only problems and the verdict.", .letter = 'q'),
 	{.name = NULL},
 };
 

@@ -17,168 +17,164 @@ static const char *const log_formats[] = {[KV_LOG_TEXT] = "text", [KV_LOG_JSON] 
 
 static const struct kv_opt table[] = {
 	KV_ROW_TEXT("listen-addr", AT(listen_addr), "HOST:PORT", KV_SERVER_DEFAULT,
-		    "Address for control connections, and source address of the fabric; port 0 picks a free port. "
-		    "0.0.0.0 is every IPv4 address of this machine, [::] every address; the fabric then has that of "
-		    "--advertise, else that of the default route: the READY line names it.",
+		    "Address of control connections and source address of the fabric; port 0: any free port. 0.0.0.0 "
+		    "is every IPv4 address, [::] every address; the fabric then uses --advertise, or the address of "
+		    "the default route. The READY line names it.",
 		    .letter = 'l', .group = "Server"),
 	KV_ROW_U64("memory-mb", AT(memory_mb), "SIZE", "1024", 1, 1 << 24,
-		   "Memory for values in MiB, of all worker threads together; the index comes on top.", .letter = 'm',
+		   "Memory for values in MiB, all worker threads together; the index is extra.", .letter = 'm',
 		   .unit = KV_OPT_MIB),
 	KV_ROW_U64("landing-mb", AT(landing_mb), "SIZE", "128", 0, 1 << 20,
-		   "Memory beside --memory-mb that clients write the bytes of their PUTs to (tcp), of all worker "
-		   "threads together; each client has a part of its own. 0: none, and PUTs are slower. The default is "
-		   "less where memory is short.",
+		   "Memory, beyond --memory-mb, into which clients write the bytes of their PUTs (tcp), all worker "
+		   "threads together; each client has its own part. 0: none, and PUTs are slower. The default is "
+		   "smaller where memory is short.",
 		   .unit = KV_OPT_MIB),
 	KV_ROW_CHOICE("prefault", AT(prefault), "WHEN", "background", prefault_names,
-		      "When the kernel makes the pages of --memory-mb, which the first PUTs else wait for: in the "
-		      "background, with a quarter of a core, from the start on; at the start, which then takes longer; "
-		      "or as values come"),
+		      "When to fault in the memory of --memory-mb: in the background with a quarter of a core, at "
+		      "start, or on demand (the first PUTs then wait)"),
 	KV_OPT_NUMA_ROW(AT(numa)),
 	KV_ROW_TEXT("node-id", AT(node_id), "NAME", NULL,
-		    "Name of this server in clients' lists (NAME=HOST:PORT), by which clients place keys. A client "
-		    "whose list gives another name refuses this server. Without --node-id every name is accepted, and "
-		    "--members etcd:... registers the host's name."),
+		    "Name of this server in the lists of clients (NAME=HOST:PORT), which place keys by it. A client "
+		    "with another name for this server refuses it. Without --node-id every name is accepted, and "
+		    "--members etcd:... registers the host name."),
 	KV_ROW_U32("worker-threads", AT(shards), "N", NULL, 0, KV_SHARDS_MAX,
 		   "Worker threads, each with its own endpoint and part of the memory; 0: one per core, at most 4."),
 	KV_ROW_U32("max-clients", AT(max_clients), "N", "256", 1, KVS_CLIENTS_MAX,
-		   "Clients admitted at a time; further sessions on their connections count, too. Others are told that "
-		   "the server is full. 16 places beside them are for kv-client, and for servers that drain."),
+		   "Clients connected at a time, including further sessions. Further clients are refused. 16 more "
+		   "places are for kv-client and for servers that drain."),
 	KV_ROW_U32("max-sessions", AT(max_sessions), "N", "0", 0, KVS_CLIENTS_MAX,
 		   "Further sessions (logical clients) that one connection may open; 0: half of --max-clients."),
 	KV_ROW_DURATION("ttl", AT(ttl_ns), "0", 0, 0,
-			"Time to live of values that are stored without one; 0: they never expire."),
-	KV_OPT_EVICTION_ROW(AT(eviction), .help = "Which values are evicted first when memory is short "
-						  "(docs/internals/architecture.md says how they differ)"),
+			"Time to live of values stored without one; 0: they never expire."),
+	KV_OPT_EVICTION_ROW(AT(eviction), .help = "Which values to evict first when memory is short "
+						  "(docs/internals/architecture.md has the differences)"),
 	KV_ROW_SIZE("value-max", AT(value_max), "1G", 1, KV_VALUE_MAX, "Largest value accepted."),
 	KV_ROW_U64("max-values", AT(values_max), "N", "0", 0, (uint64_t)1 << 36,
-		   "Values held at a time, by all worker threads together; beyond that the server evicts. Key and "
-		   "index entry of each take about 0.6 KiB beside --memory-mb. 0: one value per KiB of --memory-mb, or "
-		   "fewer where memory is short."),
+		   "Values stored at a time, all worker threads together; beyond that the server evicts. Key and index "
+		   "of each take about 0.6 KiB beyond --memory-mb. 0: one value per KiB of --memory-mb, or fewer where "
+		   "memory is short."),
 	KV_ROW_TEXT("members", AT(members), "SOURCE", NULL,
-		    "Where this server learns which servers belong to the cluster: list:MEMBER,MEMBER; file:PATH, a "
-		    "MEMBER a line, read again when it changes; dns:NAME:PORT; k8s:NAMESPACE/SERVICE[:PORT], its "
-		    "EndpointSlices; or etcd:URL,URL/PREFIX, where it registers itself. A MEMBER is NAME=HOST:PORT "
-		    "(several addresses: NAME=HOST:PORT+HOST:PORT), or "
-		    "NAME=HOST:PORT;weight=N;zone=NAME;state=draining. Shown by /view of --http-addr.",
+		    "Source of the members of the cluster: list:MEMBER,MEMBER; file:PATH, a MEMBER per line, reread "
+		    "when it changes; dns:NAME:PORT; k8s:NAMESPACE/SERVICE[:PORT], its EndpointSlices; or "
+		    "etcd:URL,URL/PREFIX, where this server registers itself. A MEMBER is NAME=HOST:PORT (several "
+		    "addresses: NAME=HOST:PORT+HOST:PORT), or NAME=HOST:PORT;weight=N;zone=NAME;state=draining. /view "
+		    "of --http-addr shows them.",
 		    .group = "Cluster"),
 	KV_ROW_TEXT("cluster", AT(cluster), "NAME", NULL,
-		    "Name of this server's cluster. A client that names another cluster is refused, and views of "
-		    "clusters with different names are never compared. Give all servers of a cluster the same name, "
-		    "and each cluster its own."),
+		    "Name of the cluster. Clients that name another cluster are refused, and views of clusters with "
+		    "different names are never compared. Give all servers of a cluster the same name, and each cluster "
+		    "its own."),
 	KV_ROW_TEXT("state-dir", AT(state_dir), "DIR", NULL,
-		    "With --members: save each view in DIR, a folder that no other server uses, and start with it if "
-		    "SOURCE does not answer within 2 s. Without it, such a server is not ready until SOURCE answers. A "
-		    "view that is older than 24 hours is not used."),
+		    "With --members: save each view in DIR, a folder of this server alone, and start with it if SOURCE "
+		    "does not answer within 2 s. Without it, such a server is not ready until SOURCE answers. Views "
+		    "older than 24 hours are not used."),
 	KV_ROW_TEXT("advertise", AT(advertise), "HOST:PORT", NULL,
-		    "Address under which others reach this server, and the address of its fabric where it listens on "
-		    "0.0.0.0 or [::]; port 0: the port it listens on. Several, up to 4, have '+' between them: "
-		    "10.0.0.5:7411+[fd00::5]:7411. Without it the address that it listens on; --members etcd:... needs "
-		    "it where that is 0.0.0.0 or [::]."),
-	KV_ROW_U32("weight", AT(weight), "N", NULL, 1, KV_WEIGHT_MAX,
-		   "With --members etcd:...: share of the keys that this server registers for, beside the others'; 1 "
-		   "without it."),
+		    "Address under which others reach this server, and the address of its fabric when it listens on "
+		    "0.0.0.0 or [::]; port 0: the port of --listen-addr. Up to 4, joined by '+': "
+		    "10.0.0.5:7411+[fd00::5]:7411. Default: the listening address; --members etcd:... needs this "
+		    "option when that is 0.0.0.0 or [::]."),
+	KV_ROW_U32(
+		"weight", AT(weight), "N", NULL, 1, KV_WEIGHT_MAX,
+		"With --members etcd:...: this server's share of the keys, relative to the other servers'; default 1."),
 	KV_ROW_TEXT("zone", AT(zone), "NAME", NULL,
-		    "With --members etcd:...: where this server stands, as /view and clients are told. No client "
-		    "prefers near ones yet."),
+		    "With --members etcd:...: the zone of this server, for /view and clients. No client prefers near "
+		    "servers yet."),
 	KV_ROW_U32("lease-sec", AT(lease_sec), "TIME", NULL, 2, 60,
-		   "With --members etcd:...: a server that etcd has not heard of for so long is no member any more; 10 "
-		   "without it.",
+		   "With --members etcd:...: a server that etcd has not heard from for this long is no longer a "
+		   "member; default 10.",
 		   .unit = KV_OPT_SECONDS),
 	KV_ROW_U32("joining-sec", AT(joining_sec), "TIME", NULL, 1, 86400,
-		   "With --members etcd:...: so long after its start this server is registered as joining: it has its "
-		   "share of the keys, and clients ask others on its misses. 600 without it.",
+		   "With --members etcd:...: how long after its start this server counts as joining: it has its share "
+		   "of the keys, and clients that miss here also ask other servers; default 600.",
 		   .unit = KV_OPT_SECONDS),
-	KV_ROW_TEXT("members-user", AT(members_user), "NAME", NULL, "With --members etcd:...: user of etcd."),
+	KV_ROW_TEXT("members-user", AT(members_user), "NAME", NULL, "With --members etcd:...: user name at etcd."),
 	KV_ROW_TEXT("members-password-file", AT(members_password_file), "FILE", NULL,
 		    "With --members-user: file whose first line is the password; read at each login."),
 	KV_ROW_TEXT("members-token-file", AT(members_token_file), "FILE", NULL,
-		    "With --members k8s:...: the token of the service account, where it is not in the usual place; "
-		    "read at each call."),
+		    "With --members k8s:...: token of the service account, if it is not in the usual place; read at "
+		    "each call."),
 	KV_ROW_TEXT("members-ca", AT(members_ca), "FILE", NULL,
-		    "Certificate (PEM) of the authority that signed the certificates of etcd or of the API server; "
-		    "without it those that the system trusts, or for k8s:... the service account's."),
+		    "CA certificate (PEM) of etcd or the API server. Default: the CAs that the system trusts, or for "
+		    "k8s:... that of the service account."),
 	KV_ROW_TEXT("members-cert", AT(members_cert), "FILE", NULL,
-		    "With --members etcd:...: certificate (PEM) that this server shows to etcd; needs --members-key."),
+		    "With --members etcd:...: certificate (PEM) of this server for etcd; needs --members-key."),
 	KV_ROW_TEXT("members-key", AT(members_key), "FILE", NULL, "Private key of --members-cert (PEM)."),
 	KV_OPT_PROVIDER_ROW(AT(provider), .group = "Fabric"),
 	KV_OPT_NIC_ROW(AT(nic)),
 	KV_OPT_DOOR_ROW(AT(door)),
 	KV_ROW_U32("num-domains", AT(rails), "N", "0", 0, KV_RAILS_MAX,
-		   "NICs (rails) per worker thread; 0: all of --nic; without --nic, on EFA its share of the machine's "
+		   "NICs (rails) per worker thread. 0: all of --nic; without --nic, on EFA its share of the machine's "
 		   "NICs, else 1.",
 		   .alias = "rails"),
-	KV_ROW_SIZE("chunk", AT(chunk), "1M", 4096, 1 << 30, "Most bytes that one RMA operation moves."),
+	KV_ROW_SIZE("chunk", AT(chunk), "1M", 4096, 1 << 30, "Largest RMA operation."),
 	KV_ROW_U32("credits", AT(credits), "N", "128", 1, 4096, "Requests that a client may have in flight per link."),
 	KV_ROW_U32("spin-us", AT(spin_us), "TIME", "50", 0, 1000000,
-		   "Microseconds that a worker thread polls after its last work before it sleeps, while polling pays; "
-		   "0: it sleeps at once.",
+		   "How many microseconds a worker thread polls after its last work before it sleeps, while polling "
+		   "pays; 0: none.",
 		   .unit = KV_OPT_US),
 	KV_ROW_U32("heartbeat-ms", AT(heartbeat_ms), "TIME", "500", 10, 60000,
-		   "Time between heartbeats to a client with calls under way. Idle ones get 500 a second in all, each "
-		   "one in 10 s at least; with few clients as often as the others.",
+		   "Time between heartbeats to a client with pending calls. Idle clients share a budget of 500 "
+		   "heartbeats/s, but each gets one at least every 10 s.",
 		   .unit = KV_OPT_MS),
 	KV_ROW_TEXT("psk-file", AT(psk_file), "FILE", NULL,
-		    "Pre-shared key: a line IDENTITY:HEX in a file that only its owner may read; read again at SIGHUP. "
-		    "With several lines clients may show any of them, and this server shows other servers the last: so "
-		    "a key is changed. --make-psk makes one; `openssl rand -hex 32` makes a HEX.",
+		    "Pre-shared key: a line IDENTITY:HEX in a file that only its owner can read; reread at SIGHUP. "
+		    "With several lines clients may use any of them, and this server uses the last one towards other "
+		    "servers: so keys can be changed. --make-psk makes a file; `openssl rand -hex 32` makes a HEX.",
 		    .group = "Security"),
 	KV_ROW_TEXT("make-psk", AT(make_psk), "FILE", NULL,
-		    "Write a new key for --psk-file to FILE, for its owner's eyes only, and exit. FILE must not exist. "
-		    "No other option goes with it."),
+		    "Write a new key for --psk-file to FILE, readable by its owner only, and exit. FILE must not "
+		    "exist. No other option is allowed with it."),
 	KV_ROW_U32("psk-fd", AT(psk_fd), "FD", NULL, 1, INT32_MAX,
 		   "Read the line of --psk-file from this inherited descriptor."),
 	KV_ROW_TEXT("session-keys", AT(session_keys), "FILE", NULL,
-		    "Keys of logical clients: lines IDENTITY:HEX in a file that only its owner may read. They may open "
-		    "further sessions on a client's connection. Five wrong keys within a minute end the connection for "
-		    "all that use it."),
+		    "Keys of logical clients: lines IDENTITY:HEX in a file that only its owner can read. Such clients "
+		    "may open further sessions on the connection of a client. Five wrong keys within a minute end that "
+		    "connection."),
 	KV_ROW_TEXT("cert", AT(cert), "FILE", NULL, "Certificate of this server (PEM); needs --key and --ca."),
 	KV_ROW_TEXT("key", AT(key), "FILE", NULL, "Private key of the certificate (PEM)."),
-	KV_ROW_TEXT("ca", AT(ca), "FILE", NULL,
-		    "Certificate of the authority that signed the clients' certificates (PEM)."),
-	KV_ROW_TEXT(
-		"crl", AT(crl), "FILE", NULL,
-		"Revocation lists of that authority and of those below it (PEM); read again when the file changes."),
+	KV_ROW_TEXT("ca", AT(ca), "FILE", NULL, "CA certificate that signed the certificates of clients (PEM)."),
+	KV_ROW_TEXT("crl", AT(crl), "FILE", NULL,
+		    "Revocation lists of that CA and of the CAs below it (PEM); reread when the file changes."),
 	KV_ROW_TEXT("server-name", AT(server_name), "NAME", NULL,
-		    "With --members and certificates: the name that this server looks for in those of the others, to "
-		    "which it puts values when it drains. Without it the host of each one's address."),
+		    "With --members and certificates: the name expected in the certificates of other servers, to which "
+		    "a drain pushes values. Default: the host of each address."),
 	KV_ROW_FLAG("insecure", AT(insecure),
-		    "Let clients of other machines in without a key or a certificate; beside --psk-file or --cert it "
-		    "has no effect. It does not concern --http-addr (--http-insecure)."),
+		    "Accept clients of other machines without key or certificate. Without effect together with "
+		    "--psk-file or --cert. HTTP has its own option (--http-insecure)."),
 	KV_ROW_FLAG("allow-drain", AT(allow_drain),
-		    "Let clients end this server: kv-client drain has it drain as SIGTERM does, within bounds that may "
-		    "be other than --drain-sec and --drain-mb. Every client that is let in may then ask for that."),
+		    "Let every client end this server: kv-client drain then works as SIGTERM, with bounds that may "
+		    "differ from --drain-sec and --drain-mb."),
 	KV_ROW_FLAG("allow-pull", AT(allow_pull),
-		    "Let clients read values from this server's memory themselves (kv-bench, kv-client: --mode pull). "
-		    "Every admitted client can then read all values."),
+		    "Let clients read values directly from this server's memory (kv-bench, kv-client: --mode pull). "
+		    "Every connected client can then read all values."),
 	KV_ROW_FLAG("pull-where-safe", AT(pull_where_safe),
-		    "Like --allow-pull, but without effect where reading could crash a client (tcp of libfabric before "
-		    "1.22); with --allow-pull the server does not start there."),
+		    "Like --allow-pull, but ignored where reading could crash a client (tcp with libfabric before "
+		    "1.22). With --allow-pull the server refuses to start there."),
 	KV_ROW_U64("lease-ms", AT(lease_ms), "TIME", "1000", 10, 60000,
-		   "With --allow-pull: how long a value is kept in place for a client that reads it.",
-		   .unit = KV_OPT_MS),
-	KV_OPT_SLOW_ROW(AT(slow_ms), .help = "Log requests that take this many milliseconds or more in this "
-					     "server, at most 10 a second per thread; 0: none."),
+		   "With --allow-pull: how long a value stays in place for a client that reads it.", .unit = KV_OPT_MS),
+	KV_OPT_SLOW_ROW(AT(slow_ms), .help = "Log requests that take this many milliseconds or more in this server, at "
+					     "most 10 per second and thread; 0: none."),
 	KV_ROW_TEXT("log-level", AT(log_level), "LEVEL", "info",
 		    "Level of the log: off, error, warn, info, debug or trace."),
 	KV_ROW_CHOICE("log-format", AT(log_format), "FORMAT", "text", log_formats,
-		      "Form of the log: lines for people, or a JSON object a line with ts, level, component and msg. "
-		      "Where standard error is systemd's journal, lines begin with their priority. One of"),
+		      "Format of the log: lines of text, or one JSON object per line with ts, level, component and "
+		      "msg. If standard error is systemd's journal, lines begin with their priority. One of"),
 	KV_ROW_TEXT("http-addr", AT(http_addr), "HOST:PORT", NULL,
-		    "Answer HTTP here: /metrics (Prometheus), /healthz, /readyz, /stat and /view. Beyond loopback by "
-		    "TLS with --cert and --key, or without TLS with --http-insecure. Requests are not authenticated."),
+		    "Serve HTTP here: /metrics (Prometheus), /healthz, /readyz, /stat and /view. Beyond loopback with "
+		    "TLS (--cert and --key), or without it (--http-insecure). Requests are not authenticated."),
 	KV_ROW_FLAG("http-insecure", AT(http_insecure),
-		    "Answer HTTP beyond loopback without TLS. It has no effect on clients."),
+		    "Serve HTTP beyond loopback without TLS. Clients are not affected."),
 	KV_ROW_TEXT("config", AT(config), "FILE", NULL,
-		    "Read options from FILE, lines NAME = VALUE with the names of this list; # begins a comment line. "
-		    "The command line wins. At SIGHUP log-level, slow-ms, ttl, drain-sec, drain-mb and weight are "
-		    "taken again; the log says what else has changed and needs a restart."),
+		    "Read options from FILE: lines NAME = VALUE with the names of this list; # begins a comment. The "
+		    "command line has precedence. SIGHUP applies log-level, slow-ms, ttl, drain-sec, drain-mb and "
+		    "weight again; other changes need a restart, and the log names them."),
 	KV_ROW_U32("drain-sec", AT(drain_sec), "TIME", "10", 0, 86400,
 		   "Longest time from SIGTERM (or a client's drain, --allow-drain) to the end: the server says goodbye "
-		   "to its clients and finishes their requests. With --members it first puts what was hit lately to "
-		   "the others, for three quarters of this time at most.",
+		   "to its clients and finishes their requests. With --members it first pushes recently used values to "
+		   "the other servers, for at most three quarters of this time.",
 		   .unit = KV_OPT_SECONDS),
 	KV_ROW_U64("drain-mb", AT(drain_mb), "SIZE", "1024", 0, 1 << 20,
-		   "With --members: MiB per second at which values are put to the others during the drain. 0: none.",
+		   "With --members: MiB per second of values pushed to the other servers during a drain. 0: none.",
 		   .unit = KV_OPT_MIB),
 	KV_ROW_U32("ready-fd", AT(ready_fd), "FD", NULL, 1, INT32_MAX,
 		   "Write \"READY HOST:PORT\" to this descriptor once clients can connect."),

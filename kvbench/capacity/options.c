@@ -16,19 +16,18 @@ const struct kv_opt capacity_options_table[] = {
 	KV_OPT_PROVIDER_ROW(AT(provider)),
 	KV_OPT_NIC_ROW(AT(nic)),
 	KV_ROW_U32("rails", AT(rails), "N", "1", 1, KV_RAILS_MAX, "NICs per client: endpoints per client."),
-	KV_ROW_TEXT("device", AT(device), "NAME", NULL, "The RDMA device of --model verbs; without it the first one."),
+	KV_ROW_TEXT("device", AT(device), "NAME", NULL, "The RDMA device of --model verbs. Default: the first one."),
 
 	KV_ROW_CHOICE("model", AT(model), "MODEL", "all", model_names,
 		      "endpoints: an engine with an endpoint for each client. verbs: a bare queue pair, two completion "
 		      "queues and two memory regions for each. pooled: all clients on --engines. One of these",
 		      .letter = 'm', .group = "Steps"),
 	KV_ROW_TEXT("steps", AT(steps), "LIST", "10,100,200,300,400,450,500,...",
-		    "Numbers of clients, ascending; \"...\" at the end goes on by the difference of the last two, to "
-		    "--max-clients. The first that fails is the last."),
-	KV_ROW_U32("max-clients", AT(max_clients), "N", "1000", 1, CAPACITY_CLIENTS_MAX,
-		   "Steps above it are left out."),
+		    "Ascending numbers of clients; \"...\" at the end continues by the difference of the last two, to "
+		    "--max-clients. The first failure ends them."),
+	KV_ROW_U32("max-clients", AT(max_clients), "N", "1000", 1, CAPACITY_CLIENTS_MAX, "Largest step."),
 	KV_ROW_U32("max-sessions", AT(max_sessions), "N", "20000", 1, CAPACITY_SESSIONS_MAX,
-		   "Steps of --model pooled go on to this number, and not beyond it."),
+		   "Largest step of --model pooled."),
 	KV_ROW_DURATION("timeout", AT(timeout_ns), "120", 1000000000, 86400000000000ull,
 			"A step that takes longer has failed."),
 
@@ -37,7 +36,7 @@ const struct kv_opt capacity_options_table[] = {
 	KV_OPT_THREADS_ROW(AT(num_threads)),
 	KV_OPT_SERVER_THREADS_ROW(
 		AT(server_threads), .def = "1", .min = 1,
-		.help = "Data threads of the server that kv-bench starts: each client is connected to each of them."),
+		.help = "Data threads of the server that kv-bench starts; each client connects to all of them."),
 	KV_OPT_BUFFER_ROW(AT(buffer_mb), .def = "1"),
 	KV_ROW_SIZE("value-size", AT(value_size), "4KB", 1, 1 << 18,
 		    "Size of the value that each client reads and compares.", .letter = 'v'),
@@ -45,7 +44,7 @@ const struct kv_opt capacity_options_table[] = {
 	KV_OPT_SECURITY_ROWS(struct capacity_options),
 
 	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
-	KV_ROW_FLAG("quiet", AT(quiet), "Print only what ended each model.", .letter = 'q'),
+	KV_ROW_FLAG("quiet", AT(quiet), "Print only how each model ended.", .letter = 'q'),
 	KV_OPT_LOG_LEVEL_ROW(
 		AT(log_level), .def = "error",
 		.help = "Log level of the library, on standard error; debug also shows the log of the server "

@@ -8,8 +8,8 @@ const struct kv_opt fabric_options_table[] = {
 	KV_OPT_PROVIDER_ROW(AT(provider), .group = "What"),
 	KV_OPT_NIC_ROW(AT(nic)),
 	KV_ROW_TEXT("sizes", AT(sizes), "LIST", "all",
-		    "Bytes of an operation, such as 1,4KB,64MB, which is the most; all: 1, 4, 16, ... 64MB. Messages "
-		    "end at 4 KiB."),
+		    "Bytes per operation, such as 1,4KB,64MB (the largest); all: 1, 4, 16, ... 64MB. Messages have at "
+		    "most 4 KiB."),
 	KV_ROW_U32("depth", AT(depth), "N", "16", 1, FABRIC_DEPTH_MAX,
 		   "Operations in flight per pair where bandwidth is measured."),
 	KV_ROW_U32("pairs", AT(pairs), "N", "1", 1, FABRIC_PAIRS_MAX,
@@ -19,7 +19,7 @@ const struct kv_opt fabric_options_table[] = {
 		    "Memory of each pair that the operations go through, one behind the other. More than the "
 		    "processor's caches shows the speed of memory."),
 	KV_ROW_DURATION("time", AT(time_ns), "100ms", 1000000, 3600000000000ull,
-			"How long each operation of each size is measured for latency, and as long for bandwidth."),
+			"Time of each measurement: of latency and of bandwidth, for each operation and size."),
 
 	KV_ROW_TEXT(
 		"listen", AT(listen), "HOST:PORT", NULL,
@@ -28,13 +28,13 @@ const struct kv_opt fabric_options_table[] = {
 	KV_ROW_TEXT("connect", AT(connect), "HOST:PORT", NULL,
 		    "Measure between this machine and the one that listens there."),
 	KV_ROW_TEXT("psk-file", AT(psk_file), "FILE", NULL,
-		    "The key that both machines have, as kv-server --make-psk makes it. Needed beyond loopback."),
+		    "The key of both machines, as kv-server --make-psk makes it. Needed beyond loopback."),
 
 	KV_ROW_FLAG("histogram", AT(histogram), "Print the histogram of each row, by powers of two.",
 		    .group = "Output"),
 	KV_OPT_JSON_ROW(AT(json)),
 	KV_ROW_FLAG("quiet", AT(quiet), "Print only the verdict.", .letter = 'q'),
-	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "error", .help = "What the engines log to standard error"),
+	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "error", .help = "Log level of the engines, on standard error"),
 	KV_OPT_CONFIG_ROW(AT(config)),
 
 	{.name = NULL},

@@ -8,9 +8,10 @@ const struct kv_opt hits_options_table[] = {
 	KV_ROW_TEXT("trace", AT(trace), "FILE", NULL, "JSON lines of Mooncake or of Alibaba's Bailian.",
 		    .group = "Policies"),
 	KV_ROW_TEXT("capacity", AT(capacity), "LIST", "1%,5%,10%,25%,50%",
-		    "Sizes of memory: blocks (5859), or a share of the trace's distinct blocks (10%).", .letter = 'c'),
+		    "Sizes of memory: blocks (5859), or a share of the distinct blocks of the trace (10%).",
+		    .letter = 'c'),
 	KV_ROW_TEXT("policy", AT(policy), "LIST", "all",
-		    "Eviction policies of kv-server, and belady, who knows the future; all: each of them."),
+		    "Eviction policies of kv-server, and belady, which knows the future; all: each of them."),
 
 	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
 	KV_OPT_CONFIG_ROW(AT(config)),

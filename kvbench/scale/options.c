@@ -6,12 +6,12 @@
 
 const struct kv_opt scale_options_table[] = {
 	KV_ROW_TEXT("clients", AT(clients), "LIST", "10,100,1000,10000,20000,100000",
-		    "Numbers of logical clients, rising; \"...\" goes on as in kv-bench sweep.", .group = "Load"),
+		    "Ascending numbers of logical clients; \"...\" continues as in kv-bench sweep.", .group = "Load"),
 	KV_ROW_SIZE("message-size", AT(message_bytes), "1KB", 1, 1 << 18,
-		    "Bytes of a message: of the value that a client GETs and compares."),
+		    "Bytes of a message: of the value that a client reads and compares."),
 	KV_ROW_U32("messages", AT(messages), "N", "3", 1, 1000000, "Messages of each client."),
 	KV_ROW_DURATION("think-time", AT(think_ns), "0", 0, 3600000000000ull,
-			"A client's pause from the end of a message to the next. Latency counts from when it is due."),
+			"Pause of a client between messages. Latency counts from the scheduled time."),
 	KV_ROW_DURATION("timeout", AT(timeout_ns), "300", 1000000000, 86400000000000ull,
 			"A step that takes longer ends there."),
 	KV_OPT_PROVIDER_ROW(AT(provider), .group = "Resources"),

@@ -33,54 +33,53 @@ const struct kv_opt bench_options_table[] = {
 	KV_ROW_U64("num-keys", AT(num_keys), "N", "1000", 1, (uint64_t)1 << 40, "Keys that are written, then read.",
 		   .letter = 'k'),
 	KV_ROW_SIZE("value-size", AT(value_size), "64KB", 1, KV_VALUE_MAX,
-		    "Size of a value, and of a block of a trace. --value-sizes: of several.", .letter = 'v'),
+		    "Size of a value, and of a block of a trace. For several sizes use --value-sizes.", .letter = 'v'),
 	KV_ROW_TEXT("value-sizes", AT(value_sizes), "LIST", NULL, "SIZE:WEIGHT,... or lognormal:MEDIAN:SIGMA."),
 	KV_ROW_TEXT("keys-pattern", AT(keys_pattern), "PATTERN", NULL,
 		    "Which keys are read: shuffled (the default: each once per round, in a new order), sequential, "
 		    "uniform, zipf:THETA, or hot:FRACTION:SHARE (FRACTION of the keys get SHARE of the reads)."),
-	KV_ROW_U32("repeat-reads", AT(repeat_reads), "N", "10", 1, 1000000000, "Times that each key is read.",
+	KV_ROW_U32("repeat-reads", AT(repeat_reads), "N", "10", 1, 1000000000, "How many times each key is read.",
 		   .letter = 'r'),
 	KV_ROW_DURATION(
 		"duration", AT(duration_ns), "0", 0, 0,
-		"Read for this long instead of --repeat-reads; with --trace, start no request after it. 0: no limit.",
+		"Read for this long instead of --repeat-reads; with --trace, start no request later. 0: no limit.",
 		.letter = 'd'),
 	KV_ROW_DOUBLE("rate", AT(rate), "R", "0", 0, 0,
-		      "Open loop: R reads per second by all workers together; latency counts from the intended start. "
+		      "Open loop: R reads per second of all workers together; latency counts from the scheduled start. "
 		      "0: closed loop."),
 	KV_ROW_CHOICE("arrivals", AT(arrivals), "KIND", "uniform", arrivals_names,
-		      "When reads are due with --rate and --slo (uniform: evenly apart; poisson: exponential gaps from "
+		      "Schedule of reads with --rate and --slo (uniform: evenly spaced; poisson: exponential gaps from "
 		      "the seed)"),
 	KV_ROW_DURATION("ramp", AT(ramp_ns), "0", 0, 3600000000000ull,
-			"With --rate: the rate rises from 0 to R, evenly, in this time. The time series (--interval, "
-			"--csv) shows from which rate on latency grows."),
+			"With --rate: increase the rate evenly from 0 to R in this time. The time series (--interval, "
+			"--csv) shows at which rate latency grows."),
 	KV_ROW_TEXT("mix", AT(mix_text), "G:P:E", NULL,
-		    "The read phase makes GETs, PUTs of further keys (deleted again) and EXISTS in these parts, as in "
-		    "90:10:0. With --batch each is of so many keys."),
+		    "The read phase consists of GETs, PUTs of new keys (deleted again) and EXISTS in these parts, such "
+		    "as 90:10:0. With --batch each is a batch."),
 	KV_ROW_U32("repeat-runs", AT(repeat_runs), "N", "1", 1, BENCH_RUNS_MAX,
-		   "Run the read phase so often, and report median and range."),
-	KV_ROW_TEXT(
-		"slo", AT(slo), "PQ=TIME", NULL,
-		"Search the highest rate whose reads keep a percentile, as in p99=2ms, in trials of --duration (2 s)."),
+		   "Number of read phases; report median and range."),
+	KV_ROW_TEXT("slo", AT(slo), "PQ=TIME", NULL,
+		    "Find the highest rate at which reads keep a percentile, such as p99=2ms, in trials of --duration "
+		    "(2 s)."),
 	KV_ROW_U64("warmup", AT(warmup), "N", "100", 0, (uint64_t)1 << 40,
-		   "GETs before the measured ones, at most 1 GiB and 5 s of them; no figure includes them."),
+		   "GETs before the measured ones, at most 1 GiB and 5 s; no figure includes them."),
 	KV_ROW_DOUBLE(
 		"warmup-steady", AT(warmup_steady), "PERCENT", "0", 0, 0,
-		"Warm up instead until the rates of 4 windows of 250 ms in a row are so close together, 30 s at most."),
+		"Warm up instead until the rates of 4 successive windows of 250 ms are this close, at most 30 s."),
 	KV_ROW_U32("batch", AT(batch), "N", "0", 0, BENCH_BATCH_MAX,
-		   "Write N keys with one batch PUT, read N with one batch GET into the worker's own registered "
-		   "memory; a latency is that of a batch. 0: single calls; GETs borrow from the client's buffer."),
+		   "Write N keys with one batch PUT, read N with one batch GET into registered memory of the worker; "
+		   "latency is that of a batch. 0: single calls; GETs borrow from the client's buffer."),
 	KV_ROW_U32("slices", AT(slices), "N", "0", 0, BENCH_SLICES_MAX,
-		   "Values lie in N slices with gaps as long between them, as a block does in N layers: GET scatters, "
-		   "PUT gathers. Without --batch or --async it is --batch 1. 0: one piece."),
+		   "Store values in N slices with gaps of their length, as a block in N layers: GET scatters, PUT "
+		   "gathers. Implies --batch 1 without --batch or --async. 0: one piece."),
 	KV_ROW_FLAG("async", AT(async),
 		    "Write and read through a queue of the library: --num-workers ids in flight, into registered "
-		    "memory, no coroutines."),
+		    "memory, without coroutines."),
 	KV_ROW_U32("submitters", AT(submitters), "N", "2", 0, BENCH_SUBMITTERS_MAX,
-		   "Threads that submit with --async, beside one that reaps. 0: that one submits, too."),
+		   "Threads that submit with --async, besides the one that reaps. 0: that one also submits."),
 	KV_ROW_FLAG("no-threads", AT(no_threads),
-		    "With --async --submitters 0: the library has no thread; the one that submits and reaps turns its "
-		    "loop."),
-	KV_ROW_U32("ttl", AT(ttl), "TIME", "300", 0, 0, "Time to live of what is written; 0: the server's default.",
+		    "With --async --submitters 0: the library has no thread; the submitting thread turns its loop."),
+	KV_ROW_U32("ttl", AT(ttl), "TIME", "300", 0, 0, "Time to live of written values; 0: the server's default.",
 		   .unit = KV_OPT_SECONDS),
 	{.name = "seed",
 	 .type = KV_OPT_U64,
@@ -89,21 +88,21 @@ const struct kv_opt bench_options_table[] = {
 	 .def = "1",
 	 .max = INT64_MAX, /* JSON has no more */
 	 .help = "Seed of keys, values and read order."},
-	KV_ROW_FLAG("verify", AT(verify), "Compare every byte read with the value that its key must have."),
+	KV_ROW_FLAG("verify", AT(verify), "Compare every byte read with the expected value."),
 	KV_ROW_FLAG("keep-going", AT(keep_going),
-		    "Go on while servers are broken (needs --server): read on after errors, store again what is "
-		    "missing, and report errors by code, calls past their deadline, and outages. SIGINT or SIGTERM "
-		    "ends the reads; the run then counts as a success."),
-	KV_ROW_FLAG(
-		"no-write", AT(no_write),
-		"Write nothing: the servers have the keys from an earlier run with the same --seed and --value-size."),
-	KV_ROW_FLAG("no-checksum", AT(no_checksum), "Do not check the checksums of GETs in the client."),
+		    "Continue while servers are broken (needs --server): read on after errors, store missing values "
+		    "again, and report errors by code, overdue calls, and outages. SIGINT or SIGTERM ends the reads, "
+		    "and the run counts as a success."),
+	KV_ROW_FLAG("no-write", AT(no_write),
+		    "Write nothing: the keys are on the servers from an earlier run with the same --seed and "
+		    "--value-size."),
+	KV_ROW_FLAG("no-checksum", AT(no_checksum), "Do not verify the checksums of GETs in the client."),
 	KV_ROW_FLAG("breakdown", AT(breakdown),
-		    "Report where the time of the measured GETs went, by phase (docs/reference/counters.md). Costs a "
-		    "few readings of the clock per GET."),
-	KV_ROW_FLAG("mixed", AT(mixed), "After the reads, PUT and GET at once, one to one."),
+		    "Report where the time of the measured GETs was spent, by phase (docs/reference/counters.md). "
+		    "Costs a few clock readings per GET."),
+	KV_ROW_FLAG("mixed", AT(mixed), "After the reads, PUT and GET at the same time, one to one."),
 	KV_ROW_FLAG("background-puts", AT(background_puts),
-		    "The PUTs of --mixed and --mix wait behind the GETs of their client (KVC_BACKGROUND)."),
+		    "PUTs of --mixed and --mix give way to the GETs of their client (KVC_BACKGROUND)."),
 	KV_ROW_FLAG("roofline", AT(roofline),
 		    "After the reads, compare GET and PUT with bare fabric writes on this machine. With --server use "
 		    "--roofline-file."),
@@ -120,55 +119,54 @@ const struct kv_opt bench_options_table[] = {
 	KV_ROW_DOUBLE("trace-speed", AT(trace_speed), "X", "0", 0, 0,
 		      "Start requests at X times real time. 0: as fast as possible."),
 	KV_ROW_CHOICE("trace-order", AT(trace_order), "ORDER", "strict", order_names,
-		      "Order of lookups (strict: each waits for earlier requests that share a block; relaxed: none "
+		      "Order of lookups (strict: each waits for earlier requests with a common block; relaxed: none "
 		      "waits, and hits vary)"),
 
 	KV_ROW_TEXT("model", AT(model), "NAME", NULL,
 		    "A value is a block of this model's KV cache on one rank, and the report counts tokens: a name "
-		    "that kv-bench models lists, or the path of a config.json. It sets --value-size.",
+		    "from kv-bench models, or the path of a config.json. Sets --value-size.",
 		    .group = "A model's KV cache"),
 	MODEL_TP_ROW(AT(layout.tp)),
 	MODEL_DTYPE_ROW(AT(layout.dtype)),
 	MODEL_BLOCK_ROW(AT(layout.block_tokens)),
 	KV_ROW_U64("prefix-tokens", AT(prefix_tokens), "N", "8192", 1, (uint64_t)1 << 40,
-		   "The prefix whose load is reported with --model."),
+		   "Length of the prefix whose loading time is reported with --model."),
 	KV_ROW_DOUBLE("prefill-rate", AT(prefill_rate), "R", "0", 0, 0,
-		      "Tokens per second that the engine computes: with --model, the report says what loading saves, "
-		      "and from which length on. 0: unknown."),
+		      "Tokens per second computed by the engine: with --model, the report says how much time loading "
+		      "saves, and from which length on. 0: unknown."),
 
 	KV_OPT_BUFFER_ROW(AT(buffer_mb), .def = "64", .group = "Resources"),
 	KV_ROW_U64("memory-mb", AT(memory_mb), "SIZE", "0", 0, (uint64_t)1 << 30,
-		   "Memory of the server that kv-bench starts, in MiB. 0: as much as the load needs.",
-		   .unit = KV_OPT_MIB),
+		   "Memory of the server that kv-bench starts, in MiB. 0: enough for the load.", .unit = KV_OPT_MIB),
 	KV_ROW_U32("servers", AT(num_servers), "N", "1", 1, BENCH_SERVERS_MAX,
-		   "Servers that kv-bench starts. Each of several has room for twice its share, so that others can "
-		   "take over."),
+		   "Servers that kv-bench starts. With several, each has memory for twice its share, so that others "
+		   "can take over."),
 	KV_ROW_TEXTS("event", AT(event_text), "EVENT", NULL,
-		     "'kill 2 at 30m': what is done to a server that kv-bench started (kill, stop, cont, start), and "
-		     "when: time of the trace, or since the reads began. A server whose first event is start joins "
-		     "then; one that was killed is started again, empty. Repeatable. Misses are no failure then."),
+		     "'kill 2 at 30m': an action on a server that kv-bench started (kill, stop, cont, start), and its "
+		     "time: in the trace, or since the first read. A server whose first event is start joins then; a "
+		     "killed one starts again empty. Repeatable. Misses are no failure then."),
 	KV_OPT_EVICTION_ROW(AT(eviction),
 			    .help = "Which values the server that kv-bench starts evicts first when memory is short"),
 	KV_OPT_SERVER_THREADS_ROW(
 		AT(server_threads), .def = "0",
 		.help = "Worker threads of the server that kv-bench starts. 0: half of the cores, 1 to 4."),
 	KV_ROW_U64("base-client-id", AT(base_client_id), "N", "100", 0, INT64_MAX,
-		   "Id of the first client, as the server's log shows it."),
+		   "Id of the first client, for the server's log."),
 	KV_ROW_DURATION("timeout", AT(timeout_ns), "0", 0, 3600000000000ull,
-			"Deadline of one operation. 0: 5 s, and 1 s more for every 100 MB. Connecting may take as "
-			"long, and 15 s at least."),
+			"Deadline of one operation. 0: 5 s, and 1 s more per 100 MB. Connecting may take as long, and "
+			"at least 15 s."),
 	KV_OPT_PEER_TIMEOUT_ROW(AT(peer_timeout_ns)),
-	KV_ROW_DURATION("settle", AT(settle_ns), "10min", 0, 86400000000000ull,
-			"So long after the members of the cluster changed, a miss is asked for at the server that had "
-			"the key before. 0: never."),
+	KV_ROW_DURATION(
+		"settle", AT(settle_ns), "10min", 0, 86400000000000ull,
+		"For this long after a membership change, a miss is retried at the key's previous server. 0: never."),
 	KV_ROW_U64("repair-mb", AT(repair_mb), "SIZE", "256", 0, 1 << 20,
-		   "MiB per second, of all clients, at which values found there are copied to the server that has "
-		   "their keys now, and hot ones to a second server (--copies hot). 0: none.",
+		   "MiB per second, all clients together, of values found there that are copied to their present "
+		   "server, and of hot values copied to a second server (--copies hot). 0: none.",
 		   .unit = KV_OPT_MIB),
 
 	KV_ROW_CHOICE("copies", AT(copies), "N", "1", bench_copies_names,
-		      "How many servers keep a value (2: as far as they keep up with that; hot: two keep what servers "
-		      "report as hot, one keeps the rest)"),
+		      "Servers that keep each value (2: as far as they keep up; hot: two for values that servers "
+		      "report as hot, one for others)"),
 
 	KV_OPT_SECURITY_ROWS(struct bench_options),
 
@@ -176,20 +174,21 @@ const struct kv_opt bench_options_table[] = {
 	KV_ROW_TEXT("report", AT(report), "FILE", NULL,
 		    "Write a page with charts, all in one HTML file that loads nothing."),
 	KV_ROW_TEXT("hdr", AT(hdr), "FILE", NULL,
-		    "Write the reads' latencies as HdrHistogram's percentiles (.hgrm, in ms)."),
-	KV_ROW_TEXT("csv", AT(csv), "FILE", NULL, "Write the time series of all phases, a line for each window."),
+		    "Write the latencies of reads as HdrHistogram's percentiles (.hgrm, in ms)."),
+	KV_ROW_TEXT("csv", AT(csv), "FILE", NULL, "Write the time series of all phases, a line per window."),
 	KV_ROW_TEXT("raw", AT(raw), "FILE", NULL,
-		    "Write every operation: kind, key, when it was due, started and ended, bytes and code, in records "
-		    "of 64 bytes (docs/guide/benchmarking.md)."),
-	KV_ROW_DURATION("interval", AT(interval_ns), "1", 10000000, 3600000000000ull, "Windows of the time series."),
+		    "Write every operation: kind, key, scheduled time, start, end, bytes and code, in records of 64 "
+		    "bytes (docs/guide/benchmarking.md)."),
+	KV_ROW_DURATION("interval", AT(interval_ns), "1", 10000000, 3600000000000ull,
+			"Length of the windows of the time series."),
 	KV_ROW_FLAG("progress", AT(progress),
-		    "Show rate and percentiles each second also where the output is no terminal."),
-	KV_ROW_FLAG("quiet", AT(quiet), "Print one line at the end and nothing before it.", .letter = 'q'),
-	KV_OPT_SLOW_ROW(AT(slow_ms), .help = "Log where the time of operations of this many milliseconds or more went, "
-					     "at most ten lines a second per client; 0: never."),
+		    "Show rate and percentiles each second even if the output is no terminal."),
+	KV_ROW_FLAG("quiet", AT(quiet), "Print only one line at the end.", .letter = 'q'),
+	KV_OPT_SLOW_ROW(AT(slow_ms), .help = "Log where the time of operations of this many milliseconds or more was "
+					     "spent, at most ten lines per second and client; 0: never."),
 	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "warn",
-			     .help = "What the library logs to standard error; debug also shows the log of the server "
-				     "that kv-bench starts"),
+			     .help = "Log level of the library, on standard error; debug also shows the log of the "
+				     "server that kv-bench starts"),
 	KV_OPT_CONFIG_ROW(AT(config)),
 	{.name = NULL},
 };

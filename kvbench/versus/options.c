@@ -10,38 +10,37 @@
 static const char *const arrivals_names[] = {"uniform", "poisson", NULL};
 
 const struct kv_opt versus_options_table[] = {
-	KV_ROW_TEXT(
-		"targets", AT(target_list), "LIST", NULL,
-		"kvrail (kv-bench starts a kv-server), kvrail://HOST:PORT, redis://HOST:PORT, redis+unix://PATH, "
-		"memcached://HOST:PORT, memcached+unix://PATH, program:PATH (a client of yours, "
-		"docs/guide/benchmarking.md); with commas between. Ratios are those of the first to each other one.",
-		.letter = 't', .group = "Targets"),
+	KV_ROW_TEXT("targets", AT(target_list), "LIST", NULL,
+		    "Comma-separated: kvrail (kv-bench starts a kv-server), kvrail://HOST:PORT, redis://HOST:PORT, "
+		    "redis+unix://PATH, memcached://HOST:PORT, memcached+unix://PATH, program:PATH (your own client, "
+		    "docs/guide/benchmarking.md). Ratios are those of the first target to each other one.",
+		    .letter = 't', .group = "Targets"),
 	KV_ROW_U32("rounds", AT(rounds), "N", "7", 1, VERSUS_ROUNDS_MAX,
-		   "Rounds that count. One does not in which the distance of the CPUs changed, or a target took 1.3 "
-		   "times the processor time per operation, or less than 0.75 of the cores, of its best round. It is "
-		   "repeated, up to twice as many."),
+		   "Rounds that count. A round does not count if the distance of the CPUs changed, or if a target took "
+		   "1.3 times the CPU time per operation, or less than 0.75 of the cores, of its best round. It is "
+		   "repeated; at most twice as many rounds run."),
 
 	KV_ROW_U32("num-workers", AT(num_workers), "N", "32", 1, VERSUS_CONNS_MAX,
-		   "Operations in flight: workers of KVRail, connections to the others.", .letter = 'w',
+		   "Operations in flight: workers of KVRail, connections of the others.", .letter = 'w',
 		   .group = "Load"),
 	KV_OPT_CLIENTS_ROW(AT(num_clients)),
 	KV_ROW_U64("num-keys", AT(num_keys), "N", "4096", 1, 1 << 28,
-		   "Keys to write, then to read. Each round has keys of its own.", .letter = 'k'),
+		   "Keys to write, then to read. Each round has its own keys.", .letter = 'k'),
 	KV_ROW_SIZE("value-size", AT(value_size), "64KB", 16, 512 << 20, "Size of a value.", .letter = 'v'),
 	KV_ROW_TEXT("keys-pattern", AT(keys_pattern), "PATTERN", NULL,
-		    "Which keys are read, as kv-bench has it: shuffled (the default), sequential, uniform, zipf:THETA, "
+		    "Which keys are read, as in kv-bench: shuffled (the default), sequential, uniform, zipf:THETA, "
 		    "hot:FRACTION:SHARE."),
-	KV_ROW_DURATION("duration", AT(duration_ns), "1", 1000000, 3600000000000ull, "How long to read in each round.",
-			.letter = 'd'),
+	KV_ROW_DURATION("duration", AT(duration_ns), "1", 1000000, 3600000000000ull,
+			"Length of the reads in each round.", .letter = 'd'),
 	KV_ROW_DOUBLE("rate", AT(rate), "R", "0", 0, 0,
-		      "Open loop: R reads per second; latency counts from the intended start. 0: closed loop."),
-	KV_ROW_CHOICE("arrivals", AT(arrivals), "KIND", "uniform", arrivals_names, "When reads are due with --rate"),
+		      "Open loop: R reads per second; latency counts from the scheduled start. 0: closed loop."),
+	KV_ROW_CHOICE("arrivals", AT(arrivals), "KIND", "uniform", arrivals_names, "Schedule of reads with --rate"),
 	KV_ROW_U64("warmup", AT(warmup), "N", "1000", 0, (uint64_t)1 << 40, "GETs before the measured ones."),
 	KV_ROW_U32("batch", AT(batch), "N", "0", 0, VERSUS_BATCH_MAX,
 		   "Write and read N keys at once: batches of KVRail, pipelines of the others. 0: single operations."),
-	KV_ROW_FLAG("mixed", AT(mixed), "After the reads, PUT and GET at once, one to one."),
+	KV_ROW_FLAG("mixed", AT(mixed), "After the reads, PUT and GET at the same time, one to one."),
 	KV_ROW_U64("seed", AT(seed), "N", "1", 0, (uint64_t)1 << 48,
-		   "Seed of keys and order in the first round; the next round has the next."),
+		   "Seed of keys and order in the first round; later rounds count up."),
 	KV_ROW_FLAG("verify", AT(verify), "Compare every byte read, beside its checksum."),
 	KV_ROW_FLAG("no-checksum", AT(no_checksum), "Do not checksum reads, on either side."),
 
