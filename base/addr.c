@@ -268,7 +268,7 @@ static int where_take(const char *text, char out[KV_WHERE_MAX], struct kv_error 
 	if (is_link_local(hp.host))
 		return kv_fail(err, -KV_EINVAL,
 			       "'%.100s' is a link-local address: it means another machine on each interface; give an "
-			       "address that is valid in the whole network",
+			       "address of the whole network",
 			       text);
 	kv_hostport_format(&hp, one, sizeof(one));
 	if (kv_where_has(out, one))

@@ -16,7 +16,7 @@ static const struct {
 	[KV_LEFT_OFF] = {"off", "--drain-mb is 0"},
 	[KV_LEFT_TOO_BIG] = {"too_big", "they are larger than the other servers allow"},
 	[KV_LEFT_DAMAGED] = {"damaged", "their bytes are damaged"},
-	[KV_LEFT_REFUSED] = {"refused", "the other servers refused them, as keys that were deleted"},
+	[KV_LEFT_REFUSED] = {"refused", "the other servers refused them: their keys were deleted"},
 	[KV_LEFT_STUCK] = {"stuck", "a thread of the server did not answer"},
 };
 
@@ -80,8 +80,8 @@ char *kv_drained_text(const struct kv_drained *d, char *buf, size_t cap)
 	if (left && at < cap)
 		at = reasons_text(d, buf, cap, at);
 	if (d->gone && at < cap)
-		snprintf(buf + at, cap - at, "; %llu %s deleted or expired meanwhile", (unsigned long long)d->gone,
-			 d->gone == 1 ? "was" : "were");
+		snprintf(buf + at, cap - at, "; %llu %s deleted or expired during the drain",
+			 (unsigned long long)d->gone, d->gone == 1 ? "was" : "were");
 	return buf;
 }
 

@@ -55,7 +55,7 @@ static const struct code_row rows[] = {
 	{KV_EINVAL, "KV_EINVAL", "invalid", "invalid argument"},
 	{KV_ENOMEM, "KV_ENOMEM", "no_memory",
 	 "no memory here, or no room in the server: its values are pinned, being read or being written"},
-	{KV_EPROTO, "KV_EPROTO", "protocol", "the peer sent something that is not the protocol"},
+	{KV_EPROTO, "KV_EPROTO", "protocol", "the peer broke the protocol"},
 	{KV_EVERSION, "KV_EVERSION", "version", "protocol, provider or eager size do not match"},
 	{KV_ECLOSED, "KV_ECLOSED", "closed", "the object was closed during the call"},
 	{KV_ELIMIT, "KV_ELIMIT", "limit", "a resource limit of the machine is too low"},

@@ -101,7 +101,7 @@ static int text_read(const char *path, char **out, struct kv_error *err)
 	}
 	close(fd);
 	if (rc == 0 && len == FILE_MAX)
-		rc = kv_fail(err, -KV_EINVAL, "%.200s is longer than 1 MiB: that is no file of options", path);
+		rc = kv_fail(err, -KV_EINVAL, "%.200s is longer than 1 MiB, too long for options", path);
 	if (rc == 0 && memchr(text, '\0', len))
 		rc = kv_fail(err, -KV_EINVAL, "%.200s is no text", path);
 	if (rc) {

@@ -31,7 +31,7 @@ int kv_opt_security_check(const struct kv_opt_security *s, struct kv_error *err)
 	if (files == 3 && s->psk_file)
 		return kv_fail(err, -KV_EINVAL, "--psk-file and certificates exclude each other: give one of them");
 	if (files == 0 && (s->crl || s->server_name))
-		return kv_fail(err, -KV_EINVAL, "%s concerns certificates: give --cert, --key and --ca, too",
+		return kv_fail(err, -KV_EINVAL, "%s concerns certificates: give --cert, --key and --ca as well",
 			       s->crl ? "--crl" : "--server-name");
 	return 0;
 }

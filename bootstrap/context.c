@@ -36,10 +36,10 @@ static int mode_choose(const struct boot_security *s, bool server, enum boot_mod
 			"a server name is given, but only a client that uses certificates can check it: leave it out");
 	if (s->server_name && !*s->server_name)
 		return kv_fail(err, -KV_EINVAL,
-			       "the server name to check is empty: leave it out to look for the name that is dialled");
+			       "the server name to check is empty: leave it out to expect the dialled name");
 	if (s->crl_file && !certs)
 		return kv_fail(err, -KV_EINVAL,
-			       "a CRL file is given, but no certificates: give those, too, or leave it out");
+			       "a CRL file is given, but no certificates: give certificates as well, or leave it out");
 	*out = psk ? BOOT_PSK : certs ? BOOT_CERT : BOOT_PLAIN;
 	return 0;
 }

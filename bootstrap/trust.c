@@ -386,7 +386,7 @@ static int purpose_explain(const struct trust *t, const struct trust_verdict *v,
 	if (v->usage == TRUST_USAGE_KEY)
 		return kv_fail(err, -KV_EDENIED,
 			       "its certificate (%s) must not sign: its key usage lacks digitalSignature; issue one "
-			       "that has it",
+			       "with it",
 			       v->name);
 	return kv_fail(
 		err, -KV_EDENIED,

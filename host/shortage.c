@@ -147,7 +147,7 @@ static void compare(struct kv_verdict *v, uint64_t need, uint64_t used, uint64_t
 	v->need = need;
 	v->have = have;
 	if (have == KV_UNKNOWN)
-		say(v, KV_INFO, "needs %s; what is allowed cannot be read", AMOUNT(v, need));
+		say(v, KV_INFO, "needs %s; the limit cannot be read", AMOUNT(v, need));
 	else if (have == KV_NO_LIMIT)
 		say(v, KV_OK, "needs %s, no limit", AMOUNT(v, need));
 	else
@@ -528,10 +528,11 @@ static const struct row table[KV_LIMITS] = {
 	[KV_LIMIT_MAPS] = {"maps", "mappings", "", KV_CHECK_HOST, .known_only = true, .wanted_only = true,
 			   .shortage = KV_WARN, NEED(mappings), HAVE(maps_max), .judge = judge_maps,
 			   .lift = {"`sysctl -w vm.max_map_count=#` (keep it in /etc/sysctl.d/90-kvrail.conf)"}},
-	[KV_LIMIT_SHM] = {"shm", "/dev/shm", "bytes", KV_CHECK_PROCESS | KV_CHECK_HOST, .judge = judge_shm,
-			  .lift = {"`mount -o remount,size=#G /dev/shm`, and remove what killed processes left there",
-				   "start the container with --shm-size=#g (or --ipc=host)",
-				   "mount an emptyDir with medium: Memory and sizeLimit: #Gi at /dev/shm"}},
+	[KV_LIMIT_SHM] =
+		{"shm", "/dev/shm", "bytes", KV_CHECK_PROCESS | KV_CHECK_HOST, .judge = judge_shm,
+		 .lift = {"`mount -o remount,size=#G /dev/shm`, and remove the files of killed processes there",
+			  "start the container with --shm-size=#g (or --ipc=host)",
+			  "mount an emptyDir with medium: Memory and sizeLimit: #Gi at /dev/shm"}},
 	[KV_LIMIT_PTRACE] = {"ptrace", "ptrace (shm)", "", KV_CHECK_HOST, .judge = judge_ptrace,
 			     .lift = {"`sysctl -w kernel.yama.ptrace_scope=0` (keep it in "
 				      "/etc/sysctl.d/90-kvrail.conf), or use --provider tcp",

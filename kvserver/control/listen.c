@@ -42,7 +42,7 @@ static int scope_check(const struct kvs_server *s, struct kv_error *err)
 		       ? kv_fail(err, -KV_EINVAL,
 				 "%s is a link-local address, which means another machine on each interface: listen on "
 				 "an "
-				 "address that is valid in the whole network, or on [::] with --advertise",
+				 "address of the whole network, or on [::] with --advertise",
 				 s->opt.listen_addr)
 		       : 0;
 }

@@ -92,7 +92,7 @@ class NoMemory(Error):
 
 
 class Protocol(Error):
-    """The peer sent something that is not the protocol."""
+    """The peer broke the protocol."""
 
     code, name = -1012, "KV_EPROTO"
 

@@ -14,7 +14,7 @@ static void the_sentence_says_how_many_and_why_not_all(void **state)
 {
 	(void)state;
 	assert_text((struct kv_drained){0}, "there was no value to push", "");
-	assert_text((struct kv_drained){.gone = 1}, "there was no value to push; 1 was deleted or expired meanwhile",
+	assert_text((struct kv_drained){.gone = 1}, "there was no value to push; 1 was deleted or expired during the drain",
 		    "");
 	assert_text((struct kv_drained){.values = 1, .of = 1, .bytes = 5}, "1 of 1 value, 5 B, is at other servers",
 		    "");
@@ -22,7 +22,7 @@ static void the_sentence_says_how_many_and_why_not_all(void **state)
 		    "3 of 5 values, 3 KiB, are at other servers; 2 are not: the time was over", "time");
 	assert_text((struct kv_drained){.of = 8, .left = {[KV_LEFT_FULL] = 7, [KV_LEFT_DAMAGED] = 1}, .gone = 2},
 		    "0 of 8 values, 0 B, are at other servers; 8 are not: 7 since the other servers have no room, 1 "
-		    "since their bytes are damaged; 2 were deleted or expired meanwhile",
+		    "since their bytes are damaged; 2 were deleted or expired during the drain",
 		    "full,damaged");
 }
 
@@ -37,7 +37,7 @@ static void the_longest_sentence_fits(void **state)
 		d.of += d.left[i];
 	}
 	assert_true(kv_drained_valid(&d));
-	check_contains(kv_drained_text(&d, text, sizeof(text)), "deleted or expired meanwhile");
+	check_contains(kv_drained_text(&d, text, sizeof(text)), "deleted or expired during the drain");
 	for (size_t cap = 1; cap < strlen(text) + 1; cap++) {
 		small = malloc(cap);
 		assert_non_null(small);
