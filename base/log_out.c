@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* log_out.c -- see log_out.h.
  *
- * Loops that serve clients write lines, so a reader of standard error that stops must not stop them. A line is written
- * when poll allows it, without waiting: by MSG_DONTWAIT to a socket; a pipe or terminal is opened anew per line with
- * O_NONBLOCK (setting it on the descriptor would affect other processes that share it). If it cannot be opened, up to
- * PIECE bytes are written as it is. Threads take turns; a thread without its turn loses the line (in a child of fork()
- * nobody may end the current one).
- *
- * SIGPIPE and SIGXFSZ of a write do not reach the process, which may be a host's. */
+ * A reader of standard error that stops must not stop loops that log. A line is written when poll allows it, without
+ * waiting: MSG_DONTWAIT for a socket; a pipe or terminal is opened anew per line with O_NONBLOCK (on the descriptor
+ * itself that would affect other processes). If it cannot be opened, up to PIECE bytes are written as it is. Threads
+ * take turns; one without its turn loses the line. SIGPIPE and SIGXFSZ of a write do not reach the process. */
 #include "base/log_out.h"
 
 #include <errno.h>

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seal.c -- one end of a link: a key per direction, a counter per link, and a window of received counters.
+/* seal.c -- one end of a link: a key per direction, a counter per link, a window of received counters
+ * (docs/internals/decisions/007-frames-have-a-mac.md).
  *
- * The nonce is link and counter, used up by a tag even if the message is not sent: NIST SP 800-38D, 8.2.1,
- * deterministic, without a limit of messages. Counters start at 0 with fresh keys. So no two messages of a key share a
- * nonce, a message is invalid on other links, and a side never accepts its own messages.
- *
- * A ready key takes 1.1 KiB of OpenSSL's memory, so all links of a session and shard share two keys.
- *
- * Only messages with a right tag move the window. It must be wider than a sender's messages in flight, which arrive in
- * any order: at least 512 for 256 send buffers. */
+ * The nonce is link and counter, used up by a tag even if the message is not sent (NIST SP 800-38D, 8.2.1). Counters
+ * start at 0 with fresh keys. So a key's messages never share a nonce, and a message is invalid on another link or in
+ * the other direction. Links of a session and shard share two keys (1.1 KiB each in OpenSSL). Only a right tag moves
+ * the window, wider than a sender's messages in flight: at least 512 for 256 send buffers. */
 #include "base/seal.h"
 
 #include <string.h>

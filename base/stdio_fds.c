@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stdio_fds.c -- keep descriptors 0 to 2 from being used for anything else.
+/* stdio_fds.c -- keep descriptors 0 to 2 from other uses.
  *
- * If a process closed its standard streams, the next files it opens get their numbers. All text that this library,
- * libfabric, the C library or the host then writes to standard error goes there, for example into the pair of sockets
- * by which libfabric wakes its threads. So before a pool or a server opens anything, the free ones of these numbers are
- * opened on /dev/null. The C library does the same for programs with privileges.
- *
- * They stay open: the host may put a file of its own in such a place (dup2), and closing ours would then close the
- * host's. They are closed on exec.
- *
- * Rejected: moving our own descriptors above 2, since libfabric's cannot be moved, and its log lines would still go
- * there. Writing no log, which does not stop the other writers. */
+ * In a process with closed standard streams, the next files get their numbers, and text for standard error would enter,
+ * for example, libfabric's wake-up sockets. So before a pool or server opens anything, free numbers are opened on
+ * /dev/null, close-on-exec. They stay open: the host may replace them (dup2), and closing ours would close its file. */
 #include "base/stdio_fds.h"
 
 #include <errno.h>

@@ -9,12 +9,10 @@
  * checked at the end. `groups` and the server's key bound a stranger's work; gate.c spreads a server's steps over
  * turns.
  *
- * A TLS 1.3 client is done before the server has checked its certificate. So the server sends one byte (READY), and
- * both sides learn of a refusal while opening. No close_notify: the protocol has its own end, and close must not park.
- *
- * tls_flush_await drains the outgoing BIO in order; out_buf keeps bytes that were not written. A reader leaves flushing
- * to a busy writer up to OUT_BUSY_MAX, so that a peer cannot grow the BIO. Keys lie in the context, outside of core
- * dumps. */
+ * A TLS 1.3 client is done before the server has checked its certificate. So the server sends one byte (READY). No
+ * close_notify: the protocol has its own end, and close must not park. tls_flush_await drains the outgoing BIO in
+ * order; out_buf keeps unwritten bytes. A reader leaves flushing to a busy writer up to OUT_BUSY_MAX, so that a peer
+ * cannot grow the BIO. */
 #include "bootstrap/tls.h"
 
 #include <errno.h>

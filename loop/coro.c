@@ -2,14 +2,11 @@
 /* coro.c -- coroutines: spawn, the ready list, park and wake, queues.
  *
  * States: READY (in sched->ready) -> RUNNING -> BLOCKED (in no list, or in a co_queue) -> READY ..., or RUNNING ->
- * DEAD. `node` is in at most one list. Waking only moves a coroutine to the ready list; it runs at its turn.
+ * DEAD. `node` is in at most one list. Waking only moves a coroutine to the ready list.
  *
- * co_unblock ends a co_block_await; timers, queues and completed requests call it. co_wake is for all other code: it
- * ends co_park_await, or is remembered, once, for the next park. A wake between the deadline and the coroutine's turn
- * wins over the timeout.
- *
- * struct co lies at the top of its own stack, so that a parked coroutine with shallow frames costs one page. The loop
- * frees a dead coroutine's stack after the switch. */
+ * co_unblock ends a co_block_await, for timers, queues and requests. co_wake ends co_park_await, or is remembered,
+ * once. A wake between the deadline and the coroutine's turn wins over the timeout. struct co lies at the top of its
+ * own stack: one page per parked coroutine. The loop frees a dead one's stack after the switch. */
 #include "loop/coro.h"
 
 #include "loop/inside.h"

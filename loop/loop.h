@@ -65,9 +65,7 @@ void loop_destroy(struct loop **loop);
 int loop_run(struct loop *loop);
 
 /* loop_turn -- one turn: reap, poll, run posts, expire timers, run ready coroutines, submit. Sleeps at most
- * max_wait_ns, and only without work. For hosts that turn the loop themselves, and for the simulation.
- *
- * Returns the number of things done; 0: none. Errors:
+ * max_wait_ns, and only without work. For hosts and the simulation. Returns the number of things done. Errors:
  *   -KV_EBUSY      a turn of this loop runs already, on any thread
  *   -KV_EINVAL     this thread does not own the loop (host_turned) */
 int loop_turn(struct loop *loop, uint64_t max_wait_ns);

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* poller.c -- the pollers of a loop before and after a sleep.
  *
- * For a poller with a wait_fd the ring has a one-shot poll request, which stays pending until it fires. arm() comes
- * first (fi_trywait, which may clear the descriptor), then the request: it sees the level when it is made and each
- * change later. (Multishot would queue one completion per event of a busy loop.)
+ * For a wait_fd the ring has a one-shot poll request, pending until it fires. arm() comes first (fi_trywait, which may
+ * clear the descriptor), then the request, which sees the level and later changes. A poller without a wait_fd is polled
+ * in growing steps while it is active; so is one whose descriptor fires while poll() finds nothing, until it finds an
+ * event.
  *
- * A poller without a wait_fd is polled in growing steps while it is active. So is one whose descriptor keeps firing
- * while poll() finds nothing, until poll() finds an event.
- *
- * The kernel may use the request after its poller's memory is gone. So the request lives in a struct watch, freed when
- * an orphaned request completes. */
+ * The kernel may use the request after its poller's memory is gone, so it lives in a struct watch, freed when an
+ * orphaned request completes. */
 #include "loop/poller.h"
 
 #include <poll.h>

@@ -2,17 +2,15 @@
 /* ring_epoll.c -- the ring as epoll and non-blocking system calls, where io_uring is forbidden.
  *
  * A request: queued -> tried -> done, or -> waiting for its descriptor -> tried again ... -> done. A try is one system
- * call that does not block. Only ring_reap runs done(). A request never leaves the list of done ones: so a cancellation
- * completes nothing twice and loses no bytes. The kernel has no buffer between system calls.
+ * call that does not block. Only ring_reap runs done(), and a done request stays done: a cancellation completes nothing
+ * twice and loses no bytes.
  *
  * A descriptor is ordered for one event (EPOLLONESHOT) with all that its requests wait for, anew after each event. An
- * order has a number, which its event returns; an event with another number belongs to an earlier order, or to an
- * earlier file that a fork keeps alive, and is dropped. Orders look at the level, so nothing is missed. Descriptors
- * without requests have no state here: their owner may close(2) them.
+ * event with another number than the order's is of an earlier one, or of a file that a fork keeps alive, and is
+ * dropped. Orders look at the level. Without requests a descriptor has no state here: its owner may close(2) it.
  *
- * Most descriptors are blocking: sockets get MSG_DONTWAIT, or become non-blocking to connect or listen; others are
- * checked with poll(2) first. The product has no regular files on a loop. Pages are not inherited by fork(): a child
- * that turned our loop would take our events; it crashes instead. */
+ * Sockets get MSG_DONTWAIT, or become non-blocking to connect or listen; others are checked with poll(2) first. fork()
+ * does not inherit the struct's pages: a child that turned our loop crashes instead of taking events. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

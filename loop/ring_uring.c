@@ -2,17 +2,15 @@
 /* ring_uring.c -- the ring as io_uring, the only user of liburing.
  *
  * A request: queued (in our list) -> kernel (it has an SQE) -> completed; cancellations go through `cancels`. SQEs are
- * made only in ring_flush, so that ring_close can take back requests of its descriptor: a new socket with that number
- * must not receive them. A full SQ is no error.
+ * made only in ring_flush, so that ring_close can take back requests of its descriptor.
  *
- * SINGLE_ISSUER | DEFER_TASKRUN: completions are processed only on request; TASKRUN_FLAG tells without a system call
- * whether there are any. The single issuer is the first turn's thread (ring_adopt), so the ring starts disabled. Rings
- * that many threads turn have none of these flags. A machine may forbid only some of the system calls: probe uses a
- * small ring first, on the creating thread.
+ * SINGLE_ISSUER | DEFER_TASKRUN: completions are processed only on request; TASKRUN_FLAG shows without a system call
+ * whether there are any. The issuer is the first turn's thread (ring_adopt), so the ring starts disabled. Rings that
+ * many threads turn lack these flags. A machine may forbid some of the system calls only: probe tries a small ring
+ * first.
  *
- * Requests are carried out by the submitting thread, or kernel workers that end with it. When it has exited, its
- * requests end as cancelled and touch no memory. So ring_destroy elsewhere requires that the owner has ended; on the
- * owner's thread it cancels all and waits. */
+ * Requests end with the thread that submitted them, as cancelled. So ring_destroy on another thread requires that the
+ * owner has ended; on the owner's it cancels all and waits. */
 #include <errno.h>
 #include <liburing.h>
 #include <poll.h>

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spin.c -- spin or sleep, learnt from the last rests.
  *
- * A sleep costs some ten system calls, and 5 to 27 us until the loop runs again; a look costs one system call and a
- * yield. Each rest, spun or slept, raises or lowers a score by how soon it ended, and a loop spins while most of its
- * last rests were short. So an idle loop sleeps, and a loop with a request every few microseconds spins.
- *
- * A yield after every look keeps spinning loops from stopping each other where there are more of them than processors.
- * But another process may then compute for a whole slice. So a yield that took too long bans spinning for a while, and
- * each time for twice as long. */
+ * A sleep costs some ten system calls and 5 to 27 us; a look one system call and a yield. Each rest raises or lowers a
+ * score by how soon it ended, and a loop spins while most of its last rests were short. A yield after every look lets
+ * other spinning loops run. If another process took the processor for long, spinning is banned for a while, each time
+ * for twice as long. */
 #include "loop/spin.h"
 
 void spin_init(struct spin *s, uint64_t limit_ns)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arena.c -- the allocator of a shard's memory: two-level segregated fit (TLSF, Masmano et al. 2004) over 64-byte
- * granules. Its descriptors lie outside the memory, which may be exposed to remote reads.
+/* arena.c -- two-level segregated fit (TLSF, Masmano et al. 2004) over 64-byte granules. Descriptors lie outside the
+ * memory, which may be exposed to remote reads.
  *
- * Size classes: one per size below 32 granules, 32 per power of two above. Any hole of a higher class fits a request. A
- * few holes of the request's own class are tried first, so that equal sizes reuse each other's holes. Short-lived and
- * long-lived values get memory from opposite ends of holes, so that expiry leaves large holes.
+ * Size classes: one per size below 32 granules, 32 per power of two above. A hole of a higher class fits any request; a
+ * few of its own class are tried first, so that equal sizes reuse holes. Short-lived and long-lived values use opposite
+ * ends of holes, so that expiry leaves large ones.
  *
- * Invariants: blocks, linked by address, tile [0, limit) exactly. Two holes never touch. A hole is in the list of its
- * size class; a class's bit is set if and only if its list is not empty. `used` is the sum of the sizes in use. */
+ * Invariants: blocks, linked by address, tile [0, limit). Two holes never touch. A hole is in its class's list, whose
+ * bit is set if and only if it is not empty. `used` is the sum of the sizes in use. */
 #include "store/arena.h"
 
 enum { OWN_CLASS_TRIES = 16, LINEAR = 1 << ARENA_SPLIT_BITS };

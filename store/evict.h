@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evict.h -- the interface of eviction policies, which choose the block to evict when memory is short. A new policy
- * needs a file evict_NAME.c with a struct evict_policy, a declaration in evict_policies.h, a row in evict_policies.c
- * and, at the same position, a name in base/opt_rows.c (kv_opt_eviction_names). */
+/* evict.h -- the interface of eviction policies. A new one: evict_NAME.c with a struct evict_policy, a declaration in
+ * evict_policies.h, a row in evict_policies.c and, at the same position, a name in kv_opt_eviction_names
+ * (base/opt_rows.c). */
 #ifndef KVRAIL_STORE_EVICT_H
 #define KVRAIL_STORE_EVICT_H
 
@@ -35,10 +35,9 @@ struct evict {
 	uint64_t returned, returned_half, returned_quarter;
 };
 
-/* Rules of every policy. Insert, access and remove are O(1). A search looks at EVICT_SWEEP_MAX nodes with hits at most,
- * then takes the next node, so that it never stops the shard for long. A node in use by a reader or lease leaves its
- * queue when a search meets it, and returns as the newest: so a client that holds thousands of blocks slows no search.
- */
+/* Rules: insert, access and remove are O(1). A search looks at EVICT_SWEEP_MAX nodes with hits at most, then takes the
+ * next one. A node in use by a reader or lease leaves its queue when a search meets it, and returns as the newest: a
+ * client with thousands of blocks slows no search. */
 enum { EVICT_SWEEP_MAX = 4096 };
 
 #define EVICT_TIME_MASK ((1ull << EVICT_TIME_BITS) - 1)

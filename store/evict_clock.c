@@ -2,16 +2,12 @@
 /* evict_clock.c -- two policies with second chances: clock, with one bit (Corbato 1968), and clock2g, the default, with
  * two bits and ghosts (docs/internals/decisions/002-clock2g.md).
  *
- * A hit is counted in the node, up to the limit, and moves nothing. A search looks at the oldest node: if it has hits,
- * it loses one and gets a newer place; the first node without hits is the victim. An evicted value that returns while
- * it is a ghost starts with one hit.
+ * A hit is counted in the node and moves nothing. A search looks at the oldest node: with hits, it loses one and gets a
+ * newer place; without, it is the victim. A value that returns as a ghost starts with one hit. A node with a hit since
+ * it got its place gets the place of its last hit, any other becomes the newest. So there are two lists: YOUNG by
+ * insertion, KEPT with new places; the older head is the oldest node.
  *
- * A node with a hit since it got its place gets the place of its last hit, so that values inserted later stay behind
- * it; any other becomes the newest. Lists have no cheap insert in the middle, so there are two: YOUNG has nodes by
- * insertion, KEPT those with a new place. The older of the two heads is the oldest node.
- *
- * Time is the number of inserts, in EVICT_TIME_BITS. After 2^30 inserts without an eviction it wraps, and an old node
- * may look new. */
+ * Time is the number of inserts, in EVICT_TIME_BITS; after 2^30 inserts without an eviction old nodes may look new. */
 #include "store/evict_policies.h"
 
 enum { YOUNG, KEPT };

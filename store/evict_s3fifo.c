@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evict_s3fifo.c -- the policy S3-FIFO (Yang et al., SOSP 2023): new values enter a small queue, and values with hits
- * there move to the main one.
- *
- * A value that leaves the small queue without a hit becomes a ghost; if it returns as one, it enters the main queue. A
- * hit in the main queue keeps a value for another round. The small queue has half of all nodes, not a tenth: prefixes
- * of KV-cache blocks are read later than web objects. */
+/* evict_s3fifo.c -- the policy S3-FIFO (Yang et al., SOSP 2023): new values enter a small queue; those with hits move
+ * to the main one, others become ghosts, and a returning ghost enters the main queue. A hit there keeps a value for
+ * another round. The small queue has half of all nodes, not a tenth: KV-cache prefixes are read later than web objects.
+ */
 #include "store/evict_policies.h"
 
 enum { SMALL, MAIN, SMALL_SHARE = 2, HITS_MAX = (1 << EVICT_HITS_BITS) - 1 };

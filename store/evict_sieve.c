@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* evict_sieve.c -- the policy SIEVE (Zhang et al., NSDI 2024): one queue, one bit per block, one hand.
  *
- * A hit sets the bit and moves nothing. The hand walks from the oldest node to the newest, clears bits, and stops at
- * the first clear one. New nodes enter at the newest end, so a node behind the hand survives until the hand comes
- * round.
- *
- * Invariant: the hand points at a node of the queue or at the list's head (next search: the oldest). Removing the node
- * under the hand moves the hand on. */
+ * A hit sets the bit. The hand walks from the oldest node to the newest, clears bits, and stops at the first clear one.
+ * New nodes enter at the newest end. Invariant: the hand points at a node of the queue, or at its head (next: the
+ * oldest). */
 #include "store/evict_policies.h"
 
 static void sieve_insert(struct evict *e, struct evict_node *n, bool returned)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* expire.c -- a wheel of one-second buckets.
  *
- * A node lies in bucket (second of its time) % 4096, in any lap. Each second one bucket moves whole to `due`. From
- * there nodes are examined one by one: an expired node is returned, a node of a later lap goes back to its bucket. So
- * no operation allocates, expire_set is O(1), and a sweep keeps to its budget. Look-ups check when_ns themselves: the
- * wheel only decides when memory is freed. */
+ * A node lies in bucket (second of its time) % 4096, in any lap. Each second one bucket moves to `due`; its nodes are
+ * examined one by one, and those of a later lap go back. So nothing allocates, and a sweep keeps to its budget.
+ * Look-ups check when_ns themselves: the wheel only frees memory. */
 #include "store/expire.h"
 
 #define SECOND_NS 1000000000ull

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ghosts.c -- a bounded set of evicted names: buckets of one cache line with eight ghosts. A ghost is half of a name's
- * hash and the time when it was added.
+/* ghosts.c -- a bounded set of evicted names: buckets of one cache line with eight ghosts, each half a hash and a time.
  *
- * A full bucket overwrites its oldest ghost, and ghosts older than the last `keep` do not count. So nothing is removed,
- * and a look-up reads one cache line. There are four places for each remembered name. Two names with one half hash in a
- * bucket are confused once in 2^29 look-ups: a block then gets a hit that it did not earn.
- *
- * The table starts with one bucket and doubles when `keep` needs it. After a doubling half of the ghosts are no longer
- * found. COUNT_MAX bounds address space. */
+ * A full bucket overwrites its oldest ghost, and ghosts older than the last `keep` do not count: nothing is removed.
+ * There are four places per remembered name; two names are confused once in 2^29 look-ups. The table starts with one
+ * bucket and doubles when `keep` needs it; then half of the ghosts are lost. COUNT_MAX bounds address space. */
 #include "store/ghosts.h"
 #include "host/host.h"
 

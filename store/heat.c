@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heat.c -- a few hundred slots, each of which counts the GETs of one key; a digest has one slot.
+/* heat.c -- a few hundred slots, each with the GETs of one key; a digest has one slot.
  *
- * A GET of another key takes a vote from the slot's holder, and the slot itself when no vote is left. So the holder is
- * the key with more than half of the slot's GETs, if there is one. Votes are bounded and halved with each window, so
- * that a key that cools down loses its slot. Votes only choose the holder: its GETs in the window decide whether it is
- * hot. So a key is never called hot wrongly, except if slot and tag of two keys (41 bits) agree. Of two hot keys in one
- * slot, the hotter one is reported, or both in turns.
- *
- * A window ends with the next GET after its time. Of the window before, a slot remembers whether the holder was hot in
- * it. The threshold is a share of the server's load, so that it needs no tuning; HEAT_GETS_MIN keeps an idle server
- * from calling a key hot. */
+ * A GET of another key takes a vote from the slot's holder, and the slot when none is left: so the holder is the key
+ * with most of the slot's GETs. Votes are bounded and halved with each window. They only choose the holder; its GETs in
+ * the window, as a share of the server's load, decide whether it is hot. HEAT_GETS_MIN keeps idle servers from calling
+ * a key hot. Two keys with equal slot and tag (41 bits) are confused. A window ends with the next GET after its time; a
+ * slot remembers whether the holder was hot in the window before. */
 #include "store/heat.h"
 
 enum { VOTES_MAX = 2 * HEAT_GETS_MIN };

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hot.c -- a walk over the arena for each class of blocks, from the hottest to the coldest.
+/* hot.c -- a walk over the arena for each class of blocks, from the hottest to the coldest: pinned, or hit twice or
+ * more; hit once; the others by age. (LRU counts no hits; its age is the time since the last use.)
  *
- * The policy has each block's hits since it last looked, and the time of its place. The classes follow: pinned, or hit
- * twice or more; hit once; the others by age. LRU counts no hits; its age is the time since the last use. Within a
- * class blocks come in order of memory.
- *
- * A walk survives blocks that come, go and join (arena.h), so it may last as long as a server needs to push its blocks.
- * Each pass returns all blocks of its class or a hotter one that this round has not returned; so a block that changes
- * its class is found later. The next round returns the blocks that came since and unsettled ones. */
+ * A walk survives blocks that come, go and join (arena.h), for as long as a server pushes. Each pass returns the blocks
+ * of its class or a hotter one that this round has not returned. The next round returns new and unsettled blocks. */
 #include "store/hot.h"
 
 #include "store/store.h"

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.c -- the index from key to item: open addressing with linear probing, deletion by shifting back, and growth a
- * few slots at a time.
+/* index.c -- the index: open addressing with linear probing, deletion by shifting back, growth a few slots at a time.
  *
- * Invariants: an item is in exactly one of the two tables. Between its home slot (hash & mask) and its slot no slot is
- * empty. A table is at most 3/4 full. While `old` has slots, those below `cursor` are empty; each insert moves 4 items,
- * so that `old` is empty before `now` must grow.
+ * Invariants: an item is in one of the two tables. Between its home slot (hash & mask) and its slot none is empty. A
+ * table is at most 3/4 full. While `old` has slots, those below `cursor` are empty; each insert moves 4 items, so `old`
+ * is empty before `now` must grow.
  *
- * The stored hash avoids the comparison of other keys; the key itself is compared, except where only a digest is known
- * (EXISTS). A slot follows from the digest, which clients can compute, and a secret seed. Two keys with one digest
- * occur once in 2^64, unless somebody constructs them. The store keeps the first one only (store_commit): so nobody can
- * create endless keys for one slot. Large tables lie in fresh huge pages. */
+ * The stored hash avoids comparisons; the key is compared, unless only a digest is known (EXISTS). A slot follows from
+ * the public digest and a secret seed. Of two keys with one digest the store keeps the first (store_commit): nobody can
+ * create endless keys for one slot. */
 #include "store/index.h"
 #include "host/host.h"
 

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pins.c -- pins of sessions on blocks.
  *
- * A pin is a (set, block) pair and lies in a list of each: the end of a session and the end of a block find all of
- * theirs. To find a pair, both lists are walked, until the shorter one ends. A block's first pin takes it out of the
- * policy, its last one puts it back as the newest.
+ * A pin lies in the lists of its set and its block. To find one, both lists are walked until the shorter one ends. A
+ * block's first pin takes it out of the policy, its last one puts it back as the newest.
  *
- * The set of a session that ends may have a million pins. So it is left, and dropped in slices. store->pinned_bytes
- * counts a block once, and no longer if only one left set pins it. A PIN or value without room has more of the left
- * sets dropped, or waits (room.c). Each set is charged the whole block, so that budgets do not depend on other
- * sessions. */
+ * The set of an ended session may have a million pins: it is left, and dropped in slices. store->pinned_bytes counts a
+ * block once, unless only one left set pins it. A PIN or value without room drops more of them, or waits (room.c). Each
+ * set is charged the whole block. */
 #include "store/pins.h"
 
 #include <stdlib.h>

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* room.c -- make room for one value: find a stretch that can be cleared, then clear it. Nothing is evicted before.
+/* room.c -- make room for one value: find a stretch that can be cleared, then clear it. Nothing is evicted before
+ * (docs/internals/decisions/001-room-before-eviction.md).
  *
- * SEARCH walks over the arena by address, from one of the policy's next victims all the way round, for a stretch of
- * holes and blocks that may go. A second round also accepts small pinned blocks, which are then moved. If blocks that
- * are being written are in the way, the search is repeated later.
+ * SEARCH walks over the arena by address, from one of the next victims all the way round, for a stretch of holes and
+ * blocks that may go; a second round also accepts small pinned blocks. The stretch with the least early evictions among
+ * several victims wins. If blocks being written are in the way, the search is repeated later.
  *
  * CLAIM takes the stretch piece by piece: a hole or evicted block joins the piece before it, as memory of the room's
- * block. Then pinned blocks between the pieces move, and blocks in use are waited for. A room can pause between any two
- * steps: the walk follows joins (arena.h), and claimed pieces are in use.
+ * block. Then pinned blocks in between move, and blocks in use are waited for. A room can pause between any two steps.
  *
- * Invariants: stretches of two rooms in `clearing` never overlap. At most ROOMS_AT_ONCE rooms search or clear over
- * several turns; the others hold nothing. A room that waited ROOM_PATIENCE steps for a block gives all back and looks
- * elsewhere. The stretch is chosen among several victims': its bytes are evicted least ahead of their turn. */
+ * Invariants: stretches of rooms in `clearing` never overlap. At most ROOMS_AT_ONCE rooms search or clear; others hold
+ * nothing. After ROOM_PATIENCE steps of waiting a room gives all back. */
 #include "store/room.h"
 
 #include <errno.h>

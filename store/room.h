@@ -41,10 +41,9 @@ struct room {
 /* room_begin -- for size bytes (whole granules) of a block. Takes no memory yet. */
 void room_begin(struct room *r, uint64_t size, struct block *b);
 
-/* room_step -- search and evict: at most *budget blocks examined or evicted, and moves of that cost; lowers it. One
- * move may exceed it. Returns 0: r->mem has the size and is the block's. -EAGAIN: call again; with r->waits after a
- * block in the way has left use, or, without r->begun, after a value was stored or another room has ended. -KV_ENOMEM:
- * there is no such stretch, or no longer: a large block was pinned, or a pinned one has no other place. */
+/* room_step -- examine, evict or move, at the cost of *budget blocks, which it lowers; one move may exceed it. 0:
+ * r->mem has the size. -EAGAIN: call again; with r->waits once a block in the way is free, or, without r->begun, once a
+ * value was stored or a room has ended. -KV_ENOMEM: no such stretch. */
 int room_step(struct store *s, struct room *r, unsigned *budget);
 
 /* room_end -- give back the claimed pieces. Not after room_step returned 0. */

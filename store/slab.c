@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slab.c -- a pool of equal objects.
- *
- * Objects never move, and chunks stay until slab_fini. So pointers stay valid, and after warm-up nothing allocates. The
- * free list is last-in first-out, for the cache. Chunks double from 64 KiB to 2 MiB; those of 2 MiB are huge pages
- * where possible, touched on demand. `made` counts objects handed out ever, `used` now: used <= made <= max. */
+/* slab.c -- a pool of equal objects. They never move, and chunks stay until slab_fini: pointers stay valid, and after
+ * warm-up nothing allocates. The free list is last-in first-out. Chunks double from 64 KiB to 2 MiB, then huge pages.
+ * `made`: objects handed out ever, `used`: now; used <= made <= max. */
 #include "store/slab.h"
 #include "host/host.h"
 

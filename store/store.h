@@ -86,9 +86,9 @@ static inline uint8_t *store_data(const struct store *s, const struct block *b)
 }
 
 /* store_stage -- a private block of len bytes for key, at this end of a hole; evicts as needed. The caller has its only
- * reference. Returns 0: *out has memory. -EAGAIN: it has none yet; pass *out_room to store_stage_step, or to
- * store_stage_end. Errors, which leave nothing: -KV_EINVAL (key or length), -KV_ETOOBIG (larger than the arena),
- * -KV_ENOMEM (blocks in the way may not be evicted), -KV_EBUSY (too many wait). */
+ * reference. 0: *out has memory. -EAGAIN: not yet; continue *out_room with store_stage_step or store_stage_end. Errors
+ * leave nothing: -KV_EINVAL (key, length), -KV_ETOOBIG (the arena), -KV_ENOMEM (nothing more may go), -KV_EBUSY (too
+ * many wait). */
 int store_stage(struct store *s, const void *key, size_t key_len, uint64_t len, enum arena_end end, struct block **out,
 		struct room **out_room);
 

@@ -30,7 +30,7 @@
  *   0 u32 region id  4 u32 count (1: contiguous)  8 u64 offset  16 u64 stride  24 u64 slice
  *
  *  GET     0 u64 offset  8 u64 length (at most KV_RANGE_MAX)
- *         16 u64 generation wanted (0: any; flag WIRE_GET_YOUNG: one that was put less than this many nanoseconds ago)
+ *         16 u64 generation wanted (0: any; flag WIRE_GET_YOUNG: one put less than this many nanoseconds ago)
  *         24 u32 immediate  28 u16 key length  30 u16 zero  32 dest  64 key
  *  PUT     0 u64 total length  8 u64 offset of this range  16 u64 length of this range
  *         24 u64 XXH3-64 of the whole value
@@ -44,8 +44,8 @@
  *  EXISTS  0 u16 key count (1..500)  2 u16 zero  4 u32 zero
  *          8 digests: each u64, XXH3-64 of a key with the shard hash seed of WELCOME
  *  DELETE  0 u16 key length  2 u16 zero  4 u32 zero
- *          8 u64 the value that is meant (0: the present one; flag WIRE_DELETE_AT: the one at this time of the server's
- *            clock; flag WIRE_DELETE_THIS: the one of this generation, and copies that are no younger)
+ *          8 u64 the value meant (0: the present one; flag WIRE_DELETE_AT: the one at this time of the server's
+ *            clock; flag WIRE_DELETE_THIS: the one of this generation, and copies no younger)
  *         16 key
  *  TOUCH   0 u16 key length  2 u16 zero  4 u32 ttl in seconds (0: the server's default)
  *          8 u64 0 (flag WIRE_TOUCH_YOUNG: as GET; flag WIRE_TOUCH_AT: as DELETE)
@@ -169,7 +169,7 @@
  *              it drains as it does for SIGTERM
  *  DRAIN_OK    u64 milliseconds (not 0) after which the drain is over at the latest. If the server drains already: the
  *              time that is left, and the bounds stay those of the first client that asked
- *  DRAIN_DONE  u64 values that other servers have; u64 their bytes; u64 all values; u64 values that were deleted or
+ *  DRAIN_DONE  u64 values that other servers have; u64 their bytes; u64 all values; u64 values deleted or
  *              expired meanwhile; u32 KV_LEFT_REASONS; u32 zero; KV_LEFT_REASONS x u64: values that no other server
  *              has, by reason (enum kv_left): together all values less those that others have. To a client that had DRAIN_OK
  *              on this connection, before GOODBYE

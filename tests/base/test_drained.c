@@ -14,8 +14,8 @@ static void the_sentence_says_how_many_and_why_not_all(void **state)
 {
 	(void)state;
 	assert_text((struct kv_drained){0}, "there was no value to push", "");
-	assert_text((struct kv_drained){.gone = 1}, "there was no value to push; 1 was deleted or expired during the drain",
-		    "");
+	assert_text((struct kv_drained){.gone = 1},
+		    "there was no value to push; 1 was deleted or expired during the drain", "");
 	assert_text((struct kv_drained){.values = 1, .of = 1, .bytes = 5}, "1 of 1 value, 5 B, is at other servers",
 		    "");
 	assert_text((struct kv_drained){.values = 3, .of = 5, .bytes = 3072, .left = {[KV_LEFT_TIME] = 2}},
