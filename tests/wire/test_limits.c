@@ -551,7 +551,6 @@ static void a_request_with_a_wrong_field_is_refused(void **state)
 		{"delete", 0, 2, 2, false},
 		{"touch", 4, 4, UINT32_MAX, true},
 		{"pin", 4, 4, 1, false},
-		{"bench", 8, 8, 0x401, false},
 	};
 	(void)state;
 	for (size_t i = 0; i < KV_COUNT(patches); i++) {
