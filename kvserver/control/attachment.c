@@ -85,10 +85,10 @@ static struct call *aside(struct attachment *a, unsigned shard, void (*run)(stru
 /* Only the shard writes the session, so the shard stops it. */
 static void run_stop(struct call *call)
 {
-	struct session *session = attachment_of_aside_call(call)->session;
+	struct shard_attachment *on_shard = attachment_of_aside_call(call)->on_shard;
 
-	if (session)
-		session_stop(session);
+	if (on_shard)
+		shard_attachment_stop(on_shard);
 	call_finish(call, 0);
 }
 
@@ -111,10 +111,11 @@ void attachment_stop_await(struct attachment *a)
 /* run_close took the session out of the call: find it by its number, if it still exists. */
 static void run_hurry(struct call *call)
 {
-	struct session *session = session_find(call->shard, attachment_of_aside_call(call)->attachment->number);
+	struct shard_attachment *on_shard =
+		shard_attachment_find(call->shard, attachment_of_aside_call(call)->attachment->number);
 
-	if (session)
-		session_hurry(session);
+	if (on_shard)
+		shard_attachment_hurry(on_shard);
 	call_finish(call, 0);
 }
 
@@ -261,16 +262,16 @@ static void run_open(struct call *call)
 {
 	struct attachment_call *ac = attachment_call_of(call);
 	struct attachment *a = ac->attachment;
-	struct session_args args = {.number = a->number,
-				    .mark = a->mark,
-				    .frame_secret = a->frame_secret,
-				    .client_id = a->client_id,
-				    .addrs = a->addr,
-				    .rails = a->rails,
-				    .anew = &a->anew};
+	struct shard_attachment_args args = {.number = a->number,
+					     .mark = a->mark,
+					     .frame_secret = a->frame_secret,
+					     .client_id = a->client_id,
+					     .addrs = a->addr,
+					     .rails = a->rails,
+					     .anew = &a->anew};
 	int rc;
 
-	rc = session_open(call->shard, &args, &ac->session, &ac->error);
+	rc = shard_attachment_open(call->shard, &args, &ac->on_shard, &ac->error);
 	for (unsigned i = 0; rc == 0 && i < call->shard->info.rails; i++)
 		rc = te_address(call->shard->te, i, &ac->addr[i]);
 	call_finish(call, rc);
@@ -315,13 +316,13 @@ void attachment_region_forget(struct attachment *a, struct region *r)
 
 static void run_close(struct call *call)
 {
-	struct session *session = attachment_call_of(call)->session;
+	struct shard_attachment *on_shard = attachment_call_of(call)->on_shard;
 
-	attachment_call_of(call)->session = NULL;
-	if (session)
-		session->gone_away = attachment_call_of(call)->attachment->client_gone;
-	if (session)
-		session_end(session, call);
+	attachment_call_of(call)->on_shard = NULL;
+	if (on_shard)
+		on_shard->gone_away = attachment_call_of(call)->attachment->client_gone;
+	if (on_shard)
+		shard_attachment_end(on_shard, call);
 	else
 		call_finish(call, 0);
 }

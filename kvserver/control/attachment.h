@@ -29,10 +29,10 @@ struct attachment_call {
 	struct call call;
 	struct call aside; /* besides `call`, which may take long: stops the session, or hurries its end */
 	struct attachment *attachment;
-	struct session *session; /* the shard's; NULL: none */
+	struct shard_attachment *on_shard; /* the shard's; NULL: none */
 	struct kv_error error;
 	struct te_address *addr;    /* the shard's rails when the session was opened; one array for all shards */
-	uint64_t owner_received;    /* of a closed further session */
+	uint64_t session_received;  /* of a closed further session */
 	struct wire_region landing; /* the content of a LANDING message, with arena_keys as its keys */
 	uint8_t *arena_keys;        /* of the shard, during the send */
 };
@@ -63,7 +63,7 @@ struct attachment {
 	/* the arguments of the pending calls */
 	struct region *region;
 	uint32_t region_id;
-	uint32_t owner_number;
+	uint32_t session_number;
 	struct co *asker; /* waits for the pending calls: the connection's reader, or the ending coroutine */
 	unsigned pending;
 	struct co *aside_asker; /* waits for the calls aside; NULL: none */

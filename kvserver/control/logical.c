@@ -14,9 +14,9 @@
 
 #include "kvserver/control/conn.h"
 #include "kvserver/control/logical.h"
-#include "kvserver/shard/owner.h"
+#include "kvserver/shard/session.h"
 
-enum { FAILURES_MAX = 5, PLACES_MIN = 16, GENERATIONS = 1 << (32 - OWNER_INDEX_BITS) };
+enum { FAILURES_MAX = 5, PLACES_MIN = 16, GENERATIONS = 1 << (32 - SESSION_INDEX_BITS) };
 
 #define FURTHER_NONE    UINT32_MAX
 #define FAILURE_NS      100000000ull /* an answer to a wrong proof is delayed by this, doubled each time */
@@ -24,15 +24,15 @@ enum { FAILURES_MAX = 5, PLACES_MIN = 16, GENERATIONS = 1 << (32 - OWNER_INDEX_B
 
 static void run_open(struct call *call)
 {
-	call_finish(call,
-		    owner_open(attachment_call_of(call)->session, attachment_call_of(call)->attachment->owner_number));
+	call_finish(call, session_open(attachment_call_of(call)->on_shard,
+				       attachment_call_of(call)->attachment->session_number));
 }
 
 static void run_end(struct call *call)
 {
 	struct attachment_call *ac = attachment_call_of(call);
 
-	owner_end(ac->session, ac->attachment->owner_number, call, &ac->owner_received);
+	session_end(ac->on_shard, ac->attachment->session_number, call, &ac->session_received);
 }
 
 /* ---- places ---- */
@@ -93,15 +93,15 @@ static uint32_t number_make(struct further *f, uint32_t at)
 	struct further_place *p = &f->place[at];
 
 	p->generation = p->generation + 1u == GENERATIONS ? 1 : (uint16_t)(p->generation + 1);
-	return (uint32_t)p->generation << OWNER_INDEX_BITS | at;
+	return (uint32_t)p->generation << SESSION_INDEX_BITS | at;
 }
 
 /* The place of an open session, or FURTHER_NONE. */
 static uint32_t place_of(const struct further *f, uint32_t number)
 {
-	uint32_t at = number & (OWNERS_MAX - 1);
+	uint32_t at = number & (SESSIONS_MAX - 1);
 
-	return at < f->places && f->place[at].used && f->place[at].generation == number >> OWNER_INDEX_BITS
+	return at < f->places && f->place[at].used && f->place[at].generation == number >> SESSION_INDEX_BITS
 		       ? at
 		       : FURTHER_NONE;
 }
@@ -193,7 +193,7 @@ static int admit_await(struct conn *c, uint32_t *out_at, struct kv_error *err)
 	if (rc)
 		return kv_fail(err, rc, "the server has no memory for another session");
 	c->server->open++;
-	c->now->owner_number = number_make(f, *out_at);
+	c->now->session_number = number_make(f, *out_at);
 	rc = attachment_all_await(c->now, run_open, err);
 	if (rc == 0)
 		return 0;
@@ -214,11 +214,11 @@ static int granted_await(struct conn *c, const struct wire_session_open *o)
 	if (rc)
 		return refuse_await(c, o->id, rc, err.text);
 	m.session_ok = (struct wire_session_ok){
-		.id = o->id, .session = c->now->owner_number, .credits = owner_credits(c->server->opt.credits)};
+		.id = o->id, .session = c->now->session_number, .credits = session_credits(c->server->opt.credits)};
 	control_count(c->server, WIRE_STAT_SESSIONS_OPENED);
 	rc = conn_send_await(c, &m);
 	kv_debug(c->server->opt.log, "client %s: session %u has further session %u, client id %llu%s%s",
-		 conn_name(c, name, sizeof(name)), c->now->number, c->now->owner_number,
+		 conn_name(c, name, sizeof(name)), c->now->number, c->now->session_number,
 		 (unsigned long long)o->client_id, o->identity[0] ? ", identity " : "", o->identity);
 	return rc;
 }
@@ -250,10 +250,10 @@ static int close_await(struct conn *c, uint32_t number)
 	uint32_t at = place_of(&a->further, number);
 
 	if (at != FURTHER_NONE) {
-		a->owner_number = number;
+		a->session_number = number;
 		attachment_all_await(a, run_end, NULL);
 		for (unsigned i = 0; i < c->server->opt.shards; i++)
-			m.session_close.requests += a->call[i].owner_received;
+			m.session_close.requests += a->call[i].session_received;
 		place_give(&a->further, at);
 		c->server->open--;
 	}

@@ -27,26 +27,26 @@ enum { DRAIN_MS_MAX = 86400000 /* of a drain requested by a client */ };
 
 static void run_idle(struct call *call)
 {
-	session_when_idle(attachment_call_of(call)->session, call);
+	shard_attachment_when_idle(attachment_call_of(call)->on_shard, call);
 }
 
 static void run_readdress(struct call *call)
 {
 	struct attachment *a = attachment_call_of(call)->attachment;
 
-	call_finish(call, session_readdress(attachment_call_of(call)->session, a->addr, a->rails,
-					    &attachment_call_of(call)->error));
+	call_finish(call, shard_attachment_readdress(attachment_call_of(call)->on_shard, a->addr, a->rails,
+						     &attachment_call_of(call)->error));
 }
 
 static void run_region(struct call *call)
 {
-	call_finish(call, regions_add(&attachment_call_of(call)->session->regions,
+	call_finish(call, regions_add(&attachment_call_of(call)->on_shard->regions,
 				      attachment_call_of(call)->attachment->region));
 }
 
 static void run_revoke(struct call *call)
 {
-	regions_revoke(&attachment_call_of(call)->session->regions, attachment_call_of(call)->attachment->region_id,
+	regions_revoke(&attachment_call_of(call)->on_shard->regions, attachment_call_of(call)->attachment->region_id,
 		       call);
 }
 
@@ -58,10 +58,10 @@ static void run_arena(struct call *call)
 static void run_landing(struct call *call)
 {
 	struct attachment_call *c = attachment_call_of(call);
-	int rc = landing_open(c->session);
+	int rc = landing_open(c->on_shard);
 
 	if (rc == 0)
-		rc = landing_announce(c->session, &c->landing, &c->arena_keys);
+		rc = landing_announce(c->on_shard, &c->landing, &c->arena_keys);
 	call_finish(call, rc);
 }
 

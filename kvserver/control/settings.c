@@ -5,7 +5,7 @@
 #include "host/host.h"
 #include "kvserver/control/server.h"
 #include "kvserver/ops/lease.h"
-#include "kvserver/shard/owner.h"
+#include "kvserver/shard/session.h"
 
 void settings_fill(struct kvs_options *o)
 {
@@ -53,9 +53,9 @@ int settings_check(const struct kvs_options *o, struct kv_error *err)
 	if (o->lease_ns < LEASE_MIN_NS || o->lease_ns > LEASE_MAX_NS)
 		return kv_fail(err, -KV_EINVAL, "a lease of %llu us; it is 10 ms to 60 s",
 			       (unsigned long long)(o->lease_ns / 1000));
-	if (o->max_sessions > OWNERS_MAX)
+	if (o->max_sessions > SESSIONS_MAX)
 		return kv_fail(err, -KV_EINVAL, "%u further sessions; one connection has at most %d", o->max_sessions,
-			       OWNERS_MAX);
+			       SESSIONS_MAX);
 	if (o->eviction >= policies)
 		return kv_fail(err, -KV_EINVAL, "there is no eviction policy number %u", o->eviction);
 	return 0;

@@ -121,7 +121,7 @@ static int shards_create(struct kvs_server *s, struct kv_error *err)
 	const struct kvs_options *o = &s->opt;
 	struct shard_options options = {
 		.memory_bytes = kv_align_down(o->memory_bytes / o->shards, ARENA_GRANULE),
-		.sessions_max = s->slot_count,
+		.attachments_max = s->slot_count,
 		.credits = o->credits,
 		.shard_seed = s->shard_seed,
 		.ttl_ns = o->ttl_ns,

@@ -18,7 +18,7 @@
 
 static struct request *find_active(const struct link *l, uint64_t id)
 {
-	KV_LIST_EACH (n, &l->session->requests) {
+	KV_LIST_EACH (n, &l->attachment->requests) {
 		struct request *r = KV_LIST_ENTRY(n, struct request, node);
 		if (r->link == l && r->id == id && r->state != REQUEST_ANSWERED)
 			return r;
@@ -34,17 +34,17 @@ void cancel_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	struct request *r;
 
 	(void)now_ns;
-	shard_count(l->session->shard, WIRE_STAT_CANCELS);
-	pack_close(l->session->shard);
+	shard_count(l->attachment->shard, WIRE_STAT_CANCELS);
+	pack_close(l->attachment->shard);
 	if (verdict == KV_WINDOW_NEW) {
 		link_answered(l, id, 0);
 		reply.cancel.state = WIRE_CANCEL_UNSEEN;
 	} else if ((r = find_active(l, id)) == NULL) {
-		if (answers_look(&l->session->answers, &l->answers, l->index, id, &reply.cancel.posted)) {
+		if (answers_look(&l->attachment->answers, &l->answers, l->index, id, &reply.cancel.posted)) {
 			reply.status = WIRE_STALE;
 			reply.cancel.posted = UINT32_MAX;
 		}
-	} else if (l->owner->number && r->owner != l->owner) {
+	} else if (l->session->number && r->session != l->session) {
 		reply.status = WIRE_STALE;
 		reply.cancel.posted = UINT32_MAX;
 	} else if (r->has_cancel) {

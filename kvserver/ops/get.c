@@ -30,11 +30,12 @@ static int32_t get_status(const struct request *r)
 		return !request_running(r) && request_status(r) ? WIRE_FABRIC : WIRE_OK;
 	if (request_status(r) == -KV_EINVAL)
 		return WIRE_INVALID;
-	return loop_turn_now(r->session->shard->loop) >= r->deadline_ns ? WIRE_TIMEOUT : WIRE_FABRIC;
+	return loop_turn_now(r->attachment->shard->loop) >= r->deadline_ns ? WIRE_TIMEOUT : WIRE_FABRIC;
 }
 
 /* Give the client a lease with the place of the bytes. False: they must be written. */
-static bool get_lease(struct session *s, struct block *b, uint64_t offset, uint64_t length, struct wire_reply *reply)
+static bool get_lease(struct shard_attachment *s, struct block *b, uint64_t offset, uint64_t length,
+		      struct wire_reply *reply)
 {
 	const struct leases *l = &s->shard->work->leases;
 
@@ -56,7 +57,7 @@ static void get_enter(struct request *r, enum get_state to)
 /* Answer when posting is final and the checksum is ready. */
 static void get_settle(struct request *r)
 {
-	struct shard *s = r->session->shard;
+	struct shard *s = r->attachment->shard;
 	int32_t status;
 
 	if (request_posting(r) || r->get.hasher)
@@ -74,7 +75,7 @@ static void hash_end(struct request *r)
 	if (!r->get.hasher)
 		return;
 	kv_list_del(&r->get.hashing);
-	slab_put(&r->session->shard->work->hashers, r->get.hasher);
+	slab_put(&r->attachment->shard->work->hashers, r->get.hasher);
 	r->get.hasher = NULL;
 }
 
@@ -101,11 +102,11 @@ static void get_checked(struct request *r, uint64_t digest)
 	int32_t status = WIRE_OK;
 
 	if (digest != r->block->checksum) {
-		block_damaged(r->session->shard, r->block);
+		block_damaged(r->attachment->shard, r->block);
 		status = WIRE_CORRUPT;
-	} else if (!r->session->shard->te) {
+	} else if (!r->attachment->shard->te) {
 		status = WIRE_CLOSING;
-	} else if (loop_turn_now(r->session->shard->loop) >= r->deadline_ns) {
+	} else if (loop_turn_now(r->attachment->shard->loop) >= r->deadline_ns) {
 		status = WIRE_TIMEOUT;
 	}
 	if (status == WIRE_OK)
@@ -120,11 +121,11 @@ static void get_hand_out(struct request *r)
 	int32_t status = WIRE_OK;
 
 	r->get.pull = false;
-	if (!r->session->shard->te)
+	if (!r->attachment->shard->te)
 		status = WIRE_CLOSING;
-	else if (loop_turn_now(r->session->shard->loop) >= r->deadline_ns)
+	else if (loop_turn_now(r->attachment->shard->loop) >= r->deadline_ns)
 		status = WIRE_TIMEOUT;
-	else if (!get_lease(r->session, r->block, r->get.offset, r->get.length, &r->reply)) {
+	else if (!get_lease(r->attachment, r->block, r->get.offset, r->get.length, &r->reply)) {
 		get_write(r);
 		return;
 	}
@@ -171,7 +172,7 @@ static const struct request_ops get_ops = {
 /* Begin to sum bytes of the block. False: no hasher is free. */
 static bool hash_begin(struct request *r, const uint8_t *from, uint64_t length)
 {
-	struct shard *s = r->session->shard;
+	struct shard *s = r->attachment->shard;
 
 	r->get.hasher = slab_get(&s->work->hashers);
 	if (!r->get.hasher)
@@ -187,7 +188,7 @@ static bool hash_begin(struct request *r, const uint8_t *from, uint64_t length)
  * is free. */
 static bool sum_begin(struct request *r)
 {
-	const uint8_t *from = store_data(&r->session->shard->store, r->block) + r->get.offset;
+	const uint8_t *from = store_data(&r->attachment->shard->store, r->block) + r->get.offset;
 
 	if (!r->get.of_range || r->get.length == r->block->len)
 		return true;
@@ -208,7 +209,7 @@ static void get_refuse(struct link *l, const struct wire_reply *reply, int32_t s
 /* Write it without an immediate, if the reply can follow right away. */
 static bool get_push(struct request *r)
 {
-	if (!r->session->shard->info.ordered || r->get.hasher || !reply_follow_begin(r->link, REPLY_GET_BYTES) ||
+	if (!r->attachment->shard->info.ordered || r->get.hasher || !reply_follow_begin(r->link, REPLY_GET_BYTES) ||
 	    request_push(r, &r->get.dest, r->get.offset, r->get.length, r->get.imm) != 0)
 		return false;
 	reply_follow(r->link);
@@ -265,11 +266,11 @@ static bool check_takes_long(const struct wire_request *q, const struct block *b
 void get_alone(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
 	       const struct wire_reply *reply, uint64_t now_ns)
 {
-	struct region_use *u = regions_usable(&l->session->regions, &q->dest);
+	struct region_use *u = regions_usable(&l->attachment->regions, &q->dest);
 	struct request *r;
 
-	if (l->session->shard->work->packs.link)
-		pack_close(l->session->shard);
+	if (l->attachment->shard->work->packs.link)
+		pack_close(l->attachment->shard);
 	if (!u || q->dest.count > REQUEST_SLICES_MAX) {
 		get_refuse(l, reply, WIRE_INVALID);
 		return;
@@ -294,7 +295,7 @@ void get_alone(struct link *l, const struct wire_request *q, struct block *b, ui
 	r->get.state = GET_BEGUN;
 	if (!check_takes_long(q, b))
 		get_serve(r);
-	else if (hash_begin(r, store_data(&l->session->shard->store, b), b->len))
+	else if (hash_begin(r, store_data(&l->attachment->shard->store, b), b->len))
 		get_enter(r, GET_CHECKING);
 	else
 		request_end(r, WIRE_BUSY);
@@ -303,7 +304,7 @@ void get_alone(struct link *l, const struct wire_request *q, struct block *b, ui
 static void get_inline(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
 		       struct wire_reply *reply)
 {
-	struct shard *s = l->session->shard;
+	struct shard *s = l->attachment->shard;
 	const uint8_t *from = store_data(&s->store, b) + q->get.offset;
 
 	if ((q->flags & WIRE_GET_SUM_RANGE) && length != b->len)
@@ -318,7 +319,7 @@ static bool get_pack(struct link *l, const struct wire_request *q, struct block 
 		     struct wire_reply *reply, uint64_t now_ns)
 {
 	return (q->flags & WIRE_GET_PACK) && !(q->flags & (WIRE_GET_CHECK | WIRE_GET_PULL)) &&
-	       l->session->shard->info.ordered && pack_add(l, q, b, length, reply, now_ns);
+	       l->attachment->shard->info.ordered && pack_add(l, q, b, length, reply, now_ns);
 }
 
 /* The usual pull: no checksum is due first. */
@@ -326,7 +327,7 @@ static bool get_pull(struct link *l, const struct wire_request *q, struct block 
 		     struct wire_reply *reply)
 {
 	if (!(q->flags & WIRE_GET_PULL) || pull_waits(q, b, length) ||
-	    !get_lease(l->session, b, q->get.offset, length, reply))
+	    !get_lease(l->attachment, b, q->get.offset, length, reply))
 		return false;
 	reply_put(l, reply, NULL);
 	return true;
@@ -348,7 +349,7 @@ static void get_hit(struct shard *s, const struct wire_request *q, struct block 
 
 static void get_missed(struct link *l, const struct wire_request *q, struct wire_reply *reply, uint64_t now_ns)
 {
-	struct shard *s = l->session->shard;
+	struct shard *s = l->attachment->shard;
 	uint64_t deleted_ns;
 
 	if (!(q->flags & WIRE_GET_MORE)) {
@@ -388,8 +389,8 @@ static void get_block(struct link *l, const struct wire_request *q, struct block
 		return;
 	}
 	if ((q->flags & WIRE_GET_CHECK) && b->len <= HASH_AT_ONCE &&
-	    kv_hash_block(store_data(&l->session->shard->store, b), b->len) != b->checksum) {
-		block_damaged(l->session->shard, b);
+	    kv_hash_block(store_data(&l->attachment->shard->store, b), b->len) != b->checksum) {
+		block_damaged(l->attachment->shard, b);
 		get_refuse(l, reply, WIRE_CORRUPT);
 		return;
 	}
@@ -401,7 +402,7 @@ static void get_block(struct link *l, const struct wire_request *q, struct block
 		get_refuse(l, reply, WIRE_TOOBIG);
 		return;
 	}
-	get_hit(l->session->shard, q, b, reply, now_ns);
+	get_hit(l->attachment->shard, q, b, reply, now_ns);
 	if (inlined)
 		get_inline(l, q, b, length, reply);
 	else if (!get_pull(l, q, b, length, reply) && !get_pack(l, q, b, length, reply, now_ns))
@@ -410,7 +411,7 @@ static void get_block(struct link *l, const struct wire_request *q, struct block
 
 void get_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
-	struct shard *s = l->session->shard;
+	struct shard *s = l->attachment->shard;
 	struct wire_reply reply = {.type = WIRE_GET, .id = q->id};
 	struct block *b = store_find(&s->store, q->key.data, q->key.len, now_ns);
 

@@ -2,24 +2,24 @@
 /* lease.c -- leases: a client's right to read a block by itself for a time.
  *
  * A lease is a reference to a block, which stays unchanged through eviction, DELETE, expiry and a new value (store.c).
- * It ends by the client's release, its time, or the client's goodbye. If a session ends otherwise, its leases run out
- * their time, because the client's reads may continue.
+ * It ends by the client's release, its time, or the client's goodbye. If an attachment ends otherwise, its leases run
+ * out their time, because the client's reads may continue.
  *
  * The client makes reads safe: it uses bytes only if its read ended before the lease by its own clock, counted from
  * before its request (kvclient/request/pull.c), and it verifies them. The server must only keep the lease at least as
  * long: it begins after the request arrived, and lasts a 64th and a millisecond longer than announced, more than two
  * clocks drift apart. All leases have the same time, so they end in order of their beginning.
  *
- * A lease is named by its place and a generation, within its session; late, double and invented releases find nothing.
- * It begins and ends in constant time. Leased blocks cannot be evicted. All together may be half of the memory
- * (shard_keep_left; a block counts once), those of a session a quarter (each lease counts). Beyond that the server
+ * A lease is named by its place and a generation, within its attachment; late, double and invented releases find
+ * nothing. It begins and ends in constant time. Leased blocks cannot be evicted. All together may be half of the memory
+ * (shard_keep_left; a block counts once), those of an attachment a quarter (each lease counts). Beyond that the server
  * writes the values itself. */
 #include "kvserver/ops/lease.h"
 
 #include <stdlib.h>
 
 #include "kvserver/ops/work.h"
-#include "kvserver/shard/session.h"
+#include "kvserver/shard/attachment.h"
 
 static void leases_expire(struct loop_timer *t);
 
@@ -50,17 +50,17 @@ static struct lease *lease_take(struct leases *l)
 	return l->made < LEASES_MAX ? &l->lease[l->made++] : NULL;
 }
 
-static bool lease_allowed(const struct session *s, uint64_t size, uint64_t more)
+static bool lease_allowed(const struct shard_attachment *s, uint64_t size, uint64_t more)
 {
 	uint64_t limit = s->shard->store.arena.limit;
 
-	if (s->lease_count == LEASES_SESSION_MAX || s->shard->leased_bytes + more > limit / LEASE_SHARE ||
+	if (s->lease_count == LEASES_ATTACHMENT_MAX || s->shard->leased_bytes + more > limit / LEASE_SHARE ||
 	    more > shard_keep_left(s->shard))
 		return false;
-	return s->lease_count < LEASES_SESSION_MIN || s->leased_bytes + size <= limit / LEASE_SESSION_SHARE;
+	return s->lease_count < LEASES_ATTACHMENT_MIN || s->leased_bytes + size <= limit / LEASE_ATTACHMENT_SHARE;
 }
 
-bool lease_give(struct session *s, struct block *b, uint64_t *out_id)
+bool lease_give(struct shard_attachment *s, struct block *b, uint64_t *out_id)
 {
 	struct shard *shard = s->shard;
 	struct leases *l = &shard->work->leases;
@@ -72,7 +72,7 @@ bool lease_give(struct session *s, struct block *b, uint64_t *out_id)
 		return false;
 	}
 	block_ref(b);
-	e->session = s;
+	e->attachment = s;
 	e->block = b;
 	e->generation += e->generation == UINT32_MAX ? 2 : 1; /* never 0, so that no lease is named 0 */
 	/* (Not the turn's time, which may be older than the request.) */
@@ -91,15 +91,15 @@ bool lease_give(struct session *s, struct block *b, uint64_t *out_id)
 	return true;
 }
 
-/* Detach the lease from its session. */
+/* Detach the lease from its attachment. */
 static void lease_leave(struct lease *e)
 {
-	struct session *s = e->session;
+	struct shard_attachment *s = e->attachment;
 
 	if (!s)
 		return;
 	kv_list_del(&e->sibling);
-	e->session = NULL;
+	e->attachment = NULL;
 	s->lease_count--;
 	s->leased_bytes -= e->block->mem->size;
 }
@@ -118,13 +118,13 @@ static void lease_end(struct shard *shard, struct lease *e)
 	block_unref(&shard->store, b);
 }
 
-void lease_release(struct session *s, uint64_t id)
+void lease_release(struct shard_attachment *s, uint64_t id)
 {
 	struct leases *l = &s->shard->work->leases;
 	uint32_t index = (uint32_t)id;
 	struct lease *e = index < l->made ? &l->lease[index] : NULL;
 
-	if (!e || e->session != s || e->generation != id >> 32) {
+	if (!e || e->attachment != s || e->generation != id >> 32) {
 		shard_count(s->shard, WIRE_STAT_BAD_RELEASES);
 		return;
 	}
@@ -135,7 +135,7 @@ void release_begin(struct link *l, const struct wire_request *q, uint64_t now_ns
 {
 	(void)now_ns;
 	for (uint32_t i = 0; i < q->release.count; i++)
-		lease_release(l->session, wire_release_lease(q->release.leases, i));
+		lease_release(l->attachment, wire_release_lease(q->release.leases, i));
 }
 
 /* End expired leases, LEASES_AT_ONCE in a turn: all of a shard's may expire together. (A release does not move the
@@ -158,13 +158,13 @@ static void leases_expire(struct loop_timer *t)
 	}
 }
 
-void leases_drop(struct session *s)
+void leases_drop(struct shard_attachment *s)
 {
 	while (!kv_list_empty(&s->leases))
 		lease_end(s->shard, KV_LIST_ENTRY(s->leases.next, struct lease, sibling));
 }
 
-void leases_leave(struct session *s)
+void leases_leave(struct shard_attachment *s)
 {
 	while (!kv_list_empty(&s->leases))
 		lease_leave(KV_LIST_ENTRY(s->leases.next, struct lease, sibling));

@@ -56,7 +56,7 @@ static uint8_t *pack_buffer(const struct packs *p)
 
 static void pack_free(struct request *r)
 {
-	struct packs *p = &r->session->shard->work->packs;
+	struct packs *p = &r->attachment->shard->work->packs;
 
 	p->index[p->free++] = r->pack;
 }
@@ -76,7 +76,7 @@ static bool pack_write(struct packs *p, struct link *l)
 	r->pack = p->index[--p->free];
 	r->move[0].xfer = (struct te_xfer){
 		.dir = TE_WRITE,
-		.peer = r->session->peer,
+		.peer = r->attachment->peer,
 		.link = l->index,
 		.local = p->region,
 		.local_offset = (uint64_t)r->pack * PACK_BYTES,
@@ -93,11 +93,11 @@ static bool pack_write(struct packs *p, struct link *l)
 
 static void entry_reply(struct link *l, struct pack_entry *e)
 {
-	const uint8_t *value = store_data(&l->session->shard->store, e->block);
+	const uint8_t *value = store_data(&l->attachment->shard->store, e->block);
 
 	if ((e->q.flags & WIRE_GET_SUM_RANGE) && e->length != e->block->len)
 		e->reply.get.checksum = kv_hash_block(value + e->q.get.offset, e->length);
-	l->session->shard->stat[WIRE_STAT_BYTES_READ] += e->length;
+	l->attachment->shard->stat[WIRE_STAT_BYTES_READ] += e->length;
 	link_answered(l, e->q.id, UINT32_MAX);
 	e->reply.flags |= WIRE_GET_FOLLOWS | (e->before ? WIRE_GET_PACK : 0);
 	e->reply.get.before = e->before;
@@ -140,9 +140,9 @@ static bool pack_fits(const struct packs *p, const struct link *l, const struct 
 bool pack_add(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
 	      const struct wire_reply *reply, uint64_t now_ns)
 {
-	struct shard *s = l->session->shard;
+	struct shard *s = l->attachment->shard;
 	struct packs *p = &s->work->packs;
-	struct region_use *u = regions_usable(&l->session->regions, &q->dest);
+	struct region_use *u = regions_usable(&l->attachment->regions, &q->dest);
 	const struct wire_dest *d = &q->dest;
 
 	if (length > PACK_VALUE_MAX || d->count != 1 || d->slice > PACK_BYTES || !u)

@@ -18,11 +18,11 @@
 #include "kvserver/ops/put_commit.h"
 #include "kvserver/ops/put_memory.h"
 #include "kvserver/ops/stage.h"
-#include "kvserver/shard/session.h"
+#include "kvserver/shard/attachment.h"
 
 static void put_first(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
-	struct shard *s = l->session->shard;
+	struct shard *s = l->attachment->shard;
 	struct block *holder = store_find(&s->store, q->key.data, q->key.len, now_ns);
 
 	shard_count(s, WIRE_STAT_PUTS);
@@ -43,7 +43,7 @@ static void put_first(struct link *l, const struct wire_request *q, uint64_t now
 /* Landed bytes are handled like inline ones, once found. Copying them at most doubles a turn (landing_spend). */
 static bool landed_find(const struct link *l, const struct wire_request *q, struct wire_request *out)
 {
-	const uint8_t *at = landing_at(l->session, &q->dest);
+	const uint8_t *at = landing_at(l->attachment, &q->dest);
 
 	*out = *q;
 	out->put.inline_data = (struct wire_bytes){at, (uint32_t)q->put.length};
@@ -59,15 +59,15 @@ void put_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 			put_reply(l, q, WIRE_INVALID, 0);
 			return;
 		}
-		if (!landing_spend(l->session, q->put.length)) {
+		if (!landing_spend(l->attachment, q->put.length)) {
 			put_reply(l, q, WIRE_BUSY, 0);
 			return;
 		}
 		q = &landed;
-		shard_count(l->session->shard, WIRE_STAT_PUTS_LANDED);
+		shard_count(l->attachment->shard, WIRE_STAT_PUTS_LANDED);
 	}
 	/* WELCOME said so: with this provider a client that dies while it answers a read would crash us. */
-	if (l->session->shard->info.reads_refused && q->put.length > 0 && q->put.inline_data.len == 0) {
+	if (l->attachment->shard->info.reads_refused && q->put.length > 0 && q->put.inline_data.len == 0) {
 		put_reply(l, q, WIRE_NOTSUP, 0);
 		return;
 	}

@@ -29,7 +29,7 @@ static bool put_whole(const struct wire_request *q)
 
 static void put_small(struct link *l, const struct wire_request *q, struct request *r, struct block *b)
 {
-	struct shard *s = l->session->shard;
+	struct shard *s = l->attachment->shard;
 	uint64_t generation = 0, digest = copy_digest(store_data(&s->store, b), q->put.inline_data.data, b->len);
 	int32_t status = put_commit(s, b, digest, q->put.checksum, q->put.ttl_s, put_born(s, q), &generation);
 
@@ -45,7 +45,7 @@ static void put_small(struct link *l, const struct wire_request *q, struct reque
 static void put_placed(struct link *l, const struct wire_request *q, struct request *r, struct block *b,
 		       uint64_t now_ns)
 {
-	struct shard *s = l->session->shard;
+	struct shard *s = l->attachment->shard;
 	int rc;
 
 	if (put_whole(q)) {
@@ -67,7 +67,7 @@ struct put_wait {
 	struct kv_list node; /* of work.rooms, in the list of its state */
 	struct request *r;
 	struct room *room; /* NULL: the store has ended it */
-	uint64_t charged;  /* to the session's stages */
+	uint64_t charged;  /* to the attachment's stages */
 	struct wire_request q;
 	uint8_t key[KV_KEY_MAX], data[KV_INLINE_MAX];
 };
@@ -84,9 +84,9 @@ static const struct request_ops wait_ops;
 
 static void wait_begin(struct link *l, const struct wire_request *q, struct room *room, uint64_t now_ns)
 {
-	struct session *session = l->session;
-	struct shard *s = session->shard;
-	struct put_wait *w = session->stage_count < SESSION_STAGES_MAX ? slab_get(&s->work->waits) : NULL;
+	struct shard_attachment *attachment = l->attachment;
+	struct shard *s = attachment->shard;
+	struct put_wait *w = attachment->stage_count < ATTACHMENT_STAGES_MAX ? slab_get(&s->work->waits) : NULL;
 	struct request *r = w ? request_new(l, q, &wait_ops, now_ns) : NULL;
 
 	if (!r) {
@@ -103,8 +103,8 @@ static void wait_begin(struct link *l, const struct wire_request *q, struct room
 	if (q->put.inline_data.len && !(q->flags & WIRE_PUT_LANDED)) /* landed bytes stay in place until the answer */
 		w->q.put.inline_data.data = memcpy(w->data, q->put.inline_data.data, q->put.inline_data.len);
 	w->charged = arena_round(q->put.total);
-	session->staged_bytes += w->charged;
-	session->stage_count++;
+	attachment->staged_bytes += w->charged;
+	attachment->stage_count++;
 	kv_list_init(&w->node);
 	wait_enter(s, w, WAIT_CLEARING);
 	r->put.state = PUT_WAITING;
@@ -118,8 +118,8 @@ static void wait_leave(struct shard *s, struct put_wait *w)
 	struct kv_list *queued = &s->work->rooms[WAIT_QUEUED];
 
 	kv_list_del(&w->node);
-	w->r->session->staged_bytes -= w->charged;
-	w->r->session->stage_count--;
+	w->r->attachment->staged_bytes -= w->charged;
+	w->r->attachment->stage_count--;
 	w->r->put.wait = NULL;
 	if (w->room)
 		store_stage_end(&s->store, w->room);
@@ -130,7 +130,7 @@ static void wait_leave(struct shard *s, struct put_wait *w)
 /* The request is stopped: release the memory. */
 static void wait_stop(struct request *r)
 {
-	struct shard *s = r->session->shard;
+	struct shard *s = r->attachment->shard;
 	struct put_wait *w = r->put.wait;
 
 	if (!w)
@@ -196,11 +196,11 @@ void put_tick(struct shard *s)
 
 void put_memory(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
-	struct shard *s = l->session->shard;
+	struct shard *s = l->attachment->shard;
 	enum arena_end end = q->put.ttl_s ? ARENA_HIGH : ARENA_LOW;
 	struct room *room;
 	struct block *b;
-	int rc = put_whole(q) ? 0 : stage_allowed(l->session, q->put.total);
+	int rc = put_whole(q) ? 0 : stage_allowed(l->attachment, q->put.total);
 
 	if (rc == 0 && q->flags & WIRE_PUT_SPARE) {
 		rc = store_stage_spare(&s->store, q->key.data, q->key.len, q->put.total, end, &b);

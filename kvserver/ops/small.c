@@ -27,7 +27,7 @@ static void status_reply(struct link *l, const struct wire_request *q, int32_t s
 
 static uint64_t clock_of(const struct link *l, uint64_t ns)
 {
-	return shard_clock(l->session->shard->opt.shard_seed, ns);
+	return shard_clock(l->attachment->shard->opt.shard_seed, ns);
 }
 
 /* The status of a missing key, and how long ago it was deleted. */
@@ -35,7 +35,7 @@ static int32_t missing(const struct link *l, const struct wire_request *q, uint6
 {
 	uint64_t at_ns;
 
-	if (!store_key_deleted(&l->session->shard->store, q->key.data, q->key.len, now_ns, &at_ns))
+	if (!store_key_deleted(&l->attachment->shard->store, q->key.data, q->key.len, now_ns, &at_ns))
 		return WIRE_NOTFOUND;
 	*out_age_ns = now_ns - KV_MIN(now_ns, at_ns);
 	return WIRE_DELETED;
@@ -43,12 +43,12 @@ static int32_t missing(const struct link *l, const struct wire_request *q, uint6
 
 static struct block *block_find(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
-	return store_find(&l->session->shard->store, q->key.data, q->key.len, now_ns);
+	return store_find(&l->attachment->shard->store, q->key.data, q->key.len, now_ns);
 }
 
 void exists_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
-	struct shard *s = l->session->shard;
+	struct shard *s = l->attachment->shard;
 	uint8_t bitmap[WIRE_EXISTS_BITMAP] = {0}, deleted[WIRE_EXISTS_BITMAP] = {0};
 	struct wire_reply r = {.type = WIRE_EXISTS,
 			       .id = q->id,
@@ -75,14 +75,14 @@ static bool delete_this(struct link *l, const struct wire_request *q, uint64_t n
 
 	if (!b || b->generation != q->drop.which)
 		return false;
-	store_delete_block(&l->session->shard->store, b, now_ns);
+	store_delete_block(&l->attachment->shard->store, b, now_ns);
 	return true;
 }
 
 /* (By the present time: a copy's value may be born since the turn began.) */
 void delete_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
-	struct shard *s = l->session->shard;
+	struct shard *s = l->attachment->shard;
 	uint64_t time_ns = loop_now(s->loop), at_ns = time_ns;
 	struct wire_reply r = {.type = q->type, .flags = q->flags, .id = q->id};
 	bool was;
@@ -101,7 +101,7 @@ void delete_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 
 void touch_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
-	struct shard *s = l->session->shard;
+	struct shard *s = l->attachment->shard;
 	struct wire_reply r = {.type = q->type, .flags = q->flags, .id = q->id};
 	struct block *b = block_find(l, q, now_ns);
 	uint64_t at_ns = loop_now(s->loop);
@@ -135,7 +135,7 @@ void touch_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 
 void pin_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
-	struct shard *s = l->session->shard;
+	struct shard *s = l->attachment->shard;
 	struct block *b = block_find(l, q, now_ns);
 	uint64_t limit = s->store.arena.limit, age_ns;
 	int rc = 0;
@@ -143,15 +143,15 @@ void pin_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	if (!b) {
 		/* (A pin of a value in doubt is released as well: it would keep memory for nobody.) */
 		if ((q->flags & WIRE_PIN_RELEASE) && (b = store_peek(&s->store, q->key.data, q->key.len)))
-			pins_remove(&s->store, &l->owner->pins, b);
+			pins_remove(&s->store, &l->session->pins, b);
 		status_reply(l, q, missing(l, q, now_ns, &age_ns));
 		return;
 	}
 	if (q->flags & WIRE_PIN_RELEASE) {
-		pins_remove(&s->store, &l->owner->pins, b);
+		pins_remove(&s->store, &l->session->pins, b);
 	} else {
 		shard_count(s, WIRE_STAT_PINS);
-		rc = pins_add(&s->store, &l->owner->pins, b, limit / PIN_SESSION_SHARE,
+		rc = pins_add(&s->store, &l->session->pins, b, limit / PIN_SESSION_SHARE,
 			      KV_MIN(limit / PIN_ALL_SHARE, s->store.pinned_bytes + shard_keep_left(s)));
 	}
 	status_reply(l, q, rc ? wire_error_status(rc) : WIRE_OK);
@@ -163,7 +163,7 @@ void stat_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	struct wire_reply r = {.type = WIRE_STAT, .id = q->id};
 
 	(void)now_ns;
-	r.stat.count = shard_stat_pairs(l->session->shard, pairs, sizeof(pairs));
+	r.stat.count = shard_stat_pairs(l->attachment->shard, pairs, sizeof(pairs));
 	r.stat.pairs = pairs;
 	reply_put(l, &r, NULL);
 }
@@ -171,7 +171,7 @@ void stat_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 /* (Includes touched keys: the asking server does not know the end of their life.) */
 void tombs_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
-	const struct tombs *t = &l->session->shard->store.tombs;
+	const struct tombs *t = &l->attachment->shard->store.tombs;
 	uint8_t packed[WIRE_TOMBS_MAX * 16];
 	uint32_t budget = TOMBS_LOOKS;
 	uint64_t at = q->tombs.from;
@@ -190,7 +190,7 @@ void ping_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	struct wire_reply r = {.type = WIRE_PING,
 			       .id = q->id,
 			       .ping = {.cookie = q->ping.cookie,
-					.turns = loop_turns(l->session->shard->loop),
+					.turns = loop_turns(l->attachment->shard->loop),
 					.nonce = l->proven ? 0 : l->nonce}};
 
 	(void)now_ns;

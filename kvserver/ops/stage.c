@@ -10,8 +10,8 @@
  * Every byte is claimed by exactly one request, once, so nothing changes under the checksum. One request alone ends the
  * value. So a failed range ends the whole stage, and the client begins again. The checksum runs over the gapless
  * prefix, including the front of a moving range (te_xfer.contiguous), a bounded number of bytes per turn. A failed or
- * cancelled range, a wrong checksum, the latest deadline of its ranges, a minute without progress, or the session's end
- * kills a stage. Its memory stays (GONE, quarantined) while transfers into it hold references. */
+ * cancelled range, a wrong checksum, the latest deadline of its ranges, a minute without progress, or the attachment's
+ * end kills a stage. Its memory stays (GONE, quarantined) while transfers into it hold references. */
 #include "kvserver/ops/stage.h"
 
 #include <assert.h>
@@ -23,17 +23,17 @@
 
 /* ---- begin ---- */
 
-/* At most 3/4 of a shard's memory may be staged: the rest serves readers. One session may stage 1/2, so that one
+/* At most 3/4 of a shard's memory may be staged: the rest serves readers. One attachment may stage 1/2, so that one
  * client's abandoned PUTs do not stop all others. shard_keep_left bounds stages, pins and leases together. A single
  * value may be larger. */
-int stage_allowed(const struct session *s, uint64_t total)
+int stage_allowed(const struct shard_attachment *s, uint64_t total)
 {
 	const struct shard *shard = s->shard;
 	const struct store *st = &shard->store;
 	uint64_t size = arena_round(total), limit = st->arena.limit;
 
-	if (s->stage_count == SESSION_STAGES_MAX || (st->staged_bytes && st->staged_bytes + size > limit / 4 * 3) ||
-	    (s->staged_bytes && s->staged_bytes + size > limit / SESSION_STAGE_SHARE))
+	if (s->stage_count == ATTACHMENT_STAGES_MAX || (st->staged_bytes && st->staged_bytes + size > limit / 4 * 3) ||
+	    (s->staged_bytes && s->staged_bytes + size > limit / ATTACHMENT_STAGE_SHARE))
 		return -KV_EBUSY;
 	while (size > shard_keep_left(shard) && pins_leaving(&shard->store))
 		(void)pins_sweep(&s->shard->store, PINS_AT_ONCE);
@@ -42,17 +42,17 @@ int stage_allowed(const struct session *s, uint64_t total)
 	return st->staged_bytes || shard->leased_bytes ? -KV_EBUSY : -KV_ENOMEM;
 }
 
-int stage_open(struct owner *o, const struct wire_request *q, struct block *b, uint64_t now_ns, struct stage **out)
+int stage_open(struct session *o, const struct wire_request *q, struct block *b, uint64_t now_ns, struct stage **out)
 {
-	struct session *s = o->session;
+	struct shard_attachment *s = o->attachment;
 	struct shard *shard = s->shard;
-	struct stage *st = s->stage_count == SESSION_STAGES_MAX ? NULL : slab_get(&shard->work->stages);
+	struct stage *st = s->stage_count == ATTACHMENT_STAGES_MAX ? NULL : slab_get(&shard->work->stages);
 
 	if (!st)
 		return -KV_EBUSY;
 	memset(st, 0, offsetof(struct stage, extent)); /* the extents are many, and none is in use */
-	st->session = s;
-	st->owner = o;
+	st->attachment = s;
+	st->session = o;
 	st->id = kv_prng_next(loop_prng(shard->loop)) | 1;
 	st->total = q->put.total;
 	st->checksum = q->put.checksum;
@@ -77,11 +77,11 @@ static void stage_enter(struct stage *st, enum stage_state to)
 	st->state = to;
 }
 
-struct stage *stage_find(const struct owner *o, uint64_t id)
+struct stage *stage_find(const struct session *o, uint64_t id)
 {
-	KV_LIST_EACH (n, &o->session->stages) {
+	KV_LIST_EACH (n, &o->attachment->stages) {
 		struct stage *st = KV_LIST_ENTRY(n, struct stage, node);
-		if (st->id == id && st->owner == o)
+		if (st->id == id && st->session == o)
 			return st;
 	}
 	return NULL;
@@ -123,7 +123,7 @@ static void extent_join(struct stage *st, unsigned i)
 
 static void extent_arrived(struct stage *st, const struct request *r)
 {
-	st->touched_ns = loop_turn_now(st->session->shard->loop);
+	st->touched_ns = loop_turn_now(st->attachment->shard->loop);
 	for (unsigned i = 0; i < st->extents; i++) {
 		if (st->extent[i].by != r)
 			continue;
@@ -167,19 +167,19 @@ static bool range_of(const struct request *r, const struct stage *st)
 
 static void stage_free(struct stage *st)
 {
-	struct shard *shard = st->session->shard;
+	struct shard *shard = st->attachment->shard;
 
 	kv_list_del(&st->hashing);
 	kv_list_del(&st->node);
-	st->session->stage_count--;
-	st->session->staged_bytes -= st->size;
+	st->attachment->stage_count--;
+	st->attachment->staged_bytes -= st->size;
 	block_unref(&shard->store, st->block);
 	slab_put(&shard->work->stages, st);
 }
 
 void stage_kill(struct stage *st, int32_t status, const struct request *but)
 {
-	struct session *s = st->session;
+	struct shard_attachment *s = st->attachment;
 	struct request *last = st->last;
 
 	KV_LIST_EACH (n, &s->requests) {
@@ -202,7 +202,7 @@ void stage_kill(struct stage *st, int32_t status, const struct request *but)
 static void stage_commit(struct stage *st)
 {
 	struct request *last = st->last;
-	struct shard *s = st->session->shard;
+	struct shard *s = st->attachment->shard;
 	struct block *b = st->block;
 	int32_t status = put_commit(s, b, kv_hasher_digest(&st->hasher), st->checksum, st->ttl_s, st->born_ns,
 				    &last->reply.put.generation);
@@ -222,17 +222,17 @@ void stage_advance(struct stage *st)
 	if (st->state == STAGE_ENDED && st->hashed == st->total)
 		stage_commit(st);
 	else if (stage_prefix(st) > st->hashed && kv_list_empty(&st->hashing))
-		kv_list_add_tail(&st->session->shard->work->hashing, &st->hashing);
+		kv_list_add_tail(&st->attachment->shard->work->hashing, &st->hashing);
 }
 
 void stage_hash(struct stage *st, uint64_t *budget)
 {
 	uint64_t prefix = stage_prefix(st), n = KV_MIN(prefix - st->hashed, *budget);
 
-	kv_hasher_update(&st->hasher, store_data(&st->session->shard->store, st->block) + st->hashed, n);
+	kv_hasher_update(&st->hasher, store_data(&st->attachment->shard->store, st->block) + st->hashed, n);
 	st->hashed += n;
 	*budget -= n;
-	st->touched_ns = loop_turn_now(st->session->shard->loop);
+	st->touched_ns = loop_turn_now(st->attachment->shard->loop);
 	kv_list_del(&st->hashing);
 	stage_advance(st);
 }
@@ -248,8 +248,8 @@ static int32_t range_failure(const struct request *r, int error)
 		return WIRE_CANCELED;
 	if (error == -KV_EINVAL)
 		return WIRE_INVALID;
-	return error == -KV_ETIMEOUT || loop_turn_now(r->session->shard->loop) >= r->deadline_ns ? WIRE_TIMEOUT
-												 : WIRE_FABRIC;
+	return error == -KV_ETIMEOUT || loop_turn_now(r->attachment->shard->loop) >= r->deadline_ns ? WIRE_TIMEOUT
+												    : WIRE_FABRIC;
 }
 
 static void range_failed(struct request *r, int error)
@@ -320,7 +320,7 @@ static void range_join(struct request *r, struct stage *st, bool ends)
 
 static void range_move(struct request *r, const struct wire_request *q)
 {
-	struct region_use *u = regions_usable(&r->session->regions, &q->dest);
+	struct region_use *u = regions_usable(&r->attachment->regions, &q->dest);
 	int rc = -KV_EINVAL;
 
 	if (u && q->dest.count <= REQUEST_SLICES_MAX) {
@@ -350,7 +350,7 @@ static void range_refuse(struct link *l, const struct wire_request *q, struct st
  * summed. */
 static void range_copy(struct stage *st, const struct wire_request *q)
 {
-	uint8_t *to = store_data(&st->session->shard->store, st->block) + q->put.offset;
+	uint8_t *to = store_data(&st->attachment->shard->store, st->block) + q->put.offset;
 	const struct wire_bytes *from = &q->put.inline_data;
 
 	if (st->hashed != q->put.offset || q->put.offset % COPY_ALIGN) {
@@ -397,7 +397,7 @@ static bool range_fits(const struct stage *st, const struct wire_request *q)
 int stage_begin(struct link *l, const struct wire_request *q, struct request *r, struct block *b, uint64_t now_ns)
 {
 	struct stage *st;
-	int rc = stage_open(r ? r->owner : l->owner, q, b, now_ns, &st);
+	int rc = stage_open(r ? r->session : l->session, q, b, now_ns, &st);
 
 	if (rc == 0)
 		range_begin(l, q, st, r, now_ns);
@@ -406,7 +406,7 @@ int stage_begin(struct link *l, const struct wire_request *q, struct request *r,
 
 void stage_range(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
-	struct stage *st = stage_find(l->owner, q->put.stage);
+	struct stage *st = stage_find(l->session, q->put.stage);
 
 	if (!st)
 		put_reply(l, q, WIRE_STALE, 0);
@@ -416,24 +416,24 @@ void stage_range(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		range_begin(l, q, st, NULL, now_ns);
 }
 
-/* ---- stages of a session ---- */
+/* ---- stages of an attachment ---- */
 
-void stages_drop(struct session *s)
+void stages_drop(struct shard_attachment *s)
 {
 	while (!kv_list_empty(&s->stages))
 		stage_kill(KV_LIST_ENTRY(s->stages.next, struct stage, node), WIRE_CANCELED, NULL);
 }
 
-void stages_drop_owner(struct session *s, const struct owner *o)
+void stages_drop_session(struct shard_attachment *s, const struct session *o)
 {
 	KV_LIST_EACH_SAFE (n, &s->stages) {
 		struct stage *st = KV_LIST_ENTRY(n, struct stage, node);
-		if (st->owner == o)
+		if (st->session == o)
 			stage_kill(st, WIRE_CANCELED, NULL);
 	}
 }
 
-void stages_tick(struct session *s, uint64_t now_ns)
+void stages_tick(struct shard_attachment *s, uint64_t now_ns)
 {
 	KV_LIST_EACH_SAFE (n, &s->stages) {
 		struct stage *st = KV_LIST_ENTRY(n, struct stage, node);

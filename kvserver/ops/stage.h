@@ -4,7 +4,7 @@
 #define KVRAIL_KVSERVER_OPS_STAGE_H
 
 #include "base/base.h"
-#include "kvserver/shard/session.h"
+#include "kvserver/shard/attachment.h"
 
 struct request;
 
@@ -25,10 +25,10 @@ enum stage_state {
 
 struct stage {
 	struct kv_hasher hasher;
-	struct kv_list node;    /* of the session */
+	struct kv_list node;    /* of the attachment */
 	struct kv_list hashing; /* of the shard, while arrived bytes are not summed */
+	struct shard_attachment *attachment;
 	struct session *session;
-	struct owner *owner;
 	uint64_t id, total, checksum, hashed;
 	uint64_t touched_ns, deadline_ns; /* touched: the last progress. deadline: the latest of its ranges */
 	uint64_t born_ns;                 /* put_born */
@@ -42,9 +42,9 @@ struct stage {
 	struct extent extent[STAGE_EXTENTS]; /* ascending, with gaps between them */
 };
 
-/* stage_allowed -- whether this session may stage a value of this many bytes. 0; -KV_EBUSY (too much is staged or
+/* stage_allowed -- whether this attachment may stage a value of this many bytes. 0; -KV_EBUSY (too much is staged or
  * leased); -KV_ENOMEM (pins leave no room). */
-int stage_allowed(const struct session *s, uint64_t total);
+int stage_allowed(const struct shard_attachment *s, uint64_t total);
 
 /* stage_begin -- open a stage for the value that q begins, with memory b, and begin its first range. r: the request
  * that waited for the memory, or NULL. 0: b is the stage's, and q is or will be answered. -KV_EBUSY: b stays the
@@ -54,9 +54,9 @@ int stage_begin(struct link *l, const struct wire_request *q, struct request *r,
 /* stage_range -- begin or refuse a further range of a value. */
 void stage_range(struct link *l, const struct wire_request *q, uint64_t now_ns);
 
-/* stage_open -- without a range yet. 0 or -KV_EBUSY, as stage_begin. stage_find -- of this owner; NULL: none. */
-int stage_open(struct owner *o, const struct wire_request *q, struct block *b, uint64_t now_ns, struct stage **out);
-struct stage *stage_find(const struct owner *o, uint64_t id);
+/* stage_open -- without a range yet. 0 or -KV_EBUSY, as stage_begin. stage_find -- of this session; NULL: none. */
+int stage_open(struct session *o, const struct wire_request *q, struct block *b, uint64_t now_ns, struct stage **out);
+struct stage *stage_find(const struct session *o, uint64_t id);
 
 /* stage_advance -- after a change: queue bytes for the checksum; commit a whole value, which ends the stage. stage_hash
  * -- of one in work.hashing: sum at most *budget arrived bytes, and lower it; then stage_advance. */
@@ -67,10 +67,10 @@ void stage_hash(struct stage *st, uint64_t *budget);
  * only forgets it. */
 void stage_kill(struct stage *st, int32_t status, const struct request *but);
 
-/* stages_drop -- drop the stages of a session. stages_drop_owner -- those of one of its owners. stages_tick -- those
- * without progress, or past their time. */
-void stages_drop(struct session *s);
-void stages_drop_owner(struct session *s, const struct owner *o);
-void stages_tick(struct session *s, uint64_t now_ns);
+/* stages_drop -- drop the stages of an attachment. stages_drop_session -- those of one of its sessions. stages_tick --
+ * those without progress, or past their time. */
+void stages_drop(struct shard_attachment *s);
+void stages_drop_session(struct shard_attachment *s, const struct session *o);
+void stages_tick(struct shard_attachment *s, uint64_t now_ns);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* answers.h -- the number of data writes made for each answered request of a session, for a late CANCEL. */
+/* answers.h -- the number of data writes made for each answered request of an attachment, for a late CANCEL. */
 #ifndef KVRAIL_KVSERVER_SHARD_ANSWERS_H
 #define KVRAIL_KVSERVER_SHARD_ANSWERS_H
 
@@ -12,7 +12,7 @@ enum {
 	ANSWERS_IDS = 128,                            /* consecutive ids per page */
 	ANSWERS_SPAN = KV_WINDOW_WIDTH / ANSWERS_IDS, /* pages that cover the window of a link */
 	ANSWERS_LINK = 2,                             /* minimum of each link: one is full, or the link is new */
-	ANSWERS_PAGES = 64,   /* of a client's sessions at all shards, or as many as its links need */
+	ANSWERS_PAGES = 64,   /* of a client's attachments at all shards, or as many as its links need */
 	ANSWERS_POSTED = 253, /* largest number of data writes that can be reported */
 	ANSWERS_NONE = 0xFF
 };
@@ -28,14 +28,14 @@ struct answers_link {
 
 struct answers_page;
 
-/* Of a session. */
+/* Of an attachment. */
 struct answers {
 	struct answers_page *page; /* `pages` of them, of which `used` were ever taken */
 	uint32_t stamp;
 	uint8_t pages, used;
 };
 
-/* answers_init -- for a session with this many links to each of this many shards. 0 or -KV_ENOMEM. answers_fini --
+/* answers_init -- for an attachment with this many links to each of this many shards. 0 or -KV_ENOMEM. answers_fini --
  * valid for a zeroed one as well. */
 int answers_init(struct answers *a, unsigned links, unsigned shards);
 void answers_fini(struct answers *a);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ending.c -- a session stops, ends, becomes idle, or gets other addresses: its requests are stopped first.
+/* ending.c -- an attachment stops, ends, becomes idle, or gets other addresses: its requests are stopped first.
  *
  * A request without posted operations ends at once. Posted transfers keep request, block and peer until the engine
- * reports their end (the blocks count as quarantined). Operations release a session's other resources (struct
+ * reports their end (the blocks count as quarantined). Operations release an attachment's other resources (struct
  * shard_ops). */
 #include "kvserver/shard/ending.h"
 
@@ -10,7 +10,7 @@
 #include "kvserver/shard/request.h"
 
 /* Stop every request; those with nothing in flight end at once. */
-static void requests_stop(struct session *s)
+static void requests_stop(struct shard_attachment *s)
 {
 	KV_LIST_EACH_SAFE (n, &s->requests) {
 		struct request *r = KV_LIST_ENTRY(n, struct request, node);
@@ -25,31 +25,32 @@ static void requests_stop(struct session *s)
 	}
 }
 
-void session_stop(struct session *s)
+void shard_attachment_stop(struct shard_attachment *s)
 {
-	if (s->state != SESSION_OPEN)
+	if (s->state != ATTACHMENT_OPEN)
 		return;
-	s->state = SESSION_ENDING;
+	s->state = ATTACHMENT_ENDING;
 	s->ended_ns = loop_turn_now(s->shard->loop);
 	kv_list_add_tail(&s->shard->ending, &s->node);
 	for (unsigned i = 0; i < s->links; i++)
 		reply_drop(&s->link[i]);
-	s->shard->opt.ops->session_stop(s);
-	requests_stop(s); /* `gone` is not set yet, so the session stays */
+	s->shard->opt.ops->attachment_stop(s);
+	requests_stop(s); /* `gone` is not set yet, so the attachment stays */
 	pins_leave(&s->shard->store, &s->own.pins);
-	owners_drop(s);
-	s->shard->opt.ops->session_left(s);
+	sessions_drop(s);
+	s->shard->opt.ops->attachment_left(s);
 }
 
 /* No answer to a request from the old address may reach the new one, which may be another client's until it is proven.
  */
-int session_readdress(struct session *s, const struct te_address *addrs, unsigned rails, struct kv_error *err)
+int shard_attachment_readdress(struct shard_attachment *s, const struct te_address *addrs, unsigned rails,
+			       struct kv_error *err)
 {
 	int rc = 0;
 
 	if (!s->shard->te)
 		return kv_fail(err, -KV_ECLOSED, "the server is closing");
-	s->shard->opt.ops->session_stop(s);
+	s->shard->opt.ops->attachment_stop(s);
 	requests_stop(s);
 	for (unsigned i = 0; i < s->links; i++) {
 		int failed = link_unprove(&s->link[i]);
@@ -61,14 +62,14 @@ int session_readdress(struct session *s, const struct te_address *addrs, unsigne
 	return te_peer_readdress(s->peer, addrs, rails, err);
 }
 
-void session_end(struct session *s, struct call *gone)
+void shard_attachment_end(struct shard_attachment *s, struct call *gone)
 {
-	session_stop(s);
+	shard_attachment_stop(s);
 	s->gone = gone;
-	session_settle(s);
+	shard_attachment_settle(s);
 }
 
-static bool all_proven(const struct session *s)
+static bool all_proven(const struct shard_attachment *s)
 {
 	for (unsigned i = 0; i < s->links; i++)
 		if (!s->link[i].proven)
@@ -79,14 +80,14 @@ static bool all_proven(const struct session *s)
 /* Two kinds of fence would harm others: a provider's that cannot fence one peer alone, and that of an address not
  * proven by the client, since it may be another client's. Then the transfers end by the provider, within the quarantine
  * budget. */
-void session_hurry(struct session *s)
+void shard_attachment_hurry(struct shard_attachment *s)
 {
-	const struct shard *shard = s->shard; /* the fence may end the session */
+	const struct shard *shard = s->shard; /* the fence may end the attachment */
 	uint64_t client_id = s->client_id;
 	struct kv_error err;
 	struct te_info info;
 
-	if (s->state != SESSION_ENDING || !shard->te || s->request_count == 0 || !all_proven(s))
+	if (s->state != ATTACHMENT_ENDING || !shard->te || s->request_count == 0 || !all_proven(s))
 		return;
 	te_info(shard->te, &info);
 	if (!info.peer_fence)
@@ -102,10 +103,10 @@ void session_hurry(struct session *s)
 			 "shard %u: %s", shard->opt.index, err.text);
 }
 
-void session_when_idle(struct session *s, struct call *idle)
+void shard_attachment_when_idle(struct shard_attachment *s, struct call *idle)
 {
 	s->idle = idle;
 	s->parting = true;
-	s->shard->opt.ops->session_idle(s);
-	session_settle(s);
+	s->shard->opt.ops->attachment_idle(s);
+	shard_attachment_settle(s);
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* frame.c -- from a frame to its session, and from its records to the operations.
+/* frame.c -- from a frame to its attachment, and from its records to the operations.
  *
- * A frame is checked step by step: layout; session, link and shard, which select the key; the tag, in constant time;
+ * A frame is checked step by step: layout; attachment, link and shard, which select the key; the tag, in constant time;
  * the counter; then the records. A frame that fails is counted and dropped without an answer, which would reach the
  * client that the sender claims to be.
  *
  * The window of its link judges a request id first. An id already seen, or too old, is counted and dropped without a
  * reply. A link uses one credit per unanswered request (active) and per reply waiting for a send buffer (held); its
- * owner one per unanswered request. Requests beyond either are answered BUSY, except CANCEL, which frees credits. A
- * RELEASE has neither id nor reply. A SESSION record names the owner of the next requests: the session itself, or a
- * further session on its connection (owner.c). */
+ * session one per unanswered request. Requests beyond either are answered BUSY, except CANCEL, which frees credits. A
+ * RELEASE has neither id nor reply. A SESSION record names the session of the next requests: the attachment's own, or a
+ * further session on its connection (session.c). */
 #include "kvserver/shard/frame.h"
 
 #include "kvserver/shard/reply.h"
@@ -31,8 +31,8 @@ static bool begins_nothing(uint8_t type)
 
 static void request_take(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
-	struct shard *shard = l->session->shard;
-	struct owner *o = l->owner;
+	struct shard *shard = l->attachment->shard;
+	struct session *o = l->session;
 
 	if (KV_UNLIKELY(!l->proven) && !link_admits(l, q->type, now_ns))
 		return;
@@ -64,16 +64,16 @@ static void request_take(struct link *l, const struct wire_request *q, uint64_t 
 static void record_take(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	if (KV_UNLIKELY(q->type == WIRE_SESSION)) {
-		if (l->session->shard->records_end) /* only requests of one owner are gathered */
-			l->session->shard->records_end(l->session->shard);
-		l->owner = owner_switch(l->session, q);
+		if (l->attachment->shard->records_end) /* only requests of one session are gathered */
+			l->attachment->shard->records_end(l->attachment->shard);
+		l->session = session_switch(l->attachment, q);
 		return;
 	}
 	if (KV_UNLIKELY(q->type == WIRE_PROVE)) {
 		link_prove(l, q->prove.nonce);
 		return;
 	}
-	if (KV_LIKELY(l->owner != NULL))
+	if (KV_LIKELY(l->session != NULL))
 		request_take(l, q, now_ns);
 }
 
@@ -94,7 +94,7 @@ static void group_ahead(const struct store *store, const struct wire_request *q,
 		store_ahead_data(store, b[i]);
 }
 
-static void records_take(struct session *s, unsigned link, struct wire_reader *records, uint64_t now_ns)
+static void records_take(struct shard_attachment *s, unsigned link, struct wire_reader *records, uint64_t now_ns)
 {
 	struct wire_request q[GROUP];
 	unsigned n;
@@ -110,7 +110,7 @@ static void records_take(struct session *s, unsigned link, struct wire_reader *r
 	} while (rc == 1);
 	if (s->shard->records_end)
 		s->shard->records_end(s->shard);
-	s->link[link].owner = &s->own;
+	s->link[link].session = &s->own;
 	if (rc < 0)
 		shard_count(s->shard, WIRE_STAT_BAD_FRAMES);
 }
@@ -122,7 +122,7 @@ void frame_message(void *arg, unsigned rail, const uint8_t *data, size_t len)
 	struct shard *s = arg;
 	struct wire_reader reader;
 	struct wire_frame frame;
-	struct session *session;
+	struct shard_attachment *attachment;
 	int rc;
 
 	(void)rail;
@@ -130,18 +130,18 @@ void frame_message(void *arg, unsigned rail, const uint8_t *data, size_t len)
 		shard_count(s, WIRE_STAT_BAD_FRAMES);
 		return;
 	}
-	session = session_find(s, frame.session);
-	if (!session || session->state != SESSION_OPEN) {
+	attachment = shard_attachment_find(s, frame.session);
+	if (!attachment || attachment->state != ATTACHMENT_OPEN) {
 		shard_count(s, WIRE_STAT_UNKNOWN_SESSION);
 		return;
 	}
-	if (frame.link >= session->links || frame.shard != s->opt.index || frame.mark != session->mark) {
+	if (frame.link >= attachment->links || frame.shard != s->opt.index || frame.mark != attachment->mark) {
 		shard_count(s, WIRE_STAT_BAD_FRAMES);
 		return;
 	}
-	rc = wire_unseal(&session->link[frame.link].seal, data, len);
+	rc = wire_unseal(&attachment->link[frame.link].seal, data, len);
 	if (KV_LIKELY(rc == 0))
-		records_take(session, frame.link, &reader, loop_turn_now(s->loop));
+		records_take(attachment, frame.link, &reader, loop_turn_now(s->loop));
 	else
 		shard_count(s, rc == -KV_EEXIST ? WIRE_STAT_REPLAYED_FRAMES : WIRE_STAT_BAD_TAG);
 }

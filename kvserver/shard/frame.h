@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* frame.h -- from a frame of the engine to its session, and from its records to the operations. The shard's thread. */
+/* frame.h -- from a frame of the engine to its attachment, and from its records to the operations. The shard's thread.
+ */
 #ifndef KVRAIL_KVSERVER_SHARD_FRAME_H
 #define KVRAIL_KVSERVER_SHARD_FRAME_H
 

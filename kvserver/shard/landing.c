@@ -8,7 +8,7 @@
  * area and key of its own. The bytes are copied to their block, and the checksum is made of the copy: later writes to
  * the area change nothing.
  *
- * So no value depends on the reuse of an area; late bytes of a former owner could only fail the next owner's PUT. A
+ * So no value depends on the reuse of an area; late bytes of a former client could only fail the next client's PUT. A
  * killed client's bytes may still be in our socket when its control connection ends, so it is cut first (te_peer_cut).
  * Where a cut would harm others, or the client returns over the same endpoints, the area rests for REST_NS.
  *
@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "kvserver/shard/session.h"
+#include "kvserver/shard/attachment.h"
 
 enum {
 	LANDING_MAX = 2 << 20,
@@ -95,7 +95,7 @@ static uint64_t landing_size(const struct landings *l)
 	return size <= free ? size : 0;
 }
 
-int landing_open(struct session *s)
+int landing_open(struct shard_attachment *s)
 {
 	struct kv_error err = {0};
 	uint64_t more;
@@ -136,7 +136,7 @@ int landing_open(struct session *s)
 	return 0;
 }
 
-void landing_leave(struct session *s)
+void landing_leave(struct shard_attachment *s)
 {
 	bool clean;
 
@@ -164,7 +164,7 @@ void landings_tick(struct shard *s, uint64_t now_ns)
 	}
 }
 
-int landing_announce(const struct session *s, struct wire_region *out, uint8_t **out_keys)
+int landing_announce(const struct shard_attachment *s, struct wire_region *out, uint8_t **out_keys)
 {
 	struct te_remote r = {.rails = (uint16_t)s->shard->info.rails};
 	struct te_key *key;
@@ -199,7 +199,7 @@ int landing_announce(const struct session *s, struct wire_region *out, uint8_t *
 	return 0;
 }
 
-const uint8_t *landing_at(const struct session *s, const struct wire_dest *d)
+const uint8_t *landing_at(const struct shard_attachment *s, const struct wire_dest *d)
 {
 	const struct landing *a = s->landing;
 
@@ -210,7 +210,7 @@ const uint8_t *landing_at(const struct session *s, const struct wire_dest *d)
 
 /* An honest client hardly ever names its area twice in a turn, because it reuses a place after its answer only. A
  * client that names it in a hundred requests of a hundred bytes would keep the loop copying at everyone's expense. */
-bool landing_spend(const struct session *s, uint64_t n)
+bool landing_spend(const struct shard_attachment *s, uint64_t n)
 {
 	struct landing *a = s->landing;
 	uint64_t turn = loop_turns(s->shard->loop);

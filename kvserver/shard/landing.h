@@ -8,17 +8,17 @@
 #include "store/store.h"
 #include "wire/wire.h"
 
-struct session;
+struct shard_attachment;
 struct shard;
 
 struct landings {
 	struct kv_area area; /* pages appear with use */
 	struct arena room;
 	struct kv_rate lines;   /* log lines about failed areas */
-	struct kv_list leaving; /* struct landing: without a session; its client may still be writing */
+	struct kv_list leaving; /* struct landing: without an attachment; its client may still be writing */
 };
 
-/* Of a session; NULL there: not requested, or not available. */
+/* Of an attachment; NULL there: not requested, or not available. */
 struct landing {
 	struct kv_list node; /* landings.leaving */
 	struct shard *shard;
@@ -39,25 +39,25 @@ void landings_close(struct shard *s);
 /* landings_offered -- whether there are any; constant. Thread: any. */
 bool landings_offered(const struct shard *s);
 
-/* landing_open -- give this session an area, once; the more clients, the smaller. Returns 0, also without room or if
- * registering fails (session->landing stays NULL); -KV_EPROTO: it has one; -KV_ENOMEM. */
-int landing_open(struct session *s);
+/* landing_open -- give this attachment an area, once; the more clients, the smaller. Returns 0, also without room or if
+ * registering fails (attachment->landing stays NULL); -KV_EPROTO: it has one; -KV_ENOMEM. */
+int landing_open(struct shard_attachment *s);
 
-/* landing_leave -- the session ends. After a goodbye nothing is in flight. If its connection ended, the client is cut,
- * where that harms no others. Else the area rests for a while: sent bytes may still arrive. */
-void landing_leave(struct session *s);
+/* landing_leave -- the attachment ends. After a goodbye nothing is in flight. If its connection ended, the client is
+ * cut, where that harms no others. Else the area rests for a while: sent bytes may still arrive. */
+void landing_leave(struct shard_attachment *s);
 
 /* landings_tick -- free the areas that have rested. */
 void landings_tick(struct shard *s, uint64_t now_ns);
 
 /* landing_announce -- the content of a LANDING message, with or without an area; free *out_keys. 0, -KV_ENOMEM. */
-int landing_announce(const struct session *s, struct wire_region *out, uint8_t **out_keys);
+int landing_announce(const struct shard_attachment *s, struct wire_region *out, uint8_t **out_keys);
 
 /* landing_at -- the bytes named by a LANDED request; NULL: outside, or no area. */
-const uint8_t *landing_at(const struct session *s, const struct wire_dest *d);
+const uint8_t *landing_at(const struct shard_attachment *s, const struct wire_dest *d);
 
-/* landing_spend -- account n bytes to copy in this turn. False: too many. The session has an area. */
-bool landing_spend(const struct session *s, uint64_t n);
+/* landing_spend -- account n bytes to copy in this turn. False: too many. The attachment has an area. */
+bool landing_spend(const struct shard_attachment *s, uint64_t n);
 
 /* landings_bytes -- bytes of all areas now. */
 uint64_t landings_bytes(const struct shard *s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link.c -- a link of a session: its seal, and the proof of the client's address.
+/* link.c -- a link of an attachment: its seal, and the proof of the client's address.
  *
  * A client announces its fabric addresses in HELLO, and may name another client's. So a link begins UNPROVEN. The reply
  * to each PING, sent to the announced address, has a random nonce, and the client returns it (PROVE): only a client
@@ -8,7 +8,7 @@
  *
  * Each PING of an unproven link sends a small frame to an address that may be a stranger's. So their rate is bounded: a
  * burst of PINGS_AT_ONCE, then one per PING_AGAIN_NS, enough for a client whose network returns. */
-#include "kvserver/shard/session.h"
+#include "kvserver/shard/attachment.h"
 #include "kvserver/shard/shard.h"
 
 enum { PINGS_AT_ONCE = 16 };
@@ -18,7 +18,7 @@ enum { PINGS_AT_ONCE = 16 };
 /* Make a nonce; 0 is never one. */
 static int nonce_make(struct link *l)
 {
-	int rc = kv_entropy_fill(l->session->shard->entropy, &l->nonce, sizeof(l->nonce));
+	int rc = kv_entropy_fill(l->attachment->shard->entropy, &l->nonce, sizeof(l->nonce));
 
 	l->nonce |= l->nonce == 0;
 	return rc;
@@ -28,18 +28,18 @@ int link_unprove(struct link *l)
 {
 	l->proven = false;
 	l->pings = 0;
-	l->unproven_ns = loop_turn_now(l->session->shard->loop);
-	te_peer_link_use(l->session->peer, l->index, false);
+	l->unproven_ns = loop_turn_now(l->attachment->shard->loop);
+	te_peer_link_use(l->attachment->peer, l->index, false);
 	return nonce_make(l);
 }
 
-int link_open(struct link *l, struct session *s, unsigned index)
+int link_open(struct link *l, struct shard_attachment *s, unsigned index)
 {
 	uint32_t width = s->window_width;
 	uint64_t *seen = (uint64_t *)&s->link[s->links] + (size_t)index * link_words(width);
 
-	l->session = s;
-	l->owner = &s->own;
+	l->attachment = s;
+	l->session = &s->own;
 	l->index = (uint8_t)index;
 	kv_window_init(&l->window, seen, width);
 	answers_link_init(&l->answers);
@@ -59,11 +59,11 @@ void link_close(struct link *l)
 void link_prove(struct link *l, uint64_t nonce)
 {
 	if (!kv_equal_secret(&nonce, &l->nonce, sizeof(nonce))) {
-		shard_count(l->session->shard, WIRE_STAT_BAD_PROOFS);
+		shard_count(l->attachment->shard, WIRE_STAT_BAD_PROOFS);
 		return;
 	}
 	l->proven = true;
-	te_peer_link_use(l->session->peer, l->index, true);
+	te_peer_link_use(l->attachment->peer, l->index, true);
 }
 
 bool link_admits(struct link *l, uint8_t type, uint64_t now_ns)
@@ -74,6 +74,6 @@ bool link_admits(struct link *l, uint8_t type, uint64_t now_ns)
 		l->pings++;
 		return true;
 	}
-	shard_count(l->session->shard, WIRE_STAT_UNPROVEN_REQUESTS);
+	shard_count(l->attachment->shard, WIRE_STAT_UNPROVEN_REQUESTS);
 	return false;
 }

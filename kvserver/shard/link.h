@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link.h -- one (client rail, shard rail) pair of a session: its seal and windows, its reply frame, and the proof of
- * the client's address. */
+/* link.h -- one (client rail, shard rail) pair of an attachment: its seal and windows, its reply frame, and the proof
+ * of the client's address. */
 #ifndef KVRAIL_KVSERVER_SHARD_LINK_H
 #define KVRAIL_KVSERVER_SHARD_LINK_H
 
@@ -9,12 +9,12 @@
 #include "kvserver/shard/answers.h"
 #include "wire/wire.h"
 
-struct owner;
 struct session;
+struct shard_attachment;
 
 struct link {
-	struct session *session;
-	struct owner *owner; /* of the records being read; else the session's own */
+	struct shard_attachment *attachment;
+	struct session *session; /* of the records being read; else the attachment's own */
 	uint8_t index;
 	bool follows;   /* its frame has replies that must arrive behind bytes (te_msg_follow) */
 	bool proven;    /* the client has proven its address: the link is served, and may carry data (link.c) */
@@ -41,9 +41,9 @@ static inline uint32_t link_words(uint32_t width)
 	return kv_window_words(width) + kv_window_words(width / 2);
 }
 
-/* link_open -- for a session with its keys and window bits. 0, or a code of kv_entropy_fill; link_close follows in any
- * case. */
-int link_open(struct link *l, struct session *s, unsigned index);
+/* link_open -- for an attachment with its keys and window bits. 0, or a code of kv_entropy_fill; link_close follows in
+ * any case. */
+int link_open(struct link *l, struct shard_attachment *s, unsigned index);
 void link_close(struct link *l);
 
 /* link_unprove -- make a new nonce; until its return this link serves only PING. Returns kv_entropy_fill's code.

@@ -3,19 +3,19 @@
  *
  * A client that died with transfers in flight leaves quarantined blocks until the provider ends those transfers: they
  * are not reused, and charged to the memory limit. The dead peer is fenced only if they exceed the budget (a quarter of
- * the memory, or 32 sessions), because a fence costs every client a reconnect. On shm they also block the transfers of
- * all live clients for ever (te_info.death_stalls): there they are fenced after a short time. */
+ * the memory, or 32 attachments), because a fence costs every client a reconnect. On shm they also block the transfers
+ * of all live clients for ever (te_info.death_stalls): there they are fenced after a short time. */
 #include "kvserver/shard/quarantine.h"
 
 #include "kvserver/shard/request.h"
 
-/* The arena's bytes kept by a session's transfers, except blocks already counted in this walk. live_only: except those
- * the store counts as gone. */
-static uint64_t held_bytes(const struct shard *s, const struct session *session, bool live_only)
+/* The arena's bytes kept by an attachment's transfers, except blocks already counted in this walk. live_only: except
+ * those the store counts as gone. */
+static uint64_t held_bytes(const struct shard *s, const struct shard_attachment *attachment, bool live_only)
 {
 	uint64_t bytes = 0;
 
-	KV_LIST_EACH (n, &session->requests) {
+	KV_LIST_EACH (n, &attachment->requests) {
 		const struct request *r = KV_LIST_ENTRY(n, struct request, node);
 		struct block *b;
 		for (unsigned i = 0; request_block(r, i, &b); i++) {
@@ -28,18 +28,18 @@ static uint64_t held_bytes(const struct shard *s, const struct session *session,
 	return bytes;
 }
 
-/* Bytes not reusable because an operation is unresolved: blocks without a key, and those of ended sessions. */
+/* Bytes not reusable because an operation is unresolved: blocks without a key, and those of ended attachments. */
 uint64_t quarantined_bytes(struct shard *s)
 {
 	uint64_t bytes = s->store.gone_bytes;
 
 	s->mark++;
 	KV_LIST_EACH (n, &s->ending)
-		bytes += held_bytes(s, KV_LIST_ENTRY(n, struct session, node), true);
+		bytes += held_bytes(s, KV_LIST_ENTRY(n, struct shard_attachment, node), true);
 	return bytes;
 }
 
-unsigned ending_sessions(const struct shard *s)
+unsigned ending_attachments(const struct shard *s)
 {
 	unsigned count = 0;
 
@@ -50,7 +50,7 @@ unsigned ending_sessions(const struct shard *s)
 
 void shard_quarantine_check(struct shard *s, uint64_t now_ns)
 {
-	struct session *worst = NULL;
+	struct shard_attachment *worst = NULL;
 	uint64_t all = 0, most = 0, wait_ns = s->info.death_stalls ? SHARD_STALL_NS : SHARD_QUARANTINE_NS;
 	unsigned count = 0;
 	struct kv_error err;
@@ -59,19 +59,19 @@ void shard_quarantine_check(struct shard *s, uint64_t now_ns)
 
 	s->mark++;
 	KV_LIST_EACH (n, &s->ending) {
-		struct session *session = KV_LIST_ENTRY(n, struct session, node);
+		struct shard_attachment *attachment = KV_LIST_ENTRY(n, struct shard_attachment, node);
 		uint64_t bytes;
-		if (now_ns < session->ended_ns + wait_ns)
+		if (now_ns < attachment->ended_ns + wait_ns)
 			continue;
-		bytes = held_bytes(s, session, false);
+		bytes = held_bytes(s, attachment, false);
 		count++;
 		all += bytes;
 		if (worst && bytes <= most)
 			continue;
 		most = bytes;
-		worst = session;
+		worst = attachment;
 	}
-	within = all <= s->store.arena.limit / SHARD_QUARANTINE_SHARE && count <= SHARD_QUARANTINE_SESSIONS;
+	within = all <= s->store.arena.limit / SHARD_QUARANTINE_SHARE && count <= SHARD_QUARANTINE_ATTACHMENTS;
 	/* Without an engine the shard is closing, and nothing moves any more. */
 	if (!worst || !s->te || te_fencing(s->te) || now_ns < s->fenced_ns + wait_ns ||
 	    (within && !s->info.death_stalls))
@@ -83,7 +83,7 @@ void shard_quarantine_check(struct shard *s, uint64_t now_ns)
 		 count == 1 ? " that is" : "s that are", (unsigned long long)(all >> 20),
 		 s->info.death_stalls ? " and block all other transfers" : "", (unsigned long long)worst->client_id);
 	s->fenced_ns = now_ns;
-	client_id = worst->client_id; /* the fence may end the session */
+	client_id = worst->client_id; /* the fence may end the attachment */
 	if (te_peer_fence(worst->peer, &err) < 0)
 		kv_event(s->opt.log, KV_LOG_ERROR,
 			 KV_EVENT("fence_failed", KV_NUMBER("shard", s->opt.index), KV_NUMBER("client_id", client_id),

@@ -10,8 +10,8 @@ struct shard;
 /* quarantined_bytes -- bytes not reusable because an operation is unresolved. */
 uint64_t quarantined_bytes(struct shard *s);
 
-/* ending_sessions -- ending sessions with operations in flight. */
-unsigned ending_sessions(const struct shard *s);
+/* ending_attachments -- ending attachments with operations in flight. */
+unsigned ending_attachments(const struct shard *s);
 
 /* shard_quarantine_check -- if transfers of clients gone for SHARD_QUARANTINE_NS exceed the budget, fence the client
  * with most: at most once in that time. Where they block all others (te_info.death_stalls), fence it after

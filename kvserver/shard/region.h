@@ -8,9 +8,9 @@
 #include "wire/wire.h"
 
 enum {
-	REGIONS_MAX = 512, /* of one session */
+	REGIONS_MAX = 512, /* of one attachment */
 	REGION_BUCKETS = 32,
-	REGION_KEYS_MAX = 128 * 1024 /* (rail, part) keys of one session: 2 MiB */
+	REGION_KEYS_MAX = 128 * 1024 /* (rail, part) keys of one attachment: 2 MiB */
 };
 
 struct call;
@@ -27,21 +27,21 @@ struct region {
  * -KV_ENOMEM. */
 int region_create(const struct wire_region *w, unsigned rails, struct region **out);
 
-/* A region in a session, and its use by requests of one shard. */
+/* A region in an attachment, and its use by requests of one shard. */
 struct region_use {
 	const struct region *region;
 	uint32_t refs;        /* requests with transfers to or from it */
 	struct call *revoked; /* set: no new request may use it; finished when refs is 0 */
-	struct kv_list node;  /* of a bucket of the session */
+	struct kv_list node;  /* of a bucket of the attachment */
 };
 
-/* The regions of a session on one shard. The shard's thread only. */
+/* The regions of an attachment on one shard. The shard's thread only. */
 struct regions {
 	struct kv_list bucket[REGION_BUCKETS];
 	uint32_t count;
 };
 
-/* regions_init -- none. regions_fini -- the session is freed: forget them, and finish the calls waiting for one. */
+/* regions_init -- none. regions_fini -- the attachment is freed: forget them, and finish the calls waiting for one. */
 void regions_init(struct regions *r);
 void regions_fini(struct regions *r);
 

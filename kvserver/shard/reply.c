@@ -9,7 +9,7 @@
  * Without a send buffer a reply is held: a copy that references its block instead of its bytes. Nothing is encoded past
  * a held reply, which keeps the order. A link holds little more than its credits; replies beyond are dropped and
  * counted. A frame with replies for ordered writes (follows) is sent behind those writes at the end of the request
- * frame, or the session is renewed (frame_lost).
+ * frame, or the attachment is renewed (frame_lost).
  *
  * Invariants. link->msg is not NULL exactly while the link is in shard->dirty; link->holding is not empty exactly while
  * it is in shard->blocked. */
@@ -33,29 +33,29 @@ enum { FRAME_SHARE = 4 }; /* a link's frames in flight: at most a quarter of the
  * yet: it asks again. */
 static void frame_failed(const struct link *l, const struct te_msg *msg, int status)
 {
-	struct session *s = l->session;
+	struct shard_attachment *s = l->attachment;
 
 	s->shard->stat[WIRE_STAT_DROPPED_REPLIES] += wire_frame_records(msg->data);
 	if (status != -KV_ETIMEOUT && (l->proven || s->links == 1))
-		session_lost(s, 0);
+		shard_attachment_lost(s, 0);
 }
 
-/* The engine returns a frame. The session may have ended, but its memory waits for this. */
+/* The engine returns a frame. The attachment may have ended, but its memory waits for this. */
 static void frame_sent(struct te_msg *msg, int status)
 {
 	struct link *l = msg->arg;
-	struct session *s = l->session;
+	struct shard_attachment *s = l->attachment;
 
 	l->frames--;
 	s->shard->frames--;
 	if (KV_UNLIKELY(status != 0) && status != -KV_ECLOSED && status != -KV_ERESET)
 		frame_failed(l, msg, status);
-	session_frame_sent(s);
+	shard_attachment_frame_sent(s);
 }
 
 static bool frame_allowed(const struct link *l)
 {
-	const struct shard *s = l->session->shard;
+	const struct shard *s = l->attachment->shard;
 	uint32_t free = s->frames_max - KV_MIN(s->frames, s->frames_max);
 
 	return l->frames == 0 || (free > s->frames_max / 2 && l->frames < free / FRAME_SHARE);
@@ -64,7 +64,7 @@ static bool frame_allowed(const struct link *l)
 /* Drop the frame being filled. */
 static void frame_forget(struct link *l)
 {
-	struct session *s = l->session;
+	struct shard_attachment *s = l->attachment;
 
 	kv_list_del(&l->dirty);
 	te_msg_release(s->shard->te, l->msg);
@@ -78,19 +78,19 @@ static void frame_forget(struct link *l)
 /* The connection of the bytes may be gone with them, which makes the frame untrue. Or it could not be sealed. */
 static void frame_lost(struct link *l)
 {
-	struct session *s = l->session;
+	struct shard_attachment *s = l->attachment;
 
 	s->shard->stat[WIRE_STAT_DROPPED_REPLIES] += wire_frame_records(l->msg->data);
 	kv_debug(s->shard->opt.log,
 		 "shard %u: replies of session %u could not be sealed, or could not follow their bytes at once",
 		 s->shard->opt.index, s->number);
 	frame_forget(l);
-	session_lost(s, 0);
+	shard_attachment_lost(s, 0);
 }
 
 static void frame_send(struct link *l)
 {
-	struct session *s = l->session;
+	struct shard_attachment *s = l->attachment;
 	struct te_msg *msg = l->msg;
 
 	msg->len = wire_frame_end(&l->writer);
@@ -117,7 +117,7 @@ static void frame_send(struct link *l)
 
 static bool frame_begin(struct link *l)
 {
-	struct session *s = l->session;
+	struct shard_attachment *s = l->attachment;
 	struct wire_frame frame = {
 		.session = s->number, .mark = s->mark, .link = l->index, .shard = (uint8_t)s->shard->opt.index};
 
@@ -147,18 +147,18 @@ static bool encode(struct link *l, const struct wire_reply *r)
 		rc = wire_reply_add(&l->writer, r);
 	}
 	if (rc != 0)
-		kv_event(l->session->shard->opt.log, KV_LOG_ERROR,
-			 KV_EVENT("reply_failed", KV_NUMBER("shard", l->session->shard->opt.index),
+		kv_event(l->attachment->shard->opt.log, KV_LOG_ERROR,
+			 KV_EVENT("reply_failed", KV_NUMBER("shard", l->attachment->shard->opt.index),
 				  KV_NUMBER("type", r->type), KV_FIELD("reason", kv_strerror(rc))),
-			 "shard %u: reply of type %u does not encode: %s", l->session->shard->opt.index, r->type,
+			 "shard %u: reply of type %u does not encode: %s", l->attachment->shard->opt.index, r->type,
 			 kv_strerror(rc));
 	return true;
 }
 
 static void hold_back(struct link *l, const struct wire_reply *r, struct block *block)
 {
-	struct shard *s = l->session->shard;
-	struct held *h = l->held < s->opt.credits + SESSION_HELD_SLACK ? slab_get(&s->held) : NULL;
+	struct shard *s = l->attachment->shard;
+	struct held *h = l->held < s->opt.credits + ATTACHMENT_HELD_SLACK ? slab_get(&s->held) : NULL;
 
 	if (!h) {
 		shard_count(s, WIRE_STAT_DROPPED_REPLIES);
@@ -191,7 +191,7 @@ static void slow_log(struct link *l, const struct wire_reply *r, uint64_t posted
 {
 	static const char *const types[] = {"",    "GET",  "PUT",    "EXISTS", "DELETE", "TOUCH",
 					    "PIN", "STAT", "CANCEL", "PING",   "TOMBS"};
-	struct shard *s = l->session->shard;
+	struct shard *s = l->attachment->shard;
 	char text[KV_KEY_TEXT], left_out[64] = "";
 	uint64_t suppressed;
 
@@ -202,16 +202,17 @@ static void slow_log(struct link *l, const struct wire_reply *r, uint64_t posted
 		snprintf(left_out, sizeof(left_out), " (%llu more %s slow, not shown)", (unsigned long long)suppressed,
 			 suppressed == 1 ? "was" : "were");
 	kv_event(s->opt.log, KV_LOG_WARN,
-		 KV_EVENT("slow_request", KV_FIELD("op", types[r->type]), KV_NUMBER("client_id", l->session->client_id),
-			  KV_NUMBER("session", l->session->number), KV_NUMBER("shard", s->opt.index),
-			  KV_NUMBER("link", l->index),
+		 KV_EVENT("slow_request", KV_FIELD("op", types[r->type]),
+			  KV_NUMBER("client_id", l->attachment->client_id), KV_NUMBER("session", l->attachment->number),
+			  KV_NUMBER("shard", s->opt.index), KV_NUMBER("link", l->index),
 			  KV_FIELD("key", key ? kv_key_text(key->data, key->len, text) : "-"),
 			  KV_NUMBER("total_us", replied_ns / 1000), KV_NUMBER("post_us", posted_ns / 1000),
 			  KV_FIELD("result", kv_errname(wire_status_error(r->status))), KV_NUMBER("more", suppressed)),
 		 "slow %s client %llu session %u shard %u link %u key %s: %.3f ms = post %.3f + reply %.3f; %s%s",
-		 types[r->type], (unsigned long long)l->session->client_id, l->session->number, s->opt.index, l->index,
-		 key ? kv_key_text(key->data, key->len, text) : "-", (double)replied_ns / 1e6, (double)posted_ns / 1e6,
-		 (double)(replied_ns - posted_ns) / 1e6, kv_errname(wire_status_error(r->status)), left_out);
+		 types[r->type], (unsigned long long)l->attachment->client_id, l->attachment->number, s->opt.index,
+		 l->index, key ? kv_key_text(key->data, key->len, text) : "-", (double)replied_ns / 1e6,
+		 (double)posted_ns / 1e6, (double)(replied_ns - posted_ns) / 1e6,
+		 kv_errname(wire_status_error(r->status)), left_out);
 }
 
 static uint32_t saturated(uint64_t ns)
@@ -231,7 +232,7 @@ static void hot_account(struct shard *s, struct wire_reply *r)
 static void account(struct link *l, struct wire_reply *r, uint64_t arrived_ns, uint64_t posted_ns,
 		    const struct wire_bytes *key)
 {
-	struct shard *s = l->session->shard;
+	struct shard *s = l->attachment->shard;
 	uint64_t replied = loop_now(s->loop) - arrived_ns, posted = posted_ns ? posted_ns - arrived_ns : replied;
 	uint64_t slow_ns;
 
@@ -263,14 +264,14 @@ static void encode_or_hold(struct link *l, const struct wire_reply *r, struct bl
 
 static bool takes_replies(const struct link *l)
 {
-	return l->session->state == SESSION_OPEN && l->session->shard->te;
+	return l->attachment->state == ATTACHMENT_OPEN && l->attachment->shard->te;
 }
 
 void reply_put(struct link *l, struct wire_reply *r, struct block *block)
 {
 	if (!takes_replies(l))
 		return;
-	account(l, r, loop_turn_now(l->session->shard->loop), 0, NULL);
+	account(l, r, loop_turn_now(l->attachment->shard->loop), 0, NULL);
 	encode_or_hold(l, r, block);
 }
 
@@ -311,7 +312,7 @@ void reply_flush(struct shard *s)
 
 static void held_free(struct link *l, struct held *h)
 {
-	struct shard *s = l->session->shard;
+	struct shard *s = l->attachment->shard;
 
 	kv_list_del(&h->node);
 	if (h->block)
@@ -328,7 +329,7 @@ static bool held_encode(struct link *l, struct held *h)
 	uint8_t pairs[STAT_BYTES];
 
 	if (h->reply.type == WIRE_STAT && h->reply.stat.count) {
-		h->reply.stat.count = shard_stat_pairs(l->session->shard, pairs, sizeof(pairs));
+		h->reply.stat.count = shard_stat_pairs(l->attachment->shard, pairs, sizeof(pairs));
 		h->reply.stat.pairs = pairs;
 	}
 	return encode(l, &h->reply);
@@ -350,7 +351,7 @@ static void link_room(struct link *l)
 	if (!some || kv_list_empty(&l->holding))
 		return;
 	kv_list_del(&l->blocked);
-	kv_list_add_tail(&l->session->shard->blocked, &l->blocked);
+	kv_list_add_tail(&l->attachment->shard->blocked, &l->blocked);
 }
 
 /* A link with its full share in flight does not delay the others. */

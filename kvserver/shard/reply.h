@@ -3,11 +3,11 @@
 #ifndef KVRAIL_KVSERVER_SHARD_REPLY_H
 #define KVRAIL_KVSERVER_SHARD_REPLY_H
 
-#include "kvserver/shard/session.h"
+#include "kvserver/shard/attachment.h"
 
 /* reply_put -- send the reply of a request answered in the turn of its arrival; fills in the duration. Pointers in *r
  * are read before it returns, except inline bytes of `block` (may be NULL) without a free send buffer: a reference
- * keeps the block until then. Replies of an ending session are dropped. */
+ * keeps the block until then. Replies of an ending attachment are dropped. */
 void reply_put(struct link *l, struct wire_reply *r, struct block *block);
 
 /* reply_late -- the same for a request that lived longer. arrived, posted: on the loop's clock; posted: the time of its

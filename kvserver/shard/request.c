@@ -35,14 +35,14 @@ static uint64_t deadline_of(const struct wire_request *q, uint64_t now_ns)
 struct request *request_new(struct link *l, const struct wire_request *q, const struct request_ops *ops,
 			    uint64_t now_ns)
 {
-	struct session *s = l->session;
+	struct shard_attachment *s = l->attachment;
 	struct request *r = slab_get(&s->shard->requests);
 
 	if (!r)
 		return NULL;
 	*r = (struct request){
-		.session = s,
-		.owner = l->owner,
+		.attachment = s,
+		.session = l->session,
 		.link = l,
 		.ops = ops,
 		.type = q->type,
@@ -53,17 +53,17 @@ struct request *request_new(struct link *l, const struct wire_request *q, const 
 	};
 	kv_list_add_tail(&s->requests, &r->node);
 	s->request_count++;
-	l->active++; /* a credit of the link, and one of the owner */
-	l->owner->active++;
-	l->owner->requests++;
+	l->active++; /* a credit of the link, and one of the session */
+	l->session->active++;
+	l->session->requests++;
 	return r;
 }
 
-/* Return its credits to its link and its owner. */
+/* Return its credits to its link and its session. */
 static void request_uncount(struct request *r)
 {
 	r->link->active--;
-	r->owner->active--;
+	r->session->active--;
 }
 
 void request_disown(struct request *r)
@@ -76,8 +76,8 @@ void request_disown(struct request *r)
 
 void request_free(struct request *r)
 {
-	struct session *s = r->session;
-	struct owner *o = r->owner;
+	struct shard_attachment *s = r->attachment;
+	struct session *o = r->session;
 	struct shard *shard = s->shard;
 
 	request_enter(r, REQUEST_FREE);
@@ -92,8 +92,8 @@ void request_free(struct request *r)
 	s->request_count--;
 	o->requests--;
 	if (KV_UNLIKELY(o->gone != NULL))
-		owner_settle(o);
-	session_settle(s);
+		session_settle(o);
+	shard_attachment_settle(s);
 }
 
 /* ---- moves ---- */
@@ -134,7 +134,7 @@ static void move_done(struct te_xfer *x, int status)
 	m->state = MOVE_OVER;
 	m->status = status;
 	if (KV_UNLIKELY(x->completed < x->posted) && x->dir == TE_WRITE)
-		session_lost(r->session, x->posted - x->completed);
+		shard_attachment_lost(r->attachment, x->posted - x->completed);
 	request_moved(r, posting);
 }
 
@@ -149,7 +149,7 @@ static void move_progress(struct te_xfer *x)
 /* Set the callbacks of a transfer and start it. */
 static int move_go(struct request *r, struct move *m)
 {
-	struct shard *shard = r->session->shard;
+	struct shard *shard = r->attachment->shard;
 	int rc;
 
 	m->xfer.deadline_ns = r->deadline_ns;
@@ -169,9 +169,9 @@ static int move_start(struct request *r, struct move *m, enum te_dir dir, const 
 {
 	m->xfer = (struct te_xfer){
 		.dir = dir,
-		.peer = r->session->peer,
+		.peer = r->attachment->peer,
 		.link = TE_LINK_ANY,
-		.local = r->session->shard->region,
+		.local = r->attachment->shard->region,
 		.local_offset = local,
 		.remote = &r->use->region->remote,
 		.at = *at,
@@ -193,7 +193,7 @@ int request_push_move(struct request *r)
 
 static void moves_stop(struct request *r)
 {
-	struct shard *shard = r->session->shard;
+	struct shard *shard = r->attachment->shard;
 
 	for (unsigned i = 0; i < REQUEST_MOVES; i++) {
 		struct move *m = &r->move[i];
@@ -234,9 +234,9 @@ int request_push(struct request *r, const struct wire_dest *d, uint64_t block_of
 		return -KV_EBUSY;
 	r->move[0].xfer = (struct te_xfer){
 		.dir = TE_WRITE,
-		.peer = r->session->peer,
+		.peer = r->attachment->peer,
 		.link = r->link->index,
-		.local = r->session->shard->region,
+		.local = r->attachment->shard->region,
 		.local_offset = r->block->offset + block_offset,
 		.remote = &r->use->region->remote,
 		.at = {.offset = d->offset, .slice = length, .count = 1},

@@ -3,7 +3,7 @@
 #ifndef KVRAIL_KVSERVER_SHARD_REQUEST_H
 #define KVRAIL_KVSERVER_SHARD_REQUEST_H
 
-#include "kvserver/shard/session.h"
+#include "kvserver/shard/attachment.h"
 
 struct put_wait;
 struct request;
@@ -67,14 +67,15 @@ enum put_state {
 };
 
 struct request {
-	struct kv_list node; /* of the session */
+	struct kv_list node; /* of the attachment */
+	struct shard_attachment *attachment;
 	struct session *session;
-	struct owner *owner;
 	struct link *link;
 	const struct request_ops *ops;
 	uint8_t type;    /* 0: request_disown */
 	uint8_t state;   /* enum request_state; changed by request.c only */
-	bool has_cancel; /* a CANCEL is answered with it. Independent of the state: an ending owner stops it as well */
+	bool has_cancel; /* a CANCEL is answered with it. Independent of the state: an ending session stops it as well
+			  */
 	bool follows;    /* its write has no immediate: the reply follows it */
 	uint64_t id, deadline_ns;
 	uint64_t cancel_id;     /* of that CANCEL */
@@ -109,7 +110,7 @@ struct request {
 	};
 };
 
-/* request_new -- an open request of this link, in the session's list; NULL: the shard has no more. */
+/* request_new -- an open request of this link, in the attachment's list; NULL: the shard has no more. */
 struct request *request_new(struct link *l, const struct wire_request *q, const struct request_ops *ops,
 			    uint64_t now_ns);
 
@@ -141,7 +142,7 @@ static inline bool request_posting(const struct request *r)
 /* request_posted_now -- record the time of the last posting of a request answered later. */
 static inline void request_posted_now(struct request *r)
 {
-	r->posted_ns = loop_now(r->session->shard->loop);
+	r->posted_ns = loop_now(r->attachment->shard->loop);
 }
 
 /* request_running -- whether an operation of it is in flight. */

@@ -1,167 +1,156 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* session.c -- a client's session on one shard: opened, and freed when nothing of it is left.
+/* session.c -- the further sessions of a connection, on one shard.
  *
- *   session_open --> OPEN -- session_stop --> ENDING -- last request freed --> GONE -- last frame back --> freed
+ * A session has the state of one logical client: its unanswered requests, pins, a count. The engine's state (peer,
+ * links, windows, regions) belongs to the attachment, whose lists hold requests and stages with a pointer to their
+ * session. So an idle session costs 64 bytes, and 8 in the table. Frames are sealed as a whole, so the connection is
+ * trusted with the session's number: further sessions are separated for accounting, not protected from each other
+ * (docs/reference/protocol.md 2.7).
  *
- * OPEN: frames with its number and seal are read (frame.c). ENDING: nothing is read or sent any more (ending.c);
- * transfers in flight keep request, block and peer until the engine reports their end. The peer closes with the last
- * request, so that a fence can still name it. GONE: the engine may still have its reply frames, which keep its memory.
- */
+ * A session ends as an attachment does: it takes no new requests, and its requests are stopped; posted transfers keep
+ * request and session until the engine reports their end. `gone` is set last, so that nothing frees the session during
+ * session_end. A session that ends with its connection is freed after the attachment's last request. The table grows to
+ * the highest place in use; the control loop (logical.c) assigns, reuses and bounds the places. */
 #include "kvserver/shard/session.h"
 
 #include <stdlib.h>
 
 #include "kvserver/shard/loopcall.h"
-#include "kvserver/shard/tell.h"
+#include "kvserver/shard/request.h"
 
-/* ---- open ---- */
+enum { TABLE_MIN = 16 };
 
-/* The bytes of a session with its links, and the bits of their windows. */
-static size_t struct_bytes(unsigned links, uint32_t width)
+static uint32_t place_of(uint32_t number)
 {
-	return sizeof(struct session) + links * (sizeof(struct link) + link_words(width) * sizeof(uint64_t));
+	return number & (SESSIONS_MAX - 1);
 }
 
-size_t session_bytes(unsigned links, unsigned shards)
+static struct session *session_find(const struct shard_attachment *s, uint32_t number)
 {
-	return struct_bytes(links, kv_window_width(links * shards)) + answers_bytes(links, shards);
+	uint32_t at = place_of(number);
+	struct session *o = at < s->sessions.cap ? s->sessions.at[at] : NULL;
+
+	return o && o->number == number && !o->gone ? o : NULL;
 }
 
-/* Enough for a client that uses all credits of a link. */
-static uint32_t window_width(const struct shard *shard, unsigned links)
+static int table_grow(struct sessions *t, uint32_t at)
 {
-	uint32_t width = kv_window_width(links * KV_MAX(shard->opt.shards, 1u));
+	uint32_t cap = KV_MAX(t->cap, (uint32_t)TABLE_MIN);
+	struct session **p;
 
-	while (width < shard->opt.credits && width < KV_WINDOW_WIDTH)
-		width *= 2;
-	return width;
-}
-
-static struct session *session_alloc(struct shard *shard, const struct session_args *a, struct te_peer *peer)
-{
-	unsigned links = te_peer_links(peer);
-	uint32_t width = window_width(shard, links);
-	struct session *s = calloc(1, struct_bytes(links, width));
-
-	if (!s || answers_init(&s->answers, links, KV_MAX(shard->opt.shards, 1u))) {
-		free(s);
-		return NULL;
-	}
-	s->shard = shard;
-	s->number = a->number;
-	s->mark = a->mark;
-	s->client_id = a->client_id;
-	s->peer = peer;
-	s->anew = a->anew;
-	s->links = links;
-	s->window_width = width;
-	kv_list_init(&s->node);
-	kv_list_init(&s->requests);
-	kv_list_init(&s->stages);
-	kv_list_init(&s->leases);
-	s->own = (struct owner){.session = s, .credits = UINT32_MAX};
-	pins_init(&s->own.pins);
-	regions_init(&s->regions);
-	return s;
-}
-
-static void links_close(struct session *s)
-{
-	for (unsigned i = 0; i < s->links; i++)
-		link_close(&s->link[i]);
-	kv_macs_fini(&s->macs);
-	answers_fini(&s->answers);
-}
-
-static int links_open(struct session *s, const struct session_args *a)
-{
-	int rc = boot_frame_macs(a->frame_secret, s->number, s->shard->opt.index, true, &s->macs);
-
-	for (unsigned i = 0; rc == 0 && i < s->links; i++)
-		rc = link_open(&s->link[i], s, i);
-	return rc;
-}
-
-int session_open(struct shard *shard, const struct session_args *a, struct session **out, struct kv_error *err)
-{
-	unsigned slot = a->number & 0xFFFF;
-	struct te_peer *peer;
-	struct session *s;
-	int rc;
-
-	if (!shard->te || shard->draining)
-		return kv_fail(err, -KV_ECLOSED, "the server is closing");
-	if (slot >= shard->slots || shard->slot[slot])
-		return kv_fail(err, -KV_EFULL, "no session slot is free");
-	rc = te_peer_open(shard->te, a->addrs, a->rails, &peer, err);
-	if (rc)
-		return rc;
-	s = session_alloc(shard, a, peer);
-	if (!s) {
-		te_peer_close(&peer);
-		return kv_fail(err, -KV_ENOMEM, "no memory for a session");
-	}
-	rc = links_open(s, a);
-	if (rc) {
-		links_close(s);
-		free(s);
-		te_peer_close(&peer);
-		return kv_fail(err, rc, "no keys or no nonces for the links of a session: %s", kv_strerror(rc));
-	}
-	shard->slot[slot] = s;
-	shard->session_count++;
-	*out = s;
+	while (cap <= at)
+		cap *= 2;
+	if (cap == t->cap)
+		return 0;
+	p = realloc(t->at, cap * sizeof(struct session *));
+	if (!p)
+		return -KV_ENOMEM;
+	memset(p + t->cap, 0, (cap - t->cap) * sizeof(struct session *));
+	t->at = p;
+	t->cap = cap;
 	return 0;
 }
 
-/* ---- end ---- */
-
-static void session_free(struct session *s)
+int session_open(struct shard_attachment *s, uint32_t number)
 {
-	struct shard *shard = s->shard;
-	struct call *gone = s->gone;
+	uint32_t at = place_of(number);
+	struct session *o;
+	int rc = table_grow(&s->sessions, at);
 
-	kv_list_del(&s->node);
-	regions_fini(&s->regions);
-	landing_leave(s);
-	if (shard->te)
-		te_peer_close(&s->peer);
-	owners_fini(s);
-	shard->slot[s->number & 0xFFFF] = NULL;
-	shard->session_count--;
-	s->state = SESSION_GONE;
-	links_close(s);
-	if (s->frames == 0)
-		free(s);
-	call_finish(gone, 0);
-	tell_drained(shard);
+	if (rc)
+		return rc;
+	if (s->sessions.at[at])
+		return -KV_EEXIST;
+	o = calloc(1, sizeof(*o));
+	if (!o)
+		return -KV_ENOMEM;
+	o->attachment = s;
+	o->number = number;
+	o->credits = session_credits(s->shard->opt.credits);
+	pins_init(&o->pins);
+	s->sessions.at[at] = o;
+	s->sessions.count++;
+	s->shard->session_count++;
+	return 0;
 }
 
-void session_frame_sent(struct session *s)
+static void session_free(struct session *o)
 {
-	if (--s->frames == 0 && s->state == SESSION_GONE)
-		free(s);
+	struct shard_attachment *s = o->attachment;
+
+	s->sessions.at[place_of(o->number)] = NULL;
+	s->sessions.count--;
+	s->shard->session_count--;
+	free(o);
 }
 
-void session_settled(struct session *s)
+void session_settle(struct session *o)
 {
-	if (s->idle) {
-		struct call *idle = s->idle;
-		s->idle = NULL;
-		call_finish(idle, 0);
-	}
-	if (s->state == SESSION_ENDING && s->gone)
-		session_free(s);
-	else
-		tell_drained(s->shard);
-}
+	struct call *gone = o->gone;
 
-void session_lost(struct session *s, uint32_t writes)
-{
-	struct shard *shard = s->shard;
-
-	shard->stat[WIRE_STAT_LOST_WRITES] += writes;
-	if (s->state != SESSION_OPEN || !shard->te || !s->anew || atomic_exchange(s->anew, true))
+	if (!gone || o->requests)
 		return;
-	tell_lost(shard);
+	session_free(o);
+	call_finish(gone, 0);
+}
+
+static struct request *request_open(const struct session *o)
+{
+	KV_LIST_EACH (n, &o->attachment->requests) {
+		struct request *r = KV_LIST_ENTRY(n, struct request, node);
+		if (r->session == o && r->state == REQUEST_OPEN)
+			return r;
+	}
+	return NULL;
+}
+
+/* Cancel each. One that ends may end others of its stage, so the walk restarts each time. */
+static void requests_cancel(const struct session *o)
+{
+	struct request *r;
+
+	while ((r = request_open(o)) != NULL)
+		r->ops->cancel(r);
+}
+
+void session_end(struct shard_attachment *s, uint32_t number, struct call *gone, uint64_t *out_received)
+{
+	struct session *o = session_find(s, number);
+
+	*out_received = o ? o->received : 0;
+	if (!o) {
+		call_finish(gone, 0);
+		return;
+	}
+	s->shard->opt.ops->session_end(s, o);
+	requests_cancel(o); /* `gone` is not set yet, so the session stays */
+	pins_leave(&s->shard->store, &o->pins);
+	o->gone = gone;
+	session_settle(o);
+}
+
+struct session *session_switch(struct shard_attachment *s, const struct wire_request *q)
+{
+	uint32_t number = q->session.number;
+	struct session *o = number ? session_find(s, number) : &s->own;
+
+	if (!o)
+		shard_count(s->shard, WIRE_STAT_UNKNOWN_SESSION);
+	return o;
+}
+
+void sessions_drop(struct shard_attachment *s)
+{
+	for (uint32_t i = 0; i < s->sessions.cap && s->sessions.count; i++)
+		if (s->sessions.at[i])
+			pins_leave(&s->shard->store, &s->sessions.at[i]->pins);
+}
+
+void sessions_fini(struct shard_attachment *s)
+{
+	for (uint32_t i = 0; i < s->sessions.cap && s->sessions.count; i++)
+		if (s->sessions.at[i])
+			session_free(s->sessions.at[i]);
+	free(s->sessions.at);
+	s->sessions = (struct sessions){0};
 }

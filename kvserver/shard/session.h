@@ -1,108 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* session.h -- an attachment's session on one shard: its peer, links, requests, stages, leases, pins and regions. */
+/* session.h -- the session of a request, a stage or a pin: a connection's own one, or a further one on it
+ * (docs/reference/protocol.md 2.7). */
 #ifndef KVRAIL_KVSERVER_SHARD_SESSION_H
 #define KVRAIL_KVSERVER_SHARD_SESSION_H
 
-#include <stdatomic.h>
-
-#include "bootstrap/bootstrap.h"
-#include "engine/engine.h"
-#include "kvserver/shard/answers.h"
-#include "kvserver/shard/landing.h"
-#include "kvserver/shard/link.h"
-#include "kvserver/shard/owner.h"
-#include "kvserver/shard/region.h"
-#include "kvserver/shard/shard.h"
+#include "store/store.h"
+#include "wire/wire.h"
 
 enum {
-	SESSION_HELD_SLACK = 16, /* replies that may wait for a send buffer beyond the link's credits */
-	SESSION_STAGES_MAX = 256,
-	SESSION_STAGE_SHARE = 2 /* a session may stage half of a shard's memory (a single value: any size that fits) */
+	SESSION_INDEX_BITS = 20, /* of a number: its place; the bits above are a generation, never 0 */
+	SESSIONS_MAX = 1 << SESSION_INDEX_BITS,
+	SESSION_CREDITS_SHARE = 4 /* a further session may use a quarter of a link's credits at a shard */
 };
 
-/* GONE: only reply frames in the engine refer to it. */
-enum session_state { SESSION_OPEN, SESSION_ENDING, SESSION_GONE };
+struct call;
+struct shard_attachment;
 
 struct session {
-	struct shard *shard;
-	uint32_t number, mark; /* mark: the client's name for it, in all frames */
-	enum session_state state;
-	uint64_t ended_ns;
-	uint64_t client_id;
-	struct te_peer *peer;
-	_Atomic bool *anew;      /* set: the client must begin a new session; NULL: no way to inform it */
-	struct kv_list node;     /* of the shard, once ENDING */
-	struct kv_list requests; /* struct request, until nothing of them is in flight */
-	uint32_t request_count, frames;
-	struct kv_list stages;
-	uint32_t stage_count;  /* includes PUTs waiting for memory */
-	uint64_t staged_bytes; /* of the arena, in its stages */
-	struct kv_list leases; /* struct lease */
-	uint32_t lease_count;
-	uint64_t leased_bytes; /* of the arena, each lease counted */
-	struct owner own;      /* the session as an owner of requests, stages and pins */
-	struct owners owners;  /* further sessions */
-	struct answers answers;
-	struct regions regions;
-	struct landing *landing;  /* its client has said goodbye: nothing is in flight */
-	bool parting;             /* its connection ended: its client has not returned over the same endpoints yet */
-	bool gone_away;           /* finished when no request is left; with `gone` the session is freed then */
-	struct call *idle, *gone; /* finished when no request is left; with `gone` the session is freed then */
-	unsigned links;
-	uint32_t window_width;
-	struct kv_macs macs; /* of the links' seals */
-	struct link link[];  /* followed by the bits of their windows: link_words for each */
+	struct shard_attachment *attachment; /* of the connection */
+	uint32_t number;                     /* 0: the connection's own */
+	uint32_t credits;                    /* limit of unanswered requests here */
+	uint32_t active;                     /* unanswered requests: used credits */
+	uint32_t requests;                   /* ... and not freed */
+	uint64_t received;
+	struct pins pins;
+	struct call *gone; /* set: it ends; finished when no request is left, which frees it */
 };
 
-struct session_args {
-	uint32_t number; /* never 0: the lower 16 bits are the slot, the upper ones a generation */
-	uint32_t mark;
-	const uint8_t *frame_secret; /* BOOT_FRAME_SECRET bytes, from which frame keys are made; not kept */
-	uint64_t client_id;
-	const struct te_address *addrs;
-	unsigned rails;
-	_Atomic bool *anew;
+/* The further sessions of one connection on one shard, by the lower bits of their numbers. */
+struct sessions {
+	struct session **at;
+	uint32_t cap, count;
 };
 
-/* session_open -- insert the client's addresses. Requests may then come, by each link once it is proven. 0, -KV_ENOMEM,
- * -KV_EFULL, -KV_ECLOSED, or the engine's code with *err. */
-int session_open(struct shard *shard, const struct session_args *args, struct session **out, struct kv_error *err);
-
-/* link_answered -- record `posted` for a CANCEL of this id (answers.h). */
-static inline void link_answered(struct link *l, uint64_t id, uint32_t posted)
+static inline uint32_t session_credits(uint32_t link_credits)
 {
-	struct session *s = l->session;
-
-	answers_note(&s->answers, &l->answers, l->index, s->links, sizeof(*l), id, posted);
+	return KV_MAX(link_credits / SESSION_CREDITS_SHARE, 1u);
 }
 
-/* session_bytes -- allocated bytes of a session with this many links at one of this many shards, without OpenSSL's
- * memory for its two keys, values and pins. */
-size_t session_bytes(unsigned links, unsigned shards);
+/* session_open -- 0; -KV_ENOMEM; -KV_EEXIST. */
+int session_open(struct shard_attachment *s, uint32_t number);
 
-/* session_lost -- `writes` posted data writes of it failed, or replies to it did (0). The client waits for immediates
- * or replies that may never come, so it must begin a new session. Reported once per session. */
-void session_lost(struct session *s, uint32_t writes);
+/* session_end -- take no more requests, stop those in flight, and drop its stages and pins. When nothing is in flight,
+ * the session is freed and `gone` finished with status 0. *out_received: the number of its requests here. An unknown
+ * session: *out_received is 0, and `gone` finishes at once. */
+void session_end(struct shard_attachment *s, uint32_t number, struct call *gone, uint64_t *out_received);
 
-/* session_settle -- a request was freed: finish the calls waiting for that. May free the session. session_settled --
- * its slow part: the last request was freed, and a call may wait. */
-void session_settled(struct session *s);
-static inline void session_settle(struct session *s)
-{
-	if (s->request_count == 0 && KV_UNLIKELY(s->idle || s->gone || s->shard->drained))
-		session_settled(s);
-}
+/* session_switch -- the session of the records behind this SESSION record. NULL: unknown; counted. */
+struct session *session_switch(struct shard_attachment *s, const struct wire_request *q);
 
-/* session_find -- a shard's session by number, or NULL. */
-static inline struct session *session_find(const struct shard *shard, uint32_t number)
-{
-	unsigned slot = number & 0xFFFF;
-	struct session *session = slot < shard->slots ? shard->slot[slot] : NULL;
+/* session_settle -- a request of the session was freed. May free the session. */
+void session_settle(struct session *o);
 
-	return session && session->number == number ? session : NULL;
-}
-
-/* session_frame_sent -- the engine returned a reply frame. May free the session. */
-void session_frame_sent(struct session *s);
+/* sessions_drop -- the connection's attachment ends: drop the pins of all sessions. sessions_fini -- the attachment is
+ * freed, with its sessions. */
+void sessions_drop(struct shard_attachment *s);
+void sessions_fini(struct shard_attachment *s);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard.c -- one data loop: its engine, memory and store, its turns and its end. Sessions are in session.c.
+/* shard.c -- one data loop: its engine, memory and store, its turns and its end. Attachments are in attachment.c.
  *
  * In a turn the engine's poller delivers frames (frame.c) and completions; then this shard's poller lets the operations
  * continue their work, and sends the frames. After shard_start only the loop's thread runs in here; control work comes
- * as calls (loopcall.h). Calls go down to frames, sessions, requests and replies; the operations' functions are in one
- * table (struct shard_ops), given at creation. After a rebuild of the engine all peers are void: the control loop ends
- * the sessions, and clients return to the new addresses. */
+ * as calls (loopcall.h). Calls go down to frames, attachments, requests and replies; the operations' functions are in
+ * one table (struct shard_ops), given at creation. After a rebuild of the engine all peers are void: the control loop
+ * ends the attachments, and clients return to the new addresses. */
 #include "kvserver/shard/shard.h"
 
 #include <errno.h>
@@ -125,8 +125,8 @@ static void shard_tick(struct loop_timer *t)
 	loop_timer_arm(s->loop, t, now_ns + SHARD_TICK_NS);
 	store_sweep(&s->store, now_ns, SHARD_SWEEP_NODES);
 	for (unsigned i = 0; i < s->slots; i++)
-		if (s->slot[i] && s->slot[i]->state == SESSION_OPEN)
-			s->opt.ops->session_tick(s->slot[i], now_ns);
+		if (s->slot[i] && s->slot[i]->state == ATTACHMENT_OPEN)
+			s->opt.ops->attachment_tick(s->slot[i], now_ns);
 	s->opt.ops->tick(s);
 	landings_tick(s, now_ns);
 	shard_quarantine_check(s, now_ns);
@@ -326,7 +326,7 @@ int shard_create(const struct shard_options *options, const struct kv_entropy *e
 			    .loop = options->loop,
 			    .entropy = entropy,
 			    .born_ns = loop_now(options->loop),
-			    .slots = KV_MIN(options->sessions_max, 0xFFFFu)};
+			    .slots = KV_MIN(options->attachments_max, 0xFFFFu)};
 	shard_init(s);
 	s->slot = calloc(s->slots, sizeof(s->slot[0]));
 	if (!s->slot) {

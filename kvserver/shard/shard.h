@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard.h -- a shard: one data loop of the server, with an engine, a part of the memory, and its sessions. */
+/* shard.h -- a shard: one data loop of the server, with an engine, a part of the memory, and its attachments. */
 #ifndef KVRAIL_KVSERVER_SHARD_SHARD_H
 #define KVRAIL_KVSERVER_SHARD_SHARD_H
 
@@ -20,8 +20,8 @@ enum {
 	SHARD_HASH_BYTES = 1 << 20, /* of checksums per turn: about 0.1 ms */
 	SHARD_SWEEP_NODES = 4096,   /* of the expiry wheel per tick */
 	/* Quarantine budget: the memory that transfers of dead clients may hold before their endpoint is closed. */
-	SHARD_QUARANTINE_SHARE = 4,    /* a quarter of the memory */
-	SHARD_QUARANTINE_SESSIONS = 32 /* of the 64 places for ending sessions */
+	SHARD_QUARANTINE_SHARE = 4,       /* a quarter of the memory */
+	SHARD_QUARANTINE_ATTACHMENTS = 32 /* of the 64 places for ending attachments */
 };
 
 #define SHARD_TICK_NS       100000000ull
@@ -34,8 +34,8 @@ enum {
 
 struct call;
 struct link;
-struct owner;
 struct session;
+struct shard_attachment;
 struct shard;
 struct work;
 
@@ -49,15 +49,15 @@ struct shard_ops {
 	/* By type. RELEASE and CANCEL come without credits, too, the others only with them; SESSION and PROVE never
 	 * come. The id is new, except for RELEASE, which has none. */
 	begin_fn *begin[WIRE_PROVE + 1];
-	/* session_stop -- the session takes no more requests, or has other addresses: drop incoming values.
-	 * session_left -- it ends, and its client may not know. session_idle -- its client says goodbye, and reads
-	 * nothing any more. session_tick -- now and then, while it is open. owner_end -- as session_stop, for one of
-	 * its owners. */
-	void (*session_stop)(struct session *s);
-	void (*session_left)(struct session *s);
-	void (*session_idle)(struct session *s);
-	void (*session_tick)(struct session *s, uint64_t now_ns);
-	void (*owner_end)(struct session *s, const struct owner *o);
+	/* attachment_stop -- the attachment takes no more requests, or has other addresses: drop incoming values.
+	 * attachment_left -- it ends, and its client may not know. attachment_idle -- its client says goodbye, and
+	 * reads nothing any more. attachment_tick -- now and then, while it is open. session_end -- as attachment_stop,
+	 * for one of its sessions. */
+	void (*attachment_stop)(struct shard_attachment *s);
+	void (*attachment_left)(struct shard_attachment *s);
+	void (*attachment_idle)(struct shard_attachment *s);
+	void (*attachment_tick)(struct shard_attachment *s, uint64_t now_ns);
+	void (*session_end)(struct shard_attachment *s, const struct session *o);
 	/* turn -- do a bounded part of the work that takes several turns; returns its amount. active -- whether there
 	 * is more. tick -- every SHARD_TICK_NS. */
 	int (*turn)(struct shard *s);
@@ -79,7 +79,7 @@ struct shard_options {
 	struct loop *loop;      /* its future loop */
 	uint64_t memory_bytes;
 	uint64_t shard_seed; /* of the hash that selects a key's shard and is its digest */
-	uint32_t sessions_max, credits;
+	uint32_t attachments_max, credits;
 	uint64_t values_max; /* maximum at a time; 0: one per KiB */
 	/* ttl_ns 0: none. slow_ns: requests at least this slow are logged; 0: none. shard_rates_set changes both at run
 	 * time. */
@@ -93,10 +93,10 @@ struct shard_options {
 	const struct evict_policy *policy;
 	const struct kv_log *log;
 	struct te_options engine;
-	/* reset -- the engine lost its peers: sessions must be renewed. On the shard's loop. Not 0: not possible now;
-	 * the shard retries. May be NULL. */
+	/* reset -- the engine lost its peers: attachments must be renewed. On the shard's loop. Not 0: not possible
+	 * now; the shard retries. May be NULL. */
 	int (*reset)(void *arg, struct shard *s);
-	/* lost -- *session_args.anew was set for a session: inform its client. As for reset. */
+	/* lost -- *shard_attachment_args.anew was set for an attachment: inform its client. As for reset. */
 	int (*lost)(void *arg, struct shard *s);
 	void *arg;
 	struct doubt_told *doubt; /* of all shards; or NULL */
@@ -117,18 +117,18 @@ struct shard {
 	struct slab requests, held;
 	struct landings landings;
 	struct work *work; /* of the operations (ops/work.h) */
-	/* Set by an operation that gathers requests; called when all records of a frame, or of one owner in it, were
+	/* Set by an operation that gathers requests; called when all records of a frame, or of one session in it, were
 	 * taken. The function resets it to NULL. */
 	void (*records_end)(struct shard *s);
 	uint64_t leased_bytes;  /* of the arena, in blocks that clients may read by themselves */
 	struct te_remote arena; /* allow_pull: its announcement without keys. Constant: the control loop reads it too */
-	struct session **slot;  /* by the lower 16 bits of the session number */
-	unsigned slots, session_count, owner_count; /* owners: further sessions */
-	struct kv_list ending;                      /* ending sessions with operations in flight */
-	struct kv_list dirty;                       /* links with a frame to send at the end of this turn */
-	struct kv_list blocked;                     /* links whose replies wait for a send buffer */
-	struct kv_list undelivered;                 /* struct call */
-	struct call *drained;                       /* finished when no request is in flight */
+	struct shard_attachment **slot;                  /* by the lower 16 bits of the attachment number */
+	unsigned slots, attachment_count, session_count; /* sessions: further sessions */
+	struct kv_list ending;                           /* ending attachments with operations in flight */
+	struct kv_list dirty;                            /* links with a frame to send at the end of this turn */
+	struct kv_list blocked;                          /* links whose replies wait for a send buffer */
+	struct kv_list undelivered;                      /* struct call */
+	struct call *drained;                            /* finished when no request is in flight */
 	bool attached, draining, reset_due, lost_due;
 	uint64_t look_ns;            /* next check of the addresses (SHARD_LOOK_NS) */
 	uint32_t frames, frames_max; /* reply frames begun and not sent; send buffers in all */
@@ -171,15 +171,15 @@ static inline uint64_t shard_ttl_ns(const struct shard *s)
 /* shard_drain -- refuse new work; finish `drained` when none is in flight. */
 void shard_drain(struct shard *s, struct call *drained);
 
-/* shard_close -- end the engine with everything in flight, and leave the loop. Sessions are freed as their calls
+/* shard_close -- end the engine with everything in flight, and leave the loop. Attachments are freed as their calls
  * finish. Not from a callback. */
 void shard_close(struct shard *s);
 
-/* shard_destroy -- after the loop has stopped and every session is freed. NULL is accepted. */
+/* shard_destroy -- after the loop has stopped and every attachment is freed. NULL is accepted. */
 void shard_destroy(struct shard **s);
 
 /* shard_arena_keys -- allow_pull: the arena's keys for an ARENA message, to be freed: of each rail, or of the one that
- * stands for it now. Valid for later sessions. 0, -KV_ENOMEM, -KV_ECLOSED. */
+ * stands for it now. Valid for later attachments. 0, -KV_ENOMEM, -KV_ECLOSED. */
 int shard_arena_keys(const struct shard *s, uint8_t **out);
 
 /* shard_clock -- a time of the shard's clock as clients see it, with another zero, so that it is not taken for a time

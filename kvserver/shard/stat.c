@@ -96,11 +96,11 @@ uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 	case WIRE_STAT_BYTES_LIMIT:
 		return s->store.arena.limit;
 	case WIRE_STAT_SESSIONS:
-		/* Clients sum over shards, and every session is on all of them. A session ending next to its client's
-		 * new one is not counted. */
-		return s->opt.index == 0 ? s->session_count - ending_sessions(s) : 0;
+		/* Clients sum over shards, and every attachment is on all of them. An attachment ending next to its
+		 * client's new one is not counted. */
+		return s->opt.index == 0 ? s->attachment_count - ending_attachments(s) : 0;
 	case WIRE_STAT_FURTHER_SESSIONS:
-		return s->opt.index == 0 ? s->owner_count : 0;
+		return s->opt.index == 0 ? s->session_count : 0;
 	case WIRE_STAT_EVICTIONS:
 		return s->store.events[STORE_EVICTED];
 	case WIRE_STAT_EXPIRED:
@@ -126,7 +126,7 @@ uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 	case WIRE_STAT_STAGED_BYTES:
 		return s->store.staged_bytes;
 	case WIRE_STAT_ENDING_SESSIONS:
-		return s->opt.index == 0 ? ending_sessions(s) : 0;
+		return s->opt.index == 0 ? ending_attachments(s) : 0;
 	case WIRE_STAT_PINNED_BYTES:
 		return s->store.pinned_bytes;
 	case WIRE_STAT_ACTIVE:

@@ -11,7 +11,7 @@ void tell_drained(struct shard *s);
 /* tell_reset -- report that the peers are void, if due (shard->reset_due). */
 void tell_reset(struct shard *s);
 
-/* tell_lost -- report that clients of marked sessions (*session_args.anew) must begin anew. */
+/* tell_lost -- report that clients of marked attachments (*shard_attachment_args.anew) must begin anew. */
 void tell_lost(struct shard *s);
 
 #endif

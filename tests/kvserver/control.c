@@ -6,7 +6,7 @@
 
 #include "kvserver/control/server.h"
 #include "kvserver/shard/ending.h"
-#include "kvserver/shard/session.h"
+#include "kvserver/shard/attachment.h"
 #include "kvserver/shard/stat.h"
 
 struct kvs_options server_options(void)
@@ -135,7 +135,7 @@ static void see(void *arg)
 	struct shard *s = arg;
 	seen.requests = s->requests.used;
 	seen.ending = (unsigned)shard_stat_get(s, WIRE_STAT_ENDING_SESSIONS);
-	seen.sessions = s->session_count;
+	seen.sessions = s->attachment_count;
 	seen.clients = (unsigned)shard_stat_get(s, WIRE_STAT_SESSIONS);
 	seen.unknown = shard_stat_get(s, WIRE_STAT_UNKNOWN_SESSION);
 	seen.fences = shard_stat_get(s, WIRE_STAT_FENCES);
@@ -170,14 +170,14 @@ static struct {
 
 static void hold_run(void *arg)
 {
-	struct session *session = session_find(arg, holding.number);
-	if (session && holding.release) {
-		session->request_count--;
-		session_settle(session);
-	} else if (session) {
-		session->request_count++;
+	struct shard_attachment *attachment = shard_attachment_find(arg, holding.number);
+	if (attachment && holding.release) {
+		attachment->request_count--;
+		shard_attachment_settle(attachment);
+	} else if (attachment) {
+		attachment->request_count++;
 	}
-	expect(session != NULL);
+	expect(attachment != NULL);
 	atomic_store(&holding.done, true);
 }
 

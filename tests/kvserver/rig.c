@@ -113,7 +113,7 @@ int rig_up(void **state)
 	const struct loop_options loop_options = {.name = "rig", .log = &log};
 	struct shard_options options = {
 		.memory_bytes = RIG_MEMORY,
-		.sessions_max = RIG_SLOTS,
+		.attachments_max = RIG_SLOTS,
 		.credits = RIG_CREDITS,
 		.value_max = RIG_MEMORY,
 		.allow_pull = rig_lease_ns > 0,
@@ -198,13 +198,13 @@ static void region_make(void)
 		wire_region_put(keys, rig.announced.parts, 0, part, rig.announced.keys[part].base,
 				rig.announced.keys[part].key);
 	assert_int_equal(region_create(&rig.wire_region, 1, &rig.mem), 0);
-	assert_int_equal(regions_add(&rig.session->regions, rig.mem), 0);
+	assert_int_equal(regions_add(&rig.attachment->regions, rig.mem), 0);
 }
 
 int rig_open_unproven(void **state)
 {
 	struct te_address addr = client_address(), theirs = server_address();
-	struct session_args args = {.addrs = &addr, .rails = 1, .client_id = 7};
+	struct shard_attachment_args args = {.addrs = &addr, .rails = 1, .client_id = 7};
 	struct kv_error err;
 	(void)state;
 	rig.generation++;
@@ -215,7 +215,7 @@ int rig_open_unproven(void **state)
 	kv_seal_init(&rig.seal, &rig.macs, 0, rig.seen, KV_WINDOW_WIDTH);
 	args.frame_secret = rig.secret;
 	args.mark = RIG_MARK;
-	if (session_open(rig.shard, &args, &rig.session, &err) != 0)
+	if (shard_attachment_open(rig.shard, &args, &rig.attachment, &err) != 0)
 		fail_msg("%s", err.text);
 	assert_int_equal(te_peer_open(rig.te, &theirs, 1, &rig.server, &err), 0);
 	region_make();
@@ -231,8 +231,8 @@ int rig_open_unproven(void **state)
 int rig_open(void **state)
 {
 	rig_open_unproven(state);
-	rig_prove(rig.session->link[0].nonce);
-	rig_until(rig.session->link[0].proven);
+	rig_prove(rig.attachment->link[0].nonce);
+	rig_until(rig.attachment->link[0].proven);
 	return 0;
 }
 
@@ -257,14 +257,14 @@ void rig_call_run(void (*run)(struct call *c))
 
 static void run_end(struct call *c)
 {
-	struct session *s = rig.session;
-	rig.session = NULL;
+	struct shard_attachment *s = rig.attachment;
+	rig.attachment = NULL;
 	s->parting = !s->gone_away;
 	leases_drop(s); /* as after a goodbye: those of a lost session end with their time */
-	session_end(s, c);
+	shard_attachment_end(s, c);
 }
 
-void rig_session_end(void)
+void rig_attachment_end(void)
 {
 	rig_call_run(run_end);
 }
@@ -273,14 +273,14 @@ void rig_session_end(void)
 int rig_close(void **state)
 {
 	(void)state;
-	if (rig.session)
-		rig_session_end();
+	if (rig.attachment)
+		rig_attachment_end();
 	te_peer_close(&rig.server);
 	free(rig.mem);
 	rig_quiet();
 	kv_seal_fini(&rig.seal);
 	kv_macs_fini(&rig.macs);
-	assert_int_equal(rig.shard->session_count, 0);
+	assert_int_equal(rig.shard->attachment_count, 0);
 	assert_int_equal(rig.shard->requests.used, 0);
 	assert_int_equal(rig.shard->work->stages.used, 0);
 	assert_int_equal(rig.shard->held.used, 0);

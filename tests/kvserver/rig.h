@@ -46,7 +46,7 @@ struct rig {
 	struct te_region *region;
 	struct te_remote announced;
 	struct te_peer *server;
-	struct session *session;
+	struct shard_attachment *attachment;
 	uint32_t number;
 	uint8_t secret[BOOT_FRAME_SECRET];
 	struct kv_macs macs;
@@ -76,7 +76,7 @@ int rig_down(void **state);
 int rig_open(void **state); /* per test: a fresh session whose link is proven, empty store */
 int rig_open_unproven(void **state);
 int rig_close(void **state);
-void rig_session_end(void);
+void rig_attachment_end(void);
 
 /* What the shard is asked to do, which may take it a while. rig_call -- what the test gives to a function of the shard;
  * c->done says when it is done. rig_call_run -- have the shard run it, and wait. */

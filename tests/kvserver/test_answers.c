@@ -5,7 +5,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 
-#include "kvserver/shard/session.h"
+#include "kvserver/shard/attachment.h"
 
 enum { IDS = 40000, LINKS = KV_RAILS_MAX, MEMORY = 64 << 10 };
 
@@ -122,21 +122,21 @@ static void a_late_answer_costs_no_later_one(void **state)
 static void a_session_takes_64_kib_at_most(void **state)
 {
 	size_t before = mallinfo2().uordblks, took;
-	void *volatile session;
+	void *volatile attachment;
 	(void)state;
 
 	for (unsigned links = 1; links <= KV_RAILS_MAX; links++)
-		assert_true(session_bytes(links, 1) <= MEMORY);
-	session = calloc(1, session_bytes(LINKS, 1) - answers_bytes(LINKS, 1));
+		assert_true(shard_attachment_bytes(links, 1) <= MEMORY);
+	attachment = calloc(1, shard_attachment_bytes(LINKS, 1) - answers_bytes(LINKS, 1));
 	begin(LINKS, 1);
 	for (unsigned i = 0; i < LINKS; i++)
 		for (uint64_t id = 0; id < IDS; id += 17)
 			note(i, LINKS, id, 1);
 	took = mallinfo2().uordblks - before;
-	print_message("%zu bytes with %u links, %zu with one\n", took, LINKS, session_bytes(1, 1));
-	assert_true(took == 0 ||
-		    (took >= session_bytes(LINKS, 1) && took <= MEMORY)); /* 0: another allocator, of a sanitizer */
-	free(session);
+	print_message("%zu bytes with %u links, %zu with one\n", took, LINKS, shard_attachment_bytes(1, 1));
+	assert_true(took == 0 || (took >= shard_attachment_bytes(LINKS, 1) &&
+				  took <= MEMORY)); /* 0: another allocator, of a sanitizer */
+	free(attachment);
 	answers_fini(&a);
 }
 

@@ -366,7 +366,7 @@ static void a_session_may_end_with_a_get_in_flight(void **state)
 	struct wire_request q = rig_get("k", 0, 16 << 20);
 	rig_send(&q);
 	rig_until(rig.shard->requests.used > 0 || rig_find(q.id));
-	rig_session_end();
+	rig_attachment_end();
 	assert_int_equal(rig.shard->requests.used, 0);
 }
 
@@ -651,7 +651,7 @@ static void a_check_can_be_cancelled_and_outlived(void **state)
 	assert_int_equal(rig.shard->work->hashers.used, 0);
 	rig_send(&last);
 	rig_until(rig.shard->work->hashers.used == 1);
-	rig_session_end(); /* frees all of it: looked at after each test */
+	rig_attachment_end(); /* frees all of it: looked at after each test */
 }
 
 /* ---- anything in one frame ---- */
@@ -770,8 +770,8 @@ static void mess_landed(const struct wire_request *q, unsigned n, uint64_t befor
 
 static void mess_over(void)
 {
-	const struct link *l = &rig.session->link[0];
-	rig_until(rig.shard->requests.used == 0 && rig.session->request_count == 0);
+	const struct link *l = &rig.attachment->link[0];
+	rig_until(rig.shard->requests.used == 0 && rig.attachment->request_count == 0);
 	assert_int_equal(l->active + l->held, 0);
 	assert_false(l->msg || l->follows || rig.shard->work->packs.link);
 	assert_int_equal(rig.shard->work->packs.free, rig.shard->info.ordered ? PACKS_MAX : 0);
@@ -830,7 +830,7 @@ static void sums_of_gets_do_not_wait_for_those_of_puts(void **state)
 	q = rig_get("k", 0, PART);
 	q.flags = WIRE_GET_SUM_RANGE;
 	assert_int_equal(store_stage(s, "in", 2, STAGED, ARENA_LOW, &b, &room), 0);
-	assert_int_equal(stage_open(&rig.session->own, &put, b, loop_now(rig.loop), &st), 0);
+	assert_int_equal(stage_open(&rig.attachment->own, &put, b, loop_now(rig.loop), &st), 0);
 	st->deadline_ns = KV_NEVER; /* a tick may come before the GET does */
 	rig_send(&q);
 	rig_until(!kv_list_empty(&rig.shard->work->hash_gets));
@@ -842,7 +842,7 @@ static void sums_of_gets_do_not_wait_for_those_of_puts(void **state)
 	id = st->id;
 	rig_until(rig_find(q.id));
 	assert_int_equal(rig_find(q.id)->status, WIRE_OK);
-	st = stage_find(&rig.session->own, id); /* on a busy machine it has ended meanwhile */
+	st = stage_find(&rig.attachment->own, id); /* on a busy machine it has ended meanwhile */
 	if (st)
 		stage_kill(st, WIRE_CANCELED, NULL);
 }

@@ -18,7 +18,7 @@ static struct {
 	struct te_remote announced;
 	struct region *mem;
 	struct te_peer *server, *known; /* known: the server's, of this endpoint, where its session names another */
-	struct session *session;
+	struct shard_attachment *attachment;
 	uint8_t secret[BOOT_FRAME_SECRET];
 	struct kv_macs macs;
 	struct kv_seal seal; /* it sends only */
@@ -67,12 +67,12 @@ static void other_region(void)
 	w.part_bytes = other.announced.part_bytes;
 	w.keys = other.keys;
 	assert_int_equal(region_create(&w, 1, &other.mem), 0);
-	assert_int_equal(regions_add(&other.session->regions, other.mem), 0);
+	assert_int_equal(regions_add(&other.attachment->regions, other.mem), 0);
 }
 
-static void other_send_as(uint32_t session, struct kv_seal *seal, const struct wire_request *q, unsigned n)
+static void other_send_as(uint32_t attachment, struct kv_seal *seal, const struct wire_request *q, unsigned n)
 {
-	struct wire_frame frame = {.session = session};
+	struct wire_frame frame = {.session = attachment};
 	struct te_msg *msg = te_msg_acquire(other.te);
 	struct wire_writer w;
 	assert_non_null(msg);
@@ -114,7 +114,7 @@ static void other_until(uint64_t replies)
 	}
 }
 
-static struct wire_request other_prove(const struct session *s)
+static struct wire_request other_prove(const struct shard_attachment *s)
 {
 	return (struct wire_request){.type = WIRE_PROVE, .time_left_us = UINT32_MAX, .prove.nonce = s->link[0].nonce};
 }
@@ -126,10 +126,10 @@ static void other_ping(void)
 	uint64_t before = other.replies;
 	other_send(&q, 1);
 	other_until(before + 1);
-	assert_int_equal(other.nonce, other.session->link[0].nonce);
-	prove = other_prove(other.session);
+	assert_int_equal(other.nonce, other.attachment->link[0].nonce);
+	prove = other_prove(other.attachment);
 	other_send(&prove, 1);
-	rig_until(other.session->link[0].proven);
+	rig_until(other.attachment->link[0].proven);
 }
 
 /* Where it says that it is: nowhere else than the honest client, if `there`. */
@@ -138,7 +138,7 @@ static int other_open_at(void **state, bool there)
 	const struct te_options options = {
 		.provider = test_provider(), .local = rig_loopback(), .messages = 2048, .receives = 64};
 	const struct te_handlers handlers = {.message = other_message, .reset = other_reset};
-	struct session_args args = {.rails = 1, .number = STRANGER_NUMBER, .client_id = 666};
+	struct shard_attachment_args args = {.rails = 1, .number = STRANGER_NUMBER, .client_id = 666};
 	struct te_address mine, theirs;
 	struct kv_error err;
 	rig_open(state);
@@ -158,7 +158,7 @@ static int other_open_at(void **state, bool there)
 	args.frame_secret = other.secret;
 	args.addrs = &mine;
 	args.anew = &other.anew;
-	assert_int_equal(session_open(rig.shard, &args, &other.session, &err), 0);
+	assert_int_equal(shard_attachment_open(rig.shard, &args, &other.attachment, &err), 0);
 	assert_int_equal(te_peer_open(other.te, &theirs, 1, &other.server, &err), 0);
 	if (!there) {
 		other_region();
@@ -188,14 +188,14 @@ static uint64_t left_ns; /* when the stranger left */
 static void other_leave(void)
 {
 	left_ns = loop_turn_now(rig.loop);
-	session_end(other.session, rig_call(&left));
-	other.session = NULL;
+	shard_attachment_end(other.attachment, rig_call(&left));
+	other.attachment = NULL;
 }
 
 static int other_close(void **state)
 {
 	uint64_t until = kv_clock_now(&kv_clock_monotonic) + 20000000000ull;
-	if (other.session)
+	if (other.attachment)
 		other_leave();
 	kv_macs_fini(&other.macs);
 	te_peer_close(&other.known);
@@ -258,7 +258,7 @@ static void replies_that_nobody_reads_leave_send_buffers_to_others(void **state)
 {
 	enum { FRAMES = 1800, EACH = 18 };
 	struct wire_request q[EACH];
-	const struct link *l = &other.session->link[0];
+	const struct link *l = &other.attachment->link[0];
 	(void)state;
 	need_depth(FRAMES / 2);
 	rig_store("k", 2800, 1);
@@ -270,12 +270,12 @@ static void replies_that_nobody_reads_leave_send_buffers_to_others(void **state)
 		other_send(q, EACH);
 		rig_turn();
 	}
-	rig_until(l->held == RIG_CREDITS + SESSION_HELD_SLACK);
+	rig_until(l->held == RIG_CREDITS + ATTACHMENT_HELD_SLACK);
 	rig_quiet();
 	print_message("# %u frames with the engine, %u replies held, %llu dropped\n", l->frames, l->held,
 		      (unsigned long long)rig_stat(WIRE_STAT_DROPPED_REPLIES));
 	assert_in_range(l->frames, 1, rig.shard->frames_max / 5 + 1);
-	assert_int_equal(l->held, RIG_CREDITS + SESSION_HELD_SLACK);
+	assert_int_equal(l->held, RIG_CREDITS + ATTACHMENT_HELD_SLACK);
 	assert_true(rig_stat(WIRE_STAT_DROPPED_REPLIES) > 0);
 	assert_true(rig_stat(WIRE_STAT_OVER_CREDIT) > 0);
 	honest_calls();
@@ -287,7 +287,7 @@ static void links_that_wait_for_send_buffers_take_turns(void **state)
 {
 	static struct te_msg *taken[1024];
 	struct wire_request q[RIG_CREDITS], mine;
-	const struct link *theirs = &other.session->link[0], *ours = &rig.session->link[0];
+	const struct link *theirs = &other.attachment->link[0], *ours = &rig.attachment->link[0];
 	uint64_t until = kv_clock_now(&kv_clock_monotonic) + 10000000000ull;
 	unsigned n = 0;
 	(void)state;
@@ -325,11 +325,11 @@ static void writes_that_nobody_reads_do_not_stop_others(void **state)
 	for (unsigned i = 0; i < RIG_CREDITS; i++)
 		q[i] = other_get("big", 16 * MIB);
 	other_send(q, RIG_CREDITS);
-	rig_until(other.session->request_count == RIG_CREDITS);
+	rig_until(other.attachment->request_count == RIG_CREDITS);
 	rig_quiet();
 	honest_calls();
 	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 16 * MIB);
-	assert_true(other.session->request_count > 0);
+	assert_true(other.attachment->request_count > 0);
 }
 
 /* Its endpoint breaks: it is told to begin anew, and not before. */
@@ -348,7 +348,7 @@ static void a_session_whose_writes_fail_is_to_begin_anew(void **state)
 	rig_store("big", 16 * MIB, 1);
 	q = other_get("big", 16 * MIB);
 	other_send(&q, 1);
-	rig_until(other.session->request_count == 1);
+	rig_until(other.attachment->request_count == 1);
 	assert_int_equal(rig_stat(WIRE_STAT_LOST_WRITES), 0);
 	other_breaks();
 	assert_true(rig_stat(WIRE_STAT_LOST_WRITES) > 0);
@@ -372,7 +372,7 @@ static void a_session_whose_replies_fail_is_to_begin_anew(void **state)
 		rig_turn();
 	}
 	rig_quiet();
-	assert_true(other.session->link[0].frames > 0);
+	assert_true(other.attachment->link[0].frames > 0);
 	other_breaks();
 	assert_int_equal(rig_stat(WIRE_STAT_LOST_WRITES), 0);
 	assert_true(rig_stat(WIRE_STAT_DROPPED_REPLIES) > 0);
@@ -391,13 +391,13 @@ static void a_flood_beyond_the_credits_is_refused_and_counted(void **state)
 	for (unsigned i = 0; i < RIG_CREDITS; i++)
 		q[i] = other_get("big", 16 * MIB);
 	other_send(q, RIG_CREDITS);
-	rig_until(other.session->link[0].active == RIG_CREDITS);
+	rig_until(other.attachment->link[0].active == RIG_CREDITS);
 	for (unsigned sent = 0; sent < FLOOD; sent += EACH) {
 		for (unsigned i = 0; i < EACH; i++)
 			q[i] = other_get("big", 16 * MIB);
 		other_send(q, EACH);
 		rig_turn();
-		assert_true(other.session->request_count <= RIG_CREDITS);
+		assert_true(other.attachment->request_count <= RIG_CREDITS);
 		assert_true(rig.shard->requests.used <= RIG_CREDITS);
 	}
 	rig_until(rig_stat(WIRE_STAT_OVER_CREDIT) == FLOOD);
@@ -425,7 +425,7 @@ static void abandoned_puts_keep_nobody_from_writing(void **state)
 	assert_int_equal(other.busy, 2); /* a half of 32 MiB is 4 of them */
 	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 16 * MIB);
 	honest_calls();
-	stages_tick(other.session, loop_now(rig.loop) + SHARD_STAGE_IDLE_NS);
+	stages_tick(other.attachment, loop_now(rig.loop) + SHARD_STAGE_IDLE_NS);
 	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 0);
 	assert_int_equal(rig_stat(WIRE_STAT_STAGES_EXPIRED), 4);
 }
@@ -463,9 +463,9 @@ static void die_reading(const char *key, uint64_t len, unsigned n)
 		q[i] = other_get(key, len);
 	rig.shard->info.death_stalls = false; /* what the provider is like is not asked here */
 	other_send(q, n);
-	rig_until(other.session->request_count == n);
+	rig_until(other.attachment->request_count == n);
 	rig_quiet();
-	assert_true(other.session->request_count > 0);
+	assert_true(other.attachment->request_count > 0);
 	other_leave();
 	assert_int_equal(rig_stat(WIRE_STAT_ENDING_SESSIONS), 1);
 }
@@ -576,10 +576,10 @@ static void where_the_dead_hold_up_the_living_they_are_fenced_soon(void **state)
 /* Small ones, but many: their places are few. */
 static void too_many_dead_sessions_close_the_endpoint_too(void **state)
 {
-	static struct rig_call call[SHARD_QUARANTINE_SESSIONS];
-	struct session_args args = {.rails = 1, .client_id = 666};
+	static struct rig_call call[SHARD_QUARANTINE_ATTACHMENTS];
+	struct shard_attachment_args args = {.rails = 1, .client_id = 666};
 	uint64_t fences = rig_stat(WIRE_STAT_FENCES), now;
-	struct session *s[SHARD_QUARANTINE_SESSIONS];
+	struct shard_attachment *s[SHARD_QUARANTINE_ATTACHMENTS];
 	struct te_address mine;
 	struct kv_error err;
 	struct wire_request q[4];
@@ -590,14 +590,14 @@ static void too_many_dead_sessions_close_the_endpoint_too(void **state)
 	for (unsigned i = 0; i < 4; i++)
 		q[i] = other_get("big", 4 * MIB);
 	other_send(q, 4);
-	rig_until(other.session->request_count == 4);
+	rig_until(other.attachment->request_count == 4);
 	rig_quiet(); /* the sockets are full */
 	assert_int_equal(te_address(other.te, 0, &mine), 0);
 	args.addrs = &mine;
 	args.frame_secret = other.secret;
-	for (unsigned i = 0; i < SHARD_QUARANTINE_SESSIONS; i++) {
+	for (unsigned i = 0; i < SHARD_QUARANTINE_ATTACHMENTS; i++) {
 		args.number = 0x7FFE0000 + RIG_SLOTS - 2 - i;
-		assert_int_equal(session_open(rig.shard, &args, &s[i], &err), 0);
+		assert_int_equal(shard_attachment_open(rig.shard, &args, &s[i], &err), 0);
 		assert_int_equal(regions_add(&s[i]->regions, other.mem), 0);
 		struct wire_request both[] = {other_prove(s[i]), other_get("k", MIB)};
 		struct kv_macs macs = {0};
@@ -608,16 +608,16 @@ static void too_many_dead_sessions_close_the_endpoint_too(void **state)
 		kv_macs_fini(&macs);
 		rig_until(s[i]->request_count == 1);
 	}
-	for (unsigned i = 0; i < SHARD_QUARANTINE_SESSIONS; i++)
-		session_end(s[i], rig_call(&call[i]));
+	for (unsigned i = 0; i < SHARD_QUARANTINE_ATTACHMENTS; i++)
+		shard_attachment_end(s[i], rig_call(&call[i]));
 	now = loop_now(rig.loop) + SHARD_QUARANTINE_NS;
-	assert_int_equal(rig_stat(WIRE_STAT_ENDING_SESSIONS), SHARD_QUARANTINE_SESSIONS);
+	assert_int_equal(rig_stat(WIRE_STAT_ENDING_SESSIONS), SHARD_QUARANTINE_ATTACHMENTS);
 	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), MIB);
 	shard_quarantine_check(rig.shard, now);
 	assert_int_equal(rig_stat(WIRE_STAT_FENCES), fences);
 	other_leave();
 	now = loop_now(rig.loop) + SHARD_QUARANTINE_NS;
-	assert_int_equal(rig_stat(WIRE_STAT_ENDING_SESSIONS), SHARD_QUARANTINE_SESSIONS + 1);
+	assert_int_equal(rig_stat(WIRE_STAT_ENDING_SESSIONS), SHARD_QUARANTINE_ATTACHMENTS + 1);
 	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 5 * MIB); /* of 8 that it may be */
 	shard_quarantine_check(rig.shard, now);
 	assert_int_equal(rig_stat(WIRE_STAT_FENCES), fences + 1);
@@ -648,14 +648,14 @@ static void nothing_goes_to_an_address_that_was_only_named(void **state)
 	uint8_t before[VICTIM_BYTES];
 	(void)state;
 	rig_store("k", VICTIM_BYTES, 1);
-	assert_int_equal(regions_add(&other.session->regions, rig.mem), 0);
+	assert_int_equal(regions_add(&other.attachment->regions, rig.mem), 0);
 	memset(rig_memory(0), 0x5A, 2 * VICTIM_BYTES);
 	memcpy(before, rig_memory(VICTIM_BYTES), VICTIM_BYTES);
 	other_send(&ping, 1);
 	both_until(rig.strays == 1); /* the nonce came to whose address it is, who cannot be asked for it */
 	for (unsigned i = 0; i < HONEST_CALLS; i++) {
 		struct wire_request records[4];
-		guess.prove.nonce = other.session->link[0].nonce ^ (1ull << i);
+		guess.prove.nonce = other.attachment->link[0].nonce ^ (1ull << i);
 		q = other_get("k", VICTIM_BYTES);
 		q.dest.offset = VICTIM_BYTES;
 		records[0] = q;
@@ -674,7 +674,7 @@ static void nothing_goes_to_an_address_that_was_only_named(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_BAD_PROOFS), HONEST_CALLS);
 	assert_int_equal(rig.immediates, HONEST_CALLS);
 	assert_int_equal(rig.strays, 1);
-	assert_int_equal(other.session->request_count, 0);
+	assert_int_equal(other.attachment->request_count, 0);
 	assert_memory_equal(before, rig_memory(VICTIM_BYTES), VICTIM_BYTES);
 }
 
@@ -691,7 +691,7 @@ static void pings_of_an_address_that_was_only_named_are_few(void **state)
 	assert_in_range(rig_stat(WIRE_STAT_REPLIES), 16, 17);
 	rig_quiet();
 	/* Later some more, for a way that was broken. */
-	other.session->link[0].unproven_ns -= 100000000000ull;
+	other.attachment->link[0].unproven_ns -= 100000000000ull;
 	struct wire_request q = other_request(WIRE_PING, NULL);
 	uint64_t strays = rig.strays;
 	other_send(&q, 1);

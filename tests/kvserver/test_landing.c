@@ -22,9 +22,9 @@ static struct landing *area(void)
 		print_message("messages do not stay behind writes here\n");
 		skip();
 	}
-	assert_int_equal(landing_open(rig.session), 0);
-	assert_non_null(rig.session->landing);
-	return rig.session->landing;
+	assert_int_equal(landing_open(rig.attachment), 0);
+	assert_non_null(rig.attachment->landing);
+	return rig.attachment->landing;
 }
 
 /* Write n bytes of our buffer to our area, as LANDING tells of it. */
@@ -43,7 +43,7 @@ static void land(uint64_t from, uint64_t at, uint64_t n)
 			    .at = {.offset = at, .slice = n, .count = 1},
 			    .deadline_ns = kv_clock_now(&kv_clock_monotonic) + 5000000000ull,
 			    .done = on_write};
-	assert_int_equal(landing_announce(rig.session, &told, &keys), 0);
+	assert_int_equal(landing_announce(rig.attachment, &told, &keys), 0);
 	assert_int_equal(told.parts, 1);
 	wire_region_key(&told, 0, 0, &key.base, &key.key);
 	remote = (struct te_remote){told.len_bytes, told.part_bytes, 1, told.rails, told.virt, &key};
@@ -218,7 +218,7 @@ static void an_area_is_given_once(void **state)
 {
 	(void)state;
 	area();
-	assert_int_equal(landing_open(rig.session), -KV_EPROTO);
+	assert_int_equal(landing_open(rig.attachment), -KV_EPROTO);
 	assert_int_equal(rig_stat(WIRE_STAT_LANDING_BYTES), 2 * MIB);
 }
 
@@ -238,9 +238,9 @@ static void the_more_clients_the_smaller_the_area(void **state)
 	rig_open(NULL);
 	while (arena_free_bytes(&l->room) >= 64 * KIB && n < KV_COUNT(taken))
 		taken[n++] = arena_alloc(&l->room, 64 * KIB, taken, ARENA_LOW);
-	assert_int_equal(landing_open(rig.session), 0);
-	assert_null(rig.session->landing);
-	assert_int_equal(landing_announce(rig.session, &told, &keys), 0);
+	assert_int_equal(landing_open(rig.attachment), 0);
+	assert_null(rig.attachment->landing);
+	assert_int_equal(landing_announce(rig.attachment, &told, &keys), 0);
 	assert_null(keys);
 	assert_int_equal(told.len_bytes | told.part_bytes | told.parts, 0);
 	while (n > 0)
@@ -254,8 +254,8 @@ static void reopen_after_cut(void)
 	rig_close(NULL);
 	rig_open_unproven(NULL);
 	rig_until((now = kv_clock_now(&kv_clock_monotonic),
-		   now > next ? (rig_prove(rig.session->link[0].nonce), next = now + 100000000ull) : 0,
-		   rig.session->link[0].proven));
+		   now > next ? (rig_prove(rig.attachment->link[0].nonce), next = now + 100000000ull) : 0,
+		   rig.attachment->link[0].proven));
 }
 
 /* Bytes of a client that went without a goodbye may still come: it is cut before its area is another's. */
@@ -265,8 +265,8 @@ static void a_client_that_left_is_cut_before_its_area_is_given_away(void **state
 	(void)state;
 	area();
 	te_stats(rig.shard->te, &before);
-	rig.session->gone_away = true;
-	rig_session_end();
+	rig.attachment->gone_away = true;
+	rig_attachment_end();
 	te_stats(rig.shard->te, &after);
 	assert_int_equal(after.cuts, before.cuts + 1);
 	assert_int_equal(rig_stat(WIRE_STAT_LANDING_BYTES), 0);
@@ -280,7 +280,7 @@ static void a_client_that_said_goodbye_is_not_cut(void **state)
 	(void)state;
 	area();
 	te_stats(rig.shard->te, &before);
-	rig_session_end();
+	rig_attachment_end();
 	te_stats(rig.shard->te, &after);
 	assert_int_equal(after.cuts, before.cuts);
 	assert_int_equal(rig_stat(WIRE_STAT_LANDING_BYTES), 0);
@@ -299,9 +299,9 @@ static void the_area_of_a_client_that_is_back_rests(void **state)
 	area();
 	assert_int_equal(te_address(rig.te, 0, &addr), 0);
 	assert_int_equal(te_peer_open(rig.shard->te, &addr, 1, &again, NULL), 0);
-	rig.session->gone_away = true;
+	rig.attachment->gone_away = true;
 	te_stats(rig.shard->te, &before);
-	rig_session_end();
+	rig_attachment_end();
 	te_stats(rig.shard->te, &after);
 	assert_int_equal(after.cuts, before.cuts);
 	assert_int_equal(after.fences, before.fences);
@@ -339,13 +339,13 @@ static void an_area_that_cannot_be_registered_is_none(void **state)
 		skip();
 	rig.logged[0] = '\0';
 	no_regions = true;
-	assert_int_equal(landing_open(rig.session), 0);
+	assert_int_equal(landing_open(rig.attachment), 0);
 	no_regions = false;
-	assert_null(rig.session->landing);
+	assert_null(rig.attachment->landing);
 	assert_int_equal(landings_bytes(rig.shard), 0);
 	snprintf(event, sizeof(event),
 		 " | event=landing_refused shard=0 client_id=%llu reason=\"the NIC has no key left\"",
-		 (unsigned long long)rig.session->client_id);
+		 (unsigned long long)rig.attachment->client_id);
 	check_contains(rig.logged, event);
 	area();
 }

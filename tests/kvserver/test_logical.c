@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "kvserver/control/server.h"
-#include "kvserver/shard/owner.h"
+#include "kvserver/shard/session.h"
 
 #define KEY_A "00112233445566778899aabbccddeeff"
 
@@ -66,7 +66,7 @@ static void further_body(void)
 	uint64_t opened = control_stat(WIRE_STAT_SESSIONS_OPENED);
 	expect(one.type == WIRE_CTRL_SESSION_OK && two.type == WIRE_CTRL_SESSION_OK);
 	expect(one.session_ok.session != two.session_ok.session);
-	expect(one.session_ok.credits == KVS_CREDITS_DEFAULT / OWNER_CREDITS_SHARE);
+	expect(one.session_ok.credits == KVS_CREDITS_DEFAULT / SESSION_CREDITS_SHARE);
 	close_one(c, one.session_ok.session);
 	close_one(c, one.session_ok.session); /* it is not there: answered like one without requests */
 	again = open_one(c, 3);               /* the same place, another number */

@@ -2,20 +2,20 @@
 /* test_owner.c -- further sessions on one shard: whose a record is, what is a session's own, and how one ends. */
 #include "rig.h"
 
-enum { A = 1 << OWNER_INDEX_BITS, B = A | 1, MIB = 1 << 20 };
+enum { A = 1 << SESSION_INDEX_BITS, B = A | 1, MIB = 1 << 20 };
 
 static int open_both(void **state)
 {
 	rig_open(state);
-	assert_int_equal(owner_open(rig.session, A), 0);
-	assert_int_equal(owner_open(rig.session, B), 0);
+	assert_int_equal(session_open(rig.attachment, A), 0);
+	assert_int_equal(session_open(rig.attachment, B), 0);
 	return 0;
 }
 
 static int close_all(void **state)
 {
 	int rc = rig_close(state);
-	assert_int_equal(rig.shard->owner_count, 0);
+	assert_int_equal(rig.shard->session_count, 0);
 	return rc;
 }
 
@@ -42,7 +42,7 @@ static uint64_t received;
 
 static void run_gone(struct call *c)
 {
-	owner_end(rig.session, A, c, &received);
+	session_end(rig.attachment, A, c, &received);
 }
 
 static void end_a(void)
@@ -62,9 +62,9 @@ static void a_frame_has_records_of_many_sessions(void **state)
 	struct wire_request records[] = {own, switch_to(A), a, a2, switch_to(B), b, switch_to(0), again};
 	rig_send_records(&frame, records, KV_COUNT(records));
 	rig_until(rig.replies == 5);
-	assert_int_equal(rig.session->owners.at[0]->received, 2);
-	assert_int_equal(rig.session->owners.at[1]->received, 1);
-	assert_int_equal(rig.session->own.received, 2);
+	assert_int_equal(rig.attachment->sessions.at[0]->received, 2);
+	assert_int_equal(rig.attachment->sessions.at[1]->received, 1);
+	assert_int_equal(rig.attachment->own.received, 2);
 	/* Replies share a frame too, under the connection's own number. */
 	assert_int_equal(rig.reply[2].frame.session, rig.number);
 	assert_int_equal(rig.reply[0].frame.records, 5);
@@ -88,7 +88,7 @@ static void a_wrong_number_drops_what_is_behind_it_alone(void **state)
 static void a_number_that_is_not_open_is_counted_and_dropped(void **state)
 {
 	(void)state;
-	const uint32_t numbers[] = {B + 1, A + (1u << OWNER_INDEX_BITS), 1, OWNERS_MAX - 1, UINT32_MAX};
+	const uint32_t numbers[] = {B + 1, A + (1u << SESSION_INDEX_BITS), 1, SESSIONS_MAX - 1, UINT32_MAX};
 	for (unsigned i = 0; i < KV_COUNT(numbers); i++) {
 		struct wire_request q = rig_request(WIRE_PING, NULL);
 		send_as(numbers[i], &q);
@@ -106,7 +106,7 @@ static void a_switch_ends_with_its_frame(void **state)
 	struct wire_request bad = switch_to(UINT32_MAX), q = rig_request(WIRE_PING, NULL);
 	rig_send_records(&frame, &bad, 1);
 	assert_int_equal(rig_ask(&q)->status, WIRE_OK);
-	assert_int_equal(rig.session->own.received, 1);
+	assert_int_equal(rig.attachment->own.received, 1);
 }
 
 /* Ids are the link's: a session cannot use one that another has used. */
@@ -128,7 +128,7 @@ static void a_session_has_a_share_of_the_credits(void **state)
 	(void)state;
 	struct wire_request q[4];
 	rig_store("k", 8 * MIB, 1);
-	assert_int_equal(owner_credits(RIG_CREDITS), 2);
+	assert_int_equal(session_credits(RIG_CREDITS), 2);
 	struct wire_frame frame = rig_frame();
 	struct wire_request records[5] = {switch_to(A)};
 	for (unsigned i = 0; i < 4; i++) {
@@ -209,7 +209,7 @@ static void a_session_that_ends_takes_its_own_along_and_no_more(void **state)
 	end_a();
 	assert_int_equal(received, 1);
 	assert_int_equal(rig.shard->store.staged_bytes, 2 * MIB);
-	assert_int_equal(rig.shard->owner_count, 1);
+	assert_int_equal(rig.shard->session_count, 1);
 	struct wire_request q = rig_request(WIRE_PING, NULL), late = rig_request(WIRE_PING, NULL);
 	send_as(A, &late);
 	assert_int_equal(ask_as(B, &q)->status, WIRE_OK);
@@ -231,7 +231,7 @@ static void a_session_may_end_with_requests_in_flight(void **state)
 	end_a();
 	rig_until(rig_find(b.id) && rig_find(a.id) && rig_find(a2.id)); /* each has its reply */
 	assert_int_equal(rig_find(b.id)->status, WIRE_OK);
-	assert_int_equal(rig.shard->owner_count, 1);
+	assert_int_equal(rig.shard->session_count, 1);
 	rig_until(rig.shard->requests.used == 0);
 }
 
@@ -241,7 +241,7 @@ static void a_session_that_is_not_there_ends_at_once(void **state)
 	end_a();
 	end_a();
 	assert_int_equal(received, 0);
-	assert_int_equal(rig.shard->owner_count, 1);
+	assert_int_equal(rig.shard->session_count, 1);
 }
 
 static void sessions_end_with_their_connection(void **state)
@@ -251,19 +251,19 @@ static void sessions_end_with_their_connection(void **state)
 	struct wire_request pin = rig_request(WIRE_PIN, "k"), put = rig_put("a", MIB, 0, 0, 77, WIRE_PUT_FIRST);
 	assert_int_equal(ask_as(A, &pin)->status, WIRE_OK);
 	assert_int_equal(ask_as(B, &put)->status, WIRE_OK);
-	rig_session_end();
+	rig_attachment_end();
 	assert_int_equal(rig_stat(WIRE_STAT_PINNED_BYTES), 0);
 	assert_int_equal(rig.shard->store.staged_bytes, 0);
-	assert_int_equal(rig.shard->owner_count, 0);
+	assert_int_equal(rig.shard->session_count, 0);
 }
 
 static void a_place_of_a_session_is_taken_once(void **state)
 {
 	(void)state;
-	assert_int_equal(owner_open(rig.session, A), -KV_EEXIST);
-	assert_int_equal(owner_open(rig.session, A + (1u << OWNER_INDEX_BITS)), -KV_EEXIST);
-	assert_int_equal(owner_open(rig.session, A | 5000), 0); /* the table grows */
-	assert_int_equal(rig.shard->owner_count, 3);
+	assert_int_equal(session_open(rig.attachment, A), -KV_EEXIST);
+	assert_int_equal(session_open(rig.attachment, A + (1u << SESSION_INDEX_BITS)), -KV_EEXIST);
+	assert_int_equal(session_open(rig.attachment, A | 5000), 0); /* the table grows */
+	assert_int_equal(rig.shard->session_count, 3);
 	assert_int_equal(rig_stat(WIRE_STAT_FURTHER_SESSIONS), 3);
 }
 
@@ -271,8 +271,8 @@ static void a_place_of_a_session_is_taken_once(void **state)
 static void an_idle_session_of_a_shard_costs_little(void **state)
 {
 	(void)state;
-	printf("# a further session: %zu bytes per shard and 8 in its table\n", sizeof(struct owner));
-	assert_true(sizeof(struct owner) <= 96);
+	printf("# a further session: %zu bytes per shard and 8 in its table\n", sizeof(struct session));
+	assert_true(sizeof(struct session) <= 96);
 }
 
 #define OWNER_TEST(f) cmocka_unit_test_setup_teardown(f, open_both, close_all)

@@ -257,24 +257,24 @@ static void generations_of_leases_wrap_around(void **state)
 }
 
 /* Another attachment of the shard, which is idle. */
-static struct session *stranger(void)
+static struct shard_attachment *stranger(void)
 {
 	struct te_address addr;
-	struct session_args args = {
+	struct shard_attachment_args args = {
 		.frame_secret = rig.secret, .addrs = &addr, .rails = 1, .number = rig.number ^ 0x10001, .client_id = 8};
-	struct session *s;
+	struct shard_attachment *s;
 	struct kv_error err;
 	assert_int_equal(te_address(rig.te, 0, &addr), 0);
-	if (session_open(rig.shard, &args, &s, &err) != 0)
+	if (shard_attachment_open(rig.shard, &args, &s, &err) != 0)
 		fail_msg("%s", err.text);
 	return s;
 }
 
-static void stranger_end(struct session *s)
+static void stranger_end(struct shard_attachment *s)
 {
 	static struct rig_call call;
 	leases_drop(s);
-	session_end(s, rig_call(&call));
+	shard_attachment_end(s, rig_call(&call));
 	rig_quiet();
 }
 
@@ -282,7 +282,7 @@ static void a_lease_is_its_sessions_alone(void **state)
 {
 	(void)state;
 	struct wire_request q = pull("k", 0, MIB);
-	struct session *other = stranger();
+	struct shard_attachment *other = stranger();
 	struct wire_reply r;
 	rig_store("k", MIB, 1);
 	r = leased(&q);
@@ -296,7 +296,7 @@ static void a_lease_is_its_sessions_alone(void **state)
 
 static void run_goodbye(struct call *c)
 {
-	session_when_idle(rig.session, c);
+	shard_attachment_when_idle(rig.attachment, c);
 }
 
 static void leases_end_with_a_goodbye(void **state)
@@ -326,15 +326,15 @@ static void leases_outlive_a_session_that_is_lost(void **state)
 	rig.shard->work->leases.time_ns = LEASE_TIME;
 	assert_true(r.flags & WIRE_GET_LEASED);
 	assert_int_equal(rig_ask(&del)->status, WIRE_OK);
-	session_stop(rig.session);
+	shard_attachment_stop(rig.attachment);
 	assert_int_equal(rig_stat(WIRE_STAT_LEASES_NOW), 1);
 	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), MIB);
 	assert_int_equal(
 		kv_hash_block(store_data(&rig.shard->store, rig.shard->work->leases.lease[(uint32_t)r.get.lease].block),
 			      MIB),
 		sum);
-	assert_int_equal(rig.session->lease_count, 0);
-	rig_session_end(); /* and the session need not be there */
+	assert_int_equal(rig.attachment->lease_count, 0);
+	rig_attachment_end(); /* and the session need not be there */
 	rig_until(rig_stat(WIRE_STAT_LEASES_EXPIRED) > expired);
 	assert_int_equal(rig_stat(WIRE_STAT_LEASES_NOW), 0);
 	assert_int_equal(rig_stat(WIRE_STAT_LEASED_BYTES), 0);
@@ -366,8 +366,8 @@ static void a_leased_reply_may_say_that_its_value_is_hot(void **state)
 static void beyond_the_budget_bytes_are_pushed(void **state)
 {
 	(void)state;
-	enum { EACH = 2 * MIB, FIT = RIG_MEMORY / LEASE_SESSION_SHARE / EACH };
-	struct session *other = stranger();
+	enum { EACH = 2 * MIB, FIT = RIG_MEMORY / LEASE_ATTACHMENT_SHARE / EACH };
+	struct shard_attachment *other = stranger();
 	uint64_t id, sum;
 	struct wire_request q;
 	const struct wire_reply *r;
@@ -443,9 +443,9 @@ static void pins_and_stages_leave_no_room_for_leases(void **state)
 static void leases_that_end_together_end_over_several_turns(void **state)
 {
 	(void)state;
-	enum { COUNT = LEASES_SESSION_MAX };
+	enum { COUNT = LEASES_ATTACHMENT_MAX };
 	struct leases *l = &rig.shard->work->leases;
-	struct session *other = stranger();
+	struct shard_attachment *other = stranger();
 	uint64_t id, before = rig_stat(WIRE_STAT_LEASES_EXPIRED), until;
 	struct block *b;
 	rig_store("k", 1024, 1);
@@ -486,7 +486,7 @@ static void a_large_value_may_be_leased_twice(void **state)
 	leased(&q[1]);
 	assert_int_equal(rig_stat(WIRE_STAT_LEASED_BYTES), BIG);
 	assert_false(rig_ask(&q[2])->flags & WIRE_GET_LEASED);
-	struct session *other = stranger();
+	struct shard_attachment *other = stranger();
 	uint64_t id;
 	assert_false(lease_give(other, store_find(&rig.shard->store, "l", 1, 0), &id));
 	stranger_end(other);

@@ -624,7 +624,7 @@ static void a_put_that_waits_for_memory_ends_with_its_session(void **state)
 	fill_with_tiny_values();
 	rig_send(&q);
 	until_claimed();
-	rig_session_end();
+	rig_attachment_end();
 	assert_int_equal(rig.shard->work->waits.used + rig.shard->store.rooms.used, 0);
 	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 0);
 }
@@ -658,15 +658,15 @@ static void a_session_has_so_many_puts_under_way(void **state)
 	struct wire_request q = large(12 * MIB), more = rig_put("more", 2 * MIB, 0, 0, 1, WIRE_PUT_FIRST);
 	(void)state;
 	fill_with_tiny_values();
-	rig.session->stage_count += SESSION_STAGES_MAX - 1; /* as if there were */
+	rig.attachment->stage_count += ATTACHMENT_STAGES_MAX - 1; /* as if there were */
 	rig_send(&q);
 	rig_send(&more);
 	rig_until(rig_find(more.id));
 	assert_int_equal(rig_find(more.id)->status, WIRE_BUSY);
 	rig_until(rig_find(q.id));
 	assert_int_equal(rig_find(q.id)->status, WIRE_OK);
-	rig.session->stage_count -= SESSION_STAGES_MAX - 1;
-	assert_int_equal(rig.session->stage_count, 0);
+	rig.attachment->stage_count -= ATTACHMENT_STAGES_MAX - 1;
+	assert_int_equal(rig.attachment->stage_count, 0);
 }
 
 /* A value of so many MiB, straight into the store; its block is there before it is committed. */
@@ -803,7 +803,7 @@ static void a_session_that_ends_takes_its_stages_along(void **state)
 	(void)state;
 	begin("k", 4 * MIB, 0, 77);
 	assert_int_equal(rig.shard->store.staged_bytes, 4 * MIB);
-	rig_session_end();
+	rig_attachment_end();
 	assert_int_equal(rig.shard->store.staged_bytes, 0);
 	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 0);
 }
@@ -814,7 +814,7 @@ static void a_session_may_end_with_reads_in_flight(void **state)
 	struct wire_request q = rig_put("k", 16 * MIB, 0, 16 * MIB, 5, WHOLE);
 	rig_send(&q);
 	rig_until(rig.shard->requests.used > 0);
-	rig_session_end();
+	rig_attachment_end();
 	assert_false(is_there("k"));
 }
 
@@ -825,9 +825,9 @@ static void a_stage_without_progress_is_given_up(void **state)
 	first.time_left_us = UINT32_MAX;
 	assert_int_equal(rig_ask(&first)->status, WIRE_OK);
 	struct wire_request late = range("k", rig_find(first.id)->put.stage, MIB, 0, MIB, 77, 0);
-	stages_tick(rig.session, loop_now(rig.loop) + SHARD_STAGE_IDLE_NS - 1000000000);
+	stages_tick(rig.attachment, loop_now(rig.loop) + SHARD_STAGE_IDLE_NS - 1000000000);
 	assert_int_equal(rig.shard->work->stages.used, 1);
-	stages_tick(rig.session, loop_now(rig.loop) + SHARD_STAGE_IDLE_NS + 1000000000);
+	stages_tick(rig.attachment, loop_now(rig.loop) + SHARD_STAGE_IDLE_NS + 1000000000);
 	assert_int_equal(rig.shard->work->stages.used, 0);
 	assert_int_equal(rig_ask(&late)->status, WIRE_STALE);
 }
@@ -843,9 +843,9 @@ static void a_stage_is_freed_when_its_call_is_over(void **state)
 	more.time_left_us = 3000000; /* the latest of them counts */
 	assert_int_equal(rig_ask(&more)->status, WIRE_OK);
 	uint64_t now = loop_now(rig.loop);
-	stages_tick(rig.session, now + 2500000000);
+	stages_tick(rig.attachment, now + 2500000000);
 	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 4 * MIB);
-	stages_tick(rig.session, now + 3000000000);
+	stages_tick(rig.attachment, now + 3000000000);
 	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 0);
 	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 0);
 	assert_int_equal(rig_stat(WIRE_STAT_STAGES_EXPIRED), 1);

@@ -7,7 +7,7 @@
 #include <netinet/in.h>
 
 #include "kvserver/control/server.h"
-#include "kvserver/shard/session.h"
+#include "kvserver/shard/attachment.h"
 
 static void region_body(void)
 {

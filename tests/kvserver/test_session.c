@@ -12,7 +12,7 @@ static void only_counted(uint32_t stat, uint64_t count)
 	rig_quiet();
 	assert_int_equal(rig_stat(stat), count);
 	assert_int_equal(rig.replies, 0);
-	assert_int_equal(rig.session->own.received, 0);
+	assert_int_equal(rig.attachment->own.received, 0);
 }
 
 /* A PING's frame, sealed. */
@@ -53,13 +53,13 @@ static void keys_of_another_shard_direction_or_session_are_wrong(void **state)
 	struct kv_macs macs = {0};
 	uint8_t buf[KV_MSG_MAX];
 	static const struct {
-		uint32_t session;
+		uint32_t attachment;
 		unsigned shard;
 	} others[] = {{0, 1}, {1, 0}};
 	for (unsigned i = 0; i <= KV_COUNT(others); i++) {
 		uint32_t len;
 		if (i < KV_COUNT(others)) {
-			assert_int_equal(boot_frame_macs(rig.secret, rig.number + others[i].session, others[i].shard,
+			assert_int_equal(boot_frame_macs(rig.secret, rig.number + others[i].attachment, others[i].shard,
 							 false, &macs),
 					 0);
 		} else {
@@ -81,9 +81,9 @@ static void keys_of_another_shard_direction_or_session_are_wrong(void **state)
 enum { WIDE_LINKS = 2, FRAME_LINK = 3 /* its place in a frame */ };
 
 /* A PING by a link of a session with two, sealed. */
-static uint32_t wide_frame(struct kv_seal *seal, uint32_t session, uint8_t buf[KV_MSG_MAX])
+static uint32_t wide_frame(struct kv_seal *seal, uint32_t attachment, uint8_t buf[KV_MSG_MAX])
 {
-	struct wire_frame frame = {.session = session, .link = (uint8_t)seal->link};
+	struct wire_frame frame = {.session = attachment, .link = (uint8_t)seal->link};
 	struct wire_request q = rig_request(WIRE_PING, NULL);
 	struct wire_writer w;
 	uint32_t len;
@@ -106,23 +106,23 @@ static void send_as_link(uint8_t *buf, uint32_t len, uint8_t link)
 static void a_frame_of_one_link_is_nothing_on_another(void **state)
 {
 	struct te_address mine[WIDE_LINKS];
-	struct session_args args = {.number = rig.number ^ 1,
-				    .addrs = mine,
-				    .rails = WIDE_LINKS,
-				    .frame_secret = rig.secret,
-				    .client_id = 8};
+	struct shard_attachment_args args = {.number = rig.number ^ 1,
+					     .addrs = mine,
+					     .rails = WIDE_LINKS,
+					     .frame_secret = rig.secret,
+					     .client_id = 8};
 	struct rig_call call;
 	struct kv_macs macs = {0};
 	struct kv_seal seal[WIDE_LINKS];
 	uint64_t seen[WIDE_LINKS];
 	uint8_t buf[WIDE_LINKS][KV_MSG_MAX];
-	struct session *s;
+	struct shard_attachment *s;
 	struct kv_error err;
 	uint32_t len = 0;
 	(void)state;
 	for (unsigned i = 0; i < WIDE_LINKS; i++)
 		assert_int_equal(te_address(rig.te, 0, &mine[i]), 0);
-	if (session_open(rig.shard, &args, &s, &err) != 0)
+	if (shard_attachment_open(rig.shard, &args, &s, &err) != 0)
 		fail_msg("%s", err.text);
 	assert_int_equal(s->links, WIDE_LINKS);
 	assert_int_equal(boot_frame_macs(rig.secret, args.number, 0, false, &macs), 0);
@@ -145,7 +145,7 @@ static void a_frame_of_one_link_is_nothing_on_another(void **state)
 	assert_int_equal(rig.strays, WIDE_LINKS);
 	assert_int_equal(rig_stat(WIRE_STAT_BAD_TAG), 3);
 	kv_macs_fini(&macs);
-	session_end(s, rig_call(&call));
+	shard_attachment_end(s, rig_call(&call));
 	rig_until(call.done);
 }
 
@@ -163,19 +163,19 @@ static void each_link_has_windows_of_its_own(void **state)
 {
 	static const unsigned links[] = {1, 2, 8, 9, 17, KV_RAILS_MAX}, shards[] = {0, 1, 2, KV_SHARDS_MAX};
 	struct te_address mine[KV_RAILS_MAX];
-	struct session_args args = {.number = rig.number ^ 1, .addrs = mine, .frame_secret = rig.secret};
+	struct shard_attachment_args args = {.number = rig.number ^ 1, .addrs = mine, .frame_secret = rig.secret};
 	(void)state;
 	for (unsigned i = 0; i < KV_RAILS_MAX; i++)
 		assert_int_equal(te_address(rig.te, 0, &mine[i]), 0);
 	for (unsigned c = 0; c < 2 * KV_COUNT(links) * KV_COUNT(shards); c++) {
 		bool many = c >= KV_COUNT(links) * KV_COUNT(shards); /* more credits than a narrow window has ids */
 		struct rig_call call;
-		struct session *s;
+		struct shard_attachment *s;
 		struct kv_error err;
 		args.rails = links[c % KV_COUNT(links)];
 		rig.shard->opt.shards = shards[c / KV_COUNT(links) % KV_COUNT(shards)];
 		rig.shard->opt.credits = many ? 1025 : RIG_CREDITS;
-		if (session_open(rig.shard, &args, &s, &err) != 0)
+		if (shard_attachment_open(rig.shard, &args, &s, &err) != 0)
 			fail_msg("%s", err.text);
 		for (unsigned i = 0; i < 2 * s->links; i++) {
 			struct kv_window *w = i % 2 ? &s->link[i / 2].window : &s->link[i / 2].seal.seen;
@@ -191,7 +191,7 @@ static void each_link_has_windows_of_its_own(void **state)
 		}
 		for (unsigned i = 0; i < s->links; i++)
 			assert_true(all_are(&s->link[i].window, 0x0101010101010101ull * (i + 1)));
-		session_end(s, rig_call(&call));
+		shard_attachment_end(s, rig_call(&call));
 		rig_until(call.done);
 	}
 	rig.shard->opt.shards = 0;
@@ -393,7 +393,7 @@ static void requests_received_are_counted(void **state)
 		struct wire_request q = rig_request(WIRE_PING, NULL);
 		rig_ask(&q);
 	}
-	assert_int_equal(rig.session->own.received, 5);
+	assert_int_equal(rig.attachment->own.received, 5);
 }
 
 /* ---- credits ---- */
@@ -415,7 +415,7 @@ static void hold_credits(unsigned n, struct wire_request *out)
 		rig_send(&out[i]);
 		free((void *)(uintptr_t)out[i].key.data);
 	}
-	rig_until(rig.session->link[0].active == n);
+	rig_until(rig.attachment->link[0].active == n);
 }
 
 static void over_credit_is_busy_and_counted(void **state)
@@ -438,7 +438,7 @@ static void replies_without_send_buffers_are_held_and_bounded(void **state)
 	struct te_msg *taken[1024];
 	struct wire_request q[64];
 	struct wire_frame frame = rig_frame();
-	unsigned n = 0, slack = RIG_CREDITS + SESSION_HELD_SLACK;
+	unsigned n = 0, slack = RIG_CREDITS + ATTACHMENT_HELD_SLACK;
 	rig_store("k", 2000, 1);
 	rig_quiet(); /* the last reply's buffer comes back */
 	while ((taken[n] = te_msg_acquire(rig.shard->te)) != NULL)
@@ -448,16 +448,16 @@ static void replies_without_send_buffers_are_held_and_bounded(void **state)
 		q[i].flags = WIRE_GET_INLINE;
 	}
 	rig_send_records(&frame, q, 24);
-	rig_until(rig.session->link[0].held == slack);
+	rig_until(rig.attachment->link[0].held == slack);
 	assert_null(rig_find(q[0].id));
 	for (unsigned i = 0; i < 24; i++)
 		q[i] = rig_get("k", 0, 2000);
 	rig_send_records(&frame, q, 24);
 	rig_quiet();
-	assert_int_equal(rig.session->link[0].held, slack);
+	assert_int_equal(rig.attachment->link[0].held, slack);
 	while (n > 0)
 		te_msg_release(rig.shard->te, taken[--n]);
-	rig_until(rig.session->link[0].held == 0);
+	rig_until(rig.attachment->link[0].held == 0);
 	rig_quiet();
 	for (unsigned i = 1; i < rig.replies; i++)
 		if (rig.reply[i].reply.type == WIRE_GET && rig.reply[i].reply.status == WIRE_OK)
@@ -653,7 +653,7 @@ static void pins_have_a_budget_and_end_with_the_session(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_PINNED_BYTES), 0);
 	b = rig_request(WIRE_PIN, "b");
 	assert_int_equal(rig_ask(&b)->status, WIRE_OK);
-	rig_session_end();
+	rig_attachment_end();
 	assert_int_equal(rig_stat(WIRE_STAT_PINNED_BYTES), 0);
 }
 
@@ -791,10 +791,10 @@ static void a_revoked_region_is_not_written_any_more(void **state)
 	static struct rig_call call;
 	rig_store("k", 5000, 1);
 	struct wire_request q = rig_get("k", 0, 5000);
-	regions_revoke(&rig.session->regions, 1, rig_call(&call));
+	regions_revoke(&rig.attachment->regions, 1, rig_call(&call));
 	rig_until(call.done);
 	assert_int_equal(rig_ask(&q)->status, WIRE_INVALID);
-	assert_int_equal(regions_add(&rig.session->regions, rig.mem), 0);
+	assert_int_equal(regions_add(&rig.attachment->regions, rig.mem), 0);
 }
 
 static void revoke_waits_for_what_uses_the_region(void **state)
@@ -805,7 +805,7 @@ static void revoke_waits_for_what_uses_the_region(void **state)
 	struct wire_request q = rig_get("k", 0, 16 << 20);
 	rig_send(&q);
 	rig_until(rig.shard->requests.used > 0);
-	regions_revoke(&rig.session->regions, 1, rig_call(&call));
+	regions_revoke(&rig.attachment->regions, 1, rig_call(&call));
 	uint64_t until = kv_clock_now(&kv_clock_monotonic) + 10000000000ull;
 	while (!call.done) {
 		assert_true(kv_clock_now(&kv_clock_monotonic) < until);
@@ -822,7 +822,7 @@ static void revoke_waits_for_what_uses_the_region(void **state)
 static void a_link_is_served_once_it_is_proven(void **state)
 {
 	(void)state;
-	struct link *l = &rig.session->link[0];
+	struct link *l = &rig.attachment->link[0];
 	struct wire_request del = rig_request(WIRE_DELETE, "k"), stat = rig_request(WIRE_STAT, NULL),
 			    cancel = rig_request(WIRE_CANCEL, NULL), ping = rig_request(WIRE_PING, NULL),
 			    again = rig_request(WIRE_PING, NULL);
@@ -852,7 +852,7 @@ static void a_proof_counts_for_what_is_behind_it(void **state)
 	struct wire_frame frame = rig_frame();
 	struct wire_request records[] = {
 		rig_request(WIRE_STAT, NULL),
-		{.type = WIRE_PROVE, .time_left_us = UINT32_MAX, .prove.nonce = rig.session->link[0].nonce},
+		{.type = WIRE_PROVE, .time_left_us = UINT32_MAX, .prove.nonce = rig.attachment->link[0].nonce},
 		rig_request(WIRE_STAT, NULL)};
 	rig_send_records(&frame, records, 3);
 	rig_until(rig_find(records[2].id));
@@ -863,7 +863,7 @@ static void a_proof_counts_for_what_is_behind_it(void **state)
 static void a_client_that_moves_proves_its_link_again(void **state)
 {
 	(void)state;
-	struct link *l = &rig.session->link[0];
+	struct link *l = &rig.attachment->link[0];
 	uint64_t nonce = l->nonce;
 	struct te_address addr;
 	struct kv_error err;
@@ -873,7 +873,7 @@ static void a_client_that_moves_proves_its_link_again(void **state)
 	rig_send(&q);
 	rig_until(rig.shard->requests.used > 0);
 	assert_int_equal(te_address(rig.te, 0, &addr), 0);
-	if (session_readdress(rig.session, &addr, 1, &err) != 0)
+	if (shard_attachment_readdress(rig.attachment, &addr, 1, &err) != 0)
 		fail_msg("%s", err.text);
 	assert_true(l->nonce != nonce);
 	rig_until(rig.shard->requests.used == 0);
@@ -941,8 +941,8 @@ static void memory_held_by_a_dead_client_comes_back(void **state)
 	store_drop(&rig.shard->store, store_find(&rig.shard->store, "k", 1, 0));
 	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 16 << 20);
 	uint64_t ended = loop_turn_now(rig.loop);
-	session_end(rig.session, rig_call(&call));
-	rig.session = NULL;
+	shard_attachment_end(rig.attachment, rig_call(&call));
+	rig.attachment = NULL;
 	while (!call.done && loop_now(rig.loop) < ended + 10 * SHARD_QUARANTINE_NS) {
 		if (rig_stat(WIRE_STAT_FENCES) == fences) {
 			assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 16 << 20);

@@ -149,27 +149,27 @@ static void leases_note(struct kv_prng *p)
 
 /* ---- whose they are ---- */
 
-static const uint32_t further[] = {1 << OWNER_INDEX_BITS, 1 << OWNER_INDEX_BITS | 1, 1 << OWNER_INDEX_BITS | 2};
+static const uint32_t further[] = {1 << SESSION_INDEX_BITS, 1 << SESSION_INDEX_BITS | 1, 1 << SESSION_INDEX_BITS | 2};
 static uint32_t ending;
 
 static void all_open(void)
 {
 	for (unsigned i = 0; i < KV_COUNT(further); i++)
-		assert_int_equal(owner_open(rig.session, further[i]), 0);
+		assert_int_equal(session_open(rig.attachment, further[i]), 0);
 }
 
-static void run_owner_end(struct call *c)
+static void run_session_end(struct call *c)
 {
 	static uint64_t received;
-	owner_end(rig.session, ending, c, &received);
+	session_end(rig.attachment, ending, c, &received);
 }
 
 /* One ends, whatever it has under way, and opens again. */
 static void one_ends(struct kv_prng *p)
 {
 	ending = further[kv_prng_below(p, KV_COUNT(further))];
-	rig_call_run(run_owner_end);
-	assert_int_equal(owner_open(rig.session, ending), 0);
+	rig_call_run(run_session_end);
+	assert_int_equal(session_open(rig.attachment, ending), 0);
 }
 
 static void send_as_one(struct kv_prng *p, const struct wire_request *q)
@@ -216,10 +216,10 @@ static void check_accounts(void)
 	assert_int_equal(rig.shard->leased_bytes, leased);
 	assert_int_equal(index_count(&s->index), live);
 	assert_in_range(s->staged_bytes, stages, UINT64_MAX);
-	assert_in_range(rig.session->staged_bytes, stages, UINT64_MAX);
+	assert_in_range(rig.attachment->staged_bytes, stages, UINT64_MAX);
 	for (unsigned i = 0; i < KV_COUNT(further); i++)
-		pins -= pins_bytes(&rig.session->owners.at[i]->pins);
-	assert_true(pins_bytes(&rig.session->own.pins) == pins);
+		pins -= pins_bytes(&rig.attachment->sessions.at[i]->pins);
+	assert_true(pins_bytes(&rig.attachment->own.pins) == pins);
 	assert_int_equal(rig.shard->work->waits.used, s->rooms.used);
 }
 
