@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "kvclient/kvclient.h"
 #include "kvserver/kvserver.h"
 #include "tests/fault/fault.h"
 
