@@ -3,15 +3,14 @@
  *
  * The main thread waits for signals by sigwait, and blocks them before any thread starts. Until the server runs,
  * another thread leaves SIGTERM and SIGINT unblocked, and they end the process at once. The first one begins the drain;
- * then both get their default effect back, unless a client asked for the drain (--allow-drain): a service manager's
- * stop often follows, so the first SIGTERM is ignored then. SIGHUP rereads keys and certificates (keeper.c), --config
- * and --log-level; SIGUSR1 and SIGUSR2 change that level.
+ * then both get their default effect back. After a client's drain (--allow-drain) the first SIGTERM is ignored, because
+ * a service manager's stop often follows. SIGHUP rereads keys and certificates (keeper.c), --config and --log-level;
+ * SIGUSR1 and SIGUSR2 change that level.
  *
- * The HTTP port opens before the server is made, so that a probe reads "starting", reports "draining" only when the
- * server is about to stop listening (Kubernetes treats a pod that is not ready as gone), and closes last. --members is
- * asked once the server listens; the server is ready with its first view. At a drain the membership is informed, the
- * values are pushed (push/) while clients are served, then clients get GOODBYE, and the source loses this server. The
- * service manager (systemd) learns about readiness, the end and, on request, that all loops turn.
+ * The HTTP port opens before the server is made, and closes last. It reports "draining" only when the server is about
+ * to stop listening, since Kubernetes treats a pod that is not ready as gone. --members is asked once the server
+ * listens; the server is ready with its first view. At a drain the values are pushed (push/) while clients are served,
+ * then clients get GOODBYE, and the source loses this server.
  *
  * Exit status: 0 drained; 2 wrong command line, or an unusable file or object in it; 3 the server could not start. */
 #include <errno.h>

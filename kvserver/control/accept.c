@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* accept.c -- accepting control connections: the places of strangers, who loses one, and the rate of TLS handshakes.
  *
- * Every connection is accepted at once, so that honest clients never wait in the kernel's backlog behind silent ones. A
- * connection without a session costs a descriptor, a coroutine and a small struct. TLS begins with the first byte, at
- * most HANDSHAKE_RATE times per second. All handshakes together compute one step in some turns (bootstrap/gate.c), so
- * heartbeats get through.
+ * Every connection is accepted at once, so that honest clients never wait in the backlog behind silent ones. TLS begins
+ * with the first byte, at most HANDSHAKE_RATE times per second, and all handshakes together compute one step in some
+ * turns (bootstrap/gate.c), so heartbeats get through.
  *
  * HANDSHAKES_MAX connections may lack a session (less with a low limit of open files). When all places are taken, a new
  * connection replaces the oldest that was silent for HANDSHAKE_SILENCE_NS, else the oldest that takes longer than
- * HANDSHAKE_PATIENCE_NS, else a random one of the source with more than half of the places. A client that leaves uses
- * no turn of HANDSHAKE_RATE and frees its place at once. While places are free, only its own deadline ends a handshake.
- * hello.c admits authenticated clients.
- *
- * Places, clients and a reserve fit the limit of open files (files.c). If descriptors still run short, accept is
- * retried every PLACE_WAIT_NS, and each time one place is freed. */
+ * HANDSHAKE_PATIENCE_NS, else a random one of the source with more than half of the places. While places are free, only
+ * its own deadline ends a handshake. If descriptors still run short, accept is retried every PLACE_WAIT_NS, and each
+ * time one place is freed. */
 #include <errno.h>
 #include <poll.h>
 #include <sys/resource.h>

@@ -2,17 +2,15 @@
 /* attachment.c -- an attachment: everything that one WELCOME gives a client, from its HELLO until all shards have freed
  * it.
  *
- *   OPENING --a session on every shard--> OPEN --next HELLO, or the connection ends--> ENDING
+ *   OPENING --opened on every shard--> OPEN --next HELLO, or the connection ends--> ENDING
  *           --nothing in flight on any shard--> freed
  *
- * A connection has one attachment in use. Others may be ENDING at the same time, each in a coroutine that waits for the
- * shards (conn.c). An attachment keeps its slot, its number and the memory shared with shards until it is freed.
- *
- * Work is sent to all shards at once, and the asking coroutine waits for all answers (attachment_all_await). So a
- * client's messages are answered in order, and the attachment's control work never overlaps. A call's arguments are in
- * the attachment and do not change while calls are pending. Two tasks cannot wait their turn: stopping the session of a
- * dead client, and hurrying its end for the client's next HELLO. They have calls aside, for which the end waits as
- * well. Regions are made here once, shared read-only by the shards, and freed when no shard refers to them. */
+ * A connection has one attachment in use; others may be ENDING, each in a coroutine that waits for the shards (conn.c).
+ * Work is sent to all shards at once, and the asking coroutine waits for all answers (attachment_all_await), so an
+ * attachment's control work never overlaps. A call's arguments do not change while calls are pending. Two tasks cannot
+ * wait their turn: stopping a dead client, and hurrying the end for the client's next HELLO. They have calls aside, for
+ * which the end waits as well. Regions are made here once, shared read-only by the shards, and freed when no shard
+ * refers to them. */
 #include "kvserver/control/attachment.h"
 
 #include <stdlib.h>

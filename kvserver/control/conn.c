@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conn.c -- a control connection: unrequested messages (heartbeats, goodbye, ADDRESS), and its end. serve.c reads it.
  *
- * WELCOME gives the client an attachment, which the next HELLO ends; the connection outlives it. The connection's
- * memory stays until all its attachments are freed.
+ * The connection outlives its attachments in use, and its memory stays until all of them are freed. A heartbeat answers
+ * a client's question (conn_answer_await). Unrequested heartbeats show that the server lives, and detect gone clients:
+ * QUIET_BEATS a second over all clients, each announcing the latest time of the next; every heartbeat_ms while the
+ * reader is busy and sees no question. View news travel with heartbeats. Beats use a timer, and a coroutine only while
+ * sending. Without a free coroutine a beat is delayed, and the reader waits for an ending attachment itself.
  *
- * A heartbeat answers a client's question (conn_answer_await). Unrequested heartbeats show that the server lives, and
- * detect gone clients: QUIET_BEATS a second over all clients, each announcing the latest time of the next. While the
- * reader is busy it sees no question, so they are sent every heartbeat_ms. View news travel with heartbeats, sooner
- * where few members inform each client (news_ms). Beats use a timer, and a coroutine only while sending: a connection
- * costs one coroutine, its reader (loops.c). Without a free coroutine a beat is delayed, and the reader waits for an
- * ending attachment itself.
- *
- * An attachment may become void through a rebuilt endpoint, or a failed write or reply. The client then gets ADDRESS,
- * says HELLO again and repeats its calls; otherwise it is cut. TCP_USER_TIMEOUT, not heartbeats, detects a dead client:
- * a host may be busy. */
+ * A client with a void attachment (a rebuilt endpoint, a failed write or reply) gets ADDRESS and says HELLO again, or
+ * is cut. TCP_USER_TIMEOUT, not heartbeats, detects a dead client: a host may be busy. */
 #include "kvserver/control/conn.h"
 
 #include <inttypes.h>

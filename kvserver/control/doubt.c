@@ -8,10 +8,8 @@
  *   +-- the others have reported their memory, or do not answer in time -- ASKING <-----+
  *
  * From AWAY on the earlier values are hidden (store/doubt.h), from BACK on those stored in between, too. Then the
- * program asks the other members for deleted keys (kvs_options.recall). Values deleted there after their PUT are
- * dropped; the others return. Without an answer of all members all are dropped: a cache may forget, but must not
- * restore deleted values. A draining server is taken out of the view on purpose, and pushes its values until it ends.
- */
+ * program asks the other members for deleted keys (kvs_options.recall). Without an answer of all members all hidden
+ * values are dropped: a cache may forget, but must not restore deleted values. */
 #include "kvserver/control/doubt.h"
 
 #include <stdlib.h>

@@ -3,13 +3,10 @@
  *
  *   open already + places of handshakes + clients * (1 + fabric connections of a client) + a reserve  <=  the limit
  *
- * Clients are those of --max-clients, and CLUSTER_PLACES besides. All other terms are known at the start, so the limit
- * gives the number of clients. One more is told that the server is full, instead of failing at the fabric without a
- * reason.
- *
- * The engine's budget gives the fabric descriptors of a client: the difference made by a second peer. The reserve
- * (KV_FILES_RESERVE) is for temporary descriptors: logs, reread files, ending connections; the engines leave it free as
- * well. The limit is ignored with the caller's loops, in a simulation or a test. */
+ * Clients are those of --max-clients, and CLUSTER_PLACES besides. One more is told that the server is full, instead of
+ * failing at the fabric without a reason. The engine's budget gives the fabric descriptors of a client: the difference
+ * made by a second peer. The reserve (KV_FILES_RESERVE) is for temporary descriptors. The limit is ignored with the
+ * caller's loops, in a simulation or a test. */
 #include <inttypes.h>
 #include <stdlib.h>
 

@@ -2,18 +2,15 @@
 /* hello.c -- from HELLO to WELCOME, the first time on a connection or again (docs/reference/protocol.md 2.1, 2.10).
  *
  *   HELLO -> the client's attachment is void -> checked, admitted -> [the named attachment has ended] -> a slot
- *         -> a session on every shard -> WELCOME
+ *         -> opened on every shard -> WELCOME
  *
- * An admitted connection keeps its place among the clients until it ends, whatever attachments it has. If HELLO names
- * an attachment of another connection, this connection gets that place, and the other is cut.
+ * An admitted connection keeps its place among the clients until it ends. If HELLO names an attachment of another
+ * connection, this connection gets that place, and the other is cut.
  *
- * The named attachment may still write to an address in HELLO. Then WELCOME waits until it has ended, as WELCOME
- * promises. That depends on the client's fabric and may take long; heartbeats detect whether the client is still there.
- * After PRIOR_HURRY_NS the shards cut the client's old connections, where the provider can do so for one peer alone.
- *
- * Each HELLO costs a message to every shard, a session there, and a slot while the previous attachment lingers. So a
+ * WELCOME waits until the named attachment has ended, since that may still write to an address in HELLO. After
+ * PRIOR_HURRY_NS the shards cut the client's old connections, where the provider can do so for one peer alone. A
  * connection may have CONN_ENDING_MAX lingering attachments and CONN_HELLOS_RATE HELLOs per second; beyond that its
- * HELLO waits, or for a slot of its own attachments. After ENDING_NS the client is told to connect anew. */
+ * HELLO waits. After ENDING_NS the client is told to connect anew. */
 #include "kvserver/control/hello.h"
 
 #include <inttypes.h>

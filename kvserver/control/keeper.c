@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* keeper.c -- the thread that rereads key files, certificates and revocation lists while the server runs.
  *
- * A file system that does not answer (NFS) may block a reader for hours. Neither the control loop nor the thread for
- * signals may be blocked, so a thread of its own reads: on request (SIGHUP), and when the CRL file, checked once a
- * second, has changed. It leaves the new keys in `fresh`, from where the control loop takes them.
- *
- * All or nothing: if one file cannot be used, the old keys, certificates and lists stay, as when a certificate was
- * replaced before its key. A CRL file that could not be taken with the rest is retried at each check, but logged once.
- * Open connections stay as they are; a handshake finishes with the keys it began with.
+ * A file system that does not answer (NFS) may block a reader for hours, so a thread of its own reads: on request
+ * (SIGHUP), and when the CRL file, checked once a second, has changed. It leaves the new keys in `fresh`, from where
+ * the control loop takes them. All or nothing: if one file cannot be used, everything stays as it was. A CRL file that
+ * could not be taken is retried at each check, but logged once.
  *
  * Server and thread hold a reference each. The thread may be left behind in a read, so struct keeper has everything it
  * uses, file names included. It touches the server under the lock only, and not after keeper_end. */

@@ -3,13 +3,11 @@
  * (docs/reference/protocol.md 2.7).
  *
  * A question that is not granted leaves no state: the challenge is the attachment's, ids in questions must ascend, and
- * the proof is checked at once. So a flood of questions costs a hash each and no memory. A wrong proof is answered
- * late, later each time, while the reader reads nothing; FAILURES_MAX close the connection. A new HELLO forgives no
- * failure; a quiet minute does. Room is checked after the proof, so a client without a right to a session learns
- * nothing about their number. Every session counts as a client of the server; an attachment may have max_sessions.
- *
- * Numbers are places in the attachment's table; each shard has a table with the same places (owner.c). Places are
- * reused first in, first out, with another generation, so a stale number meets no session for a long time. */
+ * the proof is checked at once. A wrong proof is answered late, later each time, while the reader reads nothing;
+ * FAILURES_MAX close the connection. A quiet minute forgives failures. Room is checked after the proof, so a stranger
+ * learns nothing about it. Numbers are places in the attachment's table; each shard has a table with the same places
+ * (shard/session.c). Places are reused first in, first out, with another generation, so a stale number meets no session
+ * for a long time. */
 #include <stdlib.h>
 
 #include "kvserver/control/conn.h"

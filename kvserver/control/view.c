@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* view.c -- the view of the cluster that a server announces to its clients.
  *
- * A source's thread, or a test, calls kvs_server_view_set. A copy waits under the server's lock until the control loop
- * takes it; a later one replaces it. The control loop owns the present view and its packed form. A connection that
- * asked for the view gets news with a heartbeat (conns_news), and asks again if needed. So a change costs a server 32
- * bytes per client, and the whole view for clients that did not get it elsewhere. Answers are sent from a copy of the
- * packed form: the send may park, and another view may arrive. */
+ * A copy of kvs_server_view_set's argument waits under the server's lock until the control loop takes it; a later one
+ * replaces it. A connection that asked for the view gets news with a heartbeat (conns_news), and asks again if needed:
+ * a change costs 32 bytes per client. Answers are sent from a copy of the packed form: the send may park, and another
+ * view may arrive. */
 #include "kvserver/control/view.h"
 
 #include "kvserver/control/doubt.h"

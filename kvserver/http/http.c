@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* http.c -- the port of --http-addr, by libmicrohttpd, on a thread of its own.
  *
- * The thread waits for the listening socket and for libmicrohttpd's epoll descriptor, and runs both. It is niced, reads
- * published counters only, and waits for no loop.
- *
- * A connection has one request, little memory and CONNECTION_NS. Sockets are accepted here, not by libmicrohttpd: with
- * CONNECTIONS_MAX open, the oldest is cut for the next one. So silent connections cost their accepts only, and a scrape
- * between them is answered. libmicrohttpd's own timeout restarts with each byte, and at its limit it stops accepting.
+ * The thread waits for the listening socket and for libmicrohttpd's epoll descriptor. It is niced, reads published
+ * counters only, and waits for no loop. Sockets are accepted here: with CONNECTIONS_MAX open, the oldest is cut for the
+ * next one, where libmicrohttpd would stop accepting. A connection has one request and CONNECTION_NS.
  *
  * The main thread sets `server` once, when the server runs; http_stop joins the thread before the server is freed. With
  * TLS the certificate is reread by a new daemon on the same socket; if that fails, the former one stays. */

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dns.c -- members by a name with several addresses, such as a headless service: dns:NAME:PORT.
  *
- * getaddrinfo looks the name up every 5 s on this thread. Each address is a member. Its id is its reverse name, if that
- * lies below NAME ("kv-0.kv.ns.svc..." for "kv.ns.svc"): keys then stay when addresses change, and addresses of one
- * name are one member. Else the id is ADDRESS:PORT. An address is asked for its name once, and again after an absence.
- * All servers do the same, so they agree on ids. Where addresses of both families lack names, only one family counts:
+ * The name is looked up every 5 s. Each address is a member. Its id is its reverse name, if that lies below NAME
+ * ("kv-0.kv.ns.svc..." for "kv.ns.svc"), else ADDRESS:PORT; addresses of one name are one member. An address is asked
+ * for its name once, and again after an absence. Where addresses of both families lack names, only one family counts:
  * this server's own, else IPv4.
  *
- * If the resolver fails for an address, the address is left out and asked for again, since another server may know its
- * name. After LOOKS_LEFT such looks its id is ADDRESS:PORT. Each look waits for one failed question at most; addresses
- * with the fewest failures come first. The first view waits for its names, LOOKS_LEFT looks at most.
- *
- * "No such name" may mean a headless service without members, or a resolver without upstream: it is trouble, and the
- * view stays. DNS has no states: all are up. The epoch is the time of the observed change in ms. */
+ * An address whose look-up fails is left out, since another server may know its name. After LOOKS_LEFT such looks its
+ * id is ADDRESS:PORT. Each look waits for one failed question at most; addresses with the fewest failures come first.
+ * "No such name" may mean a resolver without upstream: it is trouble, and the view stays. All members are up. The epoch
+ * is the time of the observed change in ms. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>

@@ -3,17 +3,14 @@
  * number; default: the service's port named kvrail, or its only one.
  *
  * List, then watch from the list's resource version. List again after a 410, after SILENCE_NS without a bookmark, and
- * after anything unexpected. A watch that ends normally is followed by the next one. A service's slices are kept apart;
- * each answer is their union. A list takes effect when all of it was read.
+ * after anything unexpected. A service's slices are kept apart; each answer is their union. A list takes effect as a
+ * whole.
  *
  * An endpoint is a member under its pod's name. terminating: draining; else ready: up; else no member. A pod that ends
- * stays a member until its endpoint is removed, even if its probe fails: it may still push values. A pod in two slices
- * is one member with the addresses of both, IPv4 first; up counts before draining. Of two pods with one name the one
- * that is up counts. The kept incarnation is the hash of the pod's uid; it is not reported. The epoch is the highest
- * resource version of the slices, equal on all servers.
- *
- * Token and CA file are reread for each call, because the kubelet replaces them. The API server is given by the pod's
- * environment (KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT), always with TLS. */
+ * stays a member until its endpoint is removed: it may still push values. A pod in two slices is one member with the
+ * addresses of both. Of two pods with one name the one that is up counts, else the one with the higher incarnation (the
+ * hash of its uid). The epoch is the highest resource version of the slices. Token and CA file are reread for each
+ * call. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* list.c -- sources without a service: a list on the command line, and a file of lines.
  *
- * A list never changes. Its epoch is the time of the start in ms: while servers restart with another list, the latest
- * one has the newest.
- *
- * A file is checked once a second. To avoid half-written content it is believed if two checks a second apart find it
- * unchanged, or the first finds its change a second old; if its last line is complete; and if every line can be read.
- * Else the view stays, and the reason is logged once. Its epoch is the time of its last change in ms, so servers with
- * the same file, or copies that keep the time, agree. A file system that does not answer blocks this thread alone:
- * membership_stop leaves it behind. */
+ * A list never changes. Its epoch is the time of the start in ms. A file is checked once a second. It is believed if
+ * two checks a second apart find it unchanged, or the first finds its change a second old; if its last line is
+ * complete; and if every line can be read. Else the view stays, and the reason is logged once. Its epoch is the time of
+ * its last change in ms. A file system that does not answer blocks this thread alone: membership_stop leaves it behind.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

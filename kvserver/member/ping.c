@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ping.c -- see ping.h.
- *
- * A member answers when its control port accepts a connection within CONNECT_MS, at any of its addresses. (A stopped
- * process answers as well, through its kernel: it stays in the view for longer, and clients avoid it.) A member that
- * cannot be asked for lack of descriptors counts as present.
- *
- * CONNECTS at a time fit the server's free descriptors, so a thousand members take a minute at most. Looking up a name
- * may take longer, and membership.c must renew leases, so a thread of its own pings. Thread and caller hold a reference
- * each. */
+/* ping.c -- see ping.h. A member answers when its control port accepts a connection within CONNECT_MS, at any of its
+ * addresses (also a stopped process, through its kernel). A member that cannot be asked for lack of descriptors counts
+ * as present. CONNECTS at a time, so a thousand members take a minute at most, on a thread of its own: membership.c
+ * must renew leases. Thread and caller hold a reference each. */
 #include "kvserver/member/ping.h"
 
 #include <errno.h>

@@ -2,14 +2,12 @@
 /* cancel.c -- CANCEL: after its answer the server makes no more data writes for that request; `posted` is their number.
  *
  * UNSEEN: the id is marked seen, so a late request is dropped. STOPPED: it was in flight; its own reply (CANCELED) is
- * sent, too. If a PUT has reads in flight, both replies wait for their end, since its source is being read. DONE: it
- * was answered before; its number of writes is remembered while there is room (answers.c). Requests in flight or
- * remembered are found even below the window, so a slow one does not become unsafe. Any other id below the window gets
- * the largest number: the client must treat its destination as unsafe.
+ * sent, too, and if a PUT has reads in flight, both replies wait for their end. DONE: it was answered before; its
+ * number of writes is remembered while there is room (answers.c). Any other id below the window gets the largest
+ * number: the client must treat its destination as unsafe.
  *
- * A further session may cancel its own requests, the connection's own session all. For another session's request the
- * number is unknown, as below the window. A GET of the same frame may be in a pack (pack.c), neither answered nor in
- * flight, so the pack is closed first. */
+ * A further session may cancel its own requests, the connection's own session all. A GET of the same frame may be in a
+ * pack (pack.c), neither answered nor in flight, so the pack is closed first. */
 #include "kvserver/ops/cancel.h"
 
 #include "kvserver/ops/pack.h"

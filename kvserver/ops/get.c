@@ -10,9 +10,7 @@
  * Only get_enter changes the state after get_alone. States may be skipped; none returns. Where messages stay behind
  * writes, a value of one chunk is written without an immediate, and the reply follows (get_push). Else the answer is
  * sent when posting is final, with the number of immediates. The block stays referenced until the last write completed.
- * A client that found a value corrupt asks for a check (WIRE_GET_CHECK), and a damaged block is dropped. A GET_PULL
- * without a lease is served by writes. A range too large for its destination moves nothing: TOOBIG with length and
- * generation; so a request without a destination asks for the size. Length 0 means "to the end". */
+ * A range too large for its destination moves nothing: TOOBIG with length and generation. */
 #include "kvserver/ops/get.h"
 
 #include <assert.h>

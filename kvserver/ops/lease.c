@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lease.c -- leases: a client's right to read a block by itself for a time.
  *
- * A lease is a reference to a block, which stays unchanged through eviction, DELETE, expiry and a new value (store.c).
- * It ends by the client's release, its time, or the client's goodbye. If an attachment ends otherwise, its leases run
- * out their time, because the client's reads may continue.
+ * A lease is a reference to a block. It ends by the client's release, its time, or the client's goodbye. If an
+ * attachment ends otherwise, its leases run out their time, because the client's reads may continue.
  *
  * The client makes reads safe: it uses bytes only if its read ended before the lease by its own clock, counted from
- * before its request (kvclient/request/pull.c), and it verifies them. The server must only keep the lease at least as
- * long: it begins after the request arrived, and lasts a 64th and a millisecond longer than announced, more than two
- * clocks drift apart. All leases have the same time, so they end in order of their beginning.
+ * before its request (kvclient/request/pull.c), and it verifies them. The server keeps the lease at least as long: a
+ * 64th and a millisecond longer than announced, more than two clocks drift apart. All leases have the same time, so
+ * they end in order.
  *
- * A lease is named by its place and a generation, within its attachment; late, double and invented releases find
- * nothing. It begins and ends in constant time. Leased blocks cannot be evicted. All together may be half of the memory
- * (shard_keep_left; a block counts once), those of an attachment a quarter (each lease counts). Beyond that the server
- * writes the values itself. */
+ * A lease is named by its place and a generation; late, double and invented releases find nothing. Leased blocks cannot
+ * be evicted. All together may be half of the memory (shard_keep_left; a block counts once), those of an attachment a
+ * quarter (each lease counts). Beyond that the server writes the values itself. */
 #include "kvserver/ops/lease.h"
 
 #include <stdlib.h>

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pack.c -- packs: small values of the GETs of one frame, in one write.
  *
- * The client of a batch places the destinations of its small values next to each other (WIRE_GET_PACK). Each value is
- * copied behind the previous one, while its destination begins at the previous one's end. The whole is one ordered
- * write, followed by the replies in one frame. After a value shorter than its destination the next one lies before its
- * own destination, and its reply says how far. No padding is sent.
+ * Each value is copied behind the previous one, while its destination begins at the previous one's end (WIRE_GET_PACK).
+ * The whole is one ordered write, followed by the replies in one frame. After a value shorter than its destination the
+ * next one lies before its own destination, and its reply says how far.
  *
- * A shard fills one pack at a time, while it takes the records of one frame (frame.c). The pack is closed before any
- * other posting on its link, and at the end of the frame. Until then its requests are entries, each with a reference to
- * its block. If it cannot be posted at once, each is served alone (packs.alone, which is get.c's get_alone).
- *
- * The write is a request without id or block, answered from the start (request_disown), until the write has ended; the
- * engine owns its buffer, one of PACKS_MAX, until then. Where a write with immediate is one operation nothing is
- * packed. */
+ * A shard fills one pack at a time, while it takes the records of one frame (frame.c). It is closed before any other
+ * posting on its link, and at the end of the frame. If it cannot be posted at once, each GET is served alone
+ * (packs.alone, which is get.c's get_alone). The write is a request without id or block, answered from the start
+ * (request_disown); the engine owns its buffer, one of PACKS_MAX, until the write has ended. */
 #include "kvserver/ops/pack.h"
 
 #include <string.h>

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* small.c -- requests answered immediately: EXISTS, DELETE, TOUCH, PIN, STAT, TOMBS, PING.
  *
- * None moves bytes, and only PIN keeps a block. Pins protect from eviction, not from DELETE; a client reading a deleted
- * block continues to read the old bytes. EXISTS is no hit: asking for a prefix must not keep it alive. A DELETE is
- * remembered (store/tombs.h), even of an unknown key, since a copy of the value may be on its way. So is a TOUCH that
- * shortens a life, or asks for it (WIRE_TOUCH_MARK). Requests for such a key learn that it was deleted, so clients do
- * not look for older copies elsewhere. */
+ * Pins protect from eviction, not from DELETE; a client reading a deleted block continues to read the old bytes. EXISTS
+ * is no hit. A DELETE is remembered (store/tombs.h), even of an unknown key, since a copy of the value may be on its
+ * way; so is a TOUCH that shortens a life, or asks for it (WIRE_TOUCH_MARK). Requests for such a key learn that it was
+ * deleted. */
 #include "kvserver/ops/small.h"
 
 #include "kvserver/shard/reply.h"

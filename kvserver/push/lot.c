@@ -2,13 +2,10 @@
 /* lot.c -- access of the pushing thread to blocks of a shard's loop.
  *
  * The loop references some blocks and reports their places; the thread reads their bytes, which nothing changes, and
- * asks for the next ones; then the loop drops the references and deletes outdated blocks. So per lot the loop visits a
- * bounded number of blocks, and copies none. Blocks in doubt are pushed as well: a server that deleted one refuses it.
- * Between two lots the loop's walk stands in the arena (store/hot.h).
- *
- * If a client without knowledge of the drain sends a DELETE during a push, the thread hears of it with the next lot,
- * and repeats the DELETE at the value's new server. A loop that does not turn cannot be awaited for ever: the lot is
- * left to it, and freed with its references if the loop ever runs it. */
+ * asks for the next ones; then the loop drops the references and deletes outdated blocks. Between two lots the loop's
+ * walk stands in the arena (store/hot.h). If a client sends a DELETE during a push, the thread hears of it with the
+ * next lot, and repeats it at the value's new server. A loop that does not turn cannot be awaited for ever: the lot is
+ * left to it, and freed if the loop ever runs it. */
 #include "kvserver/push/lot.h"
 
 #include <errno.h>

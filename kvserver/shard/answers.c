@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* answers.c -- the number of data writes made for each answered request of an attachment, for a late CANCEL.
  *
- * A client that abandons a request must learn how many writes were made for it, even if the reply is lost. The numbers
- * are kept in pages of 128 consecutive ids, since all ids in the window would take up to 512 KiB per client. A client
- * has 64 pages (9 KiB) over all shards, or two for each link where that is more. An attachment of one link at one shard
- * has its whole window in 32 pages, and every link has its latest 128 ids at least. For a forgotten id the client
- * fences.
- *
- * When all pages are in use, a link with its full share (pages / links) reuses its oldest page; another takes the
- * oldest of a link above its share. So a busy link takes no memory from quiet ones. A request answered after its page
- * was reused is forgotten.
+ * The numbers are kept in pages of 128 consecutive ids, since all ids in the window would take up to 512 KiB per
+ * client. A client has 64 pages (9 KiB) over all shards, or two for each link where that is more. For a forgotten id
+ * the client fences. When all pages are in use, a link with its full share (pages / links) reuses its oldest page;
+ * another takes the oldest of a link above its share, so a busy link takes no memory from quiet ones.
  *
  * A number has 8 bits; more than 253 writes count as forgotten. An id not noted in its page is unknown, not 0: the page
  * may have been reused. */

@@ -3,17 +3,14 @@
  *
  *   none --LANDINGS--> given --the attachment ends--> leaving --goodbye, cut, or rested--> free
  *
- * A write by the client is faster than a read by the server (tcp), and safer. But no client may write the arena: a key
- * stays valid as long as its connection, and the arena's bytes become other clients' values. So each client has a small
- * area and key of its own. The bytes are copied to their block, and the checksum is made of the copy: later writes to
- * the area change nothing.
+ * No client may write the arena: a key stays valid as long as its connection, and the arena's bytes become other
+ * clients' values. So each client has a small area and key of its own. The bytes are copied to their block, and the
+ * checksum is made of the copy, so later writes to the area change nothing. Late bytes of a former client could only
+ * fail the next client's PUT: the former one is cut first (te_peer_cut), or, where a cut would harm others, the area
+ * rests for REST_NS.
  *
- * So no value depends on the reuse of an area; late bytes of a former client could only fail the next client's PUT. A
- * killed client's bytes may still be in our socket when its control connection ends, so it is cut first (te_peer_cut).
- * Where a cut would harm others, or the client returns over the same endpoints, the area rests for REST_NS.
- *
- * A client gets an eighth of the free memory, between LANDING_MIN and LANDING_MAX. A client without an area sends its
- * PUTs in the other ways. */
+ * A client gets an eighth of the free memory, between LANDING_MIN and LANDING_MAX. Without an area it sends its PUTs in
+ * the other ways. */
 #include "kvserver/shard/landing.h"
 
 #include <stdlib.h>

@@ -2,12 +2,10 @@
 /* link.c -- a link of an attachment: its seal, and the proof of the client's address.
  *
  * A client announces its fabric addresses in HELLO, and may name another client's. So a link begins UNPROVEN. The reply
- * to each PING, sent to the announced address, has a random nonce, and the client returns it (PROVE): only a client
- * that reads there can. Until then the link answers some PINGs and carries no data. Other requests are dropped before
- * their id is remembered, so a CANCEL finds them unseen. A link stays PROVEN while the address is the same.
- *
- * Each PING of an unproven link sends a small frame to an address that may be a stranger's. So their rate is bounded: a
- * burst of PINGS_AT_ONCE, then one per PING_AGAIN_NS, enough for a client whose network returns. */
+ * to each PING, sent to the announced address, has a random nonce, and the client returns it (PROVE). Until then the
+ * link answers some PINGs (a burst of PINGS_AT_ONCE, then one per PING_AGAIN_NS) and carries no data. Other requests
+ * are dropped before their id is remembered, so a CANCEL finds them unseen. A link stays PROVEN while the address is
+ * the same. */
 #include "kvserver/shard/attachment.h"
 #include "kvserver/shard/shard.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* quarantine.c -- memory kept by transfers of gone clients, and the fence when it is too much.
  *
- * A client that died with transfers in flight leaves quarantined blocks until the provider ends those transfers: they
- * are not reused, and charged to the memory limit. The dead peer is fenced only if they exceed the budget (a quarter of
- * the memory, or 32 attachments), because a fence costs every client a reconnect. On shm they also block the transfers
- * of all live clients for ever (te_info.death_stalls): there they are fenced after a short time. */
+ * A client that died with transfers in flight leaves quarantined blocks until the provider ends those transfers. The
+ * dead peer is fenced only if they exceed the budget (a quarter of the memory, or 32 attachments), because a fence
+ * costs every client a reconnect; on shm after a short time, because they block all live clients
+ * (te_info.death_stalls). */
 #include "kvserver/shard/quarantine.h"
 
 #include "kvserver/shard/request.h"

@@ -8,9 +8,8 @@
  *   each of its moves:  OVER -- started --> POSTING -- all is posted, or stopped --> POSTED -- done --> OVER
  *
  * Only request_enter changes a request's state. An answered request posts nothing. A live request holds a reference to
- * its block and to its region, so neither is freed under the NIC. The engine's callbacks come from te_poll (and closing
- * or fencing), never from starting a transfer; all end in request_moved. If the length is no multiple of the slice, the
- * shorter last slice is a second transfer, because the engine's slices are equal. Hence two moves. */
+ * its block and to its region, so neither is freed under the NIC. If the length is no multiple of the slice, the
+ * shorter last slice is a second transfer. Hence two moves. */
 #include "kvserver/shard/request.h"
 
 #include <assert.h>

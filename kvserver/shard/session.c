@@ -3,14 +3,10 @@
  *
  * A session has the state of one logical client: its unanswered requests, pins, a count. The engine's state (peer,
  * links, windows, regions) belongs to the attachment, whose lists hold requests and stages with a pointer to their
- * session. So an idle session costs 64 bytes, and 8 in the table. Frames are sealed as a whole, so the connection is
- * trusted with the session's number: further sessions are separated for accounting, not protected from each other
- * (docs/reference/protocol.md 2.7).
- *
- * A session ends as an attachment does: it takes no new requests, and its requests are stopped; posted transfers keep
- * request and session until the engine reports their end. `gone` is set last, so that nothing frees the session during
- * session_end. A session that ends with its connection is freed after the attachment's last request. The table grows to
- * the highest place in use; the control loop (logical.c) assigns, reuses and bounds the places. */
+ * session. Frames are sealed as a whole, so further sessions are separated for accounting, not protected from each
+ * other (docs/reference/protocol.md 2.7). A session ends as an attachment does. `gone` is set last, so that nothing
+ * frees the session during session_end. The table grows to the highest place in use; the control loop (logical.c)
+ * assigns places. */
 #include "kvserver/shard/session.h"
 
 #include <stdlib.h>
