@@ -2,17 +2,17 @@
 /* engine.h -- the transfer engine: messages, RMA transfers and regions over one or more rails. The public header of
  * engine/.
  *
- * Threads. One thread, a loop's, owns an engine and makes all calls, unless a comment says otherwise. Only functions
- * named ..._await park. Callbacks run inside te_poll and te_close, never inside the call that started an operation. A
- * callback may start and cancel operations and close peers; it may not close the engine.
+ * Threads. One thread, a loop's, makes all calls, unless a comment says otherwise. Only functions named ..._await park.
+ * Callbacks run inside te_poll and te_close, never inside the call that started an operation. A callback may start and
+ * cancel operations and close peers; it may not close the engine.
  *
- * Ownership. Arguments belong to the caller and are read during the call only, unless a comment says otherwise. Outputs
- * are written on success only. `err` may be NULL. Times are absolute, in nanoseconds of te_options.clock.
+ * Ownership. Arguments are read during the call only, unless a comment says otherwise. Outputs are written on success
+ * only. `err` may be NULL. Times are absolute, in nanoseconds of te_options.clock.
  *
- * Words. A rail is a NIC of this engine. A peer is another engine, known by the addresses of its rails. Link k of a
- * peer joins local rail k % local rails and remote rail k % remote rails. A region is local memory registered on every
- * rail, in parts; a remote is a peer's announced region. A transfer moves bytes between them in chunks, one RMA
- * operation each. A peer is void from a reset or a fence until te_peer_readdress: its addresses are invalid. */
+ * Words. A rail is a NIC of this engine. A peer is another engine. Link k of a peer joins local rail k % local rails
+ * and remote rail k % remote rails. A region is local memory registered on every rail, in parts; a remote is a peer's
+ * announced region. A transfer moves bytes between them in chunks, one RMA operation each. A peer is void from a reset
+ * or a fence until te_peer_readdress: its addresses are invalid. */
 #ifndef KVRAIL_ENGINE_ENGINE_H
 #define KVRAIL_ENGINE_ENGINE_H
 
@@ -77,16 +77,15 @@ struct te_handlers {
 	void (*immediate)(void *arg, unsigned rail, uint32_t imm);
 	/* room -- send buffers are free again after te_msg_acquire had returned NULL. May be NULL. */
 	void (*room)(void *arg);
-	/* follow -- `message` has returned and had posted ordered writes (te_xfer.ordered): send the messages behind
-	 * them now, by te_msg_follow. NULL: the owner starts no ordered write. */
+	/* follow -- `message` has returned after ordered writes (te_xfer.ordered): send the messages behind them by
+	 * te_msg_follow. NULL: the owner starts no ordered write. */
 	void (*follow)(void *arg);
-	/* reset -- the endpoints were rebuilt (a fence, a failed endpoint, a returned rail). All peers are void until
-	 * te_peer_readdress, and our addresses have changed. Every operation has ended with -KV_ERESET before this
-	 * call, except, while te_fencing, the posted ones: they end before `fenced` runs. status: 0, or the code of a
-	 * failed rebuild, which is retried with back-off. May be NULL. */
+	/* reset -- the endpoints were rebuilt. All peers are void until te_peer_readdress, and our addresses have
+	 * changed. Every operation has ended with -KV_ERESET; while te_fencing, the posted ones end before `fenced`
+	 * runs instead. status: 0, or the code of a failed rebuild, which is retried with back-off. May be NULL. */
 	void (*reset)(void *arg, int status);
-	/* fenced -- te_fencing is false again. All operations of the abandoned endpoints have ended with -KV_ERESET,
-	 * and none can touch memory any more. May be NULL. */
+	/* fenced -- te_fencing is false again: the operations of the abandoned endpoints have ended with -KV_ERESET,
+	 * and none can touch memory. May be NULL. */
 	void (*fenced)(void *arg);
 };
 
@@ -123,14 +122,13 @@ int te_plan(const struct te_options *options, struct te_plan *out, struct kv_err
 int te_open(const struct te_options *options, const struct te_handlers *handlers, void *arg, struct te **out,
 	    struct kv_error *err);
 
-/* te_close -- close the endpoints, then end every remaining operation with -KV_ECLOSED and free the memory.
- *
- * Closes peers and regions of the engine, too; callbacks may still close them during the call. Not from a callback;
- * after te_detach. *te becomes NULL; NULL is accepted. */
+/* te_close -- close the endpoints, then end every remaining operation with -KV_ECLOSED, and free memory, peers and
+ * regions; callbacks may still close those. Not from a callback; after te_detach. *te becomes NULL; NULL is accepted.
+ */
 void te_close(struct te **te);
 
-/* te_poll -- reap completions, run callbacks, post waiting operations, expire deadlines. Does not wait. Returns the
- * number of events; 0: idle, or called from a callback. */
+/* te_poll -- reap, run callbacks, post, expire deadlines. Does not wait. Returns the number of events; 0: idle, or
+ * called from a callback. */
 int te_poll(struct te *te);
 
 /* te_busy -- whether an operation is posted, queued, or not yet reported to its owner. */
@@ -194,15 +192,15 @@ struct te_stats {
 void te_stats(const struct te *te, struct te_stats *out);
 /* te_rail_stats -- the per-rail counters of one rail; all others, or without such a rail all, are 0. */
 void te_rail_stats(const struct te *te, unsigned rail, struct te_stats *out);
-/* te_rail_up -- whether the rail is in use. A rail that is out is retried with back-off; another takes its place. */
+/* te_rail_up -- whether the rail is in use. Another rail takes the place of one out of use, which is retried with
+ * back-off. */
 bool te_rail_up(const struct te *te, unsigned rail);
 int te_rail_numa_node(const struct te *te, unsigned rail); /* -1: unknown */
 /* te_rail_device -- its libfabric domain, with the IP address on tcp; "": no such rail. The engine's string. */
 const char *te_rail_device(const struct te *te, unsigned rail);
 
-/* te_env_for_programs -- set the documented environment defaults (docs/internals/providers.md) unless the user set
- * them, and restore the signal handlers that psm replaced. Thread: main() of our own programs, before the first
- * te_open. Libraries never call it. */
+/* te_env_for_programs -- set the environment defaults (docs/internals/providers.md) unless the user set them, and
+ * restore the signal handlers that psm replaced. Thread: main() of our own programs, before the first te_open. */
 void te_env_for_programs(void);
 /* te_env_for_many_endpoints -- before te_env_for_programs, in a program with hundreds of endpoints of a few operations
  * each: use the smallest workable queues. */
@@ -224,8 +222,8 @@ void te_env_for_peers(unsigned peers);
 int te_peer_open(struct te *te, const struct te_address *addrs, unsigned count, struct te_peer **out,
 		 struct kv_error *err);
 
-/* te_peer_readdress -- give a peer new addresses after a reset of either side. Queued operations use the new address;
- * posted ones keep the old one until they end. Errors: as te_peer_open; -KV_EINVAL: count differs from before. */
+/* te_peer_readdress -- give a peer new addresses after a reset of either side. Posted operations keep the old one until
+ * they end. Errors: as te_peer_open; -KV_EINVAL: count differs from before. */
 int te_peer_readdress(struct te_peer *peer, const struct te_address *addrs, unsigned count, struct kv_error *err);
 
 /* te_peer_close -- close a peer. Queued operations end with -KV_ECLOSED. Posted ones end by the provider's events; the
@@ -235,13 +233,11 @@ void te_peer_close(struct te_peer **peer);
 /* te_peer_fence -- make sure that no operation by or to this peer touches our memory after the return of 0.
  *
  * With te_info.peer_fence the peer is cut alone: its connections are shut, queued operations end with -KV_ERESET,
- * posted ones soon fail by their own completions, and the peer is void. Nothing reaches us from it until
- * te_peer_readdress or te_peer_open of its address. Other peers continue, and te_handlers.reset does not run.
- *
- * Otherwise all endpoints are rebuilt. With te_info.peer_fence that happens where a cut is not enough: another peer has
- * the same address, the address changed while the peer was not void, or the provider holds received bytes. te_reset_due
- * reports which case it was. Every posted operation of every peer then ends with -KV_ERESET, te_handlers.reset runs
- * from the next te_poll, and the owners submit again with new ids. No callback runs inside.
+ * posted ones soon fail, and the peer is void. Nothing reaches us from it until te_peer_readdress or te_peer_open of
+ * its address. te_handlers.reset does not run. Otherwise, or where a cut is not enough (another peer has the same
+ * address, the address changed while the peer was not void, or the provider holds received bytes), all endpoints are
+ * rebuilt: te_reset_due is true, every posted operation of every peer ends with -KV_ERESET, te_handlers.reset runs from
+ * the next te_poll, and the owners submit again with new ids. No callback runs inside.
  *
  * Returns
  *   0              memory is safe
@@ -256,11 +252,11 @@ int te_peer_cut(struct te_peer *peer);
 bool te_fencing(const struct te *te);
 
 /* te_addresses_check -- check that this machine still has the endpoints' IP addresses. The next te_poll rebuilds
- * endpoints without one, at another address of the same device; te_handlers.reset follows. Failed postings check by
- * themselves, so this is for engines that post little, every few seconds. */
+ * endpoints without one; te_handlers.reset follows. Failed postings check by themselves: for engines that post little.
+ */
 void te_addresses_check(struct te *te);
-/* te_local_set -- the address of this machine that leads to peers now. Over tcp, an endpoint that has lost its address
- * and whose device has no other takes this one. No effect with te_options.nic. */
+/* te_local_set -- the address of this machine that leads to peers now: for tcp endpoints without an address of their
+ * own device. No effect with te_options.nic. */
 void te_local_set(struct te *te, const struct sockaddr_storage *local);
 
 /* te_reset_due -- whether te_handlers.reset is still to run: a rebuild happened or failed, and all peers are void. */
@@ -271,7 +267,7 @@ unsigned te_peer_links(const struct te_peer *peer);
  * void after a reset. */
 bool te_peer_address(const struct te_peer *peer, unsigned link, struct sockaddr_storage *out);
 /* te_peer_link_use -- whether transfers over all links (TE_LINK_ANY) use this link; initially they do. At least one
- * link must stay in use while such transfers exist. Messages, and transfers that name the link, use it in any case. */
+ * link must stay in use while such transfers exist. Messages, and transfers that name the link, always use it. */
 void te_peer_link_use(struct te_peer *peer, unsigned link, bool use);
 uint32_t te_peer_inflight(const struct te_peer *peer); /* operations posted and not ended */
 
@@ -279,11 +275,8 @@ uint32_t te_peer_inflight(const struct te_peer *peer); /* operations posted and 
 
 enum te_access { TE_LOCAL = 1, TE_REMOTE_READ = 2, TE_REMOTE_WRITE = 4 };
 
-/* te_region_register -- register memory on every rail, in parts of part_bytes.
- *
- * part_bytes 0: te_options.part_bytes. It is halved on all rails if the provider has no room for a rail's first part.
- * Where the provider pins memory, several threads first touch all pages, then one thread registers each rail. For
- * engines not at work yet: it blocks for 0.1 to 1 s per pinned GiB.
+/* te_region_register -- register memory on every rail, in parts of part_bytes (0: te_options.part_bytes), halved if a
+ * rail has no room for its first part. For engines not at work yet: it blocks for 0.1 to 1 s per pinned GiB.
  * Owner: the memory is the caller's and must stay mapped until te_region_close returned 0. *out until then.
  * Errors:
  *   -KV_ENOMEM     no pages, or no room at the provider
@@ -296,9 +289,8 @@ int te_region_register(struct te *te, void *base, uint64_t len_bytes, unsigned a
 /* te_region_begin, te_region_step -- the same for an engine at work, a few parts at a time.
  *
  * Call te_region_step until it is not 1, with te_poll in between. 0: registered. Negative: it failed, and the region is
- * closed. Before that only te_region_close is allowed, which abandons the region. A step takes 2 ms or one part;
- * populate the pages beforehand (kv_memory_populate, any thread) to keep it short. If a rail fails, the region waits
- * until the rail is rebuilt or left out. Owner, Errors: as te_region_register. */
+ * closed. Before that only te_region_close is allowed. A step takes 2 ms or one part; populate the pages beforehand
+ * (kv_memory_populate, any thread). Owner, Errors: as te_region_register. */
 int te_region_begin(struct te *te, void *base, uint64_t len_bytes, unsigned access, uint64_t part_bytes,
 		    struct te_region **out, struct kv_error *err);
 int te_region_step(struct te_region *region, struct kv_error *err);

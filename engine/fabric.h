@@ -2,12 +2,10 @@
 /* fabric.h -- one rail's view of libfabric: the only includer of <rdma/...>, and the seam for a simulated fabric.
  * Private to engine/.
  *
- * A `struct fab` is fabric + domain + RDM endpoint + CQ + AV + EQ, used by one thread. It has no queues of its own and
- * tracks no operations: it translates, and knows the quirks of each provider (fabric_quirks.c). Policy (queues,
- * credits, deadlines, chunks) is in rail.c and peer.c.
- *
- * Every operation has a `struct fab_ctx` of its own (at least as large as struct fi_context2), untouched until its
- * event, or until fab_rebuild or fab_close returned. */
+ * A `struct fab` is fabric + domain + RDM endpoint + CQ + AV + EQ, used by one thread. It translates, and knows the
+ * quirks of each provider (fabric_quirks.c); queues, credits, deadlines and chunks are in rail.c and peer.c. Every
+ * operation has a `struct fab_ctx` of its own, untouched until its event, or until fab_rebuild or fab_close returned.
+ */
 #ifndef KVRAIL_ENGINE_FABRIC_H
 #define KVRAIL_ENGINE_FABRIC_H
 
@@ -120,8 +118,7 @@ struct fab_caps {
 };
 
 /* fab_open -- open everything and enable the endpoint. If resources are short it retries with less, then fails with
- * -KV_ELIMIT and a sentence with the limit (endpoints, CQ entries, memlock, files, memory) and the remedy. Other
- * errors: -KV_ENOTSUP, -KV_ENOMEM, -KV_EPROVIDER. */
+ * -KV_ELIMIT and a sentence with the limit and the remedy. Other errors: -KV_ENOTSUP, -KV_ENOMEM, -KV_EPROVIDER. */
 int fab_open(const struct fab_device *device, const struct fab_options *options, struct fab **out,
 	     struct kv_error *err);
 
@@ -130,14 +127,12 @@ int fab_open(const struct fab_device *device, const struct fab_options *options,
 void fab_close(struct fab **fab);
 
 /* fab_rebuild -- THE FENCE: close endpoint, CQ, AV and EQ and open fresh ones; the domain and its regions stay. After
- * 0, no operation posted to or by the old endpoint can touch memory, none of its events will be delivered, fab_name has
- * changed, and all AV handles are void. On failure every operation returns -KV_EPROVIDER until a later fab_rebuild
- * succeeds. */
+ * 0, no operation posted to or by the old endpoint can touch memory or cause an event, fab_name has changed, and all AV
+ * handles are void. On failure every operation returns -KV_EPROVIDER until a later fab_rebuild succeeds. */
 int fab_rebuild(struct fab *fab, struct kv_error *err);
 
-/* fab_address_gone -- whether the machine has lost the endpoint's IP address, so that it can neither connect nor be
- * connected to. fab_rebuild then takes another address of the same device and family, else the last one of
- * fab_local_set; without any it fails, and a later one may succeed. Some system calls. fab_local_set -- an address of
+/* fab_address_gone -- whether the machine has lost the endpoint's IP address. fab_rebuild then takes another address of
+ * the same device and family, else the last one of fab_local_set; without any it fails. fab_local_set -- an address of
  * this machine, of any device, that an endpoint of this kind may have. */
 bool fab_address_gone(const struct fab *fab);
 void fab_local_set(struct fab *fab, const struct sockaddr_storage *local);
@@ -146,13 +141,13 @@ void fab_local_set(struct fab *fab, const struct sockaddr_storage *local);
 void fab_shut(struct fab *fab);
 
 /* With caps.close_max_ns, fab_rebuild and fab_shut do not wait: the old endpoint is abandoned, and the above holds once
- * fab_retiring is false. Until then its operations, its peers' operations, its receives and contexts may touch memory;
- * its events are not delivered. On the rail's thread:
+ * fab_retiring is false. Until then its operations, its peers' operations, its receives and contexts may touch memory.
+ * On the rail's thread:
  *
  * fab_posted -- before fab_rebuild and fab_shut: the number of posted sends, writes and reads that keep the endpoint
  * from closing at once; 0 for a failed one. fab_retire -- after them: no loop uses the old descriptors any more.
  * fab_retiring -- with each poll: whether an endpoint is still open; advances its closing. Until then fab_rebuild
- * abandons one more and opens none (-KV_EBUSY): a rail has at most two endpoints at a time. */
+ * abandons one more and opens none (-KV_EBUSY). */
 void fab_posted(struct fab *fab, uint32_t operations);
 void fab_retire(struct fab *fab);
 bool fab_retiring(struct fab *fab);
@@ -187,16 +182,14 @@ void fab_broken(struct fab *fab, uint64_t handle);
 
 /* fab_cut -- the fence of one address. After 0, no operation posted to or by that endpoint can touch our memory, and
  * nothing new arrives from it until fab_av_insert (of a removed address) or fab_uncut. Our operations to it fail by
- * their own events; those of other peers continue. Another code: impossible (no caps.peer_fence; -EBUSY: the provider
- * holds received bytes), so fab_rebuild is needed. */
+ * their own events. Another code: impossible (-EBUSY: the provider holds received bytes), so fab_rebuild is needed. */
 int fab_cut(struct fab *fab, const void *blob, size_t len);
 void fab_uncut(struct fab *fab, const void *blob, size_t len);
 
 /* Posting. 0: the event will come. FAB_HALF (writes): the event will come and report failure, since the provider
- * refused the second of two operations. -EAGAIN: poll, then retry. Any other code: no event will come; classify it with
- * fab_error_class. A write's completion means "the source may be reused", or with FAB_DELIVERED in `how` "the bytes are
- * at the target". FAB_MORE: another operation to the same address is posted next, without a poll in between, so the
- * last bytes may wait for it. */
+ * refused the second of two operations. -EAGAIN: poll, then retry. Any other code: no event; see fab_error_class. A
+ * write's completion means "the source may be reused", or with FAB_DELIVERED in `how` "the bytes are at the target".
+ * FAB_MORE: another operation to the same address is posted next, without a poll in between. */
 enum { FAB_HALF = 1 };
 enum { FAB_DELIVERED = 1, FAB_MORE = 2 };
 int fab_recv(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, struct fab_ctx *ctx);

@@ -25,7 +25,7 @@ static struct kvc_key key_of(const char *text)
 	return (struct kvc_key){text, strlen(text)};
 }
 
-/* The code of a call does not show which of several servers failed, so the sentence names all that are down. */
+/* The code of a call does not show which of several servers failed, so the sentence names all servers out of reach. */
 static int failed(struct cli *cli, struct kv_error *err, const char *command, int64_t code)
 {
 	char down[256] = "";

@@ -21,7 +21,7 @@
 #include "base/base.h"
 #include "kvcli/command.h"
 
-/* Byte b (0x80 to 0xff) is the code point BYTE_BASE + b, which has four bytes in UTF-8. */
+/* Byte b (0x80 to 0xff) is the code point BYTE_BASE + b, four bytes in UTF-8. */
 enum { BYTE_BASE = 0xE0F00, BYTE_LEN = 4 };
 
 /* Characters read, but not yet taken by the editor. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* look.c -- the figures of all servers, from the statistics that stat reads. Each server has a worker of its own, so
- * those that are down delay the others by a second at most. */
+/* look.c -- the figures of all servers, from the statistics of stat. Each server has a worker of its own, so a dead
+ * server delays the others by a second at most. */
 #include "kvcli/look.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* top.c -- kv-client top: a line for each server, with its activity since the last look.
+/* top.c -- kv-client top: a line for each server, with its activity since the last look, or its state while it is down.
  *
- * Members from the view have a line as well. A server that is down shows its state. Rates need two looks: nothing is
- * printed after the first one. A restarted server begins anew: counters that fell count as 0. On a terminal the table
- * is drawn over itself, in its columns, and q ends it; elsewhere its lines follow each other. */
+ * Members from the view have a line as well. Rates need two looks: nothing is printed after the first one. A restarted
+ * server begins anew: counters that fell count as 0. On a terminal the table is drawn over itself, in its columns, and
+ * q ends it; elsewhere its lines follow each other. */
 #include "kvcli/top.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* typed.c -- a terminal without line mode and echo, while a live table is shown. A program that was stopped and
- * continued may find the terminal as the shell left it, so its mode is checked before each wait. In the background it
- * is left alone: changing it there would stop the program. */
+/* typed.c -- a terminal without line mode and echo, while a live table is shown. After a stop, the shell may have
+ * changed the terminal's mode, so it is checked before each wait. In the background it is left alone: changing it there
+ * would stop the program. */
 #include "kvcli/typed.h"
 
 #include <poll.h>
