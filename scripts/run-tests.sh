@@ -3,9 +3,10 @@
 # run-tests.sh -- runs test programs one after another, others beside them in two lanes, and counts the results.
 #
 # usage: run-tests.sh [-t SECONDS] [-l LOGDIR] [-b "PROGRAM..."] PROGRAM...
-# Those of -b run meanwhile, two at a time, niced: they wait for nothing of the others and have no deadline. What is said
-# of a program is said when it has ended; of one of -b when those before it have, and the program of the first list that
-# runs then.
+# Programs of -b run at the same time as the others, in two niced lanes: each lane takes the next one that no lane has
+# taken, so name the longest first. The result of a program is printed when the program has ended; that of a program of -b
+# when those before it have ended, and the program of the first list that runs then. On a terminal the last line shows how
+# many programs have ended, and which one runs.
 #
 # Each program speaks TAP: cmocka because of CMOCKA_MESSAGE_OUTPUT, the shell tests by themselves. If a program dies or
 # stops early, the rest of its plan counts as failed; a program that prints no test, or more than it planned, counts as a
@@ -109,12 +110,21 @@ run() {
 	echo "$ok $bad $skip" >"$log.counting" && mv "$log.counting" "$log.count"
 }
 
+# progress [PROGRAM] -- shows on a terminal that it runs, in place of the line before; without PROGRAM clears that line.
+total=0 ended=0
+progress() {
+	[ -t 1 ] || return 0
+	[ $# -eq 0 ] || set -- "$(printf '%d of %d, running %s' "$ended" "$total" "$1")"
+	printf '\r\033[K%.*s' "$((${COLUMNS:-80} - 1))" "${1:-}"
+}
+
 # tell LOG -- says and counts the program, if it has ended. One shell tells everything, so that no two reports mix.
 tell() {
 	local log=$1 ok bad skip
 	[ -e "$log.count" ] || return
 	read -r ok bad skip <"$log.count"
-	passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
+	passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip)) ended=$((ended + 1))
+	progress
 	cat "$log.said"
 	[ ! -e "$log.names" ] || names+=$(cat "$log.names")$'\n'
 	rm -f "$log.said" "$log.count" "$log.names"
@@ -128,34 +138,46 @@ tell_beside() {
 logs_first=() logs_beside=()
 for program in "$@"; do log_take "$program" && logs_first+=("$log"); done
 for program in "${beside[@]}"; do log_take "$program" && logs_beside+=("$log"); done
-for log in "${!taken[@]}"; do rm -f "$log".{said,count,names}; done
-for ((first = 0; first < 2 && first < ${#beside[@]}; first++)); do
-	(
-		lanes=() limit=$((2 * limit)) # they have what the others leave
-		trap end INT TERM HUP
-		renice -n 10 "$BASHPID" >/dev/null
-		for ((i = first; i < ${#beside[@]}; i += 2)); do run "${beside[i]}" "${logs_beside[i]}"; done
-	) &
+for log in "${!taken[@]}"; do rm -rf "$log".{said,count,names,taken}; done
+total=${#taken[@]}
+
+# One lane: the programs of -b that the other lane has not taken. A folder can be made once: who makes it takes the program.
+lane() {
+	local i
+	lanes=() limit=$((2 * limit)) # its programs have the processor that the others leave
+	trap end INT TERM HUP
+	renice -n 10 "$BASHPID" >/dev/null
+	for ((i = 0; i < ${#beside[@]}; i++)); do
+		mkdir "${logs_beside[i]}.taken" 2>/dev/null && run "${beside[i]}" "${logs_beside[i]}"
+	done
+}
+for ((i = 0; i < 2 && i < ${#beside[@]}; i++)); do
+	lane &
 	lanes+=($!)
 done
 for log in "${logs_first[@]}"; do
+	progress "$1"
 	run "$1" "$log"
 	tell "$log"
 	tell_beside
 	shift
 done
 while [ "$told" -lt ${#beside[@]} ]; do
-	kill -0 "${lanes[told % 2]}" 2>/dev/null && ended= || ended=1
+	kill -0 "${lanes[@]}" 2>/dev/null && running=1 || running=
 	tell_beside
 	[ "$told" -lt ${#beside[@]} ] || break
-	if [ -n "$ended" ]; then
+	progress "${beside[told]}"
+	if [ -z "$running" ]; then
+		progress
 		echo "FAIL ${beside[told]} (it did not end: what runs beside the others was killed)"
 		names+="failed: ${beside[told]}: it did not end"$'\n'
-		failed=$((failed + 1)) told=$((told + 1))
+		failed=$((failed + 1)) told=$((told + 1)) ended=$((ended + 1))
 	else
 		sleep 0.2
 	fi
 done
+progress
+rm -rf "${logs_beside[@]/%/.taken}"
 [ "$failed" -eq 0 ]
 rc=$?
 printf '%s' "$names"

@@ -3,7 +3,7 @@
 # run_tests.sh -- scripts/run-tests.sh: what it counts of good, bad, dead, silent and endless tests, what runs beside what, and how it ends. And which ports
 # tests/ports.py gives.
 . "$(dirname "$0")/lib.bash"
-plan 27
+plan 29
 cd "$scratch" || exit 2
 runner=$OLDPWD/scripts/run-tests.sh
 
@@ -36,7 +36,7 @@ gives() {
 shown() { grep -qE -- "$1" out || { cat out && return 1; }; }
 
 check "one that passes" gives 0 '2 passed, 0 failed, 0 skipped' ./good
-check "is said, with what it has to tell" eval "shown '^pass ./good \(2 passed, [0-9]+ s\)$' && shown '^    seen$' && ! shown '^    ok'"
+check "is said, with what it has to tell" eval "shown '^pass ./good \(2 passed, [0-9]+ s\)$' && shown '^    seen$' && ! shown '^    ok|running'"
 check "one that fails" gives 1 '1 passed, 1 failed, 0 skipped' ./bad
 check "is shown" eval "shown '^FAIL ./bad \(1 passed, 1 failed, exit status 0' && shown '^    # why it failed$'"
 check "one that dies has failed in all that it did not say" gives 1 '1 passed, 2 failed, 0 skipped' ./dies
@@ -76,6 +76,16 @@ beside() {
 	[ "$(grep -oE '^(pass|FAIL) ./[a-z]+' out | grep -E 'one|two|bad' | tr '\n' ' ')" = 'pass ./one pass ./two FAIL ./bad ' ]
 }
 check "two run beside the others, and are told in their order" beside
+# Each makes the next one possible: the lane that has the quick one takes two of the three.
+program slow 'echo 1..1; for i in {1..300}; do [ -e last.here ] && echo "ok 1 - a" && exit; sleep 0.1; done'
+program quick 'echo 1..1; echo "ok 1 - a"'
+program last 'echo 1..1; touch last.here; echo "ok 1 - a"'
+check "a lane that has ended takes what the other one has not taken" gives 0 '5 passed, 0 failed, 0 skipped' -b './slow ./quick ./last' ./good
+on_terminal() {
+	python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) != 0)' "$runner" -l logs -b ./quick ./good ./fed >out </dev/null &&
+		shown '0 of 3, running ./good' && shown '[12] of 3, running ./fed' && shown '5 passed, 0 failed, 0 skipped'
+}
+check_terminal "on a terminal a line shows how many have ended, and which one runs" on_terminal
 
 # Each run of a program tells its own number. dir/twice and dir_twice would have one name of a log, too.
 program twice 'echo 1..1; echo "ok 1 - a"; echo "#: run $(mktemp -u) of twice" | tee -a runs'
