@@ -21,12 +21,21 @@ needs_kvcli     := $(CLIENT_LAYERS) kvcli
 needs_kvdoctor  := $(DOCTOR_LAYERS) probe kvdoctor
 needs_hotpath   := $(CLIENT_LAYERS) store kvserver
 needs_sim       := base host loop wire bootstrap engine store kvclient kvserver
+
+# Half of a first build compiles and links tests. In release mode they have no debug information (MODE=debug has), test
+# programs are compiled with -O1, and the faster linker of binutils links them where it is installed.
+CFLAGS_light := -DNDEBUG -D_FORTIFY_SOURCE=2
+LINK_release := $(if $(shell command -v ld.gold),-fuse-ld=gold) -Wl,-S
+test_link = $(link) $(LINK_$(MODE))
+$(B)/tests/%.c.o: CFLAGS_release := -O2 $(CFLAGS_light)
+
 TESTS :=
 define test_rule
 tests_$(1) := $(patsubst %.c,$(B)/%,$(wildcard tests/$(1)/test_*.c))
 TESTS += $$(tests_$(1))
 $$(tests_$(1)): %: %.c.o $(B)/tests/filter.c.o $(call objs,$(filter-out tests/$(1)/test_% tests/sim/seeds.c,$(wildcard tests/$(1)/*.c))) $(call a,$(needs_$(1)))
-	$$(link) -lcmocka
+	$$(test_link) -lcmocka
+$$(tests_$(1):=.c.o): CFLAGS_release := -O1 $(CFLAGS_light)
 endef
 $(foreach l,base host probe loop wire bootstrap engine store kvserver kvclient kvbench kvcli kvdoctor hotpath sim,$(eval $(call test_rule,$(l))))
 
@@ -42,7 +51,7 @@ $(FAKED) $(tests_sim) $(B)/tests/sim/seeds: $(call objs,tests/fabric_stand_in.c)
 
 # Many simulated worlds. Libraries that another machine may lack are looked for in lib/ beside it, too.
 $(B)/tests/sim/seeds: $(call objs,$(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c))) $(call a,$(needs_sim))
-	$(link) -lcmocka -Wl,-rpath,'$$ORIGIN/lib'
+	$(test_link) -lcmocka -Wl,-rpath,'$$ORIGIN/lib'
 
 # It has an address used again.
 $(B)/tests/sim/test_sim_plans: LDFLAGS += -Wl,--wrap=calloc -Wl,--wrap=free
@@ -66,7 +75,7 @@ $(B)/tests/integration/stepped_clock.so: tests/integration/stepped_clock.c
 
 # Programs of the chaos and port tests, and of tests/bench submit and lookup, which is run by hand, on the public API alone.
 $(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c tests/port/*.c) tests/bench/lookup.c tests/bench/submit.c): %: %.c.o $(call a,$(CLIENT_LAYERS))
-	$(link)
+	$(test_link)
 
 PORT := $(patsubst %.c,$(B)/%,$(wildcard tests/port/*.c))
 
@@ -90,14 +99,14 @@ SHIM_ENGINE := $(addprefix $(B)/tests/shim/,conform process await shim)
 $(B)/tests/shim/conform $(B)/tests/shim/process $(B)/tests/shim/await: $(B)/tests/shim/%: $(B)/tests/engine/test_%.c.o
 $(B)/tests/shim/shim: $(B)/tests/shim/test_shim.c.o
 $(SHIM_ENGINE): $(SHIM_OBJS) $(call objs,tests/engine/node.c tests/engine/child.c) $(call a,$(needs_engine))
-	$(link) -lcmocka
+	$(test_link) -lcmocka
 
 # Fuzz targets: tests/fuzz/fuzz_X.c runs its corpus through standalone.c everywhere, and under libFuzzer with clang (`make fuzz`).
 FUZZ  := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_LAYERS := base host probe loop ring wire bootstrap engine fab store kvclient kvserver kvbench kvcli
 $(foreach k,smoke fuzz,$(addprefix $(B)/tests/fuzz/$(k)_,$(FUZZ))): LIBS += $(HTTP_LIBS)
 $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)): $(B)/tests/fuzz/smoke_%: $(B)/tests/fuzz/fuzz_%.c.o $(B)/tests/fuzz/standalone.c.o $(call a,$(FUZZ_LAYERS))
-	$(link)
+	$(test_link)
 $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/fuzz/fuzz_%.c.o $(call a,$(FUZZ_LAYERS))
 	$(link) -fsanitize=fuzzer
 
