@@ -40,7 +40,7 @@ copy() { # DIRECTORY [PROGRAM]
 	rm -rf "$1"
 	mkdir -p "$1/tests/kvserver" "$1/$built/tests"
 	cp -p Makefile "$1/"
-	cp -p tests/suites.mk tests/filter.c tests/fabric_stand_in.[ch] "$1/tests/"
+	cp -p tests/suites.mk tests/filter.c tests/fabric_stand_in.[ch] tests/short.h "$1/tests/"
 	cp -pR tests/sim "$1/tests/"
 	cp -p tests/kvserver/*.h "$1/tests/kvserver/" # tests/sim includes one of them
 	cp -pR "$built/tests/sim" "$built"/tests/{filter,fabric_stand_in}.c.o "$1/$built/tests/"

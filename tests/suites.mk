@@ -73,6 +73,12 @@ $(B)/tests/integration/stepped_clock.so: tests/integration/stepped_clock.c
 	$(if $(V),,@echo "  LINK  $@")
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -fPIC -fvisibility=hidden $(WARN) -shared -o $@ $<
 
+# Preloaded into the programs of check, except under a sanitizer, which is to be the first of all libraries.
+$(B)/tests/kallsyms.so: tests/kallsyms.c
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  LINK  $@")
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -fPIC -fvisibility=hidden $(WARN) -shared -o $@ $< -ldl
+
 # Programs of the chaos and port tests, and of tests/bench submit and lookup, which is run by hand, on the public API alone.
 $(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c tests/port/*.c) tests/bench/lookup.c tests/bench/submit.c): %: %.c.o $(call a,$(CLIENT_LAYERS))
 	$(test_link)
@@ -111,7 +117,7 @@ $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/f
 	$(link) -fsanitize=fuzzer
 
 .PHONY: tests
-tests: $(TESTS) $(PORT) $(B)/tests/integration/embedder $(B)/tests/integration/stepped_clock.so $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library python
+tests: $(TESTS) $(PORT) $(B)/tests/integration/embedder $(B)/tests/integration/stepped_clock.so $(B)/tests/kallsyms.so $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library python
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
 
@@ -129,7 +135,7 @@ test: ## one test program: make test T=kvclient/test_borrowed CASE='borrowed*' (
 	@$(MAKE) --no-print-directory -j$$(nproc) $(if $(filter %.sh %.py,$(T)),tests,$(B)/tests/$(patsubst tests/%,%,$(T)) programs)
 	@KVRAIL_TEST_ONLY='$(CASE)' MODE=$(MODE) KVRAIL_BUILD=$(B) $(if $(filter %.sh %.py,$(T)),$(T),$(B)/tests/$(patsubst tests/%,%,$(T)))
 
-check: deps ## set up, build and pass the tests (under 10 minutes on 2 cores)
+check: deps ## set up, build and pass the tests (4 minutes on 2 cores)
 	@$(MAKE) --no-print-directory -j$$(nproc) tests
 	@$(MAKE) --no-print-directory check-run
 
@@ -139,7 +145,12 @@ RUN_TESTS = $(if $(filter tsan,$(MODE)),$(filter-out $(B)/tests/sim/test_sim_%,$
 RELEASE = $(filter build/release,$(B))
 MUTANTS = $(if $(RELEASE),scripts/check-mutants.sh)
 PLANTED = $(if $(RELEASE),scripts/check-planted.sh)
-LONG := $(addprefix tests/integration/,acceptance.sh addresses.sh async.sh capacity.sh columns.sh events.sh load.sh output.sh page.sh prometheus.sh rails.sh raw.sh members.sh scale.sh schema.sh sweep.sh versus.sh)
+LONG := $(addprefix tests/integration/,acceptance.sh addresses.sh async.sh capacity.sh columns.sh events.sh examples.sh install.sh load.sh output.sh page.sh prometheus.sh rails.sh raw.sh members.sh scale.sh schema.sh sweep.sh versus.sh)
+# These make a part of their rounds, or of their tests, in a release build's check (tests/short.h), and all in check-long.
+SHORTENED = $(tests_sim) $(B)/tests/kvclient/test_layout $(B)/tests/kvclient/test_queue_storm $(addprefix tests/integration/,bench.sh lifetime.sh)
+SHORT = $(if $(RELEASE),KVRAIL_TEST_SHORT=1)
+# A process that starts without it costs 0.1 s more (tests/kallsyms.c).
+PRELOAD = $(if $(RELEASE),LD_PRELOAD=$(CURDIR)/$(B)/tests/kallsyms.so)
 # Sanitizers see what these run in tests of functions: scale and sweep start kv-bench again and again, what members.sh
 # parses is fuzzed under AddressSanitizer, and EFA's acceptance script takes three minutes under ThreadSanitizer.
 LEFT_asan := $(addprefix tests/integration/,members.sh page.sh scale.sh schema.sh sweep.sh)
@@ -157,18 +168,18 @@ LIMIT_tsan  := 900
 BESIDE = $(BESIDE_$(MODE)) scripts/check-layers.sh scripts/check-waits.sh $(PLANTED) scripts/check-rooms.py scripts/check-docs.sh scripts/check-format.sh tests/fault/points.sh $(COMPUTES) $(MUTANTS) tests/fuzz/smoke.sh $(WAITS)
 CHECK = $(RUN_TESTS) tests/kvlab/test_kvlab.py $(B)/tests/shim/shim tests/shim/engine.sh $(filter-out $(LEFT),$(INTEGRATION))
 check-run: tests
-	@SHIM_QUICK=1 PORT_SHORT=1 MUTANTS_SHARE=24 PKG_CFLAGS="$(PKG_CFLAGS)" JOBS=1 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),$(LIMIT_$(MODE)),300) -l $(B)/logs -b "$(BESIDE)" $(filter-out $(BESIDE),$(CHECK))
+	@SHIM_QUICK=1 PORT_SHORT=1 MUTANTS_SHARE=48 $(SHORT) $(PRELOAD) PKG_CFLAGS="$(PKG_CFLAGS)" JOBS=1 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),$(LIMIT_$(MODE)),300) -l $(or $(LOGS),$(B)/logs) -b "$(BESIDE)" $(filter-out $(BESIDE),$(CHECK))
 
 # Hours. A test that fails in one of 50 rounds under load would fail for one user in fifty.
-check-repeat: deps ## the tests of check again and again under load, with the names of those that fail (N=50; T="PROGRAM..." for some; LOAD=processes)
+check-repeat: deps ## the tests of check again and again under load, with the names of those that fail (N=50; T="PROGRAM..." for some; LOAD=processes; ROUNDS_AT_ONCE=1)
 	@$(MAKE) --no-print-directory -j$$(nproc) tests
-	@MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/repeat-check.sh -n $(or $(N),50) $(if $(LOAD),-l $(LOAD)) $(T)
+	@MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/repeat-check.sh -n $(or $(N),50) -p $(or $(ROUNDS_AT_ONCE),1) $(if $(LOAD),-l $(LOAD)) $(T)
 
 # members.sh mostly waits, for leases and silent servers.
-check-long: deps deps-more ## what check has no time for: all planted bugs, members, capacity, loads, sweeps, files and rivals of kv-bench, Prometheus, rails, EFA's acceptance script (10 minutes)
+check-long: deps deps-more ## what check has no time for: all rounds and seeds, all planted bugs, examples, members, capacity, loads, sweeps, files and rivals of kv-bench, Prometheus, rails, EFA's acceptance script (15 minutes)
 	@$(MAKE) --no-print-directory -j$$(nproc) tests
-	@MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),1200) -l $(B)/logs -b tests/integration/members.sh \
-		$(MUTANTS) $(filter-out tests/integration/members.sh,$(LONG))
+	@$(PRELOAD) MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),1200) -l $(B)/logs -b "tests/integration/members.sh $(tests_sim)" \
+		$(MUTANTS) $(filter-out tests/integration/members.sh $(tests_sim),$(LONG) $(SHORTENED))
 
 check-asan: deps ## the same under AddressSanitizer and UBSan
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan tests
@@ -249,7 +260,7 @@ check-shim-mutants: deps ## break rules of docs/internals/providers.md one at a 
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release programs $(addprefix build/release/tests/shim/,conform process await shim shim.so)
 	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -t 1800 -l build/release/logs tests/shim/mutants.sh
 
-check-mutants: deps ## plant bugs and see the simulation, or a test, find each of them (every 24th in check; three minutes)
+check-mutants: deps ## plant bugs and see the simulation, or a test, find each of them (every 48th in check; three minutes)
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release build/release/kv-server build/release/tests/sim/test_sim_rules $$(sed -n 's|^program: |build/release/|p' tests/sim/mutants/*.patch | sort -u)
 	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -l build/release/logs scripts/check-mutants.sh
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# bench.sh -- kv-bench with its own server over each provider: exact counts, the JSON's names, verification, and refusals.
+# bench.sh -- kv-bench with its own server over each provider: exact counts, the JSON's names, verification, and refusals. `make check` makes the runs of the
+# first user: one over each provider, and one with more clients than workers.
 . "$(dirname "$0")/lib.bash"
 read -ra all <<<"${KVRAIL_TEST_PROVIDER:-tcp shm}"
-plan $((49 + 4 * ${#all[@]}))
+if short; then plan $((3 + 4 * ${#all[@]})); else plan $((49 + 4 * ${#all[@]})); fi
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16)
 
@@ -20,6 +21,7 @@ first=${all[0]}
 check "$first: the provider is named" json_is "$scratch/$first.json" 'j["provider"]["name"].startswith("'"${first%%-*}"'") and all(k in j["provider"] for k in ("fabric", "domain", "wait", "libfabric"))'
 check "$first: resources are those of the pooled model" json_is "$scratch/$first.json" 'j["resources"]["endpoints"] == 2 and j["resources"]["buffer_bytes"] == 2 * 16 << 20 and j["resources"]["peak_rss_bytes"] > 0'
 check "$first: clients without a worker are noted, and only those" eval 'says "2 of 4 clients have no worker, but cost an endpoint and a buffer each" run --num-workers 2 --num-clients 4 --num-keys 20 --repeat-reads 1 --buffer-mb 4 && ! says "no worker" run "${small[@]}" >/dev/null'
+if short; then finish; fi
 roofed() { run "${small[@]}" --roofline --json "$scratch/roof.json" >"$scratch/roof.out"; }
 check "roofline gives an efficiency" roofed
 check "of more than nothing" json_is "$scratch/roof.json" 'j["roofline"]["efficiency"] > 0 and j["roofline"]["bytes_per_s"] > 0 and j["roofline"]["p50_ns"] > 0'

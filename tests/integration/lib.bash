@@ -23,6 +23,9 @@ trap cleanup EXIT
 
 plan() { echo "1..$1"; }
 
+# short -- whether `make check` runs this: a test that takes long makes its first part then, and check-long makes all of it.
+short() { [ "${KVRAIL_TEST_SHORT:-0}" != 0 ]; }
+
 # check NAME COMMAND... -- one test: the command's exit status. Its output is shown when it fails.
 check() {
 	local name=$1

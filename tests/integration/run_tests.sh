@@ -3,7 +3,7 @@
 # run_tests.sh -- scripts/run-tests.sh: what it counts of good, bad, dead, silent and endless tests, what runs beside what, and how it ends. And which ports
 # tests/ports.py gives.
 . "$(dirname "$0")/lib.bash"
-plan 29
+plan 31
 cd "$scratch" || exit 2
 runner=$OLDPWD/scripts/run-tests.sh
 
@@ -64,6 +64,9 @@ again() { # again STATUS LAST-LINE ARGS...
 }
 check "a test that fails at times is named, and how often" eval 'again 1 "3 rounds, 1 failure" -l 1 "$PWD/good" "$PWD/flaky" && shown "^round 2 of 3: 2 passed, 1 failed" && shown "^failed 1 of 3 rounds: .*/flaky: at times$"'
 check "where none fails, none is" eval 'again 0 "3 rounds, 0 failures" -l 0 "$PWD/good" && ! shown "failed:"'
+check "rounds at the same time each have a TMPDIR, and their record is continued" eval 'again 0 "3 rounds, 0 failures" -l 0 -p 3 "$PWD/good" && shown "^passed: 6 of 6 rounds of this commit" && [ "$(wc -l <"$scratch/repeat.log")" = 9 ]'
+program together 'echo 1..1; touch "${TMPDIR%/*/tmp}/$$.here"; for i in {1..300}; do set -- "${TMPDIR%/*/tmp}"/*.here; [ $# = 3 ] && echo "ok 1 - met" && exit; sleep 0.1; done'
+check "all of them run at once" again 0 "3 rounds, 0 failures" -l 0 -p 3 "$PWD/together"
 check "all of several count" gives 1 '6 passed, 3 failed, 0 skipped' ./good ./dies ./unwell ./good
 
 # Each of the three waits until the other two run.

@@ -10,6 +10,7 @@
 
 #include "kvclient/core/target.h"
 #include "tests/kvclient/calls.h"
+#include "tests/short.h"
 
 enum { GAP = 0xEE, ROOM = 48 << 20, SPANS = 64, PARTS = 40 };
 
@@ -204,20 +205,20 @@ static void cases(struct kvc_pool *pool, bool registered, unsigned count)
 	munmap(m.get, ROOM);
 }
 
-enum { CASES = 60 };
+enum { CASES = 60, FEW = 12 };
 
 static void what_one_layout_puts_another_gets(void **state)
 {
 	(void)state;
 	need_server();
-	cases(shared, false, CASES);
+	cases(shared, false, test_rounds(CASES, FEW));
 }
 
 static void the_same_in_registered_memory(void **state)
 {
 	(void)state;
 	need_server();
-	cases(shared, true, CASES);
+	cases(shared, true, test_rounds(CASES, FEW));
 }
 
 /* A batch of pages as SGLang's layer_first has them: two slices for each of 40 layers, all of one stride. */

@@ -24,9 +24,10 @@
 #include "base/base.h"
 #include "kvclient/kvclient.h"
 #include "server.h"
+#include "tests/short.h"
 
 enum { CLIENTS = 3, SERVERS = 2, SUBMITTERS = 8, SLOTS = 12, ITEMS = 6, KEYS = 40, VALUE = 40000 };
-enum { DEPTH = 60 /* fewer than slots */, ROUNDS = KV_TSAN || KV_ASAN ? 6 : 12, POISON = 0xA5, NO_RESULT = 77 };
+enum { DEPTH = 60 /* fewer than slots */, ROUNDS = KV_TSAN || KV_ASAN ? 6 : 12, FEW = 3, POISON = 0xA5, NO_RESULT = 77 };
 enum { ALL_SLOTS = SUBMITTERS * SLOTS, PIECES = 8, PIECE = ALL_SLOTS * ITEMS * VALUE / PIECES / 4096 * 4096 };
 #define PATIENCE_MS 120000
 
@@ -298,7 +299,7 @@ static void every_id_is_reaped_once_whatever_happens(void **state)
 	assert_int_equal(pthread_create(&reaping, NULL, reaper, NULL), 0);
 	for (uintptr_t t = 0; t < SUBMITTERS; t++)
 		assert_int_equal(pthread_create(&thread[t], NULL, submitter, (void *)t), 0);
-	for (unsigned round = 0; round < ROUNDS && !atomic_load(&wrong); round++) {
+	for (unsigned round = 0; round < test_rounds(ROUNDS, FEW) && !atomic_load(&wrong); round++) {
 		struct test_server *s = &server[round % SERVERS];
 		bool dies = round % 3 != 2; /* else it stands still for a while */
 		arena_change(mem, round);

@@ -77,6 +77,7 @@ static void key_call(struct kvc_client *c, uint32_t i)
 
 void churn_user(struct kvc_client *c, void *arg)
 {
+	const uint64_t pause_ns = members.pause_ns ? members.pause_ns : 20 * MS;
 	uint8_t *at = malloc(LONG);
 	(void)arg;
 	while (!members.stop && !members.world.wrong[0]) {
@@ -94,7 +95,7 @@ void churn_user(struct kvc_client *c, void *arg)
 			key_call(c, i);
 		}
 		members.calls++;
-		co_sleep_await(world_now(&members.world) + some(20 * MS));
+		co_sleep_await(world_now(&members.world) + some(pause_ns));
 	}
 	free(at);
 }

@@ -17,6 +17,7 @@ extern struct members {
 	const char *where[WORLD_SERVERS];
 	bool incarnations; /* views name them */
 	uint64_t source;   /* another number for views of another source */
+	uint64_t pause_ns; /* the longest pause of a churn_user between two calls; 0: 20 ms */
 } members;
 
 /* Key i of MEMBERS_KEYS, and its value, of MEMBERS_LONG bytes at most. */

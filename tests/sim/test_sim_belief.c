@@ -33,9 +33,11 @@ static struct world_options options(uint64_t seed)
 				      .fabric.delay_max_ns = MS};
 }
 
+/* Views are believed after a minute. Calls see the view of that moment, and a few of them a second are enough. */
 static void open_with(const struct world_options *wo)
 {
 	memset(&members, 0, sizeof(members));
+	members.pause_ns = SECOND;
 	world_open(&members.world, wo);
 	for (unsigned i = 0; i < wo->servers; i++)
 		members.weight[i] = 1 + i % 3; /* also of the process that takes its place */

@@ -13,6 +13,7 @@
 
 #include "kvclient/kvclient.h"
 #include "kvserver/kvserver.h"
+#include "tests/short.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/ring_sim.h"
 #include "wire/wire.h"
@@ -175,8 +176,8 @@ const char *world_said(const char *text);
 
 struct kvc_counters world_counters(struct world *w, unsigned pool);
 
-/* world_seeds -- how many of n seeds to run: all, a quarter under AddressSanitizer, one under ThreadSanitizer, which
- * costs most and finds nothing in one thread. */
+/* world_seeds -- how many of n seeds to run: a third in `make check`, else all; a quarter under AddressSanitizer; one under
+ * ThreadSanitizer, which costs most and finds nothing in one thread. */
 static inline unsigned world_seeds(unsigned n)
 {
 #if defined(__has_feature)
@@ -191,7 +192,7 @@ static inline unsigned world_seeds(unsigned n)
 #elif defined(__SANITIZE_ADDRESS__)
 	return (n + 3) / 4;
 #else
-	return n;
+	return test_rounds(n, (n + 2) / 3);
 #endif
 }
 
