@@ -145,9 +145,9 @@ RUN_TESTS = $(if $(filter tsan,$(MODE)),$(filter-out $(B)/tests/sim/test_sim_%,$
 RELEASE = $(filter build/release,$(B))
 MUTANTS = $(if $(RELEASE),scripts/check-mutants.sh)
 PLANTED = $(if $(RELEASE),scripts/check-planted.sh)
-LONG := $(addprefix tests/integration/,acceptance.sh addresses.sh async.sh capacity.sh columns.sh events.sh examples.sh install.sh load.sh output.sh page.sh prometheus.sh rails.sh raw.sh members.sh scale.sh schema.sh sweep.sh versus.sh)
+LONG := $(addprefix tests/integration/,acceptance.sh addresses.sh async.sh capacity.sh columns.sh events.sh install.sh load.sh output.sh page.sh prometheus.sh rails.sh raw.sh members.sh scale.sh schema.sh sweep.sh versus.sh) $(B)/tests/kvserver/test_many
 # These make a part of their rounds, or of their tests, in a release build's check (tests/short.h), and all in check-long.
-SHORTENED = $(tests_sim) $(B)/tests/kvclient/test_layout $(B)/tests/kvclient/test_queue_storm $(addprefix tests/integration/,bench.sh lifetime.sh)
+SHORTENED = $(tests_sim) $(B)/tests/kvclient/test_layout $(addprefix $(B)/tests/kvclient/,test_fork test_queue_storm) $(addprefix tests/integration/,bench.sh doctor.sh lifetime.sh python.sh) $(PLANTED)
 SHORT = $(if $(RELEASE),KVRAIL_TEST_SHORT=1)
 # A process that starts without it costs 0.1 s more (tests/kallsyms.c).
 PRELOAD = $(if $(RELEASE),LD_PRELOAD=$(CURDIR)/$(B)/tests/kallsyms.so)
@@ -166,7 +166,7 @@ WAITS := $(addprefix tests/integration/,cli.sh prompt.sh trace.sh doctor.sh opti
 BESIDE_tsan := tests/integration/members.sh
 LIMIT_tsan  := 900
 BESIDE = $(BESIDE_$(MODE)) scripts/check-layers.sh scripts/check-waits.sh $(PLANTED) scripts/check-rooms.py scripts/check-docs.sh scripts/check-format.sh tests/fault/points.sh $(COMPUTES) $(MUTANTS) tests/fuzz/smoke.sh $(WAITS)
-CHECK = $(RUN_TESTS) tests/kvlab/test_kvlab.py $(B)/tests/shim/shim tests/shim/engine.sh $(filter-out $(LEFT),$(INTEGRATION))
+CHECK = $(filter-out $(LEFT),$(RUN_TESTS) tests/kvlab/test_kvlab.py $(B)/tests/shim/shim tests/shim/engine.sh $(INTEGRATION))
 check-run: tests
 	@SHIM_QUICK=1 PORT_SHORT=1 MUTANTS_SHARE=48 $(SHORT) $(PRELOAD) PKG_CFLAGS="$(PKG_CFLAGS)" JOBS=1 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),$(LIMIT_$(MODE)),300) -l $(or $(LOGS),$(B)/logs) -b "$(BESIDE)" $(filter-out $(BESIDE),$(CHECK))
 
@@ -176,7 +176,7 @@ check-repeat: deps ## the tests of check again and again under load, with the na
 	@MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/repeat-check.sh -n $(or $(N),50) -p $(or $(ROUNDS_AT_ONCE),1) $(if $(LOAD),-l $(LOAD)) $(T)
 
 # members.sh mostly waits, for leases and silent servers.
-check-long: deps deps-more ## what check has no time for: all rounds and seeds, all planted bugs, examples, members, capacity, loads, sweeps, files and rivals of kv-bench, Prometheus, rails, EFA's acceptance script (15 minutes)
+check-long: deps deps-more ## what check has no time for: all rounds and seeds, all planted bugs, members, capacity, loads, sweeps, files and rivals of kv-bench, Prometheus, rails, EFA's acceptance script (15 minutes)
 	@$(MAKE) --no-print-directory -j$$(nproc) tests
 	@$(PRELOAD) MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),1200) -l $(B)/logs -b "tests/integration/members.sh $(tests_sim)" \
 		$(MUTANTS) $(filter-out tests/integration/members.sh $(tests_sim),$(LONG) $(SHORTENED))

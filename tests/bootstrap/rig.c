@@ -207,19 +207,24 @@ const char *rig_file(const char *name, const char *text, unsigned mode)
 void rig_certs(void)
 {
 	static bool made;
-	char certs[128], foreign[128], rsa[128];
+	char certs[128], foreign[128];
 	if (made)
 		return;
 	made = true;
 	snprintf(certs, sizeof(certs), "%s/certs", rig_scratch());
 	snprintf(foreign, sizeof(foreign), "%s/foreign", rig_scratch());
-	snprintf(rsa, sizeof(rsa), "%s/rsa", rig_scratch());
 	char *one[] = {"bash", "scripts/make-test-certs.sh", "--odd", certs, "kv.example", NULL};
 	char *two[] = {"bash", "scripts/make-test-certs.sh", foreign, "kv.example", NULL};
-	char *three[] = {"bash", "scripts/make-test-certs.sh", "--rsa", rsa, NULL};
 	spawn_wait(one);
 	spawn_wait(two);
-	spawn_wait(three);
+}
+
+void rig_certs_rsa(void)
+{
+	char rsa[128];
+	snprintf(rsa, sizeof(rsa), "%s/rsa", rig_scratch());
+	char *argv[] = {"bash", "scripts/make-test-certs.sh", "--rsa", rsa, NULL};
+	spawn_wait(argv);
 }
 
 struct boot_security rig_security_psk(void)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# python.sh -- the Python package of this build: its tests (python/tests), with the checks of Python's development mode, every warning an error.
+# python.sh -- the Python package of this build: its tests (python/tests), with the checks of Python's development mode, every warning an error. `make check`
+# runs those of the client, of the documents and of errors.
 . "$(dirname "$0")/lib.bash"
 why=$(python/headers.py 2>&1 >/dev/null) || skip_all 1 "${why:-there is no python3}"
 [ -e "$build/python/kvrail/_native.abi3.so" ] || skip_all 1 "the extension was not built: make python"
@@ -15,4 +16,5 @@ if [ "${MODE:-release}" = asan ]; then
 else
 	development=(-X dev)
 fi
+! short || set -- 'test_client*' 'test_docs*' 'test_errors*'
 exec python3 "${development[@]}" -W error python/tests/run.py "$@"

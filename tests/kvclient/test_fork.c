@@ -19,8 +19,9 @@
 #include "base/base.h"
 #include "loop/sanitize.h"
 #include "server.h"
+#include "tests/short.h"
 
-enum { THREADS = 3, ROUNDS = 20, KEYS = 16, VALUE = 70000, CHILD_S = 120 };
+enum { THREADS = 3, ROUNDS = 20, FEW = 5, KEYS = 16, VALUE = 70000, CHILD_S = 120 };
 
 static struct test_server server;
 static const struct test_server *const one[] = {&server};
@@ -218,7 +219,7 @@ static void calls_of_a_child_end_at_once(void **state)
 	(void)state;
 	test_server_need(&server);
 	traffic_start();
-	for (unsigned i = 0; i < ROUNDS; i++) {
+	for (unsigned i = 0; i < test_rounds(ROUNDS, FEW); i++) {
 		pid_t pid = fork();
 		if (pid == 0) {
 			alarm(CHILD_S);
@@ -250,7 +251,7 @@ static void calls_of_a_workers_child_end_at_once(void **state)
 	(void)state;
 	test_server_need(&server);
 	traffic_start();
-	for (unsigned i = 0; i < ROUNDS; i++) {
+	for (unsigned i = 0; i < test_rounds(ROUNDS, FEW); i++) {
 		pid_t pid = -1;
 		assert_int_equal(kvc_run(pool, 1, forking_worker, &pid), 0);
 		child_waited(pid);
@@ -301,7 +302,7 @@ static void a_child_has_a_pool_of_its_own(void **state)
 		skip();
 	}
 	traffic_start();
-	for (unsigned i = 0; i < ROUNDS; i++) {
+	for (unsigned i = 0; i < test_rounds(ROUNDS, FEW); i++) {
 		pid_t pid = fork();
 		if (pid == 0) {
 			alarm(CHILD_S);
