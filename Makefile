@@ -34,8 +34,8 @@ Q := $(if $(V),,@)# V=1 shows the commands
 LAYERS   := base host probe loop ring wire bootstrap engine fab store kvclient kvserver kvbench kvcli kvdoctor
 src_ring := $(wildcard loop/ring_*.c)
 src_loop := $(filter-out $(src_ring),$(wildcard loop/*.c loop/*.S))
-src_fab  := $(wildcard engine/fabric*.c)
-src_engine := $(filter-out $(src_fab),$(wildcard engine/*.c))
+src_fab  := $(wildcard engine/fabric/*.c engine/door/*.c)
+src_engine := $(wildcard engine/*.c)
 $(foreach l,base host probe wire bootstrap store kvclient kvserver kvbench kvcli kvdoctor,$(eval src_$(l) := $(filter-out $(l)/main.c,$(wildcard $(l)/*.c $(l)/*/*.c))))
 objs = $(addprefix $(B)/,$(addsuffix .o,$(1)))
 

@@ -9,7 +9,7 @@
  * it (`map`): its address and keys are announced in both places. A rail that is out is retried with back-off: it
  * registers the regions it lacks, some parts per turn; then its endpoint opens, and everything is reset once more.
  *
- * Where closing is slow (EFA), an endpoint is abandoned (fabric_retire.c). Its operations and receives are in limbo
+ * Where closing is slow (EFA), an endpoint is abandoned (fabric/retire.c). Its operations and receives are in limbo
  * until it is closed; then te_handlers.fenced runs. A second fence before that opens no endpoint until all are closed.
  */
 #include "engine/addr.h"

@@ -9,7 +9,7 @@
 #define KVRAIL_ENGINE_INSIDE_H
 
 #include "engine/engine.h"
-#include "engine/fabric.h"
+#include "engine/fabric/fabric.h"
 #include "engine/fence.h"
 #include "engine/link.h"
 #include "engine/msg.h"

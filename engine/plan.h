@@ -4,7 +4,7 @@
 #define KVRAIL_ENGINE_PLAN_H
 
 #include "engine/engine.h"
-#include "engine/fabric.h"
+#include "engine/fabric/fabric.h"
 
 /* te_plan_devices -- choose the devices for the rails of engine o->engine of o->engines: out[0 .. *out_rails) are
  * indices into d. count is at least 1. Reads o->nic (only whether it is set), rails, engine, engines. Returns 0,

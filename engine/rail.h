@@ -5,7 +5,7 @@
 
 #include "engine/addr.h"
 #include "engine/engine.h"
-#include "engine/fabric.h"
+#include "engine/fabric/fabric.h"
 
 struct link;
 struct msg;

@@ -4,7 +4,7 @@
 what does not, one a line.
 
 A function is named as `path/file.c: function, another`, or `file.c: function` where the folder is clear to a reader; a
-folder's files as `engine/fabric*.c`. Names in docs/runs/ are not checked, because a run may describe older code.
+folder's files as `engine/fabric/` and `engine/door/`. Names in docs/runs/ are not checked, because a run may describe older code.
 `make bench` writes docs/runs/bench.md.
 """
 import glob

@@ -65,10 +65,10 @@ for layer in $layers; do
 	done)
 	result "$layer includes only what it may" "$bad"
 done
-result "libfabric only in engine/fabric*" \
-	"$(of 'rdma/(fabric|fi_|providers)' | grep -vE '^engine/fabric[a-z_]*\.[ch]$')"
-result "libibverbs only in engine/fabric* and kvbench/capacity/verbs.c" \
-	"$(of infiniband/ | grep -vE '^(engine/fabric[a-z_]*|kvbench/capacity/verbs)\.[ch]$')"
+result "libfabric only in engine/fabric/ and engine/door/" \
+	"$(of 'rdma/(fabric|fi_|providers)' | grep -vE '^engine/(fabric|door)/[a-z_]*\.[ch]$')"
+result "libibverbs only in engine/fabric/ and kvbench/capacity/verbs.c" \
+	"$(of infiniband/ | grep -vE '^(engine/(fabric|door)/[a-z_]*|kvbench/capacity/verbs)\.[ch]$')"
 result "libmicrohttpd only in kvserver/http/http.c" "$(of microhttpd | grep -v '^kvserver/http/http\.c$')"
 result "libcurl only in kvserver/member/web.c" "$(of curl/ | grep -v '^kvserver/member/web\.c$')"
 result "liburing only in loop/ring_uring.c" "$(of liburing | grep -v '^loop/ring_uring\.c$')"

@@ -15,6 +15,7 @@ import sys
 
 # Rooms from the top down; "." is the layer's own folder. A layer that is not named has no rooms.
 ROOMS = {
+    "engine": [".", "fabric", "door"],
     "kvclient": [".", "pool", "queue", "call", "copies", "transfer", "route", "logical", "conn", "request", "core"],
     "kvserver": [".", "push", "http", "member", "control", "ops", "shard"],
     "kvbench": [".", "sweep", "scale", "capacity", "fabric", "hits", "versus", "report", "load", "measure", "setup", "model"],

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_stand_in.c -- what both stand-ins for engine/fabric.h (tests/engine/fake, tests/sim) do alike: they guard no
- * process, have no doorkeeper, count nothing that is posted, and sort the same few errors. */
+/* fabric_stand_in.c -- what both stand-ins for engine/fabric/fabric.h (tests/engine/fake, tests/sim) do alike: they
+ * guard no process, have no doorkeeper, count nothing that is posted, and sort the same few errors. */
 #include <errno.h>
 
 #include "base/base.h"
-#include "engine/fabric.h"
+#include "engine/fabric/fabric.h"
 #include "tests/fabric_stand_in.h"
 
 void fab_fork(bool hold)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_stand_in.h -- what both stand-ins for engine/fabric.h do alike is in fabric_stand_in.c. */
+/* fabric_stand_in.h -- what both stand-ins for engine/fabric/fabric.h do alike is in fabric_stand_in.c. */
 #ifndef KVRAIL_TESTS_FABRIC_STAND_IN_H
 #define KVRAIL_TESTS_FABRIC_STAND_IN_H
 

@@ -2,8 +2,8 @@
 /* kallsyms.c -- preloaded into the programs that tests start: /proc/kallsyms cannot be opened.
  *
  * The verbs provider of libfabric reads that whole file twice in each process, to see whether kernel modules for GPU
- * memory are loaded. That takes 0.1 s of processor time, and `make check` starts many hundred processes. Without the file
- * libfabric takes the modules for absent, as they are where these tests run. */
+ * memory are loaded. That takes 0.1 s of processor time, and `make check` starts many hundred processes. Without the
+ * file libfabric takes the modules for absent, as they are where these tests run. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * device, without libfabric, as in the experiment that KVRail began with.
  *
  * It tells a limit of the device or the kernel from one of a provider: where this model goes further than the endpoints
- * do, the difference is libfabric's. It is the only file outside engine/fabric* that uses libibverbs, and nothing of
+ * do, the difference is libfabric's. It is the only file outside engine/fabric/ that uses libibverbs, and nothing of
  * KVRail's engine, because the engine is compared with it.
  *
  * All in one process: client i is connected to client i ^ 1 (the last of an odd number to itself), every queue pair is

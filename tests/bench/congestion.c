@@ -2,7 +2,7 @@
 /* congestion.c -- to be preloaded: gives every TCP socket that a program makes the congestion control named in
  * BENCH_CONGESTION.
  *
- * KVRail asks for one that does not pace on loopback (engine/fabric_tcp.c); redis, memcached and libfabric's own tools
+ * KVRail asks for one that does not pace on loopback (engine/fabric/tcp.c); redis, memcached and libfabric's own tools
  * take the system's default. What that alone is worth is not ours to claim, so the driver measures the others both
  * ways. A socket that listens hands it to what it accepts. One that is refused stays as it is, and is told on
  * stderr: the comparison would not be what its label says. */

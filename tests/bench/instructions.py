@@ -42,10 +42,10 @@ COMMON = [
     ("clock", r"base/clock\.c", ""),
     ("clock", r"loop/(loop|current)\.c", r"clock|loop_now"),
     ("send a message", r"engine/msg\.c", ""),
-    ("send a message", r"engine/fabric\.c", r"fab_send"),
+    ("send a message", r"engine/fabric/fabric\.c", r"fab_send"),
     ("send a message", r"engine/(link|pump)\.c", ""),
-    ("completions", r"engine/(rail|fabric_cq|engine|notify|await|region|peer|signals|fence)\.c", ""),
-    ("completions", r"engine/fabric\.c", r"fab_(recv|cq)"),
+    ("completions", r"engine/(rail|fabric/cq|engine|notify|await|region|peer|signals|fence)\.c", ""),
+    ("completions", r"engine/fabric/fabric\.c", r"fab_(recv|cq)"),
     ("loop and coroutines", r"loop/|switch", ""),
 ]
 CLIENT = [
@@ -71,7 +71,7 @@ SERVER = [
     ("look up", r"store/(store|block|index|expire|heat|evict|evict_\w+)\.c|base/hash\.c", ""),
     ("look up", r"kvserver/\w+/get\.c", r"get_begin"),
     ("post the data", r"engine/xfer\.c", ""),
-    ("post the data", r"engine/fabric\.c", r"write"),
+    ("post the data", r"engine/fabric/fabric\.c", r"write"),
     ("post the data", r"kvserver/\w+/(get|request|region|answers|pack|loopcall|target)\.c|store/", ""),
     ("make the reply", r"kvserver/\w+/reply\.c|wire/reply\.c", ""),
     ("take the request", r"kvserver/\w+/\w+\.c|wire/|base/", ""),

@@ -63,8 +63,8 @@ void rig_scratch_drop(void);
 const char *rig_file(const char *name, const char *text, unsigned mode);
 /* rig_path -- "SCRATCH/sub/name" (static, one of 16 in turn). */
 const char *rig_path(const char *sub, const char *name);
-/* rig_certs -- make certificates, once: in SCRATCH/certs; of another authority in SCRATCH/foreign. rig_certs_rsa -- with
- * RSA keys, in SCRATCH/rsa; that takes seconds. */
+/* rig_certs -- make certificates, once: in SCRATCH/certs; of another authority in SCRATCH/foreign. rig_certs_rsa --
+ * with RSA keys, in SCRATCH/rsa; that takes seconds. */
 void rig_certs(void);
 void rig_certs_rsa(void);
 

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "engine/fabric_stream.h"
+#include "engine/door/stream.h"
 #include "tests/engine/fabric_wire.h"
 
 static const struct guard_rules rxm = {.format = GUARD_RXM, .eager_bytes = LF_EAGER}, xnet = {.format = GUARD_XNET},

@@ -173,7 +173,7 @@ static void others_go_on(const char *provider)
 	node_close(&other);
 }
 
-/* rxm crashes here when the write carries its immediate with it (see split writes in engine/fabric.c). */
+/* rxm crashes here when the write carries its immediate with it (see split writes in engine/fabric/fabric.c). */
 static void a_writer_killed_in_the_middle_of_a_chunk_harms_nobody(void **state)
 {
 	enum { INSIDE = 5, ROUNDS = 25 };

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_resolve.c -- when the kernel is asked for a peer's address before libfabric is, with a kernel that answers what
- * the test says. fabric_resolve.c is a part of this program. tests/verbs has the real kernel. */
+ * the test says. fabric/resolve.c is a part of this program. tests/verbs has the real kernel. */
 #include "tests/check.h"
 
-#include "engine/fabric_inside.h"
+#include "engine/fabric/private.h"
 
 static int fake_open(const char *path, int flags);
 static ssize_t fake_write(int fd, const void *buf, size_t len);
 static int fake_close(int fd);
 static uint64_t fake_now(void);
 
-/* Their headers first: only the calls of fabric_resolve.c are the fake's. */
+/* Their headers first: only the calls of fabric/resolve.c are the fake's. */
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ static uint64_t fake_now(void);
 #define kv_clock_now(c) fake_now()
 #undef fi_version
 #define fi_version() FI_VERSION(1, 17)
-#include "../../engine/fabric_resolve.c"
+#include "../../engine/fabric/resolve.c"
 
 enum { FD = 77, PEER = 3, ADDR_ERROR = 1 /* an RDMA_CM_EVENT_ */ };
 #define MS 1000000ull

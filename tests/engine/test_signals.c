@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_signals.c -- signals of completion queues behind a door (engine/fabric_door_signal.c): none is written while an
+/* test_signals.c -- signals of completion queues behind a door (engine/door/signal.c): none is written while an
  * engine is polled, and none that would wake a sleeper is lost. An engine `sleeps` here when its fab let it: its
  * descriptor alone must tell of what comes next. Waits have no meaning but that they end. */
 #include "tests/engine/node.h"
@@ -13,9 +13,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "engine/fabric.h"
-#include "engine/fabric_door_inside.h"
-#include "engine/fabric_inside.h"
+#include "engine/fabric/fabric.h"
+#include "engine/door/private.h"
+#include "engine/fabric/private.h"
 #include "engine/fence.h"
 #include "engine/inside.h"
 #include "engine/rail.h"

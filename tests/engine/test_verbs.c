@@ -124,7 +124,7 @@ static void exchange_until_lost(struct node *n, struct te_peer *peer, const stru
 	assert_true(sent >= SENT_MIN);
 }
 
-/* libfabric before 1.21 waits for the address inside the posting, 2 s each time (engine/fabric_resolve.c): then hardly
+/* libfabric before 1.21 waits for the address inside the posting, 2 s each time (engine/fabric/resolve.c): then hardly
  * one message would go to others meanwhile. */
 static void an_address_that_nobody_has_stops_no_other(void **state)
 {

@@ -20,7 +20,7 @@
 #include <sys/mman.h>
 
 #include "engine/engine.h"
-#include "engine/fabric.h"
+#include "engine/fabric/fabric.h"
 #include "loop/loop.h"
 
 /* ---- the stubs ---- */

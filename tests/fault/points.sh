@@ -3,7 +3,7 @@
 # points.sh -- no fallible call is forgotten: every function outside our code that our objects call is a fault point, or stands in unwrapped.txt with a reason.
 #
 # usage: points.sh [FOLDER]   FOLDER: a build of MODE=asan or any other (default build/asan) whose libraries are there.
-# What is looked at are the undefined symbols of the layers that the sweep links, and, since libfabric's functions are mostly inline, the fi_ calls in engine/fabric*.c.
+# What is looked at are the undefined symbols of the layers that the sweep links, and, since libfabric's functions are mostly inline, the fi_ calls in engine/fabric/ and engine/door/.
 # A fortified or versioned name (__snprintf_chk, __isoc99_sscanf) counts as the plain one. Our own functions fail through what they call.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
@@ -38,7 +38,7 @@ nm -P "${libraries[@]}" >"$scratch/symbols" 2>"$scratch/nm.err" || {
 # Names that any object defines are ours; __asan_ and the like are the sanitizers'.
 awk '$2 == "U" { asked[$1] } NF > 2 && $2 != "U" { ours[$1] } END { for (s in asked) if (!(s in ours)) print s }' "$scratch/symbols" |
 	grep -vE '^__(asan|ubsan|sanitizer|lsan|tsan|gcov|llvm)_' | plain >"$scratch/outside"
-grep -hoE '\bfi_[a-z_0-9]+\(' engine/fabric*.c | tr -d '(' | sort -u >"$scratch/inline"
+grep -hoE '\bfi_[a-z_0-9]+\(' engine/fabric/*.c engine/door/*.c | tr -d '(' | sort -u >"$scratch/inline"
 sort -u "$scratch/outside" "$scratch/inline" >"$scratch/called"
 plain <tests/fault/wrap.txt >"$scratch/wrapped"
 grep -oE '^POINT(_VIA)?\([A-Za-z_0-9]+' tests/fault/points.def | sed 's/.*(//' | sort -u >"$scratch/rows"

@@ -586,7 +586,7 @@ static bool forgotten_in(const char *report, int n)
 #define INTERCEPTED     FRAME("0", "in __interceptor_malloc ../asan/asan_malloc_linux.cpp:69")
 #define DUPINFO         FRAME("1", "in fi_dupinfo (/lib/libfabric.so.1+0x1eacd)")
 #define UNNAMED         FRAME("1", " (/lib/libfabric.so.1+0xdb313)")
-#define OURS            FRAME("2", "in fab_open engine/fabric.c:288")
+#define OURS            FRAME("2", "in fab_open engine/fabric/fabric.c:288")
 #define DIRECT(bytes)   "Direct leak of " bytes " byte(s) in 1 object(s) allocated from:\n" INTERCEPTED
 #define INDIRECT        "Indirect leak of 40 byte(s) in 1 object(s) allocated from:\n" INTERCEPTED UNNAMED
 #define SUMMARY         "SUMMARY: AddressSanitizer: 160 byte(s) leaked in 2 allocation(s).\n"

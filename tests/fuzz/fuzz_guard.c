@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/fabric_stream.h"
+#include "engine/door/stream.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

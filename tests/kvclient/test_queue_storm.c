@@ -27,7 +27,13 @@
 #include "tests/short.h"
 
 enum { CLIENTS = 3, SERVERS = 2, SUBMITTERS = 8, SLOTS = 12, ITEMS = 6, KEYS = 40, VALUE = 40000 };
-enum { DEPTH = 60 /* fewer than slots */, ROUNDS = KV_TSAN || KV_ASAN ? 6 : 12, FEW = 3, POISON = 0xA5, NO_RESULT = 77 };
+enum {
+	DEPTH = 60 /* fewer than slots */,
+	ROUNDS = KV_TSAN || KV_ASAN ? 6 : 12,
+	FEW = 3,
+	POISON = 0xA5,
+	NO_RESULT = 77
+};
 enum { ALL_SLOTS = SUBMITTERS * SLOTS, PIECES = 8, PIECE = ALL_SLOTS * ITEMS * VALUE / PIECES / 4096 * 4096 };
 #define PATIENCE_MS 120000
 

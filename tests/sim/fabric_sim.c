@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_sim.c -- implements engine/fabric.h over a simulated world.
+/* fabric_sim.c -- implements engine/fabric/fabric.h over a simulated world.
  *
  * An operation is a `struct flight`: it belongs to the fabric from posting until its last step has run, and counts its
  * scheduled steps. It names endpoints by {id, epoch}, never by pointer, and looks them up at each step: a rebuilt,
@@ -29,7 +29,7 @@
 #include <stdlib.h>
 
 #include "engine/budget.h"
-#include "engine/fabric.h"
+#include "engine/fabric/fabric.h"
 #include "tests/sim/ring_sim.h"
 
 enum { SIM_PIECES = 2, SIM_NAME_LEN = 24, SIM_FABS_MAX = 4096, SIM_OLD_MAX = 2 };

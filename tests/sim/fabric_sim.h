@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_sim.h -- a fabric in memory, behind the same door as libfabric (engine/fabric.h), under a simulated world's
- * time.
+/* fabric_sim.h -- a fabric in memory, behind the same door as libfabric (engine/fabric/fabric.h), under a simulated
+ * world's time.
  *
  * It is meaner than any real one: nothing is ordered, sources are read late, data lands in pieces, immediates and
  * completions come whenever, posting says -EAGAIN in bursts, and what is on its way lands although its sender is gone.

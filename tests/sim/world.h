@@ -176,8 +176,8 @@ const char *world_said(const char *text);
 
 struct kvc_counters world_counters(struct world *w, unsigned pool);
 
-/* world_seeds -- how many of n seeds to run: a third in `make check`, else all; a quarter under AddressSanitizer; one under
- * ThreadSanitizer, which costs most and finds nothing in one thread. */
+/* world_seeds -- how many of n seeds to run: a third in `make check`, else all; a quarter under AddressSanitizer; one
+ * under ThreadSanitizer, which costs most and finds nothing in one thread. */
 static inline unsigned world_seeds(unsigned n)
 {
 #if defined(__has_feature)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake.c -- engine/fabric.h by plain arrays. What was posted is kept in `fake` until the test completes it. */
+/* fake.c -- engine/fabric/fabric.h by plain arrays. What was posted is kept in `fake` until the test completes it. */
 #include "tests/engine/fake/fake.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fake.h -- a fabric that does what the test says: -EAGAIN, failures, stray events, dead endpoints, rebuilds that fail.
  *
- * fake.c implements engine/fabric.h itself, so the linker takes nothing from libfab.a. Nothing completes unless the
- * test says so; time stands still unless the test moves it. One thread, apart from registrations. */
+ * fake.c implements engine/fabric/fabric.h itself, so the linker takes nothing from libfab.a. Nothing completes unless
+ * the test says so; time stands still unless the test moves it. One thread, apart from registrations. */
 #ifndef KVRAIL_TESTS_ENGINE_FAKE_FAKE_H
 #define KVRAIL_TESTS_ENGINE_FAKE_FAKE_H
 
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/base.h"
-#include "engine/fabric.h"
+#include "engine/fabric/fabric.h"
 #include "tests/fabric_stand_in.h"
 
 enum { FAKE_POSTS_MAX = 4096, FAKE_HANDLES = 512, FAKE_EVENTS_MAX = 256 };
