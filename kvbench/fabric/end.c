@@ -94,14 +94,14 @@ bool end_gone(const struct end *e)
 	return poll(&p, 1, 0) > 0;
 }
 
-/* The providers whose ports anyone can reach. verbs has addresses of IP as well, and none on loopback. */
+/* Providers with ports that anybody can reach. verbs has IP addresses as well, but none on loopback. */
 static bool over_sockets(const char *provider)
 {
 	return strncmp(provider, "tcp", 3) == 0 || strncmp(provider, "net", 3) == 0 ||
 	       strncmp(provider, "sockets", 7) == 0;
 }
 
-/* On loopback where the other process is on this machine; else, and with --nic, behind the doorkeeper in any case. */
+/* On loopback if the other process is on this machine; else, and with --nic, behind the doorkeeper. */
 static void listen_safely(const struct end *e, struct te_options *to)
 {
 	struct sockaddr_in *in = (struct sockaddr_in *)&to->local;
@@ -153,7 +153,7 @@ static int memory_open(struct end *e, const struct fabric_options *o, struct kv_
 	rc = kv_area_map(len, &e->area, err);
 	if (rc < 0)
 		return rc;
-	memset(e->area.base, 1, e->area.len_bytes); /* no page is new when the clock runs */
+	memset(e->area.base, 1, e->area.len_bytes); /* no page faults while the clock runs */
 	rc = te_region_register(e->te, e->area.base, e->area.len_bytes, TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE,
 				e->area.len_bytes, &e->region, err);
 	if (rc < 0)
@@ -226,7 +226,7 @@ int end_send(struct end *e, const void *data, uint32_t len)
 	return 0;
 }
 
-/* Where the number-th lies in its half: one behind the other, and around. */
+/* The place of the number-th operation in its half, in turn. */
 static uint64_t place(const struct end *e, uint64_t size, uint64_t number)
 {
 	uint64_t step = kv_align_up(size, ALIGN);

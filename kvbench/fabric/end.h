@@ -15,17 +15,17 @@ struct end_hello {
 	uint8_t virt;
 };
 
-enum { END_BURSTS = 16 /* immediates behind bursts of writes, in flight */ };
+enum { END_BURSTS = 16 /* in flight, behind bursts of writes */ };
 
 enum end_mode {
 	END_QUIET,       /* answer nothing */
 	END_ECHO,        /* send each message back */
 	END_ECHO_WRITES, /* when `chunks` immediates are here, write `size` bytes back */
-	END_SINK,        /* a message says how many immediates must be here; answer it then */
+	END_SINK,        /* a message has the number of immediates to wait for; answer it then */
 	END_REST         /* do not poll until the next phase */
 };
 
-/* What comes next; the responder answers with a byte when it is ready. */
+/* The next phase. The responder answers with a byte when it is ready. */
 struct end_phase {
 	uint32_t mode, chunks;
 	uint64_t size;
@@ -46,9 +46,9 @@ struct end {
 	struct end_op *op; /* FABRIC_DEPTH_MAX + END_BURSTS of them */
 	int fd;
 	int broken; /* the first failure of an operation */
-	/* What arrived. */
+	/* Arrivals. */
 	uint64_t messages, imms;
-	uint64_t begun, completed; /* transfers of ours */
+	uint64_t begun, completed; /* our transfers */
 	uint8_t last[KV_MSG_MAX];
 	size_t last_len;
 };
@@ -59,13 +59,13 @@ int end_open(struct end *end, const struct fabric_options *options, int fd, int 
 	     struct kv_error *err);
 void end_close(struct end *end);
 
-/* end_chunks -- operations that `size` bytes take, of an end whose operations have `chunk` bytes. */
+/* end_chunks -- operations of `chunk` bytes for `size` bytes. */
 static inline uint64_t end_chunks(uint64_t size, uint64_t chunk)
 {
 	return (size + chunk - 1) / chunk;
 }
 
-/* The memory's first half is where bytes come from, the second where the other end writes. Byte offsets. */
+/* The first half of the memory is the source, the second the other end's destination. Byte offsets. */
 static inline uint64_t end_half(const struct end *end)
 {
 	return end->area.len_bytes / 2;
@@ -81,7 +81,7 @@ struct end_op {
 	uint64_t begun, ended;
 };
 
-/* end_xfer -- start a transfer of `size` bytes, the number-th of a row. 0 or a code. */
+/* end_xfer -- start the number-th transfer of `size` bytes. 0 or a code. */
 int end_xfer(struct end *end, struct end_op *op, enum te_dir dir, uint64_t size, uint64_t number);
 
 /* end_write_quiet, end_notice -- between te_order_begin and te_order_end, where te_info.ordered: a write without
@@ -89,7 +89,7 @@ int end_xfer(struct end *end, struct end_op *op, enum te_dir dir, uint64_t size,
 int end_write_quiet(struct end *end, struct end_op *op, uint64_t size, uint64_t number);
 int end_notice(struct end *end, struct end_op *op);
 
-/* end_gone -- whether the other process has closed the socket, or sent something out of turn. */
+/* end_gone -- whether the other process has closed the socket, or sent bytes out of turn. */
 bool end_gone(const struct end *end);
 
 /* end_receive, end_tell -- exactly len bytes over the socket, within wait_ns. 0, -KV_EPEERDOWN, -KV_ETIMEOUT or

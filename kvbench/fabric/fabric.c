@@ -81,8 +81,7 @@ static int report(struct session *s, struct json_file **json, int rc, struct kv_
 	if (status == BENCH_FAILED)
 		fprintf(stderr, "kv-bench fabric: %s\n", err->text);
 	if (bench_interrupted())
-		fprintf(stderr,
-			"kv-bench: interrupted by signal %d: the report has the rows that were measured until then\n",
+		fprintf(stderr, "kv-bench: interrupted by signal %d: the report has the rows measured so far\n",
 			bench_interrupted());
 	fabric_print_end(&s->run, s->out);
 	if (*json && json_finish(s, json, err) < 0) {

@@ -27,7 +27,7 @@ struct fabric_options {
 	int log_level;  /* enum kv_log_level */
 	uint32_t depth; /* operations in flight per pair for bandwidth; fewer where imm_room is less */
 	uint32_t pairs;
-	uint64_t span; /* bytes that operations go through, one behind the other */
+	uint64_t span; /* memory that the operations move through */
 	const char *listen, *connect, *psk_file;
 	/* of sizes */
 	uint64_t size[FABRIC_SIZES_MAX], size_max;
@@ -39,7 +39,7 @@ extern const struct kv_opt fabric_options_table[];
 /* fabric_options_parse -- as bench_options_parse. */
 int fabric_options_parse(int argc, char **argv, struct fabric_options *out, struct kv_error *err);
 
-/* What is measured of one size. */
+/* Operations measured for each size. */
 enum fabric_op { FABRIC_MESSAGE, FABRIC_WRITE, FABRIC_READ, FABRIC_OPS };
 const char *fabric_op_name(enum fabric_op op);
 
@@ -50,9 +50,9 @@ struct fabric_row {
 	double bytes_per_s;     /* `depth` at a time over each pair; 0: not measured */
 };
 
-/* Whether RDMA is in use, and how that was found out. */
+/* Whether RDMA is in use, and the evidence. */
 struct fabric_rdma {
-	bool in_use, software; /* software: the kernel does in software what a NIC would */
+	bool in_use, software; /* software: the kernel does a NIC's work */
 	unsigned devices;      /* RDMA devices of this machine */
 	char device[KV_NAME_MAX];
 	char how[400];
@@ -62,7 +62,7 @@ struct fabric_run {
 	struct fabric_options opt;
 	struct te_info info;
 	struct fabric_rdma rdma;
-	char no_read[200]; /* why reads are left out; "": they are not */
+	char no_read[200]; /* why reads are left out, or "" */
 	struct fabric_row *row;
 	unsigned num_rows;
 	bool complete;
@@ -72,7 +72,7 @@ struct fabric_run {
 /* fabric_rdma_look -- opens each device: some ms. */
 void fabric_rdma_look(const struct te_info *info, struct fabric_rdma *out);
 
-/* fabric_jitter -- the median of p99/p50 over the rows of up to 4 KiB; 0: there are none. */
+/* fabric_jitter -- the median of p99/p50 over rows up to 4 KiB; 0: there are none. */
 double fabric_jitter(const struct fabric_run *run);
 
 /* report.c: text, and JSON, which the caller frees (NULL: no memory). */

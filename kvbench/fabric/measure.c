@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* measure.c -- latency: one operation after the other, over the first pair. Bandwidth: `depth` operations at a time
- * over each pair, until the time is over, and then until the responders have confirmed that all have arrived.
+/* measure.c -- latency: one operation after another, over the first pair. Bandwidth: `depth` operations at a time over
+ * each pair, until the time is over and the responders have confirmed all arrivals.
  *
- * Where the engine has ordered writes, a stream of writes sends one immediate behind each burst, as GETs have one reply
- * behind their bytes. Elsewhere each write carries its immediate. The responders of idle pairs rest: they would take
- * the cores from the pair that is measured. */
+ * With ordered writes, a stream sends one immediate behind each burst, as GETs have one reply behind their bytes;
+ * otherwise each write carries its immediate. Responders of idle pairs rest, to leave the cores to the measured pair.
+ */
 #include "kvbench/fabric/measure.h"
 
 #include <errno.h>
@@ -22,11 +22,11 @@ static uint64_t now(void)
 	return kv_clock_now(&kv_clock_monotonic);
 }
 
-/* Poll until *what is `wanted` or more. */
-static int await(struct end *e, const uint64_t *what, uint64_t wanted)
+/* Poll until *count reaches `wanted`. */
+static int await(struct end *e, const uint64_t *count, uint64_t wanted)
 {
 	uint64_t give_up = 0;
-	for (unsigned idle = 0; *what < wanted && e->broken == 0;) {
+	for (unsigned idle = 0; *count < wanted && e->broken == 0;) {
 		if (te_poll(e->te) > 0) {
 			give_up = 0;
 			continue;
@@ -42,7 +42,7 @@ static int await(struct end *e, const uint64_t *what, uint64_t wanted)
 		if (now() > give_up)
 			return -KV_ETIMEOUT;
 	}
-	return *what < wanted ? e->broken : 0;
+	return *count < wanted ? e->broken : 0;
 }
 
 static int phase(struct end *e, enum end_mode mode, uint64_t size)
@@ -62,7 +62,7 @@ static int send_await(struct end *e, const void *data, uint32_t len)
 	return rc == -EAGAIN ? e->broken ? e->broken : -KV_ECANCELED : rc;
 }
 
-/* One operation; *out_ns: what it took. */
+/* One operation; *out_ns: its time. */
 static int one(struct end *e, const struct fabric_row *row, uint64_t number, uint64_t *out_ns)
 {
 	static const uint8_t bytes[KV_MSG_MAX];
@@ -111,7 +111,7 @@ struct flow {
 	struct end *end;
 	const struct fabric_row *row;
 	uint64_t depth, end_ns;
-	uint64_t count, imms; /* operations that were begun; immediates behind them or with them */
+	uint64_t count, imms; /* operations begun; their immediates */
 	double bytes_per_s;
 	int rc;
 	pthread_t thread;
@@ -140,7 +140,7 @@ static struct end_op *notice_idle(struct end *e)
 	return NULL;
 }
 
-/* Writes in all slots that are free, and an immediate behind them. 0 or a code. */
+/* Fill all free slots with writes, then send an immediate. 0 or a code. */
 static int burst(struct flow *f)
 {
 	struct end *e = f->end;
@@ -193,7 +193,7 @@ static int stream(struct flow *f)
 		uint64_t before = f->count;
 		rc = ordered ? burst(f) : refill(f);
 		if (rc == 0 && ordered && f->count == before && e->begun == e->completed)
-			rc = refill(f); /* no ordered write is possible, and none is under way that could change it */
+			rc = refill(f); /* no ordered write is possible, and none in flight could change it */
 		if (rc == 0 && e->begun > e->completed)
 			rc = one_more(e, &ended);
 	}

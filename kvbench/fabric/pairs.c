@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pairs.c -- start responders, open and close pairs of ends.
  *
- * A responder on this machine is this program again. A socket joins it to us: it carries addresses and phases, and its
- * end is the sign for each side that the other is gone. */
+ * A responder on this machine is this program again. A socket joins both: it carries addresses and phases, and its end
+ * shows each side that the other has ended. */
 #include "kvbench/fabric/pairs.h"
 
 #include <errno.h>

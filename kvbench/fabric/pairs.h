@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pairs.h -- pairs of ends: ours, and a responder's, which is a child of this process or runs where --connect says.
+/* pairs.h -- pairs of ends: ours, and a responder's, a child or a process at --connect.
  *
- * Thread: main. Responders are started before the first libfabric call of this process (no fork after one), and wait.
- */
+ * Thread: main. Responders start before the first libfabric call of this process (no fork after one), and wait. */
 #ifndef KVRAIL_KVBENCH_FABRIC_PAIRS_H
 #define KVRAIL_KVBENCH_FABRIC_PAIRS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rdma.c -- whether RDMA is in use: whether the engine's libfabric domain is a device of /sys/class/infiniband. The
- * provider's name says less: verbs works on rxe and siw, too, where the kernel does in software what a NIC would do.
- * Those have an attribute `parent`, which names their network interface. */
+/* rdma.c -- whether RDMA is in use: whether the engine's domain is a device of /sys/class/infiniband. The provider's
+ * name is no proof: verbs also works on rxe and siw, where the kernel emulates a NIC. Their attribute `parent` names
+ * the network interface. */
 #include <string.h>
 #include <unistd.h>
 

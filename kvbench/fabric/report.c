@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c -- kv-bench fabric as text and as JSON (schema kvbench-fabric/1).
- *
- * A quantile is shown only if the samples reach it: p99.99 takes 10,000. Figures of other fabrics have a public source;
- * where none is known, none is printed. */
+/* report.c -- kv-bench fabric as text and JSON (schema kvbench-fabric/1). A quantile needs enough samples: p99.99 takes
+ * 10,000. Figures of other fabrics have a public source. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +20,7 @@ static const struct {
 
 enum { COLUMNS = 4, GROUPS = KV_HIST_BUCKETS >> KV_HIST_SUB_BITS, BAR = 40 };
 
-/* Others' figures: what, and where it stands. They are of other tools, sizes and distances: an order of magnitude. */
+/* Published figures, of other tools, sizes and distances: an order of magnitude. */
 static const struct {
 	const char *fabric, *figure, *source;
 } published[] = {
@@ -145,14 +143,14 @@ static void read_word(const char *path, char *out, size_t cap)
 		fclose(in);
 }
 
-/* What the user can do about it. */
+/* Advice for the user. */
 static void advise_tcp(const struct fabric_run *run, FILE *out)
 {
 	char congestion[64], window[96], *last;
 	if (run->rdma.devices)
 		kv_wrap(out, "advice     ", 0,
-			"the RDMA device %s is here and not used: try --provider verbs (or efa); kv-doctor says what "
-			"stands in its way",
+			"the RDMA device %s is here and not used: try --provider verbs (or efa); kv-doctor names "
+			"the obstacle",
 			run->rdma.device);
 	if (!run->opt.connect)
 		kv_wrap(out, "advice     ", 0,

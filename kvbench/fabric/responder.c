@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* responder.c -- the other end: it answers as the present phase says, and polls without a pause unless the phase is to
- * rest.
+/* responder.c -- the other end: it answers according to the phase, and polls without a pause unless it rests.
  *
- * It ends when the other process closes the socket or dies, and closes its engine in order, so that no shared memory
- * stays behind. The other process has the key, and may all the same be of another version: each number is checked. */
+ * It ends when the other process closes the socket or dies, and closes its engine in order, so that no shared memory is
+ * left. The other process has the key but maybe another version: each number is checked. */
 #include "kvbench/fabric/responder.h"
 
 #include <errno.h>
@@ -21,7 +20,7 @@ struct responder {
 	struct end end;
 	struct end_phase phase;
 	struct end_op *op;
-	uint64_t messages, imms; /* that were answered */
+	uint64_t messages, imms; /* answered */
 };
 
 static bool valid(const struct responder *r)

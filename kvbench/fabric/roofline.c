@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* roofline.c -- GET and PUT beside the writes of kv-bench fabric.
+/* roofline.c -- GET and PUT compared with the writes of kv-bench fabric.
  *
- * The speed of a machine wanders by a factor of two within seconds. So each round runs both GETs and bare writes, in an
- * order that flips every round, and the efficiency is the median of the rounds' ratios. The bare writes have the size
- * of the values, as many of them are in flight as the run has workers, and they move through as much memory as the keys
- * take, up to SPAN_MOST. The responders rest while the run's own phases are measured.
+ * A machine's speed varies by a factor of two within seconds. So each round runs GETs, PUTs and bare writes, in an
+ * order that flips, and the efficiency is the median of the rounds' ratios. Bare writes have the size of the values, as
+ * many in flight as the run has workers, and move through as much memory as the keys take, up to SPAN_MOST. The
+ * responders rest during the run's own phases.
  *
- * A round of PUTs stores keys that nobody reads, and deletes them. So no PUT meets a value that is there. */
+ * A round of PUTs stores keys of its own, and deletes them: no PUT meets a stored value. */
 #include "kvbench/fabric/roofline.h"
 
 #include <jansson.h>
@@ -23,7 +23,7 @@ enum { ROUNDS = 5 };
 
 #define PUT_BYTES (256ull << 20) /* of a round */
 #define SPAN_MOST (64ull << 20)
-#define BARE_NS   100000000ull /* a round of bare writes; the latency as well */
+#define BARE_NS   100000000ull /* a round of bare writes, and the latency */
 
 enum way { WAY_GET, WAY_PUT, WAYS };
 
@@ -95,7 +95,7 @@ static int limit_read(struct roofline *r, const char *path, struct kv_error *err
 
 /* ---- the limit of this machine ---- */
 
-/* One pair for each thread of the server that has a client and two processors. */
+/* A pair per thread of the server, if it has a client and two processors. */
 static uint32_t pairs_wanted(const struct bench *b)
 {
 	unsigned clients = KV_MIN(b->opt->num_clients, b->opt->num_workers);
@@ -168,7 +168,7 @@ static int part_run(struct roofline *r, struct phase *p, double *out_rate, struc
 	return rc;
 }
 
-/* PUTs store the same keys in each round, behind those of the run. */
+/* PUTs store the same keys in each round, after those of the run. */
 static int way_run(struct roofline *r, enum way way, unsigned round, struct kv_error *err)
 {
 	struct phase p = {.bench = r->bench,
@@ -208,7 +208,7 @@ static int round_run(struct roofline *r, unsigned round, struct kv_error *err)
 	return rc;
 }
 
-/* If anything failed there is no figure: it would be that of a broken run. */
+/* After any failure there is no figure. */
 static void conclude(struct roofline *r, enum way way, unsigned rounds, struct roofline_result *out)
 {
 	*out = (struct roofline_result){.ran = true, .rounds = rounds, .p50_ns = r->p50_ns};
@@ -247,7 +247,7 @@ static int rounds_run(struct roofline *r, uint64_t reads, struct kv_error *err)
 	return rc;
 }
 
-/* The phases of the run, beside the figure of the file. */
+/* Compare the phases of the run with the file's figure. */
 static void phases_take(struct roofline *r)
 {
 	r->bare[0] = r->limit.bytes_per_s;
@@ -268,7 +268,7 @@ int roofline_run(struct roofline *r, uint64_t reads, struct kv_error *err)
 	else
 		rc = rounds_run(r, reads, err);
 	if (rc < 0)
-		return rc == -KV_ECANCELED ? 0 : rc; /* a signal: the report has the phases until then */
+		return rc == -KV_ECANCELED ? 0 : rc; /* a signal: the report has the phases so far */
 	conclude(r, WAY_GET, rounds, &r->bench->results.roofline);
 	if (!r->bench->opt->no_write)
 		conclude(r, WAY_PUT, rounds, &r->bench->results.roofline_put);
