@@ -17,8 +17,8 @@ static inline struct verdict verdict_of(uint64_t id, uint64_t time_ns, bool touc
 	return (struct verdict){id, time_ns, touched ? 0 : time_ns};
 }
 
-/* DOUBT_WAIT: blocks in doubt are hidden. DOUBT_JUDGE: a block with a verdict as young as itself is dropped when it is
- * asked for; the others are visible again. */
+/* DOUBT_WAIT: blocks in doubt are hidden. DOUBT_JUDGE: a block with a verdict no older than itself is dropped when it
+ * is asked for; the others are visible again. */
 enum doubt_how { DOUBT_NONE, DOUBT_WAIT, DOUBT_JUDGE };
 
 enum {
