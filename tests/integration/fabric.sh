@@ -62,7 +62,7 @@ check "SIGKILL of kv-bench ends the responder" broken KILL parent 137 ''
 "$build/kv-server" --make-psk "$scratch/key" >/dev/null && "$build/kv-server" --make-psk "$scratch/other" >/dev/null
 "$build/kv-bench" fabric --provider "$provider" --listen 127.0.0.1:0 --psk-file "$scratch/key" >"$scratch/listen" 2>&1 &
 listener=$!
-wait_until 30 grep -q 'listening on port' "$scratch/listen"
+wait_until 30 grep -qs 'listening on port' "$scratch/listen"
 port=$(sed -n 's/.*listening on port //p' "$scratch/listen")
 check "two pairs measure with a listener" fabric --connect "127.0.0.1:$port" --psk-file "$scratch/key" --sizes 1,64KB --pairs 2 --depth 4 --time 20ms --json "$scratch/two.json"
 check "their rates add up" holds "$scratch/two.json" 'j["complete"] and j["pairs"] == 2 and j["depth"] == 4 and j["connect"].startswith("127.0.0.1:") and rows["write", 65536]["bytes_per_s"] > 0'
