@@ -88,7 +88,7 @@ static int command(int argc, char **argv)
 	}
 	if (rc > 0)
 		return BENCH_OK;
-	if (options.config) {
+	if (options.out.config) {
 		kv_opt_dump(bench_options_table, &options, stdout);
 		return BENCH_OK;
 	}

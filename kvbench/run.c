@@ -50,34 +50,35 @@ static void say(const struct kv_error *err)
 static int scan_trace(struct bench *b, struct kv_error *err)
 {
 	struct stat st;
-	if (!b->opt->trace)
+	if (!b->opt->replay.trace)
 		return 0;
-	if (stat(b->opt->trace, &st) == 0 && !S_ISREG(st.st_mode))
+	if (stat(b->opt->replay.trace, &st) == 0 && !S_ISREG(st.st_mode))
 		return kv_fail(err, -KV_EINVAL,
 			       "trace %s is read twice and must be a regular file: write it to one first",
-			       b->opt->trace);
-	return trace_scan(b->opt->trace, &b->results.trace, err);
+			       b->opt->replay.trace);
+	return trace_scan(b->opt->replay.trace, &b->results.trace, err);
 }
 
 /* Worker threads of the server that we start. It gets half of the cores, our loops the other half. */
 static unsigned server_threads(const struct bench_options *o)
 {
-	return o->server_threads ? o->server_threads : KV_MIN(KV_MAX(kv_cpus_available() / 2, 1u), SHARDS_MAX);
+	return o->server.server_threads ? o->server.server_threads
+					: KV_MIN(KV_MAX(kv_cpus_available() / 2, 1u), SHARDS_MAX);
 }
 
 /* Keys stored for a while besides those of the run. */
 static uint64_t more_keys(const struct bench_options *o)
 {
-	uint64_t reads = o->duration_ns ? UINT64_MAX : o->num_keys * o->repeat_reads;
-	uint64_t most = KV_MAX(o->roofline ? roofline_put_keys(o, reads) : 0, o->mixed ? o->num_keys : 0);
+	uint64_t reads = o->pace.duration_ns ? UINT64_MAX : o->load.num_keys * o->pace.repeat_reads;
+	uint64_t most = KV_MAX(o->roofline.run ? roofline_put_keys(o, reads) : 0, o->load.mixed ? o->load.num_keys : 0);
 	/* A PUT of --mix is deleted before its worker makes the next. */
-	return KV_MAX(most, o->mix.put ? (uint64_t)o->num_workers * KV_MAX(o->batch, 1u) : 0);
+	return KV_MAX(most, o->load.mix.put ? (uint64_t)o->load.num_workers * KV_MAX(o->load.batch, 1u) : 0);
 }
 
 /* Of our own. */
 static unsigned servers_at_start(const struct bench_options *o)
 {
-	return o->num_servers - (unsigned)__builtin_popcount(bench_events_late(&o->events));
+	return o->server.num_servers - (unsigned)__builtin_popcount(bench_events_late(&o->server.events));
 }
 
 /* Of a trace, and of several servers, the sentence about one server with --num-keys would mislead. values: of each
@@ -86,30 +87,31 @@ static int memory_refused(const struct bench_options *o, uint64_t values, uint64
 {
 	char need[32], half[32], size[32], servers[64];
 	uint64_t bytes = bench_keys_memory(o, values, server_threads(o));
-	if (!o->trace && o->num_servers == 1)
+	if (!o->replay.trace && o->server.num_servers == 1)
 		return -KV_ENOMEM;
-	snprintf(servers, sizeof(servers), "each of %u servers", o->num_servers);
+	snprintf(servers, sizeof(servers), "each of %u servers", o->server.num_servers);
 	return kv_fail(err, -KV_ENOMEM,
 		       "for %llu %s of %s %s needs %s, and has %s, its share of half of this machine's free memory: "
 		       "use %s, %s--memory-mb N for each server (further values are evicted)",
-		       (unsigned long long)values, o->trace ? "blocks" : "values",
-		       kv_size_format(o->value_size, size, sizeof(size)), o->num_servers > 1 ? servers : "the server",
+		       (unsigned long long)values, o->replay.trace ? "blocks" : "values",
+		       kv_size_format(o->load.value_size, size, sizeof(size)),
+		       o->server.num_servers > 1 ? servers : "the server",
 		       bytes == UINT64_MAX ? "more than any memory" : kv_size_format(bytes, need, sizeof(need)),
 		       kv_size_format(available / 2, half, sizeof(half)),
-		       o->model ? "fewer --block-tokens" : "a smaller --value-size",
-		       o->num_servers > 1 ? "fewer --servers, or " : "or ");
+		       o->model.name ? "fewer --block-tokens" : "a smaller --value-size",
+		       o->server.num_servers > 1 ? "fewer --servers, or " : "or ");
 }
 
 /* The reads of all runs where --duration tells, or of a trace at its speed; else 0. How many trials --slo makes nobody
  * knows before: one is the least. */
 static uint64_t reads_ns(const struct bench_options *o, const struct trace_totals *t)
 {
-	uint64_t runs = o->repeat_runs;
-	if (o->trace) {
-		double ns = o->trace_speed > 0 ? (t->last_ms - t->first_ms) * 1e6 / o->trace_speed : 0;
-		return (uint64_t)KV_MIN(ns, o->duration_ns ? (double)o->duration_ns : 1e18);
+	uint64_t runs = o->pace.repeat_runs;
+	if (o->replay.trace) {
+		double ns = o->replay.speed > 0 ? (t->last_ms - t->first_ms) * 1e6 / o->replay.speed : 0;
+		return (uint64_t)KV_MIN(ns, o->pace.duration_ns ? (double)o->pace.duration_ns : 1e18);
 	}
-	return o->duration_ns > UINT64_MAX / runs ? UINT64_MAX : runs * o->duration_ns;
+	return o->pace.duration_ns > UINT64_MAX / runs ? UINT64_MAX : runs * o->pace.duration_ns;
 }
 
 /* Memory of our own server, and whether a run may miss values that it wrote. */
@@ -117,22 +119,22 @@ static int plan_memory(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
 	unsigned shards = server_threads(o);
-	uint64_t values = o->trace ? b->results.trace.distinct : o->num_keys + more_keys(o);
-	values *= o->copies == BENCH_COPIES_ONE ? 1 : 2; /* any value may become hot */
+	uint64_t values = o->replay.trace ? b->results.trace.distinct : o->load.num_keys + more_keys(o);
+	values *= o->client.copies == BENCH_COPIES_ONE ? 1 : 2; /* any value may become hot */
 	/* Of several, each has room for twice its share, also before others come. */
-	if (o->num_servers > 1)
+	if (o->server.num_servers > 1)
 		values = (2 * values + servers_at_start(o) - 1) / servers_at_start(o);
-	b->results.expiring = o->ttl && reads_ns(o, &b->results.trace) / 1000000000 >= o->ttl;
-	b->results.misses_expected = b->results.expiring || o->events.count > 0;
-	if (o->servers.count > 0)
+	b->results.expiring = o->load.ttl && reads_ns(o, &b->results.trace) / 1000000000 >= o->load.ttl;
+	b->results.misses_expected = b->results.expiring || o->server.events.count > 0;
+	if (o->target.servers.count > 0)
 		return 0;
-	if (o->memory_mb == 0) {
-		uint64_t available = kv_memory_available() / o->num_servers;
+	if (o->server.memory_mb == 0) {
+		uint64_t available = kv_memory_available() / o->server.num_servers;
 		int rc = bench_keys_plan(o, values, shards, available, &b->results.memory_mb, err);
 		return rc < 0 ? memory_refused(o, values, available, err) : 0;
 	}
-	b->results.memory_mb = o->memory_mb;
-	if (bench_keys_memory(o, values, shards) > o->memory_mb << 20)
+	b->results.memory_mb = o->server.memory_mb;
+	if (bench_keys_memory(o, values, shards) > o->server.memory_mb << 20)
 		b->results.memory_short = b->results.misses_expected = true;
 	return 0;
 }
@@ -162,25 +164,25 @@ static int start_server(struct bench *b, struct kv_error *err)
 			       .done = touched_mib,
 			       .arg = &pid};
 	int rc;
-	struct server_child_options so = {.provider = strcmp(o->provider, "auto") ? o->provider : NULL,
-					  .nic = o->nic,
-					  .rails = o->rails,
-					  .numa_off = o->numa == KVC_NUMA_OFF,
-					  .door = o->door,
-					  .eviction = o->eviction,
-					  .allow_pull = o->mode == KVC_MODE_PULL && !o->roofline,
-					  .pull_where_safe = o->mode == KVC_MODE_AUTO && !o->roofline,
+	struct server_child_options so = {.provider = strcmp(o->target.provider, "auto") ? o->target.provider : NULL,
+					  .nic = o->target.nic,
+					  .rails = o->target.rails,
+					  .numa_off = o->target.numa == KVC_NUMA_OFF,
+					  .door = o->target.door,
+					  .eviction = o->server.eviction,
+					  .allow_pull = o->target.mode == KVC_MODE_PULL && !o->roofline.run,
+					  .pull_where_safe = o->target.mode == KVC_MODE_AUTO && !o->roofline.run,
 					  .memory_mb = b->results.memory_mb,
-					  .count = o->num_servers,
-					  .late = bench_events_late(&o->events),
+					  .count = o->server.num_servers,
+					  .late = bench_events_late(&o->server.events),
 					  .start = starts,
-					  .num_starts = bench_events_starts(&o->events, starts),
+					  .num_starts = bench_events_starts(&o->server.events, starts),
 					  .threads = server_threads(o),
-					  .log_level = o->log_level,
+					  .log_level = o->out.log_level,
 					  .ready_timeout_ns = READY_TIMEOUT_NS,
 					  .out_pid = &pid};
 
-	if (o->servers.count > 0)
+	if (o->target.servers.count > 0)
 		return 0;
 	b->results.server_threads = so.threads;
 	progress_start(&bar);
@@ -204,7 +206,7 @@ static enum kvc_put_way put_way(struct kvc_pool *pool, unsigned servers)
 /* The first servers learn of each other within seconds; the first writes must not meet the change. */
 static int members_wait(struct bench *b, struct kv_error *err)
 {
-	for (unsigned i = 1; i <= b->opt->num_servers; i++) {
+	for (unsigned i = 1; i <= b->opt->server.num_servers; i++) {
 		char name[32];
 		snprintf(name, sizeof(name), "server-%u", i);
 		if (server_child_name(b->server, i) &&
@@ -222,26 +224,27 @@ static int open_pool(struct bench *b, struct kv_error *err)
 	const struct bench_options *o = b->opt;
 	const char *own[BENCH_SERVERS_MAX] = {b->server ? server_child_address(b->server) : NULL};
 	struct kvc_options ko = {.size = sizeof(ko),
-				 .num_clients = o->num_clients,
-				 .num_threads = o->num_threads,
-				 .buffer_bytes = o->buffer_mb << 20,
-				 .servers = b->server ? own : o->servers.item,
-				 .num_servers = b->server ? servers_at_start(o) : o->servers.count,
-				 .provider = o->provider,
-				 .nic = o->nic,
-				 .num_rails = o->rails,
-				 .mode = (enum kvc_mode)o->mode,
-				 .numa = (enum kvc_numa)o->numa,
-				 .door = (enum kvc_door)o->door,
-				 .timeout_ns = o->timeout_ns,
-				 .peer_timeout_ns = o->peer_timeout_ns,
-				 .settle_ns = KV_MAX(o->settle_ns, (uint64_t)1), /* 1 is never, and 0 the default */
-				 .repair_bytes_s = KV_MAX(o->repair_mb << 20, (uint64_t)1),
-				 .slow_ns = o->slow_ms * 1000000ull,
-				 .connect_timeout_ns = KV_MAX(CONNECT_TIMEOUT_NS, o->timeout_ns),
-				 .base_client_id = o->base_client_id,
-				 .flags = KVC_OPEN_WAIT | (o->no_checksum ? KVC_NO_VERIFY : 0) |
-					  copies_flag[o->copies] | (o->no_threads ? KVC_NO_THREADS : 0),
+				 .num_clients = o->load.num_clients,
+				 .num_threads = o->load.num_threads,
+				 .buffer_bytes = o->client.buffer_mb << 20,
+				 .servers = b->server ? own : o->target.servers.item,
+				 .num_servers = b->server ? servers_at_start(o) : o->target.servers.count,
+				 .provider = o->target.provider,
+				 .nic = o->target.nic,
+				 .num_rails = o->target.rails,
+				 .mode = (enum kvc_mode)o->target.mode,
+				 .numa = (enum kvc_numa)o->target.numa,
+				 .door = (enum kvc_door)o->target.door,
+				 .timeout_ns = o->client.timeout_ns,
+				 .peer_timeout_ns = o->client.peer_timeout_ns,
+				 .settle_ns =
+					 KV_MAX(o->client.settle_ns, (uint64_t)1), /* 1 is never, and 0 the default */
+				 .repair_bytes_s = KV_MAX(o->client.repair_mb << 20, (uint64_t)1),
+				 .slow_ns = o->client.slow_ms * 1000000ull,
+				 .connect_timeout_ns = KV_MAX(CONNECT_TIMEOUT_NS, o->client.timeout_ns),
+				 .base_client_id = o->client.base_client_id,
+				 .flags = KVC_OPEN_WAIT | (o->load.no_checksum ? KVC_NO_VERIFY : 0) |
+					  copies_flag[o->client.copies] | (o->load.no_threads ? KVC_NO_THREADS : 0),
 				 .psk_file = o->security.psk_file,
 				 .psk = b->server ? server_child_psk(b->server) : NULL,
 				 .cert_file = o->security.cert,
@@ -249,10 +252,10 @@ static int open_pool(struct bench *b, struct kv_error *err)
 				 .ca_file = o->security.ca,
 				 .crl_file = o->security.crl,
 				 .server_name = o->security.server_name,
-				 .cluster = o->cluster,
-				 .log_level = o->log_level};
+				 .cluster = o->target.cluster,
+				 .log_level = o->out.log_level};
 	int rc;
-	for (unsigned i = 0, n = 0; b->server && o->num_servers > 1 && i < o->num_servers; i++) {
+	for (unsigned i = 0, n = 0; b->server && o->server.num_servers > 1 && i < o->server.num_servers; i++) {
 		const char *name = server_child_name(b->server, i + 1);
 		if (name)
 			own[n++] = name;
@@ -264,9 +267,9 @@ static int open_pool(struct bench *b, struct kv_error *err)
 	b->results.info.size = sizeof(b->results.info);
 	rc = kvc_info(b->pool, &b->results.info);
 	b->results.put_way = put_way(b->pool, ko.num_servers);
-	if (rc == 0 && b->server && bench_events_late(&o->events))
+	if (rc == 0 && b->server && bench_events_late(&o->server.events))
 		rc = members_wait(b, err);
-	if (rc == 0 && !b->server && !o->no_write)
+	if (rc == 0 && !b->server && !o->load.no_write)
 		b->results.pages_left = bench_pages_wait(b->pool, ko.num_servers, PAGES_WAIT_NS);
 	return rc;
 }
@@ -300,12 +303,12 @@ static int run_write(struct bench *b, struct kv_error *err)
 	struct phase p = {.bench = b,
 			  .name = "write",
 			  .series = true,
-			  .run = b->opt->batch ? phase_op_write_batch : phase_op_write,
-			  .total = reads_ops(b->opt, b->opt->num_keys),
-			  .keys_per_op = b->opt->batch,
+			  .run = b->opt->load.batch ? phase_op_write_batch : phase_op_write,
+			  .total = reads_ops(b->opt, b->opt->load.num_keys),
+			  .keys_per_op = b->opt->load.batch,
 			  .raw = BENCH_RAW_WRITE,
 			  .raw_run = 1,
-			  .num_keys = b->opt->num_keys};
+			  .num_keys = b->opt->load.num_keys};
 	uint64_t before = b->server ? 0 : duplicates_count(b), after;
 	int rc;
 	async_phase(&p, true);
@@ -330,12 +333,12 @@ static int run_warmup(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
 	struct phase_result *w = &b->results.warmup;
-	uint64_t fits = KV_MAX(WARMUP_BYTES / bench_size_mean(o), (uint64_t)1), keys = KV_MIN(o->warmup, fits);
+	uint64_t fits = KV_MAX(WARMUP_BYTES / bench_size_mean(o), (uint64_t)1), keys = KV_MIN(o->pace.warmup, fits);
 	struct phase p = {.bench = b,
 			  .name = "warm-up",
-			  .run = o->batch ? phase_op_batch : phase_op_read,
+			  .run = o->load.batch ? phase_op_batch : phase_op_read,
 			  .total = reads_ops(o, keys),
-			  .keys_per_op = o->batch,
+			  .keys_per_op = o->load.batch,
 			  .raw = BENCH_RAW_WARMUP,
 			  .raw_run = 1,
 			  .duration_ns = WARMUP_NS};
@@ -343,12 +346,12 @@ static int run_warmup(struct bench *b, struct kv_error *err)
 	int rc;
 	async_phase(&p, false);
 	rc = phase_run(&p, w, err);
-	if (keys < o->warmup)
+	if (keys < o->pace.warmup)
 		snprintf(w->cut, sizeof(w->cut), "of %llu: at most %s are read to warm up",
-			 (unsigned long long)o->warmup, kv_size_format(WARMUP_BYTES, size, sizeof(size)));
+			 (unsigned long long)o->pace.warmup, kv_size_format(WARMUP_BYTES, size, sizeof(size)));
 	if (w->elapsed_ns >= WARMUP_NS)
-		snprintf(w->cut, sizeof(w->cut), "of %llu: a warm-up ends after %llu s", (unsigned long long)o->warmup,
-			 WARMUP_NS / 1000000000);
+		snprintf(w->cut, sizeof(w->cut), "of %llu: a warm-up ends after %llu s",
+			 (unsigned long long)o->pace.warmup, WARMUP_NS / 1000000000);
 	if (rc == 0)
 		report_phase(b, "2/4", "warm-up", &b->results.warmup);
 	return rc;
@@ -370,11 +373,11 @@ static int outages_make(struct bench *b, struct kv_error *err)
 	int rc = 0;
 	k->outage = calloc(b->num_clients, sizeof(*k->outage));
 	for (; k->outage && rc == 0 && k->num_clients < b->num_clients; k->num_clients++)
-		rc = bench_outages_init(&k->outage[k->num_clients], b->opt->num_keys);
+		rc = bench_outages_init(&k->outage[k->num_clients], b->opt->load.num_keys);
 	if (!k->outage || rc < 0)
 		return kv_fail(err, -KV_ENOMEM,
 			       "no memory to watch %llu keys from %u client%s: use a smaller --num-keys",
-			       (unsigned long long)b->opt->num_keys, b->num_clients, kv_plural(b->num_clients));
+			       (unsigned long long)b->opt->load.num_keys, b->num_clients, kv_plural(b->num_clients));
 	clock_gettime(CLOCK_REALTIME, &now);
 	k->realtime_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - (int64_t)phase_now();
 	return 0;
@@ -407,17 +410,17 @@ static int breakdown_make(struct bench *b, struct kv_error *err)
 static int run_read(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
-	int rc = o->keep_going ? outages_make(b, err) : 0;
-	if (rc == 0 && o->breakdown)
+	int rc = o->load.keep_going ? outages_make(b, err) : 0;
+	if (rc == 0 && o->out.breakdown)
 		rc = breakdown_make(b, err);
 	if (rc == 0)
 		rc = bench_events_start(&b->results.events, err);
 	if (rc == 0)
 		rc = reads_run(b, err);
 	bench_events_stop(&b->results.events);
-	for (unsigned i = 1; rc == 0 && o->breakdown && i < b->num_clients; i++)
+	for (unsigned i = 1; rc == 0 && o->out.breakdown && i < b->num_clients; i++)
 		bench_breakdown_merge(b->results.breakdown, &b->results.breakdown[i]);
-	if (rc == 0 && o->keep_going)
+	if (rc == 0 && o->load.keep_going)
 		outages_collect(b);
 	if (rc == 0)
 		report_phase(b, "3/4", "read", &b->results.read);
@@ -429,10 +432,10 @@ static int run_read(struct bench *b, struct kv_error *err)
 static int memory_open(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
-	int rc = !o->no_write || o->keep_going ? values_open(b, err) : 0;
-	if (rc == 0 && (o->batch || o->async))
+	int rc = !o->load.no_write || o->load.keep_going ? values_open(b, err) : 0;
+	if (rc == 0 && (o->load.batch || o->load.async))
 		rc = batches_open(b, err);
-	if (rc == 0 && !o->batch && !o->async && !o->trace)
+	if (rc == 0 && !o->load.batch && !o->load.async && !o->replay.trace)
 		rc = buffers_touch(b, err);
 	return rc;
 }
@@ -449,14 +452,14 @@ static int memory_close(struct bench *b, int rc, struct kv_error *err)
 static int run_phases(struct bench *b, struct kv_error *err)
 {
 	struct bench_results *r = &b->results;
-	int rc = b->opt->no_write ? 0 : run_write(b, err);
-	if (rc == 0 && (b->opt->warmup || b->opt->warmup_steady > 0) && good_so_far(b, &r->write))
-		rc = b->opt->warmup_steady > 0 ? run_steady(b, err) : run_warmup(b, err);
+	int rc = b->opt->load.no_write ? 0 : run_write(b, err);
+	if (rc == 0 && (b->opt->pace.warmup || b->opt->pace.warmup_steady > 0) && good_so_far(b, &r->write))
+		rc = b->opt->pace.warmup_steady > 0 ? run_steady(b, err) : run_warmup(b, err);
 	if (rc == 0 && good_so_far(b, &r->write) && !r->warmup.too_many_errors)
 		rc = run_read(b, err);
-	if (rc == 0 && b->opt->model && r->read.ran && good_so_far(b, &r->read))
+	if (rc == 0 && b->opt->model.name && r->read.ran && good_so_far(b, &r->read))
 		rc = prefix_run(b, err);
-	if (rc == 0 && b->opt->mixed && r->read.ran && good_so_far(b, &r->read))
+	if (rc == 0 && b->opt->load.mixed && r->read.ran && good_so_far(b, &r->read))
 		rc = mixed_run(b, err);
 	if (rc == 0 && r->read.ran && good_so_far(b, &r->read))
 		rc = roofline_run(b->roofline, r->read.tally.hits, err);
@@ -508,8 +511,8 @@ static void take_counters(struct bench *b)
 /* A ring for each loop that counts operations: those of clients, or the threads of --async that submit. */
 static int raw_open(struct bench *b, const struct outputs *files, struct kv_error *err)
 {
-	unsigned loops = b->opt->async ? KV_MAX(b->opt->submitters, 1u) : b->num_clients;
-	return bench_raw_open(outputs_raw(files), loops, b->opt->seed, b->opt->value_size, &b->raw, err);
+	unsigned loops = b->opt->load.async ? KV_MAX(b->opt->load.submitters, 1u) : b->num_clients;
+	return bench_raw_open(outputs_raw(files), loops, b->opt->load.seed, b->opt->load.value_size, &b->raw, err);
 }
 
 /* Phases, report, JSON. The exit status so far. */
@@ -517,15 +520,15 @@ static int measure(struct bench *b, struct outputs **files)
 {
 	struct kv_error err = {0};
 	int rc;
-	b->results.events.events = &b->opt->events;
+	b->results.events.events = &b->opt->server.events;
 	b->results.events.server = b->server;
 	report_start(b);
 	rc = memory_open(b, &err);
-	if (rc == 0 && b->opt->raw)
+	if (rc == 0 && b->opt->out.raw)
 		rc = raw_open(b, *files, &err);
 	bench_conditions_begin(&b->results.conditions, server_child_cpu_seconds(b->server));
 	if (rc == 0)
-		rc = b->opt->trace ? replay_run(b, &err) : run_phases(b, &err);
+		rc = b->opt->replay.trace ? replay_run(b, &err) : run_phases(b, &err);
 	bench_conditions_end(&b->results.conditions, server_child_cpu_seconds(b->server));
 	bench_raw_close(&b->raw, &b->results.raw);
 	rc = memory_close(b, rc, &err);
@@ -587,12 +590,12 @@ static int finish(struct bench *b, int status)
 static int memory_fits(const struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
-	uint64_t buffers = (uint64_t)o->num_clients * (o->buffer_mb << 20);
-	uint64_t servers = o->servers.count ? 0 : (uint64_t)servers_at_start(o) * (b->results.memory_mb << 20);
+	uint64_t buffers = (uint64_t)o->load.num_clients * (o->client.buffer_mb << 20);
+	uint64_t servers = o->target.servers.count ? 0 : (uint64_t)servers_at_start(o) * (b->results.memory_mb << 20);
 	char what[96], each[32], all[32];
-	snprintf(what, sizeof(what), "the buffers of %u client%s (%s)%s%s", o->num_clients, kv_plural(o->num_clients),
-		 kv_size_format(o->buffer_mb << 20, each, sizeof(each)), servers ? " and values of " : "",
-		 servers ? kv_size_format(servers, all, sizeof(all)) : "");
+	snprintf(what, sizeof(what), "the buffers of %u client%s (%s)%s%s", o->load.num_clients,
+		 kv_plural(o->load.num_clients), kv_size_format(o->client.buffer_mb << 20, each, sizeof(each)),
+		 servers ? " and values of " : "", servers ? kv_size_format(servers, all, sizeof(all)) : "");
 	return kv_room_others("", buffers + servers, what,
 			      servers ? "use a smaller --buffer-mb, fewer --num-clients, or a smaller --memory-mb"
 				      : "use a smaller --buffer-mb or fewer --num-clients",
@@ -617,10 +620,10 @@ int bench_run(const struct bench_options *options)
 	int status;
 	memset(&b, 0, sizeof(b));
 	b.opt = options;
-	bench_draw_init(&b.draw, &options->pattern, options->num_keys, options->seed);
+	bench_draw_init(&b.draw, &options->load.pattern, options->load.num_keys, options->load.seed);
 	bench_names_init(&b.names, options);
-	b.last = options->json && strcmp(options->json, "-") == 0 ? stderr : stdout;
-	b.out = options->quiet ? NULL : b.last;
+	b.last = options->out.json && strcmp(options->out.json, "-") == 0 ? stderr : stdout;
+	b.out = options->out.quiet ? NULL : b.last;
 	bench_tally_init(&b.results.write.tally);
 	bench_tally_init(&b.results.warmup.tally);
 	bench_tally_init(&b.results.read.tally);

@@ -52,7 +52,7 @@ double roofline_median(double *values, unsigned n)
 
 uint64_t roofline_put_keys(const struct bench_options *o, uint64_t reads)
 {
-	return KV_MAX(KV_MIN(reads / 3, PUT_BYTES / o->value_size), (uint64_t)o->num_workers);
+	return KV_MAX(KV_MIN(reads / 3, PUT_BYTES / o->load.value_size), (uint64_t)o->load.num_workers);
 }
 
 /* ---- the limit from a report of kv-bench fabric ---- */
@@ -73,7 +73,7 @@ static const json_t *row_find(const json_t *doc, uint64_t size)
 
 static int limit_read(struct roofline *r, const char *path, struct kv_error *err)
 {
-	uint64_t size = r->bench->opt->value_size;
+	uint64_t size = r->bench->opt->load.value_size;
 	json_error_t why;
 	json_t *doc = json_load_file(path, 0, &why);
 	const json_t *row = row_find(doc, size);
@@ -98,8 +98,8 @@ static int limit_read(struct roofline *r, const char *path, struct kv_error *err
 /* A pair per thread of the server, if it has a client and two processors. */
 static uint32_t pairs_wanted(const struct bench *b)
 {
-	unsigned clients = KV_MIN(b->opt->num_clients, b->opt->num_workers);
-	unsigned loops = b->opt->num_threads ? KV_MIN(b->opt->num_threads, clients) : clients;
+	unsigned clients = KV_MIN(b->opt->load.num_clients, b->opt->load.num_workers);
+	unsigned loops = b->opt->load.num_threads ? KV_MIN(b->opt->load.num_threads, clients) : clients;
 	unsigned pairs = KV_MIN(KV_MIN(loops, b->results.server_threads), kv_cpus_available() / 2);
 	return KV_MIN(KV_MAX(pairs, 1u), (unsigned)FABRIC_PAIRS_MAX);
 }
@@ -107,16 +107,16 @@ static uint32_t pairs_wanted(const struct bench *b)
 static void plan(struct roofline *r)
 {
 	const struct bench_options *o = r->bench->opt;
-	uint64_t flight = o->num_workers * (uint64_t)o->roofline_depth, span = SPAN_MOST;
+	uint64_t flight = o->load.num_workers * (uint64_t)o->roofline.depth, span = SPAN_MOST;
 	r->opt.pairs = pairs_wanted(r->bench);
-	r->opt.provider = o->provider;
-	r->opt.nic = o->nic;
+	r->opt.provider = o->target.provider;
+	r->opt.nic = o->target.nic;
 	r->opt.log_level = KV_LOG_ERROR;
-	r->opt.size_max = o->value_size;
+	r->opt.size_max = o->load.value_size;
 	r->opt.depth = (uint32_t)KV_MIN(KV_MAX(flight / r->opt.pairs, (uint64_t)1), (uint64_t)FABRIC_DEPTH_MAX);
-	if (o->num_keys < SPAN_MOST / o->value_size)
-		span = o->num_keys * o->value_size;
-	r->opt.span = KV_MAX(span / r->opt.pairs, o->value_size);
+	if (o->load.num_keys < SPAN_MOST / o->load.value_size)
+		span = o->load.num_keys * o->load.value_size;
+	r->opt.span = KV_MAX(span / r->opt.pairs, o->load.value_size);
 }
 
 int roofline_open(struct bench *b, struct roofline **out, struct kv_error *err)
@@ -124,14 +124,14 @@ int roofline_open(struct bench *b, struct roofline **out, struct kv_error *err)
 	struct roofline *r;
 	int rc;
 	*out = NULL;
-	if (!b->opt->roofline && !b->opt->roofline_file)
+	if (!b->opt->roofline.run && !b->opt->roofline.file)
 		return 0;
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the roofline");
 	r->bench = b;
-	if (b->opt->roofline_file) {
-		rc = limit_read(r, b->opt->roofline_file, err);
+	if (b->opt->roofline.file) {
+		rc = limit_read(r, b->opt->roofline.file, err);
 	} else {
 		plan(r);
 		rc = fabric_pairs_start(&r->pairs, &r->opt, err);
@@ -175,12 +175,12 @@ static int way_run(struct roofline *r, enum way way, unsigned round, struct kv_e
 			  .name = way == WAY_GET ? "gets" : "puts",
 			  .run = way == WAY_GET ? phase_op_read : phase_op_write,
 			  .first_op = way == WAY_GET ? round * r->ops[way] : 0,
-			  .key_base = r->bench->opt->num_keys,
+			  .key_base = r->bench->opt->load.num_keys,
 			  .total = r->ops[way]};
 	struct phase drop = {.bench = r->bench,
 			     .name = "deletes",
 			     .run = phase_op_delete,
-			     .key_base = r->bench->opt->num_keys,
+			     .key_base = r->bench->opt->load.num_keys,
 			     .total = r->ops[way]};
 	double unused;
 	int rc = r->ops[way] > 0 ? part_run(r, &p, &r->got[way][round], err) : 0;
@@ -228,7 +228,7 @@ static void conclude(struct roofline *r, enum way way, unsigned rounds, struct r
 static int rounds_run(struct roofline *r, uint64_t reads, struct kv_error *err)
 {
 	const struct bench_options *o = r->bench->opt;
-	struct fabric_row single = {.op = FABRIC_WRITE, .size = o->value_size};
+	struct fabric_row single = {.op = FABRIC_WRITE, .size = o->load.value_size};
 	int rc = fabric_pairs_open(&r->pairs, &r->opt, err);
 	if (rc < 0)
 		return rc;
@@ -240,8 +240,8 @@ static int rounds_run(struct roofline *r, uint64_t reads, struct kv_error *err)
 	if (rc < 0)
 		return kv_fail(err, rc, "bare writes: %s", kv_strerror(rc));
 	r->p50_ns = kv_hist_quantile(&single.latency, 0.5);
-	r->ops[WAY_GET] = KV_MAX(reads / 3, (uint64_t)o->num_workers);
-	r->ops[WAY_PUT] = o->no_write ? 0 : roofline_put_keys(o, reads);
+	r->ops[WAY_GET] = KV_MAX(reads / 3, (uint64_t)o->load.num_workers);
+	r->ops[WAY_PUT] = o->load.no_write ? 0 : roofline_put_keys(o, reads);
 	for (unsigned i = 0; i < ROUNDS && rc == 0 && r->errors.num_codes == 0; i++)
 		rc = round_run(r, i, err);
 	return rc;
@@ -259,18 +259,18 @@ static void phases_take(struct roofline *r)
 
 int roofline_run(struct roofline *r, uint64_t reads, struct kv_error *err)
 {
-	unsigned rounds = r && r->bench->opt->roofline_file ? 1 : ROUNDS;
+	unsigned rounds = r && r->bench->opt->roofline.file ? 1 : ROUNDS;
 	int rc = 0;
 	if (!r)
 		return 0;
-	if (r->bench->opt->roofline_file)
+	if (r->bench->opt->roofline.file)
 		phases_take(r);
 	else
 		rc = rounds_run(r, reads, err);
 	if (rc < 0)
 		return rc == -KV_ECANCELED ? 0 : rc; /* a signal: the report has the phases so far */
 	conclude(r, WAY_GET, rounds, &r->bench->results.roofline);
-	if (!r->bench->opt->no_write)
+	if (!r->bench->opt->load.no_write)
 		conclude(r, WAY_PUT, rounds, &r->bench->results.roofline_put);
 	return 0;
 }

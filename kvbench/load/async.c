@@ -92,7 +92,7 @@ static bool slot_make(struct async *a, struct slot *slot)
 		return false;
 	if (!slot->made)
 		slot->n = batch_begin(&slot->op, a->put, &slot->items);
-	if (!slot->made && a->put && a->phase->bench->opt->slices)
+	if (!slot->made && a->put && a->phase->bench->opt->load.slices)
 		slot->op.start_ns = phase_now();
 	slot->made = true;
 	return true;
@@ -245,7 +245,7 @@ static void alone_main(struct async *a)
 {
 	struct pollfd fd = {.fd = kvc_queue_fd(a->queue), .events = POLLIN};
 	struct submitter *s = &a->submitter[0];
-	bool no_threads = a->phase->bench->opt->no_threads;
+	bool no_threads = a->phase->bench->opt->load.no_threads;
 	uint64_t until_ns = slots_rested(s);
 	while (s->left > 0) {
 		if (no_threads)
@@ -318,7 +318,7 @@ static int async_run(struct async *a, struct kv_error *err)
 	if (rc < 0)
 		return rc;
 	slots_init(a);
-	if (a->phase->bench->opt->submitters == 0) {
+	if (a->phase->bench->opt->load.submitters == 0) {
 		alone_main(a);
 	} else {
 		rc = threads_start(a, err);
@@ -337,7 +337,7 @@ static int async_run(struct async *a, struct kv_error *err)
 static int drive(struct phase *p, bool put, struct kv_error *err)
 {
 	const struct bench_options *o = p->bench->opt;
-	struct async a = {.phase = p, .put = put, .num_slots = o->num_workers, .num_submitters = p->tallies};
+	struct async a = {.phase = p, .put = put, .num_slots = o->load.num_workers, .num_submitters = p->tallies};
 	int rc;
 	a.depth = KV_MIN(a.num_slots + 1, (unsigned)QUEUE_DEPTH_MAX);
 	a.slot = calloc(a.num_slots, sizeof(*a.slot));
@@ -366,8 +366,8 @@ static int puts_drive(struct phase *p, struct kv_error *err)
 
 void async_phase(struct phase *phase, bool put)
 {
-	if (!phase->bench->opt->async)
+	if (!phase->bench->opt->load.async)
 		return;
 	phase->drive = put ? puts_drive : gets_drive;
-	phase->tallies = KV_MAX(phase->bench->opt->submitters, 1u);
+	phase->tallies = KV_MAX(phase->bench->opt->load.submitters, 1u);
 }

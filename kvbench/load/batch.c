@@ -23,13 +23,13 @@
 /* Without --batch (then it is --async) an operation has one key. */
 static unsigned batch_keys(const struct bench_options *o)
 {
-	return KV_MAX(o->batch, 1u);
+	return KV_MAX(o->load.batch, 1u);
 }
 
 /* Bytes of a worker's memory for a value. */
 static uint64_t place_bytes(const struct bench_options *o)
 {
-	return o->slices ? 2 * o->value_size : o->value_size;
+	return o->load.slices ? 2 * o->load.value_size : o->load.value_size;
 }
 
 struct batches {
@@ -64,7 +64,7 @@ static void batches_free(struct bench *bench)
 int batches_open(struct bench *bench, struct kv_error *err)
 {
 	const struct bench_options *o = bench->opt;
-	size_t items = (size_t)o->num_workers * batch_keys(o);
+	size_t items = (size_t)o->load.num_workers * batch_keys(o);
 	struct batches *b = calloc(1, sizeof(*b));
 	int rc;
 	if (!b)
@@ -72,17 +72,17 @@ int batches_open(struct bench *bench, struct kv_error *err)
 	bench->batches = b;
 	b->key = calloc(items, sizeof(*b->key));
 	b->item = calloc(items, sizeof(*b->item));
-	if (o->mix.exists) {
+	if (o->load.mix.exists) {
 		b->name = calloc(items, sizeof(*b->name));
 		b->found = calloc(items, sizeof(*b->found));
 	}
-	if (b->key && b->item && (!o->mix.exists || (b->name && b->found)))
+	if (b->key && b->item && (!o->load.mix.exists || (b->name && b->found)))
 		rc = kv_area_map(items * place_bytes(o), &b->area, err);
 	else
 		rc = kv_fail(err, -KV_ENOMEM, "no memory for %zu key%s", items, kv_plural(items));
 	if (rc < 0)
-		rc = kv_fail_more(err, "memory for batches of %u in %u worker%s", batch_keys(o), o->num_workers,
-				  kv_plural(o->num_workers));
+		rc = kv_fail_more(err, "memory for batches of %u in %u worker%s", batch_keys(o), o->load.num_workers,
+				  kv_plural(o->load.num_workers));
 	if (rc == 0) /* so that no GET waits for a page to be made */
 		memset(b->area.base, 0, b->area.len_bytes);
 	if (rc == 0)
@@ -106,7 +106,7 @@ int batches_close(struct bench *bench, struct kv_error *err)
 
 static void slices_set(const struct bench_options *o, struct kvc_item *item)
 {
-	item->slice = o->slices ? item->len / o->slices : 0;
+	item->slice = o->load.slices ? item->len / o->load.slices : 0;
 	item->stride = 2 * item->slice;
 }
 
@@ -138,7 +138,7 @@ static void put_fill(const struct phase_op *op, uint64_t from, unsigned n, struc
 		uint64_t len = bench_key_of(&bench->names, op->phase->key_base + from + i, &key[i]);
 		item[i] = (struct kvc_item){
 			.key = {key[i].text, key[i].len}, .data = values_of(bench, &key[i], len), .len = len};
-		if (o->slices) {
+		if (o->load.slices) {
 			const uint8_t *value = item[i].data;
 			item[i].data = worker_memory(op) + i * place_bytes(o);
 			slices_set(o, &item[i]);
@@ -294,7 +294,7 @@ int phase_op_write_batch(const struct phase_op *op)
 	struct kvc_item *items;
 	unsigned n = batch_begin(op, true, &items);
 	int rc;
-	if (op->phase->bench->opt->slices)
+	if (op->phase->bench->opt->load.slices)
 		begun.start_ns = phase_now();
 	rc = kvc_put_batch_await(op->client, items, n, &call);
 	return batch_end(&begun, true, n, rc, phase_now());

@@ -113,12 +113,12 @@ uint64_t bench_draw_other(const struct bench_draw *d, uint64_t number)
 
 uint64_t bench_size_of(const struct bench_options *o, uint64_t index)
 {
-	const struct bench_sizes *s = &o->sizes;
+	const struct bench_sizes *s = &o->load.sizes;
 	uint64_t at;
 	unsigned i = 0;
 	if (s->count == 0)
-		return o->value_size;
-	at = bench_order_key(index, s->total, o->seed ^ SIZES_SEED);
+		return o->load.value_size;
+	at = bench_order_key(index, s->total, o->load.seed ^ SIZES_SEED);
 	while (i + 1 < s->count && at >= s->row[i].weight)
 		at -= s->row[i++].weight;
 	return s->row[i].size;
@@ -127,29 +127,29 @@ uint64_t bench_size_of(const struct bench_options *o, uint64_t index)
 void bench_names_init(struct bench_names *names, const struct bench_options *options)
 {
 	names->opt = options;
-	bench_key_begin(&names->head, options->seed, options->value_size);
+	bench_key_begin(&names->head, options->load.seed, options->load.value_size);
 }
 
 uint64_t bench_key_sized(const struct bench_names *names, uint64_t index, struct bench_key *key)
 {
 	uint64_t size = bench_size_of(names->opt, index);
-	bench_key_make(key, names->opt->seed, size, index);
+	bench_key_make(key, names->opt->load.seed, size, index);
 	return size;
 }
 
 uint64_t bench_size_mean(const struct bench_options *o)
 {
-	return o->sizes.count ? bench_sizes_mean(&o->sizes) : o->value_size;
+	return o->load.sizes.count ? bench_sizes_mean(&o->load.sizes) : o->load.value_size;
 }
 
 uint64_t bench_keys_memory(const struct bench_options *o, uint64_t num_values, unsigned shards)
 {
-	const struct bench_sizes *s = &o->sizes;
+	const struct bench_sizes *s = &o->load.sizes;
 	uint64_t need = 0;
-	if ((double)num_values * (double)o->value_size > 1e18)
+	if ((double)num_values * (double)o->load.value_size > 1e18)
 		return UINT64_MAX;
 	if (s->count == 0)
-		return bench_memory_need(num_values, o->value_size, shards);
+		return bench_memory_need(num_values, o->load.value_size, shards);
 	for (unsigned i = 0; i < s->count; i++) {
 		uint64_t weight = s->row[i].weight;
 		uint64_t n = num_values / s->total * weight + KV_MIN(num_values % s->total, weight);
@@ -164,8 +164,8 @@ int bench_keys_plan(const struct bench_options *o, uint64_t num_values, unsigned
 {
 	char mean[32], need_text[32], half[32];
 	uint64_t need;
-	if (o->sizes.count == 0)
-		return bench_memory_plan(num_values, o->value_size, shards, available_bytes, out_mb, err);
+	if (o->load.sizes.count == 0)
+		return bench_memory_plan(num_values, o->load.value_size, shards, available_bytes, out_mb, err);
 	need = bench_keys_memory(o, num_values, shards);
 	if (need > available_bytes / 2)
 		return kv_fail(

@@ -44,10 +44,10 @@ uint64_t bench_key_sized(const struct bench_names *names, uint64_t index,
 			 struct bench_key *key); /* with --value-sizes */
 static inline uint64_t bench_key_of(const struct bench_names *names, uint64_t index, struct bench_key *key)
 {
-	if (names->opt->sizes.count)
+	if (names->opt->load.sizes.count)
 		return bench_key_sized(names, index, key);
 	bench_key_end(key, &names->head, index);
-	return names->opt->value_size;
+	return names->opt->load.value_size;
 }
 
 /* bench_size_mean -- of all values, by weight. */

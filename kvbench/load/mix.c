@@ -19,8 +19,8 @@
 
 unsigned mix_kind_of(const struct bench_options *o, uint64_t *number)
 {
-	const struct bench_mix *m = &o->mix;
-	uint64_t place = bench_order_key(*number, m->total, o->seed ^ MIX_SEED), round = *number / m->total;
+	const struct bench_mix *m = &o->load.mix;
+	uint64_t place = bench_order_key(*number, m->total, o->load.seed ^ MIX_SEED), round = *number / m->total;
 	unsigned kind = place < m->get ? MIX_GET : place < m->get + m->put ? MIX_PUT : MIX_EXISTS;
 	*number = kind == MIX_GET   ? round * m->get + place
 		  : kind == MIX_PUT ? round * m->put + place - m->get
@@ -30,8 +30,8 @@ unsigned mix_kind_of(const struct bench_options *o, uint64_t *number)
 
 unsigned mix_kind_drawn(const struct bench_options *o, uint64_t number)
 {
-	const struct bench_mix *m = &o->mix;
-	uint64_t place = bench_random(o->seed ^ MIX_SEED, number, 0) % m->total;
+	const struct bench_mix *m = &o->load.mix;
+	uint64_t place = bench_random(o->load.seed ^ MIX_SEED, number, 0) % m->total;
 	return place < m->get ? MIX_GET : place < m->get + m->put ? MIX_PUT : MIX_EXISTS;
 }
 
@@ -106,13 +106,13 @@ static int op_mix(const struct phase_op *op)
 
 void mix_phase(struct phase *phase)
 {
-	if (phase->bench->opt->mix.total == 0)
+	if (phase->bench->opt->load.mix.total == 0)
 		return;
 	phase->run = op_mix;
 	phase->store_missed = true;
 	phase->kind_of = kind_of;
 	_Static_assert((int)MIX_KINDS <= (int)PHASE_KINDS_MAX, "a phase has room for the kinds");
 	phase->kinds = MIX_KINDS;
-	phase->key_base = phase->bench->opt->num_keys;
+	phase->key_base = phase->bench->opt->load.num_keys;
 	phase->num_keys = UINT64_MAX; /* each PUT has keys of its own */
 }

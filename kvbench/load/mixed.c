@@ -14,7 +14,7 @@
 
 static int op_mixed(const struct phase_op *op)
 {
-	bool batch = op->phase->bench->opt->batch > 0;
+	bool batch = op->phase->bench->opt->load.batch > 0;
 	if (op->kind)
 		return batch ? phase_op_write_batch(op) : phase_op_write(op);
 	return batch ? phase_op_batch(op) : phase_op_read(op);
@@ -34,8 +34,8 @@ static int keys_delete(struct bench *b, struct kv_error *err)
 	struct phase p = {.bench = b,
 			  .name = "deletes",
 			  .run = phase_op_delete,
-			  .key_base = b->opt->num_keys,
-			  .total = b->opt->num_keys};
+			  .key_base = b->opt->load.num_keys,
+			  .total = b->opt->load.num_keys};
 	struct phase_result result = {0};
 	return phase_run(&p, &result, err);
 }
@@ -49,20 +49,20 @@ int mixed_run(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
 	struct mixed_result *m = &b->results.mixed;
-	uint64_t each = o->batch ? (o->num_keys + o->batch - 1) / o->batch : o->num_keys;
+	uint64_t each = o->load.batch ? (o->load.num_keys + o->load.batch - 1) / o->load.batch : o->load.num_keys;
 	struct phase p = {.bench = b,
 			  .name = "mixed",
 			  .run = op_mixed,
 			  .kinds = 2,
 			  .kind_of = kind_of,
 			  .series = true,
-			  .key_base = o->num_keys,
-			  .num_keys = o->num_keys,
+			  .key_base = o->load.num_keys,
+			  .num_keys = o->load.num_keys,
 			  .total = 2 * each,
-			  .keys_per_op = o->batch,
+			  .keys_per_op = o->load.batch,
 			  .raw = BENCH_RAW_MIXED,
 			  .raw_run = 1,
-			  .verify = o->verify};
+			  .verify = o->load.verify};
 	struct phase_result both[2] = {{0}};
 	double alone;
 	int rc = b->server ? 0 : keys_delete(b, err);

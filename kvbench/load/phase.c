@@ -287,7 +287,7 @@ static void sampling_start(const struct phase *p, struct phase_result *out, stru
 		const struct series_source source = {.first = p->tally + (size_t)i * p->tallies,
 						     .stride_bytes = sizeof(*p->tally),
 						     .count = p->tallies};
-		sampler[i] = series_start(&source, p->bench->opt->interval_ns, &out[i].series);
+		sampler[i] = series_start(&source, p->bench->opt->out.interval_ns, &out[i].series);
 	}
 }
 
@@ -318,7 +318,7 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 			       .unit_bytes = bench_size_mean(p->bench->opt) * KV_MAX(p->keys_per_op, 1u),
 			       .done = progress_done,
 			       .bare = progress_bare,
-			       .always = p->bench->opt->progress,
+			       .always = p->bench->opt->out.progress,
 			       .arg = p};
 	struct series_sampler *sampler[PHASE_KINDS_MAX] = {NULL};
 	double cpu, cpu_of_server;
@@ -336,7 +336,8 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 	for (unsigned i = 0; i < PHASE_KINDS_MAX; i++)
 		p->kind_next[i] = p->first_op;
 	if (p->rate > 0)
-		bench_arrivals_init(&p->arrivals, p->rate, p->poisson, p->ramp_ns, p->bench->opt->seed + p->first_op);
+		bench_arrivals_init(&p->arrivals, p->rate, p->poisson, p->ramp_ns,
+				    p->bench->opt->load.seed + p->first_op);
 	cpu = phase_cpu_seconds();
 	cpu_of_server = server_child_cpu_seconds(p->bench->server);
 	faults = kv_process_faults(0);
@@ -347,7 +348,7 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 	p->start_ns = phase_now();
 	p->end_ns = p->duration_ns ? kv_deadline(p->start_ns, p->duration_ns) : KV_NEVER;
 	if (p->workers == 0)
-		p->workers = p->bench->opt->num_workers;
+		p->workers = p->bench->opt->load.num_workers;
 	rc = p->drive ? p->drive(p, err) : workers_run(p, err);
 	out->elapsed_ns = phase_now() - p->start_ns;
 	out->planned_ns = p->rate > 0 ? planned_ns(p) : 0;
@@ -410,7 +411,8 @@ int phase_count_undone(const struct phase_op *op, int rc, uint64_t end_ns)
 /* The deadline of a call for one value. Without --timeout it is the library's default (kvclient.h). */
 static uint64_t deadline_of(const struct bench_options *o)
 {
-	return o->timeout_ns ? o->timeout_ns : KV_TIMEOUT_DEFAULT_NS + o->value_size * TIMEOUT_BYTE_NS;
+	return o->client.timeout_ns ? o->client.timeout_ns
+				    : KV_TIMEOUT_DEFAULT_NS + o->load.value_size * TIMEOUT_BYTE_NS;
 }
 
 void phase_watch(const struct phase_op *op, uint64_t key, uint64_t start_ns, int64_t rc)

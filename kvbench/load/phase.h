@@ -114,15 +114,15 @@ int phase_store_again(const struct phase_op *op, uint64_t index, const struct be
 static inline struct kvc_call phase_call(const struct bench_options *options)
 {
 	return (struct kvc_call){.size = sizeof(struct kvc_call),
-				 .ttl_s = options->ttl,
-				 .flags = options->no_checksum ? KVC_NO_VERIFY : 0};
+				 .ttl_s = options->load.ttl,
+				 .flags = options->load.no_checksum ? KVC_NO_VERIFY : 0};
 }
 
 /* phase_put_call -- the same for a PUT. */
 static inline struct kvc_call phase_put_call(const struct phase *phase)
 {
 	struct kvc_call call = phase_call(phase->bench->opt);
-	call.flags |= phase->kinds > 1 && phase->bench->opt->background_puts ? KVC_BACKGROUND : 0;
+	call.flags |= phase->kinds > 1 && phase->bench->opt->load.background_puts ? KVC_BACKGROUND : 0;
 	return call;
 }
 

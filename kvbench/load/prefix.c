@@ -68,7 +68,7 @@ static int prefix_close(struct prefix *p, struct kv_error *err)
 static void items_fill(struct prefix *p)
 {
 	const struct bench_options *o = p->bench->opt;
-	const struct model_bytes *m = &o->model_bytes;
+	const struct model_bytes *m = &o->model.bytes;
 	uint8_t *base = p->area.base;
 	for (unsigned i = 0; i < p->layers; i++)
 		p->part_end[i] = (uint64_t)(i + 1) * m->slices_per_layer * m->slice;
@@ -97,7 +97,7 @@ static int prefix_open(struct prefix *p, struct kv_error *err)
 	p->arrival = calloc(n, sizeof(*p->arrival));
 	if (!p->key || !p->item || !p->layout || !p->arrival)
 		return kv_fail(err, -KV_ENOMEM, "no memory for %zu block%s", n, kv_plural(n));
-	rc = kv_area_map(n * p->bench->opt->value_size, &p->area, err);
+	rc = kv_area_map(n * p->bench->opt->load.value_size, &p->area, err);
 	if (rc == 0) /* so that no load waits for a page to be made */
 		memset(p->area.base, 0, p->area.len_bytes);
 	if (rc == 0)
@@ -204,10 +204,10 @@ static void loads(struct prefix *p, struct prefix_result *r)
 int prefix_run(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
-	const struct model_bytes *m = &o->model_bytes;
+	const struct model_bytes *m = &o->model.bytes;
 	struct prefix_result *r = &b->results.prefix;
-	uint64_t wanted = (o->prefix_tokens + o->layout.block_tokens - 1) / o->layout.block_tokens;
-	uint64_t fits = KV_MAX(KV_MIN(MEMORY_MAX, kv_memory_available() / 2) / o->value_size, (uint64_t)1);
+	uint64_t wanted = (o->model.prefix_tokens + o->model.layout.block_tokens - 1) / o->model.layout.block_tokens;
+	uint64_t fits = KV_MAX(KV_MIN(MEMORY_MAX, kv_memory_available() / 2) / o->load.value_size, (uint64_t)1);
 	struct prefix *p;
 	int rc;
 	if (m->slices / m->slices_per_layer > KVC_PARTS_OF_ITEM_MAX) {
@@ -218,9 +218,9 @@ int prefix_run(struct bench *b, struct kv_error *err)
 	if (!p)
 		return kv_fail(err, -KV_ENOMEM, "no memory for a prefix");
 	p->bench = b;
-	p->blocks = (unsigned)KV_MIN(KV_MIN(wanted, o->num_keys), fits);
+	p->blocks = (unsigned)KV_MIN(KV_MIN(wanted, o->load.num_keys), fits);
 	p->layers = m->slices / m->slices_per_layer;
-	r->tokens = (uint64_t)p->blocks * o->layout.block_tokens;
+	r->tokens = (uint64_t)p->blocks * o->model.layout.block_tokens;
 	rc = prefix_open(p, err);
 	if (rc == 0)
 		loads(p, r);

@@ -29,7 +29,7 @@ enum { TAIL = 10 };
 
 uint64_t reads_ops(const struct bench_options *o, uint64_t keys)
 {
-	return o->batch ? (keys + o->batch - 1) / o->batch : keys;
+	return o->load.batch ? (keys + o->load.batch - 1) / o->load.batch : keys;
 }
 
 /* Operations of `total` of one run after the other, from first_op on. */
@@ -38,14 +38,14 @@ static struct phase reads_phase(struct bench *b, uint64_t first_op, uint64_t tot
 	const struct bench_options *o = b->opt;
 	struct phase p = {.bench = b,
 			  .name = "read",
-			  .run = o->batch ? phase_op_batch : phase_op_read,
+			  .run = o->load.batch ? phase_op_batch : phase_op_read,
 			  .first_op = first_op,
 			  .total = total,
 			  .duration_ns = duration_ns,
-			  .keys_per_op = o->batch,
+			  .keys_per_op = o->load.batch,
 			  .raw = BENCH_RAW_READ,
-			  .poisson = o->arrivals == BENCH_POISSON,
-			  .verify = o->verify};
+			  .poisson = o->pace.arrivals == BENCH_POISSON,
+			  .verify = o->load.verify};
 	async_phase(&p, false);
 	mix_phase(&p);
 	return p;
@@ -92,7 +92,7 @@ int reads_steady(struct bench *b, struct kv_error *err)
 	uint64_t first_op = 0;
 	bool steady = false;
 	int rc = 0;
-	s->within = b->opt->warmup_steady / 100;
+	s->within = b->opt->pace.warmup_steady / 100;
 	while (rc == 0 && !steady && w->elapsed_ns < STEADY_MAX_NS && good(b, w)) {
 		struct phase p = reads_phase(b, first_op, UINT64_MAX, STEADY_WINDOW_NS);
 		p.name = "warm-up";
@@ -112,12 +112,12 @@ int reads_steady(struct bench *b, struct kv_error *err)
 		snprintf(w->cut, sizeof(w->cut),
 			 "never steady: the last %u windows of %llu ms are %.1f %% apart, and not %g %%",
 			 (unsigned)BENCH_STEADY_WINDOWS, STEADY_WINDOW_NS / 1000000, 100 * s->spread,
-			 b->opt->warmup_steady);
+			 b->opt->pace.warmup_steady);
 	else if (rc == 0)
 		snprintf(w->cut, sizeof(w->cut),
 			 "steady after %u windows of %llu ms: the last %u are %.1f %% apart, %g %% are allowed",
 			 s->windows, STEADY_WINDOW_NS / 1000000, (unsigned)BENCH_STEADY_WINDOWS, 100 * s->spread,
-			 b->opt->warmup_steady);
+			 b->opt->pace.warmup_steady);
 	b->results.is_steady = steady;
 	return rc;
 }
@@ -137,19 +137,20 @@ static void run_note(struct bench_runs *runs, const struct phase_result *r)
 static int runs_run(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
-	uint64_t total = o->duration_ns ? UINT64_MAX : reads_ops(o, o->num_keys * o->repeat_reads), first_op = 0;
+	uint64_t total = o->pace.duration_ns ? UINT64_MAX : reads_ops(o, o->load.num_keys * o->pace.repeat_reads),
+		 first_op = 0;
 	int rc = 0;
-	for (unsigned i = 0; i < o->repeat_runs && rc == 0 && good(b, &b->results.read); i++) {
-		struct phase p = reads_phase(b, first_op, total, o->duration_ns);
+	for (unsigned i = 0; i < o->pace.repeat_runs && rc == 0 && good(b, &b->results.read); i++) {
+		struct phase p = reads_phase(b, first_op, total, o->pace.duration_ns);
 		struct phase_result *r = result_clear();
 		p.series = true;
 		p.raw_run = i + 1;
-		p.rate = o->rate;
-		p.ramp_ns = o->ramp_ns;
+		p.rate = o->pace.rate;
+		p.ramp_ns = o->pace.ramp_ns;
 		p.outages = b->results.keep_going.outage;
 		p.breakdown = b->results.breakdown;
 		rc = phase_run(&p, r, err);
-		first_op += o->duration_ns ? atomic_load(&p.next) : total;
+		first_op += o->pace.duration_ns ? atomic_load(&p.next) : total;
 		if (rc < 0)
 			for (unsigned k = 0; k < MIX_KINDS; k++)
 				bench_series_free(&r[k].series);
@@ -194,12 +195,12 @@ static int trial_run(struct bench *b, double rate, uint64_t *first_op, struct ph
 		     struct bench_slo_trial *out, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
-	uint64_t time_ns = o->duration_ns ? o->duration_ns : TRIAL_NS, samples, ops;
+	uint64_t time_ns = o->pace.duration_ns ? o->pace.duration_ns : TRIAL_NS, samples, ops;
 	struct phase p;
 	int rc;
-	samples = (uint64_t)ceil(TAIL / (1 - o->aim.quantile));
-	if (o->mix.total) /* the percentile is of GETs */
-		samples = samples * o->mix.total / o->mix.get + 1;
+	samples = (uint64_t)ceil(TAIL / (1 - o->pace.aim.quantile));
+	if (o->load.mix.total) /* the percentile is of GETs */
+		samples = samples * o->load.mix.total / o->load.mix.get + 1;
 	ops = KV_MAX((uint64_t)ceil(rate * (double)time_ns / 1e9), samples);
 	time_ns = (uint64_t)((double)ops * 1.25e9 / rate) + TRIAL_SLACK_NS;
 	p = reads_phase(b, *first_op, ops, time_ns);
@@ -209,12 +210,12 @@ static int trial_run(struct bench *b, double rate, uint64_t *first_op, struct ph
 	*first_op += ops;
 	*out = (struct bench_slo_trial){.rate = rate,
 					.achieved = per_second((double)ops_of(r), r),
-					.latency_ns = kv_hist_quantile(&r->tally.latency, o->aim.quantile),
-					.service_ns = kv_hist_quantile(&r->tally.service, o->aim.quantile),
+					.latency_ns = kv_hist_quantile(&r->tally.latency, o->pace.aim.quantile),
+					.service_ns = kv_hist_quantile(&r->tally.service, o->pace.aim.quantile),
 					.ops = ops_of(r)};
 	out->why = errors_of(r) || (misses_of(r) && !b->results.misses_expected) || r->tally.wrong ? BENCH_SLO_ERRORS
 		   : out->ops < ops                                                                ? BENCH_SLO_BEHIND
-		   : out->latency_ns > o->aim.limit_ns                                             ? BENCH_SLO_LATE
+		   : out->latency_ns > o->pace.aim.limit_ns                                        ? BENCH_SLO_LATE
 		   : !kept_up(r, ops, rate)                                                        ? BENCH_SLO_BEHIND
 												   : BENCH_SLO_KEPT;
 	return rc;
@@ -266,5 +267,5 @@ static int slo_run(struct bench *b, struct kv_error *err)
 
 int reads_run(struct bench *b, struct kv_error *err)
 {
-	return b->opt->aim.quantile > 0 ? slo_run(b, err) : runs_run(b, err);
+	return b->opt->pace.aim.quantile > 0 ? slo_run(b, err) : runs_run(b, err);
 }

@@ -88,7 +88,7 @@ static void raw_add(const struct replay_worker *w, enum bench_raw_phase phase, e
 	const struct bench *b = w->r->bench;
 	struct bench_raw_op op = {.number = w->order.line,
 				  .key = w->order.ids[block],
-				  .due_ns = b->opt->trace_speed > 0 ? w->order.due_ns : start_ns,
+				  .due_ns = b->opt->replay.speed > 0 ? w->order.due_ns : start_ns,
 				  .start_ns = start_ns,
 				  .end_ns = end_ns,
 				  .bytes = result > 0 ? (uint64_t)result : 0,
@@ -105,7 +105,7 @@ static void raw_add(const struct replay_worker *w, enum bench_raw_phase phase, e
 
 static void item_set(struct replay_worker *w, unsigned i, unsigned block)
 {
-	uint64_t size = w->r->bench->opt->value_size;
+	uint64_t size = w->r->bench->opt->load.value_size;
 	w->block[i] = block;
 	w->item[i] = (struct kvc_item){
 		.key = {w->key[block].text, w->key[block].len}, .data = w->memory + i * size, .len = size};
@@ -120,7 +120,7 @@ static void put_items_await(struct replay_worker *w, unsigned n)
 	uint64_t start_ns, took_ns;
 	bool failed = false;
 	for (unsigned i = 0; i < n; i++)
-		w->item[i].data = values_of(w->r->bench, &w->key[w->block[i]], o->value_size);
+		w->item[i].data = values_of(w->r->bench, &w->key[w->block[i]], o->load.value_size);
 	start_ns = phase_now();
 	kvc_put_batch_await(w->client, w->item, n, &call);
 	took_ns = call_took(w, start_ns);
@@ -128,7 +128,7 @@ static void put_items_await(struct replay_worker *w, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		bool conflict = w->item[i].result == -KV_EEXIST; /* another client stored other bytes before */
 		raw_add(w, BENCH_RAW_WRITE, BENCH_RAW_PUT, w->block[i],
-			w->item[i].result < 0 ? w->item[i].result : (int64_t)o->value_size, start_ns,
+			w->item[i].result < 0 ? w->item[i].result : (int64_t)o->load.value_size, start_ns,
 			start_ns + took_ns);
 		if (w->item[i].result < 0 && !conflict) {
 			count_error(w->r, t, (int)w->item[i].result);
@@ -140,7 +140,7 @@ static void put_items_await(struct replay_worker *w, unsigned n)
 			t->put_conflicts++;
 			continue;
 		}
-		bench_bump(&t->bytes, o->value_size);
+		bench_bump(&t->bytes, o->load.value_size);
 	}
 	if (failed)
 		kv_hist_add(&t->failed, took_ns);
@@ -155,10 +155,10 @@ static void got_item(struct replay_worker *w, unsigned i)
 	t->hits++;
 	w->hits++;
 	bench_bump(&t->bytes, len);
-	if (o->verify)
-		bench_verify(&w->key[w->block[i]], w->item[i].data, len, o->value_size, t);
+	if (o->load.verify)
+		bench_verify(&w->key[w->block[i]], w->item[i].data, len, o->load.value_size, t);
 	else
-		bench_glance(&w->key[w->block[i]], w->item[i].data, len, o->value_size, t);
+		bench_glance(&w->key[w->block[i]], w->item[i].data, len, o->load.value_size, t);
 }
 
 /* Read the n blocks set as items; missing ones become the first items, to be stored again. Returns their number. */
@@ -226,7 +226,7 @@ static void *started_main(void *arg)
 {
 	const struct started *s = arg;
 	const struct bench *b = s->bench;
-	bool late = bench_events_late(&b->opt->events) >> (s->server - 1) & 1;
+	bool late = bench_events_late(&b->opt->server.events) >> (s->server - 1) & 1;
 	char name[32];
 	snprintf(name, sizeof(name), "server-%u", s->server);
 	bench_attached_wait(b->pool, b->num_clients, name, late, STARTED_NS);
@@ -250,7 +250,7 @@ static void on_time(void *arg, uint64_t at_ns)
 	unsigned at = h->done;
 	bench_events_due(h, at_ns);
 	for (; at < h->done; at++)
-		if (h->events->row[at].kind == BENCH_EVENT_START && r->bench->opt->trace_speed == 0)
+		if (h->events->row[at].kind == BENCH_EVENT_START && r->bench->opt->replay.speed == 0)
 			started_wait(r, h->events->row[at].server);
 }
 
@@ -269,7 +269,7 @@ static void part_add(struct replay_part *p, const struct replay_worker *w, bool 
 /* served: the present request was, and not given up at its lookup. */
 static void parts_add(struct replay_worker *w, bool served)
 {
-	const struct bench_events *e = &w->r->bench->opt->events;
+	const struct bench_events *e = &w->r->bench->opt->server.events;
 	struct replay_result *out = &w->r->bench->results.replay;
 	uint64_t at = w->order.at_ns, first = e->row[0].at_ns;
 	unsigned part = at < first ? REPLAY_BEFORE : at < first + REPLAY_SOON_NS ? REPLAY_SOON : REPLAY_LATER;
@@ -287,7 +287,7 @@ static int parts_make(struct replay *r, struct kv_error *err)
 	struct bench_results *res = &r->bench->results;
 	struct replay_result *out = &res->replay;
 	double minutes = (res->trace.last_ms - res->trace.first_ms) * 1e6 / (double)REPLAY_INTERVAL_NS;
-	if (r->bench->opt->events.count == 0)
+	if (r->bench->opt->server.events.count == 0)
 		return 0;
 	out->intervals = (unsigned)KV_MIN(KV_MAX(minutes, 0.0) + 1, (double)REPLAY_INTERVALS_MAX);
 	out->part = calloc(REPLAY_PARTS + out->intervals, sizeof(*out->part));
@@ -315,7 +315,7 @@ static int make_keys(struct replay_worker *w)
 			return -KV_ENOMEM;
 	}
 	for (unsigned i = 0; i < n; i++) {
-		bench_key_trace(&w->key[i], o->seed, o->value_size, w->order.ids[i]);
+		bench_key_trace(&w->key[i], o->load.seed, o->load.value_size, w->order.ids[i]);
 		w->lookup[i] = (struct kvc_key){w->key[i].text, w->key[i].len};
 	}
 	return 0;
@@ -379,7 +379,7 @@ static void replay_main(struct kvc_client *client, unsigned number, void *arg)
 	w->number = number;
 	w->client = client;
 	w->tally = &r->tally[number % r->bench->num_clients];
-	w->memory = (uint8_t *)r->area.base + (uint64_t)number * r->batch * r->bench->opt->value_size;
+	w->memory = (uint8_t *)r->area.base + (uint64_t)number * r->batch * r->bench->opt->load.value_size;
 	seq_worker_init(&w->order, r->seq);
 	while (seq_next_await(&w->order)) {
 		if (w->order.num_ids > 0 && !replay_over(r))
@@ -404,10 +404,11 @@ static uint64_t progress_done(void *arg)
 static int memory_open(struct replay *r, struct kv_error *err)
 {
 	const struct bench_options *o = r->bench->opt;
-	uint64_t batch = KV_MIN((uint64_t)BATCH_BYTES, (uint64_t)MEMORY_BYTES / o->num_workers) / o->value_size;
+	uint64_t batch =
+		KV_MIN((uint64_t)BATCH_BYTES, (uint64_t)MEMORY_BYTES / o->load.num_workers) / o->load.value_size;
 	int rc;
 	r->batch = (unsigned)KV_MIN(KV_MAX(batch, (uint64_t)1), (uint64_t)BATCH_MAX);
-	rc = kv_area_map((uint64_t)o->num_workers * r->batch * o->value_size, &r->area, err);
+	rc = kv_area_map((uint64_t)o->load.num_workers * r->batch * o->load.value_size, &r->area, err);
 	if (rc < 0)
 		return rc;
 	memset(r->area.base, 0, r->area.len_bytes); /* so that no GET waits for a page to be made */
@@ -459,7 +460,7 @@ static int run_workers(struct replay *r, struct kv_error *err)
 			       .name = "replay",
 			       .total = b->results.trace.requests,
 			       .done = progress_done,
-			       .always = b->opt->progress,
+			       .always = b->opt->out.progress,
 			       .arg = r};
 	const struct series_source source[2] = {{&r->tally->read, sizeof(*r->tally), b->num_clients},
 						{&r->tally->write, sizeof(*r->tally), b->num_clients}};
@@ -468,17 +469,17 @@ static int run_workers(struct replay *r, struct kv_error *err)
 	uint64_t start_ns = phase_now();
 	int rc;
 	for (unsigned i = 0; i < 2; i++)
-		sampler[i] = series_start(&source[i], b->opt->interval_ns,
+		sampler[i] = series_start(&source[i], b->opt->out.interval_ns,
 					  i ? &b->results.write.series : &b->results.read.series);
 	bar.series = sampler[0];
 	progress_start(&bar);
-	rc = kvc_run(b->pool, b->opt->num_workers, replay_main, r);
+	rc = kvc_run(b->pool, b->opt->load.num_workers, replay_main, r);
 	progress_stop(&bar);
 	series_stop(sampler[0]);
 	series_stop(sampler[1]);
 	if (rc < 0)
-		return kv_fail(err, rc, "the %u worker%s of the replay cannot be started: %s", b->opt->num_workers,
-			       kv_plural(b->opt->num_workers), kv_strerror(rc));
+		return kv_fail(err, rc, "the %u worker%s of the replay cannot be started: %s", b->opt->load.num_workers,
+			       kv_plural(b->opt->load.num_workers), kv_strerror(rc));
 	b->results.read.elapsed_ns = b->results.write.elapsed_ns = phase_now() - start_ns;
 	b->results.read.cpu_seconds = b->results.write.cpu_seconds = phase_cpu_seconds() - cpu;
 	b->results.read.server_cpu_seconds = b->results.write.server_cpu_seconds =
@@ -489,11 +490,11 @@ static int run_workers(struct replay *r, struct kv_error *err)
 static int replay_ordered(struct replay *r, struct kv_error *err)
 {
 	const struct bench_options *o = r->bench->opt;
-	struct seq_options so = {.path = o->trace,
-				 .strict = o->trace_order == BENCH_ORDER_STRICT,
-				 .speed = o->trace_speed,
-				 .duration_ns = o->duration_ns,
-				 .before = o->events.count ? on_time : NULL,
+	struct seq_options so = {.path = o->replay.trace,
+				 .strict = o->replay.order == BENCH_ORDER_STRICT,
+				 .speed = o->replay.speed,
+				 .duration_ns = o->pace.duration_ns,
+				 .before = o->server.events.count ? on_time : NULL,
 				 .over = replay_over,
 				 .arg = r};
 	struct seq_stats stats = {0};

@@ -28,7 +28,7 @@ struct values {
 
 int values_open(struct bench *bench, struct kv_error *err)
 {
-	uint64_t len = bench_stock_bytes(bench->opt->value_size);
+	uint64_t len = bench_stock_bytes(bench->opt->load.value_size);
 	struct values *v = calloc(1, sizeof(*v));
 	int rc = v ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for values");
 	if (rc == 0)
@@ -66,7 +66,7 @@ int values_close(struct bench *bench, struct kv_error *err)
 
 const void *values_all(const struct bench *bench, uint64_t *out_len)
 {
-	*out_len = bench_stock_bytes(bench->opt->value_size);
+	*out_len = bench_stock_bytes(bench->opt->load.value_size);
 	return bench->values->area.base;
 }
 
@@ -96,7 +96,7 @@ static void messages_touch(struct kvc_client *client, const struct bench *b)
 	}
 	if (text)
 		(void)kvc_exists_await(client, key, ASKED, NULL, NULL, NULL);
-	for (unsigned i = 0; item && i < KV_MAX(b->opt->servers.count, 1u); i++) {
+	for (unsigned i = 0; item && i < KV_MAX(b->opt->target.servers.count, 1u); i++) {
 		struct kvc_call call = {.size = sizeof(call), .server = i};
 		(void)kvc_stat_await(client, item, ITEMS, &call);
 	}
@@ -109,14 +109,14 @@ static void buffer_touch(struct kvc_client *client, unsigned c, void *arg)
 {
 	const struct bench *b = arg;
 	const struct bench_options *o = b->opt;
-	uint64_t room = ((uint64_t)o->buffer_mb << 20) / TOUCH_SHARE / bench_piece_bytes(o->value_size);
-	uint64_t workers = o->num_workers / b->num_clients + (c < o->num_workers % b->num_clients), n = 0;
+	uint64_t room = ((uint64_t)o->client.buffer_mb << 20) / TOUCH_SHARE / bench_piece_bytes(o->load.value_size);
+	uint64_t workers = o->load.num_workers / b->num_clients + (c < o->load.num_workers % b->num_clients), n = 0;
 	struct kvc_borrowed *piece = calloc(KV_MIN(room, workers) + 1, sizeof(*piece));
 	messages_touch(client, b);
 	if (!piece)
 		return;
 	for (; n < KV_MIN(room, workers); n++) {
-		if (kvc_borrow_await(client, o->value_size, 0, &piece[n]) < 0)
+		if (kvc_borrow_await(client, o->load.value_size, 0, &piece[n]) < 0)
 			break;
 		piece_touch(&piece[n]);
 	}

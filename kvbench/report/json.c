@@ -69,10 +69,10 @@ static json_t *option_value(const struct kv_opt *row, const struct bench_options
 static struct bench_options effective(const struct bench *b)
 {
 	struct bench_options o = *b->opt;
-	o.num_threads = b->results.info.os_threads;
+	o.load.num_threads = b->results.info.os_threads;
 	if (b->server) {
-		o.memory_mb = b->results.memory_mb;
-		o.server_threads = b->results.server_threads;
+		o.server.memory_mb = b->results.memory_mb;
+		o.server.server_threads = b->results.server_threads;
 	}
 	return o;
 }
@@ -127,10 +127,10 @@ static json_t *run_object(const struct bench *b)
 	json_t *given = json_array();
 	if (gmtime_r(&started, &tm))
 		strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	for (int i = 1; i < b->opt->argc; i++)
-		json_array_append_new(given, json_string(b->opt->argv[i]));
+	for (int i = 1; i < b->opt->out.argc; i++)
+		json_array_append_new(given, json_string(b->opt->out.argv[i]));
 	return json_pack("{s:s, s:s, s:o, s:s, s:o}", "version", KVRAIL_VERSION, "time", time, "options", given,
-			 "driver", b->opt->async ? "queue" : "workers", "interrupted",
+			 "driver", b->opt->load.async ? "queue" : "workers", "interrupted",
 			 b->results.interrupted ? json_integer(b->results.interrupted) : json_null());
 }
 
@@ -371,10 +371,10 @@ static json_t *events_array(const struct bench *b)
 {
 	json_t *array = json_array();
 	char what[32];
-	for (unsigned i = 0; i < b->opt->events.count; i++) {
-		json_t *o =
-			json_pack("{s:s, s:f}", "event", bench_event_text(&b->opt->events.row[i], what, sizeof(what)),
-				  "at_s", (double)b->opt->events.row[i].at_ns / 1e9);
+	for (unsigned i = 0; i < b->opt->server.events.count; i++) {
+		json_t *o = json_pack("{s:s, s:f}", "event",
+				      bench_event_text(&b->opt->server.events.row[i], what, sizeof(what)), "at_s",
+				      (double)b->opt->server.events.row[i].at_ns / 1e9);
 		if (i < b->results.events.done)
 			json_object_set_new(o, "done_s", json_real((double)b->results.events.done_ns[i] / 1e9));
 		json_array_append_new(array, o);
@@ -420,10 +420,10 @@ static json_t *rate_object(const struct bench *b)
 {
 	const struct phase_result *read = &b->results.read;
 	uint64_t due = bench_measured_due(&b->results);
-	json_t *object = json_pack("{s:f, s:f, s:I, s:I}", "offered_per_s", b->opt->rate, "achieved_per_s",
+	json_t *object = json_pack("{s:f, s:f, s:I, s:I}", "offered_per_s", b->opt->pace.rate, "achieved_per_s",
 				   (double)bench_measured_ops(&b->results) * 1e9 / (double)read->elapsed_ns, "due",
 				   (json_int_t)due, "never_started", (json_int_t)bench_never_started(&b->results));
-	if (read->planned_ns && (b->opt->ramp_ns || b->opt->arrivals == BENCH_POISSON))
+	if (read->planned_ns && (b->opt->pace.ramp_ns || b->opt->pace.arrivals == BENCH_POISSON))
 		json_object_set_new(object, "planned_per_s", json_real((double)due * 1e9 / (double)read->planned_ns));
 	return object;
 }
@@ -441,9 +441,9 @@ static json_t *slo_object(const struct bench *b)
 						"service_ns", (json_int_t)t->service_ns, "ops", (json_int_t)t->ops,
 						"why", bench_slo_why_name(t->why)));
 	}
-	return json_pack("{s:f, s:I, s:o, s:o}", "quantile", b->opt->aim.quantile, "limit_ns",
-			 (json_int_t)b->opt->aim.limit_ns, "rate_per_s", best ? json_real(best->rate) : json_null(),
-			 "trials", trials);
+	return json_pack("{s:f, s:I, s:o, s:o}", "quantile", b->opt->pace.aim.quantile, "limit_ns",
+			 (json_int_t)b->opt->pace.aim.limit_ns, "rate_per_s",
+			 best ? json_real(best->rate) : json_null(), "trials", trials);
 }
 
 /* The results of a load with --mix, --rate, --repeat-runs, --warmup-steady or --slo. */
@@ -451,7 +451,7 @@ static void load_objects(json_t *object, const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
 	json_t *phases = json_object_get(object, "phases");
-	if (b->opt->mix.total && r->read.ran)
+	if (b->opt->load.mix.total && r->read.ran)
 		json_object_set_new(phases, "mix",
 				    json_pack("{s:o, s:o}", "put", phase_object(b, &r->mix_put), "exists",
 					      phase_object(b, &r->mix_exists)));
@@ -512,7 +512,7 @@ static json_t *report_object(const struct bench *b)
 		json_object_set_new(object, "breakdown_ns", breakdown_object(r->breakdown));
 	if (object && r->keep_going.ran)
 		json_object_set_new(object, "keep_going", keep_going_object(&r->keep_going));
-	if (object && b->opt->rate > 0 && r->read.elapsed_ns)
+	if (object && b->opt->pace.rate > 0 && r->read.elapsed_ns)
 		json_object_set_new(object, "rate", rate_object(b));
 	if (object)
 		load_objects(object, b);
@@ -525,12 +525,12 @@ static json_t *report_object(const struct bench *b)
 	if (object && r->roofline_put.ran)
 		json_object_set_new(object, "roofline_put", roofline_object(&r->roofline_put, "put_bytes_per_s"));
 	if (object && r->replay.ran)
-		json_object_set_new(object, "trace", trace_object(&r->replay, b->opt->trace_speed > 0));
+		json_object_set_new(object, "trace", trace_object(&r->replay, b->opt->replay.speed > 0));
 	if (object && r->replay.part)
 		parts_add(json_object_get(object, "trace"), &r->replay);
-	if (object && b->opt->events.count)
+	if (object && b->opt->server.events.count)
 		json_object_set_new(object, "events", events_array(b));
-	if (object && b->opt->model)
+	if (object && b->opt->model.name)
 		json_object_set_new(object, "model", json_model(b));
 	return object;
 }

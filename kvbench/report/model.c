@@ -16,33 +16,34 @@ static struct model_load load_of(const struct bench *b)
 {
 	const struct bench_options *o = b->opt;
 	const struct phase_result *p = &b->results.read;
-	double tokens = (double)p->tally.bytes / (double)o->value_size * o->layout.block_tokens;
-	return model_load_of((uint64_t)o->layout.block_tokens * KV_MAX(o->batch, 1u), o->layout.block_tokens,
-			     p->elapsed_ns ? tokens * 1e9 / (double)p->elapsed_ns : 0,
-			     (double)kv_hist_quantile(&p->tally.latency, 0.5) / 1e9, o->prefix_tokens, o->prefill_rate);
+	double tokens = (double)p->tally.bytes / (double)o->load.value_size * o->model.layout.block_tokens;
+	return model_load_of((uint64_t)o->model.layout.block_tokens * KV_MAX(o->load.batch, 1u),
+			     o->model.layout.block_tokens, p->elapsed_ns ? tokens * 1e9 / (double)p->elapsed_ns : 0,
+			     (double)kv_hist_quantile(&p->tally.latency, 0.5) / 1e9, o->model.prefix_tokens,
+			     o->model.prefill_rate);
 }
 
 static bool prefix_known(const struct bench *b)
 {
-	return !b->opt->trace && b->opt->rate <= 0 && b->opt->aim.quantile <= 0;
+	return !b->opt->replay.trace && b->opt->pace.rate <= 0 && b->opt->pace.aim.quantile <= 0;
 }
 
 void report_model_start(const struct bench *b)
 {
 	const struct bench_options *o = b->opt;
-	const struct model_bytes *m = &o->model_bytes;
-	if (!o->model)
+	const struct model_bytes *m = &o->model.bytes;
+	if (!o->model.name)
 		return;
 	kv_wrap(b->out, "model      ", 0,
 		"%s (%s), %s, tp %u: %s bytes per token and rank; a block of %s is %s: %s of %s, %u "
 		"per layer",
-		o->dimensions.name, o->dimensions.source, model_dtype_names[o->layout.dtype], o->layout.tp,
-		COUNT(m->token), OF(o->layout.block_tokens, "token"), SIZE(m->block), OF(m->slices, "slice"),
-		SIZE(m->slice), m->slices_per_layer);
-	if (o->dimensions.sliding_layers)
+		o->model.dimensions.name, o->model.dimensions.source, model_dtype_names[o->model.layout.dtype],
+		o->model.layout.tp, COUNT(m->token), OF(o->model.layout.block_tokens, "token"), SIZE(m->block),
+		OF(m->slices, "slice"), SIZE(m->slice), m->slices_per_layer);
+	if (o->model.dimensions.sliding_layers)
 		kv_wrap(b->out, "           ", 0,
 			"%u of its %u layers look back %u tokens only; blocks have the bytes of all layers",
-			o->dimensions.sliding_layers, o->dimensions.layers, o->dimensions.window);
+			o->model.dimensions.sliding_layers, o->model.dimensions.layers, o->model.dimensions.window);
 }
 
 static void prefill_lines(const struct bench *b, const struct model_load *l)
@@ -50,7 +51,7 @@ static void prefill_lines(const struct bench *b, const struct model_load *l)
 	const struct bench_options *o = b->opt;
 	double saved = l->prefill_s - l->prefix_s;
 	kv_wrap(b->out, "        ", 0, "prefill at %s tokens/s takes %s: loading %s %s",
-		COUNT((uint64_t)o->prefill_rate), TIME(l->prefill_s), saved >= 0 ? "saves" : "costs",
+		COUNT((uint64_t)o->model.prefill_rate), TIME(l->prefill_s), saved >= 0 ? "saves" : "costs",
 		TIME(saved >= 0 ? saved : -saved));
 	if (l->break_even)
 		kv_wrap(b->out, "        ", 0, "break-even: loading is faster from %s on", OF(l->break_even, "token"));
@@ -75,39 +76,40 @@ void report_model(const struct bench *b)
 {
 	const struct bench_options *o = b->opt;
 	struct model_load l;
-	if (!o->model || !b->results.read.ran || b->results.read.tally.bytes == 0)
+	if (!o->model.name || !b->results.read.ran || b->results.read.tally.bytes == 0)
 		return;
 	l = load_of(b);
 	fputc('\n', b->out);
 	kv_wrap(b->out, "tokens  ", 0, "%s tokens per second of KV loaded, on one rank of %u",
-		COUNT((uint64_t)(l.tokens_per_s + 0.5)), o->layout.tp);
+		COUNT((uint64_t)(l.tokens_per_s + 0.5)), o->model.layout.tp);
 	prefix_lines(b);
 	if (!prefix_known(b)) {
 		kv_wrap(b->out, "        ", 0, "no time of a prefix is computed, and nothing against prefill: %s",
-			o->trace ? "latencies are of a trace's requests" : "the rate is the offered one");
+			o->replay.trace ? "latencies are of a trace's requests" : "the rate is the offered one");
 		return;
 	}
 	kv_wrap(b->out, "        ", 0, "a prefix of %s: %s, computed (a %s's median, then the rest at that rate)",
-		OF(o->prefix_tokens, "token"), TIME(l.prefix_s), o->batch > 1 ? "batch" : "GET");
-	if (o->prefill_rate > 0)
+		OF(o->model.prefix_tokens, "token"), TIME(l.prefix_s), o->load.batch > 1 ? "batch" : "GET");
+	if (o->model.prefill_rate > 0)
 		prefill_lines(b, &l);
 }
 
 json_t *json_model(const struct bench *b)
 {
 	const struct bench_options *o = b->opt;
-	const struct model_bytes *m = &o->model_bytes;
+	const struct model_bytes *m = &o->model.bytes;
 	json_t *object;
 	struct model_load l = load_of(b);
-	object = json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:i, s:i}", "name", o->dimensions.name, "source",
-			   o->dimensions.source, "dtype", model_dtype_names[o->layout.dtype], "tp", (int)o->layout.tp,
-			   "block_tokens", (int)o->layout.block_tokens, "token_bytes", (json_int_t)m->token,
-			   "block_bytes", (json_int_t)m->block, "slice_bytes", (json_int_t)m->slice, "slices",
-			   (int)m->slices, "slices_per_layer", (int)m->slices_per_layer);
+	object =
+		json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:i, s:i}", "name", o->model.dimensions.name,
+			  "source", o->model.dimensions.source, "dtype", model_dtype_names[o->model.layout.dtype], "tp",
+			  (int)o->model.layout.tp, "block_tokens", (int)o->model.layout.block_tokens, "token_bytes",
+			  (json_int_t)m->token, "block_bytes", (json_int_t)m->block, "slice_bytes",
+			  (json_int_t)m->slice, "slices", (int)m->slices, "slices_per_layer", (int)m->slices_per_layer);
 	if (l.tokens_per_s > 0)
 		json_object_set_new(object, "tokens_per_s", json_real(l.tokens_per_s));
 	if (l.tokens_per_s > 0 && prefix_known(b)) {
-		json_object_set_new(object, "prefix_tokens", json_integer((json_int_t)o->prefix_tokens));
+		json_object_set_new(object, "prefix_tokens", json_integer((json_int_t)o->model.prefix_tokens));
 		json_object_set_new(object, "prefix_load_s", json_real(l.prefix_s));
 	}
 	if (b->results.prefix.loads)

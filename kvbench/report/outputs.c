@@ -27,8 +27,12 @@ struct outputs {
 static int apart(const struct bench_options *o, const char *path, const char *what, struct kv_error *err)
 {
 	const struct kv_opt_security *s = &o->security;
-	const char *const input[][2] = {{o->trace, "--trace"}, {o->model, "--model"}, {s->psk_file, "--psk-file"},
-					{s->cert, "--cert"},   {s->key, "--key"},     {s->ca, "--ca"},
+	const char *const input[][2] = {{o->replay.trace, "--trace"},
+					{o->model.name, "--model"},
+					{s->psk_file, "--psk-file"},
+					{s->cert, "--cert"},
+					{s->key, "--key"},
+					{s->ca, "--ca"},
 					{s->crl, "--crl"}};
 	int rc = 0;
 	for (unsigned i = 0; rc == 0 && i < KV_COUNT(input); i++)
@@ -38,8 +42,8 @@ static int apart(const struct bench_options *o, const char *path, const char *wh
 
 int outputs_open(const struct bench_options *options, struct outputs **out, struct kv_error *err)
 {
-	const char *const path[OUTPUT_FILES] = {options->json, options->report, options->hdr, options->csv,
-						options->raw};
+	const char *const path[OUTPUT_FILES] = {options->out.json, options->out.report, options->out.hdr,
+						options->out.csv, options->out.raw};
 	struct outputs *o = calloc(1, sizeof(*o));
 	int rc = o ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for the files of this run");
 	for (unsigned i = 0; o && i < OUTPUT_FILES; i++)
@@ -49,7 +53,7 @@ int outputs_open(const struct bench_options *options, struct outputs **out, stru
 	for (unsigned i = 0; rc == 0 && i < OUTPUT_FILES; i++)
 		if (path[i])
 			rc = out_file_open(&o->file[i], path[i], kinds[i].what, err);
-	if (rc == 0 && (options->report || options->hdr || options->csv))
+	if (rc == 0 && (options->out.report || options->out.hdr || options->out.csv))
 		rc = lab_check(err);
 	if (rc < 0)
 		outputs_discard(&o);

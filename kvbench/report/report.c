@@ -61,7 +61,7 @@ static void start_server(const struct bench *b)
 	if (b->server) {
 		kv_wrap(b->out, "server     ", 0, "%s, started by kv-bench (pid %d, %s MiB)",
 			server_child_address(b->server), (int)server_child_pid(b->server), COUNT(b->results.memory_mb));
-		for (unsigned i = 1; i <= b->opt->num_servers; i++) {
+		for (unsigned i = 1; i <= b->opt->server.num_servers; i++) {
 			const char *name = server_child_name(b->server, i);
 			const char *address = name ? strchr(name, '=') + 1 : NULL;
 			if (address && strcmp(address, server_child_address(b->server)) != 0)
@@ -71,8 +71,9 @@ static void start_server(const struct bench *b)
 		}
 		return;
 	}
-	for (unsigned i = 0; i < b->opt->servers.count; i++)
-		snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s", i ? " " : "", b->opt->servers.item[i]);
+	for (unsigned i = 0; i < b->opt->target.servers.count; i++)
+		snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s", i ? " " : "",
+			 b->opt->target.servers.item[i]);
 	kv_wrap(b->out, "server     ", 0, "%s", all);
 }
 
@@ -98,52 +99,53 @@ static void start_load(const struct bench *b)
 	const struct bench_options *o = b->opt;
 	char workers[160], by[64] = "", batch[48] = "";
 
-	if (o->async && o->submitters)
-		snprintf(by, sizeof(by), " by %s", OF(o->submitters, "submitter"));
-	snprintf(workers, sizeof(workers), "%s%s%s on %s, %s", OF(o->num_workers, o->async ? "id" : "worker"),
-		 o->async ? " through a queue" : "", by, OF(b->num_clients, "client"),
+	if (o->load.async && o->load.submitters)
+		snprintf(by, sizeof(by), " by %s", OF(o->load.submitters, "submitter"));
+	snprintf(workers, sizeof(workers), "%s%s%s on %s, %s", OF(o->load.num_workers, o->load.async ? "id" : "worker"),
+		 o->load.async ? " through a queue" : "", by, OF(b->num_clients, "client"),
 		 OF(b->results.info.os_threads, "thread"));
-	if (o->batch > 1)
-		snprintf(batch, sizeof(batch), ", in batches of %s", COUNT(o->batch));
-	if (o->trace)
+	if (o->load.batch > 1)
+		snprintf(batch, sizeof(batch), ", in batches of %s", COUNT(o->load.batch));
+	if (o->replay.trace)
 		kv_wrap(b->out, "load       ", 0, "%s; %s, %s (%s distinct) of %s, %s order", workers,
 			OF(b->results.trace.requests, "request"), OF(b->results.trace.blocks, "block"),
-			COUNT(b->results.trace.distinct), SIZE(o->value_size),
-			o->trace_order == BENCH_ORDER_STRICT ? "strict" : "relaxed");
+			COUNT(b->results.trace.distinct), SIZE(o->load.value_size),
+			o->replay.order == BENCH_ORDER_STRICT ? "strict" : "relaxed");
 	else
 		kv_wrap(b->out, "load       ", 0, "%s; %s of %s%s, seed %llu%s%s%s%s%s", workers,
-			OF(o->num_keys, "key"), o->value_sizes ? o->value_sizes : SIZE(o->value_size),
-			o->value_sizes ? " (sizes)" : "", (unsigned long long)o->seed, o->keys_pattern ? ", read " : "",
-			o->keys_pattern ? o->keys_pattern : "", o->mix.total ? ", mix " : "",
-			o->mix.total ? o->mix_text : "", batch);
+			OF(o->load.num_keys, "key"),
+			o->load.value_sizes ? o->load.value_sizes : SIZE(o->load.value_size),
+			o->load.value_sizes ? " (sizes)" : "", (unsigned long long)o->load.seed,
+			o->load.keys_pattern ? ", read " : "", o->load.keys_pattern ? o->load.keys_pattern : "",
+			o->load.mix.total ? ", mix " : "", o->load.mix.total ? o->load.mix_text : "", batch);
 }
 
 static void start_notes(const struct bench *b)
 {
 	const struct bench_options *o = b->opt;
-	unsigned tokens = o->trace && o->model ? b->results.trace.block_tokens : 0;
-	unsigned idle = b->num_clients > o->num_workers ? b->num_clients - o->num_workers : 0;
-	uint64_t pieces = (o->buffer_mb << 20) / bench_piece_bytes(o->value_size),
-		 per_client = (o->num_workers + b->num_clients - 1) / b->num_clients;
-	if (pieces < per_client && !o->async)
+	unsigned tokens = o->replay.trace && o->model.name ? b->results.trace.block_tokens : 0;
+	unsigned idle = b->num_clients > o->load.num_workers ? b->num_clients - o->load.num_workers : 0;
+	uint64_t pieces = (o->client.buffer_mb << 20) / bench_piece_bytes(o->load.value_size),
+		 per_client = (o->load.num_workers + b->num_clients - 1) / b->num_clients;
+	if (pieces < per_client && !o->load.async)
 		kv_wrap(b->out, "note       ", 0,
 			"a buffer of %s holds %s, fewer than the %s of a client: they take turns (--buffer-mb)",
-			SIZE(o->buffer_mb << 20), OF(pieces, "value"), OF(per_client, "worker"));
+			SIZE(o->client.buffer_mb << 20), OF(pieces, "value"), OF(per_client, "worker"));
 	if (idle)
 		kv_wrap(b->out, "note       ", 0,
 			"%u of %s %s no %s, but cost%s an endpoint and a buffer%s (--num-clients)", idle,
-			OF(b->num_clients, "client"), idle == 1 ? "has" : "have", o->async ? "id" : "worker",
+			OF(b->num_clients, "client"), idle == 1 ? "has" : "have", o->load.async ? "id" : "worker",
 			idle == 1 ? "s" : "", idle == 1 ? "" : " each");
-	if (tokens && tokens != o->layout.block_tokens)
+	if (tokens && tokens != o->model.layout.block_tokens)
 		kv_wrap(b->out, "note       ", 0,
 			"a block of this trace has %u tokens; bytes and tokens are counted with %u (--block-tokens)",
-			tokens, o->layout.block_tokens);
-	if (o->trace && b->results.trace.back)
+			tokens, o->model.layout.block_tokens);
+	if (o->replay.trace && b->results.trace.back)
 		kv_wrap(b->out, "note       ", 0,
 			"%s of this trace %s a time before that of an earlier line, and %s due when that one is",
 			OF(b->results.trace.back, "request"), b->results.trace.back == 1 ? "has" : "have",
 			b->results.trace.back == 1 ? "is" : "are");
-	if (b->results.expiring && o->trace)
+	if (b->results.expiring && o->replay.trace)
 		kv_wrap(b->out, "note       ", 0,
 			"at this speed the trace is not shorter than --ttl: values expire meanwhile, and hits are "
 			"fewer "
@@ -152,19 +154,19 @@ static void start_notes(const struct bench *b)
 		kv_wrap(b->out, "note       ", 0,
 			"the reads%s are not shorter than --ttl: keys expire during the run and will be misses, which "
 			"do not fail it",
-			o->repeat_runs > 1 ? " of --duration and --repeat-runs" : " of --duration");
-	if (o->events.count)
+			o->pace.repeat_runs > 1 ? " of --duration and --repeat-runs" : " of --duration");
+	if (o->server.events.count)
 		kv_wrap(b->out, "note       ", 0, "servers go or come during the run (--event): misses do not fail it");
 	else if (b->results.memory_short)
 		kv_wrap(b->out, "note       ", 0,
 			"the server's memory is smaller than the workload: evicted values are misses, which do not "
 			"fail this run");
-	if (o->copies != BENCH_COPIES_ONE && b->results.info.num_servers < 2)
+	if (o->client.copies != BENCH_COPIES_ONE && b->results.info.num_servers < 2)
 		kv_wrap(b->out, "note       ", 0,
 			"--copies %s, and there is one server: it has the only copy, until it tells of other members. "
 			"Name two with --server",
-			bench_copies_names[o->copies]);
-	if (b->results.put_way == KVC_PUT_INLINE && !o->no_write)
+			bench_copies_names[o->client.copies]);
+	if (b->results.put_way == KVC_PUT_INLINE && !o->load.no_write)
 		kv_wrap(b->out, "note       ", 0,
 			"PUT sends its bytes inside requests, far below GET's rate: a server has no landing area for "
 			"this "
@@ -175,13 +177,13 @@ static void start_notes(const struct bench *b)
 		kv_wrap(b->out, "note       ", 0,
 			"servers are still making the pages of %s of memory (kv-server --prefault): PUTs wait for them",
 			SIZE(b->results.pages_left));
-	if (o->slices)
+	if (o->load.slices)
 		kv_wrap(b->out, "note       ", 0,
 			"values lie in %u slices; those of a PUT are laid out before its latency begins, so that the "
 			"rate "
 			"of the writes contains a copy",
-			o->slices);
-	if (o->no_checksum)
+			o->load.slices);
+	if (o->load.no_checksum)
 		kv_wrap(b->out, "note       ", 0, "checksums of GETs are not checked (--no-checksum)");
 }
 
@@ -227,7 +229,7 @@ void report_latency(const struct bench *b)
 	uint64_t samples = b->results.write.tally.latency.count + b->results.read.tally.latency.count +
 			   b->results.mix_put.tally.latency.count + b->results.mix_exists.tally.latency.count +
 			   b->results.mixed.read.tally.latency.count + b->results.mixed.write.tally.latency.count;
-	if (b->out && !b->opt->trace)
+	if (b->out && !b->opt->replay.trace)
 		fprintf(b->out, "[4/4] latency   %s of %s merged\n", OF(samples, "sample"),
 			OF(b->num_clients, "client"));
 }
@@ -276,11 +278,11 @@ static void mixed_table(const struct bench *b)
 
 static void mix_rows(const struct bench *b)
 {
-	if (!b->opt->mix.total || !b->results.read.ran)
+	if (!b->opt->load.mix.total || !b->results.read.ran)
 		return;
-	if (b->opt->mix.put)
+	if (b->opt->load.mix.put)
 		phase_table(b, "put", &b->results.mix_put);
-	if (b->opt->mix.exists)
+	if (b->opt->load.mix.exists)
 		phase_table(b, "exists", &b->results.mix_exists);
 }
 
@@ -319,7 +321,7 @@ static void slo_table(const struct bench *b)
 	char percentile[24];
 	if (s->trials == 0)
 		return;
-	snprintf(percentile, sizeof(percentile), "p%.10g", 100 * b->opt->aim.quantile);
+	snprintf(percentile, sizeof(percentile), "p%.10g", 100 * b->opt->pace.aim.quantile);
 	fprintf(b->out, "\n%-6s %11s %11s %9s %9s %9s\n", "slo", "offered/s", "achieved/s", percentile, "service",
 		"ops");
 	for (unsigned n = 0; n < s->trials; n++) {
@@ -336,7 +338,7 @@ static void slo_table(const struct bench *b)
 	if (best)
 		kv_wrap(b->out, "       ", 0,
 			"%s per second keep p%.10g within %s; the figures of the reads are of that rate",
-			FEW(best->rate), 100 * b->opt->aim.quantile, TIME(b->opt->aim.limit_ns));
+			FEW(best->rate), 100 * b->opt->pace.aim.quantile, TIME(b->opt->pace.aim.limit_ns));
 }
 
 /* Both phases of a replay are one stretch of time, with one sum. */
@@ -351,11 +353,11 @@ static void cpu_line(const struct bench *b, const char *name, const struct phase
 static void cpu_table(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
-	if (b->opt->trace && r->read.ran)
+	if (b->opt->replay.trace && r->read.ran)
 		cpu_line(b, "both", &r->read);
-	if (!b->opt->trace && r->write.ran)
+	if (!b->opt->replay.trace && r->write.ran)
 		cpu_line(b, "write", &r->write);
-	if (!b->opt->trace && r->read.ran)
+	if (!b->opt->replay.trace && r->read.ran)
 		cpu_line(b, "read", &r->read);
 	if (r->mixed.read.ran)
 		cpu_line(b, "mixed", &r->mixed.read);
@@ -365,16 +367,17 @@ static void cpu_table(const struct bench *b)
 static void rate_line(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
-	double done = per_second((double)bench_measured_ops(r), &r->read), offered = b->opt->rate;
+	double done = per_second((double)bench_measured_ops(r), &r->read), offered = b->opt->pace.rate;
 	uint64_t left = bench_never_started(r);
 	char came[96] = "";
 	if (offered <= 0 || !r->read.ran)
 		return;
-	if (r->read.planned_ns && (b->opt->ramp_ns || b->opt->arrivals == BENCH_POISSON)) {
+	if (r->read.planned_ns && (b->opt->pace.ramp_ns || b->opt->pace.arrivals == BENCH_POISSON)) {
 		offered = (double)bench_measured_due(r) * 1e9 / (double)r->read.planned_ns;
-		snprintf(came, sizeof(came), " (%s %s)", FEW(offered), b->opt->ramp_ns ? "with the ramp" : "by chance");
+		snprintf(came, sizeof(came), " (%s %s)", FEW(offered),
+			 b->opt->pace.ramp_ns ? "with the ramp" : "by chance");
 	}
-	kv_wrap(b->out, "rate    ", 0, "offered %s per second%s, achieved %s (%.0f %%)%s", FEW(b->opt->rate), came,
+	kv_wrap(b->out, "rate    ", 0, "offered %s per second%s, achieved %s (%.0f %%)%s", FEW(b->opt->pace.rate), came,
 		FEW(done), offered > 0 ? 100 * done / offered : 100,
 		done < BENCH_RATE_KEPT * offered
 			? ": less than was offered, and latency contains the time that reads waited for their turn"
@@ -406,8 +409,8 @@ static void latency_table(const struct bench *b)
 	const struct bench_results *r = &b->results;
 	fprintf(b->out, "\n%-7s %7s %7s %7s %7s %7s %7s %7s %7s %7s\n", "latency", "min", "mean", "p50", "p90", "p95",
 		"p99", "p99.9", "max", "p99/p50");
-	latency_row(b->out, b->opt->trace ? "put" : "write", &r->write.tally.latency);
-	latency_row(b->out, b->opt->trace ? "get" : "read", &r->read.tally.latency);
+	latency_row(b->out, b->opt->replay.trace ? "put" : "write", &r->write.tally.latency);
+	latency_row(b->out, b->opt->replay.trace ? "get" : "read", &r->read.tally.latency);
 	latency_row(b->out, "missed", &r->read.tally.missed);
 	latency_row(b->out, "failed", &r->read.tally.failed);
 	latency_row(b->out, "put", &r->mix_put.tally.latency);
@@ -415,20 +418,20 @@ static void latency_table(const struct bench *b)
 	latency_row(b->out, "service", &r->read.tally.service);
 	latency_row(b->out, "mix put", &r->mixed.write.tally.latency);
 	latency_row(b->out, "mix get", &r->mixed.read.tally.latency);
-	if (b->opt->trace)
+	if (b->opt->replay.trace)
 		kv_wrap(b->out, "        ", 0,
 			"(a sample is all blocks found, or stored, for one request; missed: of lookups that did not "
 			"find "
 			"all)");
-	else if (b->opt->rate > 0 || r->slo.trials)
+	else if (b->opt->pace.rate > 0 || r->slo.trials)
 		kv_wrap(b->out, "        ", 0,
 			"(of a read: from its intended start, %s arrivals%s; service: of reads, from when they really "
 			"began)",
-			b->opt->arrivals == BENCH_POISSON ? "poisson" : "uniform",
-			b->opt->ramp_ns ? ", the ramp's, too" : "");
-	else if (b->opt->batch > 1)
+			b->opt->pace.arrivals == BENCH_POISSON ? "poisson" : "uniform",
+			b->opt->pace.ramp_ns ? ", the ramp's, too" : "");
+	else if (b->opt->load.batch > 1)
 		kv_wrap(b->out, "        ", 0, "(a latency is of a batch of %s keys; ops are keys)",
-			COUNT(b->opt->batch));
+			COUNT(b->opt->load.batch));
 }
 
 static void breakdown_table(const struct bench *b)
@@ -455,21 +458,21 @@ static void resource_row(FILE *out, const char *name, const char *ours, const ch
 static void resource_table(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
-	uint64_t workers = b->opt->num_workers, clients = KV_MAX(b->num_clients, 1u);
+	uint64_t workers = b->opt->load.num_workers, clients = KV_MAX(b->num_clients, 1u);
 	fprintf(b->out, "\n%-22s %12s %24s\n", "resources", "this run", "one per worker, computed");
 	resource_row(b->out, "workers", COUNT(workers), COUNT(workers));
 	resource_row(b->out, "OS threads", COUNT(r->info.os_threads), COUNT(workers));
 	resource_row(b->out, "endpoints", COUNT(r->info.endpoints), COUNT(workers * (r->info.endpoints / clients)));
 	resource_row(b->out, "links", COUNT(r->info.links), COUNT(workers * (r->info.links / clients)));
 	resource_row(b->out, "registered buffers", SIZE(r->info.buffer_bytes),
-		     SIZE(workers * (b->opt->buffer_mb << 20)));
+		     SIZE(workers * (b->opt->client.buffer_mb << 20)));
 	resource_row(b->out, "registered messages", SIZE(r->info.message_bytes),
 		     SIZE(workers * (r->info.message_bytes / clients)));
 	if (r->values_bytes)
 		resource_row(b->out, "registered values", SIZE(r->values_bytes), SIZE(r->values_bytes));
 	resource_row(b->out, "peak resident memory", SIZE(r->rss_peak), "-");
 	if (r->server_rss_peak)
-		resource_row(b->out, b->opt->num_servers > 1 ? "... of the servers" : "... of the server",
+		resource_row(b->out, b->opt->server.num_servers > 1 ? "... of the servers" : "... of the server",
 			     SIZE(r->server_rss_peak), "-");
 }
 
@@ -481,9 +484,9 @@ static void roofline_rows(const struct bench *b, const char *op, const struct ro
 	}
 	kv_wrap(b->out, "roofline  ", 0, "bare writes %s, %s in flight (one: p50 %s), %s beside them %s",
 		RATE(r->bytes_per_s), COUNT(r->depth), TIME(r->p50_ns), op, RATE(r->op_bytes_per_s));
-	if (b->opt->roofline_file)
+	if (b->opt->roofline.file)
 		kv_wrap(b->out, "          ", 0, "efficiency %.3f (bare writes: %s)", r->efficiency,
-			b->opt->roofline_file);
+			b->opt->roofline.file);
 	else
 		kv_wrap(b->out, "          ", 0, "efficiency %.3f (median of %u alternating rounds, %.3f to %.3f)",
 			r->efficiency, r->rounds, r->efficiency_min, r->efficiency_max);
@@ -508,7 +511,7 @@ static double ratio(uint64_t part, uint64_t whole)
 /* A replay that takes longer than --ttl loses its first values. */
 static bool replay_outlived(const struct bench *b)
 {
-	return b->opt->ttl && b->results.read.elapsed_ns / 1000000000 >= b->opt->ttl;
+	return b->opt->load.ttl && b->results.read.elapsed_ns / 1000000000 >= b->opt->load.ttl;
 }
 
 static void replay_table(const struct bench *b)
@@ -530,12 +533,12 @@ static void replay_table(const struct bench *b)
 	if (r->complete && replay_outlived(b) && r->block_hits < r->expected_hits)
 		kv_wrap(b->out, "          ", 0,
 			"values lived for --ttl %llu s, and the replay took longer: --ttl 0 keeps them",
-			(unsigned long long)b->opt->ttl);
+			(unsigned long long)b->opt->load.ttl);
 	if (r->lost)
 		kv_wrap(b->out, "          ", 0,
 			"the lookup found %s that the GET then missed (evicted); they were stored again",
 			OF(r->lost, "block"));
-	if (b->opt->trace_speed > 0)
+	if (b->opt->replay.speed > 0)
 		fprintf(b->out, "          latest start: %s after its time\n", TIME(r->late_max_ns));
 	if (r->never_started)
 		kv_wrap(b->out, "          ", 0, "%s due had not begun when the time was over",
@@ -548,11 +551,11 @@ static void events_table(const struct bench *b)
 	const struct bench_results *r = &b->results;
 	const struct bench_happening *h = &r->events;
 	char what[32];
-	for (unsigned i = 0; i < b->opt->events.count; i++)
+	for (unsigned i = 0; i < b->opt->server.events.count; i++)
 		fprintf(b->out, "event     %s at %s%s%s%s\n",
-			bench_event_text(&b->opt->events.row[i], what, sizeof(what)), TIME(b->opt->events.row[i].at_ns),
-			b->opt->trace ? " of the trace" : "", i < h->done ? ", after " : ": the run was over before",
-			i < h->done ? TIME(h->done_ns[i]) : "");
+			bench_event_text(&b->opt->server.events.row[i], what, sizeof(what)),
+			TIME(b->opt->server.events.row[i].at_ns), b->opt->replay.trace ? " of the trace" : "",
+			i < h->done ? ", after " : ": the run was over before", i < h->done ? TIME(h->done_ns[i]) : "");
 	for (unsigned i = 0; r->replay.part && i < REPLAY_PARTS; i++) {
 		const struct replay_part *p = &r->replay.part[i];
 		if (p->requests)
@@ -581,9 +584,9 @@ static void counters_table(const struct bench *b)
 			"timeouts %s, cancels %s, given up %s, fences %s, connections lost %s, corrupt %s",
 			COUNT(c->timeouts), COUNT(c->cancels), COUNT(c->orphans), COUNT(c->fences),
 			COUNT(c->lost_connections), COUNT(c->corrupt));
-	if (b->opt->copies != BENCH_COPIES_ONE)
+	if (b->opt->client.copies != BENCH_COPIES_ONE)
 		kv_wrap(b->out, "          ", 0, "second copies (--copies %s): %s made, %s; dropped %s",
-			bench_copies_names[b->opt->copies], COUNT(c->copies), SIZE(c->copy_bytes),
+			bench_copies_names[b->opt->client.copies], COUNT(c->copies), SIZE(c->copy_bytes),
 			COUNT(c->copies_dropped));
 	if (c->slow)
 		fprintf(b->out, "          slow (--slow-ms): %s\n", OF(c->slow, "operation"));
@@ -625,12 +628,12 @@ void report_conditions_of(const struct bench *b, char text[96], struct report_co
 		snprintf(text, 96, "warm-up: %s operations", COUNT(b->results.warmup.tally.ops));
 		out->excluded[n++] = text;
 	}
-	if (!b->opt->trace && !b->opt->no_write)
+	if (!b->opt->replay.trace && !b->opt->load.no_write)
 		out->excluded[n++] = "making the values, before the write phase";
-	if (b->opt->no_checksum)
+	if (b->opt->load.no_checksum)
 		out->excluded[n++] = "checking checksums of GETs (--no-checksum)";
-	out->excluded[n++] = b->opt->verify ? "comparing bytes (--verify), which no latency contains"
-			     : b->opt->no_checksum
+	out->excluded[n++] = b->opt->load.verify ? "comparing bytes (--verify), which no latency contains"
+			     : b->opt->load.no_checksum
 				     ? "comparing all bytes: lengths, first and last ones were compared"
 				     : "comparing all bytes: checksums, lengths, first and last ones were "
 				       "compared";
@@ -653,12 +656,12 @@ static void quiet_line(const struct bench *b)
 	if (r->interrupted)
 		fprintf(b->last, "interrupted by signal %d; until then: ", r->interrupted);
 	if (r->write.ran)
-		fprintf(b->last, "%s %s, ", b->opt->trace ? "put" : "write",
+		fprintf(b->last, "%s %s, ", b->opt->replay.trace ? "put" : "write",
 			RATE(per_second((double)r->write.tally.bytes, &r->write)));
 	if (r->read.ran)
-		fprintf(b->last, "%s %s, %.0f %ss/s, p50 %s, p99 %s, ", b->opt->trace ? "get" : "read",
+		fprintf(b->last, "%s %s, %.0f %ss/s, p50 %s, p99 %s, ", b->opt->replay.trace ? "get" : "read",
 			RATE(per_second((double)r->read.tally.bytes, &r->read)),
-			per_second((double)r->read.tally.ops, &r->read), b->opt->trace ? "get" : "read",
+			per_second((double)r->read.tally.ops, &r->read), b->opt->replay.trace ? "get" : "read",
 			QUANTILE(&r->read.tally.latency, 0.5), QUANTILE(&r->read.tally.latency, 0.99));
 	if (bench_never_started(r))
 		fprintf(b->last, "never started %llu, ", (unsigned long long)bench_never_started(r));
@@ -700,19 +703,19 @@ void report_summary(const struct bench *b)
 			"interrupted by signal %d: these are figures of the run until then, and not of the whole run",
 			r->interrupted);
 	if (r->write.ran) {
-		phase_table(b, b->opt->trace ? "put" : "write", &r->write);
-		short_note(b, &r->write, b->opt->trace ? NULL : "num-keys", b->opt->num_keys);
+		phase_table(b, b->opt->replay.trace ? "put" : "write", &r->write);
+		short_note(b, &r->write, b->opt->replay.trace ? NULL : "num-keys", b->opt->load.num_keys);
 	}
 	if (r->read.ran) {
-		phase_table(b, b->opt->trace ? "get" : "read", &r->read);
-		short_note(b, &r->read, b->opt->trace || b->opt->duration_ns ? NULL : "repeat-reads",
-			   b->opt->repeat_reads);
+		phase_table(b, b->opt->replay.trace ? "get" : "read", &r->read);
+		short_note(b, &r->read, b->opt->replay.trace || b->opt->pace.duration_ns ? NULL : "repeat-reads",
+			   b->opt->pace.repeat_reads);
 	}
 	mix_rows(b);
 	mixed_table(b);
 	cpu_table(b);
 	rate_line(b);
-	if (b->opt->verify)
+	if (b->opt->load.verify)
 		fprintf(b->out, "verify  %s compared byte by byte, %s wrong\n", OF(r->read.tally.checked, "value"),
 			COUNT(r->read.tally.wrong));
 	latency_table(b);
@@ -775,8 +778,9 @@ static void judge_misses(struct verdict *v, const struct bench *b, const char *n
 {
 	if (p->tally.misses)
 		problem(v, "%s of the %s phase missed a key%s", OF(p->tally.misses, "read"), name,
-			b->opt->no_write ? ": --no-write reads the values of an earlier run with the same --seed and "
-					   "--value-size, for as long as its --ttl"
+			b->opt->load.no_write
+				? ": --no-write reads the values of an earlier run with the same --seed and "
+				  "--value-size, for as long as its --ttl"
 			: b->results.write.tally.errors.num_codes ? "; not all keys were written"
 								  : " that had been written");
 }
@@ -796,7 +800,7 @@ static void judge_replay(struct verdict *v, const struct bench *b)
 	const struct replay_result *r = &b->results.replay;
 	/* The hits are known only in order, with an empty server and memory for everything. */
 	if (!r->ran || !r->complete || !b->server || b->results.misses_expected ||
-	    b->opt->trace_order != BENCH_ORDER_STRICT)
+	    b->opt->replay.order != BENCH_ORDER_STRICT)
 		return;
 	if (r->block_hits < r->expected_hits && replay_outlived(b))
 		return; /* the table says so */
@@ -811,8 +815,8 @@ static void judge_slo(struct verdict *v, const struct bench *b)
 	if (r->slo_bad)
 		problem(v, "the trials of --slo met wrong or missing values: %s", OF(r->slo_bad, "value"));
 	if (r->slo.trials && !bench_slo_best(&r->slo) && !r->interrupted)
-		problem(v, "no tried rate keeps p%.10g within %s, down to %.3g per second", 100 * b->opt->aim.quantile,
-			TIME(b->opt->aim.limit_ns), r->slo.high);
+		problem(v, "no tried rate keeps p%.10g within %s, down to %.3g per second",
+			100 * b->opt->pace.aim.quantile, TIME(b->opt->pace.aim.limit_ns), r->slo.high);
 }
 
 static void judge_prefix(struct verdict *v, const struct bench_results *r)
@@ -832,7 +836,7 @@ unsigned report_verdict(const struct bench *b, FILE *to)
 	const struct bench_results *r = &b->results;
 	struct verdict v = {.to = to, .conflicts = r->write.tally.put_conflicts};
 	/* Operations under way when a server dies may fail; in a replay also PUTs. */
-	v.events = b->opt->trace && r->events.done > 0;
+	v.events = b->opt->replay.trace && r->events.done > 0;
 	judge_phase(&v, "write", &r->write);
 	judge_phase(&v, "warm-up", &r->warmup);
 	v.events = r->events.done > 0;
@@ -844,18 +848,19 @@ unsigned report_verdict(const struct bench *b, FILE *to)
 	judge_prefix(&v, r);
 	judge_phase(&v, "mixed", &r->mixed.read);
 	judge_phase(&v, "mixed", &r->mixed.write);
-	if (r->events.done < b->opt->events.count && !r->interrupted)
+	if (r->events.done < b->opt->server.events.count && !r->interrupted)
 		problem(&v, "the run was over before the event '%s at %s': %s",
-			bench_event_text(&b->opt->events.row[r->events.done], (char[32]){0}, 32),
-			TIME(b->opt->events.row[r->events.done].at_ns),
-			b->opt->trace ? "the trace, or --duration, ends earlier" : "give it a longer --duration");
+			bench_event_text(&b->opt->server.events.row[r->events.done], (char[32]){0}, 32),
+			TIME(b->opt->server.events.row[r->events.done].at_ns),
+			b->opt->replay.trace ? "the trace, or --duration, ends earlier"
+					     : "give it a longer --duration");
 	if (r->events.failed.text[0])
 		problem(&v, "a server could not be started: %s", r->events.failed.text);
 	if (r->keep_going.ran)
 		judge_keep_going(&v, r);
 	else
 		judge_phase(&v, "read", &r->read);
-	if (!b->opt->trace && !r->misses_expected && !r->keep_going.ran) {
+	if (!b->opt->replay.trace && !r->misses_expected && !r->keep_going.ran) {
 		judge_misses(&v, b, "warm-up", &r->warmup);
 		judge_misses(&v, b, "read", &r->read);
 		judge_misses(&v, b, "mix", &r->mix_exists);
@@ -866,12 +871,13 @@ unsigned report_verdict(const struct bench *b, FILE *to)
 	else if (r->roofline.code < 0)
 		problem(&v, "the roofline could not be measured: %s", kv_strerror(r->roofline.code));
 	if (r->raw.code < 0)
-		problem(&v, "the operations could not be written to %.300s: %s", b->opt->raw, kv_strerror(r->raw.code));
+		problem(&v, "the operations could not be written to %.300s: %s", b->opt->out.raw,
+			kv_strerror(r->raw.code));
 	else if (r->raw.lost)
 		problem(&v, "%s came faster than %.300s took them, so it is not written: name a file on a faster disk",
-			OF(r->raw.lost, "operation"), b->opt->raw);
+			OF(r->raw.lost, "operation"), b->opt->out.raw);
 	judge_replay(&v, b);
-	if (v.count == 0 && r->read.ran && !b->opt->trace && !r->interrupted && bench_measured_ops(r) == 0 &&
+	if (v.count == 0 && r->read.ran && !b->opt->replay.trace && !r->interrupted && bench_measured_ops(r) == 0 &&
 	    bench_errors_total(&r->read.tally.errors) == 0)
 		problem(&v, "the read phase ended before an operation did: give it a longer --duration");
 	return v.count;

@@ -16,180 +16,181 @@ static const char *const order_names[] = {"strict", "relaxed", NULL};
 const char *const bench_copies_names[] = {"1", "2", "hot", NULL};
 
 const struct kv_opt bench_options_table[] = {
-	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRINGS, AT(servers),
+	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRINGS, AT(target.servers),
 			  .help = "A kv-server to use, [NAME=]HOST:PORT; repeatable. Keys are spread over all servers "
 				  "by their names. Without --server, kv-bench starts a server of its own on loopback."),
-	KV_OPT_CLUSTER_ROW(AT(cluster)),
-	KV_OPT_PROVIDER_ROW(AT(provider)),
-	KV_OPT_NIC_ROW(AT(nic)),
-	KV_OPT_RAILS_ROW(AT(rails)),
-	KV_OPT_NUMA_ROW(AT(numa)),
-	KV_OPT_DOOR_ROW(AT(door)),
-	KV_OPT_MODE_ROW(AT(mode)),
+	KV_OPT_CLUSTER_ROW(AT(target.cluster)),
+	KV_OPT_PROVIDER_ROW(AT(target.provider)),
+	KV_OPT_NIC_ROW(AT(target.nic)),
+	KV_OPT_RAILS_ROW(AT(target.rails)),
+	KV_OPT_NUMA_ROW(AT(target.numa)),
+	KV_OPT_DOOR_ROW(AT(target.door)),
+	KV_OPT_MODE_ROW(AT(target.mode)),
 
-	KV_OPT_WORKERS_ROW(AT(num_workers), .group = "Load"),
-	KV_OPT_CLIENTS_ROW(AT(num_clients)),
-	KV_OPT_THREADS_ROW(AT(num_threads)),
-	KV_ROW_U64("num-keys", AT(num_keys), "N", "1000", 1, (uint64_t)1 << 40, "Keys that are written, then read.",
-		   .letter = 'k'),
-	KV_ROW_SIZE("value-size", AT(value_size), "64KB", 1, KV_VALUE_MAX,
+	KV_OPT_WORKERS_ROW(AT(load.num_workers), .group = "Load"),
+	KV_OPT_CLIENTS_ROW(AT(load.num_clients)),
+	KV_OPT_THREADS_ROW(AT(load.num_threads)),
+	KV_ROW_U64("num-keys", AT(load.num_keys), "N", "1000", 1, (uint64_t)1 << 40,
+		   "Keys that are written, then read.", .letter = 'k'),
+	KV_ROW_SIZE("value-size", AT(load.value_size), "64KB", 1, KV_VALUE_MAX,
 		    "Size of a value, and of a block of a trace. For several sizes use --value-sizes.", .letter = 'v'),
-	KV_ROW_TEXT("value-sizes", AT(value_sizes), "LIST", NULL, "SIZE:WEIGHT,... or lognormal:MEDIAN:SIGMA."),
-	KV_ROW_TEXT("keys-pattern", AT(keys_pattern), "PATTERN", NULL,
+	KV_ROW_TEXT("value-sizes", AT(load.value_sizes), "LIST", NULL, "SIZE:WEIGHT,... or lognormal:MEDIAN:SIGMA."),
+	KV_ROW_TEXT("keys-pattern", AT(load.keys_pattern), "PATTERN", NULL,
 		    "Which keys are read: shuffled (the default: each once per round, in a new order), sequential, "
 		    "uniform, zipf:THETA, or hot:FRACTION:SHARE (FRACTION of the keys get SHARE of the reads)."),
-	KV_ROW_U32("repeat-reads", AT(repeat_reads), "N", "10", 1, 1000000000, "How many times each key is read.",
+	KV_ROW_U32("repeat-reads", AT(pace.repeat_reads), "N", "10", 1, 1000000000, "How many times each key is read.",
 		   .letter = 'r'),
 	KV_ROW_DURATION(
-		"duration", AT(duration_ns), "0", 0, 0,
+		"duration", AT(pace.duration_ns), "0", 0, 0,
 		"Read for this long instead of --repeat-reads; with --trace, start no request later. 0: no limit.",
 		.letter = 'd'),
-	KV_ROW_DOUBLE("rate", AT(rate), "R", "0", 0, 0,
+	KV_ROW_DOUBLE("rate", AT(pace.rate), "R", "0", 0, 0,
 		      "Open loop: R reads per second of all workers together; latency counts from the scheduled start. "
 		      "0: closed loop."),
-	KV_ROW_CHOICE("arrivals", AT(arrivals), "KIND", "uniform", arrivals_names,
+	KV_ROW_CHOICE("arrivals", AT(pace.arrivals), "KIND", "uniform", arrivals_names,
 		      "Schedule of reads with --rate and --slo (uniform: evenly spaced; poisson: exponential gaps from "
 		      "the seed)"),
-	KV_ROW_DURATION("ramp", AT(ramp_ns), "0", 0, 3600000000000ull,
+	KV_ROW_DURATION("ramp", AT(pace.ramp_ns), "0", 0, 3600000000000ull,
 			"With --rate: increase the rate evenly from 0 to R in this time. The time series (--interval, "
 			"--csv) shows at which rate latency grows."),
-	KV_ROW_TEXT("mix", AT(mix_text), "G:P:E", NULL,
+	KV_ROW_TEXT("mix", AT(load.mix_text), "G:P:E", NULL,
 		    "The read phase consists of GETs, PUTs of new keys (deleted again) and EXISTS in these parts, such "
 		    "as 90:10:0. With --batch each is a batch."),
-	KV_ROW_U32("repeat-runs", AT(repeat_runs), "N", "1", 1, BENCH_RUNS_MAX,
+	KV_ROW_U32("repeat-runs", AT(pace.repeat_runs), "N", "1", 1, BENCH_RUNS_MAX,
 		   "Number of read phases; report median and range."),
-	KV_ROW_TEXT("slo", AT(slo), "PQ=TIME", NULL,
+	KV_ROW_TEXT("slo", AT(pace.slo), "PQ=TIME", NULL,
 		    "Find the highest rate at which reads keep a percentile, such as p99=2ms, in trials of --duration "
 		    "(2 s)."),
-	KV_ROW_U64("warmup", AT(warmup), "N", "100", 0, (uint64_t)1 << 40,
+	KV_ROW_U64("warmup", AT(pace.warmup), "N", "100", 0, (uint64_t)1 << 40,
 		   "GETs before the measured ones, at most 1 GiB and 5 s; no figure includes them."),
 	KV_ROW_DOUBLE(
-		"warmup-steady", AT(warmup_steady), "PERCENT", "0", 0, 0,
+		"warmup-steady", AT(pace.warmup_steady), "PERCENT", "0", 0, 0,
 		"Warm up instead until the rates of 4 successive windows of 250 ms are this close, at most 30 s."),
-	KV_ROW_U32("batch", AT(batch), "N", "0", 0, BENCH_BATCH_MAX,
+	KV_ROW_U32("batch", AT(load.batch), "N", "0", 0, BENCH_BATCH_MAX,
 		   "Write N keys with one batch PUT, read N with one batch GET into registered memory of the worker; "
 		   "latency is that of a batch. 0: single calls; GETs borrow from the client's buffer."),
-	KV_ROW_U32("slices", AT(slices), "N", "0", 0, BENCH_SLICES_MAX,
+	KV_ROW_U32("slices", AT(load.slices), "N", "0", 0, BENCH_SLICES_MAX,
 		   "Store values in N slices with gaps of their length, as a block in N layers: GET scatters, PUT "
 		   "gathers. Implies --batch 1 without --batch or --async. 0: one piece."),
-	KV_ROW_FLAG("async", AT(async),
+	KV_ROW_FLAG("async", AT(load.async),
 		    "Write and read through a queue of the library: --num-workers ids in flight, into registered "
 		    "memory, without coroutines."),
-	KV_ROW_U32("submitters", AT(submitters), "N", "2", 0, BENCH_SUBMITTERS_MAX,
+	KV_ROW_U32("submitters", AT(load.submitters), "N", "2", 0, BENCH_SUBMITTERS_MAX,
 		   "Threads that submit with --async, besides the one that reaps. 0: that one also submits."),
-	KV_ROW_FLAG("no-threads", AT(no_threads),
+	KV_ROW_FLAG("no-threads", AT(load.no_threads),
 		    "With --async --submitters 0: the library has no thread; the submitting thread turns its loop."),
-	KV_ROW_U32("ttl", AT(ttl), "TIME", "300", 0, 0, "Time to live of written values; 0: the server's default.",
+	KV_ROW_U32("ttl", AT(load.ttl), "TIME", "300", 0, 0, "Time to live of written values; 0: the server's default.",
 		   .unit = KV_OPT_SECONDS),
 	{.name = "seed",
 	 .type = KV_OPT_U64,
-	 AT(seed),
+	 AT(load.seed),
 	 .metavar = "N",
 	 .def = "1",
 	 .max = INT64_MAX, /* JSON has no more */
 	 .help = "Seed of keys, values and read order."},
-	KV_ROW_FLAG("verify", AT(verify), "Compare every byte read with the expected value."),
-	KV_ROW_FLAG("keep-going", AT(keep_going),
+	KV_ROW_FLAG("verify", AT(load.verify), "Compare every byte read with the expected value."),
+	KV_ROW_FLAG("keep-going", AT(load.keep_going),
 		    "Continue while servers are broken (needs --server): read on after errors, store missing values "
 		    "again, and report errors by code, overdue calls, and outages. SIGINT or SIGTERM ends the reads, "
 		    "and the run counts as a success."),
-	KV_ROW_FLAG("no-write", AT(no_write),
+	KV_ROW_FLAG("no-write", AT(load.no_write),
 		    "Write nothing: the keys are on the servers from an earlier run with the same --seed and "
 		    "--value-size."),
-	KV_ROW_FLAG("no-checksum", AT(no_checksum), "Do not verify the checksums of GETs in the client."),
-	KV_ROW_FLAG("breakdown", AT(breakdown),
+	KV_ROW_FLAG("no-checksum", AT(load.no_checksum), "Do not verify the checksums of GETs in the client."),
+	KV_ROW_FLAG("breakdown", AT(out.breakdown),
 		    "Report where the time of the measured GETs was spent, by phase (docs/reference/counters.md). "
 		    "Costs a few clock readings per GET."),
-	KV_ROW_FLAG("mixed", AT(mixed), "After the reads, PUT and GET at the same time, one to one."),
-	KV_ROW_FLAG("background-puts", AT(background_puts),
+	KV_ROW_FLAG("mixed", AT(load.mixed), "After the reads, PUT and GET at the same time, one to one."),
+	KV_ROW_FLAG("background-puts", AT(load.background_puts),
 		    "PUTs of --mixed and --mix give way to the GETs of their client (KVC_BACKGROUND)."),
-	KV_ROW_FLAG("roofline", AT(roofline),
+	KV_ROW_FLAG("roofline", AT(roofline.run),
 		    "After the reads, compare GET and PUT with bare fabric writes on this machine. With --server use "
 		    "--roofline-file."),
-	KV_ROW_U32("roofline-depth", AT(roofline_depth), "N", "1", 1, BENCH_DEPTH_MAX,
+	KV_ROW_U32("roofline-depth", AT(roofline.depth), "N", "1", 1, BENCH_DEPTH_MAX,
 		   "With --roofline: bare writes in flight per worker of the run; a GET keeps 1."),
-	KV_ROW_TEXT("roofline-file", AT(roofline_file), "FILE", NULL,
+	KV_ROW_TEXT("roofline-file", AT(roofline.file), "FILE", NULL,
 		    "Compare the writes and reads with the writes of this size in FILE, a report of kv-bench fabric "
 		    "--json."),
 
-	KV_ROW_TEXT("trace", AT(trace), "FILE", NULL,
+	KV_ROW_TEXT("trace", AT(replay.trace), "FILE", NULL,
 		    "Replay a trace instead of the write and read phases: JSON lines of Mooncake or of Alibaba's "
 		    "Bailian, with timestamp, input_length, output_length and hash_ids.",
 		    .group = "Trace replay"),
-	KV_ROW_DOUBLE("trace-speed", AT(trace_speed), "X", "0", 0, 0,
+	KV_ROW_DOUBLE("trace-speed", AT(replay.speed), "X", "0", 0, 0,
 		      "Start requests at X times real time. 0: as fast as possible."),
-	KV_ROW_CHOICE("trace-order", AT(trace_order), "ORDER", "strict", order_names,
+	KV_ROW_CHOICE("trace-order", AT(replay.order), "ORDER", "strict", order_names,
 		      "Order of lookups (strict: each waits for earlier requests with a common block; relaxed: none "
 		      "waits, and hits vary)"),
 
-	KV_ROW_TEXT("model", AT(model), "NAME", NULL,
+	KV_ROW_TEXT("model", AT(model.name), "NAME", NULL,
 		    "A value is a block of this model's KV cache on one rank, and the report counts tokens: a name "
 		    "from kv-bench models, or the path of a config.json. Sets --value-size.",
 		    .group = "A model's KV cache"),
-	MODEL_TP_ROW(AT(layout.tp)),
-	MODEL_DTYPE_ROW(AT(layout.dtype)),
-	MODEL_BLOCK_ROW(AT(layout.block_tokens)),
-	KV_ROW_U64("prefix-tokens", AT(prefix_tokens), "N", "8192", 1, (uint64_t)1 << 40,
+	MODEL_TP_ROW(AT(model.layout.tp)),
+	MODEL_DTYPE_ROW(AT(model.layout.dtype)),
+	MODEL_BLOCK_ROW(AT(model.layout.block_tokens)),
+	KV_ROW_U64("prefix-tokens", AT(model.prefix_tokens), "N", "8192", 1, (uint64_t)1 << 40,
 		   "Length of the prefix whose loading time is reported with --model."),
-	KV_ROW_DOUBLE("prefill-rate", AT(prefill_rate), "R", "0", 0, 0,
+	KV_ROW_DOUBLE("prefill-rate", AT(model.prefill_rate), "R", "0", 0, 0,
 		      "Tokens per second computed by the engine: with --model, the report says how much time loading "
 		      "saves, and from which length on. 0: unknown."),
 
-	KV_OPT_BUFFER_ROW(AT(buffer_mb), .def = "64", .group = "Resources"),
-	KV_ROW_U64("memory-mb", AT(memory_mb), "SIZE", "0", 0, (uint64_t)1 << 30,
+	KV_OPT_BUFFER_ROW(AT(client.buffer_mb), .def = "64", .group = "Resources"),
+	KV_ROW_U64("memory-mb", AT(server.memory_mb), "SIZE", "0", 0, (uint64_t)1 << 30,
 		   "Memory of the server that kv-bench starts, in MiB. 0: enough for the load.", .unit = KV_OPT_MIB),
-	KV_ROW_U32("servers", AT(num_servers), "N", "1", 1, BENCH_SERVERS_MAX,
+	KV_ROW_U32("servers", AT(server.num_servers), "N", "1", 1, BENCH_SERVERS_MAX,
 		   "Servers that kv-bench starts. With several, each has memory for twice its share, so that others "
 		   "can take over."),
-	KV_ROW_TEXTS("event", AT(event_text), "EVENT", NULL,
+	KV_ROW_TEXTS("event", AT(server.event_text), "EVENT", NULL,
 		     "'kill 2 at 30m': an action on a server that kv-bench started (kill, stop, cont, start), and its "
 		     "time: in the trace, or since the first read. A server whose first event is start joins then; a "
 		     "killed one starts again empty. Repeatable. Misses are no failure then."),
-	KV_OPT_EVICTION_ROW(AT(eviction),
+	KV_OPT_EVICTION_ROW(AT(server.eviction),
 			    .help = "Which values the server that kv-bench starts evicts first when memory is short"),
 	KV_OPT_SERVER_THREADS_ROW(
-		AT(server_threads), .def = "0",
+		AT(server.server_threads), .def = "0",
 		.help = "Worker threads of the server that kv-bench starts. 0: half of the cores, 1 to 4."),
-	KV_ROW_U64("base-client-id", AT(base_client_id), "N", "100", 0, INT64_MAX,
+	KV_ROW_U64("base-client-id", AT(client.base_client_id), "N", "100", 0, INT64_MAX,
 		   "Id of the first client, for the server's log."),
-	KV_ROW_DURATION("timeout", AT(timeout_ns), "0", 0, 3600000000000ull,
+	KV_ROW_DURATION("timeout", AT(client.timeout_ns), "0", 0, 3600000000000ull,
 			"Deadline of one operation. 0: 5 s, and 1 s more per 100 MB. Connecting may take as long, and "
 			"at least 15 s."),
-	KV_OPT_PEER_TIMEOUT_ROW(AT(peer_timeout_ns)),
+	KV_OPT_PEER_TIMEOUT_ROW(AT(client.peer_timeout_ns)),
 	KV_ROW_DURATION(
-		"settle", AT(settle_ns), "10min", 0, 86400000000000ull,
+		"settle", AT(client.settle_ns), "10min", 0, 86400000000000ull,
 		"For this long after a membership change, a miss is retried at the key's previous server. 0: never."),
-	KV_ROW_U64("repair-mb", AT(repair_mb), "SIZE", "256", 0, 1 << 20,
+	KV_ROW_U64("repair-mb", AT(client.repair_mb), "SIZE", "256", 0, 1 << 20,
 		   "MiB per second, all clients together, of values found there that are copied to their present "
 		   "server, and of hot values copied to a second server (--copies hot). 0: none.",
 		   .unit = KV_OPT_MIB),
 
-	KV_ROW_CHOICE("copies", AT(copies), "N", "1", bench_copies_names,
+	KV_ROW_CHOICE("copies", AT(client.copies), "N", "1", bench_copies_names,
 		      "Servers that keep each value (2: as far as they keep up; hot: two for values that servers "
 		      "report as hot, one for others)"),
 
 	KV_OPT_SECURITY_ROWS(struct bench_options),
 
-	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
-	KV_ROW_TEXT("report", AT(report), "FILE", NULL,
+	KV_OPT_JSON_ROW(AT(out.json), .group = "Output"),
+	KV_ROW_TEXT("report", AT(out.report), "FILE", NULL,
 		    "Write a page with charts, all in one HTML file that loads nothing."),
-	KV_ROW_TEXT("hdr", AT(hdr), "FILE", NULL,
+	KV_ROW_TEXT("hdr", AT(out.hdr), "FILE", NULL,
 		    "Write the latencies of reads as HdrHistogram's percentiles (.hgrm, in ms)."),
-	KV_ROW_TEXT("csv", AT(csv), "FILE", NULL, "Write the time series of all phases, a line per window."),
-	KV_ROW_TEXT("raw", AT(raw), "FILE", NULL,
+	KV_ROW_TEXT("csv", AT(out.csv), "FILE", NULL, "Write the time series of all phases, a line per window."),
+	KV_ROW_TEXT("raw", AT(out.raw), "FILE", NULL,
 		    "Write every operation: kind, key, scheduled time, start, end, bytes and code, in records of 64 "
 		    "bytes (docs/guide/benchmarking.md)."),
-	KV_ROW_DURATION("interval", AT(interval_ns), "1", 10000000, 3600000000000ull,
+	KV_ROW_DURATION("interval", AT(out.interval_ns), "1", 10000000, 3600000000000ull,
 			"Length of the windows of the time series."),
-	KV_ROW_FLAG("progress", AT(progress),
+	KV_ROW_FLAG("progress", AT(out.progress),
 		    "Show rate and percentiles each second even if the output is no terminal."),
-	KV_ROW_FLAG("quiet", AT(quiet), "Print only one line at the end.", .letter = 'q'),
-	KV_OPT_SLOW_ROW(AT(slow_ms), .help = "Log where the time of operations of this many milliseconds or more was "
-					     "spent, at most ten lines per second and client; 0: never."),
-	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "warn",
+	KV_ROW_FLAG("quiet", AT(out.quiet), "Print only one line at the end.", .letter = 'q'),
+	KV_OPT_SLOW_ROW(AT(client.slow_ms),
+			.help = "Log where the time of operations of this many milliseconds or more was "
+				"spent, at most ten lines per second and client; 0: never."),
+	KV_OPT_LOG_LEVEL_ROW(AT(out.log_level), .def = "warn",
 			     .help = "Log level of the library, on standard error; debug also shows the log of the "
 				     "server that kv-bench starts"),
-	KV_OPT_CONFIG_ROW(AT(config)),
+	KV_OPT_CONFIG_ROW(AT(out.config)),
 	{.name = NULL},
 };
 
@@ -215,67 +216,68 @@ uint64_t bench_piece_bytes(uint64_t value_size)
 
 static int check_own_server(const struct bench_options *o, struct kv_error *err)
 {
-	if (o->servers.count > 0 && o->memory_mb > 0)
+	if (o->target.servers.count > 0 && o->server.memory_mb > 0)
 		return kv_fail(err, -KV_EINVAL,
 			       "--memory-mb sizes the server that kv-bench starts itself: drop it, or drop --server");
-	if (o->servers.count > 0 && o->server_threads > 0)
+	if (o->target.servers.count > 0 && o->server.server_threads > 0)
 		return kv_fail(
 			err, -KV_EINVAL,
 			"--server-threads concerns the server that kv-bench starts itself: drop it, or drop --server");
-	if (o->servers.count > 0 && o->eviction != 0)
+	if (o->target.servers.count > 0 && o->server.eviction != 0)
 		return kv_fail(err, -KV_EINVAL,
 			       "--eviction concerns the server that kv-bench starts itself: drop it, or drop --server");
-	if (o->servers.count > 0 && (o->num_servers > 1 || o->event_text.count > 0))
+	if (o->target.servers.count > 0 && (o->server.num_servers > 1 || o->server.event_text.count > 0))
 		return kv_fail(err, -KV_EINVAL,
 			       "--servers and --event concern servers that kv-bench starts itself: drop them, or drop "
 			       "--server");
-	if (o->copies != BENCH_COPIES_ONE && o->servers.count == 0 && o->num_servers == 1)
+	if (o->client.copies != BENCH_COPIES_ONE && o->target.servers.count == 0 && o->server.num_servers == 1)
 		return kv_fail(err, -KV_EINVAL,
 			       "--copies %s needs a second server to keep the copies at: add --servers 2, or more",
-			       bench_copies_names[o->copies]);
-	if (o->copies == BENCH_COPIES_HOT && o->repair_mb == 0)
+			       bench_copies_names[o->client.copies]);
+	if (o->client.copies == BENCH_COPIES_HOT && o->client.repair_mb == 0)
 		return kv_fail(err, -KV_EINVAL,
 			       "--copies hot copies at the rate of --repair-mb, and 0 is none: drop one of them");
-	if (o->event_text.count > 0 && o->roofline)
+	if (o->server.event_text.count > 0 && o->roofline.run)
 		return kv_fail(err, -KV_EINVAL, "--roofline needs servers that stay: drop it, or drop --event");
-	if (o->roofline && o->num_servers > 1)
+	if (o->roofline.run && o->server.num_servers > 1)
 		return kv_fail(err, -KV_EINVAL, "--roofline measures one server: drop it, or drop --servers");
-	if (o->roofline && (o->roofline_file || o->servers.count > 0))
+	if (o->roofline.run && (o->roofline.file || o->target.servers.count > 0))
 		return kv_fail(err, -KV_EINVAL, "--roofline measures the fabric of this machine%s",
-			       o->roofline_file ? ", --roofline-file has a figure: drop one of them"
+			       o->roofline.file ? ", --roofline-file has a figure: drop one of them"
 						: ": for --server use --roofline-file, with the report of kv-bench "
 						  "fabric --connect");
-	if (o->servers.count == 0 && kv_opt_security_given(&o->security))
+	if (o->target.servers.count == 0 && kv_opt_security_given(&o->security))
 		return kv_fail(err, -KV_EINVAL,
 			       "--psk-file, --cert, --key, --ca, --crl and --server-name need --server: the server "
 			       "that kv-bench starts has a key of its own");
-	if (o->servers.count == 0 && o->cluster)
+	if (o->target.servers.count == 0 && o->target.cluster)
 		return kv_fail(err, -KV_EINVAL, "--cluster needs --server: the server that kv-bench starts is of none");
 	return 0;
 }
 
 static int check_trace(const struct bench_options *o, struct kv_error *err)
 {
-	if (!o->trace && o->trace_speed != 0)
+	if (!o->replay.trace && o->replay.speed != 0)
 		return kv_fail(err, -KV_EINVAL, "--trace-speed needs --trace FILE");
-	if (!o->trace && o->trace_order != BENCH_ORDER_STRICT)
+	if (!o->replay.trace && o->replay.order != BENCH_ORDER_STRICT)
 		return kv_fail(err, -KV_EINVAL, "--trace-order needs --trace FILE");
-	if (o->trace && o->rate != 0)
+	if (o->replay.trace && o->pace.rate != 0)
 		return kv_fail(err, -KV_EINVAL,
 			       "--rate does not go with --trace: the trace has its own times, use --trace-speed");
-	if (o->trace && (o->num_keys != 1000 || o->repeat_reads != 10 || o->warmup != BENCH_WARMUP))
+	if (o->replay.trace &&
+	    (o->load.num_keys != 1000 || o->pace.repeat_reads != 10 || o->pace.warmup != BENCH_WARMUP))
 		return kv_fail(err, -KV_EINVAL,
 			       "--trace has its own requests: drop --num-keys, --repeat-reads and --warmup");
-	if (o->trace && (o->roofline || o->roofline_file))
+	if (o->replay.trace && (o->roofline.run || o->roofline.file))
 		return kv_fail(err, -KV_EINVAL,
 			       "--roofline compares with the read phase, which --trace replaces: run them one after "
 			       "the other");
-	if (o->trace && (o->keys_pattern || o->value_sizes))
+	if (o->replay.trace && (o->load.keys_pattern || o->load.value_sizes))
 		return kv_fail(
 			err, -KV_EINVAL,
 			"--trace has its own keys, and blocks of one size: drop --keys-pattern and --value-sizes");
-	if (!(o->trace_speed >= 0 && o->trace_speed <= 1e9))
-		return kv_fail(err, -KV_EINVAL, "--trace-speed %g is not a factor between 0 and 1e9", o->trace_speed);
+	if (!(o->replay.speed >= 0 && o->replay.speed <= 1e9))
+		return kv_fail(err, -KV_EINVAL, "--trace-speed %g is not a factor between 0 and 1e9", o->replay.speed);
 	return 0;
 }
 
@@ -283,15 +285,15 @@ enum { VALUE_SIZE = 65536, PREFIX_TOKENS = 8192, BLOCK_TOKENS = 16 }; /* the def
 
 static int check_model(const struct bench_options *o, struct kv_error *err)
 {
-	if (!(o->prefill_rate >= 0 && o->prefill_rate <= 1e12))
+	if (!(o->model.prefill_rate >= 0 && o->model.prefill_rate <= 1e12))
 		return kv_fail(err, -KV_EINVAL, "--prefill-rate %g is not a number of tokens per second from 0 to 1e12",
-			       o->prefill_rate);
-	if (o->model && (o->value_size != VALUE_SIZE || o->value_sizes))
+			       o->model.prefill_rate);
+	if (o->model.name && (o->load.value_size != VALUE_SIZE || o->load.value_sizes))
 		return kv_fail(err, -KV_EINVAL,
 			       "--model sets the value size: drop --value-size and --value-sizes, or drop --model");
-	if (!o->model &&
-	    (o->layout.tp != 1 || o->layout.dtype != MODEL_BF16 || o->layout.block_tokens != BLOCK_TOKENS ||
-	     o->prefix_tokens != PREFIX_TOKENS || o->prefill_rate != 0))
+	if (!o->model.name && (o->model.layout.tp != 1 || o->model.layout.dtype != MODEL_BF16 ||
+			       o->model.layout.block_tokens != BLOCK_TOKENS ||
+			       o->model.prefix_tokens != PREFIX_TOKENS || o->model.prefill_rate != 0))
 		return kv_fail(err, -KV_EINVAL,
 			       "--tp, --dtype, --block-tokens, --prefix-tokens and --prefill-rate are about a model: "
 			       "add --model");
@@ -302,65 +304,65 @@ static int check_model(const struct bench_options *o, struct kv_error *err)
 static int apply_model(struct bench_options *o, struct kv_error *err)
 {
 	char size[32], max[32];
-	int rc = o->model ? model_find(o->model, &o->dimensions, err) : 0;
-	if (rc < 0 || !o->model)
+	int rc = o->model.name ? model_find(o->model.name, &o->model.dimensions, err) : 0;
+	if (rc < 0 || !o->model.name)
 		return rc < 0 ? -KV_EINVAL : 0;
-	rc = model_measure(&o->dimensions, &o->layout, &o->model_bytes, err);
-	if (rc == 0 && o->model_bytes.block > KV_VALUE_MAX)
+	rc = model_measure(&o->model.dimensions, &o->model.layout, &o->model.bytes, err);
+	if (rc == 0 && o->model.bytes.block > KV_VALUE_MAX)
 		rc = kv_fail(err, -KV_EINVAL,
 			     "a block of %u tokens is %s, more than a value's %s: use fewer --block-tokens",
-			     o->layout.block_tokens, kv_size_format(o->model_bytes.block, size, sizeof(size)),
+			     o->model.layout.block_tokens, kv_size_format(o->model.bytes.block, size, sizeof(size)),
 			     kv_size_format(KV_VALUE_MAX, max, sizeof(max)));
 	if (rc == 0)
-		o->value_size = o->model_bytes.block;
+		o->load.value_size = o->model.bytes.block;
 	return rc;
 }
 
 static int check_load(const struct bench_options *o, struct kv_error *err)
 {
 	char value[32], buffer[32];
-	if (!(o->rate >= 0 && o->rate <= 1e9))
+	if (!(o->pace.rate >= 0 && o->pace.rate <= 1e9))
 		return kv_fail(err, -KV_EINVAL, "--rate %g is not a number of operations per second between 0 and 1e9",
-			       o->rate);
-	if ((o->roofline || o->roofline_file) && o->value_sizes)
+			       o->pace.rate);
+	if ((o->roofline.run || o->roofline.file) && o->load.value_sizes)
 		return kv_fail(err, -KV_EINVAL, "--roofline measures values of one size: use --value-size");
-	if (o->roofline && o->value_size > KV_RANGE_MAX)
+	if (o->roofline.run && o->load.value_size > KV_RANGE_MAX)
 		return kv_fail(err, -KV_EINVAL, "--roofline measures values of up to %s, not %s",
 			       kv_size_format(KV_RANGE_MAX, buffer, sizeof(buffer)),
-			       kv_size_format(o->value_size, value, sizeof(value)));
+			       kv_size_format(o->load.value_size, value, sizeof(value)));
 	/* A borrowed value may take half of a client's buffer (kvclient.h), whose pieces are powers of two. */
-	if (2 * bench_piece_bytes(o->value_size) > o->buffer_mb << 20)
+	if (2 * bench_piece_bytes(o->load.value_size) > o->client.buffer_mb << 20)
 		return kv_fail(
 			err, -KV_EINVAL,
 			"a value of %s does not fit half of a client's buffer of %s: use --buffer-mb %llu or more",
-			kv_size_format(o->value_size, value, sizeof(value)),
-			kv_size_format(o->buffer_mb << 20, buffer, sizeof(buffer)),
-			(unsigned long long)(2 * bench_piece_bytes(o->value_size) + (1 << 20) - 1) >> 20);
+			kv_size_format(o->load.value_size, value, sizeof(value)),
+			kv_size_format(o->client.buffer_mb << 20, buffer, sizeof(buffer)),
+			(unsigned long long)(2 * bench_piece_bytes(o->load.value_size) + (1 << 20) - 1) >> 20);
 	return 0;
 }
 
 static int check_reads(const struct bench_options *o, struct kv_error *err)
 {
-	if (o->batch > 0 && (o->trace || o->roofline || o->keep_going))
+	if (o->load.batch > 0 && (o->replay.trace || o->roofline.run || o->load.keep_going))
 		return kv_fail(err, -KV_EINVAL,
 			       "--batch changes plain writes and reads: drop --trace, --roofline and --keep-going");
-	if (o->batch > 0 && o->rate != 0)
+	if (o->load.batch > 0 && o->pace.rate != 0)
 		return kv_fail(err, -KV_EINVAL, "--rate counts single reads: drop it, or drop --batch");
-	if (o->mixed && (o->trace || o->no_write || o->keep_going))
+	if (o->load.mixed && (o->replay.trace || o->load.no_write || o->load.keep_going))
 		return kv_fail(err, -KV_EINVAL,
 			       "--mixed compares with the write and read phases: drop --trace, --no-write and "
 			       "--keep-going");
-	if (o->background_puts && !o->mixed && !o->mix.put)
+	if (o->load.background_puts && !o->load.mixed && !o->load.mix.put)
 		return kv_fail(err, -KV_EINVAL, "--background-puts is about the PUTs of --mixed and --mix: add one");
-	if (o->breakdown && (o->trace || o->batch > 0))
+	if (o->out.breakdown && (o->replay.trace || o->load.batch > 0))
 		return kv_fail(err, -KV_EINVAL, "--breakdown is of single GETs: drop --trace and --batch");
-	if (o->no_write && (o->trace || o->servers.count == 0))
+	if (o->load.no_write && (o->replay.trace || o->target.servers.count == 0))
 		return kv_fail(err, -KV_EINVAL,
 			       "--no-write needs --server, and no --trace: a server that kv-bench starts is empty");
-	if (o->roofline && o->mode == KVC_MODE_PULL)
+	if (o->roofline.run && o->target.mode == KVC_MODE_PULL)
 		return kv_fail(err, -KV_EINVAL,
 			       "--roofline measures bare writes, which --mode pull does without: drop one of them");
-	if (o->roofline_depth > 1 && !o->roofline)
+	if (o->roofline.depth > 1 && !o->roofline.run)
 		return kv_fail(err, -KV_EINVAL, "--roofline-depth needs --roofline");
 	return 0;
 }
@@ -369,36 +371,39 @@ static int check_reads(const struct bench_options *o, struct kv_error *err)
 static int check_slices(const struct bench_options *o, struct kv_error *err)
 {
 	char size[32];
-	if (o->slices == 0)
+	if (o->load.slices == 0)
 		return 0;
-	if (o->trace || o->roofline || o->keep_going || o->rate != 0 || o->breakdown || o->slo)
+	if (o->replay.trace || o->roofline.run || o->load.keep_going || o->pace.rate != 0 || o->out.breakdown ||
+	    o->pace.slo)
 		return kv_fail(
 			err, -KV_EINVAL,
 			"--slices changes plain writes and reads: drop --trace, --roofline, --keep-going, --rate, "
 			"--breakdown and --slo");
-	for (unsigned i = 0; i < KV_MAX(o->sizes.count, 1u); i++) {
-		uint64_t value_size = o->sizes.count ? o->sizes.row[i].size : o->value_size;
-		if (value_size % (8ull * o->slices))
+	for (unsigned i = 0; i < KV_MAX(o->load.sizes.count, 1u); i++) {
+		uint64_t value_size = o->load.sizes.count ? o->load.sizes.row[i].size : o->load.value_size;
+		if (value_size % (8ull * o->load.slices))
 			return kv_fail(err, -KV_EINVAL,
 				       "a value of %s has no %u slices of whole words: use sizes that are multiples of "
 				       "%u bytes",
-				       kv_size_format(value_size, size, sizeof(size)), o->slices, 8 * o->slices);
+				       kv_size_format(value_size, size, sizeof(size)), o->load.slices,
+				       8 * o->load.slices);
 	}
 	return 0;
 }
 
 static int check_open_loop(const struct bench_options *o, struct kv_error *err)
 {
-	bool slo = o->aim.quantile > 0;
-	if (o->arrivals != BENCH_UNIFORM && o->rate == 0 && !slo)
+	bool slo = o->pace.aim.quantile > 0;
+	if (o->pace.arrivals != BENCH_UNIFORM && o->pace.rate == 0 && !slo)
 		return kv_fail(err, -KV_EINVAL, "--arrivals poisson is of the open loop: add --rate R, or --slo");
-	if (o->ramp_ns && o->rate == 0)
+	if (o->pace.ramp_ns && o->pace.rate == 0)
 		return kv_fail(err, -KV_EINVAL, "--ramp is how --rate begins: add --rate R");
-	if (slo && o->rate != 0)
+	if (slo && o->pace.rate != 0)
 		return kv_fail(err, -KV_EINVAL, "--slo looks for the rate: drop --rate");
-	if (slo && o->repeat_runs > 1)
+	if (slo && o->pace.repeat_runs > 1)
 		return kv_fail(err, -KV_EINVAL, "--slo makes many trials: drop --repeat-runs, which repeats one load");
-	if (slo && (o->trace || o->batch || o->async || o->keep_going || o->mixed || o->roofline || o->breakdown))
+	if (slo && (o->replay.trace || o->load.batch || o->load.async || o->load.keep_going || o->load.mixed ||
+		    o->roofline.run || o->out.breakdown))
 		return kv_fail(
 			err, -KV_EINVAL,
 			"--slo searches with single operations of workers alone: drop --trace, --batch, --async, "
@@ -408,18 +413,19 @@ static int check_open_loop(const struct bench_options *o, struct kv_error *err)
 
 static int check_mix(const struct bench_options *o, struct kv_error *err)
 {
-	if (o->mix.total && (o->trace || o->async || o->mixed || o->roofline || o->no_write))
+	if (o->load.mix.total &&
+	    (o->replay.trace || o->load.async || o->load.mixed || o->roofline.run || o->load.no_write))
 		return kv_fail(err, -KV_EINVAL,
 			       "--mix is of workers, in the read phase: drop --trace, --async, --mixed, --roofline and "
 			       "--no-write");
-	if (o->repeat_runs > 1 && (o->trace || o->keep_going))
+	if (o->pace.repeat_runs > 1 && (o->replay.trace || o->load.keep_going))
 		return kv_fail(err, -KV_EINVAL, "--repeat-runs repeats the read phase: drop --trace and --keep-going");
-	if (!(o->warmup_steady >= 0 && o->warmup_steady <= 100))
+	if (!(o->pace.warmup_steady >= 0 && o->pace.warmup_steady <= 100))
 		return kv_fail(err, -KV_EINVAL, "--warmup-steady %g is not a percentage between 0 and 100",
-			       o->warmup_steady);
-	if (o->warmup_steady > 0 && o->trace)
+			       o->pace.warmup_steady);
+	if (o->pace.warmup_steady > 0 && o->replay.trace)
 		return kv_fail(err, -KV_EINVAL, "--warmup-steady warms reads up, which --trace has none of: drop it");
-	if (o->warmup_steady > 0 && o->warmup != BENCH_WARMUP)
+	if (o->pace.warmup_steady > 0 && o->pace.warmup != BENCH_WARMUP)
 		return kv_fail(err, -KV_EINVAL,
 			       "--warmup says when a warm-up ends, and --warmup-steady does: drop one of them");
 	return 0;
@@ -427,52 +433,52 @@ static int check_mix(const struct bench_options *o, struct kv_error *err)
 
 static int check_async(const struct bench_options *o, struct kv_error *err)
 {
-	if (!o->async && o->submitters != BENCH_SUBMITTERS)
+	if (!o->load.async && o->load.submitters != BENCH_SUBMITTERS)
 		return kv_fail(err, -KV_EINVAL, "--submitters is about the threads of --async: add that");
-	if (o->no_threads && (!o->async || o->submitters != 0))
+	if (o->load.no_threads && (!o->load.async || o->load.submitters != 0))
 		return kv_fail(err, -KV_EINVAL,
 			       "--no-threads is for one thread that does all: add --async --submitters 0");
-	if (o->no_threads && o->num_threads > 1)
+	if (o->load.no_threads && o->load.num_threads > 1)
 		return kv_fail(err, -KV_EINVAL, "--no-threads has one loop and no thread: drop --num-threads");
-	if (!o->async)
+	if (!o->load.async)
 		return 0;
-	if (o->trace || o->mixed || o->roofline || o->keep_going)
+	if (o->replay.trace || o->load.mixed || o->roofline.run || o->load.keep_going)
 		return kv_fail(err, -KV_EINVAL,
 			       "--async changes plain writes and reads: drop --trace, --mixed, --roofline and "
 			       "--keep-going");
-	if (o->rate != 0)
+	if (o->pace.rate != 0)
 		return kv_fail(err, -KV_EINVAL, "--rate paces workers, of which --async has none: drop one of them");
-	if (o->breakdown)
+	if (o->out.breakdown)
 		return kv_fail(err, -KV_EINVAL, "--breakdown is of the GETs of workers: drop it, or drop --async");
-	if (o->submitters > o->num_workers)
+	if (o->load.submitters > o->load.num_workers)
 		return kv_fail(err, -KV_EINVAL,
 			       "%u submitters have fewer ids in flight than one each: use --num-workers %u or more, or "
 			       "a smaller --submitters",
-			       o->submitters, o->submitters);
+			       o->load.submitters, o->load.submitters);
 	return 0;
 }
 
 static int check_keep_going(const struct bench_options *o, struct kv_error *err)
 {
-	if (!o->keep_going)
+	if (!o->load.keep_going)
 		return 0;
-	if (o->trace || o->roofline)
+	if (o->replay.trace || o->roofline.run)
 		return kv_fail(err, -KV_EINVAL,
 			       "--keep-going concerns the read phase alone: drop --trace and --roofline");
-	if (o->servers.count == 0)
+	if (o->target.servers.count == 0)
 		return kv_fail(err, -KV_EINVAL,
 			       "--keep-going needs --server: without it the run is over when the server that kv-bench "
 			       "started dies");
-	if (o->duration_ns == 0)
+	if (o->pace.duration_ns == 0)
 		return kv_fail(err, -KV_EINVAL, "--keep-going needs --duration, which says how long to read");
 	return 0;
 }
 
 static int check_output(const struct bench_options *o, struct kv_error *err)
 {
-	const char *const files[] = {o->json, o->report, o->hdr, o->csv, o->raw};
+	const char *const files[] = {o->out.json, o->out.report, o->out.hdr, o->out.csv, o->out.raw};
 	static const char *const names[] = {"--json", "--report", "--hdr", "--csv", "--raw"};
-	if (o->progress && o->quiet)
+	if (o->out.progress && o->out.quiet)
 		return kv_fail(err, -KV_EINVAL, "--progress prints lines, which --quiet forbids: drop one of them");
 	for (unsigned i = 0; i < KV_COUNT(files); i++) {
 		if (i > 0 && files[i] && (!*files[i] || strcmp(files[i], "-") == 0))
@@ -515,30 +521,30 @@ int bench_options_check(const struct bench_options *options, struct kv_error *er
 /* What the texts say. */
 static int specs_parse(struct bench_options *o, struct kv_error *err)
 {
-	int rc = bench_pattern_parse(o->keys_pattern, &o->pattern, err);
+	int rc = bench_pattern_parse(o->load.keys_pattern, &o->load.pattern, err);
 	if (rc == 0)
-		rc = bench_mix_parse(o->mix_text, &o->mix, err);
+		rc = bench_mix_parse(o->load.mix_text, &o->load.mix, err);
 	if (rc == 0)
-		rc = bench_slo_parse(o->slo, &o->aim, err);
+		rc = bench_slo_parse(o->pace.slo, &o->pace.aim, err);
 	if (rc == 0)
-		rc = bench_sizes_parse(o->value_sizes, &o->sizes, err);
-	if (rc == 0 && o->sizes.count > 0 && o->value_size != BENCH_VALUE_SIZE)
+		rc = bench_sizes_parse(o->load.value_sizes, &o->load.sizes, err);
+	if (rc == 0 && o->load.sizes.count > 0 && o->load.value_size != BENCH_VALUE_SIZE)
 		rc = kv_fail(err, -KV_EINVAL, "--value-size and --value-sizes say the same: drop one of them");
-	if (rc == 0 && o->sizes.count > 0)
-		o->value_size = bench_sizes_max(&o->sizes);
+	if (rc == 0 && o->load.sizes.count > 0)
+		o->load.value_size = bench_sizes_max(&o->load.sizes);
 	if (rc == 0)
-		rc = bench_events_parse(&o->event_text, o->num_servers, &o->events, err);
-	if (o->slices && !o->async)
-		o->batch = KV_MAX(o->batch, 1u);
+		rc = bench_events_parse(&o->server.event_text, o->server.num_servers, &o->server.events, err);
+	if (o->load.slices && !o->load.async)
+		o->load.batch = KV_MAX(o->load.batch, 1u);
 	return rc;
 }
 
 int bench_options_parse(int argc, char **argv, struct bench_options *out, struct kv_error *err)
 {
 	int rc = kv_opt_parse(&bench_options_program, bench_options_table, argc, argv, out, NULL, err);
-	out->argc = argc;
-	out->argv = argv;
-	out->dimensions.name[0] = 0;
+	out->out.argc = argc;
+	out->out.argv = argv;
+	out->model.dimensions.name[0] = 0;
 	if (rc == 0)
 		rc = check_model(out, err);
 	if (rc == 0)
@@ -548,8 +554,8 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out, struct
 	if (rc == 0)
 		rc = bench_options_check(out, err);
 	if (rc == 0)
-		rc = kv_opt_json_check(out->json, err);
+		rc = kv_opt_json_check(out->out.json, err);
 	if (rc == 0)
-		rc = kv_opt_servers_check(out->servers.item, out->servers.count, err);
+		rc = kv_opt_servers_check(out->target.servers.item, out->target.servers.count, err);
 	return rc;
 }

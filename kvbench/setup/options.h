@@ -28,70 +28,104 @@ enum {
 	BENCH_RUNS_MAX = 1000
 };
 
-struct bench_options {
-	/* where to */
+/* Where the servers are, and how to reach them. */
+struct bench_target {
 	struct kv_opt_strings servers; /* empty: kv-bench starts a kv-server of its own */
 	const char *provider, *nic, *cluster;
 	uint32_t rails;
 	int mode; /* enum kvc_mode */
 	int numa; /* enum kvc_numa */
-	int door; /* enum kvc_door; of the server that kv-bench starts, too */
-	/* load */
+	int door; /* enum kvc_door; also of the server that kv-bench starts */
+};
+
+struct bench_load {
 	uint32_t num_workers, num_clients, num_threads;
 	uint64_t num_keys, value_size; /* value_size: with value_sizes the largest */
 	const char *value_sizes, *keys_pattern;
 	struct bench_sizes sizes; /* parsed from these two */
 	struct bench_pattern pattern;
-	const char *mix_text, *slo;
+	const char *mix_text;
 	struct bench_mix mix;
-	struct bench_slo aim;
-	uint32_t repeat_reads;
-	uint64_t duration_ns; /* 0: repeat_reads decides */
-	double rate;          /* operations per second of all workers; 0: closed loop */
-	int arrivals;         /* enum bench_arrivals_kind */
-	uint64_t ramp_ns;     /* the rate rises from 0 in this time */
-	uint64_t warmup;      /* GETs of all workers together */
-	double warmup_steady; /* percent; 0: warmup says how many */
-	uint32_t repeat_runs;
-	uint32_t slices;         /* a value lies in so many; 0: in one piece */
-	uint32_t batch;          /* keys per operation; 0: single PUTs, and single GETs into borrowed pieces */
-	uint32_t submitters;     /* with async: threads that submit; 0: the one that reaps */
-	uint32_t roofline_depth; /* bare writes in flight per worker */
-	const char *roofline_file;
+	uint32_t slices;     /* of a value; 0: in one piece */
+	uint32_t batch;      /* keys per operation; 0: single PUTs, and single GETs into borrowed pieces */
+	uint32_t submitters; /* with async: threads that submit; 0: the one that reaps */
 	uint32_t ttl;
 	uint64_t seed;
-	bool verify, no_checksum, roofline, mixed, background_puts, keep_going, no_write, breakdown, async, no_threads;
-	/* trace replay */
+	bool verify, no_checksum, mixed, background_puts, keep_going, no_write, async, no_threads;
+};
+
+/* How fast the reads are made, and for how long. */
+struct bench_pace {
+	double rate;      /* operations per second of all workers; 0: closed loop */
+	int arrivals;     /* enum bench_arrivals_kind */
+	uint64_t ramp_ns; /* the rate rises from 0 in this time */
+	const char *slo;
+	struct bench_slo aim; /* parsed from it */
+	uint64_t duration_ns; /* 0: repeat_reads decides */
+	uint32_t repeat_reads, repeat_runs;
+	uint64_t warmup;      /* GETs of all workers together */
+	double warmup_steady; /* percent; 0: warmup decides */
+};
+
+struct bench_roofline {
+	bool run;
+	uint32_t depth; /* bare writes in flight per worker */
+	const char *file;
+};
+
+struct bench_replay {
 	const char *trace;
-	double trace_speed; /* times real time; 0: as fast as possible */
-	int trace_order;    /* enum bench_order */
-	/* model: it sets value_size */
-	const char *model;
+	double speed; /* times real time; 0: as fast as possible */
+	int order;    /* enum bench_order */
+};
+
+/* A model sets value_size. */
+struct bench_model {
+	const char *name;
 	struct model_layout layout;
 	uint64_t prefix_tokens;
-	double prefill_rate;            /* tokens per second; 0: unknown */
-	struct model dimensions;        /* of model; name "": there is none */
-	struct model_bytes model_bytes; /* ... on one rank */
-	/* resources */
-	uint64_t buffer_mb, memory_mb; /* memory_mb 0: sized to the workload */
-	uint32_t num_servers;          /* that kv-bench starts */
+	double prefill_rate;      /* tokens per second; 0: unknown */
+	struct model dimensions;  /* name "": there is none */
+	struct model_bytes bytes; /* on one rank */
+};
+
+/* The servers that kv-bench starts. */
+struct bench_own {
+	uint64_t memory_mb;   /* 0: sized to the workload */
+	uint32_t num_servers; /* alike */
 	struct kv_opt_strings event_text;
 	struct bench_events events; /* parsed from it */
-	int eviction;               /* of the server that kv-bench starts: index into kv_opt_eviction_names */
+	int eviction;               /* index into kv_opt_eviction_names */
 	uint32_t server_threads;    /* 0: half of the cores, 1 to 4 */
-	int copies;                 /* enum bench_copies */
+};
+
+struct bench_client {
+	uint64_t buffer_mb;
+	int copies; /* enum bench_copies */
 	uint32_t slow_ms;
 	uint64_t base_client_id, timeout_ns, peer_timeout_ns, settle_ns, repair_mb;
-	/* security */
-	struct kv_opt_security security;
-	/* output */
+};
+
+struct bench_output {
 	const char *json, *hdr, *csv, *report, *raw; /* files, or NULL */
 	uint64_t interval_ns;                        /* windows of the time series */
-	bool progress;
-	int argc; /* as given */
-	char **argv;
-	bool quiet, config;
+	bool progress, quiet, config, breakdown;
 	int log_level; /* enum kv_log_level */
+	int argc;      /* as given */
+	char **argv;
+};
+
+struct bench_options {
+	struct bench_target target;
+	struct bench_load load;
+	struct bench_pace pace;
+	struct bench_roofline roofline;
+	struct bench_replay replay;
+	struct bench_model model;
+	struct bench_own server;
+	struct bench_client client;
+	struct kv_opt_security security;
+	struct bench_output out;
 };
 
 extern const struct kv_opt bench_options_table[];

@@ -20,7 +20,7 @@ static const struct kv_opt own[] = {
 	KV_ROW_TEXT("num-clients", AT(list[SWEEP_CLIENTS]), "LIST", "1",
 		    "Clients. Combinations with more clients than workers are skipped.", .letter = 'c'),
 	KV_ROW_U32(
-		"repeat-runs", AT(bench.repeat_runs), "N", "1", 1, BENCH_RUNS_MAX,
+		"repeat-runs", AT(bench.pace.repeat_runs), "N", "1", 1, BENCH_RUNS_MAX,
 		"Run every combination so often, all of them once before any a second time; report median and spread."),
 	KV_ROW_TEXT("resume", AT(resume), "FILE", NULL,
 		    "Keep the runs of the sweep in FILE (--json), and go on, in the same file unless --json names "
@@ -102,11 +102,11 @@ static const struct kv_opt_program program = {
 
 static int axes_parse(struct sweep_options *o, struct kv_error *err)
 {
-	bool sized = o->bench.model || o->bench.value_sizes;
+	bool sized = o->bench.model.name || o->bench.load.value_sizes;
 	int rc = 0;
 	if (sized && o->list[SWEEP_SIZE])
 		return kv_fail(err, -KV_EINVAL, "--%s says the sizes of values: drop it, or drop --value-size",
-			       o->bench.model ? "model" : "value-sizes");
+			       o->bench.model.name ? "model" : "value-sizes");
 	o->axis[SWEEP_SIZE] = (struct bench_list){.count = 1};
 	if (!sized)
 		rc = bench_list_parse("value-size", o->list[SWEEP_SIZE] ? o->list[SWEEP_SIZE] : "64KB", true, 1,
@@ -129,9 +129,9 @@ static int check_size(const struct sweep_options *o, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL,
 			       "the lists have %llu combinations, and a sweep has %u at most: choose fewer",
 			       (unsigned long long)cells, (unsigned)SWEEP_CELLS_MAX);
-	if (cells * o->bench.repeat_runs > SWEEP_RUNS_MAX)
+	if (cells * o->bench.pace.repeat_runs > SWEEP_RUNS_MAX)
 		return kv_fail(err, -KV_EINVAL, "%llu combinations %u times are more than %u runs: choose fewer",
-			       (unsigned long long)cells, o->bench.repeat_runs, (unsigned)SWEEP_RUNS_MAX);
+			       (unsigned long long)cells, o->bench.pace.repeat_runs, (unsigned)SWEEP_RUNS_MAX);
 	return 0;
 }
 
@@ -140,14 +140,15 @@ static int check_files(const struct sweep_options *o, struct kv_error *err)
 	const struct bench_options *b = &o->bench;
 	if (o->resume && (!*o->resume || strcmp(o->resume, "-") == 0))
 		return kv_fail(err, -KV_EINVAL, "--resume needs the name of a file");
-	if (b->report && (!*b->report || strcmp(b->report, "-") == 0))
+	if (b->out.report && (!*b->out.report || strcmp(b->out.report, "-") == 0))
 		return kv_fail(err, -KV_EINVAL,
 			       "--report needs the name of a file: only --json goes to standard output");
-	if (b->report &&
-	    ((b->json && strcmp(b->report, b->json) == 0) || (o->resume && strcmp(b->report, o->resume) == 0)))
+	if (b->out.report && ((b->out.json && strcmp(b->out.report, b->out.json) == 0) ||
+			      (o->resume && strcmp(b->out.report, o->resume) == 0)))
 		return kv_fail(err, -KV_EINVAL, "--report and --%s name one file, %.200s: give each its own",
-			       b->json && strcmp(b->report, b->json) == 0 ? "json" : "resume", b->report);
-	return kv_opt_json_check(b->json, err);
+			       b->out.json && strcmp(b->out.report, b->out.json) == 0 ? "json" : "resume",
+			       b->out.report);
+	return kv_opt_json_check(b->out.json, err);
 }
 
 int sweep_options_parse(int argc, char **argv, struct sweep_options *out, struct kv_error *err)
@@ -155,16 +156,16 @@ int sweep_options_parse(int argc, char **argv, struct sweep_options *out, struct
 	int rc;
 	memset(out, 0, sizeof(*out));
 	rc = kv_opt_parse(&program, sweep_options_table(), argc, argv, out, NULL, err);
-	out->bench.argc = argc;
-	out->bench.argv = argv;
+	out->bench.out.argc = argc;
+	out->bench.out.argv = argv;
 	if (rc == 0)
 		rc = axes_parse(out, err);
 	if (rc == 0)
 		rc = check_size(out, err);
 	if (rc == 0)
 		rc = check_files(out, err);
-	if (rc == 0 && out->resume && !out->bench.json)
-		out->bench.json = out->resume;
+	if (rc == 0 && out->resume && !out->bench.out.json)
+		out->bench.out.json = out->resume;
 	return rc;
 }
 
@@ -205,5 +206,5 @@ void sweep_settings(const struct sweep_options *o, bool identity, struct args *a
 		    (identity || strcmp(row->name, "seed") != 0))
 			row_add(row, &o->bench, args);
 	if (!identity)
-		args_add(args, "--log-level=%s", kv_opt_level_names[o->bench.log_level]);
+		args_add(args, "--log-level=%s", kv_opt_level_names[o->bench.out.log_level]);
 }

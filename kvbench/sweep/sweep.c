@@ -116,13 +116,13 @@ json_t *sweep_plan(const struct sweep_options *o, struct kv_error *err)
 	}
 	plan = json_pack(
 		"{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:f, s:I, s:i, s:b, s:b, s:s?, s:s?, s:s?}",
-		"version", KVRAIL_VERSION, "program", program, "options", strings(b->argv + 1, b->argc - 1), "settings",
-		identity, "args", args, "cells", all, "axes", axes(o), "servers",
-		strings((char *const *)(uintptr_t)b->servers.item, (int)b->servers.count), "order_seed",
-		(json_int_t)o->order_seed, "repeat_runs", (json_int_t)b->repeat_runs, "timeout_s",
-		(double)o->cell_timeout_ns / 1e9, "seed", (json_int_t)b->seed, "batch", (int)b->batch, "quiet",
-		(int)b->quiet, "log_through", (int)(b->log_level > KV_LOG_ERROR), "json", b->json, "report", b->report,
-		"resume", o->resume);
+		"version", KVRAIL_VERSION, "program", program, "options", strings(b->out.argv + 1, b->out.argc - 1),
+		"settings", identity, "args", args, "cells", all, "axes", axes(o), "servers",
+		strings((char *const *)(uintptr_t)b->target.servers.item, (int)b->target.servers.count), "order_seed",
+		(json_int_t)o->order_seed, "repeat_runs", (json_int_t)b->pace.repeat_runs, "timeout_s",
+		(double)o->cell_timeout_ns / 1e9, "seed", (json_int_t)b->load.seed, "batch", (int)b->load.batch,
+		"quiet", (int)b->out.quiet, "log_through", (int)(b->out.log_level > KV_LOG_ERROR), "json", b->out.json,
+		"report", b->out.report, "resume", o->resume);
 	if (!plan)
 		kv_fail(err, -KV_ENOMEM, "no memory for the plan, or an option is not text in UTF-8");
 	return plan;
@@ -136,7 +136,7 @@ int sweep_main(int argc, char **argv)
 	int rc = sweep_options_parse(argc, argv, &o, &err);
 	if (rc > 0)
 		return BENCH_OK;
-	if (rc == 0 && o.bench.config) {
+	if (rc == 0 && o.bench.out.config) {
 		kv_opt_dump(sweep_options_table(), &o, stdout);
 		return BENCH_OK;
 	}

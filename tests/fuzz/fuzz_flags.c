@@ -46,8 +46,8 @@ static void bench(int argc, char **argv)
 
 	outcome(rc, &err);
 	if (rc == 0)
-		check(o.num_workers >= 1 && o.num_workers <= KV_OPT_WORKERS_MAX && o.num_clients >= 1 &&
-		      2 * bench_piece_bytes(o.value_size) <= o.buffer_mb << 20);
+		check(o.load.num_workers >= 1 && o.load.num_workers <= KV_OPT_WORKERS_MAX && o.load.num_clients >= 1 &&
+		      2 * bench_piece_bytes(o.load.value_size) <= o.client.buffer_mb << 20);
 }
 
 static void client(int argc, char **argv)

@@ -182,13 +182,13 @@ static void patterns_that_are_none_are_refused(void **state)
 
 static void of_every_hundred_keys_sizes_are_exact(void **state)
 {
-	struct bench_options o = {.seed = 3};
+	struct bench_options o = {.load.seed = 3};
 	struct kv_error err;
 
 	(void)state;
-	assert_int_equal(bench_sizes_parse("4KB:50,64KB:40,1MB:10", &o.sizes, &err), 0);
-	o.value_size = bench_sizes_max(&o.sizes);
-	assert_int_equal(o.value_size, 1 << 20);
+	assert_int_equal(bench_sizes_parse("4KB:50,64KB:40,1MB:10", &o.load.sizes, &err), 0);
+	o.load.value_size = bench_sizes_max(&o.load.sizes);
+	assert_int_equal(o.load.value_size, 1 << 20);
 	assert_int_equal(bench_size_mean(&o), (4096 * 50 + 65536 * 40 + 1048576 * 10) / 100);
 	for (uint64_t from = 0; from < 1000; from += 100) {
 		unsigned small = 0, middle = 0, large = 0;
@@ -207,14 +207,14 @@ static void of_every_hundred_keys_sizes_are_exact(void **state)
 /* A reader that knows options and number knows size and name. */
 static void a_keys_name_has_its_own_size(void **state)
 {
-	struct bench_options o = {.seed = 3};
+	struct bench_options o = {.load.seed = 3};
 	struct bench_names names;
 	struct bench_key key, same;
 	struct kv_error err;
 
 	(void)state;
-	assert_int_equal(bench_sizes_parse("100,200:3", &o.sizes, &err), 0);
-	o.value_size = 200;
+	assert_int_equal(bench_sizes_parse("100,200:3", &o.load.sizes, &err), 0);
+	o.load.value_size = 200;
 	bench_names_init(&names, &o);
 	for (uint64_t i = 0; i < 100; i++) {
 		uint64_t size = bench_key_of(&names, i, &key);
@@ -223,7 +223,7 @@ static void a_keys_name_has_its_own_size(void **state)
 		assert_string_equal(key.text, same.text);
 		assert_true(key.len == same.len && key.mark == same.mark);
 	}
-	o = (struct bench_options){.seed = 3, .value_size = 100};
+	o = (struct bench_options){.load.seed = 3, .load.value_size = 100};
 	bench_names_init(&names, &o);
 	assert_int_equal(bench_key_of(&names, 7, &key), 100);
 	assert_string_equal(key.text, "kvbench3/3/64/7");
@@ -308,13 +308,13 @@ static void sizes_that_are_none_are_refused(void **state)
 /* What the plan gives holds every value of its size. */
 static void memory_is_for_every_size(void **state)
 {
-	struct bench_options o = {.seed = 1};
+	struct bench_options o = {.load.seed = 1};
 	struct kv_error err;
 	uint64_t mb = 0, sum = 0, need;
 
 	(void)state;
-	assert_int_equal(bench_sizes_parse("4KB:50,64KB:40,1MB:10", &o.sizes, &err), 0);
-	o.value_size = bench_sizes_max(&o.sizes);
+	assert_int_equal(bench_sizes_parse("4KB:50,64KB:40,1MB:10", &o.load.sizes, &err), 0);
+	o.load.value_size = bench_sizes_max(&o.load.sizes);
 	for (uint64_t i = 0; i < 12340; i++)
 		sum += bench_size_of(&o, i);
 	need = bench_keys_memory(&o, 12340, 2);

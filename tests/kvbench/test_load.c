@@ -253,12 +253,12 @@ static void a_great_many_are_left_in_bounded_time(void **state)
 
 static void parts_of_a_mix_are_exact(void **state)
 {
-	struct bench_options o = {.seed = 9};
+	struct bench_options o = {.load.seed = 9};
 	struct kv_error err;
 	uint64_t seen[3] = {0};
 
 	(void)state;
-	assert_int_equal(bench_mix_parse("70:25:5", &o.mix, &err), 0);
+	assert_int_equal(bench_mix_parse("70:25:5", &o.load.mix, &err), 0);
 	for (uint64_t i = 0; i < 10000; i++) {
 		uint64_t number = i;
 		unsigned kind = mix_kind_of(&o, &number);
@@ -278,12 +278,12 @@ static void parts_of_a_mix_are_exact(void **state)
 static void no_put_of_a_mix_has_the_key_of_another(void **state)
 {
 	static uint8_t used[2500];
-	struct bench_options o = {.seed = 9};
+	struct bench_options o = {.load.seed = 9};
 	struct kv_error err;
 
 	(void)state;
 	memset(used, 0, sizeof(used));
-	assert_int_equal(bench_mix_parse("70:25:5", &o.mix, &err), 0);
+	assert_int_equal(bench_mix_parse("70:25:5", &o.load.mix, &err), 0);
 	for (uint64_t i = 0; i < 10000; i++) {
 		uint64_t number = i;
 		if (mix_kind_of(&o, &number) != MIX_PUT)
@@ -298,14 +298,14 @@ static void no_put_of_a_mix_has_the_key_of_another(void **state)
 static void drawn_kinds_are_independent(void **state)
 {
 	enum { OPS = 200000, EACH = 100 };
-	struct bench_options o = {.seed = 9};
+	struct bench_options o = {.load.seed = 9};
 	struct kv_error err;
 	double count[3] = {0}, in_row[3] = {0}, pairs[3][3] = {{0}}, scatter = 0, chi = 0;
 	static const double part[3] = {0.7, 0.25, 0.05};
 	unsigned before = 0;
 
 	(void)state;
-	assert_int_equal(bench_mix_parse("70:25:5", &o.mix, &err), 0);
+	assert_int_equal(bench_mix_parse("70:25:5", &o.load.mix, &err), 0);
 	for (uint64_t i = 0; i < OPS; i++) {
 		unsigned kind = mix_kind_drawn(&o, i);
 		assert_in_range(kind, 0, 2);

@@ -275,8 +275,8 @@ static void options_set_the_value_size(void **state)
 	struct kv_error err = {0};
 	(void)state;
 	assert_int_equal(bench_options_parse(7, argv, &o, &err), 0);
-	assert_int_equal(o.value_size, 16 * 8192);
-	assert_int_equal(o.model_bytes.slice, 2048);
+	assert_int_equal(o.load.value_size, 16 * 8192);
+	assert_int_equal(o.model.bytes.slice, 2048);
 	assert_int_equal(bench_options_parse(5, two, &o, &err), -KV_EINVAL);
 	check_contains(err.text, "--model sets the value size");
 	assert_int_equal(bench_options_parse(3, none, &o, &err), -KV_EINVAL);

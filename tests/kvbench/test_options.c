@@ -37,27 +37,28 @@ static void defaults_are_those_promised(void **state)
 
 	(void)state;
 	assert_int_equal(parse(&o, &err, NULL), 0);
-	assert_int_equal(o.num_workers, 16);
-	assert_int_equal(o.num_clients, 4);
-	assert_int_equal(o.num_threads, 0);
-	assert_int_equal(o.num_keys, 1000);
-	assert_int_equal(o.value_size, 65536);
-	assert_int_equal(o.repeat_reads, 10);
-	assert_int_equal(o.buffer_mb, 64);
-	assert_int_equal(o.warmup, 100);
-	assert_int_equal(o.ttl, 300);
-	assert_int_equal(o.base_client_id, 100);
-	assert_int_equal(o.log_level, KV_LOG_WARN);
-	assert_int_equal(o.timeout_ns, 0);
-	assert_string_equal(o.provider, "auto");
-	assert_int_equal(o.servers.count, 0);
-	assert_int_equal(o.duration_ns, 0);
-	assert_int_equal(o.trace_order, BENCH_ORDER_STRICT);
-	assert_int_equal(o.batch, 0);
-	assert_int_equal(o.roofline_depth, 1);
-	assert_int_equal(o.mode, KVC_MODE_AUTO);
-	assert_null(o.json);
-	assert_false(o.verify || o.quiet || o.roofline || o.mixed || o.no_checksum || o.config);
+	assert_int_equal(o.load.num_workers, 16);
+	assert_int_equal(o.load.num_clients, 4);
+	assert_int_equal(o.load.num_threads, 0);
+	assert_int_equal(o.load.num_keys, 1000);
+	assert_int_equal(o.load.value_size, 65536);
+	assert_int_equal(o.pace.repeat_reads, 10);
+	assert_int_equal(o.client.buffer_mb, 64);
+	assert_int_equal(o.pace.warmup, 100);
+	assert_int_equal(o.load.ttl, 300);
+	assert_int_equal(o.client.base_client_id, 100);
+	assert_int_equal(o.out.log_level, KV_LOG_WARN);
+	assert_int_equal(o.client.timeout_ns, 0);
+	assert_string_equal(o.target.provider, "auto");
+	assert_int_equal(o.target.servers.count, 0);
+	assert_int_equal(o.pace.duration_ns, 0);
+	assert_int_equal(o.replay.order, BENCH_ORDER_STRICT);
+	assert_int_equal(o.load.batch, 0);
+	assert_int_equal(o.roofline.depth, 1);
+	assert_int_equal(o.target.mode, KVC_MODE_AUTO);
+	assert_null(o.out.json);
+	assert_false(o.load.verify || o.out.quiet || o.roofline.run || o.load.mixed || o.load.no_checksum ||
+		     o.out.config);
 }
 
 static void sizes_are_binary(void **state)
@@ -67,9 +68,9 @@ static void sizes_are_binary(void **state)
 
 	(void)state;
 	assert_int_equal(parse(&o, &err, "--value-size", "1MB", NULL), 0);
-	assert_int_equal(o.value_size, 1 << 20);
+	assert_int_equal(o.load.value_size, 1 << 20);
 	assert_int_equal(parse(&o, &err, "--value-size", "4k", NULL), 0);
-	assert_int_equal(o.value_size, 4096);
+	assert_int_equal(o.load.value_size, 4096);
 }
 
 static void sizes_and_patterns_are_of_runs_without_a_trace(void **state)
@@ -79,9 +80,9 @@ static void sizes_and_patterns_are_of_runs_without_a_trace(void **state)
 
 	(void)state;
 	assert_int_equal(parse(&o, &err, "--value-sizes", "4KB:3,64KB", "--keys-pattern", "zipf:0.99", NULL), 0);
-	assert_int_equal(o.value_size, 65536);
-	assert_int_equal(o.sizes.count, 2);
-	assert_int_equal(o.pattern.kind, BENCH_KEYS_ZIPF);
+	assert_int_equal(o.load.value_size, 65536);
+	assert_int_equal(o.load.sizes.count, 2);
+	assert_int_equal(o.load.pattern.kind, BENCH_KEYS_ZIPF);
 	check_refused("drop one", &err, parse(&o, &err, "--value-sizes", "4KB", "--value-size", "4KB", NULL));
 	check_refused("--buffer-mb", &err, parse(&o, &err, "--value-sizes", "4KB,50MB", NULL));
 	check_refused("--value-size", &err, parse(&o, &err, "--value-sizes", "4KB,8KB", "--roofline", NULL));
@@ -100,11 +101,11 @@ static void slices_are_of_whole_words(void **state)
 
 	(void)state;
 	assert_int_equal(parse(&o, &err, "--slices", "32", NULL), 0);
-	assert_int_equal(o.batch, 1);
+	assert_int_equal(o.load.batch, 1);
 	assert_int_equal(parse(&o, &err, "--slices", "32", "--async", "--value-sizes", "4KB,64KB", NULL), 0);
-	assert_int_equal(o.batch, 0);
+	assert_int_equal(o.load.batch, 0);
 	assert_int_equal(parse(&o, &err, "--slices", "4", "--batch", "7", "--mixed", NULL), 0);
-	assert_int_equal(o.batch, 7);
+	assert_int_equal(o.load.batch, 7);
 	check_refused("multiples of 24 bytes", &err, parse(&o, &err, "--slices", "3", NULL));
 	check_refused("multiples of 256 bytes", &err,
 		      parse(&o, &err, "--slices", "32", "--value-sizes", "4KB,1000", NULL));
@@ -122,11 +123,11 @@ static void loads_that_exclude_each_other_are_refused(void **state)
 	assert_int_equal(parse(&o, &err, "--mix", "90:5:5", "--rate", "10", "--arrivals", "poisson", "--repeat-runs",
 			       "3", "--warmup-steady", "5", NULL),
 			 0);
-	assert_int_equal(o.mix.total, 100);
-	assert_int_equal(o.arrivals, BENCH_POISSON);
+	assert_int_equal(o.load.mix.total, 100);
+	assert_int_equal(o.pace.arrivals, BENCH_POISSON);
 	assert_int_equal(parse(&o, &err, "--slo", "p99.9=500us", "--arrivals", "poisson", "--mix", "1:1:0", NULL), 0);
-	assert_true(o.aim.quantile > 0.9989 && o.aim.quantile < 0.9991);
-	assert_int_equal(o.aim.limit_ns, 500000);
+	assert_true(o.pace.aim.quantile > 0.9989 && o.pace.aim.quantile < 0.9991);
+	assert_int_equal(o.pace.aim.limit_ns, 500000);
 	assert_int_equal(parse(&o, &err, "--mix", "1:1:0", "--background-puts", NULL), 0);
 	check_refused("--background-puts", &err, parse(&o, &err, "--mix", "1:0:1", "--background-puts", NULL));
 	check_refused("GET:PUT:EXISTS", &err, parse(&o, &err, "--mix", "0:1:0", NULL));
@@ -137,7 +138,7 @@ static void loads_that_exclude_each_other_are_refused(void **state)
 	check_refused("--async", &err, parse(&o, &err, "--mix", "1:1:0", "--async", NULL));
 	check_refused("--rate", &err, parse(&o, &err, "--mix", "1:1:0", "--batch", "4", "--rate", "9", NULL));
 	assert_int_equal(parse(&o, &err, "--rate", "100", "--ramp", "5s", NULL), 0);
-	assert_int_equal(o.ramp_ns, 5000000000);
+	assert_int_equal(o.pace.ramp_ns, 5000000000);
 	check_refused("--rate", &err, parse(&o, &err, "--ramp", "5s", NULL));
 	check_refused("--rate", &err, parse(&o, &err, "--ramp", "5s", "--slo", "p99=2ms", NULL));
 	check_refused("--value-sizes", &err, parse(&o, &err, "--model", "llama-3-8b", "--value-sizes", "4KB", NULL));
@@ -152,9 +153,9 @@ static void loads_that_exclude_each_other_are_refused(void **state)
 	check_refused("p99=2ms", &err, parse(&o, &err, "--slo", "p99=0", NULL));
 	/* Any percentile that samples can resolve. */
 	assert_int_equal(parse(&o, &err, "--slo", "p99.99999=1s", NULL), 0);
-	assert_true(fabs(o.aim.quantile - 0.9999999) < 1e-12);
+	assert_true(fabs(o.pace.aim.quantile - 0.9999999) < 1e-12);
 	assert_int_equal(parse(&o, &err, "--slo", "p0.5=1s", NULL), 0);
-	assert_true(fabs(o.aim.quantile - 0.005) < 1e-12);
+	assert_true(fabs(o.pace.aim.quantile - 0.005) < 1e-12);
 	check_refused("p99=2ms", &err, parse(&o, &err, "--slo", "p0=1s", NULL));
 	check_refused("p99=2ms", &err, parse(&o, &err, "--slo", "p99.99999999=1s", NULL));
 	assert_int_equal(parse(&o, &err, "--mix", "1:1:1", "--keep-going", "--server", "a:1", "--duration", "5", NULL),
@@ -178,8 +179,8 @@ static void servers_repeat_under_both_names(void **state)
 	(void)state;
 	assert_int_equal(parse(&o, &err, "--server", "10.0.0.1:50051", "--server-addr", "http://10.0.0.2:50052", NULL),
 			 0);
-	assert_int_equal(o.servers.count, 2);
-	assert_string_equal(o.servers.item[1], "http://10.0.0.2:50052");
+	assert_int_equal(o.target.servers.count, 2);
+	assert_string_equal(o.target.servers.item[1], "http://10.0.0.2:50052");
 }
 
 static void a_bad_address_is_a_usage_error(void **state)
@@ -229,11 +230,11 @@ static void copies_are_one_two_or_those_of_what_is_hot(void **state)
 
 	(void)state;
 	assert_int_equal(parse(&o, &err, NULL), 0);
-	assert_int_equal(o.copies, BENCH_COPIES_ONE);
+	assert_int_equal(o.client.copies, BENCH_COPIES_ONE);
 	assert_int_equal(parse(&o, &err, "--copies", "2", "--servers", "2", NULL), 0);
-	assert_int_equal(o.copies, BENCH_COPIES_TWO);
+	assert_int_equal(o.client.copies, BENCH_COPIES_TWO);
 	assert_int_equal(parse(&o, &err, "--copies", "hot", "--trace", "f", "--servers", "2", NULL), 0);
-	assert_int_equal(o.copies, BENCH_COPIES_HOT);
+	assert_int_equal(o.client.copies, BENCH_COPIES_HOT);
 	assert_int_equal(parse(&o, &err, "--copies", "hot", "--server", "a:1", NULL), 0); /* it may have members */
 	check_refused("--copies 2 needs a second server", &err, parse(&o, &err, "--copies", "2", NULL));
 	check_refused("--copies hot needs a second server", &err, parse(&o, &err, "--copies", "hot", NULL));
@@ -251,7 +252,7 @@ static void mixed_needs_both_phases(void **state)
 
 	(void)state;
 	assert_int_equal(parse(&o, &err, "--mixed", "--batch", "4", NULL), 0);
-	assert_true(o.mixed);
+	assert_true(o.load.mixed);
 	assert_int_equal(parse(&o, &err, "--mixed", "--roofline", NULL), 0);
 	check_refused("--mixed", &err, parse(&o, &err, "--mixed", "--trace", "f", NULL));
 	check_refused("--no-write", &err, parse(&o, &err, "--mixed", "--server", "a:1", "--no-write", NULL));
@@ -266,7 +267,7 @@ static void batch_is_for_plain_reads(void **state)
 
 	(void)state;
 	assert_int_equal(parse(&o, &err, "--batch", "16", NULL), 0);
-	assert_int_equal(o.batch, 16);
+	assert_int_equal(o.load.batch, 16);
 	check_refused("--batch", &err, parse(&o, &err, "--batch", "2", "--roofline", NULL));
 	check_refused("--mode", &err, parse(&o, &err, "--mode", "pull", "--roofline", NULL));
 	check_refused("--batch", &err, parse(&o, &err, "--batch", "2", "--trace", "f", NULL));
@@ -283,9 +284,9 @@ static void the_breakdown_is_of_single_gets(void **state)
 
 	(void)state;
 	assert_int_equal(parse(&o, &err, NULL), 0);
-	assert_false(o.breakdown);
+	assert_false(o.out.breakdown);
 	assert_int_equal(parse(&o, &err, "--breakdown", NULL), 0);
-	assert_true(o.breakdown);
+	assert_true(o.out.breakdown);
 	check_refused("--batch", &err, parse(&o, &err, "--breakdown", "--batch", "2", NULL));
 	check_refused("--trace", &err, parse(&o, &err, "--breakdown", "--trace", "f", NULL));
 }
@@ -297,11 +298,11 @@ static void async_is_for_plain_writes_and_reads(void **state)
 
 	(void)state;
 	assert_int_equal(parse(&o, &err, NULL), 0);
-	assert_false(o.async);
-	assert_int_equal(o.submitters, 2);
+	assert_false(o.load.async);
+	assert_int_equal(o.load.submitters, 2);
 	assert_int_equal(parse(&o, &err, "--async", "--batch", "4", "--submitters", "0", "--verify", NULL), 0);
-	assert_true(o.async);
-	assert_int_equal(o.submitters, 0);
+	assert_true(o.load.async);
+	assert_int_equal(o.load.submitters, 0);
 	assert_int_equal(parse(&o, &err, "--async", "--server", "a:1", "--no-write", "--duration", "5", NULL), 0);
 	check_refused("--async", &err, parse(&o, &err, "--submitters", "4", NULL));
 	check_refused("--trace", &err, parse(&o, &err, "--async", "--trace", "f", NULL));
@@ -314,7 +315,7 @@ static void async_is_for_plain_writes_and_reads(void **state)
 	check_refused("--num-workers 5", &err, parse(&o, &err, "--async", "--submitters", "5", "-w", "4", NULL));
 	check_refused("submitters", &err, parse(&o, &err, "--async", "--submitters", "65", NULL));
 	assert_int_equal(parse(&o, &err, "--async", "--submitters", "0", "--no-threads", NULL), 0);
-	assert_true(o.no_threads);
+	assert_true(o.load.no_threads);
 	check_refused("--async --submitters 0", &err, parse(&o, &err, "--no-threads", NULL));
 	check_refused("--async --submitters 0", &err, parse(&o, &err, "--async", "--no-threads", NULL));
 	check_refused("--num-threads", &err,
@@ -328,7 +329,7 @@ static void no_write_needs_a_server_with_keys(void **state)
 
 	(void)state;
 	assert_int_equal(parse(&o, &err, "--server", "a:1", "--no-write", NULL), 0);
-	assert_true(o.no_write);
+	assert_true(o.load.no_write);
 	check_refused("--no-write", &err, parse(&o, &err, "--no-write", NULL));
 	check_refused("--no-write", &err, parse(&o, &err, "--server", "a:1", "--trace", "f", "--no-write", NULL));
 }
@@ -371,7 +372,7 @@ static void trace_options_need_a_trace_and_exclude_others(void **state)
 	check_refused("--roofline", &err, parse(&o, &err, "--trace", "f", "--roofline", NULL));
 	check_refused("--trace-speed", &err, parse(&o, &err, "--trace", "f", "--trace-speed", "-1", NULL));
 	assert_int_equal(parse(&o, &err, "--trace", "f", "--trace-speed", "2.5", "--trace-order", "relaxed", NULL), 0);
-	assert_int_equal(o.trace_order, BENCH_ORDER_RELAXED);
+	assert_int_equal(o.replay.order, BENCH_ORDER_RELAXED);
 }
 
 /* The names are in base, which does not know the enums. */
@@ -392,9 +393,9 @@ static void names_are_in_the_order_of_their_enums(void **state)
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(want); i++) {
 		assert_int_equal(parse(&o, &err, want[i].option, want[i].name, NULL), 0);
-		assert_int_equal(want[i].option[2] == 'm'   ? o.mode
-				 : want[i].option[2] == 'n' ? o.numa
-							    : o.log_level,
+		assert_int_equal(want[i].option[2] == 'm'   ? o.target.mode
+				 : want[i].option[2] == 'n' ? o.target.numa
+							    : o.out.log_level,
 				 want[i].value);
 	}
 }
@@ -412,7 +413,7 @@ static void keep_going_needs_a_server_and_a_duration(void **state)
 	check_refused("--roofline", &err,
 		      parse(&o, &err, "--keep-going", "--server", "a:1", "--duration", "5", "--roofline", NULL));
 	assert_int_equal(parse(&o, &err, "--keep-going", "--server", "a:1", "--duration", "5", NULL), 0);
-	assert_true(o.keep_going);
+	assert_true(o.load.keep_going);
 }
 
 static void a_value_must_fit_the_buffer(void **state)

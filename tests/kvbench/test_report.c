@@ -148,11 +148,11 @@ static void copies_are_a_number_or_hot(void **state)
 	json_t *j = report_of(&f->bench);
 	assert_int_equal(json_integer_value(json_object_get(json_object_get(j, "config"), "copies")), 1);
 	json_decref(j);
-	f->opt.copies = BENCH_COPIES_TWO;
+	f->opt.client.copies = BENCH_COPIES_TWO;
 	j = report_of(&f->bench);
 	assert_int_equal(json_integer_value(json_object_get(json_object_get(j, "config"), "copies")), 2);
 	json_decref(j);
-	f->opt.copies = BENCH_COPIES_HOT;
+	f->opt.client.copies = BENCH_COPIES_HOT;
 	j = report_of(&f->bench);
 	assert_string_equal(json_string_value(json_object_get(json_object_get(j, "config"), "copies")), "hot");
 	json_decref(j);
@@ -166,8 +166,8 @@ static void the_report_says_what_ran(void **state)
 	char *argv[] = {"kv-bench", "--num-keys", "7", NULL};
 	json_t *j, *given, *rail;
 
-	f->opt.argc = 3;
-	f->opt.argv = argv;
+	f->opt.out.argc = 3;
+	f->opt.out.argv = argv;
 	r->started_s = 1700000000;
 	r->interrupted = 2;
 	r->num_rails = 2;
@@ -210,13 +210,13 @@ static void the_report_says_who_drove_it(void **state)
 	size_t len;
 	json_t *j;
 
-	f->opt.async = true;
-	f->opt.submitters = 3;
+	f->opt.load.async = true;
+	f->opt.load.submitters = 3;
 	j = report_of(b);
 	assert_string_equal(json_string_value(json_object_get(json_object_get(j, "run"), "driver")), "queue");
 	json_decref(j);
 	for (unsigned submitters = 0; submitters < 2; submitters++) {
-		f->opt.submitters = submitters;
+		f->opt.load.submitters = submitters;
 		b->out = open_memstream(&text, &len);
 		report_start(b);
 		fclose(b->out);
@@ -245,8 +245,8 @@ static void the_summary_fits_80_columns(void **state)
 	struct bench_results *r = &f->bench.results;
 	char *text;
 
-	f->opt.rate = 1e9;
-	f->opt.verify = true;
+	f->opt.pace.rate = 1e9;
+	f->opt.load.verify = true;
 	r->interrupted = 15;
 	r->replay = (struct replay_result){.ran = true,
 					   .complete = true,
@@ -287,23 +287,23 @@ static void a_rate_says_offered_and_achieved(void **state)
 	struct fixture *f = *state;
 	char *text;
 
-	f->opt.rate = 1000;
+	f->opt.pace.rate = 1000;
 	text = summary_of(&f->bench); /* 100 reads in half a second */
 	assert_non_null(strstr(text, "offered 1,000 per second, achieved 200 (20 %): less than was offered"));
 	free(text);
-	f->opt.rate = 200;
+	f->opt.pace.rate = 200;
 	text = summary_of(&f->bench);
 	assert_non_null(strstr(text, "offered 200 per second, achieved 200 (100 %)\n"));
 	free(text);
 	/* The JSON's offered_per_s is what was asked for: so is the text's. */
-	f->opt.rate = 1000;
+	f->opt.pace.rate = 1000;
 	f->bench.results.read.planned_ns = 500000000;
 	f->bench.results.read.tally.due = 100;
-	f->opt.arrivals = BENCH_POISSON;
+	f->opt.pace.arrivals = BENCH_POISSON;
 	text = summary_of(&f->bench);
 	assert_non_null(strstr(text, "offered 1,000 per second (200 by chance), achieved 200 (100 %)\n"));
 	free(text);
-	f->opt.ramp_ns = 1;
+	f->opt.pace.ramp_ns = 1;
 	text = summary_of(&f->bench);
 	assert_non_null(strstr(text, "offered 1,000 per second (200 with the ramp), achieved 200 (100 %)\n"));
 	free(text);
@@ -314,9 +314,9 @@ static void a_rate_says_offered_and_achieved(void **state)
 	assert_non_null(strstr(text, "offered 1,000 per second (800 with the ramp), achieved 200 (25 %): less"));
 	assert_non_null(strstr(text, "300 of the 400 operations due had not started"));
 	free(text);
-	f->opt.arrivals = BENCH_UNIFORM;
-	f->opt.ramp_ns = 0;
-	f->opt.rate = 0.3;
+	f->opt.pace.arrivals = BENCH_UNIFORM;
+	f->opt.pace.ramp_ns = 0;
+	f->opt.pace.rate = 0.3;
 	text = summary_of(&f->bench);
 	assert_non_null(strstr(text, "offered 0.3 per second, "));
 	free(text);
@@ -327,15 +327,15 @@ static void a_prefix_is_of_a_closed_loop_alone(void **state)
 {
 	static const char no_prefix[] = "no time of a prefix is computed";
 	struct fixture *f = *state;
-	f->opt.model = "made";
-	f->opt.layout = (struct model_layout){1, MODEL_BF16, 16};
-	f->opt.prefill_rate = 8000;
+	f->opt.model.name = "made";
+	f->opt.model.layout = (struct model_layout){1, MODEL_BF16, 16};
+	f->opt.model.prefill_rate = 8000;
 	for (unsigned i = 0; i < 4; i++) {
 		json_t *j;
 		char *text;
-		f->opt.rate = i == 1 ? 100 : 0;
-		f->opt.aim.quantile = i == 2 ? 0.99 : 0;
-		f->opt.trace = i == 3 ? "t.jsonl" : NULL;
+		f->opt.pace.rate = i == 1 ? 100 : 0;
+		f->opt.pace.aim.quantile = i == 2 ? 0.99 : 0;
+		f->opt.replay.trace = i == 3 ? "t.jsonl" : NULL;
 		text = summary_of(&f->bench);
 		j = report_of(&f->bench);
 		assert_non_null(strstr(text, "tokens per second of KV loaded"));
@@ -353,11 +353,11 @@ static void batches_are_told_where_their_latency_is(void **state)
 {
 	struct fixture *f = *state;
 	char *text;
-	f->opt.batch = 1; /* as --slices has it */
+	f->opt.load.batch = 1; /* as --slices has it */
 	text = summary_of(&f->bench);
 	assert_null(strstr(text, "of a batch"));
 	free(text);
-	f->opt.batch = 8;
+	f->opt.load.batch = 8;
 	text = summary_of(&f->bench);
 	assert_non_null(strstr(text, "(a latency is of a batch of 8 keys; ops are keys)"));
 	free(text);
@@ -424,7 +424,7 @@ static void a_rate_of_a_moment_is_told(void **state)
 	assert_non_null(strstr(text, "too short for a rate: --num-keys 20000 would take a second\n"));
 	assert_non_null(strstr(text, "too short for a rate: --repeat-reads 101 would take a second\n"));
 	free(text);
-	f->opt.duration_ns = 90000000;
+	f->opt.pace.duration_ns = 90000000;
 	text = summary_of(&f->bench);
 	assert_non_null(strstr(text, "too short for a rate to say much\n"));
 	free(text);
@@ -457,7 +457,7 @@ static void a_trace_has_its_cpu_time_once(void **state)
 	struct bench_results *r = &f->bench.results;
 	char *text, *at;
 
-	f->opt.trace = "t";
+	f->opt.replay.trace = "t";
 	r->write.cpu_seconds = r->read.cpu_seconds = 12.34;
 	text = summary_of(&f->bench);
 	at = strstr(text, "12.34 s");
@@ -491,7 +491,7 @@ static void copies_are_told_where_they_are_made(void **state)
 	text = summary_of(&f->bench);
 	assert_null(strstr(text, "second copies"));
 	free(text);
-	f->opt.copies = BENCH_COPIES_HOT;
+	f->opt.client.copies = BENCH_COPIES_HOT;
 	text = summary_of(&f->bench);
 	assert_non_null(strstr(text, "second copies (--copies hot): 12 made, 48 KiB; dropped 0\n"));
 	free(text);
@@ -699,7 +699,7 @@ static void a_roofline_names_its_source(void **state)
 	free(text);
 	assert_int_equal(report_verdict(&f->bench, stdout), 0);
 	r->roofline_put = (struct roofline_result){.ran = true, .op_bytes_per_s = 5e8, .bytes_per_s = 1e9};
-	f->opt.roofline_file = "fabric.json";
+	f->opt.roofline.file = "fabric.json";
 	text = summary_of(&f->bench);
 	assert_non_null(strstr(text, "PUT beside them"));
 	assert_non_null(strstr(text, "bare writes: fabric.json"));
@@ -885,9 +885,9 @@ static void reads_of_nothing_fail_a_run(void **state)
 	bench_errors_add(&r->read.tally.errors, -KV_EPEERDOWN, 1); /* which has a line of its own */
 	assert_int_equal(report_verdict(&f->bench, NULL), 1);
 	r->read.tally.errors.num_codes = 0;
-	f->opt.trace = "file"; /* of which no block was found */
+	f->opt.replay.trace = "file"; /* of which no block was found */
 	assert_int_equal(report_verdict(&f->bench, NULL), 0);
-	f->opt.trace = NULL;
+	f->opt.replay.trace = NULL;
 }
 
 /* What this run did not write had not been written as far as it knows. */
@@ -898,7 +898,7 @@ static void misses_of_a_run_that_wrote_nothing_say_so(void **state)
 	size_t len = 0;
 	for (int no_write = 0; no_write < 2; no_write++) {
 		FILE *to = open_memstream(&text, &len);
-		f->opt.no_write = no_write;
+		f->opt.load.no_write = no_write;
 		f->bench.results.read.tally.misses = 1;
 		assert_int_equal(report_verdict(&f->bench, to), 1);
 		fclose(to);
@@ -922,7 +922,7 @@ static void a_strict_replay_must_have_the_expected_hits(void **state)
 	struct fixture *f = *state;
 	struct replay_result *r = &f->bench.results.replay;
 
-	f->opt.trace = "file";
+	f->opt.replay.trace = "file";
 	f->bench.server = (struct server_child *)(void *)f; /* only that there is one is looked at */
 	*r = (struct replay_result){.ran = true, .complete = true, .block_hits = 7, .expected_hits = 7};
 	f->bench.results.read.tally.misses = 100; /* what a trace has of them is no failure */
@@ -930,14 +930,14 @@ static void a_strict_replay_must_have_the_expected_hits(void **state)
 	r->block_hits = 6;
 	assert_int_equal(report_verdict(&f->bench, NULL), 1);
 	/* Of values that lived shorter than the replay some are gone; none has come of itself. */
-	f->bench.results.read.elapsed_ns = f->opt.ttl * 1000000000ull;
+	f->bench.results.read.elapsed_ns = f->opt.load.ttl * 1000000000ull;
 	assert_int_equal(report_verdict(&f->bench, NULL), 0);
 	r->block_hits = 8;
 	assert_int_equal(report_verdict(&f->bench, NULL), 1);
 	r->block_hits = 6;
-	f->opt.ttl = 0;
+	f->opt.load.ttl = 0;
 	assert_int_equal(report_verdict(&f->bench, NULL), 1);
-	f->opt.trace_order = BENCH_ORDER_RELAXED;
+	f->opt.replay.order = BENCH_ORDER_RELAXED;
 	assert_int_equal(report_verdict(&f->bench, NULL), 0);
 }
 
@@ -945,11 +945,11 @@ static void a_whole_replay_is_compared_and_a_part_is_not(void **state)
 {
 	struct fixture *f = *state;
 	struct replay_result *r = &f->bench.results.replay;
-	f->opt.trace = "file";
+	f->opt.replay.trace = "file";
 	for (int i = 0; i < 3; i++) { /* whole; whole and outlived; a part */
 		char *text;
 		*r = (struct replay_result){.ran = true, .complete = i < 2, .block_hits = 6, .expected_hits = 7};
-		f->bench.results.read.elapsed_ns = i == 1 ? f->opt.ttl * 1000000000ull : 1000;
+		f->bench.results.read.elapsed_ns = i == 1 ? f->opt.load.ttl * 1000000000ull : 1000;
 		text = summary_of(&f->bench);
 		assert_int_equal(strstr(text, "in file order with memory for everything") != NULL, i < 2);
 		assert_int_equal(strstr(text, "values lived for --ttl") != NULL, i == 1);

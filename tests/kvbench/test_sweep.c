@@ -171,11 +171,11 @@ static void a_run_gets_the_options_of_kv_bench(void **state)
 	assert_false(json);
 	assert_int_equal(bench_options_parse((int)json_array_size(args) + 1, (char **)(uintptr_t)argv, &parsed, &err),
 			 0);
-	assert_int_equal(parsed.duration_ns, 250000000);
-	assert_true(parsed.verify && parsed.warmup_steady == 2.5 && parsed.copies == BENCH_COPIES_HOT);
-	assert_string_equal(parsed.mix_text, "80:15:5");
-	assert_int_equal(parsed.repeat_runs, 1);
-	assert_int_equal(parsed.servers.count, 2);
+	assert_int_equal(parsed.pace.duration_ns, 250000000);
+	assert_true(parsed.load.verify && parsed.pace.warmup_steady == 2.5 && parsed.client.copies == BENCH_COPIES_HOT);
+	assert_string_equal(parsed.load.mix_text, "80:15:5");
+	assert_int_equal(parsed.pace.repeat_runs, 1);
+	assert_int_equal(parsed.target.servers.count, 2);
 	assert_int_equal(json_integer_value(json_object_get(made, "repeat_runs")), 3);
 	assert_int_equal(json_integer_value(json_object_get(made, "seed")), 5);
 	assert_int_equal(json_array_size(json_object_get(made, "servers")), 2);
