@@ -22,7 +22,7 @@ def document_of(fd):
 
 
 def make(kind, doc):
-    """A filter. Of a report that lacks what the file needs: the reason, and status 1."""
+    """A filter. Of a report without the figures of the file: the reason, and status 1."""
     import document
     import page
     makers = {"page": page.page, "hgrm": document.hgrm, "csv": document.csv}

@@ -2,8 +2,8 @@
 """capacity.py -- kv-bench capacity: the models, one after the other, each step by step until one fails.
 
 A server is started for each model, and a process for each step (kvbench/capacity/step.c). Meeting a limit is the purpose,
-and so a success. The command fails for a wrong byte, for a GET that failed while nothing was short, for a step that had to
-be killed, and for a model that was asked for by name and cannot begin.
+and so a success. The command fails for a wrong byte, for a GET that failed while nothing was short, for a killed step, and
+for a model that is asked for by name and cannot begin.
 """
 import errno
 import json
@@ -20,7 +20,7 @@ from text import duration, size, wrap
 
 OK, FAILED, NO_START = 0, 1, 3
 CONFIRMS, CONFIRM_S = 4, 10.0
-SERVER_FILES_MARGIN = 40  # the server keeps some for what it must open
+SERVER_FILES_MARGIN = 40  # the server keeps some for itself
 EXTRA = ("final", "domain", "provider", "libfabric", "wait", "loopback_congestion_control")  # of a step, not of its report
 
 
@@ -61,7 +61,7 @@ class Step:
             self.end(self.d["ended_by"], f"{before['text'][:255]}; then {how}", before["code"])
 
     def judge(self, step):
-        """What this process knows of the step's end, and the step could not tell."""
+        """The end of the step as this process saw it."""
         if step.error:
             self.end(start_end(step.error.errno), step.ended)
         elif step.killed_by == signal.SIGKILL:
@@ -116,9 +116,9 @@ class Run:
         return not s.d["ended_by"]
 
     def confirm(self, took_s):
-        """The library opens all clients of a pool or none, so the clients that were open when the next one failed have read
-        nothing. As many are opened once more, and each of them reads; fewer are tried a few times, since what a connection
-        takes may be short as well. None of these steps may take much longer than the one that failed."""
+        """The library opens all clients of a pool or none, so the open clients before a failure have read nothing. As many are
+        opened once more, and each of them reads; fewer are tried a few times, since the resources of connections may be
+        short as well. None of these steps may take much longer than the one that failed."""
         d, before = self.steps[self.last].d, self.steps[self.last - 1].d["clients"] if self.last else 0
         n, timeout_s = d["opened"], min(self.plan["timeout_s"], CONFIRM_S + 2 * took_s)
         if self.model != "endpoints" or d["ended_by"] in ("time", "killed", "data", "interrupted"):

@@ -169,7 +169,7 @@ def _picture(title, height, body, alone):
 
 
 def _label(axis):
-    """An axis that is not even says so."""
+    """The label of an uneven axis has its scale."""
     return axis.label + {"linear": "", "log": " (log)", "nines": " (log of the rest)"}[axis.scale]
 
 
@@ -208,7 +208,7 @@ def _marks(marks, x):
 
 
 def _line(line, index, x, y):
-    """A point between two that are left out is a dot."""
+    """A lone point is a dot."""
     drawn = [(x.at(px), y.at(py)) for px, py in line.points] + [(math.nan, math.nan)]
     path, pen = [], False
     for (px, py), after in zip(drawn, drawn[1:]):

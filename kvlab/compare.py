@@ -6,7 +6,7 @@ not meet; of results of one process each it must be above ALONE as well. Where t
 verdict. Of sweeps each combination is compared, and shown where it differs: most do not.
 
 A difference that the distance of two cores explains (state.distance) is the machine's: it is shown and not judged. Any
-other is judged: a figure that is worse though the cores were nearer needs no second run.
+other is judged: a worse figure with nearer cores needs no second run.
 
 With --ab the processes of two programs take turns (pairs.py).
 """
@@ -77,8 +77,8 @@ class Comparison:
     sweeps: bool = False
     distance: tuple = (state.SAME, "")
     verdicts: list = dataclasses.field(default_factory=list)
-    known: int = 0  # figures whose noise is known, or that have none
-    unlike: int = 0  # combinations that were measured under different conditions
+    known: int = 0  # figures of known noise, or without any
+    unlike: int = 0  # combinations measured under different conditions
     absent: int = 0  # combinations that a later result did not measure
     failed: int = 0  # combinations that failed in the last result
 
@@ -127,8 +127,8 @@ class Comparison:
     # ---- sweeps ----
 
     def point_measured(self, point, i, name):
-        """Whether a later result has what the first has measured. A combination that failed has lost all of it, even
-        where it had runs before the failure."""
+        """Whether a later result has the figures of the first. A failed combination has none, even with runs before the
+        failure."""
         failed = text(point, "state") == "failed"
         if not failed and items(point, "runs"):
             return True

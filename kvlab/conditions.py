@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""conditions.py -- what the machine was while a command measured: who else used its processors, and how far apart two of
-them are; and under which conditions figures came about, as text and as a member of the report, like kv-bench's own
+"""conditions.py -- the machine while a command measured: other users of its processors, and the distance of two of them;
+and under which conditions figures came about, as text and as a member of the report, like kv-bench's own
 (kvbench/measure/conditions.c, kvbench/report/conditions.c)."""
 import os
 import resource
@@ -25,7 +25,7 @@ def distance_ns(program):
 
 
 def alike(a, b):
-    """Whether two distances are the same as far as a measurement can tell. One that is not known is like none."""
+    """Whether two distances are the same as far as a measurement can tell. An unknown one is like none."""
     if a < 0 or b < 0:
         return a < 0 and b < 0
     return a > 0 and b > 0 and max(a, b) <= ALIKE * min(a, b)
@@ -51,7 +51,7 @@ def _slept():
 
 
 def _own():
-    """Processor time of this process and of children that have ended."""
+    """Processor time of this process and of its ended children."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(u.ru_utime + u.ru_stime for u in used)
 
@@ -61,7 +61,7 @@ def _busy(before, now):
 
 
 class Machine:
-    """From its making until end(). server_s: processor time of a server of ours, which is none of others."""
+    """From its making until end(). server_s: processor time of our own server."""
 
     def __init__(self, program, server_s=0.0):
         self.program, self.member = program, {}
@@ -70,7 +70,7 @@ class Machine:
         self.quiet_busy = self.quiet_s = 0.0
 
     def quiet(self, seconds):
-        """Servers that are measured are others as well: others are counted while all of them rest."""
+        """Measured servers are other processes as well: others are counted while all servers rest."""
         before, start = _processors(), time.monotonic()
         time.sleep(seconds)
         now = _processors()
@@ -79,7 +79,7 @@ class Machine:
             self.quiet_s += time.monotonic() - start
 
     def end(self, server_s=0.0):
-        """The members of the report's conditions; what could not be measured is absent."""
+        """The members of the report's conditions; a figure without a measurement is absent."""
         now, seconds = _processors(), time.monotonic() - self.start
         if self.stat and now and seconds >= 0.1 and now[0] > self.stat[0]:  # ticks of 10 ms say nothing about less
             others = (_busy(self.stat, now) - (_own() + server_s - self.own)) / seconds

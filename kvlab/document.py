@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """document.py -- a result as data: the JSON report of kv-bench, of this run or an earlier one.
 
-A file may come from anywhere: each getter looks at the type of a member before it is used. What is missing is None, or
+A file may come from anywhere: each getter looks at the type of a member before it is used. A missing member is None, or
 NAN where a number is expected.
 """
 import json

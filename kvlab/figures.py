@@ -77,7 +77,7 @@ def _kinds(doc):
 
 
 class _Series:
-    """A kind over time. A last window that is short has no rate; its latencies count all the same."""
+    """A kind over time. A short last window has no rate; its latencies count all the same."""
 
     def __init__(self, phase):
         self.ops, self.p50, self.late, self.sparse = [], [], [], False

@@ -46,7 +46,7 @@ def write(path, what, make):
             os.rename(temporary, path)
             temporary = None
     except BrokenPipeError:
-        pass  # as with | head: the reader has what it wanted
+        pass  # as with | head: the reader has enough
     except OSError as error:
         raise _failed(what, path, error) from None
     finally:

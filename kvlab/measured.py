@@ -82,8 +82,8 @@ def of_phase(doc, phase, metric):
 
 
 def of_point(point, metric):
-    """Of a combination of a sweep. A run that has too few samples for a quantile leaves it unknown: those that have it
-    are the faster ones."""
+    """Of a combination of a sweep. A run that has too few samples for a quantile leaves it unknown: the runs with enough
+    samples are the faster ones."""
     runs = items(point, "runs")
     values = [number(run, metric.in_runs) for run in runs]
     good = [v for v in values if (v >= 0 if metric.more_is_better else v > 0)]

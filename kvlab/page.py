@@ -2,7 +2,7 @@
 """page.py -- a result as one HTML page: verdict, figures, charts, conditions, options.
 
 No script, no font, no link to anything outside; a policy in the page forbids browsers to load any. All text of the
-document is escaped. A file may be anybody's: numbers that are not there leave their cell empty.
+document is escaped. A file may be anybody's: a missing number leaves its cell empty.
 """
 import math
 import re
@@ -65,7 +65,7 @@ def table(title, head, rows, css="wide"):
     return f'<h2>{escape(title)}</h2>\n<div class="{css}"><table><tr>{top}</tr>\n{body}</table></div>\n'
 
 
-# Numbers as text; "" for one that is not there.
+# Numbers as text; "" for a missing one.
 
 
 def ns(value):
@@ -167,7 +167,7 @@ def latency_cells(latency):
 
 
 def run_rows(doc):
-    """Operations that did not succeed have no rate; "service" is what reads took from when they really began."""
+    """Failed operations have no rate; "service" is the time of reads from their real start."""
     for name, phase in phases(doc):
         yield ([name, plain(number(phase, "ops_per_s")), per_s(number(phase, "bytes_per_s"))] +
                latency_cells(at(phase, "latency_ns")) + [plain(number(phase, "ops"))])
@@ -249,7 +249,7 @@ def charts(doc):
 
 
 def model(doc):
-    """What is computed is told from what was measured."""
+    """Computed figures are marked as such."""
     m = members(doc, "model")
     out = pairs("Model", m)
     if math.isfinite(number(m, "prefix_load_s")):

@@ -6,7 +6,7 @@ and on which cores they run stays the same for all of a process. So the noise is
 alternate. The test is Wilcoxon's, of the signed ranks of log(b / a), computed exactly with ties: it needs no normal
 distribution, and a disturbed run has one rank and no more.
 
-A change counts if it is unlikely by chance (ALPHA, divided by the figures that are judged together) and its estimate
+A change counts if it is unlikely by chance (ALPHA, divided by the number of figures) and its estimate
 (Hodges and Lehmann's) is above the threshold. "No difference" on a noisy machine means nothing, so the smallest change
 that the comparison would have found is part of the answer.
 """
@@ -15,7 +15,7 @@ import math
 import statistics
 
 ALPHA = 0.03  # false alarms of all figures of a comparison together: fewer than 1 in 20
-POWER = 0.9  # of the change that is said to be found
+POWER = 0.9  # of the reported change
 EFFICIENCY = 0.87  # of signed ranks and a threshold, compared with the mean alone
 
 SAME, WORSE, BETTER, UNKNOWN = "no difference", "WORSE", "better", "no verdict"

@@ -26,7 +26,7 @@ def plural(n, noun):
 
 
 def made(told, kind, clients, server_memory):
-    """The report of a step, of what its process told last; what was not measured is absent."""
+    """The report of a step, from the last line of its process; a figure without a measurement is absent."""
     d = {"connected": 0, "succeeded": 0, "messages": 0, "failed": 0, "wrong": 0, "threads": 0, "files": 0, "rss": 0, "rss_start": 0, "rss_base": 0,
          "talk_ns": 0, **told}
     memory = max(d["rss"] - d["rss_start"], 0)

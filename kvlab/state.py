@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """state.py -- whether results were measured under the same conditions.
 
-A condition that one result lacks differs: what is not known cannot be compared. Only options have a default. The
+A condition that one result lacks differs: the unknown cannot be compared. Only options have a default. The
 distance of two cores is judged apart: on a machine whose virtual CPUs move it changes in every second run, and most
 pairs would be refused though nothing differs. Names of hosts and kernels are notes: a container has another name each
-time, and a kernel may be what is compared.
+time, and kernels may be compared.
 """
 import json
 import math
@@ -81,7 +81,7 @@ def differs(a, b, defaults):
 
 
 def notes(a, b):
-    """What a reader should know of two results, and that does not keep them from being compared."""
+    """Differences of two results that do not keep them from being compared."""
     found = differ("host", at(a, "host", "name"), at(b, "host", "name")) + differ("kernel", at(a, "host", "kernel"), at(b, "host", "kernel"))
     x, y = at(a, "conditions"), at(b, "conditions")
     others = number(x, "others_cores"), number(y, "others_cores")
@@ -91,7 +91,7 @@ def notes(a, b):
 
 
 def _worst(point):
-    """Of the runs of a combination: the worst of what others took."""
+    """The worst conditions of all runs of a combination."""
     runs = [run for run in items(point, "runs") if isinstance(run, dict)]
     worst = dict(runs[0]) if runs else {}
     for run in runs:
@@ -105,7 +105,7 @@ def _worst(point):
 
 
 def points_differ(a, b):
-    """The same of a combination of sweeps: what may change from run to run."""
+    """The same of a combination of sweeps, of conditions that may change from run to run."""
     x, y = _worst(a), _worst(b)
     return (differ("shared machine", at(x, "shared_machine"), at(y, "shared_machine")) +
             differ("suspended, seconds", at(x, "suspended_s"), at(y, "suspended_s")) + _stolen(x, y))
@@ -144,7 +144,7 @@ def _span_text(span):
 def distance(a, b):
     """(how far apart two cores were in b, beside a; both as text). Nobody measures it while a run measures: where the
     two looks of a result differ, its CPUs moved at an unknown moment. So the farthest look of one is compared with the
-    nearest of the other. OTHER: one is not known, or nobody can tell which was farther for longer."""
+    nearest of the other. OTHER: one is not known, or both changed."""
     x, y = _span(a), _span(b)
     text = f"{_span_text(x)}, then {_span_text(y)}"
     if not x or not y:

@@ -66,7 +66,7 @@ class Server:
 
 
 class Step:
-    """What came of a process: told, its last line ({}: none); ended, "" where it ended by itself when it was done, else a
+    """The result of a process: told, its last line ({}: none); ended, "" where it ended by itself when it was done, else a
     sentence; killed_by, the signal that ended it (0: none); error, why it could not be started; server_memory and
     server_files, the largest of the server while it ran."""
 
@@ -106,7 +106,7 @@ class Step:
         self._judge(process.returncode, killed)
 
     def _take(self, data):
-        """The last whole line. Returns what is not whole yet."""
+        """Take the last complete line. Returns the incomplete rest."""
         *lines, rest = data.split(b"\n")
         if lines:
             self.told = json.loads(lines[-1])

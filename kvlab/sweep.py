@@ -2,7 +2,7 @@
 """sweep.py -- kv-bench sweep: the same load with every combination of workers, value size and clients.
 
 A combination is a cell: pending, partial (some of its runs are made), done, failed, or skipped by the plan. Each run of a
-cell is a kv-bench of its own (child.py). A round runs every cell once, in an order of its own: what drifts (heat,
+cell is a kv-bench of its own (child.py). A round runs every cell once, in an order of its own: a drift (heat,
 neighbours, a filling disk) meets all cells alike, and the spread of a cell contains it.
 
 The document is written anew after every run, and takes its name when it is complete: whatever ends this process, the file
@@ -30,7 +30,7 @@ FIGURES = ("ops_per_s", "bytes_per_s", "p50_ns", "p99_ns", "p999_ns", "write_ops
            "write_p99_ns")
 SHARED_CORES = 0.25  # BENCH_SHARED_CORES: others that keep more of the processors busy change the figures
 
-# What all runs must have alike, and what may change from run to run.
+# Conditions that all runs must have alike, and conditions that may change from run to run.
 SAME = {"host": ("name", "kernel", "architecture", "processor", "cores", "numa_nodes", "congestion_control"),
         "provider": ("name", "fabric", "domain", "wait", "libfabric", "mode", "security", "loopback_congestion_control"),
         "conditions": ("provider", "wait", "libfabric", "cores", "histogram_error")}
@@ -90,12 +90,12 @@ class Cell:
 
 
 def run_of(doc, seed):
-    """What a run measured, of its report."""
+    """The figures of a run, from its report."""
     read, write = at(doc, "phases", "read"), at(doc, "phases", "write")
     found = {"ops_per_s": (read, "ops_per_s"), "bytes_per_s": (read, "bytes_per_s"), "seconds": (read, "seconds"),
              "p50_ns": (at(read, "latency_ns"), "p50"), "p99_ns": (at(read, "latency_ns"), "p99"),
              "p999_ns": (at(read, "latency_ns"), "p999")}
-    if number(write, "duplicates") == 0:  # values that were there already did not travel
+    if number(write, "duplicates") == 0:  # stored values did not travel again
         found.update({"write_ops_per_s": (write, "ops_per_s"), "write_bytes_per_s": (write, "bytes_per_s"),
                       "write_p50_ns": (at(write, "latency_ns"), "p50"), "write_p99_ns": (at(write, "latency_ns"), "p99")})
     run = some(at(doc, "conditions"), NOISE)
@@ -105,7 +105,7 @@ def run_of(doc, seed):
 
 class Sweep:
     def __init__(self, plan):
-        """plan: what kv-bench made of its options (kvbench/sweep/sweep.c)."""
+        """plan: made by kv-bench from its options (kvbench/sweep/sweep.c)."""
         self.plan = plan
         self.cells = [Cell(some(c, AXES), c.get("skipped")) for c in plan["cells"]]
         self.same = {}  # of SAME; of the first run
@@ -143,7 +143,7 @@ class Sweep:
         cell.runs.append(run)
 
     def seed_of(self, cell, round_):
-        """On servers that are shared each run has keys of its own: values that are there already would not travel."""
+        """On shared servers each run has keys of its own: stored values would not travel again."""
         if not self.plan["servers"]:
             return self.plan["seed"]
         return random.Random(f"{self.plan['seed']} {self.order_seed} {self.cells.index(cell)} {round_}").getrandbits(62)
@@ -233,8 +233,7 @@ class Sweep:
                               "begin another file")
 
     def resume(self, path):
-        """Take the runs of an earlier sweep; one that failed is tried again. A file that is not there is a sweep that has
-        not begun."""
+        """Take the runs of an earlier sweep; failed ones are tried again. Without a file the sweep has not begun."""
         if not os.path.exists(path):
             return
         doc = load(path, (SWEEP,), self.plan["version"])
@@ -245,7 +244,7 @@ class Sweep:
         for point in items(doc, "sweep", "points"):
             cell = self.cell_of(point)
             if cell and cell.state != "skipped" and not cell.runs:
-                # A member that is no number where a figure is expected is none.
+                # Figures must be numbers.
                 cell.runs = [{k: v for k, v in run.items() if k in ("time", "shared_machine") or number(run, k) == number(run, k)}
                              for run in point["runs"]]
                 self.kept += len(cell.runs)
@@ -286,7 +285,7 @@ class Sweep:
         self.out.flush()
 
     def scaling(self, cell):
-        """How many times what the fewest workers with the same size and clients did."""
+        """The rate as a multiple of that of the fewest workers with the same size and clients."""
         for first in self.cells:
             same = all(first.at.get(axis) == cell.at.get(axis) for axis in AXES[:2])
             if same and first.state != "failed" and first.median("ops_per_s") > 0:

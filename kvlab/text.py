@@ -92,4 +92,4 @@ class Out:
             while data:
                 data = data[os.write(self.fd, data):]
         except OSError as error:
-            self.lost |= error.errno != errno.EPIPE  # as with | head: the reader has what it wanted
+            self.lost |= error.errno != errno.EPIPE  # as with | head: the reader has enough

@@ -2,10 +2,10 @@
 """versus.py -- kv-bench versus: the same load on several targets, in alternating rounds.
 
 Each round of each target is a process: kv-bench for KVRail, and the part kv-bench-drive (kvbench/versus/drive.c) for the
-others. The order turns round by round. Virtual CPUs move between cores of the host, and the distance of two decides what
-both sides reach: it is taken before, between and after the targets, and a round in which it changed does not count. Nor
+others. The order turns round by round. Virtual CPUs move between cores of the host, and the distance of two changes the
+figures of both sides: it is taken before, between and after the targets, and a round in which it changed does not count. Nor
 does one in which a target cost far more processor time than in its best round, or used fewer cores: client and server
-shared a core, or ran on cores that are far apart. A ratio is that of one round, in which the machine was the same for
+shared a core, or ran on distant cores. A ratio is that of one round, in which the machine was the same for
 both; the median over the rounds that count is reported. A target that failed takes no further part; the run goes on with
 the others, and fails in the end.
 """
@@ -44,8 +44,8 @@ def known(value):
 
 
 def measure(phase, time_of, ops):
-    """A figure of a phase. time_of: the phase that has the processor time and page faults, of `ops` operations. What one
-    side does not know makes the sum unknown."""
+    """A figure of a phase. time_of: the phase with the processor time and page faults, of `ops` operations. If one side
+    does not know its part, the sum is unknown."""
     client, server = number(time_of, "cpu_seconds"), number(time_of, "server_cpu_seconds")
     faults = number(time_of, "page_faults") + number(time_of, "server_page_faults")
     m = {"ops_per_s": known(number(phase, "ops_per_s")), "bytes_per_s": known(number(phase, "bytes_per_s")),
@@ -80,7 +80,7 @@ def run_read(doc, mixed):
         raise Refused("GETs missed keys: give it memory for all values, and a --ttl longer than a round")
     if not all(number(p, "ops_per_s") > 0 for p in (put, get) + ((mixed_put, mixed_get) if mixed else ())):
         raise Refused("a phase did nothing: use more --num-keys, or a longer --duration")
-    if number(put, "duplicates") > 0:  # PUTs of what is there already move nothing
+    if number(put, "duplicates") > 0:  # PUTs of stored values move nothing
         raise Refused("the server had some of the keys from an earlier run: use another --seed")
     run = {"put": measure(put, put, number(put, "ops")), "get": measure(get, get, number(get, "ops"))}
     if mixed:
@@ -89,7 +89,7 @@ def run_read(doc, mixed):
 
 
 def server_read(doc):
-    """What a report says of the server of a target; what it does not say is absent."""
+    """The server of a target, from its report; unknown members are absent."""
     threads = at(doc, "server", "threads") or at(doc, "config", "server_threads")
     found = {"version": text(at(doc, "server"), "version") or text(at(doc, "run"), "version"), "server_threads": threads,
              "client_threads": at(doc, "config", "num_threads")}
@@ -145,7 +145,7 @@ class Round:
 
 class Versus:
     def __init__(self, plan):
-        """plan: what kv-bench made of its options (kvbench/versus/versus.c)."""
+        """plan: made by kv-bench from its options (kvbench/versus/versus.c)."""
         self.plan, self.targets = plan, plan["targets"]
         self.rounds, self.servers, self.failed = [], [{} for _ in self.targets], {}
         self.unsteady, self.started, self.machine = False, time.time(), {}
@@ -201,7 +201,7 @@ class Versus:
                 self.judge_figure(t, figure)
 
     def judge_figure(self, t, figure):
-        """Rounds of a target that are far from its best one, of those that were measured for long enough."""
+        """Rounds of a target far from its best one, of those with measurements of SHORT_S or more."""
         found = [(r, r.runs[t][figure]) for r in self.rounds if figure in r.runs[t]]
         found = [(r, m) for r, m in found if r.why not in ("target failed", "core distance") and "cpu_ns" in m and m["seconds"] >= SHORT_S]
         if not found:
@@ -325,7 +325,7 @@ class Versus:
         self.out.flush()
 
     def print_figure(self, figure):
-        name = figure  # before the first target that has it
+        name = figure  # before its first target
         for t in range(len(self.targets)):
             m = self.median(t, figure)
             if not m:
