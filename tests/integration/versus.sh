@@ -58,7 +58,7 @@ check "a wrong byte in the middle" bad 'differs from the stored one' memcached m
 check "a wrong byte in the middle, with --verify" bad 'differs from the stored one' redis middle --verify --no-checksum
 check "a short value of redis" bad 'another length' redis short
 check "a short value of memcached" bad 'another length' memcached short
-check "a miss" bad 'missed a key' memcached miss
+check "a miss" bad 'missed a stored key' memcached miss
 check "a connection that ends" bad 'closed the connection' redis close
 # A program with a client library of its own: here one that stores files. It is told of values, which lie in memory that both map.
 mkdir "$scratch/files"
@@ -74,7 +74,7 @@ check "a program" program_good --verify
 check "in batches, GETs and PUTs at once" program_good --batch 6 --mixed
 check "at a rate" program_good --rate 300 --duration 0.3
 check "and no value is left" test -z "$(ls "$scratch/files")"
-check "a program that misses" program_bad 'missed a key' miss
+check "a program that misses" program_bad 'missed a stored key' miss
 check "that brings other bytes" program_bad 'differs from the stored one' flip
 check "fewer bytes" program_bad 'another length' short
 check "that says what went wrong" program_bad 'the disk is on fire' error
