@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # page.sh -- pages of kv-bench in a browser: on a telephone and a screen, dark and light, nothing is cut off, too small, or asks for more than the page itself.
-# What a page of a hostile result shows is in kvbench/test_result.
+# What a page of a hostile result shows is in kvlab/test_kvlab.py.
 . "$(dirname "$0")/lib.bash"
 plan 7
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
