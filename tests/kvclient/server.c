@@ -144,7 +144,7 @@ void test_server_start_with(struct test_server *s, const char *node_id, const ch
 	int pipe_fd[2];
 	if (!s->address[0])
 		address_hold(s->address, sizeof(s->address));
-	for (unsigned i = node_id ? 18 : 16; more && *more && i < 32; i++)
+	for (unsigned i = node_id ? 17 : 15; more && *more && i < 32; i++)
 		argv[i] = (char *)*more++;
 	assert_int_equal(pipe2(pipe_fd, O_CLOEXEC), 0);
 	s->node_id = node_id;
