@@ -12,7 +12,7 @@ void interrupt_catch(bool term);
 bool interrupted(void);
 
 /* interrupt_release -- restore the former effect of the next signal. goes_on: the program continues, so the signal
- * received does not end it. raise_term: a SIGTERM received in between has its former effect, too. */
+ * received does not end it. raise_term: a SIGTERM received in between has its former effect as well. */
 void interrupt_release(bool goes_on, bool raise_term);
 
 #endif

@@ -9,7 +9,7 @@ enum { REPL_WORDS_MAX = 2 * KV_OPT_STRINGS_MAX };
 
 /* repl_split -- split a line into words, in place; the words point into text. Blanks separate words; '...' and "..."
  * keep blanks; a backslash quotes the next character (not inside '...'). word has REPL_WORDS_MAX entries. Returns their
- * number (0: an empty line), or -KV_EINVAL with *err: an open quote, too many words. */
+ * number (0: an empty line), or -KV_EINVAL with *err: an open quote as well many words. */
 int repl_split(char *text, char **word, struct kv_error *err);
 
 /* A parsed line. */

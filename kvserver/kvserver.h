@@ -124,7 +124,7 @@ int kvs_server_create(const struct kvs_options *options, struct kvs_server **out
  * Own threads: blocks until it listens, or fails with *err. Caller's loops: returns 0 at once; see the state.
  * Errors: the server is KVS_STOPPED then; destroy it.
  *   -KV_EINVAL     it was started before (its state stays)
- *   any other code *err says why; without err some of them are -KV_EINVAL, too */
+ *   any other code *err says why; without err some of them are -KV_EINVAL as well */
 int kvs_server_start(struct kvs_server *server, struct kv_error *err);
 
 /* kvs_server_stop -- stop accepting, say goodbye to clients, refuse new requests, finish those in flight for at most

@@ -5,8 +5,8 @@
  * with the first byte, at most HANDSHAKE_RATE times per second, and all handshakes together compute one step in some
  * turns (bootstrap/gate.c), so heartbeats get through.
  *
- * HANDSHAKES_MAX connections may lack a session (less with a low limit of open files). When all places are taken, a new
- * connection replaces the oldest that was silent for HANDSHAKE_SILENCE_NS, else the oldest that takes longer than
+ * HANDSHAKES_MAX connections may lack an attachment (less with a low limit of open files). When all places are taken, a
+ * new connection replaces the oldest that was silent for HANDSHAKE_SILENCE_NS, else the oldest that takes longer than
  * HANDSHAKE_PATIENCE_NS, else a random one of the source with more than half of the places. While places are free, only
  * its own deadline ends a handshake. If descriptors still run short, accept is retried every PLACE_WAIT_NS, and each
  * time one place is freed. */
@@ -95,7 +95,7 @@ static void crowd_cut(struct kvs_server *s)
 	}
 }
 
-/* Cut the connection without a session that has the least claim to its place, if any. */
+/* Cut the connection without an attachment that has the least claim to its place, if any. */
 static void handshake_cut_one(struct kvs_server *s)
 {
 	if (!handshake_cut(s, false, HANDSHAKE_SILENCE_NS) && !handshake_cut(s, true, HANDSHAKE_PATIENCE_NS))

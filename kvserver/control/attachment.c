@@ -80,7 +80,7 @@ static struct call *aside(struct attachment *a, unsigned shard, void (*run)(stru
 	return call;
 }
 
-/* Only the shard writes the session, so the shard stops it. */
+/* Only the shard writes its part, so the shard stops it. */
 static void run_stop(struct call *call)
 {
 	struct shard_attachment *on_shard = attachment_of_aside_call(call)->on_shard;
@@ -106,7 +106,7 @@ void attachment_stop_await(struct attachment *a)
 	a->aside_asker = NULL;
 }
 
-/* run_close took the session out of the call: find it by its number, if it still exists. */
+/* run_close took the shard's part out of the call: find it by its number, if it still exists. */
 static void run_hurry(struct call *call)
 {
 	struct shard_attachment *on_shard =

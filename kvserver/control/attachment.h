@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attachment.h -- an attachment: everything that one WELCOME gives a client: a session on every shard, regions, further
- * sessions. Control loop only. */
+/* attachment.h -- an attachment: everything that one WELCOME gives a client: a part on every shard
+ * (shard/attachment.h), regions, further sessions. Control loop only. */
 #ifndef KVRAIL_KVSERVER_CONTROL_ATTACHMENT_H
 #define KVRAIL_KVSERVER_CONTROL_ATTACHMENT_H
 
@@ -27,11 +27,11 @@ struct further {
 /* The calls of an attachment to one shard. */
 struct attachment_call {
 	struct call call;
-	struct call aside; /* besides `call`, which may take long: stops the session, or hurries its end */
+	struct call aside; /* besides `call`, which may take long: stops the shard's part, or hurries its end */
 	struct attachment *attachment;
 	struct shard_attachment *on_shard; /* the shard's; NULL: none */
 	struct kv_error error;
-	struct te_address *addr;    /* the shard's rails when the session was opened; one array for all shards */
+	struct te_address *addr;    /* the shard's rails when it was opened; one array for all shards */
 	uint64_t session_received;  /* of a closed further session */
 	struct wire_region landing; /* the content of a LANDING message, with arena_keys as its keys */
 	uint8_t *arena_keys;        /* of the shard, during the send */
@@ -50,7 +50,7 @@ struct attachment {
 	unsigned slot;
 	uint32_t number;
 	uint8_t token[KV_TOKEN_LEN];
-	uint8_t frame_secret[BOOT_FRAME_SECRET]; /* until its sessions are open on the shards */
+	uint8_t frame_secret[BOOT_FRAME_SECRET]; /* until it is open on the shards */
 	_Atomic bool anew;                       /* void: the client must begin another one */
 	uint32_t mark;
 	uint64_t client_id;
@@ -94,14 +94,14 @@ int attachment_open_await(struct attachment *a, struct kv_error *err);
 int attachment_all_await(struct attachment *a, void (*run)(struct call *call), struct kv_error *err);
 
 /* attachment_stop_await -- the client is gone, and the reader waits in attachment_all_await for transfers in flight:
- * stop the sessions on the shards, so that the wait ends. For the connection's beater. */
+ * stop the attachment on the shards, so that the wait ends. For the connection's beater. */
 void attachment_stop_await(struct attachment *a);
 
-/* attachment_end_await -- end its sessions, wait until nothing is in flight on any shard, and free it. Once. */
+/* attachment_end_await -- end it on the shards, wait until nothing is in flight there, and free it. Once. */
 void attachment_end_await(struct attachment *a);
 
-/* further_fini -- the attachment ends with its further sessions: lower the server's count. The shards drop them with
- * the attachment's own session. */
+/* further_fini -- the attachment ends with its further sessions: lower the server's count. The shards drop them by
+ * themselves. */
 void further_fini(struct attachment *a);
 
 /* attachment_find -- the attachment with this number and token, even an ending one; or NULL. */

@@ -6,7 +6,7 @@
  *   1. the server stops listening;
  *   2. clients get GOODBYE; shards refuse new work and finish requests in flight; idle clients say goodbye and leave,
  * until the drain's deadline;
- *   3. the remaining connections are cut, and their sessions end;
+ *   3. the remaining connections are cut, and their attachments end;
  *   4. the engines are closed, which ends operations still in the provider;
  *   5. the last connections end.
  *
@@ -156,7 +156,7 @@ static void end_await(struct kvs_server *s)
 	round_await(s, &s->closing, run_close, KV_NEVER);
 	while (!conns_gone_await(s, loop_now(s->control) + CUT_NS))
 		conns_cut(s);
-	round_over_await(&s->drain, KV_NEVER); /* no session is left, so an unfinished round ends now */
+	round_over_await(&s->drain, KV_NEVER); /* no attachment is left, so an unfinished round ends now */
 }
 
 static void conductor_run(void *arg)

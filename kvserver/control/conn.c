@@ -189,8 +189,8 @@ static int goodbye_await(struct conn *c)
 	return rc ? rc : boot_send_await(c->boot, &goodbye, deadline_ns);
 }
 
-/* Send the due message: the server's end, once; the void session; or a beat. A client without WELCOME gets beats only:
- * it would relate other messages to its last attachment. */
+/* Send the due message: the server's end, once; the void attachment; or a beat. A client without WELCOME gets beats
+ * only: it would relate other messages to its last attachment. */
 static int say_await(struct conn *c)
 {
 	int rc = 0;

@@ -19,7 +19,7 @@ struct conn_failures {
 };
 
 struct conn {
-	struct kv_list node, knock; /* knock: of server.knocking, while it has no session */
+	struct kv_list node, knock; /* knock: of server.knocking, while it has no attachment */
 	struct kvs_server *server;
 	int fd; /* until the TLS handshake is over; then -1 */
 	struct sockaddr_storage peer;
@@ -104,7 +104,7 @@ void conns_cut(struct kvs_server *server);
  * and leaves. */
 void conns_goodbye(struct kvs_server *server);
 
-/* conns_anew -- inform clients that their session is void: all clients, or those marked by shards. */
+/* conns_anew -- inform clients that their attachment is void: all clients, or those marked by shards. */
 void conns_anew(struct kvs_server *server, bool all);
 
 #endif

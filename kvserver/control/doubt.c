@@ -7,7 +7,7 @@
  *   |                                                      +------- it is lost again -----+
  *   +-- the others have reported their memory, or do not answer in time -- ASKING <-----+
  *
- * From AWAY on the earlier values are hidden (store/doubt.h), from BACK on those stored in between, too. Then the
+ * From AWAY on the earlier values are hidden (store/doubt.h), from BACK on those stored in between as well. Then the
  * program asks the other members for deleted keys (kvs_options.recall). Without an answer of all members all hidden
  * values are dropped: a cache may forget, but must not restore deleted values. */
 #include "kvserver/control/doubt.h"
@@ -87,7 +87,7 @@ static void lost(struct kvs_server *s)
 /* ago_ns: how long ago it began, if this is no return. */
 static void back(struct kvs_server *s, uint64_t ago_ns)
 {
-	begin(s, DOUBT_BACK, HEARD_NS, now_less(s, ago_ns)); /* values stored in between are hidden, too */
+	begin(s, DOUBT_BACK, HEARD_NS, now_less(s, ago_ns)); /* values stored in between are hidden as well */
 }
 
 /* ---- a server that stood still ---- */
@@ -216,7 +216,7 @@ void doubt_view(struct kvs_server *s, bool lacked)
 		others_note(s);
 	if (self && d->state == DOUBT_AWAY && !d->member)
 		back(s, 0);
-	d->member = self != NULL; /* one marked draining by its source has values, too, and has not drained */
+	d->member = self != NULL; /* one marked draining by its source has values as well, and has not drained */
 }
 
 /* ---- from other threads ---- */

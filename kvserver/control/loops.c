@@ -12,7 +12,8 @@ static int loops_create(struct kvs_server *s, struct kv_error *err)
 				       .log = s->opt.log,
 				       .clock = s->opt.clock,
 				       .entropy = s->opt.entropy,
-				       /* One for each connection, with a session or without, and those that send. */
+				       /* One for each connection, with an attachment or without, and those that send.
+					*/
 				       .coroutines_max = s->slot_count + HANDSHAKES_MAX + BEATS_MAX};
 	char name[16];
 	int rc = 0;

@@ -7,8 +7,9 @@
  * attachments (attachment.c), and frees it last. hello.c, logical.c and conn.c only wake it (conn->reader).
  *
  * A shard answers REVOKE and GOODBYE when transfers are over. If the client died, that may take forever, and the
- * waiting reader does not notice. The heartbeats do, and stop the session on the shards (attachment_stop_await). Then
- * the quarantine budget ends the transfers, and with them the wait. Every other wait of the reader checks conn_over. */
+ * waiting reader does not notice. The heartbeats do, and stop the attachment on the shards (attachment_stop_await).
+ * Then the quarantine budget ends the transfers, and with them the wait. Every other wait of the reader checks
+ * conn_over. */
 #include "kvserver/control/serve.h"
 
 #include <poll.h>

@@ -23,12 +23,13 @@ enum {
 	HANDSHAKE_BURST = 256,
 	HELLO_MAX = 16384,    /* maximum bytes of a stranger's first message; our client's has 3 KiB */
 	LOGS_PER_SECOND = 10, /* log lines about refused clients */
-	CONNS_MAX = 0xFFFF,   /* with a session: its number has 16 bits for the slot */
+	CONNS_MAX = 0xFFFF,   /* with an attachment: its number has 16 bits for the slot */
 	BEATS_MAX = 1024,     /* heartbeats and other messages being sent at a time */
 	CLUSTER_PLACES = 16,  /* for clients besides --max-clients: servers that push, and kv-client */
-	CLOSING_SLOTS = 64,   /* slots besides those of open sessions: for ending sessions with operations in flight */
-	QUIET_BEATS = 500,    /* heartbeats per second to all clients that do not ask */
-	QUIET_MS_MAX = 10000, /* ... but at least one to each in this time */
+	CLOSING_SLOTS =
+		64, /* slots besides those of open attachments: for ending attachments with operations in flight */
+	QUIET_BEATS = 500,      /* heartbeats per second to all clients that do not ask */
+	QUIET_MS_MAX = 10000,   /* ... but at least one to each in this time */
 	USER_TIMEOUT_MS = 10000 /* a control connection with bytes unacknowledged for this time is broken */
 };
 
@@ -112,7 +113,7 @@ struct kvs_server {
 	struct loop *shard_loop[KV_SHARDS_MAX];
 	/* control loop only */
 	int listen_fd;
-	struct kv_list conns, knocking; /* knocking: those without a session, the oldest first */
+	struct kv_list conns, knocking; /* knocking: those without an attachment, the oldest first */
 	unsigned handshakes;
 	_Atomic unsigned open;           /* attachments, and further sessions; tests read it */
 	_Atomic unsigned handshakes_max; /* tests change it */
@@ -129,8 +130,8 @@ struct kvs_server {
 	struct co_queue handshake_free;
 	struct co *conductor;
 	bool accepting, stop_asked;
-	_Atomic bool lost_told; /* a shard has marked a session, and the clients were not checked since: one check finds
-				   all */
+	_Atomic bool lost_told; /* a shard has marked an attachment, and the clients were not checked since: one check
+				   finds all */
 	uint64_t drain_ns;
 	bool drained_known; /* under the lock, as: */
 	struct kv_drained drained;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shards.c -- makes the shards of a server, with their options, and receives their requests for new sessions. */
+/* shards.c -- makes the shards of a server, with their options, and receives their requests for new attachments. */
 #include "kvserver/control/shards.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ enum {
 	PAGE_PLAIN = 4096
 };
 
-/* ---- void sessions ---- */
+/* ---- void attachments ---- */
 
 static void on_reset(void *arg)
 {
@@ -27,11 +27,11 @@ static void on_lost(void *arg)
 {
 	struct kvs_server *s = arg;
 
-	atomic_store(&s->lost_told, false); /* first: a shard that marks a session from now on reports again */
+	atomic_store(&s->lost_told, false); /* first: a shard that marks an attachment from now on reports again */
 	conns_anew(s, false);
 }
 
-/* A lost network ends thousands of sessions at once, and each check visits all connections. */
+/* A lost network ends thousands of attachments at once, and each check visits all connections. */
 static int shard_lost_session(void *arg, struct shard *shard)
 {
 	struct kvs_server *s = arg;

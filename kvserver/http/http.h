@@ -25,7 +25,7 @@ int http_start(const struct http_options *options, struct http **out, struct kv_
 void http_serve(struct http *h, struct kvs_server *server);
 void http_drain(struct http *h);
 
-/* http_membership -- show the state of --members, too; it must live until http_stop. The same thread. */
+/* http_membership -- show the state of --members as well; it must live until http_stop. The same thread. */
 void http_membership(struct http *h, struct membership *m);
 
 /* http_reload -- reread certificate and key, with TLS; the log reports the result. Thread: any. */

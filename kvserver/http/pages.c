@@ -81,7 +81,7 @@ static void group_write(FILE *f, const struct page_source *s, const char *group)
 		struct wire_stat_info info = wire_stat_info(id);
 		bool rail = id >= WIRE_STAT_RAIL_BYTES && id <= WIRE_STAT_RAIL_ERRORS_LAST;
 		if (!info.name || strcmp(info.group, group) != 0 || (rail && counter(s, id) == 0))
-			continue; /* kv-client omits idle rails, too */
+			continue; /* kv-client omits idle rails as well */
 		fprintf(f, "%s\"%s\":%" PRIu64, between, info.name, counter(s, id));
 		between = ",";
 	}

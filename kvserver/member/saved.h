@@ -14,8 +14,8 @@ struct saving;
 uint64_t saved_origin(const char *members, const char *cluster);
 
 /* saved_read -- the view in DIR, and its age by the time of day (0 if saved in the future). 0, and the caller frees
- * *out; -KV_ENOTFOUND: none; or -KV_EINVAL (torn, of another origin, too old), -KV_ENOMEM, -errno, with a sentence in
- * *err. */
+ * *out; -KV_ENOTFOUND: none; or -KV_EINVAL (torn, of another origin as well old), -KV_ENOMEM, -errno, with a sentence
+ * in *err. */
 int saved_read(const char *dir, uint64_t origin, uint64_t now_ms, struct kv_view *out, uint64_t *out_age_ms,
 	       struct kv_error *err);
 

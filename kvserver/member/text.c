@@ -36,7 +36,7 @@ json_t *text_json(const char *text, size_t len)
 {
 	size_t values = 0;
 
-	for (size_t i = 0; i < len; i++) /* those within strings count, too */
+	for (size_t i = 0; i < len; i++) /* those within strings count as well */
 		values += text[i] == ',' || text[i] == '[' || text[i] == '{';
 	return values < TEXT_VALUES_MAX ? json_loadb(text, len, 0, NULL) : NULL;
 }

@@ -2,7 +2,7 @@
 /* cancel.c -- CANCEL: after its answer the server makes no more data writes for that request; `posted` is their number.
  *
  * UNSEEN: the id is marked seen, so a late request is dropped. STOPPED: it was in flight; its own reply (CANCELED) is
- * sent, too, and if a PUT has reads in flight, both replies wait for their end. DONE: it was answered before; its
+ * sent as well, and if a PUT has reads in flight, both replies wait for their end. DONE: it was answered before; its
  * number of writes is remembered while there is room (answers.c). Any other id below the window gets the largest
  * number: the client must treat its destination as unsafe.
  *

@@ -14,7 +14,7 @@ enum { LOT_BLOCKS = 32 };
 enum lot_fate {
 	LOT_UNTRIED,
 	LOT_PUSHED,   /* another server has it */
-	LOT_OUTDATED, /* another server has a younger value, or knows of a DELETE: it is deleted here, too */
+	LOT_OUTDATED, /* another server has a younger value, or knows of a DELETE: it is deleted here as well */
 	LOT_TOO_BIG,  /* for its new server */
 	LOT_DAMAGED,  /* its bytes do not match their checksum */
 	LOT_FULL,     /* its new server has no room for it */

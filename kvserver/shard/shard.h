@@ -46,7 +46,7 @@ typedef void begin_fn(struct link *l, const struct wire_request *q, uint64_t now
 /* The operations (ops/) for a shard: one const table. All functions run on the shard's thread, none parks, and none may
  * be NULL except in `begin`. */
 struct shard_ops {
-	/* By type. RELEASE and CANCEL come without credits, too, the others only with them; SESSION and PROVE never
+	/* By type. RELEASE and CANCEL come without credits as well, the others only with them; SESSION and PROVE never
 	 * come. The id is new, except for RELEASE, which has none. */
 	begin_fn *begin[WIRE_PROVE + 1];
 	/* attachment_stop -- the attachment takes no more requests, or has other addresses: drop incoming values.
