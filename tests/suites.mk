@@ -167,11 +167,11 @@ BESIDE_tsan := tests/integration/members.sh
 LIMIT_tsan  := 900
 # The longest first, so that the lanes end together.
 FIRST_SIM := $(addprefix $(B)/tests/sim/test_sim_,view deletes rails failover belief rules deadlines pins)
-BESIDE = $(BESIDE_$(MODE)) $(MUTANTS) $(filter $(FIRST_SIM),$(COMPUTES)) $(PLANTED) $(filter-out $(FIRST_SIM),$(COMPUTES)) $(WAITS) \
+BESIDE = $(BESIDE_$(MODE)) $(MUTANTS) $(filter $(COMPUTES),$(FIRST_SIM)) $(PLANTED) $(filter-out $(FIRST_SIM),$(COMPUTES)) $(WAITS) \
 	scripts/check-layers.sh scripts/check-waits.sh scripts/check-rooms.py scripts/check-docs.sh scripts/check-format.sh tests/fault/points.sh tests/fuzz/smoke.sh
 CHECK = $(filter-out $(LEFT),$(RUN_TESTS) tests/kvlab/test_kvlab.py $(B)/tests/shim/shim tests/shim/engine.sh $(INTEGRATION))
 check-run: tests
-	@SHIM_QUICK=1 PORT_SHORT=1 MUTANTS_SHARE=48 $(SHORT) $(PRELOAD) PKG_CFLAGS="$(PKG_CFLAGS)" JOBS=1 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),$(LIMIT_$(MODE)),300) -l $(or $(LOGS),$(B)/logs) -b "$(BESIDE)" $(filter-out $(BESIDE),$(CHECK))
+	@SHIM_QUICK=1 PORT_SHORT=1 MUTANTS_SHARE=96 $(SHORT) $(PRELOAD) PKG_CFLAGS="$(PKG_CFLAGS)" JOBS=1 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),$(LIMIT_$(MODE)),300) -l $(or $(LOGS),$(B)/logs) -b "$(BESIDE)" $(filter-out $(BESIDE),$(CHECK))
 
 # Hours. A test that fails in one of 50 rounds under load would fail for one user in fifty.
 check-repeat: deps ## the tests of check again and again under load, with the names of those that fail (N=50; T="PROGRAM..." for some; LOAD=processes; ROUNDS_AT_ONCE=1)
@@ -263,7 +263,7 @@ check-shim-mutants: deps ## break rules of docs/internals/providers.md one at a 
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release programs $(addprefix build/release/tests/shim/,conform process await shim shim.so)
 	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -t 1800 -l build/release/logs tests/shim/mutants.sh
 
-check-mutants: deps ## plant bugs and see the simulation, or a test, find each of them (every 48th in check; three minutes)
+check-mutants: deps ## plant bugs and see the simulation, or a test, find each of them (every 96th in check; three minutes)
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release build/release/kv-server build/release/tests/sim/test_sim_rules $$(sed -n 's|^program: |build/release/|p' tests/sim/mutants/*.patch | sort -u)
 	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -l build/release/logs scripts/check-mutants.sh
 
