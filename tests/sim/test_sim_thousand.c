@@ -26,6 +26,7 @@
 #include "kvclient/pool/hosted.h"
 #include "kvclient/route/view.h"
 #include "kvserver/control/server.h"
+#include "loop/sanitize.h"
 #include "tests/kvserver/hello.h"
 #include "tests/sim/world.h"
 
@@ -71,7 +72,7 @@ static uint64_t hears_ns(unsigned s, unsigned servers, unsigned servers_know, ui
 /* servers: their number, without divisors but 2 and 5. */
 static void model_make(struct kv_prng *p, unsigned servers, unsigned servers_know, uint64_t others_ns)
 {
-	unsigned all = world_seeds(CLIENTS) < CLIENTS ? CLIENTS_SANITIZED : CLIENTS;
+	unsigned all = KV_ASAN || KV_TSAN ? CLIENTS_SANITIZED : CLIENTS;
 	memset(&m, 0, sizeof(m));
 	m.servers = servers;
 	m.clients = all;
