@@ -1,40 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* batch.c -- batches: a call that GETs or PUTs many items at once.
+/* batch.c -- batches: one call that makes an operation on many items.
  *
- * Up to WINDOW items are out at a time, in a ring. Each begins as one request (the usual case: a value of one range),
- * which is submitted without parking. When there is no room for the next item, the batch waits for its oldest one,
- * which frees some.
+ * Up to WINDOW items are out at a time, in a ring. Each begins as one request, submitted without parking. If there is
+ * no room for the next item, the batch waits for its oldest one.
  *
- * A batch never waits for room while it holds any (request/admission.c says why). So an item whose first request was
- * not enough (more ranges, a wrong guess, a reset) is only marked. The marked items make a second pass like the first,
- * since a guess is better by then. An item that fails in that pass too is made as a single call, when nothing else of
- * the batch is out. (Rejected: making an item again as soon as its own request has ended. The others hold pieces
- * meanwhile, and two batches waited for each other's.)
+ * It never waits for room while it holds any (request/admission.c). An item that needs more than its first request is
+ * marked for a second pass; if it fails again, it is made as a single call when nothing else is out. Making it again at
+ * once would let two batches wait for each other's pieces.
  *
- * With several servers each has a part of the batch, in a coroutine of its own, so that items of a stopped server hold
- * up no items of another. To the rest of the client a part is like a call: it gives back what it holds whatever the
- * other parts do, so the rule about room holds for each part by itself. Parts live on the stack of the call that made
- * them. That call returns after the last part has ended, and holds the client for all of them. The call makes the first
- * part itself. If there is no coroutine for a server's part, the call makes those items with its own: then they may
- * have to wait for each other. (Rejected: one coroutine that leaves items of several ranges of a slow server for later.
- * It has to wait for them at the end, and which server is slow is known only then.)
+ * With several servers, each server's items are a part in a coroutine of its own, so a stopped server delays only its
+ * own part. The call makes the first part itself, and returns after all parts.
  *
- * Items that are not over form a chain (parts.h). Those that are read in parts are made first (parts.c).
- *
- * EXISTS is another matter: keys of one server go many in a request, so a part looks at a window of its keys at a time
- * (exists.c). A window that fails costs the keys of one server.
- *
- * A value that is kept twice (second.h) is read at either of its servers, and its part of the batch is chosen by the
- * first one: so in such a batch items of a server that is slow may hold up a few of another.
- *
- * The DELETE of an item goes to one server after the other, in the order of a single call: to all that may have the
- * value. It keeps its slot meanwhile, or takes the next one. Where a copy of the value is under way it waits for the
- * second pass; other items of the batch do not wait for copies.
- *
- * A batch may be stopped (kvc_trace.stop). Then it begins nothing, waits for nothing (core/waits.c), and cancels what
- * is out, as at its deadline.
- *
- * Every item has its own result; all share one deadline. */
+ * Items under way form a chain (parts.h). A DELETE asks all servers that may have the value one after another, as a
+ * single call does. A stopped batch (kvc_trace.stop) begins nothing, waits for nothing, and cancels its requests, as at
+ * its deadline. */
 #include "kvclient/call/batch.h"
 
 #include "kvclient/call/claim.h"
@@ -64,19 +43,19 @@ struct batch {
 	uint64_t deadline_ns;
 	struct kvc_wait wait;
 	uint64_t epoch;       /* of the view when the batch began */
-	uint64_t begun_ns;    /* when the batch began: DELETE, and PUT if values are kept twice */
-	const uint64_t *born; /* the items are copies of values that were born then; NULL: they are not */
-	bool spare;           /* ... which go into free memory alone */
+	uint64_t begun_ns;    /* start of the batch: DELETE, and PUT if values are kept twice */
+	const uint64_t *born; /* birth times, if the items are copies; else NULL */
+	bool spare;           /* copies use free memory only */
 	unsigned pass;        /* 0 or 1 */
 	unsigned first, last; /* of the chain of items for the next pass */
 	struct slot {
 		struct kvc_req *req;
-		struct kvc_node *node; /* that was asked */
+		struct kvc_node *node; /* asked server */
 		unsigned item;
-		uint8_t num_told; /* of a DELETE: servers that have answered before */
-		bool deleted;     /* the same: one of them had the value */
+		uint8_t num_told; /* DELETE: servers that answered before */
+		bool deleted;     /* DELETE: one of them had the value */
 		union {
-			struct kvc_client_mem *mem; /* GET, PUT: its `users` is raised while the request is out */
+			struct kvc_client_mem *mem; /* GET, PUT: `users` is raised while the request is out */
 			uint16_t told[TOLD_MAX];    /* DELETE: those servers */
 		};
 	} slot[WINDOW];
@@ -85,7 +64,6 @@ struct batch {
 	uint32_t turn;
 };
 
-/* Make the item again in the next pass. */
 static void again(struct batch *b, unsigned i, enum route_mark mark)
 {
 	struct kvc_item *last = b->last == NONE ? NULL : &b->items[b->last];
@@ -97,13 +75,11 @@ static void again(struct batch *b, unsigned i, enum route_mark mark)
 	b->last = i;
 }
 
-/* Go on where the item's last request ended. */
 static void route_take(const struct batch *b, const struct kvc_item *it, struct route *r)
 {
 	route_resume(r, kvc_chain_mark(it), b->c->cluster.view.epoch != b->epoch);
 }
 
-/* Where the item lies. */
 static int target_take(const struct batch *b, const struct kvc_item *it, struct kvc_target *out)
 {
 	int rc = kvc_target_make(out, it, NULL);
@@ -162,7 +138,7 @@ static int64_t item_code(const struct batch *b, int64_t rc)
 	return kvc_item_code(b->c, b->wait.trace, rc);
 }
 
-/* A request of item i ended with rc, at r->n: make the item again in the next pass, or give it its code. */
+/* A request of item i ended with rc at r->n: retry in the next pass, or give the item its code. */
 static void failed_await(struct batch *b, unsigned i, struct route *r, int rc)
 {
 	r->tries |= b->pass;
@@ -172,7 +148,6 @@ static void failed_await(struct batch *b, unsigned i, struct route *r, int rc)
 		b->items[i].result = route_code(r, item_code(b, rc));
 }
 
-/* End the GET of a slot: take what came. */
 static void get_end_await(struct batch *b, struct slot *slot, int status)
 {
 	struct kvc_item *it = &b->items[slot->item];
@@ -196,7 +171,6 @@ static void get_end_await(struct batch *b, struct slot *slot, int status)
 		slot->mem->users--;
 }
 
-/* Make a GET as a single call, which parks as it needs. */
 static void get_whole_await(struct batch *b, unsigned i)
 {
 	struct kvc_item *it = &b->items[i];
@@ -245,8 +219,7 @@ static int put_begin(struct batch *b, unsigned i, struct slot *slot)
 	return 0;
 }
 
-/* The item is at its first server. (Not inlined: its frame is not on the stack of batches whose values are kept once.)
- */
+/* Not inlined, so that batches of values kept once have no stack for its frame. */
 static __attribute__((noinline)) void put_twice_await(struct batch *b, const struct kvc_item *it, uint64_t checksum)
 {
 	struct kvc_target from;
@@ -259,7 +232,7 @@ static __attribute__((noinline)) void put_twice_await(struct batch *b, const str
 								      .ttl_s = b->call->ttl_s});
 }
 
-/* The request of a slot has failed, and the item can be asked for at its key's server alone, for now. */
+/* Retry at the key's server only. */
 static void ask_failed_await(struct batch *b, const struct slot *slot, int status)
 {
 	const struct kvc_item *it = &b->items[slot->item];
@@ -306,14 +279,14 @@ static int delete_send(struct batch *b, struct slot *slot, struct kvc_node *n)
 	return kvc_delete_begin(n, b->items[slot->item].key, b->deadline_ns, &b->wait, &slot->req);
 }
 
-/* The key is about to be deleted: no copy of its value is begun any more. True: one is under way. */
+/* Begin no more copies of the key's value. True: one is under way. */
 static bool copies_forget(struct kvc_client *c, struct kvc_key key)
 {
 	bool repair = repair_forget(c, key), second = kvc_second_forget(c, key);
 	return repair || second;
 }
 
-/* LATER: a copy of the value is under way, and the DELETE has to come after it. */
+/* LATER: the DELETE must follow a copy that is under way. */
 static int delete_begin(struct batch *b, unsigned i, struct slot *slot)
 {
 	struct kvc_key key = b->items[i].key;
@@ -329,14 +302,14 @@ static int delete_begin(struct batch *b, unsigned i, struct slot *slot)
 	return rc;
 }
 
-/* What a server said that is asked besides the first one: whether the item goes on. One that is lost has nothing. */
+/* Whether the DELETE can proceed. A lost server has no value, but the first one must answer. */
 static bool delete_answered(const struct slot *slot, int status)
 {
 	return status == 0 || status == -KV_ENOTFOUND ||
 	       (slot->num_told > 0 && (status == -KV_EPEERDOWN || status == -KV_ELEFT));
 }
 
-/* All servers have answered. An earlier attempt, whose answer was lost, may have deleted the value. */
+/* An earlier attempt, whose answer was lost, may have deleted the value. */
 static int delete_over(const struct batch *b, const struct slot *slot)
 {
 	const struct kvc_item *it = &b->items[slot->item];
@@ -344,7 +317,7 @@ static int delete_over(const struct batch *b, const struct slot *slot)
 	return slot->deleted || kvc_chain_mark(it) != ROUTE_FRESH ? 0 : -KV_ENOTFOUND;
 }
 
-/* The item goes on to server n. It is made again from its beginning if there is no room at that server now. */
+/* Ask server n next; without room there, the item starts again in the next pass. */
 static void delete_go_on(struct batch *b, const struct slot *slot, struct kvc_node *n)
 {
 	struct kvc_item *it = &b->items[slot->item];
@@ -398,7 +371,7 @@ static void delete_whole_await(struct batch *b, unsigned i)
 
 /* ---- passes ---- */
 
-/* What the operations do differently. EXISTS has nothing but chain_await. */
+/* The operations' differences. EXISTS has only chain_await. */
 struct batch_ops {
 	enum kvc_op op;
 	void (*chain_await)(struct batch *b); /* give all items of the chain their results; NULL: begin, end, whole */
@@ -408,8 +381,7 @@ struct batch_ops {
 	void (*count)(struct kvc_client *c, struct kvc_item *it, const struct kvc_call *call); /* its result is final */
 };
 
-/* Wait for the oldest item and end it. When time is up, all requests are cancelled at once, so that they share the
- * grace. (For an item whose failure is known the wait is shorter. That concerns this item alone.) */
+/* Wait for the oldest item and end it. At the deadline all requests are cancelled at once, so they share the grace. */
 static void oldest_await(struct batch *b, const struct batch_ops *ops)
 {
 	struct slot slot = b->slot[b->head];
@@ -433,7 +405,7 @@ static void item_whole_await(struct batch *b, const struct batch_ops *ops, unsig
 	b->items[i].result = item_code(b, b->items[i].result);
 }
 
-/* Make the items of the chain. It becomes the chain of items to be made again. */
+/* Make the items of the chain; afterwards it holds the items to make again. */
 static void pass_await(struct batch *b, const struct batch_ops *ops)
 {
 	unsigned i = b->first, next;
@@ -449,7 +421,7 @@ static void pass_await(struct batch *b, const struct batch_ops *ops)
 			again(b, i, kvc_chain_mark(&b->items[i]));
 		else if (b->count > 0)
 			oldest_await(b, ops);
-		else if (over < 0) /* begin nothing: many thousands of items would take longer to fail than the grace */
+		else if (over < 0) /* failing thousands of items one by one would outlast the grace */
 			b->items[i].result = over;
 		else
 			item_whole_await(b, ops, i);
@@ -460,28 +432,28 @@ static void pass_await(struct batch *b, const struct batch_ops *ops)
 
 /* ---- the parts ---- */
 
-/* A batch, as its parts share it. */
+/* A batch, shared by its parts. */
 struct whole {
 	struct kvc_client *c;
 	struct kvc_item *items;
 	unsigned n;
 	const struct kvc_call *call;
 	uint64_t deadline_ns;
-	struct kvc_trace *trace; /* of the call: its coroutines are of one loop, and none parks inside a note */
+	struct kvc_trace *trace; /* the call's; its coroutines share a loop, and none parks inside a note */
 	const struct batch_ops *ops;
-	uint64_t begun_ns;    /* as struct batch */
-	const uint64_t *born; /* the same */
+	uint64_t begun_ns;    /* as in struct batch */
+	const uint64_t *born; /* as in struct batch */
 	bool spare;
-	struct co *co;    /* the coroutine that waits for the parts */
-	unsigned running; /* parts that run in coroutines of their own */
+	struct co *co;    /* waits for the parts */
+	unsigned running; /* in coroutines of their own */
 };
 
 struct part {
 	struct whole *whole;
-	unsigned first; /* the first of its items; NONE: it has none */
+	unsigned first; /* of its items; NONE: it has none */
 };
 
-/* Items that are read in parts come first (parts.c); the others stay in the chain. */
+/* Items read in parts come first (parts.c); the others stay in the chain. */
 static __attribute__((noinline)) void parted_await(struct batch *b)
 {
 	struct kvc_parts_job j = {.c = b->c,
@@ -547,7 +519,6 @@ static __attribute__((noinline)) void part_make_await(const struct part *p)
 	}
 }
 
-/* Whatever the part waits for, it ends when the batch is stopped. */
 static void part_await(const struct part *p)
 {
 	kvc_wait_stop_set(p->whole->trace->stop);
@@ -575,7 +546,7 @@ static bool part_start(struct part *p)
 	return true;
 }
 
-/* The items of a part without a coroutine go in front of those of the call's own part. */
+/* A part without a coroutine is made before the call's own part. */
 static void part_join(struct part *own, const struct part *p)
 {
 	struct kvc_item *items = p->whole->items, *last = &items[p->first];
@@ -585,7 +556,6 @@ static void part_join(struct part *own, const struct part *p)
 	own->first = p->first;
 }
 
-/* Give each item to the part of its server. */
 static void items_place_await(const struct whole *w, struct part *parts)
 {
 	for (unsigned i = w->n; i-- > 0;) {
@@ -619,7 +589,7 @@ static __attribute__((noinline)) void parts_await(struct whole *w)
 		co_park_await(KV_NEVER);
 }
 
-/* (Several servers have a stack frame of their own: with one server a parked worker touches less of its stack.) */
+/* Several servers have a stack frame of their own, so a worker with one server touches less stack. */
 static void whole_await(struct whole *w)
 {
 	const struct part all = {w, w->n > 0 ? 0 : NONE};
@@ -632,7 +602,6 @@ static void whole_await(struct whole *w)
 	part_await(&all);
 }
 
-/* Nothing was begun: every item gets the code of the whole batch. */
 static int batch_refuse(struct kvc_item *items, unsigned n, int rc)
 {
 	for (unsigned i = 0; items && i < n; i++)
@@ -692,7 +661,7 @@ static void put_end_count(struct kvc_client *c, struct kvc_item *it, const struc
 	kvc_put_count(c, (int)it->result, it->len);
 }
 
-/* The miss of a server that is down has deleted nothing: only the item's code becomes one. */
+/* Counts after the code is set: a miss of a server that is down deleted nothing. */
 static void delete_end_count(struct kvc_client *c, struct kvc_item *it, const struct kvc_call *call)
 {
 	if (it->result < 0 && kvc_key_valid(it->key))
@@ -714,8 +683,7 @@ struct exists_window {
 	unsigned n;
 };
 
-/* Take items from the front of the chain, as many as a window has, of one server. Items that are wrong get their code.
- */
+/* Take items of one server from the front of the chain, up to a window. Invalid items get their code. */
 static void exists_take(struct batch *b, struct exists_window *w)
 {
 	bool several = b->c->num_nodes > 1;

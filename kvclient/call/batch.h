@@ -5,10 +5,9 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_batch_await -- GET, PUT, EXISTS or DELETE n items. As kvc_get_batch_await; EXISTS and DELETE look at the items'
- * keys alone, and a result of EXISTS is 1, 0 or a code. stop: looked at as long as the call lasts; see kvc_batch_stop.
- * It may be NULL. Before a
- * GET kvc_parts_claim was called for the whole batch, of which these may be a part. */
+/* kvc_batch_await -- GET, PUT, EXISTS or DELETE n items. As kvc_get_batch_await; EXISTS and DELETE read only the items'
+ * keys, and a result of EXISTS is 1, 0 or a code. stop: valid as long as the call; see kvc_batch_stop; may be NULL.
+ * Call kvc_parts_claim for the whole batch before a GET. */
 int kvc_batch_await(struct kvc_client *c, enum kvc_op op, struct kvc_item *items, unsigned n,
 		    const struct kvc_call *call, const bool *stop);
 
@@ -16,7 +15,7 @@ int kvc_batch_await(struct kvc_client *c, enum kvc_op op, struct kvc_item *items
 int kvc_copy_batch_await(struct kvc_client *c, struct kvc_item *items, const uint64_t *born_ns, unsigned n, bool spare,
 			 const struct kvc_call *call);
 
-/* kvc_batch_stop -- wake the batch whose stop this is. It was set to true before: items that are not over end with
+/* kvc_batch_stop -- wake the batch of this stop, which the caller has set to true: unfinished items end with
  * -KV_ECANCELED, after the grace at most. On the client's loop. Parks: no. */
 void kvc_batch_stop(struct kvc_client *c, const bool *stop);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blocking.c -- blocking calls, for threads that are no loop's: each runs on a client's loop while its thread waits
+/* blocking.c -- blocking calls, for threads without a loop: each runs on a client's loop while its thread waits
  * (core/block.c).
  *
- * The client with the fewest of these calls makes the next one; for PUT, DELETE and TOUCH of a value that is kept twice
- * by its key, since a client knows the copies that it makes, and a DELETE waits for those alone (second_put.c). The
- * deadline counts from the call: the time that a job waited for its loop is part of the call's time.
+ * The client with the fewest such calls makes the next one. With two copies, the key chooses the client of a PUT,
+ * DELETE or TOUCH: a client knows only its own pending copies, and a DELETE must wait for them (second_put.c).
  *
- * A large batch is cut into parts of neighbouring items, one for a client on each loop (spread.c). A part is a batch of
- * its own, with a job of its own, and shares the deadline. If it cannot be done, its items are told, and the other
- * parts go on. */
+ * The deadline counts from the call, so it includes the wait for the loop.
+ *
+ * A large batch is cut into parts of neighbouring items, one for a client on each loop (spread.c). Each is a batch and
+ * a job of its own with the shared deadline; if one cannot run, its items get the code and the others continue. */
 #include "kvclient/call/batch.h"
 #include "kvclient/call/claim.h"
 #include "kvclient/call/keyed.h"
@@ -31,17 +31,17 @@ struct args {
 	uint8_t *found;
 	unsigned *prefix;
 	struct kvc_item *items;
-	const uint64_t *born_ns; /* of copies */
-	bool spare;              /* the same */
-	uint64_t time_ns;        /* of a DELETE */
+	const uint64_t *born_ns; /* copies only */
+	bool spare;              /* copies only */
+	uint64_t time_ns;        /* of DELETE */
 	struct kvc_tombs *tombs;
 	uint64_t from;
 	struct kvc_stat_item *stats;
 	unsigned n;
 	const struct kvc_call *call;
 	uint64_t *left_ms;
-	uint64_t bytes; /* that the call moves at most */
-	bool changes;   /* the value of `key`, or how long it lives */
+	uint64_t bytes; /* upper bound of bytes moved */
+	bool changes;   /* changes the value of `key`, or its time to live */
 	struct kvc_call own;
 	uint64_t deadline_ns;
 };
@@ -52,7 +52,6 @@ static int args_check(const struct kvc_pool *pool, struct args *a)
 	return rc == 0 && a->own.session && a->own.session->client->pool != pool ? -KV_EINVAL : rc;
 }
 
-/* The client that makes the call. */
 static unsigned client_of(struct kvc_pool *pool, const struct args *a)
 {
 	if (a->own.session)
@@ -83,7 +82,7 @@ static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_cl
 	return rc < 0 ? rc : result;
 }
 
-/* The caller's options, with the time that is left. */
+/* The caller's options, with the remaining time. */
 static const struct kvc_call *args_call(struct kvc_client *c, struct args *a)
 {
 	uint64_t now = loop_now(c->loop);
@@ -157,12 +156,12 @@ int kvc_ping(struct kvc_pool *pool, const struct kvc_call *call)
 
 struct part {
 	struct args a;
-	struct kvc_job *job; /* NULL: it has not begun, and rc says why */
+	struct kvc_job *job; /* NULL: not begun, rc is the reason */
 	struct kvc_phases phases;
 	int rc;
 };
 
-/* Into how many parts a batch is cut. A session belongs to one client, so its batch is not cut. */
+/* The number of parts. A session belongs to one client, so its batch is not cut. */
 static unsigned parts_count(const struct kvc_pool *pool, const struct args *all, struct kvc_spread *out)
 {
 	if (!all->items || all->own.session)
@@ -198,8 +197,7 @@ static void parts_run(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c,
 			parts[k].rc = kvc_job_end(parts[k].job, parts[k].a.deadline_ns, &result);
 }
 
-/* A part that never began has told its items nothing. The phases of the call are those of the part that took longest.
- */
+/* Items of a part that never began get its code. The call reports the phases of its longest part. */
 static int parts_result(const struct args *all, const struct part *parts, unsigned count)
 {
 	const struct kvc_phases *longest = NULL;
@@ -218,7 +216,7 @@ static int parts_result(const struct args *all, const struct part *parts, unsign
 	return 0;
 }
 
-/* (The parts have a stack frame of their own: most batches have none.) */
+/* A stack frame of their own: most batches have no parts. */
 static __attribute__((noinline)) int batch_spread(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg),
 						  struct args *all, struct kvc_spread *spread)
 {
@@ -234,8 +232,7 @@ static __attribute__((noinline)) int batch_spread(struct kvc_pool *pool, int64_t
 	return parts_result(all, parts, count);
 }
 
-/* A batch that never began has told its items nothing: each gets the code of the whole batch, or its caller would read
- * there what it left. */
+/* If the batch never began, each item gets the batch's code instead of a stale result. */
 static int batch(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg), struct kvc_item *items,
 		 unsigned n, const struct kvc_call *call)
 {

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* claim.c -- a batch claims its items before any of it begins.
+/* claim.c -- a batch claims its items before any of them begins.
  *
- * An item that is under way has a link of a chain as its result (parts.h). So a second call that names the item is
- * refused for the price of reading what the batch is about to write. The check is for programs with a mistake in them:
- * it misses an item that ends between the two calls and was not reaped.
+ * A pending item has a link of a chain as its result (parts.h), so a second call on it is refused by a read of memory
+ * that the batch writes anyway. The check finds programs' mistakes; it misses an item that ended between the two calls.
  *
- * Two items of a GET in one place get a mixture of two values, and each passes its checksum before the other one lands.
- * To compare all places with each other costs too much for a release build: builds with assertions do it for batches of
- * up to PLACES_MAX items. Places with spans are not compared. */
+ * Two items of a GET in one place get a mixture of two values, and each passes its checksum before the other lands.
+ * Only builds with assertions compare all places, for up to PLACES_MAX items without spans. */
 #include "kvclient/call/claim.h"
 
 #include "kvclient/call/parts.h"
@@ -17,7 +15,7 @@
 
 enum { PLACES_MAX = 256 };
 
-/* Slices of one stride lie between each other, as the pages of many layers do. */
+/* Slices of one stride may lie between each other, like the pages of many layers. */
 static bool slices_cross(const struct kvc_item *a, const struct kvc_item *b)
 {
 	uint64_t from = (uint64_t)(uintptr_t)a->data, to = (uint64_t)(uintptr_t)b->data;

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* drain.c -- a server is asked to drain, and waited for until it has said goodbye.
+/* drain.c -- ask a server to drain, and wait for its goodbye.
  *
- * The question goes over the control connection; DRAIN_OK tells how long the drain may take (conn/serve.c takes it).
- * From then on a break of the attachment is no end of the drain: the client attaches anew while the server lets it, and
- * the wait goes on. It ends when the node is DOWN: after a goodbye, or because the server is no member of the view any
- * more (both as node.goodbye says), or because it was lost. */
+ * The question uses the control connection; DRAIN_OK says how long the drain may take (conn/serve.c reads it). If the
+ * attachment breaks afterwards, the client attaches again and keeps waiting. The wait ends when the node is DOWN: after
+ * a goodbye, after its removal from the view (node.goodbye says which), or because it was lost. */
 #include "kvclient/conn/alias.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/core/sized.h"
 #include "kvclient/core/waits.h"
 #include "kvclient/transfer/call.h"
 
-enum { DRAIN_MS_MAX = 2 * 86400000 /* whatever a server names */ };
+enum { DRAIN_MS_MAX = 2 * 86400000 /* upper limit for a server's figure */ };
 
-#define DRAIN_GRACE_NS 5000000000ull /* behind the end that the server names */
+#define DRAIN_GRACE_NS 5000000000ull /* after the end that the server names */
 
-/* Wait until the answer has come. 1: there is another attachment, and perhaps the question was lost with the last. */
+/* Wait for the answer. 1: a new attachment; the question may have been lost with the old one. */
 static int answer_await(struct kvc_node *n, uint64_t attaches, uint64_t deadline_ns)
 {
 	while (n->drain.time_ms == 0) {
@@ -43,7 +42,7 @@ static int ask_await(struct kvc_node *n, const struct kvc_drain *drain, uint64_t
 
 	n->drain.time_ms = 0;
 	n->drain.done = false;
-	do { /* a server that drains already says so once more */
+	do { /* a draining server answers again */
 		rc = kvc_node_ready_await(n, deadline_ns, &s);
 		if (rc < 0)
 			return again && rc == -KV_ELEFT ? 0 : rc;

@@ -1,26 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exists.c -- EXISTS: which of many keys are there, in one round trip.
+/* exists.c -- EXISTS: which of many keys exist, in one round trip.
  *
- * Up to 1,024 keys are looked at together. A walk over them finds each one's server and shard, and packs it into the
- * open record of its group (of one server and shard). A record is as long as a frame can carry, and lies in a
- * piece of the receive buffer (the caller's stack is a coroutine's). It is submitted when it is full, or at the end of
- * the walk. So all requests to all servers and shards are on their way before the first
- * answer is waited for: no more round trips than one, if room and credits suffice, and otherwise the next record
- * follows the oldest answer. A full record is sent at once, if no other is open: its server works while the next one
- * is filled. Keys of a record form a chain, by which its bitmap is merged. What was packed is not
- * looked at again, because peers can write to the receive buffer.
+ * A walk over up to 1,024 keys packs each into the open record of its server and shard. A record fits a frame and lies
+ * in a piece of the receive buffer, since the caller's stack is a coroutine's. It is submitted when full, or at the end
+ * of the walk, so all requests are under way before the first answer is awaited, if room and credits suffice.
  *
- * The prefix is counted over the merged result, since a prefix crosses servers. If only the prefix is wanted, what lies
- * behind the 1,024 keys with the first gap is not asked for.
+ * Keys of a record form a chain, used to merge its bitmap. Peers can write to the receive buffer, so packed keys are
+ * never read back. The prefix is counted over the merged result, since it crosses servers. A key that one server
+ * reports deleted may be at another server, put since or left over: the client then looks at that key alone.
  *
- * A key that its server says was deleted may be at another one: put since, or left over. A look at that one key tells.
- *
- * What goes is not the keys but their digests: XXH3-64 with the server's seed, which says a key's shard, too. A
- * thousand keys are two messages and not thirty. Two keys of one digest are one in 2^64, and a wrong hit costs a
- * miss: EXISTS is a hint, since a key may go before its GET. Somebody who may PUT can make such keys, and gains nothing
- * by it that a PUT under the key itself would not give. (Rejected: whole keys; messages of 4 KiB cost some 10 us each,
- * and a lookup of 1,000 keys took eleven to nineteen round trips. Digests of 16 bytes: twice the messages, for an error
- * that is harmless.) */
+ * Requests carry digests (XXH3-64 with the server's seed), which also give the shard: 1,000 keys are two messages
+ * instead of thirty. A wrong hit (one in 2^64) costs a miss; EXISTS is only a hint. Forged collisions gain nothing that
+ * a PUT of the key would not. */
 #include "kvclient/call/exists.h"
 
 #include "kvclient/call/keyed.h"
@@ -37,7 +28,7 @@
 
 enum {
 	WINDOW = KVC_EXISTS_WINDOW,
-	RECORDS_MAX = 128, /* records of a lookup that are open or out */
+	RECORDS_MAX = 128, /* open or out, per lookup */
 	SLOTS = 256,       /* of the table of open records, a power of two */
 	FIXED = 8,         /* bytes of an EXISTS before its digests */
 	NONE = 0xFFFF,     /* no key */
@@ -56,10 +47,9 @@ struct record {
 	struct kvc_req *req;
 	uint16_t node, first, last, count;
 	uint8_t shard;
-	bool open; /* it takes more keys, and is not submitted */
+	bool open; /* takes more keys; not submitted */
 };
 
-/* Where a key is looked for. */
 struct spot {
 	struct kvc_node *node;
 	uint64_t digest;
@@ -70,25 +60,25 @@ struct lookup {
 	struct kvc_client *c;
 	const struct kvc_call *call;
 	const struct kvc_key *key;    /* the keys, or ... */
-	const struct kvc_item *items; /* ... the items that have them, ... */
+	const struct kvc_item *items; /* ... the items with these keys, ... */
 	const unsigned *item;         /* ... of these indices */
 	unsigned n;
 	unsigned keys_max; /* of a record */
 	uint64_t deadline_ns;
 	bool down_is_miss;
 	struct kvc_wait wait;
-	unsigned head, count;  /* of the ring of records, oldest first */
-	unsigned open;         /* of them, those that take more keys */
-	struct record *last;   /* to which the last key went, or NULL */
-	bool twice;            /* keys have two servers (second.h), or those that are hot have (hot.h) */
-	const uint8_t *before; /* NULL; or the keys that were found. The others are asked for ... */
+	unsigned head, count;  /* ring of records, oldest first */
+	unsigned open;         /* records that take more keys */
+	struct record *last;   /* record of the last key, or NULL */
+	bool twice;            /* keys, or hot keys (hot.h), have two servers (second.h) */
+	const uint8_t *before; /* keys found so far; NULL: first step. The others are asked for ... */
 	unsigned step;         /* ... at the servers of this step of their routes (route_step) */
 	uint8_t found[WINDOW / 8];
-	uint8_t deleted[WINDOW / 8]; /* a server said so; what another has may be older, or younger */
-	/* index + 1 of a record, which is perhaps no longer open; 0: none, nor behind it. Cleared when none is open any
-	 * more: so no more of them are used than there are records, and each record is in one alone. */
+	uint8_t deleted[WINDOW / 8]; /* reported by a server; another's value may be older or younger */
+	/* Index + 1 of a record, perhaps closed; 0 ends a search. Cleared when no record is open, and each record has
+	 * one slot, so the table never fills. */
 	uint8_t slot[SLOTS];
-	uint16_t next[WINDOW]; /* of the keys of a record */
+	uint16_t next[WINDOW]; /* in its record */
 	struct record record[RECORDS_MAX];
 };
 
@@ -103,36 +93,35 @@ static uint64_t key_digest(const struct lookup *l, unsigned i, const struct kvc_
 	return kv_hash_key(key.data, key.len, s->shard_seed);
 }
 
-/* Whether a request to the node that ended with rc says that its keys are not there. */
+/* Whether rc from the node means that its keys are missing. */
 static bool is_miss(const struct lookup *l, const struct kvc_node *n, int rc)
 {
 	return (l->down_is_miss && kvc_node_down(n, rc)) || rc == -KV_ELEFT;
 }
 
-/* Whether others stand in for a node, a request to which ended with rc. */
+/* Whether other servers replaced the node after rc. */
 static bool moved(const struct lookup *l, struct kvc_node *n, unsigned key, int rc)
 {
 	return route_moved(&n, key_at(l, key), rc, l->deadline_ns);
 }
 
-/* The server to ask for a key that those before it do not have. */
 static struct kvc_node *asked_next(struct lookup *l, struct kvc_key key)
 {
 	return route_step(l->c, key, l->twice && route_twice(l->c, l->call->flags, key), l->step);
 }
 
-/* The server to ask for a key; NULL: none. After the first time others are asked for what was not found. */
+/* The server to ask for a key; NULL: none. Later steps ask only for keys not found yet. */
 static struct kvc_node *asked_for(struct lookup *l, unsigned i)
 {
 	const struct kvc_place *p = l->c->placement;
-	if (KV_LIKELY(!l->before)) /* one server has all keys, without a look at them */
+	if (KV_LIKELY(!l->before)) /* with one server, skip the key */
 		return p->n == 1 ? &l->c->node[p->node ? p->node[0] : 0] : route_first(l->c, key_at(l, i));
 	return l->before[i / 8] >> (i % 8) & 1 ? NULL : asked_next(l, key_at(l, i));
 }
 
 /* ---- records ---- */
 
-/* The slot of the open record of this group, or the one where it is to be noted. */
+/* The slot of the group's open record, or a free one. */
 static uint8_t *slot_of(struct lookup *l, const struct spot *at)
 {
 	unsigned node = at->node->index;
@@ -161,7 +150,7 @@ static void record_send(struct lookup *l, struct record *rec)
 	kvc_req_submit(kvc_link_pick(n->attachment, rec->shard), r, &l->wait);
 }
 
-/* Submit what is open. A lookup does not park while a record is open: its attachment is still the node's. */
+/* Submit open records. A lookup never parks with an open record: its attachment stays the node's. */
 static void records_send(struct lookup *l)
 {
 	for (unsigned i = 0; l->open > 0; i++) {
@@ -172,7 +161,6 @@ static void records_send(struct lookup *l)
 	memset(l->slot, 0, sizeof(l->slot));
 }
 
-/* Merge the bitmap of a record, in the order of its chain. */
 static void record_merge(struct lookup *l, const struct record *rec)
 {
 	const uint8_t *bitmap = rec->req->reply.exists.bitmap, *deleted = rec->req->reply.exists.deleted;
@@ -185,7 +173,6 @@ static void record_merge(struct lookup *l, const struct record *rec)
 	}
 }
 
-/* Wait for the oldest record, which was submitted. */
 static int oldest_finish_await(struct lookup *l)
 {
 	struct record *rec = &l->record[l->head];
@@ -193,7 +180,7 @@ static int oldest_finish_await(struct lookup *l)
 	if (rc == 0)
 		record_merge(l, rec);
 	else if (moved(l, &l->c->node[rec->node], rec->first, rc))
-		rc = -KV_ERESET; /* the lookup is made again */
+		rc = -KV_ERESET; /* make the lookup again */
 	else if (is_miss(l, &l->c->node[rec->node], rc))
 		rc = 0;
 	kvc_req_release(l->c, rec->req);
@@ -202,7 +189,7 @@ static int oldest_finish_await(struct lookup *l)
 	return rc;
 }
 
-/* Begin a record for the group of this key. 0; -KV_EBUSY: not as long as others are out; or a code. */
+/* Begin a record for the group of this key. 0; -KV_EBUSY: no room while others are out; or a code. */
 static int record_open_await(struct lookup *l, unsigned key, const struct spot *spot, uint8_t *slot)
 {
 	struct kvc_node *n = spot->node;
@@ -220,7 +207,7 @@ static int record_open_await(struct lookup *l, unsigned key, const struct spot *
 		return rc;
 	if (spot->shard >= s->shards || spot->digest != key_digest(l, key, s)) {
 		kvc_req_release(l->c, r);
-		return -KV_ERESET; /* it was placed for an attachment that is gone */
+		return -KV_ERESET; /* its attachment is gone */
 	}
 	l->record[at] = (struct record){.req = r,
 					.node = (uint16_t)n->index,
@@ -234,8 +221,7 @@ static int record_open_await(struct lookup *l, unsigned key, const struct spot *
 	return 0;
 }
 
-/* Append a key to the record, which is not full. (A flush does not park, but may end what is out, and with it an
- * attachment: hence only while nothing is open.) */
+/* Append a key to a record with room. A flush may end requests and their attachment, so only while nothing is open. */
 static void record_add(struct lookup *l, struct record *rec, unsigned i, uint64_t digest)
 {
 	wire_exists_put(kvc_buffer_at(&l->c->buffer, &rec->req->mem.piece), rec->count, digest);
@@ -255,8 +241,8 @@ static void record_add(struct lookup *l, struct record *rec, unsigned i, uint64_
 
 /* ---- keys ---- */
 
-/* Find the node and shard of a key; on failure out->node is the one that failed. Waits for a server that is being
- * connected. 1: no server is to be asked. */
+/* Find the node and shard of a key; on failure out->node is the failed node. Waits for a connecting server. 1: ask no
+ * server. */
 static int key_place_await(struct lookup *l, unsigned i, struct spot *out)
 {
 	struct kvc_node *n = asked_for(l, i);
@@ -282,7 +268,6 @@ static int key_place_await(struct lookup *l, unsigned i, struct spot *out)
 	return 0;
 }
 
-/* Put a key into a record of its group. */
 static int key_pack_await(struct lookup *l, unsigned i, const struct spot *at)
 {
 	struct record *rec = l->last;
@@ -308,9 +293,8 @@ static int key_pack_await(struct lookup *l, unsigned i, const struct spot *at)
 	}
 }
 
-/* Put keys from i on into open records as long as that takes no wait and no thought: there is one server, and a record
- * of the key's shard is open. Returns the first key for which it is otherwise. (Of a thousand keys nearly all go this
- * way.) */
+/* Fast path for most keys: add keys from i on while there is one server and the key's record is open. Returns the first
+ * other key. */
 static unsigned keys_add(struct lookup *l, unsigned i)
 {
 	struct record *rec = l->last;
@@ -360,7 +344,7 @@ static int lookup_once_await(struct lookup *l)
 		if (rc == 0)
 			i = keys_add(l, i);
 	}
-	records_send(l); /* after a failure, too: what is open is waited for like what is out */
+	records_send(l); /* after a failure also: open records are awaited like the others */
 	while (l->count > 0) {
 		late = oldest_finish_await(l);
 		rc = rc < 0 ? rc : late;
@@ -378,7 +362,7 @@ static int lookup_tries_await(struct lookup *l)
 	return (int)kvc_call_code(l->c, rc);
 }
 
-/* Keys that one server says were deleted and another one has: whether that value was put since. */
+/* Keys deleted at one server and found at another: ask whether that value was put since. */
 static void lookup_younger_await(struct lookup *l)
 {
 	for (unsigned i = 0; i < l->n; i++) {
@@ -401,7 +385,7 @@ static int lookup_await(struct lookup *l)
 		memcpy(before, l->found, sizeof(before));
 		l->before = before;
 		if (lookup_tries_await(l) < 0)
-			memset(l->found, 0, sizeof(l->found)); /* such a server may fail: what it had is a miss */
+			memset(l->found, 0, sizeof(l->found)); /* such a server may fail: a miss */
 		l->before = NULL;
 		for (unsigned i = 0; i < sizeof(before); i++)
 			l->found[i] |= before[i];
@@ -411,7 +395,7 @@ static int lookup_await(struct lookup *l)
 	return rc;
 }
 
-/* (No initialiser: it would clear the tables of a lookup of one key, too.) */
+/* No initialiser: it would clear the tables even for one key. */
 static void lookup_init(struct lookup *l, struct kvc_client *c, const struct kvc_call *call, uint64_t deadline_ns,
 			struct kvc_trace *t)
 {
@@ -433,7 +417,6 @@ static bool found_at(const struct lookup *l, unsigned i)
 	return l->found[i / 8] >> (i % 8) & 1;
 }
 
-/* How many of the first keys are there. */
 static unsigned prefix_of(const struct lookup *l)
 {
 	unsigned n = 0;

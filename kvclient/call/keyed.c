@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keyed.c -- the calls about one key: get, put, delete, touch, ttl (pin and unpin: pin.c).
+/* keyed.c -- calls about one key: get, put, delete, touch, ttl (pin and unpin: pin.c).
  *
- * The GET and the PUT themselves are transfer/get.c and transfer/put.c. The others are questions (transfer/ask.c): a
- * DELETE and a TOUCH go to every server that may have the value, or a GET would find there what was deleted, and have
- * it copied back. */
+ * A DELETE and a TOUCH reach every server that may have the value: otherwise a GET would find the deleted value there,
+ * and have it copied back. */
 #include "kvclient/call/keyed.h"
 
 #include "kvclient/conn/owed.h"
@@ -80,9 +79,9 @@ int kvc_there_await(struct kvc_client *c, struct kvc_key key, unsigned flags, ui
 	return kvc_ask_route_await(&r, &wire, NULL, &tries, t);
 }
 
-/* The key is about to be deleted or touched: this client begins no copy of it any more, and one under way has ended. A
- * second copy that waits is made before a TOUCH; it is not made before a DELETE. (A repair that only waits could ask
- * for the value's time to live just before the TOUCH, so it is dropped as well: the next GET has it made.) */
+/* Before a DELETE or TOUCH: wait for a copy of the key under way, and begin no other. A waiting second copy is made
+ * before a TOUCH, and dropped before a DELETE. A waiting repair is dropped, since it could use the old time to live;
+ * the next GET repairs. */
 static void copies_forget_await(const struct route *r)
 {
 	repair_forget_await(r->c, r->key, r->deadline_ns);
@@ -92,7 +91,7 @@ static void copies_forget_await(const struct route *r)
 		kvc_second_landed_await(r->c, r->key, r->deadline_ns);
 }
 
-/* DELETE a key at all servers that may have it. again: it was asked for before, in vain. 0 or a code. */
+/* DELETE a key at all servers that may have it. again: an earlier attempt failed. 0 or a code. */
 static int delete_all_await(struct kvc_client *c, struct kvc_key key, unsigned flags, uint64_t deadline_ns, bool again,
 			    struct route *r, struct kvc_trace *t)
 {
@@ -207,7 +206,7 @@ static int ttl_await(struct kvc_client *c, struct kvc_key key, const struct kvc_
 	return (int)route_down(r.n, call->flags, rc);
 }
 
-/* look: of kvc_ttl_await. */
+/* look: for kvc_ttl_await. */
 static int touch_await(struct kvc_client *c, struct kvc_key key, bool look, uint64_t *out_left_ms,
 		       const struct kvc_call *call)
 {

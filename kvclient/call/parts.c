@@ -1,30 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parts.c -- items that are read in parts, so that a caller uses the first layer of all its blocks while the others are
- * still coming.
+/* parts.c -- items read in parts, so a caller can use the first layer of all blocks while the others arrive.
  *
- *   part 0 of every item, part 1 of every item, ...: each a GET of a part of the value, WINDOW of them out at a time
- *       -> in that order: verified, and at its place -> counted in the item's struct kvc_arrival
+ * Part 0 of every item is asked for, then part 1 of every item, ..., WINDOW at a time. The server makes a checksum for
+ * each part. A verified part is counted in the item's struct kvc_arrival, in order, and never written again; the count
+ * is stored with release after the bytes, and any thread may load it (kvc_arrival_parts).
  *
- * A part is asked for by itself, and the server makes a checksum of it, by which it is verified. Parts of an item are
- * counted in their order, and one that is counted is never written to again. So the number alone tells what may be
- * read; it is stored behind the bytes (release), and any thread may load it (kvc_arrival_parts).
+ * All parts of an item have one generation. If it changes, the value was replaced: the item begins again if nothing is
+ * counted, else it ends as a miss. If its server dies, the same rule holds, and a replacement is read.
  *
- * All parts of an item are of one value: they have one generation. If a later part has another one, the value was
- * deleted and stored anew meanwhile, and what was counted cannot be taken back: the item ends as a miss. As long as
- * nothing is counted it begins again.
+ * An item becomes slow if one request does not suffice (several ranges, a lost connection, a wrong checksum): when
+ * nothing of the batch is out, its missing parts are made as single calls. So nothing waits for room while it holds
+ * any.
  *
- * What one request cannot do (several ranges, a connection that was lost, a wrong checksum) makes the item slow: no
- * further part of it is asked for, and when nothing of the batch is out any more the parts that are missing are made as
- * single calls, in the order of parts, too. As in batch.c, nothing waits for room that holds any.
- *
- * The number never says more than came. A part is counted once the value has filled it; the item is over with the part
- * that has the value's last byte, whether that part was filled or not.
- *
- * The state of an item is in its struct kvc_arrival, which is the caller's, and the library's during the call: so
- * nothing is allocated. Of items that share one, only the last of the batch has it: else one would be written to the
- * other's place. That is settled where the batch is submitted, since servers and loops then have parts of it. If a
- * server dies, an item of it of which nothing is counted is read from the one that stands in. Any other is a miss,
- * since the rest might be of other bytes there; what was counted stays right. */
+ * An item ends with the part that has the value's last byte. Its state lies in kvc_arrival, which the library owns
+ * during the call. */
 #include "kvclient/call/parts.h"
 
 #include "kvclient/core/sized.h"
@@ -34,17 +23,17 @@
 
 enum { WINDOW = 128 };
 
-/* How far an item has come. */
+/* An item's progress. */
 struct course {
 	struct kvc_target at;
-	uint64_t generation, value_len; /* 0: not known yet */
-	int64_t code;                   /* when it is over */
-	uint16_t node;                  /* that all parts come from */
+	uint64_t generation, value_len; /* 0: unknown */
+	int64_t code;                   /* result, if over */
+	uint16_t node;                  /* source of all parts */
 	bool over, slow, corrupt;
 };
 
-/* In kvc_arrival.priv. `of` is written where the batch is submitted, and never after: other items that share the state
- * look at it from other loops. */
+/* In kvc_arrival.priv. `of` is written only when the batch is submitted: items that share the state read it on other
+ * loops. */
 struct state {
 	const struct kvc_item *of;
 	struct course now;
@@ -54,14 +43,14 @@ _Static_assert(sizeof(struct state) <= sizeof(((struct kvc_arrival *)0)->priv), 
 
 struct part {
 	struct kvc_req *req;
-	struct kvc_client_mem *mem; /* its `users` is raised while the request is out */
+	struct kvc_client_mem *mem; /* `users` is raised while the request is out */
 	unsigned item, part;
 };
 
 struct parts {
 	const struct kvc_parts_job *j;
 	struct part out[WINDOW];
-	unsigned head, count, most; /* most: parts of the item that has the most */
+	unsigned head, count, most; /* most: the largest number of parts of an item */
 };
 
 uint32_t kvc_arrival_parts(const struct kvc_arrival *arrival)
@@ -71,7 +60,7 @@ uint32_t kvc_arrival_parts(const struct kvc_arrival *arrival)
 
 /* ---- items ---- */
 
-/* (A layout that is no struct of ours is refused as that of any other item.) */
+/* Another struct version is refused, as for any other item. */
 bool kvc_parts_item(const struct kvc_item *it)
 {
 	struct kvc_layout l;
@@ -101,7 +90,6 @@ static uint64_t part_from(const struct kvc_item *it, unsigned part)
 	return part > 0 ? it->layout->part_ends[part - 1] : 0;
 }
 
-/* The server that part 0 is asked for at. */
 static struct kvc_node *node_of(const struct kvc_parts_job *j, const struct kvc_item *it)
 {
 	return route_read_first(j->c, j->call->flags, it->key);
@@ -118,7 +106,7 @@ static bool ends_right(const struct kvc_layout *l, uint64_t len)
 	return from == len;
 }
 
-/* What is wrong with the item, if anything; else its state is made. */
+/* Check the item, and make its state. 0 or a code. */
 static int item_begin(const struct kvc_parts_job *j, struct kvc_item *it)
 {
 	struct kvc_layout l;
@@ -128,14 +116,14 @@ static int item_begin(const struct kvc_parts_job *j, struct kvc_item *it)
 	    !kvc_key_valid(it->key) || !ends_right(&l, it->len) || j->call->offset || j->call->length)
 		return -KV_EINVAL;
 	if (state_of(it)->of != it)
-		return -KV_EINVAL; /* it is another item's: its state is left alone */
+		return -KV_EINVAL; /* another item's state is left alone */
 	now = course_of(it);
 	*now = (struct course){.at = at, .node = (uint16_t)node_of(j, it)->index};
 	route_count(&j->c->node[now->node], it->key);
 	return 0;
 }
 
-/* The part is there, or as much of it as the value has. */
+/* The part is complete, or as much of it as the value has. */
 static void part_count(struct kvc_item *it, unsigned part)
 {
 	const struct course *now = course_of(it);
@@ -146,7 +134,7 @@ static void part_count(struct kvc_item *it, unsigned part)
 		item_over(it, (int64_t)now->value_len);
 }
 
-/* The bytes of a part are at their place, and right. -KV_ESTALE: but of another value. */
+/* The bytes of a part are verified, in place. -KV_ESTALE: but of another value. */
 static int part_there(const struct kvc_parts_job *j, struct kvc_item *it, unsigned part, const struct kvc_get *g)
 {
 	struct course *now = course_of(it);
@@ -172,12 +160,12 @@ static void part_get(const struct kvc_parts_job *j, const struct kvc_item *it, u
 	struct kvc_target at = course_of(it)->at;
 	uint64_t from = part_from(it, part), len = it->layout->part_ends[part] - from;
 	at.skip = from;
-	(void)kvc_get_init(g, j->c, it->key, &at, len, j->call, j->deadline_ns); /* item_begin has looked */
+	(void)kvc_get_init(g, j->c, it->key, &at, len, j->call, j->deadline_ns); /* item_begin has checked */
 	g->route.n = &j->c->node[course_of(it)->node];
 	g->ask.offset = from;
 	g->ask.length = len;
 	g->ask.more = part > 0;
-	g->ask.exact = 0; /* that is a matter of the whole value: part_there */
+	g->ask.exact = 0; /* part_there checks the whole value */
 	g->own_wait.trace = j->wait->trace;
 }
 
@@ -186,12 +174,10 @@ static void part_get(const struct kvc_parts_job *j, const struct kvc_item *it, u
 static bool worth_again(int rc)
 {
 	return rc == -KV_ERESET || rc == -KV_ESTALE || rc == -KV_ECORRUPT || rc == -KV_EBUSY || rc == -KV_EPROVIDER ||
-	       rc == -KV_EINVAL || rc == -KV_ETOOBIG; /* the last two: of another value, which ends before this part; or
-							 it takes several ranges */
+	       rc == -KV_EINVAL || rc == -KV_ETOOBIG; /* the last two: another, shorter value; or several ranges */
 }
 
-/* A part failed with rc: the rest of the item is made part by part, if that can end better, at another server perhaps.
- */
+/* A part failed with rc: make the rest part by part, if another try or server may help. */
 static void part_failed(const struct kvc_parts_job *j, struct kvc_item *it, int rc)
 {
 	struct course *now = course_of(it);
@@ -200,7 +186,7 @@ static void part_failed(const struct kvc_parts_job *j, struct kvc_item *it, int 
 	r.n = &j->c->node[now->node];
 	now->corrupt |= rc == -KV_ECORRUPT;
 	if (worth_again(rc) || route_next(&r, rc))
-		now->slow = true; /* if time is up, its next part ends with that */
+		now->slow = true; /* if time is up, its next part fails with that */
 	else
 		item_over(it, kvc_item_code(j->c, j->wait->trace, rc));
 }
@@ -221,7 +207,7 @@ static void part_end_await(struct parts *p)
 	kvc_req_release(j->c, u->req);
 	if (part_next(it, u->part)) {
 		if (rc == 0 && g.state != KVC_GET_WHOLE)
-			rc = -KV_ETOOBIG; /* it takes several ranges */
+			rc = -KV_ETOOBIG; /* several ranges */
 		if (rc == 0)
 			rc = part_there(j, it, u->part, &g);
 		if (rc < 0)
@@ -272,7 +258,7 @@ static void part_ask_await(struct parts *p, unsigned i, unsigned part)
 		if (over < 0)
 			item_over(it, over);
 		else if (rc == -KV_ETOOBIG)
-			now->slow = true; /* it takes several ranges */
+			now->slow = true; /* several ranges */
 		else if (p->count > 0)
 			part_end_await(p);
 		else
@@ -303,7 +289,7 @@ static void part_alone_await(const struct kvc_parts_job *j, struct kvc_item *it,
 		rc = part_there(j, it, part, &g);
 	kvc_get_fini(&g);
 	if (rc == -KV_ESTALE || (rc == -KV_EINVAL && part > 0))
-		rc = -KV_ENOTFOUND; /* the value whose first parts were told of is gone */
+		rc = -KV_ENOTFOUND; /* the value of the counted parts is gone */
 	if (rc < 0)
 		item_over(it, kvc_item_code(j->c, j->wait->trace, rc));
 }
@@ -323,7 +309,7 @@ void kvc_parts_claim(const struct kvc_item *items, unsigned n)
 			arrival_claim(&items[i]);
 }
 
-/* Items that are wrong get their code and leave the chain. */
+/* Invalid items get their code and leave the chain. */
 static unsigned items_begin(const struct kvc_parts_job *j)
 {
 	unsigned first = KVC_CHAIN_END, next;

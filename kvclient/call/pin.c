@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pin.c -- the calls that pin a value and let it go.
+/* pin.c -- the calls that pin and unpin a value.
  *
- * PIN asks the key's server. After a miss the other servers that a GET would ask may have the value: then it is copied
- * to the key's server first. UNPIN goes to every server where the session has pinned it. */
+ * PIN asks the key's server. After a miss, a value at another server that a GET would ask is copied to the key's server
+ * first. UNPIN asks every server where the session pinned it. */
 #include "kvclient/call/keyed.h"
 #include "kvclient/copies/copies.h"
 #include "kvclient/logical/pins.h"
@@ -11,8 +11,8 @@
 #include "kvclient/transfer/ask.h"
 #include "kvclient/transfer/call.h"
 
-/* A PIN at r->n has ended with *rc. After a miss the value is copied to the key's server, once, if another server has
- * it: then it is to be pinned at r->n again. Else *rc is the code of the call. */
+/* A PIN at r->n ended with *rc. After the first miss, copy the value to the key's server. True: pin at r->n again. Else
+ * *rc is the call's code. */
 static bool pin_brought_await(struct route *r, unsigned flags, bool *brought, int *rc, struct kvc_trace *t)
 {
 	bool twice = route_two_places(r->c, flags);
@@ -24,7 +24,7 @@ static bool pin_brought_await(struct route *r, unsigned flags, bool *brought, in
 	return *rc == 0;
 }
 
-/* A pin is remembered from before its request goes out (logical/pins.c), at the node that is asked. */
+/* A pin is noted at its node before the request is sent (logical/pins.c). */
 static int pin_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kvc_trace *t)
 {
 	struct wire_request wire = {.type = WIRE_PIN, .key = {key.data, (uint32_t)key.len}};
@@ -64,7 +64,7 @@ static int unpin_await(struct kvc_client *c, struct kvc_key key, const struct kv
 	wire.key = (struct wire_bytes){key.data, (uint32_t)key.len};
 	kvc_trace_key(t, key.data, key.len);
 	route_begin(&r, c, key, ROUTE_ONE, own.flags, kvc_call_deadline(c, &own, 0));
-	/* It may be pinned at several servers, if some left and came back. A pin at a server that is lost has ended. */
+	/* Servers that left and returned may hold further pins. A lost server's pin has ended. */
 	while ((rc = kvc_pin_drop_await(c, t->session, key, r.deadline_ns, &at)) == 1)
 		if (at != route_first(c, key) && at->state != KVC_NODE_DOWN)
 			released |= kvc_ask_node_await(at, &wire, r.deadline_ns, t) == 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server.c -- the calls about one server, or one shard of it: ping, stat, and the tombstones that it has. */
+/* server.c -- the calls about one server or shard: ping, stat, and tombstones. */
 #include "kvclient/call/keyed.h"
 #include "kvclient/conn/alias.h"
 #include "kvclient/transfer/ask.h"

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spread.c -- a large batch of a thread is cut into parts, so that several cores work on it.
+/* spread.c -- a large batch of a thread is cut into parts of equal work, for several cores.
  *
- * The parts are equal in work. The work of an item is its bytes, and what ITEM_WORK bytes cost in addition. A part is
- * worth its two context switches from PART_WORK on (1.3 MiB of work in two parts was a tenth slower than whole).
- * (Rejected: more parts than loops, which share a core and one loop's turn. Parts for the batches of workers, which
- * belong to their client, and of which a program has many at a time anyway.) */
+ * An item's work is its bytes plus ITEM_WORK. A part pays for its two context switches from PART_WORK on. Workers'
+ * batches stay whole: they belong to one client, and a program has many at a time. */
 #include "kvclient/call/spread.h"
 
 enum { ITEM_WORK = 16 << 10, PART_WORK = 2 << 20 };
@@ -28,10 +26,10 @@ unsigned kvc_spread_begin(struct kvc_spread *s, const struct kvc_pool *pool, con
 	return s->count;
 }
 
-/* In order: the k-th part begins where k shares of the work are behind it. */
+/* The k-th part begins after k shares of the work. */
 unsigned kvc_spread_next(struct kvc_spread *s, unsigned *out_from)
 {
-	unsigned last = s->n - (s->count - ++s->part); /* at least one item is left for each part that follows */
+	unsigned last = s->n - (s->count - ++s->part); /* leaves one item for each part that follows */
 	*out_from = s->at;
 	if (s->part == s->count) {
 		s->at = s->n;
