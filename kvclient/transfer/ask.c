@@ -8,8 +8,8 @@
 #include "kvclient/route/owner.h"
 #include "kvclient/transfer/call.h"
 
-/* Send `wire` to a shard of the node (UINT32_MAX: the shard of the key) and wait. into: struct kvc_stats of a
- * STAT, struct kvc_tombs of a TOMBS, else NULL; out_look: of a TOUCH, or NULL. 1: there is no such shard. */
+/* Send `wire` to a shard of the node (UINT32_MAX: the shard of the key) and wait. into: struct kvc_stats of a STAT,
+ * struct kvc_tombs of a TOMBS, else NULL; out_look: of a TOUCH, or NULL. 1: no such shard. */
 static int once_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
 		      void *into, struct kvc_look *out_look, struct kvc_trace *t)
 {
@@ -44,7 +44,7 @@ static int once_await(struct kvc_node *n, const struct wire_request *wire, uint3
 	return rc;
 }
 
-/* (-KV_EDELETED is a code of its own: a route goes on after it.) */
+/* Keeps -KV_EDELETED, after which a route continues. */
 static int asked_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
 		       void *into, struct kvc_look *out_look, unsigned *tries, struct kvc_trace *t)
 {
@@ -70,7 +70,7 @@ int kvc_ask_shard_await(struct kvc_node *n, const struct wire_request *wire, uin
 	return asked_await(n, wire, shard, deadline_ns, into, NULL, &tries, t);
 }
 
-/* A server said that the key was deleted: the next one is asked for a value that was put since. */
+/* After a server reported a deletion, ask the next one only for a later value. */
 static void young_set(const struct route *r, struct wire_request *wire)
 {
 	uint64_t now_ns = loop_turn_now(r->c->loop);
@@ -150,7 +150,7 @@ static int pin_own_await(struct kvc_node *n, struct kvc_session *session, struct
 	unsigned tries = 0;
 	struct kvc_trace t;
 	int rc;
-	kvc_trace_own(&t, KVC_OP_PIN, session, false); /* not behind calls: the server may evict meanwhile */
+	kvc_trace_own(&t, KVC_OP_PIN, session, false); /* in the foreground: the server may evict while this waits */
 	do
 		rc = once_await(n, &wire, UINT32_MAX, deadline, NULL, NULL, &t);
 	while (rc < 0 && kvc_node_uses(n, attaches) && kvc_call_again_await(c, rc, deadline, &tries));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ask.h -- questions to servers: one request and one reply each, made again while the deadline allows. Private to
+/* ask.h -- questions to servers: one request and one reply each, repeated while the deadline allows. Private to
  * kvclient/. On the client's loop; all park. */
 #ifndef KVRAIL_KVCLIENT_TRANSFER_ASK_H
 #define KVRAIL_KVCLIENT_TRANSFER_ASK_H
@@ -10,16 +10,15 @@
 /* The answer to a TOUCH, or to a look at a value. */
 struct kvc_look {
 	uint64_t left_ms;  /* as kvc_ttl_await */
-	uint64_t age_ns;   /* time since the value was put, or more ... */
+	uint64_t age_ns;   /* upper bound of the value's age ... */
 	uint64_t asked_ns; /* ... at this time of our clock */
 	uint64_t checksum;
 };
 
 /* kvc_ask_await -- ask node n about the key of the request, as a part of call t. *out_look: of a TOUCH; or NULL.
- * *tries: requests before the last one. 0 or a code; -KV_EDELETED: the value is not there, and was deleted lately.
- * kvc_ask_shard_await -- ask one shard of node n. into: struct kvc_stats of a STAT, struct kvc_tombs of a TOMBS, else
- * NULL. 0; 1: there is no such shard; or a code.
- * kvc_ask_route_await -- ask one server of the route after the other, until its end: the code of the call. */
+ * *tries: requests before the last one. 0 or a code; -KV_EDELETED: the key was deleted lately. kvc_ask_shard_await --
+ * ask one shard of node n. into: struct kvc_stats of a STAT, struct kvc_tombs of a TOMBS, else NULL. 0; 1: no such
+ * shard; or a code. kvc_ask_route_await -- ask the servers of the route in turn, to its end: the code of the call. */
 int kvc_ask_await(struct kvc_node *n, const struct wire_request *wire, uint64_t deadline_ns, struct kvc_look *out_look,
 		  unsigned *tries, struct kvc_trace *t);
 int kvc_ask_shard_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
@@ -27,19 +26,17 @@ int kvc_ask_shard_await(struct kvc_node *n, const struct wire_request *wire, uin
 int kvc_ask_route_await(struct route *r, struct wire_request *wire, struct kvc_look *out_look, unsigned *tries,
 			struct kvc_trace *t);
 
-/* kvc_ask_node_await -- kvc_ask_await for a request that has no answer but a code, as the caller of an API call sees
- * it. */
+/* kvc_ask_node_await -- kvc_ask_await for a request answered by a code alone; returns the API call's code. */
 int kvc_ask_node_await(struct kvc_node *n, const struct wire_request *wire, uint64_t deadline_ns, struct kvc_trace *t);
 
-/* kvc_look_await -- look at the value of a key at node n. 0 or a code; -KV_EDELETED: as kvc_ask_await.
- * kvc_left_await -- how long it has to live. */
+/* kvc_look_await -- look at the value of a key at node n. 0 or a code; -KV_EDELETED: as kvc_ask_await. kvc_left_await
+ * -- its remaining time to live. */
 int kvc_look_await(struct kvc_node *n, struct kvc_key key, uint64_t deadline_ns, struct kvc_look *out,
 		   struct kvc_trace *t);
 int kvc_left_await(struct kvc_node *n, struct kvc_key key, uint64_t deadline_ns, uint64_t *out_left_ms,
 		   struct kvc_trace *t);
 
-/* kvc_yield_await -- another server has a younger value of the key than node n has with this generation, or a younger
- * tombstone: delete it at n. */
+/* kvc_yield_await -- delete the value of this generation at node n: another server has a younger value or tombstone. */
 void kvc_yield_await(struct kvc_node *n, struct kvc_key key, uint64_t generation, uint64_t deadline_ns,
 		     struct kvc_trace *t);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* borrowed.c -- borrowed pieces: parts of a client's receive buffer in the caller's hands.
+/* borrowed.c -- borrowed pieces: parts of a client's receive buffer in the caller's hands. priv[0] is the piece's
+ * offset, priv[1] its length (0: no piece).
  *
- * priv[0] is the piece's offset, priv[1] its length (0: no piece). A GET into a borrowed piece asks for the expected
- * length at once. The piece belongs to the request until the value is in it, so giving up quarantines it as it does any
- * other. For a value of several ranges a piece is acquired first and treated as memory of the caller: two requests
- * write to it, and quarantine knows only one owner. */
+ * A GET into a borrowed piece asks for the expected length at once. The request owns the piece until it holds the
+ * value, so giving up quarantines it. For several ranges a piece is acquired first and treated as the caller's memory:
+ * two requests write to it, and quarantine knows only one owner. */
 #include "kvclient/request/life.h"
 #include "kvclient/route/owner.h"
 #include "kvclient/transfer/get.h"
@@ -48,8 +48,8 @@ void kvc_borrowed_release(struct kvc_client *client, struct kvc_borrowed *borrow
 		kvc_room_give(client, &piece);
 }
 
-/* GET one range into a piece that the request owns. 0; 1: the guess was too short, and *len says how much is needed; or
- * a code. */
+/* GET one range into a piece owned by the request. 0; 1: the guess was too short, *len is the length needed; or a
+ * code. */
 static int borrowed_guess_await(struct kvc_get *g, uint64_t *len, struct kvc_borrowed *out)
 {
 	struct kvc_client *c = g->c;
@@ -62,7 +62,7 @@ static int borrowed_guess_await(struct kvc_get *g, uint64_t *len, struct kvc_bor
 	rc = kvc_get_issue_await(g, true, &r);
 	if (rc < 0)
 		return rc;
-	/* The piece itself is the destination, also of bytes that come in the reply: nothing is copied. */
+	/* The piece itself is the destination, even of bytes in the reply: nothing is copied. */
 	g->to.at = r->place = (struct kvc_target){.at = kvc_buffer_at(&c->buffer, &r->mem.piece)};
 	status = kvc_call_done_await(c, r, g->route.deadline_ns);
 	rc = kvc_get_take_await(g, r, status, NULL);
@@ -77,9 +77,8 @@ static int borrowed_guess_await(struct kvc_get *g, uint64_t *len, struct kvc_bor
 	return rc;
 }
 
-/* GET several ranges into a piece that is acquired first: one attempt. A server writes into the piece itself. But where
- * a fence would cut the client off from all servers, ranges of a repair have pieces of their own, as in kvc_put_copy:
- * what a server that stands still may yet write to is kept apart (quarantine), and not fenced. */
+/* GET several ranges into one piece: one attempt. If a fence would cut the client off from all servers, a repair uses a
+ * piece per range, as in kvc_put_copy, so that a stalled server's writes are quarantined and not fenced. */
 static int borrowed_large_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out)
 {
 	struct kvc_client *c = g->c;
@@ -105,7 +104,7 @@ int kvc_get_lent_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out
 	uint64_t max = kvc_buffer_largest(&g->c->buffer) / 2;
 	uint64_t asked = 0;
 	int rc = 1;
-	/* The guess may be more than a borrowed piece can have, and the value less: begin with the most. */
+	/* The guess may exceed the largest piece while the value does not. */
 	len = KV_MIN(len, KV_MAX(max, (uint64_t)1));
 	if (g->route.kind != ROUTE_FIXED)
 		route_count(g->route.n, g->route.key);

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* call.c -- the life of a call: begin, wait, give up, try again, end.
  *
- * A call returns by its deadline plus the grace, and only when its memory is safe. At the deadline a request that is
- * out is cancelled. The answer says how many writes there were, and the request is done when they have all arrived. If
- * there is no answer within the grace, a piece of the receive buffer stays with the request, which becomes an orphan.
- * Memory of the caller is fenced; where that takes its time (limbo, request/fence.c), the call returns when it is done.
- * Requests without memory are left at once.
+ * A call returns by its deadline plus the grace, and only when its memory is safe. At the deadline its requests are
+ * cancelled. The answer has the number of writes, and the request is done when all have arrived. Without an answer
+ * within the grace, a piece of the receive buffer stays with the request, an orphan; the caller's memory is fenced, and
+ * a fence in limbo (request/fence.c) delays the return. Requests without memory are left at once.
  *
- * Within the deadline a call tries again, with new ids: after a loss with a connection or endpoint of ours
- * (-KV_ERESET); when a block changed between two ranges (-KV_ESTALE); once after a wrong checksum; a few times while a
- * server is busy; and as long as there is time when a provider failed, since what breaks connections goes on for a
- * second at times, and a caller with time left wants the bytes. All calls are idempotent.
- *
- * Which server a call asks first, and which one next, is decided in route/. */
+ * Before the deadline a call tries again with new ids: after losing a connection or endpoint of ours (-KV_ERESET),
+ * after a block changed between two ranges (-KV_ESTALE), once after a wrong checksum, a few times while a server is
+ * busy, and until the deadline after a provider's failure, since those can last a second. All calls are idempotent.
+ * route/ chooses the servers. */
 #include "kvclient/transfer/call.h"
 
 #include "kvclient/conn/node.h"
@@ -24,12 +21,11 @@
 #include "kvclient/request/life.h"
 #include "kvclient/request/quarantine.h"
 
-/* The other flags are a pool's. */
+/* Other flags are a pool's. */
 enum { CALL_FLAGS = KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_BACKGROUND | KVC_TWO_COPIES | KVC_EXACT };
 enum {
 	TRIES_MAX = 8,
-	PAUSE_SHIFT_MAX =
-		6 /* pauses of 2, 4, ... 64 ms: a connection of tcp;ofi_rxm that broke is back after some 10 */
+	PAUSE_SHIFT_MAX = 6 /* pauses of 2, 4, ... 64 ms: a broken connection of tcp;ofi_rxm returns after about 10 */
 };
 
 int kvc_call_check(const struct kvc_call *given, struct kvc_call *out)
@@ -70,8 +66,7 @@ int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, co
 void kvc_result_count(struct kvc_client *c, enum kvc_op op, int64_t rc)
 {
 	int64_t column = rc >= 0 ? 0 : -rc - 1000;
-	/* A client that computes a block anew gets other last bits. That another client was first is a result, as a
-	 * miss is. */
+	/* A conflict is a result, like a miss: a client that recomputes a block gets other last bits. */
 	bool conflict = op == KVC_OP_PUT && rc == -KV_EEXIST;
 	if (conflict)
 		kvc_add(&c->count.put_conflicts, 1);
@@ -163,8 +158,7 @@ int kvc_call_wait_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadli
 			return -KV_ECLOSED;
 		if (KV_UNLIKELY(r->wait && r->wait->trace && kvc_trace_stopped(r->wait->trace)))
 			return -KV_ECANCELED;
-		/* The reply says that the request failed: writes that are still missing are on their way, or will never
-		 * come. */
+		/* After a failure, missing writes are under way, or will never arrive. */
 		if (r->said == KVC_SAID_REPLY && r->status < 0)
 			deadline_ns = KV_MIN(deadline_ns, r->at.replied_ns + c->pool->options.grace_ns);
 		if (co_park_await(deadline_ns) < 0 && r->state != KVC_REQ_DONE)
@@ -175,9 +169,9 @@ int kvc_call_wait_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadli
 	return 0;
 }
 
-/* Wait for the answer to a CANCEL, or the end of the grace. All requests of a call are given up at once, so that they
- * share it. It begins when they are, not at the call's deadline, and a loop that comes late to its end adds as much:
- * where the processor is short, the answer may lie there unread, and a server must not be cut off for that. */
+/* Wait for the answer to a CANCEL, or the end of the grace, which begins when the requests were given up. A loop that
+ * is late adds its delay: the answer may be unread because the processor is busy, and the server must not be cut off
+ * for that. */
 static void grace_await(struct kvc_client *c, const struct kvc_req *r)
 {
 	const uint64_t grace_ns = c->pool->options.grace_ns;
@@ -209,12 +203,11 @@ static void give_up_await(struct kvc_client *c, struct kvc_req *r, int why)
 
 int kvc_call_finish_await(struct kvc_client *c, struct kvc_req *r, int why)
 {
-	/* Only the call itself cancels: time was up, or the client began to close, while it waited for another of its
-	 * requests. */
+	/* Only the call itself cancels, while it waits for another of its requests. */
 	if (why == 0)
 		return r->status != -KV_ECANCELED ? r->status : c->closing ? -KV_ECLOSED : -KV_ETIMEOUT;
 	give_up_await(c, r, why);
-	/* It may have succeeded in the last moment, or its reply may have told before why it failed. */
+	/* It may have just succeeded, or its reply may have had a cause. */
 	if (r->state == KVC_REQ_DONE && r->status == 0)
 		return 0;
 	if (r->said == KVC_SAID_REPLY && r->status < 0 && r->status != -KV_ECANCELED && why == -KV_ETIMEOUT)
@@ -238,7 +231,7 @@ int kvc_window_next_await(struct kvc_client *c, struct kvc_window *w, uint64_t d
 	int why = kvc_call_wait_await(c, r, deadline_ns);
 	w->head = (w->head + 1) % KVC_WINDOW;
 	w->count--;
-	/* When time is up, all requests are cancelled at once, so that they share the grace. */
+	/* Cancelled at once, all requests share the grace. */
 	for (unsigned i = 0; why < 0 && i < w->count; i++)
 		kvc_req_cancel(w->req[(w->head + i) % KVC_WINDOW], why);
 	*out = r;
@@ -259,8 +252,7 @@ bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns
 {
 	uint64_t now = loop_now(c->loop);
 	unsigned pauses = *tries & ~(unsigned)KVC_TRIED_CORRUPT;
-	/* A provider that failed a few times (fewer than TRIES_MAX) until time was up: a connection broke and no more.
-	 * The next attempt finds that it has no time, and its code is the call's. */
+	/* A connection that broke fewer than TRIES_MAX times: the next attempt ends at the deadline, with its code. */
 	bool late = now >= deadline_ns && !(rc == -KV_EPROVIDER && pauses < TRIES_MAX);
 	if (late || c->closing)
 		return false;
@@ -313,7 +305,7 @@ int kvc_call_over(const struct kvc_client *c, const struct kvc_trace *t, uint64_
 int64_t kvc_item_code(const struct kvc_client *c, const struct kvc_trace *t, int64_t rc)
 {
 	rc = kvc_call_code(c, rc);
-	/* What failed so would have been tried again. */
+	/* Such failures would have been tried again. */
 	bool given_up = rc == -KV_ETIMEOUT || rc == -KV_EBUSY || rc == -KV_EPROVIDER;
 	return given_up && kvc_trace_stopped(t) ? -KV_ECANCELED : rc;
 }
@@ -324,8 +316,7 @@ uint32_t kvc_chunks(const struct kvc_attachment *s, uint64_t slice, uint64_t cou
 {
 	uint64_t chunk = KV_MIN(s->chunk_bytes, s->node->client->info.chunk_bytes);
 	uint64_t each = chunk ? (slice + chunk - 1) / chunk : 1;
-	/* Two more: a range of at most KV_RANGE_MAX may cross a boundary between two parts of the region at either end.
-	 */
+	/* Two more: a range of at most KV_RANGE_MAX may cross a boundary of the region's parts at either end. */
 	uint64_t all = KV_MAX(each, 1u) * count + 2;
 	return all > UINT32_MAX ? UINT32_MAX : (uint32_t)all;
 }

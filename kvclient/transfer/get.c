@@ -1,25 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* get.c -- a GET as ranges: plan, ask, take.
  *
- *   ASKING --the first reply--> READING --the last range is taken--> WHOLE
- *     ^                            |
- *     +---- the next attempt ------+
+ * ASKING --(first reply)--> READING --(last range taken)--> WHOLE; each attempt begins at ASKING.
  *
- * While ASKING one range is out. Its reply tells the value's length and generation. The rest follows two ranges at a
- * time, taken in order; they name that generation, so that all bytes are of one value. (A server that has another
- * generation by then says -KV_ESTALE, and the next attempt begins.)
+ * While ASKING one range is out; its reply has the value's length and generation. The rest follows two ranges at a
+ * time, taken in order. They name that generation, so all bytes are of one value; -KV_ESTALE starts the next attempt.
  *
- * The server moves the bytes, or, where the attachment says so, the client reads them (pull.c). The request of a range
- * differs in a flag alone, and the server may move them all the same.
+ * The server moves the bytes, or the client reads them if the attachment says so (pull.c). A range lands in the
+ * caller's registered memory, in a borrowed piece, or in a piece of the receive buffer from which it is copied (enum
+ * kvc_get_place). reply.c stores bytes that come inside a reply.
  *
- * A range lands directly in the caller's registered memory or in a borrowed piece, or in a piece of the receive buffer
- * and is copied from there (enum kvc_get_place). A small one comes inside the reply: reply.c has put it into its
- * destination.
- *
- * Bytes are verified where they landed: in the piece, or at their destination. A value of one range has one hash, one
- * of several ranges a running hash. A part of a value has one hash for each range, which the server computes for the
- * purpose. What is corrupt is asked for once more, and the server is told to look at its memory first (WIRE_GET_CHECK).
- */
+ * Bytes are verified where they landed. A value has one hash, running over its ranges; a part of a value has one for
+ * each range. A corrupt value is asked for once more, and the server first checks its memory (WIRE_GET_CHECK). */
 #include "kvclient/transfer/get.h"
 
 #include <assert.h>
@@ -35,10 +27,10 @@ enum {
 	PIECE_GUESS_MIN = 1 << 20,
 	PACK_MIN = 512,
 	PACK_MAX = 16 << 10, /* up to here a copy costs less than an operation of the fabric */
-	PULLS_STALE = 2      /* after so many leases that ran out the server moves the bytes: leases may be too short */
+	PULLS_STALE = 2      /* expired leases after which the server moves the bytes */
 };
 
-/* The one place where the state changes. */
+/* The only place that changes the state. */
 static void get_advance(struct kvc_get *g, enum kvc_get_state to)
 {
 	assert(to == KVC_GET_ASKING || to == g->state + 1);
@@ -94,7 +86,7 @@ static bool get_part(const struct kvc_get *g)
 	return g->ask.offset != 0 || g->ask.length != 0;
 }
 
-/* How many bytes to ask for in all, as far as is known. */
+/* The total number of bytes to ask for, if known. */
 static uint64_t get_goal(const struct kvc_get *g)
 {
 	if (g->state != KVC_GET_ASKING)
@@ -102,22 +94,22 @@ static uint64_t get_goal(const struct kvc_get *g)
 	return g->ask.length ? KV_MIN(g->ask.length, g->to.cap) : g->to.cap;
 }
 
-/* How many slices one range may have without more immediates than there can be. */
+/* The most slices of one range, limited by immediates. */
 static uint64_t slices_max(const struct kvc_get *g, const struct kvc_attachment *s)
 {
 	uint64_t each = KV_MAX(kvc_chunks(s, g->to.at.slice, 1) - 2, 1u);
 	return KV_MAX((kvc_room_imms(g->c) - 2) / each, 1u);
 }
 
-/* Plan the next range, from `issued` on. Returns its length; *dest: where a direct one goes. */
+/* Plan the next range, from `issued` on. Returns its length; *dest: target of a direct one. */
 static uint64_t range_plan(const struct kvc_get *g, const struct kvc_attachment *s, struct wire_dest *dest)
 {
 	uint64_t left = get_goal(g) - g->issued, pos = g->to.at.skip + g->issued, slice = g->to.at.slice, in, count;
 	uint64_t chunk_room = (uint64_t)(kvc_room_imms(g->c) - 2) * KV_MIN(s->chunk_bytes, g->c->info.chunk_bytes);
-	/* (A borrowed piece must be one piece, whatever part of the buffer its server may have.) */
+	/* A borrowed piece must be one piece. */
 	uint64_t max = KV_MIN(g->to.place != KVC_GET_COPIED ? KV_RANGE_MAX : kvc_room_piece(g->c), chunk_room);
-	/* A destination much larger than the value would take the buffer from others: the first piece is no larger than
-	 * the last value was. (A length that the caller names is no guess.) */
+	/* Without a length from the caller, the first piece is no larger than the last value, or large destinations
+	 * would fill the buffer. */
 	if (g->to.place == KVC_GET_COPIED && g->state == KVC_GET_ASKING && g->ask.length == 0)
 		max = KV_MIN(max, KV_MAX(g->c->last_len, (uint64_t)PIECE_GUESS_MIN));
 	if (g->to.place != KVC_GET_DIRECT || slice == 0) {
@@ -139,9 +131,8 @@ static uint64_t range_plan(const struct kvc_get *g, const struct kvc_attachment 
 
 /* ---- issuing ---- */
 
-/* The length that the request names for a range of `length` bytes. If the range is all that is wanted, it names no more
- * than the caller did, and a server whose value is longer refuses it and moves nothing. Else the first bytes of a
- * longer value would come, which are of no use where one request must bring all. */
+/* The length that the request names for a range of `length` bytes. If one range must bring all, it is the caller's, and
+ * the server refuses a longer value without moving its useless first bytes. */
 static uint64_t range_named(const struct kvc_get *g, uint64_t length, bool packed)
 {
 	bool all = g->state == KVC_GET_ASKING && (g->ask.single || length == get_goal(g));
@@ -177,8 +168,7 @@ static void range_fill(struct kvc_get *g, struct kvc_req *r, uint64_t named, con
 	}
 }
 
-/* Small items of a batch go to pieces side by side and are copied from there, so that the server may write several at
- * once. Tiny ones come in the reply. */
+/* Small items of a batch use adjacent pieces, so the server may write several at once. Tiny ones come in the reply. */
 static bool get_packed(const struct kvc_get *g)
 {
 	return g->batch.row && g->c->info.ordered && g->issued == 0 && get_goal(g) > PACK_MIN &&
@@ -194,8 +184,8 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 	bool row = get_packed(g), pull, packed;
 	unsigned shard;
 	int rc;
-	/* The plan needs the chunk size of the attachment, and room needs the plan. If the attachment changed while we
-	 * waited for room, or its endpoints have smaller queues now, plan again. */
+	/* The plan depends on the attachment's chunk size, and room on the plan. If the attachment or its queues change
+	 * during the wait, plan again. */
 	do {
 		rc = kvc_call_ready_await(g->route.n, g->ask.session, g->route.deadline_ns, wait, &s);
 		if (rc < 0)
@@ -204,7 +194,7 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 		pull = s->pull && g->stale < PULLS_STALE;
 		packed = row && !s->pull;
 		if (packed || (pull && g->to.at.slice))
-			g->to.place = KVC_GET_COPIED; /* a read of ours fills one place */
+			g->to.place = KVC_GET_COPIED; /* our read fills one place */
 		length = range_plan(g, s, &dest);
 		packed &= length == get_goal(g);
 		if (g->ask.single && g->ask.length && length < get_goal(g) && g->to.place != KVC_GET_LENT)
@@ -224,7 +214,7 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 	range_fill(g, *out, range_named(g, length, packed), &dest, pull);
 	if (packed) {
 		(*out)->wire.flags = (uint8_t)(((*out)->wire.flags | WIRE_GET_PACK) & ~WIRE_GET_INLINE);
-		(*out)->wire.dest.slice = (*out)->mem.piece.len_bytes; /* the next one begins where this one ends */
+		(*out)->wire.dest.slice = (*out)->mem.piece.len_bytes; /* the next one begins here */
 	}
 	g->issued += length;
 	kvc_req_submit(packed ? kvc_link_keep(s, shard, g->batch.turn) : kvc_link_pick(s, shard), *out, g->wait);
@@ -252,7 +242,7 @@ static int first_take(struct kvc_get *g, const struct kvc_req *r)
 	return g->value.total > g->to.cap ? -KV_ETOOBIG : 0;
 }
 
-/* n bytes more are at their place, and right. */
+/* n more bytes are verified, in place. */
 static void bytes_taken(struct kvc_get *g, uint64_t n)
 {
 	g->taken += n;
@@ -260,8 +250,7 @@ static void bytes_taken(struct kvc_get *g, uint64_t n)
 		get_advance(g, KVC_GET_WHOLE);
 }
 
-/* Whether it lies in a piece, from which it is to be copied. The request knows how it was asked for: `to.place` may
- * have changed since, for later ranges. */
+/* Whether it must be copied from a piece. `to.place` may have changed for later ranges; the request has its own. */
 static bool range_copied(const struct kvc_get *g, const struct kvc_req *r)
 {
 	return !r->mem.callers && !r->reply.get.inlined && g->to.place != KVC_GET_LENT;
@@ -286,7 +275,7 @@ static void range_bring_await(struct kvc_get *g, const struct kvc_req *r, uint64
 	}
 }
 
-/* Bring the usual case: a whole value, in one range, at one place. False: it is another case. */
+/* Bring a whole value of one range at one place. False: another case. */
 static bool small_bring(struct kvc_get *g, const struct kvc_req *r, uint64_t n, int *out_rc)
 {
 	bool copy = range_copied(g, r);
@@ -322,14 +311,14 @@ out:
 		bytes_taken(g, n);
 		return 0;
 	}
-	kvc_add(&g->c->count.corrupt, 1); /* kvc_call_again_await has it asked for once more */
+	kvc_add(&g->c->count.corrupt, 1); /* kvc_call_again_await repeats it once */
 	return rc;
 }
 
 int kvc_get_take_await(struct kvc_get *g, struct kvc_req *r, int status, struct kv_hasher *hasher)
 {
 	int rc;
-	/* The value is larger than the range that was asked for: nothing was moved, but now its length is known. */
+	/* The value exceeds the range: nothing was moved, but its length is now known. */
 	if (status == -KV_ETOOBIG && g->state == KVC_GET_ASKING) {
 		rc = first_take(g, r);
 		g->issued = 0;
@@ -351,7 +340,7 @@ int kvc_get_take_await(struct kvc_get *g, struct kvc_req *r, int status, struct 
 		return -KV_ESTALE;
 	}
 	if (!hasher && g->issued < g->value.total)
-		return 0; /* the caller has it made again as a whole */
+		return 0; /* the caller repeats it as a whole */
 	return range_take_await(g, r, hasher);
 }
 
@@ -378,7 +367,7 @@ int64_t kvc_get_once_await(struct kvc_get *g)
 		rc = kvc_get_take_await(g, r, rc, &hasher);
 		kvc_req_release(g->c, r);
 	} while (rc == 0);
-	/* After a failure the other range may still write to the caller's memory: wait for it. */
+	/* After a failure the other range may still write to the caller's memory. */
 	kvc_window_drop_await(g->c, &out);
 	return rc < 0 ? rc : (int64_t)g->value.total;
 }

@@ -1,24 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.c -- registering memory of the caller: with every client's engine, and at every server.
+/* memory.c -- register the caller's memory with all clients' engines and at all servers.
  *
- * A registration has one id in the whole pool, which is never used again, so that a server cannot take an old one for a
- * new one. Each client keeps its own record of it (struct kvc_client_mem), sorted by address, with the number of calls
- * that use it. A node that connects later announces all of them before it is up.
+ * A registration has an id that the pool never uses again. Each client has its own record (struct kvc_client_mem),
+ * sorted by address, with a count of users. A node announces all of them before it is up.
  *
- * Registering has two phases. First the memory is opened with one client's engine after the other. Then all clients
- * announce it to all of their servers at once. A server that does not answer by the deadline loses its attachment, and
- * hears of the memory while it is attached again: one that stands still keeps no program from registering.
+ * Registering: the engines open the memory one after another, then all clients announce it to their servers at once. A
+ * server that does not answer by the deadline loses its attachment, and gets the announcement in the next.
  *
- * Unregistering has two phases. First all clients stop using the memory; if one still uses it, the call is refused and
- * everything is as before. Then servers are told (REVOKE), and the regions are closed only when they have answered: on
- * tcp a late operation on a closed region would cost the connection. A server that does not answer by the deadline
- * loses its attachment instead. By then no call uses the region and none is in flight, so closing it is safe all the
- * same.
+ * Unregistering: all clients stop using the memory; if one still uses it, the call is refused and undone. Then servers
+ * get a REVOKE, and the regions close after the answers, since on tcp a late operation on a closed region costs the
+ * connection. A silent server loses its attachment: no operation is in flight, so closing is safe.
  *
- * Registering and unregistering have one deadline over all clients and servers, the pool's, which wait for their
- * servers at the same time. Pinning memory takes its time and cannot be given up in the middle, so that time is added.
- * But it is done between turns of the loops (te_region_step), after helper threads have made the pages
- * (kv_memory_populate), and so is undoing it: the clients work on meanwhile. */
+ * One deadline, the pool's, holds for all clients and servers. Pinning cannot be given up, so its time is added. Helper
+ * threads make the pages (kv_memory_populate), and pinning and unpinning proceed between turns of the loops
+ * (te_region_step). */
 #include "kvclient/transfer/memory.h"
 
 #include <stdlib.h>
@@ -39,7 +34,7 @@ struct kvc_mem {
 	uint32_t id, slot;
 };
 
-/* One server is told of a registration, or to forget it. */
+/* One announcement or REVOKE to a server. */
 struct word {
 	struct kvc_node *node;
 	const struct kvc_client_mem *own;
@@ -55,8 +50,8 @@ struct mem_job {
 	struct kvc_client_mem *own;
 	struct kv_error *err;
 	uint64_t deadline_ns;
-	unsigned made;      /* clients that have it */
-	atomic_bool failed; /* a client could not announce it, and *err says why */
+	unsigned made;      /* number of clients with the registration */
+	atomic_bool failed; /* an announcement failed; *err has the cause */
 	int rc;
 };
 
@@ -114,8 +109,7 @@ static void region_close_await(struct mem_job *j)
 	while (j->rc == 1);
 }
 
-/* Open it part by part, with turns of the loop in between: hundreds of GiB must not hold up the calls of this client.
- */
+/* Open it in steps between turns of the loop: hundreds of GiB must not delay this client's calls. */
 static int region_open_await(struct mem_job *j)
 {
 	kvc_main_await(j->client, region_begin, j);
@@ -137,7 +131,7 @@ static void word_over(const struct word *w)
 		co_wake(w->waiter);
 }
 
-/* If the server does not answer, it loses its attachment: no call uses the region, and none is in flight. */
+/* A silent server loses its attachment: no call uses the region, and none is in flight. */
 static void revoke_await(void *arg)
 {
 	struct word *w = arg;
@@ -146,7 +140,7 @@ static void revoke_await(void *arg)
 	word_over(w);
 }
 
-/* If the server does not answer, it loses its attachment, and hears of the region in the next one. */
+/* A silent server loses its attachment, and gets the region in the next one. */
 static void announce_await(void *arg)
 {
 	struct word *w = arg;
@@ -158,9 +152,8 @@ static void announce_await(void *arg)
 	word_over(w);
 }
 
-/* Tell all servers at once: they share the time, and a silent one takes nobody else's. A server for which there is no
- * coroutine is told here; one whose turn comes late has at least the grace, or it would look as if it had not answered.
- * Returns the first code of a server, which is *out_node then. */
+/* Send to all servers at once, so they share the time. Without a coroutine this one sends; a late server still has the
+ * grace. Returns the first code of a server, *out_node. */
 static int servers_await(struct kvc_client *c, const struct kvc_client_mem *m, uint64_t deadline_ns,
 			 void (*tell_await)(void *word), unsigned *out_node)
 {
@@ -193,7 +186,7 @@ static int servers_await(struct kvc_client *c, const struct kvc_client_mem *m, u
 	return rc;
 }
 
-/* Tell the servers, and close the region. It may take until the deadline, and the grace if reads were fenced for it. */
+/* Revoke, and close the region by the deadline, plus the grace if reads were fenced for it. */
 static int own_close_await(struct kvc_client *c, struct kvc_client_mem *m, uint64_t deadline_ns)
 {
 	struct mem_job j = {.client = c, .own = m};
@@ -201,7 +194,7 @@ static int own_close_await(struct kvc_client *c, struct kvc_client_mem *m, uint6
 	m->closing = true;
 	(void)servers_await(c, m, deadline_ns, revoke_await, &node);
 	region_close_await(&j);
-	/* The engine has not told of all reads yet that were fenced. */
+	/* The engine has not reported all fenced reads yet. */
 	deadline_ns = KV_MAX(deadline_ns, loop_now(c->loop) + c->pool->options.grace_ns);
 	while (j.rc == -KV_EBUSY && loop_now(c->loop) < deadline_ns) {
 		co_sleep_await(loop_now(c->loop) + REGION_AGAIN_NS);
@@ -241,14 +234,14 @@ static int64_t client_open_await(struct kvc_client *c, void *arg)
 	own_insert(c, j.own);
 	given->made++;
 out:
-	if (rc < 0) /* else the announcement is what is counted */
+	if (rc < 0) /* else the announcement is counted */
 		kvc_result_count(c, KVC_OP_REGISTER, rc);
 	kvc_client_unhold(c);
 	return rc;
 }
 
-/* Announce it to the servers that are up. The others hear of it before they are. Several clients do so at a time: the
- * first one that fails says why. */
+/* Announce it to the servers that are up; others get it before they are. Of several failing clients the first one sets
+ * the error. */
 static int64_t client_announce_await(struct kvc_client *c, void *arg)
 {
 	struct mem_job *job = arg;
@@ -256,14 +249,14 @@ static int64_t client_announce_await(struct kvc_client *c, void *arg)
 	struct kvc_trace t;
 	unsigned node = 0;
 	int rc = m ? kvc_call_begin(c, &t, KVC_OP_REGISTER, NULL) : -KV_ECLOSED;
-	if (!m) /* the client has ended meanwhile */
+	if (!m) /* the client has ended */
 		return rc;
 	if (rc == 0) {
 		rc = servers_await(c, m, job->deadline_ns, announce_await, &node);
 		rc = kvc_call_end(c, &t, rc);
 	}
 	m->ready = rc == 0;
-	m->closing = rc < 0; /* a node that connects from now on does not announce it; register_undo takes it back */
+	m->closing = rc < 0; /* nodes announce it no more; register_undo removes it */
 	if (rc < 0 && !atomic_exchange(&job->failed, true))
 		kv_fail(job->err, rc, "client %u: server %s did not take the announcement of %llu bytes: %s", c->index,
 			c->pool->server[node].entry.text, (unsigned long long)m->len_bytes, kv_strerror(rc));
@@ -288,7 +281,7 @@ static int64_t client_revive(struct kvc_client *c, void *arg)
 	if (!m)
 		return 0;
 	m->closing = false;
-	/* A server that the client attached to meanwhile was not told of it. */
+	/* Servers attached since then do not have it. */
 	for (unsigned i = 0; i < c->num_nodes; i++)
 		if (c->node[i].state == KVC_NODE_UP && c->node[i].regions.acked[m->slot] != m->id)
 			kvc_node_redo(&c->node[i], "it does not know memory that stays registered");
@@ -308,7 +301,7 @@ static int64_t client_unregister_await(struct kvc_client *c, void *arg)
 
 /* ---- the pool ---- */
 
-/* The first free slot; 0: there is none (slot 0 is the receive buffer's). */
+/* The first free slot; 0: none (slot 0 is the receive buffer's). */
 static uint32_t slot_free(const struct kvc_pool *pool)
 {
 	for (uint32_t slot = 1; slot <= KVC_MEMS_MAX; slot++) {
@@ -357,8 +350,8 @@ static void mem_leave(struct kvc_pool *pool, struct kvc_mem *mem)
 	free(mem);
 }
 
-/* Run fn on the first `n` clients, one after the other, with the job's deadline for all. Returns the first failure;
- * *out_ok: how many clients succeeded before it. */
+/* Run fn on the first `n` clients in turn, with the job's deadline for all. Returns the first failure; *out_ok: clients
+ * that succeeded before it. */
 static int on_clients(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kvc_client *c, void *arg),
 		      struct mem_job *job, unsigned *out_ok)
 {
@@ -366,7 +359,7 @@ static int on_clients(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kv
 	int rc = 0;
 	*out_ok = 0;
 	for (unsigned i = 0; i < n && rc == 0; i++) {
-		/* A loop that is not stuck must not look so because other clients used up the time. */
+		/* A working loop must not seem stuck because other clients used up the time. */
 		uint64_t deadline = KV_MAX(job->deadline_ns, kvc_block_now(pool) + pool->options.grace_ns);
 		rc = kvc_block_run(pool->client[i], deadline, fn, job, &result);
 		if (rc == 0)
@@ -376,8 +369,7 @@ static int on_clients(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kv
 	return rc;
 }
 
-/* The same for taking back what was done, and it does not fail: it waits for the loops, however long. What fn returns
- * is ignored: the end of the client repairs it. */
+/* To undo without failing: waits for the loops, however long. Ignores fn's result: the client's end repairs it. */
 static void on_clients_surely(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kvc_client *c, void *arg),
 			      struct mem_job *job)
 {
@@ -392,8 +384,7 @@ static uint64_t mem_deadline(const struct kvc_pool *pool)
 	return kv_deadline(kvc_block_now(pool), pool->options.timeout_ns);
 }
 
-/* Check that the memory is mapped. Where it is to be pinned, make its pages, so that pinning, on the loops, is quick.
- */
+/* Check that the memory is mapped. If it will be pinned, make its pages, so that pinning on the loops is fast. */
 static int memory_prepare(const struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kv_error *err)
 {
 	const struct te_info *engine = &pool->client[0]->info;
@@ -409,8 +400,8 @@ static int memory_prepare(const struct kvc_pool *pool, void *base, uint64_t len_
 		       kv_size_format(len_bytes, size, sizeof(size)));
 }
 
-/* Take a registration back from all clients that have it, at once, with the grace for all of their servers. Clients
- * that could not be asked (a full queue) are asked again, one after the other; the others find nothing left to do. */
+/* Undo a registration at all clients at once, with the grace for all servers. Clients with a full queue are asked again
+ * in turn; repetition is harmless. */
 static void register_undo(struct kvc_pool *pool, struct mem_job *job)
 {
 	job->deadline_ns = kvc_block_now(pool) + pool->options.grace_ns;
@@ -476,8 +467,7 @@ int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct k
 	return rc;
 }
 
-/* Whether the registration is of this pool: one of another pool would name some registration here, and would be freed
- * there again. */
+/* Another pool's registration would match an id here, and be freed twice. */
 static bool mem_is_ours(struct kvc_pool *pool, const struct kvc_mem *mem)
 {
 	const struct kvc_mem *m;
@@ -488,7 +478,7 @@ static bool mem_is_ours(struct kvc_pool *pool, const struct kvc_mem *mem)
 	return m != NULL;
 }
 
-/* First all clients stop using the memory. Then all of them wait for their servers at once, by one deadline. */
+/* All clients stop using the memory, then all wait for their servers at once. */
 static int unregister_all(struct kvc_pool *pool, struct kvc_mem **mem)
 {
 	struct mem_job job = {.mem = *mem, .deadline_ns = mem_deadline(pool)};
@@ -531,7 +521,7 @@ void kvc_mems_free(struct kvc_pool *pool)
 	}
 }
 
-/* The registration that has this byte, or NULL. */
+/* The registration with this byte, or NULL. */
 static struct kvc_client_mem *mem_with(struct kvc_client *c, const void *at)
 {
 	unsigned low = 0, high = c->num_mems;
@@ -562,7 +552,7 @@ struct kvc_client_mem *kvc_client_mem_at(struct kvc_client *c, const void *at, u
 	return m && len <= mem_behind(m, at) ? m : NULL;
 }
 
-/* (Registrations may adjoin.) */
+/* Registrations may adjoin. */
 bool kvc_target_leaves(struct kvc_client *c, const struct kvc_target *t, uint64_t len)
 {
 	const uint8_t *at = t->at, *end = at + kvc_target_extent(t, len);

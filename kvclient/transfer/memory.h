@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.h -- finding and freeing registrations of the caller's memory. Private to kvclient/. */
+/* memory.h -- find and free registrations of the caller's memory. Private to kvclient/. */
 #ifndef KVRAIL_KVCLIENT_TRANSFER_MEMORY_H
 #define KVRAIL_KVCLIENT_TRANSFER_MEMORY_H
 
 #include "kvclient/core/client.h"
 
-/* kvc_target_leaves -- whether the slices of a target begin in registered memory and end behind it, in none. */
+/* kvc_target_leaves -- whether the slices of a target begin in registered memory and end in unregistered memory. */
 bool kvc_target_leaves(struct kvc_client *c, const struct kvc_target *t, uint64_t len);
 
-/* kvc_client_mem_at -- the registration that contains all of [at, at + len), or NULL. On the client's loop. Valid until
- * the caller parks, or while its `users` is raised. Does not park. */
+/* kvc_client_mem_at -- the registration with all of [at, at + len), or NULL. On the client's loop. Valid until the
+ * caller parks, or while its `users` is raised. Does not park. */
 struct kvc_client_mem *kvc_client_mem_at(struct kvc_client *c, const void *at, uint64_t len);
 
 /* kvc_mems_free -- forget all registrations. Any thread, when the clients are closed. */

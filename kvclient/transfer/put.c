@@ -1,30 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* put.c -- a PUT as ranges: FIRST, the middle ones, LAST.
+/* put.c -- a PUT as ranges. FIRST goes alone, since its reply names the server's stage; then the middle ones, two at a
+ * time; LAST goes alone and commits.
  *
- * FIRST goes alone, since its reply names the server's stage. The middle ranges go two at a time. LAST goes alone and
- * commits. A value of one range is FIRST and LAST at once. Up to KV_INLINE_MAX bytes travel in the request. More than
- * that lies in the caller's registered memory, in a borrowed piece, or in a piece of the receive buffer into which it
- * was copied. From there it goes one of these ways:
+ * Paths: values up to KV_INLINE_MAX are in the request. Others lie in registered memory, a borrowed piece, or a piece
+ * of the receive buffer filled by a copy. They are landed if we have a landing area on the shard (tcp,
+ * request/landing.c), small ones packed in one write (request/pack.c; a batch also packs those above KVC_PACK_SMALL).
+ * If the server must not read, all bytes are in requests, many at a time after FIRST (its provider would crash if we
+ * died: see WELCOME). Else the server reads them.
  *
- *   land     where we have a landing area on the shard (tcp): we write it there (request/landing.c)
- *   packed   a small one: copied, and landed in one write with those that are sent with it (request/pack.c)
- *   inline   else, where the server must not read (its provider would crash if we died in the middle: WELCOME says
- *            so): all bytes travel in requests, FIRST alone, then everything else, LAST too, many at a time
- *   read     else: the server reads it
+ * Slices are gathered without a copy only if that is cheaper: for reads from GATHER_MIN bytes, for landing when a slice
+ * fills a write, since a link has four writes in flight. Shorter slices are copied side by side, so that a batch sends
+ * one range.
  *
- * Slices of registered memory are gathered without a copy where that costs no more than the copy. The server reads
- * slices of a range where they lie, from GATHER_MIN bytes on: each is an operation of the fabric, and a copy of less
- * costs less. A write to the landing area is one operation from one place, of which a link has four in flight. So a
- * slice that is at least as long as such a write goes from its place, in ranges that end where it ends: they are no
- * more than twice as many as those of a copy. Shorter ones are copied to a piece, side by side: a few hundred slices
- * of a page are one range then, which its batch sends without waiting, instead of hundreds. (Rejected: several writes
- * behind each other for one request. Four slices would fill a link, and what is posted of a row that does not fit
- * would have to be waited for before its place is free again.) All else is gathered by a copy: what lies in spans, what
- * is not registered, what travels in requests or in packs. The checksum is over the value in its order.
- *
- * Every range carries the checksum of the whole value, and the server refuses to commit anything else. Hence a PUT may
- * be made again after any failure, the same bytes under the same key succeed, and a server that we gave up on can do no
- * harm by reading memory late. */
+ * Each range has the checksum of the whole value in its order, and the server commits nothing else. So a PUT may be
+ * repeated, and a server that reads memory late does no harm. */
 #include "kvclient/transfer/put.h"
 
 #include "kvclient/conn/node.h"
@@ -106,7 +95,7 @@ static unsigned put_shard(const struct kvc_put *p, const struct kvc_attachment *
 	return kvc_place_shard(s->shard_seed, s->shards, p->route.key.data, p->route.key.len);
 }
 
-/* Whether the value lies in one part of the region. No ordered write crosses a border of parts. */
+/* Whether one part of the region has it all. No ordered write crosses parts. */
 static bool source_whole(const struct kvc_put *p)
 {
 	struct te_region_info info;
@@ -115,7 +104,7 @@ static bool source_whole(const struct kvc_put *p)
 	return p->region_offset / info.part_bytes == last / info.part_bytes;
 }
 
-/* Whether it goes from where it lies; else from a piece, to which it is copied. */
+/* Whether it is sent from its place, not from a copy in a piece. */
 static bool source_direct(const struct kvc_put *p)
 {
 	uint64_t slice = p->from.slice;
@@ -126,7 +115,7 @@ static bool source_direct(const struct kvc_put *p)
 	return slice == 0 || slice >= GATHER_MIN;
 }
 
-/* What the server offers or demands in its attachment s. land_max: bytes that we may land at a time, or 0. */
+/* The path offered or demanded by attachment s. land_max: largest landing in bytes, or 0. */
 static enum kvc_put_by by_of(const struct kvc_put *p, const struct kvc_attachment *s, uint64_t land_max)
 {
 	uint64_t small = p->batched ? KVC_PACK_SMALL : KV_INLINE_MAX;
@@ -139,7 +128,7 @@ static enum kvc_put_by by_of(const struct kvc_put *p, const struct kvc_attachmen
 	return s->flags & WIRE_WELCOME_INLINE_PUT ? KVC_BY_INLINE : KVC_BY_READ;
 }
 
-/* Plan for attachment s, which is in use. */
+/* Plan for the attachment s in use. */
 static void way_plan(struct kvc_put *p, const struct kvc_attachment *s)
 {
 	p->land_max = p->len > KV_INLINE_MAX ? kvc_landing_max(s, put_shard(p, s)) : 0;
@@ -157,8 +146,7 @@ static uint64_t range_max(const struct kvc_put *p)
 	return KV_MIN(p->direct ? KV_RANGE_MAX : kvc_room_piece(p->c), p->by == KVC_BY_LAND ? p->land_max : UINT64_MAX);
 }
 
-/* Bytes of the range that begins at `offset`. Of slices that go from where they lie it has several whole ones, if the
- * server reads them, or what is left of one. */
+/* Bytes of the range at `offset`. A direct range of slices has whole ones, or the rest of one. */
 static uint64_t range_len(const struct kvc_put *p, uint64_t offset)
 {
 	uint64_t slice = p->direct ? p->from.slice : 0, max = range_max(p), left = p->len - offset;
@@ -175,7 +163,7 @@ bool kvc_put_single(struct kvc_put *p)
 	return range_len(p, 0) == p->len;
 }
 
-/* Compute the checksum of the whole value when it is first needed. For large values it parks. */
+/* Compute the value's checksum at first use. Parks for large values. */
 static void put_sum_await(struct kvc_put *p)
 {
 	if (!p->summed)
@@ -183,14 +171,14 @@ static void put_sum_await(struct kvc_put *p)
 	p->summed = true;
 }
 
-/* Where the byte at `offset` lies in the region. */
+/* Offset in the region of the byte at `offset`. */
 static uint64_t source_at(const struct kvc_put *p, uint64_t offset)
 {
 	uint64_t slice = p->from.slice;
 	return p->region_offset + (slice ? offset / slice * p->from.stride + offset % slice : offset);
 }
 
-/* What the server is to read. */
+/* The server's source. */
 static struct wire_dest source_dest(const struct kvc_put *p, uint64_t offset, uint64_t length)
 {
 	uint64_t slice = p->from.slice, count = slice ? KV_MAX(length / slice, (uint64_t)1) : 1;
@@ -201,7 +189,7 @@ static struct wire_dest source_dest(const struct kvc_put *p, uint64_t offset, ui
 static void range_fill(struct kvc_put *p, struct kvc_req *r, uint64_t offset, uint64_t length, uint64_t stage)
 {
 	struct wire_request *w = &r->wire;
-	const uint8_t *piece = kvc_buffer_at(&p->c->buffer, &r->mem.piece); /* of what was copied, if it was */
+	const uint8_t *piece = kvc_buffer_at(&p->c->buffer, &r->mem.piece); /* the copy, if there is one */
 	w->type = WIRE_PUT;
 	w->flags = (offset == 0 ? WIRE_PUT_FIRST : 0) | (offset + length == p->len ? WIRE_PUT_LAST : 0);
 	w->key = (struct wire_bytes){p->route.key.data, (uint32_t)p->route.key.len};
@@ -264,7 +252,7 @@ int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uin
 		kvc_gather_await(kvc_buffer_at(&p->c->buffer, &(*out)->mem.piece), &from, length);
 	if (!kvc_node_uses(p->route.n, p->attaches)) {
 		kvc_req_release(p->c, *out);
-		return -KV_ERESET; /* the plan went with its attachment, and so did the stage */
+		return -KV_ERESET; /* its plan and stage went with the attachment */
 	}
 	range_fill(p, *out, offset, length, stage);
 	shard = put_shard(p, s);
@@ -273,8 +261,7 @@ int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uin
 	return 0;
 }
 
-/* Send one range and wait for it. *out_done: the value is committed already, by us or by another client with the same
- * bytes. */
+/* Send one range and wait. *out_done: the value is committed, by us or by another client with the same bytes. */
 static int range_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint64_t *stage, bool *out_done)
 {
 	struct kvc_req *r;
