@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* former.c -- the servers that may have a key which its server does not have, because the view changed lately.
+/* former.c -- servers that may have a key because the view changed lately.
  *
- * Four kinds, in this order:
- *   draining   it was the key's server, or its second one, or stood in for one of them, until it drained
- *   stand-in   the key's owner restarted within kvc_options.settle_ns, with empty memory: the next server without it
- *   elder      the key's owner joins: the server that has the key without all servers that join
- *   older      by an older placement (route/view.c keeps KVC_FORMER_PLACES of them for settle_ns): the owner, and
- *              where that drains or is gone, the next server
- * A join moves one key in n + 1, so only these keys cost another round trip when they miss.
+ * In this order: draining: the key's servers or their stand-ins until they drained. Stand-in: the owner restarted
+ * within kvc_options.settle_ns with empty memory, so the next server. Elder: the owner joins, so the key's server
+ * without those that join. Older: the owner by an older placement (route/view.c keeps KVC_FORMER_PLACES for settle_ns),
+ * or its next server if it drains or left.
  *
- * Only servers that are up are asked: to wait for one that is down would make a miss expensive. A DELETE and a TOUCH go
- * further, also to every server that this client may have taken for a stand-in within settle_ns: a GET asks these only
- * when the next server is lost, and by then nobody would know that the key was deleted.
+ * A join moves one key in n + 1; only these need another round trip after a miss. Servers that are not up are not
+ * asked, since a miss must be cheap.
  *
- * Rejected: to ask all stand-ins of an outage after a miss. Which server stood in depends on which others were down
- * when the value was put, and no client knows that of another. */
+ * DELETE and TOUCH also reach every server that this client may have used as a stand-in within settle_ns: a GET asks
+ * these when the next server is lost, and the deletion would be unknown by then. */
 #include "kvclient/route/former.h"
 
 #include "kvclient/core/placement.h"
@@ -44,12 +40,10 @@ static bool asked(const struct kvc_node *n)
 	return n->state == KVC_NODE_UP && !n->retired;
 }
 
-/* How many servers are looked at in the key's order: servers that are gone or drain may stand before the one that has
- * the value. */
+/* Servers looked at in the key's order: some that left or drain may come first. */
 enum { ONCE = 4 };
 
-/* Server k of those that can be asked. NULL: there is none, or `copies` of the servers before it do not drain, so the
- * value went no further. */
+/* Server k that can be asked. NULL: none, or `copies` earlier servers do not drain, so the value went no further. */
 static struct kvc_node *once(struct kvc_client *c, const struct kvc_place *p, struct kvc_key key, unsigned k,
 			     unsigned copies)
 {
@@ -85,7 +79,7 @@ static struct kvc_node *candidate(struct kvc_client *c, struct kvc_key key, bool
 struct kvc_node *route_former(struct kvc_client *c, struct kvc_key key, bool twice, unsigned k)
 {
 	struct kvc_node *seen[2 + FORMERS_MAX] = {route_first(c, key), twice ? route_second(c, key) : NULL};
-	unsigned charged = twice ? 2 : 1, num = charged; /* servers in charge of the key are no former ones */
+	unsigned charged = twice ? 2 : 1, num = charged; /* servers in charge are no former ones */
 	for (unsigned i = 0; i < OLDER + c->cluster.num_former * ONCE && num < charged + k + 1; i++) {
 		struct kvc_node *n = candidate(c, key, twice, i);
 		unsigned at = 0;
@@ -102,7 +96,7 @@ static bool tell(struct kvc_place_set *told, const struct kvc_node *n)
 	return n && n->state != KVC_NODE_DOWN && kvc_place_set_put(told, n->index, true);
 }
 
-/* Of a value that is kept twice: both of its servers by an older placement. */
+/* Of a value kept twice: both servers by an older placement. */
 static struct kvc_node *twice_drop(struct kvc_client *c, struct kvc_key key, struct kvc_place_set *told)
 {
 	for (unsigned i = 0; i < c->cluster.num_former * ONCE; i++) {
@@ -113,8 +107,7 @@ static struct kvc_node *twice_drop(struct kvc_client *c, struct kvc_key key, str
 	return NULL;
 }
 
-/* The servers that stood in for absent ones: all in the key's order up to the first (twice: the second) that was not
- * absent. */
+/* Stand-ins of absent servers: the key's order up to the first (twice: second) that was not absent. */
 static struct kvc_node *absent_drop(struct kvc_client *c, const struct kvc_place *p, struct kvc_key key, bool twice,
 				    struct kvc_place_set *told)
 {

@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hot.c -- values that servers report as hot are kept at two servers (KVC_HOT_COPIES).
+/* hot.c -- values reported as hot are kept at two servers (KVC_HOT_COPIES).
  *
- *   a reply says hot -> the value is copied to the key's second server (copy.c) -> GETs of the key go to the one of the
- *                                                                                  two with fewer requests under way
+ * After a reply with the flag, the value is copied to the key's second server (copy.c), and GETs ask the server with
+ * fewer requests.
  *
- * Each client finds that out for itself, from the replies that it gets; the first one that copies spares the others the
- * bytes. None knows which keys others have copied, so in a pool with this flag a DELETE and a TOUCH of any key go to
- * both servers.
+ * Each client learns from its own replies; the first copy spares the others the bytes. Since no client knows the
+ * others' copies, a DELETE and a TOUCH reach both servers of any key in such a pool.
  *
- * A key stays here as long as replies say that it is hot, and FRESH_NS longer: then GETs go to its first server alone
- * again. For a miss it counts KEPT_NS more, since a GET that is under way may have asked the second one. A copy that
- * failed, or had no server to go to, is tried again after AGAIN_NS; so is one that the second server had lost and does
- * not take again. The table has room for SETS * WAYS keys. A key that finds none is not copied, until others have
- * become cold.
+ * A key is fresh while replies report it, and FRESH_NS longer. For misses it counts KEPT_NS more, since a pending GET
+ * may have asked the second server. A failed copy is tried again after AGAIN_NS.
  *
- * Rejected: a list of hot keys that servers tell their clients. It would name keys to clients that may not know them,
- * and a client that does not ask for a key has no use for its copy. Copies made by the servers: they would need to be
- * clients of each other all the time, and to know the view that each client has. */
+ * The table has SETS * WAYS places; a key without a place is not copied until others are cold. */
 #include "kvclient/route/hot.h"
 
 #include <stdlib.h>
@@ -26,17 +20,16 @@
 
 enum { SETS = 256, WAYS = 4 };
 
-/* A value that a server has reported as hot. */
 struct hot {
-	uint64_t digest;   /* of its key; 0: the place was never taken */
-	uint64_t fresh_ns; /* until then GETs go to both servers; 0: there is no second copy of this client's */
-	uint64_t until_ns; /* until then the place is the key's */
-	uint64_t again_ns; /* before then no copy is made */
+	uint64_t digest;   /* of its key; 0: never taken */
+	uint64_t fresh_ns; /* GETs ask both servers until then; 0: no second copy by this client */
+	uint64_t until_ns; /* the place is the key's until then */
+	uint64_t again_ns; /* no copy before then */
 };
 
 struct kvc_hots {
 	struct hot key[SETS * WAYS];
-	unsigned used; /* places that were ever taken */
+	unsigned used; /* places ever taken */
 };
 
 #define FRESH_NS 30000000000ull
@@ -62,7 +55,7 @@ void route_hot_fini(struct kvc_client *c)
 
 static uint64_t digest_of(struct kvc_key key)
 {
-	enum { SEED = 3 }; /* keys are spread otherwise than over servers and clients */
+	enum { SEED = 3 }; /* spread unlike over servers and clients */
 	uint64_t digest = kv_hash_key(key.data, key.len, SEED);
 	return digest ? digest : 1;
 }
@@ -81,7 +74,7 @@ static struct hot *find(const struct kvc_client *c, uint64_t digest)
 	return NULL;
 }
 
-/* The key's place, or a free one. NULL: all are taken by keys that are still needed. */
+/* The key's place, or a free one. NULL: all are needed. */
 static struct hot *place(struct kvc_client *c, uint64_t digest)
 {
 	struct hot *set = set_of(c, digest), *at = find(c, digest);
@@ -114,7 +107,7 @@ static void refresh(struct kvc_client *c, struct hot *h)
 	h->until_ns = h->fresh_ns + KEPT_NS;
 }
 
-/* It is not tried again before some time has passed. What was read twice before is kept for misses. */
+/* Do not try for a while. A key copied before stays for misses. */
 static void put_off(struct kvc_client *c, uint64_t digest)
 {
 	struct hot *h = place(c, digest);
@@ -159,7 +152,7 @@ void route_hot_lost(struct kvc_client *c, struct kvc_key key)
 	struct hot *h = route_hot_any(c) ? find(c, digest_of(key)) : NULL;
 	if (!h || loop_now(c->loop) >= h->fresh_ns)
 		return;
-	h->fresh_ns = loop_now(c->loop); /* (not 0: after a miss the second one is still asked) */
+	h->fresh_ns = loop_now(c->loop); /* not 0: after a miss the second one is still asked */
 	put_off(c, h->digest);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hot.h -- values that servers report as hot, and which of them this client reads from two servers (KVC_HOT_COPIES).
- * Private to kvclient/. On the client's loop; none parks. */
+/* hot.h -- hot values that this client reads from two servers (KVC_HOT_COPIES). Private to kvclient/. On the client's
+ * loop; none parks. */
 #ifndef KVRAIL_KVCLIENT_ROUTE_HOT_H
 #define KVRAIL_KVCLIENT_ROUTE_HOT_H
 
@@ -8,8 +8,8 @@
 #include "kvclient/route/owner.h"
 #include "kvclient/route/second.h"
 
-/* route_hot_ready -- the client opens: take the memory for its hot keys, if the pool is to have any. 0 or -KV_ENOMEM.
- * route_hot_fini -- free it. */
+/* route_hot_ready -- make the client's table at opening, if the pool has the flag. 0 or -KV_ENOMEM. route_hot_fini --
+ * free it. */
 int route_hot_ready(struct kvc_client *c);
 void route_hot_fini(struct kvc_client *c);
 
@@ -20,27 +20,27 @@ static inline bool route_hot_any(const struct kvc_client *c)
 	return KV_UNLIKELY(c->hot != NULL) && route_hot_used(c);
 }
 
-/* route_hot_read -- whether a GET of this key may ask either of its two servers; route_hot_fresh -- whether it may
- * begin with the second one. What may be read from there now is asked for at the other one after a miss for longer. */
+/* route_hot_read -- whether a GET may ask both servers of this key; route_hot_fresh -- whether it may begin with the
+ * second one, which ends earlier. */
 bool route_hot_read(const struct kvc_client *c, struct kvc_key key);
 bool route_hot_fresh(const struct kvc_client *c, struct kvc_key key);
 
-/* route_hot_reported -- server n has the value and says that it is hot: have it copied to the key's second server in
- * the background, unless it is there. */
+/* route_hot_reported -- server n reports its value as hot: copy it to the key's second server in the background, unless
+ * it is there. */
 void route_hot_reported(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n);
 
-/* route_hot_copied -- that copy has ended with rc. route_hot_lost -- its second server had lost it, and could not be
- * given it again: GETs go to the first one alone until a later copy is made. */
+/* route_hot_copied -- that copy ended with rc. route_hot_lost -- the second server lost it, and the repair failed: GETs
+ * ask only the first one until a later copy. */
 void route_hot_copied(struct kvc_client *c, struct kvc_key key, int64_t rc);
 void route_hot_lost(struct kvc_client *c, struct kvc_key key);
 
-/* route_twice -- whether a GET with these flags is about a value that is kept twice. */
+/* route_twice -- whether a GET with these flags has two servers. */
 static inline bool route_twice(const struct kvc_client *c, unsigned flags, struct kvc_key key)
 {
 	return route_two_copies(c, flags) || (route_hot_any(c) && route_hot_read(c, key));
 }
 
-/* route_read_first -- the server that such a GET asks first. */
+/* route_read_first -- the first server of such a GET. */
 static inline struct kvc_node *route_read_first(struct kvc_client *c, unsigned flags, struct kvc_key key)
 {
 	bool hot = route_hot_any(c) && route_hot_fresh(c, key);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* owner.c -- the first server for a key, and the server that stands in for one that is lost.
+/* owner.c -- the first server for a key, and its stand-in if it is lost.
  *
- * A call avoids servers that are down and servers that drain: it goes to the next one in the order of its key. A call
- * that is under way when its server is lost moves there, too. By then its requests at the lost server are over: the
- * attachment has ended, and a fence has passed where they named memory of the caller. A PUT may be made at both
- * servers, since blocks are immutable. Only when all servers are down the call ends with the owner's code.
+ * Calls avoid servers that are down or drain: they use the next one in the key's order. A pending call also moves
+ * there; its requests at the lost server are over by then, and the caller's memory was fenced. A PUT may be made at
+ * both, since blocks are immutable. If all servers are down, the call ends with the owner's code.
  *
- * Rejected: to remember which server stood in for a key. Clients would disagree. */
+ * Stand-ins are not remembered: clients would disagree. */
 #include "kvclient/route/owner.h"
 
 #include "kvclient/conn/node.h"
@@ -31,7 +30,7 @@ struct kvc_node *route_first(struct kvc_client *c, struct kvc_key key)
 void route_stand_in(struct kvc_node *n, struct kvc_key key)
 {
 	const struct kvc_node *owner = route_owner(n->client, key);
-	/* (If the owner is not avoided, n is the second server of a value that is kept twice.) */
+	/* If the owner is not avoided, n is the key's second server. */
 	if (n != owner && kvc_place_set_has(&n->client->shunned, owner->index))
 		kvc_add(&n->client->count.stand_ins, 1);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* repair.c -- the values that wait to be copied to where they should be: a ring, which a coroutine empties
- * (copies/copy.c). It runs while values wait. The ring is made with the first view that leaves a former server, with
- * the first value that is kept twice, or for hot values when the client opens; so noting a value takes no memory. */
+/* repair.c -- values that wait to be copied: a ring, emptied by a coroutine while values wait (copies/copy.c). It is
+ * made at the first need, before values are noted: noting allocates nothing. */
 #include "kvclient/route/repair.h"
 
 #include <stdlib.h>
@@ -24,7 +23,7 @@ void repair_fini(struct kvc_client *c)
 	c->repairs = NULL;
 }
 
-/* Value i of the ring. The first one is being copied, if any is. */
+/* Value i of the ring; the first may be under way. */
 static struct kvc_repair *at(struct kvc_repairs *q, unsigned i)
 {
 	return &q->ring[(q->head + i) % REPAIRS];
@@ -54,12 +53,12 @@ int repair_wait_await(struct kvc_client *c, uint64_t deadline_ns)
 	return kvc_wait_queue_await(c, &c->repairs->copied, deadline_ns);
 }
 
-/* The ring has its first value: start the coroutine. */
+/* The ring has its first value. */
 static bool start(struct kvc_client *c)
 {
 	struct kvc_repairs *q = c->repairs;
 	if (co_spawn(c->loop, c->repair_main, c, "kvc repair") < 0) {
-		q->count = 0; /* no coroutine is free: the next GET tries again */
+		q->count = 0; /* the next GET tries again */
 		return false;
 	}
 	q->running = true;

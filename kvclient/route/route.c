@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* route.c -- the walk of a call from server to server. owner.c, second.c and former.c say which servers a key has; here
- * is the order in which a call asks them.
+/* route.c -- the walk of a call from server to server; owner.c, second.c and former.c give a key's servers.
  *
- *   READ, LOOK   first --miss--> the other of two servers --miss--> former servers, KVC_FORMERS_ASKED at most
- *   DELETE, TOUCH   first --ok or miss--> every other server that may have the value
- *   any server but a FIXED one: --lost--> the server that stands in for it
+ * READ and LOOK: the first; after a miss the other of two, then at most KVC_FORMERS_ASKED former ones. DELETE and
+ * TOUCH: the first; after success or a miss every other that may have the value. Except for FIXED, a stand-in replaces
+ * a lost server.
  *
- * That a key was deleted lately is a miss: another server may have a value that was put since. A server that is asked
- * after a miss and fails has nothing, as far as the caller is concerned. */
+ * A reported deletion is a miss: another server may have a later value. If a server asked after a miss fails, that
+ * counts as a miss. */
 #include "kvclient/route/route.h"
 
 #include "kvclient/core/placement.h"
@@ -31,7 +30,7 @@ void route_begin(struct route *r, struct kvc_client *c, struct kvc_key key, enum
 
 /* ---- after a miss ---- */
 
-/* The other one of two servers, once. If r->n is none of the two any more, it is not known which of them is left. */
+/* The other of two servers, once. If r->n is neither now, both may be left. */
 static bool other_next(struct route *r)
 {
 	struct kvc_node *next = r->twice && !r->other && r->former == 0 ? route_other(r->c, r->key, r->n) : NULL;
@@ -48,7 +47,7 @@ static bool former_next(struct route *r)
 	if (KV_LIKELY(!route_formers(r->c)))
 		return false;
 	while (r->former < KVC_FORMERS_ASKED && (next = route_former(r->c, r->key, r->twice, r->former)) == r->n)
-		r->former++; /* it was asked already: the view has changed since */
+		r->former++; /* asked before the view changed */
 	if (!next || r->former == KVC_FORMERS_ASKED)
 		return false;
 	r->former++;
@@ -63,8 +62,8 @@ static bool answered(int rc)
 	return rc == 0 || rc == -KV_ENOTFOUND;
 }
 
-/* Add an answer. A later server that misses or is lost has nothing; of failures the first one stays: that server may
- * have the value still, a GET would find it there, and a repair would bring it back. */
+/* Add an answer. A miss or loss of a later server is ignored; the first failure stays, since a GET and a repair could
+ * restore the value from that server. */
 static void answer_add(struct route *r, int rc)
 {
 	if (r->kind == ROUTE_DELETE && answered(rc))
@@ -75,7 +74,7 @@ static void answer_add(struct route *r, int rc)
 		r->said = rc;
 }
 
-/* A server that has a pin of the key. (Down: it has nothing, and its pins end.) */
+/* A server with a pin of the key. One that is down has no pins. */
 static struct kvc_node *pin_next(struct route *r)
 {
 	struct kvc_node *n;
@@ -87,7 +86,7 @@ static struct kvc_node *pin_next(struct route *r)
 	return NULL;
 }
 
-/* No other server can have the value, as in most clusters at most times: told at a glance. */
+/* Fast check for the usual case: no other server can have the value. */
 static bool no_other(const struct route *r)
 {
 	struct kvc_client *c = r->c;
@@ -134,8 +133,7 @@ bool route_next(struct route *r, int64_t rc)
 	return route_moved(&r->n, r->key, rc, r->deadline_ns);
 }
 
-/* (What a key's second server says is no reason to doubt the first one, where every PUT goes: its copy may still be on
- * its way.) */
+/* A second server gives no reason to doubt the first one, where every PUT goes: its copy may be late. */
 void route_deleted(struct route *r, uint64_t age_ns)
 {
 	uint64_t now_ns = loop_now(r->c->loop);
@@ -146,7 +144,7 @@ void route_deleted(struct route *r, uint64_t age_ns)
 
 /* ---- the end ---- */
 
-/* The code of a server that was asked after a miss. */
+/* The code of a server asked after a miss. */
 static int64_t later_code(int64_t rc)
 {
 	switch (rc) {
@@ -162,7 +160,7 @@ static int64_t later_code(int64_t rc)
 	}
 }
 
-/* The value is at r->n, and the other one of its two servers missed it: that one is to have it. */
+/* The other server missed the value: copy it there. */
 static void other_mend(const struct route *r)
 {
 	const struct kvc_node *to = route_other(r->c, r->key, r->n);
@@ -201,7 +199,7 @@ enum route_mark route_mark(const struct route *r)
 {
 	if (r->tries & KVC_TRIED_CORRUPT)
 		return ROUTE_CORRUPT;
-	if (r->deleted_ns) /* no mark says when: the item is made again from its beginning */
+	if (r->deleted_ns) /* marks have no time: begin again */
 		return ROUTE_AGAIN;
 	if (r->former)
 		return ROUTE_AT_FORMER;

@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* route.h -- which servers a call about one key asks: the first one, the next ones, and what their answers are to the
- * caller. Private to kvclient/. On the client's loop; none parks.
+/* route.h -- the servers that a call about one key asks in turn, and the code of their answers. Private to kvclient/.
+ * On the client's loop; none parks.
  *
- *   route_begin -> ask r->n -> its code -> route_next: true -> ask r->n again
- *                                                      false -> route_code -> the caller's code
- *
- * To ask the same server again, after a pause, is the call's own matter (kvc_call_next_await). */
+ * route_begin, then ask r->n until route_next is false; route_code gives the caller's code. kvc_call_next_await repeats
+ * requests to the same server after a pause. */
 #ifndef KVRAIL_KVCLIENT_ROUTE_ROUTE_H
 #define KVRAIL_KVCLIENT_ROUTE_ROUTE_H
 
 #include "kvclient/core/client.h"
 
-/* Which servers a route has. Of each kind, a server that is lost is replaced by the one that stands in for it. */
+/* The servers of a route. A stand-in replaces a lost server. */
 enum route_kind {
-	ROUTE_READ,   /* the value: one of its key's servers, after a miss the other one, then former servers */
-	ROUTE_LOOK,   /* the same, and the first copy is asked first */
+	ROUTE_READ,   /* one of the key's servers, after a miss the other one, then former ones */
+	ROUTE_LOOK,   /* the same, beginning with the first copy */
 	ROUTE_ONE,    /* the key's server: PUT, PIN */
-	ROUTE_DELETE, /* every server that may have the value or a pin of it */
+	ROUTE_DELETE, /* every server that may have the value or its pin */
 	ROUTE_TOUCH,  /* every server that may have the value */
-	ROUTE_FIXED   /* one server, which the caller sets, and no other */
+	ROUTE_FIXED   /* one server, set by the caller */
 };
 
 /* In `tries`: a checksum was wrong before. */
@@ -29,48 +27,47 @@ struct route {
 	struct kvc_key key;
 	struct kvc_node *n; /* the server to ask */
 	uint64_t deadline_ns;
-	uint64_t deleted_ns; /* a server said that the key was deleted then, or earlier; 0: none did */
+	uint64_t deleted_ns; /* upper bound of a reported deletion time; 0: none */
 	enum route_kind kind;
 	unsigned tries; /* of kvc_call_again_await */
-	uint8_t former; /* former servers that were asked; n is the last of them */
-	bool twice;     /* the value is kept at two servers */
-	bool other;     /* one of the two missed it, and the other one was asked */
-	int said;       /* ROUTE_DELETE, ROUTE_TOUCH: the code of all servers together */
-	/* ROUTE_DELETE, ROUTE_TOUCH: servers that have answered. The caller's, empty at first. */
+	uint8_t former; /* former servers asked; n is the last */
+	bool twice;     /* kept at two servers */
+	bool other;     /* one of the two missed, and the other was asked */
+	int said;       /* ROUTE_DELETE, ROUTE_TOUCH: the code of all servers */
+	/* ROUTE_DELETE, ROUTE_TOUCH: servers that answered. The caller's, empty at first. */
 	struct kvc_place_set *told;
 };
 
 /* route_begin -- fill *r; r->n is the first server to ask. flags: the call's. The caller sets r->n of ROUTE_FIXED, and
- * r->told of the kinds that have it. */
+ * r->told of DELETE and TOUCH. */
 void route_begin(struct route *r, struct kvc_client *c, struct kvc_key key, enum route_kind kind, unsigned flags,
 		 uint64_t deadline_ns);
 
-/* route_next -- r->n ended with rc: whether another server is to be asked, which is r->n then.
- * route_deleted -- r->n said that the key was deleted age_ns ago: only values that were put since are asked for.
- * route_code -- no other server is asked; the last one ended with rc: the code of the call. A value that was found at
- * another server than its own is copied there in the background. */
+/* route_next -- r->n ended with rc: whether to ask again, at the new r->n. route_deleted -- r->n reports a deletion
+ * age_ns ago: only later values count. route_code -- the call's code, after the last server ended with rc; a value
+ * found elsewhere is copied to its server in the background. */
 bool route_next(struct route *r, int64_t rc);
 void route_deleted(struct route *r, uint64_t age_ns);
 int64_t route_code(const struct route *r, int64_t rc);
 
-/* How far the route of a batch's item is, which has no struct route while it waits to be made again. */
+/* The state of a batch item's route between passes. */
 enum route_mark {
-	ROUTE_FRESH,   /* not asked for yet */
-	ROUTE_AGAIN,   /* to be asked for again, as if it was fresh ... */
-	ROUTE_CORRUPT, /* ... after a wrong checksum: the server shall look at its memory; another wrong one is final */
-	ROUTE_AT_FIRST,  /* the second server missed it: the first one is next */
-	ROUTE_AT_SECOND, /* the other way round */
-	ROUTE_AT_FORMER, /* both missed it: the first former server is next */
+	ROUTE_FRESH,     /* not asked yet */
+	ROUTE_AGAIN,     /* ask again from the beginning ... */
+	ROUTE_CORRUPT,   /* ... after a wrong checksum: the server checks its memory; another wrong one is final */
+	ROUTE_AT_FIRST,  /* the second server missed: ask the first */
+	ROUTE_AT_SECOND, /* the first server missed: ask the second */
+	ROUTE_AT_FORMER, /* both missed: ask the first former server */
 	ROUTE_MARK_BITS = 3
 };
 
-/* route_mark -- the mark of a route that goes on. route_resume -- after route_begin: go on at a mark. moved: the view
- * has changed since, so which one of two servers was asked is unknown. */
+/* route_mark -- the mark of a pending route. route_resume -- after route_begin: continue at a mark. moved: the view has
+ * changed, so the asked one of two servers is unknown. */
 enum route_mark route_mark(const struct route *r);
 void route_resume(struct route *r, enum route_mark mark, bool moved);
 
-/* route_step -- for a walk over many keys, which asks all their servers at once: the server to ask after `step` misses
- * of the key, or NULL. step: from 1 (twice: or 0) to route_steps. (Step 0 is the second server of a value.) */
+/* route_step -- for many keys at once: the server to ask after `step` misses, or NULL. step: from 1 (twice: from 0, the
+ * second server) to route_steps. */
 struct kvc_node *route_step(struct kvc_client *c, struct kvc_key key, bool twice, unsigned step);
 unsigned route_steps(const struct kvc_client *c);
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* second.c -- the two servers of a key whose value is kept twice (KVC_TWO_COPIES).
+/* second.c -- the two servers of a value kept twice (KVC_TWO_COPIES): the first two in the key's order that are neither
+ * down nor draining.
  *
- * They are the first two in the key's order that are neither down nor draining. So when the first one is lost, the
- * second one has the value and becomes the first. When a server joins in front of them, one of the former two stays one
- * of the two. No list of copies is needed, and no bit at a server.
+ * If the first is lost, the second has the value and becomes the first. If a server joins before them, one of the two
+ * stays. So no list of copies is needed.
  *
- * A GET asks the one with fewer requests of this client under way. Where both have as many, a bit of the key's hash
- * decides; otherwise all items of a batch would go to one server before the first of them is under way. For a hot key
- * (hot.c) the two take turns; otherwise all clients that make one call at a time would ask the same server. */
+ * A GET asks the one with fewer requests. Among equals a bit of the key's hash decides, so that a batch is spread; for
+ * a hot key they alternate, so that clients with single calls are spread. */
 #include "kvclient/route/second.h"
 
 #include "kvclient/core/placement.h"
@@ -16,7 +15,7 @@
 
 unsigned route_client(const struct kvc_pool *pool, struct kvc_key key)
 {
-	enum { SEED = 2 }; /* keys are spread over clients otherwise than over servers */
+	enum { SEED = 2 }; /* spread unlike over servers */
 	return kvc_key_valid(key) ? kvc_digest_shard(kv_hash_key(key.data, key.len, SEED), pool->num_clients) : 0;
 }
 
@@ -41,14 +40,14 @@ struct kvc_node *route_other_place(struct kvc_client *c, struct kvc_key key, con
 	return n && n->state != KVC_NODE_DOWN ? n : NULL;
 }
 
-/* (For the first one, calls about values that are kept once wait, too, until it is connected.) */
+/* Calls wait for the first one to connect even for values kept once. */
 struct kvc_node *route_other(struct kvc_client *c, struct kvc_key key, const struct kvc_node *asked)
 {
 	struct kvc_node *n = route_other_place(c, key, asked);
 	return n && (n->state == KVC_NODE_UP || n == route_first(c, key)) ? n : NULL;
 }
 
-/* Each is chosen as often as the other, also if only every k-th choice counts: steps of the golden ratio. */
+/* Golden-ratio steps: balanced even if only every k-th choice counts. */
 static bool first_turn(struct kvc_client *c)
 {
 	c->reader_turn += 0x9E3779B97F4A7C15u;
@@ -66,5 +65,5 @@ struct kvc_node *route_reader(struct kvc_client *c, struct kvc_key key, bool tur
 		return first->share.reqs < second->share.reqs ? first : second;
 	if (turns)
 		return first_turn(c) ? first : second;
-	return kv_hash_key(key.data, key.len, 0) & 1 ? first : second; /* (placement takes the other end of the hash) */
+	return kv_hash_key(key.data, key.len, 0) & 1 ? first : second; /* placement uses the other end of the hash */
 }

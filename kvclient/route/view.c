@@ -1,27 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster.c -- the view of the cluster at a client: what is believed, and how the nodes follow it.
+/* view.c -- the client's view of the cluster, and how its nodes follow it.
  *
- * Each server announces the view that it has: while a client attaches (conn/connect.c), and at each change with a
- * heartbeat (conn/serve.c). That is its vote, and the client follows the view that more than half of its servers
- * announce (core/votes.c). Then it asks one of those for the whole view (core/asking.c), and tells the other clients of
- * the pool, each of which acts on its own loop. So clients of a pool may differ for a moment: they miss then, and never
- * read wrong bytes. Only about its own drain a server decides alone.
+ * Each server announces its view as a vote, in an attachment (conn/connect.c) and with a heartbeat (conn/serve.c). The
+ * client follows the view of more than half of its servers (core/votes.c), asks one of those for it (core/asking.c),
+ * and posts it to the pool's other clients. Clients may differ for a moment: they miss, and never read wrong bytes.
+ * Only its own drain a server decides alone. For OPENING_NS after the first answer, servers that may still answer count
+ * as votes for nothing. One view without a majority, or not usable yet, is held.
  *
- * For OPENING_NS after the first server has answered, at opening or when all were lost, servers that may still answer
- * count as votes for nothing: the quickest one does not decide alone. A view that was heard before it has its majority
- * is held, one at a time; so is one that cannot be used now. A server of the user's list that is no member is asked for
- * its vote now and then.
- *
- * A node is of a member's node id and addresses. A member of which no address stays is another node, for the same keys:
- * keys are placed by the id alone. Places in the array of nodes are numbered by the pool's table of servers, under its
- * lock, so that all clients of the pool call a server by the same number.
- *
- *   listed (user's list)  in the view: used.  Not in it: retired, and RESTS; asks for the view if all others are DOWN
- *   joined (by a view)    in the view: used.  Not in it: retired; what is under way ends; goodbye; CLOSED; its place is
- *                         given back once nothing of the client's holds on to it (node_clean)
- *
- * Memory of nodes is the client's array, made once with room for pool->room: a call that still has the pointer of a
- * node that has ended finds a node that is CLOSED. */
+ * A node belongs to a member's node id and addresses, and keys are placed by the id alone. All clients number nodes by
+ * the pool's table of servers, under its lock. A node outside the view is retired: one of the user's list rests, and
+ * asks for the view if all others are DOWN; one that a view joined ends with a goodbye, CLOSED, and gives its place
+ * back after its last use (node_clean). The array of nodes never moves, so a late pointer finds a CLOSED node. */
 #include "kvclient/route/view.h"
 
 #include <stdlib.h>
@@ -38,9 +27,9 @@
 #include "kvclient/request/lanes.h"
 #include "kvclient/route/repair.h"
 
-#define LOOK_NS    20000000ull    /* with a thousand servers a heartbeat comes each half millisecond */
-#define OPENING_NS 1000000000ull  /* how long servers that may still answer are waited for */
-#define DIFFER_NS  30000000000ull /* when the log hears that servers announce different views */
+#define LOOK_NS    20000000ull    /* a thousand servers make a heartbeat each half millisecond */
+#define OPENING_NS 1000000000ull  /* wait for servers that may still answer */
+#define DIFFER_NS  30000000000ull /* time until the log reports differing views */
 
 /* ---- nodes ---- */
 
@@ -61,10 +50,10 @@ static bool node_free(const struct kvc_node *n)
 	return n->index >= n->client->pool->num_servers && n->state == KVC_NODE_NEW && !n->joined;
 }
 
-/* Nodes by the addresses of their servers: a view of a thousand members is compared with a thousand nodes at once. */
+/* Nodes by their servers' addresses, to match a thousand members at once. */
 enum { WHERE_SLOTS = 2 * KV_WHERE_ADDRESSES * KVC_PLACE_MAX };
 struct where {
-	uint16_t slot[WHERE_SLOTS]; /* 1 + index of a node; 0: none, nor behind it */
+	uint16_t slot[WHERE_SLOTS]; /* 1 + index of a node; 0 ends a search */
 };
 
 static unsigned where_slot(const struct kv_hostport *at)
@@ -84,17 +73,16 @@ static void where_make(const struct kvc_client *c, struct where *w)
 		}
 }
 
-/* What a view asks for: the node of each member. `fresh`: taken from the pool's table, not started yet. */
+/* The nodes that a view needs. `fresh`: taken from the pool's table, not started yet. */
 struct plan {
 	uint16_t *node;
 	bool *fresh;
 	struct kvc_place place;
-	struct kvc_place_set used; /* nodes that have a member already */
+	struct kvc_place_set used; /* nodes with a member */
 	struct where *where;
 };
 
-/* The server of this node, whose entry has no name, has said that it is another member of that view, at the same
- * address. */
+/* Whether the server of this node without a name in the list is another member at the same address. */
 static bool is_another(const struct kvc_node *n, const struct kv_server_entry *e, const struct kv_view *v)
 {
 	const struct kv_member *m =
@@ -102,7 +90,7 @@ static bool is_another(const struct kvc_node *n, const struct kv_server_entry *e
 	return m && kv_where_shares(m->address, e->where);
 }
 
-/* Whether this node is of that member, of which it has an address. */
+/* Whether this node belongs to that member. */
 static bool node_is(struct kvc_client *c, const struct plan *p, const struct kvc_node *n,
 		    const struct kv_server_entry *e, const struct kv_view *v)
 {
@@ -118,9 +106,8 @@ static unsigned node_rank(const struct kvc_node *n)
 	return n->index < n->client->pool->num_servers ? 0 : n->retired ? 2 : 1;
 }
 
-/* The node of this member: one that is used, or one that was retired and still has its place. A member keeps its node
- * as long as one of its addresses stays; but one of the user's list comes first, whatever this client had before, or
- * two clients would call a server by two numbers. */
+/* The node of this member, used or retired. It keeps its node while one address stays. One of the user's list comes
+ * first, so all clients use the same number. */
 static struct kvc_node *node_of(struct kvc_client *c, const struct plan *p, const struct kv_server_entry *e,
 				const struct kv_view *v)
 {
@@ -135,7 +122,7 @@ static struct kvc_node *node_of(struct kvc_client *c, const struct plan *p, cons
 	return found;
 }
 
-/* Nothing of the client's holds on to a node that has ended. */
+/* An ended node without users. */
 static bool node_clean(const struct kvc_node *n)
 {
 	const struct kvc_room_share *s = &n->share;
@@ -146,9 +133,9 @@ static bool node_clean(const struct kvc_node *n)
 	       kv_list_empty(&n->sessions.partings) && kv_list_empty(&n->sessions.parted) && !n->control.senders;
 }
 
-/* ---- where keys were ---- */
+/* ---- former placements ---- */
 
-/* Whether both place every key alike. (The members of a view are sorted.) */
+/* Whether both place every key alike; a view's members are sorted. */
 static bool place_same(const struct kvc_place *a, const struct kvc_place *b)
 {
 	return a->n == b->n && memcmp(a->seed, b->seed, a->n * sizeof(*a->seed)) == 0 && !a->weight == !b->weight &&
@@ -160,7 +147,7 @@ static void former_drop(struct kvc_cluster *k)
 	kvc_place_fini(&k->former[--k->num_former].place);
 }
 
-/* Whether a placement by the user's list places every key as that one does. Its servers stand in any order. */
+/* Whether the user's list, in any order, places every key like p. */
 static bool list_same(const struct kvc_place *list, const struct kvc_place *p)
 {
 	unsigned found = 0;
@@ -178,8 +165,8 @@ static int list_copy(const struct kvc_place *list, struct kvc_place *out)
 	return rc;
 }
 
-/* *out: the placement in force, if it was used and `next` is another one. The pool's own list is used where servers had
- * no view yet; most pools find the view before they make a call. */
+/* *out: the placement in force, if it was used and `next` differs. The pool's list counts only if servers had no
+ * view. */
 static bool former_take(struct kvc_client *c, const struct kvc_place *next, struct kvc_place *out)
 {
 	struct kvc_cluster *k = &c->cluster;
@@ -204,8 +191,7 @@ static void carrier(void *arg)
 	kvc_client_ended(c);
 }
 
-/* Notes of the placement in force are carried over to `next`, in the background: by the client that is the first to
- * have that one. */
+/* Carry notes to `next` in the background; the first client with that placement does it. */
 static void notes_carry(struct kvc_client *c, struct kvc_place *next)
 {
 	struct kvc_cluster *k = &c->cluster;
@@ -223,8 +209,7 @@ static void notes_carry(struct kvc_client *c, struct kvc_place *next)
 	}
 }
 
-/* The placement in force is about to be replaced by `next`: misses are asked for where it has their keys, for a while.
- * (A place that another server gets meanwhile is asked in vain.) */
+/* Keep the placement in force as a former one for a while. A place reused by another server is asked in vain. */
 static void former_keep(struct kvc_client *c, const struct kvc_place *next)
 {
 	struct kvc_cluster *k = &c->cluster;
@@ -240,7 +225,7 @@ static void former_keep(struct kvc_client *c, const struct kvc_place *next)
 	k->num_former++;
 }
 
-/* The oldest are the last, and over first. */
+/* The oldest are last, and expire first. */
 static void former_expire(struct kvc_client *c)
 {
 	struct kvc_cluster *k = &c->cluster;
@@ -248,7 +233,7 @@ static void former_expire(struct kvc_client *c)
 		former_drop(k);
 }
 
-/* A server that was restarted has nothing: who stood in for it is asked for a while. */
+/* A restarted server is empty: for a while, ask its stand-ins. */
 static void restarted_set(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
@@ -296,12 +281,12 @@ static void places_give(struct kvc_client *c)
 	}
 }
 
-/* A session has a part at every node that is used. */
+/* A session has a part at every used node. */
 static void sessions_join(struct kvc_node *n)
 {
 	KV_LIST_EACH (e, &n->client->sessions) {
 		struct kvc_session *s = KV_LIST_ENTRY(e, struct kvc_session, node);
-		/* No memory: the first call that needs it there tries again. */
+		/* Without memory, its first call there tries again. */
 		struct kvc_session_at *at = s->gone ? NULL : kvc_session_part_make(s, n->index);
 		if (!at || at->state != KVC_SESSION_NONE)
 			continue;
@@ -339,8 +324,8 @@ static void plan_fini(struct kvc_client *c, struct plan *p, uint32_t taken)
 	kvc_place_fini(&p->place);
 }
 
-/* Find the node of member i, or take a place for it. Of two members at one address each has its node; the server takes
- * us as the one that it is, and the other one is DOWN. 0, -KV_EFULL, or -KV_EBUSY: the node of that place is ending. */
+/* Find the node of member i, or take a place. Two members at one address have two nodes; the one that the server is not
+ * will be DOWN. 0, -KV_EFULL, or -KV_EBUSY: the place's node is ending. */
 static int plan_member(struct kvc_client *c, struct plan *p, uint32_t i, const struct kv_view *v)
 {
 	const struct kv_member *m = &v->member[i];
@@ -402,8 +387,8 @@ static int plan_make(struct kvc_client *c, const struct kv_view *v, struct plan 
 	return rc;
 }
 
-/* Whether the server drains: it says so itself, or the view does. Where the view names a process, that one does: a
- * server that was restarted drains no more, though a source that knows no incarnations may say nothing new for long. */
+/* Whether the server drains, by itself or by the view. A view that names another incarnation is stale: a restarted
+ * server drains no more. */
 static bool drains(const struct kvc_node *n, const struct kv_member *m)
 {
 	bool other = n->state == KVC_NODE_UP && m && m->incarnation && n->incarnation != m->incarnation;
@@ -415,8 +400,8 @@ static void drains_set(struct kvc_node *n, const struct kv_member *m)
 	struct kvc_client *c = n->client;
 	bool draining = drains(n, m);
 	if (kvc_place_set_put(&c->cluster.draining, n->index, draining) && draining) {
-		repair_ready(c);  /* what is found there is copied */
-		kvc_owed_view(c); /* it may have pushed a value just before its DELETE came there */
+		repair_ready(c);  /* copy values found there */
+		kvc_owed_view(c); /* it may have pushed a value just before its DELETE */
 	}
 	kvc_node_shun(n, draining || n->state == KVC_NODE_DOWN);
 }
@@ -430,7 +415,7 @@ void kvc_cluster_node_up(struct kvc_node *n)
 		return;
 	if (m) {
 		for (unsigned i = 0; i < c->pool->num_servers; i++)
-			(void)kvc_alias_node(c, i); /* it learns which of them is this one, while it is this process */
+			(void)kvc_alias_node(c, i); /* sets the index of this process */
 		restarted_set(n);
 	}
 	drains_set(n, m);
@@ -446,9 +431,9 @@ static void node_use(struct kvc_client *c, unsigned i, const struct kv_member *m
 	if (fresh) {
 		c->num_nodes = KV_MAX(c->num_nodes, i + 1);
 		n->joined = true;
-		n->attempt.first_told = true; /* opening the pool waits for the user's list alone */
+		n->attempt.first_told = true; /* opening waits for the user's list only */
 		kvc_node_open(n);
-	} else if (n->state == KVC_NODE_CLOSED) { /* it comes back before its place was given away */
+	} else if (n->state == KVC_NODE_CLOSED) { /* it returns before its place was given away */
 		n->retired = n->ending = false;
 		n->goodbye = KVC_GOODBYE_NONE;
 		kvc_node_open(n);
@@ -460,9 +445,8 @@ static void node_use(struct kvc_client *c, unsigned i, const struct kv_member *m
 	drains_set(n, m);
 }
 
-/* Have the other clients look at the view in force, for which this one has counted a majority. They would hear of it
- * from servers, each in its time, and miss meanwhile what is put where they do not look yet. A client whose loop takes
- * no more does hear of it so. */
+/* Post the view to the other clients; from servers they would hear it at different times, and miss in between. A client
+ * with a full loop waits for its servers. */
 static void on_told(void *arg);
 
 static void others_tell(const struct kvc_client *c)
@@ -515,7 +499,7 @@ static void adopt_log(struct kvc_client *c, const struct kvc_choice *choice, uin
 		 (unsigned long long)v->epoch);
 }
 
-/* Nodes that the view in force does not name. */
+/* Retire nodes outside the view in force. */
 static void nodes_retire(struct kvc_client *c, const struct kvc_place_set *used)
 {
 	struct kvc_cluster *k = &c->cluster;
@@ -556,7 +540,7 @@ static void adopt(struct kvc_client *c, struct kv_view *v, const struct kvc_choi
 	nodes_retire(c, &used);
 	kvc_pins_follow(c);
 	if (k->num_former > 0 || k->draining.count > 0 || k->joining.count > 0)
-		repair_ready(c); /* what is found at former servers is copied */
+		repair_ready(c); /* copy values found at former servers */
 	k->said = false;
 	kvc_votes_adopted(&k->votes, choice, loop_now(c->loop));
 	kvc_asking_over(&k->asking);
@@ -584,7 +568,7 @@ static void doubt(struct kvc_client *c, const struct kv_view *v, const char *why
 	k->said = true;
 }
 
-/* The view that is held has been chosen. */
+/* The held view has been chosen. */
 static void held_try(struct kvc_client *c, const struct kvc_choice *choice)
 {
 	struct kv_view *v = &c->cluster.held;
@@ -624,7 +608,7 @@ static bool list_named(const struct kvc_client *c)
 	return false;
 }
 
-/* No server of the view in force is up, or may soon be; or there is none, and the list alone cannot be used: servers
+/* No server of the view in force is up, or connecting; without a view, the list alone cannot be used, since servers
  * have other names. */
 static bool is_alone(const struct kvc_client *c)
 {
@@ -636,8 +620,8 @@ static bool is_alone(const struct kvc_client *c)
 	return c->nodes_up == 0;
 }
 
-/* Servers without a vote that may be about to answer. At opening one that has failed once is not waited for; when all
- * were lost, each tries again all the time. */
+/* Servers without a vote that may answer soon. At opening a server that failed once is not awaited; after a loss of
+ * all, each counts. */
 static unsigned pending(const struct kvc_client *c, uint64_t now_ns)
 {
 	unsigned count = 0;
@@ -649,7 +633,7 @@ static unsigned pending(const struct kvc_client *c, uint64_t now_ns)
 	return count;
 }
 
-/* The log hears once that servers do not announce the view in force, and that all do again. */
+/* Log once when servers do not announce the view in force, and when they agree again. */
 static void differ_log(struct kvc_client *c, const struct kvc_choice *count, uint64_t now_ns)
 {
 	struct kvc_cluster *k = &c->cluster;
@@ -677,7 +661,6 @@ static void differ_log(struct kvc_client *c, const struct kvc_choice *count, uin
 			 c->index, differ, count->voters, (unsigned long long)k->view.epoch);
 }
 
-/* Count, and act on it. */
 static void votes_look(struct kvc_client *c)
 {
 	struct kvc_cluster *k = &c->cluster;
@@ -687,7 +670,7 @@ static void votes_look(struct kvc_client *c)
 	bool opening = now.now_ns < k->opening_ns;
 	if (c->closing || !k->votes.vote)
 		return;
-	k->reached &= c->nodes_up == 0; /* when the last one is lost, the next answer is a first one again */
+	k->reached &= c->nodes_up == 0; /* after a loss of all, the next answer is a first one */
 	now.pending = opening ? pending(c, now.now_ns) : 0;
 	now.alone = (!opening || (k->view.epoch == 0 && now.pending == 0)) && is_alone(c);
 	kvc_votes_decide(&k->votes, &now, &choice);
@@ -696,9 +679,9 @@ static void votes_look(struct kvc_client *c)
 	if (choice.digest != k->wanted.digest)
 		kvc_asking_over(&k->asking);
 	k->wanted = choice;
-	if (choice.digest && choice.digest == k->digest) { /* the same members under other numbers */
+	if (choice.digest && choice.digest == k->digest) { /* same members, new numbers */
 		digest_set(c, &choice);
-		k->votes.differ_ns = 0; /* a majority announces the one in force */
+		k->votes.differ_ns = 0; /* a majority announces the view in force */
 	} else if (choice.digest && choice.digest == k->held_digest) {
 		held_try(c, &choice);
 	}
@@ -722,8 +705,7 @@ static void cast(struct kvc_node *n, uint64_t source, uint64_t epoch, kv_u128 di
 	}
 }
 
-/* The server announces the view v, or one that is known by its digest. Only the first view of a client depends on it.
- */
+/* Only a client's first view depends on this vote. */
 static void own_note(struct kvc_node *n, const struct kv_view *v, kv_u128 digest)
 {
 	struct kvc_cluster *k = &n->client->cluster;
@@ -733,7 +715,7 @@ static void own_note(struct kvc_node *n, const struct kv_view *v, kv_u128 digest
 		kvc_votes_own(&k->votes, n->index);
 }
 
-/* Hold the view, if it has more votes than the one that is held. */
+/* Hold the view, if it has more votes than the held one. */
 static void hold(struct kvc_client *c, struct kv_view *v, kv_u128 digest)
 {
 	struct kvc_cluster *k = &c->cluster;
@@ -778,7 +760,7 @@ bool kvc_cluster_asks(struct kvc_node *n)
 	kv_u128 wanted = k->wanted.digest;
 	if (!wanted || wanted == k->digest || wanted == k->held_digest || k->votes.vote[n->index].digest != wanted)
 		return false;
-	/* (No two clients choose alike, nor does one that is simulated twice choose otherwise.) */
+	/* Clients choose differently, and a repeated simulation alike. */
 	if (!kvc_asking_now(&k->asking, k->wanted.votes, here.now_ns,
 			    kv_hash_key(&here, sizeof(here), (uint64_t)wanted)))
 		return false;
@@ -794,15 +776,14 @@ bool kvc_cluster_waits(struct kvc_node *n)
 	votes_look(c);
 	if (k->view.epoch || now_ns >= k->opening_ns || !k->votes.vote[n->index].digest)
 		return false;
-	if (k->wanted.digest) /* another server is asked for it, or was */
+	if (k->wanted.digest) /* another server is asked */
 		return k->votes.vote[n->index].digest != k->wanted.digest ||
 		       (k->asking.asked_ns && now_ns - k->asking.asked_ns < KVC_ASK_PATIENCE_NS);
 	return pending(c, now_ns) > 0;
 }
 
-/* Another client of the pool has counted a majority for a view. This one goes by that as well, and its own servers need
- * not have told it yet. It does so only where the numbers show that the view is newer: then its own servers cannot
- * bring it back, and clients never take turns. */
+/* Follow another client's majority only if the numbers show a newer view: then this client's servers cannot revert it,
+ * and clients do not alternate. */
 static void on_told(void *arg)
 {
 	struct kvc_client *c = arg;
@@ -813,7 +794,7 @@ static void on_told(void *arg)
 	bool newer;
 	pthread_mutex_lock(&p->lock);
 	k->posted = false;
-	choice.digest = kv_view_copy(&p->view, &v) == 0 ? p->view_digest : 0; /* no memory: the servers tell it */
+	choice.digest = kv_view_copy(&p->view, &v) == 0 ? p->view_digest : 0; /* no memory: wait for the servers */
 	pthread_mutex_unlock(&p->lock);
 	choice.source = v.source;
 	choice.epoch = v.epoch;
@@ -829,7 +810,7 @@ static void on_told(void *arg)
 	kvc_pool_tell_heard(p);
 }
 
-/* The pool has another cluster's name: leave the servers that are of none by that name. */
+/* The pool has a new cluster name: leave servers of other clusters. */
 static void naming_follow(struct kvc_client *c)
 {
 	uint32_t number = kvc_naming_number(c->pool);
