@@ -1,24 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy.c -- read repair: what a GET found at a former server is copied to the server in charge of its key now; and what
- * is kept twice and was found at one of its two servers alone, to the other. A value that is hot goes to the second
- * one, unless another client has copied it there.
+/* copy.c -- read repair: copy a value found at a former server to the one in charge, and a value missing at one of its
+ * two servers to that one. A hot value is copied to the second server, unless it is there.
  *
- * The caller's call is over by then and its memory is its own again. So the value is read once more, into a piece of
- * the receive buffer, and put from there: by one coroutine of the client, one key after the other, behind all other
- * calls (KVC_BACKGROUND). Its pace is the client's part of kvc_options.repair_bytes_s: after each value it rests as
- * long as the bytes that were read take at that rate, also if the other server refused them. Whatever does not go well
- * ends the copy: the next GET finds the value where this one did.
+ * The caller's memory is its own again by then. So one coroutine reads the value again, into a piece of the receive
+ * buffer, and puts it from there, one key after another, in the background. After each value it rests, so that the
+ * client's part of kvc_options.repair_bytes_s holds even for refused copies. A failure drops the copy; the next GET
+ * notes it again. Concurrent equal copies are harmless.
  *
- * The copy lives as long as the original would: its time to live is asked for first. Another client may copy the same
- * value at the same time, and the server takes the same bytes twice.
- *
- * The key may be deleted while its value is under way, or was deleted while the server that has it was out of reach. So
- * a copy says when its value was born, as the server that has it says, turned into the clock of the one that is to have
- * it (core/clock.h), and never too late. That one refuses what is older than a DELETE that it knows of, or than a value
- * with other bytes that it has. Then the source yields: it deletes what it has.
- *
- * Rejected: to put the bytes that the call brought. They are in the caller's memory, so each would be copied on the
- * loop, before the call returns, whether there is room for it or not. */
+ * The copy keeps its time to live. It carries the value's birth in the target's clock (core/clock.h), never too late.
+ * The target refuses it if it knows a later DELETE, or has a later value with other bytes; then the source yields, and
+ * deletes its value. */
 #include "kvclient/copies/copies.h"
 #include "kvclient/route/hot.h"
 #include "kvclient/route/owner.h"
@@ -28,12 +19,12 @@
 #include "kvclient/transfer/get.h"
 #include "kvclient/transfer/put.h"
 
-#define REST_NS 20000000ull /* a closing client waits so long at most for a pause to end */
+#define REST_NS 20000000ull /* longest sleep of a closing client */
 
 /* ---- one copy ---- */
 
-/* Seconds to live for a copy, from its birth on; 0: the server's default. What has less than a second left is not worth
- * one: -KV_ENOTFOUND. */
+/* Seconds to live from birth on; 0: the server's default. Less than a second left is not worth a copy:
+ * -KV_ENOTFOUND. */
 static int ttl_of(const struct kvc_look *look, uint32_t *out_ttl_s)
 {
 	*out_ttl_s = 0;
@@ -45,7 +36,7 @@ static int ttl_of(const struct kvc_look *look, uint32_t *out_ttl_s)
 	return 0;
 }
 
-/* The server that is to have the value; NULL: none, any more. */
+/* The target; NULL: none any more. */
 static struct kvc_node *target_of(struct kvc_client *c, const struct kvc_repair *r, struct kvc_key key)
 {
 	struct kvc_node *first = route_first(c, key), *second;
@@ -55,7 +46,7 @@ static struct kvc_node *target_of(struct kvc_client *c, const struct kvc_repair 
 	return second && r->to == second->index ? second : NULL;
 }
 
-/* When a value was put, or earlier, and the server that is to have it. */
+/* A lower bound of the value's birth, and the target's incarnation. */
 struct birth {
 	uint64_t born_ns, incarnation;
 };
@@ -92,8 +83,7 @@ static int get_copy_await(struct kvc_node *from, struct kvc_key key, const struc
 	return (int)KV_MIN(rc, (int64_t)0);
 }
 
-/* Copy one value. Returns its length, 0 if it is there already, or a code. *out_read: the bytes that were read for it.
- */
+/* Copy one value. Returns its length, 0 if it is there, or a code. *out_read: bytes read. */
 static int64_t copy_await(struct kvc_client *c, const struct kvc_repair *r, struct kvc_call *call, struct kvc_trace *t,
 			  uint64_t *out_read)
 {
@@ -118,7 +108,7 @@ static int64_t copy_await(struct kvc_client *c, const struct kvc_repair *r, stru
 		return rc;
 	birth.born_ns = look.asked_ns > look.age_ns ? look.asked_ns - look.age_ns : 1;
 	*out_read = len = b.len;
-	/* (The view may have changed.) */
+	/* The view may have changed. */
 	if (!r->forgotten && !c->closing && to == target_of(c, r, key))
 		rc = put_copy_await(to, key, &b, &birth, call, deadline_ns, t);
 	else
@@ -152,14 +142,14 @@ static void hot_count(struct kvc_client *c, int64_t rc)
 	kvc_add(&c->count.copy_bytes, rc > 0 ? (uint64_t)rc : 0);
 }
 
-/* Whether the value was to go to its key's second server. */
+/* Whether the target was the key's second server. */
 static bool second_of(struct kvc_client *c, const struct kvc_repair *r)
 {
 	const struct kvc_node *second = route_second(c, (struct kvc_key){r->key, r->len});
 	return second && r->to == second->index;
 }
 
-/* Returns the bytes that were read. */
+/* Returns the bytes read. */
 static uint64_t one_await(struct kvc_client *c, const struct kvc_repair *r)
 {
 	struct kvc_call call = {.size = sizeof(call), .flags = KVC_BACKGROUND};

@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pin_move.c -- pins follow their keys: what is pinned at another server than its key's is pinned there, where its
- * value is copied first if need be.
+/* pin_move.c -- pins follow their keys: a pin at another server than its key's is moved there, with its value if
+ * necessary.
  *
- *   a view, a server that is up -> all pins are looked at, one coroutine, LOOK_STEP in a turn
- *     pinned at its key's server, or at the one that stands in for it -> it stays
- *     the key's server is not up                                      -> later
- *     else PIN there --ok-----------------------------------------------> UNPIN at the former one
- *                    --no value-> the value is copied (repair.c) -> PIN there again
- *                    --fails----> later, a few times; then it is lost
+ * After a view, or when a server is up, one coroutine looks at all pins, LOOK_STEP in a turn. A pin at its key's server
+ * or stand-in stays; if the key's server is not up, it moves later. Else PIN there, and after success UNPIN at the
+ * former one. Without a value there, the value is copied (repair.c) and PIN repeated; after a few failures the pin is
+ * lost.
  *
- * The copy is made by the coroutine of repairs: at its pace, and known to DELETE and TOUCH. Of the two servers the
- * first one of a key has its pin. That is no matter of flags: where the order of the two changes, the pin moves, and
- * finds the value there.
- *
- * Rejected: to pin at the former server alone for as long as it is asked. After that nobody finds the value, and its
- * memory stays pinned. */
+ * The coroutine of repairs makes the copy, so its pace holds and DELETE and TOUCH know it. The pin is always at the
+ * first of two servers. Without moving, nobody would find the value after settle_ns, and its memory would stay
+ * pinned. */
 #include "kvclient/copies/copies.h"
 
 #include <errno.h>
@@ -31,7 +26,7 @@ enum { LOOK_STEP = 64 };
 
 /* ---- copies ---- */
 
-/* In the background, by the client's own coroutine. It is copied, or not, when this returns. */
+/* In the background, by the repair coroutine; over, with or without success, on return. */
 static void copied_await(struct kvc_client *c, struct kvc_key key, const struct kvc_node *from)
 {
 	repair_ready(c);
@@ -46,7 +41,7 @@ static bool has_await(struct kvc_node *n, struct kvc_key key, uint64_t deadline_
 	return kvc_left_await(n, key, deadline_ns, &left_ms, t) == 0;
 }
 
-/* A server that has the value of a key which node n lacks; NULL: none. */
+/* A server with the value that node n lacks; NULL: none. */
 static struct kvc_node *holder_await(struct kvc_node *n, struct kvc_key key, bool twice, uint64_t deadline_ns,
 				     struct kvc_trace *t)
 {
@@ -85,7 +80,7 @@ int kvc_pin_bring_await(struct kvc_node *n, struct kvc_key key, bool twice, uint
 
 /* ---- moving ---- */
 
-/* The server in charge of a key, whether it is up or not. */
+/* The server in charge of a key, up or not. */
 static struct kvc_node *home_of(struct kvc_client *c, struct kvc_key key)
 {
 	const struct kvc_place_set *draining = &c->cluster.draining;
@@ -95,8 +90,7 @@ static struct kvc_node *home_of(struct kvc_client *c, struct kvc_key key)
 		       : n;
 }
 
-/* Whether the pin can stay for now. At a server that is not up it cannot be moved from; the next attachment pins it
- * again. */
+/* Whether the pin stays for now. A server that is not up pins it again in its next attachment. */
 static bool stays(struct kvc_client *c, const struct kvc_pin_name *name, struct kvc_key key,
 		  const struct kvc_node *home)
 {

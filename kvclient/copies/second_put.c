@@ -1,25 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* second_put.c -- the second copy of a value that was put (KVC_TWO_COPIES).
+/* second_put.c -- the second copy of a PUT (KVC_TWO_COPIES).
  *
- *   PUT at the first server -> copied to a piece of the receive buffer -> the call returns
- *                                        -> PUT from there at the second server, in a coroutine of its own
+ * After the PUT at the first server the value is copied to a piece of the receive buffer, the call returns, and a
+ * coroutine puts the piece at the second server. So a slow or dying second server never delays the call nor touches its
+ * memory.
  *
- * The call waits for the first copy alone: a second server that is slow, stopped or about to die costs it nothing, and
- * never touches its memory. The price is a copy in this process (0.2 ms for 2 MiB), and that a second copy is made when
- * it can be, and otherwise not: at most COPIES of them are under way, COPIES_AT at one server, in an eighth
- * of the receive buffer at one server and in a quarter at all. More means that the server is behind what is put, or the
- * client is, and then the memory and the time are better spent on first copies. A GET that misses a copy later finds
- * the other one and has it copied (second.c).
+ * At most COPIES are under way, COPIES_AT to one server, in a quarter of the receive buffer, an eighth for one server.
+ * Beyond that the copy is dropped: first copies need the room. A GET that later misses it has it made (second.c).
  *
- * A copy is as old as the call that put the value (kvc_put_copy): if the key was deleted since, the server refuses it;
- * and of another client's value with other bytes there the younger one stays.
- *
- * A copy goes to one server and moves to no other: it is put at the first one already. It does not retry beyond what
- * any PUT does.
- *
- * Rejected: both PUTs from the caller's memory at once. The call would have to wait for the slower of two servers, or
- * fence the one that it does not wait for. Reading the value back from the first server, as read repair does: twice the
- * bytes on the wire. */
+ * A copy is as old as its call (kvc_put_copy): the server refuses it after a later DELETE, and keeps the younger of
+ * different values. It never moves to another server. */
 #include "kvclient/copies/second_put.h"
 
 #include <stdlib.h>
@@ -58,7 +48,7 @@ static struct second *slot_free(struct kvc_client *c)
 	return NULL;
 }
 
-/* What copies to one server have: how many they are, and the bytes of their pieces. */
+/* The number of copies to one server, and their bytes. */
 static void taken_at(const struct kvc_client *c, unsigned node, unsigned *out_count, uint64_t *out_bytes)
 {
 	*out_count = 0;
@@ -70,7 +60,7 @@ static void taken_at(const struct kvc_client *c, unsigned node, unsigned *out_co
 	}
 }
 
-/* Whether a copy of so many bytes is more than its server keeps up with. */
+/* Whether the server or the client is too far behind for this copy. */
 static bool behind(const struct kvc_client *c, const struct kvc_node *n, uint64_t len)
 {
 	uint64_t bytes = kvc_buffer_rounded(len), at;
@@ -123,7 +113,7 @@ static void copy_main(void *second)
 	kvc_client_ended(c);
 }
 
-/* Take all that the copy needs, and let it begin. False: there is no room now. */
+/* False: no room now. */
 static bool copy_begin_await(struct kvc_client *c, struct kvc_node *n, const struct kvc_second_value *v)
 {
 	struct second *s = slot_free(c);
@@ -154,7 +144,7 @@ void kvc_second_put_await(struct kvc_client *c, const struct kvc_second_value *v
 {
 	struct kvc_node *n = route_second(c, v->key);
 	if (!n || c->closing)
-		return; /* there is no second server */
+		return; /* no second server */
 	if (n->state != KVC_NODE_UP || !copy_begin_await(c, n, v))
 		kvc_add(&c->count.copies_dropped, 1);
 }
@@ -164,7 +154,7 @@ static bool busy(const struct kvc_client *c)
 	return KV_UNLIKELY(c->seconds != NULL) && c->seconds->bytes > 0;
 }
 
-/* A copy of the key that waits or is under way; NULL: none. */
+/* A pending copy of the key; NULL: none. */
 static struct second *copy_of(struct kvc_client *c, struct kvc_key key)
 {
 	for (unsigned i = 0; i < COPIES; i++)
