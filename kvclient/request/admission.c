@@ -1,72 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* admission.c -- admission: a request gets a request entry, a piece of the buffer and a share of the immediates
- * together, or waits.
+/* admission.c -- a request gets its entry, a piece of the buffer and immediates together, or waits.
  *
- * All or nothing means that no request holds one resource while it waits for another. So waiting cannot deadlock: what
- * is out belongs to requests that end by themselves. For that a call keeps a rule, too: while it holds a request of any
- * state, it does not wait for room. (One that is done keeps its entry and its piece until it is released.) It may try,
- * and when there is no room, it waits for a request of its own, takes it and releases it. It waits for room only when
- * it holds none. Two kinds of calls may hold a piece and wait for what needs none: the GET of several ranges into a
- * borrowed piece, and the owner of a borrowed piece. One queue for entries, pieces and immediates keeps it first come,
- * first served. A large request at the head holds up small ones behind it: that is the price of not starving it. There
- * is one exception. Callers hold pieces too (borrowed pieces), and give them back only after another call, such as the
- * PUT of a borrowed piece. So a request that needs no piece never waits behind one that lacks nothing but a piece.
+ * A request holds nothing while it waits, and requests that are out end by themselves, so waits cannot deadlock. Hence
+ * a call that holds a request may only try: without room it waits for its own requests.
  *
- * The share of immediates bounds what peers may have in flight towards our completion queue: half of its depth, summed
- * over all peers. Endpoints that are rebuilt may get smaller queues. The bound follows at the reset, which ends all
- * requests that are out; a call that waits with a plan for more plans anew.
+ * One queue serves in order, so large requests do not starve. A request without a piece passes those that lack only a
+ * piece.
  *
- * With several servers, those that are stopped must not take everything: their requests do not end before the liveness
- * timeout. So
- * - a server gets a certain part of what is still free and no more: 1/(N - 1), 1/8 from nine servers on, and 8/N when
- * there are more than 64, as far as parts of so little let a request fit (dynamic thresholds: Choudhury and Hahne,
- * 1998, for queues that share a switch's memory). So one server may have 1/N of everything, or a ninth. And an eighth
- * of all servers may be stuck, each with all that it can get, while the others find more than a third of everything
- * free. It costs a comparison, however many servers there are. The price: servers that are all busy leave up to a half
- * unused, and still have more in flight than any wire holds. (Rejected: a guarantee for each, 1/2N. With a thousand
- * servers it was less than one request needs. A part as large as what is left: it halves with each server that is
- * stuck. Eighths for any number: twelve servers that were stuck took so much that a planned request never fitted.);
- * - a request that waits holds up those for another server only while that server has more than its own. (Rejected: a
- * queue for each server. It says nothing about who may have what is free, and that was the trouble.) Among the requests
- * for one server it is first come, first served as above, and with one server none of this counts. Requests are planned
- * with a quarter of the part that a server has when all is free (kvc_room_piece, kvc_room_imms). So several fit, and
- * one fits beside many that are stuck. One that does need more gets it when no other request has anything.
+ * A server may take 1 / parts() of the free room (dynamic thresholds: Choudhury and Hahne, 1998), so stuck servers
+ * leave room. A waiting request delays other servers' requests only while they have more. Plans use a quarter of a part
+ * (kvc_room_piece, kvc_room_imms).
  *
- * Borrowed pieces belong to no server. A borrowed piece must be one piece, half of the buffer at most; all of them
- * together may have half of it. While a caller waits for one, the servers together may take no more than what is lent
- * as borrowed pieces, and no more than half. That much always comes back by itself, while what is lent comes back when
- * its owners like, and they may have to call us first. A borrower that waits for borrowed pieces to be given back
- * holds up nobody else.
+ * Callers return borrowed pieces, half of the buffer at most. While one waits, servers take no more than is lent.
  *
- * Pieces of a server on the same host are limited further: beyond a few of them no more than kvc_attachment.out_max
- * bytes are out. What more workers ask for would only queue, and each would hold a piece meanwhile. Then every value
- * comes to memory that no cache knows any more (1,024 workers: 0.55 of the rate of 32, and 0.97 with the limit). The
- * few are limited, too (large_out): four clients with four pieces of 4 MiB each had 0.65 of the rate of one such piece
- * each. One piece is always allowed, however large, and a second one to a call that takes its ranges in turn. Elsewhere
- * a round trip may need more, and nothing was measured. Only pieces that come back by themselves count. What needs no
- * piece does not, nor what was given up: a request that wants a piece of more than the limit waits until none is out,
- * and that has to come true whatever else is going on.
- *
- * Requests in the background (KVC_BACKGROUND) wait behind all others, and here is where they are held back: at most
- * half of everything is theirs, and at one server half of a link's credits and KVC_BACKGROUND_OUT requests, so that
- * whoever comes later finds room, and in the queues of links few to pass. One that waits because the background has its
- * part holds up no other. The first one that waits for anything else goes to the head when KVC_PASSED_MAX others got
- * room before it, also past those whose server has its part (which, if it is slow, may be for long). (Rejected:
- * priorities at the server alone. What waits, waits here. A queue for each class in links and lanes: with few in the
- * background one is enough.)
- *
- * A PING needs an entry and nothing else. Some entries are kept for it, since a link whose requests are all stuck must
- * be found out. */
+ * The background gets half at most and waits last, but leads the queue after KVC_PASSED_MAX others. */
 #include "kvclient/request/admission.h"
 
 #include "kvclient/core/waits.h"
 #include "kvclient/request/private.h"
 
-enum { REQS_KEPT = 64, PIECES_OUT = 4 /* allowed beyond out_max, together within large_out */ };
+enum { REQS_KEPT = 64, PIECES_OUT = 4 /* allowed beyond out_max, within large_out */ };
 enum { LARGE_OUT_ALL = 16 << 20, LARGE_OUT_LEAST = 4 << 20, LARGE_OUT_MOST = 8 << 20 };
 
-/* PARTS: the part of what is free that a server may have, until there are so many servers that an eighth of them is
- * more. PART_UNITS: how many units a part of everything has at least, so that requests still fit. */
+/* PARTS: smallest divisor of free room beyond that many servers. PART_UNITS: least units of a part of everything, so
+ * that requests still fit. */
 enum { PARTS = 8, PART_UNITS = 32 };
 
 struct kvc_starving {
@@ -78,14 +35,14 @@ struct kvc_starving {
 	int status; /* 1: it still waits */
 };
 
-/* A walk over the requests that wait. It notes the least that the share of a request had which could not be served, and
- * stamps such shares. */
+/* A walk over waiting requests. It notes the smallest share among those that could not be served, and stamps their
+ * shares. */
 struct scan {
 	uint64_t id, bytes_least;
 	uint32_t counts_least;
 	bool borrowed;   /* a borrower waits for a piece */
 	bool background; /* the background has its part of everything */
-	uint32_t rest;   /* how many of those that wait may still be served: when none, the walk ends */
+	uint32_t rest;   /* waiting requests that may still be served; 0 ends the walk */
 };
 
 static struct kvc_room_share *share_of(struct kvc_client *c, const struct kvc_need *need)
@@ -98,7 +55,7 @@ static bool shared(const struct kvc_client *c)
 	return c->num_nodes > 1;
 }
 
-/* A server may have 1 / parts of what is free. units: how many entries, immediates or least pieces there are. */
+/* A server may have 1 / parts of the free room. units: total of entries, immediates or least pieces. */
 static uint64_t parts(const struct kvc_client *c, uint64_t units)
 {
 	uint64_t servers = c->num_nodes, most = KV_MAX(units / PART_UNITS, (uint64_t)PARTS);
@@ -120,7 +77,7 @@ static uint32_t left_of(uint32_t all, uint32_t used)
 	return all > used ? all - used : 0;
 }
 
-/* Whether entries or immediates are short: requests give those back by themselves. */
+/* Whether entries or immediates are short: requests return those by themselves. */
 static bool room_short(struct kvc_client *c, const struct kvc_need *need)
 {
 	const struct kvc_room_share *s = share_of(c, need);
@@ -137,8 +94,7 @@ static bool room_short(struct kvc_client *c, const struct kvc_need *need)
 	       (s->reqs + 1) * parts(c, reqs_max(c)) > reqs;
 }
 
-/* Whether requests have pieces that come back by themselves. Borrowed pieces do not, nor does what was lost: to wait
- * for those would be to wait for our own caller, or for half a minute. */
+/* Whether pieces are out that return by themselves, unlike borrowed and lost ones. */
 static bool pieces_out(const struct kvc_client *c)
 {
 	const struct kvc_buffer *b = &c->buffer;
@@ -161,15 +117,14 @@ static bool piece_short(const struct kvc_client *c, const struct kvc_need *need)
 	       c->buffer.free_bytes;
 }
 
-/* The bytes of a few large pieces that may be on their way to a client from a server on this host. */
+/* Bytes of a few large pieces under way to a client from a server on this host. */
 static uint64_t large_out(const struct kvc_client *c)
 {
 	uint64_t part = LARGE_OUT_ALL / c->pool->num_clients;
 	return KV_MAX(KV_MIN(part, (uint64_t)LARGE_OUT_MOST), (uint64_t)LARGE_OUT_LEAST);
 }
 
-/* Whether enough is on its way from this server, or lent as borrowed pieces. A request that waits for that holds up no
- * other. */
+/* Whether enough is under way from this server, or lent. Such a wait holds up no other request. */
 static bool enough_out(const struct kvc_client *c, const struct kvc_room_share *s, const struct kvc_need *need)
 {
 	const struct kvc_attachment *attachment = need->node ? need->node->attachment : NULL;
@@ -197,7 +152,6 @@ static bool background_full(const struct kvc_client *c, const struct kvc_need *n
 	       (imms && need->imms && imms + need->imms > c->requests->room.imm_limit / 2);
 }
 
-/* Whether the background has its part already. */
 static bool held_back(const struct kvc_client *c, const struct kvc_need *need)
 {
 	return need->background && (background_full_here(need) || background_full(c, need));
@@ -246,7 +200,7 @@ static int room_take(struct kvc_client *c, const struct kvc_need *need, struct k
 
 /* ---- which request goes before which ---- */
 
-/* How much a share has of entries or of immediates, whichever is more, in 1/1024 of all. */
+/* The larger part of a share, of entries or immediates, in 1/1024 of all. */
 static uint32_t counts_of(const struct kvc_client *c, uint32_t reqs, uint32_t imms)
 {
 	return (uint32_t)KV_MAX((uint64_t)reqs * 1024 / reqs_max(c),
@@ -261,14 +215,14 @@ static void scan_begin(struct kvc_client *c, struct scan *scan)
 			      .rest = c->requests->room.num_starving};
 }
 
-/* Whether this request stays within what the servers may have while a borrower waits. */
+/* Whether this request stays within the servers' part while a borrower waits. */
 static bool beside_lent(const struct kvc_client *c, const struct kvc_need *need)
 {
 	return shared(c) && c->requests->room.servers_bytes + need->piece_bytes <=
 				    KV_MIN(c->requests->room.nobody.bytes, c->buffer.len_bytes / 2);
 }
 
-/* This request waits: note it for those behind it. */
+/* Note a waiting request for those after it. */
 static void scan_blocked(struct kvc_client *c, struct scan *scan, const struct kvc_need *need)
 {
 	struct kvc_room_share *s = share_of(c, need);
@@ -296,7 +250,7 @@ static void scan_blocked(struct kvc_client *c, struct scan *scan, const struct k
 	}
 }
 
-/* Whether this request may go before those that were noted. */
+/* Whether this request may pass those noted. */
 static bool scan_pass(struct kvc_client *c, const struct scan *scan, const struct kvc_need *need)
 {
 	const struct kvc_room_share *s = share_of(c, need);
@@ -320,7 +274,7 @@ static struct kvc_starving *starving_of(const struct kv_list *n)
 	return KV_LIST_ENTRY(n, struct kvc_starving, node);
 }
 
-/* A request that is not in the background got room. True: one of the background is the first of all now. */
+/* A foreground request got room. True: one of the background is now the first of all. */
 static bool background_passed(struct kvc_client *c)
 {
 	struct kv_list *n = c->requests->room.behind.next;
@@ -329,7 +283,7 @@ static bool background_passed(struct kvc_client *c)
 	c->requests->room.background.passed = 0;
 	for (; n != &c->requests->room.behind && !background_full(c, &starving_of(n)->need); n = n->next) {
 		if (background_full_here(&starving_of(n)->need))
-			continue; /* at its server alone: those of other servers do not wait for that one */
+			continue; /* only its server is full */
 		kv_list_del(n);
 		kv_list_add_head(&c->requests->room.starving, n);
 		return true;
@@ -369,7 +323,6 @@ static void starving_del(struct kvc_client *c, struct kvc_starving *s)
 	share_of(c, &s->need)->waiting -= s->need.piece_bytes > 0;
 }
 
-/* It waits no more: wake its coroutine. */
 static void starving_end(struct kvc_client *c, struct kvc_starving *s, int status)
 {
 	starving_del(c, s);
@@ -377,7 +330,7 @@ static void starving_end(struct kvc_client *c, struct kvc_starving *s, int statu
 	co_wake(s->co);
 }
 
-/* Serve those of a list. True: another one is the first now. */
+/* Serve a list. True: another one is now the first. */
 static bool feed(struct kvc_client *c, struct scan *scan, struct kv_list *list)
 {
 	KV_LIST_EACH_SAFE (n, list) {
@@ -428,10 +381,10 @@ void kvc_room_limit(struct kvc_client *c, uint32_t imms)
 
 uint64_t kvc_room_piece(const struct kvc_client *c)
 {
-	uint64_t max = kvc_buffer_largest(&c->buffer) / 2; /* so that two ranges of one value fit */
+	uint64_t max = kvc_buffer_largest(&c->buffer) / 2; /* two ranges of one value fit */
 	if (shared(c))
 		max = KV_MIN(max, c->buffer.len_bytes / (4 * piece_parts(c)));
-	/* Pieces are powers of two: a plan for a little more would take twice as much. */
+	/* Pieces are powers of two: a little more would take twice as much. */
 	max = KV_MIN(KV_MAX(max, (uint64_t)KVC_PIECE_MIN), (uint64_t)KV_RANGE_MAX);
 	return (uint64_t)1 << (63 - __builtin_clzll(max));
 }
@@ -519,8 +472,7 @@ void kvc_room_stop(struct kvc_client *c, const bool *stop)
 	kvc_room_feed(c);
 }
 
-/* Park until served, refused or late. (Not inlined: gcc would take the list's node on our caller's stack for one that
- * is left behind.) */
+/* Park until served, refused or late. Not inlined: gcc would report a dangling list node. */
 static __attribute__((noinline)) int room_wait_await(struct kvc_client *c, struct kvc_starving *s, uint64_t deadline_ns)
 {
 	kv_list_add_tail(s->need.background ? &c->requests->room.behind : &c->requests->room.starving, &s->node);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attachment.c -- an attachment as memory (struct kvc_attachment): what one WELCOME gave us, with peers and links.
+/* attachment.c -- an attachment as memory, with its links.
  *
- * A client never revives an attachment: the next WELCOME makes a new one, with new links, ids and credits. The old one
- * stays in memory until the engine has returned its last frame; therefore it counts references. */
+ * It is never revived: each WELCOME makes a new one, with new links, ids and credits. References keep the old one until
+ * the engine has returned its last frame. */
 #include "kvclient/request/attachment.h"
 
 #include <stdlib.h>
@@ -19,8 +19,7 @@ static int link_init(struct kvc_attachment *s, unsigned shard, unsigned index)
 	l->attachment = s;
 	l->shard = (uint16_t)shard;
 	l->index = (uint16_t)index;
-	/* Ids ascend by one per link and differ between the links of an attachment: a reply names nothing but the id.
-	 */
+	/* A reply names only the id, so ids differ between links of an attachment; they ascend within one. */
 	l->next_id = ((uint64_t)(shard << 8 | index) << 40) + 1;
 	l->credits = s->credits;
 	l->reserve = s->credits >= 8 ? 2 : s->credits > 1;

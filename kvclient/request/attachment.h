@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attachment.h -- making and freeing an attachment (struct kvc_attachment): what one WELCOME gave us. Private to
- * kvclient/. All functions run on the client's loop; one parks only if its name ends in _await. */
+/* attachment.h -- make and free an attachment (struct kvc_attachment), the result of one WELCOME. Private to kvclient/.
+ * On the client's loop; none parks. */
 #ifndef KVRAIL_KVCLIENT_REQUEST_ATTACHMENT_H
 #define KVRAIL_KVCLIENT_REQUEST_ATTACHMENT_H
 
 #include "kvclient/core/client.h"
 
-/* kvc_attachment_create -- make it of a WELCOME, which is copied from. The first reference is the caller's. Its peers
- * are still to be opened. 0; -KV_ENOMEM; -KV_EPROTO (TLS has no secret for us). kvc_attachment_unref -- one reference
- * less; the last one frees it. */
+/* kvc_attachment_create -- make it from a WELCOME, which is copied. The caller has the first reference, and opens its
+ * peers. 0; -KV_ENOMEM; -KV_EPROTO (TLS has no secret). kvc_attachment_unref -- drop a reference; the last one frees
+ * it. */
 int kvc_attachment_create(struct kvc_node *n, const struct wire_welcome_msg *w, unsigned links_per_shard,
 			  struct kvc_attachment **out);
-void kvc_attachment_free(struct kvc_attachment *s); /* for kvc_attachment_unref alone */
+void kvc_attachment_free(struct kvc_attachment *s); /* for kvc_attachment_unref only */
 static inline void kvc_attachment_unref(struct kvc_attachment *s)
 {
 	if (--s->refs == 0)

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* end.c -- how all requests of an attachment end at once.
  *
- * An attachment ends in three ways. Safe: the endpoints were rebuilt, or its shards were cut, and nothing can touch our
- * memory. Unsafe: the peer may still write to the destinations that are out. Pieces of the buffer go to quarantine;
- * memory of callers must not be among them, so the connection's room fences first (conn/serve.c). Limbo: an endpoint
- * that was given up is not closed yet. Pieces go to quarantine as well, and requests into memory of callers end when
- * the endpoint is closed (fence.c). */
+ * Safe: endpoints were rebuilt or shards cut; nothing touches our memory. Unsafe: the peer may still write, so pieces
+ * enter quarantine; conn/serve.c fences first if a caller's memory is involved. Limbo: an old endpoint is still
+ * closing. Pieces enter quarantine, and requests into callers' memory end after the closing (fence.c). */
 #include "kvclient/request/end.h"
 
 #include "kvclient/request/admission.h"
@@ -37,11 +35,10 @@ bool kvc_attachment_unsafe(const struct kvc_attachment *s, uint64_t *out_bytes, 
 	return any;
 }
 
-/* What is true of the memory of requests that are out: nothing touches it any more; a peer may; or a peer may until the
- * endpoint is closed. */
+/* Whether a peer can touch the requests' memory: no, yes, or until the endpoint is closed. */
 enum fate { SAFE, UNSAFE, LIMBO };
 
-/* Its call waits until the endpoint is closed. The reference keeps the link that the request names. */
+/* Its call waits for the closing. The reference keeps the request's link. */
 static void limbo_enter(struct kvc_client *c, struct kvc_req *r)
 {
 	kvc_req_advance(r, KVC_REQ_LIMBO);
@@ -76,7 +73,7 @@ static void req_fail(struct kvc_client *c, struct kvc_req *r, int status, enum f
 		kvc_req_end(c, r, status);
 }
 
-/* End what waits in a lane of a further session. */
+/* End the waiting requests of a lane. */
 static void lane_fail(struct kvc_client *c, struct kvc_lane *lane, int status)
 {
 	while (!kv_list_empty(&lane->queue))

@@ -1,28 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fence.c -- fences: how the memory of requests that were given up is made safe.
+/* fence.c -- fences make the memory of given-up requests safe.
  *
- * While a request is out, its peer may read or write the memory that the request names. Three things end that: all
- * writes were counted, the engine made a fence, or the engine ended. A piece of the buffer may wait for them in
- * quarantine (at most a quarter of the buffer). Memory of a caller may not: its call fences.
+ * Until all writes are counted, a fence is made or the engine ends, a peer may touch a request's memory. A piece can
+ * wait for that in quarantine (at most a quarter of the buffer); a caller's memory cannot, so its call fences.
  *
- * Where the engine can fence one peer alone (te_info.peer_fence: tcp behind a doorkeeper), a fence concerns one
- * attachment. The shards of that server are cut, its requests end as safe and are made again, its node attaches again,
- * and nobody else notices. Such a fence costs no one else anything. So an attachment that ends with memory in question
- * is always fenced: there is no quarantine and there are no zombies. What comes after the cut is kept out until the
- * next WELCOME, by which the server says that nothing of the prior attachment is left (conn/serve.c).
+ * If the engine can fence one peer (te_info.peer_fence: tcp behind a doorkeeper), a fence ends one attachment: its
+ * shards are cut, its requests are made again, its node attaches again. So such an attachment never leaves quarantine
+ * or zombies. The next WELCOME confirms that the server kept nothing of the old one (conn/serve.c).
  *
- * What was lost for good (a server that crashed, a write that failed) would make the buffer smaller for ever, because
- * nothing counts it in. So the beats of an attachment look at it and make a fence for it alone: soon while no call is
- * in progress, since the fence then costs nobody anything, and after half a minute or more in any case. (Rejected:
- * using it again after some time. No time is long enough to prove that a write has landed or never will.)
+ * Any other fence rebuilds the endpoints: every request ends with -KV_ERESET, the quarantine is emptied, and every node
+ * attaches with new addresses. While an old endpoint closes slowly (EFA, dead host), its pieces and the calls whose
+ * memory it knows wait in limbo, past their deadline if necessary.
  *
- * Any other fence rebuilds the endpoints under everybody, so a reset follows. Every request of every node ends with
- * -KV_ERESET (its call makes it anew, transfer/call.c), the quarantine is emptied, and every node makes a new
- * attachment with our new addresses, on the control connection that it has.
- *
- * Where an endpoint takes long to close (EFA, while a host is dead), the next one is in use before, and none of the
- * above holds until the old one is closed. Pieces that the old one knows wait in limbo. So do the calls whose own
- * memory it knows, past their deadline if need be. All others go on. */
+ * Lost pieces never return by themselves, and no delay proves them safe. So beats fence for them: soon if the client is
+ * idle, else after half a minute or more. */
 #include "kvclient/request/fence.h"
 
 #include "kvclient/request/admission.h"
@@ -51,8 +42,8 @@ void kvc_zombies_close(struct kvc_client *c)
 		te_peer_close(&c->requests->unsafe.zombie[--c->requests->unsafe.num_zombies]);
 }
 
-/* The endpoints are gone or new; memory is safe, or will be when the old ones are closed. End all requests with
- * -KV_ERESET, free the quarantine, redo all nodes. What is not safe yet waits in limbo. */
+/* Endpoints are new or gone. End all requests with -KV_ERESET, free the quarantine, redo all nodes; memory of unclosed
+ * endpoints waits in limbo. */
 static void client_reset(struct kvc_client *c)
 {
 	bool limbo = te_fencing(c->te);
@@ -73,7 +64,7 @@ static void client_reset(struct kvc_client *c)
 	kvc_room_feed(c);
 }
 
-/* The endpoints that were given up are closed: what was in limbo because of them is safe. */
+/* The old endpoints are closed: their limbo is safe. */
 void kvc_fence_over(void *arg)
 {
 	struct kvc_client *c = arg;
@@ -90,7 +81,7 @@ void kvc_fence_over(void *arg)
 void kvc_client_fenced_await(struct kvc_client *c)
 {
 	uint64_t before = c->requests->unsafe.times_over;
-	/* Another call's fence may have begun when we are woken. */
+	/* Another call's fence may have begun since. */
 	while (te_fencing(c->te) && c->requests->unsafe.times_over == before)
 		co_queue_wait_await(&c->requests->unsafe.over, KV_NEVER);
 }
@@ -101,7 +92,7 @@ struct fence {
 	unsigned shard;
 };
 
-/* One fence is enough where it rebuilds all endpoints. */
+/* One fence suffices if it rebuilds all endpoints. */
 static int shards_fence(const struct fence *f, struct kv_error *err)
 {
 	struct kvc_attachment *s = f->attachment;
@@ -113,7 +104,7 @@ static int shards_fence(const struct fence *f, struct kv_error *err)
 	return rc;
 }
 
-/* Of an attachment that ends because its server or a link is lost, which was said, there is no more to say. */
+/* A lost server or link was logged already. */
 static void cut_tell(struct kvc_client *c, const struct kvc_node *n)
 {
 	if (n->state != KVC_NODE_UP)
@@ -131,7 +122,7 @@ static void fence_run(void *arg)
 	struct kvc_client *c = f->client;
 	struct kv_error err = {0};
 	int rc;
-	/* Another coroutine may have fenced or ended the attachment while this one waited for the thread's stack. */
+	/* Another coroutine may have fenced or ended it during the wait for the thread's stack. */
 	if (!f->attachment->open || !f->attachment->peer[f->shard])
 		return;
 	kvc_add(&c->count.fences, 1);
@@ -164,17 +155,16 @@ void kvc_client_fence_await(struct kvc_client *c, struct kvc_attachment *s, unsi
 	kvc_attachment_unref(s);
 }
 
-/* The node of an orphan, if its attachment is in use. Else the node attaches anew already. */
+/* The node of an orphan, if its attachment is in use; else the node is attaching again. */
 static struct kvc_node *orphan_node(const struct kvc_req *r)
 {
 	struct kvc_node *n = r->link->attachment->node;
 	return n->state == KVC_NODE_UP && n->attachment == r->link->attachment ? n : NULL;
 }
 
-/* The attachment to fence because orphans older than before_ns, or the quarantine, hold memory that a peer may still
- * touch. Where a fence concerns all, that is `any`. If there is no such memory, nodes with old orphans attach anew: a
- * reply that is so late was lost. Every beat of every attachment asks, so the walk ends at the first orphan that is not
- * old. */
+/* The attachment to fence because orphans older than before_ns, or the quarantine, hold unsafe memory; `any` if a fence
+ * concerns all. Otherwise nodes with old orphans attach again: their replies were lost. Each beat calls this, so the
+ * walk ends at the first young orphan. */
 static struct kvc_attachment *reclaim_unsafe(struct kvc_client *c, uint64_t before_ns, struct kvc_attachment *any)
 {
 	if (c->buffer.quarantined_bytes > 0 && c->requests->unsafe.quarantine_ns < before_ns)
@@ -199,7 +189,7 @@ static struct kvc_attachment *reclaim_unsafe(struct kvc_client *c, uint64_t befo
 void kvc_client_reclaim_await(struct kvc_client *c, struct kvc_attachment *s)
 {
 	uint64_t now = loop_turn_now(c->loop), limit = c->calls > 0 ? RECLAIM_BUSY_NS : RECLAIM_IDLE_NS;
-	/* At random, so that the clients of a lost server do not all come to the other servers at once. */
+	/* Random, so that clients of a lost server do not all disturb the others at once. */
 	limit += kv_prng_below(loop_prng(c->loop), limit);
 	if (c->closing || now < limit)
 		return;
@@ -221,13 +211,12 @@ void kvc_fence_reset(void *arg, int status)
 	bool ours = c->requests->unsafe.fenced;
 	struct te_info info;
 	c->requests->unsafe.fenced = false;
-	/* New endpoints may have smaller queues, or larger ones again. */
+	/* New endpoints may have other queue sizes. */
 	te_info(c->te, &info);
 	c->info.peer_fence = info.peer_fence;
 	kvc_room_limit(c, kvc_room_imm_limit(&info));
-	/* After a fence of ours everything was reset at once. No attachment was made since, because peers are opened
-	 * only with addresses that are told after this call. (That holds if an endpoint failed in between, too: nodes
-	 * ask for our addresses when they have a connection, turns later.) */
+	/* Our own fence has reset everything already. No attachment is newer, since peers open with addresses announced
+	 * after this call, even if an endpoint failed in between. */
 	if (ours && status == 0)
 		return;
 	if (status < 0)

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* frames.c -- frames to servers: what goes into one, and when it is sent.
+/* frames.c -- the contents of frames to servers, and their sending: a proof, released leases, CANCELs, then requests in
+ * turn.
  *
- * One frame takes what a link has to send: a proof, leases that are given back, CANCELs, and requests in their turn.
- *
- * A frame that could not be sent says that the link is broken in a way that the engine could not mend. So the node
- * attaches anew, and its requests are made again. (Rejected: failing only the requests of that frame. They may have
- * been delivered all the same.) */
+ * A frame that cannot be sent means a broken link: the node attaches again and all requests are repeated, since even
+ * that frame may have been delivered. */
 #include "kvclient/request/frames.h"
 
 #include "kvclient/request/attachment.h"
@@ -20,7 +18,7 @@
 
 enum { NO_DEADLINE_US = 0xFFFFFFFFu };
 
-#define FRAME_TIMEOUT_NS 10000000000ull /* a frame that cannot be posted for so long means that its link is broken */
+#define FRAME_TIMEOUT_NS 10000000000ull /* after this wait a link counts as broken */
 
 static void frame_sent(struct te_msg *msg, int status)
 {
@@ -31,7 +29,7 @@ static void frame_sent(struct te_msg *msg, int status)
 	kvc_link_client(l)->requests->out.frames--;
 	if (s->open && kvc_link_has_work(l))
 		kvc_link_dirty(l);
-	/* Our own closing and fencing end it with -KV_ECLOSED and -KV_ERESET. */
+	/* Our own closing and fencing use -KV_ECLOSED and -KV_ERESET. */
 	if (status < 0 && status != -KV_ECLOSED && status != -KV_ERESET && s->open) {
 		if (l->up || s->links_per_shard == 1)
 			kvc_link_redo(s->node, "a message could not be sent over the fabric");
@@ -58,7 +56,7 @@ static uint64_t id_take(struct kvc_link *l, struct kvc_req *r)
 	return id;
 }
 
-/* Write the proof, if there is one: it is the first record of a frame. */
+/* A proof is the first record. */
 static void frame_prove(struct kvc_link *l, struct wire_writer *w)
 {
 	struct wire_request q = {.type = WIRE_PROVE, .time_left_us = NO_DEADLINE_US, .prove.nonce = l->nonce};
@@ -67,7 +65,7 @@ static void frame_prove(struct kvc_link *l, struct wire_writer *w)
 		wire_request_add(w, &q);
 }
 
-/* Write the CANCELs of this link. False: the frame is full. */
+/* False: the frame is full. */
 static bool frame_cancels(struct kvc_link *l, struct wire_writer *w)
 {
 	while (!kv_list_empty(&l->cancels) && l->credits > 0) {
@@ -82,7 +80,7 @@ static bool frame_cancels(struct kvc_link *l, struct wire_writer *w)
 	return true;
 }
 
-/* A request into the frame. 0; -KV_EBUSY (it does not fit); -KV_EINVAL. */
+/* Add a request. 0; -KV_EBUSY (it does not fit); -KV_EINVAL. */
 static int record_add(struct wire_writer *w, const struct kvc_req *r, const struct kvc_session_at **whose)
 {
 	if (KV_UNLIKELY(r->session != *whose) && !kvc_frame_switch(w, r, whose))
@@ -90,8 +88,7 @@ static int record_add(struct wire_writer *w, const struct kvc_req *r, const stru
 	return wire_request_add(w, &r->wire);
 }
 
-/* The same for a PUT whose bytes we write first: the record is there only if they are on their way. 1: it has no place,
- * and lets others pass. */
+/* The same for a landing PUT, once its write is started. 1: no place, others pass. */
 static int record_land(struct kvc_link *l, struct wire_writer *w, struct kvc_req *r,
 		       const struct kvc_session_at **whose, bool *follows)
 {
@@ -114,7 +111,7 @@ static int record_land(struct kvc_link *l, struct wire_writer *w, struct kvc_req
 	return rc;
 }
 
-/* The same for a PUT whose value is written with those of the requests behind it. 1: as record_land. */
+/* The same for a packed PUT. 1: as record_land. */
 static int record_pack(struct kvc_link *l, struct wire_writer *w, struct kvc_req *r,
 		       const struct kvc_session_at **whose, uint64_t now_ns, bool *follows)
 {
@@ -140,7 +137,7 @@ static int record_pack(struct kvc_link *l, struct wire_writer *w, struct kvc_req
 	return rc;
 }
 
-/* Requests in their turn. False: the frame is full. */
+/* False: the frame is full. */
 static bool frame_requests(struct kvc_link *l, struct wire_writer *w, uint64_t now_ns, bool *follows)
 {
 	struct kvc_client *c = kvc_link_client(l);
@@ -182,14 +179,14 @@ static bool frame_requests(struct kvc_link *l, struct wire_writer *w, uint64_t n
 	return true;
 }
 
-/* Whether a frame has nothing but a proof that an earlier one had. It would be sent for nothing, once for each try of a
- * PUT at the head of the queue whose bytes find no room; and such frames under way keep its bytes from finding any. */
+/* Whether a frame only repeats a proof. A blocked PUT would send one at each try, and they would keep its bytes
+ * blocked. */
 static bool proof_again(const struct kvc_link *l, const struct wire_writer *w, bool due)
 {
 	return l->nonce && !due && w->records == 1 && !kvc_link_has_work(l);
 }
 
-/* Send one frame. 0; -KV_EBUSY: no message buffer is free; or -KV_EINTERNAL: the node attaches anew. */
+/* Send one frame. 0; -KV_EBUSY: no message buffer; or -KV_EINTERNAL: the node attaches again. */
 static int link_send(struct kvc_client *c, struct kvc_link *l)
 {
 	struct kvc_attachment *s = l->attachment;
@@ -247,8 +244,8 @@ static int link_send(struct kvc_client *c, struct kvc_link *l)
 	return 0;
 }
 
-/* A link whose peer takes nothing leaves its frames with the engine. It may have several only while half of the buffers
- * are free, and then one: so servers that are stopped leave some to the others. frame_sent goes on with the rest. */
+/* Beyond one frame per link, only while half of the buffers are free: stopped servers leave some. frame_sent
+ * continues. */
 static bool frame_allowed(const struct kvc_link *l)
 {
 	return l->frames == 0 || kvc_link_client(l)->requests->out.frames < KVC_FRAMES / 2;
@@ -260,12 +257,12 @@ void kvc_link_flush(struct kvc_client *c)
 		struct kvc_link *l = KV_LIST_ENTRY(c->requests->out.dirty.next, struct kvc_link, dirty_node);
 		while (kvc_link_has_work(l) && frame_allowed(l))
 			if (link_send(c, l) < 0)
-				return; /* it stays dirty; kvc_client_room goes on */
+				return; /* still dirty; kvc_client_room continues */
 		kv_list_del(&l->dirty_node);
 	}
 }
 
-/* Behind the writes of the frame that is being sent, over the same connection. */
+/* After the frame's writes, on the same connection. */
 void kvc_client_follow(void *arg)
 {
 	struct kvc_client *c = arg;
@@ -295,7 +292,7 @@ void kvc_link_lost(struct kvc_link *l, int status)
 		kvc_push_lost(r, l);
 		kvc_pack_lost(r);
 		if (r->mem.push)
-			kvc_req_settle(c, r); /* it is over when our own write is */
+			kvc_req_settle(c, r); /* it ends with our own write */
 		else
 			kvc_req_end(c, r, status);
 	}

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* landing.c -- PUTs whose bytes we write ourselves, to an area of the server that is ours alone.
+/* landing.c -- PUTs whose bytes we write into our own area of the server: take a place, ordered write, PUT with LANDED,
+ * reply, free the place.
  *
- *   PUT is next on its link -> a piece of the area -> ordered write -> PUT with LANDED behind it -> reply
- *       -> the piece is free
+ * The message follows the write on the same connection or is not sent (te_msg_follow), so its reader has the bytes; it
+ * answers after copying them. The checksum of the whole value exposes wrong bytes.
  *
- * The message goes behind the write over the same connection, or not at all (te_msg_follow): a server that reads it has
- * the bytes. It answers when it has copied them, and until then the piece is not used again. What a server that lies,
- * or a connection that was replaced, could do to the bytes is found out by the checksum of the whole value, without
- * which nothing is committed.
+ * A place without an answer is not reused while the attachment lasts: the server may still read it. If all are lost, a
+ * new attachment brings a new area.
  *
- * A place whose request ends without an answer (its frame was lost) is not used again while the attachment lasts: the
- * server may still come to it. When such places have taken the whole area, a new attachment gets a new one.
- *
- * A write is the engine's until it is done, as a read of ours is (pull.c), and may outlive its request. */
+ * A write may outlive its request, like a read (pull.c). */
 #include "kvclient/request/landing.h"
 
 #include <stdlib.h>
@@ -23,7 +19,7 @@
 #include "kvclient/request/order.h"
 #include "kvclient/request/private.h"
 
-#define AGAIN_NS 500000ull /* others that have the wire need it for a chunk or two */
+#define AGAIN_NS 500000ull /* others need the wire for a chunk or two */
 
 int kvc_pushes_init(struct kvc_client *c)
 {
@@ -61,7 +57,7 @@ bool kvc_landings_all(const struct kvc_attachment *s)
 	return true;
 }
 
-/* There may be room on the wire again for the links of this shard. */
+/* Retry this shard's links: the wire may have room. */
 static void unstick(struct kvc_link *l)
 {
 	struct kvc_attachment *s = l->attachment;
@@ -75,7 +71,6 @@ static void unstick(struct kvc_link *l)
 	}
 }
 
-/* There is room in the landing area again. */
 void kvc_push_unpark(struct kvc_link *l)
 {
 	struct kvc_attachment *s = l->attachment;
@@ -89,7 +84,7 @@ static void push_done(struct te_xfer *x, int status)
 	struct kvc_link *l = p->link;
 	struct kvc_client *c = l->attachment->node->client;
 	struct kvc_req *r = p->req;
-	(void)status; /* the reply says what became of the bytes */
+	(void)status; /* the reply has the result */
 	p->req = NULL;
 	l->pushes--;
 	kv_list_add_tail(&c->requests->pushes.free, &p->node);
@@ -101,10 +96,9 @@ static void push_done(struct te_xfer *x, int status)
 	kvc_attachment_unref(l->attachment);
 }
 
-/* The link is stuck: the PUT at its head cannot be posted, or is a lane's and has no place. Four things end that, and
- * each has the link looked at again: an answer of its shard (kvc_push_unpark), the end of one of its writes
- * (push_done), the end of one of its frames (frame_sent), and the end of the request at its head (kvc_req_end). If none
- * of its writes and frames is out, the timer does, too. */
+/* The head cannot be posted, or is a lane's without a place. An answer of its shard (kvc_push_unpark), a write's end
+ * (push_done), a frame's end (frame_sent) or the head's end (kvc_req_end) retries; without writes and frames the timer
+ * does. */
 void kvc_push_stick(struct kvc_client *c, struct kvc_link *l)
 {
 	l->stuck = true;
@@ -154,9 +148,8 @@ int kvc_push_place(struct kvc_link *l, struct kvc_req *r)
 	return rc;
 }
 
-/* PUTs without a place stand aside, in order, and let all others pass: a GET needs none. They come back when an answer
- * gives a place back (kvc_push_landed), or when the one before them ends (kvc_req_end). A lane's stays at its head:
- * its link waits, and so does its session. */
+/* PUTs without a place let others pass, since a GET needs none. An answer (kvc_push_landed) or the end of an earlier
+ * one (kvc_req_end) brings them back. A lane's PUT blocks its link and session. */
 bool kvc_push_park(struct kvc_link *l, struct kvc_req *r)
 {
 	if (r->session) {
@@ -234,7 +227,7 @@ void kvc_push_lost(struct kvc_req *r, struct kvc_link *l)
 
 void kvc_push_leave(struct kvc_client *c, struct kvc_req *r)
 {
-	r->mem.landing = (struct kvc_piece){0}; /* the attachment's end is its end */
+	r->mem.landing = (struct kvc_piece){0}; /* it ends with the attachment */
 	if (!r->mem.push)
 		return;
 	te_xfer_cancel(c->te, &r->mem.push->xfer);

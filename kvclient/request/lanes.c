@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lanes.c -- lanes: the requests of further sessions queue on the links of an attachment, and take turns.
+/* lanes.c -- lanes: each further session queues on one link per shard, and they take turns.
  *
- * The requests of a session queue in its lane of the link. A session has one link per shard: it does not need several
- * to fill it, and the server stripes large values over all of them anyhow. Lanes that may send are in the link's
- * `turns`. The first one sends up to TURN requests and then goes behind the others; after each turn of a lane the
- * connection's own queue has one. A lane that has taken all its credits at the server leaves until one comes back.
- * Where no further session has anything to send, nothing of this is looked at. (Rejected: one queue in order of
- * arrival. A session with 10,000 requests would be served before one whose single request came a moment later.) */
+ * Lanes that may send are in `turns`. The first sends up to TURN requests, then the connection's own queue has a turn.
+ * A lane without credits leaves until one returns. So a session with 10,000 requests does not delay another's first. */
 #include "kvclient/request/lanes.h"
 
 #include <stdlib.h>
 
 #include "kvclient/request/order.h"
 
-enum { TURN = 4 /* requests that a session may send in its turn, while others wait */ };
+enum { TURN = 4 /* requests per turn, while others wait */ };
 
 void kvc_lanes_free(struct kvc_session_at *at)
 {
@@ -71,8 +67,7 @@ void kvc_session_unref(struct kvc_session *session)
 		kvc_session_free(session);
 }
 
-/* Sessions are spread over the links of a shard that are up. A lane stays with its link, whatever happens to the link.
- */
+/* Sessions are spread over the shard's working links; a lane never changes its link. */
 static uint32_t lane_place(const struct kvc_attachment *s, unsigned shard, uint32_t index)
 {
 	const struct kvc_link *first = &s->link[shard * s->links_per_shard];
@@ -106,7 +101,7 @@ struct kvc_link *kvc_lane_link(struct kvc_link *l, const struct kvc_req *r)
 	return &s->link[l->shard * s->links_per_shard + r->session->lane[l->shard].link];
 }
 
-/* Give the lane a place among the turns, if it may send and has none. */
+/* Add the lane to the turns, if it may send. */
 static void lane_ready(struct kvc_link *l, const struct kvc_session_at *at, struct kvc_lane *lane)
 {
 	if (kv_list_empty(&lane->turn) && !kv_list_empty(&lane->queue) && lane->active < at->credits)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* life.c -- the life of a request: submitted, cancelled, ended, released. core/request.c draws its states.
+/* life.c -- the life of a request; core/request.c has its states.
  *
- * A request gets its id when its record goes into a frame. So ids ascend in sending order, whatever was cancelled while
- * it waited. Requests that are made in one turn of the loop to one link share frames: submitting one only marks the
- * link dirty and wakes the flusher, which runs after the coroutines that are ready already (frames.c).
+ * Ids are given when a record enters a frame, so they ascend in sending order. Submitting marks the link dirty and
+ * wakes the flusher, which runs after the ready coroutines: their requests share frames (frames.c).
  *
- * A call may let go of a request in any state. A request that is out is then an orphan: it keeps its entry and its
- * piece until nothing can arrive for it, or until a fence or the end of its attachment says so (end.c). */
+ * A released request that is out becomes an orphan: it keeps entry and piece until nothing can arrive, or a fence or
+ * its attachment's end (end.c). */
 #include "kvclient/request/life.h"
 
 #include "kvclient/request/admission.h"
@@ -28,7 +27,7 @@ static void req_tell(struct kvc_req *r)
 	r->wait = NULL;
 }
 
-/* Its call goes. to: KVC_REQ_ORPHAN or KVC_REQ_LATE. */
+/* to: KVC_REQ_ORPHAN or KVC_REQ_LATE. */
 static void req_leave(struct kvc_client *c, struct kvc_req *r, enum kvc_req_state to)
 {
 	kvc_req_advance(r, to);
@@ -45,7 +44,7 @@ static void req_recycle(struct kvc_client *c, struct kvc_req *r)
 	kvc_room_feed(c);
 }
 
-/* Whether no message can name it any more. */
+/* Whether no message can name it. */
 static bool req_over(const struct kvc_req *r)
 {
 	return r->id == 0 && r->cancel_id == 0;
@@ -65,7 +64,7 @@ void kvc_req_end(struct kvc_client *c, struct kvc_req *r, int status)
 	}
 	if (!req_over(r))
 		return;
-	/* It may have been the one that others stood behind. */
+	/* Others may have waited behind it. */
 	kv_list_del(&r->node);
 	if (KV_UNLIKELY(queued && r->link && kvc_req_lands(r)))
 		kvc_link_look(r->link);
@@ -124,7 +123,7 @@ void kvc_req_cancel(struct kvc_req *r, int status)
 	kvc_req_advance(r, KVC_REQ_GIVEN_UP);
 	r->at.given_up_ns = loop_now(kvc_link_client(l)->loop);
 	kvc_add(&kvc_link_client(l)->count.cancels, 1);
-	if (r->mem.pull) /* read no more of it; the read that is under way still ends */
+	if (r->mem.pull) /* the read under way still ends */
 		te_xfer_cancel(kvc_link_client(l)->te, &r->mem.pull->xfer);
 	if (r->said != KVC_SAID_REPLY) {
 		kv_list_add_tail(&l->cancels, &r->cancel_node);
@@ -143,14 +142,13 @@ void kvc_req_release(struct kvc_client *c, struct kvc_req *r)
 		r->wait = NULL;
 	}
 	if (r->state == KVC_REQ_QUEUED)
-		kvc_req_end(c, r, -KV_ECANCELED); /* it leaves the queue, and its lane */
+		kvc_req_end(c, r, -KV_ECANCELED); /* leaves the queue and its lane */
 	if (kvc_req_out(r)) {
 		kvc_req_cancel(r, -KV_ECANCELED);
 		kvc_add(&c->count.orphans, 1);
 		kvc_room_not_out(r);
 		req_leave(c, r, KVC_REQ_ORPHAN);
-		/* It names no memory: the keys of an EXISTS went with the frame, and the peer does not know where they
-		 * were. */
+		/* EXISTS names no memory: its keys were sent in the frame. */
 		if (r->wire.dest.count == 0)
 			kvc_room_return_piece(c, r);
 		c->requests->unsafe.orphan_bytes += r->mem.piece.len_bytes;
@@ -170,7 +168,7 @@ void kvc_req_settle(struct kvc_client *c, struct kvc_req *r)
 	bool replied = r->said == KVC_SAID_REPLY, orphaned = kvc_req_orphaned(r);
 	int status = replied ? r->status : -KV_ECANCELED;
 	if (kvc_req_out(r) && !kvc_req_quiet(r)) {
-		/* A failure is worth knowing before its last write has arrived. */
+		/* A failure need not wait for the last write. */
 		if (replied && r->status < 0 && r->wait && r->wait->co)
 			co_wake(r->wait->co);
 		return;

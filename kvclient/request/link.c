@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link.c -- a link: which one a request takes, its credits, and the nonce that it has to prove.
+/* link.c -- a link: its choice, its credits, and its nonce.
  *
- * Every record that gets a reply (all but PROVE, SESSION and RELEASE) takes a credit with its id (frames.c: id_take).
- * Its reply brings the credit back (kvc_link_credit), as does an end without one while the attachment lasts: a CANCEL
- * that found the request unseen (reply.c: cancel_reply), or a PING that is lost (frames.c: kvc_link_lost). The
- * last few are kept for CANCEL and PING, so that a link whose requests are all stuck can still cancel them. (A request
- * of a further session takes a credit of that session, too: lanes.c, kvc_lane_credit.)
+ * Each record with a reply (not PROVE, SESSION, RELEASE) takes a credit with its id (frames.c: id_take). The reply
+ * returns it, as does a CANCEL of an unseen request or a lost PING. The last few credits are reserved for CANCEL and
+ * PING, so a stuck link can still cancel.
  *
- * A server serves a link once it has back the nonce that its answer to our PING brought (kvc_link_nonce). The nonce
- * goes at the head of every frame until another request by that link is answered. For a frame may be lost with a link
- * that comes and goes, or be overtaken by a later one (EFA), whose requests would be dropped without the nonce. So the
- * first call after a PING takes no turn more. */
+ * A server serves a link after it got back the nonce of its PING's answer. The nonce heads every frame until another
+ * request is answered: a frame may be lost, or overtaken (EFA), and requests without the nonce are dropped. So a call
+ * after a PING waits for no round trip. */
 #include "kvclient/request/link.h"
 
 #include "kvclient/request/order.h"
@@ -38,7 +35,7 @@ struct kvc_link *kvc_link_keep(struct kvc_attachment *s, unsigned shard, uint32_
 	return first;
 }
 
-/* What was parked goes in front of what is queued, and what is in the background behind all others. */
+/* Parked requests precede queued ones; the background comes last. */
 static void parked_back(struct kvc_link *l)
 {
 	struct kv_list *node;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* order.c -- the order in a queue of a link: requests in the background are at its end. Admission lets few of them in,
- * so that the others' way past them is short. Of those the first goes on as one of the others when KVC_PASSED_MAX have
- * passed it. */
+/* order.c -- the order in a link's queue: the background last. Admission limits it, so the walk past it is short. After
+ * KVC_PASSED_MAX passes its first request counts as foreground. */
 #include "kvclient/request/order.h"
 
 #include "kvclient/request/admission.h"

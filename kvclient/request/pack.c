@@ -1,23 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.c -- packs: small values of PUTs, written to a landing area as one.
+/* pack.c -- small values of PUTs, copied side by side and written to a landing area together, followed by a frame with
+ * one LANDED PUT each. A write of 4 KiB costs as much as one of 64 KiB; the server knows nothing of packs.
  *
- *   PUTs with small values are next on a link -> their values, copied side by side -> one ordered write
- *       -> a PUT with LANDED for each, in the frame behind it -> all are answered, the write is done -> the pack is
- * free
+ * A pack is made when the frame is filled, so batches and calls share it. Values are copied, so calls may end at any
+ * time. The pack owns its bytes until the write is done, and its place until all answers. A place without an answer is
+ * not reused in the attachment (landing.c).
  *
- * A write of 4 KiB costs both sides about as much as one of 64 KiB. What goes into a pack is decided when the frame is
- * filled: by then everything is queued that the ready coroutines had to send, items of batches and single calls alike.
- * The server is told nothing of packs: to it each value lies at a place of its own in the landing area.
- *
- * Values are copied out of the memory of the callers. (Rejected: writing them from there where they lie side by side in
- * registered memory. A copy of what was just summed up costs a tenth of the write, and a call that is given up would
- * have to wait for the writes of others.) So a request owns nothing that the wire needs, and its call may end at any
- * time. The pack owns its bytes until the write is done, and its place until every request of it is answered, since the
- * server takes the values one by one. If an answer will not come, the place is not used again while the attachment
- * lasts: the server may still come to it (landing.c). What a peer that lies, or a write that was cut, could do to the
- * bytes is found out by each value's checksum.
- *
- * Of several servers each may have a part of the packs that are free, so that those that are stopped leave some. */
+ * Each server has a part of the free packs, so stopped servers leave some. */
 #include "kvclient/request/pack.h"
 
 #include <stdlib.h>
@@ -27,7 +16,7 @@
 #include "kvclient/request/link.h"
 #include "kvclient/request/private.h"
 
-enum { PACKS_SHARE = 8 /* of what is free, however many servers there are */ };
+enum { PACKS_SHARE = 8 /* divisor of the free ones for many servers */ };
 
 int kvc_packs_open(struct kvc_client *c, struct kv_error *err)
 {
@@ -77,7 +66,6 @@ static struct kvc_landing *area_of(const struct kvc_link *l)
 
 /* ---- the life of a pack ---- */
 
-/* Whether this server may have one more. */
 static bool pack_allowed(const struct kvc_client *c, const struct kvc_attachment *s)
 {
 	uint32_t servers = c->num_nodes, free = KVC_PACKS - c->requests->packs.used;
@@ -92,7 +80,7 @@ static struct kvc_pack *pack_take(struct kvc_client *c, struct kvc_link *l)
 		return NULL;
 	p = KV_LIST_ENTRY(kv_list_pop(&c->requests->packs.free), struct kvc_pack, node);
 	p->link = l;
-	p->place = (struct kvc_piece){0}; /* a lost one's is still there */
+	p->place = (struct kvc_piece){0}; /* may be a lost pack's */
 	p->bytes = p->left = 0;
 	p->writing = p->lost = false;
 	c->requests->packs.used++;
@@ -100,7 +88,7 @@ static struct kvc_pack *pack_take(struct kvc_client *c, struct kvc_link *l)
 	return p;
 }
 
-/* Free it, if nothing needs it any more. */
+/* Free it if unused. */
 static void pack_settle(struct kvc_pack *p)
 {
 	struct kvc_attachment *s = p->link->attachment;
@@ -120,7 +108,7 @@ static void pack_done(struct te_xfer *x, int status)
 {
 	struct kvc_pack *p = x->arg;
 	struct kvc_link *l = p->link;
-	(void)status; /* the answers say what became of the bytes */
+	(void)status; /* the answers have the result */
 	p->writing = false;
 	l->pushes--;
 	pack_settle(p);
@@ -130,17 +118,17 @@ static void pack_done(struct te_xfer *x, int status)
 
 /* ---- filling ---- */
 
-/* The next request of the link's own queue, if its value may go into a pack, too. */
+/* The link's next queued request, if packable. */
 static struct kvc_req *next_small(const struct kvc_link *l, const struct kvc_req *r, uint64_t now_ns)
 {
 	struct kvc_req *next = KV_LIST_ENTRY(r->node.next, struct kvc_req, node);
-	bool alone = r->session || !kv_list_empty(&l->turns); /* who is next then is decided one by one */
+	bool alone = r->session || !kv_list_empty(&l->turns); /* turns decide request by request */
 	if (alone || r->node.next == &l->queue || !next->mem.small || next->deadline_ns <= now_ns)
 		return NULL;
 	return next;
 }
 
-/* How many requests, from r on, fit into the frame and a pack; *out_bytes: of their values. */
+/* Requests from r on that fit the frame and a pack; *out_bytes: of their values. */
 static uint32_t pack_plan(const struct kvc_link *l, const struct wire_writer *w, const struct kvc_req *r, bool switches,
 			  uint64_t now_ns, uint64_t *out_bytes)
 {
@@ -158,7 +146,7 @@ static uint32_t pack_plan(const struct kvc_link *l, const struct wire_writer *w,
 	return n;
 }
 
-/* A place for the values of n requests; if there is none for so many, for the first one alone. */
+/* A place for n requests, or else for the first alone. */
 static int place_take(struct kvc_link *l, const struct kvc_req *r, uint32_t *n, uint64_t bytes, struct kvc_piece *out)
 {
 	struct kvc_landing *area = area_of(l);
@@ -187,7 +175,7 @@ int kvc_pack_make(struct kvc_link *l, const struct wire_writer *w, struct kvc_re
 		if (p)
 			pack_settle(p);
 		else
-			kvc_push_later(c); /* a pack of any server may be the one that comes back */
+			kvc_push_later(c); /* any server's pack may return */
 		return rc == -KV_EBUSY ? 1 : rc;
 	}
 	for (p->left = n; n > 0; n--, r = KV_LIST_ENTRY(r->node.next, struct kvc_req, node)) {
@@ -244,7 +232,7 @@ int kvc_pack_write(struct kvc_link *l, const struct kvc_req *r)
 
 /* ---- answers ---- */
 
-/* No answer to r will come any more. */
+/* No further answer to r. */
 static void answer_over(struct kvc_req *r, bool lost)
 {
 	struct kvc_pack *p = r->mem.pack;

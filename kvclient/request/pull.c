@@ -1,27 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pull.c -- pull: GETs whose bytes the client reads itself, out of the server's memory.
+/* pull.c -- GETs whose bytes the client reads itself: GET with WIRE_GET_PULL, reply with a lease and posted 0, read,
+ * release, checksum.
  *
- *   GET with WIRE_GET_PULL -> reply: posted 0 and a lease -> read -> is it over in time? -> release
- *       -> checksum, as ever
+ * After such a reply only our read touches the destination, and the request ends with it. Giving up is as for a
+ * server's writes: quarantine or a fence. So reads may land in registered memory; slices use a piece, since a read
+ * fills one place. After a fence a read may outlive its request, so it has its own entry, which references the
+ * attachment.
  *
- * Who may touch the destination? The request names it, as for a push: a server that gives no lease writes the bytes,
- * and the reply tells which of both it does. A reply with a lease says posted 0, so from then on only our own read
- * touches the destination. The request is over when that read is. What holds for writes of a server holds for the read:
- * a call that gives up lets the piece go to quarantine with its request, or fences for memory of its caller, and an
- * attachment that ends does the same. So reading right into registered memory is as safe as a push there, and it is
- * done. (Slices are read to a piece and copied, since a read fills one place.)
- *
- * A read is the engine's until it is done, and it may outlive its request: after a fence the memory is safe at once,
- * while the engine tells of its operations one by one. Therefore reads have a pool of their own. Each keeps a reference
- * to its attachment, which has the keys of the server's arena.
- *
- * When are the bytes right? The server keeps them unchanged until the lease is over. We count its time from before the
- * request was sent. The server counts from after the request arrived, and adds something for clocks that differ
- * (kvserver/ops/lease.c). So the bytes of a read that was over by then are the value's. Those of any other read are not
- * believed, whatever they are: -KV_ESTALE, and the call begins again; after the second time with a push, in case leases
- * are too short for this fabric. On top of that the checksum is verified (transfer/get.c), which guards against a
- * server that lies. Without it (KVC_NO_VERIFY) a pull is as good as a push: the server is believed. In a value of
- * several ranges all replies have one generation, as always. */
+ * The server keeps the bytes unchanged during the lease. We count it from before sending, the server from the arrival
+ * with a margin for clocks (kvserver/ops/lease.c), so a read that ends in time is right. Any other one is -KV_ESTALE
+ * and repeated; after the second the server pushes. The checksum guards against a lying server (transfer/get.c); with
+ * KVC_NO_VERIFY the server is trusted. */
 #include "kvclient/request/pull.h"
 
 #include <stdlib.h>
@@ -66,7 +55,7 @@ void kvc_pulls_fini(struct kvc_client *c)
 
 /* ---- reading ---- */
 
-/* The status of a request whose read has ended. late: its lease was over before the read was. */
+/* The status of a request after its read. late: the lease ended first. */
 static int pull_status(struct kvc_client *c, int status, bool late)
 {
 	if (late && (status == 0 || status == -KV_ETIMEOUT)) {
@@ -108,7 +97,7 @@ static void pull_fill(struct kvc_pull *p, struct kvc_req *r, const struct wire_r
 	p->req = r;
 	p->link = r->link;
 	p->lease = reply->get.lease;
-	/* From before it was sent, so from before the server could give the lease. */
+	/* before the server could give the lease */
 	p->end_ns = r->at.sent_ns + lease_ns;
 	p->xfer = (struct te_xfer){.dir = TE_READ,
 				   .peer = s->peer[r->link->shard],
@@ -146,7 +135,7 @@ int kvc_pull_start(struct kvc_client *c, struct kvc_req *r, const struct wire_re
 	int rc = -KV_EPROTO;
 	if (!r->link->attachment->arenas)
 		return rc; /* we asked for no lease */
-	/* Its call has given up: no read is begun any more. */
+	/* Its call gave up: begin no read. */
 	if (r->state != KVC_REQ_SENT)
 		rc = -KV_ECANCELED;
 	else if (r->wire.flags & WIRE_GET_PULL && length > 0)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* quarantine.c -- how many bytes of the buffer peers may still write to: pieces in quarantine, and pieces of orphans. A
- * quarter of the buffer at most. Pieces in limbo (buffer.limbo_bytes) wait for endpoints
- * that are given up to close, and do not count against that; the counter quarantined_bytes shows all three. */
+/* quarantine.c -- the limit of unsafe bytes: pieces in quarantine and of orphans, at most a quarter of the buffer.
+ * Limbo (buffer.limbo_bytes, until old endpoints close) is extra; the counter quarantined_bytes shows all three. */
 #include "kvclient/request/quarantine.h"
 
 #include "kvclient/request/private.h"

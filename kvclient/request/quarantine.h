@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* quarantine.h -- pieces of the buffer that peers may still write to, and how many bytes of them there may be. Private
- * to kvclient/. All functions run on the client's loop; one parks only if its name ends in _await. */
+/* quarantine.h -- pieces of the buffer that peers may still write to, and their limit. Private to kvclient/. On the
+ * client's loop; none parks. */
 #ifndef KVRAIL_KVCLIENT_REQUEST_QUARANTINE_H
 #define KVRAIL_KVCLIENT_REQUEST_QUARANTINE_H
 
 #include "kvclient/core/client.h"
 
-/* kvc_client_quarantine_full -- whether more_bytes would exceed what peers may still write to. */
+/* kvc_client_quarantine_full -- whether more_bytes would exceed the limit. */
 bool kvc_client_quarantine_full(const struct kvc_client *c, uint64_t more_bytes);
 
-/* kvc_client_quarantine_count -- the bytes have changed: show them in the counters. */
+/* kvc_client_quarantine_count -- update the counters. */
 void kvc_client_quarantine_count(struct kvc_client *c);
 
-/* kvc_quarantine_take -- the request's piece goes to quarantine and is the request's no longer. */
+/* kvc_quarantine_take -- move the request's piece to quarantine. */
 void kvc_quarantine_take(struct kvc_client *c, struct kvc_req *r);
 
 #endif

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* release.c -- RELEASE: giving leases back to the servers.
- *
- * A lease goes back with the next frame to its shard, or after a millisecond in a frame of its own, which has no reply.
- * One that finds no room is left to its time. */
+/* release.c -- RELEASE: return leases to servers, with the next frame to the shard, or after a millisecond in a frame
+ * of its own, without a reply. A lease without room expires. */
 #include "kvclient/request/release.h"
 
 #include "kvclient/request/link.h"
 #include "kvclient/request/private.h"
 
-#define RELEASE_NS 1000000ull /* so long a release waits for a request to go with */
+#define RELEASE_NS 1000000ull /* longest wait for a frame */
 
 void kvc_release_add(struct kvc_link *l, uint64_t lease)
 {
@@ -43,7 +41,7 @@ void kvc_release_write(struct kvc_link *l, struct wire_writer *w)
 	struct wire_request q = {
 		.type = WIRE_RELEASE, .time_left_us = UINT32_MAX, .release = {l->releases, l->release}};
 	if (l->releases > 0)
-		(void)wire_request_add(w, &q); /* it fits: only a proof may be in the frame before it */
+		(void)wire_request_add(w, &q); /* it fits: only a proof precedes it */
 	kvc_release_end(l);
 }
 

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reply.c -- what comes back from servers: frames of replies, and immediates.
+/* reply.c -- frames of replies, and immediates.
  *
- * A frame belongs to the attachment whose mark it has, the mark that we gave, and is believed if the seal of its link
- * is right. A reply belongs to the request with its id in that link's map. What belongs to nothing is counted and
- * dropped; a peer cannot make us do more than that. Replies and immediates come in any order. After each of them the
- * request is looked at (kvc_req_settle): it is done once the number of writes is final and as many immediates were
- * counted.
+ * A frame's mark, which we gave, selects its attachment; its link's seal must be right; an id selects the request. All
+ * else is counted and dropped.
  *
- * A reply that FOLLOWS its bytes has no immediates to wait for. Nothing else says that these bytes are there, not even
- * an answer to CANCEL.
+ * Replies and immediates arrive in any order. A request ends when the final number of writes has been counted
+ * (kvc_req_settle). A reply that FOLLOWS its bytes has no immediates. A reply with a lease starts our read (pull.c).
  *
- * A reply with a lease moves nothing: the request goes on with a read of ours (pull.c).
- *
- * A CANCEL has a reply of its own. UNSEEN means that the request never gets one. Otherwise the request's own reply has
- * come or will come, and returns its credit. It may be lost on a connection that was replaced; but the server has seen
- * the request, and is through with what it wrote to the landing area. */
+ * A CANCEL has its own reply: UNSEEN means no other reply; else the request's own returns its credit, unless lost with
+ * a connection, and the server is done with its landing place. */
 #include "kvclient/request/reply.h"
 
 #include "kvclient/request/landing.h"
@@ -27,15 +21,14 @@
 
 /* ---- bodies ---- */
 
-/* How many bytes of the value a successful GET moved. */
+/* Bytes moved by a successful GET. */
 static uint64_t get_moved(const struct kvc_req *r, uint64_t value_len)
 {
 	uint64_t offset = r->wire.get.offset;
 	return offset >= value_len ? 0 : KV_MIN(kvc_req_asked(r), value_len - offset);
 }
 
-/* The value lies before its piece, in those of requests whose replies came just before, in the same frame: at the next
- * turn they may be others'. So it is brought to its place at once. */
+/* The value lies in pieces of earlier requests of this frame, which others may reuse next turn: copy it now. */
 static int packed_take(struct kvc_client *c, struct kvc_req *r, uint32_t before, uint64_t moved)
 {
 	const struct kvc_piece *piece = &r->mem.piece;
@@ -108,7 +101,7 @@ static int take_stat(struct kvc_req *r, const struct wire_reply *p)
 	return 0;
 }
 
-/* (Ages are of the reply's making: so their keys were deleted no later than this.) */
+/* Ages are as of the reply, so deletions were no later than this. */
 static int take_tombs(struct kvc_client *c, struct kvc_req *r, const struct wire_reply *p)
 {
 	struct kvc_tombs *t = r->reply.tombs;
@@ -126,14 +119,14 @@ static int take_tombs(struct kvc_client *c, struct kvc_req *r, const struct wire
 	return 0;
 }
 
-/* The time is asked for anew: the server's may be later than the beginning of our turn. */
+/* The turn began before the server's time: read the clock again. */
 static void clock_take(struct kvc_link *l, uint64_t server_ns)
 {
 	struct kvc_node *n = l->attachment->node;
 	kvc_clock_take(&n->clock, server_ns, loop_now(n->client->loop));
 }
 
-/* Take the one reply of a request. Returns its status. */
+/* Returns the status of a request's one reply. */
 static int take_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_req *r, const struct wire_reply *p)
 {
 	switch (p->type) {
@@ -208,7 +201,7 @@ static bool cancel_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_re
 		if (p->cancel.state == WIRE_CANCEL_UNSEEN) {
 			kvc_map_del(&l->map, r->id);
 			r->id = 0;
-			/* Its frame may be on a connection that was replaced, and its bytes still on their way. */
+			/* Its bytes may still arrive on a replaced connection. */
 			kvc_push_lost(r, l);
 			kvc_pack_lost(r);
 			r->said = KVC_SAID_REPLY;
@@ -237,7 +230,7 @@ static struct kvc_link *link_of(struct kvc_client *c, const struct wire_frame *f
 	return &s->link[frame->shard * s->links_per_shard + frame->link];
 }
 
-/* False: the reply belongs to no request. */
+/* False: no such request. */
 static bool reply_take(struct kvc_client *c, struct kvc_link *l, const struct wire_reply *p)
 {
 	struct kvc_req *r = kvc_map_get(&l->map, p->id);

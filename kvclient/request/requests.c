@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* requests.c -- the data of this room for one client: made before its engine, and freed after it. */
+/* requests.c -- a client's data of this room: made before its engine, and freed after it. */
 #include "kvclient/request/requests.h"
 
 #include <stdlib.h>

@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trace.c -- where the time of a call went: for the log if the call was slow, and for the caller who asks.
+/* trace.c -- a call's time, for the log of slow calls and for callers that ask.
  *
- * A request carries its stamps. Those before it is sent are the time of the loop's turn, which costs a load. They may
- * lie before a call that was made in that turn, and count as the call's then. Those of its reply and of its end are
- * read from the clock while the call is traced (kvc_req_now), because the turn began before what it polls was copied
- * out of the socket. The call keeps the stamps of one request only, the one that took longest, because people read the
- * line: most calls have one request, and of a batch or a value of many ranges the longest is the one to ask about. What
- * the call did besides is "other".
- *
- * The server's times come with the reply and are durations, so that no clocks need agree. "wire" is what neither side
- * can account for: the network, the completion queues, and the engines' queues on both sides.
- *
- * Without slow_ns and kvc_call.phases a call costs a few tests more, and no clock is read. (Rejected: a stamp at the
- * moment when the provider accepted the frame. It needs a callback per frame from the engine, and the wait that it
- * would show is in the counters already: EAGAIN, queued.) */
+ * Stamps before sending use the loop's turn, so they may precede the call, and are clamped. Reply and end read the
+ * clock if traced (kvc_req_now), since the turn began earlier. The call keeps only its longest request; the rest is
+ * "other". Server times are durations in the reply, so clocks need not agree; "wire" is the remainder. Without slow_ns
+ * and phases no clock is read. */
 #include "kvclient/request/trace.h"
 
 #include <stdio.h>
@@ -25,8 +16,7 @@ static uint64_t since(uint64_t from_ns, uint64_t to_ns)
 	return to_ns > from_ns ? to_ns - from_ns : 0;
 }
 
-/* The phases that the caller wants, if its struct has the field. What is no struct kvc_call, or no struct kvc_phases,
- * is refused later. */
+/* The caller's phases, if its struct has the field; invalid structs are refused later. */
 static struct kvc_phases *wanted(const struct kvc_call *call)
 {
 	struct kvc_phases *p =
@@ -39,7 +29,7 @@ static bool in_background(const struct kvc_call *call)
 	return kvc_sized(call) && call->size >= offsetof(struct kvc_call, server) && call->flags & KVC_BACKGROUND;
 }
 
-/* What is always known of a call, and all that is while its phases are not taken down. */
+/* Fields that are valid without tracing. */
 static void outline(struct kvc_trace *t, enum kvc_op op, struct kvc_session *session, bool background)
 {
 	t->session = session;
@@ -102,7 +92,7 @@ void kvc_trace_phases(const struct kvc_trace *t, uint64_t now_ns, struct kvc_pha
 	uint64_t made_ns, left, after;
 	*out = (struct kvc_phases){.size = sizeof(*out), .total_ns = since(t->called_ns, now_ns)};
 	if (t->requests == 0) {
-		out->room_ns = out->total_ns; /* it never got as far as a request */
+		out->room_ns = out->total_ns; /* no request was made */
 		return;
 	}
 	made_ns = KV_MAX(w->made_ns, t->called_ns);
