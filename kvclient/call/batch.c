@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* batch.c -- batches: one call that makes an operation on many items.
  *
- * Up to WINDOW items are out at a time, in a ring. Each begins as one request, submitted without parking. If there is
- * no room for the next item, the batch waits for its oldest one.
+ * Up to WINDOW items are out at a time, in a ring, each with one request, submitted without parking. Without room for
+ * the next item, the batch waits for its oldest one.
  *
  * It never waits for room while it holds any (request/admission.c). An item that needs more than its first request is
- * marked for a second pass; if it fails again, it is made as a single call when nothing else is out. Making it again at
- * once would let two batches wait for each other's pieces.
+ * marked for a second pass; if it fails again, it is a single call when nothing else is out. At once, two batches might
+ * wait for each other's pieces.
  *
- * With several servers, each server's items are a part in a coroutine of its own, so a stopped server delays only its
- * own part. The call makes the first part itself, and returns after all parts.
+ * Each server's items are a part in a coroutine of its own, so a stopped server delays only its part. The call makes
+ * the first part, and those without a coroutine, and returns after all.
  *
- * Items under way form a chain (parts.h). A DELETE asks all servers that may have the value one after another, as a
- * single call does. A stopped batch (kvc_trace.stop) begins nothing, waits for nothing, and cancels its requests, as at
- * its deadline. */
+ * Items under way form a chain (parts.h). A DELETE asks all possible servers in turn. A stopped batch (kvc_trace.stop)
+ * begins and awaits nothing, and cancels its requests. */
 #include "kvclient/call/batch.h"
 
 #include "kvclient/call/claim.h"
@@ -286,7 +285,7 @@ static bool copies_forget(struct kvc_client *c, struct kvc_key key)
 	return repair || second;
 }
 
-/* LATER: the DELETE must follow a copy that is under way. */
+/* LATER: the DELETE must follow a pending copy. */
 static int delete_begin(struct batch *b, unsigned i, struct slot *slot)
 {
 	struct kvc_key key = b->items[i].key;
@@ -661,7 +660,7 @@ static void put_end_count(struct kvc_client *c, struct kvc_item *it, const struc
 	kvc_put_count(c, (int)it->result, it->len);
 }
 
-/* Counts after the code is set: a miss of a server that is down deleted nothing. */
+/* Count after the code is set: a miss at a lost server deleted nothing. */
 static void delete_end_count(struct kvc_client *c, struct kvc_item *it, const struct kvc_call *call)
 {
 	if (it->result < 0 && kvc_key_valid(it->key))

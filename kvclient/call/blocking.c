@@ -3,12 +3,12 @@
  * (core/block.c).
  *
  * The client with the fewest such calls makes the next one. With two copies, the key chooses the client of a PUT,
- * DELETE or TOUCH: a client knows only its own pending copies, and a DELETE must wait for them (second_put.c).
+ * DELETE or TOUCH: a DELETE must wait for pending copies, known to their client alone (second_put.c).
  *
- * The deadline counts from the call, so it includes the wait for the loop.
+ * The deadline includes the wait for the loop.
  *
- * A large batch is cut into parts of neighbouring items, one for a client on each loop (spread.c). Each is a batch and
- * a job of its own with the shared deadline; if one cannot run, its items get the code and the others continue. */
+ * A large batch is cut into parts of neighbouring items, one for a client on each loop (spread.c), each a batch and a
+ * job with the shared deadline. If one cannot run, its items get the code. */
 #include "kvclient/call/batch.h"
 #include "kvclient/call/claim.h"
 #include "kvclient/call/keyed.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* claim.c -- a batch claims its items before any of them begins.
  *
- * A pending item has a link of a chain as its result (parts.h), so a second call on it is refused by a read of memory
- * that the batch writes anyway. The check finds programs' mistakes; it misses an item that ended between the two calls.
+ * A pending item has a link of a chain as its result (parts.h), so a second call on it is refused cheaply. The check
+ * finds programs' mistakes, unless the item ended between the calls.
  *
- * Two items of a GET in one place get a mixture of two values, and each passes its checksum before the other lands.
- * Only builds with assertions compare all places, for up to PLACES_MAX items without spans. */
+ * Two items of a GET in one place get a mixture of two values, each passing its checksum. Only builds with assertions
+ * compare places, for up to PLACES_MAX items without spans. */
 #include "kvclient/call/claim.h"
 
 #include "kvclient/call/parts.h"

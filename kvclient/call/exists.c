@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* exists.c -- EXISTS: which of many keys exist, in one round trip.
  *
- * A walk over up to 1,024 keys packs each into the open record of its server and shard. A record fits a frame and lies
- * in a piece of the receive buffer, since the caller's stack is a coroutine's. It is submitted when full, or at the end
- * of the walk, so all requests are under way before the first answer is awaited, if room and credits suffice.
+ * Up to 1,024 keys are packed into open records by server and shard. A record fits a frame and lies in a piece of the
+ * receive buffer, since the caller's stack is a coroutine's. It is submitted when full or at the end, so all requests
+ * are under way before the first answer is awaited, if room suffices.
  *
- * Keys of a record form a chain, used to merge its bitmap. Peers can write to the receive buffer, so packed keys are
- * never read back. The prefix is counted over the merged result, since it crosses servers. A key that one server
- * reports deleted may be at another server, put since or left over: the client then looks at that key alone.
+ * A chain of its keys merges a record's bitmap; packed keys are never read back, since peers can write there. The
+ * prefix crosses servers, so it is counted last. A key reported deleted may be at another server, put since or left
+ * over: the client looks at it alone.
  *
- * Requests carry digests (XXH3-64 with the server's seed), which also give the shard: 1,000 keys are two messages
- * instead of thirty. A wrong hit (one in 2^64) costs a miss; EXISTS is only a hint. Forged collisions gain nothing that
- * a PUT of the key would not. */
+ * Requests carry digests (XXH3-64 with the server's seed), which give the shard: two messages instead of thirty. A
+ * wrong hit (one in 2^64) costs a miss; forged ones gain nothing over a PUT. */
 #include "kvclient/call/exists.h"
 
 #include "kvclient/call/keyed.h"

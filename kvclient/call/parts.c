@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* parts.c -- items read in parts, so a caller can use the first layer of all blocks while the others arrive.
  *
- * Part 0 of every item is asked for, then part 1 of every item, ..., WINDOW at a time. The server makes a checksum for
- * each part. A verified part is counted in the item's struct kvc_arrival, in order, and never written again; the count
- * is stored with release after the bytes, and any thread may load it (kvc_arrival_parts).
+ * Part 0 of every item is asked for, then part 1 of every item, ..., WINDOW at a time, each with a checksum. Verified
+ * parts are counted in the item's struct kvc_arrival, in order, and never written again; the count is stored with
+ * release after the bytes, for any thread (kvc_arrival_parts).
  *
- * All parts of an item have one generation. If it changes, the value was replaced: the item begins again if nothing is
- * counted, else it ends as a miss. If its server dies, the same rule holds, and a replacement is read.
+ * All parts of an item have one generation. After a replacement or the server's death the item begins again if nothing
+ * is counted, else it is a miss.
  *
- * An item becomes slow if one request does not suffice (several ranges, a lost connection, a wrong checksum): when
- * nothing of the batch is out, its missing parts are made as single calls. So nothing waits for room while it holds
- * any.
+ * If one request does not suffice (several ranges, a lost connection, a wrong checksum), the item is slow: its missing
+ * parts are single calls when nothing else is out, so nothing waits for room while it holds any.
  *
- * An item ends with the part that has the value's last byte. Its state lies in kvc_arrival, which the library owns
- * during the call. */
+ * An item ends with the value's last byte. The library owns its kvc_arrival, with its state, during the call. */
 #include "kvclient/call/parts.h"
 
 #include "kvclient/core/sized.h"
@@ -177,7 +175,7 @@ static bool worth_again(int rc)
 	       rc == -KV_EINVAL || rc == -KV_ETOOBIG; /* the last two: another, shorter value; or several ranges */
 }
 
-/* A part failed with rc: make the rest part by part, if another try or server may help. */
+/* A part failed with rc: make the rest part by part, if that may help. */
 static void part_failed(const struct kvc_parts_job *j, struct kvc_item *it, int rc)
 {
 	struct course *now = course_of(it);

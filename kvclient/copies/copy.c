@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy.c -- read repair: copy a value found at a former server to the one in charge, and a value missing at one of its
- * two servers to that one. A hot value is copied to the second server, unless it is there.
+/* copy.c -- read repair: copy a value found at a former server to the one in charge, a value missing at one of its two
+ * servers to that one, and a hot value to its second server.
  *
- * The caller's memory is its own again by then. So one coroutine reads the value again, into a piece of the receive
- * buffer, and puts it from there, one key after another, in the background. After each value it rests, so that the
- * client's part of kvc_options.repair_bytes_s holds even for refused copies. A failure drops the copy; the next GET
- * notes it again. Concurrent equal copies are harmless.
+ * The caller's memory is its own again by then. So one coroutine reads the value into a piece of the receive buffer,
+ * and puts it from there, one key after another, in the background. It rests after each, by the client's part of
+ * kvc_options.repair_bytes_s. A failure drops the copy; the next GET notes it again. Concurrent equal copies are
+ * harmless.
  *
- * The copy keeps its time to live. It carries the value's birth in the target's clock (core/clock.h), never too late.
- * The target refuses it if it knows a later DELETE, or has a later value with other bytes; then the source yields, and
- * deletes its value. */
+ * The copy keeps its time to live and its birth, in the target's clock (core/clock.h), never too late. The target
+ * refuses it after a later DELETE, or if it has a later, different value; then the source deletes its own. */
 #include "kvclient/copies/copies.h"
 #include "kvclient/route/hot.h"
 #include "kvclient/route/owner.h"

@@ -3,13 +3,11 @@
  * necessary.
  *
  * After a view, or when a server is up, one coroutine looks at all pins, LOOK_STEP in a turn. A pin at its key's server
- * or stand-in stays; if the key's server is not up, it moves later. Else PIN there, and after success UNPIN at the
- * former one. Without a value there, the value is copied (repair.c) and PIN repeated; after a few failures the pin is
- * lost.
+ * or stand-in stays; if the key's server is not up, it moves later. Else PIN there, then UNPIN at the former one.
+ * Without a value there, the value is copied (repair.c) and PIN repeated; after a few failures the pin is lost.
  *
- * The coroutine of repairs makes the copy, so its pace holds and DELETE and TOUCH know it. The pin is always at the
- * first of two servers. Without moving, nobody would find the value after settle_ns, and its memory would stay
- * pinned. */
+ * The repair coroutine makes the copy, at its pace and known to DELETE and TOUCH. Of two servers the first has the
+ * pin. */
 #include "kvclient/copies/copies.h"
 
 #include <errno.h>
@@ -90,7 +88,7 @@ static struct kvc_node *home_of(struct kvc_client *c, struct kvc_key key)
 		       : n;
 }
 
-/* Whether the pin stays for now. A server that is not up pins it again in its next attachment. */
+/* Whether the pin stays for now. After a server's return its next attachment pins again. */
 static bool stays(struct kvc_client *c, const struct kvc_pin_name *name, struct kvc_key key,
 		  const struct kvc_node *home)
 {

@@ -2,14 +2,13 @@
 /* second_put.c -- the second copy of a PUT (KVC_TWO_COPIES).
  *
  * After the PUT at the first server the value is copied to a piece of the receive buffer, the call returns, and a
- * coroutine puts the piece at the second server. So a slow or dying second server never delays the call nor touches its
- * memory.
+ * coroutine puts the piece at the second server. So a slow second server never delays the call nor touches its memory.
  *
  * At most COPIES are under way, COPIES_AT to one server, in a quarter of the receive buffer, an eighth for one server.
- * Beyond that the copy is dropped: first copies need the room. A GET that later misses it has it made (second.c).
+ * Others are dropped: first copies need the room. A GET that misses one has it made (second.c).
  *
  * A copy is as old as its call (kvc_put_copy): the server refuses it after a later DELETE, and keeps the younger of
- * different values. It never moves to another server. */
+ * different values. */
 #include "kvclient/copies/second_put.h"
 
 #include <stdlib.h>

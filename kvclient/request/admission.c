@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* admission.c -- a request gets its entry, a piece of the buffer and immediates together, or waits.
  *
- * A request holds nothing while it waits, and requests that are out end by themselves, so waits cannot deadlock. Hence
- * a call that holds a request may only try: without room it waits for its own requests.
+ * A request holds nothing while it waits, and requests under way end by themselves, so waits cannot deadlock. Hence a
+ * call that holds a request may only try: without room it waits for its own requests.
  *
  * One queue serves in order, so large requests do not starve. A request without a piece passes those that lack only a
- * piece.
+ * piece, since callers with borrowed pieces make such requests.
  *
  * A server may take 1 / parts() of the free room (dynamic thresholds: Choudhury and Hahne, 1998), so stuck servers
  * leave room. A waiting request delays other servers' requests only while they have more. Plans use a quarter of a part
@@ -13,7 +13,7 @@
  *
  * Callers return borrowed pieces, half of the buffer at most. While one waits, servers take no more than is lent.
  *
- * The background gets half at most and waits last, but leads the queue after KVC_PASSED_MAX others. */
+ * The background gets half and waits last, but leads the queue after KVC_PASSED_MAX others. */
 #include "kvclient/request/admission.h"
 
 #include "kvclient/core/waits.h"
@@ -22,8 +22,8 @@
 enum { REQS_KEPT = 64, PIECES_OUT = 4 /* allowed beyond out_max, within large_out */ };
 enum { LARGE_OUT_ALL = 16 << 20, LARGE_OUT_LEAST = 4 << 20, LARGE_OUT_MOST = 8 << 20 };
 
-/* PARTS: smallest divisor of free room beyond that many servers. PART_UNITS: least units of a part of everything, so
- * that requests still fit. */
+/* PARTS: with more servers than this, each may have an eighth of the free room, or 8 / servers if less. PART_UNITS:
+ * least units of a part of everything, so that requests fit. */
 enum { PARTS = 8, PART_UNITS = 32 };
 
 struct kvc_starving {
@@ -124,7 +124,8 @@ static uint64_t large_out(const struct kvc_client *c)
 	return KV_MAX(KV_MIN(part, (uint64_t)LARGE_OUT_MOST), (uint64_t)LARGE_OUT_LEAST);
 }
 
-/* Whether enough is under way from this server, or lent. Such a wait holds up no other request. */
+/* Whether enough is under way from this server (on one host, more would only leave the cache), or lent. Such a wait
+ * delays no other request. */
 static bool enough_out(const struct kvc_client *c, const struct kvc_room_share *s, const struct kvc_need *need)
 {
 	const struct kvc_attachment *attachment = need->node ? need->node->attachment : NULL;

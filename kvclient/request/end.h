@@ -9,7 +9,7 @@
 void kvc_attachment_fail(struct kvc_attachment *s, int status, bool safe);
 
 /* kvc_attachment_limbo -- the same, while its endpoint is still closing (te_fencing); requests into reachable memory of
- * callers end afterwards. kvc_limbo_end -- end such a request, which has left client.unsafe.limbo. */
+ * callers end afterwards. kvc_limbo_end -- end such a request, already out of client.unsafe.limbo. */
 void kvc_attachment_limbo(struct kvc_attachment *s, int status);
 void kvc_limbo_end(struct kvc_client *c, struct kvc_req *r);
 

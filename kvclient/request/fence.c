@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fence.c -- fences make the memory of given-up requests safe.
  *
- * Until all writes are counted, a fence is made or the engine ends, a peer may touch a request's memory. A piece can
- * wait for that in quarantine (at most a quarter of the buffer); a caller's memory cannot, so its call fences.
+ * Until all writes are counted, a fence is made or the engine ends, a peer may touch a request's memory. A piece waits
+ * for that in quarantine, at most a quarter of the buffer; a caller's memory is fenced.
  *
- * If the engine can fence one peer (te_info.peer_fence: tcp behind a doorkeeper), a fence ends one attachment: its
- * shards are cut, its requests are made again, its node attaches again. So such an attachment never leaves quarantine
- * or zombies. The next WELCOME confirms that the server kept nothing of the old one (conn/serve.c).
+ * If the engine can fence one peer (te_info.peer_fence: tcp behind a doorkeeper), a fence ends one attachment, and only
+ * its node attaches again. Such an attachment leaves no quarantine and no zombies; the next WELCOME confirms that the
+ * server kept nothing of it (conn/serve.c).
  *
  * Any other fence rebuilds the endpoints: every request ends with -KV_ERESET, the quarantine is emptied, and every node
- * attaches with new addresses. While an old endpoint closes slowly (EFA, dead host), its pieces and the calls whose
- * memory it knows wait in limbo, past their deadline if necessary.
+ * attaches with new addresses. While an old endpoint closes slowly (EFA, dead host), its pieces and callers' memory
+ * wait in limbo, past deadlines if necessary.
  *
- * Lost pieces never return by themselves, and no delay proves them safe. So beats fence for them: soon if the client is
- * idle, else after half a minute or more. */
+ * No delay proves a lost piece safe. So beats fence for them: soon if the client is idle, else after half a minute or
+ * more. */
 #include "kvclient/request/fence.h"
 
 #include "kvclient/request/admission.h"
@@ -162,9 +162,8 @@ static struct kvc_node *orphan_node(const struct kvc_req *r)
 	return n->state == KVC_NODE_UP && n->attachment == r->link->attachment ? n : NULL;
 }
 
-/* The attachment to fence because orphans older than before_ns, or the quarantine, hold unsafe memory; `any` if a fence
- * concerns all. Otherwise nodes with old orphans attach again: their replies were lost. Each beat calls this, so the
- * walk ends at the first young orphan. */
+/* The attachment to fence for memory of orphans older than before_ns, or the quarantine; `any` if a fence concerns all.
+ * Otherwise nodes with old orphans, whose replies were lost, attach again. Stops at the first young orphan. */
 static struct kvc_attachment *reclaim_unsafe(struct kvc_client *c, uint64_t before_ns, struct kvc_attachment *any)
 {
 	if (c->buffer.quarantined_bytes > 0 && c->requests->unsafe.quarantine_ns < before_ns)

@@ -2,11 +2,11 @@
 /* landing.c -- PUTs whose bytes we write into our own area of the server: take a place, ordered write, PUT with LANDED,
  * reply, free the place.
  *
- * The message follows the write on the same connection or is not sent (te_msg_follow), so its reader has the bytes; it
- * answers after copying them. The checksum of the whole value exposes wrong bytes.
+ * The message follows the write on the same connection or is not sent (te_msg_follow); the server answers after
+ * copying. The value's checksum exposes wrong bytes.
  *
- * A place without an answer is not reused while the attachment lasts: the server may still read it. If all are lost, a
- * new attachment brings a new area.
+ * A place without an answer is not reused: the server may still read it. If all are lost, a new attachment brings a new
+ * area.
  *
  * A write may outlive its request, like a read (pull.c). */
 #include "kvclient/request/landing.h"

@@ -4,8 +4,8 @@
  * Ids are given when a record enters a frame, so they ascend in sending order. Submitting marks the link dirty and
  * wakes the flusher, which runs after the ready coroutines: their requests share frames (frames.c).
  *
- * A released request that is out becomes an orphan: it keeps entry and piece until nothing can arrive, or a fence or
- * its attachment's end (end.c). */
+ * A request released too early becomes an orphan: it keeps entry and piece until nothing can arrive, or a fence or its
+ * attachment's end (end.c). */
 #include "kvclient/request/life.h"
 
 #include "kvclient/request/admission.h"

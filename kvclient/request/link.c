@@ -2,12 +2,11 @@
 /* link.c -- a link: its choice, its credits, and its nonce.
  *
  * Each record with a reply (not PROVE, SESSION, RELEASE) takes a credit with its id (frames.c: id_take). The reply
- * returns it, as does a CANCEL of an unseen request or a lost PING. The last few credits are reserved for CANCEL and
- * PING, so a stuck link can still cancel.
+ * returns it, as does a CANCEL of an unseen request or a lost PING. The last few are reserved for CANCEL and PING, so a
+ * stuck link can still cancel.
  *
  * A server serves a link after it got back the nonce of its PING's answer. The nonce heads every frame until another
- * request is answered: a frame may be lost, or overtaken (EFA), and requests without the nonce are dropped. So a call
- * after a PING waits for no round trip. */
+ * request is answered, since frames may be lost or overtaken (EFA). So a call after a PING waits for no round trip. */
 #include "kvclient/request/link.h"
 
 #include "kvclient/request/order.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.c -- small values of PUTs, copied side by side and written to a landing area together, followed by a frame with
- * one LANDED PUT each. A write of 4 KiB costs as much as one of 64 KiB; the server knows nothing of packs.
+/* pack.c -- small values of PUTs, written to a landing area together, then a frame with one LANDED PUT each. A write of
+ * 4 KiB costs as much as one of 64 KiB; the server knows nothing of packs.
  *
  * A pack is made when the frame is filled, so batches and calls share it. Values are copied, so calls may end at any
- * time. The pack owns its bytes until the write is done, and its place until all answers. A place without an answer is
- * not reused in the attachment (landing.c).
+ * time. The pack owns its bytes until the write is done, and its place until all answers; a place without an answer is
+ * not reused (landing.c).
  *
  * Each server has a part of the free packs, so stopped servers leave some. */
 #include "kvclient/request/pack.h"

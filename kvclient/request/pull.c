@@ -3,14 +3,12 @@
  * release, checksum.
  *
  * After such a reply only our read touches the destination, and the request ends with it. Giving up is as for a
- * server's writes: quarantine or a fence. So reads may land in registered memory; slices use a piece, since a read
- * fills one place. After a fence a read may outlive its request, so it has its own entry, which references the
- * attachment.
+ * server's writes: quarantine or a fence. Slices use a piece, since a read fills one place. A read may outlive its
+ * request after a fence, so it has its own entry and a reference to the attachment.
  *
- * The server keeps the bytes unchanged during the lease. We count it from before sending, the server from the arrival
- * with a margin for clocks (kvserver/ops/lease.c), so a read that ends in time is right. Any other one is -KV_ESTALE
- * and repeated; after the second the server pushes. The checksum guards against a lying server (transfer/get.c); with
- * KVC_NO_VERIFY the server is trusted. */
+ * The server keeps the bytes unchanged during the lease, counted by us from before sending, and by it with a margin
+ * (kvserver/ops/lease.c): a read that ends in time is right. Any other one is -KV_ESTALE and repeated; after the second
+ * the server pushes. The checksum exposes a lying server; KVC_NO_VERIFY trusts it. */
 #include "kvclient/request/pull.h"
 
 #include <stdlib.h>

@@ -13,7 +13,7 @@ struct kvc_pull {
 	struct te_xfer xfer;
 	struct kv_list node;   /* in the free list */
 	struct kvc_req *req;   /* NULL: no request needs its bytes */
-	struct kvc_link *link; /* the read references its attachment, which has the arena's keys */
+	struct kvc_link *link; /* the read references its attachment, owner of the arena's keys */
 	uint64_t lease, end_ns;
 };
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reply.c -- frames of replies, and immediates.
+/* reply.c -- frames of replies, and immediates, in any order.
  *
- * A frame's mark, which we gave, selects its attachment; its link's seal must be right; an id selects the request. All
- * else is counted and dropped.
+ * A frame's mark, which we gave, selects its attachment, and an id the request; its link's seal must be right. All else
+ * is counted and dropped.
  *
- * Replies and immediates arrive in any order. A request ends when the final number of writes has been counted
- * (kvc_req_settle). A reply that FOLLOWS its bytes has no immediates. A reply with a lease starts our read (pull.c).
+ * A request ends when its final number of writes has been counted (kvc_req_settle). A reply that FOLLOWS its bytes has
+ * no immediates; one with a lease starts our read (pull.c).
  *
- * A CANCEL has its own reply: UNSEEN means no other reply; else the request's own returns its credit, unless lost with
- * a connection, and the server is done with its landing place. */
+ * A CANCEL has its own reply: UNSEEN means no other reply; else the request's own returns its credit, unless lost, and
+ * the server is done with its landing place. */
 #include "kvclient/request/reply.h"
 
 #include "kvclient/request/landing.h"

@@ -29,7 +29,7 @@ static bool in_background(const struct kvc_call *call)
 	return kvc_sized(call) && call->size >= offsetof(struct kvc_call, server) && call->flags & KVC_BACKGROUND;
 }
 
-/* Fields that are valid without tracing. */
+/* Fields valid without tracing. */
 static void outline(struct kvc_trace *t, enum kvc_op op, struct kvc_session *session, bool background)
 {
 	t->session = session;

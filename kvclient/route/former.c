@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* former.c -- servers that may have a key because the view changed lately.
  *
- * In this order: draining: the key's servers or their stand-ins until they drained. Stand-in: the owner restarted
- * within kvc_options.settle_ns with empty memory, so the next server. Elder: the owner joins, so the key's server
- * without those that join. Older: the owner by an older placement (route/view.c keeps KVC_FORMER_PLACES for settle_ns),
- * or its next server if it drains or left.
+ * In this order: draining: the key's servers or stand-ins until they drained. Stand-in: the next server, if the owner
+ * restarted empty within kvc_options.settle_ns. Elder: the key's server without those that join. Older: the owner by an
+ * older placement (route/view.c), or its next server if it drains or left.
  *
- * A join moves one key in n + 1; only these need another round trip after a miss. Servers that are not up are not
- * asked, since a miss must be cheap.
+ * A join moves one key in n + 1; only these need another round trip after a miss. A miss must be cheap, so only servers
+ * that are up are asked.
  *
- * DELETE and TOUCH also reach every server that this client may have used as a stand-in within settle_ns: a GET asks
- * these when the next server is lost, and the deletion would be unknown by then. */
+ * DELETE and TOUCH also reach every server that this client may have used as a stand-in within settle_ns: a later GET
+ * may ask it, without knowing of the deletion. */
 #include "kvclient/route/former.h"
 
 #include "kvclient/core/placement.h"
@@ -107,7 +106,7 @@ static struct kvc_node *twice_drop(struct kvc_client *c, struct kvc_key key, str
 	return NULL;
 }
 
-/* Stand-ins of absent servers: the key's order up to the first (twice: second) that was not absent. */
+/* Stand-ins of absent servers: the key's order up to the first (twice: second) present one. */
 static struct kvc_node *absent_drop(struct kvc_client *c, const struct kvc_place *p, struct kvc_key key, bool twice,
 				    struct kvc_place_set *told)
 {

@@ -13,8 +13,8 @@ static inline bool route_formers(const struct kvc_client *c)
 	return KV_UNLIKELY((k->draining.count | k->joining.count | k->restarted.count | k->num_former) != 0);
 }
 
-/* route_former -- former server k of a key, the likeliest first; a miss asks the first KVC_FORMERS_ASKED. It is up.
- * twice: kept at two servers, which are no former ones. NULL: none. */
+/* route_former -- former server k of a key, the likeliest first, and up; a miss asks the first KVC_FORMERS_ASKED.
+ * twice: kept at two servers; neither counts as former. NULL: none. */
 struct kvc_node *route_former(struct kvc_client *c, struct kvc_key key, bool twice, unsigned k);
 
 /* route_every -- the next server that may have the key, for calls that must reach all: those in charge (twice: both),

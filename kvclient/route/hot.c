@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hot.c -- values reported as hot are kept at two servers (KVC_HOT_COPIES).
  *
- * After a reply with the flag, the value is copied to the key's second server (copy.c), and GETs ask the server with
- * fewer requests.
- *
- * Each client learns from its own replies; the first copy spares the others the bytes. Since no client knows the
- * others' copies, a DELETE and a TOUCH reach both servers of any key in such a pool.
+ * After such a reply the value is copied to the key's second server (copy.c), and GETs ask the server with fewer
+ * requests. Each client learns from its own replies, and none knows the others' copies: so DELETE and TOUCH reach both
+ * servers of any key.
  *
  * A key is fresh while replies report it, and FRESH_NS longer. For misses it counts KEPT_NS more, since a pending GET
- * may have asked the second server. A failed copy is tried again after AGAIN_NS.
- *
- * The table has SETS * WAYS places; a key without a place is not copied until others are cold. */
+ * may have asked the second server. A failed copy is tried again after AGAIN_NS. A key without a place in the table of
+ * SETS * WAYS is not copied. */
 #include "kvclient/route/hot.h"
 
 #include <stdlib.h>

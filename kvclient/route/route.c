@@ -74,7 +74,7 @@ static void answer_add(struct route *r, int rc)
 		r->said = rc;
 }
 
-/* A server with a pin of the key. One that is down has no pins. */
+/* A server with a pin of the key; a lost one has no pins. */
 static struct kvc_node *pin_next(struct route *r)
 {
 	struct kvc_node *n;

@@ -17,9 +17,9 @@ static inline bool route_two_places(const struct kvc_client *c, unsigned flags)
 	return KV_UNLIKELY(((c->pool->options.flags | flags) & (KVC_TWO_COPIES | KVC_HOT_COPIES)) != 0);
 }
 
-/* route_second -- the second copy's server: the next after route_first that is neither down nor draining, or NULL.
- * route_of_two -- whether n is one of the two now. route_other_place -- the one that is not `asked`; NULL: none, or it
- * is down. route_other -- the same to look for a value: NULL also if it is the second one and not up. */
+/* route_second -- the second copy's server: the next after route_first, not down or draining; or NULL. route_of_two --
+ * whether n is one of the two now. route_other_place -- the one besides `asked`; NULL: none or down. route_other -- the
+ * same to look for a value: NULL also for a second one not up. */
 struct kvc_node *route_second(struct kvc_client *c, struct kvc_key key);
 bool route_of_two(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n);
 struct kvc_node *route_other_place(struct kvc_client *c, struct kvc_key key, const struct kvc_node *asked);

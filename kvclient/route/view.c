@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* view.c -- the client's view of the cluster, and how its nodes follow it.
  *
- * Each server announces its view as a vote, in an attachment (conn/connect.c) and with a heartbeat (conn/serve.c). The
- * client follows the view of more than half of its servers (core/votes.c), asks one of those for it (core/asking.c),
- * and posts it to the pool's other clients. Clients may differ for a moment: they miss, and never read wrong bytes.
- * Only its own drain a server decides alone. For OPENING_NS after the first answer, servers that may still answer count
- * as votes for nothing. One view without a majority, or not usable yet, is held.
+ * Servers announce their views as votes (conn/connect.c, conn/serve.c). The client follows the view of more than half
+ * of its servers (core/votes.c), fetches it from one (core/asking.c), and posts it to the pool's other clients. Clients
+ * may differ for a moment: they miss, and never read wrong bytes. A server alone decides its drain. For OPENING_NS
+ * after the first answer, servers that may still answer count as votes for nothing. One view without a majority, or not
+ * usable yet, is held.
  *
- * A node belongs to a member's node id and addresses, and keys are placed by the id alone. All clients number nodes by
- * the pool's table of servers, under its lock. A node outside the view is retired: one of the user's list rests, and
- * asks for the view if all others are DOWN; one that a view joined ends with a goodbye, CLOSED, and gives its place
- * back after its last use (node_clean). The array of nodes never moves, so a late pointer finds a CLOSED node. */
+ * A node belongs to a member's node id and addresses; keys are placed by the id. All clients number nodes by the pool's
+ * table of servers, under its lock. Outside the view a node is retired: one of the user's list rests, and asks for the
+ * view if all others are DOWN; another one ends, CLOSED, and returns its place after its last use (node_clean). The
+ * array of nodes never moves, so late pointers are valid. */
 #include "kvclient/route/view.h"
 
 #include <stdlib.h>

@@ -15,10 +15,10 @@ struct kvc_look {
 	uint64_t checksum;
 };
 
-/* kvc_ask_await -- ask node n about the key of the request, as a part of call t. *out_look: of a TOUCH; or NULL.
- * *tries: requests before the last one. 0 or a code; -KV_EDELETED: the key was deleted lately. kvc_ask_shard_await --
- * ask one shard of node n. into: struct kvc_stats of a STAT, struct kvc_tombs of a TOMBS, else NULL. 0; 1: no such
- * shard; or a code. kvc_ask_route_await -- ask the servers of the route in turn, to its end: the code of the call. */
+/* kvc_ask_await -- ask node n about the request's key, as a part of call t. *out_look: of a TOUCH; or NULL. *tries:
+ * requests before the last one. 0 or a code; -KV_EDELETED: deleted lately. kvc_ask_shard_await -- ask one shard. into:
+ * struct kvc_stats of a STAT, struct kvc_tombs of a TOMBS, else NULL. 0; 1: no such shard; or a code.
+ * kvc_ask_route_await -- ask the route's servers in turn: the code of the call. */
 int kvc_ask_await(struct kvc_node *n, const struct wire_request *wire, uint64_t deadline_ns, struct kvc_look *out_look,
 		  unsigned *tries, struct kvc_trace *t);
 int kvc_ask_shard_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,

@@ -78,7 +78,7 @@ static int borrowed_guess_await(struct kvc_get *g, uint64_t *len, struct kvc_bor
 }
 
 /* GET several ranges into one piece: one attempt. If a fence would cut the client off from all servers, a repair uses a
- * piece per range, as in kvc_put_copy, so that a stalled server's writes are quarantined and not fenced. */
+ * piece per range, as in kvc_put_copy. */
 static int borrowed_large_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out)
 {
 	struct kvc_client *c = g->c;

@@ -2,14 +2,12 @@
 /* call.c -- the life of a call: begin, wait, give up, try again, end.
  *
  * A call returns by its deadline plus the grace, and only when its memory is safe. At the deadline its requests are
- * cancelled. The answer has the number of writes, and the request is done when all have arrived. Without an answer
- * within the grace, a piece of the receive buffer stays with the request, an orphan; the caller's memory is fenced, and
- * a fence in limbo (request/fence.c) delays the return. Requests without memory are left at once.
+ * cancelled; each ends when all writes that the answer counts have arrived. Without an answer within the grace, a
+ * request keeps its piece as an orphan; the caller's memory is fenced, and limbo (request/fence.c) delays the return.
  *
- * Before the deadline a call tries again with new ids: after losing a connection or endpoint of ours (-KV_ERESET),
- * after a block changed between two ranges (-KV_ESTALE), once after a wrong checksum, a few times while a server is
- * busy, and until the deadline after a provider's failure, since those can last a second. All calls are idempotent.
- * route/ chooses the servers. */
+ * Before the deadline a call tries again with new ids: after losing a connection or endpoint (-KV_ERESET), a block that
+ * changed (-KV_ESTALE), once after a wrong checksum, a few times while a server is busy, and always after a provider's
+ * failure, which can last a second. All calls are idempotent. route/ chooses the servers. */
 #include "kvclient/transfer/call.h"
 
 #include "kvclient/conn/node.h"
@@ -169,9 +167,8 @@ int kvc_call_wait_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadli
 	return 0;
 }
 
-/* Wait for the answer to a CANCEL, or the end of the grace, which begins when the requests were given up. A loop that
- * is late adds its delay: the answer may be unread because the processor is busy, and the server must not be cut off
- * for that. */
+/* Wait for the answer to a CANCEL, or the end of the grace since the requests were given up. A late loop adds its
+ * delay: the answer may be unread, and no reason to cut the server off. */
 static void grace_await(struct kvc_client *c, const struct kvc_req *r)
 {
 	const uint64_t grace_ns = c->pool->options.grace_ns;

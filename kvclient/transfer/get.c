@@ -3,15 +3,14 @@
  *
  * ASKING --(first reply)--> READING --(last range taken)--> WHOLE; each attempt begins at ASKING.
  *
- * While ASKING one range is out; its reply has the value's length and generation. The rest follows two ranges at a
- * time, taken in order. They name that generation, so all bytes are of one value; -KV_ESTALE starts the next attempt.
+ * The first range is out alone; its reply has the value's length and generation. The rest, two ranges at a time, taken
+ * in order, name that generation, so all bytes are of one value; -KV_ESTALE starts the next attempt.
  *
- * The server moves the bytes, or the client reads them if the attachment says so (pull.c). A range lands in the
- * caller's registered memory, in a borrowed piece, or in a piece of the receive buffer from which it is copied (enum
- * kvc_get_place). reply.c stores bytes that come inside a reply.
+ * The server moves the bytes, or the client reads them (pull.c): into the caller's registered memory, a borrowed piece,
+ * or a piece of the receive buffer, then copied (enum kvc_get_place). reply.c stores bytes inside a reply.
  *
- * Bytes are verified where they landed. A value has one hash, running over its ranges; a part of a value has one for
- * each range. A corrupt value is asked for once more, and the server first checks its memory (WIRE_GET_CHECK). */
+ * Bytes are verified where they landed: a value by one running hash, a part by one for each range. A corrupt value is
+ * asked for once more, with WIRE_GET_CHECK: the server checks its memory. */
 #include "kvclient/transfer/get.h"
 
 #include <assert.h>
@@ -131,8 +130,8 @@ static uint64_t range_plan(const struct kvc_get *g, const struct kvc_attachment 
 
 /* ---- issuing ---- */
 
-/* The length that the request names for a range of `length` bytes. If one range must bring all, it is the caller's, and
- * the server refuses a longer value without moving its useless first bytes. */
+/* The length that the request names. If one range must bring all, the server refuses a longer value, whose first bytes
+ * would be useless. */
 static uint64_t range_named(const struct kvc_get *g, uint64_t length, bool packed)
 {
 	bool all = g->state == KVC_GET_ASKING && (g->ask.single || length == get_goal(g));
@@ -184,8 +183,7 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 	bool row = get_packed(g), pull, packed;
 	unsigned shard;
 	int rc;
-	/* The plan depends on the attachment's chunk size, and room on the plan. If the attachment or its queues change
-	 * during the wait, plan again. */
+	/* The plan depends on the attachment, and room on the plan. If either changed during the wait, plan again. */
 	do {
 		rc = kvc_call_ready_await(g->route.n, g->ask.session, g->route.deadline_ns, wait, &s);
 		if (rc < 0)

@@ -4,16 +4,15 @@
  * A registration has an id that the pool never uses again. Each client has its own record (struct kvc_client_mem),
  * sorted by address, with a count of users. A node announces all of them before it is up.
  *
- * Registering: the engines open the memory one after another, then all clients announce it to their servers at once. A
- * server that does not answer by the deadline loses its attachment, and gets the announcement in the next.
+ * Registering: engines open the memory in turn, then all clients announce it at once. A silent server loses its
+ * attachment, and gets the announcement in the next.
  *
- * Unregistering: all clients stop using the memory; if one still uses it, the call is refused and undone. Then servers
- * get a REVOKE, and the regions close after the answers, since on tcp a late operation on a closed region costs the
- * connection. A silent server loses its attachment: no operation is in flight, so closing is safe.
+ * Unregistering: all clients stop using the memory, or the call is refused and undone. Then servers get a REVOKE, and
+ * the regions close after the answers, since on tcp a late operation on a closed region costs the connection. A silent
+ * server loses its attachment; nothing is in flight, so closing is safe.
  *
- * One deadline, the pool's, holds for all clients and servers. Pinning cannot be given up, so its time is added. Helper
- * threads make the pages (kv_memory_populate), and pinning and unpinning proceed between turns of the loops
- * (te_region_step). */
+ * One deadline holds for all, plus the time of pinning, which cannot be given up. Helper threads make the pages
+ * (kv_memory_populate); pinning proceeds between turns of the loops (te_region_step). */
 #include "kvclient/transfer/memory.h"
 
 #include <stdlib.h>
@@ -384,7 +383,7 @@ static uint64_t mem_deadline(const struct kvc_pool *pool)
 	return kv_deadline(kvc_block_now(pool), pool->options.timeout_ns);
 }
 
-/* Check that the memory is mapped. If it will be pinned, make its pages, so that pinning on the loops is fast. */
+/* Check that the memory is mapped; make its pages, if it will be pinned on the loops. */
 static int memory_prepare(const struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kv_error *err)
 {
 	const struct te_info *engine = &pool->client[0]->info;
@@ -400,8 +399,8 @@ static int memory_prepare(const struct kvc_pool *pool, void *base, uint64_t len_
 		       kv_size_format(len_bytes, size, sizeof(size)));
 }
 
-/* Undo a registration at all clients at once, with the grace for all servers. Clients with a full queue are asked again
- * in turn; repetition is harmless. */
+/* Undo a registration at all clients at once, with the grace for all servers, then in turn for those with full
+ * queues. */
 static void register_undo(struct kvc_pool *pool, struct mem_job *job)
 {
 	job->deadline_ns = kvc_block_now(pool) + pool->options.grace_ns;

@@ -2,18 +2,15 @@
 /* put.c -- a PUT as ranges. FIRST goes alone, since its reply names the server's stage; then the middle ones, two at a
  * time; LAST goes alone and commits.
  *
- * Paths: values up to KV_INLINE_MAX are in the request. Others lie in registered memory, a borrowed piece, or a piece
- * of the receive buffer filled by a copy. They are landed if we have a landing area on the shard (tcp,
- * request/landing.c), small ones packed in one write (request/pack.c; a batch also packs those above KVC_PACK_SMALL).
- * If the server must not read, all bytes are in requests, many at a time after FIRST (its provider would crash if we
- * died: see WELCOME). Else the server reads them.
+ * Values up to KV_INLINE_MAX are in the request. Others are landed if the shard has a landing area for us (tcp,
+ * request/landing.c), small ones packed in one write (request/pack.c; batches pack from KVC_PACK_SMALL). Else the
+ * server reads them; if it must not (see WELCOME), requests carry all bytes, many at a time after FIRST.
  *
- * Slices are gathered without a copy only if that is cheaper: for reads from GATHER_MIN bytes, for landing when a slice
- * fills a write, since a link has four writes in flight. Shorter slices are copied side by side, so that a batch sends
- * one range.
+ * Slices are gathered without a copy only if that is cheaper: for reads from GATHER_MIN bytes, for landing if a slice
+ * fills a write. Shorter slices are copied side by side, so a batch sends one range.
  *
- * Each range has the checksum of the whole value in its order, and the server commits nothing else. So a PUT may be
- * repeated, and a server that reads memory late does no harm. */
+ * Each range has the checksum of the whole value, and the server commits nothing else. So a PUT may be repeated, and
+ * late reads do no harm. */
 #include "kvclient/transfer/put.h"
 
 #include "kvclient/conn/node.h"

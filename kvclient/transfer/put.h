@@ -48,16 +48,16 @@ struct kvc_put {
 int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, const struct kvc_target *from,
 		 uint64_t len, const struct kvc_call *call, uint64_t deadline_ns);
 void kvc_put_fini(struct kvc_put *p);
-/* kvc_put_copy -- make it the client's own copy from its buffer to this server alone. If a fence would cut the client
- * off from all servers, its bytes are copied to pieces of its requests, so that a stalled server's reads are
- * quarantined and not fenced. born_ns: see struct kvc_put. incarnation: of the server; after a restart it knows no
- * earlier DELETE, so the copy ends with -KV_ECANCELED. */
+/* kvc_put_copy -- make it the client's own copy from its buffer to this server. If a fence would cut the client off
+ * from all servers, the bytes go through pieces of its requests, for quarantine instead of fences. born_ns: see
+ * struct kvc_put. incarnation: of the server; after a restart it knows no earlier DELETE, so the copy ends with
+ * -KV_ECANCELED. */
 void kvc_put_copy(struct kvc_put *p, struct kvc_node *to, uint64_t born_ns, uint64_t incarnation);
 /* kvc_put_single -- whether one request suffices. */
 bool kvc_put_single(struct kvc_put *p);
 /* kvc_put_issue_await -- send a range. stage: from the first reply, or 0. wait false: -KV_EBUSY instead of waiting for
- * room (hashing and copying a large value may still yield). 0 and *out, which the caller releases; -KV_ERESET: its
- * attachment is gone with the stage, begin again at the first range; or a code. */
+ * room (hashing and copying may still yield). 0 and *out, which the caller releases; -KV_ERESET: the attachment and
+ * stage are gone, begin again; or a code. */
 int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint64_t stage, bool wait,
 			struct kvc_req **out);
 /* kvc_put_all_await -- make the whole PUT, with ranges and retries. 0 or a code; of a copy -KV_EDELETED: its key was
