@@ -161,7 +161,6 @@ struct part {
 	int rc;
 };
 
-/* The number of parts. A session belongs to one client, so its batch is not cut. */
 static unsigned parts_count(const struct kvc_pool *pool, const struct args *all, struct kvc_spread *out)
 {
 	if (!all->items || all->own.session)

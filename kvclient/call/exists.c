@@ -109,7 +109,6 @@ static struct kvc_node *asked_next(struct lookup *l, struct kvc_key key)
 	return route_step(l->c, key, l->twice && route_twice(l->c, l->call->flags, key), l->step);
 }
 
-/* The server to ask for a key; NULL: none. Later steps ask only for keys not found yet. */
 static struct kvc_node *asked_for(struct lookup *l, unsigned i)
 {
 	const struct kvc_place *p = l->c->placement;

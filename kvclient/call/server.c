@@ -50,7 +50,6 @@ int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigne
 	rc = shards_await(client, call, &wire, &stats, &t);
 	for (uint32_t id = 1; rc == 0 && id < WIRE_STAT_END && n < max; id++) {
 		struct wire_stat_info info = wire_stat_info(id);
-		/* Most servers have few rails. */
 		if (id >= WIRE_STAT_RAIL_BYTES && id <= WIRE_STAT_RAIL_ERRORS_LAST && stats.value[id] == 0)
 			continue;
 		if (info.name)

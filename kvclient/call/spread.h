@@ -23,8 +23,7 @@ unsigned kvc_spread_begin(struct kvc_spread *s, const struct kvc_pool *pool, con
 /* kvc_spread_next -- the next part's items begin at *out_from; returns their number. */
 unsigned kvc_spread_next(struct kvc_spread *s, unsigned *out_from);
 /* kvc_spread_idlest -- index of the client with the least load; among equals, the next from `turn` on. Not round robin:
- * calls that end together start together on one client, and share frames. A client with more servers down comes last,
- * or its fast misses would attract all calls. */
+ * calls that end together start together on one client, and share frames. */
 unsigned kvc_spread_idlest(const struct kvc_pool *pool, const _Atomic uint32_t *load, unsigned turn);
 /* kvc_spread_client -- a client of the k-th loop, counted from `turn`, which moves with each batch. */
 struct kvc_client *kvc_spread_client(const struct kvc_pool *pool, unsigned turn, unsigned k);

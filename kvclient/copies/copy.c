@@ -35,7 +35,6 @@ static int ttl_of(const struct kvc_look *look, uint32_t *out_ttl_s)
 	return 0;
 }
 
-/* The target; NULL: none any more. */
 static struct kvc_node *target_of(struct kvc_client *c, const struct kvc_repair *r, struct kvc_key key)
 {
 	struct kvc_node *first = route_first(c, key), *second;

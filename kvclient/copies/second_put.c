@@ -59,7 +59,6 @@ static void taken_at(const struct kvc_client *c, unsigned node, unsigned *out_co
 	}
 }
 
-/* Whether the server or the client is too far behind for this copy. */
 static bool behind(const struct kvc_client *c, const struct kvc_node *n, uint64_t len)
 {
 	uint64_t bytes = kvc_buffer_rounded(len), at;

@@ -26,7 +26,7 @@ bool kvc_second_forget(struct kvc_client *c, struct kvc_key key);
 void kvc_second_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns);
 
 /* kvc_second_landed_await -- before a TOUCH: wait until none of this client's second copies of the key is under way, or
- * the deadline. A later copy would have the old time to live. */
+ * the deadline. */
 void kvc_second_landed_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns);
 
 /* kvc_second_fini -- after the client closed, with no copy under way. */

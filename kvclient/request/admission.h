@@ -39,8 +39,8 @@ uint32_t kvc_room_imms(const struct kvc_client *c);
 void kvc_room_return_imms(struct kvc_client *c, struct kvc_req *r);
 void kvc_room_return_piece(struct kvc_client *c, struct kvc_req *r);
 void kvc_room_return(struct kvc_client *c, struct kvc_req *r);
-/* kvc_room_not_out -- stop counting the request's piece as under way: it becomes an orphan, or returns its piece. Call
- * kvc_room_feed next. */
+/* kvc_room_not_out -- stop counting the request's piece as under way: it becomes an orphan, or returns its piece.
+ * kvc_room_feed follows. */
 void kvc_room_not_out(struct kvc_req *r);
 /* kvc_room_keep -- a piece outlives its request, as a borrowed piece. kvc_room_give -- return it. */
 void kvc_room_keep(struct kvc_client *c, const struct kvc_piece *piece);

@@ -56,7 +56,6 @@ static uint64_t id_take(struct kvc_link *l, struct kvc_req *r)
 	return id;
 }
 
-/* A proof is the first record. */
 static void frame_prove(struct kvc_link *l, struct wire_writer *w)
 {
 	struct wire_request q = {.type = WIRE_PROVE, .time_left_us = NO_DEADLINE_US, .prove.nonce = l->nonce};

@@ -28,7 +28,6 @@ void kvc_pushes_fini(struct kvc_client *c);
 /* kvc_landing_max -- the largest range in bytes for this shard; 0: no landing area. */
 uint64_t kvc_landing_max(const struct kvc_attachment *s, unsigned shard);
 
-/* kvc_landings_all -- whether every shard has one. */
 bool kvc_landings_all(const struct kvc_attachment *s);
 
 /* kvc_push_place -- give r, next on its link, a place, in r->wire.dest. 0. -KV_EBUSY: none now; a new attachment begins

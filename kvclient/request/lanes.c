@@ -2,7 +2,7 @@
 /* lanes.c -- lanes: each further session queues on one link per shard, and they take turns.
  *
  * Lanes that may send are in `turns`. The first sends up to TURN requests, then the connection's own queue has a turn.
- * A lane without credits leaves until one returns. So a session with 10,000 requests does not delay another's first. */
+ * So a session with 10,000 requests does not delay another's first. */
 #include "kvclient/request/lanes.h"
 
 #include <stdlib.h>

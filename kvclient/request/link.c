@@ -34,7 +34,6 @@ struct kvc_link *kvc_link_keep(struct kvc_attachment *s, unsigned shard, uint32_
 	return first;
 }
 
-/* Parked requests precede queued ones; the background comes last. */
 static void parked_back(struct kvc_link *l)
 {
 	struct kv_list *node;

@@ -10,7 +10,6 @@
  * kvc_queue_kept -- whether a waiting one comes before it. */
 void kvc_queue_in(struct kvc_link *l, struct kv_list *queue, struct kvc_req *r);
 bool kvc_queue_kept(const struct kv_list *queue, const struct kvc_req *r);
-/* kvc_queue_front_end -- the last foreground request of a queue, or the queue itself. */
 struct kv_list *kvc_queue_front_end(const struct kv_list *queue);
 
 #endif

@@ -88,7 +88,6 @@ static struct kvc_pack *pack_take(struct kvc_client *c, struct kvc_link *l)
 	return p;
 }
 
-/* Free it if unused. */
 static void pack_settle(struct kvc_pack *p)
 {
 	struct kvc_attachment *s = p->link->attachment;
@@ -118,7 +117,6 @@ static void pack_done(struct te_xfer *x, int status)
 
 /* ---- filling ---- */
 
-/* The link's next queued request, if packable. */
 static struct kvc_req *next_small(const struct kvc_link *l, const struct kvc_req *r, uint64_t now_ns)
 {
 	struct kvc_req *next = KV_LIST_ENTRY(r->node.next, struct kvc_req, node);

@@ -9,7 +9,6 @@
 /* kvc_client_quarantine_full -- whether more_bytes would exceed the limit. */
 bool kvc_client_quarantine_full(const struct kvc_client *c, uint64_t more_bytes);
 
-/* kvc_client_quarantine_count -- update the counters. */
 void kvc_client_quarantine_count(struct kvc_client *c);
 
 /* kvc_quarantine_take -- move the request's piece to quarantine. */

@@ -230,7 +230,6 @@ static struct kvc_link *link_of(struct kvc_client *c, const struct wire_frame *f
 	return &s->link[frame->shard * s->links_per_shard + frame->link];
 }
 
-/* False: no such request. */
 static bool reply_take(struct kvc_client *c, struct kvc_link *l, const struct wire_reply *p)
 {
 	struct kvc_req *r = kvc_map_get(&l->map, p->id);

@@ -23,7 +23,6 @@ void repair_fini(struct kvc_client *c)
 	c->repairs = NULL;
 }
 
-/* Value i of the ring; the first may be under way. */
 static struct kvc_repair *at(struct kvc_repairs *q, unsigned i)
 {
 	return &q->ring[(q->head + i) % REPAIRS];
@@ -53,7 +52,6 @@ int repair_wait_await(struct kvc_client *c, uint64_t deadline_ns)
 	return kvc_wait_queue_await(c, &c->repairs->copied, deadline_ns);
 }
 
-/* The ring has its first value. */
 static bool start(struct kvc_client *c)
 {
 	struct kvc_repairs *q = c->repairs;

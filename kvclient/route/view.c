@@ -73,7 +73,6 @@ static void where_make(const struct kvc_client *c, struct where *w)
 		}
 }
 
-/* The nodes that a view needs. `fresh`: taken from the pool's table, not started yet. */
 struct plan {
 	uint16_t *node;
 	bool *fresh;
@@ -106,8 +105,7 @@ static unsigned node_rank(const struct kvc_node *n)
 	return n->index < n->client->pool->num_servers ? 0 : n->retired ? 2 : 1;
 }
 
-/* The node of this member, used or retired. It keeps its node while one address stays. One of the user's list comes
- * first, so all clients use the same number. */
+/* The node of this member, used or retired. One of the user's list comes first, so all clients use the same number. */
 static struct kvc_node *node_of(struct kvc_client *c, const struct plan *p, const struct kv_server_entry *e,
 				const struct kv_view *v)
 {
@@ -445,8 +443,7 @@ static void node_use(struct kvc_client *c, unsigned i, const struct kv_member *m
 	drains_set(n, m);
 }
 
-/* Post the view to the other clients; from servers they would hear it at different times, and miss in between. A client
- * with a full loop waits for its servers. */
+/* Post the view to the other clients; from servers they would hear it at different times, and miss in between. */
 static void on_told(void *arg);
 
 static void others_tell(const struct kvc_client *c)
@@ -499,7 +496,6 @@ static void adopt_log(struct kvc_client *c, const struct kvc_choice *choice, uin
 		 (unsigned long long)v->epoch);
 }
 
-/* Retire nodes outside the view in force. */
 static void nodes_retire(struct kvc_client *c, const struct kvc_place_set *used)
 {
 	struct kvc_cluster *k = &c->cluster;

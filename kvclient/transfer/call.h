@@ -82,12 +82,11 @@ int kvc_call_piece_await(struct kvc_client *c, uint64_t len, uint64_t deadline_n
  * (kvc_trace.stop). */
 int kvc_call_wait_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns);
 
-/* kvc_call_finish_await -- the request's status, after a wait that gave `why`. If why is not 0, it is cancelled, and
- * its memory fenced after the grace if necessary. Cancel the call's other requests first, so that they share the grace.
- * Release the request next. */
+/* kvc_call_finish_await -- the request's status, after a wait that gave `why`; release it next. If why is not 0, it is
+ * cancelled, and its memory fenced after the grace if necessary. Cancel the call's other requests first, so that they
+ * share the grace. */
 int kvc_call_finish_await(struct kvc_client *c, struct kvc_req *r, int why);
 
-/* kvc_call_done_await -- wait and finish, for a call with one request out. */
 int kvc_call_done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns);
 
 enum { KVC_WINDOW = 32 };

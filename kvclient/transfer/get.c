@@ -85,7 +85,6 @@ static bool get_part(const struct kvc_get *g)
 	return g->ask.offset != 0 || g->ask.length != 0;
 }
 
-/* The total number of bytes to ask for, if known. */
 static uint64_t get_goal(const struct kvc_get *g)
 {
 	if (g->state != KVC_GET_ASKING)

@@ -30,8 +30,7 @@ struct kvc_get {
 	struct {
 		struct kvc_session *session; /* the call's; NULL: the client's own session */
 		bool background;             /* KVC_BACKGROUND */
-		/* One request must bring it: the server moves all or nothing. A batch makes other items as single
-		 * calls, which would move the first bytes again. */
+		/* One request must bring it: the server moves all or nothing. */
 		bool single;
 		bool more;               /* a later part of a value read by several GETs */
 		uint64_t exact;          /* required length, else a miss; 0: any */
@@ -91,7 +90,6 @@ int64_t kvc_get_all_await(struct kvc_get *g);
  * of the value's length. 0 or a code. */
 int kvc_get_lent_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out);
 
-/* kvc_get_count -- count a GET that ended with rc. */
 void kvc_get_count(struct kvc_client *c, int64_t rc);
 
 #endif

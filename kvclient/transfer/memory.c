@@ -300,7 +300,6 @@ static int64_t client_unregister_await(struct kvc_client *c, void *arg)
 
 /* ---- the pool ---- */
 
-/* The first free slot; 0: none (slot 0 is the receive buffer's). */
 static uint32_t slot_free(const struct kvc_pool *pool)
 {
 	for (uint32_t slot = 1; slot <= KVC_MEMS_MAX; slot++) {
@@ -520,7 +519,6 @@ void kvc_mems_free(struct kvc_pool *pool)
 	}
 }
 
-/* The registration with this byte, or NULL. */
 static struct kvc_client_mem *mem_with(struct kvc_client *c, const void *at)
 {
 	unsigned low = 0, high = c->num_mems;
@@ -539,7 +537,6 @@ static struct kvc_client_mem *mem_with(struct kvc_client *c, const void *at)
 	return NULL;
 }
 
-/* The bytes from `at` to the end of its registration. */
 static uint64_t mem_behind(const struct kvc_client_mem *m, const void *at)
 {
 	return m->len_bytes - (uint64_t)((const uint8_t *)at - m->base);

@@ -276,7 +276,6 @@ static int range_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint
 	return rc;
 }
 
-/* Send the ranges from `from` to `to`, several at a time. */
 static int ranges_await(struct kvc_put *p, uint64_t from, uint64_t to, uint64_t stage)
 {
 	struct kvc_window out = {0};

@@ -64,7 +64,6 @@ int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uin
  * deleted since the value's birth, or the server has a younger value. */
 int kvc_put_all_await(struct kvc_put *p);
 
-/* kvc_put_count -- count a PUT that ended with rc. */
 void kvc_put_count(struct kvc_client *c, int rc, uint64_t len);
 
 #endif
