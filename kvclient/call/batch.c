@@ -5,14 +5,14 @@
  * the next item, the batch waits for its oldest one.
  *
  * It never waits for room while it holds any (request/admission.c). An item that needs more than its first request is
- * marked for a second pass; if it fails again, it is a single call when nothing else is out. At once, two batches might
- * wait for each other's pieces.
+ * marked for a second pass; if it fails again, it is a single call when nothing else is out. Made again at once, it
+ * could wait for another batch's pieces, and that one for its.
  *
  * Each server's items are a part in a coroutine of its own, so a stopped server delays only its part. The call makes
  * the first part, and those without a coroutine, and returns after all.
  *
- * Items under way form a chain (parts.h). A DELETE asks all possible servers in turn. A stopped batch (kvc_trace.stop)
- * begins and awaits nothing, and cancels its requests. */
+ * Items under way form a chain (parts.h). A DELETE asks all servers that may have the value, in turn. A stopped batch
+ * (kvc_trace.stop) begins and awaits nothing, and cancels its requests. */
 #include "kvclient/call/batch.h"
 
 #include "kvclient/call/claim.h"
@@ -98,7 +98,7 @@ static int item_get(struct batch *b, struct kvc_item *it, struct kvc_get *g)
 	return rc;
 }
 
-/* Begin a GET without parking. 0; -KV_EBUSY: no room now; or another code. */
+/* Never parks. 0; -KV_EBUSY: no room now; or another code. */
 static int get_begin(struct batch *b, unsigned i, struct slot *slot)
 {
 	struct kvc_item *it = &b->items[i];
@@ -404,7 +404,6 @@ static void item_whole_await(struct batch *b, const struct batch_ops *ops, unsig
 	b->items[i].result = item_code(b, b->items[i].result);
 }
 
-/* Make the items of the chain; afterwards it holds the items to make again. */
 static void pass_await(struct batch *b, const struct batch_ops *ops)
 {
 	unsigned i = b->first, next;

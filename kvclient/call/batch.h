@@ -5,9 +5,9 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_batch_await -- GET, PUT, EXISTS or DELETE n items. As kvc_get_batch_await; EXISTS and DELETE read only the items'
- * keys, and a result of EXISTS is 1, 0 or a code. stop: valid as long as the call; see kvc_batch_stop; may be NULL.
- * Call kvc_parts_claim for the whole batch before a GET. */
+/* kvc_batch_await -- GET, PUT, EXISTS or DELETE n items, as kvc_get_batch_await. EXISTS and DELETE read only the keys;
+ * EXISTS results are 1, 0 or a code. stop: see kvc_batch_stop, valid during the call; may be NULL. Before a GET call
+ * kvc_parts_claim for the whole batch. */
 int kvc_batch_await(struct kvc_client *c, enum kvc_op op, struct kvc_item *items, unsigned n,
 		    const struct kvc_call *call, const bool *stop);
 

@@ -8,7 +8,7 @@
  * The deadline includes the wait for the loop.
  *
  * A large batch is cut into parts of neighbouring items, one for a client on each loop (spread.c), each a batch and a
- * job with the shared deadline. If one cannot run, its items get the code. */
+ * job with the shared deadline. */
 #include "kvclient/call/batch.h"
 #include "kvclient/call/claim.h"
 #include "kvclient/call/keyed.h"

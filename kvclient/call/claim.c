@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* claim.c -- a batch claims its items before any of them begins.
  *
- * A pending item has a link of a chain as its result (parts.h), so a second call on it is refused cheaply. The check
- * finds programs' mistakes, unless the item ended between the calls.
+ * A pending item has a link of a chain as its result (parts.h), so a second call on it is refused cheaply.
  *
  * Two items of a GET in one place get a mixture of two values, each passing its checksum. Only builds with assertions
  * compare places, for up to PLACES_MAX items without spans. */

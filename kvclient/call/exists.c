@@ -5,9 +5,8 @@
  * receive buffer, since the caller's stack is a coroutine's. It is submitted when full or at the end, so all requests
  * are under way before the first answer is awaited, if room suffices.
  *
- * A chain of its keys merges a record's bitmap; packed keys are never read back, since peers can write there. The
- * prefix crosses servers, so it is counted last. A key reported deleted may be at another server, put since or left
- * over: the client looks at it alone.
+ * A chain of its keys merges a record's bitmap; packed keys are never read back, since peers can write there. A key
+ * reported deleted may be at another server, put since or left over: the client looks at it alone.
  *
  * Requests carry digests (XXH3-64 with the server's seed), which give the shard: two messages instead of thirty. A
  * wrong hit (one in 2^64) costs a miss; forged ones gain nothing over a PUT. */
@@ -92,7 +91,6 @@ static uint64_t key_digest(const struct lookup *l, unsigned i, const struct kvc_
 	return kv_hash_key(key.data, key.len, s->shard_seed);
 }
 
-/* Whether rc from the node means that its keys are missing. */
 static bool is_miss(const struct lookup *l, const struct kvc_node *n, int rc)
 {
 	return (l->down_is_miss && kvc_node_down(n, rc)) || rc == -KV_ELEFT;
@@ -119,7 +117,6 @@ static struct kvc_node *asked_for(struct lookup *l, unsigned i)
 
 /* ---- records ---- */
 
-/* The slot of the group's open record, or a free one. */
 static uint8_t *slot_of(struct lookup *l, const struct spot *at)
 {
 	unsigned node = at->node->index;
@@ -187,7 +184,7 @@ static int oldest_finish_await(struct lookup *l)
 	return rc;
 }
 
-/* Begin a record for the group of this key. 0; -KV_EBUSY: no room while others are out; or a code. */
+/* 0; -KV_EBUSY: no room while others are out; or a code. */
 static int record_open_await(struct lookup *l, unsigned key, const struct spot *spot, uint8_t *slot)
 {
 	struct kvc_node *n = spot->node;
@@ -239,8 +236,7 @@ static void record_add(struct lookup *l, struct record *rec, unsigned i, uint64_
 
 /* ---- keys ---- */
 
-/* Find the node and shard of a key; on failure out->node is the failed node. Waits for a connecting server. 1: ask no
- * server. */
+/* On failure out->node is the failed node. 1: ask no server. */
 static int key_place_await(struct lookup *l, unsigned i, struct spot *out)
 {
 	struct kvc_node *n = asked_for(l, i);

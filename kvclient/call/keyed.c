@@ -91,7 +91,7 @@ static void copies_forget_await(const struct route *r)
 		kvc_second_landed_await(r->c, r->key, r->deadline_ns);
 }
 
-/* DELETE a key at all servers that may have it. again: an earlier attempt failed. 0 or a code. */
+/* As kvc_delete_item_await. */
 static int delete_all_await(struct kvc_client *c, struct kvc_key key, unsigned flags, uint64_t deadline_ns, bool again,
 			    struct route *r, struct kvc_trace *t)
 {

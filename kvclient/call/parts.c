@@ -104,7 +104,6 @@ static bool ends_right(const struct kvc_layout *l, uint64_t len)
 	return from == len;
 }
 
-/* Check the item, and make its state. 0 or a code. */
 static int item_begin(const struct kvc_parts_job *j, struct kvc_item *it)
 {
 	struct kvc_layout l;
@@ -132,7 +131,7 @@ static void part_count(struct kvc_item *it, unsigned part)
 		item_over(it, (int64_t)now->value_len);
 }
 
-/* The bytes of a part are verified, in place. -KV_ESTALE: but of another value. */
+/* -KV_ESTALE: the bytes are of another value. */
 static int part_there(const struct kvc_parts_job *j, struct kvc_item *it, unsigned part, const struct kvc_get *g)
 {
 	struct course *now = course_of(it);
@@ -307,7 +306,6 @@ void kvc_parts_claim(const struct kvc_item *items, unsigned n)
 			arrival_claim(&items[i]);
 }
 
-/* Invalid items get their code and leave the chain. */
 static unsigned items_begin(const struct kvc_parts_job *j)
 {
 	unsigned first = KVC_CHAIN_END, next;

@@ -4,8 +4,7 @@
  *
  * The caller's memory is its own again by then. So one coroutine reads the value into a piece of the receive buffer,
  * and puts it from there, one key after another, in the background. It rests after each, by the client's part of
- * kvc_options.repair_bytes_s. A failure drops the copy; the next GET notes it again. Concurrent equal copies are
- * harmless.
+ * kvc_options.repair_bytes_s.
  *
  * The copy keeps its time to live and its birth, in the target's clock (core/clock.h), never too late. The target
  * refuses it after a later DELETE, or if it has a later, different value; then the source deletes its own. */
@@ -140,7 +139,6 @@ static void hot_count(struct kvc_client *c, int64_t rc)
 	kvc_add(&c->count.copy_bytes, rc > 0 ? (uint64_t)rc : 0);
 }
 
-/* Whether the target was the key's second server. */
 static bool second_of(struct kvc_client *c, const struct kvc_repair *r)
 {
 	const struct kvc_node *second = route_second(c, (struct kvc_key){r->key, r->len});

@@ -6,8 +6,7 @@
  * or stand-in stays; if the key's server is not up, it moves later. Else PIN there, then UNPIN at the former one.
  * Without a value there, the value is copied (repair.c) and PIN repeated; after a few failures the pin is lost.
  *
- * The repair coroutine makes the copy, at its pace and known to DELETE and TOUCH. Of two servers the first has the
- * pin. */
+ * The repair coroutine makes the copy, at its pace and known to DELETE and TOUCH. */
 #include "kvclient/copies/copies.h"
 
 #include <errno.h>
@@ -39,7 +38,7 @@ static bool has_await(struct kvc_node *n, struct kvc_key key, uint64_t deadline_
 	return kvc_left_await(n, key, deadline_ns, &left_ms, t) == 0;
 }
 
-/* A server with the value that node n lacks; NULL: none. */
+/* NULL: none. */
 static struct kvc_node *holder_await(struct kvc_node *n, struct kvc_key key, bool twice, uint64_t deadline_ns,
 				     struct kvc_trace *t)
 {

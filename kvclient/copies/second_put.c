@@ -5,7 +5,7 @@
  * coroutine puts the piece at the second server. So a slow second server never delays the call nor touches its memory.
  *
  * At most COPIES are under way, COPIES_AT to one server, in a quarter of the receive buffer, an eighth for one server.
- * Others are dropped: first copies need the room. A GET that misses one has it made (second.c).
+ * Others are dropped: first copies need the room.
  *
  * A copy is as old as its call (kvc_put_copy): the server refuses it after a later DELETE, and keeps the younger of
  * different values. */

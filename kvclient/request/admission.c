@@ -8,8 +8,7 @@
  * piece, since callers with borrowed pieces make such requests.
  *
  * A server may take 1 / parts() of the free room (dynamic thresholds: Choudhury and Hahne, 1998), so stuck servers
- * leave room. A waiting request delays other servers' requests only while they have more. Plans use a quarter of a part
- * (kvc_room_piece, kvc_room_imms).
+ * leave room. A waiting request delays other servers' requests only while they have more.
  *
  * Callers return borrowed pieces, half of the buffer at most. While one waits, servers take no more than is lent.
  *
@@ -275,7 +274,7 @@ static struct kvc_starving *starving_of(const struct kv_list *n)
 	return KV_LIST_ENTRY(n, struct kvc_starving, node);
 }
 
-/* A foreground request got room. True: one of the background is now the first of all. */
+/* True: one of the background is now the first of all. */
 static bool background_passed(struct kvc_client *c)
 {
 	struct kv_list *n = c->requests->room.behind.next;
@@ -331,7 +330,7 @@ static void starving_end(struct kvc_client *c, struct kvc_starving *s, int statu
 	co_wake(s->co);
 }
 
-/* Serve a list. True: another one is now the first. */
+/* True: another one is now the first. */
 static bool feed(struct kvc_client *c, struct scan *scan, struct kv_list *list)
 {
 	KV_LIST_EACH_SAFE (n, list) {

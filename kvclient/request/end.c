@@ -73,7 +73,6 @@ static void req_fail(struct kvc_client *c, struct kvc_req *r, int status, enum f
 		kvc_req_end(c, r, status);
 }
 
-/* End the waiting requests of a lane. */
 static void lane_fail(struct kvc_client *c, struct kvc_lane *lane, int status)
 {
 	while (!kv_list_empty(&lane->queue))

@@ -81,7 +81,7 @@ void kvc_fence_over(void *arg)
 void kvc_client_fenced_await(struct kvc_client *c)
 {
 	uint64_t before = c->requests->unsafe.times_over;
-	/* Another call's fence may have begun since. */
+	/* another call's fence may have begun */
 	while (te_fencing(c->te) && c->requests->unsafe.times_over == before)
 		co_queue_wait_await(&c->requests->unsafe.over, KV_NEVER);
 }
@@ -163,7 +163,7 @@ static struct kvc_node *orphan_node(const struct kvc_req *r)
 }
 
 /* The attachment to fence for memory of orphans older than before_ns, or the quarantine; `any` if a fence concerns all.
- * Otherwise nodes with old orphans, whose replies were lost, attach again. Stops at the first young orphan. */
+ * Otherwise nodes with old orphans, whose replies were lost, attach again. */
 static struct kvc_attachment *reclaim_unsafe(struct kvc_client *c, uint64_t before_ns, struct kvc_attachment *any)
 {
 	if (c->buffer.quarantined_bytes > 0 && c->requests->unsafe.quarantine_ns < before_ns)

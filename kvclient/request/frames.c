@@ -79,7 +79,7 @@ static bool frame_cancels(struct kvc_link *l, struct wire_writer *w)
 	return true;
 }
 
-/* Add a request. 0; -KV_EBUSY (it does not fit); -KV_EINVAL. */
+/* 0; -KV_EBUSY (it does not fit); -KV_EINVAL. */
 static int record_add(struct wire_writer *w, const struct kvc_req *r, const struct kvc_session_at **whose)
 {
 	if (KV_UNLIKELY(r->session != *whose) && !kvc_frame_switch(w, r, whose))
@@ -87,7 +87,7 @@ static int record_add(struct wire_writer *w, const struct kvc_req *r, const stru
 	return wire_request_add(w, &r->wire);
 }
 
-/* The same for a landing PUT, once its write is started. 1: no place, others pass. */
+/* A landing PUT, once its write is started. 1: no place, others pass. */
 static int record_land(struct kvc_link *l, struct wire_writer *w, struct kvc_req *r,
 		       const struct kvc_session_at **whose, bool *follows)
 {
@@ -110,7 +110,7 @@ static int record_land(struct kvc_link *l, struct wire_writer *w, struct kvc_req
 	return rc;
 }
 
-/* The same for a packed PUT. 1: as record_land. */
+/* A packed PUT. 1: as record_land. */
 static int record_pack(struct kvc_link *l, struct wire_writer *w, struct kvc_req *r,
 		       const struct kvc_session_at **whose, uint64_t now_ns, bool *follows)
 {
@@ -185,7 +185,7 @@ static bool proof_again(const struct kvc_link *l, const struct wire_writer *w, b
 	return l->nonce && !due && w->records == 1 && !kvc_link_has_work(l);
 }
 
-/* Send one frame. 0; -KV_EBUSY: no message buffer; or -KV_EINTERNAL: the node attaches again. */
+/* 0; -KV_EBUSY: no message buffer; or -KV_EINTERNAL: the node attaches again. */
 static int link_send(struct kvc_client *c, struct kvc_link *l)
 {
 	struct kvc_attachment *s = l->attachment;

@@ -6,9 +6,7 @@
  * copying. The value's checksum exposes wrong bytes.
  *
  * A place without an answer is not reused: the server may still read it. If all are lost, a new attachment brings a new
- * area.
- *
- * A write may outlive its request, like a read (pull.c). */
+ * area. */
 #include "kvclient/request/landing.h"
 
 #include <stdlib.h>
@@ -57,7 +55,6 @@ bool kvc_landings_all(const struct kvc_attachment *s)
 	return true;
 }
 
-/* Retry this shard's links: the wire may have room. */
 static void unstick(struct kvc_link *l)
 {
 	struct kvc_attachment *s = l->attachment;
@@ -148,8 +145,7 @@ int kvc_push_place(struct kvc_link *l, struct kvc_req *r)
 	return rc;
 }
 
-/* PUTs without a place let others pass, since a GET needs none. An answer (kvc_push_landed) or the end of an earlier
- * one (kvc_req_end) brings them back. A lane's PUT blocks its link and session. */
+/* PUTs without a place let others pass, since a GET needs none. A lane's PUT blocks its link and session. */
 bool kvc_push_park(struct kvc_link *l, struct kvc_req *r)
 {
 	if (r->session) {

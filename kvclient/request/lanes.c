@@ -101,7 +101,6 @@ struct kvc_link *kvc_lane_link(struct kvc_link *l, const struct kvc_req *r)
 	return &s->link[l->shard * s->links_per_shard + r->session->lane[l->shard].link];
 }
 
-/* Add the lane to the turns, if it may send. */
 static void lane_ready(struct kvc_link *l, const struct kvc_session_at *at, struct kvc_lane *lane)
 {
 	if (kv_list_empty(&lane->turn) && !kv_list_empty(&lane->queue) && lane->active < at->credits)

@@ -44,7 +44,6 @@ static void req_recycle(struct kvc_client *c, struct kvc_req *r)
 	kvc_room_feed(c);
 }
 
-/* Whether no message can name it. */
 static bool req_over(const struct kvc_req *r)
 {
 	return r->id == 0 && r->cancel_id == 0;

@@ -6,7 +6,7 @@
  * stuck link can still cancel.
  *
  * A server serves a link after it got back the nonce of its PING's answer. The nonce heads every frame until another
- * request is answered, since frames may be lost or overtaken (EFA). So a call after a PING waits for no round trip. */
+ * request is answered, since frames may be lost or overtaken (EFA). */
 #include "kvclient/request/link.h"
 
 #include "kvclient/request/order.h"

@@ -144,7 +144,7 @@ static uint32_t pack_plan(const struct kvc_link *l, const struct wire_writer *w,
 	return n;
 }
 
-/* A place for n requests, or else for the first alone. */
+/* A place for n requests, or else for one. */
 static int place_take(struct kvc_link *l, const struct kvc_req *r, uint32_t *n, uint64_t bytes, struct kvc_piece *out)
 {
 	struct kvc_landing *area = area_of(l);
@@ -230,7 +230,6 @@ int kvc_pack_write(struct kvc_link *l, const struct kvc_req *r)
 
 /* ---- answers ---- */
 
-/* No further answer to r. */
 static void answer_over(struct kvc_req *r, bool lost)
 {
 	struct kvc_pack *p = r->mem.pack;

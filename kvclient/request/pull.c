@@ -3,8 +3,8 @@
  * release, checksum.
  *
  * After such a reply only our read touches the destination, and the request ends with it. Giving up is as for a
- * server's writes: quarantine or a fence. Slices use a piece, since a read fills one place. A read may outlive its
- * request after a fence, so it has its own entry and a reference to the attachment.
+ * server's writes: quarantine or a fence. A read may outlive its request after a fence, so it has its own entry and a
+ * reference to the attachment.
  *
  * The server keeps the bytes unchanged during the lease, counted by us from before sending, and by it with a margin
  * (kvserver/ops/lease.c): a read that ends in time is right. Any other one is -KV_ESTALE and repeated; after the second

@@ -21,7 +21,6 @@
 
 /* ---- bodies ---- */
 
-/* Bytes moved by a successful GET. */
 static uint64_t get_moved(const struct kvc_req *r, uint64_t value_len)
 {
 	uint64_t offset = r->wire.get.offset;

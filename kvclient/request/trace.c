@@ -92,7 +92,7 @@ void kvc_trace_phases(const struct kvc_trace *t, uint64_t now_ns, struct kvc_pha
 	uint64_t made_ns, left, after;
 	*out = (struct kvc_phases){.size = sizeof(*out), .total_ns = since(t->called_ns, now_ns)};
 	if (t->requests == 0) {
-		out->room_ns = out->total_ns; /* no request was made */
+		out->room_ns = out->total_ns;
 		return;
 	}
 	made_ns = KV_MAX(w->made_ns, t->called_ns);

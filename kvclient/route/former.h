@@ -14,7 +14,7 @@ static inline bool route_formers(const struct kvc_client *c)
 }
 
 /* route_former -- former server k of a key, the likeliest first, and up; a miss asks the first KVC_FORMERS_ASKED.
- * twice: kept at two servers; neither counts as former. NULL: none. */
+ * twice: two servers are in charge. NULL: none. */
 struct kvc_node *route_former(struct kvc_client *c, struct kvc_key key, bool twice, unsigned k);
 
 /* route_every -- the next server that may have the key, for calls that must reach all: those in charge (twice: both),

@@ -6,8 +6,7 @@
  * servers of any key.
  *
  * A key is fresh while replies report it, and FRESH_NS longer. For misses it counts KEPT_NS more, since a pending GET
- * may have asked the second server. A failed copy is tried again after AGAIN_NS. A key without a place in the table of
- * SETS * WAYS is not copied. */
+ * may have asked the second server. */
 #include "kvclient/route/hot.h"
 
 #include <stdlib.h>

@@ -2,8 +2,7 @@
 /* owner.c -- the first server for a key, and its stand-in if it is lost.
  *
  * Calls avoid servers that are down or drain: they use the next one in the key's order. A pending call also moves,
- * after its requests ended and the caller's memory was fenced. A PUT may be made at both, since blocks are immutable.
- * If all are down, the call ends with the owner's code. Stand-ins are not remembered: clients would disagree. */
+ * after its requests ended and the caller's memory was fenced. Stand-ins are not remembered: clients would disagree. */
 #include "kvclient/route/owner.h"
 
 #include "kvclient/conn/node.h"

@@ -56,7 +56,7 @@ static bool start(struct kvc_client *c)
 {
 	struct kvc_repairs *q = c->repairs;
 	if (co_spawn(c->loop, c->repair_main, c, "kvc repair") < 0) {
-		q->count = 0; /* the next GET tries again */
+		q->count = 0;
 		return false;
 	}
 	q->running = true;

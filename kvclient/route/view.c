@@ -3,9 +3,8 @@
  *
  * Servers announce their views as votes (conn/connect.c, conn/serve.c). The client follows the view of more than half
  * of its servers (core/votes.c), fetches it from one (core/asking.c), and posts it to the pool's other clients. Clients
- * may differ for a moment: they miss, and never read wrong bytes. A server alone decides its drain. For OPENING_NS
- * after the first answer, servers that may still answer count as votes for nothing. One view without a majority, or not
- * usable yet, is held.
+ * may differ for a moment: they miss, and never read wrong bytes. A server decides alone only about its own drain. One
+ * view without a majority, or not usable yet, is held.
  *
  * A node belongs to a member's node id and addresses; keys are placed by the id. All clients number nodes by the pool's
  * table of servers, under its lock. Outside the view a node is retired: one of the user's list rests, and asks for the
@@ -28,7 +27,7 @@
 #include "kvclient/route/repair.h"
 
 #define LOOK_NS    20000000ull    /* a thousand servers make a heartbeat each half millisecond */
-#define OPENING_NS 1000000000ull  /* wait for servers that may still answer */
+#define OPENING_NS 1000000000ull  /* after the first answer, pending servers count as votes for nothing */
 #define DIFFER_NS  30000000000ull /* time until the log reports differing views */
 
 /* ---- nodes ---- */

@@ -8,8 +8,8 @@
 #include "kvclient/route/owner.h"
 #include "kvclient/transfer/call.h"
 
-/* Send `wire` to a shard of the node (UINT32_MAX: the shard of the key) and wait. into: struct kvc_stats of a STAT,
- * struct kvc_tombs of a TOMBS, else NULL; out_look: of a TOUCH, or NULL. 1: no such shard. */
+/* Send `wire` to a shard of the node (UINT32_MAX: the key's) and wait: one attempt of kvc_ask_shard_await or
+ * kvc_ask_await. */
 static int once_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
 		      void *into, struct kvc_look *out_look, struct kvc_trace *t)
 {

@@ -7,7 +7,7 @@
  * in order, name that generation, so all bytes are of one value; -KV_ESTALE starts the next attempt.
  *
  * The server moves the bytes, or the client reads them (pull.c): into the caller's registered memory, a borrowed piece,
- * or a piece of the receive buffer, then copied (enum kvc_get_place). reply.c stores bytes inside a reply.
+ * or a piece of the receive buffer, then copied (enum kvc_get_place).
  *
  * Bytes are verified where they landed: a value by one running hash, a part by one for each range. A corrupt value is
  * asked for once more, with WIRE_GET_CHECK: the server checks its memory. */
@@ -239,7 +239,6 @@ static int first_take(struct kvc_get *g, const struct kvc_req *r)
 	return g->value.total > g->to.cap ? -KV_ETOOBIG : 0;
 }
 
-/* n more bytes are verified, in place. */
 static void bytes_taken(struct kvc_get *g, uint64_t n)
 {
 	g->taken += n;

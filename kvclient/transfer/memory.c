@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* memory.c -- register the caller's memory with all clients' engines and at all servers.
  *
- * A registration has an id that the pool never uses again. Each client has its own record (struct kvc_client_mem),
- * sorted by address, with a count of users. A node announces all of them before it is up.
+ * Each registration has an id that the pool never uses again. A node announces them all before it is up.
  *
  * Registering: engines open the memory in turn, then all clients announce it at once. A silent server loses its
  * attachment, and gets the announcement in the next.
@@ -185,7 +184,7 @@ static int servers_await(struct kvc_client *c, const struct kvc_client_mem *m, u
 	return rc;
 }
 
-/* Revoke, and close the region by the deadline, plus the grace if reads were fenced for it. */
+/* The wait may exceed the deadline by the grace, if reads were fenced. */
 static int own_close_await(struct kvc_client *c, struct kvc_client_mem *m, uint64_t deadline_ns)
 {
 	struct mem_job j = {.client = c, .own = m};
@@ -476,7 +475,6 @@ static bool mem_is_ours(struct kvc_pool *pool, const struct kvc_mem *mem)
 	return m != NULL;
 }
 
-/* All clients stop using the memory, then all wait for their servers at once. */
 static int unregister_all(struct kvc_pool *pool, struct kvc_mem **mem)
 {
 	struct mem_job job = {.mem = *mem, .deadline_ns = mem_deadline(pool)};

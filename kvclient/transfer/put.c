@@ -7,7 +7,7 @@
  * server reads them; if it must not (see WELCOME), requests carry all bytes, many at a time after FIRST.
  *
  * Slices are gathered without a copy only if that is cheaper: for reads from GATHER_MIN bytes, for landing if a slice
- * fills a write. Shorter slices are copied side by side, so a batch sends one range.
+ * fills a write.
  *
  * Each range has the checksum of the whole value, and the server commits nothing else. So a PUT may be repeated, and
  * late reads do no harm. */
@@ -112,7 +112,7 @@ static bool source_direct(const struct kvc_put *p)
 	return slice == 0 || slice >= GATHER_MIN;
 }
 
-/* The path offered or demanded by attachment s. land_max: largest landing in bytes, or 0. */
+/* land_max: largest landing in bytes, or 0. */
 static enum kvc_put_by by_of(const struct kvc_put *p, const struct kvc_attachment *s, uint64_t land_max)
 {
 	uint64_t small = p->batched ? KVC_PACK_SMALL : KV_INLINE_MAX;
@@ -125,7 +125,6 @@ static enum kvc_put_by by_of(const struct kvc_put *p, const struct kvc_attachmen
 	return s->flags & WIRE_WELCOME_INLINE_PUT ? KVC_BY_INLINE : KVC_BY_READ;
 }
 
-/* Plan for the attachment s in use. */
 static void way_plan(struct kvc_put *p, const struct kvc_attachment *s)
 {
 	p->land_max = p->len > KV_INLINE_MAX ? kvc_landing_max(s, put_shard(p, s)) : 0;
@@ -168,14 +167,12 @@ static void put_sum_await(struct kvc_put *p)
 	p->summed = true;
 }
 
-/* Offset in the region of the byte at `offset`. */
 static uint64_t source_at(const struct kvc_put *p, uint64_t offset)
 {
 	uint64_t slice = p->from.slice;
 	return p->region_offset + (slice ? offset / slice * p->from.stride + offset % slice : offset);
 }
 
-/* The server's source. */
 static struct wire_dest source_dest(const struct kvc_put *p, uint64_t offset, uint64_t length)
 {
 	uint64_t slice = p->from.slice, count = slice ? KV_MAX(length / slice, (uint64_t)1) : 1;
