@@ -380,7 +380,7 @@ struct batch_ops {
 	void (*count)(struct kvc_client *c, struct kvc_item *it, const struct kvc_call *call); /* its result is final */
 };
 
-/* Wait for the oldest item and end it. At the deadline all requests are cancelled at once, so they share the grace. */
+/* At the deadline all requests are cancelled at once, so they share the grace. */
 static void oldest_await(struct batch *b, const struct batch_ops *ops)
 {
 	struct slot slot = b->slot[b->head];

@@ -287,8 +287,7 @@ static int key_pack_await(struct lookup *l, unsigned i, const struct spot *at)
 	}
 }
 
-/* Fast path for most keys: add keys from i on while there is one server and the key's record is open. Returns the first
- * other key. */
+/* Fast path: add keys from i on while there is one server and the key's record is open. Returns the first other key. */
 static unsigned keys_add(struct lookup *l, unsigned i)
 {
 	struct record *rec = l->last;

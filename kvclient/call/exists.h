@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exists.h -- EXISTS of many items, as batches make it. Private to kvclient/. */
+/* exists.h -- EXISTS of many items, for batches. Private to kvclient/. */
 #ifndef KVRAIL_KVCLIENT_CALL_EXISTS_H
 #define KVRAIL_KVCLIENT_CALL_EXISTS_H
 

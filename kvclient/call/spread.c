@@ -2,7 +2,7 @@
 /* spread.c -- a large batch of a thread is cut into parts of equal work, for several cores.
  *
  * An item's work is its bytes plus ITEM_WORK. A part pays for its two context switches from PART_WORK on. Workers'
- * batches stay whole: they belong to one client, and a program has many at a time. */
+ * batches stay on their client. */
 #include "kvclient/call/spread.h"
 
 enum { ITEM_WORK = 16 << 10, PART_WORK = 2 << 20 };

@@ -6,10 +6,10 @@
 
 #include "kvclient/request/trace.h"
 
-/* kvc_pins_move_main -- struct kvc_pin_ops.move_main: the coroutine that moves pins, until none is left to look at. */
+/* kvc_pins_move_main -- struct kvc_pin_ops.move_main: the coroutine that moves pins. */
 void kvc_pins_move_main(void *client);
 
-/* kvc_repair_main -- client->repair_main: the coroutine that makes the copies of route/repair.c (copy.c). */
+/* kvc_repair_main -- client->repair_main: the coroutine that makes repairs (copy.c). */
 void kvc_repair_main(void *client);
 
 /* kvc_pin_bring_await -- have a value copied to node n, in charge of the key, from the second server (twice) or a

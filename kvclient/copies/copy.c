@@ -80,7 +80,7 @@ static int get_copy_await(struct kvc_node *from, struct kvc_key key, const struc
 	return (int)KV_MIN(rc, (int64_t)0);
 }
 
-/* Copy one value. Returns its length, 0 if it is there, or a code. *out_read: bytes read. */
+/* Returns the length, 0 if the target has it, or a code. *out_read: bytes read. */
 static int64_t copy_await(struct kvc_client *c, const struct kvc_repair *r, struct kvc_call *call, struct kvc_trace *t,
 			  uint64_t *out_read)
 {
@@ -145,7 +145,6 @@ static bool second_of(struct kvc_client *c, const struct kvc_repair *r)
 	return second && r->to == second->index;
 }
 
-/* Returns the bytes read. */
 static uint64_t one_await(struct kvc_client *c, const struct kvc_repair *r)
 {
 	struct kvc_call call = {.size = sizeof(call), .flags = KVC_BACKGROUND};

@@ -4,9 +4,8 @@
  *
  * After a view, or when a server is up, one coroutine looks at all pins, LOOK_STEP in a turn. A pin at its key's server
  * or stand-in stays; if the key's server is not up, it moves later. Else PIN there, then UNPIN at the former one.
- * Without a value there, the value is copied (repair.c) and PIN repeated; after a few failures the pin is lost.
- *
- * The repair coroutine makes the copy, at its pace and known to DELETE and TOUCH. */
+ * Without a value there, the repair coroutine copies it, known to DELETE and TOUCH, and PIN is repeated; after a few
+ * failures the pin is lost. */
 #include "kvclient/copies/copies.h"
 
 #include <errno.h>

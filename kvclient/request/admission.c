@@ -116,7 +116,7 @@ static bool piece_short(const struct kvc_client *c, const struct kvc_need *need)
 	       c->buffer.free_bytes;
 }
 
-/* Bytes of a few large pieces under way to a client from a server on this host. */
+/* Bytes of a few large pieces, per client, from a server on this host. */
 static uint64_t large_out(const struct kvc_client *c)
 {
 	uint64_t part = LARGE_OUT_ALL / c->pool->num_clients;
@@ -215,7 +215,7 @@ static void scan_begin(struct kvc_client *c, struct scan *scan)
 			      .rest = c->requests->room.num_starving};
 }
 
-/* Whether this request stays within the servers' part while a borrower waits. */
+/* Whether this stays within the servers' part while a borrower waits. */
 static bool beside_lent(const struct kvc_client *c, const struct kvc_need *need)
 {
 	return shared(c) && c->requests->room.servers_bytes + need->piece_bytes <=

@@ -19,7 +19,7 @@ static int link_init(struct kvc_attachment *s, unsigned shard, unsigned index)
 	l->attachment = s;
 	l->shard = (uint16_t)shard;
 	l->index = (uint16_t)index;
-	/* A reply names only the id, so ids differ between links of an attachment; they ascend within one. */
+	/* A reply names only the id, so ids differ between links of an attachment. */
 	l->next_id = ((uint64_t)(shard << 8 | index) << 40) + 1;
 	l->credits = s->credits;
 	l->reserve = s->credits >= 8 ? 2 : s->credits > 1;

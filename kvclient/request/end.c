@@ -35,7 +35,7 @@ bool kvc_attachment_unsafe(const struct kvc_attachment *s, uint64_t *out_bytes, 
 	return any;
 }
 
-/* Whether a peer can touch the requests' memory: no, yes, or until the endpoint is closed. */
+/* Whether a peer can touch the memory: no, yes, or until the endpoint is closed. */
 enum fate { SAFE, UNSAFE, LIMBO };
 
 /* Its call waits for the closing. The reference keeps the request's link. */

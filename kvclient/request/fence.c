@@ -155,7 +155,7 @@ void kvc_client_fence_await(struct kvc_client *c, struct kvc_attachment *s, unsi
 	kvc_attachment_unref(s);
 }
 
-/* The node of an orphan, if its attachment is in use; else the node is attaching again. */
+/* NULL: the node is attaching again. */
 static struct kvc_node *orphan_node(const struct kvc_req *r)
 {
 	struct kvc_node *n = r->link->attachment->node;

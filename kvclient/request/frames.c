@@ -64,7 +64,7 @@ static void frame_prove(struct kvc_link *l, struct wire_writer *w)
 		wire_request_add(w, &q);
 }
 
-/* False: the frame is full. */
+/* False: full. */
 static bool frame_cancels(struct kvc_link *l, struct wire_writer *w)
 {
 	while (!kv_list_empty(&l->cancels) && l->credits > 0) {
@@ -136,7 +136,7 @@ static int record_pack(struct kvc_link *l, struct wire_writer *w, struct kvc_req
 	return rc;
 }
 
-/* False: the frame is full. */
+/* False: full. */
 static bool frame_requests(struct kvc_link *l, struct wire_writer *w, uint64_t now_ns, bool *follows)
 {
 	struct kvc_client *c = kvc_link_client(l);

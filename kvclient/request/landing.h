@@ -13,7 +13,7 @@ struct kvc_landing {
 	uint32_t placed;          /* places of requests that may be answered */
 };
 
-/* Our write. The engine owns it from its start until `done`, even without its request. */
+/* Our write, the engine's until `done`, even without its request. */
 struct kvc_push {
 	struct te_xfer xfer;
 	struct kv_list node;   /* in the free list */

@@ -21,7 +21,7 @@ void kvc_req_cancel(struct kvc_req *r, int status);
  * be done. */
 void kvc_req_release(struct kvc_client *c, struct kvc_req *r);
 
-/* kvc_req_end -- finish with this status, unless done; leave the link if no message can name it. */
+/* kvc_req_end -- end it with this status, unless done; leave the link if no message can name it. */
 void kvc_req_end(struct kvc_client *c, struct kvc_req *r, int status);
 
 /* kvc_req_settle -- after any arrival for a sent request: end it if complete. */

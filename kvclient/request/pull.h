@@ -8,7 +8,7 @@
 
 #define KVC_LEASE_MAX_NS 60000000000ull /* upper limit for leases */
 
-/* A read. The engine owns it from its start until `done`, so it may outlive its request. */
+/* A read, the engine's until `done`, even without its request. */
 struct kvc_pull {
 	struct te_xfer xfer;
 	struct kv_list node;   /* in the free list */

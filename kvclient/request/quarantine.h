@@ -6,7 +6,7 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_client_quarantine_full -- whether more_bytes would exceed the limit. */
+/* kvc_client_quarantine_full -- whether more_bytes would exceed it. */
 bool kvc_client_quarantine_full(const struct kvc_client *c, uint64_t more_bytes);
 
 void kvc_client_quarantine_count(struct kvc_client *c);

@@ -125,7 +125,6 @@ static void clock_take(struct kvc_link *l, uint64_t server_ns)
 	kvc_clock_take(&n->clock, server_ns, loop_now(n->client->loop));
 }
 
-/* Returns the status of a request's one reply. */
 static int take_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_req *r, const struct wire_reply *p)
 {
 	switch (p->type) {

@@ -64,7 +64,6 @@ static bool start(struct kvc_client *c)
 	return true;
 }
 
-/* False: it is not copied. */
 static bool note(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to,
 		 bool hot)
 {

@@ -80,7 +80,7 @@ struct plan {
 	struct where *where;
 };
 
-/* Whether the server of this node without a name in the list is another member at the same address. */
+/* The server, unnamed in the list, said that it is another member at the same address. */
 static bool is_another(const struct kvc_node *n, const struct kv_server_entry *e, const struct kv_view *v)
 {
 	const struct kv_member *m =
@@ -88,7 +88,6 @@ static bool is_another(const struct kvc_node *n, const struct kv_server_entry *e
 	return m && kv_where_shares(m->address, e->where);
 }
 
-/* Whether this node belongs to that member. */
 static bool node_is(struct kvc_client *c, const struct plan *p, const struct kvc_node *n,
 		    const struct kv_server_entry *e, const struct kv_view *v)
 {
@@ -397,7 +396,7 @@ static void drains_set(struct kvc_node *n, const struct kv_member *m)
 	struct kvc_client *c = n->client;
 	bool draining = drains(n, m);
 	if (kvc_place_set_put(&c->cluster.draining, n->index, draining) && draining) {
-		repair_ready(c);  /* copy values found there */
+		repair_ready(c);
 		kvc_owed_view(c); /* it may have pushed a value just before its DELETE */
 	}
 	kvc_node_shun(n, draining || n->state == KVC_NODE_DOWN);
@@ -412,7 +411,7 @@ void kvc_cluster_node_up(struct kvc_node *n)
 		return;
 	if (m) {
 		for (unsigned i = 0; i < c->pool->num_servers; i++)
-			(void)kvc_alias_node(c, i); /* sets the index of this process */
+			(void)kvc_alias_node(c, i); /* learns this process's entry before a restart */
 		restarted_set(n);
 	}
 	drains_set(n, m);
@@ -563,7 +562,6 @@ static void doubt(struct kvc_client *c, const struct kv_view *v, const char *why
 	k->said = true;
 }
 
-/* The held view has been chosen. */
 static void held_try(struct kvc_client *c, const struct kvc_choice *choice)
 {
 	struct kv_view *v = &c->cluster.held;

@@ -92,7 +92,7 @@ static uint64_t get_goal(const struct kvc_get *g)
 	return g->ask.length ? KV_MIN(g->ask.length, g->to.cap) : g->to.cap;
 }
 
-/* The most slices of one range, limited by immediates. */
+/* The most slices of one range, for its immediates. */
 static uint64_t slices_max(const struct kvc_get *g, const struct kvc_attachment *s)
 {
 	uint64_t each = KV_MAX(kvc_chunks(s, g->to.at.slice, 1) - 2, 1u);
@@ -252,7 +252,7 @@ static bool range_copied(const struct kvc_get *g, const struct kvc_req *r)
 	return !r->mem.callers && !r->reply.get.inlined && g->to.place != KVC_GET_LENT;
 }
 
-/* Bring n bytes of the part, from `pos` on, to their destination, and hash them if h is given. */
+/* Bring n bytes of the part from `pos` on, and hash them if h is given. */
 static void range_bring_await(struct kvc_get *g, const struct kvc_req *r, uint64_t pos, uint64_t n, struct kv_hasher *h)
 {
 	const uint8_t *from = range_copied(g, r) ? kvc_buffer_at(&g->c->buffer, &r->mem.piece) : NULL;

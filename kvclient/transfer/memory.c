@@ -129,7 +129,6 @@ static void word_over(const struct word *w)
 		co_wake(w->waiter);
 }
 
-/* A silent server loses its attachment: no call uses the region, and none is in flight. */
 static void revoke_await(void *arg)
 {
 	struct word *w = arg;
@@ -138,7 +137,6 @@ static void revoke_await(void *arg)
 	word_over(w);
 }
 
-/* A silent server loses its attachment, and gets the region in the next one. */
 static void announce_await(void *arg)
 {
 	struct word *w = arg;
