@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bell.c -- the descriptor that a host waits on.
- *
- * It is an epoll of two: an eventfd, which says that completions wait, and a timer. The timer is for deadlines of calls
- * that no loop has come to. A loop that stands still cannot tell that their time is over, so the thread that reaps
- * does.
- *
- * Ringing. A loop rings once for all that ended in a turn (lane.c). `rung` is true from the write that makes the
- * eventfd readable until it is read, so a crowd of completions costs one write. A thread that rings has put its
- * completion into the list before it looks at `rung`; the thread that reaps reads the eventfd, clears `rung` and then
- * looks at the list once more. One of the two sees the other. What it took out of the list and leaves for its next call
- * it rings for itself. Between the change of `rung` and its write a thread may be late: then the descriptor is readable
- * once with nothing there.
- *
- * The timer stands at the earliest deadline that somebody asked for. Deadlines that are met do not move it back: where
- * all calls have the same timeout it is set, and wakes the host, once in that time. Threads that set it may overtake
- * each other, so each looks afterwards whether the time that it set is still the right one. (Rejected: a timer of the
- * loops, which are the ones to be watched. A deadline given to epoll_wait, which is the host's.) */
+/* bell.c -- the descriptor a host waits on: an epoll of an eventfd (completions wait) and a timer (deadlines of calls
+ * no loop has started; a stalled loop cannot time them out, so the reaping thread does).
+ * `rung` is true from the write that makes the eventfd readable until it is read, so many completions cost one write. A
+ * ringing thread pushes its completion before it looks at `rung`; the reaping thread reads the eventfd, clears `rung`
+ * and then looks at the list again. One of the two sees the other. A late write may leave the descriptor readable once
+ * with nothing to reap.
+ * The timer stands at the earliest deadline requested. Met deadlines do not move it back: with equal timeouts it wakes
+ * the host once per timeout. Threads that set it may overtake each other, so each checks afterwards that its time is
+ * still right. */
 #include "kvclient/queue/bell.h"
 
 #include <errno.h>
@@ -81,8 +73,8 @@ void kvc_bell_still(struct kvc_bell *b)
 	atomic_store(&b->rung, false);
 }
 
-/* Set the timer to the time that is right, whoever else does so. A time that has passed makes it readable at once, one
- * that never comes not at all. */
+/* Set the timer to `watch_ns`, also if another thread changes it. A time in the past fires at once; KV_NEVER disarms
+ * it. */
 static void timer_set(struct kvc_bell *b, const struct kv_clock *clock)
 {
 	uint64_t when;

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* entry.c -- entries of a queue: taken by threads that submit, ended by whoever gives the last part its results, given
- * back by the thread that reaps.
- *
- * Free entries are a stack, and so are those that are over; each changes by one compare-and-swap. The word of the free
- * ones carries a count of its changes, so that an entry that was taken and given back meanwhile is not mistaken for
- * the same stack. Entries that are over are taken all at once, which needs none.
- *
- * An entry is used again when its completion was reaped and no loop has the address of one of its parts. A part that
- * was taken back stays at its loop until that comes to it: so an id that is over may still take a place of the queue.
- *
- * Items, keys and buffers are the caller's. The last one to touch them is whoever ends the part, before the completion
- * can be reaped. What a dead server may still write is the call's business (call/batch.c, request/fence.c). */
+/* entry.c -- entries of a queue: taken by submitting threads, ended with their last part, freed by the last reference.
+ * Free entries and ended entries are two stacks, each changed by one compare-and-swap. The head of the free stack
+ * carries a count of its changes, against ABA. Ended entries are taken all at once and need no count.
+ * An entry is free again once its completion was reaped and no loop has the address of one of its parts. A part that
+ * was taken back stays with its loop until the loop reaches it, so an ended id may still occupy an entry.
+ * Items, keys and buffers are the caller's. The thread that ends a part touches them last, before the completion can be
+ * reaped. Late writes of a dead server are the call's business (call/batch.c, request/fence.c). */
 #include "kvclient/queue/queue.h"
 
 #include <linux/futex.h>
@@ -73,7 +68,7 @@ static struct kvc_queue_entry *free_take(struct kvc_queue *q)
 	return e;
 }
 
-/* Calls in the background have half of the entries, so that others find one. */
+/* Background calls get half of the entries, so that others find one. */
 struct kvc_queue_entry *kvc_entry_take(struct kvc_queue *q, const struct kvc_call *call)
 {
 	bool background = call->flags & KVC_BACKGROUND;
@@ -118,9 +113,9 @@ void kvc_entry_unhold(struct kvc_queue_entry *e)
 		kvc_entry_drop(e);
 }
 
-/* ---- those that are over ---- */
+/* ---- ended ones ---- */
 
-/* A thread that closes the queue waits for the last one. It has set `stopped` before it looked. */
+/* The closing thread waits for the last one; it set `stopped` before it looked. */
 static void under_way_less(struct kvc_queue *q, uint32_t n)
 {
 	if (atomic_fetch_sub(&q->under_way, n) == n && atomic_load(&q->stopped))
@@ -135,7 +130,7 @@ static void done_push(struct kvc_queue_entry *e)
 		;
 }
 
-/* Once it is in the list it may be reaped: the queue is held, to ring its bell. */
+/* A pushed entry may be reaped at once, so hold the queue until the bell is rung. */
 void kvc_entry_end(struct kvc_queue_entry *e)
 {
 	struct kvc_queue *q = e->queue;
@@ -147,12 +142,12 @@ void kvc_entry_end(struct kvc_queue_entry *e)
 
 void kvc_queue_told(struct kvc_queue *q, uint32_t n)
 {
-	if (atomic_load(&q->done)) /* or the thread that reaps has seen them already */
+	if (atomic_load(&q->done)) /* else the reaping thread has taken them */
 		kvc_bell_ring(&q->bell);
 	under_way_less(q, n);
 }
 
-/* Those that are over come last one first: turn them round. */
+/* Ended entries come last one first: reverse them. */
 static void ready_fetch(struct kvc_queue *q, uint32_t *steps)
 {
 	struct kvc_queue_entry *e;
@@ -180,7 +175,7 @@ struct kvc_queue_entry *kvc_entry_next(struct kvc_queue *q, uint32_t *steps)
 	return e;
 }
 
-/* True: it was the last one of its entry. */
+/* True: it was the last part of its entry. */
 static bool part_end(struct kvc_queue_part *p, int rc)
 {
 	for (unsigned i = 0; rc < 0 && i < p->n; i++)

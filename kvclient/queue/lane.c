@@ -1,25 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lane.c -- the loop's side of a queue: parts that were posted to a client's loop are made there, by coroutines.
- *
- * A coroutine makes one part after the other while any waits, and ends then, so that a queue without work has none that
- * a client would have to end when it closes. (A coroutine takes no memory from the allocator: its stack is one of the
- * loop's.) At most KVC_QUEUE_COROUTINES of them make parts of one queue at a time on a client; further parts wait, and
- * may be taken back meanwhile.
- *
- * The descriptor of the queue is written once in a turn of the loop (tell_await). A write that wakes a thread takes the
- * loop 5 us where a write that wakes none takes 0.3 us (two virtual EPYC processors), and the thread as much again: for
- * each GET that would be more than all else that a client does for one of 4 KiB if many are in flight, 3 to 6 us.
- *
- * A part is taken up where its coroutine begins with it. From then on its items and their memory are the call's, until
- * the call has returned, however long that takes; before that they are whoever's that changes the state. A dead server
- * is a matter of the call alone. A client that closes waits for the coroutines, each of which holds it: the calls that
- * they make end at once then, with -KV_ECLOSED. */
+/* lane.c -- the loop's side of a queue: coroutines of a client's loop make the parts posted to it.
+ * A coroutine makes parts while any wait, then ends, so a client that closes has no idle coroutines to end. At most
+ * KVC_QUEUE_COROUTINES of one queue run on a client; further parts wait and may be taken back.
+ * The bell is rung once per loop turn (tell_await): a write that wakes a thread takes the loop about 5 us, more than
+ * the rest of a small GET.
+ * Once its coroutine has started a part, the items and their memory belong to the call until it returns. Before that
+ * they belong to the thread that changes the state. Each coroutine holds its client; when that closes, the calls end at
+ * once with -KV_ECLOSED. */
 #include "kvclient/call/batch.h"
 #include "kvclient/queue/queue.h"
 #include "kvclient/request/admission.h"
 
-/* Ring the bell once for all ids that end in this turn: the coroutine of the first one lets the others that are ready
- * end theirs. */
+/* Ring the bell once for all ids that end in this turn: yielding lets the other ready coroutines end theirs first. */
 static void tell_await(struct kvc_queue_lane *l)
 {
 	uint32_t n;
@@ -29,7 +21,7 @@ static void tell_await(struct kvc_queue_lane *l)
 	kvc_queue_told(l->queue, n);
 }
 
-/* The part gives its entry up before it ends: once it has ended, whoever reaps the entry finds it free. */
+/* Release the entry before the part ends, so that the reaping thread finds it free. */
 static void part_make_await(struct kvc_queue_part *p, struct kvc_queue_lane *l)
 {
 	struct kvc_client *c = l->client;
@@ -43,7 +35,7 @@ static void part_make_await(struct kvc_queue_part *p, struct kvc_queue_lane *l)
 		return;
 	}
 	call.timeout_ns = deadline - now;
-	if (!late) /* it gives every item its result */
+	if (!late) /* kvc_batch_await gives every item its result */
 		(void)kvc_batch_await(c, e->op, p->items, p->n, &call, &p->stop);
 	atomic_store(&p->state, kvc_part_word(e->id, KVC_PART_OVER));
 	kvc_entry_unhold(e);
@@ -56,8 +48,8 @@ static bool in_background(const struct kvc_queue_part *p)
 	return p->entry->call.flags & KVC_BACKGROUND;
 }
 
-/* The next part to be made, or NULL. Calls in the background have half of the coroutines, and their turn when there is
- * no other, or others have passed them often enough. */
+/* The next part to make, or NULL. Background calls get half of the coroutines. They run when no other part waits, or
+ * after KVC_PASSED_MAX others. */
 static struct kvc_queue_part *part_next(struct kvc_queue_lane *l)
 {
 	bool others = !kv_list_empty(&l->waiting);
@@ -89,7 +81,7 @@ static void lane_main(void *arg)
 	kvc_client_unhold(c);
 }
 
-/* There is no coroutine, and none to come: end the parts that wait. */
+/* No coroutine can be had: end the waiting parts. */
 static void lane_fail(struct kvc_queue_lane *l, int rc)
 {
 	struct kv_list *n;
@@ -131,9 +123,7 @@ int kvc_lane_post(struct kvc_queue_part *p)
 	return loop_post(part_loop(p->entry->queue, p), part_arrive, p);
 }
 
-/* The part may be of a later use by now, which another loop makes: then it is not stopped, unless that loop is told,
- * too.
- */
+/* The part may be of a later use by now, made by another loop: then this loop does not stop it. */
 static void part_stop(void *arg)
 {
 	struct kvc_queue_part *p = arg;
@@ -146,8 +136,8 @@ static void part_stop(void *arg)
 	kvc_queue_unhold(q);
 }
 
-/* A thread may come with an id that has ended since it looked, after another thread has stopped a later use: ids of an
- * entry grow, and the latest one stays. */
+/* A thread may bring an ended id after another thread has stopped a later use. Ids of an entry grow; keep the latest.
+ */
 static void stop_note(struct kvc_queue_part *p, uint64_t id)
 {
 	uint64_t noted = atomic_load(&p->stop_id);

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* queue.c -- queues: calls that any thread submits, which never blocks, and one thread reaps.
- *
- * A call is an entry of the queue with a part for each client that works on it: one, or for a large batch several
- * (call/spread.c). A part is posted to its client's loop, and a coroutine there makes it as a batch (lane.c). Whoever
- * ends the last part puts the entry among those that are over and rings the bell (entry.c, bell.c). Nothing is
- * allocated but by kvc_queue_open, and no lock is taken: what threads share are a stack of free entries, a stack of
- * entries that are over, the loops' queues of posts, and counts. (Rejected: a queue as a thread that makes blocking
- * calls, whose batches would wait for each other.)
- *
- * Keys, items and buffers are not copied. They are the caller's, who leaves them alone until the completion was reaped.
- *
- * The pool may be closed before its queues. First nothing more may be submitted, and threads that are submitting leave;
- * so whatever a loop is to make was posted before the order to close its client, and ends before the client does. Then
- * all ids are over, and what is left of a queue can only be reaped and closed. A queue that is closed first cancels
- * what is under way, and waits until no memory of callers is used. Its own memory goes with the last one that has an
- * address in it: a loop that stands still may have parts that were taken back. */
+/* queue.c -- queues: any thread submits calls without blocking, and one thread reaps them.
+ * A call is an entry with one part, or for a large batch one for each of several clients (call/spread.c). A part is
+ * posted to its client's loop, where a coroutine makes it as a batch (lane.c). The thread that ends the last part
+ * pushes the entry and rings the bell (entry.c, bell.c).
+ * Only kvc_queue_open allocates, and no lock is taken. Keys, items and buffers are not copied: the caller leaves them
+ * alone until the completion is reaped.
+ * A pool may be closed before its queues: submitting is stopped first, so every part was posted before its client's
+ * order to close and ends before the client does. Then the queue can only be reaped and closed. Closing a queue first
+ * cancels its calls and waits until no caller memory is in use. The last reference frees the queue: a stalled loop may
+ * still have parts that were taken back. */
 #include "kvclient/queue/queue.h"
 
 #include <linux/futex.h>
@@ -46,8 +40,7 @@ static const struct kvc_client *part_client(const struct kvc_queue_entry *e, uns
 			  : kvc_spread_client(pool, turn, k);
 }
 
-/* Fill the parts of an entry. Returns how many there are. A session belongs to one client, and phases are of one call:
- * such a batch is not cut. */
+/* Fill the parts of an entry; returns their number. A batch with a session (of one client) or phases is not cut. */
 static unsigned parts_fill(struct kvc_queue_entry *e, uint64_t deadline_ns)
 {
 	struct kvc_pool *pool = e->queue->pool;
@@ -71,9 +64,9 @@ static unsigned parts_fill(struct kvc_queue_entry *e, uint64_t deadline_ns)
 	return count;
 }
 
-/* Post the parts. A part whose loop takes no more fails alone, unless it is the first: then nothing was begun, and
- * -KV_EBUSY is returned. A part may be taken back while it is being posted, if its deadline is that near. Until the
- * last one has ended, the entry is there. */
+/* Post the parts. A part whose loop is full fails alone, unless it is the first: then nothing was begun, and -KV_EBUSY
+ * is returned. A part with a near deadline may be taken back while it is posted. The entry stays until its last part
+ * has ended. */
 static int parts_post(struct kvc_queue_entry *e, unsigned count)
 {
 	uint64_t id = e->id;
@@ -277,7 +270,7 @@ int kvc_queue_fd(const struct kvc_queue *queue)
 
 /* ---- close ---- */
 
-/* Nothing more is submitted or cancelled. Threads that are at it leave soon: they do not block. */
+/* Stop submitting and cancelling. Threads inside leave soon: they do not block. */
 static void queue_stop(struct kvc_queue *q)
 {
 	const struct timespec pause = {.tv_nsec = 100000};
@@ -286,7 +279,7 @@ static void queue_stop(struct kvc_queue *q)
 		nanosleep(&pause, NULL);
 }
 
-/* Cancel all that is under way, however full the queue of a loop is: closing cannot fail. */
+/* Closing cannot fail: retry while a loop's queue is full. */
 static void entries_cancel(struct kvc_queue *q)
 {
 	for (uint32_t i = 0; i < q->depth; i++)
@@ -300,7 +293,7 @@ static void entries_wait(struct kvc_queue *q)
 	while ((left = atomic_load(&q->under_way)) > 0) {
 		uint64_t wait_ns = KV_NEVER;
 		struct timespec t;
-		/* (A pool that was closed has ended all of them.) */
+		/* A closed pool has ended all of them. */
 		if (q->pool && kvc_drive(q->pool, &wait_ns))
 			continue;
 		t = (struct timespec){.tv_nsec = (long)(wait_ns % 1000000000)};

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reap.c -- how ids end from the outside: reaped, cancelled, or taken back at their deadline.
- *
- * What no coroutine has taken up can be taken back by any thread, at once: it changes the state of the part, and from
- * then on the items are its own. What a coroutine has taken up is stopped by its loop.
- *
- * A call of kvc_reap takes a bounded time, also of a queue of 65,536 ids: it looks at KVC_REAP_STEPS of them at most,
- * and the next call goes on. The descriptor stays readable until all were looked at. */
+/* reap.c -- ids ended from outside: reaped, cancelled, or taken back at their deadline.
+ * Any thread can take back a part that no coroutine has started: by changing its state it becomes the owner of the
+ * items. A started part is stopped by its loop. One kvc_reap looks at KVC_REAP_STEPS parts at most, and the next call
+ * resumes; the descriptor stays readable until all were looked at. */
 #include "kvclient/queue/queue.h"
 
 static uint64_t queue_now(const struct kvc_queue *q)
@@ -13,8 +10,8 @@ static uint64_t queue_now(const struct kvc_queue *q)
 	return kv_clock_now(q->clock);
 }
 
-/* Take back what nobody has come to by its deadline, and watch the deadlines that are still to come. A deadline that is
- * read is that of the id, if the part can then be taken by it: ids are never used again. */
+/* Take back unstarted parts past their deadline, and watch the future deadlines. If the part can then be taken by its
+ * id, the deadline read was that id's: ids are never used again. */
 static void deadlines_look(struct kvc_queue *q, uint64_t now_ns, uint32_t *steps)
 {
 	for (; q->looked < q->depth * q->parts_max && *steps > 0; q->looked++, --*steps) {
@@ -34,7 +31,7 @@ static void deadlines_look(struct kvc_queue *q, uint64_t now_ns, uint32_t *steps
 	kvc_bell_watched(&q->bell, q->clock);
 }
 
-/* Begin to look if a deadline is over, or go on with it. What is submitted meanwhile has its deadline watched. */
+/* Calls submitted during a look watch their deadlines themselves. */
 static void deadlines_step(struct kvc_queue *q, uint64_t now_ns, uint32_t *steps)
 {
 	if (!q->looking && kvc_bell_due(&q->bell, now_ns)) {
@@ -64,7 +61,7 @@ static int reap(struct kvc_queue *q, struct kvc_completion *out, unsigned max)
 		kvc_entry_unload(e);
 		kvc_entry_unhold(e);
 	}
-	if (q->ready || q->turning || q->looking) { /* loops may not have rung, and find none left in the list */
+	if (q->ready || q->turning || q->looking) { /* loops may not have rung, and find an empty list */
 		kvc_bell_ring(&q->bell);
 	} else if (n == 0 || kvc_bell_rung(&q->bell)) {
 		kvc_bell_still(&q->bell);
@@ -88,7 +85,7 @@ int kvc_reap(struct kvc_queue *queue, struct kvc_completion *out, unsigned max)
 	return n;
 }
 
-/* 1: the part is none of this id that is under way. */
+/* 1: the part is not under way for this id. */
 static int part_cancel(struct kvc_queue_part *p, uint64_t id)
 {
 	if (kvc_part_turn(p, id, KVC_PART_POSTED, KVC_PART_TAKEN_BACK)) {
