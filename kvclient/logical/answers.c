@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* answers.c -- what a server answers about sessions, and what the end of its connection means for them. */
+/* answers.c -- a server's answers about sessions, and the end of its connection. */
 #include "kvclient/logical/answers.h"
 
 #include "kvclient/conn/node.h"
@@ -28,7 +28,7 @@ static int granted(struct kvc_node *n, const struct wire_session_ok *ok)
 	at->number = ok->session;
 	at->credits = ok->credits;
 	if (at->session->gone || kvc_lanes_make(at, n->attachment) < 0) {
-		kvc_session_goodbye(at); /* with the reference of its question */
+		kvc_session_goodbye(at); /* takes over the question's reference */
 		kvc_session_changed(at->session);
 		return 0;
 	}
@@ -46,7 +46,7 @@ static void none(struct kvc_session_at *at)
 	kvc_session_unref(at->session);
 }
 
-/* Calls return the code. One that means something else to them (try again at once, no such key) is not believed. */
+/* Calls return the code. Codes with another meaning to a call (try again at once, no such key) become -KV_EPROTO. */
 static int refusal_code(int32_t status)
 {
 	switch (status) {
@@ -77,7 +77,7 @@ static int refused(struct kvc_node *n, const struct wire_session_refuse *r)
 	return 0;
 }
 
-/* Answers come in the order of the goodbyes: it is the first, unless the server is none of ours. */
+/* Answers come in the order of the goodbyes: a correct server answers the first. */
 static int parted(struct kvc_node *n, uint32_t number)
 {
 	KV_LIST_EACH (e, &n->sessions.parted) {

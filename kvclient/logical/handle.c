@@ -146,7 +146,7 @@ int kvc_session_close(struct kvc_pool *pool, struct kvc_session **session, uint6
 	return rc;
 }
 
-/* ---- what is known of one ---- */
+/* ---- session info ---- */
 
 static void info_take(struct kvc_session *session, unsigned server, struct kvc_session_info *o)
 {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* opener.c -- the coroutine of a node that opens sessions at its server, and says goodbye to them.
- *
- * It runs while the node has a session to open or to say goodbye to, and sends up to ASKED_MAX questions before the
- * first answer. Goodbyes go first. A server that does not know sessions (WIRE_WELCOME_SESSIONS is not set) is asked
- * nothing: every session that waits for it is refused. */
+/* opener.c -- the coroutine of a node that opens sessions at its server and says goodbye to them.
+ * It runs while either is to do, sends goodbyes first, and has up to ASKED_MAX questions without an answer. A server
+ * without WIRE_WELCOME_SESSIONS is asked nothing: every waiting session is refused. */
 #include "kvclient/logical/opener.h"
 
 #include "kvclient/conn/node.h"
@@ -38,7 +36,7 @@ void kvc_session_refuse(struct kvc_session_at *at, int status)
 	kvc_session_changed(at->session);
 }
 
-/* The server is of an older release: every session that waits for it is told. */
+/* The server is of an older release. */
 static void refuse_all(struct kvc_node *n)
 {
 	snprintf(n->sessions.refusal, sizeof(n->sessions.refusal),
@@ -121,7 +119,7 @@ static void opener(void *arg)
 	n->sessions.opener = co_self();
 	while (rc == 0 && work_left(n))
 		rc = step_await(n);
-	/* Any other code: the connection is broken, and the node sees that, too. */
+	/* After any other code the connection is broken, and the node notices itself. */
 	if (rc == -KV_ENOMEM)
 		kvc_node_redo(n, "no memory to ask for a session");
 	n->sessions.opener = NULL;

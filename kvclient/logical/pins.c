@@ -1,29 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pins.c -- pins outlive attachments.
- *
- * On a server a pin lives in a session and ends with it: with every fence, and with every fault of the network. The
- * program that pinned a value would not hear of that. So a client remembers what its sessions have pinned. Each new
- * attachment pins it again, PINNERS requests at a time, before the server has had much time to evict. A value that is
- * gone by then is told in three ways: the callback pin_lost with the key, which an embedder needs to store the value
- * again; the counter pins_lost; and one line of the log for each attachment.
- *
- * A pin is remembered from before its first request goes out, so that an attachment that is made in between cannot miss
- * it: pinning twice is pinning once. It is `held` once a call has succeeded, and forgotten when no call holds it or
- * asks for it. While it is made again it is `busy`, and taking it back waits for that: requests may overtake each other
- * on the fabric, and the pin would stay for ever. Attachments are told apart by their number at the node. If the
- * attachment ends while the request of a pin is out, the pin is to be made again, whatever the request said.
- *
- * A pin follows its key. When another view is in force, or a server is up again, all pins are looked at, some in each
- * turn (copies/pin_move.c). One whose key has another server now is pinned there, where its value is copied first if
- * need be, and then taken back at the former one: GET finds it at one of the two all the time. What cannot be moved, by
- * the time at which former servers are asked no more, is lost. Nobody holds the address of a pin while it is copied, so
- * it can be taken back, deleted or forgotten meanwhile; while a request about it is out it is busy.
- *
- * Not promised: between the end of an attachment and the new pins a value may be evicted, and stored again by another
- * client, with other bytes.
- *
- * Rejected: a server that keeps the pins of a broken connection for a while. Clients that never come back would hold
- * its memory, and a restart would lose the pins all the same. */
+ * A server keeps a pin in a session, so each fence and network fault ends it. The client remembers its sessions' pins
+ * and pins them again in each new attachment, PINNERS requests at a time. A value gone by then is reported by the
+ * callback pin_lost, the counter pins_lost, and one log line per attachment. Between attachments a value may be
+ * evicted, and another client may store other bytes.
+ * A pin is remembered before its first request, so that a new attachment cannot miss it (pinning twice is harmless). It
+ * is `held` once a call has succeeded; it is freed when neither held, busy nor used by a call. While it is pinned again
+ * it is `busy`, and unpinning waits: the fabric may reorder requests, and the pin would stay forever. If the attachment
+ * ends during its request, the pin is made again whatever the request returned.
+ * A pin follows its key. After a view change or a server's return all pins are checked in the background
+ * (copies/pin_move.c). A pin with another server now is made there before it is dropped at the old one, so GET always
+ * finds one. A pin that cannot be moved while clients still ask former servers is lost. Nobody holds a pin's address
+ * while its value is copied. */
 #include "kvclient/logical/pins.h"
 
 #include <errno.h>
@@ -38,16 +26,16 @@ enum { BUCKETS = 1024, PINNERS = 8, MOVES_MAX = 5 };
 struct kvc_pin {
 	struct kv_list bucket;       /* of the client */
 	struct kv_list node;         /* of the node */
-	struct kvc_node *at;         /* that node */
-	struct kv_list of_sub;       /* of its session, if that is not the client's own */
+	struct kvc_node *at;         /* its server */
+	struct kv_list of_sub;       /* of its session, unless the client's own */
 	struct kv_list look;         /* of the client: rest, todo or late */
 	struct kvc_session *session; /* NULL: the client's own session */
-	uint64_t attaches;           /* the attachment that it was made in */
-	unsigned calls;              /* that are about to pin it */
+	uint64_t attaches;           /* attachment it was made in */
+	unsigned calls;              /* calls about to pin it */
 	bool held, busy;
-	int missed;        /* why it could not be made again, while a call that pins it was in progress; 0: it could */
-	unsigned moves;    /* attempts to move it that have failed */
-	uint64_t until_ns; /* since it cannot be moved: it is lost then */
+	int missed;        /* code of a failed repeat during a call that pins it; else 0 */
+	unsigned moves;    /* failed attempts to move it */
+	uint64_t until_ns; /* when a pin that cannot be moved is lost */
 	uint16_t len;
 	uint8_t key[];
 };
@@ -94,7 +82,7 @@ static bool is_of(const struct kvc_pin *p, struct kvc_key key)
 	return p->len == key.len && memcmp(p->key, key.data, key.len) == 0;
 }
 
-/* A pin of the session, at this node or (NULL) one that is held at any. */
+/* The session's pin at this node; at NULL: its held or busy pin at any. */
 static struct kvc_pin *pin_find(const struct kvc_client *c, const struct kvc_session *session, struct kvc_key key,
 				const struct kvc_node *at)
 {
@@ -158,7 +146,7 @@ static struct kvc_pin *pin_make(struct kvc_node *n, struct kvc_session *session,
 	return p;
 }
 
-/* Whether its session holds another pin of the value, at another server: one of them was away when it was pinned. */
+/* Whether the session holds another pin of the value, at another server that was away or stood in. */
 static bool held_elsewhere(const struct kvc_pin *p)
 {
 	KV_LIST_EACH (e, bucket_of(p->at->client, (struct kvc_key){p->key, p->len})) {
@@ -189,7 +177,7 @@ static const char *lost_why(int rc)
 	return rc == -KV_ELEFT ? "the server is no member of the cluster any more" : kv_strerror(rc);
 }
 
-/* One line for each attachment, however many pins there are. */
+/* One line per attachment. */
 static void told(struct kvc_node *n)
 {
 	const struct kvc_client *c = n->client;
@@ -222,7 +210,7 @@ int kvc_pin_begin(struct kvc_node *n, struct kvc_session *session, struct kvc_ke
 		p = pin_make(n, session, key);
 	if (!p)
 		return -KV_ENOMEM;
-	p->missed = 0; /* this call makes up for what was before */
+	p->missed = 0; /* this call replaces the earlier loss */
 	p->calls++;
 	*out = p;
 	return 0;
@@ -303,9 +291,9 @@ int kvc_pins_part_await(struct kvc_session *session, uint64_t deadline_ns)
 	return 0;
 }
 
-/* ---- moving them ---- */
+/* ---- moving ---- */
 
-/* If no coroutine can be had now, they are moved at the next beat. */
+/* If no coroutine can be had now, the next beat tries again. */
 static void move_start(struct kvc_client *c)
 {
 	if (c->pins.moving || c->closing || kv_list_empty(&c->pins.todo) ||
@@ -352,7 +340,7 @@ static struct kvc_pin *pin_named(const struct kvc_client *c, const struct kvc_pi
 	return pin_find(c, name->session, (struct kvc_key){name->key, name->len}, name->at);
 }
 
-/* While requests about a pin are out it stays, and so does its session. */
+/* A busy pin stays, and so does its session. */
 static void busy_begin(struct kvc_pin *p)
 {
 	p->busy = true;
@@ -369,7 +357,7 @@ static void busy_end(struct kvc_client *c, struct kvc_pin *p)
 	co_queue_wake_all(&c->pins.changed);
 }
 
-/* The pin is to be made in the next attachment, or in this one by the next beat: before the pins that it has. */
+/* Pin it again in the next attachment, or at this one's next beat: pins of older attachments come first. */
 static void pin_redo(struct kvc_pin *p)
 {
 	p->attaches = 0;
@@ -377,7 +365,7 @@ static void pin_redo(struct kvc_pin *p)
 	kv_list_add_head(&p->at->pins.all, &p->node);
 }
 
-/* Take back at its node what is no longer held. A call that has pinned it meanwhile may have been overtaken. */
+/* Unpin at its node. A concurrent call's pin may have been overtaken, so pin again for it. */
 static void pin_release_await(struct kvc_client *c, struct kvc_pin *p)
 {
 	if (p->at->state == KVC_NODE_UP && !p->at->retired)
@@ -386,7 +374,7 @@ static void pin_release_await(struct kvc_client *c, struct kvc_pin *p)
 		pin_redo(p);
 }
 
-/* The pin of the same value at node `to`, which is being made or there already. */
+/* Make or take over the pin of the same value at node `to`. */
 static int pin_there_await(struct kvc_client *c, struct kvc_pin *p, struct kvc_pin *there)
 {
 	struct kvc_node *to = there->at;
@@ -394,7 +382,7 @@ static int pin_there_await(struct kvc_client *c, struct kvc_pin *p, struct kvc_p
 	int rc = there->held ? 0 : c->pin_ops->pin_await(to, p->session, (struct kvc_key){p->key, p->len});
 	if (rc == 0 && to->retired)
 		return -KV_ELEFT;
-	if (rc == 0 && !p->held) { /* it was deleted, or its server has left, meanwhile */
+	if (rc == 0 && !p->held) { /* deleted, or its server has left */
 		pin_release_await(c, there);
 		return 1;
 	}
@@ -427,7 +415,7 @@ int kvc_pin_move_await(struct kvc_client *c, const struct kvc_pin_name *name, st
 	if (rc == 0)
 		pin_release_await(c, p);
 	kvc_add(&c->count.pins_moved, rc == 0);
-	look_at(&c->pins.todo, there); /* the view may have changed meanwhile */
+	look_at(&c->pins.todo, there); /* the view may have changed again */
 	busy_end(c, there);
 	busy_end(c, p);
 	return rc;
@@ -475,9 +463,9 @@ void kvc_pins_told(struct kvc_client *c)
 			told(&c->node[i]);
 }
 
-/* ---- making them again ---- */
+/* ---- pinning again ---- */
 
-/* The next pin that was not made in the present attachment. */
+/* The next pin not made in the present attachment. */
 static struct kvc_pin *pin_next(const struct kvc_node *n)
 {
 	KV_LIST_EACH (e, &n->pins.all) {
@@ -495,14 +483,14 @@ static void pin_again_await(struct kvc_node *n, struct kvc_pin *p)
 	struct kvc_client *c = n->client;
 	uint64_t attaches = n->attaches;
 	int rc;
-	/* To the end, where the pins of this attachment are. */
+	/* Pins of this attachment are at the end. */
 	kv_list_del(&p->node);
 	kv_list_add_tail(&n->pins.all, &p->node);
 	p->attaches = attaches;
 	busy_begin(p);
 	rc = c->pin_ops->pin_await(n, p->session, (struct kvc_key){p->key, p->len});
 	if (!kvc_node_uses(n, attaches)) {
-		/* For the next attachment, which may be up already: before the pins that it has. */
+		/* The next attachment may be up already. */
 		pin_redo(p);
 	} else if (rc == 0) {
 		n->pins.again++;
@@ -530,7 +518,7 @@ static void pinner(void *arg)
 void kvc_pins_start(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
-	/* If no coroutine can be had now, they are made at the next beat. */
+	/* If no coroutine can be had now, the next beat tries again. */
 	while (n->pins.pinners < PINNERS && !c->closing && pin_next(n) &&
 	       co_spawn(c->loop, pinner, n, "kvc pins") == 0) {
 		n->pins.pinners++;

@@ -1,24 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sessions.c -- sessions of logical clients (docs/reference/protocol.md 2.7) over the connections of a client.
- *
- * A session has a part for each server, in one of these states (enum kvc_session_state):
+/* sessions.c -- sessions of logical clients (docs/reference/protocol.md 2.7) over the connections of a client. A part
+ * for each server has one of these states (enum kvc_session_state):
  *
  *   NONE ----> WANTED --asked--> ASKED --granted--> OPEN --the host closes it--> CLOSING --confirmed--> NONE
  *                ^                 |
  *                |                 +--refused--> REFUSED
- *                +-- the connection ends; or, after a refusal that does not last, a call asks again
+ *                +-- the connection ends; or, after a temporary refusal, a call asks again
  *
- * A coroutine of the node, the opener, asks and says goodbye (opener.c); answers.c takes the answers. When a connection
- * ends, all its sessions are WANTED again, and the opener opens them on the next one. A call whose session is not open
- * yet moves it to the front and waits for it by its own deadline. So a client with thousands of sessions is in use
- * again at once after a reconnect.
+ * The opener, a coroutine of the node, asks and says goodbye (opener.c); answers.c takes the answers. When a connection
+ * ends, all its sessions are WANTED again. A call moves its session to the front and waits by its own deadline, so a
+ * client with thousands of sessions is usable right after a reconnect. A server that answers heartbeats but no
+ * questions is dialled again (kvc_sessions_late), or a lost answer would block a session forever.
  *
- * A server that leaves questions unanswered while its heartbeats come is connected anew (kvc_sessions_late). Otherwise
- * a session could wait for ever for an answer that was lost.
- *
- * The handle is the host's until the host gives it back. What is still out then (a question, a goodbye, requests that
- * were given up) keeps the object, counted in refs. If the host has gone, a session is closed as soon as it is granted.
- */
+ * The handle is the host's until closed. Questions, goodbyes and abandoned requests keep the object (refs). A session
+ * granted after its host has gone is closed at once. */
 #include "kvclient/logical/sessions.h"
 
 #include <stdlib.h>
@@ -30,7 +25,7 @@
 #include "kvclient/logical/pins.h"
 #include "kvclient/request/lanes.h"
 
-#define REFUSED_FOR_NS 500000000ull /* a refusal holds for so long: then a call may ask again */
+#define REFUSED_FOR_NS 500000000ull /* after it a call may ask again */
 
 /* ---- the object ---- */
 
@@ -67,14 +62,14 @@ void kvc_sessions_free(struct kvc_client *c)
 
 /* ---- calls ---- */
 
-/* A refusal is not for ever: a server that was full may have room. */
+/* A refusal may pass: a full server may get room. */
 static bool refusal_holds(const struct kvc_session_at *at)
 {
 	return loop_now(at->session->client->loop) - at->refused_ns < REFUSED_FOR_NS || at->status == -KV_EDENIED ||
 	       at->status == -KV_ENOTSUP;
 }
 
-/* It is to be opened next. */
+/* Open it next. */
 static void want(struct kvc_session_at *at)
 {
 	kv_list_del(&at->list);
@@ -83,12 +78,11 @@ static void want(struct kvc_session_at *at)
 	kvc_sessions_start(at->node);
 }
 
-/* A session that is granted while there is no memory for it here is closed again. The call that waited for it fails,
- * and the next call asks for it anew. */
+/* A session granted without memory for it here is closed again: its call fails, and the next call asks anew. */
 int kvc_session_ready_await(struct kvc_session *session, struct kvc_node *n, uint64_t attaches, uint64_t deadline_ns)
 {
 	struct kvc_session_at *at = kvc_session_part_make(session, n->index);
-	bool asked = false; /* since we came */
+	bool asked = false; /* by this call */
 	if (!at)
 		return -KV_ENOMEM;
 	for (;;) {
@@ -114,7 +108,7 @@ int kvc_session_ready_await(struct kvc_session *session, struct kvc_node *n, uin
 
 /* ---- opening and closing ---- */
 
-/* At one server. 1: it is open; 0: the server is down. */
+/* 1: open; 0: the server is down. */
 static int open_at_await(struct kvc_session *session, struct kvc_node *n, uint64_t deadline_ns, struct kv_error *err)
 {
 	const char *name = n->client->pool->server[n->index].entry.text;
@@ -136,7 +130,7 @@ static int open_at_await(struct kvc_session *session, struct kvc_node *n, uint64
 		       : kv_fail(err, rc, "server %s: opening a session: %s", name, kv_strerror(rc));
 }
 
-/* The first server of the list speaks for all. */
+/* Report the first server of the list. */
 static int nowhere_open(const struct kvc_client *c, struct kv_error *err)
 {
 	const struct kvc_node *n = &c->node[0];
@@ -157,7 +151,7 @@ static int open_all_await(struct kvc_session *session, uint64_t deadline_ns, str
 	return any ? 0 : nowhere_open(c, err);
 }
 
-/* The handle is given back: where the session is open, say goodbye. */
+/* The handle is given back: say goodbye where the session is open. */
 static void sub_part(struct kvc_session *session)
 {
 	session->gone = true;
@@ -211,7 +205,7 @@ int kvc_session_begin_await(struct kvc_client *c, const struct kvc_session_optio
 	session->key = key;
 	for (unsigned i = 0; i < c->num_nodes; i++) {
 		if (!kvc_node_running(&c->node[i]) || c->node[i].ending)
-			continue; /* its place waits for another server */
+			continue; /* a free place */
 		session->at[i].state = KVC_SESSION_WANTED;
 		kv_list_add_tail(&c->node[i].sessions.wanted, &session->at[i].list);
 		kvc_sessions_start(&c->node[i]);
