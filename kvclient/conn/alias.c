@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* alias.c -- see alias.h.
- *
- * A list may call a server by its host's name, and the view has its address. Then the node of the list rests
- * (route/view.c), and another node is the same server: who asks about the server of the list means that one.
- *
- * They are the same if they are one process, or were looked up as one address. Once that is found out, the member's
- * node id counts: a member that moves is still that server. One of the list that was never reached is the member that
- * the list calls it. (Rejected: the node id alone. Two servers may have one by mistake, and the list has the one, the
- * view the other.) */
+/* alias.c -- see alias.h. The user's list may name a server by host name while the view has its address. Then the
+ * list's node rests (route/view.c), and questions about it mean the member's node.
+ * Two nodes are the same server if they are one process or resolved to one address. From then on the member's node id
+ * counts: a member that moves stays that server. A listed server that was never reached is the member the list names.
+ * The node id alone does not decide: two servers may share one by mistake, one listed and one in the view. */
 #include "kvclient/conn/alias.h"
 
 #include "kvclient/conn/where.h"
@@ -67,7 +63,7 @@ struct kvc_node *kvc_alias_node(struct kvc_client *c, unsigned server)
 	return listed;
 }
 
-/* Whether more may soon be known: the server's name is being looked up, or a member is reached for the first time. */
+/* Whether more may soon be known: its name is being looked up, or a member is being reached for the first time. */
 static bool more_soon(struct kvc_client *c, struct kvc_node *listed)
 {
 	struct kvc_where found;

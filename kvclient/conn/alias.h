@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* alias.h -- which member of the view a server of the user's list is. Private to kvclient/. On the client's loop. */
+/* alias.h -- maps servers of the user's list to members of the view. Private to kvclient/. On the client's loop. */
 #ifndef KVRAIL_KVCLIENT_CONN_ALIAS_H
 #define KVRAIL_KVCLIENT_CONN_ALIAS_H
 
@@ -8,9 +8,8 @@
 /* kvc_alias_looked_up -- the addresses of a node's server were looked up. */
 void kvc_alias_looked_up(struct kvc_node *n, const struct kv_addresses *found);
 
-/* kvc_alias_node -- the node of server number `server`: one of the user's list that rests, since the view has it at
- * another address, is the member that is the same server. Where none is known to be, it is the node that rests.
- * kvc_alias_node_await -- the same; waits while it may soon be known. */
+/* kvc_alias_node -- the node of server number `server`. For a resting one of the user's list, the member known to be
+ * the same server, else the resting node. kvc_alias_node_await -- the same; waits while that may soon be known. */
 struct kvc_node *kvc_alias_node(struct kvc_client *c, unsigned server);
 struct kvc_node *kvc_alias_node_await(struct kvc_client *c, unsigned server, uint64_t deadline_ns);
 

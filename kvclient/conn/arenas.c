@@ -9,11 +9,11 @@
 #include "kvclient/request/pull.h"
 
 enum {
-	ARENA_KEYS_MAX = 1 << 18, /* of all shards of a server: bounds what its ARENAs make us keep (4 MiB) */
+	ARENA_KEYS_MAX = 1 << 18, /* per server: bounds the memory its ARENAs take here (4 MiB) */
 	LANDING_PARTS_MAX = 16
 };
 
-#define LANDING_BYTES_MAX ((uint64_t)64 << 20) /* of an area that we use: our tables of it grow with it */
+#define LANDING_BYTES_MAX ((uint64_t)64 << 20) /* of an area we use: our tables grow with it */
 
 /* Receive the next message of this type. */
 static int told_await(struct kvc_node *n, enum wire_ctrl type, struct wire_ctrl_msg *m, uint64_t deadline_ns)
@@ -27,7 +27,7 @@ static int told_await(struct kvc_node *n, enum wire_ctrl type, struct wire_ctrl_
 	return rc;
 }
 
-/* Copy the keys of memory of the server out of its message. */
+/* Copy the keys of a server's memory out of its message. */
 static int remote_take(struct te_remote *r, const struct wire_region *w)
 {
 	*r = (struct te_remote){w->len_bytes, w->part_bytes, w->parts,
@@ -78,8 +78,8 @@ static int arenas_get_await(struct kvc_node *n, uint64_t deadline_ns)
 	return 0;
 }
 
-/* Where the pool does not demand it, pull pays if the provider would emulate the server's writes and does not emulate
- * our reads. Each side tells of its own device: one that emulates is enough on either side. */
+/* Unless the pool demands it, pull pays if writes to us would be emulated and our reads are not. Each side reports its
+ * own device; one that emulates is enough. */
 static bool pull_pays(const struct kvc_client *c, const struct kvc_arenas *a)
 {
 	return (c->info.write_emulated || a->write_emulated) && !c->info.read_emulated && !a->read_emulated;
@@ -104,8 +104,8 @@ int kvc_arenas_await(struct kvc_node *n, uint64_t deadline_ns)
 	return rc;
 }
 
-/* Keep one LANDING. A server that has no area left for us says so by length 0. No ordered write crosses a border of
- * parts, so the first one is used. */
+/* Keep one LANDING. Length 0: the server has no area left for us. No ordered write crosses a part, so use the first
+ * one. */
 static int landing_take(struct kvc_attachment *s, unsigned shard, const struct wire_region *w)
 {
 	struct kvc_landing *a = &s->landing[shard];

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arenas.h -- where a server's memory is, for GETs that the client pulls. Private to kvclient/. All of these on the
- * client's loop; what does not end in _await does not park. */
+/* arenas.h -- where a server's memory is, for pulled GETs. Private to kvclient/. On the client's loop; only _await
+ * functions park. */
 #ifndef KVRAIL_KVCLIENT_CONN_ARENAS_H
 #define KVRAIL_KVCLIENT_CONN_ARENAS_H
 
 #include "kvclient/core/client.h"
 
-/* kvc_arenas_await -- a step of attaching: ask where the server's arenas are, if GETs may be pulled from it, and decide
- * whether they will be (session.pull). 0, or a code with n->error. -KV_ENOTSUP: the pool demands pull, and the server
- * does not allow it. */
+/* kvc_arenas_await -- a step of attaching: ask where the server's arenas are, if it allows pulls, and decide about
+ * pulling (session.pull). 0, or a code with n->error. -KV_ENOTSUP: the pool demands pull and the server does not allow
+ * it. */
 int kvc_arenas_await(struct kvc_node *n, uint64_t deadline_ns);
 
-/* kvc_landings_await -- of the connection being set up: ask for landing areas, if the server offers them and our
- * messages stay behind our writes. 0, or a code with n->error. */
+/* kvc_landings_await -- a step of attaching: ask for landing areas, if the server offers them and our messages stay
+ * behind our writes. 0, or a code with n->error. */
 int kvc_landings_await(struct kvc_node *n, uint64_t deadline_ns);
 
 #endif

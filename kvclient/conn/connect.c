@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* connect.c -- one attempt to attach to a server, the first or a reconnect: dial, HELLO, arenas, regions, links.
- *
- * A redo keeps the control connection, unless that is the trouble: HELLO is said again on it
- * (docs/reference/protocol.md 2.10). So a fence because of one server costs the others a message each and no TLS
- * handshake. The reader is interrupted, not the connection: what other coroutines are sending goes out before HELLO.
- *
+/* connect.c -- one attempt to attach to a server: dial, HELLO, arenas, regions, links.
+ * A redo keeps a sound control connection and sends HELLO on it again (docs/reference/protocol.md 2.10), so a fence
+ * because of one server costs the others a message and no TLS handshake. It interrupts the reader and not the
+ * connection: other coroutines finish sending before HELLO.
  * A redo may overtake an attempt that waits for its WELCOME. The next HELLO follows at once, and all WELCOMEs but the
- * last are dropped (control.hellos). If the connection turns out to be broken at HELLO, the same attempt dials.
- *
- * The connection is given up where its server may not answer our HELLO for long, because it first answers a REVOKE or
- * the goodbye of a session (kvc_node_answers_wait). */
+ * last are dropped (control.hellos). If the connection turns out broken at HELLO, the same attempt dials. The
+ * connection is given up where the server may delay its answer behind a REVOKE or a session's goodbye
+ * (kvc_node_answers_wait). */
 #include "kvclient/conn/connect.h"
 
 #include "host/host.h"
@@ -27,11 +24,11 @@ enum { HEARTBEAT_MS_DEFAULT = 500, HEARTBEAT_MS_MIN = 10, HEARTBEAT_MS_MAX = 600
 
 #define ADDRESS_POLL_NS 10000000ull
 #define VIEW_POLL_NS    50000000ull
-#define DIAL_QUICK_NS   2000000000ull /* for each of several addresses, before they are given more */
-#define LOOK_UP_MIN_NS  1000000ull    /* first pause before the look-up of a name is asked for again */
-#define HELLOS_MAX      8u            /* without an answer: then the connection is given up */
+#define DIAL_QUICK_NS   2000000000ull /* for each of several addresses in the first round */
+#define LOOK_UP_MIN_NS  1000000ull    /* first pause between look-ups of a name */
+#define HELLOS_MAX      8u            /* without an answer: then dial again */
 
-/* Whether this attempt has been overtaken: by a rebuild of our endpoints, or by closing. */
+/* Whether a rebuild of our endpoints, or closing, has overtaken this attempt. */
 static bool overtaken(const struct kvc_node *n)
 {
 	return n->redo || n->client->closing;
@@ -94,8 +91,7 @@ static int refused(struct kvc_node *n, const struct wire_refuse *r)
 	char text[sizeof(r->text)];
 	n->control.spent = true; /* it closes the connection */
 	kvc_printable(text, sizeof(text), r->text);
-	/* A server that rebuilt its endpoints keeps their addresses to itself for a moment: it is there, and calls wait
-	 * for it. */
+	/* A server that rebuilt its endpoints withholds their addresses for a moment: calls wait for it. */
 	if (rc == -KV_EBUSY)
 		rc = -KV_ERESET;
 	return kv_fail(&n->error, rc == 0 ? -KV_EPROTO : rc, "it refused us: %s", text);
@@ -128,7 +124,7 @@ static int peer_open(struct kvc_node *n, const struct wire_welcome_msg *w, unsig
 	if (te_peer_links(s->peer[shard]) != s->links_per_shard)
 		return kv_fail(&n->error, -KV_EINTERNAL, "shard %u has %u links instead of %u", shard,
 			       te_peer_links(s->peer[shard]), s->links_per_shard);
-	/* Until they have answered (health.c). */
+	/* Until they answer (health.c). */
 	for (unsigned i = 0; i < s->links_per_shard && s->links_per_shard > 1; i++)
 		te_peer_link_use(s->peer[shard], i, false);
 	return 0;
@@ -142,7 +138,7 @@ static void peers_open(void *arg)
 		o->rc = peer_open(o->node, o->welcome, shard);
 }
 
-/* Whether the server is called by its name. */
+/* Whether the server's node id is the name it is listed by. */
 static int name_check(struct kvc_node *n, const char *node_id)
 {
 	const struct kv_server_entry *e = &n->client->pool->server[n->index].entry;
@@ -158,8 +154,8 @@ static int name_check(struct kvc_node *n, const char *node_id)
 		       n->node_id, e->id, n->node_id, at, e->id);
 }
 
-/* Whether two servers that say they are one process (incarnation) are two: the view names both, or each has an id of
- * its own. A server can copy the incarnation of another one. */
+/* Whether two servers with one incarnation are two: the view names both, or their node ids differ. An incarnation can
+ * be copied. */
 static bool are_two(const struct kvc_node *n, const struct kvc_node *other)
 {
 	if (n->member_id[0] && other->member_id[0] && n->node_id[0])
@@ -167,7 +163,7 @@ static bool are_two(const struct kvc_node *n, const struct kvc_node *other)
 	return n->node_id[0] && other->node_id[0] && strcmp(n->node_id, other->node_id) != 0;
 }
 
-/* No server may stand in the list under two names. settled: of two that attach at the same time, one is refused. */
+/* No server may be listed under two names. settled: of two that attach at the same time, refuse one. */
 static int twin_check(struct kvc_node *n, uint64_t incarnation, bool settled)
 {
 	for (unsigned i = 0; i < n->client->num_nodes; i++) {
@@ -183,12 +179,12 @@ static int twin_check(struct kvc_node *n, uint64_t incarnation, bool settled)
 	return 0;
 }
 
-/* Keys are placed by the names in our list: clients find each other's values only if all of them call a server by the
- * same name. So the server's own node id must not contradict the list. */
+/* Keys are placed by the names in our list. Clients find each other's values only if they agree on a server's name, so
+ * its own node id must not contradict the list. */
 static int identity_check(struct kvc_node *n, const struct wire_welcome_msg *w)
 {
 	const struct kv_server_entry *e = &n->client->pool->server[n->index].entry;
-	bool seed = !e->named && n->member_id[0] == '\0'; /* a view may say which member it is */
+	bool seed = !e->named && n->member_id[0] == '\0'; /* the view may name it */
 	int rc;
 	kvc_printable(n->node_id, sizeof(n->node_id), w->node_id);
 	kvc_printable(n->cluster, sizeof(n->cluster), w->cluster);
@@ -214,7 +210,7 @@ static void heartbeat_set(struct kvc_node *n, uint32_t ms)
 			(double)limit / 1e9);
 }
 
-/* Take what the server says about itself. w points into the connection's buffer: nothing is received meanwhile. */
+/* Take the WELCOME. w points into the connection's buffer: receive nothing until done. */
 static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg *w)
 {
 	struct kvc_client *c = n->client;
@@ -237,7 +233,7 @@ static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg 
 			 "client %u: server %s was restarted", c->index, kvc_node_name(n));
 	n->clock = (struct kvc_clock){0};
 	kvc_clock_take(&n->clock, w->clock_ns, loop_now(c->loop));
-	n->incarnation = w->incarnation; /* before anything parks: another node may be about to meet the same server */
+	n->incarnation = w->incarnation; /* before parking: another node may be about to meet the same server */
 	kvc_main_await(c, peers_open, &o);
 	if (o.rc < 0)
 		return o.rc;
@@ -246,8 +242,7 @@ static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg 
 	return 0;
 }
 
-/* A server that speaks TLS only does not understand a client without a key, nor the other way round, and neither can
- * say so. */
+/* A TLS server and a client without a key do not understand each other, and neither can report it. */
 static int unanswered(struct kvc_node *n, int rc)
 {
 	if (rc == -KV_EPROTO && boot_context_mode(n->client->boot) == BOOT_PLAIN)
@@ -259,8 +254,8 @@ static int unanswered(struct kvc_node *n, int rc)
 	return kv_fail(&n->error, rc, "no answer to our hello: %s", kv_strerror(rc));
 }
 
-/* Whether a message between HELLO and WELCOME is about an earlier attachment. On a connection that had none only
- * heartbeats may come. */
+/* Whether a message between HELLO and WELCOME belongs to an earlier attachment. On a new connection only heartbeats
+ * may. */
 static bool about_earlier(const struct kvc_node *n, enum wire_ctrl type)
 {
 	switch (type) {
@@ -287,8 +282,8 @@ static bool about_earlier(const struct kvc_node *n, enum wire_ctrl type)
 	}
 }
 
-/* Receive the answer to the last HELLO; answers to earlier ones, which were overtaken, are dropped. But the server has
- * made an attachment for each of them, and ended the one before it: so each is the prior one of the next HELLO. */
+/* Receive the answer to the last HELLO and drop overtaken ones. The server has made an attachment for each and ended
+ * the one before, so each is the prior one of the next HELLO. */
 static int answer_to_hello_await(struct kvc_node *n, struct wire_ctrl_msg *m, uint64_t deadline_ns)
 {
 	for (;;) {
@@ -338,8 +333,8 @@ static int hello_await(struct kvc_node *n, uint64_t deadline_ns)
 	return rc;
 }
 
-/* The list has an address alone, and the view says which member that is. A server that has just begun, or whose source
- * does not answer, has none yet; one whose view has no majority at opening waits for the others. */
+/* The list has only an address, and the view names the member. A server that has just begun, or whose source does not
+ * answer, has no view yet; one whose view has no majority at opening waits for the others. */
 static int member_check(struct kvc_node *n)
 {
 	const struct kv_server_entry *e = &n->client->pool->server[n->index].entry;
@@ -360,7 +355,7 @@ static int member_check(struct kvc_node *n)
 		       n->node_id, e->text);
 }
 
-/* Servers that may say soon which cluster they are of. */
+/* Servers whose cluster may soon be known. */
 static unsigned unwelcomed(const struct kvc_client *c)
 {
 	unsigned count = 0;
@@ -378,8 +373,8 @@ static void renamed_log(const struct kvc_node *n, const char *name, const char *
 		 n->client->index, name, former);
 }
 
-/* Whether the server is of our cluster: the one that the options name, else that of most servers (core/naming.c). A
- * server of another one has no vote about views. */
+/* Whether the server is of our cluster: the one in the options, else that of most servers (core/naming.c). Servers of
+ * another cluster have no vote about views. */
 static int cluster_await(struct kvc_node *n, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
@@ -414,17 +409,17 @@ static int view_ask_await(struct kvc_node *n, uint64_t deadline_ns)
 		if (rc == 1) {
 			c->node_events->view(n, &view, m.view.draining);
 		} else if (rc == 0 && m.type == WIRE_CTRL_VIEW_NEWS && m.view_news.digest == ours) {
-			c->node_events->told(n, &m.view_news); /* it is the one that we had when we asked */
+			c->node_events->told(n, &m.view_news); /* the same view as ours */
 			rc = 1;
-		} else if (rc == 0) { /* news that came with a heartbeat is no answer */
+		} else if (rc == 0) { /* news sent with a heartbeat is no answer */
 			rc = kvc_node_aside(n, &m);
 		}
 	}
 	return KV_MIN(rc, 0);
 }
 
-/* Ask for the view of the cluster, before any call goes to the server: it may be another member than the list says, or
- * none. The quickest server does not decide alone which view counts. -KV_ERESET: it is no member. */
+/* Ask for the view before any call uses the server: it may be another member than the list says, or none. The fastest
+ * server does not decide alone which view counts. -KV_ERESET: it is no member. */
 static int view_await(struct kvc_node *n, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
@@ -440,7 +435,7 @@ static int view_await(struct kvc_node *n, uint64_t deadline_ns)
 	return n->retired ? kv_fail(&n->error, -KV_ERESET, "it is no member of the cluster") : member_check(n);
 }
 
-/* After many fences the engine keeps its new addresses to itself for a while: wait for them. */
+/* After many fences the engine withholds its new addresses for a while: wait for them. */
 static void address_await(struct kvc_node *n, uint64_t deadline_ns)
 {
 	struct loop *loop = n->client->loop;
@@ -449,7 +444,7 @@ static void address_await(struct kvc_node *n, uint64_t deadline_ns)
 		co_sleep_await(KV_MIN(deadline_ns, loop_now(loop) + ADDRESS_POLL_NS));
 }
 
-/* The pool waits for the first attempt. If that is overtaken, the attempts that follow share its time. */
+/* The pool waits for the first attempt; attempts that overtake it share its time. */
 static uint64_t attempt_deadline(struct kvc_node *n)
 {
 	uint64_t deadline = kv_deadline(loop_now(n->client->loop), n->client->pool->options.connect_timeout_ns);
@@ -459,8 +454,8 @@ static uint64_t attempt_deadline(struct kvc_node *n)
 	return KV_MIN(n->attempt.first_ns, deadline);
 }
 
-/* Look up the server's addresses anew: it may have moved since the last connection. Where some are known, names that
- * are still being looked up are waited for only a quarter of the time. */
+/* Look the addresses up anew: the server may have moved. Once some are known, wait at most a quarter of the time for
+ * the other names. */
 static int addresses_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_where *out)
 {
 	struct loop *loop = n->client->loop;
@@ -478,15 +473,15 @@ static int addresses_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_
 		co_queue_wait_await(&n->kick, KV_MIN(deadline_ns, loop_now(loop) + pause));
 		pause = KV_MIN(2 * pause, BOOT_RESOLVE_AGAIN_NS);
 	}
-	if (rc == 0) /* another host could not be looked up, perhaps */
+	if (rc == 0) /* another host may have failed */
 		n->error = (struct kv_error){0};
 	if (rc == 0)
 		kvc_alias_looked_up(n, &out->to);
 	return rc == 1 ? -KV_ERESET : rc;
 }
 
-/* Where this machine has lost the address of our endpoints, and their device has no other one, they take that of the
- * way to a server. */
+/* If this machine has lost our endpoints' address and their device has no other, use the address that routes to the
+ * server. */
 static void dialled(struct kvc_node *n, const struct kvc_where *w, unsigned i)
 {
 	struct sockaddr_storage local;
@@ -497,8 +492,7 @@ static void dialled(struct kvc_node *n, const struct kvc_where *w, unsigned i)
 		te_local_set(n->client->te, &local);
 }
 
-/* Dial address i. 0, or an error; *told becomes that of the first one, unless a later one answered and does not let us
- * in. */
+/* Dial address i. 0 or an error. *told becomes the first error, or a later -KV_EDENIED. */
 static int dial_one_await(struct kvc_node *n, const struct kvc_where *w, unsigned i, uint64_t deadline_ns, int *told)
 {
 	struct kvc_client *c = n->client;
@@ -507,7 +501,7 @@ static int dial_one_await(struct kvc_node *n, const struct kvc_where *w, unsigne
 	struct kv_error err = {0};
 	int rc;
 	(void)kv_where_at(w->text, w->host[i], &host);
-	/* TCP gives up bytes that nobody acknowledges when we give up a server that says nothing. */
+	/* TCP gives up unacknowledged bytes when we give up a silent server. */
 	rc = boot_connect_await(c->boot, &server, (unsigned)(c->pool->options.peer_timeout_ns / 1000000), deadline_ns,
 				&n->control.conn, &err);
 	if (rc == 0)
@@ -518,8 +512,8 @@ static int dial_one_await(struct kvc_node *n, const struct kvc_where *w, unsigne
 	return rc;
 }
 
-/* Dial one address after the other. Of several each gets a short time first, since one that says nothing must not hold
- * up the others; then those that said nothing get equal shares of the time that is left. */
+/* Dial one address after the other. Several get a short time each, so that a silent one does not delay the others; then
+ * the silent ones share the time left. */
 static int dial_await(struct kvc_node *n, const struct kvc_where *w, uint64_t deadline_ns)
 {
 	struct loop *loop = n->client->loop;
@@ -541,7 +535,7 @@ static int dial_await(struct kvc_node *n, const struct kvc_where *w, uint64_t de
 		}
 	n->attempt.dialer = NULL;
 	io_interrupt(co_self(), false);
-	if (rc == 0) /* the failure of another address is not why HELLO may fail */
+	if (rc == 0) /* drop the error of another address */
 		n->error = (struct kv_error){0};
 	return rc == 0 ? 0 : told < 0 ? told : -KV_ERESET;
 }
@@ -566,12 +560,12 @@ static int dial_and_hello_await(struct kvc_node *n, uint64_t deadline_ns)
 		return rc;
 	n->control.stage = KVC_CONTROL_DIALLED;
 	n->control.hellos = 0;
-	n->drain.asked = 0; /* on the connection before: nothing answers that any more */
+	n->drain.asked = 0; /* no answer comes on the new connection */
 	n->drain.answered = false;
 	return overtaken(n) ? -KV_ERESET : hello_await(n, deadline_ns);
 }
 
-/* HELLO and WELCOME on the connection that is there; on a new one if there is none, or if it turns out to be broken. */
+/* HELLO and WELCOME on the present connection; dial if there is none or it turns out broken. */
 static int welcomed_await(struct kvc_node *n, uint64_t deadline_ns)
 {
 	int rc;
@@ -585,8 +579,7 @@ static int welcomed_await(struct kvc_node *n, uint64_t deadline_ns)
 	return dial_and_hello_await(n, deadline_ns);
 }
 
-/* Memory may have been registered, and keys deleted, while the server was told of others. It goes up with nothing left.
- */
+/* Regions and deletes may be added while others are announced: repeat until nothing is left. */
 static int last_await(struct kvc_node *n, uint64_t deadline)
 {
 	uint64_t noted;
@@ -631,10 +624,10 @@ static int attach_await(struct kvc_node *n)
 		rc = kvc_links_await(n, deadline);
 	if (rc == 0 && !overtaken(n))
 		rc = last_await(n, deadline);
-	/* An attempt that is overtaken is interrupted: its failure says nothing about the server. */
+	/* The failure of an overtaken attempt says nothing about the server. */
 	if (overtaken(n))
 		return kv_fail(&n->error, -KV_ERESET, "the connection was interrupted");
-	/* Nor does a connection that was in use and breaks now: the next attempt dials. */
+	/* Nor does a used connection that breaks now: the next attempt dials. */
 	if (rc < 0 && n->control.stage == KVC_CONTROL_USED && !boot_sound(n->control.conn))
 		return kv_fail(&n->error, -KV_ERESET, "the control connection broke while we attached over it");
 	return rc;

@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* health.c -- which links of an attachment work.
- *
- * A link is up once it answered a PING: then it carries requests. The answer brings a nonce, which frames.c sends back:
- * so the server knows that the link works both ways and leads to us, and may send data over it. With one link per
- * shard, the attachment is up when all of them answered. With several, a link that does not answer is out. The
- * attachment is up without it as long as every shard has a link that works. A link that is out is pinged again, after
- * longer and longer pauses, and is used when it answers.
- *
- * A link that was up and falls silent ends the attachment, as every trouble does; the next one begins without that
- * link. Silence is noticed soon where another link to the same shard answers meanwhile, because a busy shard is slow on
- * all of them. Without another link it takes the time of silence twice: until the link is pinged, and until that has no
- * answer. (Rejected: taking a link out of an attachment that goes on. Transfers of a request are striped over all
- * links. So it would be unknown which requests have bytes on their way over the lost one, and their memory would have
- * to be made safe all the same: docs/internals/ownership.md, 16. NICs fail rarely, and a new attachment takes
- * milliseconds.)
- *
- * Links that were out in the last attachment are not waited for in the next one. */
+/* health.c -- the working links of an attachment. A link is up, and carries requests, once it has answered a PING.
+ * frames.c returns the nonce of the answer: then the server knows the link works both ways and may send data over it.
+ * With one link per shard, the attachment is up when all have answered. With several, an unanswering link is out, and
+ * every shard needs one that works. A link that is out is pinged again after growing pauses. The next attachment does
+ * not wait for links that were out in the last.
+ * An up link that falls silent ends the attachment; the next one begins without it. (Transfers are striped over all
+ * links, so it is unknown which requests have bytes on the lost one: docs/internals/ownership.md, 16.) Silence is
+ * noticed soon where another link to the same shard answers, because a busy shard slows all of them; else after twice
+ * the time of silence. */
 #include "kvclient/conn/health.h"
 
 #include "kvclient/conn/node.h"
@@ -23,13 +15,13 @@
 #include "kvclient/request/frames.h"
 #include "kvclient/request/life.h"
 
-/* SAME_BEATS: heartbeats that must say that a shard stands still. Time alone does not prove it: our own loop may have
- * stood still, while news of the shard waited in a socket. */
+/* SAME_BEATS: heartbeats that must report a stalled shard. Time alone is no proof: our own loop may have stalled while
+ * news waited in a socket. */
 enum { PINGS_AT_ONCE = 64, SAME_BEATS = 2 };
 
 #define PONG_PATIENCE_NS 250000000ull /* before the control connection is read */
 #define CONTROL_LOOK_NS  1000000ull
-#define LINK_PATIENCE_NS 500000000ull /* for links that do not answer, where others do */
+#define LINK_PATIENCE_NS 500000000ull /* for silent links, where others answer */
 #define LINK_RETRY_MIN   1000000000ull
 #define LINK_RETRY_MAX   30000000000ull
 
@@ -129,7 +121,7 @@ static void link_failed(struct kvc_node *n, struct kvc_link *l)
 
 /* ---- while connecting ---- */
 
-/* While its links are pinged, the server may say that the attachment is void already, or be lost. */
+/* During the PINGs the server may void the attachment, or be lost. */
 static int control_look_await(struct kvc_node *n)
 {
 	struct wire_ctrl_msg m;
@@ -158,8 +150,8 @@ static int park_await(struct kvc_node *n, struct kvc_attachment *s, uint64_t unt
 	return rc;
 }
 
-/* Take the answers that are there. Returns how many of these links are still to be waited for; links that were out
- * before count only if `all` is set. *status becomes the code of a link that failed, if one did. */
+/* Take the answers. Returns the number of links still awaited; formerly out ones count only if `all` is set. *status
+ * becomes the code of a failed link. */
 static unsigned answers_take(struct kvc_node *n, unsigned first, unsigned count, bool all, int *status)
 {
 	struct kvc_attachment *s = n->attachment;
@@ -207,8 +199,8 @@ static unsigned links_up(const struct kvc_attachment *s, unsigned shard)
 	return up;
 }
 
-/* For a link that is out, of several: its PING or the answer may be lost, and the server does not end an attachment for
- * a link that was never in use. So ping again, each time after a longer wait. */
+/* Ping again a link that is out, after growing pauses: its PING or the answer may be lost, and the server does not end
+ * an attachment for a link never in use. */
 static void ask_again(struct kvc_node *n, struct kvc_link *l, struct kvc_wait *wait)
 {
 	uint64_t now = loop_now(n->client->loop);
@@ -216,7 +208,7 @@ static void ask_again(struct kvc_node *n, struct kvc_link *l, struct kvc_wait *w
 	if (!several(n->attachment))
 		return;
 	if (l->probe && !probe_done(l) && now - l->probe_ns >= KV_MAX(l->backoff_ns, LINK_RETRY_MIN))
-		kvc_link_lost(l, -KV_ETIMEOUT); /* an answer that comes all the same is dropped and counted */
+		kvc_link_lost(l, -KV_ETIMEOUT); /* a late answer is dropped and counted */
 	if (!l->probe && now >= l->retry_ns &&
 	    kvc_room_try(n->client, &(struct kvc_need){.urgent = true, .node = n}, &r) == 0)
 		probe(l, r, wait);
@@ -231,7 +223,7 @@ static bool same_host(const struct sockaddr_storage *a, const char *peer)
 	return strncmp(text, peer, len) == 0 && peer[len] == ':';
 }
 
-/* The control connection works, and the fabric does not: say where it was tried, and the likely cause. */
+/* The control connection works, and the fabric does not: report the address and the likely cause. */
 static int unreachable(struct kvc_node *n, unsigned shard, const struct kvc_link *l, int status)
 {
 	const char *control = n->control.conn ? boot_peer_name(n->control.conn) : "";
@@ -253,7 +245,7 @@ static int unreachable(struct kvc_node *n, unsigned shard, const struct kvc_link
 				 "can; else look at firewalls and security groups of the fabric");
 }
 
-/* Wait until one link of the shard works; without any there is no attachment. */
+/* Wait for one working link of the shard. */
 static int shard_await(struct kvc_node *n, unsigned shard, uint64_t deadline_ns)
 {
 	struct kvc_attachment *s = n->attachment;
@@ -336,8 +328,7 @@ static bool others_answer(const struct kvc_link *l)
 	return false;
 }
 
-/* When the oldest request to this shard was sent, over any link: its bytes may come over another one. KV_NEVER: none is
- * out. */
+/* Send time of the oldest request to this shard over any link: its bytes may use another one. KV_NEVER: none is out. */
 static uint64_t oldest_ns(const struct kvc_link *l)
 {
 	const struct kvc_attachment *s = l->attachment;

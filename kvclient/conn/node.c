@@ -1,47 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* node.c -- a node: one client's side of one server, and what others on the loop may ask of it. The node's own
- * coroutine, which connects, serves the control connection and reconnects, is in serve.c. To reconnect is to attach
- * anew: by a redo (a HELLO again, as a rule on the same connection), or after the server was lost.
+/* node.c -- a node: one client's side of one server, and its functions for others on the loop (its coroutine: serve.c).
  *
- *   node.state    event                                                     becomes
- *   NEW           kvc_node_start                                            CONNECTING
- *   CONNECTING    the attempt succeeds                                      UP
- *                 the attempt fails                                         DOWN
- *                 a call has waited for it for too long                     DOWN
- *                 the attempt is overtaken by a redo                        CONNECTING
- *   UP            a redo                                                    CONNECTING
- *                 the server is lost, or says goodbye                       DOWN
- *   DOWN          an attempt, after a pause, succeeds                       UP
- *                 such an attempt fails, or is overtaken by a redo          DOWN
- *   any           the client closes, and the coroutine ends                 CLOSED
- *
- * An attempt: dial, HELLO and WELCOME, regions acknowledged, links answered a PING (connect.c, health.c).
- *
- * While CONNECTING, calls wait. A redo is a break without a loss of the server: endpoints of ours or of the server were
- * rebuilt, a frame could not be sent, a link stays silent. The next attempt begins at once, and calls wait for its
- * outcome.
- *
- * A server may be the reason why attempts are redone, and not answer: it was stopped, and calls that timed out there
- * had our endpoints rebuilt; or the fabric alone is cut. So calls wait for the time of silence (kvc_node_silence_ns)
- * from the end of UP on, and then the node is DOWN, while its attempt goes on; at once, if it was a silent link that
- * ended UP. Who waits sees to that: without a call that waits nobody needs to know. Where no other server may stand in,
- * calls wait until the attempt ends.
- *
- * While DOWN, the server is avoided: calls go to the next one in the order of their key (transfer/call.c), and fail at
- * once where all are DOWN. Attempts go on in the background. An attempt that is overtaken changes nothing: calls must
- * not wait for a server that is not there because an endpoint of ours was rebuilt.
- *
- *   node.goodbye  NONE --the server says goodbye--> HEARD --nothing of ours is under way: we say it--> SAID
- *                 HEARD, SAID --up again, or the server refuses us--> NONE
- *
- * A server that said goodbye is DOWN from then on. What it held went with it, so its keys are misses until it is back,
- * where no other server stands in. The attachment lives until all that was under way has ended; then we say goodbye,
- * too.
- *
+ *   NEW --kvc_node_start--> CONNECTING --attempt succeeds--> UP --redo--> CONNECTING
+ *   CONNECTING --attempt fails; a call has waited too long--> DOWN --a later attempt succeeds--> UP
+ *   UP --the server is lost, or says goodbye--> DOWN      any --the client closes, and the coroutine ends--> CLOSED
+ *   node.goodbye   NONE --the server's--> HEARD --no call under way: ours--> SAID      both --up, refused--> NONE
  *   control.stage  DIALLED --WELCOME--> WELCOMED --the attachment is up--> USED, until the next dial
  *
- * Only a connection that was USED may break without a fault of the server: then the next attempt dials, and calls wait
- * on. Only one that was WELCOMED may bring messages about an earlier attachment. */
+ * A redo is a break without the server's loss (rebuilt endpoints, an unsendable frame, a silent link). Calls wait for
+ * the next attempt: at most kvc_node_silence_ns, 0 after a silent link, if another server may stand in; then waiting
+ * calls make the node DOWN (kvc_node_attempt_await). While DOWN, calls use the key's next server (transfer/call.c) or
+ * fail; an overtaken attempt leaves it DOWN. After a goodbye the values are gone: without a stand-in, keys are misses.
+ * The attachment lives until its calls end. Only a USED connection may break without the server's fault (the next
+ * attempt dials, calls wait on). From WELCOMED on it may bring messages about an earlier attachment. */
 #include "kvclient/conn/node.h"
 
 #include "kvclient/conn/owed.h"
@@ -101,7 +72,7 @@ static void redo(struct kvc_node *n, const char *why, bool redial)
 	else if (n->control.conn)
 		boot_interrupt(n->control.conn);
 	else if (n->attempt.dialer && n->client->closing)
-		io_interrupt(n->attempt.dialer, true); /* or closing would wait for the connect timeout */
+		io_interrupt(n->attempt.dialer, true); /* else closing waits for the connect timeout */
 	co_queue_wake_all(&n->kick);
 }
 
@@ -142,7 +113,7 @@ int kvc_node_drained_take(struct kvc_node *n, const struct kv_drained *d)
 	return 0;
 }
 
-/* That a server may be silent, whatever it says. */
+/* upper bound of a server's announced silence */
 enum { QUIET_MS_MAX = 10000 };
 
 void kvc_node_quiet_take(struct kvc_node *n, uint64_t quiet_ms)
@@ -153,7 +124,7 @@ void kvc_node_quiet_take(struct kvc_node *n, uint64_t quiet_ms)
 int kvc_node_aside(struct kvc_node *n, const struct wire_ctrl_msg *m)
 {
 	switch (m->type) {
-	case WIRE_CTRL_VIEW_NEWS: /* the first beat of the attachment asks (serve.c) */
+	case WIRE_CTRL_VIEW_NEWS: /* the attachment's first beat asks (serve.c) */
 		n->client->node_events->told(n, &m->view_news);
 		return 0;
 	case WIRE_CTRL_VIEW:
@@ -162,7 +133,7 @@ int kvc_node_aside(struct kvc_node *n, const struct wire_ctrl_msg *m)
 	case WIRE_CTRL_HEARTBEAT:
 		kvc_node_quiet_take(n, m->heartbeat.quiet_ms);
 		return 0;
-	case WIRE_CTRL_DRAIN_OK: /* of a question in an earlier attachment */
+	case WIRE_CTRL_DRAIN_OK: /* to a question of an earlier attachment */
 		return kvc_node_drain_take(n, &m->drain);
 	case WIRE_CTRL_DRAIN_DONE:
 		return kvc_node_drained_take(n, &m->drained);
@@ -214,7 +185,7 @@ int kvc_node_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_at
 		if (n->state != KVC_NODE_CONNECTING && n->goodbye == KVC_GOODBYE_NONE)
 			return n->refusal.code ? n->refusal.code : -KV_EPEERDOWN;
 		if (n->state != KVC_NODE_CONNECTING) {
-			co_yield_await(); /* misses cost nothing: a caller of many leaves the loop to others */
+			co_yield_await(); /* misses cost nothing: do not let a caller of many block the loop */
 			return -KV_ELEFT;
 		}
 		rc = kvc_node_attempt_await(n, deadline_ns);

@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* owed.c -- a ring of the client's last DELETEs and TOUCHes, and telling servers of them that have not heard.
- *
- * A DELETE succeeds although a server that may have the value is down: nobody can wait for it. If that server comes
- * back as the process that it was, with its memory, it has the value still. So it is told before any call goes there,
- * as the last step of attaching: of all that the client has deleted since it last heard it. What was put since then
- * stays: the time of the DELETE goes along, in the server's clock. A server that was restarted is told, too: others may
- * have filled it before this client reaches it.
- *
- * After a change of the view, and when a server begins to drain, the servers that have a key from then on are told of
- * it. They may have had the key before, longer ago than former servers are asked, and have its value still. What was
- * deleted or touched in the last seconds may also have gone by the old view, while another client, or the server that
- * drains, had copied the value by the new one already.
- *
- * What this does not do: another client may reach the server first, and this one may end before. The ring has room for
- * OWED keys; of more only the last ones are told. */
+/* owed.c -- a ring of the client's last OWED DELETEs and TOUCHes, sent to servers that missed them.
+ * A DELETE succeeds although a server that may have the value is down. If that process returns, it still has the value.
+ * So the last step of attaching sends it every DELETE since the client last heard from it, with the time in the
+ * server's clock: newer values stay. A restarted server gets them also, because others may have filled it already.
+ * After a view change, and when a server begins to drain, the new servers of a key get them: they may have had the key
+ * before former servers are asked, and keep its value. A recent DELETE may have used the old view while another client
+ * or the draining server had already copied the value by the new one.
+ * Not covered: another client may reach the server first, and this one may end before it does. */
 #include "kvclient/conn/owed.h"
 
 #include <stdlib.h>
@@ -25,9 +18,9 @@
 
 enum { WINDOW = 8, AIMED = 32 };
 
-#define KEEP_NS   600000000000ull /* as long as clients look for values elsewhere, by default */
+#define KEEP_NS   600000000000ull /* the default time clients look for values elsewhere */
 #define SLACK_NS  1000000000ull   /* a server may have heard less than we have from it */
-#define RECENT_NS 5000000000ull   /* that a view takes to be everywhere, and more */
+#define RECENT_NS 5000000000ull   /* more than a view takes to spread */
 #define TELL_NS   2000000000ull
 #define SECOND_NS 1000000000ull
 
@@ -35,18 +28,18 @@ enum { OWED = 1024, NOBODY = UINT16_MAX };
 
 /* A DELETE or a TOUCH of this client. */
 struct owed {
-	uint8_t key[KV_KEY_MAX], len; /* len 0: a later call has overtaken it */
-	uint64_t time_ns;             /* when the call was over */
-	uint64_t expires_ns;          /* of a TOUCH: until then the value lives; else 0 */
-	uint16_t heard;               /* the key's server when it was told; NOBODY: the view changed meanwhile */
-	uint16_t to[2];               /* servers that are to be told since the view has changed, or NOBODY */
+	uint8_t key[KV_KEY_MAX], len; /* len 0: overtaken by a later call */
+	uint64_t time_ns;             /* end of the call */
+	uint64_t expires_ns;          /* of a TOUCH: end of the value's life; else 0 */
+	uint16_t heard;               /* server that was told; NOBODY: the view changed during the call */
+	uint16_t to[2];               /* servers to tell after a view change, or NOBODY */
 };
 
 struct kvc_oweds {
-	struct owed *ring;  /* OWED of them; NULL: nothing was deleted yet */
-	uint32_t *digest;   /* of their keys, side by side: to find those of one key */
-	uint64_t noted;     /* so many were ever noted: the next one's number */
-	uint64_t change_ns; /* when a server came, or the view changed, the last time */
+	struct owed *ring;  /* OWED entries; NULL: none was needed yet */
+	uint32_t *digest;   /* of their keys, side by side for the search */
+	uint64_t noted;     /* ever; the next one's number */
+	uint64_t change_ns; /* last time a server came or the view changed */
 	bool due, running;  /* servers are to be told; a coroutine does */
 };
 
@@ -55,7 +48,7 @@ static struct owed *at(const struct kvc_client *c, uint64_t number)
 	return &c->owed->ring[number % OWED];
 }
 
-/* The first one of those that are remembered which was made at this time or later. */
+/* The first remembered one made at this time or later. */
 static uint64_t first_since(const struct kvc_client *c, uint64_t since_ns)
 {
 	uint64_t i = c->owed->noted;
@@ -83,7 +76,7 @@ static unsigned second_of(const struct kvc_client *c, const void *key, size_t le
 	return second == first ? NOBODY : second;
 }
 
-/* Who is to be told of it by the view in force. */
+/* Choose the servers to tell by the view in force. */
 static void aim(struct kvc_client *c, struct owed *o, struct kvc_place_set *all)
 {
 	uint64_t age_ns = loop_now(c->loop) - o->time_ns;
@@ -109,7 +102,7 @@ static uint64_t oldest(const struct kvc_client *c)
 	return c->owed->noted - KV_MIN(c->owed->noted, (uint64_t)OWED);
 }
 
-/* All that are remembered, some in a turn. *all: the servers that are to be told of anything. */
+/* Aim all, some per turn. *all: servers to tell of anything. */
 static void aim_all_await(struct kvc_client *c, struct kvc_place_set *all)
 {
 	*all = (struct kvc_place_set){0};
@@ -120,7 +113,7 @@ static void aim_all_await(struct kvc_client *c, struct kvc_place_set *all)
 	}
 }
 
-/* (A life is told in whole seconds. What was put since the call is spared.) */
+/* A life is sent in whole seconds. Values put since the call are spared. */
 static void request_fill(const struct kvc_node *n, struct kvc_req *r, const struct owed *o, const uint8_t *key,
 			 uint64_t now)
 {
@@ -137,7 +130,7 @@ static void request_fill(const struct kvc_node *n, struct kvc_req *r, const stru
 	}
 }
 
-/* Send what is owed from *next on, some at a time. Returns how many were sent, or a code. */
+/* Send from *next on, WINDOW at most. Returns the number sent, or a code. */
 static int some_send_await(struct kvc_node *n, uint64_t *next, bool all, uint64_t deadline_ns, struct kvc_wait *wait,
 			   struct kvc_req **req, uint8_t (*key)[KV_KEY_MAX])
 {
@@ -177,7 +170,8 @@ static bool answered(struct kvc_req *const *req, int n)
 	return true;
 }
 
-/* Wait for the answers, and let go of the requests. 0, -KV_ETIMEOUT, or -KV_ERESET: the attachment has ended. */
+/* Wait for the answers and release the requests. 0, -KV_ETIMEOUT, a refusal's code, or -KV_ERESET: the attachment has
+ * ended. */
 static int answers_await(struct kvc_node *n, struct kvc_req **req, int sent, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
@@ -198,7 +192,7 @@ static int answers_await(struct kvc_node *n, struct kvc_req **req, int sent, uin
 	return rc;
 }
 
-/* Tell the server of all that is owed from `next` on; `all`: whether it has the key or not. */
+/* Tell the server from `next` on; `all`: also keys it does not have. */
 static int tell_await(struct kvc_node *n, uint64_t next, bool all, uint64_t deadline_ns)
 {
 	struct kvc_wait wait = {.co = co_self()};
@@ -216,10 +210,10 @@ int kvc_owed_await(struct kvc_node *n, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
 	int rc = 0;
-	/* A process that the client never met may have been a member before, and have missed as much. */
+	/* A process the client never met may have been a member before, and have missed as much. */
 	if (c->owed->noted > 0)
 		rc = tell_await(n, n->owed_from, true, deadline_ns);
-	if (rc == 0) /* else the next attempt tells all of it */
+	if (rc == 0) /* else the next attempt starts over */
 		n->owed_from = c->owed->noted;
 	c->owed->change_ns = loop_now(c->loop);
 	return rc < 0 ? kv_fail(&n->error, rc, "it does not take what was deleted while it was away: %s",
@@ -271,7 +265,7 @@ void kvc_owed_view(struct kvc_client *c)
 		start(c);
 }
 
-/* What was said of the key before and is said anew. (A TOUCH does not say what a DELETE has said.) */
+/* Forget earlier entries of the key. A TOUCH does not replace a DELETE. */
 static void overtake(struct kvc_client *c, struct kvc_key key, uint32_t digest, bool touch)
 {
 	uint64_t n = KV_MIN(c->owed->noted, (uint64_t)OWED);

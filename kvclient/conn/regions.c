@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* regions.c -- regions announced to a server, before its attachment is up and while it is, and revoked. */
+/* regions.c -- regions announced to a server, while attaching and later, and revoked. */
 #include "kvclient/conn/regions.h"
 
 #include <stdlib.h>
@@ -40,9 +40,8 @@ out:
 	return rc;
 }
 
-/* Wait until the server has answered about region `id` of this slot (kvc_region_answer), or the attachment that it was
- * told in is lost (kvc_node_uses). The slot is that registration's alone, since answers to others may be read in the
- * same turn. */
+/* Wait until the server has answered about region `id` of this slot (kvc_region_answer), or the attachment is lost
+ * (kvc_node_uses). The slot is this registration's alone: answers to others may be read in the same turn. */
 static int answer_await(struct kvc_node *n, uint64_t attaches, uint32_t slot, uint32_t id, bool known,
 			uint64_t deadline_ns)
 {
@@ -71,25 +70,25 @@ int kvc_node_region_await(struct kvc_node *n, struct te_region *region, uint32_t
 	rc = region_send_await(n, region, id, deadline_ns);
 	if (rc == 0)
 		rc = answer_await(n, attaches, slot, id, true, deadline_ns);
-	/* Lost meanwhile: the next attachment announces all regions. */
+	/* The next attachment announces all regions. */
 	return rc == -KV_EPEERDOWN ? 0 : rc;
 }
 
-/* Whether it has an attachment that is not up yet. */
+/* Whether its attachment is not up yet. */
 static bool attaching(const struct kvc_node *n)
 {
 	return n->attachment && n->attachment->open && !n->attachment->served;
 }
 
-/* In the attachment that is there. -KV_EPEERDOWN: it was lost meanwhile. */
+/* In the present attachment. -KV_EPEERDOWN: it was lost. */
 static int revoke_await(struct kvc_node *n, uint32_t id, uint32_t slot, uint64_t deadline_ns)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REVOKE, .region_ok.id = id};
 	bool up = n->state == KVC_NODE_UP;
 	uint64_t attaches = n->attaches;
 	int rc = kvc_node_send_await(n, &m, deadline_ns);
-	/* In an attachment that is not up nothing has used the region, so there is no answer to wait for. (Rejected: to
-	 * attach anew. A program that registers memory and takes it back all the time would never be attached.) */
+	/* Before the attachment is up nothing has used the region, so there is no answer to wait for. Do not attach
+	 * anew: a program that registers and frees memory all the time would never be attached. */
 	return rc == 0 && up ? answer_await(n, attaches, slot, id, false, deadline_ns) : rc;
 }
 
@@ -98,7 +97,7 @@ int kvc_node_revoke_await(struct kvc_node *n, uint32_t id, uint32_t slot, uint64
 	uint64_t attaches;
 	int rc = 0;
 	n->regions.revokes++;
-	do { /* again, if the next attachment has announced it and is up already */
+	do { /* again, if the next attachment has announced it */
 		if (n->regions.acked[slot] != id || !(n->state == KVC_NODE_UP || attaching(n)))
 			break;
 		attaches = n->attaches;
@@ -137,7 +136,7 @@ static int region_announce_await(struct kvc_node *n, struct te_region *region, u
 {
 	struct wire_ctrl_msg m;
 	int rc;
-	n->regions.acked[slot] = id; /* already: it may be taken back before the answer (kvc_node_revoke_await) */
+	n->regions.acked[slot] = id; /* now: it may be revoked before the answer (kvc_node_revoke_await) */
 	rc = region_send_await(n, region, id, deadline_ns);
 	while (rc == 0) {
 		rc = boot_recv_await(n->control.conn, &m, deadline_ns);

@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serve.c -- the coroutine of a node: it attaches (connect.c), serves the attachment until that ends, drops it, and
- * reconnects: begins again, at once after a redo, else after a pause.
- *
- * While it serves it reads the control connection, and looks after the server each beat_ns. A server owes us a word
- *
- *   when something of ours waits for it, from the time on when that began, or when the server was last heard, by any
- *   way: then we ask (a heartbeat of ours, which the server answers); or
- *   when its own heartbeat is overdue: it has told how long it may be silent if nobody asks (quiet_ns). Then we ask
- *   when half of the time is over, lest a server that is there be given up for a promise that one side misread.
- *
- * So an idle client sends nothing, and a server of ten thousand idle clients sends little. A server that owes us a word
- * for too long (kvc_node_silence_ns) is down at that moment, and not at the next look. But we must have looked some
- * times meanwhile: a process that was stopped for a while must not take its own absence for the server's. Other
- * coroutines (memory.c, the closer) send on the connection too; it is closed only when none of them is inside.
- *
- * Dropping an attachment while requests are out: see end.c and kvc_client_fence_await. Pieces of the buffer go to
- * quarantine only while a fence would disturb another server; otherwise a fence is free. Where the engine can cut this
- * server alone, a fence disturbs no other one. */
+/* serve.c -- the coroutine of a node: attach (connect.c), serve until the attachment ends, drop it, begin again: at
+ * once after a redo, else after a pause. It reads the control connection and checks the server each beat_ns.
+ * A server owes us an answer while something of ours waits for it, or when its own heartbeat is overdue (quiet_ns,
+ * announced by the server). Then we send a heartbeat, which it answers; for an overdue one after half the time of
+ * silence, lest a misread promise end a live server. So an idle client sends nothing.
+ * A server that owes one for kvc_node_silence_ns is down at that moment, if we have looked several times since: a
+ * client that was stopped must not take its own absence for the server's.
+ * Other coroutines (memory.c, the closer) send on the connection, which is closed only when none is inside. Dropping an
+ * attachment with requests out: end.c and kvc_client_fence_await. Pieces of the buffer are quarantined only where a
+ * fence would disturb another server. */
 #include "kvclient/conn/serve.h"
 
 #include "kvclient/conn/connect.h"
@@ -32,11 +24,11 @@
 enum { SESSION_PATIENCE = 2 /* times of silence until a question about a session is given up */ };
 
 #define BACKOFF_MIN_NS  50000000ull
-#define BACKOFF_MAX_NS  500000000ull /* so a server that is back is in use within a second */
+#define BACKOFF_MAX_NS  500000000ull /* a returned server is in use within a second */
 #define SEND_TIMEOUT_NS 2000000000ull
-#define REST_NS         500000000ull   /* between two looks whether a resting server must be asked for the view */
-#define REST_VOTE_NS    15000000000ull /* ... and between two votes of it; half of that is random */
-#define PART_POLL_NS    5000000ull     /* between two looks whether a server that ends still has requests of ours */
+#define REST_NS         500000000ull   /* between checks whether a resting server must be asked for the view */
+#define REST_VOTE_NS    15000000000ull /* between two votes of it; half is random */
+#define PART_POLL_NS    5000000ull     /* between checks whether a leaving server still has requests of ours */
 
 static void heartbeat_take(struct kvc_node *n, const struct wire_heartbeat *h)
 {
@@ -67,7 +59,7 @@ static struct kvc_told *told(const struct kvc_node *n)
 	return &n->client->pool->server[n->index].told;
 }
 
-/* The level of a line about a trouble: all clients of the pool meet it, and one line is enough. */
+/* All clients of the pool meet a trouble; one line is enough. */
 static enum kv_log_level trouble_level(struct kvc_node *n, enum kvc_trouble trouble, enum kv_log_level level)
 {
 	return kvc_told_begin(told(n), n->trouble, trouble) ? level : KV_LOG_DEBUG;
@@ -78,7 +70,7 @@ static bool left(const struct kvc_node *n)
 	return n->goodbye != KVC_GOODBYE_NONE;
 }
 
-/* The server ends. No new call goes there; what is under way may end first (part_await). */
+/* The server ends: no new calls; present ones may finish (part_await). */
 static void leave(struct kvc_node *n)
 {
 	if (left(n) || n->client->closing)
@@ -92,8 +84,7 @@ static void leave(struct kvc_node *n)
 	kvc_node_set(n, KVC_NODE_DOWN);
 }
 
-/* A request that waits in a lane counts, too: either its lane stands in the link's turns, or all credits of the lane's
- * session are out. */
+/* A request in a lane counts: its lane stands in the link's turns, or the session's credits are all out. */
 bool kvc_serve_idle(const struct kvc_attachment *s)
 {
 	for (uint32_t i = 0; i < s->num_links; i++) {
@@ -104,7 +95,7 @@ bool kvc_serve_idle(const struct kvc_attachment *s)
 	return true;
 }
 
-/* Say goodbye to a server that has said it, once nothing of ours is under way there. */
+/* Answer a server's goodbye once nothing of ours is under way there. */
 static int part_await(struct kvc_node *n)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_GOODBYE};
@@ -138,7 +129,7 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 		kvc_region_answer(n, m->region_ok.id, WIRE_OK, false);
 		return 0;
 	case WIRE_CTRL_ADDRESS:
-		/* The server rebuilt its endpoints: our requests there are void like after a restart. */
+		/* The server rebuilt its endpoints: our requests there are void, as after a restart. */
 		kvc_node_redo(n, "its endpoints were rebuilt");
 		return 0;
 	case WIRE_CTRL_GOODBYE_OK:
@@ -174,21 +165,19 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 	}
 }
 
-/* A heartbeat that is due is owed from a beat before on, as if it had been asked for: without news of quiet_ns that is
- * when the server was last heard. */
+/* A due heartbeat is owed from one beat before, as if asked for: without quiet_ns, since the server was last heard. */
 static uint64_t beat_owed_since(const struct kvc_node *n)
 {
 	return n->pulse.heard_ns + n->pulse.quiet_ns - n->pulse.beat_ns;
 }
 
-/* Since when the server owes us a word. */
+/* Since when the server owes an answer. */
 static uint64_t owed_since(const struct kvc_node *n)
 {
 	return n->pulse.asked_ns ? KV_MIN(beat_owed_since(n), n->pulse.wait_ns) : beat_owed_since(n);
 }
 
-/* When the server is taken for down if nothing comes: never before we have looked some times, nor within a beat of our
- * question. */
+/* When a silent server becomes down: not before several looks, nor within a beat of our question. */
 static uint64_t silence_end(const struct kvc_node *n)
 {
 	uint64_t beats = kvc_node_silence_ns(n) / n->pulse.beat_ns - 1;
@@ -198,8 +187,8 @@ static uint64_t silence_end(const struct kvc_node *n)
 	return n->pulse.silent >= beats ? end : KV_NEVER;
 }
 
-/* Since when requests wait for this server and nothing comes from it by any way. KV_NEVER: none do, or it was just
- * heard: half a beat, because that may be its answer to the last question. */
+/* Since when requests wait for this silent server. KV_NEVER: none do, or it was heard within half a beat, perhaps its
+ * answer to the last question. */
 static uint64_t requests_wait(const struct kvc_node *n, uint64_t now)
 {
 	const struct kvc_attachment *s = n->attachment;
@@ -215,8 +204,7 @@ static uint64_t requests_wait(const struct kvc_node *n, uint64_t now)
 	return now - heard < n->pulse.beat_ns / 2 ? KV_NEVER : KV_MAX(heard, sent);
 }
 
-/* Since when something of ours waits: requests; what we said on the control connection, which has an answer; or we
- * ourselves, for a heartbeat. */
+/* Since when something of ours waits: requests, a message on the control connection, or we for a heartbeat. */
 static uint64_t waits_since(const struct kvc_node *n, uint64_t now)
 {
 	uint64_t since = requests_wait(n, now), beat = beat_owed_since(n);
@@ -225,7 +213,7 @@ static uint64_t waits_since(const struct kvc_node *n, uint64_t now)
 	return now >= beat + kvc_node_silence_ns(n) / 2 ? KV_MIN(since, beat) : since;
 }
 
-/* Ask whether the server is there, if something of ours waits for it. */
+/* Send a heartbeat if something of ours waits for the server. */
 static int ask_await(struct kvc_node *n, uint64_t now)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_HEARTBEAT, .heartbeat.sequence = n->pulse.sequence + 1};
@@ -244,7 +232,7 @@ static int beat_await(struct kvc_node *n)
 {
 	struct kvc_attachment *s = n->attachment;
 	uint64_t now = loop_now(n->client->loop);
-	bool answers = !n->pulse.asked_ns; /* it is worth asking for its view */
+	bool answers = !n->pulse.asked_ns; /* worth asking for its view */
 	struct te_stats stats;
 	int rc = 0;
 	te_stats(n->client->te, &stats);
@@ -265,14 +253,14 @@ static int beat_await(struct kvc_node *n)
 	return rc == 0 && !n->redo && answers ? view_ask_await(n) : rc;
 }
 
-/* How long to wait for the next message. No event tells that the last call to a server that ends is over: so look. */
+/* Time of the next look. No event reports the last call to a leaving server: poll. */
 static uint64_t serve_until(const struct kvc_node *n, uint64_t beat)
 {
 	uint64_t until = KV_MIN(beat, silence_end(n));
 	return n->goodbye == KVC_GOODBYE_HEARD ? KV_MIN(until, loop_now(n->client->loop) + PART_POLL_NS) : until;
 }
 
-/* A server ends a connection on which keys were guessed, without a reason: so say how many were refused. */
+/* A server ends a connection after guessed keys without a reason, so report the number of refusals. */
 static void lost_describe(struct kvc_node *n, int rc)
 {
 	if (n->control.denied)
@@ -285,7 +273,7 @@ static void lost_describe(struct kvc_node *n, int rc)
 		kv_fail(&n->error, rc, "the control connection is lost: %s", kv_strerror(rc));
 }
 
-/* Serve the control connection until the attachment ends. 1: after a goodbye; 0: a redo; or a code with n->error. */
+/* Serve until the attachment ends. 1: after a goodbye; 0: a redo; or a code with n->error. */
 static int serve_await(struct kvc_node *n)
 {
 	struct loop *loop = n->client->loop;
@@ -301,7 +289,7 @@ static int serve_await(struct kvc_node *n)
 	while (rc == 0 && !n->redo) {
 		rc = boot_recv_await(n->control.conn, &m, serve_until(n, beat));
 		if (rc == 0 && n->redo)
-			break; /* it is about an attachment that is given up */
+			break; /* of an attachment given up */
 		if (rc == 0) {
 			heard(n, loop_turn_now(loop));
 			rc = control_take_await(n, &m);
@@ -340,7 +328,7 @@ static unsigned first_unsafe_shard(const struct kvc_attachment *s)
 	return 0;
 }
 
-/* End the attachment's requests. Afterwards the memory of each is safe or in quarantine. */
+/* End the attachment's requests; the memory of each is then safe or in quarantine. */
 static void requests_end_await(struct kvc_node *n, int status)
 {
 	struct kvc_client *c = n->client;
@@ -349,16 +337,15 @@ static void requests_end_await(struct kvc_node *n, int status)
 	bool caller, any = kvc_attachment_unsafe(s, &bytes, &caller);
 	bool fence = caller || c->info.peer_fence || !others_connected(n) || kvc_client_quarantine_full(c, bytes) ||
 		     !kvc_zombies_room(c, s->shards);
-	/* A fence ends the requests with -KV_ERESET; their calls look at the state of the node, which tells them more.
-	 * A client that closes leaves its own memory to the end of the engine; a caller's memory must be safe before.
-	 */
+	/* A fence ends the requests with -KV_ERESET, and their calls look at the node's state. A closing client leaves
+	 * its own memory to the end of the engine; a caller's memory must be safe before. */
 	if (any && (caller || (fence && !c->closing)))
 		kvc_client_fence_await(c, s, first_unsafe_shard(s));
 	if (!s->open)
 		return;
 	any = kvc_attachment_unsafe(s, &bytes, &caller);
-	/* What the server may still write to is in quarantine until a fence. So the next WELCOME need not wait until
-	 * the server has nothing under way: that may take long, as its way to us may be what is broken. */
+	/* Quarantine holds the memory the server may still write to. So the next WELCOME need not wait for the server's
+	 * transfers, which may take long if the path to us is broken. */
 	if (any)
 		explicit_bzero(&n->attempt.prior, sizeof(n->attempt.prior));
 	kvc_attachment_fail(s, status, false);
@@ -398,7 +385,7 @@ static void backoff_await(struct kvc_node *n)
 	struct loop *loop = n->client->loop;
 	uint64_t ns = BACKOFF_MIN_NS << KV_MIN(n->attempt.failures, 6u);
 	ns = KV_MIN(ns, BACKOFF_MAX_NS);
-	/* Half of it is random, so that not all clients of a server that comes back arrive at once. */
+	/* Half of it is random, so that clients of a returning server do not arrive at once. */
 	ns = ns / 2 + kv_prng_below(loop_prng(loop), ns / 2 + 1);
 	n->attempt.failures++;
 	if (!n->client->closing)
@@ -422,7 +409,7 @@ static void links_count(struct kvc_client *c)
 	kvc_set(&c->count.credits, credits);
 }
 
-/* Put the server's name before the error; its address is not said twice if the sentence begins with it. */
+/* Put the server's name before the error, without repeating its address. */
 static void server_name_add(struct kvc_node *n)
 {
 	const char *name = kvc_node_name(n), *address = strchr(name, '=') ? strchr(name, '=') + 1 : name;
@@ -432,14 +419,14 @@ static void server_name_add(struct kvc_node *n)
 	kv_fail_more(&n->error, "server %s", name);
 }
 
-/* Whether the server is there and will not take us until a person changes something. -KV_EINVAL: it is another server
- * than the list says. -KV_EFULL is no refusal: room comes by itself. */
+/* Whether the server refuses us until a person changes something. -KV_EINVAL: it is another server than listed.
+ * -KV_EFULL is no refusal: room comes by itself. */
 static bool is_refusal(int rc)
 {
 	return rc == -KV_EDENIED || rc == -KV_EVERSION || rc == -KV_EINVAL;
 }
 
-/* A server that refuses us is not gone: calls are told why while it lasts, and its keys are no longer misses. */
+/* A refusing server is not gone: its keys are no misses, and calls get the reason. */
 static void refusal_note(struct kvc_node *n, int rc)
 {
 	n->refusal.code = is_refusal(rc) && rc != -KV_EINVAL ? rc : 0; /* to a call -KV_EINVAL means its arguments */
@@ -447,8 +434,7 @@ static void refusal_note(struct kvc_node *n, int rc)
 		n->goodbye = KVC_GOODBYE_NONE;
 }
 
-/* One line for the first of several attempts that fail, and one whenever the reason of a refusal changes: of all
- * clients of the pool together. */
+/* Log the first of several failed attempts, and each new reason of a refusal, once per pool. */
 static void failure_log(struct kvc_node *n, int rc)
 {
 	bool other;
@@ -476,9 +462,9 @@ static void up_count(struct kvc_node *n)
 	n->control.stage = KVC_CONTROL_USED;
 }
 
-/* An attempt has failed, and was not overtaken. The server may be unable to end what it has under way for the last
- * attachment, and so to welcome us. Unless our engine has cut off this server alone, we need not know of that end: the
- * next HELLO does not ask for it. */
+/* An attempt failed and was not overtaken. The server may be unable to end its transfers of the last attachment, and so
+ * to welcome us. Unless our engine has fenced this server alone, that end does not matter: omit it from the next HELLO.
+ */
 static void prior_forget(struct kvc_node *n)
 {
 	struct te_info info;
@@ -487,7 +473,7 @@ static void prior_forget(struct kvc_node *n)
 		explicit_bzero(&n->attempt.prior, sizeof(n->attempt.prior));
 }
 
-/* Tell the pool how the first attempt went. One that was overtaken is not decided while there is time for another. */
+/* Report the first attempt to the pool. An overtaken one is undecided while time is left. */
 static void first_tell(struct kvc_node *n, int rc)
 {
 	struct kvc_client *c = n->client;
@@ -497,7 +483,7 @@ static void first_tell(struct kvc_node *n, int rc)
 	kvc_pool_tell_attempt(c->pool, &c->attempts, rc == -KV_ERESET ? -KV_ETIMEOUT : rc, &n->error);
 }
 
-/* A server of the user's list told a view without itself: that is what it was wanted for. */
+/* A listed server sent a view without itself: it has served its purpose. */
 static void first_parted(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
@@ -507,7 +493,7 @@ static void first_parted(struct kvc_node *n)
 	kvc_pool_tell_attempt(c->pool, &c->attempts, 0, &n->error);
 }
 
-/* Log and count an attachment that ended without a goodbye. */
+/* Log and count an attachment lost without a goodbye. */
 static void lost_tell(struct kvc_node *n, int rc)
 {
 	struct kvc_client *c = n->client;
@@ -563,7 +549,7 @@ static void attachment_await(struct kvc_node *n)
 	bool ours, served, down;
 	int rc = kvc_connect_await(n);
 	served = rc == 0;
-	down = n->state == KVC_NODE_DOWN; /* perhaps only since calls have waited for this attempt for too long */
+	down = n->state == KVC_NODE_DOWN; /* perhaps only since calls waited too long for this attempt */
 	if (rc == -KV_ELEFT && !left(n))
 		n->goodbye = KVC_GOODBYE_HEARD;
 	if (rc != -KV_ERESET)
@@ -589,13 +575,13 @@ static void attachment_await(struct kvc_node *n)
 	kvc_node_set(n, ours && !c->closing && (served || !down) ? KVC_NODE_CONNECTING : KVC_NODE_DOWN);
 	attachment_drop_await(n, c->closing ? -KV_ECLOSED : ours ? -KV_ERESET : left(n) ? -KV_ELEFT : -KV_EPEERDOWN);
 	links_count(c);
-	if (!ours || c->closing) /* else kvc_connect_await decides whether to keep it */
+	if (!ours || c->closing) /* else kvc_connect_await decides */
 		kvc_conn_close_await(n);
 	if (!served || !ours)
 		backoff_await(n);
 }
 
-/* Whether no server of the view is up, or may soon be. */
+/* Whether no server of the view is up or CONNECTING. */
 static bool all_down(const struct kvc_client *c)
 {
 	for (unsigned i = 0; i < c->num_nodes; i++)
@@ -604,8 +590,8 @@ static bool all_down(const struct kvc_client *c)
 	return true;
 }
 
-/* A server of the user's list that is no member of the view: it is asked for the view when nobody else can be, and now
- * and then for its vote. Else a server that was alone for a moment could keep clients for ever. */
+/* A listed server outside the view is asked for the view when no other can be, and now and then for its vote; else a
+ * server that was alone for a moment could keep clients forever. */
 static void rest_await(struct kvc_node *n)
 {
 	struct loop *loop = n->client->loop;
@@ -641,13 +627,12 @@ void kvc_node_open(struct kvc_node *n)
 		kvc_node_set(n, KVC_NODE_DOWN);
 }
 
-/* An attempt is broken off. An attachment stays until nothing of ours is under way there, as after a goodbye of the
- * server. */
+/* Break off an attempt. An attachment stays until nothing of ours is under way there, as after a goodbye. */
 void kvc_node_retire(struct kvc_node *n)
 {
 	n->retired = true;
 	kvc_votes_drop(&n->client->cluster.votes, n->index);
-	if (n->unstarted) { /* it has no coroutine that could end */
+	if (n->unstarted) { /* no coroutine that could end */
 		n->unstarted = false;
 		n->client->node_events->ended(n);
 		kvc_told_forget(told(n), n->trouble);

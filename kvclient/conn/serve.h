@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serve.h -- the coroutine of a node. Private to kvclient/. All of these on the client's loop; what does not end in
- * _await does not park. */
+/* serve.h -- the coroutine of a node. Private to kvclient/. On the client's loop; only _await functions park. */
 #ifndef KVRAIL_KVCLIENT_CONN_SERVE_H
 #define KVRAIL_KVCLIENT_CONN_SERVE_H
 
 #include "kvclient/core/client.h"
 
-/* kvc_node_start -- spawn its coroutine, which attaches, and begins again after every break until the client closes. 0,
- * or why it cannot be spawned. */
+/* kvc_node_start -- spawn its coroutine, which attaches again after every break until the client closes. 0, or why it
+ * cannot be spawned. */
 int kvc_node_start(struct kvc_node *n);
 
-/* kvc_node_open -- the same of a node that came with a view. If there is no coroutine for it, the node is DOWN, and
- * unstarted: call again.
- * kvc_node_retire -- the view has the node no more: no new call goes there. What is under way ends by itself. */
+/* kvc_node_open -- the same for a node from a view. Without a coroutine it is DOWN and unstarted: call again.
+ * kvc_node_retire -- the view no longer has the node: no new calls; present ones finish. */
 void kvc_node_open(struct kvc_node *n);
 void kvc_node_retire(struct kvc_node *n);
 
-/* kvc_node_part_await -- the client is closing: say goodbye by the deadline, or break off. The node's coroutine then
- * ends with the server's answer, or after the next kvc_node_redo. */
+/* kvc_node_part_await -- the client closes: say goodbye by the deadline, or break off. The coroutine ends with the
+ * server's answer or the next kvc_node_redo. */
 void kvc_node_part_await(struct kvc_node *n, uint64_t deadline_ns);
 
 /* kvc_serve_idle -- whether no request of the attachment is queued or out. */

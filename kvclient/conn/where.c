@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* where.c -- the addresses of a node's server: which there are, and in which order they are dialled.
- *
- * A server may have several addresses (base/addr.h, kv_where_parse), and a name among them several more. They are
- * dialled in the order of the list, from the one on that served last: a client that cannot reach the first family of a
- * server tries it in vain once, and not at each reconnect. An address at which another server answers, or a server that
- * does not take us, is the last one at the next attempt.
- *
- * Each host has a slot of the pool's resolver, so a name that is not answered does not keep the other addresses from
- * being dialled. One host gets no more than its share of the addresses. */
+/* where.c -- the addresses of a node's server and the order of dialling. A server may have several (base/addr.h,
+ * kv_where_parse), and a name several more. Dialling follows the list from the address that served last, so an
+ * unreachable family is tried once and not at each reconnect. An address with a wrong or refusing server is last at the
+ * next attempt.
+ * Each host has a resolver slot of the pool, so an unanswered name does not delay other addresses, and only its share
+ * of the addresses. */
 #include "kvclient/conn/where.h"
 
 #include <string.h>
@@ -35,7 +32,7 @@ static unsigned hosts(const char *where)
 	return n;
 }
 
-/* Addresses of one host, behind those that are there. */
+/* Append addresses of one host. */
 static void some_add(struct kvc_where *out, const struct kv_addresses *found, unsigned host, unsigned most)
 {
 	struct kv_addresses *to = &out->to;
