@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* asking.c -- when a client asks a server for its view of the cluster.
- *
- * A server announces a view in 40 bytes, with a heartbeat. The view of a thousand members has 90 KB, and a client asks
- * for it once more than half of its servers announce it (votes.c): one server at a time, and another one when there was
- * no answer for KVC_ASK_PATIENCE_NS.
- *
- * All clients of a large cluster reach that moment within some milliseconds, and where servers hear of a change one
- * after the other it is the same server's announcement that completes the majority for all of them. So a client asks a
- * server with a chance of ASKED / servers when that one announces the view or a beat of its connection is over
- * (conn/serve.c). A thousand connections have a beat each 0.5 s, so a client waits for some 15 ms, and each server
- * answers its share of clients. With up to ASKED servers the first one is asked. */
+ * Servers announce a view in 40 bytes; the view of a thousand members has 90 KB. A client asks once more than half of
+ * its servers announce a view (votes.c): one server at a time, another after KVC_ASK_PATIENCE_NS. All clients of a
+ * large cluster reach that moment together, often by the same server's announcement. So a client asks a server with
+ * chance ASKED / servers, when that server announces the view or at a beat of its connection (conn/serve.c), and the
+ * load spreads over the servers. */
 #include "kvclient/core/asking.h"
 
 enum { ASKED = 32 };

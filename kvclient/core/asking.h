@@ -5,15 +5,14 @@
 
 #include "base/base.h"
 
-#define KVC_ASK_PATIENCE_NS 250000000ull /* another server is asked when one has not answered for so long */
+#define KVC_ASK_PATIENCE_NS 250000000ull /* then ask another server */
 
 struct kvc_asking {
-	uint64_t asked_ns; /* when a server was last asked; 0: none was */
+	uint64_t asked_ns; /* last question; 0: none */
 };
 
-/* kvc_asking_now -- a server, one of `servers` that announce the view which is to be followed, announces it, or a beat
- * is over since then: whether to ask it for its view now. random: any number, another one each time. kvc_asking_over --
- * another view is to be followed, or none: all begins anew. */
+/* kvc_asking_now -- one of `servers` announces the wanted view, or a beat has passed: whether to ask it for the view
+ * now. random: a new random number. kvc_asking_over -- another view is wanted, or none. */
 bool kvc_asking_now(struct kvc_asking *a, unsigned servers, uint64_t now_ns, uint64_t random);
 static inline void kvc_asking_over(struct kvc_asking *a)
 {

@@ -1,20 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* block.c -- a job: a function that runs as a coroutine on a client's loop while a thread that is no loop's waits for
- * it.
- *
- * The thread posts the job to the loop and sleeps on a futex. A job is POSTED until the loop takes it up (STARTED), and
- * DONE when its coroutine has returned. A thread whose deadline passes while its job is only posted takes the job back
- * (GIVEN_UP). So a loop that is stuck, because a worker keeps its thread, delays nobody. A job that has started uses
- * the caller's memory: the thread waits for it, and the deadline is then the job's own.
- *
- * So a job is on the heap and not on the caller's stack. The last one to look at it frees it: the thread, or the loop
- * that comes too late. (The allocation is lost in the cost of two context switches.)
- *
- * In a pool without threads the thread that waits turns the loop meanwhile, unless another one does (drive.c).
- *
- * The last thing that the loop does with a job is to store DONE. The wake-up after that touches no memory: a futex
- * address is only a name. But loop_post may still be ringing the loop when the job is over. So threads inside blocking
- * calls are counted, and a pool that closes waits for them. */
+/* block.c -- a job: a function that runs as a coroutine on a client's loop while a thread outside the loops waits.
+ * The thread posts the job and sleeps on a futex. The job is POSTED, then STARTED by the loop, then DONE. A thread
+ * whose deadline passes takes back a POSTED job (GIVEN_UP), so a stuck loop delays nobody. A STARTED job uses the
+ * caller's memory: the thread waits for it, and the job watches its own deadline. Jobs are on the heap; the last of
+ * thread and loop frees it. In a pool without threads the waiting thread turns the loop (drive.c).
+ * The loop's last access to a job stores DONE; the wake-up after it uses the futex address as a name only. But
+ * loop_post may still be ringing the loop then, so blocked threads are counted, and a closing pool waits for them. */
 #include "kvclient/core/block.h"
 
 #include <linux/futex.h>
@@ -34,7 +25,7 @@ struct kvc_job {
 	int64_t (*fn)(struct kvc_client *c, void *arg);
 	void *arg;
 	int64_t rc;
-	int start; /* why it could not be started */
+	int start; /* code of a failed start */
 	_Atomic uint32_t state;
 };
 
@@ -52,7 +43,7 @@ static void job_main(void *arg)
 	job_finish(j);
 }
 
-/* Take it from POSTED to another state. False: the other side was first. */
+/* Change its state from POSTED. False: the other side was first. */
 static bool job_take(struct kvc_job *j, uint32_t state)
 {
 	uint32_t posted = JOB_POSTED;
@@ -76,7 +67,7 @@ uint64_t kvc_block_now(const struct kvc_pool *pool)
 	return kv_clock_now(pool->clock ? pool->clock : &kv_clock_monotonic);
 }
 
-/* Sleep while the job is in this state, until the deadline at most. */
+/* Sleep while the job is in this state, at most until the deadline. */
 static void job_sleep(struct kvc_job *j, uint32_t state, uint64_t now_ns, uint64_t deadline_ns)
 {
 	uint64_t left = deadline_ns == KV_NEVER ? KV_NEVER : deadline_ns > now_ns ? deadline_ns - now_ns : 0;
@@ -87,8 +78,7 @@ static void job_sleep(struct kvc_job *j, uint32_t state, uint64_t now_ns, uint64
 	syscall(SYS_futex, &j->state, FUTEX_WAIT_PRIVATE, state, left == KV_NEVER ? NULL : &t, NULL, 0);
 }
 
-/* The job has started and uses the caller's memory, so the thread cannot leave it. If the loop stands still, that is
- * worth a line in the log. */
+/* The thread cannot leave a started job. Log a stalled loop. */
 static void job_watch(struct kvc_job *j, uint64_t *turns)
 {
 	struct kvc_client *c = j->client;
@@ -108,7 +98,7 @@ static void job_watch(struct kvc_job *j, uint64_t *turns)
 	}
 }
 
-/* False: the thread gave it up, and the loop will free it. */
+/* False: given up; the loop frees it. */
 static bool job_wait(struct kvc_job *j, uint64_t deadline_ns)
 {
 	uint64_t turns = UINT64_MAX;

@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* buffer.c -- a buddy allocator over a client's receive buffer, with a quarantine.
- *
- * Units of 4 KiB; a block is 2^order units at a multiple of its own size, so flipping one bit finds its buddy. The
- * buffer need not be a power of two: it begins as the blocks of its binary expansion, and a buddy beyond the end is
- * never free.
- *
- * Invariants: a unit that begins a block carries the block's order and kind; every other unit carries INSIDE. Free
- * blocks are in the list of their order, and others in the list of the quarantine or of limbo. The links of a block
- * that a caller has are unused. No two buddies are both free.
- *
- * The piece that was given back last is kept as it is, for the next one of its size: a lone caller takes and gives the
- * same piece again and again, and splitting 64 MiB down to 4 KiB and merging it takes 900 instructions. To its
- * neighbours it is still taken; it merges when another one is given back, or when there is no room without it.
- *
- * The bookkeeping lies beside the buffer and not in it, because peers write into the buffer. Rejected: a slab per size
- * (KV blocks of one model have one size, but a pool serves several models), and first fit (it fragments under batches
- * of mixed sizes). */
+ * Units of 4 KiB; a block is 2^order units at a multiple of its size, so flipping one bit finds its buddy. The buffer
+ * begins as the blocks of its length's binary expansion; a buddy beyond the end is never free. Bookkeeping is outside
+ * the buffer, because peers write into that.
+ * Invariants: a unit that begins a block carries the block's order and kind, all others INSIDE. A free block is in the
+ * list of its order, others in that of the quarantine or limbo. The links of a taken block are unused. No two buddies
+ * are both free.
+ * The last piece given back is kept whole for the next request of its size: a lone caller need not split and merge 64
+ * MiB. It counts as free but merges only at the next give, or when there is no room without it. */
 #include "kvclient/core/buffer.h"
 
 #include <stdlib.h>
@@ -56,7 +48,7 @@ static void block_free(struct kvc_buffer *b, uint32_t unit, unsigned order)
 	list_push(b, &b->head[order], unit);
 }
 
-/* The blocks of the binary expansion of `units`, largest first: each begins at a multiple of its size. */
+/* Largest first, so that each begins at a multiple of its size. */
 static void blocks_init(struct kvc_buffer *b)
 {
 	uint32_t at = 0;
@@ -121,8 +113,7 @@ uint64_t kvc_buffer_largest(const struct kvc_buffer *b)
 	return b->units ? order_bytes(31 - (unsigned)__builtin_clz(b->units)) : 0;
 }
 
-/* Free a block that counts as free: it merges with its buddy while that is free and whole. A buddy that begins beyond
- * the end is no block. */
+/* Merge a block with its buddy while that is free and whole. A buddy beyond the end is no block. */
 static void unit_merge(struct kvc_buffer *b, uint32_t unit)
 {
 	unsigned order = b->state[unit] & ORDER_MASK;
@@ -147,8 +138,7 @@ static void kept_merge(struct kvc_buffer *b)
 		unit_merge(b, unit);
 }
 
-/* Take the block of order `want` at `unit` out of the free block of `order` that begins at `from` and contains it. The
- * rest goes back to the free lists. */
+/* Take the block of order `want` at `unit` out of the free block of `order` at `from`. The rest stays free. */
 static void carve(struct kvc_buffer *b, uint32_t from, unsigned order, uint32_t unit, unsigned want,
 		  struct kvc_piece *out)
 {
@@ -198,7 +188,7 @@ int kvc_buffer_take(struct kvc_buffer *b, uint64_t len_bytes, struct kvc_piece *
 	return 0;
 }
 
-/* Take the piece at this very place. False: it is not free, or no piece of this size begins there. */
+/* Take the piece at this place. False: it is not free, or no piece of this size begins there. */
 static bool take_at(struct kvc_buffer *b, unsigned want, uint64_t offset, struct kvc_piece *out)
 {
 	uint64_t at = offset >> KVC_PIECE_SHIFT;
@@ -260,7 +250,7 @@ void kvc_buffer_quarantine(struct kvc_buffer *b, struct kvc_piece *p)
 	*p = (struct kvc_piece){0};
 }
 
-/* All blocks of the list are free again. */
+/* Free all blocks of the list. */
 static void list_give(struct kvc_buffer *b, uint32_t *list)
 {
 	while (*list != NO_UNIT) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* buffer.h -- pieces of a client's receive buffer: a buddy allocator with a quarantine. Private to kvclient/. Nothing
- * here parks. */
+/* buffer.h -- pieces of a client's receive buffer. Private to kvclient/. Nothing here parks. */
 #ifndef KVRAIL_KVCLIENT_CORE_BUFFER_H
 #define KVRAIL_KVCLIENT_CORE_BUFFER_H
 
@@ -8,23 +7,21 @@
 
 enum { KVC_PIECE_SHIFT = 12, KVC_PIECE_MIN = 1 << KVC_PIECE_SHIFT, KVC_ORDERS = 36 };
 
-/* A piece: len_bytes is what was really taken (a power of two, at least KVC_PIECE_MIN); 0 means that there is no piece.
- */
+/* len_bytes: a power of two, at least KVC_PIECE_MIN; 0: no piece. */
 struct kvc_piece {
 	uint64_t offset, len_bytes;
 };
 
 struct kvc_buffer {
 	uint8_t *base;
-	uint64_t len_bytes; /* that can be used: a multiple of KVC_PIECE_MIN */
+	uint64_t len_bytes; /* usable: a multiple of KVC_PIECE_MIN */
 	uint64_t free_bytes, quarantined_bytes, limbo_bytes;
 	uint32_t units;
-	uint8_t *
-		state; /* per unit: the order of the block that begins here, with its kind in the top bits; or INSIDE */
-	uint32_t *next, *prev; /* per unit that begins a block: its free list, or the quarantine */
+	uint8_t *state;        /* per unit: order of the block that begins here, kind in the top bits; or INSIDE */
+	uint32_t *next, *prev; /* per unit that begins a block: its list */
 	uint32_t head[KVC_ORDERS];
-	uint32_t quarantine, limbo; /* lists of blocks that begin there */
-	uint32_t kept;              /* the block that was given back last, not merged yet */
+	uint32_t quarantine, limbo; /* first blocks */
+	uint32_t kept;              /* last block given back, not merged yet */
 };
 
 /* kvc_buffer_init -- manage [base, base + len_bytes), which stays the caller's. 0, -KV_EINVAL (less than one piece) or
@@ -36,9 +33,8 @@ void kvc_buffer_fini(struct kvc_buffer *b);
  * (never). */
 int kvc_buffer_take(struct kvc_buffer *b, uint64_t len_bytes, struct kvc_piece *out);
 
-/* kvc_buffer_take_near -- the same, if possible at *inout_next, which becomes the end of the piece taken. So pieces of
- * one size that are taken in a row lie side by side, as far as there is room. UINT64_MAX begins a row: where run_bytes
- * are free in one place, if there is such a place. */
+/* kvc_buffer_take_near -- the same, if possible at *inout_next, which becomes the end of the piece. Pieces of one size
+ * taken in a row are adjacent where there is room. UINT64_MAX begins a row, where run_bytes are free if possible. */
 int kvc_buffer_take_near(struct kvc_buffer *b, uint64_t len_bytes, uint64_t run_bytes, uint64_t *inout_next,
 			 struct kvc_piece *out);
 
@@ -50,14 +46,13 @@ void kvc_buffer_give(struct kvc_buffer *b, struct kvc_piece *p);
 void kvc_buffer_quarantine(struct kvc_buffer *b, struct kvc_piece *p);
 void kvc_buffer_amnesty(struct kvc_buffer *b);
 
-/* kvc_buffer_limbo -- what is quarantined now waits for kvc_buffer_limbo_end instead of an amnesty. What is quarantined
- * from now on does not go with it. */
+/* kvc_buffer_limbo -- the pieces now in quarantine wait for kvc_buffer_limbo_end instead of an amnesty. */
 void kvc_buffer_limbo(struct kvc_buffer *b);
 void kvc_buffer_limbo_end(struct kvc_buffer *b);
 
-/* kvc_buffer_rounded -- how many bytes a piece of len_bytes really takes. */
+/* kvc_buffer_rounded -- bytes a piece of len_bytes takes. */
 uint64_t kvc_buffer_rounded(uint64_t len_bytes);
-/* kvc_buffer_largest -- how many bytes the largest piece has that can ever be taken. */
+/* kvc_buffer_largest -- bytes of the largest possible piece. */
 uint64_t kvc_buffer_largest(const struct kvc_buffer *b);
 
 static inline void *kvc_buffer_at(const struct kvc_buffer *b, const struct kvc_piece *p)

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* carry.c -- notes of a placement that are still right are carried over to the one that follows it.
- *
- * Most are, when the view changes: where the server of a partition is still there, with the weight that it had, only
- * servers that are new or have another weight can win against it. The client that makes new notes carries them over, a
- * bounded number of comparisons in each turn of its loop. Whatever is asked for before is computed. */
+/* carry.c -- valid notes of a placement, copied to the next. Most stay valid: where a partition's server remains with
+ * its weight, only new or reweighted servers can win against it. The client that makes new notes carries them, some per
+ * turn of its loop; earlier look-ups are computed. */
 #include "kvclient/core/carry.h"
 
 #include <stdlib.h>
 
-/* Servers by their seeds. */
+/* Hash table of servers by seed. */
 enum { SLOTS = 4 * KVC_PLACE_MAX };
 
 static unsigned slot_of(const uint16_t *slot, const struct kvc_place *p, uint64_t seed)
@@ -22,7 +20,7 @@ static unsigned slot_of(const uint16_t *slot, const struct kvc_place *p, uint64_
 /* Fill k->now and k->other. */
 static void servers_match(struct kvc_carry *k, const struct kvc_place *from, const struct kvc_place *to, uint16_t *slot)
 {
-	for (unsigned i = from->n; i-- > 0;) /* of equal seeds the lower index stays */
+	for (unsigned i = from->n; i-- > 0;) /* of equal seeds the lower index wins */
 		slot[slot_of(slot, from, from->seed[i])] = (uint16_t)(i + 1);
 	for (unsigned i = 0; i < to->n; i++) {
 		unsigned was = slot[slot_of(slot, from, to->seed[i])];
@@ -33,7 +31,7 @@ static void servers_match(struct kvc_carry *k, const struct kvc_place *from, con
 	}
 }
 
-/* (Where one of them has weights and the other one has none, numbers are compared in another way.) */
+/* Placements with and without weights compare numbers differently: carry nothing. */
 void kvc_carry_begin(struct kvc_carry *k, const struct kvc_place *from, const struct kvc_place *to)
 {
 	uint16_t *slot;

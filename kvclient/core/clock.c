@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock.c -- what a server said of its clock was true when it said it, so it is less than true when it comes: by the
- * time that the message took. Clocks of two hosts run apart by DRIFT at most, forwards and backwards from there. So
- * each answer is a bound, and the highest one is the best.
- *
- * A server whose machine stood still has a clock that fell behind all earlier bounds. An answer that is lower by more
- * than BEHIND_NS tells of that, or of a slow network; it replaces the bound in either case, and so does any answer
- * after OLD_NS. (Rejected: the time of day, which jumps.) */
+/* clock.c -- a bound of a server's clock. A clock reading is old by its message's travel time, so it is a lower bound;
+ * two clocks drift apart by DRIFT at most. The highest bound is the best. A reading lower by BEHIND_NS or more (the
+ * server's machine stood still, or the network is slow) replaces the bound, and so does any after OLD_NS. The time of
+ * day would not do: it jumps. */
 #include "kvclient/core/clock.h"
 
 #include "base/base.h"
 
-enum { DRIFT = 1000 }; /* one in so many */
+enum { DRIFT = 1000 }; /* one part in DRIFT */
 
 #define BEHIND_NS 1000000000ull
 #define OLD_NS    30000000000ull

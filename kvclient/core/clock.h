@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock.h -- the clock of a server, as its client knows it: times of ours become times of the server's that are not
- * later. Private to kvclient/. */
+/* clock.h -- converts our times to a server's clock, never too late. Private to kvclient/. */
 #ifndef KVRAIL_KVCLIENT_CORE_CLOCK_H
 #define KVRAIL_KVCLIENT_CORE_CLOCK_H
 
 #include <stdint.h>
 
-/* A clock of a server, zeroed until the server has told its time. */
+/* Zeroed until the first reading. */
 struct kvc_clock {
-	uint64_t server_ns; /* what the server said; 0: nothing yet */
-	uint64_t client_ns; /* our time when that had come */
+	uint64_t server_ns; /* reading; 0: none yet */
+	uint64_t client_ns; /* our time on arrival */
 };
 
-/* kvc_clock_take -- the server has said that its clock shows server_ns; it is now_ns here. */
+/* kvc_clock_take -- take a reading that arrived at now_ns. */
 void kvc_clock_take(struct kvc_clock *k, uint64_t server_ns, uint64_t now_ns);
 
-/* kvc_clock_at -- what the server's clock showed at our time `at_ns`, or a little less; 1 if it is not known. */
+/* kvc_clock_at -- the server's clock at our time at_ns, or a little less; 1: unknown. */
 uint64_t kvc_clock_at(const struct kvc_clock *k, uint64_t at_ns);
 
 #endif

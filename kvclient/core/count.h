@@ -21,11 +21,11 @@ struct kvc_count {
 	_Atomic uint64_t settle_hits, settle_misses, repairs, repair_bytes, repairs_dropped;
 	_Atomic uint64_t copies, copy_bytes, copies_dropped, second_hits, copies_yielded, deletes_owed;
 	_Atomic uint64_t results[KVC_OPS][KVC_RESULTS];
-	_Atomic uint64_t links, credits; /* of the attachments that are open; the fewest credits of one */
-	_Atomic uint64_t pull_links;     /* links of attachments whose GETs are pulled */
+	_Atomic uint64_t links, credits; /* of open attachments; fewest credits of one */
+	_Atomic uint64_t pull_links;     /* of attachments with pulled GETs */
 };
 
-/* kvc_set, kvc_add, kvc_max -- one thread writes, so no locked instruction is needed. */
+/* One thread writes, so no locked instruction is needed. */
 static inline void kvc_set(_Atomic uint64_t *c, uint64_t v)
 {
 	atomic_store_explicit(c, v, memory_order_relaxed);

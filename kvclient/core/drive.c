@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* drive.c -- turn the loop of a pool that has no thread of its own.
- *
- * Such a pool has one loop, which one thread at a time may turn: a host in kvc_poll, or a thread that waits in a call
- * that blocks. A thread that finds it turning sleeps for a moment and tries again, since the other one may leave after
- * any turn.
- *
- * A turn here is short. What this thread waits for may have been done by another one just before the turn began, and
- * then nothing would end it early. */
+/* drive.c -- turn the single loop of a pool without threads. One thread at a time may: a host in kvc_poll, or a thread
+ * in a blocking call. A thread that finds it turning sleeps a moment and retries, since the other may leave after any
+ * turn. Turns are short: the awaited event may have happened just before the turn, and nothing would end it. */
 #include "kvclient/core/drive.h"
 
 #include <time.h>

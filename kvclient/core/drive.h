@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* drive.h -- who turns the loop of a pool that has no thread of its own (KVC_NO_THREADS): any thread that waits for it.
- * Private to kvclient/. */
+/* drive.h -- waiting threads turn the loop of a pool without threads (KVC_NO_THREADS). Private to kvclient/. */
 #ifndef KVRAIL_KVCLIENT_CORE_DRIVE_H
 #define KVRAIL_KVCLIENT_CORE_DRIVE_H
 
 #include "kvclient/core/pool.h"
 
-/* kvc_drive -- a thread has something to wait for, *wait_ns long at most. True: the pool has no thread, this one has
- * turned the loop for a moment, and looks again. False: sleep, *wait_ns at most, which is cut short where another
- * thread turns the loop, since that one may stop to do so. Host thread, with no lock of the pool held. */
+/* kvc_drive -- the thread waits, *wait_ns at most. True: it has turned the loop for a moment; check again. False: sleep
+ * for *wait_ns, shortened where another thread turns the loop and may stop. Host thread, without the pool's lock. */
 bool kvc_drive(struct kvc_pool *pool, uint64_t *wait_ns);
 
-/* kvc_drive_nap -- the same for a wait that nothing ends but a look again: after a turn, or a millisecond. */
+/* kvc_drive_nap -- a turn or a millisecond's sleep, for polling. */
 void kvc_drive_nap(struct kvc_pool *pool);
 
 #endif

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fold.c -- keys that are longer than ours may be.
+/* fold.c -- keys longer than KVC_KEY_MAX, as engines make them, are folded:
  *
- * Engines make keys of a model's name, ranks, a salt and hashes, and some pass 128 bytes. Cut off, two of them would be
- * one. So the whole key goes into a digest, and its beginning stays, since that is what people look for in a log:
+ *   the first 63 bytes   '#'   SHA-256 of the whole key, 64 digits
  *
- *   the first 63 bytes '#' SHA-256 of the whole key, 64 digits
- *
- * Two keys that fold to one would be two inputs of one digest; nobody can make those, also who chooses the salt.
- * (Rejected: XXH3-128, which is faster and for which they can be made. A call of ours costs more than either.) */
+ * The beginning stays readable in logs. Nobody can make two keys that fold to one, even by choosing the salt; XXH3-128
+ * would be faster, but its collisions can be made. */
 #include <string.h>
 
 #include "base/base.h"

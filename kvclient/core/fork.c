@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fork.c -- what a child of fork() may do with the pools of its parent: nothing.
- *
- * The child has a copy of a pool's memory and none of its threads, so nobody turns its loops. What the kernel holds for
- * the pool (connections, endpoints, rings) is the parent's, and the parent uses it at the same time. So a pool of the
- * parent is dead in the child. Its calls end with -KV_ECLOSED before they look at anything that another thread of the
- * parent may have been changing, and closing it only forgets it. Nothing is freed and no descriptor is closed: the
- * memory goes with the child, and the objects of libfabric and of the NIC have one owner.
- *
- * A pool knows the count of forks under which it was opened. glibc calls `forked` in each child, which raises the
- * count. (Rejected: getpid() in every call, a system call. A page with MADV_WIPEONFORK, which every call would have to
- * load as well; it would also see a bare clone() of a whole process, which no runtime makes.)
- *
- * A child may open a pool of its own. Therefore our locks that guard the whole process are held across fork()
+/* fork.c -- a child of fork() cannot use its parent's pools. It has a copy of a pool's memory and none of its threads,
+ * and the parent goes on using the kernel's objects. So calls end with -KV_ECLOSED before they read anything another
+ * thread may have been changing, and closing only forgets the pool: it frees nothing and closes no descriptor.
+ * A pool knows the count of forks at its opening, which glibc raises in each child (`forked`); getpid() would be a
+ * system call per call. A child may open pools of its own, so process-wide locks are held across fork()
  * (engine/engine.c). */
 #include "kvclient/core/fork.h"
 

@@ -15,7 +15,7 @@ int kvc_result_code(unsigned column)
 	return column > 0 && column < KVC_RESULT_OTHER ? -(int)(1000 + column) : 0;
 }
 
-/* The shared library does not export functions of base/, which we may change. */
+/* The shared library does not export base/, which may change. */
 const char *kvc_strerror(int code)
 {
 	return kv_strerror(code);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* naming.c -- which cluster a pool belongs to: the one that more than half of its servers name.
- *
- * The values of another cluster are other values, though its servers may have the same names. So servers of another
- * cluster are refused. A name in the options decides alone. Otherwise each server that answers and names a cluster has
- * one vote; a server without a name is taken in any case. With exactly half of the votes the name in force stays. While
- * there is none, servers that may still answer count, for KVC_NAMING_OPENING_NS: the quickest server does not decide
- * alone. Then the name of most servers is taken; of several, the first one of the alphabet, so that clients agree. */
+/* naming.c -- the cluster a pool belongs to: the one named by more than half of its servers. Servers of another cluster
+ * have other values, perhaps under the same names, and are refused.
+ * A name in the options decides alone. Otherwise each answering server that names a cluster has one vote; a server
+ * without a name is always accepted. At exactly half the present name stays. While there is none, servers that may
+ * still answer count for KVC_NAMING_OPENING_NS, so that the fastest does not decide alone; then the name of most
+ * servers wins, of several the first in the alphabet, so that clients agree. */
 #include "kvclient/core/naming.h"
 
 #include <string.h>
@@ -82,7 +81,7 @@ static const char *most(struct kvc_pool *p, uint64_t now_ns)
 	return name;
 }
 
-/* The name that is to be in force. NULL: everything stays. */
+/* The name to use; NULL: no change. */
 static const char *choose(struct kvc_pool *p, unsigned pending, uint64_t now_ns)
 {
 	unsigned voters;

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* notes.c -- the notes of placements: clients of a pool whose placements are the same have the same.
- *
- * The first look-up of a partition compares all servers: 1.7 us for a thousand. There are 2^18 partitions, so what one
- * client has found, the others load.
- *
- * The count of users is under the lock of the home. Notes themselves need no lock (placement.c). */
+/* notes.c -- the notes of placements, shared by a pool's clients with the same placement: a first look-up compares all
+ * servers, for each of 2^18 partitions. The count of users is under the home's lock; notes need none (placement.c). */
 #include "kvclient/core/notes.h"
 
 #include <stdlib.h>
@@ -82,7 +78,7 @@ static struct kvc_notes *notes_find(const struct kvc_notes_home *h, const struct
 	return NULL;
 }
 
-/* The notes say which placement they are of. False: there is no memory. */
+/* Record the placement the notes belong to. False: no memory. */
 static bool notes_name(struct kvc_notes *t, const struct kvc_place *p)
 {
 	t->n = p->n;

@@ -1,27 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* placement.c -- which server holds a key: rendezvous hashing (highest random weight) of partitions.
- *
- * A key's hash names one of 2^18 partitions. Every server gets a weight for the partition, and the highest wins. The
- * weight is a strong mix of the partition's number and the server's seed: the finaliser of splitmix64, a bijection with
- * good avalanche. With many servers that is too much work for each key (256 servers: 2,000 instructions, a third of a
- * small GET). So the first look-up notes the winner of a partition, and later ones find it by one load. The note
- * depends on nothing but the seeds and never changes: two threads that compute it at once note the same, so a relaxed
- * store is enough. Notes are shared (notes.c), and carried over when the view changes (carry.c).
- *
- * The price of partitions is a little balance: with 16 servers shares differ by 0.8 %, with 256 by 3 % (the square root
- * of servers by partitions).
- *
- * A server that is down is avoided: its keys go to the server of the next highest weight that is not. Weights are what
- * they were, so no other key moves, and all come home when it is back. Such a look-up is not noted: it lasts a while,
- * and an outage may cost the time.
- *
- * Weights that are not alike (--members) make the numbers other than random ones: see drawn(). Where they are, nothing
- * changes by it. A logarithm takes as long as six servers otherwise, and few are computed: needed() says which numbers
- * are too small to win.
- *
- * Rejected: a ring with virtual nodes, and Maglev's table. Both have to be built, in 50 ms or more for a thousand
- * servers, and Maglev's moves keys of servers that stay. Weights for each key, vectorised: 256 servers still cost as
- * much as the rest of the look-up. */
+/* placement.c -- the server of a key: rendezvous hashing of 2^18 partitions. A key's hash names its partition, and the
+ * server with the highest number for that wins: a strong mix of partition and the server's seed (splitmix64's
+ * finaliser). Partitions cost a little balance: shares differ by 0.8 % with 16 servers, by 3 % with 256.
+ * The first look-up notes the winner, later ones load it. A note depends on the seeds alone and never changes, so a
+ * relaxed store suffices. Notes are shared (notes.c) and carried to the next view (carry.c).
+ * Keys of an avoided server use the next highest number. No other key moves, and all return with the server. Such
+ * look-ups are temporary and not noted.
+ * With unequal weights (--members) the numbers are logarithms, see drawn(), with the same result for equal weights.
+ * Logarithms are slow; needed() excludes most numbers first.
+ * Do not use a ring or Maglev's table: building them takes 50 ms and more for a thousand servers. */
 #include "kvclient/core/placement.h"
 
 #include <math.h>
@@ -51,7 +38,7 @@ int kvc_place_weigh(struct kvc_place *p, const uint16_t *weight)
 	if (same >= p->n)
 		return 0;
 	p->weight = calloc(p->n, sizeof(*p->weight));
-	if (!p->weight || !notes(p)) /* logarithms are too much work for each key */
+	if (!p->weight || !notes(p)) /* logarithms are too slow for each key */
 		return -KV_ENOMEM;
 	memcpy(p->weight, weight, p->n * sizeof(*p->weight));
 	for (unsigned i = 1; i < p->n; i++)
@@ -80,23 +67,22 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-/* Where servers are not alike, each divides the logarithm of its random number in (0, 1) by its weight, and the largest
- * wins: so the shares of keys are those of the weights (weighted rendezvous hashing). */
+/* Weighted rendezvous hashing: the largest log of a random number in (0, 1), divided by the weight, wins. Shares of
+ * keys are in proportion to the weights. */
 static double drawn(const struct kvc_place *p, unsigned i, uint64_t random)
 {
 	return log(((double)random + 0.5) * 0x1p-64) / p->weight[i];
 }
 
-/* The server that wins so far. */
+/* The best server so far. */
 struct best {
 	unsigned i;      /* p->n: none */
-	uint64_t random; /* its number ... */
-	double drawn;    /* ... and, of servers that are not alike, what it is compared by */
-	uint64_t least;  /* no server with a smaller number wins against it */
+	uint64_t random; /* its number */
+	double drawn;    /* its weighted number */
+	uint64_t least;  /* smaller numbers do not win */
 };
 
-/* What the random number u of a server with this weight has to be, at least, or it does not win: log(u) is not above
- * u - 1. The margin is larger than all errors of rounding. */
+/* Lower bound of a winning random number: log(u) <= u - 1. The margin exceeds all rounding errors. */
 static double needed(double drawn, unsigned weight)
 {
 	return 1 + drawn * weight - 1e-9;
@@ -145,7 +131,7 @@ unsigned kvc_place_find(const struct kvc_place *p, uint64_t partition)
 	struct best b = {.i = p->n};
 	if (KV_LIKELY(!p->weight))
 		return find_alike(p, partition);
-	best_try(p, &b, partition, p->heavy); /* it wins often: then the others have large numbers to beat */
+	best_try(p, &b, partition, p->heavy); /* it wins often, and raises the bar */
 	for (unsigned i = 0; i < p->n; i++)
 		best_try(p, &b, partition, i);
 	return b.i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* placement.h -- which server holds a key, and which of its shards. Private to kvclient/. */
+/* placement.h -- the server and shard of a key. Private to kvclient/. */
 #ifndef KVRAIL_KVCLIENT_CORE_PLACEMENT_H
 #define KVRAIL_KVCLIENT_CORE_PLACEMENT_H
 
@@ -7,77 +7,71 @@
 
 #include "base/base.h"
 
-/* A set of servers, a bit for each: those that a client avoids. */
+/* A set of servers. */
 enum { KVC_PLACE_MAX = 1024 };
 struct kvc_place_set {
 	uint64_t bit[KVC_PLACE_MAX / 64];
-	unsigned count; /* of bits that are set */
+	unsigned count; /* of set bits */
 };
 
 enum {
-	KVC_PLACE_BITS = 18, /* so many bits of a key's hash are its partition: part of the protocol */
+	KVC_PLACE_BITS = 18, /* bits of a key's hash for its partition: part of the protocol */
 	KVC_PLACE_PARTITIONS = 1 << KVC_PLACE_BITS,
-	KVC_PLACE_DIRECT = 8 /* up to so many servers, their weights are compared for each key */
+	KVC_PLACE_DIRECT = 8 /* up to this many servers, compare numbers for each key */
 };
 
-/* What was found by a placement; placements that are the same may share it (notes.h). */
+/* Results of look-ups; equal placements may share them (notes.h). */
 struct kvc_notes {
 	struct kvc_notes_home *home; /* NULL: not shared */
 	struct kv_list node;
 	unsigned users;
-	unsigned n; /* of a shared one: n, seed and weight of its placements */
+	unsigned n; /* if shared: n, seed and weight of its placements */
 	uint64_t *seed;
 	uint16_t *weight;
-	_Atomic uint16_t holder[KVC_PLACE_PARTITIONS]; /* 1 + the server's index, 0 before the first look-up */
+	_Atomic uint16_t holder[KVC_PLACE_PARTITIONS]; /* 1 + the server's index; 0: unknown */
 };
 
-/* The placement of a pool or a view: made once, and not changed. */
+/* The placement of a pool or a view, constant once made. */
 struct kvc_place {
 	unsigned n;
 	uint64_t *seed;          /* of each server */
-	uint16_t *node;          /* the index of each server's node; NULL: its own index */
-	uint16_t *weight;        /* of each server; NULL: all are alike */
-	unsigned heavy;          /* the first of those with the largest weight */
+	uint16_t *node;          /* index of each server's node; NULL: its own */
+	uint16_t *weight;        /* NULL: all equal */
+	unsigned heavy;          /* first one with the largest weight */
 	struct kvc_notes *notes; /* NULL with few servers */
 };
 
-/* kvc_place_init -- for n servers, 1 to 65,535. The caller fills in the seeds before the first look-up. 0 or
- * -KV_ENOMEM.
- * kvc_place_fini -- free it. One that was zeroed and never made is fine. */
+/* kvc_place_init -- for 1 to 65,535 servers. The caller sets the seeds before the first look-up. 0 or -KV_ENOMEM.
+ * kvc_place_fini -- also of a zeroed one. */
 int kvc_place_init(struct kvc_place *p, unsigned n);
 
-/* kvc_place_weigh -- give the servers shares of the keys in proportion to these n weights, 1 to 65,535, before the
- * first look-up. Weights that are all the same are none. A server whose weight rises takes keys from the others, and no
- * others move. 0 or -KV_ENOMEM. */
+/* kvc_place_weigh -- set weights, 1 to 65,535, before the first look-up: shares of keys are in proportion. Equal
+ * weights are none. A server whose weight rises takes keys from others; no other keys move. 0 or -KV_ENOMEM. */
 int kvc_place_weigh(struct kvc_place *p, const uint16_t *weight);
 void kvc_place_fini(struct kvc_place *p);
 
-/* kvc_place_seed -- the number that stands for a server in rendezvous hashing, from its name in the client's list.
- * Nothing that is learnt later may have a say: clients that learnt different things would look for a key in different
- * places. */
+/* kvc_place_seed -- a server's seed, from its name in the client's list alone: clients that know different facts must
+ * agree on places. */
 uint64_t kvc_place_seed(const char *name);
 
-/* kvc_place_node -- the index of the node of the server that holds the key. Any thread. Taking one server away moves
- * only its own keys, and the order of the list does not matter. Of equal seeds the lower index wins. */
+/* kvc_place_node -- the node index of the key's server. Any thread. Independent of the list's order; removing a server
+ * moves its own keys only. Of equal seeds the lower index wins. */
 unsigned kvc_place_node(const struct kvc_place *p, const void *key, size_t len);
 
-/* kvc_place_among -- the same without the servers of `avoided`: the highest weight among the others. With all of them
- * avoided: kvc_place_node. It depends on the key, the seeds and the set alone, so clients that avoid the same servers
- * agree. What it costs grows with the number of servers. */
+/* kvc_place_among -- the same without the `avoided` servers; all avoided: kvc_place_node. Depends on key, seeds and set
+ * alone, so clients that avoid the same servers agree. Cost: linear in servers. */
 unsigned kvc_place_among(const struct kvc_place *p, const void *key, size_t len, const struct kvc_place_set *avoided);
 
-/* kvc_place_find -- as kvc_place_node of a key of this partition, by its index among the servers, and not noted: for
- * tests. kvc_place_note -- server `best` of this partition wins against all but the n others, perhaps: note the one
- * that wins. */
+/* kvc_place_find -- the server index of a partition, without notes. kvc_place_note -- `best` can lose to the n others
+ * alone: note the winner. */
 unsigned kvc_place_find(const struct kvc_place *p, uint64_t partition);
 void kvc_place_note(struct kvc_place *p, uint64_t partition, unsigned best, const uint16_t *other, unsigned n);
 
-/* kvc_notes_make -- empty ones with one user, or NULL. kvc_notes_drop -- one user fewer, and *notes becomes NULL. */
+/* kvc_notes_make -- empty, with one user; or NULL. kvc_notes_drop -- remove a user; sets *notes to NULL. */
 struct kvc_notes *kvc_notes_make(void);
 void kvc_notes_drop(struct kvc_notes **notes);
 
-/* kvc_place_set_has -- whether server i is in the set. kvc_place_set_put -- put it in, or take it out; false: it was as
- * it is to be. i < KVC_PLACE_MAX. */
+/* kvc_place_set_put -- add or remove server i < KVC_PLACE_MAX; false: no change. */
 static inline bool kvc_place_set_has(const struct kvc_place_set *s, unsigned i)
 {
 	return s->bit[i / 64] >> (i % 64) & 1;
@@ -92,8 +86,8 @@ static inline bool kvc_place_set_put(struct kvc_place_set *s, unsigned i, bool i
 	return true;
 }
 
-/* kvc_place_shard -- the shard of a server with `shards` > 0 shards and this hash seed (both from its WELCOME).
- * kvc_digest_shard -- the same, of the key's hash with that seed. */
+/* kvc_place_shard -- the key's shard, with `shards` > 0 and the seed from the WELCOME. kvc_digest_shard -- the same for
+ * the key's hash with that seed. */
 static inline unsigned kvc_digest_shard(uint64_t digest, unsigned shards)
 {
 	return (unsigned)((digest >> 32) * shards >> 32);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.c -- the pool as all rooms use it: it counts threads inside blocking calls, and keeps what opening and closing
- * wait for. */
+/* pool.c -- the pool as all rooms use it: threads in blocking calls, and progress of opening and closing. */
 #include "kvclient/core/pool.h"
 
 #include <string.h>
@@ -35,7 +34,7 @@ void kvc_pool_tell_started(struct kvc_pool *p, int status, const struct kv_error
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* "server NAME: " stands before it. */
+/* Without "server NAME: ". */
 static const char *reason(const struct kv_error *err)
 {
 	const char *colon = strstr(err->text, ": ");

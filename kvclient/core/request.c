@@ -1,14 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request.c -- the table of a client's requests, the states of one, and the map from id to request.
+/* request.c -- the table of a client's requests, their states, and the map from ids. request/life.c makes most state
+ * changes, request/frames.c sends, and request/end.c ends attachments.
  *
- *           taken        submitted       in a frame       cancelled          its call goes
+ * An entry's index is the slot of its immediates, and its generation grows with each use: one array access finds an
+ * immediate's request, and recognises those of an earlier use. An entry is reused when each write of its last use has
+ * arrived or was fenced, or its piece is in quarantine, so the 16 bits of generation guard against lost or faulty peers
+ * only. Immediates may arrive before the reply: they are counted from the start and compared with `posted` later.
+ *
+ * The map: open addressing, linear probing, backward-shift deletion, at most half full, bounded by the link's credits.
+ */
+#include "kvclient/core/request.h"
+
+#include <stdlib.h>
+
+#define TO(state) (1u << KVC_REQ_##state)
+
+/* State changes:
+ *
+ *           taken        submitted       in a frame       cancelled          its call left
  *   FREE ----------> HELD --------> QUEUED --------> SENT ----------> GIVEN_UP ------------> ORPHAN
  *    ^                |               |               |                  |                      |
  *    |                | (1)           | (2)           | (3)              | (3)                  | (3)
  *    |                v               v               v                  v                      v
  *    |               DONE <-----------+---------------+------------------+                     LATE
  *    |                |  \                                                                    ^   |
- *    |  its call goes |   `----- its call goes, and a message may still name it --------------'   | (4)
+ *    |  its call left |   `----- its call left, and a message may still name it --------------'   | (4)
  *    +----------------+---------------------------------------------------------------------------+
  *
  *   SENT, GIVEN_UP --its endpoint is given up--> LIMBO --the endpoint is closed--> DONE
@@ -16,28 +32,8 @@
  *
  * (1) Its attachment has ended.
  * (2) It was cancelled, its deadline has passed, it fits no frame, or its attachment has ended.
- * (3) All its writes were counted and its read has ended; or a fence made its memory safe; or its attachment has ended.
- * (4) No message can name it any more.
- * request/life.c makes most of these changes, request/frames.c sends, and request/end.c ends attachments.
- *
- * Entries come from one array, which is made once. An entry's index is the slot of its immediates, and its generation
- * goes up with every use. So an immediate finds its request by one array access, and one of an earlier use is
- * recognised. An entry is used again when every write of its last use has arrived or was fenced, or when its piece is
- * in quarantine. So the 16 bits of generation guard against what a lost peer still sends, and against one that is
- * wrong.
- *
- * Immediates may arrive before the reply. They are counted from the moment the entry is taken, and compared with the
- * reply's `posted` afterwards.
- *
- * The map is open addressing with linear probing and backward-shift deletion, at most half full. It is bounded by the
- * credits of its link. Ids of a link ascend by one, so they fill it without collisions unless some request is much
- * older than the rest. */
-#include "kvclient/core/request.h"
-
-#include <stdlib.h>
-
-#define TO(state) (1u << KVC_REQ_##state)
-
+ * (3) All its writes were counted and its read has ended; a fence made its memory safe; or its attachment has ended.
+ * (4) No message can name it any more. */
 const uint16_t kvc_req_next[KVC_REQ_STATES] = {
 	[KVC_REQ_FREE] = TO(HELD),
 	[KVC_REQ_HELD] = TO(QUEUED) | TO(DONE) | TO(FREE),
@@ -114,7 +110,7 @@ void kvc_reqs_give(struct kvc_reqs *t, struct kvc_req *r)
 	r->link = NULL;
 	r->wait = NULL;
 	t->used--;
-	/* To the end: the longer an entry rests, the less likely does a stray immediate meet its next use. */
+	/* To the end: a rested entry is less likely to meet a stray immediate. */
 	kv_list_add_tail(&t->free, &r->node);
 }
 
@@ -150,9 +146,8 @@ void kvc_map_fini(struct kvc_map *m)
 	memset(m, 0, sizeof(*m));
 }
 
-/* Ids are consecutive. Side by side they would be one run, and every removal walks to the end of its run: 480
- * instructions per reply while values of 64 KiB were stored over tcp. Steps of the golden section keep them apart: 37
- * instructions. */
+/* Ids are consecutive and would form one run, which each removal walks to its end: 480 instructions per reply. Steps of
+ * the golden section keep them apart: 37. */
 static uint32_t home(const struct kvc_map *m, uint64_t id)
 {
 	return (uint32_t)(id * 0x9E3779B97F4A7C15ull >> m->shift);
@@ -168,7 +163,7 @@ void kvc_map_put(struct kvc_map *m, uint64_t id, struct kvc_req *r)
 	m->used++;
 }
 
-/* The place of id, or UINT32_MAX. The walk ends, since the map is never full. */
+/* The place of id, or UINT32_MAX. Ends because the map is never full. */
 static uint32_t map_find(const struct kvc_map *m, uint64_t id)
 {
 	uint32_t i = home(m, id);
@@ -189,8 +184,7 @@ bool kvc_map_del(struct kvc_map *m, uint64_t id)
 	if (hole == UINT32_MAX)
 		return false;
 	m->used--;
-	/* Move up every later entry of the run that may lie at the hole: its home is not between the hole and itself.
-	 */
+	/* Fill the hole with each later entry of the run whose home is not between the hole and itself. */
 	for (;;) {
 		i = (i + 1) & m->mask;
 		if (!m->entry[i].id)

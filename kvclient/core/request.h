@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request.h -- a request of a client: its states, its entry in the client's table, and the map from id to request.
- * Private to kvclient/. */
+/* request.h -- a client's requests: states, table entries, and the map from ids. Private to kvclient/. */
 #ifndef KVRAIL_KVCLIENT_CORE_REQUEST_H
 #define KVRAIL_KVCLIENT_CORE_REQUEST_H
 
@@ -22,110 +21,109 @@ struct kvc_room_share;
 struct kvc_session_at;
 struct kvc_trace;
 
-/* request.c draws how they follow one another. */
+/* Transitions: request.c. */
 enum kvc_req_state {
 	KVC_REQ_FREE,
-	KVC_REQ_HELD,     /* a coroutine has it and has not submitted it */
-	KVC_REQ_QUEUED,   /* waits for a credit of its link; no id yet */
+	KVC_REQ_HELD,     /* taken, not submitted */
+	KVC_REQ_QUEUED,   /* waits for a credit; no id yet */
 	KVC_REQ_SENT,     /* has an id; bytes may move */
-	KVC_REQ_GIVEN_UP, /* the same, and its call has given up: a CANCEL is to be sent, out or answered */
-	KVC_REQ_ORPHAN,   /* the same, and its call has gone */
-	KVC_REQ_LATE,     /* nothing touches its memory any more and its call has gone; a message may still name it */
-	KVC_REQ_DONE,     /* nothing touches its memory any more; `status` is final, and its call has it */
-	KVC_REQ_LIMBO,    /* sent over an endpoint that was given up and is not closed: bytes may move until it is */
+	KVC_REQ_GIVEN_UP, /* the same; its call gave up: a CANCEL is to be sent, out or answered */
+	KVC_REQ_ORPHAN,   /* the same; its call has left */
+	KVC_REQ_LATE,     /* memory safe, call gone; a message may still name it */
+	KVC_REQ_DONE,     /* memory safe, `status` final, its call has it */
+	KVC_REQ_LIMBO,    /* sent over an endpoint given up and not closed: bytes may move until it is */
 	KVC_REQ_STATES
 };
 
-/* What the server has answered, while the request is out. Each of these includes those before it. */
+/* The server's answer so far; each includes those before it. */
 enum kvc_req_said {
 	KVC_SAID_NOTHING,
-	KVC_SAID_WRITES, /* how many writes there are (`mem.posted`): by the answer to a CANCEL */
-	KVC_SAID_REPLY   /* the one reply, or there will be none */
+	KVC_SAID_WRITES, /* the number of writes (`mem.posted`), by the answer to a CANCEL */
+	KVC_SAID_REPLY   /* the reply, or none will come */
 };
 
-/* A coroutine that waits for requests, and how many of them are not done. */
+/* A coroutine waiting for requests, and the number not done. */
 struct kvc_wait {
 	struct co *co;
 	uint32_t left;
 	struct kvc_trace *trace; /* of the call, or NULL */
 };
 
-/* When things happened to a request, on the loop's clock; 0: they did not. In order of time. */
+/* A request's times on the loop's clock, in order; 0: not happened. */
 struct kvc_stamps {
-	uint64_t asked_ns;    /* the call wanted to make it, and begins to wait for a connection and for room */
-	uint64_t made_ns;     /* it got its room, and begins to wait for a credit */
-	uint64_t sent_ns;     /* its frame was handed to the engine */
-	uint64_t replied_ns;  /* its reply arrived */
-	uint64_t given_up_ns; /* it was cancelled while it was out */
-	uint64_t done_ns;     /* its last data write arrived, or its call gave up */
-	uint32_t server_posted_ns, server_replied_ns; /* how long the server says that it took; see wire.h */
+	uint64_t asked_ns;                            /* the call began to wait for connection and room */
+	uint64_t made_ns;                             /* it got room, and waits for a credit */
+	uint64_t sent_ns;                             /* frame given to the engine */
+	uint64_t replied_ns;                          /* reply arrived */
+	uint64_t given_up_ns;                         /* cancelled while out */
+	uint64_t done_ns;                             /* last data write arrived, or the call gave up */
+	uint32_t server_posted_ns, server_replied_ns; /* durations reported by the server; see wire.h */
 	uint16_t server, shard, link;
 	uint8_t type; /* enum wire_type */
 	uint8_t key_len;
-	uint64_t bytes; /* bytes asked for, or sent */
+	uint64_t bytes; /* asked for, or sent */
 };
 
-/* Counters of a server, summed over its shards. */
+/* Counters of a server, summed over shards. */
 struct kvc_stats {
 	uint64_t value[WIRE_STAT_END];
 };
 
 struct kvc_req {
-	struct kv_list node; /* the free list; the queue of a link or lane; a link's sent list; the client's limbo */
-	uint32_t index;      /* of the entry: the slot of its immediates */
+	struct kv_list node; /* free list; queue of a link or lane; a link's sent list; client's limbo */
+	uint32_t index;      /* also the slot of its immediates */
 	uint16_t generation;
-	uint8_t state; /* enum kvc_req_state; kvc_req_advance alone changes it */
+	uint8_t state; /* enum kvc_req_state; changed by kvc_req_advance alone */
 	uint8_t said;  /* enum kvc_req_said */
 
-	/* What its link needs to send it, and to know it by its answers. */
-	struct kvc_link *link;          /* NULL when not submitted, and once no id of it is in the link's map */
-	struct kvc_session_at *session; /* whose it is, until its reply came; NULL: the connection's own session */
-	uint64_t id, cancel_id;         /* 0: none in the map */
-	struct kv_list cancel_node;     /* the link's list of cancels to send */
-	uint64_t deadline_ns;           /* of the call: what the server is told */
-	struct wire_request wire;       /* its pointers are of the call, which holds the request until it is sent */
+	/* For its link: sending, and matching answers. */
+	struct kvc_link *link;          /* NULL: not submitted, or no id left in the link's map */
+	struct kvc_session_at *session; /* its session until the reply; NULL: the connection's own */
+	uint64_t id, cancel_id;         /* 0: not in the map */
+	struct kv_list cancel_node;     /* link's list of cancels to send */
+	uint64_t deadline_ns;           /* of the call, for the server */
+	struct wire_request wire;       /* its pointers are the call's, which holds the request until sent */
 
-	/* What a peer, or a read of ours, may still touch. */
+	/* Memory a peer, or a read of ours, may still touch. */
 	struct {
-		struct kvc_piece piece; /* of the receive buffer; given back with the request */
-		struct te_region
-			*region;       /* where dest is, for a read of ours; where the bytes are, for a write of ours */
-		struct kvc_pull *pull; /* a read of ours is under way */
-		struct kvc_push *push; /* a write of ours is under way, from `region` at `source` */
+		struct kvc_piece piece;   /* of the receive buffer; freed with the request */
+		struct te_region *region; /* of dest for our reads; of the source for our writes */
+		struct kvc_pull *pull;    /* our read under way */
+		struct kvc_push *push;    /* our write under way, from `region` at `source` */
 		uint64_t source;
-		struct kvc_piece landing; /* of the landing area, until the server has answered */
-		bool small;               /* a PUT whose value, at `place`, is copied to a pack when it is sent */
-		struct kvc_pack *pack;    /* that has it, until the server has answered */
+		struct kvc_piece landing; /* of the landing area, until the answer */
+		bool small;               /* a PUT whose value at `place` is copied to a pack when sent */
+		struct kvc_pack *pack;    /* that pack, until the answer */
 		uint32_t arrived, posted; /* immediates; posted: final from KVC_SAID_WRITES on */
-		bool callers;             /* dest is memory that is the caller's the moment its call returns */
+		bool callers;             /* dest is the caller's once its call returns */
 	} mem;
 
-	/* What admission gave it and takes back (request/admission.c). */
+	/* Charged by admission (request/admission.c). */
 	struct {
-		struct kvc_room_share *share; /* the share that is charged with it */
+		struct kvc_room_share *share; /* the charged share */
 		uint64_t bytes;               /* of the piece */
 		uint32_t imms;                /* immediates not returned yet */
-		bool background;              /* it counts in what the background has */
+		bool background;              /* counts as background */
 	} room;
-	bool behind; /* it waits behind others in its queues: in the background, and not passed often enough yet */
+	bool behind; /* it is background and not passed often enough: others go first */
 
-	/* Of one whose call has gone. */
+	/* While its call has left. */
 	struct {
-		struct kv_list node; /* the client's list of orphans, oldest first */
+		struct kv_list node; /* client's orphans, oldest first */
 		uint64_t since_ns;
 	} orphan;
 
-	/* What its call waits for. */
-	struct kvc_wait *wait;   /* told when it is done; NULL afterwards */
-	struct kvc_trace *trace; /* of the call that has it; NULL: the call is not traced */
+	/* For its call. */
+	struct kvc_wait *wait;   /* notified when done; NULL afterwards */
+	struct kvc_trace *trace; /* its call's; NULL: not traced */
 	struct kvc_stamps at;
-	struct kvc_target place; /* the caller's: where bytes go that come in the reply, or where a pack takes them */
+	struct kvc_target place; /* the caller's: target of bytes in the reply, or a pack's source */
 	int status;
 	union {
 		struct {
 			uint64_t value_len, generation, checksum;
-			bool inlined; /* the bytes came in the reply and are in `place`, in no memory of a peer's */
-			bool hot;     /* the server says that the value is asked for often */
+			bool inlined; /* the bytes came in the reply and are in `place` */
+			bool hot;     /* the server reports it as often asked for */
 		} get;
 		struct {
 			uint64_t stage, generation;
@@ -140,36 +138,36 @@ struct kvc_req {
 		struct {
 			uint64_t turns;
 		} ping;
-		struct kvc_stats *stat;  /* the caller's, set before the request is submitted */
-		struct kvc_tombs *tombs; /* the same */
+		struct kvc_stats *stat;  /* the caller's, set before submitting */
+		struct kvc_tombs *tombs; /* likewise */
 	} reply;
 };
 
-/* Keys that a shard says were deleted. */
+/* Deleted keys of a shard. */
 struct kvc_tombs {
-	uint64_t next;     /* 0: these are the last ones */
-	uint64_t since_ns; /* the shard remembers all that was deleted later */
+	uint64_t next;     /* 0: no more follow */
+	uint64_t since_ns; /* the shard remembers all later ones */
 	unsigned count;
 	struct kvc_tomb tomb[WIRE_TOMBS_MAX];
 };
 
-/* A bit for each state that may follow one. */
+/* Bits of the states that may follow each. */
 extern const uint16_t kvc_req_next[KVC_REQ_STATES];
 
-/* kvc_req_advance -- the one place where a request changes its state. */
+/* kvc_req_advance -- the only place that changes a state. */
 static inline void kvc_req_advance(struct kvc_req *r, enum kvc_req_state to)
 {
 	assert(kvc_req_next[r->state] >> to & 1);
 	r->state = (uint8_t)to;
 }
 
-/* kvc_req_out -- whether it has an id and is not over: its server may act on it. */
+/* kvc_req_out -- whether it has an id and is not over: the server may act on it. */
 static inline bool kvc_req_out(const struct kvc_req *r)
 {
 	return r->state >= KVC_REQ_SENT && r->state <= KVC_REQ_ORPHAN;
 }
 
-/* kvc_req_orphaned -- whether its call has gone: it is recycled when nothing can arrive for it. */
+/* kvc_req_orphaned -- whether its call has left: recycle it when nothing can arrive for it. */
 static inline bool kvc_req_orphaned(const struct kvc_req *r)
 {
 	return r->state == KVC_REQ_ORPHAN || r->state == KVC_REQ_LATE;
@@ -188,51 +186,50 @@ struct kvc_reqs {
 int kvc_reqs_init(struct kvc_reqs *t, uint32_t count);
 void kvc_reqs_fini(struct kvc_reqs *t);
 
-/* kvc_reqs_take -- an entry in state HELD with a generation of its own, or NULL: all are taken. */
+/* kvc_reqs_take -- a HELD entry with a new generation; NULL: none free. */
 struct kvc_req *kvc_reqs_take(struct kvc_reqs *t);
 
-/* kvc_reqs_give -- put it back into the free list. The caller has taken care of piece, room, lists and ids. */
+/* kvc_reqs_give -- free it. The caller has released piece, room, lists and ids. */
 void kvc_reqs_give(struct kvc_reqs *t, struct kvc_req *r);
 
-/* kvc_req_imm -- the immediate that writes of this request carry. */
+/* kvc_req_imm -- the immediate of its writes. */
 static inline uint32_t kvc_req_imm(const struct kvc_req *r)
 {
 	return wire_imm(r->generation, (uint16_t)r->index);
 }
 
-/* kvc_req_asked -- the most bytes that the answer to a GET may bring: those that it names, or, if it asks for all up to
- * the end of the value, as many as its destination takes. */
+/* kvc_req_asked -- the most bytes a GET's answer may bring: the length asked for, or, for the whole rest of the value,
+ * the capacity of its destination. */
 static inline uint64_t kvc_req_asked(const struct kvc_req *r)
 {
 	return r->wire.get.length ? r->wire.get.length : r->wire.dest.slice * r->wire.dest.count;
 }
 
-/* kvc_reqs_immediate -- count an immediate that arrived. Returns its request; or NULL: it belongs to none, and counts
- * as a stray. */
+/* kvc_reqs_immediate -- count an immediate. Returns its request; NULL: a stray. */
 struct kvc_req *kvc_reqs_immediate(struct kvc_reqs *t, uint32_t imm);
 
-/* kvc_req_lands -- it is a PUT whose bytes we write to the server's landing area. */
+/* kvc_req_lands -- a PUT we write to the server's landing area. */
 static inline bool kvc_req_lands(const struct kvc_req *r)
 {
 	return r->wire.type == WIRE_PUT && r->wire.flags & WIRE_PUT_LANDED;
 }
 
-/* kvc_req_quiet -- whether no byte of it can move any more: its number of writes is final, all of them have arrived,
- * and neither a read nor a write of ours is under way. */
+/* kvc_req_quiet -- no byte can move any more: its number of writes is final and all have arrived, and none of our reads
+ * or writes is under way. */
 static inline bool kvc_req_quiet(const struct kvc_req *r)
 {
 	return r->said != KVC_SAID_NOTHING && r->mem.arrived >= r->mem.posted && !r->mem.pull && !r->mem.push;
 }
 
-/* kvc_req_unsafe -- whether the peer may still move bytes of a request that is out. */
+/* kvc_req_unsafe -- whether the peer may still move bytes of it. */
 static inline bool kvc_req_unsafe(const struct kvc_req *r)
 {
 	if (kvc_req_lands(r))
-		return r->mem.push != NULL; /* nobody else reads our memory */
+		return r->mem.push != NULL; /* no peer reads our memory */
 	return kvc_req_out(r) && r->wire.dest.count > 0 && !kvc_req_quiet(r);
 }
 
-/* ---- the map of one link: id -> request ---- */
+/* ---- the map of a link: id -> request ---- */
 
 struct kvc_map {
 	struct kvc_map_entry {
@@ -242,10 +239,10 @@ struct kvc_map {
 	uint32_t mask, shift, used;
 };
 
-/* kvc_map_init -- make it for at most `max` ids at a time. 0 or -KV_ENOMEM. */
+/* kvc_map_init -- for at most `max` ids. 0 or -KV_ENOMEM. */
 int kvc_map_init(struct kvc_map *m, uint32_t max);
 void kvc_map_fini(struct kvc_map *m);
-void kvc_map_put(struct kvc_map *m, uint64_t id, struct kvc_req *r); /* id is not 0 and not there; there is room */
+void kvc_map_put(struct kvc_map *m, uint64_t id, struct kvc_req *r); /* id: nonzero and new; there is room */
 struct kvc_req *kvc_map_get(const struct kvc_map *m, uint64_t id);
 bool kvc_map_del(struct kvc_map *m, uint64_t id);
 

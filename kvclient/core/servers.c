@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* servers.c -- the pool's table of servers. Those of the user's list stay. The others are members of a view; all
- * clients of the pool call such a server by the same number. Its entry is written, under the pool's lock, when the
- * first client takes the place, and only read from then on, until the last one has given it back. But for its
- * addresses, which follow the view: they are read under the lock alone, and each node has its own.
- *
- * A place is found by the hashes of all entries, which lie side by side: each of a thousand members is looked for among
- * a thousand when a client takes its first view, and entries have 1,200 bytes. */
+/* servers.c -- the pool's table of servers: the user's list, which stays, then members of views, which all clients of
+ * the pool number alike. The first client to take a place writes its entry under the pool's lock; it is constant until
+ * the last has given it back. Only its addresses follow the view: read them under the lock. Places are found by
+ * adjacent hashes, because a first view looks up a thousand members among a thousand entries of 1,200 bytes. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sized.c -- public structs that begin with their size: copying between a program and a library of different age.
- *
- * A tail that this library does not know and that is not zero is refused. (Rejected: ignoring it. A program that asks
- * for something new would get the old behaviour, and nobody would say so.) The size is the first member of each struct,
- * so a pointer to the struct is a pointer to its size. */
+/* sized.c -- public structs that begin with their size, between programs and libraries of different age. An unknown
+ * nonzero tail is refused: a program that asks for something new must not silently get the old behaviour. */
 #include "kvclient/core/sized.h"
 
-enum { SIZE_MOST = 65536 }; /* a struct that says more is none of ours */
+enum { SIZE_MOST = 65536 }; /* more is invalid */
 
 static size_t size_of(const void *given)
 {

@@ -1,24 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sized.h -- public structs that begin with their size, between a program and a library of different age. Private to
- * kvclient/.
- *
- * The struct of an older program is shorter: what it lacks is zero, which means the default. The struct of a newer
- * program is longer: what this library does not know must be zero on the way in, and is made zero on the way out. */
+/* sized.h -- public structs that begin with their size. Private to kvclient/. Missing fields of an older program are
+ * zero, the default. Unknown fields of a newer one must be zero on the way in, and are zeroed on the way out. */
 #ifndef KVRAIL_KVCLIENT_CORE_SIZED_H
 #define KVRAIL_KVCLIENT_CORE_SIZED_H
 
 #include "base/base.h"
 
-/* kvc_sized -- whether the struct begins with a size that is possible. NULL: no. */
+/* kvc_sized -- whether its size is plausible. NULL: no. */
 bool kvc_sized(const void *given);
 
-/* kvc_sized_take -- copy a struct that the caller filled into *to, which has `known` bytes and gets that size. given
- * NULL: all defaults. name: its type, for the text of *err (may be NULL). Returns 0; or -KV_EINVAL: fewer than `least`
- * bytes, an impossible size, or something set that this library does not know. *to is zeroed then. */
+/* kvc_sized_take -- copy the caller's struct (NULL: defaults) into *to of `known` bytes. name: its type, for *err (may
+ * be NULL). 0; or -KV_EINVAL, and *to is zeroed: fewer than `least` bytes, an impossible size, or unknown fields set.
+ */
 int kvc_sized_take(void *to, size_t known, const void *given, size_t least, const char *name, struct kv_error *err);
 
-/* kvc_sized_give -- fill a struct of the caller's, whose size the caller has set (kvc_sized), from *from with `known`
- * bytes: as much as both know. Its size becomes that much, and the rest is zeroed. */
+/* kvc_sized_give -- fill the caller's struct of set size (kvc_sized) from *from of `known` bytes. Its size becomes the
+ * part known to both; the rest is zeroed. */
 void kvc_sized_give(void *to, const void *from, size_t known);
 
 #endif

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* target.c -- walking over the slices and spans of a target, to write, read or hash them; and making one of what a
- * caller says.
- *
- * A walk looks for its first span from the front, and goes on from there: a few hundred spans are looked through
- * faster than one of them is copied. Spans are the caller's, and looked at as long as a request of the call names them
- * and no longer.
- *
- * What a caller says is looked at once for each request, in full: whatever sums and extents a wrong item may have, a
- * target that was made describes memory that does not wrap, and as many bytes as the item says. */
+/* target.c -- writes, reads and hashes the slices and spans of a target, and makes targets from items. A walk finds its
+ * first span from the front: fast for a few hundred spans. Spans are the caller's, used only while a request of the
+ * call names them. An item is checked in full for each request: a target describes memory that does not wrap, with
+ * exactly the item's bytes. */
 #include "kvclient/core/target.h"
 
 #include "kvclient/core/sized.h"
@@ -15,8 +10,8 @@
 /* ---- walking ---- */
 
 struct walk {
-	struct kvc_target at; /* without spans; its `skip` is where the next byte is */
-	uint64_t left;        /* bytes of value in it, from there */
+	struct kvc_target at; /* without spans; `skip`: the next byte */
+	uint64_t left;        /* value bytes from there */
 	const struct kvc_span *next;
 };
 
@@ -35,7 +30,7 @@ static struct walk walk_begin(const struct kvc_target *t)
 		return w;
 	for (w.next = t->span; skip >= w.next->len; w.next++) {
 		skip -= w.next->len;
-		if (w.next + 1 == t->span + t->spans) { /* the walk is empty */
+		if (w.next + 1 == t->span + t->spans) { /* empty walk */
 			w.left = 0;
 			return w;
 		}
@@ -44,7 +39,7 @@ static struct walk walk_begin(const struct kvc_target *t)
 	return w;
 }
 
-/* The next bytes that lie together, n at most. */
+/* The next adjacent bytes, at most n. */
 static uint8_t *walk_next(struct walk *w, uint64_t n, uint64_t *out_len)
 {
 	struct kvc_target *t = &w->at;
@@ -89,7 +84,7 @@ void kvc_target_hash(const struct kvc_target *t, uint64_t n, struct kv_hasher *h
 
 /* ---- making ---- */
 
-/* One place, or slices. A slice of at least len is no slice. */
+/* One place, or slices. A slice of len or more is none. */
 static int one_make(struct kvc_target *t, void *at, uint64_t len, uint64_t slice, uint64_t stride)
 {
 	uint64_t extent = len, end;
@@ -107,8 +102,7 @@ static int one_make(struct kvc_target *t, void *at, uint64_t len, uint64_t slice
 	return 0;
 }
 
-/* Spans as long as each other (the last one may be shorter) and evenly apart are slices, which a server can read and
- * write where they lie. */
+/* Evenly spaced spans of one length (the last may be shorter) become slices, which a server can access in place. */
 static void spans_join(struct kvc_target *t)
 {
 	const struct kvc_span *s = t->span;

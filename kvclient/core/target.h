@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* target.h -- where the bytes of a value are in this process: at one place, in slices, or in spans. Private to
- * kvclient/. */
+/* target.h -- where a value's bytes are in this process. Private to kvclient/. */
 #ifndef KVRAIL_KVCLIENT_CORE_TARGET_H
 #define KVRAIL_KVCLIENT_CORE_TARGET_H
 
 #include "base/base.h"
 #include "kvclient/kvclient.h"
 
-/* Slices of `slice` bytes that begin `stride` bytes apart; slice 0: one place. Or spans, which are the caller's. The
- * first `skip` bytes of the value lie before the range. */
+/* Slices of `slice` bytes, `stride` bytes apart; slice 0: one place. Or spans, the caller's. The value's first `skip`
+ * bytes are before the range. */
 struct kvc_target {
 	uint8_t *at;
 	uint64_t slice, stride, skip;
@@ -16,17 +15,16 @@ struct kvc_target {
 	uint32_t spans;
 };
 
-/* kvc_layout_take -- copy the layout of an item that has one. 0, or -KV_EINVAL: it is not a known one. */
+/* kvc_layout_take -- copy an item's layout. 0, or -KV_EINVAL: unknown. */
 int kvc_layout_take(const struct kvc_item *it, struct kvc_layout *out);
 
-/* kvc_target_make -- the target that an item describes. Spans that are as long as each other and evenly apart become
- * slices. parts: its layout, which may have parts, or is zeroed; NULL: it must have none. 0. -KV_EINVAL: a place is
- * NULL or a length 0, slices overlap, something overflows, the lengths do not add up to it->len, or the layout is not a
- * known one. */
+/* kvc_target_make -- an item's target; evenly spaced spans become slices. parts: receives its layout, zeroed if none;
+ * NULL: parts are not allowed. 0. -KV_EINVAL: a NULL place or length 0, overlapping slices, an overflow, lengths that
+ * do not sum to it->len, or an unknown layout. */
 int kvc_target_make(struct kvc_target *t, const struct kvc_item *it, struct kvc_layout *parts);
 
-/* kvc_target_flat -- whether it is one place. kvc_target_extent -- bytes from the first byte to the last one, of a
- * target without spans that has `len` bytes of value. */
+/* kvc_target_flat -- whether it is one place. kvc_target_extent -- bytes from first to last, for `len` value bytes
+ * without spans. */
 static inline bool kvc_target_flat(const struct kvc_target *t)
 {
 	return !t->span && t->slice == 0;
@@ -36,11 +34,11 @@ static inline uint64_t kvc_target_extent(const struct kvc_target *t, uint64_t le
 	return t->slice ? (len - 1) / t->slice * (t->stride - t->slice) + len : len;
 }
 
-/* kvc_target_write -- copy n bytes from `from` into the target, from `skip` on. kvc_target_read -- out of it. */
+/* kvc_target_write -- copy n bytes to the target, from `skip` on. kvc_target_read -- from it. */
 void kvc_target_write(const struct kvc_target *t, const uint8_t *from, uint64_t n);
 void kvc_target_read(const struct kvc_target *t, uint8_t *to, uint64_t n);
 
-/* kvc_target_hash -- update the hash with n bytes of the target, from `skip` on. */
+/* kvc_target_hash -- hash n bytes of it, from `skip` on. */
 void kvc_target_hash(const struct kvc_target *t, uint64_t n, struct kv_hasher *h);
 
 #endif

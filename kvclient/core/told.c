@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* told.c -- what the pool's log was told of a server.
- *
- * All clients of a pool meet the trouble of a server, each on its own loop and within moments. The first one logs it;
- * for the others it is a line of level debug. When the last one has the server back the log is told that, too. So a
- * trouble that only some clients get over has no end in the log, and no second beginning. */
+/* told.c -- troubles of a server that the pool's log knows. All clients meet them within moments: the first logs at
+ * full level, the others at debug. The end is logged when the last client has the server back, so a trouble with some
+ * clients left has no end and no second beginning in the log. */
 #include "kvclient/core/told.h"
 
 bool kvc_told_begin(struct kvc_told *t, bool *mine, enum kvc_trouble trouble)

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* votes.c -- which view of the cluster a client follows: the one that more than half of its servers announce.
+/* votes.c -- the view of the cluster a client follows: the one more than half of its servers announce. Each server
+ * votes for the digest it announced last, or for none. At exactly half nothing changes, so two views never take turns.
+ * Numbers decide only how soon a majority is followed:
  *
- * A view has a digest of its members. Each server votes for the digest that it announced last, or for none. A view
- * replaces the one in force if it has more than half of all votes; with exactly half everything stays, so two views
- * never take turns. Numbers never outweigh votes: they decide how soon a majority is followed, no more.
- *
- *   more than half announce it ...                                     it is followed
- *   there is no view in force; or by the source in force, newer        at once
- *   not newer, and no server that answers announces another one        after KVC_VOTE_ALL_NS
+ *   more than half announce it                                         followed
+ *   no view is in force; or newer, by the source in force              at once
+ *   not newer, and no answering server announces another               after KVC_VOTE_ALL_NS
  *   not newer: another source, or numbers that began anew              KVC_VOTE_RESET_NS after most began to differ
  *
- * "Newer" needs more than half, too: one server whose clock is ahead raises no epoch. The times bound how often views
- * can change where servers name each other in turn. Where no server of the view in force answers, the view that most of
- * those that answer announce is followed. Why: docs/internals/decisions/013-clients-count-votes.md. */
+ * "Newer" also needs more than half: one clock ahead of time raises no epoch. The times bound how often servers that
+ * name each other in turn can change the view. Where no server of the view in force answers, the view most answering
+ * servers announce is followed. Why: docs/internals/decisions/013-clients-count-votes.md. */
 #include "kvclient/core/votes.h"
 
 #include <stdlib.h>
@@ -86,7 +84,7 @@ unsigned kvc_votes_views(const struct kvc_votes *v, uint64_t now_ns)
 	return n;
 }
 
-/* ---- one vote beside the view in force ---- */
+/* ---- one vote against the view in force ---- */
 
 static bool newer(const struct kvc_vote *b, const struct kvc_votes_now *now)
 {
@@ -94,7 +92,7 @@ static bool newer(const struct kvc_vote *b, const struct kvc_votes_now *now)
 	       (b->epoch > now->epoch || (b->epoch == now->epoch && b->digest > now->digest));
 }
 
-/* Whether the vote is for another view, or for the one in force under lower numbers or those of another source. */
+/* Whether it is for another view, or for the one in force with lower numbers or another source. */
 static bool differs(const struct kvc_vote *b, const struct kvc_votes_now *now)
 {
 	return b->digest && (b->source != now->source || b->digest != now->digest || b->epoch < now->epoch);
@@ -118,15 +116,15 @@ static kv_u128 leader(const struct kvc_votes *v, uint64_t now_ns)
 	return lead ? digest : 0;
 }
 
-/* Whether the server answers. Without a view in force attempts to attach end soon, and the next one follows: so one
- * that was lost just now counts, or the server whose attempt comes first would decide alone. */
+/* Whether the server answers. Without a view in force a server lost just now counts: attempts end soon and repeat, and
+ * the first one would decide alone. */
 static bool answers(const struct kvc_vote *b, const struct kvc_votes_now *now)
 {
 	return b->until_ns == KV_NEVER ||
 	       (!now->digest && b->until_ns > now->now_ns + KVC_VOTE_LOST_NS - KVC_VOTE_JUST_NS);
 }
 
-/* Of the servers that answer: how many announce this digest, and how many of these their view names. */
+/* Of the answering servers: those that announce the digest, and those of them their view names. */
 struct share {
 	unsigned votes, own;
 };
@@ -142,9 +140,9 @@ static struct share share_of(const struct kvc_votes *v, const struct kvc_votes_n
 	return s;
 }
 
-/* The digest that most of the servers that answer announce; few do where this is asked. Without a view in force a view
- * that names the servers which announce it comes first: a stale one does so less often. Of views with as many votes the
- * one with the highest digest: clients agree. 0: none has more than the view in force. */
+/* The digest most answering servers announce; few servers reach this. Without a view in force, prefer views that name
+ * their announcers (stale ones rarely do), then votes, then the highest digest, so that clients agree. 0: none beats
+ * the view in force. */
 static kv_u128 most(const struct kvc_votes *v, const struct kvc_votes_now *now, unsigned *out_votes)
 {
 	struct share best = now->digest ? share_of(v, now, now->digest) : (struct share){0};
@@ -168,9 +166,9 @@ static kv_u128 most(const struct kvc_votes *v, const struct kvc_votes_now *now, 
 
 struct tally {
 	unsigned voters, answering, present, leads; /* present: for the view in force; leads: for the leader */
-	unsigned others_answer; /* servers that answer and announce another one than the leader, or none */
-	unsigned newer;         /* for the leader, with numbers that are newer */
-	unsigned differ;        /* for anything but the view in force */
+	unsigned others_answer;                     /* answering servers not for the leader */
+	unsigned newer;                             /* for the leader with newer numbers */
+	unsigned differ;                            /* not for the view in force */
 };
 
 static void tally_one(struct tally *t, const struct kvc_vote *b, const struct kvc_votes_now *now, kv_u128 digest)
@@ -201,8 +199,8 @@ static int descending(const void *a, const void *b)
 	return (*x < *y) - (*x > *y);
 }
 
-/* The source of most votes for the digest, if any has most, and the highest epoch of it that more than `half` votes
- * have reached; else the lowest. */
+/* Set source and epoch of the choice: the majority source of its votes, and that source's highest epoch reached by more
+ * than `half` votes, else its lowest. */
 static void number_of(struct kvc_votes *v, struct kvc_choice *c, uint64_t now_ns, unsigned half)
 {
 	unsigned lead = 0, n = 0;
@@ -221,7 +219,7 @@ static void number_of(struct kvc_votes *v, struct kvc_choice *c, uint64_t now_ns
 	c->epoch = n ? v->epochs[KV_MIN(half, n - 1)] : 0;
 }
 
-/* How long a majority has announced anything but the view in force. */
+/* How long a majority has differed from the view in force. */
 static uint64_t differ_for_ns(struct kvc_votes *v, const struct kvc_votes_now *now, const struct tally *t)
 {
 	if (2 * t->differ <= t->voters)
@@ -237,13 +235,13 @@ static uint64_t patience_ns(const struct kvc_votes *v, const struct kvc_votes_no
 	return t->others_answer == 0 && calm ? KVC_VOTE_ALL_NS : KVC_VOTE_RESET_NS;
 }
 
-/* Another view, or the one in force under other numbers. */
+/* Another view, or other numbers. */
 static bool is_change(const struct kvc_choice *c, const struct kvc_votes_now *now)
 {
 	return c->digest != now->digest || c->source != now->source || c->epoch != now->epoch;
 }
 
-/* Whether a view that has a majority is followed now. */
+/* Whether to follow a majority view now. */
 static bool is_due(struct kvc_votes *v, const struct kvc_votes_now *now, const struct tally *t)
 {
 	uint64_t ns = differ_for_ns(v, now, t);
@@ -255,7 +253,7 @@ void kvc_votes_decide(struct kvc_votes *v, const struct kvc_votes_now *now, stru
 	struct kvc_choice c = {.digest = leader(v, now->now_ns)};
 	struct tally t = tally_make(v, now, c.digest);
 	bool due = is_due(v, now, &t), majority = !now->alone && c.digest && 2 * t.leads > t.voters;
-	bool known = majority && 2 * t.newer > t.voters; /* that it is newer */
+	bool known = majority && 2 * t.newer > t.voters; /* to be newer */
 	*out = (struct kvc_choice){.voters = t.voters, .present = t.present, .answering = t.answering};
 	if (!majority) {
 		c.digest = now->alone ? most(v, now, &t.leads) : 0;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* waits.c -- how a call waits. There are three ways, and kvc_cancel, kvc_queue_close and the end of a pool know all of
- * them: for a request of the call (transfer/call.c: kvc_call_wait_await), for room (request/admission.c), and here for
- * all else. scripts/check-waits.sh finds any other way.
- *
- * A wait is in the client's list while it lasts. Its coroutine carries the address of the call's stop (co_set_mark), so
- * no function between the call and its wait has to pass it on. The end of a wait wakes the whole queue: others in it
- * look again at what they wait for. */
+/* waits.c -- waits of a call. There are three kinds, known to kvc_cancel, kvc_queue_close and the pool's end: for its
+ * requests (transfer/call.c: kvc_call_wait_await), for room (request/admission.c), and here for all else.
+ * scripts/check-waits.sh finds others.
+ * A wait is in the client's list while it lasts. Its coroutine carries the address of the call's stop (co_set_mark).
+ * Ending a wait wakes its whole queue; the others check again. */
 #include "kvclient/core/waits.h"
 
 struct waiter {
@@ -58,7 +56,7 @@ void kvc_waits_init(struct kvc_client *c)
 	co_queue_init(&c->waits.time);
 }
 
-/* (A coroutine that is woken runs later, so the list stays as it is.) */
+/* Woken coroutines run later, so the list stays as it is. */
 void kvc_waits_stop(struct kvc_client *c, const bool *stop)
 {
 	KV_LIST_EACH (n, &c->waits.all) {
