@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client.c -- opening and closing one client: an engine on a loop, its receive buffer, its nodes.
- *
- * Closing has phases. Calls end, after the grace at most, and workers return. The nodes say goodbye, for KVC_PART_NS at
- * most. The flusher stops. The engine is closed: from then on nothing can touch our memory. Last, the buffer is
- * unmapped.
- *
- * Calls into the provider that may need much stack (open, fence, close) run outside of coroutines. */
+/* client.c -- opens and closes one client: an engine on a loop, its receive buffer, its nodes. Closing has phases:
+ * calls end, at the latest after the grace, and workers return; the nodes say goodbye, for KVC_PART_NS at most; the
+ * flusher stops; the engine closes, and nothing can touch our memory any more; the buffer is unmapped. Provider calls
+ * that may need much stack (open, fence, close) run outside coroutines. */
 #include "kvclient/pool/client.h"
 
 #include <errno.h>
@@ -40,8 +37,7 @@
 
 /* ---- opening ---- */
 
-/* Number the clients of one loop one after the other: neighbours take NICs that lie near each other
- * (te_options.engine). */
+/* Number the clients of one loop consecutively: neighbours get NICs near each other (te_options.engine). */
 static unsigned engine_number(const struct kvc_client *c)
 {
 	unsigned loops = c->pool->num_loops, clients = c->pool->options.num_clients, before = 0;
@@ -87,8 +83,8 @@ static int engine_open(struct kvc_client *c, struct kv_error *err)
 	return 0;
 }
 
-/* Bind the loop's thread to the NUMA node of the client's NICs. If two clients of a loop have their NICs on different
- * nodes, the thread is freed again: it would be near to one and kept away from the other. */
+/* Bind the loop's thread to the NUMA node of the client's NICs. If two clients of a loop have NICs on different nodes,
+ * unbind it. */
 static int thread_bind(struct kvc_client *c, int node)
 {
 	struct kvc_bound *b;
@@ -108,7 +104,7 @@ static int thread_bind(struct kvc_client *c, int node)
 	return b->result;
 }
 
-/* Decide where thread and memory of this client are to be, before anything large is touched. */
+/* Place thread and memory of the client before anything large is touched. */
 static void place(struct kvc_client *c)
 {
 	c->place = (struct kv_numa_place){.node = c->info.near ? c->info.numa_node : KV_NODE_ANY,
@@ -127,8 +123,8 @@ static int buffer_open(struct kvc_client *c, struct kv_error *err)
 		return kv_fail_more(err, "client %u, receive buffer", c->index);
 	if (c->area.node_error)
 		c->place.memory_error = c->area.node_error;
-	/* Register whole pages, of whatever size. Where fork() needs it, rdma-core marks registered memory, and a part
-	 * of a huge page cannot be marked. */
+	/* Register whole pages: for fork(), rdma-core marks registered memory, and part of a huge page cannot be
+	 * marked. */
 	rc = te_region_register(c->te, c->area.base, c->area.len_bytes, TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE, 0,
 				&c->region, err);
 	if (rc < 0) {
@@ -211,7 +207,7 @@ static int tables_open(struct kvc_client *c, struct kv_error *err)
 static int coroutines_start(struct kvc_client *c, struct kv_error *err)
 {
 	int rc;
-	/* All nodes first: closing, which undoes a failure, looks at each. */
+	/* All nodes first: closing, after a failure, visits each. */
 	for (unsigned i = 0; i < c->pool->room; i++)
 		kvc_node_init(&c->node[i], c, i);
 	if (route_hot_ready(c) < 0)
@@ -227,7 +223,7 @@ static int coroutines_start(struct kvc_client *c, struct kv_error *err)
 	return 0;
 }
 
-/* A file of keys or certificates cannot be opened or read; rc is -errno, and the sentence names the file. */
+/* A key or certificate file cannot be read; rc is -errno, and *err names the file. */
 static int file_failed(int rc, struct kv_error *err)
 {
 	bool files = rc == -EMFILE || rc == -ENFILE;
@@ -279,7 +275,7 @@ int kvc_client_open(struct kvc_client *c, struct kv_error *err)
 		goto err_packs;
 	}
 	c->opened = true;
-	/* From here on there are coroutines: the caller closes the client to undo a failure. */
+	/* From here on the caller closes the client to undo a failure: there are coroutines. */
 	return coroutines_start(c, err);
 
 err_packs:
@@ -312,7 +308,7 @@ static void engine_close(void *arg)
 	te_close(&c->te);
 }
 
-/* Wake all calls, whatever they wait for: they see that the client closes. */
+/* Wake all calls: they see the client closing. */
 static void calls_wake(struct kvc_client *c)
 {
 	for (uint32_t i = 0; i < c->reqs.count; i++)
@@ -322,7 +318,7 @@ static void calls_wake(struct kvc_client *c)
 	kvc_waits_close(c);
 }
 
-/* Say goodbye to all servers. They share the time to answer; a server that has not answered then is left without. */
+/* Say goodbye to all servers, with one deadline for all answers. */
 static void nodes_part_await(struct kvc_client *c)
 {
 	uint64_t deadline = loop_now(c->loop) + KVC_PART_NS;
@@ -370,8 +366,7 @@ static void closer(void *arg)
 	kvc_pool_tell_closed(c->pool);
 }
 
-/* Closing cannot fail: a coroutine for it is asked for until there is one. If too many workers took them all, those
- * that return make room. */
+/* Closing cannot fail: retry until a coroutine can be had. Returning workers make room. */
 static void closer_start(struct loop_timer *t)
 {
 	struct kvc_client *c = KV_CONTAINER(t, struct kvc_client, close_again);

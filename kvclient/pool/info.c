@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* info.c -- what a pool runs on, its counters, and how its servers and rails are.
- *
- * Counters are atomics with one writer each; any thread reads them at once. The state of a server or a rail is many
- * values that belong together: the client's loop is asked for it, as for a call. (Rejected: making all of it atomic. It
- * would cost the data path a store per credit, and the values would be of different moments.) */
+/* info.c -- reports the engine, the counters, servers and rails of a pool. Counters are atomics with one writer each.
+ * The state of a server or rail must be consistent, so the client's loop reads it; atomics would cost the data path a
+ * store per credit. */
 #include <stdlib.h>
 
 #include "host/host.h"
@@ -12,8 +10,8 @@
 #include "kvclient/core/sized.h"
 #include "kvclient/request/landing.h"
 
-#define ASK_NS   5000000000ull /* a loop that stands still for so long is not asked any longer */
-#define FENCE_NS 1000000000ull /* endpoints are rebuilt in some ms, up to 100 ms on tcp with large buffers */
+#define ASK_NS   5000000000ull /* limit for a stalled loop */
+#define FENCE_NS 1000000000ull /* rebuilding endpoints takes up to 100 ms */
 
 static void text_copy(char *to, size_t cap, const char *from)
 {
@@ -284,7 +282,7 @@ int kvc_counters_items(const struct kvc_counters *c, struct kvc_stat_item *out, 
 	return (int)n;
 }
 
-/* ---- of one client ---- */
+/* ---- one client ---- */
 
 struct asked {
 	unsigned index; /* of the server or rail */
@@ -322,7 +320,7 @@ static void links_info(struct kvc_server_info *o, const struct kvc_attachment *s
 	}
 }
 
-/* The engine counts these. kvc_counters gives them as of the last heartbeat or of the last call that asked the loop. */
+/* Engine counters in kvc_counters are as of the last heartbeat or the last call of this. */
 static void engine_count(struct kvc_client *c)
 {
 	struct te_stats t;
@@ -374,7 +372,7 @@ static int64_t server_ask(struct kvc_client *c, void *arg)
 	engine_count(c);
 	n = kvc_alias_node(c, a->index);
 	if (a->index >= c->pool->num_servers && n->state == KVC_NODE_NEW && !n->joined)
-		return -KV_ENOTFOUND; /* the place of a member that has left */
+		return -KV_ENOTFOUND; /* the member has left */
 	*o = (struct kvc_server_info){.state = states[n->state],
 				      .incarnation = n->incarnation,
 				      .heard_ns =
@@ -424,7 +422,7 @@ static int64_t rail_ask(struct kvc_client *c, void *arg)
 	return 0;
 }
 
-/* Run fn, which does not park, on the client's loop; a thread that turns that loop calls it directly. */
+/* Run fn, which does not park, on the client's loop. */
 static int ask(struct kvc_pool *pool, unsigned client, uint64_t wait_ns, int64_t (*fn)(struct kvc_client *c, void *arg),
 	       struct asked *a)
 {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics.c -- a pool's counters as Prometheus' text, for the page of the program that embeds the library.
- *
- * No thread, no port, no memory: the text goes to the caller's buffer. Names that people look for are written by hand;
- * all other counters follow by rule, as on kv-server's page: kvrail_client_NAME_total, or without _total for gauges and
- * maxima, ns as seconds. */
+/* metrics.c -- a pool's counters as Prometheus text in the caller's buffer, for the embedding program's page.
+ * Well-known names are set by hand; others follow kv-server's rule: kvrail_client_NAME_total, without _total for gauges
+ * and maxima, ns as seconds. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +10,7 @@
 
 enum { ITEMS_MAX = 512 };
 
-/* Counters that have a name of their own below. */
+/* Counters with a name of their own below. */
 static bool named(const struct kvc_stat_item *i)
 {
 	static const char *const names[] = {"hits", "misses", "bytes_in", "bytes_out"};
@@ -32,13 +30,13 @@ static void results_write(struct kv_metrics *m, const struct kvc_counters *c)
 		unsigned n = 0;
 
 		for (const char *p = kvc_opname((enum kvc_op)op); *p && n < sizeof(name) - 1; p++)
-			name[n++] = (char)(*p | 0x20); /* they are capitals */
+			name[n++] = (char)(*p | 0x20); /* to lower case */
 		name[n] = '\0';
 		for (unsigned i = 0; i < KVC_RESULTS; i++) {
 			char labels[128] = "";
 			bool always = i == 0 && (op == KVC_OP_GET || op == KVC_OP_PUT);
 
-			if (c->results[op][i] == 0 && !always) /* GET and PUT: a rate needs a beginning */
+			if (c->results[op][i] == 0 && !always) /* GET and PUT: a rate needs its first value */
 				continue;
 			kv_metrics_label(labels, sizeof(labels), "op", name);
 			kv_metrics_label(labels, sizeof(labels), "code",

@@ -90,7 +90,7 @@ static int check_counts(const struct kvc_options *o, struct kv_error *err)
 	return 0;
 }
 
-/* A server that stands in the list twice would have two shares of the keys. */
+/* A server listed twice would get two shares of the keys. */
 static int check_twins(const char *text, const struct kv_server_entry *a, const struct kv_server_entry *b,
 		       struct kv_error *err)
 {
@@ -162,8 +162,8 @@ static int check_security(const struct kvc_options *o, struct kv_error *err)
 	return 0;
 }
 
-/* Half of the cores: the other half is for the server on this host, or for the program that we are part of. On shm our
- * loops do the copying and the server next to nothing: there the default is four. */
+/* Half of the cores; the rest is for a server on this host or the embedding program. On shm our loops do the copying.
+ */
 static unsigned threads_default(const char *provider)
 {
 	if (provider && strcasecmp(provider, "shm") == 0)

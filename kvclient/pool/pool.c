@@ -1,24 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.c -- open and close: options, servers, loops, threads, clients.
- *
- * Opening. The calling thread does all that may block or fail for a plain reason (options, threads). Then each client
- * is opened on its loop's thread, and its nodes begin to connect. A loop opens one client in a turn. If that took long,
- * the loop opens none for as long again: clients that were opened before have handshakes, of some turns each, which
- * must not wait for hundreds of others. The first failure ends the opening: what one client lacks, the next one lacks
- * too.
- *
- * The pool is open when all clients are. It needs no server, because an inference server must be able to start before
- * its cache. With KVC_OPEN_WAIT the caller also waits until every first attempt to connect is decided, and every client
- * must have a server. Servers that are down are tried again in the background. A failure closes what was opened, on the
- * same path as kvc_pool_close.
- *
- * Closing: clients first, while their loops turn; then loops and threads.
- *
- * With KVC_NO_THREADS there is one loop and no thread. Opening, closing and every other wait turn the loop themselves
- * (core/drive.c), and so does the host between its calls, by kvc_poll.
- *
- * The mutex guards the reports of opening and closing and the list of registrations; no call on the data path takes it.
- */
+/* pool.c -- opens and closes pools: options, servers, loops, threads, clients.
+ * Opening: the calling thread does everything that may block. Then each client opens on its loop's thread, one per
+ * turn; after a slow one the loop pauses as long, so that the handshakes of earlier clients proceed. The first failure
+ * ends the opening, and everything is closed by the path of kvc_pool_close.
+ * The pool is open when all clients are, even without a server: an inference server may start before its cache. With
+ * KVC_OPEN_WAIT every first attempt is awaited, and every client must have a server. Attempts continue in the
+ * background.
+ * Closing: clients first, while their loops turn; then loops and threads. With KVC_NO_THREADS waiting threads turn the
+ * one loop (core/drive.c), and so does the host by kvc_poll.
+ * The mutex guards progress and registrations; no call on the data path takes it. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -42,10 +32,9 @@ enum { CLIENTS_WARN = 8, OPENING_LOOK_NS = 100000000 };
 #define LOOK_UP_NS      1000000000ull
 #define POLL_TURN_NS    10000000ull
 
-/* The longest that a loop polls before it sleeps. Up to there it learns by itself how long polling pays (loop/spin.c).
- * Where no event wakes a loop (shm, older EFA) it polls all of this time: a sleep there is blind, and takes 50 us at
- * least. On shm, moreover, a loop that its timer wakes takes the processor from another one; if that one held a spin
- * lock of the provider, all others spin for a slice of the scheduler. */
+/* Most time a loop polls before it sleeps; below it learns how long polling pays (loop/spin.c). Where no event wakes a
+ * loop (shm, older EFA) it polls all of this time: a blind sleep takes 50 us or more, and on shm its wake-up may
+ * preempt a loop that holds a provider's spin lock. */
 #define SPIN_DEFAULT_NS 50000ull
 
 static void callers_wait(struct kvc_pool *p)
@@ -71,7 +60,7 @@ static void log_init(struct kvc_pool *p)
 	kv_log_style_from(&p->log_style, "libkvrail");
 }
 
-/* Replace a string of the caller's by a copy. */
+/* Copy a string of the caller's. */
 static int string_keep(struct kvc_pool *p, const char **s)
 {
 	if (!*s)
@@ -95,7 +84,7 @@ static void strings_free(struct kvc_pool *p)
 {
 	while (p->num_strings > 0) {
 		char *s = p->strings[--p->num_strings];
-		/* One of them may be the key. */
+		/* It may be the key. */
 		if (s)
 			explicit_bzero(s, strlen(s));
 		free(s);
@@ -121,13 +110,13 @@ static int servers_keep(struct kvc_pool *p, struct kv_error *err)
 		s->users = 1; /* the list's own */
 	}
 	p->options.servers = NULL;
-	(void)kvc_notes_share(&p->place, &p->notes); /* clients carry them over */
+	(void)kvc_notes_share(&p->place, &p->notes); /* clients carry the notes over */
 	if (boot_resolver_create(p->room * KV_WHERE_ADDRESSES, &p->resolver) < 0)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the list of servers");
 	return 0;
 }
 
-/* Our address towards one address of a server of the list. 0; 1: its name is still being looked up; or an error. */
+/* Our address towards one address of a listed server. 0; 1: its name is being looked up; or an error. */
 static int local_towards(struct kvc_pool *p, unsigned i, unsigned k)
 {
 	struct kv_hostport at;
@@ -138,8 +127,8 @@ static int local_towards(struct kvc_pool *p, unsigned i, unsigned k)
 	return rc == 0 && !kv_sockaddr_route(&a.addr[0], a.len[0], &p->local) ? -KV_EPEERDOWN : rc;
 }
 
-/* Find the first server of the list that there is a route to, and our address towards it. 0; 1: a name before it is
- * still being looked up (`last`: that is not waited for); -KV_EPEERDOWN: there is no route to any. */
+/* Our address towards the first listed server with a route. 0; 1: an earlier name is being looked up (`last`: skip
+ * those); -KV_EPEERDOWN: no route. */
 static int local_look(struct kvc_pool *p, bool last)
 {
 	bool pending = false;
@@ -152,7 +141,7 @@ static int local_look(struct kvc_pool *p, bool last)
 	return pending ? 1 : -KV_EPEERDOWN;
 }
 
-/* Without a descriptor no route is found and no name looked up: that is told, and not that there is no route. */
+/* Without a descriptor no route or name can be found: report that instead. */
 static int files_check(struct kv_error *err)
 {
 	int fd = eventfd(0, EFD_CLOEXEC), rc = fd < 0 ? errno : 0;
@@ -171,8 +160,8 @@ static int files_check(struct kv_error *err)
 		       (unsigned long long)limit.rlim_cur);
 }
 
-/* The fabric is to use the interface that the control connections use. Name servers that do not answer must not hold up
- * a pool for long: without an address (family 0) the provider takes any interface. */
+/* The fabric should use the interface of the control connections. Silent name servers must not delay a pool for long:
+ * without an address (family 0) the provider takes any interface. */
 static void local_find(struct kvc_pool *p, uint64_t wait_ns)
 {
 	const struct timespec pause = {.tv_nsec = 2000000};
@@ -244,7 +233,7 @@ static void pool_destroy(struct kvc_pool **pool)
 	*pool = NULL;
 }
 
-/* Timed waits use the clock that is never set. */
+/* Timed waits use the clock nobody sets. */
 static void changed_init(pthread_cond_t *changed)
 {
 	pthread_condattr_t attr;
@@ -259,7 +248,7 @@ static int pool_create(const struct kvc_options *given, uint64_t look_up_ns, str
 		       struct kv_error *err)
 {
 	struct kvc_pool *p;
-	int rc = kv_stdio_reserve(err); /* before anything is opened */
+	int rc = kv_stdio_reserve(err); /* before any other descriptor */
 	if (rc < 0)
 		return rc;
 	p = calloc(1, sizeof(*p));
@@ -302,7 +291,7 @@ err_pool:
 
 /* ---- opening ---- */
 
-/* Whether opening is over already: a client failed, or the caller gave up. */
+/* Whether opening is over: a client failed, or the caller gave up. */
 static int opening_failed(struct kvc_pool *p)
 {
 	int rc;
@@ -324,7 +313,7 @@ static void open_next(struct loop_timer *t)
 	client_open(KV_CONTAINER(t, struct kvc_client, open_next));
 }
 
-/* Open this client, then, some turns later, the next one of its loop. */
+/* Open this client, and later the next one of its loop. */
 static void client_open(void *arg)
 {
 	struct kvc_client *c = arg;
@@ -336,7 +325,7 @@ static void client_open(void *arg)
 	if (rc == 0)
 		rc = kvc_client_open(c, &err);
 	now = loop_now(c->loop);
-	/* Before the report: once the last client has reported, the pool may be closed. */
+	/* Before the report: after the last one the pool may be closed. */
 	if (next < p->num_clients) {
 		p->client[next]->open_next = (struct loop_timer){.fire = open_next};
 		loop_timer_arm(c->loop, &p->client[next]->open_next, now + rest_after(now - began));
@@ -344,8 +333,7 @@ static void client_open(void *arg)
 	kvc_pool_tell_started(p, rc, &err);
 }
 
-/* If a loop cannot be asked to open its first client, all clients of that loop count as failed: so there is one way to
- * end an opening. */
+/* If a loop is full, all its clients count as failed, so there is one way to end an opening. */
 static void clients_open(struct kvc_pool *p)
 {
 	unsigned per_loop = (p->num_clients + p->num_loops - 1) / p->num_loops;
@@ -362,7 +350,7 @@ static void clients_open(struct kvc_pool *p)
 	}
 }
 
-/* A client has no server: why. */
+/* The reason a client has no server. */
 static int unserved(const struct kvc_progress *g, const struct kvc_attempts *a, struct kv_error *err)
 {
 	unsigned more = a->failed - (a->other.code ? 2 : 1);
@@ -377,13 +365,13 @@ static int unserved(const struct kvc_progress *g, const struct kvc_attempts *a, 
 	return kv_fail(err, a->first.code, "%s%s%s%s", a->first.text, a->other.code ? "; " : "", a->other.text, text);
 }
 
-/* Under the lock: what kvc_pool_status returns. */
+/* As kvc_pool_status. Under the lock. */
 static int status_look(struct kvc_pool *p, struct kv_error *err)
 {
 	struct kvc_progress *g = &p->progress;
 	int rc = 0;
 	if (g->status < 0) {
-		/* All clients must have answered, before they may be closed. */
+		/* All clients must have reported before they are closed. */
 		rc = g->started < p->num_clients ? 1 : g->status;
 		if (rc < 0 && err)
 			*err = g->error;
@@ -468,7 +456,7 @@ static int threads_start(struct kvc_pool *p, struct kv_error *err)
 	return 0;
 }
 
-/* Under the lock: wait for a report. Not 0: the time has come. Without threads of the pool it may return early. */
+/* Wait for a report, under the lock. Nonzero: `until` has passed. Without threads it may return early. */
 static int report_wait(struct kvc_pool *p, const struct timespec *until)
 {
 	struct timespec now;
@@ -483,8 +471,7 @@ static int report_wait(struct kvc_pool *p, const struct timespec *until)
 	return until ? pthread_cond_timedwait(&p->changed, &p->lock, until) : pthread_cond_wait(&p->changed, &p->lock);
 }
 
-/* Wait until `look` returns another value than 1. Reports wake it, and they come: every client and every first attempt
- * has a deadline of its own. */
+/* Wait until `look` returns other than 1. Reports always come: every client and first attempt has a deadline. */
 static int progress_wait(struct kvc_pool *p, int (*look)(struct kvc_pool *p, struct kv_error *err),
 			 struct kv_error *err)
 {
@@ -496,8 +483,7 @@ static int progress_wait(struct kvc_pool *p, int (*look)(struct kvc_pool *p, str
 	return rc;
 }
 
-/* Show the caller how far opening is; it may give up, and is not asked again. Under the lock, which is not held while
- * the caller looks. */
+/* Show the caller the progress, and let it give up once. Under the lock, released during the callback. */
 static void opening_show(struct kvc_pool *p)
 {
 	const struct kvc_progress seen = p->progress;
@@ -565,8 +551,8 @@ static void opened_log(struct kvc_pool *p)
 			 i.security, i.numa);
 }
 
-/* All clients or none: a resource that is short for some of them is told before the first endpoint is opened. How many
- * shards the servers have is not known yet: one each is assumed, the least. */
+/* Report a resource too short for all clients before the first endpoint is opened. The number of shards is unknown:
+ * assume one per server. */
 static int preflight(struct kvc_pool *p, struct kv_error *err)
 {
 	enum { LOOP_FILES = 2 };
@@ -653,13 +639,13 @@ int kvc_poll(struct kvc_pool *pool, uint64_t max_wait_ns)
 		return rc;
 	now = loop_now(pool->loop[0]);
 	until = kv_deadline(now, max_wait_ns);
-	/* A short turn at a time: another thread may close the pool meanwhile, and a spin ends each turn early. */
+	/* Short turns: another thread may close the pool, and a spin ends a turn early. */
 	do {
 		rc = loop_turn(pool->loop[0], until > now ? KV_MIN(until - now, POLL_TURN_NS) : 0);
 		now = loop_now(pool->loop[0]);
 	} while (rc == 0 && now < until && !atomic_load(&pool->closing));
 	if (atomic_load(&pool->closing))
-		rc = -KV_ECLOSED; /* once this thread has left, the pool may be gone: let it not come back */
+		rc = -KV_ECLOSED; /* the pool may be freed after kvc_pool_leave: the host must not call again */
 	kvc_pool_leave(pool);
 	return rc;
 }
@@ -671,7 +657,7 @@ static void client_close(void *arg)
 	kvc_client_close(arg);
 }
 
-/* Post, however full the queue is: closing cannot fail. */
+/* Closing cannot fail: retry while the queue is full. */
 static void post_surely(struct kvc_pool *p, struct loop *loop, void (*fn)(void *arg), void *arg)
 {
 	while (loop_post(loop, fn, arg) < 0)
@@ -705,7 +691,7 @@ void kvc_pool_free(struct kvc_pool **pool)
 void kvc_pool_close(struct kvc_pool **pool)
 {
 	if (pool && *pool && kvc_pool_alien(*pool))
-		*pool = NULL; /* the parent's: see fork.c */
+		*pool = NULL; /* the parent's: see core/fork.c */
 	if (!pool || !*pool || loop_current())
 		return;
 	pool_shut(*pool);

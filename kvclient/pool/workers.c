@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* workers.c -- workers: coroutines of the caller on the clients' loops.
- *
- * kvc_run starts all workers or none. Every worker's coroutine is made first and waits at a gate. When all exist the
- * gates open, and they run; if one could not be made, the gates open and all return without having run. Each step costs
- * one message per client, whatever the number of workers. */
+/* workers.c -- workers: the caller's coroutines on the clients' loops. kvc_run starts all or none: each is made first
+ * and waits at a gate. When all exist the gates open and they run; after a failure they return instead. Each step is
+ * one message per client. */
 #include <stdlib.h>
 
 #include "kvclient/core/block.h"
@@ -17,7 +15,7 @@ struct worker {
 	unsigned w;
 };
 
-/* The workers of one client; only its loop touches it. */
+/* The workers of one client. Its loop's alone. */
 struct run_part {
 	struct run *run;
 	struct kvc_client *client;
@@ -48,7 +46,7 @@ static void worker_main(void *arg)
 		co_wake(part->starter);
 }
 
-/* Make the workers of this client; they wait at the gate. */
+/* Make this client's workers; they wait at the gate. */
 static int64_t part_make(struct kvc_client *c, void *arg)
 {
 	struct run *run = arg;
@@ -92,7 +90,7 @@ static void gate_post(struct run_part *part)
 		kvc_drive_nap(part->client->pool);
 }
 
-/* As kvc_block_run, but wait while the queue is full: the workers exist already. */
+/* As kvc_block_run, but retries while the queue is full: the workers exist. */
 static void wait_surely(struct kvc_client *c, struct run *run)
 {
 	int64_t result;
@@ -127,7 +125,7 @@ int kvc_run(struct kvc_pool *pool, unsigned num_workers, void (*fn)(struct kvc_c
 		run.part[made].client = pool->client[made];
 		rc = kvc_block_run(pool->client[made], deadline, part_make, &run, &result);
 		if (rc < 0)
-			break; /* nothing was made on this one */
+			break; /* none was made here */
 		rc = (int)result;
 	}
 	for (unsigned i = 0; i < made; i++)
@@ -143,7 +141,7 @@ out:
 	return rc;
 }
 
-/* ---- one worker more ---- */
+/* ---- one more worker ---- */
 
 struct spawned {
 	struct kvc_client *client;
@@ -186,7 +184,7 @@ int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_client *c
 		goto out;
 	c = pool->client[w % pool->num_clients];
 	*s = (struct spawned){c, w, fn, arg};
-	/* On the client's own loop it is made at once. */
+	/* At once on the client's own loop. */
 	deadline = kv_deadline(kvc_block_now(pool), pool->options.timeout_ns);
 	rc = loop_current() == c->loop ? (int)spawned_make(c, s) : kvc_block_run(c, deadline, spawned_make, s, &result);
 	kvc_pool_leave(pool);
