@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* block.c -- a job: a function that runs as a coroutine on a client's loop while a thread outside the loops waits.
- * The thread posts the job and sleeps on a futex. The job is POSTED, then STARTED by the loop, then DONE. A thread
- * whose deadline passes takes back a POSTED job (GIVEN_UP), so a stuck loop delays nobody. A STARTED job uses the
- * caller's memory: the thread waits for it, and the job watches its own deadline. Jobs are on the heap; the last of
- * thread and loop frees it. In a pool without threads the waiting thread turns the loop (drive.c).
- * The loop's last access to a job stores DONE; the wake-up after it uses the futex address as a name only. But
- * loop_post may still be ringing the loop then, so blocked threads are counted, and a closing pool waits for them. */
+/* block.c -- a job: a function that runs as a coroutine on a client's loop while a thread outside the loops waits on a
+ * futex (or turns the loop: drive.c).
+ * The job is POSTED, then STARTED by the loop, then DONE. A thread whose deadline passes takes back a POSTED job
+ * (GIVEN_UP), so a stuck loop delays nobody. A STARTED job uses the caller's memory: the thread waits, and the job
+ * watches its own deadline. The last of thread and loop frees it.
+ * The loop's last access to a job stores DONE; the wake-up uses the futex address as a name only. But loop_post may
+ * still be ringing the loop then, so blocked threads are counted, and a closing pool waits for them. */
 #include "kvclient/core/block.h"
 
 #include <linux/futex.h>

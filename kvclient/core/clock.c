@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock.c -- a bound of a server's clock. A clock reading is old by its message's travel time, so it is a lower bound;
- * two clocks drift apart by DRIFT at most. The highest bound is the best. A reading lower by BEHIND_NS or more (the
- * server's machine stood still, or the network is slow) replaces the bound, and so does any after OLD_NS. The time of
- * day would not do: it jumps. */
+/* clock.c -- a lower bound of a server's clock: a reading is old by its message's travel time, and two clocks drift
+ * apart by DRIFT at most. The highest bound is the best. A reading lower by BEHIND_NS (a server's machine stood still,
+ * or a slow network) replaces the bound, and so does any after OLD_NS. The time of day would not do: it jumps. */
 #include "kvclient/core/clock.h"
 
 #include "base/base.h"

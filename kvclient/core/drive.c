@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* drive.c -- turn the single loop of a pool without threads. One thread at a time may: a host in kvc_poll, or a thread
- * in a blocking call. A thread that finds it turning sleeps a moment and retries, since the other may leave after any
- * turn. Turns are short: the awaited event may have happened just before the turn, and nothing would end it. */
+/* drive.c -- turn the single loop of a pool without threads: a host in kvc_poll, or one thread at a time in a blocking
+ * call. A thread that finds it turning sleeps a moment and retries. Turns are short: the awaited event may have
+ * happened just before the turn, and nothing would end it. */
 #include "kvclient/core/drive.h"
 
 #include <time.h>

@@ -2,9 +2,9 @@
 /* naming.c -- the cluster a pool belongs to: the one named by more than half of its servers. Servers of another cluster
  * have other values, perhaps under the same names, and are refused.
  * A name in the options decides alone. Otherwise each answering server that names a cluster has one vote; a server
- * without a name is always accepted. At exactly half the present name stays. While there is none, servers that may
- * still answer count for KVC_NAMING_OPENING_NS, so that the fastest does not decide alone; then the name of most
- * servers wins, of several the first in the alphabet, so that clients agree. */
+ * without a name is accepted. At exactly half the present name stays. Before there is one, servers that may still
+ * answer count for KVC_NAMING_OPENING_NS; then most votes win, of several names the first in the alphabet, so that
+ * clients agree. */
 #include "kvclient/core/naming.h"
 
 #include <string.h>

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request.c -- the table of a client's requests, their states, and the map from ids. request/life.c makes most state
  * changes, request/frames.c sends, and request/end.c ends attachments.
- *
  * An entry's index is the slot of its immediates, and its generation grows with each use: one array access finds an
- * immediate's request, and recognises those of an earlier use. An entry is reused when each write of its last use has
- * arrived or was fenced, or its piece is in quarantine, so the 16 bits of generation guard against lost or faulty peers
- * only. Immediates may arrive before the reply: they are counted from the start and compared with `posted` later.
- *
- * The map: open addressing, linear probing, backward-shift deletion, at most half full, bounded by the link's credits.
- */
+ * immediate's request. An entry is reused when each write of its last use has arrived or was fenced, or its piece is in
+ * quarantine, so generations guard against lost or faulty peers only. Immediates may arrive before the reply: they are
+ * counted from the start and compared with `posted` later.
+ * The map: open addressing, linear probing, backward-shift deletion, at most half full. */
 #include "kvclient/core/request.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* servers.c -- the pool's table of servers: the user's list, which stays, then members of views, which all clients of
- * the pool number alike. The first client to take a place writes its entry under the pool's lock; it is constant until
- * the last has given it back. Only its addresses follow the view: read them under the lock. Places are found by
- * adjacent hashes, because a first view looks up a thousand members among a thousand entries of 1,200 bytes. */
+/* servers.c -- the pool's table of servers: the user's list, then members of views, which all clients of the pool
+ * number alike. The first client to take a place writes its entry under the pool's lock; it is constant until the last
+ * gives it back. Only its addresses follow the view: read them under the lock. Places are found by adjacent hashes: a
+ * first view looks up a thousand members. */
 #include <stdio.h>
 #include <string.h>
 

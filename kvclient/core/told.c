@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* told.c -- troubles of a server that the pool's log knows. All clients meet them within moments: the first logs at
- * full level, the others at debug. The end is logged when the last client has the server back, so a trouble with some
- * clients left has no end and no second beginning in the log. */
+/* told.c -- troubles of a server that the pool's log knows. The first client logs at full level, the others at debug.
+ * The end is logged when the last client has the server back, so a trouble that remains for some has no second
+ * beginning in the log. */
 #include "kvclient/core/told.h"
 
 bool kvc_told_begin(struct kvc_told *t, bool *mine, enum kvc_trouble trouble)

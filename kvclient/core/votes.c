@@ -140,9 +140,8 @@ static struct share share_of(const struct kvc_votes *v, const struct kvc_votes_n
 	return s;
 }
 
-/* The digest most answering servers announce; few servers reach this. Without a view in force, prefer views that name
- * their announcers (stale ones rarely do), then votes, then the highest digest, so that clients agree. 0: none beats
- * the view in force. */
+/* The digest most answering servers announce. Without a view in force, prefer views that name their announcers (stale
+ * ones rarely do), then votes, then the highest digest, so that clients agree. 0: none beats the view in force. */
 static kv_u128 most(const struct kvc_votes *v, const struct kvc_votes_now *now, unsigned *out_votes)
 {
 	struct share best = now->digest ? share_of(v, now, now->digest) : (struct share){0};
@@ -199,8 +198,8 @@ static int descending(const void *a, const void *b)
 	return (*x < *y) - (*x > *y);
 }
 
-/* Set source and epoch of the choice: the majority source of its votes, and that source's highest epoch reached by more
- * than `half` votes, else its lowest. */
+/* The majority source of the choice's votes, and that source's highest epoch reached by more than `half` votes, else
+ * its lowest. */
 static void number_of(struct kvc_votes *v, struct kvc_choice *c, uint64_t now_ns, unsigned half)
 {
 	unsigned lead = 0, n = 0;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* waits.c -- waits of a call. There are three kinds, known to kvc_cancel, kvc_queue_close and the pool's end: for its
- * requests (transfer/call.c: kvc_call_wait_await), for room (request/admission.c), and here for all else.
- * scripts/check-waits.sh finds others.
- * A wait is in the client's list while it lasts. Its coroutine carries the address of the call's stop (co_set_mark).
- * Ending a wait wakes its whole queue; the others check again. */
+/* waits.c -- waits of a call. Three kinds are known to kvc_cancel, kvc_queue_close and the pool's end: for its requests
+ * (transfer/call.c: kvc_call_wait_await), for room (request/admission.c), and here for all else. scripts/check-waits.sh
+ * finds others. A wait is in the client's list while it lasts. Its coroutine carries the address of the call's stop
+ * (co_set_mark). Ending a wait wakes its whole queue. */
 #include "kvclient/core/waits.h"
 
 struct waiter {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client.c -- opens and closes one client: an engine on a loop, its receive buffer, its nodes. Closing has phases:
- * calls end, at the latest after the grace, and workers return; the nodes say goodbye, for KVC_PART_NS at most; the
- * flusher stops; the engine closes, and nothing can touch our memory any more; the buffer is unmapped. Provider calls
- * that may need much stack (open, fence, close) run outside coroutines. */
+/* client.c -- opens and closes one client: an engine on a loop, its receive buffer, its nodes. Closing: calls end, at
+ * the latest after the grace, and workers return; the nodes say goodbye; the flusher stops; the engine closes, and
+ * nothing can touch our memory any more; the buffer is unmapped. Provider calls that may need much stack run outside
+ * coroutines. */
 #include "kvclient/pool/client.h"
 
 #include <errno.h>

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pool.c -- opens and closes pools: options, servers, loops, threads, clients.
  * Opening: the calling thread does everything that may block. Then each client opens on its loop's thread, one per
- * turn; after a slow one the loop pauses as long, so that the handshakes of earlier clients proceed. The first failure
- * ends the opening, and everything is closed by the path of kvc_pool_close.
- * The pool is open when all clients are, even without a server: an inference server may start before its cache. With
- * KVC_OPEN_WAIT every first attempt is awaited, and every client must have a server. Attempts continue in the
- * background.
+ * turn; after a slow one the loop pauses as long, for the handshakes of earlier clients. The first failure ends the
+ * opening, and everything is closed as by kvc_pool_close. No server is needed: an inference server may start before its
+ * cache. With KVC_OPEN_WAIT every first attempt is awaited, and every client must have a server.
  * Closing: clients first, while their loops turn; then loops and threads. With KVC_NO_THREADS waiting threads turn the
  * one loop (core/drive.c), and so does the host by kvc_poll.
  * The mutex guards progress and registrations; no call on the data path takes it. */
@@ -32,9 +30,9 @@ enum { CLIENTS_WARN = 8, OPENING_LOOK_NS = 100000000 };
 #define LOOK_UP_NS      1000000000ull
 #define POLL_TURN_NS    10000000ull
 
-/* Most time a loop polls before it sleeps; below it learns how long polling pays (loop/spin.c). Where no event wakes a
- * loop (shm, older EFA) it polls all of this time: a blind sleep takes 50 us or more, and on shm its wake-up may
- * preempt a loop that holds a provider's spin lock. */
+/* Most time a loop polls before it sleeps; below, it learns how long polling pays (loop/spin.c). Where no event wakes a
+ * loop (shm, older EFA) it polls all of this time: a blind sleep takes 50 us, and on shm its wake-up may preempt a loop
+ * that holds a provider's spin lock. */
 #define SPIN_DEFAULT_NS 50000ull
 
 static void callers_wait(struct kvc_pool *p)

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lane.c -- the loop's side of a queue: coroutines of a client's loop make the parts posted to it.
- * A coroutine makes parts while any wait, then ends, so a client that closes has no idle coroutines to end. At most
- * KVC_QUEUE_COROUTINES of one queue run on a client; further parts wait and may be taken back.
- * The bell is rung once per loop turn (tell_await): a write that wakes a thread takes the loop about 5 us, more than
- * the rest of a small GET.
- * Once its coroutine has started a part, the items and their memory belong to the call until it returns. Before that
- * they belong to the thread that changes the state. Each coroutine holds its client; when that closes, the calls end at
- * once with -KV_ECLOSED. */
+ * A coroutine makes parts while any wait, then ends, so a closing client has no idle coroutines. Above
+ * KVC_QUEUE_COROUTINES per client, parts wait and may be taken back. The bell is rung once per loop turn (tell_await):
+ * a write that wakes a thread takes 5 us, as much as the rest of a small GET.
+ * Once started, a part's items and memory belong to the call until it returns; before, to the thread that changes the
+ * state. Each coroutine holds its client; when that closes, the calls end at once with -KV_ECLOSED. */
 #include "kvclient/call/batch.h"
 #include "kvclient/queue/queue.h"
 #include "kvclient/request/admission.h"

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* queue.c -- queues: any thread submits calls without blocking, and one thread reaps them.
- * A call is an entry with one part, or for a large batch one for each of several clients (call/spread.c). A part is
- * posted to its client's loop, where a coroutine makes it as a batch (lane.c). The thread that ends the last part
- * pushes the entry and rings the bell (entry.c, bell.c).
- * Only kvc_queue_open allocates, and no lock is taken. Keys, items and buffers are not copied: the caller leaves them
- * alone until the completion is reaped.
- * A pool may be closed before its queues: submitting is stopped first, so every part was posted before its client's
- * order to close and ends before the client does. Then the queue can only be reaped and closed. Closing a queue first
- * cancels its calls and waits until no caller memory is in use. The last reference frees the queue: a stalled loop may
- * still have parts that were taken back. */
+ * A call is an entry with one part for each client that works on it, several for a large batch (call/spread.c). A part
+ * is posted to its client's loop, where a coroutine makes it (lane.c). The thread that ends the last part pushes the
+ * entry and rings the bell (entry.c, bell.c). Only kvc_queue_open allocates, and no lock is taken. Keys, items and
+ * buffers are not copied: the caller leaves them alone until the completion is reaped.
+ * A pool may be closed before its queues: submitting is stopped first, so every part ends before its client does. Then
+ * the queue can only be reaped and closed. Closing a queue cancels its calls and waits until no caller memory is in
+ * use. The last reference frees it: a stalled loop may still have parts. */
 #include "kvclient/queue/queue.h"
 
 #include <linux/futex.h>
@@ -64,9 +62,8 @@ static unsigned parts_fill(struct kvc_queue_entry *e, uint64_t deadline_ns)
 	return count;
 }
 
-/* Post the parts. A part whose loop is full fails alone, unless it is the first: then nothing was begun, and -KV_EBUSY
- * is returned. A part with a near deadline may be taken back while it is posted. The entry stays until its last part
- * has ended. */
+/* A part whose loop is full fails alone, unless it is the first: then nothing was begun. A part with a near deadline
+ * may be taken back while it is posted. The entry stays until its last part has ended. */
 static int parts_post(struct kvc_queue_entry *e, unsigned count)
 {
 	uint64_t id = e->id;
@@ -221,7 +218,7 @@ static struct kvc_queue *queue_make(struct kvc_pool *pool, uint32_t depth)
 	return NULL;
 }
 
-/* A pool that has begun to close meanwhile has stopped its other queues already. */
+/* A closing pool has already stopped its other queues. */
 static void queue_join(struct kvc_queue *q, struct kvc_pool *pool)
 {
 	pthread_mutex_lock(&pool->lock);

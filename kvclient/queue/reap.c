@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reap.c -- ids ended from outside: reaped, cancelled, or taken back at their deadline.
- * Any thread can take back a part that no coroutine has started: by changing its state it becomes the owner of the
- * items. A started part is stopped by its loop. One kvc_reap looks at KVC_REAP_STEPS parts at most, and the next call
- * resumes; the descriptor stays readable until all were looked at. */
+/* reap.c -- ids ended from outside: reaped, cancelled, or taken back at their deadline. Any thread can take back an
+ * unstarted part: by changing its state it comes to own the items. A started part is stopped by its loop. One kvc_reap
+ * looks at KVC_REAP_STEPS parts, and the next call resumes; the descriptor stays readable until all were looked at. */
 #include "kvclient/queue/queue.h"
 
 static uint64_t queue_now(const struct kvc_queue *q)
