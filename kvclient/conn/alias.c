@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* alias.c -- see alias.h. The user's list may name a server by host name while the view has its address. Then the
- * list's node rests (route/view.c), and questions about it mean the member's node.
- * Two nodes are the same server if they are one process or resolved to one address. From then on the member's node id
- * counts: a member that moves stays that server. A listed server that was never reached is the member the list names.
- * The node id alone does not decide: two servers may share one by mistake, one listed and one in the view. */
+/* alias.c -- see alias.h. The user's list may name a server by host name, the view by address. Then the list's node
+ * rests (route/view.c), and questions about it mean the member's node.
+ * Two nodes are the same server if they are one process or resolved to one address; from then on the member's node id
+ * counts, so a member may move. A listed server never reached is the member the list names. The node id alone does not
+ * decide: two servers may share one by mistake. */
 #include "kvclient/conn/alias.h"
 
 #include "kvclient/conn/where.h"
@@ -63,7 +63,7 @@ struct kvc_node *kvc_alias_node(struct kvc_client *c, unsigned server)
 	return listed;
 }
 
-/* Whether more may soon be known: its name is being looked up, or a member is being reached for the first time. */
+/* Its name is being looked up, or a member is being reached for the first time. */
 static bool more_soon(struct kvc_client *c, struct kvc_node *listed)
 {
 	struct kvc_where found;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* connect.c -- one attempt to attach to a server: dial, HELLO, arenas, regions, links.
- * A redo keeps a sound control connection and sends HELLO on it again (docs/reference/protocol.md 2.10), so a fence
- * because of one server costs the others a message and no TLS handshake. It interrupts the reader and not the
- * connection: other coroutines finish sending before HELLO.
- * A redo may overtake an attempt that waits for its WELCOME. The next HELLO follows at once, and all WELCOMEs but the
- * last are dropped (control.hellos). If the connection turns out broken at HELLO, the same attempt dials. The
- * connection is given up where the server may delay its answer behind a REVOKE or a session's goodbye
- * (kvc_node_answers_wait). */
+ * A redo sends HELLO again on a sound control connection (docs/reference/protocol.md 2.10), so a fence because of one
+ * server costs the others no TLS handshake. It interrupts the reader alone: other coroutines finish sending before
+ * HELLO.
+ * A redo may overtake an attempt that waits for its WELCOME: the next HELLO follows at once, and all WELCOMEs but the
+ * last are dropped (control.hellos). If HELLO shows the connection broken, the same attempt dials; so it does where the
+ * answer may be delayed (kvc_node_answers_wait). */
 #include "kvclient/conn/connect.h"
 
 #include "host/host.h"
@@ -28,7 +27,6 @@ enum { HEARTBEAT_MS_DEFAULT = 500, HEARTBEAT_MS_MIN = 10, HEARTBEAT_MS_MAX = 600
 #define LOOK_UP_MIN_NS  1000000ull    /* first pause between look-ups of a name */
 #define HELLOS_MAX      8u            /* without an answer: then dial again */
 
-/* Whether a rebuild of our endpoints, or closing, has overtaken this attempt. */
 static bool overtaken(const struct kvc_node *n)
 {
 	return n->redo || n->client->closing;
@@ -91,7 +89,7 @@ static int refused(struct kvc_node *n, const struct wire_refuse *r)
 	char text[sizeof(r->text)];
 	n->control.spent = true; /* it closes the connection */
 	kvc_printable(text, sizeof(text), r->text);
-	/* A server that rebuilt its endpoints withholds their addresses for a moment: calls wait for it. */
+	/* A server that rebuilt its endpoints: calls wait for it. */
 	if (rc == -KV_EBUSY)
 		rc = -KV_ERESET;
 	return kv_fail(&n->error, rc == 0 ? -KV_EPROTO : rc, "it refused us: %s", text);
@@ -138,7 +136,6 @@ static void peers_open(void *arg)
 		o->rc = peer_open(o->node, o->welcome, shard);
 }
 
-/* Whether the server's node id is the name it is listed by. */
 static int name_check(struct kvc_node *n, const char *node_id)
 {
 	const struct kv_server_entry *e = &n->client->pool->server[n->index].entry;
@@ -154,8 +151,7 @@ static int name_check(struct kvc_node *n, const char *node_id)
 		       n->node_id, e->id, n->node_id, at, e->id);
 }
 
-/* Whether two servers with one incarnation are two: the view names both, or their node ids differ. An incarnation can
- * be copied. */
+/* The view names both, or their node ids differ. An incarnation can be copied. */
 static bool are_two(const struct kvc_node *n, const struct kvc_node *other)
 {
 	if (n->member_id[0] && other->member_id[0] && n->node_id[0])
@@ -179,8 +175,8 @@ static int twin_check(struct kvc_node *n, uint64_t incarnation, bool settled)
 	return 0;
 }
 
-/* Keys are placed by the names in our list. Clients find each other's values only if they agree on a server's name, so
- * its own node id must not contradict the list. */
+/* Clients find each other's values only if they agree on a server's name, so its node id must not contradict the list.
+ */
 static int identity_check(struct kvc_node *n, const struct wire_welcome_msg *w)
 {
 	const struct kv_server_entry *e = &n->client->pool->server[n->index].entry;
@@ -210,7 +206,7 @@ static void heartbeat_set(struct kvc_node *n, uint32_t ms)
 			(double)limit / 1e9);
 }
 
-/* Take the WELCOME. w points into the connection's buffer: receive nothing until done. */
+/* w points into the connection's buffer: receive nothing until done. */
 static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg *w)
 {
 	struct kvc_client *c = n->client;
@@ -233,7 +229,7 @@ static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg 
 			 "client %u: server %s was restarted", c->index, kvc_node_name(n));
 	n->clock = (struct kvc_clock){0};
 	kvc_clock_take(&n->clock, w->clock_ns, loop_now(c->loop));
-	n->incarnation = w->incarnation; /* before parking: another node may be about to meet the same server */
+	n->incarnation = w->incarnation; /* before parking: another node may meet the same server */
 	kvc_main_await(c, peers_open, &o);
 	if (o.rc < 0)
 		return o.rc;
@@ -242,7 +238,7 @@ static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg 
 	return 0;
 }
 
-/* A TLS server and a client without a key do not understand each other, and neither can report it. */
+/* A TLS server and a client without a key do not understand each other; neither can report it. */
 static int unanswered(struct kvc_node *n, int rc)
 {
 	if (rc == -KV_EPROTO && boot_context_mode(n->client->boot) == BOOT_PLAIN)
@@ -254,8 +250,7 @@ static int unanswered(struct kvc_node *n, int rc)
 	return kv_fail(&n->error, rc, "no answer to our hello: %s", kv_strerror(rc));
 }
 
-/* Whether a message between HELLO and WELCOME belongs to an earlier attachment. On a new connection only heartbeats
- * may. */
+/* Whether the message belongs to an earlier attachment. On a new connection only heartbeats may. */
 static bool about_earlier(const struct kvc_node *n, enum wire_ctrl type)
 {
 	switch (type) {
@@ -282,8 +277,8 @@ static bool about_earlier(const struct kvc_node *n, enum wire_ctrl type)
 	}
 }
 
-/* Receive the answer to the last HELLO and drop overtaken ones. The server has made an attachment for each and ended
- * the one before, so each is the prior one of the next HELLO. */
+/* Answers to overtaken HELLOs are dropped. The server has made an attachment for each and ended the one before, so each
+ * is the prior one of the next HELLO. */
 static int answer_to_hello_await(struct kvc_node *n, struct wire_ctrl_msg *m, uint64_t deadline_ns)
 {
 	for (;;) {
@@ -333,8 +328,8 @@ static int hello_await(struct kvc_node *n, uint64_t deadline_ns)
 	return rc;
 }
 
-/* The list has only an address, and the view names the member. A server that has just begun, or whose source does not
- * answer, has no view yet; one whose view has no majority at opening waits for the others. */
+/* The list has only an address, and the view names the member. A new server, or one without its source, has no view
+ * yet. */
 static int member_check(struct kvc_node *n)
 {
 	const struct kv_server_entry *e = &n->client->pool->server[n->index].entry;
@@ -355,7 +350,6 @@ static int member_check(struct kvc_node *n)
 		       n->node_id, e->text);
 }
 
-/* Servers whose cluster may soon be known. */
 static unsigned unwelcomed(const struct kvc_client *c)
 {
 	unsigned count = 0;
@@ -373,8 +367,7 @@ static void renamed_log(const struct kvc_node *n, const char *name, const char *
 		 n->client->index, name, former);
 }
 
-/* Whether the server is of our cluster: the one in the options, else that of most servers (core/naming.c). Servers of
- * another cluster have no vote about views. */
+/* Our cluster is the one in the options, else that of most servers (core/naming.c). Others have no vote about views. */
 static int cluster_await(struct kvc_node *n, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
@@ -409,7 +402,7 @@ static int view_ask_await(struct kvc_node *n, uint64_t deadline_ns)
 		if (rc == 1) {
 			c->node_events->view(n, &view, m.view.draining);
 		} else if (rc == 0 && m.type == WIRE_CTRL_VIEW_NEWS && m.view_news.digest == ours) {
-			c->node_events->told(n, &m.view_news); /* the same view as ours */
+			c->node_events->told(n, &m.view_news);
 			rc = 1;
 		} else if (rc == 0) { /* news sent with a heartbeat is no answer */
 			rc = kvc_node_aside(n, &m);
@@ -418,8 +411,8 @@ static int view_ask_await(struct kvc_node *n, uint64_t deadline_ns)
 	return KV_MIN(rc, 0);
 }
 
-/* Ask for the view before any call uses the server: it may be another member than the list says, or none. The fastest
- * server does not decide alone which view counts. -KV_ERESET: it is no member. */
+/* Ask for the view before any call: the server may be another member than listed, or none. The fastest server does not
+ * decide alone. -KV_ERESET: it is no member. */
 static int view_await(struct kvc_node *n, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
@@ -435,7 +428,7 @@ static int view_await(struct kvc_node *n, uint64_t deadline_ns)
 	return n->retired ? kv_fail(&n->error, -KV_ERESET, "it is no member of the cluster") : member_check(n);
 }
 
-/* After many fences the engine withholds its new addresses for a while: wait for them. */
+/* After many fences the engine withholds its addresses for a while. */
 static void address_await(struct kvc_node *n, uint64_t deadline_ns)
 {
 	struct loop *loop = n->client->loop;
@@ -444,7 +437,7 @@ static void address_await(struct kvc_node *n, uint64_t deadline_ns)
 		co_sleep_await(KV_MIN(deadline_ns, loop_now(loop) + ADDRESS_POLL_NS));
 }
 
-/* The pool waits for the first attempt; attempts that overtake it share its time. */
+/* The pool waits for the first attempt; those that overtake it share its time. */
 static uint64_t attempt_deadline(struct kvc_node *n)
 {
 	uint64_t deadline = kv_deadline(loop_now(n->client->loop), n->client->pool->options.connect_timeout_ns);
@@ -454,8 +447,7 @@ static uint64_t attempt_deadline(struct kvc_node *n)
 	return KV_MIN(n->attempt.first_ns, deadline);
 }
 
-/* Look the addresses up anew: the server may have moved. Once some are known, wait at most a quarter of the time for
- * the other names. */
+/* The server may have moved. Once some addresses are known, wait at most a quarter of the time for other names. */
 static int addresses_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_where *out)
 {
 	struct loop *loop = n->client->loop;
@@ -480,8 +472,7 @@ static int addresses_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_
 	return rc == 1 ? -KV_ERESET : rc;
 }
 
-/* If this machine has lost our endpoints' address and their device has no other, use the address that routes to the
- * server. */
+/* If this machine has lost our endpoints' address, use the one that routes to the server. */
 static void dialled(struct kvc_node *n, const struct kvc_where *w, unsigned i)
 {
 	struct sockaddr_storage local;
@@ -492,7 +483,7 @@ static void dialled(struct kvc_node *n, const struct kvc_where *w, unsigned i)
 		te_local_set(n->client->te, &local);
 }
 
-/* Dial address i. 0 or an error. *told becomes the first error, or a later -KV_EDENIED. */
+/* *told becomes the first error, or a later -KV_EDENIED. */
 static int dial_one_await(struct kvc_node *n, const struct kvc_where *w, unsigned i, uint64_t deadline_ns, int *told)
 {
 	struct kvc_client *c = n->client;
@@ -512,8 +503,8 @@ static int dial_one_await(struct kvc_node *n, const struct kvc_where *w, unsigne
 	return rc;
 }
 
-/* Dial one address after the other. Several get a short time each, so that a silent one does not delay the others; then
- * the silent ones share the time left. */
+/* Several addresses first get a short time each, so that a silent one delays no other; then the silent ones share the
+ * rest. */
 static int dial_await(struct kvc_node *n, const struct kvc_where *w, uint64_t deadline_ns)
 {
 	struct loop *loop = n->client->loop;
@@ -560,12 +551,12 @@ static int dial_and_hello_await(struct kvc_node *n, uint64_t deadline_ns)
 		return rc;
 	n->control.stage = KVC_CONTROL_DIALLED;
 	n->control.hellos = 0;
-	n->drain.asked = 0; /* no answer comes on the new connection */
+	n->drain.asked = 0;
 	n->drain.answered = false;
 	return overtaken(n) ? -KV_ERESET : hello_await(n, deadline_ns);
 }
 
-/* HELLO and WELCOME on the present connection; dial if there is none or it turns out broken. */
+/* Dial if there is no connection or it is broken. */
 static int welcomed_await(struct kvc_node *n, uint64_t deadline_ns)
 {
 	int rc;
@@ -579,7 +570,7 @@ static int welcomed_await(struct kvc_node *n, uint64_t deadline_ns)
 	return dial_and_hello_await(n, deadline_ns);
 }
 
-/* Regions and deletes may be added while others are announced: repeat until nothing is left. */
+/* Regions and deletes may come up while others are announced: repeat until none is left. */
 static int last_await(struct kvc_node *n, uint64_t deadline)
 {
 	uint64_t noted;

@@ -7,11 +7,11 @@
 #include "kvclient/core/client.h"
 
 /* kvc_connect_await -- attach on the present control connection or a new one. For the node's coroutine alone. 0, with
- * n->attachment and n->control.conn; or a code with n->error. -KV_ERESET: the attempt was overtaken (n->redo), or its
- * failure says nothing about the server. A partial attachment stays in the node. */
+ * n->attachment and n->control.conn; or a code with n->error. -KV_ERESET: overtaken (n->redo), or no fault of the
+ * server. A partial attachment stays in the node. */
 int kvc_connect_await(struct kvc_node *n);
 
-/* kvc_conn_close_await -- close the control connection, if any, once no coroutine sends on it. */
+/* kvc_conn_close_await -- once no coroutine sends on it. */
 void kvc_conn_close_await(struct kvc_node *n);
 
 #endif

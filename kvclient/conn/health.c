@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* health.c -- the working links of an attachment. A link is up, and carries requests, once it has answered a PING.
- * frames.c returns the nonce of the answer: then the server knows the link works both ways and may send data over it.
- * With one link per shard, the attachment is up when all have answered. With several, an unanswering link is out, and
- * every shard needs one that works. A link that is out is pinged again after growing pauses. The next attachment does
- * not wait for links that were out in the last.
- * An up link that falls silent ends the attachment; the next one begins without it. (Transfers are striped over all
- * links, so it is unknown which requests have bytes on the lost one: docs/internals/ownership.md, 16.) Silence is
- * noticed soon where another link to the same shard answers, because a busy shard slows all of them; else after twice
- * the time of silence. */
+ * frames.c returns the nonce of the answer: then the server may send data over it.
+ * With one link per shard, all must answer. With several, an unanswering link is out, and every shard needs one that
+ * works. A link that is out is pinged again after growing pauses, and the next attachment does not wait for it.
+ * An up link that falls silent ends the attachment: transfers are striped over all links, so it is unknown which
+ * requests have bytes on it (docs/internals/ownership.md, 16). Silence is noticed soon where another link to the same
+ * shard answers, because a busy shard slows all of them; else after twice the time of silence. */
 #include "kvclient/conn/health.h"
 
 #include "kvclient/conn/node.h"
@@ -121,7 +119,7 @@ static void link_failed(struct kvc_node *n, struct kvc_link *l)
 
 /* ---- while connecting ---- */
 
-/* During the PINGs the server may void the attachment, or be lost. */
+/* The server may void the attachment, or be lost. */
 static int control_look_await(struct kvc_node *n)
 {
 	struct wire_ctrl_msg m;
@@ -223,7 +221,7 @@ static bool same_host(const struct sockaddr_storage *a, const char *peer)
 	return strncmp(text, peer, len) == 0 && peer[len] == ':';
 }
 
-/* The control connection works, and the fabric does not: report the address and the likely cause. */
+/* Report the address and the likely cause. */
 static int unreachable(struct kvc_node *n, unsigned shard, const struct kvc_link *l, int status)
 {
 	const char *control = n->control.conn ? boot_peer_name(n->control.conn) : "";

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* owed.c -- a ring of the client's last OWED DELETEs and TOUCHes, sent to servers that missed them.
- * A DELETE succeeds although a server that may have the value is down. If that process returns, it still has the value.
- * So the last step of attaching sends it every DELETE since the client last heard from it, with the time in the
- * server's clock: newer values stay. A restarted server gets them also, because others may have filled it already.
- * After a view change, and when a server begins to drain, the new servers of a key get them: they may have had the key
- * before former servers are asked, and keep its value. A recent DELETE may have used the old view while another client
- * or the draining server had already copied the value by the new one.
- * Not covered: another client may reach the server first, and this one may end before it does. */
+ * A DELETE succeeds although a server with the value is down. If that process returns, it still has the value. So the
+ * last step of attaching sends it the DELETEs since it was last heard, with times in its clock: newer values stay. A
+ * restarted server gets them also, because others may have filled it.
+ * After a view change, and when a server begins to drain, a key's new servers get them: they may have the value from
+ * earlier, or copied by another client. Not covered: another client may reach the server first, and this one may end
+ * before it does. */
 #include "kvclient/conn/owed.h"
 
 #include <stdlib.h>
@@ -18,7 +17,7 @@
 
 enum { WINDOW = 8, AIMED = 32 };
 
-#define KEEP_NS   600000000000ull /* the default time clients look for values elsewhere */
+#define KEEP_NS   600000000000ull /* default time clients look for values elsewhere */
 #define SLACK_NS  1000000000ull   /* a server may have heard less than we have from it */
 #define RECENT_NS 5000000000ull   /* more than a view takes to spread */
 #define TELL_NS   2000000000ull
@@ -31,7 +30,7 @@ struct owed {
 	uint8_t key[KV_KEY_MAX], len; /* len 0: overtaken by a later call */
 	uint64_t time_ns;             /* end of the call */
 	uint64_t expires_ns;          /* of a TOUCH: end of the value's life; else 0 */
-	uint16_t heard;               /* server that was told; NOBODY: the view changed during the call */
+	uint16_t heard;               /* server told; NOBODY: the view changed during the call */
 	uint16_t to[2];               /* servers to tell after a view change, or NOBODY */
 };
 
@@ -130,7 +129,7 @@ static void request_fill(const struct kvc_node *n, struct kvc_req *r, const stru
 	}
 }
 
-/* Send from *next on, WINDOW at most. Returns the number sent, or a code. */
+/* WINDOW at most, from *next on. Returns the number sent, or a code. */
 static int some_send_await(struct kvc_node *n, uint64_t *next, bool all, uint64_t deadline_ns, struct kvc_wait *wait,
 			   struct kvc_req **req, uint8_t (*key)[KV_KEY_MAX])
 {
@@ -170,8 +169,7 @@ static bool answered(struct kvc_req *const *req, int n)
 	return true;
 }
 
-/* Wait for the answers and release the requests. 0, -KV_ETIMEOUT, a refusal's code, or -KV_ERESET: the attachment has
- * ended. */
+/* 0, -KV_ETIMEOUT, a refusal's code, or -KV_ERESET: the attachment has ended. */
 static int answers_await(struct kvc_node *n, struct kvc_req **req, int sent, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
@@ -192,7 +190,7 @@ static int answers_await(struct kvc_node *n, struct kvc_req **req, int sent, uin
 	return rc;
 }
 
-/* Tell the server from `next` on; `all`: also keys it does not have. */
+/* From `next` on; `all`: also keys the server does not have. */
 static int tell_await(struct kvc_node *n, uint64_t next, bool all, uint64_t deadline_ns)
 {
 	struct kvc_wait wait = {.co = co_self()};
@@ -210,7 +208,7 @@ int kvc_owed_await(struct kvc_node *n, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
 	int rc = 0;
-	/* A process the client never met may have been a member before, and have missed as much. */
+	/* A process the client never met may have been a member, and have missed as much. */
 	if (c->owed->noted > 0)
 		rc = tell_await(n, n->owed_from, true, deadline_ns);
 	if (rc == 0) /* else the next attempt starts over */

@@ -40,8 +40,8 @@ out:
 	return rc;
 }
 
-/* Wait until the server has answered about region `id` of this slot (kvc_region_answer), or the attachment is lost
- * (kvc_node_uses). The slot is this registration's alone: answers to others may be read in the same turn. */
+/* Wait until the server has answered about region `id`, or the attachment is lost. The slot is this registration's
+ * alone: answers to others may be read in the same turn. */
 static int answer_await(struct kvc_node *n, uint64_t attaches, uint32_t slot, uint32_t id, bool known,
 			uint64_t deadline_ns)
 {
@@ -87,8 +87,8 @@ static int revoke_await(struct kvc_node *n, uint32_t id, uint32_t slot, uint64_t
 	bool up = n->state == KVC_NODE_UP;
 	uint64_t attaches = n->attaches;
 	int rc = kvc_node_send_await(n, &m, deadline_ns);
-	/* Before the attachment is up nothing has used the region, so there is no answer to wait for. Do not attach
-	 * anew: a program that registers and frees memory all the time would never be attached. */
+	/* Before the attachment is up nothing has used the region: await no answer. Do not attach anew: a program that
+	 * registers and frees memory all the time would never be attached. */
 	return rc == 0 && up ? answer_await(n, attaches, slot, id, false, deadline_ns) : rc;
 }
 
@@ -109,7 +109,7 @@ int kvc_node_revoke_await(struct kvc_node *n, uint32_t id, uint32_t slot, uint64
 	return rc == -KV_EPEERDOWN ? 0 : rc;
 }
 
-/* The next region that the server has not acknowledged in this attachment. */
+/* The next unacknowledged region. */
 static bool region_missing(const struct kvc_node *n, struct te_region **out, uint32_t *out_id, uint32_t *out_slot)
 {
 	const struct kvc_client *c = n->client;

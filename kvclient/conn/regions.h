@@ -6,20 +6,19 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_node_region_await -- announce a region. 0 when the server knows it, or the node is not up: the next attachment
+/* kvc_node_region_await -- announce a region. 0: the server knows it, or the node is not up and the next attachment
  * announces it. Or the server's refusal, -KV_ETIMEOUT, -KV_ECLOSED, -KV_ENOMEM. */
 int kvc_node_region_await(struct kvc_node *n, struct te_region *region, uint32_t id, uint32_t slot,
 			  uint64_t deadline_ns);
-/* kvc_node_revoke_await -- have the server forget a region. 0 when it has, or the node is not up: then the server does
- * not know it, or learns it while attaching. Or -KV_ETIMEOUT, -KV_ECLOSED. */
+/* kvc_node_revoke_await -- have the server forget a region. 0: it has, or the node is not up. Or -KV_ETIMEOUT,
+ * -KV_ECLOSED. */
 int kvc_node_revoke_await(struct kvc_node *n, uint32_t id, uint32_t slot, uint64_t deadline_ns);
 
-/* kvc_regions_await -- a step of attaching: announce all regions this attachment has not acknowledged. 0, or a code
- * with n->error. Returns early when the attempt is overtaken. */
+/* kvc_regions_await -- a step of attaching: announce all regions. 0, or a code with n->error. Returns early when
+ * overtaken. */
 int kvc_regions_await(struct kvc_node *n, uint64_t deadline_ns);
 
-/* kvc_region_answer -- the server knows the region (REGION_OK), refuses it (another status), or has forgotten it
- * (REVOKE_OK: known is false). */
+/* kvc_region_answer -- REGION_OK, a refusal (another status), or REVOKE_OK (known is false). */
 void kvc_region_answer(struct kvc_node *n, uint32_t id, int32_t status, bool known);
 
 #endif

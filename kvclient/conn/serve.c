@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serve.c -- the coroutine of a node: attach (connect.c), serve until the attachment ends, drop it, begin again: at
- * once after a redo, else after a pause. It reads the control connection and checks the server each beat_ns.
- * A server owes us an answer while something of ours waits for it, or when its own heartbeat is overdue (quiet_ns,
- * announced by the server). Then we send a heartbeat, which it answers; for an overdue one after half the time of
- * silence, lest a misread promise end a live server. So an idle client sends nothing.
- * A server that owes one for kvc_node_silence_ns is down at that moment, if we have looked several times since: a
- * client that was stopped must not take its own absence for the server's.
- * Other coroutines (memory.c, the closer) send on the connection, which is closed only when none is inside. Dropping an
- * attachment with requests out: end.c and kvc_client_fence_await. Pieces of the buffer are quarantined only where a
- * fence would disturb another server. */
+/* serve.c -- the coroutine of a node: attach (connect.c), serve, drop the attachment, begin again: at once after a
+ * redo, else after a pause.
+ * The server owes an answer while something of ours waits for it, or when its heartbeat is overdue (quiet_ns, announced
+ * by it). Then we send a heartbeat, which it answers; for an overdue one after half the time of silence, lest a misread
+ * promise end a live server. So an idle client sends nothing. After kvc_node_silence_ns the server is down, if we have
+ * looked several times since: a client that was stopped must not mistake its own absence for the server's.
+ * Other coroutines send on the connection, which is closed only when none is inside. Requests out at the end: end.c and
+ * kvc_client_fence_await; pieces of the buffer are quarantined only where a fence would disturb another server. */
 #include "kvclient/conn/serve.h"
 
 #include "kvclient/conn/connect.h"
@@ -26,9 +24,9 @@ enum { SESSION_PATIENCE = 2 /* times of silence until a question about a session
 #define BACKOFF_MIN_NS  50000000ull
 #define BACKOFF_MAX_NS  500000000ull /* a returned server is in use within a second */
 #define SEND_TIMEOUT_NS 2000000000ull
-#define REST_NS         500000000ull   /* between checks whether a resting server must be asked for the view */
+#define REST_NS         500000000ull   /* between checks of a resting server */
 #define REST_VOTE_NS    15000000000ull /* between two votes of it; half is random */
-#define PART_POLL_NS    5000000ull     /* between checks whether a leaving server still has requests of ours */
+#define PART_POLL_NS    5000000ull     /* between checks of a leaving server */
 
 static void heartbeat_take(struct kvc_node *n, const struct wire_heartbeat *h)
 {
@@ -59,7 +57,6 @@ static struct kvc_told *told(const struct kvc_node *n)
 	return &n->client->pool->server[n->index].told;
 }
 
-/* All clients of the pool meet a trouble; one line is enough. */
 static enum kv_log_level trouble_level(struct kvc_node *n, enum kvc_trouble trouble, enum kv_log_level level)
 {
 	return kvc_told_begin(told(n), n->trouble, trouble) ? level : KV_LOG_DEBUG;
@@ -95,7 +92,6 @@ bool kvc_serve_idle(const struct kvc_attachment *s)
 	return true;
 }
 
-/* Answer a server's goodbye once nothing of ours is under way there. */
 static int part_await(struct kvc_node *n)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_GOODBYE};
@@ -113,7 +109,6 @@ static int view_ask_await(struct kvc_node *n)
 	return kvc_node_send_await(n, &m, loop_now(n->client->loop) + SEND_TIMEOUT_NS);
 }
 
-/* 1: we have parted. */
 static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 {
 	struct wire_ctrl_msg done = {.type = WIRE_CTRL_GOODBYE_DONE};
@@ -129,7 +124,7 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 		kvc_region_answer(n, m->region_ok.id, WIRE_OK, false);
 		return 0;
 	case WIRE_CTRL_ADDRESS:
-		/* The server rebuilt its endpoints: our requests there are void, as after a restart. */
+		/* The server rebuilt its endpoints: our requests there are void. */
 		kvc_node_redo(n, "its endpoints were rebuilt");
 		return 0;
 	case WIRE_CTRL_GOODBYE_OK:
@@ -165,13 +160,12 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 	}
 }
 
-/* A due heartbeat is owed from one beat before, as if asked for: without quiet_ns, since the server was last heard. */
+/* A due heartbeat is owed from one beat before: without quiet_ns, since the server was last heard. */
 static uint64_t beat_owed_since(const struct kvc_node *n)
 {
 	return n->pulse.heard_ns + n->pulse.quiet_ns - n->pulse.beat_ns;
 }
 
-/* Since when the server owes an answer. */
 static uint64_t owed_since(const struct kvc_node *n)
 {
 	return n->pulse.asked_ns ? KV_MIN(beat_owed_since(n), n->pulse.wait_ns) : beat_owed_since(n);
@@ -187,8 +181,7 @@ static uint64_t silence_end(const struct kvc_node *n)
 	return n->pulse.silent >= beats ? end : KV_NEVER;
 }
 
-/* Since when requests wait for this silent server. KV_NEVER: none do, or it was heard within half a beat, perhaps its
- * answer to the last question. */
+/* Since when requests wait for a silent server; KV_NEVER: none, or heard within half a beat. */
 static uint64_t requests_wait(const struct kvc_node *n, uint64_t now)
 {
 	const struct kvc_attachment *s = n->attachment;
@@ -204,7 +197,6 @@ static uint64_t requests_wait(const struct kvc_node *n, uint64_t now)
 	return now - heard < n->pulse.beat_ns / 2 ? KV_NEVER : KV_MAX(heard, sent);
 }
 
-/* Since when something of ours waits: requests, a message on the control connection, or we for a heartbeat. */
 static uint64_t waits_since(const struct kvc_node *n, uint64_t now)
 {
 	uint64_t since = requests_wait(n, now), beat = beat_owed_since(n);
@@ -213,7 +205,6 @@ static uint64_t waits_since(const struct kvc_node *n, uint64_t now)
 	return now >= beat + kvc_node_silence_ns(n) / 2 ? KV_MIN(since, beat) : since;
 }
 
-/* Send a heartbeat if something of ours waits for the server. */
 static int ask_await(struct kvc_node *n, uint64_t now)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_HEARTBEAT, .heartbeat.sequence = n->pulse.sequence + 1};
@@ -232,7 +223,7 @@ static int beat_await(struct kvc_node *n)
 {
 	struct kvc_attachment *s = n->attachment;
 	uint64_t now = loop_now(n->client->loop);
-	bool answers = !n->pulse.asked_ns; /* worth asking for its view */
+	bool answers = !n->pulse.asked_ns;
 	struct te_stats stats;
 	int rc = 0;
 	te_stats(n->client->te, &stats);
@@ -253,14 +244,14 @@ static int beat_await(struct kvc_node *n)
 	return rc == 0 && !n->redo && answers ? view_ask_await(n) : rc;
 }
 
-/* Time of the next look. No event reports the last call to a leaving server: poll. */
+/* No event reports the last call to a leaving server: poll. */
 static uint64_t serve_until(const struct kvc_node *n, uint64_t beat)
 {
 	uint64_t until = KV_MIN(beat, silence_end(n));
 	return n->goodbye == KVC_GOODBYE_HEARD ? KV_MIN(until, loop_now(n->client->loop) + PART_POLL_NS) : until;
 }
 
-/* A server ends a connection after guessed keys without a reason, so report the number of refusals. */
+/* After guessed keys the server ends the connection without a reason, so report the refusals. */
 static void lost_describe(struct kvc_node *n, int rc)
 {
 	if (n->control.denied)
@@ -273,7 +264,7 @@ static void lost_describe(struct kvc_node *n, int rc)
 		kv_fail(&n->error, rc, "the control connection is lost: %s", kv_strerror(rc));
 }
 
-/* Serve until the attachment ends. 1: after a goodbye; 0: a redo; or a code with n->error. */
+/* 1: after a goodbye; 0: a redo; or a code with n->error. */
 static int serve_await(struct kvc_node *n)
 {
 	struct loop *loop = n->client->loop;
@@ -289,7 +280,7 @@ static int serve_await(struct kvc_node *n)
 	while (rc == 0 && !n->redo) {
 		rc = boot_recv_await(n->control.conn, &m, serve_until(n, beat));
 		if (rc == 0 && n->redo)
-			break; /* of an attachment given up */
+			break;
 		if (rc == 0) {
 			heard(n, loop_turn_now(loop));
 			rc = control_take_await(n, &m);
@@ -328,7 +319,7 @@ static unsigned first_unsafe_shard(const struct kvc_attachment *s)
 	return 0;
 }
 
-/* End the attachment's requests; the memory of each is then safe or in quarantine. */
+/* Afterwards the memory of each request is safe or in quarantine. */
 static void requests_end_await(struct kvc_node *n, int status)
 {
 	struct kvc_client *c = n->client;
@@ -337,15 +328,15 @@ static void requests_end_await(struct kvc_node *n, int status)
 	bool caller, any = kvc_attachment_unsafe(s, &bytes, &caller);
 	bool fence = caller || c->info.peer_fence || !others_connected(n) || kvc_client_quarantine_full(c, bytes) ||
 		     !kvc_zombies_room(c, s->shards);
-	/* A fence ends the requests with -KV_ERESET, and their calls look at the node's state. A closing client leaves
-	 * its own memory to the end of the engine; a caller's memory must be safe before. */
+	/* Calls look at the node's state after -KV_ERESET. A closing client leaves its own memory to the end of the
+	 * engine; a caller's must be safe before. */
 	if (any && (caller || (fence && !c->closing)))
 		kvc_client_fence_await(c, s, first_unsafe_shard(s));
 	if (!s->open)
 		return;
 	any = kvc_attachment_unsafe(s, &bytes, &caller);
-	/* Quarantine holds the memory the server may still write to. So the next WELCOME need not wait for the server's
-	 * transfers, which may take long if the path to us is broken. */
+	/* Quarantine holds the memory the server may still write to, so the next WELCOME need not wait for its
+	 * transfers, which may hang. */
 	if (any)
 		explicit_bzero(&n->attempt.prior, sizeof(n->attempt.prior));
 	kvc_attachment_fail(s, status, false);
@@ -385,14 +376,13 @@ static void backoff_await(struct kvc_node *n)
 	struct loop *loop = n->client->loop;
 	uint64_t ns = BACKOFF_MIN_NS << KV_MIN(n->attempt.failures, 6u);
 	ns = KV_MIN(ns, BACKOFF_MAX_NS);
-	/* Half of it is random, so that clients of a returning server do not arrive at once. */
+	/* Half of it is random: clients of a returning server must not arrive at once. */
 	ns = ns / 2 + kv_prng_below(loop_prng(loop), ns / 2 + 1);
 	n->attempt.failures++;
 	if (!n->client->closing)
 		co_queue_wait_await(&n->kick, loop_now(loop) + ns);
 }
 
-/* For kvc_info. */
 static void links_count(struct kvc_client *c)
 {
 	uint64_t links = 0, pull_links = 0, credits = 0;
@@ -419,8 +409,7 @@ static void server_name_add(struct kvc_node *n)
 	kv_fail_more(&n->error, "server %s", name);
 }
 
-/* Whether the server refuses us until a person changes something. -KV_EINVAL: it is another server than listed.
- * -KV_EFULL is no refusal: room comes by itself. */
+/* Refused until a person changes something. -KV_EINVAL: another server than listed. -KV_EFULL passes by itself. */
 static bool is_refusal(int rc)
 {
 	return rc == -KV_EDENIED || rc == -KV_EVERSION || rc == -KV_EINVAL;
@@ -434,7 +423,7 @@ static void refusal_note(struct kvc_node *n, int rc)
 		n->goodbye = KVC_GOODBYE_NONE;
 }
 
-/* Log the first of several failed attempts, and each new reason of a refusal, once per pool. */
+/* Log the first of several failures, and each new reason of a refusal, once per pool. */
 static void failure_log(struct kvc_node *n, int rc)
 {
 	bool other;
@@ -462,9 +451,8 @@ static void up_count(struct kvc_node *n)
 	n->control.stage = KVC_CONTROL_USED;
 }
 
-/* An attempt failed and was not overtaken. The server may be unable to end its transfers of the last attachment, and so
- * to welcome us. Unless our engine has fenced this server alone, that end does not matter: omit it from the next HELLO.
- */
+/* The server may be unable to end its transfers of the last attachment, and so to welcome us. Unless our engine has
+ * fenced this server alone, omit that attachment from the next HELLO. */
 static void prior_forget(struct kvc_node *n)
 {
 	struct te_info info;
@@ -473,7 +461,7 @@ static void prior_forget(struct kvc_node *n)
 		explicit_bzero(&n->attempt.prior, sizeof(n->attempt.prior));
 }
 
-/* Report the first attempt to the pool. An overtaken one is undecided while time is left. */
+/* An overtaken attempt is undecided while time is left. */
 static void first_tell(struct kvc_node *n, int rc)
 {
 	struct kvc_client *c = n->client;
@@ -483,7 +471,7 @@ static void first_tell(struct kvc_node *n, int rc)
 	kvc_pool_tell_attempt(c->pool, &c->attempts, rc == -KV_ERESET ? -KV_ETIMEOUT : rc, &n->error);
 }
 
-/* A listed server sent a view without itself: it has served its purpose. */
+/* A listed server that sent a view without itself has served its purpose. */
 static void first_parted(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
@@ -493,7 +481,7 @@ static void first_parted(struct kvc_node *n)
 	kvc_pool_tell_attempt(c->pool, &c->attempts, 0, &n->error);
 }
 
-/* Log and count an attachment lost without a goodbye. */
+/* An attachment ended without a goodbye. */
 static void lost_tell(struct kvc_node *n, int rc)
 {
 	struct kvc_client *c = n->client;
@@ -515,7 +503,6 @@ static void lost_tell(struct kvc_node *n, int rc)
 		 "client %u, server %s: %s: connecting again", c->index, kvc_node_name(n), n->why);
 }
 
-/* Its troubles with the server are over. */
 static void back_tell(struct kvc_node *n)
 {
 	bool lost = kvc_told_end(told(n), n->trouble, KVC_TROUBLE_LOST);
@@ -542,7 +529,6 @@ static void attachment_up(struct kvc_node *n)
 	links_count(c);
 }
 
-/* One attachment, from the first message to the last. */
 static void attachment_await(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
@@ -581,7 +567,6 @@ static void attachment_await(struct kvc_node *n)
 		backoff_await(n);
 }
 
-/* Whether no server of the view is up or CONNECTING. */
 static bool all_down(const struct kvc_client *c)
 {
 	for (unsigned i = 0; i < c->num_nodes; i++)
@@ -591,7 +576,7 @@ static bool all_down(const struct kvc_client *c)
 }
 
 /* A listed server outside the view is asked for the view when no other can be, and now and then for its vote; else a
- * server that was alone for a moment could keep clients forever. */
+ * server alone for a moment could keep clients forever. */
 static void rest_await(struct kvc_node *n)
 {
 	struct loop *loop = n->client->loop;
@@ -627,7 +612,7 @@ void kvc_node_open(struct kvc_node *n)
 		kvc_node_set(n, KVC_NODE_DOWN);
 }
 
-/* Break off an attempt. An attachment stays until nothing of ours is under way there, as after a goodbye. */
+/* An attachment stays until nothing of ours is under way there, as after a goodbye. */
 void kvc_node_retire(struct kvc_node *n)
 {
 	n->retired = true;

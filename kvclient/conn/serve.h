@@ -5,20 +5,18 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_node_start -- spawn its coroutine, which attaches again after every break until the client closes. 0, or why it
- * cannot be spawned. */
+/* kvc_node_start -- spawn its coroutine, which runs until the client closes. 0, or why not. */
 int kvc_node_start(struct kvc_node *n);
 
-/* kvc_node_open -- the same for a node from a view. Without a coroutine it is DOWN and unstarted: call again.
- * kvc_node_retire -- the view no longer has the node: no new calls; present ones finish. */
+/* kvc_node_open -- for a node from a view; without a coroutine it is DOWN and unstarted: call again. kvc_node_retire --
+ * the view no longer has the node: no new calls. */
 void kvc_node_open(struct kvc_node *n);
 void kvc_node_retire(struct kvc_node *n);
 
 /* kvc_node_part_await -- the client closes: say goodbye by the deadline, or break off. The coroutine ends with the
- * server's answer or the next kvc_node_redo. */
+ * answer or the next kvc_node_redo. */
 void kvc_node_part_await(struct kvc_node *n, uint64_t deadline_ns);
 
-/* kvc_serve_idle -- whether no request of the attachment is queued or out. */
 bool kvc_serve_idle(const struct kvc_attachment *s);
 
 #endif

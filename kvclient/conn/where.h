@@ -13,19 +13,18 @@ struct kvc_where {
 	unsigned pending;               /* hosts still being looked up */
 };
 
-/* kvc_where_text -- the server's addresses, "HOST:PORT+HOST:PORT": the view's, else the pool's table. Valid until a
- * view changes them. */
+/* kvc_where_text -- "HOST:PORT+HOST:PORT", the view's, else the pool's table. Valid until a view changes them. */
 const char *kvc_where_text(const struct kvc_node *n);
 
-/* kvc_where_look -- fill *out with the known addresses. 0: at least one; 1: none yet, a look-up runs; or the first
- * host's error with *err. */
+/* kvc_where_look -- the addresses known now. 0: at least one; 1: none yet, a look-up runs; or the first host's error
+ * with *err. */
 int kvc_where_look(struct kvc_node *n, struct kvc_where *out, struct kv_error *err);
 
-/* kvc_where_hash -- the number an address is remembered by, never 0. */
+/* kvc_where_hash -- identifies an address, never 0. */
 uint64_t kvc_where_hash(const struct sockaddr_storage *address);
 
-/* kvc_where_dialled -- address i of w has a connection. kvc_where_judge -- the attempt succeeded, and the next begins
- * with this address; or failed, and begins with the one after it. */
+/* kvc_where_dialled -- address i of w has a connection. kvc_where_judge -- the attempt succeeded, or failed and the
+ * next begins with the address after it. */
 void kvc_where_dialled(struct kvc_node *n, const struct kvc_where *w, unsigned i);
 void kvc_where_judge(struct kvc_node *n, bool good);
 #endif

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* asking.c -- when a client asks a server for its view of the cluster.
- * Servers announce a view in 40 bytes; the view of a thousand members has 90 KB. A client asks once more than half of
- * its servers announce a view (votes.c): one server at a time, another after KVC_ASK_PATIENCE_NS. All clients of a
- * large cluster reach that moment together, often by the same server's announcement. So a client asks a server with
- * chance ASKED / servers, when that server announces the view or at a beat of its connection (conn/serve.c), and the
- * load spreads over the servers. */
+/* asking.c -- when a client asks a server for its view: once more than half of its servers announce it (votes.c), one
+ * server at a time, another after KVC_ASK_PATIENCE_NS.
+ * A view of a thousand members has 90 KB, and all clients of a large cluster reach that moment together. So a client
+ * asks with chance ASKED / servers at each announcement and each beat (conn/serve.c), which spreads the load. */
 #include "kvclient/core/asking.h"
 
 enum { ASKED = 32 };

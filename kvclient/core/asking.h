@@ -11,8 +11,8 @@ struct kvc_asking {
 	uint64_t asked_ns; /* last question; 0: none */
 };
 
-/* kvc_asking_now -- one of `servers` announces the wanted view, or a beat has passed: whether to ask it for the view
- * now. random: a new random number. kvc_asking_over -- another view is wanted, or none. */
+/* kvc_asking_now -- one of `servers` announces the wanted view, or a beat has passed: whether to ask it now. random:
+ * new each time. kvc_asking_over -- another view is wanted, or none. */
 bool kvc_asking_now(struct kvc_asking *a, unsigned servers, uint64_t now_ns, uint64_t random);
 static inline void kvc_asking_over(struct kvc_asking *a)
 {

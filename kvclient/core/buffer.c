@@ -127,7 +127,7 @@ static void unit_merge(struct kvc_buffer *b, uint32_t unit)
 	block_free(b, unit, order);
 }
 
-/* Free the piece that was kept. */
+/* Free the kept piece. */
 static void kept_merge(struct kvc_buffer *b)
 {
 	uint32_t unit = b->kept;

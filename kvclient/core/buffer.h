@@ -7,7 +7,6 @@
 
 enum { KVC_PIECE_SHIFT = 12, KVC_PIECE_MIN = 1 << KVC_PIECE_SHIFT, KVC_ORDERS = 36 };
 
-/* len_bytes: a power of two, at least KVC_PIECE_MIN; 0: no piece. */
 struct kvc_piece {
 	uint64_t offset, len_bytes;
 };
@@ -24,21 +23,20 @@ struct kvc_buffer {
 	uint32_t kept;              /* last block given back, not merged yet */
 };
 
-/* kvc_buffer_init -- manage [base, base + len_bytes), which stays the caller's. 0, -KV_EINVAL (less than one piece) or
- * -KV_ENOMEM. */
+/* kvc_buffer_init -- manage the caller's [base, base + len_bytes). 0, -KV_EINVAL (less than one piece) or -KV_ENOMEM.
+ */
 int kvc_buffer_init(struct kvc_buffer *b, void *base, uint64_t len_bytes);
 void kvc_buffer_fini(struct kvc_buffer *b);
 
-/* kvc_buffer_take -- take a piece of at least len_bytes (0 counts as 1). 0, -KV_EBUSY (no room now) or -KV_ETOOBIG
- * (never). */
+/* kvc_buffer_take -- at least len_bytes (0 counts as 1). 0, -KV_EBUSY (no room now) or -KV_ETOOBIG (never). */
 int kvc_buffer_take(struct kvc_buffer *b, uint64_t len_bytes, struct kvc_piece *out);
 
-/* kvc_buffer_take_near -- the same, if possible at *inout_next, which becomes the end of the piece. Pieces of one size
- * taken in a row are adjacent where there is room. UINT64_MAX begins a row, where run_bytes are free if possible. */
+/* kvc_buffer_take_near -- if possible at *inout_next, which becomes the end of the piece, so that pieces of one size
+ * lie together. UINT64_MAX begins a row, where run_bytes are free if possible. */
 int kvc_buffer_take_near(struct kvc_buffer *b, uint64_t len_bytes, uint64_t run_bytes, uint64_t *inout_next,
 			 struct kvc_piece *out);
 
-/* kvc_buffer_give -- take back a piece and zero *p; harmless on no piece. */
+/* kvc_buffer_give -- take back a piece, if any, and zero *p. */
 void kvc_buffer_give(struct kvc_buffer *b, struct kvc_piece *p);
 
 /* kvc_buffer_quarantine -- a peer may still write to the piece: keep it out of use until kvc_buffer_amnesty. Zeroes *p.
@@ -50,7 +48,6 @@ void kvc_buffer_amnesty(struct kvc_buffer *b);
 void kvc_buffer_limbo(struct kvc_buffer *b);
 void kvc_buffer_limbo_end(struct kvc_buffer *b);
 
-/* kvc_buffer_rounded -- bytes a piece of len_bytes takes. */
 uint64_t kvc_buffer_rounded(uint64_t len_bytes);
 /* kvc_buffer_largest -- bytes of the largest possible piece. */
 uint64_t kvc_buffer_largest(const struct kvc_buffer *b);

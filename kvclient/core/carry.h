@@ -12,9 +12,8 @@ struct kvc_carry {
 	unsigned num_other, partition;
 };
 
-/* kvc_carry_begin -- to the next placement, with seeds and weights set. If nothing can be carried, or without memory,
- * the next step does nothing. kvc_carry_step -- KVC_CARRY_STEP comparisons at most. False: done. kvc_carry_end -- at
- * any time, even before begin. */
+/* kvc_carry_begin -- seeds and weights of `to` are set. Without memory nothing is carried. kvc_carry_step --
+ * KVC_CARRY_STEP comparisons at most. False: done. kvc_carry_end -- at any time, even before begin. */
 enum { KVC_CARRY_STEP = 4096 };
 void kvc_carry_begin(struct kvc_carry *k, const struct kvc_place *from, const struct kvc_place *to);
 bool kvc_carry_step(struct kvc_carry *k, struct kvc_place *to);

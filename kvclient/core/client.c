@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client.c -- calls and coroutines that a client counts, because its end waits for them; and functions that need the
- * thread's own stack. */
+/* client.c -- calls and coroutines a closing client waits for; and functions that need the thread's own stack. */
 #include "kvclient/core/client.h"
 
 struct main_call {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client.h -- clients and their nodes: the plain data all rooms of kvclient/ read. Private to kvclient/.
+/* client.h -- clients and their nodes: the plain data of kvclient/. Private to kvclient/.
  *
- *   pool -> clients -> nodes -> attachment (struct kvc_attachment) -> links -> requests
+ *   pool -> clients -> nodes -> attachment -> links -> requests
  *
- * Everything below a client belongs to the client's loop. In the pool, fields that change after opening are atomic or
- * under its mutex, which no call on the data path takes. */
+ * Everything below a client belongs to the client's loop. Pool fields that change after opening are atomic or under its
+ * mutex, which no call on the data path takes. */
 #ifndef KVRAIL_KVCLIENT_CORE_CLIENT_H
 #define KVRAIL_KVCLIENT_CORE_CLIENT_H
 
@@ -27,15 +27,15 @@
 #include "wire/wire.h"
 
 enum {
-	KVC_REQS = 2048,          /* request entries of one client */
+	KVC_REQS = 2048,
 	KVC_FRAMES = 256,         /* send buffers */
-	KVC_CREDITS_MAX = 4096,   /* used per link, at most */
+	KVC_CREDITS_MAX = 4096,   /* of one link */
 	KVC_IDS_MAX = 1 << 18,    /* per attachment: bounds its maps (8 MiB) */
 	KVC_REGION_BUFFER = 1,    /* region id of the receive buffer */
 	KVC_MEMS_MAX = 256,       /* registrations of one pool */
 	KVC_ROW_BYTES = 64 << 10, /* room for small items of a batch */
-	KVC_LINK_OUT = 1 << 20,   /* bytes of pieces in flight per link to a server on this host */
-	KVC_PARTS_MAX = 4096      /* coroutines of one loop for parts of batches; the rest is for workers and calls */
+	KVC_LINK_OUT = 1 << 20,   /* in flight per link to a server on this host */
+	KVC_PARTS_MAX = 4096      /* coroutines of one loop for parts of batches */
 };
 
 #define KVC_PART_NS 1000000000ull /* time for a closing client's goodbyes */
@@ -46,10 +46,10 @@ enum {
 struct kvc_pins {
 	struct kv_list *bucket;  /* NULL: none ever */
 	struct co_queue changed; /* woken when a pin is no longer busy */
-	/* Each is in one: rest, todo for the moving coroutine, or late (failed to move; todo from late_ns on). */
+	/* Each pin is in one: rest, todo (for the moving coroutine), or late (todo from late_ns on). */
 	struct kv_list rest, todo, late;
 	uint64_t late_ns;
-	bool moving; /* it runs (copies/pin_move.c) */
+	bool moving; /* that coroutine runs (copies/pin_move.c) */
 };
 
 /* Of a node. */
@@ -75,62 +75,57 @@ struct kvc_room_share {
 /* ---- node: one client's side of one server. States: node.c. ---- */
 
 enum kvc_node_state {
-	KVC_NODE_NEW,        /* its coroutine was not started */
+	KVC_NODE_NEW,
 	KVC_NODE_CONNECTING, /* first attempt, or one after a redo: calls wait */
 	KVC_NODE_UP,
-	KVC_NODE_DOWN,  /* calls use other servers; attempts continue */
-	KVC_NODE_CLOSED /* its coroutine has ended */
+	KVC_NODE_DOWN, /* calls use other servers; attempts continue */
+	KVC_NODE_CLOSED
 };
 
-/* Progress of a control connection. */
 enum kvc_control_stage {
-	KVC_CONTROL_DIALLED,  /* no WELCOME yet */
-	KVC_CONTROL_WELCOMED, /* a WELCOME, but no attachment was up */
+	KVC_CONTROL_DIALLED,
+	KVC_CONTROL_WELCOMED, /* had a WELCOME */
 	KVC_CONTROL_USED      /* had an attachment that was up */
 };
 
-/* The control connection (conn/connect.c). */
 struct kvc_node_control {
 	struct boot_conn *conn;
 	enum kvc_control_stage stage;
 	bool spent;       /* the next attempt dials */
-	unsigned hellos;  /* HELLOs without an answer; answers come in order */
+	unsigned hellos;  /* unanswered HELLOs; answers come in order */
 	unsigned senders; /* coroutines inside boot_send_await: do not close it */
-	unsigned
-		denied; /* sessions refused for a wrong key or identity; after several the server ends the connection */
+	unsigned denied;  /* sessions refused for a wrong key or identity */
 };
 
-/* Attempts to attach (conn/connect.c). */
 struct kvc_node_attempt {
-	struct co *dialer;       /* the node's coroutine, while it dials */
-	uint64_t first_ns;       /* time limit of the first attempt */
-	bool first_told;         /* its outcome was reported to the pool */
+	struct co *dialer;       /* while the node's coroutine dials */
+	uint64_t first_ns;       /* deadline of the first attempt */
+	bool first_told;         /* reported to the pool */
 	unsigned failures;       /* since the last attachment */
-	struct wire_prior prior; /* the last attachment, if the next WELCOME must wait for the end of its transfers */
+	struct wire_prior prior; /* set if the next WELCOME must wait for the end of its transfers */
 };
 
 /* Why a live server refuses us (conn/serve.c). */
 struct kvc_node_refusal {
-	int code; /* the code for calls; 0: none */
+	int code; /* for calls; 0: none */
 };
 
-/* Progress of parting from the server (conn/serve.c). */
 enum kvc_goodbye {
 	KVC_GOODBYE_NONE,
-	KVC_GOODBYE_HEARD, /* the server said it, and has not returned since */
-	KVC_GOODBYE_SAID   /* so did we, with nothing of ours under way there */
+	KVC_GOODBYE_HEARD, /* and it has not returned since */
+	KVC_GOODBYE_SAID   /* with nothing of ours under way there */
 };
 
-/* Whether the control connection is alive (conn/serve.c). */
+/* Life signs of the control connection (conn/serve.c). */
 struct kvc_node_pulse {
 	uint64_t beat_ns;  /* between two checks */
-	uint64_t quiet_ns; /* time the server may be silent unasked */
+	uint64_t quiet_ns; /* permitted silence unless asked */
 	uint64_t sequence; /* of our last heartbeat */
-	uint64_t heard_ns; /* last message of the server; 0: none */
+	uint64_t heard_ns; /* 0: never */
 	uint64_t said_ns;  /* our last message */
 	uint64_t asked_ns; /* our unanswered question; 0: none */
-	uint64_t wait_ns;  /* since when something of ours had waited then */
-	unsigned silent;   /* checks since it owes us an answer */
+	uint64_t wait_ns;  /* start of the wait that made us ask */
+	unsigned silent;   /* checks while an answer is owed */
 };
 
 /* Our memory as the server knows it (conn/regions.c). Slot 0 is the receive buffer's. */
@@ -140,21 +135,20 @@ struct kvc_node_regions {
 	struct kvc_refused {
 		uint32_t id;
 		int32_t status;
-	} refused[KVC_MEMS_MAX + 2]; /* the last region of slot i the server refused */
-	unsigned revokes;            /* REVOKEs without an answer */
+	} refused[KVC_MEMS_MAX + 2]; /* last region the server refused */
+	unsigned revokes;            /* unanswered */
 };
 
-/* Links that do not work (conn/health.c). */
 struct kvc_node_links {
-	uint32_t known;                                  /* links of the last attachment, which `out` is about */
-	uint64_t out[KV_SHARDS_MAX * KV_RAILS_MAX / 64]; /* a bit per link that was out */
-	bool news;                                       /* one is new: log it with the next attachment */
+	uint32_t known;                                  /* number of links the bits are about */
+	uint64_t out[KV_SHARDS_MAX * KV_RAILS_MAX / 64]; /* a bit per link */
+	bool news;                                       /* log with the next attachment */
 };
 
 /* The server was asked to drain (call/drain.c). */
 struct kvc_node_drain {
 	unsigned asked; /* unanswered questions on this control connection */
-	bool answered;  /* one was answered on it */
+	bool answered;  /* on this control connection */
 	bool done;      /* `drained` has come since the last question */
 	struct kv_drained drained;
 	uint64_t time_ms; /* announced duration; 0: no answer since the last question */
@@ -164,7 +158,7 @@ struct kvc_node_drain {
 struct kvc_node_alias {
 	uint64_t first;                /* hash of the address to dial first; 0: the list's first */
 	uint64_t dialled, next;        /* the connection's address, and the next one in the list; 0: none */
-	uint64_t at[KV_ADDRESSES_MAX]; /* hashes of its host's addresses at the last look-up */
+	uint64_t at[KV_ADDRESSES_MAX]; /* its host's addresses at the last look-up, hashed */
 	unsigned count;
 	char id[KV_NAME_MAX]; /* of the member; "": unknown */
 };
@@ -175,20 +169,19 @@ struct kvc_node {
 	enum kvc_node_state state;
 	struct kvc_attachment *attachment; /* from set-up until it is dropped (conn/serve.c) */
 	uint64_t down_ns;                  /* while DOWN: since when */
-	bool link_silent;                  /* the only link to a shard was silent: the attachment ends */
+	bool link_silent;                  /* the only link to a shard fell silent */
 	uint64_t patience_ns;              /* while CONNECTING: calls use other servers after it (conn/node.c) */
-	/* Not in the view: no calls. A listed node rests, and asks for the view if all others are DOWN; one from a view
-	 * ends. */
+	/* Not in the view: no new calls. A listed node rests (conn/serve.c); one from a view ends. */
 	bool retired;
-	bool joined;                 /* from a view */
-	bool unstarted;              /* no coroutine could be had yet */
-	bool ending;                 /* its coroutine is about to end */
+	bool joined;    /* from a view */
+	bool unstarted; /* no coroutine could be had yet */
+	bool ending;
 	char member_id[KV_NAME_MAX]; /* node id in the view; "": no view */
 	char where[KV_WHERE_MAX];    /* addresses in the view; "": those of the pool's table */
 	bool drains;                 /* by its own report */
-	const char *redo;            /* reason to drop the attachment and attach anew; NULL: none */
+	const char *redo;            /* reason to attach anew; NULL: none */
 	struct co_queue changed;     /* woken at each change of state or acknowledgement */
-	struct co_queue kick;        /* wakes its coroutine from a pause or a wait for control.senders */
+	struct co_queue kick;        /* wakes its coroutine */
 	struct kvc_node_control control;
 	struct kvc_node_attempt attempt;
 	struct kvc_node_refusal refusal;
@@ -202,11 +195,11 @@ struct kvc_node {
 	struct kvc_node_pins pins;
 	struct kvc_node_drain drain;
 	struct kvc_node_alias alias;
-	uint64_t owed_from; /* first DELETE it missed (conn/owed.c) */
-	uint64_t attaches;  /* attachments that were UP; identifies the last */
+	uint64_t owed_from; /* first DELETE it missed */
+	uint64_t attaches;  /* attachments so far UP; identifies the last */
 	/* For kvc_server_info, as is `attaches`. */
 	uint64_t incarnation;
-	bool welcomed;             /* it has named its cluster */
+	bool welcomed;             /* has named its cluster */
 	char cluster[KV_NAME_MAX]; /* "": none */
 	struct kvc_clock clock;    /* of the server, per attachment */
 	bool restarted;            /* since the last attachment that was UP */
@@ -218,29 +211,26 @@ struct kvc_node {
 	char why[512];         /* last trouble; empty while UP */
 };
 
-/* ---- registered memory of one client ---- */
+/* ---- registered memory ---- */
 
 struct kvc_client_mem {
 	uint8_t *base;
 	uint64_t len_bytes;
 	struct te_region *region;
 	uint32_t id, slot; /* slot: its place in kvc_node_regions */
-	uint32_t users;    /* calls */
+	uint32_t users;    /* calls that use it */
 	bool closing;      /* no new calls */
-	bool ready;        /* every server that is up knows it: usable */
+	bool ready;        /* all UP servers know it */
 };
 
 /* ---- client ---- */
 
-enum {
-	KVC_FORMER_PLACES = 4, /* older placements kept */
-	KVC_FORMERS_ASKED = 2  /* former servers asked on a miss, at most */
-};
+enum { KVC_FORMER_PLACES = 4, KVC_FORMERS_ASKED = 2 };
 
-/* A placement before a view change (route/view.c). */
+/* A former placement (route/view.c). */
 struct kvc_former_place {
 	struct kvc_place place;
-	uint64_t until_ns; /* end of asking its servers on misses */
+	uint64_t until_ns; /* then misses no longer ask its servers */
 };
 
 /* The client's view of the cluster (route/view.c). */
@@ -251,27 +241,27 @@ struct kvc_cluster {
 	kv_u128 held_digest;      /* of it; 0: none */
 	struct kvc_votes votes;   /* the servers' announcements */
 	struct kvc_choice wanted; /* has a majority and is to be fetched; digest 0: none */
-	uint64_t opening_ns;      /* end of waiting for servers that may still answer */
-	uint64_t differ_ns;       /* since when servers announce other views; 0: none does */
-	bool differ_said;         /* and it was logged */
+	uint64_t opening_ns;      /* then servers without an answer are no longer awaited */
+	uint64_t differ_ns;       /* since when servers announce other views; 0: no */
+	bool differ_said;         /* logged */
 	bool reached;             /* a server has answered since none was up */
-	bool listed;              /* the list placed keys before there was a view */
-	struct kvc_place place;   /* of keys on the view's members */
-	struct kvc_carry carry;   /* of notes to it */
-	bool carrying;            /* by a coroutine */
+	bool listed;              /* the list placed keys at first */
+	struct kvc_place place;
+	struct kvc_carry carry; /* of notes to it */
+	bool carrying;
 	struct kvc_place_set draining, joining, restarted;
 	struct kvc_place_set absent; /* have, or lately had, stand-ins, which may have their keys (conn/node.c) */
 	struct kvc_former_place former[KVC_FORMER_PLACES]; /* newest first */
 	unsigned num_former;
-	bool said;   /* why the held view is not taken was logged */
+	bool said;   /* the reason not to take it was logged */
 	bool posted; /* another client has posted a view (pool->view). Under the pool's lock */
 	struct kvc_asking asking;
-	uint64_t asked;         /* view requests because of news */
-	uint64_t looked_ns;     /* last kvc_cluster_look */
-	uint32_t naming_number; /* kvc_naming_number that nodes follow */
+	uint64_t asked; /* view requests due to news */
+	uint64_t looked_ns;
+	uint32_t naming_number; /* kvc_naming_number last followed */
 };
 
-/* Waits for other than requests and room (core/waits.c). */
+/* Waits other than for requests and room (core/waits.c). */
 struct kvc_waits {
 	struct kv_list all;
 	struct co_queue time; /* of timed waits: nothing else wakes it */
@@ -290,50 +280,49 @@ struct kvc_client {
 	struct te_info info;
 	struct kv_area area;
 	struct kv_numa_place place;
-	uint64_t register_ns; /* duration of registering the buffer */
+	uint64_t register_ns;
 	struct te_region *region;
 	struct kvc_buffer buffer;
 	struct kvc_reqs reqs;
 	struct kvc_waits waits;
 	struct loop_timer open_next, close_again;
-	uint32_t coroutines; /* the client's own */
+	uint32_t coroutines; /* of the client itself */
 	struct co *closer;
-	struct kvc_node *node;             /* pool->room of them */
-	unsigned num_nodes;                /* first ones that are or were in use; never shrinks */
-	unsigned nodes_up;                 /* that are UP */
+	struct kvc_node *node; /* pool->room of them */
+	unsigned num_nodes;    /* in use, now or before; never shrinks */
+	unsigned nodes_up;
 	const struct kvc_place *placement; /* the pool's, or cluster.place */
 	struct kvc_cluster cluster;
-	/* Private data of files. */
+	/* Private data of other files; NULL: not needed yet. */
 	struct kvc_requests *requests;            /* request/ */
-	struct kvc_repairs *repairs;              /* route/repair.c; NULL: never needed */
-	struct kvc_seconds *seconds;              /* copies/second_put.c; NULL: never needed */
+	struct kvc_repairs *repairs;              /* route/repair.c */
+	struct kvc_seconds *seconds;              /* copies/second_put.c */
 	struct kvc_hots *hot;                     /* route/hot.c; NULL: no hot copies */
 	struct kvc_oweds *owed;                   /* conn/owed.c */
-	void (*repair_main)(void *client);        /* coroutine that copies (copies/copy.c) */
-	struct kvc_place_set avoided;             /* nodes that are DOWN (kvc_node_set) */
+	void (*repair_main)(void *client);        /* copies/copy.c */
+	struct kvc_place_set avoided;             /* DOWN nodes (kvc_node_set) */
 	struct kvc_place_set shunned;             /* these and draining ones */
 	struct kvc_client_mem *mem[KVC_MEMS_MAX]; /* sorted by base */
 	unsigned num_mems;
 	struct kvc_pins pins;
 	struct kv_list sessions;   /* struct kvc_session */
 	uint32_t num_sessions;     /* ever made */
-	uint32_t calls;            /* calls in progress, and workers */
-	uint32_t batches;          /* parts of batches ever begun: their turn (kvc_link_keep) */
-	uint32_t parts, parts_max; /* parts of batches in their own coroutines, and their share of KVC_PARTS_MAX */
+	uint32_t calls;            /* and workers */
+	uint32_t batches;          /* parts ever begun: their turn (kvc_link_keep) */
+	uint32_t parts, parts_max; /* of batches, in their own coroutines; parts_max: share of KVC_PARTS_MAX */
 	uint64_t reader_turn;      /* turn between a hot key's two servers (route/second.c) */
-	uint64_t last_len;         /* of the last value read: the default guess for the next */
+	uint64_t last_len;         /* of the last value read: a guess for the next */
 	bool opened, closing;
 	enum boot_mode mode;
 	struct kvc_attempts attempts; /* under the pool's lock */
 	struct kvc_count count;
 	struct kv_rate slow_lines;
-	/* Calls into rooms above. Set before the first node is made. */
+	/* Calls into rooms above; set before the first node. */
 	const struct kvc_link_events *link_events; /* request/link.h */
 	const struct kvc_node_events *node_events; /* conn/node.h */
 	const struct kvc_pin_ops *pin_ops;         /* logical/pins.h */
 };
 
-/* kvc_key_valid -- whether the key is allowed. */
 static inline bool kvc_key_valid(struct kvc_key key)
 {
 	return key.data && key.len - 1 < KV_KEY_MAX;
@@ -350,7 +339,6 @@ static inline const struct kv_log *kvc_client_log(const struct kvc_client *c)
 	return kvc_pool_log(c->pool);
 }
 
-/* kvc_link_client -- the client of a link. */
 static inline struct kvc_client *kvc_link_client(const struct kvc_link *l)
 {
 	return l->attachment->node->client;
@@ -367,8 +355,7 @@ static inline const struct kv_log *kvc_node_log(const struct kvc_node *n)
 	return kvc_client_log(n->client);
 }
 
-/* kvc_node_uses -- whether the node is UP with the attachment numbered `attaches`, read before parking. (Addresses are
- * reused.) */
+/* kvc_node_uses -- whether the node is UP with attachment number `attaches`, as read before parking. */
 static inline bool kvc_node_uses(const struct kvc_node *n, uint64_t attaches)
 {
 	return n->state == KVC_NODE_UP && n->attaches == attaches;
@@ -378,12 +365,11 @@ static inline bool kvc_node_uses(const struct kvc_node *n, uint64_t attaches)
 void kvc_client_hold(struct kvc_client *c);
 void kvc_client_unhold(struct kvc_client *c);
 
-/* kvc_client_began, kvc_client_ended -- a coroutine of the client begins and ends; closing waits for it. On its loop.
- */
+/* kvc_client_began, kvc_client_ended -- the same for the client's own coroutines. */
 void kvc_client_began(struct kvc_client *c);
 void kvc_client_ended(struct kvc_client *c);
 
-/* kvc_main_await -- run fn(arg) on the thread's own stack, for providers that need more stack than a coroutine has. */
+/* kvc_main_await -- run fn(arg) on the thread's own stack, for provider calls that need much. */
 void kvc_main_await(struct kvc_client *c, void (*fn)(void *arg), void *arg);
 
 #endif

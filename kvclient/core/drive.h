@@ -5,8 +5,8 @@
 
 #include "kvclient/core/pool.h"
 
-/* kvc_drive -- the thread waits, *wait_ns at most. True: it has turned the loop for a moment; check again. False: sleep
- * for *wait_ns, shortened where another thread turns the loop and may stop. Host thread, without the pool's lock. */
+/* kvc_drive -- wait, *wait_ns at most. True: the thread has turned the loop for a moment; check again. False: sleep for
+ * *wait_ns, shortened where another thread turns the loop. Host thread, without the pool's lock. */
 bool kvc_drive(struct kvc_pool *pool, uint64_t *wait_ns);
 
 /* kvc_drive_nap -- a turn or a millisecond's sleep, for polling. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fold.c -- keys longer than KVC_KEY_MAX, as engines make them, are folded:
+/* fold.c -- keys longer than KVC_KEY_MAX are folded:
  *
  *   the first 63 bytes   '#'   SHA-256 of the whole key, 64 digits
  *
- * The beginning stays readable in logs. Nobody can make two keys that fold to one, even by choosing the salt; XXH3-128
- * would be faster, but its collisions can be made. */
+ * The beginning stays readable in logs. Nobody can make two keys that fold to one; with XXH3-128, which is faster, they
+ * could. */
 #include <string.h>
 
 #include "base/base.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fork.c -- a child of fork() cannot use its parent's pools. It has a copy of a pool's memory and none of its threads,
- * and the parent goes on using the kernel's objects. So calls end with -KV_ECLOSED before they read anything another
- * thread may have been changing, and closing only forgets the pool: it frees nothing and closes no descriptor.
- * A pool knows the count of forks at its opening, which glibc raises in each child (`forked`); getpid() would be a
- * system call per call. A child may open pools of its own, so process-wide locks are held across fork()
- * (engine/engine.c). */
+/* fork.c -- a child of fork() cannot use its parent's pools: it has their memory and none of their threads, and the
+ * parent goes on using the kernel's objects. Calls end with -KV_ECLOSED before they read anything that may have been
+ * changing. Closing frees nothing and closes no descriptor.
+ * A pool knows the count of forks at its opening, which glibc raises in each child (`forked`); getpid() would cost a
+ * system call. A child may open its own pools, so process-wide locks are held across fork() (engine/engine.c). */
 #include "kvclient/core/fork.h"
 
 #include <pthread.h>

@@ -6,14 +6,13 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Forks between this process and its first ancestor that opened a pool. A child updates it before its fork() returns.
- */
+/* Forks since the first ancestor that opened a pool; updated before fork() returns in a child. */
 extern _Atomic unsigned kvc_forks;
 
-/* kvc_fork_watch -- count forks from now on. Any thread, repeatable. 0 or -KV_ENOMEM. */
+/* kvc_fork_watch -- any thread, repeatable. 0 or -KV_ENOMEM. */
 int kvc_fork_watch(void);
 
-/* kvc_fork_alien -- whether an object is the parent's; born: kvc_forks at its making. One load. */
+/* kvc_fork_alien -- born: kvc_forks at the object's making. One load. */
 static inline bool kvc_fork_alien(unsigned born)
 {
 	return born != atomic_load_explicit(&kvc_forks, memory_order_relaxed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* names.c -- names of operations and codes, for messages and reports. */
+/* names.c -- names of operations and codes. */
 #include "base/base.h"
 #include "kvclient/kvclient.h"
 

@@ -8,18 +8,17 @@
 #define KVC_NAMING_OPENING_NS 1000000000ull  /* from the first name: wait for other servers */
 #define KVC_NAMING_LOST_NS    30000000000ull /* a lost server counts for this time */
 
-/* kvc_naming_hear -- the WELCOME of server i names this cluster ("": none). kvc_naming_beat -- its attachment lasts;
- * called again within beat_ns. kvc_naming_forget -- its place is free; under the pool's lock. */
+/* kvc_naming_hear -- server i's WELCOME names this cluster ("": none). kvc_naming_beat -- its attachment lasts; called
+ * within beat_ns. kvc_naming_forget -- its place is free; under the pool's lock. */
 void kvc_naming_hear(struct kvc_pool *p, unsigned i, const char *name, uint64_t now_ns);
 void kvc_naming_beat(struct kvc_pool *p, unsigned i, uint64_t now_ns, uint64_t beat_ns);
 void kvc_naming_forget(struct kvc_pool *p, unsigned i);
 
-/* kvc_naming_look -- count again. pending: servers that may soon name one. Returns whether a name is in force. out: the
- * name or "". out_former: the name this call has replaced, or "". */
+/* kvc_naming_look -- count again. pending: servers that may soon name one. Whether a name is in force: *out, else "".
+ * out_former: the replaced name, or "". */
 bool kvc_naming_look(struct kvc_pool *p, unsigned pending, uint64_t now_ns, char out[KV_NAME_MAX],
 		     char out_former[KV_NAME_MAX]);
 
-/* kvc_naming_number -- number of changes. */
 static inline uint32_t kvc_naming_number(const struct kvc_pool *p)
 {
 	return atomic_load_explicit(&p->naming_number, memory_order_relaxed);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* notes.c -- the notes of placements, shared by a pool's clients with the same placement: a first look-up compares all
- * servers, for each of 2^18 partitions. The count of users is under the home's lock; notes need none (placement.c). */
+/* notes.c -- the notes of placements, shared by a pool's clients with the same placement. The count of users is under
+ * the home's lock; notes need none (placement.c). */
 #include "kvclient/core/notes.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * differ by 0.8 % with 16 servers, by 3 % with 256.
  * The first look-up notes the winner, later ones load it. A note depends on the seeds alone and never changes, so a
  * relaxed store suffices. Notes are shared (notes.c) and carried to the next view (carry.c).
- * Keys of an avoided server use the next highest number, which is temporary and not noted. No other key moves.
+ * Keys of an avoided server use the next highest number for a while, without a note. No other key moves.
  * With unequal weights (--members) the numbers are logarithms, see drawn(), with the same result for equal weights.
  * needed() excludes most numbers before the slow logarithm.
  * Do not use a ring or Maglev's table: building them takes 50 ms and more for a thousand servers. */

@@ -7,11 +7,10 @@
 
 #include "base/base.h"
 
-/* A set of servers. */
 enum { KVC_PLACE_MAX = 1024 };
 struct kvc_place_set {
 	uint64_t bit[KVC_PLACE_MAX / 64];
-	unsigned count; /* of set bits */
+	unsigned count;
 };
 
 enum {
@@ -41,25 +40,24 @@ struct kvc_place {
 	struct kvc_notes *notes; /* NULL with few servers */
 };
 
-/* kvc_place_init -- for 1 to 65,535 servers. The caller sets the seeds before the first look-up. 0 or -KV_ENOMEM.
- * kvc_place_fini -- also of a zeroed one. */
+/* kvc_place_init -- 1 to 65,535 servers, whose seeds the caller then sets. 0 or -KV_ENOMEM. kvc_place_fini -- also of a
+ * zeroed one. */
 int kvc_place_init(struct kvc_place *p, unsigned n);
 
-/* kvc_place_weigh -- set weights, 1 to 65,535, before the first look-up: shares of keys are in proportion. Equal
- * weights are none. A server whose weight rises takes keys from others; no other keys move. 0 or -KV_ENOMEM. */
+/* kvc_place_weigh -- before the first look-up: shares of keys in proportion to weights, 1 to 65,535. A rising weight
+ * takes keys from others; no other keys move. 0 or -KV_ENOMEM. */
 int kvc_place_weigh(struct kvc_place *p, const uint16_t *weight);
 void kvc_place_fini(struct kvc_place *p);
 
-/* kvc_place_seed -- a server's seed, from its name in the client's list alone: clients that know different facts must
- * agree on places. */
+/* kvc_place_seed -- from a server's name in the client's list alone: clients that know different facts must agree. */
 uint64_t kvc_place_seed(const char *name);
 
-/* kvc_place_node -- the node index of the key's server. Any thread. Independent of the list's order; removing a server
- * moves its own keys only. Of equal seeds the lower index wins. */
+/* kvc_place_node -- the node index of the key's server. Any thread. Independent of the list's order; of equal seeds the
+ * lower index wins. */
 unsigned kvc_place_node(const struct kvc_place *p, const void *key, size_t len);
 
-/* kvc_place_among -- the same without the `avoided` servers; all avoided: kvc_place_node. Depends on key, seeds and set
- * alone, so clients that avoid the same servers agree. Cost: linear in servers. */
+/* kvc_place_among -- the same without `avoided` servers; all avoided: kvc_place_node. Clients that avoid the same
+ * servers agree. Cost: linear in servers. */
 unsigned kvc_place_among(const struct kvc_place *p, const void *key, size_t len, const struct kvc_place_set *avoided);
 
 /* kvc_place_find -- the server index of a partition, without notes. kvc_place_note -- `best` can lose to the n others
@@ -67,7 +65,7 @@ unsigned kvc_place_among(const struct kvc_place *p, const void *key, size_t len,
 unsigned kvc_place_find(const struct kvc_place *p, uint64_t partition);
 void kvc_place_note(struct kvc_place *p, uint64_t partition, unsigned best, const uint16_t *other, unsigned n);
 
-/* kvc_notes_make -- empty, with one user; or NULL. kvc_notes_drop -- remove a user; sets *notes to NULL. */
+/* kvc_notes_make -- with one user; or NULL. kvc_notes_drop -- remove a user; sets *notes to NULL. */
 struct kvc_notes *kvc_notes_make(void);
 void kvc_notes_drop(struct kvc_notes **notes);
 
@@ -86,8 +84,7 @@ static inline bool kvc_place_set_put(struct kvc_place_set *s, unsigned i, bool i
 	return true;
 }
 
-/* kvc_place_shard -- the key's shard, with `shards` > 0 and the seed from the WELCOME. kvc_digest_shard -- the same for
- * the key's hash with that seed. */
+/* kvc_place_shard -- `shards` > 0 and the seed are the WELCOME's. kvc_digest_shard -- the same for the key's hash. */
 static inline unsigned kvc_digest_shard(uint64_t digest, unsigned shards)
 {
 	return (unsigned)((digest >> 32) * shards >> 32);

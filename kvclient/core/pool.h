@@ -26,39 +26,36 @@ struct kvc_named {
 };
 
 struct kvc_server {
-	struct kv_server_entry entry; /* its name places keys; its host must be in the server's certificate */
-	unsigned users; /* clients with a node for it. Under the pool's lock; 0: a free place, whose entry the next
-			 * taker writes */
+	struct kv_server_entry entry; /* its name places keys; its host must match the certificate */
+	unsigned users; /* clients with a node for it, under the pool's lock; 0: free, the next taker writes `entry` */
 	struct kvc_told told;
 	struct kvc_named named;
 };
 
-/* Progress of opening and closing. Loops report; the opening thread, or the host that turns the loops, reads. */
+/* Loops report; the opening thread, or the host that turns the loops, reads. */
 struct kvc_progress {
-	unsigned started;      /* clients open, failed, or no longer tried */
-	unsigned opened;       /* clients */
-	unsigned up;           /* clients with a server */
-	unsigned attempted;    /* first attempts decided */
-	unsigned closed;       /* clients */
-	unsigned posts;        /* between clients, not taken yet */
-	int status;            /* first failure of a client; ends the opening */
-	struct kv_error error; /* of that failure */
-	int list_status; /* first failure due to a wrong list of servers: the opening's code if a client has no server
-			  */
+	unsigned started; /* clients open, failed, or no longer tried */
+	unsigned opened;
+	unsigned up;        /* clients with a server */
+	unsigned attempted; /* first attempts decided */
+	unsigned closed;
+	unsigned posts; /* to clients, not taken yet */
+	int status;     /* first failure of a client; ends the opening */
+	struct kv_error error;
+	int list_status; /* first failure due to the list itself: the opening's code if a client has no server */
 	struct kv_error list_error;
 };
 
-/* Outcomes of a client's first attempts; under the pool's lock. Two reasons, since a dead server must not hide a
- * refusal. */
+/* A client's first attempts, under the pool's lock. Two reasons, since a dead server must not hide a refusal. */
 struct kvc_attempts {
 	unsigned up, failed;
-	struct kv_error first; /* failure */
-	struct kv_error other; /* first failure for another reason; code 0: none */
+	struct kv_error first;
+	struct kv_error other; /* for another reason; code 0: none */
 };
 
-/* Binding of one of our threads. That thread's alone. */
+/* Binding of one of our threads, which alone touches it. */
 struct kvc_bound {
-	bool bound, mixed; /* mixed: its clients' NICs are on several nodes, so it is unbound */
+	bool bound, mixed; /* mixed: unbound, its clients' NICs are on several nodes */
 	int node;
 	int result; /* of kv_numa_bind_thread */
 	struct kv_cpus before;
@@ -68,44 +65,44 @@ struct kvc_pool {
 	unsigned born;              /* kvc_forks at open */
 	struct kvc_options options; /* with defaults; strings are copies */
 	struct kv_log log;
-	struct kv_log_style log_style; /* of lines to stderr */
-	const struct kv_clock *clock;  /* NULL: monotonic */
-	struct kvc_server *server;     /* `room` of them; the first num_servers are the user's list */
+	struct kv_log_style log_style;
+	const struct kv_clock *clock; /* NULL: monotonic */
+	struct kvc_server *server;    /* first the user's list, num_servers of `room` */
 	unsigned num_servers, room;
-	uint64_t *taken;             /* under lock: hashes of the members' entries; 0: free */
-	struct kvc_place place;      /* of keys on the servers */
-	struct kvc_notes_home notes; /* of the placements of clients */
+	uint64_t *taken; /* under lock: hashes of the members' entries; 0: free */
+	struct kvc_place place;
+	struct kvc_notes_home notes;
 	struct boot_resolver *resolver;
 	struct sockaddr_storage local; /* our address towards the first resolved server */
 	struct loop **loop;
 	pthread_t *thread;
 	unsigned num_loops;
-	struct kvc_bound *bound; /* per loop, for our own threads */
+	struct kvc_bound *bound; /* per loop of ours */
 	bool own_loops;
 	bool turned;     /* KVC_NO_THREADS: waiting threads turn the loop (drive.h) */
-	bool time_grows; /* no timeout given: the default grows with a call's size */
+	bool time_grows; /* by a call's size, as no timeout was given */
 	struct kvc_client **client;
 	unsigned num_clients;
-	char *strings[16]; /* copies to free */
+	char *strings[16];
 	unsigned num_strings;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	struct kvc_progress progress;                /* under lock */
-	uint32_t next_region;                        /* under lock */
-	struct kvc_mem *mems;                        /* under lock: registrations */
-	struct kv_list queues;                       /* under lock: open struct kvc_queue */
-	_Atomic unsigned next_client;                /* where the next call begins to look for a client */
-	_Atomic uint32_t *load;                      /* per client: keys of blocking calls, without large batches */
+	struct kvc_progress progress; /* under lock */
+	uint32_t next_region;         /* under lock */
+	struct kvc_mem *mems;         /* under lock: registrations */
+	struct kv_list queues;        /* under lock: open struct kvc_queue */
+	_Atomic unsigned next_client;
+	_Atomic uint32_t *load;                      /* per client: keys of blocking calls, except large batches */
 	_Atomic uint32_t *down;                      /* per client: its DOWN servers; its loop writes */
 	_Atomic uint64_t view_told, view_doubt_told; /* digests last logged */
-	_Atomic bool views_differ;                   /* logged */
-	struct kv_view view;                         /* under lock: last one a client has posted to the others */
-	kv_u128 view_digest;                         /* under lock: of it */
-	char cluster[KV_NAME_MAX];                   /* under lock: name, once known (naming.h) */
-	uint64_t naming_from_ns;                     /* under lock: time of the first name */
-	_Atomic uint32_t naming_number;              /* changes of the name */
+	_Atomic bool views_differ;
+	struct kv_view view;            /* under lock: last one posted between clients */
+	kv_u128 view_digest;            /* under lock */
+	char cluster[KV_NAME_MAX];      /* under lock (naming.h) */
+	uint64_t naming_from_ns;        /* under lock: since the first name */
+	_Atomic uint32_t naming_number; /* changes of the name */
 	_Atomic bool closing;
-	_Atomic unsigned callers; /* threads in blocking calls: the loops stay until 0 */
+	_Atomic unsigned callers; /* in blocking calls: the loops stay until 0 */
 };
 
 static inline const struct kv_log *kvc_pool_log(const struct kvc_pool *p)
@@ -113,7 +110,7 @@ static inline const struct kv_log *kvc_pool_log(const struct kvc_pool *p)
 	return &p->log;
 }
 
-/* kvc_pool_alien -- whether it is the parent process's: do not touch anything else of it. Any thread. */
+/* kvc_pool_alien -- whether it is a parent process's, and must not be touched. Any thread. */
 static inline bool kvc_pool_alien(const struct kvc_pool *p)
 {
 	return kvc_fork_alien(p->born);
@@ -123,28 +120,27 @@ static inline bool kvc_pool_alien(const struct kvc_pool *p)
 int kvc_pool_enter(struct kvc_pool *p);
 void kvc_pool_leave(struct kvc_pool *p);
 
-/* kvc_pool_tell_* -- report progress. Any thread. kvc_pool_tell_attempt -- a client's first attempt at a server is
- * decided; counted in *of. */
+/* kvc_pool_tell_* -- report progress. Any thread. kvc_pool_tell_attempt -- of a client's first attempt at a server,
+ * counted in *of. */
 void kvc_pool_tell_started(struct kvc_pool *p, int status, const struct kv_error *err);
 void kvc_pool_tell_attempt(struct kvc_pool *p, struct kvc_attempts *of, int status, const struct kv_error *err);
 void kvc_pool_tell_closed(struct kvc_pool *p);
-/* kvc_pool_tell_heard -- a client took a post: its last access to the pool. kvc_pool_over -- all clients are closed,
- * and no loop touches the pool. Under the lock. */
+/* kvc_pool_tell_heard -- a client took a post: its last access to the pool. kvc_pool_over -- no loop touches the pool
+ * any more. Under the lock. */
 void kvc_pool_tell_heard(struct kvc_pool *p);
 static inline bool kvc_pool_over(const struct kvc_pool *p)
 {
 	return p->progress.closed == p->num_clients && p->progress.posts == 0;
 }
 
-/* kvc_pool_server_take -- a place for a member of a view: the one other clients use for it, or a free one. Its index,
- * or -KV_EFULL. kvc_pool_server_moved -- the view's addresses of place i; the user's list stays. kvc_pool_server_give
- * -- the client no longer needs it. Any thread. */
+/* kvc_pool_server_take -- a view member's place, shared by all clients. Its index, or -KV_EFULL. kvc_pool_server_moved
+ * -- new addresses of place i; the user's list stays. kvc_pool_server_give -- the client no longer needs it. Any
+ * thread. */
 int kvc_pool_server_take(struct kvc_pool *p, const struct kv_server_entry *entry);
 void kvc_pool_server_moved(struct kvc_pool *p, unsigned i, const char *where);
 void kvc_pool_server_give(struct kvc_pool *p, unsigned i);
 
-/* kvc_pool_time -- timeout of a call of up to `bytes`: its own, the pool's, or the default, which grows with the size.
- * Any thread. */
+/* kvc_pool_time -- timeout of a call of up to `bytes`: the call's, the pool's, or the growing default. Any thread. */
 enum { KVC_BYTE_NS = 10 }; /* 1 s for every 100 MB */
 static inline uint64_t kvc_pool_time(const struct kvc_pool *pool, const struct kvc_call *call, uint64_t bytes)
 {

@@ -143,8 +143,8 @@ void kvc_map_fini(struct kvc_map *m)
 	memset(m, 0, sizeof(*m));
 }
 
-/* Ids are consecutive and would form one run, which each removal walks to its end: 480 instructions per reply. Steps of
- * the golden section keep them apart: 37. */
+/* Consecutive ids would form one run, which each removal walks to its end. Steps of the golden section keep them apart.
+ */
 static uint32_t home(const struct kvc_map *m, uint64_t id)
 {
 	return (uint32_t)(id * 0x9E3779B97F4A7C15ull >> m->shift);

@@ -24,10 +24,10 @@ struct kvc_trace;
 /* Transitions: request.c. */
 enum kvc_req_state {
 	KVC_REQ_FREE,
-	KVC_REQ_HELD,     /* taken, not submitted */
+	KVC_REQ_HELD,
 	KVC_REQ_QUEUED,   /* waits for a credit; no id yet */
 	KVC_REQ_SENT,     /* has an id; bytes may move */
-	KVC_REQ_GIVEN_UP, /* the same; its call gave up: a CANCEL is to be sent, out or answered */
+	KVC_REQ_GIVEN_UP, /* the same; its call gave up, a CANCEL is due, out or answered */
 	KVC_REQ_ORPHAN,   /* the same; its call has left */
 	KVC_REQ_LATE,     /* memory safe, call gone; a message may still name it */
 	KVC_REQ_DONE,     /* memory safe, `status` final, its call has it */
@@ -35,11 +35,11 @@ enum kvc_req_state {
 	KVC_REQ_STATES
 };
 
-/* The server's answer so far; each includes those before it. */
+/* The answer so far; each includes those before it. */
 enum kvc_req_said {
 	KVC_SAID_NOTHING,
 	KVC_SAID_WRITES, /* the number of writes (`mem.posted`), by the answer to a CANCEL */
-	KVC_SAID_REPLY   /* the reply, or none will come */
+	KVC_SAID_REPLY   /* or none will come */
 };
 
 /* A coroutine waiting for requests, and the number not done. */
@@ -51,48 +51,47 @@ struct kvc_wait {
 
 /* A request's times on the loop's clock, in order; 0: not happened. */
 struct kvc_stamps {
-	uint64_t asked_ns;                            /* the call began to wait for connection and room */
-	uint64_t made_ns;                             /* it got room, and waits for a credit */
-	uint64_t sent_ns;                             /* frame given to the engine */
-	uint64_t replied_ns;                          /* reply arrived */
+	uint64_t asked_ns; /* waits for connection and room */
+	uint64_t made_ns;  /* has room, waits for a credit */
+	uint64_t sent_ns;
+	uint64_t replied_ns;
 	uint64_t given_up_ns;                         /* cancelled while out */
-	uint64_t done_ns;                             /* last data write arrived, or the call gave up */
-	uint32_t server_posted_ns, server_replied_ns; /* durations reported by the server; see wire.h */
+	uint64_t done_ns;                             /* last data write, or the call gave up */
+	uint32_t server_posted_ns, server_replied_ns; /* by the server; see wire.h */
 	uint16_t server, shard, link;
 	uint8_t type; /* enum wire_type */
 	uint8_t key_len;
 	uint64_t bytes; /* asked for, or sent */
 };
 
-/* Counters of a server, summed over shards. */
 struct kvc_stats {
 	uint64_t value[WIRE_STAT_END];
 };
 
 struct kvc_req {
-	struct kv_list node; /* free list; queue of a link or lane; a link's sent list; client's limbo */
+	struct kv_list node; /* free list; queue of a link or lane; link's sent; client's limbo */
 	uint32_t index;      /* also the slot of its immediates */
 	uint16_t generation;
 	uint8_t state; /* enum kvc_req_state; changed by kvc_req_advance alone */
 	uint8_t said;  /* enum kvc_req_said */
 
-	/* For its link: sending, and matching answers. */
-	struct kvc_link *link;          /* NULL: not submitted, or no id left in the link's map */
-	struct kvc_session_at *session; /* its session until the reply; NULL: the connection's own */
+	/* For its link. */
+	struct kvc_link *link;          /* NULL: not submitted, or no id in the link's map */
+	struct kvc_session_at *session; /* until the reply; NULL: the connection's own */
 	uint64_t id, cancel_id;         /* 0: not in the map */
 	struct kv_list cancel_node;     /* link's list of cancels to send */
-	uint64_t deadline_ns;           /* of the call, for the server */
-	struct wire_request wire;       /* its pointers are the call's, which holds the request until sent */
+	uint64_t deadline_ns;
+	struct wire_request wire; /* its pointers are the call's */
 
 	/* Memory a peer, or a read of ours, may still touch. */
 	struct {
-		struct kvc_piece piece;   /* of the receive buffer; freed with the request */
-		struct te_region *region; /* of dest for our reads; of the source for our writes */
+		struct kvc_piece piece;
+		struct te_region *region; /* of dest (our read) or source (our write) */
 		struct kvc_pull *pull;    /* our read under way */
 		struct kvc_push *push;    /* our write under way, from `region` at `source` */
 		uint64_t source;
 		struct kvc_piece landing; /* of the landing area, until the answer */
-		bool small;               /* a PUT whose value at `place` is copied to a pack when sent */
+		bool small;               /* a PUT whose value at `place` goes into a pack */
 		struct kvc_pack *pack;    /* that pack, until the answer */
 		uint32_t arrived, posted; /* immediates; posted: final from KVC_SAID_WRITES on */
 		bool callers;             /* dest is the caller's once its call returns */
@@ -100,30 +99,28 @@ struct kvc_req {
 
 	/* Charged by admission (request/admission.c). */
 	struct {
-		struct kvc_room_share *share; /* the charged share */
-		uint64_t bytes;               /* of the piece */
-		uint32_t imms;                /* immediates not returned yet */
-		bool background;              /* counts as background */
+		struct kvc_room_share *share;
+		uint64_t bytes; /* of the piece */
+		uint32_t imms;  /* not returned */
+		bool background;
 	} room;
-	bool behind; /* it is background and not passed often enough: others go first */
+	bool behind; /* background and not passed often enough: others go first */
 
-	/* While its call has left. */
 	struct {
 		struct kv_list node; /* client's orphans, oldest first */
 		uint64_t since_ns;
 	} orphan;
 
-	/* For its call. */
-	struct kvc_wait *wait;   /* notified when done; NULL afterwards */
-	struct kvc_trace *trace; /* its call's; NULL: not traced */
+	struct kvc_wait *wait;   /* notified when done; then NULL */
+	struct kvc_trace *trace; /* NULL: not traced */
 	struct kvc_stamps at;
-	struct kvc_target place; /* the caller's: target of bytes in the reply, or a pack's source */
+	struct kvc_target place; /* the caller's: target of a reply's bytes, or source of a pack's */
 	int status;
 	union {
 		struct {
 			uint64_t value_len, generation, checksum;
 			bool inlined; /* the bytes came in the reply and are in `place` */
-			bool hot;     /* the server reports it as often asked for */
+			bool hot;     /* the server reports many readers */
 		} get;
 		struct {
 			uint64_t stage, generation;
@@ -154,20 +151,19 @@ struct kvc_tombs {
 /* Bits of the states that may follow each. */
 extern const uint16_t kvc_req_next[KVC_REQ_STATES];
 
-/* kvc_req_advance -- the only place that changes a state. */
 static inline void kvc_req_advance(struct kvc_req *r, enum kvc_req_state to)
 {
 	assert(kvc_req_next[r->state] >> to & 1);
 	r->state = (uint8_t)to;
 }
 
-/* kvc_req_out -- whether it has an id and is not over: the server may act on it. */
+/* kvc_req_out -- whether the server may act on it. */
 static inline bool kvc_req_out(const struct kvc_req *r)
 {
 	return r->state >= KVC_REQ_SENT && r->state <= KVC_REQ_ORPHAN;
 }
 
-/* kvc_req_orphaned -- whether its call has left: recycle it when nothing can arrive for it. */
+/* kvc_req_orphaned -- whether its call has left; it is freed when nothing can arrive for it. */
 static inline bool kvc_req_orphaned(const struct kvc_req *r)
 {
 	return r->state == KVC_REQ_ORPHAN || r->state == KVC_REQ_LATE;
@@ -182,7 +178,7 @@ struct kvc_reqs {
 	uint64_t stray_immediates;
 };
 
-/* kvc_reqs_init -- make `count` entries, at most 65,536. 0, -KV_EINVAL or -KV_ENOMEM. */
+/* kvc_reqs_init -- at most 65,536 entries. 0, -KV_EINVAL or -KV_ENOMEM. */
 int kvc_reqs_init(struct kvc_reqs *t, uint32_t count);
 void kvc_reqs_fini(struct kvc_reqs *t);
 
@@ -192,14 +188,12 @@ struct kvc_req *kvc_reqs_take(struct kvc_reqs *t);
 /* kvc_reqs_give -- free it. The caller has released piece, room, lists and ids. */
 void kvc_reqs_give(struct kvc_reqs *t, struct kvc_req *r);
 
-/* kvc_req_imm -- the immediate of its writes. */
 static inline uint32_t kvc_req_imm(const struct kvc_req *r)
 {
 	return wire_imm(r->generation, (uint16_t)r->index);
 }
 
-/* kvc_req_asked -- the most bytes a GET's answer may bring: the length asked for, or, for the whole rest of the value,
- * the capacity of its destination. */
+/* kvc_req_asked -- the most bytes a GET's answer may bring; without a length, the capacity of its destination. */
 static inline uint64_t kvc_req_asked(const struct kvc_req *r)
 {
 	return r->wire.get.length ? r->wire.get.length : r->wire.dest.slice * r->wire.dest.count;
@@ -214,8 +208,7 @@ static inline bool kvc_req_lands(const struct kvc_req *r)
 	return r->wire.type == WIRE_PUT && r->wire.flags & WIRE_PUT_LANDED;
 }
 
-/* kvc_req_quiet -- no byte can move any more: its number of writes is final and all have arrived, and none of our reads
- * or writes is under way. */
+/* kvc_req_quiet -- no byte can move any more. */
 static inline bool kvc_req_quiet(const struct kvc_req *r)
 {
 	return r->said != KVC_SAID_NOTHING && r->mem.arrived >= r->mem.posted && !r->mem.pull && !r->mem.push;

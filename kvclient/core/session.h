@@ -22,10 +22,10 @@ enum kvc_session_state {
 
 /* One session's requests to one shard. */
 struct kvc_lane {
-	struct kv_list queue; /* waiting requests, in order */
-	struct kv_list turn;  /* in the link's `turns` while it may send */
-	uint32_t active;      /* ids out: session credits in use */
-	uint32_t link;        /* the shard's link it uses */
+	struct kv_list queue;
+	struct kv_list turn; /* in the link's `turns` while it may send */
+	uint32_t active;     /* ids out: session credits in use */
+	uint32_t link;       /* the shard's link it uses */
 };
 
 /* A further session at one server. */
@@ -42,15 +42,15 @@ struct kvc_session_at {
 };
 
 struct kvc_session {
-	struct kv_list node; /* of the client */
+	struct kv_list node;
 	struct kvc_client *client;
-	uint32_t refs; /* the handle; each server with an opening request or goodbye out; each request with an id out */
-	uint32_t users;      /* calls in progress */
-	uint32_t index;      /* selects its link of each shard */
-	bool gone;           /* the host has closed it */
-	bool parting;        /* closing: no new calls, and pins are not made again */
-	uint32_t pinning;    /* busy pins */
-	struct kv_list pins; /* all its pins */
+	uint32_t refs; /* the handle; each server with an opening request or goodbye out; each id out */
+	uint32_t users;
+	uint32_t index;   /* selects its link of each shard */
+	bool gone;        /* the host has closed it */
+	bool parting;     /* no new calls, and pins are not made again */
+	uint32_t pinning; /* busy pins */
+	struct kv_list pins;
 	uint64_t client_id, requests, replies;
 	struct boot_key *key;    /* NULL: the connection's own */
 	struct co_queue changed; /* woken at every change of state */
@@ -60,7 +60,6 @@ struct kvc_session {
 	struct kvc_session_at at[];
 };
 
-/* kvc_session_part -- its part at this server, or NULL. */
 static inline struct kvc_session_at *kvc_session_part(struct kvc_session *session, unsigned server)
 {
 	if (KV_LIKELY(server < session->num_at))
@@ -68,18 +67,16 @@ static inline struct kvc_session_at *kvc_session_part(struct kvc_session *sessio
 	return server - session->num_at < session->num_more ? session->more[server - session->num_at] : NULL;
 }
 
-/* Progress of questions about sessions on a connection. */
 enum kvc_sessions_stage {
 	KVC_SESSIONS_NONE,
 	KVC_SESSIONS_BEGUN,     /* SESSION_BEGIN is out */
 	KVC_SESSIONS_CHALLENGED /* challenged: sessions may be asked for */
 };
 
-/* A node's further sessions on its connection. */
 struct kvc_node_sessions {
 	struct kv_list wanted, asked, partings, parted; /* partings: goodbyes due; parted: goodbyes sent */
 	uint32_t num_asked, last_id;
-	uint64_t waits_ns; /* since when we wait for an answer, if so */
+	uint64_t waits_ns; /* since when an answer is awaited */
 	enum kvc_sessions_stage stage;
 	struct boot_challenge challenge;
 	struct co *opener;
@@ -123,13 +120,12 @@ static inline bool kvc_sessions_parting(const struct kvc_node_sessions *q)
 	return !kv_list_empty(&q->parted);
 }
 
-/* kvc_sessions_waiting -- whether the server owes an answer about sessions. */
 static inline bool kvc_sessions_waiting(const struct kvc_node_sessions *q)
 {
 	return q->stage == KVC_SESSIONS_BEGUN || q->num_asked > 0 || !kv_list_empty(&q->parted);
 }
 
-/* kvc_sessions_late -- whether an answer is later than patience_ns: the connection is useless for sessions. */
+/* kvc_sessions_late -- whether an answer is overdue by patience_ns. */
 static inline bool kvc_sessions_late(const struct kvc_node_sessions *q, uint64_t now_ns, uint64_t patience_ns)
 {
 	return kvc_sessions_waiting(q) && now_ns > q->waits_ns && now_ns - q->waits_ns > patience_ns;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sized.c -- public structs that begin with their size, between programs and libraries of different age. An unknown
- * nonzero tail is refused: a program that asks for something new must not silently get the old behaviour. */
+/* sized.c -- see sized.h. An unknown nonzero tail is refused: a program that asks for something new must not silently
+ * get the old behaviour. */
 #include "kvclient/core/sized.h"
 
 enum { SIZE_MOST = 65536 }; /* more is invalid */

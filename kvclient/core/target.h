@@ -18,9 +18,9 @@ struct kvc_target {
 /* kvc_layout_take -- copy an item's layout. 0, or -KV_EINVAL: unknown. */
 int kvc_layout_take(const struct kvc_item *it, struct kvc_layout *out);
 
-/* kvc_target_make -- an item's target; evenly spaced spans become slices. parts: receives its layout, zeroed if none;
- * NULL: parts are not allowed. 0. -KV_EINVAL: a NULL place or length 0, overlapping slices, an overflow, lengths that
- * do not sum to it->len, or an unknown layout. */
+/* kvc_target_make -- an item's target. parts: receives its layout, zeroed if none; NULL: parts are not allowed. 0.
+ * -KV_EINVAL: a NULL place or length 0, overlapping slices, an overflow, lengths that do not sum to it->len, or an
+ * unknown layout. */
 int kvc_target_make(struct kvc_target *t, const struct kvc_item *it, struct kvc_layout *parts);
 
 /* kvc_target_flat -- whether it is one place. kvc_target_extent -- bytes from first to last, for `len` value bytes
@@ -38,7 +38,6 @@ static inline uint64_t kvc_target_extent(const struct kvc_target *t, uint64_t le
 void kvc_target_write(const struct kvc_target *t, const uint8_t *from, uint64_t n);
 void kvc_target_read(const struct kvc_target *t, uint8_t *to, uint64_t n);
 
-/* kvc_target_hash -- hash n bytes of it, from `skip` on. */
 void kvc_target_hash(const struct kvc_target *t, uint64_t n, struct kv_hasher *h);
 
 #endif

@@ -22,8 +22,8 @@ struct kvc_told {
 	_Atomic int refusal;                    /* last code logged */
 };
 
-/* kvc_told_begin -- a client has this trouble; mine: its marks, [KVC_TROUBLES]. True: it is the pool's first: log it.
- * kvc_told_end -- the client's trouble is over. True: the pool's also. */
+/* kvc_told_begin -- a client has this trouble; mine: its marks, [KVC_TROUBLES]. True: the pool's first: log it.
+ * kvc_told_end -- its trouble is over. True: the pool's also. */
 bool kvc_told_begin(struct kvc_told *t, bool *mine, enum kvc_trouble trouble);
 bool kvc_told_end(struct kvc_told *t, bool *mine, enum kvc_trouble trouble);
 

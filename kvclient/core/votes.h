@@ -5,9 +5,9 @@
 
 #include "base/base.h"
 
-#define KVC_VOTE_LOST_NS  30000000000ull  /* a lost server's vote counts for this time */
-#define KVC_VOTE_JUST_NS  2000000000ull   /* a lost server may answer again within this time */
-#define KVC_VOTE_RESET_NS 60000000000ull  /* a majority for a view that is not newer must last */
+#define KVC_VOTE_LOST_NS  30000000000ull  /* for a lost server's vote */
+#define KVC_VOTE_JUST_NS  2000000000ull   /* for a lost server to answer again */
+#define KVC_VOTE_RESET_NS 60000000000ull  /* for a majority of a view, if not newer */
 #define KVC_VOTE_ALL_NS   3000000000ull   /* the same, if no answering server announces another */
 #define KVC_VOTE_CALM_NS  600000000000ull /* and none was followed within this time */
 
@@ -20,14 +20,13 @@ struct kvc_vote {
 };
 
 struct kvc_votes {
-	struct kvc_vote *vote; /* by server number */
-	uint64_t *epochs;      /* scratch for sorting */
-	unsigned room, used;   /* used: no votes from there on */
-	uint64_t differ_ns;    /* since when most differ from the view in force; 0: no */
-	uint64_t reset_ns;     /* last adoption of such a view; 0: never */
+	struct kvc_vote *vote;
+	uint64_t *epochs;    /* scratch for sorting */
+	unsigned room, used; /* used: no votes from there on */
+	uint64_t differ_ns;  /* since when most differ from the view in force; 0: no */
+	uint64_t reset_ns;   /* last adoption of such a view; 0: never */
 };
 
-/* The rest of a decision's input. */
 struct kvc_votes_now {
 	uint64_t source, epoch;
 	kv_u128 digest; /* of the view in force; 0: none */
@@ -36,7 +35,7 @@ struct kvc_votes_now {
 	bool alone;       /* no server of the view in force answers, or there is no usable one */
 };
 
-/* The view to follow. epoch: highest that enough of its servers reached. */
+/* The view to follow. */
 struct kvc_choice {
 	uint64_t source, epoch;
 	kv_u128 digest; /* 0: no change */
@@ -45,13 +44,12 @@ struct kvc_choice {
 	/* votes for it; servers with a vote or pending; votes for the view in force; answering servers */
 };
 
-/* kvc_votes_init -- for servers 0 to room - 1, without votes. 0 or -KV_ENOMEM. kvc_votes_fini -- also of a zeroed one.
- */
+/* kvc_votes_init -- for servers 0 to room - 1. 0 or -KV_ENOMEM. kvc_votes_fini -- also of a zeroed one. */
 int kvc_votes_init(struct kvc_votes *v, unsigned room);
 void kvc_votes_fini(struct kvc_votes *v);
 
 /* kvc_votes_cast -- answering server i announces this view. kvc_votes_lost -- it no longer answers: its vote counts for
- * KVC_VOTE_LOST_NS. kvc_votes_drop -- remove its vote. */
+ * KVC_VOTE_LOST_NS. kvc_votes_drop -- at once. */
 void kvc_votes_cast(struct kvc_votes *v, unsigned i, uint64_t source, uint64_t epoch, kv_u128 digest);
 void kvc_votes_lost(struct kvc_votes *v, unsigned i, uint64_t now_ns);
 void kvc_votes_drop(struct kvc_votes *v, unsigned i);
@@ -59,14 +57,12 @@ void kvc_votes_drop(struct kvc_votes *v, unsigned i);
 /* kvc_votes_own -- server i's view names it: matters without a majority at opening. */
 void kvc_votes_own(struct kvc_votes *v, unsigned i);
 
-/* kvc_votes_for -- votes of a view. kvc_votes_views -- views with votes. */
 unsigned kvc_votes_views(const struct kvc_votes *v, uint64_t now_ns);
 unsigned kvc_votes_for(const struct kvc_votes *v, kv_u128 digest, uint64_t now_ns);
 
 /* kvc_votes_decide -- the view to follow. Call it after each change of a vote and from time to time. */
 void kvc_votes_decide(struct kvc_votes *v, const struct kvc_votes_now *now, struct kvc_choice *out);
 
-/* kvc_votes_adopted -- the choice is in force. */
 void kvc_votes_adopted(struct kvc_votes *v, const struct kvc_choice *choice, uint64_t now_ns);
 
 #endif

@@ -6,8 +6,8 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_sessions_start -- start or wake the opener if sessions wait. Does nothing while the node is not up. If no
- * coroutine can be had, the next call that needs a session tries again. */
+/* kvc_sessions_start -- start or wake the opener if sessions wait and the node is up. Without a coroutine the next call
+ * tries again. */
 void kvc_sessions_start(struct kvc_node *n);
 
 /* kvc_opener_wake -- an answer came, or the connection ended. */
@@ -16,10 +16,9 @@ void kvc_opener_wake(struct kvc_node *n);
 /* kvc_session_goodbye -- say goodbye about a granted session. Takes over one reference. */
 void kvc_session_goodbye(struct kvc_session_at *at);
 
-/* kvc_session_refuse -- refuse it with this status, and wake its calls. */
 void kvc_session_refuse(struct kvc_session_at *at, int status);
 
-/* kvc_session_changed -- its state at some server has changed: wake its calls. */
+/* kvc_session_changed -- its state has changed: wake its calls. */
 void kvc_session_changed(struct kvc_session *session);
 
 #endif

@@ -2,16 +2,14 @@
 /* pins.c -- pins outlive attachments.
  * A server keeps a pin in a session, so each fence and network fault ends it. The client remembers its sessions' pins
  * and pins them again in each new attachment, PINNERS requests at a time. A value gone by then is reported by the
- * callback pin_lost, the counter pins_lost, and one log line per attachment. Between attachments a value may be
- * evicted, and another client may store other bytes.
+ * callback pin_lost, the counter pins_lost, and one log line per attachment.
  * A pin is remembered before its first request, so that a new attachment cannot miss it (pinning twice is harmless). It
- * is `held` once a call has succeeded; it is freed when neither held, busy nor used by a call. While it is pinned again
- * it is `busy`, and unpinning waits: the fabric may reorder requests, and the pin would stay forever. If the attachment
- * ends during its request, the pin is made again whatever the request returned.
+ * is `held` once a call has succeeded, and `busy` while it is pinned again or moved; unpinning then waits: the fabric
+ * may reorder requests, and the pin would stay forever. If the attachment ends during its request, it is made again
+ * whatever the request returned.
  * A pin follows its key. After a view change or a server's return all pins are checked in the background
- * (copies/pin_move.c). A pin with another server now is made there before it is dropped at the old one, so GET always
- * finds one. A pin that cannot be moved while clients still ask former servers is lost. Nobody holds a pin's address
- * while its value is copied. */
+ * (copies/pin_move.c): made at the new server, then dropped at the old one, so GET always finds one. Pins that cannot
+ * be moved while clients ask former servers are lost. Nobody holds a pin's address while its value is copied. */
 #include "kvclient/logical/pins.h"
 
 #include <errno.h>
@@ -82,7 +80,7 @@ static bool is_of(const struct kvc_pin *p, struct kvc_key key)
 	return p->len == key.len && memcmp(p->key, key.data, key.len) == 0;
 }
 
-/* The session's pin at this node; at NULL: its held or busy pin at any. */
+/* At this node, or at NULL the held or busy one at any. */
 static struct kvc_pin *pin_find(const struct kvc_client *c, const struct kvc_session *session, struct kvc_key key,
 				const struct kvc_node *at)
 {
@@ -146,7 +144,7 @@ static struct kvc_pin *pin_make(struct kvc_node *n, struct kvc_session *session,
 	return p;
 }
 
-/* Whether the session holds another pin of the value, at another server that was away or stood in. */
+/* Another pin of the value, at another server that was away or stood in. */
 static bool held_elsewhere(const struct kvc_pin *p)
 {
 	KV_LIST_EACH (e, bucket_of(p->at->client, (struct kvc_key){p->key, p->len})) {
@@ -177,7 +175,6 @@ static const char *lost_why(int rc)
 	return rc == -KV_ELEFT ? "the server is no member of the cluster any more" : kv_strerror(rc);
 }
 
-/* One line per attachment. */
 static void told(struct kvc_node *n)
 {
 	const struct kvc_client *c = n->client;
@@ -357,7 +354,7 @@ static void busy_end(struct kvc_client *c, struct kvc_pin *p)
 	co_queue_wake_all(&c->pins.changed);
 }
 
-/* Pin it again in the next attachment, or at this one's next beat: pins of older attachments come first. */
+/* Pins of older attachments come first: it is made at the next attachment or beat. */
 static void pin_redo(struct kvc_pin *p)
 {
 	p->attaches = 0;
@@ -365,7 +362,7 @@ static void pin_redo(struct kvc_pin *p)
 	kv_list_add_head(&p->at->pins.all, &p->node);
 }
 
-/* Unpin at its node. A concurrent call's pin may have been overtaken, so pin again for it. */
+/* A concurrent call's pin may have been overtaken: pin again for it. */
 static void pin_release_await(struct kvc_client *c, struct kvc_pin *p)
 {
 	if (p->at->state == KVC_NODE_UP && !p->at->retired)
@@ -374,7 +371,7 @@ static void pin_release_await(struct kvc_client *c, struct kvc_pin *p)
 		pin_redo(p);
 }
 
-/* Make or take over the pin of the same value at node `to`. */
+/* Make or take over the pin of the value at node `to`. */
 static int pin_there_await(struct kvc_client *c, struct kvc_pin *p, struct kvc_pin *there)
 {
 	struct kvc_node *to = there->at;
@@ -483,7 +480,6 @@ static void pin_again_await(struct kvc_node *n, struct kvc_pin *p)
 	struct kvc_client *c = n->client;
 	uint64_t attaches = n->attaches;
 	int rc;
-	/* Pins of this attachment are at the end. */
 	kv_list_del(&p->node);
 	kv_list_add_tail(&n->pins.all, &p->node);
 	p->attaches = attaches;

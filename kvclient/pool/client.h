@@ -5,15 +5,15 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_engine_options -- the options common to all clients' engines; the caller sets `engine`. */
+/* kvc_engine_options -- common to all clients; the caller sets `engine`. */
 struct te_options kvc_engine_options(const struct kvc_pool *pool);
 
-/* kvc_client_open -- open engine and buffer, and start the nodes. On the loop's thread, outside coroutines (providers
- * need a real stack). 0 or a code with *err; call kvc_client_close in both cases. */
+/* kvc_client_open -- on the loop's thread, outside coroutines (providers need a real stack). 0 or a code with *err;
+ * kvc_client_close follows in both cases. */
 int kvc_client_open(struct kvc_client *c, struct kv_error *err);
 
-/* kvc_client_close -- begin to close, even after a failed open; kvc_pool_tell_closed reports the end. On the loop's
- * thread; does not park and cannot fail. */
+/* kvc_client_close -- begin to close; kvc_pool_tell_closed reports the end. On the loop's thread; does not park and
+ * cannot fail. */
 void kvc_client_close(struct kvc_client *c);
 
 #endif

@@ -18,22 +18,20 @@
 
 struct loop;
 
-/* kvc_pool_start -- client i lives on loops[i % num_loops]; options->num_threads is ignored. Loops and clock (NULL:
- * monotonic) must outlive the pool. 0 or a code with *err. */
+/* kvc_pool_start -- client i lives on loops[i % num_loops]. Loops and clock (NULL: monotonic) must outlive the pool. 0
+ * or a code with *err. */
 int kvc_pool_start(const struct kvc_options *options, struct loop **loops, unsigned num_loops,
 		   const struct kv_clock *clock, struct kvc_pool **out, struct kv_error *err);
 
-/* kvc_pool_status -- 1: opening; 0: all clients are open (with KVC_OPEN_WAIT: all first attempts are decided, and every
- * client has a server); or the failure with *err: stop and free it. */
+/* kvc_pool_status -- 1: opening; 0: open (with KVC_OPEN_WAIT: all first attempts are decided, and every client has a
+ * server); or a code with *err: stop and free it. */
 int kvc_pool_status(struct kvc_pool *pool, struct kv_error *err);
 
-/* kvc_pool_stop -- begin to close, once every client is open or failed (kvc_pool_status without KVC_OPEN_WAIT).
- * kvc_pool_stopped -- whether all are closed: then call kvc_pool_free. */
+/* kvc_pool_stop -- begin to close, once every client is open or failed. kvc_pool_stopped -- then call kvc_pool_free. */
 void kvc_pool_stop(struct kvc_pool *pool);
 bool kvc_pool_stopped(struct kvc_pool *pool);
 void kvc_pool_free(struct kvc_pool **pool);
 
-/* kvc_pool_client -- the client of worker w; kvc_pool_client_loop -- and its loop. */
 struct kvc_client *kvc_pool_client(struct kvc_pool *pool, unsigned w);
 struct loop *kvc_pool_client_loop(struct kvc_pool *pool, unsigned w);
 

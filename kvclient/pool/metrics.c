@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics.c -- a pool's counters as Prometheus text in the caller's buffer, for the embedding program's page.
- * Well-known names are set by hand; others follow kv-server's rule: kvrail_client_NAME_total, without _total for gauges
- * and maxima, ns as seconds. */
+/* metrics.c -- a pool's counters as Prometheus text in the caller's buffer. Well-known names are set by hand; others
+ * follow kv-server's rule: kvrail_client_NAME_total, without _total for gauges and maxima, ns as seconds. */
 #include <stdio.h>
 #include <string.h>
 

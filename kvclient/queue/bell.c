@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bell.c -- the descriptor a host waits on: an epoll of an eventfd (completions wait) and a timer (deadlines of calls
  * no loop has started; a stalled loop cannot time them out, so the reaping thread does).
- * `rung` is true while the eventfd is readable, so many completions cost one write. A ringing thread pushes its
- * completion before it looks at `rung`; the reaping thread reads the eventfd, clears `rung` and looks at the list
- * again: one of the two sees the other. A late write may leave the descriptor readable with nothing to reap.
- * The timer stands at the earliest requested deadline, and met deadlines do not move it back. Threads that set it may
- * overtake each other, so each checks afterwards that its time is still right. */
+ * `rung` is set before the eventfd is written and cleared after it was read, so many completions cost one write. A
+ * ringing thread pushes its completion before it looks at `rung`; the reaping thread clears `rung` and looks at the
+ * list again: one of the two sees the other. A late write may leave the descriptor readable with nothing to reap.
+ * The timer stands at the earliest requested deadline. Threads that set it may overtake each other, so each checks
+ * afterwards that its time is still right. */
 #include "kvclient/queue/bell.h"
 
 #include <errno.h>

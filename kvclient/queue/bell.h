@@ -24,8 +24,8 @@ bool kvc_bell_rung(const struct kvc_bell *b);
 void kvc_bell_still(struct kvc_bell *b);
 
 /* kvc_bell_watch -- make the descriptor readable at this time or before. Any thread.
- * kvc_bell_due -- whether that time has come. The reaping thread then looks at all deadlines, watches the future ones
- * again, and calls kvc_bell_watched. */
+ * kvc_bell_due -- whether to look at all deadlines now; watch the future ones again, then call kvc_bell_watched. The
+ * reaping thread. */
 void kvc_bell_watch(struct kvc_bell *b, uint64_t when_ns, const struct kv_clock *clock);
 bool kvc_bell_due(struct kvc_bell *b, uint64_t now_ns);
 void kvc_bell_watched(struct kvc_bell *b, const struct kv_clock *clock);

@@ -2,8 +2,7 @@
 /* queue.h -- struct kvc_queue: submitted calls, reaped once they have ended. Private to kvclient/.
  *
  *   queue -> entries, one per id -> parts, one per client that works on it
- *   queue -> lanes, one per client: its loop's parts and coroutines
- * Submitting threads, the reaping thread and the loops share atomics only (queue.c). */
+ *   queue -> lanes, one per client: its loop's parts and coroutines */
 #ifndef KVRAIL_KVCLIENT_QUEUE_QUEUE_H
 #define KVRAIL_KVCLIENT_QUEUE_QUEUE_H
 
@@ -13,21 +12,21 @@
 #include "kvclient/queue/bell.h"
 
 enum {
-	KVC_QUEUE_DEPTH = 1024,     /* the default */
+	KVC_QUEUE_DEPTH = 1024,
 	KVC_QUEUE_DEPTH_BITS = 16,  /* bits of an id that index its entry */
-	KVC_QUEUE_COROUTINES = 128, /* of one lane: parts made at a time */
-	KVC_REAP_STEPS = 512,       /* parts and entries one kvc_reap looks at, besides those it returns */
+	KVC_QUEUE_COROUTINES = 128, /* per lane */
+	KVC_REAP_STEPS = 512,       /* looked at by one kvc_reap, besides the returned ones */
 };
 
 struct kvc_queue;
 struct kvc_queue_entry;
 
-/* State of a part, stored in `state` below the id of the entry's present use, so that no thread mistakes the use. */
+/* In `state` below the id of the entry's use, so that no thread mistakes the use. */
 enum kvc_part_state {
-	KVC_PART_OVER,      /* its items have their results, or it is unused */
-	KVC_PART_POSTED,    /* not begun: the thread that changes the state gives the results */
-	KVC_PART_STARTED,   /* a coroutine of its loop makes it */
-	KVC_PART_TAKEN_BACK /* given up before its loop reached it; the loop still has its address */
+	KVC_PART_OVER,
+	KVC_PART_POSTED, /* not begun: whoever changes the state gives the results */
+	KVC_PART_STARTED,
+	KVC_PART_TAKEN_BACK /* before its loop reached it; the loop has its address */
 };
 
 struct kvc_queue_part {
@@ -38,14 +37,14 @@ struct kvc_queue_part {
 	struct kvc_item *items;
 	unsigned n;
 	/* The loop's alone. */
-	struct kv_list node; /* in its lane, while it waits for a coroutine */
+	struct kv_list node; /* in its lane */
 	bool stop;
 	_Atomic uint64_t stop_id; /* latest use to stop */
 };
 
 struct kvc_queue_entry {
 	struct kvc_queue *queue;
-	struct kvc_queue_entry *next; /* in the list of ended ones */
+	struct kvc_queue_entry *next; /* ended */
 	_Atomic uint32_t next_free;   /* index + 1 */
 	uint32_t index;
 	/* Of the present use. */
@@ -73,27 +72,27 @@ struct kvc_queue {
 	unsigned born;         /* kvc_forks at open */
 	struct kvc_pool *pool; /* NULL: closed and gone */
 	const struct kv_clock *clock;
-	struct kv_list node; /* of the pool, under its lock */
+	struct kv_list node; /* under the pool's lock */
 	uint32_t depth, parts_max, lanes;
 	struct kvc_queue_entry *entry;
 	struct kvc_queue_part *part;
 	struct kvc_queue_lane *lane;
-	_Atomic uint32_t *load; /* per lane: items submitted and not reaped; loops do not touch it */
+	_Atomic uint32_t *load; /* per lane: items not reaped; loops do not touch it */
 	struct kvc_bell bell;
 	_Alignas(KV_LINES) _Atomic uint64_t free; /* index + 1 of the first entry; above it a count of changes */
-	_Atomic uint32_t background;              /* entries of background calls */
+	_Atomic uint32_t background;
 	_Alignas(KV_LINES) _Atomic(struct kvc_queue_entry *) done; /* ended entries, last one first */
 	_Alignas(KV_LINES) _Atomic uint32_t callers;               /* threads inside submit or cancel */
-	_Atomic bool stopped;                                      /* submitting is over */
-	_Atomic uint32_t under_way;                                /* entries without a completion; a futex */
-	_Atomic uint32_t refs; /* the handle, each entry in use, coroutine and stop order */
+	_Atomic bool stopped;
+	_Atomic uint32_t under_way; /* entries without a completion; a futex */
+	_Atomic uint32_t refs;      /* the handle, each entry in use, coroutine and stop order */
 	/* The reaping thread's. */
 	_Alignas(KV_LINES) _Atomic bool reaping;
 	struct kvc_queue_entry *ready;            /* in the order they ended */
-	struct kvc_queue_entry *turning, *turned; /* being reversed: the rest, last one first, and the reversed ones */
+	struct kvc_queue_entry *turning, *turned; /* being reversed: the rest, and the reversed ones */
 	bool looking;                             /* for parts past their deadline */
-	uint32_t looked;                          /* parts looked at */
-	uint64_t next_ns;                         /* earliest future deadline seen */
+	uint32_t looked;
+	uint64_t next_ns; /* earliest future deadline seen */
 };
 
 static inline uint64_t kvc_part_word(uint64_t id, enum kvc_part_state state)
@@ -114,19 +113,19 @@ static inline bool kvc_part_turn(struct kvc_queue_part *p, uint64_t id, enum kvc
 int kvc_queue_enter(struct kvc_queue *q);
 void kvc_queue_leave(struct kvc_queue *q);
 
-/* kvc_queue_hold, kvc_queue_unhold -- count `refs`; the last unhold frees the queue. Any thread. */
+/* kvc_queue_hold, kvc_queue_unhold -- the last unhold frees the queue. Any thread. */
 void kvc_queue_hold(struct kvc_queue *q);
 void kvc_queue_unhold(struct kvc_queue *q);
 
 /* kvc_entry_take -- a free entry for this call, or NULL. kvc_entry_drop -- free an entry without references. */
 struct kvc_queue_entry *kvc_entry_take(struct kvc_queue *q, const struct kvc_call *call);
 void kvc_entry_drop(struct kvc_queue_entry *e);
-/* kvc_entry_unload -- subtract its items from the load of their lanes. */
+/* kvc_entry_unload -- take its items off the load of their lanes. */
 void kvc_entry_unload(const struct kvc_queue_entry *e);
-/* kvc_entry_end -- all items have their results. kvc_entry_unhold -- drop one of `refs`. */
+/* kvc_entry_end -- all items have their results. */
 void kvc_entry_end(struct kvc_queue_entry *e);
 void kvc_entry_unhold(struct kvc_queue_entry *e);
-/* kvc_entry_next -- the next ended entry; NULL: none, or *steps ran out. Lowers *steps. The reaping thread. */
+/* kvc_entry_next -- the next ended entry; NULL: none within *steps, which it lowers. The reaping thread. */
 struct kvc_queue_entry *kvc_entry_next(struct kvc_queue *q, uint32_t *steps);
 
 /* kvc_part_end -- the items have their results; rc below 0: set each to it. The caller owns the part (kvc_part_turn).
@@ -142,12 +141,12 @@ void kvc_queue_told(struct kvc_queue *q, uint32_t n);
 int kvc_lane_post(struct kvc_queue_part *p);
 int kvc_lane_stop(struct kvc_queue_part *p, uint64_t id);
 
-/* kvc_entry_cancel -- take back the parts of this id that are not begun, and stop the rest. 0; -KV_ENOTFOUND: it has
- * ended; -KV_EBUSY: a loop's queue is full. Between kvc_queue_enter and kvc_queue_leave, or on closing. */
+/* kvc_entry_cancel -- take back the unbegun parts of this id, and stop the rest. 0; -KV_ENOTFOUND: it has ended;
+ * -KV_EBUSY: a loop's queue is full. Inside kvc_queue_enter, or on closing. */
 int kvc_entry_cancel(struct kvc_queue_entry *e, uint64_t id);
 
-/* kvc_queues_stop -- the pool begins to close: stop submitting; all submitted parts are posted. kvc_queues_leave -- the
- * pool is gone. */
+/* kvc_queues_stop -- the pool closes: stop submitting; all submitted parts are posted. kvc_queues_leave -- the pool is
+ * gone. */
 void kvc_queues_stop(struct kvc_pool *p);
 void kvc_queues_leave(struct kvc_pool *p);
 
