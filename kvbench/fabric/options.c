@@ -28,7 +28,7 @@ const struct kv_opt fabric_options_table[] = {
 	KV_ROW_TEXT("connect", AT(connect), "HOST:PORT", NULL,
 		    "Measure between this machine and the one that listens there."),
 	KV_ROW_TEXT("psk-file", AT(psk_file), "FILE", NULL,
-		    "The key of both machines, as kv-server --make-psk makes it. Needed beyond loopback."),
+		    "File with the key of both machines; needed beyond loopback. `kv-server --make-psk FILE` makes one."),
 
 	KV_ROW_FLAG("histogram", AT(histogram), "Print the histogram of each row, by powers of two.",
 		    .group = "Output"),
