@@ -108,7 +108,7 @@ start_server fifo --log-level info --cert "$scratch/server.pem" --key "$c/server
 list_again() { cp "$c/crl.pem" "$scratch/next" && mv "$scratch/next" "$scratch/crl.pem" && soon said 1 'CRL file .* was reread'; }
 check "a revocation list that is replaced is read without a signal" list_again
 rm "$scratch/server.pem" && mkfifo "$scratch/server.pem"
-stuck() { signal HUP 1 'SIGHUP: reading' && sleep 0.5 && crt client && kill -HUP "$server_pid" && crt client; }
+stuck() { signal HUP 1 'SIGHUP: rereading' && sleep 0.5 && crt client && kill -HUP "$server_pid" && crt client; }
 check "while a file does not answer clients are served and let in" stuck
 check "and SIGTERM ends the server" stop_server "$server_pid"
 

@@ -2247,8 +2247,8 @@ def kube_nonsense(k: Kube, a: KvServer) -> None:
         raise Failed(f"{k.api.lists - before} lists in 3 s: watches are refused, and it does not wait")
     k.api.refusing = False
     rubbish: list[tuple[int, Any, str]] = [
-        (429, None, "says 429: not now"),
-        (500, None, "says 500: not now"),
+        (429, None, "answers 429: not now"),
+        (500, None, "answers 500: not now"),
         (200, [1], "cannot be read"),
         (200, {"metadata": {"resourceVersion": "x" * 100}, "items": []}, "cannot be read"),
         (200, {"metadata": {"resourceVersion": "5"}, "items": 7}, "cannot be read"),
