@@ -27,8 +27,9 @@ const struct kv_opt fabric_options_table[] = {
 		.group = "Two machines"),
 	KV_ROW_TEXT("connect", AT(connect), "HOST:PORT", NULL,
 		    "Measure between this machine and the one that listens there."),
-	KV_ROW_TEXT("psk-file", AT(psk_file), "FILE", NULL,
-		    "File with the key of both machines; needed beyond loopback. `kv-server --make-psk FILE` makes one."),
+	KV_ROW_TEXT(
+		"psk-file", AT(psk_file), "FILE", NULL,
+		"File with the key of both machines; needed beyond loopback. `kv-server --make-psk FILE` makes one."),
 
 	KV_ROW_FLAG("histogram", AT(histogram), "Print the histogram of each row, by powers of two.",
 		    .group = "Output"),
