@@ -15,6 +15,7 @@
 #include "kvbench/report/verbs.h"
 #include "kvbench/scale/scale.h"
 #include "kvbench/setup/step.h"
+#include "kvbench/setup/stuck.h"
 #include "kvbench/sweep/sweep.h"
 #include "kvbench/versus/versus.h"
 
@@ -104,6 +105,7 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN); /* kv_written tells */
 	kv_stdio_keep();
 	status = command(argc, argv);
+	stuck_end();
 	if (kv_written(stdout) || status != BENCH_OK)
 		return status;
 	fprintf(stderr, "kv-bench: the text could not be written to standard output\n");

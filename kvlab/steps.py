@@ -103,7 +103,7 @@ class Step:
                 killed = True
             if not over:
                 time.sleep(POLL_S)
-        self._judge(process.returncode, killed)
+        self._judge(process.returncode, killed, told)
 
     def _take(self, data):
         """Take the last complete line. Returns the incomplete rest."""
@@ -115,9 +115,11 @@ class Step:
                 self.server_files = max(self.server_files, self.server.files()[0])
         return rest
 
-    def _judge(self, status, killed):
+    def _judge(self, status, killed, told):
         if killed:
             self.ended = "the step did not end in time and was killed"
+        elif told and status == -signal.SIGTERM:
+            self.ended = "interrupted"  # before it could receive signals itself
         elif status < 0:
             self.killed_by = -status
             self.ended = f"the process of the step was ended by signal {-status} ({signal.strsignal(-status)})" + (

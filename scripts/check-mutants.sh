@@ -28,7 +28,6 @@ patches=tests/sim/mutants
 program=tests/sim/test_sim_rules
 layers="base host loop wire bootstrap engine store kvclient kvserver"
 seams="ring fab" # libraries that every program except the simulation links
-export KVRAIL_TEST_SHORT=1 # the rounds that `make check` makes must find them
 limit=120 # seconds for one mutant's seeds: of processor time, since a world waits for nothing; of time for a program
 
 head_of() { # PATCH FIELD

@@ -3,7 +3,7 @@
  *
  * A run ends when its workers have returned and its pool is closed, which takes loops that turn. From the signal on a
  * thread asks each loop twice a second, and counts the times in a row in which one did not answer. It counts instead of
- * reading a clock: a stopped process had no time to answer. The work of the main thread between two pools, such as the
+ * comparing times: a stopped process had no time to answer. The work of the main thread between two pools, such as the
  * report, has no bound here: a second signal ends it at once. */
 #include "kvbench/setup/stuck.h"
 
@@ -21,8 +21,11 @@ enum { TICK_MS = 500, TICKS = 20, PACE_MAX = 100 };
 #define ANSWER_NS 100000000ull
 
 static struct {
-	sem_t came;
+	sem_t woken; /* by the signal; later, by the end */
 	_Atomic int signal;
+	_Atomic bool over;
+	bool watched; /* thread is valid */
+	pthread_t thread;
 	pthread_mutex_t lock;
 	struct kvc_pool *pool; /* the open one */
 	bool between;          /* it is being opened or closed */
@@ -69,12 +72,15 @@ static unsigned tick_ms(void)
 static void *watch(void *arg)
 {
 	unsigned ms = tick_ms(), still = 0;
-	const struct timespec tick = {.tv_nsec = (long)ms * 1000000};
 	(void)arg;
-	while (sem_wait(&w.came) < 0)
+	while (sem_wait(&w.woken) < 0)
 		;
 	for (;;) {
-		nanosleep(&tick, NULL);
+		uint64_t at = kv_deadline(kv_clock_now(&kv_clock_monotonic), (uint64_t)ms * 1000000);
+		struct timespec until = {.tv_sec = (time_t)(at / 1000000000), .tv_nsec = (long)(at % 1000000000)};
+		(void)sem_clockwait(&w.woken, CLOCK_MONOTONIC, &until);
+		if (w.over)
+			return NULL;
 		still = stands_still() ? still + 1 : 0;
 		if (still <= TICKS)
 			continue;
@@ -89,12 +95,10 @@ static void *watch(void *arg)
 void stuck_watch(void)
 {
 	sigset_t all, before;
-	pthread_t thread;
-	sem_init(&w.came, 0, 0);
+	sem_init(&w.woken, 0, 0);
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
-	if (pthread_create(&thread, NULL, watch, NULL) == 0)
-		pthread_detach(thread);
+	w.watched = pthread_create(&w.thread, NULL, watch, NULL) == 0;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -102,8 +106,18 @@ void stuck_signal(int number)
 {
 	int saved = errno;
 	w.signal = number;
-	sem_post(&w.came);
+	sem_post(&w.woken);
 	errno = saved;
+}
+
+void stuck_end(void)
+{
+	if (!w.watched)
+		return;
+	w.over = true;
+	sem_post(&w.woken);
+	pthread_join(w.thread, NULL);
+	w.watched = false;
 }
 
 int bench_pool_open(const struct kvc_options *options, struct kvc_pool **out, struct kv_error *err)

@@ -21,7 +21,7 @@ check "it can be installed" install
 check "libfabric is not in it, but linked to" linked
 tests() { KVRAIL_KV_SERVER=$build/kv-server KVRAIL_TREE=$PWD "$venv/bin/python" -X dev -W error python/tests/run.py; }
 # Without PATH and KVRAIL_KV_SERVER: the build of the tree that the package was installed from.
-found() { (cd / && PATH=/nowhere env -u KVRAIL_KV_SERVER "$1/bin/python" -c 'import kvrail, sys; print(kvrail.server.find_binary()); sys.exit(kvrail.server.find_binary() != sys.argv[1])' "$PWD_TREE/build/release/kv-server"); }
+found() { (cd / && env -u KVRAIL_KV_SERVER PATH=/nowhere "$1/bin/python" -c 'import kvrail, sys; print(kvrail.server.find_binary()); sys.exit(kvrail.server.find_binary() != sys.argv[1])' "$PWD_TREE/build/release/kv-server"); }
 PWD_TREE=$PWD
 check "kvrail.Server finds the tree's build, of whose wheel it is" found "$venv"
 from_folder() { "$python" -m venv --system-site-packages "$scratch/venv2" && KVRAIL_LIBRARY=tree "$scratch/venv2/bin/pip" install -q --no-deps ./python && found "$scratch/venv2"; }

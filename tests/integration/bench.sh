@@ -4,7 +4,7 @@
 # first user: one over each provider, and one with more clients than workers.
 . "$(dirname "$0")/lib.bash"
 read -ra all <<<"${KVRAIL_TEST_PROVIDER:-tcp shm}"
-if short; then plan $((3 + 4 * ${#all[@]})); else plan $((49 + 4 * ${#all[@]})); fi
+if short; then plan $((3 + 4 * ${#all[@]})); else plan $((51 + 4 * ${#all[@]})); fi
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16)
 

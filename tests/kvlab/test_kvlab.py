@@ -659,6 +659,11 @@ def test_the_last_line_of_a_step_is_its_result_however_it_ends():
                                            ("echo '{\"n\": 1}'; kill -9 $$", 1, "ended by signal 9 (Killed): for lack of memory, most likely", 9)):
         step = steps.Step("/bin/sh", ["sh", "-c", script], None, 60.0)
         assert step.told["n"] == told and ended in step.ended and step.killed_by == killed_by, vars(step)
+    child.received = 2  # a signal that was passed on before the process could receive it
+    try:
+        assert steps.Step("/bin/sh", ["sh", "-c", "sleep 60"], None, 60.0).ended == "interrupted"
+    finally:
+        child.received = 0
     step = steps.Step("/nonexistent/x", ["x"], None, 60.0)
     assert step.told == {} and "cannot be started: No such file" in step.ended and step.error
 

@@ -22,7 +22,7 @@ copy() { # DIRECTORY
 	local l
 	rm -rf "$1"
 	mkdir -p "$1/tests" "$1/$built/tests"
-	cp -p Makefile "$1/"
+	cp -pR Makefile kvlab "$1/" # kvlab lies beside kv-bench
 	cp -p tests/suites.mk tests/filter.c "$1/tests/"
 	cp -p tests/*.h "$1/tests/" 2>/dev/null
 	cp -pR tests/shim tests/engine "$1/tests/"
