@@ -252,6 +252,12 @@ static bool failed(struct worker *k, const char *call, int64_t rc)
 	return false;
 }
 
+/* The server had no memory, or only such as other PUTs were using at each of the tries. */
+static bool full(const struct model *m, int64_t rc)
+{
+	return m->o.evicts && (rc == -KV_ENOMEM || rc == -KV_EBUSY);
+}
+
 static void put_result(struct worker *k, struct entry *e, struct value v, int64_t rc)
 {
 	struct model *m = k->m;
@@ -270,7 +276,7 @@ static void put_result(struct worker *k, struct entry *e, struct value v, int64_
 			other |= !same(m, e->ever[i], v);
 		if (!other)
 			WRONG(k, "PUT returned KV_EEXIST, and there is no other value");
-	} else if (rc == -KV_ENOMEM && m->o.evicts) {
+	} else if (full(m, rc)) {
 		m->counts.failed++;
 	} else if (failed(k, "PUT", rc) && !is_ghost(m, e, v)) {
 		if (e->ghosts == GHOSTS)
@@ -892,7 +898,7 @@ static void do_shared_put(struct worker *k, struct kvc_client *c)
 		shared_saw(k, s, v, "PUT");
 	else if (rc == -KV_EEXIST && s->settled && !roamed(k->m) && same(k->m, s->is, v))
 		WRONG(k, "PUT of the value that is there returned KV_EEXIST");
-	else if (rc != -KV_EEXIST && !(rc == -KV_ENOMEM && k->m->o.evicts))
+	else if (rc != -KV_EEXIST && !full(k->m, rc))
 		failed(k, "PUT", rc);
 }
 
