@@ -131,8 +131,8 @@ int kv_node_id_check(const char *id, struct kv_error *err)
 	if (good)
 		return 0;
 	return kv_fail(err, -KV_EINVAL,
-		       "'%.100s' cannot be the name of a server: it must have 1 to %d characters of ASCII, without "
-		       "spaces, '=' and ','",
+		       "'%.100s' cannot be the name of a server: "
+		       "it must have 1 to %d characters of ASCII, without spaces, '=' and ','",
 		       id, KV_NAME_MAX - 1);
 }
 

@@ -35,7 +35,6 @@ const char *kv_left_text(enum kv_left reason)
 char *kv_drained_names(const struct kv_drained *d, char *buf, size_t cap)
 {
 	size_t at = 0;
-
 	buf[0] = 0;
 	for (unsigned i = 0; i < KV_LEFT_REASONS && at < cap; i++)
 		if (d->left[i])
@@ -47,7 +46,6 @@ char *kv_drained_names(const struct kv_drained *d, char *buf, size_t cap)
 static size_t reasons_text(const struct kv_drained *d, char *buf, size_t cap, size_t at)
 {
 	unsigned kinds = 0, told = 0;
-
 	for (unsigned i = 0; i < KV_LEFT_REASONS; i++)
 		kinds += d->left[i] != 0;
 	for (unsigned i = 0; i < KV_LEFT_REASONS && at < cap; i++) {
@@ -67,7 +65,6 @@ char *kv_drained_text(const struct kv_drained *d, char *buf, size_t cap)
 	uint64_t left = d->of - d->values;
 	char bytes[32];
 	size_t at;
-
 	if (d->of == 0)
 		at = (size_t)snprintf(buf, cap, "there was no value to push");
 	else
@@ -88,7 +85,6 @@ char *kv_drained_text(const struct kv_drained *d, char *buf, size_t cap)
 bool kv_drained_valid(const struct kv_drained *d)
 {
 	uint64_t left = d->of - d->values;
-
 	if (d->values > d->of)
 		return false;
 	for (unsigned i = 0; i < KV_LEFT_REASONS; i++) {

@@ -60,7 +60,6 @@ char *kv_event_text(const struct kv_event *event, char *buf)
 {
 	struct out o = {.buf = buf};
 	char text[KV_FIELD_TEXT_MAX];
-
 	buf[0] = '\0';
 	if (!event)
 		return buf;
@@ -84,7 +83,6 @@ char *kv_event_text(const struct kv_event *event, char *buf)
 static void out_json(struct out *o, const char *name, const char *text)
 {
 	char printable[KV_FIELD_TEXT_MAX], json[2 * KV_FIELD_TEXT_MAX];
-
 	out_text(o, ",\"");
 	out_text(o, name);
 	out_text(o, "\":\"");
@@ -95,7 +93,6 @@ static void out_json(struct out *o, const char *name, const char *text)
 char *kv_event_json(const struct kv_event *event, char *buf)
 {
 	struct out o = {.buf = buf};
-
 	buf[0] = '\0';
 	if (!event)
 		return buf;

@@ -34,7 +34,6 @@ static size_t character(const unsigned char *p)
 static size_t piece_make(const unsigned char *p, char out[8])
 {
 	size_t len = *p >= 0x80 ? character(p) : 1;
-
 	if (*p == '"' || *p == '\\')
 		snprintf(out, 8, "\\%c", *p);
 	else if (*p == '\n' || *p == '\t' || *p == '\r')
@@ -52,7 +51,6 @@ char *kv_json_text(const char *text, char *buf, size_t cap)
 {
 	const unsigned char *p = (const unsigned char *)text;
 	size_t at = 0;
-
 	while (*p) {
 		char piece[8];
 		size_t took = piece_make(p, piece), len = strlen(piece);

@@ -99,7 +99,6 @@ static bool is_journal(int fd)
 	const char *stream = getenv("JOURNAL_STREAM");
 	unsigned long long device, inode;
 	struct stat st;
-
 	return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 && fstat(fd, &st) == 0 &&
 	       st.st_dev == device && st.st_ino == inode;
 }
@@ -107,7 +106,6 @@ static bool is_journal(int fd)
 void kv_log_style_from(struct kv_log_style *out, const char *component)
 {
 	const char *format = getenv("KVRAIL_LOG_FORMAT");
-
 	*out = (struct kv_log_style){.format = format && strcmp(format, "json") == 0 ? KV_LOG_JSON : KV_LOG_TEXT,
 				     .journal = is_journal(STDERR_FILENO),
 				     .component = component};
@@ -117,7 +115,6 @@ void kv_log_style_from(struct kv_log_style *out, const char *component)
 static int priority(enum kv_log_level level)
 {
 	static const int of[] = {6, 3, 4, 6, 7, 7};
-
 	return (unsigned)level < KV_COUNT(of) ? of[level] : 6;
 }
 
@@ -128,7 +125,6 @@ size_t kv_log_line(const struct kv_log_style *style, enum kv_log_level level, co
 	char now[KV_LOG_TIME_CAP], text[2 * LINE_CAP], fields[KV_EVENT_CAP];
 	size_t n = journal ? (size_t)snprintf(buf, cap, "<%d>", priority(level)) : 0;
 	int len;
-
 	if (style && style->format == KV_LOG_JSON)
 		len = snprintf(buf + n, cap - n,
 			       "{\"ts\":\"%s\",\"level\":\"%s\",\"component\":\"%s\",\"msg\":\"%s\"%s}\n",
@@ -152,7 +148,6 @@ static void lost_tell(const struct kv_log_style *style, char buf[KV_LOG_LINE_CAP
 {
 	uint64_t lines = atomic_load(&lost) ? atomic_exchange(&lost, 0) : 0;
 	char text[96];
-
 	if (lines == 0)
 		return;
 	snprintf(text, sizeof(text), "%llu line%s of the log %s lost: standard error took none",
@@ -166,7 +161,6 @@ void kv_log_stderr_event(void *arg, enum kv_log_level level, const char *line, c
 {
 	int saved = errno;
 	char buf[KV_LOG_LINE_CAP];
-
 	lost_tell(arg, buf);
 	if (!kv_log_out(buf, kv_log_line(arg, level, line, event, buf, sizeof(buf))))
 		atomic_fetch_add(&lost, 1);

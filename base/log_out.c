@@ -35,7 +35,6 @@ static struct stream standard_output = {.fd = STDOUT_FILENO, .turn = PTHREAD_MUT
 static bool turn_take(struct stream *s)
 {
 	const struct timespec pause = {.tv_nsec = TRY_NS};
-
 	for (unsigned i = 0; i < TRIES; i++) {
 		if (pthread_mutex_trylock(&s->turn) == 0)
 			return true;
@@ -55,7 +54,6 @@ static struct out out_open(const struct stream *s)
 	char path[32];
 	struct stat st;
 	int fd = -1;
-
 	if (fstat(s->fd, &st) != 0)
 		return o;
 	o.socket = S_ISSOCK(st.st_mode);
@@ -71,7 +69,6 @@ static bool takes(struct stream *s, int fd)
 {
 	struct pollfd p = {.fd = fd, .events = POLLOUT};
 	int got = poll(&p, 1, 0);
-
 	if (got == 0 && !s->stalled)
 		got = poll(&p, 1, KV_LOG_OUT_MS);
 	s->stalled = got <= 0; /* also after a signal; profilers send many */
@@ -85,7 +82,6 @@ static ssize_t piece_write(const struct out *o, const char *at, size_t len)
 	sigset_t before, pending, gone;
 	int raised;
 	ssize_t n;
-
 	if (o->socket)
 		return send(o->fd, at, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 	kv_signals_block(&before);
@@ -106,7 +102,6 @@ static ssize_t piece_write(const struct out *o, const char *at, size_t len)
 static size_t pieces_write(struct stream *s, const struct out *o, const char *line, size_t len)
 {
 	size_t done = 0;
-
 	for (unsigned tries = 0; done < len && tries < AGAIN && takes(s, o->fd);) {
 		ssize_t n = piece_write(o, line + done, KV_MIN(len - done, (size_t)PIECE));
 		if (n > 0)
@@ -122,7 +117,6 @@ static size_t pieces_write(struct stream *s, const struct out *o, const char *li
 static size_t line_write(struct stream *s, const struct out *o, const char *line, size_t len)
 {
 	size_t done = 0;
-
 	if (s->half) /* a full disk has room again */
 		s->half = pieces_write(s, o, "\n", 1) == 0;
 	if (!s->half)
@@ -135,7 +129,6 @@ static bool line_out(struct stream *s, const char *line, size_t len)
 {
 	struct out o;
 	size_t done;
-
 	if (!turn_take(s))
 		return false;
 	o = out_open(s);

@@ -24,7 +24,6 @@ static void block_encrypt(const uint8_t in[16], uint8_t out[16], const void *arg
 {
 	struct kv_mac *m = (struct kv_mac *)arg; /* from kv_mac_create */
 	int n;
-
 	if (EVP_EncryptUpdate(m->aes, out, &n, in, 16) != 1)
 		m->failed = true;
 }
@@ -32,7 +31,6 @@ static void block_encrypt(const uint8_t in[16], uint8_t out[16], const void *arg
 int kv_mac_create(const uint8_t key[KV_MAC_KEY], struct kv_mac **out)
 {
 	struct kv_mac *m = calloc(1, sizeof(*m));
-
 	if (!m)
 		return -KV_ENOMEM;
 	m->aes = EVP_CIPHER_CTX_new();
@@ -51,7 +49,6 @@ int kv_mac_create(const uint8_t key[KV_MAC_KEY], struct kv_mac **out)
 void kv_mac_destroy(struct kv_mac **mac)
 {
 	struct kv_mac *m = *mac;
-
 	if (!m)
 		return;
 	CRYPTO_gcm128_release(m->gcm);

@@ -18,7 +18,6 @@ static void put(struct kv_metrics *m, const char *fmt, ...)
 	size_t room = m->len < m->cap ? m->cap - m->len : 0;
 	va_list ap;
 	int n;
-
 	va_start(ap, fmt);
 	n = vsnprintf(room ? m->buf + m->len : NULL, room, fmt, ap);
 	va_end(ap);
@@ -35,7 +34,6 @@ void kv_metrics_begin(struct kv_metrics *m, char *buf, size_t cap)
 void kv_metrics_family(struct kv_metrics *m, const char *name, enum kv_metric_type type, const char *help)
 {
 	static const char *const types[] = {"counter", "gauge", "histogram"};
-
 	snprintf(m->name, sizeof(m->name), "%s", name);
 	put(m, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, types[type]);
 }
@@ -49,7 +47,6 @@ static void sample(struct kv_metrics *m, const char *suffix, const char *labels)
 static char *seconds(uint64_t ns, char buf[32])
 {
 	size_t len = (size_t)snprintf(buf, 32, "%" PRIu64 ".%09" PRIu64, ns / 1000000000, ns % 1000000000);
-
 	while (buf[len - 1] == '0')
 		len--;
 	if (buf[len - 1] == '.')
@@ -67,7 +64,6 @@ void kv_metrics_value(struct kv_metrics *m, const char *labels, uint64_t value)
 void kv_metrics_ns(struct kv_metrics *m, const char *labels, uint64_t ns)
 {
 	char text[32];
-
 	sample(m, "", labels);
 	put(m, "%s\n", seconds(ns, text));
 }
@@ -76,7 +72,6 @@ void kv_metrics_histogram(struct kv_metrics *m, const uint64_t count[KV_METRIC_B
 {
 	uint64_t all = 0;
 	char text[32], label[48];
-
 	for (unsigned i = 0; i < KV_METRIC_BUCKETS; i++) {
 		all += count[i];
 		snprintf(label, sizeof(label), "le=\"%s\"",
@@ -94,7 +89,6 @@ char *kv_metrics_label(char *labels, size_t cap, const char *name, const char *v
 {
 	size_t at = strlen(labels), start = at;
 	int n = snprintf(labels + at, cap - at, "%s%s=\"", at ? "," : "", name);
-
 	at += (size_t)KV_MAX(n, 0);
 	for (; *value && at + 4 < cap; value++) {
 		unsigned char c = (unsigned char)*value;

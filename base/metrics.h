@@ -42,7 +42,6 @@ char *kv_metrics_label(char *labels, size_t cap, const char *name, const char *v
 static inline unsigned kv_metrics_bucket(uint64_t ns)
 {
 	unsigned bits = ns > 1 ? 64 - (unsigned)__builtin_clzll(ns - 1) : 0; /* of the least power of two >= ns */
-
 	if (bits <= KV_METRIC_FIRST)
 		return 0;
 	return bits - KV_METRIC_FIRST < KV_METRIC_BUCKETS ? bits - KV_METRIC_FIRST : KV_METRIC_BUCKETS - 1;

@@ -14,7 +14,6 @@ enum { WORD_MAX = 48, FAR = 1000, PART_LEN = 3, PART_DISTANCE = 2 };
 static unsigned distance_of(const char *a, size_t na, const char *b, size_t nb)
 {
 	unsigned rows[3][WORD_MAX + 1], *before = rows[0], *last = rows[1], *now = rows[2];
-
 	for (size_t k = 0; k <= nb; k++)
 		last[k] = (unsigned)k;
 	for (size_t i = 1; i <= na; i++) {
@@ -52,7 +51,6 @@ void kv_nearest_try(struct kv_nearest *n, const char *name)
 {
 	size_t len = strlen(name);
 	unsigned allowed = (unsigned)(n->len + 1) / 3, d;
-
 	if (n->len == 0 || n->len > WORD_MAX || len > WORD_MAX)
 		return;
 	d = distance_of(n->word, n->len, name, len);

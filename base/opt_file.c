@@ -20,7 +20,6 @@ enum { FILE_MAX = 1 << 20, NAME_CAP = 64, ROWS_MAX = 256 };
 static char *trimmed(char *text)
 {
 	char *end;
-
 	text += strspn(text, " \t\r");
 	end = text + strlen(text);
 	while (end > text && strchr(" \t\r", end[-1]))
@@ -41,7 +40,6 @@ static int name_check(const struct kv_opt *table, const struct kv_opt_refused *r
 {
 	struct kv_nearest n = kv_nearest_begin(name, strlen(name));
 	char shown[NAME_CAP + 36], hint[KV_NEAREST_TEXT];
-
 	for (; refused && refused->name; refused++)
 		if (strcmp(refused->name, name) == 0)
 			return kv_fail(err, -KV_EINVAL, "%s: %s", name, refused->why);
@@ -59,7 +57,6 @@ static int line_take(const struct kv_opt *table, const struct kv_opt_refused *re
 	char *value = strchr(line, '='), *name;
 	const struct kv_opt *row;
 	int rc;
-
 	if (value)
 		*value++ = '\0';
 	name = trimmed(line);
@@ -84,7 +81,6 @@ static int text_read(const char *path, char **out, struct kv_error *err)
 	ssize_t n = 1;
 	struct stat st;
 	char *text;
-
 	if (fd < 0)
 		return kv_fail(err, -errno, "%.200s cannot be read: %s", path, kv_strerror(-errno));
 	text = malloc(FILE_MAX + 1);
@@ -120,7 +116,6 @@ int kv_opt_file_read(const struct kv_opt *table, const struct kv_opt_refused *re
 	char *text = NULL, *next;
 	unsigned number = 0;
 	int rc = text_read(path, &text, err);
-
 	if (rc)
 		return rc;
 	for (char *line = text; rc == 0 && line; line = next) {

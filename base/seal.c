@@ -20,7 +20,6 @@ _Static_assert(NONCE_COUNTER + 8 == KV_MAC_NONCE, "link and counter are the whol
 int kv_macs_init(struct kv_macs *macs, const struct kv_seal_keys *keys)
 {
 	int rc = kv_mac_create(keys->out, &macs->out);
-
 	if (rc == 0)
 		rc = kv_mac_create(keys->in, &macs->in);
 	if (rc)
@@ -52,7 +51,6 @@ static int tag_make(struct kv_mac *mac, uint32_t link, uint64_t counter, const v
 		    uint8_t out[KV_MAC_TAG])
 {
 	uint8_t nonce[KV_MAC_NONCE];
-
 	kv_put32(nonce, link);
 	kv_put64(nonce + NONCE_COUNTER, counter);
 	return kv_mac_tag(mac, nonce, data, len, out);
@@ -66,7 +64,6 @@ int kv_seal_tag(struct kv_seal *seal, uint64_t counter, const void *data, size_t
 int kv_seal_take(struct kv_seal *seal, uint64_t counter, const void *data, size_t len, const uint8_t tag[KV_MAC_TAG])
 {
 	uint8_t want[KV_MAC_TAG];
-
 	if (tag_make(seal->in, seal->link, counter, data, len, want) != 0 || !kv_equal_secret(want, tag, KV_MAC_TAG))
 		return -KV_EDENIED;
 	return kv_window_mark(&seal->seen, counter) == KV_WINDOW_NEW ? 0 : -KV_EEXIST;

@@ -19,7 +19,6 @@ static bool is_closed(int fd)
 int kv_stdio_reserve(struct kv_error *err)
 {
 	int saved = errno, rc = 0;
-
 	for (int fd = 0; rc == 0 && fd <= STDERR_FILENO; fd++) {
 		int got = is_closed(fd) ? open("/dev/null", O_RDWR | O_CLOEXEC) : fd;
 		if (got < 0)

@@ -229,7 +229,6 @@ uint64_t kv_version_number(const char *text)
 {
 	unsigned major, minor, patch;
 	char end;
-
 	if (sscanf(text, "%4u.%3u.%3u%c", &major, &minor, &patch, &end) != 3)
 		return 0;
 	return (major * 1000ull + minor) * 1000 + patch;

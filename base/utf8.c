@@ -14,7 +14,6 @@ int kv_utf8_take(const uint8_t *p, size_t have, uint32_t *out)
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
 	int len = p[0] < 0x80 ? 1 : p[0] < 0xC2 ? 0 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : p[0] < 0xF5 ? 4 : 0;
 	uint32_t c = len == 1 ? p[0] : p[0] & (0x7Fu >> len);
-
 	for (int i = 1; i < len; i++) {
 		if ((size_t)i == have)
 			return -1;
@@ -49,7 +48,6 @@ static size_t next_of(const char *text, unsigned *out_width)
 {
 	uint32_t c;
 	int len = kv_utf8_take((const uint8_t *)text, strlen(text), &c);
-
 	*out_width = len > 0 ? width_of(c) : 1;
 	return len > 0 ? (size_t)len : 1;
 }
@@ -57,7 +55,6 @@ static size_t next_of(const char *text, unsigned *out_width)
 unsigned kv_utf8_columns(const char *text)
 {
 	unsigned columns = 0, width;
-
 	for (; *text; columns += width)
 		text += next_of(text, &width);
 	return columns;
@@ -67,7 +64,6 @@ void kv_utf8_clip(char *text, unsigned columns)
 {
 	static const char dots[] = "...";
 	unsigned limit = columns > sizeof(dots) ? columns - (unsigned)(sizeof(dots) - 1) : columns, at = 0, width = 0;
-
 	if (kv_utf8_columns(text) <= columns)
 		return;
 	for (; *text; at += width) {
@@ -86,7 +82,6 @@ static size_t piece_of(const uint8_t *p, size_t len, bool lines, char out[PIECE]
 	uint32_t c = 0;
 	int n = kv_utf8_take(p, len, &c);
 	bool safe = n > 0 && ((c >= 0x20 && c < 0x7F) || c > 0x9F || (lines && (c == '\n' || c == '\t')));
-
 	*out_used = safe ? (size_t)n : 1;
 	if (!safe)
 		return (size_t)snprintf(out, PIECE, "\\x%02x", p[0]);
@@ -99,7 +94,6 @@ void kv_utf8_print(FILE *out, const void *data, size_t len, bool lines)
 	const uint8_t *p = data;
 	char piece[PIECE];
 	size_t used;
-
 	for (size_t at = 0; at < len; at += used)
 		fwrite(piece, 1, piece_of(p + at, len - at, lines, piece, &used), out);
 }
@@ -108,7 +102,6 @@ char *kv_utf8_text(const void *data, size_t len, char *buf, size_t cap)
 {
 	const uint8_t *p = data;
 	size_t used, to = 0;
-
 	for (size_t at = 0; at < len; at += used) {
 		char piece[PIECE];
 		size_t n = piece_of(p + at, len - at, false, piece, &used);

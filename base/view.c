@@ -41,8 +41,8 @@ int kv_member_check(const struct kv_member *m, struct kv_error *err)
 	if (!plain(m->node_id, sizeof(m->node_id)) || !plain(m->address, sizeof(m->address)) ||
 	    !plain(m->zone, sizeof(m->zone)))
 		return kv_fail(err, -KV_EINVAL,
-			       "a member's node id, address and zone have printable characters without spaces only, "
-			       "and end in time");
+			       "a member's node id, address and zone have printable "
+			       "characters without spaces only, and end in time");
 	rc = kv_node_id_check(m->node_id, err);
 	if (rc < 0)
 		return rc;

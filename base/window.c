@@ -43,7 +43,6 @@ static void window_advance(struct kv_window *w, uint64_t id)
 enum kv_window_verdict kv_window_mark(struct kv_window *w, uint64_t id)
 {
 	enum kv_window_verdict verdict = kv_window_look(w, id);
-
 	if (verdict != KV_WINDOW_NEW)
 		return verdict;
 	if (id >= w->top)

@@ -21,7 +21,6 @@ struct kv_window {
 static inline uint32_t kv_window_width(unsigned windows)
 {
 	uint32_t width = KV_WINDOW_WIDTH;
-
 	while (width > KV_WINDOW_LEAST && windows * width > (unsigned)KV_WINDOW_SHARE * KV_WINDOW_WIDTH)
 		width /= 2;
 	return width;

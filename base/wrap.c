@@ -33,7 +33,6 @@ static size_t part(const char *word, size_t len, unsigned most)
 static void wrap(FILE *out, unsigned limit, bool split, const char *head, unsigned indent, const char *word)
 {
 	unsigned at = columns(head, strlen(head)), left = indent ? indent : at;
-
 	fputs(head, out);
 	for (bool first = true; *word; first = false) {
 		size_t len = strcspn(word, " ");
@@ -58,7 +57,6 @@ void kv_wrap(FILE *out, const char *head, unsigned indent, const char *fmt, ...)
 {
 	char text[TEXT_CAP];
 	va_list ap;
-
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
@@ -69,7 +67,6 @@ void kv_wrap_in(FILE *out, unsigned limit, const char *head, unsigned indent, co
 {
 	char text[TEXT_CAP];
 	va_list ap;
-
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);

@@ -116,8 +116,8 @@ static int connect_fail(const struct sockaddr_storage *addr, int rc, struct kv_e
 	switch (-rc) {
 	case KV_ETIMEOUT:
 		return kv_fail(err, rc,
-			       "%s: no answer to the TCP connection by the deadline: is the host up, and does a "
-			       "firewall drop the port?",
+			       "%s: no answer to the TCP connection by the deadline: "
+			       "is the host up, and does a firewall drop the port?",
 			       peer);
 	case ECONNREFUSED:
 		return kv_fail(err, -KV_EPEERDOWN, "%s: connection refused: is kv-server running there, on this port?",
@@ -352,8 +352,8 @@ static int in_message_await(struct boot_conn *c, uint64_t deadline_ns)
 		size_t have = c->end - c->first;
 		if (c->plain && !c->begun && looks_like_tls(c->in, have))
 			return kv_fail(&c->failure, -KV_EPROTO,
-				       "%s: the peer speaks TLS, and this side does not: give both sides the same PSK "
-				       "or certificates, or none",
+				       "%s: the peer speaks TLS, and this side does not: "
+				       "give both sides the same PSK or certificates, or none",
 				       c->peer);
 		int len = wire_ctrl_length(c->in + c->first, have);
 		if (len < 0 || (unsigned)len > c->limit)

@@ -10,8 +10,8 @@ static int certificates_check(const struct boot_security *s, bool *out_any, stru
 	*out_any = given != 0;
 	if (given != 0 && given != 3)
 		return kv_fail(err, -KV_EINVAL,
-			       "certificates need three files, and the %s is missing: give certificate, key and CA "
-			       "file together",
+			       "certificates need three files, and the %s is missing: "
+			       "give certificate, key and CA file together",
 			       !s->cert_file  ? "certificate file"
 			       : !s->key_file ? "key file"
 					      : "CA file");

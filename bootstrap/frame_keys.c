@@ -29,7 +29,6 @@ int boot_frame_secret(struct boot_conn *conn, const uint8_t token[KV_TOKEN_LEN],
 {
 	uint8_t exported[BOOT_FRAME_SECRET] = {0};
 	int rc = conn_export(conn, label, exported, sizeof(exported));
-
 	if (rc == 0 || rc == -KV_ENOTSUP)
 		rc = hmac_sha256(exported, sizeof(exported), token, KV_TOKEN_LEN, out);
 	secret_wipe(exported, sizeof(exported));
@@ -41,7 +40,6 @@ static int key_make(const uint8_t secret[BOOT_FRAME_SECRET], uint8_t direction, 
 {
 	uint8_t in[MAGIC_LEN + 12], mac[HMAC_LEN], *p = in + MAGIC_LEN;
 	int rc;
-
 	memcpy(in, magic, MAGIC_LEN);
 	kv_put32(p, direction);
 	kv_put32(p + 4, shard);
@@ -57,7 +55,6 @@ int boot_frame_keys(const uint8_t secret[BOOT_FRAME_SECRET], uint32_t session, u
 		    struct kv_seal_keys *out)
 {
 	int rc = key_make(secret, TO_SERVER, session, shard, server ? out->in : out->out);
-
 	return rc ? rc : key_make(secret, TO_CLIENT, session, shard, server ? out->out : out->in);
 }
 
@@ -66,7 +63,6 @@ int boot_frame_macs(const uint8_t secret[BOOT_FRAME_SECRET], uint32_t session, u
 {
 	struct kv_seal_keys keys;
 	int rc = boot_frame_keys(secret, session, shard, server, &keys);
-
 	if (rc == 0)
 		rc = kv_macs_init(out, &keys);
 	secret_wipe(&keys, sizeof(keys));

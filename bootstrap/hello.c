@@ -51,9 +51,8 @@ int boot_hello_check(const struct boot_identity *ours, const char *our_side, con
 	their_name = show(theirs->fabric);
 	if (strcmp(ours->provider, "efa") == 0 && !same(ours->fabric, theirs->fabric))
 		return kv_fail(err, -KV_EVERSION,
-			       "the EFA fabrics differ: \"%s\" on %s, \"%s\" on %s, and the two cannot talk to each "
-			       "other: choose the same fabric on both"
-			       " sides",
+			       "the EFA fabrics differ: \"%s\" on %s, \"%s\" on %s, and the two "
+			       "cannot talk to each other: choose the same fabric on both sides",
 			       our_name.text, our_side, their_name.text, their_side);
 	if (ours->eager_bytes != theirs->eager_bytes)
 		return eager_fail(ours, our_side, theirs, their_side, err);

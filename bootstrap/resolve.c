@@ -148,8 +148,8 @@ static int begin(struct boot_resolver *r, struct name *n, const struct kv_hostpo
 	kv_list_del(&n->node);
 	n->state = NAME_IDLE;
 	return kv_fail(err, -KV_ELIMIT,
-		       "a thread to look up %.100s cannot be started: %s; look at ulimit -u and -v, and at the pids "
-		       "limit of a container",
+		       "a thread to look up %.100s cannot be started: %s; "
+		       "look at ulimit -u and -v, and at the pids limit of a container",
 		       hp->host, kv_strerror(-rc));
 }
 

@@ -411,16 +411,15 @@ static const struct saying sayings[] = {
 	{SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, SAYS_CERT | SAYS_SERVER, NO_CERT},
 	{SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, SAYS_CLIENT | SAYS_PSK | SAYS_CERT, NO_CERT},
 	{SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE, SAYS_CERT | SAYS_CLIENT,
-	 "the server has no certificate to show: does it use a pre-shared key instead? Give both sides the same kind "
-	 "of security"},
+	 "the server has no certificate to show: "
+	 "does it use a pre-shared key instead? Give both sides the same kind of security"},
 	{SSL_R_TLSV1_ALERT_UNKNOWN_CA, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER, OURS_REFUSED},
 	{SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER,
 	 "it refused our certificate: the name it looks for is not among the certificate's names, or the certificate "
 	 "is not valid yet or malformed; its log says which"},
 	{SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER,
-	 "it refused our certificate: its key usage or extended key usage does not allow this side's role; its log "
-	 "says "
-	 "which"},
+	 "it refused our certificate: its key usage or extended key "
+	 "usage does not allow this side's role; its log says which"},
 	{SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER,
 	 "it refused our certificate, which has expired, or its revocation list has: its log says which"},
 	{SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER,
@@ -443,8 +442,8 @@ static int verify_explain(struct tls_stream *t)
 	struct kv_error *f = &t->base.failure;
 	if (!t->ctx->trust)
 		return kv_fail(f, -KV_EDENIED,
-			       "it uses certificates, and this side a pre-shared key: give both sides the same kind of "
-			       "security");
+			       "it uses certificates, and this side a pre-shared key: "
+			       "give both sides the same kind of security");
 	return trust_explain(t->ctx->trust, &t->verdict, t->expected, f);
 }
 
@@ -822,8 +821,8 @@ int tls_open_await(struct tls_context *ctx, struct loop *loop, int fd, const str
 	t->expected = NULL; /* the caller's */
 	if (rc == -KV_ETIMEOUT)
 		kv_fail(err, rc,
-			"%s: the TLS handshake was not finished by the deadline: does the peer speak TLS, and is it "
-			"alive?",
+			"%s: the TLS handshake was not finished by the deadline: "
+			"does the peer speak TLS, and is it alive?",
 			peer->address);
 	else if (rc)
 		kv_fail(err, rc, "%s: %s", peer->address, t->base.failure.text);

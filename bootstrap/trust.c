@@ -385,8 +385,8 @@ static int purpose_explain(const struct trust *t, const struct trust_verdict *v,
 		return kv_fail(err, -KV_EDENIED, "the certificate of its CA (%s) does not allow this use", v->name);
 	if (v->usage == TRUST_USAGE_KEY)
 		return kv_fail(err, -KV_EDENIED,
-			       "its certificate (%s) must not sign: its key usage lacks digitalSignature; issue one "
-			       "with it",
+			       "its certificate (%s) must not sign: "
+			       "its key usage lacks digitalSignature; issue one with it",
 			       v->name);
 	return kv_fail(
 		err, -KV_EDENIED,
@@ -404,11 +404,10 @@ static int revocation_explain(const struct trust *t, const struct trust_verdict 
 	case X509_V_ERR_UNABLE_TO_GET_CRL:
 	case X509_V_ERR_UNABLE_TO_GET_CRL_ISSUER:
 	case X509_V_ERR_DIFFERENT_CRL_SCOPE:
-		return kv_fail(
-			err, -KV_EDENIED,
-			"our CRL file %s has no list of its issuer (%s): append that CA's list, in PEM; every CA "
-			"of the chain needs one",
-			t->crl_file, v->issuer);
+		return kv_fail(err, -KV_EDENIED,
+			       "our CRL file %s has no list of its issuer (%s): "
+			       "append that CA's list, in PEM; every CA of the chain needs one",
+			       t->crl_file, v->issuer);
 	case X509_V_ERR_CRL_HAS_EXPIRED:
 	case X509_V_ERR_CRL_NOT_YET_VALID:
 		return kv_fail(
@@ -436,8 +435,8 @@ int trust_explain(const struct trust *t, const struct trust_verdict *v, const ch
 	case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
 	case X509_V_ERR_CERT_SIGNATURE_FAILURE:
 		return kv_fail(err, -KV_EDENIED,
-			       "its certificate was not issued by the CA in our CA file: use certificates of one CA on "
-			       "both sides");
+			       "its certificate was not issued by the CA in our CA file: "
+			       "use certificates of one CA on both sides");
 	case X509_V_ERR_CERT_HAS_EXPIRED:
 		return kv_fail(err, -KV_EDENIED,
 			       "its certificate, or its CA's, has expired: renew it, or set the clocks");

@@ -51,8 +51,8 @@ static int usable(const struct te *te, struct kv_error *err)
 	int rc = rails_down(te);
 	if (rc == -KV_EBUSY)
 		return kv_fail(err, rc,
-			       "the engine abandoned its endpoints twice in a row, and the next ones wait until those "
-			       "are closed");
+			       "the engine abandoned its endpoints twice in a row, "
+			       "and the next ones wait until those are closed");
 	if (rc)
 		return kv_fail(err, rc, "the engine's endpoints are closed: a rebuild failed (%s) and will be retried",
 			       kv_strerror(te->fence.status));

@@ -53,8 +53,8 @@ static int table_make(struct te_region *region, struct kv_error *err)
 	char size[32], part[32];
 	if (parts > KEYS_MAX / region->te->nrails)
 		return kv_fail(err, -KV_ELIMIT,
-			       "%s in parts of %s on %u rails are more parts than can be announced (%d): register less "
-			       "at a time",
+			       "%s in parts of %s on %u rails are more parts than "
+			       "can be announced (%d): register less at a time",
 			       kv_size_format(region->len, size, sizeof(size)),
 			       kv_size_format(region->part_bytes, part, sizeof(part)), region->te->nrails,
 			       (int)KEYS_MAX);
@@ -384,11 +384,10 @@ int te_region_register(struct te *te, void *base, uint64_t len_bytes, unsigned a
 					&region->threads);
 		if (rc && rc != -KV_ENOTSUP) {
 			te_region_close(&region);
-			return kv_fail(
-				err, rc,
-				"the kernel has no pages for %s of memory that the NIC is to pin: free memory, or "
-				"use less",
-				kv_size_format(len_bytes, size, sizeof(size)));
+			return kv_fail(err, rc,
+				       "the kernel has no pages for %s of memory that "
+				       "the NIC is to pin: free memory, or use less",
+				       kv_size_format(len_bytes, size, sizeof(size)));
 		}
 		rc = te->nrails > 1 && all_up(te) ? region_open_at_once(region, err) : 0;
 		if (rc)

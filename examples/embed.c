@@ -25,7 +25,6 @@ static void worker(struct kvc_client *client, unsigned w, void *arg)
 	struct kvc_key key = {name, (size_t)snprintf(name, sizeof(name), "embed/block-%u", w)};
 	int64_t len;
 	int rc;
-
 	memset(block, (int)w + 1, BLOCK);
 	rc = kvc_put_await(client, key, block, BLOCK, NULL);
 	memset(block, 0, BLOCK);
@@ -53,7 +52,6 @@ int main(int argc, char **argv)
 	char text[16] = "";
 	int64_t len;
 	int rc;
-
 	kvc_program_setup();
 	rc = kvc_pool_open(&options, &pool, &err);
 	if (rc == 0 && blocks)

@@ -49,7 +49,6 @@ static bool rest(struct kv_prefault *p, uint64_t ns)
 {
 	struct timespec until;
 	bool stop;
-
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	ns += (uint64_t)until.tv_nsec;
 	until.tv_sec += (time_t)(ns / 1000000000u);
@@ -65,7 +64,6 @@ static bool rest(struct kv_prefault *p, uint64_t ns)
 static uint64_t processor_ns(void)
 {
 	struct timespec t;
-
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
@@ -87,7 +85,6 @@ static int64_t step(const struct kv_prefault_area *a, uint64_t offset)
 {
 	uint64_t len;
 	int rc;
-
 	if (offset >= a->len_bytes)
 		return 0;
 	len = KV_MIN(a->len_bytes - offset, (uint64_t)STEP_BYTES);
@@ -129,7 +126,6 @@ static void *prefault_thread(void *arg)
 	struct kv_prefault *p = arg;
 	uint64_t longest = 0;
 	int node = KV_NODE_ANY;
-
 	pthread_setname_np(pthread_self(), "kv-prefault");
 	for (unsigned i = 0; i < p->count; i++)
 		longest = KV_MAX(longest, p->area[i].len_bytes);
@@ -154,7 +150,6 @@ static int thread_start(struct kv_prefault *p)
 	pthread_attr_t attr;
 	sigset_t before;
 	int rc = pthread_attr_init(&attr);
-
 	if (rc)
 		return rc;
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
@@ -168,7 +163,6 @@ static int thread_start(struct kv_prefault *p)
 static void monotonic_cond_init(pthread_cond_t *cond)
 {
 	pthread_condattr_t attr;
-
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(cond, &attr);
@@ -180,7 +174,6 @@ int kv_prefault_start(const struct kv_prefault_area *areas, unsigned count, unsi
 {
 	struct kv_prefault *p;
 	int rc;
-
 	if (count == 0 || count > KV_PREFAULT_AREAS_MAX || percent == 0 || percent > 100)
 		return kv_fail(err, -KV_EINVAL, "cannot prefault %u areas with %u %% of a core", count, percent);
 	p = calloc(1, sizeof(*p));
@@ -221,7 +214,6 @@ void kv_prefault_state(const struct kv_prefault *p, struct kv_prefault_state *ou
 void kv_prefault_stop(struct kv_prefault **prefault)
 {
 	struct kv_prefault *p = *prefault;
-
 	if (!p)
 		return;
 	*prefault = NULL;

@@ -16,7 +16,6 @@ int kv_service_tell(const char *lines)
 	const char *path = getenv("NOTIFY_SOCKET");
 	size_t len = path ? strlen(path) : 0;
 	int fd, rc = 0;
-
 	if (len == 0)
 		return 1;
 	if ((path[0] != '/' && path[0] != '@') || len >= sizeof(to.sun_path))
@@ -38,7 +37,6 @@ uint64_t kv_service_watchdog_ns(void)
 {
 	const char *time_us = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
 	unsigned long long us = time_us ? strtoull(time_us, NULL, 10) : 0;
-
 	if ((pid && strtol(pid, NULL, 10) != getpid()) || us > UINT64_MAX / 1000)
 		return 0;
 	return us * 1000;

@@ -203,8 +203,8 @@ static void judge_link(const struct kv_checkup *c, const struct row *row, struct
 	say(v, KV_FAIL, "no port is active");
 	if (strcmp(c->limits->provider, "efa") == 0)
 		advise(v,
-		       "look at `rdma link` and `dmesg | grep efa`; detach and attach the network interface, or reboot "
-		       "the instance",
+		       "look at `rdma link` and `dmesg | grep efa`; "
+		       "detach and attach the network interface, or reboot the instance",
 		       0);
 	else
 		advise_row(v, row, c->host, 0);
@@ -407,8 +407,8 @@ static void uring_refused(const struct kv_checkup *c, const struct row *row, str
 	} else {
 		say(v, KV_WARN, "refused: %.*s" ON_EPOLL, len, c->uring);
 		advise(v,
-		       "for io_uring a kernel of 5.11 or later with CONFIG_IO_URING is needed (Amazon Linux 2023, "
-		       "Debian 12, Ubuntu 22.04)",
+		       "for io_uring a kernel of 5.11 or later with CONFIG_IO_URING "
+		       "is needed (Amazon Linux 2023, Debian 12, Ubuntu 22.04)",
 		       0);
 	}
 }

@@ -181,7 +181,6 @@ static int start_server(struct bench *b, struct kv_error *err)
 					  .log_level = o->out.log_level,
 					  .ready_timeout_ns = READY_TIMEOUT_NS,
 					  .out_pid = &pid};
-
 	if (o->target.servers.count > 0)
 		return 0;
 	b->results.server_threads = so.threads;

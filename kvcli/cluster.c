@@ -28,7 +28,6 @@ static void row_make(const struct look *l, struct row *out)
 	const struct kvc_server_info *s = &l->info;
 	const char *at = strchr(s->name, '=');
 	const char *id = s->member[0] ? s->member : s->node_id;
-
 	*out = (struct row){.look = l, .answers = l->code >= 0};
 	snprintf(out->id, sizeof(out->id), "%s", id[0] ? id : "-");
 	snprintf(out->address, sizeof(out->address), "%s", at ? at + 1 : s->name);
@@ -40,7 +39,6 @@ static void row_make(const struct look *l, struct row *out)
 static const char *uptime_text(uint64_t ns, char buf[32])
 {
 	uint64_t s = ns / 1000000000, m = s / 60, h = m / 60, d = h / 24;
-
 	if (d)
 		snprintf(buf, 32, "%" PRIu64 "d%" PRIu64 "h", d, h % 24);
 	else if (h)
@@ -94,7 +92,6 @@ static void answer_cells(const uint64_t *n, struct cells *out)
 static void cells_make(const struct row *r, struct cells *out)
 {
 	const struct kvc_server_info *s = &r->look->info;
-
 	*out = (struct cells){
 		.cell = {r->id, r->address, state_names[s->member_state], s->zone[0] ? s->zone : "-", "-"}};
 	if (s->member_state != KVC_MEMBER_NONE) {
@@ -123,7 +120,6 @@ static bool is_first(const struct look *looks, unsigned i)
 static unsigned views_count(const struct look *looks, unsigned n)
 {
 	unsigned views = 0;
-
 	for (unsigned i = 0; i < n; i++)
 		views += is_first(looks, i);
 	return views;
@@ -134,7 +130,6 @@ static void views_print(unsigned in, const struct look *looks, unsigned n)
 {
 	char line[4096];
 	struct row r;
-
 	for (unsigned i = 0; i < n; i++) {
 		int len = 0;
 
@@ -154,13 +149,12 @@ static void views_print(unsigned in, const struct look *looks, unsigned n)
 static void title_print(unsigned limit, const struct look *looks, unsigned n, uint64_t epoch, unsigned members)
 {
 	unsigned in = limit ? limit : KV_COLUMNS, views = members ? 0 : views_count(looks, n);
-
 	if (members)
 		kv_wrap_in(stdout, in, "", 0, "epoch %" PRIu64 ", %u member%s", epoch, members, kv_plural(members));
 	else if (views)
 		kv_wrap_in(stdout, in, "", 0,
-			   "no view has a majority: the servers announce %u view%s (compare their --members); showing "
-			   "the servers of the list",
+			   "no view has a majority: the servers announce %u view%s "
+			   "(compare their --members); showing the servers of the list",
 			   views, kv_plural(views));
 	else
 		kv_wrap_in(stdout, in, "", 0,
@@ -174,7 +168,6 @@ static void table_print(const struct look *looks, unsigned n, uint64_t epoch, un
 	struct table t = {.column = columns, .columns = COLUMNS, .limit = kv_terminal_columns(stdout)};
 	struct cells cells;
 	struct row r;
-
 	for (unsigned i = 0; i < n; i++) {
 		row_make(&looks[i], &r);
 		cells_make(&r, &cells);
@@ -199,7 +192,6 @@ static void answer_add(json_t *o, const uint64_t *n)
 {
 	uint64_t asked = n[LOOK_HITS] + n[LOOK_MISSES];
 	char version[16];
-
 	json_object_set_new(o, "version", json_string(kv_version_format(n[LOOK_VERSION], version, sizeof(version))));
 	json_object_set_new(o, "uptime_sec", json_real((double)n[LOOK_UPTIME_NS] / 1e9));
 	json_object_set_new(o, "memory_used_bytes", json_integer((json_int_t)n[LOOK_USED]));
@@ -212,7 +204,6 @@ static json_t *row_object(const struct row *r)
 	const struct kvc_server_info *s = &r->look->info;
 	char text[32];
 	json_t *o;
-
 	snprintf(text, sizeof(text), "%016" PRIx64, incarnation_of(s));
 	o = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:b}", "node_id", r->id, "address", r->address, "state",
 		      state_names[s->member_state], "zone", s->zone, "weight", (json_int_t)s->weight, "incarnation",
@@ -231,7 +222,6 @@ static int json_print(const struct look *looks, unsigned n, uint64_t epoch, stru
 	json_t *members = json_array(), *all = json_pack("{s:I, s:o}", "epoch", (json_int_t)epoch, "members", members);
 	struct row r;
 	int rc;
-
 	for (unsigned i = 0; i < n; i++) {
 		row_make(&looks[i], &r);
 		if (looks[i].known)
@@ -242,8 +232,8 @@ static int json_print(const struct look *looks, unsigned n, uint64_t epoch, stru
 	putchar('\n');
 	if (rc < 0 && !kv_written(stdout))
 		return kv_fail(err, -KV_ENOMEM,
-			       "cluster: the JSON cannot be written: there is no memory, or standard output is full or "
-			       "closed");
+			       "cluster: the JSON cannot be written: "
+			       "there is no memory, or standard output is full or closed");
 	return 0;
 }
 
@@ -254,7 +244,6 @@ int cluster_run(struct cli *cli, const struct cli_line *line, struct kv_error *e
 	static struct look looks[LOOK_MAX];
 	struct kvc_counters c = {.size = sizeof(c)};
 	unsigned n = look_all(cli, looks), silent = 0;
-
 	(void)line;
 	kvc_counters(cli->pool, &c);
 	for (unsigned i = 0; i < n; i++)

@@ -29,7 +29,6 @@ static struct kvc_key key_of(const char *text)
 static int failed(struct cli *cli, struct kv_error *err, const char *command, int64_t code)
 {
 	char down[256] = "";
-
 	for (unsigned i = 0; i < cli->opt->servers.count; i++) {
 		struct kvc_server_info s = {.size = sizeof(s)};
 		size_t at = strlen(down);
@@ -62,7 +61,6 @@ static void key_print(unsigned found, const char *key)
 static int missing(const struct cli_line *line, struct kv_error *err)
 {
 	char text[KEY_TEXT];
-
 	kv_fail(err, -KV_ENOTFOUND, "%s: there is no key '%s'", line->words.item[0], typed(line->words.item[1], text));
 	return CLI_NOT_FOUND;
 }
@@ -81,7 +79,6 @@ static void get_small(struct kvc_client *client, unsigned w, void *arg)
 	struct kvc_call first = {.size = sizeof(first), .length = 1};
 	struct getting *g = arg;
 	struct kvc_borrowed borrowed = {0};
-
 	(void)w;
 	g->len = kvc_get_borrowed_await(client, g->key, 0, NULL, &borrowed);
 	if (g->len >= 0) {
@@ -128,7 +125,6 @@ static int value_write(struct cli *cli, const struct getting *g, struct kv_error
 {
 	bool terminal = !cli->opt->output && isatty(STDOUT_FILENO);
 	int rc = 0;
-
 	fflush(stdout);
 	if (terminal)
 		kv_utf8_print(stdout, g->data, (size_t)g->len, true);
@@ -145,7 +141,6 @@ static int run_get(struct cli *cli, const struct cli_line *line, struct kv_error
 {
 	struct getting g = {.key = key_of(line->words.item[1])};
 	int rc;
-
 	get_value(cli, &g);
 	if (g.len == -KV_ENOTFOUND)
 		return missing(line, err);
@@ -167,7 +162,6 @@ static int run_put(struct cli *cli, const struct cli_line *line, struct kv_error
 	void *owned = NULL;
 	uint64_t len = value ? strlen(value) : 0;
 	int rc;
-
 	if (path) {
 		if (file_read(path, &owned, &len, err) < 0)
 			return CLI_FAILED;
@@ -190,7 +184,6 @@ static int run_put(struct cli *cli, const struct cli_line *line, struct kv_error
 static int run_delete(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
 	int rc = kvc_delete(cli->pool, key_of(line->words.item[1]), NULL);
-
 	if (rc == -KV_ENOTFOUND)
 		return missing(line, err);
 	return rc < 0 ? failed(cli, err, "delete", rc) : CLI_OK;
@@ -202,7 +195,6 @@ static int run_exists(struct cli *cli, const struct cli_line *line, struct kv_er
 	uint8_t found[KV_OPT_STRINGS_MAX] = {0};
 	unsigned n = line->words.count - 1, prefix = 0, all = 0;
 	int rc;
-
 	for (unsigned i = 0; i < n; i++)
 		keys[i] = key_of(line->words.item[i + 1]);
 	rc = kvc_exists(cli->pool, keys, n, found, &prefix, NULL);
@@ -237,7 +229,6 @@ static int run_touch(struct cli *cli, const struct cli_line *line, struct kv_err
 {
 	struct kvc_call call = {.size = sizeof(call), .ttl_s = cli->opt->ttl};
 	unsigned there = 0;
-
 	for (unsigned i = 1; i < line->words.count; i++) {
 		int rc = kvc_touch(cli->pool, key_of(line->words.item[i]), &call);
 		if (rc < 0 && rc != -KV_ENOTFOUND)
@@ -252,7 +243,6 @@ static int run_touch(struct cli *cli, const struct cli_line *line, struct kv_err
 static int ttl_parse(const char *text, uint32_t *out_s, struct kv_error *err)
 {
 	uint64_t ns;
-
 	if (kv_duration_parse(text, &ns) < 0 || ns == 0 || ns % 1000000000 != 0 || ns / 1000000000 > UINT32_MAX)
 		return kv_fail(err, -KV_EINVAL,
 			       "'%.100s' is not a time to live in whole seconds, such as 90s, 1m or 2h", text);
@@ -265,7 +255,6 @@ static int run_ttl(struct cli *cli, const struct cli_line *line, struct kv_error
 	struct kvc_call call = {.size = sizeof(call)};
 	uint64_t left_ms;
 	int rc;
-
 	if (line->words.count == 2) {
 		rc = kvc_ttl(cli->pool, key_of(line->words.item[1]), &left_ms, &call);
 		if (rc == 0 && left_ms == UINT64_MAX)
@@ -294,7 +283,6 @@ struct pinning {
 static void pin_one(struct kvc_client *client, unsigned w, void *arg)
 {
 	struct pinning *p = arg;
-
 	(void)w;
 	p->rc = p->release ? kvc_unpin_await(client, p->key, NULL) : kvc_pin_await(client, p->key, NULL);
 }
@@ -302,11 +290,9 @@ static void pin_one(struct kvc_client *client, unsigned w, void *arg)
 static int pin_refused(const char *key, struct kv_error *err)
 {
 	char text[KEY_TEXT];
-
 	kv_fail(err, -KV_EBUSY,
-		"pin: '%s' cannot be pinned: one session may pin a quarter of its shard's memory, all sessions "
-		"together "
-		"half; unpin other keys, or give the server more memory (--memory-mb)",
+		"pin: '%s' cannot be pinned: one session may pin a quarter of its shard's memory, "
+		"all sessions together half; unpin other keys, or give the server more memory (--memory-mb)",
 		typed(key, text));
 	return CLI_FAILED;
 }
@@ -333,7 +319,6 @@ static int run_pin(struct cli *cli, const struct cli_line *line, struct kv_error
 {
 	unsigned held = 0;
 	int status = pin_all(cli, line, false, &held, err);
-
 	if (cli->interactive || held == 0 || status == CLI_FAILED)
 		return status;
 	interrupt_catch(!cli->interactive);
@@ -347,7 +332,6 @@ static int run_pin(struct cli *cli, const struct cli_line *line, struct kv_error
 static int run_unpin(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
 	unsigned held = 0;
-
 	return pin_all(cli, line, true, &held, err);
 }
 
@@ -376,22 +360,22 @@ static const struct command {
 	const char *more;
 } commands[] = {
 	{"get", 1, 1, true, OF_OUTPUT, "get KEY [-o FILE]", run_get,
-	 "Writes the value to standard output, or to FILE, which appears only when it is complete. Exit status 1: "
-	 "there is no such key."},
+	 "Writes the value to standard output, or to FILE, which appears "
+	 "only when it is complete. Exit status 1: there is no such key."},
 	{"put", 1, 2, true, OF_FILE | OF_TTL, "put KEY VALUE, put KEY -f FILE, or put KEY -", run_put,
-	 "Stores a value; - is standard input. --ttl TIME limits its life. A key that exists with other bytes keeps "
-	 "them: exit status 3."},
+	 "Stores a value; - is standard input. --ttl TIME limits its life. "
+	 "A key that exists with other bytes keeps them: exit status 3."},
 	{"delete", 1, 1, true, 0, "delete KEY", run_delete, "Removes a key. Exit status 1: there is no such key."},
 	{"exists", 1, KV_OPT_STRINGS_MAX - 1, true, 0, "exists KEY...", run_exists,
-	 "Prints a line for each key, 1 or 0, and for several keys how many exist from the start. Exit status 0: all "
-	 "exist."},
+	 "Prints a line for each key, 1 or 0, and for several keys "
+	 "how many exist from the start. Exit status 0: all exist."},
 	{"touch", 1, KV_OPT_STRINGS_MAX - 1, true, OF_TTL, "touch KEY...", run_touch,
 	 "Counts as a use of each key, and gives it a new time to live from now: --ttl TIME, else the server's "
 	 "default. Prints a line for each, 1 or 0."},
 	{"ttl", 1, 2, true, 0, "ttl KEY [TIME]", run_ttl,
-	 "Prints a value's remaining time to live, or never; this does not count as a use. With TIME it sets a new "
-	 "time to live from now, as in ttl KEY 1m; this counts as a use, like touch. Exit status 1: there is no such "
-	 "key."},
+	 "Prints a value's remaining time to live, or never; this does not count as a use. "
+	 "With TIME it sets a new time to live from now, as in ttl KEY 1m; "
+	 "this counts as a use, like touch. Exit status 1: there is no such key."},
 	{"pin", 1, KV_OPT_STRINGS_MAX - 1, true, 0, "pin KEY...", run_pin,
 	 "Keeps values from eviction, not from expiry or delete. Pins belong to the session: at the prompt they last "
 	 "until unpin or exit, on the command line until Ctrl-C. One session may pin a quarter of the memory of a "
@@ -399,9 +383,9 @@ static const struct command {
 	{"unpin", 1, KV_OPT_STRINGS_MAX - 1, true, PROMPT_ONLY, "unpin KEY...", run_unpin,
 	 "Unpins values. At the prompt only."},
 	{"stat", 0, 0, false, OF_STAT | OF_JSON, "stat [--shards] [--all] [--json], or stat --watch TIME", stat_run,
-	 "Prints the servers' counters. --shards adds those of each shard, and --all those of this client. --json "
-	 "prints one JSON object. --watch TIME prints the changes every TIME, until Ctrl-C. docs/reference/counters.md "
-	 "explains every name."},
+	 "Prints the servers' counters. --shards adds those of each shard, and --all those of this client. "
+	 "--json prints one JSON object. --watch TIME prints the changes every TIME, "
+	 "until Ctrl-C. docs/reference/counters.md explains every name."},
 	{"top", 0, 0, false, OF_TOP, "top [--interval TIME] [--once]", top_run,
 	 "Prints a line for each server, members of the view included: GETs a second and how many of 100 hit, PUTs, "
 	 "bytes out and in, memory, values, evictions, clients, and the mean time from a request's arrival to its "
@@ -447,7 +431,6 @@ static int no_command(const struct cli_line *line, const char *word, struct kv_e
 {
 	struct kv_nearest n = kv_nearest_begin(word, strlen(word));
 	char hint[KV_NEAREST_TEXT];
-
 	for (unsigned i = 0; i < KV_COUNT(commands); i++)
 		kv_nearest_try(&n, commands[i].name);
 	kv_fail(err, -KV_EINVAL, "there is no command '%.100s'%s%s", word, kv_nearest_hint(&n, "", hint),
@@ -458,7 +441,6 @@ static int no_command(const struct cli_line *line, const char *word, struct kv_e
 static int run_help(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
 	const struct command *c = line->words.count > 1 ? find_command(line->words.item[1]) : NULL;
-
 	(void)cli;
 	if (line->words.count > 1 && strcmp(line->words.item[1], "exit") == 0) {
 		puts("exit\n  Ends the program and its pins. Ctrl-D and Ctrl-C do the same, even in the middle of a "
@@ -488,7 +470,6 @@ static int check_keys(const struct cli_line *line, struct kv_error *err)
 {
 	const char *name = line->words.item[0];
 	unsigned last = strcmp(name, "put") == 0 || strcmp(name, "ttl") == 0 ? 2 : line->words.count;
-
 	for (unsigned i = 1; i < last; i++) {
 		size_t len = strlen(line->words.item[i]);
 		if (len < 1 || len > KV_KEY_MAX) {
@@ -513,7 +494,6 @@ int command_check(const struct cli_line *line, struct kv_error *err)
 	unsigned args = line->words.count - 1;
 	uint32_t seconds;
 	bool put;
-
 	if (!c)
 		return no_command(line, line->words.item[0], err);
 	put = c->run == run_put;

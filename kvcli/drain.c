@@ -17,7 +17,6 @@ struct draining {
 static bool is_called(const struct kvc_server_info *s, const char *name)
 {
 	const char *at = strchr(s->name, '=');
-
 	return strcmp(name, s->name) == 0 || (at && strcmp(name, at + 1) == 0) ||
 	       (s->member[0] && strcmp(name, s->member) == 0) || (s->node_id[0] && strcmp(name, s->node_id) == 0);
 }
@@ -42,7 +41,6 @@ static bool server_find(struct cli *cli, const char *name, unsigned *out)
 static void drain_one(struct kvc_client *client, unsigned w, void *arg)
 {
 	struct draining *d = arg;
-
 	(void)w;
 	d->rc = kvc_drain_await(client, &d->bounds, &d->call);
 }
@@ -50,11 +48,10 @@ static void drain_one(struct kvc_client *client, unsigned w, void *arg)
 static int failed(struct cli *cli, unsigned server, const char *name, int rc, struct kv_error *err)
 {
 	struct kvc_server_info s = {.size = sizeof(s)};
-
 	if (rc == -KV_ENOTSUP)
 		kv_fail(err, rc,
-			"drain: %.100s accepts no drain from clients: send it SIGTERM instead, or start it with "
-			"--allow-drain",
+			"drain: %.100s accepts no drain from clients: "
+			"send it SIGTERM instead, or start it with --allow-drain",
 			name);
 	else if (rc == -KV_ETIMEOUT)
 		kv_fail(err, rc, "drain: %.100s has not said goodbye in time; it may still be draining, see its log",
@@ -71,7 +68,6 @@ static int failed(struct cli *cli, unsigned server, const char *name, int rc, st
 static void text_print(const char *name, const struct kvc_drained *r, const struct kv_drained *d)
 {
 	char text[KV_DRAINED_TEXT];
-
 	printf("%s has said goodbye, and ends; ", name);
 	if (r->known)
 		puts(kv_drained_text(d, text, sizeof(text)));
@@ -89,7 +85,6 @@ static int json_print(const char *name, const struct kvc_drained *r, const struc
 {
 	json_t *left = json_object(), *all;
 	int rc = -1;
-
 	for (unsigned i = 0; i < KV_LEFT_REASONS; i++)
 		if (d->left[i])
 			json_object_set_new(left, kv_left_name(i), json_integer((json_int_t)d->left[i]));
@@ -109,7 +104,6 @@ static int json_print(const char *name, const struct kvc_drained *r, const struc
 static int report_print(const struct cli *cli, const char *name, const struct kvc_drained *r, struct kv_error *err)
 {
 	struct kv_drained d = {.values = r->values, .bytes = r->bytes, .of = r->of, .gone = r->gone};
-
 	memcpy(d.left, r->left, sizeof(d.left));
 	if (!cli->opt->json)
 		text_print(name, r, &d);
@@ -126,7 +120,6 @@ int drain_run(struct cli *cli, const struct cli_line *line, struct kv_error *err
 					.bytes_s = cli->opt->drain_mb << 20},
 			     .call = {.size = sizeof(d.call), .timeout_ns = cli->opt->timeout_ns}};
 	int rc;
-
 	d.report.size = sizeof(d.report);
 	d.bounds.drained = &d.report;
 	if (!server_find(cli, name, &d.call.server)) {

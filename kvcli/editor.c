@@ -47,7 +47,6 @@ static wint_t first_of(const uint8_t *p, size_t have, bool last, unsigned *out_u
 {
 	uint32_t c = 0;
 	int len = kv_utf8_take(p, have, &c);
-
 	if (len > 0 && is_plain(c)) {
 		*out_used = (unsigned)len;
 		return c;
@@ -78,7 +77,6 @@ static int character_read(FILE *in)
 	unsigned used = 0;
 	wint_t c = 0;
 	bool more = held.have > 0 || byte_read(in);
-
 	if (!more)
 		return -1;
 	while ((c = first_of(held.raw, held.have, !more, &used)), used == 0)
@@ -92,7 +90,6 @@ char *editor_encode(const char *bytes)
 {
 	size_t len = strlen(bytes);
 	char *line = malloc(len * BYTE_LEN + 1), *to = line;
-
 	for (size_t at = 0; line && at < len;) {
 		const uint8_t *p = (const uint8_t *)bytes + at;
 		unsigned used;
@@ -116,7 +113,6 @@ char *editor_encode(const char *bytes)
 void editor_decode(char *line)
 {
 	uint8_t *to = (uint8_t *)line;
-
 	for (const uint8_t *p = to; *p;) {
 		bool byte = p[0] == 0xF3 && p[1] == 0xA0 && (p[2] == 0xBE || p[2] == 0xBF);
 		*to++ = byte ? (uint8_t)(p[2] << 6 | (p[3] & 0x3F)) : *p;
@@ -131,7 +127,6 @@ static char *command_next(const char *text, int again)
 {
 	static unsigned at;
 	const char *name;
-
 	at = again ? at : 0;
 	while ((name = command_name(at))) {
 		at++;
@@ -144,7 +139,6 @@ static char *command_next(const char *text, int again)
 static bool follows(const char *line, int start, const char *word)
 {
 	size_t len = strlen(word);
-
 	while (start > 0 && line[start - 1] == ' ')
 		start--;
 	return (size_t)start >= len && strncmp(line + start - len, word, len) == 0 &&
@@ -154,7 +148,6 @@ static bool follows(const char *line, int start, const char *word)
 static char **complete(const char *text, int start, int end)
 {
 	bool first = strspn(rl_line_buffer, " ") >= (size_t)start;
-
 	(void)end;
 	rl_attempted_completion_over = !follows(rl_line_buffer, start, "-f") && !follows(rl_line_buffer, start, "-o");
 	return first || follows(rl_line_buffer, start, "help") ? rl_completion_matches(text, command_next) : NULL;
@@ -166,7 +159,6 @@ bool editor_begin(void)
 {
 	static const char *const names[] = {"C.UTF-8", "C.utf8", "en_US.UTF-8", ""};
 	locale_t locale = (locale_t)0;
-
 	for (unsigned i = 0; i < KV_COUNT(names) && !locale; i++) {
 		locale = newlocale(LC_CTYPE_MASK, names[i], (locale_t)0);
 		if (locale && strcmp(nl_langinfo_l(CODESET, locale), "UTF-8") != 0) {
@@ -185,7 +177,6 @@ bool editor_begin(void)
 char *editor_line(const char *prompt)
 {
 	char *line = readline(prompt);
-
 	if (line && *line)
 		add_history(line);
 	if (line)
@@ -196,7 +187,6 @@ char *editor_line(const char *prompt)
 void editor_remember(const char *line)
 {
 	char *encoded = editor_encode(line);
-
 	if (encoded)
 		add_history(encoded);
 	free(encoded);

@@ -15,7 +15,6 @@
 static int failed(const char *path, const char *what, struct kv_error *err)
 {
 	int code = -errno;
-
 	return kv_fail(err, code, "%s cannot be %s: %s", path, what, kv_strerror(code));
 }
 
@@ -23,7 +22,6 @@ static int failed(const char *path, const char *what, struct kv_error *err)
 static int read_all(int fd, const char *path, uint8_t **data, uint64_t *len, struct kv_error *err)
 {
 	uint64_t cap = 0;
-
 	for (;;) {
 		ssize_t n;
 		if (*len == cap) {
@@ -53,7 +51,6 @@ int file_read(const char *path, void **out, uint64_t *out_len, struct kv_error *
 	int fd = in ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC), rc;
 	uint8_t *data = NULL;
 	uint64_t len = 0;
-
 	if (fd < 0)
 		return failed(name, "opened", err);
 	rc = read_all(fd, name, &data, &len, err);
@@ -89,7 +86,6 @@ static int write_all(int fd, const char *path, const uint8_t *data, uint64_t len
 static int write_directly(const char *path, const void *data, uint64_t len, struct kv_error *err)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC), rc;
-
 	if (fd < 0)
 		return failed(path, "opened", err);
 	rc = write_all(fd, path, data, len, err);
@@ -103,7 +99,6 @@ static int write_renamed(const char *path, mode_t mode, const void *data, uint64
 {
 	char temporary[PATH_MAX];
 	int n = snprintf(temporary, sizeof(temporary), "%s.%d.tmp", path, (int)getpid()), fd, rc;
-
 	if (n < 0 || (size_t)n >= sizeof(temporary))
 		return kv_fail(err, -ENAMETOOLONG, "%.100s... cannot be written: the name is too long", path);
 	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -127,7 +122,6 @@ int file_write(const char *path, const void *data, uint64_t len, struct kv_error
 	char target[PATH_MAX];
 	struct stat st;
 	bool there;
-
 	if (!path)
 		return write_all(STDOUT_FILENO, "standard output", data, len, err);
 	there = stat(path, &st) == 0;

@@ -21,7 +21,6 @@ bool history_path(char *buf, size_t cap)
 {
 	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
 	int n = -1;
-
 	if (state && state[0] == '/')
 		n = snprintf(buf, cap, "%s/kvrail/kv-client.history", state);
 	else if (home && home[0] == '/')
@@ -32,7 +31,6 @@ bool history_path(char *buf, size_t cap)
 static bool command_is(const char *word, size_t len)
 {
 	const char *name;
-
 	for (unsigned i = 0; (name = command_name(i)); i++)
 		if (strlen(name) == len && memcmp(name, word, len) == 0)
 			return true;
@@ -52,7 +50,6 @@ static bool value_is_elsewhere(const char *rest)
 {
 	const char *key, *how, *file, *more;
 	size_t key_len = word_take(&rest, &key), how_len = word_take(&rest, &how), file_len = word_take(&rest, &file);
-
 	if (key_len == 0 || word_take(&rest, &more) > 0 || strpbrk(key, "'\"\\"))
 		return false;
 	return file_len == 0 ? how_len == 1 && how[0] == '-' : how_len == 2 && memcmp(how, "-f", 2) == 0;
@@ -62,14 +59,12 @@ bool history_wanted(const char *line)
 {
 	const char *word;
 	size_t len = word_take(&line, &word);
-
 	return command_is(word, len) && (len != 3 || memcmp(word, "put", 3) != 0 || value_is_elsewhere(line));
 }
 
 static void folders_make(const char *path)
 {
 	char folder[PATH_MAX];
-
 	snprintf(folder, sizeof(folder), "%s", path);
 	for (char *at = strchr(folder + 1, '/'); at; at = strchr(at + 1, '/')) {
 		*at = 0;
@@ -84,7 +79,6 @@ static void cut(const char *path, char *const *line, unsigned next)
 	char temporary[PATH_MAX];
 	FILE *f;
 	int fd = -1;
-
 	if (snprintf(temporary, sizeof(temporary), "%s.%d", path, (int)getpid()) < (int)sizeof(temporary))
 		fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	f = fd >= 0 ? fdopen(fd, "w") : NULL;
@@ -105,7 +99,6 @@ void history_load(const char *path, void (*add)(const char *line))
 	char **line = f ? calloc(HISTORY_LINES, sizeof(*line)) : NULL, *text = NULL;
 	unsigned n = 0, kept;
 	size_t cap = 0;
-
 	while (line && getline(&text, &cap, f) > 0) {
 		char *copy;
 		text[strcspn(text, "\n")] = 0;
@@ -132,7 +125,6 @@ void history_keep(const char *path, const char *line)
 {
 	FILE *f;
 	int fd;
-
 	if (!history_wanted(line))
 		return;
 	folders_make(path);

@@ -29,7 +29,6 @@ static void look_await(struct kvc_client *client, unsigned server, void *arg)
 	struct kvc_call call = {.size = sizeof(call), .server = server, .timeout_ns = ASK_NS};
 	struct kvc_stat_item *item = calloc(ITEMS_MAX, sizeof(*item));
 	struct look *l = (struct look *)arg + server;
-
 	if (l->known) {
 		l->code = item ? kvc_stat_await(client, item, ITEMS_MAX, &call) : -KV_ENOMEM;
 		numbers_take(l, item, l->code);
@@ -64,7 +63,6 @@ unsigned look_all(struct cli *cli, struct look *out)
 {
 	unsigned n = places(cli, out);
 	int rc = n ? kvc_run(cli->pool, n, look_await, out) : 0;
-
 	for (unsigned i = 0; i < n; i++) {
 		if (rc < 0)
 			out[i].code = rc;
@@ -87,7 +85,6 @@ const char *look_brief(double v, char buf[16])
 {
 	static const char units[] = " kMGTP";
 	unsigned u = 0;
-
 	for (; v >= 999.5 && units[u + 1]; u++)
 		v /= 1000;
 	if (u == 0)

@@ -39,14 +39,12 @@ static int open_pool(struct cli *cli, struct kv_error *err)
 				 .server_name = o->security.server_name,
 				 .slow_ns = o->slow_ms * 1000000ull,
 				 .log_level = o->slow_ms ? KV_MAX(o->log_level, (int)KV_LOG_WARN) : o->log_level};
-
 	return kvc_pool_open(&ko, &cli->pool, err);
 }
 
 static int run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
 	int status = CLI_FAILED;
-
 	if (!cli->interactive && command_offline(line))
 		status = command_run(cli, line, err);
 	else if (open_pool(cli, err) == 0)
@@ -66,7 +64,6 @@ int main(int argc, char **argv)
 	struct cli_line line = {0};
 	struct kv_error err = {0};
 	int rc, status = CLI_USAGE;
-
 	kv_early_end(false);
 	signal(SIGPIPE, SIG_IGN); /* kv_written reports it */
 	kv_stdio_keep();

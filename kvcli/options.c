@@ -71,18 +71,14 @@ const struct kv_opt_program cli_options_program = {
 		 "  drain NODE [--json]              have a server push its values, and end\n"
 		 "  ping                             see whether every shard answers\n"
 		 "  help [COMMAND]                   read more about a command\n"
-		 "Without a command, kv-client reads commands from standard input; on a terminal it has history and "
-		 "completion by Tab.",
-	.epilogue =
-		"Environment, where the option is not given: KVRAIL_SERVER (addresses, separated by commas) and "
-		"KVRAIL_PSK_FILE.\n\nCommands may be piped in, one a line, with their options. A command that fails is "
-		"named with its line, and those after it still run. A word after -- is no option.\n\nExit status: 0 "
-		"done "
-		"or found, 1 not found, 2 usage, 3 failure, 4 a drain that did not push all values; of piped commands "
-		"the "
-		"highest. Output that nobody reads "
-		"any "
-		"more, as with | head, is no failure.",
+		 "Without a command, kv-client reads commands from standard input; "
+		 "on a terminal it has history and completion by Tab.",
+	.epilogue = "Environment, where the option is not given: KVRAIL_SERVER (addresses, separated "
+		    "by commas) and KVRAIL_PSK_FILE.\n\nCommands may be piped in, one a line, with their options. "
+		    "A command that fails is named with its line, and those after it still run. "
+		    "A word after -- is no option.\n\nExit status: 0 done or found, 1 not found, "
+		    "2 usage, 3 failure, 4 a drain that did not push all values; of piped commands the highest. "
+		    "Output that nobody reads any more, as with | head, is no failure.",
 	.args_max = KV_OPT_STRINGS_MAX,
 };
 
@@ -107,7 +103,6 @@ static int environment_take(struct cli_options *o, struct kv_error *err)
 {
 	static char list[4096];
 	const char *server = getenv("KVRAIL_SERVER"), *psk = getenv("KVRAIL_PSK_FILE");
-
 	if (psk && *psk && !o->security.psk_file && !o->security.cert)
 		o->security.psk_file = psk;
 	if (!server || !*server || o->servers.item[0] != cli_options_table[0].def)
@@ -132,7 +127,6 @@ int cli_options_parse(int argc, char **argv, struct cli_options *out, struct kv_
 		      struct kv_error *err)
 {
 	int rc = kv_opt_parse(&cli_options_program, cli_options_table, argc, argv, out, out_words, err);
-
 	if (rc == 0)
 		rc = environment_take(out, err);
 	if (rc == 0)
@@ -158,7 +152,6 @@ static const struct kv_opt_program line_program = {
 static const struct kv_opt *command_rows(void)
 {
 	const struct kv_opt *row = cli_options_table;
-
 	while (!row->group || strcmp(row->group, "Commands") != 0)
 		row++;
 	return row;
@@ -169,13 +162,12 @@ static int word_check(const char *word, struct kv_error *err)
 {
 	const char *name = word + 2;
 	size_t len = strcspn(name, "=");
-
 	for (const struct kv_opt *row = cli_options_table; row != command_rows(); row++)
 		if ((strncmp(row->name, name, len) == 0 && !row->name[len]) ||
 		    (row->alias && strncmp(row->alias, name, len) == 0 && !row->alias[len]))
 			return kv_fail(err, -KV_EINVAL,
-				       "--%s stands on kv-client's command line; a command line of the prompt cannot "
-				       "change it",
+				       "--%s stands on kv-client's command line; "
+				       "a command line of the prompt cannot change it",
 				       row->name);
 	return 0;
 }
@@ -184,7 +176,6 @@ int cli_options_line(int argc, char **argv, const struct cli_options *base, stru
 		     struct kv_opt_strings *out_words, struct kv_error *err)
 {
 	int rc = 0;
-
 	for (int i = 1; i < argc && rc == 0 && strcmp(argv[i], "--") != 0; i++)
 		if (strncmp(argv[i], "--", 2) == 0)
 			rc = word_check(argv[i], err);

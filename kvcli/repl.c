@@ -13,7 +13,6 @@
 static char *take_word(char **at)
 {
 	char *from = *at, *to = from, *in = from, quote = 0;
-
 	for (; *in && (quote || (*in != ' ' && *in != '\t')); in++) {
 		if (*in == '\\' && in[1] && quote != '\'')
 			*to++ = *++in;
@@ -32,7 +31,6 @@ static char *take_word(char **at)
 int repl_split(char *text, char **word, struct kv_error *err)
 {
 	int n = 0;
-
 	text[strcspn(text, "\r\n")] = 0;
 	for (text += strspn(text, " \t"); *text; text += strspn(text, " \t")) {
 		if (n == REPL_WORDS_MAX)
@@ -48,7 +46,6 @@ int repl_parse(char *text, const struct cli_options *base, struct repl_line *out
 {
 	char *argv[REPL_WORDS_MAX + 2] = {"kv-client"};
 	int n = repl_split(text, argv + 1, err), rc;
-
 	*out = (struct repl_line){.line.prompt = true};
 	if (n <= 0)
 		return n;
@@ -72,7 +69,6 @@ static int run_line(const struct cli *cli, char *text, unsigned number)
 	struct kv_error err = {0};
 	struct cli with = *cli; /* with the options of this line */
 	int rc = repl_parse(text, cli->opt, &l, &err), status = rc < 0 ? CLI_USAGE : CLI_OK;
-
 	with.opt = &l.options.all;
 	if (rc == 0 && l.line.words.count > 0) {
 		if (strcmp(l.line.words.item[0], "exit") == 0 || strcmp(l.line.words.item[0], "quit") == 0)
@@ -100,7 +96,6 @@ struct source {
 static char *next_line(struct source *in)
 {
 	ssize_t n;
-
 	if (in->editor) {
 		free(in->buf);
 		in->buf = editor_line("kv> ");
@@ -121,7 +116,6 @@ static char *next_line(struct source *in)
 static int refuse_cut(unsigned number)
 {
 	struct kv_error err = {0};
-
 	kv_fail(&err, -KV_EINVAL, "a command cannot hold a byte 0; put such a value from a file (-f)");
 	error_print(&err, number);
 	return CLI_USAGE;
@@ -133,7 +127,6 @@ int repl_run(const struct cli *cli)
 	struct source in = {.terminal = isatty(STDIN_FILENO)};
 	int status = CLI_OK, one = 0;
 	unsigned number = 0;
-
 	in.editor = in.terminal && editor_begin();
 	if (in.editor && history_path(path, sizeof(path))) {
 		in.history = path;

@@ -23,7 +23,6 @@ static const char *const state_names[] = {[KVC_SERVER_CONNECTING] = "connecting"
 static void print_value(const char *name, uint64_t value, const char *unit)
 {
 	char text[32] = "";
-
 	if (strcmp(unit, "bytes") == 0 && value >= 1024)
 		kv_size_format(value, text, sizeof(text));
 	else if (strcmp(unit, "ns") == 0 && value > 0)
@@ -37,7 +36,6 @@ static void print_value(const char *name, uint64_t value, const char *unit)
 static void print_group(const struct kvc_stat_item *item, int n, const char *group)
 {
 	bool any = false;
-
 	for (int i = 0; i < n; i++) {
 		if (strcmp(item[i].group, group) != 0)
 			continue;
@@ -53,7 +51,6 @@ static void print_items(const struct kvc_stat_item *item, int n)
 {
 	static const char *const order[] = {"server", "requests", "answers",     "calls", "time",
 					    "waits",  "memory",   "connections", "peers", "fabric"};
-
 	for (unsigned g = 0; g < KV_COUNT(order); g++)
 		print_group(item, n, order[g]);
 	for (int i = 0; i < n; i++) {
@@ -72,7 +69,6 @@ static void print_items(const struct kvc_stat_item *item, int n)
 static json_t *items_object(const struct kvc_stat_item *item, int n)
 {
 	json_t *all = json_object();
-
 	for (int i = 0; i < n; i++) {
 		json_t *group = json_object_get(all, item[i].group);
 		if (!group) {
@@ -90,7 +86,6 @@ static int ask(struct cli *cli, unsigned server, unsigned shard, struct kvc_stat
 {
 	struct kvc_call call = {.size = sizeof(call), .server = server, .shard = shard};
 	int n = kvc_stat(cli->pool, item, ITEMS_MAX, &call);
-
 	if (n < 0)
 		kv_fail(err, n, "stat of %s: %s", cli->opt->servers.item[server], kv_strerror(n));
 	return n;
@@ -100,7 +95,6 @@ static int ask(struct cli *cli, unsigned server, unsigned shard, struct kvc_stat
 static unsigned shards_of(struct cli *cli, unsigned server)
 {
 	struct kvc_server_info s = {.size = sizeof(s)};
-
 	return cli->opt->shards && kvc_server_info(cli->pool, 0, server, &s) == 0 ? s.shards : 0;
 }
 
@@ -108,7 +102,6 @@ static int server_text(struct cli *cli, unsigned server, struct kv_error *err)
 {
 	struct kvc_stat_item item[ITEMS_MAX];
 	int n = ask(cli, server, 0, item, err);
-
 	if (n < 0)
 		return n;
 	if (cli->opt->servers.count > 1 || cli->opt->shards || cli->opt->all)
@@ -129,7 +122,6 @@ static int server_json(struct cli *cli, unsigned server, json_t *servers, struct
 	struct kvc_stat_item item[ITEMS_MAX];
 	int n = ask(cli, server, 0, item, err);
 	json_t *object = json_pack("{s:s}", "server", cli->opt->servers.item[server]), *shards = json_array();
-
 	json_array_append_new(servers, object);
 	if (n < 0)
 		json_object_set_new(object, "error", json_string(kvc_errkey(n)));
@@ -151,7 +143,6 @@ static int server_json(struct cli *cli, unsigned server, json_t *servers, struct
 static const char *heard_text(uint64_t ns, char *buf, size_t cap)
 {
 	char ago[32];
-
 	if (ns == UINT64_MAX)
 		snprintf(buf, cap, "never heard");
 	else
@@ -176,17 +167,15 @@ static void client_text(struct cli *cli)
 	struct kvc_rail_info r = {.size = sizeof(r)};
 	struct kvc_info info = {.size = sizeof(info)};
 	char ping[32], heard[48], numa[32], avoided[32];
-
 	printf("[this client]\n");
 	kvc_rail_info(cli->pool, 0, 0, &r); /* brings the engine's counters up to date */
 	if (kvc_counters(cli->pool, &c) == 0)
 		print_items(item, kvc_counters_items(&c, item, ITEMS_MAX));
 	for (unsigned i = 0; i < cli->opt->servers.count && kvc_server_info(cli->pool, 0, i, &s) == 0; i++)
 		kv_wrap(stdout, "", 2,
-			"server %s: %s, node id %s, attachment %u, %u shard%s, %u of %u links up, credits %u of %u in "
-			"use, "
-			"%u queued, %u in flight, ping %s, %s, connected %" PRIu64 ", attached %" PRIu64
-			", fenced %" PRIu64 " times%s%s%s%s",
+			"server %s: %s, node id %s, attachment %u, %u shard%s, %u of %u links up, "
+			"credits %u of %u in use, %u queued, %u in flight, ping %s, %s, connected %" PRIu64
+			", attached %" PRIu64 ", fenced %" PRIu64 " times%s%s%s%s",
 			s.name, state_names[s.state], s.node_id[0] ? s.node_id : "not set", s.session, s.shards,
 			s.shards == 1 ? "" : "s", s.links_up, s.links, s.credits_in_use, s.credits_granted, s.queued,
 			s.inflight, kv_duration_format(s.ping_ns, ping, sizeof(ping)),
@@ -244,7 +233,6 @@ static json_t *client_object(struct cli *cli)
 	struct kvc_rail_info r = {.size = sizeof(r)};
 	struct kvc_info info = {.size = sizeof(info)};
 	int n = 0;
-
 	kvc_rail_info(cli->pool, 0, 0, &r);
 	if (kvc_counters(cli->pool, &c) == 0)
 		n = kvc_counters_items(&c, item, ITEMS_MAX);
@@ -261,7 +249,6 @@ static json_t *client_object(struct cli *cli)
 static int print_text(struct cli *cli, struct kv_error *err)
 {
 	int worst = 0;
-
 	for (unsigned i = 0; i < cli->opt->servers.count; i++)
 		worst = KV_MIN(worst, server_text(cli, i, err));
 	if (cli->opt->all)
@@ -273,7 +260,6 @@ static int print_json(struct cli *cli, struct kv_error *err)
 {
 	json_t *servers = json_array(), *all = json_object();
 	int worst = 0;
-
 	for (unsigned i = 0; i < cli->opt->servers.count; i++)
 		worst = KV_MIN(worst, server_json(cli, i, servers, err));
 	json_object_set_new(all, "servers", servers);
@@ -300,7 +286,6 @@ struct seen {
 static unsigned changes_print(const struct seen *before, const struct seen *now, double seconds)
 {
 	unsigned n = 0;
-
 	for (int i = 0; i < now->count; i++) {
 		const struct kvc_stat_item *a = &before->item[i], *b = &now->item[i];
 		double rate = ((double)b->value - (double)a->value) / seconds;
@@ -320,7 +305,6 @@ static int look(struct cli *cli, unsigned turn, double seconds, struct kv_error 
 {
 	static struct seen seen[KV_OPT_STRINGS_MAX][2];
 	char stamp[KV_LOG_TIME_CAP];
-
 	for (unsigned i = 0; i < cli->opt->servers.count; i++) {
 		struct seen *now = &seen[i][turn % 2], *before = &seen[i][1 - turn % 2];
 		now->count = ask(cli, i, 0, now->item, err);
@@ -339,7 +323,6 @@ static int watch(struct cli *cli, struct kv_error *err)
 {
 	uint64_t looked_ns = kv_clock_now(&kv_clock_monotonic);
 	int rc = 0;
-
 	interrupt_catch(!cli->interactive);
 	for (unsigned turn = 0; rc == 0 && !interrupted(); turn++) {
 		uint64_t now_ns = kv_clock_now(&kv_clock_monotonic), until = kv_deadline(now_ns, cli->opt->watch_ns);

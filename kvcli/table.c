@@ -25,7 +25,6 @@ void table_measure(struct table *t, const char *const *cell)
 static unsigned excess(const struct table *t)
 {
 	unsigned wide = 0;
-
 	for (unsigned i = 0; i < t->columns; i++)
 		wide += t->out[i] ? 0 : t->width[i] + 1;
 	return t->limit && wide > t->limit + 1 ? wide - t->limit - 1 : 0;
@@ -35,7 +34,6 @@ static unsigned excess(const struct table *t)
 static void cut(struct table *t, bool keep)
 {
 	unsigned more;
-
 	for (more = excess(t); more > 0; more--) {
 		const struct table_column *c = t->column;
 		int widest = -1;
@@ -53,7 +51,6 @@ static void cut(struct table *t, bool keep)
 static bool drop(struct table *t)
 {
 	unsigned at = 0, highest = 0;
-
 	for (unsigned i = 0; i < t->columns; i++)
 		if (!t->out[i] && t->column[i].drop > highest) {
 			highest = t->column[i].drop;
@@ -66,7 +63,6 @@ static bool drop(struct table *t)
 void table_fit(struct table *t)
 {
 	unsigned full[TABLE_COLUMNS_MAX];
-
 	for (unsigned i = 0; i < t->columns; i++)
 		full[i] = t->width[i] = KV_MAX(t->width[i], least_of(&t->column[i]));
 	/* Each time from the full widths: after leaving out a column, the others may have room again. */
@@ -78,7 +74,6 @@ void table_fit(struct table *t)
 static void line_print(const struct table *t, FILE *out, char *line)
 {
 	size_t len = strlen(line);
-
 	while (len > 0 && line[len - 1] == ' ')
 		line[--len] = 0;
 	if (t->limit)
@@ -92,7 +87,6 @@ static void cell_add(const struct table *t, unsigned i, const char *text, char *
 	char cell[LINE_CAP];
 	size_t at = strlen(line);
 	unsigned pad;
-
 	snprintf(cell, sizeof(cell), "%s", text);
 	kv_utf8_clip(cell, t->width[i]);
 	pad = t->width[i] - kv_utf8_columns(cell);
@@ -103,7 +97,6 @@ static void cell_add(const struct table *t, unsigned i, const char *text, char *
 void table_header(const struct table *t, FILE *out)
 {
 	char line[LINE_CAP] = "";
-
 	for (unsigned i = 0; i < t->columns; i++)
 		if (!t->out[i])
 			cell_add(t, i, t->column[i].title, line);
@@ -115,7 +108,6 @@ void table_row(const struct table *t, FILE *out, const char *const *cell, const 
 	char line[LINE_CAP] = "";
 	size_t at;
 	bool apart;
-
 	for (unsigned i = 0; i < t->columns && cell[i]; i++)
 		if (!t->out[i])
 			cell_add(t, i, cell[i], line);

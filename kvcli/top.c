@@ -50,7 +50,6 @@ static uint64_t grown(const struct look *before, const struct look *now, enum lo
 static const char *rate(const struct look *before, const struct look *now, enum look_number k, char buf[16])
 {
 	double seconds = (double)(now->at_ns - before->at_ns) / 1e9;
-
 	return look_brief(seconds > 0 ? (double)grown(before, now, k) / seconds : 0, buf);
 }
 
@@ -98,7 +97,6 @@ static void row_make(const struct look *before, const struct look *now, struct r
 static unsigned lines_of(bool terminal)
 {
 	struct winsize size;
-
 	if (!terminal || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0)
 		return LOOK_MAX;
 	return size.ws_row > 5 ? size.ws_row - 4u : 1;
@@ -107,7 +105,6 @@ static unsigned lines_of(bool terminal)
 static void time_print(unsigned limit)
 {
 	char stamp[KV_LOG_TIME_CAP];
-
 	kv_log_time(stamp);
 	if (limit)
 		kv_utf8_clip(stamp, limit);
@@ -119,7 +116,6 @@ static void table_print(bool terminal, unsigned n, const struct look *before, co
 	struct table t = {.column = columns, .columns = COLUMNS, .limit = kv_terminal_columns(stdout)};
 	unsigned lines = lines_of(terminal), left = 0;
 	struct row row;
-
 	for (unsigned i = 0; i < n; i++) {
 		row_make(&before[i], &now[i], &row);
 		if (now[i].known)
@@ -161,7 +157,6 @@ int top_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 	static struct look seen[2][LOOK_MAX];
 	bool once = cli->opt->once, terminal = kv_terminal(stdout) && !once, more = true;
 	int status = CLI_OK;
-
 	(void)line;
 	interrupt_catch(true);
 	if (!once)

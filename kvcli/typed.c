@@ -19,7 +19,6 @@ static bool changed, wanted;
 static void mode_set(void)
 {
 	struct termios now;
-
 	if (!wanted || tcgetpgrp(STDIN_FILENO) != getpgrp() || tcgetattr(STDIN_FILENO, &now) != 0 ||
 	    !(now.c_lflag & (ICANON | ECHO)))
 		return;
@@ -49,7 +48,6 @@ static bool quit_read(void)
 {
 	char keys[64];
 	ssize_t n = read(STDIN_FILENO, keys, sizeof(keys));
-
 	wanted &= n != 0;
 	for (ssize_t i = 0; i < n; i++)
 		if (keys[i] == 'q' || keys[i] == 'Q')
@@ -60,7 +58,6 @@ static bool quit_read(void)
 bool typed_wait(uint64_t until_ns)
 {
 	uint64_t now_ns;
-
 	mode_set();
 	while (!interrupted() && (now_ns = kv_clock_now(&kv_clock_monotonic)) < until_ns) {
 		struct pollfd fd = {.fd = changed && wanted ? STDIN_FILENO : -1, .events = POLLIN};

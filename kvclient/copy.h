@@ -5,28 +5,28 @@
 
 #include "kvclient/kvclient.h"
 
-/* kvc_copy_batch -- kvc_put_batch for older values: item i was put at born_ns[i] of CLOCK_MONOTONIC or later; not 0. It
+/* kc_copy_batch -- kvc_put_batch for older values: item i was put at born_ns[i] of CLOCK_MONOTONIC or later; not 0. It
  * undoes no later DELETE: an item's result is -KV_ENOTFOUND if another server has a younger value or surely deleted the
  * key (its source should then delete it), or -KV_ECANCELED if that is uncertain. spare: evict nothing for them (else
  * -KV_ENOMEM), and evict them first. Blocks. */
-int kvc_copy_batch(struct kvc_pool *pool, struct kvc_item *items, const uint64_t *born_ns, unsigned n, bool spare,
-		   const struct kvc_call *call);
+int kc_copy_batch(struct kvc_pool *pool, struct kvc_item *items, const uint64_t *born_ns, unsigned n, bool spare,
+		  const struct kvc_call *call);
 
-/* kvc_delete_at -- delete the value as of time_ns of CLOCK_MONOTONIC at the key's server, which then refuses copies of
+/* kc_delete_at -- delete the value as of time_ns of CLOCK_MONOTONIC at the key's server, which then refuses copies of
  * it. A later value stays. Blocks. As kvc_delete. */
-int kvc_delete_at(struct kvc_pool *pool, struct kvc_key key, uint64_t time_ns, const struct kvc_call *call);
+int kc_delete_at(struct kvc_pool *pool, struct kvc_key key, uint64_t time_ns, const struct kvc_call *call);
 
 /* A server's record of a key: the hash shared by all servers, and that it was deleted, or touched, at time_ns of
  * CLOCK_MONOTONIC or earlier. */
-struct kvc_tomb {
+struct kc_tomb {
 	uint64_t id, time_ns;
 	bool touched;
 };
 
-/* kvc_tombs -- at most `max` such records of a shard of server i of the pool (200 suffice). *from begins as 0, and is 0
+/* kc_tombs -- at most `max` such records of a shard of server i of the pool (200 suffice). *from begins as 0, and is 0
  * after the last ones. *out_since_ns: the shard has every deletion later than this CLOCK_MONOTONIC time. Blocks.
  * Returns their number or a code; -KV_EINVAL: no such shard. */
-int kvc_tombs(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *from, struct kvc_tomb *out,
-	      unsigned max, uint64_t *out_since_ns, const struct kvc_call *call);
+int kc_tombs(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *from, struct kc_tomb *out, unsigned max,
+	     uint64_t *out_since_ns, const struct kvc_call *call);
 
 #endif

@@ -52,8 +52,8 @@ static void advise_rdma_unused(struct doctor *d)
 			doctor_remedy(f, "see the line on its port above");
 		else if (!r->efa)
 			doctor_remedy(f,
-				      "give its port an IP address, which the verbs provider needs (`ip addr add "
-				      "A.B.C.D/24 dev %s`)",
+				      "give its port an IP address, which the verbs "
+				      "provider needs (`ip addr add A.B.C.D/24 dev %s`)",
 				      p->netdev[0] ? p->netdev : "DEV");
 		else
 			doctor_remedy(f, "`FI_LOG_LEVEL=info fi_info -p efa` shows why");
@@ -94,8 +94,8 @@ static void advise_congestion(struct doctor *d)
 			 d->congestion, fq ? "; qdisc fq, the default here, does it at less cost" : "");
 	if (!fq)
 		snprintf(stay, sizeof(stay),
-			 "; to stay with %s: `tc qdisc replace dev DEV root fq`, and net.core.default_qdisc=fq for "
-			 "later devices",
+			 "; to stay with %s: `tc qdisc replace dev DEV root fq`, "
+			 "and net.core.default_qdisc=fq for later devices",
 			 d->congestion);
 	doctor_remedy(f,
 		      "inside one data centre compare with `sysctl -w net.ipv4.tcp_congestion_control=%s` on all hosts "
@@ -140,9 +140,8 @@ static void advise_mtu(struct doctor *d, const struct netdev *n)
 	struct finding *f = doctor_found(d, SECTION_ADVICE, KV_INFO, "mtu", n->name, "MTU", "%ld at %s", n->mtu,
 					 doctor_speed(n->speed_mbps, speed, sizeof(speed)));
 	doctor_remedy(f,
-		      "`ip link set %s mtu 9001` in an AWS VPC, 9000 elsewhere, if the whole path allows it (`ping -M "
-		      "do -s 8972 "
-		      "HOST`)",
+		      "`ip link set %s mtu 9001` in an AWS VPC, 9000 elsewhere, "
+		      "if the whole path allows it (`ping -M do -s 8972 HOST`)",
 		      n->name);
 }
 

@@ -197,10 +197,8 @@ static void pci_judge(const char *entry, void *arg)
 	if (efa && !driver[0]) {
 		f = doctor_found(d, SECTION_DEVICES, KV_WARN, "efa_driver", entry, "driver",
 				 "an EFA device without its driver");
-		doctor_remedy(
-			f,
-			"`modprobe efa`; if there is no such module, install the AWS EFA installer, and reboot after a "
-			"kernel update (dkms)");
+		doctor_remedy(f, "`modprobe efa`; if there is no such module, install the "
+				 "AWS EFA installer, and reboot after a kernel update (dkms)");
 	} else if (mellanox && !driver[0]) {
 		f = doctor_found(d, SECTION_DEVICES, KV_WARN, "mlx5_driver", entry, "driver",
 				 "a Mellanox NIC without its driver");

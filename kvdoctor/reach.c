@@ -38,7 +38,6 @@ static int address_try(const struct sockaddr_storage *to, socklen_t len, uint64_
 			   .events = POLLOUT};
 	int rc = p.fd < 0 ? -errno : 0, error = 0;
 	socklen_t size = sizeof(error);
-
 	if (rc == 0 && connect(p.fd, (const struct sockaddr *)to, len) != 0 && errno != EINPROGRESS)
 		rc = -errno;
 	else if (rc == 0 && poll(&p, 1, (int)(timeout_ns / 1000000)) != 1)
@@ -54,7 +53,6 @@ static int address_try(const struct sockaddr_storage *to, socklen_t len, uint64_
 static int control_try(const struct kv_addresses *all, struct sockaddr_storage *out)
 {
 	int rc = -EHOSTUNREACH;
-
 	for (unsigned i = 0; i < all->count && rc < 0; i++) {
 		*out = all->addr[i];
 		rc = address_try(out, all->len[i], CONTROL_NS);
@@ -72,7 +70,6 @@ static bool control_judge(struct doctor *d, const char *server, const struct kv_
 	char address[80], took[32];
 	struct finding *f;
 	int rc;
-
 	if (kv_hostport_look_up(&entry->at, &all, &err) < 0)
 		return false; /* plan.c has reported it */
 	rc = control_try(&all, &at);
@@ -98,7 +95,6 @@ static void fabric_judge(struct doctor *d, const char *server, const struct reac
 {
 	char opened[32], ping[32];
 	struct finding *f;
-
 	if (!r->error[0]) {
 		doctor_found(d, SECTION_TRY, KV_OK, "fabric", server, "fabric ports",
 			     "admitted within %s over %s; %s answered over the fabric, in %s",
@@ -127,7 +123,6 @@ static void child_run(const struct doctor *d, unsigned index, struct reached *ou
 	const char *argv[ARGS_MAX + 5];
 	char tell[16], number[16];
 	int rc = probe_open(&p), n = 0;
-
 	snprintf(tell, sizeof(tell), "%d", p.tell_fd);
 	snprintf(number, sizeof(number), "%u", index);
 	argv[n++] = "kv-doctor";
@@ -145,7 +140,6 @@ static void child_run(const struct doctor *d, unsigned index, struct reached *ou
 void doctor_reach(struct doctor *d)
 {
 	const struct doctor_options *o = d->opt;
-
 	if (o->no_try || *d->root)
 		return; /* doctor_try has reported that nothing is opened */
 	for (unsigned i = 0; i < o->servers.count; i++) {
@@ -184,7 +178,6 @@ static int pool_open(const struct doctor_options *o, unsigned index, struct kvc_
 				 .crl_file = o->security.crl,
 				 .server_name = o->security.server_name,
 				 .log_level = KV_LOG_ERROR};
-
 	return kvc_pool_open(&ko, out, err);
 }
 
@@ -196,7 +189,6 @@ static int server_try(const struct doctor_options *o, unsigned index, struct rea
 	struct kvc_info info = {.size = sizeof(info)};
 	struct kvc_pool *pool = NULL;
 	int rc = pool_open(o, index, &pool, err);
-
 	now_ns = kv_clock_now(&kv_clock_monotonic);
 	out->open_ns = now_ns - start_ns;
 	if (rc == 0) {
@@ -220,7 +212,6 @@ int reach_child(int argc, char **argv)
 	struct doctor_options options;
 	struct kv_error err = {0};
 	uint64_t tell, index;
-
 	if (argc < 2 || kv_u64_parse(argv[0], &tell) < 0 || kv_u64_parse(argv[1], &index) < 0 || tell > INT32_MAX ||
 	    doctor_options_parse(argc - 1, argv + 1, &options, &err) != 0 || index >= options.servers.count) {
 		fprintf(stderr, "kv-doctor: %s is for kv-doctor itself\n", REACH_CHILD);

@@ -75,8 +75,8 @@ static void trial_judge(struct doctor *d, const struct role *r, const struct tri
 	size_t len;
 	if (!t->error[0] && t->moved) {
 		doctor_found(d, SECTION_TRY, KV_OK, "try", r->name, "tried",
-			     "%u endpoint%s opened in %s, %s each registered in %s; a message there and back in %s; %s "
-			     "written and verified",
+			     "%u endpoint%s opened in %s, %s each registered in %s; "
+			     "a message there and back in %s; %s written and verified",
 			     t->opened, kv_plural(t->opened), kv_duration_format(t->open_ns, opened, sizeof(opened)),
 			     kv_size_format(t->registered_bytes, registered, sizeof(registered)),
 			     kv_duration_format(t->register_ns, took, sizeof(took)),

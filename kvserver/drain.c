@@ -33,7 +33,6 @@ static bool begin(struct drain *d)
 static uint64_t left_ns(const struct drain *d)
 {
 	uint64_t over_ns = kv_clock_now(&kv_clock_monotonic) - d->bounds.begun_ns;
-
 	return d->bounds.time_ns > over_ns ? d->bounds.time_ns - over_ns : 1;
 }
 
@@ -43,7 +42,6 @@ uint64_t drain_ask(void *drain, const struct kvs_drain *bounds, const char *clie
 	char time[32];
 	uint64_t left;
 	bool first;
-
 	pthread_mutex_lock(&d->lock);
 	first = begin(d);
 	if (first && bounds->time_ns)
@@ -74,7 +72,6 @@ void drain_begin(struct drain *d, struct drain_bounds *out)
 uint64_t drain_left_ns(struct drain *d)
 {
 	uint64_t left;
-
 	pthread_mutex_lock(&d->lock);
 	left = left_ns(d);
 	pthread_mutex_unlock(&d->lock);

@@ -80,7 +80,6 @@ struct start {
 static void *start_wait(void *arg)
 {
 	struct start *s = arg;
-
 	pthread_sigmask(SIG_UNBLOCK, &stop_signals, NULL);
 	while (sem_wait(&s->over) != 0)
 		;
@@ -114,7 +113,6 @@ static void signals_default(bool asked)
 {
 	const struct sigaction once = {.sa_handler = signal_spent, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
 	const struct sigaction end = {.sa_handler = SIG_DFL};
-
 	sigaction(SIGTERM, asked ? &once : &end, NULL);
 	sigaction(SIGINT, asked ? &once : &end, NULL);
 	pthread_sigmask(SIG_UNBLOCK, &stop_signals, NULL);
@@ -124,7 +122,6 @@ static void signals_default(bool asked)
 static void level_set(struct kv_log *log, enum kv_log_level level, const char *why)
 {
 	enum kv_log_level former = log->level, more = KV_MAX(former, level);
-
 	kv_log_level_set(log, more);
 	if (level != former)
 		kv_event(log, more < KV_LOG_INFO ? more : KV_LOG_INFO,
@@ -154,7 +151,6 @@ static void config_reload(struct run *r)
 {
 	char taken[512], left[512];
 	struct kv_error err = {0};
-
 	if (!r->flags->config)
 		return;
 	if (flags_reload(r->argc, r->argv, r->flags, taken, left, sizeof(taken), &err)) {
@@ -177,7 +173,6 @@ static void config_reload(struct run *r)
 static void reload(struct run *r)
 {
 	enum kv_log_level level = r->log->level;
-
 	config_reload(r);
 	kv_log_level_parse(r->flags->log_level, &level);
 	level_set(r->log, level, "SIGHUP");
@@ -195,7 +190,6 @@ static int signal_next(struct kvs_server *server, uint64_t watchdog_ns, struct k
 	const struct timespec half = {.tv_sec = (time_t)(watchdog_ns / 2 / 1000000000),
 				      .tv_nsec = (long)(watchdog_ns / 2 % 1000000000)};
 	int got;
-
 	if (watchdog_ns == 0)
 		return sigwait(&signals, &got) == 0 ? got : 0;
 	got = sigtimedwait(&signals, NULL, &half);
@@ -205,8 +199,8 @@ static int signal_next(struct kvs_server *server, uint64_t watchdog_ns, struct k
 		kv_service_tell("WATCHDOG=1");
 	else
 		kv_event(log, KV_LOG_WARN, KV_EVENT("loop_silent", KV_NUMBER("ms", watchdog_ns / 2000000)),
-			 "a thread of the server has not answered for %.1f s; the watchdog message to the service "
-			 "manager is omitted",
+			 "a thread of the server has not answered for %.1f s; "
+			 "the watchdog message to the service manager is omitted",
 			 (double)watchdog_ns / 2e9);
 	return 0;
 }
@@ -216,7 +210,6 @@ static int signals_wait(struct run *r)
 {
 	struct kv_log *log = r->log;
 	uint64_t watchdog_ns = kv_service_watchdog_ns();
-
 	for (;;) {
 		int got = signal_next(r->server, watchdog_ns, log);
 
@@ -239,7 +232,6 @@ static void files_allow(unsigned clients)
 {
 	rlim_t wanted = KV_MAX((rlim_t)FILES_WANTED, (rlim_t)clients * FILES_OF_CLIENT);
 	struct rlimit files;
-
 	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted)
 		return;
 	files.rlim_cur = KV_MIN(files.rlim_max, wanted);
@@ -252,7 +244,6 @@ static bool ready_tell(int fd, const char *address)
 	char line[KV_HOST_MAX + 32];
 	int len = snprintf(line, sizeof(line), "READY %s\n", address);
 	bool told = write(fd, line, (size_t)len) == len;
-
 	close(fd);
 	return told;
 }
@@ -267,7 +258,6 @@ static void start_line(const struct kv_log_style *style, const char *word, const
 	char text[1536], line[KV_LOG_LINE_CAP], fields[KV_EVENT_CAP], now[KV_LOG_TIME_CAP];
 	int len;
 	va_list ap;
-
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
@@ -285,7 +275,6 @@ static void ready_print(const struct kvs_server *server, const struct http *http
 {
 	struct kvs_info info;
 	char pages[160], took[32], url[KV_HOST_MAX + 16];
-
 	kvs_server_info(server, &info);
 	start_line(style, "READY",
 		   KV_EVENT("ready", KV_FIELD("address", address), KV_FIELD("provider", info.provider),
@@ -293,9 +282,8 @@ static void ready_print(const struct kvs_server *server, const struct http *http
 			    KV_FIELD("device_why", info.device_why), KV_NUMBER("threads", info.shards),
 			    KV_NUMBER("rails", info.rails), KV_NUMBER("memory_bytes", info.memory_bytes),
 			    KV_FIELD("security", info.security)),
-		   "kv-server ready on %s (provider %s, fabric %s, device %s%s%s%s, %u thread%s x %u rail%s, %s, "
-		   "security %s, "
-		   "%s%s%s%s)",
+		   "kv-server ready on %s (provider %s, fabric %s, device %s%s%s%s, "
+		   "%u thread%s x %u rail%s, %s, security %s, %s%s%s%s)",
 		   address, info.provider, info.fabric, info.device, info.device_why[0] ? " (" : "", info.device_why,
 		   info.device_why[0] ? ")" : "", info.shards, kv_plural(info.shards), info.rails,
 		   kv_plural(info.rails), kv_pages_format(&info.pages, pages, sizeof(pages)), info.security,
@@ -319,7 +307,6 @@ static void manager_tell(struct kv_log *log, const char *what, const char *more)
 {
 	char lines[KV_HOST_MAX + 128];
 	int rc;
-
 	snprintf(lines, sizeof(lines), "%s\n%s", what, more);
 	rc = kv_service_tell(lines);
 	if (rc < 0)
@@ -335,7 +322,6 @@ static int http_open(const struct flags *f, const struct kv_log *log, struct htt
 					     .cert_file = f->cert,
 					     .key_file = f->key,
 					     .log = log};
-
 	return f->http_addr ? http_start(&options, out, err) : 0;
 }
 
@@ -343,7 +329,6 @@ static void push_log(const struct kv_log *log, const struct kv_drained *d)
 {
 	char text[KV_DRAINED_TEXT], why[KV_DRAINED_TEXT];
 	bool all = d->values == d->of;
-
 	kv_event(log, all ? KV_LOG_INFO : KV_LOG_WARN,
 		 KV_EVENT("drain_pushed", KV_NUMBER("values", d->values), KV_NUMBER("of", d->of),
 			  KV_NUMBER("bytes", d->bytes), KV_NUMBER("gone", d->gone), KV_FIELD("all", all ? "yes" : "no"),
@@ -356,7 +341,6 @@ static void push_log(const struct kv_log *log, const struct kv_drained *d)
 static unsigned members_staying(const struct kv_view *view, const char *self)
 {
 	unsigned count = 0;
-
 	for (uint32_t i = 0; i < view->count; i++)
 		count += view->member[i].state != KV_MEMBER_DRAINING && strcmp(view->member[i].node_id, self) != 0;
 	return count;
@@ -375,7 +359,6 @@ static void no_push_log(const struct run *r, const struct push_options *o, enum 
 	const char *reason = !r->membership                     ? "it has no --members"
 			     : why == KV_LEFT_ALONE && !o->self ? "this server has been in no view of --members"
 								: kv_left_text(why);
-
 	kv_event(r->log, d->of ? KV_LOG_WARN : KV_LOG_INFO,
 		 KV_EVENT("drain_no_push", KV_FIELD("reason", reason), KV_NUMBER("of", d->of)),
 		 "drain: none of %llu values is pushed to another server: %s", (unsigned long long)d->of, reason);
@@ -385,7 +368,6 @@ static void no_push_log(const struct run *r, const struct push_options *o, enum 
 static void drain_announce(struct kvs_server *server)
 {
 	const struct timespec pause = {.tv_nsec = 10000000};
-
 	for (unsigned tries = 0; tries < 100 && kvs_server_drains(server) == -KV_EBUSY; tries++)
 		nanosleep(&pause, NULL);
 }
@@ -394,7 +376,6 @@ static void push(struct run *r, const struct push_options *o, unsigned others, s
 {
 	struct kv_error err;
 	char rate[32];
-
 	kv_event(r->log, KV_LOG_INFO,
 		 KV_EVENT("drain_push", KV_NUMBER("others", others), KV_NUMBER("bytes_s", o->bytes_s)),
 		 "drain: pushing the values to %u other%s, the hottest first, %s per second at most", others,
@@ -430,7 +411,6 @@ static void hand_over(struct run *r, const struct drain_bounds *bounds)
 	enum kv_left why;
 	struct kv_member self;
 	unsigned others = 0;
-
 	if (r->membership) {
 		drain_announce(r->server);
 		o.self = membership_drain(r->membership, &self) ? &self : NULL;
@@ -453,7 +433,6 @@ static void hand_over(struct run *r, const struct drain_bounds *bounds)
 static unsigned pace_of(const char *text)
 {
 	uint64_t pace;
-
 	return text && kv_u64_parse(text, &pace) == 0 && pace >= 1 && pace <= 1000 ? (unsigned)pace : 1;
 }
 
@@ -465,7 +444,6 @@ static int view_wait(struct run *r, const struct kv_log_style *style)
 	char url[KV_HOST_MAX + 16] = "", more[128];
 	sigset_t first = stop_signals;
 	int got;
-
 	if (!r->membership)
 		return VIEW_SIGNAL;
 	sigaddset(&first, VIEW_SIGNAL);
@@ -486,7 +464,6 @@ static bool serving_tell(struct run *r, const struct kv_log_style *style)
 {
 	const struct flags *f = r->flags;
 	char address[KV_HOST_MAX], more[KV_HOST_MAX + 64];
-
 	kvs_server_address(r->server, address, sizeof(address));
 	ready_print(r->server, r->http, style, address);
 	if (f->ready_fd != FLAGS_FD_NONE && !ready_tell((int)f->ready_fd, address) && f->die_with_parent) {
@@ -507,7 +484,6 @@ static void run(struct run *r, const struct kv_log_style *style)
 	struct stuck stuck;
 	const char *cause;
 	int got;
-
 	if (r->http)
 		http_serve(r->http, r->server);
 	got = view_wait(r, style);
@@ -538,7 +514,6 @@ static void run(struct run *r, const struct kv_log_style *style)
 static void on_members_ready(void *arg)
 {
 	const struct run *r = arg;
-
 	pthread_kill(r->main, VIEW_SIGNAL);
 }
 
@@ -546,7 +521,6 @@ static void on_members_ready(void *arg)
 static int on_view(void *arg, const struct kv_view *view)
 {
 	const struct run *r = arg;
-
 	return view->count ? kvs_server_view_set(r->server, view) : 0;
 }
 
@@ -560,7 +534,6 @@ static void on_away(void *run, bool away)
 static int on_recall(void *run, const struct kv_view *view, uint64_t since_ns)
 {
 	struct run *r = run;
-
 	return r->recall ? recall_ask(r->recall, view, since_ns) : -KV_EBUSY;
 }
 
@@ -578,7 +551,6 @@ static struct recall *recall_make(const struct run *r)
 					 .server_name = f->server_name,
 					 .cluster = f->cluster,
 					 .log = r->log};
-
 	return recall_create(&o);
 }
 
@@ -587,7 +559,6 @@ static int membership_open(struct run *r, struct kv_error *err)
 	struct membership_options options;
 	char address[KV_HOST_MAX];
 	int rc;
-
 	if (!r->flags->members)
 		return 0;
 	kvs_server_address(r->server, address, sizeof(address));
@@ -607,7 +578,6 @@ static int membership_open(struct run *r, struct kv_error *err)
 static int serve(struct run *r, const struct kvs_options *options, struct kv_error *err)
 {
 	int rc = http_open(r->flags, r->log, &r->http, err);
-
 	if (rc == 0)
 		rc = kvs_server_create(options, &r->server, err);
 	if (rc == 0)
@@ -629,7 +599,6 @@ static int serve(struct run *r, const struct kvs_options *options, struct kv_err
 static int key_make(const char *path)
 {
 	struct kv_error err = {0};
-
 	if (psk_make(path, &err) < 0) {
 		fprintf(stderr, "kv-server: %s\n", err.text);
 		return EXIT_START;
@@ -643,7 +612,6 @@ static int key_make(const char *path)
 static void failed_tell(const struct kv_log_style *style, const char *why, const char *way_out)
 {
 	char line[KV_LOG_LINE_CAP];
-
 	snprintf(line, sizeof(line), "%s%s", why, way_out);
 	if (style->format == KV_LOG_JSON)
 		kv_log_stderr((void *)(uintptr_t)style, KV_LOG_ERROR, line);
@@ -670,7 +638,6 @@ int main(int argc, char **argv)
 			.argv = argv};
 	char psk[PSK_LINE_MAX];
 	int rc;
-
 	kv_early_end(true);
 	if (kv_stdio_reserve(&err)) {
 		fprintf(stderr, "kv-server: %s\n", err.text);

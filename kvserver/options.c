@@ -50,9 +50,9 @@ static const struct kv_opt table[] = {
 						  "(docs/internals/architecture.md has the differences)"),
 	KV_ROW_SIZE("value-max", AT(value_max), "1G", 1, KV_VALUE_MAX, "Largest value accepted."),
 	KV_ROW_U64("max-values", AT(values_max), "N", "0", 0, (uint64_t)1 << 36,
-		   "Values stored at a time, all worker threads together; beyond that the server evicts. Key and index "
-		   "of each take about 0.6 KiB beyond --memory-mb. 0: one value per KiB of --memory-mb, or fewer where "
-		   "memory is short."),
+		   "Values stored at a time, all worker threads together; beyond that the server evicts. "
+		   "Key and index of each take about 0.6 KiB beyond --memory-mb. 0: "
+		   "one value per KiB of --memory-mb, or fewer where memory is short."),
 	KV_ROW_TEXT("members", AT(members), "SOURCE", NULL,
 		    "Source of the members of the cluster: list:MEMBER,MEMBER; file:PATH, a MEMBER per line, reread "
 		    "when it changes; dns:NAME:PORT; k8s:NAMESPACE/SERVICE[:PORT], its EndpointSlices; or "
@@ -61,9 +61,9 @@ static const struct kv_opt table[] = {
 		    "of --http-addr shows them.",
 		    .group = "Cluster"),
 	KV_ROW_TEXT("cluster", AT(cluster), "NAME", NULL,
-		    "Name of the cluster. Clients that name another cluster are refused, and views of clusters with "
-		    "different names are never compared. Give all servers of a cluster the same name, and each cluster "
-		    "its own."),
+		    "Name of the cluster. Clients that name another cluster are refused, "
+		    "and views of clusters with different names are never compared. "
+		    "Give all servers of a cluster the same name, and each cluster its own."),
 	KV_ROW_TEXT("state-dir", AT(state_dir), "DIR", NULL,
 		    "With --members: save each view in DIR, a folder of this server alone, and start with it if SOURCE "
 		    "does not answer within 2 s. Without it, such a server is not ready until SOURCE answers. Views "
@@ -77,11 +77,11 @@ static const struct kv_opt table[] = {
 		"weight", AT(weight), "N", NULL, 1, KV_WEIGHT_MAX,
 		"With --members etcd:...: this server's share of the keys, relative to the other servers'; default 1."),
 	KV_ROW_TEXT("zone", AT(zone), "NAME", NULL,
-		    "With --members etcd:...: the zone of this server, for /view and clients. No client prefers near "
-		    "servers yet."),
+		    "With --members etcd:...: the zone of this server, "
+		    "for /view and clients. No client prefers near servers yet."),
 	KV_ROW_U32("lease-sec", AT(lease_sec), "TIME", NULL, 2, 60,
-		   "With --members etcd:...: a server that etcd has not heard from for this long is no longer a "
-		   "member; default 10.",
+		   "With --members etcd:...: a server that etcd has not heard "
+		   "from for this long is no longer a member; default 10.",
 		   .unit = KV_OPT_SECONDS),
 	KV_ROW_U32("joining-sec", AT(joining_sec), "TIME", NULL, 1, 86400,
 		   "With --members etcd:...: how long after its start this server counts as joining: it has its share "
@@ -91,8 +91,8 @@ static const struct kv_opt table[] = {
 	KV_ROW_TEXT("members-password-file", AT(members_password_file), "FILE", NULL,
 		    "With --members-user: file whose first line is the password; read at each login."),
 	KV_ROW_TEXT("members-token-file", AT(members_token_file), "FILE", NULL,
-		    "With --members k8s:...: token of the service account, if it is not in the usual place; read at "
-		    "each call."),
+		    "With --members k8s:...: token of the service account, "
+		    "if it is not in the usual place; read at each call."),
 	KV_ROW_TEXT("members-ca", AT(members_ca), "FILE", NULL,
 		    "CA certificate (PEM) of etcd or the API server. Default: the CAs that the system trusts, or for "
 		    "k8s:... that of the service account."),
@@ -103,14 +103,14 @@ static const struct kv_opt table[] = {
 	KV_OPT_NIC_ROW(AT(nic)),
 	KV_OPT_DOOR_ROW(AT(door)),
 	KV_ROW_U32("num-domains", AT(rails), "N", "0", 0, KV_RAILS_MAX,
-		   "NICs (rails) per worker thread. 0: all of --nic; without --nic, on EFA its share of the machine's "
-		   "NICs, else 1.",
+		   "NICs (rails) per worker thread. 0: all of --nic; "
+		   "without --nic, on EFA its share of the machine's NICs, else 1.",
 		   .alias = "rails"),
 	KV_ROW_SIZE("chunk", AT(chunk), "1M", 4096, 1 << 30, "Largest RMA operation."),
 	KV_ROW_U32("credits", AT(credits), "N", "128", 1, 4096, "Requests that a client may have in flight per link."),
 	KV_ROW_U32("spin-us", AT(spin_us), "TIME", "50", 0, 1000000,
-		   "How many microseconds a worker thread polls after its last work before it sleeps, while polling "
-		   "pays; 0: none.",
+		   "How many microseconds a worker thread polls after its "
+		   "last work before it sleeps, while polling pays; 0: none.",
 		   .unit = KV_OPT_US),
 	KV_ROW_U32("heartbeat-ms", AT(heartbeat_ms), "TIME", "500", 10, 60000,
 		   "Time between heartbeats to a client with pending calls. Idle clients share a budget of 500 "
@@ -127,9 +127,9 @@ static const struct kv_opt table[] = {
 	KV_ROW_U32("psk-fd", AT(psk_fd), "FD", NULL, 1, INT32_MAX,
 		   "Read the line of --psk-file from this inherited descriptor."),
 	KV_ROW_TEXT("session-keys", AT(session_keys), "FILE", NULL,
-		    "Keys of logical clients: lines IDENTITY:HEX in a file that only its owner can read. Such clients "
-		    "may open further sessions on the connection of a client. Five wrong keys within a minute end that "
-		    "connection."),
+		    "Keys of logical clients: lines IDENTITY:HEX in a file that only its owner can read. "
+		    "Such clients may open further sessions on the connection of a client. "
+		    "Five wrong keys within a minute end that connection."),
 	KV_ROW_TEXT("cert", AT(cert), "FILE", NULL, "Certificate of this server (PEM); needs --key and --ca."),
 	KV_ROW_TEXT("key", AT(key), "FILE", NULL, "Private key of the certificate (PEM)."),
 	KV_ROW_TEXT("ca", AT(ca), "FILE", NULL, "CA certificate that signed the certificates of clients (PEM)."),
@@ -192,11 +192,10 @@ static int security_check(const struct flags *f, struct kv_error *err)
 					      .key = f->key,
 					      .ca = f->ca,
 					      .crl = f->crl};
-
 	if (f->server_name && (!f->members || !f->cert || !f->server_name[0]))
 		return kv_fail(err, -KV_EINVAL,
-			       "--server-name goes with --members and --cert: it is a name in the certificates of the "
-			       "other members");
+			       "--server-name goes with --members and --cert: "
+			       "it is a name in the certificates of the other members");
 	if (f->http_insecure && !f->http_addr)
 		return kv_fail(err, -KV_EINVAL, "--http-insecure goes with --http-addr");
 	if (f->psk_file && f->psk_fd != FLAGS_FD_NONE)
@@ -214,7 +213,6 @@ static int descriptor_check(const char *option, uint32_t fd, struct kv_error *er
 static int http_check(const char *addr, struct kv_error *err)
 {
 	struct kv_hostport hp;
-
 	return kv_hostport_parse(addr, &hp, err) ? kv_fail_more(err, "--http-addr") : 0;
 }
 
@@ -242,7 +240,6 @@ static void membership_fill(const struct flags *f, struct membership_options *ou
 static bool is_wildcard(const char *addr)
 {
 	struct kv_hostport hp;
-
 	return kv_hostport_parse(addr, &hp, NULL) == 0 &&
 	       (strcmp(hp.host, "0.0.0.0") == 0 || strcmp(hp.host, "::") == 0);
 }
@@ -253,16 +250,14 @@ static int advertise_parse(const char *text, uint16_t port, char out[KV_WHERE_MA
 	struct kv_hostport at;
 	char one[KV_WHERE_MAX], all[KV_WHERE_MAX] = "";
 	unsigned parts = 1;
-
 	for (const char *plus = text; (plus = strchr(plus, '+')) != NULL; plus++)
 		parts++;
 	for (unsigned i = 0; kv_where_at(text, i, &at); i++, parts--) {
 		if (is_wildcard(kv_hostport_format(&at, one, sizeof(one))))
-			return kv_fail(
-				err, -KV_EINVAL,
-				"--advertise %s: nobody can connect to %s; give addresses of this machine, with '+' "
-				"between them",
-				text, at.host);
+			return kv_fail(err, -KV_EINVAL,
+				       "--advertise %s: nobody can connect to %s; "
+				       "give addresses of this machine, with '+' between them",
+				       text, at.host);
 		at.port = at.port ? at.port : port;
 		if (!kv_where_add(all, kv_hostport_format(&at, one, sizeof(one))))
 			return kv_fail(err, -KV_EINVAL, "--advertise %.200s: at most %d addresses, of %d characters",
@@ -278,11 +273,10 @@ static int registering_check(const struct flags *f, struct kv_error *err)
 {
 	struct kv_member m;
 	char text[KV_HOST_MAX + 32];
-
 	if (strncmp(f->members, "etcd:", 5) != 0)
 		return f->weight || f->zone ? kv_fail(err, -KV_EINVAL,
-						      "--weight and --zone go with --members etcd:...: another source "
-						      "says them itself")
+						      "--weight and --zone go with --members etcd:...: "
+						      "another source says them itself")
 					    : 0;
 	if (!f->advertise && is_wildcard(f->listen_addr))
 		return kv_fail(
@@ -291,12 +285,11 @@ static int registering_check(const struct flags *f, struct kv_error *err)
 			"give --advertise HOST:PORT, by which others reach this server",
 			f->listen_addr);
 	snprintf(text, sizeof(text), "h:1;zone=%.200s", f->zone);
-	return f->zone && member_parse(text, &m, NULL)
-		       ? kv_fail(err, -KV_EINVAL,
-				 "--zone %s: it must have 1 to %d characters of ASCII, without spaces, '=', ',' "
-				 "and ';'",
-				 f->zone, KV_NAME_MAX - 1)
-		       : 0;
+	return f->zone && member_parse(text, &m, NULL) ? kv_fail(err, -KV_EINVAL,
+								 "--zone %s: it must have 1 to %d characters of ASCII, "
+								 "without spaces, '=', ',' and ';'",
+								 f->zone, KV_NAME_MAX - 1)
+						       : 0;
 }
 
 static int members_check(const struct flags *f, struct kv_error *err)
@@ -304,7 +297,6 @@ static int members_check(const struct flags *f, struct kv_error *err)
 	struct membership_options options;
 	char ignored[KV_WHERE_MAX];
 	int rc = f->advertise ? advertise_parse(f->advertise, KV_PORT_DEFAULT, ignored, err) : 0;
-
 	membership_fill(f, &options);
 	if (rc)
 		return rc;
@@ -313,9 +305,8 @@ static int members_check(const struct flags *f, struct kv_error *err)
 				       f->members_password_file || f->members_token_file || f->members_ca ||
 				       f->members_cert || f->members_key
 			       ? kv_fail(err, -KV_EINVAL,
-					 "--state-dir, --weight, --zone, --lease-sec, --joining-sec and --members-... "
-					 "go "
-					 "with --members")
+					 "--state-dir, --weight, --zone, --lease-sec, "
+					 "--joining-sec and --members-... go with --members")
 			       : 0;
 	rc = membership_check(&options, err);
 	if (rc == 0 && f->state_dir && f->state_dir[0] != '/')
@@ -330,7 +321,6 @@ int flags_membership(const struct flags *f, const char *address, uint64_t incarn
 {
 	struct kv_hostport here = {0};
 	int rc = kv_hostport_parse(address, &here, err);
-
 	membership_fill(f, out);
 	out->log = log;
 	out->self.incarnation = incarnation;
@@ -357,7 +347,6 @@ static int flags_check(const struct flags *f, bool start, struct kv_error *err)
 	enum kv_log_level level;
 	struct kv_hostport hp;
 	int rc = kv_hostport_parse(f->listen_addr, &hp, err);
-
 	if (rc == 0 && f->http_addr)
 		rc = http_check(f->http_addr, err);
 	if (rc == 0 && f->node_id && !f->node_id[0])
@@ -404,12 +393,10 @@ static const struct kv_opt_program program = {
 	.about = "kv-server -- holds KV-cache blocks in memory and moves them over libfabric.",
 	.epilogue = "SIGTERM and SIGINT drain the server: it says goodbye to its clients, finishes what is in "
 		    "flight (--drain-sec) and exits with 0; a second signal ends it at once, and so does one "
-		    "before it is READY. SIGHUP reads the "
-		    "files of --psk-file, --session-keys, --cert, --key, --ca and --crl again, for connections "
-		    "from then on (if one cannot be used, all stay as they were), reads --config again, and sets "
-		    "the log's level to --log-level. SIGUSR1 and SIGUSR2 raise and lower that level by a step.\n\nExit "
-		    "status: 0 "
-		    "stopped, 2 usage, 3 it could not start.",
+		    "before it is READY. SIGHUP reads the files of --psk-file, --session-keys, --cert, --key, "
+		    "--ca and --crl again, for connections from then on (if one cannot be used, all stay as they "
+		    "were), reads --config again, and sets the log's level to --log-level. SIGUSR1 and SIGUSR2 "
+		    "raise and lower that level by a step.\n\nExit status: 0 stopped, 2 usage, 3 it could not start.",
 };
 
 /* What a file may not say. */
@@ -426,7 +413,6 @@ static int file_parse(int argc, char **argv, struct flags *out, char **out_text,
 {
 	char *path = strdup(out->config); /* *out is set anew */
 	int rc = path ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for --config");
-
 	if (rc == 0)
 		kv_opt_defaults(table, out);
 	if (rc == 0)
@@ -442,7 +428,6 @@ static int file_parse(int argc, char **argv, struct flags *out, char **out_text,
 static int all_parse(int argc, char **argv, bool start, struct flags *out, char **out_text, struct kv_error *err)
 {
 	int rc = kv_opt_parse(&program, table, argc, argv, out, NULL, err);
-
 	*out_text = NULL;
 	if (rc == 0)
 		rc = make_psk_check(argc, argv, out, err);
@@ -454,7 +439,6 @@ static int all_parse(int argc, char **argv, bool start, struct flags *out, char 
 int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err)
 {
 	static char *text;
-
 	free(text); /* of a former call */
 	text = NULL;
 	return all_parse(argc, argv, true, out, &text, err);
@@ -465,7 +449,6 @@ int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err)
 static bool same(const struct kv_opt *row, const struct flags *a, const struct flags *b)
 {
 	char one[1024], other[1024];
-
 	return strcmp(kv_opt_format(row, a, one, sizeof(one)), kv_opt_format(row, b, other, sizeof(other))) == 0;
 }
 
@@ -473,7 +456,6 @@ static bool same(const struct kv_opt *row, const struct flags *a, const struct f
 static bool row_take(const struct kv_opt *row, const struct flags *fresh, struct flags *running)
 {
 	enum kv_log_level level = KV_LOG_INFO;
-
 	if (row->offset == offsetof(struct flags, log_level)) {
 		kv_log_level_parse(fresh->log_level, &level);
 		running->log_level = kv_log_level_name(level); /* fresh points into a text that goes away */
@@ -497,7 +479,6 @@ static void name_add(char *list, size_t cap, const struct kv_opt *row, const str
 {
 	char text[128];
 	size_t at = strlen(list);
-
 	if (value)
 		snprintf(list + at, cap - at, "%s%s = %s", at ? ", " : "", row->name,
 			 kv_opt_format(row, value, text, sizeof(text)));
@@ -511,7 +492,6 @@ int flags_reload(int argc, char **argv, struct flags *running, char *out_taken, 
 	struct flags fresh;
 	char *text;
 	int rc = all_parse(argc, argv, false, &fresh, &text, err);
-
 	out_taken[0] = out_left[0] = '\0';
 	for (const struct kv_opt *row = table; rc == 0 && row->name; row++) {
 		if (same(row, running, &fresh))
@@ -575,7 +555,6 @@ int flags_psk_read(int fd, char *buf, size_t cap, struct kv_error *err)
 	size_t len = 0;
 	ssize_t n = 1;
 	int rc = 0;
-
 	while (n != 0 && len < cap - 1 && !memchr(buf, '\n', len)) {
 		n = read(fd, buf + len, cap - 1 - len);
 		if (n < 0 && errno == EINTR)

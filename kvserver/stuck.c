@@ -18,7 +18,6 @@ static bool tick_wait(struct stuck *s)
 {
 	struct timespec until;
 	int rc;
-
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_nsec += (long)s->tick_ms * 1000000;
 	until.tv_sec += until.tv_nsec / 1000000000;
@@ -32,7 +31,6 @@ static bool tick_wait(struct stuck *s)
 static void give_up(const struct stuck *s)
 {
 	char loop[32] = "a loop";
-
 	kvs_server_pulse_owes(s->server, loop, sizeof(loop));
 	kv_event(s->log, KV_LOG_ERROR,
 		 KV_EVENT("stuck", KV_FIELD("loop", loop), KV_NUMBER("ms", (uint64_t)s->tick_ms * TICKS)),
@@ -45,7 +43,6 @@ static void *watch(void *arg)
 {
 	struct stuck *s = arg;
 	unsigned owed = 0;
-
 	while (tick_wait(s)) {
 		owed = kvs_server_pulse(s->server) ? 0 : owed + 1;
 		if (owed > TICKS)
@@ -57,7 +54,6 @@ static void *watch(void *arg)
 void stuck_begin(struct stuck *s, struct kvs_server *server, int signal, unsigned pace, const struct kv_log *log)
 {
 	sigset_t all, before;
-
 	*s = (struct stuck){.server = server, .log = log, .signal = signal, .tick_ms = KV_MAX(TICK_MS / pace, 1u)};
 	sem_init(&s->over, 0, 0);
 	sigfillset(&all);

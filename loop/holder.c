@@ -25,7 +25,6 @@ struct place {
 static struct in6_addr mapped(uint32_t v4_be)
 {
 	struct in6_addr host = {.s6_addr = {[10] = 0xFF, [11] = 0xFF}};
-
 	memcpy(host.s6_addr + 12, &v4_be, sizeof(v4_be));
 	return host;
 }
@@ -33,7 +32,6 @@ static struct in6_addr mapped(uint32_t v4_be)
 static bool is_any(const struct in6_addr *host)
 {
 	const struct in6_addr v4 = mapped(INADDR_ANY);
-
 	return IN6_IS_ADDR_UNSPECIFIED(host) || IN6_ARE_ADDR_EQUAL(host, &v4);
 }
 
@@ -41,7 +39,6 @@ static struct place place_of(const struct sockaddr_storage *addr)
 {
 	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)addr;
 	const struct sockaddr_in *v4 = (const struct sockaddr_in *)addr;
-
 	if (addr->ss_family == AF_INET6)
 		return (struct place){.host = v6->sin6_addr, .port = ntohs(v6->sin6_port)};
 	return (struct place){.host = mapped(v4->sin_addr.s_addr), .port = ntohs(v4->sin_port)};
@@ -52,7 +49,6 @@ static struct place place_of(const struct sockaddr_storage *addr)
 static bool line_read(const char *line, struct place *out, unsigned *out_state)
 {
 	unsigned word[4];
-
 	if (sscanf(line, "%*u: %8x%8x%8x%8x:%4x %*32[0-9A-F]:%*x %2x", &word[0], &word[1], &word[2], &word[3],
 		   &out->port, out_state) == 6) {
 		memcpy(&out->host, word, sizeof(out->host));
@@ -74,7 +70,6 @@ static enum holder table_search(const char *path, const struct place *wanted)
 	enum holder found = HOLDER_UNSEEN;
 	char line[TABLE_LINE_MAX];
 	FILE *f = fopen(path, "re");
-
 	while (f && fgets(line, sizeof(line), f)) {
 		struct place its;
 		unsigned state;
@@ -91,6 +86,5 @@ enum holder holder_find(const struct sockaddr_storage *addr)
 {
 	const struct place wanted = place_of(addr);
 	enum holder v4 = table_search("/proc/net/tcp", &wanted), v6 = table_search("/proc/net/tcp6", &wanted);
-
 	return KV_MAX(v4, v6);
 }

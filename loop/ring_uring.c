@@ -82,8 +82,8 @@ static void refuse_forbidden(int rc, const char *call, struct kv_error *err)
 	else
 		kv_fail(err, -KV_ELIMIT,
 			"%s: %s; io_uring is forbidden, most likely by the seccomp profile of a container: "
-			"allow io_uring_setup, io_uring_enter and io_uring_register in it (Docker: --security-opt "
-			"seccomp=PROFILE.json)%s",
+			"allow io_uring_setup, io_uring_enter and io_uring_register in it (Docker: "
+			"--security-opt seccomp=PROFILE.json)%s",
 			call, kv_strerror(rc), rc == -ENOSYS ? ", or the kernel is built without CONFIG_IO_URING" : "");
 }
 

@@ -5,7 +5,7 @@
 The calls are those that the linker sees: what one object needs and another of the same layer defines (nm). A call that
 comes up goes through a struct of functions that the lower room declares, and is none here. KVRAIL_BUILD: where the
 objects are. Includes are check-layers.sh's, but for one rule: a room's private.h is included in that room alone (and in
-tests).
+tests). The client's internal names do not begin as its public ones do.
 """
 import collections
 import os
@@ -92,6 +92,16 @@ def private_offences(sources):
     return found
 
 
+def names(text):
+    return set(re.findall(r"\b(?:kvc|KVC)_\w+", text))
+
+
+def prefix_offences(sources, public):
+    """The client's public names begin with kvc_, its internal ones with kc_."""
+    return [f"{path}: {name} is not in kvclient.h: internal names begin with kc_"
+            for path, text in sorted(sources.items()) for name in sorted(names(text) - public)]
+
+
 def sources_read(layers):
     paths = (os.path.join(d, f) for layer in layers for d, _, names in os.walk(layer) for f in names)
     return {p: open(p, encoding="utf-8").read() for p in paths if p.endswith((".c", ".h"))}
@@ -109,7 +119,11 @@ def main():
         for line in findings:
             print(f"# {line}")
 
-    print(f"1..{len(LAYERS) + len(ROOMS) + 2}")
+    print(f"1..{len(LAYERS) + len(ROOMS) + 4}")
+    public = names(open("kvclient/kvclient.h", encoding="utf-8").read())
+    result("names that begin with kvc_ are those of kvclient.h", prefix_offences(sources_read(LAYERS), public))
+    result("a planted internal name with the public prefix is found",
+           [] if len(prefix_offences({"kvclient/planted.c": "kvc_planted(kvc_get_await);"}, public)) == 1 else ["it is not"])
     result("a private header is included in its room alone", private_offences(sources_read(LAYERS)))
     planted = {"kvclient/pool/planted.c": '#include "kvclient/route/private.h"\n',
                "kvclient/route/own.c": '#include "kvclient/route/private.h"\n'}

@@ -7,35 +7,35 @@ set -u
 export LC_ALL=C
 cd "${1:-.}" || exit 2
 
-# Every function that parks by itself, and why that holds up no call. What is not named here waits by kvc_wait_queue_await
-# or kvc_wait_time_await.
+# Every function that parks by itself, and why that holds up no call. What is not named here waits by kc_wait_queue_await
+# or kc_wait_time_await.
 excused() {
 	cat <<'END'
 kvclient/call/batch.c: parts_await              each part of the batch ends in time
 kvclient/transfer/call.c: grace_await               the grace itself
-kvclient/transfer/call.c: kvc_call_wait_await       a request: the client's requests are looked through
+kvclient/transfer/call.c: kc_call_wait_await       a request: the client's requests are looked through
 kvclient/copies/copy.c: rest_await                no call: the coroutine of repairs
 kvclient/transfer/memory.c: own_close_await         1 ms, within the deadline and the grace: memory is unregistered when the pool closes, too
 kvclient/transfer/memory.c: servers_await           the question to each server ends in time
 kvclient/conn/connect.c: address_await          no call: the coroutine of a node
 kvclient/conn/connect.c: addresses_await        no call: the coroutine of a node
 kvclient/conn/connect.c: cluster_await          no call: the coroutine of a node
-kvclient/conn/connect.c: kvc_conn_close_await   no call: the coroutine of a node
+kvclient/conn/connect.c: kc_conn_close_await   no call: the coroutine of a node
 kvclient/conn/connect.c: view_await             no call: the coroutine of a node
 kvclient/conn/health.c: park_await              no call: the coroutine of a node
 kvclient/conn/owed.c: answers_await            no call: the coroutine of a node
 kvclient/conn/serve.c: backoff_await            no call: the coroutine of a node
 kvclient/conn/serve.c: rest_await               no call: the coroutine of a node
-kvclient/core/client.c: kvc_main_await          a provider's call on the thread's own stack: it returns
-kvclient/core/waits.c: kvc_wait_queue_await     in the client's list of waits
+kvclient/core/client.c: kc_main_await          a provider's call on the thread's own stack: it returns
+kvclient/core/waits.c: kc_wait_queue_await     in the client's list of waits
 kvclient/logical/opener.c: step_await           no call: the coroutine that opens sessions
 kvclient/pool/client.c: closer                  no call: the end of the client
 kvclient/request/requests.c: flusher           no call: sends frames
 kvclient/pool/client.c: nodes_part_await        no call: the end of the client
 kvclient/pool/workers.c: part_wait_await        kvc_run: until the workers have returned
 kvclient/pool/workers.c: worker_main            before the workers begin
-kvclient/request/admission.c: room_wait_await   room: kvc_room_stop, kvc_room_close
-kvclient/request/fence.c: kvc_client_fenced_await memory of a caller, which a slow endpoint may still write to
+kvclient/request/admission.c: room_wait_await   room: kc_room_stop, kc_room_close
+kvclient/request/fence.c: kc_client_fenced_await memory of a caller, which a slow endpoint may still write to
 END
 }
 

@@ -20,7 +20,6 @@ static struct size_class class_of(uint64_t size)
 {
 	uint64_t granules = size / ARENA_GRANULE;
 	unsigned top;
-
 	if (granules < LINEAR)
 		return (struct size_class){0, (unsigned)granules};
 	top = 63u - (unsigned)__builtin_clzll(granules);
@@ -31,7 +30,6 @@ static struct size_class class_of(uint64_t size)
 static void hole_link(struct arena *a, struct arena_block *b)
 {
 	struct size_class c = class_of(b->size);
-
 	b->owner = NULL;
 	kv_list_add_head(&a->holes[c.level][c.index], &b->node);
 	a->class_map[c.level] |= 1u << c.index;
@@ -41,7 +39,6 @@ static void hole_link(struct arena *a, struct arena_block *b)
 static void hole_unlink(struct arena *a, struct arena_block *b)
 {
 	struct size_class c = class_of(b->size);
-
 	kv_list_del(&b->node);
 	if (!kv_list_empty(&a->holes[c.level][c.index]))
 		return;
@@ -80,7 +77,6 @@ static struct arena_block *find_above(struct arena *a, struct size_class c)
 {
 	uint32_t classes = c.index == LINEAR - 1 ? 0 : a->class_map[c.level] & (~0u << (c.index + 1));
 	unsigned level = c.level;
-
 	if (!classes) {
 		uint64_t levels = a->level_map & (~0ull << (level + 1));
 		if (!levels)
@@ -95,7 +91,6 @@ static struct arena_block *find_hole(struct arena *a, uint64_t size)
 {
 	struct size_class c = class_of(size);
 	unsigned tries = 0;
-
 	KV_LIST_EACH (n, &a->holes[c.level][c.index]) {
 		struct arena_block *b = KV_LIST_ENTRY(n, struct arena_block, node);
 		if (b->size >= size)
@@ -110,7 +105,6 @@ static struct arena_block *find_hole(struct arena *a, uint64_t size)
 static struct arena_block *split(struct arena *a, struct arena_block *b, uint64_t size)
 {
 	struct arena_block *tail = slab_get(&a->blocks);
-
 	if (!tail)
 		return NULL;
 	*tail = (struct arena_block){.offset = b->offset + size, .size = b->size - size, .prev = b, .next = b->next};
@@ -125,7 +119,6 @@ struct arena_block *arena_take(struct arena *a, struct arena_block *hole, uint64
 			       enum arena_end end)
 {
 	uint64_t rest;
-
 	size = arena_round(size);
 	rest = hole->size - size;
 	hole_unlink(a, hole);
@@ -146,7 +139,6 @@ struct arena_block *arena_take(struct arena *a, struct arena_block *hole, uint64
 struct arena_block *arena_alloc(struct arena *a, uint64_t size, void *owner, enum arena_end end)
 {
 	struct arena_block *hole;
-
 	if (size == 0 || size > a->limit)
 		return NULL;
 	hole = find_hole(a, arena_round(size));
@@ -171,7 +163,6 @@ static void absorb(struct arena *a, struct arena_block *left, struct arena_block
 struct arena_block *arena_free(struct arena *a, struct arena_block *b)
 {
 	struct arena_block *prev = b->prev, *next = b->next;
-
 	a->used -= b->size;
 	if (next && !next->owner) {
 		hole_unlink(a, next);

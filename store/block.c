@@ -35,7 +35,6 @@ void block_retire(struct store *s, struct block *b)
 struct arena_block *block_free(struct store *s, struct block *b)
 {
 	struct arena_block *hole;
-
 	s->gone_bytes -= b->mem->size;
 	hole = arena_free(&s->arena, b->mem);
 	slab_put(&s->blocks, b);

@@ -34,7 +34,6 @@ struct block {
 static inline uint64_t block_born_ns(const struct block *b)
 {
 	uint64_t us = 0;
-
 	memcpy(&us, b->item.of_owner, sizeof(b->item.of_owner));
 	return us * 1000;
 }
@@ -42,7 +41,6 @@ static inline uint64_t block_born_ns(const struct block *b)
 static inline void block_born_at(struct block *b, uint64_t born_ns)
 {
 	uint64_t us = born_ns / 1000;
-
 	memcpy(b->item.of_owner, &us, sizeof(b->item.of_owner));
 }
 

@@ -8,7 +8,6 @@
 static int by_id(const void *a, const void *b)
 {
 	const struct verdict *x = a, *y = b;
-
 	if (x->id != y->id)
 		return x->id < y->id ? -1 : 1;
 	return x->time_ns == y->time_ns ? 0 : x->time_ns > y->time_ns ? -1 : 1;
@@ -17,7 +16,6 @@ static int by_id(const void *a, const void *b)
 uint32_t verdicts_sort(struct verdict *v, uint32_t count)
 {
 	uint32_t n = 0;
-
 	if (count == 0)
 		return 0;
 	qsort(v, count, sizeof(*v), by_id);
@@ -33,7 +31,6 @@ uint32_t verdicts_sort(struct verdict *v, uint32_t count)
 const struct verdict *verdict_find(const struct doubt *d, uint64_t id)
 {
 	uint32_t low = 0, high = d->count;
-
 	while (low < high) {
 		uint32_t at = low + (high - low) / 2;
 		if (d->verdict[at].id < id)

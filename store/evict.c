@@ -68,7 +68,6 @@ struct evict_node *evict_peek_next(const struct evict *e, struct evict_peek *p,
 void evict_insert(struct evict *e, struct evict_node *n, uint64_t id)
 {
 	uint64_t ago = ghosts_take(&e->ghosts, id, e->count);
-
 	e->returned += ago > 0;
 	e->returned_half += ago > 0 && ago <= e->count / 2;
 	e->returned_quarter += ago > 0 && ago <= e->count / 4;
@@ -78,7 +77,6 @@ void evict_insert(struct evict *e, struct evict_node *n, uint64_t id)
 void evict_demote(struct evict *e, struct evict_node *n)
 {
 	uint64_t stamp = n->stamp;
-
 	if (n->parked)
 		return;
 	e->policy->remove(e, n);

@@ -30,7 +30,6 @@ static void clock_access(struct evict *e, struct evict_node *n)
 static struct evict_node *clock_oldest(const struct evict *e)
 {
 	struct evict_node *young = evict_oldest(e, YOUNG), *kept = evict_oldest(e, KEPT);
-
 	if (!young || !kept)
 		return young ? young : kept;
 	return evict_age(e, young) >= evict_age(e, kept) ? young : kept;
@@ -48,7 +47,6 @@ static void clock_keep(struct evict *e, struct evict_node *n)
 static struct evict_node *clock_victim(struct evict *e, bool (*may_go)(const struct evict_node *n))
 {
 	struct evict_node *n;
-
 	for (unsigned passed = 0; (n = clock_oldest(e)) != NULL;) {
 		if (!may_go(n))
 			evict_park(e, n);

@@ -19,7 +19,6 @@ static void lru_access(struct evict *e, struct evict_node *n)
 static struct evict_node *lru_victim(struct evict *e, bool (*may_go)(const struct evict_node *n))
 {
 	struct evict_node *n;
-
 	while ((n = evict_oldest(e, 0)) != NULL && !may_go(n))
 		evict_park(e, n);
 	return n;

@@ -33,7 +33,6 @@ static void s3fifo_keep(struct evict *e, struct evict_node *n)
 static struct evict_node *s3fifo_victim(struct evict *e, bool (*may_go)(const struct evict_node *n))
 {
 	struct evict_node *n;
-
 	for (unsigned passed = 0; e->count > 0;) {
 		n = evict_oldest(e, e->in[SMALL] * SMALL_SHARE >= e->count || e->in[MAIN] == 0 ? SMALL : MAIN);
 		if (!may_go(n))

@@ -30,7 +30,6 @@ static void sieve_remove(struct evict *e, struct evict_node *n)
 static struct evict_node *sieve_victim(struct evict *e, bool (*may_go)(const struct evict_node *n))
 {
 	unsigned passed = 0;
-
 	while (e->count > 0) {
 		struct evict_node *n;
 		if (e->hand == &e->queue[0])

@@ -21,7 +21,6 @@ void expire_init(struct expire *e, uint64_t now_ns)
 static void wheel_add(struct expire *e, struct expire_node *n)
 {
 	uint64_t second = KV_MAX(n->when_ns / SECOND_NS, e->tick + 1);
-
 	kv_list_add_tail(&e->bucket[second % EXPIRE_BUCKETS], &n->node);
 	e->count++;
 }
@@ -46,7 +45,6 @@ void expire_set(struct expire *e, struct expire_node *n, uint64_t when_ns)
 static void wheel_turn(struct expire *e, uint64_t now_ns, unsigned *budget)
 {
 	uint64_t over = now_ns / SECOND_NS;
-
 	over = over ? over - 1 : 0;
 	if (over > e->tick + EXPIRE_BUCKETS)
 		e->tick = over - EXPIRE_BUCKETS;

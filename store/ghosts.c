@@ -22,7 +22,6 @@ _Static_assert(BUCKET * sizeof(struct ghost) == KV_CACHELINE, "a bucket is a cac
 int ghosts_init(struct ghosts *g, uint64_t count_max)
 {
 	uint64_t buckets = 1, bytes;
-
 	count_max = KV_MIN(count_max, (uint64_t)COUNT_MAX);
 	while (buckets * BUCKET < count_max * PLACES_EACH)
 		buckets *= 2;
@@ -63,7 +62,6 @@ static uint32_t half_of(uint64_t id)
 void ghosts_add(struct ghosts *g, uint64_t id, uint64_t keep)
 {
 	struct ghost *bucket, *oldest;
-
 	if (!g->ghost)
 		return;
 	while ((g->mask + 1) * BUCKET < keep * PLACES_EACH && g->mask + 1 < g->buckets_max)
@@ -79,7 +77,6 @@ uint64_t ghosts_take(struct ghosts *g, uint64_t id, uint64_t keep)
 {
 	struct ghost *bucket;
 	uint32_t ago;
-
 	if (!g->ghost)
 		return 0;
 	bucket = bucket_of(g, id);

@@ -22,7 +22,6 @@ static inline bool often(uint32_t gets, uint32_t all)
 static void window_next(struct heat *h, uint64_t now_ns)
 {
 	uint64_t over = (now_ns - h->began_ns) / HEAT_WINDOW_NS;
-
 	h->began_ns += over * HEAT_WINDOW_NS;
 	h->window += (uint32_t)over;
 	h->gets_before = over == 1 ? h->gets : 0;
@@ -33,7 +32,6 @@ static void window_next(struct heat *h, uint64_t now_ns)
 static void slot_next(const struct heat *h, struct heat_slot *s)
 {
 	bool before = h->window - s->window == 1;
-
 	s->was_hot = before && often(s->gets, h->gets_before);
 	s->votes = before ? s->votes / 2 : 0;
 	s->gets = 0;
@@ -44,7 +42,6 @@ bool heat_asked(struct heat *h, uint64_t digest, uint64_t now_ns)
 {
 	struct heat_slot *s = &h->slot[digest >> (64 - HEAT_SLOTS_LOG2)];
 	uint32_t tag = (uint32_t)digest;
-
 	if (KV_UNLIKELY(now_ns > h->began_ns && now_ns - h->began_ns >= HEAT_WINDOW_NS))
 		window_next(h, now_ns);
 	h->gets++;

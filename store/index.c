@@ -18,7 +18,6 @@ enum { SLOTS_FIRST = 1024, MOVES_PER_CHANGE = 16, AREA_BYTES_MIN = 2 << 20 };
 static int table_make(struct index_table *t, uint64_t slots)
 {
 	uint64_t bytes = slots * sizeof(t->slots[0]);
-
 	*t = (struct index_table){.mask = slots - 1};
 	if (bytes < AREA_BYTES_MIN)
 		t->slots = calloc(slots, sizeof(t->slots[0]));
@@ -52,7 +51,6 @@ void index_fini(struct index *ix)
 static void table_insert(struct index_table *t, struct index_item *item)
 {
 	uint64_t i = item->hash & t->mask;
-
 	while (t->slots[i].item)
 		i = (i + 1) & t->mask;
 	t->slots[i] = (struct index_slot){item->hash, item};
@@ -63,7 +61,6 @@ static void table_insert(struct index_table *t, struct index_item *item)
 static void table_vacate(struct index_table *t, uint64_t hole)
 {
 	uint64_t i = hole;
-
 	for (;;) {
 		i = (i + 1) & t->mask;
 		if (!t->slots[i].item)
@@ -103,7 +100,6 @@ static bool table_remove(struct index_table *t, const struct index_item *item)
 static void index_migrate(struct index *ix)
 {
 	struct index_table *old = &ix->old;
-
 	if (KV_LIKELY(!old->slots))
 		return;
 	for (unsigned n = 0; n < MOVES_PER_CHANGE && old->count; n++) {
@@ -123,7 +119,6 @@ static int index_grow(struct index *ix)
 {
 	struct index_table bigger;
 	int rc = table_make(&bigger, (ix->now.mask + 1) * 2);
-
 	if (rc)
 		return rc;
 	ix->old = ix->now;
@@ -135,7 +130,6 @@ static int index_grow(struct index *ix)
 struct index_item *index_find(const struct index *ix, uint64_t hash, const void *key, size_t len)
 {
 	struct index_item *item = table_find(&ix->now, hash, key, len);
-
 	return item || !ix->old.slots ? item : table_find(&ix->old, hash, key, len);
 }
 
@@ -167,7 +161,6 @@ uint64_t index_count(const struct index *ix)
 struct index_item *index_near(const struct index *ix, uint64_t random)
 {
 	const struct index_table *t = ix->old.count > ix->now.count ? &ix->old : &ix->now;
-
 	if (t->count == 0)
 		return NULL;
 	for (uint64_t i = random & t->mask;; i = (i + 1) & t->mask)

@@ -76,7 +76,6 @@ static inline struct index_item *index_table_peek(const struct index_table *t, u
 static inline struct index_item *index_peek(const struct index *ix, uint64_t hash)
 {
 	struct index_item *item = index_table_peek(&ix->now, hash);
-
 	return item || KV_LIKELY(!ix->old.slots) ? item : index_table_peek(&ix->old, hash);
 }
 

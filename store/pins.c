@@ -32,7 +32,6 @@ static bool counts(const struct block *b)
 static struct pin *pin_find(const struct pin_set *set, const struct block *b)
 {
 	const struct kv_list *of_set = set->pins.next, *of_block = b->pins.next;
-
 	for (; of_set != &set->pins && of_block != &b->pins; of_set = of_set->next, of_block = of_block->next) {
 		struct pin *pin = KV_LIST_ENTRY(of_set, struct pin, of_set);
 		if (pin->block == b)
@@ -49,7 +48,6 @@ static void pin_free(struct store *s, struct pin *pin)
 	struct block *b = pin->block;
 	uint64_t size = b->mem->size;
 	bool counted = counts(b);
-
 	if (single(b))
 		pin->set->own_bytes -= size;
 	pin->set->bytes -= size;
@@ -65,7 +63,6 @@ static void pin_free(struct store *s, struct pin *pin)
 static struct pin_set *set_make(void)
 {
 	struct pin_set *set = calloc(1, sizeof(*set));
-
 	if (!set)
 		return NULL;
 	kv_list_init(&set->pins);
@@ -81,7 +78,6 @@ static bool over(const struct store *s, const struct block *b, uint64_t all_budg
 static struct pin *pin_get(struct store *s)
 {
 	struct pin *pin;
-
 	do
 		pin = slab_get(&s->pins);
 	while (!pin && pins_leaving(s) && (pins_sweep(s, PINS_AT_ONCE), true));
@@ -91,7 +87,6 @@ static struct pin *pin_get(struct store *s)
 static void pin_insert(struct store *s, struct pin_set *set, struct block *b, struct pin *pin)
 {
 	uint64_t size = b->mem->size;
-
 	if (!counts(b))
 		s->pinned_bytes += size;
 	if (kv_list_empty(&b->pins)) {
@@ -109,7 +104,6 @@ static void pin_insert(struct store *s, struct pin_set *set, struct block *b, st
 int pins_add(struct store *s, struct pins *p, struct block *b, uint64_t set_budget, uint64_t all_budget)
 {
 	struct pin *pin;
-
 	if (!p->set)
 		p->set = set_make();
 	if (!p->set)
@@ -133,7 +127,6 @@ int pins_add(struct store *s, struct pins *p, struct block *b, uint64_t set_budg
 static void pin_drop(struct store *s, struct pin *pin)
 {
 	struct block *b = pin->block;
-
 	pin_free(s, pin);
 	if (kv_list_empty(&b->pins))
 		evict_return(&s->evict, &b->evict);
@@ -142,7 +135,6 @@ static void pin_drop(struct store *s, struct pin *pin)
 void pins_remove(struct store *s, struct pins *p, struct block *b)
 {
 	struct pin *pin = p->set ? pin_find(p->set, b) : NULL;
-
 	if (pin)
 		pin_drop(s, pin);
 }
@@ -163,7 +155,6 @@ bool pins_leaving(const struct store *s)
 void pins_leave(struct store *s, struct pins *p)
 {
 	struct pin_set *set = p->set;
-
 	p->set = NULL;
 	if (!set)
 		return;

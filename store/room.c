@@ -77,7 +77,6 @@ static bool stretch_cost(const struct store *s, const struct room *r, const stru
 			 unsigned *looks, uint64_t *out)
 {
 	uint64_t len = 0, cost = 0;
-
 	for (unsigned i = 0; len < r->size && i < ROOM_LOOKS_EACH && *looks > 0; i++, m = m->next) {
 		const struct block *b;
 		if (!m || !block_clearable(m) || reserved_by(s, m->offset, m->size))
@@ -100,7 +99,6 @@ static struct arena_block *victim_cheapest(struct store *s, const struct room *r
 	uint64_t oldest = n ? evict_age(&s->evict, n) : 0, cost, least = UINT64_MAX;
 	unsigned looks = ROOM_LOOKS;
 	struct evict_peek peek;
-
 	evict_peek_begin(&s->evict, &peek);
 	while (n && looks > 0 && least > oldest / ROOM_CHEAP_SHARE) {
 		if (stretch_cost(s, r, hole_before(memory_of(n)), oldest, &looks, &cost) && cost < least) {
@@ -118,7 +116,6 @@ static struct arena_block *victim_cheapest(struct store *s, const struct room *r
 static void search_from(struct store *s, struct room *r, unsigned *budget)
 {
 	struct arena_block *m = hole_before(victim_cheapest(s, r, budget));
-
 	arena_walk_end(&r->walk);
 	arena_walk_begin(&s->arena, &r->walk, m);
 	r->start = m->offset;
@@ -153,7 +150,6 @@ static int search_anew(struct store *s, struct room *r, struct arena_block *from
 static struct arena_block *stretch_behind(const struct room *other, const struct arena_block *m)
 {
 	struct arena_block *at = other->walk.at;
-
 	return !at || at->offset > m->offset ? at : m->next;
 }
 
@@ -161,7 +157,6 @@ static struct arena_block *stretch_behind(const struct room *other, const struct
 static int search_drop_first(struct store *s, struct room *r, unsigned *budget)
 {
 	struct arena_block *m = r->walk.from;
-
 	if (!block_clearable(m))
 		r->pinned -= KV_MIN(r->pinned, m->size);
 	r->walk.from = m->next;
@@ -172,7 +167,6 @@ static int search_step(struct store *s, struct room *r, unsigned *budget)
 {
 	struct arena_block *m = r->walk.at;
 	const struct room *other;
-
 	if (!m && r->wrapped)
 		return search_anew(s, r, NULL, budget);
 	if (!m) {
@@ -216,7 +210,6 @@ static struct arena_block *block_clear(struct store *s, struct arena_block *m)
 static struct arena_block *take_piece(struct store *s, const struct room *r, struct arena_block *hole)
 {
 	uint64_t size = r->mem ? r->end - hole->offset : r->size;
-
 	return arena_take(&s->arena, hole, KV_MIN(hole->size, size), r->block, ARENA_LOW);
 }
 
@@ -225,7 +218,6 @@ static int claim_first(struct store *s, struct room *r, unsigned *budget)
 {
 	struct arena_block *m = r->walk.from, *hole = NULL;
 	uint64_t start = m->owner && m->prev && !m->prev->owner ? m->prev->offset : m->offset;
-
 	if (!reserved_by(s, start, r->size))
 		hole = block_clear(s, m);
 	if (!hole) { /* it is in use since, or another room clears here */
@@ -246,7 +238,6 @@ static int claim_first(struct store *s, struct room *r, unsigned *budget)
 static int claim_next(struct store *s, struct room *r)
 {
 	struct arena_block *m = r->walk.from, *hole, *piece;
-
 	if (!m || m->offset >= r->end) {
 		r->swept = true;
 		return -EAGAIN;
@@ -272,7 +263,6 @@ static struct arena_block *hole_for_move(struct store *s, uint64_t size, unsigne
 {
 	struct evict_node *n = evict_victim(&s->evict, block_may_go);
 	struct arena_block *hole, *side;
-
 	if (!n)
 		return NULL;
 	budget_spend(budget, 1);
@@ -292,7 +282,6 @@ static struct arena_block *move_away(struct store *s, struct room *r, struct are
 {
 	struct block *b = m->owner;
 	struct arena_block *mem = arena_alloc(&s->arena, m->size, b, ARENA_LOW), *hole;
-
 	while (!mem && r->tries < ROOM_MOVE_TRIES) {
 		r->tries++;
 		hole = hole_for_move(s, m->size, budget);
@@ -315,7 +304,6 @@ static struct arena_block *move_away(struct store *s, struct room *r, struct are
 static int claim_between(struct store *s, struct room *r, unsigned *budget)
 {
 	struct arena_block *m = r->mem->next, *hole;
-
 	if (m->owner == r->block) {
 		if (m == r->last)
 			r->last = r->mem;
@@ -342,7 +330,6 @@ static int claim_between(struct store *s, struct room *r, unsigned *budget)
 static int claim_step(struct store *s, struct room *r, unsigned *budget)
 {
 	int rc;
-
 	if (!r->mem)
 		rc = claim_first(s, r, budget);
 	else
@@ -356,7 +343,6 @@ static int claim_step(struct store *s, struct room *r, unsigned *budget)
 static void room_leave(struct store *s, struct room *r)
 {
 	struct arena_block *m = r->mem, *next;
-
 	arena_walk_end(&r->walk);
 	if (m)
 		kv_list_del(&r->node);
@@ -399,7 +385,6 @@ static bool room_began(struct store *s, struct room *r, unsigned *budget)
 int room_step(struct store *s, struct room *r, unsigned *budget)
 {
 	int rc = -EAGAIN;
-
 	r->waits = !room_began(s, r, budget);
 	while (*budget > 0 && rc == -EAGAIN && !r->waits) {
 		(*budget)--;

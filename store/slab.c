@@ -41,7 +41,6 @@ static struct slab_chunk *chunk_make(uint64_t bytes)
 {
 	struct kv_area area = {0};
 	struct slab_chunk *chunk;
-
 	if (bytes < CHUNK_BYTES_MAX)
 		chunk = aligned_alloc(KV_CACHELINE, bytes);
 	else
@@ -56,7 +55,6 @@ static void slab_grow(struct slab *s)
 	uint64_t bytes = s->chunks ? KV_MIN(2 * s->chunks->bytes, (uint64_t)CHUNK_BYTES_MAX) : CHUNK_BYTES_MIN;
 	uint64_t n = KV_MAX((bytes - KV_CACHELINE) / s->object_bytes, (uint64_t)1);
 	struct slab_chunk *chunk;
-
 	n = KV_MIN(n, (uint64_t)(s->max - s->made));
 	if (n == 0)
 		return;
@@ -75,7 +73,6 @@ static void slab_grow(struct slab *s)
 void *slab_more(struct slab *s)
 {
 	void *object;
-
 	if (s->fresh_count == 0)
 		slab_grow(s);
 	if (s->fresh_count == 0)

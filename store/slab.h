@@ -27,7 +27,6 @@ void *slab_more(struct slab *s);
 static inline void *slab_get(struct slab *s)
 {
 	void *object = s->free;
-
 	if (KV_UNLIKELY(!object))
 		return slab_more(s);
 	s->free = *(void **)object;

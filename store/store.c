@@ -19,7 +19,6 @@ int store_init(struct store *s, const struct store_options *o)
 					: KV_MAX(o->limit_bytes / STORE_BYTES_PER_BLOCK, (uint64_t)STORE_BLOCKS_MIN);
 	uint32_t max = (uint32_t)KV_MIN(blocks, (uint64_t)STORE_BLOCKS_MAX), made = max + STORE_ROOMS_MAX;
 	int rc;
-
 	*s = (struct store){.base = o->base, .generation = o->generation, .blocks_max = max};
 	rc = arena_init(&s->arena, o->limit_bytes, made);
 	if (rc)
@@ -117,7 +116,6 @@ static int stage_room(struct store *s, struct block *b, struct room **out_room)
 {
 	struct room *r = slab_get(&s->rooms);
 	unsigned budget = STORE_STEPS_AT_ONCE;
-
 	if (!r)
 		return -KV_EBUSY;
 	room_begin(r, arena_round(b->len), b);
@@ -145,7 +143,6 @@ int store_stage(struct store *s, const void *key, size_t key_len, uint64_t len, 
 	struct arena_block *mem;
 	struct block *b;
 	int rc;
-
 	rc = block_take(s, key, key_len, len, &b);
 	if (rc)
 		return rc;
@@ -172,7 +169,6 @@ int store_stage_spare(struct store *s, const void *key, size_t key_len, uint64_t
 	struct arena_block *mem = NULL;
 	struct block *b;
 	int rc = block_take(s, key, key_len, len, &b);
-
 	if (rc)
 		return rc;
 	if (s->blocks.used <= s->blocks_max + s->rooms.used)
@@ -198,7 +194,6 @@ int store_stage_step(struct store *s, struct room *r, unsigned *budget)
 {
 	int rc = room_step(s, r, budget);
 	struct arena_block *mem = r->mem;
-
 	if (rc == -EAGAIN)
 		return rc;
 	if (rc == 0) {
@@ -225,7 +220,6 @@ void store_stage_end(struct store *s, struct room *r)
 bool store_dropped(const struct store *s, const struct block *b)
 {
 	uint64_t born_ns = block_born_ns(b);
-
 	return born_ns < s->doubt.all_dead_ns || (born_ns < s->doubt.dead_ns && b->sure < s->doubt.dead_round);
 }
 
@@ -268,7 +262,6 @@ static __attribute__((noinline)) struct block *judge(struct store *s, struct blo
 static struct block *live(struct store *s, struct index_item *item, uint64_t now_ns)
 {
 	struct block *b;
-
 	if (!item)
 		return NULL;
 	b = KV_CONTAINER(item, struct block, item);
@@ -292,7 +285,6 @@ int store_commit_born(struct store *s, struct block *b, uint64_t checksum, uint6
 	struct index_item *item = index_peek(&s->index, b->item.hash);
 	struct block *holder = live(s, item, now_ns);
 	int rc;
-
 	if (holder) {
 		*out_holder = holder;
 		return -KV_EEXIST;
@@ -321,7 +313,6 @@ struct block *store_find(struct store *s, const void *key, size_t len, uint64_t 
 struct block *store_peek(const struct store *s, const void *key, size_t len)
 {
 	struct index_item *item = index_find(&s->index, index_hash(&s->index, key, len), key, len);
-
 	return item ? KV_CONTAINER(item, struct block, item) : NULL;
 }
 
@@ -333,7 +324,6 @@ static void digests_find(struct store *s, const uint8_t *digests, uint32_t n, ui
 	uint64_t hash[DIGESTS_AHEAD];
 	struct block *found[DIGESTS_AHEAD];
 	uint32_t over = 0; /* or in doubt */
-
 	for (uint32_t i = 0; i < n; i++) {
 		hash[i] = index_digest_hash(&s->index, kv_get64(digests + 8 * (size_t)(at + i)));
 		index_prefetch(&s->index, hash[i]);
@@ -369,7 +359,6 @@ bool store_digests_deleted(const struct store *s, const uint8_t *digests, uint32
 			   const uint8_t *found, uint8_t *bitmap)
 {
 	bool any = false;
-
 	for (uint32_t i = 0; i < n && s->tombs.used > 0; i++) {
 		uint64_t hash = index_digest_hash(&s->index, kv_get64(digests + 8 * (size_t)i));
 		if (found[i / 8] >> i % 8 & 1 || !tombs_deleted(&s->tombs, hash, now_ns))
@@ -383,7 +372,6 @@ bool store_digests_deleted(const struct store *s, const uint8_t *digests, uint32
 uint64_t store_ahead(const struct store *s, const void *key, size_t len)
 {
 	uint64_t hash = index_hash(&s->index, key, len);
-
 	index_prefetch(&s->index, hash);
 	return hash;
 }
@@ -392,7 +380,6 @@ const struct block *store_ahead_block(const struct store *s, uint64_t hash)
 {
 	const struct index_item *item = index_peek(&s->index, hash);
 	const struct block *b;
-
 	if (!item)
 		return NULL;
 	b = KV_CONTAINER(item, const struct block, item);
@@ -405,7 +392,6 @@ const struct block *store_ahead_block(const struct store *s, uint64_t hash)
 void store_ahead_data(const struct store *s, const struct block *b)
 {
 	uint64_t bytes = b ? KV_MIN(b->len, (uint64_t)AHEAD_BYTES) : 0;
-
 	for (uint64_t at = 0; at < bytes; at += KV_CACHELINE)
 		__builtin_prefetch(store_data(s, b) + at);
 }
@@ -420,7 +406,6 @@ int store_copy_allowed(const struct store *s, const void *key, size_t len, uint6
 		       uint64_t *expires_ns)
 {
 	const struct tomb *d = tombs_find(&s->tombs, index_hash(&s->index, key, len), now_ns);
-
 	if (!d || born_ns >= d->time_ns)
 		return 0;
 	*expires_ns = KV_MIN(*expires_ns, d->expires_ns);
@@ -438,7 +423,6 @@ bool store_delete(struct store *s, const void *key, size_t len, uint64_t time_ns
 	bool meant = b && block_born_ns(b) <= time_ns, hidden = meant && doubted(s, b);
 	bool was = meant && live(s, item, now_ns);
 	bool yielded = !b && tombs_yielded_take(&s->tombs, hash, now_ns);
-
 	tombs_put(&s->tombs, hash, tombs_id(key, len), time_ns, 0, now_ns);
 	if (b && !meant)
 		tombs_reborn(&s->tombs, hash, block_born_ns(b));
@@ -456,7 +440,6 @@ void store_delete_block(struct store *s, struct block *b, uint64_t now_ns)
 void store_yield(struct store *s, struct block *b, uint64_t now_ns)
 {
 	uint64_t hash = b->item.hash;
-
 	store_delete_block(s, b, now_ns);
 	tombs_yielded(&s->tombs, hash);
 }
@@ -465,7 +448,6 @@ void store_touch(struct store *s, const void *key, size_t len, struct block *b, 
 		 uint64_t now_ns)
 {
 	uint64_t hash = b ? b->item.hash : index_hash(&s->index, key, len);
-
 	if (!b || expires_ns < b->expire.when_ns || tombs_find(&s->tombs, hash, now_ns))
 		tombs_put(&s->tombs, hash, tombs_id(key, len), time_ns, expires_ns, now_ns);
 	if (b)
@@ -475,7 +457,6 @@ void store_touch(struct store *s, const void *key, size_t len, struct block *b, 
 bool store_key_deleted(const struct store *s, const void *key, size_t len, uint64_t now_ns, uint64_t *out_ns)
 {
 	uint64_t hash;
-
 	if (KV_LIKELY(s->tombs.used == 0))
 		return false;
 	hash = index_hash(&s->index, key, len);
@@ -519,7 +500,6 @@ unsigned store_sweep(struct store *s, uint64_t now_ns, unsigned budget)
 {
 	unsigned n = 0;
 	struct expire_node *node;
-
 	while ((node = expire_next(&s->expire, now_ns, &budget)) != NULL) {
 		s->events[STORE_EXPIRED]++;
 		store_drop(s, KV_CONTAINER(node, struct block, expire));

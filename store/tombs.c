@@ -12,7 +12,6 @@ int tombs_init(struct tombs *t, uint64_t limit_bytes)
 {
 	uint64_t want = KV_MIN(KV_MAX(limit_bytes / TOMBS_BYTES_EACH, (uint64_t)TOMBS_MIN), (uint64_t)TOMBS_MAX);
 	uint32_t max = TOMBS_MIN;
-
 	while (max < want)
 		max *= 2;
 	*t = (struct tombs){.count_max = max, .mask = max - 1};
@@ -36,7 +35,6 @@ void tombs_fini(struct tombs *t)
 uint64_t tombs_id(const void *key, size_t len)
 {
 	enum { SEED = 4 }; /* unlike the hash that spreads keys over servers */
-
 	return kv_hash_key(key, len, SEED);
 }
 
@@ -44,7 +42,6 @@ uint64_t tombs_id(const void *key, size_t len)
 static uint32_t *link_of(const struct tombs *t, uint64_t hash)
 {
 	uint32_t *link = &t->chain[hash & t->mask];
-
 	while (*link && t->ring[*link - 1].hash != hash)
 		link = &t->next[*link - 1];
 	return link;
@@ -53,7 +50,6 @@ static uint32_t *link_of(const struct tombs *t, uint64_t hash)
 static void place_free(struct tombs *t, uint32_t *link)
 {
 	uint32_t at = *link - 1;
-
 	*link = t->next[at];
 	t->ring[at] = (struct tomb){0};
 	t->used--;
@@ -68,7 +64,6 @@ static bool over(const struct tomb *d, uint64_t now_ns)
 static struct tomb *place_take(struct tombs *t, uint64_t now_ns)
 {
 	struct tomb *d = &t->ring[t->put & t->mask];
-
 	if (d->hash) {
 		t->dropped += !over(d, now_ns);
 		t->since_ns = KV_MAX(t->since_ns, d->time_ns);
@@ -90,7 +85,6 @@ void tombs_put(struct tombs *t, uint64_t hash, uint64_t id, uint64_t time_ns, ui
 {
 	uint32_t *link;
 	struct tomb *d;
-
 	hash = hash ? hash : 1;
 	link = link_of(t, hash);
 	if (*link) {
@@ -112,14 +106,12 @@ void tombs_put(struct tombs *t, uint64_t hash, uint64_t id, uint64_t time_ns, ui
 const struct tomb *tombs_seek(const struct tombs *t, uint64_t hash, uint64_t now_ns)
 {
 	uint32_t at = *link_of(t, hash ? hash : 1);
-
 	return at && !over(&t->ring[at - 1], now_ns) ? &t->ring[at - 1] : NULL;
 }
 
 void tombs_reborn(struct tombs *t, uint64_t hash, uint64_t born_ns)
 {
 	uint32_t at = t->used ? *link_of(t, hash ? hash : 1) : 0;
-
 	if (at && born_ns >= t->ring[at - 1].time_ns)
 		t->ring[at - 1].reborn = true;
 }
@@ -127,7 +119,6 @@ void tombs_reborn(struct tombs *t, uint64_t hash, uint64_t born_ns)
 void tombs_yielded(struct tombs *t, uint64_t hash)
 {
 	uint32_t at = t->used ? *link_of(t, hash ? hash : 1) : 0;
-
 	if (at)
 		t->ring[at - 1].yielded = true;
 }
@@ -137,7 +128,6 @@ bool tombs_yielded_take(struct tombs *t, uint64_t hash, uint64_t now_ns)
 	uint32_t at = t->used ? *link_of(t, hash ? hash : 1) : 0;
 	struct tomb *d = at ? &t->ring[at - 1] : NULL;
 	bool yielded = d && d->yielded && !d->reborn && !over(d, now_ns);
-
 	if (d)
 		d->yielded = false;
 	return yielded;

@@ -58,7 +58,6 @@ static inline const struct tomb *tombs_find(const struct tombs *t, uint64_t hash
 static inline bool tombs_deleted(const struct tombs *t, uint64_t hash, uint64_t now_ns)
 {
 	const struct tomb *d = tombs_find(t, hash, now_ns);
-
 	return KV_UNLIKELY(d != NULL) && d->expires_ns == 0;
 }
 void tombs_reborn(struct tombs *t, uint64_t hash, uint64_t born_ns);

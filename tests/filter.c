@@ -12,6 +12,5 @@
 __attribute__((constructor)) static void only(void)
 {
 	const char *wanted = getenv("KVRAIL_TEST_ONLY");
-
 	cmocka_set_test_filter(wanted && *wanted ? wanted : NULL);
 }

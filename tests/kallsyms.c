@@ -12,7 +12,6 @@
 static FILE *real(const char *name, const char *path, const char *mode)
 {
 	FILE *(*open)(const char *, const char *) = (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, name);
-
 	if (strcmp(path, "/proc/kallsyms") != 0)
 		return open(path, mode);
 	errno = ENOENT;

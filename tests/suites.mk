@@ -64,7 +64,7 @@ $(B)/tests/base/test_log: LDFLAGS += -Wl,--wrap=poll
 $(B)/tests/kvserver/test_landing: LDFLAGS += -Wl,--wrap=te_region_register
 # A file from before 1970: not every file system keeps such a time.
 $(B)/tests/kvserver/test_saved: LDFLAGS += -Wl,--wrap=stat -Wl,--wrap=fstat
-PUSH_WRAPS := kv_clock_monotonic clock_nanosleep kvc_pool_open kvc_pool_close kvc_counters kvc_server_info kvc_copy_batch kvs_server_info lot_new lot_next_wait lot_end_wait lot_free kvc_delete_at
+PUSH_WRAPS := kv_clock_monotonic clock_nanosleep kvc_pool_open kvc_pool_close kvc_counters kvc_server_info kc_copy_batch kvs_server_info lot_new lot_next_wait lot_end_wait lot_free kc_delete_at
 $(B)/tests/kvserver/test_push: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,$(PUSH_WRAPS))
 
 # A run of kv-bench ends where its pool would open.

@@ -13,7 +13,6 @@ _Static_assert((int)FRAME_TAG + (int)KV_MAC_TAG == (int)FRAME_TAGGED &&
 int wire_seal(struct kv_seal *seal, uint8_t *frame, uint32_t len)
 {
 	uint64_t counter = kv_seal_next(seal);
-
 	kv_put64(frame + FRAME_COUNTER, counter);
 	return kv_seal_tag(seal, counter, frame + FRAME_TAGGED, len - FRAME_TAGGED, frame + FRAME_TAG);
 }

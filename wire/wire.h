@@ -171,8 +171,8 @@
  *              time that is left, and the bounds stay those of the first client that asked
  *  DRAIN_DONE  u64 values that other servers have; u64 their bytes; u64 all values; u64 values deleted or
  *              expired meanwhile; u32 KV_LEFT_REASONS; u32 zero; KV_LEFT_REASONS x u64: values that no other server
- *              has, by reason (enum kv_left): together all values less those that others have. To a client that had DRAIN_OK
- *              on this connection, before GOODBYE
+ *              has, by reason (enum kv_left): together all values less those that others have. To a client that had
+ *              DRAIN_OK on this connection, before GOODBYE
  */
 /* clang-format on */
 #ifndef KVRAIL_WIRE_WIRE_H

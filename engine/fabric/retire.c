@@ -112,8 +112,8 @@ static bool drained(struct retired *r)
 		;
 	if (r->out && kv_clock_now(&kv_clock_monotonic) >= r->until_ns) {
 		kv_warn(r->fab->options.log,
-			"%s: %u operations of an abandoned endpoint have not ended within %llu s: closing it may block "
-			"its loop",
+			"%s: %u operations of an abandoned endpoint have not "
+			"ended within %llu s: closing it may block its loop",
 			r->fab->caps.domain, r->out, FAB_OUT_MAX_NS / 1000000000);
 		r->out = 0;
 	}

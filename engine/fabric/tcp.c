@@ -162,7 +162,6 @@ void fab_tcp_settle(struct fab *fab)
 	char text[sizeof(fab->caps.congestion)] = "";
 	socklen_t text_len = sizeof(text) - 1;
 	int fd, error;
-
 	fab->caps.congestion[0] = '\0';
 	if (!fab->quirk->tcp || fi_getname(&fab->ends.ep->fid, &name, &len) || !pace_loopback(&name.any))
 		return;
@@ -201,8 +200,8 @@ static int door_none(struct fab *fab, const char *why, bool tell, struct kv_erro
 			fab->caps.provider, why);
 	if (fab->options.door == FAB_DOOR_AUTO && fab->quirk->tcp && tell)
 		kv_warn(fab->options.log,
-			"%s: the fabric ports have no doorkeeper: %s; let a firewall keep strangers out "
-			"(docs/guide/security.md)",
+			"%s: the fabric ports have no doorkeeper: %s; "
+			"let a firewall keep strangers out (docs/guide/security.md)",
 			fab->caps.provider, why);
 	return 0;
 }

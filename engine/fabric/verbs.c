@@ -30,8 +30,8 @@ int fab_verbs_check(const struct fab *fab, struct kv_error *err)
 {
 	if (fab->quirk->rxm && fab_env_is_on("FI_AV_REMOVE_CLEANUP"))
 		return kv_fail(err, -KV_ENOTSUP,
-			       "%s: with FI_AV_REMOVE_CLEANUP=%s libfabric crashes after a failed connection to a "
-			       "peer; unset it",
+			       "%s: with FI_AV_REMOVE_CLEANUP=%s libfabric crashes "
+			       "after a failed connection to a peer; unset it",
 			       fab->caps.provider, getenv("FI_AV_REMOVE_CLEANUP"));
 	if (!fab_is_verbs(fab->quirk) || !fab_env_is_on("FI_OFI_RXM_USE_SRX"))
 		return 0;

@@ -57,11 +57,9 @@ const struct kv_opt_program capacity_options_program = {
 	.name = "kv-bench capacity",
 	.about = "Finds how many clients with endpoints of their own this machine can have, and the limit that ends "
 		 "it; and how many share a few. Each client is connected to a server and reads one value.",
-	.epilogue =
-		"Exit status: 0 every model ran (meeting a limit is a result), 1 a GET failed, a byte was wrong or a "
-		"step had to be killed, 2 usage, 3 a requested model could not start, 128 + signal when it "
-		"was interrupted: "
-		"the report has the complete steps.",
+	.epilogue = "Exit status: 0 every model ran (meeting a limit is a result), 1 a GET failed, "
+		    "a byte was wrong or a step had to be killed, 2 usage, 3 a requested model could "
+		    "not start, 128 + signal when it was interrupted: the report has the complete steps.",
 };
 
 const char *capacity_model_name(int model)
@@ -165,9 +163,8 @@ static int check_own_server(const struct capacity_options *o, struct kv_error *e
 {
 	if (!o->server && kv_opt_security_given(&o->security))
 		return kv_fail(err, -KV_EINVAL,
-			       "--psk-file, --cert, --key, --ca, --crl and --server-name need --server: the server "
-			       "that kv-bench starts gets "
-			       "a one-time key by itself");
+			       "--psk-file, --cert, --key, --ca, --crl and --server-name need --server: "
+			       "the server that kv-bench starts gets a one-time key by itself");
 	if (o->server && o->server_threads != 1)
 		return kv_fail(
 			err, -KV_EINVAL,

@@ -79,7 +79,6 @@ static int pool_open(struct capacity_teller *t, const char *psk, struct kvc_pool
 				 .opening_arg = t};
 	struct kv_error err = {0};
 	int rc = bench_pool_open(&ko, out, &err);
-
 	/* -KV_ECANCELED: our own look gave up, and has said why. */
 	if (rc < 0 && rc != -KV_ECANCELED)
 		capacity_fail(t, capacity_end_of(t, &err), rc, "%s", err.text);

@@ -30,9 +30,8 @@ void capacity_tell(struct capacity_teller *t)
 	const struct capacity_step *s = &t->step;
 	json_t *first = s->end ? json_pack("{s:s, s:s}", "code", kv_errkey(s->code), "text", s->text) : json_null();
 	step_report(json_pack(
-		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:{s:o, s:o, s:o}, s:o, s:o, s:b, "
-		"s:s, "
-		"s:s, s:s, s:s, s:s}",
+		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, "
+		"s:f, s:{s:o, s:o, s:o}, s:o, s:o, s:b, s:s, s:s, s:s, s:s, s:s}",
 		"opened", (json_int_t)s->opened, "connected", (json_int_t)s->connected, "verified",
 		(json_int_t)s->verified, "wrong", (json_int_t)s->wrong, "endpoints", (json_int_t)s->endpoints,
 		"queue_pairs", (json_int_t)s->qps, "completion_queues", (json_int_t)s->cqs, "memory_regions",
@@ -94,11 +93,10 @@ static bool memory_left(struct capacity_teller *t)
 	t->rss_looked = rss;
 	if (left >= MEMORY_RESERVE + 2 * grown)
 		return true;
-	capacity_fail(
-		t, CAPACITY_MEMORY, -KV_ELIMIT,
-		"only %s of this machine's (or this cgroup's) memory are left, with %s in use here: stopped before it "
-		"ends",
-		kv_size_format(left, a, sizeof(a)), kv_size_format(rss, b, sizeof(b)));
+	capacity_fail(t, CAPACITY_MEMORY, -KV_ELIMIT,
+		      "only %s of this machine's (or this cgroup's) memory "
+		      "are left, with %s in use here: stopped before it ends",
+		      kv_size_format(left, a, sizeof(a)), kv_size_format(rss, b, sizeof(b)));
 	return false;
 }
 

@@ -99,9 +99,8 @@ static struct ibv_context *device_open(const char *name, struct kv_error *err)
 		no_device(name, n, err);
 	else if (!(ctx = ibv_open_device(device)))
 		kv_fail(err, -KV_ENOTSUP,
-			"RDMA device %s cannot be opened: %s; /dev/infiniband/uverbs* must be there and readable (in a "
-			"container "
-			"it must be passed in)",
+			"RDMA device %s cannot be opened: %s; /dev/infiniband/uverbs* "
+			"must be there and readable (in a container it must be passed in)",
 			ibv_get_device_name(device), kv_strerror(errno));
 	ibv_free_device_list(list);
 	return ctx;
@@ -171,11 +170,10 @@ static void device_start(struct verbs *v)
 	gid_find(v);
 	srd_find(v, &attr);
 	if (v->srd && !v->srd_create)
-		capacity_fail(
-			t, CAPACITY_UNUSABLE, -KV_ENOTSUP,
-			"RDMA device %s is an EFA, whose queue pairs need libefa.so.1: install the AWS EFA installer's "
-			"rdma-core",
-			t->step.domain);
+		capacity_fail(t, CAPACITY_UNUSABLE, -KV_ENOTSUP,
+			      "RDMA device %s is an EFA, whose queue pairs need libefa.so.1: "
+			      "install the AWS EFA installer's rdma-core",
+			      t->step.domain);
 	v->pd = ibv_alloc_pd(v->ctx);
 	if (!v->pd)
 		capacity_fail(t, CAPACITY_PROVIDER, -errno, "ibv_alloc_pd on %s: %s", t->step.domain,

@@ -161,8 +161,8 @@ static int memory_open(struct end *e, const struct fabric_options *o, struct kv_
 	te_region_info(e->region, &info);
 	return info.parts == 1 ? 0
 			       : kv_fail(err, -KV_ELIMIT,
-					 "the provider has no room for %llu MiB in one piece: use smaller --sizes or a "
-					 "smaller --span",
+					 "the provider has no room for %llu MiB in one piece: "
+					 "use smaller --sizes or a smaller --span",
 					 (unsigned long long)e->area.len_bytes >> 20);
 }
 

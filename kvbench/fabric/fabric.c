@@ -24,9 +24,8 @@ static void look_at_reads(struct fabric_run *run)
 {
 	if (run->info.reads_refused)
 		snprintf(run->no_read, sizeof(run->no_read),
-			 "no reads: with this libfabric (%s) a peer that dies while it answers one crashes the reader "
-			 "over tcp; "
-			 "1.22 and newer are safe",
+			 "no reads: with this libfabric (%s) a peer that dies while it "
+			 "answers one crashes the reader over tcp; 1.22 and newer are safe",
 			 run->info.libfabric);
 }
 

@@ -8,13 +8,13 @@ const struct kv_opt fabric_options_table[] = {
 	KV_OPT_PROVIDER_ROW(AT(provider), .group = "What"),
 	KV_OPT_NIC_ROW(AT(nic)),
 	KV_ROW_TEXT("sizes", AT(sizes), "LIST", "all",
-		    "Bytes per operation, such as 1,4KB,64MB (the largest); all: 1, 4, 16, ... 64MB. Messages have at "
-		    "most 4 KiB."),
+		    "Bytes per operation, such as 1,4KB,64MB (the largest); "
+		    "all: 1, 4, 16, ... 64MB. Messages have at most 4 KiB."),
 	KV_ROW_U32("depth", AT(depth), "N", "16", 1, FABRIC_DEPTH_MAX,
 		   "Operations in flight per pair where bandwidth is measured."),
 	KV_ROW_U32("pairs", AT(pairs), "N", "1", 1, FABRIC_PAIRS_MAX,
-		   "Pairs of endpoints that move bytes at the same time where bandwidth is measured. Each has a thread "
-		   "here and a responder."),
+		   "Pairs of endpoints that move bytes at the same time where "
+		   "bandwidth is measured. Each has a thread here and a responder."),
 	KV_ROW_SIZE("span", AT(span), "4MB", 1, FABRIC_SPAN_MAX,
 		    "Memory of each pair that the operations go through, one behind the other. More than the "
 		    "processor's caches shows the speed of memory."),

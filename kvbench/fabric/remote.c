@@ -98,8 +98,8 @@ static int address_of(const struct fabric_options *o, const char *option, const 
 		rc = kv_hostport_resolve(&hp, out, out_len, err);
 	if (rc == 0 && !o->psk_file && !kv_sockaddr_is_loopback(out))
 		rc = kv_fail(err, -KV_EINVAL,
-			     "%s %s is not on loopback and needs --psk-file (`kv-server --make-psk FILE` makes one for "
-			     "both machines)",
+			     "%s %s is not on loopback and needs --psk-file "
+			     "(`kv-server --make-psk FILE` makes one for both machines)",
 			     option, text);
 	return rc;
 }

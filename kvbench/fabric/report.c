@@ -149,21 +149,20 @@ static void advise_tcp(const struct fabric_run *run, FILE *out)
 	char congestion[64], window[96], *last;
 	if (run->rdma.devices)
 		kv_wrap(out, "advice     ", 0,
-			"the RDMA device %s is here and not used: try --provider verbs (or efa); kv-doctor names "
-			"the obstacle",
+			"the RDMA device %s is here and not used: "
+			"try --provider verbs (or efa); kv-doctor names the obstacle",
 			run->rdma.device);
 	if (!run->opt.connect)
 		kv_wrap(out, "advice     ", 0,
-			"between processes of one host --provider shm spares the kernel's TCP: compare it with this "
-			"run");
+			"between processes of one host --provider shm spares the kernel's TCP: "
+			"compare it with this run");
 	read_word("/proc/sys/net/ipv4/tcp_congestion_control", congestion, sizeof(congestion));
 	read_word("/proc/sys/net/ipv4/tcp_wmem", window, sizeof(window));
 	last = strrchr(window, '\t');
 	if (congestion[0] && last)
 		kv_wrap(out, "advice     ", 0,
-			"between hosts TCP keeps at most net.ipv4.tcp_wmem = %s on its way per connection: that must "
-			"be rate "
-			"x round trip (100 Gb/s x 0.1 ms: 1.25 MB); congestion control there is %s",
+			"between hosts TCP keeps at most net.ipv4.tcp_wmem = %s on its way per connection: "
+			"that must be rate x round trip (100 Gb/s x 0.1 ms: 1.25 MB); congestion control there is %s",
 			SIZE(strtoull(last + 1, NULL, 10)), congestion);
 }
 
@@ -173,17 +172,16 @@ static void advise(const struct fabric_run *run, double jitter, FILE *out)
 		advise_tcp(run, out);
 	if (run->rdma.in_use && run->rdma.software)
 		kv_wrap(out, "advice     ", 0,
-			"%s is RDMA in software: good for tests, and slower than --provider tcp; take a NIC that does "
-			"RDMA",
+			"%s is RDMA in software: good for tests, "
+			"and slower than --provider tcp; take a NIC that does RDMA",
 			run->rdma.device);
 	else if (run->rdma.in_use)
 		kv_wrap(out, "advice     ", 0,
 			"kv-doctor checks the settings of %s: locked memory, NUMA node, link speed", run->rdma.device);
 	if (jitter >= 3)
 		kv_wrap(out, "advice     ", 0,
-			"p99 far above p50: other programs take the cores. Both sides poll and want a core each; pin "
-			"them, and "
-			"switch power saving of the cores off");
+			"p99 far above p50: other programs take the cores. "
+			"Both sides poll and want a core each; pin them, and switch power saving of the cores off");
 }
 
 void fabric_print_end(const struct fabric_run *run, FILE *out)
@@ -268,8 +266,8 @@ char *fabric_json_text(const struct fabric_run *run)
 	const struct report_conditions c = conditions_of(run);
 	double jitter = fabric_jitter(run);
 	json_t *o = json_pack(
-		"{s:s, s:s, s:b, s:{s:s, s:s, s:s, s:s, s:I}, s:{s:b, s:b, s:i, s:s}, s:o, s:i, s:i, s:I, s:s?, s:f, "
-		"s:o, s:o, s:o, s:o}",
+		"{s:s, s:s, s:b, s:{s:s, s:s, s:s, s:s, s:I}, s:{s:b, s:b, "
+		"s:i, s:s}, s:o, s:i, s:i, s:I, s:s?, s:f, s:o, s:o, s:o, s:o}",
 		"schema", "kvbench-fabric/1", "version", KVRAIL_VERSION, "complete", run->complete, "provider", "name",
 		i->provider, "domain", i->domain, "libfabric", i->libfabric, "why", i->why, "chunk_bytes",
 		(json_int_t)i->chunk_bytes, "rdma", "in_use", run->rdma.in_use, "software", run->rdma.software,

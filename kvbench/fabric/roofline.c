@@ -82,9 +82,8 @@ static int limit_read(struct roofline *r, const char *path, struct kv_error *err
 		rc = kv_fail(err, -KV_EINVAL, "--roofline-file %s: %s", path, why.text);
 	else if (!row)
 		rc = kv_fail(err, -KV_EINVAL,
-			     "--roofline-file %s has no writes of %llu bytes: run kv-bench fabric "
-			     "--sizes %llu",
-			     path, (unsigned long long)size, (unsigned long long)size);
+			     "--roofline-file %s has no writes of %llu bytes: run kv-bench fabric --sizes %llu", path,
+			     (unsigned long long)size, (unsigned long long)size);
 	r->limit.bytes_per_s = json_number_value(json_object_get(row, "bytes_per_s"));
 	r->p50_ns = (uint64_t)json_integer_value(json_object_get(json_object_get(row, "latency_ns"), "p50"));
 	r->opt.depth = (uint32_t)json_integer_value(json_object_get(doc, "depth"));

@@ -99,10 +99,9 @@ static int run_all(struct hits *h, struct kv_error *err)
 					       COUNT(h->plan.capacity[i]));
 	if (hits_is_reference(&h->trace))
 		kv_wrap(h->out, "reference: ", 0,
-			"prefix ratios of textbook policies on this trace, simulated apart from kv-bench (2026-11), "
-			"and "
-			"for LRU at shares of the blocks a public re-computation; kvbench/hits/reference.c has the "
-			"sources");
+			"prefix ratios of textbook policies on this trace, simulated apart "
+			"from kv-bench (2026-11), and for LRU at shares of the blocks a "
+			"public re-computation; kvbench/hits/reference.c has the sources");
 	if (bench_interrupted())
 		fprintf(stderr, "kv-bench: interrupted by signal %d: these are the pairs computed until then\n",
 			bench_interrupted());
@@ -134,8 +133,7 @@ static int prepare(struct hits *h, struct json_file **json, struct kv_error *err
 	struct hits_plan plan;
 	int rc = h->opt.trace ? 0
 			      : kv_fail(err, -KV_EINVAL,
-					"--trace FILE says which trace: docs/guide/benchmarking.md names "
-					"public ones");
+					"--trace FILE says which trace: docs/guide/benchmarking.md names public ones");
 	if (rc == 0)
 		rc = hits_plan_parse(&h->opt, 100, &plan, err); /* before a long file is read */
 	if (rc == 0)

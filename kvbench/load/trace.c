@@ -126,8 +126,8 @@ static int next_line(struct trace_reader *r, const char **out, size_t *out_len, 
 static int no_text(const struct trace_reader *r, const char *text, size_t len, struct kv_error *err)
 {
 	return memchr(text, 0, len) ? kv_fail(err, -KV_EINVAL,
-					      "%s line %llu has a byte 0, as a damaged or binary file has: correct or "
-					      "remove the line",
+					      "%s line %llu has a byte 0, as a damaged or binary file has: "
+					      "correct or remove the line",
 					      r->name, (unsigned long long)r->line)
 				    : 0;
 }
@@ -211,7 +211,6 @@ static int parse_line(struct trace_reader *r, const char *text, size_t len, stru
 	json_error_t why;
 	json_t *object = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
 	int rc;
-
 	if (!object && len >= strlen(LFS_POINTER) && memcmp(text, LFS_POINTER, strlen(LFS_POINTER)) == 0)
 		return kv_fail(err, -KV_EINVAL,
 			       "%s is a pointer of Git LFS and not the trace: run git lfs pull where it is", r->name);

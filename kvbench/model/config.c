@@ -33,9 +33,8 @@ static int dimension(const json_t *o, const char *name, uint32_t max, const char
 		return 0;
 	if (!json_is_integer(v) || json_integer_value(v) < 1 || json_integer_value(v) > (json_int_t)max)
 		return kv_fail(err, -KV_EINVAL,
-			       "%s: \"%s\" is not a whole number from 1 to %u: is it a model's "
-			       "config.json?",
-			       file, name, max);
+			       "%s: \"%s\" is not a whole number from 1 to %u: is it a model's config.json?", file,
+			       name, max);
 	*out = (uint32_t)json_integer_value(v);
 	return 0;
 }
@@ -79,8 +78,7 @@ static int read_heads(const json_t *o, const char *file, struct model *m, struct
 	if (!m->head_dim && hidden % heads)
 		return kv_fail(
 			err, -KV_EINVAL,
-			"%s has no \"head_dim\", and \"hidden_size\" %u is no multiple of %u heads: add head_dim "
-			"to it",
+			"%s has no \"head_dim\", and \"hidden_size\" %u is no multiple of %u heads: add head_dim to it",
 			file, hidden, heads);
 	m->head_dim = m->head_dim ? m->head_dim : hidden / heads;
 	return m->head_dim <= MODEL_DIMENSION_MAX
@@ -156,11 +154,10 @@ static int read_kinds(const json_t *kinds, const char *file, struct model *m, st
 			m->sliding_layers++;
 		else if (!kind || (strcmp(kind, "full_attention") != 0 && strcmp(kind, "attention") != 0 &&
 				   strcmp(kind, "chunked_attention") != 0))
-			return kv_fail(
-				err, -KV_ENOTSUP,
-				"%s: layer %zu is \"%s\", which keeps no K and V of each token: give the bytes of "
-				"a block by --value-size",
-				file, i, kind ? kind : "?");
+			return kv_fail(err, -KV_ENOTSUP,
+				       "%s: layer %zu is \"%s\", which keeps no K and V of each token: "
+				       "give the bytes of a block by --value-size",
+				       file, i, kind ? kind : "?");
 	}
 	return 0;
 }

@@ -53,8 +53,8 @@ int model_measure(const struct model *m, const struct model_layout *l, struct mo
 		b.heads = heads_of(m->kv_heads, l->tp);
 		if (b.heads == 0)
 			return kv_fail(err, -KV_EINVAL,
-				       "%u ranks cannot divide the %u KV heads of %s: use a --tp that divides them, or "
-				       "a multiple of them",
+				       "%u ranks cannot divide the %u KV heads of %s: "
+				       "use a --tp that divides them, or a multiple of them",
 				       l->tp, m->kv_heads, m->name);
 		b.slices_per_layer = 2;
 		b.slice = (uint64_t)b.heads * m->head_dim * number * l->block_tokens;

@@ -334,7 +334,6 @@ static json_t *outages_array(const struct keep_going_result *k)
 static json_t *keep_going_object(const struct keep_going_result *k)
 {
 	json_int_t open = 0;
-
 	for (unsigned i = 0; i < k->num_clients; i++)
 		open += k->outage[i].open;
 	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "calls", (json_int_t)k->calls, "overdue",

@@ -35,8 +35,7 @@ void report_model_start(const struct bench *b)
 	if (!o->model.name)
 		return;
 	kv_wrap(b->out, "model      ", 0,
-		"%s (%s), %s, tp %u: %s bytes per token and rank; a block of %s is %s: %s of %s, %u "
-		"per layer",
+		"%s (%s), %s, tp %u: %s bytes per token and rank; a block of %s is %s: %s of %s, %u per layer",
 		o->model.dimensions.name, o->model.dimensions.source, model_dtype_names[o->model.layout.dtype],
 		o->model.layout.tp, COUNT(m->token), OF(o->model.layout.block_tokens, "token"), SIZE(m->block),
 		OF(m->slices, "slice"), SIZE(m->slice), m->slices_per_layer);
@@ -64,8 +63,8 @@ static void prefix_lines(const struct bench *b)
 	const struct prefix_result *r = &b->results.prefix;
 	if (r->loads)
 		kv_wrap(b->out, "        ", 0,
-			"%s loaded by one GET, layer by layer: the first layer is there after %s, all after %s (median "
-			"of %s)",
+			"%s loaded by one GET, layer by layer: "
+			"the first layer is there after %s, all after %s (median of %s)",
 			OF(r->tokens, "token"), TIME((double)r->first_ns / 1e9), TIME((double)r->all_ns / 1e9),
 			OF(r->loads, "load"));
 	else if (r->why[0])

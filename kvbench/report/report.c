@@ -86,8 +86,7 @@ static void start_fabric(const struct bench *b)
 	if (i->why[0])
 		kv_wrap(b->out, "           ", 0, "chosen: %s", i->why);
 	kv_wrap(b->out, "           ", 0,
-		"chunk %s, eager %s, depth %u, completion queue %u, credits %u, mode %s, security %s, %u "
-		"cores",
+		"chunk %s, eager %s, depth %u, completion queue %u, credits %u, mode %s, security %s, %u cores",
 		SIZE(i->chunk_bytes), i->eager_bytes ? SIZE(i->eager_bytes) : "without limit", i->tx_depth, i->cq_depth,
 		i->credits, i->mode, i->security, kv_cpus_available());
 	kv_wrap(b->out, "memory     ", 0, "buffers: %s, registered in %s; NUMA: %s", i->memory, TIME(i->register_ns),
@@ -98,7 +97,6 @@ static void start_load(const struct bench *b)
 {
 	const struct bench_options *o = b->opt;
 	char workers[160], by[64] = "", batch[48] = "";
-
 	if (o->load.async && o->load.submitters)
 		snprintf(by, sizeof(by), " by %s", OF(o->load.submitters, "submitter"));
 	snprintf(workers, sizeof(workers), "%s%s%s on %s, %s", OF(o->load.num_workers, o->load.async ? "id" : "worker"),
@@ -147,41 +145,37 @@ static void start_notes(const struct bench *b)
 			b->results.trace.back == 1 ? "is" : "are");
 	if (b->results.expiring && o->replay.trace)
 		kv_wrap(b->out, "note       ", 0,
-			"at this speed the trace is not shorter than --ttl: values expire meanwhile, and hits are "
-			"fewer "
-			"than it has (--ttl 0 keeps them)");
+			"at this speed the trace is not shorter than --ttl: "
+			"values expire meanwhile, and hits are fewer than it has (--ttl 0 keeps them)");
 	else if (b->results.expiring)
 		kv_wrap(b->out, "note       ", 0,
-			"the reads%s are not shorter than --ttl: keys expire during the run and will be misses, which "
-			"do not fail it",
+			"the reads%s are not shorter than --ttl: "
+			"keys expire during the run and will be misses, which do not fail it",
 			o->pace.repeat_runs > 1 ? " of --duration and --repeat-runs" : " of --duration");
 	if (o->server.events.count)
 		kv_wrap(b->out, "note       ", 0, "servers go or come during the run (--event): misses do not fail it");
 	else if (b->results.memory_short)
 		kv_wrap(b->out, "note       ", 0,
-			"the server's memory is smaller than the workload: evicted values are misses, which do not "
-			"fail this run");
+			"the server's memory is smaller than the workload: "
+			"evicted values are misses, which do not fail this run");
 	if (o->client.copies != BENCH_COPIES_ONE && b->results.info.num_servers < 2)
 		kv_wrap(b->out, "note       ", 0,
-			"--copies %s, and there is one server: it has the only copy, until it tells of other members. "
-			"Name two with --server",
+			"--copies %s, and there is one server: it has the only copy, "
+			"until it tells of other members. Name two with --server",
 			bench_copies_names[o->client.copies]);
 	if (b->results.put_way == KVC_PUT_INLINE && !o->load.no_write)
 		kv_wrap(b->out, "note       ", 0,
-			"PUT sends its bytes inside requests, far below GET's rate: a server has no landing area for "
-			"this "
-			"client (kv-server --landing-mb), and over TCP with libfabric before 1.22 it is not safe for "
-			"it to "
-			"read (docs/internals/providers.md)");
+			"PUT sends its bytes inside requests, far below GET's rate: "
+			"a server has no landing area for this client (kv-server --landing-mb), and over TCP "
+			"with libfabric before 1.22 it is not safe for it to read (docs/internals/providers.md)");
 	if (b->results.pages_left)
 		kv_wrap(b->out, "note       ", 0,
 			"servers are still making the pages of %s of memory (kv-server --prefault): PUTs wait for them",
 			SIZE(b->results.pages_left));
 	if (o->load.slices)
 		kv_wrap(b->out, "note       ", 0,
-			"values lie in %u slices; those of a PUT are laid out before its latency begins, so that the "
-			"rate "
-			"of the writes contains a copy",
+			"values lie in %u slices; those of a PUT are laid out before its "
+			"latency begins, so that the rate of the writes contains a copy",
 			o->load.slices);
 	if (o->load.no_checksum)
 		kv_wrap(b->out, "note       ", 0, "checksums of GETs are not checked (--no-checksum)");
@@ -420,13 +414,12 @@ static void latency_table(const struct bench *b)
 	latency_row(b->out, "mix get", &r->mixed.read.tally.latency);
 	if (b->opt->replay.trace)
 		kv_wrap(b->out, "        ", 0,
-			"(a sample is all blocks found, or stored, for one request; missed: of lookups that did not "
-			"find "
-			"all)");
+			"(a sample is all blocks found, or stored, for one request; "
+			"missed: of lookups that did not find all)");
 	else if (b->opt->pace.rate > 0 || r->slo.trials)
 		kv_wrap(b->out, "        ", 0,
-			"(of a read: from its intended start, %s arrivals%s; service: of reads, from when they really "
-			"began)",
+			"(of a read: from its intended start, %s arrivals%s; "
+			"service: of reads, from when they really began)",
 			b->opt->pace.arrivals == BENCH_POISSON ? "poisson" : "uniform",
 			b->opt->pace.ramp_ns ? ", the ramp's, too" : "");
 	else if (b->opt->load.batch > 1)

@@ -26,8 +26,8 @@ struct plot_options {
 
 static const struct kv_opt plot_table[] = {
 	KV_ROW_TEXT("output", .offset = offsetof(struct plot_options, output), "FILE", NULL,
-		    "The file to write; its end chooses the kind: .svg or .png (one chart), .html (the page), .hgrm or "
-		    ".csv.",
+		    "The file to write; its end chooses the kind: "
+		    ".svg or .png (one chart), .html (the page), .hgrm or .csv.",
 		    .letter = 'o'),
 	KV_ROW_CHOICE("figure", .offset = offsetof(struct plot_options, figure), "NAME", "percentiles", figure_names,
 		      "The chart of an .svg or .png. Without --figure it is scaling for a sweep; for others"),

@@ -10,18 +10,18 @@
 void scale_tell(struct scale_teller *t)
 {
 	const struct scale_step *s = &t->step;
-	json_t *o = json_pack(
-		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s, "
-		"s:s, s:s, s:s}",
-		"connected", (json_int_t)s->connected, "succeeded", (json_int_t)s->succeeded, "messages",
-		(json_int_t)s->messages, "wrong", (json_int_t)s->wrong, "failed", (json_int_t)s->failed, "connect_ns",
-		(json_int_t)s->connect_ns, "talk_ns", (json_int_t)s->talk_ns, "connect_p50_ns",
-		(json_int_t)s->connect_p50_ns, "connect_p99_ns", (json_int_t)s->connect_p99_ns, "p50_ns",
-		(json_int_t)s->p50_ns, "p99_ns", (json_int_t)s->p99_ns, "rss_start", (json_int_t)s->rss_start,
-		"rss_base", (json_int_t)s->rss_base, "rss", (json_int_t)s->rss, "threads", (json_int_t)s->threads,
-		"files", (json_int_t)s->files, "peer_memory", (json_int_t)s->peer_rss, "final", (int)s->final,
-		"provider", s->provider, "libfabric", s->libfabric, "wait", s->wait, "loopback_congestion_control",
-		s->congestion);
+	json_t *o =
+		json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+			  "s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:s, s:s}",
+			  "connected", (json_int_t)s->connected, "succeeded", (json_int_t)s->succeeded, "messages",
+			  (json_int_t)s->messages, "wrong", (json_int_t)s->wrong, "failed", (json_int_t)s->failed,
+			  "connect_ns", (json_int_t)s->connect_ns, "talk_ns", (json_int_t)s->talk_ns, "connect_p50_ns",
+			  (json_int_t)s->connect_p50_ns, "connect_p99_ns", (json_int_t)s->connect_p99_ns, "p50_ns",
+			  (json_int_t)s->p50_ns, "p99_ns", (json_int_t)s->p99_ns, "rss_start", (json_int_t)s->rss_start,
+			  "rss_base", (json_int_t)s->rss_base, "rss", (json_int_t)s->rss, "threads",
+			  (json_int_t)s->threads, "files", (json_int_t)s->files, "peer_memory", (json_int_t)s->peer_rss,
+			  "final", (int)s->final, "provider", s->provider, "libfabric", s->libfabric, "wait", s->wait,
+			  "loopback_congestion_control", s->congestion);
 	if (o && s->ended)
 		json_object_set_new(o, "stopped", json_string(s->text));
 	step_report(o);

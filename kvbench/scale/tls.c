@@ -342,11 +342,10 @@ static bool side_make(struct side *s)
 	s->reach = s->t->step.clients;
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < s->reach + (rlim_t)FILES_KEPT) {
 		s->reach = files.rlim_cur > FILES_KEPT ? (uint32_t)files.rlim_cur - FILES_KEPT : 0;
-		scale_end(
-			s->t,
-			"descriptors: RLIMIT_NOFILE is %llu (at most %llu), a connection takes one on each side; raise "
-			"`ulimit -n`",
-			(unsigned long long)files.rlim_cur, (unsigned long long)files.rlim_max);
+		scale_end(s->t,
+			  "descriptors: RLIMIT_NOFILE is %llu (at most %llu), "
+			  "a connection takes one on each side; raise `ulimit -n`",
+			  (unsigned long long)files.rlim_cur, (unsigned long long)files.rlim_max);
 	}
 	return s->client && s->worker;
 }

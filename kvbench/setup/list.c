@@ -57,8 +57,8 @@ static int go_on(struct list *l, uint64_t end)
 	int rc = 0;
 	if (l->known < 2 || !(plus || times))
 		return kv_fail(l->err, -KV_EINVAL,
-			       "--%s: the numbers before \"...\" do not tell how it goes on: write 1,2,4,...,64 or "
-			       "10,20,...,100",
+			       "--%s: the numbers before \"...\" do not tell how it goes on: "
+			       "write 1,2,4,...,64 or 10,20,...,100",
 			       l->name);
 	for (n = c; rc == 0;) {
 		uint64_t step = plus ? c - b : n * (c / b - 1);

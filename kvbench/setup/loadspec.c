@@ -209,7 +209,7 @@ int bench_slo_parse(const char *text, struct bench_slo *out, struct kv_error *er
 		return 0;
 	}
 	return kv_fail(err, -KV_EINVAL,
-		       "--slo %s is not a percentile above 0 and up to %.10g with its limit, as in p99=2ms or "
-		       "p99.99=500us",
+		       "--slo %s is not a percentile above 0 and up to "
+		       "%.10g with its limit, as in p99=2ms or p99.99=500us",
 		       text, PERCENT_MAX);
 }

@@ -45,11 +45,11 @@ const struct kv_opt bench_options_table[] = {
 		"Read for this long instead of --repeat-reads; with --trace, start no request later. 0: no limit.",
 		.letter = 'd'),
 	KV_ROW_DOUBLE("rate", AT(pace.rate), "R", "0", 0, 0,
-		      "Open loop: R reads per second of all workers together; latency counts from the scheduled start. "
-		      "0: closed loop."),
+		      "Open loop: R reads per second of all workers together; "
+		      "latency counts from the scheduled start. 0: closed loop."),
 	KV_ROW_CHOICE("arrivals", AT(pace.arrivals), "KIND", "uniform", arrivals_names,
-		      "Schedule of reads with --rate and --slo (uniform: evenly spaced; poisson: exponential gaps from "
-		      "the seed)"),
+		      "Schedule of reads with --rate and --slo (uniform: "
+		      "evenly spaced; poisson: exponential gaps from the seed)"),
 	KV_ROW_DURATION("ramp", AT(pace.ramp_ns), "0", 0, 3600000000000ull,
 			"With --rate: increase the rate evenly from 0 to R in this time. The time series (--interval, "
 			"--csv) shows at which rate latency grows."),
@@ -59,8 +59,8 @@ const struct kv_opt bench_options_table[] = {
 	KV_ROW_U32("repeat-runs", AT(pace.repeat_runs), "N", "1", 1, BENCH_RUNS_MAX,
 		   "Number of read phases; report median and range."),
 	KV_ROW_TEXT("slo", AT(pace.slo), "PQ=TIME", NULL,
-		    "Find the highest rate at which reads keep a percentile, such as p99=2ms, in trials of --duration "
-		    "(2 s)."),
+		    "Find the highest rate at which reads keep a percentile, "
+		    "such as p99=2ms, in trials of --duration (2 s)."),
 	KV_ROW_U64("warmup", AT(pace.warmup), "N", "100", 0, (uint64_t)1 << 40,
 		   "GETs before the measured ones, at most 1 GiB and 5 s; no figure includes them."),
 	KV_ROW_DOUBLE(
@@ -94,8 +94,8 @@ const struct kv_opt bench_options_table[] = {
 		    "again, and report errors by code, overdue calls, and outages. SIGINT or SIGTERM ends the reads, "
 		    "and the run counts as a success."),
 	KV_ROW_FLAG("no-write", AT(load.no_write),
-		    "Write nothing: the keys are on the servers from an earlier run with the same --seed and "
-		    "--value-size."),
+		    "Write nothing: the keys are on the servers from an "
+		    "earlier run with the same --seed and --value-size."),
 	KV_ROW_FLAG("no-checksum", AT(load.no_checksum), "Do not verify the checksums of GETs in the client."),
 	KV_ROW_FLAG("breakdown", AT(out.breakdown),
 		    "Report where the time of the measured GETs was spent, by phase (docs/reference/counters.md). "
@@ -104,13 +104,13 @@ const struct kv_opt bench_options_table[] = {
 	KV_ROW_FLAG("background-puts", AT(load.background_puts),
 		    "PUTs of --mixed and --mix give way to the GETs of their client (KVC_BACKGROUND)."),
 	KV_ROW_FLAG("roofline", AT(roofline.run),
-		    "After the reads, compare GET and PUT with bare fabric writes on this machine. With --server use "
-		    "--roofline-file."),
+		    "After the reads, compare GET and PUT with bare fabric "
+		    "writes on this machine. With --server use --roofline-file."),
 	KV_ROW_U32("roofline-depth", AT(roofline.depth), "N", "1", 1, BENCH_DEPTH_MAX,
 		   "With --roofline: bare writes in flight per worker of the run; a GET keeps 1."),
 	KV_ROW_TEXT("roofline-file", AT(roofline.file), "FILE", NULL,
-		    "Compare the writes and reads with the writes of this size in FILE, a report of kv-bench fabric "
-		    "--json."),
+		    "Compare the writes and reads with the writes of this "
+		    "size in FILE, a report of kv-bench fabric --json."),
 
 	KV_ROW_TEXT("trace", AT(replay.trace), "FILE", NULL,
 		    "Replay a trace instead of the write and read phases: JSON lines of Mooncake or of Alibaba's "
@@ -119,8 +119,8 @@ const struct kv_opt bench_options_table[] = {
 	KV_ROW_DOUBLE("trace-speed", AT(replay.speed), "X", "0", 0, 0,
 		      "Start requests at X times real time. 0: as fast as possible."),
 	KV_ROW_CHOICE("trace-order", AT(replay.order), "ORDER", "strict", order_names,
-		      "Order of lookups (strict: each waits for earlier requests with a common block; relaxed: none "
-		      "waits, and hits vary)"),
+		      "Order of lookups (strict: each waits for earlier requests "
+		      "with a common block; relaxed: none waits, and hits vary)"),
 
 	KV_ROW_TEXT("model", AT(model.name), "NAME", NULL,
 		    "A value is a block of this model's KV cache on one rank, and the report counts tokens: a name "
@@ -139,8 +139,8 @@ const struct kv_opt bench_options_table[] = {
 	KV_ROW_U64("memory-mb", AT(server.memory_mb), "SIZE", "0", 0, (uint64_t)1 << 30,
 		   "Memory of the server that kv-bench starts, in MiB. 0: enough for the load.", .unit = KV_OPT_MIB),
 	KV_ROW_U32("servers", AT(server.num_servers), "N", "1", 1, BENCH_SERVERS_MAX,
-		   "Servers that kv-bench starts. With several, each has memory for twice its share, so that others "
-		   "can take over."),
+		   "Servers that kv-bench starts. With several, each has "
+		   "memory for twice its share, so that others can take over."),
 	KV_ROW_TEXTS("event", AT(server.event_text), "EVENT", NULL,
 		     "'kill 2 at 30m': an action on a server that kv-bench started (kill, stop, cont, start), and its "
 		     "time: in the trace, or since the first read. A server whose first event is start joins then; a "
@@ -153,8 +153,8 @@ const struct kv_opt bench_options_table[] = {
 	KV_ROW_U64("base-client-id", AT(client.base_client_id), "N", "100", 0, INT64_MAX,
 		   "Id of the first client, for the server's log."),
 	KV_ROW_DURATION("timeout", AT(client.timeout_ns), "0", 0, 3600000000000ull,
-			"Deadline of one operation. 0: 5 s, and 1 s more per 100 MB. Connecting may take as long, and "
-			"at least 15 s."),
+			"Deadline of one operation. 0: 5 s, and 1 s more per 100 MB. "
+			"Connecting may take as long, and at least 15 s."),
 	KV_OPT_PEER_TIMEOUT_ROW(AT(client.peer_timeout_ns)),
 	KV_ROW_DURATION(
 		"settle", AT(client.settle_ns), "10min", 0, 86400000000000ull,
@@ -228,8 +228,8 @@ static int check_own_server(const struct bench_options *o, struct kv_error *err)
 			       "--eviction concerns the server that kv-bench starts itself: drop it, or drop --server");
 	if (o->target.servers.count > 0 && (o->server.num_servers > 1 || o->server.event_text.count > 0))
 		return kv_fail(err, -KV_EINVAL,
-			       "--servers and --event concern servers that kv-bench starts itself: drop them, or drop "
-			       "--server");
+			       "--servers and --event concern servers that kv-bench starts itself: "
+			       "drop them, or drop --server");
 	if (o->client.copies != BENCH_COPIES_ONE && o->target.servers.count == 0 && o->server.num_servers == 1)
 		return kv_fail(err, -KV_EINVAL,
 			       "--copies %s needs a second server to keep the copies at: add --servers 2, or more",
@@ -270,8 +270,8 @@ static int check_trace(const struct bench_options *o, struct kv_error *err)
 			       "--trace has its own requests: drop --num-keys, --repeat-reads and --warmup");
 	if (o->replay.trace && (o->roofline.run || o->roofline.file))
 		return kv_fail(err, -KV_EINVAL,
-			       "--roofline compares with the read phase, which --trace replaces: run them one after "
-			       "the other");
+			       "--roofline compares with the read phase, "
+			       "which --trace replaces: run them one after the other");
 	if (o->replay.trace && (o->load.keys_pattern || o->load.value_sizes))
 		return kv_fail(
 			err, -KV_EINVAL,
@@ -295,8 +295,8 @@ static int check_model(const struct bench_options *o, struct kv_error *err)
 			       o->model.layout.block_tokens != BLOCK_TOKENS ||
 			       o->model.prefix_tokens != PREFIX_TOKENS || o->model.prefill_rate != 0))
 		return kv_fail(err, -KV_EINVAL,
-			       "--tp, --dtype, --block-tokens, --prefix-tokens and --prefill-rate are about a model: "
-			       "add --model");
+			       "--tp, --dtype, --block-tokens, --prefix-tokens "
+			       "and --prefill-rate are about a model: add --model");
 	return 0;
 }
 
@@ -350,8 +350,8 @@ static int check_reads(const struct bench_options *o, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL, "--rate counts single reads: drop it, or drop --batch");
 	if (o->load.mixed && (o->replay.trace || o->load.no_write || o->load.keep_going))
 		return kv_fail(err, -KV_EINVAL,
-			       "--mixed compares with the write and read phases: drop --trace, --no-write and "
-			       "--keep-going");
+			       "--mixed compares with the write and read phases: "
+			       "drop --trace, --no-write and --keep-going");
 	if (o->load.background_puts && !o->load.mixed && !o->load.mix.put)
 		return kv_fail(err, -KV_EINVAL, "--background-puts is about the PUTs of --mixed and --mix: add one");
 	if (o->out.breakdown && (o->replay.trace || o->load.batch > 0))
@@ -375,16 +375,15 @@ static int check_slices(const struct bench_options *o, struct kv_error *err)
 		return 0;
 	if (o->replay.trace || o->roofline.run || o->load.keep_going || o->pace.rate != 0 || o->out.breakdown ||
 	    o->pace.slo)
-		return kv_fail(
-			err, -KV_EINVAL,
-			"--slices changes plain writes and reads: drop --trace, --roofline, --keep-going, --rate, "
-			"--breakdown and --slo");
+		return kv_fail(err, -KV_EINVAL,
+			       "--slices changes plain writes and reads: drop --trace, "
+			       "--roofline, --keep-going, --rate, --breakdown and --slo");
 	for (unsigned i = 0; i < KV_MAX(o->load.sizes.count, 1u); i++) {
 		uint64_t value_size = o->load.sizes.count ? o->load.sizes.row[i].size : o->load.value_size;
 		if (value_size % (8ull * o->load.slices))
 			return kv_fail(err, -KV_EINVAL,
-				       "a value of %s has no %u slices of whole words: use sizes that are multiples of "
-				       "%u bytes",
+				       "a value of %s has no %u slices of whole words: "
+				       "use sizes that are multiples of %u bytes",
 				       kv_size_format(value_size, size, sizeof(size)), o->load.slices,
 				       8 * o->load.slices);
 	}
@@ -416,8 +415,8 @@ static int check_mix(const struct bench_options *o, struct kv_error *err)
 	if (o->load.mix.total &&
 	    (o->replay.trace || o->load.async || o->load.mixed || o->roofline.run || o->load.no_write))
 		return kv_fail(err, -KV_EINVAL,
-			       "--mix is of workers, in the read phase: drop --trace, --async, --mixed, --roofline and "
-			       "--no-write");
+			       "--mix is of workers, in the read phase: "
+			       "drop --trace, --async, --mixed, --roofline and --no-write");
 	if (o->pace.repeat_runs > 1 && (o->replay.trace || o->load.keep_going))
 		return kv_fail(err, -KV_EINVAL, "--repeat-runs repeats the read phase: drop --trace and --keep-going");
 	if (!(o->pace.warmup_steady >= 0 && o->pace.warmup_steady <= 100))
@@ -444,16 +443,16 @@ static int check_async(const struct bench_options *o, struct kv_error *err)
 		return 0;
 	if (o->replay.trace || o->load.mixed || o->roofline.run || o->load.keep_going)
 		return kv_fail(err, -KV_EINVAL,
-			       "--async changes plain writes and reads: drop --trace, --mixed, --roofline and "
-			       "--keep-going");
+			       "--async changes plain writes and reads: "
+			       "drop --trace, --mixed, --roofline and --keep-going");
 	if (o->pace.rate != 0)
 		return kv_fail(err, -KV_EINVAL, "--rate paces workers, of which --async has none: drop one of them");
 	if (o->out.breakdown)
 		return kv_fail(err, -KV_EINVAL, "--breakdown is of the GETs of workers: drop it, or drop --async");
 	if (o->load.submitters > o->load.num_workers)
 		return kv_fail(err, -KV_EINVAL,
-			       "%u submitters have fewer ids in flight than one each: use --num-workers %u or more, or "
-			       "a smaller --submitters",
+			       "%u submitters have fewer ids in flight than one each: "
+			       "use --num-workers %u or more, or a smaller --submitters",
 			       o->load.submitters, o->load.submitters);
 	return 0;
 }
@@ -467,8 +466,8 @@ static int check_keep_going(const struct bench_options *o, struct kv_error *err)
 			       "--keep-going concerns the read phase alone: drop --trace and --roofline");
 	if (o->target.servers.count == 0)
 		return kv_fail(err, -KV_EINVAL,
-			       "--keep-going needs --server: without it the run is over when the server that kv-bench "
-			       "started dies");
+			       "--keep-going needs --server: without it the run "
+			       "is over when the server that kv-bench started dies");
 	if (o->pace.duration_ns == 0)
 		return kv_fail(err, -KV_EINVAL, "--keep-going needs --duration, which says how long to read");
 	return 0;

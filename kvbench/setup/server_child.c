@@ -375,8 +375,8 @@ static int launch_run(struct launch *l, struct server_child *c, const struct ser
 	rc = pthread_create(&c->log_thread, NULL, log_main, c);
 	c->log_started = rc == 0;
 	return rc ? kv_fail(err, -rc,
-			    "no thread for its own server's log: %s; look at ulimit -u and -v, and at the pids limit "
-			    "of a container",
+			    "no thread for its own server's log: %s; "
+			    "look at ulimit -u and -v, and at the pids limit of a container",
 			    kv_strerror(rc))
 		  : 0;
 }

@@ -90,10 +90,8 @@ const struct kv_opt *sweep_options_table(void)
 static const struct kv_opt_program program = {
 	.name = "kv-bench sweep",
 	.about = "Runs the same load with every combination of workers, value size and clients, and shows how it "
-		 "scales. "
-		 "Each run is a kv-bench of its own; without --server each has a kv-server of its own, too, so that "
-		 "none "
-		 "finds the values, the memory or the connections of another.",
+		 "scales. Each run is a kv-bench of its own; without --server each has a kv-server of its own, "
+		 "too, so that none finds the values, the memory or the connections of another.",
 	.epilogue =
 		"Exit status: 0 every combination was measured or skipped; 1 one failed, or a file was not written; 2 "
 		"usage, or --resume FILE is of another sweep; 3 it could not start; 128 + signal when it was "

@@ -28,8 +28,8 @@ const struct kv_opt versus_options_table[] = {
 		   "Keys to write, then to read. Each round has its own keys.", .letter = 'k'),
 	KV_ROW_SIZE("value-size", AT(value_size), "64KB", 16, 512 << 20, "Size of a value.", .letter = 'v'),
 	KV_ROW_TEXT("keys-pattern", AT(keys_pattern), "PATTERN", NULL,
-		    "Which keys are read, as in kv-bench: shuffled (the default), sequential, uniform, zipf:THETA, "
-		    "hot:FRACTION:SHARE."),
+		    "Which keys are read, as in kv-bench: shuffled (the default), "
+		    "sequential, uniform, zipf:THETA, hot:FRACTION:SHARE."),
 	KV_ROW_DURATION("duration", AT(duration_ns), "1", 1000000, 3600000000000ull,
 			"Length of the reads in each round.", .letter = 'd'),
 	KV_ROW_DOUBLE("rate", AT(rate), "R", "0", 0, 0,

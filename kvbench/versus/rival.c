@@ -36,7 +36,6 @@ static int connect_unix(const char *path)
 {
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
 	if (strlen(path) >= sizeof(sun.sun_path))
 		rival_die(path, "too long for a unix socket");
 	memcpy(sun.sun_path, path, strlen(path) + 1);
@@ -52,7 +51,6 @@ static int connect_tcp(const char *address)
 	struct kv_error err = {0};
 	char port[16];
 	int fd, one = 1, rc;
-
 	if (kv_hostport_parse(address, &hp, &err) < 0)
 		rival_die(address, err.text);
 	snprintf(port, sizeof(port), "%u", (unsigned)hp.port);
@@ -72,7 +70,6 @@ int rival_connect(const struct rival *rival)
 	const char *address = rival->address;
 	struct timeval tv = {.tv_sec = RIVAL_GRACE_S};
 	int fd = strchr(address, '/') ? connect_unix(address) : connect_tcp(address);
-
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv));
 	return fd;
@@ -115,7 +112,6 @@ size_t rival_tail(int protocol)
 int64_t rival_value_header(int protocol, const char *line)
 {
 	unsigned long long len;
-
 	if (strncmp(line, protocol == RIVAL_REDIS ? "$-1" : "END", 3) == 0)
 		return -1;
 	if (sscanf(line, protocol == RIVAL_REDIS ? "$%llu" : "VALUE %*s %*s %llu", &len) != 1 || len > INT64_MAX)

@@ -73,18 +73,17 @@ static json_t *plan_of(const struct versus_options *o, int argc, char **argv)
 	char program[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
 	program[KV_MAX(n, (ssize_t)0)] = 0;
-	return json_pack(
-		"{s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:b, s:I, s:s, s:s, "
-		"s:s?, s:s?, s:s?}",
-		"version", KVRAIL_VERSION, "program", program, "options",
-		strings((const char *const *)argv + 1, (unsigned)argc - 1), "targets", targets(o), "load",
-		load_options(o), "own", strings(o->own.item, o->own.count), "rounds", (json_int_t)o->rounds,
-		"num_workers", (json_int_t)o->num_workers, "num_clients", (json_int_t)o->num_clients, "num_keys",
-		(json_int_t)o->num_keys, "value_size", (json_int_t)o->value_size, "batch", (json_int_t)o->batch,
-		"warmup", (json_int_t)o->warmup, "duration_s", (double)o->duration_ns / 1e9, "rate", o->rate, "mixed",
-		(int)o->mixed, "seed", (json_int_t)o->seed, "arrivals",
-		o->arrivals == BENCH_POISSON ? "poisson" : "uniform", "checked", checked(o), "keys_pattern",
-		o->keys_pattern, "json", o->json, "report", o->report);
+	return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, "
+			 "s:I, s:I, s:f, s:f, s:b, s:I, s:s, s:s, s:s?, s:s?, s:s?}",
+			 "version", KVRAIL_VERSION, "program", program, "options",
+			 strings((const char *const *)argv + 1, (unsigned)argc - 1), "targets", targets(o), "load",
+			 load_options(o), "own", strings(o->own.item, o->own.count), "rounds", (json_int_t)o->rounds,
+			 "num_workers", (json_int_t)o->num_workers, "num_clients", (json_int_t)o->num_clients,
+			 "num_keys", (json_int_t)o->num_keys, "value_size", (json_int_t)o->value_size, "batch",
+			 (json_int_t)o->batch, "warmup", (json_int_t)o->warmup, "duration_s",
+			 (double)o->duration_ns / 1e9, "rate", o->rate, "mixed", (int)o->mixed, "seed",
+			 (json_int_t)o->seed, "arrivals", o->arrivals == BENCH_POISSON ? "poisson" : "uniform",
+			 "checked", checked(o), "keys_pattern", o->keys_pattern, "json", o->json, "report", o->report);
 }
 
 int versus_main(int argc, char **argv)

@@ -12,7 +12,7 @@
  * the first part, and those without a coroutine, and returns after all.
  *
  * Items under way form a chain (parts.h). A DELETE asks all servers that may have the value, in turn. A stopped batch
- * (kvc_trace.stop) begins and awaits nothing, and cancels its requests. */
+ * (kc_trace.stop) begins and awaits nothing, and cancels its requests. */
 #include "kvclient/call/batch.h"
 
 #include "kvclient/call/claim.h"
@@ -33,14 +33,14 @@
 
 enum { WINDOW = 128, PLACE_STEP = 1024, TOLD_MAX = 4, LATER = 1 };
 
-#define NONE KVC_CHAIN_END
+#define NONE KC_CHAIN_END
 
 struct batch {
 	struct kvc_client *c;
 	struct kvc_item *items;
 	const struct kvc_call *call;
 	uint64_t deadline_ns;
-	struct kvc_wait wait;
+	struct kc_wait wait;
 	uint64_t epoch;       /* of the view when the batch began */
 	uint64_t begun_ns;    /* start of the batch: DELETE, and PUT if values are kept twice */
 	const uint64_t *born; /* birth times, if the items are copies; else NULL */
@@ -48,14 +48,14 @@ struct batch {
 	unsigned pass;        /* 0 or 1 */
 	unsigned first, last; /* of the chain of items for the next pass */
 	struct slot {
-		struct kvc_req *req;
-		struct kvc_node *node; /* asked server */
+		struct kc_req *req;
+		struct kc_node *node; /* asked server */
 		unsigned item;
 		uint8_t num_told; /* DELETE: servers that answered before */
 		bool deleted;     /* DELETE: one of them had the value */
 		union {
-			struct kvc_client_mem *mem; /* GET, PUT: `users` is raised while the request is out */
-			uint16_t told[TOLD_MAX];    /* DELETE: those servers */
+			struct kc_client_mem *mem; /* GET, PUT: `users` is raised while the request is out */
+			uint16_t told[TOLD_MAX];   /* DELETE: those servers */
 		};
 	} slot[WINDOW];
 	unsigned head, count;
@@ -66,9 +66,9 @@ struct batch {
 static void again(struct batch *b, unsigned i, enum route_mark mark)
 {
 	struct kvc_item *last = b->last == NONE ? NULL : &b->items[b->last];
-	b->items[i].result = kvc_chain_link(NONE, mark);
+	b->items[i].result = kc_chain_link(NONE, mark);
 	if (last)
-		last->result = kvc_chain_link(i, kvc_chain_mark(last));
+		last->result = kc_chain_link(i, kc_chain_mark(last));
 	else
 		b->first = i;
 	b->last = i;
@@ -76,22 +76,22 @@ static void again(struct batch *b, unsigned i, enum route_mark mark)
 
 static void route_take(const struct batch *b, const struct kvc_item *it, struct route *r)
 {
-	route_resume(r, kvc_chain_mark(it), b->c->cluster.view.epoch != b->epoch);
+	route_resume(r, kc_chain_mark(it), b->c->cluster.view.epoch != b->epoch);
 }
 
-static int target_take(const struct batch *b, const struct kvc_item *it, struct kvc_target *out)
+static int target_take(const struct batch *b, const struct kvc_item *it, struct kc_target *out)
 {
-	int rc = kvc_target_make(out, it, NULL);
-	return rc == 0 && KV_UNLIKELY(it->slice) && kvc_target_leaves(b->c, out, it->len) ? -KV_EINVAL : rc;
+	int rc = kc_target_make(out, it, NULL);
+	return rc == 0 && KV_UNLIKELY(it->slice) && kc_target_leaves(b->c, out, it->len) ? -KV_EINVAL : rc;
 }
 
 static int item_get(struct batch *b, struct kvc_item *it, struct kvc_get *g)
 {
-	struct kvc_target to;
+	struct kc_target to;
 	int rc = target_take(b, it, &to);
 	if (rc == 0)
-		rc = kvc_get_init(g, b->c, it->key, &to, it->len, b->call, b->deadline_ns);
-	if (KV_UNLIKELY(kvc_chain_mark(it) != ROUTE_FRESH) && rc == 0)
+		rc = kc_get_init(g, b->c, it->key, &to, it->len, b->call, b->deadline_ns);
+	if (KV_UNLIKELY(kc_chain_mark(it) != ROUTE_FRESH) && rc == 0)
 		route_take(b, it, &g->route);
 	g->own_wait.trace = b->wait.trace;
 	g->ask.single = true;
@@ -109,9 +109,9 @@ static int get_begin(struct batch *b, unsigned i, struct slot *slot)
 	g.batch.row = b->row;
 	g.batch.turn = b->turn;
 	g.wait = &b->wait; /* g goes out of scope before the request ends */
-	rc = kvc_get_issue_await(&g, false, &slot->req);
+	rc = kc_get_issue_await(&g, false, &slot->req);
 	if (rc < 0) {
-		kvc_get_fini(&g);
+		kc_get_fini(&g);
 		return rc;
 	}
 	if (g.route.former == 0)
@@ -124,24 +124,24 @@ static int get_begin(struct batch *b, unsigned i, struct slot *slot)
 
 static bool stopped(const struct batch *b)
 {
-	return kvc_trace_stopped(b->wait.trace);
+	return kc_trace_stopped(b->wait.trace);
 }
 
 static int batch_over(const struct batch *b)
 {
-	return kvc_call_over(b->c, b->wait.trace, b->deadline_ns);
+	return kc_call_over(b->c, b->wait.trace, b->deadline_ns);
 }
 
 static int64_t item_code(const struct batch *b, int64_t rc)
 {
-	return kvc_item_code(b->c, b->wait.trace, rc);
+	return kc_item_code(b->c, b->wait.trace, rc);
 }
 
 /* A request of item i ended with rc at r->n: retry in the next pass, or give the item its code. */
 static void failed_await(struct batch *b, unsigned i, struct route *r, int rc)
 {
 	r->tries |= b->pass;
-	if (!stopped(b) && kvc_call_next_await(r, rc))
+	if (!stopped(b) && kc_call_next_await(r, rc))
 		again(b, i, route_mark(r));
 	else
 		b->items[i].result = route_code(r, item_code(b, rc));
@@ -154,18 +154,18 @@ static void get_end_await(struct batch *b, struct slot *slot, int status)
 	int init = item_get(b, it, &g), rc = init;
 	g.route.n = slot->node;
 	if (init == 0)
-		rc = kvc_get_take_await(&g, slot->req, status, NULL);
-	kvc_req_release(b->c, slot->req);
+		rc = kc_get_take_await(&g, slot->req, status, NULL);
+	kc_req_release(b->c, slot->req);
 	if (init < 0)
 		it->result = init;
 	else if (rc < 0)
 		failed_await(b, slot->item, &g.route, rc);
-	else if (g.state != KVC_GET_WHOLE)
-		again(b, slot->item, kvc_chain_mark(it) == ROUTE_FRESH ? ROUTE_AGAIN : kvc_chain_mark(it));
+	else if (g.state != KC_GET_WHOLE)
+		again(b, slot->item, kc_chain_mark(it) == ROUTE_FRESH ? ROUTE_AGAIN : kc_chain_mark(it));
 	else
 		it->result = route_code(&g.route, (int64_t)g.value.total);
 	if (init == 0)
-		kvc_get_fini(&g);
+		kc_get_fini(&g);
 	if (slot->mem)
 		slot->mem->users--;
 }
@@ -179,22 +179,22 @@ static void get_whole_await(struct batch *b, unsigned i)
 	if (rc < 0)
 		return;
 	g.ask.single = false;
-	it->result = kvc_get_all_await(&g);
-	kvc_get_fini(&g);
+	it->result = kc_get_all_await(&g);
+	kc_get_fini(&g);
 }
 
 static int item_put(struct batch *b, struct kvc_item *it, struct kvc_put *p)
 {
-	struct kvc_target from;
+	struct kc_target from;
 	int rc = target_take(b, it, &from);
 	if (rc == 0)
-		rc = kvc_put_init(p, b->c, it->key, &from, it->len, b->call, b->deadline_ns);
+		rc = kc_put_init(p, b->c, it->key, &from, it->len, b->call, b->deadline_ns);
 	p->own_wait.trace = b->wait.trace;
 	p->born_ns = b->born ? b->born[it - b->items] : 0;
 	p->spare = b->spare;
 	p->batched = true;
 	p->turn = b->turn;
-	route_resume(&p->route, kvc_chain_mark(it), false);
+	route_resume(&p->route, kc_chain_mark(it), false);
 	return rc;
 }
 
@@ -206,9 +206,9 @@ static int put_begin(struct batch *b, unsigned i, struct slot *slot)
 	if (rc < 0)
 		return rc;
 	p.wait = &b->wait;
-	rc = kvc_put_single(&p) ? kvc_put_issue_await(&p, 0, p.len, 0, false, &slot->req) : -KV_EBUSY;
+	rc = kc_put_single(&p) ? kc_put_issue_await(&p, 0, p.len, 0, false, &slot->req) : -KV_EBUSY;
 	if (rc < 0) {
-		kvc_put_fini(&p);
+		kc_put_fini(&p);
 		return rc == -KV_ERESET ? -KV_EBUSY : rc;
 	}
 	route_count(p.route.n, it->key);
@@ -221,14 +221,14 @@ static int put_begin(struct batch *b, unsigned i, struct slot *slot)
 /* Not inlined, so that batches of values kept once have no stack for its frame. */
 static __attribute__((noinline)) void put_twice_await(struct batch *b, const struct kvc_item *it, uint64_t checksum)
 {
-	struct kvc_target from;
-	if (kvc_target_make(&from, it, NULL) == 0)
-		kvc_second_put_await(b->c, &(struct kvc_second_value){.key = it->key,
-								      .from = &from,
-								      .len = it->len,
-								      .checksum = checksum,
-								      .born_ns = b->begun_ns,
-								      .ttl_s = b->call->ttl_s});
+	struct kc_target from;
+	if (kc_target_make(&from, it, NULL) == 0)
+		kc_second_put_await(b->c, &(struct kc_second_value){.key = it->key,
+								    .from = &from,
+								    .len = it->len,
+								    .checksum = checksum,
+								    .born_ns = b->begun_ns,
+								    .ttl_s = b->call->ttl_s});
 }
 
 /* Retry at the key's server only. */
@@ -237,7 +237,7 @@ static void ask_failed_await(struct batch *b, const struct slot *slot, int statu
 	const struct kvc_item *it = &b->items[slot->item];
 	struct route r;
 	route_begin(&r, b->c, it->key, ROUTE_ONE, b->call->flags, b->deadline_ns);
-	route_resume(&r, kvc_chain_mark(it), false);
+	route_resume(&r, kc_chain_mark(it), false);
 	r.n = slot->node;
 	failed_await(b, slot->item, &r, status);
 }
@@ -245,7 +245,7 @@ static void ask_failed_await(struct batch *b, const struct slot *slot, int statu
 static void put_end_await(struct batch *b, struct slot *slot, int status)
 {
 	uint64_t checksum = slot->req->wire.put.checksum;
-	kvc_req_release(b->c, slot->req);
+	kc_req_release(b->c, slot->req);
 	if (status < 0)
 		ask_failed_await(b, slot, status);
 	else
@@ -264,24 +264,24 @@ static void put_whole_await(struct batch *b, unsigned i)
 	it->result = rc;
 	if (rc < 0)
 		return;
-	it->result = kvc_put_all_await(&p);
+	it->result = kc_put_all_await(&p);
 	if (it->result == 0 && route_two_copies(b->c, b->call->flags))
 		put_twice_await(b, it, p.checksum);
-	kvc_put_fini(&p);
+	kc_put_fini(&p);
 }
 
 /* ---- DELETE ---- */
 
-static int delete_send(struct batch *b, struct slot *slot, struct kvc_node *n)
+static int delete_send(struct batch *b, struct slot *slot, struct kc_node *n)
 {
 	slot->node = n;
-	return kvc_delete_begin(n, b->items[slot->item].key, b->deadline_ns, &b->wait, &slot->req);
+	return kc_delete_begin(n, b->items[slot->item].key, b->deadline_ns, &b->wait, &slot->req);
 }
 
 /* Begin no more copies of the key's value. True: one is under way. */
 static bool copies_forget(struct kvc_client *c, struct kvc_key key)
 {
-	bool repair = repair_forget(c, key), second = kvc_second_forget(c, key);
+	bool repair = repair_forget(c, key), second = kc_second_forget(c, key);
 	return repair || second;
 }
 
@@ -290,7 +290,7 @@ static int delete_begin(struct batch *b, unsigned i, struct slot *slot)
 {
 	struct kvc_key key = b->items[i].key;
 	int rc;
-	if (!kvc_key_valid(key))
+	if (!kc_key_valid(key))
 		return -KV_EINVAL;
 	if (copies_forget(b->c, key))
 		return LATER;
@@ -312,12 +312,12 @@ static bool delete_answered(const struct slot *slot, int status)
 static int delete_over(const struct batch *b, const struct slot *slot)
 {
 	const struct kvc_item *it = &b->items[slot->item];
-	kvc_owed_note(b->c, it->key, b->begun_ns, 0);
-	return slot->deleted || kvc_chain_mark(it) != ROUTE_FRESH ? 0 : -KV_ENOTFOUND;
+	kc_owed_note(b->c, it->key, b->begun_ns, 0);
+	return slot->deleted || kc_chain_mark(it) != ROUTE_FRESH ? 0 : -KV_ENOTFOUND;
 }
 
 /* Ask server n next; without room there, the item starts again in the next pass. */
-static void delete_go_on(struct batch *b, const struct slot *slot, struct kvc_node *n)
+static void delete_go_on(struct batch *b, const struct slot *slot, struct kc_node *n)
 {
 	struct kvc_item *it = &b->items[slot->item];
 	struct slot *next = &b->slot[(b->head + b->count) % WINDOW];
@@ -334,15 +334,15 @@ static void delete_go_on(struct batch *b, const struct slot *slot, struct kvc_no
 	if (over == 0 && delete_send(b, next, n) == 0)
 		b->count++;
 	else
-		again(b, slot->item, slot->deleted ? ROUTE_AGAIN : kvc_chain_mark(it));
+		again(b, slot->item, slot->deleted ? ROUTE_AGAIN : kc_chain_mark(it));
 }
 
 static void delete_end_await(struct batch *b, struct slot *slot, int status)
 {
 	struct kvc_item *it = &b->items[slot->item];
-	struct kvc_place_set told = {0};
+	struct kc_place_set told = {0};
 	struct route r;
-	kvc_req_release(b->c, slot->req);
+	kc_req_release(b->c, slot->req);
 	if (!delete_answered(slot, status)) {
 		ask_failed_await(b, slot, status);
 		return;
@@ -352,7 +352,7 @@ static void delete_end_await(struct batch *b, struct slot *slot, int status)
 	r.n = slot->node;
 	r.told = &told;
 	for (unsigned i = 0; i < slot->num_told; i++)
-		kvc_place_set_put(&told, slot->told[i], true);
+		kc_place_set_put(&told, slot->told[i], true);
 	if (KV_UNLIKELY(route_next(&r, status)))
 		delete_go_on(b, slot, r.n);
 	else
@@ -362,10 +362,10 @@ static void delete_end_await(struct batch *b, struct slot *slot, int status)
 static void delete_whole_await(struct batch *b, unsigned i)
 {
 	struct kvc_item *it = &b->items[i];
-	bool tried = kvc_chain_mark(it) != ROUTE_FRESH;
-	it->result = !kvc_key_valid(it->key) ? -KV_EINVAL
-					     : kvc_delete_item_await(b->c, it->key, b->call->flags, b->deadline_ns,
-								     tried, b->wait.trace);
+	bool tried = kc_chain_mark(it) != ROUTE_FRESH;
+	it->result = !kc_key_valid(it->key) ? -KV_EINVAL
+					    : kc_delete_item_await(b->c, it->key, b->call->flags, b->deadline_ns, tried,
+								   b->wait.trace);
 }
 
 /* ---- passes ---- */
@@ -384,11 +384,11 @@ struct batch_ops {
 static void oldest_await(struct batch *b, const struct batch_ops *ops)
 {
 	struct slot slot = b->slot[b->head];
-	int why = kvc_call_wait_await(b->c, slot.req, b->deadline_ns);
+	int why = kc_call_wait_await(b->c, slot.req, b->deadline_ns);
 	bool all = why == -KV_ECLOSED || why == -KV_ECANCELED || (why < 0 && loop_now(b->c->loop) >= b->deadline_ns);
 	for (unsigned i = 0; i < b->count && all; i++)
-		kvc_req_cancel(b->slot[(b->head + i) % WINDOW].req, why);
-	why = kvc_call_finish_await(b->c, slot.req, why);
+		kc_req_cancel(b->slot[(b->head + i) % WINDOW].req, why);
+	why = kc_call_finish_await(b->c, slot.req, why);
 	b->head = (b->head + 1) % WINDOW;
 	b->count--;
 	ops->end_await(b, &slot, why);
@@ -412,11 +412,11 @@ static void pass_await(struct batch *b, const struct batch_ops *ops)
 		int over = batch_over(b);
 		int rc = b->count < WINDOW && over == 0 ? ops->begin(b, i, &b->slot[(b->head + b->count) % WINDOW])
 							: -KV_EBUSY;
-		next = rc >= 0 || b->count == 0 ? kvc_chain_next(&b->items[i]) : i;
+		next = rc >= 0 || b->count == 0 ? kc_chain_next(&b->items[i]) : i;
 		if (rc == 0)
 			b->count++;
 		else if (rc == LATER)
-			again(b, i, kvc_chain_mark(&b->items[i]));
+			again(b, i, kc_chain_mark(&b->items[i]));
 		else if (b->count > 0)
 			oldest_await(b, ops);
 		else if (over < 0) /* failing thousands of items one by one would outlast the grace */
@@ -437,7 +437,7 @@ struct whole {
 	unsigned n;
 	const struct kvc_call *call;
 	uint64_t deadline_ns;
-	struct kvc_trace *trace; /* the call's; its coroutines share a loop, and none parks inside a note */
+	struct kc_trace *trace; /* the call's; its coroutines share a loop, and none parks inside a note */
 	const struct batch_ops *ops;
 	uint64_t begun_ns;    /* as in struct batch */
 	const uint64_t *born; /* as in struct batch */
@@ -454,37 +454,37 @@ struct part {
 /* Items read in parts come first (parts.c); the others stay in the chain. */
 static __attribute__((noinline)) void parted_await(struct batch *b)
 {
-	struct kvc_parts_job j = {.c = b->c,
-				  .items = b->items,
-				  .call = b->call,
-				  .deadline_ns = b->deadline_ns,
-				  .wait = &b->wait,
-				  .row = b->row,
-				  .turn = b->turn,
-				  .first = NONE};
+	struct kc_parts_job j = {.c = b->c,
+				 .items = b->items,
+				 .call = b->call,
+				 .deadline_ns = b->deadline_ns,
+				 .wait = &b->wait,
+				 .row = b->row,
+				 .turn = b->turn,
+				 .first = NONE};
 	unsigned first = NONE, next;
 	struct kvc_item *tail[2] = {NULL, NULL};
 	for (unsigned i = b->first; i != NONE; i = next) {
 		struct kvc_item *it = &b->items[i];
-		unsigned which = kvc_parts_item(it);
-		next = kvc_chain_next(it);
-		it->result = kvc_chain_link(NONE, ROUTE_FRESH);
+		unsigned which = kc_parts_item(it);
+		next = kc_chain_next(it);
+		it->result = kc_chain_link(NONE, ROUTE_FRESH);
 		if (tail[which])
-			tail[which]->result = kvc_chain_link(i, ROUTE_FRESH);
+			tail[which]->result = kc_chain_link(i, ROUTE_FRESH);
 		else
 			*(which ? &j.first : &first) = i;
 		tail[which] = it;
 	}
 	b->first = first;
 	if (j.first != NONE)
-		kvc_parts_await(&j);
+		kc_parts_await(&j);
 }
 
 static bool any_layout(const struct batch *b)
 {
 	unsigned i = b->first;
 	while (i != NONE && !b->items[i].layout)
-		i = kvc_chain_next(&b->items[i]);
+		i = kc_chain_next(&b->items[i]);
 	return i != NONE;
 }
 
@@ -512,16 +512,16 @@ static __attribute__((noinline)) void part_make_await(const struct part *p)
 	for (b.pass = 0; b.pass < 2; b.pass++)
 		pass_await(&b, w->ops);
 	for (unsigned i = b.first, next; i != NONE; i = next) {
-		next = kvc_chain_next(&w->items[i]);
+		next = kc_chain_next(&w->items[i]);
 		item_whole_await(&b, w->ops, i);
 	}
 }
 
 static void part_await(const struct part *p)
 {
-	kvc_wait_stop_set(p->whole->trace->stop);
+	kc_wait_stop_set(p->whole->trace->stop);
 	part_make_await(p);
-	kvc_wait_stop_set(NULL);
+	kc_wait_stop_set(NULL);
 }
 
 static void part_main(void *arg)
@@ -548,9 +548,9 @@ static bool part_start(struct part *p)
 static void part_join(struct part *own, const struct part *p)
 {
 	struct kvc_item *items = p->whole->items, *last = &items[p->first];
-	while (kvc_chain_next(last) != NONE)
-		last = &items[kvc_chain_next(last)];
-	last->result = kvc_chain_link(own->first, ROUTE_FRESH);
+	while (kc_chain_next(last) != NONE)
+		last = &items[kc_chain_next(last)];
+	last->result = kc_chain_link(own->first, ROUTE_FRESH);
 	own->first = p->first;
 }
 
@@ -558,8 +558,8 @@ static void items_place_await(const struct whole *w, struct part *parts)
 {
 	for (unsigned i = w->n; i-- > 0;) {
 		struct kvc_item *it = &w->items[i];
-		struct part *p = &parts[kvc_key_valid(it->key) ? route_first(w->c, it->key)->index : 0];
-		it->result = kvc_chain_link(p->first, ROUTE_FRESH);
+		struct part *p = &parts[kc_key_valid(it->key) ? route_first(w->c, it->key)->index : 0];
+		it->result = kc_chain_link(p->first, ROUTE_FRESH);
 		p->first = i;
 		if (i % PLACE_STEP == 0 && i > 0)
 			co_yield_await();
@@ -568,7 +568,7 @@ static void items_place_await(const struct whole *w, struct part *parts)
 
 static __attribute__((noinline)) void parts_await(struct whole *w)
 {
-	struct part parts[KVC_SERVERS_MAX], *own = NULL;
+	struct part parts[KC_SERVERS_MAX], *own = NULL;
 	unsigned n = w->c->pool->room; /* nodes may come while items are placed */
 	for (unsigned s = 0; s < n; s++)
 		parts[s] = (struct part){w, NONE};
@@ -596,7 +596,7 @@ static void whole_await(struct whole *w)
 		return;
 	}
 	for (unsigned i = 0; i < w->n; i++)
-		w->items[i].result = kvc_chain_link(i + 1 < w->n ? i + 1 : NONE, ROUTE_FRESH);
+		w->items[i].result = kc_chain_link(i + 1 < w->n ? i + 1 : NONE, ROUTE_FRESH);
 	part_await(&all);
 }
 
@@ -610,7 +610,7 @@ static int batch_refuse(struct kvc_item *items, unsigned n, int rc)
 static int batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n, const struct kvc_call *call,
 		       const struct batch_ops *ops, const bool *stop, const uint64_t *born, bool spare)
 {
-	struct kvc_trace t;
+	struct kc_trace t;
 	struct whole w = {.c = client,
 			  .items = items,
 			  .n = n,
@@ -620,10 +620,10 @@ static int batch_await(struct kvc_client *client, struct kvc_item *items, unsign
 			  .spare = spare,
 			  .co = co_self()};
 	struct kvc_call own;
-	int rc = kvc_call_begin(client, &t, ops->op, call);
+	int rc = kc_call_begin(client, &t, ops->op, call);
 	if (rc < 0)
 		return batch_refuse(items, n, rc);
-	if ((!items && n > 0) || kvc_call_check(call, &own) < 0) {
+	if ((!items && n > 0) || kc_call_check(call, &own) < 0) {
 		rc = batch_refuse(items, n, -KV_EINVAL);
 		goto out;
 	}
@@ -633,51 +633,51 @@ static int batch_await(struct kvc_client *client, struct kvc_item *items, unsign
 	w.begun_ns = ops->op == KVC_OP_DELETE || (ops->op == KVC_OP_PUT && route_two_copies(client, own.flags))
 			     ? loop_now(client->loop)
 			     : 0;
-	w.deadline_ns = kvc_call_deadline(client, &own, ops->chain_await ? 0 : kvc_batch_bytes(items, n));
+	w.deadline_ns = kc_call_deadline(client, &own, ops->chain_await ? 0 : kc_batch_bytes(items, n));
 	whole_await(&w);
 	for (unsigned i = 0; i < n; i++) {
 		ops->count(client, &items[i], &own);
-		kvc_result_count(client, ops->op, items[i].result);
+		kc_result_count(client, ops->op, items[i].result);
 		if (items[i].result < 0 && rc == 0)
 			rc = (int)items[i].result;
 	}
 out:
-	return (int)kvc_call_end(client, &t, rc);
+	return (int)kc_call_end(client, &t, rc);
 }
 
 /* An item may count as a miss if all servers are down. */
 static void get_end_count(struct kvc_client *c, struct kvc_item *it, const struct kvc_call *call)
 {
-	if (it->result < 0 && kvc_key_valid(it->key))
+	if (it->result < 0 && kc_key_valid(it->key))
 		it->result = route_down(route_owner(c, it->key), call->flags, it->result);
-	kvc_get_count(c, it->result);
+	kc_get_count(c, it->result);
 }
 
 static void put_end_count(struct kvc_client *c, struct kvc_item *it, const struct kvc_call *call)
 {
 	(void)call;
-	kvc_put_count(c, (int)it->result, it->len);
+	kc_put_count(c, (int)it->result, it->len);
 }
 
 /* Count after the code is set: a miss at a lost server deleted nothing. */
 static void delete_end_count(struct kvc_client *c, struct kvc_item *it, const struct kvc_call *call)
 {
-	if (it->result < 0 && kvc_key_valid(it->key))
+	if (it->result < 0 && kc_key_valid(it->key))
 		it->result = route_down(route_owner(c, it->key), call->flags, it->result);
-	kvc_add(&c->count.deletes, 1);
+	kc_add(&c->count.deletes, 1);
 }
 
 static void exists_end_count(struct kvc_client *c, struct kvc_item *it, const struct kvc_call *call)
 {
 	(void)it;
 	(void)call;
-	kvc_add(&c->count.exists, 1);
+	kc_add(&c->count.exists, 1);
 }
 
 /* ---- EXISTS ---- */
 
 struct exists_window {
-	unsigned item[KVC_EXISTS_WINDOW];
+	unsigned item[KC_EXISTS_WINDOW];
 	unsigned n;
 };
 
@@ -685,15 +685,15 @@ struct exists_window {
 static void exists_take(struct batch *b, struct exists_window *w)
 {
 	bool several = b->c->num_nodes > 1;
-	const struct kvc_node *of = NULL;
+	const struct kc_node *of = NULL;
 	unsigned next;
 	w->n = 0;
-	for (unsigned i = b->first; i != NONE && w->n < KVC_EXISTS_WINDOW; b->first = i = next) {
+	for (unsigned i = b->first; i != NONE && w->n < KC_EXISTS_WINDOW; b->first = i = next) {
 		struct kvc_item *it = &b->items[i];
-		bool wrong = !kvc_key_valid(it->key);
-		next = kvc_chain_next(it);
+		bool wrong = !kc_key_valid(it->key);
+		next = kc_chain_next(it);
 		if (several && !wrong) {
-			const struct kvc_node *n = route_first(b->c, it->key);
+			const struct kc_node *n = route_first(b->c, it->key);
 			if (of && of != n)
 				break;
 			of = n;
@@ -715,8 +715,8 @@ static void exists_chain_await(struct batch *b)
 			continue;
 		rc = batch_over(b);
 		if (rc == 0)
-			rc = item_code(b, kvc_exists_items_await(b->c, b->items, w.item, w.n, b->call, b->deadline_ns,
-								 b->wait.trace));
+			rc = item_code(b, kc_exists_items_await(b->c, b->items, w.item, w.n, b->call, b->deadline_ns,
+								b->wait.trace));
 		for (unsigned i = 0; i < w.n && rc < 0; i++)
 			b->items[w.item[i]].result = rc;
 	}
@@ -733,27 +733,27 @@ static const struct batch_ops exists_ops = {
 
 int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n, const struct kvc_call *call)
 {
-	int rc = kvc_items_check(KVC_OP_GET, items, n);
+	int rc = kc_items_check(KVC_OP_GET, items, n);
 	if (rc < 0)
 		return rc;
-	kvc_parts_claim(items, n);
+	kc_parts_claim(items, n);
 	return batch_await(client, items, n, call, &get_ops, NULL, NULL, false);
 }
 
 int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n, const struct kvc_call *call)
 {
-	int rc = kvc_items_check(KVC_OP_PUT, items, n);
+	int rc = kc_items_check(KVC_OP_PUT, items, n);
 	return rc < 0 ? rc : batch_await(client, items, n, call, &put_ops, NULL, NULL, false);
 }
 
-int kvc_copy_batch_await(struct kvc_client *c, struct kvc_item *items, const uint64_t *born_ns, unsigned n, bool spare,
-			 const struct kvc_call *call)
+int kc_copy_batch_await(struct kvc_client *c, struct kvc_item *items, const uint64_t *born_ns, unsigned n, bool spare,
+			const struct kvc_call *call)
 {
 	return batch_await(c, items, n, call, &put_ops, NULL, born_ns, spare);
 }
 
-int kvc_batch_await(struct kvc_client *c, enum kvc_op op, struct kvc_item *items, unsigned n,
-		    const struct kvc_call *call, const bool *stop)
+int kc_batch_await(struct kvc_client *c, enum kvc_op op, struct kvc_item *items, unsigned n,
+		   const struct kvc_call *call, const bool *stop)
 {
 	return batch_await(c, items, n, call,
 			   op == KVC_OP_GET      ? &get_ops
@@ -763,13 +763,13 @@ int kvc_batch_await(struct kvc_client *c, enum kvc_op op, struct kvc_item *items
 			   stop, NULL, false);
 }
 
-void kvc_batch_stop(struct kvc_client *c, const bool *stop)
+void kc_batch_stop(struct kvc_client *c, const bool *stop)
 {
 	for (uint32_t i = 0; i < c->reqs.count; i++) {
-		const struct kvc_wait *w = c->reqs.entry[i].wait;
+		const struct kc_wait *w = c->reqs.entry[i].wait;
 		if (w && w->co && w->trace && w->trace->stop == stop)
 			co_wake(w->co);
 	}
-	kvc_room_stop(c, stop);
-	kvc_waits_stop(c, stop);
+	kc_room_stop(c, stop);
+	kc_waits_stop(c, stop);
 }

@@ -34,7 +34,7 @@ struct args {
 	const uint64_t *born_ns; /* copies only */
 	bool spare;              /* copies only */
 	uint64_t time_ns;        /* of DELETE */
-	struct kvc_tombs *tombs;
+	struct kc_tombs *tombs;
 	uint64_t from;
 	struct kvc_stat_item *stats;
 	unsigned n;
@@ -48,7 +48,7 @@ struct args {
 
 static int args_check(const struct kvc_pool *pool, struct args *a)
 {
-	int rc = pool ? kvc_call_check(a->call, &a->own) : -KV_EINVAL;
+	int rc = pool ? kc_call_check(a->call, &a->own) : -KV_EINVAL;
 	return rc == 0 && a->own.session && a->own.session->client->pool != pool ? -KV_EINVAL : rc;
 }
 
@@ -58,8 +58,8 @@ static unsigned client_of(struct kvc_pool *pool, const struct args *a)
 		return a->own.session->client->index;
 	if (a->changes && (pool->options.flags | a->own.flags) & KVC_TWO_COPIES)
 		return route_client(pool, a->key);
-	return kvc_spread_idlest(pool, pool->load,
-				 atomic_fetch_add_explicit(&pool->next_client, 1, memory_order_relaxed));
+	return kc_spread_idlest(pool, pool->load,
+				atomic_fetch_add_explicit(&pool->next_client, 1, memory_order_relaxed));
 }
 
 static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg), struct args *a)
@@ -69,16 +69,16 @@ static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_cl
 	int rc = args_check(pool, a);
 	if (rc < 0)
 		return rc;
-	rc = kvc_pool_enter(pool);
+	rc = kc_pool_enter(pool);
 	if (rc < 0)
 		return rc;
-	a->deadline_ns = kv_deadline(kvc_block_now(pool), kvc_pool_time(pool, &a->own, a->bytes));
+	a->deadline_ns = kv_deadline(kc_block_now(pool), kc_pool_time(pool, &a->own, a->bytes));
 	client = client_of(pool, a);
 	load = KV_MAX(a->n, 1u);
 	atomic_fetch_add_explicit(&pool->load[client], load, memory_order_relaxed);
-	rc = kvc_block_run(pool->client[client], a->deadline_ns, fn, a, &result);
+	rc = kc_block_run(pool->client[client], a->deadline_ns, fn, a, &result);
 	atomic_fetch_sub_explicit(&pool->load[client], load, memory_order_relaxed);
-	kvc_pool_leave(pool);
+	kc_pool_leave(pool);
 	return rc < 0 ? rc : result;
 }
 
@@ -104,11 +104,11 @@ ON_CLIENT(do_delete, kvc_delete_await(c, a->key, args_call(c, a)))
 ON_CLIENT(do_touch, kvc_touch_await(c, a->key, args_call(c, a)))
 ON_CLIENT(do_ttl, kvc_ttl_await(c, a->key, a->left_ms, args_call(c, a)))
 ON_CLIENT(do_ping, kvc_ping_await(c, args_call(c, a)))
-ON_CLIENT(do_get_batch, kvc_batch_await(c, KVC_OP_GET, a->items, a->n, args_call(c, a), NULL))
+ON_CLIENT(do_get_batch, kc_batch_await(c, KVC_OP_GET, a->items, a->n, args_call(c, a), NULL))
 ON_CLIENT(do_put_batch, kvc_put_batch_await(c, a->items, a->n, args_call(c, a)))
-ON_CLIENT(do_copy_batch, kvc_copy_batch_await(c, a->items, a->born_ns, a->n, a->spare, args_call(c, a)))
-ON_CLIENT(do_delete_at, kvc_delete_at_await(c, a->key, a->time_ns, args_call(c, a)))
-ON_CLIENT(do_tombs, kvc_tombs_await(c, a->from, a->tombs, args_call(c, a)))
+ON_CLIENT(do_copy_batch, kc_copy_batch_await(c, a->items, a->born_ns, a->n, a->spare, args_call(c, a)))
+ON_CLIENT(do_delete_at, kc_delete_at_await(c, a->key, a->time_ns, args_call(c, a)))
+ON_CLIENT(do_tombs, kc_tombs_await(c, a->from, a->tombs, args_call(c, a)))
 ON_CLIENT(do_stat, kvc_stat_await(c, a->stats, a->n, args_call(c, a)))
 
 int64_t kvc_get(struct kvc_pool *pool, struct kvc_key key, void *dst, uint64_t dst_len, const struct kvc_call *call)
@@ -156,25 +156,25 @@ int kvc_ping(struct kvc_pool *pool, const struct kvc_call *call)
 
 struct part {
 	struct args a;
-	struct kvc_job *job; /* NULL: not begun, rc is the reason */
+	struct kc_job *job; /* NULL: not begun, rc is the reason */
 	struct kvc_phases phases;
 	int rc;
 };
 
-static unsigned parts_count(const struct kvc_pool *pool, const struct args *all, struct kvc_spread *out)
+static unsigned parts_count(const struct kvc_pool *pool, const struct args *all, struct kc_spread *out)
 {
 	if (!all->items || all->own.session)
 		return 1;
-	return kvc_spread_begin(out, pool, all->items, all->n, true);
+	return kc_spread_begin(out, pool, all->items, all->n, true);
 }
 
-static void parts_cut(const struct args *all, struct kvc_spread *spread, struct part *parts)
+static void parts_cut(const struct args *all, struct kc_spread *spread, struct part *parts)
 {
 	for (unsigned k = 0; k < spread->count; k++) {
 		struct args *a = &parts[k].a;
 		unsigned from;
 		*a = *all;
-		a->n = kvc_spread_next(spread, &from);
+		a->n = kc_spread_next(spread, &from);
 		a->items = all->items + from;
 		parts[k].phases = (struct kvc_phases){.size = sizeof(parts[k].phases)};
 		if (all->own.phases)
@@ -189,11 +189,11 @@ static void parts_run(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c,
 	int64_t result;
 	for (unsigned k = 0; k < count; k++) {
 		parts[k].job = NULL;
-		parts[k].rc = kvc_job_begin(kvc_spread_client(pool, turn, k), fn, &parts[k].a, &parts[k].job);
+		parts[k].rc = kc_job_begin(kc_spread_client(pool, turn, k), fn, &parts[k].a, &parts[k].job);
 	}
 	for (unsigned k = 0; k < count; k++)
 		if (parts[k].job)
-			parts[k].rc = kvc_job_end(parts[k].job, parts[k].a.deadline_ns, &result);
+			parts[k].rc = kc_job_end(parts[k].job, parts[k].a.deadline_ns, &result);
 }
 
 /* Items of a part that never began get its code. The call reports the phases of its longest part. */
@@ -208,7 +208,7 @@ static int parts_result(const struct args *all, const struct part *parts, unsign
 			longest = &p->phases;
 	}
 	if (all->own.phases && longest)
-		kvc_sized_give(all->own.phases, longest, sizeof(*longest));
+		kc_sized_give(all->own.phases, longest, sizeof(*longest));
 	for (unsigned i = 0; i < all->n; i++)
 		if (all->items[i].result < 0)
 			return (int)all->items[i].result;
@@ -217,17 +217,17 @@ static int parts_result(const struct args *all, const struct part *parts, unsign
 
 /* A stack frame of their own: most batches have no parts. */
 static __attribute__((noinline)) int batch_spread(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg),
-						  struct args *all, struct kvc_spread *spread)
+						  struct args *all, struct kc_spread *spread)
 {
-	struct part parts[KVC_SPREAD_MAX];
+	struct part parts[KC_SPREAD_MAX];
 	unsigned count = spread->count;
-	int rc = kvc_pool_alien(pool) ? -KV_ECLOSED : loop_current() ? -KV_EINVAL : kvc_pool_enter(pool);
+	int rc = kc_pool_alien(pool) ? -KV_ECLOSED : loop_current() ? -KV_EINVAL : kc_pool_enter(pool);
 	if (rc < 0)
 		return rc;
-	all->deadline_ns = kv_deadline(kvc_block_now(pool), kvc_pool_time(pool, &all->own, all->bytes));
+	all->deadline_ns = kv_deadline(kc_block_now(pool), kc_pool_time(pool, &all->own, all->bytes));
 	parts_cut(all, spread, parts);
 	parts_run(pool, fn, parts, count);
-	kvc_pool_leave(pool);
+	kc_pool_leave(pool);
 	return parts_result(all, parts, count);
 }
 
@@ -236,9 +236,9 @@ static int batch(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void
 		 unsigned n, const struct kvc_call *call)
 {
 	const int64_t untold = -KV_ERESET; /* no item ends with this code */
-	struct args a = {.items = items, .n = n, .bytes = kvc_batch_bytes(items, n), .call = call};
-	struct kvc_spread spread;
-	int rc = kvc_items_check(fn == do_get_batch ? KVC_OP_GET : KVC_OP_PUT, items, n);
+	struct args a = {.items = items, .n = n, .bytes = kc_batch_bytes(items, n), .call = call};
+	struct kc_spread spread;
+	int rc = kc_items_check(fn == do_get_batch ? KVC_OP_GET : KVC_OP_PUT, items, n);
 	unsigned parts;
 	if (rc < 0)
 		return rc;
@@ -248,7 +248,7 @@ static int batch(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void
 	if (a.changes)
 		a.key = items[0].key;
 	if (rc == 0 && fn == do_get_batch)
-		kvc_parts_claim(items, n);
+		kc_parts_claim(items, n);
 	for (unsigned i = 0; items && i < n; i++)
 		items[i].result = untold;
 	if (rc == 0)
@@ -269,28 +269,28 @@ int kvc_put_batch(struct kvc_pool *pool, struct kvc_item *items, unsigned n, con
 	return batch(pool, do_put_batch, items, n, call);
 }
 
-int kvc_copy_batch(struct kvc_pool *pool, struct kvc_item *items, const uint64_t *born_ns, unsigned n, bool spare,
-		   const struct kvc_call *call)
+int kc_copy_batch(struct kvc_pool *pool, struct kvc_item *items, const uint64_t *born_ns, unsigned n, bool spare,
+		  const struct kvc_call *call)
 {
 	return (int)on_some_client(pool, do_copy_batch,
 				   &(struct args){.items = items,
 						  .born_ns = born_ns,
 						  .n = n,
 						  .spare = spare,
-						  .bytes = kvc_batch_bytes(items, n),
+						  .bytes = kc_batch_bytes(items, n),
 						  .call = call});
 }
 
-int kvc_delete_at(struct kvc_pool *pool, struct kvc_key key, uint64_t time_ns, const struct kvc_call *call)
+int kc_delete_at(struct kvc_pool *pool, struct kvc_key key, uint64_t time_ns, const struct kvc_call *call)
 {
 	return (int)on_some_client(pool, do_delete_at, &(struct args){.key = key, .time_ns = time_ns, .call = call});
 }
 
-int kvc_tombs(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *from, struct kvc_tomb *out,
-	      unsigned max, uint64_t *out_since_ns, const struct kvc_call *call)
+int kc_tombs(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *from, struct kc_tomb *out, unsigned max,
+	     uint64_t *out_since_ns, const struct kvc_call *call)
 {
 	struct kvc_call own = call ? *call : (struct kvc_call){.size = sizeof(own)};
-	struct kvc_tombs tombs;
+	struct kc_tombs tombs;
 	int rc;
 	own.server = server;
 	own.shard = shard + 1;

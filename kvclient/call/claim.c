@@ -24,10 +24,10 @@ static bool slices_cross(const struct kvc_item *a, const struct kvc_item *b)
 
 static bool places_cross(const struct kvc_item *a, const struct kvc_item *b)
 {
-	struct kvc_target ta, tb;
-	if (a->layout || b->layout || kvc_target_make(&ta, a, NULL) < 0 || kvc_target_make(&tb, b, NULL) < 0)
+	struct kc_target ta, tb;
+	if (a->layout || b->layout || kc_target_make(&ta, a, NULL) < 0 || kc_target_make(&tb, b, NULL) < 0)
 		return false;
-	if (ta.at + kvc_target_extent(&ta, a->len) <= tb.at || tb.at + kvc_target_extent(&tb, b->len) <= ta.at)
+	if (ta.at + kc_target_extent(&ta, a->len) <= tb.at || tb.at + kc_target_extent(&tb, b->len) <= ta.at)
 		return false;
 	if (!ta.slice && !tb.slice)
 		return true;
@@ -53,23 +53,23 @@ static bool any_cross(const struct kvc_item *items, unsigned n)
 
 #endif
 
-int kvc_items_check(enum kvc_op op, const struct kvc_item *items, unsigned n)
+int kc_items_check(enum kvc_op op, const struct kvc_item *items, unsigned n)
 {
 	for (unsigned i = 0; items && i < n; i++)
-		if (KV_UNLIKELY(kvc_chain_linked(&items[i])))
+		if (KV_UNLIKELY(kc_chain_linked(&items[i])))
 			return -KV_EINVAL;
 	return items && op == KVC_OP_GET && any_cross(items, n) ? -KV_EINVAL : 0;
 }
 
-int kvc_items_claim(enum kvc_op op, struct kvc_item *items, unsigned n)
+int kc_items_claim(enum kvc_op op, struct kvc_item *items, unsigned n)
 {
-	int rc = kvc_items_check(op, items, n);
+	int rc = kc_items_check(op, items, n);
 	for (unsigned i = 0; rc == 0 && i < n; i++)
-		items[i].result = kvc_chain_link(KVC_CHAIN_END, ROUTE_FRESH);
+		items[i].result = kc_chain_link(KC_CHAIN_END, ROUTE_FRESH);
 	return rc;
 }
 
-void kvc_items_drop(struct kvc_item *items, unsigned n, int code)
+void kc_items_drop(struct kvc_item *items, unsigned n, int code)
 {
 	for (unsigned i = 0; i < n; i++)
 		items[i].result = code;

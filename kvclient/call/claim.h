@@ -5,13 +5,13 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_items_check -- whether a call may begin with these items. 0, or -KV_EINVAL: one is pending in another call, or,
+/* kc_items_check -- whether a call may begin with these items. 0, or -KV_EINVAL: one is pending in another call, or,
  * with assertions, two items of a GET share bytes. Changes no results. */
-int kvc_items_check(enum kvc_op op, const struct kvc_item *items, unsigned n);
+int kc_items_check(enum kvc_op op, const struct kvc_item *items, unsigned n);
 
-/* kvc_items_claim -- check, and mark the items as pending until each has its result. On -KV_EINVAL it marks none.
- * kvc_items_drop -- nothing began: all get this code. */
-int kvc_items_claim(enum kvc_op op, struct kvc_item *items, unsigned n);
-void kvc_items_drop(struct kvc_item *items, unsigned n, int code);
+/* kc_items_claim -- check, and mark the items as pending until each has its result. On -KV_EINVAL it marks none.
+ * kc_items_drop -- nothing began: all get this code. */
+int kc_items_claim(enum kvc_op op, struct kvc_item *items, unsigned n);
+void kc_items_drop(struct kvc_item *items, unsigned n, int code);
 
 #endif

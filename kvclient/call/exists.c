@@ -25,7 +25,7 @@
 #include "kvclient/transfer/call.h"
 
 enum {
-	WINDOW = KVC_EXISTS_WINDOW,
+	WINDOW = KC_EXISTS_WINDOW,
 	RECORDS_MAX = 128, /* open or out, per lookup */
 	SLOTS = 256,       /* of the table of open records, a power of two */
 	FIXED = 8,         /* bytes of an EXISTS before its digests */
@@ -42,14 +42,14 @@ _Static_assert(WINDOW < NONE && WINDOW <= UINT16_MAX, "an index of a key fits it
 _Static_assert(RECORDS_MAX < UINT8_MAX && SLOTS >= 2 * RECORDS_MAX, "a record's index fits a slot, and slots are left");
 
 struct record {
-	struct kvc_req *req;
+	struct kc_req *req;
 	uint16_t node, first, last, count;
 	uint8_t shard;
 	bool open; /* takes more keys; not submitted */
 };
 
 struct spot {
-	struct kvc_node *node;
+	struct kc_node *node;
 	uint64_t digest;
 	unsigned shard;
 };
@@ -64,7 +64,7 @@ struct lookup {
 	unsigned keys_max; /* of a record */
 	uint64_t deadline_ns;
 	bool down_is_miss;
-	struct kvc_wait wait;
+	struct kc_wait wait;
 	unsigned head, count;  /* ring of records, oldest first */
 	unsigned open;         /* records that take more keys */
 	struct record *last;   /* record of the last key, or NULL */
@@ -85,31 +85,31 @@ static struct kvc_key key_at(const struct lookup *l, unsigned i)
 	return l->key ? l->key[i] : l->items[l->item[i]].key;
 }
 
-static uint64_t key_digest(const struct lookup *l, unsigned i, const struct kvc_attachment *s)
+static uint64_t key_digest(const struct lookup *l, unsigned i, const struct kc_attachment *s)
 {
 	struct kvc_key key = key_at(l, i);
 	return kv_hash_key(key.data, key.len, s->shard_seed);
 }
 
-static bool is_miss(const struct lookup *l, const struct kvc_node *n, int rc)
+static bool is_miss(const struct lookup *l, const struct kc_node *n, int rc)
 {
-	return (l->down_is_miss && kvc_node_down(n, rc)) || rc == -KV_ELEFT;
+	return (l->down_is_miss && kc_node_down(n, rc)) || rc == -KV_ELEFT;
 }
 
 /* Whether other servers replaced the node after rc. */
-static bool moved(const struct lookup *l, struct kvc_node *n, unsigned key, int rc)
+static bool moved(const struct lookup *l, struct kc_node *n, unsigned key, int rc)
 {
 	return route_moved(&n, key_at(l, key), rc, l->deadline_ns);
 }
 
-static struct kvc_node *asked_next(struct lookup *l, struct kvc_key key)
+static struct kc_node *asked_next(struct lookup *l, struct kvc_key key)
 {
 	return route_step(l->c, key, l->twice && route_twice(l->c, l->call->flags, key), l->step);
 }
 
-static struct kvc_node *asked_for(struct lookup *l, unsigned i)
+static struct kc_node *asked_for(struct lookup *l, unsigned i)
 {
-	const struct kvc_place *p = l->c->placement;
+	const struct kc_place *p = l->c->placement;
 	if (KV_LIKELY(!l->before)) /* with one server, skip the key */
 		return p->n == 1 ? &l->c->node[p->node ? p->node[0] : 0] : route_first(l->c, key_at(l, i));
 	return l->before[i / 8] >> (i % 8) & 1 ? NULL : asked_next(l, key_at(l, i));
@@ -134,15 +134,15 @@ static uint8_t *slot_of(struct lookup *l, const struct spot *at)
 
 static void record_send(struct lookup *l, struct record *rec)
 {
-	const struct kvc_node *n = &l->c->node[rec->node];
-	struct kvc_req *r = rec->req;
+	const struct kc_node *n = &l->c->node[rec->node];
+	struct kc_req *r = rec->req;
 	rec->open = false;
 	l->open--;
 	r->wire.type = WIRE_EXISTS;
 	r->wire.exists.count = rec->count;
-	r->wire.exists.digests = kvc_buffer_at(&l->c->buffer, &r->mem.piece);
+	r->wire.exists.digests = kc_buffer_at(&l->c->buffer, &r->mem.piece);
 	r->deadline_ns = l->deadline_ns;
-	kvc_req_submit(kvc_link_pick(n->attachment, rec->shard), r, &l->wait);
+	kc_req_submit(kc_link_pick(n->attachment, rec->shard), r, &l->wait);
 }
 
 /* Submit open records. A lookup never parks with an open record: its attachment stays the node's. */
@@ -171,14 +171,14 @@ static void record_merge(struct lookup *l, const struct record *rec)
 static int oldest_finish_await(struct lookup *l)
 {
 	struct record *rec = &l->record[l->head];
-	int rc = kvc_call_done_await(l->c, rec->req, l->deadline_ns);
+	int rc = kc_call_done_await(l->c, rec->req, l->deadline_ns);
 	if (rc == 0)
 		record_merge(l, rec);
 	else if (moved(l, &l->c->node[rec->node], rec->first, rc))
 		rc = -KV_ERESET; /* make the lookup again */
 	else if (is_miss(l, &l->c->node[rec->node], rc))
 		rc = 0;
-	kvc_req_release(l->c, rec->req);
+	kc_req_release(l->c, rec->req);
 	l->head = (l->head + 1) % RECORDS_MAX;
 	l->count--;
 	return rc;
@@ -187,21 +187,21 @@ static int oldest_finish_await(struct lookup *l)
 /* 0; -KV_EBUSY: no room while others are out; or a code. */
 static int record_open_await(struct lookup *l, unsigned key, const struct spot *spot, uint8_t *slot)
 {
-	struct kvc_node *n = spot->node;
-	struct kvc_need need = {.piece_bytes = KVC_PIECE_MIN,
-				.node = n,
-				.session = l->call->session,
-				.background = l->call->flags & KVC_BACKGROUND};
+	struct kc_node *n = spot->node;
+	struct kc_need need = {.piece_bytes = KC_PIECE_MIN,
+			       .node = n,
+			       .session = l->call->session,
+			       .background = l->call->flags & KVC_BACKGROUND};
 	unsigned at = (l->head + l->count) % RECORDS_MAX;
-	struct kvc_attachment *s;
-	struct kvc_req *r;
+	struct kc_attachment *s;
+	struct kc_req *r;
 	int rc = -KV_EBUSY;
 	if (l->count < RECORDS_MAX)
-		rc = kvc_call_room_await(n, &need, l->deadline_ns, l->count == 0, &s, &r);
+		rc = kc_call_room_await(n, &need, l->deadline_ns, l->count == 0, &s, &r);
 	if (rc < 0)
 		return rc;
 	if (spot->shard >= s->shards || spot->digest != key_digest(l, key, s)) {
-		kvc_req_release(l->c, r);
+		kc_req_release(l->c, r);
 		return -KV_ERESET; /* its attachment is gone */
 	}
 	l->record[at] = (struct record){.req = r,
@@ -219,7 +219,7 @@ static int record_open_await(struct lookup *l, unsigned key, const struct spot *
 /* Append a key to a record with room. A flush may end requests and their attachment, so only while nothing is open. */
 static void record_add(struct lookup *l, struct record *rec, unsigned i, uint64_t digest)
 {
-	wire_exists_put(kvc_buffer_at(&l->c->buffer, &rec->req->mem.piece), rec->count, digest);
+	wire_exists_put(kc_buffer_at(&l->c->buffer, &rec->req->mem.piece), rec->count, digest);
 	l->last = rec;
 	l->next[i] = NONE;
 	if (rec->count++ == 0)
@@ -231,7 +231,7 @@ static void record_add(struct lookup *l, struct record *rec, unsigned i, uint64_
 		return;
 	record_send(l, rec);
 	if (l->open == 0)
-		kvc_link_flush(l->c);
+		kc_link_flush(l->c);
 }
 
 /* ---- keys ---- */
@@ -239,18 +239,18 @@ static void record_add(struct lookup *l, struct record *rec, unsigned i, uint64_
 /* On failure out->node is the failed node. 1: ask no server. */
 static int key_place_await(struct lookup *l, unsigned i, struct spot *out)
 {
-	struct kvc_node *n = asked_for(l, i);
-	struct kvc_attachment *s;
+	struct kc_node *n = asked_for(l, i);
+	struct kc_attachment *s;
 	int rc;
 	if (!n)
 		return 1;
 	if (l->c->placement->n > 1)
 		route_count(n, key_at(l, i));
 	s = n->attachment;
-	if (KV_UNLIKELY(n->state != KVC_NODE_UP || l->c->closing)) {
+	if (KV_UNLIKELY(n->state != KC_NODE_UP || l->c->closing)) {
 		records_send(l);
 		do
-			rc = kvc_node_ready_await(n, l->deadline_ns, &s);
+			rc = kc_node_ready_await(n, l->deadline_ns, &s);
 		while (KV_UNLIKELY(rc < 0) && route_moved(&n, key_at(l, i), rc, l->deadline_ns));
 		out->node = n;
 		if (rc < 0)
@@ -258,7 +258,7 @@ static int key_place_await(struct lookup *l, unsigned i, struct spot *out)
 	}
 	out->node = n;
 	out->digest = key_digest(l, i, s);
-	out->shard = kvc_digest_shard(out->digest, s->shards);
+	out->shard = kc_digest_shard(out->digest, s->shards);
 	return 0;
 }
 
@@ -292,12 +292,12 @@ static unsigned keys_add(struct lookup *l, unsigned i)
 {
 	struct record *rec = l->last;
 	struct spot at = {.node = rec ? &l->c->node[rec->node] : NULL};
-	const struct kvc_attachment *s = rec ? at.node->attachment : NULL;
+	const struct kc_attachment *s = rec ? at.node->attachment : NULL;
 	if (!rec || l->before || l->c->placement->n != 1)
 		return i;
 	for (; i < l->n && rec->open; i++) {
 		at.digest = key_digest(l, i, s);
-		at.shard = kvc_digest_shard(at.digest, s->shards);
+		at.shard = kc_digest_shard(at.digest, s->shards);
 		if (at.shard != rec->shard) {
 			const uint8_t *slot = slot_of(l, &at);
 			if (!*slot || !l->record[*slot - 1].open)
@@ -351,8 +351,8 @@ static int lookup_tries_await(struct lookup *l)
 	int rc;
 	do
 		rc = lookup_once_await(l);
-	while (rc < 0 && kvc_call_again_await(l->c, rc, l->deadline_ns, &tries));
-	return (int)kvc_call_code(l->c, rc);
+	while (rc < 0 && kc_call_again_await(l->c, rc, l->deadline_ns, &tries));
+	return (int)kc_call_code(l->c, rc);
 }
 
 /* Keys deleted at one server and found at another: ask whether that value was put since. */
@@ -361,7 +361,7 @@ static void lookup_younger_await(struct lookup *l)
 	for (unsigned i = 0; i < l->n; i++) {
 		uint8_t bit = (uint8_t)(1u << i % 8);
 		if (KV_UNLIKELY(l->deleted[i / 8] & l->found[i / 8] & bit) &&
-		    kvc_there_await(l->c, key_at(l, i), l->call->flags, l->deadline_ns, l->wait.trace) < 0)
+		    kc_there_await(l->c, key_at(l, i), l->call->flags, l->deadline_ns, l->wait.trace) < 0)
 			l->found[i / 8] &= (uint8_t)~bit;
 	}
 }
@@ -390,7 +390,7 @@ static int lookup_await(struct lookup *l)
 
 /* No initialiser: it would clear the tables even for one key. */
 static void lookup_init(struct lookup *l, struct kvc_client *c, const struct kvc_call *call, uint64_t deadline_ns,
-			struct kvc_trace *t)
+			struct kc_trace *t)
 {
 	l->c = c;
 	l->call = call;
@@ -402,7 +402,7 @@ static void lookup_init(struct lookup *l, struct kvc_client *c, const struct kvc
 	l->keys_max = call->session ? KEYS_MAX_SESSION : KEYS_MAX;
 	l->deadline_ns = deadline_ns;
 	l->down_is_miss = (c->pool->options.flags | call->flags) & KVC_DOWN_IS_MISS;
-	l->wait = (struct kvc_wait){.co = co_self(), .trace = t};
+	l->wait = (struct kc_wait){.co = co_self(), .trace = t};
 }
 
 static bool found_at(const struct lookup *l, unsigned i)
@@ -421,12 +421,12 @@ static unsigned prefix_of(const struct lookup *l)
 }
 
 static int exists_await(struct kvc_client *c, const struct kvc_key *keys, unsigned n, uint8_t *out_found,
-			unsigned *out_prefix, const struct kvc_call *call, struct kvc_trace *t)
+			unsigned *out_prefix, const struct kvc_call *call, struct kc_trace *t)
 {
 	struct lookup l;
 	bool broken = false;
 	unsigned prefix = 0;
-	lookup_init(&l, c, call, kvc_call_deadline(c, call, 0), t);
+	lookup_init(&l, c, call, kc_call_deadline(c, call, 0), t);
 	for (unsigned at = 0; at < n && (out_found || !broken); at += l.n) {
 		int rc;
 		l.key = keys + at;
@@ -445,8 +445,8 @@ static int exists_await(struct kvc_client *c, const struct kvc_key *keys, unsign
 	return 0;
 }
 
-int kvc_exists_items_await(struct kvc_client *c, struct kvc_item *items, const unsigned *index, unsigned n,
-			   const struct kvc_call *call, uint64_t deadline_ns, struct kvc_trace *t)
+int kc_exists_items_await(struct kvc_client *c, struct kvc_item *items, const unsigned *index, unsigned n,
+			  const struct kvc_call *call, uint64_t deadline_ns, struct kc_trace *t)
 {
 	struct lookup l;
 	int rc;
@@ -464,17 +464,17 @@ int kvc_exists_await(struct kvc_client *client, const struct kvc_key *keys, unsi
 		     unsigned *out_prefix, const struct kvc_call *call)
 {
 	struct kvc_call own;
-	struct kvc_trace t;
-	int rc = kvc_call_begin(client, &t, KVC_OP_EXISTS, call);
+	struct kc_trace t;
+	int rc = kc_call_begin(client, &t, KVC_OP_EXISTS, call);
 	if (rc < 0)
 		return rc;
-	rc = kvc_call_check(call, &own);
+	rc = kc_call_check(call, &own);
 	if (!keys && n > 0)
 		rc = -KV_EINVAL;
 	for (unsigned i = 0; i < n && rc == 0; i++)
-		rc = kvc_key_valid(keys[i]) ? 0 : -KV_EINVAL;
+		rc = kc_key_valid(keys[i]) ? 0 : -KV_EINVAL;
 	if (rc == 0)
 		rc = exists_await(client, keys, n, out_found, out_prefix, &own, &t);
-	kvc_add(&client->count.exists, 1);
-	return (int)kvc_call_end(client, &t, rc);
+	kc_add(&client->count.exists, 1);
+	return (int)kc_call_end(client, &t, rc);
 }

@@ -5,11 +5,11 @@
 
 #include "kvclient/request/trace.h"
 
-enum { KVC_EXISTS_WINDOW = 1024 };
+enum { KC_EXISTS_WINDOW = 1024 };
 
-/* kvc_exists_items_await -- look up at most KVC_EXISTS_WINDOW items, items[index[0]] and so on, with valid keys, as a
+/* kc_exists_items_await -- look up at most KC_EXISTS_WINDOW items, items[index[0]] and so on, with valid keys, as a
  * part of call t. On 0 each has its result, 1 or 0; a code leaves all unchanged. */
-int kvc_exists_items_await(struct kvc_client *c, struct kvc_item *items, const unsigned *index, unsigned n,
-			   const struct kvc_call *call, uint64_t deadline_ns, struct kvc_trace *t);
+int kc_exists_items_await(struct kvc_client *c, struct kvc_item *items, const unsigned *index, unsigned n,
+			  const struct kvc_call *call, uint64_t deadline_ns, struct kc_trace *t);
 
 #endif

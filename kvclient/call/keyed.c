@@ -21,62 +21,62 @@ int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, 
 		      const struct kvc_call *call)
 {
 	struct kvc_call own;
-	struct kvc_trace t;
+	struct kc_trace t;
 	struct kvc_get g;
-	int64_t rc = kvc_call_open(client, &t, KVC_OP_GET, call, &own);
+	int64_t rc = kc_call_open(client, &t, KVC_OP_GET, call, &own);
 	if (rc < 0)
 		return rc;
-	rc = kvc_get_init(&g, client, key, &(struct kvc_target){.at = dst}, dst_len, &own,
-			  kvc_call_deadline(client, &own, dst_len));
+	rc = kc_get_init(&g, client, key, &(struct kc_target){.at = dst}, dst_len, &own,
+			 kc_call_deadline(client, &own, dst_len));
 	if (rc == 0) {
-		kvc_trace_key(&t, key.data, key.len);
+		kc_trace_key(&t, key.data, key.len);
 		g.own_wait.trace = &t;
-		rc = route_down(g.route.n, own.flags, kvc_get_all_await(&g));
-		kvc_get_fini(&g);
-		kvc_get_count(client, rc);
+		rc = route_down(g.route.n, own.flags, kc_get_all_await(&g));
+		kc_get_fini(&g);
+		kc_get_count(client, rc);
 	}
-	return kvc_call_end(client, &t, rc);
+	return kc_call_end(client, &t, rc);
 }
 
 int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *data, uint64_t len,
 		  const struct kvc_call *call)
 {
 	struct kvc_call own;
-	struct kvc_trace t;
+	struct kc_trace t;
 	struct kvc_put p;
 	uint64_t begun_ns;
-	int rc = kvc_call_open(client, &t, KVC_OP_PUT, call, &own);
+	int rc = kc_call_open(client, &t, KVC_OP_PUT, call, &own);
 	if (rc < 0)
 		return rc;
 	begun_ns = route_two_copies(client, own.flags) ? loop_now(client->loop) : 0;
-	rc = kvc_put_init(&p, client, key, &(struct kvc_target){.at = (void *)(uintptr_t)data}, len, &own,
-			  kvc_call_deadline(client, &own, len));
+	rc = kc_put_init(&p, client, key, &(struct kc_target){.at = (void *)(uintptr_t)data}, len, &own,
+			 kc_call_deadline(client, &own, len));
 	if (rc == 0) {
-		kvc_trace_key(&t, key.data, key.len);
+		kc_trace_key(&t, key.data, key.len);
 		p.own_wait.trace = &t;
-		rc = kvc_put_all_await(&p);
+		rc = kc_put_all_await(&p);
 		if (rc == 0 && route_two_copies(client, own.flags))
-			kvc_second_put_await(client, &(struct kvc_second_value){.key = key,
-										.from = &p.from,
-										.len = len,
-										.checksum = p.checksum,
-										.born_ns = begun_ns,
-										.ttl_s = own.ttl_s});
-		kvc_put_fini(&p);
-		kvc_put_count(client, rc, len);
+			kc_second_put_await(client, &(struct kc_second_value){.key = key,
+									      .from = &p.from,
+									      .len = len,
+									      .checksum = p.checksum,
+									      .born_ns = begun_ns,
+									      .ttl_s = own.ttl_s});
+		kc_put_fini(&p);
+		kc_put_count(client, rc, len);
 	}
-	return (int)kvc_call_end(client, &t, rc);
+	return (int)kc_call_end(client, &t, rc);
 }
 
 /* ---- questions about a key ---- */
 
-int kvc_there_await(struct kvc_client *c, struct kvc_key key, unsigned flags, uint64_t deadline_ns, struct kvc_trace *t)
+int kc_there_await(struct kvc_client *c, struct kvc_key key, unsigned flags, uint64_t deadline_ns, struct kc_trace *t)
 {
 	struct wire_request wire = {.type = WIRE_TOUCH, .flags = WIRE_TOUCH_LOOK, .key = {key.data, (uint32_t)key.len}};
 	struct route r;
 	unsigned tries;
 	route_begin(&r, c, key, ROUTE_LOOK, flags, deadline_ns);
-	return kvc_ask_route_await(&r, &wire, NULL, &tries, t);
+	return kc_ask_route_await(&r, &wire, NULL, &tries, t);
 }
 
 /* Before a DELETE or TOUCH: wait for a copy of the key under way, and begin no other. A waiting second copy is made
@@ -86,121 +86,121 @@ static void copies_forget_await(const struct route *r)
 {
 	repair_forget_await(r->c, r->key, r->deadline_ns);
 	if (r->kind == ROUTE_DELETE)
-		kvc_second_forget_await(r->c, r->key, r->deadline_ns);
+		kc_second_forget_await(r->c, r->key, r->deadline_ns);
 	else
-		kvc_second_landed_await(r->c, r->key, r->deadline_ns);
+		kc_second_landed_await(r->c, r->key, r->deadline_ns);
 }
 
-/* As kvc_delete_item_await. */
+/* As kc_delete_item_await. */
 static int delete_all_await(struct kvc_client *c, struct kvc_key key, unsigned flags, uint64_t deadline_ns, bool again,
-			    struct route *r, struct kvc_trace *t)
+			    struct route *r, struct kc_trace *t)
 {
 	struct wire_request wire = {.type = WIRE_DELETE, .key = {key.data, (uint32_t)key.len}};
-	struct kvc_place_set told = {0};
+	struct kc_place_set told = {0};
 	uint64_t begun_ns = loop_turn_now(c->loop);
 	unsigned tries;
 	int rc;
 	route_begin(r, c, key, ROUTE_DELETE, flags, deadline_ns);
 	r->told = &told;
 	copies_forget_await(r);
-	rc = kvc_ask_route_await(r, &wire, NULL, &tries, t);
+	rc = kc_ask_route_await(r, &wire, NULL, &tries, t);
 	r->told = NULL;
 	if (rc != 0 && rc != -KV_ENOTFOUND)
 		return rc;
-	kvc_owed_note(c, key, begun_ns, 0);
+	kc_owed_note(c, key, begun_ns, 0);
 	/* An earlier attempt, whose reply was lost, may have deleted it. */
 	return again || tries > 0 ? 0 : rc;
 }
 
-int kvc_delete_item_await(struct kvc_client *c, struct kvc_key key, unsigned flags, uint64_t deadline_ns, bool again,
-			  struct kvc_trace *t)
+int kc_delete_item_await(struct kvc_client *c, struct kvc_key key, unsigned flags, uint64_t deadline_ns, bool again,
+			 struct kc_trace *t)
 {
 	struct route r;
 	return delete_all_await(c, key, flags, deadline_ns, again, &r, t);
 }
 
-int kvc_delete_begin(struct kvc_node *n, struct kvc_key key, uint64_t deadline_ns, struct kvc_wait *wait,
-		     struct kvc_req **out)
+int kc_delete_begin(struct kc_node *n, struct kvc_key key, uint64_t deadline_ns, struct kc_wait *wait,
+		    struct kc_req **out)
 {
-	struct kvc_need need = {.node = n, .session = wait->trace->session, .background = wait->trace->background};
-	struct kvc_attachment *s;
-	int rc = kvc_call_room_await(n, &need, deadline_ns, false, &s, out);
+	struct kc_need need = {.node = n, .session = wait->trace->session, .background = wait->trace->background};
+	struct kc_attachment *s;
+	int rc = kc_call_room_await(n, &need, deadline_ns, false, &s, out);
 	if (rc < 0)
 		return rc;
 	(*out)->wire = (struct wire_request){.type = WIRE_DELETE, .key = {key.data, (uint32_t)key.len}};
 	(*out)->deadline_ns = deadline_ns;
-	kvc_req_submit(kvc_link_pick(s, kvc_place_shard(s->shard_seed, s->shards, key.data, key.len)), *out, wait);
+	kc_req_submit(kc_link_pick(s, kc_place_shard(s->shard_seed, s->shards, key.data, key.len)), *out, wait);
 	return 0;
 }
 
 int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
 {
 	struct kvc_call own;
-	struct kvc_trace t;
+	struct kc_trace t;
 	struct route r;
-	int rc = kvc_call_begin(client, &t, KVC_OP_DELETE, call);
+	int rc = kc_call_begin(client, &t, KVC_OP_DELETE, call);
 	if (rc < 0)
 		return rc;
-	if (!kvc_key_valid(key) || kvc_call_check(call, &own) < 0) {
+	if (!kc_key_valid(key) || kc_call_check(call, &own) < 0) {
 		rc = -KV_EINVAL;
 		goto out;
 	}
-	kvc_trace_key(&t, key.data, key.len);
-	rc = delete_all_await(client, key, own.flags, kvc_call_deadline(client, &own, 0), false, &r, &t);
+	kc_trace_key(&t, key.data, key.len);
+	rc = delete_all_await(client, key, own.flags, kc_call_deadline(client, &own, 0), false, &r, &t);
 	rc = (int)route_down(r.n, own.flags, rc);
 out:
-	kvc_add(&client->count.deletes, 1);
-	return (int)kvc_call_end(client, &t, rc);
+	kc_add(&client->count.deletes, 1);
+	return (int)kc_call_end(client, &t, rc);
 }
 
-int kvc_delete_at_await(struct kvc_client *c, struct kvc_key key, uint64_t time_ns, const struct kvc_call *call)
+int kc_delete_at_await(struct kvc_client *c, struct kvc_key key, uint64_t time_ns, const struct kvc_call *call)
 {
 	struct wire_request wire = {.type = WIRE_DELETE, .flags = WIRE_DELETE_AT, .key = {key.data, (uint32_t)key.len}};
 	struct kvc_call own;
-	struct kvc_trace t;
+	struct kc_trace t;
 	struct route r;
 	unsigned tries;
-	int rc = kvc_call_open(c, &t, KVC_OP_DELETE, call, &own);
+	int rc = kc_call_open(c, &t, KVC_OP_DELETE, call, &own);
 	if (rc < 0)
 		return rc;
-	route_begin(&r, c, key, ROUTE_ONE, own.flags, kvc_call_deadline(c, &own, 0));
+	route_begin(&r, c, key, ROUTE_ONE, own.flags, kc_call_deadline(c, &own, 0));
 	do { /* each server has a clock of its own */
-		wire.drop.which = kvc_clock_at(&r.n->clock, time_ns);
-		rc = kvc_ask_await(r.n, &wire, r.deadline_ns, NULL, &tries, &t);
+		wire.drop.which = kc_clock_at(&r.n->clock, time_ns);
+		rc = kc_ask_await(r.n, &wire, r.deadline_ns, NULL, &tries, &t);
 	} while (route_next(&r, rc));
-	return (int)kvc_call_end(c, &t, rc);
+	return (int)kc_call_end(c, &t, rc);
 }
 
-static int touch_all_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kvc_trace *t)
+static int touch_all_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kc_trace *t)
 {
 	struct wire_request wire = {
 		.type = WIRE_TOUCH, .key = {key.data, (uint32_t)key.len}, .touch.ttl_s = call->ttl_s};
-	struct kvc_place_set told = {0};
+	struct kc_place_set told = {0};
 	uint64_t begun_ns = loop_turn_now(c->loop);
 	struct route r;
 	unsigned tries;
 	int rc;
-	route_begin(&r, c, key, ROUTE_TOUCH, call->flags, kvc_call_deadline(c, call, 0));
+	route_begin(&r, c, key, ROUTE_TOUCH, call->flags, kc_call_deadline(c, call, 0));
 	r.told = &told;
 	if (r.twice || route_formers(c))
 		wire.flags |= WIRE_TOUCH_MARK;
 	copies_forget_await(&r);
-	rc = kvc_ask_route_await(&r, &wire, NULL, &tries, t);
+	rc = kc_ask_route_await(&r, &wire, NULL, &tries, t);
 	if (rc == 0 && call->ttl_s)
-		kvc_owed_note(c, key, begun_ns, call->ttl_s);
+		kc_owed_note(c, key, begun_ns, call->ttl_s);
 	return (int)route_down(r.n, call->flags, rc);
 }
 
 static int ttl_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, uint64_t *out_left_ms,
-		     struct kvc_trace *t)
+		     struct kc_trace *t)
 {
 	struct wire_request wire = {.type = WIRE_TOUCH, .flags = WIRE_TOUCH_LOOK, .key = {key.data, (uint32_t)key.len}};
-	struct kvc_look look;
+	struct kc_look look;
 	struct route r;
 	unsigned tries;
 	int rc;
-	route_begin(&r, c, key, ROUTE_LOOK, call->flags, kvc_call_deadline(c, call, 0));
-	rc = kvc_ask_route_await(&r, &wire, &look, &tries, t);
+	route_begin(&r, c, key, ROUTE_LOOK, call->flags, kc_call_deadline(c, call, 0));
+	rc = kc_ask_route_await(&r, &wire, &look, &tries, t);
 	if (rc == 0 && out_left_ms)
 		*out_left_ms = look.left_ms;
 	return (int)route_down(r.n, call->flags, rc);
@@ -211,16 +211,16 @@ static int touch_await(struct kvc_client *c, struct kvc_key key, bool look, uint
 		       const struct kvc_call *call)
 {
 	struct kvc_call own;
-	struct kvc_trace t;
-	int rc = kvc_call_begin(c, &t, KVC_OP_TOUCH, call);
+	struct kc_trace t;
+	int rc = kc_call_begin(c, &t, KVC_OP_TOUCH, call);
 	if (rc < 0)
 		return rc;
-	rc = kvc_key_valid(key) && kvc_call_check(call, &own) == 0 ? 0 : -KV_EINVAL;
+	rc = kc_key_valid(key) && kc_call_check(call, &own) == 0 ? 0 : -KV_EINVAL;
 	if (rc == 0) {
-		kvc_trace_key(&t, key.data, key.len);
+		kc_trace_key(&t, key.data, key.len);
 		rc = look ? ttl_await(c, key, &own, out_left_ms, &t) : touch_all_await(c, key, &own, &t);
 	}
-	return (int)kvc_call_end(c, &t, rc);
+	return (int)kc_call_end(c, &t, rc);
 }
 
 int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)

@@ -23,7 +23,7 @@ enum { WINDOW = 128 };
 
 /* An item's progress. */
 struct course {
-	struct kvc_target at;
+	struct kc_target at;
 	uint64_t generation, value_len; /* 0: unknown */
 	int64_t code;                   /* result, if over */
 	uint16_t node;                  /* source of all parts */
@@ -40,13 +40,13 @@ struct state {
 _Static_assert(sizeof(struct state) <= sizeof(((struct kvc_arrival *)0)->priv), "the caller's memory has room for it");
 
 struct part {
-	struct kvc_req *req;
-	struct kvc_client_mem *mem; /* `users` is raised while the request is out */
+	struct kc_req *req;
+	struct kc_client_mem *mem; /* `users` is raised while the request is out */
 	unsigned item, part;
 };
 
 struct parts {
-	const struct kvc_parts_job *j;
+	const struct kc_parts_job *j;
 	struct part out[WINDOW];
 	unsigned head, count, most; /* most: the largest number of parts of an item */
 };
@@ -59,10 +59,10 @@ uint32_t kvc_arrival_parts(const struct kvc_arrival *arrival)
 /* ---- items ---- */
 
 /* Another struct version is refused, as for any other item. */
-bool kvc_parts_item(const struct kvc_item *it)
+bool kc_parts_item(const struct kvc_item *it)
 {
 	struct kvc_layout l;
-	return it->layout && kvc_layout_take(it, &l) == 0 && (l.num_parts || l.part_ends || l.arrival);
+	return it->layout && kc_layout_take(it, &l) == 0 && (l.num_parts || l.part_ends || l.arrival);
 }
 
 static struct state *state_of(const struct kvc_item *it)
@@ -88,7 +88,7 @@ static uint64_t part_from(const struct kvc_item *it, unsigned part)
 	return part > 0 ? it->layout->part_ends[part - 1] : 0;
 }
 
-static struct kvc_node *node_of(const struct kvc_parts_job *j, const struct kvc_item *it)
+static struct kc_node *node_of(const struct kc_parts_job *j, const struct kvc_item *it)
 {
 	return route_read_first(j->c, j->call->flags, it->key);
 }
@@ -104,13 +104,13 @@ static bool ends_right(const struct kvc_layout *l, uint64_t len)
 	return from == len;
 }
 
-static int item_begin(const struct kvc_parts_job *j, struct kvc_item *it)
+static int item_begin(const struct kc_parts_job *j, struct kvc_item *it)
 {
 	struct kvc_layout l;
-	struct kvc_target at;
+	struct kc_target at;
 	struct course *now;
-	if (kvc_target_make(&at, it, &l) < 0 || (it->slice && kvc_target_leaves(j->c, &at, it->len)) ||
-	    !kvc_key_valid(it->key) || !ends_right(&l, it->len) || j->call->offset || j->call->length)
+	if (kc_target_make(&at, it, &l) < 0 || (it->slice && kc_target_leaves(j->c, &at, it->len)) ||
+	    !kc_key_valid(it->key) || !ends_right(&l, it->len) || j->call->offset || j->call->length)
 		return -KV_EINVAL;
 	if (state_of(it)->of != it)
 		return -KV_EINVAL; /* another item's state is left alone */
@@ -132,7 +132,7 @@ static void part_count(struct kvc_item *it, unsigned part)
 }
 
 /* -KV_ESTALE: the bytes are of another value. */
-static int part_there(const struct kvc_parts_job *j, struct kvc_item *it, unsigned part, const struct kvc_get *g)
+static int part_there(const struct kc_parts_job *j, struct kvc_item *it, unsigned part, const struct kvc_get *g)
 {
 	struct course *now = course_of(it);
 	if (part > 0 && (g->value.generation != now->generation || g->value.len != now->value_len))
@@ -152,12 +152,12 @@ static bool part_next(const struct kvc_item *it, unsigned part)
 	return !course_of(it)->over && part < it->layout->num_parts && part == kvc_arrival_parts(it->layout->arrival);
 }
 
-static void part_get(const struct kvc_parts_job *j, const struct kvc_item *it, unsigned part, struct kvc_get *g)
+static void part_get(const struct kc_parts_job *j, const struct kvc_item *it, unsigned part, struct kvc_get *g)
 {
-	struct kvc_target at = course_of(it)->at;
+	struct kc_target at = course_of(it)->at;
 	uint64_t from = part_from(it, part), len = it->layout->part_ends[part] - from;
 	at.skip = from;
-	(void)kvc_get_init(g, j->c, it->key, &at, len, j->call, j->deadline_ns); /* item_begin has checked */
+	(void)kc_get_init(g, j->c, it->key, &at, len, j->call, j->deadline_ns); /* item_begin has checked */
 	g->route.n = &j->c->node[course_of(it)->node];
 	g->ask.offset = from;
 	g->ask.length = len;
@@ -175,7 +175,7 @@ static bool worth_again(int rc)
 }
 
 /* A part failed with rc: make the rest part by part, if that may help. */
-static void part_failed(const struct kvc_parts_job *j, struct kvc_item *it, int rc)
+static void part_failed(const struct kc_parts_job *j, struct kvc_item *it, int rc)
 {
 	struct course *now = course_of(it);
 	struct route r;
@@ -185,32 +185,32 @@ static void part_failed(const struct kvc_parts_job *j, struct kvc_item *it, int 
 	if (worth_again(rc) || route_next(&r, rc))
 		now->slow = true; /* if time is up, its next part fails with that */
 	else
-		item_over(it, kvc_item_code(j->c, j->wait->trace, rc));
+		item_over(it, kc_item_code(j->c, j->wait->trace, rc));
 }
 
 static void part_end_await(struct parts *p)
 {
-	const struct kvc_parts_job *j = p->j;
+	const struct kc_parts_job *j = p->j;
 	struct part *u = &p->out[p->head];
 	struct kvc_item *it = &j->items[u->item];
-	int why = kvc_call_wait_await(j->c, u->req, j->deadline_ns), rc;
+	int why = kc_call_wait_await(j->c, u->req, j->deadline_ns), rc;
 	struct kvc_get g;
-	bool all = why < 0 && (why == -KV_ECLOSED || kvc_call_over(j->c, j->wait->trace, j->deadline_ns) < 0);
+	bool all = why < 0 && (why == -KV_ECLOSED || kc_call_over(j->c, j->wait->trace, j->deadline_ns) < 0);
 	for (unsigned i = 1; i < p->count && all; i++) /* they share the grace */
-		kvc_req_cancel(p->out[(p->head + i) % WINDOW].req, why);
-	rc = kvc_call_finish_await(j->c, u->req, why);
+		kc_req_cancel(p->out[(p->head + i) % WINDOW].req, why);
+	rc = kc_call_finish_await(j->c, u->req, why);
 	part_get(j, it, u->part, &g);
-	rc = kvc_get_take_await(&g, u->req, rc, NULL);
-	kvc_req_release(j->c, u->req);
+	rc = kc_get_take_await(&g, u->req, rc, NULL);
+	kc_req_release(j->c, u->req);
 	if (part_next(it, u->part)) {
-		if (rc == 0 && g.state != KVC_GET_WHOLE)
+		if (rc == 0 && g.state != KC_GET_WHOLE)
 			rc = -KV_ETOOBIG; /* several ranges */
 		if (rc == 0)
 			rc = part_there(j, it, u->part, &g);
 		if (rc < 0)
 			part_failed(j, it, rc);
 	}
-	kvc_get_fini(&g);
+	kc_get_fini(&g);
 	if (u->mem)
 		u->mem->users--;
 	p->head = (p->head + 1) % WINDOW;
@@ -220,7 +220,7 @@ static void part_end_await(struct parts *p)
 /* Ask for a part, without parking. 0; -KV_EBUSY: no room now. */
 static int part_begin(struct parts *p, unsigned i, unsigned part)
 {
-	const struct kvc_parts_job *j = p->j;
+	const struct kc_parts_job *j = p->j;
 	struct part *u = &p->out[(p->head + p->count) % WINDOW];
 	struct kvc_get g;
 	int rc;
@@ -231,9 +231,9 @@ static int part_begin(struct parts *p, unsigned i, unsigned part)
 	g.batch.row = j->row;
 	g.batch.turn = j->turn;
 	g.wait = j->wait; /* g goes out of scope before the request ends */
-	rc = kvc_get_issue_await(&g, false, &u->req);
+	rc = kc_get_issue_await(&g, false, &u->req);
 	if (rc < 0) {
-		kvc_get_fini(&g);
+		kc_get_fini(&g);
 		return rc;
 	}
 	u->mem = g.to.mem;
@@ -248,7 +248,7 @@ static void part_ask_await(struct parts *p, unsigned i, unsigned part)
 	struct kvc_item *it = &p->j->items[i];
 	struct course *now = course_of(it);
 	while (!now->over && !now->slow && part < it->layout->num_parts) {
-		int over = kvc_call_over(p->j->c, p->j->wait->trace, p->j->deadline_ns);
+		int over = kc_call_over(p->j->c, p->j->wait->trace, p->j->deadline_ns);
 		int rc = over < 0 ? over : part_begin(p, i, part);
 		if (rc == 0)
 			return;
@@ -265,11 +265,11 @@ static void part_ask_await(struct parts *p, unsigned i, unsigned part)
 
 /* ---- parts one by one ---- */
 
-static void part_alone_await(const struct kvc_parts_job *j, struct kvc_item *it, unsigned part)
+static void part_alone_await(const struct kc_parts_job *j, struct kvc_item *it, unsigned part)
 {
 	struct course *now = course_of(it);
 	struct kvc_get g;
-	int64_t rc = kvc_call_over(j->c, j->wait->trace, j->deadline_ns);
+	int64_t rc = kc_call_over(j->c, j->wait->trace, j->deadline_ns);
 	if (rc < 0) {
 		item_over(it, rc);
 		return;
@@ -277,18 +277,18 @@ static void part_alone_await(const struct kvc_parts_job *j, struct kvc_item *it,
 	if (part == 0)
 		now->node = (uint16_t)node_of(j, it)->index;
 	part_get(j, it, part, &g);
-	g.route.tries = now->corrupt ? KVC_TRIED_CORRUPT : 0;
-	rc = kvc_get_all_await(&g);
+	g.route.tries = now->corrupt ? KC_TRIED_CORRUPT : 0;
+	rc = kc_get_all_await(&g);
 	if (rc >= 0 && part > 0 && g.route.n->index != now->node)
 		rc = -KV_ESTALE; /* generations of two servers may be alike */
 	now->node = (uint16_t)g.route.n->index;
 	if (rc >= 0)
 		rc = part_there(j, it, part, &g);
-	kvc_get_fini(&g);
+	kc_get_fini(&g);
 	if (rc == -KV_ESTALE || (rc == -KV_EINVAL && part > 0))
 		rc = -KV_ENOTFOUND; /* the value of the counted parts is gone */
 	if (rc < 0)
-		item_over(it, kvc_item_code(j->c, j->wait->trace, rc));
+		item_over(it, kc_item_code(j->c, j->wait->trace, rc));
 }
 
 /* ---- all ---- */
@@ -299,56 +299,56 @@ static void arrival_claim(const struct kvc_item *it)
 	__atomic_store_n(&it->layout->arrival->parts, 0, __ATOMIC_RELEASE);
 }
 
-void kvc_parts_claim(const struct kvc_item *items, unsigned n)
+void kc_parts_claim(const struct kvc_item *items, unsigned n)
 {
 	for (unsigned i = 0; items && i < n; i++)
-		if (KV_UNLIKELY(items[i].layout != NULL) && kvc_parts_item(&items[i]) && items[i].layout->arrival)
+		if (KV_UNLIKELY(items[i].layout != NULL) && kc_parts_item(&items[i]) && items[i].layout->arrival)
 			arrival_claim(&items[i]);
 }
 
-static unsigned items_begin(const struct kvc_parts_job *j)
+static unsigned items_begin(const struct kc_parts_job *j)
 {
-	unsigned first = KVC_CHAIN_END, next;
+	unsigned first = KC_CHAIN_END, next;
 	struct kvc_item *last = NULL;
-	for (unsigned i = j->first; i != KVC_CHAIN_END; i = next) {
+	for (unsigned i = j->first; i != KC_CHAIN_END; i = next) {
 		struct kvc_item *it = &j->items[i];
 		int rc = item_begin(j, it);
-		next = kvc_chain_next(it);
+		next = kc_chain_next(it);
 		if (rc < 0) {
 			it->result = rc;
 			continue;
 		}
 		if (last)
-			last->result = kvc_chain_link(i, ROUTE_FRESH);
+			last->result = kc_chain_link(i, ROUTE_FRESH);
 		else
 			first = i;
 		last = it;
 	}
 	if (last)
-		last->result = kvc_chain_link(KVC_CHAIN_END, ROUTE_FRESH);
+		last->result = kc_chain_link(KC_CHAIN_END, ROUTE_FRESH);
 	return first;
 }
 
-void kvc_parts_await(const struct kvc_parts_job *job)
+void kc_parts_await(const struct kc_parts_job *job)
 {
-	struct kvc_parts_job j = *job;
+	struct kc_parts_job j = *job;
 	struct parts p = {.j = &j};
 	unsigned next;
 	j.first = items_begin(&j);
-	for (unsigned i = j.first; i != KVC_CHAIN_END; i = kvc_chain_next(&j.items[i]))
+	for (unsigned i = j.first; i != KC_CHAIN_END; i = kc_chain_next(&j.items[i]))
 		p.most = KV_MAX(p.most, j.items[i].layout->num_parts);
 	for (unsigned part = 0; part < p.most; part++)
-		for (unsigned i = j.first; i != KVC_CHAIN_END; i = kvc_chain_next(&j.items[i]))
+		for (unsigned i = j.first; i != KC_CHAIN_END; i = kc_chain_next(&j.items[i]))
 			part_ask_await(&p, i, part);
 	while (p.count > 0)
 		part_end_await(&p);
 	for (unsigned part = 0; part < p.most; part++)
-		for (unsigned i = j.first; i != KVC_CHAIN_END; i = kvc_chain_next(&j.items[i]))
+		for (unsigned i = j.first; i != KC_CHAIN_END; i = kc_chain_next(&j.items[i]))
 			if (part_next(&j.items[i], part))
 				part_alone_await(&j, &j.items[i], part);
-	for (unsigned i = j.first; i != KVC_CHAIN_END; i = next) {
+	for (unsigned i = j.first; i != KC_CHAIN_END; i = next) {
 		struct kvc_item *it = &j.items[i];
-		next = kvc_chain_next(it);
+		next = kc_chain_next(it);
 		it->result = course_of(it)->code;
 	}
 }

@@ -13,75 +13,75 @@
 
 /* A PIN at r->n ended with *rc. After the first miss, copy the value to the key's server. True: pin at r->n again. Else
  * *rc is the call's code. */
-static bool pin_brought_await(struct route *r, unsigned flags, bool *brought, int *rc, struct kvc_trace *t)
+static bool pin_brought_await(struct route *r, unsigned flags, bool *brought, int *rc, struct kc_trace *t)
 {
 	bool twice = route_two_places(r->c, flags);
 	if (*rc != -KV_ENOTFOUND || *brought || (!twice && !route_formers(r->c)))
 		return false;
 	*brought = true;
-	*rc = kvc_pin_bring_await(r->n, r->key, twice, r->deadline_ns, t);
+	*rc = kc_pin_bring_await(r->n, r->key, twice, r->deadline_ns, t);
 	r->n = route_first(r->c, r->key);
 	return *rc == 0;
 }
 
 /* A pin is noted at its node before the request is sent (logical/pins.c). */
-static int pin_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kvc_trace *t)
+static int pin_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kc_trace *t)
 {
 	struct wire_request wire = {.type = WIRE_PIN, .key = {key.data, (uint32_t)key.len}};
-	struct kvc_node *asked;
+	struct kc_node *asked;
 	struct kvc_call own;
 	struct route r;
 	bool brought = false;
 	int rc;
-	if (!kvc_key_valid(key) || kvc_call_check(call, &own) < 0)
+	if (!kc_key_valid(key) || kc_call_check(call, &own) < 0)
 		return -KV_EINVAL;
-	kvc_trace_key(t, key.data, key.len);
-	route_begin(&r, c, key, ROUTE_ONE, own.flags, kvc_call_deadline(c, &own, 0));
+	kc_trace_key(t, key.data, key.len);
+	route_begin(&r, c, key, ROUTE_ONE, own.flags, kc_call_deadline(c, &own, 0));
 	route_count(r.n, key);
 	do {
-		struct kvc_pin *pin;
+		struct kc_pin *pin;
 		asked = r.n;
-		rc = kvc_pin_begin(asked, t->session, key, &pin);
+		rc = kc_pin_begin(asked, t->session, key, &pin);
 		if (rc < 0)
 			return rc;
-		rc = kvc_ask_node_await(asked, &wire, r.deadline_ns, t);
-		kvc_pin_end(asked, pin, rc);
+		rc = kc_ask_node_await(asked, &wire, r.deadline_ns, t);
+		kc_pin_end(asked, pin, rc);
 	} while (route_next(&r, rc) || pin_brought_await(&r, own.flags, &brought, &rc, t));
 	return (int)route_down(asked, own.flags, rc);
 }
 
-static int unpin_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kvc_trace *t)
+static int unpin_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kc_trace *t)
 {
 	struct wire_request wire = {.type = WIRE_PIN, .flags = WIRE_PIN_RELEASE};
 	struct kvc_call own;
-	struct kvc_node *at;
+	struct kc_node *at;
 	struct route r;
 	bool released = false;
 	unsigned tries;
-	int rc = kvc_key_valid(key) ? kvc_call_check(call, &own) : -KV_EINVAL;
+	int rc = kc_key_valid(key) ? kc_call_check(call, &own) : -KV_EINVAL;
 	if (rc < 0)
 		return rc;
 	wire.key = (struct wire_bytes){key.data, (uint32_t)key.len};
-	kvc_trace_key(t, key.data, key.len);
-	route_begin(&r, c, key, ROUTE_ONE, own.flags, kvc_call_deadline(c, &own, 0));
+	kc_trace_key(t, key.data, key.len);
+	route_begin(&r, c, key, ROUTE_ONE, own.flags, kc_call_deadline(c, &own, 0));
 	/* Servers that left and returned may hold further pins. A lost server's pin has ended. */
-	while ((rc = kvc_pin_drop_await(c, t->session, key, r.deadline_ns, &at)) == 1)
-		if (at != route_first(c, key) && at->state != KVC_NODE_DOWN)
-			released |= kvc_ask_node_await(at, &wire, r.deadline_ns, t) == 0;
+	while ((rc = kc_pin_drop_await(c, t->session, key, r.deadline_ns, &at)) == 1)
+		if (at != route_first(c, key) && at->state != KC_NODE_DOWN)
+			released |= kc_ask_node_await(at, &wire, r.deadline_ns, t) == 0;
 	if (rc < 0)
 		return rc;
 	r.n = route_first(c, key);
-	rc = kvc_ask_route_await(&r, &wire, NULL, &tries, t);
+	rc = kc_ask_route_await(&r, &wire, NULL, &tries, t);
 	return rc == -KV_ENOTFOUND && released ? 0 : (int)route_down(r.n, own.flags, rc);
 }
 
 static int plain_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, enum kvc_op op,
 		       int (*fn)(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call,
-				 struct kvc_trace *t))
+				 struct kc_trace *t))
 {
-	struct kvc_trace t;
-	int rc = kvc_call_begin(c, &t, op, call);
-	return rc < 0 ? rc : (int)kvc_call_end(c, &t, fn(c, key, call, &t));
+	struct kc_trace t;
+	int rc = kc_call_begin(c, &t, op, call);
+	return rc < 0 ? rc : (int)kc_call_end(c, &t, fn(c, key, call, &t));
 }
 
 int kvc_pin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)

@@ -6,45 +6,45 @@
 #include "kvclient/transfer/call.h"
 
 static int shards_await(struct kvc_client *c, const struct kvc_call *call, const struct wire_request *wire, void *into,
-			struct kvc_trace *t)
+			struct kc_trace *t)
 {
 	struct kvc_call own;
-	struct kvc_node *n;
+	struct kc_node *n;
 	uint64_t deadline;
 	int rc = 0;
-	if (kvc_call_check(call, &own) < 0 || own.server >= c->num_nodes)
+	if (kc_call_check(call, &own) < 0 || own.server >= c->num_nodes)
 		return -KV_EINVAL;
-	deadline = kvc_call_deadline(c, &own, 0);
-	n = kvc_alias_node_await(c, own.server, deadline);
+	deadline = kc_call_deadline(c, &own, 0);
+	n = kc_alias_node_await(c, own.server, deadline);
 	if (own.shard > 0) {
-		rc = kvc_ask_shard_await(n, wire, own.shard - 1, deadline, into, t);
+		rc = kc_ask_shard_await(n, wire, own.shard - 1, deadline, into, t);
 		return rc == 1 ? -KV_EINVAL : rc;
 	}
 	for (uint32_t shard = 0; rc == 0; shard++)
-		rc = kvc_ask_shard_await(n, wire, shard, deadline, into, t);
+		rc = kc_ask_shard_await(n, wire, shard, deadline, into, t);
 	return rc == 1 ? 0 : rc;
 }
 
 int kvc_ping_await(struct kvc_client *client, const struct kvc_call *call)
 {
 	struct wire_request wire = {.type = WIRE_PING};
-	struct kvc_trace t;
-	int rc = kvc_call_begin(client, &t, KVC_OP_PING, call);
+	struct kc_trace t;
+	int rc = kc_call_begin(client, &t, KVC_OP_PING, call);
 	if (rc < 0)
 		return rc;
-	return (int)kvc_call_end(client, &t, shards_await(client, call, &wire, NULL, &t));
+	return (int)kc_call_end(client, &t, shards_await(client, call, &wire, NULL, &t));
 }
 
 int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigned max, const struct kvc_call *call)
 {
 	struct wire_request wire = {.type = WIRE_STAT};
-	struct kvc_stats stats = {0};
-	struct kvc_trace t;
+	struct kc_stats stats = {0};
+	struct kc_trace t;
 	unsigned n = 0;
 	int rc;
 	if (!out && max > 0)
 		return -KV_EINVAL;
-	rc = kvc_call_begin(client, &t, KVC_OP_STAT, call);
+	rc = kc_call_begin(client, &t, KVC_OP_STAT, call);
 	if (rc < 0)
 		return rc;
 	rc = shards_await(client, call, &wire, &stats, &t);
@@ -59,15 +59,15 @@ int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigne
 							  .unit = info.unit,
 							  .kind = (enum kvc_stat_kind)info.kind};
 	}
-	return (int)kvc_call_end(client, &t, rc < 0 ? rc : (int64_t)n);
+	return (int)kc_call_end(client, &t, rc < 0 ? rc : (int64_t)n);
 }
 
-int kvc_tombs_await(struct kvc_client *c, uint64_t from, struct kvc_tombs *out, const struct kvc_call *call)
+int kc_tombs_await(struct kvc_client *c, uint64_t from, struct kc_tombs *out, const struct kvc_call *call)
 {
 	struct wire_request wire = {.type = WIRE_TOMBS, .tombs.from = from};
-	struct kvc_trace t;
-	int rc = kvc_call_begin(c, &t, KVC_OP_STAT, call);
+	struct kc_trace t;
+	int rc = kc_call_begin(c, &t, KVC_OP_STAT, call);
 	if (rc < 0)
 		return rc;
-	return (int)kvc_call_end(c, &t, shards_await(c, call, &wire, out, &t));
+	return (int)kc_call_end(c, &t, shards_await(c, call, &wire, out, &t));
 }

@@ -7,16 +7,16 @@
 
 enum { ITEM_WORK = 16 << 10, PART_WORK = 2 << 20 };
 
-static uint64_t item_work(const struct kvc_spread *s, unsigned i)
+static uint64_t item_work(const struct kc_spread *s, unsigned i)
 {
 	return ITEM_WORK + (s->bytes ? KV_MIN(s->items[i].len, KV_VALUE_MAX) : 0);
 }
 
-unsigned kvc_spread_begin(struct kvc_spread *s, const struct kvc_pool *pool, const struct kvc_item *items, unsigned n,
-			  bool bytes)
+unsigned kc_spread_begin(struct kc_spread *s, const struct kvc_pool *pool, const struct kvc_item *items, unsigned n,
+			 bool bytes)
 {
-	unsigned most = KV_MIN(KV_MIN(pool->num_loops, pool->num_clients), (unsigned)KVC_SPREAD_MAX);
-	*s = (struct kvc_spread){.items = items, .n = n, .count = 1, .bytes = bytes};
+	unsigned most = KV_MIN(KV_MIN(pool->num_loops, pool->num_clients), (unsigned)KC_SPREAD_MAX);
+	*s = (struct kc_spread){.items = items, .n = n, .count = 1, .bytes = bytes};
 	if (most == 1 || n < 2)
 		return 1;
 	for (unsigned i = 0; i < n; i++)
@@ -27,7 +27,7 @@ unsigned kvc_spread_begin(struct kvc_spread *s, const struct kvc_pool *pool, con
 }
 
 /* The k-th part begins after k shares of the work. */
-unsigned kvc_spread_next(struct kvc_spread *s, unsigned *out_from)
+unsigned kc_spread_next(struct kc_spread *s, unsigned *out_from)
 {
 	unsigned last = s->n - (s->count - ++s->part); /* leaves one item for each part that follows */
 	*out_from = s->at;
@@ -41,7 +41,7 @@ unsigned kvc_spread_next(struct kvc_spread *s, unsigned *out_from)
 	return s->at - *out_from;
 }
 
-unsigned kvc_spread_idlest(const struct kvc_pool *pool, const _Atomic uint32_t *load, unsigned turn)
+unsigned kc_spread_idlest(const struct kvc_pool *pool, const _Atomic uint32_t *load, unsigned turn)
 {
 	unsigned n = pool->num_clients, best = turn % n;
 	uint64_t least = UINT64_MAX;
@@ -57,7 +57,7 @@ unsigned kvc_spread_idlest(const struct kvc_pool *pool, const _Atomic uint32_t *
 	return best;
 }
 
-struct kvc_client *kvc_spread_client(const struct kvc_pool *pool, unsigned turn, unsigned k)
+struct kvc_client *kc_spread_client(const struct kvc_pool *pool, unsigned turn, unsigned k)
 {
 	unsigned loops = KV_MIN(pool->num_loops, pool->num_clients), loop = (turn + k) % loops;
 	unsigned clients = (pool->num_clients - loop + loops - 1) / loops;

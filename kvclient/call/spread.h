@@ -6,10 +6,10 @@
 
 #include "kvclient/core/client.h"
 
-enum { KVC_SPREAD_MAX = 16 }; /* parts of one batch */
+enum { KC_SPREAD_MAX = 16 }; /* parts of one batch */
 
 /* A batch being cut. */
-struct kvc_spread {
+struct kc_spread {
 	const struct kvc_item *items;
 	unsigned n, count; /* items; parts */
 	bool bytes;        /* GET and PUT move the items' bytes */
@@ -17,15 +17,15 @@ struct kvc_spread {
 	unsigned at, part; /* items and parts given out */
 };
 
-/* kvc_spread_begin -- the number of parts of n items: at least 1. Not for a batch that must stay on one client. */
-unsigned kvc_spread_begin(struct kvc_spread *s, const struct kvc_pool *pool, const struct kvc_item *items, unsigned n,
-			  bool bytes);
-/* kvc_spread_next -- the next part's items begin at *out_from; returns their number. */
-unsigned kvc_spread_next(struct kvc_spread *s, unsigned *out_from);
-/* kvc_spread_idlest -- index of the client with the least load; among equals, the next from `turn` on. Not round robin:
+/* kc_spread_begin -- the number of parts of n items: at least 1. Not for a batch that must stay on one client. */
+unsigned kc_spread_begin(struct kc_spread *s, const struct kvc_pool *pool, const struct kvc_item *items, unsigned n,
+			 bool bytes);
+/* kc_spread_next -- the next part's items begin at *out_from; returns their number. */
+unsigned kc_spread_next(struct kc_spread *s, unsigned *out_from);
+/* kc_spread_idlest -- index of the client with the least load; among equals, the next from `turn` on. Not round robin:
  * calls that end together start together on one client, and share frames. */
-unsigned kvc_spread_idlest(const struct kvc_pool *pool, const _Atomic uint32_t *load, unsigned turn);
-/* kvc_spread_client -- a client of the k-th loop, counted from `turn`, which moves with each batch. */
-struct kvc_client *kvc_spread_client(const struct kvc_pool *pool, unsigned turn, unsigned k);
+unsigned kc_spread_idlest(const struct kvc_pool *pool, const _Atomic uint32_t *load, unsigned turn);
+/* kc_spread_client -- a client of the k-th loop, counted from `turn`, which moves with each batch. */
+struct kvc_client *kc_spread_client(const struct kvc_pool *pool, unsigned turn, unsigned k);
 
 #endif

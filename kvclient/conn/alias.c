@@ -12,25 +12,25 @@
 
 #define LOOK_NS 5000000ull
 
-void kvc_alias_looked_up(struct kvc_node *n, const struct kv_addresses *found)
+void kc_alias_looked_up(struct kc_node *n, const struct kv_addresses *found)
 {
 	n->alias.count = KV_MIN(found->count, (unsigned)KV_ADDRESSES_MAX);
 	for (unsigned i = 0; i < n->alias.count; i++)
-		n->alias.at[i] = kvc_where_hash(&found->addr[i]);
+		n->alias.at[i] = kc_where_hash(&found->addr[i]);
 }
 
-static bool one_id(const struct kvc_node *listed, const struct kvc_node *n)
+static bool one_id(const struct kc_node *listed, const struct kc_node *n)
 {
 	return listed->alias.id[0] && strcmp(listed->alias.id, n->member_id) == 0;
 }
 
-static bool one_process(const struct kvc_node *listed, const struct kvc_node *n)
+static bool one_process(const struct kc_node *listed, const struct kc_node *n)
 {
 	return listed->incarnation && listed->incarnation == n->incarnation &&
 	       strcmp(listed->node_id, n->node_id) == 0; /* an incarnation alone can be copied */
 }
 
-static bool one_address(const struct kvc_node *listed, const struct kvc_node *n)
+static bool one_address(const struct kc_node *listed, const struct kc_node *n)
 {
 	for (unsigned i = 0; i < listed->alias.count; i++)
 		for (unsigned k = 0; k < n->alias.count; k++)
@@ -39,22 +39,22 @@ static bool one_address(const struct kvc_node *listed, const struct kvc_node *n)
 	return false;
 }
 
-static bool one_name(const struct kvc_node *listed, const struct kvc_node *n)
+static bool one_name(const struct kc_node *listed, const struct kc_node *n)
 {
 	const struct kv_server_entry *e = &listed->client->pool->server[listed->index].entry;
 	return !listed->incarnation && e->named && strcmp(e->id, n->member_id) == 0;
 }
 
-struct kvc_node *kvc_alias_node(struct kvc_client *c, unsigned server)
+struct kc_node *kc_alias_node(struct kvc_client *c, unsigned server)
 {
-	static bool (*const same[])(const struct kvc_node *listed, const struct kvc_node *n) = {one_id, one_process,
-												one_address, one_name};
-	struct kvc_node *listed = &c->node[server];
+	static bool (*const same[])(const struct kc_node *listed, const struct kc_node *n) = {one_id, one_process,
+											      one_address, one_name};
+	struct kc_node *listed = &c->node[server];
 	if (!listed->retired || listed->joined)
 		return listed;
 	for (unsigned way = 0; way < KV_COUNT(same); way++)
 		for (unsigned i = 0; i < c->num_nodes; i++) {
-			struct kvc_node *n = &c->node[i];
+			struct kc_node *n = &c->node[i];
 			if (n->retired || !n->member_id[0] || !same[way](listed, n))
 				continue;
 			memcpy(listed->alias.id, n->member_id, sizeof(listed->alias.id));
@@ -64,24 +64,24 @@ struct kvc_node *kvc_alias_node(struct kvc_client *c, unsigned server)
 }
 
 /* Its name is being looked up, or a member is being reached for the first time. */
-static bool more_soon(struct kvc_client *c, struct kvc_node *listed)
+static bool more_soon(struct kvc_client *c, struct kc_node *listed)
 {
-	struct kvc_where found;
+	struct kc_where found;
 	struct kv_error err;
-	int rc = listed->alias.count ? -KV_EPEERDOWN : kvc_where_look(listed, &found, &err);
+	int rc = listed->alias.count ? -KV_EPEERDOWN : kc_where_look(listed, &found, &err);
 	bool soon = rc >= 0;
 	if (rc == 0)
-		kvc_alias_looked_up(listed, &found.to);
+		kc_alias_looked_up(listed, &found.to);
 	for (unsigned i = 0; i < c->num_nodes && !soon; i++)
-		soon = c->node[i].joined && c->node[i].state == KVC_NODE_CONNECTING && !c->node[i].incarnation;
+		soon = c->node[i].joined && c->node[i].state == KC_NODE_CONNECTING && !c->node[i].incarnation;
 	return soon;
 }
 
-struct kvc_node *kvc_alias_node_await(struct kvc_client *c, unsigned server, uint64_t deadline_ns)
+struct kc_node *kc_alias_node_await(struct kvc_client *c, unsigned server, uint64_t deadline_ns)
 {
-	struct kvc_node *n;
-	while ((n = kvc_alias_node(c, server))->retired && !n->joined && !c->closing &&
+	struct kc_node *n;
+	while ((n = kc_alias_node(c, server))->retired && !n->joined && !c->closing &&
 	       loop_now(c->loop) < deadline_ns && more_soon(c, n))
-		(void)kvc_wait_time_await(c, KV_MIN(deadline_ns, loop_now(c->loop) + LOOK_NS));
+		(void)kc_wait_time_await(c, KV_MIN(deadline_ns, loop_now(c->loop) + LOOK_NS));
 	return n;
 }

@@ -16,13 +16,13 @@ enum {
 #define LANDING_BYTES_MAX ((uint64_t)64 << 20) /* of an area we use: our tables grow with it */
 
 /* Receive the next message of this type. */
-static int told_await(struct kvc_node *n, enum wire_ctrl type, struct wire_ctrl_msg *m, uint64_t deadline_ns)
+static int told_await(struct kc_node *n, enum wire_ctrl type, struct wire_ctrl_msg *m, uint64_t deadline_ns)
 {
 	int rc;
 	do {
 		rc = boot_recv_await(n->control.conn, m, deadline_ns);
 		if (rc == 0 && m->type != type)
-			rc = kvc_node_aside(n, m);
+			rc = kc_node_aside(n, m);
 	} while (rc == 0 && m->type != type);
 	return rc;
 }
@@ -45,9 +45,9 @@ static int remote_take(struct te_remote *r, const struct wire_region *w)
 }
 
 /* Keep one ARENA. The decoder has checked its sums; the rest is checked here. */
-static int arena_take(struct kvc_attachment *s, unsigned rails, const struct wire_region *w)
+static int arena_take(struct kc_attachment *s, unsigned rails, const struct wire_region *w)
 {
-	struct kvc_arenas *a = s->arenas;
+	struct kc_arenas *a = s->arenas;
 	struct te_remote *r = &a->shard[a->count];
 	uint64_t keys = (uint64_t)w->rails * w->parts;
 	if (w->id != a->count || w->rails != rails || a->keys + keys > ARENA_KEYS_MAX)
@@ -59,15 +59,15 @@ static int arena_take(struct kvc_attachment *s, unsigned rails, const struct wir
 	return remote_take(r, w);
 }
 
-static int arenas_get_await(struct kvc_node *n, uint64_t deadline_ns)
+static int arenas_get_await(struct kc_node *n, uint64_t deadline_ns)
 {
-	struct kvc_attachment *s = n->attachment;
+	struct kc_attachment *s = n->attachment;
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_ARENAS};
-	int rc = kvc_pulls_init(n->client);
+	int rc = kc_pulls_init(n->client);
 	if (rc == 0 && !(s->arenas = calloc(1, sizeof(*s->arenas))))
 		rc = -KV_ENOMEM;
 	if (rc == 0)
-		rc = kvc_node_send_await(n, &m, deadline_ns);
+		rc = kc_node_send_await(n, &m, deadline_ns);
 	while (rc == 0 && s->arenas->count < s->shards) {
 		rc = told_await(n, WIRE_CTRL_ARENA, &m, deadline_ns);
 		if (rc == 0)
@@ -80,15 +80,15 @@ static int arenas_get_await(struct kvc_node *n, uint64_t deadline_ns)
 
 /* Unless the pool demands it, pull pays if writes to us would be emulated and our reads are not. Each side reports its
  * own device; one that emulates is enough. */
-static bool pull_pays(const struct kvc_client *c, const struct kvc_arenas *a)
+static bool pull_pays(const struct kvc_client *c, const struct kc_arenas *a)
 {
 	return (c->info.write_emulated || a->write_emulated) && !c->info.read_emulated && !a->read_emulated;
 }
 
-int kvc_arenas_await(struct kvc_node *n, uint64_t deadline_ns)
+int kc_arenas_await(struct kc_node *n, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
-	struct kvc_attachment *s = n->attachment;
+	struct kc_attachment *s = n->attachment;
 	bool demanded = c->pool->options.mode == KVC_MODE_PULL;
 	int rc;
 	if (c->pool->options.mode == KVC_MODE_PUSH || (!demanded && c->info.reads_refused))
@@ -106,9 +106,9 @@ int kvc_arenas_await(struct kvc_node *n, uint64_t deadline_ns)
 
 /* Keep one LANDING. Length 0: the server has no area left for us. No ordered write crosses a part, so use the first
  * one. */
-static int landing_take(struct kvc_attachment *s, unsigned shard, const struct wire_region *w)
+static int landing_take(struct kc_attachment *s, unsigned shard, const struct wire_region *w)
 {
-	struct kvc_landing *a = &s->landing[shard];
+	struct kc_landing *a = &s->landing[shard];
 	int rc;
 	if (w->id != shard || w->rails != s->rails || w->parts > LANDING_PARTS_MAX)
 		return -KV_EPROTO;
@@ -116,22 +116,22 @@ static int landing_take(struct kvc_attachment *s, unsigned shard, const struct w
 		return 0;
 	rc = remote_take(&a->remote, w);
 	if (rc == 0)
-		rc = kvc_buffer_init(&a->pieces, NULL, KV_MIN(KV_MIN(w->len_bytes, w->part_bytes), LANDING_BYTES_MAX));
+		rc = kc_buffer_init(&a->pieces, NULL, KV_MIN(KV_MIN(w->len_bytes, w->part_bytes), LANDING_BYTES_MAX));
 	return rc == -KV_EINVAL ? -KV_EPROTO : rc;
 }
 
-int kvc_landings_await(struct kvc_node *n, uint64_t deadline_ns)
+int kc_landings_await(struct kc_node *n, uint64_t deadline_ns)
 {
-	struct kvc_attachment *s = n->attachment;
+	struct kc_attachment *s = n->attachment;
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_LANDINGS};
 	int rc;
 	if (!(s->flags & WIRE_WELCOME_LANDING) || !n->client->info.ordered)
 		return 0;
-	rc = kvc_pushes_init(n->client);
+	rc = kc_pushes_init(n->client);
 	if (rc == 0 && !(s->landing = calloc(s->shards, sizeof(*s->landing))))
 		rc = -KV_ENOMEM;
 	if (rc == 0)
-		rc = kvc_node_send_await(n, &m, deadline_ns);
+		rc = kc_node_send_await(n, &m, deadline_ns);
 	for (unsigned i = 0; rc == 0 && i < s->shards; i++) {
 		rc = told_await(n, WIRE_CTRL_LANDING, &m, deadline_ns);
 		if (rc == 0)

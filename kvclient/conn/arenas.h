@@ -6,12 +6,12 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_arenas_await -- a step of attaching: learn the server's arenas, if it allows pulls, and decide about pulling
+/* kc_arenas_await -- a step of attaching: learn the server's arenas, if it allows pulls, and decide about pulling
  * (session.pull). 0, or a code with n->error. -KV_ENOTSUP: the pool demands pull, the server forbids it. */
-int kvc_arenas_await(struct kvc_node *n, uint64_t deadline_ns);
+int kc_arenas_await(struct kc_node *n, uint64_t deadline_ns);
 
-/* kvc_landings_await -- a step of attaching: ask for landing areas, if offered and our messages stay behind our writes.
+/* kc_landings_await -- a step of attaching: ask for landing areas, if offered and our messages stay behind our writes.
  * 0, or a code with n->error. */
-int kvc_landings_await(struct kvc_node *n, uint64_t deadline_ns);
+int kc_landings_await(struct kc_node *n, uint64_t deadline_ns);
 
 #endif

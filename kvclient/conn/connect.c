@@ -5,7 +5,7 @@
  * HELLO.
  * A redo may overtake an attempt that waits for its WELCOME: the next HELLO follows at once, and all WELCOMEs but the
  * last are dropped (control.hellos). If HELLO shows the connection broken, the same attempt dials; so it does where the
- * answer may be delayed (kvc_node_answers_wait). */
+ * answer may be delayed (kc_node_answers_wait). */
 #include "kvclient/conn/connect.h"
 
 #include "host/host.h"
@@ -27,12 +27,12 @@ enum { HEARTBEAT_MS_DEFAULT = 500, HEARTBEAT_MS_MIN = 10, HEARTBEAT_MS_MAX = 600
 #define LOOK_UP_MIN_NS  1000000ull    /* first pause between look-ups of a name */
 #define HELLOS_MAX      8u            /* without an answer: then dial again */
 
-static bool overtaken(const struct kvc_node *n)
+static bool overtaken(const struct kc_node *n)
 {
 	return n->redo || n->client->closing;
 }
 
-static int hello_send_await(struct kvc_node *n, uint64_t deadline_ns)
+static int hello_send_await(struct kc_node *n, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_HELLO};
@@ -66,7 +66,7 @@ static int hello_send_await(struct kvc_node *n, uint64_t deadline_ns)
 	return rc;
 }
 
-static int welcome_check(struct kvc_node *n, const struct wire_welcome_msg *w)
+static int welcome_check(struct kc_node *n, const struct wire_welcome_msg *w)
 {
 	if (w->version != WIRE_VERSION)
 		return kv_fail(&n->error, -KV_EVERSION, "it speaks protocol version %u, we speak %u", w->version,
@@ -83,12 +83,12 @@ static int welcome_check(struct kvc_node *n, const struct wire_welcome_msg *w)
 	return 0;
 }
 
-static int refused(struct kvc_node *n, const struct wire_refuse *r)
+static int refused(struct kc_node *n, const struct wire_refuse *r)
 {
 	int rc = wire_status_error(r->status);
 	char text[sizeof(r->text)];
 	n->control.spent = true; /* it closes the connection */
-	kvc_printable(text, sizeof(text), r->text);
+	kc_printable(text, sizeof(text), r->text);
 	/* A server that rebuilt its endpoints: calls wait for it. */
 	if (rc == -KV_EBUSY)
 		rc = -KV_ERESET;
@@ -96,14 +96,14 @@ static int refused(struct kvc_node *n, const struct wire_refuse *r)
 }
 
 struct open_peers {
-	struct kvc_node *node;
+	struct kc_node *node;
 	const struct wire_welcome_msg *welcome;
 	int rc;
 };
 
-static int peer_open(struct kvc_node *n, const struct wire_welcome_msg *w, unsigned shard)
+static int peer_open(struct kc_node *n, const struct wire_welcome_msg *w, unsigned shard)
 {
-	struct kvc_attachment *s = n->attachment;
+	struct kc_attachment *s = n->attachment;
 	struct te_address addr[KV_RAILS_MAX];
 	struct kv_error err = {0};
 	int rc;
@@ -136,23 +136,23 @@ static void peers_open(void *arg)
 		o->rc = peer_open(o->node, o->welcome, shard);
 }
 
-static int name_check(struct kvc_node *n, const char *node_id)
+static int name_check(struct kc_node *n, const char *node_id)
 {
 	const struct kv_server_entry *e = &n->client->pool->server[n->index].entry;
-	const char *at = kvc_where_text(n);
+	const char *at = kc_where_text(n);
 	if (node_id[0] == '\0' || strcmp(node_id, n->member_id[0] ? n->member_id : e->id) == 0)
 		return 0;
 	if (n->member_id[0])
 		return kv_fail(&n->error, -KV_EINVAL, "its node id is %s, but the view of the cluster has %s at %s",
 			       n->node_id, n->member_id, at);
 	return kv_fail(&n->error, -KV_EINVAL,
-		       "its node id is %s, but the list of servers calls it %s; write %s=%s there, or start it with "
-		       "--node-id %s or none",
+		       "its node id is %s, but the list of servers calls it %s; "
+		       "write %s=%s there, or start it with --node-id %s or none",
 		       n->node_id, e->id, n->node_id, at, e->id);
 }
 
 /* The view names both, or their node ids differ. An incarnation can be copied. */
-static bool are_two(const struct kvc_node *n, const struct kvc_node *other)
+static bool are_two(const struct kc_node *n, const struct kc_node *other)
 {
 	if (n->member_id[0] && other->member_id[0] && n->node_id[0])
 		return strcmp(n->member_id, other->member_id) != 0;
@@ -160,54 +160,54 @@ static bool are_two(const struct kvc_node *n, const struct kvc_node *other)
 }
 
 /* No server may be listed under two names. settled: of two that attach at the same time, refuse one. */
-static int twin_check(struct kvc_node *n, uint64_t incarnation, bool settled)
+static int twin_check(struct kc_node *n, uint64_t incarnation, bool settled)
 {
 	for (unsigned i = 0; i < n->client->num_nodes; i++) {
-		const struct kvc_node *other = &n->client->node[i];
+		const struct kc_node *other = &n->client->node[i];
 		if (other == n || n->retired || other->retired || !other->attachment ||
 		    other->incarnation != incarnation || are_two(n, other))
 			continue;
-		if (!settled || other->state == KVC_NODE_UP || other->index < n->index)
+		if (!settled || other->state == KC_NODE_UP || other->index < n->index)
 			return kv_fail(&n->error, -KV_EINVAL,
 				       "it is the same server as %s of the list; remove one of the two from the list",
-				       kvc_node_name(other));
+				       kc_node_name(other));
 	}
 	return 0;
 }
 
 /* Clients find each other's values only if they agree on a server's name, so its node id must not contradict the list.
  */
-static int identity_check(struct kvc_node *n, const struct wire_welcome_msg *w)
+static int identity_check(struct kc_node *n, const struct wire_welcome_msg *w)
 {
 	const struct kv_server_entry *e = &n->client->pool->server[n->index].entry;
 	bool seed = !e->named && n->member_id[0] == '\0'; /* the view may name it */
 	int rc;
-	kvc_printable(n->node_id, sizeof(n->node_id), w->node_id);
-	kvc_printable(n->cluster, sizeof(n->cluster), w->cluster);
+	kc_printable(n->node_id, sizeof(n->node_id), w->node_id);
+	kc_printable(n->cluster, sizeof(n->cluster), w->cluster);
 	n->welcomed = true;
-	kvc_naming_hear(n->client->pool, n->index, n->cluster, loop_now(n->client->loop));
+	kc_naming_hear(n->client->pool, n->index, n->cluster, loop_now(n->client->loop));
 	if (seed && (w->flags & WIRE_WELCOME_VIEWS))
 		return 0;
 	rc = name_check(n, w->node_id);
 	return rc < 0 ? rc : twin_check(n, w->incarnation, false);
 }
 
-static void heartbeat_set(struct kvc_node *n, uint32_t ms)
+static void heartbeat_set(struct kc_node *n, uint32_t ms)
 {
 	uint64_t before = n->pulse.beat_ns, limit = n->client->pool->options.peer_timeout_ns;
 	n->pulse.beat_ns = KV_MIN(KV_MAX(ms, (uint32_t)HEARTBEAT_MS_MIN), (uint32_t)HEARTBEAT_MS_MAX) * 1000000ull;
-	kvc_node_quiet_take(n, 0);
-	if (kvc_node_silence_ns(n) > limit && n->pulse.beat_ns != before &&
+	kc_node_quiet_take(n, 0);
+	if (kc_node_silence_ns(n) > limit && n->pulse.beat_ns != before &&
 	    atomic_exchange(&n->client->pool->server[n->index].told.beat_ms, ms) != ms)
-		kv_warn(kvc_node_log(n),
+		kv_warn(kc_node_log(n),
 			"client %u: server %s sends a heartbeat every %u ms: it is taken for dead after %.1f s, not "
 			"%.1f s; lower its --heartbeat-ms",
-			n->client->index, kvc_node_name(n), ms, (double)kvc_node_silence_ns(n) / 1e9,
+			n->client->index, kc_node_name(n), ms, (double)kc_node_silence_ns(n) / 1e9,
 			(double)limit / 1e9);
 }
 
 /* w points into the connection's buffer: receive nothing until done. */
-static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg *w)
+static int welcome_take_await(struct kc_node *n, const struct wire_welcome_msg *w)
 {
 	struct kvc_client *c = n->client;
 	struct open_peers o = {n, w, 0};
@@ -216,21 +216,21 @@ static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg 
 		rc = identity_check(n, w);
 	if (rc < 0)
 		return rc;
-	rc = kvc_attachment_create(n, w, KV_MAX(c->info.rails, (unsigned)w->rails), &n->attachment);
+	rc = kc_attachment_create(n, w, KV_MAX(c->info.rails, (unsigned)w->rails), &n->attachment);
 	if (rc < 0)
 		return kv_fail(&n->error, rc, "no memory or no keys for an attachment of %u shards: %s", w->shards,
 			       kv_strerror(rc));
 	n->restarted |= n->incarnation && n->incarnation != w->incarnation;
 	if (atomic_exchange(&c->pool->server[n->index].told.incarnation, w->incarnation) != w->incarnation &&
 	    n->incarnation && n->incarnation != w->incarnation)
-		kv_event(kvc_node_log(n), KV_LOG_INFO,
+		kv_event(kc_node_log(n), KV_LOG_INFO,
 			 KV_EVENT("server_restarted", KV_NUMBER("client", c->index),
-				  KV_FIELD("server", kvc_node_name(n))),
-			 "client %u: server %s was restarted", c->index, kvc_node_name(n));
-	n->clock = (struct kvc_clock){0};
-	kvc_clock_take(&n->clock, w->clock_ns, loop_now(c->loop));
+				  KV_FIELD("server", kc_node_name(n))),
+			 "client %u: server %s was restarted", c->index, kc_node_name(n));
+	n->clock = (struct kc_clock){0};
+	kc_clock_take(&n->clock, w->clock_ns, loop_now(c->loop));
 	n->incarnation = w->incarnation; /* before parking: another node may meet the same server */
-	kvc_main_await(c, peers_open, &o);
+	kc_main_await(c, peers_open, &o);
 	if (o.rc < 0)
 		return o.rc;
 	n->attachment->open = true;
@@ -239,7 +239,7 @@ static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg 
 }
 
 /* A TLS server and a client without a key do not understand each other; neither can report it. */
-static int unanswered(struct kvc_node *n, int rc)
+static int unanswered(struct kc_node *n, int rc)
 {
 	if (rc == -KV_EPROTO && boot_context_mode(n->client->boot) == BOOT_PLAIN)
 		return kv_fail(
@@ -251,7 +251,7 @@ static int unanswered(struct kvc_node *n, int rc)
 }
 
 /* Whether the message belongs to an earlier attachment. On a new connection only heartbeats may. */
-static bool about_earlier(const struct kvc_node *n, enum wire_ctrl type)
+static bool about_earlier(const struct kc_node *n, enum wire_ctrl type)
 {
 	switch (type) {
 	case WIRE_CTRL_HEARTBEAT:
@@ -271,7 +271,7 @@ static bool about_earlier(const struct kvc_node *n, enum wire_ctrl type)
 	case WIRE_CTRL_VIEW_NEWS:
 	case WIRE_CTRL_DRAIN_OK:
 	case WIRE_CTRL_DRAIN_DONE:
-		return n->control.stage != KVC_CONTROL_DIALLED;
+		return n->control.stage != KC_CONTROL_DIALLED;
 	default:
 		return false;
 	}
@@ -279,15 +279,15 @@ static bool about_earlier(const struct kvc_node *n, enum wire_ctrl type)
 
 /* Answers to overtaken HELLOs are dropped. The server has made an attachment for each and ended the one before, so each
  * is the prior one of the next HELLO. */
-static int answer_to_hello_await(struct kvc_node *n, struct wire_ctrl_msg *m, uint64_t deadline_ns)
+static int answer_to_hello_await(struct kc_node *n, struct wire_ctrl_msg *m, uint64_t deadline_ns)
 {
 	for (;;) {
 		int rc = boot_recv_await(n->control.conn, m, deadline_ns);
 		if (rc < 0)
 			return rc;
 		if (m->type == WIRE_CTRL_WELCOME) {
-			if (n->control.stage == KVC_CONTROL_DIALLED)
-				n->control.stage = KVC_CONTROL_WELCOMED;
+			if (n->control.stage == KC_CONTROL_DIALLED)
+				n->control.stage = KC_CONTROL_WELCOMED;
 			n->attempt.prior.session = m->welcome.session;
 			memcpy(n->attempt.prior.token, m->welcome.token, sizeof(n->attempt.prior.token));
 			if (--n->control.hellos == 0)
@@ -295,11 +295,11 @@ static int answer_to_hello_await(struct kvc_node *n, struct wire_ctrl_msg *m, ui
 		} else if (!about_earlier(n, m->type)) {
 			return 0;
 		} else if (m->type == WIRE_CTRL_DRAIN_OK) {
-			rc = kvc_node_drain_take(n, &m->drain);
+			rc = kc_node_drain_take(n, &m->drain);
 			if (rc < 0)
 				return rc;
 		} else if (m->type == WIRE_CTRL_DRAIN_DONE) {
-			rc = kvc_node_drained_take(n, &m->drained);
+			rc = kc_node_drained_take(n, &m->drained);
 			if (rc < 0)
 				return rc;
 		}
@@ -307,7 +307,7 @@ static int answer_to_hello_await(struct kvc_node *n, struct wire_ctrl_msg *m, ui
 	}
 }
 
-static int hello_await(struct kvc_node *n, uint64_t deadline_ns)
+static int hello_await(struct kc_node *n, uint64_t deadline_ns)
 {
 	struct wire_ctrl_msg m;
 	int rc = hello_send_await(n, deadline_ns);
@@ -330,10 +330,10 @@ static int hello_await(struct kvc_node *n, uint64_t deadline_ns)
 
 /* The list has only an address, and the view names the member. A new server, or one without its source, has no view
  * yet. */
-static int member_check(struct kvc_node *n)
+static int member_check(struct kc_node *n)
 {
 	const struct kv_server_entry *e = &n->client->pool->server[n->index].entry;
-	const struct kvc_cluster *k = &n->client->cluster;
+	const struct kc_cluster *k = &n->client->cluster;
 	int rc = name_check(n, n->node_id);
 	if (rc == 0 && k->view.epoch == 0 && !e->named)
 		return twin_check(n, n->incarnation, true);
@@ -343,10 +343,10 @@ static int member_check(struct kvc_node *n)
 		return kv_fail(&n->error, -KV_EPEERDOWN,
 			       "servers announce %u views of the cluster that differ, and none has a majority: compare "
 			       "their --members. (The list could call it %s=%s.)",
-			       kvc_votes_views(&k->votes, loop_now(n->client->loop)), n->node_id, e->text);
+			       kc_votes_views(&k->votes, loop_now(n->client->loop)), n->node_id, e->text);
 	return kv_fail(&n->error, -KV_EPEERDOWN,
-		       "it knows no members of the cluster yet: does the source of its --members answer? (The list "
-		       "could call it %s=%s.)",
+		       "it knows no members of the cluster yet: "
+		       "does the source of its --members answer? (The list could call it %s=%s.)",
 		       n->node_id, e->text);
 }
 
@@ -354,13 +354,13 @@ static unsigned unwelcomed(const struct kvc_client *c)
 {
 	unsigned count = 0;
 	for (unsigned i = 0; i < c->num_nodes; i++)
-		count += c->node[i].state == KVC_NODE_CONNECTING && !c->node[i].retired && !c->node[i].welcomed;
+		count += c->node[i].state == KC_NODE_CONNECTING && !c->node[i].retired && !c->node[i].welcomed;
 	return count;
 }
 
-static void renamed_log(const struct kvc_node *n, const char *name, const char *former)
+static void renamed_log(const struct kc_node *n, const char *name, const char *former)
 {
-	kv_event(kvc_node_log(n), KV_LOG_WARN,
+	kv_event(kc_node_log(n), KV_LOG_WARN,
 		 KV_EVENT("cluster_name", KV_NUMBER("client", n->client->index), KV_FIELD("name", name),
 			  KV_FIELD("former", former)),
 		 "client %u: most servers are of the cluster '%s', and no longer of '%s': compare their --cluster",
@@ -368,14 +368,14 @@ static void renamed_log(const struct kvc_node *n, const char *name, const char *
 }
 
 /* Our cluster is the one in the options, else that of most servers (core/naming.c). Others have no vote about views. */
-static int cluster_await(struct kvc_node *n, uint64_t deadline_ns)
+static int cluster_await(struct kc_node *n, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
 	const char *wanted = c->pool->options.cluster ? c->pool->options.cluster : "";
 	char ours[KV_NAME_MAX], former[KV_NAME_MAX];
 	snprintf(ours, sizeof(ours), "%s", wanted);
 	while (!wanted[0] && n->cluster[0]) {
-		bool known = kvc_naming_look(c->pool, unwelcomed(c), loop_now(c->loop), ours, former);
+		bool known = kc_naming_look(c->pool, unwelcomed(c), loop_now(c->loop), ours, former);
 		if (former[0])
 			renamed_log(n, ours, former);
 		if (known || overtaken(n) || loop_now(c->loop) >= deadline_ns)
@@ -384,17 +384,17 @@ static int cluster_await(struct kvc_node *n, uint64_t deadline_ns)
 	}
 	if (strcmp(n->cluster, ours) == 0 || (!n->cluster[0] && !wanted[0]) || overtaken(n))
 		return 0;
-	kvc_votes_drop(&c->cluster.votes, n->index);
+	kc_votes_drop(&c->cluster.votes, n->index);
 	return kv_fail(&n->error, -KV_EINVAL, "it is of the cluster '%s', and this client of '%s'", n->cluster, ours);
 }
 
-static int view_ask_await(struct kvc_node *n, uint64_t deadline_ns)
+static int view_ask_await(struct kc_node *n, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
 	const kv_u128 ours = c->cluster.digest ? c->cluster.digest : c->cluster.held_digest;
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_VIEW_ASK, .view_news.digest = ours};
 	struct kv_view view;
-	int rc = kvc_node_send_await(n, &m, deadline_ns);
+	int rc = kc_node_send_await(n, &m, deadline_ns);
 	while (rc == 0) {
 		rc = boot_recv_await(n->control.conn, &m, deadline_ns);
 		if (rc == 0 && m.type == WIRE_CTRL_VIEW)
@@ -405,7 +405,7 @@ static int view_ask_await(struct kvc_node *n, uint64_t deadline_ns)
 			c->node_events->told(n, &m.view_news);
 			rc = 1;
 		} else if (rc == 0) { /* news sent with a heartbeat is no answer */
-			rc = kvc_node_aside(n, &m);
+			rc = kc_node_aside(n, &m);
 		}
 	}
 	return KV_MIN(rc, 0);
@@ -413,7 +413,7 @@ static int view_ask_await(struct kvc_node *n, uint64_t deadline_ns)
 
 /* Ask for the view before any call: the server may be another member than listed, or none. The fastest server does not
  * decide alone. -KV_ERESET: it is no member. */
-static int view_await(struct kvc_node *n, uint64_t deadline_ns)
+static int view_await(struct kc_node *n, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
 	int rc = 0;
@@ -429,7 +429,7 @@ static int view_await(struct kvc_node *n, uint64_t deadline_ns)
 }
 
 /* After many fences the engine withholds its addresses for a while. */
-static void address_await(struct kvc_node *n, uint64_t deadline_ns)
+static void address_await(struct kc_node *n, uint64_t deadline_ns)
 {
 	struct loop *loop = n->client->loop;
 	struct te_address a;
@@ -438,7 +438,7 @@ static void address_await(struct kvc_node *n, uint64_t deadline_ns)
 }
 
 /* The pool waits for the first attempt; those that overtake it share its time. */
-static uint64_t attempt_deadline(struct kvc_node *n)
+static uint64_t attempt_deadline(struct kc_node *n)
 {
 	uint64_t deadline = kv_deadline(loop_now(n->client->loop), n->client->pool->options.connect_timeout_ns);
 	if (n->attempt.first_told)
@@ -448,43 +448,43 @@ static uint64_t attempt_deadline(struct kvc_node *n)
 }
 
 /* The server may have moved. Once some addresses are known, wait at most a quarter of the time for other names. */
-static int addresses_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_where *out)
+static int addresses_await(struct kc_node *n, uint64_t deadline_ns, struct kc_where *out)
 {
 	struct loop *loop = n->client->loop;
 	uint64_t begun = loop_now(loop), patience = begun + (deadline_ns > begun ? (deadline_ns - begun) / 4 : 0);
 	uint64_t pause = LOOK_UP_MIN_NS;
 	int rc;
-	while ((rc = kvc_where_look(n, out, &n->error)) >= 0 && out->pending && !overtaken(n)) {
+	while ((rc = kc_where_look(n, out, &n->error)) >= 0 && out->pending && !overtaken(n)) {
 		if (rc == 0 && loop_now(loop) >= patience)
 			break;
 		if (loop_now(loop) >= deadline_ns)
 			return kv_fail(&n->error, -KV_ETIMEOUT,
-				       "host '%.100s' could not be looked up by the deadline: do the name servers of "
-				       "this machine answer?",
-				       kvc_where_text(n));
+				       "host '%.100s' could not be looked up by the deadline: "
+				       "do the name servers of this machine answer?",
+				       kc_where_text(n));
 		co_queue_wait_await(&n->kick, KV_MIN(deadline_ns, loop_now(loop) + pause));
 		pause = KV_MIN(2 * pause, BOOT_RESOLVE_AGAIN_NS);
 	}
 	if (rc == 0) /* another host may have failed */
 		n->error = (struct kv_error){0};
 	if (rc == 0)
-		kvc_alias_looked_up(n, &out->to);
+		kc_alias_looked_up(n, &out->to);
 	return rc == 1 ? -KV_ERESET : rc;
 }
 
 /* If this machine has lost our endpoints' address, use the one that routes to the server. */
-static void dialled(struct kvc_node *n, const struct kvc_where *w, unsigned i)
+static void dialled(struct kc_node *n, const struct kc_where *w, unsigned i)
 {
 	struct sockaddr_storage local;
 	struct te_address a;
-	kvc_where_dialled(n, w, i);
+	kc_where_dialled(n, w, i);
 	if (te_address(n->client->te, 0, &a) == -KV_EPROVIDER &&
 	    kv_sockaddr_route(&w->to.addr[i], w->to.len[i], &local))
 		te_local_set(n->client->te, &local);
 }
 
 /* *told becomes the first error, or a later -KV_EDENIED. */
-static int dial_one_await(struct kvc_node *n, const struct kvc_where *w, unsigned i, uint64_t deadline_ns, int *told)
+static int dial_one_await(struct kc_node *n, const struct kc_where *w, unsigned i, uint64_t deadline_ns, int *told)
 {
 	struct kvc_client *c = n->client;
 	struct kv_hostport host = {.port = 0};
@@ -505,7 +505,7 @@ static int dial_one_await(struct kvc_node *n, const struct kvc_where *w, unsigne
 
 /* Several addresses first get a short time each, so that a silent one delays no other; then the silent ones share the
  * rest. */
-static int dial_await(struct kvc_node *n, const struct kvc_where *w, uint64_t deadline_ns)
+static int dial_await(struct kc_node *n, const struct kc_where *w, uint64_t deadline_ns)
 {
 	struct loop *loop = n->client->loop;
 	bool silent[KV_ADDRESSES_MAX], quick = w->to.count > 1;
@@ -531,7 +531,7 @@ static int dial_await(struct kvc_node *n, const struct kvc_where *w, uint64_t de
 	return rc == 0 ? 0 : told < 0 ? told : -KV_ERESET;
 }
 
-void kvc_conn_close_await(struct kvc_node *n)
+void kc_conn_close_await(struct kc_node *n)
 {
 	if (!n->control.conn)
 		return;
@@ -541,15 +541,15 @@ void kvc_conn_close_await(struct kvc_node *n)
 	boot_close(&n->control.conn);
 }
 
-static int dial_and_hello_await(struct kvc_node *n, uint64_t deadline_ns)
+static int dial_and_hello_await(struct kc_node *n, uint64_t deadline_ns)
 {
-	struct kvc_where addresses;
+	struct kc_where addresses;
 	int rc = addresses_await(n, deadline_ns, &addresses);
 	if (rc == 0)
 		rc = dial_await(n, &addresses, deadline_ns);
 	if (rc < 0)
 		return rc;
-	n->control.stage = KVC_CONTROL_DIALLED;
+	n->control.stage = KC_CONTROL_DIALLED;
 	n->control.hellos = 0;
 	n->drain.asked = 0;
 	n->drain.answered = false;
@@ -557,41 +557,41 @@ static int dial_and_hello_await(struct kvc_node *n, uint64_t deadline_ns)
 }
 
 /* Dial if there is no connection or it is broken. */
-static int welcomed_await(struct kvc_node *n, uint64_t deadline_ns)
+static int welcomed_await(struct kc_node *n, uint64_t deadline_ns)
 {
 	int rc;
 	if (n->control.conn) {
 		rc = hello_await(n, deadline_ns);
 		if (rc == 0 || overtaken(n) || boot_sound(n->control.conn))
 			return rc;
-		kvc_conn_close_await(n);
+		kc_conn_close_await(n);
 		n->error = (struct kv_error){0};
 	}
 	return dial_and_hello_await(n, deadline_ns);
 }
 
 /* Regions and deletes may come up while others are announced: repeat until none is left. */
-static int last_await(struct kvc_node *n, uint64_t deadline)
+static int last_await(struct kc_node *n, uint64_t deadline)
 {
 	uint64_t noted;
 	int rc;
 	do {
-		rc = kvc_owed_await(n, deadline);
-		noted = kvc_owed_noted(n->client);
+		rc = kc_owed_await(n, deadline);
+		noted = kc_owed_noted(n->client);
 		if (rc == 0 && !overtaken(n))
-			rc = kvc_regions_await(n, deadline);
-	} while (rc == 0 && !overtaken(n) && kvc_owed_noted(n->client) != noted);
+			rc = kc_regions_await(n, deadline);
+	} while (rc == 0 && !overtaken(n) && kc_owed_noted(n->client) != noted);
 	return rc;
 }
 
-static int attach_await(struct kvc_node *n)
+static int attach_await(struct kc_node *n)
 {
 	struct kvc_client *c = n->client;
 	uint64_t deadline = attempt_deadline(n);
 	int rc;
 	address_await(n, deadline);
 	if (n->control.spent || (n->control.conn && (!boot_sound(n->control.conn) || n->control.hellos >= HELLOS_MAX)))
-		kvc_conn_close_await(n);
+		kc_conn_close_await(n);
 	n->redo = NULL;
 	n->control.spent = false;
 	n->error = (struct kv_error){0};
@@ -606,28 +606,28 @@ static int attach_await(struct kvc_node *n)
 	if (rc == 0 && !overtaken(n))
 		rc = view_await(n, deadline);
 	if (rc == 0 && !overtaken(n))
-		rc = kvc_arenas_await(n, deadline);
+		rc = kc_arenas_await(n, deadline);
 	if (rc == 0 && !overtaken(n))
-		rc = kvc_landings_await(n, deadline);
+		rc = kc_landings_await(n, deadline);
 	if (rc == 0 && !overtaken(n))
-		rc = kvc_regions_await(n, deadline);
+		rc = kc_regions_await(n, deadline);
 	if (rc == 0 && !overtaken(n))
-		rc = kvc_links_await(n, deadline);
+		rc = kc_links_await(n, deadline);
 	if (rc == 0 && !overtaken(n))
 		rc = last_await(n, deadline);
 	/* The failure of an overtaken attempt says nothing about the server. */
 	if (overtaken(n))
 		return kv_fail(&n->error, -KV_ERESET, "the connection was interrupted");
 	/* Nor does a used connection that breaks now: the next attempt dials. */
-	if (rc < 0 && n->control.stage == KVC_CONTROL_USED && !boot_sound(n->control.conn))
+	if (rc < 0 && n->control.stage == KC_CONTROL_USED && !boot_sound(n->control.conn))
 		return kv_fail(&n->error, -KV_ERESET, "the control connection broke while we attached over it");
 	return rc;
 }
 
-int kvc_connect_await(struct kvc_node *n)
+int kc_connect_await(struct kc_node *n)
 {
 	int rc = attach_await(n);
 	if (rc == 0 || !overtaken(n))
-		kvc_where_judge(n, rc == 0);
+		kc_where_judge(n, rc == 0);
 	return rc;
 }

@@ -6,12 +6,12 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_connect_await -- attach on the present control connection or a new one. For the node's coroutine alone. 0, with
+/* kc_connect_await -- attach on the present control connection or a new one. For the node's coroutine alone. 0, with
  * n->attachment and n->control.conn; or a code with n->error. -KV_ERESET: overtaken (n->redo), or no fault of the
  * server. A partial attachment stays in the node. */
-int kvc_connect_await(struct kvc_node *n);
+int kc_connect_await(struct kc_node *n);
 
-/* kvc_conn_close_await -- once no coroutine sends on it. */
-void kvc_conn_close_await(struct kvc_node *n);
+/* kc_conn_close_await -- once no coroutine sends on it. */
+void kc_conn_close_await(struct kc_node *n);
 
 #endif

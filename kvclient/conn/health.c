@@ -23,23 +23,23 @@ enum { PINGS_AT_ONCE = 64, SAME_BEATS = 2 };
 #define LINK_RETRY_MIN   1000000000ull
 #define LINK_RETRY_MAX   30000000000ull
 
-static bool several(const struct kvc_attachment *s)
+static bool several(const struct kc_attachment *s)
 {
 	return s->links_per_shard > 1;
 }
 
 /* ---- PINGs ---- */
 
-static void ping(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait)
+static void ping(struct kc_link *l, struct kc_req *r, struct kc_wait *wait)
 {
 	struct loop *loop = l->attachment->node->client->loop;
 	r->deadline_ns = KV_NEVER;
 	r->wire.type = WIRE_PING;
 	r->wire.ping.cookie = kv_prng_next(loop_prng(loop));
-	kvc_req_submit_first(l, r, wait);
+	kc_req_submit_first(l, r, wait);
 }
 
-static void probe(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait)
+static void probe(struct kc_link *l, struct kc_req *r, struct kc_wait *wait)
 {
 	l->probe = r;
 	l->probe_ns = loop_now(l->attachment->node->client->loop);
@@ -47,49 +47,49 @@ static void probe(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait)
 	ping(l, r, wait);
 }
 
-static void probe_try(struct kvc_node *n, struct kvc_link *l)
+static void probe_try(struct kc_node *n, struct kc_link *l)
 {
-	struct kvc_req *r;
-	if (kvc_room_try(n->client, &(struct kvc_need){.urgent = true, .node = n}, &r) < 0)
+	struct kc_req *r;
+	if (kc_room_try(n->client, &(struct kc_need){.urgent = true, .node = n}, &r) < 0)
 		return; /* next beat */
-	l->probe_wait = (struct kvc_wait){0};
+	l->probe_wait = (struct kc_wait){0};
 	probe(l, r, &l->probe_wait);
 }
 
-static void probe_drop(struct kvc_node *n, struct kvc_link *l)
+static void probe_drop(struct kc_node *n, struct kc_link *l)
 {
-	kvc_req_release(n->client, l->probe);
+	kc_req_release(n->client, l->probe);
 	l->probe = NULL;
 }
 
-static bool probe_done(const struct kvc_link *l)
+static bool probe_done(const struct kc_link *l)
 {
-	return l->probe && l->probe->state == KVC_REQ_DONE;
+	return l->probe && l->probe->state == KC_REQ_DONE;
 }
 
 /* ---- in and out ---- */
 
-static uint64_t *out_word(struct kvc_node *n, const struct kvc_link *l, uint64_t *out_bit)
+static uint64_t *out_word(struct kc_node *n, const struct kc_link *l, uint64_t *out_bit)
 {
 	uint32_t i = l->shard * l->attachment->links_per_shard + l->index;
 	*out_bit = (uint64_t)1 << (i % 64);
 	return &n->links.out[i / 64];
 }
 
-static bool was_out(struct kvc_node *n, const struct kvc_link *l)
+static bool was_out(struct kc_node *n, const struct kc_link *l)
 {
 	uint64_t bit, *word = out_word(n, l, &bit);
 	return *word & bit;
 }
 
-static void out_set(struct kvc_node *n, const struct kvc_link *l, bool out)
+static void out_set(struct kc_node *n, const struct kc_link *l, bool out)
 {
 	uint64_t bit, *word = out_word(n, l, &bit);
 	*word = out ? *word | bit : *word & ~bit;
 }
 
 /* It answered: use it. */
-static void link_in(struct kvc_node *n, struct kvc_link *l)
+static void link_in(struct kc_node *n, struct kc_link *l)
 {
 	bool late = n->attachment->served;
 	n->ping_ns = KV_MAX(n->ping_ns, l->probe->at.replied_ns - l->probe->at.sent_ns);
@@ -101,16 +101,16 @@ static void link_in(struct kvc_node *n, struct kvc_link *l)
 	l->backoff_ns = 0;
 	te_peer_link_use(n->attachment->peer[l->shard], l->index, true);
 	if (late)
-		kv_event(kvc_client_log(n->client), KV_LOG_INFO,
+		kv_event(kc_client_log(n->client), KV_LOG_INFO,
 			 KV_EVENT("link_back", KV_NUMBER("client", n->client->index),
-				  KV_FIELD("server", kvc_node_name(n)), KV_NUMBER("shard", l->shard),
+				  KV_FIELD("server", kc_node_name(n)), KV_NUMBER("shard", l->shard),
 				  KV_NUMBER("link", l->index)),
 			 "client %u, server %s: link %u to its shard %u answers again", n->client->index,
-			 kvc_node_name(n), l->index, l->shard);
+			 kc_node_name(n), l->index, l->shard);
 }
 
 /* Its PING failed: try again later. */
-static void link_failed(struct kvc_node *n, struct kvc_link *l)
+static void link_failed(struct kc_node *n, struct kc_link *l)
 {
 	probe_drop(n, l);
 	l->backoff_ns = KV_MIN(KV_MAX(l->backoff_ns * 2, LINK_RETRY_MIN), LINK_RETRY_MAX);
@@ -120,7 +120,7 @@ static void link_failed(struct kvc_node *n, struct kvc_link *l)
 /* ---- while connecting ---- */
 
 /* The server may void the attachment, or be lost. */
-static int control_look_await(struct kvc_node *n)
+static int control_look_await(struct kc_node *n)
 {
 	struct wire_ctrl_msg m;
 	int rc = boot_recv_await(n->control.conn, &m, loop_now(n->client->loop) + CONTROL_LOOK_NS);
@@ -128,7 +128,7 @@ static int control_look_await(struct kvc_node *n)
 		return rc == -KV_ETIMEOUT
 			       ? 0
 			       : kv_fail(&n->error, rc, "the control connection is lost: %s", kv_strerror(rc));
-	rc = kvc_node_aside(n, &m);
+	rc = kc_node_aside(n, &m);
 	if (rc == -KV_ERESET)
 		return kv_fail(&n->error, rc, "its endpoints were rebuilt while we connected");
 	if (rc == -KV_ELEFT)
@@ -136,7 +136,7 @@ static int control_look_await(struct kvc_node *n)
 	return rc;
 }
 
-static int park_await(struct kvc_node *n, struct kvc_attachment *s, uint64_t until_ns)
+static int park_await(struct kc_node *n, struct kc_attachment *s, uint64_t until_ns)
 {
 	struct loop *loop = n->client->loop;
 	int rc;
@@ -150,12 +150,12 @@ static int park_await(struct kvc_node *n, struct kvc_attachment *s, uint64_t unt
 
 /* Take the answers. Returns the number of links still awaited; formerly out ones count only if `all` is set. *status
  * becomes the code of a failed link. */
-static unsigned answers_take(struct kvc_node *n, unsigned first, unsigned count, bool all, int *status)
+static unsigned answers_take(struct kc_node *n, unsigned first, unsigned count, bool all, int *status)
 {
-	struct kvc_attachment *s = n->attachment;
+	struct kc_attachment *s = n->attachment;
 	unsigned left = 0;
 	for (unsigned i = first; i < first + count; i++) {
-		struct kvc_link *l = &s->link[i];
+		struct kc_link *l = &s->link[i];
 		if (l->up || !l->probe)
 			continue;
 		if (!probe_done(l)) {
@@ -170,15 +170,15 @@ static unsigned answers_take(struct kvc_node *n, unsigned first, unsigned count,
 	return left;
 }
 
-static int group_await(struct kvc_node *n, unsigned first, unsigned count, uint64_t deadline_ns)
+static int group_await(struct kc_node *n, unsigned first, unsigned count, uint64_t deadline_ns)
 {
-	struct kvc_attachment *s = n->attachment;
+	struct kc_attachment *s = n->attachment;
 	struct loop *loop = n->client->loop;
 	uint64_t until;
 	int rc = 0, status = 0;
 	for (unsigned i = first; i < first + count; i++) {
-		struct kvc_req *r;
-		rc = kvc_room_await(n->client, &(struct kvc_need){.urgent = true, .node = n}, deadline_ns, &r);
+		struct kc_req *r;
+		rc = kc_room_await(n->client, &(struct kc_need){.urgent = true, .node = n}, deadline_ns, &r);
 		if (rc < 0)
 			return kv_fail(&n->error, rc, "no room for a PING: %s", kv_strerror(rc));
 		probe(&s->link[i], r, &s->setup);
@@ -189,7 +189,7 @@ static int group_await(struct kvc_node *n, unsigned first, unsigned count, uint6
 	return rc;
 }
 
-static unsigned links_up(const struct kvc_attachment *s, unsigned shard)
+static unsigned links_up(const struct kc_attachment *s, unsigned shard)
 {
 	unsigned up = 0;
 	for (unsigned i = 0; i < s->links_per_shard; i++)
@@ -199,16 +199,16 @@ static unsigned links_up(const struct kvc_attachment *s, unsigned shard)
 
 /* Ping again a link that is out, after growing pauses: its PING or the answer may be lost, and the server does not end
  * an attachment for a link never in use. */
-static void ask_again(struct kvc_node *n, struct kvc_link *l, struct kvc_wait *wait)
+static void ask_again(struct kc_node *n, struct kc_link *l, struct kc_wait *wait)
 {
 	uint64_t now = loop_now(n->client->loop);
-	struct kvc_req *r;
+	struct kc_req *r;
 	if (!several(n->attachment))
 		return;
 	if (l->probe && !probe_done(l) && now - l->probe_ns >= KV_MAX(l->backoff_ns, LINK_RETRY_MIN))
-		kvc_link_lost(l, -KV_ETIMEOUT); /* a late answer is dropped and counted */
+		kc_link_lost(l, -KV_ETIMEOUT); /* a late answer is dropped and counted */
 	if (!l->probe && now >= l->retry_ns &&
-	    kvc_room_try(n->client, &(struct kvc_need){.urgent = true, .node = n}, &r) == 0)
+	    kc_room_try(n->client, &(struct kc_need){.urgent = true, .node = n}, &r) == 0)
 		probe(l, r, wait);
 }
 
@@ -222,7 +222,7 @@ static bool same_host(const struct sockaddr_storage *a, const char *peer)
 }
 
 /* Report the address and the likely cause. */
-static int unreachable(struct kvc_node *n, unsigned shard, const struct kvc_link *l, int status)
+static int unreachable(struct kc_node *n, unsigned shard, const struct kc_link *l, int status)
 {
 	const char *control = n->control.conn ? boot_peer_name(n->control.conn) : "";
 	const struct te_peer *peer = n->attachment->peer[shard];
@@ -232,8 +232,8 @@ static int unreachable(struct kvc_node *n, unsigned shard, const struct kvc_link
 	if (known)
 		kv_sockaddr_format(&at, text, sizeof(text));
 	return kv_fail(&n->error, status,
-		       "the control connection%s%s works, but its shard %u did not answer over the fabric%s%s (link "
-		       "%u): %s; %s",
+		       "the control connection%s%s works, but its shard %u "
+		       "did not answer over the fabric%s%s (link %u): %s; %s",
 		       control[0] ? " to " : "", control, shard, known ? " at " : "", text, l->index,
 		       kv_strerror(status),
 		       !known || !control[0] || same_host(&at, control)
@@ -244,9 +244,9 @@ static int unreachable(struct kvc_node *n, unsigned shard, const struct kvc_link
 }
 
 /* Wait for one working link of the shard. */
-static int shard_await(struct kvc_node *n, unsigned shard, uint64_t deadline_ns)
+static int shard_await(struct kc_node *n, unsigned shard, uint64_t deadline_ns)
 {
-	struct kvc_attachment *s = n->attachment;
+	struct kc_attachment *s = n->attachment;
 	struct loop *loop = n->client->loop;
 	unsigned first = shard * s->links_per_shard;
 	int rc = 0, status = -KV_ETIMEOUT;
@@ -267,13 +267,13 @@ static int shard_await(struct kvc_node *n, unsigned shard, uint64_t deadline_ns)
 	return 0;
 }
 
-static void out_tell(struct kvc_node *n)
+static void out_tell(struct kc_node *n)
 {
-	struct kvc_attachment *s = n->attachment;
-	const struct kvc_link *first = NULL;
+	struct kc_attachment *s = n->attachment;
+	const struct kc_link *first = NULL;
 	unsigned out = 0, news = 0;
 	for (uint32_t i = 0; i < s->num_links; i++) {
-		struct kvc_link *l = &s->link[i];
+		struct kc_link *l = &s->link[i];
 		if (l->up)
 			continue;
 		out++;
@@ -282,27 +282,27 @@ static void out_tell(struct kvc_node *n)
 		out_set(n, l, true);
 	}
 	if (out && (news || n->links.news))
-		kv_event(kvc_client_log(n->client), KV_LOG_WARN,
+		kv_event(kc_client_log(n->client), KV_LOG_WARN,
 			 KV_EVENT("links_out", KV_NUMBER("client", n->client->index),
-				  KV_FIELD("server", kvc_node_name(n)), KV_NUMBER("out", out),
+				  KV_FIELD("server", kc_node_name(n)), KV_NUMBER("out", out),
 				  KV_NUMBER("links", s->num_links)),
 			 "client %u, server %s: %u of %u links do not answer over the fabric (shard %u, link %u%s); "
 			 "going on without them, and trying them again",
-			 n->client->index, kvc_node_name(n), out, s->num_links, first->shard, first->index,
+			 n->client->index, kc_node_name(n), out, s->num_links, first->shard, first->index,
 			 out > 1 ? ", ..." : "");
 	n->links.news = false;
 }
 
-int kvc_links_await(struct kvc_node *n, uint64_t deadline_ns)
+int kc_links_await(struct kc_node *n, uint64_t deadline_ns)
 {
-	struct kvc_attachment *s = n->attachment;
+	struct kc_attachment *s = n->attachment;
 	int rc = 0;
 	n->ping_ns = 0;
 	if (n->links.known != s->num_links) {
 		memset(n->links.out, 0, sizeof(n->links.out));
 		n->links.known = s->num_links;
 	}
-	s->setup = (struct kvc_wait){.co = co_self()};
+	s->setup = (struct kc_wait){.co = co_self()};
 	for (unsigned i = 0; i < s->num_links && rc == 0; i += PINGS_AT_ONCE)
 		rc = group_await(n, i, KV_MIN(s->num_links - i, (unsigned)PINGS_AT_ONCE), deadline_ns);
 	for (unsigned shard = 0; shard < s->shards && rc == 0; shard++)
@@ -315,11 +315,11 @@ int kvc_links_await(struct kvc_node *n, uint64_t deadline_ns)
 
 /* ---- while it is up ---- */
 
-static bool others_answer(const struct kvc_link *l)
+static bool others_answer(const struct kc_link *l)
 {
-	const struct kvc_attachment *s = l->attachment;
+	const struct kc_attachment *s = l->attachment;
 	for (unsigned i = 0; i < s->links_per_shard; i++) {
-		const struct kvc_link *o = &s->link[l->shard * s->links_per_shard + i];
+		const struct kc_link *o = &s->link[l->shard * s->links_per_shard + i];
 		if (o != l && o->up && o->heard_ns > l->probe_ns)
 			return true;
 	}
@@ -327,19 +327,19 @@ static bool others_answer(const struct kvc_link *l)
 }
 
 /* Send time of the oldest request to this shard over any link: its bytes may use another one. KV_NEVER: none is out. */
-static uint64_t oldest_ns(const struct kvc_link *l)
+static uint64_t oldest_ns(const struct kc_link *l)
 {
-	const struct kvc_attachment *s = l->attachment;
+	const struct kc_attachment *s = l->attachment;
 	uint64_t oldest = KV_NEVER;
 	for (unsigned i = 0; i < s->links_per_shard; i++) {
-		const struct kvc_link *o = &s->link[l->shard * s->links_per_shard + i];
+		const struct kc_link *o = &s->link[l->shard * s->links_per_shard + i];
 		if (o->up && !kv_list_empty(&o->sent))
-			oldest = KV_MIN(oldest, KV_LIST_ENTRY(o->sent.next, const struct kvc_req, node)->at.sent_ns);
+			oldest = KV_MIN(oldest, KV_LIST_ENTRY(o->sent.next, const struct kc_req, node)->at.sent_ns);
 	}
 	return oldest;
 }
 
-static void out_check(struct kvc_node *n, struct kvc_link *l, uint64_t now)
+static void out_check(struct kc_node *n, struct kc_link *l, uint64_t now)
 {
 	if (probe_done(l) && l->probe->status == 0)
 		link_in(n, l);
@@ -351,7 +351,7 @@ static void out_check(struct kvc_node *n, struct kvc_link *l, uint64_t now)
 		probe_try(n, l);
 }
 
-static int probe_check(struct kvc_node *n, struct kvc_link *l, uint64_t now, uint64_t silence_ns)
+static int probe_check(struct kc_node *n, struct kc_link *l, uint64_t now, uint64_t silence_ns)
 {
 	uint64_t waited = now - l->probe_ns;
 	if (probe_done(l)) {
@@ -371,7 +371,7 @@ static int probe_check(struct kvc_node *n, struct kvc_link *l, uint64_t now, uin
 	return kv_fail(&n->error, -KV_ERESET, "the link to its shard %u is silent", l->shard);
 }
 
-int kvc_link_check(struct kvc_node *n, struct kvc_link *l, uint64_t now, uint64_t silence_ns)
+int kc_link_check(struct kc_node *n, struct kc_link *l, uint64_t now, uint64_t silence_ns)
 {
 	uint64_t patience = several(l->attachment) ? KV_MIN(n->pulse.beat_ns, silence_ns) : silence_ns, oldest;
 	if (!l->up) {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* node.c -- a node: one client's side of one server, and its functions for others on the loop (its coroutine: serve.c).
  *
- *   NEW --kvc_node_start--> CONNECTING --attempt succeeds--> UP --redo--> CONNECTING
+ *   NEW --kc_node_start--> CONNECTING --attempt succeeds--> UP --redo--> CONNECTING
  *   CONNECTING --attempt fails; a call has waited too long--> DOWN --a later attempt succeeds--> UP
  *   UP --the server is lost, or says goodbye--> DOWN      any --the client closes, and the coroutine ends--> CLOSED
  *   node.goodbye   NONE --the server's--> HEARD --no call under way: ours--> SAID      both --up, refused--> NONE
  *   control.stage  DIALLED --WELCOME--> WELCOMED --the attachment is up--> USED, until the next dial
  *
  * A redo is a break without the server's loss (rebuilt endpoints, an unsendable frame, a silent link). Calls wait for
- * the next attempt: at most kvc_node_silence_ns, 0 after a silent link, if another server may stand in; then waiting
- * calls make the node DOWN (kvc_node_attempt_await). While DOWN, calls use the key's next server (transfer/call.c) or
+ * the next attempt: at most kc_node_silence_ns, 0 after a silent link, if another server may stand in; then waiting
+ * calls make the node DOWN (kc_node_attempt_await). While DOWN, calls use the key's next server (transfer/call.c) or
  * fail; an overtaken attempt leaves it DOWN. After a goodbye the values are gone: without a stand-in, keys are misses.
  * The attachment lives until its calls end. Only a USED connection may break without the server's fault (the next
  * attempt dials, calls wait on). From WELCOMED on it may bring messages about an earlier attachment. */
@@ -19,39 +19,39 @@
 #include "kvclient/core/waits.h"
 #include "kvclient/request/end.h"
 
-void kvc_node_shun(struct kvc_node *n, bool shun)
+void kc_node_shun(struct kc_node *n, bool shun)
 {
 	struct kvc_client *c = n->client;
 	uint64_t settle_ns = c->pool->options.settle_ns;
-	if (!kvc_place_set_put(&c->shunned, n->index, shun) || settle_ns <= 1)
+	if (!kc_place_set_put(&c->shunned, n->index, shun) || settle_ns <= 1)
 		return;
-	kvc_place_set_put(&c->cluster.absent, n->index, true);
+	kc_place_set_put(&c->cluster.absent, n->index, true);
 	n->present_ns = shun ? UINT64_MAX : kv_deadline(loop_now(c->loop), settle_ns);
 }
 
-void kvc_node_set(struct kvc_node *n, enum kvc_node_state state)
+void kc_node_set(struct kc_node *n, enum kc_node_state state)
 {
-	if (kvc_place_set_put(&n->client->avoided, n->index, state == KVC_NODE_DOWN))
+	if (kc_place_set_put(&n->client->avoided, n->index, state == KC_NODE_DOWN))
 		n->down_ns = loop_now(n->client->loop);
-	if (state == KVC_NODE_CONNECTING && n->state != KVC_NODE_CONNECTING) {
-		n->patience_ns = loop_now(n->client->loop) + (n->link_silent ? 0 : kvc_node_silence_ns(n));
+	if (state == KC_NODE_CONNECTING && n->state != KC_NODE_CONNECTING) {
+		n->patience_ns = loop_now(n->client->loop) + (n->link_silent ? 0 : kc_node_silence_ns(n));
 		n->link_silent = false;
 	}
-	if (state != KVC_NODE_UP && n->state == KVC_NODE_UP && n->goodbye != KVC_GOODBYE_NONE)
-		kvc_votes_drop(&n->client->cluster.votes, n->index);
-	else if (state != KVC_NODE_UP)
-		kvc_votes_lost(&n->client->cluster.votes, n->index, loop_now(n->client->loop));
-	kvc_node_shun(n, state == KVC_NODE_DOWN || kvc_place_set_has(&n->client->cluster.draining, n->index));
-	n->client->nodes_up += (state == KVC_NODE_UP) - (n->state == KVC_NODE_UP);
-	if ((state == KVC_NODE_DOWN) != (n->state == KVC_NODE_DOWN))
-		atomic_fetch_add(&n->client->pool->down[n->client->index], state == KVC_NODE_DOWN ? 1u : -1u);
-	if (n->state == KVC_NODE_UP && state != KVC_NODE_UP)
-		kvc_owed_left(n);
+	if (state != KC_NODE_UP && n->state == KC_NODE_UP && n->goodbye != KC_GOODBYE_NONE)
+		kc_votes_drop(&n->client->cluster.votes, n->index);
+	else if (state != KC_NODE_UP)
+		kc_votes_lost(&n->client->cluster.votes, n->index, loop_now(n->client->loop));
+	kc_node_shun(n, state == KC_NODE_DOWN || kc_place_set_has(&n->client->cluster.draining, n->index));
+	n->client->nodes_up += (state == KC_NODE_UP) - (n->state == KC_NODE_UP);
+	if ((state == KC_NODE_DOWN) != (n->state == KC_NODE_DOWN))
+		atomic_fetch_add(&n->client->pool->down[n->client->index], state == KC_NODE_DOWN ? 1u : -1u);
+	if (n->state == KC_NODE_UP && state != KC_NODE_UP)
+		kc_owed_left(n);
 	n->state = state;
 	co_queue_wake_all(&n->changed);
 }
 
-void kvc_printable(char *out, size_t cap, const char *text)
+void kc_printable(char *out, size_t cap, const char *text)
 {
 	snprintf(out, cap, "%s", text);
 	for (char *t = out; *t; t++)
@@ -59,14 +59,14 @@ void kvc_printable(char *out, size_t cap, const char *text)
 			*t = '?';
 }
 
-static void redo(struct kvc_node *n, const char *why, bool redial)
+static void redo(struct kc_node *n, const char *why, bool redial)
 {
-	n->control.spent |= redial || n->client->closing || kvc_node_answers_wait(n);
+	n->control.spent |= redial || n->client->closing || kc_node_answers_wait(n);
 	n->redo = why;
-	if (n->state == KVC_NODE_UP)
-		kvc_node_set(n, KVC_NODE_CONNECTING);
+	if (n->state == KC_NODE_UP)
+		kc_node_set(n, KC_NODE_CONNECTING);
 	else if (n->attachment && n->attachment->open && !n->attachment->served)
-		kvc_attachment_fail(n->attachment, -KV_ERESET, false); /* an attempt: only PINGs are out */
+		kc_attachment_fail(n->attachment, -KV_ERESET, false); /* an attempt: only PINGs are out */
 	if (n->control.conn && n->control.spent)
 		boot_shutdown(n->control.conn);
 	else if (n->control.conn)
@@ -76,24 +76,24 @@ static void redo(struct kvc_node *n, const char *why, bool redial)
 	co_queue_wake_all(&n->kick);
 }
 
-void kvc_node_redo(struct kvc_node *n, const char *why)
+void kc_node_redo(struct kc_node *n, const char *why)
 {
 	redo(n, why, false);
 }
 
-void kvc_node_redial(struct kvc_node *n, const char *why)
+void kc_node_redial(struct kc_node *n, const char *why)
 {
 	redo(n, why, true);
 }
 
-void kvc_node_view_take(struct kvc_node *n, const struct wire_view *w)
+void kc_node_view_take(struct kc_node *n, const struct wire_view *w)
 {
 	struct kv_view view;
 	if (wire_view_take(w, &view) == 0)
 		n->client->node_events->view(n, &view, w->draining);
 }
 
-int kvc_node_drain_take(struct kvc_node *n, const struct wire_drain *w)
+int kc_node_drain_take(struct kc_node *n, const struct wire_drain *w)
 {
 	if (n->drain.asked == 0)
 		return kv_fail(&n->error, -KV_EPROTO, "it says that it drains, and we did not ask for that");
@@ -104,7 +104,7 @@ int kvc_node_drain_take(struct kvc_node *n, const struct wire_drain *w)
 	return 0;
 }
 
-int kvc_node_drained_take(struct kvc_node *n, const struct kv_drained *d)
+int kc_node_drained_take(struct kc_node *n, const struct kv_drained *d)
 {
 	if (!n->drain.answered)
 		return kv_fail(&n->error, -KV_EPROTO, "it says what came of a drain that we did not ask for");
@@ -116,27 +116,27 @@ int kvc_node_drained_take(struct kvc_node *n, const struct kv_drained *d)
 /* upper bound of a server's announced silence */
 enum { QUIET_MS_MAX = 10000 };
 
-void kvc_node_quiet_take(struct kvc_node *n, uint64_t quiet_ms)
+void kc_node_quiet_take(struct kc_node *n, uint64_t quiet_ms)
 {
 	n->pulse.quiet_ns = KV_MAX(KV_MIN(quiet_ms, (uint64_t)QUIET_MS_MAX) * 1000000, n->pulse.beat_ns);
 }
 
-int kvc_node_aside(struct kvc_node *n, const struct wire_ctrl_msg *m)
+int kc_node_aside(struct kc_node *n, const struct wire_ctrl_msg *m)
 {
 	switch (m->type) {
 	case WIRE_CTRL_VIEW_NEWS: /* the attachment's first beat asks (serve.c) */
 		n->client->node_events->told(n, &m->view_news);
 		return 0;
 	case WIRE_CTRL_VIEW:
-		kvc_node_view_take(n, &m->view);
+		kc_node_view_take(n, &m->view);
 		return 0;
 	case WIRE_CTRL_HEARTBEAT:
-		kvc_node_quiet_take(n, m->heartbeat.quiet_ms);
+		kc_node_quiet_take(n, m->heartbeat.quiet_ms);
 		return 0;
 	case WIRE_CTRL_DRAIN_OK: /* to a question of an earlier attachment */
-		return kvc_node_drain_take(n, &m->drain);
+		return kc_node_drain_take(n, &m->drain);
 	case WIRE_CTRL_DRAIN_DONE:
-		return kvc_node_drained_take(n, &m->drained);
+		return kc_node_drained_take(n, &m->drained);
 	case WIRE_CTRL_ADDRESS:
 		return -KV_ERESET;
 	case WIRE_CTRL_GOODBYE:
@@ -147,59 +147,59 @@ int kvc_node_aside(struct kvc_node *n, const struct wire_ctrl_msg *m)
 }
 
 /* Whether another server is not avoided. */
-static bool has_stand_in(const struct kvc_node *n)
+static bool has_stand_in(const struct kc_node *n)
 {
 	const struct kvc_client *c = n->client;
 	for (unsigned i = 0; i < c->num_nodes; i++)
-		if (i != n->index && !c->node[i].retired && kvc_node_running(&c->node[i]) &&
-		    !kvc_place_set_has(&c->avoided, i))
+		if (i != n->index && !c->node[i].retired && kc_node_running(&c->node[i]) &&
+		    !kc_place_set_has(&c->avoided, i))
 			return true;
 	return false;
 }
 
-int kvc_node_attempt_await(struct kvc_node *n, uint64_t deadline_ns)
+int kc_node_attempt_await(struct kc_node *n, uint64_t deadline_ns)
 {
 	struct loop *loop = n->client->loop;
 	int rc;
 	if (loop_now(loop) >= n->patience_ns) {
 		if (has_stand_in(n)) {
-			kvc_node_set(n, KVC_NODE_DOWN);
+			kc_node_set(n, KC_NODE_DOWN);
 			return 0;
 		}
-		n->patience_ns = loop_now(loop) + kvc_node_silence_ns(n);
+		n->patience_ns = loop_now(loop) + kc_node_silence_ns(n);
 	}
-	rc = kvc_wait_queue_await(n->client, &n->changed, KV_MIN(deadline_ns, n->patience_ns));
+	rc = kc_wait_queue_await(n->client, &n->changed, KV_MIN(deadline_ns, n->patience_ns));
 	return rc == -KV_ETIMEOUT && loop_now(loop) < deadline_ns ? 0 : rc;
 }
 
-int kvc_node_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_attachment **out)
+int kc_node_ready_await(struct kc_node *n, uint64_t deadline_ns, struct kc_attachment **out)
 {
 	for (;;) {
 		int rc;
 		if (n->client->closing)
 			return -KV_ECLOSED;
-		if (n->state == KVC_NODE_UP) {
+		if (n->state == KC_NODE_UP) {
 			*out = n->attachment;
 			return 0;
 		}
-		if (n->state != KVC_NODE_CONNECTING && n->goodbye == KVC_GOODBYE_NONE)
+		if (n->state != KC_NODE_CONNECTING && n->goodbye == KC_GOODBYE_NONE)
 			return n->refusal.code ? n->refusal.code : -KV_EPEERDOWN;
-		if (n->state != KVC_NODE_CONNECTING) {
+		if (n->state != KC_NODE_CONNECTING) {
 			co_yield_await(); /* misses cost nothing: do not let a caller of many block the loop */
 			return -KV_ELEFT;
 		}
-		rc = kvc_node_attempt_await(n, deadline_ns);
+		rc = kc_node_attempt_await(n, deadline_ns);
 		if (rc < 0)
 			return rc;
 	}
 }
 
-bool kvc_node_down(const struct kvc_node *n, int64_t rc)
+bool kc_node_down(const struct kc_node *n, int64_t rc)
 {
-	return rc == -KV_EPEERDOWN || (rc < 0 && rc == n->refusal.code && n->state == KVC_NODE_DOWN);
+	return rc == -KV_EPEERDOWN || (rc < 0 && rc == n->refusal.code && n->state == KC_NODE_DOWN);
 }
 
-int kvc_node_send_await(struct kvc_node *n, const struct wire_ctrl_msg *m, uint64_t deadline_ns)
+int kc_node_send_await(struct kc_node *n, const struct wire_ctrl_msg *m, uint64_t deadline_ns)
 {
 	int rc;
 	if (!n->control.conn)
@@ -212,12 +212,12 @@ int kvc_node_send_await(struct kvc_node *n, const struct wire_ctrl_msg *m, uint6
 	return rc;
 }
 
-void kvc_node_init(struct kvc_node *n, struct kvc_client *c, unsigned index)
+void kc_node_init(struct kc_node *n, struct kvc_client *c, unsigned index)
 {
 	n->client = c;
 	n->index = index;
 	co_queue_init(&n->changed);
 	co_queue_init(&n->kick);
-	kvc_sessions_init(&n->sessions);
+	kc_sessions_init(&n->sessions);
 	kv_list_init(&n->pins.all);
 }

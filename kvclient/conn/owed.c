@@ -34,7 +34,7 @@ struct owed {
 	uint16_t to[2];               /* servers to tell after a view change, or NOBODY */
 };
 
-struct kvc_oweds {
+struct kc_oweds {
 	struct owed *ring;  /* OWED entries; NULL: none was needed yet */
 	uint32_t *digest;   /* of their keys, side by side for the search */
 	uint64_t noted;     /* ever; the next one's number */
@@ -61,22 +61,22 @@ static uint64_t first_since(const struct kvc_client *c, uint64_t since_ns)
 /* The key's server, of those that do not drain. */
 static unsigned first_of(const struct kvc_client *c, const void *key, size_t len)
 {
-	const struct kvc_place_set *draining = &c->cluster.draining;
-	return draining->count ? kvc_place_among(c->placement, key, len, draining)
-			       : kvc_place_node(c->placement, key, len);
+	const struct kc_place_set *draining = &c->cluster.draining;
+	return draining->count ? kc_place_among(c->placement, key, len, draining)
+			       : kc_place_node(c->placement, key, len);
 }
 
 static unsigned second_of(const struct kvc_client *c, const void *key, size_t len, unsigned first)
 {
-	struct kvc_place_set others = c->cluster.draining;
+	struct kc_place_set others = c->cluster.draining;
 	unsigned second;
-	kvc_place_set_put(&others, first, true);
-	second = kvc_place_among(c->placement, key, len, &others);
+	kc_place_set_put(&others, first, true);
+	second = kc_place_among(c->placement, key, len, &others);
 	return second == first ? NOBODY : second;
 }
 
 /* Choose the servers to tell by the view in force. */
-static void aim(struct kvc_client *c, struct owed *o, struct kvc_place_set *all)
+static void aim(struct kvc_client *c, struct owed *o, struct kc_place_set *all)
 {
 	uint64_t age_ns = loop_now(c->loop) - o->time_ns;
 	bool recent = age_ns <= RECENT_NS;
@@ -91,8 +91,8 @@ static void aim(struct kvc_client *c, struct owed *o, struct kvc_place_set *all)
 	o->to[1] = (uint16_t)(second == o->heard ? NOBODY : second);
 	for (unsigned i = 0; i < 2; i++)
 		if (o->to[i] != NOBODY)
-			kvc_place_set_put(all, o->to[i], true);
-	if (c->node[first].state == KVC_NODE_UP)
+			kc_place_set_put(all, o->to[i], true);
+	if (c->node[first].state == KC_NODE_UP)
 		o->heard = (uint16_t)first;
 }
 
@@ -102,9 +102,9 @@ static uint64_t oldest(const struct kvc_client *c)
 }
 
 /* Aim all, some per turn. *all: servers to tell of anything. */
-static void aim_all_await(struct kvc_client *c, struct kvc_place_set *all)
+static void aim_all_await(struct kvc_client *c, struct kc_place_set *all)
 {
-	*all = (struct kvc_place_set){0};
+	*all = (struct kc_place_set){0};
 	for (uint64_t i = oldest(c); i < c->owed->noted && !c->closing; i = KV_MAX(i + 1, oldest(c))) {
 		aim(c, at(c, i), all);
 		if (i % AIMED == 0)
@@ -113,7 +113,7 @@ static void aim_all_await(struct kvc_client *c, struct kvc_place_set *all)
 }
 
 /* A life is sent in whole seconds. Values put since the call are spared. */
-static void request_fill(const struct kvc_node *n, struct kvc_req *r, const struct owed *o, const uint8_t *key,
+static void request_fill(const struct kc_node *n, struct kc_req *r, const struct owed *o, const uint8_t *key,
 			 uint64_t now)
 {
 	r->wire.key = (struct wire_bytes){key, o->len};
@@ -121,17 +121,17 @@ static void request_fill(const struct kvc_node *n, struct kvc_req *r, const stru
 		r->wire.type = WIRE_TOUCH;
 		r->wire.flags = WIRE_TOUCH_MARK | WIRE_TOUCH_AT;
 		r->wire.touch.ttl_s = (uint32_t)((o->expires_ns - now) / SECOND_NS);
-		r->wire.touch.young_ns = kvc_clock_at(&n->clock, o->time_ns);
+		r->wire.touch.young_ns = kc_clock_at(&n->clock, o->time_ns);
 	} else {
 		r->wire.type = WIRE_DELETE;
 		r->wire.flags = WIRE_DELETE_AT;
-		r->wire.drop.which = kvc_clock_at(&n->clock, o->time_ns);
+		r->wire.drop.which = kc_clock_at(&n->clock, o->time_ns);
 	}
 }
 
 /* WINDOW at most, from *next on. Returns the number sent, or a code. */
-static int some_send_await(struct kvc_node *n, uint64_t *next, bool all, uint64_t deadline_ns, struct kvc_wait *wait,
-			   struct kvc_req **req, uint8_t (*key)[KV_KEY_MAX])
+static int some_send_await(struct kc_node *n, uint64_t *next, bool all, uint64_t deadline_ns, struct kc_wait *wait,
+			   struct kc_req **req, uint8_t (*key)[KV_KEY_MAX])
 {
 	struct kvc_client *c = n->client;
 	int sent = 0;
@@ -139,62 +139,62 @@ static int some_send_await(struct kvc_node *n, uint64_t *next, bool all, uint64_
 	for (; *next < c->owed->noted && sent < WINDOW; ++*next) {
 		const struct owed *o = at(c, *next);
 		uint64_t now = loop_now(c->loop);
-		struct kvc_attachment *s;
+		struct kc_attachment *s;
 		int rc;
 		if (!o->len || now - o->time_ns > KEEP_NS || (!all && n->index != o->to[0] && n->index != o->to[1]))
 			continue;
-		rc = kvc_room_await(c, &(struct kvc_need){.urgent = true, .node = n}, deadline_ns, &req[sent]);
+		rc = kc_room_await(c, &(struct kc_need){.urgent = true, .node = n}, deadline_ns, &req[sent]);
 		if (rc < 0)
 			return sent ? sent : rc;
 		s = n->attachment;
-		if (!s || !s->open || (all ? n->redo != NULL : n->state != KVC_NODE_UP)) {
-			kvc_req_release(c, req[sent]);
+		if (!s || !s->open || (all ? n->redo != NULL : n->state != KC_NODE_UP)) {
+			kc_req_release(c, req[sent]);
 			return sent ? sent : -KV_ERESET;
 		}
 		memcpy(key[sent], o->key, o->len);
 		request_fill(n, req[sent], o, key[sent], now);
 		req[sent]->deadline_ns = deadline_ns;
-		kvc_req_submit(kvc_link_pick(s, kvc_place_shard(s->shard_seed, s->shards, o->key, o->len)), req[sent],
-			       wait);
+		kc_req_submit(kc_link_pick(s, kc_place_shard(s->shard_seed, s->shards, o->key, o->len)), req[sent],
+			      wait);
 		sent++;
 	}
 	return sent;
 }
 
-static bool answered(struct kvc_req *const *req, int n)
+static bool answered(struct kc_req *const *req, int n)
 {
 	for (int i = 0; i < n; i++)
-		if (req[i]->state != KVC_REQ_DONE)
+		if (req[i]->state != KC_REQ_DONE)
 			return false;
 	return true;
 }
 
 /* 0, -KV_ETIMEOUT, a refusal's code, or -KV_ERESET: the attachment has ended. */
-static int answers_await(struct kvc_node *n, struct kvc_req **req, int sent, uint64_t deadline_ns)
+static int answers_await(struct kc_node *n, struct kc_req **req, int sent, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
 	int rc = 0;
 	while (!answered(req, sent) && !c->closing && loop_now(c->loop) < deadline_ns)
 		(void)co_park_await(deadline_ns);
 	for (int i = 0; i < sent; i++) {
-		if (req[i]->state != KVC_REQ_DONE) {
-			kvc_req_cancel(req[i], -KV_ETIMEOUT);
+		if (req[i]->state != KC_REQ_DONE) {
+			kc_req_cancel(req[i], -KV_ETIMEOUT);
 			rc = -KV_ETIMEOUT;
 		} else if (req[i]->status == 0 || req[i]->status == -KV_ENOTFOUND || req[i]->status == -KV_EDELETED) {
-			kvc_add(&c->count.deletes_owed, 1);
+			kc_add(&c->count.deletes_owed, 1);
 		} else {
 			rc = req[i]->status;
 		}
-		kvc_req_release(c, req[i]);
+		kc_req_release(c, req[i]);
 	}
 	return rc;
 }
 
 /* From `next` on; `all`: also keys the server does not have. */
-static int tell_await(struct kvc_node *n, uint64_t next, bool all, uint64_t deadline_ns)
+static int tell_await(struct kc_node *n, uint64_t next, bool all, uint64_t deadline_ns)
 {
-	struct kvc_wait wait = {.co = co_self()};
-	struct kvc_req *req[WINDOW];
+	struct kc_wait wait = {.co = co_self()};
+	struct kc_req *req[WINDOW];
 	uint8_t key[WINDOW][KV_KEY_MAX];
 	int rc = 0;
 	while (rc == 0 && next < n->client->owed->noted) {
@@ -204,7 +204,7 @@ static int tell_await(struct kvc_node *n, uint64_t next, bool all, uint64_t dead
 	return rc;
 }
 
-int kvc_owed_await(struct kvc_node *n, uint64_t deadline_ns)
+int kc_owed_await(struct kc_node *n, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
 	int rc = 0;
@@ -219,7 +219,7 @@ int kvc_owed_await(struct kvc_node *n, uint64_t deadline_ns)
 		      : 0;
 }
 
-void kvc_owed_left(struct kvc_node *n)
+void kc_owed_left(struct kc_node *n)
 {
 	uint64_t heard_ns = n->pulse.heard_ns;
 	if (n->client->owed->noted > 0)
@@ -232,19 +232,19 @@ void kvc_owed_left(struct kvc_node *n)
 static void main_await(void *client)
 {
 	struct kvc_client *c = client;
-	struct kvc_place_set all;
+	struct kc_place_set all;
 	while (c->owed->due && !c->closing) {
 		c->owed->due = false;
 		aim_all_await(c, &all);
 		for (unsigned i = 0; i < c->num_nodes && !c->closing; i++) {
-			struct kvc_node *n = &c->node[i];
+			struct kc_node *n = &c->node[i];
 			uint64_t until = loop_now(c->loop) + TELL_NS;
-			if (kvc_place_set_has(&all, i) && n->state == KVC_NODE_UP && !n->retired)
+			if (kc_place_set_has(&all, i) && n->state == KC_NODE_UP && !n->retired)
 				(void)tell_await(n, 0, false, until);
 		}
 	}
 	c->owed->running = false;
-	kvc_client_ended(c);
+	kc_client_ended(c);
 }
 
 static void start(struct kvc_client *c)
@@ -253,10 +253,10 @@ static void start(struct kvc_client *c)
 	if (c->owed->running || c->closing || co_spawn(c->loop, main_await, c, "kvc owed") < 0)
 		return;
 	c->owed->running = true;
-	kvc_client_began(c);
+	kc_client_began(c);
 }
 
-void kvc_owed_view(struct kvc_client *c)
+void kc_owed_view(struct kvc_client *c)
 {
 	c->owed->change_ns = loop_now(c->loop);
 	if (c->owed->noted > 0)
@@ -284,7 +284,7 @@ static bool ring_make(struct kvc_client *c)
 	return c->owed->ring != NULL;
 }
 
-void kvc_owed_note(struct kvc_client *c, struct kvc_key key, uint64_t begun_ns, uint32_t ttl_s)
+void kc_owed_note(struct kvc_client *c, struct kvc_key key, uint64_t begun_ns, uint32_t ttl_s)
 {
 	bool changed = c->owed->change_ns >= begun_ns; /* a server came, or the view changed, during the call */
 	uint64_t now = loop_now(c->loop);
@@ -305,18 +305,18 @@ void kvc_owed_note(struct kvc_client *c, struct kvc_key key, uint64_t begun_ns, 
 		start(c);
 }
 
-uint64_t kvc_owed_noted(const struct kvc_client *c)
+uint64_t kc_owed_noted(const struct kvc_client *c)
 {
 	return c->owed->noted;
 }
 
-int kvc_owed_init(struct kvc_client *c)
+int kc_owed_init(struct kvc_client *c)
 {
 	c->owed = calloc(1, sizeof(*c->owed));
 	return c->owed ? 0 : -KV_ENOMEM;
 }
 
-void kvc_owed_fini(struct kvc_client *c)
+void kc_owed_fini(struct kvc_client *c)
 {
 	if (c->owed)
 		free(c->owed->ring);

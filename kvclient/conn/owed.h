@@ -6,21 +6,21 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_owed_note -- a DELETE begun at begun_ns (ttl_s 0), or a TOUCH for ttl_s from now, has succeeded. Copies the key.
+/* kc_owed_note -- a DELETE begun at begun_ns (ttl_s 0), or a TOUCH for ttl_s from now, has succeeded. Copies the key.
  * Without memory it is not remembered. */
-void kvc_owed_note(struct kvc_client *c, struct kvc_key key, uint64_t begun_ns, uint32_t ttl_s);
+void kc_owed_note(struct kvc_client *c, struct kvc_key key, uint64_t begun_ns, uint32_t ttl_s);
 
-/* kvc_owed_left -- the node is no longer UP: it misses later calls. kvc_owed_await -- the last step of attaching: send
+/* kc_owed_left -- the node is no longer UP: it misses later calls. kc_owed_await -- the last step of attaching: send
  * them. 0, or a code with n->error. */
-void kvc_owed_left(struct kvc_node *n);
-int kvc_owed_await(struct kvc_node *n, uint64_t deadline_ns);
+void kc_owed_left(struct kc_node *n);
+int kc_owed_await(struct kc_node *n, uint64_t deadline_ns);
 
-/* kvc_owed_view -- a new view: tell new servers in the background. */
-void kvc_owed_view(struct kvc_client *c);
+/* kc_owed_view -- a new view: tell new servers in the background. */
+void kc_owed_view(struct kvc_client *c);
 
-/* kvc_owed_noted -- number ever noted. kvc_owed_init -- 0 or -KV_ENOMEM. */
-uint64_t kvc_owed_noted(const struct kvc_client *c);
-int kvc_owed_init(struct kvc_client *c);
-void kvc_owed_fini(struct kvc_client *c);
+/* kc_owed_noted -- number ever noted. kc_owed_init -- 0 or -KV_ENOMEM. */
+uint64_t kc_owed_noted(const struct kvc_client *c);
+int kc_owed_init(struct kvc_client *c);
+void kc_owed_fini(struct kvc_client *c);
 
 #endif

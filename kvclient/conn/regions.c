@@ -7,7 +7,7 @@
 #include "kvclient/conn/node.h"
 #include "kvclient/core/waits.h"
 
-static int region_send_await(struct kvc_node *n, struct te_region *region, uint32_t id, uint64_t deadline_ns)
+static int region_send_await(struct kc_node *n, struct te_region *region, uint32_t id, uint64_t deadline_ns)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REGION};
 	struct te_remote remote;
@@ -33,7 +33,7 @@ static int region_send_await(struct kvc_node *n, struct te_region *region, uint3
 			wire_region_put(packed, remote.parts, rail, part, k->base, k->key);
 		}
 	}
-	rc = kvc_node_send_await(n, &m, deadline_ns);
+	rc = kc_node_send_await(n, &m, deadline_ns);
 out:
 	free(keys);
 	free(packed);
@@ -42,7 +42,7 @@ out:
 
 /* Wait until the server has answered about region `id`, or the attachment is lost. The slot is this registration's
  * alone: answers to others may be read in the same turn. */
-static int answer_await(struct kvc_node *n, uint64_t attaches, uint32_t slot, uint32_t id, bool known,
+static int answer_await(struct kc_node *n, uint64_t attaches, uint32_t slot, uint32_t id, bool known,
 			uint64_t deadline_ns)
 {
 	while ((n->regions.acked[slot] == id) != known) {
@@ -51,21 +51,20 @@ static int answer_await(struct kvc_node *n, uint64_t attaches, uint32_t slot, ui
 			return wire_status_error(n->regions.refused[slot].status);
 		if (n->client->closing)
 			return -KV_ECLOSED;
-		if (!kvc_node_uses(n, attaches))
+		if (!kc_node_uses(n, attaches))
 			return -KV_EPEERDOWN;
-		rc = kvc_wait_queue_await(n->client, &n->changed, deadline_ns);
+		rc = kc_wait_queue_await(n->client, &n->changed, deadline_ns);
 		if (rc < 0)
 			return rc;
 	}
 	return 0;
 }
 
-int kvc_node_region_await(struct kvc_node *n, struct te_region *region, uint32_t id, uint32_t slot,
-			  uint64_t deadline_ns)
+int kc_node_region_await(struct kc_node *n, struct te_region *region, uint32_t id, uint32_t slot, uint64_t deadline_ns)
 {
 	uint64_t attaches = n->attaches;
 	int rc;
-	if (n->state != KVC_NODE_UP || n->regions.acked[slot] == id)
+	if (n->state != KC_NODE_UP || n->regions.acked[slot] == id)
 		return 0;
 	rc = region_send_await(n, region, id, deadline_ns);
 	if (rc == 0)
@@ -75,30 +74,30 @@ int kvc_node_region_await(struct kvc_node *n, struct te_region *region, uint32_t
 }
 
 /* Whether its attachment is not up yet. */
-static bool attaching(const struct kvc_node *n)
+static bool attaching(const struct kc_node *n)
 {
 	return n->attachment && n->attachment->open && !n->attachment->served;
 }
 
 /* In the present attachment. -KV_EPEERDOWN: it was lost. */
-static int revoke_await(struct kvc_node *n, uint32_t id, uint32_t slot, uint64_t deadline_ns)
+static int revoke_await(struct kc_node *n, uint32_t id, uint32_t slot, uint64_t deadline_ns)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REVOKE, .region_ok.id = id};
-	bool up = n->state == KVC_NODE_UP;
+	bool up = n->state == KC_NODE_UP;
 	uint64_t attaches = n->attaches;
-	int rc = kvc_node_send_await(n, &m, deadline_ns);
+	int rc = kc_node_send_await(n, &m, deadline_ns);
 	/* Before the attachment is up nothing has used the region: await no answer. Do not attach anew: a program that
 	 * registers and frees memory all the time would never be attached. */
 	return rc == 0 && up ? answer_await(n, attaches, slot, id, false, deadline_ns) : rc;
 }
 
-int kvc_node_revoke_await(struct kvc_node *n, uint32_t id, uint32_t slot, uint64_t deadline_ns)
+int kc_node_revoke_await(struct kc_node *n, uint32_t id, uint32_t slot, uint64_t deadline_ns)
 {
 	uint64_t attaches;
 	int rc = 0;
 	n->regions.revokes++;
 	do { /* again, if the next attachment has announced it */
-		if (n->regions.acked[slot] != id || !(n->state == KVC_NODE_UP || attaching(n)))
+		if (n->regions.acked[slot] != id || !(n->state == KC_NODE_UP || attaching(n)))
 			break;
 		attaches = n->attaches;
 		rc = revoke_await(n, id, slot, deadline_ns);
@@ -110,17 +109,17 @@ int kvc_node_revoke_await(struct kvc_node *n, uint32_t id, uint32_t slot, uint64
 }
 
 /* The next unacknowledged region. */
-static bool region_missing(const struct kvc_node *n, struct te_region **out, uint32_t *out_id, uint32_t *out_slot)
+static bool region_missing(const struct kc_node *n, struct te_region **out, uint32_t *out_id, uint32_t *out_slot)
 {
 	const struct kvc_client *c = n->client;
-	if (n->regions.acked[0] != KVC_REGION_BUFFER) {
+	if (n->regions.acked[0] != KC_REGION_BUFFER) {
 		*out = c->region;
-		*out_id = KVC_REGION_BUFFER;
+		*out_id = KC_REGION_BUFFER;
 		*out_slot = 0;
 		return true;
 	}
 	for (unsigned i = 0; i < c->num_mems; i++) {
-		const struct kvc_client_mem *m = c->mem[i];
+		const struct kc_client_mem *m = c->mem[i];
 		if (m->closing || n->regions.acked[m->slot] == m->id)
 			continue;
 		*out = m->region;
@@ -131,19 +130,19 @@ static bool region_missing(const struct kvc_node *n, struct te_region **out, uin
 	return false;
 }
 
-static int region_announce_await(struct kvc_node *n, struct te_region *region, uint32_t id, uint32_t slot,
+static int region_announce_await(struct kc_node *n, struct te_region *region, uint32_t id, uint32_t slot,
 				 uint64_t deadline_ns)
 {
 	struct wire_ctrl_msg m;
 	int rc;
-	n->regions.acked[slot] = id; /* now: it may be revoked before the answer (kvc_node_revoke_await) */
+	n->regions.acked[slot] = id; /* now: it may be revoked before the answer (kc_node_revoke_await) */
 	rc = region_send_await(n, region, id, deadline_ns);
 	while (rc == 0) {
 		rc = boot_recv_await(n->control.conn, &m, deadline_ns);
 		if (rc == 0 && m.type == WIRE_CTRL_REGION_OK && m.region_ok.id == id)
 			break;
 		if (rc == 0)
-			rc = kvc_node_aside(n, &m);
+			rc = kc_node_aside(n, &m);
 	}
 	if (rc == 0)
 		rc = wire_status_error(m.region_ok.status);
@@ -152,7 +151,7 @@ static int region_announce_await(struct kvc_node *n, struct te_region *region, u
 	return 0;
 }
 
-int kvc_regions_await(struct kvc_node *n, uint64_t deadline_ns)
+int kc_regions_await(struct kc_node *n, uint64_t deadline_ns)
 {
 	struct te_region *region;
 	uint32_t id, slot;
@@ -162,7 +161,7 @@ int kvc_regions_await(struct kvc_node *n, uint64_t deadline_ns)
 	return rc;
 }
 
-void kvc_region_answer(struct kvc_node *n, uint32_t id, int32_t status, bool known)
+void kc_region_answer(struct kc_node *n, uint32_t id, int32_t status, bool known)
 {
 	struct kvc_client *c = n->client;
 	for (unsigned i = 0; i < c->num_mems; i++) {
@@ -170,7 +169,7 @@ void kvc_region_answer(struct kvc_node *n, uint32_t id, int32_t status, bool kno
 		if (c->mem[i]->id != id)
 			continue;
 		if (status != WIRE_OK)
-			n->regions.refused[slot] = (struct kvc_refused){id, status};
+			n->regions.refused[slot] = (struct kc_refused){id, status};
 		else if (known)
 			n->regions.acked[slot] = id;
 		else if (n->regions.acked[slot] == id)

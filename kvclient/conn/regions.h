@@ -6,19 +6,18 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_node_region_await -- announce a region. 0: the server knows it, or the node is not up and the next attachment
+/* kc_node_region_await -- announce a region. 0: the server knows it, or the node is not up and the next attachment
  * announces it. Or the server's refusal, -KV_ETIMEOUT, -KV_ECLOSED, -KV_ENOMEM. */
-int kvc_node_region_await(struct kvc_node *n, struct te_region *region, uint32_t id, uint32_t slot,
-			  uint64_t deadline_ns);
-/* kvc_node_revoke_await -- have the server forget a region. 0: it has, or the node is not up. Or -KV_ETIMEOUT,
+int kc_node_region_await(struct kc_node *n, struct te_region *region, uint32_t id, uint32_t slot, uint64_t deadline_ns);
+/* kc_node_revoke_await -- have the server forget a region. 0: it has, or the node is not up. Or -KV_ETIMEOUT,
  * -KV_ECLOSED. */
-int kvc_node_revoke_await(struct kvc_node *n, uint32_t id, uint32_t slot, uint64_t deadline_ns);
+int kc_node_revoke_await(struct kc_node *n, uint32_t id, uint32_t slot, uint64_t deadline_ns);
 
-/* kvc_regions_await -- a step of attaching: announce all regions. 0, or a code with n->error. Returns early when
+/* kc_regions_await -- a step of attaching: announce all regions. 0, or a code with n->error. Returns early when
  * overtaken. */
-int kvc_regions_await(struct kvc_node *n, uint64_t deadline_ns);
+int kc_regions_await(struct kc_node *n, uint64_t deadline_ns);
 
-/* kvc_region_answer -- REGION_OK, a refusal (another status), or REVOKE_OK (known is false). */
-void kvc_region_answer(struct kvc_node *n, uint32_t id, int32_t status, bool known);
+/* kc_region_answer -- REGION_OK, a refusal (another status), or REVOKE_OK (known is false). */
+void kc_region_answer(struct kc_node *n, uint32_t id, int32_t status, bool known);
 
 #endif

@@ -3,10 +3,10 @@
  * redo, else after a pause.
  * The server owes an answer while something of ours waits for it, or when its heartbeat is overdue (quiet_ns, announced
  * by it). Then we send a heartbeat, which it answers; for an overdue one after half the time of silence, lest a misread
- * promise end a live server. So an idle client sends nothing. After kvc_node_silence_ns the server is down, if we have
+ * promise end a live server. So an idle client sends nothing. After kc_node_silence_ns the server is down, if we have
  * looked several times since: a client that was stopped must not mistake its own absence for the server's.
  * Other coroutines send on the connection, which is closed only when none is inside. Requests out at the end: end.c and
- * kvc_client_fence_await; pieces of the buffer are quarantined only where a fence would disturb another server. */
+ * kc_client_fence_await; pieces of the buffer are quarantined only where a fence would disturb another server. */
 #include "kvclient/conn/serve.h"
 
 #include "kvclient/conn/connect.h"
@@ -28,12 +28,12 @@ enum { SESSION_PATIENCE = 2 /* times of silence until a question about a session
 #define REST_VOTE_NS    15000000000ull /* between two votes of it; half is random */
 #define PART_POLL_NS    5000000ull     /* between checks of a leaving server */
 
-static void heartbeat_take(struct kvc_node *n, const struct wire_heartbeat *h)
+static void heartbeat_take(struct kc_node *n, const struct wire_heartbeat *h)
 {
-	struct kvc_attachment *s = n->attachment;
+	struct kc_attachment *s = n->attachment;
 	uint64_t now = loop_turn_now(n->client->loop);
-	kvc_node_quiet_take(n, h->quiet_ms);
-	kvc_clock_take(&n->clock, h->clock_ns, loop_now(n->client->loop));
+	kc_node_quiet_take(n, h->quiet_ms);
+	kc_clock_take(&n->clock, h->clock_ns, loop_now(n->client->loop));
 	for (unsigned i = 0; i < s->shards && i < h->shards; i++) {
 		if (s->shard_turns[i] == h->turns[i]) {
 			s->shard_turns_same[i]++;
@@ -45,71 +45,71 @@ static void heartbeat_take(struct kvc_node *n, const struct wire_heartbeat *h)
 	}
 }
 
-static void heard(struct kvc_node *n, uint64_t now)
+static void heard(struct kc_node *n, uint64_t now)
 {
 	n->pulse.heard_ns = now;
 	n->pulse.asked_ns = 0;
 	n->pulse.silent = 0;
 }
 
-static struct kvc_told *told(const struct kvc_node *n)
+static struct kc_told *told(const struct kc_node *n)
 {
 	return &n->client->pool->server[n->index].told;
 }
 
-static enum kv_log_level trouble_level(struct kvc_node *n, enum kvc_trouble trouble, enum kv_log_level level)
+static enum kv_log_level trouble_level(struct kc_node *n, enum kc_trouble trouble, enum kv_log_level level)
 {
-	return kvc_told_begin(told(n), n->trouble, trouble) ? level : KV_LOG_DEBUG;
+	return kc_told_begin(told(n), n->trouble, trouble) ? level : KV_LOG_DEBUG;
 }
 
-static bool left(const struct kvc_node *n)
+static bool left(const struct kc_node *n)
 {
-	return n->goodbye != KVC_GOODBYE_NONE;
+	return n->goodbye != KC_GOODBYE_NONE;
 }
 
 /* The server ends: no new calls; present ones may finish (part_await). */
-static void leave(struct kvc_node *n)
+static void leave(struct kc_node *n)
 {
 	if (left(n) || n->client->closing)
 		return;
-	n->goodbye = KVC_GOODBYE_HEARD;
+	n->goodbye = KC_GOODBYE_HEARD;
 	snprintf(n->why, sizeof(n->why), "it said goodbye");
-	kv_event(kvc_node_log(n), trouble_level(n, KVC_TROUBLE_PARTED, KV_LOG_INFO),
-		 KV_EVENT("server_ends", KV_NUMBER("client", n->client->index), KV_FIELD("server", kvc_node_name(n))),
-		 "client %u: server %s ends: %s until it is back", n->client->index, kvc_node_name(n),
+	kv_event(kc_node_log(n), trouble_level(n, KC_TROUBLE_PARTED, KV_LOG_INFO),
+		 KV_EVENT("server_ends", KV_NUMBER("client", n->client->index), KV_FIELD("server", kc_node_name(n))),
+		 "client %u: server %s ends: %s until it is back", n->client->index, kc_node_name(n),
 		 n->client->num_nodes > 1 ? "others stand in for it" : "its keys are misses");
-	kvc_node_set(n, KVC_NODE_DOWN);
+	kc_node_set(n, KC_NODE_DOWN);
 }
 
 /* A request in a lane counts: its lane stands in the link's turns, or the session's credits are all out. */
-bool kvc_serve_idle(const struct kvc_attachment *s)
+bool kc_serve_idle(const struct kc_attachment *s)
 {
 	for (uint32_t i = 0; i < s->num_links; i++) {
-		const struct kvc_link *l = &s->link[i];
+		const struct kc_link *l = &s->link[i];
 		if (!kv_list_empty(&l->sent) || !kv_list_empty(&l->queue) || !kv_list_empty(&l->turns))
 			return false;
 	}
 	return true;
 }
 
-static int part_await(struct kvc_node *n)
+static int part_await(struct kc_node *n)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_GOODBYE};
-	if (n->goodbye != KVC_GOODBYE_HEARD || !kvc_serve_idle(n->attachment))
+	if (n->goodbye != KC_GOODBYE_HEARD || !kc_serve_idle(n->attachment))
 		return 0;
-	n->goodbye = KVC_GOODBYE_SAID;
-	return kvc_node_send_await(n, &m, loop_now(n->client->loop) + SEND_TIMEOUT_NS);
+	n->goodbye = KC_GOODBYE_SAID;
+	return kc_node_send_await(n, &m, loop_now(n->client->loop) + SEND_TIMEOUT_NS);
 }
 
-static int view_ask_await(struct kvc_node *n)
+static int view_ask_await(struct kc_node *n)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_VIEW_ASK, .view_news.digest = n->client->cluster.digest};
 	if (!n->client->node_events->asks(n))
 		return 0;
-	return kvc_node_send_await(n, &m, loop_now(n->client->loop) + SEND_TIMEOUT_NS);
+	return kc_node_send_await(n, &m, loop_now(n->client->loop) + SEND_TIMEOUT_NS);
 }
 
-static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
+static int control_take_await(struct kc_node *n, const struct wire_ctrl_msg *m)
 {
 	struct wire_ctrl_msg done = {.type = WIRE_CTRL_GOODBYE_DONE};
 	char text[sizeof(m->refuse.text)];
@@ -118,18 +118,18 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 		heartbeat_take(n, &m->heartbeat);
 		return 0;
 	case WIRE_CTRL_REGION_OK:
-		kvc_region_answer(n, m->region_ok.id, m->region_ok.status, true);
+		kc_region_answer(n, m->region_ok.id, m->region_ok.status, true);
 		return 0;
 	case WIRE_CTRL_REVOKE_OK:
-		kvc_region_answer(n, m->region_ok.id, WIRE_OK, false);
+		kc_region_answer(n, m->region_ok.id, WIRE_OK, false);
 		return 0;
 	case WIRE_CTRL_ADDRESS:
 		/* The server rebuilt its endpoints: our requests there are void. */
-		kvc_node_redo(n, "its endpoints were rebuilt");
+		kc_node_redo(n, "its endpoints were rebuilt");
 		return 0;
 	case WIRE_CTRL_GOODBYE_OK:
 		explicit_bzero(&n->attempt.prior, sizeof(n->attempt.prior)); /* nothing of ours is left there */
-		kvc_node_send_await(n, &done, kv_deadline(loop_now(n->client->loop), SEND_TIMEOUT_NS));
+		kc_node_send_await(n, &done, kv_deadline(loop_now(n->client->loop), SEND_TIMEOUT_NS));
 		return 1;
 	case WIRE_CTRL_SESSION_CHALLENGE:
 	case WIRE_CTRL_SESSION_OK:
@@ -142,17 +142,17 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 		leave(n);
 		return 0;
 	case WIRE_CTRL_VIEW:
-		kvc_node_view_take(n, &m->view);
+		kc_node_view_take(n, &m->view);
 		return 0;
 	case WIRE_CTRL_VIEW_NEWS:
 		n->client->node_events->told(n, &m->view_news);
 		return view_ask_await(n);
 	case WIRE_CTRL_DRAIN_OK:
-		return kvc_node_drain_take(n, &m->drain);
+		return kc_node_drain_take(n, &m->drain);
 	case WIRE_CTRL_DRAIN_DONE:
-		return kvc_node_drained_take(n, &m->drained);
+		return kc_node_drained_take(n, &m->drained);
 	case WIRE_CTRL_REFUSE:
-		kvc_printable(text, sizeof(text), m->refuse.text);
+		kc_printable(text, sizeof(text), m->refuse.text);
 		return kv_fail(&n->error, -KV_EPEERDOWN, "it ends the attachment: %s", text);
 	default:
 		return kv_fail(&n->error, -KV_EPROTO, "it sent control message %d, which makes no sense here",
@@ -161,51 +161,51 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 }
 
 /* A due heartbeat is owed from one beat before: without quiet_ns, since the server was last heard. */
-static uint64_t beat_owed_since(const struct kvc_node *n)
+static uint64_t beat_owed_since(const struct kc_node *n)
 {
 	return n->pulse.heard_ns + n->pulse.quiet_ns - n->pulse.beat_ns;
 }
 
-static uint64_t owed_since(const struct kvc_node *n)
+static uint64_t owed_since(const struct kc_node *n)
 {
 	return n->pulse.asked_ns ? KV_MIN(beat_owed_since(n), n->pulse.wait_ns) : beat_owed_since(n);
 }
 
 /* When a silent server becomes down: not before several looks, nor within a beat of our question. */
-static uint64_t silence_end(const struct kvc_node *n)
+static uint64_t silence_end(const struct kc_node *n)
 {
-	uint64_t beats = kvc_node_silence_ns(n) / n->pulse.beat_ns - 1;
-	uint64_t end = owed_since(n) + kvc_node_silence_ns(n);
+	uint64_t beats = kc_node_silence_ns(n) / n->pulse.beat_ns - 1;
+	uint64_t end = owed_since(n) + kc_node_silence_ns(n);
 	if (n->pulse.asked_ns)
 		end = KV_MAX(end, n->pulse.asked_ns + n->pulse.beat_ns);
 	return n->pulse.silent >= beats ? end : KV_NEVER;
 }
 
 /* Since when requests wait for a silent server; KV_NEVER: none, or heard within half a beat. */
-static uint64_t requests_wait(const struct kvc_node *n, uint64_t now)
+static uint64_t requests_wait(const struct kc_node *n, uint64_t now)
 {
-	const struct kvc_attachment *s = n->attachment;
+	const struct kc_attachment *s = n->attachment;
 	uint64_t heard = n->pulse.heard_ns, sent = now;
-	if (kvc_serve_idle(s))
+	if (kc_serve_idle(s))
 		return KV_NEVER;
 	for (uint32_t i = 0; i < s->num_links; i++) {
-		const struct kvc_link *l = &s->link[i];
+		const struct kc_link *l = &s->link[i];
 		heard = KV_MAX(heard, l->heard_ns);
 		if (!kv_list_empty(&l->sent))
-			sent = KV_MIN(sent, KV_LIST_ENTRY(l->sent.next, const struct kvc_req, node)->at.sent_ns);
+			sent = KV_MIN(sent, KV_LIST_ENTRY(l->sent.next, const struct kc_req, node)->at.sent_ns);
 	}
 	return now - heard < n->pulse.beat_ns / 2 ? KV_NEVER : KV_MAX(heard, sent);
 }
 
-static uint64_t waits_since(const struct kvc_node *n, uint64_t now)
+static uint64_t waits_since(const struct kc_node *n, uint64_t now)
 {
 	uint64_t since = requests_wait(n, now), beat = beat_owed_since(n);
 	if (n->pulse.said_ns > n->pulse.heard_ns)
 		since = KV_MIN(since, n->pulse.said_ns);
-	return now >= beat + kvc_node_silence_ns(n) / 2 ? KV_MIN(since, beat) : since;
+	return now >= beat + kc_node_silence_ns(n) / 2 ? KV_MIN(since, beat) : since;
 }
 
-static int ask_await(struct kvc_node *n, uint64_t now)
+static int ask_await(struct kc_node *n, uint64_t now)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_HEARTBEAT, .heartbeat.sequence = n->pulse.sequence + 1};
 	uint64_t since = n->pulse.asked_ns ? KV_NEVER : waits_since(n, now);
@@ -215,44 +215,44 @@ static int ask_await(struct kvc_node *n, uint64_t now)
 	n->pulse.sequence++;
 	n->pulse.asked_ns = now;
 	n->pulse.wait_ns = since;
-	rc = kvc_node_send_await(n, &m, now + SEND_TIMEOUT_NS);
+	rc = kc_node_send_await(n, &m, now + SEND_TIMEOUT_NS);
 	return rc < 0 ? kv_fail(&n->error, -KV_EPEERDOWN, "the heartbeat cannot be sent: %s", kv_strerror(rc)) : 0;
 }
 
-static int beat_await(struct kvc_node *n)
+static int beat_await(struct kc_node *n)
 {
-	struct kvc_attachment *s = n->attachment;
+	struct kc_attachment *s = n->attachment;
 	uint64_t now = loop_now(n->client->loop);
 	bool answers = !n->pulse.asked_ns;
 	struct te_stats stats;
 	int rc = 0;
 	te_stats(n->client->te, &stats);
-	kvc_set(&n->client->count.eagain, stats.eagain);
-	kvc_set(&n->client->count.door_let_in, stats.door_let_in);
-	kvc_set(&n->client->count.door_turned,
-		stats.door_strangers + stats.door_claims + stats.door_twice + stats.door_silent + stats.door_full);
-	kvc_set(&n->client->count.door_aliens, stats.door_aliens);
+	kc_set(&n->client->count.eagain, stats.eagain);
+	kc_set(&n->client->count.door_let_in, stats.door_let_in);
+	kc_set(&n->client->count.door_turned,
+	       stats.door_strangers + stats.door_claims + stats.door_twice + stats.door_silent + stats.door_full);
+	kc_set(&n->client->count.door_aliens, stats.door_aliens);
 	rc = ask_await(n, now);
 	n->pulse.silent += now >= owed_since(n);
 	for (unsigned i = 0; i < s->num_links && rc == 0 && s->open; i++)
-		rc = kvc_link_check(n, &s->link[i], now, kvc_node_silence_ns(n));
-	if (rc == 0 && kvc_sessions_late(&n->sessions, now, SESSION_PATIENCE * kvc_node_silence_ns(n)))
-		kvc_node_redial(n, "it does not answer questions about sessions");
+		rc = kc_link_check(n, &s->link[i], now, kc_node_silence_ns(n));
+	if (rc == 0 && kc_sessions_late(&n->sessions, now, SESSION_PATIENCE * kc_node_silence_ns(n)))
+		kc_node_redial(n, "it does not answer questions about sessions");
 	n->client->node_events->beat(n);
 	if (rc == 0 && s->open && !n->redo)
-		kvc_client_reclaim_await(n->client, s);
+		kc_client_reclaim_await(n->client, s);
 	return rc == 0 && !n->redo && answers ? view_ask_await(n) : rc;
 }
 
 /* No event reports the last call to a leaving server: poll. */
-static uint64_t serve_until(const struct kvc_node *n, uint64_t beat)
+static uint64_t serve_until(const struct kc_node *n, uint64_t beat)
 {
 	uint64_t until = KV_MIN(beat, silence_end(n));
-	return n->goodbye == KVC_GOODBYE_HEARD ? KV_MIN(until, loop_now(n->client->loop) + PART_POLL_NS) : until;
+	return n->goodbye == KC_GOODBYE_HEARD ? KV_MIN(until, loop_now(n->client->loop) + PART_POLL_NS) : until;
 }
 
 /* After guessed keys the server ends the connection without a reason, so report the refusals. */
-static void lost_describe(struct kvc_node *n, int rc)
+static void lost_describe(struct kc_node *n, int rc)
 {
 	if (n->control.denied)
 		kv_fail(&n->error, rc,
@@ -265,7 +265,7 @@ static void lost_describe(struct kvc_node *n, int rc)
 }
 
 /* 1: after a goodbye; 0: a redo; or a code with n->error. */
-static int serve_await(struct kvc_node *n)
+static int serve_await(struct kc_node *n)
 {
 	struct loop *loop = n->client->loop;
 	uint64_t beat = loop_now(loop) + n->pulse.beat_ns;
@@ -302,7 +302,7 @@ static int serve_await(struct kvc_node *n)
 	return rc;
 }
 
-static bool others_connected(const struct kvc_node *n)
+static bool others_connected(const struct kc_node *n)
 {
 	const struct kvc_client *c = n->client;
 	for (unsigned i = 0; i < c->num_nodes; i++)
@@ -311,7 +311,7 @@ static bool others_connected(const struct kvc_node *n)
 	return false;
 }
 
-static unsigned first_unsafe_shard(const struct kvc_attachment *s)
+static unsigned first_unsafe_shard(const struct kc_attachment *s)
 {
 	for (uint32_t i = 0; i < s->num_links; i++)
 		if (!kv_list_empty(&s->link[i].sent))
@@ -320,58 +320,58 @@ static unsigned first_unsafe_shard(const struct kvc_attachment *s)
 }
 
 /* Afterwards the memory of each request is safe or in quarantine. */
-static void requests_end_await(struct kvc_node *n, int status)
+static void requests_end_await(struct kc_node *n, int status)
 {
 	struct kvc_client *c = n->client;
-	struct kvc_attachment *s = n->attachment;
+	struct kc_attachment *s = n->attachment;
 	uint64_t bytes;
-	bool caller, any = kvc_attachment_unsafe(s, &bytes, &caller);
-	bool fence = caller || c->info.peer_fence || !others_connected(n) || kvc_client_quarantine_full(c, bytes) ||
-		     !kvc_zombies_room(c, s->shards);
+	bool caller, any = kc_attachment_unsafe(s, &bytes, &caller);
+	bool fence = caller || c->info.peer_fence || !others_connected(n) || kc_client_quarantine_full(c, bytes) ||
+		     !kc_zombies_room(c, s->shards);
 	/* Calls look at the node's state after -KV_ERESET. A closing client leaves its own memory to the end of the
 	 * engine; a caller's must be safe before. */
 	if (any && (caller || (fence && !c->closing)))
-		kvc_client_fence_await(c, s, first_unsafe_shard(s));
+		kc_client_fence_await(c, s, first_unsafe_shard(s));
 	if (!s->open)
 		return;
-	any = kvc_attachment_unsafe(s, &bytes, &caller);
+	any = kc_attachment_unsafe(s, &bytes, &caller);
 	/* Quarantine holds the memory the server may still write to, so the next WELCOME need not wait for its
 	 * transfers, which may hang. */
 	if (any)
 		explicit_bzero(&n->attempt.prior, sizeof(n->attempt.prior));
-	kvc_attachment_fail(s, status, false);
+	kc_attachment_fail(s, status, false);
 	for (unsigned i = 0; i < s->shards && any && !c->closing; i++) {
-		kvc_zombie_keep(c, s->peer[i]);
+		kc_zombie_keep(c, s->peer[i]);
 		s->peer[i] = NULL;
 	}
 }
 
 static void peers_close(void *arg)
 {
-	struct kvc_attachment *s = arg;
+	struct kc_attachment *s = arg;
 	for (unsigned i = 0; i < s->shards; i++)
 		te_peer_close(&s->peer[i]);
 }
 
-static void attachment_drop_await(struct kvc_node *n, int status)
+static void attachment_drop_await(struct kc_node *n, int status)
 {
-	struct kvc_attachment *s = n->attachment;
+	struct kc_attachment *s = n->attachment;
 	if (s) {
 		for (uint32_t i = 0; i < s->num_links; i++) {
 			if (s->link[i].probe)
-				kvc_req_release(n->client, s->link[i].probe);
+				kc_req_release(n->client, s->link[i].probe);
 			s->link[i].probe = NULL;
 		}
 		if (s->open)
 			requests_end_await(n, status);
-		kvc_main_await(n->client, peers_close, s);
+		kc_main_await(n->client, peers_close, s);
 		n->attachment = NULL;
-		kvc_attachment_unref(s);
+		kc_attachment_unref(s);
 	}
 	n->client->node_events->gone(n);
 }
 
-static void backoff_await(struct kvc_node *n)
+static void backoff_await(struct kc_node *n)
 {
 	struct loop *loop = n->client->loop;
 	uint64_t ns = BACKOFF_MIN_NS << KV_MIN(n->attempt.failures, 6u);
@@ -387,22 +387,22 @@ static void links_count(struct kvc_client *c)
 {
 	uint64_t links = 0, pull_links = 0, credits = 0;
 	for (unsigned i = 0; i < c->num_nodes; i++) {
-		const struct kvc_attachment *s = c->node[i].state == KVC_NODE_UP ? c->node[i].attachment : NULL;
+		const struct kc_attachment *s = c->node[i].state == KC_NODE_UP ? c->node[i].attachment : NULL;
 		if (!s)
 			continue;
 		links += s->num_links;
 		pull_links += s->pull ? s->num_links : 0;
 		credits = credits ? KV_MIN(credits, s->credits) : s->credits;
 	}
-	kvc_set(&c->count.links, links);
-	kvc_set(&c->count.pull_links, pull_links);
-	kvc_set(&c->count.credits, credits);
+	kc_set(&c->count.links, links);
+	kc_set(&c->count.pull_links, pull_links);
+	kc_set(&c->count.credits, credits);
 }
 
 /* Put the server's name before the error, without repeating its address. */
-static void server_name_add(struct kvc_node *n)
+static void server_name_add(struct kc_node *n)
 {
-	const char *name = kvc_node_name(n), *address = strchr(name, '=') ? strchr(name, '=') + 1 : name;
+	const char *name = kc_node_name(n), *address = strchr(name, '=') ? strchr(name, '=') + 1 : name;
 	size_t len = strlen(address);
 	if (strncmp(n->error.text, address, len) == 0 && n->error.text[len] == ':')
 		memmove(n->error.text, n->error.text + len + 2, strlen(n->error.text + len + 1));
@@ -416,44 +416,44 @@ static bool is_refusal(int rc)
 }
 
 /* A refusing server is not gone: its keys are no misses, and calls get the reason. */
-static void refusal_note(struct kvc_node *n, int rc)
+static void refusal_note(struct kc_node *n, int rc)
 {
 	n->refusal.code = is_refusal(rc) && rc != -KV_EINVAL ? rc : 0; /* to a call -KV_EINVAL means its arguments */
 	if (is_refusal(rc))
-		n->goodbye = KVC_GOODBYE_NONE;
+		n->goodbye = KC_GOODBYE_NONE;
 }
 
 /* Log the first of several failures, and each new reason of a refusal, once per pool. */
-static void failure_log(struct kvc_node *n, int rc)
+static void failure_log(struct kc_node *n, int rc)
 {
 	bool other;
 	if (left(n) || n->retired || (n->attempt.failures > 0 && !is_refusal(rc)))
 		return;
 	other = is_refusal(rc) && atomic_exchange(&told(n)->refusal, rc) != rc;
-	if (kvc_told_begin(told(n), n->trouble, KVC_TROUBLE_FAILING) || other)
-		kv_event(kvc_node_log(n), KV_LOG_WARN,
+	if (kc_told_begin(told(n), n->trouble, KC_TROUBLE_FAILING) || other)
+		kv_event(kc_node_log(n), KV_LOG_WARN,
 			 KV_EVENT("server_failed", KV_NUMBER("client", n->client->index),
-				  KV_FIELD("server", kvc_node_name(n)), KV_FIELD("reason", n->error.text)),
+				  KV_FIELD("server", kc_node_name(n)), KV_FIELD("reason", n->error.text)),
 			 "client %u: %s", n->client->index, n->error.text);
 }
 
-static void up_count(struct kvc_node *n)
+static void up_count(struct kc_node *n)
 {
 	struct kvc_client *c = n->client;
-	bool first = n->control.stage != KVC_CONTROL_USED; /* attachment of this connection */
+	bool first = n->control.stage != KC_CONTROL_USED; /* attachment of this connection */
 	n->attempt.failures = 0;
 	n->attaches++;
 	n->connects += first;
 	if (n->attempt.first_told && !(n->joined && n->attaches == 1)) {
-		kvc_add(&c->count.reattaches, 1);
-		kvc_add(&c->count.reconnects, first);
+		kc_add(&c->count.reattaches, 1);
+		kc_add(&c->count.reconnects, first);
 	}
-	n->control.stage = KVC_CONTROL_USED;
+	n->control.stage = KC_CONTROL_USED;
 }
 
 /* The server may be unable to end its transfers of the last attachment, and so to welcome us. Unless our engine has
  * fenced this server alone, omit that attachment from the next HELLO. */
-static void prior_forget(struct kvc_node *n)
+static void prior_forget(struct kc_node *n)
 {
 	struct te_info info;
 	te_info(n->client->te, &info);
@@ -462,82 +462,82 @@ static void prior_forget(struct kvc_node *n)
 }
 
 /* An overtaken attempt is undecided while time is left. */
-static void first_tell(struct kvc_node *n, int rc)
+static void first_tell(struct kc_node *n, int rc)
 {
 	struct kvc_client *c = n->client;
 	if (n->attempt.first_told || (rc == -KV_ERESET && !c->closing && loop_now(c->loop) < n->attempt.first_ns))
 		return;
 	n->attempt.first_told = true;
-	kvc_pool_tell_attempt(c->pool, &c->attempts, rc == -KV_ERESET ? -KV_ETIMEOUT : rc, &n->error);
+	kc_pool_tell_attempt(c->pool, &c->attempts, rc == -KV_ERESET ? -KV_ETIMEOUT : rc, &n->error);
 }
 
 /* A listed server that sent a view without itself has served its purpose. */
-static void first_parted(struct kvc_node *n)
+static void first_parted(struct kc_node *n)
 {
 	struct kvc_client *c = n->client;
 	if (n->attempt.first_told)
 		return;
 	n->attempt.first_told = true;
-	kvc_pool_tell_attempt(c->pool, &c->attempts, 0, &n->error);
+	kc_pool_tell_attempt(c->pool, &c->attempts, 0, &n->error);
 }
 
 /* An attachment ended without a goodbye. */
-static void lost_tell(struct kvc_node *n, int rc)
+static void lost_tell(struct kc_node *n, int rc)
 {
 	struct kvc_client *c = n->client;
 	if (c->closing || left(n))
 		return;
 	if (rc == -KV_EPEERDOWN && c->info.death_fatal)
-		kv_log(kvc_node_log(n), atomic_load(&told(n)->clients[KVC_TROUBLE_LOST]) ? KV_LOG_DEBUG : KV_LOG_ERROR,
+		kv_log(kc_node_log(n), atomic_load(&told(n)->clients[KC_TROUBLE_LOST]) ? KV_LOG_DEBUG : KV_LOG_ERROR,
 		       "client %u: server %s is lost; if its process died, provider %s cannot promise to "
 		       "go on, because locks are shared with it: if calls stand still now, start this "
 		       "process again, and use provider tcp where servers may die",
-		       c->index, kvc_node_name(n), c->info.provider);
+		       c->index, kc_node_name(n), c->info.provider);
 	if (!n->redo && rc >= 0)
 		return;
-	kvc_add(&c->count.lost_connections, 1);
+	kc_add(&c->count.lost_connections, 1);
 	snprintf(n->why, sizeof(n->why), "%s", n->redo ? n->redo : n->error.text);
-	kv_event(kvc_node_log(n), trouble_level(n, KVC_TROUBLE_LOST, KV_LOG_WARN),
-		 KV_EVENT("server_lost", KV_NUMBER("client", c->index), KV_FIELD("server", kvc_node_name(n)),
+	kv_event(kc_node_log(n), trouble_level(n, KC_TROUBLE_LOST, KV_LOG_WARN),
+		 KV_EVENT("server_lost", KV_NUMBER("client", c->index), KV_FIELD("server", kc_node_name(n)),
 			  KV_FIELD("reason", n->why)),
-		 "client %u, server %s: %s: connecting again", c->index, kvc_node_name(n), n->why);
+		 "client %u, server %s: %s: connecting again", c->index, kc_node_name(n), n->why);
 }
 
-static void back_tell(struct kvc_node *n)
+static void back_tell(struct kc_node *n)
 {
-	bool lost = kvc_told_end(told(n), n->trouble, KVC_TROUBLE_LOST);
-	bool parted = kvc_told_end(told(n), n->trouble, KVC_TROUBLE_PARTED);
-	if (kvc_told_end(told(n), n->trouble, KVC_TROUBLE_FAILING))
+	bool lost = kc_told_end(told(n), n->trouble, KC_TROUBLE_LOST);
+	bool parted = kc_told_end(told(n), n->trouble, KC_TROUBLE_PARTED);
+	if (kc_told_end(told(n), n->trouble, KC_TROUBLE_FAILING))
 		atomic_store(&told(n)->refusal, 0);
 	if (n->attaches > 1)
-		kv_event(kvc_node_log(n), lost || parted ? KV_LOG_INFO : KV_LOG_DEBUG,
+		kv_event(kc_node_log(n), lost || parted ? KV_LOG_INFO : KV_LOG_DEBUG,
 			 KV_EVENT("server_back", KV_NUMBER("client", n->client->index),
-				  KV_FIELD("server", kvc_node_name(n))),
-			 "client %u: server %s is back", n->client->index, kvc_node_name(n));
+				  KV_FIELD("server", kc_node_name(n))),
+			 "client %u: server %s is back", n->client->index, kc_node_name(n));
 }
 
-static void attachment_up(struct kvc_node *n)
+static void attachment_up(struct kc_node *n)
 {
 	struct kvc_client *c = n->client;
 	up_count(n);
 	back_tell(n);
 	n->attachment->served = true;
-	n->goodbye = KVC_GOODBYE_NONE;
+	n->goodbye = KC_GOODBYE_NONE;
 	n->why[0] = '\0';
-	kvc_node_set(n, KVC_NODE_UP);
+	kc_node_set(n, KC_NODE_UP);
 	c->node_events->up(n);
 	links_count(c);
 }
 
-static void attachment_await(struct kvc_node *n)
+static void attachment_await(struct kc_node *n)
 {
 	struct kvc_client *c = n->client;
 	bool ours, served, down;
-	int rc = kvc_connect_await(n);
+	int rc = kc_connect_await(n);
 	served = rc == 0;
-	down = n->state == KVC_NODE_DOWN; /* perhaps only since calls waited too long for this attempt */
+	down = n->state == KC_NODE_DOWN; /* perhaps only since calls waited too long for this attempt */
 	if (rc == -KV_ELEFT && !left(n))
-		n->goodbye = KVC_GOODBYE_HEARD;
+		n->goodbye = KC_GOODBYE_HEARD;
 	if (rc != -KV_ERESET)
 		refusal_note(n, rc);
 	if (rc < 0 && rc != -KV_ERESET) {
@@ -550,7 +550,7 @@ static void attachment_await(struct kvc_node *n)
 	first_tell(n, rc);
 	if (served) {
 		rc = serve_await(n);
-		n->control.spent |= kvc_node_answers_wait(n);
+		n->control.spent |= kc_node_answers_wait(n);
 		lost_tell(n, rc);
 	} else if (rc != -KV_ERESET) {
 		failure_log(n, rc);
@@ -558,11 +558,11 @@ static void attachment_await(struct kvc_node *n)
 	if (n->retired)
 		first_parted(n);
 	ours = !n->retired && !left(n) && (n->redo || rc == -KV_ERESET);
-	kvc_node_set(n, ours && !c->closing && (served || !down) ? KVC_NODE_CONNECTING : KVC_NODE_DOWN);
+	kc_node_set(n, ours && !c->closing && (served || !down) ? KC_NODE_CONNECTING : KC_NODE_DOWN);
 	attachment_drop_await(n, c->closing ? -KV_ECLOSED : ours ? -KV_ERESET : left(n) ? -KV_ELEFT : -KV_EPEERDOWN);
 	links_count(c);
-	if (!ours || c->closing) /* else kvc_connect_await decides */
-		kvc_conn_close_await(n);
+	if (!ours || c->closing) /* else kc_connect_await decides */
+		kc_conn_close_await(n);
 	if (!served || !ours)
 		backoff_await(n);
 }
@@ -570,25 +570,25 @@ static void attachment_await(struct kvc_node *n)
 static bool all_down(const struct kvc_client *c)
 {
 	for (unsigned i = 0; i < c->num_nodes; i++)
-		if (!c->node[i].retired && (c->node[i].state == KVC_NODE_UP || c->node[i].state == KVC_NODE_CONNECTING))
+		if (!c->node[i].retired && (c->node[i].state == KC_NODE_UP || c->node[i].state == KC_NODE_CONNECTING))
 			return false;
 	return true;
 }
 
 /* A listed server outside the view is asked for the view when no other can be, and now and then for its vote; else a
  * server alone for a moment could keep clients forever. */
-static void rest_await(struct kvc_node *n)
+static void rest_await(struct kc_node *n)
 {
 	struct loop *loop = n->client->loop;
 	uint64_t until = loop_now(loop) + REST_VOTE_NS / 2 + kv_prng_below(loop_prng(loop), REST_VOTE_NS / 2);
-	kvc_conn_close_await(n);
+	kc_conn_close_await(n);
 	while (n->retired && !n->client->closing && !all_down(n->client) && loop_now(loop) < until)
 		co_queue_wait_await(&n->kick, loop_now(loop) + REST_NS);
 }
 
 static void node_main(void *arg)
 {
-	struct kvc_node *n = arg;
+	struct kc_node *n = arg;
 	struct kvc_client *c = n->client;
 	while (!c->closing && !(n->retired && n->joined)) {
 		if (n->retired)
@@ -597,57 +597,57 @@ static void node_main(void *arg)
 			attachment_await(n);
 	}
 	n->ending = true;
-	kvc_conn_close_await(n);
+	kc_conn_close_await(n);
 	if (n->retired)
 		c->node_events->ended(n);
-	kvc_told_forget(told(n), n->trouble);
-	kvc_node_set(n, KVC_NODE_CLOSED);
-	kvc_client_ended(c);
+	kc_told_forget(told(n), n->trouble);
+	kc_node_set(n, KC_NODE_CLOSED);
+	kc_client_ended(c);
 }
 
-void kvc_node_open(struct kvc_node *n)
+void kc_node_open(struct kc_node *n)
 {
-	n->unstarted = kvc_node_start(n) < 0;
+	n->unstarted = kc_node_start(n) < 0;
 	if (n->unstarted)
-		kvc_node_set(n, KVC_NODE_DOWN);
+		kc_node_set(n, KC_NODE_DOWN);
 }
 
 /* An attachment stays until nothing of ours is under way there, as after a goodbye. */
-void kvc_node_retire(struct kvc_node *n)
+void kc_node_retire(struct kc_node *n)
 {
 	n->retired = true;
-	kvc_votes_drop(&n->client->cluster.votes, n->index);
+	kc_votes_drop(&n->client->cluster.votes, n->index);
 	if (n->unstarted) { /* no coroutine that could end */
 		n->unstarted = false;
 		n->client->node_events->ended(n);
-		kvc_told_forget(told(n), n->trouble);
-		kvc_node_set(n, KVC_NODE_CLOSED);
+		kc_told_forget(told(n), n->trouble);
+		kc_node_set(n, KC_NODE_CLOSED);
 		return;
 	}
 	snprintf(n->why, sizeof(n->why), "the view of the cluster does not name it");
-	if (n->state == KVC_NODE_UP) {
-		n->goodbye = KVC_GOODBYE_HEARD;
-		kvc_node_set(n, KVC_NODE_DOWN);
+	if (n->state == KC_NODE_UP) {
+		n->goodbye = KC_GOODBYE_HEARD;
+		kc_node_set(n, KC_NODE_DOWN);
 		return;
 	}
-	kvc_node_set(n, KVC_NODE_DOWN);
-	kvc_node_redial(n, "it is no member of the cluster any more");
+	kc_node_set(n, KC_NODE_DOWN);
+	kc_node_redial(n, "it is no member of the cluster any more");
 }
 
-int kvc_node_start(struct kvc_node *n)
+int kc_node_start(struct kc_node *n)
 {
 	struct kvc_client *c = n->client;
 	int rc = co_spawn(c->loop, node_main, n, "kvc node");
 	if (rc < 0)
 		return rc;
-	kvc_node_set(n, KVC_NODE_CONNECTING);
-	kvc_client_began(c);
+	kc_node_set(n, KC_NODE_CONNECTING);
+	kc_client_began(c);
 	return 0;
 }
 
-void kvc_node_part_await(struct kvc_node *n, uint64_t deadline_ns)
+void kc_node_part_await(struct kc_node *n, uint64_t deadline_ns)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_GOODBYE};
-	if (n->state != KVC_NODE_UP || kvc_node_send_await(n, &m, deadline_ns) < 0)
-		kvc_node_redo(n, "we are closing");
+	if (n->state != KC_NODE_UP || kc_node_send_await(n, &m, deadline_ns) < 0)
+		kc_node_redo(n, "we are closing");
 }

@@ -5,18 +5,18 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_node_start -- spawn its coroutine, which runs until the client closes. 0, or why not. */
-int kvc_node_start(struct kvc_node *n);
+/* kc_node_start -- spawn its coroutine, which runs until the client closes. 0, or why not. */
+int kc_node_start(struct kc_node *n);
 
-/* kvc_node_open -- for a node from a view; without a coroutine it is DOWN and unstarted: call again. kvc_node_retire --
+/* kc_node_open -- for a node from a view; without a coroutine it is DOWN and unstarted: call again. kc_node_retire --
  * the view no longer has the node: no new calls. */
-void kvc_node_open(struct kvc_node *n);
-void kvc_node_retire(struct kvc_node *n);
+void kc_node_open(struct kc_node *n);
+void kc_node_retire(struct kc_node *n);
 
-/* kvc_node_part_await -- the client closes: say goodbye by the deadline, or break off. The coroutine ends with the
- * answer or the next kvc_node_redo. */
-void kvc_node_part_await(struct kvc_node *n, uint64_t deadline_ns);
+/* kc_node_part_await -- the client closes: say goodbye by the deadline, or break off. The coroutine ends with the
+ * answer or the next kc_node_redo. */
+void kc_node_part_await(struct kc_node *n, uint64_t deadline_ns);
 
-bool kvc_serve_idle(const struct kvc_attachment *s);
+bool kc_serve_idle(const struct kc_attachment *s);
 
 #endif

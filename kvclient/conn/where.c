@@ -9,12 +9,12 @@
 
 #include "kvclient/core/pool.h"
 
-const char *kvc_where_text(const struct kvc_node *n)
+const char *kc_where_text(const struct kc_node *n)
 {
 	return n->where[0] ? n->where : n->client->pool->server[n->index].entry.where;
 }
 
-uint64_t kvc_where_hash(const struct sockaddr_storage *address)
+uint64_t kc_where_hash(const struct sockaddr_storage *address)
 {
 	char text[KV_HOST_MAX];
 	kv_sockaddr_format(address, text, sizeof(text));
@@ -31,7 +31,7 @@ static unsigned hosts(const char *where)
 }
 
 /* Append addresses of one host. */
-static void some_add(struct kvc_where *out, const struct kv_addresses *found, unsigned host, unsigned most)
+static void some_add(struct kc_where *out, const struct kv_addresses *found, unsigned host, unsigned most)
 {
 	struct kv_addresses *to = &out->to;
 	for (unsigned i = 0; i < found->count && i < most && to->count < KV_ADDRESSES_MAX; i++) {
@@ -42,11 +42,11 @@ static void some_add(struct kvc_where *out, const struct kv_addresses *found, un
 }
 
 /* Begin with the address that served last. */
-static void turn(const struct kvc_node *n, struct kvc_where *w)
+static void turn(const struct kc_node *n, struct kc_where *w)
 {
-	struct kvc_where was = *w;
+	struct kc_where was = *w;
 	unsigned at = 0;
-	while (at < w->to.count && kvc_where_hash(&w->to.addr[at]) != n->alias.first)
+	while (at < w->to.count && kc_where_hash(&w->to.addr[at]) != n->alias.first)
 		at++;
 	for (unsigned i = 0; i < w->to.count && at < w->to.count; i++) {
 		unsigned from = (at + i) % w->to.count;
@@ -56,22 +56,22 @@ static void turn(const struct kvc_node *n, struct kvc_where *w)
 	}
 }
 
-void kvc_where_dialled(struct kvc_node *n, const struct kvc_where *w, unsigned i)
+void kc_where_dialled(struct kc_node *n, const struct kc_where *w, unsigned i)
 {
-	n->alias.dialled = kvc_where_hash(&w->to.addr[i]);
-	n->alias.next = kvc_where_hash(&w->to.addr[(i + 1) % w->to.count]);
+	n->alias.dialled = kc_where_hash(&w->to.addr[i]);
+	n->alias.next = kc_where_hash(&w->to.addr[(i + 1) % w->to.count]);
 }
 
-void kvc_where_judge(struct kvc_node *n, bool good)
+void kc_where_judge(struct kc_node *n, bool good)
 {
 	if (n->alias.dialled)
 		n->alias.first = good ? n->alias.dialled : n->alias.next;
 	n->alias.dialled = good ? n->alias.dialled : 0;
 }
 
-int kvc_where_look(struct kvc_node *n, struct kvc_where *out, struct kv_error *err)
+int kc_where_look(struct kc_node *n, struct kc_where *out, struct kv_error *err)
 {
-	const char *where = kvc_where_text(n);
+	const char *where = kc_where_text(n);
 	unsigned num = hosts(where), most = KV_ADDRESSES_MAX / KV_MAX(num, 1u);
 	struct kv_hostport at;
 	struct kv_error other;

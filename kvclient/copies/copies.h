@@ -6,15 +6,15 @@
 
 #include "kvclient/request/trace.h"
 
-/* kvc_pins_move_main -- struct kvc_pin_ops.move_main: the coroutine that moves pins. */
-void kvc_pins_move_main(void *client);
+/* kc_pins_move_main -- struct kc_pin_ops.move_main: the coroutine that moves pins. */
+void kc_pins_move_main(void *client);
 
-/* kvc_repair_main -- client->repair_main: the coroutine that makes repairs (copy.c). */
-void kvc_repair_main(void *client);
+/* kc_repair_main -- client->repair_main: the coroutine that makes repairs (copy.c). */
+void kc_repair_main(void *client);
 
-/* kvc_pin_bring_await -- have a value copied to node n, in charge of the key, from the second server (twice) or a
+/* kc_pin_bring_await -- have a value copied to node n, in charge of the key, from the second server (twice) or a
  * former one, as a part of call t. 0: try again; -KV_ENOTFOUND: none has it, or no copy; or a code of
- * kvc_wait_queue_await. */
-int kvc_pin_bring_await(struct kvc_node *n, struct kvc_key key, bool twice, uint64_t deadline_ns, struct kvc_trace *t);
+ * kc_wait_queue_await. */
+int kc_pin_bring_await(struct kc_node *n, struct kvc_key key, bool twice, uint64_t deadline_ns, struct kc_trace *t);
 
 #endif

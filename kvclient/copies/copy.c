@@ -23,7 +23,7 @@
 
 /* Seconds to live from birth on; 0: the server's default. Less than a second left is not worth a copy:
  * -KV_ENOTFOUND. */
-static int ttl_of(const struct kvc_look *look, uint32_t *out_ttl_s)
+static int ttl_of(const struct kc_look *look, uint32_t *out_ttl_s)
 {
 	*out_ttl_s = 0;
 	if (look->left_ms == UINT64_MAX)
@@ -34,10 +34,10 @@ static int ttl_of(const struct kvc_look *look, uint32_t *out_ttl_s)
 	return 0;
 }
 
-static struct kvc_node *target_of(struct kvc_client *c, const struct kvc_repair *r, struct kvc_key key)
+static struct kc_node *target_of(struct kvc_client *c, const struct kc_repair *r, struct kvc_key key)
 {
-	struct kvc_node *first = route_first(c, key), *second;
-	if (r->to == KVC_REPAIR_OWNER || r->to == first->index)
+	struct kc_node *first = route_first(c, key), *second;
+	if (r->to == KC_REPAIR_OWNER || r->to == first->index)
 		return first;
 	second = route_second(c, key);
 	return second && r->to == second->index ? second : NULL;
@@ -48,54 +48,53 @@ struct birth {
 	uint64_t born_ns, incarnation;
 };
 
-static int put_copy_await(struct kvc_node *to, struct kvc_key key, const struct kvc_borrowed *b,
+static int put_copy_await(struct kc_node *to, struct kvc_key key, const struct kvc_borrowed *b,
 			  const struct birth *birth, const struct kvc_call *call, uint64_t deadline_ns,
-			  struct kvc_trace *t)
+			  struct kc_trace *t)
 {
 	struct kvc_put p;
-	int rc = kvc_put_init(&p, to->client, key, &(struct kvc_target){.at = b->data}, b->len, call, deadline_ns);
+	int rc = kc_put_init(&p, to->client, key, &(struct kc_target){.at = b->data}, b->len, call, deadline_ns);
 	if (rc < 0)
 		return rc;
-	kvc_put_copy(&p, to, birth->born_ns, birth->incarnation);
+	kc_put_copy(&p, to, birth->born_ns, birth->incarnation);
 	p.own_wait.trace = t;
-	rc = kvc_put_all_await(&p);
-	kvc_put_fini(&p);
+	rc = kc_put_all_await(&p);
+	kc_put_fini(&p);
 	return rc;
 }
 
-static int get_copy_await(struct kvc_node *from, struct kvc_key key, const struct kvc_call *call, uint64_t deadline_ns,
-			  struct kvc_trace *t, struct kvc_borrowed *out, uint64_t *out_generation)
+static int get_copy_await(struct kc_node *from, struct kvc_key key, const struct kvc_call *call, uint64_t deadline_ns,
+			  struct kc_trace *t, struct kvc_borrowed *out, uint64_t *out_generation)
 {
 	struct kvc_client *c = from->client;
 	uint64_t guess = KV_MAX(c->last_len, (uint64_t)1);
 	struct kvc_get g;
-	int64_t rc = kvc_get_init(&g, c, key, &(struct kvc_target){.at = c->area.base}, 1, call, deadline_ns);
+	int64_t rc = kc_get_init(&g, c, key, &(struct kc_target){.at = c->area.base}, 1, call, deadline_ns);
 	if (rc < 0)
 		return rc;
 	g.route.n = from;
 	g.route.kind = ROUTE_FIXED;
 	g.own_wait.trace = t;
-	rc = kvc_get_lent_await(&g, guess, out);
+	rc = kc_get_lent_await(&g, guess, out);
 	*out_generation = g.value.generation;
 	return (int)KV_MIN(rc, (int64_t)0);
 }
 
 /* Returns the length, 0 if the target has it, or a code. *out_read: bytes read. */
-static int64_t copy_await(struct kvc_client *c, const struct kvc_repair *r, struct kvc_call *call, struct kvc_trace *t,
+static int64_t copy_await(struct kvc_client *c, const struct kc_repair *r, struct kvc_call *call, struct kc_trace *t,
 			  uint64_t *out_read)
 {
 	struct kvc_key key = {r->key, r->len};
-	uint64_t deadline_ns = kvc_call_deadline(c, call, KV_RANGE_MAX), generation = 0, len;
-	struct kvc_node *from = &c->node[r->node];
-	struct kvc_node *to = target_of(c, r, key);
-	struct kvc_look look, there;
+	uint64_t deadline_ns = kc_call_deadline(c, call, KV_RANGE_MAX), generation = 0, len;
+	struct kc_node *from = &c->node[r->node];
+	struct kc_node *to = target_of(c, r, key);
+	struct kc_look look, there;
 	struct kvc_borrowed b;
 	struct birth birth = {.incarnation = to ? to->incarnation : 0};
-	int rc = r->forgotten ? -KV_ECANCELED : from->state == KVC_NODE_UP && to && to != from ? 0 : -KV_ENOTFOUND;
+	int rc = r->forgotten ? -KV_ECANCELED : from->state == KC_NODE_UP && to && to != from ? 0 : -KV_ENOTFOUND;
 	if (rc == 0)
-		rc = kvc_look_await(from, key, deadline_ns, &look, t);
-	if (rc == 0 && r->hot && kvc_look_await(to, key, deadline_ns, &there, t) == 0 &&
-	    there.checksum == look.checksum)
+		rc = kc_look_await(from, key, deadline_ns, &look, t);
+	if (rc == 0 && r->hot && kc_look_await(to, key, deadline_ns, &there, t) == 0 && there.checksum == look.checksum)
 		return 0;
 	if (rc == 0)
 		rc = ttl_of(&look, &call->ttl_s);
@@ -112,7 +111,7 @@ static int64_t copy_await(struct kvc_client *c, const struct kvc_repair *r, stru
 		rc = -KV_ECANCELED;
 	kvc_borrowed_release(c, &b);
 	if (rc == -KV_EDELETED)
-		kvc_yield_await(from, key, generation, deadline_ns, t);
+		kc_yield_await(from, key, generation, deadline_ns, t);
 	return rc < 0 ? rc : (int64_t)len;
 }
 
@@ -128,30 +127,30 @@ static void rest_await(struct kvc_client *c, uint64_t bytes)
 
 static void repair_count(struct kvc_client *c, int64_t rc, uint64_t read)
 {
-	kvc_add(rc < 0 ? &c->count.repairs_dropped : &c->count.repairs, 1);
-	kvc_add(&c->count.repair_bytes, rc < 0 ? 0 : read);
+	kc_add(rc < 0 ? &c->count.repairs_dropped : &c->count.repairs, 1);
+	kc_add(&c->count.repair_bytes, rc < 0 ? 0 : read);
 }
 
 static void hot_count(struct kvc_client *c, int64_t rc)
 {
-	kvc_add(&c->count.copies_dropped, rc < 0);
-	kvc_add(&c->count.copies, rc > 0);
-	kvc_add(&c->count.copy_bytes, rc > 0 ? (uint64_t)rc : 0);
+	kc_add(&c->count.copies_dropped, rc < 0);
+	kc_add(&c->count.copies, rc > 0);
+	kc_add(&c->count.copy_bytes, rc > 0 ? (uint64_t)rc : 0);
 }
 
-static bool second_of(struct kvc_client *c, const struct kvc_repair *r)
+static bool second_of(struct kvc_client *c, const struct kc_repair *r)
 {
-	const struct kvc_node *second = route_second(c, (struct kvc_key){r->key, r->len});
+	const struct kc_node *second = route_second(c, (struct kvc_key){r->key, r->len});
 	return second && r->to == second->index;
 }
 
-static uint64_t one_await(struct kvc_client *c, const struct kvc_repair *r)
+static uint64_t one_await(struct kvc_client *c, const struct kc_repair *r)
 {
 	struct kvc_call call = {.size = sizeof(call), .flags = KVC_BACKGROUND};
-	struct kvc_trace t;
+	struct kc_trace t;
 	uint64_t read = 0;
 	int64_t rc;
-	kvc_trace_own(&t, KVC_OP_PUT, NULL, true);
+	kc_trace_own(&t, KVC_OP_PUT, NULL, true);
 	rc = copy_await(c, r, &call, &t, &read);
 	if (r->hot) {
 		hot_count(c, rc);
@@ -165,12 +164,12 @@ static uint64_t one_await(struct kvc_client *c, const struct kvc_repair *r)
 	return read;
 }
 
-void kvc_repair_main(void *client)
+void kc_repair_main(void *client)
 {
 	struct kvc_client *c = client;
-	const struct kvc_repair *r;
+	const struct kc_repair *r;
 	while ((r = repair_first(c)) != NULL)
 		rest_await(c, one_await(c, r));
-	kvc_add(&c->count.repairs_dropped, repair_end(c));
-	kvc_client_ended(c);
+	kc_add(&c->count.repairs_dropped, repair_end(c));
+	kc_client_ended(c);
 }

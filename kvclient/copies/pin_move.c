@@ -23,7 +23,7 @@ enum { LOOK_STEP = 64 };
 /* ---- copies ---- */
 
 /* In the background, by the repair coroutine; over, with or without success, on return. */
-static void copied_await(struct kvc_client *c, struct kvc_key key, const struct kvc_node *from)
+static void copied_await(struct kvc_client *c, struct kvc_key key, const struct kc_node *from)
 {
 	repair_ready(c);
 	repair_note(c, key, from, NULL);
@@ -31,15 +31,15 @@ static void copied_await(struct kvc_client *c, struct kvc_key key, const struct 
 		;
 }
 
-static bool has_await(struct kvc_node *n, struct kvc_key key, uint64_t deadline_ns, struct kvc_trace *t)
+static bool has_await(struct kc_node *n, struct kvc_key key, uint64_t deadline_ns, struct kc_trace *t)
 {
 	uint64_t left_ms;
-	return kvc_left_await(n, key, deadline_ns, &left_ms, t) == 0;
+	return kc_left_await(n, key, deadline_ns, &left_ms, t) == 0;
 }
 
 /* NULL: none. */
-static struct kvc_node *holder_await(struct kvc_node *n, struct kvc_key key, bool twice, uint64_t deadline_ns,
-				     struct kvc_trace *t)
+static struct kc_node *holder_await(struct kc_node *n, struct kvc_key key, bool twice, uint64_t deadline_ns,
+				    struct kc_trace *t)
 {
 	struct route r;
 	route_begin(&r, n->client, key, ROUTE_LOOK, 0, deadline_ns);
@@ -51,10 +51,10 @@ static struct kvc_node *holder_await(struct kvc_node *n, struct kvc_key key, boo
 	return NULL;
 }
 
-int kvc_pin_bring_await(struct kvc_node *n, struct kvc_key key, bool twice, uint64_t deadline_ns, struct kvc_trace *t)
+int kc_pin_bring_await(struct kc_node *n, struct kvc_key key, bool twice, uint64_t deadline_ns, struct kc_trace *t)
 {
 	struct kvc_client *c = n->client;
-	struct kvc_node *from = holder_await(n, key, twice, deadline_ns, t);
+	struct kc_node *from = holder_await(n, key, twice, deadline_ns, t);
 	bool noted = false;
 	int rc = 0;
 	if (!from)
@@ -77,65 +77,64 @@ int kvc_pin_bring_await(struct kvc_node *n, struct kvc_key key, bool twice, uint
 /* ---- moving ---- */
 
 /* The server in charge of a key, up or not. */
-static struct kvc_node *home_of(struct kvc_client *c, struct kvc_key key)
+static struct kc_node *home_of(struct kvc_client *c, struct kvc_key key)
 {
-	const struct kvc_place_set *draining = &c->cluster.draining;
-	struct kvc_node *n = route_owner(c, key);
-	return kvc_place_set_has(draining, n->index)
-		       ? &c->node[kvc_place_among(c->placement, key.data, key.len, draining)]
+	const struct kc_place_set *draining = &c->cluster.draining;
+	struct kc_node *n = route_owner(c, key);
+	return kc_place_set_has(draining, n->index)
+		       ? &c->node[kc_place_among(c->placement, key.data, key.len, draining)]
 		       : n;
 }
 
 /* Whether the pin stays for now. After a server's return its next attachment pins again. */
-static bool stays(struct kvc_client *c, const struct kvc_pin_name *name, struct kvc_key key,
-		  const struct kvc_node *home)
+static bool stays(struct kvc_client *c, const struct kc_pin_name *name, struct kvc_key key, const struct kc_node *home)
 {
-	return name->at == home || name->at == route_first(c, key) || name->at->state != KVC_NODE_UP ||
-	       kvc_place_set_has(&c->cluster.draining, home->index);
+	return name->at == home || name->at == route_first(c, key) || name->at->state != KC_NODE_UP ||
+	       kc_place_set_has(&c->cluster.draining, home->index);
 }
 
-static bool gone_await(const struct kvc_pin_name *name, struct kvc_key key)
+static bool gone_await(const struct kc_pin_name *name, struct kvc_key key)
 {
 	struct kvc_client *c = name->at->client;
 	uint64_t left_ms, deadline_ns = kv_deadline(loop_now(c->loop), c->pool->options.timeout_ns);
-	struct kvc_trace t;
-	kvc_trace_own(&t, KVC_OP_PIN, NULL, true);
-	return kvc_left_await(name->at, key, deadline_ns, &left_ms, &t) == -KV_ENOTFOUND;
+	struct kc_trace t;
+	kc_trace_own(&t, KVC_OP_PIN, NULL, true);
+	return kc_left_await(name->at, key, deadline_ns, &left_ms, &t) == -KV_ENOTFOUND;
 }
 
-static void one_await(struct kvc_client *c, const struct kvc_pin_name *name)
+static void one_await(struct kvc_client *c, const struct kc_pin_name *name)
 {
 	struct kvc_key key = {name->key, name->len};
-	struct kvc_node *home = home_of(c, key);
-	bool up = home->state == KVC_NODE_UP, gone = false;
+	struct kc_node *home = home_of(c, key);
+	bool up = home->state == KC_NODE_UP, gone = false;
 	int rc = -KV_EPEERDOWN;
 	if (stays(c, name, key, home)) {
-		kvc_pin_placed(c, name);
+		kc_pin_placed(c, name);
 		return;
 	}
 	if (up)
-		rc = kvc_pin_move_await(c, name, home);
+		rc = kc_pin_move_await(c, name, home);
 	if (rc == -KV_ENOTFOUND) {
 		copied_await(c, key, name->at);
-		rc = kvc_pin_move_await(c, name, home);
+		rc = kc_pin_move_await(c, name, home);
 		gone = rc == -KV_ENOTFOUND && gone_await(name, key);
 	}
 	if (rc >= 0 || c->closing)
 		return;
-	if (gone || !kvc_pin_later(c, name, up && rc != -EAGAIN && home->state == KVC_NODE_UP))
-		kvc_pin_lose_await(c, name, rc);
+	if (gone || !kc_pin_later(c, name, up && rc != -EAGAIN && home->state == KC_NODE_UP))
+		kc_pin_lose_await(c, name, rc);
 }
 
-void kvc_pins_move_main(void *client)
+void kc_pins_move_main(void *client)
 {
 	struct kvc_client *c = client;
-	struct kvc_pin_name name;
-	for (unsigned i = 1; !c->closing && kvc_pin_next(c, &name); i++) {
+	struct kc_pin_name name;
+	for (unsigned i = 1; !c->closing && kc_pin_next(c, &name); i++) {
 		one_await(c, &name);
 		if (i % LOOK_STEP == 0)
 			co_yield_await();
 	}
 	c->pins.moving = false;
-	kvc_pins_told(c);
-	kvc_client_ended(c);
+	kc_pins_told(c);
+	kc_client_ended(c);
 }

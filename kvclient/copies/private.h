@@ -18,12 +18,12 @@ struct second {
 	uint16_t node;                    /* target */
 	uint32_t ttl_s;
 	uint64_t len, checksum;
-	uint64_t born_ns;       /* start of the PUT */
-	uint64_t incarnation;   /* of the server */
-	struct kvc_piece piece; /* holds the value */
+	uint64_t born_ns;      /* start of the PUT */
+	uint64_t incarnation;  /* of the server */
+	struct kc_piece piece; /* holds the value */
 };
 
-struct kvc_seconds {
+struct kc_seconds {
 	struct second slot[COPIES];
 	uint64_t bytes;       /* of pieces */
 	struct co_queue over; /* woken when one ends */

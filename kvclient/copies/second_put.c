@@ -7,7 +7,7 @@
  * At most COPIES are under way, COPIES_AT to one server, in a quarter of the receive buffer, an eighth for one server.
  * Others are dropped: first copies need the room.
  *
- * A copy is as old as its call (kvc_put_copy): the server refuses it after a later DELETE, and keeps the younger of
+ * A copy is as old as its call (kc_put_copy): the server refuses it after a later DELETE, and keeps the younger of
  * different values. */
 #include "kvclient/copies/second_put.h"
 
@@ -34,7 +34,7 @@ static bool same(const struct second *s, struct kvc_key key)
 
 static struct second *slot_free(struct kvc_client *c)
 {
-	struct kvc_seconds *q = c->seconds;
+	struct kc_seconds *q = c->seconds;
 	if (!q) {
 		q = c->seconds = calloc(1, sizeof(*q));
 		if (!q)
@@ -59,9 +59,9 @@ static void taken_at(const struct kvc_client *c, unsigned node, unsigned *out_co
 	}
 }
 
-static bool behind(const struct kvc_client *c, const struct kvc_node *n, uint64_t len)
+static bool behind(const struct kvc_client *c, const struct kc_node *n, uint64_t len)
 {
-	uint64_t bytes = kvc_buffer_rounded(len), at;
+	uint64_t bytes = kc_buffer_rounded(len), at;
 	unsigned count;
 	taken_at(c, n->index, &count, &at);
 	return count >= COPIES_AT || at + bytes > c->buffer.len_bytes / PART_AT ||
@@ -71,7 +71,7 @@ static bool behind(const struct kvc_client *c, const struct kvc_node *n, uint64_
 static void slot_give(struct kvc_client *c, struct second *s)
 {
 	c->seconds->bytes -= s->piece.len_bytes;
-	kvc_room_give(c, &s->piece);
+	kc_room_give(c, &s->piece);
 	*s = (struct second){0};
 	co_queue_wake_all(&c->seconds->over);
 }
@@ -82,19 +82,19 @@ static int copy_await(struct second *s)
 {
 	struct kvc_client *c = s->client;
 	struct kvc_call call = {.size = sizeof(call), .ttl_s = s->ttl_s, .flags = KVC_BACKGROUND};
-	struct kvc_target from = {.at = kvc_buffer_at(&c->buffer, &s->piece)};
-	struct kvc_trace t;
+	struct kc_target from = {.at = kc_buffer_at(&c->buffer, &s->piece)};
+	struct kc_trace t;
 	struct kvc_put p;
 	int rc;
-	kvc_trace_own(&t, KVC_OP_PUT, NULL, true);
-	rc = kvc_put_init(&p, c, key_of(s), &from, s->len, &call, kvc_call_deadline(c, &call, s->len));
+	kc_trace_own(&t, KVC_OP_PUT, NULL, true);
+	rc = kc_put_init(&p, c, key_of(s), &from, s->len, &call, kc_call_deadline(c, &call, s->len));
 	if (rc == 0) {
-		kvc_put_copy(&p, &c->node[s->node], s->born_ns, s->incarnation);
+		kc_put_copy(&p, &c->node[s->node], s->born_ns, s->incarnation);
 		p.checksum = s->checksum;
 		p.summed = true;
 		p.own_wait.trace = &t;
-		rc = kvc_put_all_await(&p);
-		kvc_put_fini(&p);
+		rc = kc_put_all_await(&p);
+		kc_put_fini(&p);
 	}
 	return rc;
 }
@@ -104,19 +104,19 @@ static void copy_main(void *second)
 	struct second *s = second;
 	struct kvc_client *c = s->client;
 	int rc = s->forgotten ? -KV_ECANCELED : copy_await(s);
-	kvc_add(rc < 0 ? &c->count.copies_dropped : &c->count.copies, 1);
+	kc_add(rc < 0 ? &c->count.copies_dropped : &c->count.copies, 1);
 	if (rc == 0)
-		kvc_add(&c->count.copy_bytes, s->len);
+		kc_add(&c->count.copy_bytes, s->len);
 	slot_give(c, s);
-	kvc_client_ended(c);
+	kc_client_ended(c);
 }
 
 /* False: no room now. */
-static bool copy_begin_await(struct kvc_client *c, struct kvc_node *n, const struct kvc_second_value *v)
+static bool copy_begin_await(struct kvc_client *c, struct kc_node *n, const struct kc_second_value *v)
 {
 	struct second *s = slot_free(c);
-	struct kvc_piece piece;
-	if (!s || behind(c, n, v->len) || kvc_call_piece_await(c, v->len, 0, false, &piece) < 0)
+	struct kc_piece piece;
+	if (!s || behind(c, n, v->len) || kc_call_piece_await(c, v->len, 0, false, &piece) < 0)
 		return false;
 	*s = (struct second){.client = c,
 			     .node = (uint16_t)n->index,
@@ -129,22 +129,22 @@ static bool copy_begin_await(struct kvc_client *c, struct kvc_node *n, const str
 			     .piece = piece};
 	memcpy(s->key, v->key.data, v->key.len);
 	c->seconds->bytes += piece.len_bytes;
-	kvc_gather_await(kvc_buffer_at(&c->buffer, &piece), v->from, v->len);
-	kvc_client_began(c);
+	kc_gather_await(kc_buffer_at(&c->buffer, &piece), v->from, v->len);
+	kc_client_began(c);
 	if (!c->closing && co_spawn(c->loop, copy_main, s, "kvc second") == 0)
 		return true;
 	slot_give(c, s);
-	kvc_client_ended(c);
+	kc_client_ended(c);
 	return false;
 }
 
-void kvc_second_put_await(struct kvc_client *c, const struct kvc_second_value *v)
+void kc_second_put_await(struct kvc_client *c, const struct kc_second_value *v)
 {
-	struct kvc_node *n = route_second(c, v->key);
+	struct kc_node *n = route_second(c, v->key);
 	if (!n || c->closing)
 		return; /* no second server */
-	if (n->state != KVC_NODE_UP || !copy_begin_await(c, n, v))
-		kvc_add(&c->count.copies_dropped, 1);
+	if (n->state != KC_NODE_UP || !copy_begin_await(c, n, v))
+		kc_add(&c->count.copies_dropped, 1);
 }
 
 static bool busy(const struct kvc_client *c)
@@ -161,14 +161,14 @@ static struct second *copy_of(struct kvc_client *c, struct kvc_key key)
 	return NULL;
 }
 
-void kvc_second_landed_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns)
+void kc_second_landed_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns)
 {
 	while (busy(c) && copy_of(c, key))
-		if (kvc_wait_queue_await(c, &c->seconds->over, deadline_ns) < 0)
+		if (kc_wait_queue_await(c, &c->seconds->over, deadline_ns) < 0)
 			return;
 }
 
-bool kvc_second_forget(struct kvc_client *c, struct kvc_key key)
+bool kc_second_forget(struct kvc_client *c, struct kvc_key key)
 {
 	struct second *s = busy(c) ? copy_of(c, key) : NULL;
 	if (s)
@@ -176,14 +176,14 @@ bool kvc_second_forget(struct kvc_client *c, struct kvc_key key)
 	return s;
 }
 
-void kvc_second_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns)
+void kc_second_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns)
 {
-	while (kvc_second_forget(c, key))
-		if (kvc_wait_queue_await(c, &c->seconds->over, deadline_ns) < 0)
+	while (kc_second_forget(c, key))
+		if (kc_wait_queue_await(c, &c->seconds->over, deadline_ns) < 0)
 			return;
 }
 
-void kvc_second_fini(struct kvc_client *c)
+void kc_second_fini(struct kvc_client *c)
 {
 	free(c->seconds);
 	c->seconds = NULL;

@@ -7,29 +7,29 @@
 #include "kvclient/core/target.h"
 
 /* A value that its first server has. */
-struct kvc_second_value {
+struct kc_second_value {
 	struct kvc_key key;
-	const struct kvc_target *from; /* as for kvc_put_init; copied */
+	const struct kc_target *from; /* as for kc_put_init; copied */
 	uint64_t len, checksum;
 	uint64_t born_ns; /* start of the call, or earlier */
 	uint32_t ttl_s;
 };
 
-/* kvc_second_put_await -- put the value at the key's second server in the background; on return its memory is the
+/* kc_second_put_await -- put the value at the key's second server in the background; on return its memory is the
  * caller's. Dropped and counted without room, or if that server is behind. Parks only to yield while it copies a large
  * value. */
-void kvc_second_put_await(struct kvc_client *c, const struct kvc_second_value *v);
+void kc_second_put_await(struct kvc_client *c, const struct kc_second_value *v);
 
-/* kvc_second_forget -- before a DELETE: begin no waiting second copy of the key by this client. True: one waits or is
- * under way. kvc_second_forget_await -- the same, and wait until none is, or the deadline. */
-bool kvc_second_forget(struct kvc_client *c, struct kvc_key key);
-void kvc_second_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns);
+/* kc_second_forget -- before a DELETE: begin no waiting second copy of the key by this client. True: one waits or is
+ * under way. kc_second_forget_await -- the same, and wait until none is, or the deadline. */
+bool kc_second_forget(struct kvc_client *c, struct kvc_key key);
+void kc_second_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns);
 
-/* kvc_second_landed_await -- before a TOUCH: wait until none of this client's second copies of the key is under way, or
+/* kc_second_landed_await -- before a TOUCH: wait until none of this client's second copies of the key is under way, or
  * the deadline. */
-void kvc_second_landed_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns);
+void kc_second_landed_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns);
 
-/* kvc_second_fini -- after the client closed, with no copy under way. */
-void kvc_second_fini(struct kvc_client *c);
+/* kc_second_fini -- after the client closed, with no copy under way. */
+void kc_second_fini(struct kvc_client *c);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* asking.c -- when a client asks a server for its view: once more than half of its servers announce it (votes.c), one
- * server at a time, another after KVC_ASK_PATIENCE_NS.
+ * server at a time, another after KC_ASK_PATIENCE_NS.
  * A view of a thousand members has 90 KB, and all clients of a large cluster reach that moment together. So a client
  * asks with chance ASKED / servers at each announcement and each beat (conn/serve.c), which spreads the load. */
 #include "kvclient/core/asking.h"
 
 enum { ASKED = 32 };
 
-bool kvc_asking_now(struct kvc_asking *a, unsigned servers, uint64_t now_ns, uint64_t random)
+bool kc_asking_now(struct kc_asking *a, unsigned servers, uint64_t now_ns, uint64_t random)
 {
-	if (a->asked_ns && now_ns - a->asked_ns < KVC_ASK_PATIENCE_NS)
+	if (a->asked_ns && now_ns - a->asked_ns < KC_ASK_PATIENCE_NS)
 		return false;
 	if ((random >> 32) * KV_MAX(servers, 1u) >> 32 >= ASKED)
 		return false;

@@ -5,18 +5,18 @@
 
 #include "base/base.h"
 
-#define KVC_ASK_PATIENCE_NS 250000000ull /* then ask another server */
+#define KC_ASK_PATIENCE_NS 250000000ull /* then ask another server */
 
-struct kvc_asking {
+struct kc_asking {
 	uint64_t asked_ns; /* last question; 0: none */
 };
 
-/* kvc_asking_now -- one of `servers` announces the wanted view, or a beat has passed: whether to ask it now. random:
- * new each time. kvc_asking_over -- another view is wanted, or none. */
-bool kvc_asking_now(struct kvc_asking *a, unsigned servers, uint64_t now_ns, uint64_t random);
-static inline void kvc_asking_over(struct kvc_asking *a)
+/* kc_asking_now -- one of `servers` announces the wanted view, or a beat has passed: whether to ask it now. random:
+ * new each time. kc_asking_over -- another view is wanted, or none. */
+bool kc_asking_now(struct kc_asking *a, unsigned servers, uint64_t now_ns, uint64_t random);
+static inline void kc_asking_over(struct kc_asking *a)
 {
-	*a = (struct kvc_asking){0};
+	*a = (struct kc_asking){0};
 }
 
 #endif

@@ -20,7 +20,7 @@
 
 enum job_state { JOB_POSTED, JOB_STARTED, JOB_DONE, JOB_GIVEN_UP };
 
-struct kvc_job {
+struct kc_job {
 	struct kvc_client *client;
 	int64_t (*fn)(struct kvc_client *c, void *arg);
 	void *arg;
@@ -29,7 +29,7 @@ struct kvc_job {
 	_Atomic uint32_t state;
 };
 
-static void job_finish(struct kvc_job *j)
+static void job_finish(struct kc_job *j)
 {
 	_Atomic uint32_t *state = &j->state;
 	atomic_store_explicit(state, JOB_DONE, memory_order_release);
@@ -38,13 +38,13 @@ static void job_finish(struct kvc_job *j)
 
 static void job_main(void *arg)
 {
-	struct kvc_job *j = arg;
+	struct kc_job *j = arg;
 	j->rc = j->fn(j->client, j->arg);
 	job_finish(j);
 }
 
 /* Change its state from POSTED. False: the other side was first. */
-static bool job_take(struct kvc_job *j, uint32_t state)
+static bool job_take(struct kc_job *j, uint32_t state)
 {
 	uint32_t posted = JOB_POSTED;
 	return atomic_compare_exchange_strong(&j->state, &posted, state);
@@ -52,7 +52,7 @@ static bool job_take(struct kvc_job *j, uint32_t state)
 
 static void job_start(void *arg)
 {
-	struct kvc_job *j = arg;
+	struct kc_job *j = arg;
 	if (!job_take(j, JOB_STARTED)) {
 		free(j);
 		return;
@@ -62,34 +62,34 @@ static void job_start(void *arg)
 		job_finish(j);
 }
 
-uint64_t kvc_block_now(const struct kvc_pool *pool)
+uint64_t kc_block_now(const struct kvc_pool *pool)
 {
 	return kv_clock_now(pool->clock ? pool->clock : &kv_clock_monotonic);
 }
 
 /* Sleep while the job is in this state, at most until the deadline. */
-static void job_sleep(struct kvc_job *j, uint32_t state, uint64_t now_ns, uint64_t deadline_ns)
+static void job_sleep(struct kc_job *j, uint32_t state, uint64_t now_ns, uint64_t deadline_ns)
 {
 	uint64_t left = deadline_ns == KV_NEVER ? KV_NEVER : deadline_ns > now_ns ? deadline_ns - now_ns : 0;
 	struct timespec t;
-	if (kvc_drive(j->client->pool, &left))
+	if (kc_drive(j->client->pool, &left))
 		return;
 	t = (struct timespec){.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
 	syscall(SYS_futex, &j->state, FUTEX_WAIT_PRIVATE, state, left == KV_NEVER ? NULL : &t, NULL, 0);
 }
 
 /* The thread cannot leave a started job. Log a stalled loop. */
-static void job_watch(struct kvc_job *j, uint64_t *turns)
+static void job_watch(struct kc_job *j, uint64_t *turns)
 {
 	struct kvc_client *c = j->client;
-	uint64_t now = kvc_block_now(c->pool), until = now + STILL_NS, seen = loop_turns(c->loop);
+	uint64_t now = kc_block_now(c->pool), until = now + STILL_NS, seen = loop_turns(c->loop);
 	for (; now < until && atomic_load_explicit(&j->state, memory_order_acquire) == JOB_STARTED;
-	     now = kvc_block_now(c->pool))
+	     now = kc_block_now(c->pool))
 		job_sleep(j, JOB_STARTED, now, until);
 	if (seen == loop_turns(c->loop) && *turns != seen &&
 	    atomic_load_explicit(&j->state, memory_order_acquire) == JOB_STARTED) {
 		*turns = seen;
-		kv_event(kvc_client_log(c), KV_LOG_ERROR, KV_EVENT("client_silent", KV_NUMBER("client", c->index)),
+		kv_event(kc_client_log(c), KV_LOG_ERROR, KV_EVENT("client_silent", KV_NUMBER("client", c->index)),
 			 "client %u: its loop has stood still for 5 s, and calls with it: a worker keeps the "
 			 "thread, or provider %s does%s",
 			 c->index, c->info.provider,
@@ -99,7 +99,7 @@ static void job_watch(struct kvc_job *j, uint64_t *turns)
 }
 
 /* False: given up; the loop frees it. */
-static bool job_wait(struct kvc_job *j, uint64_t deadline_ns)
+static bool job_wait(struct kc_job *j, uint64_t deadline_ns)
 {
 	uint64_t turns = UINT64_MAX;
 	uint32_t state;
@@ -109,7 +109,7 @@ static bool job_wait(struct kvc_job *j, uint64_t deadline_ns)
 			job_watch(j, &turns);
 			continue;
 		}
-		now = kvc_block_now(j->client->pool);
+		now = kc_block_now(j->client->pool);
 		if (now >= deadline_ns && job_take(j, JOB_GIVEN_UP))
 			return false;
 		job_sleep(j, JOB_POSTED, now, deadline_ns);
@@ -117,13 +117,13 @@ static bool job_wait(struct kvc_job *j, uint64_t deadline_ns)
 	return true;
 }
 
-int kvc_job_begin(struct kvc_client *c, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg, struct kvc_job **out)
+int kc_job_begin(struct kvc_client *c, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg, struct kc_job **out)
 {
-	struct kvc_job *j = malloc(sizeof(*j));
+	struct kc_job *j = malloc(sizeof(*j));
 	int rc;
 	if (!j)
 		return -KV_ENOMEM;
-	*j = (struct kvc_job){.client = c, .fn = fn, .arg = arg};
+	*j = (struct kc_job){.client = c, .fn = fn, .arg = arg};
 	rc = loop_post(c->loop, job_start, j);
 	if (rc < 0)
 		free(j);
@@ -132,7 +132,7 @@ int kvc_job_begin(struct kvc_client *c, int64_t (*fn)(struct kvc_client *c, void
 	return rc;
 }
 
-int kvc_job_end(struct kvc_job *j, uint64_t deadline_ns, int64_t *out_rc)
+int kc_job_end(struct kc_job *j, uint64_t deadline_ns, int64_t *out_rc)
 {
 	int rc;
 	if (!job_wait(j, deadline_ns))
@@ -144,36 +144,36 @@ int kvc_job_end(struct kvc_job *j, uint64_t deadline_ns, int64_t *out_rc)
 	return rc;
 }
 
-int kvc_block_run(struct kvc_client *c, uint64_t deadline_ns, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg,
-		  int64_t *out_rc)
+int kc_block_run(struct kvc_client *c, uint64_t deadline_ns, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg,
+		 int64_t *out_rc)
 {
-	struct kvc_job *j;
+	struct kc_job *j;
 	int rc;
 	if (loop_current())
 		return -KV_EINVAL;
-	rc = kvc_job_begin(c, fn, arg, &j);
-	return rc < 0 ? rc : kvc_job_end(j, deadline_ns, out_rc);
+	rc = kc_job_begin(c, fn, arg, &j);
+	return rc < 0 ? rc : kc_job_end(j, deadline_ns, out_rc);
 }
 
-int kvc_block_run_all(struct kvc_pool *pool, unsigned n, uint64_t deadline_ns,
-		      int64_t (*fn)(struct kvc_client *c, void *arg), void *arg)
+int kc_block_run_all(struct kvc_pool *pool, unsigned n, uint64_t deadline_ns,
+		     int64_t (*fn)(struct kvc_client *c, void *arg), void *arg)
 {
-	struct kvc_job **job;
+	struct kc_job **job;
 	int first = 0;
 	if (loop_current())
 		return -KV_EINVAL;
 	if (n == 0)
 		return 0;
-	job = calloc(n, sizeof(struct kvc_job *));
+	job = calloc(n, sizeof(struct kc_job *));
 	if (!job)
 		return -KV_ENOMEM;
 	for (unsigned i = 0; i < n; i++) {
-		int rc = kvc_job_begin(pool->client[i], fn, arg, &job[i]);
+		int rc = kc_job_begin(pool->client[i], fn, arg, &job[i]);
 		first = first < 0 ? first : rc;
 	}
 	for (unsigned i = 0; i < n; i++) {
 		int64_t result = 0;
-		int rc = job[i] ? kvc_job_end(job[i], deadline_ns, &result) : 0;
+		int rc = job[i] ? kc_job_end(job[i], deadline_ns, &result) : 0;
 		rc = rc < 0 ? rc : (int)result;
 		first = first < 0 ? first : rc;
 	}

@@ -21,7 +21,7 @@ enum {
 
 #define NO_UNIT UINT32_MAX
 
-static void list_push(struct kvc_buffer *b, uint32_t *head, uint32_t unit)
+static void list_push(struct kc_buffer *b, uint32_t *head, uint32_t unit)
 {
 	b->prev[unit] = NO_UNIT;
 	b->next[unit] = *head;
@@ -30,7 +30,7 @@ static void list_push(struct kvc_buffer *b, uint32_t *head, uint32_t unit)
 	*head = unit;
 }
 
-static void list_remove(struct kvc_buffer *b, uint32_t *head, uint32_t unit)
+static void list_remove(struct kc_buffer *b, uint32_t *head, uint32_t unit)
 {
 	if (b->prev[unit] == NO_UNIT)
 		*head = b->next[unit];
@@ -40,14 +40,14 @@ static void list_remove(struct kvc_buffer *b, uint32_t *head, uint32_t unit)
 		b->prev[b->next[unit]] = b->prev[unit];
 }
 
-static void block_free(struct kvc_buffer *b, uint32_t unit, unsigned order)
+static void block_free(struct kc_buffer *b, uint32_t unit, unsigned order)
 {
 	b->state[unit] = (uint8_t)(KIND_FREE | order);
 	list_push(b, &b->head[order], unit);
 }
 
 /* Largest first, so that each begins at a multiple of its size. */
-static void blocks_init(struct kvc_buffer *b)
+static void blocks_init(struct kc_buffer *b)
 {
 	uint32_t at = 0;
 	for (int order = 31; order >= 0; order--) {
@@ -58,9 +58,9 @@ static void blocks_init(struct kvc_buffer *b)
 	}
 }
 
-int kvc_buffer_init(struct kvc_buffer *b, void *base, uint64_t len_bytes)
+int kc_buffer_init(struct kc_buffer *b, void *base, uint64_t len_bytes)
 {
-	uint64_t units = len_bytes >> KVC_PIECE_SHIFT;
+	uint64_t units = len_bytes >> KC_PIECE_SHIFT;
 	memset(b, 0, sizeof(*b));
 	if (units == 0 || units >= NO_UNIT)
 		return -KV_EINVAL;
@@ -68,21 +68,21 @@ int kvc_buffer_init(struct kvc_buffer *b, void *base, uint64_t len_bytes)
 	b->next = malloc(units * sizeof(*b->next));
 	b->prev = malloc(units * sizeof(*b->prev));
 	if (!b->state || !b->next || !b->prev) {
-		kvc_buffer_fini(b);
+		kc_buffer_fini(b);
 		return -KV_ENOMEM;
 	}
 	b->base = base;
 	b->units = (uint32_t)units;
-	b->len_bytes = b->free_bytes = units << KVC_PIECE_SHIFT;
+	b->len_bytes = b->free_bytes = units << KC_PIECE_SHIFT;
 	b->quarantine = b->limbo = b->kept = NO_UNIT;
 	memset(b->state, INSIDE, units);
-	for (unsigned i = 0; i < KVC_ORDERS; i++)
+	for (unsigned i = 0; i < KC_ORDERS; i++)
 		b->head[i] = NO_UNIT;
 	blocks_init(b);
 	return 0;
 }
 
-void kvc_buffer_fini(struct kvc_buffer *b)
+void kc_buffer_fini(struct kc_buffer *b)
 {
 	free(b->state);
 	free(b->next);
@@ -92,27 +92,27 @@ void kvc_buffer_fini(struct kvc_buffer *b)
 
 static unsigned order_for(uint64_t len_bytes)
 {
-	uint64_t units = (len_bytes + KVC_PIECE_MIN - 1) >> KVC_PIECE_SHIFT;
+	uint64_t units = (len_bytes + KC_PIECE_MIN - 1) >> KC_PIECE_SHIFT;
 	return units <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(units - 1);
 }
 
 static uint64_t order_bytes(unsigned order)
 {
-	return (uint64_t)KVC_PIECE_MIN << order;
+	return (uint64_t)KC_PIECE_MIN << order;
 }
 
-uint64_t kvc_buffer_rounded(uint64_t len_bytes)
+uint64_t kc_buffer_rounded(uint64_t len_bytes)
 {
 	return order_bytes(order_for(len_bytes));
 }
 
-uint64_t kvc_buffer_largest(const struct kvc_buffer *b)
+uint64_t kc_buffer_largest(const struct kc_buffer *b)
 {
 	return b->units ? order_bytes(31 - (unsigned)__builtin_clz(b->units)) : 0;
 }
 
 /* Merge a block with its buddy while that is free and whole. A buddy beyond the end is no block. */
-static void unit_merge(struct kvc_buffer *b, uint32_t unit)
+static void unit_merge(struct kc_buffer *b, uint32_t unit)
 {
 	unsigned order = b->state[unit] & ORDER_MASK;
 	b->state[unit] = INSIDE;
@@ -128,7 +128,7 @@ static void unit_merge(struct kvc_buffer *b, uint32_t unit)
 }
 
 /* Free the kept piece. */
-static void kept_merge(struct kvc_buffer *b)
+static void kept_merge(struct kc_buffer *b)
 {
 	uint32_t unit = b->kept;
 	b->kept = NO_UNIT;
@@ -137,8 +137,8 @@ static void kept_merge(struct kvc_buffer *b)
 }
 
 /* Take the block of order `want` at `unit` out of the free block of `order` at `from`. The rest stays free. */
-static void carve(struct kvc_buffer *b, uint32_t from, unsigned order, uint32_t unit, unsigned want,
-		  struct kvc_piece *out)
+static void carve(struct kc_buffer *b, uint32_t from, unsigned order, uint32_t unit, unsigned want,
+		  struct kc_piece *out)
 {
 	list_remove(b, &b->head[order], from);
 	b->state[from] = INSIDE;
@@ -149,27 +149,27 @@ static void carve(struct kvc_buffer *b, uint32_t from, unsigned order, uint32_t 
 		from += upper ? half : 0;
 	}
 	b->state[unit] = (uint8_t)(KIND_TAKEN | want);
-	out->offset = (uint64_t)unit << KVC_PIECE_SHIFT;
+	out->offset = (uint64_t)unit << KC_PIECE_SHIFT;
 	out->len_bytes = order_bytes(want);
 	b->free_bytes -= out->len_bytes;
 }
 
 /* The smallest free block of at least this order; NO_UNIT: none. */
-static uint32_t smallest_free(const struct kvc_buffer *b, unsigned *inout_order)
+static uint32_t smallest_free(const struct kc_buffer *b, unsigned *inout_order)
 {
 	while (*inout_order < 32 && b->head[*inout_order] == NO_UNIT)
 		++*inout_order;
 	return *inout_order < 32 ? b->head[*inout_order] : NO_UNIT;
 }
 
-int kvc_buffer_take(struct kvc_buffer *b, uint64_t len_bytes, struct kvc_piece *out)
+int kc_buffer_take(struct kc_buffer *b, uint64_t len_bytes, struct kc_piece *out)
 {
 	unsigned want = order_for(len_bytes), order = want;
 	uint32_t unit;
-	if (len_bytes > kvc_buffer_largest(b))
+	if (len_bytes > kc_buffer_largest(b))
 		return -KV_ETOOBIG;
 	if (b->kept != NO_UNIT && (b->state[b->kept] & ORDER_MASK) == want) {
-		*out = (struct kvc_piece){(uint64_t)b->kept << KVC_PIECE_SHIFT, order_bytes(want)};
+		*out = (struct kc_piece){(uint64_t)b->kept << KC_PIECE_SHIFT, order_bytes(want)};
 		b->free_bytes -= out->len_bytes;
 		b->kept = NO_UNIT;
 		return 0;
@@ -187,9 +187,9 @@ int kvc_buffer_take(struct kvc_buffer *b, uint64_t len_bytes, struct kvc_piece *
 }
 
 /* Take the piece at this place. False: it is not free, or no piece of this size begins there. */
-static bool take_at(struct kvc_buffer *b, unsigned want, uint64_t offset, struct kvc_piece *out)
+static bool take_at(struct kc_buffer *b, unsigned want, uint64_t offset, struct kc_piece *out)
 {
-	uint64_t at = offset >> KVC_PIECE_SHIFT;
+	uint64_t at = offset >> KC_PIECE_SHIFT;
 	if (at >= b->units || at & (((uint64_t)1 << want) - 1))
 		return false;
 	/* The free block that contains it begins at a multiple of its size. */
@@ -206,19 +206,19 @@ static bool take_at(struct kvc_buffer *b, unsigned want, uint64_t offset, struct
 	return false;
 }
 
-int kvc_buffer_take_near(struct kvc_buffer *b, uint64_t len_bytes, uint64_t run_bytes, uint64_t *inout_next,
-			 struct kvc_piece *out)
+int kc_buffer_take_near(struct kc_buffer *b, uint64_t len_bytes, uint64_t run_bytes, uint64_t *inout_next,
+			struct kc_piece *out)
 {
 	unsigned want = order_for(len_bytes), order = KV_MAX(want, order_for(run_bytes));
 	uint32_t unit;
 	int rc = 0;
-	if (len_bytes > kvc_buffer_largest(b))
+	if (len_bytes > kc_buffer_largest(b))
 		return -KV_ETOOBIG;
 	kept_merge(b);
 	if (!take_at(b, want, *inout_next, out)) {
 		unit = smallest_free(b, &order);
 		if (unit == NO_UNIT)
-			rc = kvc_buffer_take(b, len_bytes, out);
+			rc = kc_buffer_take(b, len_bytes, out);
 		else
 			carve(b, unit, order, unit, want, out);
 	}
@@ -227,29 +227,29 @@ int kvc_buffer_take_near(struct kvc_buffer *b, uint64_t len_bytes, uint64_t run_
 	return rc;
 }
 
-void kvc_buffer_give(struct kvc_buffer *b, struct kvc_piece *p)
+void kc_buffer_give(struct kc_buffer *b, struct kc_piece *p)
 {
 	if (p->len_bytes == 0)
 		return;
 	kept_merge(b);
-	b->kept = (uint32_t)(p->offset >> KVC_PIECE_SHIFT);
+	b->kept = (uint32_t)(p->offset >> KC_PIECE_SHIFT);
 	b->free_bytes += p->len_bytes;
-	*p = (struct kvc_piece){0};
+	*p = (struct kc_piece){0};
 }
 
-void kvc_buffer_quarantine(struct kvc_buffer *b, struct kvc_piece *p)
+void kc_buffer_quarantine(struct kc_buffer *b, struct kc_piece *p)
 {
-	uint32_t unit = (uint32_t)(p->offset >> KVC_PIECE_SHIFT);
+	uint32_t unit = (uint32_t)(p->offset >> KC_PIECE_SHIFT);
 	if (p->len_bytes == 0)
 		return;
 	b->state[unit] = (uint8_t)(KIND_QUARANTINED | (b->state[unit] & ORDER_MASK));
 	list_push(b, &b->quarantine, unit);
 	b->quarantined_bytes += p->len_bytes;
-	*p = (struct kvc_piece){0};
+	*p = (struct kc_piece){0};
 }
 
 /* Free all blocks of the list. */
-static void list_give(struct kvc_buffer *b, uint32_t *list)
+static void list_give(struct kc_buffer *b, uint32_t *list)
 {
 	while (*list != NO_UNIT) {
 		uint32_t unit = *list;
@@ -259,13 +259,13 @@ static void list_give(struct kvc_buffer *b, uint32_t *list)
 	}
 }
 
-void kvc_buffer_amnesty(struct kvc_buffer *b)
+void kc_buffer_amnesty(struct kc_buffer *b)
 {
 	list_give(b, &b->quarantine);
 	b->quarantined_bytes = 0;
 }
 
-void kvc_buffer_limbo(struct kvc_buffer *b)
+void kc_buffer_limbo(struct kc_buffer *b)
 {
 	while (b->quarantine != NO_UNIT) {
 		uint32_t unit = b->quarantine;
@@ -276,7 +276,7 @@ void kvc_buffer_limbo(struct kvc_buffer *b)
 	b->quarantined_bytes = 0;
 }
 
-void kvc_buffer_limbo_end(struct kvc_buffer *b)
+void kc_buffer_limbo_end(struct kc_buffer *b)
 {
 	list_give(b, &b->limbo);
 	b->limbo_bytes = 0;

@@ -5,54 +5,54 @@
 
 #include "base/base.h"
 
-enum { KVC_PIECE_SHIFT = 12, KVC_PIECE_MIN = 1 << KVC_PIECE_SHIFT, KVC_ORDERS = 36 };
+enum { KC_PIECE_SHIFT = 12, KC_PIECE_MIN = 1 << KC_PIECE_SHIFT, KC_ORDERS = 36 };
 
-struct kvc_piece {
+struct kc_piece {
 	uint64_t offset, len_bytes;
 };
 
-struct kvc_buffer {
+struct kc_buffer {
 	uint8_t *base;
-	uint64_t len_bytes; /* usable: a multiple of KVC_PIECE_MIN */
+	uint64_t len_bytes; /* usable: a multiple of KC_PIECE_MIN */
 	uint64_t free_bytes, quarantined_bytes, limbo_bytes;
 	uint32_t units;
 	uint8_t *state;        /* per unit: order of the block that begins here, kind in the top bits; or INSIDE */
 	uint32_t *next, *prev; /* per unit that begins a block: its list */
-	uint32_t head[KVC_ORDERS];
+	uint32_t head[KC_ORDERS];
 	uint32_t quarantine, limbo; /* first blocks */
 	uint32_t kept;              /* last block given back, not merged yet */
 };
 
-/* kvc_buffer_init -- manage the caller's [base, base + len_bytes). 0, -KV_EINVAL (less than one piece) or -KV_ENOMEM.
+/* kc_buffer_init -- manage the caller's [base, base + len_bytes). 0, -KV_EINVAL (less than one piece) or -KV_ENOMEM.
  */
-int kvc_buffer_init(struct kvc_buffer *b, void *base, uint64_t len_bytes);
-void kvc_buffer_fini(struct kvc_buffer *b);
+int kc_buffer_init(struct kc_buffer *b, void *base, uint64_t len_bytes);
+void kc_buffer_fini(struct kc_buffer *b);
 
-/* kvc_buffer_take -- at least len_bytes (0 counts as 1). 0, -KV_EBUSY (no room now) or -KV_ETOOBIG (never). */
-int kvc_buffer_take(struct kvc_buffer *b, uint64_t len_bytes, struct kvc_piece *out);
+/* kc_buffer_take -- at least len_bytes (0 counts as 1). 0, -KV_EBUSY (no room now) or -KV_ETOOBIG (never). */
+int kc_buffer_take(struct kc_buffer *b, uint64_t len_bytes, struct kc_piece *out);
 
-/* kvc_buffer_take_near -- if possible at *inout_next, which becomes the end of the piece, so that pieces of one size
+/* kc_buffer_take_near -- if possible at *inout_next, which becomes the end of the piece, so that pieces of one size
  * lie together. UINT64_MAX begins a row, where run_bytes are free if possible. */
-int kvc_buffer_take_near(struct kvc_buffer *b, uint64_t len_bytes, uint64_t run_bytes, uint64_t *inout_next,
-			 struct kvc_piece *out);
+int kc_buffer_take_near(struct kc_buffer *b, uint64_t len_bytes, uint64_t run_bytes, uint64_t *inout_next,
+			struct kc_piece *out);
 
-/* kvc_buffer_give -- take back a piece, if any, and zero *p. */
-void kvc_buffer_give(struct kvc_buffer *b, struct kvc_piece *p);
+/* kc_buffer_give -- take back a piece, if any, and zero *p. */
+void kc_buffer_give(struct kc_buffer *b, struct kc_piece *p);
 
-/* kvc_buffer_quarantine -- a peer may still write to the piece: keep it out of use until kvc_buffer_amnesty. Zeroes *p.
+/* kc_buffer_quarantine -- a peer may still write to the piece: keep it out of use until kc_buffer_amnesty. Zeroes *p.
  */
-void kvc_buffer_quarantine(struct kvc_buffer *b, struct kvc_piece *p);
-void kvc_buffer_amnesty(struct kvc_buffer *b);
+void kc_buffer_quarantine(struct kc_buffer *b, struct kc_piece *p);
+void kc_buffer_amnesty(struct kc_buffer *b);
 
-/* kvc_buffer_limbo -- the pieces now in quarantine wait for kvc_buffer_limbo_end instead of an amnesty. */
-void kvc_buffer_limbo(struct kvc_buffer *b);
-void kvc_buffer_limbo_end(struct kvc_buffer *b);
+/* kc_buffer_limbo -- the pieces now in quarantine wait for kc_buffer_limbo_end instead of an amnesty. */
+void kc_buffer_limbo(struct kc_buffer *b);
+void kc_buffer_limbo_end(struct kc_buffer *b);
 
-uint64_t kvc_buffer_rounded(uint64_t len_bytes);
-/* kvc_buffer_largest -- bytes of the largest possible piece. */
-uint64_t kvc_buffer_largest(const struct kvc_buffer *b);
+uint64_t kc_buffer_rounded(uint64_t len_bytes);
+/* kc_buffer_largest -- bytes of the largest possible piece. */
+uint64_t kc_buffer_largest(const struct kc_buffer *b);
 
-static inline void *kvc_buffer_at(const struct kvc_buffer *b, const struct kvc_piece *p)
+static inline void *kc_buffer_at(const struct kc_buffer *b, const struct kc_piece *p)
 {
 	return b->base + p->offset;
 }

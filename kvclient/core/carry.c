@@ -7,9 +7,9 @@
 #include <stdlib.h>
 
 /* Hash table of servers by seed. */
-enum { SLOTS = 4 * KVC_PLACE_MAX };
+enum { SLOTS = 4 * KC_PLACE_MAX };
 
-static unsigned slot_of(const uint16_t *slot, const struct kvc_place *p, uint64_t seed)
+static unsigned slot_of(const uint16_t *slot, const struct kc_place *p, uint64_t seed)
 {
 	unsigned s = (unsigned)(seed % SLOTS);
 	while (slot[s] && p->seed[slot[s] - 1] != seed)
@@ -18,7 +18,7 @@ static unsigned slot_of(const uint16_t *slot, const struct kvc_place *p, uint64_
 }
 
 /* Fill k->now and k->other. */
-static void servers_match(struct kvc_carry *k, const struct kvc_place *from, const struct kvc_place *to, uint16_t *slot)
+static void servers_match(struct kc_carry *k, const struct kc_place *from, const struct kc_place *to, uint16_t *slot)
 {
 	for (unsigned i = from->n; i-- > 0;) /* of equal seeds the lower index wins */
 		slot[slot_of(slot, from, from->seed[i])] = (uint16_t)(i + 1);
@@ -32,40 +32,40 @@ static void servers_match(struct kvc_carry *k, const struct kvc_place *from, con
 }
 
 /* Placements with and without weights compare numbers differently: carry nothing. */
-void kvc_carry_begin(struct kvc_carry *k, const struct kvc_place *from, const struct kvc_place *to)
+void kc_carry_begin(struct kc_carry *k, const struct kc_place *from, const struct kc_place *to)
 {
 	uint16_t *slot;
-	*k = (struct kvc_carry){0};
+	*k = (struct kc_carry){0};
 	if (!from->notes || !to->notes || from->notes == to->notes || !from->weight != !to->weight ||
-	    KV_MAX(from->n, to->n) > KVC_PLACE_MAX)
+	    KV_MAX(from->n, to->n) > KC_PLACE_MAX)
 		return;
 	slot = calloc(SLOTS, sizeof(*slot));
 	k->now = calloc(from->n, sizeof(*k->now));
 	k->other = calloc(to->n, sizeof(*k->other));
 	if (slot && k->now && k->other) {
 		servers_match(k, from, to, slot);
-		k->from = kvc_notes_hold(from->notes);
+		k->from = kc_notes_hold(from->notes);
 	} else {
-		kvc_carry_end(k);
+		kc_carry_end(k);
 	}
 	free(slot);
 }
 
-bool kvc_carry_step(struct kvc_carry *k, struct kvc_place *to)
+bool kc_carry_step(struct kc_carry *k, struct kc_place *to)
 {
-	unsigned steps = KV_MAX(KVC_CARRY_STEP / (1 + k->num_other), 1u);
-	for (; k->from && steps > 0 && k->partition < KVC_PLACE_PARTITIONS; steps--, k->partition++) {
+	unsigned steps = KV_MAX(KC_CARRY_STEP / (1 + k->num_other), 1u);
+	for (; k->from && steps > 0 && k->partition < KC_PLACE_PARTITIONS; steps--, k->partition++) {
 		unsigned noted = atomic_load_explicit(&k->from->holder[k->partition], memory_order_relaxed);
 		if (noted && k->now[noted - 1])
-			kvc_place_note(to, k->partition, k->now[noted - 1] - 1u, k->other, k->num_other);
+			kc_place_note(to, k->partition, k->now[noted - 1] - 1u, k->other, k->num_other);
 	}
-	return k->from && k->partition < KVC_PLACE_PARTITIONS;
+	return k->from && k->partition < KC_PLACE_PARTITIONS;
 }
 
-void kvc_carry_end(struct kvc_carry *k)
+void kc_carry_end(struct kc_carry *k)
 {
-	kvc_notes_drop(&k->from);
+	kc_notes_drop(&k->from);
 	free(k->now);
 	free(k->other);
-	*k = (struct kvc_carry){0};
+	*k = (struct kc_carry){0};
 }

@@ -18,7 +18,7 @@ static void main_fire(struct loop_timer *t)
 	co_wake(m->co);
 }
 
-void kvc_main_await(struct kvc_client *c, void (*fn)(void *arg), void *arg)
+void kc_main_await(struct kvc_client *c, void (*fn)(void *arg), void *arg)
 {
 	struct main_call m = {.timer.fire = main_fire, .fn = fn, .arg = arg, .co = co_self()};
 	loop_timer_arm(c->loop, &m.timer, loop_turn_now(c->loop));
@@ -26,23 +26,23 @@ void kvc_main_await(struct kvc_client *c, void (*fn)(void *arg), void *arg)
 		co_park_await(KV_NEVER);
 }
 
-void kvc_client_hold(struct kvc_client *c)
+void kc_client_hold(struct kvc_client *c)
 {
 	c->calls++;
 }
 
-void kvc_client_unhold(struct kvc_client *c)
+void kc_client_unhold(struct kvc_client *c)
 {
 	if (--c->calls == 0 && c->closer)
 		co_wake(c->closer);
 }
 
-void kvc_client_began(struct kvc_client *c)
+void kc_client_began(struct kvc_client *c)
 {
 	c->coroutines++;
 }
 
-void kvc_client_ended(struct kvc_client *c)
+void kc_client_ended(struct kvc_client *c)
 {
 	c->coroutines--;
 	if (c->closer)

@@ -27,23 +27,23 @@
 #include "wire/wire.h"
 
 enum {
-	KVC_REQS = 2048,
-	KVC_FRAMES = 256,         /* send buffers */
-	KVC_CREDITS_MAX = 4096,   /* of one link */
-	KVC_IDS_MAX = 1 << 18,    /* per attachment: bounds its maps (8 MiB) */
-	KVC_REGION_BUFFER = 1,    /* region id of the receive buffer */
-	KVC_MEMS_MAX = 256,       /* registrations of one pool */
-	KVC_ROW_BYTES = 64 << 10, /* room for small items of a batch */
-	KVC_LINK_OUT = 1 << 20,   /* in flight per link to a server on this host */
-	KVC_PARTS_MAX = 4096      /* coroutines of one loop for parts of batches */
+	KC_REQS = 2048,
+	KC_FRAMES = 256,         /* send buffers */
+	KC_CREDITS_MAX = 4096,   /* of one link */
+	KC_IDS_MAX = 1 << 18,    /* per attachment: bounds its maps (8 MiB) */
+	KC_REGION_BUFFER = 1,    /* region id of the receive buffer */
+	KC_MEMS_MAX = 256,       /* registrations of one pool */
+	KC_ROW_BYTES = 64 << 10, /* room for small items of a batch */
+	KC_LINK_OUT = 1 << 20,   /* in flight per link to a server on this host */
+	KC_PARTS_MAX = 4096      /* coroutines of one loop for parts of batches */
 };
 
-#define KVC_PART_NS 1000000000ull /* time for a closing client's goodbyes */
+#define KC_PART_NS 1000000000ull /* time for a closing client's goodbyes */
 
 /* ---- pins (logical/pins.c) ---- */
 
 /* Of a client: all pins, by key. */
-struct kvc_pins {
+struct kc_pins {
 	struct kv_list *bucket;  /* NULL: none ever */
 	struct co_queue changed; /* woken when a pin is no longer busy */
 	/* Each pin is in one: rest, todo (for the moving coroutine), or late (todo from late_ns on). */
@@ -53,7 +53,7 @@ struct kvc_pins {
 };
 
 /* Of a node. */
-struct kvc_node_pins {
+struct kc_node_pins {
 	struct kv_list all;   /* those to be made again come first */
 	unsigned pinners;     /* coroutines that make them again */
 	uint64_t again, lost; /* since the last log line */
@@ -62,7 +62,7 @@ struct kvc_node_pins {
 
 /* ---- one server's share of the client's room ---- */
 
-struct kvc_room_share {
+struct kc_room_share {
 	uint32_t reqs, imms;
 	uint64_t bytes;
 	uint32_t out; /* pieces and bytes of requests not given up */
@@ -74,30 +74,30 @@ struct kvc_room_share {
 
 /* ---- node: one client's side of one server. States: node.c. ---- */
 
-enum kvc_node_state {
-	KVC_NODE_NEW,
-	KVC_NODE_CONNECTING, /* first attempt, or one after a redo: calls wait */
-	KVC_NODE_UP,
-	KVC_NODE_DOWN, /* calls use other servers; attempts continue */
-	KVC_NODE_CLOSED
+enum kc_node_state {
+	KC_NODE_NEW,
+	KC_NODE_CONNECTING, /* first attempt, or one after a redo: calls wait */
+	KC_NODE_UP,
+	KC_NODE_DOWN, /* calls use other servers; attempts continue */
+	KC_NODE_CLOSED
 };
 
-enum kvc_control_stage {
-	KVC_CONTROL_DIALLED,
-	KVC_CONTROL_WELCOMED, /* had a WELCOME */
-	KVC_CONTROL_USED      /* had an attachment that was up */
+enum kc_control_stage {
+	KC_CONTROL_DIALLED,
+	KC_CONTROL_WELCOMED, /* had a WELCOME */
+	KC_CONTROL_USED      /* had an attachment that was up */
 };
 
-struct kvc_node_control {
+struct kc_node_control {
 	struct boot_conn *conn;
-	enum kvc_control_stage stage;
+	enum kc_control_stage stage;
 	bool spent;       /* the next attempt dials */
 	unsigned hellos;  /* unanswered HELLOs; answers come in order */
 	unsigned senders; /* coroutines inside boot_send_await: do not close it */
 	unsigned denied;  /* sessions refused for a wrong key or identity */
 };
 
-struct kvc_node_attempt {
+struct kc_node_attempt {
 	struct co *dialer;       /* while the node's coroutine dials */
 	uint64_t first_ns;       /* deadline of the first attempt */
 	bool first_told;         /* reported to the pool */
@@ -106,18 +106,18 @@ struct kvc_node_attempt {
 };
 
 /* Why a live server refuses us (conn/serve.c). */
-struct kvc_node_refusal {
+struct kc_node_refusal {
 	int code; /* for calls; 0: none */
 };
 
-enum kvc_goodbye {
-	KVC_GOODBYE_NONE,
-	KVC_GOODBYE_HEARD, /* and it has not returned since */
-	KVC_GOODBYE_SAID   /* with nothing of ours under way there */
+enum kc_goodbye {
+	KC_GOODBYE_NONE,
+	KC_GOODBYE_HEARD, /* and it has not returned since */
+	KC_GOODBYE_SAID   /* with nothing of ours under way there */
 };
 
 /* Life signs of the control connection (conn/serve.c). */
-struct kvc_node_pulse {
+struct kc_node_pulse {
 	uint64_t beat_ns;  /* between two checks */
 	uint64_t quiet_ns; /* permitted silence unless asked */
 	uint64_t sequence; /* of our last heartbeat */
@@ -129,24 +129,24 @@ struct kvc_node_pulse {
 };
 
 /* Our memory as the server knows it (conn/regions.c). Slot 0 is the receive buffer's. */
-struct kvc_node_regions {
+struct kc_node_regions {
 	/* Region id announced for slot i; 0: none. */
-	uint32_t acked[KVC_MEMS_MAX + 2];
-	struct kvc_refused {
+	uint32_t acked[KC_MEMS_MAX + 2];
+	struct kc_refused {
 		uint32_t id;
 		int32_t status;
-	} refused[KVC_MEMS_MAX + 2]; /* last region the server refused */
-	unsigned revokes;            /* unanswered */
+	} refused[KC_MEMS_MAX + 2]; /* last region the server refused */
+	unsigned revokes;           /* unanswered */
 };
 
-struct kvc_node_links {
+struct kc_node_links {
 	uint32_t known;                                  /* number of links the bits are about */
 	uint64_t out[KV_SHARDS_MAX * KV_RAILS_MAX / 64]; /* a bit per link */
 	bool news;                                       /* log with the next attachment */
 };
 
 /* The server was asked to drain (call/drain.c). */
-struct kvc_node_drain {
+struct kc_node_drain {
 	unsigned asked; /* unanswered questions on this control connection */
 	bool answered;  /* on this control connection */
 	bool done;      /* `drained` has come since the last question */
@@ -155,7 +155,7 @@ struct kvc_node_drain {
 };
 
 /* Its member, where view and list have different addresses (conn/alias.c). */
-struct kvc_node_alias {
+struct kc_node_alias {
 	uint64_t first;                /* hash of the address to dial first; 0: the list's first */
 	uint64_t dialled, next;        /* the connection's address, and the next one in the list; 0: none */
 	uint64_t at[KV_ADDRESSES_MAX]; /* its host's addresses at the last look-up, hashed */
@@ -163,14 +163,14 @@ struct kvc_node_alias {
 	char id[KV_NAME_MAX]; /* of the member; "": unknown */
 };
 
-struct kvc_node {
+struct kc_node {
 	struct kvc_client *client;
 	unsigned index;
-	enum kvc_node_state state;
-	struct kvc_attachment *attachment; /* from set-up until it is dropped (conn/serve.c) */
-	uint64_t down_ns;                  /* while DOWN: since when */
-	bool link_silent;                  /* the only link to a shard fell silent */
-	uint64_t patience_ns;              /* while CONNECTING: calls use other servers after it (conn/node.c) */
+	enum kc_node_state state;
+	struct kc_attachment *attachment; /* from set-up until it is dropped (conn/serve.c) */
+	uint64_t down_ns;                 /* while DOWN: since when */
+	bool link_silent;                 /* the only link to a shard fell silent */
+	uint64_t patience_ns;             /* while CONNECTING: calls use other servers after it (conn/node.c) */
 	/* Not in the view: no new calls. A listed node rests (conn/serve.c); one from a view ends. */
 	bool retired;
 	bool joined;    /* from a view */
@@ -182,26 +182,26 @@ struct kvc_node {
 	const char *redo;            /* reason to attach anew; NULL: none */
 	struct co_queue changed;     /* woken at each change of state or acknowledgement */
 	struct co_queue kick;        /* wakes its coroutine */
-	struct kvc_node_control control;
-	struct kvc_node_attempt attempt;
-	struct kvc_node_refusal refusal;
-	bool trouble[KVC_TROUBLES]; /* with its server (told.h) */
-	enum kvc_goodbye goodbye;
-	struct kvc_node_pulse pulse;
-	struct kvc_node_regions regions;
-	struct kvc_node_links links;
-	struct kvc_room_share share;
-	struct kvc_node_sessions sessions;
-	struct kvc_node_pins pins;
-	struct kvc_node_drain drain;
-	struct kvc_node_alias alias;
+	struct kc_node_control control;
+	struct kc_node_attempt attempt;
+	struct kc_node_refusal refusal;
+	bool trouble[KC_TROUBLES]; /* with its server (told.h) */
+	enum kc_goodbye goodbye;
+	struct kc_node_pulse pulse;
+	struct kc_node_regions regions;
+	struct kc_node_links links;
+	struct kc_room_share share;
+	struct kc_node_sessions sessions;
+	struct kc_node_pins pins;
+	struct kc_node_drain drain;
+	struct kc_node_alias alias;
 	uint64_t owed_from; /* first DELETE it missed */
 	uint64_t attaches;  /* attachments so far UP; identifies the last */
 	/* For kvc_server_info, as is `attaches`. */
 	uint64_t incarnation;
 	bool welcomed;             /* has named its cluster */
 	char cluster[KV_NAME_MAX]; /* "": none */
-	struct kvc_clock clock;    /* of the server, per attachment */
+	struct kc_clock clock;     /* of the server, per attachment */
 	bool restarted;            /* since the last attachment that was UP */
 	uint64_t settled_ns;       /* end of its time as restarted (route/view.c) */
 	uint64_t present_ns;       /* end of its time as absent; UINT64_MAX: absent (conn/node.c) */
@@ -213,11 +213,11 @@ struct kvc_node {
 
 /* ---- registered memory ---- */
 
-struct kvc_client_mem {
+struct kc_client_mem {
 	uint8_t *base;
 	uint64_t len_bytes;
 	struct te_region *region;
-	uint32_t id, slot; /* slot: its place in kvc_node_regions */
+	uint32_t id, slot; /* slot: its place in kc_node_regions */
 	uint32_t users;    /* calls that use it */
 	bool closing;      /* no new calls */
 	bool ready;        /* all UP servers know it */
@@ -225,51 +225,51 @@ struct kvc_client_mem {
 
 /* ---- client ---- */
 
-enum { KVC_FORMER_PLACES = 4, KVC_FORMERS_ASKED = 2 };
+enum { KC_FORMER_PLACES = 4, KC_FORMERS_ASKED = 2 };
 
 /* A former placement (route/view.c). */
-struct kvc_former_place {
-	struct kvc_place place;
+struct kc_former_place {
+	struct kc_place place;
 	uint64_t until_ns; /* then misses no longer ask its servers */
 };
 
 /* The client's view of the cluster (route/view.c). */
-struct kvc_cluster {
-	struct kv_view view;      /* in force; epoch 0: none, the user's list places keys */
-	kv_u128 digest;           /* of it; 0: none */
-	struct kv_view held;      /* without a majority yet, or not usable yet */
-	kv_u128 held_digest;      /* of it; 0: none */
-	struct kvc_votes votes;   /* the servers' announcements */
-	struct kvc_choice wanted; /* has a majority and is to be fetched; digest 0: none */
-	uint64_t opening_ns;      /* then servers without an answer are no longer awaited */
-	uint64_t differ_ns;       /* since when servers announce other views; 0: no */
-	bool differ_said;         /* logged */
-	bool reached;             /* a server has answered since none was up */
-	bool listed;              /* the list placed keys at first */
-	struct kvc_place place;
-	struct kvc_carry carry; /* of notes to it */
+struct kc_cluster {
+	struct kv_view view;     /* in force; epoch 0: none, the user's list places keys */
+	kv_u128 digest;          /* of it; 0: none */
+	struct kv_view held;     /* without a majority yet, or not usable yet */
+	kv_u128 held_digest;     /* of it; 0: none */
+	struct kc_votes votes;   /* the servers' announcements */
+	struct kc_choice wanted; /* has a majority and is to be fetched; digest 0: none */
+	uint64_t opening_ns;     /* then servers without an answer are no longer awaited */
+	uint64_t differ_ns;      /* since when servers announce other views; 0: no */
+	bool differ_said;        /* logged */
+	bool reached;            /* a server has answered since none was up */
+	bool listed;             /* the list placed keys at first */
+	struct kc_place place;
+	struct kc_carry carry; /* of notes to it */
 	bool carrying;
-	struct kvc_place_set draining, joining, restarted;
-	struct kvc_place_set absent; /* have, or lately had, stand-ins, which may have their keys (conn/node.c) */
-	struct kvc_former_place former[KVC_FORMER_PLACES]; /* newest first */
+	struct kc_place_set draining, joining, restarted;
+	struct kc_place_set absent; /* have, or lately had, stand-ins, which may have their keys (conn/node.c) */
+	struct kc_former_place former[KC_FORMER_PLACES]; /* newest first */
 	unsigned num_former;
 	bool said;   /* the reason not to take it was logged */
 	bool posted; /* another client has posted a view (pool->view). Under the pool's lock */
-	struct kvc_asking asking;
+	struct kc_asking asking;
 	uint64_t asked; /* view requests due to news */
 	uint64_t looked_ns;
-	uint32_t naming_number; /* kvc_naming_number last followed */
+	uint32_t naming_number; /* kc_naming_number last followed */
 };
 
 /* Waits other than for requests and room (core/waits.c). */
-struct kvc_waits {
+struct kc_waits {
 	struct kv_list all;
 	struct co_queue time; /* of timed waits: nothing else wakes it */
 };
 
-struct kvc_link_events;
-struct kvc_node_events;
-struct kvc_pin_ops;
+struct kc_link_events;
+struct kc_node_events;
+struct kc_pin_ops;
 
 struct kvc_client {
 	struct kvc_pool *pool;
@@ -282,94 +282,94 @@ struct kvc_client {
 	struct kv_numa_place place;
 	uint64_t register_ns;
 	struct te_region *region;
-	struct kvc_buffer buffer;
-	struct kvc_reqs reqs;
-	struct kvc_waits waits;
+	struct kc_buffer buffer;
+	struct kc_reqs reqs;
+	struct kc_waits waits;
 	struct loop_timer open_next, close_again;
 	uint32_t coroutines; /* of the client itself */
 	struct co *closer;
-	struct kvc_node *node; /* pool->room of them */
-	unsigned num_nodes;    /* in use, now or before; never shrinks */
+	struct kc_node *node; /* pool->room of them */
+	unsigned num_nodes;   /* in use, now or before; never shrinks */
 	unsigned nodes_up;
-	const struct kvc_place *placement; /* the pool's, or cluster.place */
-	struct kvc_cluster cluster;
+	const struct kc_place *placement; /* the pool's, or cluster.place */
+	struct kc_cluster cluster;
 	/* Private data of other files; NULL: not needed yet. */
-	struct kvc_requests *requests;            /* request/ */
-	struct kvc_repairs *repairs;              /* route/repair.c */
-	struct kvc_seconds *seconds;              /* copies/second_put.c */
-	struct kvc_hots *hot;                     /* route/hot.c; NULL: no hot copies */
-	struct kvc_oweds *owed;                   /* conn/owed.c */
-	void (*repair_main)(void *client);        /* copies/copy.c */
-	struct kvc_place_set avoided;             /* DOWN nodes (kvc_node_set) */
-	struct kvc_place_set shunned;             /* these and draining ones */
-	struct kvc_client_mem *mem[KVC_MEMS_MAX]; /* sorted by base */
+	struct kc_requests *requests;           /* request/ */
+	struct kc_repairs *repairs;             /* route/repair.c */
+	struct kc_seconds *seconds;             /* copies/second_put.c */
+	struct kc_hots *hot;                    /* route/hot.c; NULL: no hot copies */
+	struct kc_oweds *owed;                  /* conn/owed.c */
+	void (*repair_main)(void *client);      /* copies/copy.c */
+	struct kc_place_set avoided;            /* DOWN nodes (kc_node_set) */
+	struct kc_place_set shunned;            /* these and draining ones */
+	struct kc_client_mem *mem[KC_MEMS_MAX]; /* sorted by base */
 	unsigned num_mems;
-	struct kvc_pins pins;
+	struct kc_pins pins;
 	struct kv_list sessions;   /* struct kvc_session */
 	uint32_t num_sessions;     /* ever made */
 	uint32_t calls;            /* and workers */
-	uint32_t batches;          /* parts ever begun: their turn (kvc_link_keep) */
-	uint32_t parts, parts_max; /* of batches, in their own coroutines; parts_max: share of KVC_PARTS_MAX */
+	uint32_t batches;          /* parts ever begun: their turn (kc_link_keep) */
+	uint32_t parts, parts_max; /* of batches, in their own coroutines; parts_max: share of KC_PARTS_MAX */
 	uint64_t reader_turn;      /* turn between a hot key's two servers (route/second.c) */
 	uint64_t last_len;         /* of the last value read: a guess for the next */
 	bool opened, closing;
 	enum boot_mode mode;
-	struct kvc_attempts attempts; /* under the pool's lock */
-	struct kvc_count count;
+	struct kc_attempts attempts; /* under the pool's lock */
+	struct kc_count count;
 	struct kv_rate slow_lines;
 	/* Calls into rooms above; set before the first node. */
-	const struct kvc_link_events *link_events; /* request/link.h */
-	const struct kvc_node_events *node_events; /* conn/node.h */
-	const struct kvc_pin_ops *pin_ops;         /* logical/pins.h */
+	const struct kc_link_events *link_events; /* request/link.h */
+	const struct kc_node_events *node_events; /* conn/node.h */
+	const struct kc_pin_ops *pin_ops;         /* logical/pins.h */
 };
 
-static inline bool kvc_key_valid(struct kvc_key key)
+static inline bool kc_key_valid(struct kvc_key key)
 {
 	return key.data && key.len - 1 < KV_KEY_MAX;
 }
 
-/* kvc_req_now -- the time of the loop's turn; for traced calls the exact time. */
-static inline uint64_t kvc_req_now(const struct kvc_client *c, const struct kvc_req *r)
+/* kc_req_now -- the time of the loop's turn; for traced calls the exact time. */
+static inline uint64_t kc_req_now(const struct kvc_client *c, const struct kc_req *r)
 {
 	return KV_UNLIKELY(r->trace != NULL) ? loop_now(c->loop) : loop_turn_now(c->loop);
 }
 
-static inline const struct kv_log *kvc_client_log(const struct kvc_client *c)
+static inline const struct kv_log *kc_client_log(const struct kvc_client *c)
 {
-	return kvc_pool_log(c->pool);
+	return kc_pool_log(c->pool);
 }
 
-static inline struct kvc_client *kvc_link_client(const struct kvc_link *l)
+static inline struct kvc_client *kc_link_client(const struct kc_link *l)
 {
 	return l->attachment->node->client;
 }
 
-/* kvc_node_name -- the server's name in the user's list. */
-static inline const char *kvc_node_name(const struct kvc_node *n)
+/* kc_node_name -- the server's name in the user's list. */
+static inline const char *kc_node_name(const struct kc_node *n)
 {
 	return n->client->pool->server[n->index].entry.text;
 }
 
-static inline const struct kv_log *kvc_node_log(const struct kvc_node *n)
+static inline const struct kv_log *kc_node_log(const struct kc_node *n)
 {
-	return kvc_client_log(n->client);
+	return kc_client_log(n->client);
 }
 
-/* kvc_node_uses -- whether the node is UP with attachment number `attaches`, as read before parking. */
-static inline bool kvc_node_uses(const struct kvc_node *n, uint64_t attaches)
+/* kc_node_uses -- whether the node is UP with attachment number `attaches`, as read before parking. */
+static inline bool kc_node_uses(const struct kc_node *n, uint64_t attaches)
 {
-	return n->state == KVC_NODE_UP && n->attaches == attaches;
+	return n->state == KC_NODE_UP && n->attaches == attaches;
 }
 
-/* kvc_client_hold, kvc_client_unhold -- a call or worker begins and ends; closing waits for it. On its loop. */
-void kvc_client_hold(struct kvc_client *c);
-void kvc_client_unhold(struct kvc_client *c);
+/* kc_client_hold, kc_client_unhold -- a call or worker begins and ends; closing waits for it. On its loop. */
+void kc_client_hold(struct kvc_client *c);
+void kc_client_unhold(struct kvc_client *c);
 
-/* kvc_client_began, kvc_client_ended -- the same for the client's own coroutines. */
-void kvc_client_began(struct kvc_client *c);
-void kvc_client_ended(struct kvc_client *c);
+/* kc_client_began, kc_client_ended -- the same for the client's own coroutines. */
+void kc_client_began(struct kvc_client *c);
+void kc_client_ended(struct kvc_client *c);
 
-/* kvc_main_await -- run fn(arg) on the thread's own stack, for provider calls that need much. */
-void kvc_main_await(struct kvc_client *c, void (*fn)(void *arg), void *arg);
+/* kc_main_await -- run fn(arg) on the thread's own stack, for provider calls that need much. */
+void kc_main_await(struct kvc_client *c, void (*fn)(void *arg), void *arg);
 
 #endif

@@ -11,10 +11,9 @@ enum { DRIFT = 1000 }; /* one part in DRIFT */
 #define BEHIND_NS 1000000000ull
 #define OLD_NS    30000000000ull
 
-uint64_t kvc_clock_at(const struct kvc_clock *k, uint64_t at_ns)
+uint64_t kc_clock_at(const struct kc_clock *k, uint64_t at_ns)
 {
 	uint64_t apart, drift, at;
-
 	if (k->server_ns == 0)
 		return 1;
 	if (at_ns >= k->client_ns) {
@@ -27,13 +26,12 @@ uint64_t kvc_clock_at(const struct kvc_clock *k, uint64_t at_ns)
 	return KV_MAX(at, (uint64_t)1);
 }
 
-void kvc_clock_take(struct kvc_clock *k, uint64_t server_ns, uint64_t now_ns)
+void kc_clock_take(struct kc_clock *k, uint64_t server_ns, uint64_t now_ns)
 {
-	uint64_t known = kvc_clock_at(k, now_ns);
-
+	uint64_t known = kc_clock_at(k, now_ns);
 	if (server_ns == 0)
 		return;
 	if (server_ns < known && known - server_ns < BEHIND_NS && now_ns - k->client_ns < OLD_NS)
 		return;
-	*k = (struct kvc_clock){server_ns, now_ns};
+	*k = (struct kc_clock){server_ns, now_ns};
 }

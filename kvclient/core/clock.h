@@ -6,15 +6,15 @@
 #include <stdint.h>
 
 /* Zeroed until the first reading. */
-struct kvc_clock {
+struct kc_clock {
 	uint64_t server_ns; /* reading; 0: none yet */
 	uint64_t client_ns; /* our time on arrival */
 };
 
-/* kvc_clock_take -- take a reading that arrived at now_ns. */
-void kvc_clock_take(struct kvc_clock *k, uint64_t server_ns, uint64_t now_ns);
+/* kc_clock_take -- take a reading that arrived at now_ns. */
+void kc_clock_take(struct kc_clock *k, uint64_t server_ns, uint64_t now_ns);
 
-/* kvc_clock_at -- the server's clock at our time at_ns, or a little less; 1: unknown. */
-uint64_t kvc_clock_at(const struct kvc_clock *k, uint64_t at_ns);
+/* kc_clock_at -- the server's clock at our time at_ns, or a little less; 1: unknown. */
+uint64_t kc_clock_at(const struct kc_clock *k, uint64_t at_ns);
 
 #endif

@@ -8,7 +8,7 @@
 #include "base/base.h"
 #include "kvclient/kvclient.h"
 
-struct kvc_count {
+struct kc_count {
 	_Atomic uint64_t gets, puts, exists, deletes, hits, misses, errors, timeouts, retries, corrupt, reconnects,
 		reattaches, fences;
 	_Atomic uint64_t bytes_in, bytes_out, stale_immediates, bad_frames, cancels, quarantined_bytes, eagain;
@@ -26,20 +26,20 @@ struct kvc_count {
 };
 
 /* One thread writes, so no locked instruction is needed. */
-static inline void kvc_set(_Atomic uint64_t *c, uint64_t v)
+static inline void kc_set(_Atomic uint64_t *c, uint64_t v)
 {
 	atomic_store_explicit(c, v, memory_order_relaxed);
 }
 
-static inline void kvc_add(_Atomic uint64_t *c, uint64_t n)
+static inline void kc_add(_Atomic uint64_t *c, uint64_t n)
 {
-	kvc_set(c, atomic_load_explicit(c, memory_order_relaxed) + n);
+	kc_set(c, atomic_load_explicit(c, memory_order_relaxed) + n);
 }
 
-static inline void kvc_max(_Atomic uint64_t *c, uint64_t v)
+static inline void kc_max(_Atomic uint64_t *c, uint64_t v)
 {
 	if (v > atomic_load_explicit(c, memory_order_relaxed))
-		kvc_set(c, v);
+		kc_set(c, v);
 }
 
 #endif

@@ -10,7 +10,7 @@
 
 #define MOMENT_NS 1000000ull
 
-bool kvc_drive(struct kvc_pool *pool, uint64_t *wait_ns)
+bool kc_drive(struct kvc_pool *pool, uint64_t *wait_ns)
 {
 	if (!pool->turned)
 		return false;
@@ -18,10 +18,10 @@ bool kvc_drive(struct kvc_pool *pool, uint64_t *wait_ns)
 	return loop_turn(pool->loop[0], *wait_ns) >= 0;
 }
 
-void kvc_drive_nap(struct kvc_pool *pool)
+void kc_drive_nap(struct kvc_pool *pool)
 {
 	uint64_t wait_ns = MOMENT_NS;
 	const struct timespec pause = {.tv_nsec = (long)wait_ns};
-	if (!kvc_drive(pool, &wait_ns))
+	if (!kc_drive(pool, &wait_ns))
 		nanosleep(&pause, NULL);
 }

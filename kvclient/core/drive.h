@@ -5,11 +5,11 @@
 
 #include "kvclient/core/pool.h"
 
-/* kvc_drive -- wait, *wait_ns at most. True: the thread has turned the loop for a moment; check again. False: sleep for
+/* kc_drive -- wait, *wait_ns at most. True: the thread has turned the loop for a moment; check again. False: sleep for
  * *wait_ns, shortened where another thread turns the loop. Host thread, without the pool's lock. */
-bool kvc_drive(struct kvc_pool *pool, uint64_t *wait_ns);
+bool kc_drive(struct kvc_pool *pool, uint64_t *wait_ns);
 
-/* kvc_drive_nap -- a turn or a millisecond's sleep, for polling. */
-void kvc_drive_nap(struct kvc_pool *pool);
+/* kc_drive_nap -- a turn or a millisecond's sleep, for polling. */
+void kc_drive_nap(struct kvc_pool *pool);
 
 #endif

@@ -19,7 +19,6 @@ int kvc_key_fold(const void *data, size_t len, unsigned char room[KVC_KEY_MAX], 
 	static const char digits[] = "0123456789abcdef";
 	uint8_t digest[KV_DIGEST];
 	unsigned char *at;
-
 	if (!data || len == 0 || !out || (!room && len > KVC_KEY_MAX))
 		return -KV_EINVAL;
 	if (len <= KVC_KEY_MAX) {

@@ -10,14 +10,14 @@
 
 #include "base/base.h"
 
-_Atomic unsigned kvc_forks;
+_Atomic unsigned kc_forks;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int watching; /* written once */
 
 static void forked(void)
 {
-	atomic_fetch_add_explicit(&kvc_forks, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&kc_forks, 1, memory_order_relaxed);
 }
 
 static void watch(void)
@@ -25,7 +25,7 @@ static void watch(void)
 	watching = pthread_atfork(NULL, NULL, forked) == 0 ? 0 : -KV_ENOMEM;
 }
 
-int kvc_fork_watch(void)
+int kc_fork_watch(void)
 {
 	(void)pthread_once(&once, watch);
 	return watching;

@@ -7,15 +7,15 @@
 #include <stdbool.h>
 
 /* Forks since the first ancestor that opened a pool; updated before fork() returns in a child. */
-extern _Atomic unsigned kvc_forks;
+extern _Atomic unsigned kc_forks;
 
-/* kvc_fork_watch -- any thread, repeatable. 0 or -KV_ENOMEM. */
-int kvc_fork_watch(void);
+/* kc_fork_watch -- any thread, repeatable. 0 or -KV_ENOMEM. */
+int kc_fork_watch(void);
 
-/* kvc_fork_alien -- born: kvc_forks at the object's making. One load. */
-static inline bool kvc_fork_alien(unsigned born)
+/* kc_fork_alien -- born: kc_forks at the object's making. One load. */
+static inline bool kc_fork_alien(unsigned born)
 {
-	return born != atomic_load_explicit(&kvc_forks, memory_order_relaxed);
+	return born != atomic_load_explicit(&kc_forks, memory_order_relaxed);
 }
 
 #endif

@@ -8,12 +8,12 @@
 #include "kvclient/core/request.h"
 #include "wire/wire.h"
 
-struct kvc_node;
+struct kc_node;
 
-enum { KVC_RELEASES = 32 /* leases given back at a time */ };
+enum { KC_RELEASES = 32 /* leases given back at a time */ };
 
 /* A server's memory, and the keys to read leases. */
-struct kvc_arenas {
+struct kc_arenas {
 	struct te_remote shard[KV_SHARDS_MAX];
 	unsigned count; /* shards announced so far */
 	uint64_t keys;
@@ -22,8 +22,8 @@ struct kvc_arenas {
 
 /* ---- a link: one rail of the client with one rail of a shard ---- */
 
-struct kvc_link {
-	struct kvc_attachment *attachment;
+struct kc_link {
+	struct kc_attachment *attachment;
 	struct kv_list dirty_node; /* client's links with something to send */
 	struct kv_list queue;      /* the connection's own session: waiting for a credit */
 	struct kv_list parked;     /* PUTs of `queue` that wait for a landing place */
@@ -32,16 +32,16 @@ struct kvc_link {
 	struct kv_list turns;      /* lanes of further sessions that may send (request/lanes.c) */
 	bool turn_own;             /* with lanes: it is `queue`'s turn */
 	uint8_t turn_used;         /* requests sent in it */
-	struct kvc_map map;
+	struct kc_map map;
 	struct kv_seal seal;
 	uint64_t nonce; /* sent until the server confirms it; 0: proven */
 	bool prove_due; /* send it even without a request */
 	uint64_t next_id;
 	uint64_t heard_ns;
-	uint32_t credits, reserve;         /* the last `reserve` credits are for CANCEL and PING */
-	uint32_t frames;                   /* in the engine */
-	uint16_t shard, index;             /* of the shard's peer in the engine */
-	uint8_t release[KVC_RELEASES * 8]; /* leases to give back, in wire form */
+	uint32_t credits, reserve;        /* the last `reserve` credits are for CANCEL and PING */
+	uint32_t frames;                  /* in the engine */
+	uint16_t shard, index;            /* of the shard's peer in the engine */
+	uint8_t release[KC_RELEASES * 8]; /* leases to give back, in wire form */
 	uint32_t releases;
 	bool release_due;              /* send them even without a request */
 	struct kv_list release_node;   /* client's links with such leases */
@@ -50,16 +50,16 @@ struct kvc_link {
 	bool stuck;                    /* the next request is a PUT waiting for the wire, or a lane's for a place */
 	bool up;                       /* usable: it answered a PING (conn/health.c) */
 	uint64_t retry_ns, backoff_ns; /* of the PING while not up */
-	struct kvc_req *probe;         /* the health check's PING */
-	struct kvc_wait probe_wait;
+	struct kc_req *probe;          /* the health check's PING */
+	struct kc_wait probe_wait;
 	uint64_t probe_ns;
 	uint32_t probe_beats;
 };
 
 /* ---- an attachment: it lives until its last frame was sent ---- */
 
-struct kvc_attachment {
-	struct kvc_node *node;
+struct kc_attachment {
+	struct kc_node *node;
 	uint32_t refs; /* the node; each frame, read or write in the engine; each request in limbo; a fence because of
 			* it */
 	bool open;     /* its peers are open: requests may be sent */
@@ -70,19 +70,19 @@ struct kvc_attachment {
 	uint64_t out_max; /* bytes of pieces in flight from it (request/admission.c) */
 	uint32_t chunk_bytes, credits;
 	uint16_t shards, rails, links_per_shard, flags;
-	struct kvc_landing *landing; /* per shard; NULL: none */
-	uint32_t packs;              /* of the client's in use by it (request/pack.c) */
-	bool pull;                   /* GETs ask for leases */
-	struct kvc_arenas *arenas;   /* NULL: unknown */
+	struct kc_landing *landing; /* per shard; NULL: none */
+	uint32_t packs;             /* of the client's in use by it (request/pack.c) */
+	bool pull;                  /* GETs ask for leases */
+	struct kc_arenas *arenas;   /* NULL: unknown */
 	struct te_peer *peer[KV_SHARDS_MAX];
 	uint64_t shard_turns[KV_SHARDS_MAX];      /* turns of the shards' loops, from heartbeats */
 	uint64_t shard_turns_ns[KV_SHARDS_MAX];   /* last change */
 	uint32_t shard_turns_same[KV_SHARDS_MAX]; /* heartbeats without a change */
 	struct kv_macs macs[KV_SHARDS_MAX];
 	uint32_t num_links;
-	struct kvc_wait setup;
-	uint32_t next_link;     /* in turn */
-	struct kvc_link link[]; /* by shard; the bits of their windows follow */
+	struct kc_wait setup;
+	uint32_t next_link;    /* in turn */
+	struct kc_link link[]; /* by shard; the bits of their windows follow */
 };
 
 #endif

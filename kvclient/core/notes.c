@@ -5,24 +5,24 @@
 
 #include <stdlib.h>
 
-struct kvc_notes *kvc_notes_make(void)
+struct kc_notes *kc_notes_make(void)
 {
-	struct kvc_notes *t = calloc(1, sizeof(*t));
+	struct kc_notes *t = calloc(1, sizeof(*t));
 	if (t)
 		t->users = 1;
 	return t;
 }
 
-static void notes_free(struct kvc_notes *t)
+static void notes_free(struct kc_notes *t)
 {
 	free(t->seed);
 	free(t->weight);
 	free(t);
 }
 
-struct kvc_notes *kvc_notes_hold(struct kvc_notes *t)
+struct kc_notes *kc_notes_hold(struct kc_notes *t)
 {
-	struct kvc_notes_home *h = t->home;
+	struct kc_notes_home *h = t->home;
 	if (h)
 		pthread_mutex_lock(&h->lock);
 	t->users++;
@@ -31,10 +31,10 @@ struct kvc_notes *kvc_notes_hold(struct kvc_notes *t)
 	return t;
 }
 
-void kvc_notes_drop(struct kvc_notes **notes)
+void kc_notes_drop(struct kc_notes **notes)
 {
-	struct kvc_notes *t = *notes;
-	struct kvc_notes_home *h = t ? t->home : NULL;
+	struct kc_notes *t = *notes;
+	struct kc_notes_home *h = t ? t->home : NULL;
 	unsigned left = 0;
 	*notes = NULL;
 	if (h)
@@ -51,27 +51,27 @@ void kvc_notes_drop(struct kvc_notes **notes)
 
 /* ---- sharing ---- */
 
-void kvc_notes_home_init(struct kvc_notes_home *h)
+void kc_notes_home_init(struct kc_notes_home *h)
 {
 	pthread_mutex_init(&h->lock, NULL);
 	kv_list_init(&h->all);
 }
 
-void kvc_notes_home_fini(struct kvc_notes_home *h)
+void kc_notes_home_fini(struct kc_notes_home *h)
 {
 	pthread_mutex_destroy(&h->lock);
 }
 
-static bool is_of(const struct kvc_notes *t, const struct kvc_place *p)
+static bool is_of(const struct kc_notes *t, const struct kc_place *p)
 {
 	return t->n == p->n && !t->weight == !p->weight && memcmp(t->seed, p->seed, p->n * sizeof(*p->seed)) == 0 &&
 	       (!p->weight || memcmp(t->weight, p->weight, p->n * sizeof(*p->weight)) == 0);
 }
 
-static struct kvc_notes *notes_find(const struct kvc_notes_home *h, const struct kvc_place *p)
+static struct kc_notes *notes_find(const struct kc_notes_home *h, const struct kc_place *p)
 {
 	KV_LIST_EACH (e, &h->all) {
-		struct kvc_notes *t = KV_LIST_ENTRY(e, struct kvc_notes, node);
+		struct kc_notes *t = KV_LIST_ENTRY(e, struct kc_notes, node);
 		if (is_of(t, p))
 			return t;
 	}
@@ -79,7 +79,7 @@ static struct kvc_notes *notes_find(const struct kvc_notes_home *h, const struct
 }
 
 /* Record the placement the notes belong to. False: no memory. */
-static bool notes_name(struct kvc_notes *t, const struct kvc_place *p)
+static bool notes_name(struct kc_notes *t, const struct kc_place *p)
 {
 	t->n = p->n;
 	t->seed = malloc(p->n * sizeof(*p->seed));
@@ -92,9 +92,9 @@ static bool notes_name(struct kvc_notes *t, const struct kvc_place *p)
 	return true;
 }
 
-bool kvc_notes_share(struct kvc_place *p, struct kvc_notes_home *h)
+bool kc_notes_share(struct kc_place *p, struct kc_notes_home *h)
 {
-	struct kvc_notes *own = p->notes, *other;
+	struct kc_notes *own = p->notes, *other;
 	if (!own)
 		return false;
 	pthread_mutex_lock(&h->lock);

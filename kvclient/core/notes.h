@@ -8,19 +8,19 @@
 #include "kvclient/core/placement.h"
 
 /* The shared notes of a pool. Any thread. */
-struct kvc_notes_home {
+struct kc_notes_home {
 	pthread_mutex_t lock;
 	struct kv_list all;
 };
 
-void kvc_notes_home_init(struct kvc_notes_home *h);
-void kvc_notes_home_fini(struct kvc_notes_home *h);
+void kc_notes_home_init(struct kc_notes_home *h);
+void kc_notes_home_fini(struct kc_notes_home *h);
 
-/* kvc_notes_share -- use the notes of an equal placement of this home, else offer its own. True: shared another's.
+/* kc_notes_share -- use the notes of an equal placement of this home, else offer its own. True: shared another's.
  * Without memory or notes nothing changes. Before the first look-up. */
-bool kvc_notes_share(struct kvc_place *p, struct kvc_notes_home *h);
+bool kc_notes_share(struct kc_place *p, struct kc_notes_home *h);
 
-/* kvc_notes_hold -- add a user (kvc_notes_drop). */
-struct kvc_notes *kvc_notes_hold(struct kvc_notes *t);
+/* kc_notes_hold -- add a user (kc_notes_drop). */
+struct kc_notes *kc_notes_hold(struct kc_notes *t);
 
 #endif

@@ -13,23 +13,23 @@
 #include <math.h>
 #include <stdlib.h>
 
-static bool notes(struct kvc_place *p)
+static bool notes(struct kc_place *p)
 {
 	if (!p->notes)
-		p->notes = kvc_notes_make();
+		p->notes = kc_notes_make();
 	return p->notes;
 }
 
-int kvc_place_init(struct kvc_place *p, unsigned n)
+int kc_place_init(struct kc_place *p, unsigned n)
 {
-	*p = (struct kvc_place){.n = n, .seed = calloc(n, sizeof(*p->seed))};
-	if (p->seed && (n <= KVC_PLACE_DIRECT || notes(p)))
+	*p = (struct kc_place){.n = n, .seed = calloc(n, sizeof(*p->seed))};
+	if (p->seed && (n <= KC_PLACE_DIRECT || notes(p)))
 		return 0;
-	kvc_place_fini(p);
+	kc_place_fini(p);
 	return -KV_ENOMEM;
 }
 
-int kvc_place_weigh(struct kvc_place *p, const uint16_t *weight)
+int kc_place_weigh(struct kc_place *p, const uint16_t *weight)
 {
 	unsigned same = 1;
 	while (same < p->n && weight[same] == weight[0])
@@ -45,16 +45,16 @@ int kvc_place_weigh(struct kvc_place *p, const uint16_t *weight)
 	return 0;
 }
 
-void kvc_place_fini(struct kvc_place *p)
+void kc_place_fini(struct kc_place *p)
 {
 	free(p->seed);
 	free(p->node);
 	free(p->weight);
-	kvc_notes_drop(&p->notes);
-	*p = (struct kvc_place){0};
+	kc_notes_drop(&p->notes);
+	*p = (struct kc_place){0};
 }
 
-uint64_t kvc_place_seed(const char *name)
+uint64_t kc_place_seed(const char *name)
 {
 	return kv_hash_key(name, strlen(name), 0);
 }
@@ -68,7 +68,7 @@ static uint64_t mix(uint64_t x)
 
 /* Weighted rendezvous hashing: the largest log of a random number in (0, 1), divided by the weight, wins. Shares of
  * keys are in proportion to the weights. */
-static double drawn(const struct kvc_place *p, unsigned i, uint64_t random)
+static double drawn(const struct kc_place *p, unsigned i, uint64_t random)
 {
 	return log(((double)random + 0.5) * 0x1p-64) / p->weight[i];
 }
@@ -88,7 +88,7 @@ static double needed(double drawn, unsigned weight)
 }
 
 /* Of equal numbers the lower index wins. */
-static void best_try_weighed(const struct kvc_place *p, struct best *b, unsigned i, uint64_t random)
+static void best_try_weighed(const struct kc_place *p, struct best *b, unsigned i, uint64_t random)
 {
 	double own, least;
 	if (b->i < p->n && (double)random * 0x1p-64 < needed(b->drawn, p->weight[i]))
@@ -100,7 +100,7 @@ static void best_try_weighed(const struct kvc_place *p, struct best *b, unsigned
 	*b = (struct best){.i = i, .drawn = own, .least = least > 0 ? (uint64_t)(least * 0x1p64) : 0};
 }
 
-static inline void best_try(const struct kvc_place *p, struct best *b, uint64_t partition, unsigned i)
+static inline void best_try(const struct kc_place *p, struct best *b, uint64_t partition, unsigned i)
 {
 	uint64_t random = mix(partition ^ p->seed[i]);
 	if (KV_LIKELY(random < b->least))
@@ -111,7 +111,7 @@ static inline void best_try(const struct kvc_place *p, struct best *b, uint64_t 
 		*b = (struct best){.i = i, .random = random, .least = random};
 }
 
-static unsigned find_alike(const struct kvc_place *p, uint64_t partition)
+static unsigned find_alike(const struct kc_place *p, uint64_t partition)
 {
 	uint64_t most = mix(partition ^ p->seed[0]);
 	unsigned best = 0;
@@ -125,7 +125,7 @@ static unsigned find_alike(const struct kvc_place *p, uint64_t partition)
 	return best;
 }
 
-unsigned kvc_place_find(const struct kvc_place *p, uint64_t partition)
+unsigned kc_place_find(const struct kc_place *p, uint64_t partition)
 {
 	struct best b = {.i = p->n};
 	if (KV_LIKELY(!p->weight))
@@ -136,7 +136,7 @@ unsigned kvc_place_find(const struct kvc_place *p, uint64_t partition)
 	return b.i;
 }
 
-void kvc_place_note(struct kvc_place *p, uint64_t partition, unsigned best, const uint16_t *other, unsigned n)
+void kc_place_note(struct kc_place *p, uint64_t partition, unsigned best, const uint16_t *other, unsigned n)
 {
 	struct best b = {.i = p->n};
 	best_try(p, &b, partition, best);
@@ -147,15 +147,15 @@ void kvc_place_note(struct kvc_place *p, uint64_t partition, unsigned best, cons
 
 static uint64_t partition_of(const void *key, size_t len)
 {
-	return kv_hash_key(key, len, 0) >> (64 - KVC_PLACE_BITS);
+	return kv_hash_key(key, len, 0) >> (64 - KC_PLACE_BITS);
 }
 
-static unsigned node_of(const struct kvc_place *p, unsigned i)
+static unsigned node_of(const struct kc_place *p, unsigned i)
 {
 	return p->node ? p->node[i] : i;
 }
 
-unsigned kvc_place_node(const struct kvc_place *p, const void *key, size_t len)
+unsigned kc_place_node(const struct kc_place *p, const void *key, size_t len)
 {
 	uint64_t partition;
 	unsigned noted;
@@ -163,23 +163,23 @@ unsigned kvc_place_node(const struct kvc_place *p, const void *key, size_t len)
 		return node_of(p, 0);
 	partition = partition_of(key, len);
 	if (!p->notes)
-		return node_of(p, kvc_place_find(p, partition));
+		return node_of(p, kc_place_find(p, partition));
 	noted = atomic_load_explicit(&p->notes->holder[partition], memory_order_relaxed);
 	if (KV_UNLIKELY(noted == 0)) {
-		noted = kvc_place_find(p, partition) + 1;
+		noted = kc_place_find(p, partition) + 1;
 		atomic_store_explicit(&p->notes->holder[partition], (uint16_t)noted, memory_order_relaxed);
 	}
 	return node_of(p, noted - 1);
 }
 
-unsigned kvc_place_among(const struct kvc_place *p, const void *key, size_t len, const struct kvc_place_set *avoided)
+unsigned kc_place_among(const struct kc_place *p, const void *key, size_t len, const struct kc_place_set *avoided)
 {
 	uint64_t partition = partition_of(key, len);
 	struct best b = {.i = p->n};
-	if (p->weight && !kvc_place_set_has(avoided, node_of(p, p->heavy)))
+	if (p->weight && !kc_place_set_has(avoided, node_of(p, p->heavy)))
 		best_try(p, &b, partition, p->heavy);
 	for (unsigned i = 0; i < p->n; i++)
-		if (!kvc_place_set_has(avoided, node_of(p, i)))
+		if (!kc_place_set_has(avoided, node_of(p, i)))
 			best_try(p, &b, partition, i);
-	return b.i < p->n ? node_of(p, b.i) : kvc_place_node(p, key, len);
+	return b.i < p->n ? node_of(p, b.i) : kc_place_node(p, key, len);
 }

@@ -7,92 +7,92 @@
 
 #include "base/base.h"
 
-enum { KVC_PLACE_MAX = 1024 };
-struct kvc_place_set {
-	uint64_t bit[KVC_PLACE_MAX / 64];
+enum { KC_PLACE_MAX = 1024 };
+struct kc_place_set {
+	uint64_t bit[KC_PLACE_MAX / 64];
 	unsigned count;
 };
 
 enum {
-	KVC_PLACE_BITS = 18, /* bits of a key's hash for its partition: part of the protocol */
-	KVC_PLACE_PARTITIONS = 1 << KVC_PLACE_BITS,
-	KVC_PLACE_DIRECT = 8 /* up to this many servers, compare numbers for each key */
+	KC_PLACE_BITS = 18, /* bits of a key's hash for its partition: part of the protocol */
+	KC_PLACE_PARTITIONS = 1 << KC_PLACE_BITS,
+	KC_PLACE_DIRECT = 8 /* up to this many servers, compare numbers for each key */
 };
 
 /* Results of look-ups; equal placements may share them (notes.h). */
-struct kvc_notes {
-	struct kvc_notes_home *home; /* NULL: not shared */
+struct kc_notes {
+	struct kc_notes_home *home; /* NULL: not shared */
 	struct kv_list node;
 	unsigned users;
 	unsigned n; /* if shared: n, seed and weight of its placements */
 	uint64_t *seed;
 	uint16_t *weight;
-	_Atomic uint16_t holder[KVC_PLACE_PARTITIONS]; /* 1 + the server's index; 0: unknown */
+	_Atomic uint16_t holder[KC_PLACE_PARTITIONS]; /* 1 + the server's index; 0: unknown */
 };
 
 /* The placement of a pool or a view, constant once made. */
-struct kvc_place {
+struct kc_place {
 	unsigned n;
-	uint64_t *seed;          /* of each server */
-	uint16_t *node;          /* index of each server's node; NULL: its own */
-	uint16_t *weight;        /* NULL: all equal */
-	unsigned heavy;          /* first one with the largest weight */
-	struct kvc_notes *notes; /* NULL with few servers */
+	uint64_t *seed;         /* of each server */
+	uint16_t *node;         /* index of each server's node; NULL: its own */
+	uint16_t *weight;       /* NULL: all equal */
+	unsigned heavy;         /* first one with the largest weight */
+	struct kc_notes *notes; /* NULL with few servers */
 };
 
-/* kvc_place_init -- 1 to 65,535 servers, whose seeds the caller then sets. 0 or -KV_ENOMEM. kvc_place_fini -- also of a
+/* kc_place_init -- 1 to 65,535 servers, whose seeds the caller then sets. 0 or -KV_ENOMEM. kc_place_fini -- also of a
  * zeroed one. */
-int kvc_place_init(struct kvc_place *p, unsigned n);
+int kc_place_init(struct kc_place *p, unsigned n);
 
-/* kvc_place_weigh -- before the first look-up: shares of keys in proportion to weights, 1 to 65,535. A rising weight
+/* kc_place_weigh -- before the first look-up: shares of keys in proportion to weights, 1 to 65,535. A rising weight
  * takes keys from others; no other keys move. 0 or -KV_ENOMEM. */
-int kvc_place_weigh(struct kvc_place *p, const uint16_t *weight);
-void kvc_place_fini(struct kvc_place *p);
+int kc_place_weigh(struct kc_place *p, const uint16_t *weight);
+void kc_place_fini(struct kc_place *p);
 
-/* kvc_place_seed -- from a server's name in the client's list alone: clients that know different facts must agree. */
-uint64_t kvc_place_seed(const char *name);
+/* kc_place_seed -- from a server's name in the client's list alone: clients that know different facts must agree. */
+uint64_t kc_place_seed(const char *name);
 
-/* kvc_place_node -- the node index of the key's server. Any thread. Independent of the list's order; of equal seeds the
+/* kc_place_node -- the node index of the key's server. Any thread. Independent of the list's order; of equal seeds the
  * lower index wins. */
-unsigned kvc_place_node(const struct kvc_place *p, const void *key, size_t len);
+unsigned kc_place_node(const struct kc_place *p, const void *key, size_t len);
 
-/* kvc_place_among -- the same without `avoided` servers; all avoided: kvc_place_node. Clients that avoid the same
+/* kc_place_among -- the same without `avoided` servers; all avoided: kc_place_node. Clients that avoid the same
  * servers agree. Cost: linear in servers. */
-unsigned kvc_place_among(const struct kvc_place *p, const void *key, size_t len, const struct kvc_place_set *avoided);
+unsigned kc_place_among(const struct kc_place *p, const void *key, size_t len, const struct kc_place_set *avoided);
 
-/* kvc_place_find -- the server index of a partition, without notes. kvc_place_note -- `best` can lose to the n others
+/* kc_place_find -- the server index of a partition, without notes. kc_place_note -- `best` can lose to the n others
  * alone: note the winner. */
-unsigned kvc_place_find(const struct kvc_place *p, uint64_t partition);
-void kvc_place_note(struct kvc_place *p, uint64_t partition, unsigned best, const uint16_t *other, unsigned n);
+unsigned kc_place_find(const struct kc_place *p, uint64_t partition);
+void kc_place_note(struct kc_place *p, uint64_t partition, unsigned best, const uint16_t *other, unsigned n);
 
-/* kvc_notes_make -- with one user; or NULL. kvc_notes_drop -- remove a user; sets *notes to NULL. */
-struct kvc_notes *kvc_notes_make(void);
-void kvc_notes_drop(struct kvc_notes **notes);
+/* kc_notes_make -- with one user; or NULL. kc_notes_drop -- remove a user; sets *notes to NULL. */
+struct kc_notes *kc_notes_make(void);
+void kc_notes_drop(struct kc_notes **notes);
 
-/* kvc_place_set_put -- add or remove server i < KVC_PLACE_MAX; false: no change. */
-static inline bool kvc_place_set_has(const struct kvc_place_set *s, unsigned i)
+/* kc_place_set_put -- add or remove server i < KC_PLACE_MAX; false: no change. */
+static inline bool kc_place_set_has(const struct kc_place_set *s, unsigned i)
 {
 	return s->bit[i / 64] >> (i % 64) & 1;
 }
 
-static inline bool kvc_place_set_put(struct kvc_place_set *s, unsigned i, bool in)
+static inline bool kc_place_set_put(struct kc_place_set *s, unsigned i, bool in)
 {
-	if (kvc_place_set_has(s, i) == in)
+	if (kc_place_set_has(s, i) == in)
 		return false;
 	s->bit[i / 64] ^= (uint64_t)1 << (i % 64);
 	s->count += in ? 1u : -1u;
 	return true;
 }
 
-/* kvc_place_shard -- `shards` > 0 and the seed are the WELCOME's. kvc_digest_shard -- the same for the key's hash. */
-static inline unsigned kvc_digest_shard(uint64_t digest, unsigned shards)
+/* kc_place_shard -- `shards` > 0 and the seed are the WELCOME's. kc_digest_shard -- the same for the key's hash. */
+static inline unsigned kc_digest_shard(uint64_t digest, unsigned shards)
 {
 	return (unsigned)((digest >> 32) * shards >> 32);
 }
 
-static inline unsigned kvc_place_shard(uint64_t shard_seed, unsigned shards, const void *key, size_t len)
+static inline unsigned kc_place_shard(uint64_t shard_seed, unsigned shards, const void *key, size_t len)
 {
-	return kvc_digest_shard(kv_hash_key(key, len, shard_seed), shards);
+	return kc_digest_shard(kv_hash_key(key, len, shard_seed), shards);
 }
 
 #endif

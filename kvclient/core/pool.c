@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-int kvc_pool_enter(struct kvc_pool *p)
+int kc_pool_enter(struct kvc_pool *p)
 {
-	if (KV_UNLIKELY(kvc_pool_alien(p)))
+	if (KV_UNLIKELY(kc_pool_alien(p)))
 		return -KV_ECLOSED;
 	atomic_fetch_add(&p->callers, 1);
 	if (!atomic_load(&p->closing))
@@ -15,12 +15,12 @@ int kvc_pool_enter(struct kvc_pool *p)
 	return -KV_ECLOSED;
 }
 
-void kvc_pool_leave(struct kvc_pool *p)
+void kc_pool_leave(struct kvc_pool *p)
 {
 	atomic_fetch_sub(&p->callers, 1);
 }
 
-void kvc_pool_tell_started(struct kvc_pool *p, int status, const struct kv_error *err)
+void kc_pool_tell_started(struct kvc_pool *p, int status, const struct kv_error *err)
 {
 	pthread_mutex_lock(&p->lock);
 	p->progress.started++;
@@ -41,7 +41,7 @@ static const char *reason(const struct kv_error *err)
 	return colon ? colon : err->text;
 }
 
-static void failure_keep(struct kvc_attempts *of, int status, const struct kv_error *err)
+static void failure_keep(struct kc_attempts *of, int status, const struct kv_error *err)
 {
 	struct kv_error *at = of->failed++ == 0 ? &of->first : &of->other;
 	if (at->code != 0 || (at == &of->other && strcmp(reason(err), reason(&of->first)) == 0))
@@ -50,7 +50,7 @@ static void failure_keep(struct kvc_attempts *of, int status, const struct kv_er
 	at->code = status;
 }
 
-void kvc_pool_tell_attempt(struct kvc_pool *p, struct kvc_attempts *of, int status, const struct kv_error *err)
+void kc_pool_tell_attempt(struct kvc_pool *p, struct kc_attempts *of, int status, const struct kv_error *err)
 {
 	pthread_mutex_lock(&p->lock);
 	p->progress.attempted++;
@@ -66,7 +66,7 @@ void kvc_pool_tell_attempt(struct kvc_pool *p, struct kvc_attempts *of, int stat
 	pthread_mutex_unlock(&p->lock);
 }
 
-void kvc_pool_tell_closed(struct kvc_pool *p)
+void kc_pool_tell_closed(struct kvc_pool *p)
 {
 	pthread_mutex_lock(&p->lock);
 	p->progress.closed++;
@@ -74,7 +74,7 @@ void kvc_pool_tell_closed(struct kvc_pool *p)
 	pthread_mutex_unlock(&p->lock);
 }
 
-void kvc_pool_tell_heard(struct kvc_pool *p)
+void kc_pool_tell_heard(struct kvc_pool *p)
 {
 	pthread_mutex_lock(&p->lock);
 	p->progress.posts--;

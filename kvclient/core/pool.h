@@ -17,23 +17,23 @@
 struct boot_resolver;
 struct loop;
 
-enum { KVC_CLIENTS_MAX = 4096, KVC_SERVERS_MAX = KVC_PLACE_MAX, KVC_THREADS_MAX = 256 };
+enum { KC_CLIENTS_MAX = 4096, KC_SERVERS_MAX = KC_PLACE_MAX, KC_THREADS_MAX = 256 };
 
 /* A server's named cluster (naming.h). */
-struct kvc_named {
+struct kc_named {
 	char cluster[KV_NAME_MAX]; /* under the pool's lock; "": none */
 	_Atomic uint64_t until_ns; /* end of its vote */
 };
 
-struct kvc_server {
+struct kc_server {
 	struct kv_server_entry entry; /* its name places keys; its host must match the certificate */
 	unsigned users; /* clients with a node for it, under the pool's lock; 0: free, the next taker writes `entry` */
-	struct kvc_told told;
-	struct kvc_named named;
+	struct kc_told told;
+	struct kc_named named;
 };
 
 /* Loops report; the opening thread, or the host that turns the loops, reads. */
-struct kvc_progress {
+struct kc_progress {
 	unsigned started; /* clients open, failed, or no longer tried */
 	unsigned opened;
 	unsigned up;        /* clients with a server */
@@ -47,14 +47,14 @@ struct kvc_progress {
 };
 
 /* A client's first attempts, under the pool's lock. Two reasons, since a dead server must not hide a refusal. */
-struct kvc_attempts {
+struct kc_attempts {
 	unsigned up, failed;
 	struct kv_error first;
 	struct kv_error other; /* for another reason; code 0: none */
 };
 
 /* Binding of one of our threads, which alone touches it. */
-struct kvc_bound {
+struct kc_bound {
 	bool bound, mixed; /* mixed: unbound, its clients' NICs are on several nodes */
 	int node;
 	int result; /* of kv_numa_bind_thread */
@@ -62,22 +62,22 @@ struct kvc_bound {
 };
 
 struct kvc_pool {
-	unsigned born;              /* kvc_forks at open */
+	unsigned born;              /* kc_forks at open */
 	struct kvc_options options; /* with defaults; strings are copies */
 	struct kv_log log;
 	struct kv_log_style log_style;
 	const struct kv_clock *clock; /* NULL: monotonic */
-	struct kvc_server *server;    /* first the user's list, num_servers of `room` */
+	struct kc_server *server;     /* first the user's list, num_servers of `room` */
 	unsigned num_servers, room;
 	uint64_t *taken; /* under lock: hashes of the members' entries; 0: free */
-	struct kvc_place place;
-	struct kvc_notes_home notes;
+	struct kc_place place;
+	struct kc_notes_home notes;
 	struct boot_resolver *resolver;
 	struct sockaddr_storage local; /* our address towards the first resolved server */
 	struct loop **loop;
 	pthread_t *thread;
 	unsigned num_loops;
-	struct kvc_bound *bound; /* per loop of ours */
+	struct kc_bound *bound; /* per loop of ours */
 	bool own_loops;
 	bool turned;     /* KVC_NO_THREADS: waiting threads turn the loop (drive.h) */
 	bool time_grows; /* by a call's size, as no timeout was given */
@@ -87,10 +87,10 @@ struct kvc_pool {
 	unsigned num_strings;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	struct kvc_progress progress; /* under lock */
-	uint32_t next_region;         /* under lock */
-	struct kvc_mem *mems;         /* under lock: registrations */
-	struct kv_list queues;        /* under lock: open struct kvc_queue */
+	struct kc_progress progress; /* under lock */
+	uint32_t next_region;        /* under lock */
+	struct kvc_mem *mems;        /* under lock: registrations */
+	struct kv_list queues;       /* under lock: open struct kvc_queue */
 	_Atomic unsigned next_client;
 	_Atomic uint32_t *load;                      /* per client: keys of blocking calls, except large batches */
 	_Atomic uint32_t *down;                      /* per client: its DOWN servers; its loop writes */
@@ -105,50 +105,50 @@ struct kvc_pool {
 	_Atomic unsigned callers; /* in blocking calls: the loops stay until 0 */
 };
 
-static inline const struct kv_log *kvc_pool_log(const struct kvc_pool *p)
+static inline const struct kv_log *kc_pool_log(const struct kvc_pool *p)
 {
 	return &p->log;
 }
 
-/* kvc_pool_alien -- whether it is a parent process's, and must not be touched. Any thread. */
-static inline bool kvc_pool_alien(const struct kvc_pool *p)
+/* kc_pool_alien -- whether it is a parent process's, and must not be touched. Any thread. */
+static inline bool kc_pool_alien(const struct kvc_pool *p)
 {
-	return kvc_fork_alien(p->born);
+	return kc_fork_alien(p->born);
 }
 
-/* kvc_pool_enter -- begin a blocking call: 0 or -KV_ECLOSED. kvc_pool_leave -- the thread's last access to the pool. */
-int kvc_pool_enter(struct kvc_pool *p);
-void kvc_pool_leave(struct kvc_pool *p);
+/* kc_pool_enter -- begin a blocking call: 0 or -KV_ECLOSED. kc_pool_leave -- the thread's last access to the pool. */
+int kc_pool_enter(struct kvc_pool *p);
+void kc_pool_leave(struct kvc_pool *p);
 
-/* kvc_pool_tell_* -- report progress. Any thread. kvc_pool_tell_attempt -- of a client's first attempt at a server,
+/* kc_pool_tell_* -- report progress. Any thread. kc_pool_tell_attempt -- of a client's first attempt at a server,
  * counted in *of. */
-void kvc_pool_tell_started(struct kvc_pool *p, int status, const struct kv_error *err);
-void kvc_pool_tell_attempt(struct kvc_pool *p, struct kvc_attempts *of, int status, const struct kv_error *err);
-void kvc_pool_tell_closed(struct kvc_pool *p);
-/* kvc_pool_tell_heard -- a client took a post: its last access to the pool. kvc_pool_over -- no loop touches the pool
+void kc_pool_tell_started(struct kvc_pool *p, int status, const struct kv_error *err);
+void kc_pool_tell_attempt(struct kvc_pool *p, struct kc_attempts *of, int status, const struct kv_error *err);
+void kc_pool_tell_closed(struct kvc_pool *p);
+/* kc_pool_tell_heard -- a client took a post: its last access to the pool. kc_pool_over -- no loop touches the pool
  * any more. Under the lock. */
-void kvc_pool_tell_heard(struct kvc_pool *p);
-static inline bool kvc_pool_over(const struct kvc_pool *p)
+void kc_pool_tell_heard(struct kvc_pool *p);
+static inline bool kc_pool_over(const struct kvc_pool *p)
 {
 	return p->progress.closed == p->num_clients && p->progress.posts == 0;
 }
 
-/* kvc_pool_server_take -- a view member's place, shared by all clients. Its index, or -KV_EFULL. kvc_pool_server_moved
- * -- new addresses of place i; the user's list stays. kvc_pool_server_give -- the client no longer needs it. Any
+/* kc_pool_server_take -- a view member's place, shared by all clients. Its index, or -KV_EFULL. kc_pool_server_moved
+ * -- new addresses of place i; the user's list stays. kc_pool_server_give -- the client no longer needs it. Any
  * thread. */
-int kvc_pool_server_take(struct kvc_pool *p, const struct kv_server_entry *entry);
-void kvc_pool_server_moved(struct kvc_pool *p, unsigned i, const char *where);
-void kvc_pool_server_give(struct kvc_pool *p, unsigned i);
+int kc_pool_server_take(struct kvc_pool *p, const struct kv_server_entry *entry);
+void kc_pool_server_moved(struct kvc_pool *p, unsigned i, const char *where);
+void kc_pool_server_give(struct kvc_pool *p, unsigned i);
 
-/* kvc_pool_time -- timeout of a call of up to `bytes`: the call's, the pool's, or the growing default. Any thread. */
-enum { KVC_BYTE_NS = 10 }; /* 1 s for every 100 MB */
-static inline uint64_t kvc_pool_time(const struct kvc_pool *pool, const struct kvc_call *call, uint64_t bytes)
+/* kc_pool_time -- timeout of a call of up to `bytes`: the call's, the pool's, or the growing default. Any thread. */
+enum { KC_BYTE_NS = 10 }; /* 1 s for every 100 MB */
+static inline uint64_t kc_pool_time(const struct kvc_pool *pool, const struct kvc_call *call, uint64_t bytes)
 {
 	uint64_t ns = pool->options.timeout_ns;
 	if (call->timeout_ns)
 		return call->timeout_ns;
 	if (pool->time_grows)
-		ns += KV_MIN(bytes, (uint64_t)1 << 50) * KVC_BYTE_NS;
+		ns += KV_MIN(bytes, (uint64_t)1 << 50) * KC_BYTE_NS;
 	return ns;
 }
 

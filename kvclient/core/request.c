@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#define TO(state) (1u << KVC_REQ_##state)
+#define TO(state) (1u << KC_REQ_##state)
 
 /* State changes:
  *
@@ -31,19 +31,19 @@
  * (2) It was cancelled, its deadline has passed, it fits no frame, or its attachment has ended.
  * (3) All its writes were counted and its read has ended; a fence made its memory safe; or its attachment has ended.
  * (4) No message can name it any more. */
-const uint16_t kvc_req_next[KVC_REQ_STATES] = {
-	[KVC_REQ_FREE] = TO(HELD),
-	[KVC_REQ_HELD] = TO(QUEUED) | TO(DONE) | TO(FREE),
-	[KVC_REQ_QUEUED] = TO(SENT) | TO(DONE),
-	[KVC_REQ_SENT] = TO(GIVEN_UP) | TO(DONE) | TO(LIMBO),
-	[KVC_REQ_GIVEN_UP] = TO(ORPHAN) | TO(DONE) | TO(LIMBO),
-	[KVC_REQ_ORPHAN] = TO(LATE),
-	[KVC_REQ_LATE] = TO(FREE),
-	[KVC_REQ_DONE] = TO(LATE) | TO(FREE),
-	[KVC_REQ_LIMBO] = TO(DONE),
+const uint16_t kc_req_next[KC_REQ_STATES] = {
+	[KC_REQ_FREE] = TO(HELD),
+	[KC_REQ_HELD] = TO(QUEUED) | TO(DONE) | TO(FREE),
+	[KC_REQ_QUEUED] = TO(SENT) | TO(DONE),
+	[KC_REQ_SENT] = TO(GIVEN_UP) | TO(DONE) | TO(LIMBO),
+	[KC_REQ_GIVEN_UP] = TO(ORPHAN) | TO(DONE) | TO(LIMBO),
+	[KC_REQ_ORPHAN] = TO(LATE),
+	[KC_REQ_LATE] = TO(FREE),
+	[KC_REQ_DONE] = TO(LATE) | TO(FREE),
+	[KC_REQ_LIMBO] = TO(DONE),
 };
 
-int kvc_reqs_init(struct kvc_reqs *t, uint32_t count)
+int kc_reqs_init(struct kc_reqs *t, uint32_t count)
 {
 	memset(t, 0, sizeof(*t));
 	kv_list_init(&t->free);
@@ -61,49 +61,49 @@ int kvc_reqs_init(struct kvc_reqs *t, uint32_t count)
 	return 0;
 }
 
-void kvc_reqs_fini(struct kvc_reqs *t)
+void kc_reqs_fini(struct kc_reqs *t)
 {
 	free(t->entry);
 	memset(t, 0, sizeof(*t));
 }
 
-struct kvc_req *kvc_reqs_take(struct kvc_reqs *t)
+struct kc_req *kc_reqs_take(struct kc_reqs *t)
 {
 	struct kv_list *n = kv_list_pop(&t->free);
-	struct kvc_req *r;
+	struct kc_req *r;
 	if (!n)
 		return NULL;
-	r = KV_LIST_ENTRY(n, struct kvc_req, node);
+	r = KV_LIST_ENTRY(n, struct kc_req, node);
 	t->used++;
 	r->generation++;
-	kvc_req_advance(r, KVC_REQ_HELD);
+	kc_req_advance(r, KC_REQ_HELD);
 	r->link = NULL;
 	r->session = NULL;
 	r->wait = NULL;
 	r->id = r->cancel_id = 0;
-	r->said = KVC_SAID_NOTHING;
+	r->said = KC_SAID_NOTHING;
 	r->mem.callers = false;
 	r->status = 0;
 	r->trace = NULL;
 	r->mem.region = NULL;
 	r->mem.pull = NULL;
 	r->mem.push = NULL;
-	r->mem.landing = (struct kvc_piece){0};
+	r->mem.landing = (struct kc_piece){0};
 	r->mem.small = false;
 	r->mem.pack = NULL;
-	r->at = (struct kvc_stamps){0};
+	r->at = (struct kc_stamps){0};
 	r->mem.arrived = r->mem.posted = r->room.imms = 0;
-	r->mem.piece = (struct kvc_piece){0};
-	r->place = (struct kvc_target){0};
+	r->mem.piece = (struct kc_piece){0};
+	r->place = (struct kc_target){0};
 	memset(&r->wire, 0, sizeof(r->wire));
 	return r;
 }
 
-void kvc_reqs_give(struct kvc_reqs *t, struct kvc_req *r)
+void kc_reqs_give(struct kc_reqs *t, struct kc_req *r)
 {
 	kv_list_del(&r->node);
 	kv_list_del(&r->cancel_node);
-	kvc_req_advance(r, KVC_REQ_FREE);
+	kc_req_advance(r, KC_REQ_FREE);
 	r->link = NULL;
 	r->wait = NULL;
 	t->used--;
@@ -111,11 +111,11 @@ void kvc_reqs_give(struct kvc_reqs *t, struct kvc_req *r)
 	kv_list_add_tail(&t->free, &r->node);
 }
 
-struct kvc_req *kvc_reqs_immediate(struct kvc_reqs *t, uint32_t imm)
+struct kc_req *kc_reqs_immediate(struct kc_reqs *t, uint32_t imm)
 {
 	uint32_t slot = imm & 0xFFFF;
-	struct kvc_req *r = slot < t->count ? &t->entry[slot] : NULL;
-	if (KV_UNLIKELY(!r || r->state == KVC_REQ_FREE || r->generation != imm >> 16)) {
+	struct kc_req *r = slot < t->count ? &t->entry[slot] : NULL;
+	if (KV_UNLIKELY(!r || r->state == KC_REQ_FREE || r->generation != imm >> 16)) {
 		t->stray_immediates++;
 		return NULL;
 	}
@@ -125,7 +125,7 @@ struct kvc_req *kvc_reqs_immediate(struct kvc_reqs *t, uint32_t imm)
 
 /* ---- the map ---- */
 
-int kvc_map_init(struct kvc_map *m, uint32_t max)
+int kc_map_init(struct kc_map *m, uint32_t max)
 {
 	uint32_t size = 16;
 	while (size < (uint64_t)max * 2)
@@ -137,7 +137,7 @@ int kvc_map_init(struct kvc_map *m, uint32_t max)
 	return m->entry ? 0 : -KV_ENOMEM;
 }
 
-void kvc_map_fini(struct kvc_map *m)
+void kc_map_fini(struct kc_map *m)
 {
 	free(m->entry);
 	memset(m, 0, sizeof(*m));
@@ -145,12 +145,12 @@ void kvc_map_fini(struct kvc_map *m)
 
 /* Consecutive ids would form one run, which each removal walks to its end. Steps of the golden section keep them apart.
  */
-static uint32_t home(const struct kvc_map *m, uint64_t id)
+static uint32_t home(const struct kc_map *m, uint64_t id)
 {
 	return (uint32_t)(id * 0x9E3779B97F4A7C15ull >> m->shift);
 }
 
-void kvc_map_put(struct kvc_map *m, uint64_t id, struct kvc_req *r)
+void kc_map_put(struct kc_map *m, uint64_t id, struct kc_req *r)
 {
 	uint32_t i = home(m, id);
 	while (m->entry[i].id)
@@ -161,7 +161,7 @@ void kvc_map_put(struct kvc_map *m, uint64_t id, struct kvc_req *r)
 }
 
 /* The place of id, or UINT32_MAX. Ends because the map is never full. */
-static uint32_t map_find(const struct kvc_map *m, uint64_t id)
+static uint32_t map_find(const struct kc_map *m, uint64_t id)
 {
 	uint32_t i = home(m, id);
 	while (m->entry[i].id && m->entry[i].id != id)
@@ -169,13 +169,13 @@ static uint32_t map_find(const struct kvc_map *m, uint64_t id)
 	return m->entry[i].id ? i : UINT32_MAX;
 }
 
-struct kvc_req *kvc_map_get(const struct kvc_map *m, uint64_t id)
+struct kc_req *kc_map_get(const struct kc_map *m, uint64_t id)
 {
 	uint32_t i = id ? map_find(m, id) : UINT32_MAX;
 	return i == UINT32_MAX ? NULL : m->entry[i].req;
 }
 
-bool kvc_map_del(struct kvc_map *m, uint64_t id)
+bool kc_map_del(struct kc_map *m, uint64_t id)
 {
 	uint32_t hole = id ? map_find(m, id) : UINT32_MAX, i = hole;
 	if (hole == UINT32_MAX)
@@ -191,6 +191,6 @@ bool kvc_map_del(struct kvc_map *m, uint64_t id)
 		m->entry[hole] = m->entry[i];
 		hole = i;
 	}
-	m->entry[hole] = (struct kvc_map_entry){0};
+	m->entry[hole] = (struct kc_map_entry){0};
 	return true;
 }

@@ -14,7 +14,7 @@ static bool same_server(const struct kv_server_entry *a, const struct kv_server_
 	return strcmp(a->id, b->id) == 0 && kv_where_shares(a->where, b->where);
 }
 
-int kvc_pool_server_take(struct kvc_pool *p, const struct kv_server_entry *entry)
+int kc_pool_server_take(struct kvc_pool *p, const struct kv_server_entry *entry)
 {
 	const uint64_t hash = kv_hash_key(entry->id, strlen(entry->id), 0) | 1;
 	int at = -KV_EFULL;
@@ -36,7 +36,7 @@ int kvc_pool_server_take(struct kvc_pool *p, const struct kv_server_entry *entry
 	return at;
 }
 
-void kvc_pool_server_moved(struct kvc_pool *p, unsigned i, const char *where)
+void kc_pool_server_moved(struct kvc_pool *p, unsigned i, const char *where)
 {
 	if (i < p->num_servers)
 		return;
@@ -45,12 +45,12 @@ void kvc_pool_server_moved(struct kvc_pool *p, unsigned i, const char *where)
 	pthread_mutex_unlock(&p->lock);
 }
 
-void kvc_pool_server_give(struct kvc_pool *p, unsigned i)
+void kc_pool_server_give(struct kvc_pool *p, unsigned i)
 {
 	pthread_mutex_lock(&p->lock);
 	if (--p->server[i].users == 0) {
 		p->taken[i] = 0;
-		kvc_naming_forget(p, i);
+		kc_naming_forget(p, i);
 	}
 	pthread_mutex_unlock(&p->lock);
 }

@@ -9,19 +9,19 @@
 #include "loop/loop.h"
 
 struct kvc_client;
-struct kvc_node;
+struct kc_node;
 
-enum kvc_session_state {
-	KVC_SESSION_NONE,   /* closed, or about to be freed */
-	KVC_SESSION_WANTED, /* to be opened: in the node's list */
-	KVC_SESSION_ASKED,  /* the request to open is out */
-	KVC_SESSION_OPEN,
-	KVC_SESSION_REFUSED, /* with `status`, until the connection ends or a later call asks again */
-	KVC_SESSION_CLOSING  /* its goodbye is due or out */
+enum kc_session_state {
+	KC_SESSION_NONE,   /* closed, or about to be freed */
+	KC_SESSION_WANTED, /* to be opened: in the node's list */
+	KC_SESSION_ASKED,  /* the request to open is out */
+	KC_SESSION_OPEN,
+	KC_SESSION_REFUSED, /* with `status`, until the connection ends or a later call asks again */
+	KC_SESSION_CLOSING  /* its goodbye is due or out */
 };
 
 /* One session's requests to one shard. */
-struct kvc_lane {
+struct kc_lane {
 	struct kv_list queue;
 	struct kv_list turn; /* in the link's `turns` while it may send */
 	uint32_t active;     /* ids out: session credits in use */
@@ -29,16 +29,16 @@ struct kvc_lane {
 };
 
 /* A further session at one server. */
-struct kvc_session_at {
+struct kc_session_at {
 	struct kvc_session *session;
-	struct kvc_node *node;
+	struct kc_node *node;
 	struct kv_list list; /* of the node: wanted, asked, partings or parted */
 	uint8_t state;
 	uint32_t id; /* of the opening request */
 	uint32_t number, credits;
 	int status;
 	uint64_t refused_ns;
-	struct kvc_lane *lane; /* per shard, while open */
+	struct kc_lane *lane; /* per shard, while open */
 };
 
 struct kvc_session {
@@ -55,50 +55,50 @@ struct kvc_session {
 	struct boot_key *key;    /* NULL: the connection's own */
 	struct co_queue changed; /* woken at every change of state */
 	/* Parts: at[] for servers known at its opening, *more for later ones. */
-	struct kvc_session_at **more;
+	struct kc_session_at **more;
 	uint32_t num_at, num_more;
-	struct kvc_session_at at[];
+	struct kc_session_at at[];
 };
 
-static inline struct kvc_session_at *kvc_session_part(struct kvc_session *session, unsigned server)
+static inline struct kc_session_at *kc_session_part(struct kvc_session *session, unsigned server)
 {
 	if (KV_LIKELY(server < session->num_at))
 		return &session->at[server];
 	return server - session->num_at < session->num_more ? session->more[server - session->num_at] : NULL;
 }
 
-enum kvc_sessions_stage {
-	KVC_SESSIONS_NONE,
-	KVC_SESSIONS_BEGUN,     /* SESSION_BEGIN is out */
-	KVC_SESSIONS_CHALLENGED /* challenged: sessions may be asked for */
+enum kc_sessions_stage {
+	KC_SESSIONS_NONE,
+	KC_SESSIONS_BEGUN,     /* SESSION_BEGIN is out */
+	KC_SESSIONS_CHALLENGED /* challenged: sessions may be asked for */
 };
 
-struct kvc_node_sessions {
+struct kc_node_sessions {
 	struct kv_list wanted, asked, partings, parted; /* partings: goodbyes due; parted: goodbyes sent */
 	uint32_t num_asked, last_id;
 	uint64_t waits_ns; /* since when an answer is awaited */
-	enum kvc_sessions_stage stage;
+	enum kc_sessions_stage stage;
 	struct boot_challenge challenge;
 	struct co *opener;
 	bool opening;      /* the opener runs */
 	char refusal[512]; /* the server's last refusal, printable */
 };
 
-static inline bool kvc_session_is_open(struct kvc_session *session, unsigned server)
+static inline bool kc_session_is_open(struct kvc_session *session, unsigned server)
 {
-	const struct kvc_session_at *at = kvc_session_part(session, server);
-	return at && at->state == KVC_SESSION_OPEN;
+	const struct kc_session_at *at = kc_session_part(session, server);
+	return at && at->state == KC_SESSION_OPEN;
 }
 
-/* kvc_session_hold, kvc_session_unhold -- a call of the session begins and ends. NULL: the client's own, not counted.
+/* kc_session_hold, kc_session_unhold -- a call of the session begins and ends. NULL: the client's own, not counted.
  */
-static inline void kvc_session_hold(struct kvc_session *session)
+static inline void kc_session_hold(struct kvc_session *session)
 {
 	if (KV_UNLIKELY(session != NULL))
 		session->users++;
 }
 
-static inline void kvc_session_unhold(struct kvc_session *session)
+static inline void kc_session_unhold(struct kvc_session *session)
 {
 	if (KV_UNLIKELY(session != NULL))
 		session->users--;
@@ -106,7 +106,7 @@ static inline void kvc_session_unhold(struct kvc_session *session)
 
 /* ---- a node's questions about sessions ---- */
 
-static inline void kvc_sessions_init(struct kvc_node_sessions *q)
+static inline void kc_sessions_init(struct kc_node_sessions *q)
 {
 	kv_list_init(&q->wanted);
 	kv_list_init(&q->asked);
@@ -114,21 +114,21 @@ static inline void kvc_sessions_init(struct kvc_node_sessions *q)
 	kv_list_init(&q->parted);
 }
 
-/* kvc_sessions_parting -- whether a goodbye is unanswered: the server waits for the session's transfers. */
-static inline bool kvc_sessions_parting(const struct kvc_node_sessions *q)
+/* kc_sessions_parting -- whether a goodbye is unanswered: the server waits for the session's transfers. */
+static inline bool kc_sessions_parting(const struct kc_node_sessions *q)
 {
 	return !kv_list_empty(&q->parted);
 }
 
-static inline bool kvc_sessions_waiting(const struct kvc_node_sessions *q)
+static inline bool kc_sessions_waiting(const struct kc_node_sessions *q)
 {
-	return q->stage == KVC_SESSIONS_BEGUN || q->num_asked > 0 || !kv_list_empty(&q->parted);
+	return q->stage == KC_SESSIONS_BEGUN || q->num_asked > 0 || !kv_list_empty(&q->parted);
 }
 
-/* kvc_sessions_late -- whether an answer is overdue by patience_ns. */
-static inline bool kvc_sessions_late(const struct kvc_node_sessions *q, uint64_t now_ns, uint64_t patience_ns)
+/* kc_sessions_late -- whether an answer is overdue by patience_ns. */
+static inline bool kc_sessions_late(const struct kc_node_sessions *q, uint64_t now_ns, uint64_t patience_ns)
 {
-	return kvc_sessions_waiting(q) && now_ns > q->waits_ns && now_ns - q->waits_ns > patience_ns;
+	return kc_sessions_waiting(q) && now_ns > q->waits_ns && now_ns - q->waits_ns > patience_ns;
 }
 
 #endif

@@ -12,7 +12,7 @@ static size_t size_of(const void *given)
 	return size;
 }
 
-bool kvc_sized(const void *given)
+bool kc_sized(const void *given)
 {
 	return given && size_of(given) >= sizeof(size_t) && size_of(given) <= SIZE_MOST;
 }
@@ -25,7 +25,7 @@ static bool all_zero(const uint8_t *at, size_t n)
 	return true;
 }
 
-int kvc_sized_take(void *to, size_t known, const void *given, size_t least, const char *name, struct kv_error *err)
+int kc_sized_take(void *to, size_t known, const void *given, size_t least, const char *name, struct kv_error *err)
 {
 	size_t size = given ? size_of(given) : 0;
 	if (KV_LIKELY(size == known)) {
@@ -38,9 +38,8 @@ int kvc_sized_take(void *to, size_t known, const void *given, size_t least, cons
 			       "the size field of %s is not set; set it to sizeof(%s) and zero the rest", name, name);
 	if (size > known && !all_zero((const uint8_t *)given + known, size - known))
 		return kv_fail(err, -KV_EINVAL,
-			       "%s is newer than this library (version %s) and something is set that it does not know, "
-			       "behind byte %zu; leave that 0, or use a newer "
-			       "library",
+			       "%s is newer than this library (version %s) and something is set that "
+			       "it does not know, behind byte %zu; leave that 0, or use a newer library",
 			       name, KVRAIL_VERSION, known);
 	if (given)
 		memcpy(to, given, KV_MIN(size, known));
@@ -48,7 +47,7 @@ int kvc_sized_take(void *to, size_t known, const void *given, size_t least, cons
 	return 0;
 }
 
-void kvc_sized_give(void *to, const void *from, size_t known)
+void kc_sized_give(void *to, const void *from, size_t known)
 {
 	size_t size = size_of(to), both = KV_MIN(size, known);
 	memcpy(to, from, both);

@@ -6,15 +6,15 @@
 
 #include "base/base.h"
 
-/* kvc_sized -- whether its size is plausible. NULL: no. */
-bool kvc_sized(const void *given);
+/* kc_sized -- whether its size is plausible. NULL: no. */
+bool kc_sized(const void *given);
 
-/* kvc_sized_take -- copy the caller's struct (NULL: defaults) into *to of `known` bytes. name: its type, for *err. 0;
+/* kc_sized_take -- copy the caller's struct (NULL: defaults) into *to of `known` bytes. name: its type, for *err. 0;
  * or -KV_EINVAL, and *to is zeroed: fewer than `least` bytes, an impossible size, or unknown fields set. */
-int kvc_sized_take(void *to, size_t known, const void *given, size_t least, const char *name, struct kv_error *err);
+int kc_sized_take(void *to, size_t known, const void *given, size_t least, const char *name, struct kv_error *err);
 
-/* kvc_sized_give -- fill the caller's struct of set size from *from. Its size becomes the part known to both; the rest
+/* kc_sized_give -- fill the caller's struct of set size from *from. Its size becomes the part known to both; the rest
  * is zeroed. */
-void kvc_sized_give(void *to, const void *from, size_t known);
+void kc_sized_give(void *to, const void *from, size_t known);
 
 #endif

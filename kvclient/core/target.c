@@ -9,19 +9,19 @@
 /* ---- walking ---- */
 
 struct walk {
-	struct kvc_target at; /* without spans; `skip`: the next byte */
-	uint64_t left;        /* value bytes from there */
+	struct kc_target at; /* without spans; `skip`: the next byte */
+	uint64_t left;       /* value bytes from there */
 	const struct kvc_span *next;
 };
 
 static void span_enter(struct walk *w, uint64_t skip)
 {
 	const struct kvc_span *s = w->next++;
-	w->at = (struct kvc_target){.at = s->data, .slice = s->slice, .stride = s->stride, .skip = skip};
+	w->at = (struct kc_target){.at = s->data, .slice = s->slice, .stride = s->stride, .skip = skip};
 	w->left = s->len - skip;
 }
 
-static struct walk walk_begin(const struct kvc_target *t)
+static struct walk walk_begin(const struct kc_target *t)
 {
 	struct walk w = {.at = *t, .left = UINT64_MAX};
 	uint64_t skip = t->skip;
@@ -41,7 +41,7 @@ static struct walk walk_begin(const struct kvc_target *t)
 /* The next adjacent bytes, at most n. */
 static uint8_t *walk_next(struct walk *w, uint64_t n, uint64_t *out_len)
 {
-	struct kvc_target *t = &w->at;
+	struct kc_target *t = &w->at;
 	uint64_t pos, in;
 	if (w->left == 0)
 		span_enter(w, 0);
@@ -54,7 +54,7 @@ static uint8_t *walk_next(struct walk *w, uint64_t n, uint64_t *out_len)
 	return t->slice ? t->at + pos / t->slice * t->stride + in : t->at + pos;
 }
 
-void kvc_target_write(const struct kvc_target *t, const uint8_t *from, uint64_t n)
+void kc_target_write(const struct kc_target *t, const uint8_t *from, uint64_t n)
 {
 	struct walk w = walk_begin(t);
 	for (uint64_t step; n > 0; from += step, n -= step) {
@@ -63,7 +63,7 @@ void kvc_target_write(const struct kvc_target *t, const uint8_t *from, uint64_t 
 	}
 }
 
-void kvc_target_read(const struct kvc_target *t, uint8_t *to, uint64_t n)
+void kc_target_read(const struct kc_target *t, uint8_t *to, uint64_t n)
 {
 	struct walk w = walk_begin(t);
 	for (uint64_t step; n > 0; to += step, n -= step) {
@@ -72,7 +72,7 @@ void kvc_target_read(const struct kvc_target *t, uint8_t *to, uint64_t n)
 	}
 }
 
-void kvc_target_hash(const struct kvc_target *t, uint64_t n, struct kv_hasher *h)
+void kc_target_hash(const struct kc_target *t, uint64_t n, struct kv_hasher *h)
 {
 	struct walk w = walk_begin(t);
 	for (uint64_t step; n > 0; n -= step) {
@@ -84,10 +84,10 @@ void kvc_target_hash(const struct kvc_target *t, uint64_t n, struct kv_hasher *h
 /* ---- making ---- */
 
 /* One place, or slices. A slice of len or more is none. */
-static int one_make(struct kvc_target *t, void *at, uint64_t len, uint64_t slice, uint64_t stride)
+static int one_make(struct kc_target *t, void *at, uint64_t len, uint64_t slice, uint64_t stride)
 {
 	uint64_t extent = len, end;
-	*t = (struct kvc_target){.at = at};
+	*t = (struct kc_target){.at = at};
 	if (!at || len == 0)
 		return -KV_EINVAL;
 	if (slice == 0 || slice >= len)
@@ -102,7 +102,7 @@ static int one_make(struct kvc_target *t, void *at, uint64_t len, uint64_t slice
 }
 
 /* Evenly spaced spans of one length (the last may be shorter) become slices, which a server can access in place. */
-static void spans_join(struct kvc_target *t)
+static void spans_join(struct kc_target *t)
 {
 	const struct kvc_span *s = t->span;
 	uint64_t len = s[0].len, stride = 0;
@@ -114,10 +114,10 @@ static void spans_join(struct kvc_target *t)
 		    from < first || (i > 0 && (stride < len || (from - first) / i != stride || (from - first) % i)))
 			return;
 	}
-	*t = (struct kvc_target){.at = s[0].data, .slice = t->spans > 1 ? len : 0, .stride = stride};
+	*t = (struct kc_target){.at = s[0].data, .slice = t->spans > 1 ? len : 0, .stride = stride};
 }
 
-static int spans_make(struct kvc_target *t, const struct kvc_item *it, const struct kvc_layout *l)
+static int spans_make(struct kc_target *t, const struct kvc_item *it, const struct kvc_layout *l)
 {
 	uint64_t sum = 0, end;
 	int rc = it->data || it->slice || it->stride || l->num_spans > KVC_SPANS_MAX || !l->spans || l->num_spans == 0
@@ -132,22 +132,22 @@ static int spans_make(struct kvc_target *t, const struct kvc_item *it, const str
 	}
 	if (rc < 0 || sum != it->len)
 		return -KV_EINVAL;
-	*t = (struct kvc_target){.span = l->spans, .spans = l->num_spans};
+	*t = (struct kc_target){.span = l->spans, .spans = l->num_spans};
 	spans_join(t);
 	return 0;
 }
 
-int kvc_layout_take(const struct kvc_item *it, struct kvc_layout *out)
+int kc_layout_take(const struct kvc_item *it, struct kvc_layout *out)
 {
-	return kvc_sized_take(out, sizeof(*out), it->layout, offsetof(struct kvc_layout, spans), "struct kvc_layout",
-			      NULL);
+	return kc_sized_take(out, sizeof(*out), it->layout, offsetof(struct kvc_layout, spans), "struct kvc_layout",
+			     NULL);
 }
 
-int kvc_target_make(struct kvc_target *t, const struct kvc_item *it, struct kvc_layout *parts)
+int kc_target_make(struct kc_target *t, const struct kvc_item *it, struct kvc_layout *parts)
 {
 	struct kvc_layout l = {0};
 	if (KV_UNLIKELY(it->layout != NULL) &&
-	    (kvc_layout_take(it, &l) < 0 || (!parts && (l.num_parts || l.part_ends || l.arrival))))
+	    (kc_layout_take(it, &l) < 0 || (!parts && (l.num_parts || l.part_ends || l.arrival))))
 		return -KV_EINVAL;
 	if (parts)
 		*parts = l;

@@ -8,36 +8,36 @@
 
 /* Slices of `slice` bytes, `stride` bytes apart; slice 0: one place. Or spans, the caller's. The value's first `skip`
  * bytes are before the range. */
-struct kvc_target {
+struct kc_target {
 	uint8_t *at;
 	uint64_t slice, stride, skip;
 	const struct kvc_span *span; /* NULL: `at` */
 	uint32_t spans;
 };
 
-/* kvc_layout_take -- copy an item's layout. 0, or -KV_EINVAL: unknown. */
-int kvc_layout_take(const struct kvc_item *it, struct kvc_layout *out);
+/* kc_layout_take -- copy an item's layout. 0, or -KV_EINVAL: unknown. */
+int kc_layout_take(const struct kvc_item *it, struct kvc_layout *out);
 
-/* kvc_target_make -- an item's target. parts: receives its layout, zeroed if none; NULL: parts are not allowed. 0.
+/* kc_target_make -- an item's target. parts: receives its layout, zeroed if none; NULL: parts are not allowed. 0.
  * -KV_EINVAL: a NULL place or length 0, overlapping slices, an overflow, lengths that do not sum to it->len, or an
  * unknown layout. */
-int kvc_target_make(struct kvc_target *t, const struct kvc_item *it, struct kvc_layout *parts);
+int kc_target_make(struct kc_target *t, const struct kvc_item *it, struct kvc_layout *parts);
 
-/* kvc_target_flat -- whether it is one place. kvc_target_extent -- bytes from first to last, for `len` value bytes
+/* kc_target_flat -- whether it is one place. kc_target_extent -- bytes from first to last, for `len` value bytes
  * without spans. */
-static inline bool kvc_target_flat(const struct kvc_target *t)
+static inline bool kc_target_flat(const struct kc_target *t)
 {
 	return !t->span && t->slice == 0;
 }
-static inline uint64_t kvc_target_extent(const struct kvc_target *t, uint64_t len)
+static inline uint64_t kc_target_extent(const struct kc_target *t, uint64_t len)
 {
 	return t->slice ? (len - 1) / t->slice * (t->stride - t->slice) + len : len;
 }
 
-/* kvc_target_write -- copy n bytes to the target, from `skip` on. kvc_target_read -- from it. */
-void kvc_target_write(const struct kvc_target *t, const uint8_t *from, uint64_t n);
-void kvc_target_read(const struct kvc_target *t, uint8_t *to, uint64_t n);
+/* kc_target_write -- copy n bytes to the target, from `skip` on. kc_target_read -- from it. */
+void kc_target_write(const struct kc_target *t, const uint8_t *from, uint64_t n);
+void kc_target_read(const struct kc_target *t, uint8_t *to, uint64_t n);
 
-void kvc_target_hash(const struct kvc_target *t, uint64_t n, struct kv_hasher *h);
+void kc_target_hash(const struct kc_target *t, uint64_t n, struct kv_hasher *h);
 
 #endif

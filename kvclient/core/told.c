@@ -4,7 +4,7 @@
  * beginning in the log. */
 #include "kvclient/core/told.h"
 
-bool kvc_told_begin(struct kvc_told *t, bool *mine, enum kvc_trouble trouble)
+bool kc_told_begin(struct kc_told *t, bool *mine, enum kc_trouble trouble)
 {
 	if (mine[trouble])
 		return false;
@@ -12,7 +12,7 @@ bool kvc_told_begin(struct kvc_told *t, bool *mine, enum kvc_trouble trouble)
 	return atomic_fetch_add(&t->clients[trouble], 1) == 0;
 }
 
-bool kvc_told_end(struct kvc_told *t, bool *mine, enum kvc_trouble trouble)
+bool kc_told_end(struct kc_told *t, bool *mine, enum kc_trouble trouble)
 {
 	if (!mine[trouble])
 		return false;
@@ -20,8 +20,8 @@ bool kvc_told_end(struct kvc_told *t, bool *mine, enum kvc_trouble trouble)
 	return atomic_fetch_sub(&t->clients[trouble], 1) == 1;
 }
 
-void kvc_told_forget(struct kvc_told *t, bool *mine)
+void kc_told_forget(struct kc_told *t, bool *mine)
 {
-	for (unsigned i = 0; i < KVC_TROUBLES; i++)
-		kvc_told_end(t, mine, (enum kvc_trouble)i);
+	for (unsigned i = 0; i < KC_TROUBLES; i++)
+		kc_told_end(t, mine, (enum kc_trouble)i);
 }

@@ -5,8 +5,8 @@
  *
  *   more than half announce it                                         followed
  *   no view is in force; or newer, by the source in force              at once
- *   not newer, and no answering server announces another               after KVC_VOTE_ALL_NS
- *   not newer: another source, or numbers that began anew              KVC_VOTE_RESET_NS after most began to differ
+ *   not newer, and no answering server announces another               after KC_VOTE_ALL_NS
+ *   not newer: another source, or numbers that began anew              KC_VOTE_RESET_NS after most began to differ
  *
  * "Newer" also needs more than half: one clock ahead of time raises no epoch. The times bound how often servers that
  * name each other in turn can change the view. Where no server of the view in force answers, the view most answering
@@ -15,56 +15,56 @@
 
 #include <stdlib.h>
 
-int kvc_votes_init(struct kvc_votes *v, unsigned room)
+int kc_votes_init(struct kc_votes *v, unsigned room)
 {
-	*v = (struct kvc_votes){.room = room};
+	*v = (struct kc_votes){.room = room};
 	v->vote = calloc(room, sizeof(*v->vote));
 	v->epochs = calloc(room, sizeof(*v->epochs));
 	if (v->vote && v->epochs)
 		return 0;
-	kvc_votes_fini(v);
+	kc_votes_fini(v);
 	return -KV_ENOMEM;
 }
 
-void kvc_votes_fini(struct kvc_votes *v)
+void kc_votes_fini(struct kc_votes *v)
 {
 	free(v->vote);
 	free(v->epochs);
-	*v = (struct kvc_votes){0};
+	*v = (struct kc_votes){0};
 }
 
-void kvc_votes_cast(struct kvc_votes *v, unsigned i, uint64_t source, uint64_t epoch, kv_u128 digest)
+void kc_votes_cast(struct kc_votes *v, unsigned i, uint64_t source, uint64_t epoch, kv_u128 digest)
 {
 	if (i >= v->room)
 		return;
-	v->vote[i] = (struct kvc_vote){source, epoch, epoch ? digest : 0, KV_NEVER, false};
+	v->vote[i] = (struct kc_vote){source, epoch, epoch ? digest : 0, KV_NEVER, false};
 	v->used = KV_MAX(v->used, i + 1);
 }
 
-void kvc_votes_own(struct kvc_votes *v, unsigned i)
+void kc_votes_own(struct kc_votes *v, unsigned i)
 {
 	if (i < v->used)
 		v->vote[i].own = true;
 }
 
-void kvc_votes_lost(struct kvc_votes *v, unsigned i, uint64_t now_ns)
+void kc_votes_lost(struct kc_votes *v, unsigned i, uint64_t now_ns)
 {
 	if (i < v->used && v->vote[i].until_ns == KV_NEVER)
-		v->vote[i].until_ns = kv_deadline(now_ns, KVC_VOTE_LOST_NS);
+		v->vote[i].until_ns = kv_deadline(now_ns, KC_VOTE_LOST_NS);
 }
 
-void kvc_votes_drop(struct kvc_votes *v, unsigned i)
+void kc_votes_drop(struct kc_votes *v, unsigned i)
 {
 	if (i < v->used)
 		v->vote[i].until_ns = 0;
 }
 
-static bool counts(const struct kvc_vote *b, uint64_t now_ns)
+static bool counts(const struct kc_vote *b, uint64_t now_ns)
 {
 	return b->until_ns > now_ns;
 }
 
-unsigned kvc_votes_for(const struct kvc_votes *v, kv_u128 digest, uint64_t now_ns)
+unsigned kc_votes_for(const struct kc_votes *v, kv_u128 digest, uint64_t now_ns)
 {
 	unsigned n = 0;
 	for (unsigned i = 0; i < v->used; i++)
@@ -72,7 +72,7 @@ unsigned kvc_votes_for(const struct kvc_votes *v, kv_u128 digest, uint64_t now_n
 	return n;
 }
 
-unsigned kvc_votes_views(const struct kvc_votes *v, uint64_t now_ns)
+unsigned kc_votes_views(const struct kc_votes *v, uint64_t now_ns)
 {
 	unsigned n = 0;
 	for (unsigned i = 0; i < v->used; i++) {
@@ -86,14 +86,14 @@ unsigned kvc_votes_views(const struct kvc_votes *v, uint64_t now_ns)
 
 /* ---- one vote against the view in force ---- */
 
-static bool newer(const struct kvc_vote *b, const struct kvc_votes_now *now)
+static bool newer(const struct kc_vote *b, const struct kc_votes_now *now)
 {
 	return b->source == now->source &&
 	       (b->epoch > now->epoch || (b->epoch == now->epoch && b->digest > now->digest));
 }
 
 /* Whether it is for another view, or for the one in force with lower numbers or another source. */
-static bool differs(const struct kvc_vote *b, const struct kvc_votes_now *now)
+static bool differs(const struct kc_vote *b, const struct kc_votes_now *now)
 {
 	return b->digest && (b->source != now->source || b->digest != now->digest || b->epoch < now->epoch);
 }
@@ -101,12 +101,12 @@ static bool differs(const struct kvc_vote *b, const struct kvc_votes_now *now)
 /* ---- all votes ---- */
 
 /* The only digest that can have more than half of the votes (Boyer and Moore); 0: none can. */
-static kv_u128 leader(const struct kvc_votes *v, uint64_t now_ns)
+static kv_u128 leader(const struct kc_votes *v, uint64_t now_ns)
 {
 	kv_u128 digest = 0;
 	unsigned lead = 0;
 	for (unsigned i = 0; i < v->used; i++) {
-		const struct kvc_vote *b = &v->vote[i];
+		const struct kc_vote *b = &v->vote[i];
 		if (!counts(b, now_ns))
 			continue;
 		if (lead == 0)
@@ -118,10 +118,10 @@ static kv_u128 leader(const struct kvc_votes *v, uint64_t now_ns)
 
 /* Whether the server answers. Without a view in force a server lost just now counts: attempts end soon and repeat, and
  * the first one would decide alone. */
-static bool answers(const struct kvc_vote *b, const struct kvc_votes_now *now)
+static bool answers(const struct kc_vote *b, const struct kc_votes_now *now)
 {
 	return b->until_ns == KV_NEVER ||
-	       (!now->digest && b->until_ns > now->now_ns + KVC_VOTE_LOST_NS - KVC_VOTE_JUST_NS);
+	       (!now->digest && b->until_ns > now->now_ns + KC_VOTE_LOST_NS - KC_VOTE_JUST_NS);
 }
 
 /* Of the answering servers: those that announce the digest, and those of them their view names. */
@@ -129,7 +129,7 @@ struct share {
 	unsigned votes, own;
 };
 
-static struct share share_of(const struct kvc_votes *v, const struct kvc_votes_now *now, kv_u128 digest)
+static struct share share_of(const struct kc_votes *v, const struct kc_votes_now *now, kv_u128 digest)
 {
 	struct share s = {0};
 	for (unsigned i = 0; i < v->used; i++) {
@@ -142,12 +142,12 @@ static struct share share_of(const struct kvc_votes *v, const struct kvc_votes_n
 
 /* The digest most answering servers announce. Without a view in force, prefer views that name their announcers (stale
  * ones rarely do), then votes, then the highest digest, so that clients agree. 0: none beats the view in force. */
-static kv_u128 most(const struct kvc_votes *v, const struct kvc_votes_now *now, unsigned *out_votes)
+static kv_u128 most(const struct kc_votes *v, const struct kc_votes_now *now, unsigned *out_votes)
 {
 	struct share best = now->digest ? share_of(v, now, now->digest) : (struct share){0};
 	kv_u128 digest = 0;
 	for (unsigned i = 0; i < v->used; i++) {
-		const struct kvc_vote *b = &v->vote[i];
+		const struct kc_vote *b = &v->vote[i];
 		struct share s;
 		if (!answers(b, now) || !b->digest || b->digest == now->digest || b->digest == digest)
 			continue;
@@ -170,7 +170,7 @@ struct tally {
 	unsigned differ;                            /* not for the view in force */
 };
 
-static void tally_one(struct tally *t, const struct kvc_vote *b, const struct kvc_votes_now *now, kv_u128 digest)
+static void tally_one(struct tally *t, const struct kc_vote *b, const struct kc_votes_now *now, kv_u128 digest)
 {
 	t->voters++;
 	t->answering += b->until_ns == KV_NEVER;
@@ -181,11 +181,11 @@ static void tally_one(struct tally *t, const struct kvc_vote *b, const struct kv
 	t->differ += differs(b, now);
 }
 
-static struct tally tally_make(const struct kvc_votes *v, const struct kvc_votes_now *now, kv_u128 digest)
+static struct tally tally_make(const struct kc_votes *v, const struct kc_votes_now *now, kv_u128 digest)
 {
 	struct tally t = {.voters = now->pending};
 	for (unsigned i = 0; i < v->used; i++) {
-		const struct kvc_vote *b = &v->vote[i];
+		const struct kc_vote *b = &v->vote[i];
 		if (counts(b, now->now_ns))
 			tally_one(&t, b, now, digest);
 	}
@@ -200,11 +200,11 @@ static int descending(const void *a, const void *b)
 
 /* The majority source of the choice's votes, and that source's highest epoch reached by more than `half` votes, else
  * its lowest. */
-static void number_of(struct kvc_votes *v, struct kvc_choice *c, uint64_t now_ns, unsigned half)
+static void number_of(struct kc_votes *v, struct kc_choice *c, uint64_t now_ns, unsigned half)
 {
 	unsigned lead = 0, n = 0;
 	for (unsigned i = 0; i < v->used; i++) {
-		const struct kvc_vote *b = &v->vote[i];
+		const struct kc_vote *b = &v->vote[i];
 		if (!counts(b, now_ns) || b->digest != c->digest)
 			continue;
 		if (lead == 0)
@@ -219,7 +219,7 @@ static void number_of(struct kvc_votes *v, struct kvc_choice *c, uint64_t now_ns
 }
 
 /* How long a majority has differed from the view in force. */
-static uint64_t differ_for_ns(struct kvc_votes *v, const struct kvc_votes_now *now, const struct tally *t)
+static uint64_t differ_for_ns(struct kc_votes *v, const struct kc_votes_now *now, const struct tally *t)
 {
 	if (2 * t->differ <= t->voters)
 		v->differ_ns = 0;
@@ -228,32 +228,32 @@ static uint64_t differ_for_ns(struct kvc_votes *v, const struct kvc_votes_now *n
 	return v->differ_ns ? now->now_ns - v->differ_ns : 0;
 }
 
-static uint64_t patience_ns(const struct kvc_votes *v, const struct kvc_votes_now *now, const struct tally *t)
+static uint64_t patience_ns(const struct kc_votes *v, const struct kc_votes_now *now, const struct tally *t)
 {
-	bool calm = v->reset_ns == 0 || now->now_ns - v->reset_ns > KVC_VOTE_CALM_NS;
-	return t->others_answer == 0 && calm ? KVC_VOTE_ALL_NS : KVC_VOTE_RESET_NS;
+	bool calm = v->reset_ns == 0 || now->now_ns - v->reset_ns > KC_VOTE_CALM_NS;
+	return t->others_answer == 0 && calm ? KC_VOTE_ALL_NS : KC_VOTE_RESET_NS;
 }
 
 /* Another view, or other numbers. */
-static bool is_change(const struct kvc_choice *c, const struct kvc_votes_now *now)
+static bool is_change(const struct kc_choice *c, const struct kc_votes_now *now)
 {
 	return c->digest != now->digest || c->source != now->source || c->epoch != now->epoch;
 }
 
 /* Whether to follow a majority view now. */
-static bool is_due(struct kvc_votes *v, const struct kvc_votes_now *now, const struct tally *t)
+static bool is_due(struct kc_votes *v, const struct kc_votes_now *now, const struct tally *t)
 {
 	uint64_t ns = differ_for_ns(v, now, t);
 	return 2 * t->newer > t->voters || (v->differ_ns && ns >= patience_ns(v, now, t));
 }
 
-void kvc_votes_decide(struct kvc_votes *v, const struct kvc_votes_now *now, struct kvc_choice *out)
+void kc_votes_decide(struct kc_votes *v, const struct kc_votes_now *now, struct kc_choice *out)
 {
-	struct kvc_choice c = {.digest = leader(v, now->now_ns)};
+	struct kc_choice c = {.digest = leader(v, now->now_ns)};
 	struct tally t = tally_make(v, now, c.digest);
 	bool due = is_due(v, now, &t), majority = !now->alone && c.digest && 2 * t.leads > t.voters;
 	bool known = majority && 2 * t.newer > t.voters; /* to be newer */
-	*out = (struct kvc_choice){.voters = t.voters, .present = t.present, .answering = t.answering};
+	*out = (struct kc_choice){.voters = t.voters, .present = t.present, .answering = t.answering};
 	if (!majority) {
 		c.digest = now->alone ? most(v, now, &t.leads) : 0;
 		due = true;
@@ -263,7 +263,7 @@ void kvc_votes_decide(struct kvc_votes *v, const struct kvc_votes_now *now, stru
 	number_of(v, &c, now->now_ns, known ? t.voters / 2 : t.leads / 2);
 	if (!is_change(&c, now))
 		return;
-	c.reset = now->digest && !newer(&(struct kvc_vote){c.source, c.epoch, c.digest, 0, false}, now);
+	c.reset = now->digest && !newer(&(struct kc_vote){c.source, c.epoch, c.digest, 0, false}, now);
 	c.votes = t.leads;
 	c.voters = t.voters;
 	c.present = t.present;
@@ -271,7 +271,7 @@ void kvc_votes_decide(struct kvc_votes *v, const struct kvc_votes_now *now, stru
 	*out = c;
 }
 
-void kvc_votes_adopted(struct kvc_votes *v, const struct kvc_choice *choice, uint64_t now_ns)
+void kc_votes_adopted(struct kc_votes *v, const struct kc_choice *choice, uint64_t now_ns)
 {
 	v->differ_ns = 0;
 	if (choice->reset)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* waits.c -- waits of a call. Three kinds are known to kvc_cancel, kvc_queue_close and the pool's end: for its requests
- * (transfer/call.c: kvc_call_wait_await), for room (request/admission.c), and here for all else. scripts/check-waits.sh
+ * (transfer/call.c: kc_call_wait_await), for room (request/admission.c), and here for all else. scripts/check-waits.sh
  * finds others. A wait is in the client's list while it lasts. Its coroutine carries the address of the call's stop
  * (co_set_mark). Ending a wait wakes its whole queue. */
 #include "kvclient/core/waits.h"
@@ -11,52 +11,52 @@ struct waiter {
 	const bool *stop;
 };
 
-void kvc_wait_stop_set(const bool *stop)
+void kc_wait_stop_set(const bool *stop)
 {
 	co_set_mark(stop);
 }
 
-const bool *kvc_wait_stop(void)
+const bool *kc_wait_stop(void)
 {
 	return co_mark();
 }
 
-int kvc_wait_over(const struct kvc_client *c)
+int kc_wait_over(const struct kvc_client *c)
 {
-	const bool *stop = kvc_wait_stop();
+	const bool *stop = kc_wait_stop();
 	return c->closing ? -KV_ECLOSED : stop && *stop ? -KV_ECANCELED : 0;
 }
 
-int kvc_wait_queue_await(struct kvc_client *c, struct co_queue *q, uint64_t deadline_ns)
+int kc_wait_queue_await(struct kvc_client *c, struct co_queue *q, uint64_t deadline_ns)
 {
-	struct waiter w = {.queue = q, .stop = kvc_wait_stop()};
-	int over = kvc_wait_over(c), rc;
+	struct waiter w = {.queue = q, .stop = kc_wait_stop()};
+	int over = kc_wait_over(c), rc;
 	if (over < 0)
 		return over;
 	kv_list_add_tail(&c->waits.all, &w.node);
 	rc = co_queue_wait_await(q, deadline_ns);
 	kv_list_del(&w.node);
-	over = kvc_wait_over(c);
+	over = kc_wait_over(c);
 	return over < 0 ? over : rc;
 }
 
-int kvc_wait_time_await(struct kvc_client *c, uint64_t until_ns)
+int kc_wait_time_await(struct kvc_client *c, uint64_t until_ns)
 {
 	int rc;
 	do
-		rc = kvc_wait_queue_await(c, &c->waits.time, until_ns);
+		rc = kc_wait_queue_await(c, &c->waits.time, until_ns);
 	while (rc == 0);
 	return rc == -KV_ETIMEOUT ? 0 : rc;
 }
 
-void kvc_waits_init(struct kvc_client *c)
+void kc_waits_init(struct kvc_client *c)
 {
 	kv_list_init(&c->waits.all);
 	co_queue_init(&c->waits.time);
 }
 
 /* Woken coroutines run later, so the list stays as it is. */
-void kvc_waits_stop(struct kvc_client *c, const bool *stop)
+void kc_waits_stop(struct kvc_client *c, const bool *stop)
 {
 	KV_LIST_EACH (n, &c->waits.all) {
 		const struct waiter *w = KV_LIST_ENTRY(n, const struct waiter, node);
@@ -65,7 +65,7 @@ void kvc_waits_stop(struct kvc_client *c, const bool *stop)
 	}
 }
 
-void kvc_waits_close(struct kvc_client *c)
+void kc_waits_close(struct kvc_client *c)
 {
 	KV_LIST_EACH (n, &c->waits.all)
 		co_queue_wake_all(KV_LIST_ENTRY(n, const struct waiter, node)->queue);

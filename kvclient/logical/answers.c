@@ -6,44 +6,44 @@
 #include "kvclient/logical/opener.h"
 #include "kvclient/request/lanes.h"
 
-static struct kvc_session_at *asked_take(struct kvc_node *n, uint32_t id)
+static struct kc_session_at *asked_take(struct kc_node *n, uint32_t id)
 {
 	KV_LIST_EACH (e, &n->sessions.asked) {
-		struct kvc_session_at *at = KV_LIST_ENTRY(e, struct kvc_session_at, list);
+		struct kc_session_at *at = KV_LIST_ENTRY(e, struct kc_session_at, list);
 		if (at->id != id)
 			continue;
 		kv_list_del(&at->list);
 		n->sessions.num_asked--;
-		kvc_opener_wake(n);
+		kc_opener_wake(n);
 		return at;
 	}
 	return NULL;
 }
 
-static int granted(struct kvc_node *n, const struct wire_session_ok *ok)
+static int granted(struct kc_node *n, const struct wire_session_ok *ok)
 {
-	struct kvc_session_at *at = asked_take(n, ok->id);
+	struct kc_session_at *at = asked_take(n, ok->id);
 	if (!at)
 		return -KV_EPROTO;
 	at->number = ok->session;
 	at->credits = ok->credits;
-	if (at->session->gone || kvc_lanes_make(at, n->attachment) < 0) {
-		kvc_session_goodbye(at); /* takes over the question's reference */
-		kvc_session_changed(at->session);
+	if (at->session->gone || kc_lanes_make(at, n->attachment) < 0) {
+		kc_session_goodbye(at); /* takes over the question's reference */
+		kc_session_changed(at->session);
 		return 0;
 	}
-	at->state = KVC_SESSION_OPEN;
-	kvc_session_changed(at->session);
-	kvc_session_unref(at->session);
+	at->state = KC_SESSION_OPEN;
+	kc_session_changed(at->session);
+	kc_session_unref(at->session);
 	return 0;
 }
 
-static void none(struct kvc_session_at *at)
+static void none(struct kc_session_at *at)
 {
-	at->state = KVC_SESSION_NONE;
+	at->state = KC_SESSION_NONE;
 	at->number = 0;
-	kvc_session_changed(at->session);
-	kvc_session_unref(at->session);
+	kc_session_changed(at->session);
+	kc_session_unref(at->session);
 }
 
 /* Calls return the code. Codes with another meaning to a call (try again at once, no such key) become -KV_EPROTO. */
@@ -61,27 +61,27 @@ static int refusal_code(int32_t status)
 	}
 }
 
-static int refused(struct kvc_node *n, const struct wire_session_refuse *r)
+static int refused(struct kc_node *n, const struct wire_session_refuse *r)
 {
-	struct kvc_session_at *at = asked_take(n, r->id);
+	struct kc_session_at *at = asked_take(n, r->id);
 	if (!at)
 		return -KV_EPROTO;
 	if (at->session->gone) { /* the host has gone */
 		none(at);
 		return 0;
 	}
-	kvc_printable(n->sessions.refusal, sizeof(n->sessions.refusal), r->text);
+	kc_printable(n->sessions.refusal, sizeof(n->sessions.refusal), r->text);
 	n->control.denied += refusal_code(r->status) == -KV_EDENIED;
-	kvc_session_refuse(at, refusal_code(r->status));
-	kvc_session_unref(at->session);
+	kc_session_refuse(at, refusal_code(r->status));
+	kc_session_unref(at->session);
 	return 0;
 }
 
 /* Answers come in the order of the goodbyes: a correct server answers the first. */
-static int parted(struct kvc_node *n, uint32_t number)
+static int parted(struct kc_node *n, uint32_t number)
 {
 	KV_LIST_EACH (e, &n->sessions.parted) {
-		struct kvc_session_at *at = KV_LIST_ENTRY(e, struct kvc_session_at, list);
+		struct kc_session_at *at = KV_LIST_ENTRY(e, struct kc_session_at, list);
 		if (at->number != number)
 			continue;
 		kv_list_del(&at->list);
@@ -91,19 +91,19 @@ static int parted(struct kvc_node *n, uint32_t number)
 	return -KV_EPROTO;
 }
 
-static int challenged(struct kvc_node *n, const uint8_t *nonce)
+static int challenged(struct kc_node *n, const uint8_t *nonce)
 {
-	struct kvc_node_sessions *q = &n->sessions;
-	if (q->stage != KVC_SESSIONS_BEGUN)
+	struct kc_node_sessions *q = &n->sessions;
+	if (q->stage != KC_SESSIONS_BEGUN)
 		return -KV_EPROTO;
 	memcpy(q->challenge.nonce, nonce, sizeof(q->challenge.nonce));
 	memcpy(q->challenge.token, n->attachment->token, sizeof(q->challenge.token));
-	q->stage = KVC_SESSIONS_CHALLENGED;
-	kvc_opener_wake(n);
+	q->stage = KC_SESSIONS_CHALLENGED;
+	kc_opener_wake(n);
 	return 0;
 }
 
-int kvc_sessions_message(struct kvc_node *n, const struct wire_ctrl_msg *m)
+int kc_sessions_message(struct kc_node *n, const struct wire_ctrl_msg *m)
 {
 	n->sessions.waits_ns = loop_turn_now(n->client->loop); /* for the next one */
 	switch (m->type) {
@@ -122,34 +122,34 @@ int kvc_sessions_message(struct kvc_node *n, const struct wire_ctrl_msg *m)
 
 /* ---- the end of a connection ---- */
 
-static void at_reset(struct kvc_session_at *at)
+static void at_reset(struct kc_session_at *at)
 {
 	struct kvc_session *session = at->session;
 	uint8_t state = at->state;
 	kv_list_del(&at->list);
-	kvc_lanes_free(at);
+	kc_lanes_free(at);
 	if (session->gone) {
-		if (state == KVC_SESSION_ASKED || state == KVC_SESSION_CLOSING)
+		if (state == KC_SESSION_ASKED || state == KC_SESSION_CLOSING)
 			none(at); /* may free it */
 		return;
 	}
-	at->state = KVC_SESSION_WANTED;
+	at->state = KC_SESSION_WANTED;
 	kv_list_add_tail(&at->node->sessions.wanted, &at->list);
-	kvc_session_changed(session);
-	if (state == KVC_SESSION_ASKED || state == KVC_SESSION_CLOSING)
-		kvc_session_unref(session);
+	kc_session_changed(session);
+	if (state == KC_SESSION_ASKED || state == KC_SESSION_CLOSING)
+		kc_session_unref(session);
 }
 
-void kvc_sessions_reset(struct kvc_node *n)
+void kc_sessions_reset(struct kc_node *n)
 {
-	struct kvc_node_sessions *q = &n->sessions;
+	struct kc_node_sessions *q = &n->sessions;
 	KV_LIST_EACH_SAFE (e, &n->client->sessions) {
-		struct kvc_session_at *at = kvc_session_part(KV_LIST_ENTRY(e, struct kvc_session, node), n->index);
+		struct kc_session_at *at = kc_session_part(KV_LIST_ENTRY(e, struct kvc_session, node), n->index);
 		if (at)
 			at_reset(at);
 	}
 	q->num_asked = q->last_id = 0;
-	q->stage = KVC_SESSIONS_NONE;
+	q->stage = KC_SESSIONS_NONE;
 	explicit_bzero(&q->challenge, sizeof(q->challenge));
-	kvc_opener_wake(n);
+	kc_opener_wake(n);
 }

@@ -6,10 +6,10 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_sessions_message -- take a SESSION message. 0, or -KV_EPROTO: it answers no question of ours. */
-int kvc_sessions_message(struct kvc_node *n, const struct wire_ctrl_msg *m);
+/* kc_sessions_message -- take a SESSION message. 0, or -KV_EPROTO: it answers no question of ours. */
+int kc_sessions_message(struct kc_node *n, const struct wire_ctrl_msg *m);
 
-/* kvc_sessions_reset -- the connection has ended: open every session of the client again on the next one. */
-void kvc_sessions_reset(struct kvc_node *n);
+/* kc_sessions_reset -- the connection has ended: open every session of the client again on the next one. */
+void kc_sessions_reset(struct kc_node *n);
 
 #endif

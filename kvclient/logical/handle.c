@@ -8,7 +8,7 @@
 
 static int options_take(const struct kvc_session_options *given, struct kvc_session_options *out, struct kv_error *err)
 {
-	return kvc_sized_take(out, sizeof(*out), given, sizeof(size_t), "struct kvc_session_options", err);
+	return kc_sized_take(out, sizeof(*out), given, sizeof(size_t), "struct kvc_session_options", err);
 }
 
 static bool here(const struct kvc_client *c)
@@ -18,7 +18,7 @@ static bool here(const struct kvc_client *c)
 
 static uint64_t time_of(const struct kvc_pool *p, uint64_t timeout_ns)
 {
-	return kvc_pool_time(p, &(struct kvc_call){.timeout_ns = timeout_ns}, 0);
+	return kc_pool_time(p, &(struct kvc_call){.timeout_ns = timeout_ns}, 0);
 }
 
 int kvc_session_open_await(struct kvc_client *client, const struct kvc_session_options *options,
@@ -26,7 +26,7 @@ int kvc_session_open_await(struct kvc_client *client, const struct kvc_session_o
 {
 	struct kvc_session_options o;
 	int rc;
-	if (client && kvc_pool_alien(client->pool))
+	if (client && kc_pool_alien(client->pool))
 		return kv_fail(err, -KV_ECLOSED, "the pool is the parent's, and this is a child of fork()");
 	if (!here(client) || !out)
 		return kv_fail(err, -KV_EINVAL,
@@ -36,10 +36,10 @@ int kvc_session_open_await(struct kvc_client *client, const struct kvc_session_o
 		return rc;
 	if (client->closing || !client->opened)
 		return kv_fail(err, -KV_ECLOSED, "the client is closed");
-	kvc_client_hold(client);
-	rc = kvc_session_begin_await(
-		client, &o, kv_deadline(loop_now(client->loop), time_of(client->pool, o.timeout_ns)), out, err);
-	kvc_client_unhold(client);
+	kc_client_hold(client);
+	rc = kc_session_begin_await(client, &o,
+				    kv_deadline(loop_now(client->loop), time_of(client->pool, o.timeout_ns)), out, err);
+	kc_client_unhold(client);
 	return rc;
 }
 
@@ -48,7 +48,7 @@ int kvc_session_close_await(struct kvc_client *client, struct kvc_session **hand
 	struct kvc_session *session = handle ? *handle : NULL;
 	uint64_t deadline_ns;
 	int rc;
-	if (client && kvc_pool_alien(client->pool))
+	if (client && kc_pool_alien(client->pool))
 		return -KV_ECLOSED;
 	if (!here(client) || !handle || (session && session->client != client))
 		return -KV_EINVAL;
@@ -57,14 +57,14 @@ int kvc_session_close_await(struct kvc_client *client, struct kvc_session **hand
 	if (session->users > 0 || session->parting)
 		return -KV_EBUSY;
 	deadline_ns = kv_deadline(loop_now(client->loop), time_of(client->pool, timeout_ns));
-	kvc_client_hold(client);
-	rc = kvc_pins_part_await(session, deadline_ns);
+	kc_client_hold(client);
+	rc = kc_pins_part_await(session, deadline_ns);
 	rc = rc == -KV_ETIMEOUT ? -KV_EBUSY : rc;
 	if (rc == 0) {
 		*handle = NULL;
-		rc = kvc_session_end_await(session, deadline_ns);
+		rc = kc_session_end_await(session, deadline_ns);
 	}
-	kvc_client_unhold(client);
+	kc_client_unhold(client);
 	return rc;
 }
 
@@ -103,12 +103,12 @@ static int on_client(struct kvc_client *c, uint64_t timeout_ns, int64_t (*fn)(st
 		     struct args *a)
 {
 	int64_t result = 0;
-	int rc = kvc_pool_enter(c->pool);
+	int rc = kc_pool_enter(c->pool);
 	if (rc < 0)
 		return rc;
-	a->deadline_ns = kv_deadline(kvc_block_now(c->pool), time_of(c->pool, timeout_ns));
-	rc = kvc_block_run(c, a->deadline_ns, fn, a, &result);
-	kvc_pool_leave(c->pool);
+	a->deadline_ns = kv_deadline(kc_block_now(c->pool), time_of(c->pool, timeout_ns));
+	rc = kc_block_run(c, a->deadline_ns, fn, a, &result);
+	kc_pool_leave(c->pool);
 	return rc < 0 ? rc : (int)result;
 }
 
@@ -150,12 +150,12 @@ int kvc_session_close(struct kvc_pool *pool, struct kvc_session **session, uint6
 
 static void info_take(struct kvc_session *session, unsigned server, struct kvc_session_info *o)
 {
-	static const struct kvc_session_at none;
-	const struct kvc_session_at *part = kvc_session_part(session, server), *at = part ? part : &none;
-	const struct kvc_node *n = &session->client->node[server];
+	static const struct kc_session_at none;
+	const struct kc_session_at *part = kc_session_part(session, server), *at = part ? part : &none;
+	const struct kc_node *n = &session->client->node[server];
 	*o = (struct kvc_session_info){.client = session->client->index,
-				       .open = at->state == KVC_SESSION_OPEN,
-				       .status = at->state == KVC_SESSION_REFUSED ? at->status : 0,
+				       .open = at->state == KC_SESSION_OPEN,
+				       .status = at->state == KC_SESSION_REFUSED ? at->status : 0,
 				       .number = at->number,
 				       .credits = at->credits,
 				       .requests = session->requests,
@@ -182,14 +182,14 @@ int kvc_session_info(struct kvc_pool *pool, struct kvc_session *session, unsigne
 {
 	struct args a = {.session = session, .server = server};
 	int rc;
-	if (!pool || !session || session->client->pool != pool || !kvc_sized(out) || server >= pool->room)
+	if (!pool || !session || session->client->pool != pool || !kc_sized(out) || server >= pool->room)
 		return -KV_EINVAL;
-	if (kvc_pool_alien(pool))
+	if (kc_pool_alien(pool))
 		return -KV_ECLOSED;
 	rc = loop_current() == session->client->loop ? (int)do_info(session->client, &a)
 						     : on_client(session->client, 0, do_info, &a);
 	if (rc < 0)
 		return rc;
-	kvc_sized_give(out, &a.info, sizeof(a.info));
+	kc_sized_give(out, &a.info, sizeof(a.info));
 	return 0;
 }

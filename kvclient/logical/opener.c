@@ -10,60 +10,60 @@ enum { ASKED_MAX = 64 /* questions out on one connection */ };
 
 #define SEND_TIMEOUT_NS 2000000000ull
 
-void kvc_session_changed(struct kvc_session *session)
+void kc_session_changed(struct kvc_session *session)
 {
 	co_queue_wake_all(&session->changed);
 }
 
-void kvc_opener_wake(struct kvc_node *n)
+void kc_opener_wake(struct kc_node *n)
 {
 	if (n->sessions.opener)
 		co_wake(n->sessions.opener);
 }
 
-static bool work_left(const struct kvc_node *n)
+static bool work_left(const struct kc_node *n)
 {
-	return n->state == KVC_NODE_UP && !n->redo && !n->client->closing &&
+	return n->state == KC_NODE_UP && !n->redo && !n->client->closing &&
 	       !(kv_list_empty(&n->sessions.wanted) && kv_list_empty(&n->sessions.partings));
 }
 
-void kvc_session_refuse(struct kvc_session_at *at, int status)
+void kc_session_refuse(struct kc_session_at *at, int status)
 {
 	kv_list_del(&at->list);
-	at->state = KVC_SESSION_REFUSED;
+	at->state = KC_SESSION_REFUSED;
 	at->status = status;
 	at->refused_ns = loop_turn_now(at->session->client->loop);
-	kvc_session_changed(at->session);
+	kc_session_changed(at->session);
 }
 
 /* The server is of an older release. */
-static void refuse_all(struct kvc_node *n)
+static void refuse_all(struct kc_node *n)
 {
 	snprintf(n->sessions.refusal, sizeof(n->sessions.refusal),
 		 "it does not know further sessions: it is of an older release; run the same release on both sides");
 	while (!kv_list_empty(&n->sessions.wanted))
-		kvc_session_refuse(KV_LIST_ENTRY(n->sessions.wanted.next, struct kvc_session_at, list), -KV_ENOTSUP);
+		kc_session_refuse(KV_LIST_ENTRY(n->sessions.wanted.next, struct kc_session_at, list), -KV_ENOTSUP);
 }
 
 /* A question or a goodbye is about to go out. */
-static void wait_begin(struct kvc_node *n)
+static void wait_begin(struct kc_node *n)
 {
-	if (!kvc_sessions_waiting(&n->sessions))
+	if (!kc_sessions_waiting(&n->sessions))
 		n->sessions.waits_ns = loop_now(n->client->loop);
 }
 
-static int begin_await(struct kvc_node *n)
+static int begin_await(struct kc_node *n)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_BEGIN};
 	wait_begin(n);
-	n->sessions.stage = KVC_SESSIONS_BEGUN;
-	return kvc_node_send_await(n, &m, kv_deadline(loop_now(n->client->loop), SEND_TIMEOUT_NS));
+	n->sessions.stage = KC_SESSIONS_BEGUN;
+	return kc_node_send_await(n, &m, kv_deadline(loop_now(n->client->loop), SEND_TIMEOUT_NS));
 }
 
-static int ask_await(struct kvc_node *n)
+static int ask_await(struct kc_node *n)
 {
-	struct kvc_node_sessions *q = &n->sessions;
-	struct kvc_session_at *at = KV_LIST_ENTRY(q->wanted.next, struct kvc_session_at, list);
+	struct kc_node_sessions *q = &n->sessions;
+	struct kc_session_at *at = KV_LIST_ENTRY(q->wanted.next, struct kc_session_at, list);
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_OPEN,
 				  .session_open = {.id = q->last_id + 1, .client_id = at->session->client_id}};
 	int rc;
@@ -71,49 +71,49 @@ static int ask_await(struct kvc_node *n)
 	rc = boot_prove(n->control.conn, &q->challenge, at->session->key, &m.session_open);
 	if (rc < 0) {
 		q->refusal[0] = '\0'; /* not the server's */
-		kvc_session_refuse(at, rc);
+		kc_session_refuse(at, rc);
 		return 0;
 	}
 	wait_begin(n);
 	at->id = ++q->last_id;
-	at->state = KVC_SESSION_ASKED;
+	at->state = KC_SESSION_ASKED;
 	at->session->refs++;
 	kv_list_del(&at->list);
 	kv_list_add_tail(&q->asked, &at->list);
 	q->num_asked++;
-	return kvc_node_send_await(n, &m, kv_deadline(loop_now(n->client->loop), SEND_TIMEOUT_NS));
+	return kc_node_send_await(n, &m, kv_deadline(loop_now(n->client->loop), SEND_TIMEOUT_NS));
 }
 
-static int part_await(struct kvc_node *n)
+static int part_await(struct kc_node *n)
 {
-	struct kvc_session_at *at = KV_LIST_ENTRY(n->sessions.partings.next, struct kvc_session_at, list);
+	struct kc_session_at *at = KV_LIST_ENTRY(n->sessions.partings.next, struct kc_session_at, list);
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_CLOSE, .session_close.session = at->number};
 	wait_begin(n);
 	kv_list_del(&at->list);
 	kv_list_add_tail(&n->sessions.parted, &at->list);
-	return kvc_node_send_await(n, &m, kv_deadline(loop_now(n->client->loop), SEND_TIMEOUT_NS));
+	return kc_node_send_await(n, &m, kv_deadline(loop_now(n->client->loop), SEND_TIMEOUT_NS));
 }
 
-static int step_await(struct kvc_node *n)
+static int step_await(struct kc_node *n)
 {
-	struct kvc_node_sessions *q = &n->sessions;
+	struct kc_node_sessions *q = &n->sessions;
 	if (!kv_list_empty(&q->partings))
 		return part_await(n);
 	if (!(n->attachment->flags & WIRE_WELCOME_SESSIONS)) {
 		refuse_all(n);
 		return 0;
 	}
-	if (q->stage == KVC_SESSIONS_NONE)
+	if (q->stage == KC_SESSIONS_NONE)
 		return begin_await(n);
-	if (q->stage == KVC_SESSIONS_CHALLENGED && q->num_asked < ASKED_MAX)
+	if (q->stage == KC_SESSIONS_CHALLENGED && q->num_asked < ASKED_MAX)
 		return ask_await(n);
-	co_park_await(KV_NEVER); /* kvc_opener_wake */
+	co_park_await(KV_NEVER); /* kc_opener_wake */
 	return 0;
 }
 
 static void opener(void *arg)
 {
-	struct kvc_node *n = arg;
+	struct kc_node *n = arg;
 	struct kvc_client *c = n->client;
 	int rc = 0;
 	n->sessions.opener = co_self();
@@ -121,28 +121,28 @@ static void opener(void *arg)
 		rc = step_await(n);
 	/* After any other code the connection is broken, and the node notices itself. */
 	if (rc == -KV_ENOMEM)
-		kvc_node_redo(n, "no memory to ask for a session");
+		kc_node_redo(n, "no memory to ask for a session");
 	n->sessions.opener = NULL;
 	n->sessions.opening = false;
-	kvc_client_ended(c);
+	kc_client_ended(c);
 }
 
-void kvc_sessions_start(struct kvc_node *n)
+void kc_sessions_start(struct kc_node *n)
 {
 	struct kvc_client *c = n->client;
 	if (n->sessions.opening) {
-		kvc_opener_wake(n);
+		kc_opener_wake(n);
 		return;
 	}
 	if (!work_left(n) || co_spawn(c->loop, opener, n, "kvc sessions") < 0)
 		return;
 	n->sessions.opening = true;
-	kvc_client_began(c);
+	kc_client_began(c);
 }
 
-void kvc_session_goodbye(struct kvc_session_at *at)
+void kc_session_goodbye(struct kc_session_at *at)
 {
-	at->state = KVC_SESSION_CLOSING;
+	at->state = KC_SESSION_CLOSING;
 	kv_list_add_tail(&at->node->sessions.partings, &at->list);
-	kvc_sessions_start(at->node);
+	kc_sessions_start(at->node);
 }

@@ -6,19 +6,19 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_sessions_start -- start or wake the opener if sessions wait and the node is up. Without a coroutine the next call
+/* kc_sessions_start -- start or wake the opener if sessions wait and the node is up. Without a coroutine the next call
  * tries again. */
-void kvc_sessions_start(struct kvc_node *n);
+void kc_sessions_start(struct kc_node *n);
 
-/* kvc_opener_wake -- an answer came, or the connection ended. */
-void kvc_opener_wake(struct kvc_node *n);
+/* kc_opener_wake -- an answer came, or the connection ended. */
+void kc_opener_wake(struct kc_node *n);
 
-/* kvc_session_goodbye -- say goodbye about a granted session. Takes over one reference. */
-void kvc_session_goodbye(struct kvc_session_at *at);
+/* kc_session_goodbye -- say goodbye about a granted session. Takes over one reference. */
+void kc_session_goodbye(struct kc_session_at *at);
 
-void kvc_session_refuse(struct kvc_session_at *at, int status);
+void kc_session_refuse(struct kc_session_at *at, int status);
 
-/* kvc_session_changed -- its state has changed: wake its calls. */
-void kvc_session_changed(struct kvc_session *session);
+/* kc_session_changed -- its state has changed: wake its calls. */
+void kc_session_changed(struct kvc_session *session);
 
 #endif

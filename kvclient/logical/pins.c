@@ -21,10 +21,10 @@ enum { BUCKETS = 1024, PINNERS = 8, MOVES_MAX = 5 };
 
 #define LATER_NS 1000000000ull
 
-struct kvc_pin {
+struct kc_pin {
 	struct kv_list bucket;       /* of the client */
 	struct kv_list node;         /* of the node */
-	struct kvc_node *at;         /* its server */
+	struct kc_node *at;          /* its server */
 	struct kv_list of_sub;       /* of its session, unless the client's own */
 	struct kv_list look;         /* of the client: rest, todo or late */
 	struct kvc_session *session; /* NULL: the client's own session */
@@ -38,7 +38,7 @@ struct kvc_pin {
 	uint8_t key[];
 };
 
-void kvc_pins_init(struct kvc_client *c)
+void kc_pins_init(struct kvc_client *c)
 {
 	co_queue_init(&c->pins.changed);
 	kv_list_init(&c->pins.rest);
@@ -46,7 +46,7 @@ void kvc_pins_init(struct kvc_client *c)
 	kv_list_init(&c->pins.late);
 }
 
-static void pin_free(struct kvc_pin *p)
+static void pin_free(struct kc_pin *p)
 {
 	kv_list_del(&p->bucket);
 	kv_list_del(&p->node);
@@ -55,17 +55,17 @@ static void pin_free(struct kvc_pin *p)
 	free(p);
 }
 
-static void pin_settle(struct kvc_pin *p)
+static void pin_settle(struct kc_pin *p)
 {
 	if (!p->held && !p->calls && !p->busy)
 		pin_free(p);
 }
 
-void kvc_pins_fini(struct kvc_client *c)
+void kc_pins_fini(struct kvc_client *c)
 {
 	for (unsigned i = 0; c->pins.bucket && i < BUCKETS; i++)
 		while (!kv_list_empty(&c->pins.bucket[i]))
-			pin_free(KV_LIST_ENTRY(c->pins.bucket[i].next, struct kvc_pin, bucket));
+			pin_free(KV_LIST_ENTRY(c->pins.bucket[i].next, struct kc_pin, bucket));
 	free(c->pins.bucket);
 	c->pins.bucket = NULL;
 }
@@ -75,38 +75,38 @@ static struct kv_list *bucket_of(const struct kvc_client *c, struct kvc_key key)
 	return &c->pins.bucket[kv_hash_key(key.data, key.len, 0) % BUCKETS];
 }
 
-static bool is_of(const struct kvc_pin *p, struct kvc_key key)
+static bool is_of(const struct kc_pin *p, struct kvc_key key)
 {
 	return p->len == key.len && memcmp(p->key, key.data, key.len) == 0;
 }
 
 /* At this node, or at NULL the held or busy one at any. */
-static struct kvc_pin *pin_find(const struct kvc_client *c, const struct kvc_session *session, struct kvc_key key,
-				const struct kvc_node *at)
+static struct kc_pin *pin_find(const struct kvc_client *c, const struct kvc_session *session, struct kvc_key key,
+			       const struct kc_node *at)
 {
 	if (!c->pins.bucket)
 		return NULL;
 	KV_LIST_EACH (e, bucket_of(c, key)) {
-		struct kvc_pin *p = KV_LIST_ENTRY(e, struct kvc_pin, bucket);
+		struct kc_pin *p = KV_LIST_ENTRY(e, struct kc_pin, bucket);
 		if (p->session == session && (at ? p->at == at : p->held || p->busy) && is_of(p, key))
 			return p;
 	}
 	return NULL;
 }
 
-struct kvc_pin *kvc_pin_held(struct kvc_node *n, struct kvc_session *session, struct kvc_key key)
+struct kc_pin *kc_pin_held(struct kc_node *n, struct kvc_session *session, struct kvc_key key)
 {
-	struct kvc_pin *p = pin_find(n->client, session, key, n);
+	struct kc_pin *p = pin_find(n->client, session, key, n);
 	return p && p->held ? p : NULL;
 }
 
-struct kvc_node *kvc_pin_elsewhere(const struct kvc_client *c, struct kvc_key key, const struct kvc_place_set *without)
+struct kc_node *kc_pin_elsewhere(const struct kvc_client *c, struct kvc_key key, const struct kc_place_set *without)
 {
 	if (!c->pins.bucket)
 		return NULL;
 	KV_LIST_EACH (e, bucket_of(c, key)) {
-		const struct kvc_pin *p = KV_LIST_ENTRY(e, const struct kvc_pin, bucket);
-		if (p->held && !kvc_place_set_has(without, p->at->index) && is_of(p, key))
+		const struct kc_pin *p = KV_LIST_ENTRY(e, const struct kc_pin, bucket);
+		if (p->held && !kc_place_set_has(without, p->at->index) && is_of(p, key))
 			return p->at;
 	}
 	return NULL;
@@ -122,9 +122,9 @@ static int buckets_make(struct kvc_client *c)
 	return 0;
 }
 
-static struct kvc_pin *pin_make(struct kvc_node *n, struct kvc_session *session, struct kvc_key key)
+static struct kc_pin *pin_make(struct kc_node *n, struct kvc_session *session, struct kvc_key key)
 {
-	struct kvc_pin *p;
+	struct kc_pin *p;
 	if (!n->client->pins.bucket && buckets_make(n->client) < 0)
 		return NULL;
 	p = calloc(1, sizeof(*p) + key.len);
@@ -145,17 +145,17 @@ static struct kvc_pin *pin_make(struct kvc_node *n, struct kvc_session *session,
 }
 
 /* Another pin of the value, at another server that was away or stood in. */
-static bool held_elsewhere(const struct kvc_pin *p)
+static bool held_elsewhere(const struct kc_pin *p)
 {
 	KV_LIST_EACH (e, bucket_of(p->at->client, (struct kvc_key){p->key, p->len})) {
-		const struct kvc_pin *o = KV_LIST_ENTRY(e, const struct kvc_pin, bucket);
+		const struct kc_pin *o = KV_LIST_ENTRY(e, const struct kc_pin, bucket);
 		if (o != p && o->held && o->session == p->session && is_of(o, (struct kvc_key){p->key, p->len}))
 			return true;
 	}
 	return false;
 }
 
-static void pin_lose(struct kvc_node *n, struct kvc_pin *p, int rc)
+static void pin_lose(struct kc_node *n, struct kc_pin *p, int rc)
 {
 	const struct kvc_options *o = &n->client->pool->options;
 	p->held = false;
@@ -163,7 +163,7 @@ static void pin_lose(struct kvc_node *n, struct kvc_pin *p, int rc)
 		return;
 	n->pins.lost++;
 	n->pins.lost_rc = rc;
-	kvc_add(&n->client->count.pins_lost, 1);
+	kc_add(&n->client->count.pins_lost, 1);
 	if (o->pin_lost)
 		o->pin_lost(o->pin_lost_arg, n->client, p->key, p->len, p->session);
 }
@@ -175,22 +175,22 @@ static const char *lost_why(int rc)
 	return rc == -KV_ELEFT ? "the server is no member of the cluster any more" : kv_strerror(rc);
 }
 
-static void told(struct kvc_node *n)
+static void told(struct kc_node *n)
 {
 	const struct kvc_client *c = n->client;
-	const char *name = kvc_node_name(n);
+	const char *name = kc_node_name(n);
 	if (n->pins.pinners > 0)
 		return;
 	if (n->pins.lost)
-		kv_event(kvc_client_log(c), KV_LOG_WARN,
+		kv_event(kc_client_log(c), KV_LOG_WARN,
 			 KV_EVENT("pins_lost", KV_NUMBER("client", c->index), KV_FIELD("server", name),
 				  KV_NUMBER("lost", n->pins.lost), KV_NUMBER("again", n->pins.again)),
-			 "client %u, server %s: %llu pins are lost and %llu were made again; why the last one is lost: "
-			 "%s",
+			 "client %u, server %s: %llu pins are lost and %llu were made again; "
+			 "why the last one is lost: %s",
 			 c->index, name, (unsigned long long)n->pins.lost, (unsigned long long)n->pins.again,
 			 lost_why(n->pins.lost_rc));
 	else if (n->pins.again)
-		kv_event(kvc_client_log(c), KV_LOG_INFO,
+		kv_event(kc_client_log(c), KV_LOG_INFO,
 			 KV_EVENT("pins_again", KV_NUMBER("client", c->index), KV_FIELD("server", name),
 				  KV_NUMBER("again", n->pins.again)),
 			 "client %u, server %s: %llu pins were made again", c->index, name,
@@ -200,9 +200,9 @@ static void told(struct kvc_node *n)
 
 /* ---- for calls ---- */
 
-int kvc_pin_begin(struct kvc_node *n, struct kvc_session *session, struct kvc_key key, struct kvc_pin **out)
+int kc_pin_begin(struct kc_node *n, struct kvc_session *session, struct kvc_key key, struct kc_pin **out)
 {
-	struct kvc_pin *p = pin_find(n->client, session, key, n);
+	struct kc_pin *p = pin_find(n->client, session, key, n);
 	if (!p)
 		p = pin_make(n, session, key);
 	if (!p)
@@ -213,7 +213,7 @@ int kvc_pin_begin(struct kvc_node *n, struct kvc_session *session, struct kvc_ke
 	return 0;
 }
 
-void kvc_pin_end(struct kvc_node *n, struct kvc_pin *p, int rc)
+void kc_pin_end(struct kc_node *n, struct kc_pin *p, int rc)
 {
 	p->calls--;
 	p->held |= rc == 0;
@@ -228,13 +228,13 @@ void kvc_pin_end(struct kvc_node *n, struct kvc_pin *p, int rc)
 	pin_settle(p);
 }
 
-int kvc_pin_drop_await(struct kvc_client *c, struct kvc_session *session, struct kvc_key key, uint64_t deadline_ns,
-		       struct kvc_node **out)
+int kc_pin_drop_await(struct kvc_client *c, struct kvc_session *session, struct kvc_key key, uint64_t deadline_ns,
+		      struct kc_node **out)
 {
-	struct kvc_pin *p;
+	struct kc_pin *p;
 	int rc;
 	while ((p = pin_find(c, session, key, NULL)) && p->busy)
-		if ((rc = kvc_wait_queue_await(c, &c->pins.changed, deadline_ns)) < 0)
+		if ((rc = kc_wait_queue_await(c, &c->pins.changed, deadline_ns)) < 0)
 			return rc;
 	if (!p)
 		return 0;
@@ -244,14 +244,14 @@ int kvc_pin_drop_await(struct kvc_client *c, struct kvc_session *session, struct
 	return 1;
 }
 
-void kvc_pins_deleted(struct kvc_node *n, struct kvc_key key)
+void kc_pins_deleted(struct kc_node *n, struct kvc_key key)
 {
 	const struct kvc_client *c = n->client;
 	struct kv_list *e, *next;
 	if (!c->pins.bucket)
 		return;
 	for (e = bucket_of(c, key)->next; e != bucket_of(c, key); e = next) {
-		struct kvc_pin *p = KV_LIST_ENTRY(e, struct kvc_pin, bucket);
+		struct kc_pin *p = KV_LIST_ENTRY(e, struct kc_pin, bucket);
 		next = e->next;
 		if (p->at != n || !is_of(p, key))
 			continue;
@@ -260,11 +260,11 @@ void kvc_pins_deleted(struct kvc_node *n, struct kvc_key key)
 	}
 }
 
-void kvc_pins_leave(struct kvc_node *n)
+void kc_pins_leave(struct kc_node *n)
 {
 	struct kv_list *e, *next;
 	for (e = n->pins.all.next; e != &n->pins.all; e = next) {
-		struct kvc_pin *p = KV_LIST_ENTRY(e, struct kvc_pin, node);
+		struct kc_pin *p = KV_LIST_ENTRY(e, struct kc_pin, node);
 		next = e->next;
 		if (p->held)
 			pin_lose(n, p, -KV_ELEFT);
@@ -273,18 +273,18 @@ void kvc_pins_leave(struct kvc_node *n)
 	told(n);
 }
 
-int kvc_pins_part_await(struct kvc_session *session, uint64_t deadline_ns)
+int kc_pins_part_await(struct kvc_session *session, uint64_t deadline_ns)
 {
 	session->parting = true;
 	while (session->pinning > 0) {
-		int rc = kvc_wait_queue_await(session->client, &session->client->pins.changed, deadline_ns);
+		int rc = kc_wait_queue_await(session->client, &session->client->pins.changed, deadline_ns);
 		if (rc == 0)
 			continue;
 		session->parting = false;
 		return rc;
 	}
 	while (!kv_list_empty(&session->pins))
-		pin_free(KV_LIST_ENTRY(session->pins.next, struct kvc_pin, of_sub));
+		pin_free(KV_LIST_ENTRY(session->pins.next, struct kc_pin, of_sub));
 	return 0;
 }
 
@@ -297,55 +297,55 @@ static void move_start(struct kvc_client *c)
 	    co_spawn(c->loop, c->pin_ops->move_main, c, "kvc pins move") < 0)
 		return;
 	c->pins.moving = true;
-	kvc_client_began(c);
+	kc_client_began(c);
 }
 
-void kvc_pins_follow(struct kvc_client *c)
+void kc_pins_follow(struct kvc_client *c)
 {
 	kv_list_splice_tail(&c->pins.todo, &c->pins.rest);
 	kv_list_splice_tail(&c->pins.todo, &c->pins.late);
 	move_start(c);
 }
 
-void kvc_pins_beat(struct kvc_client *c)
+void kc_pins_beat(struct kvc_client *c)
 {
 	if (loop_turn_now(c->loop) >= c->pins.late_ns)
 		kv_list_splice_tail(&c->pins.todo, &c->pins.late);
 	move_start(c);
 }
 
-static void look_at(struct kv_list *list, struct kvc_pin *p)
+static void look_at(struct kv_list *list, struct kc_pin *p)
 {
 	kv_list_del(&p->look);
 	kv_list_add_tail(list, &p->look);
 }
 
-bool kvc_pin_next(struct kvc_client *c, struct kvc_pin_name *out)
+bool kc_pin_next(struct kvc_client *c, struct kc_pin_name *out)
 {
-	struct kvc_pin *p;
+	struct kc_pin *p;
 	if (kv_list_empty(&c->pins.todo))
 		return false;
-	p = KV_LIST_ENTRY(c->pins.todo.next, struct kvc_pin, look);
+	p = KV_LIST_ENTRY(c->pins.todo.next, struct kc_pin, look);
 	look_at(&c->pins.rest, p);
-	*out = (struct kvc_pin_name){.at = p->at, .session = p->session, .len = (uint8_t)p->len};
+	*out = (struct kc_pin_name){.at = p->at, .session = p->session, .len = (uint8_t)p->len};
 	memcpy(out->key, p->key, p->len);
 	return true;
 }
 
-static struct kvc_pin *pin_named(const struct kvc_client *c, const struct kvc_pin_name *name)
+static struct kc_pin *pin_named(const struct kvc_client *c, const struct kc_pin_name *name)
 {
 	return pin_find(c, name->session, (struct kvc_key){name->key, name->len}, name->at);
 }
 
 /* A busy pin stays, and so does its session. */
-static void busy_begin(struct kvc_pin *p)
+static void busy_begin(struct kc_pin *p)
 {
 	p->busy = true;
 	if (p->session)
 		p->session->pinning++;
 }
 
-static void busy_end(struct kvc_client *c, struct kvc_pin *p)
+static void busy_end(struct kvc_client *c, struct kc_pin *p)
 {
 	p->busy = false;
 	if (p->session)
@@ -355,7 +355,7 @@ static void busy_end(struct kvc_client *c, struct kvc_pin *p)
 }
 
 /* Pins of older attachments come first: it is made at the next attachment or beat. */
-static void pin_redo(struct kvc_pin *p)
+static void pin_redo(struct kc_pin *p)
 {
 	p->attaches = 0;
 	kv_list_del(&p->node);
@@ -363,18 +363,18 @@ static void pin_redo(struct kvc_pin *p)
 }
 
 /* A concurrent call's pin may have been overtaken: pin again for it. */
-static void pin_release_await(struct kvc_client *c, struct kvc_pin *p)
+static void pin_release_await(struct kvc_client *c, struct kc_pin *p)
 {
-	if (p->at->state == KVC_NODE_UP && !p->at->retired)
+	if (p->at->state == KC_NODE_UP && !p->at->retired)
 		c->pin_ops->unpin_await(p->at, p->session, (struct kvc_key){p->key, p->len});
 	if (p->held || p->calls)
 		pin_redo(p);
 }
 
 /* Make or take over the pin of the value at node `to`. */
-static int pin_there_await(struct kvc_client *c, struct kvc_pin *p, struct kvc_pin *there)
+static int pin_there_await(struct kvc_client *c, struct kc_pin *p, struct kc_pin *there)
 {
-	struct kvc_node *to = there->at;
+	struct kc_node *to = there->at;
 	uint64_t attaches = to->attaches;
 	int rc = there->held ? 0 : c->pin_ops->pin_await(to, p->session, (struct kvc_key){p->key, p->len});
 	if (rc == 0 && to->retired)
@@ -387,16 +387,16 @@ static int pin_there_await(struct kvc_client *c, struct kvc_pin *p, struct kvc_p
 		there->held = true;
 		p->held = false;
 		there->attaches = attaches;
-		if (!kvc_node_uses(to, attaches))
+		if (!kc_node_uses(to, attaches))
 			pin_redo(there);
 	}
 	return rc;
 }
 
-int kvc_pin_move_await(struct kvc_client *c, const struct kvc_pin_name *name, struct kvc_node *to)
+int kc_pin_move_await(struct kvc_client *c, const struct kc_pin_name *name, struct kc_node *to)
 {
 	struct kvc_key key = {name->key, name->len};
-	struct kvc_pin *p = pin_named(c, name), *there = pin_find(c, name->session, key, to);
+	struct kc_pin *p = pin_named(c, name), *there = pin_find(c, name->session, key, to);
 	int rc;
 	if (!p || (p->session && p->session->parting))
 		return 1;
@@ -411,23 +411,23 @@ int kvc_pin_move_await(struct kvc_client *c, const struct kvc_pin_name *name, st
 	rc = pin_there_await(c, p, there);
 	if (rc == 0)
 		pin_release_await(c, p);
-	kvc_add(&c->count.pins_moved, rc == 0);
+	kc_add(&c->count.pins_moved, rc == 0);
 	look_at(&c->pins.todo, there); /* the view may have changed again */
 	busy_end(c, there);
 	busy_end(c, p);
 	return rc;
 }
 
-void kvc_pin_placed(struct kvc_client *c, const struct kvc_pin_name *name)
+void kc_pin_placed(struct kvc_client *c, const struct kc_pin_name *name)
 {
-	struct kvc_pin *p = pin_named(c, name);
+	struct kc_pin *p = pin_named(c, name);
 	if (p)
 		p->until_ns = p->moves = 0;
 }
 
-bool kvc_pin_later(struct kvc_client *c, const struct kvc_pin_name *name, bool tried)
+bool kc_pin_later(struct kvc_client *c, const struct kc_pin_name *name, bool tried)
 {
-	struct kvc_pin *p = pin_named(c, name);
+	struct kc_pin *p = pin_named(c, name);
 	uint64_t now_ns = loop_now(c->loop), settle_ns = c->pool->options.settle_ns;
 	if (!p)
 		return true;
@@ -442,9 +442,9 @@ bool kvc_pin_later(struct kvc_client *c, const struct kvc_pin_name *name, bool t
 	return true;
 }
 
-void kvc_pin_lose_await(struct kvc_client *c, const struct kvc_pin_name *name, int rc)
+void kc_pin_lose_await(struct kvc_client *c, const struct kc_pin_name *name, int rc)
 {
-	struct kvc_pin *p = pin_named(c, name);
+	struct kc_pin *p = pin_named(c, name);
 	if (!p || !p->held || p->busy || p->calls)
 		return;
 	busy_begin(p);
@@ -453,7 +453,7 @@ void kvc_pin_lose_await(struct kvc_client *c, const struct kvc_pin_name *name, i
 	busy_end(c, p);
 }
 
-void kvc_pins_told(struct kvc_client *c)
+void kc_pins_told(struct kvc_client *c)
 {
 	for (unsigned i = 0; i < c->num_nodes; i++)
 		if (c->node[i].pins.lost)
@@ -463,10 +463,10 @@ void kvc_pins_told(struct kvc_client *c)
 /* ---- pinning again ---- */
 
 /* The next pin not made in the present attachment. */
-static struct kvc_pin *pin_next(const struct kvc_node *n)
+static struct kc_pin *pin_next(const struct kc_node *n)
 {
 	KV_LIST_EACH (e, &n->pins.all) {
-		struct kvc_pin *p = KV_LIST_ENTRY(e, struct kvc_pin, node);
+		struct kc_pin *p = KV_LIST_ENTRY(e, struct kc_pin, node);
 		if (p->attaches == n->attaches)
 			return NULL;
 		if (!p->busy && !(p->session && p->session->parting))
@@ -475,7 +475,7 @@ static struct kvc_pin *pin_next(const struct kvc_node *n)
 	return NULL;
 }
 
-static void pin_again_await(struct kvc_node *n, struct kvc_pin *p)
+static void pin_again_await(struct kc_node *n, struct kc_pin *p)
 {
 	struct kvc_client *c = n->client;
 	uint64_t attaches = n->attaches;
@@ -485,12 +485,12 @@ static void pin_again_await(struct kvc_node *n, struct kvc_pin *p)
 	p->attaches = attaches;
 	busy_begin(p);
 	rc = c->pin_ops->pin_await(n, p->session, (struct kvc_key){p->key, p->len});
-	if (!kvc_node_uses(n, attaches)) {
+	if (!kc_node_uses(n, attaches)) {
 		/* The next attachment may be up already. */
 		pin_redo(p);
 	} else if (rc == 0) {
 		n->pins.again++;
-		kvc_add(&c->count.pins_again, 1);
+		kc_add(&c->count.pins_again, 1);
 	} else if (!c->closing) {
 		p->missed = p->calls > 0 ? rc : 0;
 		if (p->held)
@@ -501,23 +501,23 @@ static void pin_again_await(struct kvc_node *n, struct kvc_pin *p)
 
 static void pinner(void *arg)
 {
-	struct kvc_node *n = arg;
+	struct kc_node *n = arg;
 	struct kvc_client *c = n->client;
-	struct kvc_pin *p;
-	while (n->state == KVC_NODE_UP && !c->closing && (p = pin_next(n)))
+	struct kc_pin *p;
+	while (n->state == KC_NODE_UP && !c->closing && (p = pin_next(n)))
 		pin_again_await(n, p);
 	n->pins.pinners--;
 	told(n);
-	kvc_client_ended(c);
+	kc_client_ended(c);
 }
 
-void kvc_pins_start(struct kvc_node *n)
+void kc_pins_start(struct kc_node *n)
 {
 	struct kvc_client *c = n->client;
 	/* If no coroutine can be had now, the next beat tries again. */
 	while (n->pins.pinners < PINNERS && !c->closing && pin_next(n) &&
 	       co_spawn(c->loop, pinner, n, "kvc pins") == 0) {
 		n->pins.pinners++;
-		kvc_client_began(c);
+		kc_client_began(c);
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sessions.c -- sessions of logical clients (docs/reference/protocol.md 2.7) over the connections of a client. A part
- * for each server has one of these states (enum kvc_session_state):
+ * for each server has one of these states (enum kc_session_state):
  *
  *   NONE ----> WANTED --asked--> ASKED --granted--> OPEN --the host closes it--> CLOSING --confirmed--> NONE
  *                ^                 |
@@ -10,7 +10,7 @@
  * The opener, a coroutine of the node, asks and says goodbye (opener.c); answers.c takes the answers. When a connection
  * ends, all its sessions are WANTED again. A call moves its session to the front and waits by its own deadline, so a
  * client with thousands of sessions is usable right after a reconnect. A server that answers heartbeats but no
- * questions is dialled again (kvc_sessions_late), or a lost answer would block a session forever.
+ * questions is dialled again (kc_sessions_late), or a lost answer would block a session forever.
  *
  * The handle is the host's until closed. Questions, goodbyes and abandoned requests keep the object (refs). A session
  * granted after its host has gone is closed at once. */
@@ -44,44 +44,44 @@ static struct kvc_session *sub_create(struct kvc_client *c, const struct kvc_ses
 	kv_list_init(&session->pins);
 	kv_list_add_tail(&c->sessions, &session->node);
 	for (unsigned i = 0; i < servers; i++)
-		kvc_session_part_init(session, &session->at[i], i);
+		kc_session_part_init(session, &session->at[i], i);
 	return session;
 }
 
-struct kvc_session *kvc_session_of(const struct kvc_call *call)
+struct kvc_session *kc_session_of(const struct kvc_call *call)
 {
 	const size_t end = offsetof(struct kvc_call, session) + sizeof(call->session);
-	return kvc_sized(call) && call->size >= end ? call->session : NULL;
+	return kc_sized(call) && call->size >= end ? call->session : NULL;
 }
 
-void kvc_sessions_free(struct kvc_client *c)
+void kc_sessions_free(struct kvc_client *c)
 {
 	while (!kv_list_empty(&c->sessions))
-		kvc_session_free(KV_LIST_ENTRY(c->sessions.next, struct kvc_session, node));
+		kc_session_free(KV_LIST_ENTRY(c->sessions.next, struct kvc_session, node));
 }
 
 /* ---- calls ---- */
 
 /* A refusal may pass: a full server may get room. */
-static bool refusal_holds(const struct kvc_session_at *at)
+static bool refusal_holds(const struct kc_session_at *at)
 {
 	return loop_now(at->session->client->loop) - at->refused_ns < REFUSED_FOR_NS || at->status == -KV_EDENIED ||
 	       at->status == -KV_ENOTSUP;
 }
 
 /* Open it next. */
-static void want(struct kvc_session_at *at)
+static void want(struct kc_session_at *at)
 {
 	kv_list_del(&at->list);
-	at->state = KVC_SESSION_WANTED;
+	at->state = KC_SESSION_WANTED;
 	kv_list_add_head(&at->node->sessions.wanted, &at->list);
-	kvc_sessions_start(at->node);
+	kc_sessions_start(at->node);
 }
 
 /* A session granted without memory for it here is closed again: its call fails, and the next call asks anew. */
-int kvc_session_ready_await(struct kvc_session *session, struct kvc_node *n, uint64_t attaches, uint64_t deadline_ns)
+int kc_session_ready_await(struct kvc_session *session, struct kc_node *n, uint64_t attaches, uint64_t deadline_ns)
 {
-	struct kvc_session_at *at = kvc_session_part_make(session, n->index);
+	struct kc_session_at *at = kc_session_part_make(session, n->index);
 	bool asked = false; /* by this call */
 	if (!at)
 		return -KV_ENOMEM;
@@ -89,18 +89,18 @@ int kvc_session_ready_await(struct kvc_session *session, struct kvc_node *n, uin
 		int rc;
 		if (n->client->closing)
 			return -KV_ECLOSED;
-		if (!kvc_node_uses(n, attaches))
+		if (!kc_node_uses(n, attaches))
 			return 1;
-		if (at->state == KVC_SESSION_OPEN)
+		if (at->state == KC_SESSION_OPEN)
 			return 0;
-		if (at->state == KVC_SESSION_REFUSED && refusal_holds(at))
+		if (at->state == KC_SESSION_REFUSED && refusal_holds(at))
 			return at->status;
-		if (asked && (at->state == KVC_SESSION_NONE || at->state == KVC_SESSION_CLOSING))
+		if (asked && (at->state == KC_SESSION_NONE || at->state == KC_SESSION_CLOSING))
 			return -KV_ENOMEM;
-		asked |= at->state != KVC_SESSION_CLOSING;
-		if (at->state != KVC_SESSION_ASKED && at->state != KVC_SESSION_CLOSING)
+		asked |= at->state != KC_SESSION_CLOSING;
+		if (at->state != KC_SESSION_ASKED && at->state != KC_SESSION_CLOSING)
 			want(at);
-		rc = kvc_wait_queue_await(n->client, &session->changed, deadline_ns);
+		rc = kc_wait_queue_await(n->client, &session->changed, deadline_ns);
 		if (rc < 0)
 			return rc;
 	}
@@ -109,23 +109,23 @@ int kvc_session_ready_await(struct kvc_session *session, struct kvc_node *n, uin
 /* ---- opening and closing ---- */
 
 /* 1: open; 0: the server is down. */
-static int open_at_await(struct kvc_session *session, struct kvc_node *n, uint64_t deadline_ns, struct kv_error *err)
+static int open_at_await(struct kvc_session *session, struct kc_node *n, uint64_t deadline_ns, struct kv_error *err)
 {
 	const char *name = n->client->pool->server[n->index].entry.text;
-	const struct kvc_session_at *at;
-	struct kvc_attachment *s;
+	const struct kc_session_at *at;
+	struct kc_attachment *s;
 	int rc;
 	do {
-		rc = kvc_node_ready_await(n, deadline_ns, &s);
-		if (kvc_node_down(n, rc) || rc == -KV_ELEFT)
+		rc = kc_node_ready_await(n, deadline_ns, &s);
+		if (kc_node_down(n, rc) || rc == -KV_ELEFT)
 			return 0;
 		if (rc == 0)
-			rc = kvc_session_ready_await(session, n, n->attaches, deadline_ns);
+			rc = kc_session_ready_await(session, n, n->attaches, deadline_ns);
 	} while (rc == 1);
 	if (rc == 0)
 		return 1;
-	at = kvc_session_part(session, n->index);
-	return at && at->state == KVC_SESSION_REFUSED && n->sessions.refusal[0]
+	at = kc_session_part(session, n->index);
+	return at && at->state == KC_SESSION_REFUSED && n->sessions.refusal[0]
 		       ? kv_fail(err, rc, "server %s refuses the session: %s", name, n->sessions.refusal)
 		       : kv_fail(err, rc, "server %s: opening a session: %s", name, kv_strerror(rc));
 }
@@ -133,7 +133,7 @@ static int open_at_await(struct kvc_session *session, struct kvc_node *n, uint64
 /* Report the first server of the list. */
 static int nowhere_open(const struct kvc_client *c, struct kv_error *err)
 {
-	const struct kvc_node *n = &c->node[0];
+	const struct kc_node *n = &c->node[0];
 	return kv_fail(err, n->refusal.code ? n->refusal.code : -KV_EPEERDOWN,
 		       "no server is up to open a session at: %s", n->why[0] ? n->why : "none was reached yet");
 }
@@ -156,15 +156,15 @@ static void sub_part(struct kvc_session *session)
 {
 	session->gone = true;
 	for (unsigned i = 0; i < session->client->num_nodes; i++) {
-		struct kvc_session_at *at = kvc_session_part(session, i);
+		struct kc_session_at *at = kc_session_part(session, i);
 		if (!at)
 			continue;
-		if (at->state == KVC_SESSION_OPEN) {
+		if (at->state == KC_SESSION_OPEN) {
 			session->refs++;
-			kvc_session_goodbye(at);
-		} else if (at->state == KVC_SESSION_WANTED || at->state == KVC_SESSION_REFUSED) {
+			kc_session_goodbye(at);
+		} else if (at->state == KC_SESSION_WANTED || at->state == KC_SESSION_REFUSED) {
 			kv_list_del(&at->list);
-			at->state = KVC_SESSION_NONE;
+			at->state = KC_SESSION_NONE;
 		}
 	}
 }
@@ -172,25 +172,25 @@ static void sub_part(struct kvc_session *session)
 static bool parting_left(struct kvc_session *session)
 {
 	for (unsigned i = 0; i < session->client->num_nodes; i++) {
-		const struct kvc_session_at *at = kvc_session_part(session, i);
-		if (at && at->state != KVC_SESSION_NONE)
+		const struct kc_session_at *at = kc_session_part(session, i);
+		if (at && at->state != KC_SESSION_NONE)
 			return true;
 	}
 	return false;
 }
 
-int kvc_session_end_await(struct kvc_session *session, uint64_t deadline_ns)
+int kc_session_end_await(struct kvc_session *session, uint64_t deadline_ns)
 {
 	int rc = 0;
 	sub_part(session);
 	while (rc == 0 && parting_left(session))
-		rc = kvc_wait_queue_await(session->client, &session->changed, deadline_ns);
-	kvc_session_unref(session);
+		rc = kc_wait_queue_await(session->client, &session->changed, deadline_ns);
+	kc_session_unref(session);
 	return rc == -KV_ECLOSED ? 0 : rc; /* the connections end, and the session with them */
 }
 
-int kvc_session_begin_await(struct kvc_client *c, const struct kvc_session_options *o, uint64_t deadline_ns,
-			    struct kvc_session **out, struct kv_error *err)
+int kc_session_begin_await(struct kvc_client *c, const struct kvc_session_options *o, uint64_t deadline_ns,
+			   struct kvc_session **out, struct kv_error *err)
 {
 	struct boot_key *key = NULL;
 	struct kvc_session *session;
@@ -204,11 +204,11 @@ int kvc_session_begin_await(struct kvc_client *c, const struct kvc_session_optio
 	}
 	session->key = key;
 	for (unsigned i = 0; i < c->num_nodes; i++) {
-		if (!kvc_node_running(&c->node[i]) || c->node[i].ending)
+		if (!kc_node_running(&c->node[i]) || c->node[i].ending)
 			continue; /* a free place */
-		session->at[i].state = KVC_SESSION_WANTED;
+		session->at[i].state = KC_SESSION_WANTED;
 		kv_list_add_tail(&c->node[i].sessions.wanted, &session->at[i].list);
-		kvc_sessions_start(&c->node[i]);
+		kc_sessions_start(&c->node[i]);
 	}
 	rc = open_all_await(session, deadline_ns, err);
 	if (rc == 0) {
@@ -216,6 +216,6 @@ int kvc_session_begin_await(struct kvc_client *c, const struct kvc_session_optio
 		return 0;
 	}
 	sub_part(session);
-	kvc_session_unref(session);
+	kc_session_unref(session);
 	return rc;
 }

@@ -5,23 +5,23 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_session_begin_await -- open a session at every server that is up, at the others later. 0, and *out is the
- * caller's until kvc_session_end_await; or a code of kvc_session_open_await with *err. */
-int kvc_session_begin_await(struct kvc_client *c, const struct kvc_session_options *o, uint64_t deadline_ns,
-			    struct kvc_session **out, struct kv_error *err);
+/* kc_session_begin_await -- open a session at every server that is up, at the others later. 0, and *out is the
+ * caller's until kc_session_end_await; or a code of kvc_session_open_await with *err. */
+int kc_session_begin_await(struct kvc_client *c, const struct kvc_session_options *o, uint64_t deadline_ns,
+			   struct kvc_session **out, struct kv_error *err);
 
-/* kvc_session_end_await -- say goodbye. No call uses the session, and its pins are forgotten. 0, or -KV_ETIMEOUT: a
+/* kc_session_end_await -- say goodbye. No call uses the session, and its pins are forgotten. 0, or -KV_ETIMEOUT: a
  * server has not confirmed; the session is gone in any case. */
-int kvc_session_end_await(struct kvc_session *session, uint64_t deadline_ns);
+int kc_session_end_await(struct kvc_session *session, uint64_t deadline_ns);
 
-/* kvc_session_ready_await -- wait until it is open in this attachment of the node. 0; 1: the attachment has ended; the
+/* kc_session_ready_await -- wait until it is open in this attachment of the node. 0; 1: the attachment has ended; the
  * server's refusal; -KV_ENOMEM, -KV_ETIMEOUT, -KV_ECLOSED. */
-int kvc_session_ready_await(struct kvc_session *session, struct kvc_node *n, uint64_t attaches, uint64_t deadline_ns);
+int kc_session_ready_await(struct kvc_session *session, struct kc_node *n, uint64_t attaches, uint64_t deadline_ns);
 
-/* kvc_session_of -- the session of a call (NULL allowed), or NULL. */
-struct kvc_session *kvc_session_of(const struct kvc_call *call);
+/* kc_session_of -- the session of a call (NULL allowed), or NULL. */
+struct kvc_session *kc_session_of(const struct kvc_call *call);
 
-/* kvc_sessions_free -- after the engine has closed. */
-void kvc_sessions_free(struct kvc_client *c);
+/* kc_sessions_free -- after the engine has closed. */
+void kc_sessions_free(struct kvc_client *c);
 
 #endif

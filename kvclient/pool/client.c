@@ -46,14 +46,14 @@ static unsigned engine_number(const struct kvc_client *c)
 	return before + c->index / loops;
 }
 
-struct te_options kvc_engine_options(const struct kvc_pool *p)
+struct te_options kc_engine_options(const struct kvc_pool *p)
 {
 	return (struct te_options){.provider = p->options.provider,
 				   .nic = p->options.nic,
 				   .local = p->local,
 				   .rails = p->options.num_rails,
 				   .engines = p->options.num_clients,
-				   .messages = KVC_FRAMES,
+				   .messages = KC_FRAMES,
 				   .near = p->options.numa == KVC_NUMA_AUTO,
 				   .door = (enum te_door)p->options.door,
 				   .clock = p->clock,
@@ -62,24 +62,24 @@ struct te_options kvc_engine_options(const struct kvc_pool *p)
 
 static int engine_open(struct kvc_client *c, struct kv_error *err)
 {
-	static const struct te_handlers handlers = {.message = kvc_client_message,
-						    .immediate = kvc_client_immediate,
-						    .room = kvc_client_room,
-						    .follow = kvc_client_follow,
-						    .reset = kvc_fence_reset,
-						    .fenced = kvc_fence_over};
-	struct te_options o = kvc_engine_options(c->pool);
+	static const struct te_handlers handlers = {.message = kc_client_message,
+						    .immediate = kc_client_immediate,
+						    .room = kc_client_room,
+						    .follow = kc_client_follow,
+						    .reset = kc_fence_reset,
+						    .fenced = kc_fence_over};
+	struct te_options o = kc_engine_options(c->pool);
 	o.engine = engine_number(c);
 	int rc = te_open(&o, &handlers, c, &c->te, err);
 	if (rc < 0)
 		return kv_fail_more(err, "client %u", c->index);
 	te_info(c->te, &c->info);
-	rc = kvc_pull_check(c, err);
+	rc = kc_pull_check(c, err);
 	if (rc < 0) {
 		te_close(&c->te);
 		return kv_fail_more(err, "client %u", c->index);
 	}
-	kvc_requests_engine(c);
+	kc_requests_engine(c);
 	return 0;
 }
 
@@ -87,7 +87,7 @@ static int engine_open(struct kvc_client *c, struct kv_error *err)
  * unbind it. */
 static int thread_bind(struct kvc_client *c, int node)
 {
-	struct kvc_bound *b;
+	struct kc_bound *b;
 	if (!c->pool->own_loops || c->pool->turned)
 		return KV_THREAD_FREE;
 	b = &c->pool->bound[c->index % c->pool->num_loops];
@@ -133,7 +133,7 @@ static int buffer_open(struct kvc_client *c, struct kv_error *err)
 	}
 	te_region_info(c->region, &region);
 	c->register_ns = region.ns;
-	rc = kvc_buffer_init(&c->buffer, c->area.base, len);
+	rc = kc_buffer_init(&c->buffer, c->area.base, len);
 	if (rc < 0) {
 		kv_fail(err, rc, "client %u: no memory for the bookkeeping of its receive buffer", c->index);
 		goto err_region;
@@ -149,58 +149,57 @@ err_area:
 
 /* ---- functions that the rooms below call ---- */
 
-static void node_up(struct kvc_node *n)
+static void node_up(struct kc_node *n)
 {
-	kvc_cluster_node_up(n);
-	kvc_sessions_start(n);
-	kvc_pins_start(n);
-	kvc_pins_follow(n->client);
+	kc_cluster_node_up(n);
+	kc_sessions_start(n);
+	kc_pins_start(n);
+	kc_pins_follow(n->client);
 }
 
-static void node_beat(struct kvc_node *n)
+static void node_beat(struct kc_node *n)
 {
-	kvc_pins_start(n);
-	kvc_pins_beat(n->client);
-	kvc_naming_beat(n->client->pool, n->index, loop_now(n->client->loop), n->pulse.beat_ns);
-	kvc_cluster_look(n->client);
+	kc_pins_start(n);
+	kc_pins_beat(n->client);
+	kc_naming_beat(n->client->pool, n->index, loop_now(n->client->loop), n->pulse.beat_ns);
+	kc_cluster_look(n->client);
 }
 
 static void hooks_set(struct kvc_client *c)
 {
-	static const struct kvc_link_events link_events = {.redo = kvc_node_redo};
-	static const struct kvc_node_events node_events = {.up = node_up,
-							   .beat = node_beat,
-							   .gone = kvc_sessions_reset,
-							   .message = kvc_sessions_message,
-							   .view = kvc_cluster_take,
-							   .told = kvc_cluster_told,
-							   .asks = kvc_cluster_asks,
-							   .waits = kvc_cluster_waits,
-							   .ended = kvc_cluster_node_ended};
-	static const struct kvc_pin_ops pin_ops = {.pin_await = kvc_pin_again_await,
-						   .unpin_await = kvc_pin_release_await,
-						   .move_main = kvc_pins_move_main};
+	static const struct kc_link_events link_events = {.redo = kc_node_redo};
+	static const struct kc_node_events node_events = {.up = node_up,
+							  .beat = node_beat,
+							  .gone = kc_sessions_reset,
+							  .message = kc_sessions_message,
+							  .view = kc_cluster_take,
+							  .told = kc_cluster_told,
+							  .asks = kc_cluster_asks,
+							  .waits = kc_cluster_waits,
+							  .ended = kc_cluster_node_ended};
+	static const struct kc_pin_ops pin_ops = {
+		.pin_await = kc_pin_again_await, .unpin_await = kc_pin_release_await, .move_main = kc_pins_move_main};
 	c->link_events = &link_events;
 	c->node_events = &node_events;
 	c->pin_ops = &pin_ops;
-	c->repair_main = kvc_repair_main;
+	c->repair_main = kc_repair_main;
 }
 
 static int tables_open(struct kvc_client *c, struct kv_error *err)
 {
 	unsigned n = c->pool->room;
-	int rc = kvc_reqs_init(&c->reqs, KVC_REQS);
+	int rc = kc_reqs_init(&c->reqs, KC_REQS);
 	c->node = calloc(n, sizeof(*c->node));
-	rc = rc < 0 ? rc : kvc_votes_init(&c->cluster.votes, n);
-	rc = rc < 0 ? rc : kvc_owed_init(c);
-	rc = rc < 0 ? rc : kvc_requests_open(c);
+	rc = rc < 0 ? rc : kc_votes_init(&c->cluster.votes, n);
+	rc = rc < 0 ? rc : kc_owed_init(c);
+	rc = rc < 0 ? rc : kc_requests_open(c);
 	if (rc < 0 || !c->node)
 		return kv_fail(err, -KV_ENOMEM, "client %u: no memory for its tables", c->index);
 	c->num_nodes = c->pool->num_servers;
 	c->placement = &c->pool->place;
 	kv_list_init(&c->sessions);
-	kvc_pins_init(c);
-	kvc_waits_init(c);
+	kc_pins_init(c);
+	kc_waits_init(c);
 	return 0;
 }
 
@@ -209,14 +208,14 @@ static int coroutines_start(struct kvc_client *c, struct kv_error *err)
 	int rc;
 	/* All nodes first: closing, after a failure, visits each. */
 	for (unsigned i = 0; i < c->pool->room; i++)
-		kvc_node_init(&c->node[i], c, i);
+		kc_node_init(&c->node[i], c, i);
 	if (route_hot_ready(c) < 0)
 		return kv_fail(err, -KV_ENOMEM, "client %u: no memory for its hot keys", c->index);
-	rc = kvc_requests_start(c);
+	rc = kc_requests_start(c);
 	if (rc < 0)
 		return kv_fail(err, rc, "client %u: starting its coroutines: %s", c->index, kv_strerror(rc));
 	for (unsigned i = 0; i < c->num_nodes; i++) {
-		rc = kvc_node_start(&c->node[i]);
+		rc = kc_node_start(&c->node[i]);
 		if (rc < 0)
 			return kv_fail(err, rc, "client %u: starting its coroutines: %s", c->index, kv_strerror(rc));
 	}
@@ -250,7 +249,7 @@ static int security_open(struct kvc_client *c, struct kv_error *err)
 	return rc > -KV_ETIMEOUT && rc < 0 ? file_failed(rc, err) : rc;
 }
 
-int kvc_client_open(struct kvc_client *c, struct kv_error *err)
+int kc_client_open(struct kvc_client *c, struct kv_error *err)
 {
 	int rc = tables_open(c, err);
 	hooks_set(c);
@@ -266,7 +265,7 @@ int kvc_client_open(struct kvc_client *c, struct kv_error *err)
 	rc = buffer_open(c, err);
 	if (rc < 0)
 		goto err_engine;
-	rc = kvc_packs_open(c, err);
+	rc = kc_packs_open(c, err);
 	if (rc < 0)
 		goto err_buffer;
 	rc = te_attach(c->te, c->loop);
@@ -279,9 +278,9 @@ int kvc_client_open(struct kvc_client *c, struct kv_error *err)
 	return coroutines_start(c, err);
 
 err_packs:
-	kvc_packs_close(c);
+	kc_packs_close(c);
 err_buffer:
-	kvc_buffer_fini(&c->buffer);
+	kc_buffer_fini(&c->buffer);
 	te_region_close(&c->region);
 err_engine:
 	te_close(&c->te);
@@ -289,10 +288,10 @@ err_engine:
 err_boot:
 	boot_context_destroy(&c->boot);
 err_tables:
-	kvc_reqs_fini(&c->reqs);
-	kvc_votes_fini(&c->cluster.votes);
-	kvc_owed_fini(c);
-	kvc_requests_close(c);
+	kc_reqs_fini(&c->reqs);
+	kc_votes_fini(&c->cluster.votes);
+	kc_owed_fini(c);
+	kc_requests_close(c);
 	free(c->node);
 	c->node = NULL;
 	return rc;
@@ -303,7 +302,7 @@ err_tables:
 static void engine_close(void *arg)
 {
 	struct kvc_client *c = arg;
-	kvc_zombies_close(c);
+	kc_zombies_close(c);
 	te_detach(c->te);
 	te_close(&c->te);
 }
@@ -314,22 +313,22 @@ static void calls_wake(struct kvc_client *c)
 	for (uint32_t i = 0; i < c->reqs.count; i++)
 		if (c->reqs.entry[i].wait && c->reqs.entry[i].wait->co)
 			co_wake(c->reqs.entry[i].wait->co);
-	kvc_room_close(c);
-	kvc_waits_close(c);
+	kc_room_close(c);
+	kc_waits_close(c);
 }
 
 /* Say goodbye to all servers, with one deadline for all answers. */
 static void nodes_part_await(struct kvc_client *c)
 {
-	uint64_t deadline = loop_now(c->loop) + KVC_PART_NS;
+	uint64_t deadline = loop_now(c->loop) + KC_PART_NS;
 	for (unsigned i = 0; i < c->num_nodes; i++)
-		if (kvc_node_running(&c->node[i]))
-			kvc_node_part_await(&c->node[i], deadline);
+		if (kc_node_running(&c->node[i]))
+			kc_node_part_await(&c->node[i], deadline);
 	while (c->coroutines > 1 && co_park_await(deadline) == 0)
 		;
 	for (unsigned i = 0; i < c->num_nodes; i++)
-		if (kvc_node_running(&c->node[i]))
-			kvc_node_redo(&c->node[i], "it did not answer our goodbye");
+		if (kc_node_running(&c->node[i]))
+			kc_node_redo(&c->node[i], "it did not answer our goodbye");
 	while (c->coroutines > 1)
 		co_park_await(KV_NEVER);
 }
@@ -342,28 +341,28 @@ static void closer(void *arg)
 	while (c->calls > 0)
 		co_park_await(KV_NEVER);
 	nodes_part_await(c);
-	kvc_requests_stop(c);
+	kc_requests_stop(c);
 	while (c->coroutines > 0)
 		co_park_await(KV_NEVER);
-	kvc_requests_quiet(c);
-	kvc_main_await(c, engine_close, c);
-	kvc_requests_close(c);
-	kvc_pins_fini(c);
-	kvc_sessions_free(c);
-	kvc_cluster_fini(c);
+	kc_requests_quiet(c);
+	kc_main_await(c, engine_close, c);
+	kc_requests_close(c);
+	kc_pins_fini(c);
+	kc_sessions_free(c);
+	kc_cluster_fini(c);
 	repair_fini(c);
-	kvc_second_fini(c);
+	kc_second_fini(c);
 	route_hot_fini(c);
-	kvc_owed_fini(c);
+	kc_owed_fini(c);
 	while (c->num_mems > 0)
 		free(c->mem[--c->num_mems]);
-	kvc_buffer_fini(&c->buffer);
+	kc_buffer_fini(&c->buffer);
 	kv_area_unmap(&c->area);
 	boot_context_destroy(&c->boot);
-	kvc_reqs_fini(&c->reqs);
+	kc_reqs_fini(&c->reqs);
 	free(c->node);
 	c->opened = false;
-	kvc_pool_tell_closed(c->pool);
+	kc_pool_tell_closed(c->pool);
 }
 
 /* Closing cannot fail: retry until a coroutine can be had. Returning workers make room. */
@@ -374,12 +373,12 @@ static void closer_start(struct loop_timer *t)
 		loop_timer_arm(c->loop, t, loop_now(c->loop) + CLOSE_AGAIN_NS);
 }
 
-void kvc_client_close(struct kvc_client *c)
+void kc_client_close(struct kvc_client *c)
 {
 	c->closing = true;
 	c->close_again = (struct loop_timer){.fire = closer_start};
 	if (c->opened)
 		closer_start(&c->close_again);
 	else
-		kvc_pool_tell_closed(c->pool);
+		kc_pool_tell_closed(c->pool);
 }

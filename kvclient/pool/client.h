@@ -5,15 +5,15 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_engine_options -- common to all clients; the caller sets `engine`. */
-struct te_options kvc_engine_options(const struct kvc_pool *pool);
+/* kc_engine_options -- common to all clients; the caller sets `engine`. */
+struct te_options kc_engine_options(const struct kvc_pool *pool);
 
-/* kvc_client_open -- on the loop's thread, outside coroutines (providers need a real stack). 0 or a code with *err;
- * kvc_client_close follows in both cases. */
-int kvc_client_open(struct kvc_client *c, struct kv_error *err);
+/* kc_client_open -- on the loop's thread, outside coroutines (providers need a real stack). 0 or a code with *err;
+ * kc_client_close follows in both cases. */
+int kc_client_open(struct kvc_client *c, struct kv_error *err);
 
-/* kvc_client_close -- begin to close; kvc_pool_tell_closed reports the end. On the loop's thread; does not park and
+/* kc_client_close -- begin to close; kc_pool_tell_closed reports the end. On the loop's thread; does not park and
  * cannot fail. */
-void kvc_client_close(struct kvc_client *c);
+void kc_client_close(struct kvc_client *c);
 
 #endif

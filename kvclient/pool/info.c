@@ -60,9 +60,9 @@ int kvc_info(struct kvc_pool *pool, struct kvc_info *out)
 	static const char *const modes[] = {[BOOT_PLAIN] = "none", [BOOT_PSK] = "psk", [BOOT_CERT] = "certificate"};
 	struct kvc_info o = {0};
 	uint64_t pull_links = 0;
-	if (!pool || !kvc_sized(out))
+	if (!pool || !kc_sized(out))
 		return -KV_EINVAL;
-	if (kvc_pool_alien(pool))
+	if (kc_pool_alien(pool))
 		return -KV_ECLOSED;
 	engine_info(&o, &pool->client[0]->info);
 	o.num_clients = pool->num_clients;
@@ -81,7 +81,7 @@ int kvc_info(struct kvc_pool *pool, struct kvc_info *out)
 		o.credits = o.credits ? KV_MIN(o.credits, credits ? credits : o.credits) : credits;
 	}
 	text_copy(o.mode, sizeof(o.mode), pull_links == 0 ? "push" : pull_links >= o.links ? "pull" : "mixed");
-	kvc_sized_give(out, &o, sizeof(o));
+	kc_sized_give(out, &o, sizeof(o));
 	return 0;
 }
 
@@ -89,9 +89,9 @@ uint64_t kvc_call_bound_ns(const struct kvc_pool *pool, uint64_t timeout_ns, uin
 {
 	const struct kvc_call call = {.timeout_ns = timeout_ns};
 	uint64_t ns;
-	if (!pool || kvc_pool_alien(pool))
+	if (!pool || kc_pool_alien(pool))
 		return 0;
-	ns = kv_deadline(kvc_pool_time(pool, &call, len_bytes), pool->options.grace_ns);
+	ns = kv_deadline(kc_pool_time(pool, &call, len_bytes), pool->options.grace_ns);
 	return kv_deadline(ns, FENCE_NS + pool->client[0]->info.limbo_max_ns);
 }
 
@@ -100,7 +100,7 @@ static uint64_t get(const _Atomic uint64_t *c)
 	return atomic_load_explicit(c, memory_order_relaxed);
 }
 
-static void counters_add(struct kvc_counters *o, const struct kvc_count *c)
+static void counters_add(struct kvc_counters *o, const struct kc_count *c)
 {
 	o->gets += get(&c->gets);
 	o->puts += get(&c->puts);
@@ -171,13 +171,13 @@ static void counters_add(struct kvc_counters *o, const struct kvc_count *c)
 int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out)
 {
 	struct kvc_counters o = {0};
-	if (!pool || !kvc_sized(out))
+	if (!pool || !kc_sized(out))
 		return -KV_EINVAL;
-	if (kvc_pool_alien(pool))
+	if (kc_pool_alien(pool))
 		return -KV_ECLOSED;
 	for (unsigned i = 0; i < pool->num_clients; i++)
 		counters_add(&o, &pool->client[i]->count);
-	kvc_sized_give(out, &o, sizeof(o));
+	kc_sized_give(out, &o, sizeof(o));
 	return 0;
 }
 
@@ -290,17 +290,17 @@ struct asked {
 	struct kvc_rail_info rail;
 };
 
-static void links_info(struct kvc_server_info *o, const struct kvc_attachment *s)
+static void links_info(struct kvc_server_info *o, const struct kc_attachment *s)
 {
 	o->session = s->number;
 	o->pull = s->pull;
-	o->put_way = kvc_landings_all(s)                  ? KVC_PUT_LAND
+	o->put_way = kc_landings_all(s)                   ? KVC_PUT_LAND
 		     : s->flags & WIRE_WELCOME_INLINE_PUT ? KVC_PUT_INLINE
 							  : KVC_PUT_READ;
 	o->shards = s->shards;
 	o->links = s->num_links;
 	for (uint32_t i = 0; i < s->num_links; i++) {
-		const struct kvc_link *l = &s->link[i];
+		const struct kc_link *l = &s->link[i];
 		o->links_up += l->up;
 		o->credits_granted += s->credits;
 		o->credits_in_use += s->credits - l->credits;
@@ -312,8 +312,8 @@ static void links_info(struct kvc_server_info *o, const struct kvc_attachment *s
 			o->inflight++;
 	}
 	KV_LIST_EACH (n, &s->node->client->sessions) {
-		const struct kvc_session_at *at =
-			kvc_session_part(KV_LIST_ENTRY(n, struct kvc_session, node), s->node->index);
+		const struct kc_session_at *at =
+			kc_session_part(KV_LIST_ENTRY(n, struct kvc_session, node), s->node->index);
 		for (unsigned i = 0; at && at->lane && i < s->shards; i++)
 			KV_LIST_EACH (r, &at->lane[i].queue)
 				o->queued++;
@@ -325,14 +325,14 @@ static void engine_count(struct kvc_client *c)
 {
 	struct te_stats t;
 	te_stats(c->te, &t);
-	kvc_set(&c->count.eagain, t.eagain);
+	kc_set(&c->count.eagain, t.eagain);
 }
 
 _Static_assert((int)KVC_MEMBER_JOINING == KV_MEMBER_JOINING && (int)KVC_MEMBER_UP == KV_MEMBER_UP &&
 		       (int)KVC_MEMBER_DRAINING == KV_MEMBER_DRAINING,
 	       "the public states are those of the view");
 
-static void member_info(struct kvc_server_info *o, const struct kvc_node *n)
+static void member_info(struct kvc_server_info *o, const struct kc_node *n)
 {
 	const struct kv_member *m =
 		n->member_id[0] && !n->retired ? kv_view_find(&n->client->cluster.view, n->member_id) : NULL;
@@ -340,15 +340,15 @@ static void member_info(struct kvc_server_info *o, const struct kvc_node *n)
 		return;
 	text_copy(o->member, sizeof(o->member), m->node_id);
 	text_copy(o->zone, sizeof(o->zone), m->zone);
-	o->member_state = kvc_place_set_has(&n->client->cluster.draining, n->index) ? KVC_MEMBER_DRAINING
-										    : (enum kvc_member_state)m->state;
+	o->member_state = kc_place_set_has(&n->client->cluster.draining, n->index) ? KVC_MEMBER_DRAINING
+										   : (enum kvc_member_state)m->state;
 	o->member_incarnation = m->incarnation;
 	o->weight = m->weight;
 }
 
-static void view_info(struct kvc_server_info *o, const struct kvc_node *n)
+static void view_info(struct kvc_server_info *o, const struct kc_node *n)
 {
-	const struct kvc_vote *b = &n->client->cluster.votes.vote[n->index];
+	const struct kc_vote *b = &n->client->cluster.votes.vote[n->index];
 	if (b->until_ns <= loop_now(n->client->loop) || !b->digest)
 		return;
 	o->view_epoch = b->epoch;
@@ -357,21 +357,21 @@ static void view_info(struct kvc_server_info *o, const struct kvc_node *n)
 
 static int64_t server_ask(struct kvc_client *c, void *arg)
 {
-	static const enum kvc_server_state states[] = {[KVC_NODE_NEW] = KVC_SERVER_CONNECTING,
-						       [KVC_NODE_CONNECTING] = KVC_SERVER_CONNECTING,
-						       [KVC_NODE_UP] = KVC_SERVER_UP,
-						       [KVC_NODE_DOWN] = KVC_SERVER_DOWN,
-						       [KVC_NODE_CLOSED] = KVC_SERVER_CLOSED};
+	static const enum kvc_server_state states[] = {[KC_NODE_NEW] = KVC_SERVER_CONNECTING,
+						       [KC_NODE_CONNECTING] = KVC_SERVER_CONNECTING,
+						       [KC_NODE_UP] = KVC_SERVER_UP,
+						       [KC_NODE_DOWN] = KVC_SERVER_DOWN,
+						       [KC_NODE_CLOSED] = KVC_SERVER_CLOSED};
 	struct asked *a = arg;
 	struct kvc_server_info *o = &a->server;
-	const struct kvc_node *n;
+	const struct kc_node *n;
 	if (!c->opened || c->closing)
 		return -KV_ECLOSED;
 	if (a->index >= c->num_nodes)
 		return -KV_EINVAL;
 	engine_count(c);
-	n = kvc_alias_node(c, a->index);
-	if (a->index >= c->pool->num_servers && n->state == KVC_NODE_NEW && !n->joined)
+	n = kc_alias_node(c, a->index);
+	if (a->index >= c->pool->num_servers && n->state == KC_NODE_NEW && !n->joined)
 		return -KV_ENOTFOUND; /* the member has left */
 	*o = (struct kvc_server_info){.state = states[n->state],
 				      .incarnation = n->incarnation,
@@ -382,13 +382,13 @@ static int64_t server_ask(struct kvc_client *c, void *arg)
 				      .attaches = n->attaches,
 				      .attempts_failed = n->attempt.failures,
 				      .fences = n->fences,
-				      .avoided_ns = n->state == KVC_NODE_DOWN ? loop_now(c->loop) - n->down_ns : 0};
+				      .avoided_ns = n->state == KC_NODE_DOWN ? loop_now(c->loop) - n->down_ns : 0};
 	text_copy(o->name, sizeof(o->name), c->pool->server[a->index].entry.text);
 	text_copy(o->node_id, sizeof(o->node_id), n->node_id);
 	text_copy(o->why, sizeof(o->why), n->why);
 	member_info(o, n);
 	view_info(o, n);
-	if (n->state == KVC_NODE_UP && n->attachment)
+	if (n->state == KC_NODE_UP && n->attachment)
 		links_info(o, n->attachment);
 	return 0;
 }
@@ -429,16 +429,16 @@ static int ask(struct kvc_pool *pool, unsigned client, uint64_t wait_ns, int64_t
 	struct kvc_client *c = pool->client[client];
 	int64_t result = 0;
 	int rc;
-	if (kvc_pool_alien(pool))
+	if (kc_pool_alien(pool))
 		return -KV_ECLOSED;
 	if (loop_current() == c->loop)
 		return (int)fn(c, a);
-	rc = kvc_pool_enter(pool);
+	rc = kc_pool_enter(pool);
 	if (rc < 0)
 		return rc;
-	rc = kvc_block_run(c, kv_deadline(kvc_block_now(pool), KV_MIN(pool->options.timeout_ns, wait_ns)), fn, a,
-			   &result);
-	kvc_pool_leave(pool);
+	rc = kc_block_run(c, kv_deadline(kc_block_now(pool), KV_MIN(pool->options.timeout_ns, wait_ns)), fn, a,
+			  &result);
+	kc_pool_leave(pool);
 	return rc < 0 ? rc : (int)result;
 }
 
@@ -447,12 +447,12 @@ int kvc_server_info_within(struct kvc_pool *pool, unsigned client, unsigned serv
 {
 	struct asked a = {.index = server};
 	int rc;
-	if (!pool || !kvc_sized(out) || client >= pool->num_clients || server >= pool->room)
+	if (!pool || !kc_sized(out) || client >= pool->num_clients || server >= pool->room)
 		return -KV_EINVAL;
 	rc = ask(pool, client, KV_MIN(wait_ns, ASK_NS), server_ask, &a);
 	if (rc < 0)
 		return rc;
-	kvc_sized_give(out, &a.server, sizeof(a.server));
+	kc_sized_give(out, &a.server, sizeof(a.server));
 	return 0;
 }
 
@@ -465,11 +465,11 @@ int kvc_rail_info(struct kvc_pool *pool, unsigned client, unsigned rail, struct 
 {
 	struct asked a = {.index = rail};
 	int rc;
-	if (!pool || !kvc_sized(out) || client >= pool->num_clients || rail >= pool->client[client]->info.rails)
+	if (!pool || !kc_sized(out) || client >= pool->num_clients || rail >= pool->client[client]->info.rails)
 		return -KV_EINVAL;
 	rc = ask(pool, client, ASK_NS, rail_ask, &a);
 	if (rc < 0)
 		return rc;
-	kvc_sized_give(out, &a.rail, sizeof(a.rail));
+	kc_sized_give(out, &a.rail, sizeof(a.rail));
 	return 0;
 }

@@ -13,7 +13,6 @@ enum { ITEMS_MAX = 512 };
 static bool named(const struct kvc_stat_item *i)
 {
 	static const char *const names[] = {"hits", "misses", "bytes_in", "bytes_out"};
-
 	for (unsigned n = 0; n < KV_COUNT(names); n++)
 		if (strcmp(i->name, names[n]) == 0)
 			return true;
@@ -52,7 +51,6 @@ static void other_write(struct kv_metrics *m, const struct kvc_stat_item *i)
 	bool ns = strcmp(i->unit, "ns") == 0, counter = i->kind == KVC_STAT_COUNTER;
 	int len = (int)strlen(i->name) - (ns ? 3 : 0); /* without "_ns" */
 	char name[KV_METRIC_NAME_MAX], help[160];
-
 	snprintf(name, sizeof(name), "kvrail_client_%.*s%s%s", len, i->name, ns ? "_seconds" : "",
 		 counter ? "_total" : "");
 	snprintf(help, sizeof(help), "%s%s of kvc_counters, group %s; see docs/reference/counters.md.", i->name,
@@ -68,7 +66,6 @@ static void build_write(struct kv_metrics *m, const struct kvc_pool *pool)
 {
 	const struct te_info *info = &pool->client[0]->info;
 	char labels[512] = "";
-
 	kv_metrics_label(labels, sizeof(labels), "version", kvc_version());
 	kv_metrics_label(labels, sizeof(labels), "libfabric", info->libfabric);
 	kv_metrics_label(labels, sizeof(labels), "provider", info->provider);
@@ -83,7 +80,6 @@ int64_t kvc_metrics_text(struct kvc_pool *pool, char *buf, size_t cap)
 	struct kvc_stat_item item[ITEMS_MAX];
 	struct kv_metrics m;
 	int n = !pool || (!buf && cap) ? -KV_EINVAL : kvc_counters(pool, &c);
-
 	if (n == 0)
 		n = kvc_counters_items(&c, item, ITEMS_MAX);
 	if (n < 0)

@@ -37,12 +37,12 @@ static void fill_zero_64(uint64_t *v, uint64_t def)
 
 static int check_counts(const struct kvc_options *o, struct kv_error *err)
 {
-	if (o->num_clients > KVC_CLIENTS_MAX)
+	if (o->num_clients > KC_CLIENTS_MAX)
 		return kv_fail(err, -KV_EINVAL,
 			       "num_clients is %u; at most %d: clients are shared by workers, 4 serve hundreds",
-			       o->num_clients, (int)KVC_CLIENTS_MAX);
-	if (o->num_threads > KVC_THREADS_MAX)
-		return kv_fail(err, -KV_EINVAL, "num_threads is %u; at most %d", o->num_threads, (int)KVC_THREADS_MAX);
+			       o->num_clients, (int)KC_CLIENTS_MAX);
+	if (o->num_threads > KC_THREADS_MAX)
+		return kv_fail(err, -KV_EINVAL, "num_threads is %u; at most %d", o->num_threads, (int)KC_THREADS_MAX);
 	if (o->num_rails > KV_RAILS_MAX)
 		return kv_fail(err, -KV_EINVAL, "num_rails is %u; at most %d", o->num_rails, (int)KV_RAILS_MAX);
 	if (o->buffer_bytes < BUFFER_MIN || o->buffer_bytes > BUFFER_MAX)
@@ -51,8 +51,8 @@ static int check_counts(const struct kvc_options *o, struct kv_error *err)
 			       (unsigned long long)o->buffer_bytes);
 	if (o->peer_timeout_ns < PEER_TIMEOUT_MIN || o->peer_timeout_ns > PEER_TIMEOUT_MAX)
 		return kv_fail(err, -KV_EINVAL,
-			       "peer_timeout_ns is %llu; a server may be silent for 20 ms to 1 hour before it is taken "
-			       "for dead",
+			       "peer_timeout_ns is %llu; a server may be silent "
+			       "for 20 ms to 1 hour before it is taken for dead",
 			       (unsigned long long)o->peer_timeout_ns);
 	if (o->settle_ns > SETTLE_MAX_NS)
 		return kv_fail(err, -KV_EINVAL,
@@ -67,15 +67,13 @@ static int check_counts(const struct kvc_options *o, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL, "door is %u; it is KVC_DOOR_AUTO, KVC_DOOR_REQUIRE or KVC_DOOR_OFF",
 			       (unsigned)o->door);
 	if (o->flags & KVC_BACKGROUND)
-		return kv_fail(
-			err, -KV_EINVAL,
-			"KVC_BACKGROUND is a flag of a call, not of a pool: set it in struct kvc_call of the calls "
-			"that can wait");
+		return kv_fail(err, -KV_EINVAL,
+			       "KVC_BACKGROUND is a flag of a call, not of a pool: "
+			       "set it in struct kvc_call of the calls that can wait");
 	if (o->flags & KVC_EXACT)
-		return kv_fail(
-			err, -KV_EINVAL,
-			"KVC_EXACT is a flag of a call, not of a pool: set it in struct kvc_call of the GETs whose "
-			"length is known");
+		return kv_fail(err, -KV_EINVAL,
+			       "KVC_EXACT is a flag of a call, not of a pool: "
+			       "set it in struct kvc_call of the GETs whose length is known");
 	if (o->flags & ~(unsigned)(KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_NO_PREFLIGHT | KVC_OPEN_WAIT |
 				   KVC_NO_THREADS | KVC_TWO_COPIES | KVC_HOT_COPIES))
 		return kv_fail(err, -KV_EINVAL,
@@ -122,12 +120,12 @@ static int check_servers(const struct kvc_options *o, struct kv_error *err)
 	int rc;
 	if (o->num_servers == 0 || !o->servers)
 		return kv_fail(err, -KV_EINVAL, "no server is given; name at least one as HOST:PORT or NAME=HOST:PORT");
-	if (o->num_servers > KVC_SERVERS_MAX)
+	if (o->num_servers > KC_SERVERS_MAX)
 		return kv_fail(err, -KV_EINVAL, "%u servers are given; at most %d", o->num_servers,
-			       (int)KVC_SERVERS_MAX);
-	if (o->servers_max < o->num_servers || o->servers_max > KVC_SERVERS_MAX)
+			       (int)KC_SERVERS_MAX);
+	if (o->servers_max < o->num_servers || o->servers_max > KC_SERVERS_MAX)
 		return kv_fail(err, -KV_EINVAL, "servers_max is %u; it may be %u, the servers of the list, to %d",
-			       o->servers_max, o->num_servers, (int)KVC_SERVERS_MAX);
+			       o->servers_max, o->num_servers, (int)KC_SERVERS_MAX);
 	entry = calloc(o->num_servers, sizeof(*entry));
 	if (!entry)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the list of servers");
@@ -171,13 +169,13 @@ static unsigned threads_default(const char *provider)
 	return KV_MIN(KV_MAX(kv_cpus_available() / 2, 1u), (unsigned)THREADS_MOST);
 }
 
-int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, struct kv_error *err)
+int kc_options_fill(const struct kvc_options *given, struct kvc_options *out, struct kv_error *err)
 {
 	int rc;
 	memset(out, 0, sizeof(*out));
 	if (!given)
 		return kv_fail(err, -KV_EINVAL, "no options are given; kvc_pool_open needs a server at least");
-	rc = kvc_sized_take(out, sizeof(*out), given, offsetof(struct kvc_options, flags), "struct kvc_options", err);
+	rc = kc_sized_take(out, sizeof(*out), given, offsetof(struct kvc_options, flags), "struct kvc_options", err);
 	if (rc < 0)
 		return rc;
 	fill_zero_u(&out->num_clients, 4);
@@ -191,13 +189,13 @@ int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, s
 	fill_zero_64(&out->settle_ns, SETTLE_DEFAULT_NS);
 	fill_zero_64(&out->repair_bytes_s, REPAIR_DEFAULT);
 	if (out->servers_max == 0)
-		out->servers_max = KV_MIN(KV_MAX(out->num_servers, (unsigned)SERVERS_ROOM), (unsigned)KVC_SERVERS_MAX);
+		out->servers_max = KV_MIN(KV_MAX(out->num_servers, (unsigned)SERVERS_ROOM), (unsigned)KC_SERVERS_MAX);
 	rc = check_counts(out, err);
 	out->buffer_bytes = kv_align_up(out->buffer_bytes, 4096);
 	if (rc == 0 && out->grace_ns > GRACE_MAX_NS)
 		rc = kv_fail(err, -KV_EINVAL,
-			     "grace_ns is %llu s; it may be a minute at most, since a call may take so much longer "
-			     "than its deadline",
+			     "grace_ns is %llu s; it may be a minute at most, "
+			     "since a call may take so much longer than its deadline",
 			     (unsigned long long)(out->grace_ns / 1000000000));
 	if (rc == 0)
 		rc = check_servers(out, err);

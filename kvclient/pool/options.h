@@ -5,8 +5,8 @@
 
 #include "kvclient/kvclient.h"
 
-/* kvc_options_fill -- check the caller's options, and copy them to *out with defaults filled in. Strings are not
+/* kc_options_fill -- check the caller's options, and copy them to *out with defaults filled in. Strings are not
  * copied. 0 or a code with *err. Any thread. */
-int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, struct kv_error *err);
+int kc_options_fill(const struct kvc_options *given, struct kvc_options *out, struct kv_error *err);
 
 #endif

@@ -38,7 +38,7 @@ enum { CLIENTS_WARN = 8, OPENING_LOOK_NS = 100000000 };
 static void callers_wait(struct kvc_pool *p)
 {
 	while (atomic_load(&p->callers) > 0)
-		kvc_drive_nap(p);
+		kc_drive_nap(p);
 }
 
 /* ---- building ---- */
@@ -97,18 +97,18 @@ static int servers_keep(struct kvc_pool *p, struct kv_error *err)
 	p->taken = calloc(p->room, sizeof(*p->taken));
 	if (!p->server || !p->taken)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the list of servers");
-	if (kvc_place_init(&p->place, p->num_servers) < 0)
+	if (kc_place_init(&p->place, p->num_servers) < 0)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the placement of keys on %u servers", p->num_servers);
 	for (unsigned i = 0; i < p->num_servers; i++) {
-		struct kvc_server *s = &p->server[i];
+		struct kc_server *s = &p->server[i];
 		int rc = kv_server_entry_parse(p->options.servers[i], &s->entry, err);
 		if (rc < 0)
 			return rc;
-		p->place.seed[i] = kvc_place_seed(s->entry.id);
+		p->place.seed[i] = kc_place_seed(s->entry.id);
 		s->users = 1; /* the list's own */
 	}
 	p->options.servers = NULL;
-	(void)kvc_notes_share(&p->place, &p->notes); /* clients carry the notes over */
+	(void)kc_notes_share(&p->place, &p->notes); /* clients carry the notes over */
 	if (boot_resolver_create(p->room * KV_WHERE_ADDRESSES, &p->resolver) < 0)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the list of servers");
 	return 0;
@@ -171,9 +171,8 @@ static void local_find(struct kvc_pool *p, uint64_t wait_ns)
 		rc = local_look(p, true);
 	if (rc != 0)
 		kv_warn(&p->log,
-			"there is no route to any server yet (%s): the fabric takes any interface of this machine; "
-			"name "
-			"one with --nic (kvc_options.nic)",
+			"there is no route to any server yet (%s): the fabric takes any "
+			"interface of this machine; name one with --nic (kvc_options.nic)",
 			rc == 1 ? "names are still being looked up"
 				: "names cannot be looked up, or the machine has no route");
 }
@@ -197,8 +196,8 @@ static int clients_build(struct kvc_pool *p, struct kv_error *err)
 	}
 	if (p->num_clients > CLIENTS_WARN)
 		kv_warn(&p->log,
-			"%u clients: each has endpoints and %llu MiB of registered memory of its own; 4 serve hundreds "
-			"of workers",
+			"%u clients: each has endpoints and %llu MiB of "
+			"registered memory of its own; 4 serve hundreds of workers",
 			p->num_clients, (unsigned long long)(p->options.buffer_bytes >> 20));
 	return 0;
 }
@@ -206,8 +205,8 @@ static int clients_build(struct kvc_pool *p, struct kv_error *err)
 static void pool_destroy(struct kvc_pool **pool)
 {
 	struct kvc_pool *p = *pool;
-	kvc_queues_leave(p);
-	kvc_mems_free(p);
+	kc_queues_leave(p);
+	kc_mems_free(p);
 	for (unsigned i = 0; i < p->num_loops && p->own_loops; i++)
 		loop_destroy(&p->loop[i]);
 	for (unsigned i = 0; i < p->num_clients; i++)
@@ -221,11 +220,11 @@ static void pool_destroy(struct kvc_pool **pool)
 	boot_resolver_destroy(&p->resolver);
 	free(p->server);
 	free(p->taken);
-	kvc_place_fini(&p->place);
+	kc_place_fini(&p->place);
 	kv_view_fini(&p->view);
 	strings_free(p);
 	pthread_cond_destroy(&p->changed);
-	kvc_notes_home_fini(&p->notes);
+	kc_notes_home_fini(&p->notes);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
 	*pool = NULL;
@@ -250,17 +249,17 @@ static int pool_create(const struct kvc_options *given, uint64_t look_up_ns, str
 	if (rc < 0)
 		return rc;
 	p = calloc(1, sizeof(*p));
-	if (!p || kvc_fork_watch() < 0) {
+	if (!p || kc_fork_watch() < 0) {
 		free(p);
 		return kv_fail(err, -KV_ENOMEM, "no memory for a pool");
 	}
-	p->born = atomic_load_explicit(&kvc_forks, memory_order_relaxed);
+	p->born = atomic_load_explicit(&kc_forks, memory_order_relaxed);
 	pthread_mutex_init(&p->lock, NULL);
-	kvc_notes_home_init(&p->notes);
+	kc_notes_home_init(&p->notes);
 	changed_init(&p->changed);
 	kv_list_init(&p->queues);
-	p->next_region = KVC_REGION_BUFFER;
-	rc = kvc_options_fill(given, &p->options, err);
+	p->next_region = KC_REGION_BUFFER;
+	rc = kc_options_fill(given, &p->options, err);
 	if (rc < 0)
 		goto err_pool;
 	p->time_grows = given->timeout_ns == 0;
@@ -321,14 +320,14 @@ static void client_open(void *arg)
 	uint64_t began = loop_now(c->loop), now;
 	int rc = opening_failed(p);
 	if (rc == 0)
-		rc = kvc_client_open(c, &err);
+		rc = kc_client_open(c, &err);
 	now = loop_now(c->loop);
 	/* Before the report: after the last one the pool may be closed. */
 	if (next < p->num_clients) {
 		p->client[next]->open_next = (struct loop_timer){.fire = open_next};
 		loop_timer_arm(c->loop, &p->client[next]->open_next, now + rest_after(now - began));
 	}
-	kvc_pool_tell_started(p, rc, &err);
+	kc_pool_tell_started(p, rc, &err);
 }
 
 /* If a loop is full, all its clients count as failed, so there is one way to end an opening. */
@@ -337,19 +336,19 @@ static void clients_open(struct kvc_pool *p)
 	unsigned per_loop = (p->num_clients + p->num_loops - 1) / p->num_loops;
 	for (unsigned i = 0; i < p->num_clients; i++) {
 		p->client[i]->loop = p->loop[i % p->num_loops];
-		p->client[i]->parts_max = KVC_PARTS_MAX / per_loop;
+		p->client[i]->parts_max = KC_PARTS_MAX / per_loop;
 	}
 	for (unsigned i = 0; i < p->num_loops && i < p->num_clients; i++) {
 		struct kv_error err = {0};
 		int rc = loop_post(p->client[i]->loop, client_open, p->client[i]);
 		for (unsigned k = i; rc < 0 && k < p->num_clients; k += p->num_loops)
-			kvc_pool_tell_started(p, kv_fail(&err, rc, "the queue of the loop of client %u is full", k),
-					      &err);
+			kc_pool_tell_started(p, kv_fail(&err, rc, "the queue of the loop of client %u is full", k),
+					     &err);
 	}
 }
 
 /* The reason a client has no server. */
-static int unserved(const struct kvc_progress *g, const struct kvc_attempts *a, struct kv_error *err)
+static int unserved(const struct kc_progress *g, const struct kc_attempts *a, struct kv_error *err)
 {
 	unsigned more = a->failed - (a->other.code ? 2 : 1);
 	char text[48] = "";
@@ -363,10 +362,10 @@ static int unserved(const struct kvc_progress *g, const struct kvc_attempts *a, 
 	return kv_fail(err, a->first.code, "%s%s%s%s", a->first.text, a->other.code ? "; " : "", a->other.text, text);
 }
 
-/* As kvc_pool_status. Under the lock. */
+/* As kc_pool_status. Under the lock. */
 static int status_look(struct kvc_pool *p, struct kv_error *err)
 {
-	struct kvc_progress *g = &p->progress;
+	struct kc_progress *g = &p->progress;
 	int rc = 0;
 	if (g->status < 0) {
 		/* All clients must have reported before they are closed. */
@@ -385,7 +384,7 @@ static int status_look(struct kvc_pool *p, struct kv_error *err)
 	return rc;
 }
 
-int kvc_pool_status(struct kvc_pool *p, struct kv_error *err)
+int kc_pool_status(struct kvc_pool *p, struct kv_error *err)
 {
 	int rc;
 	pthread_mutex_lock(&p->lock);
@@ -460,7 +459,7 @@ static int report_wait(struct kvc_pool *p, const struct timespec *until)
 	struct timespec now;
 	if (p->turned) {
 		pthread_mutex_unlock(&p->lock);
-		kvc_drive_nap(p);
+		kc_drive_nap(p);
 		pthread_mutex_lock(&p->lock);
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		return until &&
@@ -484,7 +483,7 @@ static int progress_wait(struct kvc_pool *p, int (*look)(struct kvc_pool *p, str
 /* Show the caller the progress, and let it give up once. Under the lock, released during the callback. */
 static void opening_show(struct kvc_pool *p)
 {
-	const struct kvc_progress seen = p->progress;
+	const struct kc_progress seen = p->progress;
 	bool go_on;
 	if (seen.status < 0)
 		return;
@@ -522,12 +521,12 @@ static int opening_wait(struct kvc_pool *p, struct kv_error *err)
 static int stopped_look(struct kvc_pool *p, struct kv_error *err)
 {
 	(void)err;
-	return kvc_pool_over(p) ? 0 : 1;
+	return kc_pool_over(p) ? 0 : 1;
 }
 
 static void pool_shut(struct kvc_pool *p)
 {
-	kvc_pool_stop(p);
+	kc_pool_stop(p);
 	progress_wait(p, stopped_look, NULL);
 	callers_wait(p);
 	if (!p->turned)
@@ -543,8 +542,8 @@ static void opened_log(struct kvc_pool *p)
 				  KV_NUMBER("servers", i.num_servers), KV_FIELD("provider", i.provider),
 				  KV_NUMBER("endpoints", i.endpoints), KV_NUMBER("links", i.links),
 				  KV_FIELD("security", i.security)),
-			 "clients %u, threads %u, servers %u: %s, %u endpoints, %u links, buffers %s, security %s, "
-			 "NUMA: %s",
+			 "clients %u, threads %u, servers %u: "
+			 "%s, %u endpoints, %u links, buffers %s, security %s, NUMA: %s",
 			 i.num_clients, i.os_threads, i.num_servers, i.provider, i.endpoints, i.links, i.memory,
 			 i.security, i.numa);
 }
@@ -554,7 +553,7 @@ static void opened_log(struct kvc_pool *p)
 static int preflight(struct kvc_pool *p, struct kv_error *err)
 {
 	enum { LOOP_FILES = 2 };
-	struct te_options o = kvc_engine_options(p);
+	struct te_options o = kc_engine_options(p);
 	struct te_load load = {.engines = p->num_clients,
 			       .region_bytes = p->options.buffer_bytes,
 			       .peers = p->num_servers,
@@ -597,13 +596,13 @@ err_pool:
 	return rc;
 }
 
-int kvc_pool_start(const struct kvc_options *options, struct loop **loops, unsigned num_loops,
-		   const struct kv_clock *clock, struct kvc_pool **out, struct kv_error *err)
+int kc_pool_start(const struct kvc_options *options, struct loop **loops, unsigned num_loops,
+		  const struct kv_clock *clock, struct kvc_pool **out, struct kv_error *err)
 {
 	struct kvc_pool *p = NULL;
 	int rc;
 	if (!out || !loops || num_loops == 0)
-		return kv_fail(err, -KV_EINVAL, "kvc_pool_start needs loops and a place for the pool");
+		return kv_fail(err, -KV_EINVAL, "kc_pool_start needs loops and a place for the pool");
 	rc = pool_create(options, 0, &p, err);
 	if (rc < 0)
 		return rc;
@@ -630,9 +629,9 @@ int kvc_poll(struct kvc_pool *pool, uint64_t max_wait_ns)
 {
 	uint64_t until, now;
 	int rc;
-	if (!pool || (!kvc_pool_alien(pool) && (!pool->turned || loop_current())))
+	if (!pool || (!kc_pool_alien(pool) && (!pool->turned || loop_current())))
 		return -KV_EINVAL;
-	rc = kvc_pool_enter(pool);
+	rc = kc_pool_enter(pool);
 	if (rc < 0)
 		return rc;
 	now = loop_now(pool->loop[0]);
@@ -643,8 +642,8 @@ int kvc_poll(struct kvc_pool *pool, uint64_t max_wait_ns)
 		now = loop_now(pool->loop[0]);
 	} while (rc == 0 && now < until && !atomic_load(&pool->closing));
 	if (atomic_load(&pool->closing))
-		rc = -KV_ECLOSED; /* the pool may be freed after kvc_pool_leave: the host must not call again */
-	kvc_pool_leave(pool);
+		rc = -KV_ECLOSED; /* the pool may be freed after kc_pool_leave: the host must not call again */
+	kc_pool_leave(pool);
 	return rc;
 }
 
@@ -652,35 +651,35 @@ int kvc_poll(struct kvc_pool *pool, uint64_t max_wait_ns)
 
 static void client_close(void *arg)
 {
-	kvc_client_close(arg);
+	kc_client_close(arg);
 }
 
 /* Closing cannot fail: retry while the queue is full. */
 static void post_surely(struct kvc_pool *p, struct loop *loop, void (*fn)(void *arg), void *arg)
 {
 	while (loop_post(loop, fn, arg) < 0)
-		kvc_drive_nap(p);
+		kc_drive_nap(p);
 }
 
-void kvc_pool_stop(struct kvc_pool *p)
+void kc_pool_stop(struct kvc_pool *p)
 {
 	if (atomic_exchange(&p->closing, true))
 		return;
-	kvc_queues_stop(p);
+	kc_queues_stop(p);
 	for (unsigned i = 0; i < p->num_clients; i++)
 		post_surely(p, p->client[i]->loop, client_close, p->client[i]);
 }
 
-bool kvc_pool_stopped(struct kvc_pool *p)
+bool kc_pool_stopped(struct kvc_pool *p)
 {
 	bool stopped;
 	pthread_mutex_lock(&p->lock);
-	stopped = kvc_pool_over(p);
+	stopped = kc_pool_over(p);
 	pthread_mutex_unlock(&p->lock);
 	return stopped;
 }
 
-void kvc_pool_free(struct kvc_pool **pool)
+void kc_pool_free(struct kvc_pool **pool)
 {
 	if (pool && *pool)
 		pool_destroy(pool);
@@ -688,7 +687,7 @@ void kvc_pool_free(struct kvc_pool **pool)
 
 void kvc_pool_close(struct kvc_pool **pool)
 {
-	if (pool && *pool && kvc_pool_alien(*pool))
+	if (pool && *pool && kc_pool_alien(*pool))
 		*pool = NULL; /* the parent's: see core/fork.c */
 	if (!pool || !*pool || loop_current())
 		return;
@@ -708,14 +707,14 @@ struct kvc_pool *kvc_client_pool(struct kvc_client *client)
 	return client ? client->pool : NULL;
 }
 
-struct kvc_client *kvc_pool_client(struct kvc_pool *pool, unsigned w)
+struct kvc_client *kc_pool_client(struct kvc_pool *pool, unsigned w)
 {
 	return pool->client[w % pool->num_clients];
 }
 
-struct loop *kvc_pool_client_loop(struct kvc_pool *pool, unsigned w)
+struct loop *kc_pool_client_loop(struct kvc_pool *pool, unsigned w)
 {
-	return kvc_pool_client(pool, w)->loop;
+	return kc_pool_client(pool, w)->loop;
 }
 
 const char *kvc_version(void)

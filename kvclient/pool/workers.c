@@ -41,7 +41,7 @@ static void worker_main(void *arg)
 		co_queue_wait_await(&part->gate, KV_NEVER);
 	if (part->go)
 		k->run->fn(k->client, k->w, k->run->arg);
-	kvc_client_unhold(k->client);
+	kc_client_unhold(k->client);
 	if (--part->alive == 0 && part->starter)
 		co_wake(part->starter);
 }
@@ -61,7 +61,7 @@ static int64_t part_make(struct kvc_client *c, void *arg)
 		rc = co_spawn(c->loop, worker_main, k, "kvc worker");
 		if (rc < 0)
 			return rc;
-		kvc_client_hold(c);
+		kc_client_hold(c);
 		part->alive++;
 	}
 	return 0;
@@ -87,15 +87,15 @@ static int64_t part_wait_await(struct kvc_client *c, void *arg)
 static void gate_post(struct run_part *part)
 {
 	while (loop_post(part->client->loop, part_open, part) < 0)
-		kvc_drive_nap(part->client->pool);
+		kc_drive_nap(part->client->pool);
 }
 
-/* As kvc_block_run, but retries while the queue is full: the workers exist. */
+/* As kc_block_run, but retries while the queue is full: the workers exist. */
 static void wait_surely(struct kvc_client *c, struct run *run)
 {
 	int64_t result;
-	while (kvc_block_run(c, KV_NEVER, part_wait_await, run, &result) < 0)
-		kvc_drive_nap(c->pool);
+	while (kc_block_run(c, KV_NEVER, part_wait_await, run, &result) < 0)
+		kc_drive_nap(c->pool);
 }
 
 int kvc_run(struct kvc_pool *pool, unsigned num_workers, void (*fn)(struct kvc_client *client, unsigned w, void *arg),
@@ -106,15 +106,15 @@ int kvc_run(struct kvc_pool *pool, unsigned num_workers, void (*fn)(struct kvc_c
 	uint64_t deadline;
 	int64_t result = 0;
 	int rc = -KV_ENOMEM;
-	if (pool && kvc_pool_alien(pool))
+	if (pool && kc_pool_alien(pool))
 		return -KV_ECLOSED;
 	if (!pool || !fn || loop_current())
 		return -KV_EINVAL;
 	if (num_workers == 0)
 		return 0;
-	if (kvc_pool_enter(pool) < 0)
+	if (kc_pool_enter(pool) < 0)
 		return -KV_ECLOSED;
-	deadline = kv_deadline(kvc_block_now(pool), pool->options.timeout_ns);
+	deadline = kv_deadline(kc_block_now(pool), pool->options.timeout_ns);
 	clients = KV_MIN(num_workers, pool->num_clients);
 	run.worker = calloc(num_workers, sizeof(*run.worker));
 	run.part = calloc(clients, sizeof(*run.part));
@@ -123,7 +123,7 @@ int kvc_run(struct kvc_pool *pool, unsigned num_workers, void (*fn)(struct kvc_c
 	for (rc = 0; made < clients && rc == 0; made++) {
 		run.part[made].run = &run;
 		run.part[made].client = pool->client[made];
-		rc = kvc_block_run(pool->client[made], deadline, part_make, &run, &result);
+		rc = kc_block_run(pool->client[made], deadline, part_make, &run, &result);
 		if (rc < 0)
 			break; /* none was made here */
 		rc = (int)result;
@@ -137,7 +137,7 @@ int kvc_run(struct kvc_pool *pool, unsigned num_workers, void (*fn)(struct kvc_c
 out:
 	free(run.worker);
 	free(run.part);
-	kvc_pool_leave(pool);
+	kc_pool_leave(pool);
 	return rc;
 }
 
@@ -155,14 +155,14 @@ static void spawned_main(void *arg)
 	struct spawned s = *(struct spawned *)arg;
 	free(arg);
 	s.fn(s.client, s.w, s.arg);
-	kvc_client_unhold(s.client);
+	kc_client_unhold(s.client);
 }
 
 static int64_t spawned_make(struct kvc_client *c, void *arg)
 {
 	int rc = c->closing ? -KV_ECLOSED : co_spawn(c->loop, spawned_main, arg, "kvc worker");
 	if (rc == 0)
-		kvc_client_hold(c);
+		kc_client_hold(c);
 	return rc;
 }
 
@@ -179,15 +179,15 @@ int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_client *c
 	s = malloc(sizeof(*s));
 	if (!s)
 		return -KV_ENOMEM;
-	rc = kvc_pool_enter(pool);
+	rc = kc_pool_enter(pool);
 	if (rc < 0)
 		goto out;
 	c = pool->client[w % pool->num_clients];
 	*s = (struct spawned){c, w, fn, arg};
 	/* At once on the client's own loop. */
-	deadline = kv_deadline(kvc_block_now(pool), pool->options.timeout_ns);
-	rc = loop_current() == c->loop ? (int)spawned_make(c, s) : kvc_block_run(c, deadline, spawned_make, s, &result);
-	kvc_pool_leave(pool);
+	deadline = kv_deadline(kc_block_now(pool), pool->options.timeout_ns);
+	rc = loop_current() == c->loop ? (int)spawned_make(c, s) : kc_block_run(c, deadline, spawned_make, s, &result);
+	kc_pool_leave(pool);
 	if (rc == 0)
 		rc = (int)result;
 out:

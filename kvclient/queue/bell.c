@@ -14,13 +14,13 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-static int bell_add(const struct kvc_bell *b, int fd)
+static int bell_add(const struct kc_bell *b, int fd)
 {
 	struct epoll_event e = {.events = EPOLLIN};
 	return epoll_ctl(b->fd, EPOLL_CTL_ADD, fd, &e);
 }
 
-int kvc_bell_open(struct kvc_bell *b, struct kv_error *err)
+int kc_bell_open(struct kc_bell *b, struct kv_error *err)
 {
 	atomic_init(&b->rung, false);
 	atomic_init(&b->watch_ns, KV_NEVER);
@@ -38,11 +38,11 @@ int kvc_bell_open(struct kvc_bell *b, struct kv_error *err)
 		return 0;
 err_open:
 	kv_fail(err, -KV_ELIMIT, "a queue needs three descriptors: %s; look at ulimit -n", kv_strerror(-errno));
-	kvc_bell_close(b);
+	kc_bell_close(b);
 	return -KV_ELIMIT;
 }
 
-void kvc_bell_close(struct kvc_bell *b)
+void kc_bell_close(struct kc_bell *b)
 {
 	int *const fd[] = {&b->fd, &b->event_fd, &b->timer_fd};
 	for (unsigned i = 0; i < KV_COUNT(fd); i++) {
@@ -52,19 +52,19 @@ void kvc_bell_close(struct kvc_bell *b)
 	}
 }
 
-void kvc_bell_ring(struct kvc_bell *b)
+void kc_bell_ring(struct kc_bell *b)
 {
 	const uint64_t one = 1;
 	if (!atomic_exchange(&b->rung, true))
 		(void)!write(b->event_fd, &one, sizeof(one));
 }
 
-bool kvc_bell_rung(const struct kvc_bell *b)
+bool kc_bell_rung(const struct kc_bell *b)
 {
 	return atomic_load(&b->rung);
 }
 
-void kvc_bell_still(struct kvc_bell *b)
+void kc_bell_still(struct kc_bell *b)
 {
 	uint64_t count;
 	(void)!read(b->event_fd, &count, sizeof(count));
@@ -73,7 +73,7 @@ void kvc_bell_still(struct kvc_bell *b)
 
 /* Set the timer to `watch_ns`, also if another thread changes it. A time in the past fires at once; KV_NEVER disarms
  * it. */
-static void timer_set(struct kvc_bell *b, const struct kv_clock *clock)
+static void timer_set(struct kc_bell *b, const struct kv_clock *clock)
 {
 	uint64_t when;
 	do {
@@ -88,7 +88,7 @@ static void timer_set(struct kvc_bell *b, const struct kv_clock *clock)
 	} while (atomic_load(&b->watch_ns) != when);
 }
 
-static bool watch_lower(struct kvc_bell *b, uint64_t when_ns)
+static bool watch_lower(struct kc_bell *b, uint64_t when_ns)
 {
 	uint64_t watch = atomic_load(&b->watch_ns);
 	while (when_ns < watch)
@@ -97,13 +97,13 @@ static bool watch_lower(struct kvc_bell *b, uint64_t when_ns)
 	return false;
 }
 
-void kvc_bell_watch(struct kvc_bell *b, uint64_t when_ns, const struct kv_clock *clock)
+void kc_bell_watch(struct kc_bell *b, uint64_t when_ns, const struct kv_clock *clock)
 {
 	if (KV_UNLIKELY(watch_lower(b, when_ns)))
 		timer_set(b, clock);
 }
 
-bool kvc_bell_due(struct kvc_bell *b, uint64_t now_ns)
+bool kc_bell_due(struct kc_bell *b, uint64_t now_ns)
 {
 	if (now_ns < atomic_load(&b->watch_ns))
 		return false;
@@ -111,7 +111,7 @@ bool kvc_bell_due(struct kvc_bell *b, uint64_t now_ns)
 	return true;
 }
 
-void kvc_bell_watched(struct kvc_bell *b, const struct kv_clock *clock)
+void kc_bell_watched(struct kc_bell *b, const struct kv_clock *clock)
 {
 	timer_set(b, clock);
 }

@@ -7,27 +7,27 @@
 
 #include "base/base.h"
 
-struct kvc_bell {
+struct kc_bell {
 	int fd, event_fd, timer_fd; /* fd: the other two together */
 	_Atomic bool rung;
 	_Atomic uint64_t watch_ns; /* when to look at deadlines; KV_NEVER: never */
 };
 
-/* kvc_bell_open -- 0 or -KV_ELIMIT with *err. */
-int kvc_bell_open(struct kvc_bell *b, struct kv_error *err);
-void kvc_bell_close(struct kvc_bell *b);
+/* kc_bell_open -- 0 or -KV_ELIMIT with *err. */
+int kc_bell_open(struct kc_bell *b, struct kv_error *err);
+void kc_bell_close(struct kc_bell *b);
 
-/* kvc_bell_ring -- a completion waits. Any thread. kvc_bell_rung -- a hint: whether it is rung.
- * kvc_bell_still -- clear it; the caller then looks at the list again. The reaping thread. */
-void kvc_bell_ring(struct kvc_bell *b);
-bool kvc_bell_rung(const struct kvc_bell *b);
-void kvc_bell_still(struct kvc_bell *b);
+/* kc_bell_ring -- a completion waits. Any thread. kc_bell_rung -- a hint: whether it is rung.
+ * kc_bell_still -- clear it; the caller then looks at the list again. The reaping thread. */
+void kc_bell_ring(struct kc_bell *b);
+bool kc_bell_rung(const struct kc_bell *b);
+void kc_bell_still(struct kc_bell *b);
 
-/* kvc_bell_watch -- make the descriptor readable at this time or before. Any thread.
- * kvc_bell_due -- whether to look at all deadlines now; watch the future ones again, then call kvc_bell_watched. The
+/* kc_bell_watch -- make the descriptor readable at this time or before. Any thread.
+ * kc_bell_due -- whether to look at all deadlines now; watch the future ones again, then call kc_bell_watched. The
  * reaping thread. */
-void kvc_bell_watch(struct kvc_bell *b, uint64_t when_ns, const struct kv_clock *clock);
-bool kvc_bell_due(struct kvc_bell *b, uint64_t now_ns);
-void kvc_bell_watched(struct kvc_bell *b, const struct kv_clock *clock);
+void kc_bell_watch(struct kc_bell *b, uint64_t when_ns, const struct kv_clock *clock);
+bool kc_bell_due(struct kc_bell *b, uint64_t now_ns);
+void kc_bell_watched(struct kc_bell *b, const struct kv_clock *clock);
 
 #endif

@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-int kvc_queue_enter(struct kvc_queue *q)
+int kc_queue_enter(struct kvc_queue *q)
 {
 	atomic_fetch_add(&q->callers, 1);
 	if (!atomic_load(&q->stopped))
@@ -21,17 +21,17 @@ int kvc_queue_enter(struct kvc_queue *q)
 	return -KV_ECLOSED;
 }
 
-void kvc_queue_leave(struct kvc_queue *q)
+void kc_queue_leave(struct kvc_queue *q)
 {
 	atomic_fetch_sub(&q->callers, 1);
 }
 
-void kvc_queue_hold(struct kvc_queue *q)
+void kc_queue_hold(struct kvc_queue *q)
 {
 	atomic_fetch_add_explicit(&q->refs, 1, memory_order_relaxed);
 }
 
-void kvc_queue_unhold(struct kvc_queue *q)
+void kc_queue_unhold(struct kvc_queue *q)
 {
 	if (atomic_fetch_sub(&q->refs, 1) != 1)
 		return;
@@ -44,7 +44,7 @@ void kvc_queue_unhold(struct kvc_queue *q)
 
 /* ---- free ones ---- */
 
-static void entry_free(struct kvc_queue_entry *e)
+static void entry_free(struct kc_queue_entry *e)
 {
 	struct kvc_queue *q = e->queue;
 	uint64_t head = atomic_load(&q->free), next;
@@ -54,10 +54,10 @@ static void entry_free(struct kvc_queue_entry *e)
 	} while (!atomic_compare_exchange_weak(&q->free, &head, next));
 }
 
-static struct kvc_queue_entry *free_take(struct kvc_queue *q)
+static struct kc_queue_entry *free_take(struct kvc_queue *q)
 {
 	uint64_t head = atomic_load(&q->free), next;
-	struct kvc_queue_entry *e;
+	struct kc_queue_entry *e;
 	do {
 		if ((uint32_t)head == 0)
 			return NULL;
@@ -68,18 +68,18 @@ static struct kvc_queue_entry *free_take(struct kvc_queue *q)
 }
 
 /* Background calls get half of the entries, so that others find one. */
-struct kvc_queue_entry *kvc_entry_take(struct kvc_queue *q, const struct kvc_call *call)
+struct kc_queue_entry *kc_entry_take(struct kvc_queue *q, const struct kvc_call *call)
 {
 	bool background = call->flags & KVC_BACKGROUND;
-	struct kvc_queue_entry *e = NULL;
+	struct kc_queue_entry *e = NULL;
 	if (background && atomic_fetch_add(&q->background, 1) >= KV_MAX(q->depth / 2, 1u))
 		goto err_count;
 	e = free_take(q);
 	if (!e)
 		goto err_count;
-	e->id += (uint64_t)1 << KVC_QUEUE_DEPTH_BITS;
+	e->id += (uint64_t)1 << KC_QUEUE_DEPTH_BITS;
 	e->call = *call;
-	kvc_queue_hold(q);
+	kc_queue_hold(q);
 	return e;
 
 err_count:
@@ -88,28 +88,28 @@ err_count:
 	return NULL;
 }
 
-void kvc_entry_drop(struct kvc_queue_entry *e)
+void kc_entry_drop(struct kc_queue_entry *e)
 {
 	struct kvc_queue *q = e->queue;
 	if (e->call.flags & KVC_BACKGROUND)
 		atomic_fetch_sub(&q->background, 1);
 	entry_free(e);
-	kvc_queue_unhold(q);
+	kc_queue_unhold(q);
 }
 
-void kvc_entry_unload(const struct kvc_queue_entry *e)
+void kc_entry_unload(const struct kc_queue_entry *e)
 {
 	for (unsigned k = 0; k < e->parts; k++) {
-		const struct kvc_queue_part *p = &e->part[k];
+		const struct kc_queue_part *p = &e->part[k];
 		uint32_t lane = atomic_load_explicit(&p->lane, memory_order_relaxed);
 		atomic_fetch_sub_explicit(&e->queue->load[lane], p->n, memory_order_relaxed);
 	}
 }
 
-void kvc_entry_unhold(struct kvc_queue_entry *e)
+void kc_entry_unhold(struct kc_queue_entry *e)
 {
 	if (atomic_fetch_sub(&e->refs, 1) == 1)
-		kvc_entry_drop(e);
+		kc_entry_drop(e);
 }
 
 /* ---- ended ones ---- */
@@ -121,7 +121,7 @@ static void under_way_less(struct kvc_queue *q, uint32_t n)
 		syscall(SYS_futex, &q->under_way, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-static void done_push(struct kvc_queue_entry *e)
+static void done_push(struct kc_queue_entry *e)
 {
 	struct kvc_queue *q = e->queue;
 	e->next = atomic_load_explicit(&q->done, memory_order_relaxed);
@@ -130,26 +130,26 @@ static void done_push(struct kvc_queue_entry *e)
 }
 
 /* A pushed entry may be reaped at once, so hold the queue until the bell is rung. */
-void kvc_entry_end(struct kvc_queue_entry *e)
+void kc_entry_end(struct kc_queue_entry *e)
 {
 	struct kvc_queue *q = e->queue;
-	kvc_queue_hold(q);
+	kc_queue_hold(q);
 	done_push(e);
-	kvc_queue_told(q, 1);
-	kvc_queue_unhold(q);
+	kc_queue_told(q, 1);
+	kc_queue_unhold(q);
 }
 
-void kvc_queue_told(struct kvc_queue *q, uint32_t n)
+void kc_queue_told(struct kvc_queue *q, uint32_t n)
 {
 	if (atomic_load(&q->done)) /* else the reaping thread has taken them */
-		kvc_bell_ring(&q->bell);
+		kc_bell_ring(&q->bell);
 	under_way_less(q, n);
 }
 
 /* Ended entries come last one first: reverse them. */
 static void ready_fetch(struct kvc_queue *q, uint32_t *steps)
 {
-	struct kvc_queue_entry *e;
+	struct kc_queue_entry *e;
 	if (!q->turning)
 		q->turning = atomic_exchange(&q->done, NULL);
 	for (; (e = q->turning) && *steps > 0; --*steps) {
@@ -163,9 +163,9 @@ static void ready_fetch(struct kvc_queue *q, uint32_t *steps)
 	q->turned = NULL;
 }
 
-struct kvc_queue_entry *kvc_entry_next(struct kvc_queue *q, uint32_t *steps)
+struct kc_queue_entry *kc_entry_next(struct kvc_queue *q, uint32_t *steps)
 {
-	struct kvc_queue_entry *e;
+	struct kc_queue_entry *e;
 	if (!q->ready)
 		ready_fetch(q, steps);
 	e = q->ready;
@@ -175,23 +175,23 @@ struct kvc_queue_entry *kvc_entry_next(struct kvc_queue *q, uint32_t *steps)
 }
 
 /* True: it was the last part of its entry. */
-static bool part_end(struct kvc_queue_part *p, int rc)
+static bool part_end(struct kc_queue_part *p, int rc)
 {
 	for (unsigned i = 0; rc < 0 && i < p->n; i++)
 		p->items[i].result = rc;
 	return atomic_fetch_sub(&p->entry->parts_left, 1) == 1;
 }
 
-void kvc_part_end(struct kvc_queue_part *p, int rc)
+void kc_part_end(struct kc_queue_part *p, int rc)
 {
-	struct kvc_queue_entry *e = p->entry;
+	struct kc_queue_entry *e = p->entry;
 	if (part_end(p, rc))
-		kvc_entry_end(e);
+		kc_entry_end(e);
 }
 
-bool kvc_part_end_untold(struct kvc_queue_part *p, int rc)
+bool kc_part_end_untold(struct kc_queue_part *p, int rc)
 {
-	struct kvc_queue_entry *e = p->entry;
+	struct kc_queue_entry *e = p->entry;
 	bool last = part_end(p, rc);
 	if (last)
 		done_push(e);

@@ -26,7 +26,7 @@
 /* ---- submit ---- */
 
 /* The client that makes part k of `count`. */
-static const struct kvc_client *part_client(const struct kvc_queue_entry *e, unsigned turn, unsigned k, unsigned count)
+static const struct kvc_client *part_client(const struct kc_queue_entry *e, unsigned turn, unsigned k, unsigned count)
 {
 	const struct kvc_pool *pool = e->queue->pool;
 	bool one = e->n == 1 && (e->op == KVC_OP_PUT || e->op == KVC_OP_DELETE);
@@ -34,25 +34,25 @@ static const struct kvc_client *part_client(const struct kvc_queue_entry *e, uns
 		return e->call.session->client;
 	if (one && (pool->options.flags | e->call.flags) & KVC_TWO_COPIES)
 		return pool->client[route_client(pool, e->items[0].key)];
-	return count == 1 ? pool->client[kvc_spread_idlest(pool, e->queue->load, turn)]
-			  : kvc_spread_client(pool, turn, k);
+	return count == 1 ? pool->client[kc_spread_idlest(pool, e->queue->load, turn)]
+			  : kc_spread_client(pool, turn, k);
 }
 
 /* Fill the parts of an entry; returns their number. A batch with a session (of one client) or phases is not cut. */
-static unsigned parts_fill(struct kvc_queue_entry *e, uint64_t deadline_ns)
+static unsigned parts_fill(struct kc_queue_entry *e, uint64_t deadline_ns)
 {
 	struct kvc_pool *pool = e->queue->pool;
 	const struct kvc_session *session = e->call.session;
 	bool whole = session || e->call.phases || e->n < 2;
 	unsigned turn = session ? 0 : atomic_fetch_add_explicit(&pool->next_client, 1, memory_order_relaxed), count = 1;
-	struct kvc_spread spread;
+	struct kc_spread spread;
 	if (!whole)
-		count = kvc_spread_begin(&spread, pool, e->items, e->n, e->op == KVC_OP_GET || e->op == KVC_OP_PUT);
+		count = kc_spread_begin(&spread, pool, e->items, e->n, e->op == KVC_OP_GET || e->op == KVC_OP_PUT);
 	for (unsigned k = 0; k < count; k++) {
-		struct kvc_queue_part *p = &e->part[k];
+		struct kc_queue_part *p = &e->part[k];
 		const struct kvc_client *c = part_client(e, turn, k, count);
 		unsigned from = 0;
-		p->n = count == 1 ? e->n : kvc_spread_next(&spread, &from);
+		p->n = count == 1 ? e->n : kc_spread_next(&spread, &from);
 		p->items = e->items + from;
 		atomic_store_explicit(&p->lane, c->index, memory_order_relaxed);
 		atomic_fetch_add_explicit(&e->queue->load[c->index], p->n, memory_order_relaxed);
@@ -64,68 +64,68 @@ static unsigned parts_fill(struct kvc_queue_entry *e, uint64_t deadline_ns)
 
 /* A part whose loop is full fails alone, unless it is the first: then nothing was begun. A part with a near deadline
  * may be taken back while it is posted. The entry stays until its last part has ended. */
-static int parts_post(struct kvc_queue_entry *e, unsigned count)
+static int parts_post(struct kc_queue_entry *e, unsigned count)
 {
 	uint64_t id = e->id;
 	for (unsigned k = 0; k < count; k++) {
-		struct kvc_queue_part *p = &e->part[k];
+		struct kc_queue_part *p = &e->part[k];
 		int rc;
-		atomic_store(&p->state, kvc_part_word(id, KVC_PART_POSTED));
-		rc = kvc_lane_post(p);
+		atomic_store(&p->state, kc_part_word(id, KC_PART_POSTED));
+		rc = kc_lane_post(p);
 		if (rc == 0)
 			continue;
-		if (kvc_part_turn(p, id, KVC_PART_POSTED, KVC_PART_OVER)) {
+		if (kc_part_turn(p, id, KC_PART_POSTED, KC_PART_OVER)) {
 			if (k == 0)
 				return rc;
-			kvc_part_end(p, rc);
+			kc_part_end(p, rc);
 		}
-		kvc_entry_unhold(e);
+		kc_entry_unhold(e);
 	}
 	return 0;
 }
 
-static int64_t entry_submit(struct kvc_queue *q, struct kvc_queue_entry *e)
+static int64_t entry_submit(struct kvc_queue *q, struct kc_queue_entry *e)
 {
 	const struct kvc_pool *pool = q->pool;
 	uint64_t id = e->id, now = kv_clock_now(q->clock), deadline;
 	bool sized = !e->call.timeout_ns && pool->time_grows && (e->op == KVC_OP_GET || e->op == KVC_OP_PUT);
 	unsigned count;
-	deadline = kv_deadline(now, kvc_pool_time(pool, &e->call, sized ? kvc_batch_bytes(e->items, e->n) : 0));
+	deadline = kv_deadline(now, kc_pool_time(pool, &e->call, sized ? kc_batch_bytes(e->items, e->n) : 0));
 	e->parts = 0;
 	count = e->n > 0 ? parts_fill(e, deadline) : 0;
 	atomic_store_explicit(&e->parts_left, count, memory_order_relaxed);
 	atomic_store_explicit(&e->refs, count + 1, memory_order_relaxed);
 	atomic_fetch_add(&q->under_way, 1);
 	if (count == 0)
-		kvc_entry_end(e);
+		kc_entry_end(e);
 	else if (parts_post(e, count) < 0)
 		goto err_full;
-	kvc_bell_watch(&q->bell, deadline, q->clock);
+	kc_bell_watch(&q->bell, deadline, q->clock);
 	return (int64_t)id;
 
 err_full:
 	atomic_fetch_sub(&q->under_way, 1);
-	kvc_entry_unload(e);
-	kvc_entry_drop(e);
+	kc_entry_unload(e);
+	kc_entry_drop(e);
 	return -KV_EBUSY;
 }
 
 static int64_t submit(struct kvc_queue *q, enum kvc_op op, struct kvc_item *items, unsigned n,
 		      const struct kvc_call *call, uint64_t tag)
 {
-	struct kvc_queue_entry *e;
+	struct kc_queue_entry *e;
 	struct kvc_call own;
-	int64_t rc = q && (items || n == 0) ? kvc_call_check(call, &own) : -KV_EINVAL;
+	int64_t rc = q && (items || n == 0) ? kc_call_check(call, &own) : -KV_EINVAL;
 	if (rc < 0)
 		return rc;
-	if (kvc_fork_alien(q->born))
+	if (kc_fork_alien(q->born))
 		return -KV_ECLOSED;
-	rc = kvc_queue_enter(q);
+	rc = kc_queue_enter(q);
 	if (rc < 0)
 		return rc;
-	rc = own.session && own.session->client->pool != q->pool ? -KV_EINVAL : kvc_items_claim(op, items, n);
+	rc = own.session && own.session->client->pool != q->pool ? -KV_EINVAL : kc_items_claim(op, items, n);
 	if (rc == 0) {
-		e = kvc_entry_take(q, &own);
+		e = kc_entry_take(q, &own);
 		rc = -KV_EBUSY;
 		if (e) {
 			e->op = op;
@@ -133,13 +133,13 @@ static int64_t submit(struct kvc_queue *q, enum kvc_op op, struct kvc_item *item
 			e->n = n;
 			e->tag = tag;
 			if (op == KVC_OP_GET)
-				kvc_parts_claim(items, n);
+				kc_parts_claim(items, n);
 			rc = entry_submit(q, e);
 		}
 		if (rc < 0)
-			kvc_items_drop(items, n, (int)rc);
+			kc_items_drop(items, n, (int)rc);
 	}
-	kvc_queue_leave(q);
+	kc_queue_leave(q);
 	return rc;
 }
 
@@ -172,7 +172,7 @@ int64_t kvc_submit_delete(struct kvc_queue *queue, struct kvc_item *items, unsig
 static void tables_init(struct kvc_queue *q)
 {
 	for (uint32_t i = 0; i < q->depth; i++) {
-		struct kvc_queue_entry *e = &q->entry[i];
+		struct kc_queue_entry *e = &q->entry[i];
 		e->queue = q;
 		e->index = i;
 		e->id = i;
@@ -182,7 +182,7 @@ static void tables_init(struct kvc_queue *q)
 			e->part[k].entry = e;
 	}
 	for (uint32_t i = 0; i < q->lanes; i++) {
-		q->lane[i] = (struct kvc_queue_lane){.queue = q, .client = q->pool->client[i]};
+		q->lane[i] = (struct kc_queue_lane){.queue = q, .client = q->pool->client[i]};
 		kv_list_init(&q->lane[i].waiting);
 		kv_list_init(&q->lane[i].behind);
 	}
@@ -201,7 +201,7 @@ static struct kvc_queue *queue_make(struct kvc_pool *pool, uint32_t depth)
 	q->clock = pool->clock ? pool->clock : &kv_clock_monotonic;
 	q->depth = depth;
 	q->lanes = pool->num_clients;
-	q->parts_max = KV_MIN(KV_MIN(pool->num_loops, pool->num_clients), (unsigned)KVC_SPREAD_MAX);
+	q->parts_max = KV_MIN(KV_MIN(pool->num_loops, pool->num_clients), (unsigned)KC_SPREAD_MAX);
 	q->entry = calloc(depth, sizeof(*q->entry));
 	q->part = calloc((size_t)depth * q->parts_max, sizeof(*q->part));
 	q->load = calloc(q->lanes, sizeof(*q->load));
@@ -236,25 +236,25 @@ int kvc_queue_open(struct kvc_pool *pool, const struct kvc_queue_options *option
 	int rc;
 	if (!pool || !out)
 		return kv_fail(err, -KV_EINVAL, "kvc_queue_open needs a pool and a place for the queue");
-	rc = kvc_sized_take(&o, sizeof(o), options, offsetof(struct kvc_queue_options, depth),
-			    "struct kvc_queue_options", err);
+	rc = kc_sized_take(&o, sizeof(o), options, offsetof(struct kvc_queue_options, depth),
+			   "struct kvc_queue_options", err);
 	if (rc < 0)
 		return rc;
-	if (o.depth > 1u << KVC_QUEUE_DEPTH_BITS)
+	if (o.depth > 1u << KC_QUEUE_DEPTH_BITS)
 		return kv_fail(err, -KV_EINVAL, "the depth of a queue is %u; it is %u at most", o.depth,
-			       1u << KVC_QUEUE_DEPTH_BITS);
+			       1u << KC_QUEUE_DEPTH_BITS);
 	if (o.reserved)
 		return kv_fail(err, -KV_EINVAL, "struct kvc_queue_options: `reserved` is not 0");
-	rc = kvc_pool_enter(pool);
+	rc = kc_pool_enter(pool);
 	if (rc < 0)
 		return kv_fail(err, rc, "the pool is being closed, or is of the parent of this process");
-	q = queue_make(pool, o.depth ? o.depth : KVC_QUEUE_DEPTH);
-	rc = q ? kvc_bell_open(&q->bell, err) : kv_fail(err, -KV_ENOMEM, "no memory for a queue");
+	q = queue_make(pool, o.depth ? o.depth : KC_QUEUE_DEPTH);
+	rc = q ? kc_bell_open(&q->bell, err) : kv_fail(err, -KV_ENOMEM, "no memory for a queue");
 	if (q && rc < 0)
-		kvc_queue_unhold(q);
+		kc_queue_unhold(q);
 	if (rc == 0)
 		queue_join(q, pool);
-	kvc_pool_leave(pool);
+	kc_pool_leave(pool);
 	if (rc == 0)
 		*out = q;
 	return rc;
@@ -262,7 +262,7 @@ int kvc_queue_open(struct kvc_pool *pool, const struct kvc_queue_options *option
 
 int kvc_queue_fd(const struct kvc_queue *queue)
 {
-	return !queue ? -KV_EINVAL : kvc_fork_alien(queue->born) ? -KV_ECLOSED : queue->bell.fd;
+	return !queue ? -KV_EINVAL : kc_fork_alien(queue->born) ? -KV_ECLOSED : queue->bell.fd;
 }
 
 /* ---- close ---- */
@@ -280,8 +280,8 @@ static void queue_stop(struct kvc_queue *q)
 static void entries_cancel(struct kvc_queue *q)
 {
 	for (uint32_t i = 0; i < q->depth; i++)
-		while (kvc_entry_cancel(&q->entry[i], q->entry[i].id) == -KV_EBUSY)
-			kvc_drive_nap(q->pool);
+		while (kc_entry_cancel(&q->entry[i], q->entry[i].id) == -KV_EBUSY)
+			kc_drive_nap(q->pool);
 }
 
 static void entries_wait(struct kvc_queue *q)
@@ -291,7 +291,7 @@ static void entries_wait(struct kvc_queue *q)
 		uint64_t wait_ns = KV_NEVER;
 		struct timespec t;
 		/* A closed pool has ended all of them. */
-		if (q->pool && kvc_drive(q->pool, &wait_ns))
+		if (q->pool && kc_drive(q->pool, &wait_ns))
 			continue;
 		t = (struct timespec){.tv_nsec = (long)(wait_ns % 1000000000)};
 		syscall(SYS_futex, &q->under_way, FUTEX_WAIT_PRIVATE, left, wait_ns == KV_NEVER ? NULL : &t, NULL, 0);
@@ -301,12 +301,12 @@ static void entries_wait(struct kvc_queue *q)
 int kvc_queue_close(struct kvc_queue **queue)
 {
 	struct kvc_queue *q = queue ? *queue : NULL;
-	struct kvc_queue_entry *e;
+	struct kc_queue_entry *e;
 	uint32_t steps = UINT32_MAX;
 	int dropped = 0;
 	if (!q)
 		return 0;
-	if (kvc_fork_alien(q->born)) {
+	if (kc_fork_alien(q->born)) {
 		*queue = NULL; /* the parent's: see core/fork.c */
 		return 0;
 	}
@@ -316,20 +316,20 @@ int kvc_queue_close(struct kvc_queue **queue)
 	if (q->pool)
 		entries_cancel(q);
 	entries_wait(q);
-	for (; (e = kvc_entry_next(q, &steps)); dropped++)
-		kvc_entry_unhold(e);
+	for (; (e = kc_entry_next(q, &steps)); dropped++)
+		kc_entry_unhold(e);
 	if (q->pool) {
 		pthread_mutex_lock(&q->pool->lock);
 		kv_list_del(&q->node);
 		pthread_mutex_unlock(&q->pool->lock);
 	}
-	kvc_bell_close(&q->bell);
-	kvc_queue_unhold(q);
+	kc_bell_close(&q->bell);
+	kc_queue_unhold(q);
 	*queue = NULL;
 	return dropped;
 }
 
-void kvc_queues_stop(struct kvc_pool *p)
+void kc_queues_stop(struct kvc_pool *p)
 {
 	pthread_mutex_lock(&p->lock);
 	KV_LIST_EACH (n, &p->queues)
@@ -337,7 +337,7 @@ void kvc_queues_stop(struct kvc_pool *p)
 	pthread_mutex_unlock(&p->lock);
 }
 
-void kvc_queues_leave(struct kvc_pool *p)
+void kc_queues_leave(struct kvc_pool *p)
 {
 	KV_LIST_EACH_SAFE (n, &p->queues) {
 		kv_list_del(n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reap.c -- ids ended from outside: reaped, cancelled, or taken back at their deadline. Any thread can take back an
  * unstarted part: by changing its state it comes to own the items. A started part is stopped by its loop. One kvc_reap
- * looks at KVC_REAP_STEPS parts, and the next call resumes; the descriptor stays readable until all were looked at. */
+ * looks at KC_REAP_STEPS parts, and the next call resumes; the descriptor stays readable until all were looked at. */
 #include "kvclient/queue/queue.h"
 
 static uint64_t queue_now(const struct kvc_queue *q)
@@ -14,26 +14,26 @@ static uint64_t queue_now(const struct kvc_queue *q)
 static void deadlines_look(struct kvc_queue *q, uint64_t now_ns, uint32_t *steps)
 {
 	for (; q->looked < q->depth * q->parts_max && *steps > 0; q->looked++, --*steps) {
-		struct kvc_queue_part *p = &q->part[q->looked];
+		struct kc_queue_part *p = &q->part[q->looked];
 		uint64_t word = atomic_load(&p->state), deadline = atomic_load(&p->deadline_ns);
-		if ((word & 3) != KVC_PART_POSTED)
+		if ((word & 3) != KC_PART_POSTED)
 			continue;
 		if (deadline > now_ns)
 			q->next_ns = KV_MIN(q->next_ns, deadline);
-		else if (kvc_part_turn(p, word >> 2, KVC_PART_POSTED, KVC_PART_TAKEN_BACK))
-			kvc_part_end(p, -KV_ETIMEOUT);
+		else if (kc_part_turn(p, word >> 2, KC_PART_POSTED, KC_PART_TAKEN_BACK))
+			kc_part_end(p, -KV_ETIMEOUT);
 	}
 	if (q->looked < q->depth * q->parts_max)
 		return;
 	q->looking = false;
-	kvc_bell_watch(&q->bell, q->next_ns, q->clock);
-	kvc_bell_watched(&q->bell, q->clock);
+	kc_bell_watch(&q->bell, q->next_ns, q->clock);
+	kc_bell_watched(&q->bell, q->clock);
 }
 
 /* Calls submitted during a look watch their deadlines themselves. */
 static void deadlines_step(struct kvc_queue *q, uint64_t now_ns, uint32_t *steps)
 {
-	if (!q->looking && kvc_bell_due(&q->bell, now_ns)) {
+	if (!q->looking && kc_bell_due(&q->bell, now_ns)) {
 		q->looking = true;
 		q->looked = 0;
 		q->next_ns = KV_NEVER;
@@ -42,7 +42,7 @@ static void deadlines_step(struct kvc_queue *q, uint64_t now_ns, uint32_t *steps
 		deadlines_look(q, now_ns, steps);
 }
 
-static void completion_fill(struct kvc_completion *out, const struct kvc_queue_entry *e)
+static void completion_fill(struct kvc_completion *out, const struct kc_queue_entry *e)
 {
 	*out = (struct kvc_completion){.id = e->id, .tag = e->tag, .items = e->items, .n = e->n, .op = (uint32_t)e->op};
 	for (unsigned i = 0; i < e->n && out->result == 0; i++)
@@ -51,21 +51,21 @@ static void completion_fill(struct kvc_completion *out, const struct kvc_queue_e
 
 static int reap(struct kvc_queue *q, struct kvc_completion *out, unsigned max)
 {
-	struct kvc_queue_entry *e;
-	uint32_t look = KVC_REAP_STEPS, turn = KVC_REAP_STEPS;
+	struct kc_queue_entry *e;
+	uint32_t look = KC_REAP_STEPS, turn = KC_REAP_STEPS;
 	unsigned n = 0;
 	deadlines_step(q, queue_now(q), &look);
-	while (n < max && (e = kvc_entry_next(q, &turn))) {
+	while (n < max && (e = kc_entry_next(q, &turn))) {
 		completion_fill(&out[n++], e);
-		kvc_entry_unload(e);
-		kvc_entry_unhold(e);
+		kc_entry_unload(e);
+		kc_entry_unhold(e);
 	}
 	if (q->ready || q->turning || q->looking) { /* loops may not have rung, and find an empty list */
-		kvc_bell_ring(&q->bell);
-	} else if (n == 0 || kvc_bell_rung(&q->bell)) {
-		kvc_bell_still(&q->bell);
+		kc_bell_ring(&q->bell);
+	} else if (n == 0 || kc_bell_rung(&q->bell)) {
+		kc_bell_still(&q->bell);
 		if (atomic_load(&q->done))
-			kvc_bell_ring(&q->bell);
+			kc_bell_ring(&q->bell);
 	}
 	return (int)n;
 }
@@ -75,7 +75,7 @@ int kvc_reap(struct kvc_queue *queue, struct kvc_completion *out, unsigned max)
 	int n;
 	if (!queue || (!out && max > 0) || max > INT32_MAX)
 		return -KV_EINVAL;
-	if (kvc_fork_alien(queue->born))
+	if (kc_fork_alien(queue->born))
 		return -KV_ECLOSED;
 	if (atomic_exchange(&queue->reaping, true))
 		return -KV_EBUSY;
@@ -85,16 +85,16 @@ int kvc_reap(struct kvc_queue *queue, struct kvc_completion *out, unsigned max)
 }
 
 /* 1: the part is not under way for this id. */
-static int part_cancel(struct kvc_queue_part *p, uint64_t id)
+static int part_cancel(struct kc_queue_part *p, uint64_t id)
 {
-	if (kvc_part_turn(p, id, KVC_PART_POSTED, KVC_PART_TAKEN_BACK)) {
-		kvc_part_end(p, -KV_ECANCELED);
+	if (kc_part_turn(p, id, KC_PART_POSTED, KC_PART_TAKEN_BACK)) {
+		kc_part_end(p, -KV_ECANCELED);
 		return 0;
 	}
-	return atomic_load(&p->state) == kvc_part_word(id, KVC_PART_STARTED) ? kvc_lane_stop(p, id) : 1;
+	return atomic_load(&p->state) == kc_part_word(id, KC_PART_STARTED) ? kc_lane_stop(p, id) : 1;
 }
 
-int kvc_entry_cancel(struct kvc_queue_entry *e, uint64_t id)
+int kc_entry_cancel(struct kc_queue_entry *e, uint64_t id)
 {
 	int result = -KV_ENOTFOUND;
 	for (uint32_t k = 0; k < e->queue->parts_max; k++) {
@@ -107,18 +107,18 @@ int kvc_entry_cancel(struct kvc_queue_entry *e, uint64_t id)
 
 int kvc_cancel(struct kvc_queue *queue, uint64_t id)
 {
-	uint32_t index = id & ((1u << KVC_QUEUE_DEPTH_BITS) - 1);
+	uint32_t index = id & ((1u << KC_QUEUE_DEPTH_BITS) - 1);
 	int rc;
 	if (!queue)
 		return -KV_EINVAL;
-	if (kvc_fork_alien(queue->born))
+	if (kc_fork_alien(queue->born))
 		return -KV_ECLOSED;
 	if (index >= queue->depth || id > INT64_MAX >> 2)
 		return -KV_ENOTFOUND;
-	rc = kvc_queue_enter(queue);
+	rc = kc_queue_enter(queue);
 	if (rc < 0)
 		return rc;
-	rc = kvc_entry_cancel(&queue->entry[index], id);
-	kvc_queue_leave(queue);
+	rc = kc_entry_cancel(&queue->entry[index], id);
+	kc_queue_leave(queue);
 	return rc;
 }

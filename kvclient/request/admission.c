@@ -12,7 +12,7 @@
  *
  * Callers return borrowed pieces, half of the buffer at most. While one waits, servers take no more than is lent.
  *
- * The background gets half and waits last, but leads the queue after KVC_PASSED_MAX others. */
+ * The background gets half and waits last, but leads the queue after KC_PASSED_MAX others. */
 #include "kvclient/request/admission.h"
 
 #include "kvclient/core/waits.h"
@@ -25,12 +25,12 @@ enum { LARGE_OUT_ALL = 16 << 20, LARGE_OUT_LEAST = 4 << 20, LARGE_OUT_MOST = 8 <
  * least units of a part of everything, so that requests fit. */
 enum { PARTS = 8, PART_UNITS = 32 };
 
-struct kvc_starving {
+struct kc_starving {
 	struct kv_list node;
 	struct co *co;
 	const bool *stop; /* of its call */
-	struct kvc_need need;
-	struct kvc_req *granted;
+	struct kc_need need;
+	struct kc_req *granted;
 	int status; /* 1: it still waits */
 };
 
@@ -44,7 +44,7 @@ struct scan {
 	uint32_t rest;   /* waiting requests that may still be served; 0 ends the walk */
 };
 
-static struct kvc_room_share *share_of(struct kvc_client *c, const struct kvc_need *need)
+static struct kc_room_share *share_of(struct kvc_client *c, const struct kc_need *need)
 {
 	return need->node ? &need->node->share : &c->requests->room.nobody;
 }
@@ -63,7 +63,7 @@ static uint64_t parts(const struct kvc_client *c, uint64_t units)
 
 static uint64_t piece_parts(const struct kvc_client *c)
 {
-	return parts(c, c->buffer.len_bytes / KVC_PIECE_MIN);
+	return parts(c, c->buffer.len_bytes / KC_PIECE_MIN);
 }
 
 static uint32_t reqs_max(const struct kvc_client *c)
@@ -77,9 +77,9 @@ static uint32_t left_of(uint32_t all, uint32_t used)
 }
 
 /* Whether entries or immediates are short: requests return those by themselves. */
-static bool room_short(struct kvc_client *c, const struct kvc_need *need)
+static bool room_short(struct kvc_client *c, const struct kc_need *need)
 {
-	const struct kvc_room_share *s = share_of(c, need);
+	const struct kc_room_share *s = share_of(c, need);
 	uint32_t imms = left_of(c->requests->room.imm_limit, c->requests->room.imm_used),
 		 reqs = left_of(reqs_max(c), c->reqs.used);
 	if (need->urgent)
@@ -96,24 +96,23 @@ static bool room_short(struct kvc_client *c, const struct kvc_need *need)
 /* Whether pieces are out that return by themselves, unlike borrowed and lost ones. */
 static bool pieces_out(const struct kvc_client *c)
 {
-	const struct kvc_buffer *b = &c->buffer;
+	const struct kc_buffer *b = &c->buffer;
 	return b->free_bytes + b->quarantined_bytes + c->requests->unsafe.orphan_bytes +
 		       c->requests->room.nobody.bytes <
 	       b->len_bytes;
 }
 
-static bool lent_full(const struct kvc_client *c, const struct kvc_need *need)
+static bool lent_full(const struct kvc_client *c, const struct kc_need *need)
 {
 	return shared(c) && !need->node && pieces_out(c) &&
-	       c->requests->room.nobody.bytes + kvc_buffer_rounded(need->piece_bytes) > c->buffer.len_bytes / 2;
+	       c->requests->room.nobody.bytes + kc_buffer_rounded(need->piece_bytes) > c->buffer.len_bytes / 2;
 }
 
-static bool piece_short(const struct kvc_client *c, const struct kvc_need *need)
+static bool piece_short(const struct kvc_client *c, const struct kc_need *need)
 {
 	if (!shared(c) || !need->node || !pieces_out(c))
 		return false;
-	return (need->node->share.bytes + kvc_buffer_rounded(need->piece_bytes)) * piece_parts(c) >
-	       c->buffer.free_bytes;
+	return (need->node->share.bytes + kc_buffer_rounded(need->piece_bytes)) * piece_parts(c) > c->buffer.free_bytes;
 }
 
 /* Bytes of a few large pieces, per client, from a server on this host. */
@@ -125,9 +124,9 @@ static uint64_t large_out(const struct kvc_client *c)
 
 /* Whether enough is under way from this server (on one host, more would only leave the cache), or lent. Such a wait
  * delays no other request. */
-static bool enough_out(const struct kvc_client *c, const struct kvc_room_share *s, const struct kvc_need *need)
+static bool enough_out(const struct kvc_client *c, const struct kc_room_share *s, const struct kc_need *need)
 {
-	const struct kvc_attachment *attachment = need->node ? need->node->attachment : NULL;
+	const struct kc_attachment *attachment = need->node ? need->node->attachment : NULL;
 	if (lent_full(c, need))
 		return true;
 	if (!attachment || attachment->out_max == UINT64_MAX ||
@@ -136,45 +135,44 @@ static bool enough_out(const struct kvc_client *c, const struct kvc_room_share *
 	return s->out >= PIECES_OUT || s->out_bytes + need->piece_bytes > large_out(c);
 }
 
-static bool background_full_here(const struct kvc_need *need)
+static bool background_full_here(const struct kc_need *need)
 {
-	const struct kvc_attachment *a = need->node ? need->node->attachment : NULL;
-	uint32_t most = a ? KV_MIN(a->credits / 2, (uint32_t)KVC_BACKGROUND_OUT) : KVC_BACKGROUND_OUT;
+	const struct kc_attachment *a = need->node ? need->node->attachment : NULL;
+	uint32_t most = a ? KV_MIN(a->credits / 2, (uint32_t)KC_BACKGROUND_OUT) : KC_BACKGROUND_OUT;
 	return need->node && need->node->share.background >= KV_MAX(most, 1u);
 }
 
-static bool background_full(const struct kvc_client *c, const struct kvc_need *need)
+static bool background_full(const struct kvc_client *c, const struct kc_need *need)
 {
 	uint64_t bytes = c->requests->room.background.bytes, imms = c->requests->room.background.imms;
 	return c->requests->room.background.reqs >= reqs_max(c) / 2 ||
-	       (bytes && need->piece_bytes &&
-		bytes + kvc_buffer_rounded(need->piece_bytes) > c->buffer.len_bytes / 2) ||
+	       (bytes && need->piece_bytes && bytes + kc_buffer_rounded(need->piece_bytes) > c->buffer.len_bytes / 2) ||
 	       (imms && need->imms && imms + need->imms > c->requests->room.imm_limit / 2);
 }
 
-static bool held_back(const struct kvc_client *c, const struct kvc_need *need)
+static bool held_back(const struct kvc_client *c, const struct kc_need *need)
 {
 	return need->background && (background_full_here(need) || background_full(c, need));
 }
 
-static int room_take(struct kvc_client *c, const struct kvc_need *need, struct kvc_req **out)
+static int room_take(struct kvc_client *c, const struct kc_need *need, struct kc_req **out)
 {
-	struct kvc_room_share *share = share_of(c, need);
-	struct kvc_piece piece = {0};
-	struct kvc_req *r;
-	if (need->imms > c->requests->room.imm_limit || need->piece_bytes > kvc_buffer_largest(&c->buffer))
+	struct kc_room_share *share = share_of(c, need);
+	struct kc_piece piece = {0};
+	struct kc_req *r;
+	if (need->imms > c->requests->room.imm_limit || need->piece_bytes > kc_buffer_largest(&c->buffer))
 		return -KV_ETOOBIG;
 	if (room_short(c, need) || held_back(c, need))
 		return -KV_EBUSY;
 	if (need->piece_bytes) {
 		int rc = piece_short(c, need) || enough_out(c, share, need) ? -KV_EBUSY
-			 : need->next ? kvc_buffer_take_near(&c->buffer, need->piece_bytes, KVC_ROW_BYTES, need->next,
-							     &piece)
-				      : kvc_buffer_take(&c->buffer, need->piece_bytes, &piece);
+			 : need->next
+				 ? kc_buffer_take_near(&c->buffer, need->piece_bytes, KC_ROW_BYTES, need->next, &piece)
+				 : kc_buffer_take(&c->buffer, need->piece_bytes, &piece);
 		if (rc < 0)
 			return rc;
 	}
-	r = kvc_reqs_take(&c->reqs);
+	r = kc_reqs_take(&c->reqs);
 	r->mem.piece = piece;
 	r->room.bytes = piece.len_bytes;
 	r->room.imms = need->imms;
@@ -216,16 +214,16 @@ static void scan_begin(struct kvc_client *c, struct scan *scan)
 }
 
 /* Whether this stays within the servers' part while a borrower waits. */
-static bool beside_lent(const struct kvc_client *c, const struct kvc_need *need)
+static bool beside_lent(const struct kvc_client *c, const struct kc_need *need)
 {
 	return shared(c) && c->requests->room.servers_bytes + need->piece_bytes <=
 				    KV_MIN(c->requests->room.nobody.bytes, c->buffer.len_bytes / 2);
 }
 
 /* Note a waiting request for those after it. */
-static void scan_blocked(struct kvc_client *c, struct scan *scan, const struct kvc_need *need)
+static void scan_blocked(struct kvc_client *c, struct scan *scan, const struct kc_need *need)
 {
-	struct kvc_room_share *s = share_of(c, need);
+	struct kc_room_share *s = share_of(c, need);
 	if (need->background && held_back(c, need)) {
 		s->background_scan = scan->id;
 		scan->background |= background_full(c, need);
@@ -251,9 +249,9 @@ static void scan_blocked(struct kvc_client *c, struct scan *scan, const struct k
 }
 
 /* Whether this request may pass those noted. */
-static bool scan_pass(struct kvc_client *c, const struct scan *scan, const struct kvc_need *need)
+static bool scan_pass(struct kvc_client *c, const struct scan *scan, const struct kc_need *need)
 {
-	const struct kvc_room_share *s = share_of(c, need);
+	const struct kc_room_share *s = share_of(c, need);
 	if (need->urgent)
 		return true;
 	if (need->background && (scan->background || s->background_scan == scan->id))
@@ -269,16 +267,16 @@ static bool scan_pass(struct kvc_client *c, const struct scan *scan, const struc
 	       (shared(c) && s->bytes + need->piece_bytes <= scan->bytes_least);
 }
 
-static struct kvc_starving *starving_of(const struct kv_list *n)
+static struct kc_starving *starving_of(const struct kv_list *n)
 {
-	return KV_LIST_ENTRY(n, struct kvc_starving, node);
+	return KV_LIST_ENTRY(n, struct kc_starving, node);
 }
 
 /* True: one of the background is now the first of all. */
 static bool background_passed(struct kvc_client *c)
 {
 	struct kv_list *n = c->requests->room.behind.next;
-	if (KV_LIKELY(n == &c->requests->room.behind) || ++c->requests->room.background.passed < KVC_PASSED_MAX)
+	if (KV_LIKELY(n == &c->requests->room.behind) || ++c->requests->room.background.passed < KC_PASSED_MAX)
 		return false;
 	c->requests->room.background.passed = 0;
 	for (; n != &c->requests->room.behind && !background_full(c, &starving_of(n)->need); n = n->next) {
@@ -297,7 +295,7 @@ static void scan_list(struct kvc_client *c, struct scan *scan, const struct kv_l
 		scan_blocked(c, scan, &starving_of(n)->need);
 }
 
-int kvc_room_try(struct kvc_client *c, const struct kvc_need *need, struct kvc_req **out)
+int kc_room_try(struct kvc_client *c, const struct kc_need *need, struct kc_req **out)
 {
 	int rc;
 	if (!kv_list_empty(&c->requests->room.starving) ||
@@ -316,14 +314,14 @@ int kvc_room_try(struct kvc_client *c, const struct kvc_need *need, struct kvc_r
 	return rc;
 }
 
-static void starving_del(struct kvc_client *c, struct kvc_starving *s)
+static void starving_del(struct kvc_client *c, struct kc_starving *s)
 {
 	kv_list_del(&s->node);
 	c->requests->room.num_starving--;
 	share_of(c, &s->need)->waiting -= s->need.piece_bytes > 0;
 }
 
-static void starving_end(struct kvc_client *c, struct kvc_starving *s, int status)
+static void starving_end(struct kvc_client *c, struct kc_starving *s, int status)
 {
 	starving_del(c, s);
 	s->status = status;
@@ -334,7 +332,7 @@ static void starving_end(struct kvc_client *c, struct kvc_starving *s, int statu
 static bool feed(struct kvc_client *c, struct scan *scan, struct kv_list *list)
 {
 	KV_LIST_EACH_SAFE (n, list) {
-		struct kvc_starving *s = starving_of(n);
+		struct kc_starving *s = starving_of(n);
 		bool background = s->need.background;
 		int rc;
 		if (scan->rest == 0)
@@ -352,7 +350,7 @@ static bool feed(struct kvc_client *c, struct scan *scan, struct kv_list *list)
 	return false;
 }
 
-void kvc_room_feed(struct kvc_client *c)
+void kc_room_feed(struct kvc_client *c)
 {
 	struct scan scan;
 	if (KV_LIKELY(kv_list_empty(&c->requests->room.starving) && kv_list_empty(&c->requests->room.behind)))
@@ -370,7 +368,7 @@ static void list_limit(struct kvc_client *c, struct kv_list *list)
 			starving_end(c, starving_of(n), -KV_ERESET);
 }
 
-void kvc_room_limit(struct kvc_client *c, uint32_t imms)
+void kc_room_limit(struct kvc_client *c, uint32_t imms)
 {
 	if (c->requests->room.imm_limit == imms)
 		return;
@@ -379,17 +377,17 @@ void kvc_room_limit(struct kvc_client *c, uint32_t imms)
 	list_limit(c, &c->requests->room.behind);
 }
 
-uint64_t kvc_room_piece(const struct kvc_client *c)
+uint64_t kc_room_piece(const struct kvc_client *c)
 {
-	uint64_t max = kvc_buffer_largest(&c->buffer) / 2; /* two ranges of one value fit */
+	uint64_t max = kc_buffer_largest(&c->buffer) / 2; /* two ranges of one value fit */
 	if (shared(c))
 		max = KV_MIN(max, c->buffer.len_bytes / (4 * piece_parts(c)));
 	/* Pieces are powers of two: a little more would take twice as much. */
-	max = KV_MIN(KV_MAX(max, (uint64_t)KVC_PIECE_MIN), (uint64_t)KV_RANGE_MAX);
+	max = KV_MIN(KV_MAX(max, (uint64_t)KC_PIECE_MIN), (uint64_t)KV_RANGE_MAX);
 	return (uint64_t)1 << (63 - __builtin_clzll(max));
 }
 
-uint32_t kvc_room_imms(const struct kvc_client *c)
+uint32_t kc_room_imms(const struct kvc_client *c)
 {
 	return shared(c)
 		       ? KV_MAX(c->requests->room.imm_limit / (uint32_t)(4 * parts(c, c->requests->room.imm_limit)), 4u)
@@ -398,7 +396,7 @@ uint32_t kvc_room_imms(const struct kvc_client *c)
 
 /* ---- giving back ---- */
 
-void kvc_room_return_imms(struct kvc_client *c, struct kvc_req *r)
+void kc_room_return_imms(struct kvc_client *c, struct kc_req *r)
 {
 	c->requests->room.imm_used -= r->room.imms;
 	r->room.share->imms -= r->room.imms;
@@ -407,17 +405,17 @@ void kvc_room_return_imms(struct kvc_client *c, struct kvc_req *r)
 	r->room.imms = 0;
 }
 
-void kvc_room_not_out(struct kvc_req *r)
+void kc_room_not_out(struct kc_req *r)
 {
 	r->room.share->out -= r->room.bytes > 0;
 	r->room.share->out_bytes -= r->room.bytes;
 }
 
-void kvc_room_return_piece(struct kvc_client *c, struct kvc_req *r)
+void kc_room_return_piece(struct kvc_client *c, struct kc_req *r)
 {
-	if (!kvc_req_orphaned(r))
-		kvc_room_not_out(r);
-	kvc_buffer_give(&c->buffer, &r->mem.piece);
+	if (!kc_req_orphaned(r))
+		kc_room_not_out(r);
+	kc_buffer_give(&c->buffer, &r->mem.piece);
 	r->room.share->bytes -= r->room.bytes;
 	c->requests->room.servers_bytes -= r->room.share == &c->requests->room.nobody ? 0 : r->room.bytes;
 	if (r->room.background)
@@ -425,10 +423,10 @@ void kvc_room_return_piece(struct kvc_client *c, struct kvc_req *r)
 	r->room.bytes = 0;
 }
 
-void kvc_room_return(struct kvc_client *c, struct kvc_req *r)
+void kc_room_return(struct kvc_client *c, struct kc_req *r)
 {
-	kvc_room_return_imms(c, r);
-	kvc_room_return_piece(c, r);
+	kc_room_return_imms(c, r);
+	kc_room_return_piece(c, r);
 	r->room.share->reqs--;
 	if (r->room.background) {
 		r->room.share->background--;
@@ -436,21 +434,21 @@ void kvc_room_return(struct kvc_client *c, struct kvc_req *r)
 	}
 }
 
-void kvc_room_keep(struct kvc_client *c, const struct kvc_piece *piece)
+void kc_room_keep(struct kvc_client *c, const struct kc_piece *piece)
 {
 	c->requests->room.nobody.bytes += piece->len_bytes;
 }
 
-void kvc_room_give(struct kvc_client *c, struct kvc_piece *piece)
+void kc_room_give(struct kvc_client *c, struct kc_piece *piece)
 {
 	c->requests->room.nobody.bytes -= piece->len_bytes;
-	kvc_buffer_give(&c->buffer, piece);
-	kvc_room_feed(c);
+	kc_buffer_give(&c->buffer, piece);
+	kc_room_feed(c);
 }
 
 /* ---- waiting ---- */
 
-void kvc_room_close(struct kvc_client *c)
+void kc_room_close(struct kvc_client *c)
 {
 	while (!kv_list_empty(&c->requests->room.starving))
 		starving_end(c, starving_of(c->requests->room.starving.next), -KV_ECLOSED);
@@ -465,15 +463,15 @@ static void list_stop(struct kvc_client *c, struct kv_list *list, const bool *st
 			starving_end(c, starving_of(n), -KV_ECANCELED);
 }
 
-void kvc_room_stop(struct kvc_client *c, const bool *stop)
+void kc_room_stop(struct kvc_client *c, const bool *stop)
 {
 	list_stop(c, &c->requests->room.starving, stop);
 	list_stop(c, &c->requests->room.behind, stop);
-	kvc_room_feed(c);
+	kc_room_feed(c);
 }
 
 /* Park until served, refused or late. Not inlined: gcc would report a dangling list node. */
-static __attribute__((noinline)) int room_wait_await(struct kvc_client *c, struct kvc_starving *s, uint64_t deadline_ns)
+static __attribute__((noinline)) int room_wait_await(struct kvc_client *c, struct kc_starving *s, uint64_t deadline_ns)
 {
 	kv_list_add_tail(s->need.background ? &c->requests->room.behind : &c->requests->room.starving, &s->node);
 	c->requests->room.num_starving++;
@@ -484,25 +482,25 @@ static __attribute__((noinline)) int room_wait_await(struct kvc_client *c, struc
 		return s->status;
 	starving_del(c, s);
 	/* We may have been the large one at the head. */
-	kvc_room_feed(c);
+	kc_room_feed(c);
 	return -KV_ETIMEOUT;
 }
 
-int kvc_room_await(struct kvc_client *c, const struct kvc_need *need, uint64_t deadline_ns, struct kvc_req **out)
+int kc_room_await(struct kvc_client *c, const struct kc_need *need, uint64_t deadline_ns, struct kc_req **out)
 {
-	struct kvc_starving s = {.co = co_self(), .stop = kvc_wait_stop(), .need = *need, .status = 1};
+	struct kc_starving s = {.co = co_self(), .stop = kc_wait_stop(), .need = *need, .status = 1};
 	uint64_t asked_ns = loop_turn_now(c->loop), waited;
-	int rc = kvc_room_try(c, need, out);
+	int rc = kc_room_try(c, need, out);
 	if (rc != -KV_EBUSY)
 		return rc;
-	rc = kvc_wait_over(c);
+	rc = kc_wait_over(c);
 	if (rc < 0)
 		return rc;
 	rc = room_wait_await(c, &s, deadline_ns);
 	waited = loop_turn_now(c->loop) - asked_ns;
-	kvc_add(&c->count.room_waits, 1);
-	kvc_add(&c->count.room_wait_ns, waited);
-	kvc_max(&c->count.room_wait_max_ns, waited);
+	kc_add(&c->count.room_waits, 1);
+	kc_add(&c->count.room_wait_ns, waited);
+	kc_max(&c->count.room_wait_max_ns, waited);
 	if (rc == 0)
 		*out = s.granted;
 	return rc;

@@ -10,9 +10,9 @@
 #include "host/host.h"
 #include "kvclient/request/landing.h"
 
-static int link_init(struct kvc_attachment *s, unsigned shard, unsigned index)
+static int link_init(struct kc_attachment *s, unsigned shard, unsigned index)
 {
-	struct kvc_link *l = &s->link[shard * s->links_per_shard + index];
+	struct kc_link *l = &s->link[shard * s->links_per_shard + index];
 	uint32_t width = kv_window_width(s->num_links);
 	uint64_t *seen = (uint64_t *)&s->link[s->num_links] + (size_t)(l - s->link) * kv_window_words(width);
 	kv_seal_init(&l->seal, &s->macs[shard], index, seen, width);
@@ -30,10 +30,10 @@ static int link_init(struct kvc_attachment *s, unsigned shard, unsigned index)
 	kv_list_init(&l->sent);
 	kv_list_init(&l->release_node);
 	kv_list_init(&l->turns);
-	return kvc_map_init(&l->map, s->credits);
+	return kc_map_init(&l->map, s->credits);
 }
 
-static int links_init(struct kvc_attachment *s)
+static int links_init(struct kc_attachment *s)
 {
 	uint8_t secret[BOOT_FRAME_SECRET];
 	int rc = boot_frame_secret(s->node->control.conn, s->token, secret);
@@ -45,13 +45,13 @@ static int links_init(struct kvc_attachment *s)
 	return rc;
 }
 
-int kvc_attachment_create(struct kvc_node *n, const struct wire_welcome_msg *w, unsigned links_per_shard,
-			  struct kvc_attachment **out)
+int kc_attachment_create(struct kc_node *n, const struct wire_welcome_msg *w, unsigned links_per_shard,
+			 struct kc_attachment **out)
 {
 	uint32_t links = (uint32_t)w->shards * links_per_shard;
 	uint8_t host[16];
 	size_t window = kv_window_words(kv_window_width(links)) * sizeof(uint64_t);
-	struct kvc_attachment *s = calloc(1, sizeof(*s) + links * (sizeof(s->link[0]) + window));
+	struct kc_attachment *s = calloc(1, sizeof(*s) + links * (sizeof(s->link[0]) + window));
 	int rc;
 	if (!s)
 		return -KV_ENOMEM;
@@ -62,24 +62,24 @@ int kvc_attachment_create(struct kvc_node *n, const struct wire_welcome_msg *w, 
 	s->shard_seed = w->shard_seed;
 	s->value_max = w->value_max;
 	s->chunk_bytes = w->chunk_bytes;
-	s->credits = KV_MIN(w->credits, KV_MIN((uint32_t)KVC_CREDITS_MAX, KVC_IDS_MAX / links));
+	s->credits = KV_MIN(w->credits, KV_MIN((uint32_t)KC_CREDITS_MAX, KC_IDS_MAX / links));
 	s->flags = w->flags;
 	s->shards = w->shards;
 	s->rails = w->rails;
 	s->links_per_shard = (uint16_t)links_per_shard;
 	s->num_links = links;
 	kv_host_id(host);
-	s->out_max = memcmp(host, w->host_id, sizeof(host)) == 0 ? links * (uint64_t)KVC_LINK_OUT : UINT64_MAX;
+	s->out_max = memcmp(host, w->host_id, sizeof(host)) == 0 ? links * (uint64_t)KC_LINK_OUT : UINT64_MAX;
 	rc = links_init(s);
 	if (rc < 0) {
-		kvc_attachment_free(s);
+		kc_attachment_free(s);
 		return rc;
 	}
 	*out = s;
 	return 0;
 }
 
-static void arenas_free(struct kvc_arenas **arenas)
+static void arenas_free(struct kc_arenas **arenas)
 {
 	for (unsigned i = 0; *arenas && i < KV_SHARDS_MAX; i++)
 		free((*arenas)->shard[i].keys);
@@ -87,19 +87,19 @@ static void arenas_free(struct kvc_arenas **arenas)
 	*arenas = NULL;
 }
 
-static void landings_free(struct kvc_attachment *s)
+static void landings_free(struct kc_attachment *s)
 {
 	for (unsigned i = 0; s->landing && i < s->shards; i++) {
 		free(s->landing[i].remote.keys);
-		kvc_buffer_fini(&s->landing[i].pieces);
+		kc_buffer_fini(&s->landing[i].pieces);
 	}
 	free(s->landing);
 }
 
-void kvc_attachment_free(struct kvc_attachment *s)
+void kc_attachment_free(struct kc_attachment *s)
 {
 	for (uint32_t i = 0; i < s->num_links; i++) {
-		kvc_map_fini(&s->link[i].map);
+		kc_map_fini(&s->link[i].map);
 		kv_seal_fini(&s->link[i].seal);
 	}
 	for (unsigned i = 0; i < s->shards; i++)

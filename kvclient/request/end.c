@@ -17,18 +17,18 @@
 #include "kvclient/request/quarantine.h"
 #include "kvclient/request/release.h"
 
-bool kvc_attachment_unsafe(const struct kvc_attachment *s, uint64_t *out_bytes, bool *out_caller)
+bool kc_attachment_unsafe(const struct kc_attachment *s, uint64_t *out_bytes, bool *out_caller)
 {
 	bool any = false;
 	*out_bytes = 0;
 	*out_caller = false;
 	for (uint32_t i = 0; i < s->num_links; i++) {
 		KV_LIST_EACH (n, &s->link[i].sent) {
-			const struct kvc_req *r = KV_LIST_ENTRY(n, struct kvc_req, node);
-			if (!kvc_req_unsafe(r))
+			const struct kc_req *r = KV_LIST_ENTRY(n, struct kc_req, node);
+			if (!kc_req_unsafe(r))
 				continue;
 			any = true;
-			*out_bytes += r->state == KVC_REQ_ORPHAN ? 0 : r->mem.piece.len_bytes;
+			*out_bytes += r->state == KC_REQ_ORPHAN ? 0 : r->mem.piece.len_bytes;
 			*out_caller |= r->mem.callers;
 		}
 	}
@@ -39,89 +39,88 @@ bool kvc_attachment_unsafe(const struct kvc_attachment *s, uint64_t *out_bytes, 
 enum fate { SAFE, UNSAFE, LIMBO };
 
 /* Its call waits for the closing. The reference keeps the request's link. */
-static void limbo_enter(struct kvc_client *c, struct kvc_req *r)
+static void limbo_enter(struct kvc_client *c, struct kc_req *r)
 {
-	kvc_req_advance(r, KVC_REQ_LIMBO);
+	kc_req_advance(r, KC_REQ_LIMBO);
 	r->link->attachment->refs++;
 	kv_list_add_tail(&c->requests->unsafe.limbo, &r->node);
 }
 
-void kvc_limbo_end(struct kvc_client *c, struct kvc_req *r)
+void kc_limbo_end(struct kvc_client *c, struct kc_req *r)
 {
-	struct kvc_attachment *s = r->link->attachment;
-	kvc_req_end(c, r, -KV_ERESET);
-	kvc_attachment_unref(s);
+	struct kc_attachment *s = r->link->attachment;
+	kc_req_end(c, r, -KV_ERESET);
+	kc_attachment_unref(s);
 }
 
-static void req_fail(struct kvc_client *c, struct kvc_req *r, int status, enum fate fate)
+static void req_fail(struct kvc_client *c, struct kc_req *r, int status, enum fate fate)
 {
-	bool limbo = fate == LIMBO && kvc_req_unsafe(r) && r->mem.callers && r->state != KVC_REQ_ORPHAN;
-	if (r->state == KVC_REQ_ORPHAN)
+	bool limbo = fate == LIMBO && kc_req_unsafe(r) && r->mem.callers && r->state != KC_REQ_ORPHAN;
+	if (r->state == KC_REQ_ORPHAN)
 		c->requests->unsafe.orphan_bytes -= r->mem.piece.len_bytes;
-	if (kvc_req_unsafe(r) && fate != SAFE)
-		kvc_quarantine_take(c, r);
-	kvc_pull_leave(c, r);
-	kvc_push_leave(c, r);
-	kvc_pack_lost(r);
+	if (kc_req_unsafe(r) && fate != SAFE)
+		kc_quarantine_take(c, r);
+	kc_pull_leave(c, r);
+	kc_push_leave(c, r);
+	kc_pack_lost(r);
 	r->id = r->cancel_id = 0;
-	r->said = KVC_SAID_REPLY;
+	r->said = KC_SAID_REPLY;
 	if (r->session)
-		kvc_lane_credit(r);
+		kc_lane_credit(r);
 	if (limbo)
 		limbo_enter(c, r);
 	else
-		kvc_req_end(c, r, status);
+		kc_req_end(c, r, status);
 }
 
-static void lane_fail(struct kvc_client *c, struct kvc_lane *lane, int status)
+static void lane_fail(struct kvc_client *c, struct kc_lane *lane, int status)
 {
 	while (!kv_list_empty(&lane->queue))
-		kvc_req_end(c, KV_LIST_ENTRY(lane->queue.next, struct kvc_req, node), status);
+		kc_req_end(c, KV_LIST_ENTRY(lane->queue.next, struct kc_req, node), status);
 	kv_list_del(&lane->turn);
 }
 
-static void lanes_fail(struct kvc_attachment *s, int status)
+static void lanes_fail(struct kc_attachment *s, int status)
 {
 	struct kvc_client *c = s->node->client;
 	KV_LIST_EACH (e, &c->sessions) {
-		struct kvc_session_at *at =
-			kvc_session_part(KV_LIST_ENTRY(e, struct kvc_session, node), s->node->index);
+		struct kc_session_at *at = kc_session_part(KV_LIST_ENTRY(e, struct kvc_session, node), s->node->index);
 		for (unsigned i = 0; at && at->lane && i < s->shards; i++)
 			lane_fail(c, &at->lane[i], status);
 	}
 }
 
-static void attachment_end(struct kvc_attachment *s, int status, enum fate fate)
+static void attachment_end(struct kc_attachment *s, int status, enum fate fate)
 {
 	struct kvc_client *c = s->node->client;
 	struct kv_list *n;
 	s->open = false;
 	for (uint32_t i = 0; i < s->num_links; i++) {
-		struct kvc_link *l = &s->link[i];
+		struct kc_link *l = &s->link[i];
 		kv_list_del(&l->dirty_node);
 		l->nonce = 0;
 		l->prove_due = false;
-		kvc_release_end(l);
+		kc_release_end(l);
 		while ((n = kv_list_pop(&l->cancels)))
 			;
 		while ((n = kv_list_pop(&l->parked)) || (n = kv_list_pop(&l->queue)))
-			req_fail(c, KV_LIST_ENTRY(n, struct kvc_req, node), status, SAFE);
+			req_fail(c, KV_LIST_ENTRY(n, struct kc_req, node), status, SAFE);
 		while ((n = kv_list_pop(&l->sent)))
-			req_fail(c, KV_LIST_ENTRY(n, struct kvc_req, node), status, fate);
+			req_fail(c, KV_LIST_ENTRY(n, struct kc_req, node), status, fate);
 		memset(l->map.entry, 0, ((size_t)l->map.mask + 1) * sizeof(*l->map.entry));
 		l->map.used = 0;
 	}
 	lanes_fail(s, status);
-	kvc_client_quarantine_count(c);
-	kvc_room_feed(c);
+	kc_client_quarantine_count(c);
+	kc_room_feed(c);
 }
 
-void kvc_attachment_fail(struct kvc_attachment *s, int status, bool safe)
+void kc_attachment_fail(struct kc_attachment *s, int status, bool safe)
 {
 	attachment_end(s, status, safe ? SAFE : UNSAFE);
 }
 
-void kvc_attachment_limbo(struct kvc_attachment *s, int status)
+void kc_attachment_limbo(struct kc_attachment *s, int status)
 {
 	attachment_end(s, status, LIMBO);
 }

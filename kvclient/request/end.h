@@ -5,15 +5,15 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_attachment_fail -- end every request of the attachment with status. safe: its peer cannot touch memory. */
-void kvc_attachment_fail(struct kvc_attachment *s, int status, bool safe);
+/* kc_attachment_fail -- end every request of the attachment with status. safe: its peer cannot touch memory. */
+void kc_attachment_fail(struct kc_attachment *s, int status, bool safe);
 
-/* kvc_attachment_limbo -- the same, while its endpoint is still closing (te_fencing); requests into reachable memory of
- * callers end afterwards. kvc_limbo_end -- end such a request, already out of client.unsafe.limbo. */
-void kvc_attachment_limbo(struct kvc_attachment *s, int status);
-void kvc_limbo_end(struct kvc_client *c, struct kvc_req *r);
+/* kc_attachment_limbo -- the same, while its endpoint is still closing (te_fencing); requests into reachable memory of
+ * callers end afterwards. kc_limbo_end -- end such a request, already out of client.unsafe.limbo. */
+void kc_attachment_limbo(struct kc_attachment *s, int status);
+void kc_limbo_end(struct kvc_client *c, struct kc_req *r);
 
-/* kvc_attachment_unsafe -- whether the peer may touch memory of requests. *out_caller: some of it is a caller's. */
-bool kvc_attachment_unsafe(const struct kvc_attachment *s, uint64_t *out_bytes, bool *out_caller);
+/* kc_attachment_unsafe -- whether the peer may touch memory of requests. *out_caller: some of it is a caller's. */
+bool kc_attachment_unsafe(const struct kc_attachment *s, uint64_t *out_bytes, bool *out_caller);
 
 #endif

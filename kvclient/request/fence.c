@@ -26,17 +26,17 @@
 #define RECLAIM_IDLE_NS 3000000000ull
 #define RECLAIM_BUSY_NS 30000000000ull
 
-bool kvc_zombies_room(const struct kvc_client *c, unsigned n)
+bool kc_zombies_room(const struct kvc_client *c, unsigned n)
 {
-	return c->requests->unsafe.num_zombies + n <= KVC_ZOMBIES_MAX;
+	return c->requests->unsafe.num_zombies + n <= KC_ZOMBIES_MAX;
 }
 
-void kvc_zombie_keep(struct kvc_client *c, struct te_peer *peer)
+void kc_zombie_keep(struct kvc_client *c, struct te_peer *peer)
 {
 	c->requests->unsafe.zombie[c->requests->unsafe.num_zombies++] = peer;
 }
 
-void kvc_zombies_close(struct kvc_client *c)
+void kc_zombies_close(struct kvc_client *c)
 {
 	while (c->requests->unsafe.num_zombies > 0)
 		te_peer_close(&c->requests->unsafe.zombie[--c->requests->unsafe.num_zombies]);
@@ -48,37 +48,37 @@ static void client_reset(struct kvc_client *c)
 {
 	bool limbo = te_fencing(c->te);
 	for (unsigned i = 0; i < c->num_nodes; i++) {
-		struct kvc_node *n = &c->node[i];
+		struct kc_node *n = &c->node[i];
 		if (n->attachment && limbo)
-			kvc_attachment_limbo(n->attachment, -KV_ERESET);
+			kc_attachment_limbo(n->attachment, -KV_ERESET);
 		else if (n->attachment)
-			kvc_attachment_fail(n->attachment, -KV_ERESET, true);
-		kvc_link_redo(n, "our endpoints were rebuilt");
+			kc_attachment_fail(n->attachment, -KV_ERESET, true);
+		kc_link_redo(n, "our endpoints were rebuilt");
 	}
 	if (limbo)
-		kvc_buffer_limbo(&c->buffer);
+		kc_buffer_limbo(&c->buffer);
 	else
-		kvc_buffer_amnesty(&c->buffer);
-	kvc_zombies_close(c);
-	kvc_client_quarantine_count(c);
-	kvc_room_feed(c);
+		kc_buffer_amnesty(&c->buffer);
+	kc_zombies_close(c);
+	kc_client_quarantine_count(c);
+	kc_room_feed(c);
 }
 
 /* The old endpoints are closed: their limbo is safe. */
-void kvc_fence_over(void *arg)
+void kc_fence_over(void *arg)
 {
 	struct kvc_client *c = arg;
 	struct kv_list *n;
 	while ((n = kv_list_pop(&c->requests->unsafe.limbo)))
-		kvc_limbo_end(c, KV_LIST_ENTRY(n, struct kvc_req, node));
-	kvc_buffer_limbo_end(&c->buffer);
-	kvc_client_quarantine_count(c);
-	kvc_room_feed(c);
+		kc_limbo_end(c, KV_LIST_ENTRY(n, struct kc_req, node));
+	kc_buffer_limbo_end(&c->buffer);
+	kc_client_quarantine_count(c);
+	kc_room_feed(c);
 	c->requests->unsafe.times_over++;
 	co_queue_wake_all(&c->requests->unsafe.over);
 }
 
-void kvc_client_fenced_await(struct kvc_client *c)
+void kc_client_fenced_await(struct kvc_client *c)
 {
 	uint64_t before = c->requests->unsafe.times_over;
 	/* another call's fence may have begun */
@@ -88,14 +88,14 @@ void kvc_client_fenced_await(struct kvc_client *c)
 
 struct fence {
 	struct kvc_client *client;
-	struct kvc_attachment *attachment;
+	struct kc_attachment *attachment;
 	unsigned shard;
 };
 
 /* One fence suffices if it rebuilds all endpoints. */
 static int shards_fence(const struct fence *f, struct kv_error *err)
 {
-	struct kvc_attachment *s = f->attachment;
+	struct kc_attachment *s = f->attachment;
 	int rc = te_peer_fence(s->peer[f->shard], err);
 	for (unsigned i = 0; i < s->shards && rc == 0 && f->client->info.peer_fence && !te_reset_due(f->client->te);
 	     i++)
@@ -105,15 +105,15 @@ static int shards_fence(const struct fence *f, struct kv_error *err)
 }
 
 /* A lost server or link was logged already. */
-static void cut_tell(struct kvc_client *c, const struct kvc_node *n)
+static void cut_tell(struct kvc_client *c, const struct kc_node *n)
 {
-	if (n->state != KVC_NODE_UP)
+	if (n->state != KC_NODE_UP)
 		return;
-	kv_info(kvc_client_log(c),
+	kv_info(kc_client_log(c),
 		"client %u: server %s was cut off, and is connected anew: it did not confirm within the grace "
 		"that it has stopped to use memory of calls that were given up; it stands still or is busy; "
 		"where that is often so, raise grace_ns of struct kvc_options",
-		c->index, kvc_node_name(n));
+		c->index, kc_node_name(n));
 }
 
 static void fence_run(void *arg)
@@ -125,67 +125,67 @@ static void fence_run(void *arg)
 	/* Another coroutine may have fenced or ended it during the wait for the thread's stack. */
 	if (!f->attachment->open || !f->attachment->peer[f->shard])
 		return;
-	kvc_add(&c->count.fences, 1);
+	kc_add(&c->count.fences, 1);
 	f->attachment->node->fences++;
 	rc = shards_fence(f, &err);
 	if (rc == 0 && c->info.peer_fence && !te_reset_due(c->te)) {
 		cut_tell(c, f->attachment->node);
-		kvc_attachment_fail(f->attachment, -KV_ERESET, true);
-		kvc_link_redo(f->attachment->node, "it stands still or is busy: it did not confirm that it has stopped "
-						   "to use memory of calls that were given up");
+		kc_attachment_fail(f->attachment, -KV_ERESET, true);
+		kc_link_redo(f->attachment->node, "it stands still or is busy: it did not confirm that it has stopped "
+						  "to use memory of calls that were given up");
 		return;
 	}
 	if (rc < 0)
-		kv_warn(kvc_client_log(c),
-			"client %u: server %s has not said that it has stopped to use memory of calls that were given "
-			"up, so our endpoints were closed, and opening new ones failed: %s; calls fail until it "
-			"succeeds, and it is tried again by itself; if that goes on, look at the NIC, and start this "
-			"process again",
-			c->index, kvc_node_name(f->attachment->node), err.text);
+		kv_warn(kc_client_log(c),
+			"client %u: server %s has not said that it has stopped to use memory of "
+			"calls that were given up, so our endpoints were closed, and opening new ones failed: "
+			"%s; calls fail until it succeeds, and it is tried again by itself; "
+			"if that goes on, look at the NIC, and start this process again",
+			c->index, kc_node_name(f->attachment->node), err.text);
 	else
 		c->requests->unsafe.fenced = true;
 	client_reset(c);
 }
 
-void kvc_client_fence_await(struct kvc_client *c, struct kvc_attachment *s, unsigned shard)
+void kc_client_fence_await(struct kvc_client *c, struct kc_attachment *s, unsigned shard)
 {
 	struct fence f = {c, s, shard};
 	s->refs++;
-	kvc_main_await(c, fence_run, &f);
-	kvc_attachment_unref(s);
+	kc_main_await(c, fence_run, &f);
+	kc_attachment_unref(s);
 }
 
 /* NULL: the node is attaching again. */
-static struct kvc_node *orphan_node(const struct kvc_req *r)
+static struct kc_node *orphan_node(const struct kc_req *r)
 {
-	struct kvc_node *n = r->link->attachment->node;
-	return n->state == KVC_NODE_UP && n->attachment == r->link->attachment ? n : NULL;
+	struct kc_node *n = r->link->attachment->node;
+	return n->state == KC_NODE_UP && n->attachment == r->link->attachment ? n : NULL;
 }
 
 /* The attachment to fence for memory of orphans older than before_ns, or the quarantine; `any` if a fence concerns all.
  * Otherwise nodes with old orphans, whose replies were lost, attach again. */
-static struct kvc_attachment *reclaim_unsafe(struct kvc_client *c, uint64_t before_ns, struct kvc_attachment *any)
+static struct kc_attachment *reclaim_unsafe(struct kvc_client *c, uint64_t before_ns, struct kc_attachment *any)
 {
 	if (c->buffer.quarantined_bytes > 0 && c->requests->unsafe.quarantine_ns < before_ns)
 		return any;
 	KV_LIST_EACH (i, &c->requests->unsafe.orphans) {
-		const struct kvc_req *r = KV_LIST_ENTRY(i, const struct kvc_req, orphan.node);
+		const struct kc_req *r = KV_LIST_ENTRY(i, const struct kc_req, orphan.node);
 		if (r->orphan.since_ns >= before_ns)
 			break;
-		if (orphan_node(r) && kvc_req_unsafe(r))
+		if (orphan_node(r) && kc_req_unsafe(r))
 			return c->info.peer_fence ? r->link->attachment : any;
 	}
 	KV_LIST_EACH (i, &c->requests->unsafe.orphans) {
-		const struct kvc_req *r = KV_LIST_ENTRY(i, const struct kvc_req, orphan.node);
+		const struct kc_req *r = KV_LIST_ENTRY(i, const struct kc_req, orphan.node);
 		if (r->orphan.since_ns >= before_ns)
 			break;
 		if (orphan_node(r))
-			kvc_link_redo(orphan_node(r), "requests were never answered");
+			kc_link_redo(orphan_node(r), "requests were never answered");
 	}
 	return NULL;
 }
 
-void kvc_client_reclaim_await(struct kvc_client *c, struct kvc_attachment *s)
+void kc_client_reclaim_await(struct kvc_client *c, struct kc_attachment *s)
 {
 	uint64_t now = loop_turn_now(c->loop), limit = c->calls > 0 ? RECLAIM_BUSY_NS : RECLAIM_IDLE_NS;
 	/* Random, so that clients of a lost server do not all disturb the others at once. */
@@ -195,16 +195,16 @@ void kvc_client_reclaim_await(struct kvc_client *c, struct kvc_attachment *s)
 	s = reclaim_unsafe(c, now - limit, s);
 	if (!s || !s->open)
 		return;
-	kv_event(kvc_client_log(c), KV_LOG_INFO,
+	kv_event(kc_client_log(c), KV_LOG_INFO,
 		 KV_EVENT("client_fence", KV_NUMBER("client", c->index),
 			  KV_NUMBER("bytes", c->buffer.quarantined_bytes + c->requests->unsafe.orphan_bytes)),
-		 "client %u: %llu bytes of its buffer may still be written by requests that were lost; fencing to use "
-		 "them again",
+		 "client %u: %llu bytes of its buffer may still be written "
+		 "by requests that were lost; fencing to use them again",
 		 c->index, (unsigned long long)(c->buffer.quarantined_bytes + c->requests->unsafe.orphan_bytes));
-	kvc_client_fence_await(c, s, 0);
+	kc_client_fence_await(c, s, 0);
 }
 
-void kvc_fence_reset(void *arg, int status)
+void kc_fence_reset(void *arg, int status)
 {
 	struct kvc_client *c = arg;
 	bool ours = c->requests->unsafe.fenced;
@@ -213,13 +213,13 @@ void kvc_fence_reset(void *arg, int status)
 	/* New endpoints may have other queue sizes. */
 	te_info(c->te, &info);
 	c->info.peer_fence = info.peer_fence;
-	kvc_room_limit(c, kvc_room_imm_limit(&info));
+	kc_room_limit(c, kc_room_imm_limit(&info));
 	/* Our own fence has reset everything already. No attachment is newer, since peers open with addresses announced
 	 * after this call, even if an endpoint failed in between. */
 	if (ours && status == 0)
 		return;
 	if (status < 0)
-		kv_warn(kvc_client_log(c), "client %u: rebuilding its endpoints failed (%s); it is tried again",
+		kv_warn(kc_client_log(c), "client %u: rebuilding its endpoints failed (%s); it is tried again",
 			c->index, kv_strerror(status));
 	client_reset(c);
 }

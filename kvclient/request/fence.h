@@ -6,26 +6,26 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_client_fence_await -- afterwards the attachment's shard touches no memory of ours; if endpoints close slowly,
- * after kvc_client_fenced_await as well. If the engine can fence one peer, only this attachment ends (-KV_ERESET, safe)
+/* kc_client_fence_await -- afterwards the attachment's shard touches no memory of ours; if endpoints close slowly,
+ * after kc_client_fenced_await as well. If the engine can fence one peer, only this attachment ends (-KV_ERESET, safe)
  * and its node attaches again. Else all do. */
-void kvc_client_fence_await(struct kvc_client *c, struct kvc_attachment *s, unsigned shard);
-void kvc_client_fenced_await(struct kvc_client *c);
+void kc_client_fence_await(struct kvc_client *c, struct kc_attachment *s, unsigned shard);
+void kc_client_fenced_await(struct kvc_client *c);
 
-/* kvc_fence_reset, kvc_fence_over -- te_handlers.reset and .fenced: all endpoints are new; the old endpoints are
+/* kc_fence_reset, kc_fence_over -- te_handlers.reset and .fenced: all endpoints are new; the old endpoints are
  * closed. arg: the client. */
-void kvc_fence_reset(void *arg, int status);
-void kvc_fence_over(void *arg);
+void kc_fence_reset(void *arg, int status);
+void kc_fence_over(void *arg);
 
-/* Peers of an ended attachment stay open until a fence, while the server may write to our memory. kvc_zombies_room --
- * whether n more can be kept. kvc_zombie_keep -- keep one. kvc_zombies_close -- close them: memory is safe, or the
+/* Peers of an ended attachment stay open until a fence, while the server may write to our memory. kc_zombies_room --
+ * whether n more can be kept. kc_zombie_keep -- keep one. kc_zombies_close -- close them: memory is safe, or the
  * engine ends. Outside of coroutines. */
-bool kvc_zombies_room(const struct kvc_client *c, unsigned n);
-void kvc_zombie_keep(struct kvc_client *c, struct te_peer *peer);
-void kvc_zombies_close(struct kvc_client *c);
+bool kc_zombies_room(const struct kvc_client *c, unsigned n);
+void kc_zombie_keep(struct kvc_client *c, struct te_peer *peer);
+void kc_zombies_close(struct kvc_client *c);
 
-/* kvc_client_reclaim_await -- reclaim memory of old orphans and the quarantine. At every beat of an open attachment;
+/* kc_client_reclaim_await -- reclaim memory of old orphans and the quarantine. At every beat of an open attachment;
  * may end it. */
-void kvc_client_reclaim_await(struct kvc_client *c, struct kvc_attachment *s);
+void kc_client_reclaim_await(struct kvc_client *c, struct kc_attachment *s);
 
 #endif

@@ -5,16 +5,16 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_link_flush -- send the work of dirty links, for the flusher. */
-void kvc_link_flush(struct kvc_client *c);
+/* kc_link_flush -- send the work of dirty links, for the flusher. */
+void kc_link_flush(struct kvc_client *c);
 
-/* kvc_client_room -- te_handlers.room: a message buffer is free. arg: the client. */
-void kvc_client_room(void *arg);
-/* kvc_client_follow -- te_handlers.follow. */
-void kvc_client_follow(void *arg);
+/* kc_client_room -- te_handlers.room: a message buffer is free. arg: the client. */
+void kc_client_room(void *arg);
+/* kc_client_follow -- te_handlers.follow. */
+void kc_client_follow(void *arg);
 
-/* kvc_link_lost -- the link's messages were lost, or its PING given up: end them, and restore the credits. The link is
+/* kc_link_lost -- the link's messages were lost, or its PING given up: end them, and restore the credits. The link is
  * not up, so only PINGs are out. */
-void kvc_link_lost(struct kvc_link *l, int status);
+void kc_link_lost(struct kc_link *l, int status);
 
 #endif

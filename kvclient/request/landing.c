@@ -19,9 +19,9 @@
 
 #define AGAIN_NS 500000ull /* others need the wire for a chunk or two */
 
-int kvc_pushes_init(struct kvc_client *c)
+int kc_pushes_init(struct kvc_client *c)
 {
-	struct kvc_pushes *p = &c->requests->pushes;
+	struct kc_pushes *p = &c->requests->pushes;
 	if (p->push)
 		return 0;
 	p->push = calloc(c->reqs.count, sizeof(*p->push));
@@ -33,111 +33,111 @@ int kvc_pushes_init(struct kvc_client *c)
 	return 0;
 }
 
-void kvc_pushes_fini(struct kvc_client *c)
+void kc_pushes_fini(struct kvc_client *c)
 {
 	free(c->requests->pushes.push);
-	c->requests->pushes = (struct kvc_pushes){0};
+	c->requests->pushes = (struct kc_pushes){0};
 }
 
-uint64_t kvc_landing_max(const struct kvc_attachment *s, unsigned shard)
+uint64_t kc_landing_max(const struct kc_attachment *s, unsigned shard)
 {
 	uint64_t chunk = KV_MIN(s->chunk_bytes, s->node->client->info.chunk_bytes);
 	if (!s->landing || s->landing[shard].remote.len_bytes == 0)
 		return 0;
-	return KV_MIN(kvc_buffer_largest(&s->landing[shard].pieces), chunk);
+	return KV_MIN(kc_buffer_largest(&s->landing[shard].pieces), chunk);
 }
 
-bool kvc_landings_all(const struct kvc_attachment *s)
+bool kc_landings_all(const struct kc_attachment *s)
 {
 	for (unsigned i = 0; i < s->shards; i++)
-		if (kvc_landing_max(s, i) == 0)
+		if (kc_landing_max(s, i) == 0)
 			return false;
 	return true;
 }
 
-static void unstick(struct kvc_link *l)
+static void unstick(struct kc_link *l)
 {
-	struct kvc_attachment *s = l->attachment;
+	struct kc_attachment *s = l->attachment;
 	for (unsigned i = 0; i < s->links_per_shard; i++) {
-		struct kvc_link *other = &s->link[l->shard * s->links_per_shard + i];
+		struct kc_link *other = &s->link[l->shard * s->links_per_shard + i];
 		if (!other->stuck)
 			continue;
 		other->stuck = false;
 		if (s->open)
-			kvc_link_dirty(other);
+			kc_link_dirty(other);
 	}
 }
 
-void kvc_push_unpark(struct kvc_link *l)
+void kc_push_unpark(struct kc_link *l)
 {
-	struct kvc_attachment *s = l->attachment;
+	struct kc_attachment *s = l->attachment;
 	for (unsigned i = 0; i < s->links_per_shard; i++)
-		kvc_link_look(&s->link[l->shard * s->links_per_shard + i]);
+		kc_link_look(&s->link[l->shard * s->links_per_shard + i]);
 }
 
 static void push_done(struct te_xfer *x, int status)
 {
-	struct kvc_push *p = x->arg;
-	struct kvc_link *l = p->link;
+	struct kc_push *p = x->arg;
+	struct kc_link *l = p->link;
 	struct kvc_client *c = l->attachment->node->client;
-	struct kvc_req *r = p->req;
+	struct kc_req *r = p->req;
 	(void)status; /* the reply has the result */
 	p->req = NULL;
 	l->pushes--;
 	kv_list_add_tail(&c->requests->pushes.free, &p->node);
 	if (r) {
 		r->mem.push = NULL;
-		kvc_req_settle(c, r);
+		kc_req_settle(c, r);
 	}
 	unstick(l);
-	kvc_attachment_unref(l->attachment);
+	kc_attachment_unref(l->attachment);
 }
 
-/* The head cannot be posted, or is a lane's without a place. An answer of its shard (kvc_push_unpark), a write's end
- * (push_done), a frame's end (frame_sent) or the head's end (kvc_req_end) retries; without writes and frames the timer
+/* The head cannot be posted, or is a lane's without a place. An answer of its shard (kc_push_unpark), a write's end
+ * (push_done), a frame's end (frame_sent) or the head's end (kc_req_end) retries; without writes and frames the timer
  * does. */
-void kvc_push_stick(struct kvc_client *c, struct kvc_link *l)
+void kc_push_stick(struct kvc_client *c, struct kc_link *l)
 {
 	l->stuck = true;
 	if (l->frames == 0 && l->pushes == 0)
-		kvc_push_later(c);
+		kc_push_later(c);
 }
 
-void kvc_push_later(struct kvc_client *c)
+void kc_push_later(struct kvc_client *c)
 {
 	if (!loop_timer_armed(&c->requests->out.again))
 		loop_timer_arm(c->loop, &c->requests->out.again, loop_turn_now(c->loop) + AGAIN_NS);
 }
 
-void kvc_push_again(struct loop_timer *t)
+void kc_push_again(struct loop_timer *t)
 {
-	struct kvc_client *c = KV_CONTAINER(t, struct kvc_requests, out.again)->client;
+	struct kvc_client *c = KV_CONTAINER(t, struct kc_requests, out.again)->client;
 	for (unsigned i = 0; i < c->num_nodes; i++) {
-		struct kvc_attachment *s = c->node[i].attachment;
+		struct kc_attachment *s = c->node[i].attachment;
 		for (uint32_t k = 0; s && s->open && k < s->num_links; k++)
-			kvc_link_look(&s->link[k]);
+			kc_link_look(&s->link[k]);
 	}
 }
 
-static int piece_take(struct kvc_link *l, uint64_t len, struct kvc_piece *out)
+static int piece_take(struct kc_link *l, uint64_t len, struct kc_piece *out)
 {
-	struct kvc_landing *area = &l->attachment->landing[l->shard];
-	int rc = kvc_buffer_take(&area->pieces, len, out);
+	struct kc_landing *area = &l->attachment->landing[l->shard];
+	int rc = kc_buffer_take(&area->pieces, len, out);
 	if (rc == 0)
 		area->placed++;
 	else if (rc == -KV_EBUSY && area->placed == 0)
-		kvc_link_redo(l->attachment->node, "its landing area is taken by frames that were lost");
+		kc_link_redo(l->attachment->node, "its landing area is taken by frames that were lost");
 	return rc;
 }
 
-static void piece_give(struct kvc_link *l, struct kvc_piece *piece)
+static void piece_give(struct kc_link *l, struct kc_piece *piece)
 {
-	struct kvc_landing *area = &l->attachment->landing[l->shard];
-	kvc_buffer_give(&area->pieces, piece);
+	struct kc_landing *area = &l->attachment->landing[l->shard];
+	kc_buffer_give(&area->pieces, piece);
 	area->placed--;
 }
 
-int kvc_push_place(struct kvc_link *l, struct kvc_req *r)
+int kc_push_place(struct kc_link *l, struct kc_req *r)
 {
 	int rc = piece_take(l, r->wire.put.length, &r->mem.landing);
 	if (rc == 0)
@@ -146,28 +146,28 @@ int kvc_push_place(struct kvc_link *l, struct kvc_req *r)
 }
 
 /* PUTs without a place let others pass, since a GET needs none. A lane's PUT blocks its link and session. */
-bool kvc_push_park(struct kvc_link *l, struct kvc_req *r)
+bool kc_push_park(struct kc_link *l, struct kc_req *r)
 {
 	if (r->session) {
-		kvc_push_stick(kvc_link_client(l), l);
+		kc_push_stick(kc_link_client(l), l);
 		return false;
 	}
 	kv_list_del(&r->node);
-	kvc_queue_in(l, &l->parked, r);
+	kc_queue_in(l, &l->parked, r);
 	return true;
 }
 
-void kvc_push_displace(struct kvc_link *l, struct kvc_req *r)
+void kc_push_displace(struct kc_link *l, struct kc_req *r)
 {
 	if (r->mem.landing.len_bytes != 0)
 		piece_give(l, &r->mem.landing);
 }
 
-int kvc_push_start(struct kvc_client *c, struct kvc_link *l, struct kvc_req *r)
+int kc_push_start(struct kvc_client *c, struct kc_link *l, struct kc_req *r)
 {
-	struct kvc_attachment *s = l->attachment;
+	struct kc_attachment *s = l->attachment;
 	struct kv_list *n = kv_list_pop(&c->requests->pushes.free);
-	struct kvc_push *p = n ? KV_LIST_ENTRY(n, struct kvc_push, node) : NULL;
+	struct kc_push *p = n ? KV_LIST_ENTRY(n, struct kc_push, node) : NULL;
 	int rc = -KV_EBUSY;
 	if (p) {
 		p->req = r;
@@ -188,7 +188,7 @@ int kvc_push_start(struct kvc_client *c, struct kvc_link *l, struct kvc_req *r)
 			kv_list_add_head(&c->requests->pushes.free, &p->node);
 	}
 	if (rc == -KV_EBUSY || rc == -KV_EPEERDOWN) {
-		kvc_push_stick(c, l);
+		kc_push_stick(c, l);
 		return -KV_EBUSY;
 	}
 	if (rc < 0)
@@ -199,31 +199,31 @@ int kvc_push_start(struct kvc_client *c, struct kvc_link *l, struct kvc_req *r)
 	return 0;
 }
 
-void kvc_push_landed(struct kvc_req *r, struct kvc_link *l)
+void kc_push_landed(struct kc_req *r, struct kc_link *l)
 {
 	if (r->mem.landing.len_bytes == 0)
 		return;
 	piece_give(l, &r->mem.landing);
-	kvc_push_unpark(l);
+	kc_push_unpark(l);
 }
 
-void kvc_landing_lost(struct kvc_link *l)
+void kc_landing_lost(struct kc_link *l)
 {
 	if (--l->attachment->landing[l->shard].placed == 0)
-		kvc_push_unpark(l);
+		kc_push_unpark(l);
 }
 
-void kvc_push_lost(struct kvc_req *r, struct kvc_link *l)
+void kc_push_lost(struct kc_req *r, struct kc_link *l)
 {
 	if (r->mem.landing.len_bytes == 0)
 		return;
-	r->mem.landing = (struct kvc_piece){0};
-	kvc_landing_lost(l);
+	r->mem.landing = (struct kc_piece){0};
+	kc_landing_lost(l);
 }
 
-void kvc_push_leave(struct kvc_client *c, struct kvc_req *r)
+void kc_push_leave(struct kvc_client *c, struct kc_req *r)
 {
-	r->mem.landing = (struct kvc_piece){0}; /* it ends with the attachment */
+	r->mem.landing = (struct kc_piece){0}; /* it ends with the attachment */
 	if (!r->mem.push)
 		return;
 	te_xfer_cancel(c->te, &r->mem.push->xfer);

@@ -12,9 +12,9 @@
 #include "kvclient/request/order.h"
 #include "kvclient/request/private.h"
 
-struct kvc_link *kvc_link_pick(struct kvc_attachment *s, unsigned shard)
+struct kc_link *kc_link_pick(struct kc_attachment *s, unsigned shard)
 {
-	struct kvc_link *first = &s->link[shard * s->links_per_shard], *l;
+	struct kc_link *first = &s->link[shard * s->links_per_shard], *l;
 	if (KV_LIKELY(s->links_per_shard == 1))
 		return first;
 	for (unsigned tries = 0; tries < s->links_per_shard; tries++) {
@@ -25,58 +25,58 @@ struct kvc_link *kvc_link_pick(struct kvc_attachment *s, unsigned shard)
 	return first;
 }
 
-struct kvc_link *kvc_link_keep(struct kvc_attachment *s, unsigned shard, uint32_t turn)
+struct kc_link *kc_link_keep(struct kc_attachment *s, unsigned shard, uint32_t turn)
 {
-	struct kvc_link *first = &s->link[shard * s->links_per_shard];
+	struct kc_link *first = &s->link[shard * s->links_per_shard];
 	for (unsigned tries = 0; tries < s->links_per_shard; tries++)
 		if (first[(turn + tries) % s->links_per_shard].up)
 			return &first[(turn + tries) % s->links_per_shard];
 	return first;
 }
 
-static void parked_back(struct kvc_link *l)
+static void parked_back(struct kc_link *l)
 {
 	struct kv_list *node;
 	while (!kv_list_empty(&l->parked)) {
 		node = l->parked.prev;
 		kv_list_del(node);
-		kv_list_add_head(KV_LIST_ENTRY(node, struct kvc_req, node)->behind ? kvc_queue_front_end(&l->queue)
-										   : &l->queue,
+		kv_list_add_head(KV_LIST_ENTRY(node, struct kc_req, node)->behind ? kc_queue_front_end(&l->queue)
+										  : &l->queue,
 				 node);
 	}
 }
 
-void kvc_link_dirty(struct kvc_link *l)
+void kc_link_dirty(struct kc_link *l)
 {
-	struct kvc_out *out = &kvc_link_client(l)->requests->out;
+	struct kc_out *out = &kc_link_client(l)->requests->out;
 	if (kv_list_empty(&l->dirty_node))
 		kv_list_add_tail(&out->dirty, &l->dirty_node);
 	if (out->flusher)
 		co_wake(out->flusher);
 }
 
-void kvc_link_look(struct kvc_link *l)
+void kc_link_look(struct kc_link *l)
 {
 	if (!l->stuck && kv_list_empty(&l->parked))
 		return;
 	l->stuck = false;
 	parked_back(l);
 	if (l->attachment->open)
-		kvc_link_dirty(l);
+		kc_link_dirty(l);
 }
 
-void kvc_link_nonce(struct kvc_link *l, uint64_t nonce)
+void kc_link_nonce(struct kc_link *l, uint64_t nonce)
 {
 	l->nonce = nonce;
 	l->prove_due = nonce != 0;
 	if (nonce)
-		kvc_link_dirty(l);
+		kc_link_dirty(l);
 }
 
-void kvc_link_credit(struct kvc_link *l)
+void kc_link_credit(struct kc_link *l)
 {
 	if (l->credits < l->attachment->credits)
 		l->credits++;
-	if (kvc_link_has_work(l))
-		kvc_link_dirty(l);
+	if (kc_link_has_work(l))
+		kc_link_dirty(l);
 }

@@ -7,54 +7,54 @@
 #include "kvclient/request/lanes.h"
 
 /* This room's upward calls about useless attachments, filled by conn/ (client->link_events). */
-struct kvc_link_events {
+struct kc_link_events {
 	/* Our own break (endpoints rebuilt, a frame not sent, requests never answered): attach again at once. why: a
 	 * constant, for the log. On the client's loop, on any stack; does not park. May end requests of an attachment
 	 * still being set up. */
-	void (*redo)(struct kvc_node *n, const char *why);
+	void (*redo)(struct kc_node *n, const char *why);
 };
 
-static inline void kvc_link_redo(struct kvc_node *n, const char *why)
+static inline void kc_link_redo(struct kc_node *n, const char *why)
 {
 	n->client->link_events->redo(n, why);
 }
 
-/* kvc_link_pick -- the shard's next working link, in turn, of an attachment that is up. */
-struct kvc_link *kvc_link_pick(struct kvc_attachment *s, unsigned shard);
-/* kvc_link_keep -- the same, but one link per turn while the attachment lasts. */
-struct kvc_link *kvc_link_keep(struct kvc_attachment *s, unsigned shard, uint32_t turn);
+/* kc_link_pick -- the shard's next working link, in turn, of an attachment that is up. */
+struct kc_link *kc_link_pick(struct kc_attachment *s, unsigned shard);
+/* kc_link_keep -- the same, but one link per turn while the attachment lasts. */
+struct kc_link *kc_link_keep(struct kc_attachment *s, unsigned shard, uint32_t turn);
 
-/* kvc_link_head -- the next request, if it has a credit; or NULL. kvc_link_has_work -- whether there is anything to
+/* kc_link_head -- the next request, if it has a credit; or NULL. kc_link_has_work -- whether there is anything to
  * send. */
-static inline struct kvc_req *kvc_link_head(const struct kvc_link *l)
+static inline struct kc_req *kc_link_head(const struct kc_link *l)
 {
-	struct kvc_req *r;
+	struct kc_req *r;
 	if (KV_UNLIKELY(l->stuck))
 		return NULL;
 	if (KV_UNLIKELY(!kv_list_empty(&l->turns)))
-		r = kvc_turn_head(l);
+		r = kc_turn_head(l);
 	else if (kv_list_empty(&l->queue))
 		return NULL;
 	else
-		r = KV_LIST_ENTRY(l->queue.next, struct kvc_req, node);
+		r = KV_LIST_ENTRY(l->queue.next, struct kc_req, node);
 	return l->credits > (r->wire.type == WIRE_PING ? 0 : l->reserve) ? r : NULL;
 }
 
-static inline bool kvc_link_has_work(const struct kvc_link *l)
+static inline bool kc_link_has_work(const struct kc_link *l)
 {
-	return (!kv_list_empty(&l->cancels) && l->credits > 0) || l->release_due || l->prove_due || kvc_link_head(l);
+	return (!kv_list_empty(&l->cancels) && l->credits > 0) || l->release_due || l->prove_due || kc_link_head(l);
 }
 
-/* kvc_link_dirty -- the link has something to send: the flusher runs after the ready coroutines. */
-void kvc_link_dirty(struct kvc_link *l);
+/* kc_link_dirty -- the link has something to send: the flusher runs after the ready coroutines. */
+void kc_link_dirty(struct kc_link *l);
 
-/* kvc_link_look -- retry a stuck link and its parked requests, in order. */
-void kvc_link_look(struct kvc_link *l);
+/* kc_link_look -- retry a stuck link and its parked requests, in order. */
+void kc_link_look(struct kc_link *l);
 
-/* kvc_link_credit -- a credit came back (taken by id_take in frames.c). */
-void kvc_link_credit(struct kvc_link *l);
+/* kc_link_credit -- a credit came back (taken by id_take in frames.c). */
+void kc_link_credit(struct kc_link *l);
 
-/* kvc_link_nonce -- the server expects this nonce from our address; 0: it has it. */
-void kvc_link_nonce(struct kvc_link *l, uint64_t nonce);
+/* kc_link_nonce -- the server expects this nonce from our address; 0: it has it. */
+void kc_link_nonce(struct kc_link *l, uint64_t nonce);
 
 #endif

@@ -6,10 +6,10 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_queue_in -- add a request to `queue`, `parked` or a lane's queue, before the background unless it belongs to it.
- * kvc_queue_kept -- whether a waiting one comes before it. */
-void kvc_queue_in(struct kvc_link *l, struct kv_list *queue, struct kvc_req *r);
-bool kvc_queue_kept(const struct kv_list *queue, const struct kvc_req *r);
-struct kv_list *kvc_queue_front_end(const struct kv_list *queue);
+/* kc_queue_in -- add a request to `queue`, `parked` or a lane's queue, before the background unless it belongs to it.
+ * kc_queue_kept -- whether a waiting one comes before it. */
+void kc_queue_in(struct kc_link *l, struct kv_list *queue, struct kc_req *r);
+bool kc_queue_kept(const struct kv_list *queue, const struct kc_req *r);
+struct kv_list *kc_queue_front_end(const struct kv_list *queue);
 
 #endif

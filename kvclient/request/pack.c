@@ -18,69 +18,69 @@
 
 enum { PACKS_SHARE = 8 /* divisor of the free ones for many servers */ };
 
-int kvc_packs_open(struct kvc_client *c, struct kv_error *err)
+int kc_packs_open(struct kvc_client *c, struct kv_error *err)
 {
-	struct kvc_packs *p = &c->requests->packs;
+	struct kc_packs *p = &c->requests->packs;
 	int rc;
 	kv_list_init(&p->free);
 	if (!c->info.ordered)
 		return 0;
-	p->pack = calloc(KVC_PACKS, sizeof(*p->pack));
+	p->pack = calloc(KC_PACKS, sizeof(*p->pack));
 	if (!p->pack)
 		return kv_fail(err, -KV_ENOMEM, "client %u: no memory for packs of small values", c->index);
-	rc = kv_area_map_lazy((uint64_t)KVC_PACKS * KVC_PACK_BYTES, &p->area, err);
+	rc = kv_area_map_lazy((uint64_t)KC_PACKS * KC_PACK_BYTES, &p->area, err);
 	if (rc == 0)
 		rc = te_region_register(c->te, p->area.base, p->area.len_bytes, TE_LOCAL, 0, &p->region, err);
 	if (rc < 0) {
-		kvc_packs_fini(c);
+		kc_packs_fini(c);
 		return kv_fail_more(err, "client %u, packs of small values", c->index);
 	}
-	for (uint32_t i = KVC_PACKS; i-- > 0;) {
+	for (uint32_t i = KC_PACKS; i-- > 0;) {
 		p->pack[i].index = i;
 		kv_list_add_head(&p->free, &p->pack[i].node);
 	}
 	return 0;
 }
 
-void kvc_packs_close(struct kvc_client *c)
+void kc_packs_close(struct kvc_client *c)
 {
 	te_region_close(&c->requests->packs.region);
 }
 
-void kvc_packs_fini(struct kvc_client *c)
+void kc_packs_fini(struct kvc_client *c)
 {
 	free(c->requests->packs.pack);
 	kv_area_unmap(&c->requests->packs.area);
-	c->requests->packs = (struct kvc_packs){0};
+	c->requests->packs = (struct kc_packs){0};
 }
 
-uint64_t kvc_pack_max(const struct kvc_attachment *s, unsigned shard)
+uint64_t kc_pack_max(const struct kc_attachment *s, unsigned shard)
 {
-	return s->node->client->requests->packs.pack ? KV_MIN(kvc_landing_max(s, shard), (uint64_t)KVC_PACK_VALUE) : 0;
+	return s->node->client->requests->packs.pack ? KV_MIN(kc_landing_max(s, shard), (uint64_t)KC_PACK_VALUE) : 0;
 }
 
-static struct kvc_landing *area_of(const struct kvc_link *l)
+static struct kc_landing *area_of(const struct kc_link *l)
 {
 	return &l->attachment->landing[l->shard];
 }
 
 /* ---- the life of a pack ---- */
 
-static bool pack_allowed(const struct kvc_client *c, const struct kvc_attachment *s)
+static bool pack_allowed(const struct kvc_client *c, const struct kc_attachment *s)
 {
-	uint32_t servers = c->num_nodes, free = KVC_PACKS - c->requests->packs.used;
+	uint32_t servers = c->num_nodes, free = KC_PACKS - c->requests->packs.used;
 	uint32_t parts = KV_MIN(servers - 1, (uint32_t)PACKS_SHARE);
 	return free > 0 && (s->packs == 0 || (s->packs + 1) * parts <= free);
 }
 
-static struct kvc_pack *pack_take(struct kvc_client *c, struct kvc_link *l)
+static struct kc_pack *pack_take(struct kvc_client *c, struct kc_link *l)
 {
-	struct kvc_pack *p;
+	struct kc_pack *p;
 	if (!pack_allowed(c, l->attachment))
 		return NULL;
-	p = KV_LIST_ENTRY(kv_list_pop(&c->requests->packs.free), struct kvc_pack, node);
+	p = KV_LIST_ENTRY(kv_list_pop(&c->requests->packs.free), struct kc_pack, node);
 	p->link = l;
-	p->place = (struct kvc_piece){0}; /* may be a lost pack's */
+	p->place = (struct kc_piece){0}; /* may be a lost pack's */
 	p->bytes = p->left = 0;
 	p->writing = p->lost = false;
 	c->requests->packs.used++;
@@ -88,14 +88,14 @@ static struct kvc_pack *pack_take(struct kvc_client *c, struct kvc_link *l)
 	return p;
 }
 
-static void pack_settle(struct kvc_pack *p)
+static void pack_settle(struct kc_pack *p)
 {
-	struct kvc_attachment *s = p->link->attachment;
-	struct kvc_packs *packs = &s->node->client->requests->packs;
+	struct kc_attachment *s = p->link->attachment;
+	struct kc_packs *packs = &s->node->client->requests->packs;
 	if (p->left > 0)
 		return;
 	if (!p->lost)
-		kvc_buffer_give(&area_of(p->link)->pieces, &p->place);
+		kc_buffer_give(&area_of(p->link)->pieces, &p->place);
 	if (p->writing)
 		return;
 	s->packs--;
@@ -105,21 +105,21 @@ static void pack_settle(struct kvc_pack *p)
 
 static void pack_done(struct te_xfer *x, int status)
 {
-	struct kvc_pack *p = x->arg;
-	struct kvc_link *l = p->link;
+	struct kc_pack *p = x->arg;
+	struct kc_link *l = p->link;
 	(void)status; /* the answers have the result */
 	p->writing = false;
 	l->pushes--;
 	pack_settle(p);
-	kvc_push_unpark(l);
-	kvc_attachment_unref(l->attachment);
+	kc_push_unpark(l);
+	kc_attachment_unref(l->attachment);
 }
 
 /* ---- filling ---- */
 
-static struct kvc_req *next_small(const struct kvc_link *l, const struct kvc_req *r, uint64_t now_ns)
+static struct kc_req *next_small(const struct kc_link *l, const struct kc_req *r, uint64_t now_ns)
 {
-	struct kvc_req *next = KV_LIST_ENTRY(r->node.next, struct kvc_req, node);
+	struct kc_req *next = KV_LIST_ENTRY(r->node.next, struct kc_req, node);
 	bool alone = r->session || !kv_list_empty(&l->turns); /* turns decide request by request */
 	if (alone || r->node.next == &l->queue || !next->mem.small || next->deadline_ns <= now_ns)
 		return NULL;
@@ -127,12 +127,12 @@ static struct kvc_req *next_small(const struct kvc_link *l, const struct kvc_req
 }
 
 /* Requests from r on that fit the frame and a pack; *out_bytes: of their values. */
-static uint32_t pack_plan(const struct kvc_link *l, const struct wire_writer *w, const struct kvc_req *r, bool switches,
+static uint32_t pack_plan(const struct kc_link *l, const struct wire_writer *w, const struct kc_req *r, bool switches,
 			  uint64_t now_ns, uint64_t *out_bytes)
 {
 	uint32_t room = wire_frame_room(w), before = switches ? WIRE_SESSION_BYTES : 0, n = 0;
 	uint32_t most = KV_MIN(WIRE_RECORDS_MAX - w->records - (switches ? 1u : 0u), l->credits - l->reserve);
-	uint64_t max = KV_MIN(kvc_landing_max(l->attachment, l->shard), (uint64_t)KVC_PACK_BYTES);
+	uint64_t max = KV_MIN(kc_landing_max(l->attachment, l->shard), (uint64_t)KC_PACK_BYTES);
 	room = room > before ? room - before : 0;
 	for (*out_bytes = 0; r && n < most; r = next_small(l, r, now_ns), n++) {
 		uint32_t size = wire_request_size(&r->wire);
@@ -145,23 +145,23 @@ static uint32_t pack_plan(const struct kvc_link *l, const struct wire_writer *w,
 }
 
 /* A place for n requests, or else for one. */
-static int place_take(struct kvc_link *l, const struct kvc_req *r, uint32_t *n, uint64_t bytes, struct kvc_piece *out)
+static int place_take(struct kc_link *l, const struct kc_req *r, uint32_t *n, uint64_t bytes, struct kc_piece *out)
 {
-	struct kvc_landing *area = area_of(l);
-	int rc = kvc_buffer_take(&area->pieces, bytes, out);
+	struct kc_landing *area = area_of(l);
+	int rc = kc_buffer_take(&area->pieces, bytes, out);
 	if (rc == -KV_EBUSY && *n > 1) {
 		*n = 1;
-		rc = kvc_buffer_take(&area->pieces, r->wire.put.length, out);
+		rc = kc_buffer_take(&area->pieces, r->wire.put.length, out);
 	}
 	if (rc == -KV_EBUSY && area->placed == 0)
-		kvc_link_redo(l->attachment->node, "its landing area is taken by frames that were lost");
+		kc_link_redo(l->attachment->node, "its landing area is taken by frames that were lost");
 	return rc;
 }
 
-int kvc_pack_make(struct kvc_link *l, const struct wire_writer *w, struct kvc_req *r, bool switches, uint64_t now_ns)
+int kc_pack_make(struct kc_link *l, const struct wire_writer *w, struct kc_req *r, bool switches, uint64_t now_ns)
 {
-	struct kvc_client *c = kvc_link_client(l);
-	struct kvc_pack *p;
+	struct kvc_client *c = kc_link_client(l);
+	struct kc_pack *p;
 	uint64_t bytes;
 	uint32_t n = pack_plan(l, w, r, switches, now_ns, &bytes);
 	int rc;
@@ -173,12 +173,12 @@ int kvc_pack_make(struct kvc_link *l, const struct wire_writer *w, struct kvc_re
 		if (p)
 			pack_settle(p);
 		else
-			kvc_push_later(c); /* any server's pack may return */
+			kc_push_later(c); /* any server's pack may return */
 		return rc == -KV_EBUSY ? 1 : rc;
 	}
-	for (p->left = n; n > 0; n--, r = KV_LIST_ENTRY(r->node.next, struct kvc_req, node)) {
-		uint8_t *to = (uint8_t *)c->requests->packs.area.base + (size_t)p->index * KVC_PACK_BYTES + p->bytes;
-		kvc_target_read(&r->place, to, r->wire.put.length);
+	for (p->left = n; n > 0; n--, r = KV_LIST_ENTRY(r->node.next, struct kc_req, node)) {
+		uint8_t *to = (uint8_t *)c->requests->packs.area.base + (size_t)p->index * KC_PACK_BYTES + p->bytes;
+		kc_target_read(&r->place, to, r->wire.put.length);
 		r->mem.pack = p;
 		r->wire.dest.offset = p->place.offset + p->bytes;
 		p->bytes += (uint32_t)r->wire.put.length;
@@ -187,28 +187,28 @@ int kvc_pack_make(struct kvc_link *l, const struct wire_writer *w, struct kvc_re
 	return 0;
 }
 
-void kvc_pack_unmake(struct kvc_link *l, struct kvc_req *r)
+void kc_pack_unmake(struct kc_link *l, struct kc_req *r)
 {
-	struct kvc_pack *p = r->mem.pack;
+	struct kc_pack *p = r->mem.pack;
 	if (!p)
 		return;
 	area_of(l)->placed -= p->left;
-	for (; p->left > 0; p->left--, r = KV_LIST_ENTRY(r->node.next, struct kvc_req, node))
+	for (; p->left > 0; p->left--, r = KV_LIST_ENTRY(r->node.next, struct kc_req, node))
 		r->mem.pack = NULL;
 	pack_settle(p);
 }
 
-int kvc_pack_write(struct kvc_link *l, const struct kvc_req *r)
+int kc_pack_write(struct kc_link *l, const struct kc_req *r)
 {
-	struct kvc_attachment *s = l->attachment;
-	struct kvc_client *c = kvc_link_client(l);
-	struct kvc_pack *p = r->mem.pack;
+	struct kc_attachment *s = l->attachment;
+	struct kvc_client *c = kc_link_client(l);
+	struct kc_pack *p = r->mem.pack;
 	int rc;
 	p->xfer = (struct te_xfer){.dir = TE_WRITE,
 				   .peer = s->peer[l->shard],
 				   .link = l->index,
 				   .local = c->requests->packs.region,
-				   .local_offset = (uint64_t)p->index * KVC_PACK_BYTES,
+				   .local_offset = (uint64_t)p->index * KC_PACK_BYTES,
 				   .remote = &area_of(l)->remote,
 				   .at = {p->place.offset, 0, p->bytes, 1},
 				   .ordered = true,
@@ -217,7 +217,7 @@ int kvc_pack_write(struct kvc_link *l, const struct kvc_req *r)
 				   .arg = p};
 	rc = te_xfer_start(c->te, &p->xfer);
 	if (rc == -KV_EBUSY || rc == -KV_EPEERDOWN) {
-		kvc_push_stick(c, l);
+		kc_push_stick(c, l);
 		return -KV_EBUSY;
 	}
 	if (rc < 0)
@@ -230,29 +230,29 @@ int kvc_pack_write(struct kvc_link *l, const struct kvc_req *r)
 
 /* ---- answers ---- */
 
-static void answer_over(struct kvc_req *r, bool lost)
+static void answer_over(struct kc_req *r, bool lost)
 {
-	struct kvc_pack *p = r->mem.pack;
-	struct kvc_link *l = p->link;
+	struct kc_pack *p = r->mem.pack;
+	struct kc_link *l = p->link;
 	r->mem.pack = NULL;
 	p->left--;
 	p->lost |= lost;
 	pack_settle(p);
 	if (lost)
-		kvc_landing_lost(l);
+		kc_landing_lost(l);
 	else
 		area_of(l)->placed--;
 }
 
-void kvc_pack_answered(struct kvc_req *r, struct kvc_link *l)
+void kc_pack_answered(struct kc_req *r, struct kc_link *l)
 {
 	if (!r->mem.pack)
 		return;
 	answer_over(r, false);
-	kvc_push_unpark(l);
+	kc_push_unpark(l);
 }
 
-void kvc_pack_lost(struct kvc_req *r)
+void kc_pack_lost(struct kc_req *r)
 {
 	if (r->mem.pack)
 		answer_over(r, true);

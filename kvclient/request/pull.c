@@ -20,7 +20,7 @@
 
 /* ---- whether ---- */
 
-int kvc_pull_check(const struct kvc_client *c, struct kv_error *err)
+int kc_pull_check(const struct kvc_client *c, struct kv_error *err)
 {
 	if (c->pool->options.mode != KVC_MODE_PULL || !c->info.reads_refused)
 		return 0;
@@ -31,9 +31,9 @@ int kvc_pull_check(const struct kvc_client *c, struct kv_error *err)
 		c->info.provider, c->info.libfabric);
 }
 
-int kvc_pulls_init(struct kvc_client *c)
+int kc_pulls_init(struct kvc_client *c)
 {
-	struct kvc_pulls *p = &c->requests->pulls;
+	struct kc_pulls *p = &c->requests->pulls;
 	if (p->pull)
 		return 0;
 	p->pull = calloc(c->reqs.count, sizeof(*p->pull));
@@ -45,10 +45,10 @@ int kvc_pulls_init(struct kvc_client *c)
 	return 0;
 }
 
-void kvc_pulls_fini(struct kvc_client *c)
+void kc_pulls_fini(struct kvc_client *c)
 {
 	free(c->requests->pulls.pull);
-	c->requests->pulls = (struct kvc_pulls){0};
+	c->requests->pulls = (struct kc_pulls){0};
 }
 
 /* ---- reading ---- */
@@ -57,7 +57,7 @@ void kvc_pulls_fini(struct kvc_client *c)
 static int pull_status(struct kvc_client *c, int status, bool late)
 {
 	if (late && (status == 0 || status == -KV_ETIMEOUT)) {
-		kvc_add(&c->count.pulls_expired, 1);
+		kc_add(&c->count.pulls_expired, 1);
 		return -KV_ESTALE;
 	}
 	if (status == 0 || status == -KV_ECANCELED || status == -KV_ERESET || status == -KV_ETIMEOUT ||
@@ -68,30 +68,30 @@ static int pull_status(struct kvc_client *c, int status, bool late)
 
 static void pull_done(struct te_xfer *x, int status)
 {
-	struct kvc_pull *p = x->arg;
-	struct kvc_link *l = p->link;
-	struct kvc_attachment *s = l->attachment;
+	struct kc_pull *p = x->arg;
+	struct kc_link *l = p->link;
+	struct kc_attachment *s = l->attachment;
 	struct kvc_client *c = s->node->client;
-	struct kvc_req *r = p->req;
+	struct kc_req *r = p->req;
 	bool late = loop_now(c->loop) >= p->end_ns;
 	p->req = NULL;
 	c->requests->pulls.used--;
 	kv_list_add_tail(&c->requests->pulls.free, &p->node);
 	if (!late)
-		kvc_release_add(l, p->lease);
+		kc_release_add(l, p->lease);
 	if (r) {
 		r->mem.pull = NULL;
 		r->status = pull_status(c, status, late);
-		kvc_add(&c->count.pulls, r->status == 0);
-		kvc_req_settle(c, r);
+		kc_add(&c->count.pulls, r->status == 0);
+		kc_req_settle(c, r);
 	}
-	kvc_attachment_unref(s);
+	kc_attachment_unref(s);
 }
 
-static void pull_fill(struct kvc_pull *p, struct kvc_req *r, const struct wire_reply *reply, uint64_t length)
+static void pull_fill(struct kc_pull *p, struct kc_req *r, const struct wire_reply *reply, uint64_t length)
 {
-	struct kvc_attachment *s = r->link->attachment;
-	uint64_t lease_ns = KV_MIN(reply->get.lease_us * 1000ull, KVC_LEASE_MAX_NS);
+	struct kc_attachment *s = r->link->attachment;
+	uint64_t lease_ns = KV_MIN(reply->get.lease_us * 1000ull, KC_LEASE_MAX_NS);
 	p->req = r;
 	p->link = r->link;
 	p->lease = reply->get.lease;
@@ -109,10 +109,10 @@ static void pull_fill(struct kvc_pull *p, struct kvc_req *r, const struct wire_r
 				   .arg = p};
 }
 
-static int pull_begin(struct kvc_client *c, struct kvc_req *r, const struct wire_reply *reply, uint64_t length)
+static int pull_begin(struct kvc_client *c, struct kc_req *r, const struct wire_reply *reply, uint64_t length)
 {
 	struct kv_list *n = kv_list_pop(&c->requests->pulls.free);
-	struct kvc_pull *p = n ? KV_LIST_ENTRY(n, struct kvc_pull, node) : NULL;
+	struct kc_pull *p = n ? KV_LIST_ENTRY(n, struct kc_pull, node) : NULL;
 	int rc;
 	if (!p)
 		return -KV_EBUSY; /* all reads wait for a fence */
@@ -128,22 +128,22 @@ static int pull_begin(struct kvc_client *c, struct kvc_req *r, const struct wire
 	return 0;
 }
 
-int kvc_pull_start(struct kvc_client *c, struct kvc_req *r, const struct wire_reply *reply, uint64_t length)
+int kc_pull_start(struct kvc_client *c, struct kc_req *r, const struct wire_reply *reply, uint64_t length)
 {
 	int rc = -KV_EPROTO;
 	if (!r->link->attachment->arenas)
 		return rc; /* we asked for no lease */
 	/* Its call gave up: begin no read. */
-	if (r->state != KVC_REQ_SENT)
+	if (r->state != KC_REQ_SENT)
 		rc = -KV_ECANCELED;
 	else if (r->wire.flags & WIRE_GET_PULL && length > 0)
 		rc = pull_begin(c, r, reply, length);
 	if (rc < 0)
-		kvc_release_add(r->link, reply->get.lease);
+		kc_release_add(r->link, reply->get.lease);
 	return rc;
 }
 
-void kvc_pull_leave(struct kvc_client *c, struct kvc_req *r)
+void kc_pull_leave(struct kvc_client *c, struct kc_req *r)
 {
 	if (!r->mem.pull)
 		return;

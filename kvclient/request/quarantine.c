@@ -5,20 +5,20 @@
 
 #include "kvclient/request/private.h"
 
-void kvc_quarantine_take(struct kvc_client *c, struct kvc_req *r)
+void kc_quarantine_take(struct kvc_client *c, struct kc_req *r)
 {
 	if (c->buffer.quarantined_bytes == 0)
 		c->requests->unsafe.quarantine_ns = loop_turn_now(c->loop);
-	kvc_buffer_quarantine(&c->buffer, &r->mem.piece);
+	kc_buffer_quarantine(&c->buffer, &r->mem.piece);
 }
 
-bool kvc_client_quarantine_full(const struct kvc_client *c, uint64_t more_bytes)
+bool kc_client_quarantine_full(const struct kvc_client *c, uint64_t more_bytes)
 {
 	return c->buffer.quarantined_bytes + c->requests->unsafe.orphan_bytes + more_bytes > c->buffer.len_bytes / 4;
 }
 
-void kvc_client_quarantine_count(struct kvc_client *c)
+void kc_client_quarantine_count(struct kvc_client *c)
 {
-	kvc_set(&c->count.quarantined_bytes,
-		c->buffer.quarantined_bytes + c->buffer.limbo_bytes + c->requests->unsafe.orphan_bytes);
+	kc_set(&c->count.quarantined_bytes,
+	       c->buffer.quarantined_bytes + c->buffer.limbo_bytes + c->requests->unsafe.orphan_bytes);
 }

@@ -6,12 +6,12 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_client_quarantine_full -- whether more_bytes would exceed it. */
-bool kvc_client_quarantine_full(const struct kvc_client *c, uint64_t more_bytes);
+/* kc_client_quarantine_full -- whether more_bytes would exceed it. */
+bool kc_client_quarantine_full(const struct kvc_client *c, uint64_t more_bytes);
 
-void kvc_client_quarantine_count(struct kvc_client *c);
+void kc_client_quarantine_count(struct kvc_client *c);
 
-/* kvc_quarantine_take -- move the request's piece to quarantine. */
-void kvc_quarantine_take(struct kvc_client *c, struct kvc_req *r);
+/* kc_quarantine_take -- move the request's piece to quarantine. */
+void kc_quarantine_take(struct kvc_client *c, struct kc_req *r);
 
 #endif

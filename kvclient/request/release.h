@@ -5,11 +5,11 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_release_add -- return a lease with the link's next frame, or soon. kvc_release_write -- write a frame's RELEASE.
- * kvc_release_end -- forget leases of an ended attachment. kvc_release_fire -- the timer. */
-void kvc_release_add(struct kvc_link *l, uint64_t lease);
-void kvc_release_write(struct kvc_link *l, struct wire_writer *w);
-void kvc_release_end(struct kvc_link *l);
-void kvc_release_fire(struct loop_timer *t);
+/* kc_release_add -- return a lease with the link's next frame, or soon. kc_release_write -- write a frame's RELEASE.
+ * kc_release_end -- forget leases of an ended attachment. kc_release_fire -- the timer. */
+void kc_release_add(struct kc_link *l, uint64_t lease);
+void kc_release_write(struct kc_link *l, struct wire_writer *w);
+void kc_release_end(struct kc_link *l);
+void kc_release_fire(struct loop_timer *t);
 
 #endif

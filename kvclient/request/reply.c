@@ -4,7 +4,7 @@
  * A frame's mark, which we gave, selects its attachment, and an id the request; its link's seal must be right. All else
  * is counted and dropped.
  *
- * A request ends when its final number of writes has been counted (kvc_req_settle). A reply that FOLLOWS its bytes has
+ * A request ends when its final number of writes has been counted (kc_req_settle). A reply that FOLLOWS its bytes has
  * no immediates; one with a lease starts our read (pull.c).
  *
  * A CANCEL has its own reply: UNSEEN means no other reply; else the request's own returns its credit, unless lost, and
@@ -21,27 +21,27 @@
 
 /* ---- bodies ---- */
 
-static uint64_t get_moved(const struct kvc_req *r, uint64_t value_len)
+static uint64_t get_moved(const struct kc_req *r, uint64_t value_len)
 {
 	uint64_t offset = r->wire.get.offset;
-	return offset >= value_len ? 0 : KV_MIN(kvc_req_asked(r), value_len - offset);
+	return offset >= value_len ? 0 : KV_MIN(kc_req_asked(r), value_len - offset);
 }
 
 /* The value lies in pieces of earlier requests of this frame, which others may reuse next turn: copy it now. */
-static int packed_take(struct kvc_client *c, struct kvc_req *r, uint32_t before, uint64_t moved)
+static int packed_take(struct kvc_client *c, struct kc_req *r, uint32_t before, uint64_t moved)
 {
-	const struct kvc_piece *piece = &r->mem.piece;
+	const struct kc_piece *piece = &r->mem.piece;
 	if (!(r->wire.flags & WIRE_GET_PACK) || !c->info.ordered || r->mem.callers || moved == 0 ||
 	    moved > piece->len_bytes || before > piece->offset)
 		return -KV_EPROTO;
-	if (r->state == KVC_REQ_ORPHAN)
+	if (r->state == KC_REQ_ORPHAN)
 		return 0;
-	kvc_target_write(&r->place, (const uint8_t *)kvc_buffer_at(&c->buffer, piece) - before, moved);
+	kc_target_write(&r->place, (const uint8_t *)kc_buffer_at(&c->buffer, piece) - before, moved);
 	r->reply.get.inlined = true;
 	return 0;
 }
 
-static int take_get(struct kvc_client *c, struct kvc_req *r, const struct wire_reply *p)
+static int take_get(struct kvc_client *c, struct kc_req *r, const struct wire_reply *p)
 {
 	bool follows = p->flags & WIRE_GET_FOLLOWS;
 	uint64_t moved = get_moved(r, p->get.value_len);
@@ -55,20 +55,20 @@ static int take_get(struct kvc_client *c, struct kvc_req *r, const struct wire_r
 	if (p->status != WIRE_OK)
 		return wire_status_error(p->status);
 	if (p->flags & WIRE_GET_LEASED && p->get.value_len <= KV_VALUE_MAX)
-		return kvc_pull_start(c, r, p, moved);
+		return kc_pull_start(c, r, p, moved);
 	if (p->get.value_len > KV_VALUE_MAX || (follows && !c->info.ordered) ||
 	    (inline_len > 0 ? inline_len != moved || follows : moved > 0 && p->get.posted == 0 && !follows))
 		return -KV_EPROTO;
 	if (p->flags & WIRE_GET_PACK)
 		return packed_take(c, r, p->get.before, moved);
-	if (inline_len > 0 && r->state != KVC_REQ_ORPHAN) {
-		kvc_target_write(&r->place, p->get.inline_data.data, inline_len);
+	if (inline_len > 0 && r->state != KC_REQ_ORPHAN) {
+		kc_target_write(&r->place, p->get.inline_data.data, inline_len);
 		r->reply.get.inlined = true;
 	}
 	return 0;
 }
 
-static int take_exists(struct kvc_req *r, const struct wire_reply *p)
+static int take_exists(struct kc_req *r, const struct wire_reply *p)
 {
 	if (p->status != WIRE_OK)
 		return wire_status_error(p->status);
@@ -82,9 +82,9 @@ static int take_exists(struct kvc_req *r, const struct wire_reply *p)
 	return 0;
 }
 
-static int take_stat(struct kvc_req *r, const struct wire_reply *p)
+static int take_stat(struct kc_req *r, const struct wire_reply *p)
 {
-	if (p->status != WIRE_OK || r->state == KVC_REQ_ORPHAN)
+	if (p->status != WIRE_OK || r->state == KC_REQ_ORPHAN)
 		return wire_status_error(p->status);
 	for (uint32_t i = 0; i < p->stat.count; i++) {
 		uint32_t id;
@@ -101,11 +101,11 @@ static int take_stat(struct kvc_req *r, const struct wire_reply *p)
 }
 
 /* Ages are as of the reply, so deletions were no later than this. */
-static int take_tombs(struct kvc_client *c, struct kvc_req *r, const struct wire_reply *p)
+static int take_tombs(struct kvc_client *c, struct kc_req *r, const struct wire_reply *p)
 {
-	struct kvc_tombs *t = r->reply.tombs;
+	struct kc_tombs *t = r->reply.tombs;
 	uint64_t now = loop_now(c->loop);
-	if (p->status != WIRE_OK || r->state == KVC_REQ_ORPHAN)
+	if (p->status != WIRE_OK || r->state == KC_REQ_ORPHAN)
 		return wire_status_error(p->status);
 	t->next = p->tombs.next;
 	t->count = p->tombs.count;
@@ -119,13 +119,13 @@ static int take_tombs(struct kvc_client *c, struct kvc_req *r, const struct wire
 }
 
 /* The turn began before the server's time: read the clock again. */
-static void clock_take(struct kvc_link *l, uint64_t server_ns)
+static void clock_take(struct kc_link *l, uint64_t server_ns)
 {
-	struct kvc_node *n = l->attachment->node;
-	kvc_clock_take(&n->clock, server_ns, loop_now(n->client->loop));
+	struct kc_node *n = l->attachment->node;
+	kc_clock_take(&n->clock, server_ns, loop_now(n->client->loop));
 }
 
-static int take_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_req *r, const struct wire_reply *p)
+static int take_reply(struct kvc_client *c, struct kc_link *l, struct kc_req *r, const struct wire_reply *p)
 {
 	switch (p->type) {
 	case WIRE_GET:
@@ -158,92 +158,92 @@ static int take_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_req *
 	return wire_status_error(p->status);
 }
 
-static bool own_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_req *r, const struct wire_reply *p)
+static bool own_reply(struct kvc_client *c, struct kc_link *l, struct kc_req *r, const struct wire_reply *p)
 {
 	if (p->type != r->wire.type)
 		return false;
-	kvc_map_del(&l->map, r->id);
+	kc_map_del(&l->map, r->id);
 	r->id = 0;
-	kvc_push_landed(r, l);
-	kvc_pack_answered(r, l);
+	kc_push_landed(r, l);
+	kc_pack_answered(r, l);
 	if (KV_UNLIKELY(p->type == WIRE_PING))
-		kvc_link_nonce(l, p->ping.nonce);
+		kc_link_nonce(l, p->ping.nonce);
 	else
 		l->nonce = 0; /* the server serves this link */
-	if (kvc_req_out(r))
+	if (kc_req_out(r))
 		r->status = take_reply(c, l, r, p);
 	else if (p->type == WIRE_GET && p->flags & WIRE_GET_LEASED)
-		kvc_release_add(l, p->get.lease);
-	r->said = KVC_SAID_REPLY;
-	r->at.replied_ns = kvc_req_now(c, r);
+		kc_release_add(l, p->get.lease);
+	r->said = KC_SAID_REPLY;
+	r->at.replied_ns = kc_req_now(c, r);
 	r->at.server_posted_ns = p->posted_ns;
 	r->at.server_replied_ns = p->replied_ns;
-	kvc_add(&c->count.replies, 1);
+	kc_add(&c->count.replies, 1);
 	if (KV_UNLIKELY(r->session != NULL))
-		kvc_lane_replied(r);
+		kc_lane_replied(r);
 	kv_list_del(&r->cancel_node);
-	kvc_link_credit(l);
-	kvc_req_settle(c, r);
+	kc_link_credit(l);
+	kc_req_settle(c, r);
 	return true;
 }
 
-static bool cancel_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_req *r, const struct wire_reply *p)
+static bool cancel_reply(struct kvc_client *c, struct kc_link *l, struct kc_req *r, const struct wire_reply *p)
 {
 	if (p->type != WIRE_CANCEL)
 		return false;
-	kvc_map_del(&l->map, r->cancel_id);
+	kc_map_del(&l->map, r->cancel_id);
 	r->cancel_id = 0;
-	if (r->said != KVC_SAID_REPLY) {
-		r->said = KVC_SAID_WRITES;
+	if (r->said != KC_SAID_REPLY) {
+		r->said = KC_SAID_WRITES;
 		r->mem.posted = p->cancel.posted;
 		if (p->cancel.state == WIRE_CANCEL_UNSEEN) {
-			kvc_map_del(&l->map, r->id);
+			kc_map_del(&l->map, r->id);
 			r->id = 0;
 			/* Its bytes may still arrive on a replaced connection. */
-			kvc_push_lost(r, l);
-			kvc_pack_lost(r);
-			r->said = KVC_SAID_REPLY;
+			kc_push_lost(r, l);
+			kc_pack_lost(r);
+			r->said = KC_SAID_REPLY;
 			r->status = -KV_ECANCELED;
 			if (r->session)
-				kvc_lane_credit(r);
-			kvc_link_credit(l);
+				kc_lane_credit(r);
+			kc_link_credit(l);
 		} else if (p->status == WIRE_OK) {
-			kvc_push_landed(r, l);
-			kvc_pack_answered(r, l);
+			kc_push_landed(r, l);
+			kc_pack_answered(r, l);
 		}
 	}
-	kvc_link_credit(l);
-	kvc_req_settle(c, r);
+	kc_link_credit(l);
+	kc_req_settle(c, r);
 	return true;
 }
 
 /* ---- frames ---- */
 
-static struct kvc_link *link_of(struct kvc_client *c, const struct wire_frame *frame)
+static struct kc_link *link_of(struct kvc_client *c, const struct wire_frame *frame)
 {
-	struct kvc_attachment *s = frame->mark < c->num_nodes ? c->node[frame->mark].attachment : NULL;
+	struct kc_attachment *s = frame->mark < c->num_nodes ? c->node[frame->mark].attachment : NULL;
 	if (!s || !s->open || s->number != frame->session || frame->shard >= s->shards ||
 	    frame->link >= s->links_per_shard)
 		return NULL;
 	return &s->link[frame->shard * s->links_per_shard + frame->link];
 }
 
-static bool reply_take(struct kvc_client *c, struct kvc_link *l, const struct wire_reply *p)
+static bool reply_take(struct kvc_client *c, struct kc_link *l, const struct wire_reply *p)
 {
-	struct kvc_req *r = kvc_map_get(&l->map, p->id);
+	struct kc_req *r = kc_map_get(&l->map, p->id);
 	if (!r)
 		return false;
 	l->heard_ns = loop_turn_now(c->loop);
 	return p->id == r->id ? own_reply(c, l, r, p) : cancel_reply(c, l, r, p);
 }
 
-void kvc_client_message(void *arg, unsigned rail, const uint8_t *data, size_t len)
+void kc_client_message(void *arg, unsigned rail, const uint8_t *data, size_t len)
 {
 	struct kvc_client *c = arg;
 	struct wire_reader reader;
 	struct wire_frame frame;
 	struct wire_reply reply;
-	struct kvc_link *l;
+	struct kc_link *l;
 	int rc = wire_frame_open(&reader, data, len, &frame);
 	(void)rail;
 	if (rc < 0)
@@ -253,21 +253,21 @@ void kvc_client_message(void *arg, unsigned rail, const uint8_t *data, size_t le
 		goto bad;
 	while ((rc = wire_reply_next(&reader, &reply)) == 1) {
 		if (!reply_take(c, l, &reply))
-			kvc_add(&c->count.bad_frames, 1);
+			kc_add(&c->count.bad_frames, 1);
 	}
 	if (rc == 0)
 		return;
 bad:
-	kvc_add(&c->count.bad_frames, 1);
+	kc_add(&c->count.bad_frames, 1);
 }
 
-void kvc_client_immediate(void *arg, unsigned rail, uint32_t imm)
+void kc_client_immediate(void *arg, unsigned rail, uint32_t imm)
 {
 	struct kvc_client *c = arg;
-	struct kvc_req *r = kvc_reqs_immediate(&c->reqs, imm);
+	struct kc_req *r = kc_reqs_immediate(&c->reqs, imm);
 	(void)rail;
 	if (!r)
-		kvc_add(&c->count.stale_immediates, 1);
-	else if (kvc_req_out(r))
-		kvc_req_settle(c, r);
+		kc_add(&c->count.stale_immediates, 1);
+	else if (kc_req_out(r))
+		kc_req_settle(c, r);
 }

@@ -5,8 +5,8 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_client_message, kvc_client_immediate -- te_handlers: a frame or an immediate arrived. arg: the client. */
-void kvc_client_message(void *arg, unsigned rail, const uint8_t *data, size_t len);
-void kvc_client_immediate(void *arg, unsigned rail, uint32_t imm);
+/* kc_client_message, kc_client_immediate -- te_handlers: a frame or an immediate arrived. arg: the client. */
+void kc_client_message(void *arg, unsigned rail, const uint8_t *data, size_t len);
+void kc_client_immediate(void *arg, unsigned rail, uint32_t imm);
 
 #endif

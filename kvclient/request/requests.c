@@ -12,9 +12,9 @@
 #include "kvclient/request/pull.h"
 #include "kvclient/request/release.h"
 
-int kvc_requests_open(struct kvc_client *c)
+int kc_requests_open(struct kvc_client *c)
 {
-	struct kvc_requests *own = calloc(1, sizeof(*own));
+	struct kc_requests *own = calloc(1, sizeof(*own));
 	if (!own)
 		return -KV_ENOMEM;
 	own->client = c;
@@ -25,58 +25,58 @@ int kvc_requests_open(struct kvc_client *c)
 	co_queue_init(&own->unsafe.over);
 	kv_list_init(&own->out.dirty);
 	kv_list_init(&own->out.releasing);
-	own->out.release_timer.fire = kvc_release_fire;
-	own->out.again.fire = kvc_push_again;
+	own->out.release_timer.fire = kc_release_fire;
+	own->out.again.fire = kc_push_again;
 	c->requests = own;
 	return 0;
 }
 
-void kvc_requests_engine(struct kvc_client *c)
+void kc_requests_engine(struct kvc_client *c)
 {
-	c->requests->room.imm_limit = kvc_room_imm_limit(&c->info);
+	c->requests->room.imm_limit = kc_room_imm_limit(&c->info);
 }
 
 static void flusher(void *client)
 {
 	struct kvc_client *c = client;
-	struct kvc_out *out = &c->requests->out;
+	struct kc_out *out = &c->requests->out;
 	out->flusher = co_self();
 	while (!out->flusher_stop) {
-		kvc_link_flush(c);
+		kc_link_flush(c);
 		co_park_await(KV_NEVER);
 	}
 	out->flusher = NULL;
-	kvc_client_ended(c);
+	kc_client_ended(c);
 }
 
-int kvc_requests_start(struct kvc_client *c)
+int kc_requests_start(struct kvc_client *c)
 {
 	int rc = co_spawn(c->loop, flusher, c, "kvc flush");
 	if (rc == 0)
-		kvc_client_began(c);
+		kc_client_began(c);
 	return rc;
 }
 
-void kvc_requests_stop(struct kvc_client *c)
+void kc_requests_stop(struct kvc_client *c)
 {
 	c->requests->out.flusher_stop = true;
 	if (c->requests->out.flusher)
 		co_wake(c->requests->out.flusher);
 }
 
-void kvc_requests_quiet(struct kvc_client *c)
+void kc_requests_quiet(struct kvc_client *c)
 {
 	loop_timer_cancel(c->loop, &c->requests->out.release_timer);
 	loop_timer_cancel(c->loop, &c->requests->out.again);
 }
 
-void kvc_requests_close(struct kvc_client *c)
+void kc_requests_close(struct kvc_client *c)
 {
 	if (!c->requests)
 		return;
-	kvc_pulls_fini(c);
-	kvc_pushes_fini(c);
-	kvc_packs_fini(c);
+	kc_pulls_fini(c);
+	kc_pushes_fini(c);
+	kc_packs_fini(c);
 	free(c->requests);
 	c->requests = NULL;
 }

@@ -6,14 +6,14 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_requests_open -- make client->requests. 0 or -KV_ENOMEM. kvc_requests_engine -- read the open engine's limits.
- * kvc_requests_start -- start the sending coroutine. 0 or a code of co_spawn. kvc_requests_stop -- end it after
- * sending. kvc_requests_quiet -- after all coroutines: cancel the timers. kvc_requests_close -- free it, if made. */
-int kvc_requests_open(struct kvc_client *c);
-void kvc_requests_engine(struct kvc_client *c);
-int kvc_requests_start(struct kvc_client *c);
-void kvc_requests_stop(struct kvc_client *c);
-void kvc_requests_quiet(struct kvc_client *c);
-void kvc_requests_close(struct kvc_client *c);
+/* kc_requests_open -- make client->requests. 0 or -KV_ENOMEM. kc_requests_engine -- read the open engine's limits.
+ * kc_requests_start -- start the sending coroutine. 0 or a code of co_spawn. kc_requests_stop -- end it after
+ * sending. kc_requests_quiet -- after all coroutines: cancel the timers. kc_requests_close -- free it, if made. */
+int kc_requests_open(struct kvc_client *c);
+void kc_requests_engine(struct kvc_client *c);
+int kc_requests_start(struct kvc_client *c);
+void kc_requests_stop(struct kvc_client *c);
+void kc_requests_quiet(struct kvc_client *c);
+void kc_requests_close(struct kvc_client *c);
 
 #endif

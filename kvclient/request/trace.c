@@ -2,7 +2,7 @@
 /* trace.c -- a call's time, for the log of slow calls and for callers that ask.
  *
  * Stamps before sending use the loop's turn, so they may precede the call, and are clamped. Reply and end read the
- * clock if traced (kvc_req_now), since the turn began earlier. The call keeps only its longest request; the rest is
+ * clock if traced (kc_req_now), since the turn began earlier. The call keeps only its longest request; the rest is
  * "other". Server times are durations in the reply, so clocks need not agree; "wire" is the remainder. Without slow_ns
  * and phases no clock is read. */
 #include "kvclient/request/trace.h"
@@ -19,18 +19,17 @@ static uint64_t since(uint64_t from_ns, uint64_t to_ns)
 /* The caller's phases, if its struct has the field; invalid structs are refused later. */
 static struct kvc_phases *wanted(const struct kvc_call *call)
 {
-	struct kvc_phases *p =
-		kvc_sized(call) && call->size >= offsetof(struct kvc_call, session) ? call->phases : NULL;
-	return kvc_sized(p) ? p : NULL;
+	struct kvc_phases *p = kc_sized(call) && call->size >= offsetof(struct kvc_call, session) ? call->phases : NULL;
+	return kc_sized(p) ? p : NULL;
 }
 
 static bool in_background(const struct kvc_call *call)
 {
-	return kvc_sized(call) && call->size >= offsetof(struct kvc_call, server) && call->flags & KVC_BACKGROUND;
+	return kc_sized(call) && call->size >= offsetof(struct kvc_call, server) && call->flags & KVC_BACKGROUND;
 }
 
 /* Fields valid without tracing. */
-static void outline(struct kvc_trace *t, enum kvc_op op, struct kvc_session *session, bool background)
+static void outline(struct kc_trace *t, enum kvc_op op, struct kvc_session *session, bool background)
 {
 	t->session = session;
 	t->background = background;
@@ -40,28 +39,28 @@ static void outline(struct kvc_trace *t, enum kvc_op op, struct kvc_session *ses
 	t->on = false;
 }
 
-void kvc_trace_begin(struct kvc_trace *t, struct kvc_client *c, enum kvc_op op, const struct kvc_call *call,
-		     struct kvc_session *session)
+void kc_trace_begin(struct kc_trace *t, struct kvc_client *c, enum kvc_op op, const struct kvc_call *call,
+		    struct kvc_session *session)
 {
 	struct kvc_phases *out = wanted(call);
 	outline(t, op, session, in_background(call));
 	t->on = c->pool->options.slow_ns > 0 || out;
 	if (KV_LIKELY(!t->on))
 		return;
-	*t = (struct kvc_trace){.op = op,
-				.on = true,
-				.session = t->session,
-				.background = t->background,
-				.called_ns = loop_now(c->loop),
-				.out = out};
+	*t = (struct kc_trace){.op = op,
+			       .on = true,
+			       .session = t->session,
+			       .background = t->background,
+			       .called_ns = loop_now(c->loop),
+			       .out = out};
 }
 
-void kvc_trace_own(struct kvc_trace *t, enum kvc_op op, struct kvc_session *session, bool background)
+void kc_trace_own(struct kc_trace *t, enum kvc_op op, struct kvc_session *session, bool background)
 {
 	outline(t, op, session, background);
 }
 
-void kvc_trace_key(struct kvc_trace *t, const void *key, size_t len)
+void kc_trace_key(struct kc_trace *t, const void *key, size_t len)
 {
 	if (KV_LIKELY(!t->on) || len == 0 || len > KV_KEY_MAX)
 		return;
@@ -69,26 +68,26 @@ void kvc_trace_key(struct kvc_trace *t, const void *key, size_t len)
 	memcpy(t->key, key, KV_MIN(len, (size_t)KV_KEY_SHOWN));
 }
 
-void kvc_trace_note(struct kvc_trace *t, const struct kvc_req *r, uint64_t now_ns)
+void kc_trace_note(struct kc_trace *t, const struct kc_req *r, uint64_t now_ns)
 {
-	struct kvc_stamps s = r->at;
+	struct kc_stamps s = r->at;
 	uint64_t worst = since(t->worst.asked_ns, t->worst.done_ns);
 	t->requests++;
-	if (r->state != KVC_REQ_DONE)
+	if (r->state != KC_REQ_DONE)
 		s.done_ns = now_ns;
 	t->last_done_ns = KV_MAX(t->last_done_ns, s.done_ns);
 	if (t->requests > 1 && since(s.asked_ns, s.done_ns) < worst)
 		return;
 	s.type = r->wire.type;
-	s.bytes = s.type == WIRE_GET ? kvc_req_asked(r) : s.type == WIRE_PUT ? r->wire.put.length : 0;
+	s.bytes = s.type == WIRE_GET ? kc_req_asked(r) : s.type == WIRE_PUT ? r->wire.put.length : 0;
 	t->worst = s;
 	if (r->wire.key.len > 0)
-		kvc_trace_key(t, r->wire.key.data, r->wire.key.len);
+		kc_trace_key(t, r->wire.key.data, r->wire.key.len);
 }
 
-void kvc_trace_phases(const struct kvc_trace *t, uint64_t now_ns, struct kvc_phases *out)
+void kc_trace_phases(const struct kc_trace *t, uint64_t now_ns, struct kvc_phases *out)
 {
-	const struct kvc_stamps *w = &t->worst;
+	const struct kc_stamps *w = &t->worst;
 	uint64_t made_ns, left, after;
 	*out = (struct kvc_phases){.size = sizeof(*out), .total_ns = since(t->called_ns, now_ns)};
 	if (t->requests == 0) {
@@ -113,7 +112,7 @@ void kvc_trace_phases(const struct kvc_trace *t, uint64_t now_ns, struct kvc_pha
 	out->other_ns = left - after;
 }
 
-static const char *fate(const struct kvc_trace *t)
+static const char *fate(const struct kc_trace *t)
 {
 	if (t->requests == 0)
 		return ", no request was made";
@@ -122,7 +121,7 @@ static const char *fate(const struct kvc_trace *t)
 	return t->worst.replied_ns ? "" : ", not answered";
 }
 
-static void slow_log(struct kvc_client *c, const struct kvc_trace *t, const struct kvc_phases *p, int64_t rc,
+static void slow_log(struct kvc_client *c, const struct kc_trace *t, const struct kvc_phases *p, int64_t rc,
 		     uint64_t suppressed)
 {
 	char where[sizeof(((struct kv_server_entry *)NULL)->text) + 64] = "", key[KV_KEY_TEXT + 8] = "", bytes[40] = "",
@@ -138,16 +137,15 @@ static void slow_log(struct kvc_client *c, const struct kvc_trace *t, const stru
 	if (suppressed)
 		snprintf(left_out, sizeof(left_out), " (%llu more were slow, not shown)",
 			 (unsigned long long)suppressed);
-	kv_event(kvc_client_log(c), KV_LOG_WARN,
+	kv_event(kc_client_log(c), KV_LOG_WARN,
 		 KV_EVENT("slow_call", KV_FIELD("op", kvc_opname(t->op)), KV_NUMBER("client", c->index),
 			  KV_FIELD("server", t->requests > 0 ? c->pool->server[t->worst.server].entry.text : ""),
 			  KV_FIELD("key", t->key_len > 0 ? kv_key_text(t->key, t->key_len, text) : ""),
 			  KV_NUMBER("total_us", p->total_ns / 1000), KV_NUMBER("server_us", p->server_ns / 1000),
 			  KV_NUMBER("wire_us", p->wire_ns / 1000), KV_NUMBER("requests", t->requests),
 			  KV_FIELD("result", kv_errname(rc < 0 ? (int)rc : 0)), KV_NUMBER("more", suppressed)),
-		 "slow %s%s client %u%s%s%s: %.3f ms = room %.3f + queue %.3f + server %.3f (post %.3f) + wire %.3f + "
-		 "data %.3f + "
-		 "wake %.3f + check %.3f + other %.3f; %u request%s%s; %s%s",
+		 "slow %s%s client %u%s%s%s: %.3f ms = room %.3f + queue %.3f + server %.3f (post %.3f) "
+		 "+ wire %.3f + data %.3f + wake %.3f + check %.3f + other %.3f; %u request%s%s; %s%s",
 		 kvc_opname(t->op), t->batch ? " batch" : "", c->index, where, key, bytes, (double)p->total_ns / 1e6,
 		 (double)p->room_ns / 1e6, (double)p->queue_ns / 1e6, (double)p->server_ns / 1e6,
 		 (double)p->post_ns / 1e6, (double)p->wire_ns / 1e6, (double)p->data_ns / 1e6, (double)p->wake_ns / 1e6,
@@ -155,20 +153,20 @@ static void slow_log(struct kvc_client *c, const struct kvc_trace *t, const stru
 		 fate(t), kv_errname(rc < 0 ? (int)rc : 0), left_out);
 }
 
-void kvc_trace_end(struct kvc_trace *t, struct kvc_client *c, int64_t rc)
+void kc_trace_end(struct kc_trace *t, struct kvc_client *c, int64_t rc)
 {
 	struct kvc_phases p;
 	uint64_t now, suppressed;
 	if (KV_LIKELY(!t->on))
 		return;
 	now = loop_now(c->loop);
-	kvc_trace_phases(t, now, &p);
+	kc_trace_phases(t, now, &p);
 	if (t->out)
-		kvc_sized_give(t->out, &p, sizeof(p));
+		kc_sized_give(t->out, &p, sizeof(p));
 	if (c->pool->options.slow_ns == 0 || p.total_ns < c->pool->options.slow_ns)
 		return;
-	kvc_add(&c->count.slow, 1);
-	if (!kv_rate_take(&c->slow_lines, now, KVC_SLOW_LINES, &suppressed))
+	kc_add(&c->count.slow, 1);
+	if (!kv_rate_take(&c->slow_lines, now, KC_SLOW_LINES, &suppressed))
 		return;
 	slow_log(c, t, &p, rc, suppressed);
 }

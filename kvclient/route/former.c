@@ -15,54 +15,54 @@
 #include "kvclient/route/owner.h"
 #include "kvclient/route/second.h"
 
-static struct kvc_node *elder(struct kvc_client *c, struct kvc_key key)
+static struct kc_node *elder(struct kvc_client *c, struct kvc_key key)
 {
-	const struct kvc_place_set *joining = &c->cluster.joining;
-	if (joining->count == 0 || !kvc_place_set_has(joining, route_owner(c, key)->index))
+	const struct kc_place_set *joining = &c->cluster.joining;
+	if (joining->count == 0 || !kc_place_set_has(joining, route_owner(c, key)->index))
 		return NULL;
-	return &c->node[kvc_place_among(&c->cluster.place, key.data, key.len, joining)];
+	return &c->node[kc_place_among(&c->cluster.place, key.data, key.len, joining)];
 }
 
-static struct kvc_node *stand_in(struct kvc_client *c, struct kvc_key key)
+static struct kc_node *stand_in(struct kvc_client *c, struct kvc_key key)
 {
-	struct kvc_node *owner = route_owner(c, key);
-	struct kvc_place_set without = {0};
-	if (!kvc_place_set_has(&c->cluster.restarted, owner->index))
+	struct kc_node *owner = route_owner(c, key);
+	struct kc_place_set without = {0};
+	if (!kc_place_set_has(&c->cluster.restarted, owner->index))
 		return NULL;
-	kvc_place_set_put(&without, owner->index, true);
-	return &c->node[kvc_place_among(&c->cluster.place, key.data, key.len, &without)];
+	kc_place_set_put(&without, owner->index, true);
+	return &c->node[kc_place_among(&c->cluster.place, key.data, key.len, &without)];
 }
 
-static bool asked(const struct kvc_node *n)
+static bool asked(const struct kc_node *n)
 {
-	return n->state == KVC_NODE_UP && !n->retired;
+	return n->state == KC_NODE_UP && !n->retired;
 }
 
 /* Servers looked at in the key's order: some that left or drain may come first. */
 enum { ONCE = 4 };
 
 /* Server k that can be asked. NULL: none, or `copies` earlier servers do not drain, so the value went no further. */
-static struct kvc_node *once(struct kvc_client *c, const struct kvc_place *p, struct kvc_key key, unsigned k,
-			     unsigned copies)
+static struct kc_node *once(struct kvc_client *c, const struct kc_place *p, struct kvc_key key, unsigned k,
+			    unsigned copies)
 {
-	unsigned at = kvc_place_node(p, key.data, key.len), num = 0;
-	struct kvc_place_set before = {0};
+	unsigned at = kc_place_node(p, key.data, key.len), num = 0;
+	struct kc_place_set before = {0};
 	for (unsigned i = 0; i < ONCE && copies > 0 && at < c->num_nodes; i++) {
-		struct kvc_node *n = &c->node[at];
-		if (!kvc_place_set_put(&before, at, true))
+		struct kc_node *n = &c->node[at];
+		if (!kc_place_set_put(&before, at, true))
 			return NULL; /* it was the last one */
 		if (asked(n) && num++ == k)
 			return n;
-		copies -= asked(n) && !kvc_place_set_has(&c->cluster.draining, at);
+		copies -= asked(n) && !kc_place_set_has(&c->cluster.draining, at);
 		if (copies > 0)
-			at = kvc_place_among(p, key.data, key.len, &before);
+			at = kc_place_among(p, key.data, key.len, &before);
 	}
 	return NULL;
 }
 
-enum { STAND_IN = ONCE, ELDER, OLDER, FORMERS_MAX = OLDER + KVC_FORMER_PLACES * ONCE };
+enum { STAND_IN = ONCE, ELDER, OLDER, FORMERS_MAX = OLDER + KC_FORMER_PLACES * ONCE };
 
-static struct kvc_node *candidate(struct kvc_client *c, struct kvc_key key, bool twice, unsigned i)
+static struct kc_node *candidate(struct kvc_client *c, struct kvc_key key, bool twice, unsigned i)
 {
 	if (i < STAND_IN)
 		return c->cluster.draining.count > 0 ? once(c, c->placement, key, i, twice ? 2 : 1) : NULL;
@@ -74,12 +74,12 @@ static struct kvc_node *candidate(struct kvc_client *c, struct kvc_key key, bool
 	return once(c, &c->cluster.former[i / ONCE].place, key, i % ONCE, 1);
 }
 
-struct kvc_node *route_former(struct kvc_client *c, struct kvc_key key, bool twice, unsigned k)
+struct kc_node *route_former(struct kvc_client *c, struct kvc_key key, bool twice, unsigned k)
 {
-	struct kvc_node *seen[2 + FORMERS_MAX] = {route_first(c, key), twice ? route_second(c, key) : NULL};
+	struct kc_node *seen[2 + FORMERS_MAX] = {route_first(c, key), twice ? route_second(c, key) : NULL};
 	unsigned charged = twice ? 2 : 1, num = charged; /* servers in charge are no former ones */
 	for (unsigned i = 0; i < OLDER + c->cluster.num_former * ONCE && num < charged + k + 1; i++) {
-		struct kvc_node *n = candidate(c, key, twice, i);
+		struct kc_node *n = candidate(c, key, twice, i);
 		unsigned at = 0;
 		while (at < num && seen[at] != n)
 			at++;
@@ -89,16 +89,16 @@ struct kvc_node *route_former(struct kvc_client *c, struct kvc_key key, bool twi
 	return num == charged + k + 1 ? seen[charged + k] : NULL;
 }
 
-static bool tell(struct kvc_place_set *told, const struct kvc_node *n)
+static bool tell(struct kc_place_set *told, const struct kc_node *n)
 {
-	return n && n->state != KVC_NODE_DOWN && kvc_place_set_put(told, n->index, true);
+	return n && n->state != KC_NODE_DOWN && kc_place_set_put(told, n->index, true);
 }
 
 /* Of a value kept twice: both servers by an older placement. */
-static struct kvc_node *twice_drop(struct kvc_client *c, struct kvc_key key, struct kvc_place_set *told)
+static struct kc_node *twice_drop(struct kvc_client *c, struct kvc_key key, struct kc_place_set *told)
 {
 	for (unsigned i = 0; i < c->cluster.num_former * ONCE; i++) {
-		struct kvc_node *n = once(c, &c->cluster.former[i / ONCE].place, key, i % ONCE, 2);
+		struct kc_node *n = once(c, &c->cluster.former[i / ONCE].place, key, i % ONCE, 2);
 		if (tell(told, n))
 			return n;
 	}
@@ -106,26 +106,26 @@ static struct kvc_node *twice_drop(struct kvc_client *c, struct kvc_key key, str
 }
 
 /* Stand-ins of absent servers: the key's order up to the first (twice: second) present one. */
-static struct kvc_node *absent_drop(struct kvc_client *c, const struct kvc_place *p, struct kvc_key key, bool twice,
-				    struct kvc_place_set *told)
+static struct kc_node *absent_drop(struct kvc_client *c, const struct kc_place *p, struct kvc_key key, bool twice,
+				   struct kc_place_set *told)
 {
-	unsigned at = kvc_place_node(p, key.data, key.len), left = twice ? 2 : 1;
-	struct kvc_place_set before = {0};
+	unsigned at = kc_place_node(p, key.data, key.len), left = twice ? 2 : 1;
+	struct kc_place_set before = {0};
 	for (unsigned i = 0; i < ONCE && left > 0 && at < c->num_nodes; i++) {
-		struct kvc_node *n = &c->node[at];
-		if (!kvc_place_set_put(&before, at, true))
+		struct kc_node *n = &c->node[at];
+		if (!kc_place_set_put(&before, at, true))
 			break;
 		if ((p == c->placement || asked(n)) && tell(told, n))
 			return n;
-		left -= !kvc_place_set_has(&c->cluster.absent, at);
-		at = kvc_place_among(p, key.data, key.len, &before);
+		left -= !kc_place_set_has(&c->cluster.absent, at);
+		at = kc_place_among(p, key.data, key.len, &before);
 	}
 	return NULL;
 }
 
-static struct kvc_node *absents_drop(struct kvc_client *c, struct kvc_key key, bool twice, struct kvc_place_set *told)
+static struct kc_node *absents_drop(struct kvc_client *c, struct kvc_key key, bool twice, struct kc_place_set *told)
 {
-	struct kvc_node *n = absent_drop(c, c->placement, key, twice, told);
+	struct kc_node *n = absent_drop(c, c->placement, key, twice, told);
 	for (unsigned i = 0; !n && i < c->cluster.num_former; i++)
 		n = absent_drop(c, &c->cluster.former[i].place, key, twice, told);
 	return n;
@@ -133,12 +133,12 @@ static struct kvc_node *absents_drop(struct kvc_client *c, struct kvc_key key, b
 
 bool route_absent(struct kvc_client *c, struct kvc_key key)
 {
-	return c->cluster.absent.count > 0 && kvc_place_set_has(&c->cluster.absent, route_owner(c, key)->index);
+	return c->cluster.absent.count > 0 && kc_place_set_has(&c->cluster.absent, route_owner(c, key)->index);
 }
 
-struct kvc_node *route_every(struct kvc_client *c, struct kvc_key key, bool twice, struct kvc_place_set *told)
+struct kc_node *route_every(struct kvc_client *c, struct kvc_key key, bool twice, struct kc_place_set *told)
 {
-	struct kvc_node *n = route_first(c, key);
+	struct kc_node *n = route_first(c, key);
 	if (tell(told, n))
 		return n;
 	if (twice && tell(told, n = route_second(c, key)))

@@ -23,7 +23,7 @@ struct hot {
 	uint64_t again_ns; /* no copy before then */
 };
 
-struct kvc_hots {
+struct kc_hots {
 	struct hot key[SETS * WAYS];
 	unsigned used; /* places ever taken */
 };
@@ -113,11 +113,11 @@ static void put_off(struct kvc_client *c, uint64_t digest)
 	h->until_ns = KV_MAX(h->until_ns, h->again_ns);
 }
 
-void route_hot_reported(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n)
+void route_hot_reported(struct kvc_client *c, struct kvc_key key, const struct kc_node *n)
 {
 	uint64_t digest;
 	struct hot *h;
-	struct kvc_node *second;
+	struct kc_node *second;
 	if (!c->hot || route_two_copies(c, 0))
 		return;
 	digest = digest_of(key);
@@ -129,7 +129,7 @@ void route_hot_reported(struct kvc_client *c, struct kvc_key key, const struct k
 	if ((h && loop_now(c->loop) < h->again_ns) || n != route_first(c, key))
 		return;
 	second = place(c, digest) ? route_second(c, key) : NULL;
-	if (!second || second->state != KVC_NODE_UP || !repair_hot(c, key, n, second))
+	if (!second || second->state != KC_NODE_UP || !repair_hot(c, key, n, second))
 		put_off(c, digest);
 }
 

@@ -27,7 +27,7 @@ bool route_hot_fresh(const struct kvc_client *c, struct kvc_key key);
 
 /* route_hot_reported -- server n reports its value as hot: copy it to the key's second server in the background, unless
  * it is there. */
-void route_hot_reported(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n);
+void route_hot_reported(struct kvc_client *c, struct kvc_key key, const struct kc_node *n);
 
 /* route_hot_copied -- that copy ended with rc. route_hot_lost -- the second server lost it, and the repair failed: GETs
  * ask only the first one until a later copy. */
@@ -41,7 +41,7 @@ static inline bool route_twice(const struct kvc_client *c, unsigned flags, struc
 }
 
 /* route_read_first -- the first server of such a GET. */
-static inline struct kvc_node *route_read_first(struct kvc_client *c, unsigned flags, struct kvc_key key)
+static inline struct kc_node *route_read_first(struct kvc_client *c, unsigned flags, struct kvc_key key)
 {
 	bool hot = route_hot_any(c) && route_hot_fresh(c, key);
 	return hot || route_two_copies(c, flags) ? route_reader(c, key, hot) : route_first(c, key);

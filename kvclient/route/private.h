@@ -7,8 +7,8 @@
 
 enum { REPAIRS = 256 }; /* values that wait to be copied */
 
-struct kvc_repairs {
-	struct kvc_repair ring[REPAIRS];
+struct kc_repairs {
+	struct kc_repair ring[REPAIRS];
 	unsigned head, count;   /* the first is under way, if `copying` */
 	bool running;           /* the coroutine runs ... */
 	bool copying;           /* ... and copies, not resting */

@@ -23,19 +23,19 @@ void repair_fini(struct kvc_client *c)
 	c->repairs = NULL;
 }
 
-static struct kvc_repair *at(struct kvc_repairs *q, unsigned i)
+static struct kc_repair *at(struct kc_repairs *q, unsigned i)
 {
 	return &q->ring[(q->head + i) % REPAIRS];
 }
 
-static bool same(const struct kvc_repair *r, struct kvc_key key)
+static bool same(const struct kc_repair *r, struct kvc_key key)
 {
 	return r->len == key.len && memcmp(r->key, key.data, key.len) == 0;
 }
 
 bool repair_waits(struct kvc_client *c, struct kvc_key key)
 {
-	struct kvc_repairs *q = c->repairs;
+	struct kc_repairs *q = c->repairs;
 	for (unsigned i = 0; q && i < q->count; i++)
 		if (same(at(q, i), key))
 			return true;
@@ -49,53 +49,52 @@ bool repair_room(const struct kvc_client *c)
 
 int repair_wait_await(struct kvc_client *c, uint64_t deadline_ns)
 {
-	return kvc_wait_queue_await(c, &c->repairs->copied, deadline_ns);
+	return kc_wait_queue_await(c, &c->repairs->copied, deadline_ns);
 }
 
 static bool start(struct kvc_client *c)
 {
-	struct kvc_repairs *q = c->repairs;
+	struct kc_repairs *q = c->repairs;
 	if (co_spawn(c->loop, c->repair_main, c, "kvc repair") < 0) {
 		q->count = 0;
 		return false;
 	}
 	q->running = true;
-	kvc_client_began(c);
+	kc_client_began(c);
 	return true;
 }
 
-static bool note(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to,
-		 bool hot)
+static bool note(struct kvc_client *c, struct kvc_key key, const struct kc_node *n, const struct kc_node *to, bool hot)
 {
-	struct kvc_repairs *q = c->repairs;
-	struct kvc_repair *r;
+	struct kc_repairs *q = c->repairs;
+	struct kc_repair *r;
 	if (q->count == REPAIRS)
 		return false;
 	r = at(q, q->count++);
-	*r = (struct kvc_repair){.len = (uint8_t)key.len,
-				 .hot = hot,
-				 .node = (uint16_t)n->index,
-				 .to = to ? (uint16_t)to->index : KVC_REPAIR_OWNER};
+	*r = (struct kc_repair){.len = (uint8_t)key.len,
+				.hot = hot,
+				.node = (uint16_t)n->index,
+				.to = to ? (uint16_t)to->index : KC_REPAIR_OWNER};
 	memcpy(r->key, key.data, key.len);
 	return q->running || start(c);
 }
 
-void repair_note(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to)
+void repair_note(struct kvc_client *c, struct kvc_key key, const struct kc_node *n, const struct kc_node *to)
 {
 	if (!c->closing && c->repairs && !repair_waits(c, key))
-		kvc_add(&c->count.repairs_dropped, !note(c, key, n, to, false));
+		kc_add(&c->count.repairs_dropped, !note(c, key, n, to, false));
 }
 
-bool repair_hot(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to)
+bool repair_hot(struct kvc_client *c, struct kvc_key key, const struct kc_node *n, const struct kc_node *to)
 {
 	bool noted = !c->closing && c->repairs && (repair_waits(c, key) || note(c, key, n, to, true));
-	kvc_add(&c->count.copies_dropped, !noted);
+	kc_add(&c->count.copies_dropped, !noted);
 	return noted;
 }
 
 bool repair_forget(struct kvc_client *c, struct kvc_key key)
 {
-	struct kvc_repairs *q = c->repairs;
+	struct kc_repairs *q = c->repairs;
 	for (unsigned i = 0; q && i < q->count; i++)
 		if (same(at(q, i), key))
 			at(q, i)->forgotten = true;
@@ -111,16 +110,16 @@ void repair_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t dead
 
 /* ---- the coroutine that copies ---- */
 
-const struct kvc_repair *repair_first(struct kvc_client *c)
+const struct kc_repair *repair_first(struct kvc_client *c)
 {
-	struct kvc_repairs *q = c->repairs;
+	struct kc_repairs *q = c->repairs;
 	q->copying = q->count > 0 && !c->closing;
 	return q->copying ? at(q, 0) : NULL;
 }
 
 void repair_done(struct kvc_client *c)
 {
-	struct kvc_repairs *q = c->repairs;
+	struct kc_repairs *q = c->repairs;
 	q->copying = false;
 	q->head = (q->head + 1) % REPAIRS;
 	q->count--;
@@ -129,7 +128,7 @@ void repair_done(struct kvc_client *c)
 
 unsigned repair_end(struct kvc_client *c)
 {
-	struct kvc_repairs *q = c->repairs;
+	struct kc_repairs *q = c->repairs;
 	unsigned left = q->count;
 	q->count = 0;
 	q->running = false;

@@ -6,26 +6,26 @@
 
 #include "kvclient/core/client.h"
 
-#define KVC_REPAIR_OWNER UINT16_MAX
+#define KC_REPAIR_OWNER UINT16_MAX
 
 /* A value found at the wrong server. */
-struct kvc_repair {
+struct kc_repair {
 	uint8_t key[KV_KEY_MAX], len;
 	bool forgotten; /* the key was deleted */
 	bool hot;       /* a server reported the value as hot (hot.c) */
 	uint16_t node;  /* source */
-	uint16_t to;    /* target; KVC_REPAIR_OWNER: the server in charge of the key */
+	uint16_t to;    /* target; KC_REPAIR_OWNER: the server in charge of the key */
 };
 
 /* repair_ready -- make the ring; without memory, or if kvc_options.repair_bytes_s is 1, nothing is copied. repair_note
  * -- the value of this key (copied here) is at n: copy it in the background to `to`; NULL: to the server in charge.
  * Dropped if the ring is full. repair_hot -- the same for a hot value. False: it is not copied. */
 void repair_ready(struct kvc_client *c);
-void repair_note(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to);
-bool repair_hot(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to);
+void repair_note(struct kvc_client *c, struct kvc_key key, const struct kc_node *n, const struct kc_node *to);
+bool repair_hot(struct kvc_client *c, struct kvc_key key, const struct kc_node *n, const struct kc_node *to);
 
 /* repair_waits -- whether a copy of the key waits or is under way. repair_room -- whether another can be noted.
- * repair_wait_await -- wait for the end of one, the deadline, or a code of kvc_wait_queue_await. */
+ * repair_wait_await -- wait for the end of one, the deadline, or a code of kc_wait_queue_await. */
 bool repair_waits(struct kvc_client *c, struct kvc_key key);
 bool repair_room(const struct kvc_client *c);
 int repair_wait_await(struct kvc_client *c, uint64_t deadline_ns);
@@ -37,7 +37,7 @@ void repair_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t dead
 
 /* For the coroutine client->repair_main. repair_first -- begin the first waiting copy; NULL: none. Its place is stable
  * until repair_done. repair_end -- the coroutine ends; returns the number of values dropped. */
-const struct kvc_repair *repair_first(struct kvc_client *c);
+const struct kc_repair *repair_first(struct kvc_client *c);
 void repair_done(struct kvc_client *c);
 unsigned repair_end(struct kvc_client *c);
 

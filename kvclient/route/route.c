@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* route.c -- the walk of a call from server to server; owner.c, second.c and former.c give a key's servers.
  *
- * READ and LOOK: the first; after a miss the other of two, then at most KVC_FORMERS_ASKED former ones. DELETE and
+ * READ and LOOK: the first; after a miss the other of two, then at most KC_FORMERS_ASKED former ones. DELETE and
  * TOUCH: the first; after success or a miss every other that may have the value. Except for FIXED, a stand-in replaces
  * a lost server.
  *
@@ -33,7 +33,7 @@ void route_begin(struct route *r, struct kvc_client *c, struct kvc_key key, enum
 /* The other of two servers, once. If r->n is neither now, both may be left. */
 static bool other_next(struct route *r)
 {
-	struct kvc_node *next = r->twice && !r->other && r->former == 0 ? route_other(r->c, r->key, r->n) : NULL;
+	struct kc_node *next = r->twice && !r->other && r->former == 0 ? route_other(r->c, r->key, r->n) : NULL;
 	if (!next)
 		return false;
 	r->other = route_of_two(r->c, r->key, r->n);
@@ -43,12 +43,12 @@ static bool other_next(struct route *r)
 
 static bool former_next(struct route *r)
 {
-	struct kvc_node *next = NULL;
+	struct kc_node *next = NULL;
 	if (KV_LIKELY(!route_formers(r->c)))
 		return false;
-	while (r->former < KVC_FORMERS_ASKED && (next = route_former(r->c, r->key, r->twice, r->former)) == r->n)
+	while (r->former < KC_FORMERS_ASKED && (next = route_former(r->c, r->key, r->twice, r->former)) == r->n)
 		r->former++; /* asked before the view changed */
-	if (!next || r->former == KVC_FORMERS_ASKED)
+	if (!next || r->former == KC_FORMERS_ASKED)
 		return false;
 	r->former++;
 	r->n = next;
@@ -67,7 +67,7 @@ static bool answered(int rc)
 static void answer_add(struct route *r, int rc)
 {
 	if (r->kind == ROUTE_DELETE && answered(rc))
-		kvc_pins_deleted(r->n, r->key);
+		kc_pins_deleted(r->n, r->key);
 	if (r->told->count == 0)
 		r->said = rc;
 	else if (rc != -KV_ENOTFOUND && rc != -KV_EPEERDOWN && rc != -KV_ELEFT && answered(r->said))
@@ -75,12 +75,12 @@ static void answer_add(struct route *r, int rc)
 }
 
 /* A server with a pin of the key; a lost one has no pins. */
-static struct kvc_node *pin_next(struct route *r)
+static struct kc_node *pin_next(struct route *r)
 {
-	struct kvc_node *n;
-	while ((n = kvc_pin_elsewhere(r->c, r->key, r->told)) != NULL) {
-		kvc_place_set_put(r->told, n->index, true);
-		if (n->state != KVC_NODE_DOWN)
+	struct kc_node *n;
+	while ((n = kc_pin_elsewhere(r->c, r->key, r->told)) != NULL) {
+		kc_place_set_put(r->told, n->index, true);
+		if (n->state != KC_NODE_DOWN)
 			return n;
 	}
 	return NULL;
@@ -96,13 +96,13 @@ static bool no_other(const struct route *r)
 
 static bool every_next(struct route *r, int rc)
 {
-	struct kvc_node *next;
+	struct kc_node *next;
 	if (r->told->count == 0 && route_moved(&r->n, r->key, rc, r->deadline_ns))
 		return true;
 	answer_add(r, rc);
 	if (r->told->count == 0 && (!answered(rc) || no_other(r)))
 		return false;
-	kvc_place_set_put(r->told, r->n->index, true);
+	kc_place_set_put(r->told, r->n->index, true);
 	next = route_every(r->c, r->key, r->twice, r->told);
 	if (!next && r->kind == ROUTE_DELETE)
 		next = pin_next(r);
@@ -163,9 +163,9 @@ static int64_t later_code(int64_t rc)
 /* The other server missed the value: copy it there. */
 static void other_mend(const struct route *r)
 {
-	const struct kvc_node *to = route_other(r->c, r->key, r->n);
-	kvc_add(&r->c->count.second_hits, 1);
-	if (!to || to->state != KVC_NODE_UP)
+	const struct kc_node *to = route_other(r->c, r->key, r->n);
+	kc_add(&r->c->count.second_hits, 1);
+	if (!to || to->state != KC_NODE_UP)
 		return;
 	repair_ready(r->c);
 	repair_note(r->c, r->key, r->n, to);
@@ -183,12 +183,12 @@ int64_t route_code(const struct route *r, int64_t rc)
 	if (r->kind != ROUTE_READ)
 		return rc;
 	if (rc >= 0 && former) {
-		kvc_add(&r->c->count.settle_hits, 1);
+		kc_add(&r->c->count.settle_hits, 1);
 		repair_note(r->c, r->key, r->n, NULL);
 	} else if (rc >= 0) {
 		other_mend(r);
 	} else if (rc == -KV_ENOTFOUND && former) {
-		kvc_add(&r->c->count.settle_misses, 1);
+		kc_add(&r->c->count.settle_misses, 1);
 	}
 	return rc;
 }
@@ -197,7 +197,7 @@ int64_t route_code(const struct route *r, int64_t rc)
 
 enum route_mark route_mark(const struct route *r)
 {
-	if (r->tries & KVC_TRIED_CORRUPT)
+	if (r->tries & KC_TRIED_CORRUPT)
 		return ROUTE_CORRUPT;
 	if (r->deleted_ns) /* marks have no time: begin again */
 		return ROUTE_AGAIN;
@@ -210,9 +210,9 @@ enum route_mark route_mark(const struct route *r)
 
 void route_resume(struct route *r, enum route_mark mark, bool moved)
 {
-	struct kvc_node *n;
+	struct kc_node *n;
 	if (mark == ROUTE_CORRUPT)
-		r->tries |= KVC_TRIED_CORRUPT;
+		r->tries |= KC_TRIED_CORRUPT;
 	if (mark < ROUTE_AT_FIRST || (moved && mark != ROUTE_AT_FORMER))
 		return;
 	r->other = r->twice;
@@ -228,7 +228,7 @@ void route_resume(struct route *r, enum route_mark mark, bool moved)
 
 /* ---- many keys at once ---- */
 
-struct kvc_node *route_step(struct kvc_client *c, struct kvc_key key, bool twice, unsigned step)
+struct kc_node *route_step(struct kvc_client *c, struct kvc_key key, bool twice, unsigned step)
 {
 	if (step > 0)
 		return route_former(c, key, twice, step - 1);
@@ -237,5 +237,5 @@ struct kvc_node *route_step(struct kvc_client *c, struct kvc_key key, bool twice
 
 unsigned route_steps(const struct kvc_client *c)
 {
-	return route_formers(c) ? KVC_FORMERS_ASKED : 0;
+	return route_formers(c) ? KC_FORMERS_ASKED : 0;
 }

@@ -2,7 +2,7 @@
 /* route.h -- the servers that a call about one key asks in turn, and the code of their answers. Private to kvclient/.
  * On the client's loop; none parks.
  *
- * route_begin, then ask r->n until route_next is false; route_code gives the caller's code. kvc_call_next_await repeats
+ * route_begin, then ask r->n until route_next is false; route_code gives the caller's code. kc_call_next_await repeats
  * requests to the same server after a pause. */
 #ifndef KVRAIL_KVCLIENT_ROUTE_ROUTE_H
 #define KVRAIL_KVCLIENT_ROUTE_ROUTE_H
@@ -20,22 +20,22 @@ enum route_kind {
 };
 
 /* In `tries`: a checksum was wrong before. */
-enum { KVC_TRIED_CORRUPT = 1 << 30 };
+enum { KC_TRIED_CORRUPT = 1 << 30 };
 
 struct route {
 	struct kvc_client *c;
 	struct kvc_key key;
-	struct kvc_node *n; /* the server to ask */
+	struct kc_node *n; /* the server to ask */
 	uint64_t deadline_ns;
 	uint64_t deleted_ns; /* upper bound of a reported deletion time; 0: none */
 	enum route_kind kind;
-	unsigned tries; /* of kvc_call_again_await */
+	unsigned tries; /* of kc_call_again_await */
 	uint8_t former; /* former servers asked; n is the last */
 	bool twice;     /* kept at two servers */
 	bool other;     /* one of the two missed, and the other was asked */
 	int said;       /* ROUTE_DELETE, ROUTE_TOUCH: the code of all servers */
 	/* ROUTE_DELETE, ROUTE_TOUCH: servers that answered. The caller's, empty at first. */
-	struct kvc_place_set *told;
+	struct kc_place_set *told;
 };
 
 /* route_begin -- fill *r; r->n is the first server to ask. flags: the call's. The caller sets r->n of ROUTE_FIXED, and
@@ -68,7 +68,7 @@ void route_resume(struct route *r, enum route_mark mark, bool moved);
 
 /* route_step -- for many keys at once: the server to ask after `step` misses, or NULL. step: from 1 (twice: from 0, the
  * second server) to route_steps. */
-struct kvc_node *route_step(struct kvc_client *c, struct kvc_key key, bool twice, unsigned step);
+struct kc_node *route_step(struct kvc_client *c, struct kvc_key key, bool twice, unsigned step);
 unsigned route_steps(const struct kvc_client *c);
 
 #endif

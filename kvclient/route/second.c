@@ -16,35 +16,35 @@
 unsigned route_client(const struct kvc_pool *pool, struct kvc_key key)
 {
 	enum { SEED = 2 }; /* spread unlike over servers */
-	return kvc_key_valid(key) ? kvc_digest_shard(kv_hash_key(key.data, key.len, SEED), pool->num_clients) : 0;
+	return kc_key_valid(key) ? kc_digest_shard(kv_hash_key(key.data, key.len, SEED), pool->num_clients) : 0;
 }
 
-struct kvc_node *route_second(struct kvc_client *c, struct kvc_key key)
+struct kc_node *route_second(struct kvc_client *c, struct kvc_key key)
 {
-	const struct kvc_node *first = route_first(c, key);
-	struct kvc_place_set others = c->shunned;
-	struct kvc_node *n;
-	kvc_place_set_put(&others, first->index, true);
-	n = &c->node[kvc_place_among(c->placement, key.data, key.len, &others)];
-	return kvc_place_set_has(&others, n->index) ? NULL : n; /* all are in the set: it is the owner */
+	const struct kc_node *first = route_first(c, key);
+	struct kc_place_set others = c->shunned;
+	struct kc_node *n;
+	kc_place_set_put(&others, first->index, true);
+	n = &c->node[kc_place_among(c->placement, key.data, key.len, &others)];
+	return kc_place_set_has(&others, n->index) ? NULL : n; /* all are in the set: it is the owner */
 }
 
-bool route_of_two(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n)
+bool route_of_two(struct kvc_client *c, struct kvc_key key, const struct kc_node *n)
 {
 	return n == route_first(c, key) || n == route_second(c, key);
 }
 
-struct kvc_node *route_other_place(struct kvc_client *c, struct kvc_key key, const struct kvc_node *asked)
+struct kc_node *route_other_place(struct kvc_client *c, struct kvc_key key, const struct kc_node *asked)
 {
-	struct kvc_node *first = route_first(c, key), *n = asked == first ? route_second(c, key) : first;
-	return n && n->state != KVC_NODE_DOWN ? n : NULL;
+	struct kc_node *first = route_first(c, key), *n = asked == first ? route_second(c, key) : first;
+	return n && n->state != KC_NODE_DOWN ? n : NULL;
 }
 
 /* Calls wait for the first one to connect even for values kept once. */
-struct kvc_node *route_other(struct kvc_client *c, struct kvc_key key, const struct kvc_node *asked)
+struct kc_node *route_other(struct kvc_client *c, struct kvc_key key, const struct kc_node *asked)
 {
-	struct kvc_node *n = route_other_place(c, key, asked);
-	return n && (n->state == KVC_NODE_UP || n == route_first(c, key)) ? n : NULL;
+	struct kc_node *n = route_other_place(c, key, asked);
+	return n && (n->state == KC_NODE_UP || n == route_first(c, key)) ? n : NULL;
 }
 
 /* Golden-ratio steps: balanced even if only every k-th choice counts. */
@@ -54,12 +54,12 @@ static bool first_turn(struct kvc_client *c)
 	return c->reader_turn >> 63;
 }
 
-struct kvc_node *route_reader(struct kvc_client *c, struct kvc_key key, bool turns)
+struct kc_node *route_reader(struct kvc_client *c, struct kvc_key key, bool turns)
 {
-	struct kvc_node *first = route_first(c, key), *second = route_second(c, key);
-	if (!second || second->state != KVC_NODE_UP)
+	struct kc_node *first = route_first(c, key), *second = route_second(c, key);
+	if (!second || second->state != KC_NODE_UP)
 		return first;
-	if (first->state != KVC_NODE_UP)
+	if (first->state != KC_NODE_UP)
 		return second;
 	if (first->share.reqs != second->share.reqs)
 		return first->share.reqs < second->share.reqs ? first : second;

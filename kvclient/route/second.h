@@ -20,10 +20,10 @@ static inline bool route_two_places(const struct kvc_client *c, unsigned flags)
 /* route_second -- the second copy's server: the next after route_first, not down or draining; or NULL. route_of_two --
  * whether n is one of the two now. route_other_place -- the one besides `asked`; NULL: none or down. route_other -- the
  * same to look for a value: NULL also for a second one not up. */
-struct kvc_node *route_second(struct kvc_client *c, struct kvc_key key);
-bool route_of_two(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n);
-struct kvc_node *route_other_place(struct kvc_client *c, struct kvc_key key, const struct kvc_node *asked);
-struct kvc_node *route_other(struct kvc_client *c, struct kvc_key key, const struct kvc_node *asked);
+struct kc_node *route_second(struct kvc_client *c, struct kvc_key key);
+bool route_of_two(struct kvc_client *c, struct kvc_key key, const struct kc_node *n);
+struct kc_node *route_other_place(struct kvc_client *c, struct kvc_key key, const struct kc_node *asked);
+struct kc_node *route_other(struct kvc_client *c, struct kvc_key key, const struct kc_node *asked);
 
 /* route_client -- the client that makes PUT, DELETE and TOUCH of this key for blocking callers, since a client knows
  * only its own copies. Any thread; the key need not be valid. */
@@ -31,6 +31,6 @@ unsigned route_client(const struct kvc_pool *pool, struct kvc_key key);
 
 /* route_reader -- the first server for a GET: the one with fewer requests of this client; among equals they alternate
  * if `turns`, else the key decides. */
-struct kvc_node *route_reader(struct kvc_client *c, struct kvc_key key, bool turns);
+struct kc_node *route_reader(struct kvc_client *c, struct kvc_key key, bool turns);
 
 #endif

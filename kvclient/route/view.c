@@ -44,13 +44,13 @@ static const struct kv_server_entry *entry_at(const struct kvc_client *c, unsign
 	return &c->pool->server[i].entry;
 }
 
-static bool node_free(const struct kvc_node *n)
+static bool node_free(const struct kc_node *n)
 {
-	return n->index >= n->client->pool->num_servers && n->state == KVC_NODE_NEW && !n->joined;
+	return n->index >= n->client->pool->num_servers && n->state == KC_NODE_NEW && !n->joined;
 }
 
 /* Nodes by their servers' addresses, to match a thousand members at once. */
-enum { WHERE_SLOTS = 2 * KV_WHERE_ADDRESSES * KVC_PLACE_MAX };
+enum { WHERE_SLOTS = 2 * KV_WHERE_ADDRESSES * KC_PLACE_MAX };
 struct where {
 	uint16_t slot[WHERE_SLOTS]; /* 1 + index of a node; 0 ends a search */
 };
@@ -64,7 +64,7 @@ static void where_make(const struct kvc_client *c, struct where *w)
 {
 	struct kv_hostport at;
 	for (unsigned i = 0; i < c->num_nodes; i++)
-		for (unsigned k = 0; !node_free(&c->node[i]) && kv_where_at(kvc_where_text(&c->node[i]), k, &at); k++) {
+		for (unsigned k = 0; !node_free(&c->node[i]) && kv_where_at(kc_where_text(&c->node[i]), k, &at); k++) {
 			unsigned s = where_slot(&at);
 			while (w->slot[s])
 				s = (s + 1) % WHERE_SLOTS;
@@ -75,43 +75,43 @@ static void where_make(const struct kvc_client *c, struct where *w)
 struct plan {
 	uint16_t *node;
 	bool *fresh;
-	struct kvc_place place;
-	struct kvc_place_set used; /* nodes with a member */
+	struct kc_place place;
+	struct kc_place_set used; /* nodes with a member */
 	struct where *where;
 };
 
 /* The server, unnamed in the list, said that it is another member at the same address. */
-static bool is_another(const struct kvc_node *n, const struct kv_server_entry *e, const struct kv_view *v)
+static bool is_another(const struct kc_node *n, const struct kv_server_entry *e, const struct kv_view *v)
 {
 	const struct kv_member *m =
 		n->node_id[0] && strcmp(n->node_id, e->id) != 0 ? kv_view_find(v, n->node_id) : NULL;
 	return m && kv_where_shares(m->address, e->where);
 }
 
-static bool node_is(struct kvc_client *c, const struct plan *p, const struct kvc_node *n,
+static bool node_is(struct kvc_client *c, const struct plan *p, const struct kc_node *n,
 		    const struct kv_server_entry *e, const struct kv_view *v)
 {
 	const struct kv_server_entry *own = entry_at(c, n->index);
-	if (kvc_place_set_has(&p->used, n->index) || (n->ending && n->state != KVC_NODE_CLOSED) ||
-	    !kv_where_shares(kvc_where_text(n), e->where))
+	if (kc_place_set_has(&p->used, n->index) || (n->ending && n->state != KC_NODE_CLOSED) ||
+	    !kv_where_shares(kc_where_text(n), e->where))
 		return false;
 	return strcmp(own->id, e->id) == 0 || (!own->named && !n->joined && !is_another(n, e, v));
 }
 
-static unsigned node_rank(const struct kvc_node *n)
+static unsigned node_rank(const struct kc_node *n)
 {
 	return n->index < n->client->pool->num_servers ? 0 : n->retired ? 2 : 1;
 }
 
 /* The node of this member, used or retired. One of the user's list comes first, so all clients use the same number. */
-static struct kvc_node *node_of(struct kvc_client *c, const struct plan *p, const struct kv_server_entry *e,
-				const struct kv_view *v)
+static struct kc_node *node_of(struct kvc_client *c, const struct plan *p, const struct kv_server_entry *e,
+			       const struct kv_view *v)
 {
-	struct kvc_node *found = NULL;
+	struct kc_node *found = NULL;
 	struct kv_hostport at;
 	for (unsigned k = 0; kv_where_at(e->where, k, &at); k++)
 		for (unsigned s = where_slot(&at); p->where->slot[s]; s = (s + 1) % WHERE_SLOTS) {
-			struct kvc_node *n = &c->node[p->where->slot[s] - 1u];
+			struct kc_node *n = &c->node[p->where->slot[s] - 1u];
 			if (node_is(c, p, n, e, v) && (!found || node_rank(n) < node_rank(found)))
 				found = n;
 		}
@@ -119,10 +119,10 @@ static struct kvc_node *node_of(struct kvc_client *c, const struct plan *p, cons
 }
 
 /* An ended node without users. */
-static bool node_clean(const struct kvc_node *n)
+static bool node_clean(const struct kc_node *n)
 {
-	const struct kvc_room_share *s = &n->share;
-	return n->state == KVC_NODE_CLOSED && !n->attachment &&
+	const struct kc_room_share *s = &n->share;
+	return n->state == KC_NODE_CLOSED && !n->attachment &&
 	       !(s->reqs | s->imms | s->out | s->waiting | s->background) && !(s->bytes | s->out_bytes) &&
 	       !n->sessions.opening && !n->pins.pinners && kv_list_empty(&n->pins.all) &&
 	       kv_list_empty(&n->sessions.wanted) && kv_list_empty(&n->sessions.asked) &&
@@ -132,19 +132,19 @@ static bool node_clean(const struct kvc_node *n)
 /* ---- former placements ---- */
 
 /* Whether both place every key alike; a view's members are sorted. */
-static bool place_same(const struct kvc_place *a, const struct kvc_place *b)
+static bool place_same(const struct kc_place *a, const struct kc_place *b)
 {
 	return a->n == b->n && memcmp(a->seed, b->seed, a->n * sizeof(*a->seed)) == 0 && !a->weight == !b->weight &&
 	       (!a->weight || memcmp(a->weight, b->weight, a->n * sizeof(*a->weight)) == 0);
 }
 
-static void former_drop(struct kvc_cluster *k)
+static void former_drop(struct kc_cluster *k)
 {
-	kvc_place_fini(&k->former[--k->num_former].place);
+	kc_place_fini(&k->former[--k->num_former].place);
 }
 
 /* Whether the user's list, in any order, places every key like p. */
-static bool list_same(const struct kvc_place *list, const struct kvc_place *p)
+static bool list_same(const struct kc_place *list, const struct kc_place *p)
 {
 	unsigned found = 0;
 	for (unsigned i = 0; i < list->n && p->n == list->n && !p->weight; i++)
@@ -153,9 +153,9 @@ static bool list_same(const struct kvc_place *list, const struct kvc_place *p)
 	return found == list->n;
 }
 
-static int list_copy(const struct kvc_place *list, struct kvc_place *out)
+static int list_copy(const struct kc_place *list, struct kc_place *out)
 {
-	int rc = kvc_place_init(out, list->n);
+	int rc = kc_place_init(out, list->n);
 	if (rc == 0)
 		memcpy(out->seed, list->seed, list->n * sizeof(*list->seed));
 	return rc;
@@ -163,9 +163,9 @@ static int list_copy(const struct kvc_place *list, struct kvc_place *out)
 
 /* *out: the placement in force, if it was used and `next` differs. The pool's list counts only if servers had no
  * view. */
-static bool former_take(struct kvc_client *c, const struct kvc_place *next, struct kvc_place *out)
+static bool former_take(struct kvc_client *c, const struct kc_place *next, struct kc_place *out)
 {
-	struct kvc_cluster *k = &c->cluster;
+	struct kc_cluster *k = &c->cluster;
 	if (c->pool->options.settle_ns <= 1)
 		return false;
 	if (k->view.epoch == 0)
@@ -173,64 +173,64 @@ static bool former_take(struct kvc_client *c, const struct kvc_place *next, stru
 	if (place_same(&k->place, next))
 		return false;
 	*out = k->place;
-	k->place = (struct kvc_place){0};
+	k->place = (struct kc_place){0};
 	return true;
 }
 
 static void carrier(void *arg)
 {
 	struct kvc_client *c = arg;
-	while (!c->closing && kvc_carry_step(&c->cluster.carry, &c->cluster.place))
+	while (!c->closing && kc_carry_step(&c->cluster.carry, &c->cluster.place))
 		co_yield_await();
-	kvc_carry_end(&c->cluster.carry);
+	kc_carry_end(&c->cluster.carry);
 	c->cluster.carrying = false;
-	kvc_client_ended(c);
+	kc_client_ended(c);
 }
 
 /* Carry notes to `next` in the background; the first client with that placement does it. */
-static void notes_carry(struct kvc_client *c, struct kvc_place *next)
+static void notes_carry(struct kvc_client *c, struct kc_place *next)
 {
-	struct kvc_cluster *k = &c->cluster;
-	const struct kvc_place *now = k->view.epoch == 0 ? &c->pool->place : &k->place;
-	kvc_carry_end(&k->carry);
-	if (!kvc_notes_share(next, &c->pool->notes))
-		kvc_carry_begin(&k->carry, now, next);
+	struct kc_cluster *k = &c->cluster;
+	const struct kc_place *now = k->view.epoch == 0 ? &c->pool->place : &k->place;
+	kc_carry_end(&k->carry);
+	if (!kc_notes_share(next, &c->pool->notes))
+		kc_carry_begin(&k->carry, now, next);
 	if (!k->carry.from || k->carrying || c->closing)
 		return;
 	if (co_spawn(c->loop, carrier, c, "kvc places") == 0) {
 		k->carrying = true;
-		kvc_client_began(c);
+		kc_client_began(c);
 	} else {
-		kvc_carry_end(&k->carry);
+		kc_carry_end(&k->carry);
 	}
 }
 
 /* Keep the placement in force as a former one for a while. A place reused by another server is asked in vain. */
-static void former_keep(struct kvc_client *c, const struct kvc_place *next)
+static void former_keep(struct kvc_client *c, const struct kc_place *next)
 {
-	struct kvc_cluster *k = &c->cluster;
-	struct kvc_place former = {0};
+	struct kc_cluster *k = &c->cluster;
+	struct kc_place former = {0};
 	bool keep = former_take(c, next, &former);
-	kvc_place_fini(&k->place);
+	kc_place_fini(&k->place);
 	if (!keep)
 		return;
-	if (k->num_former == KVC_FORMER_PLACES)
+	if (k->num_former == KC_FORMER_PLACES)
 		former_drop(k);
 	memmove(&k->former[1], &k->former[0], k->num_former * sizeof(k->former[0]));
-	k->former[0] = (struct kvc_former_place){former, kv_deadline(loop_now(c->loop), c->pool->options.settle_ns)};
+	k->former[0] = (struct kc_former_place){former, kv_deadline(loop_now(c->loop), c->pool->options.settle_ns)};
 	k->num_former++;
 }
 
 /* The oldest are last, and expire first. */
 static void former_expire(struct kvc_client *c)
 {
-	struct kvc_cluster *k = &c->cluster;
+	struct kc_cluster *k = &c->cluster;
 	while (k->num_former > 0 && k->former[k->num_former - 1].until_ns <= loop_now(c->loop))
 		former_drop(k);
 }
 
 /* A restarted server is empty: for a while, ask its stand-ins. */
-static void restarted_set(struct kvc_node *n)
+static void restarted_set(struct kc_node *n)
 {
 	struct kvc_client *c = n->client;
 	uint64_t settle_ns = c->pool->options.settle_ns;
@@ -238,7 +238,7 @@ static void restarted_set(struct kvc_node *n)
 		return;
 	n->restarted = false;
 	n->settled_ns = kv_deadline(loop_now(c->loop), settle_ns);
-	kvc_place_set_put(&c->cluster.restarted, n->index, true);
+	kc_place_set_put(&c->cluster.restarted, n->index, true);
 	repair_ready(c);
 }
 
@@ -247,7 +247,7 @@ static void restarted_expire(struct kvc_client *c)
 	uint64_t now_ns = loop_now(c->loop);
 	for (unsigned i = 0; i < c->num_nodes && c->cluster.restarted.count > 0; i++)
 		if (c->node[i].settled_ns <= now_ns)
-			kvc_place_set_put(&c->cluster.restarted, i, false);
+			kc_place_set_put(&c->cluster.restarted, i, false);
 }
 
 static void absent_expire(struct kvc_client *c)
@@ -255,54 +255,54 @@ static void absent_expire(struct kvc_client *c)
 	uint64_t now_ns = loop_now(c->loop);
 	for (unsigned i = 0; i < c->num_nodes && c->cluster.absent.count > 0; i++)
 		if (c->node[i].present_ns <= now_ns)
-			kvc_place_set_put(&c->cluster.absent, i, false);
+			kc_place_set_put(&c->cluster.absent, i, false);
 }
 
 static void places_give(struct kvc_client *c)
 {
 	for (unsigned i = c->pool->num_servers; i < c->num_nodes && !c->closing; i++) {
-		struct kvc_node *n = &c->node[i];
+		struct kc_node *n = &c->node[i];
 		if (!n->joined || !node_clean(n))
 			continue;
-		kvc_pool_server_give(c->pool, i);
-		kvc_votes_drop(&c->cluster.votes, i);
+		kc_pool_server_give(c->pool, i);
+		kc_votes_drop(&c->cluster.votes, i);
 		memset(n, 0, sizeof(*n));
-		kvc_node_init(n, c, i);
-		kvc_place_set_put(&c->avoided, i, false);
-		kvc_place_set_put(&c->shunned, i, false);
-		kvc_place_set_put(&c->cluster.draining, i, false);
-		kvc_place_set_put(&c->cluster.joining, i, false);
-		kvc_place_set_put(&c->cluster.restarted, i, false);
-		kvc_place_set_put(&c->cluster.absent, i, false);
+		kc_node_init(n, c, i);
+		kc_place_set_put(&c->avoided, i, false);
+		kc_place_set_put(&c->shunned, i, false);
+		kc_place_set_put(&c->cluster.draining, i, false);
+		kc_place_set_put(&c->cluster.joining, i, false);
+		kc_place_set_put(&c->cluster.restarted, i, false);
+		kc_place_set_put(&c->cluster.absent, i, false);
 	}
 }
 
 /* A session has a part at every used node. */
-static void sessions_join(struct kvc_node *n)
+static void sessions_join(struct kc_node *n)
 {
 	KV_LIST_EACH (e, &n->client->sessions) {
 		struct kvc_session *s = KV_LIST_ENTRY(e, struct kvc_session, node);
 		/* Without memory, its first call there tries again. */
-		struct kvc_session_at *at = s->gone ? NULL : kvc_session_part_make(s, n->index);
-		if (!at || at->state != KVC_SESSION_NONE)
+		struct kc_session_at *at = s->gone ? NULL : kc_session_part_make(s, n->index);
+		if (!at || at->state != KC_SESSION_NONE)
 			continue;
-		at->state = KVC_SESSION_WANTED;
+		at->state = KC_SESSION_WANTED;
 		kv_list_add_tail(&n->sessions.wanted, &at->list);
 	}
 }
 
-void kvc_cluster_node_ended(struct kvc_node *n)
+void kc_cluster_node_ended(struct kc_node *n)
 {
 	while (!kv_list_empty(&n->sessions.wanted)) {
-		struct kvc_session_at *at = KV_LIST_ENTRY(n->sessions.wanted.next, struct kvc_session_at, list);
+		struct kc_session_at *at = KV_LIST_ENTRY(n->sessions.wanted.next, struct kc_session_at, list);
 		kv_list_del(&at->list);
-		at->state = KVC_SESSION_NONE;
-		kvc_session_changed(at->session);
+		at->state = KC_SESSION_NONE;
+		kc_session_changed(at->session);
 	}
 	KV_LIST_EACH (e, &n->client->sessions) {
-		struct kvc_session_at *at = kvc_session_part(KV_LIST_ENTRY(e, struct kvc_session, node), n->index);
-		if (at && at->state == KVC_SESSION_REFUSED)
-			at->state = KVC_SESSION_NONE;
+		struct kc_session_at *at = kc_session_part(KV_LIST_ENTRY(e, struct kvc_session, node), n->index);
+		if (at && at->state == KC_SESSION_REFUSED)
+			at->state = KC_SESSION_NONE;
 	}
 }
 
@@ -312,12 +312,12 @@ static void plan_fini(struct kvc_client *c, struct plan *p, uint32_t taken)
 {
 	for (uint32_t i = 0; p->fresh && i < taken; i++)
 		if (p->fresh[i])
-			kvc_pool_server_give(c->pool, p->node[i]);
+			kc_pool_server_give(c->pool, p->node[i]);
 	free(p->fresh);
 	p->fresh = NULL;
 	free(p->where);
 	p->where = NULL;
-	kvc_place_fini(&p->place);
+	kc_place_fini(&p->place);
 }
 
 /* Find the node of member i, or take a place. Two members at one address have two nodes; the one that the server is not
@@ -326,22 +326,22 @@ static int plan_member(struct kvc_client *c, struct plan *p, uint32_t i, const s
 {
 	const struct kv_member *m = &v->member[i];
 	struct kv_server_entry e;
-	const struct kvc_node *n;
+	const struct kc_node *n;
 	int at = entry_of(m, &e);
 	if (at < 0)
 		return at;
-	p->place.seed[i] = kvc_place_seed(m->node_id);
+	p->place.seed[i] = kc_place_seed(m->node_id);
 	n = node_of(c, p, &e, v);
 	if (n)
-		kvc_place_set_put(&p->used, n->index, true);
-	at = n ? (int)n->index : kvc_pool_server_take(c->pool, &e);
+		kc_place_set_put(&p->used, n->index, true);
+	at = n ? (int)n->index : kc_pool_server_take(c->pool, &e);
 	if (at < 0)
 		return at;
 	p->node[i] = (uint16_t)at;
 	p->fresh[i] = !n;
 	if (n || node_free(&c->node[at]))
 		return 0;
-	kvc_pool_server_give(c->pool, (unsigned)at);
+	kc_pool_server_give(c->pool, (unsigned)at);
 	p->fresh[i] = false;
 	return -KV_EBUSY;
 }
@@ -353,14 +353,14 @@ static int plan_weigh(struct plan *p, const struct kv_view *v)
 	for (uint32_t i = 0; weight && i < v->count; i++)
 		weight[i] = (uint16_t)v->member[i].weight;
 	if (weight)
-		rc = kvc_place_weigh(&p->place, weight);
+		rc = kc_place_weigh(&p->place, weight);
 	free(weight);
 	return rc;
 }
 
 static int plan_make(struct kvc_client *c, const struct kv_view *v, struct plan *p)
 {
-	int rc = kvc_place_init(&p->place, v->count);
+	int rc = kc_place_init(&p->place, v->count);
 	if (rc < 0)
 		return rc;
 	p->where = calloc(1, sizeof(*p->where));
@@ -385,24 +385,24 @@ static int plan_make(struct kvc_client *c, const struct kv_view *v, struct plan 
 
 /* Whether the server drains, by itself or by the view. A view that names another incarnation is stale: a restarted
  * server drains no more. */
-static bool drains(const struct kvc_node *n, const struct kv_member *m)
+static bool drains(const struct kc_node *n, const struct kv_member *m)
 {
-	bool other = n->state == KVC_NODE_UP && m && m->incarnation && n->incarnation != m->incarnation;
+	bool other = n->state == KC_NODE_UP && m && m->incarnation && n->incarnation != m->incarnation;
 	return n->drains || (m && m->state == KV_MEMBER_DRAINING && !other);
 }
 
-static void drains_set(struct kvc_node *n, const struct kv_member *m)
+static void drains_set(struct kc_node *n, const struct kv_member *m)
 {
 	struct kvc_client *c = n->client;
 	bool draining = drains(n, m);
-	if (kvc_place_set_put(&c->cluster.draining, n->index, draining) && draining) {
+	if (kc_place_set_put(&c->cluster.draining, n->index, draining) && draining) {
 		repair_ready(c);
-		kvc_owed_view(c); /* it may have pushed a value just before its DELETE */
+		kc_owed_view(c); /* it may have pushed a value just before its DELETE */
 	}
-	kvc_node_shun(n, draining || n->state == KVC_NODE_DOWN);
+	kc_node_shun(n, draining || n->state == KC_NODE_DOWN);
 }
 
-void kvc_cluster_node_up(struct kvc_node *n)
+void kc_cluster_node_up(struct kc_node *n)
 {
 	struct kvc_client *c = n->client;
 	const struct kv_member *m = kv_view_find(&c->cluster.view, n->member_id);
@@ -411,7 +411,7 @@ void kvc_cluster_node_up(struct kvc_node *n)
 		return;
 	if (m) {
 		for (unsigned i = 0; i < c->pool->num_servers; i++)
-			(void)kvc_alias_node(c, i); /* learns this process's entry before a restart */
+			(void)kc_alias_node(c, i); /* learns this process's entry before a restart */
 		restarted_set(n);
 	}
 	drains_set(n, m);
@@ -419,20 +419,20 @@ void kvc_cluster_node_up(struct kvc_node *n)
 
 static void node_use(struct kvc_client *c, unsigned i, const struct kv_member *m, bool fresh)
 {
-	struct kvc_node *n = &c->node[i];
+	struct kc_node *n = &c->node[i];
 	snprintf(n->member_id, sizeof(n->member_id), "%s", m->node_id);
 	snprintf(n->where, sizeof(n->where), "%s", m->address);
-	kvc_pool_server_moved(c->pool, i, m->address);
-	kvc_place_set_put(&c->cluster.joining, i, m->state == KV_MEMBER_JOINING && c->pool->options.settle_ns > 1);
+	kc_pool_server_moved(c->pool, i, m->address);
+	kc_place_set_put(&c->cluster.joining, i, m->state == KV_MEMBER_JOINING && c->pool->options.settle_ns > 1);
 	if (fresh) {
 		c->num_nodes = KV_MAX(c->num_nodes, i + 1);
 		n->joined = true;
 		n->attempt.first_told = true; /* opening waits for the user's list only */
-		kvc_node_open(n);
-	} else if (n->state == KVC_NODE_CLOSED) { /* it returns before its place was given away */
+		kc_node_open(n);
+	} else if (n->state == KC_NODE_CLOSED) { /* it returns before its place was given away */
 		n->retired = n->ending = false;
-		n->goodbye = KVC_GOODBYE_NONE;
-		kvc_node_open(n);
+		n->goodbye = KC_GOODBYE_NONE;
+		kc_node_open(n);
 	} else if (n->retired) {
 		n->retired = false;
 		co_queue_wake_all(&n->kick);
@@ -464,61 +464,60 @@ static void others_tell(const struct kvc_client *c)
 	pthread_mutex_unlock(&p->lock);
 }
 
-static void digest_set(struct kvc_client *c, const struct kvc_choice *choice)
+static void digest_set(struct kvc_client *c, const struct kc_choice *choice)
 {
-	struct kvc_cluster *k = &c->cluster;
+	struct kc_cluster *k = &c->cluster;
 	k->view.source = choice->source;
 	k->view.epoch = choice->epoch;
 	k->digest = choice->digest;
-	kvc_set(&c->count.view_epoch, k->view.epoch);
-	kvc_set(&c->count.members, k->view.count);
+	kc_set(&c->count.view_epoch, k->view.epoch);
+	kc_set(&c->count.members, k->view.count);
 }
 
-static void adopt_log(struct kvc_client *c, const struct kvc_choice *choice, uint64_t former_epoch, bool told)
+static void adopt_log(struct kvc_client *c, const struct kc_choice *choice, uint64_t former_epoch, bool told)
 {
 	const struct kv_view *v = &c->cluster.view;
 	if (choice->reset && former_epoch)
-		kv_event(kvc_client_log(c), told ? KV_LOG_DEBUG : KV_LOG_INFO,
+		kv_event(kc_client_log(c), told ? KV_LOG_DEBUG : KV_LOG_INFO,
 			 KV_EVENT("view_reset", KV_NUMBER("client", c->index), KV_NUMBER("epoch", v->epoch),
 				  KV_NUMBER("former_epoch", former_epoch), KV_NUMBER("votes", choice->votes),
 				  KV_NUMBER("voters", choice->voters)),
-			 "client %u: the numbers of views began anew: epoch %llu, after %llu, is followed since %u of "
-			 "%u "
-			 "servers announce it",
+			 "client %u: the numbers of views began anew: epoch %llu, "
+			 "after %llu, is followed since %u of %u servers announce it",
 			 c->index, (unsigned long long)v->epoch, (unsigned long long)former_epoch, choice->votes,
 			 choice->voters);
-	kv_event(kvc_client_log(c), told ? KV_LOG_DEBUG : KV_LOG_INFO,
+	kv_event(kc_client_log(c), told ? KV_LOG_DEBUG : KV_LOG_INFO,
 		 KV_EVENT("cluster", KV_NUMBER("client", c->index), KV_NUMBER("members", v->count),
 			  KV_NUMBER("epoch", v->epoch)),
 		 "client %u: the cluster has %u members now, epoch %llu", c->index, v->count,
 		 (unsigned long long)v->epoch);
 }
 
-static void nodes_retire(struct kvc_client *c, const struct kvc_place_set *used)
+static void nodes_retire(struct kvc_client *c, const struct kc_place_set *used)
 {
-	struct kvc_cluster *k = &c->cluster;
+	struct kc_cluster *k = &c->cluster;
 	for (unsigned i = 0; i < c->num_nodes; i++) {
-		if (kvc_place_set_has(used, i) || node_free(&c->node[i]) || c->node[i].retired)
+		if (kc_place_set_has(used, i) || node_free(&c->node[i]) || c->node[i].retired)
 			continue;
-		kvc_place_set_put(&k->draining, i, false);
-		kvc_place_set_put(&k->joining, i, false);
-		kvc_place_set_put(&k->restarted, i, false);
+		kc_place_set_put(&k->draining, i, false);
+		kc_place_set_put(&k->joining, i, false);
+		kc_place_set_put(&k->restarted, i, false);
 		c->node[i].member_id[0] = '\0';
 		if (!c->node[i].joined) /* the user's list counts again */
 			c->node[i].where[0] = '\0';
-		kvc_node_retire(&c->node[i]);
-		kvc_pins_leave(&c->node[i]);
+		kc_node_retire(&c->node[i]);
+		kc_pins_leave(&c->node[i]);
 	}
 }
 
-static void adopt(struct kvc_client *c, struct kv_view *v, const struct kvc_choice *choice, struct plan *p)
+static void adopt(struct kvc_client *c, struct kv_view *v, const struct kc_choice *choice, struct plan *p)
 {
 	bool told, first = c->cluster.view.epoch == 0;
 	uint64_t former_epoch = c->cluster.view.epoch;
-	struct kvc_cluster *k = &c->cluster;
-	struct kvc_place_set used = {0};
+	struct kc_cluster *k = &c->cluster;
+	struct kc_place_set used = {0};
 	for (uint32_t i = 0; i < v->count; i++) {
-		kvc_place_set_put(&used, p->node[i], true);
+		kc_place_set_put(&used, p->node[i], true);
 		node_use(c, p->node[i], &v->member[i], p->fresh[i]);
 	}
 	notes_carry(c, &p->place);
@@ -532,37 +531,37 @@ static void adopt(struct kvc_client *c, struct kv_view *v, const struct kvc_choi
 	*v = (struct kv_view){0};
 	digest_set(c, choice);
 	nodes_retire(c, &used);
-	kvc_pins_follow(c);
+	kc_pins_follow(c);
 	if (k->num_former > 0 || k->draining.count > 0 || k->joining.count > 0)
 		repair_ready(c); /* copy values found at former servers */
 	k->said = false;
-	kvc_votes_adopted(&k->votes, choice, loop_now(c->loop));
-	kvc_asking_over(&k->asking);
-	kvc_add(&c->count.view_resets, choice->reset && !first);
-	kvc_owed_view(c);
+	kc_votes_adopted(&k->votes, choice, loop_now(c->loop));
+	kc_asking_over(&k->asking);
+	kc_add(&c->count.view_resets, choice->reset && !first);
+	kc_owed_view(c);
 	told = atomic_exchange(&c->pool->view_told, (uint64_t)k->digest) == (uint64_t)k->digest;
 	adopt_log(c, choice, former_epoch, told);
 	for (unsigned i = 0; i < c->num_nodes && first; i++)
-		co_queue_wake_all(&c->node[i].kick); /* they wait for it (kvc_cluster_waits) */
+		co_queue_wake_all(&c->node[i].kick); /* they wait for it (kc_cluster_waits) */
 	if (!told && !choice->reset)
 		others_tell(c);
 }
 
 static void doubt(struct kvc_client *c, const struct kv_view *v, const char *why)
 {
-	struct kvc_cluster *k = &c->cluster;
+	struct kc_cluster *k = &c->cluster;
 	const uint64_t digest = (uint64_t)k->held_digest;
 	if (!k->said && atomic_exchange(&c->pool->view_doubt_told, digest) != digest)
-		kv_event(kvc_client_log(c), KV_LOG_WARN,
+		kv_event(kc_client_log(c), KV_LOG_WARN,
 			 KV_EVENT("view_doubted", KV_NUMBER("client", c->index), KV_NUMBER("members", v->count),
 				  KV_NUMBER("epoch", v->epoch), KV_FIELD("reason", why)),
 			 "client %u: a view of %u members, epoch %llu, is not taken: %s", c->index, v->count,
 			 (unsigned long long)v->epoch, why);
-	kvc_add(&c->count.views_doubted, !k->said);
+	kc_add(&c->count.views_doubted, !k->said);
 	k->said = true;
 }
 
-static void held_try(struct kvc_client *c, const struct kvc_choice *choice)
+static void held_try(struct kvc_client *c, const struct kc_choice *choice)
 {
 	struct kv_view *v = &c->cluster.held;
 	struct plan p = {0};
@@ -584,7 +583,7 @@ static void held_try(struct kvc_client *c, const struct kvc_choice *choice)
 	doubt(c, v, why);
 }
 
-static void held_drop(struct kvc_cluster *k)
+static void held_drop(struct kc_cluster *k)
 {
 	kv_view_fini(&k->held);
 	k->held_digest = 0;
@@ -608,7 +607,7 @@ static bool is_alone(const struct kvc_client *c)
 	if (c->cluster.view.epoch == 0)
 		return c->nodes_up == 0 && !list_named(c);
 	for (unsigned i = 0; i < c->num_nodes && c->nodes_up == 0; i++)
-		if (!c->node[i].retired && c->node[i].state == KVC_NODE_CONNECTING)
+		if (!c->node[i].retired && c->node[i].state == KC_NODE_CONNECTING)
 			return false;
 	return c->nodes_up == 0;
 }
@@ -619,22 +618,22 @@ static unsigned pending(const struct kvc_client *c, uint64_t now_ns)
 {
 	unsigned count = 0;
 	for (unsigned i = 0; i < c->num_nodes; i++) {
-		const struct kvc_node *n = &c->node[i];
-		bool tries = n->state == KVC_NODE_CONNECTING || (n->state == KVC_NODE_DOWN && c->cluster.view.epoch);
+		const struct kc_node *n = &c->node[i];
+		bool tries = n->state == KC_NODE_CONNECTING || (n->state == KC_NODE_DOWN && c->cluster.view.epoch);
 		count += tries && !n->retired && c->cluster.votes.vote[i].until_ns <= now_ns;
 	}
 	return count;
 }
 
 /* Log once when servers do not announce the view in force, and when they agree again. */
-static void differ_log(struct kvc_client *c, const struct kvc_choice *count, uint64_t now_ns)
+static void differ_log(struct kvc_client *c, const struct kc_choice *count, uint64_t now_ns)
 {
-	struct kvc_cluster *k = &c->cluster;
+	struct kc_cluster *k = &c->cluster;
 	unsigned differ = count->voters - KV_MIN(count->present, count->voters);
 	if (differ == 0 || k->view.epoch == 0) {
 		k->differ_ns = 0;
 		if (k->differ_said && atomic_exchange(&c->pool->views_differ, false))
-			kv_event(kvc_client_log(c), KV_LOG_INFO,
+			kv_event(kc_client_log(c), KV_LOG_INFO,
 				 KV_EVENT("views_agree", KV_NUMBER("client", c->index),
 					  KV_NUMBER("servers", count->voters)),
 				 "client %u: all servers announce one view again", c->index);
@@ -646,31 +645,31 @@ static void differ_log(struct kvc_client *c, const struct kvc_choice *count, uin
 		return;
 	k->differ_said = true;
 	if (!atomic_exchange(&c->pool->views_differ, true))
-		kv_event(kvc_client_log(c), KV_LOG_WARN,
+		kv_event(kc_client_log(c), KV_LOG_WARN,
 			 KV_EVENT("views_differ", KV_NUMBER("client", c->index), KV_NUMBER("servers", count->voters),
 				  KV_NUMBER("differ", differ), KV_NUMBER("epoch", k->view.epoch)),
-			 "client %u: %u of %u servers do not announce the view that is followed (epoch %llu): compare "
-			 "their --members",
+			 "client %u: %u of %u servers do not announce the view "
+			 "that is followed (epoch %llu): compare their --members",
 			 c->index, differ, count->voters, (unsigned long long)k->view.epoch);
 }
 
 static void votes_look(struct kvc_client *c)
 {
-	struct kvc_cluster *k = &c->cluster;
-	struct kvc_votes_now now = {
+	struct kc_cluster *k = &c->cluster;
+	struct kc_votes_now now = {
 		.source = k->view.source, .epoch = k->view.epoch, .digest = k->digest, .now_ns = loop_now(c->loop)};
-	struct kvc_choice choice;
+	struct kc_choice choice;
 	bool opening = now.now_ns < k->opening_ns;
 	if (c->closing || !k->votes.vote)
 		return;
 	k->reached &= c->nodes_up == 0; /* after a loss of all, the next answer is a first one */
 	now.pending = opening ? pending(c, now.now_ns) : 0;
 	now.alone = (!opening || (k->view.epoch == 0 && now.pending == 0)) && is_alone(c);
-	kvc_votes_decide(&k->votes, &now, &choice);
-	kvc_set(&c->count.view_votes, choice.present);
-	kvc_set(&c->count.view_voters, choice.voters);
+	kc_votes_decide(&k->votes, &now, &choice);
+	kc_set(&c->count.view_votes, choice.present);
+	kc_set(&c->count.view_voters, choice.voters);
 	if (choice.digest != k->wanted.digest)
-		kvc_asking_over(&k->asking);
+		kc_asking_over(&k->asking);
 	k->wanted = choice;
 	if (choice.digest && choice.digest == k->digest) { /* same members, new numbers */
 		digest_set(c, &choice);
@@ -681,41 +680,41 @@ static void votes_look(struct kvc_client *c)
 	differ_log(c, &choice, now.now_ns);
 }
 
-static void cast(struct kvc_node *n, uint64_t source, uint64_t epoch, kv_u128 digest, bool draining)
+static void cast(struct kc_node *n, uint64_t source, uint64_t epoch, kv_u128 digest, bool draining)
 {
 	struct kvc_client *c = n->client;
-	struct kvc_cluster *k = &c->cluster;
+	struct kc_cluster *k = &c->cluster;
 	if (!k->reached && c->nodes_up == 0)
 		k->opening_ns = loop_now(c->loop) + OPENING_NS;
 	k->reached = true;
-	kvc_votes_cast(&k->votes, n->index, source, epoch, digest);
+	kc_votes_cast(&k->votes, n->index, source, epoch, digest);
 	if (n->drains != draining) {
 		n->drains = draining;
 		if (!n->retired) {
 			drains_set(n, kv_view_find(&k->view, n->member_id));
-			kvc_pins_follow(c);
+			kc_pins_follow(c);
 		}
 	}
 }
 
 /* Only a client's first view depends on this vote. */
-static void own_note(struct kvc_node *n, const struct kv_view *v, kv_u128 digest)
+static void own_note(struct kc_node *n, const struct kv_view *v, kv_u128 digest)
 {
-	struct kvc_cluster *k = &n->client->cluster;
+	struct kc_cluster *k = &n->client->cluster;
 	if (!v && digest == k->held_digest)
 		v = &k->held;
 	if (k->view.epoch == 0 && v && digest && n->node_id[0] && kv_view_find(v, n->node_id))
-		kvc_votes_own(&k->votes, n->index);
+		kc_votes_own(&k->votes, n->index);
 }
 
 /* Hold the view, if it has more votes than the held one. */
 static void hold(struct kvc_client *c, struct kv_view *v, kv_u128 digest)
 {
-	struct kvc_cluster *k = &c->cluster;
+	struct kc_cluster *k = &c->cluster;
 	uint64_t now_ns = loop_now(c->loop);
 	bool taken = digest == k->digest || digest == k->held_digest || digest == 0;
 	if (taken || (k->held_digest &&
-		      kvc_votes_for(&k->votes, k->held_digest, now_ns) > kvc_votes_for(&k->votes, digest, now_ns)))
+		      kc_votes_for(&k->votes, k->held_digest, now_ns) > kc_votes_for(&k->votes, digest, now_ns)))
 		return;
 	held_drop(k);
 	k->held = *v;
@@ -723,7 +722,7 @@ static void hold(struct kvc_client *c, struct kv_view *v, kv_u128 digest)
 	*v = (struct kv_view){0};
 }
 
-void kvc_cluster_take(struct kvc_node *n, struct kv_view *v, bool draining)
+void kc_cluster_take(struct kc_node *n, struct kv_view *v, bool draining)
 {
 	struct kvc_client *c = n->client;
 	kv_u128 digest = kv_view_digest(v);
@@ -732,21 +731,21 @@ void kvc_cluster_take(struct kvc_node *n, struct kv_view *v, bool draining)
 	own_note(n, v, digest);
 	hold(c, v, digest);
 	votes_look(c);
-	kvc_add(&c->count.views_old, !c->closing && epoch && digest && digest != c->cluster.digest);
+	kc_add(&c->count.views_old, !c->closing && epoch && digest && digest != c->cluster.digest);
 	kv_view_fini(v);
 }
 
-void kvc_cluster_told(struct kvc_node *n, const struct wire_view_news *news)
+void kc_cluster_told(struct kc_node *n, const struct wire_view_news *news)
 {
 	cast(n, news->source, news->epoch, news->digest, news->draining);
 	own_note(n, NULL, news->digest);
 	votes_look(n->client);
 }
 
-bool kvc_cluster_asks(struct kvc_node *n)
+bool kc_cluster_asks(struct kc_node *n)
 {
 	struct kvc_client *c = n->client;
-	struct kvc_cluster *k = &c->cluster;
+	struct kc_cluster *k = &c->cluster;
 	struct {
 		uint64_t now_ns, client, node;
 	} here = {loop_now(c->loop), c->pool->options.base_client_id + c->index, n->index};
@@ -754,24 +753,24 @@ bool kvc_cluster_asks(struct kvc_node *n)
 	if (!wanted || wanted == k->digest || wanted == k->held_digest || k->votes.vote[n->index].digest != wanted)
 		return false;
 	/* Clients choose differently, and a repeated simulation alike. */
-	if (!kvc_asking_now(&k->asking, k->wanted.votes, here.now_ns,
-			    kv_hash_key(&here, sizeof(here), (uint64_t)wanted)))
+	if (!kc_asking_now(&k->asking, k->wanted.votes, here.now_ns,
+			   kv_hash_key(&here, sizeof(here), (uint64_t)wanted)))
 		return false;
 	k->asked++;
 	return true;
 }
 
-bool kvc_cluster_waits(struct kvc_node *n)
+bool kc_cluster_waits(struct kc_node *n)
 {
 	struct kvc_client *c = n->client;
-	struct kvc_cluster *k = &c->cluster;
+	struct kc_cluster *k = &c->cluster;
 	uint64_t now_ns = loop_now(c->loop);
 	votes_look(c);
 	if (k->view.epoch || now_ns >= k->opening_ns || !k->votes.vote[n->index].digest)
 		return false;
 	if (k->wanted.digest) /* another server is asked */
 		return k->votes.vote[n->index].digest != k->wanted.digest ||
-		       (k->asking.asked_ns && now_ns - k->asking.asked_ns < KVC_ASK_PATIENCE_NS);
+		       (k->asking.asked_ns && now_ns - k->asking.asked_ns < KC_ASK_PATIENCE_NS);
 	return pending(c, now_ns) > 0;
 }
 
@@ -781,8 +780,8 @@ static void on_told(void *arg)
 {
 	struct kvc_client *c = arg;
 	struct kvc_pool *p = c->pool;
-	struct kvc_cluster *k = &c->cluster;
-	struct kvc_choice choice = {0};
+	struct kc_cluster *k = &c->cluster;
+	struct kc_choice choice = {0};
 	struct kv_view v;
 	bool newer;
 	pthread_mutex_lock(&p->lock);
@@ -800,13 +799,13 @@ static void on_told(void *arg)
 		held_try(c, &choice);
 	}
 	kv_view_fini(&v);
-	kvc_pool_tell_heard(p);
+	kc_pool_tell_heard(p);
 }
 
 /* The pool has a new cluster name: leave servers of other clusters. */
 static void naming_follow(struct kvc_client *c)
 {
-	uint32_t number = kvc_naming_number(c->pool);
+	uint32_t number = kc_naming_number(c->pool);
 	char name[KV_NAME_MAX];
 	if (number == c->cluster.naming_number)
 		return;
@@ -816,10 +815,10 @@ static void naming_follow(struct kvc_client *c)
 	pthread_mutex_unlock(&c->pool->lock);
 	for (unsigned i = 0; i < c->num_nodes; i++)
 		if (c->node[i].attachment && c->node[i].cluster[0] && strcmp(c->node[i].cluster, name) != 0)
-			kvc_node_redial(&c->node[i], "it is of another cluster than most servers");
+			kc_node_redial(&c->node[i], "it is of another cluster than most servers");
 }
 
-void kvc_cluster_look(struct kvc_client *c)
+void kc_cluster_look(struct kvc_client *c)
 {
 	uint64_t now_ns = loop_turn_now(c->loop);
 	if (c->closing || (c->cluster.looked_ns && now_ns - c->cluster.looked_ns < LOOK_NS))
@@ -833,16 +832,16 @@ void kvc_cluster_look(struct kvc_client *c)
 	votes_look(c);
 	for (unsigned i = c->pool->num_servers; i < c->num_nodes; i++)
 		if (c->node[i].joined && c->node[i].unstarted)
-			kvc_node_open(&c->node[i]);
+			kc_node_open(&c->node[i]);
 }
 
-void kvc_cluster_fini(struct kvc_client *c)
+void kc_cluster_fini(struct kvc_client *c)
 {
 	while (c->cluster.num_former > 0)
 		former_drop(&c->cluster);
-	kvc_carry_end(&c->cluster.carry);
-	kvc_place_fini(&c->cluster.place);
+	kc_carry_end(&c->cluster.carry);
+	kc_place_fini(&c->cluster.place);
 	kv_view_fini(&c->cluster.view);
 	kv_view_fini(&c->cluster.held);
-	kvc_votes_fini(&c->cluster.votes);
+	kc_votes_fini(&c->cluster.votes);
 }

@@ -5,25 +5,25 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_cluster_take -- a server's vote with its view, and whether it drains. The view is followed, held or dropped;
- * *view is empty then. kvc_cluster_told -- it announced its view. Both may begin and retire nodes. kvc_cluster_asks --
- * whether to ask this server now for the view with the majority. kvc_cluster_waits -- whether this server, attaching
+/* kc_cluster_take -- a server's vote with its view, and whether it drains. The view is followed, held or dropped;
+ * *view is empty then. kc_cluster_told -- it announced its view. Both may begin and retire nodes. kc_cluster_asks --
+ * whether to ask this server now for the view with the majority. kc_cluster_waits -- whether this server, attaching
  * without a view in force, must wait for others' votes. */
-void kvc_cluster_take(struct kvc_node *n, struct kv_view *view, bool draining);
-void kvc_cluster_told(struct kvc_node *n, const struct wire_view_news *news);
-bool kvc_cluster_asks(struct kvc_node *n);
-bool kvc_cluster_waits(struct kvc_node *n);
+void kc_cluster_take(struct kc_node *n, struct kv_view *view, bool draining);
+void kc_cluster_told(struct kc_node *n, const struct wire_view_news *news);
+bool kc_cluster_asks(struct kc_node *n);
+bool kc_cluster_waits(struct kc_node *n);
 
-/* kvc_cluster_look -- a beat (conn/serve.c): free the places of ended nodes, and count the votes again. */
-void kvc_cluster_look(struct kvc_client *c);
+/* kc_cluster_look -- a beat (conn/serve.c): free the places of ended nodes, and count the votes again. */
+void kc_cluster_look(struct kvc_client *c);
 
-/* kvc_cluster_node_up -- a node is up, with its server's incarnation. */
-void kvc_cluster_node_up(struct kvc_node *n);
+/* kc_cluster_node_up -- a node is up, with its server's incarnation. */
+void kc_cluster_node_up(struct kc_node *n);
 
-/* kvc_cluster_node_ended -- a retired node has ended: no session waits for it. */
-void kvc_cluster_node_ended(struct kvc_node *n);
+/* kc_cluster_node_ended -- a retired node has ended: no session waits for it. */
+void kc_cluster_node_ended(struct kc_node *n);
 
-/* kvc_cluster_fini -- free the views, after the client's coroutines. */
-void kvc_cluster_fini(struct kvc_client *c);
+/* kc_cluster_fini -- free the views, after the client's coroutines. */
+void kc_cluster_fini(struct kvc_client *c);
 
 #endif

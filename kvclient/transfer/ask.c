@@ -8,24 +8,24 @@
 #include "kvclient/route/owner.h"
 #include "kvclient/transfer/call.h"
 
-/* Send `wire` to a shard of the node (UINT32_MAX: the key's) and wait: one attempt of kvc_ask_shard_await or
- * kvc_ask_await. */
-static int once_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
-		      void *into, struct kvc_look *out_look, struct kvc_trace *t)
+/* Send `wire` to a shard of the node (UINT32_MAX: the key's) and wait: one attempt of kc_ask_shard_await or
+ * kc_ask_await. */
+static int once_await(struct kc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
+		      void *into, struct kc_look *out_look, struct kc_trace *t)
 {
 	struct kvc_client *c = n->client;
-	struct kvc_wait wait = {.co = co_self(), .trace = t};
-	struct kvc_attachment *s;
-	struct kvc_req *r;
-	struct kvc_need need = {.node = n, .session = t->session, .background = t->background};
+	struct kc_wait wait = {.co = co_self(), .trace = t};
+	struct kc_attachment *s;
+	struct kc_req *r;
+	struct kc_need need = {.node = n, .session = t->session, .background = t->background};
 	uint64_t asked_ns;
-	int rc = kvc_call_room_await(n, &need, deadline_ns, true, &s, &r);
+	int rc = kc_call_room_await(n, &need, deadline_ns, true, &s, &r);
 	if (rc < 0)
 		return rc;
 	if (shard == UINT32_MAX)
-		shard = kvc_place_shard(s->shard_seed, s->shards, wire->key.data, wire->key.len);
+		shard = kc_place_shard(s->shard_seed, s->shards, wire->key.data, wire->key.len);
 	if (shard >= s->shards) {
-		kvc_req_release(c, r);
+		kc_req_release(c, r);
 		return 1;
 	}
 	r->wire = *wire;
@@ -35,36 +35,36 @@ static int once_await(struct kvc_node *n, const struct wire_request *wire, uint3
 	else
 		r->reply.stat = into;
 	asked_ns = loop_turn_now(c->loop);
-	kvc_req_submit(kvc_link_pick(s, shard), r, &wait);
-	rc = kvc_call_done_await(c, r, deadline_ns);
+	kc_req_submit(kc_link_pick(s, shard), r, &wait);
+	rc = kc_call_done_await(c, r, deadline_ns);
 	if ((rc == 0 || rc == -KV_EDELETED) && out_look)
-		*out_look = (struct kvc_look){r->reply.touch.left_ms, r->reply.touch.age_ns, asked_ns,
-					      r->reply.touch.checksum};
-	kvc_req_release(c, r);
+		*out_look = (struct kc_look){r->reply.touch.left_ms, r->reply.touch.age_ns, asked_ns,
+					     r->reply.touch.checksum};
+	kc_req_release(c, r);
 	return rc;
 }
 
 /* Keeps -KV_EDELETED, after which a route continues. */
-static int asked_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
-		       void *into, struct kvc_look *out_look, unsigned *tries, struct kvc_trace *t)
+static int asked_await(struct kc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
+		       void *into, struct kc_look *out_look, unsigned *tries, struct kc_trace *t)
 {
 	int rc;
 	*tries = 0;
 	for (unsigned pauses = 0;; ++*tries) {
 		rc = once_await(n, wire, shard, deadline_ns, into, out_look, t);
-		if (rc >= 0 || !kvc_call_again_await(n->client, rc, deadline_ns, &pauses))
-			return rc == -KV_EDELETED ? rc : (int)kvc_call_code(n->client, rc);
+		if (rc >= 0 || !kc_call_again_await(n->client, rc, deadline_ns, &pauses))
+			return rc == -KV_EDELETED ? rc : (int)kc_call_code(n->client, rc);
 	}
 }
 
-int kvc_ask_await(struct kvc_node *n, const struct wire_request *wire, uint64_t deadline_ns, struct kvc_look *out_look,
-		  unsigned *tries, struct kvc_trace *t)
+int kc_ask_await(struct kc_node *n, const struct wire_request *wire, uint64_t deadline_ns, struct kc_look *out_look,
+		 unsigned *tries, struct kc_trace *t)
 {
 	return asked_await(n, wire, UINT32_MAX, deadline_ns, NULL, out_look, tries, t);
 }
 
-int kvc_ask_shard_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
-			void *into, struct kvc_trace *t)
+int kc_ask_shard_await(struct kc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
+		       void *into, struct kc_trace *t)
 {
 	unsigned tries;
 	return asked_await(n, wire, shard, deadline_ns, into, NULL, &tries, t);
@@ -80,10 +80,10 @@ static void young_set(const struct route *r, struct wire_request *wire)
 	wire->touch.young_ns = now_ns - KV_MIN(now_ns, r->deleted_ns);
 }
 
-int kvc_ask_route_await(struct route *r, struct wire_request *wire, struct kvc_look *out_look, unsigned *tries,
-			struct kvc_trace *t)
+int kc_ask_route_await(struct route *r, struct wire_request *wire, struct kc_look *out_look, unsigned *tries,
+		       struct kc_trace *t)
 {
-	struct kvc_look look;
+	struct kc_look look;
 	unsigned more, moves = 0;
 	bool next;
 	int rc;
@@ -91,7 +91,7 @@ int kvc_ask_route_await(struct route *r, struct wire_request *wire, struct kvc_l
 	route_count(r->n, r->key);
 	do {
 		young_set(r, wire);
-		rc = kvc_ask_await(r->n, wire, r->deadline_ns, &look, &more, t);
+		rc = kc_ask_await(r->n, wire, r->deadline_ns, &look, &more, t);
 		*tries += more;
 		if (rc == -KV_EDELETED)
 			route_deleted(r, look.age_ns);
@@ -102,67 +102,66 @@ int kvc_ask_route_await(struct route *r, struct wire_request *wire, struct kvc_l
 			next && r->told && r->told->count == 0; /* the first server was lost, perhaps with its answer */
 	} while (next);
 	*tries += moves;
-	return (int)kvc_call_code(r->c, route_code(r, rc));
+	return (int)kc_call_code(r->c, route_code(r, rc));
 }
 
-int kvc_ask_node_await(struct kvc_node *n, const struct wire_request *wire, uint64_t deadline_ns, struct kvc_trace *t)
+int kc_ask_node_await(struct kc_node *n, const struct wire_request *wire, uint64_t deadline_ns, struct kc_trace *t)
 {
 	unsigned tries;
-	return (int)kvc_call_code(n->client, kvc_ask_await(n, wire, deadline_ns, NULL, &tries, t));
+	return (int)kc_call_code(n->client, kc_ask_await(n, wire, deadline_ns, NULL, &tries, t));
 }
 
-int kvc_look_await(struct kvc_node *n, struct kvc_key key, uint64_t deadline_ns, struct kvc_look *out,
-		   struct kvc_trace *t)
+int kc_look_await(struct kc_node *n, struct kvc_key key, uint64_t deadline_ns, struct kc_look *out, struct kc_trace *t)
 {
 	struct wire_request wire = {.type = WIRE_TOUCH, .flags = WIRE_TOUCH_LOOK, .key = {key.data, (uint32_t)key.len}};
 	unsigned tries;
-	return kvc_ask_await(n, &wire, deadline_ns, out, &tries, t);
+	return kc_ask_await(n, &wire, deadline_ns, out, &tries, t);
 }
 
-int kvc_left_await(struct kvc_node *n, struct kvc_key key, uint64_t deadline_ns, uint64_t *out_left_ms,
-		   struct kvc_trace *t)
+int kc_left_await(struct kc_node *n, struct kvc_key key, uint64_t deadline_ns, uint64_t *out_left_ms,
+		  struct kc_trace *t)
 {
-	struct kvc_look look = {0};
-	int rc = kvc_look_await(n, key, deadline_ns, &look, t);
+	struct kc_look look = {0};
+	int rc = kc_look_await(n, key, deadline_ns, &look, t);
 	*out_left_ms = look.left_ms;
-	return (int)kvc_call_code(n->client, rc);
+	return (int)kc_call_code(n->client, rc);
 }
 
-void kvc_yield_await(struct kvc_node *n, struct kvc_key key, uint64_t generation, uint64_t deadline_ns,
-		     struct kvc_trace *t)
+void kc_yield_await(struct kc_node *n, struct kvc_key key, uint64_t generation, uint64_t deadline_ns,
+		    struct kc_trace *t)
 {
 	struct wire_request wire = {.type = WIRE_DELETE,
 				    .flags = WIRE_DELETE_THIS,
 				    .key = {key.data, (uint32_t)key.len},
 				    .drop.which = generation};
 	unsigned tries;
-	kvc_add(&n->client->count.copies_yielded, 1);
-	(void)kvc_ask_await(n, &wire, deadline_ns, NULL, &tries, t);
+	kc_add(&n->client->count.copies_yielded, 1);
+	(void)kc_ask_await(n, &wire, deadline_ns, NULL, &tries, t);
 }
 
 /* ---- pins ---- */
 
-static int pin_own_await(struct kvc_node *n, struct kvc_session *session, struct kvc_key key, uint8_t flags)
+static int pin_own_await(struct kc_node *n, struct kvc_session *session, struct kvc_key key, uint8_t flags)
 {
 	struct kvc_client *c = n->client;
 	struct wire_request wire = {.type = WIRE_PIN, .flags = flags, .key = {key.data, (uint32_t)key.len}};
 	uint64_t deadline = kv_deadline(loop_now(c->loop), c->pool->options.timeout_ns), attaches = n->attaches;
 	unsigned tries = 0;
-	struct kvc_trace t;
+	struct kc_trace t;
 	int rc;
-	kvc_trace_own(&t, KVC_OP_PIN, session, false); /* in the foreground: the server may evict while this waits */
+	kc_trace_own(&t, KVC_OP_PIN, session, false); /* in the foreground: the server may evict while this waits */
 	do
 		rc = once_await(n, &wire, UINT32_MAX, deadline, NULL, NULL, &t);
-	while (rc < 0 && kvc_node_uses(n, attaches) && kvc_call_again_await(c, rc, deadline, &tries));
+	while (rc < 0 && kc_node_uses(n, attaches) && kc_call_again_await(c, rc, deadline, &tries));
 	return rc == -KV_EDELETED ? -KV_ENOTFOUND : rc;
 }
 
-int kvc_pin_again_await(struct kvc_node *n, struct kvc_session *session, struct kvc_key key)
+int kc_pin_again_await(struct kc_node *n, struct kvc_session *session, struct kvc_key key)
 {
 	return pin_own_await(n, session, key, 0);
 }
 
-void kvc_pin_release_await(struct kvc_node *n, struct kvc_session *session, struct kvc_key key)
+void kc_pin_release_await(struct kc_node *n, struct kvc_session *session, struct kvc_key key)
 {
 	(void)pin_own_await(n, session, key, WIRE_PIN_RELEASE);
 }

@@ -11,41 +11,41 @@
 
 enum { GUESS_DEFAULT = 65536, GUESSES_MAX = 4 };
 
-static void lend(struct kvc_client *c, struct kvc_piece *piece, uint64_t len, uint64_t value_len,
+static void lend(struct kvc_client *c, struct kc_piece *piece, uint64_t len, uint64_t value_len,
 		 struct kvc_borrowed *out)
 {
 	*out = (struct kvc_borrowed){
-		kvc_buffer_at(&c->buffer, piece), len, value_len, {piece->offset, piece->len_bytes}};
-	*piece = (struct kvc_piece){0};
+		kc_buffer_at(&c->buffer, piece), len, value_len, {piece->offset, piece->len_bytes}};
+	*piece = (struct kc_piece){0};
 }
 
 int kvc_borrow_await(struct kvc_client *client, uint64_t len_bytes, uint64_t timeout_ns, struct kvc_borrowed *out)
 {
 	struct kvc_call call = {.timeout_ns = timeout_ns};
-	struct kvc_piece piece;
-	struct kvc_trace t;
+	struct kc_piece piece;
+	struct kc_trace t;
 	int rc;
 	if (!out || len_bytes == 0)
 		return -KV_EINVAL;
 	*out = (struct kvc_borrowed){0};
-	rc = kvc_call_begin(client, &t, KVC_OP_BORROW, NULL);
+	rc = kc_call_begin(client, &t, KVC_OP_BORROW, NULL);
 	if (rc < 0)
 		return rc;
-	rc = kvc_call_piece_await(client, len_bytes, kvc_call_deadline(client, &call, 0), true, &piece);
+	rc = kc_call_piece_await(client, len_bytes, kc_call_deadline(client, &call, 0), true, &piece);
 	if (rc == 0)
 		lend(client, &piece, len_bytes, len_bytes, out);
-	return (int)kvc_call_end(client, &t, rc);
+	return (int)kc_call_end(client, &t, rc);
 }
 
 void kvc_borrowed_release(struct kvc_client *client, struct kvc_borrowed *borrowed)
 {
-	struct kvc_piece piece;
+	struct kc_piece piece;
 	if (!client || !borrowed || borrowed->priv[1] == 0)
 		return;
-	piece = (struct kvc_piece){borrowed->priv[0], borrowed->priv[1]};
+	piece = (struct kc_piece){borrowed->priv[0], borrowed->priv[1]};
 	*borrowed = (struct kvc_borrowed){0};
-	if (!kvc_pool_alien(client->pool))
-		kvc_room_give(client, &piece);
+	if (!kc_pool_alien(client->pool))
+		kc_room_give(client, &piece);
 }
 
 /* GET one range into a piece owned by the request. 0; 1: the guess was too short, *len is the length needed; or a
@@ -53,55 +53,55 @@ void kvc_borrowed_release(struct kvc_client *client, struct kvc_borrowed *borrow
 static int borrowed_guess_await(struct kvc_get *g, uint64_t *len, struct kvc_borrowed *out)
 {
 	struct kvc_client *c = g->c;
-	struct kvc_req *r;
+	struct kc_req *r;
 	int rc, status;
-	kvc_get_begin(g);
+	kc_get_begin(g);
 	g->to.cap = *len;
-	g->to.place = KVC_GET_LENT;
+	g->to.place = KC_GET_LENT;
 	g->ask.single = true;
-	rc = kvc_get_issue_await(g, true, &r);
+	rc = kc_get_issue_await(g, true, &r);
 	if (rc < 0)
 		return rc;
 	/* The piece itself is the destination, even of bytes in the reply: nothing is copied. */
-	g->to.at = r->place = (struct kvc_target){.at = kvc_buffer_at(&c->buffer, &r->mem.piece)};
-	status = kvc_call_done_await(c, r, g->route.deadline_ns);
-	rc = kvc_get_take_await(g, r, status, NULL);
-	if (g->state == KVC_GET_READING && (rc == 0 || rc == -KV_ETOOBIG)) {
+	g->to.at = r->place = (struct kc_target){.at = kc_buffer_at(&c->buffer, &r->mem.piece)};
+	status = kc_call_done_await(c, r, g->route.deadline_ns);
+	rc = kc_get_take_await(g, r, status, NULL);
+	if (g->state == KC_GET_READING && (rc == 0 || rc == -KV_ETOOBIG)) {
 		*len = g->value.total;
 		rc = 1;
 	} else if (rc == 0) {
-		kvc_room_keep(c, &r->mem.piece);
+		kc_room_keep(c, &r->mem.piece);
 		lend(c, &r->mem.piece, g->value.total, g->value.len, out);
 	}
-	kvc_req_release(c, r);
+	kc_req_release(c, r);
 	return rc;
 }
 
 /* GET several ranges into one piece: one attempt. If a fence would cut the client off from all servers, a repair uses a
- * piece per range, as in kvc_put_copy. */
+ * piece per range, as in kc_put_copy. */
 static int borrowed_large_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out)
 {
 	struct kvc_client *c = g->c;
-	struct kvc_piece piece;
-	int64_t rc = kvc_call_piece_await(c, len, g->route.deadline_ns, true, &piece);
+	struct kc_piece piece;
+	int64_t rc = kc_call_piece_await(c, len, g->route.deadline_ns, true, &piece);
 	g->ask.single = false;
 	if (rc < 0)
 		return (int)rc;
-	g->to.at = (struct kvc_target){.at = kvc_buffer_at(&c->buffer, &piece)};
+	g->to.at = (struct kc_target){.at = kc_buffer_at(&c->buffer, &piece)};
 	g->to.cap = len;
-	g->to.place = g->route.kind == ROUTE_FIXED && !c->info.peer_fence ? KVC_GET_COPIED : KVC_GET_DIRECT;
-	g->to.region = KVC_REGION_BUFFER;
+	g->to.place = g->route.kind == ROUTE_FIXED && !c->info.peer_fence ? KC_GET_COPIED : KC_GET_DIRECT;
+	g->to.region = KC_REGION_BUFFER;
 	g->to.region_offset = piece.offset;
-	rc = kvc_get_once_await(g);
+	rc = kc_get_once_await(g);
 	if (rc >= 0)
 		lend(c, &piece, (uint64_t)rc, g->value.len, out);
-	kvc_room_give(c, &piece);
+	kc_room_give(c, &piece);
 	return rc < 0 ? (int)rc : 0;
 }
 
-int kvc_get_lent_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out)
+int kc_get_lent_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out)
 {
-	uint64_t max = kvc_buffer_largest(&g->c->buffer) / 2;
+	uint64_t max = kc_buffer_largest(&g->c->buffer) / 2;
 	uint64_t asked = 0;
 	int rc = 1;
 	/* The guess may exceed the largest piece while the value does not. */
@@ -116,36 +116,36 @@ int kvc_get_lent_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out
 		asked = len;
 		do
 			rc = large ? borrowed_large_await(g, len, out) : borrowed_guess_await(g, &len, out);
-		while (rc < 0 && kvc_call_next_await(&g->route, rc));
+		while (rc < 0 && kc_call_next_await(&g->route, rc));
 	}
-	return (int)route_code(&g->route, rc == 1 ? -KV_EBUSY : kvc_call_code(g->c, rc));
+	return (int)route_code(&g->route, rc == 1 ? -KV_EBUSY : kc_call_code(g->c, rc));
 }
 
 int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key key, uint64_t expect_len,
 			       const struct kvc_call *call, struct kvc_borrowed *out)
 {
 	struct kvc_call own;
-	struct kvc_trace t;
+	struct kc_trace t;
 	struct kvc_get g;
 	uint64_t len;
 	int64_t rc;
 	if (!out)
 		return -KV_EINVAL;
 	*out = (struct kvc_borrowed){0};
-	rc = kvc_call_open(client, &t, KVC_OP_GET, call, &own);
+	rc = kc_call_open(client, &t, KVC_OP_GET, call, &own);
 	if (rc < 0)
 		return rc;
-	rc = kvc_get_init(&g, client, key, &(struct kvc_target){.at = client->area.base}, 1, &own,
-			  kvc_call_deadline(client, &own, KV_MAX(expect_len, own.length)));
+	rc = kc_get_init(&g, client, key, &(struct kc_target){.at = client->area.base}, 1, &own,
+			 kc_call_deadline(client, &own, KV_MAX(expect_len, own.length)));
 	if (rc < 0)
 		goto out;
-	kvc_trace_key(&t, key.data, key.len);
+	kc_trace_key(&t, key.data, key.len);
 	g.own_wait.trace = &t;
 	g.ask.exact = own.flags & KVC_EXACT ? expect_len : 0;
 	len = expect_len ? expect_len : own.length ? own.length : client->last_len ? client->last_len : GUESS_DEFAULT;
-	rc = route_down(g.route.n, own.flags, kvc_get_lent_await(&g, len, out));
-	kvc_get_count(client, rc == 0 ? (int64_t)out->len : rc);
+	rc = route_down(g.route.n, own.flags, kc_get_lent_await(&g, len, out));
+	kc_get_count(client, rc == 0 ? (int64_t)out->len : rc);
 out:
-	rc = kvc_call_end(client, &t, rc);
+	rc = kc_call_end(client, &t, rc);
 	return rc < 0 ? rc : (int64_t)out->len;
 }

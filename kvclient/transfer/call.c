@@ -26,73 +26,73 @@ enum {
 	PAUSE_SHIFT_MAX = 6 /* pauses of 2, 4, ... 64 ms: a broken connection of tcp;ofi_rxm returns after about 10 */
 };
 
-int kvc_call_check(const struct kvc_call *given, struct kvc_call *out)
+int kc_call_check(const struct kvc_call *given, struct kvc_call *out)
 {
-	int rc = kvc_sized_take(out, sizeof(*out), given, offsetof(struct kvc_call, timeout_ns), "struct kvc_call",
-				NULL);
-	if (rc == 0 && ((out->phases && !kvc_sized(out->phases)) || (out->flags & ~(unsigned)CALL_FLAGS)))
+	int rc =
+		kc_sized_take(out, sizeof(*out), given, offsetof(struct kvc_call, timeout_ns), "struct kvc_call", NULL);
+	if (rc == 0 && ((out->phases && !kc_sized(out->phases)) || (out->flags & ~(unsigned)CALL_FLAGS)))
 		rc = -KV_EINVAL;
 	return rc;
 }
 
-int kvc_call_allowed(struct kvc_client *c)
+int kc_call_allowed(struct kvc_client *c)
 {
 	if (!c)
 		return -KV_EINVAL;
-	if (KV_UNLIKELY(kvc_pool_alien(c->pool)))
+	if (KV_UNLIKELY(kc_pool_alien(c->pool)))
 		return -KV_ECLOSED;
 	if (loop_current() != c->loop || !co_self())
 		return -KV_EINVAL;
 	return c->closing || !c->opened ? -KV_ECLOSED : 0;
 }
 
-int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, const struct kvc_call *call)
+int kc_call_begin(struct kvc_client *c, struct kc_trace *t, enum kvc_op op, const struct kvc_call *call)
 {
 	struct kvc_session *session;
-	int rc = kvc_call_allowed(c);
+	int rc = kc_call_allowed(c);
 	if (rc < 0)
 		return rc;
-	session = kvc_session_of(call);
+	session = kc_session_of(call);
 	if (KV_UNLIKELY(session && (session->client != c || session->parting)))
 		return -KV_EINVAL;
-	kvc_session_hold(session);
-	kvc_client_hold(c);
-	kvc_trace_begin(t, c, op, call, session);
+	kc_session_hold(session);
+	kc_client_hold(c);
+	kc_trace_begin(t, c, op, call, session);
 	return 0;
 }
 
-void kvc_result_count(struct kvc_client *c, enum kvc_op op, int64_t rc)
+void kc_result_count(struct kvc_client *c, enum kvc_op op, int64_t rc)
 {
 	int64_t column = rc >= 0 ? 0 : -rc - 1000;
 	/* A conflict is a result, like a miss: a client that recomputes a block gets other last bits. */
 	bool conflict = op == KVC_OP_PUT && rc == -KV_EEXIST;
 	if (conflict)
-		kvc_add(&c->count.put_conflicts, 1);
+		kc_add(&c->count.put_conflicts, 1);
 	else if (rc < 0 && rc != -KV_ENOTFOUND)
-		kvc_add(&c->count.errors, 1);
+		kc_add(&c->count.errors, 1);
 	if (rc == -KV_ETIMEOUT)
-		kvc_add(&c->count.timeouts, 1);
+		kc_add(&c->count.timeouts, 1);
 	if (rc < 0 && (column < 1 || column > KV_ELEFT - 1000))
 		column = KVC_RESULT_OTHER;
-	kvc_add(&c->count.results[op][column], 1);
+	kc_add(&c->count.results[op][column], 1);
 }
 
-int64_t kvc_call_end(struct kvc_client *c, struct kvc_trace *t, int64_t rc)
+int64_t kc_call_end(struct kvc_client *c, struct kc_trace *t, int64_t rc)
 {
 	if (!t->batch)
-		kvc_result_count(c, t->op, rc);
-	kvc_trace_end(t, c, rc);
-	kvc_session_unhold(t->session);
-	kvc_client_unhold(c);
+		kc_result_count(c, t->op, rc);
+	kc_trace_end(t, c, rc);
+	kc_session_unhold(t->session);
+	kc_client_unhold(c);
 	return rc;
 }
 
-uint64_t kvc_call_deadline(const struct kvc_client *c, const struct kvc_call *call, uint64_t bytes)
+uint64_t kc_call_deadline(const struct kvc_client *c, const struct kvc_call *call, uint64_t bytes)
 {
-	return kv_deadline(loop_now(c->loop), kvc_pool_time(c->pool, call, bytes));
+	return kv_deadline(loop_now(c->loop), kc_pool_time(c->pool, call, bytes));
 }
 
-uint64_t kvc_batch_bytes(const struct kvc_item *items, unsigned n)
+uint64_t kc_batch_bytes(const struct kvc_item *items, unsigned n)
 {
 	uint64_t sum = 0;
 	for (unsigned i = 0; items && i < n; i++)
@@ -100,66 +100,66 @@ uint64_t kvc_batch_bytes(const struct kvc_item *items, unsigned n)
 	return sum;
 }
 
-int kvc_call_ready_await(struct kvc_node *n, struct kvc_session *session, uint64_t deadline_ns, bool wait,
-			 struct kvc_attachment **out)
+int kc_call_ready_await(struct kc_node *n, struct kvc_session *session, uint64_t deadline_ns, bool wait,
+			struct kc_attachment **out)
 {
 	int rc;
 	if (!wait) {
 		*out = n->attachment;
-		return n->state == KVC_NODE_UP && (KV_LIKELY(!session) || kvc_session_is_open(session, n->index))
+		return n->state == KC_NODE_UP && (KV_LIKELY(!session) || kc_session_is_open(session, n->index))
 			       ? 0
 			       : -KV_EBUSY;
 	}
 	do {
-		rc = kvc_node_ready_await(n, deadline_ns, out);
+		rc = kc_node_ready_await(n, deadline_ns, out);
 		if (KV_UNLIKELY(rc == 0 && session))
-			rc = kvc_session_ready_await(session, n, n->attaches, deadline_ns);
+			rc = kc_session_ready_await(session, n, n->attaches, deadline_ns);
 	} while (rc == 1);
 	return rc;
 }
 
-int kvc_call_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t deadline_ns, bool wait,
-			struct kvc_attachment **out_attachment, struct kvc_req **out)
+int kc_call_room_await(struct kc_node *n, const struct kc_need *need, uint64_t deadline_ns, bool wait,
+		       struct kc_attachment **out_attachment, struct kc_req **out)
 {
 	uint64_t asked_ns = loop_turn_now(n->client->loop);
 	int rc;
 	do {
-		rc = kvc_call_ready_await(n, need->session, deadline_ns, wait, out_attachment);
+		rc = kc_call_ready_await(n, need->session, deadline_ns, wait, out_attachment);
 		if (rc == 0)
-			rc = kvc_call_take_await(n, n->attaches, need, deadline_ns, wait, out);
+			rc = kc_call_take_await(n, n->attaches, need, deadline_ns, wait, out);
 	} while (rc == 1);
 	if (rc == 0)
 		(*out)->at.asked_ns = asked_ns;
 	return rc;
 }
 
-int kvc_call_piece_await(struct kvc_client *c, uint64_t len, uint64_t deadline_ns, bool wait, struct kvc_piece *out)
+int kc_call_piece_await(struct kvc_client *c, uint64_t len, uint64_t deadline_ns, bool wait, struct kc_piece *out)
 {
-	struct kvc_need need = {.piece_bytes = len, .background = !wait};
-	struct kvc_req *r;
-	int rc = wait ? kvc_room_await(c, &need, deadline_ns, &r) : kvc_room_try(c, &need, &r);
+	struct kc_need need = {.piece_bytes = len, .background = !wait};
+	struct kc_req *r;
+	int rc = wait ? kc_room_await(c, &need, deadline_ns, &r) : kc_room_try(c, &need, &r);
 	if (rc < 0)
 		return rc;
 	*out = r->mem.piece;
-	kvc_room_keep(c, out);
-	r->mem.piece = (struct kvc_piece){0};
-	kvc_req_release(c, r);
+	kc_room_keep(c, out);
+	r->mem.piece = (struct kc_piece){0};
+	kc_req_release(c, r);
 	return 0;
 }
 
 /* ---- waiting and giving up ---- */
 
-int kvc_call_wait_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns)
+int kc_call_wait_await(struct kvc_client *c, struct kc_req *r, uint64_t deadline_ns)
 {
-	while (r->state != KVC_REQ_DONE) {
+	while (r->state != KC_REQ_DONE) {
 		if (c->closing)
 			return -KV_ECLOSED;
-		if (KV_UNLIKELY(r->wait && r->wait->trace && kvc_trace_stopped(r->wait->trace)))
+		if (KV_UNLIKELY(r->wait && r->wait->trace && kc_trace_stopped(r->wait->trace)))
 			return -KV_ECANCELED;
 		/* After a failure, missing writes are under way, or will never arrive. */
-		if (r->said == KVC_SAID_REPLY && r->status < 0)
+		if (r->said == KC_SAID_REPLY && r->status < 0)
 			deadline_ns = KV_MIN(deadline_ns, r->at.replied_ns + c->pool->options.grace_ns);
-		if (co_park_await(deadline_ns) < 0 && r->state != KVC_REQ_DONE)
+		if (co_park_await(deadline_ns) < 0 && r->state != KC_REQ_DONE)
 			return -KV_ETIMEOUT;
 	}
 	if (KV_UNLIKELY(r->trace != NULL))
@@ -169,86 +169,86 @@ int kvc_call_wait_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadli
 
 /* Wait for the answer to a CANCEL, or the end of the grace since the requests were given up. A late loop adds its
  * delay: the answer may be unread, and no reason to cut the server off. */
-static void grace_await(struct kvc_client *c, const struct kvc_req *r)
+static void grace_await(struct kvc_client *c, const struct kc_req *r)
 {
 	const uint64_t grace_ns = c->pool->options.grace_ns;
 	uint64_t end = r->at.given_up_ns + grace_ns, late = 0;
-	while (r->state != KVC_REQ_DONE && loop_now(c->loop) < end)
+	while (r->state != KC_REQ_DONE && loop_now(c->loop) < end)
 		if (co_park_await(end) < 0 && late == 0) {
 			late = KV_MIN(loop_now(c->loop) - end, grace_ns);
 			end = loop_now(c->loop) + late;
 		}
 }
 
-static void give_up_await(struct kvc_client *c, struct kvc_req *r, int why)
+static void give_up_await(struct kvc_client *c, struct kc_req *r, int why)
 {
-	if (r->state == KVC_REQ_LIMBO) {
-		kvc_client_fenced_await(c);
+	if (r->state == KC_REQ_LIMBO) {
+		kc_client_fenced_await(c);
 		return;
 	}
-	kvc_req_cancel(r, why);
-	if (kvc_req_out(r) && r->wire.dest.count == 0)
+	kc_req_cancel(r, why);
+	if (kc_req_out(r) && r->wire.dest.count == 0)
 		return;
 	grace_await(c, r);
-	if (r->state == KVC_REQ_DONE)
+	if (r->state == KC_REQ_DONE)
 		return;
-	if (r->mem.callers || kvc_client_quarantine_full(c, r->mem.piece.len_bytes))
-		kvc_client_fence_await(c, r->link->attachment, r->link->shard);
-	if (r->state == KVC_REQ_LIMBO)
-		kvc_client_fenced_await(c);
+	if (r->mem.callers || kc_client_quarantine_full(c, r->mem.piece.len_bytes))
+		kc_client_fence_await(c, r->link->attachment, r->link->shard);
+	if (r->state == KC_REQ_LIMBO)
+		kc_client_fenced_await(c);
 }
 
-int kvc_call_finish_await(struct kvc_client *c, struct kvc_req *r, int why)
+int kc_call_finish_await(struct kvc_client *c, struct kc_req *r, int why)
 {
 	/* Only the call itself cancels, while it waits for another of its requests. */
 	if (why == 0)
 		return r->status != -KV_ECANCELED ? r->status : c->closing ? -KV_ECLOSED : -KV_ETIMEOUT;
 	give_up_await(c, r, why);
 	/* It may have just succeeded, or its reply may have had a cause. */
-	if (r->state == KVC_REQ_DONE && r->status == 0)
+	if (r->state == KC_REQ_DONE && r->status == 0)
 		return 0;
-	if (r->said == KVC_SAID_REPLY && r->status < 0 && r->status != -KV_ECANCELED && why == -KV_ETIMEOUT)
+	if (r->said == KC_SAID_REPLY && r->status < 0 && r->status != -KV_ECANCELED && why == -KV_ETIMEOUT)
 		return r->status;
 	return why;
 }
 
-int kvc_call_done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns)
+int kc_call_done_await(struct kvc_client *c, struct kc_req *r, uint64_t deadline_ns)
 {
-	return kvc_call_finish_await(c, r, kvc_call_wait_await(c, r, deadline_ns));
+	return kc_call_finish_await(c, r, kc_call_wait_await(c, r, deadline_ns));
 }
 
-void kvc_window_add(struct kvc_window *w, struct kvc_req *r)
+void kc_window_add(struct kc_window *w, struct kc_req *r)
 {
-	w->req[(w->head + w->count++) % KVC_WINDOW] = r;
+	w->req[(w->head + w->count++) % KC_WINDOW] = r;
 }
 
-int kvc_window_next_await(struct kvc_client *c, struct kvc_window *w, uint64_t deadline_ns, struct kvc_req **out)
+int kc_window_next_await(struct kvc_client *c, struct kc_window *w, uint64_t deadline_ns, struct kc_req **out)
 {
-	struct kvc_req *r = w->req[w->head];
-	int why = kvc_call_wait_await(c, r, deadline_ns);
-	w->head = (w->head + 1) % KVC_WINDOW;
+	struct kc_req *r = w->req[w->head];
+	int why = kc_call_wait_await(c, r, deadline_ns);
+	w->head = (w->head + 1) % KC_WINDOW;
 	w->count--;
 	/* Cancelled at once, all requests share the grace. */
 	for (unsigned i = 0; why < 0 && i < w->count; i++)
-		kvc_req_cancel(w->req[(w->head + i) % KVC_WINDOW], why);
+		kc_req_cancel(w->req[(w->head + i) % KC_WINDOW], why);
 	*out = r;
-	return kvc_call_finish_await(c, r, why);
+	return kc_call_finish_await(c, r, why);
 }
 
-void kvc_window_drop_await(struct kvc_client *c, struct kvc_window *w)
+void kc_window_drop_await(struct kvc_client *c, struct kc_window *w)
 {
 	for (unsigned i = 0; i < w->count; i++)
-		kvc_req_cancel(w->req[(w->head + i) % KVC_WINDOW], -KV_ETIMEOUT);
-	for (; w->count > 0; w->count--, w->head = (w->head + 1) % KVC_WINDOW) {
-		kvc_call_done_await(c, w->req[w->head], 0);
-		kvc_req_release(c, w->req[w->head]);
+		kc_req_cancel(w->req[(w->head + i) % KC_WINDOW], -KV_ETIMEOUT);
+	for (; w->count > 0; w->count--, w->head = (w->head + 1) % KC_WINDOW) {
+		kc_call_done_await(c, w->req[w->head], 0);
+		kc_req_release(c, w->req[w->head]);
 	}
 }
 
-bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns, unsigned *tries)
+bool kc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns, unsigned *tries)
 {
 	uint64_t now = loop_now(c->loop);
-	unsigned pauses = *tries & ~(unsigned)KVC_TRIED_CORRUPT;
+	unsigned pauses = *tries & ~(unsigned)KC_TRIED_CORRUPT;
 	/* A connection that broke fewer than TRIES_MAX times: the next attempt ends at the deadline, with its code. */
 	bool late = now >= deadline_ns && !(rc == -KV_EPROVIDER && pauses < TRIES_MAX);
 	if (late || c->closing)
@@ -258,32 +258,32 @@ bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns
 	case -KV_ESTALE:
 		break;
 	case -KV_ECORRUPT:
-		if (*tries & KVC_TRIED_CORRUPT)
+		if (*tries & KC_TRIED_CORRUPT)
 			return false;
-		*tries |= KVC_TRIED_CORRUPT;
+		*tries |= KC_TRIED_CORRUPT;
 		break;
 	case -KV_EBUSY:
 	case -KV_EPROVIDER:
 		++*tries;
 		if (++pauses > TRIES_MAX && rc == -KV_EBUSY)
 			return false;
-		if (kvc_wait_time_await(c, KV_MIN(KV_MAX(deadline_ns, now),
-						  now + (1000000ull << KV_MIN(pauses, (unsigned)PAUSE_SHIFT_MAX)))) < 0)
+		if (kc_wait_time_await(c, KV_MIN(KV_MAX(deadline_ns, now),
+						 now + (1000000ull << KV_MIN(pauses, (unsigned)PAUSE_SHIFT_MAX)))) < 0)
 			return false;
 		break;
 	default:
 		return false;
 	}
-	kvc_add(&c->count.retries, 1);
+	kc_add(&c->count.retries, 1);
 	return true;
 }
 
-bool kvc_call_next_await(struct route *r, int64_t rc)
+bool kc_call_next_await(struct route *r, int64_t rc)
 {
-	return route_next(r, rc) || kvc_call_again_await(r->c, rc, r->deadline_ns, &r->tries);
+	return route_next(r, rc) || kc_call_again_await(r->c, rc, r->deadline_ns, &r->tries);
 }
 
-int64_t kvc_call_code(const struct kvc_client *c, int64_t rc)
+int64_t kc_call_code(const struct kvc_client *c, int64_t rc)
 {
 	if (KV_UNLIKELY(rc == -KV_EDELETED))
 		return -KV_ENOTFOUND;
@@ -294,22 +294,22 @@ int64_t kvc_call_code(const struct kvc_client *c, int64_t rc)
 
 /* ---- batches ---- */
 
-int kvc_call_over(const struct kvc_client *c, const struct kvc_trace *t, uint64_t deadline_ns)
+int kc_call_over(const struct kvc_client *c, const struct kc_trace *t, uint64_t deadline_ns)
 {
-	return kvc_trace_stopped(t) ? -KV_ECANCELED : loop_turn_now(c->loop) >= deadline_ns ? -KV_ETIMEOUT : 0;
+	return kc_trace_stopped(t) ? -KV_ECANCELED : loop_turn_now(c->loop) >= deadline_ns ? -KV_ETIMEOUT : 0;
 }
 
-int64_t kvc_item_code(const struct kvc_client *c, const struct kvc_trace *t, int64_t rc)
+int64_t kc_item_code(const struct kvc_client *c, const struct kc_trace *t, int64_t rc)
 {
-	rc = kvc_call_code(c, rc);
+	rc = kc_call_code(c, rc);
 	/* Such failures would have been tried again. */
 	bool given_up = rc == -KV_ETIMEOUT || rc == -KV_EBUSY || rc == -KV_EPROVIDER;
-	return given_up && kvc_trace_stopped(t) ? -KV_ECANCELED : rc;
+	return given_up && kc_trace_stopped(t) ? -KV_ECANCELED : rc;
 }
 
 /* ---- bytes ---- */
 
-uint32_t kvc_chunks(const struct kvc_attachment *s, uint64_t slice, uint64_t count)
+uint32_t kc_chunks(const struct kc_attachment *s, uint64_t slice, uint64_t count)
 {
 	uint64_t chunk = KV_MIN(s->chunk_bytes, s->node->client->info.chunk_bytes);
 	uint64_t each = chunk ? (slice + chunk - 1) / chunk : 1;
@@ -318,28 +318,28 @@ uint32_t kvc_chunks(const struct kvc_attachment *s, uint64_t slice, uint64_t cou
 	return all > UINT32_MAX ? UINT32_MAX : (uint32_t)all;
 }
 
-uint64_t kvc_hash_await(const struct kvc_target *from, uint64_t len)
+uint64_t kc_hash_await(const struct kc_target *from, uint64_t len)
 {
-	struct kvc_target at = *from;
+	struct kc_target at = *from;
 	struct kv_hasher h;
-	if (len <= KVC_STEP_BYTES && kvc_target_flat(from))
+	if (len <= KC_STEP_BYTES && kc_target_flat(from))
 		return kv_hash_block(from->at + from->skip, len);
 	kv_hasher_init(&h);
 	for (uint64_t n; len > 0; at.skip += n, len -= n) {
-		n = KV_MIN(len, (uint64_t)KVC_STEP_BYTES);
-		kvc_target_hash(&at, n, &h);
+		n = KV_MIN(len, (uint64_t)KC_STEP_BYTES);
+		kc_target_hash(&at, n, &h);
 		if (len > n)
 			co_yield_await();
 	}
 	return kv_hasher_digest(&h);
 }
 
-void kvc_gather_await(uint8_t *to, const struct kvc_target *from, uint64_t len)
+void kc_gather_await(uint8_t *to, const struct kc_target *from, uint64_t len)
 {
-	struct kvc_target at = *from;
+	struct kc_target at = *from;
 	for (uint64_t n; len > 0; at.skip += n, to += n, len -= n) {
-		n = KV_MIN(len, (uint64_t)KVC_STEP_BYTES);
-		kvc_target_read(&at, to, n);
+		n = KV_MIN(len, (uint64_t)KC_STEP_BYTES);
+		kc_target_read(&at, to, n);
 		if (len > n)
 			co_yield_await();
 	}

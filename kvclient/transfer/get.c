@@ -7,7 +7,7 @@
  * in order, name that generation, so all bytes are of one value; -KV_ESTALE starts the next attempt.
  *
  * The server moves the bytes, or the client reads them (pull.c): into the caller's registered memory, a borrowed piece,
- * or a piece of the receive buffer, then copied (enum kvc_get_place).
+ * or a piece of the receive buffer, then copied (enum kc_get_place).
  *
  * Bytes are verified where they landed: a value by one running hash, a part by one for each range. A corrupt value is
  * asked for once more, with WIRE_GET_CHECK: the server checks its memory. */
@@ -30,27 +30,27 @@ enum {
 };
 
 /* The only place that changes the state. */
-static void get_advance(struct kvc_get *g, enum kvc_get_state to)
+static void get_advance(struct kvc_get *g, enum kc_get_state to)
 {
-	assert(to == KVC_GET_ASKING || to == g->state + 1);
+	assert(to == KC_GET_ASKING || to == g->state + 1);
 	g->state = to;
 }
 
-int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, const struct kvc_target *to, uint64_t len,
-		 const struct kvc_call *call, uint64_t deadline_ns)
+int kc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, const struct kc_target *to, uint64_t len,
+		const struct kvc_call *call, uint64_t deadline_ns)
 {
 	memset(g, 0, sizeof(*g));
-	if (!kvc_key_valid(key) || !(to->at || to->span) || len == 0)
+	if (!kc_key_valid(key) || !(to->at || to->span) || len == 0)
 		return -KV_EINVAL;
 	g->c = c;
 	route_begin(&g->route, c, key, ROUTE_READ, call->flags, deadline_ns);
 	g->to.at = *to;
 	g->to.cap = len;
 	if (!to->span)
-		g->to.mem = kvc_client_mem_at(c, to->at, kvc_target_extent(to, to->skip + len));
+		g->to.mem = kc_client_mem_at(c, to->at, kc_target_extent(to, to->skip + len));
 	if (g->to.mem) {
 		g->to.mem->users++;
-		g->to.place = KVC_GET_DIRECT;
+		g->to.place = KC_GET_DIRECT;
 		g->to.region = g->to.mem->id;
 		g->to.region_offset = (uint64_t)(to->at - g->to.mem->base);
 	}
@@ -65,16 +65,16 @@ int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, co
 	return 0;
 }
 
-void kvc_get_fini(struct kvc_get *g)
+void kc_get_fini(struct kvc_get *g)
 {
 	if (g->to.mem)
 		g->to.mem->users--;
 	g->to.mem = NULL;
 }
 
-void kvc_get_begin(struct kvc_get *g)
+void kc_get_begin(struct kvc_get *g)
 {
-	get_advance(g, KVC_GET_ASKING);
+	get_advance(g, KC_GET_ASKING);
 	g->issued = g->taken = g->value.generation = 0;
 }
 
@@ -87,30 +87,30 @@ static bool get_part(const struct kvc_get *g)
 
 static uint64_t get_goal(const struct kvc_get *g)
 {
-	if (g->state != KVC_GET_ASKING)
+	if (g->state != KC_GET_ASKING)
 		return g->value.total;
 	return g->ask.length ? KV_MIN(g->ask.length, g->to.cap) : g->to.cap;
 }
 
 /* The most slices of one range, for its immediates. */
-static uint64_t slices_max(const struct kvc_get *g, const struct kvc_attachment *s)
+static uint64_t slices_max(const struct kvc_get *g, const struct kc_attachment *s)
 {
-	uint64_t each = KV_MAX(kvc_chunks(s, g->to.at.slice, 1) - 2, 1u);
-	return KV_MAX((kvc_room_imms(g->c) - 2) / each, 1u);
+	uint64_t each = KV_MAX(kc_chunks(s, g->to.at.slice, 1) - 2, 1u);
+	return KV_MAX((kc_room_imms(g->c) - 2) / each, 1u);
 }
 
 /* Plan the next range, from `issued` on. Returns its length; *dest: target of a direct one. */
-static uint64_t range_plan(const struct kvc_get *g, const struct kvc_attachment *s, struct wire_dest *dest)
+static uint64_t range_plan(const struct kvc_get *g, const struct kc_attachment *s, struct wire_dest *dest)
 {
 	uint64_t left = get_goal(g) - g->issued, pos = g->to.at.skip + g->issued, slice = g->to.at.slice, in, count;
-	uint64_t chunk_room = (uint64_t)(kvc_room_imms(g->c) - 2) * KV_MIN(s->chunk_bytes, g->c->info.chunk_bytes);
+	uint64_t chunk_room = (uint64_t)(kc_room_imms(g->c) - 2) * KV_MIN(s->chunk_bytes, g->c->info.chunk_bytes);
 	/* A borrowed piece must be one piece. */
-	uint64_t max = KV_MIN(g->to.place != KVC_GET_COPIED ? KV_RANGE_MAX : kvc_room_piece(g->c), chunk_room);
+	uint64_t max = KV_MIN(g->to.place != KC_GET_COPIED ? KV_RANGE_MAX : kc_room_piece(g->c), chunk_room);
 	/* Without a length from the caller, the first piece is no larger than the last value, or large destinations
 	 * would fill the buffer. */
-	if (g->to.place == KVC_GET_COPIED && g->state == KVC_GET_ASKING && g->ask.length == 0)
+	if (g->to.place == KC_GET_COPIED && g->state == KC_GET_ASKING && g->ask.length == 0)
 		max = KV_MIN(max, KV_MAX(g->c->last_len, (uint64_t)PIECE_GUESS_MIN));
-	if (g->to.place != KVC_GET_DIRECT || slice == 0) {
+	if (g->to.place != KC_GET_DIRECT || slice == 0) {
 		*dest = (struct wire_dest){g->to.region, 1, g->to.region_offset + pos, 0, KV_MIN(left, max)};
 		return dest->slice;
 	}
@@ -133,17 +133,17 @@ static uint64_t range_plan(const struct kvc_get *g, const struct kvc_attachment 
  * would be useless. */
 static uint64_t range_named(const struct kvc_get *g, uint64_t length, bool packed)
 {
-	bool all = g->state == KVC_GET_ASKING && (g->ask.single || length == get_goal(g));
+	bool all = g->state == KC_GET_ASKING && (g->ask.single || length == get_goal(g));
 	return packed || !all ? length : g->ask.length && g->ask.length <= length ? g->ask.length : 0;
 }
 
-static void range_fill(struct kvc_get *g, struct kvc_req *r, uint64_t named, const struct wire_dest *dest, bool pull)
+static void range_fill(struct kvc_get *g, struct kc_req *r, uint64_t named, const struct wire_dest *dest, bool pull)
 {
 	struct wire_request *w = &r->wire;
-	bool direct = g->to.place == KVC_GET_DIRECT;
+	bool direct = g->to.place == KC_GET_DIRECT;
 	w->type = WIRE_GET;
 	w->flags = WIRE_GET_INLINE | (get_part(g) ? WIRE_GET_SUM_RANGE : 0) |
-		   (g->route.tries & KVC_TRIED_CORRUPT && g->value.generation == 0 ? WIRE_GET_CHECK : 0) |
+		   (g->route.tries & KC_TRIED_CORRUPT && g->value.generation == 0 ? WIRE_GET_CHECK : 0) |
 		   (pull ? WIRE_GET_PULL : 0) | (g->ask.more || g->issued > 0 ? WIRE_GET_MORE : 0);
 	w->key = (struct wire_bytes){g->route.key.data, (uint32_t)g->route.key.len};
 	w->dest = *dest;
@@ -154,14 +154,14 @@ static void range_fill(struct kvc_get *g, struct kvc_req *r, uint64_t named, con
 		w->flags |= WIRE_GET_YOUNG;
 		w->get.generation = loop_turn_now(g->c->loop) - KV_MIN(loop_turn_now(g->c->loop), g->route.deleted_ns);
 	}
-	w->get.imm = kvc_req_imm(r);
+	w->get.imm = kc_req_imm(r);
 	r->deadline_ns = g->route.deadline_ns;
 	r->mem.callers = direct;
 	r->mem.region = direct && g->to.mem ? g->to.mem->region : g->c->region;
 	r->place = g->to.at;
 	r->place.skip += g->issued;
 	if (!direct) {
-		w->dest.region = KVC_REGION_BUFFER;
+		w->dest.region = KC_REGION_BUFFER;
 		w->dest.offset = r->mem.piece.offset;
 	}
 }
@@ -173,37 +173,37 @@ static bool get_packed(const struct kvc_get *g)
 	       get_goal(g) <= PACK_MAX;
 }
 
-int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
+int kc_get_issue_await(struct kvc_get *g, bool wait, struct kc_req **out)
 {
-	struct kvc_attachment *s;
+	struct kc_attachment *s;
 	struct wire_dest dest;
-	struct kvc_need need;
+	struct kc_need need;
 	uint64_t length, asked_ns = loop_turn_now(g->c->loop);
 	bool row = get_packed(g), pull, packed;
 	unsigned shard;
 	int rc;
 	/* The plan depends on the attachment, and room on the plan. If either changed during the wait, plan again. */
 	do {
-		rc = kvc_call_ready_await(g->route.n, g->ask.session, g->route.deadline_ns, wait, &s);
+		rc = kc_call_ready_await(g->route.n, g->ask.session, g->route.deadline_ns, wait, &s);
 		if (rc < 0)
 			return rc;
-		shard = kvc_place_shard(s->shard_seed, s->shards, g->route.key.data, g->route.key.len);
+		shard = kc_place_shard(s->shard_seed, s->shards, g->route.key.data, g->route.key.len);
 		pull = s->pull && g->stale < PULLS_STALE;
 		packed = row && !s->pull;
 		if (packed || (pull && g->to.at.slice))
-			g->to.place = KVC_GET_COPIED; /* our read fills one place */
+			g->to.place = KC_GET_COPIED; /* our read fills one place */
 		length = range_plan(g, s, &dest);
 		packed &= length == get_goal(g);
-		if (g->ask.single && g->ask.length && length < get_goal(g) && g->to.place != KVC_GET_LENT)
+		if (g->ask.single && g->ask.length && length < get_goal(g) && g->to.place != KC_GET_LENT)
 			return -KV_ETOOBIG; /* for one request */
-		need = (struct kvc_need){.piece_bytes = g->to.place == KVC_GET_DIRECT ? 0 : length,
-					 .next = packed ? &g->batch.row[shard] : NULL,
-					 .imms = kvc_chunks(s, dest.slice, dest.count),
-					 .node = g->route.n,
-					 .second = !wait,
-					 .background = g->ask.background,
-					 .session = g->ask.session};
-		rc = kvc_call_take_await(g->route.n, g->route.n->attaches, &need, g->route.deadline_ns, wait, out);
+		need = (struct kc_need){.piece_bytes = g->to.place == KC_GET_DIRECT ? 0 : length,
+					.next = packed ? &g->batch.row[shard] : NULL,
+					.imms = kc_chunks(s, dest.slice, dest.count),
+					.node = g->route.n,
+					.second = !wait,
+					.background = g->ask.background,
+					.session = g->ask.session};
+		rc = kc_call_take_await(g->route.n, g->route.n->attaches, &need, g->route.deadline_ns, wait, out);
 	} while (rc == 1 || rc == -KV_ERESET);
 	if (rc < 0)
 		return rc;
@@ -214,13 +214,13 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 		(*out)->wire.dest.slice = (*out)->mem.piece.len_bytes; /* the next one begins here */
 	}
 	g->issued += length;
-	kvc_req_submit(packed ? kvc_link_keep(s, shard, g->batch.turn) : kvc_link_pick(s, shard), *out, g->wait);
+	kc_req_submit(packed ? kc_link_keep(s, shard, g->batch.turn) : kc_link_pick(s, shard), *out, g->wait);
 	return 0;
 }
 
 /* ---- taking ---- */
 
-static int first_take(struct kvc_get *g, const struct kvc_req *r)
+static int first_take(struct kvc_get *g, const struct kc_req *r)
 {
 	uint64_t there;
 	g->value.len = r->reply.get.value_len;
@@ -230,7 +230,7 @@ static int first_take(struct kvc_get *g, const struct kvc_req *r)
 		return -KV_EPROTO;
 	there = g->ask.offset < g->value.len ? g->value.len - g->ask.offset : 0;
 	g->value.total = g->ask.length ? KV_MIN(g->ask.length, there) : there;
-	get_advance(g, KVC_GET_READING);
+	get_advance(g, KC_GET_READING);
 	g->c->last_len = g->value.total;
 	if (KV_UNLIKELY(r->reply.get.hot) && g->route.kind != ROUTE_FIXED)
 		route_hot_reported(g->c, g->route.key, g->route.n);
@@ -243,52 +243,52 @@ static void bytes_taken(struct kvc_get *g, uint64_t n)
 {
 	g->taken += n;
 	if (g->taken == g->value.total)
-		get_advance(g, KVC_GET_WHOLE);
+		get_advance(g, KC_GET_WHOLE);
 }
 
 /* Whether it must be copied from a piece. `to.place` may have changed for later ranges; the request has its own. */
-static bool range_copied(const struct kvc_get *g, const struct kvc_req *r)
+static bool range_copied(const struct kvc_get *g, const struct kc_req *r)
 {
-	return !r->mem.callers && !r->reply.get.inlined && g->to.place != KVC_GET_LENT;
+	return !r->mem.callers && !r->reply.get.inlined && g->to.place != KC_GET_LENT;
 }
 
 /* Bring n bytes of the part from `pos` on, and hash them if h is given. */
-static void range_bring_await(struct kvc_get *g, const struct kvc_req *r, uint64_t pos, uint64_t n, struct kv_hasher *h)
+static void range_bring_await(struct kvc_get *g, const struct kc_req *r, uint64_t pos, uint64_t n, struct kv_hasher *h)
 {
-	const uint8_t *from = range_copied(g, r) ? kvc_buffer_at(&g->c->buffer, &r->mem.piece) : NULL;
-	struct kvc_target to = g->to.at;
+	const uint8_t *from = range_copied(g, r) ? kc_buffer_at(&g->c->buffer, &r->mem.piece) : NULL;
+	struct kc_target to = g->to.at;
 	for (uint64_t done = 0, step; done < n; done += step) {
-		step = KV_MIN(n - done, (uint64_t)KVC_STEP_BYTES);
+		step = KV_MIN(n - done, (uint64_t)KC_STEP_BYTES);
 		to.skip = g->to.at.skip + pos + done;
 		if (h && from)
 			kv_hasher_update(h, from + done, step);
 		else if (h)
-			kvc_target_hash(&to, step, h);
+			kc_target_hash(&to, step, h);
 		if (from)
-			kvc_target_write(&to, from + done, step);
+			kc_target_write(&to, from + done, step);
 		if (done + step < n)
 			co_yield_await();
 	}
 }
 
 /* Bring a whole value of one range at one place. False: another case. */
-static bool small_bring(struct kvc_get *g, const struct kvc_req *r, uint64_t n, int *out_rc)
+static bool small_bring(struct kvc_get *g, const struct kc_req *r, uint64_t n, int *out_rc)
 {
 	bool copy = range_copied(g, r);
-	const uint8_t *from = copy ? kvc_buffer_at(&g->c->buffer, &r->mem.piece) : g->to.at.at;
-	if (n > KVC_STEP_BYTES || (!kvc_target_flat(&g->to.at) && !copy))
+	const uint8_t *from = copy ? kc_buffer_at(&g->c->buffer, &r->mem.piece) : g->to.at.at;
+	if (n > KC_STEP_BYTES || (!kc_target_flat(&g->to.at) && !copy))
 		return false;
 	if (!copy)
 		from += g->to.at.skip;
 	*out_rc = g->ask.verify && kv_hash_block(from, n) != r->reply.get.checksum ? -KV_ECORRUPT : 0;
 	if (copy && *out_rc == 0)
-		kvc_target_write(&g->to.at, from, n);
+		kc_target_write(&g->to.at, from, n);
 	return true;
 }
 
-static int range_take_await(struct kvc_get *g, struct kvc_req *r, struct kv_hasher *running)
+static int range_take_await(struct kvc_get *g, struct kc_req *r, struct kv_hasher *running)
 {
-	uint64_t n = KV_MIN(kvc_req_asked(r), g->value.total - g->taken);
+	uint64_t n = KV_MIN(kc_req_asked(r), g->value.total - g->taken);
 	bool whole = n == g->value.total, own_sum = whole || get_part(g);
 	uint64_t sum = r->reply.get.checksum;
 	struct kv_hasher own, *h = !g->ask.verify ? NULL : own_sum ? &own : running;
@@ -307,15 +307,15 @@ out:
 		bytes_taken(g, n);
 		return 0;
 	}
-	kvc_add(&g->c->count.corrupt, 1); /* kvc_call_again_await repeats it once */
+	kc_add(&g->c->count.corrupt, 1); /* kc_call_again_await repeats it once */
 	return rc;
 }
 
-int kvc_get_take_await(struct kvc_get *g, struct kvc_req *r, int status, struct kv_hasher *hasher)
+int kc_get_take_await(struct kvc_get *g, struct kc_req *r, int status, struct kv_hasher *hasher)
 {
 	int rc;
 	/* The value exceeds the range: nothing was moved, but its length is now known. */
-	if (status == -KV_ETOOBIG && g->state == KVC_GET_ASKING) {
+	if (status == -KV_ETOOBIG && g->state == KC_GET_ASKING) {
 		rc = first_take(g, r);
 		g->issued = 0;
 		if (rc == 0)
@@ -327,11 +327,11 @@ int kvc_get_take_await(struct kvc_get *g, struct kvc_req *r, int status, struct 
 	g->stale += status == -KV_ESTALE && g->stale < PULLS_STALE;
 	if (status < 0)
 		return status == -KV_ETOOBIG ? -KV_EPROTO : status;
-	if (g->state == KVC_GET_ASKING) {
+	if (g->state == KC_GET_ASKING) {
 		rc = first_take(g, r);
 		if (rc < 0)
 			return rc;
-		g->issued = KV_MIN(kvc_req_asked(r), g->value.total);
+		g->issued = KV_MIN(kc_req_asked(r), g->value.total);
 	} else if (r->reply.get.generation != g->value.generation || r->reply.get.value_len != g->value.len) {
 		return -KV_ESTALE;
 	}
@@ -342,50 +342,50 @@ int kvc_get_take_await(struct kvc_get *g, struct kvc_req *r, int status, struct 
 
 /* ---- the whole ---- */
 
-int64_t kvc_get_once_await(struct kvc_get *g)
+int64_t kc_get_once_await(struct kvc_get *g)
 {
-	struct kvc_window out = {0};
+	struct kc_window out = {0};
 	struct kv_hasher hasher;
-	struct kvc_req *r;
+	struct kc_req *r;
 	int rc = 0;
-	kvc_get_begin(g);
+	kc_get_begin(g);
 	kv_hasher_init(&hasher);
 	do {
-		while (out.count < (g->state == KVC_GET_ASKING ? 1 : 2) && g->issued < get_goal(g)) {
-			rc = kvc_get_issue_await(g, out.count == 0, &r);
+		while (out.count < (g->state == KC_GET_ASKING ? 1 : 2) && g->issued < get_goal(g)) {
+			rc = kc_get_issue_await(g, out.count == 0, &r);
 			if (rc < 0)
 				break;
-			kvc_window_add(&out, r);
+			kc_window_add(&out, r);
 		}
 		if (out.count == 0)
 			break;
-		rc = kvc_window_next_await(g->c, &out, g->route.deadline_ns, &r);
-		rc = kvc_get_take_await(g, r, rc, &hasher);
-		kvc_req_release(g->c, r);
+		rc = kc_window_next_await(g->c, &out, g->route.deadline_ns, &r);
+		rc = kc_get_take_await(g, r, rc, &hasher);
+		kc_req_release(g->c, r);
 	} while (rc == 0);
 	/* After a failure the other range may still write to the caller's memory. */
-	kvc_window_drop_await(g->c, &out);
+	kc_window_drop_await(g->c, &out);
 	return rc < 0 ? rc : (int64_t)g->value.total;
 }
 
-int64_t kvc_get_all_await(struct kvc_get *g)
+int64_t kc_get_all_await(struct kvc_get *g)
 {
 	int64_t rc;
 	if (g->route.former == 0)
 		route_count(g->route.n, g->route.key);
 	do
-		rc = kvc_get_once_await(g);
-	while (rc < 0 && kvc_call_next_await(&g->route, rc));
-	return route_code(&g->route, kvc_call_code(g->c, rc));
+		rc = kc_get_once_await(g);
+	while (rc < 0 && kc_call_next_await(&g->route, rc));
+	return route_code(&g->route, kc_call_code(g->c, rc));
 }
 
-void kvc_get_count(struct kvc_client *c, int64_t rc)
+void kc_get_count(struct kvc_client *c, int64_t rc)
 {
-	kvc_add(&c->count.gets, 1);
+	kc_add(&c->count.gets, 1);
 	if (rc >= 0) {
-		kvc_add(&c->count.hits, 1);
-		kvc_add(&c->count.bytes_in, (uint64_t)rc);
+		kc_add(&c->count.hits, 1);
+		kc_add(&c->count.bytes_in, (uint64_t)rc);
 	} else if (rc == -KV_ENOTFOUND) {
-		kvc_add(&c->count.misses, 1);
+		kc_add(&c->count.misses, 1);
 	}
 }

@@ -8,23 +8,23 @@
 #include "kvclient/transfer/call.h"
 
 /* The progress of an attempt; see get.c. */
-enum kvc_get_state {
-	KVC_GET_ASKING,  /* the value is unknown: its first range is to be asked for, or out */
-	KVC_GET_READING, /* the first reply described the value: asking for the other ranges */
-	KVC_GET_WHOLE    /* all bytes are verified, in place */
+enum kc_get_state {
+	KC_GET_ASKING,  /* the value is unknown: its first range is to be asked for, or out */
+	KC_GET_READING, /* the first reply described the value: asking for the other ranges */
+	KC_GET_WHOLE    /* all bytes are verified, in place */
 };
 
 /* A range's landing place. */
-enum kvc_get_place {
-	KVC_GET_COPIED, /* a piece of the receive buffer, copied to `to.at` */
-	KVC_GET_DIRECT, /* `to.at` itself, which lies in `to.region` */
-	KVC_GET_LENT    /* a borrower's piece: one range; `to.cap` is the expected length */
+enum kc_get_place {
+	KC_GET_COPIED, /* a piece of the receive buffer, copied to `to.at` */
+	KC_GET_DIRECT, /* `to.at` itself, which lies in `to.region` */
+	KC_GET_LENT    /* a borrower's piece: one range; `to.cap` is the expected length */
 };
 
 struct kvc_get {
 	struct kvc_client *c;
-	struct route route;       /* the key, and the server asked; changes between attempts */
-	enum kvc_get_state state; /* changed by get.c only */
+	struct route route;      /* the key, and the server asked; changes between attempts */
+	enum kc_get_state state; /* changed by get.c only */
 
 	/* The caller's request. Set once. */
 	struct {
@@ -40,15 +40,15 @@ struct kvc_get {
 
 	/* The bytes' destination. */
 	struct {
-		struct kvc_target at; /* slice 0: contiguous */
-		uint64_t cap;         /* capacity in bytes of value */
-		enum kvc_get_place place;
+		struct kc_target at; /* slice 0: contiguous */
+		uint64_t cap;        /* capacity in bytes of value */
+		enum kc_get_place place;
 		uint32_t region;
-		uint64_t region_offset;     /* of `at` */
-		struct kvc_client_mem *mem; /* the caller's registration or NULL; its `users` is raised */
+		uint64_t region_offset;    /* of `at` */
+		struct kc_client_mem *mem; /* the caller's registration or NULL; its `users` is raised */
 	} to;
 
-	/* From the first reply. Invalid while KVC_GET_ASKING, except generation 0. */
+	/* From the first reply. Invalid while KC_GET_ASKING, except generation 0. */
 	struct {
 		uint64_t len, generation, checksum;
 		uint64_t total; /* bytes of the requested part */
@@ -65,31 +65,31 @@ struct kvc_get {
 		uint32_t turn; /* shared, so that requests share a link and a frame */
 	} batch;
 
-	struct kvc_wait own_wait, *wait;
+	struct kc_wait own_wait, *wait;
 };
 
-/* kvc_get_init -- fill *g. to: from kvc_target_make, or one place; it takes len bytes of value. 0 or -KV_EINVAL.
- * kvc_get_fini -- release its registration. */
-int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, const struct kvc_target *to, uint64_t len,
-		 const struct kvc_call *call, uint64_t deadline_ns);
-void kvc_get_fini(struct kvc_get *g);
-/* kvc_get_begin -- begin an attempt. */
-void kvc_get_begin(struct kvc_get *g);
-/* kvc_get_issue_await -- ask for the next range. wait false: -KV_EBUSY instead of parking. 0 and *out, which the caller
+/* kc_get_init -- fill *g. to: from kc_target_make, or one place; it takes len bytes of value. 0 or -KV_EINVAL.
+ * kc_get_fini -- release its registration. */
+int kc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, const struct kc_target *to, uint64_t len,
+		const struct kvc_call *call, uint64_t deadline_ns);
+void kc_get_fini(struct kvc_get *g);
+/* kc_get_begin -- begin an attempt. */
+void kc_get_begin(struct kvc_get *g);
+/* kc_get_issue_await -- ask for the next range. wait false: -KV_EBUSY instead of parking. 0 and *out, which the caller
  * releases; or a code. */
-int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out);
-/* kvc_get_take_await -- take the bytes of a range that ended with `status`. 0 or a code; see the state for completion.
+int kc_get_issue_await(struct kvc_get *g, bool wait, struct kc_req **out);
+/* kc_get_take_await -- take the bytes of a range that ended with `status`. 0 or a code; see the state for completion.
  * hasher: for values of several ranges; NULL if this must be the only range. */
-int kvc_get_take_await(struct kvc_get *g, struct kvc_req *r, int status, struct kv_hasher *hasher);
-/* kvc_get_once_await -- make one attempt, with all ranges. kvc_get_all_await -- make the whole GET, with retries, and
+int kc_get_take_await(struct kvc_get *g, struct kc_req *r, int status, struct kv_hasher *hasher);
+/* kc_get_once_await -- make one attempt, with all ranges. kc_get_all_await -- make the whole GET, with retries, and
  * count the server asked. Both return the length or a code. */
-int64_t kvc_get_once_await(struct kvc_get *g);
-int64_t kvc_get_all_await(struct kvc_get *g);
+int64_t kc_get_once_await(struct kvc_get *g);
+int64_t kc_get_all_await(struct kvc_get *g);
 
-/* kvc_get_lent_await -- make the whole GET into a piece of the receive buffer, then owned by the caller. len: a guess
+/* kc_get_lent_await -- make the whole GET into a piece of the receive buffer, then owned by the caller. len: a guess
  * of the value's length. 0 or a code. */
-int kvc_get_lent_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out);
+int kc_get_lent_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out);
 
-void kvc_get_count(struct kvc_client *c, int64_t rc);
+void kc_get_count(struct kvc_client *c, int64_t rc);
 
 #endif

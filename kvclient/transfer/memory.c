@@ -34,8 +34,8 @@ struct kvc_mem {
 
 /* One announcement or REVOKE to a server. */
 struct word {
-	struct kvc_node *node;
-	const struct kvc_client_mem *own;
+	struct kc_node *node;
+	const struct kc_client_mem *own;
 	uint64_t deadline_ns;
 	int rc;
 	unsigned *left; /* coroutines that have not returned */
@@ -45,7 +45,7 @@ struct word {
 struct mem_job {
 	struct kvc_mem *mem;
 	struct kvc_client *client;
-	struct kvc_client_mem *own;
+	struct kc_client_mem *own;
 	struct kv_error *err;
 	uint64_t deadline_ns;
 	unsigned made;      /* number of clients with the registration */
@@ -55,7 +55,7 @@ struct mem_job {
 
 /* ---- one client ---- */
 
-static struct kvc_client_mem *own_find(const struct kvc_client *c, uint32_t id)
+static struct kc_client_mem *own_find(const struct kvc_client *c, uint32_t id)
 {
 	for (unsigned i = 0; i < c->num_mems; i++)
 		if (c->mem[i]->id == id)
@@ -63,7 +63,7 @@ static struct kvc_client_mem *own_find(const struct kvc_client *c, uint32_t id)
 	return NULL;
 }
 
-static void own_insert(struct kvc_client *c, struct kvc_client_mem *m)
+static void own_insert(struct kvc_client *c, struct kc_client_mem *m)
 {
 	unsigned i = c->num_mems++;
 	for (; i > 0 && c->mem[i - 1]->base > m->base; i--)
@@ -71,7 +71,7 @@ static void own_insert(struct kvc_client *c, struct kvc_client_mem *m)
 	c->mem[i] = m;
 }
 
-static void own_remove(struct kvc_client *c, struct kvc_client_mem *m)
+static void own_remove(struct kvc_client *c, struct kc_client_mem *m)
 {
 	unsigned i = 0;
 	while (c->mem[i] != m)
@@ -103,14 +103,14 @@ static void region_close(void *arg)
 static void region_close_await(struct mem_job *j)
 {
 	do
-		kvc_main_await(j->client, region_close, j);
+		kc_main_await(j->client, region_close, j);
 	while (j->rc == 1);
 }
 
 /* Open it in steps between turns of the loop: hundreds of GiB must not delay this client's calls. */
 static int region_open_await(struct mem_job *j)
 {
-	kvc_main_await(j->client, region_begin, j);
+	kc_main_await(j->client, region_begin, j);
 	if (j->rc < 0)
 		return j->rc;
 	do {
@@ -118,7 +118,7 @@ static int region_open_await(struct mem_job *j)
 			region_close_await(j);
 			return kv_fail(j->err, -KV_ECLOSED, "the pool is being closed");
 		}
-		kvc_main_await(j->client, region_step, j);
+		kc_main_await(j->client, region_step, j);
 	} while (j->rc == 1);
 	return j->rc;
 }
@@ -132,17 +132,17 @@ static void word_over(const struct word *w)
 static void revoke_await(void *arg)
 {
 	struct word *w = arg;
-	if (kvc_node_revoke_await(w->node, w->own->id, w->own->slot, w->deadline_ns) < 0)
-		kvc_node_redial(w->node, "it did not confirm that it forgets a region");
+	if (kc_node_revoke_await(w->node, w->own->id, w->own->slot, w->deadline_ns) < 0)
+		kc_node_redial(w->node, "it did not confirm that it forgets a region");
 	word_over(w);
 }
 
 static void announce_await(void *arg)
 {
 	struct word *w = arg;
-	w->rc = kvc_node_region_await(w->node, w->own->region, w->own->id, w->own->slot, w->deadline_ns);
+	w->rc = kc_node_region_await(w->node, w->own->region, w->own->id, w->own->slot, w->deadline_ns);
 	if (w->rc == -KV_ETIMEOUT) {
-		kvc_node_redial(w->node, "it did not answer the announcement of a region");
+		kc_node_redial(w->node, "it did not answer the announcement of a region");
 		w->rc = 0;
 	}
 	word_over(w);
@@ -150,7 +150,7 @@ static void announce_await(void *arg)
 
 /* Send to all servers at once, so they share the time. Without a coroutine this one sends; a late server still has the
  * grace. Returns the first code of a server, *out_node. */
-static int servers_await(struct kvc_client *c, const struct kvc_client_mem *m, uint64_t deadline_ns,
+static int servers_await(struct kvc_client *c, const struct kc_client_mem *m, uint64_t deadline_ns,
 			 void (*tell_await)(void *word), unsigned *out_node)
 {
 	unsigned n = c->num_nodes, left = n;
@@ -183,7 +183,7 @@ static int servers_await(struct kvc_client *c, const struct kvc_client_mem *m, u
 }
 
 /* The wait may exceed the deadline by the grace, if reads were fenced. */
-static int own_close_await(struct kvc_client *c, struct kvc_client_mem *m, uint64_t deadline_ns)
+static int own_close_await(struct kvc_client *c, struct kc_client_mem *m, uint64_t deadline_ns)
 {
 	struct mem_job j = {.client = c, .own = m};
 	unsigned node;
@@ -207,10 +207,10 @@ static int64_t client_open_await(struct kvc_client *c, void *arg)
 	struct mem_job *given = arg;
 	struct mem_job j = {.client = c, .err = given->err};
 	uint64_t begun = loop_now(c->loop);
-	int rc = kvc_call_allowed(c);
+	int rc = kc_call_allowed(c);
 	if (rc < 0)
 		return kv_fail(j.err, rc, "the pool is being closed");
-	kvc_client_hold(c);
+	kc_client_hold(c);
 	j.own = calloc(1, sizeof(*j.own));
 	if (!j.own) {
 		rc = kv_fail(j.err, -KV_ENOMEM, "no memory for a registration");
@@ -231,8 +231,8 @@ static int64_t client_open_await(struct kvc_client *c, void *arg)
 	given->made++;
 out:
 	if (rc < 0) /* else the announcement is counted */
-		kvc_result_count(c, KVC_OP_REGISTER, rc);
-	kvc_client_unhold(c);
+		kc_result_count(c, KVC_OP_REGISTER, rc);
+	kc_client_unhold(c);
 	return rc;
 }
 
@@ -241,15 +241,15 @@ out:
 static int64_t client_announce_await(struct kvc_client *c, void *arg)
 {
 	struct mem_job *job = arg;
-	struct kvc_client_mem *m = own_find(c, job->mem->id);
-	struct kvc_trace t;
+	struct kc_client_mem *m = own_find(c, job->mem->id);
+	struct kc_trace t;
 	unsigned node = 0;
-	int rc = m ? kvc_call_begin(c, &t, KVC_OP_REGISTER, NULL) : -KV_ECLOSED;
+	int rc = m ? kc_call_begin(c, &t, KVC_OP_REGISTER, NULL) : -KV_ECLOSED;
 	if (!m) /* the client has ended */
 		return rc;
 	if (rc == 0) {
 		rc = servers_await(c, m, job->deadline_ns, announce_await, &node);
-		rc = kvc_call_end(c, &t, rc);
+		rc = kc_call_end(c, &t, rc);
 	}
 	m->ready = rc == 0;
 	m->closing = rc < 0; /* nodes announce it no more; register_undo removes it */
@@ -262,7 +262,7 @@ static int64_t client_announce_await(struct kvc_client *c, void *arg)
 static int64_t client_quiesce(struct kvc_client *c, void *arg)
 {
 	const struct mem_job *job = arg;
-	struct kvc_client_mem *m = own_find(c, job->mem->id);
+	struct kc_client_mem *m = own_find(c, job->mem->id);
 	if (m && m->users > 0)
 		return -KV_EBUSY;
 	if (m)
@@ -273,33 +273,33 @@ static int64_t client_quiesce(struct kvc_client *c, void *arg)
 static int64_t client_revive(struct kvc_client *c, void *arg)
 {
 	const struct mem_job *job = arg;
-	struct kvc_client_mem *m = own_find(c, job->mem->id);
+	struct kc_client_mem *m = own_find(c, job->mem->id);
 	if (!m)
 		return 0;
 	m->closing = false;
 	/* Servers attached since then do not have it. */
 	for (unsigned i = 0; i < c->num_nodes; i++)
-		if (c->node[i].state == KVC_NODE_UP && c->node[i].regions.acked[m->slot] != m->id)
-			kvc_node_redo(&c->node[i], "it does not know memory that stays registered");
+		if (c->node[i].state == KC_NODE_UP && c->node[i].regions.acked[m->slot] != m->id)
+			kc_node_redo(&c->node[i], "it does not know memory that stays registered");
 	return 0;
 }
 
 static int64_t client_unregister_await(struct kvc_client *c, void *arg)
 {
 	const struct mem_job *job = arg;
-	struct kvc_client_mem *m = own_find(c, job->mem->id);
-	struct kvc_trace t;
-	int rc = m ? kvc_call_begin(c, &t, KVC_OP_REGISTER, NULL) : 0;
+	struct kc_client_mem *m = own_find(c, job->mem->id);
+	struct kc_trace t;
+	int rc = m ? kc_call_begin(c, &t, KVC_OP_REGISTER, NULL) : 0;
 	if (!m || rc < 0)
 		return rc;
-	return kvc_call_end(c, &t, own_close_await(c, m, job->deadline_ns));
+	return kc_call_end(c, &t, own_close_await(c, m, job->deadline_ns));
 }
 
 /* ---- the pool ---- */
 
 static uint32_t slot_free(const struct kvc_pool *pool)
 {
-	for (uint32_t slot = 1; slot <= KVC_MEMS_MAX; slot++) {
+	for (uint32_t slot = 1; slot <= KC_MEMS_MAX; slot++) {
 		const struct kvc_mem *m = pool->mems;
 		while (m && m->slot != slot)
 			m = m->next;
@@ -322,7 +322,7 @@ static int mem_enter(struct kvc_pool *pool, struct kvc_mem *mem, struct kv_error
 	mem->slot = slot_free(pool);
 	if (rc == 0 && mem->slot == 0)
 		rc = kv_fail(err, -KV_ELIMIT, "a pool takes at most %d registrations; register fewer, larger areas",
-			     (int)KVC_MEMS_MAX);
+			     (int)KC_MEMS_MAX);
 	if (rc == 0) {
 		mem->id = ++pool->next_region;
 		mem->next = pool->mems;
@@ -355,8 +355,8 @@ static int on_clients(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kv
 	*out_ok = 0;
 	for (unsigned i = 0; i < n && rc == 0; i++) {
 		/* A working loop must not seem stuck because other clients used up the time. */
-		uint64_t deadline = KV_MAX(job->deadline_ns, kvc_block_now(pool) + pool->options.grace_ns);
-		rc = kvc_block_run(pool->client[i], deadline, fn, job, &result);
+		uint64_t deadline = KV_MAX(job->deadline_ns, kc_block_now(pool) + pool->options.grace_ns);
+		rc = kc_block_run(pool->client[i], deadline, fn, job, &result);
 		if (rc == 0)
 			rc = (int)result;
 		*out_ok += rc == 0;
@@ -370,13 +370,13 @@ static void on_clients_surely(struct kvc_pool *pool, unsigned n, int64_t (*fn)(s
 {
 	int64_t result;
 	for (unsigned i = 0; i < n; i++)
-		while (kvc_block_run(pool->client[i], KV_NEVER, fn, job, &result) < 0)
-			kvc_drive_nap(pool);
+		while (kc_block_run(pool->client[i], KV_NEVER, fn, job, &result) < 0)
+			kc_drive_nap(pool);
 }
 
 static uint64_t mem_deadline(const struct kvc_pool *pool)
 {
-	return kv_deadline(kvc_block_now(pool), pool->options.timeout_ns);
+	return kv_deadline(kc_block_now(pool), pool->options.timeout_ns);
 }
 
 /* Check that the memory is mapped; make its pages, if it will be pinned on the loops. */
@@ -399,8 +399,8 @@ static int memory_prepare(const struct kvc_pool *pool, void *base, uint64_t len_
  * queues. */
 static void register_undo(struct kvc_pool *pool, struct mem_job *job)
 {
-	job->deadline_ns = kvc_block_now(pool) + pool->options.grace_ns;
-	if (kvc_block_run_all(pool, job->made, KV_NEVER, client_unregister_await, job) < 0)
+	job->deadline_ns = kc_block_now(pool) + pool->options.grace_ns;
+	if (kc_block_run_all(pool, job->made, KV_NEVER, client_unregister_await, job) < 0)
 		on_clients_surely(pool, job->made, client_unregister_await, job);
 }
 
@@ -426,8 +426,8 @@ static int register_all(struct kvc_pool *pool, void *base, uint64_t len_bytes, s
 	if (rc < 0 && err && !err->text[0])
 		kv_fail(err, rc, "the registration could not be started on client %u: %s", ok, kv_strerror(rc));
 	if (rc == 0) {
-		job.deadline_ns = KV_MAX(job.deadline_ns, kvc_block_now(pool) + pool->options.grace_ns);
-		rc = kvc_block_run_all(pool, pool->num_clients, job.deadline_ns, client_announce_await, &job);
+		job.deadline_ns = KV_MAX(job.deadline_ns, kc_block_now(pool) + pool->options.grace_ns);
+		rc = kc_block_run_all(pool, pool->num_clients, job.deadline_ns, client_announce_await, &job);
 		if (rc < 0 && !atomic_load(&job.failed))
 			kv_fail(err, rc, "servers could not be told of the memory: %s", kv_strerror(rc));
 	}
@@ -449,16 +449,16 @@ int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct k
 	if ((uint64_t)(uintptr_t)base + len_bytes < len_bytes)
 		return kv_fail(err, -KV_EINVAL, "[%p, +%llu) reaches beyond the end of the address space", base,
 			       (unsigned long long)len_bytes);
-	if (!kvc_pool_alien(pool) && loop_current())
+	if (!kc_pool_alien(pool) && loop_current())
 		return kv_fail(err, -KV_EINVAL,
 			       "kvc_register blocks: call it from a thread of your own, not from a worker");
-	if (kvc_pool_enter(pool) < 0)
+	if (kc_pool_enter(pool) < 0)
 		return kv_fail(err, -KV_ECLOSED,
 			       "the pool is being closed, or it is the parent's, and this is a child of fork()");
 	rc = memory_prepare(pool, base, len_bytes, err);
 	if (rc == 0)
 		rc = register_all(pool, base, len_bytes, out, err);
-	kvc_pool_leave(pool);
+	kc_pool_leave(pool);
 	return rc;
 }
 
@@ -482,8 +482,8 @@ static int unregister_all(struct kvc_pool *pool, struct kvc_mem **mem)
 		on_clients_surely(pool, ok, client_revive, &job);
 		return rc;
 	}
-	job.deadline_ns = KV_MAX(job.deadline_ns, kvc_block_now(pool) + pool->options.grace_ns);
-	rc = kvc_block_run_all(pool, pool->num_clients, job.deadline_ns, client_unregister_await, &job);
+	job.deadline_ns = KV_MAX(job.deadline_ns, kc_block_now(pool) + pool->options.grace_ns);
+	rc = kc_block_run_all(pool, pool->num_clients, job.deadline_ns, client_unregister_await, &job);
 	if (rc < 0)
 		return rc;
 	mem_leave(pool, *mem);
@@ -494,19 +494,19 @@ static int unregister_all(struct kvc_pool *pool, struct kvc_mem **mem)
 int kvc_unregister(struct kvc_pool *pool, struct kvc_mem **mem)
 {
 	int rc;
-	if (!pool || !mem || (!kvc_pool_alien(pool) && loop_current()))
+	if (!pool || !mem || (!kc_pool_alien(pool) && loop_current()))
 		return -KV_EINVAL;
 	if (!*mem)
 		return 0;
-	rc = kvc_pool_enter(pool);
+	rc = kc_pool_enter(pool);
 	if (rc < 0)
 		return rc;
 	rc = mem_is_ours(pool, *mem) ? unregister_all(pool, mem) : -KV_EINVAL;
-	kvc_pool_leave(pool);
+	kc_pool_leave(pool);
 	return rc;
 }
 
-void kvc_mems_free(struct kvc_pool *pool)
+void kc_mems_free(struct kvc_pool *pool)
 {
 	while (pool->mems) {
 		struct kvc_mem *m = pool->mems;
@@ -515,7 +515,7 @@ void kvc_mems_free(struct kvc_pool *pool)
 	}
 }
 
-static struct kvc_client_mem *mem_with(struct kvc_client *c, const void *at)
+static struct kc_client_mem *mem_with(struct kvc_client *c, const void *at)
 {
 	unsigned low = 0, high = c->num_mems;
 	while (low < high) {
@@ -526,29 +526,29 @@ static struct kvc_client_mem *mem_with(struct kvc_client *c, const void *at)
 			high = mid;
 	}
 	if (low > 0) {
-		struct kvc_client_mem *m = c->mem[low - 1];
+		struct kc_client_mem *m = c->mem[low - 1];
 		if (m->ready && !m->closing && (uint64_t)((const uint8_t *)at - m->base) < m->len_bytes)
 			return m;
 	}
 	return NULL;
 }
 
-static uint64_t mem_behind(const struct kvc_client_mem *m, const void *at)
+static uint64_t mem_behind(const struct kc_client_mem *m, const void *at)
 {
 	return m->len_bytes - (uint64_t)((const uint8_t *)at - m->base);
 }
 
-struct kvc_client_mem *kvc_client_mem_at(struct kvc_client *c, const void *at, uint64_t len)
+struct kc_client_mem *kc_client_mem_at(struct kvc_client *c, const void *at, uint64_t len)
 {
-	struct kvc_client_mem *m = mem_with(c, at);
+	struct kc_client_mem *m = mem_with(c, at);
 	return m && len <= mem_behind(m, at) ? m : NULL;
 }
 
 /* Registrations may adjoin. */
-bool kvc_target_leaves(struct kvc_client *c, const struct kvc_target *t, uint64_t len)
+bool kc_target_leaves(struct kvc_client *c, const struct kc_target *t, uint64_t len)
 {
-	const uint8_t *at = t->at, *end = at + kvc_target_extent(t, len);
-	const struct kvc_client_mem *m = t->slice && !t->span ? mem_with(c, at) : NULL;
+	const uint8_t *at = t->at, *end = at + kc_target_extent(t, len);
+	const struct kc_client_mem *m = t->slice && !t->span ? mem_with(c, at) : NULL;
 	if (!m)
 		return false;
 	do

@@ -5,14 +5,14 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_target_leaves -- whether the slices of a target begin in registered memory and end in unregistered memory. */
-bool kvc_target_leaves(struct kvc_client *c, const struct kvc_target *t, uint64_t len);
+/* kc_target_leaves -- whether the slices of a target begin in registered memory and end in unregistered memory. */
+bool kc_target_leaves(struct kvc_client *c, const struct kc_target *t, uint64_t len);
 
-/* kvc_client_mem_at -- the registration with all of [at, at + len), or NULL. On the client's loop. Valid until the
+/* kc_client_mem_at -- the registration with all of [at, at + len), or NULL. On the client's loop. Valid until the
  * caller parks, or while its `users` is raised. Does not park. */
-struct kvc_client_mem *kvc_client_mem_at(struct kvc_client *c, const void *at, uint64_t len);
+struct kc_client_mem *kc_client_mem_at(struct kvc_client *c, const void *at, uint64_t len);
 
-/* kvc_mems_free -- forget all registrations. Any thread, when the clients are closed. */
-void kvc_mems_free(struct kvc_pool *p);
+/* kc_mems_free -- forget all registrations. Any thread, when the clients are closed. */
+void kc_mems_free(struct kvc_pool *p);
 
 #endif

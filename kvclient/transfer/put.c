@@ -3,7 +3,7 @@
  * time; LAST goes alone and commits.
  *
  * Values up to KV_INLINE_MAX are in the request. Others are landed if the shard has a landing area for us (tcp,
- * request/landing.c), small ones packed in one write (request/pack.c; batches pack from KVC_PACK_SMALL). Else the
+ * request/landing.c), small ones packed in one write (request/pack.c; batches pack from KC_PACK_SMALL). Else the
  * server reads them; if it must not (see WELCOME), requests carry all bytes, many at a time after FIRST.
  *
  * Slices are gathered without a copy only if that is cheaper: for reads from GATHER_MIN bytes, for landing if a slice
@@ -23,25 +23,25 @@
 #include "kvclient/transfer/memory.h"
 
 enum {
-	GATHER_MIN = KVC_PACK_VALUE,
+	GATHER_MIN = KC_PACK_VALUE,
 	READ_WINDOW = 2,
-	INLINE_WINDOW = KVC_WINDOW
+	INLINE_WINDOW = KC_WINDOW
 }; /* ranges of one PUT in flight; the server keeps up to 64 pieces apart */
 
 static void source_find(struct kvc_put *p)
 {
 	struct kvc_client *c = p->c;
 	const uint8_t *base = c->area.base, *at = p->from.at;
-	uint64_t extent = kvc_target_extent(&p->from, p->len);
+	uint64_t extent = kc_target_extent(&p->from, p->len);
 	if (p->len <= KV_INLINE_MAX || p->from.span)
 		return;
 	if (at >= base && at < base + c->buffer.len_bytes && extent <= c->buffer.len_bytes - (uint64_t)(at - base)) {
 		p->found = true;
-		p->region = KVC_REGION_BUFFER;
+		p->region = KC_REGION_BUFFER;
 		p->region_offset = (uint64_t)(at - base);
 		return;
 	}
-	p->mem = kvc_client_mem_at(c, at, extent);
+	p->mem = kc_client_mem_at(c, at, extent);
 	if (p->mem) {
 		p->mem->users++;
 		p->found = true;
@@ -50,11 +50,11 @@ static void source_find(struct kvc_put *p)
 	}
 }
 
-int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, const struct kvc_target *from,
-		 uint64_t len, const struct kvc_call *call, uint64_t deadline_ns)
+int kc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, const struct kc_target *from, uint64_t len,
+		const struct kvc_call *call, uint64_t deadline_ns)
 {
 	memset(p, 0, sizeof(*p));
-	if (!kvc_key_valid(key) || !(from->at || from->span) || len == 0)
+	if (!kc_key_valid(key) || !(from->at || from->span) || len == 0)
 		return -KV_EINVAL;
 	if (len > KV_VALUE_MAX)
 		return -KV_ETOOBIG;
@@ -71,7 +71,7 @@ int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, co
 	return 0;
 }
 
-void kvc_put_copy(struct kvc_put *p, struct kvc_node *to, uint64_t born_ns, uint64_t incarnation)
+void kc_put_copy(struct kvc_put *p, struct kc_node *to, uint64_t born_ns, uint64_t incarnation)
 {
 	p->route.n = to;
 	p->route.kind = ROUTE_FIXED;
@@ -80,23 +80,23 @@ void kvc_put_copy(struct kvc_put *p, struct kvc_node *to, uint64_t born_ns, uint
 	p->found = p->found && p->c->info.peer_fence;
 }
 
-void kvc_put_fini(struct kvc_put *p)
+void kc_put_fini(struct kvc_put *p)
 {
 	if (p->mem)
 		p->mem->users--;
 	p->mem = NULL;
 }
 
-static unsigned put_shard(const struct kvc_put *p, const struct kvc_attachment *s)
+static unsigned put_shard(const struct kvc_put *p, const struct kc_attachment *s)
 {
-	return kvc_place_shard(s->shard_seed, s->shards, p->route.key.data, p->route.key.len);
+	return kc_place_shard(s->shard_seed, s->shards, p->route.key.data, p->route.key.len);
 }
 
 /* Whether one part of the region has it all. No ordered write crosses parts. */
 static bool source_whole(const struct kvc_put *p)
 {
 	struct te_region_info info;
-	uint64_t last = p->region_offset + kvc_target_extent(&p->from, p->len) - 1;
+	uint64_t last = p->region_offset + kc_target_extent(&p->from, p->len) - 1;
 	te_region_info(p->mem ? p->mem->region : p->c->region, &info);
 	return p->region_offset / info.part_bytes == last / info.part_bytes;
 }
@@ -105,29 +105,29 @@ static bool source_whole(const struct kvc_put *p)
 static bool source_direct(const struct kvc_put *p)
 {
 	uint64_t slice = p->from.slice;
-	if (!p->found || p->by == KVC_BY_PACK || p->by == KVC_BY_INLINE)
+	if (!p->found || p->by == KC_BY_PACK || p->by == KC_BY_INLINE)
 		return false;
-	if (p->by == KVC_BY_LAND)
+	if (p->by == KC_BY_LAND)
 		return (slice == 0 || slice >= p->land_max) && source_whole(p);
 	return slice == 0 || slice >= GATHER_MIN;
 }
 
 /* land_max: largest landing in bytes, or 0. */
-static enum kvc_put_by by_of(const struct kvc_put *p, const struct kvc_attachment *s, uint64_t land_max)
+static enum kc_put_by by_of(const struct kvc_put *p, const struct kc_attachment *s, uint64_t land_max)
 {
-	uint64_t small = p->batched ? KVC_PACK_SMALL : KV_INLINE_MAX;
-	if (p->len > small && p->len <= kvc_pack_max(s, put_shard(p, s)))
-		return KVC_BY_PACK;
+	uint64_t small = p->batched ? KC_PACK_SMALL : KV_INLINE_MAX;
+	if (p->len > small && p->len <= kc_pack_max(s, put_shard(p, s)))
+		return KC_BY_PACK;
 	if (p->len <= KV_INLINE_MAX)
-		return KVC_BY_INLINE;
+		return KC_BY_INLINE;
 	if (land_max > 0)
-		return KVC_BY_LAND;
-	return s->flags & WIRE_WELCOME_INLINE_PUT ? KVC_BY_INLINE : KVC_BY_READ;
+		return KC_BY_LAND;
+	return s->flags & WIRE_WELCOME_INLINE_PUT ? KC_BY_INLINE : KC_BY_READ;
 }
 
-static void way_plan(struct kvc_put *p, const struct kvc_attachment *s)
+static void way_plan(struct kvc_put *p, const struct kc_attachment *s)
 {
-	p->land_max = p->len > KV_INLINE_MAX ? kvc_landing_max(s, put_shard(p, s)) : 0;
+	p->land_max = p->len > KV_INLINE_MAX ? kc_landing_max(s, put_shard(p, s)) : 0;
 	p->by = by_of(p, s, p->land_max);
 	p->direct = source_direct(p);
 	p->attaches = p->route.n->attaches;
@@ -135,11 +135,11 @@ static void way_plan(struct kvc_put *p, const struct kvc_attachment *s)
 
 static uint64_t range_max(const struct kvc_put *p)
 {
-	if (p->by == KVC_BY_PACK)
+	if (p->by == KC_BY_PACK)
 		return p->len;
-	if (p->by == KVC_BY_INLINE)
+	if (p->by == KC_BY_INLINE)
 		return KV_INLINE_MAX;
-	return KV_MIN(p->direct ? KV_RANGE_MAX : kvc_room_piece(p->c), p->by == KVC_BY_LAND ? p->land_max : UINT64_MAX);
+	return KV_MIN(p->direct ? KV_RANGE_MAX : kc_room_piece(p->c), p->by == KC_BY_LAND ? p->land_max : UINT64_MAX);
 }
 
 /* Bytes of the range at `offset`. A direct range of slices has whole ones, or the rest of one. */
@@ -152,9 +152,9 @@ static uint64_t range_len(const struct kvc_put *p, uint64_t offset)
 	return in > 0 || n < slice ? KV_MIN(n, slice - in) : n / slice * slice;
 }
 
-bool kvc_put_single(struct kvc_put *p)
+bool kc_put_single(struct kvc_put *p)
 {
-	if (p->route.n->state == KVC_NODE_UP)
+	if (p->route.n->state == KC_NODE_UP)
 		way_plan(p, p->route.n->attachment);
 	return range_len(p, 0) == p->len;
 }
@@ -163,7 +163,7 @@ bool kvc_put_single(struct kvc_put *p)
 static void put_sum_await(struct kvc_put *p)
 {
 	if (!p->summed)
-		p->checksum = kvc_hash_await(&p->from, p->len);
+		p->checksum = kc_hash_await(&p->from, p->len);
 	p->summed = true;
 }
 
@@ -180,10 +180,10 @@ static struct wire_dest source_dest(const struct kvc_put *p, uint64_t offset, ui
 				  length / count};
 }
 
-static void range_fill(struct kvc_put *p, struct kvc_req *r, uint64_t offset, uint64_t length, uint64_t stage)
+static void range_fill(struct kvc_put *p, struct kc_req *r, uint64_t offset, uint64_t length, uint64_t stage)
 {
 	struct wire_request *w = &r->wire;
-	const uint8_t *piece = kvc_buffer_at(&p->c->buffer, &r->mem.piece); /* the copy, if there is one */
+	const uint8_t *piece = kc_buffer_at(&p->c->buffer, &r->mem.piece); /* the copy, if there is one */
 	w->type = WIRE_PUT;
 	w->flags = (offset == 0 ? WIRE_PUT_FIRST : 0) | (offset + length == p->len ? WIRE_PUT_LAST : 0);
 	w->key = (struct wire_bytes){p->route.key.data, (uint32_t)p->route.key.len};
@@ -195,113 +195,113 @@ static void range_fill(struct kvc_put *p, struct kvc_req *r, uint64_t offset, ui
 	w->put.ttl_s = p->ttl_s;
 	if (KV_UNLIKELY(p->born_ns) && offset == 0) {
 		w->flags |= WIRE_PUT_COPY | (p->spare ? WIRE_PUT_SPARE : 0);
-		w->put.born_ns = kvc_clock_at(&p->route.n->clock, p->born_ns);
+		w->put.born_ns = kc_clock_at(&p->route.n->clock, p->born_ns);
 	}
 	r->deadline_ns = p->route.deadline_ns;
 	switch (p->by) {
-	case KVC_BY_PACK:
+	case KC_BY_PACK:
 		w->flags |= WIRE_PUT_LANDED;
 		w->dest = (struct wire_dest){0, 1, 0, 0, length};
 		r->mem.small = true;
 		r->place = p->from;
 		break;
-	case KVC_BY_INLINE:
+	case KC_BY_INLINE:
 		w->put.inline_data =
-			(struct wire_bytes){kvc_target_flat(&p->from) ? p->from.at + offset : piece, (uint32_t)length};
+			(struct wire_bytes){kc_target_flat(&p->from) ? p->from.at + offset : piece, (uint32_t)length};
 		break;
-	case KVC_BY_LAND:
+	case KC_BY_LAND:
 		w->flags |= WIRE_PUT_LANDED;
 		w->dest = (struct wire_dest){0, 1, 0, 0, length};
 		r->mem.callers = p->direct;
 		r->mem.region = p->direct && p->mem ? p->mem->region : p->c->region;
 		r->mem.source = p->direct ? source_at(p, offset) : r->mem.piece.offset;
 		break;
-	case KVC_BY_READ:
+	case KC_BY_READ:
 		r->mem.callers = p->direct;
 		w->dest = p->direct ? source_dest(p, offset, length)
-				    : (struct wire_dest){KVC_REGION_BUFFER, 1, r->mem.piece.offset, 0, length};
+				    : (struct wire_dest){KC_REGION_BUFFER, 1, r->mem.piece.offset, 0, length};
 		break;
 	}
 }
 
-int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint64_t stage, bool wait,
-			struct kvc_req **out)
+int kc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint64_t stage, bool wait,
+		       struct kc_req **out)
 {
-	bool flat = kvc_target_flat(&p->from);
-	bool copy = !p->direct && p->by != KVC_BY_PACK && !(flat && p->by == KVC_BY_INLINE);
-	struct kvc_target from = p->from;
-	struct kvc_need need = {.piece_bytes = copy ? length : 0,
-				.node = p->route.n,
-				.session = p->session,
-				.background = p->background};
-	struct kvc_attachment *s;
+	bool flat = kc_target_flat(&p->from);
+	bool copy = !p->direct && p->by != KC_BY_PACK && !(flat && p->by == KC_BY_INLINE);
+	struct kc_target from = p->from;
+	struct kc_need need = {.piece_bytes = copy ? length : 0,
+			       .node = p->route.n,
+			       .session = p->session,
+			       .background = p->background};
+	struct kc_attachment *s;
 	unsigned shard;
 	int rc;
 	from.skip = offset;
 	put_sum_await(p);
-	rc = kvc_call_room_await(p->route.n, &need, p->route.deadline_ns, wait, &s, out);
+	rc = kc_call_room_await(p->route.n, &need, p->route.deadline_ns, wait, &s, out);
 	if (rc < 0)
 		return rc;
 	if (copy)
-		kvc_gather_await(kvc_buffer_at(&p->c->buffer, &(*out)->mem.piece), &from, length);
-	if (!kvc_node_uses(p->route.n, p->attaches)) {
-		kvc_req_release(p->c, *out);
+		kc_gather_await(kc_buffer_at(&p->c->buffer, &(*out)->mem.piece), &from, length);
+	if (!kc_node_uses(p->route.n, p->attaches)) {
+		kc_req_release(p->c, *out);
 		return -KV_ERESET; /* its plan and stage went with the attachment */
 	}
 	range_fill(p, *out, offset, length, stage);
 	shard = put_shard(p, s);
-	kvc_req_submit(p->by == KVC_BY_PACK && p->batched ? kvc_link_keep(s, shard, p->turn) : kvc_link_pick(s, shard),
-		       *out, p->wait);
+	kc_req_submit(p->by == KC_BY_PACK && p->batched ? kc_link_keep(s, shard, p->turn) : kc_link_pick(s, shard),
+		      *out, p->wait);
 	return 0;
 }
 
 /* Send one range and wait. *out_done: the value is committed, by us or by another client with the same bytes. */
 static int range_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint64_t *stage, bool *out_done)
 {
-	struct kvc_req *r;
-	int rc = kvc_put_issue_await(p, offset, length, *stage, true, &r);
+	struct kc_req *r;
+	int rc = kc_put_issue_await(p, offset, length, *stage, true, &r);
 	if (rc < 0)
 		return rc;
-	rc = kvc_call_done_await(p->c, r, p->route.deadline_ns);
+	rc = kc_call_done_await(p->c, r, p->route.deadline_ns);
 	if (rc == 0) {
 		*stage = r->reply.put.stage;
 		*out_done = offset + length == p->len || (r->reply.put.stage == 0 && r->reply.put.generation != 0);
 		if (!*out_done && *stage == 0)
 			rc = -KV_EPROTO;
 	}
-	kvc_req_release(p->c, r);
+	kc_req_release(p->c, r);
 	return rc;
 }
 
 static int ranges_await(struct kvc_put *p, uint64_t from, uint64_t to, uint64_t stage)
 {
-	struct kvc_window out = {0};
-	struct kvc_req *r;
+	struct kc_window out = {0};
+	struct kc_req *r;
 	int rc = 0;
 	do {
-		while (out.count < (p->by == KVC_BY_INLINE ? INLINE_WINDOW : READ_WINDOW) && from < to) {
+		while (out.count < (p->by == KC_BY_INLINE ? INLINE_WINDOW : READ_WINDOW) && from < to) {
 			uint64_t n = range_len(p, from);
-			rc = kvc_put_issue_await(p, from, n, stage, out.count == 0, &r);
+			rc = kc_put_issue_await(p, from, n, stage, out.count == 0, &r);
 			if (rc < 0)
 				break;
-			kvc_window_add(&out, r);
+			kc_window_add(&out, r);
 			from += n;
 		}
 		if (out.count == 0)
 			break;
-		rc = kvc_window_next_await(p->c, &out, p->route.deadline_ns, &r);
-		kvc_req_release(p->c, r);
+		rc = kc_window_next_await(p->c, &out, p->route.deadline_ns, &r);
+		kc_req_release(p->c, r);
 	} while (rc == 0);
-	kvc_window_drop_await(p->c, &out);
+	kc_window_drop_await(p->c, &out);
 	return rc;
 }
 
 static int put_once_await(struct kvc_put *p)
 {
 	uint64_t first, last, stage = 0;
-	struct kvc_attachment *s;
+	struct kc_attachment *s;
 	bool done = false;
-	int rc = kvc_node_ready_await(p->route.n, p->route.deadline_ns, &s);
+	int rc = kc_node_ready_await(p->route.n, p->route.deadline_ns, &s);
 	if (rc < 0)
 		return rc;
 	if (p->incarnation && p->incarnation != p->route.n->incarnation)
@@ -313,7 +313,7 @@ static int put_once_await(struct kvc_put *p)
 	rc = range_await(p, 0, first, &stage, &done);
 	if (rc < 0 || done)
 		return rc;
-	if (p->by == KVC_BY_INLINE)
+	if (p->by == KC_BY_INLINE)
 		return ranges_await(p, first, p->len, stage);
 	rc = ranges_await(p, first, last, stage);
 	if (rc < 0)
@@ -321,20 +321,20 @@ static int put_once_await(struct kvc_put *p)
 	return range_await(p, last, p->len - last, &stage, &done);
 }
 
-int kvc_put_all_await(struct kvc_put *p)
+int kc_put_all_await(struct kvc_put *p)
 {
 	int rc;
 	if (p->route.kind != ROUTE_FIXED)
 		route_count(p->route.n, p->route.key);
 	do
 		rc = put_once_await(p);
-	while (rc < 0 && kvc_call_next_await(&p->route, rc));
-	return rc == -KV_EDELETED && p->born_ns ? rc : (int)kvc_call_code(p->c, rc);
+	while (rc < 0 && kc_call_next_await(&p->route, rc));
+	return rc == -KV_EDELETED && p->born_ns ? rc : (int)kc_call_code(p->c, rc);
 }
 
-void kvc_put_count(struct kvc_client *c, int rc, uint64_t len)
+void kc_put_count(struct kvc_client *c, int rc, uint64_t len)
 {
-	kvc_add(&c->count.puts, 1);
+	kc_add(&c->count.puts, 1);
 	if (rc == 0)
-		kvc_add(&c->count.bytes_out, len);
+		kc_add(&c->count.bytes_out, len);
 }

@@ -7,63 +7,63 @@
 #include "kvclient/transfer/call.h"
 
 /* The paths of a value's bytes (put.c has the choice). */
-enum kvc_put_by {
-	KVC_BY_READ,   /* the server reads them */
-	KVC_BY_LAND,   /* we write them to our landing area */
-	KVC_BY_PACK,   /* likewise, in one write with other values */
-	KVC_BY_INLINE, /* in the requests */
+enum kc_put_by {
+	KC_BY_READ,   /* the server reads them */
+	KC_BY_LAND,   /* we write them to our landing area */
+	KC_BY_PACK,   /* likewise, in one write with other values */
+	KC_BY_INLINE, /* in the requests */
 };
 
 struct kvc_put {
 	struct kvc_client *c;
 	struct route route;          /* the key, and the server asked */
 	struct kvc_session *session; /* the call's; NULL: the client's own session */
-	struct kvc_wait own_wait, *wait;
+	struct kc_wait own_wait, *wait;
 	bool batched;    /* an item of a batch, sent with others ... */
 	uint32_t turn;   /* ... over the link of this turn */
 	bool background; /* KVC_BACKGROUND */
 
 	/* The value, and its place. */
-	struct kvc_target from;
+	struct kc_target from;
 	uint64_t len, checksum;
 	bool summed; /* checksum is valid */
 	uint32_t ttl_s;
-	uint64_t born_ns;           /* of a copy: a lower bound of the value's first PUT, by our clock; else 0 */
-	bool spare;                 /* of a copy: into free memory only */
-	uint64_t incarnation;       /* of a copy to one server: its incarnation; 0: any */
-	struct kvc_client_mem *mem; /* the value's registration; NULL: none, or the client's own buffer */
-	bool found;                 /* registered memory: at region_offset of `region` */
+	uint64_t born_ns;          /* of a copy: a lower bound of the value's first PUT, by our clock; else 0 */
+	bool spare;                /* of a copy: into free memory only */
+	uint64_t incarnation;      /* of a copy to one server: its incarnation; 0: any */
+	struct kc_client_mem *mem; /* the value's registration; NULL: none, or the client's own buffer */
+	bool found;                /* registered memory: at region_offset of `region` */
 	uint32_t region;
 	uint64_t region_offset;
 
 	/* The path, planned anew for each attachment. */
-	uint64_t attaches; /* planned attachment (kvc_node_uses) */
-	enum kvc_put_by by;
-	uint64_t land_max; /* KVC_BY_LAND: largest range in bytes */
+	uint64_t attaches; /* planned attachment (kc_node_uses) */
+	enum kc_put_by by;
+	uint64_t land_max; /* KC_BY_LAND: largest range in bytes */
 	bool direct;       /* sent from its place, without a copy in a piece */
 };
 
-/* kvc_put_init -- fill *p. from: from kvc_target_make, or one place; that memory and the key stay the caller's until
- * kvc_put_fini. 0, -KV_EINVAL or -KV_ETOOBIG. kvc_put_fini -- release its registration. */
-int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, const struct kvc_target *from,
-		 uint64_t len, const struct kvc_call *call, uint64_t deadline_ns);
-void kvc_put_fini(struct kvc_put *p);
-/* kvc_put_copy -- make it the client's own copy from its buffer to this server. If a fence would cut the client off
+/* kc_put_init -- fill *p. from: from kc_target_make, or one place; that memory and the key stay the caller's until
+ * kc_put_fini. 0, -KV_EINVAL or -KV_ETOOBIG. kc_put_fini -- release its registration. */
+int kc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, const struct kc_target *from, uint64_t len,
+		const struct kvc_call *call, uint64_t deadline_ns);
+void kc_put_fini(struct kvc_put *p);
+/* kc_put_copy -- make it the client's own copy from its buffer to this server. If a fence would cut the client off
  * from all servers, the bytes go through pieces of its requests, for quarantine instead of fences. born_ns: see
  * struct kvc_put. incarnation: of the server; after a restart it knows no earlier DELETE, so the copy ends with
  * -KV_ECANCELED. */
-void kvc_put_copy(struct kvc_put *p, struct kvc_node *to, uint64_t born_ns, uint64_t incarnation);
-/* kvc_put_single -- whether one request suffices. */
-bool kvc_put_single(struct kvc_put *p);
-/* kvc_put_issue_await -- send a range. stage: from the first reply, or 0. wait false: -KV_EBUSY instead of waiting for
+void kc_put_copy(struct kvc_put *p, struct kc_node *to, uint64_t born_ns, uint64_t incarnation);
+/* kc_put_single -- whether one request suffices. */
+bool kc_put_single(struct kvc_put *p);
+/* kc_put_issue_await -- send a range. stage: from the first reply, or 0. wait false: -KV_EBUSY instead of waiting for
  * room (hashing and copying may still yield). 0 and *out, which the caller releases; -KV_ERESET: the attachment and
  * stage are gone, begin again; or a code. */
-int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint64_t stage, bool wait,
-			struct kvc_req **out);
-/* kvc_put_all_await -- make the whole PUT, with ranges and retries. 0 or a code; of a copy -KV_EDELETED: its key was
+int kc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint64_t stage, bool wait,
+		       struct kc_req **out);
+/* kc_put_all_await -- make the whole PUT, with ranges and retries. 0 or a code; of a copy -KV_EDELETED: its key was
  * deleted since the value's birth, or the server has a younger value. */
-int kvc_put_all_await(struct kvc_put *p);
+int kc_put_all_await(struct kvc_put *p);
 
-void kvc_put_count(struct kvc_client *c, int rc, uint64_t len);
+void kc_put_count(struct kvc_client *c, int rc, uint64_t len);
 
 #endif

@@ -24,7 +24,6 @@
 unsigned handshakes_allowed(void)
 {
 	struct rlimit files;
-
 	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur / KV_HANDSHAKES_SHARE >= HANDSHAKES_MAX)
 		return HANDSHAKES_MAX;
 	return KV_MAX((unsigned)files.rlim_cur / KV_HANDSHAKES_SHARE, (unsigned)KV_HANDSHAKES_MIN);
@@ -44,7 +43,6 @@ static void place_take(struct conn *c)
 static bool handshake_cut(struct kvs_server *s, bool talking, uint64_t age_ns)
 {
 	uint64_t now_ns = loop_now(s->control);
-
 	KV_LIST_EACH (n, &s->knocking) {
 		struct conn *c = KV_LIST_ENTRY(n, struct conn, knock);
 		if (now_ns - c->accepted_ns < age_ns)
@@ -63,7 +61,6 @@ static uint64_t crowd_find(const struct kvs_server *s, unsigned *out)
 {
 	uint64_t source = 0;
 	unsigned lead = 0, held = 0;
-
 	KV_LIST_EACH (n, &s->knocking) {
 		uint64_t its = KV_LIST_ENTRY(n, struct conn, knock)->source;
 		if (lead == 0)
@@ -82,7 +79,6 @@ static void crowd_cut(struct kvs_server *s)
 {
 	unsigned held, drawn;
 	uint64_t source = crowd_find(s, &held);
-
 	if (held <= s->handshakes_max / 2)
 		return;
 	drawn = (unsigned)kv_prng_below(loop_prng(s->control), held);
@@ -118,7 +114,6 @@ static void place_await(struct kvs_server *server)
 static void accept_failed_await(struct kvs_server *server, int rc)
 {
 	uint64_t now_ns = loop_now(server->control);
-
 	control_count(server, WIRE_STAT_ACCEPTS_FAILED);
 	if (!server->accept_failing && (!server->accept_said_ns || now_ns - server->accept_said_ns >= SAID_NS)) {
 		kv_event(server->opt.log, KV_LOG_WARN, KV_EVENT("accept_failed", KV_FIELD("reason", kv_strerror(rc))),

@@ -25,7 +25,6 @@
 static void call_answered(struct call *call)
 {
 	struct attachment *a = attachment_call_of(call)->attachment;
-
 	if (--a->pending == 0)
 		co_wake(a->asker);
 }
@@ -34,7 +33,6 @@ int attachment_all_await(struct attachment *a, void (*run)(struct call *call), s
 {
 	struct loop *loop = a->server->control;
 	unsigned shards = a->server->opt.shards;
-
 	a->asker = co_self();
 	a->pending = shards;
 	for (unsigned i = 0; i < shards; i++) {
@@ -63,7 +61,6 @@ static struct attachment_call *attachment_of_aside_call(struct call *call)
 static void answered_aside(struct call *call)
 {
 	struct attachment *a = attachment_of_aside_call(call)->attachment;
-
 	if (--a->aside_pending > 0)
 		return;
 	if (a->aside_asker)
@@ -75,7 +72,6 @@ static void answered_aside(struct call *call)
 static struct call *aside(struct attachment *a, unsigned shard, void (*run)(struct call *call))
 {
 	struct call *call = &a->call[shard].aside;
-
 	*call = (struct call){.shard = a->server->shard[shard], .run = run, .done = answered_aside};
 	return call;
 }
@@ -84,7 +80,6 @@ static struct call *aside(struct attachment *a, unsigned shard, void (*run)(stru
 static void run_stop(struct call *call)
 {
 	struct shard_attachment *on_shard = attachment_of_aside_call(call)->on_shard;
-
 	if (on_shard)
 		shard_attachment_stop(on_shard);
 	call_finish(call, 0);
@@ -93,7 +88,6 @@ static void run_stop(struct call *call)
 void attachment_stop_await(struct attachment *a)
 {
 	struct loop *loop = a->server->control;
-
 	a->aside_asker = co_self();
 	a->aside_pending = a->server->opt.shards;
 	for (unsigned i = 0; i < a->server->opt.shards; i++) {
@@ -111,7 +105,6 @@ static void run_hurry(struct call *call)
 {
 	struct shard_attachment *on_shard =
 		shard_attachment_find(call->shard, attachment_of_aside_call(call)->attachment->number);
-
 	if (on_shard)
 		shard_attachment_hurry(on_shard);
 	call_finish(call, 0);
@@ -147,7 +140,6 @@ struct attachment *attachment_find(const struct kvs_server *s, const struct wire
 {
 	unsigned slot = prior->session & 0xFFFF;
 	struct attachment *a = slot < s->slot_count ? s->slots[slot].attachment : NULL;
-
 	return a && a->number == prior->session && kv_equal_secret(a->token, prior->token, KV_TOKEN_LEN) ? a : NULL;
 }
 
@@ -187,7 +179,6 @@ static void attachment_free(struct attachment *a)
 static int secrets_make(struct attachment *a, struct boot_conn *boot, struct kv_error *err)
 {
 	int rc = kv_entropy_fill(a->server->opt.entropy, a->token, sizeof(a->token));
-
 	if (rc)
 		return kv_fail(err, rc, "no entropy for a session token: %s", kv_strerror(rc));
 	rc = boot_frame_secret(boot, a->token, a->frame_secret);
@@ -199,7 +190,6 @@ static int calls_make(struct attachment *a)
 	const struct kvs_server *s = a->server;
 	struct te_address *addr;
 	unsigned rails = 0;
-
 	for (unsigned i = 0; i < s->opt.shards; i++)
 		rails += s->shard[i]->info.rails;
 	a->call = calloc(s->opt.shards, sizeof(a->call[0]));
@@ -233,7 +223,6 @@ int attachment_create(struct conn *conn, struct kvs_server *s, struct boot_conn 
 	struct attachment *a = calloc(1, sizeof(*a));
 	struct slot *slot;
 	int rc;
-
 	if (!a)
 		return kv_fail(err, -KV_ENOMEM, "the server has no memory for another client");
 	a->server = s;
@@ -268,7 +257,6 @@ static void run_open(struct call *call)
 					     .rails = a->rails,
 					     .anew = &a->anew};
 	int rc;
-
 	rc = shard_attachment_open(call->shard, &args, &ac->on_shard, &ac->error);
 	for (unsigned i = 0; rc == 0 && i < call->shard->info.rails; i++)
 		rc = te_address(call->shard->te, i, &ac->addr[i]);
@@ -278,7 +266,6 @@ static void run_open(struct call *call)
 int attachment_open_await(struct attachment *a, struct kv_error *err)
 {
 	int rc = attachment_all_await(a, run_open, err);
-
 	explicit_bzero(a->frame_secret, sizeof(a->frame_secret));
 	return rc;
 }
@@ -315,7 +302,6 @@ void attachment_region_forget(struct attachment *a, struct region *r)
 static void run_close(struct call *call)
 {
 	struct shard_attachment *on_shard = attachment_call_of(call)->on_shard;
-
 	attachment_call_of(call)->on_shard = NULL;
 	if (on_shard)
 		on_shard->gone_away = attachment_call_of(call)->attachment->client_gone;
@@ -329,7 +315,6 @@ static void run_close(struct call *call)
 static void watchers_wake(struct attachment *a)
 {
 	struct kv_list *n;
-
 	while ((n = kv_list_pop(&a->watchers)) != NULL)
 		co_wake(KV_LIST_ENTRY(n, struct attachment_watch, node)->co);
 }
@@ -337,7 +322,6 @@ static void watchers_wake(struct attachment *a)
 void further_fini(struct attachment *a)
 {
 	struct further *f = &a->further;
-
 	a->server->open -= f->count;
 	free(f->place);
 	explicit_bzero(f, sizeof(*f));

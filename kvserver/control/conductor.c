@@ -27,7 +27,6 @@
 static void round_answered(struct call *call)
 {
 	struct round *round = KV_CONTAINER(call, struct round_call, call)->round;
-
 	round->pending--;
 	server_changed(round->server);
 }
@@ -82,7 +81,6 @@ static void run_close(struct call *call)
 static void accept_run(void *arg)
 {
 	struct kvs_server *s = arg;
-
 	accept_await(s);
 	s->accepting = false;
 	server_changed(s);
@@ -92,7 +90,6 @@ static int begin_await(struct kvs_server *s, struct kv_error *err)
 {
 	struct sockaddr_storage addr = s->addr;
 	int rc = round_await(s, &s->startup, run_start, KV_NEVER);
-
 	if (rc)
 		return kv_fail(err, rc, "attaching the engines to their loops: %s", kv_strerror(rc));
 	rc = io_listen(s->control, &addr, s->addr_len, &s->listen_fd, err);
@@ -131,7 +128,6 @@ static bool clients_gone_await(struct kvs_server *s, uint64_t deadline_ns)
 static void end_await(struct kvs_server *s)
 {
 	uint64_t deadline_ns;
-
 	s->stop_asked = true;
 	doubt_close(s);
 	co_queue_wake_all(&s->handshake_free);
@@ -164,7 +160,6 @@ static void conductor_run(void *arg)
 	struct kvs_server *s = arg;
 	struct kv_error err = {0};
 	int rc;
-
 	s->conductor = co_self();
 	rc = begin_await(s, &err);
 	if (rc == 0)
@@ -183,7 +178,6 @@ void conductor_begin(void *server)
 	struct kvs_server *s = server;
 	struct kv_error err = {0};
 	int rc = co_spawn(s->control, conductor_run, s, "conductor");
-
 	if (rc == 0)
 		return;
 	kv_fail(&err, rc, "cannot start the server's first coroutine: %s", kv_strerror(rc));

@@ -31,7 +31,6 @@ const char *conn_name(const struct conn *c, char *buf, size_t cap)
 bool log_allowed(struct kvs_server *s)
 {
 	uint64_t now_ns = loop_now(s->control);
-
 	if (now_ns - s->logs_from_ns >= 1000000000ull) {
 		if (s->logs_dropped)
 			kv_event(s->opt.log, KV_LOG_WARN,
@@ -79,7 +78,6 @@ static bool view_untold(const struct conn *c)
 static uint64_t quiet_ms(const struct conn *c)
 {
 	uint64_t spaced = KV_MIN(c->server->clients * 1000ull / QUIET_BEATS, (uint64_t)QUIET_MS_MAX);
-
 	if (view_untold(c))
 		spaced = c->server->opt.heartbeat_ms; /* clients count the servers' announcements, and wait for more
 							 than half */
@@ -92,7 +90,6 @@ static uint64_t quiet_end(const struct conn *c)
 {
 	uint64_t now_ns = loop_now(loop_of(c));
 	uint64_t end_ns = now_ns + KV_MIN(quiet_ms(c), c->quiet_ms) * 1000000;
-
 	return KV_MAX(end_ns - end_ns % TOGETHER_NS, now_ns + beat_ns(c));
 }
 
@@ -127,7 +124,6 @@ static int beat_await(struct conn *c)
 	uint64_t deadline_ns = loop_now(loop_of(c)) + USER_TIMEOUT_MS * 1000000ull;
 	struct wire_ctrl_msg m;
 	bool told = view_news(c, &m);
-
 	c->quiet_ms = beat.heartbeat.quiet_ms = quiet_ms(c);
 	beat.heartbeat.clock_ns = shard_clock(c->server->shard_seed, loop_now(loop_of(c)));
 	for (unsigned i = 0; i < c->server->opt.shards; i++)
@@ -146,7 +142,6 @@ static int anew_await(struct conn *c)
 	uint64_t deadline_ns;
 	char name[KV_HOST_MAX];
 	int rc;
-
 	m.address.epoch = 1;
 	m.address.rails = (uint16_t)first->info.rails;
 	for (unsigned i = 0; i < first->info.rails; i++) {
@@ -167,7 +162,6 @@ static int anew_await(struct conn *c)
 static bool drained_read(struct kvs_server *s, struct kv_drained *out)
 {
 	bool known;
-
 	pthread_mutex_lock(&s->lock);
 	*out = s->drained;
 	known = s->drained_known;
@@ -182,7 +176,6 @@ static int goodbye_await(struct conn *c)
 	struct wire_ctrl_msg done = {.type = WIRE_CTRL_DRAIN_DONE};
 	uint64_t deadline_ns = loop_now(loop_of(c)) + USER_TIMEOUT_MS * 1000000ull;
 	int rc = 0;
-
 	c->told = true;
 	if (c->drain_asked && drained_read(c->server, &done.drained))
 		rc = boot_send_await(c->boot, &done, deadline_ns);
@@ -194,7 +187,6 @@ static int goodbye_await(struct conn *c)
 static int say_await(struct conn *c)
 {
 	int rc = 0;
-
 	if (c->welcome && c->server->stop_asked && !c->told)
 		rc = silence_count(c, goodbye_await(c));
 	if (rc)
@@ -214,7 +206,6 @@ static void beat_run(void *arg)
 {
 	struct conn *c = arg;
 	bool failed = false;
-
 	c->beater = co_self();
 	do
 		failed = !c->closing && say_await(c) != 0;
@@ -250,7 +241,6 @@ static void beat_now(struct conn *c)
 static void beat_due(struct loop_timer *t)
 {
 	struct conn *c = KV_CONTAINER(t, struct conn, timer);
-
 	control_max(c->server, WIRE_STAT_HEARTBEAT_LATE_MAX_NS, loop_now(loop_of(c)) - c->due_ns);
 	beat_now(c);
 }
@@ -274,7 +264,6 @@ void conn_busy(struct conn *c, bool busy)
 int conn_answer_await(struct conn *c)
 {
 	int rc;
-
 	if (!c->serving || c->beating) /* the message being sent is enough */
 		return 0;
 	rc = beat_await(c);
@@ -286,7 +275,6 @@ int conn_answer_await(struct conn *c)
 void conns_news(struct kvs_server *s)
 {
 	uint64_t now_ns = loop_now(s->control);
-
 	KV_LIST_EACH (n, &s->conns) {
 		struct conn *c = KV_LIST_ENTRY(n, struct conn, node);
 		if (view_untold(c)) /* spread over several turns, and so are the questions */
@@ -327,7 +315,6 @@ static void end_run(void *arg)
 {
 	struct attachment *a = arg;
 	struct conn *c = a->conn;
-
 	a->client_gone = c->closing;
 	attachment_end_await(a);
 	c->ending--;
@@ -337,7 +324,6 @@ static void end_run(void *arg)
 void conn_retire_await(struct conn *c)
 {
 	struct attachment *a = c->now;
-
 	c->now = NULL;
 	c->welcome = false;
 	if (c->beater)
@@ -353,7 +339,6 @@ void conn_retire_await(struct conn *c)
 void conn_knocked(struct conn *c)
 {
 	struct kvs_server *s = c->server;
-
 	if (!c->knocking)
 		return;
 	c->knocking = false;

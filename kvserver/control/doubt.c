@@ -37,7 +37,6 @@ static void hide(struct kvs_server *s)
 static void enter(struct kvs_server *s, enum doubt_state to, uint64_t for_ns)
 {
 	struct doubts *d = &s->doubts;
-
 	d->state = to;
 	loop_timer_cancel(s->control, &d->timer);
 	if (for_ns)
@@ -47,7 +46,6 @@ static void enter(struct kvs_server *s, enum doubt_state to, uint64_t for_ns)
 static uint64_t now_less(const struct kvs_server *s, uint64_t ns)
 {
 	uint64_t now_ns = loop_now(s->control);
-
 	return now_ns - KV_MIN(now_ns, ns);
 }
 
@@ -66,7 +64,6 @@ static void begin(struct kvs_server *s, enum doubt_state to, uint64_t for_ns, ui
 static void others_note(struct kvs_server *s)
 {
 	struct doubts *d = &s->doubts;
-
 	for (uint32_t i = 0; i < d->others.count; i++) {
 		const char *id = d->others.member[i].node_id;
 		d->others_lost |= strcmp(id, s->node_id) != 0 && !kv_view_find(&s->views.now, id);
@@ -79,8 +76,8 @@ static void lost(struct kvs_server *s)
 {
 	if (s->doubts.state != DOUBT_AWAY)
 		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("values_doubted"),
-			 "this server is not a member of the cluster now: its values are hidden until it knows which "
-			 "of them were deleted");
+			 "this server is not a member of the cluster now: "
+			 "its values are hidden until it knows which of them were deleted");
 	begin(s, DOUBT_AWAY, 0, now_less(s, LOST_NS));
 }
 
@@ -98,7 +95,6 @@ static uint64_t stood_still_ns(struct kvs_server *s)
 	uint64_t limit_ns = atomic_load(&s->doubt_told.still_ns), now_ns = loop_now(s->control);
 	uint64_t gap_ns = now_ns - s->doubts.seen_ns;
 	bool stood;
-
 	s->doubts.seen_ns = now_ns;
 	pthread_mutex_lock(&s->doubt_told.lock);
 	stood = s->doubt_told.stood;
@@ -113,7 +109,6 @@ static uint64_t stood_still_ns(struct kvs_server *s)
 static bool stood_still(struct kvs_server *s)
 {
 	uint64_t ns = stood_still_ns(s);
-
 	if (ns == 0)
 		return false;
 	kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("stood_still", KV_NUMBER("ms", ns / 1000000)),
@@ -130,7 +125,6 @@ static bool stood_still(struct kvs_server *s)
 static void look_fire(struct loop_timer *t)
 {
 	struct kvs_server *s = KV_CONTAINER(t, struct kvs_server, doubts.look);
-
 	(void)stood_still(s);
 	loop_timer_arm(s->control, t, loop_now(s->control) + LOOK_NS);
 }
@@ -139,7 +133,6 @@ static void look_fire(struct loop_timer *t)
 static void looks_set(struct kvs_server *s, bool on)
 {
 	struct doubts *d = &s->doubts;
-
 	if (on == loop_timer_armed(&d->look))
 		return;
 	atomic_store(&s->doubt_told.still_ns, on ? KV_MAX(STILL_NS, s->opt.heartbeat_ms * 1900000ull) : 0);
@@ -159,8 +152,8 @@ static void judge(struct kvs_server *s, struct doubt_said *said)
 	kv_view_fini(&s->doubts.others);
 	if (said)
 		kv_event(s->opt.log, KV_LOG_INFO, KV_EVENT("values_judged", KV_NUMBER("deleted", said->count)),
-			 "the values are visible again, without the deleted ones: the other members know of %u deleted "
-			 "keys",
+			 "the values are visible again, without the deleted ones: "
+			 "the other members know of %u deleted keys",
 			 said->count);
 	else
 		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("values_dropped"),
@@ -171,7 +164,6 @@ static void judge(struct kvs_server *s, struct doubt_said *said)
 static void timer_fire(struct loop_timer *t)
 {
 	struct kvs_server *s = KV_CONTAINER(t, struct kvs_server, doubts.timer);
-
 	if (stood_still(s))
 		return;
 	if (s->doubts.state == DOUBT_BACK && !s->doubts.others_lost && s->opt.recall &&
@@ -202,7 +194,6 @@ void doubt_view(struct kvs_server *s, bool lacked)
 {
 	const struct kv_member *self = s->node_id[0] ? kv_view_find(&s->views.now, s->node_id) : NULL;
 	struct doubts *d = &s->doubts;
-
 	if (!s->views.now.epoch || !d->open)
 		return;
 	looks_set(s, self && s->views.now.count > 1 && s->opt.recall && !atomic_load(&s->views.drains));
@@ -224,7 +215,6 @@ void doubt_view(struct kvs_server *s, bool lacked)
 static void on_lost(void *arg)
 {
 	struct kvs_server *s = arg;
-
 	if (s->doubts.open && !atomic_load(&s->views.drains))
 		lost(s);
 }
@@ -232,7 +222,6 @@ static void on_lost(void *arg)
 static void on_found(void *arg)
 {
 	struct kvs_server *s = arg;
-
 	if (s->doubts.open && s->doubts.state == DOUBT_AWAY)
 		back(s, 0);
 }
@@ -248,7 +237,6 @@ static void on_recalled(void *arg)
 	struct kvs_server *s = arg;
 	struct doubt_said *said;
 	bool answered;
-
 	pthread_mutex_lock(&s->lock);
 	said = s->recalled;
 	answered = s->recall_over;
@@ -264,7 +252,6 @@ static void on_recalled(void *arg)
 int kvs_server_recalled(struct kvs_server *s, struct verdict *verdict, uint32_t count)
 {
 	struct doubt_said *said = verdict ? calloc(1, sizeof(*said)) : NULL, *was;
-
 	if (said)
 		*said = (struct doubt_said){.users = 1, .verdict = verdict, .count = verdicts_sort(verdict, count)};
 	else

@@ -38,7 +38,6 @@ static bool advertised(const char *where, struct sockaddr_storage *out)
 {
 	struct kv_addresses found;
 	struct kv_hostport at;
-
 	for (unsigned i = 0; where && kv_where_at(where, i, &at); i++) {
 		if (kv_hostport_look_up(&at, &found, NULL))
 			continue;
@@ -63,7 +62,6 @@ static bool default_route(int family, struct sockaddr_storage *out)
 					  .sin6_port = htons(9),
 					  .sin6_addr = {.s6_addr = {0x20, 0x01, 0x0d, 0xb8, [15] = 1}}};
 	struct sockaddr_storage far = {0};
-
 	if (family == AF_INET)
 		memcpy(&far, &far4, sizeof(far4));
 	else
@@ -83,7 +81,6 @@ static unsigned candidates(int family, struct candidate *out)
 {
 	struct ifaddrs *list;
 	unsigned n = 0, k;
-
 	if (getifaddrs(&list) != 0)
 		return 0;
 	for (const struct ifaddrs *i = list; i && n < CANDIDATES_MAX; i = i->ifa_next) {
@@ -110,7 +107,6 @@ static bool interface(int family, struct fabric_at *out)
 	unsigned n = candidates(family, c);
 	size_t len = 0;
 	char text[KV_HOST_MAX];
-
 	if (n == 0)
 		return false;
 	out->addr = c[0].addr;
@@ -132,7 +128,6 @@ void fabric_at_choose(const struct sockaddr_storage *listen, const char *adverti
 {
 	const int families[] = {AF_INET, AF_INET6};
 	unsigned n = listen->ss_family == AF_INET6 ? 2 : 1;
-
 	*out = (struct fabric_at){.addr = *listen, .why = nic ? "by --nic" : "by --listen-addr"};
 	address_set_port(&out->addr, 0);
 	if (!address_is_any(listen))

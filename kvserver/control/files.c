@@ -22,7 +22,6 @@ static int client_files(const struct te_options *engine, unsigned shards, uint64
 	struct te_load load = {.engines = shards, .peers = 1};
 	struct te_budget *budget = calloc(2, sizeof(*budget));
 	int rc = budget ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for a list of devices");
-
 	for (unsigned i = 0; rc == 0 && i < 2; i++) {
 		load.peers = i + 1;
 		rc = te_budget(engine, &load, &budget[i], err);
@@ -37,7 +36,6 @@ void files_divide(struct files *f, unsigned clients_wanted)
 {
 	uint64_t others = f->open + KV_FILES_LATER + f->handshakes + KV_FILES_RESERVE, each = 1 + f->client;
 	uint64_t room = f->limit > others ? (f->limit - others) / each : 0;
-
 	f->wanted = others - f->handshakes + HANDSHAKES_MAX + (clients_wanted + CLUSTER_PLACES) * each;
 	if (f->limit >= KV_UNKNOWN)
 		room = (uint64_t)clients_wanted + CLUSTER_PLACES;
@@ -52,7 +50,6 @@ int files_plan(struct kvs_server *s, const struct te_options *engine, struct kv_
 	struct files *f = &s->files;
 	struct kv_host host;
 	int rc;
-
 	f->clients = s->opt.max_clients;
 	f->more = CLUSTER_PLACES;
 	if (s->opt.loops)

@@ -32,7 +32,6 @@ static int refuse_await(struct conn *c, int rc, const char *text)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REFUSE, .refuse.status = wire_error_status(rc)};
 	char name[KV_HOST_MAX];
-
 	if (log_allowed(c->server))
 		kv_event(c->server->opt.log, KV_LOG_WARN,
 			 KV_EVENT("client_refused", KV_FIELD("client", name), KV_FIELD("reason", text)),
@@ -52,7 +51,6 @@ static bool of_cluster(uint64_t client_id)
 static int hello_check(const struct conn *c, const struct wire_hello *h, struct kv_error *err)
 {
 	struct boot_identity theirs = {.eager_bytes = h->eager_bytes};
-
 	if (h->rails == 0 || h->rails > KV_RAILS_MAX)
 		return kv_fail(err, -KV_EPROTO, "hello with %u rails; a client has 1 to %d", h->rails, KV_RAILS_MAX);
 	snprintf(theirs.provider, sizeof(theirs.provider), "%s", h->provider);
@@ -91,7 +89,6 @@ static int closing_fail(struct kv_error *err)
 static int room_check(const struct kvs_server *s, uint64_t client_id, struct kv_error *err)
 {
 	bool cluster = of_cluster(client_id);
-
 	if (s->open >= s->opt.max_clients + (cluster ? CLUSTER_PLACES : 0))
 		return kv_fail(err, -KV_EFULL, "the server has %u client%s, as many as --max-clients allows", s->open,
 			       s->open == 1 ? "" : "s");
@@ -113,7 +110,6 @@ static int admit(struct conn *c, uint64_t client_id, struct conn *before, struct
 {
 	struct kvs_server *s = c->server;
 	int rc;
-
 	if (s->stop_asked)
 		return closing_fail(err);
 	if (c->admitted)
@@ -139,7 +135,6 @@ static int turn_await(struct conn *c)
 {
 	struct bucket *b = &c->hellos;
 	uint64_t now_ns = loop_now(loop_of(c)), until_ns;
-
 	b->tokens += (double)(now_ns - b->filled_ns) * CONN_HELLOS_RATE / 1e9;
 	if (b->tokens > CONN_HELLOS_BURST)
 		b->tokens = CONN_HELLOS_BURST;
@@ -165,7 +160,6 @@ static int ending_await(struct conn *c, unsigned most, uint64_t deadline_ns)
 static void gone_await(struct attachment *a, uint64_t deadline_ns)
 {
 	struct attachment_watch w = {.co = co_self()};
-
 	kv_list_add_tail(&a->watchers, &w.node);
 	co_park_await(deadline_ns);
 	kv_list_del(&w.node);
@@ -177,7 +171,6 @@ static int prior_await(struct conn *c, const struct wire_hello *h)
 {
 	struct attachment *a = attachment_find(c->server, &h->prior);
 	uint64_t hurry_ns = loop_now(loop_of(c)) + PRIOR_HURRY_NS;
-
 	if (!a || !attachment_meets(a, h))
 		return 0;
 	conn_beats_begin(c);
@@ -197,7 +190,6 @@ static int prior_await(struct conn *c, const struct wire_hello *h)
 static int make_await(struct conn *c, const struct wire_hello *h, struct kv_error *err)
 {
 	int rc;
-
 	while ((rc = attachment_create(c, c->server, c->boot, h, &c->now, err)) == -KV_EFULL && c->ending)
 		if (ending_await(c, c->ending - 1, KV_NEVER))
 			return -KV_EPEERDOWN;
@@ -208,7 +200,6 @@ static int make_await(struct conn *c, const struct wire_hello *h, struct kv_erro
 static int addresses_pack(const struct attachment *a, uint8_t *buf, size_t cap, uint32_t *len)
 {
 	int rc = 0;
-
 	for (unsigned i = 0; i < a->server->opt.shards; i++)
 		for (unsigned k = 0; rc == 0 && k < a->server->shard[i]->info.rails; k++)
 			rc = wire_addr_pack(buf, cap, len, a->call[i].addr[k].data, a->call[i].addr[k].len);
@@ -224,7 +215,6 @@ static int welcome_await(struct conn *c)
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_WELCOME};
 	struct wire_welcome_msg *w = &m.welcome;
 	int rc;
-
 	if (!addrs)
 		return -KV_ENOMEM;
 	w->version = WIRE_VERSION;
@@ -273,7 +263,6 @@ static int hello_await(struct conn *c, const struct wire_hello *h)
 	struct kv_error err = {0};
 	char name[KV_HOST_MAX], id[32];
 	int rc = hello_check(c, h, &err);
-
 	if (rc == 0)
 		rc = cluster_check(c->server, h, &err);
 	if (rc == 0)
@@ -317,7 +306,6 @@ int hello_first_await(struct conn *c)
 	struct wire_ctrl_msg m;
 	char name[KV_HOST_MAX];
 	int rc;
-
 	boot_limit(c->boot, HELLO_MAX); /* a place costs no more before authentication */
 	rc = boot_recv_await(c->boot, &m, c->accepted_ns + HANDSHAKE_NS);
 	if (rc == -KV_EVERSION)
@@ -341,14 +329,13 @@ int hello_first_await(struct conn *c)
 int hello_again_await(struct conn *c, const struct wire_hello *h)
 {
 	int rc;
-
 	conn_retire_await(c);
 	rc = turn_await(c);
 	if (rc == 0)
 		rc = ending_await(c, CONN_ENDING_MAX, loop_now(loop_of(c)) + ENDING_NS);
 	if (rc == -KV_EBUSY)
 		return refuse_await(c, rc,
-				    "transfers of its last attachments are still in flight, perhaps over a dead rail: "
-				    "connect again");
+				    "transfers of its last attachments are still in "
+				    "flight, perhaps over a dead rail: connect again");
 	return rc ? rc : hello_await(c, h);
 }

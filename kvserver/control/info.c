@@ -15,7 +15,6 @@ uint16_t kvs_server_port(const struct kvs_server *s)
 char *kvs_server_address(const struct kvs_server *s, char *buf, unsigned cap)
 {
 	struct sockaddr_storage a = s->addr;
-
 	address_set_port(&a, kvs_server_port(s));
 	return kv_sockaddr_format(&a, buf, cap);
 }
@@ -25,7 +24,6 @@ static void share_info(const struct kvs_server *s, struct kvs_info *out)
 {
 	size_t at = strlen(out->numa);
 	int least = 100;
-
 	for (unsigned i = 0; i < s->opt.shards; i++) {
 		const struct shard *shard = s->shard[i];
 		int share = shard->place.node == KV_NODE_ANY
@@ -43,7 +41,6 @@ static void share_info(const struct kvs_server *s, struct kvs_info *out)
 static void memory_info(const struct kvs_server *s, struct kvs_info *out)
 {
 	struct kv_numa_place place[KV_SHARDS_MAX];
-
 	for (unsigned i = 0; i < s->opt.shards; i++) {
 		const struct shard *shard = s->shard[i];
 		struct te_region_info region = {0};
@@ -65,7 +62,6 @@ void kvs_server_info(const struct kvs_server *s, struct kvs_info *out)
 {
 	static const char *const security[] = {[BOOT_PLAIN] = "none", [BOOT_PSK] = "psk", [BOOT_CERT] = "certificate"};
 	const struct te_info *info = &s->shard[0]->info;
-
 	*out = (struct kvs_info){
 		.device_why = info->ip ? s->fabric_at.why : "",
 		.security = security[boot_context_mode(s->boot)],

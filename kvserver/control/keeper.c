@@ -76,7 +76,6 @@ static void keeper_free(struct keeper *k)
 static void unref_unlock(struct keeper *k)
 {
 	bool last = --k->refs == 0;
-
 	pthread_mutex_unlock(&k->lock);
 	if (last)
 		keeper_free(k);
@@ -87,7 +86,6 @@ static int names_copy(struct keeper *k, const struct kvs_options *o)
 	const char *const names[FILES] = {
 		[FILE_PSK] = o->psk_file, [FILE_KEYS] = o->session_keys, [FILE_CERT] = o->cert_file,
 		[FILE_KEY] = o->key_file, [FILE_CA] = o->ca_file,        [FILE_CRL] = o->crl_file};
-
 	for (unsigned i = 0; i < FILES; i++) {
 		k->file[i] = names[i] ? strdup(names[i]) : NULL;
 		if (names[i] && !k->file[i])
@@ -100,7 +98,6 @@ static struct keeper *keeper_alloc(struct kvs_server *s)
 {
 	struct keeper *k = calloc(1, sizeof(*k));
 	pthread_condattr_t attr;
-
 	if (!k)
 		return NULL;
 	k->server = s;
@@ -128,7 +125,6 @@ static int fresh_read(const struct keeper *k, struct fresh *out, const struct kv
 					       .crl_file = k->file[FILE_CRL],
 					       .crl_kept = true};
 	int rc = 0;
-
 	if (k->file[FILE_PSK] || k->file[FILE_CERT])
 		rc = boot_context_create(&security, true, log, &out->boot, err);
 	if (rc == 0 && k->file[FILE_KEYS])
@@ -142,7 +138,6 @@ static int fresh_read(const struct keeper *k, struct fresh *out, const struct kv
 static bool crl_changed(const struct keeper *k, struct mark *out)
 {
 	struct stat st;
-
 	if (!k->file[FILE_CRL] || stat(k->file[FILE_CRL], &st) != 0)
 		return false;
 	*out = (struct mark){.inode = st.st_ino, .bytes = st.st_size, .changed = st.st_mtim};
@@ -158,7 +153,6 @@ static void on_fresh(void *arg)
 	struct keeper *k = s->keeper;
 	struct boot_keys *former = s->session_keys;
 	struct fresh f;
-
 	if (!k)
 		return;
 	pthread_mutex_lock(&k->lock);
@@ -177,7 +171,6 @@ static void wait_until(struct keeper *k, uint64_t until_ns)
 {
 	struct timespec at = {.tv_sec = (time_t)(until_ns / 1000000000ull),
 			      .tv_nsec = (long)(until_ns % 1000000000ull)};
-
 	pthread_cond_timedwait(&k->changed, &k->lock, &at);
 }
 
@@ -197,7 +190,6 @@ static void read_again(struct keeper *k, bool asked, const struct mark *crl)
 	struct kv_error err = {0};
 	struct fresh f = {0};
 	int rc;
-
 	if (k->log)
 		log = (struct kv_log){.write = k->log->write,
 				      .event = k->log->event,
@@ -234,7 +226,6 @@ static void *keeper_run(void *arg)
 	struct keeper *k = arg;
 	struct mark mark = {0};
 	bool asked, changed;
-
 	pthread_mutex_lock(&k->lock);
 	while (k->server) {
 		asked = k->asked;
@@ -262,7 +253,6 @@ int keeper_start(struct kvs_server *s, struct keeper **out, struct kv_error *err
 	const struct kvs_options *o = &s->opt;
 	struct keeper *k;
 	int rc;
-
 	*out = NULL;
 	if (!o->psk_file && !o->cert_file && !o->session_keys)
 		return 0;
@@ -304,7 +294,6 @@ void keeper_end(struct keeper **keeper)
 	uint64_t until_ns = now_ns() + KEEPER_PATIENCE_NS;
 	pthread_t thread;
 	bool gone;
-
 	if (!k)
 		return;
 	*keeper = NULL;

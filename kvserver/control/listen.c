@@ -40,9 +40,8 @@ static int scope_check(const struct kvs_server *s, struct kv_error *err)
 {
 	return kv_sockaddr_is_link_local(&s->addr)
 		       ? kv_fail(err, -KV_EINVAL,
-				 "%s is a link-local address, which means another machine on each interface: listen on "
-				 "an "
-				 "address of the whole network, or on [::] with --advertise",
+				 "%s is a link-local address, which means another machine on each interface: "
+				 "listen on an address of the whole network, or on [::] with --advertise",
 				 s->opt.listen_addr)
 		       : 0;
 }
@@ -59,11 +58,10 @@ int listen_prepare(struct kvs_server *s, struct kv_error *err)
 					       .crl_kept = !o->loops};
 	struct kv_hostport hp;
 	int rc = o->node_id ? kv_node_id_check(o->node_id, err) : 0;
-
 	if (rc == 0 && o->cluster && o->cluster[0] && kv_node_id_check(o->cluster, NULL))
 		rc = kv_fail(err, -KV_EINVAL,
-			     "the cluster's name '%.100s' must have 1 to %d characters of ASCII, without spaces, '=' "
-			     "and ','",
+			     "the cluster's name '%.100s' must have 1 to %d "
+			     "characters of ASCII, without spaces, '=' and ','",
 			     o->cluster, KV_NAME_MAX - 1);
 	snprintf(s->node_id, sizeof(s->node_id), "%s", o->node_id ? o->node_id : "");
 	if (rc == 0)

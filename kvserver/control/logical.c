@@ -29,7 +29,6 @@ static void run_open(struct call *call)
 static void run_end(struct call *call)
 {
 	struct attachment_call *ac = attachment_call_of(call);
-
 	session_end(ac->on_shard, ac->attachment->session_number, call, &ac->session_received);
 }
 
@@ -39,7 +38,6 @@ static int places_grow(struct further *f)
 {
 	uint32_t cap = f->cap ? f->cap * 2 : PLACES_MIN;
 	struct further_place *p;
-
 	if (f->places < f->cap)
 		return 0;
 	p = realloc(f->place, cap * sizeof(*p));
@@ -54,7 +52,6 @@ static int places_grow(struct further *f)
 static int place_take(struct further *f, uint32_t *out)
 {
 	int rc;
-
 	if (f->count == 0 && f->places == 0)
 		f->free = f->free_last = FURTHER_NONE;
 	if (f->free != FURTHER_NONE) {
@@ -89,7 +86,6 @@ static void place_give(struct further *f, uint32_t at)
 static uint32_t number_make(struct further *f, uint32_t at)
 {
 	struct further_place *p = &f->place[at];
-
 	p->generation = p->generation + 1u == GENERATIONS ? 1 : (uint16_t)(p->generation + 1);
 	return (uint32_t)p->generation << SESSION_INDEX_BITS | at;
 }
@@ -98,7 +94,6 @@ static uint32_t number_make(struct further *f, uint32_t at)
 static uint32_t place_of(const struct further *f, uint32_t number)
 {
 	uint32_t at = number & (SESSIONS_MAX - 1);
-
 	return at < f->places && f->place[at].used && f->place[at].generation == number >> SESSION_INDEX_BITS
 		       ? at
 		       : FURTHER_NONE;
@@ -111,7 +106,6 @@ static int begin_await(struct conn *c)
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_CHALLENGE};
 	struct further *f = &c->now->further;
 	int rc;
-
 	if (f->begun)
 		return -KV_EPROTO;
 	rc = kv_entropy_fill(c->server->opt.entropy, f->challenge.nonce, sizeof(f->challenge.nonce));
@@ -127,7 +121,6 @@ static int refuse_await(struct conn *c, uint32_t id, int rc, const char *text)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_REFUSE,
 				  .session_refuse = {.id = id, .status = wire_error_status(rc)}};
-
 	control_count(c->server, WIRE_STAT_SESSIONS_REFUSED);
 	snprintf(m.session_refuse.text, sizeof(m.session_refuse.text), "%s", text);
 	return conn_send_await(c, &m);
@@ -140,7 +133,6 @@ static int denied_await(struct conn *c, const struct wire_session_open *o)
 	struct loop *loop = c->server->control;
 	char name[KV_HOST_MAX];
 	int rc;
-
 	if (loop_now(loop) - f->last_ns > FAILURES_FOR_NS)
 		f->count = 0;
 	f->last_ns = loop_now(loop);
@@ -149,22 +141,21 @@ static int denied_await(struct conn *c, const struct wire_session_open *o)
 		kv_event(c->server->opt.log, KV_LOG_WARN,
 			 KV_EVENT("session_denied", KV_FIELD("client", name), KV_FIELD("identity", o->identity),
 				  KV_NUMBER("failures", f->count)),
-			 "client %s: a further session for identity \"%s\" is denied: unknown, or the proof is wrong "
-			 "(%u of %d)",
+			 "client %s: a further session for identity \"%s\" is denied: "
+			 "unknown, or the proof is wrong (%u of %d)",
 			 conn_name(c, name, sizeof(name)), o->identity, f->count, FAILURES_MAX);
 	co_sleep_await(loop_now(loop) + (FAILURE_NS << (f->count - 1)));
 	if (c->closing)
 		return -KV_EPEERDOWN;
 	rc = refuse_await(c, o->id, -KV_EDENIED,
-			  "the identity is unknown, or its key differs; compare the client's key with the server's "
-			  "--session-keys");
+			  "the identity is unknown, or its key differs; "
+			  "compare the client's key with the server's --session-keys");
 	return rc == 0 && f->count >= FAILURES_MAX ? -KV_EDENIED : rc;
 }
 
 static int room_check(const struct conn *c, struct kv_error *err)
 {
 	const struct kvs_server *s = c->server;
-
 	if (s->stop_asked)
 		return kv_fail(err, -KV_ECLOSED, "the server is shutting down");
 	if (s->open >= s->opt.max_clients)
@@ -184,7 +175,6 @@ static int admit_await(struct conn *c, uint32_t *out_at, struct kv_error *err)
 {
 	struct further *f = &c->now->further;
 	int rc = room_check(c, err);
-
 	if (rc)
 		return rc;
 	rc = place_take(f, out_at);
@@ -208,7 +198,6 @@ static int granted_await(struct conn *c, const struct wire_session_open *o)
 	char name[KV_HOST_MAX];
 	uint32_t at;
 	int rc = admit_await(c, &at, &err);
-
 	if (rc)
 		return refuse_await(c, o->id, rc, err.text);
 	m.session_ok = (struct wire_session_ok){
@@ -225,7 +214,6 @@ static int open_await(struct conn *c, const struct wire_session_open *o)
 {
 	struct further *f = &c->now->further;
 	int rc;
-
 	if (!f->begun)
 		return -KV_EPROTO;
 	if (o->id <= f->last_id) {
@@ -246,7 +234,6 @@ static int close_await(struct conn *c, uint32_t number)
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_CLOSE_OK, .session_close.session = number};
 	struct attachment *a = c->now;
 	uint32_t at = place_of(&a->further, number);
-
 	if (at != FURTHER_NONE) {
 		a->session_number = number;
 		attachment_all_await(a, run_end, NULL);

@@ -17,7 +17,6 @@ static int loops_create(struct kvs_server *s, struct kv_error *err)
 				       .coroutines_max = s->slot_count + HANDSHAKES_MAX + BEATS_MAX};
 	char name[16];
 	int rc = 0;
-
 	if (s->opt.loops) {
 		s->control = s->opt.loops[0];
 		memcpy(s->shard_loop, s->opt.loops + 1, s->opt.shards * sizeof(s->shard_loop[0]));
@@ -40,7 +39,6 @@ static void clients_fit(struct kvs_server *s)
 {
 	struct loop_stats stats;
 	unsigned others = HANDSHAKES_MAX + BEATS_MAX, all;
-
 	loop_stats(s->control, &stats);
 	all = (unsigned)stats.coroutines_max;
 	s->clients_max = all > 2 * others ? all - others : KV_MAX(all / 2, 1u);
@@ -50,7 +48,6 @@ static void clients_fit(struct kvs_server *s)
 int loops_make(struct kvs_server *s, struct kv_error *err)
 {
 	int rc = loops_create(s, err);
-
 	if (rc == 0)
 		clients_fit(s);
 	return rc;
@@ -79,8 +76,8 @@ int threads_start(struct kvs_server *s, struct kv_error *err)
 		int rc = pthread_create(&s->thread[i], NULL, thread_run, i == 0 ? s->control : s->shard_loop[i - 1]);
 		if (rc)
 			return kv_fail(err, -rc,
-				       "starting thread %u of %u: %s; look at ulimit -u and -v, and at the pids limit "
-				       "of a container",
+				       "starting thread %u of %u: %s; "
+				       "look at ulimit -u and -v, and at the pids limit of a container",
 				       i + 1, s->opt.shards + 1, kv_strerror(-rc));
 		s->threads++;
 	}

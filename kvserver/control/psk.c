@@ -27,7 +27,6 @@ static int line_make(char line[LINE_LEN + 1], struct kv_error *err)
 	uint8_t bytes[MARK_BYTES + KEY_BYTES];
 	int rc = kv_entropy_fill(&kv_entropy_kernel, bytes, sizeof(bytes));
 	char *at = line + sizeof(IDENTITY) - 1;
-
 	if (rc)
 		return kv_fail(err, rc, "no entropy for a key: %s", kv_strerror(rc));
 	memcpy(line, IDENTITY, sizeof(IDENTITY) - 1);
@@ -44,7 +43,6 @@ int psk_make(const char *path, struct kv_error *err)
 	char line[LINE_LEN + 1];
 	int rc = line_make(line, err), fd;
 	ssize_t wrote;
-
 	if (rc)
 		return rc;
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

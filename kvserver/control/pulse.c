@@ -19,7 +19,6 @@ static void answer(void *arg)
 static bool ask(struct kvs_server *s, struct pulse *p, unsigned i, uint64_t now_ns)
 {
 	_Atomic bool *asked = &p->asked[i];
-
 	if (atomic_load(asked))
 		return false;
 	if (now_ns)
@@ -42,7 +41,6 @@ static void loop_name(unsigned i, char *out, unsigned cap)
 bool kvs_server_pulse(struct kvs_server *s)
 {
 	bool all = true;
-
 	if (kvs_server_state(s, NULL) == KVS_STOPPED)
 		return true;
 	for (unsigned i = 0; i <= s->opt.shards; i++) {
@@ -63,7 +61,6 @@ void kvs_server_pulse_owes(struct kvs_server *s, char *out, unsigned cap)
 uint64_t kvs_server_silence_ns(struct kvs_server *s, char *out_loop, unsigned cap)
 {
 	uint64_t now_ns = kv_clock_now(&kv_clock_monotonic), longest = 0;
-
 	if (kvs_server_state(s, NULL) != KVS_RUNNING)
 		return 0;
 	for (unsigned i = 0; i <= s->opt.shards; i++) {

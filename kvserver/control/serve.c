@@ -34,7 +34,6 @@ static void run_idle(struct call *call)
 static void run_readdress(struct call *call)
 {
 	struct attachment *a = attachment_call_of(call)->attachment;
-
 	call_finish(call, shard_attachment_readdress(attachment_call_of(call)->on_shard, a->addr, a->rails,
 						     &attachment_call_of(call)->error));
 }
@@ -60,7 +59,6 @@ static void run_landing(struct call *call)
 {
 	struct attachment_call *c = attachment_call_of(call);
 	int rc = landing_open(c->on_shard);
-
 	if (rc == 0)
 		rc = landing_announce(c->on_shard, &c->landing, &c->arena_keys);
 	call_finish(call, rc);
@@ -72,7 +70,6 @@ static int send_status_await(struct conn *c, enum wire_ctrl type, uint32_t id, i
 {
 	struct wire_ctrl_msg m = {.type = type,
 				  .region_ok = {.id = id, .status = rc ? wire_error_status(rc) : WIRE_OK}};
-
 	return conn_send_await(c, &m);
 }
 
@@ -82,7 +79,6 @@ static int on_region_await(struct conn *c, const struct wire_region *w)
 	struct region *r = NULL;
 	uint32_t id = w->id;
 	int rc = -KV_EEXIST;
-
 	if (!attachment_region_find(a, id))
 		rc = region_create(w, a->rails, &r);
 	if (rc == 0 && (a->region_count == REGIONS_MAX || a->region_keys + r->keys > REGION_KEYS_MAX)) {
@@ -108,7 +104,6 @@ static int on_revoke_await(struct conn *c, uint32_t id)
 {
 	struct attachment *a = c->now;
 	struct region *r = attachment_region_find(a, id);
-
 	if (r) {
 		a->region_id = id;
 		attachment_all_await(a, run_revoke, NULL);
@@ -122,7 +117,6 @@ static int on_address_await(struct conn *c, const struct wire_address *w)
 	struct attachment *a = c->now;
 	uint32_t epoch = w->epoch;
 	int rc = -KV_EINVAL;
-
 	if (w->rails == a->rails) {
 		attachment_addresses(a, w->addr, w->rails);
 		rc = attachment_all_await(a, run_readdress, NULL);
@@ -136,7 +130,6 @@ static int arenas_send_await(struct conn *c)
 {
 	const struct kvs_server *s = c->server;
 	int rc = 0;
-
 	for (unsigned i = 0; rc == 0 && i < s->opt.shards; i++) {
 		const struct shard *shard = s->shard[i];
 		const struct te_remote *a = &shard->arena;
@@ -159,7 +152,6 @@ static int arenas_send_await(struct conn *c)
 static int on_arenas_await(struct conn *c)
 {
 	int rc = c->server->opt.allow_pull ? attachment_all_await(c->now, run_arena, NULL) : -KV_EPROTO;
-
 	if (rc == 0)
 		rc = arenas_send_await(c);
 	for (unsigned i = 0; i < c->server->opt.shards; i++) {
@@ -173,7 +165,6 @@ static int on_arenas_await(struct conn *c)
 static int on_landings_await(struct conn *c)
 {
 	int rc = landings_offered(c->server->shard[0]) ? attachment_all_await(c->now, run_landing, NULL) : -KV_EPROTO;
-
 	for (unsigned i = 0; i < c->server->opt.shards; i++) {
 		struct attachment_call *call = &c->now->call[i];
 		struct wire_ctrl_msg m = {.type = WIRE_CTRL_LANDING, .region = call->landing};
@@ -188,7 +179,6 @@ static int on_landings_await(struct conn *c)
 static int on_goodbye_await(struct conn *c)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_GOODBYE_OK};
-
 	c->parting = true;
 	attachment_all_await(c->now, run_idle, NULL);
 	return conn_send_await(c, &m);
@@ -202,7 +192,6 @@ static int on_drain_await(struct conn *c, const struct wire_drain *asked)
 	struct kvs_drain bounds = {.time_ns = KV_MIN(asked->time_ms, (uint64_t)DRAIN_MS_MAX) * 1000000,
 				   .bytes_s = asked->bytes_s};
 	char name[KV_HOST_MAX];
-
 	if (!o->on_drain)
 		return -KV_EPROTO;
 	c->drain_asked = true;
@@ -251,7 +240,6 @@ static uint64_t expiry_ns(const struct conn *c, bool *out_over)
 {
 	enum { DAY_S = 86400 };
 	int64_t expiry_s = boot_peer_expiry(c->boot), left_s = expiry_s - (int64_t)time(NULL);
-
 	*out_over = expiry_s != INT64_MAX && left_s < 0;
 	if (expiry_s == INT64_MAX)
 		return KV_NEVER;
@@ -264,7 +252,6 @@ static int next_await(struct conn *c, struct wire_ctrl_msg *m)
 	char name[KV_HOST_MAX];
 	bool over;
 	int rc;
-
 	do {
 		uint64_t deadline_ns = expiry_ns(c, &over);
 
@@ -281,7 +268,6 @@ static int serve_await(struct conn *c)
 {
 	struct wire_ctrl_msg m = {0};
 	int rc;
-
 	do {
 		conn_busy(c, false);
 		rc = next_await(c, &m);
@@ -302,7 +288,6 @@ static int handshake_rate_await(struct kvs_server *server, int fd)
 	struct bucket *b = &server->bucket;
 	uint64_t now_ns = loop_now(server->control);
 	int rc;
-
 	b->tokens += (double)(now_ns - b->filled_ns) * HANDSHAKE_RATE / 1e9;
 	if (b->tokens > HANDSHAKE_BURST)
 		b->tokens = HANDSHAKE_BURST;
@@ -322,7 +307,6 @@ static int handshake_rate_await(struct kvs_server *server, int fd)
 static void handshake_over(struct conn *c, int rc)
 {
 	struct kvs_server *s = c->server;
-
 	conn_knocked(c);
 	if (c->cut)
 		control_count(s, WIRE_STAT_HANDSHAKES_CUT);
@@ -338,7 +322,6 @@ static void handshake_over(struct conn *c, int rc)
 static int first_bytes_await(struct conn *c)
 {
 	int rc = io_poll_await(c->fd, POLLIN | POLLRDHUP, c->accepted_ns + HANDSHAKE_NS);
-
 	if (rc < 0)
 		return rc;
 	if (c->closing) /* cut: nothing has begun, so it uses no turn */
@@ -357,7 +340,6 @@ static int open_await(struct conn *c)
 	struct kv_error err = {0};
 	char name[KV_HOST_MAX];
 	int rc = first_bytes_await(c);
-
 	if (rc) {
 		io_close(s->control, c->fd);
 		c->fd = -1;
@@ -379,7 +361,6 @@ static int open_await(struct conn *c)
 static void close_await(struct conn *c)
 {
 	struct kvs_server *s = c->server;
-
 	c->closing = true;
 	if (c->boot)
 		boot_shutdown(c->boot);
@@ -406,7 +387,6 @@ static void conn_run(void *arg)
 	struct conn *c = arg;
 	char name[KV_HOST_MAX];
 	int rc;
-
 	c->reader = co_self();
 	rc = open_await(c);
 	handshake_over(c, rc);
@@ -431,7 +411,6 @@ int conn_spawn(struct kvs_server *s, int fd, const struct sockaddr_storage *peer
 {
 	struct conn *c = calloc(1, sizeof(*c));
 	int rc;
-
 	if (!c) {
 		io_close(s->control, fd);
 		return -KV_ENOMEM;

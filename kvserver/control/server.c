@@ -24,7 +24,6 @@
 static int secrets_make(struct kvs_server *s, struct kv_error *err)
 {
 	int rc = kv_entropy_fill(s->opt.entropy, &s->incarnation, sizeof(s->incarnation));
-
 	if (rc == 0)
 		rc = kv_entropy_fill(s->opt.entropy, &s->shard_seed, sizeof(s->shard_seed));
 	kv_host_id(s->host_id);
@@ -42,7 +41,6 @@ static int slots_make(struct kvs_server *s, struct kv_error *err)
 static int server_make(struct kvs_server *s, struct kv_error *err)
 {
 	int rc = listen_prepare(s, err);
-
 	if (rc == 0)
 		rc = settings_fit(&s->opt, err);
 	if (rc == 0)
@@ -59,7 +57,6 @@ int kvs_server_create(const struct kvs_options *options, struct kvs_server **out
 	struct kvs_options opt = *options;
 	struct kvs_server *s;
 	int rc;
-
 	settings_fill(&opt);
 	rc = settings_check(&opt, err); /* first: it bounds the sizes of arrays */
 	if (rc)
@@ -97,7 +94,6 @@ static void server_join(struct kvs_server *s)
 int kvs_server_start(struct kvs_server *s, struct kv_error *err)
 {
 	int rc = 0;
-
 	if (kvs_server_state(s, NULL) != KVS_CREATED)
 		return kv_fail(err, -KV_EINVAL, "a server is started once");
 	state_set(s, KVS_STARTING);
@@ -125,7 +121,6 @@ int kvs_server_start(struct kvs_server *s, struct kv_error *err)
 static void on_stop(void *arg)
 {
 	struct kvs_server *s = arg;
-
 	s->stop_asked = true;
 	server_changed(s);
 }
@@ -133,7 +128,6 @@ static void on_stop(void *arg)
 void kvs_server_stop(struct kvs_server *s, uint64_t drain_ns)
 {
 	enum kvs_state state = kvs_server_state(s, NULL);
-
 	if (state == KVS_STARTING || state == KVS_RUNNING) {
 		state_set(s, KVS_STOPPING);
 		s->drain_ns = drain_ns;
@@ -162,7 +156,6 @@ void kvs_server_rates_set(struct kvs_server *s, uint64_t ttl_ns, uint64_t slow_n
 void kvs_server_destroy(struct kvs_server **server)
 {
 	struct kvs_server *s = *server;
-
 	if (!s)
 		return;
 	if (!s->opt.loops)

@@ -40,7 +40,6 @@ void settings_fill(struct kvs_options *o)
 int settings_check(const struct kvs_options *o, struct kv_error *err)
 {
 	unsigned policies = 0;
-
 	while (kv_opt_eviction_names[policies])
 		policies++;
 	if (o->shards > KV_SHARDS_MAX)
@@ -64,7 +63,6 @@ int settings_check(const struct kvs_options *o, struct kv_error *err)
 int settings_fit(const struct kvs_options *o, struct kv_error *err)
 {
 	char want[32];
-
 	if (o->memory_bytes / o->shards < 1 << 20)
 		return kv_fail(err, -KV_EINVAL,
 			       "%s for %u shard%s: a shard needs 1 MiB at least; give more memory (--memory-mb) or "

@@ -26,7 +26,6 @@ static void on_reset(void *arg)
 static void on_lost(void *arg)
 {
 	struct kvs_server *s = arg;
-
 	atomic_store(&s->lost_told, false); /* first: a shard that marks an attachment from now on reports again */
 	conns_anew(s, false);
 }
@@ -36,7 +35,6 @@ static int shard_lost_session(void *arg, struct shard *shard)
 {
 	struct kvs_server *s = arg;
 	int rc;
-
 	(void)shard;
 	if (atomic_exchange(&s->lost_told, true))
 		return 0;
@@ -50,7 +48,6 @@ static int shard_lost_session(void *arg, struct shard *shard)
 static int shard_was_reset(void *arg, struct shard *shard)
 {
 	struct kvs_server *s = arg;
-
 	(void)shard;
 	return loop_post(s->control, on_reset, s);
 }
@@ -60,7 +57,6 @@ static int shard_was_reset(void *arg, struct shard *shard)
 static struct te_options engine_options(struct kvs_server *s)
 {
 	const struct kvs_options *o = &s->opt;
-
 	return (struct te_options){.peers_heal = true,
 				   .provider = o->provider,
 				   .nic = o->nic,
@@ -83,7 +79,6 @@ static int room_make(struct kvs_server *s, const struct te_options *engine, cons
 	struct te_budget *budget = malloc(sizeof(*budget));
 	struct kv_room room = {.values_bytes = o->memory_bytes, .values_max = o->values_max, .clients = o->max_clients};
 	int rc = budget ? te_budget(engine, load, budget, err) : kv_fail(err, -KV_ENOMEM, "no memory for a budget");
-
 	if (rc == 0)
 		room.engines_bytes = te_budget_beside(budget, load);
 	free(budget);
@@ -110,7 +105,6 @@ static int preflight(struct kvs_server *s, struct kv_error *err)
 			       .peers = 1,
 			       .threads = o->shards + 1, /* and the control loop's */
 			       .files = (o->shards + 1) * LOOP_FILES + OWN_FILES};
-
 	/* The limits are ignored with the caller's loops, in a simulation or a test. */
 	rc = o->loops ? 0 : room_make(s, &engine, &load, err);
 	return o->loops || rc ? rc : te_preflight(&engine, &load, err);
@@ -143,7 +137,6 @@ static int shards_create(struct kvs_server *s, struct kv_error *err)
 		.doubt = &s->doubt_told,
 	};
 	int rc = 0;
-
 	options.values_max = (o->values_max + o->shards - 1) / o->shards;
 	s->opt.value_max = options.value_max = KV_MIN(o->value_max, options.memory_bytes);
 	for (unsigned i = 0; rc == 0 && i < o->shards; i++) {
@@ -169,7 +162,6 @@ static int shards_create(struct kvs_server *s, struct kv_error *err)
 static void identity_make(struct kvs_server *s)
 {
 	const struct te_info *info = &s->shard[0]->info;
-
 	memcpy(s->identity.provider, info->provider, sizeof(s->identity.provider));
 	memcpy(s->identity.fabric, info->fabric, sizeof(s->identity.fabric));
 	s->identity.eager_bytes = info->eager_bytes;
@@ -178,15 +170,14 @@ static void identity_make(struct kvs_server *s)
 static void fabric_tell(struct kvs_server *s)
 {
 	struct fabric_at *at = &s->fabric_at;
-
 	snprintf(at->device, sizeof(at->device), "%s", te_rail_device(s->shard[0]->te, 0));
 	if (at->others[0] && s->shard[0]->info.ip) /* other providers chose by themselves */
 		kv_event(s->opt.log, KV_LOG_WARN,
 			 KV_EVENT("fabric_address_unsure", KV_FIELD("device", at->device),
 				  KV_FIELD("addresses", at->others)),
-			 "the fabric uses %s: this machine has several addresses (%s), and neither --advertise nor a "
-			 "default route decides among them; if clients do not reach that one, give --advertise "
-			 "HOST:PORT or --nic",
+			 "the fabric uses %s: this machine has several addresses (%s), "
+			 "and neither --advertise nor a default route decides among them; "
+			 "if clients do not reach that one, give --advertise HOST:PORT or --nic",
 			 at->device, at->others);
 }
 
@@ -194,7 +185,6 @@ int shards_make(struct kvs_server *s, struct kv_error *err)
 {
 	const struct te_options engine = engine_options(s);
 	int rc = preflight(s, err);
-
 	if (rc == 0)
 		rc = shards_create(s, err);
 	if (rc)
@@ -210,7 +200,6 @@ void shards_prefault(struct kvs_server *s)
 	struct kv_prefault_area area[KV_SHARDS_MAX];
 	struct kv_error err;
 	unsigned n = 0;
-
 	for (unsigned i = 0; i < s->opt.shards; i++) {
 		const struct shard *shard = s->shard[i];
 		if (!shard->info.pins_memory && shard->area.page_bytes == PAGE_PLAIN)

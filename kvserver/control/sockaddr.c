@@ -11,7 +11,6 @@ uint16_t address_port(const struct sockaddr_storage *a)
 {
 	struct sockaddr_in v4;
 	struct sockaddr_in6 v6;
-
 	memcpy(&v4, a, sizeof(v4));
 	memcpy(&v6, a, sizeof(v6));
 	return a->ss_family == AF_INET ? ntohs(v4.sin_port) : a->ss_family == AF_INET6 ? ntohs(v6.sin6_port) : 0;
@@ -21,7 +20,6 @@ void address_set_port(struct sockaddr_storage *a, uint16_t port)
 {
 	struct sockaddr_in v4;
 	struct sockaddr_in6 v6;
-
 	memcpy(&v4, a, sizeof(v4));
 	memcpy(&v6, a, sizeof(v6));
 	v4.sin_port = v6.sin6_port = htons(port);
@@ -35,7 +33,6 @@ bool address_is_any(const struct sockaddr_storage *a)
 {
 	struct sockaddr_in v4;
 	struct sockaddr_in6 v6;
-
 	memcpy(&v4, a, sizeof(v4));
 	memcpy(&v6, a, sizeof(v6));
 	if (a->ss_family == AF_INET)

@@ -17,7 +17,6 @@ void state_set(struct kvs_server *s, enum kvs_state state)
 enum kvs_state kvs_server_state(struct kvs_server *s, struct kv_error *err)
 {
 	enum kvs_state state;
-
 	pthread_mutex_lock(&s->lock);
 	state = s->state;
 	if (err)
@@ -36,7 +35,6 @@ void state_fail(struct kvs_server *s, const struct kv_error *err)
 enum kvs_state state_wait(struct kvs_server *s, enum kvs_state least)
 {
 	enum kvs_state state;
-
 	pthread_mutex_lock(&s->lock);
 	while (s->state < least)
 		pthread_cond_wait(&s->changed, &s->lock);

@@ -17,7 +17,6 @@ static int pack(const struct kv_view *v, uint8_t **out, uint32_t *out_len)
 	size_t cap = v->count * (size_t)WIRE_MEMBER_BYTES + 1;
 	uint8_t *packed = malloc(cap);
 	int len = packed ? wire_view_pack(v, packed, cap) : -KV_ENOMEM;
-
 	if (len < 0) {
 		free(packed);
 		return len;
@@ -37,7 +36,6 @@ static void view_adopt(void *arg)
 	uint8_t *packed;
 	uint32_t len;
 	bool lacked;
-
 	pthread_mutex_lock(&s->lock);
 	next = v->next;
 	packed = v->next_packed;
@@ -76,7 +74,6 @@ int kvs_server_view_set(struct kvs_server *s, const struct kv_view *view)
 	uint32_t len = 0;
 	kv_u128 digest = kv_view_digest(view);
 	int rc;
-
 	if (view->epoch == 0 && view->count > 0)
 		return -KV_EINVAL;
 	if (view->count > 0 && !digest)
@@ -121,7 +118,6 @@ int view_answer_await(struct conn *c, kv_u128 digest)
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_VIEW};
 	uint8_t *members;
 	int rc;
-
 	c->view_asked = true;
 	c->view_told = v->number;
 	if (digest == v->digest && v->now.epoch) {
@@ -144,7 +140,6 @@ int view_answer_await(struct conn *c, kv_u128 digest)
 void view_fini(struct kvs_server *s)
 {
 	struct views *v = &s->views;
-
 	kv_view_fini(&v->now);
 	kv_view_fini(&v->next);
 	free(v->packed);

@@ -77,7 +77,6 @@ static enum MHD_Result answer(struct http *h, struct MHD_Connection *c, struct p
 	static char sorry[] = "there is no memory for the page\n";
 	struct MHD_Response *r;
 	enum MHD_Result rc = MHD_NO;
-
 	if (!page->body)
 		*page = (struct page){.status = 503, .type = "text/plain", .body = NULL, .len = sizeof(sorry) - 1};
 	r = MHD_create_response_from_buffer(page->len, page->body ? page->body : sorry,
@@ -100,7 +99,6 @@ static enum MHD_Result answer(struct http *h, struct MHD_Connection *c, struct p
 static void source_update(struct http *h)
 {
 	struct page_source before = h->source;
-
 	if (!h->source.server && atomic_load(&h->server)) {
 		h->source = h->served;
 		h->source.requests = before.requests;
@@ -118,7 +116,6 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 	struct membership_now cluster = {0};
 	enum MHD_Result rc;
 	struct page page;
-
 	(void)version;
 	(void)upload;
 	(void)upload_bytes;
@@ -143,7 +140,6 @@ static void on_connection(void *arg, struct MHD_Connection *c, void **state, enu
 {
 	struct http *h = arg;
 	const union MHD_ConnectionInfo *fd;
-
 	(void)state;
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
 		fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -162,7 +158,6 @@ static void on_connection(void *arg, struct MHD_Connection *c, void **state, enu
 static void oldest_cut(struct http *h)
 {
 	unsigned before = h->places;
-
 	shutdown(h->place[0].fd, SHUT_RDWR);
 	h->source.cut++;
 	MHD_run(h->daemon);
@@ -219,7 +214,6 @@ static int pem_read(const char *option, const char *path, char **out, struct kv_
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = 0; /* opening a FIFO would block */
 	ssize_t n = -1;
 	char *text = NULL;
-
 	if (fd < 0)
 		return kv_fail(err, -KV_EINVAL, "%s %s cannot be read: %s", option, path, kv_strerror(-errno));
 	text = malloc(PEM_MAX + 1);
@@ -250,7 +244,6 @@ static int daemon_start(struct http *h, struct MHD_Daemon **out, struct kv_error
 	char *cert = NULL, *key = NULL;
 	struct MHD_OptionItem tls[] = {{MHD_OPTION_END, 0, NULL}, {MHD_OPTION_END, 0, NULL}, {MHD_OPTION_END, 0, NULL}};
 	int rc = h->tls ? pem_read("--cert", h->opt.cert_file, &cert, err) : 0;
-
 	if (rc == 0 && h->tls)
 		rc = pem_read("--key", h->opt.key_file, &key, err);
 	if (rc)
@@ -278,7 +271,6 @@ static void daemon_anew(struct http *h)
 {
 	struct MHD_Daemon *fresh;
 	struct kv_error err = {0};
-
 	if (daemon_start(h, &fresh, &err)) {
 		kv_event(h->opt.log, KV_LOG_WARN, KV_EVENT("http_keys_failed", KV_FIELD("reason", err.text)),
 			 "%s; --http-addr keeps the former certificate", err.text);
@@ -293,7 +285,6 @@ static void daemon_anew(struct http *h)
 static int daemon_fd(struct http *h)
 {
 	const union MHD_DaemonInfo *info = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-
 	return info ? info->epoll_fd : -1;
 }
 
@@ -301,7 +292,6 @@ static void *http_run(void *arg)
 {
 	struct http *h = arg;
 	uint64_t woken;
-
 	pthread_setname_np(pthread_self(), "kv-http");
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
 	while (!atomic_load(&h->stop)) {
@@ -337,7 +327,6 @@ static int address_take(struct http *h, socklen_t *len, struct kv_error *err)
 	struct kv_hostport hp;
 	int rc = kv_hostport_parse(h->opt.addr, &hp, err);
 	bool open;
-
 	if (rc == 0)
 		rc = kv_hostport_resolve(&hp, &h->addr, len, err);
 	if (rc)
@@ -356,7 +345,6 @@ static int address_take(struct http *h, socklen_t *len, struct kv_error *err)
 static int listen_make(struct http *h, socklen_t len, struct kv_error *err)
 {
 	int one = 1;
-
 	h->listen_fd = socket(h->addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (h->listen_fd < 0)
 		goto fail;
@@ -388,7 +376,6 @@ int http_start(const struct http_options *options, struct http **out, struct kv_
 	struct http *h = calloc(1, sizeof(*h));
 	socklen_t len = 0;
 	int rc;
-
 	if (!h)
 		return kv_fail(err, -KV_ENOMEM, "no memory for --http-addr");
 	h->opt = *options;
@@ -432,7 +419,6 @@ void http_drain(struct http *h)
 static void wake(struct http *h)
 {
 	const uint64_t one = 1;
-
 	while (write(h->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
 }
@@ -446,7 +432,6 @@ void http_reload(struct http *h)
 char *http_url(const struct http *h, char *buf, size_t cap)
 {
 	char address[KV_HOST_MAX];
-
 	snprintf(buf, cap, "%s://%s", h->tls ? "https" : "http",
 		 kv_sockaddr_format(&h->addr, address, sizeof(address)));
 	return buf;
@@ -455,7 +440,6 @@ char *http_url(const struct http *h, char *buf, size_t cap)
 void http_stop(struct http **http)
 {
 	struct http *h = *http;
-
 	if (!h)
 		return;
 	*http = NULL;

@@ -57,7 +57,6 @@ static uint64_t get(const _Atomic uint64_t *from)
 static uint64_t stat_of(const struct page_source *s, uint32_t id)
 {
 	uint64_t most = 0;
-
 	if (wire_stat_info(id).kind != WIRE_STAT_MAXIMUM)
 		return SUM(s, stat[id]);
 	for (unsigned i = 0; i < s->shards; i++)
@@ -71,7 +70,6 @@ static void build_write(struct kv_metrics *m, const struct page_source *from)
 {
 	char labels[LABELS_MAX] = "";
 	const char *unready;
-
 	kv_metrics_label(labels, sizeof(labels), "version", KVRAIL_VERSION);
 	if (from->server) {
 		kv_metrics_label(labels, sizeof(labels), "libfabric", from->info.libfabric);
@@ -109,7 +107,6 @@ static void requests_write(struct kv_metrics *m, const struct page_source *s)
 		[WIRE_TOUCH] = "touch", [WIRE_PIN] = "pin",    [WIRE_STAT] = "stat",     [WIRE_CANCEL] = "cancel",
 		[WIRE_PING] = "ping",   [WIRE_TOMBS] = "tombs"};
 	char labels[LABELS_MAX];
-
 	kv_metrics_family(m, "kvrail_requests_total", KV_METRIC_COUNTER, "Requests answered, by operation and code.");
 	for (unsigned op = WIRE_GET; op < KV_COUNT(ops); op++)
 		for (unsigned status = 0; status < WIRE_STATUS_MAX; status++) {
@@ -128,7 +125,6 @@ static void requests_write(struct kv_metrics *m, const struct page_source *s)
 static void blocks_write(struct kv_metrics *m, const struct page_source *s)
 {
 	uint64_t used = stat_of(s, WIRE_STAT_BYTES_USED), limit = stat_of(s, WIRE_STAT_BYTES_LIMIT);
-
 	kv_metrics_family(m, "kvrail_get_blocks_total", KV_METRIC_COUNTER,
 			  "GETs of values and ranges, found or not. A miss has the tier memory.");
 	kv_metrics_value(m, "result=\"hit\",tier=\"memory\"", stat_of(s, WIRE_STAT_HITS));
@@ -156,7 +152,6 @@ static void blocks_write(struct kv_metrics *m, const struct page_source *s)
 static void times_write(struct kv_metrics *m, const struct page_source *s)
 {
 	uint64_t post[KV_METRIC_BUCKETS], serve[KV_METRIC_BUCKETS];
-
 	for (unsigned i = 0; i < KV_METRIC_BUCKETS; i++) {
 		post[i] = SUM(s, post[i]);
 		serve[i] = SUM(s, serve[i]);
@@ -203,7 +198,6 @@ static void other_write(struct kv_metrics *m, const struct page_source *s, uint3
 	bool ns = strcmp(info.unit, "ns") == 0, counter = info.kind == WIRE_STAT_COUNTER;
 	int len = (int)strlen(info.name) - (ns ? 3 : 0); /* without "_ns" */
 	char name[KV_METRIC_NAME_MAX], help[160];
-
 	snprintf(name, sizeof(name), "kvrail_%.*s%s%s", len, info.name, ns ? "_seconds" : "", counter ? "_total" : "");
 	snprintf(help, sizeof(help), "%s%s of kv-client stat, group %s; see docs/reference/counters.md.", info.name,
 		 info.kind == WIRE_STAT_MAXIMUM ? " (since the start)" : "", info.group);
@@ -219,7 +213,6 @@ static void cluster_write(struct kv_metrics *m, const struct membership_now *now
 {
 	static const enum source_state states[] = {SOURCE_STARTING, SOURCE_OK, SOURCE_UNREACHABLE};
 	char labels[LABELS_MAX];
-
 	kv_metrics_family(m, "kvrail_view_epoch", KV_METRIC_GAUGE, "Epoch of this server's view; 0: it has none.");
 	kv_metrics_value(m, "", now->view.epoch);
 	kv_metrics_family(m, "kvrail_view_saved", KV_METRIC_GAUGE,
@@ -261,7 +254,6 @@ static void cluster_write(struct kv_metrics *m, const struct membership_now *now
 size_t metrics_write(const struct page_source *from, char *buf, size_t cap)
 {
 	struct kv_metrics m;
-
 	kv_metrics_begin(&m, buf, cap);
 	build_write(&m, from);
 	if (from->cluster)

@@ -28,7 +28,6 @@ static void trouble(const struct page_source *from, char *why, size_t cap)
 {
 	char loop[64] = "";
 	uint64_t ns = from->server ? kvs_server_silence_ns(from->server, loop, sizeof(loop)) : 0;
-
 	why[0] = '\0';
 	if (ns > HEALTH_NS)
 		snprintf(why, cap, "%s has not answered for %.1f s", loop, (double)ns / 1e9);
@@ -39,7 +38,6 @@ static void health_page(const struct page_source *from, bool ready, struct page 
 	const struct membership_now *cluster = from->cluster;
 	char why[sizeof(cluster->trouble) + 128], *body = NULL;
 	const char *unready;
-
 	trouble(from, why, sizeof(why));
 	if (ready && !page_ready(from, &unready)) {
 		bool source = cluster && !cluster->ready && cluster->trouble[0];
@@ -64,7 +62,6 @@ static uint64_t counter(const struct page_source *s, uint32_t id)
 {
 	bool largest = wire_stat_info(id).kind == WIRE_STAT_MAXIMUM;
 	uint64_t sum = 0;
-
 	for (unsigned i = 0; i < s->shards; i++) {
 		uint64_t v = atomic_load_explicit(&s->published[i]->stat[id], memory_order_relaxed);
 		sum = largest ? KV_MAX(sum, v) : sum + v;
@@ -75,7 +72,6 @@ static uint64_t counter(const struct page_source *s, uint32_t id)
 static void group_write(FILE *f, const struct page_source *s, const char *group)
 {
 	const char *between = "";
-
 	fprintf(f, "\"%s\":{", group);
 	for (uint32_t id = 1; id < WIRE_STAT_END; id++) {
 		struct wire_stat_info info = wire_stat_info(id);
@@ -92,7 +88,6 @@ static void stat_write(FILE *f, const struct page_source *from)
 {
 	static const char *const groups[] = {"server", "requests", "answers", "time", "memory", "peers", "fabric"};
 	char address[KV_HOST_MAX] = "";
-
 	if (!from->server) {
 		fputs("{\"servers\":[]}\n", f);
 		return;
@@ -109,7 +104,6 @@ static void stat_write(FILE *f, const struct page_source *from)
 static void member_write(FILE *f, const struct kv_member *m)
 {
 	char id[6 * KV_NAME_MAX], zone[6 * KV_NAME_MAX];
-
 	fprintf(f,
 		"{\"node_id\":\"%s\",\"address\":\"%s\",\"incarnation\":\"%016" PRIx64
 		"\",\"state\":\"%s\",\"weight\":%u,\"zone\":\"%s\"}",
@@ -122,7 +116,6 @@ static void cluster_write(FILE *f, const struct membership_now *now)
 {
 	kv_u128 digest = kv_view_digest(&now->view);
 	char why[6 * sizeof(now->trouble)];
-
 	fprintf(f, "{\"epoch\":%" PRIu64 ",\"digest\":\"%016" PRIx64 "%016" PRIx64 "\",\"members\":[", now->view.epoch,
 		(uint64_t)(digest >> 64), (uint64_t)digest);
 	for (unsigned i = 0; i < now->view.count; i++) {
@@ -141,7 +134,6 @@ static void cluster_write(FILE *f, const struct membership_now *now)
 static void view_write(FILE *f, const struct page_source *from)
 {
 	char address[KV_HOST_MAX] = "", name[6 * KV_NAME_MAX];
-
 	if (from->cluster) {
 		cluster_write(f, from->cluster);
 		return;
@@ -164,7 +156,6 @@ static void written_page(const struct page_source *from, void (*write)(FILE *f, 
 	char *body = NULL;
 	size_t len;
 	FILE *f = open_memstream(&body, &len);
-
 	if (f) {
 		write(f, from);
 		if (fclose(f) != 0) {
@@ -181,7 +172,6 @@ static void metrics_page(const struct page_source *from, struct page *out)
 	enum { MORE = 1024 };
 	size_t cap = metrics_write(from, NULL, 0) + MORE, len;
 	char *body;
-
 	for (;;) {
 		body = malloc(cap);
 		len = body ? metrics_write(from, body, cap) : 0;

@@ -8,7 +8,6 @@
 bool page_ready(const struct page_source *from, const char **why)
 {
 	const struct membership_now *cluster = from->cluster;
-
 	*why = NULL;
 	if (!from->server)
 		*why = "starting: the memory for values is not ready";

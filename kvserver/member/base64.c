@@ -10,7 +10,6 @@ static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvw
 bool base64_write(const void *data, size_t len, char *out, size_t cap)
 {
 	const unsigned char *p = data;
-
 	if ((len + 2) / 3 * 4 >= cap)
 		return false;
 	for (size_t i = 0; i < len; i += 3) {
@@ -29,7 +28,6 @@ bool base64_read(const char *text, char *out, size_t cap, size_t *out_len)
 {
 	size_t len = strlen(text), bytes = 0;
 	uint32_t v = 0;
-
 	if (len % 4 || len / 4 * 3 >= cap)
 		return false;
 	for (size_t i = 0; i < len; i++) {

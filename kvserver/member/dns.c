@@ -66,7 +66,6 @@ static const struct source_names libc_names = {.look_up = getaddrinfo, .free = f
 static int spec_parse(const char *spec, struct kv_hostport *out, struct kv_error *err)
 {
 	int rc = kv_hostport_parse(spec, out, err);
-
 	if (rc)
 		return rc;
 	return out->port ? 0 : kv_fail(err, -KV_EINVAL, "'%.200s': port 0 is no server's", spec);
@@ -75,14 +74,12 @@ static int spec_parse(const char *spec, struct kv_hostport *out, struct kv_error
 static int dns_check(const struct source_setup *setup, struct kv_error *err)
 {
 	struct kv_hostport at;
-
 	return spec_parse(setup->spec, &at, err) ? kv_fail_more(err, "--members dns") : 0;
 }
 
 static int dns_open(const struct source_setup *setup, struct source **out)
 {
 	struct source *s = calloc(1, sizeof(*s));
-
 	if (!s)
 		return -KV_ENOMEM;
 	s->setup = *setup;
@@ -105,7 +102,6 @@ static void dns_close(struct source **s)
 static void label_take(const struct source *s, const char *name, struct kv_member *m)
 {
 	size_t label = strcspn(name, "."), len = strlen(name), host = strlen(s->at.host);
-
 	while (len && name[len - 1] == '.')
 		len--;
 	while (host && s->at.host[host - 1] == '.')
@@ -124,7 +120,6 @@ static bool name_take(const struct source *s, struct look *l, struct address *a,
 {
 	char name[NI_MAXHOST];
 	int rc;
-
 	snprintf(m->node_id, sizeof(m->node_id), "%.*s", KV_NAME_MAX - 1, m->address);
 	if (!l->silent) {
 		rc = s->setup.names->name_of(a->at, name, sizeof(name));
@@ -146,7 +141,6 @@ static int address_take(const struct source *s, struct look *l, struct address *
 {
 	struct kv_member m = {.weight = KV_WEIGHT_DEFAULT, .state = KV_MEMBER_UP};
 	const struct kv_member *was = members_by_address(&s->known, a->text);
-
 	memcpy(m.address, a->text, sizeof(m.address));
 	if (was) {
 		memcpy(m.node_id, was->node_id, sizeof(m.node_id));
@@ -167,7 +161,6 @@ static int in_turn(const void *a, const void *b)
 {
 	const struct address *one = a, *other = b;
 	const struct addrinfo *x = one->at, *y = other->at;
-
 	if (one->asked != other->asked)
 		return one->asked < other->asked ? -1 : 1;
 	if (x->ai_family != y->ai_family)
@@ -181,7 +174,6 @@ static void address_add(const struct source *s, struct look *l, const struct add
 {
 	struct address *a = &l->address[l->count];
 	struct sockaddr_storage addr = {0};
-
 	if (at->ai_addrlen > sizeof(addr) || (at->ai_family != AF_INET && at->ai_family != AF_INET6))
 		return;
 	memcpy(&addr, at->ai_addr, at->ai_addrlen);
@@ -203,7 +195,6 @@ static int addresses_take(const struct source *s, const struct addrinfo *list, s
 {
 	size_t n = 0;
 	int rc = 0;
-
 	for (const struct addrinfo *a = list; a; a = a->ai_next)
 		n++;
 	l->address = calloc(KV_MAX(n, (size_t)1), sizeof(*l->address));
@@ -226,7 +217,6 @@ static bool is_unnamed(const struct kv_member *m)
 static unsigned one_family(const struct source *s, struct kv_view *v)
 {
 	unsigned count[2] = {0}, out, n = 0;
-
 	for (unsigned i = 0; i < v->count; i++)
 		count[v->member[i].address[0] == '['] += is_unnamed(&v->member[i]);
 	if (!count[0] || !count[1])
@@ -244,7 +234,6 @@ static int known_tell(struct source *s)
 	struct kv_view v = {0};
 	unsigned out;
 	int rc = members_copy(&s->known, &v);
-
 	if (rc)
 		return rc;
 	out = one_family(s, &v);
@@ -287,7 +276,6 @@ static void looked_up(struct source *s, const struct addrinfo *list)
 	struct look l = {.found = {0}};
 	const char *trouble;
 	int rc = addresses_take(s, list, &l);
-
 	if (rc)
 		free(l.address);
 	else
@@ -323,7 +311,6 @@ static uint64_t dns_turn(struct source *s, uint64_t now_ns)
 	struct addrinfo *list = NULL;
 	char port[8], why[KV_HOST_MAX + 128];
 	int rc;
-
 	snprintf(port, sizeof(port), "%u", s->at.port);
 	rc = s->setup.names->look_up(s->at.host, port, &hints, &list);
 	if (rc) {

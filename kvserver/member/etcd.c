@@ -87,7 +87,6 @@ static uint64_t now_ns(void)
 static int url_take(const char *text, size_t len, char out[URL_MAX], struct kv_error *err)
 {
 	struct kv_hostport hp;
-
 	if (len >= URL_MAX)
 		return kv_fail(err, -KV_EINVAL, "an endpoint is longer than %d characters", URL_MAX - 1);
 	snprintf(out, URL_MAX, "%.*s", (int)len, text);
@@ -105,7 +104,6 @@ static int spec_parse(const char *spec, struct source *out, struct kv_error *err
 {
 	const char *end, *slash;
 	int rc = 0;
-
 	out->urls = 0;
 	snprintf(out->prefix, sizeof(out->prefix), "/kvrail/");
 	for (const char *at = spec; rc == 0; at = end + 1) {
@@ -132,7 +130,6 @@ static int etcd_check(const struct source_setup *setup, struct kv_error *err)
 {
 	struct source *s = calloc(1, sizeof(*s));
 	int rc = s ? spec_parse(setup->spec, s, err) : kv_fail(err, -KV_ENOMEM, "no memory for --members");
-
 	free(s);
 	if (rc)
 		return kv_fail_more(err, "--members etcd");
@@ -141,11 +138,10 @@ static int etcd_check(const struct source_setup *setup, struct kv_error *err)
 	if (setup->user && !text_utf8(setup->user))
 		return kv_fail(err, -KV_EINVAL, "--members-user is not in UTF-8, which etcd requires");
 	if (strchr(setup->self.node_id, '/'))
-		return kv_fail(
-			err, -KV_EINVAL,
-			"'%s' cannot be the name of a server in etcd: '/' begins the keys of another cluster there; "
-			"give another --node-id",
-			setup->self.node_id);
+		return kv_fail(err, -KV_EINVAL,
+			       "'%s' cannot be the name of a server in etcd: "
+			       "'/' begins the keys of another cluster there; give another --node-id",
+			       setup->self.node_id);
 	if (!setup->cert_file != !setup->key_file)
 		return kv_fail(err, -KV_EINVAL, "--members-cert and --members-key go together");
 	return 0;
@@ -154,7 +150,6 @@ static int etcd_check(const struct source_setup *setup, struct kv_error *err)
 static int etcd_open(const struct source_setup *setup, struct source **out)
 {
 	struct source *s = calloc(1, sizeof(*s));
-
 	if (!s)
 		return -KV_ENOMEM;
 	s->setup = *setup;
@@ -169,7 +164,6 @@ static int etcd_open(const struct source_setup *setup, struct source **out)
 static void etcd_close(struct source **source)
 {
 	struct source *s = *source;
-
 	web_cancel(&s->call);
 	web_cancel(&s->watch);
 	kv_view_fini(&s->known);
@@ -183,7 +177,6 @@ static void etcd_close(struct source **source)
 static void trouble(struct source *s, const char *what, const char *why)
 {
 	char text[512];
-
 	snprintf(text, sizeof(text), "%s%s%.300s", what, what[0] ? ": " : "", why);
 	s->setup.sink->trouble(s->setup.sink->arg, text);
 }
@@ -204,7 +197,6 @@ static void endpoint_fail(struct source *s, const char *why)
 {
 	unsigned rounds = ++s->failed / s->urls;
 	uint64_t pause = (PAUSE_NS << KV_MIN(rounds - 1, (unsigned)PAUSE_ROUNDS_MAX)) / s->setup.pace;
-
 	kv_debug(s->setup.log, "--members etcd: %s: %s", s->url[s->at], why);
 	watch_drop(s);
 	if (s->failed % s->urls == 0) {
@@ -231,7 +223,6 @@ static void mark_done(struct source *s)
 static void away(struct source *s, bool lost)
 {
 	const struct source_sink *sink = s->setup.sink;
-
 	if (sink->away && lost != s->away && (!lost || s->put_revision != 0))
 		sink->away(sink->arg, lost);
 	s->away = lost && s->put_revision != 0;
@@ -241,7 +232,6 @@ static void away(struct source *s, bool lost)
 static void refused(struct source *s, enum doing doing, const char *why)
 {
 	uint64_t again = now_ns() + REFUSED_NS / s->setup.pace;
-
 	if (doing == AUTH && strstr(why, "authentication is not enabled")) {
 		s->auth_off = true;
 		return;
@@ -276,7 +266,6 @@ static void refused(struct source *s, enum doing doing, const char *why)
 static void token_lost(struct source *s, enum doing doing, const char *why)
 {
 	uint64_t again = now_ns() + REFUSED_NS / s->setup.pace;
-
 	if (doing == KEEPALIVE) /* an etcd that requires a token for renewals */
 		renew_later(s);
 	if (s->setup.user && s->tokens_lost++ == 0) {
@@ -308,7 +297,6 @@ static void strange_key(struct source *s, const json_t *kv)
 static void self_look(struct source *s)
 {
 	const struct kv_member *there = kv_view_find(&s->known, s->self.node_id);
-
 	if (!s->put_done)
 		return;
 	if (!there) { /* renew: if the lease exists, only the key was deleted */
@@ -344,7 +332,6 @@ static bool range_read(struct source *s, const json_t *answer, struct kv_view *o
 	struct kv_member m;
 	size_t i;
 	int rc = 0;
-
 	json_array_foreach(json_object_get(answer, "kvs"), i, kv)
 	{
 		if (etcd_mark_read(kv, s->prefix, text))
@@ -362,7 +349,6 @@ static bool range_read(struct source *s, const json_t *answer, struct kv_view *o
 static bool mark_take(struct source *s, const char found[ETCD_MARK_LEN + 1])
 {
 	uint64_t random = 0;
-
 	if (found[0])
 		memcpy(s->mark, found, sizeof(s->mark));
 	if (found[0] || now_ns() < s->mark_retry_ns || kv_entropy_fill(&kv_entropy_kernel, &random, sizeof(random)))
@@ -378,7 +364,6 @@ static bool mark_take(struct source *s, const char found[ETCD_MARK_LEN + 1])
 static void number_make(struct source *s, const json_t *answer)
 {
 	char name[PREFIX_MAX + ETCD_MARK_LEN + 32];
-
 	snprintf(name, sizeof(name), "%.20s %s %s", text_string(json_object_get(answer, "header"), "cluster_id"),
 		 s->mark, s->prefix);
 	s->number = members_source(s->setup.cluster, "etcd", name);
@@ -389,7 +374,6 @@ static void on_range(struct source *s, const json_t *answer)
 	uint64_t revision = etcd_revision(answer);
 	char mark[ETCD_MARK_LEN + 1] = "";
 	struct kv_view list = {0};
-
 	if (revision == 0 || !range_read(s, answer, &list, mark)) {
 		refused(s, RANGE, revision ? "too many members, or no memory" : "the answer has no revision");
 		kv_view_fini(&list);
@@ -432,7 +416,6 @@ static int event_apply(struct source *s, const json_t *event)
 	struct kv_member m;
 	char id[KV_NAME_MAX], mark[ETCD_MARK_LEN + 1];
 	int rc = 0;
-
 	if (revision < s->revision) /* known; an old etcd may repeat it */
 		return 0;
 	if (etcd_mark_read(kv, s->prefix, mark)) { /* somebody has put or deleted it */
@@ -458,7 +441,6 @@ static void on_events(struct source *s, const json_t *result)
 {
 	const json_t *event;
 	size_t i;
-
 	s->watches_lost = json_array_size(json_object_get(result, "events")) ? 0 : s->watches_lost;
 	json_array_foreach(json_object_get(result, "events"), i, event)
 	{
@@ -482,7 +464,6 @@ static void on_events(struct source *s, const json_t *result)
 static void watch_over(struct source *s, const char *why)
 {
 	uint64_t now = now_ns();
-
 	kv_debug(s->setup.log, "--members etcd: the watch has ended: %s", why);
 	s->watches_lost = now - s->watch_ns > WATCH_LASTS_NS ? 0 : s->watches_lost + 1;
 	if (s->watches_lost == WATCHES_LOST_SAID)
@@ -501,7 +482,6 @@ static void on_watch_line(void *arg, const char *line, size_t len)
 	struct source *s = arg;
 	json_t *answer = text_json(line, len);
 	const json_t *result = json_object_get(answer, "result");
-
 	if (!result)
 		watch_over(s, answer ? etcd_error(answer) : "no JSON");
 	else if (text_u64(result, "compact_revision"))
@@ -517,7 +497,6 @@ static void on_watch_done(void *arg, const struct web_answer *answer)
 {
 	struct source *s = arg;
 	json_t *body = answer->error ? NULL : text_json(answer->body, answer->len);
-
 	s->watch = NULL;
 	watch_over(s, answer->error ? answer->error : body && etcd_error(body)[0] ? etcd_error(body) : "it was closed");
 	json_decref(body);
@@ -528,7 +507,6 @@ static void on_watch_done(void *arg, const struct web_answer *answer)
 static void on_token(struct source *s, const json_t *answer)
 {
 	const char *token = text_string(answer, "token");
-
 	if (!token[0] || strlen(token) >= sizeof(s->token))
 		refused(s, AUTH, "the answer has no token, or too long a one");
 	else
@@ -546,7 +524,6 @@ static void on_grant(struct source *s, const json_t *answer)
 {
 	const char *id = text_string(answer, "ID");
 	uint64_t seconds = text_u64(answer, "TTL");
-
 	if (!id[0] || strlen(id) >= sizeof(s->lease) || seconds == 0) {
 		refused(s, GRANT, "the answer has no lease");
 		return;
@@ -559,7 +536,6 @@ static void on_grant(struct source *s, const json_t *answer)
 static void on_keepalive(struct source *s, const json_t *answer)
 {
 	uint64_t seconds = text_u64(json_object_get(answer, "result"), "TTL");
-
 	if (seconds) {
 		lease_renewed(s, seconds);
 		return;
@@ -574,7 +550,6 @@ static void on_keepalive(struct source *s, const json_t *answer)
 static void on_put(struct source *s, const json_t *answer)
 {
 	bool first = s->put_revision == 0;
-
 	s->put_done = !s->put_stale;
 	s->put_revision = etcd_revision(answer);
 	away(s, false);
@@ -608,7 +583,6 @@ static void on_answer(void *arg, const struct web_answer *a)
 	json_t *answer = a->error ? NULL : text_json(a->body, a->len);
 	const char *words = answer ? etcd_error(answer) : "";
 	char why[96];
-
 	s->doing = NOTHING;
 	s->call = NULL;
 	s->left = s->left || doing == REVOKE;
@@ -643,7 +617,6 @@ static struct web_call *call(struct source *s, const char *path, char *text, boo
 				.silence_ns = SILENCE_NS / s->setup.pace,
 				.arg = s};
 	struct web_call *made;
-
 	snprintf(url, sizeof(url), "%s/v3/%s", s->url[s->at], path);
 	snprintf(header, sizeof(header), "Authorization: %s", s->token);
 	r.header[0] = s->token[0] ? header : NULL;
@@ -670,7 +643,6 @@ static void auth_ask(struct source *s)
 {
 	char password[1024];
 	struct kv_error err = {0};
-
 	if (text_file_line(s->setup.password_file, password, sizeof(password), &err) == 0 && !text_utf8(password))
 		kv_fail(&err, -KV_EINVAL, "%s is not in UTF-8, which etcd requires", s->setup.password_file);
 	if (err.text[0]) {
@@ -739,7 +711,6 @@ static void etcd_weigh(struct source *s, uint32_t weight)
 static uint64_t next_turn(const struct source *s, uint64_t now)
 {
 	uint64_t next = s->listed ? s->reread_ns : s->read_retry_ns;
-
 	if (now < s->login_retry_ns)
 		return KV_MIN(s->login_retry_ns, renewal_ns(s));
 	next = KV_MIN(next, s->watch ? next : s->read_retry_ns);

@@ -21,7 +21,6 @@ enum { KEY_MAX = 512, KEY_TEXT_MAX = KEY_MAX * 2, VALUE_MAX = 1024, VALUE_TEXT_M
 static char *dumped(json_t *object)
 {
 	char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
-
 	json_decref(object);
 	return text;
 }
@@ -34,7 +33,6 @@ char *etcd_auth_text(const char *user, const char *password)
 char *etcd_grant_text(uint64_t seconds)
 {
 	char number[24];
-
 	snprintf(number, sizeof(number), "%" PRIu64, seconds);
 	return dumped(json_pack("{s:s}", "TTL", number));
 }
@@ -47,7 +45,6 @@ char *etcd_lease_text(const char *lease)
 char *etcd_put_text(const char *prefix, const struct kv_member *m, const char *lease)
 {
 	char key[KEY_MAX], key64[KEY_TEXT_MAX], value64[VALUE_TEXT_MAX], incarnation[20], *value, *text = NULL;
-
 	snprintf(key, sizeof(key), "%s%s", prefix, m->node_id);
 	snprintf(incarnation, sizeof(incarnation), "%016" PRIx64, m->incarnation);
 	value = dumped(json_pack("{s:s,s:s,s:s,s:i,s:s}", "address", m->address, "incarnation", incarnation, "state",
@@ -64,7 +61,6 @@ static bool range_make(const char *prefix, char key64[KEY_TEXT_MAX], char end64[
 {
 	char end[KEY_MAX];
 	size_t len = (size_t)snprintf(end, sizeof(end), "%s", prefix);
-
 	end[len - 1]++;
 	return base64_write(prefix, len, key64, KEY_TEXT_MAX) && base64_write(end, len, end64, KEY_TEXT_MAX);
 }
@@ -72,14 +68,12 @@ static bool range_make(const char *prefix, char key64[KEY_TEXT_MAX], char end64[
 char *etcd_range_text(const char *prefix)
 {
 	char key[KEY_TEXT_MAX], end[KEY_TEXT_MAX];
-
 	return range_make(prefix, key, end) ? dumped(json_pack("{s:s,s:s}", "key", key, "range_end", end)) : NULL;
 }
 
 char *etcd_watch_text(const char *prefix, uint64_t from)
 {
 	char key[KEY_TEXT_MAX], end[KEY_TEXT_MAX], number[24];
-
 	snprintf(number, sizeof(number), "%" PRIu64, from);
 	if (!range_make(prefix, key, end))
 		return NULL;
@@ -96,7 +90,6 @@ static void mark_key(const char *prefix, char key[KEY_MAX])
 char *etcd_mark_text(const char *prefix, const char *mark)
 {
 	char key[KEY_MAX], key64[KEY_TEXT_MAX], value64[KEY_TEXT_MAX];
-
 	mark_key(prefix, key);
 	if (!base64_write(key, strlen(key), key64, sizeof(key64)) ||
 	    !base64_write(mark, strlen(mark), value64, sizeof(value64)))
@@ -110,7 +103,6 @@ bool etcd_mark_read(const json_t *kv, const char *prefix, char mark[ETCD_MARK_LE
 {
 	char key[KEY_MAX], wanted[KEY_MAX], value[2 * ETCD_MARK_LEN];
 	size_t len;
-
 	mark[0] = '\0';
 	mark_key(prefix, wanted);
 	if (!base64_read(text_string(kv, "key"), key, sizeof(key), &len) || strcmp(key, wanted) != 0)
@@ -125,7 +117,6 @@ bool etcd_id_read(const json_t *kv, const char *prefix, char id[KV_NAME_MAX])
 {
 	char key[KEY_MAX];
 	size_t len, before = strlen(prefix);
-
 	if (!base64_read(text_string(kv, "key"), key, sizeof(key), &len) || strlen(key) != len ||
 	    strncmp(key, prefix, before) != 0 || strchr(key + before, '/') || kv_node_id_check(key + before, NULL))
 		return false;
@@ -137,7 +128,6 @@ static bool value_read(const json_t *value, struct kv_member *m)
 {
 	const char *address = text_string(value, "address"), *zone = text_string(value, "zone");
 	uint64_t weight = text_u64(value, "weight");
-
 	if (kv_where_parse(address, m->address, NULL) || strlen(zone) >= sizeof(m->zone) || weight > KV_WEIGHT_MAX ||
 	    !member_state_parse(text_string(value, "state"), &m->state))
 		return false;
@@ -155,7 +145,6 @@ bool etcd_member_read(const json_t *kv, const char *prefix, struct kv_member *ou
 	size_t len;
 	bool good =
 		etcd_id_read(kv, prefix, m.node_id) && base64_read(text_string(kv, "value"), text, sizeof(text), &len);
-
 	if (good)
 		value = json_loadb(text, len, 0, NULL);
 	good = value && value_read(value, &m) && kv_member_check(&m, NULL) == 0;
@@ -173,7 +162,6 @@ uint64_t etcd_revision(const json_t *answer)
 const char *etcd_error(const json_t *answer)
 {
 	const json_t *error = json_object_get(answer, "error");
-
 	if (json_is_object(error))
 		return text_string(error, "message");
 	return text_string(answer, "message")[0] ? text_string(answer, "message") : text_string(answer, "error");

@@ -13,7 +13,6 @@
 static int add_all(struct kv_view *to, const struct kv_view *from)
 {
 	int rc = 0;
-
 	for (unsigned i = 0; i < from->count && rc == 0; i++)
 		if (!kv_view_find(to, from->member[i].node_id))
 			rc = kv_view_add(to, &from->member[i]);
@@ -30,7 +29,6 @@ static bool is_there(const struct kv_view *named, const struct kv_member *m)
 static bool is_large(const struct guard *g, const struct kv_view *named)
 {
 	unsigned lost = 0, gone = members_lost(&g->gone, named);
-
 	for (unsigned i = 0; i < g->view.count; i++)
 		lost += !is_there(named, &g->view.member[i]);
 
@@ -43,7 +41,6 @@ static int losses_sort(const struct guard *g, const struct kv_view *named, struc
 {
 	bool large = is_large(g, named);
 	int rc = 0;
-
 	for (unsigned i = 0; i < g->view.count && rc == 0; i++) {
 		const struct kv_member *m = &g->view.member[i];
 		if (is_there(named, m)) /* a former name is in no view any more */
@@ -64,7 +61,6 @@ int guard_hear(struct guard *g, const struct kv_view *named, uint64_t now_ns, un
 	struct guard next = {0};
 	bool changed;
 	int rc;
-
 	*out_doubts = 0;
 	if (g->gone.count == 0 || now_ns - g->window_ns > GUARD_WINDOW_NS) {
 		kv_view_fini(&g->gone);
@@ -94,7 +90,6 @@ int guard_hear(struct guard *g, const struct kv_view *named, uint64_t now_ns, un
 unsigned guard_silent(struct guard *g, const struct kv_view *silent)
 {
 	unsigned gone = 0;
-
 	for (unsigned i = 0; i < silent->count; i++)
 		if (kv_view_find(&g->doubted, silent->member[i].node_id)) {
 			members_remove(&g->doubted, silent->member[i].node_id);

@@ -62,7 +62,6 @@ static int spec_parse(struct source *s, struct kv_error *err)
 {
 	const char *spec = s->setup.spec, *slash = strchr(spec, '/'), *colon = slash ? strchr(slash, ':') : NULL;
 	const char *end = colon ? colon : spec + strlen(spec);
-
 	if (slash && part_take(spec, (size_t)(slash - spec), s->space, sizeof(s->space)) &&
 	    part_take(slash + 1, (size_t)(end - slash - 1), s->service, sizeof(s->service)) &&
 	    (!colon || part_take(colon + 1, strlen(colon + 1), s->port, sizeof(s->port))))
@@ -75,7 +74,6 @@ static int kube_check(const struct source_setup *setup, struct kv_error *err)
 {
 	struct source *s = calloc(1, sizeof(*s));
 	int rc = -KV_ENOMEM;
-
 	if (s) {
 		s->setup = *setup;
 		rc = spec_parse(s, err);
@@ -91,7 +89,6 @@ static int kube_check(const struct source_setup *setup, struct kv_error *err)
 static int kube_open(const struct source_setup *setup, struct source **out)
 {
 	struct source *s = calloc(1, sizeof(*s));
-
 	if (!s)
 		return -KV_ENOMEM;
 	s->slice = calloc(SLICES_MAX, sizeof(*s->slice));
@@ -114,7 +111,6 @@ static void slices_clear(struct slice *slice, unsigned n)
 static void kube_close(struct source **source)
 {
 	struct source *s = *source;
-
 	web_cancel(&s->call);
 	web_cancel(&s->watch);
 	slices_clear(s->slice, s->slices);
@@ -130,7 +126,6 @@ static bool port_is(const struct source *s, const json_t *port)
 {
 	const char *name = text_string(port, "name"), *wanted = s->port[0] ? s->port : "kvrail";
 	char number[8];
-
 	snprintf(number, sizeof(number), "%u", (unsigned)text_u64(port, "port"));
 	return strcmp(name, wanted) == 0 || strcmp(number, wanted) == 0;
 }
@@ -140,7 +135,6 @@ static unsigned port_of(const struct source *s, const json_t *slice)
 {
 	const json_t *ports = json_object_get(slice, "ports"), *port;
 	size_t i;
-
 	json_array_foreach(ports, i, port)
 	{
 		if (port_is(s, port))
@@ -154,7 +148,6 @@ static bool state_of(const json_t *endpoint, bool known, enum kv_member_state *o
 {
 	const json_t *c = json_object_get(endpoint, "conditions");
 	const json_t *ready = json_object_get(c, "ready"), *serving = json_object_get(c, "serving");
-
 	if (json_is_true(json_object_get(c, "terminating"))) {
 		*out = KV_MEMBER_DRAINING;
 		return known || !json_is_false(serving);
@@ -171,7 +164,6 @@ static bool endpoint_read(const struct source *s, const json_t *endpoint, unsign
 									 : text_string(endpoint, "hostname");
 	struct kv_member m = {.weight = KV_WEIGHT_DEFAULT};
 	struct kv_hostport hp = {.port = (uint16_t)port};
-
 	if (!address || strlen(address) >= sizeof(hp.host))
 		return false;
 	snprintf(hp.host, sizeof(hp.host), "%s", address);
@@ -197,7 +189,6 @@ static void merge(struct kv_member *m, const struct kv_member *other)
 {
 	struct kv_hostport at;
 	char one[KV_WHERE_MAX];
-
 	for (unsigned i = 0; kv_where_at(other->address, i, &at); i++)
 		(void)kv_where_add(m->address, kv_hostport_format(&at, one, sizeof(one)));
 	kv_where_sort(m->address);
@@ -211,7 +202,6 @@ static int best_put(struct kv_view *list, const struct kv_member *m)
 {
 	const struct kv_member *there = kv_view_find(list, m->node_id);
 	struct kv_member both = *m;
-
 	if (there && there->incarnation == m->incarnation)
 		merge(&both, there);
 	else if (there && !better(m, there))
@@ -226,7 +216,6 @@ static int slice_read(const struct source *s, const json_t *object, struct slice
 	struct kv_member m;
 	size_t i;
 	int rc = 0;
-
 	*out = (struct slice){.version = text_u64(meta, "resourceVersion")};
 	snprintf(out->name, sizeof(out->name), "%.*s", PART_MAX - 1, text_string(meta, "name"));
 	json_array_foreach(json_object_get(object, "endpoints"), i, endpoint)
@@ -257,7 +246,6 @@ static void members_tell(struct source *s)
 	struct kv_view all = {0};
 	uint64_t epoch = 0;
 	int rc = 0;
-
 	for (unsigned i = 0; i < s->slices; i++) {
 		epoch = KV_MAX(epoch, s->slice[i].version);
 		for (unsigned k = 0; k < s->slice[i].members.count && rc == 0; k++)
@@ -301,7 +289,6 @@ static void pause_take(struct source *s)
 static void fail(struct source *s, const char *why)
 {
 	char text[1024];
-
 	snprintf(text, sizeof(text), "%s/%s: %.300s", s->space, s->service, why);
 	list_again(s, NULL);
 	pause_take(s);
@@ -311,7 +298,6 @@ static void fail(struct source *s, const char *why)
 static void status_fail(struct source *s, long status, const json_t *body)
 {
 	char why[400];
-
 	snprintf(why, sizeof(why), "the API server answers %ld: %.250s%s", status, text_string(body, "message"),
 		 status == 403 ? " (the pod's service account needs the rights get, list and watch of endpointslices)"
 			       : "");
@@ -325,7 +311,6 @@ static bool list_read(struct source *s, const json_t *list)
 	unsigned n = 0;
 	size_t i;
 	int rc = fresh && json_is_array(items) && json_array_size(items) <= SLICES_MAX ? 0 : -KV_EINVAL;
-
 	if (rc == 0) {
 		json_array_foreach(items, i, item)
 		{
@@ -351,7 +336,6 @@ static void on_list(void *arg, const struct web_answer *a)
 	struct source *s = arg;
 	json_t *body = a->error ? NULL : text_json(a->body, a->len);
 	const char *version = text_string(json_object_get(body, "metadata"), "resourceVersion");
-
 	s->call = NULL;
 	if (a->error) {
 		fail(s, a->error);
@@ -372,7 +356,6 @@ static void on_list(void *arg, const struct web_answer *a)
 static bool slice_take(struct source *s, const char *type, const json_t *object)
 {
 	struct slice fresh, *there;
-
 	if (slice_read(s, object, &fresh))
 		return false;
 	there = slice_find(s, fresh.name);
@@ -404,7 +387,6 @@ static void on_watch_line(void *arg, const char *line, size_t len)
 	const json_t *object = json_object_get(event, "object");
 	const char *type = text_string(event, "type");
 	const char *version = text_string(json_object_get(object, "metadata"), "resourceVersion");
-
 	if (strcmp(type, "ERROR") == 0 || !version[0] || strlen(version) >= sizeof(s->version)) {
 		list_again(s,
 			   text_u64(object, "code") == 410 ? "the version is too old (410)" : "the watch has an error");
@@ -427,7 +409,6 @@ static void on_watch_done(void *arg, const struct web_answer *a)
 {
 	struct source *s = arg;
 	json_t *body = a->error ? NULL : text_json(a->body, a->len);
-
 	s->watch = NULL;
 	if (a->error || a->status == 410) {
 		list_again(s, a->error ? a->error : "the version is too old (410)");
@@ -459,7 +440,6 @@ static struct web_call *call(struct source *s, bool watch)
 				.on_line = watch ? on_watch_line : NULL,
 				.silence_ns = SILENCE_NS / s->setup.pace,
 				.arg = s};
-
 	if (text_file_line(file, token, sizeof(token), &err)) {
 		fail(s, err.text);
 		return NULL;

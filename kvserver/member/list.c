@@ -56,7 +56,6 @@ static int take(struct kv_view *list, const char *text, struct kv_error *err)
 	const struct kv_member *other;
 	struct kv_member m;
 	int rc = member_parse(text, &m, err);
-
 	if (rc)
 		return rc;
 	other = members_by_address(list, m.address);
@@ -77,7 +76,6 @@ static int parts_read(char *text, const char *between, bool lines, struct kv_vie
 	char *part;
 	int rc = 0;
 	unsigned number = 0;
-
 	while (rc == 0 && (part = strsep(&text, between)) != NULL) {
 		char *end;
 		number++;
@@ -99,7 +97,6 @@ static int list_read(const struct source_setup *setup, struct kv_view *out, stru
 {
 	char *text = strdup(setup->spec);
 	int rc = text ? parts_read(text, ",", false, out, err) : kv_fail(err, -KV_ENOMEM, "no memory for --members");
-
 	free(text);
 	return rc;
 }
@@ -108,7 +105,6 @@ static int list_check(const struct source_setup *setup, struct kv_error *err)
 {
 	struct kv_view list = {0};
 	int rc = list_read(setup, &list, err);
-
 	kv_view_fini(&list);
 	return rc ? kv_fail_more(err, "--members list") : 0;
 }
@@ -117,7 +113,6 @@ static uint64_t list_turn(struct source *s, uint64_t now_ns)
 {
 	struct kv_view list = {0};
 	struct kv_error err = {0};
-
 	if (s->told) {
 		s->setup.sink->alive(s->setup.sink->arg);
 	} else if (list_read(&s->setup, &list, &err)) {
@@ -161,7 +156,6 @@ static int file_text(const char *path, struct mark *out_mark, char **out, struct
 	char *text = NULL;
 	size_t len = 0;
 	ssize_t n = 1;
-
 	if (fd < 0 || fstat(fd, &st) != 0) {
 		rc = kv_fail(err, -errno, "%s cannot be read: %s", path, kv_strerror(-errno));
 		goto out;
@@ -205,7 +199,6 @@ static void file_read(struct source *s)
 	struct mark mark = {0};
 	char *text = NULL;
 	int rc = file_text(s->setup.spec, &mark, &text, &err);
-
 	if (rc == 0 && !mark_same(&mark, &s->seen)) {
 		s->seen = mark; /* it is being written: retry in the next check */
 		goto out;
@@ -241,7 +234,6 @@ static uint64_t file_turn(struct source *s, uint64_t now_ns)
 	struct mark mark;
 	struct kv_error err = {0};
 	bool settled;
-
 	if (stat(s->setup.spec, &st) != 0) {
 		kv_fail(&err, -errno, "%s cannot be read: %s", s->setup.spec, kv_strerror(-errno));
 		s->seen = s->taken = (struct mark){0};

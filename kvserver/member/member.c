@@ -9,7 +9,6 @@
 const char *source_state_name(enum source_state state)
 {
 	static const char *const names[] = {"starting", "ok", "unreachable"};
-
 	return names[state];
 }
 
@@ -39,7 +38,6 @@ static int attribute_take(char *text, struct kv_member *m, struct kv_error *err)
 {
 	char *value = strchr(text, '=');
 	uint64_t number;
-
 	if (!value)
 		return kv_fail(err, -KV_EINVAL, "'%.100s' is neither weight=N, nor zone=NAME, nor state=STATE", text);
 	*value++ = '\0';
@@ -65,7 +63,6 @@ int member_parse(const char *text, struct kv_member *out, struct kv_error *err)
 	struct kv_member m = {.weight = KV_WEIGHT_DEFAULT, .state = KV_MEMBER_UP};
 	struct kv_server_entry entry;
 	int rc;
-
 	if (strlen(text) >= sizeof(copy))
 		return kv_fail(err, -KV_EINVAL, "'%.100s...' is longer than a member can be", text);
 	snprintf(copy, sizeof(copy), "%s", text);
@@ -90,7 +87,6 @@ int member_parse(const char *text, struct kv_member *out, struct kv_error *err)
 int members_put(struct kv_view *view, const struct kv_member *m)
 {
 	int rc = kv_member_check(m, NULL);
-
 	if (rc)
 		return rc;
 	for (unsigned i = 0; i < view->count; i++)
@@ -105,7 +101,6 @@ void members_remove(struct kv_view *view, const char *node_id)
 {
 	const struct kv_member *m = kv_view_find(view, node_id);
 	size_t at = m ? (size_t)(m - view->member) : 0;
-
 	if (m)
 		memmove(&view->member[at], &view->member[at + 1], (--view->count - at) * sizeof(*m));
 }
@@ -122,7 +117,6 @@ int members_copy(const struct kv_view *from, struct kv_view *out)
 {
 	struct kv_view copy;
 	int rc = kv_view_copy(from, &copy);
-
 	if (rc)
 		return rc;
 	kv_view_fini(out);
@@ -133,7 +127,6 @@ int members_copy(const struct kv_view *from, struct kv_view *out)
 unsigned members_lost(const struct kv_view *before, const struct kv_view *after)
 {
 	unsigned lost = 0;
-
 	for (unsigned i = 0; i < before->count; i++)
 		lost += kv_view_find(after, before->member[i].node_id) == NULL;
 	return lost;
@@ -142,14 +135,12 @@ unsigned members_lost(const struct kv_view *before, const struct kv_view *after)
 uint64_t members_source(const char *cluster, const char *kind, const char *name)
 {
 	uint64_t seed = cluster ? kv_hash_key(cluster, strlen(cluster), 0) : 0;
-
 	return kv_hash_key(name, strlen(name), kv_hash_key(kind, strlen(kind), seed));
 }
 
 uint64_t members_now_ms(void)
 {
 	struct timespec now;
-
 	clock_gettime(CLOCK_REALTIME, &now);
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }

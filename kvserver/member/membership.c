@@ -96,7 +96,6 @@ static void who_add(struct who *w, const char *what, const char *id, const char 
 	char part[KV_NAME_MAX + KV_HOST_MAX + 64];
 	int len = snprintf(part, sizeof(part), "%s%s%s%s%s%s%s", w->len ? ", " : "", id, detail[0] ? " (" : "", detail,
 			   detail[0] ? ")" : "", what[0] ? " " : "", what);
-
 	if (w->more || w->len + (size_t)len + TAIL >= sizeof(w->text)) {
 		w->more++;
 		return;
@@ -117,7 +116,6 @@ static void changes_add(struct who *w, const struct kv_member *was, const struct
 	static const char *const joined[] = {
 		[KV_MEMBER_JOINING] = "joins", [KV_MEMBER_UP] = "joined", [KV_MEMBER_DRAINING] = "joined, draining"};
 	char what[KV_NAME_MAX + 32];
-
 	if (!was)
 		who_add(w, joined[is->state], is->node_id, is->address);
 	else if (strcmp(was->address, is->address) != 0)
@@ -139,7 +137,6 @@ static void changes_add(struct who *w, const struct kv_member *was, const struct
 static void change_log(struct membership *m, const struct kv_view *was, const struct kv_view *is)
 {
 	struct who who = {.text = ""};
-
 	for (unsigned i = 0; i < is->count; i++)
 		changes_add(&who, kv_view_find(was, is->member[i].node_id), &is->member[i]);
 	for (unsigned i = 0; i < was->count; i++)
@@ -158,7 +155,6 @@ static void self_check(struct membership *m)
 	const struct kv_member *self = &m->opt.self, *by_id = kv_view_find(&m->guard.view, self->node_id);
 	const struct kv_member *by_address =
 		self->address[0] ? members_by_address(&m->guard.view, self->address) : NULL;
-
 	if (m->class->registers || m->self_said || atomic_load(&m->draining)) /* a draining server may be taken out */
 		return;
 	m->self_said = !by_id;
@@ -186,7 +182,6 @@ static void own_check(struct membership *m)
 	uint64_t hash = by_id ? kv_hash_key(by_id->address, strlen(by_id->address), 0) | 1 : 0;
 	struct kv_hostport ignored;
 	unsigned n;
-
 	if (!by_id || !m->opt.listen[0] || m->class->registers || m->own_checked == hash)
 		return;
 	m->own_checked = hash;
@@ -194,9 +189,9 @@ static void own_check(struct membership *m)
 	if (n)
 		kv_event(m->opt.log, KV_LOG_WARN,
 			 KV_EVENT("member_address", KV_FIELD("address", foreign), KV_FIELD("listens", m->opt.listen)),
-			 "--members %s has this server, %s, at %s, and it listens on %s: clients %s; listen on both "
-			 "families with --listen-addr [::]:PORT, correct the source, or give --advertise if that "
-			 "address leads here",
+			 "--members %s has this server, %s, at %s, and it listens on %s: "
+			 "clients %s; listen on both families with --listen-addr [::]:PORT, "
+			 "correct the source, or give --advertise if that address leads here",
 			 m->class->name, m->opt.self.node_id, foreign, m->opt.listen,
 			 kv_where_at(by_id->address, n, &ignored) ? "try that address in vain, and then another one"
 								  : "do not reach it");
@@ -213,7 +208,6 @@ static int view_say(struct membership *m)
 static void view_tell(struct membership *m)
 {
 	int rc = view_say(m);
-
 	m->untold = rc != 0;
 	if (rc && rc != -KV_EBUSY && !m->untold_said)
 		kv_event(m->opt.log, KV_LOG_WARN,
@@ -228,7 +222,6 @@ static void view_tell(struct membership *m)
 static uint64_t epoch_least(const struct membership *m, const struct kv_view *was)
 {
 	const struct kv_view *view = &m->guard.view, *saved = &m->saved;
-
 	if (was->epoch && was->source == view->source)
 		return was->epoch + 1;
 	if (saved->epoch && saved->source == view->source)
@@ -242,7 +235,6 @@ static void view_take(struct membership *m, const struct kv_view *was)
 	struct kv_view *view = &m->guard.view;
 	const struct kv_member *self = kv_view_find(view, m->opt.self.node_id);
 	int rc;
-
 	view->epoch = KV_MIN(KV_MAX(view->epoch, epoch_least(m, was)), MEMBERS_EPOCH_MAX);
 	pthread_mutex_lock(&m->lock);
 	rc = members_copy(view, &m->now.view);
@@ -268,7 +260,6 @@ static void no_memory_log(const struct membership *m, const struct kv_view *name
 static void doubts_log(struct membership *m, unsigned named)
 {
 	struct who who = {.text = ""};
-
 	for (unsigned i = 0; i < m->guard.doubted.count; i++)
 		who_add(&who, "", m->guard.doubted.member[i].node_id, "");
 	kv_event(m->opt.log, KV_LOG_WARN,
@@ -296,7 +287,6 @@ static bool doubted_others(const struct membership *m, struct kv_view *out)
 static void ping_begin(struct membership *m)
 {
 	struct kv_view whom = {0};
-
 	if (doubted_others(m, &whom) && ping_start(&whom, &m->ping))
 		m->ping = NULL; /* no thread, no memory: the next time */
 	kv_view_fini(&whom);
@@ -314,7 +304,6 @@ static void doubted_update(struct membership *m)
 static void ping_end(struct membership *m)
 {
 	struct kv_view silent = {0}, was = {0};
-
 	if (!m->ping || !ping_take(&m->ping, &silent))
 		return;
 	if (members_copy(&m->guard.view, &was) == 0 && guard_silent(&m->guard, &silent)) {
@@ -345,7 +334,6 @@ static uint64_t ping_turn(struct membership *m, uint64_t now)
 static void heard(struct membership *m)
 {
 	uint64_t now = now_ns(), from = m->trouble_from_ns;
-
 	m->trouble_from_ns = 0;
 	pthread_mutex_lock(&m->lock);
 	m->heard_ns = now;
@@ -364,20 +352,18 @@ static void heard(struct membership *m)
 static void source_compare(struct membership *m, const struct kv_view *named)
 {
 	bool other = named->source != m->named_source, back = !other && named->epoch < m->named_epoch;
-
 	if (m->named_epoch && (other || back)) {
 		pthread_mutex_lock(&m->lock);
 		m->now.restarts++;
 		pthread_mutex_unlock(&m->lock);
-		kv_event(
-			m->opt.log, KV_LOG_WARN,
-			KV_EVENT("source_restarted", KV_FIELD("source", m->class->name),
-				 KV_NUMBER("from", m->named_epoch), KV_NUMBER("to", named->epoch),
-				 KV_FIELD("other", other ? "yes" : "no")),
-			"--members %s %s, and its epoch was %llu and is %llu: was it wiped or restored, or was a clock "
-			"ahead?",
-			m->class->name, other ? "is another source now" : "counts backwards",
-			(unsigned long long)m->named_epoch, (unsigned long long)named->epoch);
+		kv_event(m->opt.log, KV_LOG_WARN,
+			 KV_EVENT("source_restarted", KV_FIELD("source", m->class->name),
+				  KV_NUMBER("from", m->named_epoch), KV_NUMBER("to", named->epoch),
+				  KV_FIELD("other", other ? "yes" : "no")),
+			 "--members %s %s, and its epoch was %llu and is %llu: "
+			 "was it wiped or restored, or was a clock ahead?",
+			 m->class->name, other ? "is another source now" : "counts backwards",
+			 (unsigned long long)m->named_epoch, (unsigned long long)named->epoch);
 	}
 	m->named_source = named->source;
 	m->named_epoch = named->epoch;
@@ -388,7 +374,6 @@ static void members_take(struct membership *m, const struct kv_view *named)
 	struct kv_view was = {0};
 	unsigned doubts = 0;
 	int changed = members_copy(&m->guard.view, &was);
-
 	m->waits = false;
 	source_compare(m, named);
 	if (changed == 0)
@@ -416,7 +401,6 @@ static void members_take(struct membership *m, const struct kv_view *named)
 static void on_members(void *arg, const struct kv_view *named)
 {
 	struct membership *m = arg;
-
 	if (atomic_load(&m->stop))
 		return;
 	heard(m);
@@ -439,7 +423,6 @@ static uint64_t waiting_turn(struct membership *m, uint64_t now)
 static void on_alive(void *arg)
 {
 	struct membership *m = arg;
-
 	if (!atomic_load(&m->stop))
 		heard(m);
 }
@@ -448,7 +431,6 @@ static void on_trouble(void *arg, const char *why)
 {
 	struct membership *m = arg;
 	bool first = m->trouble_from_ns == 0, other;
-
 	if (atomic_load(&m->stop)) /* this thread may have been left behind: the log may be freed */
 		return;
 	if (first)
@@ -473,7 +455,6 @@ static void on_trouble(void *arg, const char *why)
 static void on_away(void *arg, bool away)
 {
 	struct membership *m = arg;
-
 	if (m->opt.on_away && !(away && atomic_load(&m->draining)))
 		m->opt.on_away(m->opt.arg, away);
 }
@@ -481,7 +462,6 @@ static void on_away(void *arg, bool away)
 static void on_unnamed(void *arg, const char *address, unsigned members)
 {
 	struct membership *m = arg;
-
 	if (!atomic_load(&m->stop))
 		kv_event(m->opt.log, KV_LOG_WARN,
 			 KV_EVENT("members_unnamed", KV_FIELD("address", address), KV_NUMBER("members", members)),
@@ -497,7 +477,6 @@ static void saved_open(struct membership *m)
 	struct kv_error err = {0};
 	struct kv_member *self;
 	int rc;
-
 	m->save_at = KV_NEVER;
 	if (!m->opt.state_dir)
 		return;
@@ -518,7 +497,6 @@ static void saved_open(struct membership *m)
 static void saved_take(struct membership *m)
 {
 	const struct kv_view none = {0};
-
 	if (members_copy(&m->saved, &m->guard.view))
 		return;
 	kv_event(m->opt.log, KV_LOG_WARN,
@@ -536,7 +514,6 @@ static void save_end(struct membership *m, uint64_t now)
 {
 	struct kv_error err = {0};
 	int rc;
-
 	if (!m->saving || !saving_take(&m->saving, &rc, &err))
 		return;
 	if (rc && rc != m->save_failed)
@@ -591,7 +568,6 @@ static void drain_tell(struct membership *m)
 static void weight_tell(struct membership *m)
 {
 	uint32_t weight = atomic_load(&m->weight);
-
 	if (weight == m->weight_told)
 		return;
 	m->weight_told = weight;
@@ -602,7 +578,6 @@ static void weight_tell(struct membership *m)
 static void leave(struct membership *m)
 {
 	uint64_t until = now_ns() + LEAVE_NS;
-
 	while (m->class->leave && !m->class->leave(m->source) && now_ns() < until)
 		web_run(m->web, PING_LOOK_NS);
 }
@@ -610,7 +585,6 @@ static void leave(struct membership *m)
 static void *membership_run(void *arg)
 {
 	struct membership *m = arg;
-
 	pthread_setname_np(pthread_self(), "kv-members");
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
 	while (!atomic_load(&m->stop)) {
@@ -664,8 +638,8 @@ static int options_check(const struct membership_options *o, const struct source
 {
 	if (!class->registers && (o->user || o->password_file || o->cert_file || o->key_file))
 		return kv_fail(err, -KV_EINVAL,
-			       "--members-user, --members-password-file, --members-cert and --members-key go with "
-			       "--members etcd:...");
+			       "--members-user, --members-password-file, "
+			       "--members-cert and --members-key go with --members etcd:...");
 	if (o->ca_file && !class->asks_http)
 		return kv_fail(err, -KV_EINVAL, "--members-ca goes with --members etcd:... and k8s:...");
 	if (o->token_file && (class->registers || !class->asks_http))
@@ -683,7 +657,6 @@ static int class_take(const struct membership_options *o, const struct source_cl
 		      struct kv_error *err)
 {
 	int rc;
-
 	setup_fill(o, setup);
 	*out = source_class_of(o->members, &setup->spec, err);
 	rc = *out ? options_check(o, *out, err) : -KV_EINVAL;
@@ -694,7 +667,6 @@ int membership_check(const struct membership_options *options, struct kv_error *
 {
 	const struct source_class *class;
 	struct source_setup setup;
-
 	return class_take(options, &class, &setup, err);
 }
 
@@ -718,7 +690,6 @@ static void membership_free(struct membership *m)
 static void lock_init(struct membership *m)
 {
 	pthread_condattr_t attr;
-
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -730,7 +701,6 @@ int membership_start(const struct membership_options *options, struct membership
 {
 	struct membership *m = calloc(1, sizeof(*m));
 	int rc;
-
 	if (!m)
 		return kv_fail(err, -KV_ENOMEM, "no memory for --members");
 	lock_init(m);
@@ -792,7 +762,6 @@ int membership_read(struct membership *m, struct membership_now *out)
 	struct kv_view view = {0};
 	uint64_t now = now_ns();
 	int rc;
-
 	pthread_mutex_lock(&m->lock);
 	rc = members_copy(&m->now.view, &view);
 	*out = m->now;
@@ -807,7 +776,6 @@ void membership_stop(struct membership **membership)
 	struct membership *m = *membership;
 	struct timespec until;
 	bool over;
-
 	if (!m)
 		return;
 	*membership = NULL;

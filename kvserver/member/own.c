@@ -10,7 +10,6 @@ static bool same_address(const struct sockaddr_storage *a, const struct sockaddr
 {
 	struct sockaddr_in a4, b4;
 	struct sockaddr_in6 a6, b6;
-
 	if (a->ss_family != b->ss_family)
 		return false;
 	memcpy(&a4, a, sizeof(a4));
@@ -24,7 +23,6 @@ static bool same_address(const struct sockaddr_storage *a, const struct sockaddr
 static bool listens_at(const struct kv_hostport *listen, const struct sockaddr_storage *a)
 {
 	struct kv_addresses here = {0};
-
 	if (strcmp(listen->host, "0.0.0.0") == 0)
 		return a->ss_family == AF_INET && kv_sockaddr_is_ours(a);
 	if (strcmp(listen->host, "::") == 0)
@@ -36,7 +34,6 @@ static bool listens_at(const struct kv_hostport *listen, const struct sockaddr_s
 static bool is_own(const struct kv_hostport *at, const struct kv_hostport *listen)
 {
 	struct kv_addresses found = {0};
-
 	if (at->port != listen->port)
 		return false;
 	if (kv_hostport_look_up(at, &found, NULL))
@@ -52,7 +49,6 @@ unsigned own_foreign(const char *where, const char *listen, const char *advertis
 	struct kv_hostport at, here;
 	char one[KV_WHERE_MAX];
 	unsigned foreign = 0;
-
 	out[0] = '\0';
 	if (kv_hostport_parse(listen, &here, NULL))
 		return 0;

@@ -24,7 +24,6 @@ struct ping {
 static void unref(struct ping *p)
 {
 	bool last;
-
 	pthread_mutex_lock(&p->lock);
 	last = --p->refs == 0;
 	pthread_mutex_unlock(&p->lock);
@@ -49,7 +48,6 @@ static int connect_begin(const struct kv_hostport *hp)
 	struct sockaddr_storage addr;
 	socklen_t len;
 	int fd;
-
 	if (kv_hostport_resolve(hp, &addr, &len, NULL))
 		return NOWHERE;
 	fd = socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -67,7 +65,6 @@ static bool connected(int fd)
 {
 	int error = 0;
 	socklen_t len = sizeof(error);
-
 	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0;
 }
 
@@ -76,7 +73,6 @@ static bool some_connect(struct ping *p, unsigned from, unsigned n, unsigned add
 {
 	struct kv_hostport hp;
 	bool any = false;
-
 	for (unsigned i = 0; i < n; i++) {
 		bool has = !p->answered[from + i] && kv_where_at(p->whom.member[from + i].address, address, &hp);
 		fds[i] = (struct pollfd){.fd = has ? connect_begin(&hp) : NOWHERE, .events = POLLOUT};
@@ -90,7 +86,6 @@ static void some_wait(struct ping *p, unsigned from, unsigned n, struct pollfd *
 {
 	uint64_t until = kv_clock_now(&kv_clock_monotonic) + CONNECT_MS * 1000000ull, now;
 	unsigned open = 0;
-
 	for (unsigned i = 0; i < n; i++)
 		open += fds[i].fd >= 0;
 	while (open && (now = kv_clock_now(&kv_clock_monotonic)) < until) {
@@ -112,7 +107,6 @@ static void some_wait(struct ping *p, unsigned from, unsigned n, struct pollfd *
 static void some_ask(struct ping *p, unsigned from, unsigned n)
 {
 	struct pollfd fds[CONNECTS];
-
 	for (unsigned address = 0; some_connect(p, from, n, address, fds); address++)
 		some_wait(p, from, n, fds);
 }
@@ -120,7 +114,6 @@ static void some_ask(struct ping *p, unsigned from, unsigned n)
 static void *ping_run(void *arg)
 {
 	struct ping *p = arg;
-
 	pthread_setname_np(pthread_self(), "kv-ping");
 	for (unsigned i = 0; i < p->whom.count; i += CONNECTS)
 		some_ask(p, i, KV_MIN(p->whom.count - i, (unsigned)CONNECTS));
@@ -136,7 +129,6 @@ int ping_start(const struct kv_view *whom, struct ping **out)
 	struct ping *p = calloc(1, sizeof(*p));
 	pthread_t thread;
 	int rc;
-
 	if (!p)
 		return -KV_ENOMEM;
 	pthread_mutex_init(&p->lock, NULL);
@@ -163,7 +155,6 @@ bool ping_take(struct ping **ping, struct kv_view *out_silent)
 	struct ping *p = *ping;
 	unsigned silent = 0;
 	bool done;
-
 	pthread_mutex_lock(&p->lock);
 	done = p->done;
 	pthread_mutex_unlock(&p->lock);

@@ -39,7 +39,6 @@ static int view_decode(const uint8_t *bytes, size_t len, uint64_t origin, struct
 		       const char **why)
 {
 	struct wire_ctrl_msg m;
-
 	if (len < HEAD || kv_get64(bytes) != MAGIC || kv_get64(bytes + 8) != kv_hash_key(bytes + 16, len - 16, 0)) {
 		*why = "it is damaged, or not a saved view";
 		return -KV_EINVAL;
@@ -70,7 +69,6 @@ static int file_bytes(const char *path, uint8_t **out, size_t *out_len)
 	uint8_t *bytes = fd < 0 ? NULL : malloc(cap);
 	size_t len = 0;
 	ssize_t n = 1;
-
 	if (fd < 0)
 		return errno == ENOENT ? -KV_ENOTFOUND : -errno;
 	while (bytes && n > 0 && len < cap) {
@@ -98,7 +96,6 @@ int saved_read(const char *dir, uint64_t origin, uint64_t now_ms, struct kv_view
 	uint8_t *bytes = NULL;
 	size_t len = 0;
 	int rc = path_make(path, dir, "view") ? file_bytes(path, &bytes, &len) : -ENAMETOOLONG;
-
 	if (rc == -KV_ENOTFOUND)
 		return rc;
 	if (rc == 0)
@@ -122,7 +119,6 @@ static int view_encode(const struct kv_view *v, uint64_t origin, uint64_t now_ms
 	uint8_t *bytes = malloc(HEAD + cap), *members = malloc(cap);
 	int len = bytes && members ? wire_view_pack(v, members, cap) : -KV_ENOMEM;
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_VIEW};
-
 	if (len >= 0) {
 		m.view = (struct wire_view){.source = v->source,
 					    .epoch = v->epoch,
@@ -152,7 +148,6 @@ static int file_write(const char *path, const uint8_t *bytes, size_t len)
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600), rc = 0;
 	ssize_t wrote = 0;
 	struct stat st;
-
 	if (fd < 0)
 		return -errno;
 	if (fstat(fd, &st) < 0)
@@ -176,7 +171,6 @@ int saved_write(const char *dir, uint64_t origin, uint64_t now_ms, const struct 
 	uint8_t *bytes = NULL;
 	size_t len = 0;
 	int rc = path_make(path, dir, "view") && path_make(fresh, dir, "view.new") ? 0 : -ENAMETOOLONG;
-
 	if (rc == 0)
 		rc = view_encode(view, origin, now_ms, &bytes, &len);
 	if (rc == 0)
@@ -203,7 +197,6 @@ struct saving {
 static void unref(struct saving *s)
 {
 	bool last;
-
 	pthread_mutex_lock(&s->lock);
 	last = --s->refs == 0;
 	pthread_mutex_unlock(&s->lock);
@@ -217,7 +210,6 @@ static void unref(struct saving *s)
 static void *saving_run(void *arg)
 {
 	struct saving *s = arg;
-
 	pthread_setname_np(pthread_self(), "kv-save");
 	s->rc = saved_write(s->dir, s->origin, members_now_ms(), &s->view, &s->error);
 	pthread_mutex_lock(&s->lock);
@@ -232,7 +224,6 @@ int saving_start(const char *dir, uint64_t origin, const struct kv_view *view, s
 	struct saving *s = calloc(1, sizeof(*s));
 	pthread_t thread;
 	int rc;
-
 	if (!s)
 		return -KV_ENOMEM;
 	pthread_mutex_init(&s->lock, NULL);
@@ -259,7 +250,6 @@ bool saving_take(struct saving **saving, int *out_rc, struct kv_error *err)
 {
 	struct saving *s = *saving;
 	bool done;
-
 	pthread_mutex_lock(&s->lock);
 	done = s->done;
 	pthread_mutex_unlock(&s->lock);

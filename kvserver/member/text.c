@@ -12,7 +12,6 @@ int text_file_line(const char *path, char *buf, size_t cap, struct kv_error *err
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	ssize_t n = fd < 0 ? -1 : read(fd, buf, cap - 1);
 	int saved = errno;
-
 	if (fd >= 0)
 		close(fd);
 	if (n < 0)
@@ -27,7 +26,6 @@ int text_file_line(const char *path, char *buf, size_t cap, struct kv_error *err
 bool text_utf8(const char *text)
 {
 	json_t *value = json_string(text);
-
 	json_decref(value);
 	return value != NULL;
 }
@@ -35,7 +33,6 @@ bool text_utf8(const char *text)
 json_t *text_json(const char *text, size_t len)
 {
 	size_t values = 0;
-
 	for (size_t i = 0; i < len; i++) /* those within strings count as well */
 		values += text[i] == ',' || text[i] == '[' || text[i] == '{';
 	return values < TEXT_VALUES_MAX ? json_loadb(text, len, 0, NULL) : NULL;
@@ -45,7 +42,6 @@ uint64_t text_u64(const json_t *object, const char *name)
 {
 	const json_t *value = json_object_get(object, name);
 	uint64_t number = 0;
-
 	if (json_is_integer(value))
 		return json_integer_value(value) > 0 ? (uint64_t)json_integer_value(value) : 0;
 	if (json_is_string(value) && kv_u64_parse(json_string_value(value), &number))
@@ -56,6 +52,5 @@ uint64_t text_u64(const json_t *object, const char *name)
 const char *text_string(const json_t *object, const char *name)
 {
 	const char *text = json_string_value(json_object_get(object, name));
-
 	return text ? text : "";
 }

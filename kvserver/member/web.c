@@ -48,7 +48,6 @@ struct web *web_open(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct web *w = calloc(1, sizeof(*w));
-
 	pthread_once(&once, global_init);
 	if (w)
 		w->multi = curl_multi_init();
@@ -62,7 +61,6 @@ static size_t on_bytes(char *data, size_t size, size_t n, void *arg)
 {
 	struct web_call *c = arg;
 	size_t bytes = size * n, most = c->r.on_line ? LINE_BYTES_MAX : BODY_MAX;
-
 	c->heard_ns = now_ns();
 	if (c->dead)
 		return bytes;
@@ -96,7 +94,6 @@ static void call_free(struct web_call *c)
 static bool headers_make(struct web_call *c, const struct web_request *r)
 {
 	struct curl_slist *more = curl_slist_append(NULL, r->body ? "Content-Type: application/json" : "Accept: */*");
-
 	for (unsigned i = 0; more && i <= KV_COUNT(r->header); i++) {
 		c->headers = more;
 		if (i == KV_COUNT(r->header) || !r->header[i])
@@ -111,7 +108,6 @@ static bool options_set(struct web_call *c, const struct web_request *r)
 	const long limit_ms = (long)(r->limit_ns / 1000000) + 1;
 	CURL *e = c->easy;
 	bool good = curl_easy_setopt(e, CURLOPT_URL, r->url) == CURLE_OK;
-
 	good = good && curl_easy_setopt(e, CURLOPT_HTTPHEADER, c->headers) == CURLE_OK;
 	good = good && curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_bytes) == CURLE_OK;
 	good = good && curl_easy_setopt(e, CURLOPT_WRITEDATA, c) == CURLE_OK;
@@ -141,7 +137,6 @@ static bool options_set(struct web_call *c, const struct web_request *r)
 struct web_call *web_send(struct web *w, const struct web_request *r)
 {
 	struct web_call *c = calloc(1, sizeof(*c));
-
 	if (!c)
 		return NULL;
 	c->web = w;
@@ -171,7 +166,6 @@ void web_cancel(struct web_call **call)
 static long status_of(const struct web_call *c)
 {
 	long status = 0;
-
 	curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
 	return status;
 }
@@ -180,7 +174,6 @@ static void lines_deliver(struct web_call *c)
 {
 	size_t at = 0;
 	char *end;
-
 	if (!c->r.on_line || c->len == 0 || status_of(c) != 200)
 		return;
 	while (!c->dead && (end = memchr(c->in + at, '\n', c->len - at)) != NULL) {
@@ -205,7 +198,6 @@ static void end_deliver(struct web_call *c)
 		.body = c->in ? c->in : "",
 		.len = c->len,
 	};
-
 	c->dead = true;
 	c->r.on_done(c->r.arg, &answer);
 }
@@ -213,7 +205,6 @@ static void end_deliver(struct web_call *c)
 static void silence_check(struct web_call *c, uint64_t now)
 {
 	static const struct web_answer silent = {.error = "it has been silent for too long", .body = ""};
-
 	if (!c->r.on_line || c->dead || c->ended || now - c->heard_ns < c->r.silence_ns)
 		return;
 	c->dead = true;
@@ -240,7 +231,6 @@ static bool deliver(struct web *w)
 	struct CURLMsg *message;
 	bool any = false;
 	int left;
-
 	while ((message = curl_multi_info_read(w->multi, &left)) != NULL) {
 		struct web_call *c = NULL;
 		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&c);
@@ -261,7 +251,6 @@ static bool deliver(struct web *w)
 void web_run(struct web *w, uint64_t wait_ns)
 {
 	int running, wait_ms = (int)KV_MIN(wait_ns / 1000000 + (wait_ns % 1000000 != 0), (uint64_t)WAIT_MS_MAX);
-
 	dead_free(w);
 	curl_multi_perform(w->multi, &running);
 	if (deliver(w))
@@ -279,7 +268,6 @@ void web_wake(struct web *w)
 void web_close(struct web **web)
 {
 	struct web *w = *web;
-
 	if (!w)
 		return;
 	*web = NULL;

@@ -30,7 +30,6 @@ void cancel_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	enum kv_window_verdict verdict = kv_window_mark(&l->window, id);
 	struct wire_reply reply = {.type = WIRE_CANCEL, .id = q->id, .cancel = {.id = id, .state = WIRE_CANCEL_DONE}};
 	struct request *r;
-
 	(void)now_ns;
 	shard_count(l->attachment->shard, WIRE_STAT_CANCELS);
 	pack_close(l->attachment->shard);

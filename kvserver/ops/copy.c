@@ -19,7 +19,6 @@ static void store_past(uint8_t *to, const uint8_t *from)
 #ifdef __SSE2__
 	const __m128i *source = (const __m128i *)(const void *)from;
 	__m128i *line = (__m128i *)(void *)to;
-
 	for (unsigned i = 0; i < STEP / sizeof(*line); i++)
 		_mm_stream_si128(&line[i], _mm_load_si128(&source[i]));
 #else
@@ -56,7 +55,6 @@ void copy_sum(struct kv_hasher *h, uint8_t *to, const uint8_t *from, uint64_t le
 uint64_t copy_digest(uint8_t *to, const uint8_t *from, uint64_t len)
 {
 	struct kv_hasher h;
-
 	if (len <= STEP) {
 		memcpy(to, from, len);
 		return kv_hash_block(to, len);

@@ -36,7 +36,6 @@ static bool get_lease(struct shard_attachment *s, struct block *b, uint64_t offs
 		      struct wire_reply *reply)
 {
 	const struct leases *l = &s->shard->work->leases;
-
 	if (!lease_give(s, b, &reply->get.lease))
 		return false;
 	reply->flags |= WIRE_GET_LEASED;
@@ -57,7 +56,6 @@ static void get_settle(struct request *r)
 {
 	struct shard *s = r->attachment->shard;
 	int32_t status;
-
 	if (request_posting(r) || r->get.hasher)
 		return;
 	status = get_status(r);
@@ -84,7 +82,6 @@ static void get_write(struct request *r);
 static void block_damaged(struct shard *s, struct block *b)
 {
 	char text[KV_KEY_TEXT];
-
 	shard_count(s, WIRE_STAT_CORRUPT_DROPPED);
 	kv_event(s->opt.log, KV_LOG_ERROR,
 		 KV_EVENT("value_damaged", KV_NUMBER("shard", s->opt.index), KV_FIELD("key", text),
@@ -98,7 +95,6 @@ static void block_damaged(struct shard *s, struct block *b)
 static void get_checked(struct request *r, uint64_t digest)
 {
 	int32_t status = WIRE_OK;
-
 	if (digest != r->block->checksum) {
 		block_damaged(r->attachment->shard, r->block);
 		status = WIRE_CORRUPT;
@@ -117,7 +113,6 @@ static void get_checked(struct request *r, uint64_t digest)
 static void get_hand_out(struct request *r)
 {
 	int32_t status = WIRE_OK;
-
 	r->get.pull = false;
 	if (!r->attachment->shard->te)
 		status = WIRE_CLOSING;
@@ -133,7 +128,6 @@ static void get_hand_out(struct request *r)
 void get_hash(struct request *r, uint64_t *budget)
 {
 	uint64_t n = KV_MIN(r->get.left, *budget), digest;
-
 	kv_hasher_update(r->get.hasher, r->get.from, n);
 	r->get.from += n;
 	r->get.left -= n;
@@ -171,7 +165,6 @@ static const struct request_ops get_ops = {
 static bool hash_begin(struct request *r, const uint8_t *from, uint64_t length)
 {
 	struct shard *s = r->attachment->shard;
-
 	r->get.hasher = slab_get(&s->work->hashers);
 	if (!r->get.hasher)
 		return false;
@@ -187,7 +180,6 @@ static bool hash_begin(struct request *r, const uint8_t *from, uint64_t length)
 static bool sum_begin(struct request *r)
 {
 	const uint8_t *from = store_data(&r->attachment->shard->store, r->block) + r->get.offset;
-
 	if (!r->get.of_range || r->get.length == r->block->len)
 		return true;
 	if (r->get.length > HASH_AT_ONCE)
@@ -199,7 +191,6 @@ static bool sum_begin(struct request *r)
 static void get_refuse(struct link *l, const struct wire_reply *reply, int32_t status)
 {
 	struct wire_reply r = *reply;
-
 	r.status = status;
 	reply_put(l, &r, NULL);
 }
@@ -224,7 +215,6 @@ static void get_failed(struct request *r, int rc)
 static void get_write(struct request *r)
 {
 	int rc = 0;
-
 	get_enter(r, GET_WRITING);
 	if (!get_push(r))
 		rc = request_move(r, TE_WRITE, &r->get.dest, r->get.offset, r->get.length, &r->get.imm);
@@ -266,7 +256,6 @@ void get_alone(struct link *l, const struct wire_request *q, struct block *b, ui
 {
 	struct region_use *u = regions_usable(&l->attachment->regions, &q->dest);
 	struct request *r;
-
 	if (l->attachment->shard->work->packs.link)
 		pack_close(l->attachment->shard);
 	if (!u || q->dest.count > REQUEST_SLICES_MAX) {
@@ -304,7 +293,6 @@ static void get_inline(struct link *l, const struct wire_request *q, struct bloc
 {
 	struct shard *s = l->attachment->shard;
 	const uint8_t *from = store_data(&s->store, b) + q->get.offset;
-
 	if ((q->flags & WIRE_GET_SUM_RANGE) && length != b->len)
 		reply->get.checksum = kv_hash_block(from, length);
 	reply->get.inline_data = (struct wire_bytes){from, (uint32_t)length};
@@ -349,7 +337,6 @@ static void get_missed(struct link *l, const struct wire_request *q, struct wire
 {
 	struct shard *s = l->attachment->shard;
 	uint64_t deleted_ns;
-
 	if (!(q->flags & WIRE_GET_MORE)) {
 		shard_count(s, WIRE_STAT_GETS);
 		shard_count(s, WIRE_STAT_MISSES);
@@ -366,7 +353,6 @@ static void get_missed(struct link *l, const struct wire_request *q, struct wire
 static bool get_inlined(const struct wire_request *q, const struct block *b, uint64_t length)
 {
 	bool fits = q->dest.count == 0 || length <= q->dest.slice * q->dest.count;
-
 	return length == 0 ||
 	       ((q->flags & WIRE_GET_INLINE) && length <= KV_INLINE_MAX && fits && !check_takes_long(q, b));
 }
@@ -377,7 +363,6 @@ static void get_block(struct link *l, const struct wire_request *q, struct block
 {
 	uint64_t room = q->dest.slice * q->dest.count, length;
 	bool inlined;
-
 	if (q->get.generation && q->get.generation != b->generation && !(q->flags & WIRE_GET_YOUNG)) {
 		get_refuse(l, reply, WIRE_STALE);
 		return;
@@ -412,7 +397,6 @@ void get_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	struct shard *s = l->attachment->shard;
 	struct wire_reply reply = {.type = WIRE_GET, .id = q->id};
 	struct block *b = store_find(&s->store, q->key.data, q->key.len, now_ns);
-
 	if (q->flags & WIRE_GET_PULL && !s->opt.allow_pull) {
 		get_refuse(l, &reply, WIRE_NOTSUP); /* WELCOME said so */
 		return;

@@ -42,7 +42,6 @@ void leases_fini(struct leases *l)
 static struct lease *lease_take(struct leases *l)
 {
 	struct kv_list *n = kv_list_pop(&l->free);
-
 	if (n)
 		return KV_LIST_ENTRY(n, struct lease, node);
 	return l->made < LEASES_MAX ? &l->lease[l->made++] : NULL;
@@ -51,7 +50,6 @@ static struct lease *lease_take(struct leases *l)
 static bool lease_allowed(const struct shard_attachment *s, uint64_t size, uint64_t more)
 {
 	uint64_t limit = s->shard->store.arena.limit;
-
 	if (s->lease_count == LEASES_ATTACHMENT_MAX || s->shard->leased_bytes + more > limit / LEASE_SHARE ||
 	    more > shard_keep_left(s->shard))
 		return false;
@@ -64,7 +62,6 @@ bool lease_give(struct shard_attachment *s, struct block *b, uint64_t *out_id)
 	struct leases *l = &shard->work->leases;
 	uint64_t size = b->mem->size, more = b->mem->leases ? 0 : size;
 	struct lease *e = lease_allowed(s, size, more) ? lease_take(l) : NULL;
-
 	if (!e) {
 		shard_count(shard, WIRE_STAT_LEASES_REFUSED);
 		return false;
@@ -93,7 +90,6 @@ bool lease_give(struct shard_attachment *s, struct block *b, uint64_t *out_id)
 static void lease_leave(struct lease *e)
 {
 	struct shard_attachment *s = e->attachment;
-
 	if (!s)
 		return;
 	kv_list_del(&e->sibling);
@@ -106,7 +102,6 @@ static void lease_end(struct shard *shard, struct lease *e)
 {
 	struct leases *l = &shard->work->leases;
 	struct block *b = e->block;
-
 	lease_leave(e);
 	kv_list_del(&e->node);
 	kv_list_add_tail(&l->free, &e->node);
@@ -121,7 +116,6 @@ void lease_release(struct shard_attachment *s, uint64_t id)
 	struct leases *l = &s->shard->work->leases;
 	uint32_t index = (uint32_t)id;
 	struct lease *e = index < l->made ? &l->lease[index] : NULL;
-
 	if (!e || e->attachment != s || e->generation != id >> 32) {
 		shard_count(s->shard, WIRE_STAT_BAD_RELEASES);
 		return;
@@ -143,7 +137,6 @@ static void leases_expire(struct loop_timer *t)
 	struct leases *l = KV_CONTAINER(t, struct leases, timer);
 	struct shard *shard = KV_CONTAINER(l, struct work, leases)->shard;
 	uint64_t now_ns = 0;
-
 	for (unsigned n = 0; l->count; n++) {
 		struct lease *e = KV_LIST_ENTRY(l->out.next, struct lease, node);
 		now_ns = now_ns ? now_ns : loop_now(shard->loop);
@@ -171,7 +164,6 @@ void leases_leave(struct shard_attachment *s)
 void leases_clear(struct shard *shard)
 {
 	struct loop_timer *timer = &shard->work->leases.timer;
-
 	if (loop_timer_armed(timer))
 		loop_timer_cancel(shard->loop, timer);
 	while (shard->work->leases.count)

@@ -34,7 +34,6 @@ static void hash_gets(struct shard *s, uint64_t *budget)
 static int hash_some(struct shard *s)
 {
 	uint64_t budget = SHARD_HASH_BYTES, first = kv_list_empty(&s->work->hash_gets) ? budget : budget / 2;
-
 	budget -= first;
 	hash_puts(s, &first);
 	budget += first;
@@ -46,7 +45,6 @@ static int hash_some(struct shard *s)
 static int ops_turn(struct shard *s)
 {
 	int done = hash_some(s);
-
 	if (!kv_list_empty(&s->work->rooms[WAIT_CLEARING])) {
 		put_turn(s);
 		done++;
@@ -57,7 +55,6 @@ static int ops_turn(struct shard *s)
 static bool ops_active(const struct shard *s)
 {
 	const struct work *w = s->work;
-
 	return !kv_list_empty(&w->rooms[WAIT_CLEARING]) || !kv_list_empty(&w->hashing) || !kv_list_empty(&w->hash_gets);
 }
 
@@ -67,7 +64,6 @@ static bool ops_active(const struct shard *s)
 static uint64_t hashing(const struct work *w)
 {
 	uint64_t n = 0;
-
 	KV_LIST_EACH (node, &w->hashing)
 		n++;
 	KV_LIST_EACH (node, &w->hash_gets)
@@ -94,7 +90,6 @@ static uint64_t ops_stat(const struct shard *s, enum wire_stat id)
 static int ops_open(struct shard *s, struct kv_error *err)
 {
 	struct work *w = calloc(1, sizeof(*w));
-
 	if (!w)
 		return kv_fail(err, -KV_ENOMEM, "no memory for a shard");
 	s->work = w;
@@ -114,7 +109,6 @@ static int ops_open(struct shard *s, struct kv_error *err)
 static void ops_destroy(struct shard *s)
 {
 	struct work *w = s->work;
-
 	if (!w)
 		return;
 	slab_fini(&w->stages);

@@ -22,7 +22,6 @@ int packs_init(struct shard *s, pack_alone_fn *alone, struct kv_error *err)
 {
 	struct packs *p = &s->work->packs;
 	int rc;
-
 	p->alone = alone;
 	if (!s->info.ordered)
 		return 0;
@@ -53,7 +52,6 @@ static uint8_t *pack_buffer(const struct packs *p)
 static void pack_free(struct request *r)
 {
 	struct packs *p = &r->attachment->shard->work->packs;
-
 	p->index[p->free++] = r->pack;
 }
 
@@ -64,7 +62,6 @@ static bool pack_write(struct packs *p, struct link *l)
 {
 	const struct pack_entry *first = &p->entry[0];
 	struct request *r = request_new(l, &first->q, &pack_ops, first->now_ns);
-
 	if (!r)
 		return false;
 	request_disown(r);
@@ -90,7 +87,6 @@ static bool pack_write(struct packs *p, struct link *l)
 static void entry_reply(struct link *l, struct pack_entry *e)
 {
 	const uint8_t *value = store_data(&l->attachment->shard->store, e->block);
-
 	if ((e->q.flags & WIRE_GET_SUM_RANGE) && e->length != e->block->len)
 		e->reply.get.checksum = kv_hash_block(value + e->q.get.offset, e->length);
 	l->attachment->shard->stat[WIRE_STAT_BYTES_READ] += e->length;
@@ -106,7 +102,6 @@ void pack_close(struct shard *s)
 	struct link *l = p->link;
 	unsigned n = p->entries;
 	bool written;
-
 	if (!l)
 		return;
 	p->link = NULL;
@@ -140,7 +135,6 @@ bool pack_add(struct link *l, const struct wire_request *q, struct block *b, uin
 	struct packs *p = &s->work->packs;
 	struct region_use *u = regions_usable(&l->attachment->regions, &q->dest);
 	const struct wire_dest *d = &q->dest;
-
 	if (length > PACK_VALUE_MAX || d->count != 1 || d->slice > PACK_BYTES || !u)
 		return false;
 	if (!pack_fits(p, l, u, d))

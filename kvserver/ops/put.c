@@ -24,7 +24,6 @@ static void put_first(struct link *l, const struct wire_request *q, uint64_t now
 {
 	struct shard *s = l->attachment->shard;
 	struct block *holder = store_find(&s->store, q->key.data, q->key.len, now_ns);
-
 	shard_count(s, WIRE_STAT_PUTS);
 	if (q->put.total == 0) {
 		put_reply(l, q, WIRE_INVALID, 0);
@@ -44,7 +43,6 @@ static void put_first(struct link *l, const struct wire_request *q, uint64_t now
 static bool landed_find(const struct link *l, const struct wire_request *q, struct wire_request *out)
 {
 	const uint8_t *at = landing_at(l->attachment, &q->dest);
-
 	*out = *q;
 	out->put.inline_data = (struct wire_bytes){at, (uint32_t)q->put.length};
 	return at != NULL;
@@ -53,7 +51,6 @@ static bool landed_find(const struct link *l, const struct wire_request *q, stru
 void put_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct wire_request landed;
-
 	if (q->flags & WIRE_PUT_LANDED) {
 		if (!landed_find(l, q, &landed)) {
 			put_reply(l, q, WIRE_INVALID, 0);

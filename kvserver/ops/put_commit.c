@@ -21,7 +21,6 @@ void put_reply(struct link *l, const struct wire_request *q, int32_t status, uin
 			       .status = status,
 			       .id = q->id,
 			       .put = {.stage = q->put.stage, .generation = generation}};
-
 	reply_put(l, &r, NULL);
 }
 
@@ -41,7 +40,6 @@ static void refused_log(struct shard *s, uint64_t total, int error)
 	const struct store *st = &s->store;
 	char size[32], limit[32], pinned[32], staged[32], leased[32], max[32], more[64] = "";
 	uint64_t suppressed;
-
 	if (!kv_rate_take(&s->work->refused_lines, loop_turn_now(s->loop), SHARD_REFUSED_LINES, &suppressed))
 		return;
 	if (suppressed)
@@ -68,9 +66,9 @@ static void refused_log(struct shard *s, uint64_t total, int error)
 		kv_event(s->opt.log, KV_LOG_WARN,
 			 KV_EVENT("put_refused", KV_NUMBER("shard", s->opt.index), KV_NUMBER("bytes", total),
 				  KV_FIELD("reason", "memory"), KV_NUMBER("more", suppressed)),
-			 "shard %u: no room for a value of %s: of %s, %s are pinned, %s being written and %s leased, "
-			 "and they fragment the rest; unpin, or give the server more memory (--memory-mb) or fewer "
-			 "--worker-threads%s",
+			 "shard %u: no room for a value of %s: of %s, %s are pinned, "
+			 "%s being written and %s leased, and they fragment the rest; "
+			 "unpin, or give the server more memory (--memory-mb) or fewer --worker-threads%s",
 			 s->opt.index, size, limit, kv_size_format(st->pinned_bytes, pinned, sizeof(pinned)),
 			 kv_size_format(st->staged_bytes, staged, sizeof(staged)),
 			 kv_size_format(s->leased_bytes, leased, sizeof(leased)), more);
@@ -91,7 +89,6 @@ int32_t put_error(struct shard *s, uint64_t total, int error)
 static uint64_t expires_at(const struct shard *s, uint32_t ttl_s, uint64_t born_ns, uint64_t now_ns)
 {
 	uint64_t ttl_ns = ttl_s ? ttl_s * 1000000000ull : shard_ttl_ns(s);
-
 	return ttl_ns ? kv_deadline(born_ns && ttl_s ? born_ns : now_ns, ttl_ns) : KV_NEVER;
 }
 
@@ -112,7 +109,6 @@ int32_t put_allowed(struct shard *s, const struct wire_request *q, uint64_t now_
 {
 	uint64_t born_ns = put_born(s, q), expires_ns = KV_NEVER;
 	int rc = 0;
-
 	if (born_ns)
 		rc = store_copy_allowed(&s->store, q->key.data, q->key.len, born_ns, now_ns, &expires_ns);
 	return rc ? copy_refused(s, rc) : WIRE_OK;
@@ -128,7 +124,6 @@ static uint64_t plain_born(const struct shard *s, uint64_t now_ns)
 static void duplicate(struct shard *s, struct block *holder, uint32_t ttl_s, uint64_t born_ns)
 {
 	uint64_t now_ns = loop_turn_now(s->loop), expires_ns = expires_at(s, ttl_s, born_ns, now_ns);
-
 	shard_count(s, WIRE_STAT_PUT_DUPLICATES);
 	store_use(&s->store, holder);
 	block_born_at(holder, KV_MAX(born_ns ? born_ns : plain_born(s, now_ns), block_born_ns(holder)));
@@ -161,7 +156,6 @@ static int plain_commit(struct shard *s, struct block *b, uint64_t checksum, uin
 			struct block **out_holder)
 {
 	uint64_t born_ns = plain_born(s, now_ns), life_ns = expires_ns;
-
 	if (KV_UNLIKELY(s->late_ns) &&
 	    store_copy_allowed(&s->store, b->item.key, b->item.key_len, born_ns, now_ns, &life_ns))
 		return -KV_EBUSY;
@@ -174,7 +168,6 @@ static int copy_commit(struct shard *s, struct block *b, uint64_t checksum, uint
 {
 	const uint8_t *key = b->item.key;
 	int rc = store_copy_allowed(&s->store, key, b->item.key_len, born_ns, now_ns, &expires_ns);
-
 	if (rc)
 		return rc;
 	rc = store_commit_born(&s->store, b, checksum, expires_ns, born_ns, now_ns, out_holder);
@@ -192,7 +185,6 @@ int32_t put_commit(struct shard *s, struct block *b, uint64_t digest, uint64_t c
 	uint64_t now_ns = loop_turn_now(s->loop), expires_ns = expires_at(s, ttl_s, born_ns, now_ns);
 	struct block *holder;
 	int rc;
-
 	if (digest != checksum) {
 		shard_count(s, WIRE_STAT_CORRUPT);
 		return WIRE_CORRUPT;

@@ -32,7 +32,6 @@ static void put_small(struct link *l, const struct wire_request *q, struct reque
 	struct shard *s = l->attachment->shard;
 	uint64_t generation = 0, digest = copy_digest(store_data(&s->store, b), q->put.inline_data.data, b->len);
 	int32_t status = put_commit(s, b, digest, q->put.checksum, q->put.ttl_s, put_born(s, q), &generation);
-
 	if (KV_UNLIKELY(q->flags & WIRE_PUT_SPARE) && b->state == BLOCK_LIVE)
 		store_last(&s->store, b);
 	if (b->state == BLOCK_STAGED)
@@ -47,7 +46,6 @@ static void put_placed(struct link *l, const struct wire_request *q, struct requ
 {
 	struct shard *s = l->attachment->shard;
 	int rc;
-
 	if (put_whole(q)) {
 		put_small(l, q, r, b);
 		return;
@@ -88,7 +86,6 @@ static void wait_begin(struct link *l, const struct wire_request *q, struct room
 	struct shard *s = attachment->shard;
 	struct put_wait *w = attachment->stage_count < ATTACHMENT_STAGES_MAX ? slab_get(&s->work->waits) : NULL;
 	struct request *r = w ? request_new(l, q, &wait_ops, now_ns) : NULL;
-
 	if (!r) {
 		if (w)
 			slab_put(&s->work->waits, w);
@@ -116,7 +113,6 @@ static void wait_begin(struct link *l, const struct wire_request *q, struct room
 static void wait_leave(struct shard *s, struct put_wait *w)
 {
 	struct kv_list *queued = &s->work->rooms[WAIT_QUEUED];
-
 	kv_list_del(&w->node);
 	w->r->attachment->staged_bytes -= w->charged;
 	w->r->attachment->stage_count--;
@@ -132,7 +128,6 @@ static void wait_stop(struct request *r)
 {
 	struct shard *s = r->attachment->shard;
 	struct put_wait *w = r->put.wait;
-
 	if (!w)
 		return;
 	wait_leave(s, w);
@@ -151,7 +146,6 @@ static const struct request_ops wait_ops = {.stop = wait_stop, .cancel = wait_ca
 static void wait_over(struct shard *s, struct put_wait *w, struct block *b, int rc, uint64_t now_ns)
 {
 	struct request *r = w->r;
-
 	wait_leave(s, w);
 	if (rc == 0)
 		put_placed(r->link, &w->q, r, b, now_ns);
@@ -165,7 +159,6 @@ static void wait_step(struct shard *s, struct put_wait *w, unsigned *budget, uin
 {
 	struct block *b = w->room->block;
 	int rc = !s->te ? -KV_ECLOSED : now_ns >= w->r->deadline_ns ? -KV_ETIMEOUT : 0;
-
 	if (rc == 0) {
 		rc = store_stage_step(&s->store, w->room, budget);
 		if (rc == -EAGAIN) {
@@ -181,7 +174,6 @@ void put_turn(struct shard *s)
 {
 	struct kv_list *clearing = &s->work->rooms[WAIT_CLEARING];
 	uint64_t now_ns = loop_turn_now(s->loop);
-
 	for (unsigned budget = STORE_STEPS_AT_ONCE; budget && !kv_list_empty(clearing);)
 		wait_step(s, KV_LIST_ENTRY(clearing->next, struct put_wait, node), &budget, now_ns);
 }
@@ -201,7 +193,6 @@ void put_memory(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	struct room *room;
 	struct block *b;
 	int rc = put_whole(q) ? 0 : stage_allowed(l->attachment, q->put.total);
-
 	if (rc == 0 && q->flags & WIRE_PUT_SPARE) {
 		rc = store_stage_spare(&s->store, q->key.data, q->key.len, q->put.total, end, &b);
 		if (rc == -KV_ENOMEM) { /* no trouble of this server */

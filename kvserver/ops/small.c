@@ -20,7 +20,6 @@ enum { TOMBS_LOOKS = 4096 }; /* places of the ring read for one TOMBS */
 static void status_reply(struct link *l, const struct wire_request *q, int32_t status)
 {
 	struct wire_reply r = {.type = q->type, .status = status, .id = q->id};
-
 	reply_put(l, &r, NULL);
 }
 
@@ -33,7 +32,6 @@ static uint64_t clock_of(const struct link *l, uint64_t ns)
 static int32_t missing(const struct link *l, const struct wire_request *q, uint64_t now_ns, uint64_t *out_age_ns)
 {
 	uint64_t at_ns;
-
 	if (!store_key_deleted(&l->attachment->shard->store, q->key.data, q->key.len, now_ns, &at_ns))
 		return WIRE_NOTFOUND;
 	*out_age_ns = now_ns - KV_MIN(now_ns, at_ns);
@@ -53,7 +51,6 @@ void exists_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 			       .id = q->id,
 			       .exists = {.count = q->exists.count, .bitmap = bitmap, .deleted = deleted}};
 	uint32_t n = q->exists.count;
-
 	store_digests_find(&s->store, q->exists.digests, n, now_ns, bitmap);
 	if (store_digests_deleted(&s->store, q->exists.digests, n, now_ns, bitmap, deleted))
 		r.flags |= WIRE_EXISTS_DELETED;
@@ -71,7 +68,6 @@ void exists_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 static bool delete_this(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct block *b = block_find(l, q, now_ns);
-
 	if (!b || b->generation != q->drop.which)
 		return false;
 	store_delete_block(&l->attachment->shard->store, b, now_ns);
@@ -85,7 +81,6 @@ void delete_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	uint64_t time_ns = loop_now(s->loop), at_ns = time_ns;
 	struct wire_reply r = {.type = q->type, .flags = q->flags, .id = q->id};
 	bool was;
-
 	r.drop.clock_ns = clock_of(l, time_ns);
 	if (q->flags & WIRE_DELETE_AT)
 		at_ns = KV_MIN(shard_clock_local(s, q->drop.which), time_ns);
@@ -104,7 +99,6 @@ void touch_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	struct wire_reply r = {.type = q->type, .flags = q->flags, .id = q->id};
 	struct block *b = block_find(l, q, now_ns);
 	uint64_t at_ns = loop_now(s->loop);
-
 	if (q->flags & WIRE_TOUCH_AT)
 		at_ns = KV_MIN(shard_clock_local(s, q->touch.young_ns), at_ns);
 	if (b && ((q->flags & WIRE_TOUCH_YOUNG && now_ns - block_born_ns(b) >= q->touch.young_ns) ||
@@ -138,7 +132,6 @@ void pin_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	struct block *b = block_find(l, q, now_ns);
 	uint64_t limit = s->store.arena.limit, age_ns;
 	int rc = 0;
-
 	if (!b) {
 		/* (A pin of a value in doubt is released as well: it would keep memory for nobody.) */
 		if ((q->flags & WIRE_PIN_RELEASE) && (b = store_peek(&s->store, q->key.data, q->key.len)))
@@ -160,7 +153,6 @@ void stat_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	uint8_t pairs[STAT_BYTES];
 	struct wire_reply r = {.type = WIRE_STAT, .id = q->id};
-
 	(void)now_ns;
 	r.stat.count = shard_stat_pairs(l->attachment->shard, pairs, sizeof(pairs));
 	r.stat.pairs = pairs;
@@ -176,7 +168,6 @@ void tombs_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	uint64_t at = q->tombs.from;
 	struct wire_reply r = {.type = WIRE_TOMBS, .id = q->id, .tombs = {.tombs = packed}};
 	const struct tomb *d;
-
 	while (r.tombs.count < WIRE_TOMBS_MAX && (d = tombs_next(t, &at, &budget)) != NULL)
 		wire_tomb_put(packed, r.tombs.count++, d->id, now_ns - KV_MIN(now_ns, d->time_ns), d->expires_ns != 0);
 	r.tombs.next = at < t->put ? at : 0;
@@ -191,7 +182,6 @@ void ping_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 			       .ping = {.cookie = q->ping.cookie,
 					.turns = loop_turns(l->attachment->shard->loop),
 					.nonce = l->proven ? 0 : l->nonce}};
-
 	(void)now_ns;
 	reply_put(l, &r, NULL);
 }

@@ -31,7 +31,6 @@ int stage_allowed(const struct shard_attachment *s, uint64_t total)
 	const struct shard *shard = s->shard;
 	const struct store *st = &shard->store;
 	uint64_t size = arena_round(total), limit = st->arena.limit;
-
 	if (s->stage_count == ATTACHMENT_STAGES_MAX || (st->staged_bytes && st->staged_bytes + size > limit / 4 * 3) ||
 	    (s->staged_bytes && s->staged_bytes + size > limit / ATTACHMENT_STAGE_SHARE))
 		return -KV_EBUSY;
@@ -47,7 +46,6 @@ int stage_open(struct session *o, const struct wire_request *q, struct block *b,
 	struct shard_attachment *s = o->attachment;
 	struct shard *shard = s->shard;
 	struct stage *st = s->stage_count == ATTACHMENT_STAGES_MAX ? NULL : slab_get(&shard->work->stages);
-
 	if (!st)
 		return -KV_EBUSY;
 	memset(st, 0, offsetof(struct stage, extent)); /* the extents are many, and none is in use */
@@ -94,7 +92,6 @@ static int extent_claim(struct stage *st, struct request *r, uint64_t offset, ui
 {
 	uint64_t end = offset + length;
 	unsigned i = 0;
-
 	if (length == 0)
 		return 0;
 	while (i < st->extents && st->extent[i].to <= offset)
@@ -113,7 +110,6 @@ static int extent_claim(struct stage *st, struct request *r, uint64_t offset, ui
 static void extent_join(struct stage *st, unsigned i)
 {
 	struct extent *a = &st->extent[i], *b = a + 1;
-
 	if (i + 1 >= st->extents || a->by || b->by || a->to != b->from)
 		return;
 	a->to = b->to;
@@ -139,7 +135,6 @@ static void extent_arrived(struct stage *st, const struct request *r)
 static uint64_t stage_prefix(const struct stage *st)
 {
 	uint64_t prefix = 0;
-
 	for (unsigned i = 0; i < st->extents; i++) {
 		const struct extent *e = &st->extent[i];
 		if (e->from != prefix)
@@ -168,7 +163,6 @@ static bool range_of(const struct request *r, const struct stage *st)
 static void stage_free(struct stage *st)
 {
 	struct shard *shard = st->attachment->shard;
-
 	kv_list_del(&st->hashing);
 	kv_list_del(&st->node);
 	st->attachment->stage_count--;
@@ -181,7 +175,6 @@ void stage_kill(struct stage *st, int32_t status, const struct request *but)
 {
 	struct shard_attachment *s = st->attachment;
 	struct request *last = st->last;
-
 	KV_LIST_EACH (n, &s->requests) {
 		struct request *r = KV_LIST_ENTRY(n, struct request, node);
 		if (!range_of(r, st))
@@ -206,7 +199,6 @@ static void stage_commit(struct stage *st)
 	struct block *b = st->block;
 	int32_t status = put_commit(s, b, kv_hasher_digest(&st->hasher), st->checksum, st->ttl_s, st->born_ns,
 				    &last->reply.put.generation);
-
 	if (KV_UNLIKELY(st->spare) && b->state == BLOCK_LIVE)
 		store_last(&s->store, b);
 	if (b->state == BLOCK_STAGED)
@@ -228,7 +220,6 @@ void stage_advance(struct stage *st)
 void stage_hash(struct stage *st, uint64_t *budget)
 {
 	uint64_t prefix = stage_prefix(st), n = KV_MIN(prefix - st->hashed, *budget);
-
 	kv_hasher_update(&st->hasher, store_data(&st->attachment->shard->store, st->block) + st->hashed, n);
 	st->hashed += n;
 	*budget -= n;
@@ -255,7 +246,6 @@ static int32_t range_failure(const struct request *r, int error)
 static void range_failed(struct request *r, int error)
 {
 	int32_t status = range_failure(r, error);
-
 	if (r->put.state != PUT_LOST)
 		stage_kill(r->put.stage, status, r);
 	request_end(r, status);
@@ -265,7 +255,6 @@ static void range_failed(struct request *r, int error)
 static void range_arrived(struct request *r)
 {
 	struct stage *st = r->put.stage;
-
 	extent_arrived(st, r);
 	if (r->put.ends) {
 		range_enter(r, PUT_LAST);
@@ -280,7 +269,6 @@ static void range_arrived(struct request *r)
 static void range_done(struct request *r)
 {
 	int status = request_status(r);
-
 	if (status || r->put.state == PUT_LOST || r->state == REQUEST_STOPPED)
 		range_failed(r, status);
 	else
@@ -322,7 +310,6 @@ static void range_move(struct request *r, const struct wire_request *q)
 {
 	struct region_use *u = regions_usable(&r->attachment->regions, &q->dest);
 	int rc = -KV_EINVAL;
-
 	if (u && q->dest.count <= REQUEST_SLICES_MAX) {
 		r->use = region_use_keep(u);
 		rc = request_move(r, TE_READ, &q->dest, q->put.offset, q->put.length, NULL);
@@ -352,7 +339,6 @@ static void range_copy(struct stage *st, const struct wire_request *q)
 {
 	uint8_t *to = store_data(&st->attachment->shard->store, st->block) + q->put.offset;
 	const struct wire_bytes *from = &q->put.inline_data;
-
 	if (st->hashed != q->put.offset || q->put.offset % COPY_ALIGN) {
 		memcpy(to, from->data, from->len);
 		return;
@@ -366,7 +352,6 @@ static void range_begin(struct link *l, const struct wire_request *q, struct sta
 			uint64_t now_ns)
 {
 	int rc;
-
 	r = r ? r : request_new(l, q, &range_ops, now_ns);
 	rc = r ? extent_claim(st, r, q->put.offset, q->put.length) : -KV_EBUSY;
 	if (rc) {
@@ -388,7 +373,6 @@ static void range_begin(struct link *l, const struct wire_request *q, struct sta
 static bool range_fits(const struct stage *st, const struct wire_request *q)
 {
 	const struct index_item *item = &st->block->item;
-
 	return st->total == q->put.total && st->checksum == q->put.checksum &&
 	       !(st->state != STAGE_FILLING && q->flags & WIRE_PUT_LAST) && item->key_len == q->key.len &&
 	       memcmp(item->key, q->key.data, q->key.len) == 0;
@@ -398,7 +382,6 @@ int stage_begin(struct link *l, const struct wire_request *q, struct request *r,
 {
 	struct stage *st;
 	int rc = stage_open(r ? r->session : l->session, q, b, now_ns, &st);
-
 	if (rc == 0)
 		range_begin(l, q, st, r, now_ns);
 	return rc;
@@ -407,7 +390,6 @@ int stage_begin(struct link *l, const struct wire_request *q, struct request *r,
 void stage_range(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct stage *st = stage_find(l->session, q->put.stage);
-
 	if (!st)
 		put_reply(l, q, WIRE_STALE, 0);
 	else if (!range_fits(st, q))

@@ -299,7 +299,7 @@ static unsigned items_put(struct push *p, struct lot *lot, unsigned at)
 		if (!sound(it))
 			item[n].len = 0; /* refused: -KV_EINVAL */
 	}
-	(void)kvc_copy_batch(p->pool, item, born_ns, n, first->old, &call);
+	(void)kc_copy_batch(p->pool, item, born_ns, n, first->old, &call);
 	for (unsigned i = 0; i < n; i++)
 		lot->item[at + i].fate = item[i].len ? fate_of(item[i].result) : LOT_DAMAGED;
 	return n;
@@ -358,7 +358,7 @@ static void deletes_repeat(const struct push *p, const struct lot *lot)
 	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = PUT_NS};
 	for (unsigned i = 0; i < lot->deleted_count; i++) {
 		const struct lot_deleted *d = &lot->deleted[i];
-		(void)kvc_delete_at(p->pool, (struct kvc_key){d->key, d->key_len}, d->time_ns, &call);
+		(void)kc_delete_at(p->pool, (struct kvc_key){d->key, d->key_len}, d->time_ns, &call);
 	}
 }
 

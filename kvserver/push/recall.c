@@ -58,7 +58,6 @@ static int names_make(const struct recall *r, char ***out)
 	enum { ROOM = KV_NAME_MAX + KV_MEMBER_ADDRESS };
 	unsigned n = 0;
 	char **names = calloc(r->view.count + 1, sizeof(*names) + ROOM), *text;
-
 	if (!names)
 		return -KV_ENOMEM;
 	text = (char *)(names + r->view.count + 1);
@@ -98,7 +97,6 @@ static int pool_open(const struct recall *r, char **names, unsigned n, struct kv
 				 .cluster = o->cluster,
 				 .log_level = (int)KV_LOG_ERROR,
 				 .log = log_line};
-
 	kvs_server_info(o->server, &info);
 	ko.provider = info.provider;
 	return kvc_pool_open(&ko, out, &err);
@@ -106,7 +104,7 @@ static int pool_open(const struct recall *r, char **names, unsigned n, struct kv
 
 /* ---- the answers ---- */
 
-static int verdicts_add(struct recall *r, const struct kvc_tomb *tomb, unsigned n)
+static int verdicts_add(struct recall *r, const struct kc_tomb *tomb, unsigned n)
 {
 	if (r->count + n > r->room) {
 		uint32_t room = KV_MIN(KV_MAX(r->room * 2, 4096u), (unsigned)DOUBT_VERDICTS_MAX);
@@ -130,12 +128,11 @@ static bool over(const struct recall *r, uint64_t until_ns)
 static int shard_read(struct recall *r, struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t until_ns)
 {
 	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = CALL_NS};
-	struct kvc_tomb tomb[PAGE];
+	struct kc_tomb tomb[PAGE];
 	uint64_t from = 0, known_ns = 0;
 	int n;
-
 	do {
-		n = kvc_tombs(pool, server, shard, &from, tomb, PAGE, &known_ns, &call);
+		n = kc_tombs(pool, server, shard, &from, tomb, PAGE, &known_ns, &call);
 		if (n == -KV_EINVAL && shard > 0)
 			return 1;
 		if (n >= 0 && known_ns > r->since_ns)
@@ -153,7 +150,6 @@ static int server_wait(const struct recall *r, struct kvc_pool *pool, unsigned i
 {
 	const struct timespec poll = {.tv_nsec = POLL_NS};
 	struct kvc_server_info info;
-
 	for (; !over(r, until_ns); nanosleep(&poll, NULL)) {
 		info = (struct kvc_server_info){.size = sizeof(info)};
 		if (kvc_server_info(pool, 0, i, &info) == -KV_ENOTFOUND)
@@ -167,7 +163,6 @@ static int server_wait(const struct recall *r, struct kvc_pool *pool, unsigned i
 static int server_read(struct recall *r, struct kvc_pool *pool, unsigned i, uint64_t until_ns)
 {
 	int rc = server_wait(r, pool, i, until_ns);
-
 	for (unsigned shard = 0; rc == 0 && shard < KV_SHARDS_MAX; shard++)
 		rc = shard_read(r, pool, i, shard, until_ns);
 	return rc < 0 ? rc : 0;
@@ -179,7 +174,6 @@ static int all_read(struct recall *r)
 	struct kvc_pool *pool = NULL;
 	char **names = NULL;
 	int n = names_make(r, &names), rc = n < 0 ? n : 0;
-
 	if (n > 0)
 		rc = pool_open(r, names, (unsigned)n, &pool);
 	for (int i = 0; rc == 0 && i < n; i++)
@@ -196,7 +190,6 @@ static void *run(void *arg)
 	const struct timespec again = {.tv_nsec = POLL_NS};
 	struct recall *r = arg;
 	int rc = all_read(r);
-
 	if (rc == 0 && !r->verdict)
 		rc = (r->verdict = calloc(1, sizeof(*r->verdict))) ? 0 : -KV_ENOMEM;
 	if (rc < 0) {
@@ -219,7 +212,6 @@ int recall_ask(void *recall, const struct kv_view *view, uint64_t since_ns)
 {
 	struct recall *r = recall;
 	int rc = -KV_EBUSY;
-
 	pthread_mutex_lock(&r->lock);
 	if (r->running)
 		goto out;
@@ -242,7 +234,6 @@ out:
 struct recall *recall_create(const struct recall_options *options)
 {
 	struct recall *r = calloc(1, sizeof(*r));
-
 	if (!r)
 		return NULL;
 	r->opt = *options;
@@ -253,7 +244,6 @@ struct recall *recall_create(const struct recall_options *options)
 void recall_destroy(struct recall **recall)
 {
 	struct recall *r = *recall;
-
 	*recall = NULL;
 	if (!r)
 		return;

@@ -63,7 +63,6 @@ static unsigned page_oldest(const struct answers *a, struct answers_link *l, uns
 {
 	bool own = l->count >= share;
 	unsigned found = ANSWERS_NONE;
-
 	for (unsigned i = 0; i < a->used; i++) {
 		const struct answers_page *p = &a->page[i];
 		if (own ? p->link != link : link_at(l, link, p->link, stride)->count <= share)
@@ -78,7 +77,6 @@ static void page_give_up(struct answers *a, unsigned at, struct answers_link *l,
 {
 	const struct answers_page *p = &a->page[at];
 	struct answers_link *its = link_at(l, link, p->link, stride);
-
 	its->page[p->first % ANSWERS_SPAN] = ANSWERS_NONE;
 	its->count--;
 }
@@ -90,7 +88,6 @@ static unsigned page_take(struct answers *a, struct answers_link *l, unsigned li
 {
 	unsigned at = l->page[first % ANSWERS_SPAN];
 	struct answers_page *p;
-
 	if (at == ANSWERS_NONE && a->used < a->pages) {
 		at = a->used++;
 	} else {
@@ -115,7 +112,6 @@ void answers_note(struct answers *a, struct answers_link *l, unsigned link, unsi
 {
 	uint64_t first = id / ANSWERS_IDS;
 	unsigned at = l->page[first % ANSWERS_SPAN];
-
 	if (KV_UNLIKELY(at == ANSWERS_NONE || a->page[at].first < first))
 		at = page_take(a, l, link, links, stride, first);
 	if (KV_UNLIKELY(at == ANSWERS_NONE || a->page[at].first != first))
@@ -130,7 +126,6 @@ int answers_look(const struct answers *a, const struct answers_link *l, unsigned
 	uint64_t first = id / ANSWERS_IDS;
 	unsigned at = l->page[first % ANSWERS_SPAN];
 	uint8_t posted;
-
 	if (at == ANSWERS_NONE || a->page[at].first != first || a->page[at].link != link)
 		return -KV_ESTALE;
 	posted = a->page[at].posted[id % ANSWERS_IDS];

@@ -31,7 +31,6 @@ size_t shard_attachment_bytes(unsigned links, unsigned shards)
 static uint32_t window_width(const struct shard *shard, unsigned links)
 {
 	uint32_t width = kv_window_width(links * KV_MAX(shard->opt.shards, 1u));
-
 	while (width < shard->opt.credits && width < KV_WINDOW_WIDTH)
 		width *= 2;
 	return width;
@@ -43,7 +42,6 @@ static struct shard_attachment *shard_attachment_alloc(struct shard *shard, cons
 	unsigned links = te_peer_links(peer);
 	uint32_t width = window_width(shard, links);
 	struct shard_attachment *s = calloc(1, struct_bytes(links, width));
-
 	if (!s || answers_init(&s->answers, links, KV_MAX(shard->opt.shards, 1u))) {
 		free(s);
 		return NULL;
@@ -77,7 +75,6 @@ static void links_close(struct shard_attachment *s)
 static int links_open(struct shard_attachment *s, const struct shard_attachment_args *a)
 {
 	int rc = boot_frame_macs(a->frame_secret, s->number, s->shard->opt.index, true, &s->macs);
-
 	for (unsigned i = 0; rc == 0 && i < s->links; i++)
 		rc = link_open(&s->link[i], s, i);
 	return rc;
@@ -90,7 +87,6 @@ int shard_attachment_open(struct shard *shard, const struct shard_attachment_arg
 	struct te_peer *peer;
 	struct shard_attachment *s;
 	int rc;
-
 	if (!shard->te || shard->draining)
 		return kv_fail(err, -KV_ECLOSED, "the server is closing");
 	if (slot >= shard->slots || shard->slot[slot])
@@ -122,7 +118,6 @@ static void shard_attachment_free(struct shard_attachment *s)
 {
 	struct shard *shard = s->shard;
 	struct call *gone = s->gone;
-
 	kv_list_del(&s->node);
 	regions_fini(&s->regions);
 	landing_leave(s);
@@ -161,7 +156,6 @@ void shard_attachment_settled(struct shard_attachment *s)
 void shard_attachment_lost(struct shard_attachment *s, uint32_t writes)
 {
 	struct shard *shard = s->shard;
-
 	shard->stat[WIRE_STAT_LOST_WRITES] += writes;
 	if (s->state != ATTACHMENT_OPEN || !shard->te || !s->anew || atomic_exchange(s->anew, true))
 		return;

@@ -74,7 +74,6 @@ int shard_attachment_open(struct shard *shard, const struct shard_attachment_arg
 static inline void link_answered(struct link *l, uint64_t id, uint32_t posted)
 {
 	struct shard_attachment *s = l->attachment;
-
 	answers_note(&s->answers, &l->answers, l->index, s->links, sizeof(*l), id, posted);
 }
 
@@ -100,7 +99,6 @@ static inline struct shard_attachment *shard_attachment_find(const struct shard 
 {
 	unsigned slot = number & 0xFFFF;
 	struct shard_attachment *attachment = slot < shard->slots ? shard->slot[slot] : NULL;
-
 	return attachment && attachment->number == number ? attachment : NULL;
 }
 

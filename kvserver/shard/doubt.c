@@ -9,7 +9,6 @@
 void shard_doubt_release(struct doubt_told *t, struct doubt_said *said)
 {
 	unsigned left;
-
 	pthread_mutex_lock(&t->lock);
 	left = --said->users;
 	pthread_mutex_unlock(&t->lock);
@@ -23,7 +22,6 @@ void shard_doubt_tell(struct doubt_told *t, uint64_t before_ns, struct doubt_sai
 {
 	struct doubt_said *was =
 		said; /* if a shard that stood still has hidden values since, it waits for another answer */
-
 	pthread_mutex_lock(&t->lock);
 	if (before_ns || !t->stood) {
 		was = t->said;
@@ -40,7 +38,6 @@ void shard_doubt_tell(struct doubt_told *t, uint64_t before_ns, struct doubt_sai
 void shard_doubt_stood(struct shard *s, uint64_t since_ns)
 {
 	struct doubt_told *t = s->opt.doubt;
-
 	s->late_ns = s->late_ns ? s->late_ns : since_ns;
 
 	pthread_mutex_lock(&t->lock);
@@ -56,7 +53,6 @@ void shard_doubt_take(struct shard *s)
 	struct doubt_said *said, *was = s->doubt_said;
 	uint64_t before_ns;
 	bool decided;
-
 	s->doubt_number = atomic_load_explicit(&t->number, memory_order_acquire);
 	pthread_mutex_lock(&t->lock);
 	before_ns = t->before_ns;

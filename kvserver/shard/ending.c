@@ -47,7 +47,6 @@ int shard_attachment_readdress(struct shard_attachment *s, const struct te_addre
 			       struct kv_error *err)
 {
 	int rc = 0;
-
 	if (!s->shard->te)
 		return kv_fail(err, -KV_ECLOSED, "the server is closing");
 	s->shard->opt.ops->attachment_stop(s);
@@ -86,7 +85,6 @@ void shard_attachment_hurry(struct shard_attachment *s)
 	uint64_t client_id = s->client_id;
 	struct kv_error err;
 	struct te_info info;
-
 	if (s->state != ATTACHMENT_ENDING || !shard->te || s->request_count == 0 || !all_proven(s))
 		return;
 	te_info(shard->te, &info);

@@ -16,7 +16,6 @@
 static void request_refuse(struct link *l, const struct wire_request *q, int32_t status)
 {
 	struct wire_reply r = {.type = q->type, .status = status, .id = q->id};
-
 	reply_put(l, &r, NULL);
 }
 
@@ -30,7 +29,6 @@ static void request_take(struct link *l, const struct wire_request *q, uint64_t 
 {
 	struct shard *shard = l->attachment->shard;
 	struct session *o = l->session;
-
 	if (KV_UNLIKELY(!l->proven) && !link_admits(l, q->type, now_ns))
 		return;
 	if (q->type == WIRE_RELEASE) { /* not a request: no id, no answer */
@@ -82,7 +80,6 @@ static void group_ahead(const struct store *store, const struct wire_request *q,
 {
 	const struct block *b[GROUP];
 	uint64_t hash[GROUP];
-
 	for (unsigned i = 0; i < n; i++)
 		hash[i] = q[i].type == WIRE_GET ? store_ahead(store, q[i].key.data, q[i].key.len) : 0;
 	for (unsigned i = 0; i < n; i++)
@@ -96,7 +93,6 @@ static void records_take(struct shard_attachment *s, unsigned link, struct wire_
 	struct wire_request q[GROUP];
 	unsigned n;
 	int rc;
-
 	do {
 		for (n = 0, rc = 1; n < GROUP && (rc = wire_request_next(records, &q[n])) == 1;)
 			n++;
@@ -121,7 +117,6 @@ void frame_message(void *arg, unsigned rail, const uint8_t *data, size_t len)
 	struct wire_frame frame;
 	struct shard_attachment *attachment;
 	int rc;
-
 	(void)rail;
 	if (wire_frame_open(&reader, data, len, &frame) != 0) {
 		shard_count(s, WIRE_STAT_BAD_FRAMES);

@@ -35,7 +35,6 @@ int landings_open(struct shard *s, uint64_t limit_bytes, struct kv_error *err)
 {
 	struct landings *l = &s->landings;
 	int rc;
-
 	kv_list_init(&l->leaving);
 	if (limit_bytes < LANDING_MIN || !landings_allowed(&s->info))
 		return 0;
@@ -58,7 +57,6 @@ bool landings_offered(const struct shard *s)
 static bool landing_free(struct landing *a)
 {
 	struct landings *l = &a->shard->landings;
-
 	if (a->shard->te && te_region_close(&a->region) != 0) /* else the engine closed it */
 		return false;
 	/* Unused areas should cost no memory. */
@@ -72,7 +70,6 @@ static bool landing_free(struct landing *a)
 void landings_close(struct shard *s)
 {
 	struct landings *l = &s->landings;
-
 	if (!l->area.base)
 		return;
 	KV_LIST_EACH_SAFE (n, &l->leaving)
@@ -86,7 +83,6 @@ void landings_close(struct shard *s)
 static uint64_t landing_size(const struct landings *l)
 {
 	uint64_t free = arena_free_bytes(&l->room), size = LANDING_MAX;
-
 	while (size > LANDING_MIN && size > free / LANDING_SHARE)
 		size /= 2;
 	return size <= free ? size : 0;
@@ -101,7 +97,6 @@ int landing_open(struct shard_attachment *s)
 	struct landing *a;
 	uint64_t size;
 	int rc;
-
 	if (s->landing)
 		return -KV_EPROTO;
 	if (!l->area.base || !shard->te || (size = landing_size(l)) == 0)
@@ -136,10 +131,8 @@ int landing_open(struct shard_attachment *s)
 void landing_leave(struct shard_attachment *s)
 {
 	bool clean;
-
 	struct landing *a = s->landing;
 	struct shard *shard = s->shard;
-
 	if (!a)
 		return;
 	s->landing = NULL;
@@ -166,7 +159,6 @@ int landing_announce(const struct shard_attachment *s, struct wire_region *out, 
 	struct te_remote r = {.rails = (uint16_t)s->shard->info.rails};
 	struct te_key *key;
 	size_t keys;
-
 	*out_keys = NULL;
 	if (s->landing) {
 		te_region_announce(s->landing->region, &r, NULL);
@@ -199,7 +191,6 @@ int landing_announce(const struct shard_attachment *s, struct wire_region *out, 
 const uint8_t *landing_at(const struct shard_attachment *s, const struct wire_dest *d)
 {
 	const struct landing *a = s->landing;
-
 	if (!a || d->slice > a->place->size || d->offset > a->place->size - d->slice)
 		return NULL;
 	return (const uint8_t *)a->shard->landings.area.base + a->place->offset + d->offset;
@@ -211,7 +202,6 @@ bool landing_spend(const struct shard_attachment *s, uint64_t n)
 {
 	struct landing *a = s->landing;
 	uint64_t turn = loop_turns(s->shard->loop);
-
 	if (a->turn != turn)
 		a->turn_bytes = 0;
 	a->turn = turn;

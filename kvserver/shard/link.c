@@ -17,7 +17,6 @@ enum { PINGS_AT_ONCE = 16 };
 static int nonce_make(struct link *l)
 {
 	int rc = kv_entropy_fill(l->attachment->shard->entropy, &l->nonce, sizeof(l->nonce));
-
 	l->nonce |= l->nonce == 0;
 	return rc;
 }
@@ -35,7 +34,6 @@ int link_open(struct link *l, struct shard_attachment *s, unsigned index)
 {
 	uint32_t width = s->window_width;
 	uint64_t *seen = (uint64_t *)&s->link[s->links] + (size_t)index * link_words(width);
-
 	l->attachment = s;
 	l->session = &s->own;
 	l->index = (uint8_t)index;
@@ -67,7 +65,6 @@ void link_prove(struct link *l, uint64_t nonce)
 bool link_admits(struct link *l, uint8_t type, uint64_t now_ns)
 {
 	uint64_t again = (now_ns - l->unproven_ns) / PING_AGAIN_NS;
-
 	if (type == WIRE_PING && l->pings < PINGS_AT_ONCE + again) {
 		l->pings++;
 		return true;

@@ -11,14 +11,12 @@
 static void call_run(void *arg)
 {
 	struct call *c = arg;
-
 	c->run(c);
 }
 
 static void call_done(void *arg)
 {
 	struct call *c = arg;
-
 	c->done(c);
 }
 
@@ -32,7 +30,6 @@ int call_make(struct call *c, struct loop *home)
 void call_finish(struct call *c, int status)
 {
 	struct shard *s = c->shard;
-
 	c->status = status;
 	kv_list_add_tail(&s->undelivered, &c->node);
 	call_redeliver(s);

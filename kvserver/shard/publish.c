@@ -17,7 +17,6 @@ int published_make(struct published **out)
 {
 	size_t bytes = kv_align_up(sizeof(**out), KV_LINES);
 	struct published *p = aligned_alloc(KV_LINES, bytes);
-
 	if (!p)
 		return -KV_ENOMEM;
 	memset(p, 0, bytes);
@@ -39,7 +38,6 @@ static void put_all(_Atomic uint64_t *to, const uint64_t *from, unsigned n)
 static void rails_publish(struct shard *s)
 {
 	struct published *p = s->published;
-
 	for (unsigned i = 0; s->te && i < p->rails; i++) {
 		struct te_stats te;
 
@@ -54,7 +52,6 @@ static void rails_publish(struct shard *s)
 static void names_publish(struct shard *s)
 {
 	struct published *p = s->published;
-
 	if (p->rails || !s->te)
 		return;
 	p->rails = KV_MIN(s->info.rails, (unsigned)KV_RAILS_MAX);
@@ -66,7 +63,6 @@ void shard_publish(struct shard *s)
 {
 	struct published *p = s->published;
 	const struct tally *t = &s->tally;
-
 	if (!p || !s->te)
 		return;
 	names_publish(s);

@@ -14,7 +14,6 @@
 static uint64_t held_bytes(const struct shard *s, const struct shard_attachment *attachment, bool live_only)
 {
 	uint64_t bytes = 0;
-
 	KV_LIST_EACH (n, &attachment->requests) {
 		const struct request *r = KV_LIST_ENTRY(n, struct request, node);
 		struct block *b;
@@ -32,7 +31,6 @@ static uint64_t held_bytes(const struct shard *s, const struct shard_attachment 
 uint64_t quarantined_bytes(struct shard *s)
 {
 	uint64_t bytes = s->store.gone_bytes;
-
 	s->mark++;
 	KV_LIST_EACH (n, &s->ending)
 		bytes += held_bytes(s, KV_LIST_ENTRY(n, struct shard_attachment, node), true);
@@ -42,7 +40,6 @@ uint64_t quarantined_bytes(struct shard *s)
 unsigned ending_attachments(const struct shard *s)
 {
 	unsigned count = 0;
-
 	KV_LIST_EACH (n, &s->ending)
 		count++;
 	return count;
@@ -56,7 +53,6 @@ void shard_quarantine_check(struct shard *s, uint64_t now_ns)
 	struct kv_error err;
 	uint64_t client_id;
 	bool within;
-
 	s->mark++;
 	KV_LIST_EACH (n, &s->ending) {
 		struct shard_attachment *attachment = KV_LIST_ENTRY(n, struct shard_attachment, node);

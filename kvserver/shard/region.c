@@ -20,14 +20,12 @@ static bool numbers_fit(const struct wire_region *w, unsigned rails)
 static bool part_wraps(const struct wire_region *w, uint32_t part, uint64_t base)
 {
 	uint64_t len = part + 1 == w->parts ? w->len_bytes - part * w->part_bytes : w->part_bytes;
-
 	return base > UINT64_MAX - len;
 }
 
 int region_create(const struct wire_region *w, unsigned rails, struct region **out)
 {
 	struct region *r;
-
 	if (!numbers_fit(w, rails))
 		return -KV_EINVAL;
 	r = calloc(1, sizeof(*r) + (size_t)w->rails * w->parts * sizeof(r->key[0]));
@@ -84,7 +82,6 @@ static struct region_use *region_find(const struct regions *r, uint32_t id)
 int regions_add(struct regions *r, const struct region *region)
 {
 	struct region_use *u;
-
 	if (region_find(r, region->id))
 		return -KV_EEXIST;
 	if (r->count == REGIONS_MAX)
@@ -101,7 +98,6 @@ int regions_add(struct regions *r, const struct region *region)
 void region_use_free(struct region_use *u)
 {
 	struct call *revoked = u->revoked;
-
 	kv_list_del(&u->node);
 	free(u);
 	call_finish(revoked, 0);
@@ -110,7 +106,6 @@ void region_use_free(struct region_use *u)
 void regions_revoke(struct regions *r, uint32_t id, struct call *revoked)
 {
 	struct region_use *u = region_find(r, id);
-
 	if (!u || u->revoked) {
 		call_finish(revoked, 0);
 		return;
@@ -125,7 +120,6 @@ void regions_revoke(struct regions *r, uint32_t id, struct call *revoked)
 static bool region_holds(const struct region *r, const struct wire_dest *d)
 {
 	uint64_t last, end;
-
 	if (d->count == 0 || __builtin_mul_overflow(d->stride, (uint64_t)d->count - 1, &last))
 		return false;
 	if (__builtin_add_overflow(d->offset, last, &end) || __builtin_add_overflow(end, d->slice, &end))
@@ -136,6 +130,5 @@ static bool region_holds(const struct region *r, const struct wire_dest *d)
 struct region_use *regions_usable(const struct regions *r, const struct wire_dest *d)
 {
 	struct region_use *u = region_find(r, d->region);
-
 	return u && !u->revoked && region_holds(u->region, d) ? u : NULL;
 }

@@ -31,7 +31,6 @@ enum { FRAME_SHARE = 4 }; /* a link's frames in flight: at most a quarter of the
 static void frame_failed(const struct link *l, const struct te_msg *msg, int status)
 {
 	struct shard_attachment *s = l->attachment;
-
 	s->shard->stat[WIRE_STAT_DROPPED_REPLIES] += wire_frame_records(msg->data);
 	if (status != -KV_ETIMEOUT && (l->proven || s->links == 1))
 		shard_attachment_lost(s, 0);
@@ -42,7 +41,6 @@ static void frame_sent(struct te_msg *msg, int status)
 {
 	struct link *l = msg->arg;
 	struct shard_attachment *s = l->attachment;
-
 	l->frames--;
 	s->shard->frames--;
 	if (KV_UNLIKELY(status != 0) && status != -KV_ECLOSED && status != -KV_ERESET)
@@ -54,7 +52,6 @@ static bool frame_allowed(const struct link *l)
 {
 	const struct shard *s = l->attachment->shard;
 	uint32_t free = s->frames_max - KV_MIN(s->frames, s->frames_max);
-
 	return l->frames == 0 || (free > s->frames_max / 2 && l->frames < free / FRAME_SHARE);
 }
 
@@ -62,7 +59,6 @@ static bool frame_allowed(const struct link *l)
 static void frame_forget(struct link *l)
 {
 	struct shard_attachment *s = l->attachment;
-
 	kv_list_del(&l->dirty);
 	te_msg_release(s->shard->te, l->msg);
 	l->msg = NULL;
@@ -76,7 +72,6 @@ static void frame_forget(struct link *l)
 static void frame_lost(struct link *l)
 {
 	struct shard_attachment *s = l->attachment;
-
 	s->shard->stat[WIRE_STAT_DROPPED_REPLIES] += wire_frame_records(l->msg->data);
 	kv_debug(s->shard->opt.log,
 		 "shard %u: replies of session %u could not be sealed, or could not follow their bytes at once",
@@ -89,7 +84,6 @@ static void frame_send(struct link *l)
 {
 	struct shard_attachment *s = l->attachment;
 	struct te_msg *msg = l->msg;
-
 	msg->len = wire_frame_end(&l->writer);
 	if (msg->len == 0) {
 		frame_forget(l); /* nothing was encoded in it */
@@ -117,7 +111,6 @@ static bool frame_begin(struct link *l)
 	struct shard_attachment *s = l->attachment;
 	struct wire_frame frame = {
 		.session = s->number, .mark = s->mark, .link = l->index, .shard = (uint8_t)s->shard->opt.index};
-
 	l->msg = frame_allowed(l) ? te_msg_acquire(s->shard->te) : NULL;
 	if (!l->msg)
 		return false;
@@ -133,7 +126,6 @@ static bool frame_begin(struct link *l)
 static bool encode(struct link *l, const struct wire_reply *r)
 {
 	int rc = -KV_EBUSY;
-
 	if (l->msg)
 		rc = wire_reply_add(&l->writer, r);
 	if (rc == -KV_EBUSY) {
@@ -156,7 +148,6 @@ static void hold_back(struct link *l, const struct wire_reply *r, struct block *
 {
 	struct shard *s = l->attachment->shard;
 	struct held *h = l->held < s->opt.credits + ATTACHMENT_HELD_SLACK ? slab_get(&s->held) : NULL;
-
 	if (!h) {
 		shard_count(s, WIRE_STAT_DROPPED_REPLIES);
 		return;
@@ -191,7 +182,6 @@ static void slow_log(struct link *l, const struct wire_reply *r, uint64_t posted
 	struct shard *s = l->attachment->shard;
 	char text[KV_KEY_TEXT], left_out[64] = "";
 	uint64_t suppressed;
-
 	shard_count(s, WIRE_STAT_SLOW);
 	if (!kv_rate_take(&s->slow_lines, loop_turn_now(s->loop), SHARD_SLOW_LINES, &suppressed))
 		return;
@@ -232,7 +222,6 @@ static void account(struct link *l, struct wire_reply *r, uint64_t arrived_ns, u
 	struct shard *s = l->attachment->shard;
 	uint64_t replied = loop_now(s->loop) - arrived_ns, posted = posted_ns ? posted_ns - arrived_ns : replied;
 	uint64_t slow_ns;
-
 	r->posted_ns = saturated(posted);
 	r->replied_ns = saturated(replied);
 	s->stat[WIRE_STAT_REPLIES]++;
@@ -293,7 +282,6 @@ bool reply_follow_begin(struct link *l, uint32_t bytes)
 void reply_follow_flush(void *shard)
 {
 	struct shard *s = shard;
-
 	KV_LIST_EACH_SAFE (n, &s->dirty) {
 		struct link *l = KV_LIST_ENTRY(n, struct link, dirty);
 		if (l->follows)
@@ -310,7 +298,6 @@ void reply_flush(struct shard *s)
 static void held_free(struct link *l, struct held *h)
 {
 	struct shard *s = l->attachment->shard;
-
 	kv_list_del(&h->node);
 	if (h->block)
 		block_unref(&s->store, h->block);
@@ -324,7 +311,6 @@ static void held_free(struct link *l, struct held *h)
 static bool held_encode(struct link *l, struct held *h)
 {
 	uint8_t pairs[STAT_BYTES];
-
 	if (h->reply.type == WIRE_STAT && h->reply.stat.count) {
 		h->reply.stat.count = shard_stat_pairs(l->attachment->shard, pairs, sizeof(pairs));
 		h->reply.stat.pairs = pairs;
@@ -337,7 +323,6 @@ static bool held_encode(struct link *l, struct held *h)
 static void link_room(struct link *l)
 {
 	bool some = false;
-
 	while (!kv_list_empty(&l->holding)) {
 		struct held *h = KV_LIST_ENTRY(l->holding.next, struct held, node);
 		if (!held_encode(l, h))

@@ -27,7 +27,6 @@ static void request_enter(struct request *r, enum request_state to)
 static uint64_t deadline_of(const struct wire_request *q, uint64_t now_ns)
 {
 	uint64_t ns = q->time_left_us * 1000ull;
-
 	return kv_deadline(now_ns, KV_MIN(ns, SHARD_REQUEST_NS));
 }
 
@@ -36,7 +35,6 @@ struct request *request_new(struct link *l, const struct wire_request *q, const 
 {
 	struct shard_attachment *s = l->attachment;
 	struct request *r = slab_get(&s->shard->requests);
-
 	if (!r)
 		return NULL;
 	*r = (struct request){
@@ -78,7 +76,6 @@ void request_free(struct request *r)
 	struct shard_attachment *s = r->attachment;
 	struct session *o = r->session;
 	struct shard *shard = s->shard;
-
 	request_enter(r, REQUEST_FREE);
 	if (r->ops->free)
 		r->ops->free(r);
@@ -129,7 +126,6 @@ static void move_done(struct te_xfer *x, int status)
 	struct request *r = x->arg;
 	struct move *m = move_of(x);
 	bool posting = m->state == MOVE_POSTING;
-
 	m->state = MOVE_OVER;
 	m->status = status;
 	if (KV_UNLIKELY(x->completed < x->posted) && x->dir == TE_WRITE)
@@ -140,7 +136,6 @@ static void move_done(struct te_xfer *x, int status)
 static void move_progress(struct te_xfer *x)
 {
 	struct request *r = x->arg;
-
 	if (r->ops->progress)
 		r->ops->progress(r);
 }
@@ -150,7 +145,6 @@ static int move_go(struct request *r, struct move *m)
 {
 	struct shard *shard = r->attachment->shard;
 	int rc;
-
 	m->xfer.deadline_ns = r->deadline_ns;
 	m->xfer.posting_done = move_posted;
 	m->xfer.done = move_done;
@@ -193,7 +187,6 @@ int request_push_move(struct request *r)
 static void moves_stop(struct request *r)
 {
 	struct shard *shard = r->attachment->shard;
-
 	for (unsigned i = 0; i < REQUEST_MOVES; i++) {
 		struct move *m = &r->move[i];
 		if (m->state == MOVE_OVER)
@@ -211,7 +204,6 @@ int request_move(struct request *r, enum te_dir dir, const struct wire_dest *d, 
 	uint64_t full = length / d->slice, rest = length % d->slice;
 	struct te_slices part[REQUEST_MOVES];
 	unsigned n = 0;
-
 	if (full)
 		part[n++] = (struct te_slices){d->offset, d->stride, d->slice, (uint32_t)full};
 	if (rest)
@@ -266,7 +258,6 @@ void request_answer(struct request *r, int32_t status)
 	struct link *l = r->link;
 	uint32_t posted = reply_posted(&r->reply);
 	struct wire_bytes key;
-
 	request_enter(r, REQUEST_ANSWERED);
 	r->reply.status = status;
 	request_uncount(r);

@@ -180,7 +180,6 @@ static inline int request_status(const struct request *r)
 static inline uint64_t request_contiguous(const struct request *r)
 {
 	const struct te_xfer *a = &r->move[0].xfer, *b = &r->move[1].xfer;
-
 	return a->contiguous < a->at.slice * a->at.count ? a->contiguous : a->contiguous + b->contiguous;
 }
 

@@ -25,7 +25,6 @@ static struct session *session_find(const struct shard_attachment *s, uint32_t n
 {
 	uint32_t at = place_of(number);
 	struct session *o = at < s->sessions.cap ? s->sessions.at[at] : NULL;
-
 	return o && o->number == number && !o->gone ? o : NULL;
 }
 
@@ -33,7 +32,6 @@ static int table_grow(struct sessions *t, uint32_t at)
 {
 	uint32_t cap = KV_MAX(t->cap, (uint32_t)TABLE_MIN);
 	struct session **p;
-
 	while (cap <= at)
 		cap *= 2;
 	if (cap == t->cap)
@@ -52,7 +50,6 @@ int session_open(struct shard_attachment *s, uint32_t number)
 	uint32_t at = place_of(number);
 	struct session *o;
 	int rc = table_grow(&s->sessions, at);
-
 	if (rc)
 		return rc;
 	if (s->sessions.at[at])
@@ -73,7 +70,6 @@ int session_open(struct shard_attachment *s, uint32_t number)
 static void session_free(struct session *o)
 {
 	struct shard_attachment *s = o->attachment;
-
 	s->sessions.at[place_of(o->number)] = NULL;
 	s->sessions.count--;
 	s->shard->session_count--;
@@ -83,7 +79,6 @@ static void session_free(struct session *o)
 void session_settle(struct session *o)
 {
 	struct call *gone = o->gone;
-
 	if (!gone || o->requests)
 		return;
 	session_free(o);
@@ -104,7 +99,6 @@ static struct request *request_open(const struct session *o)
 static void requests_cancel(const struct session *o)
 {
 	struct request *r;
-
 	while ((r = request_open(o)) != NULL)
 		r->ops->cancel(r);
 }
@@ -112,7 +106,6 @@ static void requests_cancel(const struct session *o)
 void session_end(struct shard_attachment *s, uint32_t number, struct call *gone, uint64_t *out_received)
 {
 	struct session *o = session_find(s, number);
-
 	*out_received = o ? o->received : 0;
 	if (!o) {
 		call_finish(gone, 0);
@@ -129,7 +122,6 @@ struct session *session_switch(struct shard_attachment *s, const struct wire_req
 {
 	uint32_t number = q->session.number;
 	struct session *o = number ? session_find(s, number) : &s->own;
-
 	if (!o)
 		shard_count(s->shard, WIRE_STAT_UNKNOWN_SESSION);
 	return o;

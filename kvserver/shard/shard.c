@@ -37,7 +37,6 @@ static void shard_room(void *arg)
 static void shard_reset(void *arg, int status)
 {
 	struct shard *s = arg;
-
 	kv_event(s->opt.log, KV_LOG_WARN,
 		 KV_EVENT("shard_rebuilt", KV_NUMBER("shard", s->opt.index),
 			  KV_FIELD("error", status ? kv_strerror(status) : "")),
@@ -54,7 +53,6 @@ static int shard_first(struct loop_poller *p)
 {
 	struct shard *s = KV_CONTAINER(p, struct shard, first);
 	uint64_t now_ns = loop_turn_now(s->loop), gap_ns = now_ns - s->turned_ns;
-
 	s->turned_ns = now_ns;
 	if (KV_UNLIKELY(gap_ns > SHARD_TICK_NS) && s->opt.doubt) {
 		uint64_t still_ns = atomic_load_explicit(&s->opt.doubt->still_ns, memory_order_relaxed);
@@ -74,7 +72,6 @@ static int shard_poll(struct loop_poller *p)
 {
 	struct shard *s = KV_CONTAINER(p, struct shard, poller);
 	int done = s->opt.ops->turn(s);
-
 	if (KV_UNLIKELY(s->opt.doubt &&
 			atomic_load_explicit(&s->opt.doubt->number, memory_order_relaxed) != s->doubt_number))
 		shard_doubt_take(s);
@@ -95,7 +92,6 @@ static int shard_poll(struct loop_poller *p)
 static bool shard_active(struct loop_poller *p)
 {
 	const struct shard *s = KV_CONTAINER(p, const struct shard, poller);
-
 	return !kv_list_empty(&s->dirty) || !kv_list_empty(&s->undelivered) || pins_leaving(&s->store) ||
 	       s->opt.ops->active(s);
 }
@@ -105,7 +101,6 @@ static void values_tell(struct shard *s)
 {
 	const struct store *st = &s->store;
 	char used[32], limit[32];
-
 	if (s->told_values || st->blocks.used < st->blocks_max || st->arena.used > st->arena.limit / 2)
 		return;
 	s->told_values = true;
@@ -121,7 +116,6 @@ static void shard_tick(struct loop_timer *t)
 {
 	struct shard *s = KV_CONTAINER(t, struct shard, tick);
 	uint64_t now_ns = loop_turn_now(s->loop);
-
 	loop_timer_arm(s->loop, t, now_ns + SHARD_TICK_NS);
 	store_sweep(&s->store, now_ns, SHARD_SWEEP_NODES);
 	for (unsigned i = 0; i < s->slots; i++)
@@ -164,7 +158,6 @@ int shard_arena_keys(const struct shard *s, uint8_t **out)
 	struct te_key *keys = calloc(n, sizeof(*keys));
 	uint8_t *packed = calloc(n, ARENA_KEY);
 	struct te_remote arena;
-
 	if (!s->te || !keys || !packed) {
 		free(keys);
 		free(packed);
@@ -204,7 +197,6 @@ static int shard_engine(struct shard *s, const struct kv_clock *clock, struct kv
 	};
 	struct te_options options = s->opt.engine;
 	int rc;
-
 	options.clock = clock;
 	options.log = s->opt.log;
 	rc = te_open(&options, &handlers, s, &s->te, err);
@@ -247,7 +239,6 @@ static int shard_store(struct shard *s, const struct kv_entropy *entropy, const 
 		.blocks_max = s->opt.values_max,
 	};
 	int rc = kv_entropy_fill(entropy, &options.seed, sizeof(options.seed));
-
 	/* Generations of a restarted server differ from earlier ones, so that no stale one seems current. */
 	if (rc == 0)
 		rc = kv_entropy_fill(entropy, &options.generation, sizeof(options.generation));
@@ -263,7 +254,6 @@ static int shard_prefault(struct shard *s, struct kv_error *err)
 {
 	volatile uint8_t *p = s->area.base;
 	int rc = kv_memory_populate(s->area.base, s->area.len_bytes, s->place.node, NULL);
-
 	if (rc == 0)
 		return 0;
 	if (rc != -KV_ENOTSUP)
@@ -279,7 +269,6 @@ static int shard_memory(struct shard *s, const struct kv_entropy *entropy, const
 			struct kv_error *err)
 {
 	int rc = kv_area_map_on(s->opt.memory_bytes, s->place.node, &s->area, err);
-
 	if (rc)
 		return rc;
 	if (s->area.node_error)
@@ -319,7 +308,6 @@ int shard_create(const struct shard_options *options, const struct kv_entropy *e
 	struct shard *s = aligned_alloc(KV_LINES, kv_align_up(sizeof(*s), KV_LINES));
 	struct kv_numa_saved saved;
 	int rc = -KV_ENOMEM;
-
 	if (!s)
 		return kv_fail(err, rc, "no memory for a shard");
 	*s = (struct shard){.opt = *options,
@@ -368,7 +356,6 @@ int shard_start(struct shard *s)
 {
 	struct loop *loop = s->loop;
 	int rc;
-
 	s->turned_ns = loop_now(loop);
 	s->first = (struct loop_poller){.poll = shard_first, .wait_fd = -1, .active = shard_first_active};
 	rc = loop_poller_add(loop, &s->first);
@@ -406,7 +393,6 @@ void shard_drain(struct shard *s, struct call *drained)
 void shard_close(struct shard *s)
 {
 	struct te *te = s->te;
-
 	if (!te)
 		return;
 	s->draining = true;
@@ -424,7 +410,6 @@ void shard_close(struct shard *s)
 void shard_destroy(struct shard **shard)
 {
 	struct shard *s = *shard;
-
 	if (!s)
 		return;
 	if (s->attached) {

@@ -192,7 +192,6 @@ static inline uint64_t shard_clock(uint64_t shard_seed, uint64_t now_ns)
 static inline uint64_t shard_clock_local(const struct shard *s, uint64_t told_ns)
 {
 	uint64_t zero = shard_clock(s->opt.shard_seed, 0);
-
 	return told_ns > zero ? told_ns - zero : 0;
 }
 
@@ -211,7 +210,6 @@ static inline uint64_t shard_kept(const struct shard *s)
 static inline uint64_t shard_keep_left(const struct shard *s)
 {
 	uint64_t budget = s->store.arena.limit - s->store.arena.limit / SHARD_KEEP_PART, kept = shard_kept(s);
-
 	return budget > kept ? budget - kept : 0;
 }
 

@@ -12,7 +12,6 @@ static uint64_t rails_stat(struct shard *s, unsigned first, bool last, bool erro
 {
 	unsigned end = last ? KV_RAILS_MAX : first + 1;
 	uint64_t sum = 0;
-
 	for (unsigned i = first; s->te && i < KV_MIN(end, s->info.rails); i++) {
 		struct te_stats te;
 		te_rail_stats(s->te, i, &te);
@@ -24,7 +23,6 @@ static uint64_t rails_stat(struct shard *s, unsigned first, bool last, bool erro
 static uint64_t rails_up(const struct shard *s)
 {
 	uint64_t n = 0;
-
 	for (unsigned i = 0; s->te && i < s->info.rails; i++)
 		n += te_rail_up(s->te, i);
 	return n;
@@ -34,7 +32,6 @@ static uint64_t rails_up(const struct shard *s)
 static uint64_t engine_stat(struct shard *s, enum wire_stat id)
 {
 	struct te_stats te = {0};
-
 	if (s->te)
 		te_stats(s->te, &te);
 	switch (id) {
@@ -172,7 +169,6 @@ uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 uint32_t shard_stat_pairs(struct shard *s, uint8_t *buf, uint32_t cap)
 {
 	uint32_t count = 0;
-
 	for (uint32_t id = 1; id < WIRE_STAT_END; id++)
 		if (wire_stat_name(id) && wire_stat_add(buf, cap, &count, id, shard_stat_get(s, id)) != 0)
 			break;

@@ -21,7 +21,6 @@ void tell_lost(struct shard *s)
 void tell_drained(struct shard *s)
 {
 	struct call *drained = s->drained;
-
 	if (!drained || s->requests.used || (s->te && te_busy(s->te)))
 		return;
 	s->drained = NULL;

@@ -590,12 +590,11 @@ static PyObject *client_exit_with(PyObject *self, PyObject *args)
 #define FAST METH_FASTCALL | METH_KEYWORDS
 static PyMethodDef methods[] = {
 	{"event_fd", client_event_fd, METH_NOARGS,
-	 "event_fd() -> int: readable while completions wait. Only a drain reads it. It stays the client's after "
-	 "close()."},
+	 "event_fd() -> int: readable while completions wait. "
+	 "Only a drain reads it. It stays the client's after close()."},
 	{"submit_batch_get", (PyCFunction)(void (*)(void))client_submit_get, FAST,
-	 "submit_batch_get(keys, buffers, timeout=None, exact=False) -> id: read values into writable buffers. exact: "
-	 "a "
-	 "value of another length than its buffer is a miss."},
+	 "submit_batch_get(keys, buffers, timeout=None, exact=False) -> id: "
+	 "read values into writable buffers. exact: a value of another length than its buffer is a miss."},
 	{"submit_batch_set", (PyCFunction)(void (*)(void))client_submit_set, FAST,
 	 "submit_batch_set(keys, buffers, timeout=None, ttl=0, background=False) -> id: store values. ttl in seconds; "
 	 "background: other calls of this client overtake it."},
@@ -610,8 +609,8 @@ static PyMethodDef methods[] = {
 	{"unpin", client_unpin, METH_VARARGS, "unpin(key, timeout) -> code. Blocks."},
 	{"value_length", client_value_length, METH_VARARGS, "value_length(key, timeout) -> bytes, or a code. Blocks."},
 	{"drain_completions", client_drain_completions, METH_NOARGS,
-	 "drain_completions() -> list of (id, ok, error text, bools per key or None): finished ids; LMCache's "
-	 "contract."},
+	 "drain_completions() -> list of (id, ok, error text, bools per key or None): finished ids; "
+	 "LMCache's contract."},
 	{"drain_results", client_drain_results, METH_NOARGS,
 	 "drain_results() -> list of (id, code, results): a result is a length, 1 or 0, or 0, or a negative code."},
 	{"cancel", client_cancel, METH_O, "cancel(id) -> bool: give an id up; False if it is over or unknown."},

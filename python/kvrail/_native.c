@@ -126,9 +126,8 @@ static PyMethodDef functions[] = {
 	{"errname", module_errname, METH_O, "errname(code) -> str: the name of a code, as 'KV_ETIMEOUT'."},
 	{"strerror", module_strerror, METH_O, "strerror(code) -> str: a code as part of a sentence."},
 	{"program_setup", module_program_setup, METH_NOARGS,
-	 "program_setup(): set libfabric's environment variables to KVRail's defaults where they are not set. For "
-	 "programs, "
-	 "before their first client."},
+	 "program_setup(): set libfabric's environment variables to KVRail's "
+	 "defaults where they are not set. For programs, before their first client."},
 	{"close_all", client_close_all, METH_NOARGS, "close_all(): close every client that is open."},
 	{NULL, NULL, 0, NULL},
 };

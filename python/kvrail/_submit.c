@@ -328,8 +328,8 @@ static int export_parse(PyObject *object, Py_ssize_t i, bool writable, struct ba
 		PyObject *type = kvrail_type_name(object);
 		if (type)
 			PyErr_Format(PyExc_TypeError,
-				     "buffers[%zd] must be an object with the buffer interface, or (address, length), "
-				     "not %U",
+				     "buffers[%zd] must be an object with the "
+				     "buffer interface, or (address, length), not %U",
 				     i, type);
 		Py_XDECREF(type);
 		return -1;

@@ -61,8 +61,8 @@ static void further_lines_are_indented(void **state)
 	kv_wrap(f, "note  ", 0, "%s", "one two");
 	kv_wrap(f, "", 2, "%080d and", 1);
 	kv_wrap(f, "fabric  ", 0, "%s",
-		"\xc3\xa4\xc3\xa4 /a/path/that/is/so/long/that/it/does/not/fit/a/line/and/is/left/whole/all/the/same/x "
-		"next");
+		"\xc3\xa4\xc3\xa4 "
+		"/a/path/that/is/so/long/that/it/does/not/fit/a/line/and/is/left/whole/all/the/same/x next");
 	fclose(f);
 	assert_string_equal(
 		text,

@@ -21,7 +21,6 @@ __attribute__((visibility("default"))) int socket(int domain, int type, int prot
 	int fd = (int)syscall(SYS_socket, domain, type, protocol);
 	const char *name = getenv("BENCH_CONGESTION");
 	int tcp = (domain == AF_INET || domain == AF_INET6) && (type & 0xf) == SOCK_STREAM;
-
 	if (fd < 0 || !tcp || !name || !name[0])
 		return fd;
 	if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) < 0)

@@ -59,13 +59,13 @@ CLIENT = [
     ("completions", r"kvclient/\w+/(client|node|workers)\.c", ""),
     ("take the reply", r"kvclient/\w+/reply\.c|wire/reply\.c|wire/frame\.c", ""),
     ("take the reply", r"kvclient/\w+/request\.c", r"map_(get|del|find)|quiet|immediate"),
-    ("take the reply", r"kvclient/\w+/link\.c", r"kvc_req_end|credit"),
+    ("take the reply", r"kvclient/\w+/link\.c", r"kc_req_end|credit"),
     ("frame the request", r"kvclient/\w+/link\.c", r"flush|frame|send|queue|id_take|time_left|link_run"),
     ("frame the request", r"wire/", ""),
     ("frame the request", r"kvclient/\w+/request\.c", r"map_put"),
     ("return", r"kvclient/", r"release|recycle|return|give|count|lend|call_end|call_code|left_by|feed|trace_end|keep"),
     ("submit", r"kvclient/|base/", ""),
-    ("submit", "", r"^kvc_"),  # into which a function of a system header was inlined first
+    ("submit", "", r"^kv?c_"),  # into which a function of a system header was inlined first
 ]
 SERVER = [
     ("look up", r"store/(store|block|index|expire|heat|evict|evict_\w+)\.c|base/hash\.c", ""),

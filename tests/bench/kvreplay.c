@@ -357,10 +357,8 @@ static int print(const struct replay *r, const struct seq_stats *stats)
 {
 	double seconds = (double)r->result.elapsed_ns / 1e9;
 	printf("{\"requests\": %llu, \"requests_per_s\": %.1f, \"bytes_per_s\": %.0f, \"seconds\": %.6f, \"blocks\": "
-	       "%llu, "
-	       "\"hits\": %llu, \"lost\": %llu, \"refused\": %llu, \"complete\": %s, \"p50_ns\": %llu, \"p99_ns\": "
-	       "%llu, \"cpu_seconds\": "
-	       "%.3f}\n",
+	       "%llu, \"hits\": %llu, \"lost\": %llu, \"refused\": %llu, \"complete\": "
+	       "%s, \"p50_ns\": %llu, \"p99_ns\": %llu, \"cpu_seconds\": %.3f}\n",
 	       (unsigned long long)r->requests, (double)r->requests / seconds, (double)r->result.bytes / seconds,
 	       seconds, (unsigned long long)r->blocks, (unsigned long long)r->hits, (unsigned long long)r->lost,
 	       (unsigned long long)r->refused, stats->end_of_file ? "true" : "false",
@@ -381,7 +379,6 @@ int main(int argc, char **argv)
 	struct worker *workers;
 	uint64_t start_ns;
 	int rc = load_options(&program, table, argc, argv, &o);
-
 	if (rc >= 0)
 		return rc;
 	rival_program = "kvreplay";

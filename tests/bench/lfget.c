@@ -117,7 +117,6 @@ static void domain_open(struct domain *d, const struct options *o)
 {
 	struct fi_info *hints = fi_allocinfo();
 	bool shm = strcmp(o->provider, "shm") == 0;
-
 	if (!hints)
 		die("fi_allocinfo", -FI_ENOMEM);
 	hints->caps = FI_MSG | FI_RMA;
@@ -139,7 +138,6 @@ static void node_open(struct node *n, const struct domain *d)
 {
 	struct fi_cq_attr cq = {.size = 8192, .format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_NONE};
 	struct fi_av_attr av = {.type = FI_AV_TABLE};
-
 	check(fi_endpoint(d->domain, d->info, &n->ep, NULL), "fi_endpoint");
 	check(fi_cq_open(d->domain, &cq, &n->cq, NULL), "fi_cq_open");
 	check(fi_av_open(d->domain, &av, &n->av, NULL), "fi_av_open");
@@ -152,7 +150,6 @@ static void region_open(struct region *r, const struct domain *d, uint64_t len, 
 {
 	struct kv_error err = {0};
 	struct kv_area area;
-
 	if (kv_area_map(len, &area, &err) < 0) {
 		fprintf(stderr, "lfget: %s\n", err.text);
 		exit(1);
@@ -167,7 +164,6 @@ static int reap(struct node *n, struct fi_cq_data_entry *e)
 {
 	ssize_t got = fi_cq_read(n->cq, e, REAP);
 	struct fi_cq_err_entry err = {0};
-
 	if (got == -FI_EAGAIN) {
 		sched_yield();
 		return 0;
@@ -189,7 +185,6 @@ static void hello_send(int fd, struct node *n)
 {
 	struct hello h = {.name_len = sizeof(h.name)};
 	size_t len = sizeof(h.name);
-
 	check(fi_getname(&n->ep->fid, h.name, &len), "fi_getname");
 	h.name_len = len;
 	if (send(fd, &h, sizeof(h), MSG_NOSIGNAL) != sizeof(h))
@@ -202,7 +197,6 @@ static fi_addr_t hello_receive(int fd, struct node *n)
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	fi_addr_t addr;
 	struct hello h;
-
 	if (poll(&p, 1, GRACE_S * 1000) != 1 || recv(fd, &h, sizeof(h), MSG_WAITALL) != sizeof(h))
 		die("the other process said nothing", -ETIMEDOUT);
 	if (fi_av_insert(n->av, h.name, 1, &addr, 0, NULL) != 1)
@@ -232,7 +226,6 @@ struct server {
 static void receive_post(struct server *s, struct receive *r)
 {
 	ssize_t rc;
-
 	do
 		rc = fi_recv(s->n.ep, r->request, REQUEST_BYTES, s->requests.desc, FI_ADDR_UNSPEC, r);
 	while (rc == -FI_EAGAIN);
@@ -267,7 +260,6 @@ static ssize_t answer(struct server *s, const struct request *q, bool *half)
 	const uint8_t *from = s->blocks.base + q->block * s->o->shape.size;
 	fi_addr_t client = s->client[q->conn];
 	ssize_t rc = 0;
-
 	if (!s->o->split)
 		return fi_writedata(s->n.ep, from, s->o->shape.size, s->blocks.desc, q->place, client, to, q->rkey,
 				    &s->tx[slot]);
@@ -287,7 +279,6 @@ static void server_reap(struct server *s)
 {
 	struct fi_cq_data_entry e[REAP];
 	int n = reap(&s->n, e);
-
 	for (int i = 0; i < n; i++) {
 		struct receive *r = e[i].op_context;
 		if (!(e[i].flags & FI_RECV))
@@ -306,7 +297,6 @@ static int server_run(const struct options *o, int fd)
 	struct server s = {0};
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	bool half = false;
-
 	server_open(&s, o);
 	hello_send(fd, &s.n);
 	for (uint32_t i = 0; i < o->conns; i++)
@@ -348,7 +338,6 @@ struct client {
 static void place_check(const struct client *c, const struct conn *k, uint32_t place)
 {
 	const uint8_t *at = k->places.base + place * c->o->shape.size;
-
 	if (!block_is(&c->o->shape, at, k->block[place]))
 		die("a block that arrived", 0);
 }
@@ -359,7 +348,6 @@ static void ask(struct client *c, uint32_t number, uint32_t place)
 	struct request *q = (struct request *)(k->requests.base + place * REQUEST_BYTES);
 	struct fi_cq_data_entry e[REAP];
 	ssize_t rc;
-
 	k->block[place] = bench_order_key(c->number++, c->o->shape.blocks, c->o->shape.seed);
 	*q = (struct request){.block = k->block[place],
 			      .offset = place * c->o->shape.size,
@@ -384,7 +372,6 @@ static void conn_reap(struct client *c, uint32_t number, bool again)
 	struct fi_cq_data_entry e[REAP];
 	int n = reap(&k->n, e);
 	uint64_t now = n > 0 ? now_ns() : 0;
-
 	for (int i = 0; i < n; i++) {
 		uint32_t place = (uint32_t)e[i].data;
 		if (!(e[i].flags & FI_REMOTE_CQ_DATA))
@@ -407,7 +394,6 @@ static void conn_reap(struct client *c, uint32_t number, bool again)
 static void read_for(struct client *c, uint64_t duration_ns)
 {
 	uint64_t end = now_ns() + duration_ns, now;
-
 	do {
 		for (uint32_t i = 0; i < c->o->conns; i++)
 			conn_reap(c, i, true);
@@ -418,7 +404,6 @@ static void read_for(struct client *c, uint64_t duration_ns)
 static void drain(struct client *c)
 {
 	uint64_t end = now_ns() + GRACE_S * 1000000000ull;
-
 	while (c->in_flight > 0) {
 		for (uint32_t i = 0; i < c->o->conns; i++)
 			conn_reap(c, i, false);
@@ -431,7 +416,6 @@ static void client_open(struct client *c, int fd)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	struct hello h;
-
 	c->conn = calloc(c->o->conns, sizeof(*c->conn));
 	if (!c->conn)
 		die("calloc", -ENOMEM);
@@ -455,7 +439,6 @@ static int client_run(const struct options *o, int fd)
 	struct client *c = calloc(1, sizeof(*c));
 	uint64_t start;
 	double cpu;
-
 	if (!c)
 		die("calloc", -ENOMEM);
 	c->o = o;
@@ -483,7 +466,6 @@ int main(int argc, char **argv)
 	struct options o;
 	int fd[2], rc = load_options(&program, table, argc, argv, &o);
 	pid_t child;
-
 	if (rc >= 0)
 		return rc;
 	setenv("FI_TCP_IFACE", "lo", 0);

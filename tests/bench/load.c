@@ -15,7 +15,6 @@ int load_options(const struct kv_opt_program *program, const struct kv_opt *tabl
 {
 	struct kv_error err = {0};
 	int rc = kv_opt_parse(program, table, argc, argv, into, NULL, &err);
-
 	if (rc == 0)
 		return -1;
 	if (rc < 0)
@@ -38,7 +37,6 @@ static void words_put(const struct load_shape *s, uint8_t *at, uint64_t word)
 void blocks_fill(const struct load_shape *s, uint8_t *base)
 {
 	struct kv_prng prng;
-
 	kv_prng_seed(&prng, s->seed);
 	kv_prng_fill(&prng, base, s->blocks * s->size);
 	for (uint64_t i = 0; i < s->blocks; i++)
@@ -53,7 +51,6 @@ void block_wipe(const struct load_shape *s, uint8_t *place)
 bool block_is(const struct load_shape *s, const uint8_t *place, uint64_t block)
 {
 	uint64_t first, last, want = stamp(s, block);
-
 	memcpy(&first, place, 8);
 	memcpy(&last, place + s->size - 8, 8);
 	return first == want && last == want;
@@ -62,7 +59,6 @@ bool block_is(const struct load_shape *s, const uint8_t *place, uint64_t block)
 pid_t peer_start(void)
 {
 	pid_t child = fork();
-
 	if (child == 0)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	return child;
@@ -71,7 +67,6 @@ pid_t peer_start(void)
 bool peer_end(pid_t pid, const char *program)
 {
 	int status = 0;
-
 	if (waitpid(pid, &status, 0) == pid && status == 0)
 		return true;
 	fprintf(stderr, "%s: the server process ended badly\n", program);

@@ -64,7 +64,6 @@ static uint8_t *memory(uint64_t len)
 {
 	struct kv_area area;
 	struct kv_error err = {0};
-
 	if (kv_area_map(len, &area, &err) < 0)
 		die("memory", err.text);
 	return area.base;
@@ -73,7 +72,6 @@ static uint8_t *memory(uint64_t len)
 static int tcp_socket(const struct options *o)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
-
 	if (fd < 0)
 		die("socket", strerror(errno));
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
@@ -122,7 +120,6 @@ static int server_run(const struct options *o, int listener)
 	struct iovec v[DEPTH_MAX];
 	size_t have = 0;
 	int fd;
-
 	blocks_fill(&o->shape, base);
 	fd = accept(listener, NULL, NULL);
 	if (fd < 0)
@@ -162,7 +159,6 @@ struct client {
 static void ask(struct client *c, unsigned n)
 {
 	uint64_t request[DEPTH_MAX], now = now_ns();
-
 	for (unsigned i = 0; i < n; i++, c->asked++) {
 		uint64_t place = c->asked % c->o->depth;
 		request[i] = c->block[place] = bench_order_key(c->asked, c->o->shape.blocks, c->o->shape.seed);
@@ -176,7 +172,6 @@ static void ask(struct client *c, unsigned n)
 static void block_arrived(struct client *c, uint64_t now)
 {
 	uint64_t place = c->arrived++ % c->o->depth;
-
 	if (!block_is(&c->o->shape, c->ring + place * c->o->shape.size, c->block[place]))
 		die("a block that arrived", "not as it should be");
 	if (!c->counting)
@@ -194,7 +189,6 @@ static void receive(struct client *c)
 	ssize_t n = outcome(recv(c->fd, c->ring + at, room, MSG_DONTWAIT));
 	unsigned whole;
 	uint64_t now;
-
 	if (n < 0)
 		die("the server", "it closed the connection");
 	if (n == 0)
@@ -211,7 +205,6 @@ static void receive(struct client *c)
 static void read_for(struct client *c, uint64_t duration_ns)
 {
 	uint64_t end = now_ns() + duration_ns, grace = end + GRACE_S * 1000000000ull, now;
-
 	do {
 		receive(c);
 		now = now_ns();
@@ -223,7 +216,6 @@ static int client_run(const struct options *o, const struct sockaddr_in *to)
 	static struct client c; /* a histogram is too large for a stack */
 	uint64_t start;
 	double cpu;
-
 	c.o = o;
 	c.ring = memory(o->depth * o->shape.size);
 	c.fd = tcp_socket(o);
@@ -254,7 +246,6 @@ int main(int argc, char **argv)
 	struct options o;
 	int listener, rc = load_options(&program, table, argc, argv, &o);
 	pid_t child;
-
 	if (rc >= 0)
 		return rc;
 	listener = tcp_socket(&o);

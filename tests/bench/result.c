@@ -15,7 +15,6 @@ int result_print(const struct result *r)
 {
 	double seconds = (double)r->elapsed_ns / 1e9;
 	double per_s = seconds > 0 ? 1 / seconds : 0;
-
 	printf("{\"gets\": %llu, \"seconds\": %.6f, \"gets_per_s\": %.1f, \"bytes_per_s\": %.0f, \"p50_ns\": %llu, "
 	       "\"p99_ns\": %llu, \"cpu_seconds\": %.3f}\n",
 	       (unsigned long long)r->gets, seconds, (double)r->gets * per_s, (double)r->bytes * per_s,
@@ -27,7 +26,6 @@ int result_print(const struct result *r)
 double cpu_seconds_now(void)
 {
 	struct rusage u = {0};
-
 	getrusage(RUSAGE_SELF, &u);
 	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;

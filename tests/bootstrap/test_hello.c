@@ -48,17 +48,16 @@ static void other_providers_differ(void **state)
 {
 	(void)state;
 	differs(identity("efa", "efa", 0), identity("tcp;ofi_rxm", "10.0.0.0/24", 16384),
-		"the providers differ: \"efa\" on this server, \"tcp;ofi_rxm\" on the client: choose the same provider "
-		"on both sides");
+		"the providers differ: \"efa\" on this server, \"tcp;ofi_rxm\" on the client: "
+		"choose the same provider on both sides");
 }
 
 static void other_efa_fabrics_differ(void **state)
 {
 	(void)state;
 	differs(identity("efa", "efa", 0), identity("efa", "efa-direct", 0),
-		"the EFA fabrics differ: \"efa\" on this server, \"efa-direct\" on the client, and the two cannot talk "
-		"to each other: choose"
-		" the same fabric on both sides");
+		"the EFA fabrics differ: \"efa\" on this server, \"efa-direct\" on the client, "
+		"and the two cannot talk to each other: choose the same fabric on both sides");
 }
 
 static void other_eager_sizes_of_rxm_name_the_variable(void **state)
@@ -85,8 +84,8 @@ static void names_from_the_network_are_printed_harmlessly(void **state)
 	(void)state;
 	struct boot_identity theirs = identity("\x1b[31mefa\n", "efa", 0);
 	differs(identity("efa", "efa", 0), theirs,
-		"the providers differ: \"efa\" on this server, \"?[31mefa?\" on the client: choose the same provider "
-		"on both sides");
+		"the providers differ: \"efa\" on this server, \"?[31mefa?\" on the client: "
+		"choose the same provider on both sides");
 	struct kv_error err;
 	memset(&theirs, 'x', sizeof(theirs));
 	struct boot_identity ours = theirs;

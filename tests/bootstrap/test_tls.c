@@ -280,8 +280,8 @@ static void each_side_says_who_the_other_is(void **state)
 	who(&plain, &plain, "no credential", "no credential");
 	who(&psk, &psk, "PSK identity \"bench\"", "PSK identity \"bench\"");
 	who(&s, &c, "certificate CN=KVRail test client",
-	    "certificate CN=KVRail test server, DNS:localhost, IP Address:127.0.0.1, IP Address:0:0:0:0:0:0:0:1, "
-	    "DNS:kv.example");
+	    "certificate CN=KVRail test server, DNS:localhost, "
+	    "IP Address:127.0.0.1, IP Address:0:0:0:0:0:0:0:1, DNS:kv.example");
 }
 
 /* ---- revocation lists ---- */

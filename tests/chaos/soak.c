@@ -426,8 +426,8 @@ static void time_check(const struct space *s, const struct timing *t, uint64_t n
 	add(&sh.late, 1);
 	max_set(&sh.worst_ns, over);
 	fprintf(stderr,
-		"soak: %.3f LATE: %s (%s copies), begun at %.3f: %.1f ms, %.1f ms past its limit; the machine stood "
-		"still for %.1f ms; %s\n",
+		"soak: %.3f LATE: %s (%s copies), begun at %.3f: "
+		"%.1f ms, %.1f ms past its limit; the machine stood still for %.1f ms; %s\n",
 		seconds_of(now), kind_name[t->kind], s->name, seconds_of(t->start_ns),
 		(double)(now - t->start_ns) / 1e6, (double)over / 1e6, (double)stood / 1e6,
 		rc < 0 ? kvc_errname((int)rc) : "success");

@@ -155,8 +155,7 @@ static void more_rails_than_nics_are_refused(void **state)
 	o.rails = 2;
 	assert_int_equal(te_plan_devices(&o, nic, 2, at, &rails, &err), -KV_ELIMIT);
 	assert_string_equal(err.text, "2 rails were requested, and provider verbs has 1 device here (and 1 that is "
-				      "down or slow, which only --nic takes); "
-				      "request at most 1");
+				      "down or slow, which only --nic takes); request at most 1");
 	o.rails = KV_RAILS_MAX + 1;
 	assert_int_equal(te_plan_devices(&o, nic, 2, at, &rails, &err), -KV_EINVAL);
 }

@@ -106,7 +106,6 @@ ssize_t fault_real_fi_writemsg(struct fid_ep *ep, const struct fi_msg_rma *msg, 
 int fault_real_fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **out, void *context)
 {
 	int rc = __real_fi_fabric(attr, out, context);
-
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&lock);
@@ -122,7 +121,6 @@ int fault_real_fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **out, v
 int fault_real_fi_domain(struct fid_fabric *f, struct fi_info *info, struct fid_domain **out, void *context)
 {
 	int rc = fabric_real->domain(f, info, out, context);
-
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&lock);
@@ -141,7 +139,6 @@ int fault_real_fi_domain(struct fid_fabric *f, struct fi_info *info, struct fid_
 int fault_real_fi_eq_open(struct fid_fabric *f, struct fi_eq_attr *attr, struct fid_eq **out, void *context)
 {
 	int rc = fabric_real->eq_open(f, attr, out, context);
-
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&lock);
@@ -160,7 +157,6 @@ int fault_real_fi_trywait(struct fid_fabric *f, struct fid **fids, int count)
 int fault_real_fi_av_open(struct fid_domain *d, struct fi_av_attr *attr, struct fid_av **out, void *context)
 {
 	int rc = domain_real->av_open(d, attr, out, context);
-
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&lock);
@@ -175,7 +171,6 @@ int fault_real_fi_av_open(struct fid_domain *d, struct fi_av_attr *attr, struct 
 int fault_real_fi_cq_open(struct fid_domain *d, struct fi_cq_attr *attr, struct fid_cq **out, void *context)
 {
 	int rc = domain_real->cq_open(d, attr, out, context);
-
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&lock);
@@ -192,7 +187,6 @@ int fault_real_fi_cq_open(struct fid_domain *d, struct fi_cq_attr *attr, struct 
 int fault_real_fi_endpoint(struct fid_domain *d, struct fi_info *info, struct fid_ep **out, void *context)
 {
 	int rc = domain_real->endpoint(d, info, out, context);
-
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&lock);

@@ -102,14 +102,12 @@ void fault_end(void)
 bool fault_lasts(void)
 {
 	unsigned fired = fault_board->fired;
-
 	return fired > 0 && fired < fault_board->way->times;
 }
 
 static void record(struct fault_board *b, const char *function, uintptr_t caller)
 {
 	unsigned at = (unsigned)(caller * 2654435761u >> 4) % FAULT_SITES_MAX;
-
 	/* Two processes may be at it. The first to come takes the place. */
 	for (;; at = (at + 1) % FAULT_SITES_MAX) {
 		uintptr_t there = 0;
@@ -127,7 +125,6 @@ static void record(struct fault_board *b, const char *function, uintptr_t caller
 static void fail(const struct fault_way *way, const long *regs, const long *stack)
 {
 	unsigned arg = way->error_arg;
-
 	if (arg)
 		kv_fail((struct kv_error *)(arg <= REGISTER_ARGS ? regs[arg - 1] : stack[arg - 1 - REGISTER_ARGS]),
 			(int)way->value, "fault: %s failed", way->function);
@@ -143,7 +140,6 @@ int fault_hit(const char *function, const long *regs, uintptr_t caller, const lo
 {
 	struct fault_board *b = fault_board;
 	unsigned n;
-
 	if (!b || !atomic_load_explicit(&b->on, memory_order_relaxed) || caller < (uintptr_t)&__executable_start ||
 	    caller >= (uintptr_t)&etext)
 		return 0;
@@ -184,7 +180,6 @@ static uint64_t waited_ns(void)
 	DIR *d = opendir("/proc/self/task");
 	const struct dirent *e;
 	uint64_t sum = 0;
-
 	while (d && (e = readdir(d)) != NULL) {
 		char path[300], line[128];
 		unsigned long long ran, waited;
@@ -224,7 +219,6 @@ void *fault_real_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t
 void *fault_real_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t offset)
 {
 	void *p = __real_mmap(addr, len, prot, flags, fd, offset);
-
 	if (fault_board && p != MAP_FAILED)
 		mapped += (int64_t)kv_align_up(len, 4096);
 	return p;
@@ -235,7 +229,6 @@ int __wrap_munmap(void *addr, size_t len);
 int __wrap_munmap(void *addr, size_t len)
 {
 	int rc = __real_munmap(addr, len);
-
 	if (rc == 0)
 		mapped -= (int64_t)kv_align_up(len, 4096);
 	return rc;
@@ -246,7 +239,6 @@ struct fi_info *fault_real_fi_dupinfo(const struct fi_info *info);
 struct fi_info *fault_real_fi_dupinfo(const struct fi_info *info)
 {
 	struct fi_info *copy = __real_fi_dupinfo(info);
-
 	infos += copy != NULL;
 	return copy;
 }
@@ -259,7 +251,6 @@ int fault_real_fi_getinfo(uint32_t version, const char *node, const char *servic
 			  const struct fi_info *hints, struct fi_info **info)
 {
 	int rc = __real_fi_getinfo(version, node, service, flags, hints, info);
-
 	infos += rc == 0;
 	return rc;
 }
@@ -277,7 +268,6 @@ int fault_real_io_connect_await(const struct sockaddr_storage *addr, socklen_t l
 int fault_real_io_connect_await(const struct sockaddr_storage *addr, socklen_t len, int *out_fd, uint64_t deadline_ns)
 {
 	int rc = __real_io_connect_await(addr, len, out_fd, deadline_ns);
-
 	if (rc == 0)
 		last_connection = *out_fd;
 	return rc;
@@ -298,7 +288,6 @@ int fault_real_te_open(const struct te_options *options, const struct te_handler
 		       struct kv_error *err)
 {
 	struct te_options o = *options;
-
 	if (part_bytes)
 		o.part_bytes = part_bytes;
 	return __real_te_open(&o, handlers, arg, out, err);
@@ -310,7 +299,6 @@ int __wrap_fab_poll(struct fab *fab, struct fab_event *out, int n)
 {
 	const char *who = doomed;
 	char name[16];
-
 	if (who && n > 0 && pthread_getname_np(pthread_self(), name, sizeof(name)) == 0 && strcmp(name, who) == 0) {
 		doomed = NULL;
 		*out = (struct fab_event){.type = FAB_EV_DEAD, .status = -EIO};

@@ -73,7 +73,6 @@ static void wrong(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 static void wrong(const char *fmt, ...)
 {
 	va_list ap;
-
 	if (!s.bad)
 		fault_note_machine();
 	s.bad = true;
@@ -89,7 +88,6 @@ static void code_check(const char *what, int64_t rc)
 {
 	static const char *last_what;
 	static int64_t last_rc;
-
 	s.timed_out |= rc == -KV_ETIMEOUT;
 	if (rc >= 0 || (what == last_what && rc == last_rc))
 		return;
@@ -118,7 +116,6 @@ static void error_check(const char *what, int rc, const struct kv_error *err)
 static void fill(uint8_t *at, size_t n, uint64_t seed)
 {
 	struct kv_prng p;
-
 	kv_prng_seed(&p, seed);
 	kv_prng_fill(&p, at, n);
 }
@@ -132,7 +129,6 @@ static int64_t step(const char *what, int64_t (*fn)(void))
 	uint64_t until = now_ns() + RECOVER_NS;
 	unsigned tries = 1;
 	int64_t rc;
-
 	fault_board->step = what;
 	while ((rc = fn()) < 0) {
 		code_check(what, rc);
@@ -210,7 +206,6 @@ static int server_make(const char *node_id, struct kvs_server **out)
 				      .lease_ns = 200 * MS,
 				      .log = &server_log};
 	int rc = kvs_server_create(&o, out, &err);
-
 	error_check("kvs_server_create", rc, &err);
 	if (rc < 0) {
 		if (*out)
@@ -237,7 +232,6 @@ static int64_t server_up(void);
 static int remote_run(void)
 {
 	char order = 0;
-
 	if (recv(s.line, &order, 1, 0) == 1 && order == 'u')
 		STEP(server_up);
 	if (!s.bad && send(s.line, s.address, sizeof(s.address), MSG_NOSIGNAL) == sizeof(s.address))
@@ -250,7 +244,6 @@ static int remote_run(void)
 static bool remote_fork(unsigned limit_s)
 {
 	int line[2];
-
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, line) < 0 || (s.remote = fork()) < 0) {
 		wrong("the server's process could not be made");
 		return false;
@@ -275,7 +268,6 @@ static int64_t remote_up(void)
 static void remote_down(void)
 {
 	int status = 0;
-
 	fault_board->step = "the server's process ends";
 	close(s.line);
 	if (waitpid(s.remote, &status, 0) != s.remote || status != 0)
@@ -291,7 +283,6 @@ bool scenario_is_server(void)
 static int64_t server_up(void)
 {
 	int64_t rc = s.line >= 0 && s.remote ? remote_up() : server_make("fault", &s.server);
-
 	if (s.server)
 		kvs_server_address(s.server, s.address, sizeof(s.address));
 	return rc;
@@ -325,7 +316,6 @@ static int pool_make(unsigned servers, struct kvc_pool **out)
 				.crl_file = secret.crl,
 				.log_level = KV_LOG_WARN};
 	int rc;
-
 	snprintf(name[0], sizeof(name[0]), "fault=%s", s.address);
 	snprintf(name[1], sizeof(name[1]), "second=");
 	if (servers > 1)
@@ -401,7 +391,6 @@ static int64_t missed(int64_t rc, int64_t (*again)(void))
 {
 	struct kvc_stat_item all[64];
 	int n;
-
 	if (rc != -KV_ENOTFOUND)
 		return rc;
 	n = kvc_stat(s.pool, all, KV_COUNT(all), NULL);
@@ -431,7 +420,6 @@ static int64_t get_part(void)
 {
 	const struct kvc_call call = {.size = sizeof(call), .offset = 70000, .length = 100000};
 	int64_t rc = kvc_get(s.pool, key_of("large"), plain, LARGE, &call);
-
 	fill(source, LARGE, 2);
 	if (rc >= 0 && (rc != 100000 || memcmp(plain, source + 70000, 100000) != 0))
 		wrong("get_part: %" PRId64 " bytes, or others", rc);
@@ -450,7 +438,6 @@ static int64_t mem_register(void)
 {
 	struct kv_error err = {0};
 	int rc = kvc_register(s.pool, registered, sizeof(registered), &s.mem, &err);
-
 	error_check("kvc_register", rc, &err);
 	return rc;
 }
@@ -458,7 +445,6 @@ static int64_t mem_register(void)
 static int64_t mem_unregister(void)
 {
 	int rc = kvc_unregister(s.pool, &s.mem);
-
 	if (rc == 0 && s.mem)
 		wrong("kvc_unregister kept the registration");
 	return rc;
@@ -479,7 +465,6 @@ static void items_make(void)
 static int64_t items_check(const char *what, int rc)
 {
 	int first = 0;
-
 	for (unsigned i = 0; i < BATCH; i++) {
 		code_check(what, items[i].result);
 		if (items[i].result < 0 && first == 0)
@@ -501,7 +486,6 @@ static int64_t items_put(const char *what, struct kvc_pool *pool)
 static int64_t items_get(const char *what, struct kvc_pool *pool)
 {
 	int64_t rc;
-
 	items_make();
 	memset(batch, 0, sizeof(batch));
 	rc = items_check(what, kvc_get_batch(pool, items, BATCH, NULL));
@@ -528,7 +512,6 @@ static int64_t queue_batch(void)
 	struct kvc_queue *q = NULL;
 	int n = 0, rc = kvc_queue_open(s.pool, NULL, &q, NULL);
 	int64_t id;
-
 	if (rc < 0)
 		return rc;
 	items_make();
@@ -561,7 +544,6 @@ static int64_t exists(void)
 	uint8_t found[3] = {9, 9, 9};
 	unsigned prefix = 9;
 	int rc = kvc_exists(s.pool, keys, 3, found, &prefix, NULL);
-
 	if (rc >= 0 && (found[2] != 0 || prefix != (found[0] ? 1u + found[1] : 0u)))
 		wrong("exists: %u %u %u, prefix %u", found[0], found[1], found[2], prefix);
 	if (rc >= 0 && !found[0])
@@ -572,7 +554,6 @@ static int64_t exists(void)
 static int64_t touch(void)
 {
 	const struct kvc_call call = {.size = sizeof(call), .ttl_s = 1000};
-
 	return missed(kvc_touch(s.pool, key_of("large"), &call), put_large);
 }
 
@@ -582,7 +563,6 @@ static int64_t miss(void)
 	unsigned char room[KVC_KEY_MAX];
 	struct kvc_key key;
 	int64_t rc = kvc_key_fold(name, sizeof(name), room, &key);
-
 	if (rc < 0)
 		return rc;
 	rc = kvc_get(s.pool, key, plain, LARGE, NULL);
@@ -599,7 +579,6 @@ static int64_t ping(void)
 static int64_t delete(const char *key)
 {
 	int rc = kvc_delete(s.pool, key_of(key), NULL);
-
 	return rc == -KV_ENOTFOUND ? 0 : rc; /* the reply to an earlier try may be what was lost */
 }
 
@@ -607,7 +586,6 @@ static int64_t delete_all(void)
 {
 	static const char *const keys[] = {"small", "large", "registered", "borrowed", "wide"};
 	int64_t rc = 0;
-
 	items_make();
 	for (unsigned i = 0; i < KV_COUNT(keys) && rc == 0; i++)
 		rc = delete (keys[i]);
@@ -622,7 +600,6 @@ static int64_t wide_register(void)
 {
 	struct kv_error err = {0};
 	int rc = s.mem ? 0 : kvc_register(s.pool, wide, sizeof(wide), &s.mem, &err);
-
 	error_check("kvc_register in parts", rc, &err);
 	return rc;
 }
@@ -636,7 +613,6 @@ static int64_t put_wide(void)
 static int64_t get_wide(void)
 {
 	uint8_t *to = wide + (size_t)2 * PART - LARGE / 2;
-
 	memset(to, 0, LARGE);
 	return missed(same("get_wide", kvc_get(s.pool, key_of("wide"), to, LARGE, NULL), to, LARGE, 5), put_wide);
 }
@@ -647,7 +623,6 @@ static int64_t session_open(struct kvc_session **sub, const struct kvc_session_o
 {
 	struct kv_error err = {0};
 	int rc = *sub ? 0 : kvc_session_open(s.pool, 0, o, sub, &err);
-
 	error_check("kvc_session_open", rc, &err);
 	if (rc < 0 && *sub)
 		wrong("kvc_session_open failed and gave a session");
@@ -662,7 +637,6 @@ static int64_t own_open(void)
 static int64_t keyed_open(void)
 {
 	const struct kvc_session_options o = {.size = sizeof(o), .psk = SCENARIO_SESSION_KEY, .client_id = 7};
-
 	return session_open(&s.keyed, &o);
 }
 
@@ -679,7 +653,6 @@ static int64_t keyed_close(void)
 static int64_t session_put(void)
 {
 	const struct kvc_call call = {.size = sizeof(call), .session = s.own};
-
 	fill(source, LARGE, 2);
 	return kvc_put(s.pool, key_of("large"), source, LARGE, &call);
 }
@@ -687,7 +660,6 @@ static int64_t session_put(void)
 static int64_t session_get(void)
 {
 	const struct kvc_call call = {.size = sizeof(call), .session = s.keyed};
-
 	memset(plain, 0, LARGE);
 	return missed(same("session_get", kvc_get(s.pool, key_of("large"), plain, LARGE, &call), plain, LARGE, 2),
 		      put_large);
@@ -696,7 +668,6 @@ static int64_t session_get(void)
 static int64_t session_batch(void)
 {
 	const struct kvc_call call = {.size = sizeof(call), .session = s.keyed};
-
 	items_make();
 	for (unsigned i = 0; i < BATCH; i++)
 		fill(items[i].data, items[i].len, 100 + i);
@@ -707,7 +678,6 @@ static int64_t session_info(void)
 {
 	struct kvc_session_info i = {.size = sizeof(i)};
 	int rc = kvc_session_info(s.pool, s.keyed, 0, &i);
-
 	if (rc == 0 && i.credits_in_use > i.credits * SHARDS)
 		wrong("a session uses %u credits of %u", i.credits_in_use, i.credits * SHARDS);
 	return rc;
@@ -724,7 +694,6 @@ static void worker(struct kvc_client *client, unsigned w, void *arg)
 static int64_t in_worker(int64_t (*work)(struct kvc_client *client))
 {
 	int rc;
-
 	s.work = work;
 	s.work_rc = -KV_EINTERNAL;
 	rc = kvc_run(s.pool, 1, worker, NULL);
@@ -735,7 +704,6 @@ static int64_t put_borrowed_work(struct kvc_client *client)
 {
 	struct kvc_borrowed borrowed = {0};
 	int64_t rc = kvc_borrow_await(client, LARGE, 0, &borrowed);
-
 	if (rc < 0)
 		return rc;
 	fill(borrowed.data, LARGE, 4);
@@ -748,7 +716,6 @@ static int64_t get_borrowed_work(struct kvc_client *client)
 {
 	struct kvc_borrowed borrowed = {0};
 	int64_t rc = kvc_get_borrowed_await(client, key_of("borrowed"), LARGE, NULL, &borrowed);
-
 	if (rc >= 0 && borrowed.len != LARGE)
 		wrong("get_borrowed: a borrowed piece of %" PRIu64 " bytes", borrowed.len);
 	else if (rc >= 0)
@@ -760,7 +727,6 @@ static int64_t get_borrowed_work(struct kvc_client *client)
 static int64_t pin_work(struct kvc_client *client)
 {
 	int rc = kvc_pin_await(client, key_of("small"), NULL);
-
 	return rc < 0 ? rc : kvc_unpin_await(client, key_of("small"), NULL);
 }
 
@@ -768,7 +734,6 @@ static int64_t session_pin_work(struct kvc_client *client)
 {
 	const struct kvc_call call = {.size = sizeof(call), .session = s.own};
 	int rc = kvc_pin_await(client, key_of("large"), &call);
-
 	return rc < 0 ? rc : kvc_unpin_await(client, key_of("large"), &call);
 }
 
@@ -802,7 +767,6 @@ static int64_t held(bool say)
 	struct kvc_counters c = {.size = sizeof(c)};
 	uint64_t sum = 0;
 	int n = kvc_stat(s.pool, all, KV_COUNT(all), NULL);
-
 	if (n < 0)
 		return n;
 	for (unsigned i = 0; i < KV_COUNT(names); i++) {
@@ -828,7 +792,6 @@ static int64_t held(bool say)
 static void settle(void)
 {
 	uint64_t until = now_ns() + SETTLE_NS;
-
 	fault_board->step = "settle";
 	STEP(delete_all);
 	while (!s.bad && held(false) < 0 && now_ns() < until)
@@ -884,7 +847,6 @@ static void connection_cut(void)
 {
 	uint64_t before, until = now_ns() + RECOVER_NS;
 	struct kvc_counters c = {.size = sizeof(c)};
-
 	kvc_counters(s.pool, &c);
 	before = c.reconnects;
 	shutdown(fault_last_connection(), SHUT_RDWR);
@@ -941,7 +903,6 @@ static void sessions(void)
 static void pulls_check(void)
 {
 	struct kvc_counters c = {.size = sizeof(c)};
-
 	kvc_counters(s.pool, &c);
 	if (c.pulls == 0)
 		wrong("nothing was read from the server's memory");
@@ -1006,7 +967,6 @@ static void close_both(void)
 static void server_first(void)
 {
 	int64_t rc;
-
 	close_server();
 	fault_board->step = "a call without a server";
 	rc = put_small();
@@ -1027,7 +987,6 @@ static void during(bool on, void (*fn)(void))
 const char *scenario_missing(enum phase phase)
 {
 	struct statvfs shm;
-
 	if (phase != PHASE_PULL)
 		return NULL;
 	if (access("/dev/shm", W_OK) != 0 || statvfs("/dev/shm", &shm) != 0)
@@ -1038,7 +997,6 @@ const char *scenario_missing(enum phase phase)
 int scenario_run(enum phase phase, const char *secrets, unsigned limit_s)
 {
 	bool closing = phase == PHASE_CLOSE || phase == PHASE_SERVER_FIRST;
-
 	secrets_choose(secrets, phase == PHASE_START_CERT);
 	s.pull = phase == PHASE_PULL;
 	s.provider = s.pull ? "shm" : "tcp";

@@ -125,7 +125,6 @@ static unsigned entries(const char *path)
 {
 	DIR *d = opendir(path);
 	unsigned n = 0;
-
 	while (d && readdir(d))
 		n++;
 	if (d)
@@ -154,7 +153,6 @@ static void on_crash(int sig)
 static int descriptors_show(void)
 {
 	int sockets = 0;
-
 	for (int i = 0; i < 256; i++) {
 		char path[64], to[256] = "";
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", i);
@@ -183,7 +181,6 @@ static int left_check(struct fault_board *b, bool recording)
 	unsigned i = scenario_is_server(), threads = threads_left(recording ? 0 : b->threads[i]),
 		 fds = entries("/proc/self/fd");
 	bool sound = true;
-
 	if (recording) {
 		b->fds[i] = fds;
 		b->threads[i] = threads;
@@ -208,7 +205,6 @@ static int left_check(struct fault_board *b, bool recording)
 static void child(enum phase phase, const char *log)
 {
 	int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0600), rc;
-
 	dup2(fd, 1);
 	dup2(fd, 2);
 	close(fd);
@@ -232,7 +228,6 @@ static void child(enum phase phase, const char *log)
 static void start(struct job *j, enum phase phase, struct fault_case *c)
 {
 	struct fault_board *b = j->board;
-
 	memset(b, 0, sizeof(*b));
 	b->recording = !c;
 	b->sockets_left = -1;
@@ -258,7 +253,6 @@ static void title(const struct fault_case *c, char *buf, size_t cap)
 {
 	char place[256] = "?";
 	const char *path;
-
 	__sanitizer_symbolize_pc((void *)(c->caller - 1), "%f %s:%l", place, sizeof(place));
 	path = strstr(place, " /");
 	snprintf(buf, cap, "%s = %s%s, call %u, in %.*s%s", c->way->function, c->way->shown,
@@ -270,7 +264,6 @@ static void show(const char *log, unsigned lines_max)
 {
 	FILE *f = fopen(log, "re");
 	char line[1024];
-
 	for (unsigned n = 0; f && n < lines_max && fgets(line, sizeof(line), f); n++)
 		printf("#     %s", line);
 	if (f)
@@ -291,7 +284,6 @@ static bool requests_forgotten(const char *log, int n)
 	unsigned long long bytes;
 	unsigned direct = 0, objects;
 	bool good = f != NULL, info = false, ended = false;
-
 	while (good && fgets(line, sizeof(line), f)) {
 		if (sscanf(line, "Direct leak of %llu byte(s) in %u object(s)", &bytes, &objects) == 2) {
 			info = ++direct == 1 && objects == (unsigned)n && bytes == n * sizeof(struct fi_info);
@@ -312,7 +304,6 @@ static bool requests_forgotten(const char *log, int n)
 static enum verdict verdict_of(const struct job *j, int status)
 {
 	const struct fault_board *b = j->board;
-
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return b->fired ? SURVIVED : UNMET;
 	if (was_starved(b))
@@ -350,7 +341,6 @@ static bool judge(struct job *j, int status)
 	enum verdict v = verdict_of(j, status);
 	const struct fault_board *b = j->board;
 	bool again = (v == UNMET || v == STARVED) && j->c->tries < TRIES, good = v == SURVIVED || v == UNMET;
-
 	if (v == UNMET && again)
 		return false;
 	title(j->c, text, sizeof(text));
@@ -377,7 +367,6 @@ static void reap(enum phase phase)
 {
 	int status;
 	pid_t pid = waitpid(-1, &status, 0);
-
 	for (unsigned i = 0; i < num_jobs; i++) {
 		struct job *j = &jobs[i];
 		if (j->pid != pid)
@@ -402,7 +391,6 @@ static bool record(enum phase phase)
 {
 	struct job *j = &jobs[0];
 	int status = 0;
-
 	for (unsigned i = 0; i < TRIES && (i == 0 || was_starved(j->board)); i++) {
 		starved += i > 0;
 		start(j, phase, NULL);
@@ -422,7 +410,6 @@ static bool record(enum phase phase)
 static int by_order(const void *a, const void *b)
 {
 	const struct fault_site *x = a, *y = b;
-
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
@@ -430,7 +417,6 @@ static unsigned add(unsigned n, const struct fault_site *site, const struct faul
 {
 	char text[512];
 	const char *only = getenv("KVRAIL_FAULT_ONLY");
-
 	cases[n] = (struct fault_case){.caller = site->caller, .way = way, .nth = nth};
 	title(&cases[n], text, sizeof(text));
 	return n < CASES_MAX - 1 && (!only || strstr(text, only)) ? n + 1 : n;
@@ -440,7 +426,6 @@ static unsigned add(unsigned n, const struct fault_site *site, const struct faul
 static unsigned add_later(unsigned n, const struct fault_site *site, const struct fault_way *way)
 {
 	unsigned hits = site->hits;
-
 	if (hits > FEW)
 		return add(n, site, way, hits / 2);
 	if (hits > 1)
@@ -472,7 +457,6 @@ static unsigned sites_of(enum phase phase, struct fault_site *site)
 {
 	const struct fault_board *b = jobs[0].board;
 	unsigned count = 0;
-
 	for (unsigned i = 0; i < FAULT_SITES_MAX; i++)
 		if (b->site[i].caller && !known_from_start(phase, &b->site[i]))
 			memcpy(&site[count++], &b->site[i], sizeof(*site));
@@ -487,7 +471,6 @@ static unsigned plan(enum phase phase)
 {
 	static struct fault_site site[FAULT_SITES_MAX];
 	unsigned count = sites_of(phase, site), n = 0;
-
 	for (unsigned i = 0; i < count; i++)
 		for (unsigned w = 0; w < fault_ways_count; w++)
 			way_met[w] |= strcmp(site[i].function, fault_ways[w].function) == 0;
@@ -507,7 +490,6 @@ static unsigned plan(enum phase phase)
 static bool sweep(enum phase phase)
 {
 	unsigned n, before = failed;
-
 	printf("# %s\n", phase_names[phase]);
 	if (!record(phase))
 		return false;
@@ -529,7 +511,6 @@ static bool secret_make(const char *name, const char *line)
 {
 	char path[96];
 	FILE *f;
-
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	f = fopen(path, "we");
 	return f && fprintf(f, "%s\n", line) > 0 && fclose(f) == 0;
@@ -538,7 +519,6 @@ static bool secret_make(const char *name, const char *line)
 static bool secrets_make(void)
 {
 	char command[256];
-
 	umask(077);
 	if (!secret_make("psk", SCENARIO_PSK) || !secret_make("session-keys", SCENARIO_SESSION_KEY))
 		return false;
@@ -549,7 +529,6 @@ static bool secrets_make(void)
 static bool setup(void)
 {
 	const char *tmp = getenv("TMPDIR"), *wanted = getenv("KVRAIL_FAULT_JOBS");
-
 	snprintf(folder, sizeof(folder), "%.40s/kvrail-fault-XXXXXX", tmp ? tmp : "/tmp");
 	if (!mkdtemp(folder) || !secrets_make())
 		return false;
@@ -572,7 +551,6 @@ static bool forgotten_in(const char *report, int n)
 	char log[128];
 	FILE *f;
 	bool yes;
-
 	snprintf(log, sizeof(log), "%s/sample", folder);
 	f = fopen(log, "we");
 	if (!f || fputs(report, f) < 0 || fclose(f) != 0)
@@ -594,7 +572,6 @@ static bool forgotten_in(const char *report, int n)
 static bool tolerance_check(void)
 {
 	char text[1024], bytes[16];
-
 	_Static_assert(sizeof(struct fi_info) < 1000, "three digits below");
 	snprintf(bytes, sizeof(bytes), "%zu", sizeof(struct fi_info));
 	snprintf(text, sizeof(text), DIRECT("%s") DUPINFO INDIRECT SUMMARY, bytes);
@@ -624,7 +601,6 @@ static bool leaks_are_known(void)
 {
 	int status = 0;
 	pid_t pid = fork();
-
 	if (pid == 0) {
 		int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 		dup2(fd, 2);
@@ -648,7 +624,6 @@ static void never_met(void)
 static void cleanup(void)
 {
 	char command[128];
-
 	snprintf(command, sizeof(command), "rm -rf %s", folder);
 	if (system(command) != 0)
 		printf("# %s is left\n", folder);
@@ -658,7 +633,6 @@ int main(void)
 {
 	const char *one = getenv("KVRAIL_FAULT_PHASE");
 	bool good = true;
-
 	if (fault_ways_count > WAYS_MAX || !setup()) {
 		printf("1..1\nnot ok 1 - a folder for logs, a key and certificates (scripts/make-test-certs.sh, from "
 		       "the root of the tree): %s\n",

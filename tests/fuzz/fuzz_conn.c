@@ -47,7 +47,6 @@ static void receive(struct boot_conn *conn)
 	static const struct boot_identity mine = {.provider = "tcp;ofi_rxm", .fabric = "net"};
 	struct kv_error err = {0};
 	int rc;
-
 	while ((rc = boot_recv_await(conn, &m, soon())) == 0 || rc == -KV_EVERSION)
 		if (m.type == WIRE_CTRL_HELLO && rc == 0) {
 			struct boot_identity theirs = {.eager_bytes = m.hello.eager_bytes};
@@ -67,7 +66,6 @@ static void acceptor(void *arg)
 	struct boot_conn *conn = NULL;
 	struct kv_error err = {0};
 	int rc = boot_accept_await(contexts[feed.tls], feed.fd[1], &peer, 0, soon(), &conn, &err);
-
 	(void)arg;
 	check(rc == 0 || (err.code == rc && err.text[0]), "an accept that fails without a sentence");
 	if (rc == 0)
@@ -93,7 +91,6 @@ static void start(void)
 	static const struct boot_security key = {.psk = "fuzz:00112233445566778899aabbccddeeff"};
 	struct loop_options options = {.name = "fuzz", .log = &silent};
 	struct kv_error err = {0};
-
 	check(loop_create(&options, &loop, &err) == 0, err.text);
 	check(boot_context_create(&(struct boot_security){0}, true, &silent, &contexts[0], &err) == 0, err.text);
 	check(boot_context_create(&key, true, &silent, &contexts[1], &err) == 0, err.text);

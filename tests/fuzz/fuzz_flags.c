@@ -32,7 +32,6 @@ static void server(int argc, char **argv)
 	struct kv_error err = {0};
 	struct flags f;
 	int rc = flags_parse(argc, argv, &f, &err);
-
 	outcome(rc, &err);
 	if (rc == 0)
 		flags_options(&f, NULL, &log, &options);
@@ -43,7 +42,6 @@ static void bench(int argc, char **argv)
 	struct bench_options o;
 	struct kv_error err = {0};
 	int rc = bench_options_parse(argc, argv, &o, &err);
-
 	outcome(rc, &err);
 	if (rc == 0)
 		check(o.load.num_workers >= 1 && o.load.num_workers <= KV_OPT_WORKERS_MAX && o.load.num_clients >= 1 &&
@@ -55,7 +53,6 @@ static void client(int argc, char **argv)
 	struct cli_options o;
 	struct kv_opt_strings words = {0};
 	struct kv_error err = {0};
-
 	outcome(cli_options_parse(argc, argv, &o, &words, &err), &err);
 	check(words.count <= KV_OPT_STRINGS_MAX);
 }
@@ -65,7 +62,6 @@ static void quiet(void)
 {
 	static bool done;
 	int fd = done ? -1 : open("/dev/null", O_WRONLY | O_CLOEXEC);
-
 	done = true;
 	if (fd < 0)
 		return;
@@ -77,7 +73,6 @@ static void with(void (*program)(int argc, char **argv), const char *text, size_
 {
 	char *copy = malloc(size + 1), *argv[WORDS_MAX + 2] = {"fuzz"};
 	int argc = 1;
-
 	check(copy != NULL);
 	memcpy(copy, text, size);
 	copy[size] = 0;

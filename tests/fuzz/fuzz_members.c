@@ -96,7 +96,6 @@ static void answer(const char *text, size_t len)
 	char kind = len ? *text : 'a';
 	char *body = strndup(text + (len != 0), len ? len - 1 : 0);
 	struct web_answer a = {.status = statuses[(unsigned char)kind % KV_COUNT(statuses)], .body = body};
-
 	for (unsigned i = 0; i < CALLS && !c; i++)
 		if (calls[(turn_of + i) % CALLS].used)
 			c = &calls[(turn_of + i) % CALLS];
@@ -119,7 +118,6 @@ static void feed(const struct source_class *class, const struct source_setup *se
 {
 	struct source *s;
 	const char *end = text + size;
-
 	memset(calls, 0, sizeof(calls));
 	turn_of = 0;
 	if (class->check(setup, NULL) || class->open(setup, &s))
@@ -148,7 +146,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				     .sink = &sink};
 	char *text = strndup((const char *)data, size);
 	struct kv_member m;
-
 	if (!text)
 		return 0;
 	setup.spec = "http://e:1/kv";

@@ -21,7 +21,6 @@ static void line_check(char *text, size_t size)
 	struct repl_line l;
 	struct kv_error err = {0};
 	int rc;
-
 	kv_opt_defaults(cli_options_table, &base);
 	rc = repl_parse(text, &base, &l, &err);
 	check(rc == 0 || rc == 1 || (rc == -KV_EINVAL && err.code == rc && err.text[0]));
@@ -39,7 +38,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	/* An exact copy on the heap, so that ASan sees one byte too many. */
 	char *text = malloc(size + 1);
-
 	check(text != NULL);
 	if (size)
 		memcpy(text, data, size);

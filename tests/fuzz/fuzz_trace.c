@@ -21,7 +21,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint64_t line = 0;
 	FILE *in;
 	int rc;
-
 	if (size == 0)
 		return 0;
 	in = fmemopen((void *)(uintptr_t)data, size, "r");

@@ -251,9 +251,8 @@ static void other_processes_have_a_reserve_too(void **state)
 	machine_of(1024);
 	assert_int_equal(kv_room_others(tree_root, 900 << 20, "buffers", "use fewer", &err), 0);
 	assert_int_equal(kv_room_others(tree_root, 1000 << 20, "buffers", "use fewer", &err), -KV_ENOMEM);
-	check_contains(err.text,
-		       "1.03 GiB of memory are wanted for buffers, with a reserve; this machine can give 1 GiB; use "
-		       "fewer, or free memory");
+	check_contains(err.text, "1.03 GiB of memory are wanted for buffers, with a reserve; "
+				 "this machine can give 1 GiB; use fewer, or free memory");
 }
 
 /* Three pages of memory: one writable, one read-only, one missing. */

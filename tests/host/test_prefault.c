@@ -27,7 +27,6 @@ static void nap(void)
 static struct kv_prefault_state wait_for_end(const struct kv_prefault *p)
 {
 	struct kv_prefault_state s;
-
 	for (kv_prefault_state(p, &s); !s.ended; kv_prefault_state(p, &s))
 		nap();
 	return s;
@@ -38,7 +37,6 @@ static uint64_t pages_there(const struct kv_area *area)
 	size_t pages = area->len_bytes / PAGE;
 	unsigned char *there = calloc(pages, 1);
 	uint64_t n = 0;
-
 	assert_non_null(there);
 	assert_int_equal(mincore(area->base, area->len_bytes, there), 0);
 	for (size_t i = 0; i < pages; i++)
@@ -55,7 +53,6 @@ static void every_page_of_every_area_is_made(void **state)
 	struct kv_prefault_state s;
 	_Atomic uint64_t left = 7;
 	(void)state;
-
 	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(kv_area_map_lazy((8 + 8 * i) * MIB, &area[i], NULL), 0);
 		what[i] = (struct kv_prefault_area){area[i].base, area[i].len_bytes, KV_NODE_ANY};
@@ -84,7 +81,6 @@ static void what_others_write_meanwhile_stays(void **state)
 	uint8_t *bytes;
 	uint64_t round = 0;
 	(void)state;
-
 	assert_int_equal(kv_area_map_lazy(32 * MIB, &area, NULL), 0);
 	bytes = area.base;
 	what = (struct kv_prefault_area){area.base, area.len_bytes, KV_NODE_ANY};
@@ -108,7 +104,6 @@ static void it_stops_in_the_middle(void **state)
 	struct kv_prefault *p = NULL;
 	struct kv_prefault_state s;
 	(void)state;
-
 	assert_int_equal(kv_area_map_lazy(1024ull * MIB, &area, NULL), 0);
 	what = (struct kv_prefault_area){area.base, area.len_bytes, KV_NODE_ANY};
 	assert_int_equal(kv_prefault_start(&what, 1, 1, NULL, NULL, &p, NULL), 0);
@@ -149,7 +144,6 @@ static void it_is_pushed_aside_no_more_than_others(void **state)
 	struct kv_prefault *p = NULL;
 	struct kv_prefault_state s;
 	(void)state;
-
 	assert_int_equal(kv_area_map_lazy(1024ull * MIB, &area, NULL), 0);
 	what = (struct kv_prefault_area){area.base, area.len_bytes, KV_NODE_ANY};
 	assert_int_equal(kv_prefault_start(&what, 1, 1, NULL, NULL, &p, NULL), 0);
@@ -167,7 +161,6 @@ static void memory_that_is_not_there_is_an_error_and_no_crash(void **state)
 	struct kv_prefault *p = NULL;
 	struct kv_prefault_state s;
 	(void)state;
-
 	assert_int_equal(kv_area_map_lazy(8 * MIB, &area, NULL), 0);
 	assert_int_equal(munmap((uint8_t *)area.base + 4 * MIB, 2 * MIB), 0);
 	what = (struct kv_prefault_area){area.base, area.len_bytes, KV_NODE_ANY};
@@ -185,7 +178,6 @@ static void numbers_out_of_range_are_refused(void **state)
 	struct kv_prefault *p = NULL;
 	struct kv_error err = {0};
 	(void)state;
-
 	assert_int_equal(kv_prefault_start(&what, 0, 25, NULL, NULL, &p, &err), -KV_EINVAL);
 	assert_int_equal(kv_prefault_start(&what, KV_PREFAULT_AREAS_MAX + 1, 25, NULL, NULL, &p, &err), -KV_EINVAL);
 	assert_int_equal(kv_prefault_start(&what, 1, 0, NULL, NULL, &p, &err), -KV_EINVAL);

@@ -11,7 +11,6 @@
 static size_t put(uint8_t *at, uint16_t type, const void *data, size_t len)
 {
 	struct nlattr a = {.nla_len = (uint16_t)(sizeof(a) + len), .nla_type = type};
-
 	memset(at, 0, NLA_ALIGN(a.nla_len));
 	memcpy(at, &a, sizeof(a));
 	if (len)
@@ -23,7 +22,6 @@ static size_t put_entry(uint8_t *at, const char *name, uint64_t count)
 {
 	uint8_t inner[64];
 	size_t n = put(inner, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME, name, strlen(name) + 1);
-
 	n += put(inner + n, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR, &count, sizeof(count));
 	return put(at, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY | NLA_F_NESTED, inner, n);
 }
@@ -33,7 +31,6 @@ static size_t put_device(uint8_t *at, uint64_t qps, uint64_t cqs, uint64_t mrs)
 {
 	uint8_t inner[256];
 	size_t n = put_entry(inner, "pd", 3), m;
-
 	n += put_entry(inner + n, "cq", cqs);
 	n += put_entry(inner + n, "qp", qps);
 	n += put_entry(inner + n, "mr", mrs);

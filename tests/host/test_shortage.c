@@ -417,10 +417,9 @@ static void a_verdict_becomes_an_error(void **state)
 	limits.qps_used = 1000;
 	struct kv_verdict v = verdict("qps");
 	assert_int_equal(kv_verdict_fail(&v, "mlx5_0", &err), -KV_ELIMIT);
-	assert_string_equal(err.text,
-			    "mlx5_0: queue pairs: needs 4, 1,000 allowed, 1,000 in use on this machine; use fewer "
-			    "clients or rails, or end other programs that use this device (`rdma resource show qp` "
-			    "lists them)");
+	assert_string_equal(err.text, "mlx5_0: queue pairs: needs 4, 1,000 allowed, 1,000 in use on this machine; "
+				      "use fewer clients or rails, or end other programs that "
+				      "use this device (`rdma resource show qp` lists them)");
 }
 
 static void needs_add_up(void **state)

@@ -10,7 +10,6 @@ FILE *check_file_open(struct check_file *file)
 	const char *dir = getenv("TMPDIR");
 	FILE *out;
 	int fd;
-
 	snprintf(file->path, sizeof(file->path), "%s/kvrail-test.XXXXXX", dir ? dir : "/tmp");
 	fd = mkstemp(file->path);
 	assert_true(fd >= 0);
@@ -23,7 +22,6 @@ struct check_file check_file_make(const char *text)
 {
 	struct check_file file;
 	FILE *out = check_file_open(&file);
-
 	fputs(text, out);
 	assert_int_equal(fclose(out), 0);
 	return file;

@@ -10,7 +10,6 @@ static void steps_are(const char *text, uint32_t max, const uint32_t *want, unsi
 {
 	struct capacity_steps s;
 	struct kv_error err = {0};
-
 	if (capacity_steps_parse(text, max, &s, &err) < 0)
 		fail_msg("%s: %s", text, err.text);
 	assert_int_equal(s.count, n);
@@ -65,7 +64,6 @@ static void pooled_steps_go_on_to_the_most(void **state)
 {
 	struct capacity_steps s;
 	static const uint32_t want[] = {10, 450, 500, 1000, 2000, 5000, 10000, 20000};
-
 	(void)state;
 	assert_int_equal(capacity_steps_parse("10,450", 450, &s, NULL), 0);
 	capacity_steps_extend(&s, 20000);
@@ -96,7 +94,6 @@ static int parse(struct capacity_options *o, struct kv_error *err, const char *c
 {
 	const char *argv[16] = {"kv-bench"};
 	int argc = 1;
-
 	memset(err, 0, sizeof(*err));
 	for (; args[argc - 1]; argc++)
 		argv[argc] = args[argc - 1];
@@ -109,7 +106,6 @@ static void options_that_do_not_agree_are_refused(void **state)
 {
 	struct capacity_options o;
 	struct kv_error err;
-
 	(void)state;
 	assert_int_equal(PARSE(&o, &err, "--steps", "3"), 0);
 	assert_int_equal(o.model, CAPACITY_MODELS);
@@ -131,7 +127,6 @@ static void options_that_do_not_agree_are_refused(void **state)
 static void locked_memory_is_blamed_where_it_is_short(void **state)
 {
 	struct kv_host host = {.memlock_soft = 8 << 20, .locked_bytes = (8 << 20) - 4096};
-
 	(void)state;
 	assert_int_equal(capacity_verbs_end(CAPACITY_QPS, ENOMEM, &host), CAPACITY_LOCKED);
 	assert_int_equal(capacity_verbs_end(CAPACITY_MRS, EAGAIN, &host), CAPACITY_LOCKED);

@@ -35,7 +35,6 @@ static void check_draws(const char *pattern, uint64_t num_keys, double (*weight)
 	struct bench_draw d;
 	struct kv_error err;
 	double sum = 0, off;
-
 	assert_int_equal(bench_pattern_parse(pattern, &spec, &err), 0);
 	for (uint64_t k = 0; k < num_keys; k++)
 		sum += weight(k, arg);
@@ -106,7 +105,6 @@ static void zipf_of_many_keys(void **state)
 	struct kv_error err;
 	uint64_t first = 0;
 	double sum = 0, expected;
-
 	(void)state;
 	assert_int_equal(bench_pattern_parse("zipf:0.99", &spec, &err), 0);
 	bench_draw_init(&d, &spec, 10000000, 5);
@@ -129,7 +127,6 @@ static void sequential_and_shuffled(void **state)
 	struct bench_pattern spec;
 	struct bench_draw d;
 	struct kv_error err;
-
 	(void)state;
 	assert_int_equal(bench_pattern_parse("sequential", &spec, &err), 0);
 	bench_draw_init(&d, &spec, 7, 1);
@@ -147,7 +144,6 @@ static void draws_are_repeatable_and_depend_on_the_seed(void **state)
 	struct bench_pattern spec;
 	struct bench_draw a, b;
 	struct kv_error err;
-
 	(void)state;
 	for (unsigned p = 0; p < KV_COUNT(patterns); p++) {
 		unsigned same = 0;
@@ -170,7 +166,6 @@ static void patterns_that_are_none_are_refused(void **state)
 		"hot:2:1",  "hot:.1:2", "hot:.1:.9:1", "sequential:", "uniform:1", "random"};
 	struct bench_pattern spec;
 	struct kv_error err;
-
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(wrong); i++) {
 		assert_int_equal(bench_pattern_parse(wrong[i], &spec, &err), -KV_EINVAL);
@@ -184,7 +179,6 @@ static void of_every_hundred_keys_sizes_are_exact(void **state)
 {
 	struct bench_options o = {.load.seed = 3};
 	struct kv_error err;
-
 	(void)state;
 	assert_int_equal(bench_sizes_parse("4KB:50,64KB:40,1MB:10", &o.load.sizes, &err), 0);
 	o.load.value_size = bench_sizes_max(&o.load.sizes);
@@ -211,7 +205,6 @@ static void a_keys_name_has_its_own_size(void **state)
 	struct bench_names names;
 	struct bench_key key, same;
 	struct kv_error err;
-
 	(void)state;
 	assert_int_equal(bench_sizes_parse("100,200:3", &o.load.sizes, &err), 0);
 	o.load.value_size = 200;
@@ -234,7 +227,6 @@ static void lognormal_has_its_median_and_spread(void **state)
 	struct bench_sizes s;
 	struct kv_error err;
 	double log_sum = 0, log_squares = 0;
-
 	(void)state;
 	assert_int_equal(bench_sizes_parse("lognormal:64KB:0.5", &s, &err), 0);
 	assert_int_equal(s.count, BENCH_SIZE_STEPS);
@@ -290,7 +282,6 @@ static void sizes_that_are_none_are_refused(void **state)
 	char many[1024] = "1";
 	struct bench_sizes s;
 	struct kv_error err;
-
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(wrong); i++) {
 		assert_int_equal(bench_sizes_parse(wrong[i], &s, &err), -KV_EINVAL);
@@ -311,7 +302,6 @@ static void memory_is_for_every_size(void **state)
 	struct bench_options o = {.load.seed = 1};
 	struct kv_error err;
 	uint64_t mb = 0, sum = 0, need;
-
 	(void)state;
 	assert_int_equal(bench_sizes_parse("4KB:50,64KB:40,1MB:10", &o.load.sizes, &err), 0);
 	o.load.value_size = bench_sizes_max(&o.load.sizes);
@@ -343,7 +333,6 @@ int main(void)
 		cmocka_unit_test(sizes_that_are_none_are_refused),
 		cmocka_unit_test(memory_is_for_every_size),
 	};
-
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,6 @@ static void even_arrivals_do_not_drift(void **state)
 {
 	static const double rates[] = {1, 3, 1000, 333333, 1e6, 7e8};
 	struct bench_arrivals a;
-
 	(void)state;
 	for (unsigned r = 0; r < KV_COUNT(rates); r++) {
 		bench_arrivals_init(&a, rates[r], false, 0, 1);
@@ -57,7 +56,6 @@ static void poisson_arrivals_are_as_planned_after_a_million(void **state)
 	struct bench_arrivals a;
 	long double planned = 0;
 	uint64_t due = 0, before = 0;
-
 	(void)state;
 	bench_arrivals_init(&a, 12345, true, 0, 42);
 	for (uint64_t i = 0; i < ARRIVALS; i++) {
@@ -80,7 +78,6 @@ static void poisson_gaps_are_exponential(void **state)
 	struct bench_arrivals a;
 	uint64_t before = 0;
 	double chi = 0;
-
 	(void)state;
 	memset(count, 0, sizeof(count));
 	bench_arrivals_init(&a, 1000, true, 0, 7);
@@ -101,7 +98,6 @@ static void another_seed_has_another_schedule(void **state)
 {
 	struct bench_arrivals a, b, c;
 	unsigned same = 0;
-
 	(void)state;
 	bench_arrivals_init(&a, 1000, true, 0, 1);
 	bench_arrivals_init(&b, 1000, true, 0, 1);
@@ -155,7 +151,6 @@ static void a_slow_worker_moves_no_arrival(void **state)
 	struct set_clock sim = {.clock = {.now_ns = set_now}};
 	struct bench_arrivals a, plan;
 	uint64_t free_at = 0, stall_ns = 1000000000, service_ns = 1500000;
-
 	(void)state;
 	bench_arrivals_init(&a, 1000, true, 0, 5);
 	bench_arrivals_init(&plan, 1000, true, 0, 5);
@@ -256,7 +251,6 @@ static void parts_of_a_mix_are_exact(void **state)
 	struct bench_options o = {.load.seed = 9};
 	struct kv_error err;
 	uint64_t seen[3] = {0};
-
 	(void)state;
 	assert_int_equal(bench_mix_parse("70:25:5", &o.load.mix, &err), 0);
 	for (uint64_t i = 0; i < 10000; i++) {
@@ -280,7 +274,6 @@ static void no_put_of_a_mix_has_the_key_of_another(void **state)
 	static uint8_t used[2500];
 	struct bench_options o = {.load.seed = 9};
 	struct kv_error err;
-
 	(void)state;
 	memset(used, 0, sizeof(used));
 	assert_int_equal(bench_mix_parse("70:25:5", &o.load.mix, &err), 0);
@@ -303,7 +296,6 @@ static void drawn_kinds_are_independent(void **state)
 	double count[3] = {0}, in_row[3] = {0}, pairs[3][3] = {{0}}, scatter = 0, chi = 0;
 	static const double part[3] = {0.7, 0.25, 0.05};
 	unsigned before = 0;
-
 	(void)state;
 	assert_int_equal(bench_mix_parse("70:25:5", &o.load.mix, &err), 0);
 	for (uint64_t i = 0; i < OPS; i++) {
@@ -334,7 +326,6 @@ static void drawn_kinds_are_independent(void **state)
 static void rates_are_steady_when_four_agree(void **state)
 {
 	struct bench_steady s = {.within = 0.05};
-
 	(void)state;
 	assert_false(bench_steady_add(&s, 50));
 	assert_false(bench_steady_add(&s, 80));
@@ -350,7 +341,6 @@ static void a_rate_that_climbs_or_is_nothing_is_not_steady(void **state)
 {
 	struct bench_steady s = {.within = 0.05}, none = {.within = 0.05};
 	double rate = 100;
-
 	(void)state;
 	for (unsigned i = 0; i < 100; i++, rate *= 1.02)
 		assert_false(bench_steady_add(&s, rate));
@@ -364,7 +354,6 @@ static void runs_have_median_and_range(void **state)
 {
 	static const double odd[] = {5, 1, 9}, even[] = {4, 1, 9, 6};
 	struct bench_spread s;
-
 	(void)state;
 	bench_spread_of(odd, 3, &s);
 	assert_true(s.median == 5 && s.min == 1 && s.max == 9 && s.spread == 8.0 / 5);
@@ -382,7 +371,6 @@ static void check_search(double first, double limit)
 	struct bench_slo_search s;
 	const struct bench_slo_trial *best;
 	double rate = 0;
-
 	bench_slo_begin(&s, first);
 	while (bench_slo_next(&s, &rate)) {
 		struct bench_slo_trial t = {.rate = rate, .why = rate <= limit ? BENCH_SLO_KEPT : BENCH_SLO_LATE};
@@ -402,7 +390,6 @@ static void check_search(double first, double limit)
 static void the_search_finds_the_highest_rate(void **state)
 {
 	struct kv_prng prng = check_seed();
-
 	(void)state;
 	check_search(1000, 1000);
 	check_search(1000, 999);
@@ -420,7 +407,6 @@ static void the_search_ends_where_nothing_is_too_much(void **state)
 {
 	struct bench_slo_search s;
 	double rate = 0;
-
 	(void)state;
 	bench_slo_begin(&s, 0);
 	while (bench_slo_next(&s, &rate)) {
@@ -453,7 +439,6 @@ int main(void)
 		cmocka_unit_test(the_search_finds_the_highest_rate),
 		cmocka_unit_test(the_search_ends_where_nothing_is_too_much),
 	};
-
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,8 +94,8 @@ static void sliding_windows_are_counted(void **state)
 	struct kv_error err = {0};
 	(void)state;
 	assert_int_equal(parse("{\"num_hidden_layers\": 3, \"num_key_value_heads\": 8, \"head_dim\": 64, "
-			       "\"sliding_window\": 128, \"layer_types\": [\"sliding_attention\", \"full_attention\", "
-			       "\"sliding_attention\"]}",
+			       "\"sliding_window\": 128, \"layer_types\": "
+			       "[\"sliding_attention\", \"full_attention\", \"sliding_attention\"]}",
 			       &m, &err),
 			 0);
 	assert_int_equal(m.sliding_layers, 2);
@@ -134,11 +134,10 @@ static void windows_without_a_list_follow_the_family(void **state)
 		struct model m;
 		struct kv_error err = {0};
 		char text[512];
-		snprintf(
-			text, sizeof(text),
-			"{\"num_hidden_layers\": %u, \"num_key_value_heads\": 8, \"head_dim\": 64, \"sliding_window\": "
-			"4096, %s}",
-			of[i].layers, of[i].more);
+		snprintf(text, sizeof(text),
+			 "{\"num_hidden_layers\": %u, \"num_key_value_heads\": "
+			 "8, \"head_dim\": 64, \"sliding_window\": 4096, %s}",
+			 of[i].layers, of[i].more);
 		assert_int_equal(parse(text, &m, &err), 0);
 		assert_int_equal(m.sliding_layers, of[i].sliding);
 		assert_int_equal(m.window, of[i].sliding ? 4096 : 0);

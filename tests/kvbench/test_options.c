@@ -16,7 +16,6 @@ static int parse(struct bench_options *o, struct kv_error *err, ...)
 	char *argv[ARGS_MAX + 2] = {"kv-bench"};
 	int argc = 1;
 	va_list args;
-
 	va_start(args, err);
 	while (argc <= ARGS_MAX && (argv[argc] = va_arg(args, char *)))
 		argc++;
@@ -34,7 +33,6 @@ static void defaults_are_those_promised(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
-
 	(void)state;
 	assert_int_equal(parse(&o, &err, NULL), 0);
 	assert_int_equal(o.load.num_workers, 16);
@@ -65,7 +63,6 @@ static void sizes_are_binary(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
-
 	(void)state;
 	assert_int_equal(parse(&o, &err, "--value-size", "1MB", NULL), 0);
 	assert_int_equal(o.load.value_size, 1 << 20);
@@ -77,7 +74,6 @@ static void sizes_and_patterns_are_of_runs_without_a_trace(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
-
 	(void)state;
 	assert_int_equal(parse(&o, &err, "--value-sizes", "4KB:3,64KB", "--keys-pattern", "zipf:0.99", NULL), 0);
 	assert_int_equal(o.load.value_size, 65536);
@@ -98,7 +94,6 @@ static void slices_are_of_whole_words(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
-
 	(void)state;
 	assert_int_equal(parse(&o, &err, "--slices", "32", NULL), 0);
 	assert_int_equal(o.load.batch, 1);
@@ -118,7 +113,6 @@ static void loads_that_exclude_each_other_are_refused(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
-
 	(void)state;
 	assert_int_equal(parse(&o, &err, "--mix", "90:5:5", "--rate", "10", "--arrivals", "poisson", "--repeat-runs",
 			       "3", "--warmup-steady", "5", NULL),
@@ -175,7 +169,6 @@ static void servers_repeat_under_both_names(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
-
 	(void)state;
 	assert_int_equal(parse(&o, &err, "--server", "10.0.0.1:50051", "--server-addr", "http://10.0.0.2:50052", NULL),
 			 0);
@@ -187,7 +180,6 @@ static void a_bad_address_is_a_usage_error(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
-
 	(void)state;
 	assert_int_equal(parse(&o, &err, "--server", "host:notaport", NULL), -KV_EINVAL);
 }
@@ -196,7 +188,6 @@ static void an_unknown_option_is_a_usage_error(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
-
 	(void)state;
 	assert_int_equal(parse(&o, &err, "--num-wrokers", "4", NULL), -KV_EINVAL);
 }
@@ -205,7 +196,6 @@ static void a_bad_size_names_the_option(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
-
 	(void)state;
 	check_refused("value-size", &err, parse(&o, &err, "--value-size", "potato", NULL));
 }
@@ -214,7 +204,6 @@ static void options_of_an_own_server_need_no_other_server(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
-
 	(void)state;
 	check_refused("--memory-mb", &err, parse(&o, &err, "--server", "a:1", "--memory-mb", "64", NULL));
 	check_refused("--server-threads", &err, parse(&o, &err, "--server", "a:1", "--server-threads", "2", NULL));
@@ -227,7 +216,6 @@ static void copies_are_one_two_or_those_of_what_is_hot(void **state)
 	static const char *const wrong[] = {"0", "3", "hott", ""};
 	struct bench_options o;
 	struct kv_error err;
-
 	(void)state;
 	assert_int_equal(parse(&o, &err, NULL), 0);
 	assert_int_equal(o.client.copies, BENCH_COPIES_ONE);
@@ -249,7 +237,6 @@ static void mixed_needs_both_phases(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
-
 	(void)state;
 	assert_int_equal(parse(&o, &err, "--mixed", "--batch", "4", NULL), 0);
 	assert_true(o.load.mixed);
@@ -264,7 +251,6 @@ static void batch_is_for_plain_reads(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
-
 	(void)state;
 	assert_int_equal(parse(&o, &err, "--batch", "16", NULL), 0);
 	assert_int_equal(o.load.batch, 16);
@@ -281,7 +267,6 @@ static void the_breakdown_is_of_single_gets(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
-
 	(void)state;
 	assert_int_equal(parse(&o, &err, NULL), 0);
 	assert_false(o.out.breakdown);
@@ -295,7 +280,6 @@ static void async_is_for_plain_writes_and_reads(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
-
 	(void)state;
 	assert_int_equal(parse(&o, &err, NULL), 0);
 	assert_false(o.load.async);
@@ -326,7 +310,6 @@ static void no_write_needs_a_server_with_keys(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
-
 	(void)state;
 	assert_int_equal(parse(&o, &err, "--server", "a:1", "--no-write", NULL), 0);
 	assert_true(o.load.no_write);
@@ -338,7 +321,6 @@ static void roofline_depth_needs_the_roofline(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
-
 	(void)state;
 	assert_int_equal(parse(&o, &err, "--roofline", "--roofline-depth", "64", NULL), 0);
 	check_refused("--roofline", &err, parse(&o, &err, "--roofline-depth", "64", NULL));
@@ -352,7 +334,6 @@ static void certificates_belong_together(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
-
 	(void)state;
 	check_refused("--ca", &err, parse(&o, &err, "--server", "a:1", "--cert", "c", "--key", "k", NULL));
 	check_refused(
@@ -364,7 +345,6 @@ static void trace_options_need_a_trace_and_exclude_others(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
-
 	(void)state;
 	check_refused("--trace-speed", &err, parse(&o, &err, "--trace-speed", "2", NULL));
 	check_refused("--trace-order", &err, parse(&o, &err, "--trace-order", "relaxed", NULL));
@@ -404,7 +384,6 @@ static void keep_going_needs_a_server_and_a_duration(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
-
 	(void)state;
 	check_refused("--server", &err, parse(&o, &err, "--keep-going", "--duration", "5", NULL));
 	check_refused("--duration", &err, parse(&o, &err, "--keep-going", "--server", "a:1", NULL));
@@ -420,7 +399,6 @@ static void a_value_must_fit_the_buffer(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
-
 	(void)state;
 	check_refused("--buffer-mb 128", &err, parse(&o, &err, "--value-size", "50MB", NULL));
 	assert_int_equal(parse(&o, &err, "--value-size", "50MB", "--buffer-mb", "128", NULL), 0);
@@ -432,7 +410,6 @@ static void every_row_has_help_and_default_that_parse(void **state)
 {
 	struct bench_options o = {0};
 	struct kv_error err;
-
 	(void)state;
 	kv_opt_defaults(bench_options_table, &o);
 	for (const struct kv_opt *row = bench_options_table; row->name; row++) {
@@ -469,7 +446,6 @@ int main(void)
 		cmocka_unit_test(a_value_must_fit_the_buffer),
 		cmocka_unit_test(every_row_has_help_and_default_that_parse),
 	};
-
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

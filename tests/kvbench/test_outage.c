@@ -148,7 +148,6 @@ int main(void)
 		TEST(overdue_is_more_than_250_ms_past_the_deadline),
 		TEST(more_outages_than_are_kept_are_counted),
 	};
-
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,7 +128,6 @@ int main(void)
 		cmocka_unit_test(a_reader_that_is_too_slow_costs_records_and_no_time),
 		cmocka_unit_test(a_disk_that_is_full_ends_no_run),
 	};
-
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

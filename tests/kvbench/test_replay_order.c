@@ -39,7 +39,6 @@ static void pause_await(struct rig *r)
 {
 	struct loop *loop = loop_current();
 	uint64_t n = kv_prng_below(loop_prng(loop), 8);
-
 	if (!r->pauses)
 		return;
 	if (n > 5)
@@ -51,7 +50,6 @@ static void pause_await(struct rig *r)
 static unsigned look_up(struct rig *r, const struct seq_worker *w)
 {
 	unsigned found = 0;
-
 	pthread_mutex_lock(&r->lock);
 	while (found < w->num_ids && r->stored[w->ids[found]])
 		found++;
@@ -73,7 +71,6 @@ static void work_main(void *arg)
 	struct worker *me = arg;
 	struct rig *r = me->rig;
 	struct seq_worker w = {0};
-
 	seq_worker_init(&w, r->seq);
 	while (seq_next_await(&w)) {
 		unsigned found;
@@ -115,7 +112,6 @@ static int run_rig(struct rig *r, const char *path, struct seq_options so, struc
 	struct worker worker[WORKERS];
 	unsigned waited_ms = 0;
 	int rc;
-
 	pthread_mutex_init(&r->lock, NULL);
 	so.path = path;
 	so.over = is_over;
@@ -153,7 +149,6 @@ static int run_rig(struct rig *r, const char *path, struct seq_options so, struc
 static void make_trace(struct kv_prng *prng, struct check_file *file, unsigned step_ms)
 {
 	FILE *out = check_file_open(file);
-
 	for (unsigned q = 0; q < REQUESTS; q++) {
 		unsigned n = (unsigned)kv_prng_below(prng, LEN), root = (unsigned)kv_prng_below(prng, 8) * 30;
 		fprintf(out, "{\"timestamp\": %u, \"hash_ids\": [", q * step_ms);
@@ -167,7 +162,6 @@ static void make_trace(struct kv_prng *prng, struct check_file *file, unsigned s
 static void strict_order_gives_the_hits_of_the_file(void **state)
 {
 	struct kv_prng prng = check_seed();
-
 	(void)state;
 	for (unsigned round = 0; round < 5; round++) {
 		struct rig r = {.pauses = true};
@@ -195,7 +189,6 @@ static void relaxed_order_replays_everything_without_waiting(void **state)
 	struct seq_stats stats;
 	struct check_file file;
 	struct kv_error err;
-
 	(void)state;
 	make_trace(&prng, &file, 1);
 	assert_int_equal(run_rig(&r, file.path, (struct seq_options){.strict = false}, &stats, &err), 0);
@@ -212,7 +205,6 @@ static void speed_spreads_requests_over_the_traces_time(void **state)
 	struct check_file file;
 	struct kv_error err;
 	uint64_t start_ns = kv_clock_now(&kv_clock_monotonic), took_ns;
-
 	(void)state;
 	make_trace(&prng, &file, 2); /* one second of trace */
 	assert_int_equal(run_rig(&r, file.path, (struct seq_options){.strict = true, .speed = 4}, &stats, &err), 0);
@@ -266,7 +258,6 @@ static void a_bad_line_ends_the_replay_with_its_sentence(void **state)
 	struct rig r = {0};
 	struct seq_stats stats;
 	struct kv_error err = {0};
-
 	(void)state;
 	assert_int_equal(run_rig(&r, file.path, (struct seq_options){.strict = true}, &stats, &err), -KV_EINVAL);
 	check_contains(err.text, "line 3");
@@ -282,7 +273,6 @@ static void over_ends_the_replay_while_it_waits_for_a_time(void **state)
 	struct rig r = {0};
 	struct seq_stats stats;
 	struct kv_error err = {0};
-
 	(void)state;
 	/* The second request is a day away; the duration ends the wait. */
 	assert_int_equal(run_rig(&r, file.path,
@@ -303,7 +293,6 @@ static void what_was_due_and_never_started_is_counted(void **state)
 	struct rig r = {.hold_ns = 100000000};
 	struct seq_stats stats;
 	struct kv_error err = {0};
-
 	(void)state;
 	for (unsigned i = 0; i < WORKERS + LEFT; i++)
 		fprintf(out, "{\"timestamp\": %u, \"hash_ids\": [%u]}\n", i >= WORKERS, i);
@@ -326,7 +315,6 @@ static void no_request_is_started_once_it_is_over(void **state)
 	struct seq_stats stats;
 	struct check_file file;
 	struct kv_error err = {0};
-
 	(void)state;
 	make_trace(&prng, &file, 1);
 	assert_int_equal(run_rig(&r, file.path, (struct seq_options){.strict = true}, &stats, &err), 0);
@@ -347,7 +335,6 @@ int main(void)
 		cmocka_unit_test(what_was_due_and_never_started_is_counted),
 		cmocka_unit_test(no_request_is_started_once_it_is_over),
 	};
-
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,6 @@ static int set_up(void **state)
 		fixture; /* the tallies in it are cache line aligned, which an allocation of cmocka is not */
 	struct fixture *f = &fixture;
 	struct bench_results *r = &f->bench.results;
-
 	memset(f, 0, sizeof(*f));
 	kv_opt_defaults(bench_options_table, &f->opt);
 	f->bench.opt = &f->opt;
@@ -61,7 +60,6 @@ static json_t *report_of(const struct bench *b)
 {
 	char *text = json_text(b);
 	json_t *j;
-
 	assert_non_null(text);
 	j = json_loads(text, 0, NULL);
 	assert_non_null(j);
@@ -74,7 +72,6 @@ static void check_names(const json_t *object, const char *names)
 {
 	char copy[2048], *save = NULL;
 	size_t n = 0;
-
 	assert_true(json_is_object(object));
 	snprintf(copy, sizeof(copy), "%s", names);
 	for (char *name = strtok_r(copy, " ", &save); name; name = strtok_r(NULL, " ", &save), n++)
@@ -88,7 +85,6 @@ static void every_part_has_the_names_that_are_documented(void **state)
 	struct fixture *f = *state;
 	json_t *j = report_of(&f->bench), *phases = json_object_get(j, "phases"),
 	       *read = json_object_get(phases, "read");
-
 	check_names(j, "schema interrupted verdict conditions run host provider config resources phases verify");
 	assert_string_equal(json_string_value(json_object_get(json_object_get(j, "run"), "driver")), "workers");
 	check_names(json_object_get(j, "run"), "version time options driver interrupted");
@@ -103,8 +99,8 @@ static void every_part_has_the_names_that_are_documented(void **state)
 		"os_threads endpoints links buffer_bytes values_bytes peak_rss_bytes buffer_pages numa register_ns");
 	check_names(phases, "write read");
 	check_names(json_object_get(phases, "write"),
-		    "ops bytes seconds ops_per_s bytes_per_s hits misses put_conflicts duplicates errors latency_ns "
-		    "cpu_seconds page_faults");
+		    "ops bytes seconds ops_per_s bytes_per_s hits misses "
+		    "put_conflicts duplicates errors latency_ns cpu_seconds page_faults");
 	check_names(read, "ops bytes seconds ops_per_s bytes_per_s hits misses put_conflicts duplicates errors "
 			  "latency_ns cpu_seconds page_faults histogram");
 	check_names(json_object_get(read, "latency_ns"), "min mean p50 p90 p95 p99 max"); /* of 100 reads */
@@ -116,22 +112,16 @@ static void the_config_has_every_option_with_underscores(void **state)
 {
 	struct fixture *f = *state;
 	json_t *j = report_of(&f->bench), *config = json_object_get(j, "config");
-
 	check_names(
 		config,
-		"async submitters no_threads "
-		"servers event server cluster provider nic door rails numa mode num_workers num_clients num_threads "
-		"num_keys value_size "
-		"value_sizes keys_pattern arrivals ramp mix repeat_runs slo warmup_steady slices "
-		"repeat_reads duration rate warmup batch ttl seed verify keep_going no_write no_checksum breakdown "
-		"mixed background_puts roofline roofline_depth roofline_file trace trace_speed trace_order buffer_mb "
-		"memory_mb "
-		"eviction model tp dtype block_tokens prefix_tokens prefill_rate "
-		"server_threads "
-		"base_client_id "
-		"timeout peer_timeout settle repair_mb copies slow_ms psk_file cert key ca crl server_name json report "
-		"hdr csv raw interval "
-		"progress quiet log_level config");
+		"async submitters no_threads servers event server cluster provider nic door rails numa mode "
+		"num_workers num_clients num_threads num_keys value_size value_sizes keys_pattern arrivals ramp mix "
+		"repeat_runs slo warmup_steady slices repeat_reads duration rate warmup batch ttl seed verify "
+		"keep_going no_write no_checksum breakdown mixed background_puts roofline roofline_depth roofline_file "
+		"trace trace_speed trace_order buffer_mb memory_mb eviction model tp dtype block_tokens prefix_tokens "
+		"prefill_rate server_threads base_client_id timeout peer_timeout settle repair_mb copies slow_ms "
+		"psk_file cert key ca crl server_name json report hdr csv raw interval progress quiet log_level "
+		"config");
 	assert_int_equal(json_integer_value(json_object_get(config, "num_workers")), 16);
 	assert_int_equal(json_integer_value(json_object_get(config, "value_size")), 65536);
 	assert_string_equal(json_string_value(json_object_get(config, "trace_order")), "strict");
@@ -165,7 +155,6 @@ static void the_report_says_what_ran(void **state)
 	struct bench_results *r = &f->bench.results;
 	char *argv[] = {"kv-bench", "--num-keys", "7", NULL};
 	json_t *j, *given, *rail;
-
 	f->opt.out.argc = 3;
 	f->opt.out.argv = argv;
 	r->started_s = 1700000000;
@@ -194,7 +183,6 @@ static char *summary_of(struct bench *b)
 {
 	static char *text;
 	static size_t len;
-
 	b->out = open_memstream(&text, &len);
 	report_summary(b);
 	fclose(b->out);
@@ -209,7 +197,6 @@ static void the_report_says_who_drove_it(void **state)
 	char *text = NULL;
 	size_t len;
 	json_t *j;
-
 	f->opt.load.async = true;
 	f->opt.load.submitters = 3;
 	j = report_of(b);
@@ -231,7 +218,6 @@ static void the_report_says_who_drove_it(void **state)
 static size_t widest(const char *text)
 {
 	size_t column = 0, most = 0;
-
 	for (; *text; text++) {
 		column = *text == '\n' ? 0 : column + 1;
 		most = column > most ? column : most;
@@ -244,7 +230,6 @@ static void the_summary_fits_80_columns(void **state)
 	struct fixture *f = *state;
 	struct bench_results *r = &f->bench.results;
 	char *text;
-
 	f->opt.pace.rate = 1e9;
 	f->opt.load.verify = true;
 	r->interrupted = 15;
@@ -286,7 +271,6 @@ static void a_rate_says_offered_and_achieved(void **state)
 {
 	struct fixture *f = *state;
 	char *text;
-
 	f->opt.pace.rate = 1000;
 	text = summary_of(&f->bench); /* 100 reads in half a second */
 	assert_non_null(strstr(text, "offered 1,000 per second, achieved 200 (20 %): less than was offered"));
@@ -371,7 +355,6 @@ static void a_phase_of_no_time_has_quantiles(void **state)
 	struct fixture *f = *state;
 	char *text;
 	json_t *j;
-
 	bench_breakdown_init(&watched);
 	for (unsigned i = 0; i < 100; i++)
 		bench_breakdown_add(&watched, &phases);
@@ -392,7 +375,6 @@ static void a_quantile_without_samples_beyond_it_is_not_given(void **state)
 	struct bench_runs *runs = &f->bench.results.runs;
 	json_t *j;
 	char *text;
-
 	kv_hist_init(h);
 	for (unsigned i = 0; i < 99; i++)
 		kv_hist_add(h, 1000000);
@@ -415,7 +397,6 @@ static void a_rate_of_a_moment_is_told(void **state)
 	struct fixture *f = *state;
 	struct bench_results *r = &f->bench.results;
 	char *text = summary_of(&f->bench);
-
 	assert_null(strstr(text, "too short for"));
 	free(text);
 	r->write.elapsed_ns = 50000000; /* 1,000 keys */
@@ -436,7 +417,6 @@ static void put_conflicts_are_no_errors(void **state)
 	struct fixture *f = *state;
 	json_t *j;
 	char *text;
-
 	f->bench.results.write.tally.put_conflicts = 3;
 	text = summary_of(&f->bench);
 	assert_non_null(strstr(text, "put conflicts 3: other bytes were there under the key, and stay\n"));
@@ -456,7 +436,6 @@ static void a_trace_has_its_cpu_time_once(void **state)
 	struct fixture *f = *state;
 	struct bench_results *r = &f->bench.results;
 	char *text, *at;
-
 	f->opt.replay.trace = "t";
 	r->write.cpu_seconds = r->read.cpu_seconds = 12.34;
 	text = summary_of(&f->bench);
@@ -472,7 +451,6 @@ static void waits_are_means(void **state)
 	struct fixture *f = *state;
 	struct kvc_counters *c = &f->bench.results.counters;
 	char *text;
-
 	*c = (struct kvc_counters){
 		.size = sizeof(*c), .requests = 1000000, .queue_ns = 1497000000000ull, .room_wait_ns = 5000000000ull};
 	text = summary_of(&f->bench);
@@ -485,7 +463,6 @@ static void copies_are_told_where_they_are_made(void **state)
 {
 	struct fixture *f = *state;
 	char *text;
-
 	f->bench.results.counters =
 		(struct kvc_counters){.size = sizeof(struct kvc_counters), .copies = 12, .copy_bytes = 49152};
 	text = summary_of(&f->bench);
@@ -501,7 +478,6 @@ static void progress_has_rate_and_time_left(void **state)
 {
 	struct progress p = {.name = "warm-up", .total = 1000000000, .unit_bytes = 65536};
 	char text[128];
-
 	(void)state;
 	progress_text(&p, 250000000, 10000000000ull, text, sizeof(text));
 	assert_string_equal(text, "warm-up   25 %  250000000 ops  25000000 ops/s  1.64 TB/s  30 s left");
@@ -535,7 +511,6 @@ static void progress_fits_a_narrow_terminal(void **state)
 	int master = posix_openpt(O_RDWR | O_NOCTTY);
 	char name[64], text[256] = "", *bar;
 	size_t len = 0;
-
 	(void)state;
 	if (master < 0 || grantpt(master) || unlockpt(master) || ptsname_r(master, name, sizeof(name))) {
 		print_message("no terminal can be made here\n");
@@ -563,7 +538,6 @@ static void counters_appear_when_taken(void **state)
 	struct fixture *f = *state;
 	struct kvc_counters *c = &f->bench.results.counters;
 	json_t *j, *counters;
-
 	c->size = sizeof(*c);
 	c->gets = 100;
 	c->queue_max_ns = 5;
@@ -584,7 +558,6 @@ static void figures_are_those_of_the_run(void **state)
 {
 	struct fixture *f = *state;
 	json_t *j, *read, *latency;
-
 	bench_errors_add(&f->bench.results.read.tally.errors, -KV_ETIMEOUT, 3);
 	j = report_of(&f->bench);
 	read = json_object_get(json_object_get(j, "phases"), "read");
@@ -615,7 +588,6 @@ static void the_breakdown_appears_when_asked_for(void **state)
 	struct fixture *f = *state;
 	uint64_t sum = 0;
 	json_t *j, *b;
-
 	bench_breakdown_init(&watched[0]);
 	bench_breakdown_init(&watched[1]);
 	bench_breakdown_add(&watched[1], &phases);
@@ -637,7 +609,6 @@ static void the_roofline_and_a_trace_appear_when_run(void **state)
 {
 	struct fixture *f = *state;
 	json_t *j;
-
 	f->bench.results.roofline =
 		(struct roofline_result){.ran = true, .efficiency = 0.5, .bytes_per_s = 1e9, .p50_ns = 7};
 	f->bench.results.replay = (struct replay_result){.ran = true, .requests = 3, .blocks = 10, .block_hits = 4};
@@ -663,7 +634,6 @@ static void a_mixed_phase_appears_when_run(void **state)
 	struct mixed_result *m = &f->bench.results.mixed;
 	json_t *j, *mixed;
 	char *text;
-
 	m->read = m->write = (struct phase_result){.ran = true, .elapsed_ns = 1000000000};
 	m->read.tally.ops = m->read.tally.hits = 30;
 	m->write.tally.ops = 20;
@@ -690,7 +660,6 @@ static void a_roofline_names_its_source(void **state)
 	struct fixture *f = *state;
 	struct bench_results *r = &f->bench.results;
 	char *text;
-
 	r->roofline = (struct roofline_result){.ran = true, .op_bytes_per_s = 1e9, .bytes_per_s = 2e9, .rounds = 5};
 	text = summary_of(&f->bench);
 	assert_non_null(strstr(text, "GET beside them"));
@@ -727,7 +696,6 @@ static void keep_going_appears_when_run(void **state)
 	static struct bench_outages watched;
 	struct fixture *f = *state;
 	json_t *j, *k, *outage;
-
 	make_keep_going(f, &watched);
 	j = report_of(&f->bench);
 	k = json_object_get(j, "keep_going");
@@ -747,7 +715,6 @@ static void keep_going_fails_for_wrong_and_overdue_alone(void **state)
 	static struct bench_outages watched;
 	struct fixture *f = *state;
 	struct bench_results *r = &f->bench.results;
-
 	make_keep_going(f, &watched);
 	bench_errors_add(&r->read.tally.errors, -KV_EPEERDOWN, 5000);
 	r->read.tally.misses = 300;
@@ -762,7 +729,6 @@ static void what_was_not_measured_is_absent(void **state)
 {
 	struct fixture *f = *state;
 	json_t *j, *write;
-
 	f->bench.results.write.elapsed_ns = 0;
 	j = report_of(&f->bench);
 	write = json_object_get(json_object_get(j, "phases"), "write");
@@ -783,7 +749,6 @@ static unsigned files_beginning_with(const char *path)
 	char command[600];
 	unsigned n = 0;
 	FILE *in;
-
 	snprintf(command, sizeof(command), "ls -1 %s* 2>/dev/null | wc -l", path);
 	in = popen(command, "r");
 	assert_non_null(in);
@@ -799,7 +764,6 @@ static void the_file_appears_complete_or_not_at_all(void **state)
 	struct json_file *json = NULL;
 	struct kv_error err;
 	json_t *j;
-
 	assert_int_equal(json_open(file.path, &json, &err), 0);
 	json_discard(&json);
 	assert_null(json);
@@ -818,7 +782,6 @@ static void an_unwritable_place_is_told_at_once(void **state)
 {
 	struct json_file *json = NULL;
 	struct kv_error err;
-
 	(void)state;
 	assert_int_equal(json_open("/nonexistent/dir/out.json", &json, &err), -ENOENT);
 	check_contains(err.text, "/nonexistent/dir/out.json");
@@ -832,7 +795,6 @@ static void a_full_device_is_an_error_and_stays_a_device(void **state)
 	struct json_file *json = NULL;
 	struct kv_error err;
 	struct stat st;
-
 	assert_int_equal(json_open("/dev/full", &json, &err), 0);
 	assert_int_equal(json_write(&json, &f->bench, &err), -ENOSPC);
 	check_contains(err.text, "/dev/full");
@@ -846,7 +808,6 @@ static void a_full_device_is_an_error_and_stays_a_device(void **state)
 static void a_good_run_has_no_problem(void **state)
 {
 	struct fixture *f = *state;
-
 	assert_int_equal(report_verdict(&f->bench, NULL), 0);
 }
 
@@ -854,7 +815,6 @@ static void errors_misses_and_wrong_bytes_fail_a_run(void **state)
 {
 	struct fixture *f = *state;
 	struct bench_results *r = &f->bench.results;
-
 	r->read.tally.misses = 1;
 	assert_int_equal(report_verdict(&f->bench, NULL), 1);
 	r->warmup.tally.misses = 1; /* each phase by itself: the report shows them so */
@@ -873,7 +833,6 @@ static void reads_of_nothing_fail_a_run(void **state)
 {
 	struct fixture *f = *state;
 	struct bench_results *r = &f->bench.results;
-
 	r->read.tally.ops = 0;
 	assert_int_equal(report_verdict(&f->bench, NULL), 1);
 	r->mix_put.tally.ops = 1;
@@ -911,7 +870,6 @@ static void misses_of_a_run_that_wrote_nothing_say_so(void **state)
 static void expected_misses_do_not_fail_a_run(void **state)
 {
 	struct fixture *f = *state;
-
 	f->bench.results.misses_expected = true;
 	f->bench.results.read.tally.misses = 50;
 	assert_int_equal(report_verdict(&f->bench, NULL), 0);
@@ -921,7 +879,6 @@ static void a_strict_replay_must_have_the_expected_hits(void **state)
 {
 	struct fixture *f = *state;
 	struct replay_result *r = &f->bench.results.replay;
-
 	f->opt.replay.trace = "file";
 	f->bench.server = (struct server_child *)(void *)f; /* only that there is one is looked at */
 	*r = (struct replay_result){.ran = true, .complete = true, .block_hits = 7, .expected_hits = 7};
@@ -961,11 +918,9 @@ static void a_whole_replay_is_compared_and_a_part_is_not(void **state)
 static void a_roofline_without_figure_fails_a_run(void **state)
 {
 	struct fixture *f = *state;
-
 	char *text = NULL;
 	size_t len = 0;
 	FILE *out;
-
 	f->bench.results.roofline = (struct roofline_result){.ran = true, .code = -KV_ENOTSUP};
 	assert_int_equal(report_verdict(&f->bench, NULL), 1);
 	/* Where the server is gone, nobody is asked how it was started. */
@@ -982,7 +937,6 @@ static void a_roofline_without_figure_fails_a_run(void **state)
 static void errors_are_counted_by_code_and_bounded(void **state)
 {
 	struct bench_errors e = {0};
-
 	(void)state;
 	for (int code = 1; code <= 100; code++)
 		bench_errors_add(&e, -code, 2);
@@ -996,7 +950,6 @@ static void errors_are_counted_by_code_and_bounded(void **state)
 static void merging_adds_everything(void **state)
 {
 	static struct bench_tally a, b;
-
 	(void)state;
 	bench_tally_init(&a);
 	bench_tally_init(&b);
@@ -1015,7 +968,6 @@ static void merging_adds_everything(void **state)
 static void a_median_is_in_the_middle(void **state)
 {
 	double odd[] = {3, 1, 2}, even[] = {4, 1, 3, 2}, one[] = {9};
-
 	(void)state;
 	assert_true(roofline_median(odd, 3) == 2);
 	assert_true(roofline_median(even, 4) == 2.5);
@@ -1069,7 +1021,6 @@ int main(void)
 		cmocka_unit_test(merging_adds_everything),
 		cmocka_unit_test(a_median_is_in_the_middle),
 	};
-
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,6 @@ static struct check_file script(const char *body)
 {
 	struct check_file file;
 	FILE *out = check_file_open(&file);
-
 	fprintf(out,
 		"#!/bin/bash\nall=\"$*\"\nwhile [ $# -gt 0 ]; do\ncase $1 in\n--ready-fd) READY=$2;;\n--psk-fd) "
 		"PSK=$2;;\nesac\nshift\ndone\n%s\n",
@@ -36,7 +35,6 @@ static int start(const char *body, uint64_t timeout_ns, struct server_child **ou
 	struct server_child_options o = {
 		.binary = file.path, .memory_mb = 64, .log_level = KV_LOG_INFO, .ready_timeout_ns = timeout_ns};
 	int rc = server_child_start(&o, out, err);
-
 	check_file_remove(&file);
 	return rc;
 }
@@ -54,7 +52,6 @@ static void the_ready_line_gives_the_address(void **state)
 {
 	struct server_child *child = NULL;
 	struct kv_error err = {0};
-
 	(void)state;
 	assert_int_equal(start("trap 'exit 0' TERM; echo 'READY 127.0.0.1:4711 and more' >&$READY; " STAY,
 			       20 * SECOND_NS, &child, &err),
@@ -73,7 +70,6 @@ static void the_key_comes_through_the_pipe(void **state)
 	struct kv_error err = {0};
 	char body[512], got[256] = "";
 	FILE *in;
-
 	(void)state;
 	snprintf(body, sizeof(body),
 		 "trap 'exit 0' TERM; read -r key <&$PSK; echo \"$key\" >%s; echo 'READY 127.0.0.1:1' >&$READY; " STAY,
@@ -98,7 +94,6 @@ static void the_child_is_told_what_it_is_to_be(void **state)
 	struct kv_error err = {0};
 	char body[512], got[1024] = "";
 	FILE *in;
-
 	(void)state;
 	snprintf(body, sizeof(body), "trap 'exit 0' TERM; echo \"$all\" >%s; echo 'READY 127.0.0.1:1' >&$READY; " STAY,
 		 seen.path);
@@ -121,7 +116,6 @@ static void ending_before_it_is_ready_is_told(void **state)
 {
 	struct server_child *child = NULL;
 	struct kv_error err = {0};
-
 	(void)state;
 	assert_int_equal(start("echo 'no such device' >&2; exit 3", 20 * SECOND_NS, &child, &err), -KV_EPEERDOWN);
 	check_contains(err.text, "before it was ready");
@@ -133,7 +127,6 @@ static void one_that_is_never_ready_is_told(void **state)
 {
 	struct server_child *child = NULL;
 	struct kv_error err = {0};
-
 	(void)state;
 	assert_int_equal(start(STAY, SECOND_NS / 5, &child, &err), -KV_ETIMEOUT);
 	check_reaped();
@@ -148,7 +141,6 @@ static void a_server_that_is_not_ready_is_not_waited_for(void **state)
 	struct kv_error err = {0};
 	struct stat st;
 	char body[512];
-
 	(void)state;
 	snprintf(body, sizeof(body), "trap T=1 TERM; while :; do sleep 0.1; [ \"$T\" ] && printf x >>%s; done",
 		 seen.path);
@@ -163,7 +155,6 @@ static void nonsense_instead_of_a_ready_line_is_told(void **state)
 {
 	struct server_child *child = NULL;
 	struct kv_error err = {0};
-
 	(void)state;
 	assert_int_equal(start("echo 'hello there' >&$READY; " STAY, 20 * SECOND_NS, &child, &err), -KV_EPROTO);
 	check_reaped();
@@ -177,7 +168,6 @@ static void a_binary_that_is_not_there_is_told(void **state)
 					 .ready_timeout_ns = SECOND_NS};
 	struct server_child *child = NULL;
 	struct kv_error err = {0};
-
 	(void)state;
 	assert_int_equal(server_child_start(&o, &child, &err), -ENOENT);
 	check_contains(err.text, "--server");
@@ -195,7 +185,6 @@ static void dying_during_the_run_is_seen_and_told(void **state)
 {
 	struct server_child *child = NULL;
 	struct kv_error err = {0};
-
 	(void)state;
 	assert_int_equal(start("echo 'READY 127.0.0.1:1' >&$READY; kill -SEGV $$", 20 * SECOND_NS, &child, &err), 0);
 	wait_dead(child);
@@ -208,7 +197,6 @@ static void a_bad_exit_status_is_told(void **state)
 {
 	struct server_child *child = NULL;
 	struct kv_error err = {0};
-
 	(void)state;
 	assert_int_equal(
 		start("trap 'exit 66' TERM; echo 'READY 127.0.0.1:1' >&$READY; " STAY, 20 * SECOND_NS, &child, &err),
@@ -223,7 +211,6 @@ static void a_talkative_child_is_not_blocked(void **state)
 {
 	struct server_child *child = NULL;
 	struct kv_error err = {0};
-
 	(void)state;
 	assert_int_equal(start("trap 'exit 0' TERM; for i in {1..20000}; do echo \"line $i of a long log\"; done; echo "
 			       "'READY 127.0.0.1:1' >&$READY; " STAY,
@@ -237,7 +224,6 @@ static void it_has_a_process_group_of_its_own(void **state)
 {
 	struct server_child *child = NULL;
 	struct kv_error err = {0};
-
 	(void)state;
 	assert_int_equal(
 		start("trap 'exit 0' TERM; echo 'READY 127.0.0.1:1' >&$READY; " STAY, 20 * SECOND_NS, &child, &err), 0);
@@ -252,7 +238,6 @@ static void an_interrupted_start_kills_it_at_once(void **state)
 	struct check_file asked = check_file_make("");
 	struct kv_error err = {0};
 	char body[512];
-
 	(void)state;
 	bench_signals_install();
 	assert_int_equal(unlink(asked.path), 0);
@@ -267,7 +252,6 @@ static void an_interrupted_start_kills_it_at_once(void **state)
 static void stopping_nothing_does_nothing(void **state)
 {
 	struct server_child *child = NULL;
-
 	(void)state;
 	assert_int_equal(server_child_stop(&child, NULL), 0);
 	assert_false(server_child_dead(NULL));
@@ -316,7 +300,6 @@ static void a_server_is_started_later_and_becomes_a_member(void **state)
 	struct server_child *child = NULL;
 	struct kv_error err = {0};
 	char body[1024], line[1024], *members;
-
 	(void)state;
 	snprintf(body, sizeof(body), LATE_SERVER, seen.path);
 	file = script(body);
@@ -369,7 +352,6 @@ static void a_server_that_was_killed_is_started_where_it_was(void **state)
 	struct server_child *child = NULL;
 	struct kv_error err = {0};
 	char body[1024], line[1024];
-
 	(void)state;
 	snprintf(body, sizeof(body),
 		 "trap 'exit 0' TERM; echo \"$all\" >>%s; read -r key <&$PSK || exit 9; a=${all#*--listen-addr }; "
@@ -417,7 +399,6 @@ static void a_later_start_that_fails_says_why_and_leaves_nothing(void **state)
 	struct server_child *child = NULL;
 	struct kv_error err = {0};
 	char body[1024], line[1024], *members;
-
 	(void)state;
 	signal(SIGURG, count_signal);
 	snprintf(body, sizeof(body),
@@ -468,7 +449,6 @@ int main(void)
 		cmocka_unit_test(a_later_start_that_fails_says_why_and_leaves_nothing),
 		cmocka_unit_test(an_interrupted_start_kills_it_at_once),
 	};
-
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

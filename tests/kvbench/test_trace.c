@@ -12,7 +12,6 @@ static int read_all(const char *text, size_t len, uint64_t *out_count, struct tr
 	FILE *in = fmemopen((void *)(uintptr_t)text, len, "r");
 	struct trace_reader *reader;
 	int rc;
-
 	assert_non_null(in);
 	assert_int_equal(trace_open_stream(in, "made", &reader, err), 0);
 	*out_count = 0;
@@ -29,7 +28,6 @@ static void check_bad(const char *text, int code, const char *part)
 	struct trace_request last;
 	struct kv_error err = {0};
 	uint64_t count;
-
 	assert_int_equal(read_all(text, strlen(text), &count, &last, &err), code);
 	check_contains(err.text, "made");
 	check_contains(err.text, part);
@@ -63,7 +61,6 @@ static void a_good_line_is_read(void **state)
 	struct trace_reader *reader;
 	struct trace_request q;
 	struct kv_error err;
-
 	(void)state;
 	assert_int_equal(trace_open_stream(in, "made", &reader, &err), 0);
 	assert_int_equal(trace_next(reader, &q, &err), 1);
@@ -92,7 +89,6 @@ static void a_line_of_bailian_has_seconds(void **state)
 	struct check_file file = check_file_make(text);
 	struct kv_error err;
 	uint64_t count;
-
 	(void)state;
 	assert_int_equal(read_all(text, strlen(text), &count, &q, &err), 0);
 	assert_int_equal(count, 2);
@@ -116,7 +112,6 @@ static void lines_without_newline_blank_lines_and_crlf_are_read(void **state)
 	struct trace_request last;
 	struct kv_error err;
 	uint64_t count;
-
 	(void)state;
 	assert_int_equal(read_all(text, strlen(text), &count, &last, &err), 0);
 	assert_int_equal(count, 2);
@@ -152,7 +147,6 @@ static void an_error_stays(void **state)
 	struct trace_reader *reader;
 	struct trace_request q;
 	struct kv_error first, again;
-
 	(void)state;
 	assert_int_equal(trace_open_stream(in, "made", &reader, &first), 0);
 	assert_int_equal(trace_next(reader, &q, &first), -KV_EINVAL);
@@ -168,7 +162,6 @@ static void a_zero_byte_is_an_error(void **state)
 	struct trace_request last;
 	struct kv_error err;
 	uint64_t count;
-
 	(void)state;
 	assert_int_equal(read_all(text, sizeof(text) - 1, &count, &last, &err), -KV_EINVAL);
 }
@@ -176,7 +169,6 @@ static void a_zero_byte_is_an_error(void **state)
 static char *repeat(char c, size_t n)
 {
 	char *text = malloc(n);
-
 	assert_non_null(text);
 	memset(text, c, n);
 	return text;
@@ -188,7 +180,6 @@ static void a_line_has_a_longest_length(void **state)
 	struct trace_request last;
 	struct kv_error err = {0};
 	uint64_t count;
-
 	(void)state;
 	/* The longest line that is allowed, and one byte more. */
 	text[TRACE_LINE_MAX] = '\n';
@@ -214,7 +205,6 @@ static void a_line_has_a_largest_number_of_ids(void **state)
 	struct trace_totals totals;
 	struct kv_error err;
 	FILE *out;
-
 	(void)state;
 	out = check_file_open(&file);
 	write_ids(out, TRACE_IDS_MAX);
@@ -235,7 +225,6 @@ static void missing_and_empty_files_are_told(void **state)
 	struct check_file file = check_file_make("\n\n");
 	struct trace_totals totals;
 	struct kv_error err;
-
 	(void)state;
 	assert_int_equal(trace_scan(file.path, &totals, &err), -KV_EINVAL);
 	check_file_remove(&file);
@@ -255,7 +244,6 @@ static void hits_of_a_small_trace_are_counted(void **state)
 		"{\"timestamp\": 8, \"hash_ids\": [4, 4, 9, 7]}\n"); /* 3 hits */
 	struct trace_totals t;
 	struct kv_error err;
-
 	(void)state;
 	assert_int_equal(trace_scan(file.path, &t, &err), 0);
 	assert_int_equal(t.requests, 5);
@@ -273,7 +261,6 @@ enum { MODEL_IDS = 500, MODEL_REQUESTS = 400, MODEL_LEN = 20 };
 static void model_make(struct kv_prng *prng, FILE *out, struct trace_totals *want)
 {
 	bool seen[MODEL_IDS] = {false};
-
 	*want = (struct trace_totals){.requests = MODEL_REQUESTS};
 	for (unsigned q = 0; q < MODEL_REQUESTS; q++) {
 		unsigned ids[MODEL_LEN], n = (unsigned)kv_prng_below(prng, MODEL_LEN), prefix = 0;
@@ -302,7 +289,6 @@ static void hits_agree_with_a_model(void **state)
 	struct check_file file;
 	struct kv_error err;
 	FILE *out = check_file_open(&file);
-
 	(void)state;
 	model_make(&prng, out, &want);
 	fclose(out);
@@ -319,7 +305,6 @@ static void the_conversation_trace_has_its_known_hits(void **state)
 	const char *path = getenv("KVRAIL_TRACE");
 	struct trace_totals t;
 	struct kv_error err;
-
 	(void)state;
 	if (!path)
 		path = "../shared/data/conversation_trace.jsonl";
@@ -351,7 +336,6 @@ int main(void)
 		cmocka_unit_test(hits_agree_with_a_model),
 		cmocka_unit_test(the_conversation_trace_has_its_known_hits),
 	};
-
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

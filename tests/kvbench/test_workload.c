@@ -8,7 +8,6 @@
 static void keys_name_seed_size_and_number(void **state)
 {
 	struct bench_key key;
-
 	(void)state;
 	bench_key_make(&key, 1, 65536, 255);
 	assert_string_equal(key.text, "kvbench3/1/10000/ff");
@@ -23,7 +22,6 @@ static void keys_name_seed_size_and_number(void **state)
 static void the_longest_key_is_allowed(void **state)
 {
 	struct bench_key key;
-
 	(void)state;
 	bench_key_make(&key, UINT64_MAX, UINT64_MAX, UINT64_MAX);
 	assert_int_equal(key.len, strlen("kvbench3/") + 3 * 16 + 2);
@@ -34,7 +32,6 @@ static void a_filled_value_is_right(void **state)
 {
 	static uint8_t data[20000];
 	struct bench_key key;
-
 	(void)state;
 	bench_key_make(&key, 7, 1, 3);
 	for (uint64_t len = 0; len < sizeof(data); len = len < 64 ? len + 1 : len * 2 + 3) {
@@ -47,7 +44,6 @@ static void a_value_does_not_write_past_its_end(void **state)
 {
 	uint8_t data[64];
 	struct bench_key key;
-
 	(void)state;
 	bench_key_make(&key, 7, 1, 3);
 	for (unsigned len = 0; len < 60; len++) {
@@ -64,7 +60,6 @@ static void any_wrong_bit_is_found(void **state)
 	struct kv_prng prng = check_seed();
 	static uint8_t data[3 * 4096 + 77];
 	struct bench_key key;
-
 	(void)state;
 	bench_key_make(&key, 1, sizeof(data), 9);
 	bench_value_fill(&key, data, sizeof(data));
@@ -83,7 +78,6 @@ static void a_part_of_a_value_is_checked_alone(void **state)
 {
 	static uint8_t data[3 * 4096 + 80];
 	struct bench_key key;
-
 	(void)state;
 	bench_key_make(&key, 1, sizeof(data), 9);
 	bench_value_fill(&key, data, sizeof(data));
@@ -103,7 +97,6 @@ static void edges_tell_the_value_of_another_key(void **state)
 	static const uint64_t sizes[] = {1, 7, 8, 9, 15, 16, 17, 3000, 4096};
 	uint8_t data[4096];
 	struct bench_key key, other;
-
 	(void)state;
 	bench_key_make(&key, 1, 1, 1);
 	bench_key_make(&other, 1, 1, 2);
@@ -127,7 +120,6 @@ static void another_keys_value_is_wrong_at_once(void **state)
 {
 	uint8_t data[4096];
 	struct bench_key one, other;
-
 	(void)state;
 	bench_key_make(&one, 1, sizeof(data), 1);
 	bench_key_make(&other, 1, sizeof(data), 2);
@@ -142,7 +134,6 @@ static void a_value_is_a_part_of_the_stock(void **state)
 	uint64_t len = bench_stock_bytes(1);
 	uint8_t *stock = malloc(len), *value = malloc(sizes[KV_COUNT(sizes) - 1]);
 	struct bench_key key;
-
 	(void)state;
 	assert_non_null(stock);
 	assert_non_null(value);
@@ -168,7 +159,6 @@ static void few_keys_have_the_same_value(void **state)
 {
 	static const uint64_t sizes[] = {1, 4096, 65536, (uint64_t)1 << 20, (uint64_t)60 << 20, KV_VALUE_MAX};
 	enum { KEYS = 2000 };
-
 	(void)state;
 	for (unsigned s = 0; s < KV_COUNT(sizes); s++) {
 		uint64_t stock = bench_stock_bytes(sizes[s]), same = 0, first;
@@ -192,7 +182,6 @@ static void a_shifted_value_is_wrong(void **state)
 {
 	static uint8_t data[8192 + 8];
 	struct bench_key key;
-
 	(void)state;
 	bench_key_make(&key, 1, 1, 1);
 	bench_value_fill(&key, data, sizeof(data));
@@ -202,7 +191,6 @@ static void a_shifted_value_is_wrong(void **state)
 static void check_visits_each_once(uint64_t num_keys, uint64_t first_op, uint64_t seed)
 {
 	uint8_t *seen = calloc(1, num_keys);
-
 	assert_non_null(seen);
 	for (uint64_t op = 0; op < num_keys; op++) {
 		uint64_t key = bench_order_key(first_op + op, num_keys, seed);
@@ -215,7 +203,6 @@ static void check_visits_each_once(uint64_t num_keys, uint64_t first_op, uint64_
 static void every_round_visits_every_key_once(void **state)
 {
 	struct kv_prng prng = check_seed();
-
 	(void)state;
 	for (uint64_t n = 1; n < 70; n++)
 		check_visits_each_once(n, 3 * n, 1);
@@ -231,7 +218,6 @@ static void every_round_visits_every_key_once(void **state)
 static void the_order_depends_on_seed_and_round(void **state)
 {
 	unsigned same_round = 0, same_seed = 0, sorted = 0;
-
 	(void)state;
 	for (uint64_t op = 0; op < 1000; op++) {
 		uint64_t key = bench_order_key(op, 1000, 1);
@@ -256,7 +242,6 @@ static void many_keys_are_visited_once(void **state)
 {
 	enum { SOME = 100000 };
 	uint64_t *key = malloc(SOME * sizeof(*key));
-
 	(void)state;
 	assert_non_null(key);
 	for (unsigned bits = 33; bits <= 64; bits++) {
@@ -278,7 +263,6 @@ static void the_order_has_no_stride(void **state)
 {
 	static const unsigned sizes[] = {1000, 1023, 1024, 1025, 2048, 4096, 10000, 16384, 32768, 65536, 100000};
 	unsigned *seen = malloc(100000 * sizeof(*seen));
-
 	(void)state;
 	assert_non_null(seen);
 	for (unsigned i = 0; i < KV_COUNT(sizes); i++) {
@@ -331,7 +315,6 @@ static void memory_covers_an_uneven_spread(void **state)
 	enum { SHARDS = 4, KEYS = 5000, TRIALS = 50 };
 	struct kv_prng prng = check_seed();
 	uint64_t share = bench_memory_need(KEYS, 65536, SHARDS) / SHARDS;
-
 	(void)state;
 	for (unsigned t = 0; t < TRIALS; t++) {
 		uint64_t on[SHARDS] = {0};
@@ -346,7 +329,6 @@ static void the_plan_gives_what_is_needed(void **state)
 {
 	struct kv_error err;
 	uint64_t mb = 0;
-
 	(void)state;
 	assert_int_equal(bench_memory_plan(1000, 65536, 4, (uint64_t)8 << 30, &mb, &err), 0);
 	assert_int_equal(mb, bench_memory_need(1000, 65536, 4) >> 20);
@@ -358,7 +340,6 @@ static void the_plan_refuses_more_than_half_and_suggests_what_fits(void **state)
 	uint64_t mb = 0, half = (uint64_t)4 << 30;
 	unsigned long long size = 0, values = 0;
 	const char *at;
-
 	(void)state;
 	assert_int_equal(bench_memory_plan(100000, 1 << 20, 4, 2 * half, &mb, &err), -KV_ENOMEM);
 	assert_int_equal(mb, 0);
@@ -376,7 +357,6 @@ static void the_plan_survives_absurd_numbers(void **state)
 {
 	struct kv_error err;
 	uint64_t mb = 0;
-
 	(void)state;
 	assert_int_equal(bench_memory_plan((uint64_t)1 << 40, KV_VALUE_MAX, 4, (uint64_t)1 << 40, &mb, &err),
 			 -KV_ENOMEM);
@@ -409,7 +389,6 @@ int main(void)
 		cmocka_unit_test(the_plan_refuses_more_than_half_and_suggests_what_fits),
 		cmocka_unit_test(the_plan_survives_absurd_numbers),
 	};
-
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

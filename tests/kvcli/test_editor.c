@@ -10,7 +10,6 @@ static void there_and_back(const char *bytes)
 {
 	char *line = editor_encode(bytes);
 	uint32_t c;
-
 	assert_non_null(line);
 	for (const char *p = line; *p;) { /* libedit loses nothing of UTF-8 */
 		int len = kv_utf8_take((const uint8_t *)p, strlen(p), &c);

@@ -36,7 +36,6 @@ static int begin(void **state)
 static int end(void **state)
 {
 	char text[600];
-
 	(void)state;
 	unlink(path);
 	snprintf(text, sizeof(text), "%s/kvrail", folder);

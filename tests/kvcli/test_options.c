@@ -16,7 +16,6 @@ static int parse(const char *first, ...)
 	char *argv[ARGS_MAX + 3] = {"kv-client", (char *)(uintptr_t)first};
 	int argc = first ? 2 : 1;
 	va_list args;
-
 	va_start(args, first);
 	while (first && argc <= ARGS_MAX && (argv[argc] = va_arg(args, char *)))
 		argc++;
@@ -86,7 +85,6 @@ int main(void)
 		cmocka_unit_test(certificates_belong_together),
 		cmocka_unit_test(a_bad_address_is_a_usage_error),
 	};
-
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,20 +36,20 @@ static void client_up(void)
 	snprintf(links.server.entry.text, sizeof(links.server.entry.text), "server-a");
 	c->pool = &links.pool;
 	c->node = &links.node;
-	assert_int_equal(kvc_requests_open(c), 0);
-	assert_int_equal(kvc_owed_init(c), 0);
+	assert_int_equal(kc_requests_open(c), 0);
+	assert_int_equal(kc_owed_init(c), 0);
 	kv_list_init(&c->sessions);
-	kvc_waits_init(c);
+	kc_waits_init(c);
 	assert_int_equal(loop_create(&options, &c->loop, NULL), 0);
-	assert_int_equal(kvc_reqs_init(&c->reqs, KVC_REQS), 0);
-	kvc_node_init(&links.node, c, 0);
+	assert_int_equal(kc_reqs_init(&c->reqs, KC_REQS), 0);
+	kc_node_init(&links.node, c, 0);
 	links.node.pulse.beat_ns = 100 * MS;
 }
 
 static void link_up(unsigned shard, unsigned index)
 {
-	struct kvc_attachment *s = links.attachment;
-	struct kvc_link *l = &s->link[shard * s->links_per_shard + index];
+	struct kc_attachment *s = links.attachment;
+	struct kc_link *l = &s->link[shard * s->links_per_shard + index];
 	l->attachment = s;
 	l->shard = (uint16_t)shard;
 	l->index = (uint16_t)index;
@@ -62,12 +62,12 @@ static void link_up(unsigned shard, unsigned index)
 	kv_list_init(&l->sent);
 	kv_list_init(&l->release_node);
 	kv_list_init(&l->turns);
-	assert_int_equal(kvc_map_init(&l->map, LINK_CREDITS), 0);
+	assert_int_equal(kc_map_init(&l->map, LINK_CREDITS), 0);
 }
 
 void links_up(unsigned shards, unsigned per_shard)
 {
-	struct kvc_attachment *s;
+	struct kc_attachment *s;
 	memset(&links, 0, sizeof(links));
 	links.now_ns = 1000000 * MS;
 	client_up();
@@ -88,7 +88,7 @@ void links_up(unsigned shards, unsigned per_shard)
 
 void links_engine(void)
 {
-	struct kvc_attachment *s = links.attachment;
+	struct kc_attachment *s = links.attachment;
 	const struct te_handlers nothing = {0};
 	struct te_options options = {.provider = test_provider(), .messages = 16, .receives = 16};
 	struct kv_hostport loopback = {.host = "127.0.0.1"};
@@ -108,17 +108,17 @@ void links_engine(void)
 
 int links_down(void **state)
 {
-	struct kvc_attachment *s = links.attachment;
+	struct kc_attachment *s = links.attachment;
 	(void)state;
 	for (unsigned i = 0; i < s->shards; i++)
 		te_peer_close(&s->peer[i]);
 	te_close(&links.client.te);
 	for (unsigned i = 0; i < s->num_links; i++)
-		kvc_map_fini(&s->link[i].map);
+		kc_map_fini(&s->link[i].map);
 	free(s);
-	kvc_requests_close(&links.client);
-	kvc_owed_fini(&links.client);
-	kvc_reqs_fini(&links.client.reqs);
+	kc_requests_close(&links.client);
+	kc_owed_fini(&links.client);
+	kc_reqs_fini(&links.client.reqs);
 	loop_destroy(&links.client.loop);
 	return 0;
 }
@@ -151,18 +151,18 @@ void links_run(void (*fn)(void), void (*meanwhile)(void))
 	}
 }
 
-struct kvc_req *links_ping(const struct kvc_link *l)
+struct kc_req *links_ping(const struct kc_link *l)
 {
-	return kv_list_empty(&l->queue) ? NULL : KV_LIST_ENTRY(l->queue.next, struct kvc_req, node);
+	return kv_list_empty(&l->queue) ? NULL : KV_LIST_ENTRY(l->queue.next, struct kc_req, node);
 }
 
-void links_answer(struct kvc_link *l, int status)
+void links_answer(struct kc_link *l, int status)
 {
-	struct kvc_req *r = links_ping(l);
+	struct kc_req *r = links_ping(l);
 	assert_non_null(r);
 	assert_int_equal(r->wire.type, WIRE_PING);
 	kv_list_del(&r->node);
 	r->at.sent_ns = links.now_ns;
 	r->at.replied_ns = links.now_ns + MS;
-	kvc_req_end(&links.client, r, status);
+	kc_req_end(&links.client, r, status);
 }

@@ -16,11 +16,11 @@ enum { LINK_CREDITS = 8, LINK_RESERVE = 2 };
 extern struct links {
 	struct kvc_pool pool;
 	_Atomic uint32_t down; /* of the pool */
-	struct kvc_server server;
+	struct kc_server server;
 	struct kvc_client client;
-	struct kvc_node node;
-	struct kvc_attachment *attachment; /* also the node's */
-	struct kvc_link *link;             /* all of them, shard-major */
+	struct kc_node node;
+	struct kc_attachment *attachment; /* also the node's */
+	struct kc_link *link;             /* all of them, shard-major */
 	uint64_t now_ns;
 	char logged[1024]; /* the last line */
 } links;
@@ -37,7 +37,7 @@ void links_run(void (*fn)(void), void (*meanwhile)(void));
 
 /* links_ping -- the PING that waits in the queue of a link; NULL: none. links_answer -- it is over with this status,
  * and has left the queue. */
-struct kvc_req *links_ping(const struct kvc_link *l);
-void links_answer(struct kvc_link *l, int status);
+struct kc_req *links_ping(const struct kc_link *l);
+void links_answer(struct kc_link *l, int status);
 
 #endif

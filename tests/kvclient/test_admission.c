@@ -28,24 +28,24 @@ static int setup(void **state)
 	(void)state;
 	t.client.num_nodes = SERVERS;
 	c->pool = &t.pool;
-	assert_int_equal(kvc_requests_open(c), 0);
+	assert_int_equal(kc_requests_open(c), 0);
 	c->requests->room.imm_limit = IMMS;
 	c->node = calloc(SERVERS, sizeof(*c->node));
 	assert_non_null(c->node);
 	assert_non_null(t.memory = aligned_alloc(4096, BUFFER));
 	assert_int_equal(loop_create(&(struct loop_options){0}, &t.loop, NULL), 0);
 	c->loop = t.loop;
-	assert_int_equal(kvc_reqs_init(&c->reqs, KVC_REQS), 0);
-	assert_int_equal(kvc_buffer_init(&c->buffer, t.memory, BUFFER), 0);
+	assert_int_equal(kc_reqs_init(&c->reqs, KC_REQS), 0);
+	assert_int_equal(kc_buffer_init(&c->buffer, t.memory, BUFFER), 0);
 	return 0;
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	kvc_requests_close(&t.client);
-	kvc_buffer_fini(&t.client.buffer);
-	kvc_reqs_fini(&t.client.reqs);
+	kc_requests_close(&t.client);
+	kc_buffer_fini(&t.client.buffer);
+	kc_reqs_fini(&t.client.reqs);
 	loop_destroy(&t.loop);
 	free(t.client.node);
 	free(t.memory);
@@ -56,10 +56,10 @@ static int teardown(void **state)
 /* Requests to one server, none of which ever ends, until it gets no more. */
 static unsigned take_all(unsigned server, uint64_t piece_bytes, uint32_t imms)
 {
-	struct kvc_need need = {.piece_bytes = piece_bytes, .imms = imms, .node = &t.client.node[server]};
-	struct kvc_req *r;
+	struct kc_need need = {.piece_bytes = piece_bytes, .imms = imms, .node = &t.client.node[server]};
+	struct kc_req *r;
 	unsigned n = 0;
-	while (kvc_room_try(&t.client, &need, &r) == 0)
+	while (kc_room_try(&t.client, &need, &r) == 0)
 		n++;
 	return n;
 }
@@ -114,17 +114,17 @@ static void one_server_may_have_half_of_two_and_a_ninth_of_many(void **state)
 static void a_request_as_planned_fits_beside_eleven_that_are_stuck(void **state)
 {
 	struct kvc_client *c = &t.client;
-	struct kvc_need need = {.node = &c->node[63]};
-	struct kvc_req *r;
+	struct kc_need need = {.node = &c->node[63]};
+	struct kc_req *r;
 	(void)state;
 	t.client.num_nodes = 64;
-	need.piece_bytes = kvc_room_piece(c);
-	need.imms = kvc_room_imms(c);
+	need.piece_bytes = kc_room_piece(c);
+	need.imms = kc_room_imms(c);
 	assert_int_equal(need.piece_bytes, BUFFER / 32);
 	assert_int_equal(need.imms, IMMS / 32);
 	for (unsigned i = 0; i < 11; i++)
 		take_all(i, 64 << 10, 1);
-	assert_int_equal(kvc_room_try(c, &need, &r), 0);
+	assert_int_equal(kc_room_try(c, &need, &r), 0);
 }
 
 /* However many there are: each that is stuck has as many pieces, immediates and entries as it can get. */
@@ -133,16 +133,16 @@ static void a_request_as_planned_fits_beside_an_eighth_that_is_stuck(void **stat
 	struct kvc_client *c = &t.client;
 	(void)state;
 	for (unsigned n = 16; n <= SERVERS; n = n < 512 ? 2 * n : n + 488) {
-		struct kvc_need need = {.node = &c->node[n - 1]};
-		struct kvc_req *r;
+		struct kc_need need = {.node = &c->node[n - 1]};
+		struct kc_req *r;
 		t.client.num_nodes = n;
-		need.piece_bytes = kvc_room_piece(c);
-		need.imms = kvc_room_imms(c);
+		need.piece_bytes = kc_room_piece(c);
+		need.imms = kc_room_imms(c);
 		for (unsigned i = 0; i < n / 8; i++) {
 			take_all(i, need.piece_bytes, need.imms); /* as planned, and then what is small */
 			take_all(i, 4 << 10, 1);
 		}
-		assert_int_equal(kvc_room_try(c, &need, &r), 0);
+		assert_int_equal(kc_room_try(c, &need, &r), 0);
 		teardown(state);
 		setup(state);
 	}
@@ -162,46 +162,46 @@ static void a_server_alone_has_everything(void **state)
 static void the_background_has_half_at_most(void **state)
 {
 	struct kvc_client *c = &t.client;
-	struct kvc_need need = {.node = &c->node[0], .background = true}, large = {.piece_bytes = BUFFER / 4 * 3};
-	struct kvc_req *r[KVC_BACKGROUND_OUT], *one;
+	struct kc_need need = {.node = &c->node[0], .background = true}, large = {.piece_bytes = BUFFER / 4 * 3};
+	struct kc_req *r[KC_BACKGROUND_OUT], *one;
 	(void)state;
 	t.client.num_nodes = 1;
 	large.node = need.node;
 	large.background = true;
-	for (unsigned i = 0; i < KVC_BACKGROUND_OUT; i++)
-		assert_int_equal(kvc_room_try(c, &need, &r[i]), 0);
-	assert_int_equal(kvc_room_try(c, &need, &one), -KV_EBUSY);
+	for (unsigned i = 0; i < KC_BACKGROUND_OUT; i++)
+		assert_int_equal(kc_room_try(c, &need, &r[i]), 0);
+	assert_int_equal(kc_room_try(c, &need, &one), -KV_EBUSY);
 	need.node = &c->node[1];
-	assert_int_equal(kvc_room_try(c, &need, &one), 0); /* another server's */
-	kvc_room_return(c, one);
-	kvc_reqs_give(&c->reqs, one);
-	for (unsigned i = 0; i < KVC_BACKGROUND_OUT; i++) {
-		kvc_room_return(c, r[i]);
-		kvc_reqs_give(&c->reqs, r[i]);
+	assert_int_equal(kc_room_try(c, &need, &one), 0); /* another server's */
+	kc_room_return(c, one);
+	kc_reqs_give(&c->reqs, one);
+	for (unsigned i = 0; i < KC_BACKGROUND_OUT; i++) {
+		kc_room_return(c, r[i]);
+		kc_reqs_give(&c->reqs, r[i]);
 	}
 	assert_int_equal(c->requests->room.background.reqs + c->node[0].share.background, 0);
 	need.piece_bytes = BUFFER / 4;
-	assert_int_equal(kvc_room_try(c, &need, &r[0]), 0);
-	assert_int_equal(kvc_room_try(c, &need, &r[1]), 0);
-	assert_int_equal(kvc_room_try(c, &need, &one), -KV_EBUSY);
+	assert_int_equal(kc_room_try(c, &need, &r[0]), 0);
+	assert_int_equal(kc_room_try(c, &need, &r[1]), 0);
+	assert_int_equal(kc_room_try(c, &need, &one), -KV_EBUSY);
 	need.background = false;
-	assert_int_equal(kvc_room_try(c, &need, &one), 0);
+	assert_int_equal(kc_room_try(c, &need, &one), 0);
 	for (unsigned i = 0; i < 3; i++) {
-		struct kvc_req *end = i < 2 ? r[i] : one;
-		kvc_room_return(c, end);
-		kvc_reqs_give(&c->reqs, end);
+		struct kc_req *end = i < 2 ? r[i] : one;
+		kc_room_return(c, end);
+		kc_reqs_give(&c->reqs, end);
 	}
 	assert_int_equal(c->requests->room.background.bytes, 0);
-	large.piece_bytes = kvc_buffer_largest(&c->buffer);
-	assert_int_equal(kvc_room_try(c, &large, &one), 0); /* a large one alone has what it needs */
-	kvc_room_return(c, one);
-	kvc_reqs_give(&c->reqs, one);
+	large.piece_bytes = kc_buffer_largest(&c->buffer);
+	assert_int_equal(kc_room_try(c, &large, &one), 0); /* a large one alone has what it needs */
+	kc_room_return(c, one);
+	kc_reqs_give(&c->reqs, one);
 }
 
 enum { BEHIND = 3, OTHERS = 40, WAITERS = BEHIND + OTHERS, HELD = 64 };
 
 static struct {
-	struct kvc_req *held[HELD];
+	struct kc_req *held[HELD];
 	char order[WAITERS];
 	unsigned ended, late;
 	uint64_t deadline_ns;
@@ -210,9 +210,9 @@ static struct {
 static void wait_in_line(void *arg)
 {
 	bool background = arg != NULL;
-	struct kvc_need need = {.imms = IMMS / HELD, .node = &t.client.node[0], .background = background};
-	struct kvc_req *r;
-	int rc = kvc_room_await(&t.client, &need, line.deadline_ns, &r);
+	struct kc_need need = {.imms = IMMS / HELD, .node = &t.client.node[0], .background = background};
+	struct kc_req *r;
+	int rc = kc_room_await(&t.client, &need, line.deadline_ns, &r);
 	if (rc == -KV_ETIMEOUT) {
 		line.late++;
 		return;
@@ -222,12 +222,12 @@ static void wait_in_line(void *arg)
 
 static void line_up(unsigned background, unsigned others)
 {
-	const struct kvc_need need = {.imms = IMMS / HELD, .node = &t.client.node[0]};
+	const struct kc_need need = {.imms = IMMS / HELD, .node = &t.client.node[0]};
 	memset(&line, 0, sizeof(line));
 	line.deadline_ns = KV_NEVER;
 	t.client.num_nodes = 1;
 	for (unsigned i = 0; i < HELD; i++)
-		assert_int_equal(kvc_room_try(&t.client, &need, &line.held[i]), 0);
+		assert_int_equal(kc_room_try(&t.client, &need, &line.held[i]), 0);
 	for (unsigned i = 0; i < background; i++)
 		assert_int_equal(co_spawn(t.loop, wait_in_line, &line, "test"), 0);
 	loop_turn(t.loop, 0);
@@ -240,9 +240,9 @@ static void line_up(unsigned background, unsigned others)
 /* One place more. */
 static void line_serve(unsigned i)
 {
-	kvc_room_return(&t.client, line.held[i]);
-	kvc_reqs_give(&t.client.reqs, line.held[i]);
-	kvc_room_feed(&t.client);
+	kc_room_return(&t.client, line.held[i]);
+	kc_reqs_give(&t.client.reqs, line.held[i]);
+	kc_room_feed(&t.client);
 	loop_turn(t.loop, 0);
 }
 
@@ -254,7 +254,7 @@ static void the_background_is_last_and_does_not_starve(void **state)
 		line_serve(i);
 	assert_int_equal(line.ended, WAITERS);
 	for (unsigned i = 0; i < WAITERS; i++) {
-		bool turn = i == KVC_PASSED_MAX || i == 2 * KVC_PASSED_MAX + 1 || i == WAITERS - 1;
+		bool turn = i == KC_PASSED_MAX || i == 2 * KC_PASSED_MAX + 1 || i == WAITERS - 1;
 		assert_int_equal(line.order[i], turn ? 'b' : 'f');
 	}
 	assert_int_equal(t.client.requests->room.num_starving, 0);
@@ -263,20 +263,20 @@ static void the_background_is_last_and_does_not_starve(void **state)
 /* Several places at once, and what is given at once passes the background, too. */
 static void what_need_not_wait_passes_the_background_as_often(void **state)
 {
-	const struct kvc_need need = {.imms = IMMS / HELD, .node = &t.client.node[0]};
-	struct kvc_req *r;
+	const struct kc_need need = {.imms = IMMS / HELD, .node = &t.client.node[0]};
+	struct kc_req *r;
 	(void)state;
 	line_up(1, 0);
-	for (unsigned i = 0; i < KVC_PASSED_MAX; i++) {
-		kvc_room_return(&t.client, line.held[i]);
-		kvc_reqs_give(&t.client.reqs, line.held[i]);
-		assert_int_equal(kvc_room_try(&t.client, &need, &r), 0);
+	for (unsigned i = 0; i < KC_PASSED_MAX; i++) {
+		kc_room_return(&t.client, line.held[i]);
+		kc_reqs_give(&t.client.reqs, line.held[i]);
+		assert_int_equal(kc_room_try(&t.client, &need, &r), 0);
 		assert_int_equal(line.ended, 0);
 	}
-	kvc_room_return(&t.client, line.held[KVC_PASSED_MAX]);
-	kvc_reqs_give(&t.client.reqs, line.held[KVC_PASSED_MAX]);
-	assert_int_equal(kvc_room_try(&t.client, &need, &r), -KV_EBUSY); /* it is the other one's turn */
-	kvc_room_feed(&t.client);
+	kc_room_return(&t.client, line.held[KC_PASSED_MAX]);
+	kc_reqs_give(&t.client.reqs, line.held[KC_PASSED_MAX]);
+	assert_int_equal(kc_room_try(&t.client, &need, &r), -KV_EBUSY); /* it is the other one's turn */
+	kc_room_feed(&t.client);
 	loop_turn(t.loop, 0);
 	assert_int_equal(line.ended, 1);
 	assert_int_equal(line.order[0], 'b');
@@ -285,21 +285,21 @@ static void what_need_not_wait_passes_the_background_as_often(void **state)
 /* One that waits because the background has its part at its server. It never gets more. */
 static void wait_for_another_server(void *arg)
 {
-	struct kvc_need need = {.node = &t.client.node[1], .background = true};
-	struct kvc_req *r;
-	*(int *)arg = kvc_room_await(&t.client, &need, KV_NEVER, &r);
+	struct kc_need need = {.node = &t.client.node[1], .background = true};
+	struct kc_req *r;
+	*(int *)arg = kc_room_await(&t.client, &need, KV_NEVER, &r);
 }
 
 static void what_a_slow_server_holds_up_in_the_background_starves_no_other(void **state)
 {
-	const struct kvc_need slow = {.node = &t.client.node[1], .background = true};
-	struct kvc_req *r;
+	const struct kc_need slow = {.node = &t.client.node[1], .background = true};
+	struct kc_req *r;
 	int held = 1;
 	unsigned at = 0;
 	(void)state;
 	t.client.num_nodes = 1;
-	for (unsigned i = 0; i < KVC_BACKGROUND_OUT; i++)
-		assert_int_equal(kvc_room_try(&t.client, &slow, &r), 0);
+	for (unsigned i = 0; i < KC_BACKGROUND_OUT; i++)
+		assert_int_equal(kc_room_try(&t.client, &slow, &r), 0);
 	assert_int_equal(co_spawn(t.loop, wait_for_another_server, &held, "test"), 0);
 	loop_turn(t.loop, 0);
 	assert_false(kv_list_empty(&t.client.requests->room.behind));
@@ -308,11 +308,11 @@ static void what_a_slow_server_holds_up_in_the_background_starves_no_other(void 
 		line_serve(i);
 	while (at < line.ended && line.order[at] != 'b')
 		at++;
-	assert_int_equal(at, KVC_PASSED_MAX);
+	assert_int_equal(at, KC_PASSED_MAX);
 	assert_int_equal(held, 1);
 	line_serve(OTHERS);
 	assert_int_equal(line.ended, OTHERS + 1);
-	kvc_room_close(&t.client);
+	kc_room_close(&t.client);
 	loop_turn(t.loop, 0);
 	assert_int_equal(held, -KV_ECLOSED);
 }
@@ -321,7 +321,7 @@ static void the_background_keeps_its_deadline_and_ends_with_the_client(void **st
 {
 	(void)state;
 	line_up(BEHIND, 1);
-	kvc_room_close(&t.client);
+	kc_room_close(&t.client);
 	loop_turn(t.loop, 0);
 	assert_int_equal(line.ended, BEHIND + 1);
 	assert_int_equal(line.order[BEHIND], '!');

@@ -14,19 +14,19 @@ static void no_time_is_too_late(void **state)
 	struct kv_prng p = check_seed();
 	(void)state;
 	for (unsigned run = 0; run < 200; run++) {
-		struct kvc_clock k = {0};
+		struct kc_clock k = {0};
 		uint64_t zero = 1 + kv_prng_below(&p, 1000 * SECOND), now = 100 * SECOND;
 		double rate = 1 + ((double)kv_prng_below(&p, 2000) - 1000) / 2000000;
-		assert_int_equal(kvc_clock_at(&k, now), 1);
+		assert_int_equal(kc_clock_at(&k, now), 1);
 		for (unsigned i = 0; i < 100; i++) {
 			uint64_t sent = zero + (uint64_t)((double)now * rate), at;
 			now += kv_prng_below(&p, 50 * MS); /* on its way */
-			kvc_clock_take(&k, sent, now);
+			kc_clock_take(&k, sent, now);
 			now += kv_prng_below(&p, 10 * SECOND);
 			at = now - KV_MIN(kv_prng_below(&p, 20 * SECOND), now - SECOND);
-			assert_true(kvc_clock_at(&k, at) <= zero + (uint64_t)((double)at * rate) + 1);
+			assert_true(kc_clock_at(&k, at) <= zero + (uint64_t)((double)at * rate) + 1);
 			/* nor much too early */
-			assert_true(kvc_clock_at(&k, now) + 150 * MS > zero + (uint64_t)((double)now * rate));
+			assert_true(kc_clock_at(&k, now) + 150 * MS > zero + (uint64_t)((double)now * rate));
 		}
 	}
 }
@@ -34,25 +34,25 @@ static void no_time_is_too_late(void **state)
 /* What the server said is true of the time when it came, to the nanosecond: a PUT after a DELETE is later. */
 static void the_last_word_counts_for_what_follows(void **state)
 {
-	struct kvc_clock k = {0};
+	struct kc_clock k = {0};
 	(void)state;
-	kvc_clock_take(&k, 5000, 100 * SECOND);
-	assert_int_equal(kvc_clock_at(&k, 100 * SECOND), 5000);
-	assert_true(kvc_clock_at(&k, 100 * SECOND + 1) >= 5000);
-	assert_true(kvc_clock_at(&k, 100 * SECOND - 1000) <= 4000);
-	assert_int_equal(kvc_clock_at(&k, 1), 1);
+	kc_clock_take(&k, 5000, 100 * SECOND);
+	assert_int_equal(kc_clock_at(&k, 100 * SECOND), 5000);
+	assert_true(kc_clock_at(&k, 100 * SECOND + 1) >= 5000);
+	assert_true(kc_clock_at(&k, 100 * SECOND - 1000) <= 4000);
+	assert_int_equal(kc_clock_at(&k, 1), 1);
 }
 
 /* A machine that was suspended is behind. */
 static void a_clock_that_fell_behind_is_believed(void **state)
 {
-	struct kvc_clock k = {0};
+	struct kc_clock k = {0};
 	(void)state;
-	kvc_clock_take(&k, 100 * SECOND, 100 * SECOND);
-	kvc_clock_take(&k, 101 * SECOND - 10 * MS, 101 * SECOND); /* a slow message */
-	assert_true(kvc_clock_at(&k, 101 * SECOND) > 101 * SECOND - 2 * MS);
-	kvc_clock_take(&k, 92 * SECOND, 102 * SECOND);
-	assert_int_equal(kvc_clock_at(&k, 102 * SECOND), 92 * SECOND);
+	kc_clock_take(&k, 100 * SECOND, 100 * SECOND);
+	kc_clock_take(&k, 101 * SECOND - 10 * MS, 101 * SECOND); /* a slow message */
+	assert_true(kc_clock_at(&k, 101 * SECOND) > 101 * SECOND - 2 * MS);
+	kc_clock_take(&k, 92 * SECOND, 102 * SECOND);
+	assert_int_equal(kc_clock_at(&k, 102 * SECOND), 92 * SECOND);
 }
 
 int main(void)

@@ -9,7 +9,7 @@
 #define SILENCE (1000 * MS)
 #define BEAT    (100 * MS) /* links.node.pulse.beat_ns */
 
-static struct kvc_req request; /* that is out */
+static struct kc_req request; /* that is out */
 
 static void with_engine(unsigned shards, unsigned per_shard)
 {
@@ -37,7 +37,7 @@ static int setup_rc;
 
 static void setup_await(void)
 {
-	setup_rc = kvc_links_await(&links.node, links.now_ns + 2000 * MS);
+	setup_rc = kc_links_await(&links.node, links.now_ns + 2000 * MS);
 }
 
 static unsigned up(void)
@@ -60,11 +60,11 @@ static uint64_t set_up(unsigned bits)
 static void pings_end(void)
 {
 	for (unsigned i = 0; i < links.attachment->num_links; i++) {
-		struct kvc_link *l = &links.link[i];
+		struct kc_link *l = &links.link[i];
 		if (links_ping(l))
 			links_answer(l, -KV_ECLOSED);
 		if (l->probe)
-			kvc_req_release(&links.client, l->probe);
+			kc_req_release(&links.client, l->probe);
 		l->probe = NULL;
 	}
 	assert_int_equal(links.client.reqs.used, 0);
@@ -142,15 +142,15 @@ static void a_redo_ends_setting_up(void **state)
 /* ---- while it is up ---- */
 
 /* A request that was sent so long ago by this link. */
-static void out_since(struct kvc_link *l, uint64_t ns)
+static void out_since(struct kc_link *l, uint64_t ns)
 {
-	request = (struct kvc_req){.link = l, .at.sent_ns = links.now_ns - ns};
+	request = (struct kc_req){.link = l, .at.sent_ns = links.now_ns - ns};
 	kv_list_add_tail(&l->sent, &request.node);
 }
 
 static int check(unsigned i)
 {
-	return kvc_link_check(&links.node, &links.link[i], links.now_ns, SILENCE);
+	return kc_link_check(&links.node, &links.link[i], links.now_ns, SILENCE);
 }
 
 /* All links are up, and were heard so long ago; their shards turn. */
@@ -291,7 +291,7 @@ static void a_link_that_is_out_comes_back_when_it_answers(void **state)
 static void a_link_that_stays_out_is_asked_less_and_less_often(void **state)
 {
 	static const uint64_t seconds[] = {1, 2, 4, 8, 16, 30, 30};
-	struct kvc_link *l;
+	struct kc_link *l;
 	(void)state;
 	attached(1, 2, 0);
 	l = &links.link[1];

@@ -736,24 +736,24 @@ static void evenly_spaced_spans_are_slices(void **state)
 	struct kvc_span s[4];
 	struct kvc_layout l = {.size = sizeof(l), .spans = s, .num_spans = 4};
 	struct kvc_item item = {.key = NAMED("k"), .len = 35, .layout = &l};
-	struct kvc_target t;
+	struct kc_target t;
 	(void)state;
 	for (unsigned i = 0; i < 4; i++)
 		s[i] = (struct kvc_span){.data = b + (size_t)i * 40, .len = i < 3 ? 10 : 5};
-	assert_int_equal(kvc_target_make(&t, &item, NULL), 0);
+	assert_int_equal(kc_target_make(&t, &item, NULL), 0);
 	assert_true(!t.span && t.at == b && t.slice == 10 && t.stride == 40);
 	s[2].data = b + 81;
-	assert_int_equal(kvc_target_make(&t, &item, NULL), 0);
+	assert_int_equal(kc_target_make(&t, &item, NULL), 0);
 	assert_true(t.span == s && t.spans == 4);
 	s[2].data = b + 80;
 	s[1].data = b + 120;
 	s[3].data = b + 40;
-	assert_int_equal(kvc_target_make(&t, &item, NULL), 0);
+	assert_int_equal(kc_target_make(&t, &item, NULL), 0);
 	assert_true(t.span == s);
 	l.num_spans = 1;
 	item.len = 10;
-	assert_int_equal(kvc_target_make(&t, &item, NULL), 0);
-	assert_true(kvc_target_flat(&t) && t.at == b);
+	assert_int_equal(kc_target_make(&t, &item, NULL), 0);
+	assert_true(kc_target_flat(&t) && t.at == b);
 }
 
 int main(void)

@@ -22,18 +22,18 @@
 static struct {
 	struct kvc_pool pool;
 	struct kvc_client client;
-	struct kvc_node node;
-	struct kvc_attachment *attachment;
-	struct kvc_link *link;
+	struct kc_node node;
+	struct kc_attachment *attachment;
+	struct kc_link *link;
 	struct kvc_session *session;
-	struct kvc_lane lane;
-	struct kvc_wait wait;
+	struct kc_lane lane;
+	struct kc_wait wait;
 	void *memory;
 } w;
 
 static void link_up(void)
 {
-	w.attachment = calloc(1, sizeof(*w.attachment) + sizeof(struct kvc_link));
+	w.attachment = calloc(1, sizeof(*w.attachment) + sizeof(struct kc_link));
 	assert_non_null(w.attachment);
 	w.attachment->node = &w.node;
 	w.attachment->refs = 1;
@@ -51,22 +51,22 @@ static void link_up(void)
 	kv_list_init(&w.link->sent);
 	kv_list_init(&w.link->release_node);
 	kv_list_init(&w.link->turns);
-	assert_int_equal(kvc_map_init(&w.link->map, 100), 0);
+	assert_int_equal(kc_map_init(&w.link->map, 100), 0);
 }
 
 static void lane_up(void)
 {
-	w.session = calloc(1, sizeof(*w.session) + sizeof(struct kvc_session_at));
+	w.session = calloc(1, sizeof(*w.session) + sizeof(struct kc_session_at));
 	assert_non_null(w.session);
 	w.session->refs = 1;
 	w.session->num_at = 1;
 	w.session->client = &w.client;
-	w.session->at[0] = (struct kvc_session_at){.session = w.session,
-						   .node = &w.node,
-						   .state = KVC_SESSION_OPEN,
-						   .credits = 100,
-						   .number = 1,
-						   .lane = &w.lane};
+	w.session->at[0] = (struct kc_session_at){.session = w.session,
+						  .node = &w.node,
+						  .state = KC_SESSION_OPEN,
+						  .credits = 100,
+						  .number = 1,
+						  .lane = &w.lane};
 	kv_list_init(&w.lane.queue);
 	kv_list_init(&w.lane.turn);
 	kv_list_add_tail(&w.client.sessions, &w.session->node);
@@ -81,13 +81,13 @@ static int world_up(void **state)
 	w.node.client = c;
 	c->pool = &w.pool;
 	c->node = &w.node;
-	assert_int_equal(kvc_requests_open(c), 0);
+	assert_int_equal(kc_requests_open(c), 0);
 	c->requests->room.imm_limit = 100;
 	kv_list_init(&c->sessions);
 	assert_non_null(w.memory = aligned_alloc(4096, BUFFER));
 	assert_int_equal(loop_create(&(struct loop_options){.name = "life"}, &c->loop, NULL), 0);
-	assert_int_equal(kvc_reqs_init(&c->reqs, KVC_REQS), 0);
-	assert_int_equal(kvc_buffer_init(&c->buffer, w.memory, BUFFER), 0);
+	assert_int_equal(kc_reqs_init(&c->reqs, KC_REQS), 0);
+	assert_int_equal(kc_buffer_init(&c->buffer, w.memory, BUFFER), 0);
 	link_up();
 	lane_up();
 	return 0;
@@ -96,10 +96,10 @@ static int world_up(void **state)
 static int world_down(void **state)
 {
 	(void)state;
-	kvc_map_fini(&w.link->map);
-	kvc_buffer_fini(&w.client.buffer);
-	kvc_requests_close(&w.client);
-	kvc_reqs_fini(&w.client.reqs);
+	kc_map_fini(&w.link->map);
+	kc_buffer_fini(&w.client.buffer);
+	kc_requests_close(&w.client);
+	kc_reqs_fini(&w.client.reqs);
 	loop_destroy(&w.client.loop);
 	free(w.attachment);
 	free(w.session);
@@ -107,23 +107,23 @@ static int world_down(void **state)
 	return 0;
 }
 
-static struct kvc_req *request(uint64_t piece_bytes, uint32_t imms)
+static struct kc_req *request(uint64_t piece_bytes, uint32_t imms)
 {
-	struct kvc_need need = {.piece_bytes = piece_bytes, .imms = imms, .node = &w.node};
-	struct kvc_req *r;
-	assert_int_equal(kvc_room_try(&w.client, &need, &r), 0);
+	struct kc_need need = {.piece_bytes = piece_bytes, .imms = imms, .node = &w.node};
+	struct kc_req *r;
+	assert_int_equal(kc_room_try(&w.client, &need, &r), 0);
 	r->wire.type = WIRE_GET;
 	r->deadline_ns = KV_NEVER;
 	return r;
 }
 
 /* As frames.c does, but that nothing goes out. */
-static void send_it(struct kvc_req *r)
+static void send_it(struct kc_req *r)
 {
 	r->id = ++w.link->next_id;
-	kvc_req_advance(r, KVC_REQ_SENT);
+	kc_req_advance(r, KC_REQ_SENT);
 	w.link->credits--;
-	kvc_map_put(&w.link->map, r->id, r);
+	kc_map_put(&w.link->map, r->id, r);
 	kv_list_del(&r->node);
 	kv_list_add_tail(&w.link->sent, &r->node);
 }
@@ -144,11 +144,11 @@ static void nothing_is_left(void)
 
 static void one_that_is_released_queued_is_gone(void **state)
 {
-	struct kvc_req *r = request(8 << 10, 3);
+	struct kc_req *r = request(8 << 10, 3);
 	(void)state;
-	kvc_req_submit(w.link, r, &w.wait);
+	kc_req_submit(w.link, r, &w.wait);
 	assert_int_equal(w.wait.left, 1);
-	kvc_req_release(&w.client, r);
+	kc_req_release(&w.client, r);
 	assert_true(kv_list_empty(&w.link->queue));
 	nothing_is_left();
 }
@@ -156,12 +156,12 @@ static void one_that_is_released_queued_is_gone(void **state)
 /* Else the link would look for a request in a lane that has none. */
 static void one_that_is_released_queued_takes_its_lane_along(void **state)
 {
-	struct kvc_req *r = request(0, 0);
+	struct kc_req *r = request(0, 0);
 	(void)state;
 	r->session = &w.session->at[0];
-	kvc_req_submit(w.link, r, &w.wait);
+	kc_req_submit(w.link, r, &w.wait);
 	assert_false(kv_list_empty(&w.link->turns));
-	kvc_req_release(&w.client, r);
+	kc_req_release(&w.client, r);
 	assert_true(kv_list_empty(&w.lane.queue));
 	assert_true(kv_list_empty(&w.link->turns));
 	nothing_is_left();
@@ -171,31 +171,31 @@ static void one_that_is_released_queued_takes_its_lane_along(void **state)
  * the answer to its CANCEL came. */
 static void an_orphan_keeps_what_may_still_be_written(void **state)
 {
-	struct kvc_req *r = request(8 << 10, 1);
+	struct kc_req *r = request(8 << 10, 1);
 	struct kvc_client *c = &w.client;
 	(void)state;
-	kvc_req_submit(w.link, r, &w.wait);
+	kc_req_submit(w.link, r, &w.wait);
 	send_it(r);
 	r->wire.dest.count = 1;
-	kvc_req_cancel(r, -KV_ETIMEOUT);
-	assert_int_equal(r->state, KVC_REQ_GIVEN_UP);
-	kvc_req_release(c, r);
-	assert_int_equal(r->state, KVC_REQ_ORPHAN);
+	kc_req_cancel(r, -KV_ETIMEOUT);
+	assert_int_equal(r->state, KC_REQ_GIVEN_UP);
+	kc_req_release(c, r);
+	assert_int_equal(r->state, KC_REQ_ORPHAN);
 	assert_int_equal(c->requests->unsafe.orphan_bytes, 8 << 10);
 	assert_int_equal(c->buffer.free_bytes, BUFFER - (8 << 10));
-	r->said = KVC_SAID_WRITES; /* the answer to its CANCEL */
+	r->said = KC_SAID_WRITES; /* the answer to its CANCEL */
 	r->mem.posted = 1;
-	kvc_req_settle(c, r);
-	assert_int_equal(r->state, KVC_REQ_ORPHAN);
-	kvc_client_immediate(c, 0, kvc_req_imm(r));
-	assert_int_equal(r->state, KVC_REQ_LATE);
+	kc_req_settle(c, r);
+	assert_int_equal(r->state, KC_REQ_ORPHAN);
+	kc_client_immediate(c, 0, kc_req_imm(r));
+	assert_int_equal(r->state, KC_REQ_LATE);
 	assert_int_equal(c->buffer.free_bytes, BUFFER);
 	assert_int_equal(c->reqs.used, 1);
-	assert_true(kvc_map_del(&w.link->map, r->id)); /* its reply */
+	assert_true(kc_map_del(&w.link->map, r->id)); /* its reply */
 	r->id = 0;
-	r->said = KVC_SAID_REPLY;
-	kvc_req_settle(c, r);
-	assert_int_equal(r->state, KVC_REQ_FREE);
+	r->said = KC_SAID_REPLY;
+	kc_req_settle(c, r);
+	assert_int_equal(r->state, KC_REQ_FREE);
 	nothing_is_left();
 }
 
@@ -203,25 +203,25 @@ static void an_orphan_keeps_what_may_still_be_written(void **state)
  * to. */
 static void one_in_limbo_ends_when_its_endpoint_is_closed(void **state)
 {
-	struct kvc_req *r = request(0, 2);
+	struct kc_req *r = request(0, 2);
 	(void)state;
-	kvc_req_submit(w.link, r, &w.wait);
+	kc_req_submit(w.link, r, &w.wait);
 	send_it(r);
 	r->mem.callers = true;
 	r->wire.dest.count = 1;
 	r->mem.posted = 2;
-	r->said = KVC_SAID_WRITES;
-	kvc_attachment_limbo(w.attachment, -KV_ERESET);
+	r->said = KC_SAID_WRITES;
+	kc_attachment_limbo(w.attachment, -KV_ERESET);
 	assert_int_equal(w.attachment->refs, 2); /* it names the link */
 	for (unsigned i = 0; i < 2; i++)
-		kvc_client_immediate(&w.client, 0, kvc_req_imm(r));
-	assert_int_not_equal(r->state, KVC_REQ_DONE);
+		kc_client_immediate(&w.client, 0, kc_req_imm(r));
+	assert_int_not_equal(r->state, KC_REQ_DONE);
 	assert_int_equal(w.wait.left, 1);
-	kvc_fence_over(&w.client);
-	assert_int_equal(r->state, KVC_REQ_DONE);
+	kc_fence_over(&w.client);
+	assert_int_equal(r->state, KC_REQ_DONE);
 	assert_int_equal(r->status, -KV_ERESET);
 	assert_int_equal(w.attachment->refs, 1);
-	kvc_req_release(&w.client, r);
+	kc_req_release(&w.client, r);
 	nothing_is_left();
 }
 

@@ -17,26 +17,26 @@
 #include "kvclient/request/link.h"
 #include "kvclient/transfer/call.h"
 
-struct kvc_node *fake_node(struct kvc_client *c, struct kvc_key key);
-int fake_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_attachment **out);
-int fake_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t deadline_ns, bool wait,
-		    struct kvc_attachment **out_attachment, struct kvc_req **out);
-struct kvc_link *fake_link(struct kvc_attachment *a, unsigned shard);
-void fake_submit(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait);
+struct kc_node *fake_node(struct kvc_client *c, struct kvc_key key);
+int fake_ready_await(struct kc_node *n, uint64_t deadline_ns, struct kc_attachment **out);
+int fake_room_await(struct kc_node *n, const struct kc_need *need, uint64_t deadline_ns, bool wait,
+		    struct kc_attachment **out_attachment, struct kc_req **out);
+struct kc_link *fake_link(struct kc_attachment *a, unsigned shard);
+void fake_submit(struct kc_link *l, struct kc_req *r, struct kc_wait *wait);
 void fake_flush(struct kvc_client *c);
-int fake_done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns);
-void fake_release(struct kvc_client *c, struct kvc_req *r);
+int fake_done_await(struct kvc_client *c, struct kc_req *r, uint64_t deadline_ns);
+void fake_release(struct kvc_client *c, struct kc_req *r);
 bool fake_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns, unsigned *tries);
 
-#define route_first          fake_node
-#define kvc_node_ready_await fake_ready_await
-#define kvc_call_room_await  fake_room_await
-#define kvc_link_pick        fake_link
-#define kvc_req_submit       fake_submit
-#define kvc_link_flush       fake_flush
-#define kvc_call_done_await  fake_done_await
-#define kvc_req_release      fake_release
-#define kvc_call_again_await fake_again_await
+#define route_first         fake_node
+#define kc_node_ready_await fake_ready_await
+#define kc_call_room_await  fake_room_await
+#define kc_link_pick        fake_link
+#define kc_req_submit       fake_submit
+#define kc_link_flush       fake_flush
+#define kc_call_done_await  fake_done_await
+#define kc_req_release      fake_release
+#define kc_call_again_await fake_again_await
 #include "../../kvclient/call/exists.c"
 
 enum { SERVERS_MAX = 1024, OUT_MAX = 160, LOOKUPS = 40, HANG_S = 60 };
@@ -44,14 +44,14 @@ enum { SERVERS_MAX = 1024, OUT_MAX = 160, LOOKUPS = 40, HANG_S = 60 };
 static struct {
 	struct kvc_pool pool;
 	struct kvc_client client;
-	struct kvc_node node[SERVERS_MAX];
-	struct kvc_attachment attachment[SERVERS_MAX];
-	struct kvc_link link;
-	struct kvc_req req[OUT_MAX];
-	uint8_t buffer[OUT_MAX][KVC_PIECE_MIN];
+	struct kc_node node[SERVERS_MAX];
+	struct kc_attachment attachment[SERVERS_MAX];
+	struct kc_link link;
+	struct kc_req req[OUT_MAX];
+	uint8_t buffer[OUT_MAX][KC_PIECE_MIN];
 	bool taken[OUT_MAX];
-	struct kvc_attachment *asked, *at[OUT_MAX]; /* the last one that a link was asked of, and those of requests */
-	uint64_t seed[OUT_MAX];                     /* which that had when the request was submitted */
+	struct kc_attachment *asked, *at[OUT_MAX]; /* the last one that a link was asked of, and those of requests */
+	uint64_t seed[OUT_MAX];                    /* which that had when the request was submitted */
 	unsigned submitted, flushed;
 	bool restarts; /* the first server does, and did with this seed before */
 	uint64_t seed_before;
@@ -61,12 +61,12 @@ static struct {
 	struct kvc_key key[WINDOW];
 } w;
 
-struct kvc_node *fake_node(struct kvc_client *c, struct kvc_key key)
+struct kc_node *fake_node(struct kvc_client *c, struct kvc_key key)
 {
 	return &c->node[kv_hash_key(key.data, key.len, 1) % w.servers];
 }
 
-int fake_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_attachment **out)
+int fake_ready_await(struct kc_node *n, uint64_t deadline_ns, struct kc_attachment **out)
 {
 	(void)deadline_ns;
 	*out = n->attachment;
@@ -80,8 +80,8 @@ static void waits(void)
 		w.attachment[0].shard_seed++;
 }
 
-int fake_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t deadline_ns, bool wait,
-		    struct kvc_attachment **out_attachment, struct kvc_req **out)
+int fake_room_await(struct kc_node *n, const struct kc_need *need, uint64_t deadline_ns, bool wait,
+		    struct kc_attachment **out_attachment, struct kc_req **out)
 {
 	unsigned i = 0;
 	(void)need;
@@ -102,7 +102,7 @@ int fake_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t de
 	return 0;
 }
 
-struct kvc_link *fake_link(struct kvc_attachment *a, unsigned shard)
+struct kc_link *fake_link(struct kc_attachment *a, unsigned shard)
 {
 	(void)shard;
 	w.asked = a;
@@ -110,7 +110,7 @@ struct kvc_link *fake_link(struct kvc_attachment *a, unsigned shard)
 }
 
 /* Whether this is the digest of a key with the seed that the server has now. */
-static bool digest_is_of(const struct kvc_attachment *a, uint64_t digest)
+static bool digest_is_of(const struct kc_attachment *a, uint64_t digest)
 {
 	for (unsigned i = 0; i < WINDOW; i++)
 		if (kv_hash_key(w.key[i].data, w.key[i].len, a->shard_seed) == digest)
@@ -119,7 +119,7 @@ static bool digest_is_of(const struct kvc_attachment *a, uint64_t digest)
 }
 
 /* Every second digest is there. */
-void fake_submit(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait)
+void fake_submit(struct kc_link *l, struct kc_req *r, struct kc_wait *wait)
 {
 	(void)l;
 	(void)wait;
@@ -149,7 +149,7 @@ void fake_flush(struct kvc_client *c)
 }
 
 /* A request to a server that is gone meanwhile is lost. */
-int fake_done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns)
+int fake_done_await(struct kvc_client *c, struct kc_req *r, uint64_t deadline_ns)
 {
 	(void)c;
 	(void)deadline_ns;
@@ -160,7 +160,7 @@ int fake_done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_n
 	return w.at[r - w.req]->shard_seed == w.seed[r - w.req] ? 0 : -KV_ERESET;
 }
 
-void fake_release(struct kvc_client *c, struct kvc_req *r)
+void fake_release(struct kvc_client *c, struct kc_req *r)
 {
 	(void)c;
 	w.taken[r - w.req] = false;
@@ -188,7 +188,7 @@ static void world(unsigned servers, unsigned shards, unsigned most)
 	for (unsigned i = 0; i < servers; i++) {
 		w.node[i].client = &w.client;
 		w.node[i].index = i;
-		w.node[i].state = KVC_NODE_UP;
+		w.node[i].state = KC_NODE_UP;
 		w.node[i].attachment = &w.attachment[i];
 		w.attachment[i].shards = shards;
 		w.attachment[i].shard_seed = 77 + i;
@@ -199,7 +199,7 @@ static int lookup_of(unsigned number, unsigned n, struct kvc_session *session)
 {
 	static struct lookup l;
 	struct kvc_call call = {.size = sizeof(call), .session = session};
-	struct kvc_trace t = {0};
+	struct kc_trace t = {0};
 	int rc;
 	for (unsigned i = 0; i < WINDOW; i++)
 		w.key[i] = (struct kvc_key){w.text[i], (size_t)sprintf(w.text[i], "key-%u-%u", number, i)};
@@ -211,7 +211,7 @@ static int lookup_of(unsigned number, unsigned n, struct kvc_session *session)
 	rc = lookup_await(&l);
 	alarm(0);
 	for (unsigned i = 0; i < n && rc == 0; i++) {
-		const struct kvc_attachment *a = fake_node(&w.client, w.key[i])->attachment;
+		const struct kc_attachment *a = fake_node(&w.client, w.key[i])->attachment;
 		bool found = found_at(&l, i);
 		bool before = w.restarts && a == w.attachment &&
 			      found == (kv_hash_key(w.key[i].data, w.key[i].len, w.seed_before) & 1);

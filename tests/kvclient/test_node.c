@@ -17,33 +17,32 @@ static void up_one(void)
 static struct {
 	uint64_t deadline_ns;
 	int rc;
-	struct kvc_attachment *attachment;
+	struct kc_attachment *attachment;
 } ready;
 
 static void ready_await(void)
 {
 	ready.attachment = NULL;
-	ready.rc = kvc_node_ready_await(&links.node, ready.deadline_ns, &ready.attachment);
+	ready.rc = kc_node_ready_await(&links.node, ready.deadline_ns, &ready.attachment);
 }
 
 static void a_call_goes_on_waits_or_fails_by_the_nodes_state(void **state)
 {
 	static const struct {
-		enum kvc_node_state state;
-		enum kvc_goodbye goodbye;
+		enum kc_node_state state;
+		enum kc_goodbye goodbye;
 		bool closing;
 		int refusal, rc;
 	} rows[] = {
-		{KVC_NODE_UP, KVC_GOODBYE_NONE, false, 0, 0},
-		{KVC_NODE_UP, KVC_GOODBYE_NONE, true, 0, -KV_ECLOSED},
-		{KVC_NODE_DOWN, KVC_GOODBYE_NONE, false, 0, -KV_EPEERDOWN},
-		{KVC_NODE_DOWN, KVC_GOODBYE_NONE, false, -KV_EDENIED,
-		 -KV_EDENIED},                                           /* it is there and does not take us */
-		{KVC_NODE_DOWN, KVC_GOODBYE_HEARD, false, 0, -KV_ELEFT}, /* what it held went with it: a miss */
-		{KVC_NODE_DOWN, KVC_GOODBYE_SAID, false, -KV_EFULL, -KV_ELEFT},
-		{KVC_NODE_CLOSED, KVC_GOODBYE_NONE, false, 0, -KV_EPEERDOWN},
-		{KVC_NODE_CONNECTING, KVC_GOODBYE_NONE, false, 0, -KV_ETIMEOUT},
-		{KVC_NODE_CONNECTING, KVC_GOODBYE_HEARD, false, 0, -KV_ETIMEOUT},
+		{KC_NODE_UP, KC_GOODBYE_NONE, false, 0, 0},
+		{KC_NODE_UP, KC_GOODBYE_NONE, true, 0, -KV_ECLOSED},
+		{KC_NODE_DOWN, KC_GOODBYE_NONE, false, 0, -KV_EPEERDOWN},
+		{KC_NODE_DOWN, KC_GOODBYE_NONE, false, -KV_EDENIED, -KV_EDENIED}, /* it is there and does not take us */
+		{KC_NODE_DOWN, KC_GOODBYE_HEARD, false, 0, -KV_ELEFT}, /* what it held went with it: a miss */
+		{KC_NODE_DOWN, KC_GOODBYE_SAID, false, -KV_EFULL, -KV_ELEFT},
+		{KC_NODE_CLOSED, KC_GOODBYE_NONE, false, 0, -KV_EPEERDOWN},
+		{KC_NODE_CONNECTING, KC_GOODBYE_NONE, false, 0, -KV_ETIMEOUT},
+		{KC_NODE_CONNECTING, KC_GOODBYE_HEARD, false, 0, -KV_ETIMEOUT},
 	};
 	(void)state;
 	up_one();
@@ -62,21 +61,21 @@ static void a_call_goes_on_waits_or_fails_by_the_nodes_state(void **state)
 
 static void becomes_up(void)
 {
-	if (links.node.state == KVC_NODE_CONNECTING)
-		kvc_node_set(&links.node, KVC_NODE_UP);
+	if (links.node.state == KC_NODE_CONNECTING)
+		kc_node_set(&links.node, KC_NODE_UP);
 }
 
 static void becomes_down(void)
 {
-	if (links.node.state == KVC_NODE_CONNECTING)
-		kvc_node_set(&links.node, KVC_NODE_DOWN);
+	if (links.node.state == KC_NODE_CONNECTING)
+		kc_node_set(&links.node, KC_NODE_DOWN);
 }
 
 static void a_call_that_waits_goes_on_when_the_node_is_up(void **state)
 {
 	(void)state;
 	up_one();
-	links.node.state = KVC_NODE_CONNECTING;
+	links.node.state = KC_NODE_CONNECTING;
 	ready.deadline_ns = KV_NEVER;
 	links_run(ready_await, becomes_up);
 	assert_int_equal(ready.rc, 0);
@@ -87,14 +86,14 @@ static void a_call_that_waits_fails_when_the_attempt_has_failed(void **state)
 {
 	(void)state;
 	up_one();
-	links.node.state = KVC_NODE_CONNECTING;
+	links.node.state = KC_NODE_CONNECTING;
 	ready.deadline_ns = KV_NEVER;
 	links_run(ready_await, becomes_down);
 	assert_int_equal(ready.rc, -KV_EPEERDOWN);
 	assert_int_equal(atomic_load(&links.down), 1); /* the client is the last choice (call/spread.h) */
-	kvc_node_set(&links.node, KVC_NODE_DOWN);
+	kc_node_set(&links.node, KC_NODE_DOWN);
 	assert_int_equal(atomic_load(&links.down), 1);
-	kvc_node_set(&links.node, KVC_NODE_CONNECTING);
+	kc_node_set(&links.node, KC_NODE_CONNECTING);
 	assert_int_equal(atomic_load(&links.down), 0);
 }
 
@@ -102,19 +101,19 @@ static void a_call_that_waits_fails_when_the_attempt_has_failed(void **state)
  * on, however often the attempt is redone. */
 static void a_call_waits_for_an_attempt_no_longer_than_for_a_silent_server(void **state)
 {
-	struct kvc_node *n = &links.node;
-	struct kvc_node two[2];
+	struct kc_node *n = &links.node;
+	struct kc_node two[2];
 	(void)state;
 	up_one();
 	ready.deadline_ns = links.now_ns + 900 * MS;
 	links.pool.options.peer_timeout_ns = 100 * MS;
 	n->pulse.beat_ns = 10 * MS;
-	n->state = KVC_NODE_UP;
-	kvc_node_set(n, KVC_NODE_CONNECTING);
+	n->state = KC_NODE_UP;
+	kc_node_set(n, KC_NODE_CONNECTING);
 	links_run(ready_await, NULL);
 	assert_int_equal(ready.rc, -KV_ETIMEOUT);
-	assert_int_equal(n->state, KVC_NODE_CONNECTING);
-	two[1] = (struct kvc_node){.client = &links.client, .index = 1, .state = KVC_NODE_UP};
+	assert_int_equal(n->state, KC_NODE_CONNECTING);
+	two[1] = (struct kc_node){.client = &links.client, .index = 1, .state = KC_NODE_UP};
 	links.client.node = two;
 	links.client.num_nodes = 2;
 	two[1].retired = true; /* it stands in for nobody */
@@ -122,14 +121,14 @@ static void a_call_waits_for_an_attempt_no_longer_than_for_a_silent_server(void 
 	links_run(ready_await, NULL);
 	assert_int_equal(ready.rc, -KV_ETIMEOUT);
 	two[1].retired = false;
-	n->state = KVC_NODE_UP;
-	kvc_node_set(n, KVC_NODE_CONNECTING);
+	n->state = KC_NODE_UP;
+	kc_node_set(n, KC_NODE_CONNECTING);
 	uint64_t began = links.now_ns;
-	kvc_node_set(n, KVC_NODE_CONNECTING); /* a redo of the attempt gives it no more time */
+	kc_node_set(n, KC_NODE_CONNECTING); /* a redo of the attempt gives it no more time */
 	ready.deadline_ns = links.now_ns + 900 * MS;
 	links_run(ready_await, NULL);
 	assert_int_equal(ready.rc, -KV_EPEERDOWN);
-	assert_int_equal(n->state, KVC_NODE_DOWN);
+	assert_int_equal(n->state, KC_NODE_DOWN);
 	assert_in_range(links.now_ns - began, 100 * MS, 110 * MS);
 	links.client.num_nodes = 1;
 	links.client.node = n;
@@ -138,26 +137,26 @@ static void a_call_waits_for_an_attempt_no_longer_than_for_a_silent_server(void 
 static void a_refusal_counts_as_down_only_while_it_lasts(void **state)
 {
 	static const struct {
-		enum kvc_node_state state;
+		enum kc_node_state state;
 		int refusal;
 		int64_t rc;
 		bool down;
 	} rows[] = {
-		{KVC_NODE_UP, 0, -KV_EPEERDOWN, true},
-		{KVC_NODE_DOWN, 0, -KV_EPEERDOWN, true},
-		{KVC_NODE_DOWN, -KV_EFULL, -KV_EFULL, true},
-		{KVC_NODE_UP, -KV_EFULL, -KV_EFULL, false},
-		{KVC_NODE_DOWN, -KV_EFULL, -KV_EDENIED, false},
-		{KVC_NODE_DOWN, 0, 0, false},
-		{KVC_NODE_DOWN, 0, 65536, false},
-		{KVC_NODE_DOWN, 0, -KV_ETIMEOUT, false},
+		{KC_NODE_UP, 0, -KV_EPEERDOWN, true},
+		{KC_NODE_DOWN, 0, -KV_EPEERDOWN, true},
+		{KC_NODE_DOWN, -KV_EFULL, -KV_EFULL, true},
+		{KC_NODE_UP, -KV_EFULL, -KV_EFULL, false},
+		{KC_NODE_DOWN, -KV_EFULL, -KV_EDENIED, false},
+		{KC_NODE_DOWN, 0, 0, false},
+		{KC_NODE_DOWN, 0, 65536, false},
+		{KC_NODE_DOWN, 0, -KV_ETIMEOUT, false},
 	};
 	(void)state;
 	up_one();
 	for (unsigned i = 0; i < KV_COUNT(rows); i++) {
 		links.node.state = rows[i].state;
 		links.node.refusal.code = rows[i].refusal;
-		if (kvc_node_down(&links.node, rows[i].rc) != rows[i].down)
+		if (kc_node_down(&links.node, rows[i].rc) != rows[i].down)
 			fail_msg("row %u", i);
 	}
 }
@@ -169,10 +168,10 @@ static void a_redo_makes_calls_wait_and_keeps_the_connection(void **state)
 	(void)state;
 	up_one();
 	links.attachment->served = true;
-	links.node.state = KVC_NODE_UP;
-	kvc_node_redo(&links.node, "a test");
+	links.node.state = KC_NODE_UP;
+	kc_node_redo(&links.node, "a test");
 	assert_string_equal(links.node.redo, "a test");
-	assert_int_equal(links.node.state, KVC_NODE_CONNECTING);
+	assert_int_equal(links.node.state, KC_NODE_CONNECTING);
 	assert_false(links.node.control.spent);
 }
 
@@ -197,7 +196,7 @@ static void a_redo_dials_anew_where_an_answer_waits_for_transfers(void **state)
 		kv_list_init(&goodbye);
 		if (rows[i].parting)
 			kv_list_add_tail(&links.node.sessions.parted, &goodbye);
-		kvc_node_redo(&links.node, "a test");
+		kc_node_redo(&links.node, "a test");
 		if (links.node.control.spent != rows[i].redial)
 			fail_msg("%s", rows[i].why);
 		kv_list_del(&goodbye);
@@ -208,11 +207,11 @@ static void a_redial_does_not_keep_the_connection(void **state)
 {
 	(void)state;
 	up_one();
-	links.node.state = KVC_NODE_UP;
-	kvc_node_redial(&links.node, "a test");
+	links.node.state = KC_NODE_UP;
+	kc_node_redial(&links.node, "a test");
 	assert_string_equal(links.node.redo, "a test");
 	assert_true(links.node.control.spent);
-	kvc_node_redo(&links.node, "another one"); /* that is not taken back */
+	kc_node_redo(&links.node, "another one"); /* that is not taken back */
 	assert_true(links.node.control.spent);
 }
 
@@ -222,23 +221,23 @@ static void a_redo_ends_the_pings_of_an_attempt_alone(void **state)
 {
 	(void)state;
 	for (unsigned served = 0; served < 2; served++) {
-		struct kvc_wait wait = {0};
-		struct kvc_req *r;
+		struct kc_wait wait = {0};
+		struct kc_req *r;
 		up_one();
-		links.node.state = KVC_NODE_CONNECTING;
+		links.node.state = KC_NODE_CONNECTING;
 		links.attachment->served = served;
-		assert_int_equal(
-			kvc_room_try(&links.client, &(struct kvc_need){.urgent = true, .node = &links.node}, &r), 0);
+		assert_int_equal(kc_room_try(&links.client, &(struct kc_need){.urgent = true, .node = &links.node}, &r),
+				 0);
 		r->wire.type = WIRE_PING;
-		kvc_req_submit_first(&links.link[0], r, &wait);
-		kvc_node_redo(&links.node, "a test");
+		kc_req_submit_first(&links.link[0], r, &wait);
+		kc_node_redo(&links.node, "a test");
 		assert_int_equal(wait.left, served);
 		assert_int_equal(links.attachment->open, served);
 		if (!served)
 			assert_int_equal(r->status, -KV_ERESET);
 		else
 			links_answer(&links.link[0], 0);
-		kvc_req_release(&links.client, r);
+		kc_req_release(&links.client, r);
 		links_down(state);
 	}
 	up_one();
@@ -251,7 +250,7 @@ static int said;
 static void say(void)
 {
 	const struct wire_ctrl_msg m = {.type = WIRE_CTRL_GOODBYE};
-	said = kvc_node_send_await(&links.node, &m, KV_NEVER);
+	said = kc_node_send_await(&links.node, &m, KV_NEVER);
 }
 
 static void without_a_connection_nothing_is_said(void **state)
@@ -276,7 +275,7 @@ static void a_strangers_text_is_made_printable_and_cut(void **state)
 	(void)state;
 	up_one();
 	for (unsigned i = 0; i < KV_COUNT(rows); i++) {
-		kvc_printable(out, sizeof(out), rows[i].text);
+		kc_printable(out, sizeof(out), rows[i].text);
 		assert_string_equal(out, rows[i].printed);
 	}
 }
@@ -287,9 +286,9 @@ static void silence_is_never_less_than_two_heartbeats(void **state)
 	up_one();
 	links.node.pulse.beat_ns = 300 * MS;
 	links.pool.options.peer_timeout_ns = 100 * MS;
-	assert_int_equal(kvc_node_silence_ns(&links.node), 600 * MS);
+	assert_int_equal(kc_node_silence_ns(&links.node), 600 * MS);
 	links.pool.options.peer_timeout_ns = 5000 * MS;
-	assert_int_equal(kvc_node_silence_ns(&links.node), 5000 * MS);
+	assert_int_equal(kc_node_silence_ns(&links.node), 5000 * MS);
 }
 
 #define TEST(name) cmocka_unit_test_teardown(name, links_down)

@@ -24,7 +24,7 @@ static void zero_means_the_default(void **state)
 {
 	struct kvc_options o = good(), f;
 	(void)state;
-	assert_int_equal(kvc_options_fill(&o, &f, NULL), 0);
+	assert_int_equal(kc_options_fill(&o, &f, NULL), 0);
 	assert_int_equal(f.num_clients, 4);
 	assert_in_range(f.num_threads, 1, 4);
 	assert_true(f.num_threads == 1 || f.num_threads == 4 || f.num_threads == kv_cpus_available() / 2);
@@ -41,10 +41,10 @@ static void shm_has_four_threads_since_the_client_copies(void **state)
 	struct kvc_options o = good(), f;
 	(void)state;
 	o.provider = "shm";
-	assert_int_equal(kvc_options_fill(&o, &f, NULL), 0);
+	assert_int_equal(kc_options_fill(&o, &f, NULL), 0);
 	assert_int_equal(f.num_threads, 4);
 	o.num_threads = 1;
-	assert_int_equal(kvc_options_fill(&o, &f, NULL), 0);
+	assert_int_equal(kc_options_fill(&o, &f, NULL), 0);
 	assert_int_equal(f.num_threads, 1);
 }
 
@@ -55,7 +55,7 @@ static void options_of_an_older_header_are_completed(void **state)
 	o.size = offsetof(struct kvc_options, psk_file);
 	o.psk = "not looked at";
 	o.psk_file = "neither";
-	assert_int_equal(kvc_options_fill(&o, &f, NULL), 0);
+	assert_int_equal(kc_options_fill(&o, &f, NULL), 0);
 	assert_null(f.psk);
 	assert_int_equal(f.size, sizeof(f));
 }
@@ -64,7 +64,7 @@ static void refused(const struct kvc_options *o, const char *words)
 {
 	struct kv_error err = {0};
 	struct kvc_options f;
-	assert_int_equal(kvc_options_fill(o, &f, &err), -KV_EINVAL);
+	assert_int_equal(kc_options_fill(o, &f, &err), -KV_EINVAL);
 	assert_int_equal(err.code, -KV_EINVAL);
 	if (!strstr(err.text, words))
 		fail_msg("\"%s\" does not say \"%s\"", err.text, words);

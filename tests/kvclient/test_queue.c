@@ -732,7 +732,7 @@ static void what_no_loop_comes_to_ends_all_the_same(void **state)
 
 /* ---- a call of kvc_reap is short ---- */
 
-enum { DEEP = 1 << KVC_QUEUE_DEPTH_BITS, STUCK = 4000 };
+enum { DEEP = 1 << KC_QUEUE_DEPTH_BITS, STUCK = 4000 };
 
 /* Until all ids have ended; each is given once. Calls that find none are those that go on looking. */
 static unsigned reap_all(struct kvc_queue *q, unsigned ids, int result, bool in_order)
@@ -746,7 +746,7 @@ static unsigned reap_all(struct kvc_queue *q, unsigned ids, int result, bool in_
 		int n;
 		assert_int_equal(poll(&fd, 1, 10000), 1);
 		n = kvc_reap(q, c, KV_COUNT(c));
-		assert_in_range(q->looked - (q->looking ? looked : q->looked), 0, KVC_REAP_STEPS);
+		assert_in_range(q->looked - (q->looking ? looked : q->looked), 0, KC_REAP_STEPS);
 		for (int i = 0; i < n; i++, left--, next++) {
 			assert_true(c[i].tag < ids && !seen[c[i].tag] && c[i].result == result);
 			assert_true(!in_order || c[i].tag == next);
@@ -770,8 +770,8 @@ static void many_completions_are_found_in_steps(void **state)
 	for (unsigned i = 0; i < DEEP; i++)
 		assert_true(kvc_submit_get(q, NULL, 0, NULL, i) > 0);
 	assert_int_equal(kvc_submit_get(q, NULL, 0, NULL, 0), -KV_EBUSY);
-	assert_in_range(reap_all(q, DEEP, 0, true), DEEP / 64 + DEEP / KVC_REAP_STEPS - 2,
-			DEEP / 64 + DEEP / KVC_REAP_STEPS + EXTRA);
+	assert_in_range(reap_all(q, DEEP, 0, true), DEEP / 64 + DEEP / KC_REAP_STEPS - 2,
+			DEEP / 64 + DEEP / KC_REAP_STEPS + EXTRA);
 	for (unsigned i = 0; i < DEEP; i++)
 		assert_true(kvc_submit_get(q, NULL, 0, NULL, i) > 0);
 	assert_int_equal(kvc_queue_close(&q), DEEP);
@@ -888,7 +888,7 @@ static void a_call_goes_to_the_client_with_the_least_to_do(void **state)
 /* A call that its loop takes no more is no load. Each id has an item of its own. */
 static void what_is_refused_is_no_load(void **state)
 {
-	static struct kvc_item item[1u << KVC_QUEUE_DEPTH_BITS];
+	static struct kvc_item item[1u << KC_QUEUE_DEPTH_BITS];
 	struct kvc_call later = within(1000 * PATIENCE_MS);
 	struct kvc_pool *p;
 	struct kvc_queue *q;
@@ -897,7 +897,7 @@ static void what_is_refused_is_no_load(void **state)
 	(void)state;
 	test_server_need(&server[0]);
 	p = one_loop(3);
-	q = queue_open(p, 1u << KVC_QUEUE_DEPTH_BITS);
+	q = queue_open(p, 1u << KC_QUEUE_DEPTH_BITS);
 	loops_stick(p, 1);
 	do {
 		assert_true(taken < KV_COUNT(item)); /* it is the loop that refuses */

@@ -95,7 +95,7 @@ static void one_get(struct kvc_client *client, unsigned w, void *arg)
 
 static void attach_again(void *arg)
 {
-	kvc_node_redo(&((struct kvc_client *)arg)->node[0], "the test wants it");
+	kc_node_redo(&((struct kvc_client *)arg)->node[0], "the test wants it");
 }
 
 /* Holds the loop of client 1; client 0 attaches again meanwhile. */
@@ -104,7 +104,7 @@ static void hold(struct kvc_client *client, unsigned w, void *arg)
 	(void)client, (void)w, (void)arg;
 	held = true;
 	usleep(100000);
-	while (loop_post(kvc_pool_client_loop(pool, 0), attach_again, kvc_pool_client(pool, 0)) < 0)
+	while (loop_post(kc_pool_client_loop(pool, 0), attach_again, kc_pool_client(pool, 0)) < 0)
 		usleep(1000);
 	usleep(200000);
 }
@@ -177,7 +177,7 @@ static void memory_that_comes_and_goes_keeps_no_client_from_attaching(void **sta
 		usleep(1000);
 	begun_ns = kv_clock_now(&kv_clock_monotonic);
 	for (unsigned n = 0; n < ROUNDS; n++) {
-		while (loop_post(kvc_pool_client_loop(pool, 0), attach_again, kvc_pool_client(pool, 0)) < 0)
+		while (loop_post(kc_pool_client_loop(pool, 0), attach_again, kc_pool_client(pool, 0)) < 0)
 			usleep(1000);
 		do {
 			usleep(1000);

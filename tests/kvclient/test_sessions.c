@@ -27,14 +27,14 @@ enum { LANES = 3, REQS = 40 };
 /* A link with three further sessions, of `credits` each. */
 static struct {
 	struct kvc_client client;
-	struct kvc_node node;
+	struct kc_node node;
 	struct kvc_session *session[LANES];
-	struct kvc_session_at *at[LANES];
-	struct kvc_lane lane[LANES];
-	struct kvc_req req[REQS];
+	struct kc_session_at *at[LANES];
+	struct kc_lane lane[LANES];
+	struct kc_req req[REQS];
 	unsigned used;
-	struct kvc_attachment *attachment;
-	struct kvc_link *link;
+	struct kc_attachment *attachment;
+	struct kc_link *link;
 } w;
 
 static int world_up(void **state)
@@ -44,7 +44,7 @@ static int world_up(void **state)
 	kv_list_init(&w.client.sessions);
 	assert_int_equal(loop_create(&(struct loop_options){.name = "lanes"}, &w.client.loop, NULL), 0);
 	w.node.client = &w.client;
-	w.attachment = calloc(1, sizeof(*w.attachment) + sizeof(struct kvc_link));
+	w.attachment = calloc(1, sizeof(*w.attachment) + sizeof(struct kc_link));
 	assert_non_null(w.attachment);
 	w.attachment->node = &w.node;
 	w.attachment->shards = w.attachment->links_per_shard = 1;
@@ -56,13 +56,13 @@ static int world_up(void **state)
 	kv_list_init(&w.link->sent);
 	kv_list_init(&w.link->turns);
 	for (unsigned i = 0; i < LANES; i++) {
-		w.session[i] = calloc(1, sizeof(*w.session[i]) + sizeof(struct kvc_session_at));
+		w.session[i] = calloc(1, sizeof(*w.session[i]) + sizeof(struct kc_session_at));
 		assert_non_null(w.session[i]);
 		w.session[i]->refs = 1;
 		w.session[i]->num_at = 1;
 		w.session[i]->client = &w.client;
 		w.at[i] = &w.session[i]->at[0];
-		*w.at[i] = (struct kvc_session_at){
+		*w.at[i] = (struct kc_session_at){
 			.session = w.session[i], .node = &w.node, .credits = 100, .number = i + 1, .lane = &w.lane[i]};
 		kv_list_init(&w.lane[i].queue);
 		kv_list_init(&w.lane[i].turn);
@@ -81,9 +81,9 @@ static int world_down(void **state)
 }
 
 /* lane LANES: the connection's own queue. */
-static struct kvc_req *queue(unsigned lane)
+static struct kc_req *queue(unsigned lane)
 {
-	struct kvc_req *r = &w.req[w.used++];
+	struct kc_req *r = &w.req[w.used++];
 	r->link = w.link;
 	r->wire.type = WIRE_GET;
 	kv_list_init(&r->node);
@@ -92,30 +92,30 @@ static struct kvc_req *queue(unsigned lane)
 		return r;
 	}
 	r->session = w.at[lane];
-	kvc_lane_add(w.link, r);
+	kc_lane_add(w.link, r);
 	return r;
 }
 
-static struct kvc_req *send_one(void)
+static struct kc_req *send_one(void)
 {
-	struct kvc_req *r = kvc_turn_head(w.link);
+	struct kc_req *r = kc_turn_head(w.link);
 	kv_list_del(&r->node);
-	kvc_turn_taken(w.link, r);
+	kc_turn_taken(w.link, r);
 	return r;
 }
 
 /* A server that has said goodbye is told it, too, when nothing of ours is queued or out there. */
 static void a_request_in_a_lane_is_under_way(void **state)
 {
-	struct kvc_req *r;
+	struct kc_req *r;
 	(void)state;
-	assert_true(kvc_serve_idle(w.attachment));
+	assert_true(kc_serve_idle(w.attachment));
 	queue(0);
-	assert_false(kvc_serve_idle(w.attachment));
+	assert_false(kc_serve_idle(w.attachment));
 	r = send_one();
-	assert_true(kvc_serve_idle(w.attachment));
+	assert_true(kc_serve_idle(w.attachment));
 	kv_list_add_tail(&w.link->sent, &r->node);
-	assert_false(kvc_serve_idle(w.attachment));
+	assert_false(kc_serve_idle(w.attachment));
 }
 
 /* The handle is given back while a server's answer is out, and that is a refusal: there is nothing to wait for any
@@ -123,18 +123,18 @@ static void a_request_in_a_lane_is_under_way(void **state)
 static void a_refusal_ends_a_session_that_was_given_back(void **state)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_REFUSE, .session_refuse = {.id = 7, .status = WIRE_FULL}};
-	struct kvc_session_at *at = w.at[0];
+	struct kc_session_at *at = w.at[0];
 	(void)state;
-	kvc_sessions_init(&w.node.sessions);
+	kc_sessions_init(&w.node.sessions);
 	co_queue_init(&w.session[0]->changed);
-	at->state = KVC_SESSION_ASKED;
+	at->state = KC_SESSION_ASKED;
 	at->id = 7;
 	w.session[0]->refs = 2; /* the closing call's, and the question's */
 	w.session[0]->gone = true;
 	kv_list_add_tail(&w.node.sessions.asked, &at->list);
 	w.node.sessions.num_asked = 1;
-	assert_int_equal(kvc_sessions_message(&w.node, &m), 0);
-	assert_int_equal(at->state, KVC_SESSION_NONE); /* what kvc_session_close_await waits for */
+	assert_int_equal(kc_sessions_message(&w.node, &m), 0);
+	assert_int_equal(at->state, KC_SESSION_NONE); /* what kvc_session_close_await waits for */
 	assert_int_equal(w.session[0]->refs, 1);
 	assert_int_equal(w.node.sessions.num_asked, 0);
 	assert_string_equal(w.node.sessions.refusal, "");
@@ -152,20 +152,20 @@ static void a_refusal_is_one_of_those_there_are(void **state)
 		    {WIRE_BUSY, -KV_EPROTO},    {WIRE_NOTFOUND, -KV_EPROTO}, {WIRE_FABRIC, -KV_EPROTO},
 		    {WIRE_CORRUPT, -KV_EPROTO}, {WIRE_TIMEOUT, -KV_EPROTO},  {WIRE_CANCELED, -KV_EPROTO},
 		    {999, -KV_EPROTO}};
-	struct kvc_session_at *at = w.at[0];
+	struct kc_session_at *at = w.at[0];
 	(void)state;
-	kvc_sessions_init(&w.node.sessions);
+	kc_sessions_init(&w.node.sessions);
 	co_queue_init(&w.session[0]->changed);
 	for (uint32_t i = 0; i < KV_COUNT(rows); i++) {
 		struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_REFUSE,
 					  .session_refuse = {.id = i + 1, .status = rows[i].status}};
-		at->state = KVC_SESSION_ASKED;
+		at->state = KC_SESSION_ASKED;
 		at->id = i + 1;
 		w.session[0]->refs = 2;
 		kv_list_add_tail(&w.node.sessions.asked, &at->list);
 		w.node.sessions.num_asked = 1;
-		assert_int_equal(kvc_sessions_message(&w.node, &m), 0);
-		assert_int_equal(at->state, KVC_SESSION_REFUSED);
+		assert_int_equal(kc_sessions_message(&w.node, &m), 0);
+		assert_int_equal(at->state, KC_SESSION_REFUSED);
 		assert_int_equal(at->status, rows[i].code);
 	}
 }
@@ -176,7 +176,7 @@ static const char *order(unsigned n)
 	static char text[REQS + 1];
 	unsigned i;
 	for (i = 0; i < n && !kv_list_empty(&w.link->turns); i++) {
-		const struct kvc_req *r = send_one();
+		const struct kc_req *r = send_one();
 		text[i] = "oabc"[r->session ? r->session->number : 0];
 	}
 	text[i] = 0;
@@ -210,17 +210,17 @@ static void the_connections_own_session_has_a_turn_after_each(void **state)
 /* A PING checks that the link works: no session's turn stands before it. */
 static void a_ping_waits_for_nobodys_turn(void **state)
 {
-	struct kvc_req *ping;
+	struct kc_req *ping;
 	(void)state;
 	queue(0);
 	ping = queue(LANES);
 	ping->wire.type = WIRE_PING;
-	assert_ptr_equal(kvc_turn_head(w.link), ping);
+	assert_ptr_equal(kc_turn_head(w.link), ping);
 }
 
 static void a_session_without_credits_stands_in_nobodys_way(void **state)
 {
-	struct kvc_req *first;
+	struct kc_req *first;
 	(void)state;
 	w.at[0]->credits = 2;
 	first = queue(0);
@@ -229,7 +229,7 @@ static void a_session_without_credits_stands_in_nobodys_way(void **state)
 	queue(1);
 	assert_string_equal(order(REQS), "aab");
 	assert_int_equal(w.lane[0].active, 2);
-	kvc_lane_credit(first); /* its reply came */
+	kc_lane_credit(first); /* its reply came */
 	assert_null(first->session);
 	assert_string_equal(order(REQS), "a");
 	assert_int_equal(w.lane[0].active, 2);
@@ -237,10 +237,10 @@ static void a_session_without_credits_stands_in_nobodys_way(void **state)
 
 static void a_request_that_leaves_the_queue_takes_its_lane_along(void **state)
 {
-	struct kvc_req *r = queue(0);
+	struct kc_req *r = queue(0);
 	(void)state;
 	kv_list_del(&r->node);
-	kvc_lane_left(r);
+	kc_lane_left(r);
 	assert_true(kv_list_empty(&w.link->turns));
 	assert_null(r->session); /* it was never sent: there is nothing to give back */
 	assert_int_equal(w.session[0]->refs, 1);
@@ -251,19 +251,19 @@ static void a_frame_is_switched_where_the_session_changes(void **state)
 {
 	uint8_t buf[KV_MSG_MAX];
 	struct wire_frame frame = {.session = 1};
-	const struct kvc_session_at *whose = NULL;
+	const struct kc_session_at *whose = NULL;
 	struct wire_writer out;
 	(void)state;
-	struct kvc_req *a = queue(0), *own = queue(LANES);
+	struct kc_req *a = queue(0), *own = queue(LANES);
 	wire_frame_begin(&out, buf, sizeof(buf), &frame);
-	assert_true(kvc_frame_switch(&out, a, &whose));
+	assert_true(kc_frame_switch(&out, a, &whose));
 	assert_ptr_equal(whose, w.at[0]);
 	assert_int_equal(out.len, WIRE_FRAME_HEADER + WIRE_SESSION_BYTES);
-	assert_true(kvc_frame_switch(&out, own, &whose));
+	assert_true(kc_frame_switch(&out, own, &whose));
 	assert_null(whose);
 	/* Not without room for what it is for. */
 	out.cap = out.len + WIRE_SESSION_BYTES + wire_request_size(&a->wire) - 1;
-	assert_false(kvc_frame_switch(&out, a, &whose));
+	assert_false(kc_frame_switch(&out, a, &whose));
 	assert_null(whose);
 }
 
@@ -317,7 +317,7 @@ static void forget_work(struct kvc_client *client, unsigned worker, void *arg)
 	(void)client, (void)worker;
 	free(s->at[0].lane);
 	s->at[0].lane = NULL;
-	s->at[0].state = KVC_SESSION_NONE;
+	s->at[0].state = KC_SESSION_NONE;
 }
 
 /* What is left of a session that was granted when there was no memory for it, after the goodbye. */
@@ -744,8 +744,8 @@ static void an_idle_session_costs_little(void **state)
 {
 	(void)state;
 	print_message("# a session: %zu bytes, %zu more for each server, and %zu for each shard of it\n",
-		      sizeof(struct kvc_session), sizeof(struct kvc_session_at), sizeof(struct kvc_lane));
-	assert_true(sizeof(struct kvc_session) + sizeof(struct kvc_session_at) <= 224);
+		      sizeof(struct kvc_session), sizeof(struct kc_session_at), sizeof(struct kc_lane));
+	assert_true(sizeof(struct kvc_session) + sizeof(struct kc_session_at) <= 224);
 }
 
 #define TURN_TEST(f) cmocka_unit_test_setup_teardown(f, world_up, world_down)

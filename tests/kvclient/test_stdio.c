@@ -25,7 +25,6 @@ static const struct test_server *const one[] = {&server};
 static bool is_null_device(int fd)
 {
 	char link[32], path[64] = "";
-
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	return readlink(link, path, sizeof(path) - 1) > 0 && strcmp(path, "/dev/null") == 0;
 }
@@ -43,7 +42,6 @@ static int host_life(void)
 	struct kv_error err = {0};
 	struct kvc_pool *pool;
 	char value[5] = "";
-
 	for (int fd = 0; fd <= 2; fd++)
 		close(fd);
 	o.log = NULL; /* to standard error */
@@ -63,7 +61,6 @@ static int in_child(int (*fn)(void))
 {
 	int status = -1;
 	pid_t pid = fork();
-
 	assert_true(pid >= 0);
 	if (pid == 0)
 		_exit(fn());
@@ -82,7 +79,6 @@ static void closed_standard_streams_are_nobody_elses(void **state)
 static int what_is_open_stays(void)
 {
 	int other = open("/dev/zero", O_RDWR);
-
 	if (dup2(other, 1) != 1 || dup2(other, 2) != 2 || close(0) != 0)
 		return 1;
 	if (kv_stdio_reserve(NULL) != 0 || !is_null_device(0))
@@ -94,7 +90,6 @@ static int without_files(void)
 {
 	struct rlimit none = {0};
 	struct kv_error err = {0};
-
 	close(1);
 	if (setrlimit(RLIMIT_NOFILE, &none) != 0)
 		return 1;

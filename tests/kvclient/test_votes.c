@@ -17,36 +17,36 @@ enum { SERVERS = 9 };
 
 #define SECOND 1000000000ull
 
-static struct kvc_votes votes;
-static struct kvc_votes_now at;
-static struct kvc_choice choice;
+static struct kc_votes votes;
+static struct kc_votes_now at;
+static struct kc_choice choice;
 
 static void begin(unsigned room)
 {
-	assert_int_equal(kvc_votes_init(&votes, room), 0);
-	at = (struct kvc_votes_now){.now_ns = 100 * SECOND};
+	assert_int_equal(kc_votes_init(&votes, room), 0);
+	at = (struct kc_votes_now){.now_ns = 100 * SECOND};
 }
 
 static void end(void)
 {
-	kvc_votes_fini(&votes);
+	kc_votes_fini(&votes);
 }
 
 /* Each server of [from, to) announces this. */
 static void cast(unsigned from, unsigned to, uint64_t source, uint64_t epoch, kv_u128 digest)
 {
 	for (unsigned i = from; i < to; i++)
-		kvc_votes_cast(&votes, i, source, epoch, digest);
+		kc_votes_cast(&votes, i, source, epoch, digest);
 }
 
 /* What is decided comes into force. Returns its digest; 0: everything stays. */
 static uint64_t decide(void)
 {
-	kvc_votes_decide(&votes, &at, &choice);
+	kc_votes_decide(&votes, &at, &choice);
 	if (!choice.digest)
 		return 0;
 	if (choice.digest != at.digest)
-		kvc_votes_adopted(&votes, &choice, at.now_ns);
+		kc_votes_adopted(&votes, &choice, at.now_ns);
 	at.source = choice.source;
 	at.epoch = choice.epoch;
 	at.digest = choice.digest;
@@ -109,12 +109,12 @@ static void the_vote_of_a_server_that_was_lost_counts_for_a_while(void **state)
 	begin(3);
 	cast(0, 3, 1, 5, 77);
 	assert_int_equal(decide(), 77);
-	kvc_votes_lost(&votes, 0, at.now_ns);
-	kvc_votes_lost(&votes, 1, at.now_ns);
+	kc_votes_lost(&votes, 0, at.now_ns);
+	kc_votes_lost(&votes, 1, at.now_ns);
 	cast(2, 3, 1, 6, 88);
-	assert_int_equal(decide_after(KVC_VOTE_LOST_NS - 1), 0);
+	assert_int_equal(decide_after(KC_VOTE_LOST_NS - 1), 0);
 	assert_int_equal(choice.voters, 3);
-	kvc_votes_lost(&votes, 0, at.now_ns); /* as each attempt that fails says again */
+	kc_votes_lost(&votes, 0, at.now_ns); /* as each attempt that fails says again */
 	assert_int_equal(decide_after(1), 88);
 	end();
 }
@@ -125,7 +125,7 @@ static void a_server_that_said_goodbye_has_no_vote(void **state)
 	begin(3);
 	cast(0, 3, 1, 5, 77);
 	assert_int_equal(decide(), 77);
-	kvc_votes_drop(&votes, 0);
+	kc_votes_drop(&votes, 0);
 	cast(1, 2, 1, 6, 88);
 	assert_int_equal(decide(), 0);
 	cast(2, 3, 1, 6, 88);
@@ -143,7 +143,7 @@ static void numbers_that_began_anew_are_followed_when_all_agree(void **state)
 		assert_int_equal(decide(), 77);
 		cast(0, 3, source, 5, 88);
 		assert_int_equal(decide(), 0);
-		assert_int_equal(decide_after(KVC_VOTE_ALL_NS - 1), 0);
+		assert_int_equal(decide_after(KC_VOTE_ALL_NS - 1), 0);
 		assert_int_equal(decide_after(1), 88);
 		assert_true(choice.reset);
 		assert_int_equal(at.source, source);
@@ -151,7 +151,7 @@ static void numbers_that_began_anew_are_followed_when_all_agree(void **state)
 		/* The next one within ten minutes takes longer. */
 		cast(0, 3, source, 3, 99);
 		assert_int_equal(decide(), 0);
-		assert_int_equal(decide_after(KVC_VOTE_RESET_NS - 1), 0);
+		assert_int_equal(decide_after(KC_VOTE_RESET_NS - 1), 0);
 		assert_int_equal(decide_after(1), 99);
 		/* A newer one does not. */
 		cast(0, 2, source, 4, 77);
@@ -168,19 +168,19 @@ static void one_server_that_disagrees_delays_them_and_no_more(void **state)
 	assert_int_equal(decide(), 77);
 	cast(0, 4, 1, 5, 88);
 	assert_int_equal(decide(), 0);
-	assert_int_equal(decide_after(KVC_VOTE_RESET_NS - 2), 0);
+	assert_int_equal(decide_after(KC_VOTE_RESET_NS - 2), 0);
 	cast(0, 4, 1, 6, 99); /* meanwhile the members change */
 	assert_int_equal(decide_after(1), 0);
 	assert_int_equal(decide_after(1), 99);
 	/* A majority that breaks begins anew. */
 	cast(0, 4, 1, 2, 77);
 	assert_int_equal(decide(), 0);
-	assert_int_equal(decide_after(KVC_VOTE_RESET_NS - 1), 0);
+	assert_int_equal(decide_after(KC_VOTE_RESET_NS - 1), 0);
 	cast(0, 3, 1, 6, 99);
 	assert_int_equal(decide(), 0);
 	cast(0, 4, 1, 2, 77);
 	assert_int_equal(decide_after(1), 0);
-	assert_int_equal(decide_after(KVC_VOTE_RESET_NS), 77);
+	assert_int_equal(decide_after(KC_VOTE_RESET_NS), 77);
 	end();
 }
 
@@ -199,7 +199,7 @@ static void a_clock_that_is_ahead_raises_no_epoch(void **state)
 	/* All were ahead, and are set right: the same members under lower numbers. */
 	cast(0, 3, 1, 900, 88);
 	assert_int_equal(decide(), 0);
-	assert_int_equal(decide_after(KVC_VOTE_ALL_NS), 88);
+	assert_int_equal(decide_after(KC_VOTE_ALL_NS), 88);
 	assert_int_equal(at.epoch, 900);
 	end();
 }
@@ -216,7 +216,7 @@ static void what_all_announce_is_followed_whatever_their_clocks(void **state)
 	cast(0, 1, 1, 2000, 88);
 	cast(1, 2, 1, 7000, 88);
 	assert_int_equal(decide(), 0);
-	assert_int_equal(decide_after(KVC_VOTE_ALL_NS), 88);
+	assert_int_equal(decide_after(KC_VOTE_ALL_NS), 88);
 	end();
 }
 
@@ -227,13 +227,13 @@ static void where_no_server_of_the_view_answers_most_of_those_that_do_decide(voi
 	cast(0, 3, 1, 5, 77);
 	assert_int_equal(decide(), 77);
 	for (unsigned i = 0; i < 3; i++)
-		kvc_votes_lost(&votes, i, at.now_ns);
+		kc_votes_lost(&votes, i, at.now_ns);
 	cast(3, 4, 9, 1, 66);
 	assert_int_equal(decide(), 0);
 	at.alone = true;
 	cast(4, 5, 1, 5, 77); /* it announces the view that is no use */
 	assert_int_equal(decide(), 0);
-	kvc_votes_drop(&votes, 4);
+	kc_votes_drop(&votes, 4);
 	assert_int_equal(decide(), 66);
 	end();
 }
@@ -249,7 +249,7 @@ static void views_that_name_each_other_change_twice_a_minute_at_most(void **stat
 	for (uint64_t s = 0; s < 3600; s++) {
 		bool first = at.digest == 77;
 		for (unsigned i = 0; i < 4; i++)
-			kvc_votes_drop(&votes, i);
+			kc_votes_drop(&votes, i);
 		cast(first ? 0 : 2, first ? 2 : 4, 1, 5, first ? 66 : 77);
 		changes += decide_after(SECOND) != 0;
 	}
@@ -260,11 +260,11 @@ static void views_that_name_each_other_change_twice_a_minute_at_most(void **stat
 /* ---- at random, against a model ---- */
 
 static struct model {
-	struct kvc_vote vote[SERVERS];
+	struct kc_vote vote[SERVERS];
 	uint64_t differ_ns, reset_ns;
 } model;
 
-static unsigned model_count(uint64_t now_ns, bool (*is)(const struct kvc_vote *b, kv_u128 arg), kv_u128 arg)
+static unsigned model_count(uint64_t now_ns, bool (*is)(const struct kc_vote *b, kv_u128 arg), kv_u128 arg)
 {
 	unsigned n = 0;
 	for (unsigned i = 0; i < SERVERS; i++)
@@ -272,30 +272,30 @@ static unsigned model_count(uint64_t now_ns, bool (*is)(const struct kvc_vote *b
 	return n;
 }
 
-static bool is_any(const struct kvc_vote *b, kv_u128 arg)
+static bool is_any(const struct kc_vote *b, kv_u128 arg)
 {
 	(void)b, (void)arg;
 	return true;
 }
 
-static bool is_digest(const struct kvc_vote *b, kv_u128 digest)
+static bool is_digest(const struct kc_vote *b, kv_u128 digest)
 {
 	return b->digest == digest;
 }
 
-static bool answers_otherwise(const struct kvc_vote *b, kv_u128 digest)
+static bool answers_otherwise(const struct kc_vote *b, kv_u128 digest)
 {
 	return b->digest != digest && b->until_ns == KV_NEVER;
 }
 
-static bool is_newer(const struct kvc_vote *b, kv_u128 digest)
+static bool is_newer(const struct kc_vote *b, kv_u128 digest)
 {
 	return b->digest == digest &&
 	       (!at.digest ||
 		(b->source == at.source && (b->epoch > at.epoch || (b->epoch == at.epoch && digest > at.digest))));
 }
 
-static bool is_different(const struct kvc_vote *b, kv_u128 arg)
+static bool is_different(const struct kc_vote *b, kv_u128 arg)
 {
 	(void)arg;
 	return b->digest && !(b->digest == at.digest && b->source == at.source && b->epoch >= at.epoch);
@@ -308,9 +308,9 @@ static uint64_t model_decide(void)
 	bool differs = 2 * model_count(at.now_ns, is_different, 0) > voters;
 	model.differ_ns = !differs ? 0 : model.differ_ns ? model.differ_ns : at.now_ns;
 	for (kv_u128 digest = 1; digest < 5; digest++) {
-		bool calm = !model.reset_ns || at.now_ns - model.reset_ns > KVC_VOTE_CALM_NS;
+		bool calm = !model.reset_ns || at.now_ns - model.reset_ns > KC_VOTE_CALM_NS;
 		bool all = model_count(at.now_ns, answers_otherwise, digest) == 0;
-		uint64_t patience = all && calm ? KVC_VOTE_ALL_NS : KVC_VOTE_RESET_NS;
+		uint64_t patience = all && calm ? KC_VOTE_ALL_NS : KC_VOTE_RESET_NS;
 		if (2 * model_count(at.now_ns, is_digest, digest) <= voters)
 			continue;
 		if (2 * model_count(at.now_ns, is_newer, digest) > voters)
@@ -330,14 +330,14 @@ static void random_step(struct kv_prng *p)
 		kv_u128 digest = kv_prng_below(p, 3) ? 1 + at.now_ns / (20 * SECOND) % 4 : kv_prng_below(p, 5);
 		uint64_t epoch = digest ? 1 + kv_prng_below(p, 4) : 0;
 		uint64_t source = kv_prng_below(p, 6) == 0;
-		kvc_votes_cast(&votes, i, source, epoch, digest);
-		model.vote[i] = (struct kvc_vote){source, epoch, digest, KV_NEVER, false};
+		kc_votes_cast(&votes, i, source, epoch, digest);
+		model.vote[i] = (struct kc_vote){source, epoch, digest, KV_NEVER, false};
 	} else if (pick == 8) {
-		kvc_votes_lost(&votes, i, at.now_ns);
+		kc_votes_lost(&votes, i, at.now_ns);
 		if (model.vote[i].until_ns == KV_NEVER)
-			model.vote[i].until_ns = at.now_ns + KVC_VOTE_LOST_NS;
+			model.vote[i].until_ns = at.now_ns + KC_VOTE_LOST_NS;
 	} else {
-		kvc_votes_drop(&votes, i);
+		kc_votes_drop(&votes, i);
 		model.vote[i].until_ns = 0;
 	}
 }
@@ -353,7 +353,7 @@ static void random_run(uint64_t seed)
 		uint64_t before = at.digest, due;
 		random_step(&p);
 		due = model_decide();
-		kvc_votes_decide(&votes, &at, &choice);
+		kc_votes_decide(&votes, &at, &choice);
 		if (choice.digest != due && (choice.digest || due != at.digest)) /* the same numbers are no change */
 			fail_msg("seed %llu, step %u: %llu, not %llu", (unsigned long long)seed, step,
 				 (unsigned long long)choice.digest, (unsigned long long)due);

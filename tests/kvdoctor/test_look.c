@@ -286,9 +286,8 @@ static void a_child_that_dies_is_told(void **state)
 	d->client.options.provider = "dies";
 	doctor_try(d);
 	rig_is(d, "try", KV_FAIL,
-	       "1 of 4 engines opened; the process of the trial was ended by signal 6 (Aborted) (its last words: a "
-	       "last "
-	       "word)",
+	       "1 of 4 engines opened; the process of the trial was "
+	       "ended by signal 6 (Aborted) (its last words: a last word)",
 	       "");
 }
 

@@ -90,8 +90,7 @@ static void devices_that_are_alike_share_a_line(void **state)
 		"  FAIL  rdmap0s0 +30: queue pairs   needs 2, 1 allowed\n        fix: less\n"
 		"  FAIL  rdmap7s0: queue pairs       needs 3, 1 allowed\n        fix: less\n"
 		"verdict: FAILS, the run would not work (32 problems): rdmap0s0 queue pairs, rdmap1s0 queue pairs, "
-		"rdmap2s0 queue pairs, rdmap3s0 queue pairs, rdmap4s0 queue pairs, rdmap5s0 queue pairs and 26 "
-		"more\n");
+		"rdmap2s0 queue pairs, rdmap3s0 queue pairs, rdmap4s0 queue pairs, rdmap5s0 queue pairs and 26 more\n");
 	free(text);
 }
 

@@ -12,7 +12,6 @@ static inline struct wire_ctrl_msg hello_make(struct te *te)
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_HELLO};
 	struct te_address addr = {.len = 0};
 	struct te_info info;
-
 	te_info(te, &info);
 	te_address(te, 0, &addr);
 	m.hello.version_min = m.hello.version_max = WIRE_VERSION;

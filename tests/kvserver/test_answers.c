@@ -31,7 +31,6 @@ static bool known(unsigned link, uint64_t id)
 {
 	uint32_t posted = 7777;
 	int rc = answers_look(&a, &l[link], link, id, &posted);
-
 	assert_true(rc == 0 || rc == -KV_ESTALE);
 	if (rc == 0)
 		assert_int_equal(posted, noted[link][id]);
@@ -124,7 +123,6 @@ static void a_session_takes_64_kib_at_most(void **state)
 	size_t before = mallinfo2().uordblks, took;
 	void *volatile attachment;
 	(void)state;
-
 	for (unsigned links = 1; links <= KV_RAILS_MAX; links++)
 		assert_true(shard_attachment_bytes(links, 1) <= MEMORY);
 	attachment = calloc(1, shard_attachment_bytes(LINKS, 1) - answers_bytes(LINKS, 1));

@@ -84,7 +84,6 @@ static size_t slot_of(const void *at)
 static void *taken(void *at, const void *caller)
 {
 	size_t i = slot_of(at);
-
 	if (!heap.on || bystander || !at || !counts(caller))
 		return at;
 	pthread_mutex_lock(&heap.lock);
@@ -157,7 +156,6 @@ static int range_add(struct dl_phdr_info *info, size_t size, void *arg)
 static size_t heap_bytes(void)
 {
 	size_t n;
-
 	pthread_mutex_lock(&heap.lock);
 	n = heap.bytes;
 	pthread_mutex_unlock(&heap.lock);
@@ -174,7 +172,6 @@ static const char psk[] = "test:000102030405060708090a0b0c0d0e0f1011121314151617
 static struct wire_ctrl_msg hello(unsigned client, unsigned rails)
 {
 	struct wire_ctrl_msg m = hello_make(te);
-
 	m.hello.rails = (uint16_t)rails;
 	for (unsigned i = 0; i < rails; i++) {
 		m.hello.addr[i] = m.hello.addr[0];
@@ -195,7 +192,6 @@ static void region(struct boot_conn *c, unsigned rails)
 					     .len_bytes = 4096,
 					     .part_bytes = 4096,
 					     .keys = keys}};
-
 	expect(boot_send_await(c, &m, soon()) == 0);
 	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_REGION_OK && m.region_ok.status == WIRE_OK);
 }
@@ -204,7 +200,6 @@ static struct boot_conn *attach(unsigned client, unsigned rails)
 {
 	struct wire_ctrl_msg m = hello(client, rails);
 	struct boot_conn *c = dial(server, ctx);
-
 	if (!c)
 		return NULL;
 	expect(boot_send_await(c, &m, soon()) == 0);
@@ -220,7 +215,6 @@ static size_t bytes_at_rest(size_t most)
 {
 	uint64_t until = soon();
 	size_t n = heap_bytes();
-
 	for (unsigned i = 0; i < LOOKS || (n > most && loop_now(loop) < until); i++) {
 		co_sleep_await(loop_now(loop) + 1000000);
 		n = KV_MIN(n, heap_bytes());
@@ -235,7 +229,6 @@ static void attach_all(void)
 		       rails_of[CLIENTS] = {rails, 1, rails,
 					    rails}; /* of the first OpenSSL makes things that it keeps */
 	struct boot_conn *c[CLIENTS];
-
 	for (unsigned i = 0; i < CLIENTS; i++) {
 		size_t before = bytes_at_rest(SIZE_MAX), took;
 		c[i] = attach(i, rails_of[i]);

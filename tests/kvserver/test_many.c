@@ -67,7 +67,6 @@ int socket(int family, int type, int protocol)
 static unsigned clients_possible(void)
 {
 	struct rlimit files;
-
 	if (KV_TSAN || getrlimit(RLIMIT_NOFILE, &files) != 0)
 		return 0;
 	files.rlim_cur = files.rlim_max;
@@ -92,7 +91,6 @@ static int serve(int out, int stop)
 	struct kvs_server *s;
 	uint16_t port;
 	char end;
-
 	if (kvs_server_create(&o, &s, &err)) {
 		fprintf(stderr, "# %s\n", err.text);
 		return 1;
@@ -115,7 +113,6 @@ static int server_up(void **state)
 	int out[2], stop[2];
 	uint16_t port = 0;
 	(void)state;
-
 	t.clients = clients_possible();
 	if (t.clients < WORTH_IT)
 		return 0;
@@ -140,7 +137,6 @@ static int server_down(void **state)
 {
 	int status = 0;
 	(void)state;
-
 	if (!t.pid)
 		return 0;
 	close(t.stop);
@@ -158,7 +154,6 @@ static int greet_await(struct boot_conn **out, struct wire_ctrl_msg *m)
 	struct wire_ctrl_msg h = hello_make(t.te);
 	struct kv_error err = {0};
 	int rc;
-
 	memcpy(&a, &t.server, sizeof(t.server));
 	rc = boot_connect_await(t.ctx, &to, 60000, until, out, &err);
 	if (rc == 0)
@@ -181,7 +176,6 @@ static void dialer(void *arg)
 {
 	struct wire_ctrl_msg m;
 	(void)arg;
-
 	while (t.next < t.clients && !t.said[0]) {
 		unsigned i = t.next++;
 		if (greet_await(&t.conn[i], &m) != 0)
@@ -198,7 +192,6 @@ static void looker(void *arg)
 {
 	struct wire_ctrl_msg m;
 	(void)arg;
-
 	for (unsigned i = 0; i < t.clients && !t.said[0]; i++) {
 		int rc = boot_recv_await(t.conn[i], &m, loop_now(t.loop));
 		if (rc != -KV_ETIMEOUT && !(rc == 0 && m.type == WIRE_CTRL_HEARTBEAT))
@@ -212,7 +205,6 @@ static void one_more(void *arg)
 	struct wire_ctrl_msg m = {0};
 	struct boot_conn *c = NULL;
 	(void)arg;
-
 	for (unsigned i = 0; i < BEYOND && !t.said[0]; i++) {
 		int rc = greet_await(&c, &m);
 		if (rc == 0 && m.type == WIRE_CTRL_REFUSE && m.refuse.status == WIRE_FULL &&
@@ -229,7 +221,6 @@ static void one_more(void *arg)
 static void run(void (*fn)(void *arg), unsigned n)
 {
 	uint64_t until = loop_now(t.loop) + PATIENCE_NS;
-
 	t.running = n;
 	for (unsigned i = 0; i < n; i++)
 		assert_int_equal(co_spawn(t.loop, fn, NULL, "test"), 0);
@@ -250,7 +241,6 @@ static void client_up(void)
 	struct loop_options lo = {.name = "clients", .log = &sink};
 	struct boot_security none = {0};
 	struct kv_error err = {0};
-
 	((struct sockaddr_in *)&o.local)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	assert_int_equal(loop_create(&lo, &t.loop, &err), 0);
 	assert_int_equal(boot_context_create(&none, false, &sink, &t.ctx, &err), 0);

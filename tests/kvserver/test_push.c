@@ -119,10 +119,10 @@ int __wrap_kvc_server_info(struct kvc_pool *pool, unsigned client, unsigned serv
 	return 0;
 }
 
-int __wrap_kvc_copy_batch(struct kvc_pool *pool, struct kvc_item *items, const uint64_t *born_ns, unsigned n,
-			  bool spare, const struct kvc_call *call);
-int __wrap_kvc_copy_batch(struct kvc_pool *pool, struct kvc_item *items, const uint64_t *born_ns, unsigned n,
-			  bool spare, const struct kvc_call *call)
+int __wrap_kc_copy_batch(struct kvc_pool *pool, struct kvc_item *items, const uint64_t *born_ns, unsigned n, bool spare,
+			 const struct kvc_call *call);
+int __wrap_kc_copy_batch(struct kvc_pool *pool, struct kvc_item *items, const uint64_t *born_ns, unsigned n, bool spare,
+			 const struct kvc_call *call)
 {
 	(void)pool;
 	assert_int_equal(spare, fake.old);
@@ -137,8 +137,8 @@ int __wrap_kvc_copy_batch(struct kvc_pool *pool, struct kvc_item *items, const u
 	return 0;
 }
 
-int __wrap_kvc_delete_at(struct kvc_pool *pool, struct kvc_key key, uint64_t time_ns, const struct kvc_call *call);
-int __wrap_kvc_delete_at(struct kvc_pool *pool, struct kvc_key key, uint64_t time_ns, const struct kvc_call *call)
+int __wrap_kc_delete_at(struct kvc_pool *pool, struct kvc_key key, uint64_t time_ns, const struct kvc_call *call);
+int __wrap_kc_delete_at(struct kvc_pool *pool, struct kvc_key key, uint64_t time_ns, const struct kvc_call *call)
 {
 	(void)pool;
 	(void)call;

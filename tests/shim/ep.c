@@ -407,8 +407,8 @@ void shim_eq_push(struct shim_ep *ep, int prov_errno)
 	shim_count.eq_errors++;
 	if (!ep->eq) {
 		fprintf(stderr,
-			"kvrail-shim: an internal error (%d) and no EQ is bound: libfabric's EFA provider calls "
-			"abort() here\n",
+			"kvrail-shim: an internal error (%d) and no EQ is bound: "
+			"libfabric's EFA provider calls abort() here\n",
 			prov_errno);
 		abort();
 	}

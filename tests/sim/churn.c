@@ -215,7 +215,7 @@ void churn_run(uint64_t seed, enum churn_copies copies)
 		unsigned at = 1 + some(SERVERS - 1); /* the first one stays */
 		now[at] = trouble(now[at]);
 		if (some(4) == 0)
-			kvc_node_redo(&members.world.pool[0].pool->client[some(2)]->node[some(2)], "the test wants it");
+			kc_node_redo(&members.world.pool[0].pool->client[some(2)]->node[some(2)], "the test wants it");
 		world_sleep(&members.world, some(some(2) ? 30 * MS : 400 * MS));
 	}
 	members.stop = true;

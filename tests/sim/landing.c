@@ -33,18 +33,18 @@ static const uint8_t *region_base(const struct kvc_client *c, uint32_t id)
 	for (unsigned i = 0; i < c->num_mems; i++)
 		if (c->mem[i]->id == id)
 			return c->mem[i]->base;
-	return id == KVC_REGION_BUFFER ? c->area.base : NULL;
+	return id == KC_REGION_BUFFER ? c->area.base : NULL;
 }
 
-static bool may_be_written(const struct kvc_req *r)
+static bool may_be_written(const struct kc_req *r)
 {
-	return kvc_req_out(r) || r->state == KVC_REQ_LIMBO;
+	return kc_req_out(r) || r->state == KC_REQ_LIMBO;
 }
 
 static bool in_request(const struct kvc_client *c, uint32_t imm, const uint8_t *at, size_t len)
 {
 	uint32_t slot = imm & 0xFFFF;
-	const struct kvc_req *r = slot < c->reqs.count ? &c->reqs.entry[slot] : NULL;
+	const struct kc_req *r = slot < c->reqs.count ? &c->reqs.entry[slot] : NULL;
 	const struct wire_dest *d;
 	const uint8_t *base;
 	uint64_t pos, in;
@@ -52,7 +52,7 @@ static bool in_request(const struct kvc_client *c, uint32_t imm, const uint8_t *
 		return false;
 	d = &r->wire.dest;
 	/* A call that has given up leaves its piece with the request, and takes its own memory with it. */
-	if (r->state == KVC_REQ_ORPHAN && (d->region != KVC_REGION_BUFFER || r->mem.piece.len_bytes == 0))
+	if (r->state == KC_REQ_ORPHAN && (d->region != KC_REGION_BUFFER || r->mem.piece.len_bytes == 0))
 		return false;
 	base = region_base(c, d->region);
 	if (!base || at < base + d->offset)
@@ -69,21 +69,21 @@ static bool in_request(const struct kvc_client *c, uint32_t imm, const uint8_t *
 static const uint8_t *held_to(const struct kvc_client *c, const uint8_t *at)
 {
 	for (uint32_t i = 0; i < c->reqs.count; i++) {
-		const struct kvc_req *r = &c->reqs.entry[i];
+		const struct kc_req *r = &c->reqs.entry[i];
 		const uint8_t *from = c->area.base + r->mem.piece.offset;
-		if (kvc_req_out(r) && r->wire.dest.region == KVC_REGION_BUFFER && r->wire.dest.count == 1 &&
-		    at >= from && at < from + r->mem.piece.len_bytes)
+		if (kc_req_out(r) && r->wire.dest.region == KC_REGION_BUFFER && r->wire.dest.count == 1 && at >= from &&
+		    at < from + r->mem.piece.len_bytes)
 			return from + r->mem.piece.len_bytes;
 	}
 	return at;
 }
 
-static const uint8_t *listed_to(const struct kvc_buffer *b, uint32_t first, const uint8_t *at)
+static const uint8_t *listed_to(const struct kc_buffer *b, uint32_t first, const uint8_t *at)
 {
 	uint32_t left = b->units;
 	for (uint32_t unit = first; unit != UINT32_MAX && left > 0; unit = b->next[unit], left--) {
-		const uint8_t *piece = b->base + ((uint64_t)unit << KVC_PIECE_SHIFT);
-		const uint8_t *end = piece + ((uint64_t)KVC_PIECE_MIN << (b->state[unit] & 0x3F));
+		const uint8_t *piece = b->base + ((uint64_t)unit << KC_PIECE_SHIFT);
+		const uint8_t *end = piece + ((uint64_t)KC_PIECE_MIN << (b->state[unit] & 0x3F));
 		if (at >= piece && at < end)
 			return end;
 	}

@@ -186,15 +186,15 @@ unsigned members_holders_await(struct kvc_client *c, uint32_t i, uint64_t *left_
 {
 	unsigned at = 0;
 	for (unsigned k = 0; k < c->num_nodes; k++) {
-		struct kvc_trace t;
+		struct kc_trace t;
 		uint64_t left = 0;
-		if (c->node[k].state != KVC_NODE_UP)
+		if (c->node[k].state != KC_NODE_UP)
 			continue;
-		kvc_trace_begin(&t, c, KVC_OP_TOUCH, NULL, NULL);
-		if (kvc_left_await(&c->node[k], members_key_of(&i), world_now(&members.world) + 5 * SECOND, &left,
-				   &t) == 0)
+		kc_trace_begin(&t, c, KVC_OP_TOUCH, NULL, NULL);
+		if (kc_left_await(&c->node[k], members_key_of(&i), world_now(&members.world) + 5 * SECOND, &left, &t) ==
+		    0)
 			at |= 1u << k;
-		kvc_trace_end(&t, c, 0);
+		kc_trace_end(&t, c, 0);
 		if (left_ms)
 			left_ms[k] = left;
 	}

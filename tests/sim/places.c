@@ -120,9 +120,9 @@ static void putter(struct kvc_client *c, void *arg)
 static void areas_check(void)
 {
 	for (unsigned i = 0; i < places.w->options.clients; i++) {
-		const struct kvc_attachment *s = places.w->pool[0].pool->client[i]->node[0].attachment;
+		const struct kc_attachment *s = places.w->pool[0].pool->client[i]->node[0].attachment;
 		for (unsigned k = 0; s && k < s->shards; k++) {
-			const struct kvc_landing *a = &s->landing[k];
+			const struct kc_landing *a = &s->landing[k];
 			if (a->placed != 0)
 				world_wrong(places.w, "client %u at rest has %u places on shard %u", i, a->placed, k);
 		}

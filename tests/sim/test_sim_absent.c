@@ -55,7 +55,7 @@ static void delete_batch(struct kvc_client *c, void *arg)
 		key[i] = i;
 		item[i] = (struct kvc_item){.key = members_key_of(&key[i])};
 	}
-	(void)kvc_batch_await(c, KVC_OP_DELETE, item, KEYS, NULL, NULL);
+	(void)kc_batch_await(c, KVC_OP_DELETE, item, KEYS, NULL, NULL);
 	for (uint32_t i = 0; i < KEYS; i++)
 		if (item[i].result != 0 && item[i].result != -KV_ENOTFOUND)
 			world_wrong(&members.world, "a DELETE returned %s", kv_errname((int)item[i].result));

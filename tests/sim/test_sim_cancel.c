@@ -77,7 +77,7 @@ static struct kvc_client *client(void)
 	return world.pool[0].pool->client[0];
 }
 
-static struct kvc_node *node(unsigned i)
+static struct kc_node *node(unsigned i)
 {
 	return &client()->node[i];
 }
@@ -144,7 +144,7 @@ static void open_world(uint64_t seed)
 
 static bool pool_stopped(void *arg)
 {
-	return kvc_pool_stopped(arg);
+	return kc_pool_stopped(arg);
 }
 
 static void busy(bool on)
@@ -164,7 +164,7 @@ static void close_world(void)
 		assert_int_equal(kvc_queue_close(&test.queue), 0);
 	if (world.pool[0].stopped) {
 		world_run(&world, pool_stopped, p, 5 * SECOND, "the pool did not close");
-		kvc_pool_free(&world.pool[0].pool);
+		kc_pool_free(&world.pool[0].pool);
 	} else {
 		world_sleep(&world, 5 * SECOND);
 		world_rest_check(&world);
@@ -203,8 +203,8 @@ static void copy_note(struct kvc_client *c, void *arg)
 
 static bool session_wanted(void *arg)
 {
-	const struct kvc_node *n = arg;
-	return n->state == KVC_NODE_UP && !kvc_session_is_open(test.session, n->index);
+	const struct kc_node *n = arg;
+	return n->state == KC_NODE_UP && !kc_session_is_open(test.session, n->index);
 }
 
 static void session_lose(void)
@@ -229,7 +229,7 @@ static void place_prepare(enum place place)
 		break;
 	case CONNECTING:
 		world_server_freeze(&world, 0, true);
-		kvc_node_redo(node(0), "the test wants it");
+		kc_node_redo(node(0), "the test wants it");
 		break;
 	case PAUSE:
 		busy(true);
@@ -432,8 +432,8 @@ static void pin_make(struct kvc_client *c, void *arg)
 
 static bool pinning_again(void *arg)
 {
-	const struct kvc_node *n = arg;
-	return n->state == KVC_NODE_UP && n->pins.pinners > 0;
+	const struct kc_node *n = arg;
+	return n->state == KC_NODE_UP && n->pins.pinners > 0;
 }
 
 static void pins_lose(struct kvc_session *session)
@@ -516,7 +516,7 @@ static void calls_of_workers_end(void **state)
 static void a_late_cancel_leaves_that_of_the_next_id(void **state)
 {
 	struct kvc_queue_options o = {.size = sizeof(o), .depth = 1};
-	struct kvc_queue_part *part;
+	struct kc_queue_part *part;
 	int64_t first, second;
 	(void)state;
 	open_world(60);
@@ -530,14 +530,14 @@ static void a_late_cancel_leaves_that_of_the_next_id(void **state)
 	assert_true(second > first);
 	world_sleep(&world, BEGIN);
 	assert_int_equal(kvc_cancel(test.queue, (uint64_t)second), 0);
-	assert_int_equal(kvc_lane_stop(part, (uint64_t)first), 0);
+	assert_int_equal(kc_lane_stop(part, (uint64_t)first), 0);
 	world_run(&world, reaped, NULL, SECOND, "a cancel was lost");
 	assert_int_equal(test.item.result, -KV_ECANCELED);
 	/* One that comes late stops no other. */
 	world_server_freeze(&world, 0, false);
 	second = op_submit(EXISTS, ANSWER, LONG);
 	assert_true(second > first);
-	assert_int_equal(kvc_lane_stop(part, (uint64_t)first), 0);
+	assert_int_equal(kc_lane_stop(part, (uint64_t)first), 0);
 	world_run(&world, reaped, NULL, SECOND, "EXISTS does not end");
 	assert_true(test.item.result >= 0);
 	close_world();

@@ -79,7 +79,7 @@ static void close_world(void)
 
 static unsigned first_two(struct kvc_client *c, uint32_t i)
 {
-	const struct kvc_node *second = route_second(c, members_key_of(&i));
+	const struct kc_node *second = route_second(c, members_key_of(&i));
 	return 1u << route_first(c, members_key_of(&i))->index | (second ? 1u << second->index : 0);
 }
 
@@ -147,7 +147,7 @@ static void put_batch(struct kvc_client *c, void *arg)
 	struct batch *b = malloc(sizeof(*b));
 	(void)arg;
 	batch_make(b, true);
-	if (kvc_batch_await(c, KVC_OP_PUT, b->item, KEYS, NULL, NULL) != 0)
+	if (kc_batch_await(c, KVC_OP_PUT, b->item, KEYS, NULL, NULL) != 0)
 		world_wrong(world, "copies: a batch of PUTs failed");
 	memset(b->memory, 0xEE, (size_t)KEYS * LONG);
 	free(b->memory);
@@ -248,7 +248,7 @@ static void restart(unsigned server)
 	rest();
 	world_server_again(world, server);
 	world_sleep(world, 3 * SECOND);
-	assert_int_equal(client()->node[server].state, KVC_NODE_UP);
+	assert_int_equal(client()->node[server].state, KC_NODE_UP);
 }
 
 /* ---- where copies go ---- */
@@ -416,7 +416,7 @@ static void the_less_busy_server_is_asked(void **state)
 	open_world(705);
 	for (uint32_t i = 0; i < KEYS; i++) {
 		struct kvc_key key = members_key_of(&i);
-		struct kvc_node *first = route_first(client(), key), *second = route_second(client(), key);
+		struct kc_node *first = route_first(client(), key), *second = route_second(client(), key);
 		seconds += route_reader(client(), key, false) == second;
 		first->share.reqs += 2;
 		assert_ptr_equal(route_reader(client(), key, false), second);
@@ -435,7 +435,7 @@ static void both_are_asked_after_a_server_that_is_none_of_them(void **state)
 {
 	uint32_t i = 0;
 	struct kvc_key key = members_key_of(&i);
-	struct kvc_node *first, *second;
+	struct kc_node *first, *second;
 	struct route r;
 	unsigned k = 0;
 	(void)state;
@@ -464,15 +464,15 @@ static void get_across_a_join(struct kvc_client *c, void *arg)
 	uint32_t key[KEYS];
 	(void)arg;
 	for (uint32_t i = 0; i < KEYS; i++) {
-		struct kvc_target to = {.at = at + (size_t)i * LONG};
+		struct kc_target to = {.at = at + (size_t)i * LONG};
 		key[i] = i;
-		assert_int_equal(kvc_get_init(&g[i], c, members_key_of(&key[i]), &to, LONG, &call, KV_NEVER), 0);
+		assert_int_equal(kc_get_init(&g[i], c, members_key_of(&key[i]), &to, LONG, &call, KV_NEVER), 0);
 		g[i].route.n = route_second(c, g[i].route.key);
 	}
 	co_sleep_await(loop_now(c->loop) + 2 * SECOND);
 	for (uint32_t i = 0; i < KEYS; i++) {
-		members_get_check(i, g[i].to.at.at, kvc_get_all_await(&g[i]));
-		kvc_get_fini(&g[i]);
+		members_get_check(i, g[i].to.at.at, kc_get_all_await(&g[i]));
+		kc_get_fini(&g[i]);
 	}
 	free(at);
 }
@@ -540,21 +540,21 @@ static void a_server_that_is_connected_is_asked(void **state)
 {
 	uint32_t i = 0;
 	struct kvc_key key = members_key_of(&i);
-	struct kvc_node *first, *second;
+	struct kc_node *first, *second;
 	(void)state;
 	open_world(706);
 	first = route_first(client(), key);
 	second = route_second(client(), key);
-	first->state = KVC_NODE_CONNECTING;
+	first->state = KC_NODE_CONNECTING;
 	assert_ptr_equal(route_reader(client(), key, false), second);
 	assert_ptr_equal(route_other(client(), key, second), first);
-	first->state = KVC_NODE_UP;
-	second->state = KVC_NODE_CONNECTING;
+	first->state = KC_NODE_UP;
+	second->state = KC_NODE_CONNECTING;
 	assert_null(route_other(client(), key, first));
 	assert_ptr_equal(route_other_place(client(), key, first), second);
-	second->state = KVC_NODE_DOWN;
+	second->state = KC_NODE_DOWN;
 	assert_null(route_other_place(client(), key, first));
-	second->state = KVC_NODE_UP;
+	second->state = KC_NODE_UP;
 	close_world();
 }
 
@@ -772,7 +772,7 @@ static void delete_batch(struct kvc_client *c, void *arg)
 	struct batch *b = malloc(sizeof(*b));
 	const int *want = arg;
 	batch_make(b, false);
-	(void)kvc_batch_await(c, KVC_OP_DELETE, b->item, KEYS, NULL, NULL);
+	(void)kc_batch_await(c, KVC_OP_DELETE, b->item, KEYS, NULL, NULL);
 	for (uint32_t i = 0; i < KEYS; i++)
 		if (b->item[i].result != *want)
 			world_wrong(world, "copies: a DELETE in a batch returned %s",
@@ -843,7 +843,7 @@ static void delete_briefly(struct kvc_client *c, void *arg)
 	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 200 * MS};
 	unsigned *late = arg;
 	for (uint32_t i = 0; i < KEYS; i++) {
-		const struct kvc_node *second = route_second(c, members_key_of(&i));
+		const struct kc_node *second = route_second(c, members_key_of(&i));
 		int rc;
 		if (second->index != 1)
 			continue;
@@ -1160,7 +1160,7 @@ static void a_draining_server_is_given_no_copy(void **state)
 	members_change(2, KV_MEMBER_DRAINING);
 	members_settle();
 	for (uint32_t i = 0; i < KEYS; i++) {
-		const struct kvc_node *second = route_second(client(), members_key_of(&i));
+		const struct kc_node *second = route_second(client(), members_key_of(&i));
 		assert_string_not_equal(second->member_id, "node-2");
 	}
 	find_all_ways();

@@ -604,8 +604,8 @@ static void unpin_it(struct kvc_client *c, void *arg)
 
 static bool pinning_again(void *arg)
 {
-	const struct kvc_node *n = arg;
-	return n->state == KVC_NODE_UP && n->pins.pinners > 0;
+	const struct kc_node *n = arg;
+	return n->state == KC_NODE_UP && n->pins.pinners > 0;
 }
 
 /* UNPIN waits for the pin that is being made again, and then for its own answer: by one deadline. */
@@ -616,7 +616,7 @@ static void unpinning_has_one_deadline_while_pins_are_made_again(void **state)
 				   .buffer_bytes = BUFFER,
 				   .timeout_ns = TIMEOUT,
 				   .peer_timeout_ns = 60 * SECOND};
-	struct kvc_node *n;
+	struct kc_node *n;
 	(void)state;
 	world_open(&world, &wo);
 	world_do(&world, 0, pin_it, NULL);
@@ -676,7 +676,7 @@ static void session_use(struct kvc_client *c, void *arg)
 static void a_session_that_is_being_closed_is_used_by_nobody(void **state)
 {
 	struct world_options wo = {.seed = 26, .clients = 1, .buffer_bytes = BUFFER, .peer_timeout_ns = 60 * SECOND};
-	struct kvc_node *n;
+	struct kc_node *n;
 	(void)state;
 	world_open(&world, &wo);
 	world_do(&world, 0, session_pin, NULL);
@@ -781,7 +781,7 @@ static void unregistering_has_one_deadline_for_all_clients_and_servers(void **st
 	assert_in_range(took_since(begun), TIMEOUT, TIMEOUT + GRACE);
 	/* The server that did answer keeps its attachment. */
 	for (unsigned c = 0; c < 4; c++)
-		assert_int_equal(world.pool[0].pool->client[c]->node[3].state, KVC_NODE_UP);
+		assert_int_equal(world.pool[0].pool->client[c]->node[3].state, KC_NODE_UP);
 	for (unsigned s = 0; s < 3; s++)
 		world_server_freeze(&world, s, false);
 	world_close(&world);
@@ -817,7 +817,7 @@ static void registering_shares_its_time_among_all_servers(void **state)
 	assert_in_range(took_since(begun), TIMEOUT, TIMEOUT + GRACE);
 	for (unsigned c = 0; c < 4; c++) {
 		const struct kvc_client *client = world.pool[0].pool->client[c];
-		assert_int_equal(client->node[3].state, KVC_NODE_UP);
+		assert_int_equal(client->node[3].state, KC_NODE_UP);
 		assert_int_equal(client->node[3].regions.acked[client->mem[0]->slot], client->mem[0]->id);
 	}
 	for (unsigned s = 0; s < 3; s++)
@@ -826,7 +826,7 @@ static void registering_shares_its_time_among_all_servers(void **state)
 	for (unsigned c = 0; c < 4; c++) {
 		const struct kvc_client *client = world.pool[0].pool->client[c];
 		for (unsigned s = 0; s < 4; s++) {
-			assert_int_equal(client->node[s].state, KVC_NODE_UP);
+			assert_int_equal(client->node[s].state, KC_NODE_UP);
 			assert_int_equal(client->node[s].regions.acked[client->mem[0]->slot], client->mem[0]->id);
 		}
 	}
@@ -886,7 +886,7 @@ static void a_registration_that_is_refused_is_undone_everywhere(void **state)
 	(void)state;
 	world_open(&world, &wo);
 	p = world.pool[0].pool;
-	p->client[3]->node[2].regions.refused[1] = (struct kvc_refused){p->next_region + 1, WIRE_FULL};
+	p->client[3]->node[2].regions.refused[1] = (struct kc_refused){p->next_region + 1, WIRE_FULL};
 	world_server_freeze(&world, 0, true);
 	world_server_freeze(&world, 1, true);
 	begun = world_now(&world);
@@ -899,7 +899,7 @@ static void a_registration_that_is_refused_is_undone_everywhere(void **state)
 		for (unsigned s = 2; s < 4; s++) {
 			if (c == 3 && s == 2) /* it took the memory, but for our pretence: it is connected anew */
 				continue;
-			assert_int_equal(p->client[c]->node[s].state, KVC_NODE_UP);
+			assert_int_equal(p->client[c]->node[s].state, KC_NODE_UP);
 			assert_int_equal(p->client[c]->node[s].regions.acked[1], 0);
 		}
 	}
@@ -915,7 +915,7 @@ static void a_registration_that_is_refused_is_undone_everywhere(void **state)
 
 static bool stopped(void *arg)
 {
-	return kvc_pool_stopped(arg);
+	return kc_pool_stopped(arg);
 }
 
 static void pool_close_within(enum trouble t, uint64_t after_ns)
@@ -926,11 +926,11 @@ static void pool_close_within(enum trouble t, uint64_t after_ns)
 	world_open(&world, &wo);
 	trouble_begin(t, true);
 	world_sleep(&world, after_ns);
-	kvc_pool_stop(world.pool[0].pool);
+	kc_pool_stop(world.pool[0].pool);
 	snprintf(what, sizeof(what), "the pool of a server %s for %.1f s did not close", trouble_name[t],
 		 (double)after_ns / 1e9);
 	world_run(&world, stopped, world.pool[0].pool, SECOND + 2 * MS, what);
-	kvc_pool_free(&world.pool[0].pool);
+	kc_pool_free(&world.pool[0].pool);
 	trouble_begin(t, false);
 	world_close(&world);
 }
@@ -993,28 +993,28 @@ static void a_client_that_comes_late_leaves_the_server_its_grace(void **state)
 static void dropper(struct kvc_client *c, void *arg)
 {
 	static uint8_t value[VALUE];
-	const struct kvc_target from = {.at = value};
+	const struct kc_target from = {.at = value};
 	const struct kvc_call call = {.size = sizeof(call)};
-	struct kvc_window out = {0};
+	struct kc_window out = {0};
 	struct kvc_put p;
-	struct kvc_req *r;
+	struct kc_req *r;
 	uint64_t begun;
 	(void)arg;
-	if (kvc_put_init(&p, c, (struct kvc_key){"new", 3}, &from, VALUE, &call, world_now(&world) + SECOND) < 0)
+	if (kc_put_init(&p, c, (struct kvc_key){"new", 3}, &from, VALUE, &call, world_now(&world) + SECOND) < 0)
 		world_wrong(&world, "the PUT cannot be planned");
-	kvc_put_single(&p);
+	kc_put_single(&p);
 	for (unsigned i = 0; i < 3; i++) {
-		if (kvc_put_issue_await(&p, i * (VALUE / 4), VALUE / 4, i, true, &r) < 0)
+		if (kc_put_issue_await(&p, i * (VALUE / 4), VALUE / 4, i, true, &r) < 0)
 			world_wrong(&world, "a range cannot be sent");
 		else
-			kvc_window_add(&out, r);
+			kc_window_add(&out, r);
 	}
 	co_sleep_await(world_now(&world) + MS);
 	begun = world_now(&world);
-	kvc_window_drop_await(c, &out);
+	kc_window_drop_await(c, &out);
 	if (took_since(begun) > GRACE + MS)
 		world_wrong(&world, "dropping a window took %.3f ms", (double)took_since(begun) / 1e6);
-	kvc_put_fini(&p);
+	kc_put_fini(&p);
 }
 
 static void dropped_requests_share_the_grace(void **state)
@@ -1043,13 +1043,13 @@ static void closing_ends_calls_within_the_grace(void **state)
 	world_worker(&world, 0, 0, sleeper, &rc);
 	world_sleep(&world, SECOND);
 	begun = world_now(&world);
-	kvc_pool_stop(world.pool[0].pool);
+	kc_pool_stop(world.pool[0].pool);
 	world_join(&world, SECOND);
 	assert_int_equal(rc, -KV_ECLOSED);
 	assert_in_range(took_since(begun), 0, GRACE);
 	world_server_freeze(&world, 0, false);
 	world_run(&world, stopped, world.pool[0].pool, 2 * SECOND, "the pool did not close");
-	kvc_pool_free(&world.pool[0].pool);
+	kc_pool_free(&world.pool[0].pool);
 	world_close(&world);
 }
 
@@ -1058,7 +1058,7 @@ static void closing_reader(struct kvc_client *c, void *arg)
 {
 	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 100 * SECOND};
 	int64_t rc;
-	kvc_client_hold(c); /* as a worker of kvc_run does: the engine stays until it has returned */
+	kc_client_hold(c); /* as a worker of kvc_run does: the engine stays until it has returned */
 	rc = kvc_get_await(c, (struct kvc_key){"value/0", 7}, test.memory, VALUE, &call);
 	*(int64_t *)arg = rc;
 	memset(test.memory, 0xAB, VALUE);
@@ -1068,7 +1068,7 @@ static void closing_reader(struct kvc_client *c, void *arg)
 			world_wrong(&world, "memory was touched after the call had failed with %lld", (long long)rc);
 			break;
 		}
-	kvc_client_unhold(c);
+	kc_client_unhold(c);
 }
 
 /* The connection to the server breaks while a client that closes gives its calls their grace. */
@@ -1085,14 +1085,14 @@ static void closing_fences_memory_of_callers_when_the_server_is_lost(void **stat
 		sim_fabric_options()->delay_max_ns = 40 * MS;
 		world_worker(&world, 0, 0, closing_reader, &rc);
 		world_sleep(&world, (20 + 10 * seed) * MS); /* it is somewhere on its way */
-		kvc_pool_stop(world.pool[0].pool);
+		kc_pool_stop(world.pool[0].pool);
 		world_sleep(&world, MS);
 		world_server_crash(&world, 0, false);
 		world_join(&world, 2 * SECOND);
 		if (rc != VALUE)
 			assert_int_equal(rc, -KV_ECLOSED);
 		world_run(&world, stopped, world.pool[0].pool, 2 * SECOND, "the pool did not close");
-		kvc_pool_free(&world.pool[0].pool);
+		kc_pool_free(&world.pool[0].pool);
 		world_close(&world);
 		free(test.memory);
 	}

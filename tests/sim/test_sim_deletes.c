@@ -381,7 +381,7 @@ static void give_all(unsigned server)
 	members_settle();
 }
 
-/* Keys have moved more often than former servers are known (KVC_FORMER_PLACES), and are deleted where they are now.
+/* Keys have moved more often than former servers are known (KC_FORMER_PLACES), and are deleted where they are now.
  * Then they are the first server's again, which has the values: the client tells it. */
 static void what_moved_often_and_was_deleted_does_not_come_back(void **state)
 {
@@ -477,13 +477,13 @@ static void of_two_copies_none_is_the_deleted_value(void **state)
 
 /* Pool 1 has kept to a server that was cut off from pool 0. So two servers have a value of one key, with other bytes:
  * the older one goes when it is to be copied. */
-static struct kvc_node *second_of(struct kvc_client *c, uint32_t i, struct kvc_node **first)
+static struct kc_node *second_of(struct kvc_client *c, uint32_t i, struct kc_node **first)
 {
-	struct kvc_place_set others = {0};
+	struct kc_place_set others = {0};
 	struct kvc_key key = members_key_of(&i);
 	*first = route_first(c, key);
-	kvc_place_set_put(&others, (*first)->index, true);
-	return &c->node[kvc_place_among(c->placement, key.data, key.len, &others)];
+	kc_place_set_put(&others, (*first)->index, true);
+	return &c->node[kc_place_among(c->placement, key.data, key.len, &others)];
 }
 
 static void put_b_at_second(struct kvc_client *c, void *arg)
@@ -521,7 +521,7 @@ static void is_b(struct kvc_client *c, void *arg)
 static void of_two_values_the_older_one_yields(void **state)
 {
 	struct world_options wo = options(920, KVC_HOT_COPIES);
-	struct kvc_node *first, *second;
+	struct kc_node *first, *second;
 	unsigned frozen;
 	(void)state;
 	open_world(&wo);
@@ -674,9 +674,9 @@ static void delete_at_each(struct kvc_client *c, void *arg)
 	uint64_t before = *(const uint64_t *)arg;
 	for (uint32_t i = 0; i < KEYS; i++) {
 		struct kvc_key key = members_key_of(&i);
-		if (kvc_delete_at_await(c, key, before, NULL) != -KV_ENOTFOUND)
+		if (kc_delete_at_await(c, key, before, NULL) != -KV_ENOTFOUND)
 			world_wrong(&members.world, "a DELETE of a time before its value was put has deleted it");
-		if (i % 2 && kvc_delete_at_await(c, key, world_now(&members.world), NULL) != 0)
+		if (i % 2 && kc_delete_at_await(c, key, world_now(&members.world), NULL) != 0)
 			world_wrong(&members.world, "a DELETE of a time finds nothing");
 	}
 }

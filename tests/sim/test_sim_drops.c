@@ -57,14 +57,14 @@ static void drop_make(unsigned from, unsigned n)
 /* How many servers may have the value. */
 static unsigned servers_of(struct kvc_client *c, struct kvc_key key)
 {
-	struct kvc_place_set told = {0};
-	struct kvc_node *at;
+	struct kc_place_set told = {0};
+	struct kc_node *at;
 	unsigned n = 0;
 	while (route_every(c, key, route_two_places(c, 0), &told))
 		n++;
-	while ((at = kvc_pin_elsewhere(c, key, &told)) != NULL) {
-		kvc_place_set_put(&told, at->index, true);
-		n += at->state != KVC_NODE_DOWN;
+	while ((at = kc_pin_elsewhere(c, key, &told)) != NULL) {
+		kc_place_set_put(&told, at->index, true);
+		n += at->state != KC_NODE_DOWN;
 	}
 	return n;
 }
@@ -83,7 +83,7 @@ static void delete_batch(struct kvc_client *c, void *arg)
 	uint64_t begun_ns = world_now(world), sent = c->count.requests;
 	(void)arg;
 	drop_expect(c);
-	(void)kvc_batch_await(c, KVC_OP_DELETE, drop.item, drop.n, NULL, NULL);
+	(void)kc_batch_await(c, KVC_OP_DELETE, drop.item, drop.n, NULL, NULL);
 	drop.sent = c->count.requests - sent;
 	drop.took_ns = world_now(world) - begun_ns;
 }
@@ -249,7 +249,7 @@ static void delete_some(struct kvc_client *c, void *arg)
 		key[k][i] = k + 3 * i;
 		item[i].key = members_key_of(&key[k][i]);
 	}
-	(void)kvc_batch_await(c, KVC_OP_DELETE, item, MOST, NULL, NULL);
+	(void)kc_batch_await(c, KVC_OP_DELETE, item, MOST, NULL, NULL);
 	for (unsigned i = 0; i < MOST; i++)
 		if (item[i].result != (key[k][i] < KEYS ? 0 : -KV_ENOTFOUND))
 			world_wrong(world, "drops: one of three batches: key %u: %s", key[k][i],

@@ -248,9 +248,9 @@ static void agree(void)
 		unsigned a = route_first(c[0], key_of(&i))->index;
 		if (a != route_first(c[1], key_of(&i))->index)
 			world_wrong(&world, "failover: two clients do not agree about a key");
-		if (c[0]->node[a].state == KVC_NODE_DOWN)
+		if (c[0]->node[a].state == KC_NODE_DOWN)
 			world_wrong(&world, "failover: a server that is avoided is asked");
-		if (a != test.owner[i] && c[0]->node[test.owner[i]].state != KVC_NODE_DOWN)
+		if (a != test.owner[i] && c[0]->node[test.owner[i]].state != KC_NODE_DOWN)
 			world_wrong(&world, "failover: a key is not where it belongs");
 	}
 }

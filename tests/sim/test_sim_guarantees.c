@@ -328,7 +328,7 @@ static void pins_check(void)
 	world_sleep(&members.world, 10 * SECOND);
 	look(g.cell->found);
 	for (uint32_t i = 0; i < KEYS; i++) {
-		bool held = kvc_pin_held(route_first(c, members_key_of(&i)), NULL, members_key_of(&i));
+		bool held = kc_pin_held(route_first(c, members_key_of(&i)), NULL, members_key_of(&i));
 		assert_int_equal(held, g.done[i] && !g.lost[i]);
 		bytes += held ? members_len_of(i) : 0;
 		told += g.lost[i];

@@ -48,12 +48,12 @@ static struct kvc_key hot_key(void)
 	return members_key_of(&i);
 }
 
-static struct kvc_node *first_of(unsigned pool)
+static struct kc_node *first_of(unsigned pool)
 {
 	return route_first(client(pool), hot_key());
 }
 
-static struct kvc_node *second_of(unsigned pool)
+static struct kc_node *second_of(unsigned pool)
 {
 	return route_second(client(pool), hot_key());
 }
@@ -144,7 +144,7 @@ static void close_world(void)
 /* Whether a GET of this pool goes to the second server if the first one has more to do. */
 static bool reads_both(unsigned pool)
 {
-	struct kvc_node *first = first_of(pool), *asked;
+	struct kc_node *first = first_of(pool), *asked;
 	first->share.reqs += 2;
 	asked = route_read_first(client(pool), 0, hot_key());
 	first->share.reqs -= 2;
@@ -233,7 +233,7 @@ static void a_copy_that_is_gone_costs_no_hit(void **state)
 	world_sleep(world, 500 * MS);
 	world_server_again(world, second);
 	world_sleep(world, 3 * SECOND);
-	assert_int_equal(client(0)->node[second].state, KVC_NODE_UP);
+	assert_int_equal(client(0)->node[second].state, KC_NODE_UP);
 	members.misses = 0;
 	for (unsigned i = 0; i < 4; i++)
 		world_worker(world, 0, 0, get_often, NULL);
@@ -356,7 +356,7 @@ static void a_look_up_finds_the_copy(void **state)
 	world_sleep(world, 500 * MS);
 	world_server_again(world, first);
 	world_sleep(world, 3 * SECOND);
-	assert_int_equal(client(0)->node[first].state, KVC_NODE_UP);
+	assert_int_equal(client(0)->node[first].state, KC_NODE_UP);
 	world_do(world, 0, look_up, found);
 	assert_int_equal(found[0], 1);
 	assert_int_equal(found[1], route_first(client(0), members_key_of(&(uint32_t){HOT + 1}))->index != first);

@@ -45,7 +45,7 @@ static struct kvc_client *client(unsigned pool)
 	return members.world.pool[pool].pool->client[0];
 }
 
-static struct kvc_node *node_named(struct kvc_client *c, const char *id)
+static struct kc_node *node_named(struct kvc_client *c, const char *id)
 {
 	for (unsigned i = 0; i < c->num_nodes; i++)
 		if (strcmp(c->node[i].member_id, id) == 0)
@@ -131,8 +131,8 @@ static void look_at_node_3(struct kvc_client *c, void *arg)
 /* Another client may fill a restarted server before this one reaches it. */
 static void restarted(unsigned flags)
 {
-	char was[sizeof(((struct kvc_node *)NULL)->where)];
-	struct kvc_node *n;
+	char was[sizeof(((struct kc_node *)NULL)->where)];
+	struct kc_node *n;
 	unsigned next;
 	open_world(7, 3, 3, 2, flags);
 	n = node_named(client(0), "node-1");

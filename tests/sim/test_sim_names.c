@@ -70,7 +70,7 @@ static void served(unsigned server)
 		fail_msg("PUT %s, GET %lld", kv_errname((int)one.put), (long long)one.get);
 }
 
-static enum kvc_node_state state(unsigned server)
+static enum kc_node_state state(unsigned server)
 {
 	return world.pool[0].pool->client[0]->node[server].state;
 }
@@ -92,7 +92,7 @@ static bool all_up(void *arg)
 	unsigned server = (unsigned)(uintptr_t)arg;
 	const struct kvc_pool *p = world.pool[0].pool;
 	for (unsigned i = 0; i < p->num_clients; i++)
-		if (p->client[i]->node[server].state != KVC_NODE_UP)
+		if (p->client[i]->node[server].state != KC_NODE_UP)
 			return false;
 	return true;
 }
@@ -145,7 +145,7 @@ static void calls_before_the_first_connection_end_by_their_deadline(void **st)
 	world_open(&world,
 		   &(struct world_options){
 			   .seed = 2, .open_behind = true, .host = {"cache"}, .connect_timeout_ns = 2 * SECOND});
-	assert_int_equal(state(0), KVC_NODE_DOWN); /* there is no such name yet */
+	assert_int_equal(state(0), KC_NODE_DOWN); /* there is no such name yet */
 	world_close(&world);
 	name_set("cache", NO_PORT, 0, 0, 1500 * MS);
 	world_open(&world,
@@ -216,7 +216,7 @@ static void all_addresses_are_tried(void **st)
 
 static bool stopped(void *pool)
 {
-	return kvc_pool_stopped(pool);
+	return kc_pool_stopped(pool);
 }
 
 /* Name servers that say nothing: nothing of the pool waits longer for them than it was told to, and its end not at all.

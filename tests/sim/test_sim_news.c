@@ -197,7 +197,7 @@ static void clients_open(void)
 {
 	struct boot_security none = {0};
 	struct kv_error err;
-	t.hello = hello_make(kvc_pool_client(world.pool[0].pool, 0)->te);
+	t.hello = hello_make(kc_pool_client(world.pool[0].pool, 0)->te);
 	world_pool_crash(&world, 0);
 	t.loop = world_loop(&world, "clients", 0);
 	assert_int_equal(boot_context_create(&none, false, NULL, &t.ctx, &err), 0);

@@ -26,12 +26,12 @@ static const struct kvc_client *client(unsigned i)
 
 static unsigned noted(void)
 {
-	const struct kvc_place *p = client(0)->placement;
+	const struct kc_place *p = client(0)->placement;
 	unsigned n = 0;
-	for (unsigned i = 0; i < KVC_PLACE_PARTITIONS; i++) {
+	for (unsigned i = 0; i < KC_PLACE_PARTITIONS; i++) {
 		unsigned holder = p->notes->holder[i];
 		n += holder != 0;
-		if (holder && holder - 1 != kvc_place_find(p, i))
+		if (holder && holder - 1 != kc_place_find(p, i))
 			fail_msg("partition %u is not of server %u", i, holder - 1);
 	}
 	return n;

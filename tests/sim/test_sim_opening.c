@@ -43,8 +43,8 @@ static void up_check(unsigned pool, unsigned server, bool up)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		const struct kvc_client *c = members.world.pool[pool].pool->client[i];
-		const struct kvc_node *n = &c->node[server];
-		if ((n->state == KVC_NODE_UP) != up)
+		const struct kc_node *n = &c->node[server];
+		if ((n->state == KC_NODE_UP) != up)
 			fail_msg("client %u, server %u: state %d, \"%s\"", i, server, (int)n->state, n->why);
 	}
 }

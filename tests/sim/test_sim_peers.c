@@ -222,8 +222,7 @@ static void messages_to_a_silent_server_leave_send_buffers_to_another(void **sta
 	for (unsigned i = 0; i < 400; i++)
 		world_worker(&world, 0, 0, one_message, (void *)(uintptr_t)i);
 	world_sleep(&world, 1600 * MS);
-	assert_in_range(kvc_pool_client(world.pool[0].pool, 0)->requests->out.frames, KVC_FRAMES / 2,
-			KVC_FRAMES / 2 + 1);
+	assert_in_range(kc_pool_client(world.pool[0].pool, 0)->requests->out.frames, KC_FRAMES / 2, KC_FRAMES / 2 + 1);
 	two.stop_ns = world_now(&world) + 200 * MS;
 	for (unsigned i = 0; i < INNOCENTS; i++)
 		world_worker(&world, 0, 0, innocent, (void *)(uintptr_t)i);
@@ -254,13 +253,13 @@ static void items(struct kvc_client *c, void *arg)
  * the simulated control connection is plain, and they are made of its token. */
 static void forge_failure(struct kvc_client *c, void *arg)
 {
-	const struct kvc_attachment *s = c->node[1].attachment;
+	const struct kc_attachment *s = c->node[1].attachment;
 	struct wire_frame frame = {.session = s->number, .mark = 1};
 	uint8_t secret[BOOT_FRAME_SECRET] = {0};
 	struct kv_macs macs = {0};
 	struct kv_seal seal;
 	uint64_t seen;
-	const struct kvc_link *link = NULL;
+	const struct kc_link *link = NULL;
 	struct wire_reply r = {.type = WIRE_GET, .status = WIRE_FABRIC, .get.posted = 2};
 	struct wire_writer w;
 	uint8_t buf[KV_MSG_MAX];
@@ -273,7 +272,7 @@ static void forge_failure(struct kvc_client *c, void *arg)
 		world_wrong(&world, "no request is out");
 		return;
 	}
-	r.id = KV_LIST_ENTRY(link->sent.next, const struct kvc_req, node)->id;
+	r.id = KV_LIST_ENTRY(link->sent.next, const struct kc_req, node)->id;
 	frame.shard = (uint8_t)link->shard;
 	frame.link = (uint8_t)link->index;
 	memcpy(secret, s->token, KV_TOKEN_LEN);
@@ -288,7 +287,7 @@ static void forge_failure(struct kvc_client *c, void *arg)
 	if (wire_seal(&seal, buf, len) != 0)
 		world_wrong(&world, "no seal");
 	kv_macs_fini(&macs);
-	kvc_client_message(c, 0, buf, len);
+	kc_client_message(c, 0, buf, len);
 }
 
 static void items_begin(uint64_t seed)
@@ -338,7 +337,7 @@ static void memory_remove(struct kvc_client *c, void *arg)
 /* What a request was begun with is what its bytes are taken from. */
 static void memory_may_be_registered_under_a_batch_that_reads_into_it(void **state)
 {
-	struct kvc_client_mem mem = {.id = 77, .slot = 1, .ready = true};
+	struct kc_client_mem mem = {.id = 77, .slot = 1, .ready = true};
 	(void)state;
 	items_begin(71);
 	mem.base = two.memory;
@@ -639,7 +638,7 @@ static void stuck_calls_leave_others_enough(bool reg)
 				   .peer_timeout_ns = 60 * SECOND};
 	struct kvc_mem *mem = NULL;
 	many_open(&wo);
-	assert_int_equal(kvc_room_piece(kvc_pool_client(world.pool[0].pool, 0)), BUFFER / 32);
+	assert_int_equal(kc_room_piece(kc_pool_client(world.pool[0].pool, 0)), BUFFER / 32);
 	if (reg)
 		assert_int_equal(world_register(&world, 0, many.memory, (size_t)MANY * LONG, &mem), 0);
 	world_server_freeze(&world, STUCK, true);
@@ -683,7 +682,7 @@ static void ranges_are_planned_with_a_quarter_of_a_part(void **state)
 		struct world_options wo = {
 			.seed = 64, .servers = row[i].servers, .clients = 1, .buffer_bytes = row[i].buffer_bytes};
 		world_open(&world, &wo);
-		assert_int_equal(kvc_room_piece(kvc_pool_client(world.pool[0].pool, 0)), row[i].piece_bytes);
+		assert_int_equal(kc_room_piece(kc_pool_client(world.pool[0].pool, 0)), row[i].piece_bytes);
 		world_close(&world);
 	}
 }
@@ -736,7 +735,7 @@ static void a_batch_gets_all_items_of_many_servers(void **state)
 
 static bool pool_stopped(void *arg)
 {
-	return kvc_pool_stopped(arg);
+	return kc_pool_stopped(arg);
 }
 
 /* Parts are on the stack of the call: it outlives them, when the pool closes under it, too. */
@@ -752,8 +751,8 @@ static void a_batch_returns_after_all_its_parts(void **state)
 	world_worker(&world, 0, 0, many_batch, NULL);
 	world_sleep(&world, SECOND);
 	begun = world_now(&world);
-	assert_int_equal(kvc_pool_client(world.pool[0].pool, 0)->parts, MANY - 2);
-	kvc_pool_stop(world.pool[0].pool);
+	assert_int_equal(kc_pool_client(world.pool[0].pool, 0)->parts, MANY - 2);
+	kc_pool_stop(world.pool[0].pool);
 	world_join(&world, SECOND);
 	assert_in_range(world_now(&world) - begun, 0, WORLD_GRACE + MS);
 	for (unsigned s = 0; s < MANY; s++)
@@ -761,20 +760,20 @@ static void a_batch_returns_after_all_its_parts(void **state)
 	for (unsigned s = 2; s < MANY; s++)
 		world_server_freeze(&world, s, false);
 	world_run(&world, pool_stopped, world.pool[0].pool, 2 * SECOND, "the pool did not close");
-	kvc_pool_free(&world.pool[0].pool);
+	kc_pool_free(&world.pool[0].pool);
 	world_close(&world);
 	free(many.memory);
 }
 
 /* ---- noticing ---- */
 
-static struct kvc_node *node_of(unsigned client, unsigned server)
+static struct kc_node *node_of(unsigned client, unsigned server)
 {
-	return &kvc_pool_client(world.pool[0].pool, client)->node[server];
+	return &kc_pool_client(world.pool[0].pool, client)->node[server];
 }
 
 /* Virtual time until the node is in another state than `state`, in steps of a millisecond. */
-static uint64_t state_lasts(const struct kvc_node *n, enum kvc_node_state state, uint64_t at_most_ns)
+static uint64_t state_lasts(const struct kc_node *n, enum kc_node_state state, uint64_t at_most_ns)
 {
 	uint64_t begun = world_now(&world);
 	while (n->state == state && world_now(&world) - begun < at_most_ns)
@@ -810,9 +809,9 @@ static void noticed_after(uint64_t seed, uint64_t peer_timeout_ns, uint32_t hear
 	world_open(&world, &wo);
 	world_sleep(&world, 3 * beat + kv_prng_below(&world.prng, 2 * beat));
 	world_server_freeze(&world, 0, true);
-	took = state_lasts(node_of(0, 0), KVC_NODE_UP, 100 * SECOND);
+	took = state_lasts(node_of(0, 0), KC_NODE_UP, 100 * SECOND);
 	assert_in_range(took, limit_ns - beat - 2 * MS, limit_ns + 2 * MS);
-	assert_int_equal(node_of(0, 0)->state, KVC_NODE_DOWN);
+	assert_int_equal(node_of(0, 0)->state, KC_NODE_DOWN);
 	world_do(&world, 0, ping_is_down, NULL);
 	world_server_freeze(&world, 0, false);
 	world_sleep(&world, 3 * SECOND);
@@ -846,14 +845,14 @@ static void a_client_that_was_stopped_keeps_its_session(void **state)
 	world_sleep(&world, 30 * SECOND);
 	sim_loop_freeze(world.pool[0].loop[0], false);
 	world_sleep(&world, 5 * SECOND);
-	assert_int_equal(node_of(0, 0)->state, KVC_NODE_UP);
+	assert_int_equal(node_of(0, 0)->state, KC_NODE_UP);
 	assert_int_equal(world_counters(&world, 0).reattaches, 0);
 	world_close(&world);
 }
 
 /* ---- a link that is silent while the control connection and the shard go on ---- */
 
-static bool probed(const struct kvc_node *n)
+static bool probed(const struct kc_node *n)
 {
 	for (uint32_t i = 0; n->attachment && i < n->attachment->num_links; i++)
 		if (n->attachment->link[i].probe)
@@ -878,7 +877,7 @@ static void a_silent_link(unsigned workers)
 	struct world_options wo = {
 		.seed = 35 + workers, .clients = 1, .buffer_bytes = 4 << 20, .connect_timeout_ns = SECOND};
 	const struct world_server *s = &world.server[0];
-	const struct kvc_node *n;
+	const struct kc_node *n;
 	uint64_t begun, asked = 0;
 	world_open(&world, &wo);
 	n = node_of(0, 0);
@@ -887,7 +886,7 @@ static void a_silent_link(unsigned workers)
 	for (unsigned i = 0; i < workers; i++)
 		world_worker(&world, 0, 0, stuck_get, NULL);
 	begun = world_now(&world);
-	while (n->state == KVC_NODE_UP && world_now(&world) - begun < 60 * SECOND) {
+	while (n->state == KC_NODE_UP && world_now(&world) - begun < 60 * SECOND) {
 		world_sleep(&world, MS);
 		asked = asked || !probed(n) ? asked : world_now(&world) - begun;
 	}
@@ -895,7 +894,7 @@ static void a_silent_link(unsigned workers)
 	assert_in_range(asked, 2 * SECOND, 2500 * MS + 2 * MS);
 	assert_in_range(world_now(&world) - begun, asked + 2 * SECOND - MS, asked + 2500 * MS + 2 * MS);
 	/* The client connects anew, over new links, and those are silent, too. */
-	assert_int_equal(n->state, KVC_NODE_CONNECTING);
+	assert_int_equal(n->state, KC_NODE_CONNECTING);
 	world_join(&world, 5 * SECOND);
 	world_do(&world, 0, ping_is_down, NULL);
 	world_unplug(&world, s->fab_first, s->fab_end, false);
@@ -982,11 +981,11 @@ static void a_reply_that_fails_is_not_waited_for(void **state)
 /* ---- a session is made again ---- */
 
 /* Until the client's node has so many sessions. It is never down: calls wait. */
-static void made_again(const struct kvc_node *n, uint64_t attaches)
+static void made_again(const struct kc_node *n, uint64_t attaches)
 {
 	uint64_t until = world_now(&world) + SECOND;
 	while (n->attaches < attaches && world_now(&world) < until) {
-		assert_int_not_equal(n->state, KVC_NODE_DOWN);
+		assert_int_not_equal(n->state, KC_NODE_DOWN);
 		world_sleep(&world, 10 * US);
 	}
 	assert_int_equal(n->attaches, attaches);
@@ -996,14 +995,14 @@ static void made_again(const struct kvc_node *n, uint64_t attaches)
 static void a_redo_keeps_the_connection(void **state)
 {
 	struct world_options wo = {.seed = 41, .clients = 1};
-	struct kvc_node *n;
+	struct kc_node *n;
 	uint64_t begun;
 	(void)state;
 	world_open(&world, &wo);
 	world_sleep(&world, SECOND);
 	n = &world.pool[0].pool->client[0]->node[0];
 	begun = world_now(&world);
-	kvc_node_redo(n, "the test wants it");
+	kc_node_redo(n, "the test wants it");
 	made_again(n, 2);
 	assert_true(world_now(&world) - begun < 10 * MS);
 	world_do(&world, 0, ping_is_up, NULL);
@@ -1021,11 +1020,11 @@ static void a_redo_whose_connection_breaks_dials(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 40; i++) {
 		struct world_options wo = {.seed = 42 + i, .clients = 1};
-		struct kvc_node *n;
+		struct kc_node *n;
 		world_open(&world, &wo);
 		world_sleep(&world, SECOND);
 		n = &world.pool[0].pool->client[0]->node[0];
-		kvc_node_redo(n, "the test wants it");
+		kc_node_redo(n, "the test wants it");
 		world_sleep(&world, i * 20 * US);
 		if (n->attaches == 1) {
 			sim_port_kill(world.sim, world.server[0].port);
@@ -1044,12 +1043,12 @@ static void a_redo_whose_connection_breaks_dials(void **state)
 static void a_redial_makes_another_connection(void **state)
 {
 	struct world_options wo = {.seed = 43, .clients = 1};
-	struct kvc_node *n;
+	struct kc_node *n;
 	(void)state;
 	world_open(&world, &wo);
 	world_sleep(&world, SECOND);
 	n = &world.pool[0].pool->client[0]->node[0];
-	kvc_node_redial(n, "the test wants it");
+	kc_node_redial(n, "the test wants it");
 	made_again(n, 2);
 	world_do(&world, 0, ping_is_up, NULL);
 	assert_int_equal(n->connects, 2);
@@ -1100,9 +1099,9 @@ static void pieces_of_a_server_on_this_host_are_few_however_many_workers(void **
 	(void)state;
 	memset(&crowd, 0, sizeof(crowd));
 	world_open(&world, &wo);
-	c = kvc_pool_client(world.pool[0].pool, 0);
+	c = kc_pool_client(world.pool[0].pool, 0);
 	max = c->node[0].attachment->out_max;
-	assert_int_equal(max, c->node[0].attachment->num_links * (uint64_t)KVC_LINK_OUT);
+	assert_int_equal(max, c->node[0].attachment->num_links * (uint64_t)KC_LINK_OUT);
 	world_do(&world, 0, crowd_put, NULL);
 	world_server_freeze(&world, 0, true);
 	for (unsigned i = 0; i < CROWD; i++)
@@ -1170,8 +1169,8 @@ static void a_large_piece_is_had_beside_calls_without_one(void **state)
 	wide.memory = calloc(1, WIDE);
 	wide.over = false;
 	world_open(&world, &wo);
-	c = kvc_pool_client(world.pool[0].pool, 0);
-	assert_true(c->node[0].attachment->out_max < WIDE && kvc_room_piece(c) >= WIDE);
+	c = kc_pool_client(world.pool[0].pool, 0);
+	assert_true(c->node[0].attachment->out_max < WIDE && kc_room_piece(c) >= WIDE);
 	world_do(&world, 0, wide_put, NULL);
 	for (unsigned i = 0; i < TOUCHERS; i++)
 		world_worker(&world, 0, 0, touch_on, NULL);
@@ -1191,7 +1190,7 @@ static void large_pieces_of_a_server_on_this_host_are_fewer(void **state)
 		struct kvc_client *c;
 		wide.memory = calloc(1, WIDE);
 		world_open(&world, &wo);
-		c = kvc_pool_client(world.pool[0].pool, 0);
+		c = kc_pool_client(world.pool[0].pool, 0);
 		world_do(&world, 0, wide_put, NULL);
 		world_do(&world, 0, wide_get, NULL); /* its next requests are as large */
 		world_server_freeze(&world, 0, true);
@@ -1230,7 +1229,7 @@ static void a_large_piece_is_had_beside_orphans(void **state)
 	(void)state;
 	wide.memory = calloc(1, WIDE);
 	world_open(&world, &wo);
-	c = kvc_pool_client(world.pool[0].pool, 0);
+	c = kc_pool_client(world.pool[0].pool, 0);
 	world_do(&world, 0, wide_put, NULL);
 	world_server_freeze(&world, 0, true);
 	for (unsigned i = 0; i < TOUCHERS; i++)
@@ -1279,7 +1278,7 @@ static void pauses_grow_to_a_bound_and_are_nobody_elses(void **state)
 	}
 	world_server_again(&world, 0);
 	for (unsigned i = 0; i < WORLD_CLIENTS; i++)
-		assert_in_range(state_lasts(node_of(i, 0), KVC_NODE_DOWN, 10 * SECOND), 0, SECOND);
+		assert_in_range(state_lasts(node_of(i, 0), KC_NODE_DOWN, 10 * SECOND), 0, SECOND);
 	world_do(&world, 0, ping_is_up, NULL);
 	world_close(&world);
 }

@@ -484,7 +484,7 @@ static void many_pins_leave_the_loop_to_others(void **state)
 	open_with(&wo, FEWER, false);
 	world_do(&members.world, 0, pin_many, NULL);
 	turns = loop_turns(client()->loop);
-	kvc_pins_follow(client());
+	kc_pins_follow(client());
 	world_run(&members.world, all_looked_at, NULL, SECOND, "pins are looked at for ever");
 	assert_true(loop_turns(client()->loop) - turns >= MANY / 64);
 	close_world();
@@ -584,12 +584,12 @@ static unsigned trouble(unsigned at)
 	return next;
 }
 
-static struct kvc_pin *pin_of(uint32_t i, struct kvc_node **out)
+static struct kc_pin *pin_of(uint32_t i, struct kc_node **out)
 {
 	struct kvc_key key = members_key_of(&i);
-	struct kvc_pin *found = NULL;
+	struct kc_pin *found = NULL;
 	for (unsigned k = 0; k < client()->num_nodes; k++) {
-		struct kvc_pin *p = kvc_pin_held(&client()->node[k], pins.session, key);
+		struct kc_pin *p = kc_pin_held(&client()->node[k], pins.session, key);
 		if (p && found)
 			world_wrong(&members.world, "key %u is pinned at two servers", i);
 		*out = p ? &client()->node[k] : *out;
@@ -626,7 +626,7 @@ static void storm(uint64_t seed)
 	world_join(&members.world, 60 * SECOND);
 	world_sleep(&members.world, 120 * SECOND);
 	for (uint32_t i = 0; i < KEYS; i++) {
-		struct kvc_node *at = NULL;
+		struct kc_node *at = NULL;
 		bool held = pin_of(i, &at);
 		if (known[i] != UNKNOWN && held != (known[i] == HELD))
 			world_wrong(&members.world, "key %u is %spinned", i, held ? "" : "not ");

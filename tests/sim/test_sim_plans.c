@@ -20,14 +20,14 @@
 
 static struct world world;
 
-static struct kvc_node *node(void)
+static struct kc_node *node(void)
 {
 	return &world.pool[0].pool->client[0]->node[0];
 }
 
 static bool attached(void *arg)
 {
-	return node()->state == KVC_NODE_UP && node()->attaches >= *(const uint64_t *)arg;
+	return node()->state == KC_NODE_UP && node()->attaches >= *(const uint64_t *)arg;
 }
 
 static void until_attached(uint64_t attaches)
@@ -68,15 +68,15 @@ void __wrap_free(void *at)
 		__real_free(at);
 }
 
-/* The bytes of an attachment, as kvc_attachment_create takes them. */
-static size_t attachment_bytes(const struct kvc_attachment *s)
+/* The bytes of an attachment, as kc_attachment_create takes them. */
+static size_t attachment_bytes(const struct kc_attachment *s)
 {
 	size_t window = kv_window_words(kv_window_width(s->num_links)) * sizeof(uint64_t);
 	return sizeof(*s) + s->num_links * (sizeof(s->link[0]) + window);
 }
 
 /* NULL: nothing any more. */
-static void keep(struct kvc_attachment *s)
+static void keep(struct kc_attachment *s)
 {
 	if (kept.freed)
 		__real_free(kept.at);
@@ -122,7 +122,7 @@ static void stages_are_named_in_their_attachment_alone(bool land)
 		for (unsigned i = 0; i < PUTS; i++)
 			world_worker(&world, 0, 0, put_one, (void *)(uintptr_t)i);
 		world_sleep(&world, put.turn * 50 * US);
-		kvc_node_redo(node(), "the test wants it");
+		kc_node_redo(node(), "the test wants it");
 		world_join(&world, SECOND);
 		until_attached(attaches + 1);
 	}

@@ -28,9 +28,9 @@ enum { CROWD = 5000 };
 static struct world world;
 static uint64_t stop_ns;
 
-static struct kvc_node *node(void)
+static struct kc_node *node(void)
 {
-	return &kvc_pool_client(world.pool[0].pool, 0)->node[0];
+	return &kc_pool_client(world.pool[0].pool, 0)->node[0];
 }
 
 static struct kvs_server *server(void)
@@ -92,7 +92,7 @@ static void get_without_end(struct kvc_client *c, void *arg)
 static uint64_t up_for(void)
 {
 	uint64_t begun = world_now(&world);
-	while (node()->state == KVC_NODE_UP && world_now(&world) - begun < 60 * SECOND)
+	while (node()->state == KC_NODE_UP && world_now(&world) - begun < 60 * SECOND)
 		world_sleep(&world, MS);
 	return world_now(&world) - begun;
 }
@@ -168,7 +168,7 @@ static void view_tell(uint64_t epoch)
 
 static uint64_t epoch_known(void)
 {
-	return kvc_pool_client(world.pool[0].pool, 0)->cluster.view.epoch;
+	return kc_pool_client(world.pool[0].pool, 0)->cluster.view.epoch;
 }
 
 /* Who else should tell of them? */
@@ -196,10 +196,10 @@ static void a_call_notices_within_two_seconds(void **state)
 		open_crowded(seed, CROWD);
 		world_server_freeze(&world, 0, true);
 		world_sleep(&world, kv_prng_below(&world.prng, SECOND));
-		assert_int_equal(node()->state, KVC_NODE_UP);
+		assert_int_equal(node()->state, KC_NODE_UP);
 		world_worker(&world, 0, 0, get, NULL);
 		assert_true(up_for() <= SILENCE + 2 * MS);
-		assert_int_equal(node()->state, KVC_NODE_DOWN);
+		assert_int_equal(node()->state, KC_NODE_DOWN);
 		world_join(&world, SECOND);
 		close_crowded(CROWD);
 	}
@@ -315,9 +315,9 @@ static void what_a_heartbeat_has_told_is_kept(void **state)
 
 static bool links_pinged(void *arg)
 {
-	const struct kvc_attachment *s = node()->attachment;
+	const struct kc_attachment *s = node()->attachment;
 	(void)arg;
-	return node()->state != KVC_NODE_UP && s && s->link[0].probe && s->link[0].probe->state != KVC_REQ_DONE;
+	return node()->state != KC_NODE_UP && s && s->link[0].probe && s->link[0].probe->state != KC_REQ_DONE;
 }
 
 /* The heartbeat that the client reads while it waits for its links is the last for a long time. */
@@ -325,7 +325,7 @@ static void a_heartbeat_that_comes_while_links_are_pinged_counts(void **state)
 {
 	(void)state;
 	open_crowded(141, CROWD);
-	kvc_node_redo(node(), "the test wants it");
+	kc_node_redo(node(), "the test wants it");
 	world_run(&world, links_pinged, NULL, SECOND, "a ping of links");
 	for (unsigned i = 0; i < WORLD_SHARDS; i++)
 		sim_loop_freeze(world.server[0].loop[1 + i], true);
@@ -333,7 +333,7 @@ static void a_heartbeat_that_comes_while_links_are_pinged_counts(void **state)
 	for (unsigned i = 0; i < WORLD_SHARDS; i++)
 		sim_loop_freeze(world.server[0].loop[1 + i], false);
 	world_sleep(&world, 3 * QUIET);
-	assert_int_equal(node()->state, KVC_NODE_UP);
+	assert_int_equal(node()->state, KC_NODE_UP);
 	assert_int_equal(node()->attaches, 2);
 	assert_int_equal(node()->pulse.sequence, 0); /* none was overdue */
 	close_crowded(CROWD);
@@ -349,7 +349,7 @@ static void a_heartbeat_that_is_overdue_is_asked_for(void **state)
 	for (unsigned asked = 1; asked <= 3; asked++) {
 		loop_timer_cancel(server()->control, &c->timer);
 		world_sleep(&world, QUIET + SILENCE);
-		assert_int_equal(node()->state, KVC_NODE_UP);
+		assert_int_equal(node()->state, KC_NODE_UP);
 		assert_int_equal(node()->pulse.sequence, asked);
 	}
 	assert_int_equal(node()->attaches, 1);

@@ -38,7 +38,7 @@ static void credits_check(void)
 	for (unsigned p = 0; p < world.options.pools; p++)
 		for (unsigned c = 0; c < world.options.clients; c++)
 			for (unsigned n = 0; n < world.options.servers; n++) {
-				const struct kvc_attachment *s = world.pool[p].pool->client[c]->node[n].attachment;
+				const struct kc_attachment *s = world.pool[p].pool->client[c]->node[n].attachment;
 				for (uint32_t i = 0; s && i < s->num_links; i++)
 					if (s->link[i].credits != s->credits)
 						world_wrong(&world,
@@ -315,7 +315,7 @@ static void world_fences(uint64_t seed)
 static void begin_anew(void *arg)
 {
 	unsigned at = (unsigned)(uintptr_t)arg;
-	kvc_node_redo(&world.pool[0].pool->client[at % WORLD_CLIENTS]->node[at / WORLD_CLIENTS], "the test wants it");
+	kc_node_redo(&world.pool[0].pool->client[at % WORLD_CLIENTS]->node[at / WORLD_CLIENTS], "the test wants it");
 }
 
 /* The first server stands still, now and then as a whole, longer than calls wait; endpoints of the others fail; and
@@ -350,7 +350,7 @@ static void one_connection_check(void)
 			world_wrong(&world, "server %u has accepted %llu connections of %u clients", i,
 				    (unsigned long long)accepted, world.options.clients);
 		for (unsigned k = 0; k < world.options.clients; k++) {
-			const struct kvc_node *n = &world.pool[0].pool->client[k]->node[i];
+			const struct kc_node *n = &world.pool[0].pool->client[k]->node[i];
 			if (n->connects != 1)
 				world_wrong(&world, "client %u has connected to server %u %llu times", k, i,
 					    (unsigned long long)n->connects);
@@ -434,7 +434,7 @@ static void churn(struct kvc_client *c, void *arg)
  * between them then may be held for a while: it lands when others have long gone on. */
 static struct {
 	const struct churn *o;
-	struct kvc_node *node;
+	struct kc_node *node;
 	uint64_t first, end; /* endpoints that are unplugged; end 0: none */
 } redo;
 
@@ -452,8 +452,8 @@ static void redo_end(void *arg)
 static void redo_now(void *arg)
 {
 	(void)arg;
-	if (redo.node->state == KVC_NODE_UP)
-		kvc_node_redo(redo.node, "the test wants it");
+	if (redo.node->state == KC_NODE_UP)
+		kc_node_redo(redo.node, "the test wants it");
 	sim_world_at(world.sim, world_now(&world) + (redo.end ? 1 + kv_prng_below(&world.prng, redo.o->hold_ns) : 0),
 		     redo_end, NULL);
 }
@@ -1125,7 +1125,7 @@ static bool drain_was_heard(void *arg)
 static void world_drain_break(uint64_t seed)
 {
 	const unsigned once = 1, twice = 2;
-	struct kvc_node *n;
+	struct kc_node *n;
 	memset(&drain, 0, sizeof(drain));
 	world_open(&world, &(struct world_options){.seed = seed, .clients = 1, .on_drain = drain_heard});
 	n = &world.pool[0].pool->client[0]->node[0];
@@ -1133,7 +1133,7 @@ static void world_drain_break(uint64_t seed)
 	world_run(&world, drain_was_heard, (void *)(uintptr_t)&once, SECOND, "the server was not asked to drain");
 	assert_true(drain.bounds.time_ns == 86400 * SECOND);
 	assert_int_equal(n->drain.asked, 1);
-	kvc_node_redial(n, "the test breaks the connection");
+	kc_node_redial(n, "the test breaks the connection");
 	world_run(&world, drain_was_heard, (void *)(uintptr_t)&twice, SECOND, "the server was not asked again");
 	world_sleep(&world, SECOND);
 	assert_int_equal(drain.parted, 0);
@@ -1252,14 +1252,14 @@ static void pin_check(struct kvc_client *c, void *arg)
 }
 
 struct pin_break {
-	const struct kvc_node *node;
+	const struct kc_node *node;
 	uint64_t attaches;
 };
 
 static bool connected_anew(void *arg)
 {
 	const struct pin_break *b = arg;
-	return b->node->state == KVC_NODE_UP && b->node->attaches > b->attaches;
+	return b->node->state == KC_NODE_UP && b->node->attaches > b->attaches;
 }
 
 /* A connection breaks, and the next one under the pins that are being made again. */

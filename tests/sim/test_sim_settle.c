@@ -300,7 +300,7 @@ static void delete_all(struct kvc_client *c, void *batch)
 			assert_int_equal(kvc_delete_await(c, item[i].key, NULL), 0);
 	}
 	if (batch)
-		(void)kvc_batch_await(c, KVC_OP_DELETE, item, KEYS, NULL, NULL);
+		(void)kc_batch_await(c, KVC_OP_DELETE, item, KEYS, NULL, NULL);
 	for (uint32_t i = 0; i < KEYS && batch; i++)
 		assert_int_equal(item[i].result, 0);
 }
@@ -458,7 +458,7 @@ static void delete_briefly(struct kvc_client *c, void *arg)
 	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 200 * MS};
 	unsigned *late = arg;
 	for (uint32_t i = 0; i < KEYS && *late == 0; i++) {
-		const struct kvc_node *n = route_former(c, members_key_of(&i), false, 0);
+		const struct kc_node *n = route_former(c, members_key_of(&i), false, 0);
 		if (!n || n->index != 1)
 			continue;
 		if (kvc_delete_await(c, members_key_of(&i), &call) != -KV_ETIMEOUT)

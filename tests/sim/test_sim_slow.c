@@ -70,9 +70,8 @@ static void phases_are_exact(void **state)
 					  "data 0.000 + wake 0.000 + check 0.000 + other 0.000; 1 request; OK");
 	world_do(&world, 0, calls, &(struct one){.len = sizeof(data), .get = true, .times = 1, .key = "none"});
 	assert_said("slow GET client 0 ",
-		    " key 'none' 65536 bytes: 4.000 ms = room 0.000 + queue 0.000 + server 0.000 (post 0.000) + wire "
-		    "4.000 + "
-		    "data 0.000 + wake 0.000 + check 0.000 + other 0.000; 1 request; KV_ENOTFOUND");
+		    " key 'none' 65536 bytes: 4.000 ms = room 0.000 + queue 0.000 + server 0.000 (post 0.000) "
+		    "+ wire 4.000 + data 0.000 + wake 0.000 + check 0.000 + other 0.000; 1 request; KV_ENOTFOUND");
 	assert_int_equal(world_counters(&world, 0).slow, 3);
 	world_close(&world);
 }
@@ -188,7 +187,7 @@ static void what_the_client_does_by_itself_is_no_slow_call(void **state)
 	open_world(1);
 	world_do(&world, 0, pin, NULL);
 	assert_int_equal(world_counters(&world, 0).slow, 2);
-	kvc_node_redo(&world.pool[0].pool->client[0]->node[0], "the test wants it");
+	kc_node_redo(&world.pool[0].pool->client[0]->node[0], "the test wants it");
 	world_run(&world, pinned_again, NULL, SECOND, "the pin");
 	assert_int_equal(world_counters(&world, 0).slow, 2);
 	world_close(&world);

@@ -50,7 +50,7 @@ static struct model {
 		unsigned asked, asked_now, most; /* since the change; in this period of heartbeats; in any */
 	} server[SERVERS];
 	struct {
-		struct kvc_asking asking;
+		struct kc_asking asking;
 		uint64_t comes_ns; /* the answer that it waits for; 0: none */
 		uint32_t step, from, votes;
 		bool has;
@@ -93,7 +93,7 @@ static void model_make(struct kv_prng *p, unsigned servers, unsigned servers_kno
 static void thinks_of(unsigned c, unsigned s, uint64_t now_ns, uint64_t random)
 {
 	uint64_t start;
-	if (!kvc_asking_now(&m.client[c].asking, m.client[c].votes, now_ns + 1, random))
+	if (!kc_asking_now(&m.client[c].asking, m.client[c].votes, now_ns + 1, random))
 		return;
 	start = KV_MAX(m.server[s].free_ns, now_ns + TRIP_NS / 2);
 	m.server[s].free_ns = start + m.answer_ns;
@@ -337,7 +337,7 @@ static void a_view_is_checked_once_and_sent_to_many(void **state)
 	open_world(1);
 	view_tell(1, REAL);
 	world_sleep(&world, SECOND);
-	t.hello = hello_make(kvc_pool_client(world.pool[0].pool, 0)->te);
+	t.hello = hello_make(kc_pool_client(world.pool[0].pool, 0)->te);
 	loop = world_loop(&world, "asks", 0);
 	assert_int_equal(boot_context_create(&none, false, NULL, &t.ctx, &err), 0);
 	assert_int_equal(view_ask_of(loop), 0);
@@ -380,28 +380,28 @@ static void a_client_asks_one_server(void **state)
 }
 
 /* The server that was asked does not answer: the next heartbeat of another that knows is a reason to ask that one, but
- * not before KVC_ASK_PATIENCE_NS. Before more than half of the servers know, none is asked. */
+ * not before KC_ASK_PATIENCE_NS. Before more than half of the servers know, none is asked. */
 static void a_client_asks_another_server_that_knows(void **state)
 {
 	struct wire_view_news news = {.source = 1, .epoch = 9, .digest = 77};
-	struct kvc_node *n;
+	struct kc_node *n;
 	(void)state;
 	open_world(1);
 	view_tell(1, REAL);
 	world_sleep(&world, 3 * SECOND);
 	n = client(0)->node;
 	for (unsigned i = 0; i < REAL / 2; i++) {
-		kvc_cluster_told(&n[i], &news);
-		assert_false(kvc_cluster_asks(&n[i]));
+		kc_cluster_told(&n[i], &news);
+		assert_false(kc_cluster_asks(&n[i]));
 	}
-	kvc_cluster_told(&n[REAL / 2], &news);
-	assert_false(kvc_cluster_asks(&n[REAL - 1])); /* it announces the former one */
-	assert_true(kvc_cluster_asks(&n[0]));
-	assert_false(kvc_cluster_asks(&n[1]));
+	kc_cluster_told(&n[REAL / 2], &news);
+	assert_false(kc_cluster_asks(&n[REAL - 1])); /* it announces the former one */
+	assert_true(kc_cluster_asks(&n[0]));
+	assert_false(kc_cluster_asks(&n[1]));
 	world_sleep(&world, 200 * MS);
-	assert_false(kvc_cluster_asks(&n[1]));
+	assert_false(kc_cluster_asks(&n[1]));
 	world_sleep(&world, 60 * MS);
-	assert_true(kvc_cluster_asks(&n[1]));
+	assert_true(kc_cluster_asks(&n[1]));
 	world_close(&world);
 }
 

@@ -413,7 +413,7 @@ static void a_server_is_told_to_stop(void **state)
 /* A pool is closed under its calls: they end with one code, and everything is given back. */
 static bool has_closed(void *arg)
 {
-	return kvc_pool_stopped(arg);
+	return kc_pool_stopped(arg);
 }
 
 static void a_pool_is_closed_under_its_calls(void **state)
@@ -425,7 +425,7 @@ static void a_pool_is_closed_under_its_calls(void **state)
 		users_get(3 * SECOND);
 		world_sleep(&world, 100 * MS + kv_prng_below(&world.prng, 5 * MS));
 		world_server_freeze(&world, 0, seed & 1); /* nobody answers the goodbye */
-		kvc_pool_stop(world.pool[0].pool);
+		kc_pool_stop(world.pool[0].pool);
 		world_run(&world, has_closed, world.pool[0].pool, 5 * SECOND, "the pool did not close");
 		world_join(&world, SECOND);
 		users_sum(&sum);

@@ -41,7 +41,7 @@ static void agree(void)
 				if (strcmp(members_owner_name(first, i), members_owner_name(c, i)) != 0)
 					world_wrong(&members.world, "view: two clients do not agree about a key");
 			for (uint32_t i = 0; i < KEYS; i++)
-				if (route_first(c, members_key_of(&i))->state != KVC_NODE_UP)
+				if (route_first(c, members_key_of(&i))->state != KC_NODE_UP)
 					world_wrong(&members.world, "view: a key's server is not up");
 		}
 }
@@ -236,7 +236,7 @@ static void news_that_comes_while_a_client_attaches_is_not_lost(void **state)
 				   .clients = 1,
 				   .heartbeat_ms = 100,
 				   .fabric = {.delay_min_ns = 350 * MS, .delay_max_ns = 400 * MS}};
-	struct kvc_node *n;
+	struct kc_node *n;
 	(void)state;
 	memset(&members, 0, sizeof(members));
 	world_open(&members.world, &wo);
@@ -246,12 +246,12 @@ static void news_that_comes_while_a_client_attaches_is_not_lost(void **state)
 	for (unsigned i = 0; i < 40; i++) {
 		uint64_t before_ns = kv_prng_below(&members.world.prng, 100 * MS);
 		world_sleep(&members.world, before_ns);
-		kvc_node_redo(n, "the test wants another attachment");
+		kc_node_redo(n, "the test wants another attachment");
 		world_sleep(&members.world, kv_prng_below(&members.world.prng, i % 2 ? 10 * MS : 900 * MS));
 		members.weight[0]++;
 		members_tell(++members.epoch);
 		world_sleep(&members.world, 5 * SECOND);
-		if (n->state != KVC_NODE_UP || epoch_here() != members.epoch)
+		if (n->state != KC_NODE_UP || epoch_here() != members.epoch)
 			fail_msg("round %u: epoch %llu, not %llu", i, (unsigned long long)epoch_here(),
 				 (unsigned long long)members.epoch);
 	}
@@ -269,7 +269,7 @@ static void take_heavier(struct kvc_client *c, void *arg)
 		assert_int_equal(kv_view_copy(&c->cluster.view, &view), 0);
 		view.epoch = epoch;
 		view.member[3].weight = weight;
-		kvc_cluster_take(&c->node[i], &view, false);
+		kc_cluster_take(&c->node[i], &view, false);
 	}
 }
 

@@ -39,7 +39,7 @@ static struct kvc_client *client(unsigned i)
 }
 
 /* The node that is used for a member. */
-static const struct kvc_node *node(unsigned of, unsigned server)
+static const struct kc_node *node(unsigned of, unsigned server)
 {
 	char id[KV_NAME_MAX];
 	snprintf(id, sizeof(id), "node-%u", server);
@@ -55,7 +55,7 @@ static bool all_up(void *arg)
 	(void)arg;
 	for (unsigned i = 0; i < 2; i++)
 		for (unsigned s = 0; s < SERVERS; s++)
-			if (node(i, s)->state != KVC_NODE_UP)
+			if (node(i, s)->state != KC_NODE_UP)
 				return false;
 	return true;
 }

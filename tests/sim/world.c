@@ -145,7 +145,7 @@ struct until {
 
 static void client_step_check(struct world *w, const struct kvc_client *c)
 {
-	const struct kvc_buffer *b = &c->buffer;
+	const struct kc_buffer *b = &c->buffer;
 	if (c->requests->room.imm_used > c->requests->room.imm_limit || c->reqs.used > c->reqs.count)
 		world_wrong(w, "client %u has %u of %u immediates and %u of %u requests out", c->index,
 			    c->requests->room.imm_used, c->requests->room.imm_limit, c->reqs.used, c->reqs.count);
@@ -153,8 +153,8 @@ static void client_step_check(struct world *w, const struct kvc_client *c)
 	if ((b->quarantined_bytes + c->requests->unsafe.orphan_bytes > b->len_bytes / 4 && !c->closing) ||
 	    b->free_bytes + b->quarantined_bytes + b->limbo_bytes + c->requests->unsafe.orphan_bytes > b->len_bytes)
 		world_wrong(w,
-			    "client %u, buffer of %llu bytes: %llu free, %llu in quarantine, %llu in limbo, %llu of "
-			    "orphans",
+			    "client %u, buffer of %llu bytes: %llu free, "
+			    "%llu in quarantine, %llu in limbo, %llu of orphans",
 			    c->index, (unsigned long long)b->len_bytes, (unsigned long long)b->free_bytes,
 			    (unsigned long long)b->quarantined_bytes, (unsigned long long)b->limbo_bytes,
 			    (unsigned long long)c->requests->unsafe.orphan_bytes);
@@ -241,8 +241,8 @@ void world_worker(struct world *w, unsigned pool, unsigned client, void (*fn)(st
 	struct kvc_pool *p = w->pool[pool].pool;
 	struct worker *k = malloc(sizeof(*k));
 	assert_non_null(k);
-	*k = (struct worker){w, pool, kvc_pool_client(p, client), fn, arg};
-	assert_int_equal(co_spawn(kvc_pool_client_loop(p, client), worker_main, k, "worker"), 0);
+	*k = (struct worker){w, pool, kc_pool_client(p, client), fn, arg};
+	assert_int_equal(co_spawn(kc_pool_client_loop(p, client), worker_main, k, "worker"), 0);
 	w->pool[pool].workers++;
 	w->workers++;
 }
@@ -352,7 +352,7 @@ static unsigned server_open(struct world *w, uint16_t port, unsigned as)
 
 static bool pool_decided(void *arg)
 {
-	return kvc_pool_status(arg, NULL) != 1;
+	return kc_pool_status(arg, NULL) != 1;
 }
 
 static void pool_open(struct world *w, struct world_pool *p)
@@ -391,11 +391,11 @@ static void pool_open(struct world *w, struct world_pool *p)
 	for (unsigned i = 0; i < wo->clients; i++)
 		p->loop[i] = loop_add(w, "client");
 	p->fab_first = sim_fabric_last() + 1;
-	if (kvc_pool_start(&o, p->loop, wo->clients, sim_world_clock(w->sim), &p->pool, &err) < 0)
+	if (kc_pool_start(&o, p->loop, wo->clients, sim_world_clock(w->sim), &p->pool, &err) < 0)
 		world_fail(w, err.text);
 	world_run(w, pool_decided, p->pool, OPEN_NS, "the pool did not open");
 	p->fab_end = sim_fabric_last() + 1;
-	if (kvc_pool_status(p->pool, &err) != 0)
+	if (kc_pool_status(p->pool, &err) != 0)
 		world_fail(w, err.text);
 }
 
@@ -444,7 +444,7 @@ void world_open(struct world *w, const struct world_options *options)
 
 static bool pool_stopped(void *arg)
 {
-	return kvc_pool_stopped(arg);
+	return kc_pool_stopped(arg);
 }
 
 static void pool_close(struct world *w, struct world_pool *p)
@@ -453,11 +453,11 @@ static void pool_close(struct world *w, struct world_pool *p)
 		sim_loop_freeze(p->loop[i], false);
 	if (p->crashed)
 		w->workers += p->workers;
-	kvc_pool_stop(p->pool);
+	kc_pool_stop(p->pool);
 	world_run(w, pool_stopped, p->pool, CLOSE_NS, "the pool did not close");
 	/* A worker may have its coroutine's last turn still to come. */
 	world_join(w, SECOND);
-	kvc_pool_free(&p->pool);
+	kc_pool_free(&p->pool);
 }
 
 static bool server_stopped(void *arg)
@@ -517,7 +517,7 @@ uint64_t world_close(struct world *w)
 
 static void rest_check(struct world *w, const struct kvc_client *c)
 {
-	const struct kvc_buffer *b = &c->buffer;
+	const struct kc_buffer *b = &c->buffer;
 	if (c->reqs.used || c->requests->room.imm_used || c->requests->unsafe.orphan_bytes || c->calls ||
 	    !kv_list_empty(&c->requests->room.starving) || !kv_list_empty(&c->requests->room.behind) ||
 	    c->requests->room.background.reqs || c->requests->room.background.bytes ||
@@ -538,14 +538,14 @@ static void rest_check(struct world *w, const struct kvc_client *c)
 			    (unsigned long long)b->free_bytes, (unsigned long long)b->len_bytes,
 			    (unsigned long long)b->quarantined_bytes);
 	for (unsigned i = 0; i < w->options.servers; i++) {
-		const struct kvc_room_share *has = &c->node[i].share;
+		const struct kc_room_share *has = &c->node[i].share;
 		if (has->reqs || has->imms || has->bytes || has->out || has->out_bytes || has->waiting)
 			world_wrong(w,
 				    "client %u at rest is charged for %u requests, %u immediates and %llu bytes of "
 				    "server %u, %llu of them out",
 				    c->index, has->reqs, has->imms, (unsigned long long)has->bytes, i,
 				    (unsigned long long)has->out_bytes);
-		const struct kvc_attachment *s = c->node[i].state == KVC_NODE_UP ? c->node[i].attachment : NULL;
+		const struct kc_attachment *s = c->node[i].state == KC_NODE_UP ? c->node[i].attachment : NULL;
 		for (uint32_t k = 0; s && k < s->num_links; k++)
 			if (s->link[k].credits != s->credits)
 				world_wrong(w, "client %u at rest has %u of %u credits of link %u of server %u",
@@ -673,7 +673,7 @@ void world_pool_crash(struct world *w, unsigned pool)
 void world_pool_stop(struct world *w, unsigned pool)
 {
 	w->pool[pool].stopped = true;
-	kvc_pool_stop(w->pool[pool].pool);
+	kc_pool_stop(w->pool[pool].pool);
 }
 
 void world_unplug(struct world *w, uint64_t fab_first, uint64_t fab_end, bool unplugged)

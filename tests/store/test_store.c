@@ -919,11 +919,7 @@ static void a_stretch_with_few_pinned_blocks_is_found(void **state)
 	struct pins pins;
 	(void)state;
 	layout(&pins, "eeeeeeeeeeee"
-		      "r"
-		      "epppppp"
-		      "eeeeeeeeeeeeeeeeeeeepppppppp"
-		      "eeeeeeeeeeee"
-		      "r");
+		      "reppppppeeeeeeeeeeeeeeeeeeeeppppppppeeeeeeeeeeeer");
 	assert_non_null(put("large", 40 * SMALL, 1, 0));
 	assert_int_equal(store.events[STORE_EVICTED], 32 + 8); /* and a place for each that was moved */
 	check_store();

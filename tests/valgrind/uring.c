@@ -32,7 +32,6 @@ static void written(const struct io_uring_sqe *sqe)
 SHOWN int io_uring_submit(struct io_uring *ring)
 {
 	static int (*real)(struct io_uring *ring);
-
 	if (!real)
 		real = (int (*)(struct io_uring *))dlsym(RTLD_NEXT, "io_uring_submit");
 	for (unsigned i = ring->sq.sqe_head; i != ring->sq.sqe_tail; i++)
@@ -45,7 +44,6 @@ SHOWN int io_uring_submit_and_wait_timeout(struct io_uring *ring, struct io_urin
 {
 	long long left_ms = ts ? ts->tv_sec * 1000 + (ts->tv_nsec + 999999) / 1000000 : -1;
 	int rc = io_uring_submit(ring);
-
 	(void)wait_nr, (void)sigmask;
 	while (rc >= 0 && !io_uring_cq_ready(ring) && left_ms != 0) {
 		struct pollfd p = {.fd = ring->ring_fd, .events = POLLIN};
