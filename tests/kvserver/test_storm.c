@@ -193,6 +193,13 @@ static void check_bytes(void)
 	}
 }
 
+/* A block that only one set pins, that of a session that has ended and is dropped in slices, is not pinned. */
+static bool is_pinned(const struct block *b)
+{
+	bool single = b->pins.next == b->pins.prev;
+	return !kv_list_empty(&b->pins) && !(single && KV_LIST_ENTRY(b->pins.next, struct pin, of_block)->set->left);
+}
+
 static void check_accounts(void)
 {
 	const struct store *s = &rig.shard->store;
@@ -204,9 +211,9 @@ static void check_accounts(void)
 		used += m->size;
 		gone += b->state == BLOCK_GONE ? m->size : 0;
 		live += b->state == BLOCK_LIVE;
-		pinned += b->state == BLOCK_LIVE && !kv_list_empty(&b->pins) ? m->size : 0;
+		pinned += b->state == BLOCK_LIVE && is_pinned(b) ? m->size : 0;
 		KV_LIST_EACH (n, &b->pins)
-			pins += m->size;
+			pins += KV_LIST_ENTRY(n, struct pin, of_block)->set->left ? 0 : m->size;
 		leased += m->leases ? m->size : 0;
 		stages += b->state == BLOCK_STAGED && b->mem ? m->size : 0;
 	}
