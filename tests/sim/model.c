@@ -48,6 +48,8 @@ struct entry {
 	uint8_t key[KV_KEY_MAX];
 	size_t key_len;
 	bool has_now, may_miss, doubt;
+	bool ghost_deleted; /* a DELETE ended after a PUT in doubt: a server that learns of it late deletes its value
+			       late */
 	struct value now;
 	struct value ghost[GHOSTS];
 	unsigned ghosts;
@@ -198,7 +200,8 @@ static void saw_value(struct worker *k, struct entry *e, struct value v)
 {
 	e->has_now = true;
 	e->now = v;
-	e->may_miss = may_miss_again(k->m, e) || k->begun_ns <= k->m->lost_ns;
+	e->may_miss =
+		may_miss_again(k->m, e) || k->begun_ns <= k->m->lost_ns || (e->ghost_deleted && is_ghost(k->m, e, v));
 }
 
 static void saw_nothing(struct entry *e)
@@ -289,6 +292,7 @@ static void put_result(struct worker *k, struct entry *e, struct value v, int64_
 static void delete_result(struct worker *k, struct entry *e, int rc)
 {
 	struct model *m = k->m;
+	e->ghost_deleted |= e->ghosts > 0;
 	if (rc == 0) {
 		if (!e->has_now && !(e->may_miss && e->ghosts) && !m->o.trouble)
 			WRONG(k, "DELETE found what was not there");
@@ -1075,7 +1079,7 @@ static void worker_check(struct kvc_client *c, void *arg)
 		get_result(k, e, dst, rc);
 		/* What was in doubt is settled now: nothing is under way any more. */
 		e->ghosts = 0;
-		e->doubt = false;
+		e->doubt = e->ghost_deleted = false;
 		if (rc > 0)
 			e->may_miss = k->m->o.evicts;
 	}
