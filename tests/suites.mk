@@ -77,7 +77,7 @@ $(B)/tests/integration/stepped_clock.so: tests/integration/stepped_clock.c
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -fPIC -fvisibility=hidden $(WARN) -shared -o $@ $<
 
 # Preloaded into the programs of check, except under a sanitizer, which is to be the first of all libraries.
-$(B)/tests/kallsyms.so: tests/kallsyms.c
+$(B)/tests/quick_start.so: tests/quick_start.c
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  LINK  $@")
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -fPIC -fvisibility=hidden $(WARN) -shared -o $@ $< -ldl
@@ -120,7 +120,7 @@ $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/f
 	$(link) -fsanitize=fuzzer
 
 .PHONY: tests
-tests: $(TESTS) $(PORT) $(B)/tests/integration/embedder $(B)/tests/integration/stepped_clock.so $(B)/tests/kallsyms.so $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library python
+tests: $(TESTS) $(PORT) $(B)/tests/integration/embedder $(B)/tests/integration/stepped_clock.so $(B)/tests/quick_start.so $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library python
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
 
@@ -152,8 +152,8 @@ LONG := $(addprefix tests/integration/,acceptance.sh addresses.sh async.sh capac
 # These make a part of their rounds, or of their tests, in a release build's check (tests/short.h), and all in check-long.
 SHORTENED = $(tests_sim) $(B)/tests/kvclient/test_layout $(addprefix $(B)/tests/kvclient/,test_fork test_queue_storm) $(addprefix tests/integration/,bench.sh doctor.sh lifetime.sh python.sh) $(PLANTED)
 SHORT = $(if $(RELEASE),KVRAIL_TEST_SHORT=1)
-# A process that starts without it costs 0.1 s more (tests/kallsyms.c).
-PRELOAD = $(if $(RELEASE),LD_PRELOAD=$(CURDIR)/$(B)/tests/kallsyms.so)
+# A process that starts without it takes 0.3 s longer (tests/quick_start.c).
+PRELOAD = $(if $(RELEASE),LD_PRELOAD=$(CURDIR)/$(B)/tests/quick_start.so)
 # Sanitizers see what these run in tests of functions: scale and sweep start kv-bench again and again, what members.sh
 # parses is fuzzed under AddressSanitizer, and EFA's acceptance script takes three minutes under ThreadSanitizer.
 LEFT_asan := $(addprefix tests/integration/,members.sh page.sh scale.sh schema.sh sweep.sh)
