@@ -5,6 +5,7 @@
 #define KVRAIL_BASE_BASE_H
 
 #include "base/addr.h"
+#include "base/assert.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/digest.h"

@@ -3,8 +3,6 @@
 #ifndef KVRAIL_KVCLIENT_CORE_REQUEST_H
 #define KVRAIL_KVCLIENT_CORE_REQUEST_H
 
-#include <assert.h>
-
 #include "base/base.h"
 #include "kvclient/core/buffer.h"
 #include "kvclient/core/target.h"
@@ -153,7 +151,7 @@ extern const uint16_t kc_req_next[KC_REQ_STATES];
 
 static inline void kc_req_advance(struct kc_req *r, enum kc_req_state to)
 {
-	assert(kc_req_next[r->state] >> to & 1);
+	KV_ASSERT_HOT(kc_req_next[r->state] >> to & 1);
 	r->state = (uint8_t)to;
 }
 

@@ -13,8 +13,6 @@
  * asked for once more, with WIRE_GET_CHECK: the server checks its memory. */
 #include "kvclient/transfer/get.h"
 
-#include <assert.h>
-
 #include "kvclient/core/placement.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/link.h"
@@ -32,7 +30,7 @@ enum {
 /* The only place that changes the state. */
 static void get_advance(struct kvc_get *g, enum kc_get_state to)
 {
-	assert(to == KC_GET_ASKING || to == g->state + 1);
+	KV_ASSERT_HOT(to == KC_GET_ASKING || to == g->state + 1);
 	g->state = to;
 }
 

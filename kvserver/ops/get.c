@@ -13,8 +13,6 @@
  * A range too large for its destination moves nothing: TOOBIG with length and generation. */
 #include "kvserver/ops/get.h"
 
-#include <assert.h>
-
 #include "kvserver/ops/work.h"
 #include "kvserver/shard/reply.h"
 #include "kvserver/shard/request.h"
@@ -47,7 +45,7 @@ static bool get_lease(struct shard_attachment *s, struct block *b, uint64_t offs
 
 static void get_enter(struct request *r, enum get_state to)
 {
-	assert(to > r->get.state);
+	KV_ASSERT_HOT(to > r->get.state);
 	r->get.state = (uint8_t)to;
 }
 

@@ -14,8 +14,6 @@
  * end kills a stage. Its memory stays (GONE, quarantined) while transfers into it hold references. */
 #include "kvserver/ops/stage.h"
 
-#include <assert.h>
-
 #include "kvserver/ops/copy.h"
 #include "kvserver/ops/put_commit.h"
 #include "kvserver/ops/work.h"
@@ -71,7 +69,7 @@ int stage_open(struct session *o, const struct wire_request *q, struct block *b,
 
 static void stage_enter(struct stage *st, enum stage_state to)
 {
-	assert(to == st->state + 1);
+	KV_ASSERT_HOT(to == st->state + 1);
 	st->state = to;
 }
 
@@ -150,7 +148,7 @@ static uint64_t stage_prefix(const struct stage *st)
 
 static void range_enter(struct request *r, enum put_state to)
 {
-	assert(to > r->put.state);
+	KV_ASSERT_HOT(to > r->put.state);
 	r->put.state = (uint8_t)to;
 }
 

@@ -12,14 +12,12 @@
  * shorter last slice is a second transfer. Hence two moves. */
 #include "kvserver/shard/request.h"
 
-#include <assert.h>
-
 #include "kvserver/shard/reply.h"
 
 /* States advance in order: one may be skipped, none returns. */
 static void request_enter(struct request *r, enum request_state to)
 {
-	assert(to > r->state && (to != REQUEST_FREE || r->state == REQUEST_ANSWERED));
+	KV_ASSERT_HOT(to > r->state && (to != REQUEST_FREE || r->state == REQUEST_ANSWERED));
 	r->state = (uint8_t)to;
 }
 

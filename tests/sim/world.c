@@ -120,6 +120,15 @@ static void world_fail(struct world *w, const char *text)
 	fail_msg("seed 0x%llx, at %.6f s: %s", (unsigned long long)w->options.seed, (double)world_now(w) / 1e9, text);
 }
 
+/* A rule of the product is broken (base/assert.h). The stacks of coroutines cannot be left, so the program ends. */
+static _Noreturn void rule_broken(const char *rule, const char *file, int line)
+{
+	log_print();
+	fprintf(stderr, "seed 0x%llx, at %.6f s: %s:%d: broken: %s\n", (unsigned long long)turned->options.seed,
+		(double)world_now(turned) / 1e9, file, line, rule);
+	abort();
+}
+
 void world_wrong(struct world *w, const char *fmt, ...)
 {
 	va_list args;
@@ -418,6 +427,7 @@ void world_open(struct world *w, const struct world_options *options)
 	memset(w, 0, sizeof(*w));
 	memset(&said, 0, sizeof(said));
 	said.world = turned = w;
+	kv_rule_broken = rule_broken;
 	said.loud = getenv("KVRAIL_SIM_LOG") != NULL;
 	w->options = *options;
 	w->options.servers = options->servers ? options->servers : 1;
