@@ -47,8 +47,9 @@ struct batch {
 	bool spare;           /* copies use free memory only */
 	unsigned pass;        /* 0 or 1 */
 	unsigned first, last; /* of the chain of items for the next pass */
-	struct slot {
-		struct kc_req *req;
+	struct kc_window out;
+	struct kc_req *req[WINDOW];
+	struct slot {                 /* of the request in the same place */
 		struct kc_node *node; /* asked server */
 		unsigned item;
 		uint8_t num_told; /* DELETE: servers that answered before */
@@ -58,7 +59,6 @@ struct batch {
 			uint16_t told[TOLD_MAX];   /* DELETE: those servers */
 		};
 	} slot[WINDOW];
-	unsigned head, count;
 	uint64_t row[KV_SHARDS_MAX]; /* see kvc_get.batch */
 	uint32_t turn;
 };
@@ -99,7 +99,7 @@ static int item_get(struct batch *b, struct kvc_item *it, struct kvc_get *g)
 }
 
 /* Never parks. 0; -KV_EBUSY: no room now; or another code. */
-static int get_begin(struct batch *b, unsigned i, struct slot *slot)
+static int get_begin(struct batch *b, unsigned i, struct slot *slot, struct kc_req **out)
 {
 	struct kvc_item *it = &b->items[i];
 	struct kvc_get g;
@@ -109,7 +109,7 @@ static int get_begin(struct batch *b, unsigned i, struct slot *slot)
 	g.batch.row = b->row;
 	g.batch.turn = b->turn;
 	g.wait = &b->wait; /* g goes out of scope before the request ends */
-	rc = kc_get_issue_await(&g, false, &slot->req);
+	rc = kc_get_issue_await(&g, false, out);
 	if (rc < 0) {
 		kc_get_fini(&g);
 		return rc;
@@ -147,15 +147,15 @@ static void failed_await(struct batch *b, unsigned i, struct route *r, int rc)
 		b->items[i].result = route_code(r, item_code(b, rc));
 }
 
-static void get_end_await(struct batch *b, struct slot *slot, int status)
+static void get_end_await(struct batch *b, struct slot *slot, struct kc_req *r, int status)
 {
 	struct kvc_item *it = &b->items[slot->item];
 	struct kvc_get g;
 	int init = item_get(b, it, &g), rc = init;
 	g.route.n = slot->node;
 	if (init == 0)
-		rc = kc_get_take_await(&g, slot->req, status, NULL);
-	kc_req_release(b->c, slot->req);
+		rc = kc_get_take_await(&g, r, status, NULL);
+	kc_req_release(b->c, r);
 	if (init < 0)
 		it->result = init;
 	else if (rc < 0)
@@ -198,7 +198,7 @@ static int item_put(struct batch *b, struct kvc_item *it, struct kvc_put *p)
 	return rc;
 }
 
-static int put_begin(struct batch *b, unsigned i, struct slot *slot)
+static int put_begin(struct batch *b, unsigned i, struct slot *slot, struct kc_req **out)
 {
 	const struct kvc_item *it = &b->items[i];
 	struct kvc_put p;
@@ -206,7 +206,7 @@ static int put_begin(struct batch *b, unsigned i, struct slot *slot)
 	if (rc < 0)
 		return rc;
 	p.wait = &b->wait;
-	rc = kc_put_single(&p) ? kc_put_issue_await(&p, 0, p.len, 0, false, &slot->req) : -KV_EBUSY;
+	rc = kc_put_single(&p) ? kc_put_issue_await(&p, 0, p.len, 0, false, out) : -KV_EBUSY;
 	if (rc < 0) {
 		kc_put_fini(&p);
 		return rc == -KV_ERESET ? -KV_EBUSY : rc;
@@ -242,10 +242,10 @@ static void ask_failed_await(struct batch *b, const struct slot *slot, int statu
 	failed_await(b, slot->item, &r, status);
 }
 
-static void put_end_await(struct batch *b, struct slot *slot, int status)
+static void put_end_await(struct batch *b, struct slot *slot, struct kc_req *r, int status)
 {
-	uint64_t checksum = slot->req->wire.put.checksum;
-	kc_req_release(b->c, slot->req);
+	uint64_t checksum = r->wire.put.checksum;
+	kc_req_release(b->c, r);
 	if (status < 0)
 		ask_failed_await(b, slot, status);
 	else
@@ -272,10 +272,10 @@ static void put_whole_await(struct batch *b, unsigned i)
 
 /* ---- DELETE ---- */
 
-static int delete_send(struct batch *b, struct slot *slot, struct kc_node *n)
+static int delete_send(struct batch *b, struct slot *slot, struct kc_node *n, struct kc_req **out)
 {
 	slot->node = n;
-	return kc_delete_begin(n, b->items[slot->item].key, b->deadline_ns, &b->wait, &slot->req);
+	return kc_delete_begin(n, b->items[slot->item].key, b->deadline_ns, &b->wait, out);
 }
 
 /* Begin no more copies of the key's value. True: one is under way. */
@@ -286,7 +286,7 @@ static bool copies_forget(struct kvc_client *c, struct kvc_key key)
 }
 
 /* LATER: the DELETE must follow a pending copy. */
-static int delete_begin(struct batch *b, unsigned i, struct slot *slot)
+static int delete_begin(struct batch *b, unsigned i, struct slot *slot, struct kc_req **out)
 {
 	struct kvc_key key = b->items[i].key;
 	int rc;
@@ -295,7 +295,7 @@ static int delete_begin(struct batch *b, unsigned i, struct slot *slot)
 	if (copies_forget(b->c, key))
 		return LATER;
 	*slot = (struct slot){.item = i};
-	rc = delete_send(b, slot, route_first(b->c, key));
+	rc = delete_send(b, slot, route_first(b->c, key), out);
 	if (rc == 0)
 		route_count(slot->node, key);
 	return rc;
@@ -320,7 +320,8 @@ static int delete_over(const struct batch *b, const struct slot *slot)
 static void delete_go_on(struct batch *b, const struct slot *slot, struct kc_node *n)
 {
 	struct kvc_item *it = &b->items[slot->item];
-	struct slot *next = &b->slot[(b->head + b->count) % WINDOW];
+	struct slot *next = &b->slot[kc_window_place(&b->out)];
+	struct kc_req *r;
 	int over = batch_over(b);
 	if (over < 0) {
 		it->result = item_code(b, over);
@@ -331,18 +332,18 @@ static void delete_go_on(struct batch *b, const struct slot *slot, struct kc_nod
 		over = -KV_EBUSY;
 	else
 		next->told[next->num_told++] = (uint16_t)slot->node->index;
-	if (over == 0 && delete_send(b, next, n) == 0)
-		b->count++;
+	if (over == 0 && delete_send(b, next, n, &r) == 0)
+		kc_window_add(&b->out, r);
 	else
 		again(b, slot->item, slot->deleted ? ROUTE_AGAIN : kc_chain_mark(it));
 }
 
-static void delete_end_await(struct batch *b, struct slot *slot, int status)
+static void delete_end_await(struct batch *b, struct slot *slot, struct kc_req *req, int status)
 {
 	struct kvc_item *it = &b->items[slot->item];
 	struct kc_place_set told = {0};
 	struct route r;
-	kc_req_release(b->c, slot->req);
+	kc_req_release(b->c, req);
 	if (!delete_answered(slot, status)) {
 		ask_failed_await(b, slot, status);
 		return;
@@ -374,24 +375,19 @@ static void delete_whole_await(struct batch *b, unsigned i)
 struct batch_ops {
 	enum kvc_op op;
 	void (*chain_await)(struct batch *b); /* give all items of the chain their results; NULL: begin, end, whole */
-	int (*begin)(struct batch *b, unsigned i, struct slot *slot); /* 0; LATER: in the next pass; or a code */
-	void (*end_await)(struct batch *b, struct slot *slot, int status);
+	/* 0 and *out; LATER: in the next pass; or a code. */
+	int (*begin)(struct batch *b, unsigned i, struct slot *slot, struct kc_req **out);
+	void (*end_await)(struct batch *b, struct slot *slot, struct kc_req *r, int status); /* releases r */
 	void (*whole_await)(struct batch *b, unsigned i);
 	void (*count)(struct kvc_client *c, struct kvc_item *it, const struct kvc_call *call); /* its result is final */
 };
 
-/* At the deadline all requests are cancelled at once, so they share the grace. */
 static void oldest_await(struct batch *b, const struct batch_ops *ops)
 {
-	struct slot slot = b->slot[b->head];
-	int why = kc_call_wait_await(b->c, slot.req, b->deadline_ns);
-	bool all = why == -KV_ECLOSED || why == -KV_ECANCELED || (why < 0 && loop_now(b->c->loop) >= b->deadline_ns);
-	for (unsigned i = 0; i < b->count && all; i++)
-		kc_req_cancel(b->slot[(b->head + i) % WINDOW].req, why);
-	why = kc_call_finish_await(b->c, slot.req, why);
-	b->head = (b->head + 1) % WINDOW;
-	b->count--;
-	ops->end_await(b, &slot, why);
+	struct slot slot = b->slot[b->out.head]; /* a copy: its place may be used again */
+	struct kc_req *r;
+	int status = kc_window_next_await(b->c, &b->out, b->deadline_ns, &r);
+	ops->end_await(b, &slot, r, status);
 }
 
 static void item_whole_await(struct batch *b, const struct batch_ops *ops, unsigned i)
@@ -409,22 +405,23 @@ static void pass_await(struct batch *b, const struct batch_ops *ops)
 	unsigned i = b->first, next;
 	b->first = b->last = NONE;
 	for (; i != NONE; i = next) {
-		int over = batch_over(b);
-		int rc = b->count < WINDOW && over == 0 ? ops->begin(b, i, &b->slot[(b->head + b->count) % WINDOW])
-							: -KV_EBUSY;
-		next = rc >= 0 || b->count == 0 ? kc_chain_next(&b->items[i]) : i;
+		struct kc_req *r;
+		int over = batch_over(b), rc = -KV_EBUSY;
+		if (!kc_window_full(&b->out) && over == 0)
+			rc = ops->begin(b, i, &b->slot[kc_window_place(&b->out)], &r);
+		next = rc >= 0 || b->out.count == 0 ? kc_chain_next(&b->items[i]) : i;
 		if (rc == 0)
-			b->count++;
+			kc_window_add(&b->out, r);
 		else if (rc == LATER)
 			again(b, i, kc_chain_mark(&b->items[i]));
-		else if (b->count > 0)
+		else if (b->out.count > 0)
 			oldest_await(b, ops);
 		else if (over < 0) /* failing thousands of items one by one would outlast the grace */
 			b->items[i].result = over;
 		else
 			item_whole_await(b, ops, i);
 	}
-	while (b->count > 0)
+	while (b->out.count > 0)
 		oldest_await(b, ops);
 }
 
@@ -500,6 +497,7 @@ static __attribute__((noinline)) void part_make_await(const struct part *p)
 			  .begun_ns = w->begun_ns,
 			  .born = w->born,
 			  .spare = w->spare,
+			  .out = {.req = b.req, .size = WINDOW},
 			  .first = p->first,
 			  .turn = w->c->batches++};
 	if (w->ops->chain_await) {

@@ -42,9 +42,8 @@ _Static_assert(WINDOW < NONE && WINDOW <= UINT16_MAX, "an index of a key fits it
 _Static_assert(RECORDS_MAX < UINT8_MAX && SLOTS >= 2 * RECORDS_MAX, "a record's index fits a slot, and slots are left");
 
 struct record {
-	struct kc_req *req;
 	uint16_t node, first, last, count;
-	uint8_t shard;
+	uint32_t shard;
 	bool open; /* takes more keys; not submitted */
 };
 
@@ -65,7 +64,7 @@ struct lookup {
 	uint64_t deadline_ns;
 	bool down_is_miss;
 	struct kc_wait wait;
-	unsigned head, count;  /* ring of records, oldest first */
+	struct kc_window out;  /* their requests; an open one's is not submitted yet */
 	unsigned open;         /* records that take more keys */
 	struct record *last;   /* record of the last key, or NULL */
 	bool twice;            /* keys, or hot keys (hot.h), have two servers (second.h) */
@@ -77,7 +76,8 @@ struct lookup {
 	 * one slot, so the table never fills. */
 	uint8_t slot[SLOTS];
 	uint16_t next[WINDOW]; /* in its record */
-	struct record record[RECORDS_MAX];
+	struct kc_req *req[RECORDS_MAX];
+	struct record record[RECORDS_MAX]; /* of the request in the same place */
 };
 
 static struct kvc_key key_at(const struct lookup *l, unsigned i)
@@ -132,10 +132,15 @@ static uint8_t *slot_of(struct lookup *l, const struct spot *at)
 	return unused ? unused : &l->slot[i];
 }
 
+static struct kc_req *req_of(const struct lookup *l, const struct record *rec)
+{
+	return l->req[rec - l->record];
+}
+
 static void record_send(struct lookup *l, struct record *rec)
 {
 	const struct kc_node *n = &l->c->node[rec->node];
-	struct kc_req *r = rec->req;
+	struct kc_req *r = req_of(l, rec);
 	rec->open = false;
 	l->open--;
 	r->wire.type = WIRE_EXISTS;
@@ -149,16 +154,16 @@ static void record_send(struct lookup *l, struct record *rec)
 static void records_send(struct lookup *l)
 {
 	for (unsigned i = 0; l->open > 0; i++) {
-		struct record *rec = &l->record[(l->head + i) % RECORDS_MAX];
+		struct record *rec = &l->record[(l->out.head + i) % RECORDS_MAX];
 		if (rec->open)
 			record_send(l, rec);
 	}
 	memset(l->slot, 0, sizeof(l->slot));
 }
 
-static void record_merge(struct lookup *l, const struct record *rec)
+static void record_merge(struct lookup *l, const struct record *rec, const struct kc_req *r)
 {
-	const uint8_t *bitmap = rec->req->reply.exists.bitmap, *deleted = rec->req->reply.exists.deleted;
+	const uint8_t *bitmap = r->reply.exists.bitmap, *deleted = r->reply.exists.deleted;
 	unsigned bit = 0;
 	for (unsigned i = rec->first; i != NONE; i = l->next[i], bit++) {
 		if (bitmap[bit / 8] >> (bit % 8) & 1)
@@ -170,17 +175,16 @@ static void record_merge(struct lookup *l, const struct record *rec)
 
 static int oldest_finish_await(struct lookup *l)
 {
-	struct record *rec = &l->record[l->head];
-	int rc = kc_call_done_await(l->c, rec->req, l->deadline_ns);
+	const struct record *rec = &l->record[l->out.head];
+	struct kc_req *r;
+	int rc = kc_window_next_await(l->c, &l->out, l->deadline_ns, &r);
 	if (rc == 0)
-		record_merge(l, rec);
+		record_merge(l, rec, r);
 	else if (moved(l, &l->c->node[rec->node], rec->first, rc))
 		rc = -KV_ERESET; /* make the lookup again */
 	else if (is_miss(l, &l->c->node[rec->node], rc))
 		rc = 0;
-	kc_req_release(l->c, rec->req);
-	l->head = (l->head + 1) % RECORDS_MAX;
-	l->count--;
+	kc_req_release(l->c, r);
 	return rc;
 }
 
@@ -192,25 +196,21 @@ static int record_open_await(struct lookup *l, unsigned key, const struct spot *
 			       .node = n,
 			       .session = l->call->session,
 			       .background = l->call->flags & KVC_BACKGROUND};
-	unsigned at = (l->head + l->count) % RECORDS_MAX;
+	unsigned at = kc_window_place(&l->out);
 	struct kc_attachment *s;
 	struct kc_req *r;
 	int rc = -KV_EBUSY;
-	if (l->count < RECORDS_MAX)
-		rc = kc_call_room_await(n, &need, l->deadline_ns, l->count == 0, &s, &r);
+	if (!kc_window_full(&l->out))
+		rc = kc_call_room_await(n, &need, l->deadline_ns, l->out.count == 0, &s, &r);
 	if (rc < 0)
 		return rc;
 	if (spot->shard >= s->shards || spot->digest != key_digest(l, key, s)) {
 		kc_req_release(l->c, r);
 		return -KV_ERESET; /* its attachment is gone */
 	}
-	l->record[at] = (struct record){.req = r,
-					.node = (uint16_t)n->index,
-					.shard = (uint8_t)spot->shard,
-					.first = NONE,
-					.last = NONE,
-					.open = true};
-	l->count++;
+	l->record[at] = (struct record){
+		.node = (uint16_t)n->index, .shard = spot->shard, .first = NONE, .last = NONE, .open = true};
+	kc_window_add(&l->out, r);
 	l->open++;
 	*slot = (uint8_t)(at + 1);
 	return 0;
@@ -219,7 +219,7 @@ static int record_open_await(struct lookup *l, unsigned key, const struct spot *
 /* Append a key to a record with room. A flush may end requests and their attachment, so only while nothing is open. */
 static void record_add(struct lookup *l, struct record *rec, unsigned i, uint64_t digest)
 {
-	wire_exists_put(kc_buffer_at(&l->c->buffer, &rec->req->mem.piece), rec->count, digest);
+	wire_exists_put(kc_buffer_at(&l->c->buffer, &req_of(l, rec)->mem.piece), rec->count, digest);
 	l->last = rec;
 	l->next[i] = NONE;
 	if (rec->count++ == 0)
@@ -278,7 +278,7 @@ static int key_pack_await(struct lookup *l, unsigned i, const struct spot *at)
 			return 0;
 		}
 		rc = record_open_await(l, i, at, slot);
-		if (rc == -KV_EBUSY && l->count > 0) {
+		if (rc == -KV_EBUSY && l->out.count > 0) {
 			records_send(l);
 			rc = oldest_finish_await(l);
 		}
@@ -330,7 +330,8 @@ static int lookup_once_await(struct lookup *l)
 	int rc = 0, late;
 	memset(l->found, 0, sizeof(l->found));
 	memset(l->slot, 0, sizeof(l->slot));
-	l->head = l->count = l->open = 0;
+	l->out = (struct kc_window){.req = l->req, .size = RECORDS_MAX};
+	l->open = 0;
 	l->last = NULL;
 	for (unsigned i = 0; i < l->n && rc == 0;) {
 		rc = key_ask_await(l, i++);
@@ -338,7 +339,7 @@ static int lookup_once_await(struct lookup *l)
 			i = keys_add(l, i);
 	}
 	records_send(l); /* after a failure also: open records are awaited like the others */
-	while (l->count > 0) {
+	while (l->out.count > 0) {
 		late = oldest_finish_await(l);
 		rc = rc < 0 ? rc : late;
 	}

@@ -133,24 +133,36 @@ int kc_delete_begin(struct kc_node *n, struct kvc_key key, uint64_t deadline_ns,
 	return 0;
 }
 
-int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
+/* ---- calls about one key, without its value ---- */
+
+int kc_keyed_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, enum kvc_op op,
+		   int (*fn_await)(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call,
+				   struct kc_trace *t))
 {
 	struct kvc_call own;
 	struct kc_trace t;
-	struct route r;
-	int rc = kc_call_begin(client, &t, KVC_OP_DELETE, call);
+	int rc = kc_call_begin(c, &t, op, call);
 	if (rc < 0)
 		return rc;
-	if (!kc_key_valid(key) || kc_call_check(call, &own) < 0) {
-		rc = -KV_EINVAL;
-		goto out;
+	rc = kc_key_valid(key) ? kc_call_check(call, &own) : -KV_EINVAL;
+	if (rc == 0) {
+		kc_trace_key(&t, key.data, key.len);
+		rc = fn_await(c, key, &own, &t);
 	}
-	kc_trace_key(&t, key.data, key.len);
-	rc = delete_all_await(client, key, own.flags, kc_call_deadline(client, &own, 0), false, &r, &t);
-	rc = (int)route_down(r.n, own.flags, rc);
-out:
-	kc_add(&client->count.deletes, 1);
-	return (int)kc_call_end(client, &t, rc);
+	kc_add(&c->count.deletes, op == KVC_OP_DELETE);
+	return (int)kc_call_end(c, &t, rc);
+}
+
+static int delete_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kc_trace *t)
+{
+	struct route r;
+	int rc = delete_all_await(c, key, call->flags, kc_call_deadline(c, call, 0), false, &r, t);
+	return (int)route_down(r.n, call->flags, rc);
+}
+
+int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
+{
+	return kc_keyed_await(client, key, call, KVC_OP_DELETE, delete_await);
 }
 
 int kc_delete_at_await(struct kvc_client *c, struct kvc_key key, uint64_t time_ns, const struct kvc_call *call)
@@ -171,7 +183,7 @@ int kc_delete_at_await(struct kvc_client *c, struct kvc_key key, uint64_t time_n
 	return (int)kc_call_end(c, &t, rc);
 }
 
-static int touch_all_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kc_trace *t)
+static int touch_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kc_trace *t)
 {
 	struct wire_request wire = {
 		.type = WIRE_TOUCH, .key = {key.data, (uint32_t)key.len}, .touch.ttl_s = call->ttl_s};
@@ -191,44 +203,28 @@ static int touch_all_await(struct kvc_client *c, struct kvc_key key, const struc
 	return (int)route_down(r.n, call->flags, rc);
 }
 
-static int ttl_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, uint64_t *out_left_ms,
-		     struct kc_trace *t)
-{
-	struct wire_request wire = {.type = WIRE_TOUCH, .flags = WIRE_TOUCH_LOOK, .key = {key.data, (uint32_t)key.len}};
-	struct kc_look look;
-	struct route r;
-	unsigned tries;
-	int rc;
-	route_begin(&r, c, key, ROUTE_LOOK, call->flags, kc_call_deadline(c, call, 0));
-	rc = kc_ask_route_await(&r, &wire, &look, &tries, t);
-	if (rc == 0 && out_left_ms)
-		*out_left_ms = look.left_ms;
-	return (int)route_down(r.n, call->flags, rc);
-}
-
-/* look: for kvc_ttl_await. */
-static int touch_await(struct kvc_client *c, struct kvc_key key, bool look, uint64_t *out_left_ms,
-		       const struct kvc_call *call)
-{
-	struct kvc_call own;
-	struct kc_trace t;
-	int rc = kc_call_begin(c, &t, KVC_OP_TOUCH, call);
-	if (rc < 0)
-		return rc;
-	rc = kc_key_valid(key) && kc_call_check(call, &own) == 0 ? 0 : -KV_EINVAL;
-	if (rc == 0) {
-		kc_trace_key(&t, key.data, key.len);
-		rc = look ? ttl_await(c, key, &own, out_left_ms, &t) : touch_all_await(c, key, &own, &t);
-	}
-	return (int)kc_call_end(c, &t, rc);
-}
-
 int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
 {
-	return touch_await(client, key, false, NULL, call);
+	return kc_keyed_await(client, key, call, KVC_OP_TOUCH, touch_await);
 }
 
 int kvc_ttl_await(struct kvc_client *client, struct kvc_key key, uint64_t *out_left_ms, const struct kvc_call *call)
 {
-	return touch_await(client, key, true, out_left_ms, call);
+	struct wire_request wire = {.type = WIRE_TOUCH, .flags = WIRE_TOUCH_LOOK, .key = {key.data, (uint32_t)key.len}};
+	struct kvc_call own;
+	struct kc_look look;
+	struct kc_trace t;
+	struct route r;
+	unsigned tries;
+	int rc = kc_call_open(client, &t, KVC_OP_TOUCH, call, &own);
+	if (rc < 0)
+		return rc;
+	if (!kc_key_valid(key))
+		return (int)kc_call_end(client, &t, -KV_EINVAL);
+	kc_trace_key(&t, key.data, key.len);
+	route_begin(&r, client, key, ROUTE_LOOK, own.flags, kc_call_deadline(client, &own, 0));
+	rc = kc_ask_route_await(&r, &wire, &look, &tries, &t);
+	if (rc == 0 && out_left_ms)
+		*out_left_ms = look.left_ms;
+	return (int)kc_call_end(client, &t, route_down(r.n, own.flags, rc));
 }

@@ -6,6 +6,11 @@
 
 #include "kvclient/request/trace.h"
 
+/* kc_keyed_await -- a whole call about one key: checks, then fn_await with a whole struct kvc_call, then the end. */
+int kc_keyed_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, enum kvc_op op,
+		   int (*fn_await)(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call,
+				   struct kc_trace *t));
+
 /* kc_there_await -- whether any server has an undeleted value of the key, as a part of call t with these flags. 0 or a
  * code. */
 int kc_there_await(struct kvc_client *c, struct kvc_key key, unsigned flags, uint64_t deadline_ns, struct kc_trace *t);

@@ -40,15 +40,16 @@ struct state {
 _Static_assert(sizeof(struct state) <= sizeof(((struct kvc_arrival *)0)->priv), "the caller's memory has room for it");
 
 struct part {
-	struct kc_req *req;
 	struct kc_client_mem *mem; /* `users` is raised while the request is out */
 	unsigned item, part;
 };
 
 struct parts {
 	const struct kc_parts_job *j;
-	struct part out[WINDOW];
-	unsigned head, count, most; /* most: the largest number of parts of an item */
+	struct kc_window out;
+	struct kc_req *req[WINDOW];
+	struct part part[WINDOW]; /* of the request in the same place */
+	unsigned most;            /* the largest number of parts of an item */
 };
 
 uint32_t kvc_arrival_parts(const struct kvc_arrival *arrival)
@@ -191,17 +192,14 @@ static void part_failed(const struct kc_parts_job *j, struct kvc_item *it, int r
 static void part_end_await(struct parts *p)
 {
 	const struct kc_parts_job *j = p->j;
-	struct part *u = &p->out[p->head];
+	const struct part *u = &p->part[p->out.head];
 	struct kvc_item *it = &j->items[u->item];
-	int why = kc_call_wait_await(j->c, u->req, j->deadline_ns), rc;
+	struct kc_req *r;
 	struct kvc_get g;
-	bool all = why < 0 && (why == -KV_ECLOSED || kc_call_over(j->c, j->wait->trace, j->deadline_ns) < 0);
-	for (unsigned i = 1; i < p->count && all; i++) /* they share the grace */
-		kc_req_cancel(p->out[(p->head + i) % WINDOW].req, why);
-	rc = kc_call_finish_await(j->c, u->req, why);
+	int rc = kc_window_next_await(j->c, &p->out, j->deadline_ns, &r);
 	part_get(j, it, u->part, &g);
-	rc = kc_get_take_await(&g, u->req, rc, NULL);
-	kc_req_release(j->c, u->req);
+	rc = kc_get_take_await(&g, r, rc, NULL);
+	kc_req_release(j->c, r);
 	if (part_next(it, u->part)) {
 		if (rc == 0 && g.state != KC_GET_WHOLE)
 			rc = -KV_ETOOBIG; /* several ranges */
@@ -213,33 +211,29 @@ static void part_end_await(struct parts *p)
 	kc_get_fini(&g);
 	if (u->mem)
 		u->mem->users--;
-	p->head = (p->head + 1) % WINDOW;
-	p->count--;
 }
 
 /* Ask for a part, without parking. 0; -KV_EBUSY: no room now. */
 static int part_begin(struct parts *p, unsigned i, unsigned part)
 {
 	const struct kc_parts_job *j = p->j;
-	struct part *u = &p->out[(p->head + p->count) % WINDOW];
+	struct kc_req *r;
 	struct kvc_get g;
 	int rc;
-	if (p->count == WINDOW)
+	if (kc_window_full(&p->out))
 		return -KV_EBUSY;
 	part_get(j, &j->items[i], part, &g);
 	g.ask.single = true;
 	g.batch.row = j->row;
 	g.batch.turn = j->turn;
 	g.wait = j->wait; /* g goes out of scope before the request ends */
-	rc = kc_get_issue_await(&g, false, &u->req);
+	rc = kc_get_issue_await(&g, false, &r);
 	if (rc < 0) {
 		kc_get_fini(&g);
 		return rc;
 	}
-	u->mem = g.to.mem;
-	u->item = i;
-	u->part = part;
-	p->count++;
+	p->part[kc_window_place(&p->out)] = (struct part){g.to.mem, i, part};
+	kc_window_add(&p->out, r);
 	return 0;
 }
 
@@ -256,7 +250,7 @@ static void part_ask_await(struct parts *p, unsigned i, unsigned part)
 			item_over(it, over);
 		else if (rc == -KV_ETOOBIG)
 			now->slow = true; /* several ranges */
-		else if (p->count > 0)
+		else if (p->out.count > 0)
 			part_end_await(p);
 		else
 			part_failed(p->j, it, rc);
@@ -332,7 +326,7 @@ static unsigned items_begin(const struct kc_parts_job *j)
 void kc_parts_await(const struct kc_parts_job *job)
 {
 	struct kc_parts_job j = *job;
-	struct parts p = {.j = &j};
+	struct parts p = {.j = &j, .out = {.req = p.req, .size = WINDOW}};
 	unsigned next;
 	j.first = items_begin(&j);
 	for (unsigned i = j.first; i != KC_CHAIN_END; i = kc_chain_next(&j.items[i]))
@@ -340,7 +334,7 @@ void kc_parts_await(const struct kc_parts_job *job)
 	for (unsigned part = 0; part < p.most; part++)
 		for (unsigned i = j.first; i != KC_CHAIN_END; i = kc_chain_next(&j.items[i]))
 			part_ask_await(&p, i, part);
-	while (p.count > 0)
+	while (p.out.count > 0)
 		part_end_await(&p);
 	for (unsigned part = 0; part < p.most; part++)
 		for (unsigned i = j.first; i != KC_CHAIN_END; i = kc_chain_next(&j.items[i]))

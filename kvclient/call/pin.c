@@ -29,14 +29,10 @@ static int pin_await(struct kvc_client *c, struct kvc_key key, const struct kvc_
 {
 	struct wire_request wire = {.type = WIRE_PIN, .key = {key.data, (uint32_t)key.len}};
 	struct kc_node *asked;
-	struct kvc_call own;
 	struct route r;
 	bool brought = false;
 	int rc;
-	if (!kc_key_valid(key) || kc_call_check(call, &own) < 0)
-		return -KV_EINVAL;
-	kc_trace_key(t, key.data, key.len);
-	route_begin(&r, c, key, ROUTE_ONE, own.flags, kc_call_deadline(c, &own, 0));
+	route_begin(&r, c, key, ROUTE_ONE, call->flags, kc_call_deadline(c, call, 0));
 	route_count(r.n, key);
 	do {
 		struct kc_pin *pin;
@@ -46,24 +42,19 @@ static int pin_await(struct kvc_client *c, struct kvc_key key, const struct kvc_
 			return rc;
 		rc = kc_ask_node_await(asked, &wire, r.deadline_ns, t);
 		kc_pin_end(asked, pin, rc);
-	} while (route_next(&r, rc) || pin_brought_await(&r, own.flags, &brought, &rc, t));
-	return (int)route_down(asked, own.flags, rc);
+	} while (route_next(&r, rc) || pin_brought_await(&r, call->flags, &brought, &rc, t));
+	return (int)route_down(asked, call->flags, rc);
 }
 
 static int unpin_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kc_trace *t)
 {
-	struct wire_request wire = {.type = WIRE_PIN, .flags = WIRE_PIN_RELEASE};
-	struct kvc_call own;
+	struct wire_request wire = {.type = WIRE_PIN, .flags = WIRE_PIN_RELEASE, .key = {key.data, (uint32_t)key.len}};
 	struct kc_node *at;
 	struct route r;
 	bool released = false;
 	unsigned tries;
-	int rc = kc_key_valid(key) ? kc_call_check(call, &own) : -KV_EINVAL;
-	if (rc < 0)
-		return rc;
-	wire.key = (struct wire_bytes){key.data, (uint32_t)key.len};
-	kc_trace_key(t, key.data, key.len);
-	route_begin(&r, c, key, ROUTE_ONE, own.flags, kc_call_deadline(c, &own, 0));
+	int rc;
+	route_begin(&r, c, key, ROUTE_ONE, call->flags, kc_call_deadline(c, call, 0));
 	/* Servers that left and returned may hold further pins. A lost server's pin has ended. */
 	while ((rc = kc_pin_drop_await(c, t->session, key, r.deadline_ns, &at)) == 1)
 		if (at != route_first(c, key) && at->state != KC_NODE_DOWN)
@@ -72,24 +63,15 @@ static int unpin_await(struct kvc_client *c, struct kvc_key key, const struct kv
 		return rc;
 	r.n = route_first(c, key);
 	rc = kc_ask_route_await(&r, &wire, NULL, &tries, t);
-	return rc == -KV_ENOTFOUND && released ? 0 : (int)route_down(r.n, own.flags, rc);
-}
-
-static int plain_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, enum kvc_op op,
-		       int (*fn)(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call,
-				 struct kc_trace *t))
-{
-	struct kc_trace t;
-	int rc = kc_call_begin(c, &t, op, call);
-	return rc < 0 ? rc : (int)kc_call_end(c, &t, fn(c, key, call, &t));
+	return rc == -KV_ENOTFOUND && released ? 0 : (int)route_down(r.n, call->flags, rc);
 }
 
 int kvc_pin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
 {
-	return plain_await(client, key, call, KVC_OP_PIN, pin_await);
+	return kc_keyed_await(client, key, call, KVC_OP_PIN, pin_await);
 }
 
 int kvc_unpin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
 {
-	return plain_await(client, key, call, KVC_OP_PIN, unpin_await);
+	return kc_keyed_await(client, key, call, KVC_OP_PIN, unpin_await);
 }

@@ -8,18 +8,78 @@
 #include "base/base.h"
 #include "kvclient/kvclient.h"
 
+/* The counters, in the order of reports: X(name in struct kvc_counters, group, unit, kind, how the clients' values make
+ * the pool's). */
+enum kc_merge {
+	KC_SUM,
+	KC_MOST, /* the largest */
+	KC_APART /* views: of the client with the most voters */
+};
+#define KC_COUNTERS(X)                                                                                                 \
+	X(gets, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                                 \
+	X(hits, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                                 \
+	X(misses, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                               \
+	X(puts, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                                 \
+	X(exists, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                               \
+	X(deletes, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                              \
+	X(bytes_in, "calls", "bytes", KVC_STAT_COUNTER, KC_SUM)                                                        \
+	X(bytes_out, "calls", "bytes", KVC_STAT_COUNTER, KC_SUM)                                                       \
+	X(errors, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                               \
+	X(timeouts, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                             \
+	X(retries, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                              \
+	X(corrupt, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                              \
+	X(slow, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                                 \
+	X(pulls, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                                \
+	X(pulls_expired, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                        \
+	X(pins_again, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                           \
+	X(pins_lost, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                            \
+	X(pins_moved, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                           \
+	X(put_conflicts, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                        \
+	X(failovers, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                            \
+	X(stand_ins, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                            \
+	X(requests, "waits", "", KVC_STAT_COUNTER, KC_SUM)                                                             \
+	X(replies, "waits", "", KVC_STAT_COUNTER, KC_SUM)                                                              \
+	X(room_waits, "waits", "", KVC_STAT_COUNTER, KC_SUM)                                                           \
+	X(room_wait_ns, "waits", "ns", KVC_STAT_COUNTER, KC_SUM)                                                       \
+	X(room_wait_max_ns, "waits", "ns", KVC_STAT_MAXIMUM, KC_MOST)                                                  \
+	X(queue_ns, "waits", "ns", KVC_STAT_COUNTER, KC_SUM)                                                           \
+	X(queue_max_ns, "waits", "ns", KVC_STAT_MAXIMUM, KC_MOST)                                                      \
+	X(cancels, "memory", "", KVC_STAT_COUNTER, KC_SUM)                                                             \
+	X(orphans, "memory", "", KVC_STAT_COUNTER, KC_SUM)                                                             \
+	X(quarantined_bytes, "memory", "bytes", KVC_STAT_GAUGE, KC_SUM)                                                \
+	X(fences, "connections", "", KVC_STAT_COUNTER, KC_SUM)                                                         \
+	X(lost_connections, "connections", "", KVC_STAT_COUNTER, KC_SUM)                                               \
+	X(reconnects, "connections", "", KVC_STAT_COUNTER, KC_SUM)                                                     \
+	X(reattaches, "connections", "", KVC_STAT_COUNTER, KC_SUM)                                                     \
+	X(view_epoch, "cluster", "", KVC_STAT_GAUGE, KC_MOST)                                                          \
+	X(members, "cluster", "", KVC_STAT_GAUGE, KC_MOST)                                                             \
+	X(views_old, "cluster", "", KVC_STAT_COUNTER, KC_SUM)                                                          \
+	X(views_doubted, "cluster", "", KVC_STAT_COUNTER, KC_SUM)                                                      \
+	X(view_resets, "cluster", "", KVC_STAT_COUNTER, KC_SUM)                                                        \
+	X(view_votes, "cluster", "", KVC_STAT_GAUGE, KC_APART)                                                         \
+	X(view_voters, "cluster", "", KVC_STAT_GAUGE, KC_APART)                                                        \
+	X(settle_hits, "cluster", "", KVC_STAT_COUNTER, KC_SUM)                                                        \
+	X(settle_misses, "cluster", "", KVC_STAT_COUNTER, KC_SUM)                                                      \
+	X(repairs, "cluster", "", KVC_STAT_COUNTER, KC_SUM)                                                            \
+	X(repair_bytes, "cluster", "bytes", KVC_STAT_COUNTER, KC_SUM)                                                  \
+	X(repairs_dropped, "cluster", "", KVC_STAT_COUNTER, KC_SUM)                                                    \
+	X(copies, "cluster", "", KVC_STAT_COUNTER, KC_SUM)                                                             \
+	X(copy_bytes, "cluster", "bytes", KVC_STAT_COUNTER, KC_SUM)                                                    \
+	X(copies_dropped, "cluster", "", KVC_STAT_COUNTER, KC_SUM)                                                     \
+	X(second_hits, "cluster", "", KVC_STAT_COUNTER, KC_SUM)                                                        \
+	X(copies_yielded, "cluster", "", KVC_STAT_COUNTER, KC_SUM)                                                     \
+	X(deletes_owed, "cluster", "", KVC_STAT_COUNTER, KC_SUM)                                                       \
+	X(eagain, "fabric", "", KVC_STAT_COUNTER, KC_SUM)                                                              \
+	X(stale_immediates, "fabric", "", KVC_STAT_COUNTER, KC_SUM)                                                    \
+	X(bad_frames, "fabric", "", KVC_STAT_COUNTER, KC_SUM)                                                          \
+	X(door_let_in, "fabric", "", KVC_STAT_COUNTER, KC_SUM)                                                         \
+	X(door_turned, "fabric", "", KVC_STAT_COUNTER, KC_SUM)                                                         \
+	X(door_aliens, "fabric", "", KVC_STAT_COUNTER, KC_SUM)
+
 struct kc_count {
-	_Atomic uint64_t gets, puts, exists, deletes, hits, misses, errors, timeouts, retries, corrupt, reconnects,
-		reattaches, fences;
-	_Atomic uint64_t bytes_in, bytes_out, stale_immediates, bad_frames, cancels, quarantined_bytes, eagain;
-	_Atomic uint64_t door_let_in, door_turned, door_aliens;
-	_Atomic uint64_t requests, replies, room_waits, room_wait_ns, room_wait_max_ns, queue_ns, queue_max_ns, orphans;
-	_Atomic uint64_t lost_connections, slow, pulls, pulls_expired, pins_again, pins_lost, put_conflicts;
-	_Atomic uint64_t pins_moved;
-	_Atomic uint64_t failovers, stand_ins;
-	_Atomic uint64_t view_epoch, members, views_old, views_doubted, view_resets, view_votes, view_voters;
-	_Atomic uint64_t settle_hits, settle_misses, repairs, repair_bytes, repairs_dropped;
-	_Atomic uint64_t copies, copy_bytes, copies_dropped, second_hits, copies_yielded, deletes_owed;
+#define KC_FIELD(name, group, unit, kind, merge) _Atomic uint64_t name;
+	KC_COUNTERS(KC_FIELD)
+#undef KC_FIELD
 	_Atomic uint64_t results[KVC_OPS][KVC_RESULTS];
 	_Atomic uint64_t links, credits; /* of open attachments; fewest credits of one */
 	_Atomic uint64_t pull_links;     /* of attachments with pulled GETs */

@@ -100,69 +100,33 @@ static uint64_t get(const _Atomic uint64_t *c)
 	return atomic_load_explicit(c, memory_order_relaxed);
 }
 
+static const struct row {
+	const char *name;
+	size_t from, to; /* in struct kc_count, and in struct kvc_counters */
+	const char *group, *unit;
+	enum kvc_stat_kind kind;
+	enum kc_merge merge;
+} rows[] = {
+#define ROW(name, group, unit, kind, merge)                                                                            \
+	{#name, offsetof(struct kc_count, name), offsetof(struct kvc_counters, name), group, unit, kind, merge},
+	KC_COUNTERS(ROW)
+#undef ROW
+};
+
 static void counters_add(struct kvc_counters *o, const struct kc_count *c)
 {
-	o->gets += get(&c->gets);
-	o->puts += get(&c->puts);
-	o->exists += get(&c->exists);
-	o->deletes += get(&c->deletes);
-	o->hits += get(&c->hits);
-	o->misses += get(&c->misses);
-	o->errors += get(&c->errors);
-	o->timeouts += get(&c->timeouts);
-	o->retries += get(&c->retries);
-	o->corrupt += get(&c->corrupt);
-	o->reconnects += get(&c->reconnects);
-	o->reattaches += get(&c->reattaches);
-	o->fences += get(&c->fences);
-	o->bytes_in += get(&c->bytes_in);
-	o->bytes_out += get(&c->bytes_out);
-	o->stale_immediates += get(&c->stale_immediates);
-	o->bad_frames += get(&c->bad_frames);
-	o->eagain += get(&c->eagain);
-	o->cancels += get(&c->cancels);
-	o->quarantined_bytes += get(&c->quarantined_bytes);
-	o->requests += get(&c->requests);
-	o->replies += get(&c->replies);
-	o->room_waits += get(&c->room_waits);
-	o->room_wait_ns += get(&c->room_wait_ns);
-	o->room_wait_max_ns = KV_MAX(o->room_wait_max_ns, get(&c->room_wait_max_ns));
-	o->queue_ns += get(&c->queue_ns);
-	o->queue_max_ns = KV_MAX(o->queue_max_ns, get(&c->queue_max_ns));
-	o->orphans += get(&c->orphans);
-	o->lost_connections += get(&c->lost_connections);
-	o->slow += get(&c->slow);
-	o->pulls += get(&c->pulls);
-	o->pulls_expired += get(&c->pulls_expired);
-	o->pins_again += get(&c->pins_again);
-	o->pins_lost += get(&c->pins_lost);
-	o->pins_moved += get(&c->pins_moved);
-	o->put_conflicts += get(&c->put_conflicts);
-	o->failovers += get(&c->failovers);
-	o->stand_ins += get(&c->stand_ins);
-	o->view_epoch = KV_MAX(o->view_epoch, get(&c->view_epoch));
-	o->members = KV_MAX(o->members, get(&c->members));
-	o->views_old += get(&c->views_old);
-	o->views_doubted += get(&c->views_doubted);
-	o->view_resets += get(&c->view_resets);
+	for (unsigned i = 0; i < KV_COUNT(rows); i++) {
+		uint64_t value = get((const _Atomic uint64_t *)((const char *)c + rows[i].from));
+		uint64_t *sum = (uint64_t *)((char *)o + rows[i].to);
+		if (rows[i].merge == KC_SUM)
+			*sum += value;
+		else if (rows[i].merge == KC_MOST)
+			*sum = KV_MAX(*sum, value);
+	}
 	if (get(&c->view_voters) >= o->view_voters) {
 		o->view_voters = get(&c->view_voters);
 		o->view_votes = get(&c->view_votes);
 	}
-	o->settle_hits += get(&c->settle_hits);
-	o->settle_misses += get(&c->settle_misses);
-	o->repairs += get(&c->repairs);
-	o->repair_bytes += get(&c->repair_bytes);
-	o->repairs_dropped += get(&c->repairs_dropped);
-	o->copies += get(&c->copies);
-	o->copy_bytes += get(&c->copy_bytes);
-	o->copies_dropped += get(&c->copies_dropped);
-	o->second_hits += get(&c->second_hits);
-	o->copies_yielded += get(&c->copies_yielded);
-	o->deletes_owed += get(&c->deletes_owed);
-	o->door_let_in += get(&c->door_let_in);
-	o->door_turned += get(&c->door_turned);
-	o->door_aliens += get(&c->door_aliens);
 	for (unsigned op = 0; op < KVC_OPS; op++)
 		for (unsigned i = 0; i < KVC_RESULTS; i++)
 			o->results[op][i] += get(&c->results[op][i]);
@@ -183,74 +147,6 @@ int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out)
 
 /* ---- counters by name ---- */
 
-#define ROW(field, group, unit, kind) {#field, offsetof(struct kvc_counters, field), group, unit, kind}
-static const struct row {
-	const char *name;
-	size_t offset;
-	const char *group, *unit;
-	enum kvc_stat_kind kind;
-} rows[] = {
-	ROW(gets, "calls", "", KVC_STAT_COUNTER),
-	ROW(hits, "calls", "", KVC_STAT_COUNTER),
-	ROW(misses, "calls", "", KVC_STAT_COUNTER),
-	ROW(puts, "calls", "", KVC_STAT_COUNTER),
-	ROW(exists, "calls", "", KVC_STAT_COUNTER),
-	ROW(deletes, "calls", "", KVC_STAT_COUNTER),
-	ROW(bytes_in, "calls", "bytes", KVC_STAT_COUNTER),
-	ROW(bytes_out, "calls", "bytes", KVC_STAT_COUNTER),
-	ROW(errors, "calls", "", KVC_STAT_COUNTER),
-	ROW(timeouts, "calls", "", KVC_STAT_COUNTER),
-	ROW(retries, "calls", "", KVC_STAT_COUNTER),
-	ROW(corrupt, "calls", "", KVC_STAT_COUNTER),
-	ROW(slow, "calls", "", KVC_STAT_COUNTER),
-	ROW(pulls, "calls", "", KVC_STAT_COUNTER),
-	ROW(pulls_expired, "calls", "", KVC_STAT_COUNTER),
-	ROW(pins_again, "calls", "", KVC_STAT_COUNTER),
-	ROW(pins_lost, "calls", "", KVC_STAT_COUNTER),
-	ROW(pins_moved, "calls", "", KVC_STAT_COUNTER),
-	ROW(put_conflicts, "calls", "", KVC_STAT_COUNTER),
-	ROW(failovers, "calls", "", KVC_STAT_COUNTER),
-	ROW(stand_ins, "calls", "", KVC_STAT_COUNTER),
-	ROW(requests, "waits", "", KVC_STAT_COUNTER),
-	ROW(replies, "waits", "", KVC_STAT_COUNTER),
-	ROW(room_waits, "waits", "", KVC_STAT_COUNTER),
-	ROW(room_wait_ns, "waits", "ns", KVC_STAT_COUNTER),
-	ROW(room_wait_max_ns, "waits", "ns", KVC_STAT_MAXIMUM),
-	ROW(queue_ns, "waits", "ns", KVC_STAT_COUNTER),
-	ROW(queue_max_ns, "waits", "ns", KVC_STAT_MAXIMUM),
-	ROW(cancels, "memory", "", KVC_STAT_COUNTER),
-	ROW(orphans, "memory", "", KVC_STAT_COUNTER),
-	ROW(quarantined_bytes, "memory", "bytes", KVC_STAT_GAUGE),
-	ROW(fences, "connections", "", KVC_STAT_COUNTER),
-	ROW(lost_connections, "connections", "", KVC_STAT_COUNTER),
-	ROW(reconnects, "connections", "", KVC_STAT_COUNTER),
-	ROW(reattaches, "connections", "", KVC_STAT_COUNTER),
-	ROW(view_epoch, "cluster", "", KVC_STAT_GAUGE),
-	ROW(members, "cluster", "", KVC_STAT_GAUGE),
-	ROW(views_old, "cluster", "", KVC_STAT_COUNTER),
-	ROW(views_doubted, "cluster", "", KVC_STAT_COUNTER),
-	ROW(view_resets, "cluster", "", KVC_STAT_COUNTER),
-	ROW(view_votes, "cluster", "", KVC_STAT_GAUGE),
-	ROW(view_voters, "cluster", "", KVC_STAT_GAUGE),
-	ROW(settle_hits, "cluster", "", KVC_STAT_COUNTER),
-	ROW(settle_misses, "cluster", "", KVC_STAT_COUNTER),
-	ROW(repairs, "cluster", "", KVC_STAT_COUNTER),
-	ROW(repair_bytes, "cluster", "bytes", KVC_STAT_COUNTER),
-	ROW(repairs_dropped, "cluster", "", KVC_STAT_COUNTER),
-	ROW(copies, "cluster", "", KVC_STAT_COUNTER),
-	ROW(copy_bytes, "cluster", "bytes", KVC_STAT_COUNTER),
-	ROW(copies_dropped, "cluster", "", KVC_STAT_COUNTER),
-	ROW(second_hits, "cluster", "", KVC_STAT_COUNTER),
-	ROW(copies_yielded, "cluster", "", KVC_STAT_COUNTER),
-	ROW(deletes_owed, "cluster", "", KVC_STAT_COUNTER),
-	ROW(eagain, "fabric", "", KVC_STAT_COUNTER),
-	ROW(stale_immediates, "fabric", "", KVC_STAT_COUNTER),
-	ROW(bad_frames, "fabric", "", KVC_STAT_COUNTER),
-	ROW(door_let_in, "fabric", "", KVC_STAT_COUNTER),
-	ROW(door_turned, "fabric", "", KVC_STAT_COUNTER),
-	ROW(door_aliens, "fabric", "", KVC_STAT_COUNTER),
-};
-
 static const char *const result_groups[KVC_OPS] = {
 	"results of GET", "results of PUT",  "results of EXISTS", "results of DELETE", "results of TOUCH",
 	"results of PIN", "results of PING", "results of STAT",   "results of BORROW", "results of REGISTER"};
@@ -267,7 +163,7 @@ int kvc_counters_items(const struct kvc_counters *c, struct kvc_stat_item *out, 
 		return -KV_EINVAL;
 	for (unsigned i = 0; i < KV_COUNT(rows) && n < max; i++) {
 		const struct row *r = &rows[i];
-		const uint64_t *at = (const uint64_t *)((const char *)c + r->offset);
+		const uint64_t *at = (const uint64_t *)((const char *)c + r->to);
 		out[n++] = (struct kvc_stat_item){
 			.name = r->name, .value = *at, .group = r->group, .unit = r->unit, .kind = r->kind};
 	}

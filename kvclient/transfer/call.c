@@ -217,31 +217,39 @@ int kc_call_done_await(struct kvc_client *c, struct kc_req *r, uint64_t deadline
 	return kc_call_finish_await(c, r, kc_call_wait_await(c, r, deadline_ns));
 }
 
-void kc_window_add(struct kc_window *w, struct kc_req *r)
+/* The oldest one leaves the window. */
+static struct kc_req *window_pop(struct kc_window *w)
 {
-	w->req[(w->head + w->count++) % KC_WINDOW] = r;
+	struct kc_req *r = w->req[w->head];
+	w->head = (w->head + 1) & (w->size - 1);
+	w->count--;
+	return r;
+}
+
+/* Cancelled at once, all requests share the grace. */
+static void window_cancel(struct kc_window *w, int why)
+{
+	for (unsigned i = 0; i < w->count; i++)
+		kc_req_cancel(w->req[(w->head + i) & (w->size - 1)], why);
 }
 
 int kc_window_next_await(struct kvc_client *c, struct kc_window *w, uint64_t deadline_ns, struct kc_req **out)
 {
-	struct kc_req *r = w->req[w->head];
+	struct kc_req *r = window_pop(w);
 	int why = kc_call_wait_await(c, r, deadline_ns);
-	w->head = (w->head + 1) % KC_WINDOW;
-	w->count--;
-	/* Cancelled at once, all requests share the grace. */
-	for (unsigned i = 0; why < 0 && i < w->count; i++)
-		kc_req_cancel(w->req[(w->head + i) % KC_WINDOW], why);
+	if (why < 0 && (w->one_value || why != -KV_ETIMEOUT || loop_now(c->loop) >= deadline_ns))
+		window_cancel(w, why);
 	*out = r;
 	return kc_call_finish_await(c, r, why);
 }
 
 void kc_window_drop_await(struct kvc_client *c, struct kc_window *w)
 {
-	for (unsigned i = 0; i < w->count; i++)
-		kc_req_cancel(w->req[(w->head + i) % KC_WINDOW], -KV_ETIMEOUT);
-	for (; w->count > 0; w->count--, w->head = (w->head + 1) % KC_WINDOW) {
-		kc_call_done_await(c, w->req[w->head], 0);
-		kc_req_release(c, w->req[w->head]);
+	window_cancel(w, -KV_ETIMEOUT);
+	while (w->count > 0) {
+		struct kc_req *r = window_pop(w);
+		kc_call_done_await(c, r, 0);
+		kc_req_release(c, r);
 	}
 }
 

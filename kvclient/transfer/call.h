@@ -89,15 +89,33 @@ int kc_call_finish_await(struct kvc_client *c, struct kc_req *r, int why);
 
 int kc_call_done_await(struct kvc_client *c, struct kc_req *r, uint64_t deadline_ns);
 
-enum { KC_WINDOW = 32 };
-
-/* The requests of a call with up to KC_WINDOW out, taken in order. kc_window_next_await -- finish the oldest one: its
- * status. kc_window_drop_await -- end and release the rest. */
+/* The requests of a call that are out, the oldest first: a ring in the caller's array. */
 struct kc_window {
-	struct kc_req *req[KC_WINDOW];
+	struct kc_req **req;
+	unsigned size; /* a power of two */
 	unsigned head, count;
+	bool one_value; /* if one request is given up, all are; else only when the call is over */
 };
-void kc_window_add(struct kc_window *w, struct kc_req *r);
+
+/* kc_window_place -- the array's index for the next request, if the window is not full. kc_window_add -- add it.
+ * kc_window_next_await -- finish the oldest one: *out, which the caller releases, and its status. The freed place may
+ * be the next one. kc_window_drop_await -- end and release all. */
+static inline unsigned kc_window_place(const struct kc_window *w)
+{
+	return (w->head + w->count) & (w->size - 1);
+}
+
+static inline bool kc_window_full(const struct kc_window *w)
+{
+	return w->count == w->size;
+}
+
+static inline void kc_window_add(struct kc_window *w, struct kc_req *r)
+{
+	w->req[kc_window_place(w)] = r;
+	w->count++;
+}
+
 int kc_window_next_await(struct kvc_client *c, struct kc_window *w, uint64_t deadline_ns, struct kc_req **out);
 void kc_window_drop_await(struct kvc_client *c, struct kc_window *w);
 

@@ -342,9 +342,9 @@ int kc_get_take_await(struct kvc_get *g, struct kc_req *r, int status, struct kv
 
 int64_t kc_get_once_await(struct kvc_get *g)
 {
-	struct kc_window out = {0};
+	struct kc_req *ranges[2], *r;
+	struct kc_window out = {.req = ranges, .size = 2, .one_value = true};
 	struct kv_hasher hasher;
-	struct kc_req *r;
 	int rc = 0;
 	kc_get_begin(g);
 	kv_hasher_init(&hasher);

@@ -25,7 +25,7 @@
 enum {
 	GATHER_MIN = KC_PACK_VALUE,
 	READ_WINDOW = 2,
-	INLINE_WINDOW = KC_WINDOW
+	INLINE_WINDOW = 32
 }; /* ranges of one PUT in flight; the server keeps up to 64 pieces apart */
 
 static void source_find(struct kvc_put *p)
@@ -275,8 +275,8 @@ static int range_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint
 
 static int ranges_await(struct kvc_put *p, uint64_t from, uint64_t to, uint64_t stage)
 {
-	struct kc_window out = {0};
-	struct kc_req *r;
+	struct kc_req *ranges[INLINE_WINDOW], *r;
+	struct kc_window out = {.req = ranges, .size = INLINE_WINDOW, .one_value = true};
 	int rc = 0;
 	do {
 		while (out.count < (p->by == KC_BY_INLINE ? INLINE_WINDOW : READ_WINDOW) && from < to) {

@@ -995,7 +995,8 @@ static void dropper(struct kvc_client *c, void *arg)
 	static uint8_t value[VALUE];
 	const struct kc_target from = {.at = value};
 	const struct kvc_call call = {.size = sizeof(call)};
-	struct kc_window out = {0};
+	struct kc_req *req[32];
+	struct kc_window out = {.req = req, .size = 32, .one_value = true};
 	struct kvc_put p;
 	struct kc_req *r;
 	uint64_t begun;
