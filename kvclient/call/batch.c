@@ -634,6 +634,7 @@ static int batch_await(struct kvc_client *client, struct kvc_item *items, unsign
 	w.deadline_ns = kc_call_deadline(client, &own, ops->chain_await ? 0 : kc_batch_bytes(items, n));
 	whole_await(&w);
 	for (unsigned i = 0; i < n; i++) {
+		KV_ASSERT_HOT(!kc_chain_linked(&items[i])); /* rule 32: each has its result */
 		ops->count(client, &items[i], &own);
 		kc_result_count(client, ops->op, items[i].result);
 		if (items[i].result < 0 && rc == 0)

@@ -126,6 +126,7 @@ static void part_count(struct kvc_item *it, unsigned part)
 {
 	const struct course *now = course_of(it);
 	uint64_t end = it->layout->part_ends[part];
+	KV_ASSERT_HOT(part == kvc_arrival_parts(it->layout->arrival)); /* rule 52: in order */
 	if (end <= now->value_len)
 		__atomic_store_n(&it->layout->arrival->parts, part + 1, __ATOMIC_RELEASE);
 	if (end >= now->value_len)

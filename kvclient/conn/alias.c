@@ -6,6 +6,7 @@
  * decide: two servers may share one by mistake. */
 #include "kvclient/conn/alias.h"
 
+#include "kvclient/conn/private.h"
 #include "kvclient/conn/where.h"
 #include "kvclient/core/pool.h"
 #include "kvclient/core/waits.h"
@@ -14,14 +15,14 @@
 
 void kc_alias_looked_up(struct kc_node *n, const struct kv_addresses *found)
 {
-	n->alias.count = KV_MIN(found->count, (unsigned)KV_ADDRESSES_MAX);
-	for (unsigned i = 0; i < n->alias.count; i++)
-		n->alias.at[i] = kc_where_hash(&found->addr[i]);
+	n->own->alias.count = KV_MIN(found->count, (unsigned)KV_ADDRESSES_MAX);
+	for (unsigned i = 0; i < n->own->alias.count; i++)
+		n->own->alias.at[i] = kc_where_hash(&found->addr[i]);
 }
 
 static bool one_id(const struct kc_node *listed, const struct kc_node *n)
 {
-	return listed->alias.id[0] && strcmp(listed->alias.id, n->member_id) == 0;
+	return listed->own->alias.id[0] && strcmp(listed->own->alias.id, n->member_id) == 0;
 }
 
 static bool one_process(const struct kc_node *listed, const struct kc_node *n)
@@ -32,9 +33,9 @@ static bool one_process(const struct kc_node *listed, const struct kc_node *n)
 
 static bool one_address(const struct kc_node *listed, const struct kc_node *n)
 {
-	for (unsigned i = 0; i < listed->alias.count; i++)
-		for (unsigned k = 0; k < n->alias.count; k++)
-			if (listed->alias.at[i] == n->alias.at[k])
+	for (unsigned i = 0; i < listed->own->alias.count; i++)
+		for (unsigned k = 0; k < n->own->alias.count; k++)
+			if (listed->own->alias.at[i] == n->own->alias.at[k])
 				return true;
 	return false;
 }
@@ -57,7 +58,7 @@ struct kc_node *kc_alias_node(struct kvc_client *c, unsigned server)
 			struct kc_node *n = &c->node[i];
 			if (n->retired || !n->member_id[0] || !same[way](listed, n))
 				continue;
-			memcpy(listed->alias.id, n->member_id, sizeof(listed->alias.id));
+			memcpy(listed->own->alias.id, n->member_id, sizeof(listed->own->alias.id));
 			return n;
 		}
 	return listed;
@@ -68,7 +69,7 @@ static bool more_soon(struct kvc_client *c, struct kc_node *listed)
 {
 	struct kc_where found;
 	struct kv_error err;
-	int rc = listed->alias.count ? -KV_EPEERDOWN : kc_where_look(listed, &found, &err);
+	int rc = listed->own->alias.count ? -KV_EPEERDOWN : kc_where_look(listed, &found, &err);
 	bool soon = rc >= 0;
 	if (rc == 0)
 		kc_alias_looked_up(listed, &found.to);

@@ -14,9 +14,10 @@
 #include "kvclient/conn/health.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/owed.h"
+#include "kvclient/conn/private.h"
 #include "kvclient/conn/regions.h"
 #include "kvclient/conn/where.h"
-#include "kvclient/core/naming.h"
+#include "kvclient/core/cluster_name.h"
 #include "kvclient/request/attachment.h"
 
 enum { HEARTBEAT_MS_DEFAULT = 500, HEARTBEAT_MS_MIN = 10, HEARTBEAT_MS_MAX = 60000 };
@@ -59,7 +60,7 @@ static int hello_send_await(struct kc_node *n, uint64_t deadline_ns)
 		h->addr[i].len = a.len;
 		memcpy(h->addr[i].data, a.data, a.len);
 	}
-	h->prior = n->attempt.prior;
+	h->prior = n->own->attempt.prior;
 	rc = boot_send_await(n->control.conn, &m, deadline_ns);
 	n->control.hellos += rc == 0;
 	explicit_bzero(h->prior.token, sizeof(h->prior.token));
@@ -185,7 +186,7 @@ static int identity_check(struct kc_node *n, const struct wire_welcome_msg *w)
 	kc_printable(n->node_id, sizeof(n->node_id), w->node_id);
 	kc_printable(n->cluster, sizeof(n->cluster), w->cluster);
 	n->welcomed = true;
-	kc_naming_hear(n->client->pool, n->index, n->cluster, loop_now(n->client->loop));
+	kc_cluster_name_hear(n->client->pool, n->index, n->cluster, loop_now(n->client->loop));
 	if (seed && (w->flags & WIRE_WELCOME_VIEWS))
 		return 0;
 	rc = name_check(n, w->node_id);
@@ -194,11 +195,11 @@ static int identity_check(struct kc_node *n, const struct wire_welcome_msg *w)
 
 static void heartbeat_set(struct kc_node *n, uint32_t ms)
 {
-	uint64_t before = n->pulse.beat_ns, limit = n->client->pool->options.peer_timeout_ns;
-	n->pulse.beat_ns = KV_MIN(KV_MAX(ms, (uint32_t)HEARTBEAT_MS_MIN), (uint32_t)HEARTBEAT_MS_MAX) * 1000000ull;
+	uint64_t before = n->own->pulse.beat_ns, limit = n->client->pool->options.peer_timeout_ns;
+	n->own->pulse.beat_ns = KV_MIN(KV_MAX(ms, (uint32_t)HEARTBEAT_MS_MIN), (uint32_t)HEARTBEAT_MS_MAX) * 1000000ull;
 	kc_node_quiet_take(n, 0);
-	if (kc_node_silence_ns(n) > limit && n->pulse.beat_ns != before &&
-	    atomic_exchange(&n->client->pool->server[n->index].told.beat_ms, ms) != ms)
+	if (kc_node_silence_ns(n) > limit && n->own->pulse.beat_ns != before &&
+	    atomic_exchange(&n->client->pool->server[n->index].troubles.beat_ms, ms) != ms)
 		kv_warn(kc_node_log(n),
 			"client %u: server %s sends a heartbeat every %u ms: it is taken for dead after %.1f s, not "
 			"%.1f s; lower its --heartbeat-ms",
@@ -216,12 +217,13 @@ static int welcome_take_await(struct kc_node *n, const struct wire_welcome_msg *
 		rc = identity_check(n, w);
 	if (rc < 0)
 		return rc;
+	KV_ASSERT(!n->attachment); /* rule 22 */
 	rc = kc_attachment_create(n, w, KV_MAX(c->info.rails, (unsigned)w->rails), &n->attachment);
 	if (rc < 0)
 		return kv_fail(&n->error, rc, "no memory or no keys for an attachment of %u shards: %s", w->shards,
 			       kv_strerror(rc));
 	n->restarted |= n->incarnation && n->incarnation != w->incarnation;
-	if (atomic_exchange(&c->pool->server[n->index].told.incarnation, w->incarnation) != w->incarnation &&
+	if (atomic_exchange(&c->pool->server[n->index].troubles.incarnation, w->incarnation) != w->incarnation &&
 	    n->incarnation && n->incarnation != w->incarnation)
 		kv_event(kc_node_log(n), KV_LOG_INFO,
 			 KV_EVENT("server_restarted", KV_NUMBER("client", c->index),
@@ -288,8 +290,8 @@ static int answer_to_hello_await(struct kc_node *n, struct wire_ctrl_msg *m, uin
 		if (m->type == WIRE_CTRL_WELCOME) {
 			if (n->control.stage == KC_CONTROL_DIALLED)
 				n->control.stage = KC_CONTROL_WELCOMED;
-			n->attempt.prior.session = m->welcome.session;
-			memcpy(n->attempt.prior.token, m->welcome.token, sizeof(n->attempt.prior.token));
+			n->own->attempt.prior.session = m->welcome.session;
+			memcpy(n->own->attempt.prior.token, m->welcome.token, sizeof(n->own->attempt.prior.token));
 			if (--n->control.hellos == 0)
 				return 0;
 		} else if (!about_earlier(n, m->type)) {
@@ -303,7 +305,7 @@ static int answer_to_hello_await(struct kc_node *n, struct wire_ctrl_msg *m, uin
 			if (rc < 0)
 				return rc;
 		}
-		n->pulse.heard_ns = loop_turn_now(n->client->loop);
+		n->own->pulse.heard_ns = loop_turn_now(n->client->loop);
 	}
 }
 
@@ -367,7 +369,8 @@ static void renamed_log(const struct kc_node *n, const char *name, const char *f
 		 n->client->index, name, former);
 }
 
-/* Our cluster is the one in the options, else that of most servers (core/naming.c). Others have no vote about views. */
+/* Our cluster is the one in the options, else that of most servers (core/cluster_name.c). Others have no vote about
+ * views. */
 static int cluster_await(struct kc_node *n, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
@@ -375,7 +378,7 @@ static int cluster_await(struct kc_node *n, uint64_t deadline_ns)
 	char ours[KV_NAME_MAX], former[KV_NAME_MAX];
 	snprintf(ours, sizeof(ours), "%s", wanted);
 	while (!wanted[0] && n->cluster[0]) {
-		bool known = kc_naming_look(c->pool, unwelcomed(c), loop_now(c->loop), ours, former);
+		bool known = kc_cluster_name_look(c->pool, unwelcomed(c), loop_now(c->loop), ours, former);
 		if (former[0])
 			renamed_log(n, ours, former);
 		if (known || overtaken(n) || loop_now(c->loop) >= deadline_ns)
@@ -400,9 +403,9 @@ static int view_ask_await(struct kc_node *n, uint64_t deadline_ns)
 		if (rc == 0 && m.type == WIRE_CTRL_VIEW)
 			rc = wire_view_take(&m.view, &view) < 0 ? -KV_ENOMEM : 1;
 		if (rc == 1) {
-			c->node_events->view(n, &view, m.view.draining);
+			c->hooks->view_came(n, &view, m.view.draining);
 		} else if (rc == 0 && m.type == WIRE_CTRL_VIEW_NEWS && m.view_news.digest == ours) {
-			c->node_events->told(n, &m.view_news);
+			c->hooks->view_announced(n, &m.view_news);
 			rc = 1;
 		} else if (rc == 0) { /* news sent with a heartbeat is no answer */
 			rc = kc_node_aside(n, &m);
@@ -420,9 +423,9 @@ static int view_await(struct kc_node *n, uint64_t deadline_ns)
 	if (n->attachment->flags & WIRE_WELCOME_VIEWS)
 		do {
 			rc = view_ask_await(n, deadline_ns);
-			while (rc == 0 && !overtaken(n) && loop_now(c->loop) < deadline_ns && c->node_events->waits(n))
+			while (rc == 0 && !overtaken(n) && loop_now(c->loop) < deadline_ns && c->hooks->view_awaited(n))
 				co_queue_wait_await(&n->kick, loop_now(c->loop) + VIEW_POLL_NS);
-		} while (rc == 0 && !overtaken(n) && c->node_events->asks(n));
+		} while (rc == 0 && !overtaken(n) && c->hooks->view_asked(n));
 	if (rc < 0)
 		return kv_fail(&n->error, rc, "asking for the view of the cluster: %s", kv_strerror(rc));
 	return n->retired ? kv_fail(&n->error, -KV_ERESET, "it is no member of the cluster") : member_check(n);
@@ -441,10 +444,10 @@ static void address_await(struct kc_node *n, uint64_t deadline_ns)
 static uint64_t attempt_deadline(struct kc_node *n)
 {
 	uint64_t deadline = kv_deadline(loop_now(n->client->loop), n->client->pool->options.connect_timeout_ns);
-	if (n->attempt.first_told)
+	if (n->own->attempt.first_told)
 		return deadline;
-	n->attempt.first_ns = n->attempt.first_ns ? n->attempt.first_ns : deadline;
-	return KV_MIN(n->attempt.first_ns, deadline);
+	n->own->attempt.first_ns = n->own->attempt.first_ns ? n->own->attempt.first_ns : deadline;
+	return KV_MIN(n->own->attempt.first_ns, deadline);
 }
 
 /* The server may have moved. Once some addresses are known, wait at most a quarter of the time for other names. */
@@ -512,7 +515,7 @@ static int dial_await(struct kc_node *n, const struct kc_where *w, uint64_t dead
 	unsigned todo = w->to.count, next = 0;
 	int rc = -KV_EPEERDOWN, told = 0;
 	memset(silent, 1, sizeof(silent));
-	n->attempt.dialer = co_self();
+	n->own->attempt.dialer = co_self();
 	for (unsigned round = quick ? 0 : 1; round < 2 && rc < 0; round++, todo = next, next = 0)
 		for (unsigned i = 0; i < w->to.count && rc < 0 && !overtaken(n); i++) {
 			uint64_t now = loop_now(loop), left = deadline_ns > now ? deadline_ns - now : 0;
@@ -524,7 +527,7 @@ static int dial_await(struct kc_node *n, const struct kc_where *w, uint64_t dead
 			next += silent[i];
 			todo--;
 		}
-	n->attempt.dialer = NULL;
+	n->own->attempt.dialer = NULL;
 	io_interrupt(co_self(), false);
 	if (rc == 0) /* drop the error of another address */
 		n->error = (struct kv_error){0};
@@ -595,7 +598,7 @@ static int attach_await(struct kc_node *n)
 	n->redo = NULL;
 	n->control.spent = false;
 	n->error = (struct kv_error){0};
-	memset(n->regions.acked, 0, sizeof(n->regions.acked));
+	memset(n->own->regions.acked, 0, sizeof(n->own->regions.acked));
 	if (c->closing)
 		return kv_fail(&n->error, -KV_ERESET, "the connection was interrupted");
 	rc = welcomed_await(n, deadline);

@@ -9,6 +9,7 @@
 #include "kvclient/conn/health.h"
 
 #include "kvclient/conn/node.h"
+#include "kvclient/conn/private.h"
 #include "kvclient/request/admission.h"
 #include "kvclient/request/frames.h"
 #include "kvclient/request/life.h"
@@ -73,7 +74,7 @@ static uint64_t *out_word(struct kc_node *n, const struct kc_link *l, uint64_t *
 {
 	uint32_t i = l->shard * l->attachment->links_per_shard + l->index;
 	*out_bit = (uint64_t)1 << (i % 64);
-	return &n->links.out[i / 64];
+	return &n->own->links.out[i / 64];
 }
 
 static bool was_out(struct kc_node *n, const struct kc_link *l)
@@ -281,7 +282,7 @@ static void out_tell(struct kc_node *n)
 		news += !was_out(n, l);
 		out_set(n, l, true);
 	}
-	if (out && (news || n->links.news))
+	if (out && (news || n->own->links.news))
 		kv_event(kc_client_log(n->client), KV_LOG_WARN,
 			 KV_EVENT("links_out", KV_NUMBER("client", n->client->index),
 				  KV_FIELD("server", kc_node_name(n)), KV_NUMBER("out", out),
@@ -290,7 +291,7 @@ static void out_tell(struct kc_node *n)
 			 "going on without them, and trying them again",
 			 n->client->index, kc_node_name(n), out, s->num_links, first->shard, first->index,
 			 out > 1 ? ", ..." : "");
-	n->links.news = false;
+	n->own->links.news = false;
 }
 
 int kc_links_await(struct kc_node *n, uint64_t deadline_ns)
@@ -298,9 +299,9 @@ int kc_links_await(struct kc_node *n, uint64_t deadline_ns)
 	struct kc_attachment *s = n->attachment;
 	int rc = 0;
 	n->ping_ns = 0;
-	if (n->links.known != s->num_links) {
-		memset(n->links.out, 0, sizeof(n->links.out));
-		n->links.known = s->num_links;
+	if (n->own->links.known != s->num_links) {
+		memset(n->own->links.out, 0, sizeof(n->own->links.out));
+		n->own->links.known = s->num_links;
 	}
 	s->setup = (struct kc_wait){.co = co_self()};
 	for (unsigned i = 0; i < s->num_links && rc == 0; i += PINGS_AT_ONCE)
@@ -358,14 +359,14 @@ static int probe_check(struct kc_node *n, struct kc_link *l, uint64_t now, uint6
 		probe_drop(n, l);
 		return 0;
 	}
-	if (waited >= 2 * n->pulse.beat_ns && others_answer(l)) {
+	if (waited >= 2 * n->own->pulse.beat_ns && others_answer(l)) {
 		out_set(n, l, true);
-		n->links.news = true;
+		n->own->links.news = true;
 		return kv_fail(&n->error, -KV_ERESET, "link %u to its shard %u is silent while another one answers",
 			       l->index, l->shard);
 	}
 	l->probe_beats++;
-	if (waited < silence_ns || l->probe_beats < KV_MAX(silence_ns / n->pulse.beat_ns, 2ull) - 1)
+	if (waited < silence_ns || l->probe_beats < KV_MAX(silence_ns / n->own->pulse.beat_ns, 2ull) - 1)
 		return 0;
 	n->link_silent = true;
 	return kv_fail(&n->error, -KV_ERESET, "the link to its shard %u is silent", l->shard);
@@ -373,7 +374,7 @@ static int probe_check(struct kc_node *n, struct kc_link *l, uint64_t now, uint6
 
 int kc_link_check(struct kc_node *n, struct kc_link *l, uint64_t now, uint64_t silence_ns)
 {
-	uint64_t patience = several(l->attachment) ? KV_MIN(n->pulse.beat_ns, silence_ns) : silence_ns, oldest;
+	uint64_t patience = several(l->attachment) ? KV_MIN(n->own->pulse.beat_ns, silence_ns) : silence_ns, oldest;
 	if (!l->up) {
 		out_check(n, l, now);
 		return 0;

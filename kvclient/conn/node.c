@@ -15,7 +15,10 @@
  * attempt dials, calls wait on). From WELCOMED on it may bring messages about an earlier attachment. */
 #include "kvclient/conn/node.h"
 
+#include <stdlib.h>
+
 #include "kvclient/conn/owed.h"
+#include "kvclient/conn/private.h"
 #include "kvclient/core/waits.h"
 #include "kvclient/request/end.h"
 
@@ -31,6 +34,7 @@ void kc_node_shun(struct kc_node *n, bool shun)
 
 void kc_node_set(struct kc_node *n, enum kc_node_state state)
 {
+	KV_ASSERT(n->state != KC_NODE_CLOSED || state == KC_NODE_CONNECTING || state == KC_NODE_DOWN);
 	if (kc_place_set_put(&n->client->avoided, n->index, state == KC_NODE_DOWN))
 		n->down_ns = loop_now(n->client->loop);
 	if (state == KC_NODE_CONNECTING && n->state != KC_NODE_CONNECTING) {
@@ -71,8 +75,8 @@ static void redo(struct kc_node *n, const char *why, bool redial)
 		boot_shutdown(n->control.conn);
 	else if (n->control.conn)
 		boot_interrupt(n->control.conn);
-	else if (n->attempt.dialer && n->client->closing)
-		io_interrupt(n->attempt.dialer, true); /* else closing waits for the connect timeout */
+	else if (n->own->attempt.dialer && n->client->closing)
+		io_interrupt(n->own->attempt.dialer, true); /* else closing waits for the connect timeout */
 	co_queue_wake_all(&n->kick);
 }
 
@@ -90,7 +94,7 @@ void kc_node_view_take(struct kc_node *n, const struct wire_view *w)
 {
 	struct kv_view view;
 	if (wire_view_take(w, &view) == 0)
-		n->client->node_events->view(n, &view, w->draining);
+		n->client->hooks->view_came(n, &view, w->draining);
 }
 
 int kc_node_drain_take(struct kc_node *n, const struct wire_drain *w)
@@ -118,14 +122,14 @@ enum { QUIET_MS_MAX = 10000 };
 
 void kc_node_quiet_take(struct kc_node *n, uint64_t quiet_ms)
 {
-	n->pulse.quiet_ns = KV_MAX(KV_MIN(quiet_ms, (uint64_t)QUIET_MS_MAX) * 1000000, n->pulse.beat_ns);
+	n->own->pulse.quiet_ns = KV_MAX(KV_MIN(quiet_ms, (uint64_t)QUIET_MS_MAX) * 1000000, n->own->pulse.beat_ns);
 }
 
 int kc_node_aside(struct kc_node *n, const struct wire_ctrl_msg *m)
 {
 	switch (m->type) {
 	case WIRE_CTRL_VIEW_NEWS: /* the attachment's first beat asks (serve.c) */
-		n->client->node_events->told(n, &m->view_news);
+		n->client->hooks->view_announced(n, &m->view_news);
 		return 0;
 	case WIRE_CTRL_VIEW:
 		kc_node_view_take(n, &m->view);
@@ -183,7 +187,7 @@ int kc_node_ready_await(struct kc_node *n, uint64_t deadline_ns, struct kc_attac
 			return 0;
 		}
 		if (n->state != KC_NODE_CONNECTING && n->goodbye == KC_GOODBYE_NONE)
-			return n->refusal.code ? n->refusal.code : -KV_EPEERDOWN;
+			return n->refusal ? n->refusal : -KV_EPEERDOWN;
 		if (n->state != KC_NODE_CONNECTING) {
 			co_yield_await(); /* misses cost nothing: do not let a caller of many block the loop */
 			return -KV_ELEFT;
@@ -196,7 +200,7 @@ int kc_node_ready_await(struct kc_node *n, uint64_t deadline_ns, struct kc_attac
 
 bool kc_node_down(const struct kc_node *n, int64_t rc)
 {
-	return rc == -KV_EPEERDOWN || (rc < 0 && rc == n->refusal.code && n->state == KC_NODE_DOWN);
+	return rc == -KV_EPEERDOWN || (rc < 0 && rc == n->refusal && n->state == KC_NODE_DOWN);
 }
 
 int kc_node_send_await(struct kc_node *n, const struct wire_ctrl_msg *m, uint64_t deadline_ns)
@@ -205,19 +209,62 @@ int kc_node_send_await(struct kc_node *n, const struct wire_ctrl_msg *m, uint64_
 	if (!n->control.conn)
 		return -KV_EPEERDOWN;
 	n->control.senders++;
-	n->pulse.said_ns = loop_now(n->client->loop);
+	n->own->pulse.said_ns = loop_now(n->client->loop);
 	rc = boot_send_await(n->control.conn, m, deadline_ns);
 	if (--n->control.senders == 0)
 		co_queue_wake_all(&n->kick);
 	return rc;
 }
 
-void kc_node_init(struct kc_node *n, struct kvc_client *c, unsigned index)
+int kc_nodes_make(struct kvc_client *c)
 {
-	n->client = c;
-	n->index = index;
+	unsigned n = c->pool->room;
+	c->node = calloc(n, sizeof(*c->node));
+	c->nodes_own = calloc(n, sizeof(*c->nodes_own));
+	if (!c->node || !c->nodes_own)
+		return -KV_ENOMEM;
+	for (unsigned i = 0; i < n; i++) {
+		c->node[i].client = c;
+		c->node[i].index = i;
+		kc_node_renew(&c->node[i]);
+	}
+	return 0;
+}
+
+void kc_node_renew(struct kc_node *n)
+{
+	struct kvc_client *c = n->client;
+	*n = (struct kc_node){.client = c, .index = n->index, .own = &c->nodes_own[n->index]};
+	memset(n->own, 0, sizeof(*n->own));
 	co_queue_init(&n->changed);
 	co_queue_init(&n->kick);
 	kc_sessions_init(&n->sessions);
 	kv_list_init(&n->pins.all);
+}
+
+void kc_nodes_free(struct kvc_client *c)
+{
+	free(c->node);
+	free(c->nodes_own);
+	c->node = NULL;
+	c->nodes_own = NULL;
+}
+
+void kc_node_info(const struct kc_node *n, struct kvc_server_info *out)
+{
+	static const enum kvc_server_state states[] = {[KC_NODE_NEW] = KVC_SERVER_CONNECTING,
+						       [KC_NODE_CONNECTING] = KVC_SERVER_CONNECTING,
+						       [KC_NODE_UP] = KVC_SERVER_UP,
+						       [KC_NODE_DOWN] = KVC_SERVER_DOWN,
+						       [KC_NODE_CLOSED] = KVC_SERVER_CLOSED};
+	uint64_t now_ns = loop_now(n->client->loop), heard_ns = n->own->pulse.heard_ns;
+	out->state = states[n->state];
+	out->incarnation = n->incarnation;
+	out->heard_ns = heard_ns ? now_ns - heard_ns : UINT64_MAX;
+	out->ping_ns = n->ping_ns;
+	out->connects = n->connects;
+	out->attaches = n->attaches;
+	out->attempts_failed = n->own->attempt.failures;
+	out->fences = n->fences;
+	out->avoided_ns = n->state == KC_NODE_DOWN ? now_ns - n->down_ns : 0;
 }

@@ -6,45 +6,21 @@
 
 #include "kvclient/core/client.h"
 
-/* Calls of the rooms above, set once (client->node_events). None parks. */
-struct kc_node_events {
-	void (*up)(struct kc_node *n);
-	void (*beat)(struct kc_node *n);
-	void (*gone)(struct kc_node *n); /* with its sessions */
-	/* A message about sessions. 0, or -KV_EPROTO: it answers no question of ours. */
-	int (*message)(struct kc_node *n, const struct wire_ctrl_msg *m);
-	/* The server's view (the call may keep it) and whether it drains, or its announcement of one. Both may begin
-	 * nodes and retire this one. */
-	void (*view)(struct kc_node *n, struct kv_view *view, bool draining);
-	void (*told)(struct kc_node *n, const struct wire_view_news *news);
-	bool (*asks)(struct kc_node *n);  /* whether to ask for its view now */
-	bool (*waits)(struct kc_node *n); /* while attaching: other servers decide first */
-	void (*ended)(struct kc_node *n); /* its place is free */
-};
-
-enum { KC_SILENCE_BEATS_MIN = 2 };
-
-/* kc_node_silence_ns -- a server silent for this time is down. */
-static inline uint64_t kc_node_silence_ns(const struct kc_node *n)
-{
-	return KV_MAX(KC_SILENCE_BEATS_MIN * n->pulse.beat_ns, n->client->pool->options.peer_timeout_ns);
-}
-
 static inline bool kc_node_running(const struct kc_node *n)
 {
 	return n->state != KC_NODE_NEW && n->state != KC_NODE_CLOSED;
 }
 
-/* kc_node_answers_wait -- whether the server may delay its next answer until transfers have ended, which may be the
- * trouble. */
-static inline bool kc_node_answers_wait(const struct kc_node *n)
-{
-	return n->regions.revokes > 0 || kc_sessions_parting(&n->sessions);
-}
-
 void kc_printable(char *out, size_t cap, const char *text);
 
-void kc_node_init(struct kc_node *n, struct kvc_client *c, unsigned index);
+/* kc_nodes_make -- all nodes of the client, none of which runs: 0 or -KV_ENOMEM. kc_node_renew -- make an ended one
+ * new. kc_nodes_free -- free them, if made. */
+int kc_nodes_make(struct kvc_client *c);
+void kc_node_renew(struct kc_node *n);
+void kc_nodes_free(struct kvc_client *c);
+
+/* kc_node_info -- fill what concerns the connection. */
+void kc_node_info(const struct kc_node *n, struct kvc_server_info *out);
 
 void kc_node_set(struct kc_node *n, enum kc_node_state state);
 
@@ -73,7 +49,7 @@ int kc_node_drained_take(struct kc_node *n, const struct kv_drained *d);
 /* kc_node_attempt_await -- wait until a CONNECTING node's state may have changed. After the time of silence it becomes
  * DOWN if another server may stand in. 0; -KV_ETIMEOUT. */
 int kc_node_attempt_await(struct kc_node *n, uint64_t deadline_ns);
-/* kc_node_ready_await -- wait until UP or DOWN. 0 and *out; -KV_ELEFT: a goodbye; n->refusal.code; -KV_EPEERDOWN;
+/* kc_node_ready_await -- wait until UP or DOWN. 0 and *out; -KV_ELEFT: a goodbye; n->refusal; -KV_EPEERDOWN;
  * -KV_ETIMEOUT, -KV_ECLOSED. */
 int kc_node_ready_await(struct kc_node *n, uint64_t deadline_ns, struct kc_attachment **out);
 /* kc_node_down -- whether rc of a call means that the server cannot be reached. */

@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 
+#include "kvclient/conn/private.h"
 #include "kvclient/core/placement.h"
 #include "kvclient/request/admission.h"
 #include "kvclient/request/life.h"
@@ -221,7 +222,7 @@ int kc_owed_await(struct kc_node *n, uint64_t deadline_ns)
 
 void kc_owed_left(struct kc_node *n)
 {
-	uint64_t heard_ns = n->pulse.heard_ns;
+	uint64_t heard_ns = n->own->pulse.heard_ns;
 	if (n->client->owed->noted > 0)
 		n->owed_from =
 			KV_MIN(n->client->owed->noted, first_since(n->client, heard_ns - KV_MIN(heard_ns, SLACK_NS)));

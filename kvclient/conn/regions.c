@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "kvclient/conn/node.h"
+#include "kvclient/conn/private.h"
 #include "kvclient/core/waits.h"
 
 static int region_send_await(struct kc_node *n, struct te_region *region, uint32_t id, uint64_t deadline_ns)
@@ -45,10 +46,10 @@ out:
 static int answer_await(struct kc_node *n, uint64_t attaches, uint32_t slot, uint32_t id, bool known,
 			uint64_t deadline_ns)
 {
-	while ((n->regions.acked[slot] == id) != known) {
+	while ((n->own->regions.acked[slot] == id) != known) {
 		int rc;
-		if (n->regions.refused[slot].id == id)
-			return wire_status_error(n->regions.refused[slot].status);
+		if (n->own->regions.refused[slot].id == id)
+			return wire_status_error(n->own->regions.refused[slot].status);
 		if (n->client->closing)
 			return -KV_ECLOSED;
 		if (!kc_node_uses(n, attaches))
@@ -64,13 +65,18 @@ int kc_node_region_await(struct kc_node *n, struct te_region *region, uint32_t i
 {
 	uint64_t attaches = n->attaches;
 	int rc;
-	if (n->state != KC_NODE_UP || n->regions.acked[slot] == id)
+	if (n->state != KC_NODE_UP || n->own->regions.acked[slot] == id)
 		return 0;
 	rc = region_send_await(n, region, id, deadline_ns);
 	if (rc == 0)
 		rc = answer_await(n, attaches, slot, id, true, deadline_ns);
 	/* The next attachment announces all regions. */
 	return rc == -KV_EPEERDOWN ? 0 : rc;
+}
+
+bool kc_node_knows(const struct kc_node *n, const struct kc_client_mem *m)
+{
+	return n->own->regions.acked[m->slot] == m->id;
 }
 
 /* Whether its attachment is not up yet. */
@@ -95,16 +101,16 @@ int kc_node_revoke_await(struct kc_node *n, uint32_t id, uint32_t slot, uint64_t
 {
 	uint64_t attaches;
 	int rc = 0;
-	n->regions.revokes++;
+	n->own->regions.revokes++;
 	do { /* again, if the next attachment has announced it */
-		if (n->regions.acked[slot] != id || !(n->state == KC_NODE_UP || attaching(n)))
+		if (n->own->regions.acked[slot] != id || !(n->state == KC_NODE_UP || attaching(n)))
 			break;
 		attaches = n->attaches;
 		rc = revoke_await(n, id, slot, deadline_ns);
 	} while (rc == -KV_EPEERDOWN && n->attaches != attaches);
-	n->regions.revokes--;
-	if (n->regions.acked[slot] == id)
-		n->regions.acked[slot] = 0;
+	n->own->regions.revokes--;
+	if (n->own->regions.acked[slot] == id)
+		n->own->regions.acked[slot] = 0;
 	return rc == -KV_EPEERDOWN ? 0 : rc;
 }
 
@@ -112,7 +118,7 @@ int kc_node_revoke_await(struct kc_node *n, uint32_t id, uint32_t slot, uint64_t
 static bool region_missing(const struct kc_node *n, struct te_region **out, uint32_t *out_id, uint32_t *out_slot)
 {
 	const struct kvc_client *c = n->client;
-	if (n->regions.acked[0] != KC_REGION_BUFFER) {
+	if (n->own->regions.acked[0] != KC_REGION_BUFFER) {
 		*out = c->region;
 		*out_id = KC_REGION_BUFFER;
 		*out_slot = 0;
@@ -120,7 +126,7 @@ static bool region_missing(const struct kc_node *n, struct te_region **out, uint
 	}
 	for (unsigned i = 0; i < c->num_mems; i++) {
 		const struct kc_client_mem *m = c->mem[i];
-		if (m->closing || n->regions.acked[m->slot] == m->id)
+		if (m->closing || n->own->regions.acked[m->slot] == m->id)
 			continue;
 		*out = m->region;
 		*out_id = m->id;
@@ -135,7 +141,7 @@ static int region_announce_await(struct kc_node *n, struct te_region *region, ui
 {
 	struct wire_ctrl_msg m;
 	int rc;
-	n->regions.acked[slot] = id; /* now: it may be revoked before the answer (kc_node_revoke_await) */
+	n->own->regions.acked[slot] = id; /* now: it may be revoked before the answer (kc_node_revoke_await) */
 	rc = region_send_await(n, region, id, deadline_ns);
 	while (rc == 0) {
 		rc = boot_recv_await(n->control.conn, &m, deadline_ns);
@@ -169,11 +175,11 @@ void kc_region_answer(struct kc_node *n, uint32_t id, int32_t status, bool known
 		if (c->mem[i]->id != id)
 			continue;
 		if (status != WIRE_OK)
-			n->regions.refused[slot] = (struct kc_refused){id, status};
+			n->own->regions.refused[slot] = (struct kc_refused){id, status};
 		else if (known)
-			n->regions.acked[slot] = id;
-		else if (n->regions.acked[slot] == id)
-			n->regions.acked[slot] = 0;
+			n->own->regions.acked[slot] = id;
+		else if (n->own->regions.acked[slot] == id)
+			n->own->regions.acked[slot] = 0;
 	}
 	co_queue_wake_all(&n->changed);
 }

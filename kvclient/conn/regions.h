@@ -9,6 +9,8 @@
 /* kc_node_region_await -- announce a region. 0: the server knows it, or the node is not up and the next attachment
  * announces it. Or the server's refusal, -KV_ETIMEOUT, -KV_ECLOSED, -KV_ENOMEM. */
 int kc_node_region_await(struct kc_node *n, struct te_region *region, uint32_t id, uint32_t slot, uint64_t deadline_ns);
+/* kc_node_knows -- whether the server has acknowledged the registration in this attachment. */
+bool kc_node_knows(const struct kc_node *n, const struct kc_client_mem *m);
 /* kc_node_revoke_await -- have the server forget a region. 0: it has, or the node is not up. Or -KV_ETIMEOUT,
  * -KV_ECLOSED. */
 int kc_node_revoke_await(struct kc_node *n, uint32_t id, uint32_t slot, uint64_t deadline_ns);

@@ -12,7 +12,9 @@
 #include "kvclient/conn/connect.h"
 #include "kvclient/conn/health.h"
 #include "kvclient/conn/node.h"
+#include "kvclient/conn/private.h"
 #include "kvclient/conn/regions.h"
+#include "kvclient/core/cluster_name.h"
 #include "kvclient/request/attachment.h"
 #include "kvclient/request/end.h"
 #include "kvclient/request/fence.h"
@@ -47,19 +49,19 @@ static void heartbeat_take(struct kc_node *n, const struct wire_heartbeat *h)
 
 static void heard(struct kc_node *n, uint64_t now)
 {
-	n->pulse.heard_ns = now;
-	n->pulse.asked_ns = 0;
-	n->pulse.silent = 0;
+	n->own->pulse.heard_ns = now;
+	n->own->pulse.asked_ns = 0;
+	n->own->pulse.silent = 0;
 }
 
-static struct kc_told *told(const struct kc_node *n)
+static struct kc_troubles *troubles(const struct kc_node *n)
 {
-	return &n->client->pool->server[n->index].told;
+	return &n->client->pool->server[n->index].troubles;
 }
 
 static enum kv_log_level trouble_level(struct kc_node *n, enum kc_trouble trouble, enum kv_log_level level)
 {
-	return kc_told_begin(told(n), n->trouble, trouble) ? level : KV_LOG_DEBUG;
+	return kc_trouble_begin(troubles(n), n->trouble, trouble) ? level : KV_LOG_DEBUG;
 }
 
 static bool left(const struct kc_node *n)
@@ -104,7 +106,7 @@ static int part_await(struct kc_node *n)
 static int view_ask_await(struct kc_node *n)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_VIEW_ASK, .view_news.digest = n->client->cluster.digest};
-	if (!n->client->node_events->asks(n))
+	if (!n->client->hooks->view_asked(n))
 		return 0;
 	return kc_node_send_await(n, &m, loop_now(n->client->loop) + SEND_TIMEOUT_NS);
 }
@@ -128,14 +130,15 @@ static int control_take_await(struct kc_node *n, const struct wire_ctrl_msg *m)
 		kc_node_redo(n, "its endpoints were rebuilt");
 		return 0;
 	case WIRE_CTRL_GOODBYE_OK:
-		explicit_bzero(&n->attempt.prior, sizeof(n->attempt.prior)); /* nothing of ours is left there */
+		explicit_bzero(&n->own->attempt.prior,
+			       sizeof(n->own->attempt.prior)); /* nothing of ours is left there */
 		kc_node_send_await(n, &done, kv_deadline(loop_now(n->client->loop), SEND_TIMEOUT_NS));
 		return 1;
 	case WIRE_CTRL_SESSION_CHALLENGE:
 	case WIRE_CTRL_SESSION_OK:
 	case WIRE_CTRL_SESSION_REFUSE:
 	case WIRE_CTRL_SESSION_CLOSE_OK:
-		if (n->client->node_events->message(n, m) == 0)
+		if (n->client->hooks->session_message(n, m) == 0)
 			return 0;
 		return kv_fail(&n->error, -KV_EPROTO, "it answered a question about a session that we did not ask");
 	case WIRE_CTRL_GOODBYE:
@@ -145,7 +148,7 @@ static int control_take_await(struct kc_node *n, const struct wire_ctrl_msg *m)
 		kc_node_view_take(n, &m->view);
 		return 0;
 	case WIRE_CTRL_VIEW_NEWS:
-		n->client->node_events->told(n, &m->view_news);
+		n->client->hooks->view_announced(n, &m->view_news);
 		return view_ask_await(n);
 	case WIRE_CTRL_DRAIN_OK:
 		return kc_node_drain_take(n, &m->drain);
@@ -163,29 +166,29 @@ static int control_take_await(struct kc_node *n, const struct wire_ctrl_msg *m)
 /* A due heartbeat is owed from one beat before: without quiet_ns, since the server was last heard. */
 static uint64_t beat_owed_since(const struct kc_node *n)
 {
-	return n->pulse.heard_ns + n->pulse.quiet_ns - n->pulse.beat_ns;
+	return n->own->pulse.heard_ns + n->own->pulse.quiet_ns - n->own->pulse.beat_ns;
 }
 
 static uint64_t owed_since(const struct kc_node *n)
 {
-	return n->pulse.asked_ns ? KV_MIN(beat_owed_since(n), n->pulse.wait_ns) : beat_owed_since(n);
+	return n->own->pulse.asked_ns ? KV_MIN(beat_owed_since(n), n->own->pulse.wait_ns) : beat_owed_since(n);
 }
 
 /* When a silent server becomes down: not before several looks, nor within a beat of our question. */
 static uint64_t silence_end(const struct kc_node *n)
 {
-	uint64_t beats = kc_node_silence_ns(n) / n->pulse.beat_ns - 1;
+	uint64_t beats = kc_node_silence_ns(n) / n->own->pulse.beat_ns - 1;
 	uint64_t end = owed_since(n) + kc_node_silence_ns(n);
-	if (n->pulse.asked_ns)
-		end = KV_MAX(end, n->pulse.asked_ns + n->pulse.beat_ns);
-	return n->pulse.silent >= beats ? end : KV_NEVER;
+	if (n->own->pulse.asked_ns)
+		end = KV_MAX(end, n->own->pulse.asked_ns + n->own->pulse.beat_ns);
+	return n->own->pulse.silent >= beats ? end : KV_NEVER;
 }
 
 /* Since when requests wait for a silent server; KV_NEVER: none, or heard within half a beat. */
 static uint64_t requests_wait(const struct kc_node *n, uint64_t now)
 {
 	const struct kc_attachment *s = n->attachment;
-	uint64_t heard = n->pulse.heard_ns, sent = now;
+	uint64_t heard = n->own->pulse.heard_ns, sent = now;
 	if (kc_serve_idle(s))
 		return KV_NEVER;
 	for (uint32_t i = 0; i < s->num_links; i++) {
@@ -194,27 +197,27 @@ static uint64_t requests_wait(const struct kc_node *n, uint64_t now)
 		if (!kv_list_empty(&l->sent))
 			sent = KV_MIN(sent, KV_LIST_ENTRY(l->sent.next, const struct kc_req, node)->at.sent_ns);
 	}
-	return now - heard < n->pulse.beat_ns / 2 ? KV_NEVER : KV_MAX(heard, sent);
+	return now - heard < n->own->pulse.beat_ns / 2 ? KV_NEVER : KV_MAX(heard, sent);
 }
 
 static uint64_t waits_since(const struct kc_node *n, uint64_t now)
 {
 	uint64_t since = requests_wait(n, now), beat = beat_owed_since(n);
-	if (n->pulse.said_ns > n->pulse.heard_ns)
-		since = KV_MIN(since, n->pulse.said_ns);
+	if (n->own->pulse.said_ns > n->own->pulse.heard_ns)
+		since = KV_MIN(since, n->own->pulse.said_ns);
 	return now >= beat + kc_node_silence_ns(n) / 2 ? KV_MIN(since, beat) : since;
 }
 
 static int ask_await(struct kc_node *n, uint64_t now)
 {
-	struct wire_ctrl_msg m = {.type = WIRE_CTRL_HEARTBEAT, .heartbeat.sequence = n->pulse.sequence + 1};
-	uint64_t since = n->pulse.asked_ns ? KV_NEVER : waits_since(n, now);
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_HEARTBEAT, .heartbeat.sequence = n->own->pulse.sequence + 1};
+	uint64_t since = n->own->pulse.asked_ns ? KV_NEVER : waits_since(n, now);
 	int rc;
 	if (since == KV_NEVER)
 		return 0;
-	n->pulse.sequence++;
-	n->pulse.asked_ns = now;
-	n->pulse.wait_ns = since;
+	n->own->pulse.sequence++;
+	n->own->pulse.asked_ns = now;
+	n->own->pulse.wait_ns = since;
 	rc = kc_node_send_await(n, &m, now + SEND_TIMEOUT_NS);
 	return rc < 0 ? kv_fail(&n->error, -KV_EPEERDOWN, "the heartbeat cannot be sent: %s", kv_strerror(rc)) : 0;
 }
@@ -223,7 +226,7 @@ static int beat_await(struct kc_node *n)
 {
 	struct kc_attachment *s = n->attachment;
 	uint64_t now = loop_now(n->client->loop);
-	bool answers = !n->pulse.asked_ns;
+	bool answers = !n->own->pulse.asked_ns;
 	struct te_stats stats;
 	int rc = 0;
 	te_stats(n->client->te, &stats);
@@ -233,12 +236,13 @@ static int beat_await(struct kc_node *n)
 	       stats.door_strangers + stats.door_claims + stats.door_twice + stats.door_silent + stats.door_full);
 	kc_set(&n->client->count.door_aliens, stats.door_aliens);
 	rc = ask_await(n, now);
-	n->pulse.silent += now >= owed_since(n);
+	n->own->pulse.silent += now >= owed_since(n);
 	for (unsigned i = 0; i < s->num_links && rc == 0 && s->open; i++)
 		rc = kc_link_check(n, &s->link[i], now, kc_node_silence_ns(n));
 	if (rc == 0 && kc_sessions_late(&n->sessions, now, SESSION_PATIENCE * kc_node_silence_ns(n)))
 		kc_node_redial(n, "it does not answer questions about sessions");
-	n->client->node_events->beat(n);
+	kc_cluster_name_beat(n->client->pool, n->index, now, n->own->pulse.beat_ns);
+	n->client->hooks->node_beat(n);
 	if (rc == 0 && s->open && !n->redo)
 		kc_client_reclaim_await(n->client, s);
 	return rc == 0 && !n->redo && answers ? view_ask_await(n) : rc;
@@ -268,13 +272,13 @@ static void lost_describe(struct kc_node *n, int rc)
 static int serve_await(struct kc_node *n)
 {
 	struct loop *loop = n->client->loop;
-	uint64_t beat = loop_now(loop) + n->pulse.beat_ns;
+	uint64_t beat = loop_now(loop) + n->own->pulse.beat_ns;
 	struct wire_ctrl_msg m;
 	int rc = 0;
 	heard(n, loop_now(loop));
 	n->control.denied = 0;
 	for (unsigned i = 0; i < n->attachment->shards; i++) {
-		n->attachment->shard_turns_ns[i] = n->pulse.heard_ns;
+		n->attachment->shard_turns_ns[i] = n->own->pulse.heard_ns;
 		n->attachment->shard_turns_same[i] = 0;
 	}
 	while (rc == 0 && !n->redo) {
@@ -292,12 +296,12 @@ static int serve_await(struct kc_node *n)
 		if (rc == 0 && !n->redo)
 			rc = part_await(n);
 		if (rc == 0 && !n->redo && loop_now(loop) >= beat) {
-			beat = loop_now(loop) + n->pulse.beat_ns;
+			beat = loop_now(loop) + n->own->pulse.beat_ns;
 			rc = beat_await(n);
 		}
 		if (rc == 0 && !n->redo && loop_now(loop) >= silence_end(n))
 			rc = kv_fail(&n->error, -KV_EPEERDOWN, "no heartbeat from it for %.1f s",
-				     (double)(loop_now(loop) - n->pulse.heard_ns) / 1e9);
+				     (double)(loop_now(loop) - n->own->pulse.heard_ns) / 1e9);
 	}
 	return rc;
 }
@@ -338,7 +342,7 @@ static void requests_end_await(struct kc_node *n, int status)
 	/* Quarantine holds the memory the server may still write to, so the next WELCOME need not wait for its
 	 * transfers, which may hang. */
 	if (any)
-		explicit_bzero(&n->attempt.prior, sizeof(n->attempt.prior));
+		explicit_bzero(&n->own->attempt.prior, sizeof(n->own->attempt.prior));
 	kc_attachment_fail(s, status, false);
 	for (unsigned i = 0; i < s->shards && any && !c->closing; i++) {
 		kc_zombie_keep(c, s->peer[i]);
@@ -368,17 +372,17 @@ static void attachment_drop_await(struct kc_node *n, int status)
 		n->attachment = NULL;
 		kc_attachment_unref(s);
 	}
-	n->client->node_events->gone(n);
+	n->client->hooks->attachment_gone(n);
 }
 
 static void backoff_await(struct kc_node *n)
 {
 	struct loop *loop = n->client->loop;
-	uint64_t ns = BACKOFF_MIN_NS << KV_MIN(n->attempt.failures, 6u);
+	uint64_t ns = BACKOFF_MIN_NS << KV_MIN(n->own->attempt.failures, 6u);
 	ns = KV_MIN(ns, BACKOFF_MAX_NS);
 	/* Half of it is random: clients of a returning server must not arrive at once. */
 	ns = ns / 2 + kv_prng_below(loop_prng(loop), ns / 2 + 1);
-	n->attempt.failures++;
+	n->own->attempt.failures++;
 	if (!n->client->closing)
 		co_queue_wait_await(&n->kick, loop_now(loop) + ns);
 }
@@ -418,7 +422,7 @@ static bool is_refusal(int rc)
 /* A refusing server is not gone: its keys are no misses, and calls get the reason. */
 static void refusal_note(struct kc_node *n, int rc)
 {
-	n->refusal.code = is_refusal(rc) && rc != -KV_EINVAL ? rc : 0; /* to a call -KV_EINVAL means its arguments */
+	n->refusal = is_refusal(rc) && rc != -KV_EINVAL ? rc : 0; /* to a call -KV_EINVAL means its arguments */
 	if (is_refusal(rc))
 		n->goodbye = KC_GOODBYE_NONE;
 }
@@ -427,10 +431,10 @@ static void refusal_note(struct kc_node *n, int rc)
 static void failure_log(struct kc_node *n, int rc)
 {
 	bool other;
-	if (left(n) || n->retired || (n->attempt.failures > 0 && !is_refusal(rc)))
+	if (left(n) || n->retired || (n->own->attempt.failures > 0 && !is_refusal(rc)))
 		return;
-	other = is_refusal(rc) && atomic_exchange(&told(n)->refusal, rc) != rc;
-	if (kc_told_begin(told(n), n->trouble, KC_TROUBLE_FAILING) || other)
+	other = is_refusal(rc) && atomic_exchange(&troubles(n)->refusal, rc) != rc;
+	if (kc_trouble_begin(troubles(n), n->trouble, KC_TROUBLE_FAILING) || other)
 		kv_event(kc_node_log(n), KV_LOG_WARN,
 			 KV_EVENT("server_failed", KV_NUMBER("client", n->client->index),
 				  KV_FIELD("server", kc_node_name(n)), KV_FIELD("reason", n->error.text)),
@@ -441,10 +445,10 @@ static void up_count(struct kc_node *n)
 {
 	struct kvc_client *c = n->client;
 	bool first = n->control.stage != KC_CONTROL_USED; /* attachment of this connection */
-	n->attempt.failures = 0;
+	n->own->attempt.failures = 0;
 	n->attaches++;
 	n->connects += first;
-	if (n->attempt.first_told && !(n->joined && n->attaches == 1)) {
+	if (n->own->attempt.first_told && !(n->joined && n->attaches == 1)) {
 		kc_add(&c->count.reattaches, 1);
 		kc_add(&c->count.reconnects, first);
 	}
@@ -458,16 +462,17 @@ static void prior_forget(struct kc_node *n)
 	struct te_info info;
 	te_info(n->client->te, &info);
 	if (!info.peer_fence)
-		explicit_bzero(&n->attempt.prior, sizeof(n->attempt.prior));
+		explicit_bzero(&n->own->attempt.prior, sizeof(n->own->attempt.prior));
 }
 
 /* An overtaken attempt is undecided while time is left. */
 static void first_tell(struct kc_node *n, int rc)
 {
 	struct kvc_client *c = n->client;
-	if (n->attempt.first_told || (rc == -KV_ERESET && !c->closing && loop_now(c->loop) < n->attempt.first_ns))
+	if (n->own->attempt.first_told ||
+	    (rc == -KV_ERESET && !c->closing && loop_now(c->loop) < n->own->attempt.first_ns))
 		return;
-	n->attempt.first_told = true;
+	n->own->attempt.first_told = true;
 	kc_pool_tell_attempt(c->pool, &c->attempts, rc == -KV_ERESET ? -KV_ETIMEOUT : rc, &n->error);
 }
 
@@ -475,9 +480,9 @@ static void first_tell(struct kc_node *n, int rc)
 static void first_parted(struct kc_node *n)
 {
 	struct kvc_client *c = n->client;
-	if (n->attempt.first_told)
+	if (n->own->attempt.first_told)
 		return;
-	n->attempt.first_told = true;
+	n->own->attempt.first_told = true;
 	kc_pool_tell_attempt(c->pool, &c->attempts, 0, &n->error);
 }
 
@@ -488,7 +493,8 @@ static void lost_tell(struct kc_node *n, int rc)
 	if (c->closing || left(n))
 		return;
 	if (rc == -KV_EPEERDOWN && c->info.death_fatal)
-		kv_log(kc_node_log(n), atomic_load(&told(n)->clients[KC_TROUBLE_LOST]) ? KV_LOG_DEBUG : KV_LOG_ERROR,
+		kv_log(kc_node_log(n),
+		       atomic_load(&troubles(n)->clients[KC_TROUBLE_LOST]) ? KV_LOG_DEBUG : KV_LOG_ERROR,
 		       "client %u: server %s is lost; if its process died, provider %s cannot promise to "
 		       "go on, because locks are shared with it: if calls stand still now, start this "
 		       "process again, and use provider tcp where servers may die",
@@ -505,10 +511,10 @@ static void lost_tell(struct kc_node *n, int rc)
 
 static void back_tell(struct kc_node *n)
 {
-	bool lost = kc_told_end(told(n), n->trouble, KC_TROUBLE_LOST);
-	bool parted = kc_told_end(told(n), n->trouble, KC_TROUBLE_PARTED);
-	if (kc_told_end(told(n), n->trouble, KC_TROUBLE_FAILING))
-		atomic_store(&told(n)->refusal, 0);
+	bool lost = kc_trouble_end(troubles(n), n->trouble, KC_TROUBLE_LOST);
+	bool parted = kc_trouble_end(troubles(n), n->trouble, KC_TROUBLE_PARTED);
+	if (kc_trouble_end(troubles(n), n->trouble, KC_TROUBLE_FAILING))
+		atomic_store(&troubles(n)->refusal, 0);
 	if (n->attaches > 1)
 		kv_event(kc_node_log(n), lost || parted ? KV_LOG_INFO : KV_LOG_DEBUG,
 			 KV_EVENT("server_back", KV_NUMBER("client", n->client->index),
@@ -525,7 +531,7 @@ static void attachment_up(struct kc_node *n)
 	n->goodbye = KC_GOODBYE_NONE;
 	n->why[0] = '\0';
 	kc_node_set(n, KC_NODE_UP);
-	c->node_events->up(n);
+	c->hooks->node_up(n);
 	links_count(c);
 }
 
@@ -599,14 +605,15 @@ static void node_main(void *arg)
 	n->ending = true;
 	kc_conn_close_await(n);
 	if (n->retired)
-		c->node_events->ended(n);
-	kc_told_forget(told(n), n->trouble);
+		c->hooks->node_ended(n);
+	kc_troubles_forget(troubles(n), n->trouble);
 	kc_node_set(n, KC_NODE_CLOSED);
 	kc_client_ended(c);
 }
 
 void kc_node_open(struct kc_node *n)
 {
+	n->own->attempt.first_told = true; /* opening waits for the user's list only */
 	n->unstarted = kc_node_start(n) < 0;
 	if (n->unstarted)
 		kc_node_set(n, KC_NODE_DOWN);
@@ -619,8 +626,8 @@ void kc_node_retire(struct kc_node *n)
 	kc_votes_drop(&n->client->cluster.votes, n->index);
 	if (n->unstarted) { /* no coroutine that could end */
 		n->unstarted = false;
-		n->client->node_events->ended(n);
-		kc_told_forget(told(n), n->trouble);
+		n->client->hooks->node_ended(n);
+		kc_troubles_forget(troubles(n), n->trouble);
 		kc_node_set(n, KC_NODE_CLOSED);
 		return;
 	}

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "kvclient/conn/private.h"
 #include "kvclient/core/pool.h"
 
 const char *kc_where_text(const struct kc_node *n)
@@ -46,7 +47,7 @@ static void turn(const struct kc_node *n, struct kc_where *w)
 {
 	struct kc_where was = *w;
 	unsigned at = 0;
-	while (at < w->to.count && kc_where_hash(&w->to.addr[at]) != n->alias.first)
+	while (at < w->to.count && kc_where_hash(&w->to.addr[at]) != n->own->alias.first)
 		at++;
 	for (unsigned i = 0; i < w->to.count && at < w->to.count; i++) {
 		unsigned from = (at + i) % w->to.count;
@@ -58,15 +59,15 @@ static void turn(const struct kc_node *n, struct kc_where *w)
 
 void kc_where_dialled(struct kc_node *n, const struct kc_where *w, unsigned i)
 {
-	n->alias.dialled = kc_where_hash(&w->to.addr[i]);
-	n->alias.next = kc_where_hash(&w->to.addr[(i + 1) % w->to.count]);
+	n->own->alias.dialled = kc_where_hash(&w->to.addr[i]);
+	n->own->alias.next = kc_where_hash(&w->to.addr[(i + 1) % w->to.count]);
 }
 
 void kc_where_judge(struct kc_node *n, bool good)
 {
-	if (n->alias.dialled)
-		n->alias.first = good ? n->alias.dialled : n->alias.next;
-	n->alias.dialled = good ? n->alias.dialled : 0;
+	if (n->own->alias.dialled)
+		n->own->alias.first = good ? n->own->alias.dialled : n->own->alias.next;
+	n->own->alias.dialled = good ? n->own->alias.dialled : 0;
 }
 
 int kc_where_look(struct kc_node *n, struct kc_where *out, struct kv_error *err)

@@ -6,10 +6,10 @@
 
 #include "kvclient/request/trace.h"
 
-/* kc_pins_move_main -- struct kc_pin_ops.move_main: the coroutine that moves pins. */
+/* kc_pins_move_main -- kc_hooks.pins_move_main: the coroutine that moves pins. */
 void kc_pins_move_main(void *client);
 
-/* kc_repair_main -- client->repair_main: the coroutine that makes repairs (copy.c). */
+/* kc_repair_main -- kc_hooks.repair_main: the coroutine that makes repairs (copy.c). */
 void kc_repair_main(void *client);
 
 /* kc_pin_bring_await -- have a value copied to node n, in charge of the key, from the second server (twice) or a

@@ -234,6 +234,7 @@ void kc_buffer_give(struct kc_buffer *b, struct kc_piece *p)
 	kept_merge(b);
 	b->kept = (uint32_t)(p->offset >> KC_PIECE_SHIFT);
 	b->free_bytes += p->len_bytes;
+	KV_ASSERT_HOT(b->free_bytes + b->quarantined_bytes + b->limbo_bytes <= b->len_bytes); /* rule 14 */
 	*p = (struct kc_piece){0};
 }
 

@@ -33,6 +33,7 @@ void kc_client_hold(struct kvc_client *c)
 
 void kc_client_unhold(struct kvc_client *c)
 {
+	KV_ASSERT_HOT(c->calls > 0);
 	if (--c->calls == 0 && c->closer)
 		co_wake(c->closer);
 }
@@ -44,6 +45,7 @@ void kc_client_began(struct kvc_client *c)
 
 void kc_client_ended(struct kvc_client *c)
 {
+	KV_ASSERT(c->coroutines > 0);
 	c->coroutines--;
 	if (c->closer)
 		co_wake(c->closer);

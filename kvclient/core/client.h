@@ -12,9 +12,7 @@
 #include "bootstrap/bootstrap.h"
 #include "engine/engine.h"
 #include "host/host.h"
-#include "kvclient/core/asking.h"
 #include "kvclient/core/buffer.h"
-#include "kvclient/core/carry.h"
 #include "kvclient/core/clock.h"
 #include "kvclient/core/count.h"
 #include "kvclient/core/link.h"
@@ -97,52 +95,10 @@ struct kc_node_control {
 	unsigned denied;  /* sessions refused for a wrong key or identity */
 };
 
-struct kc_node_attempt {
-	struct co *dialer;       /* while the node's coroutine dials */
-	uint64_t first_ns;       /* deadline of the first attempt */
-	bool first_told;         /* reported to the pool */
-	unsigned failures;       /* since the last attachment */
-	struct wire_prior prior; /* set if the next WELCOME must wait for the end of its transfers */
-};
-
-/* Why a live server refuses us (conn/serve.c). */
-struct kc_node_refusal {
-	int code; /* for calls; 0: none */
-};
-
 enum kc_goodbye {
 	KC_GOODBYE_NONE,
 	KC_GOODBYE_HEARD, /* and it has not returned since */
 	KC_GOODBYE_SAID   /* with nothing of ours under way there */
-};
-
-/* Life signs of the control connection (conn/serve.c). */
-struct kc_node_pulse {
-	uint64_t beat_ns;  /* between two checks */
-	uint64_t quiet_ns; /* permitted silence unless asked */
-	uint64_t sequence; /* of our last heartbeat */
-	uint64_t heard_ns; /* 0: never */
-	uint64_t said_ns;  /* our last message */
-	uint64_t asked_ns; /* our unanswered question; 0: none */
-	uint64_t wait_ns;  /* start of the wait that made us ask */
-	unsigned silent;   /* checks while an answer is owed */
-};
-
-/* Our memory as the server knows it (conn/regions.c). Slot 0 is the receive buffer's. */
-struct kc_node_regions {
-	/* Region id announced for slot i; 0: none. */
-	uint32_t acked[KC_MEMS_MAX + 2];
-	struct kc_refused {
-		uint32_t id;
-		int32_t status;
-	} refused[KC_MEMS_MAX + 2]; /* last region the server refused */
-	unsigned revokes;           /* unanswered */
-};
-
-struct kc_node_links {
-	uint32_t known;                                  /* number of links the bits are about */
-	uint64_t out[KV_SHARDS_MAX * KV_RAILS_MAX / 64]; /* a bit per link */
-	bool news;                                       /* log with the next attachment */
 };
 
 /* The server was asked to drain (call/drain.c). */
@@ -152,15 +108,6 @@ struct kc_node_drain {
 	bool done;      /* `drained` has come since the last question */
 	struct kv_drained drained;
 	uint64_t time_ms; /* announced duration; 0: no answer since the last question */
-};
-
-/* Its member, where view and list have different addresses (conn/alias.c). */
-struct kc_node_alias {
-	uint64_t first;                /* hash of the address to dial first; 0: the list's first */
-	uint64_t dialled, next;        /* the connection's address, and the next one in the list; 0: none */
-	uint64_t at[KV_ADDRESSES_MAX]; /* its host's addresses at the last look-up, hashed */
-	unsigned count;
-	char id[KV_NAME_MAX]; /* of the member; "": unknown */
 };
 
 struct kc_node {
@@ -183,18 +130,14 @@ struct kc_node {
 	struct co_queue changed;     /* woken at each change of state or acknowledgement */
 	struct co_queue kick;        /* wakes its coroutine */
 	struct kc_node_control control;
-	struct kc_node_attempt attempt;
-	struct kc_node_refusal refusal;
-	bool trouble[KC_TROUBLES]; /* with its server (told.h) */
+	struct kc_node_own *own;   /* data of conn/ alone (conn/private.h) */
+	int refusal;               /* code for calls while a live server refuses us; 0: none */
+	bool trouble[KC_TROUBLES]; /* with its server (troubles.h) */
 	enum kc_goodbye goodbye;
-	struct kc_node_pulse pulse;
-	struct kc_node_regions regions;
-	struct kc_node_links links;
 	struct kc_room_share share;
 	struct kc_node_sessions sessions;
 	struct kc_node_pins pins;
 	struct kc_node_drain drain;
-	struct kc_node_alias alias;
 	uint64_t owed_from; /* first DELETE it missed */
 	uint64_t attaches;  /* attachments so far UP; identifies the last */
 	/* For kvc_server_info, as is `attaches`. */
@@ -217,7 +160,7 @@ struct kc_client_mem {
 	uint8_t *base;
 	uint64_t len_bytes;
 	struct te_region *region;
-	uint32_t id, slot; /* slot: its place in kc_node_regions */
+	uint32_t id, slot; /* slot: its place in the nodes' tables */
 	uint32_t users;    /* calls that use it */
 	bool closing;      /* no new calls */
 	bool ready;        /* all UP servers know it */
@@ -225,40 +168,18 @@ struct kc_client_mem {
 
 /* ---- client ---- */
 
-enum { KC_FORMER_PLACES = 4, KC_FORMERS_ASKED = 2 };
-
-/* A former placement (route/view.c). */
-struct kc_former_place {
-	struct kc_place place;
-	uint64_t until_ns; /* then misses no longer ask its servers */
-};
-
-/* The client's view of the cluster (route/view.c). */
+/* The client's view of the cluster, as other rooms read it; only route/ writes it. */
 struct kc_cluster {
-	struct kv_view view;     /* in force; epoch 0: none, the user's list places keys */
-	kv_u128 digest;          /* of it; 0: none */
-	struct kv_view held;     /* without a majority yet, or not usable yet */
-	kv_u128 held_digest;     /* of it; 0: none */
-	struct kc_votes votes;   /* the servers' announcements */
-	struct kc_choice wanted; /* has a majority and is to be fetched; digest 0: none */
-	uint64_t opening_ns;     /* then servers without an answer are no longer awaited */
-	uint64_t differ_ns;      /* since when servers announce other views; 0: no */
-	bool differ_said;        /* logged */
-	bool reached;            /* a server has answered since none was up */
-	bool listed;             /* the list placed keys at first */
+	struct kv_view view;   /* in force; epoch 0: none, the user's list places keys */
+	kv_u128 digest;        /* of it; 0: none */
+	kv_u128 held_digest;   /* of a view without a majority yet, or not usable yet; 0: none */
+	struct kc_votes votes; /* the servers' announcements */
 	struct kc_place place;
-	struct kc_carry carry; /* of notes to it */
-	bool carrying;
 	struct kc_place_set draining, joining, restarted;
 	struct kc_place_set absent; /* have, or lately had, stand-ins, which may have their keys (conn/node.c) */
-	struct kc_former_place former[KC_FORMER_PLACES]; /* newest first */
-	unsigned num_former;
-	bool said;   /* the reason not to take it was logged */
-	bool posted; /* another client has posted a view (pool->view). Under the pool's lock */
-	struct kc_asking asking;
-	uint64_t asked; /* view requests due to news */
-	uint64_t looked_ns;
-	uint32_t naming_number; /* kc_naming_number last followed */
+	unsigned num_former;        /* former placements */
+	bool posted;                /* another client has posted a view (pool->view). Under the pool's lock */
+	struct kc_cluster_own *own; /* route/private.h */
 };
 
 /* Waits other than for requests and room (core/waits.c). */
@@ -267,9 +188,33 @@ struct kc_waits {
 	struct co_queue time; /* of timed waits: nothing else wakes it */
 };
 
-struct kc_link_events;
-struct kc_node_events;
-struct kc_pin_ops;
+/* Calls that go up, from a room to one above it: where a plain call would make a circle of rooms, which
+ * scripts/check-rooms.py refuses. Set once, before the first node (pool/client.c). Only *_await parks. */
+struct kc_hooks {
+	/* From conn/. attachment_gone: with its sessions. node_ended: its place is free. */
+	void (*node_up)(struct kc_node *n);
+	void (*node_beat)(struct kc_node *n);
+	void (*attachment_gone)(struct kc_node *n);
+	void (*node_ended)(struct kc_node *n);
+	/* A message about sessions. 0, or -KV_EPROTO: it answers no question of ours. */
+	int (*session_message)(struct kc_node *n, const struct wire_ctrl_msg *m);
+	/* The server's view (the call may keep it) and whether it drains, or its announcement of one. Both may begin
+	 * nodes and retire this one. */
+	void (*view_came)(struct kc_node *n, struct kv_view *view, bool draining);
+	void (*view_announced)(struct kc_node *n, const struct wire_view_news *news);
+	bool (*view_asked)(struct kc_node *n);   /* whether to ask for its view now */
+	bool (*view_awaited)(struct kc_node *n); /* while attaching: other servers decide first */
+	/* From request/: our own break (endpoints rebuilt, a frame not sent, requests never answered): attach again at
+	 * once. why: a constant, for the log. On any stack. May end requests of an attachment still being set up. */
+	void (*node_redo)(struct kc_node *n, const char *why);
+	/* From logical/: pin the key at the node for a session (NULL: the client's own), by the pool's timeout; retries
+	 * within the attachment. The key stays valid. */
+	int (*pin_await)(struct kc_node *n, struct kvc_session *session, struct kvc_key key);
+	void (*unpin_await)(struct kc_node *n, struct kvc_session *session, struct kvc_key key);
+	/* Coroutines of the client in copies/: those that move pins, and make repairs. */
+	void (*pins_move_main)(void *client);
+	void (*repair_main)(void *client);
+};
 
 struct kvc_client {
 	struct kvc_pool *pool;
@@ -288,8 +233,9 @@ struct kvc_client {
 	struct loop_timer open_next, close_again;
 	uint32_t coroutines; /* of the client itself */
 	struct co *closer;
-	struct kc_node *node; /* pool->room of them */
-	unsigned num_nodes;   /* in use, now or before; never shrinks */
+	struct kc_node *node;          /* pool->room of them ... */
+	struct kc_node_own *nodes_own; /* ... and of their data of conn/ */
+	unsigned num_nodes;            /* in use, now or before; never shrinks */
 	unsigned nodes_up;
 	const struct kc_place *placement; /* the pool's, or cluster.place */
 	struct kc_cluster cluster;
@@ -299,7 +245,6 @@ struct kvc_client {
 	struct kc_seconds *seconds;             /* copies/second_put.c */
 	struct kc_hots *hot;                    /* route/hot.c; NULL: no hot copies */
 	struct kc_oweds *owed;                  /* conn/owed.c */
-	void (*repair_main)(void *client);      /* copies/copy.c */
 	struct kc_place_set avoided;            /* DOWN nodes (kc_node_set) */
 	struct kc_place_set shunned;            /* these and draining ones */
 	struct kc_client_mem *mem[KC_MEMS_MAX]; /* sorted by base */
@@ -317,10 +262,7 @@ struct kvc_client {
 	struct kc_attempts attempts; /* under the pool's lock */
 	struct kc_count count;
 	struct kv_rate slow_lines;
-	/* Calls into rooms above; set before the first node. */
-	const struct kc_link_events *link_events; /* request/link.h */
-	const struct kc_node_events *node_events; /* conn/node.h */
-	const struct kc_pin_ops *pin_ops;         /* logical/pins.h */
+	const struct kc_hooks *hooks;
 };
 
 static inline bool kc_key_valid(struct kvc_key key)

@@ -11,7 +11,7 @@
 #include "host/host.h"
 #include "kvclient/core/fork.h"
 #include "kvclient/core/notes.h"
-#include "kvclient/core/told.h"
+#include "kvclient/core/troubles.h"
 #include "kvclient/kvclient.h"
 
 struct boot_resolver;
@@ -19,7 +19,7 @@ struct loop;
 
 enum { KC_CLIENTS_MAX = 4096, KC_SERVERS_MAX = KC_PLACE_MAX, KC_THREADS_MAX = 256 };
 
-/* A server's named cluster (naming.h). */
+/* A server's named cluster (cluster_name.h). */
 struct kc_named {
 	char cluster[KV_NAME_MAX]; /* under the pool's lock; "": none */
 	_Atomic uint64_t until_ns; /* end of its vote */
@@ -28,7 +28,7 @@ struct kc_named {
 struct kc_server {
 	struct kv_server_entry entry; /* its name places keys; its host must match the certificate */
 	unsigned users; /* clients with a node for it, under the pool's lock; 0: free, the next taker writes `entry` */
-	struct kc_told told;
+	struct kc_troubles troubles;
 	struct kc_named named;
 };
 
@@ -98,7 +98,7 @@ struct kvc_pool {
 	_Atomic bool views_differ;
 	struct kv_view view;            /* under lock: last one posted between clients */
 	kv_u128 view_digest;            /* under lock */
-	char cluster[KV_NAME_MAX];      /* under lock (naming.h) */
+	char cluster[KV_NAME_MAX];      /* under lock (cluster_name.h) */
 	uint64_t naming_from_ns;        /* under lock: since the first name */
 	_Atomic uint32_t naming_number; /* changes of the name */
 	_Atomic bool closing;

@@ -101,6 +101,8 @@ struct kc_req *kc_reqs_take(struct kc_reqs *t)
 
 void kc_reqs_give(struct kc_reqs *t, struct kc_req *r)
 {
+	KV_ASSERT_HOT(r->id == 0 && r->cancel_id == 0 && !r->mem.pull && !r->mem.push); /* rules 12 and 26 */
+	KV_ASSERT_HOT(r->mem.piece.len_bytes == 0);
 	kv_list_del(&r->node);
 	kv_list_del(&r->cancel_node);
 	kc_req_advance(r, KC_REQ_FREE);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kvclient/core/naming.h"
+#include "kvclient/core/cluster_name.h"
 #include "kvclient/core/pool.h"
 
 static bool same_server(const struct kv_server_entry *a, const struct kv_server_entry *b)
@@ -30,7 +30,7 @@ int kc_pool_server_take(struct kvc_pool *p, const struct kv_server_entry *entry)
 	if (at >= 0 && p->server[at].users++ == 0) {
 		p->taken[at] = hash;
 		p->server[at].entry = *entry;
-		memset(&p->server[at].told, 0, sizeof(p->server[at].told));
+		memset(&p->server[at].troubles, 0, sizeof(p->server[at].troubles));
 	}
 	pthread_mutex_unlock(&p->lock);
 	return at;
@@ -50,7 +50,7 @@ void kc_pool_server_give(struct kvc_pool *p, unsigned i)
 	pthread_mutex_lock(&p->lock);
 	if (--p->server[i].users == 0) {
 		p->taken[i] = 0;
-		kc_naming_forget(p, i);
+		kc_cluster_name_forget(p, i);
 	}
 	pthread_mutex_unlock(&p->lock);
 }

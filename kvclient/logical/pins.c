@@ -48,6 +48,7 @@ void kc_pins_init(struct kvc_client *c)
 
 static void pin_free(struct kc_pin *p)
 {
+	KV_ASSERT(!p->busy && p->calls == 0); /* rule 31 */
 	kv_list_del(&p->bucket);
 	kv_list_del(&p->node);
 	kv_list_del(&p->of_sub);
@@ -294,7 +295,7 @@ int kc_pins_part_await(struct kvc_session *session, uint64_t deadline_ns)
 static void move_start(struct kvc_client *c)
 {
 	if (c->pins.moving || c->closing || kv_list_empty(&c->pins.todo) ||
-	    co_spawn(c->loop, c->pin_ops->move_main, c, "kvc pins move") < 0)
+	    co_spawn(c->loop, c->hooks->pins_move_main, c, "kvc pins move") < 0)
 		return;
 	c->pins.moving = true;
 	kc_client_began(c);
@@ -366,7 +367,7 @@ static void pin_redo(struct kc_pin *p)
 static void pin_release_await(struct kvc_client *c, struct kc_pin *p)
 {
 	if (p->at->state == KC_NODE_UP && !p->at->retired)
-		c->pin_ops->unpin_await(p->at, p->session, (struct kvc_key){p->key, p->len});
+		c->hooks->unpin_await(p->at, p->session, (struct kvc_key){p->key, p->len});
 	if (p->held || p->calls)
 		pin_redo(p);
 }
@@ -376,7 +377,7 @@ static int pin_there_await(struct kvc_client *c, struct kc_pin *p, struct kc_pin
 {
 	struct kc_node *to = there->at;
 	uint64_t attaches = to->attaches;
-	int rc = there->held ? 0 : c->pin_ops->pin_await(to, p->session, (struct kvc_key){p->key, p->len});
+	int rc = there->held ? 0 : c->hooks->pin_await(to, p->session, (struct kvc_key){p->key, p->len});
 	if (rc == 0 && to->retired)
 		return -KV_ELEFT;
 	if (rc == 0 && !p->held) { /* deleted, or its server has left */
@@ -484,7 +485,7 @@ static void pin_again_await(struct kc_node *n, struct kc_pin *p)
 	kv_list_add_tail(&n->pins.all, &p->node);
 	p->attaches = attaches;
 	busy_begin(p);
-	rc = c->pin_ops->pin_await(n, p->session, (struct kvc_key){p->key, p->len});
+	rc = c->hooks->pin_await(n, p->session, (struct kvc_key){p->key, p->len});
 	if (!kc_node_uses(n, attaches)) {
 		/* The next attachment may be up already. */
 		pin_redo(p);

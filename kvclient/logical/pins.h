@@ -8,16 +8,6 @@
 
 struct kc_pin;
 
-/* Set once (client->pin_ops). */
-struct kc_pin_ops {
-	/* Pin the key at the node for a session (NULL: the client's own), by the pool's timeout; retries within the
-	 * attachment. The key stays valid. */
-	int (*pin_await)(struct kc_node *n, struct kvc_session *session, struct kvc_key key);
-	void (*unpin_await)(struct kc_node *n, struct kvc_session *session, struct kvc_key key);
-	/* The coroutine that moves pins (copies/pin_move.c). */
-	void (*move_main)(void *client);
-};
-
 /* kc_pins_fini -- forget all; no coroutine of the client uses a pin. */
 void kc_pins_init(struct kvc_client *c);
 void kc_pins_fini(struct kvc_client *c);

@@ -7,10 +7,11 @@
  *                |                 +--refused--> REFUSED
  *                +-- the connection ends; or, after a temporary refusal, a call asks again
  *
- * The opener, a coroutine of the node, asks and says goodbye (opener.c); answers.c takes the answers. When a connection
- * ends, all its sessions are WANTED again. A call moves its session to the front and waits by its own deadline, so a
- * client with thousands of sessions is usable right after a reconnect. A server that answers heartbeats but no
- * questions is dialled again (kc_sessions_late), or a lost answer would block a session forever.
+ * The opener, a coroutine of the node, asks and says goodbye; the coroutine of the connection takes the answers
+ * (node_sessions.c). When a connection ends, all its sessions are WANTED again. A call moves its session to the front
+ * and waits by its own deadline, so a client with thousands of sessions is usable right after a reconnect. A server
+ * that answers heartbeats but no questions is dialled again (kc_sessions_late), or a lost answer would block a session
+ * forever.
  *
  * The handle is the host's until closed. Questions, goodbyes and abandoned requests keep the object (refs). A session
  * granted after its host has gone is closed at once. */
@@ -21,7 +22,7 @@
 #include "kvclient/conn/node.h"
 #include "kvclient/core/sized.h"
 #include "kvclient/core/waits.h"
-#include "kvclient/logical/opener.h"
+#include "kvclient/logical/node_sessions.h"
 #include "kvclient/logical/pins.h"
 #include "kvclient/request/lanes.h"
 
@@ -134,8 +135,8 @@ static int open_at_await(struct kvc_session *session, struct kc_node *n, uint64_
 static int nowhere_open(const struct kvc_client *c, struct kv_error *err)
 {
 	const struct kc_node *n = &c->node[0];
-	return kv_fail(err, n->refusal.code ? n->refusal.code : -KV_EPEERDOWN,
-		       "no server is up to open a session at: %s", n->why[0] ? n->why : "none was reached yet");
+	return kv_fail(err, n->refusal ? n->refusal : -KV_EPEERDOWN, "no server is up to open a session at: %s",
+		       n->why[0] ? n->why : "none was reached yet");
 }
 
 static int open_all_await(struct kvc_session *session, uint64_t deadline_ns, struct kv_error *err)

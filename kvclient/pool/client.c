@@ -14,10 +14,8 @@
 #include "kvclient/conn/serve.h"
 #include "kvclient/copies/copies.h"
 #include "kvclient/copies/second_put.h"
-#include "kvclient/core/naming.h"
 #include "kvclient/core/waits.h"
-#include "kvclient/logical/answers.h"
-#include "kvclient/logical/opener.h"
+#include "kvclient/logical/node_sessions.h"
 #include "kvclient/logical/pins.h"
 #include "kvclient/logical/sessions.h"
 #include "kvclient/request/admission.h"
@@ -161,39 +159,32 @@ static void node_beat(struct kc_node *n)
 {
 	kc_pins_start(n);
 	kc_pins_beat(n->client);
-	kc_naming_beat(n->client->pool, n->index, loop_now(n->client->loop), n->pulse.beat_ns);
 	kc_cluster_look(n->client);
 }
 
-static void hooks_set(struct kvc_client *c)
-{
-	static const struct kc_link_events link_events = {.redo = kc_node_redo};
-	static const struct kc_node_events node_events = {.up = node_up,
-							  .beat = node_beat,
-							  .gone = kc_sessions_reset,
-							  .message = kc_sessions_message,
-							  .view = kc_cluster_take,
-							  .told = kc_cluster_told,
-							  .asks = kc_cluster_asks,
-							  .waits = kc_cluster_waits,
-							  .ended = kc_cluster_node_ended};
-	static const struct kc_pin_ops pin_ops = {
-		.pin_await = kc_pin_again_await, .unpin_await = kc_pin_release_await, .move_main = kc_pins_move_main};
-	c->link_events = &link_events;
-	c->node_events = &node_events;
-	c->pin_ops = &pin_ops;
-	c->repair_main = kc_repair_main;
-}
+static const struct kc_hooks hooks = {.node_up = node_up,
+				      .node_beat = node_beat,
+				      .attachment_gone = kc_sessions_reset,
+				      .node_ended = kc_cluster_node_ended,
+				      .session_message = kc_sessions_message,
+				      .view_came = kc_cluster_take,
+				      .view_announced = kc_cluster_told,
+				      .view_asked = kc_cluster_asks,
+				      .view_awaited = kc_cluster_waits,
+				      .node_redo = kc_node_redo,
+				      .pin_await = kc_pin_again_await,
+				      .unpin_await = kc_pin_release_await,
+				      .pins_move_main = kc_pins_move_main,
+				      .repair_main = kc_repair_main};
 
 static int tables_open(struct kvc_client *c, struct kv_error *err)
 {
-	unsigned n = c->pool->room;
 	int rc = kc_reqs_init(&c->reqs, KC_REQS);
-	c->node = calloc(n, sizeof(*c->node));
-	rc = rc < 0 ? rc : kc_votes_init(&c->cluster.votes, n);
+	rc = rc < 0 ? rc : kc_cluster_init(c);
 	rc = rc < 0 ? rc : kc_owed_init(c);
 	rc = rc < 0 ? rc : kc_requests_open(c);
-	if (rc < 0 || !c->node)
+	rc = rc < 0 ? rc : kc_nodes_make(c);
+	if (rc < 0)
 		return kv_fail(err, -KV_ENOMEM, "client %u: no memory for its tables", c->index);
 	c->num_nodes = c->pool->num_servers;
 	c->placement = &c->pool->place;
@@ -206,9 +197,6 @@ static int tables_open(struct kvc_client *c, struct kv_error *err)
 static int coroutines_start(struct kvc_client *c, struct kv_error *err)
 {
 	int rc;
-	/* All nodes first: closing, after a failure, visits each. */
-	for (unsigned i = 0; i < c->pool->room; i++)
-		kc_node_init(&c->node[i], c, i);
 	if (route_hot_ready(c) < 0)
 		return kv_fail(err, -KV_ENOMEM, "client %u: no memory for its hot keys", c->index);
 	rc = kc_requests_start(c);
@@ -252,7 +240,7 @@ static int security_open(struct kvc_client *c, struct kv_error *err)
 int kc_client_open(struct kvc_client *c, struct kv_error *err)
 {
 	int rc = tables_open(c, err);
-	hooks_set(c);
+	c->hooks = &hooks;
 	if (rc < 0)
 		goto err_tables;
 	rc = security_open(c, err);
@@ -289,11 +277,10 @@ err_boot:
 	boot_context_destroy(&c->boot);
 err_tables:
 	kc_reqs_fini(&c->reqs);
-	kc_votes_fini(&c->cluster.votes);
+	kc_cluster_fini(c);
 	kc_owed_fini(c);
 	kc_requests_close(c);
-	free(c->node);
-	c->node = NULL;
+	kc_nodes_free(c);
 	return rc;
 }
 
@@ -360,7 +347,7 @@ static void closer(void *arg)
 	kv_area_unmap(&c->area);
 	boot_context_destroy(&c->boot);
 	kc_reqs_fini(&c->reqs);
-	free(c->node);
+	kc_nodes_free(c);
 	c->opened = false;
 	kc_pool_tell_closed(c->pool);
 }

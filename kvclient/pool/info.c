@@ -6,6 +6,7 @@
 
 #include "host/host.h"
 #include "kvclient/conn/alias.h"
+#include "kvclient/conn/node.h"
 #include "kvclient/core/block.h"
 #include "kvclient/core/sized.h"
 #include "kvclient/request/landing.h"
@@ -253,11 +254,6 @@ static void view_info(struct kvc_server_info *o, const struct kc_node *n)
 
 static int64_t server_ask(struct kvc_client *c, void *arg)
 {
-	static const enum kvc_server_state states[] = {[KC_NODE_NEW] = KVC_SERVER_CONNECTING,
-						       [KC_NODE_CONNECTING] = KVC_SERVER_CONNECTING,
-						       [KC_NODE_UP] = KVC_SERVER_UP,
-						       [KC_NODE_DOWN] = KVC_SERVER_DOWN,
-						       [KC_NODE_CLOSED] = KVC_SERVER_CLOSED};
 	struct asked *a = arg;
 	struct kvc_server_info *o = &a->server;
 	const struct kc_node *n;
@@ -269,16 +265,8 @@ static int64_t server_ask(struct kvc_client *c, void *arg)
 	n = kc_alias_node(c, a->index);
 	if (a->index >= c->pool->num_servers && n->state == KC_NODE_NEW && !n->joined)
 		return -KV_ENOTFOUND; /* the member has left */
-	*o = (struct kvc_server_info){.state = states[n->state],
-				      .incarnation = n->incarnation,
-				      .heard_ns =
-					      n->pulse.heard_ns ? loop_now(c->loop) - n->pulse.heard_ns : UINT64_MAX,
-				      .ping_ns = n->ping_ns,
-				      .connects = n->connects,
-				      .attaches = n->attaches,
-				      .attempts_failed = n->attempt.failures,
-				      .fences = n->fences,
-				      .avoided_ns = n->state == KC_NODE_DOWN ? loop_now(c->loop) - n->down_ns : 0};
+	*o = (struct kvc_server_info){0};
+	kc_node_info(n, o);
 	text_copy(o->name, sizeof(o->name), c->pool->server[a->index].entry.text);
 	text_copy(o->node_id, sizeof(o->node_id), n->node_id);
 	text_copy(o->why, sizeof(o->why), n->why);

@@ -179,6 +179,7 @@ static bool part_end(struct kc_queue_part *p, int rc)
 {
 	for (unsigned i = 0; rc < 0 && i < p->n; i++)
 		p->items[i].result = rc;
+	KV_ASSERT_HOT(atomic_load(&p->entry->parts_left) > 0); /* rule 51: it ends once */
 	return atomic_fetch_sub(&p->entry->parts_left, 1) == 1;
 }
 

@@ -425,6 +425,7 @@ void kc_room_return_piece(struct kvc_client *c, struct kc_req *r)
 
 void kc_room_return(struct kvc_client *c, struct kc_req *r)
 {
+	KV_ASSERT_HOT(r->room.share->reqs > 0);
 	kc_room_return_imms(c, r);
 	kc_room_return_piece(c, r);
 	r->room.share->reqs--;
@@ -441,6 +442,7 @@ void kc_room_keep(struct kvc_client *c, const struct kc_piece *piece)
 
 void kc_room_give(struct kvc_client *c, struct kc_piece *piece)
 {
+	KV_ASSERT_HOT(c->requests->room.nobody.bytes >= piece->len_bytes); /* rule 27: it is given back once */
 	c->requests->room.nobody.bytes -= piece->len_bytes;
 	kc_buffer_give(&c->buffer, piece);
 	kc_room_feed(c);
@@ -470,9 +472,22 @@ void kc_room_stop(struct kvc_client *c, const bool *stop)
 	kc_room_feed(c);
 }
 
+/* Rule 15: a coroutine with a request under way does not wait for room, except urgently. */
+static bool holds_request(const struct kvc_client *c)
+{
+	for (uint32_t i = 0; i < c->reqs.count; i++) {
+		const struct kc_wait *w = c->reqs.entry[i].wait;
+		if (w && w->co == co_self())
+			return true;
+	}
+	return false;
+}
+
 /* Park until served, refused or late. Not inlined: gcc would report a dangling list node. */
 static __attribute__((noinline)) int room_wait_await(struct kvc_client *c, struct kc_starving *s, uint64_t deadline_ns)
 {
+	KV_ASSERT(loop_current() == c->loop);
+	KV_ASSERT(s->need.urgent || !holds_request(c));
 	kv_list_add_tail(s->need.background ? &c->requests->room.behind : &c->requests->room.starving, &s->node);
 	c->requests->room.num_starving++;
 	share_of(c, &s->need)->waiting += s->need.piece_bytes > 0;

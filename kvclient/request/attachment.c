@@ -99,6 +99,7 @@ static void landings_free(struct kc_attachment *s)
 void kc_attachment_free(struct kc_attachment *s)
 {
 	for (uint32_t i = 0; i < s->num_links; i++) {
+		KV_ASSERT(s->link[i].frames == 0 && s->link[i].pushes == 0); /* rules 22 and 37 */
 		kc_map_fini(&s->link[i].map);
 		kv_seal_fini(&s->link[i].seal);
 	}

@@ -46,6 +46,7 @@ struct kc_session_at *kc_session_part_make(struct kvc_session *session, unsigned
 
 void kc_session_free(struct kvc_session *session)
 {
+	KV_ASSERT(session->users == 0 && kv_list_empty(&session->pins)); /* rule 41 */
 	for (unsigned i = 0; i < session->num_at + session->num_more; i++) {
 		struct kc_session_at *at = kc_session_part(session, i);
 		if (!at)

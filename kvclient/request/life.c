@@ -143,6 +143,7 @@ void kc_req_release(struct kvc_client *c, struct kc_req *r)
 	if (r->state == KC_REQ_QUEUED)
 		kc_req_end(c, r, -KV_ECANCELED); /* leaves the queue and its lane */
 	if (kc_req_out(r)) {
+		KV_ASSERT(!(r->mem.callers && kc_req_unsafe(r))); /* rule 16: it was fenced */
 		kc_req_cancel(r, -KV_ECANCELED);
 		kc_add(&c->count.orphans, 1);
 		kc_room_not_out(r);

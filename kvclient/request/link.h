@@ -6,17 +6,9 @@
 #include "kvclient/core/client.h"
 #include "kvclient/request/lanes.h"
 
-/* This room's upward calls about useless attachments, filled by conn/ (client->link_events). */
-struct kc_link_events {
-	/* Our own break (endpoints rebuilt, a frame not sent, requests never answered): attach again at once. why: a
-	 * constant, for the log. On the client's loop, on any stack; does not park. May end requests of an attachment
-	 * still being set up. */
-	void (*redo)(struct kc_node *n, const char *why);
-};
-
 static inline void kc_link_redo(struct kc_node *n, const char *why)
 {
-	n->client->link_events->redo(n, why);
+	n->client->hooks->node_redo(n, why);
 }
 
 /* kc_link_pick -- the shard's next working link, in turn, of an attachment that is up. */

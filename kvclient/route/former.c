@@ -13,6 +13,7 @@
 
 #include "kvclient/core/placement.h"
 #include "kvclient/route/owner.h"
+#include "kvclient/route/private.h"
 #include "kvclient/route/second.h"
 
 static struct kc_node *elder(struct kvc_client *c, struct kvc_key key)
@@ -71,7 +72,7 @@ static struct kc_node *candidate(struct kvc_client *c, struct kvc_key key, bool 
 	if (i == ELDER)
 		return elder(c, key);
 	i -= OLDER;
-	return once(c, &c->cluster.former[i / ONCE].place, key, i % ONCE, 1);
+	return once(c, &c->cluster.own->former[i / ONCE].place, key, i % ONCE, 1);
 }
 
 struct kc_node *route_former(struct kvc_client *c, struct kvc_key key, bool twice, unsigned k)
@@ -98,7 +99,7 @@ static bool tell(struct kc_place_set *told, const struct kc_node *n)
 static struct kc_node *twice_drop(struct kvc_client *c, struct kvc_key key, struct kc_place_set *told)
 {
 	for (unsigned i = 0; i < c->cluster.num_former * ONCE; i++) {
-		struct kc_node *n = once(c, &c->cluster.former[i / ONCE].place, key, i % ONCE, 2);
+		struct kc_node *n = once(c, &c->cluster.own->former[i / ONCE].place, key, i % ONCE, 2);
 		if (tell(told, n))
 			return n;
 	}
@@ -127,7 +128,7 @@ static struct kc_node *absents_drop(struct kvc_client *c, struct kvc_key key, bo
 {
 	struct kc_node *n = absent_drop(c, c->placement, key, twice, told);
 	for (unsigned i = 0; !n && i < c->cluster.num_former; i++)
-		n = absent_drop(c, &c->cluster.former[i].place, key, twice, told);
+		n = absent_drop(c, &c->cluster.own->former[i].place, key, twice, told);
 	return n;
 }
 

@@ -6,6 +6,8 @@
 
 #include "kvclient/core/client.h"
 
+enum { KC_FORMERS_ASKED = 2 };
+
 /* route_formers -- whether any key can have a former server: a few loads, for the hot path. */
 static inline bool route_formers(const struct kvc_client *c)
 {

@@ -55,7 +55,7 @@ int repair_wait_await(struct kvc_client *c, uint64_t deadline_ns)
 static bool start(struct kvc_client *c)
 {
 	struct kc_repairs *q = c->repairs;
-	if (co_spawn(c->loop, c->repair_main, c, "kvc repair") < 0) {
+	if (co_spawn(c->loop, c->hooks->repair_main, c, "kvc repair") < 0) {
 		q->count = 0;
 		return false;
 	}

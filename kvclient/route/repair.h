@@ -35,7 +35,7 @@ int repair_wait_await(struct kvc_client *c, uint64_t deadline_ns);
 bool repair_forget(struct kvc_client *c, struct kvc_key key);
 void repair_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns);
 
-/* For the coroutine client->repair_main. repair_first -- begin the first waiting copy; NULL: none. Its place is stable
+/* For the coroutine kc_hooks.repair_main. repair_first -- begin the first waiting copy; NULL: none. Its place is stable
  * until repair_done. repair_end -- the coroutine ends; returns the number of values dropped. */
 const struct kc_repair *repair_first(struct kvc_client *c);
 void repair_done(struct kvc_client *c);

@@ -2,9 +2,9 @@
 /* view.c -- the client's view of the cluster, and how its nodes follow it.
  *
  * Servers announce their views as votes (conn/connect.c, conn/serve.c). The client follows the view of more than half
- * of its servers (core/votes.c), fetches it from one (core/asking.c), and posts it to the pool's other clients. Clients
- * may differ for a moment: they miss, and never read wrong bytes. A server decides alone only about its own drain. One
- * view without a majority, or not usable yet, is held.
+ * of its servers (core/votes.c), fetches it from one (route/view_ask.c), and posts it to the pool's other clients.
+ * Clients may differ for a moment: they miss, and never read wrong bytes. A server decides alone only about its own
+ * drain. One view without a majority, or not usable yet, is held.
  *
  * A node belongs to a member's node id and addresses; keys are placed by the id. All clients number nodes by the pool's
  * table of servers, under its lock. Outside the view a node is retired: one of the user's list rests, and asks for the
@@ -19,11 +19,11 @@
 #include "kvclient/conn/owed.h"
 #include "kvclient/conn/serve.h"
 #include "kvclient/conn/where.h"
-#include "kvclient/core/carry.h"
-#include "kvclient/core/naming.h"
-#include "kvclient/logical/opener.h"
+#include "kvclient/core/cluster_name.h"
+#include "kvclient/logical/node_sessions.h"
 #include "kvclient/logical/pins.h"
 #include "kvclient/request/lanes.h"
+#include "kvclient/route/private.h"
 #include "kvclient/route/repair.h"
 
 #define LOOK_NS    20000000ull    /* a thousand servers make a heartbeat each half millisecond */
@@ -140,7 +140,7 @@ static bool place_same(const struct kc_place *a, const struct kc_place *b)
 
 static void former_drop(struct kc_cluster *k)
 {
-	kc_place_fini(&k->former[--k->num_former].place);
+	kc_place_fini(&k->own->former[--k->num_former].place);
 }
 
 /* Whether the user's list, in any order, places every key like p. */
@@ -169,7 +169,7 @@ static bool former_take(struct kvc_client *c, const struct kc_place *next, struc
 	if (c->pool->options.settle_ns <= 1)
 		return false;
 	if (k->view.epoch == 0)
-		return k->listed && !list_same(&c->pool->place, next) && list_copy(&c->pool->place, out) == 0;
+		return k->own->listed && !list_same(&c->pool->place, next) && list_copy(&c->pool->place, out) == 0;
 	if (place_same(&k->place, next))
 		return false;
 	*out = k->place;
@@ -180,10 +180,10 @@ static bool former_take(struct kvc_client *c, const struct kc_place *next, struc
 static void carrier(void *arg)
 {
 	struct kvc_client *c = arg;
-	while (!c->closing && kc_carry_step(&c->cluster.carry, &c->cluster.place))
+	while (!c->closing && kc_carry_step(&c->cluster.own->carry, &c->cluster.place))
 		co_yield_await();
-	kc_carry_end(&c->cluster.carry);
-	c->cluster.carrying = false;
+	kc_carry_end(&c->cluster.own->carry);
+	c->cluster.own->carrying = false;
 	kc_client_ended(c);
 }
 
@@ -192,16 +192,16 @@ static void notes_carry(struct kvc_client *c, struct kc_place *next)
 {
 	struct kc_cluster *k = &c->cluster;
 	const struct kc_place *now = k->view.epoch == 0 ? &c->pool->place : &k->place;
-	kc_carry_end(&k->carry);
+	kc_carry_end(&k->own->carry);
 	if (!kc_notes_share(next, &c->pool->notes))
-		kc_carry_begin(&k->carry, now, next);
-	if (!k->carry.from || k->carrying || c->closing)
+		kc_carry_begin(&k->own->carry, now, next);
+	if (!k->own->carry.from || k->own->carrying || c->closing)
 		return;
 	if (co_spawn(c->loop, carrier, c, "kvc places") == 0) {
-		k->carrying = true;
+		k->own->carrying = true;
 		kc_client_began(c);
 	} else {
-		kc_carry_end(&k->carry);
+		kc_carry_end(&k->own->carry);
 	}
 }
 
@@ -216,8 +216,9 @@ static void former_keep(struct kvc_client *c, const struct kc_place *next)
 		return;
 	if (k->num_former == KC_FORMER_PLACES)
 		former_drop(k);
-	memmove(&k->former[1], &k->former[0], k->num_former * sizeof(k->former[0]));
-	k->former[0] = (struct kc_former_place){former, kv_deadline(loop_now(c->loop), c->pool->options.settle_ns)};
+	memmove(&k->own->former[1], &k->own->former[0], k->num_former * sizeof(k->own->former[0]));
+	k->own->former[0] =
+		(struct kc_former_place){former, kv_deadline(loop_now(c->loop), c->pool->options.settle_ns)};
 	k->num_former++;
 }
 
@@ -225,7 +226,7 @@ static void former_keep(struct kvc_client *c, const struct kc_place *next)
 static void former_expire(struct kvc_client *c)
 {
 	struct kc_cluster *k = &c->cluster;
-	while (k->num_former > 0 && k->former[k->num_former - 1].until_ns <= loop_now(c->loop))
+	while (k->num_former > 0 && k->own->former[k->num_former - 1].until_ns <= loop_now(c->loop))
 		former_drop(k);
 }
 
@@ -266,8 +267,7 @@ static void places_give(struct kvc_client *c)
 			continue;
 		kc_pool_server_give(c->pool, i);
 		kc_votes_drop(&c->cluster.votes, i);
-		memset(n, 0, sizeof(*n));
-		kc_node_init(n, c, i);
+		kc_node_renew(n);
 		kc_place_set_put(&c->avoided, i, false);
 		kc_place_set_put(&c->shunned, i, false);
 		kc_place_set_put(&c->cluster.draining, i, false);
@@ -406,7 +406,7 @@ void kc_cluster_node_up(struct kc_node *n)
 {
 	struct kvc_client *c = n->client;
 	const struct kv_member *m = kv_view_find(&c->cluster.view, n->member_id);
-	c->cluster.listed |= c->cluster.view.epoch == 0;
+	c->cluster.own->listed |= c->cluster.view.epoch == 0;
 	if (n->retired)
 		return;
 	if (m) {
@@ -427,7 +427,6 @@ static void node_use(struct kvc_client *c, unsigned i, const struct kv_member *m
 	if (fresh) {
 		c->num_nodes = KV_MAX(c->num_nodes, i + 1);
 		n->joined = true;
-		n->attempt.first_told = true; /* opening waits for the user's list only */
 		kc_node_open(n);
 	} else if (n->state == KC_NODE_CLOSED) { /* it returns before its place was given away */
 		n->retired = n->ending = false;
@@ -534,9 +533,9 @@ static void adopt(struct kvc_client *c, struct kv_view *v, const struct kc_choic
 	kc_pins_follow(c);
 	if (k->num_former > 0 || k->draining.count > 0 || k->joining.count > 0)
 		repair_ready(c); /* copy values found at former servers */
-	k->said = false;
+	k->own->said = false;
 	kc_votes_adopted(&k->votes, choice, loop_now(c->loop));
-	kc_asking_over(&k->asking);
+	kc_asking_over(&k->own->asking);
 	kc_add(&c->count.view_resets, choice->reset && !first);
 	kc_owed_view(c);
 	told = atomic_exchange(&c->pool->view_told, (uint64_t)k->digest) == (uint64_t)k->digest;
@@ -551,19 +550,19 @@ static void doubt(struct kvc_client *c, const struct kv_view *v, const char *why
 {
 	struct kc_cluster *k = &c->cluster;
 	const uint64_t digest = (uint64_t)k->held_digest;
-	if (!k->said && atomic_exchange(&c->pool->view_doubt_told, digest) != digest)
+	if (!k->own->said && atomic_exchange(&c->pool->view_doubt_told, digest) != digest)
 		kv_event(kc_client_log(c), KV_LOG_WARN,
 			 KV_EVENT("view_doubted", KV_NUMBER("client", c->index), KV_NUMBER("members", v->count),
 				  KV_NUMBER("epoch", v->epoch), KV_FIELD("reason", why)),
 			 "client %u: a view of %u members, epoch %llu, is not taken: %s", c->index, v->count,
 			 (unsigned long long)v->epoch, why);
-	kc_add(&c->count.views_doubted, !k->said);
-	k->said = true;
+	kc_add(&c->count.views_doubted, !k->own->said);
+	k->own->said = true;
 }
 
 static void held_try(struct kvc_client *c, const struct kc_choice *choice)
 {
-	struct kv_view *v = &c->cluster.held;
+	struct kv_view *v = &c->cluster.own->held;
 	struct plan p = {0};
 	char why[200];
 	int rc;
@@ -585,9 +584,9 @@ static void held_try(struct kvc_client *c, const struct kc_choice *choice)
 
 static void held_drop(struct kc_cluster *k)
 {
-	kv_view_fini(&k->held);
+	kv_view_fini(&k->own->held);
 	k->held_digest = 0;
-	k->said = false;
+	k->own->said = false;
 }
 
 /* ---- votes ---- */
@@ -631,19 +630,19 @@ static void differ_log(struct kvc_client *c, const struct kc_choice *count, uint
 	struct kc_cluster *k = &c->cluster;
 	unsigned differ = count->voters - KV_MIN(count->present, count->voters);
 	if (differ == 0 || k->view.epoch == 0) {
-		k->differ_ns = 0;
-		if (k->differ_said && atomic_exchange(&c->pool->views_differ, false))
+		k->own->differ_ns = 0;
+		if (k->own->differ_said && atomic_exchange(&c->pool->views_differ, false))
 			kv_event(kc_client_log(c), KV_LOG_INFO,
 				 KV_EVENT("views_agree", KV_NUMBER("client", c->index),
 					  KV_NUMBER("servers", count->voters)),
 				 "client %u: all servers announce one view again", c->index);
-		k->differ_said = false;
+		k->own->differ_said = false;
 		return;
 	}
-	k->differ_ns = k->differ_ns ? k->differ_ns : now_ns;
-	if (k->differ_said || now_ns - k->differ_ns < DIFFER_NS)
+	k->own->differ_ns = k->own->differ_ns ? k->own->differ_ns : now_ns;
+	if (k->own->differ_said || now_ns - k->own->differ_ns < DIFFER_NS)
 		return;
-	k->differ_said = true;
+	k->own->differ_said = true;
 	if (!atomic_exchange(&c->pool->views_differ, true))
 		kv_event(kc_client_log(c), KV_LOG_WARN,
 			 KV_EVENT("views_differ", KV_NUMBER("client", c->index), KV_NUMBER("servers", count->voters),
@@ -659,18 +658,18 @@ static void votes_look(struct kvc_client *c)
 	struct kc_votes_now now = {
 		.source = k->view.source, .epoch = k->view.epoch, .digest = k->digest, .now_ns = loop_now(c->loop)};
 	struct kc_choice choice;
-	bool opening = now.now_ns < k->opening_ns;
+	bool opening = now.now_ns < k->own->opening_ns;
 	if (c->closing || !k->votes.vote)
 		return;
-	k->reached &= c->nodes_up == 0; /* after a loss of all, the next answer is a first one */
+	k->own->reached &= c->nodes_up == 0; /* after a loss of all, the next answer is a first one */
 	now.pending = opening ? pending(c, now.now_ns) : 0;
 	now.alone = (!opening || (k->view.epoch == 0 && now.pending == 0)) && is_alone(c);
 	kc_votes_decide(&k->votes, &now, &choice);
 	kc_set(&c->count.view_votes, choice.present);
 	kc_set(&c->count.view_voters, choice.voters);
-	if (choice.digest != k->wanted.digest)
-		kc_asking_over(&k->asking);
-	k->wanted = choice;
+	if (choice.digest != k->own->wanted.digest)
+		kc_asking_over(&k->own->asking);
+	k->own->wanted = choice;
 	if (choice.digest && choice.digest == k->digest) { /* same members, new numbers */
 		digest_set(c, &choice);
 		k->votes.differ_ns = 0; /* a majority announces the view in force */
@@ -684,9 +683,9 @@ static void cast(struct kc_node *n, uint64_t source, uint64_t epoch, kv_u128 dig
 {
 	struct kvc_client *c = n->client;
 	struct kc_cluster *k = &c->cluster;
-	if (!k->reached && c->nodes_up == 0)
-		k->opening_ns = loop_now(c->loop) + OPENING_NS;
-	k->reached = true;
+	if (!k->own->reached && c->nodes_up == 0)
+		k->own->opening_ns = loop_now(c->loop) + OPENING_NS;
+	k->own->reached = true;
 	kc_votes_cast(&k->votes, n->index, source, epoch, digest);
 	if (n->drains != draining) {
 		n->drains = draining;
@@ -702,7 +701,7 @@ static void own_note(struct kc_node *n, const struct kv_view *v, kv_u128 digest)
 {
 	struct kc_cluster *k = &n->client->cluster;
 	if (!v && digest == k->held_digest)
-		v = &k->held;
+		v = &k->own->held;
 	if (k->view.epoch == 0 && v && digest && n->node_id[0] && kv_view_find(v, n->node_id))
 		kc_votes_own(&k->votes, n->index);
 }
@@ -717,7 +716,7 @@ static void hold(struct kvc_client *c, struct kv_view *v, kv_u128 digest)
 		      kc_votes_for(&k->votes, k->held_digest, now_ns) > kc_votes_for(&k->votes, digest, now_ns)))
 		return;
 	held_drop(k);
-	k->held = *v;
+	k->own->held = *v;
 	k->held_digest = digest;
 	*v = (struct kv_view){0};
 }
@@ -749,14 +748,14 @@ bool kc_cluster_asks(struct kc_node *n)
 	struct {
 		uint64_t now_ns, client, node;
 	} here = {loop_now(c->loop), c->pool->options.base_client_id + c->index, n->index};
-	kv_u128 wanted = k->wanted.digest;
+	kv_u128 wanted = k->own->wanted.digest;
 	if (!wanted || wanted == k->digest || wanted == k->held_digest || k->votes.vote[n->index].digest != wanted)
 		return false;
 	/* Clients choose differently, and a repeated simulation alike. */
-	if (!kc_asking_now(&k->asking, k->wanted.votes, here.now_ns,
+	if (!kc_asking_now(&k->own->asking, k->own->wanted.votes, here.now_ns,
 			   kv_hash_key(&here, sizeof(here), (uint64_t)wanted)))
 		return false;
-	k->asked++;
+	k->own->asked++;
 	return true;
 }
 
@@ -766,11 +765,11 @@ bool kc_cluster_waits(struct kc_node *n)
 	struct kc_cluster *k = &c->cluster;
 	uint64_t now_ns = loop_now(c->loop);
 	votes_look(c);
-	if (k->view.epoch || now_ns >= k->opening_ns || !k->votes.vote[n->index].digest)
+	if (k->view.epoch || now_ns >= k->own->opening_ns || !k->votes.vote[n->index].digest)
 		return false;
-	if (k->wanted.digest) /* another server is asked */
-		return k->votes.vote[n->index].digest != k->wanted.digest ||
-		       (k->asking.asked_ns && now_ns - k->asking.asked_ns < KC_ASK_PATIENCE_NS);
+	if (k->own->wanted.digest) /* another server is asked */
+		return k->votes.vote[n->index].digest != k->own->wanted.digest ||
+		       (k->own->asking.asked_ns && now_ns - k->own->asking.asked_ns < KC_ASK_PATIENCE_NS);
 	return pending(c, now_ns) > 0;
 }
 
@@ -793,7 +792,7 @@ static void on_told(void *arg)
 	newer = k->view.epoch == 0 || (v.source == k->view.source && v.epoch > k->view.epoch);
 	if (c->opened && !c->closing && c->nodes_up > 0 && newer && choice.digest && choice.digest != k->digest) {
 		held_drop(k);
-		k->held = v;
+		k->own->held = v;
 		k->held_digest = choice.digest;
 		v = (struct kv_view){0};
 		held_try(c, &choice);
@@ -805,11 +804,11 @@ static void on_told(void *arg)
 /* The pool has a new cluster name: leave servers of other clusters. */
 static void naming_follow(struct kvc_client *c)
 {
-	uint32_t number = kc_naming_number(c->pool);
+	uint32_t number = kc_cluster_name_number(c->pool);
 	char name[KV_NAME_MAX];
-	if (number == c->cluster.naming_number)
+	if (number == c->cluster.own->naming_number)
 		return;
-	c->cluster.naming_number = number;
+	c->cluster.own->naming_number = number;
 	pthread_mutex_lock(&c->pool->lock);
 	memcpy(name, c->pool->cluster, sizeof(name));
 	pthread_mutex_unlock(&c->pool->lock);
@@ -821,9 +820,9 @@ static void naming_follow(struct kvc_client *c)
 void kc_cluster_look(struct kvc_client *c)
 {
 	uint64_t now_ns = loop_turn_now(c->loop);
-	if (c->closing || (c->cluster.looked_ns && now_ns - c->cluster.looked_ns < LOOK_NS))
+	if (c->closing || (c->cluster.own->looked_ns && now_ns - c->cluster.own->looked_ns < LOOK_NS))
 		return;
-	c->cluster.looked_ns = now_ns;
+	c->cluster.own->looked_ns = now_ns;
 	former_expire(c);
 	restarted_expire(c);
 	absent_expire(c);
@@ -835,13 +834,24 @@ void kc_cluster_look(struct kvc_client *c)
 			kc_node_open(&c->node[i]);
 }
 
+int kc_cluster_init(struct kvc_client *c)
+{
+	c->cluster.own = calloc(1, sizeof(*c->cluster.own));
+	return c->cluster.own ? kc_votes_init(&c->cluster.votes, c->pool->room) : -KV_ENOMEM;
+}
+
 void kc_cluster_fini(struct kvc_client *c)
 {
-	while (c->cluster.num_former > 0)
-		former_drop(&c->cluster);
-	kc_carry_end(&c->cluster.carry);
-	kc_place_fini(&c->cluster.place);
-	kv_view_fini(&c->cluster.view);
-	kv_view_fini(&c->cluster.held);
-	kc_votes_fini(&c->cluster.votes);
+	struct kc_cluster *k = &c->cluster;
+	if (!k->own)
+		return;
+	while (k->num_former > 0)
+		former_drop(k);
+	kc_carry_end(&k->own->carry);
+	kc_place_fini(&k->place);
+	kv_view_fini(&k->view);
+	kv_view_fini(&k->own->held);
+	kc_votes_fini(&k->votes);
+	free(k->own);
+	k->own = NULL;
 }

@@ -23,7 +23,8 @@ void kc_cluster_node_up(struct kc_node *n);
 /* kc_cluster_node_ended -- a retired node has ended: no session waits for it. */
 void kc_cluster_node_ended(struct kc_node *n);
 
-/* kc_cluster_fini -- free the views, after the client's coroutines. */
+/* kc_cluster_init -- 0 or -KV_ENOMEM. kc_cluster_fini -- free the views, after the client's coroutines. */
+int kc_cluster_init(struct kvc_client *c);
 void kc_cluster_fini(struct kvc_client *c);
 
 #endif

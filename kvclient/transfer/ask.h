@@ -39,7 +39,7 @@ int kc_left_await(struct kc_node *n, struct kvc_key key, uint64_t deadline_ns, u
 void kc_yield_await(struct kc_node *n, struct kvc_key key, uint64_t generation, uint64_t deadline_ns,
 		    struct kc_trace *t);
 
-/* kc_pin_again_await, kc_pin_release_await -- struct kc_pin_ops. */
+/* kc_pin_again_await, kc_pin_release_await -- kc_hooks. */
 int kc_pin_again_await(struct kc_node *n, struct kvc_session *session, struct kvc_key key);
 void kc_pin_release_await(struct kc_node *n, struct kvc_session *session, struct kvc_key key);
 

@@ -74,6 +74,7 @@ static void own_insert(struct kvc_client *c, struct kc_client_mem *m)
 static void own_remove(struct kvc_client *c, struct kc_client_mem *m)
 {
 	unsigned i = 0;
+	KV_ASSERT(m->closing && m->users == 0); /* rule 6 */
 	while (c->mem[i] != m)
 		i++;
 	c->num_mems--;
@@ -279,7 +280,7 @@ static int64_t client_revive(struct kvc_client *c, void *arg)
 	m->closing = false;
 	/* Servers attached since then do not have it. */
 	for (unsigned i = 0; i < c->num_nodes; i++)
-		if (c->node[i].state == KC_NODE_UP && c->node[i].regions.acked[m->slot] != m->id)
+		if (c->node[i].state == KC_NODE_UP && !kc_node_knows(&c->node[i], m))
 			kc_node_redo(&c->node[i], "it does not know memory that stays registered");
 	return 0;
 }

@@ -42,8 +42,10 @@ static void client_up(void)
 	kc_waits_init(c);
 	assert_int_equal(loop_create(&options, &c->loop, NULL), 0);
 	assert_int_equal(kc_reqs_init(&c->reqs, KC_REQS), 0);
-	kc_node_init(&links.node, c, 0);
-	links.node.pulse.beat_ns = 100 * MS;
+	c->nodes_own = &links.own;
+	links.node.client = c;
+	kc_node_renew(&links.node);
+	links.own.pulse.beat_ns = 100 * MS;
 }
 
 static void link_up(unsigned shard, unsigned index)

@@ -7,6 +7,7 @@
 #include "tests/check.h"
 
 #include "kvclient/conn/node.h"
+#include "kvclient/conn/private.h"
 #include "kvclient/request/link.h"
 
 enum { LINK_CREDITS = 8, LINK_RESERVE = 2 };
@@ -19,6 +20,7 @@ extern struct links {
 	struct kc_server server;
 	struct kvc_client client;
 	struct kc_node node;
+	struct kc_node_own own;           /* the node's */
 	struct kc_attachment *attachment; /* also the node's */
 	struct kc_link *link;             /* all of them, shard-major */
 	uint64_t now_ns;

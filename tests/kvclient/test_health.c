@@ -7,7 +7,7 @@
 #include "kvclient/request/life.h"
 
 #define SILENCE (1000 * MS)
-#define BEAT    (100 * MS) /* links.node.pulse.beat_ns */
+#define BEAT    (100 * MS) /* links.own.pulse.beat_ns */
 
 static struct kc_req request; /* that is out */
 
@@ -250,8 +250,8 @@ static void a_silent_link_ends_it_sooner_where_another_to_its_shard_answers(void
 	links.link[1].heard_ns = links.now_ns;
 	assert_int_equal(check(0), -KV_ERESET);
 	check_contains(links.node.error.text, "link 0 to its shard 0 is silent while another one answers");
-	assert_int_equal(links.node.links.out[0], 1); /* the next attachment begins without it, and says so */
-	assert_true(links.node.links.news);
+	assert_int_equal(links.own.links.out[0], 1); /* the next attachment begins without it, and says so */
+	assert_true(links.own.links.news);
 	kv_list_del(&request.node);
 	pings_end();
 }
@@ -278,12 +278,12 @@ static void a_link_that_is_out_comes_back_when_it_answers(void **state)
 	attached(1, 2, 0);
 	links.attachment->served = true;
 	links.link[1].up = false;
-	links.node.links.out[0] = 2;
+	links.own.links.out[0] = 2;
 	assert_int_equal(check(1), 0);
 	links_answer(&links.link[1], 0);
 	assert_int_equal(check(1), 0);
 	assert_true(links.link[1].up);
-	assert_int_equal(links.node.links.out[0], 0);
+	assert_int_equal(links.own.links.out[0], 0);
 	check_contains(links.logged, "link 1 to its shard 0 answers again");
 	pings_end();
 }

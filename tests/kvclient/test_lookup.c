@@ -24,19 +24,19 @@ int fake_room_await(struct kc_node *n, const struct kc_need *need, uint64_t dead
 struct kc_link *fake_link(struct kc_attachment *a, unsigned shard);
 void fake_submit(struct kc_link *l, struct kc_req *r, struct kc_wait *wait);
 void fake_flush(struct kvc_client *c);
-int fake_done_await(struct kvc_client *c, struct kc_req *r, uint64_t deadline_ns);
+int fake_next_await(struct kvc_client *c, struct kc_window *out, uint64_t deadline_ns, struct kc_req **out_req);
 void fake_release(struct kvc_client *c, struct kc_req *r);
 bool fake_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns, unsigned *tries);
 
-#define route_first         fake_node
-#define kc_node_ready_await fake_ready_await
-#define kc_call_room_await  fake_room_await
-#define kc_link_pick        fake_link
-#define kc_req_submit       fake_submit
-#define kc_link_flush       fake_flush
-#define kc_call_done_await  fake_done_await
-#define kc_req_release      fake_release
-#define kc_call_again_await fake_again_await
+#define route_first          fake_node
+#define kc_node_ready_await  fake_ready_await
+#define kc_call_room_await   fake_room_await
+#define kc_link_pick         fake_link
+#define kc_req_submit        fake_submit
+#define kc_link_flush        fake_flush
+#define kc_window_next_await fake_next_await
+#define kc_req_release       fake_release
+#define kc_call_again_await  fake_again_await
 #include "../../kvclient/call/exists.c"
 
 enum { SERVERS_MAX = 1024, OUT_MAX = 160, LOOKUPS = 40, HANG_S = 60 };
@@ -149,10 +149,13 @@ void fake_flush(struct kvc_client *c)
 }
 
 /* A request to a server that is gone meanwhile is lost. */
-int fake_done_await(struct kvc_client *c, struct kc_req *r, uint64_t deadline_ns)
+int fake_next_await(struct kvc_client *c, struct kc_window *out, uint64_t deadline_ns, struct kc_req **out_req)
 {
+	const struct kc_req *r = *out_req = out->req[out->head];
 	(void)c;
 	(void)deadline_ns;
+	out->head = (out->head + 1) % out->size;
+	out->count--;
 	for (unsigned i = 0; i < OUT_MAX; i++)
 		if (w.taken[i])
 			assert_true(w.req[i].wire.exists.count > 0); /* or it is open while the lookup waits */

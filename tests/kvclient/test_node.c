@@ -49,7 +49,7 @@ static void a_call_goes_on_waits_or_fails_by_the_nodes_state(void **state)
 	for (unsigned i = 0; i < KV_COUNT(rows); i++) {
 		links.node.state = rows[i].state;
 		links.node.goodbye = rows[i].goodbye;
-		links.node.refusal.code = rows[i].refusal;
+		links.node.refusal = rows[i].refusal;
 		links.client.closing = rows[i].closing;
 		ready.deadline_ns = links.now_ns + 20 * MS;
 		links_run(ready_await, NULL);
@@ -107,7 +107,7 @@ static void a_call_waits_for_an_attempt_no_longer_than_for_a_silent_server(void 
 	up_one();
 	ready.deadline_ns = links.now_ns + 900 * MS;
 	links.pool.options.peer_timeout_ns = 100 * MS;
-	n->pulse.beat_ns = 10 * MS;
+	n->own->pulse.beat_ns = 10 * MS;
 	n->state = KC_NODE_UP;
 	kc_node_set(n, KC_NODE_CONNECTING);
 	links_run(ready_await, NULL);
@@ -155,7 +155,7 @@ static void a_refusal_counts_as_down_only_while_it_lasts(void **state)
 	up_one();
 	for (unsigned i = 0; i < KV_COUNT(rows); i++) {
 		links.node.state = rows[i].state;
-		links.node.refusal.code = rows[i].refusal;
+		links.node.refusal = rows[i].refusal;
 		if (kc_node_down(&links.node, rows[i].rc) != rows[i].down)
 			fail_msg("row %u", i);
 	}
@@ -191,7 +191,7 @@ static void a_redo_dials_anew_where_an_answer_waits_for_transfers(void **state)
 	up_one();
 	for (unsigned i = 0; i < KV_COUNT(rows); i++) {
 		links.node.control.spent = false;
-		links.node.regions.revokes = rows[i].revokes;
+		links.own.regions.revokes = rows[i].revokes;
 		links.client.closing = rows[i].closing;
 		kv_list_init(&goodbye);
 		if (rows[i].parting)
@@ -284,7 +284,7 @@ static void silence_is_never_less_than_two_heartbeats(void **state)
 {
 	(void)state;
 	up_one();
-	links.node.pulse.beat_ns = 300 * MS;
+	links.own.pulse.beat_ns = 300 * MS;
 	links.pool.options.peer_timeout_ns = 100 * MS;
 	assert_int_equal(kc_node_silence_ns(&links.node), 600 * MS);
 	links.pool.options.peer_timeout_ns = 5000 * MS;

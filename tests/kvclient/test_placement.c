@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "kvclient/core/carry.h"
+#include "kvclient/route/notes_carry.h"
 
 enum { NODES = 5, MANY = 100, KEYS = 20000, SHARDS = 7 };
 

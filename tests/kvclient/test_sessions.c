@@ -15,7 +15,7 @@
 
 #include "base/base.h"
 #include "kvclient/conn/serve.h"
-#include "kvclient/logical/answers.h"
+#include "kvclient/logical/node_sessions.h"
 #include "kvclient/request/lanes.h"
 #include "kvclient/pool/hosted.h"
 #include "server.h"

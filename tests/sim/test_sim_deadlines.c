@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "kvclient/conn/private.h"
 #include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
 #include "kvclient/transfer/put.h"
@@ -818,7 +819,7 @@ static void registering_shares_its_time_among_all_servers(void **state)
 	for (unsigned c = 0; c < 4; c++) {
 		const struct kvc_client *client = world.pool[0].pool->client[c];
 		assert_int_equal(client->node[3].state, KC_NODE_UP);
-		assert_int_equal(client->node[3].regions.acked[client->mem[0]->slot], client->mem[0]->id);
+		assert_int_equal(client->node[3].own->regions.acked[client->mem[0]->slot], client->mem[0]->id);
 	}
 	for (unsigned s = 0; s < 3; s++)
 		world_server_freeze(&world, s, false);
@@ -827,7 +828,7 @@ static void registering_shares_its_time_among_all_servers(void **state)
 		const struct kvc_client *client = world.pool[0].pool->client[c];
 		for (unsigned s = 0; s < 4; s++) {
 			assert_int_equal(client->node[s].state, KC_NODE_UP);
-			assert_int_equal(client->node[s].regions.acked[client->mem[0]->slot], client->mem[0]->id);
+			assert_int_equal(client->node[s].own->regions.acked[client->mem[0]->slot], client->mem[0]->id);
 		}
 	}
 	assert_int_equal(kvc_unregister(world.pool[0].pool, &mem), 0);
@@ -886,7 +887,7 @@ static void a_registration_that_is_refused_is_undone_everywhere(void **state)
 	(void)state;
 	world_open(&world, &wo);
 	p = world.pool[0].pool;
-	p->client[3]->node[2].regions.refused[1] = (struct kc_refused){p->next_region + 1, WIRE_FULL};
+	p->client[3]->node[2].own->regions.refused[1] = (struct kc_refused){p->next_region + 1, WIRE_FULL};
 	world_server_freeze(&world, 0, true);
 	world_server_freeze(&world, 1, true);
 	begun = world_now(&world);
@@ -900,7 +901,7 @@ static void a_registration_that_is_refused_is_undone_everywhere(void **state)
 			if (c == 3 && s == 2) /* it took the memory, but for our pretence: it is connected anew */
 				continue;
 			assert_int_equal(p->client[c]->node[s].state, KC_NODE_UP);
-			assert_int_equal(p->client[c]->node[s].regions.acked[1], 0);
+			assert_int_equal(p->client[c]->node[s].own->regions.acked[1], 0);
 		}
 	}
 	world_server_freeze(&world, 0, false);

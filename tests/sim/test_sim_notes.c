@@ -50,7 +50,7 @@ static void assert_shared(void)
 	for (unsigned i = 1; i < CLIENTS; i++)
 		assert_ptr_equal(client(i)->placement->notes, client(0)->placement->notes);
 	for (unsigned i = 0; i < CLIENTS; i++)
-		assert_false(client(i)->cluster.carrying);
+		assert_false(client(i)->cluster.own->carrying);
 }
 
 static unsigned owned_by(unsigned server)

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "kvclient/conn/node.h"
+#include "kvclient/conn/private.h"
 #include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
 #include "kvserver/control/conn.h"
@@ -104,11 +105,11 @@ static void a_server_of_thousands_says_little_and_an_idle_client_nothing(void **
 	uint64_t before;
 	(void)state;
 	open_crowded(1, CROWD);
-	assert_int_equal(node()->pulse.quiet_ns, QUIET);
+	assert_int_equal(node()->own->pulse.quiet_ns, QUIET);
 	before = beats();
 	world_sleep(&world, 6 * QUIET);
 	assert_in_range(beats() - before, 5, 7);
-	assert_int_equal(node()->pulse.sequence, 0);
+	assert_int_equal(node()->own->pulse.sequence, 0);
 	close_crowded(CROWD);
 }
 
@@ -120,7 +121,7 @@ static void a_server_of_few_sends_a_heartbeat_each_half_second(void **state)
 	before = beats();
 	world_sleep(&world, 10 * SECOND);
 	assert_in_range(beats() - before, 18, 21);
-	assert_int_equal(node()->pulse.quiet_ns, 500 * MS);
+	assert_int_equal(node()->own->pulse.quiet_ns, 500 * MS);
 	close_crowded(0);
 }
 
@@ -151,7 +152,7 @@ static void a_busy_client_asks_nothing_either(void **state)
 	for (unsigned i = 0; i < 4; i++)
 		world_worker(&world, 0, 0, get_without_end, NULL);
 	world_join(&world, 30 * SECOND);
-	assert_int_equal(node()->pulse.sequence, 0);
+	assert_int_equal(node()->own->pulse.sequence, 0);
 	close_crowded(CROWD);
 }
 
@@ -261,7 +262,7 @@ static void a_slow_call_is_no_end(void **state)
 		sim_loop_freeze(world.server[0].loop[1 + i], true);
 	world_worker(&world, 0, 0, get, NULL);
 	world_sleep(&world, 3 * SECOND);
-	assert_in_range(node()->pulse.sequence, 4, 7);
+	assert_in_range(node()->own->pulse.sequence, 4, 7);
 	for (unsigned i = 0; i < WORLD_SHARDS; i++)
 		sim_loop_freeze(world.server[0].loop[1 + i], false);
 	world_join(&world, SECOND);
@@ -307,8 +308,8 @@ static void what_a_heartbeat_has_told_is_kept(void **state)
 	conn_busy(c, false);
 	net->window_bytes = window;
 	world_sleep(&world, 3 * QUIET);
-	assert_int_equal(node()->pulse.quiet_ns, QUIET);
-	assert_int_equal(node()->pulse.sequence, 0); /* none was overdue */
+	assert_int_equal(node()->own->pulse.quiet_ns, QUIET);
+	assert_int_equal(node()->own->pulse.sequence, 0); /* none was overdue */
 	assert_int_equal(world_counters(&world, 0).reattaches, 0);
 	close_crowded(CROWD);
 }
@@ -335,7 +336,7 @@ static void a_heartbeat_that_comes_while_links_are_pinged_counts(void **state)
 	world_sleep(&world, 3 * QUIET);
 	assert_int_equal(node()->state, KC_NODE_UP);
 	assert_int_equal(node()->attaches, 2);
-	assert_int_equal(node()->pulse.sequence, 0); /* none was overdue */
+	assert_int_equal(node()->own->pulse.sequence, 0); /* none was overdue */
 	close_crowded(CROWD);
 }
 
@@ -350,7 +351,7 @@ static void a_heartbeat_that_is_overdue_is_asked_for(void **state)
 		loop_timer_cancel(server()->control, &c->timer);
 		world_sleep(&world, QUIET + SILENCE);
 		assert_int_equal(node()->state, KC_NODE_UP);
-		assert_int_equal(node()->pulse.sequence, asked);
+		assert_int_equal(node()->own->pulse.sequence, asked);
 	}
 	assert_int_equal(node()->attaches, 1);
 	close_crowded(CROWD);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_sim_thousand.c -- a change of a view of 1,000 members reaches 10,000 clients, each of which has a connection to
  * every server: ten million, so servers and network are a model here. What is real is how a client counts what servers
- * announce (kvclient/core/votes.c), when it asks (kvclient/core/asking.c), what it does with a view of a thousand
+ * announce (kvclient/core/votes.c), when it asks (kvclient/route/view_ask.c), what it does with a view of a thousand
  * members, and how a server sends one.
  *
  * The model: each server sends each client a heartbeat every 10 s, as it does with so many clients, and the news that
@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "bootstrap/bootstrap.h"
-#include "kvclient/core/asking.h"
+#include "kvclient/route/view_ask.h"
 #include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
 #include "kvclient/route/view.h"
@@ -219,7 +219,7 @@ static void servers_that_hear_one_after_the_other_share_the_questions(void **sta
 }
 
 /* The worst case: the news of one server complete the majority of most clients. A client asks it with a chance of
- * 32 / 501 (core/asking.c), so at most one client in 16 does. The chance that would give this server no more than a
+ * 32 / 501 (route/view_ask.c), so at most one client in 16 does. The chance that would give this server no more than a
  * tenth of that would have the last clients wait for more than two seconds. */
 static void the_server_that_completes_the_majority_is_not_asked_by_all(void **state)
 {
@@ -366,13 +366,13 @@ static void a_client_asks_one_server(void **state)
 	for (unsigned epoch = 2; epoch < 6; epoch++) {
 		uint64_t before[3], asked = 0;
 		for (unsigned i = 0; i < 3; i++)
-			before[i] = client(i)->cluster.asked;
+			before[i] = client(i)->cluster.own->asked;
 		view_tell(epoch, epoch % 2 ? REAL : REAL - 1);
 		world_sleep(&world, 3 * SECOND);
 		for (unsigned i = 0; i < 3; i++) {
 			assert_int_equal(client(i)->cluster.view.epoch, epoch);
-			assert_in_range(client(i)->cluster.asked - before[i], 0, 1);
-			asked += client(i)->cluster.asked - before[i];
+			assert_in_range(client(i)->cluster.own->asked - before[i], 0, 1);
+			asked += client(i)->cluster.own->asked - before[i];
 		}
 		assert_in_range(asked, 1, 3);
 	}

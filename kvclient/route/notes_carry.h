@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* carry.h -- carries notes from one placement to the next. Private to kvclient/. */
-#ifndef KVRAIL_KVCLIENT_CORE_CARRY_H
-#define KVRAIL_KVCLIENT_CORE_CARRY_H
+/* notes_carry.h -- carries notes from one placement to the next. Private to kvclient/. */
+#ifndef KVRAIL_KVCLIENT_ROUTE_NOTES_CARRY_H
+#define KVRAIL_KVCLIENT_ROUTE_NOTES_CARRY_H
 
 #include "kvclient/core/notes.h"
 

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* naming.c -- the cluster a pool belongs to: the one named by more than half of its servers. Servers of another cluster
- * have other values, perhaps under the same names, and are refused.
- * A name in the options decides alone. Otherwise each answering server that names a cluster has one vote; a server
- * without a name is accepted. At exactly half the present name stays. Before there is one, servers that may still
- * answer count for KC_NAMING_OPENING_NS; then most votes win, of several names the first in the alphabet, so that
- * clients agree. */
-#include "kvclient/core/naming.h"
+/* cluster_name.c -- the cluster a pool belongs to: the one named by more than half of its servers. Servers of another
+ * cluster have other values, perhaps under the same names, and are refused. A name in the options decides alone.
+ * Otherwise each answering server that names a cluster has one vote; a server without a name is accepted. At exactly
+ * half the present name stays. Before there is one, servers that may still answer count for KC_CLUSTER_NAME_OPENING_NS;
+ * then most votes win, of several names the first in the alphabet, so that clients agree. */
+#include "kvclient/core/cluster_name.h"
 
 #include <string.h>
 
-void kc_naming_hear(struct kvc_pool *p, unsigned i, const char *name, uint64_t now_ns)
+void kc_cluster_name_hear(struct kvc_pool *p, unsigned i, const char *name, uint64_t now_ns)
 {
 	struct kc_named *d = &p->server[i].named;
 	pthread_mutex_lock(&p->lock);
 	snprintf(d->cluster, sizeof(d->cluster), "%s", name);
-	atomic_store(&d->until_ns, now_ns + KC_NAMING_LOST_NS);
+	atomic_store(&d->until_ns, now_ns + KC_CLUSTER_NAME_LOST_NS);
 	if (!p->naming_from_ns && name[0])
 		p->naming_from_ns = now_ns;
 	pthread_mutex_unlock(&p->lock);
 }
 
-void kc_naming_beat(struct kvc_pool *p, unsigned i, uint64_t now_ns, uint64_t beat_ns)
+void kc_cluster_name_beat(struct kvc_pool *p, unsigned i, uint64_t now_ns, uint64_t beat_ns)
 {
-	atomic_store_explicit(&p->server[i].named.until_ns, now_ns + beat_ns + KC_NAMING_LOST_NS, memory_order_relaxed);
+	atomic_store_explicit(&p->server[i].named.until_ns, now_ns + beat_ns + KC_CLUSTER_NAME_LOST_NS,
+			      memory_order_relaxed);
 }
 
-void kc_naming_forget(struct kvc_pool *p, unsigned i)
+void kc_cluster_name_forget(struct kvc_pool *p, unsigned i)
 {
 	p->server[i].named.cluster[0] = '\0';
 	atomic_store(&p->server[i].named.until_ns, 0);
@@ -87,13 +87,13 @@ static const char *choose(struct kvc_pool *p, unsigned pending, uint64_t now_ns)
 	const char *name = leader(p, now_ns, &voters);
 	if (name && 2 * votes_for(p, name, now_ns) > voters + (p->cluster[0] ? 0 : pending))
 		return name;
-	if (p->cluster[0] || (pending && now_ns < p->naming_from_ns + KC_NAMING_OPENING_NS))
+	if (p->cluster[0] || (pending && now_ns < p->naming_from_ns + KC_CLUSTER_NAME_OPENING_NS))
 		return NULL;
 	return most(p, now_ns);
 }
 
-bool kc_naming_look(struct kvc_pool *p, unsigned pending, uint64_t now_ns, char out[KV_NAME_MAX],
-		    char out_former[KV_NAME_MAX])
+bool kc_cluster_name_look(struct kvc_pool *p, unsigned pending, uint64_t now_ns, char out[KV_NAME_MAX],
+			  char out_former[KV_NAME_MAX])
 {
 	const char *name;
 	bool known;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* carry.c -- valid notes of a placement, copied to the next: where a partition's server remains with its weight, only
- * new or reweighted servers can win. The client that makes new notes carries them, some per turn of its loop; earlier
- * look-ups are computed. */
-#include "kvclient/core/carry.h"
+/* notes_carry.c -- valid notes of a placement, copied to the next: where a partition's server remains with its weight,
+ * only new or reweighted servers can win. The client that makes new notes carries them, some per turn of its loop;
+ * earlier look-ups are computed. */
+#include "kvclient/route/notes_carry.h"
 
 #include <stdlib.h>
 

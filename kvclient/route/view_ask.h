@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* asking.h -- when a client asks a server for its view of the cluster. Private to kvclient/. */
-#ifndef KVRAIL_KVCLIENT_CORE_ASKING_H
-#define KVRAIL_KVCLIENT_CORE_ASKING_H
+/* view_ask.h -- when a client asks a server for its view of the cluster. Private to kvclient/. */
+#ifndef KVRAIL_KVCLIENT_ROUTE_VIEW_ASK_H
+#define KVRAIL_KVCLIENT_ROUTE_VIEW_ASK_H
 
 #include "base/base.h"
 

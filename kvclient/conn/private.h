@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* private.h -- a node's data private to kvclient/conn/ (and tests). */
+#ifndef KVRAIL_KVCLIENT_CONN_PRIVATE_H
+#define KVRAIL_KVCLIENT_CONN_PRIVATE_H
+
+#include "kvclient/core/client.h"
+
+struct kc_node_attempt {
+	struct co *dialer;       /* while the node's coroutine dials */
+	uint64_t first_ns;       /* deadline of the first attempt */
+	bool first_told;         /* reported to the pool */
+	unsigned failures;       /* since the last attachment */
+	struct wire_prior prior; /* set if the next WELCOME must wait for the end of its transfers */
+};
+
+/* Life signs of the control connection (conn/serve.c). */
+struct kc_node_pulse {
+	uint64_t beat_ns;  /* between two checks */
+	uint64_t quiet_ns; /* permitted silence unless asked */
+	uint64_t sequence; /* of our last heartbeat */
+	uint64_t heard_ns; /* 0: never */
+	uint64_t said_ns;  /* our last message */
+	uint64_t asked_ns; /* our unanswered question; 0: none */
+	uint64_t wait_ns;  /* start of the wait that made us ask */
+	unsigned silent;   /* checks while an answer is owed */
+};
+
+/* Our memory as the server knows it (conn/regions.c). Slot 0 is the receive buffer's. */
+struct kc_node_regions {
+	/* Region id announced for slot i; 0: none. */
+	uint32_t acked[KC_MEMS_MAX + 2];
+	struct kc_refused {
+		uint32_t id;
+		int32_t status;
+	} refused[KC_MEMS_MAX + 2]; /* last region the server refused */
+	unsigned revokes;           /* unanswered */
+};
+
+struct kc_node_links {
+	uint32_t known;                                  /* number of links the bits are about */
+	uint64_t out[KV_SHARDS_MAX * KV_RAILS_MAX / 64]; /* a bit per link */
+	bool news;                                       /* log with the next attachment */
+};
+
+/* Its member, where view and list have different addresses (conn/alias.c). */
+struct kc_node_alias {
+	uint64_t first;                /* hash of the address to dial first; 0: the list's first */
+	uint64_t dialled, next;        /* the connection's address, and the next one in the list; 0: none */
+	uint64_t at[KV_ADDRESSES_MAX]; /* its host's addresses at the last look-up, hashed */
+	unsigned count;
+	char id[KV_NAME_MAX]; /* of the member; "": unknown */
+};
+
+struct kc_node_own {
+	struct kc_node_attempt attempt;
+	struct kc_node_pulse pulse;
+	struct kc_node_regions regions;
+	struct kc_node_links links;
+	struct kc_node_alias alias;
+};
+
+enum { KC_SILENCE_BEATS_MIN = 2 };
+
+/* kc_node_silence_ns -- a server silent for this time is down. */
+static inline uint64_t kc_node_silence_ns(const struct kc_node *n)
+{
+	return KV_MAX(KC_SILENCE_BEATS_MIN * n->own->pulse.beat_ns, n->client->pool->options.peer_timeout_ns);
+}
+
+/* kc_node_answers_wait -- whether the server may delay its next answer until transfers have ended, which may be the
+ * trouble. */
+static inline bool kc_node_answers_wait(const struct kc_node *n)
+{
+	return n->own->regions.revokes > 0 || kc_sessions_parting(&n->sessions);
+}
+
+#endif
