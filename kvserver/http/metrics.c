@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* metrics.c -- the page /metrics: the shards' published counters, summed over shards, except for NICs.
  *
- * Well-known names are written by hand below. Every other statistic of STAT follows a rule, so that new ones are not
- * forgotten: kvrail_NAME_total for a counter, kvrail_NAME for a gauge or a maximum, ns as seconds. */
+ * Statistics with a well-known name are rows of `families`. Every other one of wire/stat.def follows a rule, so that
+ * none is forgotten: kvrail_NAME_total for a counter, kvrail_NAME for a gauge or a maximum, ns as seconds. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,19 +12,36 @@
 
 enum { LABELS_MAX = 1024 };
 
-/* Statistics with a name of their own below. */
-static bool named(uint32_t id)
+/* A family of statistics with a label each. */
+static const struct family {
+	const char *name, *help;
+	enum kv_metric_type type;
+	struct {
+		const char *labels;
+		enum wire_stat id;
+	} value[2]; /* id 0: none */
+} families[] = {
+	{"kvrail_get_blocks_total",
+	 "GETs of values and ranges, found or not. A miss has the tier memory.",
+	 KV_METRIC_COUNTER,
+	 {{"result=\"hit\",tier=\"memory\"", WIRE_STAT_HITS}, {"result=\"miss\",tier=\"memory\"", WIRE_STAT_MISSES}}},
+	{"kvrail_bytes_total",
+	 "Bytes of values: out to clients, in and stored.",
+	 KV_METRIC_COUNTER,
+	 {{"direction=\"out\"", WIRE_STAT_BYTES_READ}, {"direction=\"in\"", WIRE_STAT_BYTES_WRITTEN}}},
+	{"kvrail_blocks", "Values stored.", KV_METRIC_GAUGE, {{"tier=\"memory\"", WIRE_STAT_BLOCKS}}},
+	{"kvrail_evicted_total",
+	 "Values dropped: for room, or their time was over.",
+	 KV_METRIC_COUNTER,
+	 {{"reason=\"room\"", WIRE_STAT_EVICTIONS}, {"reason=\"ttl\"", WIRE_STAT_EXPIRED}}},
+};
+
+/* Statistics that are part of another family below. */
+static bool special(uint32_t id)
 {
 	switch (id) {
-	case WIRE_STAT_HITS:
-	case WIRE_STAT_MISSES:
-	case WIRE_STAT_BYTES_READ:
-	case WIRE_STAT_BYTES_WRITTEN:
 	case WIRE_STAT_BYTES_USED:
 	case WIRE_STAT_BYTES_LIMIT:
-	case WIRE_STAT_BLOCKS:
-	case WIRE_STAT_EVICTIONS:
-	case WIRE_STAT_EXPIRED:
 	case WIRE_STAT_REPLIES:
 	case WIRE_STAT_POST_NS:
 	case WIRE_STAT_SERVE_NS:
@@ -36,6 +53,14 @@ static bool named(uint32_t id)
 	default:
 		return false;
 	}
+}
+
+static bool named(uint32_t id)
+{
+	for (unsigned i = 0; i < KV_COUNT(families); i++)
+		if (families[i].value[0].id == id || families[i].value[1].id == id)
+			return true;
+	return special(id);
 }
 
 /* ---- numbers ---- */
@@ -54,7 +79,7 @@ static uint64_t get(const _Atomic uint64_t *from)
 		sum_;                                                                                                  \
 	})
 
-static uint64_t stat_of(const struct page_source *s, uint32_t id)
+uint64_t page_stat(const struct page_source *s, uint32_t id)
 {
 	uint64_t most = 0;
 	if (wire_stat_info(id).kind != WIRE_STAT_MAXIMUM)
@@ -65,6 +90,14 @@ static uint64_t stat_of(const struct page_source *s, uint32_t id)
 }
 
 /* ---- families ---- */
+
+/* A family of one value. */
+static void one_write(struct kv_metrics *m, const char *name, enum kv_metric_type type, const char *help,
+		      uint64_t value)
+{
+	kv_metrics_family(m, name, type, help);
+	kv_metrics_value(m, "", value);
+}
 
 static void build_write(struct kv_metrics *m, const struct page_source *from)
 {
@@ -81,22 +114,19 @@ static void build_write(struct kv_metrics *m, const struct page_source *from)
 	}
 	kv_metrics_family(m, "kvrail_build_info", KV_METRIC_GAUGE, "1; the labels say what runs.");
 	kv_metrics_value(m, labels, 1);
-	kv_metrics_family(m, "kvrail_ready", KV_METRIC_GAUGE,
-			  "1 while /readyz answers 200, else 0: starting or draining.");
-	kv_metrics_value(m, "", page_ready(from, &unready));
+	one_write(m, "kvrail_ready", KV_METRIC_GAUGE, "1 while /readyz answers 200, else 0: starting or draining.",
+		  page_ready(from, &unready));
 	if (from->server) {
-		kv_metrics_family(m, "kvrail_open_to_anyone", KV_METRIC_GAUGE,
-				  "1: other machines may connect, and clients show neither a key nor a certificate.");
-		kv_metrics_value(m, "", from->info.open_to_anyone);
+		one_write(m, "kvrail_open_to_anyone", KV_METRIC_GAUGE,
+			  "1: other machines may connect, and clients show neither a key nor a certificate.",
+			  from->info.open_to_anyone);
 	}
-	kv_metrics_family(m, "kvrail_http_requests_total", KV_METRIC_COUNTER, "Requests answered on this port before.");
-	kv_metrics_value(m, "", from->requests);
-	kv_metrics_family(m, "kvrail_http_cut_total", KV_METRIC_COUNTER,
-			  "Connections to this port cut because they were slow, or the oldest of too many.");
-	kv_metrics_value(m, "", from->cut);
-	kv_metrics_family(m, "kvrail_http_wakeups_total", KV_METRIC_COUNTER,
-			  "Times that the thread of this port woke: for connections, and twice a second.");
-	kv_metrics_value(m, "", from->wakeups);
+	one_write(m, "kvrail_http_requests_total", KV_METRIC_COUNTER, "Requests answered on this port before.",
+		  from->requests);
+	one_write(m, "kvrail_http_cut_total", KV_METRIC_COUNTER,
+		  "Connections to this port cut because they were slow, or the oldest of too many.", from->cut);
+	one_write(m, "kvrail_http_wakeups_total", KV_METRIC_COUNTER,
+		  "Times that the thread of this port woke: for connections, and twice a second.", from->wakeups);
 }
 
 /* Of each pair of operation and answer that occurred; of GET and PUT always OK, so that a rate has a beginning. */
@@ -122,31 +152,26 @@ static void requests_write(struct kv_metrics *m, const struct page_source *s)
 		}
 }
 
+static void families_write(struct kv_metrics *m, const struct page_source *s)
+{
+	for (const struct family *f = families; f < families + KV_COUNT(families); f++) {
+		kv_metrics_family(m, f->name, f->type, f->help);
+		for (unsigned i = 0; i < KV_COUNT(f->value) && f->value[i].id; i++)
+			kv_metrics_value(m, f->value[i].labels, page_stat(s, f->value[i].id));
+	}
+}
+
 static void blocks_write(struct kv_metrics *m, const struct page_source *s)
 {
-	uint64_t used = stat_of(s, WIRE_STAT_BYTES_USED), limit = stat_of(s, WIRE_STAT_BYTES_LIMIT);
-	kv_metrics_family(m, "kvrail_get_blocks_total", KV_METRIC_COUNTER,
-			  "GETs of values and ranges, found or not. A miss has the tier memory.");
-	kv_metrics_value(m, "result=\"hit\",tier=\"memory\"", stat_of(s, WIRE_STAT_HITS));
-	kv_metrics_value(m, "result=\"miss\",tier=\"memory\"", stat_of(s, WIRE_STAT_MISSES));
+	uint64_t used = page_stat(s, WIRE_STAT_BYTES_USED), limit = page_stat(s, WIRE_STAT_BYTES_LIMIT);
 	kv_metrics_family(m, "kvrail_prefix_blocks_total", KV_METRIC_COUNTER,
 			  "Keys in EXISTS requests, and of them those present without a gap from the first one on.");
 	kv_metrics_value(m, "result=\"asked\"", SUM(s, asked));
 	kv_metrics_value(m, "result=\"present\"", SUM(s, present));
-	kv_metrics_family(m, "kvrail_bytes_total", KV_METRIC_COUNTER,
-			  "Bytes of values: out to clients, in and stored.");
-	kv_metrics_value(m, "direction=\"out\"", stat_of(s, WIRE_STAT_BYTES_READ));
-	kv_metrics_value(m, "direction=\"in\"", stat_of(s, WIRE_STAT_BYTES_WRITTEN));
 	kv_metrics_family(m, "kvrail_memory_bytes", KV_METRIC_GAUGE,
 			  "Memory for values; the states add up to all of it.");
 	kv_metrics_value(m, "state=\"used\"", used);
 	kv_metrics_value(m, "state=\"free\"", limit > used ? limit - used : 0);
-	kv_metrics_family(m, "kvrail_blocks", KV_METRIC_GAUGE, "Values stored.");
-	kv_metrics_value(m, "tier=\"memory\"", stat_of(s, WIRE_STAT_BLOCKS));
-	kv_metrics_family(m, "kvrail_evicted_total", KV_METRIC_COUNTER,
-			  "Values dropped: for room, or their time was over.");
-	kv_metrics_value(m, "reason=\"room\"", stat_of(s, WIRE_STAT_EVICTIONS));
-	kv_metrics_value(m, "reason=\"ttl\"", stat_of(s, WIRE_STAT_EXPIRED));
 }
 
 static void times_write(struct kv_metrics *m, const struct page_source *s)
@@ -158,10 +183,10 @@ static void times_write(struct kv_metrics *m, const struct page_source *s)
 	}
 	kv_metrics_family(m, "kvrail_post_seconds", KV_METRIC_HISTOGRAM,
 			  "From the turn that took a request to its last data posted.");
-	kv_metrics_histogram(m, post, stat_of(s, WIRE_STAT_POST_NS));
+	kv_metrics_histogram(m, post, page_stat(s, WIRE_STAT_POST_NS));
 	kv_metrics_family(m, "kvrail_serve_seconds", KV_METRIC_HISTOGRAM,
 			  "From the turn that took a request to its reply made.");
-	kv_metrics_histogram(m, serve, stat_of(s, WIRE_STAT_SERVE_NS));
+	kv_metrics_histogram(m, serve, page_stat(s, WIRE_STAT_SERVE_NS));
 }
 
 static void rail_family_write(struct kv_metrics *m, const struct page_source *s, const char *name,
@@ -203,9 +228,9 @@ static void other_write(struct kv_metrics *m, const struct page_source *s, uint3
 		 info.kind == WIRE_STAT_MAXIMUM ? " (since the start)" : "", info.group);
 	kv_metrics_family(m, name, counter ? KV_METRIC_COUNTER : KV_METRIC_GAUGE, help);
 	if (ns)
-		kv_metrics_ns(m, "", stat_of(s, id));
+		kv_metrics_ns(m, "", page_stat(s, id));
 	else
-		kv_metrics_value(m, "", stat_of(s, id));
+		kv_metrics_value(m, "", page_stat(s, id));
 }
 
 /* The state of --members. A source that never answered has no time of silence. */
@@ -213,11 +238,10 @@ static void cluster_write(struct kv_metrics *m, const struct membership_now *now
 {
 	static const enum source_state states[] = {SOURCE_STARTING, SOURCE_OK, SOURCE_UNREACHABLE};
 	char labels[LABELS_MAX];
-	kv_metrics_family(m, "kvrail_view_epoch", KV_METRIC_GAUGE, "Epoch of this server's view; 0: it has none.");
-	kv_metrics_value(m, "", now->view.epoch);
-	kv_metrics_family(m, "kvrail_view_saved", KV_METRIC_GAUGE,
-			  "1: the view is that of --state-dir, and --members has not answered since the start.");
-	kv_metrics_value(m, "", now->saved);
+	one_write(m, "kvrail_view_epoch", KV_METRIC_GAUGE, "Epoch of this server's view; 0: it has none.",
+		  now->view.epoch);
+	one_write(m, "kvrail_view_saved", KV_METRIC_GAUGE,
+		  "1: the view is that of --state-dir, and --members has not answered since the start.", now->saved);
 	kv_metrics_family(m, "kvrail_members", KV_METRIC_GAUGE, "Members of this server's view, by state.");
 	for (enum kv_member_state s = KV_MEMBER_JOINING; s <= KV_MEMBER_DRAINING; s++) {
 		uint64_t n = 0;
@@ -226,9 +250,8 @@ static void cluster_write(struct kv_metrics *m, const struct membership_now *now
 		labels[0] = '\0';
 		kv_metrics_value(m, kv_metrics_label(labels, sizeof(labels), "state", kv_member_state_name(s)), n);
 	}
-	kv_metrics_family(m, "kvrail_members_doubted", KV_METRIC_GAUGE,
-			  "Members that --members no longer names, kept because they answer.");
-	kv_metrics_value(m, "", now->doubted);
+	one_write(m, "kvrail_members_doubted", KV_METRIC_GAUGE,
+		  "Members that --members no longer names, kept because they answer.", now->doubted);
 	kv_metrics_family(m, "kvrail_members_source", KV_METRIC_GAUGE, "1 for the present state of --members, else 0.");
 	for (unsigned i = 0; i < KV_COUNT(states); i++) {
 		labels[0] = '\0';
@@ -241,14 +264,11 @@ static void cluster_write(struct kv_metrics *m, const struct membership_now *now
 				  "Time since --members last answered.");
 		kv_metrics_ns(m, "", now->silence_ns);
 	}
-	kv_metrics_family(m, "kvrail_view_changes_total", KV_METRIC_COUNTER, "Changes of the view.");
-	kv_metrics_value(m, "", now->changes);
-	kv_metrics_family(m, "kvrail_members_restarts_total", KV_METRIC_COUNTER,
-			  "Times that --members began anew or counted backwards: wiped, restored, a clock.");
-	kv_metrics_value(m, "", now->restarts);
-	kv_metrics_family(m, "kvrail_view_refused_total", KV_METRIC_COUNTER,
-			  "Refused losses of more than half of the members.");
-	kv_metrics_value(m, "", now->refused);
+	one_write(m, "kvrail_view_changes_total", KV_METRIC_COUNTER, "Changes of the view.", now->changes);
+	one_write(m, "kvrail_members_restarts_total", KV_METRIC_COUNTER,
+		  "Times that --members began anew or counted backwards: wiped, restored, a clock.", now->restarts);
+	one_write(m, "kvrail_view_refused_total", KV_METRIC_COUNTER, "Refused losses of more than half of the members.",
+		  now->refused);
 }
 
 size_t metrics_write(const struct page_source *from, char *buf, size_t cap)
@@ -261,6 +281,7 @@ size_t metrics_write(const struct page_source *from, char *buf, size_t cap)
 	if (!from->server)
 		return m.len;
 	requests_write(&m, from);
+	families_write(&m, from);
 	blocks_write(&m, from);
 	times_write(&m, from);
 	rails_write(&m, from);

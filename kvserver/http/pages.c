@@ -57,18 +57,6 @@ void page_source_serve(struct page_source *from, struct kvs_server *server)
 	kvs_server_info(server, &from->info);
 }
 
-/* One counter over all shards, as in kv-client stat. */
-static uint64_t counter(const struct page_source *s, uint32_t id)
-{
-	bool largest = wire_stat_info(id).kind == WIRE_STAT_MAXIMUM;
-	uint64_t sum = 0;
-	for (unsigned i = 0; i < s->shards; i++) {
-		uint64_t v = atomic_load_explicit(&s->published[i]->stat[id], memory_order_relaxed);
-		sum = largest ? KV_MAX(sum, v) : sum + v;
-	}
-	return sum;
-}
-
 static void group_write(FILE *f, const struct page_source *s, const char *group)
 {
 	const char *between = "";
@@ -76,9 +64,9 @@ static void group_write(FILE *f, const struct page_source *s, const char *group)
 	for (uint32_t id = 1; id < WIRE_STAT_END; id++) {
 		struct wire_stat_info info = wire_stat_info(id);
 		bool rail = id >= WIRE_STAT_RAIL_BYTES && id <= WIRE_STAT_RAIL_ERRORS_LAST;
-		if (!info.name || strcmp(info.group, group) != 0 || (rail && counter(s, id) == 0))
+		if (!info.name || strcmp(info.group, group) != 0 || (rail && page_stat(s, id) == 0))
 			continue; /* kv-client omits idle rails as well */
-		fprintf(f, "%s\"%s\":%" PRIu64, between, info.name, counter(s, id));
+		fprintf(f, "%s\"%s\":%" PRIu64, between, info.name, page_stat(s, id));
 		between = ",";
 	}
 	fputc('}', f);

@@ -39,6 +39,9 @@ void page_make(const struct page_source *from, const char *path, struct page *ou
 /* page_ready -- whether clients may come; else *why is a sentence without its end. */
 bool page_ready(const struct page_source *from, const char **why);
 
+/* page_stat -- a statistic of all shards, as in kv-client stat. */
+uint64_t page_stat(const struct page_source *from, uint32_t id);
+
 /* metrics_write -- /metrics. Returns the length of the page, as snprintf does. */
 size_t metrics_write(const struct page_source *from, char *buf, size_t cap);
 

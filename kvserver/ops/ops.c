@@ -71,18 +71,11 @@ static uint64_t hashing(const struct work *w)
 	return n;
 }
 
-static uint64_t ops_stat(const struct shard *s, enum wire_stat id)
+static void ops_stats(const struct shard *s, uint64_t *out)
 {
-	switch (id) {
-	case WIRE_STAT_STAGES:
-		return s->work->stages.used;
-	case WIRE_STAT_HASHING:
-		return hashing(s->work);
-	case WIRE_STAT_LEASES_NOW:
-		return s->work->leases.count;
-	default:
-		return 0;
-	}
+	out[WIRE_STAT_STAGES] = s->work->stages.used;
+	out[WIRE_STAT_HASHING] = hashing(s->work);
+	out[WIRE_STAT_LEASES_NOW] = s->work->leases.count;
 }
 
 /* ---- open and close ---- */
@@ -139,7 +132,7 @@ const struct shard_ops kvs_ops = {
 	.turn = ops_turn,
 	.active = ops_active,
 	.tick = put_tick,
-	.stat = ops_stat,
+	.stats = ops_stats,
 	.open = ops_open,
 	.close = packs_fini,
 	.clear = leases_clear,

@@ -63,12 +63,12 @@ void shard_publish(struct shard *s)
 {
 	struct published *p = s->published;
 	const struct tally *t = &s->tally;
+	uint64_t all[WIRE_STAT_END];
 	if (!p || !s->te)
 		return;
 	names_publish(s);
-	for (uint32_t id = 1; id < WIRE_STAT_END; id++)
-		if (wire_stat_name(id))
-			put(&p->stat[id], shard_stat_get(s, id));
+	shard_stats(s, all);
+	put_all(p->stat, all, WIRE_STAT_END);
 	put_all(&p->answered[0][0], &t->answered[0][0], TALLY_TYPES * WIRE_STATUS_MAX);
 	put_all(p->post, t->post, KV_METRIC_BUCKETS);
 	put_all(p->serve, t->serve, KV_METRIC_BUCKETS);

@@ -63,8 +63,8 @@ struct shard_ops {
 	int (*turn)(struct shard *s);
 	bool (*active)(const struct shard *s);
 	void (*tick)(struct shard *s);
-	/* stat -- a gauge of the operations: STAGES, HASHING, LEASES_NOW. */
-	uint64_t (*stat)(const struct shard *s, enum wire_stat id);
+	/* stats -- the gauges of the operations, by enum wire_stat. */
+	void (*stats)(const struct shard *s, uint64_t *out);
 	/* open -- make s->work, with engine, store and s->region ready. 0, or a code with *err. close -- the engine is
 	 * closed. clear -- release their references in the store. destroy -- free s->work; also when `open` failed or
 	 * was never called. */

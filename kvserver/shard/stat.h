@@ -11,7 +11,8 @@ struct shard;
 
 enum { STAT_BYTES = 16 * WIRE_STAT_END }; /* of all of them, packed */
 
-/* shard_stat_get -- one counter or gauge. */
+/* shard_stats -- all of them. shard_stat_get -- one. */
+void shard_stats(struct shard *s, uint64_t out[WIRE_STAT_END]);
 uint64_t shard_stat_get(struct shard *s, enum wire_stat id);
 
 /* shard_stat_pairs -- all of them as packed pairs in buf[cap]; returns their number. */
