@@ -52,16 +52,6 @@ extern const char *const kv_opt_numa_names[];
 		      "Keep threads and memory on the NUMA node of their NICs, if the machine has several nodes",      \
 		      __VA_ARGS__)
 
-/* int: index of kv-server's policy */
-extern const char *const kv_opt_eviction_names[];
-#define KV_OPT_EVICTION_ROW(...)                                                                                       \
-	{.name = "eviction",                                                                                           \
-	 .type = KV_OPT_CHOICE,                                                                                        \
-	 .metavar = "POLICY",                                                                                          \
-	 .def = "clock2g",                                                                                             \
-	 .choices = kv_opt_eviction_names,                                                                             \
-	 __VA_ARGS__}
-
 /* int: enum kvc_door of kvclient.h, enum te_door of engine.h */
 extern const char *const kv_opt_door_names[];
 #define KV_OPT_DOOR_ROW(at, ...)                                                                                       \

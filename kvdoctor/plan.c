@@ -222,7 +222,7 @@ static void check_devices(struct doctor *d)
 }
 
 /* The descriptors that kv-server keeps for itself and for connections not admitted yet; its clients may take the rest
- * (kvserver/control/files.c). It admits one client in any case. */
+ * (kvserver/server/client_limit.c). It admits one client in any case. */
 static uint64_t server_files_free(const struct role *r, uint64_t limit)
 {
 	uint64_t quarter = KV_MAX(limit / KV_HANDSHAKES_SHARE, (uint64_t)KV_HANDSHAKES_MIN);

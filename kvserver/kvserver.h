@@ -68,7 +68,7 @@ struct kvs_options {
 	uint64_t slow_ns;     /* log requests that take this long here, a few per second; 0: none */
 	uint64_t spin_ns;     /* own shard loops poll this long before they sleep, while that pays; 0: never */
 	uint32_t chunk_bytes; /* of one RMA operation: KV_CHUNK_DEFAULT */
-	unsigned eviction;    /* index into kv_opt_eviction_names */
+	unsigned eviction;    /* index into evict_policy_names */
 	int prefault;         /* enum kvs_prefault */
 	const char *psk_file, *psk, *cert_file, *key_file, *ca_file, *crl_file; /* see bootstrap/bootstrap.h */
 	/* File of lines "identity:hex": logical clients that may have further sessions on any connection. */
@@ -168,15 +168,15 @@ int kvs_server_recall_again(struct kvs_server *server);
  * content stays. False: no such files, or the server does not run. Own threads only. */
 bool kvs_server_reload(struct kvs_server *server);
 
-/* kvs_server_pulse -- ask each loop to answer, and return whether all have answered the last question; true the first
+/* kvs_server_alive -- ask each loop to answer, and return whether all have answered the last question; true the first
  * time. For a watchdog, every few seconds. Returns at once. Own threads only, between start and stop. */
-bool kvs_server_pulse(struct kvs_server *server);
-/* kvs_server_pulse_owes -- after kvs_server_pulse returned false: the first loop without an answer, as "worker thread
- * 3", in out, of cap bytes. The thread that calls kvs_server_pulse. */
-void kvs_server_pulse_owes(struct kvs_server *server, char *out, unsigned cap);
+bool kvs_server_alive(struct kvs_server *server);
+/* kvs_server_stuck_loop -- after kvs_server_alive returned false: the first loop without an answer, as "worker thread
+ * 3", in out, of cap bytes. The thread that calls kvs_server_alive. */
+void kvs_server_stuck_loop(struct kvs_server *server, char *out, unsigned cap);
 
 /* kvs_server_silence_ns -- ask each loop, and return for how long one of them has not answered; 0: all have, or it does
- * not run. *out_loop: its name, "the control loop" or "worker thread 3", of cap bytes. As kvs_server_pulse, for one
+ * not run. *out_loop: its name, "the control loop" or "worker thread 3", of cap bytes. As kvs_server_alive, for one
  * other thread, every second, between create and destroy. */
 uint64_t kvs_server_silence_ns(struct kvs_server *server, char *out_loop, unsigned cap);
 

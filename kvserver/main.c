@@ -4,8 +4,8 @@
  * The main thread waits for signals by sigwait, and blocks them before any thread starts. Until the server runs,
  * another thread leaves SIGTERM and SIGINT unblocked, and they end the process at once. The first one begins the drain;
  * then both get their default effect back. After a client's drain (--allow-drain) the first SIGTERM is ignored, because
- * a service manager's stop often follows. SIGHUP rereads keys and certificates (keeper.c), --config and --log-level;
- * SIGUSR1 and SIGUSR2 change that level.
+ * a service manager's stop often follows. SIGHUP rereads keys and certificates (key_reload.c), --config and
+ * --log-level; SIGUSR1 and SIGUSR2 change that level.
  *
  * The HTTP port opens before the server is made, and closes last. It reports "draining" only when the server is about
  * to stop listening, since Kubernetes treats a pod that is not ready as gone. --members is asked once the server
@@ -35,8 +35,8 @@
 #include "kvserver/push/push.h"
 #include "kvserver/push/recall.h"
 #include "kvserver/stuck.h"
-#include "kvserver/control/psk.h"
-#include "kvserver/control/server.h"
+#include "kvserver/psk.h"
+#include "kvserver/server/server.h"
 
 enum {
 	EXIT_USAGE = 2,
@@ -195,7 +195,7 @@ static int signal_next(struct kvs_server *server, uint64_t watchdog_ns, struct k
 	got = sigtimedwait(&signals, NULL, &half);
 	if (got >= 0 || errno != EAGAIN)
 		return KV_MAX(got, 0);
-	if (kvs_server_pulse(server))
+	if (kvs_server_alive(server))
 		kv_service_tell("WATCHDOG=1");
 	else
 		kv_event(log, KV_LOG_WARN, KV_EVENT("loop_silent", KV_NUMBER("ms", watchdog_ns / 2000000)),
@@ -390,7 +390,7 @@ static void push(struct run *r, const struct push_options *o, unsigned others, s
 }
 
 /* Push the values of this draining server to the others. */
-static void hand_over(struct run *r, const struct drain_bounds *bounds)
+static void drain_push(struct run *r, const struct drain_bounds *bounds)
 {
 	const struct flags *f = r->flags;
 	struct membership_now now = {.silence_ns = 0};
@@ -501,7 +501,7 @@ static void run(struct run *r, const struct kv_log_style *style)
 	stuck_begin(&stuck, r->server, got == DRAIN_SIGNAL ? SIGTERM : got, pace_of(getenv("KVRAIL_TEST_STUCK_PACE")),
 		    r->log);
 	if (r->membership || got == DRAIN_SIGNAL)
-		hand_over(r, &bounds);
+		drain_push(r, &bounds);
 	if (r->http)
 		http_drain(r->http);
 	kv_event(r->log, KV_LOG_INFO, KV_EVENT("goodbye", KV_FIELD("cause", cause)),

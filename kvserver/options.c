@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "store/store.h"
+
 #define AT(field) .offset = offsetof(struct flags, field)
 
 static const char *const prefault_names[] = {
@@ -46,8 +48,8 @@ static const struct kv_opt table[] = {
 		   "Further sessions (logical clients) that one connection may open; 0: half of --max-clients."),
 	KV_ROW_DURATION("ttl", AT(ttl_ns), "0", 0, 0,
 			"Time to live of values stored without one; 0: they never expire."),
-	KV_OPT_EVICTION_ROW(AT(eviction), .help = "Which values to evict first when memory is short "
-						  "(docs/internals/architecture.md has the differences)"),
+	EVICT_OPTION_ROW(AT(eviction), .help = "Which values to evict first when memory is short "
+					       "(docs/internals/architecture.md has the differences)"),
 	KV_ROW_SIZE("value-max", AT(value_max), "1G", 1, KV_VALUE_MAX, "Largest value accepted."),
 	KV_ROW_U64("max-values", AT(values_max), "N", "0", 0, (uint64_t)1 << 36,
 		   "Values stored at a time, all worker threads together; beyond that the server evicts. "

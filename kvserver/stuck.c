@@ -31,7 +31,7 @@ static bool tick_wait(struct stuck *s)
 static void give_up(const struct stuck *s)
 {
 	char loop[32] = "a loop";
-	kvs_server_pulse_owes(s->server, loop, sizeof(loop));
+	kvs_server_stuck_loop(s->server, loop, sizeof(loop));
 	kv_event(s->log, KV_LOG_ERROR,
 		 KV_EVENT("stuck", KV_FIELD("loop", loop), KV_NUMBER("ms", (uint64_t)s->tick_ms * TICKS)),
 		 "%s has not turned for %.1f s after signal %d; the process ends without it", loop,
@@ -44,7 +44,7 @@ static void *watch(void *arg)
 	struct stuck *s = arg;
 	unsigned owed = 0;
 	while (tick_wait(s)) {
-		owed = kvs_server_pulse(s->server) ? 0 : owed + 1;
+		owed = kvs_server_alive(s->server) ? 0 : owed + 1;
 		if (owed > TICKS)
 			give_up(s);
 	}

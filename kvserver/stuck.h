@@ -19,7 +19,7 @@ struct stuck {
 };
 
 /* stuck_begin -- watch the loops of the server that this signal ends: if one does not turn for 10 s, log it and end the
- * process with 128 + signal. From now on kvs_server_pulse belongs to the watcher. pace: divides the time, for tests.
+ * process with 128 + signal. From now on kvs_server_alive belongs to the watcher. pace: divides the time, for tests.
  * stuck_end -- the server has stopped. Thread: the main thread. */
 void stuck_begin(struct stuck *s, struct kvs_server *server, int signal, unsigned pace, const struct kv_log *log);
 void stuck_end(struct stuck *s);

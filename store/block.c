@@ -20,7 +20,7 @@ void block_retire(struct store *s, struct block *b)
 	if (b->state == BLOCK_LIVE) {
 		index_remove(&s->index, &b->item);
 		expire_set(&s->expire, &b->expire, KV_NEVER);
-		s->hot_settled -= b->mem->told == HOT_SETTLED;
+		s->ranking_done_count -= b->mem->told == RANKING_DONE;
 		if (kv_list_empty(&b->pins))
 			evict_remove(&s->evict, &b->evict);
 		else

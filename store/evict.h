@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evict.h -- the interface of eviction policies. A new one: evict_NAME.c with a struct evict_policy, a declaration in
- * evict_policies.h, a row in evict_policies.c and, at the same position, a name in kv_opt_eviction_names
- * (base/opt_rows.c). */
+/* evict.h -- the interface of eviction policies. A new one: evict_NAME.c with a struct evict_policy, and a row in
+ * evict_policies.h. */
 #ifndef KVRAIL_STORE_EVICT_H
 #define KVRAIL_STORE_EVICT_H
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evict_policies.c -- the table of policies, in the order of kv_opt_eviction_names (base/opt_rows.c). The default is
- * the first: docs/internals/decisions/002-clock2g.md. */
+/* evict_policies.c -- the tables of policies and of their names. */
 #include "store/evict_policies.h"
 
-const struct evict_policy *const evict_policies[] = {&evict_clock2g, &evict_clock, &evict_lru,
-						     &evict_s3fifo,  &evict_sieve, NULL};
+#define POLICY(name) &evict_##name,
+#define NAME(name)   #name,
+
+const struct evict_policy *const evict_policies[] = {EVICT_POLICIES(POLICY) NULL};
+const char *const evict_policy_names[] = {EVICT_POLICIES(NAME) NULL};

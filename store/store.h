@@ -8,7 +8,7 @@
 #include "store/doubt.h"
 #include "store/evict_policies.h"
 #include "store/heat.h"
-#include "store/hot.h"
+#include "store/ranking.h"
 #include "store/pins.h"
 #include "store/room.h"
 #include "store/tombs.h"
@@ -39,8 +39,8 @@ struct store {
 	struct kv_list clearing; /* rooms with memory, each with its own stretch (room.c) */
 	unsigned rooms_begun;    /* that search or clear */
 	uint32_t blocks_max;
-	uint32_t hot_round;   /* of the last walk (hot.h) */
-	uint64_t hot_settled; /* live blocks */
+	uint32_t ranking_round;      /* of the last walk (ranking.h) */
+	uint64_t ranking_done_count; /* live blocks */
 	uint64_t generation;
 	uint64_t staged_bytes, pinned_bytes, gone_bytes; /* in the arena, of blocks in those states */
 	uint64_t events[STORE_EVENTS];                   /* counters */

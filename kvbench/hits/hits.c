@@ -9,6 +9,7 @@
 #include "kvbench/report/file.h"
 #include "kvbench/report/json.h"
 #include "kvbench/setup/signals.h"
+#include "store/store.h"
 
 #define COUNT(n) kv_count_format((n), (char[32]){0}, 32)
 
@@ -31,7 +32,7 @@ struct hits {
 
 static const char *policy_name(int policy)
 {
-	return policy == HITS_BELADY ? "belady" : kv_opt_eviction_names[policy];
+	return policy == HITS_BELADY ? "belady" : evict_policy_names[policy];
 }
 
 static double ratio(const struct hits *h, uint64_t hits)

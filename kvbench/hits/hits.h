@@ -32,7 +32,7 @@ struct hits_result {
 	uint64_t prefix, block;
 };
 
-/* hits_run -- room for so many equal blocks under the policy of this number (kv_opt_eviction_names), whose code is the
+/* hits_run -- room for so many equal blocks under the policy of this number (evict_policy_names), whose code is the
  * server's. Per request: the longest stored prefix is read; the other blocks are stored in order, and one that the
  * cache has all the same is used. 0 or -KV_ENOMEM. */
 int hits_run(const struct hits_trace *trace, unsigned policy, uint64_t capacity, struct hits_result *out);

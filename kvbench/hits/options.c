@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* options.c -- the option table of kv-bench hits, and its two lists. */
 #include "kvbench/hits/hits.h"
+#include "store/store.h"
 
 #define AT(member) .offset = offsetof(struct hits_options, member)
 
@@ -41,14 +42,14 @@ static int add_policy(const char *item, struct hits_plan *p, struct kv_error *er
 	char names[128] = "";
 	int number = HITS_BELADY;
 	bool all = strcmp(item, "all") == 0, known = all || strcmp(item, "belady") == 0;
-	for (int i = 0; kv_opt_eviction_names[i]; i++) {
+	for (int i = 0; evict_policy_names[i]; i++) {
 		if (all && p->policies < HITS_POLICIES_MAX - 1)
 			p->policy[p->policies++] = i;
-		if (strcmp(item, kv_opt_eviction_names[i]) == 0) {
+		if (strcmp(item, evict_policy_names[i]) == 0) {
 			number = i;
 			known = true;
 		}
-		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s, ", kv_opt_eviction_names[i]);
+		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s, ", evict_policy_names[i]);
 	}
 	if (!known)
 		return kv_fail(err, -KV_EINVAL, "--policy: there is no '%s': use some of %sbelady, or all", item,

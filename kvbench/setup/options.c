@@ -7,6 +7,7 @@
 
 #include "kvbench/measure/runs.h"
 #include "kvclient/kvclient.h"
+#include "store/store.h"
 
 #define AT(member) .offset = offsetof(struct bench_options, member)
 
@@ -145,8 +146,8 @@ const struct kv_opt bench_options_table[] = {
 		     "'kill 2 at 30m': an action on a server that kv-bench started (kill, stop, cont, start), and its "
 		     "time: in the trace, or since the first read. A server whose first event is start joins then; a "
 		     "killed one starts again empty. Repeatable. Misses are no failure then."),
-	KV_OPT_EVICTION_ROW(AT(server.eviction),
-			    .help = "Which values the server that kv-bench starts evicts first when memory is short"),
+	EVICT_OPTION_ROW(AT(server.eviction),
+			 .help = "Which values the server that kv-bench starts evicts first when memory is short"),
 	KV_OPT_SERVER_THREADS_ROW(
 		AT(server.server_threads), .def = "0",
 		.help = "Worker threads of the server that kv-bench starts. 0: half of the cores, 1 to 4."),

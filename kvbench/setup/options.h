@@ -95,7 +95,7 @@ struct bench_own {
 	uint32_t num_servers; /* alike */
 	struct kv_opt_strings event_text;
 	struct bench_events events; /* parsed from it */
-	int eviction;               /* index into kv_opt_eviction_names */
+	int eviction;               /* index into evict_policy_names */
 	uint32_t server_threads;    /* 0: half of the cores, 1 to 4 */
 };
 

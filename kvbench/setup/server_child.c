@@ -33,6 +33,7 @@
 #include "host/host.h"
 #include "kvbench/setup/signals.h"
 #include "probe/probe.h"
+#include "store/store.h"
 
 enum {
 	LOG_KEEP = 32 << 10, /* bytes of log kept for a failure */
@@ -209,7 +210,7 @@ static void launch_args(struct launch *l, const struct server_child_options *o, 
 	if (o->numa_off)
 		launch_arg(l, "--numa", "off");
 	launch_arg(l, "--door", kv_opt_door_names[o->door]);
-	launch_arg(l, "--eviction", kv_opt_eviction_names[o->eviction]);
+	launch_arg(l, "--eviction", evict_policy_names[o->eviction]);
 	if (o->rails > 0)
 		launch_number(l, "--num-domains", o->rails);
 	if (o->threads)

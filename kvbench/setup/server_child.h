@@ -18,7 +18,7 @@ struct server_child_options {
 	uint32_t rails;       /* 0: its default */
 	bool numa_off;
 	int door;     /* enum kvc_door */
-	int eviction; /* index into kv_opt_eviction_names */
+	int eviction; /* index into evict_policy_names */
 	bool allow_pull, pull_where_safe;
 	uint64_t memory_mb;
 	unsigned count;        /* so many servers, alike, with one key; 0: one */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kvserver/control/server.h"
+#include "kvserver/server/server.h"
 #include "kvserver/http/pages.h"
 #include "kvserver/member/membership.h"
 

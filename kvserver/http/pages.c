@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvserver/control/server.h"
+#include "kvserver/server/server.h"
 #include "kvserver/member/membership.h"
 
 #define HEALTH_NS 5000000000ull

@@ -197,7 +197,7 @@ static void get_refuse(struct link *l, const struct wire_reply *reply, int32_t s
 static bool get_push(struct request *r)
 {
 	if (!r->attachment->shard->info.ordered || r->get.hasher || !reply_follow_begin(r->link, REPLY_GET_BYTES) ||
-	    request_push(r, &r->get.dest, r->get.offset, r->get.length, r->get.imm) != 0)
+	    request_write(r, &r->get.dest, r->get.offset, r->get.length, r->get.imm) != 0)
 		return false;
 	reply_follow(r->link);
 	r->reply.flags |= WIRE_GET_FOLLOWS;

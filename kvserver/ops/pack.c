@@ -78,7 +78,7 @@ static bool pack_write(struct packs *p, struct link *l)
 		.ordered = true,
 		.imm = UINT32_MAX, /* not sent: it names no request */
 	};
-	if (request_push_move(r) == 0)
+	if (request_write_move(r) == 0)
 		return true;
 	request_free(r);
 	return false;

@@ -3,7 +3,7 @@
  *
  * The loop references some blocks and reports their places; the thread reads their bytes, which nothing changes, and
  * asks for the next ones; then the loop drops the references and deletes outdated blocks. Between two lots the loop's
- * walk stands in the arena (store/hot.h). If a client sends a DELETE during a push, the thread hears of it with the
+ * walk stands in the arena (store/ranking.h). If a client sends a DELETE during a push, the thread hears of it with the
  * next lot, and repeats it at the value's new server. A loop that does not turn cannot be awaited for ever: the lot is
  * left to it, and freed if the loop ever runs it. */
 #include "kvserver/push/lot.h"
@@ -22,7 +22,7 @@ static void settle(struct shard *s, const struct lot_item *it)
 	if (it->fate == LOT_OUTDATED)
 		store_yield(&s->store, it->block, loop_turn_now(s->loop));
 	else if (it->fate != LOT_UNTRIED && it->fate < LOT_FULL)
-		hot_settle(&s->store, it->block);
+		ranking_done(&s->store, it->block);
 }
 
 /* The block was pushed to another server, and is not live here any more. */
@@ -79,7 +79,7 @@ static void take(struct lot *lot, struct block *b, uint32_t ttl_s)
 				.data = store_data(&lot->shard->store, b),
 				.len = b->len,
 				.checksum = b->checksum,
-				.old = hot_class_of(&lot->hot, b) == HOT_OLD,
+				.old = rank_of(&lot->ranking, b) == RANK_OLD,
 				.born_ns = KV_MAX(block_born_ns(b), (uint64_t)1)};
 	memcpy(it->key, b->item.key, it->key_len);
 	block_ref(b);
@@ -90,23 +90,23 @@ static void fill(struct lot *lot)
 	struct shard *s = lot->shard;
 	unsigned looks = LOOKS;
 	uint64_t bytes = 0, now_ns = loop_turn_now(s->loop);
-	lot->round = lot->hot.round; /* a lot ends with its round */
+	lot->round = lot->ranking.round; /* a lot ends with its round */
 	while (lot->count < LOT_BLOCKS && bytes < LOT_BYTES) {
-		struct block *b = hot_next(&s->store, &lot->hot, &looks);
+		struct block *b = ranking_next(&s->store, &lot->ranking, &looks);
 		uint32_t ttl_s;
 		if (!b)
 			break;
 		if (b->refs == BLOCK_REFS_MAX)
 			continue;
 		if (store_dropped(&s->store, b) || !ttl_of(b, now_ns, &ttl_s)) {
-			hot_settle(&s->store, b);
+			ranking_done(&s->store, b);
 			lot->gone++;
 			continue;
 		}
 		take(lot, b, ttl_s);
 		bytes += b->len;
 	}
-	lot->over = lot->hot.over;
+	lot->over = lot->ranking.over;
 }
 
 void lot_free(struct lot *lot)
@@ -127,10 +127,10 @@ static void turn(void *arg)
 	abandoned = lot->abandoned;
 	pthread_mutex_unlock(&lot->lock);
 	if (lot->ending || abandoned)
-		hot_end(&lot->hot);
+		ranking_end(&lot->ranking);
 	else
 		fill(lot);
-	lot->left = hot_left(&s->store);
+	lot->left = ranking_left(&s->store);
 	pthread_mutex_lock(&lot->lock);
 	lot->done = true;
 	abandoned = lot->abandoned;
@@ -138,7 +138,7 @@ static void turn(void *arg)
 	pthread_mutex_unlock(&lot->lock);
 	if (abandoned) {
 		give_back(lot);
-		hot_end(&lot->hot);
+		ranking_end(&lot->ranking);
 		lot_free(lot);
 	}
 }

@@ -30,7 +30,7 @@ struct lot_item {
 	uint8_t *data;
 	uint64_t len, checksum;
 	uint64_t born_ns; /* the time of its PUT, or earlier; not 0 */
-	bool old;         /* of the class HOT_OLD */
+	bool old;         /* of the class RANK_OLD */
 	enum lot_fate fate;
 };
 
@@ -47,13 +47,13 @@ struct lot {
 	struct lot_item item[LOT_BLOCKS];
 	unsigned count;
 	bool over;      /* there are no more */
-	unsigned round; /* struct hot */
+	unsigned round; /* struct ranking */
 	uint64_t left;  /* blocks of the shard that no other server has yet */
 	uint64_t gone;  /* blocks deleted, replaced, evicted or expired before or during their push */
 	struct lot_deleted deleted[LOT_BLOCKS]; /* of the blocks in the previous lot */
 	unsigned deleted_count;
 	/* private */
-	struct hot hot;
+	struct ranking ranking;
 	bool ending, done, abandoned;
 	pthread_mutex_t lock; /* of done, abandoned */
 	pthread_cond_t changed;

@@ -16,7 +16,7 @@
 
 #include "kvclient/copy.h"
 #include "kvclient/kvclient.h"
-#include "kvserver/control/server.h"
+#include "kvserver/server/server.h"
 #include "kvserver/push/lot.h"
 
 enum { LOTS_FAILED = 3, FULL_ROW = 64 };

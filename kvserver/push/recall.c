@@ -16,12 +16,12 @@
 
 #include "kvclient/copy.h"
 #include "kvclient/kvclient.h"
-#include "kvserver/control/server.h"
+#include "kvserver/server/server.h"
 #include "store/store.h"
 
 enum { PAGE = 200 };
 
-#define WITHIN_NS    8000000000ull /* kvserver/control/doubt.c waits a little longer */
+#define WITHIN_NS    8000000000ull /* kvserver/conn/doubt.c waits a little longer */
 #define CALL_NS      1000000000ull
 #define POLL_NS      20000000ull
 #define BUFFER_BYTES (4ull << 20)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "kvserver/shard/loopcall.h"
-#include "kvserver/shard/tell.h"
+#include "kvserver/shard/report.h"
 
 /* ---- open ---- */
 
@@ -131,7 +131,7 @@ static void shard_attachment_free(struct shard_attachment *s)
 	if (s->frames == 0)
 		free(s);
 	call_finish(gone, 0);
-	tell_drained(shard);
+	report_drained(shard);
 }
 
 void shard_attachment_frame_sent(struct shard_attachment *s)
@@ -140,7 +140,7 @@ void shard_attachment_frame_sent(struct shard_attachment *s)
 		free(s);
 }
 
-void shard_attachment_settled(struct shard_attachment *s)
+void shard_attachment_last_freed(struct shard_attachment *s)
 {
 	if (s->idle) {
 		struct call *idle = s->idle;
@@ -150,7 +150,7 @@ void shard_attachment_settled(struct shard_attachment *s)
 	if (s->state == ATTACHMENT_ENDING && s->gone)
 		shard_attachment_free(s);
 	else
-		tell_drained(s->shard);
+		report_drained(s->shard);
 }
 
 void shard_attachment_lost(struct shard_attachment *s, uint32_t writes)
@@ -159,5 +159,5 @@ void shard_attachment_lost(struct shard_attachment *s, uint32_t writes)
 	shard->stat[WIRE_STAT_LOST_WRITES] += writes;
 	if (s->state != ATTACHMENT_OPEN || !shard->te || !s->anew || atomic_exchange(s->anew, true))
 		return;
-	tell_lost(shard);
+	report_lost(shard);
 }

@@ -85,13 +85,13 @@ size_t shard_attachment_bytes(unsigned links, unsigned shards);
  * immediates or replies that may never come, so it must begin a new attachment. Reported once per attachment. */
 void shard_attachment_lost(struct shard_attachment *s, uint32_t writes);
 
-/* shard_attachment_settle -- a request was freed: finish the calls waiting for that. May free the attachment.
- * shard_attachment_settled -- its slow part: the last request was freed, and a call may wait. */
-void shard_attachment_settled(struct shard_attachment *s);
-static inline void shard_attachment_settle(struct shard_attachment *s)
+/* shard_attachment_request_freed -- a request was freed: finish the calls waiting for that. May free the attachment.
+ * shard_attachment_last_freed -- its slow part: the last request was freed, and a call may wait. */
+void shard_attachment_last_freed(struct shard_attachment *s);
+static inline void shard_attachment_request_freed(struct shard_attachment *s)
 {
 	if (s->request_count == 0 && KV_UNLIKELY(s->idle || s->gone || s->shard->drained))
-		shard_attachment_settled(s);
+		shard_attachment_last_freed(s);
 }
 
 /* shard_attachment_find -- a shard's attachment by number, or NULL. */

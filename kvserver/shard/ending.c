@@ -65,7 +65,7 @@ void shard_attachment_end(struct shard_attachment *s, struct call *gone)
 {
 	shard_attachment_stop(s);
 	s->gone = gone;
-	shard_attachment_settle(s);
+	shard_attachment_request_freed(s);
 }
 
 static bool all_proven(const struct shard_attachment *s)
@@ -106,5 +106,5 @@ void shard_attachment_when_idle(struct shard_attachment *s, struct call *idle)
 	s->idle = idle;
 	s->parting = true;
 	s->shard->opt.ops->attachment_idle(s);
-	shard_attachment_settle(s);
+	shard_attachment_request_freed(s);
 }

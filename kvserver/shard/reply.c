@@ -337,7 +337,7 @@ static void link_room(struct link *l)
 }
 
 /* A link with its full share in flight does not delay the others. */
-void reply_room(struct shard *s)
+void reply_retry(struct shard *s)
 {
 	KV_LIST_EACH_SAFE (n, &s->blocked)
 		link_room(KV_LIST_ENTRY(n, struct link, blocked));

@@ -28,8 +28,8 @@ void reply_follow_flush(void *shard);
 /* reply_flush -- send every begun frame, at the end of a shard's turn. */
 void reply_flush(struct shard *s);
 
-/* reply_room -- send buffers are free again: encode held replies. */
-void reply_room(struct shard *s);
+/* reply_retry -- send buffers are free again: encode held replies. */
+void reply_retry(struct shard *s);
 
 /* reply_drop -- drop the unsent replies of a link. */
 void reply_drop(struct link *l);

@@ -86,8 +86,8 @@ void request_free(struct request *r)
 	s->request_count--;
 	o->requests--;
 	if (KV_UNLIKELY(o->gone != NULL))
-		session_settle(o);
-	shard_attachment_settle(s);
+		session_request_freed(o);
+	shard_attachment_request_freed(s);
 }
 
 /* ---- moves ---- */
@@ -172,7 +172,7 @@ static int move_start(struct request *r, struct move *m, enum te_dir dir, const 
 	return move_go(r, m);
 }
 
-int request_push_move(struct request *r)
+int request_write_move(struct request *r)
 {
 	if (move_go(r, &r->move[0]) != 0) {
 		r->move[0] = (struct move){0};
@@ -217,7 +217,7 @@ int request_move(struct request *r, enum te_dir dir, const struct wire_dest *d, 
 	return 0;
 }
 
-int request_push(struct request *r, const struct wire_dest *d, uint64_t block_offset, uint64_t length, uint32_t imm)
+int request_write(struct request *r, const struct wire_dest *d, uint64_t block_offset, uint64_t length, uint32_t imm)
 {
 	if (d->slice < length)
 		return -KV_EBUSY;
@@ -232,7 +232,7 @@ int request_push(struct request *r, const struct wire_dest *d, uint64_t block_of
 		.ordered = true,
 		.imm = imm,
 	};
-	return request_push_move(r);
+	return request_write_move(r);
 }
 
 void request_stop(struct request *r)

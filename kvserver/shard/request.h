@@ -127,12 +127,13 @@ void request_free(struct request *r);
 int request_move(struct request *r, enum te_dir dir, const struct wire_dest *dest, uint64_t block_offset,
 		 uint64_t length, const uint32_t *imm);
 
-/* request_push -- write `length` bytes of the block at `offset` to the destination now, without an immediate; the
+/* request_write -- write `length` bytes of the block at `offset` to the destination now, without an immediate; the
  * caller sends the reply at once. -KV_EBUSY: not possible now, nothing started. */
-int request_push(struct request *r, const struct wire_dest *dest, uint64_t block_offset, uint64_t length, uint32_t imm);
+int request_write(struct request *r, const struct wire_dest *dest, uint64_t block_offset, uint64_t length,
+		  uint32_t imm);
 
-/* request_push_move -- post the ordered write described by move[0]. 0 or -KV_EBUSY: nothing started. */
-int request_push_move(struct request *r);
+/* request_write_move -- post the ordered write described by move[0]. 0 or -KV_EBUSY: nothing started. */
+int request_write_move(struct request *r);
 
 static inline bool request_posting(const struct request *r)
 {

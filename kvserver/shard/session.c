@@ -5,7 +5,7 @@
  * links, windows, regions) belongs to the attachment, whose lists hold requests and stages with a pointer to their
  * session. Frames are sealed as a whole, so further sessions are separated for accounting, not protected from each
  * other (docs/reference/protocol.md 2.7). A session ends as an attachment does. `gone` is set last, so that nothing
- * frees the session during session_end. The table grows to the highest place in use; the control loop (logical.c)
+ * frees the session during session_end. The table grows to the highest place in use; the control loop (further.c)
  * assigns places. */
 #include "kvserver/shard/session.h"
 
@@ -76,7 +76,7 @@ static void session_free(struct session *o)
 	free(o);
 }
 
-void session_settle(struct session *o)
+void session_request_freed(struct session *o)
 {
 	struct call *gone = o->gone;
 	if (!gone || o->requests)
@@ -115,7 +115,7 @@ void session_end(struct shard_attachment *s, uint32_t number, struct call *gone,
 	requests_cancel(o); /* `gone` is not set yet, so the session stays */
 	pins_leave(&s->shard->store, &o->pins);
 	o->gone = gone;
-	session_settle(o);
+	session_request_freed(o);
 }
 
 struct session *session_switch(struct shard_attachment *s, const struct wire_request *q)

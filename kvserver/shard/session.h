@@ -49,8 +49,8 @@ void session_end(struct shard_attachment *s, uint32_t number, struct call *gone,
 /* session_switch -- the session of the records behind this SESSION record. NULL: unknown; counted. */
 struct session *session_switch(struct shard_attachment *s, const struct wire_request *q);
 
-/* session_settle -- a request of the session was freed. May free the session. */
-void session_settle(struct session *o);
+/* session_request_freed -- a request of the session was freed. May free the session. */
+void session_request_freed(struct session *o);
 
 /* sessions_drop -- the connection's attachment ends: drop the pins of all sessions. sessions_fini -- the attachment is
  * freed, with its sessions. */

@@ -18,7 +18,7 @@
 #include "kvserver/shard/quarantine.h"
 #include "kvserver/shard/reply.h"
 #include "kvserver/shard/request.h"
-#include "kvserver/shard/tell.h"
+#include "kvserver/shard/report.h"
 
 /* ---- events of the engine ---- */
 
@@ -31,7 +31,7 @@ static void shard_immediate(void *arg, unsigned rail, uint32_t imm)
 
 static void shard_room(void *arg)
 {
-	reply_room(arg);
+	reply_retry(arg);
 }
 
 static void shard_reset(void *arg, int status)
@@ -43,7 +43,7 @@ static void shard_reset(void *arg, int status)
 		 "shard %u: endpoints were rebuilt%s%s; all sessions must be renewed", s->opt.index,
 		 status ? ", not yet successfully: " : "", status ? kv_strerror(status) : "");
 	s->reset_due = true;
-	tell_reset(s);
+	report_reset(s);
 }
 
 /* ---- a turn ---- */
@@ -77,13 +77,13 @@ static int shard_poll(struct loop_poller *p)
 		shard_doubt_take(s);
 	done += !kv_list_empty(&s->dirty);
 	if (!kv_list_empty(&s->blocked))
-		reply_room(s);
+		reply_retry(s);
 	if (!kv_list_empty(&s->dirty))
 		reply_flush(s);
 	if (KV_UNLIKELY(!kv_list_empty(&s->undelivered)))
 		call_redeliver(s);
 	if (KV_UNLIKELY(s->drained != NULL))
-		tell_drained(s);
+		report_drained(s);
 	if (KV_UNLIKELY(pins_leaving(&s->store)))
 		done += pins_sweep(&s->store, PINS_AT_ONCE);
 	return done;
@@ -124,10 +124,10 @@ static void shard_tick(struct loop_timer *t)
 	s->opt.ops->tick(s);
 	landings_tick(s, now_ns);
 	shard_quarantine_check(s, now_ns);
-	tell_reset(s);
+	report_reset(s);
 	values_tell(s);
 	if (s->lost_due)
-		tell_lost(s);
+		report_lost(s);
 	if (s->te && now_ns >= s->look_ns) { /* its loop still turns after closing */
 		s->look_ns = now_ns + SHARD_LOOK_NS;
 		te_addresses_check(s->te);
@@ -387,7 +387,7 @@ void shard_drain(struct shard *s, struct call *drained)
 {
 	s->draining = true;
 	s->drained = drained;
-	tell_drained(s);
+	report_drained(s);
 }
 
 void shard_close(struct shard *s)

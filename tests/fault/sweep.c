@@ -164,7 +164,7 @@ static int descriptors_show(void)
 	return sockets;
 }
 
-/* Threads that nobody joins (kvserver/control/keeper.c, bootstrap/resolve.c) may need another moment to end. `want`: so
+/* Threads that nobody joins (kvserver/server/key_reload.c, bootstrap/resolve.c) may need another moment to end. `want`: so
  * many are left anyhow; 0: not known. */
 static unsigned threads_left(unsigned want)
 {

@@ -586,7 +586,7 @@ def prompt(s: KvServer, *lines: str, more: Iterable[str] = ()) -> str:
 
 
 def grown_up() -> None:
-    """A server that is lost believes members that remember the deletes of the 5 s before, too (kvserver/control/doubt.c).
+    """A server that is lost believes members that remember the deletes of the 5 s before, too (kvserver/conn/doubt.c).
     A member remembers none from before it began."""
     time.sleep(5.5)
 

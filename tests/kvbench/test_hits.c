@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "kvbench/hits/hits.h"
+#include "store/store.h"
 #include "tests/kvbench/check.h"
 
 enum { REFS_MAX = 4096, SMALL_BLOCKS = 6, SMALL_REFS = 14 };
@@ -69,7 +70,7 @@ static void no_policy_is_better_than_belady_or_than_all_memory(void **state)
 		struct hits_result all = hits_unlimited(&t), bound, r;
 		assert_int_equal(hits_belady(&t, capacity, &bound), 0);
 		assert_true(bound.block <= all.block && all.prefix <= all.block && all.block == t.refs - t.distinct);
-		for (unsigned k = 0; kv_opt_eviction_names[k]; k++) {
+		for (unsigned k = 0; evict_policy_names[k]; k++) {
 			assert_int_equal(hits_run(&t, k, capacity, &r), 0);
 			assert_true(r.prefix <= r.block && r.block <= bound.block);
 			assert_int_equal(hits_run(&t, k, t.distinct, &r), 0);
@@ -124,7 +125,7 @@ static void lists_are_read_and_wrong_ones_named(void **state)
 	assert_int_equal(p.capacity[1], 100);
 	assert_int_equal(p.policies, 2);
 	assert_int_equal(p.policy[0], HITS_BELADY);
-	assert_string_equal(kv_opt_eviction_names[p.policy[1]], "lru");
+	assert_string_equal(evict_policy_names[p.policy[1]], "lru");
 	assert_int_equal(plan("1%", "all", &p, &err), 0);
 	assert_int_equal(p.policies, 6);
 	for (const char **bad = (const char *[]){"", "0", "7,", ",7", "101%", "%", "x", "-1", "9999999999", NULL}; *bad;
@@ -153,12 +154,12 @@ static void real_conversations_have_the_ratios_of_the_reference(void **state)
 	}
 	assert_true(hits_is_reference(&t));
 	for (unsigned i = 0; i < KV_COUNT(capacity); i++) {
-		for (unsigned k = 0; kv_opt_eviction_names[k]; k++) {
-			double known = hits_reference(&t, kv_opt_eviction_names[k], capacity[i]);
+		for (unsigned k = 0; evict_policy_names[k]; k++) {
+			double known = hits_reference(&t, evict_policy_names[k], capacity[i]);
 			assert_int_equal(hits_run(&t, k, capacity[i], &r), 0);
 			compared += known >= 0;
 			if (known >= 0 && fabs((double)r.prefix / (double)t.refs - known) >= .005)
-				fail_msg("%s, %llu blocks: %.4f, known %.4f", kv_opt_eviction_names[k],
+				fail_msg("%s, %llu blocks: %.4f, known %.4f", evict_policy_names[k],
 					 (unsigned long long)capacity[i], (double)r.prefix / (double)t.refs, known);
 		}
 		assert_int_equal(hits_belady(&t, capacity[i], &r), 0);

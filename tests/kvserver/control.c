@@ -4,7 +4,7 @@
 
 #include <netinet/in.h>
 
-#include "kvserver/control/server.h"
+#include "kvserver/server/server.h"
 #include "kvserver/shard/ending.h"
 #include "kvserver/shard/attachment.h"
 #include "kvserver/shard/stat.h"
@@ -173,7 +173,7 @@ static void hold_run(void *arg)
 	struct shard_attachment *attachment = shard_attachment_find(arg, holding.number);
 	if (attachment && holding.release) {
 		attachment->request_count--;
-		shard_attachment_settle(attachment);
+		shard_attachment_request_freed(attachment);
 	} else if (attachment) {
 		attachment->request_count++;
 	}

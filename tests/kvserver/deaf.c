@@ -4,7 +4,7 @@
 
 #include <netinet/in.h>
 
-#include "kvserver/control/server.h"
+#include "kvserver/server/server.h"
 #include "kvserver/shard/shard.h"
 
 enum { BIG = 6 << 20, BIG_GETS = 24 };

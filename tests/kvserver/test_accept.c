@@ -10,8 +10,8 @@
 
 #include "bootstrap/context.h"
 #include "host/host.h"
-#include "kvserver/control/files.h"
-#include "kvserver/control/server.h"
+#include "kvserver/server/client_limit.h"
+#include "kvserver/server/server.h"
 
 static void full_body(void)
 {
@@ -103,30 +103,30 @@ static void a_full_server_has_places_for_the_cluster(void **state)
 static void the_limit_of_open_files_is_shared_out(void **state)
 {
 	(void)state;
-	struct files f = {.limit = 1024, .open = 40, .handshakes = 256, .client = 4};
-	files_divide(&f, 256);
+	struct client_limit f = {.limit = 1024, .open = 40, .handshakes = 256, .client = 4};
+	client_limit_divide(&f, 256);
 	assert_int_equal(f.clients, (1024 - 40 - 8 - 256 - KV_FILES_RESERVE) / 5 - CLUSTER_PLACES);
 	assert_int_equal(f.more, CLUSTER_PLACES);
 	assert_int_equal(f.wanted, 40 + 8 + HANDSHAKES_MAX + KV_FILES_RESERVE + (256 + CLUSTER_PLACES) * 5);
 	f.limit = f.wanted;
 	f.handshakes = HANDSHAKES_MAX;
-	files_divide(&f, 256);
+	client_limit_divide(&f, 256);
 	assert_int_equal(f.clients, 256); /* what it asks for is enough ... */
 	assert_int_equal(f.more, CLUSTER_PLACES);
 	f.limit--;
-	files_divide(&f, 256);
+	client_limit_divide(&f, 256);
 	assert_int_equal(f.clients, 255); /* ... and no less is */
 	f.limit = KV_NO_LIMIT;
-	files_divide(&f, 1 << 18);
+	client_limit_divide(&f, 1 << 18);
 	assert_int_equal(f.clients, 1 << 18);
 	assert_int_equal(f.more, CLUSTER_PLACES);
-	f = (struct files){
+	f = (struct client_limit){
 		.limit = 1024 + 17 * 5 + 40 + 8 + KV_FILES_RESERVE, .open = 40, .handshakes = 1024, .client = 4};
-	files_divide(&f, 256);
+	client_limit_divide(&f, 256);
 	assert_int_equal(f.clients, 15); /* of 17 */
 	assert_int_equal(f.more, 2);
-	f = (struct files){.limit = 64, .open = 40, .handshakes = 16, .client = 0};
-	files_divide(&f, 4);
+	f = (struct client_limit){.limit = 64, .open = 40, .handshakes = 16, .client = 0};
+	client_limit_divide(&f, 4);
 	assert_int_equal(f.clients, 1);
 	assert_int_equal(f.more, 0);
 }

@@ -3,8 +3,8 @@
  */
 #include "tests/kvserver/control.h"
 
-#include "kvserver/control/conn.h"
-#include "kvserver/control/server.h"
+#include "kvserver/conn/conn.h"
+#include "kvserver/server/server.h"
 #include "tests/kvserver/deaf.h"
 
 /* The reader of its control connection waits for the transfers, which never end: its session ends all the same. */

@@ -18,7 +18,7 @@
 
 #include "tests/kvserver/talk.h"
 
-#include "kvserver/control/server.h"
+#include "kvserver/server/server.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define COUNTED 0

@@ -4,8 +4,8 @@
 
 #include <pthread.h>
 
-#include "kvserver/control/conn.h"
-#include "kvserver/control/server.h"
+#include "kvserver/conn/conn.h"
+#include "kvserver/server/server.h"
 #include "tests/kvserver/deaf.h"
 
 static void welcome_body(void)

@@ -15,7 +15,7 @@
 
 #include "bootstrap/bootstrap.h"
 #include "engine/engine.h"
-#include "kvserver/control/server.h"
+#include "kvserver/server/server.h"
 #include "loop/sanitize.h"
 #include "tests/kvserver/hello.h"
 

@@ -146,8 +146,8 @@ static void policies_and_their_names_go_together(void **state)
 	(void)state;
 	unsigned i = 0;
 	for (; evict_policies[i]; i++)
-		assert_string_equal(evict_policies[i]->name, kv_opt_eviction_names[i]);
-	assert_null(kv_opt_eviction_names[i]);
+		assert_string_equal(evict_policies[i]->name, evict_policy_names[i]);
+	assert_null(evict_policy_names[i]);
 }
 
 static int psk_from(const char *text, size_t len, char *buf, size_t cap)

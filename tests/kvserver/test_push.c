@@ -10,7 +10,7 @@
 
 #include "kvclient/copy.h"
 #include "kvclient/kvclient.h"
-#include "kvserver/control/server.h"
+#include "kvserver/server/server.h"
 #include "kvserver/push/lot.h"
 #include "kvserver/push/push.h"
 

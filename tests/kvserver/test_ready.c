@@ -2,7 +2,7 @@
 /* test_ready.c -- whom a server of a cluster lets in: before it has a view, and from another cluster. */
 #include "tests/kvserver/control.h"
 
-#include "kvserver/control/server.h"
+#include "kvserver/server/server.h"
 
 static struct boot_conn *knock(uint64_t client_id, const char *cluster, struct wire_ctrl_msg *m)
 {

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 
-#include "kvserver/control/server.h"
+#include "kvserver/server/server.h"
 #include "kvserver/shard/attachment.h"
 
 static void region_body(void)

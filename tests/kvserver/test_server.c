@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "kvserver/control/server.h"
+#include "kvserver/server/server.h"
 
 static void a_port_in_use_is_said(void **state)
 {
@@ -225,9 +225,9 @@ static void stand_still(void *arg)
 
 static void pulse_is_well(struct kvs_server *s)
 {
-	while (!kvs_server_pulse(s))
+	while (!kvs_server_alive(s))
 		usleep(1000);
-	while (!kvs_server_pulse(s)) /* what the first one asked is answered */
+	while (!kvs_server_alive(s)) /* what the first one asked is answered */
 		usleep(1000);
 }
 
@@ -239,17 +239,17 @@ static void a_loop_that_stands_still_is_noticed(void **state)
 	struct kvs_server *own = NULL;
 	assert_int_equal(kvs_server_create(&o, &own, NULL), 0);
 	assert_int_equal(kvs_server_start(own, NULL), 0);
-	assert_true(kvs_server_pulse(own));
+	assert_true(kvs_server_alive(own));
 	for (unsigned i = 0; i <= SHARDS; i++) {
 		sem_init(&stuck.begun, 0, 0);
 		sem_init(&stuck.go_on, 0, 0);
 		pulse_is_well(own);
 		assert_int_equal(loop_post(i ? own->shard_loop[i - 1] : own->control, stand_still, NULL), 0);
 		sem_wait(&stuck.begun);       /* it has answered all before */
-		while (kvs_server_pulse(own)) /* another loop may have to be waited for: this one does not answer */
+		while (kvs_server_alive(own)) /* another loop may have to be waited for: this one does not answer */
 			usleep(1000);
 		for (unsigned k = 0; k < 3; k++)
-			assert_false(kvs_server_pulse(own));
+			assert_false(kvs_server_alive(own));
 		sem_post(&stuck.go_on);
 		pulse_is_well(own);
 	}

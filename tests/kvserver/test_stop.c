@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "kvserver/control/server.h"
+#include "kvserver/server/server.h"
 
 static void stop_with_client_body(void)
 {

@@ -17,7 +17,7 @@
 #include "kvclient/route/owner.h"
 #include "kvclient/transfer/ask.h"
 #include "kvclient/transfer/call.h"
-#include "kvserver/control/server.h"
+#include "kvserver/server/server.h"
 
 struct members members;
 

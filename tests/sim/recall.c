@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvserver/control/server.h"
+#include "kvserver/server/server.h"
 #include "kvserver/shard/shard.h"
 #include "tests/sim/members.h"
 

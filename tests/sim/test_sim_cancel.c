@@ -26,7 +26,7 @@
 #include "kvclient/route/repair.h"
 #include "kvclient/route/second.h"
 #include "kvclient/transfer/call.h"
-#include "kvserver/control/server.h"
+#include "kvserver/server/server.h"
 #include "kvserver/shard/shard.h"
 #include "tests/sim/world.h"
 

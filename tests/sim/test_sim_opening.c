@@ -13,7 +13,7 @@
 
 #include "kvclient/core/client.h"
 #include "kvclient/core/pool.h"
-#include "kvserver/control/server.h"
+#include "kvserver/server/server.h"
 #include "tests/sim/belief.h"
 #include "tests/sim/members.h"
 

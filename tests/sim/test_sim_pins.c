@@ -19,7 +19,7 @@
 #include "kvclient/logical/pins.h"
 #include "kvclient/route/owner.h"
 #include "kvclient/transfer/call.h"
-#include "kvserver/control/server.h"
+#include "kvserver/server/server.h"
 #include "kvserver/shard/shard.h"
 #include "tests/sim/members.h"
 

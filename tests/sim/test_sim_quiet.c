@@ -17,7 +17,7 @@
 #include "kvclient/conn/private.h"
 #include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
-#include "kvserver/control/conn.h"
+#include "kvserver/conn/conn.h"
 #include "tests/sim/world.h"
 
 enum { CROWD = 5000 };

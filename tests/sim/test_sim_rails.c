@@ -8,7 +8,7 @@
 #include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
 #include "kvclient/request/private.h"
-#include "kvserver/control/server.h"
+#include "kvserver/server/server.h"
 #include "kvserver/shard/shard.h"
 #include "tests/sim/world.h"
 

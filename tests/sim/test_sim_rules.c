@@ -22,7 +22,7 @@
 #include "kvclient/core/client.h"
 #include "kvclient/route/owner.h"
 #include "kvclient/transfer/call.h"
-#include "kvserver/control/server.h"
+#include "kvserver/server/server.h"
 #include "kvserver/shard/stat.h"
 #include "tests/sim/model.h"
 #include "tests/sim/places.h"

@@ -5,7 +5,7 @@
  * members, and how a server sends one.
  *
  * The model: each server sends each client a heartbeat every 10 s, as it does with so many clients, and the news that
- * it has another view within 500 ms (kvserver/control/conn.c), evenly spread. Each client hears the servers in an order
+ * it has another view within 500 ms (kvserver/conn/conn.c), evenly spread. Each client hears the servers in an order
  * of its own. Once more than half have announced the view, it thinks of asking those of them that it hears, and each
  * one again each 500 ms. A server answers one question at a time: of a thousand members in 360 us, which are 90 KB at
  * 10 Gbit/s, and four times as long for the work. */
@@ -25,7 +25,7 @@
 #include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
 #include "kvclient/route/view.h"
-#include "kvserver/control/server.h"
+#include "kvserver/server/server.h"
 #include "loop/sanitize.h"
 #include "tests/kvserver/hello.h"
 #include "tests/sim/world.h"

@@ -52,7 +52,7 @@
 #include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
 #include "kvclient/request/private.h"
-#include "kvserver/control/server.h"
+#include "kvserver/server/server.h"
 #include "kvserver/shard/shard.h"
 #include "kvserver/shard/stat.h"
 #include "loop/loop.h"

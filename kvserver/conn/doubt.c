@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doubt.c -- a server that was out of the cluster, with its memory kept, may have missed DELETEs sent to other servers.
+ *
+ *   OVER --the view lacks it, or its source has lost it--> AWAY --it is a member again--> BACK
+ *   ^ |                                                    ^                            ^ |  HEARD_NS: all clients
+ *   | +------ it stood still for longer than clients wait -|----------------------------+ |  know it
+ *   |                                                      +------- it is lost again -----+
+ *   +-- the others have reported their memory, or do not answer in time -- ASKING <-----+
+ *
+ * From AWAY on the earlier values are hidden (store/doubt.h), from BACK on those stored in between as well. Then the
+ * program asks the other members for deleted keys (kvs_options.recall). Without an answer of all members all hidden
+ * values are dropped: a cache may forget, but must not restore deleted values. */
+#include "kvserver/conn/doubt.h"
+
+#include <stdlib.h>
+
+#include "kvserver/server/server.h"
+
+#define HEARD_NS                                                                                                       \
+	3000000000ull /* until all clients have a view with this server, and repeat older DELETEs here                 \
+			 (kvclient/call/owed.c) */
+#define ANSWER_NS 10000000000ull
+#define STILL_NS  1900000000ull /* clients wait for 2 s by default, and for two heartbeats in any case */
+#define LOOK_NS   250000000ull
+
+#define LOST_NS 5000000000ull /* others may have had a view without this server for this long before it hears of it */
+
+/* ---- messages to the shards ---- */
+
+static void hide(struct kvs_server *s)
+{
+	shard_doubt_tell(&s->doubt_told, loop_now(s->control), NULL);
+}
+
+/* ---- states ---- */
+
+static void enter(struct kvs_server *s, enum doubt_state to, uint64_t for_ns)
+{
+	struct doubts *d = &s->doubts;
+	d->state = to;
+	loop_timer_cancel(s->control, &d->timer);
+	if (for_ns)
+		loop_timer_arm(s->control, &d->timer, loop_now(s->control) + for_ns);
+}
+
+static uint64_t now_less(const struct kvs_server *s, uint64_t ns)
+{
+	uint64_t now_ns = loop_now(s->control);
+	return now_ns - KV_MIN(now_ns, ns);
+}
+
+static void begin(struct kvs_server *s, enum doubt_state to, uint64_t for_ns, uint64_t since_ns)
+{
+	if (s->doubts.state == DOUBT_OVER) {
+		s->doubts.since_ns = since_ns;
+		s->doubts.others_lost = false;
+		control_set(s, WIRE_STAT_DOUBTS, atomic_load(&s->control_stat[WIRE_STAT_DOUBTS]) + 1);
+	}
+	enter(s, to, for_ns);
+	hide(s);
+}
+
+/* The members while this server is AWAY: they know the deletions. A leaving member takes its knowledge along. */
+static void others_note(struct kvs_server *s)
+{
+	struct doubts *d = &s->doubts;
+	for (uint32_t i = 0; i < d->others.count; i++) {
+		const char *id = d->others.member[i].node_id;
+		d->others_lost |= strcmp(id, s->node_id) != 0 && !kv_view_find(&s->views.now, id);
+	}
+	kv_view_fini(&d->others);
+	d->others_lost |= kv_view_copy(&s->views.now, &d->others) < 0;
+}
+
+static void lost(struct kvs_server *s)
+{
+	if (s->doubts.state != DOUBT_AWAY)
+		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("values_doubted"),
+			 "this server is not a member of the cluster now: "
+			 "its values are hidden until it knows which of them were deleted");
+	begin(s, DOUBT_AWAY, 0, now_less(s, LOST_NS));
+}
+
+/* ago_ns: how long ago it began, if this is no return. */
+static void back(struct kvs_server *s, uint64_t ago_ns)
+{
+	begin(s, DOUBT_BACK, HEARD_NS, now_less(s, ago_ns)); /* values stored in between are hidden as well */
+}
+
+/* ---- a server that stood still ---- */
+
+/* How long the control loop stood still, or a shard reports of itself; 0: neither. */
+static uint64_t stood_still_ns(struct kvs_server *s)
+{
+	uint64_t limit_ns = atomic_load(&s->doubt_told.still_ns), now_ns = loop_now(s->control);
+	uint64_t gap_ns = now_ns - s->doubts.seen_ns;
+	bool stood;
+	s->doubts.seen_ns = now_ns;
+	pthread_mutex_lock(&s->doubt_told.lock);
+	stood = s->doubt_told.stood;
+	s->doubt_told.stood = false;
+	pthread_mutex_unlock(&s->doubt_told.lock);
+	if (limit_ns == 0)
+		return 0;
+	return gap_ns > limit_ns + LOOK_NS ? gap_ns : stood ? limit_ns : 0;
+}
+
+/* Whether it did: then all knowledge of DELETEs is out of date. */
+static bool stood_still(struct kvs_server *s)
+{
+	uint64_t ns = stood_still_ns(s);
+	if (ns == 0)
+		return false;
+	kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("stood_still", KV_NUMBER("ms", ns / 1000000)),
+		 "this server stood still for %.1f s, and others may have replaced it: its values are hidden until it "
+		 "knows which of them were deleted",
+		 (double)ns / 1e9);
+	if (s->doubts.state == DOUBT_AWAY)
+		hide(s);
+	else
+		back(s, ns + LOOK_NS);
+	return true;
+}
+
+static void look_fire(struct loop_timer *t)
+{
+	struct kvs_server *s = KV_CONTAINER(t, struct kvs_server, doubts.look);
+	(void)stood_still(s);
+	loop_timer_arm(s->control, t, loop_now(s->control) + LOOK_NS);
+}
+
+/* Nobody replaces a lone server. And if the program asks nobody, all values would be dropped. */
+static void looks_set(struct kvs_server *s, bool on)
+{
+	struct doubts *d = &s->doubts;
+	if (on == loop_timer_armed(&d->look))
+		return;
+	atomic_store(&s->doubt_told.still_ns, on ? KV_MAX(STILL_NS, s->opt.heartbeat_ms * 1900000ull) : 0);
+	d->seen_ns = loop_now(s->control);
+	if (on)
+		loop_timer_arm(s->control, &d->look, d->seen_ns + LOOK_NS);
+	else
+		loop_timer_cancel(s->control, &d->look);
+}
+
+/* ---- the end of a doubt ---- */
+
+/* said: the others' memory; NULL: not all have answered. */
+static void judge(struct kvs_server *s, struct doubt_said *said)
+{
+	enter(s, DOUBT_OVER, 0);
+	kv_view_fini(&s->doubts.others);
+	if (said)
+		kv_event(s->opt.log, KV_LOG_INFO, KV_EVENT("values_judged", KV_NUMBER("deleted", said->count)),
+			 "the values are visible again, without the deleted ones: "
+			 "the other members know of %u deleted keys",
+			 said->count);
+	else
+		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("values_dropped"),
+			 "the hidden values are dropped: the other members did not report which of them were deleted");
+	shard_doubt_tell(&s->doubt_told, 0, said);
+}
+
+static void timer_fire(struct loop_timer *t)
+{
+	struct kvs_server *s = KV_CONTAINER(t, struct kvs_server, doubts.timer);
+	if (stood_still(s))
+		return;
+	if (s->doubts.state == DOUBT_BACK && !s->doubts.others_lost && s->opt.recall &&
+	    s->opt.recall(s->opt.recall_arg, &s->views.now, s->doubts.since_ns) == 0)
+		enter(s, DOUBT_ASKING, ANSWER_NS);
+	else
+		judge(s, NULL);
+}
+
+void doubt_open(struct kvs_server *s)
+{
+	s->doubts.timer.fire = timer_fire;
+	s->doubts.look.fire = look_fire;
+	s->doubts.open = true;
+}
+
+void doubt_close(struct kvs_server *s)
+{
+	if (s->doubts.open) {
+		loop_timer_cancel(s->control, &s->doubts.timer);
+		looks_set(s, false);
+		kv_view_fini(&s->doubts.others);
+	}
+	s->doubts.open = false;
+}
+
+void doubt_view(struct kvs_server *s, bool lacked)
+{
+	const struct kv_member *self = s->node_id[0] ? kv_view_find(&s->views.now, s->node_id) : NULL;
+	struct doubts *d = &s->doubts;
+	if (!s->views.now.epoch || !d->open)
+		return;
+	looks_set(s, self && s->views.now.count > 1 && s->opt.recall && !atomic_load(&s->views.drains));
+	if (atomic_load(&s->views.drains))
+		return;
+	if ((!self || lacked) && d->member) {
+		lost(s);
+		d->member = false;
+	}
+	if (d->state == DOUBT_AWAY || d->state == DOUBT_BACK)
+		others_note(s);
+	if (self && d->state == DOUBT_AWAY && !d->member)
+		back(s, 0);
+	d->member = self != NULL; /* one marked draining by its source has values as well, and has not drained */
+}
+
+/* ---- from other threads ---- */
+
+static void on_lost(void *arg)
+{
+	struct kvs_server *s = arg;
+	if (s->doubts.open && !atomic_load(&s->views.drains))
+		lost(s);
+}
+
+static void on_found(void *arg)
+{
+	struct kvs_server *s = arg;
+	if (s->doubts.open && s->doubts.state == DOUBT_AWAY)
+		back(s, 0);
+}
+
+int kvs_server_away(struct kvs_server *s, bool away)
+{
+	return loop_post(s->control, away ? on_lost : on_found, s);
+}
+
+/* On the control loop: a late answer is ignored. */
+static void on_recalled(void *arg)
+{
+	struct kvs_server *s = arg;
+	struct doubt_said *said;
+	bool answered;
+	pthread_mutex_lock(&s->lock);
+	said = s->recalled;
+	answered = s->recall_over;
+	s->recalled = NULL;
+	s->recall_over = false;
+	pthread_mutex_unlock(&s->lock);
+	if (answered && s->doubts.open && !stood_still(s) && s->doubts.state == DOUBT_ASKING)
+		judge(s, said);
+	else if (said)
+		shard_doubt_release(&s->doubt_told, said);
+}
+
+int kvs_server_recalled(struct kvs_server *s, struct verdict *verdict, uint32_t count)
+{
+	struct doubt_said *said = verdict ? calloc(1, sizeof(*said)) : NULL, *was;
+	if (said)
+		*said = (struct doubt_said){.users = 1, .verdict = verdict, .count = verdicts_sort(verdict, count)};
+	else
+		free(verdict);
+	pthread_mutex_lock(&s->lock);
+	was = s->recalled;
+	s->recalled = said;
+	s->recall_over = true;
+	pthread_mutex_unlock(&s->lock);
+	if (was)
+		shard_doubt_release(&s->doubt_told, was);
+	return loop_post(s->control, on_recalled, s);
+}
+
+int kvs_server_recall_again(struct kvs_server *s)
+{
+	return loop_post(s->control, on_recalled, s);
+}

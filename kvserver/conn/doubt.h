@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doubt.h -- values possibly deleted while this server was out of the cluster. Control loop only, except the functions
+ * of kvserver.h. */
+#ifndef KVRAIL_KVSERVER_CONN_DOUBT_H
+#define KVRAIL_KVSERVER_CONN_DOUBT_H
+
+#include "base/base.h"
+#include "loop/loop.h"
+
+struct kvs_server;
+
+/* DOUBT_AWAY: others may not know this server. DOUBT_BACK: they do, or will soon. DOUBT_ASKING: the program asks the
+ * other members. */
+enum doubt_state { DOUBT_OVER, DOUBT_AWAY, DOUBT_BACK, DOUBT_ASKING };
+
+struct doubts {
+	enum doubt_state state;
+	struct loop_timer timer; /* of DOUBT_BACK and DOUBT_ASKING */
+	struct loop_timer look;  /* armed while standing still matters */
+	uint64_t seen_ns;        /* last turn of the control loop */
+	uint64_t since_ns;       /* later deletions may have missed this server */
+	struct kv_view others;   /* the last view while this server was AWAY */
+	bool others_lost;        /* one of those members has left with its memory */
+	bool member;             /* the last view has this server */
+	bool open;
+};
+
+/* doubt_open -- the server is made. doubt_close -- it ends. doubt_view -- it has another view; lacked: an unannounced
+ * view in between lacked this server. */
+void doubt_open(struct kvs_server *s);
+void doubt_close(struct kvs_server *s);
+void doubt_view(struct kvs_server *s, bool lacked);
+
+#endif

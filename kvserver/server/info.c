@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* info.c -- information about a server: port, address, provider, memory and its NUMA nodes. */
+#include <stdio.h>
+
+#include "host/host.h"
+#include "kvserver/server/listen.h"
+#include "kvserver/server/server.h"
+#include "kvserver/server/sockaddr.h"
+
+uint16_t kvs_server_port(const struct kvs_server *s)
+{
+	return atomic_load(&s->port);
+}
+
+char *kvs_server_address(const struct kvs_server *s, char *buf, unsigned cap)
+{
+	struct sockaddr_storage a = s->addr;
+	address_set_port(&a, kvs_server_port(s));
+	return kv_sockaddr_format(&a, buf, cap);
+}
+
+/* If a NUMA node had too few pages: the share of touched memory on the requested node. */
+static void share_info(const struct kvs_server *s, struct kvs_info *out)
+{
+	size_t at = strlen(out->numa);
+	int least = 100;
+	for (unsigned i = 0; i < s->opt.shards; i++) {
+		const struct shard *shard = s->shard[i];
+		int share = shard->place.node == KV_NODE_ANY
+				    ? -1
+				    : kv_numa_share(shard->area.base, shard->area.len_bytes, shard->place.node);
+		if (share >= 0)
+			least = KV_MIN(least, share);
+	}
+	if (least < 100)
+		snprintf(out->numa + at, sizeof(out->numa) - at,
+			 "; of a shard only %d %% of the memory: the node has no more pages", least);
+}
+
+/* The memory of all shards: pages, registration, and its nodes. */
+static void memory_info(const struct kvs_server *s, struct kvs_info *out)
+{
+	struct kv_numa_place place[KV_SHARDS_MAX];
+	for (unsigned i = 0; i < s->opt.shards; i++) {
+		const struct shard *shard = s->shard[i];
+		struct te_region_info region = {0};
+		place[i] = shard->place;
+		if (shard->area.page_bytes < out->page_bytes)
+			out->page_bytes = shard->area.page_bytes;
+		kv_pages_add(&out->pages, &shard->area.pages);
+		if (shard->region)
+			te_region_info(shard->region, &region);
+		out->parts += region.parts;
+		out->register_ns += region.ns;
+		out->register_threads = KV_MAX(out->register_threads, region.threads);
+	}
+	kv_numa_describe(place, s->opt.shards, "shard", s->opt.numa_off, out->numa, sizeof(out->numa));
+	share_info(s, out);
+}
+
+void kvs_server_info(const struct kvs_server *s, struct kvs_info *out)
+{
+	static const char *const security[] = {[BOOT_PLAIN] = "none", [BOOT_PSK] = "psk", [BOOT_CERT] = "certificate"};
+	const struct te_info *info = &s->shard[0]->info;
+	*out = (struct kvs_info){
+		.device_why = info->ip ? s->fabric_at.why : "",
+		.security = security[boot_context_mode(s->boot)],
+		.shards = s->opt.shards,
+		.rails = info->rails,
+		.memory_bytes = s->shard[0]->store.arena.limit * s->opt.shards,
+		.page_bytes = s->shard[0]->area.page_bytes,
+		.wait_fd = info->wait_fd,
+		.pull = s->opt.allow_pull,
+		.open_to_anyone = listen_is_open(s),
+	};
+	memory_info(s, out);
+	memcpy(out->provider, info->provider, sizeof(out->provider));
+	memcpy(out->fabric, info->fabric, sizeof(out->fabric));
+	memcpy(out->domain, info->domain, sizeof(out->domain));
+	memcpy(out->device, s->fabric_at.device, sizeof(out->device));
+	snprintf(out->libfabric, sizeof(out->libfabric), "%s", info->libfabric);
+	memcpy(out->why, info->why, sizeof(out->why));
+	memcpy(out->congestion, info->congestion, sizeof(out->congestion));
+	memcpy(out->no_door, info->no_door, sizeof(out->no_door));
+}

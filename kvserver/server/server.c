@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server.c -- a server for its program: create, start, stop, destroy.
+ *
+ * settings.c checks the options, listen.c has address and keys, loops.c and shards.c make the parts, start_stop.c
+ * starts and ends it, state.c reports the state. With threads of its own, start and stop block until the state has
+ * changed. With the caller's loops nothing blocks. */
+#include "kvserver/server/server.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "host/host.h"
+#include "kvserver/conn/accept.h"
+#include "kvserver/server/start_stop.h"
+#include "kvserver/server/listen.h"
+#include "kvserver/server/loops.h"
+#include "kvserver/server/settings.h"
+#include "kvserver/server/shards.h"
+#include "kvserver/server/state.h"
+#include "kvserver/conn/view.h"
+
+/* ---- create ---- */
+
+static int secrets_make(struct kvs_server *s, struct kv_error *err)
+{
+	int rc = kv_entropy_fill(s->opt.entropy, &s->incarnation, sizeof(s->incarnation));
+	if (rc == 0)
+		rc = kv_entropy_fill(s->opt.entropy, &s->shard_seed, sizeof(s->shard_seed));
+	kv_host_id(s->host_id);
+	return rc ? kv_fail(err, rc, "no entropy for the server's incarnation: %s", kv_strerror(rc)) : 0;
+}
+
+static int slots_make(struct kvs_server *s, struct kv_error *err)
+{
+	/* Of connections: never more than numbers have bits for. */
+	s->slot_count = KV_MIN(s->opt.max_clients + CLUSTER_PLACES + CLOSING_SLOTS, (unsigned)CONNS_MAX);
+	s->slots = calloc(s->slot_count, sizeof(s->slots[0]));
+	return s->slots ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for %u session slots", s->slot_count);
+}
+
+static int server_make(struct kvs_server *s, struct kv_error *err)
+{
+	int rc = listen_prepare(s, err);
+	if (rc == 0)
+		rc = settings_fit(&s->opt, err);
+	if (rc == 0)
+		rc = secrets_make(s, err);
+	if (rc == 0)
+		rc = slots_make(s, err);
+	if (rc == 0)
+		rc = loops_make(s, err);
+	return rc ? rc : shards_make(s, err);
+}
+
+int kvs_server_create(const struct kvs_options *options, struct kvs_server **out, struct kv_error *err)
+{
+	struct kvs_options opt = *options;
+	struct kvs_server *s;
+	int rc;
+	settings_fill(&opt);
+	rc = settings_check(&opt, err); /* first: it bounds the sizes of arrays */
+	if (rc)
+		return rc;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return kv_fail(err, -KV_ENOMEM, "no memory for a server");
+	s->opt = opt;
+	s->listen_fd = -1;
+	kv_list_init(&s->conns);
+	kv_list_init(&s->knocking);
+	s->handshakes_max = handshakes_allowed();
+	co_queue_init(&s->handshake_free);
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->changed, NULL);
+	pthread_mutex_init(&s->doubt_told.lock, NULL);
+	doubt_open(s);
+	rc = server_make(s, err);
+	if (rc)
+		kvs_server_destroy(&s);
+	else
+		*out = s;
+	return rc;
+}
+
+/* ---- start and stop ---- */
+
+static void server_join(struct kvs_server *s)
+{
+	threads_join(s);
+	key_reload_end(&s->keeper);
+	kv_prefault_stop(&s->prefault);
+}
+
+int kvs_server_start(struct kvs_server *s, struct kv_error *err)
+{
+	int rc = 0;
+	if (kvs_server_state(s, NULL) != KVS_CREATED)
+		return kv_fail(err, -KV_EINVAL, "a server is started once");
+	state_set(s, KVS_STARTING);
+	rc = s->opt.loops ? 0 : key_reload_start(s, &s->keeper, err);
+	if (rc == 0)
+		rc = loop_post(s->control, start_stop_begin, s);
+	if (rc == 0 && !s->opt.loops)
+		rc = threads_start(s, err);
+	if (rc) {
+		server_join(s);
+		state_set(s, KVS_STOPPED);
+		return rc == -KV_EBUSY ? kv_fail(err, rc, "the control loop takes no more work") : rc;
+	}
+	if (s->opt.loops)
+		return 0;
+	if (state_wait(s, KVS_RUNNING) == KVS_RUNNING) {
+		shards_prefault(s);
+		return 0;
+	}
+	kvs_server_state(s, err);
+	server_join(s);
+	return err ? err->code : -KV_EINVAL;
+}
+
+static void on_stop(void *arg)
+{
+	struct kvs_server *s = arg;
+	s->stop_asked = true;
+	server_changed(s);
+}
+
+void kvs_server_stop(struct kvs_server *s, uint64_t drain_ns)
+{
+	enum kvs_state state = kvs_server_state(s, NULL);
+	if (state == KVS_STARTING || state == KVS_RUNNING) {
+		state_set(s, KVS_STOPPING);
+		s->drain_ns = drain_ns;
+		if (s->opt.loops)
+			on_stop(s);
+		while (!s->opt.loops && loop_post(s->control, on_stop, s) != 0)
+			usleep(1000);
+	}
+	if (!s->opt.loops && s->threads) {
+		state_wait(s, KVS_STOPPED);
+		server_join(s);
+	}
+}
+
+bool kvs_server_reload(struct kvs_server *s)
+{
+	return key_reload_ask(s->keeper);
+}
+
+void kvs_server_rates_set(struct kvs_server *s, uint64_t ttl_ns, uint64_t slow_ns)
+{
+	for (unsigned i = 0; i < s->opt.shards; i++)
+		shard_rates_set(s->shard[i], ttl_ns, slow_ns);
+}
+
+void kvs_server_destroy(struct kvs_server **server)
+{
+	struct kvs_server *s = *server;
+	if (!s)
+		return;
+	if (!s->opt.loops)
+		kvs_server_stop(s, 0);
+	for (unsigned i = 0; i < s->opt.shards; i++)
+		shard_destroy(&s->shard[i]);
+	loops_free(s);
+	boot_context_destroy(&s->boot);
+	boot_keys_destroy(&s->session_keys);
+	pthread_cond_destroy(&s->changed);
+	pthread_mutex_destroy(&s->lock);
+	view_fini(s);
+	if (s->doubt_told.said)
+		shard_doubt_release(&s->doubt_told, s->doubt_told.said);
+	if (s->recalled)
+		shard_doubt_release(&s->doubt_told, s->recalled);
+	pthread_mutex_destroy(&s->doubt_told.lock);
+	free(s->slots);
+	free(s);
+	*server = NULL;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* settings.c -- the options of a server: fill in defaults, and refuse impossible values. */
+#include "kvserver/server/settings.h"
+
+#include "host/host.h"
+#include "kvserver/server/server.h"
+#include "kvserver/ops/lease.h"
+#include "kvserver/shard/session.h"
+
+void settings_fill(struct kvs_options *o)
+{
+	if (!o->listen_addr)
+		o->listen_addr = KV_SERVER_DEFAULT;
+	if (!o->cluster)
+		o->cluster = "";
+	if (!o->shards)
+		o->shards = KV_MIN(4u, kv_cpus_available());
+	if (!o->memory_bytes)
+		o->memory_bytes = 1ull << 30;
+	if (!o->landing_bytes)
+		o->landing_bytes = KVS_LANDING_DEFAULT;
+	if (!o->max_clients)
+		o->max_clients = KVS_CLIENTS_DEFAULT;
+	if (!o->max_sessions)
+		o->max_sessions = KV_MAX(o->max_clients / 2, 1u);
+	if (!o->credits)
+		o->credits = KVS_CREDITS_DEFAULT;
+	if (!o->heartbeat_ms)
+		o->heartbeat_ms = KVS_HEARTBEAT_MS_DEFAULT;
+	if (!o->value_max)
+		o->value_max = KV_VALUE_MAX;
+	if (!o->lease_ns)
+		o->lease_ns = LEASE_NS;
+	if (!o->clock)
+		o->clock = &kv_clock_monotonic;
+	if (!o->entropy)
+		o->entropy = &kv_entropy_kernel;
+}
+
+int settings_check(const struct kvs_options *o, struct kv_error *err)
+{
+	unsigned policies = 0;
+	while (evict_policy_names[policies])
+		policies++;
+	if (o->shards > KV_SHARDS_MAX)
+		return kv_fail(err, -KV_EINVAL, "%u shards; there are at most %d", o->shards, KV_SHARDS_MAX);
+	if (o->rails > KV_RAILS_MAX)
+		return kv_fail(err, -KV_EINVAL, "%u rails; there are at most %d", o->rails, KV_RAILS_MAX);
+	if (o->max_clients > KVS_CLIENTS_MAX)
+		return kv_fail(err, -KV_EINVAL, "%u clients; one server admits at most %d", o->max_clients,
+			       KVS_CLIENTS_MAX);
+	if (o->lease_ns < LEASE_MIN_NS || o->lease_ns > LEASE_MAX_NS)
+		return kv_fail(err, -KV_EINVAL, "a lease of %llu us; it is 10 ms to 60 s",
+			       (unsigned long long)(o->lease_ns / 1000));
+	if (o->max_sessions > SESSIONS_MAX)
+		return kv_fail(err, -KV_EINVAL, "%u further sessions; one connection has at most %d", o->max_sessions,
+			       SESSIONS_MAX);
+	if (o->eviction >= policies)
+		return kv_fail(err, -KV_EINVAL, "there is no eviction policy number %u", o->eviction);
+	return 0;
+}
+
+int settings_fit(const struct kvs_options *o, struct kv_error *err)
+{
+	char want[32];
+	if (o->memory_bytes / o->shards < 1 << 20)
+		return kv_fail(err, -KV_EINVAL,
+			       "%s for %u shard%s: a shard needs 1 MiB at least; give more memory (--memory-mb) or "
+			       "fewer shards (--worker-threads)",
+			       kv_size_format(o->memory_bytes, want, sizeof(want)), o->shards,
+			       o->shards == 1 ? "" : "s");
+	return 0;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report.c -- a shard's reports to the control loop: nothing is in flight any more, its peers are void, clients must
+ * begin anew. The last two call functions of the control loop (struct shard_options), which may fail for the moment;
+ * the tick repeats them. */
+#include "kvserver/shard/report.h"
+
+#include "kvserver/shard/loopcall.h"
+#include "kvserver/shard/shard.h"
+
+void report_reset(struct shard *s)
+{
+	if (s->reset_due && (!s->opt.reset || s->opt.reset(s->opt.arg, s) == 0))
+		s->reset_due = false;
+}
+
+void report_lost(struct shard *s)
+{
+	s->lost_due = s->opt.lost && s->opt.lost(s->opt.arg, s) != 0;
+}
+
+void report_drained(struct shard *s)
+{
+	struct call *drained = s->drained;
+	if (!drained || s->requests.used || (s->te && te_busy(s->te)))
+		return;
+	s->drained = NULL;
+	call_finish(drained, 0);
+}
