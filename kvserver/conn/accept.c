@@ -6,8 +6,8 @@
  * turns (bootstrap/gate.c), so heartbeats get through.
  *
  * HANDSHAKES_MAX connections may lack an attachment (less with a low limit of open files). When all places are taken, a
- * new connection replaces the oldest that was silent for HANDSHAKE_SILENCE_NS, else the oldest that takes longer than
- * HANDSHAKE_PATIENCE_NS, else a random one of the source with more than half of the places. While places are free, only
+ * new connection replaces the oldest that was silent for SILENCE_NS, else the oldest that takes longer than
+ * PATIENCE_NS, else a random one of the source with more than half of the places. While places are free, only
  * its own deadline ends a handshake. If descriptors still run short, accept is retried every PLACE_WAIT_NS, and each
  * time one place is freed. */
 #include <errno.h>
@@ -18,6 +18,8 @@
 #include "kvserver/conn/conn.h"
 #include "kvserver/conn/reader.h"
 
+#define SILENCE_NS    100000000ull   /* with all places taken, a silent connection is cut after this time ... */
+#define PATIENCE_NS   500000000ull   /* ... and, when all of them talk, a slow one after this time */
 #define PLACE_WAIT_NS 10000000ull    /* between two searches for a place to free, or two attempts to accept */
 #define SAID_NS       60000000000ull /* between two log lines about failing accepts */
 
@@ -43,7 +45,7 @@ static void place_take(struct conn *c)
 static bool handshake_cut(struct kvs_server *s, bool talking, uint64_t age_ns)
 {
 	uint64_t now_ns = loop_now(s->control);
-	KV_LIST_EACH (n, &s->knocking) {
+	KV_LIST_EACH (n, &s->strangers.knocking) {
 		struct conn *c = KV_LIST_ENTRY(n, struct conn, knock);
 		if (now_ns - c->accepted_ns < age_ns)
 			return false;
@@ -61,13 +63,13 @@ static uint64_t crowd_find(const struct kvs_server *s, unsigned *out)
 {
 	uint64_t source = 0;
 	unsigned lead = 0, held = 0;
-	KV_LIST_EACH (n, &s->knocking) {
+	KV_LIST_EACH (n, &s->strangers.knocking) {
 		uint64_t its = KV_LIST_ENTRY(n, struct conn, knock)->source;
 		if (lead == 0)
 			source = its;
 		lead = its == source ? lead + 1 : lead - 1;
 	}
-	KV_LIST_EACH (n, &s->knocking)
+	KV_LIST_EACH (n, &s->strangers.knocking)
 		held += KV_LIST_ENTRY(n, struct conn, knock)->source == source;
 	*out = held;
 	return source;
@@ -79,10 +81,10 @@ static void crowd_cut(struct kvs_server *s)
 {
 	unsigned held, drawn;
 	uint64_t source = crowd_find(s, &held);
-	if (held <= s->handshakes_max / 2)
+	if (held <= s->strangers.max / 2)
 		return;
 	drawn = (unsigned)kv_prng_below(loop_prng(s->control), held);
-	KV_LIST_EACH (n, &s->knocking) {
+	KV_LIST_EACH (n, &s->strangers.knocking) {
 		struct conn *c = KV_LIST_ENTRY(n, struct conn, knock);
 		if (c->source != source || drawn-- > 0)
 			continue;
@@ -94,18 +96,18 @@ static void crowd_cut(struct kvs_server *s)
 /* Cut the connection without an attachment that has the least claim to its place, if any. */
 static void handshake_cut_one(struct kvs_server *s)
 {
-	if (!handshake_cut(s, false, HANDSHAKE_SILENCE_NS) && !handshake_cut(s, true, HANDSHAKE_PATIENCE_NS))
+	if (!handshake_cut(s, false, SILENCE_NS) && !handshake_cut(s, true, PATIENCE_NS))
 		crowd_cut(s);
 }
 
 /* No connection loses its place before another one needs it. */
 static void place_await(struct kvs_server *server)
 {
-	if (server->handshakes >= server->handshakes_max && !server->stop_asked)
-		io_poll_await(server->listen_fd, POLLIN, KV_NEVER);
-	while (server->handshakes >= server->handshakes_max && !server->stop_asked) {
+	if (server->strangers.count >= server->strangers.max && !server->life.stop_asked)
+		io_poll_await(server->strangers.listen_fd, POLLIN, KV_NEVER);
+	while (server->strangers.count >= server->strangers.max && !server->life.stop_asked) {
 		handshake_cut_one(server);
-		co_queue_wait_await(&server->handshake_free, loop_now(server->control) + PLACE_WAIT_NS);
+		co_queue_wait_await(&server->strangers.place_free, loop_now(server->control) + PLACE_WAIT_NS);
 	}
 }
 
@@ -115,34 +117,35 @@ static void accept_failed_await(struct kvs_server *server, int rc)
 {
 	uint64_t now_ns = loop_now(server->control);
 	control_count(server, WIRE_STAT_ACCEPTS_FAILED);
-	if (!server->accept_failing && (!server->accept_said_ns || now_ns - server->accept_said_ns >= SAID_NS)) {
+	if (!server->strangers.failing &&
+	    (!server->strangers.said_ns || now_ns - server->strangers.said_ns >= SAID_NS)) {
 		kv_event(server->opt.log, KV_LOG_WARN, KV_EVENT("accept_failed", KV_FIELD("reason", kv_strerror(rc))),
 			 "accepting a connection: %s%s; new clients wait", kv_strerror(rc),
 			 rc == -EMFILE || rc == -ENFILE ? "; raise the limit of open files (ulimit -n)" : "");
-		server->accept_said_ns = now_ns;
-		server->accept_said = true;
+		server->strangers.said_ns = now_ns;
+		server->strangers.said = true;
 	}
-	server->accept_failing = true;
+	server->strangers.failing = true;
 	handshake_cut_one(server);
 	co_sleep_await(now_ns + PLACE_WAIT_NS);
 }
 
 static void accept_worked(struct kvs_server *server)
 {
-	if (server->accept_said)
+	if (server->strangers.said)
 		kv_event(server->opt.log, KV_LOG_INFO, KV_EVENT("accept_back"), "connections are accepted again");
-	server->accept_failing = server->accept_said = false;
+	server->strangers.failing = server->strangers.said = false;
 }
 
 void accept_await(struct kvs_server *server)
 {
-	server->bucket = (struct bucket){.tokens = HANDSHAKE_BURST, .filled_ns = loop_now(server->control)};
-	while (!server->stop_asked) {
+	server->strangers.bucket = (struct bucket){.tokens = HANDSHAKE_BURST, .filled_ns = loop_now(server->control)};
+	while (!server->life.stop_asked) {
 		struct sockaddr_storage peer;
 		int fd, rc;
 		place_await(server);
-		rc = io_accept_await(server->listen_fd, &fd, &peer, KV_NEVER);
-		if (server->stop_asked) {
+		rc = io_accept_await(server->strangers.listen_fd, &fd, &peer, KV_NEVER);
+		if (server->life.stop_asked) {
 			if (rc == 0)
 				io_close(server->control, fd);
 			break;

@@ -123,13 +123,13 @@ void attachment_hurry(struct attachment *a)
 
 static struct slot *slot_take(struct kvs_server *s, unsigned *out)
 {
-	for (unsigned i = 0; i < s->slot_count; i++) {
-		unsigned at = (s->slot_next + i) % s->slot_count;
-		struct slot *slot = &s->slots[at];
+	for (unsigned i = 0; i < s->clients.slots; i++) {
+		unsigned at = (s->clients.slot_next + i) % s->clients.slots;
+		struct slot *slot = &s->clients.slot[at];
 		if (slot->attachment)
 			continue;
 		slot->generation = slot->generation == UINT16_MAX ? 1 : slot->generation + 1;
-		s->slot_next = at + 1;
+		s->clients.slot_next = at + 1;
 		*out = at;
 		return slot;
 	}
@@ -139,7 +139,7 @@ static struct slot *slot_take(struct kvs_server *s, unsigned *out)
 struct attachment *attachment_find(const struct kvs_server *s, const struct wire_prior *prior)
 {
 	unsigned slot = prior->session & 0xFFFF;
-	struct attachment *a = slot < s->slot_count ? s->slots[slot].attachment : NULL;
+	struct attachment *a = slot < s->clients.slots ? s->clients.slot[slot].attachment : NULL;
 	return a && a->number == prior->session && kv_equal_secret(a->token, prior->token, KV_TOKEN_LEN) ? a : NULL;
 }
 
@@ -322,7 +322,7 @@ static void watchers_wake(struct attachment *a)
 void further_fini(struct attachment *a)
 {
 	struct further *f = &a->further;
-	a->server->open -= f->count;
+	a->server->clients.open -= f->count;
 	free(f->place);
 	explicit_bzero(f, sizeof(*f));
 }
@@ -335,7 +335,7 @@ void attachment_end_await(struct attachment *a)
 		co_park_await(KV_NEVER);
 	while (!kv_list_empty(&a->regions))
 		attachment_region_forget(a, KV_LIST_ENTRY(a->regions.next, struct region, node));
-	a->server->slots[a->slot].attachment = NULL;
+	a->server->clients.slot[a->slot].attachment = NULL;
 	watchers_wake(a);
 	attachment_free(a);
 }

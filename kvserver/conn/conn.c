@@ -13,6 +13,11 @@
 
 #include <inttypes.h>
 
+enum {
+	QUIET_BEATS = 500,   /* heartbeats per second to all clients that do not ask */
+	QUIET_MS_MAX = 10000 /* ... but at least one to each in this time */
+};
+
 #define BEAT_AGAIN_NS 10000000ull /* after no coroutine was free for a beat */
 #define TOGETHER_NS   100000000ull
 
@@ -27,27 +32,6 @@ const char *conn_name(const struct conn *c, char *buf, size_t cap)
 }
 
 /* ---- messages ---- */
-
-bool log_allowed(struct kvs_server *s)
-{
-	uint64_t now_ns = loop_now(s->control);
-	if (now_ns - s->logs_from_ns >= 1000000000ull) {
-		if (s->logs_dropped)
-			kv_event(s->opt.log, KV_LOG_WARN,
-				 KV_EVENT("clients_untold", KV_NUMBER("lines", s->logs_dropped)),
-				 "%" PRIu64 " more line%s about refused clients %s left out", s->logs_dropped,
-				 s->logs_dropped == 1 ? "" : "s", s->logs_dropped == 1 ? "is" : "are");
-		s->logs_from_ns = now_ns;
-		s->logs = 0;
-		s->logs_dropped = 0;
-	}
-	if (s->logs < LOGS_PER_SECOND) {
-		s->logs++;
-		return true;
-	}
-	s->logs_dropped++;
-	return false;
-}
 
 /* A send that does not end shows that the client does not read its control connection. */
 static int silence_count(struct conn *c, int rc)
@@ -77,7 +61,7 @@ static bool view_untold(const struct conn *c)
 /* Maximum delay of the next heartbeat without a question from the client. */
 static uint64_t quiet_ms(const struct conn *c)
 {
-	uint64_t spaced = KV_MIN(c->server->clients * 1000ull / QUIET_BEATS, (uint64_t)QUIET_MS_MAX);
+	uint64_t spaced = KV_MIN(c->server->clients.count * 1000ull / QUIET_BEATS, (uint64_t)QUIET_MS_MAX);
 	if (view_untold(c))
 		spaced = c->server->opt.heartbeat_ms; /* clients count the servers' announcements, and wait for more
 							 than half */
@@ -163,8 +147,8 @@ static bool drained_read(struct kvs_server *s, struct kv_drained *out)
 {
 	bool known;
 	pthread_mutex_lock(&s->lock);
-	*out = s->drained;
-	known = s->drained_known;
+	*out = s->life.drained;
+	known = s->life.drained_known;
 	pthread_mutex_unlock(&s->lock);
 	return known;
 }
@@ -187,7 +171,7 @@ static int goodbye_await(struct conn *c)
 static int say_await(struct conn *c)
 {
 	int rc = 0;
-	if (c->welcome && c->server->stop_asked && !c->told)
+	if (c->welcome && c->server->life.stop_asked && !c->told)
 		rc = silence_count(c, goodbye_await(c));
 	if (rc)
 		return rc;
@@ -199,7 +183,7 @@ static int say_await(struct conn *c)
 /* Whether a due message cannot wait for the next beat. */
 static bool news(const struct conn *c)
 {
-	return c->welcome && ((c->server->stop_asked && !c->told) || atomic_load(&c->now->anew));
+	return c->welcome && ((c->server->life.stop_asked && !c->told) || atomic_load(&c->now->anew));
 }
 
 static void beat_run(void *arg)
@@ -275,7 +259,7 @@ int conn_answer_await(struct conn *c)
 void conns_news(struct kvs_server *s)
 {
 	uint64_t now_ns = loop_now(s->control);
-	KV_LIST_EACH (n, &s->conns) {
+	KV_LIST_EACH (n, &s->clients.conns) {
 		struct conn *c = KV_LIST_ENTRY(n, struct conn, node);
 		if (view_untold(c)) /* spread over several turns, and so are the questions */
 			beat_sooner(c, now_ns + kv_prng_below(loop_prng(s->control), beat_ns(c)));
@@ -343,8 +327,8 @@ void conn_knocked(struct conn *c)
 		return;
 	c->knocking = false;
 	kv_list_del(&c->knock);
-	handshakes_change(s, -1);
-	co_queue_wake_one(&s->handshake_free);
+	strangers_change(s, -1);
+	co_queue_wake_one(&s->strangers.place_free);
 }
 
 void conn_cut(struct conn *c)
@@ -364,13 +348,13 @@ void conn_cut(struct conn *c)
 
 void conns_cut(struct kvs_server *s)
 {
-	KV_LIST_EACH (n, &s->conns)
+	KV_LIST_EACH (n, &s->clients.conns)
 		conn_cut(KV_LIST_ENTRY(n, struct conn, node));
 }
 
 void conns_goodbye(struct kvs_server *s)
 {
-	KV_LIST_EACH (n, &s->conns) {
+	KV_LIST_EACH (n, &s->clients.conns) {
 		struct conn *c = KV_LIST_ENTRY(n, struct conn, node);
 		if (c->serving && !c->closing)
 			beat_now(c);
@@ -379,7 +363,7 @@ void conns_goodbye(struct kvs_server *s)
 
 void conns_anew(struct kvs_server *s, bool all)
 {
-	KV_LIST_EACH (n, &s->conns) {
+	KV_LIST_EACH (n, &s->clients.conns) {
 		struct conn *c = KV_LIST_ENTRY(n, struct conn, node);
 		if (!c->now || c->closing)
 			continue;

@@ -56,9 +56,6 @@ struct conn {
 int conn_send_await(struct conn *c, const struct wire_ctrl_msg *m);
 const char *conn_name(const struct conn *c, char *buf, size_t cap);
 
-/* log_allowed -- whether one more line about strangers may be logged: they cannot fill the log. */
-bool log_allowed(struct kvs_server *server);
-
 /* conn_beats_init -- for a new connection, before anything else. */
 void conn_beats_init(struct conn *c);
 

@@ -238,10 +238,10 @@ static void on_recalled(void *arg)
 	struct doubt_said *said;
 	bool answered;
 	pthread_mutex_lock(&s->lock);
-	said = s->recalled;
-	answered = s->recall_over;
-	s->recalled = NULL;
-	s->recall_over = false;
+	said = s->doubts.recalled;
+	answered = s->doubts.recall_over;
+	s->doubts.recalled = NULL;
+	s->doubts.recall_over = false;
 	pthread_mutex_unlock(&s->lock);
 	if (answered && s->doubts.open && !stood_still(s) && s->doubts.state == DOUBT_ASKING)
 		judge(s, said);
@@ -257,9 +257,9 @@ int kvs_server_recalled(struct kvs_server *s, struct verdict *verdict, uint32_t 
 	else
 		free(verdict);
 	pthread_mutex_lock(&s->lock);
-	was = s->recalled;
-	s->recalled = said;
-	s->recall_over = true;
+	was = s->doubts.recalled;
+	s->doubts.recalled = said;
+	s->doubts.recall_over = true;
 	pthread_mutex_unlock(&s->lock);
 	if (was)
 		shard_doubt_release(&s->doubt_told, was);

@@ -156,13 +156,13 @@ static int denied_await(struct conn *c, const struct wire_session_open *o)
 static int room_check(const struct conn *c, struct kv_error *err)
 {
 	const struct kvs_server *s = c->server;
-	if (s->stop_asked)
+	if (s->life.stop_asked)
 		return kv_fail(err, -KV_ECLOSED, "the server is shutting down");
-	if (s->open >= s->opt.max_clients)
+	if (s->clients.open >= s->opt.max_clients)
 		return kv_fail(
 			err, -KV_EFULL,
 			"the server has %u client%s, as many as --max-clients allows; further sessions count, too",
-			s->open, s->open == 1 ? "" : "s");
+			s->clients.open, s->clients.open == 1 ? "" : "s");
 	if (c->now->further.count >= s->opt.max_sessions)
 		return kv_fail(err, -KV_EFULL,
 			       "this connection has %u further sessions, as many as --max-sessions allows",
@@ -180,14 +180,14 @@ static int admit_await(struct conn *c, uint32_t *out_at, struct kv_error *err)
 	rc = place_take(f, out_at);
 	if (rc)
 		return kv_fail(err, rc, "the server has no memory for another session");
-	c->server->open++;
+	c->server->clients.open++;
 	c->now->session_number = number_make(f, *out_at);
 	rc = attachment_all_await(c->now, run_open, err);
 	if (rc == 0)
 		return 0;
 	attachment_all_await(c->now, run_end, NULL); /* where it was opened */
 	place_give(f, *out_at);
-	c->server->open--;
+	c->server->clients.open--;
 	return rc;
 }
 
@@ -221,7 +221,7 @@ static int open_await(struct conn *c, const struct wire_session_open *o)
 		return refuse_await(c, o->id, -KV_EINVAL, "ids of new sessions must ascend");
 	}
 	f->last_id = o->id;
-	rc = boot_proof_check(c->boot, &f->challenge, c->server->session_keys, o);
+	rc = boot_proof_check(c->boot, &f->challenge, c->server->keys.of_sessions, o);
 	if (rc == -KV_EDENIED)
 		return denied_await(c, o);
 	if (rc)
@@ -240,7 +240,7 @@ static int close_await(struct conn *c, uint32_t number)
 		for (unsigned i = 0; i < c->server->opt.shards; i++)
 			m.session_close.requests += a->call[i].session_received;
 		place_give(&a->further, at);
-		c->server->open--;
+		c->server->clients.open--;
 	}
 	return conn_send_await(c, &m);
 }

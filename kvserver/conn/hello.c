@@ -20,6 +20,8 @@
 
 #include "kvserver/conn/conn.h"
 
+enum { HELLO_MAX = 16384 /* maximum bytes of a stranger's first message; our client's has 3 KiB */ };
+
 #define PRIOR_HURRY_NS 1000000000ull
 #define ENDING_NS      1000000000ull
 
@@ -89,19 +91,20 @@ static int closing_fail(struct kv_error *err)
 static int room_check(const struct kvs_server *s, uint64_t client_id, struct kv_error *err)
 {
 	bool cluster = of_cluster(client_id);
-	if (s->open >= s->opt.max_clients + (cluster ? CLUSTER_PLACES : 0))
-		return kv_fail(err, -KV_EFULL, "the server has %u client%s, as many as --max-clients allows", s->open,
-			       s->open == 1 ? "" : "s");
-	if (s->clients >= s->files.clients + (cluster ? s->files.more : 0))
+	if (s->clients.open >= s->opt.max_clients + (cluster ? CLUSTER_PLACES : 0))
+		return kv_fail(err, -KV_EFULL, "the server has %u client%s, as many as --max-clients allows",
+			       s->clients.open, s->clients.open == 1 ? "" : "s");
+	if (s->clients.count >= s->clients.limit.clients + (cluster ? s->clients.limit.more : 0))
 		return kv_fail(err, -KV_EFULL,
 			       "the server has %u client%s, as many as its limit of %" PRIu64
 			       " open files allows; --max-clients needs ulimit -n %" PRIu64,
-			       s->clients, s->clients == 1 ? "" : "s", s->files.limit, s->files.wanted);
-	if (s->clients >= s->clients_max)
+			       s->clients.count, s->clients.count == 1 ? "" : "s", s->clients.limit.limit,
+			       s->clients.limit.wanted);
+	if (s->clients.count >= s->clients.max)
 		return kv_fail(
 			err, -KV_EFULL,
 			"the server has %u client%s, as many as its address space allows: raise its limit (ulimit -v)",
-			s->clients, s->clients == 1 ? "" : "s");
+			s->clients.count, s->clients.count == 1 ? "" : "s");
 	return 0;
 }
 
@@ -110,7 +113,7 @@ static int admit(struct conn *c, uint64_t client_id, struct conn *before, struct
 {
 	struct kvs_server *s = c->server;
 	int rc;
-	if (s->stop_asked)
+	if (s->life.stop_asked)
 		return closing_fail(err);
 	if (c->admitted)
 		return 0;
@@ -123,8 +126,8 @@ static int admit(struct conn *c, uint64_t client_id, struct conn *before, struct
 	if (rc)
 		return rc;
 	c->admitted = true;
-	s->open++;
-	s->clients++;
+	s->clients.open++;
+	s->clients.count++;
 	return 0;
 }
 
@@ -133,17 +136,11 @@ static int admit(struct conn *c, uint64_t client_id, struct conn *before, struct
 /* HELLOs are limited to CONN_HELLOS_RATE: the reader waits. */
 static int turn_await(struct conn *c)
 {
-	struct bucket *b = &c->hellos;
-	uint64_t now_ns = loop_now(loop_of(c)), until_ns;
-	b->tokens += (double)(now_ns - b->filled_ns) * CONN_HELLOS_RATE / 1e9;
-	if (b->tokens > CONN_HELLOS_BURST)
-		b->tokens = CONN_HELLOS_BURST;
-	b->filled_ns = now_ns;
-	b->tokens -= 1;
-	if (b->tokens >= 0)
+	uint64_t now_ns = loop_now(loop_of(c));
+	uint64_t wait_ns = bucket_take(&c->hellos, now_ns, CONN_HELLOS_RATE, CONN_HELLOS_BURST);
+	if (!wait_ns)
 		return 0;
-	until_ns = now_ns + (uint64_t)(-b->tokens / CONN_HELLOS_RATE * 1e9);
-	while (!conn_over(c) && co_park_await(until_ns) == 0)
+	while (!conn_over(c) && co_park_await(now_ns + wait_ns) == 0)
 		continue;
 	return conn_over(c) ? -KV_EPEERDOWN : 0;
 }
@@ -174,7 +171,7 @@ static int prior_await(struct conn *c, const struct wire_hello *h)
 	if (!a || !attachment_meets(a, h))
 		return 0;
 	conn_beats_begin(c);
-	while (a && !conn_over(c) && !c->server->stop_asked) {
+	while (a && !conn_over(c) && !c->server->life.stop_asked) {
 		gone_await(a, hurry_ns);
 		a = attachment_find(c->server, &h->prior);
 		if (!a || loop_now(loop_of(c)) < hurry_ns)
@@ -276,8 +273,8 @@ static int hello_await(struct conn *c, const struct wire_hello *h)
 		conn_cut(before);
 	if (prior_await(c, h))
 		return -KV_EPEERDOWN;
-	rc = c->server->stop_asked ? closing_fail(&err) : make_await(c, h, &err);
-	if (rc == 0 && c->server->stop_asked)
+	rc = c->server->life.stop_asked ? closing_fail(&err) : make_await(c, h, &err);
+	if (rc == 0 && c->server->life.stop_asked)
 		rc = closing_fail(&err); /* stopped during the wait */
 	if (rc)
 		return refuse_await(c, rc, err.text);

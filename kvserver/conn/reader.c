@@ -285,18 +285,13 @@ static int serve_await(struct conn *c)
 /* Wait for this handshake's turn. 0, or a code: its client has left, or was cut. */
 static int handshake_rate_await(struct kvs_server *server, int fd)
 {
-	struct bucket *b = &server->bucket;
-	uint64_t now_ns = loop_now(server->control);
+	struct bucket *b = &server->strangers.bucket;
+	uint64_t now_ns = loop_now(server->control), wait_ns = bucket_take(b, now_ns, HANDSHAKE_RATE, HANDSHAKE_BURST);
 	int rc;
-	b->tokens += (double)(now_ns - b->filled_ns) * HANDSHAKE_RATE / 1e9;
-	if (b->tokens > HANDSHAKE_BURST)
-		b->tokens = HANDSHAKE_BURST;
-	b->filled_ns = now_ns;
-	b->tokens -= 1;
-	if (b->tokens >= 0)
+	if (!wait_ns)
 		return 0;
 	control_count(server, WIRE_STAT_HANDSHAKES_DELAYED);
-	rc = io_poll_await(fd, POLLRDHUP, now_ns + (uint64_t)(-b->tokens / HANDSHAKE_RATE * 1e9));
+	rc = io_poll_await(fd, POLLRDHUP, now_ns + wait_ns);
 	if (rc == -KV_ETIMEOUT)
 		return 0;
 	b->tokens += 1;
@@ -312,7 +307,7 @@ static void handshake_over(struct conn *c, int rc)
 		control_count(s, WIRE_STAT_HANDSHAKES_CUT);
 	else if (rc == -KV_ETIMEOUT)
 		control_count(s, WIRE_STAT_HANDSHAKES_TIMED_OUT);
-	else if (rc && !s->stop_asked)
+	else if (rc && !s->life.stop_asked)
 		control_count(s, WIRE_STAT_HANDSHAKES_REFUSED);
 	if (rc == -KV_EPROTO)
 		control_count(s, WIRE_STAT_BAD_CONTROL);
@@ -345,7 +340,7 @@ static int open_await(struct conn *c)
 		c->fd = -1;
 		return rc;
 	}
-	rc = boot_accept_await(s->boot, c->fd, &c->peer, USER_TIMEOUT_MS, c->accepted_ns + HANDSHAKE_NS, &c->boot,
+	rc = boot_accept_await(s->keys.boot, c->fd, &c->peer, USER_TIMEOUT_MS, c->accepted_ns + HANDSHAKE_NS, &c->boot,
 			       &err);
 	c->fd = -1;
 	if (rc && !c->cut && log_allowed(s))
@@ -366,8 +361,8 @@ static void close_await(struct conn *c)
 		boot_shutdown(c->boot);
 	conn_beats_end_await(c);
 	if (c->admitted) {
-		s->open--;
-		s->clients--;
+		s->clients.open--;
+		s->clients.count--;
 		c->admitted = false;
 		server_changed(s);
 	}
@@ -423,13 +418,13 @@ int conn_spawn(struct kvs_server *s, int fd, const struct sockaddr_storage *peer
 	conn_beats_init(c);
 	c->busy = true; /* until it is admitted: nobody reads a question before */
 	c->hellos = (struct bucket){.tokens = CONN_HELLOS_BURST, .filled_ns = c->accepted_ns};
-	kv_list_add_tail(&s->conns, &c->node);
-	kv_list_add_tail(&s->knocking, &c->knock);
+	kv_list_add_tail(&s->clients.conns, &c->node);
+	kv_list_add_tail(&s->strangers.knocking, &c->knock);
 	c->knocking = true;
-	handshakes_change(s, 1);
+	strangers_change(s, 1);
 	rc = co_spawn(s->control, conn_run, c, "connection");
 	if (rc) {
-		handshakes_change(s, -1);
+		strangers_change(s, -1);
 		kv_list_del(&c->node);
 		kv_list_del(&c->knock);
 		io_close(s->control, fd);

@@ -7,10 +7,10 @@
  * view may arrive. */
 #include "kvserver/conn/view.h"
 
-#include "kvserver/conn/doubt.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "kvserver/conn/conn.h"
 
 static int pack(const struct kv_view *v, uint8_t **out, uint32_t *out_len)
 {
@@ -107,8 +107,8 @@ int kvs_server_drains(struct kvs_server *s)
 void kvs_server_drained(struct kvs_server *s, const struct kv_drained *drained)
 {
 	pthread_mutex_lock(&s->lock);
-	s->drained = *drained;
-	s->drained_known = true;
+	s->life.drained = *drained;
+	s->life.drained_known = true;
 	pthread_mutex_unlock(&s->lock);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files.c -- how many clients fit the limit of open files.
+/* client_limit.c -- how many clients fit the limit of open files.
  *
  *   open already + places of handshakes + clients * (1 + fabric connections of a client) + a reserve  <=  the limit
  *
@@ -47,7 +47,7 @@ void client_limit_divide(struct client_limit *f, unsigned clients_wanted)
 
 int client_limit_plan(struct kvs_server *s, const struct te_options *engine, struct kv_error *err)
 {
-	struct client_limit *f = &s->files;
+	struct client_limit *f = &s->clients.limit;
 	struct kv_host host;
 	int rc;
 	f->clients = s->opt.max_clients;
@@ -57,7 +57,7 @@ int client_limit_plan(struct kvs_server *s, const struct te_options *engine, str
 	kv_host_read("", &host);
 	f->open = host.files_open < KV_UNKNOWN ? host.files_open : 0;
 	f->limit = host.files_soft;
-	f->handshakes = s->handshakes_max;
+	f->handshakes = s->strangers.max;
 	rc = client_files(engine, s->opt.shards, &f->client, err);
 	if (rc)
 		return rc;

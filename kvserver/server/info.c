@@ -9,12 +9,12 @@
 
 uint16_t kvs_server_port(const struct kvs_server *s)
 {
-	return atomic_load(&s->port);
+	return atomic_load(&s->at.port);
 }
 
 char *kvs_server_address(const struct kvs_server *s, char *buf, unsigned cap)
 {
-	struct sockaddr_storage a = s->addr;
+	struct sockaddr_storage a = s->at.addr;
 	address_set_port(&a, kvs_server_port(s));
 	return kv_sockaddr_format(&a, buf, cap);
 }
@@ -63,8 +63,8 @@ void kvs_server_info(const struct kvs_server *s, struct kvs_info *out)
 	static const char *const security[] = {[BOOT_PLAIN] = "none", [BOOT_PSK] = "psk", [BOOT_CERT] = "certificate"};
 	const struct te_info *info = &s->shard[0]->info;
 	*out = (struct kvs_info){
-		.device_why = info->ip ? s->fabric_at.why : "",
-		.security = security[boot_context_mode(s->boot)],
+		.device_why = info->ip ? s->at.fabric.why : "",
+		.security = security[boot_context_mode(s->keys.boot)],
 		.shards = s->opt.shards,
 		.rails = info->rails,
 		.memory_bytes = s->shard[0]->store.arena.limit * s->opt.shards,
@@ -77,7 +77,7 @@ void kvs_server_info(const struct kvs_server *s, struct kvs_info *out)
 	memcpy(out->provider, info->provider, sizeof(out->provider));
 	memcpy(out->fabric, info->fabric, sizeof(out->fabric));
 	memcpy(out->domain, info->domain, sizeof(out->domain));
-	memcpy(out->device, s->fabric_at.device, sizeof(out->device));
+	memcpy(out->device, s->at.fabric.device, sizeof(out->device));
 	snprintf(out->libfabric, sizeof(out->libfabric), "%s", info->libfabric);
 	memcpy(out->why, info->why, sizeof(out->why));
 	memcpy(out->congestion, info->congestion, sizeof(out->congestion));

@@ -150,8 +150,8 @@ static bool crl_changed(const struct key_reload *k, struct mark *out)
 static void on_fresh(void *arg)
 {
 	struct kvs_server *s = arg;
-	struct key_reload *k = s->keeper;
-	struct boot_keys *former = s->session_keys;
+	struct key_reload *k = s->keys.reload;
+	struct boot_keys *former = s->keys.of_sessions;
 	struct fresh f;
 	if (!k)
 		return;
@@ -160,10 +160,10 @@ static void on_fresh(void *arg)
 	k->fresh = (struct fresh){0};
 	pthread_mutex_unlock(&k->lock);
 	if (f.boot)
-		boot_context_adopt(s->boot, &f.boot);
+		boot_context_adopt(s->keys.boot, &f.boot);
 	if (!f.keys)
 		return;
-	s->session_keys = f.keys;
+	s->keys.of_sessions = f.keys;
 	boot_keys_destroy(&former); /* no coroutine keeps one of them over a wait */
 }
 

@@ -9,13 +9,13 @@
 
 bool listen_is_open(const struct kvs_server *s)
 {
-	return boot_context_mode(s->boot) == BOOT_PLAIN && !kv_sockaddr_is_loopback(&s->addr);
+	return boot_context_mode(s->keys.boot) == BOOT_PLAIN && !kv_sockaddr_is_loopback(&s->at.addr);
 }
 
 /* A server reachable by other machines must authenticate its clients, unless its user decides otherwise. */
 static int strangers_check(const struct kvs_server *s, struct kv_error *err)
 {
-	if (s->opt.insecure && boot_context_mode(s->boot) != BOOT_PLAIN)
+	if (s->opt.insecure && boot_context_mode(s->keys.boot) != BOOT_PLAIN)
 		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("insecure_unneeded"),
 			 "--insecure has no effect with a key or a certificate: remove it, or anybody could connect if "
 			 "that option were lost (for /metrics without TLS there is --http-insecure)");
@@ -38,7 +38,7 @@ static int strangers_check(const struct kvs_server *s, struct kv_error *err)
 /* Messages of the protocol carry an address without an interface. */
 static int scope_check(const struct kvs_server *s, struct kv_error *err)
 {
-	return kv_sockaddr_is_link_local(&s->addr)
+	return kv_sockaddr_is_link_local(&s->at.addr)
 		       ? kv_fail(err, -KV_EINVAL,
 				 "%s is a link-local address, which means another machine on each interface: "
 				 "listen on an address of the whole network, or on [::] with --advertise",
@@ -67,15 +67,15 @@ int listen_prepare(struct kvs_server *s, struct kv_error *err)
 	if (rc == 0)
 		rc = kv_hostport_parse(o->listen_addr, &hp, err);
 	if (rc == 0)
-		rc = kv_hostport_resolve(&hp, &s->addr, &s->addr_len, err);
+		rc = kv_hostport_resolve(&hp, &s->at.addr, &s->at.addr_len, err);
 	if (rc == 0)
 		rc = scope_check(s, err);
 	if (rc == 0)
-		fabric_at_choose(&s->addr, o->advertise, o->nic, &s->fabric_at);
+		fabric_at_choose(&s->at.addr, o->advertise, o->nic, &s->at.fabric);
 	if (rc == 0)
-		rc = boot_context_create(&security, true, o->log, &s->boot, err);
+		rc = boot_context_create(&security, true, o->log, &s->keys.boot, err);
 	if (rc == 0 && o->session_keys)
-		rc = boot_keys_load(o->session_keys, &s->session_keys, err);
+		rc = boot_keys_load(o->session_keys, &s->keys.of_sessions, err);
 	if (rc == 0)
 		rc = strangers_check(s, err);
 	return rc;

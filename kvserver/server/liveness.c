@@ -44,10 +44,10 @@ bool kvs_server_alive(struct kvs_server *s)
 	if (kvs_server_state(s, NULL) == KVS_STOPPED)
 		return true;
 	for (unsigned i = 0; i <= s->opt.shards; i++) {
-		bool answered = ask(s, &s->pulse, i, 0);
+		bool answered = ask(s, &s->alive, i, 0);
 
 		if (!answered && all)
-			s->pulse.owes = i;
+			s->alive.owes = i;
 		all = answered && all;
 	}
 	return all;
@@ -55,7 +55,7 @@ bool kvs_server_alive(struct kvs_server *s)
 
 void kvs_server_stuck_loop(struct kvs_server *s, char *out, unsigned cap)
 {
-	loop_name(s->pulse.owes, out, cap);
+	loop_name(s->alive.owes, out, cap);
 }
 
 uint64_t kvs_server_silence_ns(struct kvs_server *s, char *out_loop, unsigned cap)

@@ -6,6 +6,8 @@
 
 #include "kvserver/server/server.h"
 
+enum { BEATS_MAX = 1024 /* heartbeats and other messages being sent at a time */ };
+
 static int loops_create(struct kvs_server *s, struct kv_error *err)
 {
 	struct loop_options options = {.name = "kv-control",
@@ -14,7 +16,7 @@ static int loops_create(struct kvs_server *s, struct kv_error *err)
 				       .entropy = s->opt.entropy,
 				       /* One for each connection, with an attachment or without, and those that send.
 					*/
-				       .coroutines_max = s->slot_count + HANDSHAKES_MAX + BEATS_MAX};
+				       .coroutines_max = s->clients.slots + HANDSHAKES_MAX + BEATS_MAX};
 	char name[16];
 	int rc = 0;
 	if (s->opt.loops) {
@@ -41,8 +43,8 @@ static void clients_fit(struct kvs_server *s)
 	unsigned others = HANDSHAKES_MAX + BEATS_MAX, all;
 	loop_stats(s->control, &stats);
 	all = (unsigned)stats.coroutines_max;
-	s->clients_max = all > 2 * others ? all - others : KV_MAX(all / 2, 1u);
-	s->handshakes_max = KV_MIN(s->handshakes_max, KV_MAX(all / 4, 1u));
+	s->clients.max = all > 2 * others ? all - others : KV_MAX(all / 2, 1u);
+	s->strangers.max = KV_MIN(s->strangers.max, KV_MAX(all / 4, 1u));
 }
 
 int loops_make(struct kvs_server *s, struct kv_error *err)
@@ -73,22 +75,23 @@ static void *thread_run(void *arg)
 int threads_start(struct kvs_server *s, struct kv_error *err)
 {
 	for (unsigned i = 0; i <= s->opt.shards; i++) {
-		int rc = pthread_create(&s->thread[i], NULL, thread_run, i == 0 ? s->control : s->shard_loop[i - 1]);
+		int rc = pthread_create(&s->threads.thread[i], NULL, thread_run,
+					i == 0 ? s->control : s->shard_loop[i - 1]);
 		if (rc)
 			return kv_fail(err, -rc,
 				       "starting thread %u of %u: %s; "
 				       "look at ulimit -u and -v, and at the pids limit of a container",
 				       i + 1, s->opt.shards + 1, kv_strerror(-rc));
-		s->threads++;
+		s->threads.count++;
 	}
 	return 0;
 }
 
 void threads_join(struct kvs_server *s)
 {
-	for (unsigned i = 0; i < s->threads; i++)
+	for (unsigned i = 0; i < s->threads.count; i++)
 		loop_stop(i == 0 ? s->control : s->shard_loop[i - 1]);
-	for (unsigned i = 0; i < s->threads; i++)
-		pthread_join(s->thread[i], NULL);
-	s->threads = 0;
+	for (unsigned i = 0; i < s->threads.count; i++)
+		pthread_join(s->threads.thread[i], NULL);
+	s->threads.count = 0;
 }

@@ -19,6 +19,11 @@
 #include "kvserver/server/state.h"
 #include "kvserver/conn/view.h"
 
+enum {
+	CONNS_MAX = 0xFFFF, /* with an attachment: its number has 16 bits for the slot */
+	CLOSING_SLOTS = 64  /* besides those of open attachments: for ending attachments with operations in flight */
+};
+
 /* ---- create ---- */
 
 static int secrets_make(struct kvs_server *s, struct kv_error *err)
@@ -33,9 +38,9 @@ static int secrets_make(struct kvs_server *s, struct kv_error *err)
 static int slots_make(struct kvs_server *s, struct kv_error *err)
 {
 	/* Of connections: never more than numbers have bits for. */
-	s->slot_count = KV_MIN(s->opt.max_clients + CLUSTER_PLACES + CLOSING_SLOTS, (unsigned)CONNS_MAX);
-	s->slots = calloc(s->slot_count, sizeof(s->slots[0]));
-	return s->slots ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for %u session slots", s->slot_count);
+	s->clients.slots = KV_MIN(s->opt.max_clients + CLUSTER_PLACES + CLOSING_SLOTS, (unsigned)CONNS_MAX);
+	s->clients.slot = calloc(s->clients.slots, sizeof(s->clients.slot[0]));
+	return s->clients.slot ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for %u session slots", s->clients.slots);
 }
 
 static int server_make(struct kvs_server *s, struct kv_error *err)
@@ -65,11 +70,11 @@ int kvs_server_create(const struct kvs_options *options, struct kvs_server **out
 	if (!s)
 		return kv_fail(err, -KV_ENOMEM, "no memory for a server");
 	s->opt = opt;
-	s->listen_fd = -1;
-	kv_list_init(&s->conns);
-	kv_list_init(&s->knocking);
-	s->handshakes_max = handshakes_allowed();
-	co_queue_init(&s->handshake_free);
+	s->strangers.listen_fd = -1;
+	kv_list_init(&s->clients.conns);
+	kv_list_init(&s->strangers.knocking);
+	s->strangers.max = handshakes_allowed();
+	co_queue_init(&s->strangers.place_free);
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->changed, NULL);
 	pthread_mutex_init(&s->doubt_told.lock, NULL);
@@ -87,7 +92,7 @@ int kvs_server_create(const struct kvs_options *options, struct kvs_server **out
 static void server_join(struct kvs_server *s)
 {
 	threads_join(s);
-	key_reload_end(&s->keeper);
+	key_reload_end(&s->keys.reload);
 	kv_prefault_stop(&s->prefault);
 }
 
@@ -97,7 +102,7 @@ int kvs_server_start(struct kvs_server *s, struct kv_error *err)
 	if (kvs_server_state(s, NULL) != KVS_CREATED)
 		return kv_fail(err, -KV_EINVAL, "a server is started once");
 	state_set(s, KVS_STARTING);
-	rc = s->opt.loops ? 0 : key_reload_start(s, &s->keeper, err);
+	rc = s->opt.loops ? 0 : key_reload_start(s, &s->keys.reload, err);
 	if (rc == 0)
 		rc = loop_post(s->control, start_stop_begin, s);
 	if (rc == 0 && !s->opt.loops)
@@ -121,7 +126,7 @@ int kvs_server_start(struct kvs_server *s, struct kv_error *err)
 static void on_stop(void *arg)
 {
 	struct kvs_server *s = arg;
-	s->stop_asked = true;
+	s->life.stop_asked = true;
 	server_changed(s);
 }
 
@@ -130,13 +135,13 @@ void kvs_server_stop(struct kvs_server *s, uint64_t drain_ns)
 	enum kvs_state state = kvs_server_state(s, NULL);
 	if (state == KVS_STARTING || state == KVS_RUNNING) {
 		state_set(s, KVS_STOPPING);
-		s->drain_ns = drain_ns;
+		s->life.drain_ns = drain_ns;
 		if (s->opt.loops)
 			on_stop(s);
 		while (!s->opt.loops && loop_post(s->control, on_stop, s) != 0)
 			usleep(1000);
 	}
-	if (!s->opt.loops && s->threads) {
+	if (!s->opt.loops && s->threads.count) {
 		state_wait(s, KVS_STOPPED);
 		server_join(s);
 	}
@@ -144,7 +149,7 @@ void kvs_server_stop(struct kvs_server *s, uint64_t drain_ns)
 
 bool kvs_server_reload(struct kvs_server *s)
 {
-	return key_reload_ask(s->keeper);
+	return key_reload_ask(s->keys.reload);
 }
 
 void kvs_server_rates_set(struct kvs_server *s, uint64_t ttl_ns, uint64_t slow_ns)
@@ -163,17 +168,17 @@ void kvs_server_destroy(struct kvs_server **server)
 	for (unsigned i = 0; i < s->opt.shards; i++)
 		shard_destroy(&s->shard[i]);
 	loops_free(s);
-	boot_context_destroy(&s->boot);
-	boot_keys_destroy(&s->session_keys);
+	boot_context_destroy(&s->keys.boot);
+	boot_keys_destroy(&s->keys.of_sessions);
 	pthread_cond_destroy(&s->changed);
 	pthread_mutex_destroy(&s->lock);
 	view_fini(s);
 	if (s->doubt_told.said)
 		shard_doubt_release(&s->doubt_told, s->doubt_told.said);
-	if (s->recalled)
-		shard_doubt_release(&s->doubt_told, s->recalled);
+	if (s->doubts.recalled)
+		shard_doubt_release(&s->doubt_told, s->doubts.recalled);
 	pthread_mutex_destroy(&s->doubt_told.lock);
-	free(s->slots);
+	free(s->clients.slot);
 	free(s);
 	*server = NULL;
 }

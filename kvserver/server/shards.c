@@ -26,7 +26,8 @@ static void on_reset(void *arg)
 static void on_lost(void *arg)
 {
 	struct kvs_server *s = arg;
-	atomic_store(&s->lost_told, false); /* first: a shard that marks an attachment from now on reports again */
+	atomic_store(&s->clients.lost_told,
+		     false); /* first: a shard that marks an attachment from now on reports again */
 	conns_anew(s, false);
 }
 
@@ -36,11 +37,11 @@ static int shard_lost_session(void *arg, struct shard *shard)
 	struct kvs_server *s = arg;
 	int rc;
 	(void)shard;
-	if (atomic_exchange(&s->lost_told, true))
+	if (atomic_exchange(&s->clients.lost_told, true))
 		return 0;
 	rc = loop_post(s->control, on_lost, s);
 	if (rc)
-		atomic_store(&s->lost_told, false);
+		atomic_store(&s->clients.lost_told, false);
 	return rc;
 }
 
@@ -60,7 +61,7 @@ static struct te_options engine_options(struct kvs_server *s)
 	return (struct te_options){.peers_heal = true,
 				   .provider = o->provider,
 				   .nic = o->nic,
-				   .local = s->fabric_at.addr,
+				   .local = s->at.fabric.addr,
 				   .rails = o->rails,
 				   .engines = o->shards,
 				   .chunk_bytes = o->chunk_bytes,
@@ -115,7 +116,7 @@ static int shards_create(struct kvs_server *s, struct kv_error *err)
 	const struct kvs_options *o = &s->opt;
 	struct shard_options options = {
 		.memory_bytes = kv_align_down(o->memory_bytes / o->shards, ARENA_GRANULE),
-		.attachments_max = s->slot_count,
+		.attachments_max = s->clients.slots,
 		.credits = o->credits,
 		.shard_seed = s->shard_seed,
 		.ttl_ns = o->ttl_ns,
@@ -169,7 +170,7 @@ static void identity_make(struct kvs_server *s)
 
 static void fabric_tell(struct kvs_server *s)
 {
-	struct fabric_at *at = &s->fabric_at;
+	struct fabric_at *at = &s->at.fabric;
 	snprintf(at->device, sizeof(at->device), "%s", te_rail_device(s->shard[0]->te, 0));
 	if (at->others[0] && s->shard[0]->info.ip) /* other providers chose by themselves */
 		kv_event(s->opt.log, KV_LOG_WARN,

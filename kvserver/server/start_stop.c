@@ -82,35 +82,35 @@ static void accept_run(void *arg)
 {
 	struct kvs_server *s = arg;
 	accept_await(s);
-	s->accepting = false;
+	s->strangers.accepting = false;
 	server_changed(s);
 }
 
 static int begin_await(struct kvs_server *s, struct kv_error *err)
 {
-	struct sockaddr_storage addr = s->addr;
-	int rc = round_await(s, &s->startup, run_start, KV_NEVER);
+	struct sockaddr_storage addr = s->at.addr;
+	int rc = round_await(s, &s->life.startup, run_start, KV_NEVER);
 	if (rc)
 		return kv_fail(err, rc, "attaching the engines to their loops: %s", kv_strerror(rc));
-	rc = io_listen(s->control, &addr, s->addr_len, &s->listen_fd, err);
+	rc = io_listen(s->control, &addr, s->at.addr_len, &s->strangers.listen_fd, err);
 	if (rc)
 		return rc;
-	s->accepting = true;
+	s->strangers.accepting = true;
 	rc = co_spawn(s->control, accept_run, s, "accept");
 	if (rc) {
-		s->accepting = false;
+		s->strangers.accepting = false;
 		return kv_fail(err, rc, "cannot start accepting: %s", kv_strerror(rc));
 	}
 	pthread_mutex_lock(&s->lock);
-	s->addr = addr;
+	s->at.addr = addr;
 	pthread_mutex_unlock(&s->lock);
-	atomic_store(&s->port, address_port(&addr));
+	atomic_store(&s->at.port, address_port(&addr));
 	return 0;
 }
 
 static bool conns_gone_await(struct kvs_server *s, uint64_t deadline_ns)
 {
-	while (!kv_list_empty(&s->conns))
+	while (!kv_list_empty(&s->clients.conns))
 		if (co_park_await(deadline_ns))
 			return false;
 	return true;
@@ -119,7 +119,7 @@ static bool conns_gone_await(struct kvs_server *s, uint64_t deadline_ns)
 /* A client leaves when it has nothing in flight here. */
 static bool clients_gone_await(struct kvs_server *s, uint64_t deadline_ns)
 {
-	while (s->clients > 0)
+	while (s->clients.count > 0)
 		if (co_park_await(deadline_ns))
 			return false;
 	return true;
@@ -128,31 +128,32 @@ static bool clients_gone_await(struct kvs_server *s, uint64_t deadline_ns)
 static void end_await(struct kvs_server *s)
 {
 	uint64_t deadline_ns;
-	s->stop_asked = true;
+	s->life.stop_asked = true;
 	doubt_close(s);
-	co_queue_wake_all(&s->handshake_free);
-	if (s->listen_fd >= 0)
-		io_shutdown(s->control, s->listen_fd);
-	while (s->accepting)
+	co_queue_wake_all(&s->strangers.place_free);
+	if (s->strangers.listen_fd >= 0)
+		io_shutdown(s->control, s->strangers.listen_fd);
+	while (s->strangers.accepting)
 		co_park_await(KV_NEVER);
-	if (s->listen_fd >= 0)
-		io_close(s->control, s->listen_fd);
-	s->listen_fd = -1;
-	deadline_ns = kv_deadline(loop_now(s->control), KV_MAX(s->drain_ns, DRAIN_MIN_NS));
+	if (s->strangers.listen_fd >= 0)
+		io_close(s->control, s->strangers.listen_fd);
+	s->strangers.listen_fd = -1;
+	deadline_ns = kv_deadline(loop_now(s->control), KV_MAX(s->life.drain_ns, DRAIN_MIN_NS));
 	conns_goodbye(s);
-	if (round_await(s, &s->drain, run_drain, deadline_ns))
+	if (round_await(s, &s->life.drain, run_drain, deadline_ns))
 		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("drain_requests_cut"),
 			 "requests were still in flight at the end of the drain; they are aborted");
 	if (!clients_gone_await(s, deadline_ns))
-		kv_event(s->opt.log, KV_LOG_INFO, KV_EVENT("drain_clients_cut", KV_NUMBER("clients", s->clients)),
-			 "%u %s not left by the end of the drain; %s connections are cut", s->clients,
-			 s->clients == 1 ? "client has" : "clients have", s->clients == 1 ? "its" : "their");
+		kv_event(s->opt.log, KV_LOG_INFO, KV_EVENT("drain_clients_cut", KV_NUMBER("clients", s->clients.count)),
+			 "%u %s not left by the end of the drain; %s connections are cut", s->clients.count,
+			 s->clients.count == 1 ? "client has" : "clients have",
+			 s->clients.count == 1 ? "its" : "their");
 	conns_cut(s);
 	conns_gone_await(s, loop_now(s->control) + CUT_NS);
-	round_await(s, &s->closing, run_close, KV_NEVER);
+	round_await(s, &s->life.closing, run_close, KV_NEVER);
 	while (!conns_gone_await(s, loop_now(s->control) + CUT_NS))
 		conns_cut(s);
-	round_over_await(&s->drain, KV_NEVER); /* no attachment is left, so an unfinished round ends now */
+	round_over_await(&s->life.drain, KV_NEVER); /* no attachment is left, so an unfinished round ends now */
 }
 
 static void start_stop_run(void *arg)
@@ -160,16 +161,16 @@ static void start_stop_run(void *arg)
 	struct kvs_server *s = arg;
 	struct kv_error err = {0};
 	int rc;
-	s->conductor = co_self();
+	s->life.co = co_self();
 	rc = begin_await(s, &err);
 	if (rc == 0)
 		state_set(s, KVS_RUNNING);
-	while (rc == 0 && !s->stop_asked)
+	while (rc == 0 && !s->life.stop_asked)
 		co_park_await(KV_NEVER);
 	if (rc)
 		state_fail(s, &err);
 	end_await(s);
-	s->conductor = NULL;
+	s->life.co = NULL;
 	state_set(s, KVS_STOPPED);
 }
 

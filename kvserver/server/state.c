@@ -8,8 +8,8 @@
 void state_set(struct kvs_server *s, enum kvs_state state)
 {
 	pthread_mutex_lock(&s->lock);
-	if (state > s->state)
-		s->state = state;
+	if (state > s->life.state)
+		s->life.state = state;
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->lock);
 }
@@ -18,9 +18,9 @@ enum kvs_state kvs_server_state(struct kvs_server *s, struct kv_error *err)
 {
 	enum kvs_state state;
 	pthread_mutex_lock(&s->lock);
-	state = s->state;
+	state = s->life.state;
 	if (err)
-		*err = s->error;
+		*err = s->life.error;
 	pthread_mutex_unlock(&s->lock);
 	return state;
 }
@@ -28,7 +28,7 @@ enum kvs_state kvs_server_state(struct kvs_server *s, struct kv_error *err)
 void state_fail(struct kvs_server *s, const struct kv_error *err)
 {
 	pthread_mutex_lock(&s->lock);
-	s->error = *err;
+	s->life.error = *err;
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -36,9 +36,9 @@ enum kvs_state state_wait(struct kvs_server *s, enum kvs_state least)
 {
 	enum kvs_state state;
 	pthread_mutex_lock(&s->lock);
-	while (s->state < least)
+	while (s->life.state < least)
 		pthread_cond_wait(&s->changed, &s->lock);
-	state = s->state;
+	state = s->life.state;
 	pthread_mutex_unlock(&s->lock);
 	return state;
 }

@@ -73,9 +73,9 @@ bool becomes(enum wire_stat id, uint64_t value)
 bool open_becomes(unsigned want)
 {
 	uint64_t until = soon();
-	while (atomic_load(&server->open) != want && loop_now(loop) < until)
+	while (atomic_load(&server->clients.open) != want && loop_now(loop) < until)
 		co_sleep_await(loop_now(loop) + 5000000);
-	return atomic_load(&server->open) == want;
+	return atomic_load(&server->clients.open) == want;
 }
 
 struct wire_ctrl_msg region(uint32_t id, uint64_t len)

@@ -137,17 +137,17 @@ static void a_client_takes_files_of_each_shard(void **state)
 	(void)state;
 	struct te_info info;
 	te_info(te, &info);
-	assert_int_equal(server->files.client, strstr(info.provider, "ofi_rxm") ? 2 * SHARDS : 0);
-	assert_int_equal(server->files.clients, CLIENTS);
-	assert_true(server->files.open > 3 && server->files.limit > server->files.open);
+	assert_int_equal(server->clients.limit.client, strstr(info.provider, "ofi_rxm") ? 2 * SHARDS : 0);
+	assert_int_equal(server->clients.limit.clients, CLIENTS);
+	assert_true(server->clients.limit.open > 3 && server->clients.limit.limit > server->clients.limit.open);
 }
 
 static void few_files_body(void)
 {
 	struct boot_conn *c, *more;
 	struct wire_ctrl_msg m;
-	unsigned room = server->files.clients;
-	server->files.clients = 1; /* the server's thread does not read it meanwhile: nobody knocks */
+	unsigned room = server->clients.limit.clients;
+	server->clients.limit.clients = 1; /* the server's thread does not read it meanwhile: nobody knocks */
 	c = greet(&m);
 	expect(m.type == WIRE_CTRL_WELCOME);
 	more = greet(&m);
@@ -155,7 +155,7 @@ static void few_files_body(void)
 	       strstr(m.refuse.text, "open files allows") && strstr(m.refuse.text, "ulimit -n"));
 	boot_close(&more);
 	leave(c);
-	server->files.clients = room;
+	server->clients.limit.clients = room;
 }
 
 static void a_client_that_the_files_have_no_room_for_is_told_so(void **state)
@@ -212,13 +212,13 @@ static void silent_body(void)
 	static int fd[400];
 	struct sockaddr_storage a = server_addr(server);
 	struct wire_ctrl_msg m;
-	unsigned places = server->handshakes_max;
-	server->handshakes_max = 64; /* read by the server's thread when it accepts */
+	unsigned places = server->strangers.max;
+	server->strangers.max = 64; /* read by the server's thread when it accepts */
 	for (unsigned i = 0; i < KV_COUNT(fd); i++)
 		expect(io_connect_await(&a, sizeof(struct sockaddr_in), &fd[i], soon()) == 0);
 	leave(greet(&m));
 	expect(atomic_load(&server->control_stat[WIRE_STAT_HANDSHAKES_CUT]) >= KV_COUNT(fd) - 300);
-	server->handshakes_max = places;
+	server->strangers.max = places;
 	for (unsigned i = 0; i < KV_COUNT(fd); i++)
 		io_close(loop, fd[i]);
 }
@@ -246,12 +246,12 @@ static void talkers_body(void)
 {
 	static int fd[400];
 	struct wire_ctrl_msg m;
-	unsigned places = server->handshakes_max;
-	server->handshakes_max = 16; /* read by the server's thread when it accepts */
+	unsigned places = server->strangers.max;
+	server->strangers.max = 16; /* read by the server's thread when it accepts */
 	for (unsigned i = 0; i < KV_COUNT(fd); i++)
 		fd[i] = talker();
 	leave(greet(&m));
-	server->handshakes_max = places;
+	server->strangers.max = places;
 	for (unsigned i = 0; i < KV_COUNT(fd); i++)
 		close(fd[i]);
 	expect(becomes(WIRE_STAT_HANDSHAKES_NOW, 0));
@@ -268,19 +268,19 @@ static void an_address_that_talks_a_lot_keeps_nobody_else_out(void **state)
 static void tokens_take(void *arg)
 {
 	struct kvs_server *s = arg;
-	s->bucket = (struct bucket){.tokens = -20.0 * HANDSHAKE_RATE, .filled_ns = loop_now(s->control)};
+	s->strangers.bucket = (struct bucket){.tokens = -20.0 * HANDSHAKE_RATE, .filled_ns = loop_now(s->control)};
 }
 
 static void tokens_give(void *arg)
 {
 	struct kvs_server *s = arg;
-	s->bucket = (struct bucket){.tokens = HANDSHAKE_BURST, .filled_ns = loop_now(s->control)};
+	s->strangers.bucket = (struct bucket){.tokens = HANDSHAKE_BURST, .filled_ns = loop_now(s->control)};
 }
 
 static void tokens_look(void *arg)
 {
 	struct kvs_server *s = server;
-	atomic_store((_Atomic int *)arg, s->bucket.tokens >= -20.0 * HANDSHAKE_RATE ? 1 : -1);
+	atomic_store((_Atomic int *)arg, s->strangers.bucket.tokens >= -20.0 * HANDSHAKE_RATE ? 1 : -1);
 }
 
 static bool tokens_given_back(void)
@@ -301,15 +301,15 @@ static void cut_body(void)
 	static int fd[40];
 	struct sockaddr_storage a = server_addr(server);
 	uint64_t cut = control_stat(WIRE_STAT_HANDSHAKES_CUT), delayed = control_stat(WIRE_STAT_HANDSHAKES_DELAYED);
-	unsigned places = server->handshakes_max;
+	unsigned places = server->strangers.max;
 	struct wire_ctrl_msg m;
 	expect(loop_post(server->control, tokens_take, server) == 0);
-	server->handshakes_max = 8;
+	server->strangers.max = 8;
 	for (unsigned i = 0; i < KV_COUNT(fd); i++)
 		expect(io_connect_await(&a, sizeof(struct sockaddr_in), &fd[i], soon()) == 0);
 	expect(becomes(WIRE_STAT_HANDSHAKES_CUT, cut + KV_COUNT(fd) - 8)); /* and no more: no place is kept free */
 	expect(control_stat(WIRE_STAT_HANDSHAKES_DELAYED) == delayed);
-	server->handshakes_max = places;
+	server->strangers.max = places;
 	expect(loop_post(server->control, tokens_give, server) == 0);
 	for (unsigned i = 0; i < KV_COUNT(fd); i++)
 		io_close(loop, fd[i]);
@@ -357,13 +357,13 @@ static void connections_that_have_left_take_no_handshakes_turn(void **state)
 static void gate_shut(void *arg)
 {
 	struct kvs_server *s = arg;
-	s->boot->gate.next = UINT64_MAX;
+	s->keys.boot->gate.next = UINT64_MAX;
 }
 
 static void gate_open(void *arg)
 {
 	struct kvs_server *s = arg;
-	s->boot->gate.next = 0;
+	s->keys.boot->gate.next = 0;
 }
 
 /* The first bytes of a TLS record: they are the server's to look at, when its turn comes. */
@@ -390,7 +390,7 @@ static void waiting_body(void)
 	server = own;
 	ctx = right;
 	expect(loop_post(own->control, gate_shut, own) == 0);
-	own->handshakes_max = 4;
+	own->strangers.max = 4;
 	many_begin(fd, KV_COUNT(fd));
 	until = soon();
 	while (control_stat(WIRE_STAT_HANDSHAKES) < KV_COUNT(fd) && loop_now(loop) < until)
@@ -398,7 +398,7 @@ static void waiting_body(void)
 	expect(control_stat(WIRE_STAT_HANDSHAKES) == KV_COUNT(fd)); /* each had a place */
 	expect(control_stat(WIRE_STAT_HANDSHAKES_TIMED_OUT) == 0);
 	expect(loop_post(own->control, gate_open, own) == 0);
-	own->handshakes_max = HANDSHAKES_MAX;
+	own->strangers.max = HANDSHAKES_MAX;
 	leave(greet(&m));
 	for (unsigned i = 0; i < KV_COUNT(fd); i++)
 		io_close(loop, fd[i]);

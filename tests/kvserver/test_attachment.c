@@ -99,7 +99,7 @@ static void bound_body(void)
 	for (unsigned i = 0; i < 10 && m.type == WIRE_CTRL_HEARTBEAT; i++)
 		expect(boot_recv_await(c, &m, soon()) == 0);
 	release(held[2]);
-	expect(atomic_load(&server->open) == 1 || loop_now(loop) - began >= 1000000000);
+	expect(atomic_load(&server->clients.open) == 1 || loop_now(loop) - began >= 1000000000);
 	if (m.type == WIRE_CTRL_HEARTBEAT)
 		expect(next(c, &m) == 0);
 	if (m.type == WIRE_CTRL_REFUSE) {

@@ -106,9 +106,9 @@ static void further_full_body(void)
 	close_one(a, first.session_ok.session);
 	leave(a);
 	/* All of them are free again. */
-	for (unsigned i = 0; i < 1000 && server->open; i++)
+	for (unsigned i = 0; i < 1000 && server->clients.open; i++)
 		co_sleep_await(loop_now(loop) + 10000000);
-	expect(server->open == 0);
+	expect(server->clients.open == 0);
 }
 
 static void further_sessions_count_as_clients_and_are_bounded(void **state)
@@ -123,9 +123,9 @@ static void further_again_body(void)
 	struct wire_ctrl_msg m, welcome = {0}, h = hello_make(te);
 	struct boot_conn *c = begin();
 	expect(open_one(c, 1).type == WIRE_CTRL_SESSION_OK && open_one(c, 2).type == WIRE_CTRL_SESSION_OK);
-	expect(atomic_load(&server->open) == 3);
+	expect(atomic_load(&server->clients.open) == 3);
 	expect(boot_send_await(c, &h, soon()) == 0 && next(c, &welcome) == 0 && welcome.type == WIRE_CTRL_WELCOME);
-	expect(atomic_load(&server->open) == 1);
+	expect(atomic_load(&server->clients.open) == 1);
 	m = question(c, 3, NULL);
 	for (unsigned i = 0; i < 5; i++) {
 		m = (struct wire_ctrl_msg){.type = WIRE_CTRL_SESSION_BEGIN};
@@ -242,9 +242,9 @@ static void flood_body(void)
 		expect(boot_send_await(c, &m, soon()) == 0);
 	}
 	boot_close(&c);
-	for (unsigned i = 0; i < 1000 && server->open; i++)
+	for (unsigned i = 0; i < 1000 && server->clients.open; i++)
 		co_sleep_await(loop_now(loop) + 10000000);
-	expect(server->open == 0);
+	expect(server->clients.open == 0);
 	c = begin();
 	expect(open_one(c, 1).type == WIRE_CTRL_SESSION_OK);
 	leave(c);

@@ -99,7 +99,7 @@ static void again_body(void)
 		expect(memcmp(m.welcome.token, before.welcome.token, KV_TOKEN_LEN) != 0);
 		expect(m.welcome.incarnation == first.welcome.incarnation);
 	}
-	expect(atomic_load(&server->open) == 1);
+	expect(atomic_load(&server->clients.open) == 1);
 	sessions_become(1, 0);
 	leave(c);
 	expect(open_becomes(0));
@@ -156,7 +156,7 @@ static void void_body(void)
 	expect(boot_send_await(c, &h, soon()) == 0 && next(c, &m) == 0 && m.type == WIRE_CTRL_WELCOME);
 	look();
 	expect(seen.sessions == 2 && seen.ending == 1 && seen.requests > 0 && seen.clients == 1);
-	expect(atomic_load(&server->open) == 1);
+	expect(atomic_load(&server->clients.open) == 1);
 	unknown = seen.unknown;
 	deaf_send(&ping, 1); /* with number and keys of the old one */
 	until = soon();
@@ -191,7 +191,7 @@ static void same_address_body(void)
 	sessions_become(1, 1);
 	only_beats(c, 10);
 	sessions_become(1, 1);
-	expect(atomic_load(&server->open) == 1);
+	expect(atomic_load(&server->clients.open) == 1);
 	deaf_close(); /* its connections are gone, and what was posted fails */
 	only_beats(c, 5);
 	release(deaf_welcome.welcome.session);
@@ -257,7 +257,7 @@ static void named_body(void)
 	d = dial(server, ctx);
 	expect(boot_send_await(d, &h, soon()) == 0 && next(d, &m) == 0 &&
 	       m.type == WIRE_CTRL_WELCOME); /* no attachment has that token */
-	expect(atomic_load(&server->open) == 2);
+	expect(atomic_load(&server->clients.open) == 2);
 	only_beats(c, 3); /* nor is its connection touched */
 	leave(d);
 	expect(open_becomes(1));
@@ -268,7 +268,7 @@ static void named_body(void)
 	boot_close(&c);
 	only_beats(d, 10);
 	sessions_become(1, 1);
-	expect(atomic_load(&server->open) == 1);
+	expect(atomic_load(&server->clients.open) == 1);
 	release(held.welcome.session);
 	expect(next(d, &m) == 0 && m.type == WIRE_CTRL_WELCOME);
 	sessions_become(1, 0);
@@ -300,7 +300,7 @@ static void place_body(void)
 	d = dial(server, ctx);
 	expect(boot_send_await(d, &h, soon()) == 0 && next(d, &m) == 0 && m.type == WIRE_CTRL_WELCOME);
 	expect(next(c[1], &m) == -KV_EPEERDOWN);
-	expect(atomic_load(&server->open) == CLIENTS);
+	expect(atomic_load(&server->clients.open) == CLIENTS);
 	boot_close(&c[1]);
 	c[1] = d;
 	d = greet(&m);

@@ -61,14 +61,14 @@ static void server_up(const char *cert_file)
 	memset(&server, 0, sizeof(server));
 	server.opt = (struct kvs_options){.cert_file = cert_file, .key_file = key, .ca_file = ca, .log = &sink};
 	assert_int_equal(loop_create(&options, &server.control, &err), 0);
-	assert_int_equal(boot_context_create(&security, true, &sink, &server.boot, &err), 0);
-	assert_int_equal(key_reload_start(&server, &server.keeper, &err), 0);
+	assert_int_equal(boot_context_create(&security, true, &sink, &server.keys.boot, &err), 0);
+	assert_int_equal(key_reload_start(&server, &server.keys.reload, &err), 0);
 }
 
 static void server_down(void)
 {
-	key_reload_end(&server.keeper);
-	boot_context_destroy(&server.boot);
+	key_reload_end(&server.keys.reload);
+	boot_context_destroy(&server.keys.boot);
 	loop_destroy(&server.control);
 }
 
@@ -89,11 +89,11 @@ static void keys_that_were_read_again_come_to_the_loop(void **state)
 	unsigned taken = 0, failed = 0;
 	(void)state;
 	server_up(cert);
-	assert_true(key_reload_ask(server.keeper));
+	assert_true(key_reload_ask(server.keys.reload));
 	while (taken == 0) {
 		assert_true(kv_clock_now(&kv_clock_monotonic) < until);
 		loop_turn(server.control, 10000000);
-		key_reload_rounds(server.keeper, &taken, &failed);
+		key_reload_rounds(server.keys.reload, &taken, &failed);
 	}
 	loop_turn(server.control, 0);
 	assert_int_equal(failed, 0);
@@ -105,10 +105,10 @@ static void without_files_there_is_none(void **state)
 	struct kv_error err = {0};
 	(void)state;
 	memset(&server, 0, sizeof(server));
-	assert_int_equal(key_reload_start(&server, &server.keeper, &err), 0);
-	assert_null(server.keeper);
-	assert_false(key_reload_ask(server.keeper));
-	key_reload_end(&server.keeper);
+	assert_int_equal(key_reload_start(&server, &server.keys.reload, &err), 0);
+	assert_null(server.keys.reload);
+	assert_false(key_reload_ask(server.keys.reload));
+	key_reload_end(&server.keys.reload);
 }
 
 /* The writing end, once the keeper reads. -1: it does not. */
@@ -138,7 +138,7 @@ static void keys_that_come_after_the_end_are_nobodys(void **state)
 	int fd;
 	(void)state;
 	server_up(fifo);
-	assert_true(key_reload_ask(server.keeper));
+	assert_true(key_reload_ask(server.keys.reload));
 	while ((fd = writer()) < 0) {
 		assert_int_equal(errno, ENXIO);
 		assert_true(kv_clock_now(&kv_clock_monotonic) < until);

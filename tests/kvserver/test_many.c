@@ -95,7 +95,7 @@ static int serve(int out, int stop)
 		fprintf(stderr, "# %s\n", err.text);
 		return 1;
 	}
-	atomic_store(&s->files.clients, t.clients);
+	atomic_store(&s->clients.limit.clients, t.clients);
 	if (kvs_server_start(s, &err))
 		return 1;
 	port = kvs_server_port(s);

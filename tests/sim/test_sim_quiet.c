@@ -43,7 +43,7 @@ static struct kvs_server *server(void)
 static uint64_t beats(void)
 {
 	uint64_t sum = 0;
-	KV_LIST_EACH (n, &server()->conns)
+	KV_LIST_EACH (n, &server()->clients.conns)
 		sum += KV_LIST_ENTRY(n, struct conn, node)->beats;
 	return sum;
 }
@@ -61,14 +61,14 @@ static void open_crowded(uint64_t seed, unsigned crowd)
 	const struct world_options o = {.seed = seed, .clients = 1};
 	world_open(&world, &o);
 	world_do(&world, 0, value_put, NULL);
-	server()->clients += crowd;
+	server()->clients.count += crowd;
 	world_sleep(&world, 2 * QUIET + kv_prng_below(&world.prng, QUIET));
 }
 
 static void close_crowded(unsigned crowd)
 {
 	world_server_freeze(&world, 0, false);
-	server()->clients -= crowd;
+	server()->clients.count -= crowd;
 	world_sleep(&world, 3 * SECOND);
 	world_close(&world);
 }
@@ -133,12 +133,12 @@ static void heartbeats_that_follow_quickly_are_none_the_quicker_for_a_crowd(void
 	(void)state;
 	world_open(&world, &o);
 	for (unsigned crowd = 1; crowd < 100; crowd += 7) {
-		server()->clients += crowd;
+		server()->clients.count += crowd;
 		world_sleep(&world, SECOND);
 		before = beats();
 		world_sleep(&world, 10 * SECOND);
 		assert_in_range(beats() - before, 40, 501);
-		server()->clients -= crowd;
+		server()->clients.count -= crowd;
 	}
 	world_close(&world);
 }
@@ -299,7 +299,7 @@ static void what_a_heartbeat_has_told_is_kept(void **state)
 	open_crowded(140, CROWD);
 	net = sim_world_net(world.sim);
 	window = net->window_bytes;
-	c = KV_LIST_ENTRY(server()->conns.next, struct conn, node);
+	c = KV_LIST_ENTRY(server()->clients.conns.next, struct conn, node);
 	before = c->beats;
 	net->window_bytes = 0;
 	conn_busy(c, true);
@@ -346,7 +346,7 @@ static void a_heartbeat_that_is_overdue_is_asked_for(void **state)
 	struct conn *c;
 	(void)state;
 	open_crowded(142, CROWD);
-	c = KV_LIST_ENTRY(server()->conns.next, struct conn, node);
+	c = KV_LIST_ENTRY(server()->clients.conns.next, struct conn, node);
 	for (unsigned asked = 1; asked <= 3; asked++) {
 		loop_timer_cancel(server()->control, &c->timer);
 		world_sleep(&world, QUIET + SILENCE);
