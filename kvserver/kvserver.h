@@ -68,7 +68,7 @@ struct kvs_options {
 	uint64_t slow_ns;     /* log requests that take this long here, a few per second; 0: none */
 	uint64_t spin_ns;     /* own shard loops poll this long before they sleep, while that pays; 0: never */
 	uint32_t chunk_bytes; /* of one RMA operation: KV_CHUNK_DEFAULT */
-	unsigned eviction;    /* index into evict_policy_names */
+	int eviction;         /* index into evict_policy_names */
 	int prefault;         /* enum kvs_prefault */
 	const char *psk_file, *psk, *cert_file, *key_file, *ca_file, *crl_file; /* see bootstrap/bootstrap.h */
 	/* File of lines "identity:hex": logical clients that may have further sessions on any connection. */

@@ -158,7 +158,7 @@ static void config_reload(struct run *r)
 			 "SIGHUP: %s; all options stay as they were", err.text);
 		return;
 	}
-	kvs_server_rates_set(r->server, r->flags->ttl_ns, r->flags->slow_ms * 1000000ull);
+	kvs_server_rates_set(r->server, r->flags->server.ttl_ns, r->flags->slow_ms * 1000000ull);
 	drain_defaults(r->drain, r->flags->drain_sec * 1000000000ull, r->flags->drain_mb << 20);
 	if (r->membership)
 		membership_weigh(r->membership, r->flags->weight ? r->flags->weight : KV_WEIGHT_DEFAULT);
@@ -319,8 +319,8 @@ static int http_open(const struct flags *f, const struct kv_log *log, struct htt
 {
 	const struct http_options options = {.addr = f->http_addr,
 					     .insecure = f->http_insecure,
-					     .cert_file = f->cert,
-					     .key_file = f->key,
+					     .cert_file = f->server.cert_file,
+					     .key_file = f->server.key_file,
 					     .log = log};
 	return f->http_addr ? http_start(&options, out, err) : 0;
 }
@@ -398,15 +398,7 @@ static void drain_push(struct run *r, const struct drain_bounds *bounds)
 				 .view = &now.view,
 				 .bytes_s = bounds->bytes_s,
 				 .until_ns = bounds->begun_ns + bounds->time_ns / 4 * 3,
-				 .psk = r->psk,
-				 .psk_file = f->psk_file,
-				 .cert_file = f->cert,
-				 .key_file = f->key,
-				 .ca_file = f->ca,
-				 .crl_file = f->crl,
-				 .server_name = f->server_name,
-				 .cluster = f->cluster,
-				 .log = r->log};
+				 .server_name = f->server_name};
 	struct kv_drained done;
 	enum kv_left why;
 	struct kv_member self;
@@ -537,29 +529,12 @@ static int on_recall(void *run, const struct kv_view *view, uint64_t since_ns)
 	return r->recall ? recall_ask(r->recall, view, since_ns) : -KV_EBUSY;
 }
 
-static struct recall *recall_make(const struct run *r)
-{
-	const struct flags *f = r->flags;
-	const struct recall_options o = {.server = r->server,
-					 .node_id = r->server->node_id,
-					 .psk = r->psk,
-					 .psk_file = f->psk_file,
-					 .cert_file = f->cert,
-					 .key_file = f->key,
-					 .ca_file = f->ca,
-					 .crl_file = f->crl,
-					 .server_name = f->server_name,
-					 .cluster = f->cluster,
-					 .log = r->log};
-	return recall_create(&o);
-}
-
 static int membership_open(struct run *r, struct kv_error *err)
 {
 	struct membership_options options;
 	char address[KV_HOST_MAX];
 	int rc;
-	if (!r->flags->members)
+	if (!r->flags->members.members)
 		return 0;
 	kvs_server_address(r->server, address, sizeof(address));
 	rc = flags_membership(r->flags, address, r->server->incarnation, r->log, &options, err);
@@ -582,7 +557,7 @@ static int serve(struct run *r, const struct kvs_options *options, struct kv_err
 		rc = kvs_server_create(options, &r->server, err);
 	if (rc == 0)
 		rc = kvs_server_start(r->server, err);
-	if (rc == 0 && r->flags->members && !(r->recall = recall_make(r)))
+	if (rc == 0 && r->flags->members.members && !(r->recall = recall_create(r->server, r->flags->server_name)))
 		rc = kv_fail(err, -KV_ENOMEM, "no memory");
 	start_end(r->start); /* later registrations must be undone */
 	if (rc == 0)
@@ -649,7 +624,7 @@ int main(int argc, char **argv)
 	/* --max-clients counts sessions, and many may share one connection. Queues for thousands of peers would be
 	 * waste. */
 	if (rc == 0)
-		te_env_for_peers(KV_MIN(f.max_clients + CLUSTER_PLACES, (uint32_t)PEERS_MAX));
+		te_env_for_peers(KV_MIN(f.server.max_clients + CLUSTER_PLACES, (uint32_t)PEERS_MAX));
 	te_env_for_programs();
 	if (rc) {
 		if (rc < 0)
@@ -661,7 +636,7 @@ int main(int argc, char **argv)
 	kv_log_level_parse(f.log_level, &log.level);
 	if (f.die_with_parent)
 		prctl(PR_SET_PDEATHSIG, SIGTERM);
-	files_allow(f.max_clients + CLUSTER_PLACES);
+	files_allow(f.server.max_clients + CLUSTER_PLACES);
 	signals_block();
 	start_begin(&start);
 	if (f.psk_fd != FLAGS_FD_NONE)

@@ -18,7 +18,7 @@ static const char *const prefault_names[] = {
 static const char *const log_formats[] = {[KV_LOG_TEXT] = "text", [KV_LOG_JSON] = "json", NULL};
 
 static const struct kv_opt table[] = {
-	KV_ROW_TEXT("listen-addr", AT(listen_addr), "HOST:PORT", KV_SERVER_DEFAULT,
+	KV_ROW_TEXT("listen-addr", AT(server.listen_addr), "HOST:PORT", KV_SERVER_DEFAULT,
 		    "Address of control connections and source address of the fabric; port 0: any free port. 0.0.0.0 "
 		    "is every IPv4 address, [::] every address; the fabric then uses --advertise, or the address of "
 		    "the default route. The READY line names it.",
@@ -31,46 +31,46 @@ static const struct kv_opt table[] = {
 		   "threads together; each client has its own part. 0: none, and PUTs are slower. The default is "
 		   "smaller where memory is short.",
 		   .unit = KV_OPT_MIB),
-	KV_ROW_CHOICE("prefault", AT(prefault), "WHEN", "background", prefault_names,
+	KV_ROW_CHOICE("prefault", AT(server.prefault), "WHEN", "background", prefault_names,
 		      "When to fault in the memory of --memory-mb: in the background with a quarter of a core, at "
 		      "start, or on demand (the first PUTs then wait)"),
 	KV_OPT_NUMA_ROW(AT(numa)),
-	KV_ROW_TEXT("node-id", AT(node_id), "NAME", NULL,
+	KV_ROW_TEXT("node-id", AT(server.node_id), "NAME", NULL,
 		    "Name of this server in the lists of clients (NAME=HOST:PORT), which place keys by it. A client "
 		    "with another name for this server refuses it. Without --node-id every name is accepted, and "
 		    "--members etcd:... registers the host name."),
-	KV_ROW_U32("worker-threads", AT(shards), "N", NULL, 0, KV_SHARDS_MAX,
+	KV_ROW_U32("worker-threads", AT(server.shards), "N", NULL, 0, KV_SHARDS_MAX,
 		   "Worker threads, each with its own endpoint and part of the memory; 0: one per core, at most 4."),
-	KV_ROW_U32("max-clients", AT(max_clients), "N", "256", 1, KVS_CLIENTS_MAX,
+	KV_ROW_U32("max-clients", AT(server.max_clients), "N", "256", 1, KVS_CLIENTS_MAX,
 		   "Clients connected at a time, including further sessions. Further clients are refused. 16 more "
 		   "places are for kv-client and for servers that drain."),
-	KV_ROW_U32("max-sessions", AT(max_sessions), "N", "0", 0, KVS_CLIENTS_MAX,
+	KV_ROW_U32("max-sessions", AT(server.max_sessions), "N", "0", 0, KVS_CLIENTS_MAX,
 		   "Further sessions (logical clients) that one connection may open; 0: half of --max-clients."),
-	KV_ROW_DURATION("ttl", AT(ttl_ns), "0", 0, 0,
+	KV_ROW_DURATION("ttl", AT(server.ttl_ns), "0", 0, 0,
 			"Time to live of values stored without one; 0: they never expire."),
-	EVICT_OPTION_ROW(AT(eviction), .help = "Which values to evict first when memory is short "
-					       "(docs/internals/architecture.md has the differences)"),
-	KV_ROW_SIZE("value-max", AT(value_max), "1G", 1, KV_VALUE_MAX, "Largest value accepted."),
-	KV_ROW_U64("max-values", AT(values_max), "N", "0", 0, (uint64_t)1 << 36,
+	EVICT_OPTION_ROW(AT(server.eviction), .help = "Which values to evict first when memory is short "
+						      "(docs/internals/architecture.md has the differences)"),
+	KV_ROW_SIZE("value-max", AT(server.value_max), "1G", 1, KV_VALUE_MAX, "Largest value accepted."),
+	KV_ROW_U64("max-values", AT(server.values_max), "N", "0", 0, (uint64_t)1 << 36,
 		   "Values stored at a time, all worker threads together; beyond that the server evicts. "
 		   "Key and index of each take about 0.6 KiB beyond --memory-mb. 0: "
 		   "one value per KiB of --memory-mb, or fewer where memory is short."),
-	KV_ROW_TEXT("members", AT(members), "SOURCE", NULL,
+	KV_ROW_TEXT("members", AT(members.members), "SOURCE", NULL,
 		    "Source of the members of the cluster: list:MEMBER,MEMBER; file:PATH, a MEMBER per line, reread "
 		    "when it changes; dns:NAME:PORT; k8s:NAMESPACE/SERVICE[:PORT], its EndpointSlices; or "
 		    "etcd:URL,URL/PREFIX, where this server registers itself. A MEMBER is NAME=HOST:PORT (several "
 		    "addresses: NAME=HOST:PORT+HOST:PORT), or NAME=HOST:PORT;weight=N;zone=NAME;state=draining. /view "
 		    "of --http-addr shows them.",
 		    .group = "Cluster"),
-	KV_ROW_TEXT("cluster", AT(cluster), "NAME", NULL,
+	KV_ROW_TEXT("cluster", AT(server.cluster), "NAME", NULL,
 		    "Name of the cluster. Clients that name another cluster are refused, "
 		    "and views of clusters with different names are never compared. "
 		    "Give all servers of a cluster the same name, and each cluster its own."),
-	KV_ROW_TEXT("state-dir", AT(state_dir), "DIR", NULL,
+	KV_ROW_TEXT("state-dir", AT(members.state_dir), "DIR", NULL,
 		    "With --members: save each view in DIR, a folder of this server alone, and start with it if SOURCE "
 		    "does not answer within 2 s. Without it, such a server is not ready until SOURCE answers. Views "
 		    "older than 24 hours are not used."),
-	KV_ROW_TEXT("advertise", AT(advertise), "HOST:PORT", NULL,
+	KV_ROW_TEXT("advertise", AT(server.advertise), "HOST:PORT", NULL,
 		    "Address under which others reach this server, and the address of its fabric when it listens on "
 		    "0.0.0.0 or [::]; port 0: the port of --listen-addr. Up to 4, joined by '+': "
 		    "10.0.0.5:7411+[fd00::5]:7411. Default: the listening address; --members etcd:... needs this "
@@ -89,36 +89,37 @@ static const struct kv_opt table[] = {
 		   "With --members etcd:...: how long after its start this server counts as joining: it has its share "
 		   "of the keys, and clients that miss here also ask other servers; default 600.",
 		   .unit = KV_OPT_SECONDS),
-	KV_ROW_TEXT("members-user", AT(members_user), "NAME", NULL, "With --members etcd:...: user name at etcd."),
-	KV_ROW_TEXT("members-password-file", AT(members_password_file), "FILE", NULL,
+	KV_ROW_TEXT("members-user", AT(members.user), "NAME", NULL, "With --members etcd:...: user name at etcd."),
+	KV_ROW_TEXT("members-password-file", AT(members.password_file), "FILE", NULL,
 		    "With --members-user: file whose first line is the password; read at each login."),
-	KV_ROW_TEXT("members-token-file", AT(members_token_file), "FILE", NULL,
+	KV_ROW_TEXT("members-token-file", AT(members.token_file), "FILE", NULL,
 		    "With --members k8s:...: token of the service account, "
 		    "if it is not in the usual place; read at each call."),
-	KV_ROW_TEXT("members-ca", AT(members_ca), "FILE", NULL,
+	KV_ROW_TEXT("members-ca", AT(members.ca_file), "FILE", NULL,
 		    "CA certificate (PEM) of etcd or the API server. Default: the CAs that the system trusts, or for "
 		    "k8s:... that of the service account."),
-	KV_ROW_TEXT("members-cert", AT(members_cert), "FILE", NULL,
+	KV_ROW_TEXT("members-cert", AT(members.cert_file), "FILE", NULL,
 		    "With --members etcd:...: certificate (PEM) of this server for etcd; needs --members-key."),
-	KV_ROW_TEXT("members-key", AT(members_key), "FILE", NULL, "Private key of --members-cert (PEM)."),
-	KV_OPT_PROVIDER_ROW(AT(provider), .group = "Fabric"),
-	KV_OPT_NIC_ROW(AT(nic)),
-	KV_OPT_DOOR_ROW(AT(door)),
-	KV_ROW_U32("num-domains", AT(rails), "N", "0", 0, KV_RAILS_MAX,
+	KV_ROW_TEXT("members-key", AT(members.key_file), "FILE", NULL, "Private key of --members-cert (PEM)."),
+	KV_OPT_PROVIDER_ROW(AT(server.provider), .group = "Fabric"),
+	KV_OPT_NIC_ROW(AT(server.nic)),
+	KV_OPT_DOOR_ROW(AT(server.door)),
+	KV_ROW_U32("num-domains", AT(server.rails), "N", "0", 0, KV_RAILS_MAX,
 		   "NICs (rails) per worker thread. 0: all of --nic; "
 		   "without --nic, on EFA its share of the machine's NICs, else 1.",
 		   .alias = "rails"),
 	KV_ROW_SIZE("chunk", AT(chunk), "1M", 4096, 1 << 30, "Largest RMA operation."),
-	KV_ROW_U32("credits", AT(credits), "N", "128", 1, 4096, "Requests that a client may have in flight per link."),
+	KV_ROW_U32("credits", AT(server.credits), "N", "128", 1, 4096,
+		   "Requests that a client may have in flight per link."),
 	KV_ROW_U32("spin-us", AT(spin_us), "TIME", "50", 0, 1000000,
 		   "How many microseconds a worker thread polls after its "
 		   "last work before it sleeps, while polling pays; 0: none.",
 		   .unit = KV_OPT_US),
-	KV_ROW_U32("heartbeat-ms", AT(heartbeat_ms), "TIME", "500", 10, 60000,
+	KV_ROW_U32("heartbeat-ms", AT(server.heartbeat_ms), "TIME", "500", 10, 60000,
 		   "Time between heartbeats to a client with pending calls. Idle clients share a budget of 500 "
 		   "heartbeats/s, but each gets one at least every 10 s.",
 		   .unit = KV_OPT_MS),
-	KV_ROW_TEXT("psk-file", AT(psk_file), "FILE", NULL,
+	KV_ROW_TEXT("psk-file", AT(server.psk_file), "FILE", NULL,
 		    "Pre-shared key: a line IDENTITY:HEX in a file that only its owner can read; reread at SIGHUP. "
 		    "With several lines clients may use any of them, and this server uses the last one towards other "
 		    "servers: so keys can be changed. --make-psk makes a file; `openssl rand -hex 32` makes a HEX.",
@@ -128,28 +129,30 @@ static const struct kv_opt table[] = {
 		    "exist. No other option is allowed with it."),
 	KV_ROW_U32("psk-fd", AT(psk_fd), "FD", NULL, 1, INT32_MAX,
 		   "Read the line of --psk-file from this inherited descriptor."),
-	KV_ROW_TEXT("session-keys", AT(session_keys), "FILE", NULL,
+	KV_ROW_TEXT("session-keys", AT(server.session_keys), "FILE", NULL,
 		    "Keys of logical clients: lines IDENTITY:HEX in a file that only its owner can read. "
 		    "Such clients may open further sessions on the connection of a client. "
 		    "Five wrong keys within a minute end that connection."),
-	KV_ROW_TEXT("cert", AT(cert), "FILE", NULL, "Certificate of this server (PEM); needs --key and --ca."),
-	KV_ROW_TEXT("key", AT(key), "FILE", NULL, "Private key of the certificate (PEM)."),
-	KV_ROW_TEXT("ca", AT(ca), "FILE", NULL, "CA certificate that signed the certificates of clients (PEM)."),
-	KV_ROW_TEXT("crl", AT(crl), "FILE", NULL,
+	KV_ROW_TEXT("cert", AT(server.cert_file), "FILE", NULL,
+		    "Certificate of this server (PEM); needs --key and --ca."),
+	KV_ROW_TEXT("key", AT(server.key_file), "FILE", NULL, "Private key of the certificate (PEM)."),
+	KV_ROW_TEXT("ca", AT(server.ca_file), "FILE", NULL,
+		    "CA certificate that signed the certificates of clients (PEM)."),
+	KV_ROW_TEXT("crl", AT(server.crl_file), "FILE", NULL,
 		    "Revocation lists of that CA and of the CAs below it (PEM); reread when the file changes."),
 	KV_ROW_TEXT("server-name", AT(server_name), "NAME", NULL,
 		    "With --members and certificates: the name expected in the certificates of other servers, to which "
 		    "a drain pushes values. Default: the host of each address."),
-	KV_ROW_FLAG("insecure", AT(insecure),
+	KV_ROW_FLAG("insecure", AT(server.insecure),
 		    "Accept clients of other machines without key or certificate. Without effect together with "
 		    "--psk-file or --cert. HTTP has its own option (--http-insecure)."),
 	KV_ROW_FLAG("allow-drain", AT(allow_drain),
 		    "Let every client end this server: kv-client drain then works as SIGTERM, with bounds that may "
 		    "differ from --drain-sec and --drain-mb."),
-	KV_ROW_FLAG("allow-pull", AT(allow_pull),
+	KV_ROW_FLAG("allow-pull", AT(server.allow_pull),
 		    "Let clients read values directly from this server's memory (kv-bench, kv-client: --mode pull). "
 		    "Every connected client can then read all values."),
-	KV_ROW_FLAG("pull-where-safe", AT(pull_where_safe),
+	KV_ROW_FLAG("pull-where-safe", AT(server.pull_where_safe),
 		    "Like --allow-pull, but ignored where reading could crash a client (tcp with libfabric before "
 		    "1.22). With --allow-pull the server refuses to start there."),
 	KV_ROW_U64("lease-ms", AT(lease_ms), "TIME", "1000", 10, 60000,
@@ -187,20 +190,20 @@ static const struct kv_opt table[] = {
 /* Options that exclude each other, or that no server can run with, are found before anything is opened. */
 static int security_check(const struct flags *f, struct kv_error *err)
 {
-	const struct kv_opt_security files = {.psk_file = f->psk_file                  ? f->psk_file
+	const struct kv_opt_security files = {.psk_file = f->server.psk_file           ? f->server.psk_file
 							  : f->psk_fd != FLAGS_FD_NONE ? "--psk-fd"
 										       : NULL,
-					      .cert = f->cert,
-					      .key = f->key,
-					      .ca = f->ca,
-					      .crl = f->crl};
-	if (f->server_name && (!f->members || !f->cert || !f->server_name[0]))
+					      .cert = f->server.cert_file,
+					      .key = f->server.key_file,
+					      .ca = f->server.ca_file,
+					      .crl = f->server.crl_file};
+	if (f->server_name && (!f->members.members || !f->server.cert_file || !f->server_name[0]))
 		return kv_fail(err, -KV_EINVAL,
 			       "--server-name goes with --members and --cert: "
 			       "it is a name in the certificates of the other members");
 	if (f->http_insecure && !f->http_addr)
 		return kv_fail(err, -KV_EINVAL, "--http-insecure goes with --http-addr");
-	if (f->psk_file && f->psk_fd != FLAGS_FD_NONE)
+	if (f->server.psk_file && f->psk_fd != FLAGS_FD_NONE)
 		return kv_fail(err, -KV_EINVAL, "--psk-file and --psk-fd both give a key: use one of them");
 	return kv_opt_security_check(&files, err);
 }
@@ -221,21 +224,12 @@ static int http_check(const char *addr, struct kv_error *err)
 /* Options of a membership, but for an address that is not known before the server listens. */
 static void membership_fill(const struct flags *f, struct membership_options *out)
 {
-	*out = (struct membership_options){
-		.members = f->members,
-		.self = {.weight = f->weight ? f->weight : KV_WEIGHT_DEFAULT, .state = KV_MEMBER_UP},
-		.named = f->node_id != NULL,
-		.cluster = f->cluster,
-		.state_dir = f->state_dir,
-		.user = f->members_user,
-		.password_file = f->members_password_file,
-		.token_file = f->members_token_file,
-		.ca_file = f->members_ca,
-		.cert_file = f->members_cert,
-		.key_file = f->members_key,
-		.lease_ns = f->lease_sec * 1000000000ull,
-		.joining_ns = f->joining_sec * 1000000000ull,
-	};
+	*out = f->members;
+	out->self = (struct kv_member){.weight = f->weight ? f->weight : KV_WEIGHT_DEFAULT, .state = KV_MEMBER_UP};
+	out->named = f->server.node_id != NULL;
+	out->cluster = f->server.cluster;
+	out->lease_ns = f->lease_sec * 1000000000ull;
+	out->joining_ns = f->joining_sec * 1000000000ull;
 }
 
 /* Whether others can be given this address. */
@@ -275,17 +269,17 @@ static int registering_check(const struct flags *f, struct kv_error *err)
 {
 	struct kv_member m;
 	char text[KV_HOST_MAX + 32];
-	if (strncmp(f->members, "etcd:", 5) != 0)
+	if (strncmp(f->members.members, "etcd:", 5) != 0)
 		return f->weight || f->zone ? kv_fail(err, -KV_EINVAL,
 						      "--weight and --zone go with --members etcd:...: "
 						      "another source says them itself")
 					    : 0;
-	if (!f->advertise && is_wildcard(f->listen_addr))
+	if (!f->server.advertise && is_wildcard(f->server.listen_addr))
 		return kv_fail(
 			err, -KV_EINVAL,
 			"--listen-addr %s is every address of this machine, and --members etcd:... registers one: "
 			"give --advertise HOST:PORT, by which others reach this server",
-			f->listen_addr);
+			f->server.listen_addr);
 	snprintf(text, sizeof(text), "h:1;zone=%.200s", f->zone);
 	return f->zone && member_parse(text, &m, NULL) ? kv_fail(err, -KV_EINVAL,
 								 "--zone %s: it must have 1 to %d characters of ASCII, "
@@ -298,23 +292,23 @@ static int members_check(const struct flags *f, struct kv_error *err)
 {
 	struct membership_options options;
 	char ignored[KV_WHERE_MAX];
-	int rc = f->advertise ? advertise_parse(f->advertise, KV_PORT_DEFAULT, ignored, err) : 0;
+	int rc = f->server.advertise ? advertise_parse(f->server.advertise, KV_PORT_DEFAULT, ignored, err) : 0;
 	membership_fill(f, &options);
 	if (rc)
 		return rc;
-	if (!f->members)
-		return f->state_dir || f->weight || f->zone || f->lease_sec || f->joining_sec || f->members_user ||
-				       f->members_password_file || f->members_token_file || f->members_ca ||
-				       f->members_cert || f->members_key
+	if (!f->members.members)
+		return f->members.state_dir || f->weight || f->zone || f->lease_sec || f->joining_sec ||
+				       f->members.user || f->members.password_file || f->members.token_file ||
+				       f->members.ca_file || f->members.cert_file || f->members.key_file
 			       ? kv_fail(err, -KV_EINVAL,
 					 "--state-dir, --weight, --zone, --lease-sec, "
 					 "--joining-sec and --members-... go with --members")
 			       : 0;
 	rc = membership_check(&options, err);
-	if (rc == 0 && f->state_dir && f->state_dir[0] != '/')
+	if (rc == 0 && f->members.state_dir && f->members.state_dir[0] != '/')
 		rc = kv_fail(err, -KV_EINVAL,
 			     "--state-dir %.200s: give the whole path, from / on: a service has a folder of its own",
-			     f->state_dir);
+			     f->members.state_dir);
 	return rc ? rc : registering_check(f, err);
 }
 
@@ -327,16 +321,16 @@ int flags_membership(const struct flags *f, const char *address, uint64_t incarn
 	out->log = log;
 	out->self.incarnation = incarnation;
 	kv_hostport_format(&here, out->listen, sizeof(out->listen));
-	if (rc == 0 && f->advertise)
-		rc = advertise_parse(f->advertise, here.port, out->self.address, err);
+	if (rc == 0 && f->server.advertise)
+		rc = advertise_parse(f->server.advertise, here.port, out->self.address, err);
 	else if (rc == 0 && !is_wildcard(address))
 		memcpy(out->self.address, out->listen, sizeof(out->self.address));
 	if (rc)
 		return rc;
 	if (f->zone)
 		snprintf(out->self.zone, sizeof(out->self.zone), "%s", f->zone);
-	if (f->node_id)
-		snprintf(out->self.node_id, sizeof(out->self.node_id), "%.*s", KV_NAME_MAX - 1, f->node_id);
+	if (f->server.node_id)
+		snprintf(out->self.node_id, sizeof(out->self.node_id), "%.*s", KV_NAME_MAX - 1, f->server.node_id);
 	else if (gethostname(out->self.node_id, sizeof(out->self.node_id) - 1) != 0)
 		out->self.node_id[0] = '\0';
 	rc = kv_node_id_check(out->self.node_id, err);
@@ -348,19 +342,19 @@ static int flags_check(const struct flags *f, bool start, struct kv_error *err)
 {
 	enum kv_log_level level;
 	struct kv_hostport hp;
-	int rc = kv_hostport_parse(f->listen_addr, &hp, err);
+	int rc = kv_hostport_parse(f->server.listen_addr, &hp, err);
 	if (rc == 0 && f->http_addr)
 		rc = http_check(f->http_addr, err);
-	if (rc == 0 && f->node_id && !f->node_id[0])
+	if (rc == 0 && f->server.node_id && !f->server.node_id[0])
 		rc = kv_fail(err, -KV_EINVAL, "--node-id needs a name");
-	if (rc == 0 && f->cluster && kv_node_id_check(f->cluster, NULL))
+	if (rc == 0 && f->server.cluster && kv_node_id_check(f->server.cluster, NULL))
 		rc = kv_fail(err, -KV_EINVAL,
 			     "--cluster %.100s: a name has 1 to %d characters of ASCII, without spaces, '=' and ','",
-			     f->cluster, KV_NAME_MAX - 1);
-	if (rc == 0 && f->memory_mb < f->shards)
+			     f->server.cluster, KV_NAME_MAX - 1);
+	if (rc == 0 && f->memory_mb < f->server.shards)
 		rc = kv_fail(err, -KV_EINVAL,
 			     "--memory-mb %llu for --worker-threads %u: each thread needs 1 MiB at least",
-			     (unsigned long long)f->memory_mb, f->shards);
+			     (unsigned long long)f->memory_mb, f->server.shards);
 	if (rc == 0)
 		rc = security_check(f, err);
 	if (rc == 0)
@@ -463,8 +457,8 @@ static bool row_take(const struct kv_opt *row, const struct flags *fresh, struct
 		running->log_level = kv_log_level_name(level); /* fresh points into a text that goes away */
 	} else if (row->offset == offsetof(struct flags, slow_ms)) {
 		running->slow_ms = fresh->slow_ms;
-	} else if (row->offset == offsetof(struct flags, ttl_ns)) {
-		running->ttl_ns = fresh->ttl_ns;
+	} else if (row->offset == offsetof(struct flags, server.ttl_ns)) {
+		running->server.ttl_ns = fresh->server.ttl_ns;
 	} else if (row->offset == offsetof(struct flags, drain_sec)) {
 		running->drain_sec = fresh->drain_sec;
 	} else if (row->offset == offsetof(struct flags, drain_mb)) {
@@ -509,47 +503,19 @@ int flags_reload(int argc, char **argv, struct flags *running, char *out_taken, 
 
 void flags_options(const struct flags *f, const char *psk, const struct kv_log *log, struct kvs_options *out)
 {
-	*out = (struct kvs_options){
-		.listen_addr = f->listen_addr,
-		.advertise = f->advertise,
-		.node_id = f->node_id,
-		.cluster = f->cluster,
-		.provider = f->provider,
-		.nic = f->nic,
-		.shards = f->shards,
-		.rails = f->rails,
-		.landing_bytes = f->landing_mb << 20,
-		.landing_off = f->landing_mb == 0,
-		.memory_bytes = f->memory_mb << 20,
-		.max_clients = f->max_clients,
-		.max_sessions = f->max_sessions,
-		.session_keys = f->session_keys,
-		.credits = f->credits,
-		.heartbeat_ms = f->heartbeat_ms,
-		.value_max = f->value_max,
-		.values_max = f->values_max,
-		.ttl_ns = f->ttl_ns,
-		.slow_ns = f->slow_ms * 1000000ull,
-		.spin_ns = f->spin_us * 1000ull,
-		.chunk_bytes = (uint32_t)f->chunk,
-		.eviction = (unsigned)f->eviction,
-		.psk_file = f->psk_file,
-		.psk = psk,
-		.cert_file = f->cert,
-		.key_file = f->key,
-		.ca_file = f->ca,
-		.crl_file = f->crl,
-		.insecure = f->insecure,
-		.publish = f->http_addr != NULL,
-		.members = f->members != NULL,
-		.allow_pull = f->allow_pull,
-		.pull_where_safe = f->pull_where_safe,
-		.lease_ns = f->lease_ms * 1000000ull,
-		.prefault = f->prefault,
-		.door = f->door,
-		.numa_off = f->numa == 1,
-		.log = log,
-	};
+	*out = f->server;
+	out->memory_bytes = f->memory_mb << 20;
+	out->landing_bytes = f->landing_mb << 20;
+	out->landing_off = f->landing_mb == 0;
+	out->slow_ns = f->slow_ms * 1000000ull;
+	out->spin_ns = f->spin_us * 1000ull;
+	out->lease_ns = f->lease_ms * 1000000ull;
+	out->chunk_bytes = (uint32_t)f->chunk;
+	out->numa_off = f->numa == 1;
+	out->psk = psk;
+	out->publish = f->http_addr != NULL;
+	out->members = f->members.members != NULL;
+	out->log = log;
 }
 
 int flags_psk_read(int fd, char *buf, size_t cap, struct kv_error *err)

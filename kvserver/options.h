@@ -8,18 +8,17 @@
 
 enum { FLAGS_FD_NONE = 0 }; /* stdin is never one of these descriptors */
 
+/* Rows of options write into `server` and `members` where these have the option's unit; flags_options and
+ * flags_membership convert the rest. */
 struct flags {
-	const char *listen_addr, *node_id, *provider, *nic, *psk_file, *make_psk, *session_keys, *cert, *key, *ca, *crl,
-		*server_name, *log_level, *http_addr, *config, *cluster, *state_dir;
-	const char *members, *advertise, *zone, *members_user, *members_password_file, *members_token_file, *members_ca,
-		*members_cert, *members_key;
+	struct kvs_options server;
+	struct membership_options members;
+	uint64_t memory_mb, landing_mb, chunk, lease_ms, drain_mb;
+	uint32_t slow_ms, spin_us, drain_sec, ready_fd, psk_fd;
 	uint32_t weight, lease_sec, joining_sec; /* 0: not given */
-	uint64_t memory_mb, landing_mb, drain_mb, value_max, values_max, chunk;
-	uint32_t rails, shards, max_clients, max_sessions, credits, heartbeat_ms, spin_us, slow_ms, drain_sec, ready_fd,
-		psk_fd;
-	uint64_t ttl_ns, lease_ms;
-	bool insecure, http_insecure, allow_drain, allow_pull, pull_where_safe, die_with_parent;
-	int eviction, numa, door, prefault, log_format; /* log_format: enum kv_log_format */
+	const char *zone, *make_psk, *server_name, *log_level, *http_addr, *config;
+	bool http_insecure, allow_drain, die_with_parent;
+	int numa, log_format; /* log_format: enum kv_log_format */
 };
 
 /* flags_parse -- 0, 1 (help or version was printed), or -KV_EINVAL with *err. Includes the file of --config, whose

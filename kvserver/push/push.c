@@ -15,7 +15,7 @@
 #include <time.h>
 
 #include "kvclient/copy.h"
-#include "kvclient/kvclient.h"
+#include "kvserver/push/peers.h"
 #include "kvserver/server/server.h"
 #include "kvserver/push/lot.h"
 
@@ -81,34 +81,18 @@ static int pool_open_at(struct push *p, const struct kv_member *m, struct kv_err
 	const struct push_options *o = p->opt;
 	char server[sizeof(m->node_id) + sizeof(m->address) + 1];
 	const char *servers[] = {server};
-	struct kvs_info info;
 	struct kvc_options ko = {.size = sizeof(ko),
-				 .num_clients = 1,
-				 .num_threads = 1,
 				 .buffer_bytes = BUFFER_BYTES,
 				 .servers = servers,
 				 .num_servers = KV_COUNT(servers),
-				 .servers_max = KV_VIEW_MAX,
 				 .timeout_ns = PUT_NS,
 				 .connect_timeout_ns = CONNECT_NS,
-				 .settle_ns = 1,
-				 .base_client_id = KV_CLUSTER_CLIENT,
 				 .flags = KVC_OPEN_WAIT,
-				 .psk = o->psk,
-				 .psk_file = o->psk ? NULL : o->psk_file,
-				 .cert_file = o->cert_file,
-				 .key_file = o->key_file,
-				 .ca_file = o->ca_file,
-				 .crl_file = o->crl_file,
-				 .server_name = o->server_name,
-				 .cluster = o->cluster,
 				 .log_level = (int)KV_LOG_WARN,
 				 .log = log_line,
-				 .log_arg = (void *)(uintptr_t)o->log};
+				 .log_arg = (void *)(uintptr_t)o->server->opt.log};
 	snprintf(server, sizeof(server), "%s=%s", m->node_id, m->address);
-	kvs_server_info(o->server, &info);
-	ko.provider = info.provider;
-	return kvc_pool_open(&ko, &p->pool, err);
+	return peers_open(o->server, o->server_name, &ko, &p->pool, err);
 }
 
 /* This server may be unreachable at its own address, or full, as when several drain at a time. Others know of the drain

@@ -13,10 +13,7 @@ struct push_options {
 	const struct kv_view *view;   /* the members at the start */
 	uint64_t bytes_s;             /* rate limit; above 0 */
 	uint64_t until_ns;            /* deadline, of kv_clock_monotonic */
-	const char *psk, *psk_file, *cert_file, *key_file, *ca_file, *crl_file; /* the server's own; or NULL */
-	const char *server_name; /* in the certificates of the others; NULL: the host of each one's address */
-	const char *cluster;     /* of this server, or NULL */
-	const struct kv_log *log;
+	const char *server_name;      /* in the certificates of the others; NULL: the host of each one's address */
 };
 
 /* push_run -- push all values of the server, the most likely ones to be read again first, to the present members, until

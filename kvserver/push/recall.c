@@ -15,7 +15,7 @@
 #include <time.h>
 
 #include "kvclient/copy.h"
-#include "kvclient/kvclient.h"
+#include "kvserver/push/peers.h"
 #include "kvserver/server/server.h"
 #include "store/store.h"
 
@@ -27,7 +27,8 @@ enum { PAGE = 200 };
 #define BUFFER_BYTES (4ull << 20)
 
 struct recall {
-	struct recall_options opt;
+	struct kvs_server *server;
+	const char *server_name;
 	pthread_mutex_t lock; /* of the next two */
 	bool started, running;
 	pthread_t thread;
@@ -63,7 +64,7 @@ static int names_make(const struct recall *r, char ***out)
 	text = (char *)(names + r->view.count + 1);
 	for (uint32_t i = 0; i < r->view.count; i++) {
 		const struct kv_member *m = &r->view.member[i];
-		if (strcmp(m->node_id, r->opt.node_id) == 0)
+		if (strcmp(m->node_id, r->server->node_id) == 0)
 			continue;
 		names[n] = text + (size_t)n * ROOM;
 		snprintf(names[n++], ROOM, "%s=%s", m->node_id, m->address);
@@ -74,32 +75,15 @@ static int names_make(const struct recall *r, char ***out)
 
 static int pool_open(const struct recall *r, char **names, unsigned n, struct kvc_pool **out)
 {
-	const struct recall_options *o = &r->opt;
 	struct kv_error err;
-	struct kvs_info info;
 	struct kvc_options ko = {.size = sizeof(ko),
-				 .num_clients = 1,
-				 .num_threads = 1,
 				 .buffer_bytes = BUFFER_BYTES,
 				 .servers = (const char *const *)names,
 				 .num_servers = n,
-				 .servers_max = KV_VIEW_MAX,
 				 .timeout_ns = CALL_NS,
-				 .settle_ns = 1,
-				 .base_client_id = KV_CLUSTER_CLIENT,
-				 .psk = o->psk,
-				 .psk_file = o->psk ? NULL : o->psk_file,
-				 .cert_file = o->cert_file,
-				 .key_file = o->key_file,
-				 .ca_file = o->ca_file,
-				 .crl_file = o->crl_file,
-				 .server_name = o->server_name,
-				 .cluster = o->cluster,
 				 .log_level = (int)KV_LOG_ERROR,
 				 .log = log_line};
-	kvs_server_info(o->server, &info);
-	ko.provider = info.provider;
-	return kvc_pool_open(&ko, out, &err);
+	return peers_open(r->server, r->server_name, &ko, out, &err);
 }
 
 /* ---- the answers ---- */
@@ -197,10 +181,10 @@ static void *run(void *arg)
 		r->verdict = NULL;
 		r->count = 0;
 	}
-	rc = kvs_server_recalled(r->opt.server, r->verdict, r->count);
+	rc = kvs_server_recalled(r->server, r->verdict, r->count);
 	while (rc == -KV_EBUSY && !atomic_load(&r->stop)) {
 		nanosleep(&again, NULL);
-		rc = kvs_server_recall_again(r->opt.server);
+		rc = kvs_server_recall_again(r->server);
 	}
 	pthread_mutex_lock(&r->lock);
 	r->running = false;
@@ -231,12 +215,13 @@ out:
 	return rc;
 }
 
-struct recall *recall_create(const struct recall_options *options)
+struct recall *recall_create(struct kvs_server *server, const char *server_name)
 {
 	struct recall *r = calloc(1, sizeof(*r));
 	if (!r)
 		return NULL;
-	r->opt = *options;
+	r->server = server;
+	r->server_name = server_name;
 	pthread_mutex_init(&r->lock, NULL);
 	return r;
 }

@@ -39,7 +39,7 @@ void settings_fill(struct kvs_options *o)
 
 int settings_check(const struct kvs_options *o, struct kv_error *err)
 {
-	unsigned policies = 0;
+	int policies = 0;
 	while (evict_policy_names[policies])
 		policies++;
 	if (o->shards > KV_SHARDS_MAX)
@@ -55,8 +55,8 @@ int settings_check(const struct kvs_options *o, struct kv_error *err)
 	if (o->max_sessions > SESSIONS_MAX)
 		return kv_fail(err, -KV_EINVAL, "%u further sessions; one connection has at most %d", o->max_sessions,
 			       SESSIONS_MAX);
-	if (o->eviction >= policies)
-		return kv_fail(err, -KV_EINVAL, "there is no eviction policy number %u", o->eviction);
+	if (o->eviction < 0 || o->eviction >= policies)
+		return kv_fail(err, -KV_EINVAL, "there is no eviction policy number %d", o->eviction);
 	return 0;
 }
 

@@ -96,10 +96,10 @@ static void times_and_sizes_may_have_units(void **state)
 			 0);
 	assert_int_equal(f.memory_mb, 2048);
 	assert_int_equal(f.slow_ms, 60000);
-	assert_int_equal(f.heartbeat_ms, 500);
+	assert_int_equal(f.server.heartbeat_ms, 500);
 	assert_int_equal(f.lease_ms, 2000);
 	assert_int_equal(f.spin_us, 1000);
-	assert_true(f.ttl_ns == 90000000000ull);
+	assert_true(f.server.ttl_ns == 90000000000ull);
 }
 
 /* What stands beside it would be ignored: a server that was meant to start, or a name that was meant to be taken. */
@@ -191,9 +191,9 @@ static void the_command_line_wins_over_the_file(void **state)
 	assert_int_equal(PARSE("--slow-ms", "3", "--config", path), 0);
 	assert_int_equal(f.memory_mb, 64);
 	assert_int_equal(f.slow_ms, 3);
-	assert_string_equal(f.node_id, "n7");
-	assert_true(f.insecure);
-	assert_int_equal(f.max_clients, 256); /* what neither names */
+	assert_string_equal(f.server.node_id, "n7");
+	assert_true(f.server.insecure);
+	assert_int_equal(f.server.max_clients, 256); /* what neither names */
 	unlink(path);
 	assert_int_equal(PARSE("--config", path), -KV_EINVAL);
 	check_contains(err.text, path);
