@@ -356,9 +356,11 @@ static enum kv_left no_push_why(const struct push_options *o, unsigned others)
 
 static void no_push_log(const struct run *r, const struct push_options *o, enum kv_left why, const struct kv_drained *d)
 {
-	const char *reason = !r->membership                     ? "it has no --members"
-			     : why == KV_LEFT_ALONE && !o->self ? "this server has been in no view of --members"
-								: kv_left_text(why);
+	const char *reason = kv_left_text(why);
+	if (!r->membership)
+		reason = "it has no --members";
+	else if (why == KV_LEFT_ALONE && !o->self)
+		reason = "this server has been in no view of --members";
 	kv_event(r->log, d->of ? KV_LOG_WARN : KV_LOG_INFO,
 		 KV_EVENT("drain_no_push", KV_FIELD("reason", reason), KV_NUMBER("of", d->of)),
 		 "drain: none of %llu values is pushed to another server: %s", (unsigned long long)d->of, reason);
@@ -484,7 +486,9 @@ static void run(struct run *r, const struct kv_log_style *style)
 			return;
 		got = signals_wait(r);
 	}
-	cause = got == SIGTERM ? "SIGTERM" : got == SIGINT ? "SIGINT" : "a client's drain";
+	cause = got == SIGTERM ? "SIGTERM" : "SIGINT";
+	if (got == DRAIN_SIGNAL)
+		cause = "a client's drain";
 	drain_begin(r->drain, &bounds);
 	snprintf(more, sizeof(more), "STATUS=saying goodbye\nEXTEND_TIMEOUT_USEC=%llu\n",
 		 (unsigned long long)bounds.time_ns / 1000 + DRAIN_MORE_S * 1000000ull);
@@ -655,5 +659,7 @@ int main(int argc, char **argv)
 	explicit_bzero(psk, sizeof(psk));
 	if (rc)
 		failed_tell(&style, err.text, "");
-	return rc == 0 ? 0 : rc == -KV_EINVAL ? EXIT_USAGE : EXIT_START;
+	if (rc == 0)
+		return 0;
+	return rc == -KV_EINVAL ? EXIT_USAGE : EXIT_START;
 }

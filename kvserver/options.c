@@ -190,9 +190,8 @@ static const struct kv_opt table[] = {
 /* Options that exclude each other, or that no server can run with, are found before anything is opened. */
 static int security_check(const struct flags *f, struct kv_error *err)
 {
-	const struct kv_opt_security files = {.psk_file = f->server.psk_file           ? f->server.psk_file
-							  : f->psk_fd != FLAGS_FD_NONE ? "--psk-fd"
-										       : NULL,
+	const char *psk_fd = f->psk_fd != FLAGS_FD_NONE ? "--psk-fd" : NULL;
+	const struct kv_opt_security files = {.psk_file = f->server.psk_file ? f->server.psk_file : psk_fd,
 					      .cert = f->server.cert_file,
 					      .key = f->server.key_file,
 					      .ca = f->server.ca_file,

@@ -17,6 +17,7 @@ bool block_may_go(const struct evict_node *n)
 
 void block_retire(struct store *s, struct block *b)
 {
+	KV_ASSERT_HOT(b->state != BLOCK_GONE);
 	if (b->state == BLOCK_LIVE) {
 		index_remove(&s->index, &b->item);
 		expire_set(&s->expire, &b->expire, KV_NEVER);
@@ -35,6 +36,7 @@ void block_retire(struct store *s, struct block *b)
 struct arena_block *block_free(struct store *s, struct block *b)
 {
 	struct arena_block *hole;
+	KV_ASSERT(b->state == BLOCK_GONE && b->refs == 0 && kv_list_empty(&b->pins)); /* rule 17 */
 	s->gone_bytes -= b->mem->size;
 	hole = arena_free(&s->arena, b->mem);
 	slab_put(&s->blocks, b);
@@ -43,6 +45,7 @@ struct arena_block *block_free(struct store *s, struct block *b)
 
 void block_unref(struct store *s, struct block *b)
 {
+	KV_ASSERT_HOT(b->refs > 0);
 	if (--b->refs > 0)
 		return;
 	if (b->state == BLOCK_GONE)

@@ -10,7 +10,9 @@ static int by_id(const void *a, const void *b)
 	const struct verdict *x = a, *y = b;
 	if (x->id != y->id)
 		return x->id < y->id ? -1 : 1;
-	return x->time_ns == y->time_ns ? 0 : x->time_ns > y->time_ns ? -1 : 1;
+	if (x->time_ns == y->time_ns)
+		return 0;
+	return x->time_ns > y->time_ns ? -1 : 1;
 }
 
 uint32_t verdicts_sort(struct verdict *v, uint32_t count)

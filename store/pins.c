@@ -87,6 +87,7 @@ static struct pin *pin_get(struct store *s)
 static void pin_insert(struct store *s, struct pin_set *set, struct block *b, struct pin *pin)
 {
 	uint64_t size = b->mem->size;
+	KV_ASSERT(b->state == BLOCK_LIVE && !set->left);
 	if (!counts(b))
 		s->pinned_bytes += size;
 	if (kv_list_empty(&b->pins)) {

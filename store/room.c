@@ -293,6 +293,7 @@ static struct arena_block *move_away(struct store *s, struct room *r, struct are
 		return NULL;
 	r->tries = 0;
 	budget_spend(budget, m->size / ROOM_MOVE_STEP);
+	KV_ASSERT(b->refs == 0); /* rule 43 */
 	memcpy(s->base + mem->offset, s->base + m->offset, b->len);
 	mem->told = m->told;
 	b->mem = mem;

@@ -102,7 +102,9 @@ static uint64_t stood_still_ns(struct kvs_server *s)
 	pthread_mutex_unlock(&s->doubt_told.lock);
 	if (limit_ns == 0)
 		return 0;
-	return gap_ns > limit_ns + LOOK_NS ? gap_ns : stood ? limit_ns : 0;
+	if (gap_ns > limit_ns + LOOK_NS)
+		return gap_ns;
+	return stood ? limit_ns : 0;
 }
 
 /* Whether it did: then all knowledge of DELETEs is out of date. */

@@ -150,7 +150,9 @@ static int ending_await(struct conn *c, unsigned most, uint64_t deadline_ns)
 {
 	while (c->ending > most && !conn_over(c) && co_park_await(deadline_ns) == 0)
 		continue;
-	return conn_over(c) ? -KV_EPEERDOWN : c->ending > most ? -KV_EBUSY : 0;
+	if (conn_over(c))
+		return -KV_EPEERDOWN;
+	return c->ending > most ? -KV_EBUSY : 0;
 }
 
 /* Wait until the attachment is freed or it is time to check again. The caller must not touch it afterwards. */

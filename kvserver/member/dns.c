@@ -325,4 +325,4 @@ static uint64_t dns_turn(struct source *s, uint64_t now_ns)
 }
 
 const struct source_class source_dns = {
-	.name = "dns", .check = dns_check, .open = dns_open, .turn = dns_turn, .close = dns_close, .own_epochs = true};
+	.name = "dns", .check = dns_check, .open = dns_open, .turn = dns_turn, .close = dns_close};

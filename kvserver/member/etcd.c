@@ -61,7 +61,7 @@ struct source {
 	char lease[ETCD_LEASE_MAX]; /* "": none */
 	uint64_t up_ns;             /* joining until then */
 	bool away;                  /* others may have a view without this server */
-	uint64_t keepalive_ns, lease_until_ns, register_retry_ns, put_revision;
+	uint64_t keepalive_ns, register_retry_ns, put_revision;
 	bool put_done, put_stale, foreign, register_said; /* put_stale: the value being put has changed */
 	/* reading */
 	struct kv_view known;
@@ -497,8 +497,9 @@ static void on_watch_done(void *arg, const struct web_answer *answer)
 {
 	struct source *s = arg;
 	json_t *body = answer->error ? NULL : text_json(answer->body, answer->len);
+	const char *why = answer->error ? answer->error : etcd_error(body);
 	s->watch = NULL;
-	watch_over(s, answer->error ? answer->error : body && etcd_error(body)[0] ? etcd_error(body) : "it was closed");
+	watch_over(s, why[0] ? why : "it was closed");
 	json_decref(body);
 }
 
@@ -516,7 +517,6 @@ static void on_token(struct source *s, const json_t *answer)
 static void lease_renewed(struct source *s, uint64_t seconds)
 {
 	seconds = KV_MIN(seconds, (uint64_t)LEASE_MAX_S);
-	s->lease_until_ns = s->sent_ns + seconds * SECOND_NS;
 	s->keepalive_ns = s->sent_ns + seconds * SECOND_NS / 2;
 }
 
@@ -589,7 +589,10 @@ static void on_answer(void *arg, const struct web_answer *a)
 	snprintf(why, sizeof(why), "HTTP status %ld%s", a->status,
 		 json_is_object(answer) ? "" : ", and no JSON of etcd's v3 gateway");
 	if (a->error || a->status >= 500 || !json_is_object(answer)) {
-		endpoint_fail(s, a->error ? a->error : words[0] ? words : why);
+		if (a->error || words[0])
+			endpoint_fail(s, a->error ? a->error : words);
+		else
+			endpoint_fail(s, why);
 	} else {
 		s->failed = 0;
 		if (a->status == 401 || etcd_error_is_auth(words))

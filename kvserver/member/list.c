@@ -261,11 +261,7 @@ static int file_check(const struct source_setup *setup, struct kv_error *err)
 	return 0;
 }
 
-const struct source_class source_list = {.name = "list",
-					 .check = list_check,
-					 .open = source_alloc,
-					 .turn = list_turn,
-					 .close = source_free,
-					 .own_epochs = true};
+const struct source_class source_list = {
+	.name = "list", .check = list_check, .open = source_alloc, .turn = list_turn, .close = source_free};
 const struct source_class source_file = {
 	.name = "file", .check = file_check, .open = source_alloc, .turn = file_turn, .close = source_free};

@@ -63,7 +63,6 @@ struct source_class {
 	bool (*leave)(struct source *s);
 	void (*close)(struct source **s);
 	bool registers, asks_http;
-	bool own_epochs; /* epochs are times in ms of a start or an observed change: each server has its own */
 };
 
 extern const struct source_class source_list, source_file, source_dns, source_kube, source_etcd;

@@ -189,15 +189,11 @@ static void lines_deliver(struct web_call *c)
 
 static void end_deliver(struct web_call *c)
 {
-	const struct web_answer answer = {
-		.status = status_of(c),
-		.error = c->result == CURLE_OK ? NULL
-			 : c->over             ? "the answer is too large"
-			 : c->error[0]         ? c->error
-					       : curl_easy_strerror(c->result),
-		.body = c->in ? c->in : "",
-		.len = c->len,
-	};
+	struct web_answer answer = {.status = status_of(c), .body = c->in ? c->in : "", .len = c->len};
+	if (c->over)
+		answer.error = "the answer is too large";
+	else if (c->result != CURLE_OK)
+		answer.error = c->error[0] ? c->error : curl_easy_strerror(c->result);
 	c->dead = true;
 	c->r.on_done(c->r.arg, &answer);
 }

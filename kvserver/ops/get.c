@@ -207,7 +207,10 @@ static bool get_push(struct request *r)
 static void get_failed(struct request *r, int rc)
 {
 	hash_end(r);
-	request_end(r, rc == -KV_EBUSY ? WIRE_BUSY : rc == -KV_EINVAL ? WIRE_INVALID : WIRE_FABRIC);
+	if (rc == -KV_EBUSY)
+		request_end(r, WIRE_BUSY);
+	else
+		request_end(r, rc == -KV_EINVAL ? WIRE_INVALID : WIRE_FABRIC);
 }
 
 static void get_write(struct request *r)

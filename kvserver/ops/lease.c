@@ -102,6 +102,7 @@ static void lease_end(struct shard *shard, struct lease *e)
 {
 	struct leases *l = &shard->work->leases;
 	struct block *b = e->block;
+	KV_ASSERT(b->mem->leases > 0 && l->count > 0); /* rule 38: once */
 	lease_leave(e);
 	kv_list_del(&e->node);
 	kv_list_add_tail(&l->free, &e->node);

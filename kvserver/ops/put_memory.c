@@ -158,11 +158,14 @@ static void wait_over(struct shard *s, struct put_wait *w, struct block *b, int 
 static void wait_step(struct shard *s, struct put_wait *w, unsigned *budget, uint64_t now_ns)
 {
 	struct block *b = w->room->block;
-	int rc = !s->te ? -KV_ECLOSED : now_ns >= w->r->deadline_ns ? -KV_ETIMEOUT : 0;
+	int rc = now_ns >= w->r->deadline_ns ? -KV_ETIMEOUT : 0;
+	if (!s->te)
+		rc = -KV_ECLOSED;
 	if (rc == 0) {
 		rc = store_stage_step(&s->store, w->room, budget);
 		if (rc == -EAGAIN) {
-			wait_enter(s, w, !w->room->waits ? WAIT_CLEARING : w->room->begun ? WAIT_BLOCKED : WAIT_QUEUED);
+			enum wait_state blocked = w->room->begun ? WAIT_BLOCKED : WAIT_QUEUED;
+			wait_enter(s, w, w->room->waits ? blocked : WAIT_CLEARING);
 			return;
 		}
 		w->room = NULL; /* the store ended it */

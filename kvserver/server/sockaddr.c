@@ -13,7 +13,9 @@ uint16_t address_port(const struct sockaddr_storage *a)
 	struct sockaddr_in6 v6;
 	memcpy(&v4, a, sizeof(v4));
 	memcpy(&v6, a, sizeof(v6));
-	return a->ss_family == AF_INET ? ntohs(v4.sin_port) : a->ss_family == AF_INET6 ? ntohs(v6.sin6_port) : 0;
+	if (a->ss_family == AF_INET)
+		return ntohs(v4.sin_port);
+	return a->ss_family == AF_INET6 ? ntohs(v6.sin6_port) : 0;
 }
 
 void address_set_port(struct sockaddr_storage *a, uint16_t port)

@@ -118,6 +118,8 @@ static void shard_attachment_free(struct shard_attachment *s)
 {
 	struct shard *shard = s->shard;
 	struct call *gone = s->gone;
+	/* Rules 7, 29 and 39: nothing of it is in flight, and its stages and leases are no longer its. */
+	KV_ASSERT(s->request_count == 0 && s->stage_count == 0 && s->lease_count == 0 && !s->own.pins.set);
 	kv_list_del(&s->node);
 	regions_fini(&s->regions);
 	landing_leave(s);
@@ -136,6 +138,7 @@ static void shard_attachment_free(struct shard_attachment *s)
 
 void shard_attachment_frame_sent(struct shard_attachment *s)
 {
+	KV_ASSERT_HOT(s->frames > 0);
 	if (--s->frames == 0 && s->state == ATTACHMENT_GONE)
 		free(s);
 }

@@ -157,27 +157,11 @@ void landings_tick(struct shard *s, uint64_t now_ns)
 int landing_announce(const struct shard_attachment *s, struct wire_region *out, uint8_t **out_keys)
 {
 	struct te_remote r = {.rails = (uint16_t)s->shard->info.rails};
-	struct te_key *key;
-	size_t keys;
-	*out_keys = NULL;
-	if (s->landing) {
-		te_region_announce(s->landing->region, &r, NULL);
-		keys = (size_t)r.rails * r.parts;
-		key = calloc(keys, sizeof(*key));
-		*out_keys = calloc(keys, 16);
-		if (!key || !*out_keys) {
-			free(key);
-			free(*out_keys);
-			*out_keys = NULL;
-			return -KV_ENOMEM;
-		}
-		te_region_announce(s->landing->region, &r, key);
-		for (unsigned rail = 0; rail < r.rails; rail++)
-			for (uint32_t part = 0; part < r.parts; part++)
-				wire_region_put(*out_keys, r.parts, rail, part, key[rail * r.parts + part].base,
-						key[rail * r.parts + part].key);
-		free(key);
-	}
+	int rc = s->landing ? region_announce(s->landing->region, &r, out_keys) : 0;
+	if (rc)
+		return rc;
+	if (!s->landing)
+		*out_keys = NULL;
 	*out = (struct wire_region){.id = s->shard->opt.index,
 				    .rails = r.rails,
 				    .parts = r.parts,

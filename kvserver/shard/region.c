@@ -132,3 +132,29 @@ struct region_use *regions_usable(const struct regions *r, const struct wire_des
 	struct region_use *u = region_find(r, d->region);
 	return u && !u->revoked && region_holds(u->region, d) ? u : NULL;
 }
+
+int region_announce(const struct te_region *region, struct te_remote *out, uint8_t **out_keys)
+{
+	enum { KEY = 16 };
+	struct te_key *keys;
+	uint8_t *packed;
+	size_t n;
+	te_region_announce(region, out, NULL);
+	n = (size_t)out->rails * out->parts;
+	keys = calloc(n, sizeof(*keys));
+	packed = calloc(n, KEY);
+	if (!keys || !packed) {
+		free(keys);
+		free(packed);
+		return -KV_ENOMEM;
+	}
+	te_region_announce(region, out, keys);
+	for (unsigned rail = 0; rail < out->rails; rail++)
+		for (uint32_t part = 0; part < out->parts; part++) {
+			const struct te_key *k = &keys[(size_t)rail * out->parts + part];
+			wire_region_put(packed, out->parts, rail, part, k->base, k->key);
+		}
+	free(keys);
+	*out_keys = packed;
+	return 0;
+}

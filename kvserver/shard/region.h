@@ -69,4 +69,8 @@ static inline void region_use_release(struct region_use *u)
 		region_use_free(u);
 }
 
+/* region_announce -- a region of this server, for a client: *out, and its keys as the message has them, to be freed. 0
+ * or -KV_ENOMEM. */
+int region_announce(const struct te_region *region, struct te_remote *out, uint8_t **out_keys);
+
 #endif

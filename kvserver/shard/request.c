@@ -74,6 +74,7 @@ void request_free(struct request *r)
 	struct shard_attachment *s = r->attachment;
 	struct session *o = r->session;
 	struct shard *shard = s->shard;
+	KV_ASSERT_HOT(!request_running(r) && s->request_count > 0); /* rules 3 and 17: nothing moves its bytes */
 	request_enter(r, REQUEST_FREE);
 	if (r->ops->free)
 		r->ops->free(r);
@@ -150,9 +151,12 @@ static int move_go(struct request *r, struct move *m)
 	m->xfer.arg = r;
 	m->chunks = te_xfer_chunks(shard->te, &m->xfer);
 	rc = te_xfer_start(shard->te, &m->xfer);
-	m->state = rc < 0 ? MOVE_OVER : rc == 0 ? MOVE_POSTING : MOVE_POSTED;
-	m->status = rc < 0 ? rc : 0;
-	return rc < 0 ? rc : 0;
+	m->status = KV_MIN(rc, 0);
+	if (rc < 0)
+		m->state = MOVE_OVER;
+	else
+		m->state = rc == 0 ? MOVE_POSTING : MOVE_POSTED;
+	return m->status;
 }
 
 static int move_start(struct request *r, struct move *m, enum te_dir dir, const struct te_slices *at, uint64_t local,

@@ -70,6 +70,7 @@ int session_open(struct shard_attachment *s, uint32_t number)
 static void session_free(struct session *o)
 {
 	struct shard_attachment *s = o->attachment;
+	KV_ASSERT(o->requests == 0 && o->active == 0 && !o->pins.set); /* rule 39 */
 	s->sessions.at[place_of(o->number)] = NULL;
 	s->sessions.count--;
 	s->shard->session_count--;

@@ -16,6 +16,7 @@
 #include "kvserver/shard/frame.h"
 #include "kvserver/shard/loopcall.h"
 #include "kvserver/shard/quarantine.h"
+#include "kvserver/shard/region.h"
 #include "kvserver/shard/reply.h"
 #include "kvserver/shard/request.h"
 #include "kvserver/shard/report.h"
@@ -138,7 +139,7 @@ static void shard_tick(struct loop_timer *t)
 /* ---- create, start, drain, close ---- */
 
 /* Bytes of an ARENA message without the keys. */
-enum { ARENA_HEAD = 64, ARENA_KEY = 16 };
+enum { ARENA_HEAD = 64 };
 
 /* Prepare the arena's announcement to clients that will read it by themselves. */
 static int shard_arena(struct shard *s, struct kv_error *err)
@@ -154,24 +155,8 @@ static int shard_arena(struct shard *s, struct kv_error *err)
 
 int shard_arena_keys(const struct shard *s, uint8_t **out)
 {
-	size_t n = (size_t)s->arena.rails * s->arena.parts;
-	struct te_key *keys = calloc(n, sizeof(*keys));
-	uint8_t *packed = calloc(n, ARENA_KEY);
 	struct te_remote arena;
-	if (!s->te || !keys || !packed) {
-		free(keys);
-		free(packed);
-		return s->te ? -KV_ENOMEM : -KV_ECLOSED;
-	}
-	te_region_announce(s->region, &arena, keys);
-	for (unsigned rail = 0; rail < arena.rails; rail++)
-		for (uint32_t part = 0; part < arena.parts; part++) {
-			const struct te_key *k = &keys[(size_t)rail * arena.parts + part];
-			wire_region_put(packed, arena.parts, rail, part, k->base, k->key);
-		}
-	free(keys);
-	*out = packed;
-	return 0;
+	return s->te ? region_announce(s->region, &arena, out) : -KV_ECLOSED;
 }
 
 static int pull_check(const struct shard *s, struct kv_error *err)
