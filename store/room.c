@@ -282,6 +282,7 @@ static struct arena_block *move_away(struct store *s, struct room *r, struct are
 {
 	struct block *b = m->owner;
 	struct arena_block *mem = arena_alloc(&s->arena, m->size, b, ARENA_LOW), *hole;
+	KV_ASSERT(b->refs == 0); /* rule 43 */
 	while (!mem && r->tries < ROOM_MOVE_TRIES) {
 		r->tries++;
 		hole = hole_for_move(s, m->size, budget);
@@ -293,7 +294,6 @@ static struct arena_block *move_away(struct store *s, struct room *r, struct are
 		return NULL;
 	r->tries = 0;
 	budget_spend(budget, m->size / ROOM_MOVE_STEP);
-	KV_ASSERT(b->refs == 0); /* rule 43 */
 	memcpy(s->base + mem->offset, s->base + m->offset, b->len);
 	mem->told = m->told;
 	b->mem = mem;
