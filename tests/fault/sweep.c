@@ -164,8 +164,8 @@ static int descriptors_show(void)
 	return sockets;
 }
 
-/* Threads that nobody joins (kvserver/server/key_reload.c, bootstrap/resolve.c) may need another moment to end. `want`: so
- * many are left anyhow; 0: not known. */
+/* Threads that nobody joins (key_reload.c of the server, bootstrap/resolve.c) may need another moment to end. `want`:
+ * so many are left anyhow; 0: not known. */
 static unsigned threads_left(unsigned want)
 {
 	unsigned least = entries("/proc/self/task");
