@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* control.c -- control messages: the length prefix, and a write and a read function per message.
+/* control.c -- control messages: the length prefix, and a walk per message (walk.h).
  *
- * These run a few times per connection. Fields are in wire order, through a sticky cursor; one `valid` function holds
- * the limits of both directions. *out is zeroed first. After an error it is partly written; of a HELLO of other
- * versions the version fields count, for the server's REFUSE. A message has one encoding only. Region tables and the
- * addresses of a WELCOME stay in the input.
+ * These run a few times per connection. Limits hold in both directions. *out is zeroed first. After an error it is
+ * partly written; of a HELLO of other versions the version fields count, for the server's REFUSE. A message has one
+ * encoding only. Region tables, the addresses of a WELCOME and the members of a view stay in the input.
  *
  * The other side divides by chunk bytes and sizes tables by parts: a chunk is at least one byte, and a region has
  * exactly the parts of its length. */
-#include "wire/cursor.h"
+#include "wire/walk.h"
 #include "wire/wire.h"
 
 enum {
@@ -35,52 +34,40 @@ _Static_assert(64 + KV_SHARDS_MAX * 8 <= KV_CTRL_MAX, "the largest HEARTBEAT fit
 
 /* ---- strings and blobs ---- */
 
-static void string_write(struct wire_out *o, const char *s, size_t size)
+static void string_walk(struct wire_walk *w, char *s, size_t size)
 {
-	size_t len = strnlen(s, size);
-	o->bad |= len == size;
-	wire_out_16(o, (uint16_t)len);
-	wire_out_copy(o, s, len);
-}
-
-/* Read a string into s[size], zeroed. */
-static void string_read(struct wire_cur *c, char *s, size_t size)
-{
-	size_t len = wire_cur_16(c);
-	const uint8_t *p = wire_cur_take(c, len);
-	wire_cur_check(c, p && len < size && memchr(p, 0, len) == NULL);
-	if (!c->bad)
-		memcpy(s, p, len);
-}
-
-static void blob_write(struct wire_out *o, const struct wire_blob_addr *a)
-{
-	o->bad |= a->len == 0 || a->len > KV_ADDR_MAX;
-	wire_out_16(o, a->len);
-	if (!o->bad)
-		wire_out_copy(o, a->data, a->len);
-}
-
-static void blob_read(struct wire_cur *c, struct wire_blob_addr *out)
-{
-	size_t len = wire_cur_16(c);
-	wire_cur_check(c, len != 0 && len <= KV_ADDR_MAX);
-	if (c->bad)
+	uint16_t len = (uint16_t)(w->writing ? strnlen(s, size) : 0);
+	wire_u16(w, &len);
+	wire_require(w, len < size);
+	if (w->bad)
 		return;
-	out->len = (uint8_t)len;
-	wire_cur_copy(c, out->data, len);
+	wire_array(w, s, len);
+	wire_require(w, memchr(s, 0, len) == NULL);
 }
 
-static void blobs_write(struct wire_out *o, const struct wire_blob_addr *a, unsigned n)
+static void blob_walk(struct wire_walk *w, struct wire_blob_addr *a)
 {
-	for (unsigned i = 0; i < n; i++)
-		blob_write(o, &a[i]);
+	uint16_t len = a->len;
+	wire_u16(w, &len);
+	wire_require(w, len != 0 && len <= KV_ADDR_MAX);
+	if (w->bad)
+		return;
+	if (!w->writing)
+		a->len = (uint8_t)len;
+	wire_array(w, a->data, len);
 }
 
-static void blobs_read(struct wire_cur *c, struct wire_blob_addr *out, unsigned n)
+static void blobs_walk(struct wire_walk *w, struct wire_blob_addr *a, unsigned n)
 {
-	for (unsigned i = 0; i < n && !c->bad; i++)
-		blob_read(c, &out[i]);
+	for (unsigned i = 0; i < n && !w->bad; i++)
+		blob_walk(w, &a[i]);
+}
+
+static void blobs_skip(struct wire_walk *w, unsigned count)
+{
+	struct wire_blob_addr skipped;
+	for (unsigned i = 0; i < count && !w->bad; i++)
+		blob_walk(w, &skipped);
 }
 
 static bool rails_valid(unsigned rails)
@@ -103,152 +90,86 @@ static bool hello_valid(const struct wire_hello *h)
 	       prior_valid(&h->prior);
 }
 
-static void hello_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+/* Of other versions, whose further fields are unknown. */
+static bool hello_foreign(const struct wire_hello *h)
 {
-	const struct wire_hello *h = &m->hello;
-	o->bad |= !hello_valid(h);
-	if (o->bad)
-		return;
-	wire_out_16(o, h->version_min);
-	wire_out_16(o, h->version_max);
-	wire_out_32(o, h->eager_bytes);
-	wire_out_64(o, h->incarnation);
-	wire_out_copy(o, h->host_id, sizeof(h->host_id));
-	wire_out_64(o, h->client_id);
-	wire_out_32(o, h->mark);
-	wire_out_32(o, h->chunk_bytes);
-	wire_out_16(o, h->loops);
-	wire_out_16(o, h->rails);
-	wire_out_32(o, h->prior.session);
-	wire_out_copy(o, h->prior.token, KV_TOKEN_LEN);
-	string_write(o, h->provider, sizeof(h->provider));
-	string_write(o, h->fabric, sizeof(h->fabric));
-	string_write(o, h->cluster, sizeof(h->cluster));
-	blobs_write(o, h->addr, h->rails);
+	return h->version_min <= h->version_max && (h->version_min > WIRE_VERSION || h->version_max < WIRE_VERSION);
 }
 
-static int hello_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+static void hello_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 {
 	struct wire_hello *h = &m->hello;
-	h->version_min = wire_cur_16(c);
-	h->version_max = wire_cur_16(c);
-	/* Without a common version the other fields are unknown. */
-	if (!c->bad && h->version_min <= h->version_max &&
-	    (h->version_min > WIRE_VERSION || h->version_max < WIRE_VERSION))
-		return -KV_EVERSION;
-	h->eager_bytes = wire_cur_32(c);
-	h->incarnation = wire_cur_64(c);
-	wire_cur_copy(c, h->host_id, sizeof(h->host_id));
-	h->client_id = wire_cur_64(c);
-	h->mark = wire_cur_32(c);
-	h->chunk_bytes = wire_cur_32(c);
-	h->loops = wire_cur_16(c);
-	h->rails = wire_cur_16(c);
-	h->prior.session = wire_cur_32(c);
-	wire_cur_copy(c, h->prior.token, KV_TOKEN_LEN);
-	wire_cur_check(c, hello_valid(h));
-	string_read(c, h->provider, sizeof(h->provider));
-	string_read(c, h->fabric, sizeof(h->fabric));
-	string_read(c, h->cluster, sizeof(h->cluster));
-	if (!c->bad)
-		blobs_read(c, h->addr, h->rails);
-	return 0;
+	wire_u16(w, &h->version_min);
+	wire_u16(w, &h->version_max);
+	if (!w->writing && !w->bad && hello_foreign(h))
+		return;
+	wire_u32(w, &h->eager_bytes);
+	wire_u64(w, &h->incarnation);
+	wire_array(w, h->host_id, sizeof(h->host_id));
+	wire_u64(w, &h->client_id);
+	wire_u32(w, &h->mark);
+	wire_u32(w, &h->chunk_bytes);
+	wire_u16(w, &h->loops);
+	wire_u16(w, &h->rails);
+	wire_u32(w, &h->prior.session);
+	wire_array(w, h->prior.token, KV_TOKEN_LEN);
+	wire_require(w, hello_valid(h));
+	string_walk(w, h->provider, sizeof(h->provider));
+	string_walk(w, h->fabric, sizeof(h->fabric));
+	string_walk(w, h->cluster, sizeof(h->cluster));
+	blobs_walk(w, h->addr, h->rails);
 }
 
 /* ---- WELCOME ---- */
 
-/* Skip `count` address blobs. */
-static void blobs_walk(struct wire_cur *c, unsigned count)
+static bool addrs_fill(const struct wire_welcome_msg *m)
 {
-	struct wire_blob_addr skipped;
-	for (unsigned i = 0; i < count && !c->bad; i++)
-		blob_read(c, &skipped);
-}
-
-static bool addrs_fill(const struct wire_welcome_msg *w)
-{
-	struct wire_cur c = wire_cur_over(w->addrs, w->addrs_len);
-	blobs_walk(&c, (unsigned)w->shards * w->rails);
-	return !c.bad && wire_cur_left(&c) == 0;
+	struct wire_walk w = wire_reading(m->addrs, m->addrs_len);
+	blobs_skip(&w, (unsigned)m->shards * m->rails);
+	return !w.bad && wire_left(&w) == 0;
 }
 
 /* Flags are offers; unknown ones are ignored, since a newer server may make more (docs/reference/protocol.md 7). */
-static bool welcome_valid(const struct wire_welcome_msg *w)
+static bool welcome_valid(const struct wire_welcome_msg *m)
 {
-	return w->version == WIRE_VERSION && w->shards >= 1 && w->shards <= KV_SHARDS_MAX && rails_valid(w->rails) &&
-	       w->chunk_bytes != 0 && w->value_max <= KV_VALUE_MAX;
+	return m->version == WIRE_VERSION && m->shards >= 1 && m->shards <= KV_SHARDS_MAX && rails_valid(m->rails) &&
+	       m->chunk_bytes != 0 && m->value_max <= KV_VALUE_MAX;
 }
 
-static void welcome_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+static void welcome_walk(struct wire_walk *w, struct wire_ctrl_msg *msg)
 {
-	const struct wire_welcome_msg *w = &m->welcome;
-	o->bad |= !welcome_valid(w) || !addrs_fill(w);
-	if (o->bad)
-		return;
-	wire_out_16(o, w->version);
-	wire_out_16(o, w->shards);
-	wire_out_16(o, w->rails);
-	wire_out_16(o, w->flags);
-	wire_out_32(o, w->session);
-	wire_out_copy(o, w->token, sizeof(w->token));
-	wire_out_64(o, w->incarnation);
-	wire_out_copy(o, w->host_id, sizeof(w->host_id));
-	wire_out_64(o, w->shard_seed);
-	wire_out_32(o, w->chunk_bytes);
-	wire_out_32(o, w->credits);
-	wire_out_32(o, w->heartbeat_ms);
-	wire_out_32(o, w->eager_bytes);
-	wire_out_64(o, w->value_max);
-	wire_out_64(o, w->clock_ns);
-	wire_out_16(o, w->loops);
-	wire_out_16(o, 0);
-	string_write(o, w->node_id, sizeof(w->node_id));
-	string_write(o, w->cluster, sizeof(w->cluster));
-	wire_out_copy(o, w->addrs, w->addrs_len);
-}
-
-static int welcome_read(struct wire_cur *c, struct wire_ctrl_msg *m)
-{
-	struct wire_welcome_msg *w = &m->welcome;
-	w->version = wire_cur_16(c);
-	w->shards = wire_cur_16(c);
-	w->rails = wire_cur_16(c);
-	w->flags = wire_cur_16(c);
-	w->session = wire_cur_32(c);
-	wire_cur_copy(c, w->token, sizeof(w->token));
-	w->incarnation = wire_cur_64(c);
-	wire_cur_copy(c, w->host_id, sizeof(w->host_id));
-	w->shard_seed = wire_cur_64(c);
-	w->chunk_bytes = wire_cur_32(c);
-	w->credits = wire_cur_32(c);
-	w->heartbeat_ms = wire_cur_32(c);
-	w->eager_bytes = wire_cur_32(c);
-	w->value_max = wire_cur_64(c);
-	w->clock_ns = wire_cur_64(c);
-	w->loops = wire_cur_16(c);
-	wire_cur_check(c, wire_cur_16(c) == 0);
-	wire_cur_check(c, welcome_valid(w));
-	string_read(c, w->node_id, sizeof(w->node_id));
-	string_read(c, w->cluster, sizeof(w->cluster));
-	w->addrs = c->at;
-	w->addrs_len = (uint32_t)wire_cur_left(c);
-	blobs_walk(c, (unsigned)w->shards * w->rails);
-	return 0;
+	struct wire_welcome_msg *m = &msg->welcome;
+	wire_u16(w, &m->version);
+	wire_u16(w, &m->shards);
+	wire_u16(w, &m->rails);
+	wire_u16(w, &m->flags);
+	wire_u32(w, &m->session);
+	wire_array(w, m->token, sizeof(m->token));
+	wire_u64(w, &m->incarnation);
+	wire_array(w, m->host_id, sizeof(m->host_id));
+	wire_u64(w, &m->shard_seed);
+	wire_u32(w, &m->chunk_bytes);
+	wire_u32(w, &m->credits);
+	wire_u32(w, &m->heartbeat_ms);
+	wire_u32(w, &m->eager_bytes);
+	wire_u64(w, &m->value_max);
+	wire_u64(w, &m->clock_ns);
+	wire_u16(w, &m->loops);
+	wire_zero16(w);
+	string_walk(w, m->node_id, sizeof(m->node_id));
+	string_walk(w, m->cluster, sizeof(m->cluster));
+	if (!w->writing)
+		m->addrs_len = (uint32_t)wire_left(w);
+	wire_span(w, &m->addrs, m->addrs_len);
+	wire_require(w, welcome_valid(m) && addrs_fill(m));
 }
 
 /* ---- REFUSE ---- */
 
-static void refuse_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+static void refuse_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 {
-	wire_out_32(o, (uint32_t)m->refuse.status);
-	string_write(o, m->refuse.text, sizeof(m->refuse.text));
-}
-
-static int refuse_read(struct wire_cur *c, struct wire_ctrl_msg *m)
-{
-	m->refuse.status = (int32_t)wire_cur_32(c);
-	string_read(c, m->refuse.text, sizeof(m->refuse.text));
-	return 0;
+	wire_i32(w, &m->refuse.status);
+	string_walk(w, m->refuse.text, sizeof(m->refuse.text));
 }
 
 /* ---- REGION, ARENA, LANDING ---- */
@@ -267,468 +188,297 @@ static bool region_valid(const struct wire_region *r, enum wire_ctrl type)
 	       r->part_bytes != 0 && (r->len_bytes - 1) / r->part_bytes + 1 == r->parts;
 }
 
-static uint16_t region_flags(enum wire_ctrl type)
+static void region_flags_walk(struct wire_walk *w, struct wire_region *r, enum wire_ctrl type)
 {
-	return type == WIRE_CTRL_ARENA ? ARENA_FLAGS : REGION_VIRTUAL;
-}
-
-static void region_write(struct wire_out *o, const struct wire_ctrl_msg *m)
-{
-	const struct wire_region *r = &m->region;
-	unsigned flags = (r->virt ? REGION_VIRTUAL : 0) | (r->write_emulated ? ARENA_WRITE_EMULATED : 0) |
-			 (r->read_emulated ? ARENA_READ_EMULATED : 0);
-	o->bad |= !region_valid(r, m->type) || (flags & (unsigned)~region_flags(m->type)) != 0;
-	if (o->bad)
+	unsigned allowed = type == WIRE_CTRL_ARENA ? ARENA_FLAGS : REGION_VIRTUAL;
+	uint16_t flags = (uint16_t)((r->virt ? REGION_VIRTUAL : 0) | (r->write_emulated ? ARENA_WRITE_EMULATED : 0) |
+				    (r->read_emulated ? ARENA_READ_EMULATED : 0));
+	wire_u16(w, &flags);
+	wire_require(w, (flags & ~allowed) == 0);
+	if (w->writing)
 		return;
-	wire_out_32(o, r->id);
-	wire_out_16(o, r->rails);
-	wire_out_16(o, (uint16_t)flags);
-	wire_out_64(o, r->len_bytes);
-	wire_out_64(o, r->part_bytes);
-	wire_out_32(o, r->parts);
-	wire_out_32(o, 0);
-	wire_out_copy(o, r->keys, table_bytes(r));
-}
-
-static int region_read(struct wire_cur *c, struct wire_ctrl_msg *m)
-{
-	struct wire_region *r = &m->region;
-	uint16_t flags;
-	r->id = wire_cur_32(c);
-	r->rails = wire_cur_16(c);
-	flags = wire_cur_16(c);
 	r->virt = (flags & REGION_VIRTUAL) != 0;
 	r->write_emulated = (flags & ARENA_WRITE_EMULATED) != 0;
 	r->read_emulated = (flags & ARENA_READ_EMULATED) != 0;
-	r->len_bytes = wire_cur_64(c);
-	r->part_bytes = wire_cur_64(c);
-	r->parts = wire_cur_32(c);
-	wire_cur_check(c, (flags & ~region_flags(m->type)) == 0 && wire_cur_32(c) == 0);
-	wire_cur_check(c, region_valid(r, m->type));
-	if (!c->bad)
-		r->keys = wire_cur_take(c, table_bytes(r));
-	return 0;
+}
+
+static void region_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
+{
+	struct wire_region *r = &m->region;
+	wire_u32(w, &r->id);
+	wire_u16(w, &r->rails);
+	region_flags_walk(w, r, m->type);
+	wire_u64(w, &r->len_bytes);
+	wire_u64(w, &r->part_bytes);
+	wire_u32(w, &r->parts);
+	wire_zero32(w);
+	wire_require(w, region_valid(r, m->type));
+	if (!w->bad)
+		wire_span(w, &r->keys, table_bytes(r));
 }
 
 /* ---- REGION_OK, REVOKE, REVOKE_OK, ADDRESS_OK: {u32, i32 or zero} ---- */
 
-static bool carries_status(enum wire_ctrl type)
+static void pair_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 {
-	return type == WIRE_CTRL_REGION_OK || type == WIRE_CTRL_ADDRESS_OK;
-}
-
-static void pair_write(struct wire_out *o, const struct wire_ctrl_msg *m)
-{
-	o->bad |= m->region_ok.status != 0 && !carries_status(m->type);
-	wire_out_32(o, m->region_ok.id);
-	wire_out_32(o, (uint32_t)m->region_ok.status);
-}
-
-static int pair_read(struct wire_cur *c, struct wire_ctrl_msg *m)
-{
-	m->region_ok.id = wire_cur_32(c);
-	m->region_ok.status = (int32_t)wire_cur_32(c);
-	wire_cur_check(c, m->region_ok.status == 0 || carries_status(m->type));
-	return 0;
+	bool status = m->type == WIRE_CTRL_REGION_OK || m->type == WIRE_CTRL_ADDRESS_OK;
+	wire_u32(w, &m->region_ok.id);
+	wire_i32(w, &m->region_ok.status);
+	wire_require(w, status || m->region_ok.status == 0);
 }
 
 /* ---- ADDRESS ---- */
 
-static void address_write(struct wire_out *o, const struct wire_ctrl_msg *m)
-{
-	const struct wire_address *a = &m->address;
-	o->bad |= !rails_valid(a->rails);
-	if (o->bad)
-		return;
-	wire_out_16(o, a->rails);
-	wire_out_16(o, 0);
-	wire_out_32(o, a->epoch);
-	blobs_write(o, a->addr, a->rails);
-}
-
-static int address_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+static void address_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 {
 	struct wire_address *a = &m->address;
-	a->rails = wire_cur_16(c);
-	wire_cur_check(c, wire_cur_16(c) == 0 && rails_valid(a->rails));
-	a->epoch = wire_cur_32(c);
-	if (!c->bad)
-		blobs_read(c, a->addr, a->rails);
-	return 0;
+	wire_u16(w, &a->rails);
+	wire_zero16(w);
+	wire_u32(w, &a->epoch);
+	wire_require(w, rails_valid(a->rails));
+	blobs_walk(w, a->addr, a->rails);
 }
 
 /* ---- HEARTBEAT ---- */
 
-static void heartbeat_write(struct wire_out *o, const struct wire_ctrl_msg *m)
-{
-	const struct wire_heartbeat *h = &m->heartbeat;
-	o->bad |= h->shards > KV_SHARDS_MAX;
-	if (o->bad)
-		return;
-	wire_out_64(o, h->sequence);
-	wire_out_64(o, h->quiet_ms);
-	wire_out_64(o, h->clock_ns);
-	wire_out_16(o, h->shards);
-	wire_out_16(o, 0);
-	wire_out_32(o, 0);
-	for (unsigned i = 0; i < h->shards; i++)
-		wire_out_64(o, h->turns[i]);
-}
-
-static int heartbeat_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+static void heartbeat_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 {
 	struct wire_heartbeat *h = &m->heartbeat;
-	h->sequence = wire_cur_64(c);
-	h->quiet_ms = wire_cur_64(c);
-	h->clock_ns = wire_cur_64(c);
-	h->shards = wire_cur_16(c);
-	wire_cur_check(c, h->shards <= KV_SHARDS_MAX && wire_cur_16(c) == 0 && wire_cur_32(c) == 0);
-	for (unsigned i = 0; i < h->shards && !c->bad; i++)
-		h->turns[i] = wire_cur_64(c);
-	return 0;
+	wire_u64(w, &h->sequence);
+	wire_u64(w, &h->quiet_ms);
+	wire_u64(w, &h->clock_ns);
+	wire_u16(w, &h->shards);
+	wire_zero16(w);
+	wire_zero32(w);
+	wire_require(w, h->shards <= KV_SHARDS_MAX);
+	for (unsigned i = 0; i < h->shards && !w->bad; i++)
+		wire_u64(w, &h->turns[i]);
 }
 
-/* ---- GOODBYE, GOODBYE_OK, GOODBYE_DONE, SESSION_BEGIN, ARENAS ---- */
+/* ---- GOODBYE, GOODBYE_OK, GOODBYE_DONE, SESSION_BEGIN, ARENAS, LANDINGS ---- */
 
-static void empty_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+static void empty_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 {
-	(void)o;
+	(void)w;
 	(void)m;
-}
-
-static int empty_read(struct wire_cur *c, struct wire_ctrl_msg *m)
-{
-	(void)c;
-	(void)m;
-	return 0;
 }
 
 /* ---- further sessions ---- */
 
-static void challenge_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+static void challenge_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 {
-	wire_out_copy(o, m->session_challenge.nonce, WIRE_NONCE_LEN);
+	wire_array(w, m->session_challenge.nonce, WIRE_NONCE_LEN);
 }
 
-static int challenge_read(struct wire_cur *c, struct wire_ctrl_msg *m)
-{
-	wire_cur_copy(c, m->session_challenge.nonce, WIRE_NONCE_LEN);
-	return 0;
-}
-
-static void open_write(struct wire_out *o, const struct wire_ctrl_msg *m)
-{
-	const struct wire_session_open *s = &m->session_open;
-	o->bad |= s->id == 0;
-	wire_out_32(o, s->id);
-	wire_out_32(o, 0);
-	wire_out_64(o, s->client_id);
-	wire_out_copy(o, s->nonce, WIRE_NONCE_LEN);
-	wire_out_copy(o, s->proof, WIRE_PROOF_LEN);
-	string_write(o, s->identity, sizeof(s->identity));
-}
-
-static int open_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+static void open_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 {
 	struct wire_session_open *s = &m->session_open;
-	s->id = wire_cur_32(c);
-	wire_cur_check(c, wire_cur_32(c) == 0 && s->id != 0);
-	s->client_id = wire_cur_64(c);
-	wire_cur_copy(c, s->nonce, WIRE_NONCE_LEN);
-	wire_cur_copy(c, s->proof, WIRE_PROOF_LEN);
-	string_read(c, s->identity, sizeof(s->identity));
-	return 0;
+	wire_u32(w, &s->id);
+	wire_zero32(w);
+	wire_u64(w, &s->client_id);
+	wire_array(w, s->nonce, WIRE_NONCE_LEN);
+	wire_array(w, s->proof, WIRE_PROOF_LEN);
+	wire_require(w, s->id != 0);
+	string_walk(w, s->identity, sizeof(s->identity));
 }
 
-static void opened_write(struct wire_out *o, const struct wire_ctrl_msg *m)
-{
-	const struct wire_session_ok *s = &m->session_ok;
-	o->bad |= s->id == 0 || s->session == 0 || s->credits == 0;
-	wire_out_32(o, s->id);
-	wire_out_32(o, s->session);
-	wire_out_32(o, s->credits);
-	wire_out_32(o, 0);
-}
-
-static int opened_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+static void opened_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 {
 	struct wire_session_ok *s = &m->session_ok;
-	s->id = wire_cur_32(c);
-	s->session = wire_cur_32(c);
-	s->credits = wire_cur_32(c);
-	wire_cur_check(c, wire_cur_32(c) == 0 && s->id != 0 && s->session != 0 && s->credits != 0);
-	return 0;
+	wire_u32(w, &s->id);
+	wire_u32(w, &s->session);
+	wire_u32(w, &s->credits);
+	wire_zero32(w);
+	wire_require(w, s->id != 0 && s->session != 0 && s->credits != 0);
 }
 
-static void refused_write(struct wire_out *o, const struct wire_ctrl_msg *m)
-{
-	const struct wire_session_refuse *s = &m->session_refuse;
-	o->bad |= s->id == 0 || s->status == WIRE_OK;
-	wire_out_32(o, s->id);
-	wire_out_32(o, (uint32_t)s->status);
-	string_write(o, s->text, sizeof(s->text));
-}
-
-static int refused_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+static void refused_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 {
 	struct wire_session_refuse *s = &m->session_refuse;
-	s->id = wire_cur_32(c);
-	s->status = (int32_t)wire_cur_32(c);
-	wire_cur_check(c, s->id != 0 && s->status != WIRE_OK);
-	string_read(c, s->text, sizeof(s->text));
-	return 0;
+	wire_u32(w, &s->id);
+	wire_i32(w, &s->status);
+	wire_require(w, s->id != 0 && s->status != WIRE_OK);
+	string_walk(w, s->text, sizeof(s->text));
 }
 
-static void close_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+static void close_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 {
-	bool answer = m->type == WIRE_CTRL_SESSION_CLOSE_OK;
-	o->bad |= m->session_close.session == 0 || (!answer && m->session_close.requests != 0);
-	wire_out_32(o, m->session_close.session);
-	wire_out_32(o, 0);
-	if (answer)
-		wire_out_64(o, m->session_close.requests);
-}
-
-static int close_read(struct wire_cur *c, struct wire_ctrl_msg *m)
-{
-	m->session_close.session = wire_cur_32(c);
-	wire_cur_check(c, wire_cur_32(c) == 0 && m->session_close.session != 0);
+	wire_u32(w, &m->session_close.session);
+	wire_zero32(w);
 	if (m->type == WIRE_CTRL_SESSION_CLOSE_OK)
-		m->session_close.requests = wire_cur_64(c);
-	return 0;
+		wire_u64(w, &m->session_close.requests);
+	else
+		wire_require(w, m->session_close.requests == 0);
+	wire_require(w, m->session_close.session != 0);
 }
 
 /* ---- VIEW_ASK, VIEW, VIEW_NEWS ---- */
 
-static void member_write(struct wire_out *o, const struct kv_member *m)
+static void member_walk(struct wire_walk *w, struct kv_member *m)
 {
-	o->bad |= kv_member_check(m, NULL) < 0;
-	wire_out_64(o, m->incarnation);
-	wire_out_32(o, m->weight);
-	wire_out_16(o, (uint16_t)m->state);
-	wire_out_16(o, 0);
-	string_write(o, m->node_id, sizeof(m->node_id));
-	string_write(o, m->address, sizeof(m->address));
-	string_write(o, m->zone, sizeof(m->zone));
+	uint16_t state = (uint16_t)m->state;
+	wire_u64(w, &m->incarnation);
+	wire_u32(w, &m->weight);
+	wire_u16(w, &state);
+	wire_zero16(w);
+	if (!w->writing)
+		m->state = (enum kv_member_state)state;
+	string_walk(w, m->node_id, sizeof(m->node_id));
+	string_walk(w, m->address, sizeof(m->address));
+	string_walk(w, m->zone, sizeof(m->zone));
+	wire_require(w, kv_member_check(m, NULL) == 0);
 }
 
-static void member_read(struct wire_cur *c, struct kv_member *m)
+/* Sorted, each once. */
+static bool members_fill(const struct wire_view *v)
 {
-	memset(m, 0, sizeof(*m));
-	m->incarnation = wire_cur_64(c);
-	m->weight = wire_cur_32(c);
-	m->state = (enum kv_member_state)wire_cur_16(c);
-	wire_cur_check(c, wire_cur_16(c) == 0);
-	string_read(c, m->node_id, sizeof(m->node_id));
-	string_read(c, m->address, sizeof(m->address));
-	string_read(c, m->zone, sizeof(m->zone));
-	wire_cur_check(c, kv_member_check(m, NULL) == 0);
-}
-
-/* Skip the members: sorted, each once. */
-static void members_walk(struct wire_cur *c, uint32_t count)
-{
-	struct kv_member m[2]; /* this one and the one before */
-	wire_cur_check(c, count <= KV_VIEW_MAX);
-	for (uint32_t i = 0; i < count && !c->bad; i++) {
-		member_read(c, &m[i & 1]);
-		wire_cur_check(c, i == 0 || strcmp(m[(i - 1) & 1].node_id, m[i & 1].node_id) < 0);
+	struct wire_walk w = wire_reading(v->members, v->members_len);
+	char before[KV_NAME_MAX] = "";
+	for (uint32_t i = 0; i < v->count && !w.bad; i++) {
+		struct kv_member m = {0};
+		member_walk(&w, &m);
+		wire_require(&w, strcmp(before, m.node_id) < 0);
+		memcpy(before, m.node_id, sizeof(before));
 	}
+	return !w.bad && wire_left(&w) == 0;
 }
 
-static bool members_fill(const struct wire_view *w)
+static void draining_walk(struct wire_walk *w, bool *draining)
 {
-	struct wire_cur c = wire_cur_over(w->members, w->members_len);
-	members_walk(&c, w->count);
-	return !c.bad && wire_cur_left(&c) == 0;
+	uint32_t flags = *draining ? WIRE_VIEW_DRAINING : 0;
+	wire_u32(w, &flags);
+	wire_require(w, (flags & ~(uint32_t)WIRE_VIEW_DRAINING) == 0);
+	if (!w->writing)
+		*draining = flags != 0;
 }
 
-static bool view_valid(const struct wire_view *w)
+static void view_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 {
-	return w->count <= KV_VIEW_MAX && (w->epoch != 0 || w->count == 0);
+	struct wire_view *v = &m->view;
+	wire_u64(w, &v->source);
+	wire_u64(w, &v->epoch);
+	wire_u32(w, &v->count);
+	draining_walk(w, &v->draining);
+	if (!w->writing)
+		v->members_len = (uint32_t)wire_left(w);
+	wire_span(w, &v->members, v->members_len);
+	wire_require(w, v->count <= KV_VIEW_MAX && (v->epoch != 0 || v->count == 0));
+	wire_require(w, v->packed || members_fill(v));
 }
 
-static void view_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+static void digest_walk(struct wire_walk *w, kv_u128 *digest)
 {
-	const struct wire_view *w = &m->view;
-	o->bad |= !view_valid(w) || (!w->packed && !members_fill(w));
-	if (o->bad)
-		return;
-	wire_out_64(o, w->source);
-	wire_out_64(o, w->epoch);
-	wire_out_32(o, w->count);
-	wire_out_32(o, w->draining ? WIRE_VIEW_DRAINING : 0);
-	wire_out_copy(o, w->members, w->members_len);
+	uint64_t low = (uint64_t)*digest, high = (uint64_t)(*digest >> 64);
+	wire_u64(w, &low);
+	wire_u64(w, &high);
+	if (!w->writing)
+		*digest = (kv_u128)high << 64 | low;
 }
 
-static bool view_flags_read(struct wire_cur *c)
+static void ask_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 {
-	uint32_t flags = wire_cur_32(c);
-	wire_cur_check(c, (flags & ~(uint32_t)WIRE_VIEW_DRAINING) == 0);
-	return (flags & WIRE_VIEW_DRAINING) != 0;
+	digest_walk(w, &m->view_news.digest);
+	wire_require(w, (m->view_news.source | m->view_news.epoch) == 0 && !m->view_news.draining);
 }
 
-static int view_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+static void news_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 {
-	struct wire_view *w = &m->view;
-	w->source = wire_cur_64(c);
-	w->epoch = wire_cur_64(c);
-	w->count = wire_cur_32(c);
-	w->draining = view_flags_read(c);
-	wire_cur_check(c, view_valid(w));
-	w->members = c->at;
-	w->members_len = (uint32_t)wire_cur_left(c);
-	members_walk(c, w->count);
-	return 0;
+	wire_u64(w, &m->view_news.source);
+	wire_u64(w, &m->view_news.epoch);
+	digest_walk(w, &m->view_news.digest);
+	draining_walk(w, &m->view_news.draining);
+	wire_zero32(w);
 }
 
-static void news_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+/* ---- DRAIN, DRAIN_OK, DRAIN_DONE ---- */
+
+static void drain_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 {
-	const struct wire_view_news *w = &m->view_news;
-	if (m->type == WIRE_CTRL_VIEW_NEWS) {
-		wire_out_64(o, w->source);
-		wire_out_64(o, w->epoch);
-	} else {
-		o->bad |= (w->source | w->epoch) != 0 || w->draining;
-	}
-	wire_out_64(o, (uint64_t)w->digest);
-	wire_out_64(o, (uint64_t)(w->digest >> 64));
-	if (m->type != WIRE_CTRL_VIEW_NEWS)
-		return;
-	wire_out_32(o, w->draining ? WIRE_VIEW_DRAINING : 0);
-	wire_out_32(o, 0);
+	wire_u64(w, &m->drain.time_ms);
+	wire_u64(w, &m->drain.bytes_s);
 }
 
-static int news_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+static void drain_ok_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 {
-	struct wire_view_news *w = &m->view_news;
-	if (m->type == WIRE_CTRL_VIEW_NEWS) {
-		w->source = wire_cur_64(c);
-		w->epoch = wire_cur_64(c);
-	}
-	w->digest = wire_cur_64(c);
-	w->digest |= (kv_u128)wire_cur_64(c) << 64;
-	if (m->type != WIRE_CTRL_VIEW_NEWS)
-		return 0;
-	w->draining = view_flags_read(c);
-	wire_cur_check(c, wire_cur_32(c) == 0);
-	return 0;
+	wire_u64(w, &m->drain.time_ms);
+	wire_require(w, m->drain.time_ms != 0 && m->drain.bytes_s == 0);
 }
 
-/* ---- DRAIN, DRAIN_OK ---- */
-
-static void drain_write(struct wire_out *o, const struct wire_ctrl_msg *m)
-{
-	wire_out_64(o, m->drain.time_ms);
-	if (m->type == WIRE_CTRL_DRAIN)
-		wire_out_64(o, m->drain.bytes_s);
-	else
-		o->bad |= m->drain.bytes_s != 0 || m->drain.time_ms == 0;
-}
-
-static int drain_read(struct wire_cur *c, struct wire_ctrl_msg *m)
-{
-	m->drain.time_ms = wire_cur_64(c);
-	if (m->type == WIRE_CTRL_DRAIN)
-		m->drain.bytes_s = wire_cur_64(c);
-	else
-		wire_cur_check(c, m->drain.time_ms != 0);
-	return 0;
-}
-
-/* ---- DRAIN_DONE ---- */
-
-static void drained_write(struct wire_out *o, const struct wire_ctrl_msg *m)
-{
-	const struct kv_drained *d = &m->drained;
-	wire_out_64(o, d->values);
-	wire_out_64(o, d->bytes);
-	wire_out_64(o, d->of);
-	wire_out_64(o, d->gone);
-	wire_out_32(o, KV_LEFT_REASONS);
-	wire_out_32(o, 0);
-	for (unsigned i = 0; i < KV_LEFT_REASONS; i++)
-		wire_out_64(o, d->left[i]);
-	o->bad |= !kv_drained_valid(d);
-}
-
-static int drained_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+static void drained_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 {
 	struct kv_drained *d = &m->drained;
-	d->values = wire_cur_64(c);
-	d->bytes = wire_cur_64(c);
-	d->of = wire_cur_64(c);
-	d->gone = wire_cur_64(c);
-	wire_cur_check(c, wire_cur_32(c) == KV_LEFT_REASONS);
-	wire_cur_check(c, wire_cur_32(c) == 0);
+	uint32_t reasons = KV_LEFT_REASONS;
+	wire_u64(w, &d->values);
+	wire_u64(w, &d->bytes);
+	wire_u64(w, &d->of);
+	wire_u64(w, &d->gone);
+	wire_u32(w, &reasons);
+	wire_zero32(w);
 	for (unsigned i = 0; i < KV_LEFT_REASONS; i++)
-		d->left[i] = wire_cur_64(c);
-	wire_cur_check(c, kv_drained_valid(d));
-	return 0;
+		wire_u64(w, &d->left[i]);
+	wire_require(w, reasons == KV_LEFT_REASONS && kv_drained_valid(d));
 }
 
 /* ---- the envelope ---- */
 
 /* clang-format off */
-static const struct {
-	void (*write)(struct wire_out *o, const struct wire_ctrl_msg *m);
-	int (*read)(struct wire_cur *c, struct wire_ctrl_msg *m); /* 0 or -KV_EVERSION; the cursor has other errors */
-} codecs[] = {
-	[WIRE_CTRL_HELLO] = {hello_write, hello_read},
-	[WIRE_CTRL_WELCOME] = {welcome_write, welcome_read},
-	[WIRE_CTRL_REFUSE] = {refuse_write, refuse_read},
-	[WIRE_CTRL_REGION] = {region_write, region_read},
-	[WIRE_CTRL_REGION_OK] = {pair_write, pair_read},
-	[WIRE_CTRL_REVOKE] = {pair_write, pair_read},
-	[WIRE_CTRL_REVOKE_OK] = {pair_write, pair_read},
-	[WIRE_CTRL_ADDRESS] = {address_write, address_read},
-	[WIRE_CTRL_ADDRESS_OK] = {pair_write, pair_read},
-	[WIRE_CTRL_HEARTBEAT] = {heartbeat_write, heartbeat_read},
-	[WIRE_CTRL_GOODBYE] = {empty_write, empty_read},
-	[WIRE_CTRL_GOODBYE_OK] = {empty_write, empty_read},
-	[WIRE_CTRL_GOODBYE_DONE] = {empty_write, empty_read},
-	[WIRE_CTRL_SESSION_BEGIN] = {empty_write, empty_read},
-	[WIRE_CTRL_SESSION_CHALLENGE] = {challenge_write, challenge_read},
-	[WIRE_CTRL_SESSION_OPEN] = {open_write, open_read},
-	[WIRE_CTRL_SESSION_OK] = {opened_write, opened_read},
-	[WIRE_CTRL_SESSION_REFUSE] = {refused_write, refused_read},
-	[WIRE_CTRL_SESSION_CLOSE] = {close_write, close_read},
-	[WIRE_CTRL_SESSION_CLOSE_OK] = {close_write, close_read},
-	[WIRE_CTRL_ARENAS] = {empty_write, empty_read},
-	[WIRE_CTRL_ARENA] = {region_write, region_read},
-	[WIRE_CTRL_LANDINGS] = {empty_write, empty_read},
-	[WIRE_CTRL_LANDING] = {region_write, region_read},
-	[WIRE_CTRL_VIEW_ASK] = {news_write, news_read},
-	[WIRE_CTRL_VIEW] = {view_write, view_read},
-	[WIRE_CTRL_VIEW_NEWS] = {news_write, news_read},
-	[WIRE_CTRL_DRAIN] = {drain_write, drain_read},
-	[WIRE_CTRL_DRAIN_OK] = {drain_write, drain_read},
-	[WIRE_CTRL_DRAIN_DONE] = {drained_write, drained_read},
+static void (*const walks[])(struct wire_walk *w, struct wire_ctrl_msg *m) = {
+	[WIRE_CTRL_HELLO] = hello_walk,
+	[WIRE_CTRL_WELCOME] = welcome_walk,
+	[WIRE_CTRL_REFUSE] = refuse_walk,
+	[WIRE_CTRL_REGION] = region_walk,
+	[WIRE_CTRL_REGION_OK] = pair_walk,
+	[WIRE_CTRL_REVOKE] = pair_walk,
+	[WIRE_CTRL_REVOKE_OK] = pair_walk,
+	[WIRE_CTRL_ADDRESS] = address_walk,
+	[WIRE_CTRL_ADDRESS_OK] = pair_walk,
+	[WIRE_CTRL_HEARTBEAT] = heartbeat_walk,
+	[WIRE_CTRL_GOODBYE] = empty_walk,
+	[WIRE_CTRL_GOODBYE_OK] = empty_walk,
+	[WIRE_CTRL_GOODBYE_DONE] = empty_walk,
+	[WIRE_CTRL_SESSION_BEGIN] = empty_walk,
+	[WIRE_CTRL_SESSION_CHALLENGE] = challenge_walk,
+	[WIRE_CTRL_SESSION_OPEN] = open_walk,
+	[WIRE_CTRL_SESSION_OK] = opened_walk,
+	[WIRE_CTRL_SESSION_REFUSE] = refused_walk,
+	[WIRE_CTRL_SESSION_CLOSE] = close_walk,
+	[WIRE_CTRL_SESSION_CLOSE_OK] = close_walk,
+	[WIRE_CTRL_ARENAS] = empty_walk,
+	[WIRE_CTRL_ARENA] = region_walk,
+	[WIRE_CTRL_LANDINGS] = empty_walk,
+	[WIRE_CTRL_LANDING] = region_walk,
+	[WIRE_CTRL_VIEW_ASK] = ask_walk,
+	[WIRE_CTRL_VIEW] = view_walk,
+	[WIRE_CTRL_VIEW_NEWS] = news_walk,
+	[WIRE_CTRL_DRAIN] = drain_walk,
+	[WIRE_CTRL_DRAIN_OK] = drain_ok_walk,
+	[WIRE_CTRL_DRAIN_DONE] = drained_walk,
 };
 /* clang-format on */
 
 static bool type_known(unsigned type)
 {
-	return type >= WIRE_CTRL_HELLO && type < KV_COUNT(codecs);
+	return type >= WIRE_CTRL_HELLO && type < KV_COUNT(walks);
 }
 
 int wire_ctrl_encode(const struct wire_ctrl_msg *m, void *buf, size_t cap)
 {
-	struct wire_out o = {.at = buf, .end = (uint8_t *)buf + KV_MIN(cap, (size_t)PREFIX + KV_CTRL_MAX)};
-	size_t len;
+	struct wire_walk w = wire_writing(buf, KV_MIN(cap, (size_t)PREFIX + KV_CTRL_MAX));
+	uint32_t length = 0; /* filled in at the end */
+	uint16_t type = (uint16_t)m->type;
 	if (!type_known(m->type))
 		return -KV_EINVAL;
-	wire_out_32(&o, 0); /* the length, for the end */
-	wire_out_16(&o, (uint16_t)m->type);
-	wire_out_16(&o, 0);
-	codecs[m->type].write(&o, m);
-	if (o.bad)
+	wire_u32(&w, &length);
+	wire_u16(&w, &type);
+	wire_zero16(&w);
+	walks[m->type](&w, (struct wire_ctrl_msg *)m);
+	if (w.bad)
 		return -KV_EINVAL;
-	if (o.full)
+	if (w.full)
 		return -KV_ETOOBIG;
-	len = (size_t)(o.at - (uint8_t *)buf);
-	kv_put32(buf, (uint32_t)(len - PREFIX));
-	return (int)len;
+	length = (uint32_t)(w.at - (uint8_t *)buf);
+	kv_put32(buf, length - PREFIX);
+	return (int)length;
 }
 
 int wire_ctrl_length(const void *data, size_t have)
@@ -744,21 +494,20 @@ int wire_ctrl_length(const void *data, size_t have)
 
 int wire_ctrl_decode(const void *data, size_t len, struct wire_ctrl_msg *out)
 {
-	struct wire_cur c = wire_cur_over(data, len);
-	uint32_t length;
-	unsigned type, zero;
-	int rc;
+	struct wire_walk w = wire_reading(data, len);
+	uint32_t length = 0;
+	uint16_t type = 0;
 	memset(out, 0, sizeof(*out));
-	length = wire_cur_32(&c);
-	type = wire_cur_16(&c);
-	zero = wire_cur_16(&c);
-	if (c.bad || length > KV_CTRL_MAX || length != len - PREFIX || !type_known(type) || zero != 0)
+	wire_u32(&w, &length);
+	wire_u16(&w, &type);
+	wire_zero16(&w);
+	if (w.bad || length > KV_CTRL_MAX || length != len - PREFIX || !type_known(type))
 		return -KV_EPROTO;
 	out->type = (enum wire_ctrl)type;
-	rc = codecs[type].read(&c, out);
-	if (rc == 0 && (c.bad || wire_cur_left(&c) != 0))
-		rc = -KV_EPROTO;
-	return rc;
+	walks[type](&w, out);
+	if (!w.bad && type == WIRE_CTRL_HELLO && hello_foreign(&out->hello))
+		return -KV_EVERSION;
+	return w.bad || wire_left(&w) != 0 ? -KV_EPROTO : 0;
 }
 
 /* ---- parts that callers encode and decode ---- */
@@ -775,15 +524,15 @@ int wire_addr_pack(uint8_t *buf, size_t cap, uint32_t *len, const void *addr, si
 	return 0;
 }
 
-int wire_welcome_addr(const struct wire_welcome_msg *w, unsigned shard, unsigned rail, struct wire_blob_addr *out)
+int wire_welcome_addr(const struct wire_welcome_msg *m, unsigned shard, unsigned rail, struct wire_blob_addr *out)
 {
-	struct wire_cur c = wire_cur_over(w->addrs, w->addrs_len);
+	struct wire_walk w = wire_reading(m->addrs, m->addrs_len);
 	struct wire_blob_addr found = {0};
-	if (shard >= w->shards || rail >= w->rails)
+	if (shard >= m->shards || rail >= m->rails)
 		return -KV_EPROTO;
-	blobs_walk(&c, shard * w->rails + rail);
-	blob_read(&c, &found);
-	if (c.bad)
+	blobs_skip(&w, shard * m->rails + rail);
+	blob_walk(&w, &found);
+	if (w.bad)
 		return -KV_EPROTO;
 	*out = found;
 	return 0;
@@ -791,27 +540,29 @@ int wire_welcome_addr(const struct wire_welcome_msg *w, unsigned shard, unsigned
 
 int wire_view_pack(const struct kv_view *view, uint8_t *buf, size_t cap)
 {
-	struct wire_out o = {.at = buf, .end = buf + KV_MIN(cap, (size_t)KV_CTRL_MAX)};
-	for (uint32_t i = 0; i < view->count && !o.bad; i++) {
-		o.bad |= i > 0 && strcmp(view->member[i - 1].node_id, view->member[i].node_id) >= 0;
-		member_write(&o, &view->member[i]);
+	struct wire_walk w = wire_writing(buf, KV_MIN(cap, (size_t)KV_CTRL_MAX));
+	for (uint32_t i = 0; i < view->count && !w.bad; i++) {
+		wire_require(&w, i == 0 || strcmp(view->member[i - 1].node_id, view->member[i].node_id) < 0);
+		member_walk(&w, &view->member[i]);
 	}
-	return o.bad ? -KV_EINVAL : o.full ? -KV_ETOOBIG : (int)(o.at - buf);
+	if (w.bad)
+		return -KV_EINVAL;
+	return w.full ? -KV_ETOOBIG : (int)(w.at - buf);
 }
 
-int wire_view_take(const struct wire_view *w, struct kv_view *out)
+int wire_view_take(const struct wire_view *v, struct kv_view *out)
 {
-	struct wire_cur c = wire_cur_over(w->members, w->members_len);
-	struct kv_view v = {.source = w->source, .epoch = w->epoch};
-	struct kv_member m;
+	struct wire_walk w = wire_reading(v->members, v->members_len);
+	struct kv_view view = {.source = v->source, .epoch = v->epoch};
 	int rc = 0;
-	for (uint32_t i = 0; i < w->count && rc == 0; i++) {
-		member_read(&c, &m);
-		rc = kv_view_add(&v, &m);
+	for (uint32_t i = 0; i < v->count && rc == 0; i++) {
+		struct kv_member m = {0};
+		member_walk(&w, &m);
+		rc = kv_view_add(&view, &m);
 	}
 	if (rc < 0)
-		kv_view_fini(&v);
-	*out = v;
+		kv_view_fini(&view);
+	*out = view;
 	return rc;
 }
 

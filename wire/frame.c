@@ -9,16 +9,16 @@
 #include "wire/record.h"
 
 enum {
-	FRAME_MAGIC = 0,
-	FRAME_VERSION = 2,
-	FRAME_LINK = 3,
-	FRAME_SESSION = 4,
-	FRAME_TAG = 8,
-	FRAME_LENGTH = 24,
-	FRAME_RECORDS = 26,
-	FRAME_SHARD = 27,
-	FRAME_MARK = 28,
-	FRAME_COUNTER = 32
+	FRAME_MAGIC = 0,    /* u16 "KR" */
+	FRAME_VERSION = 2,  /* u8 */
+	FRAME_LINK = 3,     /* u8 */
+	FRAME_SESSION = 4,  /* u32 */
+	FRAME_TAG = 8,      /* u8[16] */
+	FRAME_LENGTH = 24,  /* u16: of the whole frame */
+	FRAME_RECORDS = 26, /* u8: their count */
+	FRAME_SHARD = 27,   /* u8 */
+	FRAME_MARK = 28,    /* u32 */
+	FRAME_COUNTER = 32  /* u64 */
 };
 
 _Static_assert((int)FRAME_TAG + (int)KV_MAC_TAG == (int)FRAME_LENGTH, "the tag fills its place");
@@ -105,7 +105,7 @@ int wire_reader_fail(struct wire_reader *r)
 	return -KV_EPROTO;
 }
 
-int wire_record_next(struct wire_reader *r, const uint8_t **out_header, struct wire_cur *out_body)
+int wire_record_next(struct wire_reader *r, const uint8_t **out_header)
 {
 	const uint8_t *p = r->at;
 	size_t room = (size_t)(r->end - p), len;
@@ -117,7 +117,6 @@ int wire_record_next(struct wire_reader *r, const uint8_t **out_header, struct w
 	if (KV_UNLIKELY(len < WIRE_RECORD_HEADER || len > room || len % 8 != 0))
 		return wire_reader_fail(r);
 	*out_header = p;
-	*out_body = wire_cur_over(p + WIRE_RECORD_HEADER, len - WIRE_RECORD_HEADER);
 	r->at = p + len;
 	r->left--;
 	return 1;

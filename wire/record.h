@@ -3,17 +3,29 @@
 #ifndef KVRAIL_WIRE_RECORD_H
 #define KVRAIL_WIRE_RECORD_H
 
-#include "wire/cursor.h"
+#include "wire/walk.h"
 #include "wire/wire.h"
 
 /* Offsets in a record's header. A request has its time left where a reply has its status. */
-enum { RECORD_TYPE = 0, RECORD_FLAGS = 1, RECORD_LENGTH = 2, RECORD_TIME = 4, RECORD_STATUS = 4, RECORD_ID = 8 };
+enum {
+	RECORD_TYPE = 0,   /* u8; of replies with WIRE_REPLY */
+	RECORD_FLAGS = 1,  /* u8 */
+	RECORD_LENGTH = 2, /* u16: header and padding included */
+	RECORD_TIME = 4,   /* u32 */
+	RECORD_STATUS = 4, /* i32 */
+	RECORD_ID = 8,     /* u64 */
+	REPLY_POSTED = 16, /* u32 */
+	REPLY_REPLIED = 20 /* u32 */
+};
 
-/* Of a reply's further fields. */
-enum { REPLY_POSTED = 16, REPLY_REPLIED = 20 };
+/* wire_record_next -- the next record, whose length is right. 1, 0 at the end, or -KV_EPROTO. */
+int wire_record_next(struct wire_reader *r, const uint8_t **out_header);
 
-/* wire_record_next -- the next record's header, and a cursor over its body. 1, 0 at the end, or -KV_EPROTO. */
-int wire_record_next(struct wire_reader *r, const uint8_t **out_header, struct wire_cur *out_body);
+/* wire_record_body -- a walk that reads the body behind the header. */
+WIRE_INLINE struct wire_walk wire_record_body(const uint8_t *header)
+{
+	return wire_reading(header + WIRE_RECORD_HEADER, kv_get16(header + RECORD_LENGTH) - WIRE_RECORD_HEADER);
+}
 
 /* wire_reader_fail -- fail all later reads of the frame. Returns -KV_EPROTO. */
 int wire_reader_fail(struct wire_reader *r);
