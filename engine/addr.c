@@ -115,20 +115,25 @@ void addr_put(struct addr *a)
 	free(a);
 }
 
-void addr_broken(const struct op *op, bool certain)
+bool addr_broken(const struct op *op, bool certain)
 {
 	struct addr *a = op->addr;
 	struct rail *r = a->rail;
 	if (a->generation != r->te->fence.generation)
-		return;
+		return false;
 	fab_broken(r->fab, a->handle);
 	if (!fab_caps(r->fab)->breaks_stay || r->te->rules.peers_heal)
-		return;
+		return false;
 	a->broke = true;
 	if (a->lost || (!certain && !op->after_break))
-		return;
+		return false;
 	a->lost = true;
-	if (!r->events->any_well(r->te))
+	return true;
+}
+
+void addr_lost(struct rail *r, bool any_well)
+{
+	if (!any_well)
 		rebuild_soon(r);
 	else if (!r->addrs.heal_at)
 		r->addrs.heal_at = te_now(r->te) + TE_HEAL_NS;

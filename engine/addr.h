@@ -35,9 +35,11 @@ struct addr {
 int addr_get(struct rail *r, const struct te_address *a, struct addr **out);
 void addr_put(struct addr *a);
 
-/* addr_broken -- an operation to op->addr failed with its connection; certain: it was not merely flushed. addrs_heal --
- * addrs.heal_at has passed. Both may set the rail to RAIL_BROKE. */
-void addr_broken(const struct op *op, bool certain);
+/* addr_broken -- an operation to op->addr failed with its connection; certain: it was not merely flushed. Returns
+ * whether the address is lost now; then call addr_lost. any_well: a peer has working connections. addrs_heal --
+ * addrs.heal_at has passed. The last two may set the rail to RAIL_BROKE. */
+bool addr_broken(const struct op *op, bool certain);
+void addr_lost(struct rail *r, bool any_well);
 void addrs_heal(struct rail *r);
 
 /* addrs_void -- the address vector is closed, and all handles are void. Referenced entries stay. */

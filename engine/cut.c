@@ -41,7 +41,7 @@ static bool possible(const struct te_peer *peer)
 	if (peer->strayed)
 		return false;
 	for (unsigned i = 0; i < peer->nlinks; i++) {
-		const struct link *l = &peer->links[i];
+		const struct te_link *l = &peer->links[i];
 		if (l->rail->state >= RAIL_DEAD || (l->addr && shared(peer, l->addr)))
 			return false;
 	}

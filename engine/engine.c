@@ -80,13 +80,6 @@ static int init(struct te *te, const struct te_options *o, const struct te_handl
 	return 0;
 }
 
-static const struct rail_events rail_events = {
-	.sent = msg_op_done,
-	.moved = xfer_op_done,
-	.follow = te_follow,
-	.any_well = peers_well,
-};
-
 /* *saved: the thread's memory policy; the caller restores it when the engine is open. */
 static int open_rails(struct te *te, const struct te_options *o, const struct fab_device *devices, unsigned count,
 		      struct kv_numa_saved *saved, struct kv_error *err)
@@ -108,7 +101,7 @@ static int open_rails(struct te *te, const struct te_options *o, const struct fa
 	memset(te->rails, 0, rails * sizeof(*te->rails));
 	te->nrails = rails;
 	for (unsigned i = 0; i < rails && rc == 0; i++)
-		rc = rail_open(te, i, &devices[at[i]], o, &rail_events, err);
+		rc = rail_open(te, i, &devices[at[i]], o, err);
 	return rc;
 }
 
@@ -290,12 +283,11 @@ static bool in_line(const struct te *te)
 
 int te_poll(struct te *te)
 {
-	int n = 0;
+	int n;
 	if (te->polling)
 		return 0;
 	te->polling = true;
-	for (unsigned i = 0; i < te->nrails; i++)
-		n += rail_poll(&te->rails[i]);
+	n = te_reap(te);
 	te_reset_turn(te);
 	n += te_notify(te);
 	if (te->backlog.queued || !kv_list_empty(&te->backlog.stalled) || in_line(te)) {
@@ -305,8 +297,6 @@ int te_poll(struct te *te)
 	}
 	if (te->msgs.starved)
 		msgs_room(te);
-	if (te->watch)
-		te->watch->turned(te->watch);
 	te->polling = false;
 	return n;
 }

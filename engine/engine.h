@@ -2,7 +2,7 @@
 /* engine.h -- the transfer engine: messages, RMA transfers and regions over one or more rails. The public header of
  * engine/.
  *
- * Threads. One thread, a loop's, makes all calls, unless a comment says otherwise. Only functions named ..._await park.
+ * Threads. One thread, a loop's, makes all calls, unless a comment says otherwise, and none parks.
  * Callbacks run inside te_poll and te_close, never inside the call that started an operation. A callback may start and
  * cancel operations and close peers; it may not close the engine.
  *
@@ -269,7 +269,6 @@ bool te_peer_address(const struct te_peer *peer, unsigned link, struct sockaddr_
 /* te_peer_link_use -- whether transfers over all links (TE_LINK_ANY) use this link; initially they do. At least one
  * link must stay in use while such transfers exist. Messages, and transfers that name the link, always use it. */
 void te_peer_link_use(struct te_peer *peer, unsigned link, bool use);
-uint32_t te_peer_inflight(const struct te_peer *peer); /* operations posted and not ended */
 
 /* ---- regions ---- */
 
@@ -310,8 +309,6 @@ int te_region_close(struct te_region **region);
 /* te_region_close_step -- the same for an engine at work: call it until it is not 1, with te_poll in between. After the
  * first 1 no other call may use the region. */
 int te_region_close_step(struct te_region **region);
-void *te_region_base(const struct te_region *region);
-uint64_t te_region_len(const struct te_region *region);
 
 struct te_key {
 	uint64_t base, key; /* as the owner of the memory announced them */
@@ -444,18 +441,12 @@ void te_order_end(struct te *te);
  * memory exists. */
 void te_xfer_cancel(struct te *te, struct te_xfer *x);
 
-/* ---- await.c: on a loop ---- */
+/* ---- attach.c: on a loop ---- */
 
 /* te_attach -- let this loop poll the engine and wait for its CQs where they have descriptors. Errors: -KV_EINVAL
  * (attached already), -KV_ENOMEM. */
 int te_attach(struct te *te, struct loop *loop);
-/* te_detach -- undo te_attach, before te_close. Coroutines waiting below return. Harmless when not attached. */
+/* te_detach -- undo te_attach, before te_close. Harmless when not attached. */
 void te_detach(struct te *te);
-/* te_msg_acquire_await -- as te_msg_acquire, waiting until the deadline. NULL: none became free, or the engine was
- * detached. Parks: a coroutine of that loop. */
-struct te_msg *te_msg_acquire_await(struct te *te, uint64_t deadline_ns);
-/* te_drain_await -- wait until nothing is posted or queued. Parks: a coroutine of that loop.
- * Errors: -KV_ETIMEOUT; -KV_EINVAL (not attached, or no coroutine). */
-int te_drain_await(struct te *te, uint64_t deadline_ns);
 
 #endif

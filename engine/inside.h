@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* inside.h -- struct te, with the data of each file, and the engine's bounds. Private to engine/; libfabric-free.
  *
- * Calls go down: await, engine, fence, cut, pump and notify, peer, msg and xfer, link, region, rail, addr, fabric*.
- * Calls up use struct rail_events (rail.h) and struct te_watch (below). Unless a header says otherwise, functions run
- * on the thread of the engine's loop, and none parks. Callbacks of the owner run only from te_notify, rail_poll and
- * te_close, where no list is being walked. */
+ * Calls go down: attach, engine, fence, cut, pump and notify, peer, msg and xfer, link, region, rail, addr, fabric/.
+ * The one call up is te_watch (below). Unless a header says otherwise, functions run on the thread of the engine's
+ * loop, and none parks. Callbacks of the owner run only from te_notify, te_reap and te_close, where no list is being
+ * walked.
+ */
 #ifndef KVRAIL_ENGINE_INSIDE_H
 #define KVRAIL_ENGINE_INSIDE_H
 
@@ -34,10 +35,8 @@ enum {
 #define TE_FENCE_REFILL_NS 250000000ull /* one more fence per this time, after a burst */
 #define TE_REBUILD_MIN_NS  100000000ull /* back-off of a failed rebuild, doubled up to ... */
 #define TE_REBUILD_MAX_NS  5000000000ull
-#define TE_RAIL_TRIAL_NS                                                                                               \
-	10000000000ull                   /* a rail that fails again within this time of its rebuild stays out for ...  \
-					  */
-#define TE_RAIL_OUT_MIN_NS 1000000000ull /* ... this time while others work, doubled each time */
+#define TE_RAIL_TRIAL_NS   10000000000ull /* a rail that fails again within this time of its rebuild stays out ... */
+#define TE_RAIL_OUT_MIN_NS 1000000000ull  /* ... for this time while others work, doubled each time */
 #define TE_RAIL_OUT_MAX_NS 60000000000ull
 #define TE_HEAL_NS         1000000000ull /* until a broken connection causes a rebuild of the endpoint */
 #define TE_STEP_NS         2000000ull    /* time per turn for registering and closing memory */
@@ -47,10 +46,8 @@ enum {
 _Static_assert((int)TE_DOOR_REQUIRE == (int)FAB_DOOR_REQUIRE && (int)TE_DOOR_OFF == (int)FAB_DOOR_OFF,
 	       "the same, in two layers");
 
-/* Reports to await.c, or to another waiting file. turned -- at the end of each te_poll: a buffer may be free, and all
- * work may be done. refd -- the descriptors to wait for have changed. Neither calls the engine. */
+/* The loop that waits for the engine. refd -- the descriptors to wait for have changed; it does not call the engine. */
 struct te_watch {
-	void (*turned)(struct te_watch *w);
 	void (*refd)(struct te_watch *w);
 };
 
@@ -94,7 +91,7 @@ struct te {
 	struct te_regions regions;
 	struct fence fence;
 	struct te_stats stats;  /* counters of no single rail; rail.stats has the rest */
-	struct te_watch *watch; /* NULL: no file waits */
+	struct te_watch *watch; /* NULL: not attached */
 };
 
 static inline uint64_t te_now(const struct te *te)

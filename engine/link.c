@@ -19,7 +19,7 @@ void backlog_init(struct backlog *b)
 	b->next_sweep = KV_NEVER;
 }
 
-void link_init(struct link *l, struct te_peer *peer, unsigned index, struct rail *rail, unsigned remote)
+void link_init(struct te_link *l, struct te_peer *peer, unsigned index, struct rail *rail, unsigned remote)
 {
 	l->peer = peer;
 	l->index = (uint16_t)index;
@@ -35,39 +35,39 @@ void link_init(struct link *l, struct te_peer *peer, unsigned index, struct rail
 /* Beyond the operations always allowed, a link may fill its window only while more than half of the rail's credits are
  * free. So hundreds of stuck peers are needed to use up the credits. A held-back link has operations in flight, and the
  * next completion activates it. */
-bool link_room(const struct link *l)
+bool link_room(const struct te_link *l)
 {
 	const struct te *te = l->peer->te;
 	return l->ops < te->rules.link_ops ||
 	       (l->bytes < te->rules.link_bytes && l->rail->pool.credits > l->rail->pool.half);
 }
 
-bool link_msg_room(const struct link *l)
+bool link_msg_room(const struct te_link *l)
 {
 	return l->sends < TE_LINK_SENDS || l->rail->pool.credits > l->rail->pool.half;
 }
 
-bool link_direct_msg(const struct link *l)
+bool link_direct_msg(const struct te_link *l)
 {
 	return l->addr && l->sched != LINK_STALLED && kv_list_empty(&l->msgs) && link_msg_room(l);
 }
 
-bool link_direct(const struct link *l)
+bool link_direct(const struct te_link *l)
 {
 	return l->addr && l->sched == LINK_IDLE && kv_list_empty(&l->msgs) && kv_list_empty(&l->rail->ready);
 }
 
-bool link_has_work(const struct link *l)
+bool link_has_work(const struct te_link *l)
 {
 	return !kv_list_empty(&l->msgs) || !kv_list_empty(&l->xfers) || (l->use && !kv_list_empty(&l->peer->xfers));
 }
 
-bool link_msg_due(const struct link *l)
+bool link_msg_due(const struct te_link *l)
 {
 	return !kv_list_empty(&l->msgs) && link_msg_room(l);
 }
 
-void link_activate(struct link *l)
+void link_activate(struct te_link *l)
 {
 	if (link_msg_due(l)) {
 		link_activate_first(l);
@@ -79,7 +79,7 @@ void link_activate(struct link *l)
 	kv_list_add_tail(&l->rail->ready, &l->node);
 }
 
-void link_activate_first(struct link *l)
+void link_activate_first(struct te_link *l)
 {
 	if (l->sched == LINK_STALLED || !l->addr)
 		return;
@@ -88,7 +88,7 @@ void link_activate_first(struct link *l)
 	kv_list_add_head(&l->rail->ready, &l->node);
 }
 
-void link_stall(struct link *l)
+void link_stall(struct te_link *l)
 {
 	struct backlog *b = &l->peer->te->backlog;
 	if (kv_list_empty(&b->stalled))
@@ -98,7 +98,7 @@ void link_stall(struct link *l)
 	kv_list_add_tail(&b->stalled, &l->node);
 }
 
-struct op *link_follow_take(struct link *l)
+struct op *link_follow_take(struct te_link *l)
 {
 	struct op *op = l->follow;
 	if (!op)
@@ -111,7 +111,7 @@ struct op *link_follow_take(struct link *l)
 	return NULL;
 }
 
-void link_rest(struct link *l)
+void link_rest(struct te_link *l)
 {
 	kv_list_del(&l->node);
 	l->sched = LINK_IDLE;

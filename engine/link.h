@@ -8,7 +8,7 @@
 
 enum link_state { LINK_IDLE, LINK_READY, LINK_STALLED };
 
-struct link {
+struct te_link {
 	struct te_peer *peer;
 	struct rail *rail;
 	struct addr *addr; /* NULL: void after a reset */
@@ -30,11 +30,11 @@ struct te_peer {
 	struct kv_list node;    /* te.peers */
 	struct kv_list waiting; /* backlog.peers, while an operation is queued */
 	struct kv_list xfers;   /* queued, for any link */
-	uint32_t queued, inflight, refs;
+	uint32_t queued, refs;
 	bool closed, is_void;
 	bool strayed; /* its addresses changed since it was void: the old ones are unknown, and no cut finds them */
 	uint16_t nlinks, nused, remote_rails, next_link;
-	struct link links[];
+	struct te_link links[];
 };
 
 /* Submitted messages and transfers, not yet posted. link.c adds them; pump.c, the only other file that changes this,
@@ -50,32 +50,32 @@ struct backlog {
 void backlog_init(struct backlog *b);
 
 /* link_init -- a link of a peer being opened: nothing is queued, every transfer may use it. */
-void link_init(struct link *l, struct te_peer *peer, unsigned index, struct rail *rail, unsigned remote);
+void link_init(struct te_link *l, struct te_peer *peer, unsigned index, struct rail *rail, unsigned remote);
 
 /* link_room -- its window has room for another chunk. link_direct -- nothing waits here: a new chunk may be posted at
  * once. link_direct_msg -- the same for a message, which precedes waiting chunks. */
-bool link_room(const struct link *l);
-bool link_direct(const struct link *l);
-bool link_direct_msg(const struct link *l);
+bool link_room(const struct te_link *l);
+bool link_direct(const struct te_link *l);
+bool link_direct_msg(const struct te_link *l);
 
 /* link_has_work -- an operation is queued that it may post. link_msg_room -- it may post another message: the bound of
  * link_room. link_msg_due -- ... and has one queued: then it stands at the head of its line, since a transfer without a
  * credit ends the serving of the line. */
-bool link_has_work(const struct link *l);
-bool link_msg_room(const struct link *l);
-bool link_msg_due(const struct link *l);
+bool link_has_work(const struct te_link *l);
+bool link_msg_room(const struct te_link *l);
+bool link_msg_due(const struct te_link *l);
 
 /* link_activate -- it may have an operation to post: join the rail's line. link_activate_first -- a message waits: join
  * at the head. link_stall -- the provider refused: leave the line, retry once per te_poll. link_rest -- leave every
  * scheduling list. */
-void link_activate(struct link *l);
-void link_activate_first(struct link *l);
-void link_stall(struct link *l);
-void link_rest(struct link *l);
+void link_activate(struct te_link *l);
+void link_activate_first(struct te_link *l);
+void link_stall(struct te_link *l);
+void link_rest(struct te_link *l);
 
 /* link_follow_take -- take the operation reserved for the message behind its ordered writes; NULL: none, or the order
  * is lost. */
-struct op *link_follow_take(struct link *l);
+struct op *link_follow_take(struct te_link *l);
 
 /* peer_hold, peer_release -- add or drop a reference to the peer; the last one frees it. */
 static inline void peer_hold(struct te_peer *peer)
@@ -90,13 +90,12 @@ void peer_queued(struct te_peer *peer, uint64_t deadline_ns);
 void peer_unqueued(struct te_peer *peer);
 
 /* link_posted -- judge the result of posting over this link, as rail_op_posted does. The operation then holds the peer
- * until rail_events.sent or .moved. */
-static inline enum post link_posted(struct link *l, struct op *op, int rc)
+ * until msg_op_done or xfer_op_done. */
+static inline enum post link_posted(struct te_link *l, struct op *op, int rc)
 {
 	enum post p = rail_op_posted(l->rail, op, l->addr, rc);
 	if (p == POST_DONE) {
 		op->link = l;
-		l->peer->inflight++;
 		peer_hold(l->peer);
 	}
 	return p;

@@ -85,7 +85,7 @@ static void notify(struct te *te, struct msg *m, int status)
 	kv_list_add_tail(&te->ended.msgs, &m->node);
 }
 
-static enum post post(struct link *l, struct msg *m, struct op *op)
+static enum post post(struct te_link *l, struct msg *m, struct op *op)
 {
 	struct rail *r = l->rail;
 	op->of.msg = m;
@@ -96,7 +96,7 @@ static enum post post(struct link *l, struct msg *m, struct op *op)
 	return p;
 }
 
-enum post msg_post(struct link *l, struct msg *m)
+enum post msg_post(struct te_link *l, struct msg *m)
 {
 	struct op *op = rail_op_get(l->rail, OP_SEND);
 	return op ? post(l, m, op) : POST_NO_CREDIT;
@@ -104,9 +104,8 @@ enum post msg_post(struct link *l, struct msg *m)
 
 void msg_op_done(struct op *op, int status)
 {
-	struct link *l = op->link;
+	struct te_link *l = op->link;
 	struct te_peer *peer = l->peer;
-	peer->inflight--;
 	l->sends--;
 	if (status == 0)
 		l->rail->stats.sends++;
@@ -144,7 +143,7 @@ bool msgs_notify(struct te *te)
 void te_msg_send(struct te *te, struct te_peer *peer, unsigned link, struct te_msg *msg, uint64_t deadline_ns)
 {
 	struct msg *m = KV_CONTAINER(msg, struct msg, pub);
-	struct link *l = &peer->links[link < peer->nlinks ? link : 0];
+	struct te_link *l = &peer->links[link < peer->nlinks ? link : 0];
 	te->live++;
 	m->link = l;
 	m->deadline_ns = deadline_ns;
@@ -170,7 +169,7 @@ void te_msg_send(struct te *te, struct te_peer *peer, unsigned link, struct te_m
 int te_msg_follow(struct te *te, struct te_peer *peer, unsigned link, struct te_msg *msg)
 {
 	struct msg *m = KV_CONTAINER(msg, struct msg, pub);
-	struct link *l = &peer->links[link];
+	struct te_link *l = &peer->links[link];
 	struct op *op = link_follow_take(l);
 	if (!op)
 		return -KV_EBUSY;

@@ -9,7 +9,7 @@
 struct msg {
 	struct te_msg pub;
 	struct kv_list node; /* a link's queue, ended.msgs, or msgs.free */
-	struct link *link;
+	struct te_link *link;
 	uint64_t deadline_ns;
 	int status;
 };
@@ -36,9 +36,9 @@ void msgs_close(struct msgs *m);
 void msgs_room(struct te *te);
 
 /* msg_post -- post it over this link. POST_DONE: it is the provider's; else it is unchanged. */
-enum post msg_post(struct link *l, struct msg *m);
+enum post msg_post(struct te_link *l, struct msg *m);
 
-/* msg_op_done -- rail_events.sent: runs the owner's `sent` and frees the buffer. */
+/* msg_op_done -- runs the owner's `sent` and frees the buffer. */
 void msg_op_done(struct op *op, int status);
 
 /* msg_fail_queued -- remove it from its queue; msgs_notify reports it to `sent`. */

@@ -25,7 +25,8 @@ void notify_init(struct ended *ended, struct order *order);
  * is being walked. */
 bool te_notify(struct te *te);
 
-/* te_follow -- rail_events.follow: let the owner send the messages behind its ordered writes. */
-void te_follow(struct te *te);
+/* te_reap -- read a bounded number of events of each rail and report them. Returns their number. Callbacks of the owner
+ * run; one that fences ends the reading of its rail. */
+int te_reap(struct te *te);
 
 #endif

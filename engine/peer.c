@@ -27,7 +27,7 @@ static int addresses_get(struct te_peer *peer, const struct te_address *addrs, s
 	for (unsigned i = 0; i < peer->nlinks; i++)
 		out[i] = NULL;
 	for (unsigned i = 0; i < peer->nlinks; i++) {
-		const struct link *l = &peer->links[i];
+		const struct te_link *l = &peer->links[i];
 		int rc = addr_get(l->rail, &addrs[l->remote], &out[i]);
 		if (rc == 0)
 			continue;
@@ -59,7 +59,7 @@ static int usable(const struct te *te, struct kv_error *err)
 	return 0;
 }
 
-static void link_addr_put(struct link *l)
+static void link_addr_put(struct te_link *l)
 {
 	if (!l->addr)
 		return;
@@ -80,7 +80,7 @@ static void addresses_use(struct te_peer *peer, struct addr **addrs)
 {
 	peer->strayed |= strays(peer, addrs);
 	for (unsigned i = 0; i < peer->nlinks; i++) {
-		struct link *l = &peer->links[i];
+		struct te_link *l = &peer->links[i];
 		l->rail->stamp++; /* writes to the old address have no message behind them any more */
 		link_addr_put(l);
 		l->addr = addrs[i];
@@ -128,7 +128,7 @@ static void rails_take(struct te_peer *peer)
 {
 	struct te *te = peer->te;
 	for (unsigned i = 0; i < peer->nlinks; i++) {
-		struct link *l = &peer->links[i];
+		struct te_link *l = &peer->links[i];
 		if (l->follow) /* of the old rail's operations; te_handlers.follow still runs */
 			rail_op_put(l->rail, l->follow);
 		l->follow = NULL;
@@ -159,7 +159,7 @@ void peer_void(struct te_peer *peer)
 	peer->is_void = true;
 	peer->strayed = false;
 	for (unsigned i = 0; i < peer->nlinks; i++) {
-		struct link *l = &peer->links[i];
+		struct te_link *l = &peer->links[i];
 		link_rest(l);
 		link_addr_put(l);
 		l->addr = NULL;
@@ -189,7 +189,7 @@ void peer_fail_queued(struct te_peer *peer, int status)
 {
 	fail_xfers(&peer->xfers, status);
 	for (unsigned i = 0; i < peer->nlinks; i++) {
-		struct link *l = &peer->links[i];
+		struct te_link *l = &peer->links[i];
 		fail_xfers(&l->xfers, status);
 		while (!kv_list_empty(&l->msgs))
 			msg_fail_queued(KV_LIST_ENTRY(l->msgs.next, struct msg, node), status);
@@ -212,7 +212,7 @@ void te_peer_close(struct te_peer **peer_ref)
 
 void te_peer_link_use(struct te_peer *peer, unsigned link, bool use)
 {
-	struct link *l = &peer->links[link];
+	struct te_link *l = &peer->links[link];
 	if (link >= peer->nlinks || l->use == use)
 		return;
 	l->use = use;
@@ -236,9 +236,4 @@ bool te_peer_address(const struct te_peer *peer, unsigned link, struct sockaddr_
 	memset(out, 0, sizeof(*out));
 	memcpy(out, a->blob, a->len);
 	return out->ss_family == AF_INET || out->ss_family == AF_INET6;
-}
-
-uint32_t te_peer_inflight(const struct te_peer *peer)
-{
-	return peer->inflight;
 }

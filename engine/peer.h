@@ -10,7 +10,7 @@
 void peer_void(struct te_peer *peer);
 void peer_fail_queued(struct te_peer *peer, int status);
 
-/* peers_well -- rail_events.any_well: whether any peer has working connections. */
+/* peers_well -- whether any peer has working connections. */
 bool peers_well(const struct te *te);
 
 #endif

@@ -13,7 +13,7 @@
 
 /* ---- posting ---- */
 
-static enum post post_msg(struct link *l)
+static enum post post_msg(struct te_link *l)
 {
 	struct msg *m = KV_LIST_ENTRY(l->msgs.next, struct msg, node);
 	enum post p = msg_post(l, m);
@@ -39,7 +39,7 @@ static struct te_xfer *first_of(struct kv_list *queue)
 	return NULL;
 }
 
-static enum post post_chunk(struct link *l, struct kv_list *queue)
+static enum post post_chunk(struct te_link *l, struct kv_list *queue)
 {
 	struct te_xfer *x = first_of(queue);
 	if (!x)
@@ -62,7 +62,7 @@ static enum post post_chunk(struct link *l, struct kv_list *queue)
 }
 
 /* A chunk of either queue, in turns. */
-static enum post post_some_chunk(struct link *l)
+static enum post post_some_chunk(struct te_link *l)
 {
 	if (KV_UNLIKELY(!l->use))
 		return post_chunk(l, &l->xfers);
@@ -74,7 +74,7 @@ static enum post post_some_chunk(struct link *l)
 }
 
 /* One operation of a link. POST_NOTHING: no work, or no room in the window. */
-static enum post post_one(struct link *l)
+static enum post post_one(struct te_link *l)
 {
 	bool msgs = !kv_list_empty(&l->msgs);
 	enum post p;
@@ -93,7 +93,7 @@ static enum post post_one(struct link *l)
 static void pump_rail(struct rail *r)
 {
 	while (!kv_list_empty(&r->ready)) {
-		struct link *l = KV_LIST_ENTRY(r->ready.next, struct link, node);
+		struct te_link *l = KV_LIST_ENTRY(r->ready.next, struct te_link, node);
 		switch (post_one(l)) {
 		case POST_DONE:
 		case POST_FAILED:
@@ -123,7 +123,7 @@ static void pump_stalled(struct backlog *b)
 		kv_list_add_tail(&batch, n);
 	uint64_t since = b->stalled_since;
 	while ((n = kv_list_pop(&batch))) {
-		struct link *l = KV_LIST_ENTRY(n, struct link, node);
+		struct te_link *l = KV_LIST_ENTRY(n, struct te_link, node);
 		l->sched = LINK_IDLE;
 		switch (post_one(l)) {
 		case POST_DONE:

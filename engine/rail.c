@@ -4,12 +4,8 @@
  * Credits. At most min(tx depth, CQ depth / 2) operations are posted, and receives for half of the CQ's remaining room;
  * the other half is for immediates. So the provider's queues cannot overflow.
  *
- * Only an operation in OP_POSTED accepts a completion. Any other event is a stray, counted and ignored, so an operation
- * completes exactly once whatever events a provider reports. Where closing is slow (caps.close_max_ns) pool and
- * receives exist twice: the next endpoint starts while the old one's operations are in OP_LIMBO.
- *
- * A callback may fence. The rest of the batch of events then belongs to the closed endpoint and is dropped. A receive
- * is wiped and posted after its handler returned; a rebuild does not post it while its handler reads it. */
+ * Where closing is slow (caps.close_max_ns) pool and receives exist twice: the next endpoint starts while the old one's
+ * operations are in OP_LIMBO. A rebuild does not post a receive while its handler reads it. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +73,7 @@ bool rail_stranded(struct rail *r)
 }
 
 int rail_open(struct te *te, unsigned index, const struct fab_device *device, const struct te_options *options,
-	      const struct rail_events *events, struct kv_error *err)
+	      struct kv_error *err)
 {
 	struct rail *r = &te->rails[index];
 	struct fab_options fo = {.tx_depth = options->tx_depth,
@@ -88,7 +84,6 @@ int rail_open(struct te *te, unsigned index, const struct fab_device *device, co
 				 .door = (enum fab_door)options->door,
 				 .log = te->log};
 	r->te = te;
-	r->events = events;
 	r->index = index;
 	r->numa_node = device->numa_node;
 	r->shared = device->shared;
@@ -154,12 +149,6 @@ void rail_op_put(struct rail *r, struct op *op)
 	r->pool.credits++;
 }
 
-/* Peers can cause these lines: log only every power of two. */
-static bool first_of_many(uint64_t count)
-{
-	return (count & (count - 1)) == 0;
-}
-
 enum post rail_op_posted(struct rail *r, struct op *op, struct addr *a, int rc)
 {
 	if (KV_UNLIKELY(rc != 0))
@@ -190,26 +179,10 @@ enum post rail_op_posted(struct rail *r, struct op *op, struct addr *a, int rc)
 			return POST_STALLED;
 		break;
 	}
-	if (first_of_many(++r->stats.failed_ops))
+	if (rail_log_due(++r->stats.failed_ops))
 		kv_warn(r->te->log, "rail %u: posting failed: %s (%llu so far)", r->index, kv_strerror(rc),
 			(unsigned long long)r->stats.failed_ops);
 	return POST_FAILED;
-}
-
-/* Report an operation's result to its owner. The operation is freed first, so the owner may start the next one with it.
- */
-static void op_finish(struct rail *r, struct op *op, int status)
-{
-	struct op done = {
-		.link = op->link, .addr = op->addr, .of = op->of, .len = op->len, .chunk = op->chunk, .kind = op->kind};
-	if (KV_UNLIKELY(op->after_break) && status == 0)
-		op->addr->broke = op->addr->lost = false;
-	rail_op_put(r, op);
-	addr_put(done.addr);
-	if (done.kind == OP_SEND)
-		r->events->sent(&done, status);
-	else
-		r->events->moved(&done, status);
 }
 
 static unsigned set_in_use(const struct rail *r)
@@ -251,21 +224,6 @@ void rail_limbo_end(struct rail *r, int status)
 	}
 }
 
-bool rail_dispatch_ended(struct rail *r)
-{
-	bool any = false;
-	for (uint32_t i = 0; i < r->pool.limit * r->sets; i++) {
-		struct op *op = &r->pool.ops[i];
-		if (op->state != OP_ENDED)
-			continue;
-		any = true;
-		r->pool.credits -= op->left; /* op_finish returns it once more */
-		op->left = false;
-		op_finish(r, op, op->status);
-	}
-	return any;
-}
-
 int rails_down(const struct te *te)
 {
 	if (!fence_down(&te->fence))
@@ -278,7 +236,7 @@ int rails_down(const struct te *te)
 
 /* ---- receives ---- */
 
-static void recv_post(struct rail *r, struct op *op)
+void rail_receive_post(struct rail *r, struct op *op)
 {
 	int rc = fab_recv(r->fab, op->of.buf, KV_MSG_MAX, r->msg_mr, &op->ctx);
 	if (rc == 0) {
@@ -292,14 +250,13 @@ static void recv_post(struct rail *r, struct op *op)
 		rail_failed(r);
 }
 
-/* After one refusal the next would be refused as well. */
-static void recvs_retry(struct rail *r)
+void rail_receives_retry(struct rail *r)
 {
 	struct op *op;
 	do {
 		op = r->recv.idle;
 		r->recv.idle = op->next;
-		recv_post(r, op);
+		rail_receive_post(r, op);
 	} while (op->state == OP_POSTED && r->recv.idle);
 }
 
@@ -310,12 +267,6 @@ uint32_t rail_receives(const struct rail *r)
 		 n = c->rx_depth ? KV_MIN(r->recv.count, c->rx_depth) : r->recv.count;
 	/* Half of the rest of the queue: immediates of peers take the other half. */
 	return KV_MAX(1u, c->cq_depth > ops ? KV_MIN(n, (c->cq_depth - ops) / 2) : 1u);
-}
-
-/* Whether a receive belongs to the set in use, not to an abandoned endpoint. */
-static bool in_use(const struct rail *r, const struct op *op)
-{
-	return op >= r->recv.set && op < r->recv.set + r->recv.count;
 }
 
 void rail_receives_post(struct rail *r)
@@ -330,149 +281,6 @@ void rail_receives_post(struct rail *r)
 		r->recv.set[i].state = OP_IDLE;
 		/* A small or shrunken queue has no room for the last receives. */
 		if (i < n && !r->recv.set[i].in_handler)
-			recv_post(r, &r->recv.set[i]);
+			rail_receive_post(r, &r->recv.set[i]);
 	}
-}
-
-static void on_message(struct rail *r, struct op *op, uint64_t len)
-{
-	struct te *te = r->te;
-	r->recv.failures = 0;
-	op->state = OP_IDLE;
-	if (len > KV_MSG_MAX) {
-		r->stats.stray_events++;
-	} else {
-		r->stats.receives++;
-		op->in_handler = te->order.open = true;
-		if (te->handlers.message)
-			te->handlers.message(te->arg, r->index, op->of.buf, (size_t)len);
-		/* Before other messages cause postings that may be refused for peers in trouble. */
-		if (!kv_list_empty(&te->order.links))
-			r->events->follow(te);
-		op->in_handler = te->order.open = false;
-		if (!in_use(r, op)) /* the handler fenced */
-			return;
-		memset(op->of.buf, 0, (size_t)len);
-	}
-	recv_post(r, op);
-}
-
-/* A failed receive says nothing about a peer. If all receives in a row fail, the endpoint is broken. */
-static void on_recv_failed(struct rail *r, struct op *op, int status)
-{
-	r->stats.stray_events++;
-	kv_debug(r->te->log, "rail %u: a receive failed: %s (%s)", r->index, kv_strerror(status),
-		 fab_last_error(r->fab));
-	op->state = OP_IDLE;
-	if (++r->recv.failures > 2 * r->recv.count)
-		rail_failed(r);
-	memset(op->of.buf, 0, KV_MSG_MAX);
-	recv_post(r, op);
-}
-
-/* ---- events ---- */
-
-/* Whether an event's context is a posted operation of this rail. */
-static bool op_valid(const struct rail *r, const struct op *op, bool recv)
-{
-	const struct op *first = recv ? r->recv.set : r->pool.ops;
-	size_t n = recv ? r->recv.count : r->pool.limit * r->sets;
-	return op >= first && op < first + n && op->state == OP_POSTED;
-}
-
-static void on_failure(struct rail *r, const struct fab_event *ev)
-{
-	struct op *op = (struct op *)ev->ctx;
-	if (op && op_valid(r, op, true)) {
-		on_recv_failed(r, op, ev->status);
-		return;
-	}
-	if (!op || !op_valid(r, op, false)) {
-		r->stats.stray_events++;
-		kv_debug(r->te->log, "rail %u: an error without an operation: %s", r->index, fab_last_error(r->fab));
-		return;
-	}
-	int status = ev->status < 0 ? ev->status : -KV_EPROVIDER;
-	switch (fab_error_class(status)) {
-	case FAB_ERR_OP:
-		if (status == -EADDRNOTAVAIL && rail_stranded(r))
-			status = -KV_ERESET; /* the rebuild follows in this poll */
-		else if (first_of_many(++r->stats.failed_ops))
-			kv_warn(r->te->log, "rail %u: an operation failed: %s (%llu so far)", r->index,
-				fab_last_error(r->fab), (unsigned long long)r->stats.failed_ops);
-		break;
-	case FAB_ERR_PEER:
-		r->stats.failed_peer++;
-		kv_debug(r->te->log, "rail %u: an operation failed: %s", r->index, fab_last_error(r->fab));
-		addr_broken(op, status != -ECANCELED);
-		status = -KV_EPEERDOWN;
-		break;
-	case FAB_ERR_ENDPOINT:
-		r->stats.failed_endpoint++;
-		status = -KV_ERESET; /* the rebuild follows in this poll */
-		rail_failed(r);
-		break;
-	}
-	op_finish(r, op, status);
-}
-
-static void on_event(struct rail *r, const struct fab_event *ev)
-{
-	struct op *op = (struct op *)ev->ctx;
-	switch (ev->type) {
-	case FAB_EV_DONE:
-		if (op_valid(r, op, false))
-			op_finish(r, op, 0);
-		else
-			r->stats.stray_events++;
-		break;
-	case FAB_EV_RECV:
-		if (op_valid(r, op, true))
-			on_message(r, op, ev->len);
-		else
-			r->stats.stray_events++;
-		break;
-	case FAB_EV_IMM:
-		r->stats.immediates++;
-		if (op && op_valid(r, op, true)) { /* the immediate used up a receive */
-			op->state = OP_IDLE;
-			recv_post(r, op);
-		}
-		if (r->te->handlers.immediate)
-			r->te->handlers.immediate(r->te->arg, r->index, ev->imm);
-		break;
-	case FAB_EV_FAIL:
-		on_failure(r, ev);
-		break;
-	case FAB_EV_DEAD:
-		r->stats.failed_endpoint++;
-		kv_event(r->te->log, KV_LOG_ERROR,
-			 KV_EVENT("rail_failed", KV_NUMBER("rail", r->index),
-				  KV_FIELD("reason", fab_last_error(r->fab))),
-			 "rail %u: the endpoint failed: %s", r->index, fab_last_error(r->fab));
-		rail_failed(r);
-		break;
-	}
-}
-
-int rail_poll(struct rail *r)
-{
-	struct fab_event ev[TE_POLL_BATCH];
-	uint32_t generation = r->te->fence.generation;
-	int total = 0;
-	if (r->recv.idle && rail_up(r))
-		recvs_retry(r);
-	for (int round = 0; round < TE_POLL_ROUNDS; round++) {
-		r->stamp++;
-		int n = fab_poll(r->fab, ev, TE_POLL_BATCH);
-		total += n;
-		for (int i = 0; i < n; i++) {
-			on_event(r, &ev[i]);
-			if (r->te->fence.generation != generation)
-				return total;
-		}
-		if (n < TE_POLL_BATCH)
-			break;
-	}
-	return total;
 }

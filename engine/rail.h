@@ -7,7 +7,7 @@
 #include "engine/engine.h"
 #include "engine/fabric/fabric.h"
 
-struct link;
+struct te_link;
 struct msg;
 
 enum op_kind { OP_FREE, OP_SEND, OP_WRITE, OP_READ, OP_RECV };
@@ -17,7 +17,7 @@ enum post { POST_DONE, POST_NO_CREDIT, POST_STALLED, POST_FAILED, POST_NOTHING }
 struct op {
 	struct fab_ctx ctx; /* first */
 	struct op *next;    /* free list */
-	struct link *link;
+	struct te_link *link;
 	struct addr *addr;
 	union {
 		struct te_xfer *xfer;
@@ -30,17 +30,6 @@ struct op {
 	bool after_break; /* posted while addr->broke */
 	bool in_handler;  /* OP_RECV: the owner reads the buffer now */
 	bool left;        /* it was in limbo, and its credit was returned then */
-};
-
-/* The calls up from a rail; set when it is opened. sent, moved -- an OP_SEND, or an OP_WRITE or OP_READ, has ended with
- * this status: once per posted operation, from rail_poll and rail_dispatch_ended. The operation is a copy, its original
- * already free. follow -- the handler of a message returned, and links are in order.links. any_well -- whether any peer
- * has working connections. */
-struct rail_events {
-	void (*sent)(struct op *op, int status);
-	void (*moved)(struct op *op, int status);
-	void (*follow)(struct te *te);
-	bool (*any_well)(const struct te *te);
 };
 
 /* The state of a rail's endpoint:
@@ -85,7 +74,6 @@ struct receives {
 
 struct rail {
 	struct te *te;
-	const struct rail_events *events;
 	unsigned index;
 	int numa_node;            /* of its NIC; -1: unknown */
 	bool shared;              /* several devices share its domain */
@@ -119,16 +107,22 @@ static inline void rail_failed(struct rail *r)
 		r->state = RAIL_DEAD;
 }
 
+/* rail_log_due -- whether to log event number `count`: peers can cause some, so only every power of two. */
+static inline bool rail_log_due(uint64_t count)
+{
+	return (count & (count - 1)) == 0;
+}
+
 /* rail_stranded -- whether the machine has lost the address of its endpoint; then it will be rebuilt. rail_device_take
  * -- update the device name: a rebuilt endpoint may have another address. */
 bool rail_stranded(struct rail *r);
 void rail_device_take(struct rail *r);
 
-/* rail_open -- open te->rails[index] on this device. events: its calls up. Returns 0, or a code with *err; rail_stop
+/* rail_open -- open te->rails[index] on this device. Returns 0, or a code with *err; rail_stop
  * and rail_free end it either way. Thread: te_open's, under its lock. rail_start -- register the message memory,
  * msgs.area, and post the receives. As fab_mr_reg. */
 int rail_open(struct te *te, unsigned index, const struct fab_device *device, const struct te_options *options,
-	      const struct rail_events *events, struct kv_error *err);
+	      struct kv_error *err);
 int rail_start(struct rail *r, struct kv_error *err);
 
 /* rail_stop -- close the endpoint: nothing touches memory any more. rail_free -- free the operations after all have
@@ -136,23 +130,20 @@ int rail_start(struct rail *r, struct kv_error *err);
 void rail_stop(struct rail *r);
 void rail_free(struct rail *r);
 
-/* rail_poll -- read a bounded number of events and report them. Returns their number. Callbacks of the owner run; one
- * that fences ends the reading. */
-int rail_poll(struct rail *r);
-
 /* rail_depth_take, rail_receives -- how many operations and receives may be posted: a rebuilt endpoint may have smaller
- * queues. rail_receives_post -- post all receives after a rebuild. */
+ * queues. rail_receives_post -- post all receives after a rebuild. rail_receive_post -- post one; if it is refused, it
+ * waits for rail_receives_retry, which ends with the first refusal. */
 void rail_depth_take(struct rail *r);
 uint32_t rail_receives(const struct rail *r);
 void rail_receives_post(struct rail *r);
+void rail_receive_post(struct rail *r, struct op *op);
+void rail_receives_retry(struct rail *r);
 
 /* rail_end_posted -- the endpoint is closed or abandoned: every posted operation becomes OP_ENDED, or OP_LIMBO where
  * closing may take long. Returns the number in limbo. rail_limbo_end -- all abandoned endpoints are closed: every
- * OP_LIMBO becomes OP_ENDED. rail_dispatch_ended -- report every OP_ENDED, where callbacks may run. Returns whether
- * there was any. */
+ * OP_LIMBO becomes OP_ENDED. te_notify reports every OP_ENDED. */
 uint32_t rail_end_posted(struct rail *r, int status);
 void rail_limbo_end(struct rail *r, int status);
-bool rail_dispatch_ended(struct rail *r);
 
 /* rail_op_get -- an operation from the pool; NULL without credit. Transfers leave the reserve to messages. rail_op_put
  * -- return an unused one. */

@@ -448,16 +448,6 @@ void te_region_info(const struct te_region *region, struct te_region_info *out)
 				       .threads = KV_MAX(region->threads, 1u)};
 }
 
-void *te_region_base(const struct te_region *region)
-{
-	return region->base;
-}
-
-uint64_t te_region_len(const struct te_region *region)
-{
-	return region->len;
-}
-
 void te_region_announce(const struct te_region *region, struct te_remote *out, struct te_key *keys)
 {
 	out->len_bytes = region->len;

@@ -212,7 +212,7 @@ bool xfer_blocked(const struct te_xfer *x)
 	return x->dir == TE_READ && x->posted - x->priv.first >= TE_READ_WINDOW;
 }
 
-static int post(const struct link *l, const struct te_xfer *x, const struct chunk *c, struct op *op)
+static int post(const struct te_link *l, const struct te_xfer *x, const struct chunk *c, struct op *op)
 {
 	struct rail *r = l->rail;
 	struct fab_mr *mr = x->local->mrs[(size_t)r->index * x->local->parts + c->local_part];
@@ -225,7 +225,7 @@ static int post(const struct link *l, const struct te_xfer *x, const struct chun
 			 x->ordered && !x->with_imm ? FAB_MORE : 0, &op->ctx);
 }
 
-static enum post post_next(struct link *l, struct te_xfer *x, struct op *op)
+static enum post post_next(struct te_link *l, struct te_xfer *x, struct op *op)
 {
 	struct chunk c;
 	chunk_at(&x->peer->te->rules, x, x->priv.pos, &c);
@@ -245,14 +245,14 @@ static enum post post_next(struct link *l, struct te_xfer *x, struct op *op)
 	return POST_DONE;
 }
 
-enum post xfer_post(struct link *l, struct te_xfer *x)
+enum post xfer_post(struct te_link *l, struct te_xfer *x)
 {
 	struct op *op = rail_op_get(l->rail, x->dir == TE_READ ? OP_READ : OP_WRITE);
 	return op ? post_next(l, x, op) : POST_NO_CREDIT;
 }
 
 /* Post while the link has room and its line is empty. Returns why it ended. */
-static enum post post_direct(struct te_xfer *x, struct link *l)
+static enum post post_direct(struct te_xfer *x, struct te_link *l)
 {
 	enum post p = POST_NOTHING;
 	while (!(x->priv.state & XFER_FINAL) && !xfer_blocked(x) && link_direct(l) && !link_has_work(l) &&
@@ -270,7 +270,7 @@ static enum post post_striped(struct te_xfer *x)
 	struct te_peer *peer = x->peer;
 	enum post p = POST_NOTHING;
 	for (unsigned idle = 0; idle < peer->nlinks && !(x->priv.state & XFER_FINAL);) {
-		struct link *l = &peer->links[peer->next_link];
+		struct te_link *l = &peer->links[peer->next_link];
 		peer->next_link = (uint16_t)(peer->next_link + 1u < peer->nlinks ? peer->next_link + 1u : 0);
 		p = l->use ? post_direct(x, l) : POST_NOTHING;
 		if (p == POST_STALLED)
@@ -308,7 +308,7 @@ static void begin(struct te *te, struct te_xfer *x)
 /* Whether an ordered write of this link, and a message behind it, may be posted now. */
 static bool order_possible(const struct te *te, const struct te_xfer *x)
 {
-	const struct link *l = &x->peer->links[x->link];
+	const struct te_link *l = &x->peer->links[x->link];
 	struct chunk c;
 	if (!te->rules.can_order || !te->handlers.follow || !te->order.open ||
 	    (l->follow && l->stamp != l->rail->stamp))
@@ -331,7 +331,7 @@ static void unbegin(struct te *te, struct te_xfer *x)
 /* The immediate behind ordered writes uses the operation reserved for a message. */
 static int start_behind(struct te *te, struct te_xfer *x)
 {
-	struct link *l = &x->peer->links[x->link];
+	struct te_link *l = &x->peer->links[x->link];
 	struct op *op = link_follow_take(l);
 	if (!op)
 		return -KV_EBUSY;
@@ -348,7 +348,7 @@ static int start_behind(struct te *te, struct te_xfer *x)
 /* All or nothing. It reserves the operation for the following message, so that no other posting can take it. */
 static int start_ordered(struct te *te, struct te_xfer *x)
 {
-	struct link *l = &x->peer->links[x->link];
+	struct te_link *l = &x->peer->links[x->link];
 	struct op *follow;
 	if (!order_possible(te, x))
 		return -KV_EBUSY;
@@ -453,9 +453,8 @@ static void count(struct rail *r, const struct op *op)
 void xfer_op_done(struct op *op, int status)
 {
 	struct te_xfer *x = op->of.xfer;
-	struct link *l = op->link;
+	struct te_link *l = op->link;
 	struct te_peer *peer = l->peer;
-	peer->inflight--;
 	l->ops--;
 	l->bytes -= op->len;
 	x->priv.inflight--;

@@ -17,10 +17,10 @@ enum {
 
 /* xfer_post -- post the next chunk over this link. Except for POST_DONE it is unchanged. xfer_blocked -- a read with a
  * full window: no chunk may be posted. */
-enum post xfer_post(struct link *l, struct te_xfer *x);
+enum post xfer_post(struct te_link *l, struct te_xfer *x);
 bool xfer_blocked(const struct te_xfer *x);
 
-/* xfer_op_done -- rail_events.moved: a chunk has ended. Runs the owner's callbacks after the last one. */
+/* xfer_op_done -- a chunk has ended. Runs the owner's callbacks after the last one. */
 void xfer_op_done(struct op *op, int status);
 
 /* xfer_unqueue -- remove it from its queue, if any. xfer_finalize -- no more chunks will be posted: xfers_notify

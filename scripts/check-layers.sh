@@ -50,7 +50,7 @@ for layer in $layers; do
 		case $may in
 		*" $to "*) ;;
 		*)
-			[ "$file" = engine/await.c ] && [ "$to" = loop ] && continue
+			[ "$file" = engine/attach.c ] && [ "$to" = loop ] && continue
 			echo "$file includes $path"
 			continue
 			;;

@@ -104,8 +104,8 @@ $(B)/tests/fault/sweep: $(call objs,$(wildcard tests/fault/*.c)) $(call a,$(CLIE
 SHIM_OBJS := $(call objs,$(filter-out tests/shim/test_%,$(wildcard tests/shim/*.c)))
 $(B)/tests/shim/shim.so: $(SHIM_OBJS) $(call a,host base)
 	$(if $(V),,@echo "  LINK  $@";) $(CC) $(filter-out -Wl$(comma)-z$(comma)relro$(comma)-z$(comma)now,$(ALL_LDFLAGS)) -shared -o $@ $^ -lxxhash -ldl
-SHIM_ENGINE := $(addprefix $(B)/tests/shim/,conform process await shim)
-$(B)/tests/shim/conform $(B)/tests/shim/process $(B)/tests/shim/await: $(B)/tests/shim/%: $(B)/tests/engine/test_%.c.o
+SHIM_ENGINE := $(addprefix $(B)/tests/shim/,conform process attach shim)
+$(B)/tests/shim/conform $(B)/tests/shim/process $(B)/tests/shim/attach: $(B)/tests/shim/%: $(B)/tests/engine/test_%.c.o
 $(B)/tests/shim/shim: $(B)/tests/shim/test_shim.c.o
 $(SHIM_ENGINE): $(SHIM_OBJS) $(call objs,tests/engine/node.c tests/engine/child.c) $(call a,$(needs_engine))
 	$(test_link) -lcmocka
@@ -263,7 +263,7 @@ check-shim: deps ## engine and programs on imitated EFA and InfiniBand machines 
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 1200 -l $(B)/logs $(B)/tests/shim/shim tests/shim/engine.sh tests/shim/run.sh
 
 check-shim-mutants: deps ## break rules of docs/internals/providers.md one at a time and see an imitated machine tell (5 minutes)
-	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release programs $(addprefix build/release/tests/shim/,conform process await shim shim.so)
+	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release programs $(addprefix build/release/tests/shim/,conform process attach shim shim.so)
 	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -t 1800 -l build/release/logs tests/shim/mutants.sh
 
 check-mutants: deps ## plant bugs and see the simulation, or a test, find each of them (every 96th in check; three minutes)

@@ -123,7 +123,7 @@ static int our_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 
 static ssize_t our_recv(int fd, void *buf, size_t len, int flags)
 {
-	struct conn *c = door_conn_find(fd);
+	struct door_conn *c = door_conn_find(fd);
 	const struct iovec iov = {buf, len};
 	return c && !(flags & MSG_PEEK) ? door_conn_recv(c, fd, &iov, 1, flags)
 					: door_before.receive.recv(fd, buf, len, flags);
@@ -137,7 +137,7 @@ static ssize_t our_recv_chk(int fd, void *buf, size_t len, size_t room, int flag
 
 static ssize_t our_recvmsg(int fd, struct msghdr *msg, int flags)
 {
-	struct conn *c = door_conn_find(fd);
+	struct door_conn *c = door_conn_find(fd);
 	if (!c || flags & (MSG_PEEK | MSG_ERRQUEUE))
 		return door_before.receive.recvmsg(fd, msg, flags);
 	msg->msg_controllen = 0;
@@ -145,14 +145,14 @@ static ssize_t our_recvmsg(int fd, struct msghdr *msg, int flags)
 	return door_conn_recv(c, fd, msg->msg_iov, msg->msg_iovlen, flags);
 }
 
-static int flags_of(const struct conn *c, int flags)
+static int flags_of(const struct door_conn *c, int flags)
 {
 	return atomic_load_explicit(&c->watched.door->more, memory_order_relaxed) ? flags | MSG_MORE : flags;
 }
 
 static ssize_t our_send(int fd, const void *buf, size_t len, int flags)
 {
-	struct conn *c = door_conn_find(fd);
+	struct door_conn *c = door_conn_find(fd);
 	ssize_t n;
 	if (c && KV_UNLIKELY(!c->set_up))
 		door_conn_set_up(c, buf, len);
@@ -164,7 +164,7 @@ static ssize_t our_send(int fd, const void *buf, size_t len, int flags)
 
 static ssize_t our_sendmsg(int fd, const struct msghdr *msg, int flags)
 {
-	struct conn *c = door_conn_find(fd);
+	struct door_conn *c = door_conn_find(fd);
 	ssize_t n = door_before.sendmsg(fd, msg, c ? flags_of(c, flags) : flags);
 	if (c && n > 0)
 		guard_answered(&c->stream.guard, (uint64_t)n);
@@ -193,7 +193,7 @@ static int our_close(int fd)
 	if (w) {
 		door_lock();
 		if (w->kind == CONN) {
-			door_conn_free(KV_CONTAINER(w, struct conn, watched));
+			door_conn_free(KV_CONTAINER(w, struct door_conn, watched));
 		} else if (w->kind == SIGNAL) {
 			door_signal_close(w, fd);
 		} else {

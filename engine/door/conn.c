@@ -21,9 +21,9 @@ void door_reset(int fd)
 }
 
 /* end: the endpoint it was accepted for; NULL: the provider makes it. */
-struct conn *door_conn_make(struct door *d, int fd, const struct sockaddr_storage *peer, struct endpoint *end)
+struct door_conn *door_conn_make(struct door *d, int fd, const struct sockaddr_storage *peer, struct endpoint *end)
 {
-	struct conn *c = calloc(1, sizeof(*c));
+	struct door_conn *c = calloc(1, sizeof(*c));
 	if (!c)
 		return NULL;
 	c->watched = (struct watched){CONN, d};
@@ -44,7 +44,7 @@ struct conn *door_conn_make(struct door *d, int fd, const struct sockaddr_storag
 	return c;
 }
 
-void door_conn_free(struct conn *c)
+void door_conn_free(struct door_conn *c)
 {
 	struct door *d = c->watched.door;
 	(void)door_watch_set(c->fd, NULL);
@@ -64,7 +64,7 @@ void door_conn_free(struct conn *c)
 	door_unref(d);
 }
 
-static void conn_cut(struct conn *c)
+static void conn_cut(struct door_conn *c)
 {
 	atomic_store_explicit(&c->cut, true, memory_order_release);
 	(void)shutdown(c->fd, SHUT_RDWR);
@@ -76,7 +76,7 @@ unsigned door_conns_cut(struct door *at, const struct door *d, const struct sock
 {
 	unsigned left = 0;
 	KV_LIST_EACH (n, &at->conns) {
-		struct conn *c = KV_LIST_ENTRY(n, struct conn, node);
+		struct door_conn *c = KV_LIST_ENTRY(n, struct door_conn, node);
 		if (door_port_of(&c->claim) != door_port_of(end) || !door_same_host(&c->claim, end) ||
 		    (at != d && (c->accepted || c->end)))
 			continue;
@@ -92,7 +92,7 @@ unsigned door_conns_cut(struct door *at, const struct door *d, const struct sock
 
 /* ---- receiving and sending ---- */
 
-ssize_t door_conn_recv(struct conn *c, int fd, const struct iovec *iov, size_t n, int flags)
+ssize_t door_conn_recv(struct door_conn *c, int fd, const struct iovec *iov, size_t n, int flags)
 {
 	const char *why;
 	ssize_t got;
@@ -112,7 +112,7 @@ ssize_t door_conn_recv(struct conn *c, int fd, const struct iovec *iov, size_t n
 }
 
 /* Find the door of a connection made by the provider: its first sent bytes have the port of its endpoint. */
-static void conn_settle(struct conn *c, uint16_t port)
+static void conn_settle(struct door_conn *c, uint16_t port)
 {
 	struct sockaddr_storage own = {0};
 	socklen_t len = sizeof(own);
@@ -142,14 +142,14 @@ static void conn_settle(struct conn *c, uint16_t port)
 }
 
 /* Read the bytes that set up the connection before they are sent. */
-void door_conn_set_up(struct conn *c, const void *buf, size_t n)
+void door_conn_set_up(struct door_conn *c, const void *buf, size_t n)
 {
 	uint16_t port;
 	guard_setup_sent(&c->stream.guard, buf, n, &port);
 	conn_settle(c, port);
 }
 
-void door_conn_sent(struct conn *c, size_t n)
+void door_conn_sent(struct door_conn *c, size_t n)
 {
 	c->set_up = true;
 	guard_answered(&c->stream.guard, n);
@@ -160,7 +160,7 @@ void door_conn_sent(struct conn *c, size_t n)
 /* False: it would be unguarded, for lack of memory. */
 bool door_conn_expect(int fd, const struct sockaddr_storage *peer)
 {
-	struct conn *stale = door_conn_find(fd); /* closed by other code than libfabric's */
+	struct door_conn *stale = door_conn_find(fd); /* closed by other code than libfabric's */
 	bool good = true;
 	door_lock();
 	if (stale)

@@ -2,9 +2,9 @@
 /* door.c -- the doorkeeper of the tcp providers' endpoints: open and shut a door, and allow endpoints.
  *
  * libfabric's tcp providers trust every process that connects (docs/guide/security.md), so their calls on sockets are
- * replaced by ours: door/calls.c. door/wait.c has connections not passed to the provider yet, _conn.c the
- * others and the cut, _ends.c the announced endpoints, _signal.c the signals of completion queues, _shared.c the lock,
- * the log and the table of descriptors.
+ * replaced by ours: calls.c. wait.c has connections not passed to the provider yet, conn.c the others and the cut,
+ * ends.c the announced endpoints, signal.c the signals of completion queues, shared.c the lock, the log and the table
+ * of descriptors.
  *
  * A connection is passed to the provider under four conditions: a peer announced an endpoint at its source over an
  * authenticated connection; a whole connect request has arrived; the request claims that endpoint; and that endpoint
@@ -124,12 +124,12 @@ int door_allow(struct door *d, const void *addr, size_t len)
 		e = door_end_add(d, &a);
 		d->num_gone += e != NULL;
 	}
-	if (!e)
-		rc = -KV_ENOMEM;
-	else if (e->refs++ == 0)
-		d->num_gone--;
-	if (e)
+	if (e) {
+		d->num_gone -= e->refs++ == 0;
 		e->cut = false;
+	} else {
+		rc = -KV_ENOMEM;
+	}
 	door_attend(d);
 	door_unlock();
 	return rc;
@@ -154,18 +154,23 @@ void door_forbid(struct door *d, const void *addr, size_t len, bool used)
 	door_unlock();
 }
 
+/* Mark the endpoint at this address, if a peer announced one: whether its connections are cut. */
+static void cut_mark(struct door *d, const struct sockaddr_storage *at, bool cut)
+{
+	struct endpoint *e = door_end_find(d, at, door_port_of(at));
+	if (e)
+		e->cut = cut;
+}
+
 unsigned door_cut(struct door *d, const void *addr, size_t len, bool *out_loose)
 {
 	struct sockaddr_storage a;
-	struct endpoint *e;
 	unsigned left = 0;
 	*out_loose = false;
 	if (!door_address_take(addr, len, &a))
 		return 0;
 	door_lock();
-	e = door_end_find(d, &a, door_port_of(&a));
-	if (e)
-		e->cut = true;
+	cut_mark(d, &a, true);
 	KV_LIST_EACH (n, &door_all)
 		left += door_conns_cut(KV_LIST_ENTRY(n, struct door, node), d, &a, out_loose);
 	door_unlock();
@@ -175,13 +180,10 @@ unsigned door_cut(struct door *d, const void *addr, size_t len, bool *out_loose)
 void door_mend(struct door *d, const void *addr, size_t len)
 {
 	struct sockaddr_storage a;
-	struct endpoint *e;
 	if (!door_address_take(addr, len, &a))
 		return;
 	door_lock();
-	e = door_end_find(d, &a, door_port_of(&a));
-	if (e)
-		e->cut = false;
+	cut_mark(d, &a, false);
 	door_unlock();
 }
 
@@ -195,15 +197,17 @@ void door_readable(struct door *d)
 }
 
 /* The provider keeps one of the two connections; reads noted with the other are never asked for. */
-static struct guard *guards_of(struct door *d, const void *addr, size_t len, struct guard **out_other)
+static struct door_guard *guards_of(struct door *d, const void *addr, size_t len, struct door_guard **out_other)
 {
 	struct sockaddr_storage a;
 	struct endpoint *e = door_address_take(addr, len, &a) ? door_end_find(d, &a, door_port_of(&a)) : NULL;
 	*out_other = e && e->conn && e->made ? &e->made->stream.guard : NULL;
-	return !e ? NULL : e->conn ? &e->conn->stream.guard : e->made ? &e->made->stream.guard : NULL;
+	if (e && e->conn)
+		return &e->conn->stream.guard;
+	return e && e->made ? &e->made->stream.guard : NULL;
 }
 
-static bool ask_room(struct guard *g)
+static bool ask_room(struct door_guard *g)
 {
 	if (g && !g->asked)
 		g->asked = calloc(GUARD_ASKED_MAX, sizeof(g->asked[0]));
@@ -212,7 +216,7 @@ static bool ask_room(struct guard *g)
 
 bool door_may_read(struct door *d, const void *addr, size_t len)
 {
-	struct guard *g, *other;
+	struct door_guard *g, *other;
 	bool room;
 	door_lock();
 	g = guards_of(d, addr, len, &other);
@@ -223,7 +227,7 @@ bool door_may_read(struct door *d, const void *addr, size_t len)
 
 void door_reads(struct door *d, const void *addr, size_t len, uint64_t bytes)
 {
-	struct guard *g, *other;
+	struct door_guard *g, *other;
 	door_lock();
 	g = guards_of(d, addr, len, &other);
 	if (g)

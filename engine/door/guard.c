@@ -154,7 +154,7 @@ int guard_request(const struct guard_rules *rules, const uint8_t *data, size_t n
 	return 1;
 }
 
-void guard_init(struct guard *g, const struct guard_rules *rules, bool accepted)
+void guard_init(struct door_guard *g, const struct guard_rules *rules, bool accepted)
 {
 	memset(g, 0, sizeof(*g));
 	g->rules = rules;
@@ -164,7 +164,7 @@ void guard_init(struct guard *g, const struct guard_rules *rules, bool accepted)
 	}
 }
 
-void guard_setup_sent(struct guard *g, const uint8_t *data, size_t n, uint16_t *out_port)
+void guard_setup_sent(struct door_guard *g, const uint8_t *data, size_t n, uint16_t *out_port)
 {
 	const uint8_t *p = data + CTRL_LEN;
 	*out_port = 0;
@@ -188,7 +188,7 @@ static size_t response_len(const uint8_t *p)
 	return CTRL_LEN + net16(p + CTRL_SEG_SIZE);
 }
 
-static int response_judge(const struct guard *g, const uint8_t *p, const char **why)
+static int response_judge(const struct door_guard *g, const uint8_t *p, const char **why)
 {
 	size_t len = g->rules->format == GUARD_RXM ? RXM_RESPONSE_LEN : XNET_SETUP_LEN;
 	if (p[CTRL_VERSION] != SETUP_VERSION)
@@ -203,7 +203,7 @@ static int response_judge(const struct guard *g, const uint8_t *p, const char **
 /* ---- data ---- */
 
 /* A message of the provider, before rxm's header. */
-static int message_judge(const struct guard *g, const uint8_t *p, const char **why)
+static int message_judge(const struct door_guard *g, const uint8_t *p, const char **why)
 {
 	uint64_t size = own64(p + BASE_SIZE);
 	const uint8_t *q = p + BASE_LEN;
@@ -239,7 +239,7 @@ static int piece_judge(const uint8_t *piece, const char **why)
 	return (own64(piece) | own64(piece + PIECE_BYTES)) >> 62 ? wrong(why, "a range of memory that wraps") : 0;
 }
 
-static int write_judge(struct guard *g, const uint8_t *p, const char **why)
+static int write_judge(struct door_guard *g, const uint8_t *p, const char **why)
 {
 	uint64_t payload = own64(p + BASE_SIZE) - p[BASE_HEADER];
 	if (own64(p + pieces_at(p) + PIECE_BYTES) != payload)
@@ -253,7 +253,7 @@ static int write_judge(struct guard *g, const uint8_t *p, const char **why)
 }
 
 /* Answers come in the order of the requests. When all old ones are answered, the newer ones become the old ones. */
-static void reads_age(struct guard *g)
+static void reads_age(struct door_guard *g)
 {
 	if (g->old.owed)
 		return;
@@ -263,7 +263,7 @@ static void reads_age(struct guard *g)
 
 /* A peer that asks faster than it takes the answers makes the provider hold all of them. A busy but honest peer
  * differs: its old reads are answered while it asks. So this sum is at most twice the bytes that it has in flight. */
-static int read_judge(struct guard *g, const uint8_t *p, const char **why)
+static int read_judge(struct door_guard *g, const uint8_t *p, const char **why)
 {
 	if (!g->rules->reads || !g->rules->readable)
 		return wrong(why, "a read, although no memory is readable");
@@ -278,7 +278,7 @@ static int read_judge(struct guard *g, const uint8_t *p, const char **why)
 	return 0;
 }
 
-void guard_answered(struct guard *g, uint64_t n)
+void guard_answered(struct door_guard *g, uint64_t n)
 {
 	uint64_t old = KV_MIN(n, g->old.owed);
 	g->old.owed -= old;
@@ -286,18 +286,18 @@ void guard_answered(struct guard *g, uint64_t n)
 	g->old.owed -= KV_MIN(n - old, g->old.owed);
 }
 
-bool guard_may_ask(const struct guard *g)
+bool guard_may_ask(const struct door_guard *g)
 {
 	return g->asked && g->num_asked < GUARD_ASKED_MAX;
 }
 
-void guard_ask(struct guard *g, uint64_t bytes)
+void guard_ask(struct door_guard *g, uint64_t bytes)
 {
 	if (guard_may_ask(g))
 		g->asked[(g->asked_at + g->num_asked++) % GUARD_ASKED_MAX] = bytes;
 }
 
-static int answer_judge(struct guard *g, const uint8_t *p, const char **why)
+static int answer_judge(struct door_guard *g, const uint8_t *p, const char **why)
 {
 	uint64_t bytes = own64(p + BASE_SIZE) - BASE_LEN;
 	if (g->num_asked == 0)
@@ -317,7 +317,7 @@ static uint64_t message_max(const struct guard_rules *rules)
 }
 
 /* The length of the unit that the first 16 bytes begin; 0: not allowed, *why. */
-static size_t base_len(const struct guard *g, const uint8_t *p, const char **why)
+static size_t base_len(const struct door_guard *g, const uint8_t *p, const char **why)
 {
 	uint64_t size = own64(p + BASE_SIZE);
 	uint16_t flags = own16(p + BASE_FLAGS);
@@ -349,7 +349,7 @@ static size_t base_len(const struct guard *g, const uint8_t *p, const char **why
 	}
 }
 
-size_t guard_need(const struct guard *g, const uint8_t *data, size_t n)
+size_t guard_need(const struct door_guard *g, const uint8_t *data, size_t n)
 {
 	const char *why;
 	if (!g->begun)
@@ -357,7 +357,7 @@ size_t guard_need(const struct guard *g, const uint8_t *data, size_t n)
 	return n < BASE_LEN ? BASE_LEN : base_len(g, data, &why);
 }
 
-static int data_judge(struct guard *g, const uint8_t *p, const char **why)
+static int data_judge(struct door_guard *g, const uint8_t *p, const char **why)
 {
 	switch (p[BASE_OP]) {
 	case OP_MESSAGE:
@@ -372,7 +372,7 @@ static int data_judge(struct guard *g, const uint8_t *p, const char **why)
 }
 
 /* The unit at p, of which n bytes have arrived. Its length; 0: incomplete; -1: *why. */
-static ssize_t unit_judge(struct guard *g, const uint8_t *p, size_t n, const char **why)
+static ssize_t unit_judge(struct door_guard *g, const uint8_t *p, size_t n, const char **why)
 {
 	size_t len;
 	if (!g->begun) {
@@ -396,7 +396,7 @@ static ssize_t unit_judge(struct guard *g, const uint8_t *p, size_t n, const cha
 	return data_judge(g, p, why) ? -1 : (ssize_t)len;
 }
 
-ssize_t guard_walk(struct guard *g, const uint8_t *data, size_t n, const char **why)
+ssize_t guard_walk(struct door_guard *g, const uint8_t *data, size_t n, const char **why)
 {
 	size_t at = 0;
 	while (at < n) {

@@ -40,7 +40,7 @@ struct guard_reads {
 };
 
 /* One connection. The caller's from guard_init; needs no end. */
-struct guard {
+struct door_guard {
 	const struct guard_rules *rules;
 	uint64_t skip;   /* following payload bytes, not judged */
 	uint64_t passed; /* payload bytes walked over */
@@ -58,25 +58,25 @@ int guard_request(const struct guard_rules *rules, const uint8_t *data, size_t n
 size_t guard_request_bytes(enum guard_format format);
 
 /* guard_init -- for a connection with a judged connect request (accepted), or one that we make. */
-void guard_init(struct guard *g, const struct guard_rules *rules, bool accepted);
+void guard_init(struct door_guard *g, const struct guard_rules *rules, bool accepted);
 
 /* guard_setup_sent -- read our own set-up bytes: the index that the peer must repeat, and our port. */
-void guard_setup_sent(struct guard *g, const uint8_t *data, size_t n, uint16_t *out_port);
+void guard_setup_sent(struct door_guard *g, const uint8_t *data, size_t n, uint16_t *out_port);
 
 /* guard_walk -- judge the next n bytes, from the beginning of a unit or inside a payload. Returns how many may be
  * passed on; the rest, fewer than GUARD_UNIT_MAX, begin an incomplete unit; *why is NULL. -1: *why is the reason. */
-ssize_t guard_walk(struct guard *g, const uint8_t *data, size_t n, const char **why);
+ssize_t guard_walk(struct door_guard *g, const uint8_t *data, size_t n, const char **why);
 
 /* guard_need -- the length of the unit that begins here, as far as n bytes show: read that many, then ask again. At
  * most GUARD_UNIT_MAX; 0: no valid unit (guard_walk gives the reason). */
-size_t guard_need(const struct guard *g, const uint8_t *data, size_t n);
+size_t guard_need(const struct door_guard *g, const uint8_t *data, size_t n);
 
 /* guard_may_ask -- whether there is room for one more read of ours. guard_ask -- a read was posted; the answer will
  * have this many bytes. */
-bool guard_may_ask(const struct guard *g);
-void guard_ask(struct guard *g, uint64_t bytes);
+bool guard_may_ask(const struct door_guard *g);
+void guard_ask(struct door_guard *g, uint64_t bytes);
 
 /* guard_answered -- n bytes were sent to the peer. */
-void guard_answered(struct guard *g, uint64_t n);
+void guard_answered(struct door_guard *g, uint64_t n);
 
 #endif

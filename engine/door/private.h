@@ -22,11 +22,11 @@ enum {
 struct endpoint {
 	struct kv_list node; /* of door.ends */
 	struct sockaddr_storage addr;
-	uint32_t refs;     /* peers of ours that have it */
-	uint64_t gone_ns;  /* when refs became 0 */
-	bool cut;          /* until it is allowed again, no connection of it is admitted or made */
-	struct conn *conn; /* accepted from it; NULL: none */
-	struct conn *made; /* by us, to it; NULL: none */
+	uint32_t refs;          /* peers of ours that have it */
+	uint64_t gone_ns;       /* when refs became 0 */
+	bool cut;               /* until it is allowed again, no connection of it is admitted or made */
+	struct door_conn *conn; /* accepted from it; NULL: none */
+	struct door_conn *made; /* by us, to it; NULL: none */
 };
 
 struct host {
@@ -44,7 +44,7 @@ struct watched {
 };
 
 /* A connection known to the provider. */
-struct conn {
+struct door_conn {
 	struct watched watched;
 	struct kv_list node; /* of door.conns */
 	struct stream stream;
@@ -153,10 +153,10 @@ static inline struct watched *door_watch_find(int fd)
 	return page ? atomic_load_explicit(&page[fd % WATCH_PAGE], memory_order_acquire) : NULL;
 }
 
-static inline struct conn *door_conn_find(int fd)
+static inline struct door_conn *door_conn_find(int fd)
 {
 	struct watched *w = door_watch_find(fd);
-	return w && w->kind == CONN ? KV_CONTAINER(w, struct conn, watched) : NULL;
+	return w && w->kind == CONN ? KV_CONTAINER(w, struct door_conn, watched) : NULL;
 }
 
 /* ---- door/ends.c ---- */
@@ -185,16 +185,16 @@ void door_reset(int fd);
 
 /* door_conn_make -- a connection accepted for this endpoint (NULL: the provider makes it). NULL: no memory.
  * door_conn_free -- the provider closes it. */
-struct conn *door_conn_make(struct door *d, int fd, const struct sockaddr_storage *peer, struct endpoint *end);
-void door_conn_free(struct conn *c);
+struct door_conn *door_conn_make(struct door *d, int fd, const struct sockaddr_storage *peer, struct endpoint *end);
+void door_conn_free(struct door_conn *c);
 
 /* door_conn_expect -- the provider is about to connect this descriptor to a peer. False: it would be unguarded, for
  * lack of memory. door_conn_set_up -- it is about to send the first bytes. door_conn_sent -- it has sent n bytes.
  * door_conn_recv -- it receives. None of them is locked. */
 bool door_conn_expect(int fd, const struct sockaddr_storage *peer);
-void door_conn_set_up(struct conn *c, const void *buf, size_t n);
-void door_conn_sent(struct conn *c, size_t n);
-ssize_t door_conn_recv(struct conn *c, int fd, const struct iovec *iov, size_t n, int flags);
+void door_conn_set_up(struct door_conn *c, const void *buf, size_t n);
+void door_conn_sent(struct door_conn *c, size_t n);
+ssize_t door_conn_recv(struct door_conn *c, int fd, const struct iovec *iov, size_t n, int flags);
 
 /* door_conns_cut -- cut the connections at one door with this endpoint of door d. Returns how many the provider has not
  * seen end; *loose as door_cut. */

@@ -43,7 +43,7 @@ static void stale_drop(int fd)
 {
 	struct watched *w = door_watch_find(fd);
 	if (w && w->kind == CONN)
-		door_conn_free(KV_CONTAINER(w, struct conn, watched));
+		door_conn_free(KV_CONTAINER(w, struct door_conn, watched));
 	else if (w && w->kind == SIGNAL)
 		door_signal_close(w, fd);
 }

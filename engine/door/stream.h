@@ -17,7 +17,7 @@ struct stream_calls {
 
 /* One connection, used by the provider's receiving thread, one at a time. */
 struct stream {
-	struct guard guard;
+	struct door_guard guard;
 	uint8_t *held;     /* GUARD_UNIT_MAX bytes, from the first receive on. The stream's */
 	uint32_t at, len;  /* held[at..len) was received and not passed on */
 	bool judged;       /* ... for lack of room; else it is incomplete */

@@ -38,7 +38,7 @@ static void turn_away(struct door *d, int fd, const struct sockaddr_storage *pee
 }
 
 /* Whether an endpoint's connection still exists. */
-static bool conn_lives(const struct conn *c)
+static bool conn_lives(const struct door_conn *c)
 {
 	struct tcp_info info;
 	socklen_t len = sizeof(info);
@@ -54,7 +54,7 @@ static bool endpoint_taken(const struct endpoint *e)
 
 /* Its end may have been lost, with a packet or the host. The other kernel answers a probe at once, with a reset if the
  * connection is unknown. */
-static void conn_probe(struct conn *c)
+static void conn_probe(struct door_conn *c)
 {
 	const int on = 1, seconds = 1, times = 10;
 	if (!c || c->probed)

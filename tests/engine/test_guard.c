@@ -67,7 +67,7 @@ static void each_field_of_a_request_counts(void **state)
 
 enum { INDEX = 7 };
 
-static void guard_ready(struct guard *g, const struct guard_rules *rules)
+static void guard_ready(struct door_guard *g, const struct guard_rules *rules)
 {
 	memset(g, 0, sizeof(*g));
 	g->rules = rules;
@@ -81,7 +81,7 @@ static void what_peers_send_is_let_through(void **state)
 	uint8_t p[LF_UNIT_MAX], data[4096] = {1};
 	const uint64_t imm = 77;
 	const char *why;
-	struct guard g;
+	struct door_guard g;
 	ssize_t n;
 	(void)state;
 	for (unsigned r = 0; r < 2; r++) {
@@ -158,7 +158,7 @@ static void what_no_peer_sends_is_not(void **state)
 	};
 	uint8_t p[LF_UNIT_MAX], data[64] = {0};
 	const char *why;
-	struct guard g;
+	struct door_guard g;
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(wrongs); i++) {
 		const struct wrong *w = &wrongs[i];
@@ -178,7 +178,7 @@ static void a_write_with_bytes_and_immediate_is_no_peers_over_rxm(void **state)
 	const uint64_t imm = 5;
 	uint8_t p[64];
 	const char *why;
-	struct guard g;
+	struct door_guard g;
 	(void)state;
 	guard_ready(&g, &rxm);
 	assert_int_equal(guard_walk(&g, p, lf_write(p, 4, &imm, 0, 64, 99), &why), -1);
@@ -188,7 +188,7 @@ static void messages_before_the_connection_has_an_index_are_not_let_through(void
 {
 	uint8_t p[LF_UNIT_MAX], data[8] = {0};
 	const char *why;
-	struct guard g;
+	struct door_guard g;
 	(void)state;
 	guard_ready(&g, &rxm);
 	g.indexed = false;
@@ -200,7 +200,7 @@ static void reads_are_bounded_by_what_the_reader_takes(void **state)
 {
 	uint8_t p[64];
 	const char *why;
-	struct guard g;
+	struct door_guard g;
 	size_t n = lf_write(p, 2, NULL, 0, 100, 99);
 	(void)state;
 	guard_ready(&g, &reading);
@@ -220,7 +220,7 @@ static void a_reader_that_is_never_idle_may_go_on(void **state)
 	enum { UNDER_WAY = 16, LEN = 1 << 20 };
 	uint8_t p[64];
 	const char *why;
-	struct guard g;
+	struct door_guard g;
 	size_t n = lf_write(p, 2, NULL, 0, LEN, 99);
 	(void)state;
 	guard_ready(&g, &reading);
@@ -238,7 +238,7 @@ static void nothing_is_read_where_nothing_may_be(void **state)
 	struct guard_rules rules = reading;
 	uint8_t p[64];
 	const char *why;
-	struct guard g;
+	struct door_guard g;
 	(void)state;
 	rules.readable = false;
 	guard_ready(&g, &rules);
@@ -257,7 +257,7 @@ static void answers_are_what_was_asked_for(void **state)
 	static uint64_t asked[GUARD_ASKED_MAX];
 	uint8_t p[64];
 	const char *why;
-	struct guard g;
+	struct door_guard g;
 	(void)state;
 	guard_ready(&g, &reading);
 	assert_false(guard_may_ask(&g)); /* there is nowhere to note it */
@@ -289,7 +289,7 @@ static void ranges_that_wrap_are_no_peers(void **state)
 	} ranges[] = {{4096, UINT64_MAX - 4095}, {UINT64_MAX - 10, 64}, {1ull << 63, 8}, {0, 1ull << 62}};
 	uint8_t p[64];
 	const char *why;
-	struct guard g;
+	struct door_guard g;
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(ranges); i++)
 		for (uint8_t op = 2; op <= 4; op += 2) {
@@ -310,7 +310,7 @@ static void an_answer_sets_the_connection_up_and_nothing_else_does(void **state)
 	uint8_t sent[64], p[64];
 	uint16_t port;
 	const char *why;
-	struct guard g;
+	struct door_guard g;
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(cases); i++) {
 		guard_init(&g, &rxm, false);

@@ -332,7 +332,7 @@ static void a_sleeper_is_woken_by_whatever_comes(void **state)
 	falls_asleep(&p.b);
 	assert_false(woken(&p.b));
 	send_to(&p.a, p.ab, &r);
-	wakes(&p.a, &p.b); /* a connects; no event tells it when it has (await.c) */
+	wakes(&p.a, &p.b); /* a connects; no event tells it when it has (attach.c) */
 	WAIT(r.done && p.b.messages == 1);
 	for (unsigned i = 1; i <= 8; i++) {
 		node_poll_for(1000000);

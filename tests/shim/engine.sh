@@ -11,13 +11,13 @@ if [ -n "${SHIM_QUICK:-}" ]; then
 	exit $rc
 fi
 for pair in efa:efa efa:efa-direct efa-p4d:efa verbs:verbs; do
-	for program in conform process await; do on "${pair%:*}" "${pair#*:}" $program; done
+	for program in conform process attach; do on "${pair%:*}" "${pair#*:}" $program; done
 	# Queues of 16 entries that refuse every third post, and much kept back.
 	on "${pair%:*},tx=16,rx=16,eagain=3,delay=3" "${pair#*:}" conform
 done
 # No RMA by the device at all; and completion queues that can be waited for.
 on efa,rdma=0 efa conform
 on efa,wait_fd=1 efa conform
-on efa,wait_fd=1 efa await
-on efa,wait_fd=1 efa-direct await
+on efa,wait_fd=1 efa attach
+on efa,wait_fd=1 efa-direct attach
 exit $rc

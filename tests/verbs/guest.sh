@@ -324,7 +324,7 @@ assert read["errors"] == {} and lost >= 2 and len(r["rails"]) == 2 and all(x["im
 for scenario in "$@"; do
 	echo "# begin $scenario"
 	case $scenario in
-	engine_small) suite test_verbs test_env test_await test_process ;;
+	engine_small) suite test_verbs test_env test_attach test_process ;;
 	conform) suite test_conform ;;
 	*) one "$scenario" "$scenario" ;;
 	esac

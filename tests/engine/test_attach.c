@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_await.c -- engines on a loop: pollers with and without wait fds, and what parks. */
+/* test_attach.c -- engines on a loop: pollers with and without wait fds. */
 #include "tests/engine/node.h"
 
 #include "loop/loop.h"
@@ -50,22 +50,26 @@ static uint64_t in_ms(uint64_t ms)
 	return loop_now(loop) + ms * 1000000;
 }
 
+/* A coroutine waits for a send buffer. */
+static struct te_msg *msg_wait(void)
+{
+	struct te_msg *m = te_msg_acquire(a.te);
+	for (; !m; m = te_msg_acquire(a.te))
+		co_sleep_await(in_ms(1));
+	return m;
+}
+
 static void send_many(void *arg)
 {
-	static struct result r;
 	(void)arg;
 	for (unsigned i = 0; i < 100; i++) {
-		struct te_msg *m = te_msg_acquire_await(a.te, in_ms(10000));
-		assert_non_null(m);
+		struct te_msg *m = msg_wait();
 		memset(m->data, (int)i, 64);
 		m->len = 64;
 		m->sent = NULL;
 		te_msg_send(a.te, ab, i % te_peer_links(ab), m, KV_NEVER);
 	}
-	(void)r;
-	assert_int_equal(te_drain_await(a.te, in_ms(10000)), 0);
-	assert_false(te_busy(a.te));
-	while (b.messages < 100)
+	while (te_busy(a.te) || b.messages < 100)
 		co_sleep_await(in_ms(1));
 	finished = true;
 }
@@ -88,47 +92,12 @@ static void several_rails_share_one_fd(void **state)
 	loop_close();
 }
 
-static void wait_in_vain(void *arg)
-{
-	struct te_msg *m = te_msg_acquire(a.te);
-	struct te_info info;
-	(void)arg;
-	assert_non_null(m);
-	assert_null(te_msg_acquire_await(a.te, in_ms(20)));
-	te_msg_release(a.te, m);
-	m = te_msg_acquire_await(a.te, in_ms(20));
-	assert_non_null(m);
-	m->len = 1;
-	struct te_address nobody;
-	assert_int_equal(te_address(b.te, 0, &nobody), 0);
-	te_detach(b.te);
-	node_close(&b); /* a peer that does not answer: the message stays queued, or comes back (EFA) after a while */
-	te_msg_send(a.te, ab, 0, m, KV_NEVER);
-	int rc = te_drain_await(a.te, in_ms(50));
-	te_info(a.te, &info);
-	assert_true(rc == -KV_ETIMEOUT || (rc == 0 && strcmp(info.provider, "efa") == 0));
-	te_peer_close(&ab);
-	assert_int_equal(te_drain_await(a.te, in_ms(10000)), 0);
-	finished = true;
-}
-
-static void waits_end_at_their_deadline(void **state)
-{
-	struct te_options o = {.messages = 1};
-	loop_open(*state, &o);
-	run(wait_in_vain);
-	te_detach(a.te);
-	node_close(&a);
-	loop_destroy(&loop);
-}
-
 static void fence_and_go_on(void *arg)
 {
 	(void)arg;
 	for (unsigned round = 0; round < 3; round++) {
 		uint64_t before = b.messages;
-		struct te_msg *m = te_msg_acquire_await(a.te, in_ms(10000));
-		assert_non_null(m);
+		struct te_msg *m = msg_wait();
 		m->len = 8;
 		te_msg_send(a.te, ab, 0, m, KV_NEVER);
 		while (b.messages == before)
@@ -156,18 +125,6 @@ static void a_rebuilt_endpoint_is_waited_for(void **state)
 	loop_close();
 }
 
-static void outside_a_coroutine_nothing_parks(void **state)
-{
-	struct te_options o = {.messages = 1};
-	loop_open(*state, &o);
-	struct te_msg *m = te_msg_acquire_await(a.te, KV_NEVER);
-	assert_non_null(m);
-	assert_null(te_msg_acquire_await(a.te, KV_NEVER));
-	assert_int_equal(te_drain_await(a.te, KV_NEVER), 0);
-	te_msg_release(a.te, m);
-	loop_close();
-}
-
 static void idle(void *arg)
 {
 	(void)arg;
@@ -192,15 +149,12 @@ static void an_idle_engine_lets_the_loop_sleep(void **state)
 static const struct node_case cases[] = {
 	{"messages flow through few buffers", messages_flow_through_few_buffers, NULL},
 	{"several rails share one fd", several_rails_share_one_fd, NULL},
-	{"waits end at their deadline", waits_end_at_their_deadline,
-	 node_is_shm}, /* it follows a closed peer of the same process */
 	{"a rebuilt endpoint is waited for", a_rebuilt_endpoint_is_waited_for, NULL},
-	{"outside a coroutine nothing parks", outside_a_coroutine_nothing_parks, NULL},
 	{"an idle engine lets the loop sleep", an_idle_engine_lets_the_loop_sleep, NULL},
 };
 
 int main(void)
 {
 	test_env();
-	return node_cases_run("await", cases, KV_COUNT(cases));
+	return node_cases_run("attach", cases, KV_COUNT(cases));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* await.c -- an engine on a loop; the only file of engine/ that includes loop/.
+/* attach.c -- an engine on a loop; the only file of engine/ that includes loop/.
  *
  * The poller waits for the CQ's descriptor, or for an epoll descriptor over the CQs of all rails; if one rail lacks a
  * descriptor, the loop polls. Before a sleep each CQ is armed (fi_trywait). No event announces a new connection, so a
@@ -14,18 +14,17 @@
 #include "engine/rail.h"
 #include "loop/loop.h"
 
-struct te_await {
+struct attached {
 	struct te_watch watch; /* te.watch; NULL while the engine is on no loop */
 	struct te *te;
 	struct loop *loop;
 	struct loop_poller poller;
-	struct co_queue room, idle;
 	int epoll_fd; /* -1: one rail, or no descriptors */
 };
 
 static int on_poll(struct loop_poller *p)
 {
-	return te_poll(KV_CONTAINER(p, struct te_await, poller)->te);
+	return te_poll(KV_CONTAINER(p, struct attached, poller)->te);
 }
 
 static bool callbacks_due(const struct te *te)
@@ -36,7 +35,7 @@ static bool callbacks_due(const struct te *te)
 
 static int on_arm(struct loop_poller *p)
 {
-	struct te *te = KV_CONTAINER(p, struct te_await, poller)->te;
+	struct te *te = KV_CONTAINER(p, struct attached, poller)->te;
 	if (callbacks_due(te))
 		return -EAGAIN;
 	if (!kv_list_empty(&te->backlog.stalled) && te_now(te) - te->backlog.stalled_since < TE_STALL_SPIN_NS)
@@ -53,12 +52,12 @@ static int on_arm(struct loop_poller *p)
 
 static bool on_active(struct loop_poller *p)
 {
-	const struct te *te = KV_CONTAINER(p, struct te_await, poller)->te;
+	const struct te *te = KV_CONTAINER(p, struct attached, poller)->te;
 	return te_busy(te) || fence_limbo(&te->fence) || !kv_list_empty(&te->peers);
 }
 
 /* The descriptor to wait for: the rail's own, or a fresh epoll descriptor over all rails in use. -1: none. */
-static int combine(struct te_await *a)
+static int combine(struct attached *a)
 {
 	struct te *te = a->te;
 	const struct rail *up[KV_RAILS_MAX];
@@ -85,7 +84,7 @@ static int combine(struct te_await *a)
 	return a->epoll_fd;
 }
 
-static void set_fd(struct te_await *a)
+static void set_fd(struct attached *a)
 {
 	a->poller.wait_fd = combine(a);
 	a->poller.arm = a->poller.wait_fd >= 0 ? on_arm : NULL;
@@ -93,43 +92,29 @@ static void set_fd(struct te_await *a)
 
 static void on_refd(struct te_watch *w)
 {
-	struct te_await *a = KV_CONTAINER(w, struct te_await, watch);
+	struct attached *a = KV_CONTAINER(w, struct attached, watch);
 	set_fd(a);
 	/* If the loop cannot take the new descriptor it polls: slower, but correct. */
 	if (loop_poller_refd(a->loop, &a->poller))
 		kv_warn(a->te->log, "the loop cannot wait for the rebuilt endpoint; it is polled");
 }
 
-static void on_turned(struct te_watch *w)
+static struct attached *attached_of(const struct te *te)
 {
-	struct te_await *a = KV_CONTAINER(w, struct te_await, watch);
-	struct te *te = a->te;
-	if (KV_UNLIKELY(!co_queue_empty(&a->room)))
-		KV_LIST_EACH (n, &te->msgs.free) /* one waiter per free buffer */
-			if (!co_queue_wake_one(&a->room))
-				break;
-	if (KV_UNLIKELY(!co_queue_empty(&a->idle)) && !te_busy(te))
-		co_queue_wake_all(&a->idle);
-}
-
-static struct te_await *await_of(const struct te *te)
-{
-	return te->watch ? KV_CONTAINER(te->watch, struct te_await, watch) : NULL;
+	return te->watch ? KV_CONTAINER(te->watch, struct attached, watch) : NULL;
 }
 
 int te_attach(struct te *te, struct loop *loop)
 {
 	if (te->watch)
 		return -KV_EINVAL;
-	struct te_await *a = calloc(1, sizeof(*a));
+	struct attached *a = calloc(1, sizeof(*a));
 	if (!a)
 		return -KV_ENOMEM;
-	a->watch = (struct te_watch){.turned = on_turned, .refd = on_refd};
+	a->watch = (struct te_watch){.refd = on_refd};
 	a->te = te;
 	a->loop = loop;
 	a->epoll_fd = -1;
-	co_queue_init(&a->room);
-	co_queue_init(&a->idle);
 	a->poller.poll = on_poll;
 	a->poller.active = on_active;
 	set_fd(a);
@@ -146,37 +131,12 @@ int te_attach(struct te *te, struct loop *loop)
 
 void te_detach(struct te *te)
 {
-	struct te_await *a = await_of(te);
+	struct attached *a = attached_of(te);
 	if (!a)
 		return;
 	loop_poller_del(a->loop, &a->poller);
-	co_queue_wake_all(&a->room);
-	co_queue_wake_all(&a->idle);
 	if (a->epoll_fd >= 0)
 		close(a->epoll_fd);
 	free(a);
 	te->watch = NULL;
-}
-
-struct te_msg *te_msg_acquire_await(struct te *te, uint64_t deadline_ns)
-{
-	struct te_msg *msg = te_msg_acquire(te);
-	while (!msg && te->watch && co_self()) {
-		if (co_queue_wait_await(&await_of(te)->room, deadline_ns) || !te->watch)
-			return NULL;
-		msg = te_msg_acquire(te);
-	}
-	return msg;
-}
-
-int te_drain_await(struct te *te, uint64_t deadline_ns)
-{
-	while (te_busy(te)) {
-		if (!te->watch || !co_self())
-			return -KV_EINVAL;
-		int rc = co_queue_wait_await(&await_of(te)->idle, deadline_ns);
-		if (rc)
-			return rc;
-	}
-	return 0;
 }
