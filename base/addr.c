@@ -303,8 +303,10 @@ int kv_server_entry_parse(const char *text, struct kv_server_entry *out, struct 
 	const char *equals = text ? strchr(text, '=') : NULL;
 	struct kv_server_entry e = {.named = equals != NULL};
 	size_t len = equals ? (size_t)(equals - text) : 0;
-	const char *at = equals ? equals + 1 : text ? text : "";
+	const char *at = text ? text : "";
 	int rc;
+	if (equals)
+		at = equals + 1;
 	if (at[0] == '\0' || at[0] == ':')
 		return kv_fail(
 			err, -KV_EINVAL,

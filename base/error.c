@@ -88,7 +88,9 @@ static const struct code_row *row_find(unsigned code)
 static const char *unknown_name(unsigned code, const char *errno_prefix, const char *fi_prefix, const char *kv_prefix,
 				char *buf)
 {
-	const char *prefix = code <= ERRNO_LAST ? errno_prefix : code <= FI_LAST ? fi_prefix : kv_prefix;
+	const char *prefix = kv_prefix;
+	if (code <= FI_LAST)
+		prefix = code <= ERRNO_LAST ? errno_prefix : fi_prefix;
 	snprintf(buf, NAME_CAP, "%s_%u", prefix, code);
 	return buf;
 }

@@ -39,13 +39,7 @@ void kv_hist_init(struct kv_hist *h)
 
 void kv_hist_add(struct kv_hist *h, uint64_t ns)
 {
-	h->min = h->count == 0 ? ns : KV_MIN(h->min, ns);
-	h->max = KV_MAX(h->max, ns);
-	h->sum += (double)ns;
-	h->count++;
-	/* One thread adds, others may peek: an atomic store at the cost of ++. */
-	uint64_t *bucket = &h->bucket[bucket_of(ns)];
-	__atomic_store_n(bucket, *bucket + 1, __ATOMIC_RELAXED);
+	kv_hist_add_many(h, ns, 1);
 }
 
 void kv_hist_add_many(struct kv_hist *h, uint64_t ns, uint64_t n)
@@ -57,6 +51,7 @@ void kv_hist_add_many(struct kv_hist *h, uint64_t ns, uint64_t n)
 	h->max = KV_MAX(h->max, ns);
 	h->sum += (double)ns * (double)n;
 	h->count += n;
+	/* One thread adds, others may peek: an atomic store at the cost of +=. */
 	__atomic_store_n(bucket, *bucket + n, __ATOMIC_RELAXED);
 }
 

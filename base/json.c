@@ -1,50 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json.c -- see json.h. Text of a host or peer can neither end the string nor make it invalid. UTF-8 as in RFC 3629: no
- * overlong form, no surrogate, nothing above U+10FFFF. */
+/* json.c -- see json.h. Text of a host or peer can neither end the string nor make it invalid. */
 #include "base/json.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/utf8.h"
 
-static bool is_tail(unsigned char c)
-{
-	return (c & 0xC0) == 0x80;
-}
-
-/* Bytes of the UTF-8 character at p (not ASCII); 0: none. */
-static size_t character(const unsigned char *p)
-{
-	if (p[0] >= 0xC2 && p[0] <= 0xDF)
-		return is_tail(p[1]) ? 2 : 0;
-	if (p[0] >= 0xE0 && p[0] <= 0xEF) {
-		unsigned char low = p[0] == 0xE0 ? 0xA0 : 0x80, high = p[0] == 0xED ? 0x9F : 0xBF;
-		return p[1] >= low && p[1] <= high && is_tail(p[2]) ? 3 : 0;
-	}
-	if (p[0] >= 0xF0 && p[0] <= 0xF4) {
-		unsigned char low = p[0] == 0xF0 ? 0x90 : 0x80, high = p[0] == 0xF4 ? 0x8F : 0xBF;
-		return p[1] >= low && p[1] <= high && is_tail(p[2]) && is_tail(p[3]) ? 4 : 0;
-	}
-	return 0;
-}
+enum { UTF8_MAX = 4 /* bytes of a character */ };
 
 /* One character of text in out. Returns its bytes of text. */
 static size_t piece_make(const unsigned char *p, char out[8])
 {
-	size_t len = *p >= 0x80 ? character(p) : 1;
+	static const char named[] = {['\n'] = 'n', ['\t'] = 't', ['\r'] = 'r'};
+	uint32_t c;
+	int len = kv_utf8_take(p, strnlen((const char *)p, UTF8_MAX), &c);
 	if (*p == '"' || *p == '\\')
 		snprintf(out, 8, "\\%c", *p);
-	else if (*p == '\n' || *p == '\t' || *p == '\r')
-		snprintf(out, 8, "\\%c", *p == '\n' ? 'n' : *p == '\t' ? 't' : 'r');
+	else if (*p < sizeof(named) && named[*p])
+		snprintf(out, 8, "\\%c", named[*p]);
 	else if (*p < 0x20 || *p == 0x7F)
 		snprintf(out, 8, "\\u%04x", *p);
-	else if (len == 0)
+	else if (len <= 0)
 		snprintf(out, 8, "\\ufffd");
 	else
-		snprintf(out, 8, "%.*s", (int)len, (const char *)p);
-	return KV_MAX(len, (size_t)1);
+		snprintf(out, 8, "%.*s", len, (const char *)p);
+	return (size_t)KV_MAX(len, 1);
 }
 
 char *kv_json_text(const char *text, char *buf, size_t cap)

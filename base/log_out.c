@@ -87,7 +87,11 @@ static ssize_t piece_write(const struct out *o, const char *at, size_t len)
 	kv_signals_block(&before);
 	sigpending(&pending);
 	n = write(o->fd, at, len);
-	raised = n >= 0 ? 0 : errno == EPIPE ? SIGPIPE : errno == EFBIG ? SIGXFSZ : 0;
+	raised = 0;
+	if (n < 0 && errno == EPIPE)
+		raised = SIGPIPE;
+	else if (n < 0 && errno == EFBIG)
+		raised = SIGXFSZ;
 	if (raised && !sigismember(&pending, raised)) {
 		sigemptyset(&gone);
 		sigaddset(&gone, raised);

@@ -94,7 +94,9 @@ char *kv_metrics_label(char *labels, size_t cap, const char *name, const char *v
 		unsigned char c = (unsigned char)*value;
 		if (c == '\\' || c == '"' || c == '\n')
 			labels[at++] = '\\';
-		labels[at++] = c == '\n' ? 'n' : c < 0x20 || c >= 0x7F ? '?' : (char)c;
+		if (c < 0x20 || c >= 0x7F)
+			c = c == '\n' ? 'n' : '?';
+		labels[at++] = (char)c;
 	}
 	if (at + 2 > cap) { /* does not fit */
 		labels[start] = '\0';

@@ -49,7 +49,12 @@ static void number_format(enum kv_opt_type type, uint64_t v, char *buf, size_t c
 	static const struct unit sizes[] = {{1ull << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}, {1, ""}};
 	static const struct unit times[] = {{1000000000, "s"}, {1000000, "ms"}, {1000, "us"}, {1, "ns"}};
 	static const struct unit plain[] = {{1, ""}};
-	exact_format(v, type == KV_OPT_SIZE ? sizes : type == KV_OPT_DURATION ? times : plain, buf, cap);
+	const struct unit *units = plain;
+	if (type == KV_OPT_SIZE)
+		units = sizes;
+	else if (type == KV_OPT_DURATION)
+		units = times;
+	exact_format(v, units, buf, cap);
 }
 
 /* A counted unit in nanoseconds or bytes, and its name. */
@@ -101,9 +106,14 @@ static int value_parse(const struct kv_opt *row, const char *value, uint64_t *ou
 {
 	bool size = row->type == KV_OPT_SIZE || row->unit == KV_OPT_MIB, plain = row->unit == KV_OPT_PLAIN;
 	bool number = row->type == KV_OPT_U32 || row->type == KV_OPT_U64;
+	const char *kind = "a duration, such as 90s, 1m, 500ms or 10us";
 	uint64_t v;
 	if (number && kv_u64_parse(value, out) == 0)
 		return 0;
+	if (number && plain)
+		kind = "a whole number, such as 32";
+	else if (size)
+		kind = "a size, such as 4096, 64KB or 1.5MiB";
 	if (number && plain && *value && value[strspn(value, "0123456789")] == '\0')
 		return kv_fail(err, -KV_EINVAL, "--%s: %.100s is too large; at most %llu", row->name, value,
 			       (unsigned long long)upper_of(row));
@@ -111,10 +121,7 @@ static int value_parse(const struct kv_opt *row, const char *value, uint64_t *ou
 		return kv_fail(err, -KV_EINVAL, "--%s: '%.100s' has no unit, and is not a whole number of %s",
 			       row->name, value, counted[row->unit].plural);
 	if ((number && plain) || (size ? kv_size_parse(value, &v) : kv_duration_parse(value, &v)) != 0)
-		return kv_fail(err, -KV_EINVAL, "--%s: '%.100s' is not %s", row->name, value,
-			       number && plain ? "a whole number, such as 32"
-			       : size          ? "a size, such as 4096, 64KB or 1.5MiB"
-					       : "a duration, such as 90s, 1m, 500ms or 10us");
+		return kv_fail(err, -KV_EINVAL, "--%s: '%.100s' is not %s", row->name, value, kind);
 	if (number && v % counted[row->unit].factor != 0)
 		return kv_fail(err, -KV_EINVAL, "--%s: '%.100s' is not a whole number of %s", row->name, value,
 			       counted[row->unit].plural);
@@ -172,12 +179,17 @@ static int set_strings(const struct kv_opt *row, const char *value, struct kv_op
 	return 0;
 }
 
+static const char *before_choice(const char *const *c)
+{
+	return c[1] ? ", " : " or ";
+}
+
 void kv_opt_choices_format(const struct kv_opt *row, char *buf, size_t cap)
 {
 	size_t at = 0;
 	buf[0] = '\0';
 	for (const char *const *c = row->choices; *c && at < cap; c++)
-		at += (size_t)snprintf(buf + at, cap - at, "%s%s", c == row->choices ? "" : c[1] ? ", " : " or ", *c);
+		at += (size_t)snprintf(buf + at, cap - at, "%s%s", c == row->choices ? "" : before_choice(c), *c);
 }
 
 static int set_choice(const struct kv_opt *row, const char *value, int *field, struct kv_error *err)
@@ -237,15 +249,23 @@ void kv_opt_defaults(const struct kv_opt *table, void *into)
 	}
 }
 
+const struct kv_opt *kv_opt_row_find(const struct kv_opt *table, const char *name)
+{
+	for (const struct kv_opt *row = table; row->name; row++)
+		if (strcmp(row->name, name) == 0 || (row->alias && strcmp(row->alias, name) == 0))
+			return row;
+	return NULL;
+}
+
 int kv_opt_set(const struct kv_opt *table, const char *name, const char *value, void *into, struct kv_error *err)
 {
+	const struct kv_opt *found = kv_opt_row_find(table, name);
 	struct kv_nearest n = kv_nearest_begin(name, strlen(name));
 	char hint[KV_NEAREST_TEXT];
-	for (const struct kv_opt *row = table; row->name; row++) {
-		if (strcmp(row->name, name) == 0 || (row->alias && strcmp(row->alias, name) == 0))
-			return kv_opt_row_set(row, value, into, err);
+	if (found)
+		return kv_opt_row_set(found, value, into, err);
+	for (const struct kv_opt *row = table; row->name; row++)
 		kv_nearest_try(&n, row->name);
-	}
 	return kv_fail(err, -KV_EINVAL, "unknown option --%.100s%s", name, kv_nearest_hint(&n, "--", hint));
 }
 

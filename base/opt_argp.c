@@ -272,14 +272,16 @@ static const char *notation(const struct parse *p)
 			(p->table[i].unit != KV_OPT_PLAIN && p->table[i].unit != KV_OPT_MIB);
 		size |= p->table[i].type == KV_OPT_SIZE || p->table[i].unit == KV_OPT_MIB;
 	}
-	return time && size
-		       ? "\n\nTIME is 90s, 1m, 1.5h, 500ms or 10us, and SIZE 64KB (65536), 1.5MiB or 2G. A bare number "
-			 "is in the unit that the option's name ends in; if there is none, in seconds or bytes."
-	       : time ? "\n\nTIME is 90s, 1m, 1.5h, 500ms or 10us. A bare number is in the unit that the option's name "
-			"ends in; if there is none, in seconds."
-	       : size ? "\n\nSIZE is 64KB (65536), 1.5MiB or 2G. A bare number is in the unit that the option's name "
-			"ends in; if there is none, in bytes."
-		      : "";
+	if (time && size)
+		return "\n\nTIME is 90s, 1m, 1.5h, 500ms or 10us, and SIZE 64KB (65536), 1.5MiB or 2G. A bare number "
+		       "is in the unit that the option's name ends in; if there is none, in seconds or bytes.";
+	if (time)
+		return "\n\nTIME is 90s, 1m, 1.5h, 500ms or 10us. A bare number is in the unit that the option's name "
+		       "ends in; if there is none, in seconds.";
+	if (size)
+		return "\n\nSIZE is 64KB (65536), 1.5MiB or 2G. A bare number is in the unit that the option's name "
+		       "ends in; if there is none, in bytes.";
+	return "";
 }
 
 static int parse_build(struct parse *p)

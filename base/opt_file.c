@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/nearest.h"
+#include "base/opt_table.h"
 #include "base/printable.h"
 
 enum { FILE_MAX = 1 << 20, NAME_CAP = 64, ROWS_MAX = 256 };
@@ -27,14 +28,6 @@ static char *trimmed(char *text)
 	return text;
 }
 
-static const struct kv_opt *row_of(const struct kv_opt *table, const char *name)
-{
-	for (const struct kv_opt *row = table; row->name; row++)
-		if (strcmp(row->name, name) == 0 || (row->alias && strcmp(row->alias, name) == 0))
-			return row;
-	return NULL;
-}
-
 static int name_check(const struct kv_opt *table, const struct kv_opt_refused *refused, const char *name,
 		      struct kv_error *err)
 {
@@ -43,7 +36,7 @@ static int name_check(const struct kv_opt *table, const struct kv_opt_refused *r
 	for (; refused && refused->name; refused++)
 		if (strcmp(refused->name, name) == 0)
 			return kv_fail(err, -KV_EINVAL, "%s: %s", name, refused->why);
-	if (row_of(table, name))
+	if (kv_opt_row_find(table, name))
 		return 0;
 	for (const struct kv_opt *row = table; row->name; row++)
 		kv_nearest_try(&n, row->name);
@@ -63,7 +56,7 @@ static int line_take(const struct kv_opt *table, const struct kv_opt_refused *re
 	rc = name_check(table, refused, name, err);
 	if (rc)
 		return rc;
-	row = row_of(table, name);
+	row = kv_opt_row_find(table, name);
 	if (!value && row->type != KV_OPT_FLAG)
 		return kv_fail(err, -KV_EINVAL, "%s needs a value: %s = %s", name, name,
 			       row->metavar ? row->metavar : "VALUE");
@@ -71,7 +64,7 @@ static int line_take(const struct kv_opt *table, const struct kv_opt_refused *re
 		return kv_fail(err, -KV_EINVAL, "%s stands here a second time", name);
 	if (row - table < ROWS_MAX)
 		seen[row - table] = true;
-	return kv_opt_set(table, name, value ? trimmed(value) : NULL, into, err);
+	return kv_opt_row_set(row, value ? trimmed(value) : NULL, into, err);
 }
 
 static int text_read(const char *path, char **out, struct kv_error *err)

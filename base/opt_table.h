@@ -5,6 +5,9 @@
 
 #include "base/opt.h"
 
+/* kv_opt_row_find -- the row with this name or alias; NULL: none. */
+const struct kv_opt *kv_opt_row_find(const struct kv_opt *table, const char *name);
+
 /* kv_opt_row_set -- parse value (NULL: none) into the row's field. 0 or -KV_EINVAL with *err. */
 int kv_opt_row_set(const struct kv_opt *row, const char *value, void *into, struct kv_error *err);
 

@@ -7,14 +7,14 @@
 /* escape_byte -- one byte as 1 to 4 printable ones. Returns how many. */
 static size_t escape_byte(unsigned char c, char out[4])
 {
-	static const char hex[] = "0123456789abcdef";
+	static const char hex[] = "0123456789abcdef", named[] = {['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't'};
 	if (c >= 0x20 && c < 0x7f) {
 		out[0] = (char)c;
 		return 1;
 	}
 	out[0] = '\\';
-	if (c == '\n' || c == '\r' || c == '\t') {
-		out[1] = c == '\n' ? 'n' : c == '\r' ? 'r' : 't';
+	if (c < sizeof(named) && named[c]) {
+		out[1] = named[c];
 		return 2;
 	}
 	out[1] = 'x';

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/assert.h"
 #include "base/mac.h"
 #include "base/window.h"
 
@@ -40,6 +41,7 @@ void kv_seal_fini(struct kv_seal *seal);
 /* kv_seal_next -- the next counter, for one kv_seal_tag. */
 static inline uint64_t kv_seal_next(struct kv_seal *seal)
 {
+	KV_ASSERT_HOT(seal->out && seal->next != UINT64_MAX); /* ownership.md 8: no counter is used twice */
 	return seal->next++;
 }
 

@@ -166,7 +166,9 @@ static char *scaled_format(double v, double step, const char *const *units, bool
 	int level = 0;
 	for (; units[level + 1] && v >= step - 0.5; level++)
 		v /= step;
-	int decimals = level == 0 || v >= 99.95 ? 0 : v >= 9.995 ? 1 : 2;
+	int decimals = level > 0 && v < 99.95;
+	if (level > 0 && v < 9.995)
+		decimals = 2;
 	char number[32];
 	int n = snprintf(number, sizeof(number), "%.*f", decimals, v);
 	while (trim && decimals > 0 && n > 0 && number[n - 1] == '0' && decimals--)

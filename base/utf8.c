@@ -9,10 +9,22 @@
 
 enum { PIECE = 16 }; /* for one escaped character */
 
+/* Bytes of the character with this first byte; 0: none begins so. */
+static int length_of(uint8_t first)
+{
+	if (first < 0xC2)
+		return first < 0x80;
+	if (first < 0xE0)
+		return 2;
+	if (first < 0xF0)
+		return 3;
+	return first < 0xF5 ? 4 : 0;
+}
+
 int kv_utf8_take(const uint8_t *p, size_t have, uint32_t *out)
 {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-	int len = p[0] < 0x80 ? 1 : p[0] < 0xC2 ? 0 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : p[0] < 0xF5 ? 4 : 0;
+	int len = length_of(p[0]);
 	uint32_t c = len == 1 ? p[0] : p[0] & (0x7Fu >> len);
 	for (int i = 1; i < len; i++) {
 		if ((size_t)i == have)

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bootstrap.h -- the control connection: TCP, with TLS 1.3 unless it is switched off, for the control messages of
- * wire/wire.h. The public header of bootstrap/. Here is only what both sides do; kvclient/ and kvserver/ handle the
- * messages.
- *
- * With TLS the server sends one byte 'K' after the handshake, and the client waits for it: otherwise a TLS 1.3 client
- * cannot know that its certificate was accepted. boot_connect_await and boot_accept_await do this.
+ * wire/wire.h. The public header of bootstrap/; kvclient/ and kvserver/ handle the messages.
  *
  * Everything runs on one loop; *_await functions park. One coroutine may read while others write; writers queue up. */
 #ifndef KVRAIL_BOOTSTRAP_BOOTSTRAP_H
@@ -30,17 +26,14 @@ struct boot_security {
 	const char *psk_file;
 	const char *psk;                            /* such a line (kv-bench's one-time key), or NULL */
 	const char *cert_file, *key_file, *ca_file; /* PEM; all three or none */
-	const char *crl_file; /* with certificates: PEM, a revocation list for each CA of a chain; or NULL. The loop
-				 rereads a changed file ... */
+	const char *crl_file; /* PEM, a revocation list for each CA of a chain; or NULL. The loop rereads it ... */
 	bool crl_kept;        /* ... unless this is set: then another thread makes new contexts and has them adopted */
-	const char *server_name; /* client with certificates: the name in every server's certificate; NULL: the dialled
-				    one */
+	const char *server_name; /* in every server's certificate; NULL: the dialled name */
 };
 
 struct boot_context; /* keys and settings of one side */
 
-/* boot_context_create -- read the keys. PSK and certificates together: -KV_EINVAL; neither: BOOT_PLAIN. Errors name
- * file and cause: -KV_EINVAL, -KV_EDENIED (others may read a key file), -errno. Destroying wipes the secrets. Thread:
+/* boot_context_create -- read the keys. Errors: -KV_EINVAL, -KV_EDENIED (others may read a key file), -errno. Thread:
  * any; afterwards one loop at a time. */
 int boot_context_create(const struct boot_security *security, bool server, const struct kv_log *log,
 			struct boot_context **out, struct kv_error *err);
@@ -62,8 +55,8 @@ int boot_resolver_create(unsigned n, struct boot_resolver **out);
 void boot_resolver_destroy(struct boot_resolver **resolver);
 
 /* boot_resolve -- the addresses of name `i`: hp, equal for all callers at a time; another hp voids earlier results.
- * Never blocks. Returns 0 with *out; 1: ask again within BOOT_RESOLVE_AGAIN_NS; or an error with *err. -KV_EPEERDOWN:
- * no such name, or no name server answers. -KV_ELIMIT: no thread. Thread: any. */
+ * Never blocks. 0; 1: ask again within BOOT_RESOLVE_AGAIN_NS; -KV_EPEERDOWN: no such name, or no name server answers;
+ * -KV_ELIMIT: no thread. Thread: any. */
 int boot_resolve(struct boot_resolver *resolver, unsigned i, const struct kv_hostport *hp, struct kv_addresses *out,
 		 struct kv_error *err);
 
@@ -91,23 +84,20 @@ int boot_accept_await(struct boot_context *ctx, int fd, const struct sockaddr_st
  * -KV_EPEERDOWN, -KV_EPROTO (TLS), -KV_EINVAL (cannot be encoded, or no coroutine), or -KV_ENOMEM. */
 int boot_send_await(struct boot_conn *conn, const struct wire_ctrl_msg *msg, uint64_t deadline_ns);
 
-/* boot_send_both_await -- the same for two messages in one write, of 4 KiB together: a heartbeat of KV_SHARDS_MAX
- * shards and one of 64 bytes fit. */
+/* boot_send_both_await -- the same for two messages in one write, of 4 KiB together. */
 int boot_send_both_await(struct boot_conn *conn, const struct wire_ctrl_msg *first, const struct wire_ctrl_msg *second,
 			 uint64_t deadline_ns);
 
 /* boot_recv_await -- receive the next message; pointers in *out are valid until the next call. Returns 0; -KV_ETIMEOUT
- * (nothing is lost: call again); -KV_EPEERDOWN (closed or reset); -KV_EPROTO; -KV_EVERSION (a HELLO without a common
- * version, whose version fields are filled; a REFUSE may be sent); -KV_ENOMEM. After other codes than -KV_ETIMEOUT and
- * -KV_EVERSION, close the connection. */
+ * (nothing is lost: call again); -KV_EVERSION (a HELLO without a common version: a REFUSE may be sent); -KV_EPEERDOWN,
+ * -KV_EPROTO, -KV_ENOMEM: close the connection. */
 int boot_recv_await(struct boot_conn *conn, struct wire_ctrl_msg *out, uint64_t deadline_ns);
 
-/* boot_limit -- from the next boot_recv_await on, refuse longer messages (length field included) with -KV_EPROTO before
- * memory is taken. At first, and at most, KV_CTRL_MAX. */
+/* boot_limit -- from the next boot_recv_await on, refuse longer messages before memory is taken. At most KV_CTRL_MAX.
+ */
 void boot_limit(struct boot_conn *conn, unsigned bytes);
 
-/* boot_interrupt -- end a boot_recv_await in progress as at its deadline, or with a message that has arrived. Affects
- * nothing else. Thread: the connection's loop. */
+/* boot_interrupt -- end a boot_recv_await in progress as at its deadline, or with a message that has arrived. */
 void boot_interrupt(struct boot_conn *conn);
 
 /* boot_sound -- no send or receive has failed, and there was no boot_shutdown. */
@@ -122,18 +112,15 @@ const char *boot_peer_who(const struct boot_conn *conn);  /* the proved identity
 							     'certificate CN=b, DNS:c', "no credential" */
 /* boot_peer_expiry -- the second since 1970 at which the peer's certificate chain expires; INT64_MAX: never. */
 int64_t boot_peer_expiry(const struct boot_conn *conn);
-const char *boot_failure(
-	const struct boot_conn *conn); /* a sentence about the last failed send or receive (no timeouts); "": none */
-bool boot_peer_local(const struct boot_conn *conn); /* the peer's address is loopback */
+const char *boot_failure(const struct boot_conn *conn); /* the last failed send or receive; "": none */
 
 /* ---- further sessions: their proofs (docs/reference/protocol.md 2.7) ---- */
 
 struct boot_key;  /* a client's identity and key */
 struct boot_keys; /* all identities and keys of a server */
 
-/* boot_key_parse -- read "identity:hex". boot_keys_load -- read a file of such lines, readable by its owner only.
- * Errors: -KV_EINVAL with the line, also for a repeated identity; -KV_EDENIED (the file's mode), -KV_ENOMEM, -errno.
- * Destroying wipes the keys; accepts NULL. Thread: any; afterwards read only. */
+/* boot_key_parse -- read "identity:hex". boot_keys_load -- read a file of such lines. Errors: -KV_EINVAL with the line,
+ * -KV_EDENIED (others may read the file), -KV_ENOMEM, -errno. Thread: any; afterwards read only. */
 int boot_key_parse(const char *text, struct boot_key **out, struct kv_error *err);
 void boot_key_destroy(struct boot_key **key);
 int boot_keys_load(const char *path, struct boot_keys **out, struct kv_error *err);
@@ -158,9 +145,8 @@ int boot_proof_check(struct boot_conn *conn, const struct boot_challenge *challe
 
 enum { BOOT_FRAME_SECRET = 32 }; /* bytes */
 
-/* boot_frame_secret -- derive the secret of an attachment's keys from TLS, if there is any, and the WELCOME's token;
- * equal at both ends. Returns 0, -KV_EPROTO (TLS exports no value) or -KV_ENOMEM. Thread: the connection's loop. The
- * caller wipes it. */
+/* boot_frame_secret -- derive the secret of an attachment's keys, equal at both ends. 0, -KV_EPROTO (TLS exports no
+ * value) or -KV_ENOMEM. The caller wipes it. */
 int boot_frame_secret(struct boot_conn *conn, const uint8_t token[KV_TOKEN_LEN], uint8_t out[BOOT_FRAME_SECRET]);
 
 /* boot_frame_keys -- derive the session's keys at one shard, for this side. 0 or -KV_ENOMEM. Thread: any. The caller
@@ -179,8 +165,7 @@ struct boot_identity {
 	uint32_t eager_bytes;
 };
 
-/* boot_hello_check -- 0, or -KV_EVERSION with a sentence that names the difference and the way out. Compares provider,
- * fabric ("efa" and "efa-direct") and eager size (with its environment variable). */
+/* boot_hello_check -- 0, or -KV_EVERSION with a sentence that names the difference and the way out. */
 int boot_hello_check(const struct boot_identity *ours, const char *our_side, const struct boot_identity *theirs,
 		     const char *their_side, struct kv_error *err);
 

@@ -32,7 +32,7 @@ enum {
 struct boot_conn {
 	struct boot_stream *stream;
 	char peer[64];
-	bool local, shut;
+	bool shut;
 	bool writing, broken; /* broken: a part of a message may be sent */
 	bool begun;           /* a message has been received */
 	bool plain;           /* no TLS */
@@ -73,7 +73,6 @@ static int conn_make(struct boot_context *ctx, const struct opening *o, struct b
 		return kv_fail(err, rc, "no memory for a connection");
 	co_queue_init(&c->writers);
 	kv_sockaddr_format(o->addr, c->peer, sizeof(c->peer));
-	c->local = kv_sockaddr_is_loopback(o->addr);
 	c->plain = !ctx->tls;
 	c->limit = MSG_MAX;
 	c->in_cap = IN_SMALL;
@@ -460,11 +459,6 @@ const char *boot_peer_who(const struct boot_conn *conn)
 int64_t boot_peer_expiry(const struct boot_conn *conn)
 {
 	return conn->stream->expiry_s ? conn->stream->expiry_s : INT64_MAX;
-}
-
-bool boot_peer_local(const struct boot_conn *conn)
-{
-	return conn->local;
 }
 
 const char *boot_failure(const struct boot_conn *conn)

@@ -7,15 +7,18 @@
 static int certificates_check(const struct boot_security *s, bool *out_any, struct kv_error *err)
 {
 	unsigned given = !!s->cert_file + !!s->key_file + !!s->ca_file;
+	const char *missing = "CA file";
 	*out_any = given != 0;
-	if (given != 0 && given != 3)
-		return kv_fail(err, -KV_EINVAL,
-			       "certificates need three files, and the %s is missing: "
-			       "give certificate, key and CA file together",
-			       !s->cert_file  ? "certificate file"
-			       : !s->key_file ? "key file"
-					      : "CA file");
-	return 0;
+	if (given == 0 || given == 3)
+		return 0;
+	if (!s->cert_file)
+		missing = "certificate file";
+	else if (!s->key_file)
+		missing = "key file";
+	return kv_fail(
+		err, -KV_EINVAL,
+		"certificates need three files, and the %s is missing: give certificate, key and CA file together",
+		missing);
 }
 
 static int mode_choose(const struct boot_security *s, bool server, enum boot_mode *out, struct kv_error *err)
@@ -40,7 +43,9 @@ static int mode_choose(const struct boot_security *s, bool server, enum boot_mod
 	if (s->crl_file && !certs)
 		return kv_fail(err, -KV_EINVAL,
 			       "a CRL file is given, but no certificates: give certificates as well, or leave it out");
-	*out = psk ? BOOT_PSK : certs ? BOOT_CERT : BOOT_PLAIN;
+	*out = certs ? BOOT_CERT : BOOT_PLAIN;
+	if (psk)
+		*out = BOOT_PSK;
 	return 0;
 }
 

@@ -190,15 +190,6 @@ static int key_load(SSL_CTX *ssl_ctx, const char *path, const char *cert_file, s
 	return rc;
 }
 
-/* OpenSSL would only say "system lib". */
-static int readable_check(const char *path, const char *what, struct kv_error *err)
-{
-	if (access(path, R_OK) == 0)
-		return 0;
-	int rc = -errno;
-	return kv_fail(err, rc, "cannot open the %s %s: %s", what, path, kv_strerror(rc));
-}
-
 /* Only warn of our own expired certificate: the other side's clock decides. */
 static void dates_warn(const struct kv_log *log, SSL_CTX *ssl_ctx, const char *path)
 {
@@ -215,7 +206,7 @@ static int certificates_load(struct tls_context *ctx, const struct tls_settings 
 {
 	const struct trust_settings trust = {
 		.server = s->server, .ca_file = s->ca_file, .crl_file = s->crl_file, .log = s->log};
-	int rc = readable_check(s->cert_file, "certificate file", err);
+	int rc = trust_file_check(s->cert_file, "certificate file", err);
 	if (rc)
 		return rc;
 	ERR_clear_error();
@@ -801,7 +792,9 @@ static void tls_who_set(struct tls_stream *t)
 /* The expected name: the settings', or the dialled one. */
 static const char *tls_expected(const struct tls_context *ctx, const char *name)
 {
-	return ctx->server || !ctx->trust ? NULL : ctx->server_name ? ctx->server_name : name;
+	if (ctx->server || !ctx->trust)
+		return NULL;
+	return ctx->server_name ? ctx->server_name : name;
 }
 
 int tls_open_await(struct tls_context *ctx, struct loop *loop, int fd, const struct tls_peer *peer,

@@ -128,15 +128,14 @@ static int file_fail(struct kv_error *err, int rc, const char *what, const char 
 	return kv_fail(err, rc, "cannot open the %s %s: %s", what, path, kv_strerror(rc));
 }
 
-/* OpenSSL would only say "system lib". */
-static int readable_check(const char *path, const char *what, struct kv_error *err)
+int trust_file_check(const char *path, const char *what, struct kv_error *err)
 {
 	return access(path, R_OK) == 0 ? 0 : file_fail(err, -errno, what, path);
 }
 
 static int store_ca_add(const struct trust *t, X509_STORE *store, struct kv_error *err)
 {
-	int rc = readable_check(t->ca_file, "CA file", err);
+	int rc = trust_file_check(t->ca_file, "CA file", err);
 	if (rc)
 		return rc;
 	ERR_clear_error();
@@ -211,7 +210,7 @@ static int crl_file_check(const struct trust *t, struct mark *out, struct kv_err
 		return kv_fail(err, -KV_EINVAL, "the CRL file %s is not a regular file of at most %d MiB", t->crl_file,
 			       CRL_FILE_MAX >> 20);
 	*out = (struct mark){.inode = st.st_ino, .bytes = st.st_size, .changed = st.st_mtim};
-	return readable_check(t->crl_file, "CRL file", err);
+	return trust_file_check(t->crl_file, "CRL file", err);
 }
 
 static int store_crls_add(const struct trust *t, X509_STORE *store, struct mark *out, struct kv_error *err)

@@ -59,6 +59,9 @@ int trust_judge(const struct trust *trust, int ok, X509_STORE_CTX *store, struct
 int trust_explain(const struct trust *trust, const struct trust_verdict *verdict, const char *expected,
 		  struct kv_error *err);
 
+/* trust_file_check -- whether a file can be read, of which OpenSSL would only say "system lib". 0 or -errno. */
+int trust_file_check(const char *path, const char *what, struct kv_error *err);
+
 /* trust_describe -- "CN=..., DNS:..., IP:..." of the peer's certificate, printable, cut at cap. Returns buf. */
 /* trust_expiry -- boot_peer_expiry. */
 int64_t trust_expiry(const SSL *ssl);

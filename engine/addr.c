@@ -102,6 +102,7 @@ int addr_get(struct rail *r, const struct te_address *a, struct addr **out)
 
 void addr_put(struct addr *a)
 {
+	KV_ASSERT_HOT(a->refs > 0);
 	if (--a->refs > 0)
 		return;
 	if (a->generation == a->rail->te->fence.generation) {

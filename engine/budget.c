@@ -10,8 +10,6 @@
 #include "engine/plan.h"
 #include "host/host.h"
 
-enum { VERDICTS_MAX = KV_RAILS_MAX * 8 + KV_CHECKS_MAX };
-
 #define PART_DEFAULT  ((uint64_t)1 << 30)  /* as in region.c */
 #define AREA_BYTES    ((uint64_t)2 << 20)  /* areas are rounded to this size, for huge pages */
 #define REGION_SOON   ((uint64_t)8 << 20)  /* memory that an unpinned region touches at once */
@@ -122,58 +120,52 @@ uint64_t te_budget_beside(const struct te_budget *budget, const struct te_load *
 	return budget->process.memory_bytes - KV_MIN(budget->process.memory_bytes, regions);
 }
 
-unsigned te_budget_check(const struct te_budget *budget, const struct kv_host *host, struct kv_verdict *out,
-			 int *out_device, unsigned max)
+/* Check one scope. Warnings are logged; the first failed limit is the error. verdicts: room for KV_CHECKS_MAX. */
+static int scope_check(const struct kv_checkup *c, unsigned scope, const char *subject, const struct kv_log *log,
+		       struct kv_verdict *verdicts, struct kv_error *err)
 {
-	struct kv_checkup c = {.host = host,
-			       .pins_memory = budget->pins_memory,
-			       .shared_memory = budget->shared_memory,
-			       .cma_error = -1};
-	unsigned n = 0;
-	for (unsigned i = 0; i < budget->num_devices; i++) {
-		if (budget->device[i].need.endpoints == 0)
-			continue;
-		c.limits = &budget->device[i].limits;
-		c.need = &budget->device[i].need;
-		unsigned more = kv_check(&c, KV_CHECK_DEVICE, out + n, max - n);
-		for (unsigned k = 0; k < more; k++)
-			out_device[n + k] = (int)i;
-		n += more;
+	unsigned n = kv_check(c, scope, verdicts, KV_CHECKS_MAX);
+	for (unsigned i = 0; i < n; i++) {
+		const struct kv_verdict *v = &verdicts[i];
+		if (v->status == KV_FAIL)
+			return kv_verdict_fail(v, subject, err);
+		if (v->status == KV_WARN)
+			kv_warn(log, "%s: %s: %s; %s", subject, v->name, v->text, v->remedy);
+	}
+	return 0;
+}
+
+static int budget_check(const struct te_budget *b, const struct kv_log *log, struct kv_verdict *verdicts,
+			struct kv_error *err)
+{
+	struct kv_host host;
+	struct kv_checkup c = {
+		.host = &host, .pins_memory = b->pins_memory, .shared_memory = b->shared_memory, .cma_error = -1};
+	int rc = 0;
+	kv_host_read("", &host);
+	/* Threads count against no limit for root. */
+	if (!host.root || host.mapped_users)
+		kv_host_threads_count(&host);
+	for (unsigned i = 0; i < b->num_devices && rc == 0; i++) {
+		c.limits = &b->device[i].limits;
+		c.need = &b->device[i].need;
+		if (c.need->endpoints)
+			rc = scope_check(&c, KV_CHECK_DEVICE, b->device[i].device.domain, log, verdicts, err);
 	}
 	c.limits = NULL;
-	c.need = &budget->process;
-	unsigned more = kv_check(&c, KV_CHECK_PROCESS, out + n, max - n);
-	for (unsigned k = 0; k < more; k++)
-		out_device[n + k] = -1;
-	return n + more;
+	c.need = &b->process;
+	return rc ? rc : scope_check(&c, KV_CHECK_PROCESS, b->device[0].device.provider, log, verdicts, err);
 }
 
 int te_preflight(const struct te_options *options, const struct te_load *load, struct kv_error *err)
 {
 	struct te_budget *budget = malloc(sizeof(*budget));
-	struct kv_verdict *verdicts = malloc(VERDICTS_MAX * sizeof(*verdicts));
-	int device[VERDICTS_MAX];
-	struct kv_host host;
-	unsigned n = 0;
+	struct kv_verdict *verdicts = malloc(KV_CHECKS_MAX * sizeof(*verdicts));
 	int rc = budget && verdicts ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for a budget");
 	if (rc == 0)
 		rc = te_budget(options, load, budget, err);
-	if (rc == 0) {
-		kv_host_read("", &host);
-		/* Threads count against no limit for root. */
-		if (!host.root || host.mapped_users)
-			kv_host_threads_count(&host);
-		n = te_budget_check(budget, &host, verdicts, device, VERDICTS_MAX);
-	}
-	for (unsigned i = 0; i < n && rc == 0; i++) {
-		const struct kv_verdict *v = &verdicts[i];
-		const char *subject =
-			device[i] < 0 ? budget->device[0].device.provider : budget->device[device[i]].device.domain;
-		if (v->status == KV_FAIL)
-			rc = kv_verdict_fail(v, subject, err);
-		else if (v->status == KV_WARN)
-			kv_warn(options->log, "%s: %s: %s; %s", subject, v->name, v->text, v->remedy);
-	}
+	if (rc == 0)
+		rc = budget_check(budget, options->log, verdicts, err);
 	free(verdicts);
 	free(budget);
 	return rc;

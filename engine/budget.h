@@ -5,7 +5,6 @@
 #define KVRAIL_ENGINE_BUDGET_H
 
 #include "host/host.h"
-#include "host/host.h"
 
 struct te_options;
 
@@ -80,9 +79,8 @@ struct te_rdma {
 /* Bits of efa_caps; newer rdma-core declares the rest in efadv.h. */
 enum { TE_EFA_READ = 1, TE_EFA_RNR_RETRY = 2, TE_EFA_CQ_SGID = 4, TE_EFA_WRITE = 8, TE_EFA_UNSOLICITED = 16 };
 
-/* te_rdma_list -- list the devices in /sys/class/infiniband below root: all, or those of a libfabric domain (domain not
- * NULL). With root "" it also asks libibverbs, libefa and the kernel's resource tracking. Returns the number of
- * devices; writes at most max. Thread: any. Opens each device: some ms. */
+/* te_rdma_list -- list the devices in /sys/class/infiniband below root: all, or those of a libfabric domain. With root
+ * "" it also asks libibverbs, libefa and the kernel. Returns their number; writes at most max. Thread: any; some ms. */
 unsigned te_rdma_list(const char *root, const char *domain, struct te_rdma *out, unsigned max);
 
 /* ---- a budget ---- */
@@ -111,9 +109,8 @@ struct te_budget {
 	struct kv_need process; /* all devices together, for the process's limits */
 };
 
-/* te_budget -- choose provider and devices as te_open would, for all engines of a load, and add up their needs. Opens
- * nothing, but asks libibverbs for limits. Errors: te_open's for the choice: -KV_ENOTSUP, -KV_ELIMIT (more rails than
- * devices), -KV_ENOMEM, -KV_EINVAL. Thread: any. */
+/* te_budget -- choose provider and devices as te_open would, for all engines of a load, and add up their needs. Errors:
+ * te_open's for the choice. Thread: any. */
 int te_budget(const struct te_options *options, const struct te_load *load, struct te_budget *out,
 	      struct kv_error *err);
 
@@ -121,14 +118,8 @@ int te_budget(const struct te_options *options, const struct te_load *load, stru
  * itself. Thread: any. */
 uint64_t te_budget_beside(const struct te_budget *budget, const struct te_load *load);
 
-/* te_budget_check -- check a budget against the limits of `host`: each device, then the process. Writes at most max
- * verdicts to out, and the device of each to out_device (-1: the process). Returns their number. Thread: any. */
-unsigned te_budget_check(const struct te_budget *budget, const struct kv_host *host, struct kv_verdict *out,
-			 int *out_device, unsigned max);
-
-/* te_preflight -- budget a load and check it against this machine, before the first endpoint of kvc_pool_open or
- * kv-server. Warnings go to options->log. Returns 0; -KV_ELIMIT with the first exceeded limit, the need and the remedy;
- * or an error of te_budget. Thread: any. */
+/* te_preflight -- budget a load and check it against this machine, before the first endpoint opens. Returns 0;
+ * -KV_ELIMIT with the first exceeded limit and the remedy; or an error of te_budget. Thread: any. */
 int te_preflight(const struct te_options *options, const struct te_load *load, struct kv_error *err);
 
 #endif

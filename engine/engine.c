@@ -108,7 +108,9 @@ static int open_rails(struct te *te, const struct te_options *o, const struct fa
 /* The owner's value, else the provider's, else the default. */
 static uint32_t first_of(uint32_t wanted, uint32_t provider, uint32_t otherwise)
 {
-	return wanted ? wanted : provider ? provider : otherwise;
+	if (wanted)
+		return wanted;
+	return provider ? provider : otherwise;
 }
 
 /* The rules that hold on every rail. */
@@ -248,6 +250,7 @@ void te_close(struct te **te_ref)
 	struct te *te = *te_ref;
 	if (!te)
 		return;
+	KV_ASSERT(!te->polling && !te->watch); /* not from a callback; after te_detach */
 	te->closing = true;
 	te->fence.generation++; /* the vector closes as a whole: no address is removed from it */
 	for (unsigned i = 0; te->rails && i < te->nrails; i++) {

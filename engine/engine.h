@@ -2,15 +2,12 @@
 /* engine.h -- the transfer engine: messages, RMA transfers and regions over one or more rails. The public header of
  * engine/.
  *
- * Threads. One thread, a loop's, makes all calls, unless a comment says otherwise, and none parks.
- * Callbacks run inside te_poll and te_close, never inside the call that started an operation. A callback may start and
- * cancel operations and close peers; it may not close the engine.
+ * Unless a comment says otherwise: one thread, a loop's, makes all calls, and none parks; arguments are read during the
+ * call only. Callbacks run inside te_poll and te_close. They may start and cancel operations and close peers, but not
+ * the engine. `err` may be NULL. Times are absolute, in nanoseconds of te_options.clock.
  *
- * Ownership. Arguments are read during the call only, unless a comment says otherwise. Outputs are written on success
- * only. `err` may be NULL. Times are absolute, in nanoseconds of te_options.clock.
- *
- * Words. A rail is a NIC of this engine. A peer is another engine. Link k of a peer joins local rail k % local rails
- * and remote rail k % remote rails. A region is local memory registered on every rail, in parts; a remote is a peer's
+ * Words. A rail is a NIC of this engine, a peer another engine. Link k of a peer joins local rail k % local rails and
+ * remote rail k % remote rails. A region is local memory registered on every rail, in parts; a remote is a peer's
  * announced region. A transfer moves bytes between them in chunks, one RMA operation each. A peer is void from a reset
  * or a fence until te_peer_readdress: its addresses are invalid. */
 #ifndef KVRAIL_ENGINE_ENGINE_H
@@ -32,8 +29,7 @@ struct loop;
 
 /* ---- the engine ---- */
 
-/* The doorkeeper of the tcp providers' ports: it refuses strangers before libfabric reads a byte from them, and checks
- * the bytes that peers send. */
+/* The doorkeeper of the tcp providers' ports (door/door.h). */
 enum te_door {
 	TE_DOOR_AUTO,    /* wherever possible; else a warning */
 	TE_DOOR_REQUIRE, /* opening fails without one, also on providers other than tcp */
@@ -42,24 +38,20 @@ enum te_door {
 
 struct te_options {
 	const char *provider; /* see struct fab_query; NULL: "auto" */
-	/* Only these NICs, in this order, separated by commas: each a device or an IP address of this machine; NULL:
-	 * any. */
+	/* Only these NICs, in this order, separated by commas: devices or IP addresses; NULL: any. */
 	const char *nic;
 	struct sockaddr_storage local; /* source address for IP providers; family 0: any */
-	/* 0: all of `nic`, else this engine's share of the NICs on EFA (8 at most), else 1. More rails than devices
-	 * share devices (tcp, shm) or are refused (efa, verbs). */
+	/* 0: all of `nic`, else this engine's share of the NICs on EFA (8 at most), else 1. */
 	unsigned rails;
-	/* This is engine `engine` of `engines` in its process; they divide the NICs (plan.c). Engines with neighbouring
-	 * numbers get neighbouring NICs: number them by loop. 0, 0: the only one. */
+	/* This is engine `engine` of `engines` in its process, which divide the NICs (plan.c). 0, 0: the only one. */
 	unsigned engine, engines;
 	uint32_t chunk_bytes; /* maximum bytes of one RMA operation; 0: KV_CHUNK_DEFAULT */
 	uint32_t messages;    /* send buffers of KV_MSG_MAX bytes; 0: 256 */
 	uint32_t receives;    /* receive buffers per rail; 0: 256 */
 	uint32_t link_ops;    /* operations always allowed in flight per link; 0: 4 (shm: 16) */
-	/* More operations than link_ops are allowed while fewer bytes than this are in flight and half of the rail's
-	 * depth is free; 0: 1 MiB (shm: 4 MiB). */
+	/* More than link_ops are allowed while fewer bytes than this are in flight; 0: 1 MiB (shm: 4 MiB). */
 	uint32_t link_bytes;
-	/* Queue depths of a rail; 0: modest defaults. At most min(tx depth, CQ depth / 2) operations are in flight. */
+	/* Queue depths of a rail; 0: modest defaults. */
 	uint32_t tx_depth, cq_depth;
 	bool peers_heal;        /* verbs, for servers: peers replace broken connections */
 	bool reads_at_own_risk; /* post reads even where te_info.read_unsafe: for tests that break no connection */
@@ -77,15 +69,14 @@ struct te_handlers {
 	void (*immediate)(void *arg, unsigned rail, uint32_t imm);
 	/* room -- send buffers are free again after te_msg_acquire had returned NULL. May be NULL. */
 	void (*room)(void *arg);
-	/* follow -- `message` has returned after ordered writes (te_xfer.ordered): send the messages behind them by
-	 * te_msg_follow. NULL: the owner starts no ordered write. */
+	/* follow -- `message` has returned after ordered writes: send the messages behind them by te_msg_follow. NULL:
+	 * the owner starts no ordered write. */
 	void (*follow)(void *arg);
-	/* reset -- the endpoints were rebuilt. All peers are void until te_peer_readdress, and our addresses have
-	 * changed. Every operation has ended with -KV_ERESET; while te_fencing, the posted ones end before `fenced`
-	 * runs instead. status: 0, or the code of a failed rebuild, which is retried with back-off. May be NULL. */
+	/* reset -- the endpoints were rebuilt: all peers are void, and our addresses have changed. Every operation has
+	 * ended with -KV_ERESET; while te_fencing, the posted ones end before `fenced`. status: 0, or the code of a
+	 * failed rebuild, which is retried. May be NULL. */
 	void (*reset)(void *arg, int status);
-	/* fenced -- te_fencing is false again: the operations of the abandoned endpoints have ended with -KV_ERESET,
-	 * and none can touch memory. May be NULL. */
+	/* fenced -- te_fencing is false again. May be NULL. */
 	void (*fenced)(void *arg);
 };
 
@@ -95,7 +86,6 @@ struct te_nic {
 	char name[KV_NAME_MAX];    /* its libfabric domain */
 	char address[KV_NAME_MAX]; /* IP providers; else "" */
 	int numa_node;             /* -1: unknown, or the machine has one node */
-	uint64_t bits_per_s;       /* 0: unknown */
 };
 
 struct te_plan {
@@ -106,25 +96,23 @@ struct te_plan {
 	struct te_nic rail[KV_RAILS_MAX];
 };
 
-/* te_plan -- the choice that te_open would make with these options. Opens nothing; asks libfabric, some ms. Thread:
- * any. Errors: te_open's for provider, NICs and rails. */
+/* te_plan -- the choice that te_open would make. Asks libfabric, some ms. Thread: any. Errors: te_open's. */
 int te_plan(const struct te_options *options, struct te_plan *out, struct kv_error *err);
 
-/* te_open -- choose devices, check limits, open the rails, post receives. A process opens one engine at a time.
+/* te_open -- choose devices, check limits, open the rails, post receives.
  *
- * Thread: any; the polling thread then owns the engine. arg is passed to the handlers.
+ * Thread: any; the polling thread then owns the engine.
  * Owner: *out until te_close. handlers are copied; clock and log must outlive the engine.
  * Errors:
- *   -KV_ENOTSUP    no such provider or NIC (the sentence lists those present), or TE_DOOR_REQUIRE is impossible
- *   -KV_ELIMIT     a limit is too low (the sentence names it and the remedy)
+ *   -KV_ENOTSUP    no such provider or NIC, or TE_DOOR_REQUIRE is impossible
+ *   -KV_ELIMIT     a limit is too low
  *   -KV_EINVAL     more than KV_RAILS_MAX rails
  *   -KV_ENOMEM, -KV_EPROVIDER, or the provider's -errno: -EADDRNOTAVAIL, te_options.local is not of this machine */
 int te_open(const struct te_options *options, const struct te_handlers *handlers, void *arg, struct te **out,
 	    struct kv_error *err);
 
-/* te_close -- close the endpoints, then end every remaining operation with -KV_ECLOSED, and free memory, peers and
- * regions; callbacks may still close those. Not from a callback; after te_detach. *te becomes NULL; NULL is accepted.
- */
+/* te_close -- close the endpoints, end every remaining operation with -KV_ECLOSED, and free peers and regions;
+ * callbacks may still close those. Not from a callback; after te_detach. *te becomes NULL; NULL is accepted. */
 void te_close(struct te **te);
 
 /* te_poll -- reap, run callbacks, post, expire deadlines. Does not wait. Returns the number of events; 0: idle, or
@@ -147,19 +135,16 @@ struct te_info {
 	uint32_t eager_bytes, chunk_bytes;
 	/* The smallest of any rail. A rebuild may change these and imm_room. */
 	uint32_t tx_depth, rx_depth, cq_depth;
-	/* Immediates in flight from all peers together: the number that fits any rail's CQ and receives besides our own
-	 * operations. */
+	/* Immediates in flight from all peers together that fit any rail's CQ and receives. */
 	uint32_t imm_room;
 	bool virt_addr, write_emulated, read_emulated;
-	bool ordered;     /* te_xfer.ordered may be used */
-	bool death_fatal; /* shm: the death of a peer's process may be fatal here */
-	/* shm: operations to a dead peer block the completion of all later ones until a fence */
-	bool death_stalls;
-	/* tcp before libfabric 1.22: a peer that dies while it answers our read crashes this process */
-	bool read_unsafe;
-	bool reads_refused;        /* read_unsafe, and te_xfer_start refuses TE_READ */
-	bool peer_fence;           /* te_peer_fence fences one peer alone; a rebuild may change this */
-	uint64_t limbo_max_ns;     /* longest time in limbo after a fence (te_fencing); 0: never */
+	bool ordered;          /* te_xfer.ordered may be used */
+	bool death_fatal;      /* shm: the death of a peer's process may be fatal here */
+	bool death_stalls;     /* shm: operations to a dead peer block all later completions until a fence */
+	bool read_unsafe;      /* tcp before libfabric 1.22: a peer that dies while it answers our read crashes us */
+	bool reads_refused;    /* read_unsafe, and te_xfer_start refuses TE_READ */
+	bool peer_fence;       /* te_peer_fence fences one peer alone; a rebuild may change this */
+	uint64_t limbo_max_ns; /* longest time in limbo after a fence (te_fencing); 0: never */
 	uint64_t msg_memory_bytes; /* registered message buffers */
 	char no_door[160];         /* why the ports have no doorkeeper; "": there is one */
 	char congestion[32]; /* congestion control of TCP connections accepted on loopback ("reno"); "": the system's */
@@ -192,20 +177,18 @@ struct te_stats {
 void te_stats(const struct te *te, struct te_stats *out);
 /* te_rail_stats -- the per-rail counters of one rail; all others, or without such a rail all, are 0. */
 void te_rail_stats(const struct te *te, unsigned rail, struct te_stats *out);
-/* te_rail_up -- whether the rail is in use. Another rail takes the place of one out of use, which is retried with
- * back-off. */
+/* te_rail_up -- whether the rail is in use; else another one takes its place. */
 bool te_rail_up(const struct te *te, unsigned rail);
 int te_rail_numa_node(const struct te *te, unsigned rail); /* -1: unknown */
 /* te_rail_device -- its libfabric domain, with the IP address on tcp; "": no such rail. The engine's string. */
 const char *te_rail_device(const struct te *te, unsigned rail);
 
-/* te_env_for_programs -- set the environment defaults (docs/internals/providers.md) unless the user set them, and
- * restore the signal handlers that psm replaced. Thread: main() of our own programs, before the first te_open. */
+/* te_env_for_programs -- set the environment defaults (docs/internals/providers.md) unless the user set them. Thread:
+ * main() of our own programs, before the first te_open. */
 void te_env_for_programs(void);
-/* te_env_for_many_endpoints -- before te_env_for_programs, in a program with hundreds of endpoints of a few operations
- * each: use the smallest workable queues. */
+/* te_env_for_many_endpoints -- before that, in a program with hundreds of endpoints: the smallest workable queues. */
 void te_env_for_many_endpoints(void);
-/* te_env_for_peers -- before te_env_for_programs: size verbs queues for endpoints with this many peers. */
+/* te_env_for_peers -- before it as well: size verbs queues for endpoints with this many peers. */
 void te_env_for_peers(unsigned peers);
 
 /* ---- peers ---- */
@@ -222,60 +205,52 @@ void te_env_for_peers(unsigned peers);
 int te_peer_open(struct te *te, const struct te_address *addrs, unsigned count, struct te_peer **out,
 		 struct kv_error *err);
 
-/* te_peer_readdress -- give a peer new addresses after a reset of either side. Posted operations keep the old one until
- * they end. Errors: as te_peer_open; -KV_EINVAL: count differs from before. */
+/* te_peer_readdress -- give a peer new addresses after a reset of either side. Errors: as te_peer_open; -KV_EINVAL:
+ * count differs from before. */
 int te_peer_readdress(struct te_peer *peer, const struct te_address *addrs, unsigned count, struct kv_error *err);
 
-/* te_peer_close -- close a peer. Queued operations end with -KV_ECLOSED. Posted ones end by the provider's events; the
- * peer's memory stays until their callbacks have run. *peer becomes NULL; NULL is accepted. */
+/* te_peer_close -- close a peer. Queued operations end with -KV_ECLOSED, posted ones by the provider's events. *peer
+ * becomes NULL; NULL is accepted. */
 void te_peer_close(struct te_peer **peer);
 
 /* te_peer_fence -- make sure that no operation by or to this peer touches our memory after the return of 0.
  *
- * With te_info.peer_fence the peer is cut alone: its connections are shut, queued operations end with -KV_ERESET,
- * posted ones soon fail, and the peer is void. Nothing reaches us from it until te_peer_readdress or te_peer_open of
- * its address. te_handlers.reset does not run. Otherwise, or where a cut is not enough (another peer has the same
- * address, the address changed while the peer was not void, or the provider holds received bytes), all endpoints are
- * rebuilt: te_reset_due is true, every posted operation of every peer ends with -KV_ERESET, te_handlers.reset runs from
- * the next te_poll, and the owners submit again with new ids. No callback runs inside.
+ * With te_info.peer_fence the peer is cut alone: queued operations end with -KV_ERESET, posted ones soon fail, and the
+ * peer is void. Nothing reaches us from it until te_peer_readdress or te_peer_open of its address. Otherwise, or where
+ * a cut is not enough (cut.c), all endpoints are rebuilt: te_reset_due is true, every posted operation of every peer
+ * ends with -KV_ERESET, and te_handlers.reset runs from the next te_poll. No callback runs inside.
  *
  * Returns
  *   0              memory is safe
- *   1              the provider closes endpoints slowly (EFA), and the engine continues with new ones. Memory is safe,
- *                  and posted operations have ended, when te_fencing is false and te_handlers.fenced runs
+ *   1              the provider closes endpoints slowly (EFA): memory is safe when te_handlers.fenced runs
  *   negative       the code of a failed rebuild; the endpoints are closed, so memory is safe as well */
 int te_peer_fence(struct te_peer *peer, struct kv_error *err);
-/* te_peer_cut -- fence the peer alone if no other peer is affected. 0: as te_peer_fence's 0. -KV_EBUSY: not done, since
- * it would take a rebuild of all endpoints. No callback runs inside. */
+/* te_peer_cut -- the same, or -KV_EBUSY if it would take a rebuild of all endpoints. */
 int te_peer_cut(struct te_peer *peer);
 /* te_fencing -- whether an abandoned endpoint is still open. Until it closes, no region can be closed (-KV_EBUSY). */
 bool te_fencing(const struct te *te);
 
-/* te_addresses_check -- check that this machine still has the endpoints' IP addresses. The next te_poll rebuilds
- * endpoints without one; te_handlers.reset follows. Failed postings check by themselves: for engines that post little.
- */
+/* te_addresses_check -- check that this machine still has the endpoints' IP addresses; the next te_poll rebuilds
+ * endpoints without one. Failed postings check by themselves: for engines that post little. */
 void te_addresses_check(struct te *te);
-/* te_local_set -- the address of this machine that leads to peers now: for tcp endpoints without an address of their
- * own device. No effect with te_options.nic. */
+/* te_local_set -- the address of this machine that leads to peers now, for tcp endpoints without te_options.nic. */
 void te_local_set(struct te *te, const struct sockaddr_storage *local);
 
-/* te_reset_due -- whether te_handlers.reset is still to run: a rebuild happened or failed, and all peers are void. */
+/* te_reset_due -- whether te_handlers.reset is still to run. */
 bool te_reset_due(const struct te *te);
 
 unsigned te_peer_links(const struct te_peer *peer);
-/* te_peer_address -- the IP address of the peer's rail behind this link, for log messages. False: no IP address, or
- * void after a reset. */
+/* te_peer_address -- the IP address of the peer's rail behind this link, for log messages. False: none. */
 bool te_peer_address(const struct te_peer *peer, unsigned link, struct sockaddr_storage *out);
-/* te_peer_link_use -- whether transfers over all links (TE_LINK_ANY) use this link; initially they do. At least one
- * link must stay in use while such transfers exist. Messages, and transfers that name the link, always use it. */
+/* te_peer_link_use -- whether transfers with TE_LINK_ANY use this link; initially they do. */
 void te_peer_link_use(struct te_peer *peer, unsigned link, bool use);
 
 /* ---- regions ---- */
 
 enum te_access { TE_LOCAL = 1, TE_REMOTE_READ = 2, TE_REMOTE_WRITE = 4 };
 
-/* te_region_register -- register memory on every rail, in parts of part_bytes (0: te_options.part_bytes), halved if a
- * rail has no room for its first part. For engines not at work yet: it blocks for 0.1 to 1 s per pinned GiB.
+/* te_region_register -- register memory on every rail, in parts of part_bytes (0: te_options.part_bytes), or smaller
+ * ones. For engines not at work yet: it blocks for 0.1 to 1 s per pinned GiB.
  * Owner: the memory is the caller's and must stay mapped until te_region_close returned 0. *out until then.
  * Errors:
  *   -KV_ENOMEM     no pages, or no room at the provider
@@ -288,8 +263,7 @@ int te_region_register(struct te *te, void *base, uint64_t len_bytes, unsigned a
 /* te_region_begin, te_region_step -- the same for an engine at work, a few parts at a time.
  *
  * Call te_region_step until it is not 1, with te_poll in between. 0: registered. Negative: it failed, and the region is
- * closed. Before that only te_region_close is allowed. A step takes 2 ms or one part; populate the pages beforehand
- * (kv_memory_populate, any thread). Owner, Errors: as te_region_register. */
+ * closed. Before that only te_region_close is allowed. A step takes 2 ms or one part. Owner, Errors: as above. */
 int te_region_begin(struct te *te, void *base, uint64_t len_bytes, unsigned access, uint64_t part_bytes,
 		    struct te_region **out, struct kv_error *err);
 int te_region_step(struct te_region *region, struct kv_error *err);
@@ -301,10 +275,8 @@ struct te_region_info {
 };
 void te_region_info(const struct te_region *region, struct te_region_info *out);
 
-/* te_region_close -- close a region. Peers were informed before (REVOKE), and no operation uses it. *region becomes
- * NULL; NULL is accepted.
- * Errors: nothing was done.
- *   -KV_EBUSY      an operation uses it, or te_fencing */
+/* te_region_close -- close a region that peers do not know any more. *region becomes NULL; NULL is accepted. Errors:
+ * -KV_EBUSY (an operation uses it, or te_fencing): nothing was done. */
 int te_region_close(struct te_region **region);
 /* te_region_close_step -- the same for an engine at work: call it until it is not 1, with te_poll in between. After the
  * first 1 no other call may use the region. */
@@ -314,8 +286,7 @@ struct te_key {
 	uint64_t base, key; /* as the owner of the memory announced them */
 };
 
-/* struct te_remote -- an announced region: plain data in the holder's memory. Byte i of part p of a rail has the remote
- * address keys[rail * parts + p].base + i. */
+/* An announced region. Byte i of part p of a rail has the remote address keys[rail * parts + p].base + i. */
 struct te_remote {
 	uint64_t len_bytes, part_bytes;
 	uint32_t parts;
@@ -324,14 +295,12 @@ struct te_remote {
 	struct te_key *keys;
 };
 
-/* te_region_announce -- fill the plain fields of *out. If keys is not NULL, also fill its rails x parts entries and set
- * out->keys to it. */
+/* te_region_announce -- fill *out, and keys (rails x parts entries, may be NULL), which becomes out->keys. */
 void te_region_announce(const struct te_region *region, struct te_remote *out, struct te_key *keys);
 
 /* ---- messages ---- */
 
-/* struct te_msg -- a registered send buffer. The caller's from te_msg_acquire; the engine's from te_msg_send until
- * `sent` has returned; then free. */
+/* A registered send buffer: the caller's from te_msg_acquire, the engine's from te_msg_send until `sent` returned. */
 struct te_msg {
 	uint8_t *data; /* KV_MSG_MAX bytes */
 	uint32_t len;
@@ -344,9 +313,7 @@ struct te_msg *te_msg_acquire(struct te *te);
 /* te_msg_release -- return an unsent buffer. */
 void te_msg_release(struct te *te, struct te_msg *msg);
 
-/* te_msg_send -- queue a message and post it. Failures are reported to `sent`, never returned.
- *
- * Messages of one link precede its transfers' chunks. Messages are not ordered among themselves.
+/* te_msg_send -- queue a message and post it. Messages are not ordered among themselves.
  * Errors, of `sent`:
  *   -KV_ETIMEOUT   not posted by the deadline
  *   -KV_EPEERDOWN  the peer is gone
@@ -357,10 +324,8 @@ void te_msg_release(struct te *te, struct te_msg *msg);
 void te_msg_send(struct te *te, struct te_peer *peer, unsigned link, struct te_msg *msg, uint64_t deadline_ns);
 
 /* te_msg_follow -- send a message that arrives after the bytes of this link's ordered writes since the last such
- * message. Returns 0: posted, and `sent` runs.
- * Errors: nothing was sent, and the buffer is still the caller's, who must make sure that the peer does not rely on
- * those bytes.
- *   -KV_EBUSY      the order is not certain: a connection may have been replaced, or the provider is full now */
+ * message. 0: posted, and `sent` runs. -KV_EBUSY: nothing was sent, since the order is not certain; the buffer is the
+ * caller's, who must make sure that the peer does not rely on those bytes. */
 int te_msg_follow(struct te *te, struct te_peer *peer, unsigned link, struct te_msg *msg);
 
 /* ---- transfers ---- */
@@ -368,15 +333,13 @@ int te_msg_follow(struct te *te, struct te_peer *peer, unsigned link, struct te_
 enum te_dir { TE_WRITE, TE_READ };
 #define TE_LINK_ANY UINT32_MAX
 
-/* struct te_slices -- remote bytes: `count` slices of `slice` bytes, `stride` bytes apart, from `offset`. Contiguous:
- * count 1. */
+/* Remote bytes: `count` slices of `slice` bytes, `stride` bytes apart, from `offset`. Contiguous: count 1. */
 struct te_slices {
 	uint64_t offset, stride, slice;
 	uint32_t count;
 };
 
-/* struct te_xfer -- one transfer. The caller's memory, zeroed first; the engine's from te_xfer_start until `done` has
- * run. */
+/* A transfer: the caller's memory, zeroed first; the engine's from te_xfer_start until `done` has run. */
 struct te_xfer {
 	/* filled by the caller */
 	enum te_dir dir;
@@ -387,10 +350,8 @@ struct te_xfer {
 	const struct te_remote *remote; /* must live until done */
 	struct te_slices at;            /* length is slice * count; 0: one empty write if with_imm, else nothing */
 	bool with_imm;                  /* TE_WRITE: every chunk carries imm */
-	/* TE_WRITE without imm, of one chunk, on `link`, from te_handlers.message or between te_order_begin and
-	 * te_order_end. It is posted at once, and te_handlers.follow runs next; or te_xfer_start returns -KV_EBUSY.
-	 * Empty and with imm: an immediate instead of a message behind the ordered writes of this link; -KV_EBUSY as
-	 * te_msg_follow's. */
+	/* TE_WRITE without imm, of one chunk, on `link`, from te_handlers.message or after te_order_begin: posted at
+	 * once, or -KV_EBUSY. Empty and with imm: an immediate instead of te_msg_follow's message. */
 	bool ordered;
 	uint32_t imm;
 	uint64_t deadline_ns; /* later chunks are not posted */
@@ -421,8 +382,8 @@ uint32_t te_xfer_chunks(const struct te *te, const struct te_xfer *x);
 
 /* te_xfer_start -- check bounds and post as much as fits.
  *
- * Returns 1 when everything is posted already (posting_done will not run), else 0. Either way `done` runs later, from
- * te_poll, with 0, -KV_ETIMEOUT (not all posted by the deadline), -KV_ECANCELED, or a code of te_msg_send.
+ * Returns 1 when everything is posted already (posting_done will not run), else 0. `done` runs later, with 0,
+ * -KV_ETIMEOUT (not all posted by the deadline), -KV_ECANCELED, or a code of te_msg_send.
  * Errors: no callback runs.
  *   -KV_EINVAL     outside a region, slices that overlap, no such link, or contradictory flags
  *   -KV_EPEERDOWN  the peer is closed or void; or no link is in use
@@ -430,15 +391,13 @@ uint32_t te_xfer_chunks(const struct te *te, const struct te_xfer *x);
  *   -KV_ENOTSUP    a read where te_info.reads_refused; a write without immediate on shm, which no fence could stop */
 int te_xfer_start(struct te *te, struct te_xfer *x);
 
-/* te_order_begin, te_order_end -- allow ordered writes in between, outside te_handlers.message and other callbacks. At
- * the end te_handlers.follow runs, unless an immediate was sent behind all of them. Make no other call of the engine in
- * between. */
+/* te_order_begin, te_order_end -- allow ordered writes in between, outside callbacks. At the end te_handlers.follow
+ * runs, unless an immediate was sent behind all of them. */
 void te_order_begin(struct te *te);
 void te_order_end(struct te *te);
 
 /* te_xfer_cancel -- post no more chunks. `posted` is final on return, and posting_done does not run. `done` still runs:
- * with 0 if all had completed, with an earlier failure's code, else with -KV_ECANCELED. Harmless after `done` while the
- * memory exists. */
+ * with 0 if all had completed, else with an earlier failure or -KV_ECANCELED. Harmless after `done`. */
 void te_xfer_cancel(struct te *te, struct te_xfer *x);
 
 /* ---- attach.c: on a loop ---- */

@@ -106,7 +106,6 @@ static int rail_rebuild(struct rail *r, struct kv_error *err)
 	}
 	if (rc == -KV_EBUSY && fab_retiring(r->fab))
 		return rail_wait(r, err);
-	r->te->stats.rebuild_failures++;
 	r->stats.rebuild_failures++;
 	rail_out(r, TE_REBUILD_MIN_NS, TE_REBUILD_MAX_NS);
 	return rc;
@@ -160,7 +159,9 @@ static int rebuild(struct te *te, struct kv_error *err)
 				     first ? "its endpoint cannot be rebuilt" : err->text);
 		first = first ? first : rc;
 	}
-	return rails_up(te) ? 0 : first ? first : -KV_EPROVIDER;
+	if (rails_up(te))
+		return 0;
+	return first ? first : -KV_EPROVIDER;
 }
 
 /* Close the abandoned endpoints: no loop waits for their descriptors any more. */

@@ -121,6 +121,7 @@ void link_rest(struct te_link *l)
 
 void peer_release(struct te_peer *peer)
 {
+	KV_ASSERT_HOT(peer->refs > 0);
 	if (--peer->refs > 0)
 		return;
 	kv_list_del(&peer->node);

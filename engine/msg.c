@@ -57,6 +57,7 @@ struct te_msg *te_msg_acquire(struct te *te)
 void te_msg_release(struct te *te, struct te_msg *msg)
 {
 	struct msg *m = KV_CONTAINER(msg, struct msg, pub);
+	KV_ASSERT_HOT(kv_list_empty(&m->node)); /* 5: neither free nor queued */
 	/* At the head: its lines are still in the cache. */
 	kv_list_add_head(&te->msgs.free, &m->node);
 }
@@ -144,6 +145,7 @@ void te_msg_send(struct te *te, struct te_peer *peer, unsigned link, struct te_m
 {
 	struct msg *m = KV_CONTAINER(msg, struct msg, pub);
 	struct te_link *l = &peer->links[link < peer->nlinks ? link : 0];
+	KV_ASSERT_HOT(kv_list_empty(&m->node)); /* 5: neither free nor queued */
 	te->live++;
 	m->link = l;
 	m->deadline_ns = deadline_ns;
@@ -152,10 +154,8 @@ void te_msg_send(struct te *te, struct te_peer *peer, unsigned link, struct te_m
 		return;
 	peer_hold(peer); /* until its `sent` ran or it is posted */
 	if (p == POST_FAILED || peer->closed || te->closing || link >= peer->nlinks || msg->len > KV_MSG_MAX) {
-		notify(te, m,
-		       link >= peer->nlinks || msg->len > KV_MSG_MAX ? -KV_EINVAL
-		       : p == POST_FAILED                            ? -KV_EPROVIDER
-								     : -KV_ECLOSED);
+		int status = p == POST_FAILED ? -KV_EPROVIDER : -KV_ECLOSED;
+		notify(te, m, link >= peer->nlinks || msg->len > KV_MSG_MAX ? -KV_EINVAL : status);
 		return;
 	}
 	kv_list_add_tail(&l->msgs, &m->node);

@@ -30,6 +30,7 @@ static void op_finish(struct rail *r, struct op *op, int status)
 {
 	struct op done = {
 		.link = op->link, .addr = op->addr, .of = op->of, .len = op->len, .chunk = op->chunk, .kind = op->kind};
+	KV_ASSERT_HOT(op->state == OP_POSTED || op->state == OP_ENDED); /* 2 */
 	if (KV_UNLIKELY(op->after_break) && status == 0)
 		op->addr->broke = op->addr->lost = false;
 	rail_op_put(r, op);

@@ -111,7 +111,6 @@ void te_plan_fill(const struct fab_device *d, unsigned count, const unsigned *at
 		memcpy(nic->name, d[at[i]].domain, sizeof(nic->name));
 		memcpy(nic->address, d[at[i]].local, sizeof(nic->address));
 		nic->numa_node = d[at[i]].numa_node;
-		nic->bits_per_s = d[at[i]].link_bits_per_s;
 	}
 	out->numa_node = node_of(out);
 }

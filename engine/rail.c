@@ -122,6 +122,8 @@ void rail_stop(struct rail *r)
 
 void rail_free(struct rail *r)
 {
+	for (uint32_t i = 0; r->pool.ops && i < r->pool.limit * r->sets; i++)
+		KV_ASSERT(r->pool.ops[i].state == OP_IDLE); /* 2: every operation has ended */
 	free(r->pool.ops);
 	free(r->recv.all);
 	r->pool.ops = r->recv.set = r->recv.all = NULL;
@@ -142,6 +144,7 @@ struct op *rail_op_get(struct rail *r, enum op_kind kind)
 
 void rail_op_put(struct rail *r, struct op *op)
 {
+	KV_ASSERT_HOT(op->kind != OP_FREE && op->kind != OP_RECV); /* 2: an operation ends once */
 	op->kind = OP_FREE;
 	op->state = OP_IDLE;
 	op->next = r->pool.free;
@@ -151,6 +154,7 @@ void rail_op_put(struct rail *r, struct op *op)
 
 enum post rail_op_posted(struct rail *r, struct op *op, struct addr *a, int rc)
 {
+	KV_ASSERT_HOT(op->kind != OP_FREE && op->state == OP_IDLE); /* 1: it was not the provider's */
 	if (KV_UNLIKELY(rc != 0))
 		r->stamp++;
 	if (KV_LIKELY(rc == 0) || rc == FAB_HALF) {

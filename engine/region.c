@@ -150,6 +150,7 @@ static void give_up(struct te_region *region, const struct rail *r, uint32_t don
 
 static void region_free(struct te_region *region)
 {
+	KV_ASSERT(region->users == 0); /* 6: no operation uses it */
 	kv_list_del(&region->node);
 	free(region);
 }

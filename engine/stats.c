@@ -52,26 +52,26 @@ const char *te_rail_device(const struct te *te, unsigned rail)
 	return rail < te->nrails ? te->rails[rail].device : "";
 }
 
+_Static_assert(sizeof(struct te_stats) % sizeof(uint64_t) == 0, "every field is a uint64_t");
+
+/* Each counter is in te.stats or in the rails' stats; the other is 0. */
+static void stats_add(struct te_stats *to, const struct te_stats *more)
+{
+	uint64_t sum[sizeof(*to) / sizeof(uint64_t)], add[KV_COUNT(sum)];
+	memcpy(sum, to, sizeof(sum));
+	memcpy(add, more, sizeof(add));
+	for (size_t i = 0; i < KV_COUNT(sum); i++)
+		sum[i] += add[i];
+	memcpy(to, sum, sizeof(sum));
+}
+
 void te_stats(const struct te *te, struct te_stats *out)
 {
 	*out = te->stats;
 	for (unsigned i = 0; i < te->nrails; i++) {
-		const struct te_stats *s = &te->rails[i].stats;
-		out->sends += s->sends;
-		out->receives += s->receives;
-		out->writes += s->writes;
-		out->reads += s->reads;
-		out->immediates += s->immediates;
-		out->bytes_written += s->bytes_written;
-		out->bytes_read += s->bytes_read;
-		out->eagain += s->eagain;
-		out->failed_ops += s->failed_ops;
-		out->failed_peer += s->failed_peer;
-		out->failed_endpoint += s->failed_endpoint;
-		out->stray_events += s->stray_events;
-		out->rail_failures += s->rail_failures;
-		out->inflight += inflight(&te->rails[i]);
-		door_add(&te->rails[i], out);
+		struct te_stats rail;
+		te_rail_stats(te, i, &rail);
+		stats_add(out, &rail);
 	}
 	out->queued = te->backlog.queued;
 }

@@ -131,7 +131,8 @@ static void end(struct te_xfer *x)
 {
 	struct te_peer *peer = x->peer;
 	uint32_t all = x->priv.status || x->priv.state & XFER_CANCELED ? te_xfer_chunks(peer->te, x) : x->posted;
-	int status = x->completed == all ? 0 : x->priv.status ? x->priv.status : -KV_ECANCELED;
+	int failure = x->priv.status ? x->priv.status : -KV_ECANCELED, status = x->completed == all ? 0 : failure;
+	KV_ASSERT_HOT(x->priv.inflight == 0 && x->local->users > 0); /* 3: nothing moves any more */
 	unnotify(x);
 	x->priv.state = 0;
 	x->local->users--;
@@ -228,6 +229,7 @@ static int post(const struct te_link *l, const struct te_xfer *x, const struct c
 static enum post post_next(struct te_link *l, struct te_xfer *x, struct op *op)
 {
 	struct chunk c;
+	KV_ASSERT_HOT(!(x->priv.state & XFER_TOLD)); /* 4: `posted` is final */
 	chunk_at(&x->peer->te->rules, x, x->priv.pos, &c);
 	op->of.xfer = x;
 	op->len = c.len;
@@ -295,6 +297,8 @@ static void activate_links(struct te_xfer *x)
 
 static void begin(struct te *te, struct te_xfer *x)
 {
+	KV_ASSERT_HOT(!(x->priv.state & XFER_LIVE)); /* 3: it is the caller's */
+	KV_ASSERT_HOT(x->local->ready);              /* 48 */
 	memset(&x->priv, 0, sizeof(x->priv));
 	kv_list_init(&x->priv.node);
 	x->posted = x->completed = 0;

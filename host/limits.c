@@ -130,9 +130,10 @@ static void read_status(const char *root, struct kv_host *h)
 		kv_file_field(text, sizeof(text), "Seccomp:", "%s%s", root, file) ? (int)strtol(text, NULL, 10) : -1;
 	h->root = kv_file_field(text, sizeof(text), "Uid:", "%s%s", root, file) &&
 		  strtoul(strchr(text, '\t') ? strchr(text, '\t') : text, NULL, 10) == 0;
-	h->cpus = !*root                                                                   ? kv_cpus_available()
-		  : kv_file_field(text, sizeof(text), "Cpus_allowed:", "%s%s", root, file) ? cpus_of_mask(text)
-											   : 0;
+	if (!*root)
+		h->cpus = kv_cpus_available();
+	else if (kv_file_field(text, sizeof(text), "Cpus_allowed:", "%s%s", root, file))
+		h->cpus = cpus_of_mask(text);
 	h->memory_total = kib_of(root, "/proc/meminfo", "MemTotal:");
 	uint64_t available = kv_meminfo_available(root);
 	h->memory_available = available ? available : KV_UNKNOWN;

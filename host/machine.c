@@ -137,14 +137,14 @@ static void cgroup_path(const char *root, const char *controller, char *out, siz
 
 /* cgroup_tightest -- the least `limit` of the process's group and all above it. */
 static uint64_t cgroup_tightest(const char *root, const char *controller, const char *mount,
-				uint64_t (*limit)(const char *dir))
+				uint64_t (*limit)(const char *dir, uint64_t page_bytes), uint64_t page_bytes)
 {
 	char path[PATH_MAX / 2], dir[PATH_MAX];
 	uint64_t least = UINT64_MAX;
 	cgroup_path(root, controller, path, sizeof(path));
 	for (;;) {
 		if (snprintf(dir, sizeof(dir), "%s/sys/fs/cgroup%s%s", root, mount, path) < (int)sizeof(dir)) {
-			uint64_t here = limit(dir);
+			uint64_t here = limit(dir, page_bytes);
 			least = KV_MIN(least, here);
 		}
 		char *slash = strrchr(path, '/');
@@ -154,6 +154,19 @@ static uint64_t cgroup_tightest(const char *root, const char *controller, const 
 	}
 }
 
+/* The tightest limit of a controller's hierarchies of cgroups v2 and v1. page_bytes: for hugetlb. */
+static uint64_t cgroup_limit(const char *root, const char *controller,
+			     uint64_t (*v2)(const char *dir, uint64_t page_bytes),
+			     uint64_t (*v1)(const char *dir, uint64_t page_bytes), uint64_t page_bytes)
+{
+	char mount[WORD_CAP];
+	uint64_t new, old;
+	snprintf(mount, sizeof(mount), "/%s", controller);
+	new = cgroup_tightest(root, "", "", v2, page_bytes);
+	old = cgroup_tightest(root, controller, mount, v1, page_bytes);
+	return KV_MIN(new, old);
+}
+
 /* room -- bytes left under a limit; page cache counts as free. */
 static uint64_t room(uint64_t max, uint64_t used, uint64_t reclaimable)
 {
@@ -161,18 +174,20 @@ static uint64_t room(uint64_t max, uint64_t used, uint64_t reclaimable)
 	return max - KV_MIN(max, used);
 }
 
-static uint64_t memory_room_v2(const char *dir)
+static uint64_t memory_room_v2(const char *dir, uint64_t page_bytes)
 {
 	uint64_t max, used, cache = 0;
+	(void)page_bytes;
 	if (!path_number(dir, "memory.max", &max) || !path_number(dir, "memory.current", &used))
 		return UINT64_MAX;
 	path_field(dir, "memory.stat", "inactive_file ", &cache);
 	return room(max, used, cache);
 }
 
-static uint64_t memory_room_v1(const char *dir)
+static uint64_t memory_room_v1(const char *dir, uint64_t page_bytes)
 {
 	uint64_t max, used, cache = 0;
+	(void)page_bytes;
 	/* In v1 "no limit" is the largest multiple of a page. */
 	if (!path_number(dir, "memory.limit_in_bytes", &max) || !path_number(dir, "memory.usage_in_bytes", &used) ||
 	    max >= (uint64_t)INT64_MAX - 65536)
@@ -183,9 +198,7 @@ static uint64_t memory_room_v1(const char *dir)
 
 uint64_t kv_cgroup_memory_room(const char *root)
 {
-	uint64_t v2 = cgroup_tightest(root, "", "", memory_room_v2);
-	uint64_t v1 = cgroup_tightest(root, "memory", "/memory", memory_room_v1);
-	return KV_MIN(v1, v2);
+	return cgroup_limit(root, "memory", memory_room_v2, memory_room_v1, 0);
 }
 
 /* Bytes left by one counter of a hugetlb cgroup; `max` and `used` name its files. "No limit" is "max" or a huge number.
@@ -219,32 +232,9 @@ static uint64_t hugetlb_v1(const char *dir, uint64_t page_bytes)
 	return KV_MIN(touched, reserved);
 }
 
-static uint64_t hugetlb_1g_v2(const char *dir)
-{
-	return hugetlb_v2(dir, (uint64_t)1 << 30);
-}
-
-static uint64_t hugetlb_2m_v2(const char *dir)
-{
-	return hugetlb_v2(dir, (uint64_t)2 << 20);
-}
-
-static uint64_t hugetlb_1g_v1(const char *dir)
-{
-	return hugetlb_v1(dir, (uint64_t)1 << 30);
-}
-
-static uint64_t hugetlb_2m_v1(const char *dir)
-{
-	return hugetlb_v1(dir, (uint64_t)2 << 20);
-}
-
 uint64_t kv_cgroup_hugetlb_room(const char *root, uint64_t page_bytes)
 {
-	bool giga = page_bytes >= (uint64_t)1 << 30;
-	uint64_t v2 = cgroup_tightest(root, "", "", giga ? hugetlb_1g_v2 : hugetlb_2m_v2);
-	uint64_t v1 = cgroup_tightest(root, "hugetlb", "/hugetlb", giga ? hugetlb_1g_v1 : hugetlb_2m_v1);
-	return KV_MIN(v1, v2);
+	return cgroup_limit(root, "hugetlb", hugetlb_v2, hugetlb_v1, page_bytes);
 }
 
 static uint64_t cpus_of(uint64_t quota, uint64_t period)
@@ -252,19 +242,21 @@ static uint64_t cpus_of(uint64_t quota, uint64_t period)
 	return period == 0 ? UINT64_MAX : KV_MAX(quota / period + (quota % period != 0), (uint64_t)1);
 }
 
-static uint64_t cpus_v2(const char *dir)
+static uint64_t cpus_v2(const char *dir, uint64_t page_bytes)
 {
 	char line[WORD_CAP];
 	uint64_t quota, period;
+	(void)page_bytes;
 	if (!kv_file_line(line, sizeof(line), "%s/cpu.max", dir) || !number_at(line, &quota))
 		return UINT64_MAX;
 	const char *space = strchr(line, ' ');
 	return space && number_at(space + 1, &period) ? cpus_of(quota, period) : UINT64_MAX;
 }
 
-static uint64_t cpus_v1(const char *dir)
+static uint64_t cpus_v1(const char *dir, uint64_t page_bytes)
 {
 	uint64_t quota, period;
+	(void)page_bytes;
 	if (!path_number(dir, "cpu.cfs_quota_us", &quota) || !path_number(dir, "cpu.cfs_period_us", &period))
 		return UINT64_MAX;
 	return cpus_of(quota, period);
@@ -272,15 +264,14 @@ static uint64_t cpus_v1(const char *dir)
 
 uint64_t kv_cgroup_cpus(const char *root)
 {
-	uint64_t v2 = cgroup_tightest(root, "", "", cpus_v2);
-	uint64_t v1 = cgroup_tightest(root, "cpu", "/cpu", cpus_v1);
-	return KV_MIN(v1, v2);
+	return cgroup_limit(root, "cpu", cpus_v2, cpus_v1, 0);
 }
 
 /* The files are equal in v1 and v2. */
-static uint64_t pids_room(const char *dir)
+static uint64_t pids_room(const char *dir, uint64_t page_bytes)
 {
 	uint64_t max, used;
+	(void)page_bytes;
 	if (!path_number(dir, "pids.max", &max) || !path_number(dir, "pids.current", &used))
 		return UINT64_MAX;
 	return room(max, used, 0);
@@ -288,9 +279,7 @@ static uint64_t pids_room(const char *dir)
 
 uint64_t kv_cgroup_pids_room(const char *root)
 {
-	uint64_t v2 = cgroup_tightest(root, "", "", pids_room);
-	uint64_t v1 = cgroup_tightest(root, "pids", "/pids", pids_room);
-	return KV_MIN(v1, v2);
+	return cgroup_limit(root, "pids", pids_room, pids_room, 0);
 }
 
 uint64_t kv_memory_available(void)

@@ -129,7 +129,11 @@ int kv_memory_populate(void *base, uint64_t len_bytes, int node, unsigned *out_t
 		return 0;
 	/* The range is whole pages, so -EINVAL means an unknown call. */
 	int rc = touch((void *)(uintptr_t)from, to - from, node, out_threads);
-	return rc == -EINVAL ? -KV_ENOTSUP : rc == -EFAULT ? -KV_EINVAL : rc < 0 ? -KV_ENOMEM : 0;
+	if (rc == -EINVAL)
+		return -KV_ENOTSUP;
+	if (rc == -EFAULT)
+		return -KV_EINVAL;
+	return rc < 0 ? -KV_ENOMEM : 0;
 }
 
 /* ---- pieces of an area ---- */

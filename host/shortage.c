@@ -326,11 +326,8 @@ static void judge_hugepages(const struct kv_checkup *c, const struct row *row, s
 	v->need = c->need->huge_bytes;
 	v->have = kv_huge_bytes(c->host, false);
 	bool ok = v->have >= v->need;
-	say(v,
-	    ok               ? KV_OK
-	    : c->pins_memory ? KV_WARN
-			     : KV_INFO,
-	    "%s wanted, %s free of %s%s", SIZE(v->need), SIZE(v->have), SIZE(total),
+	enum kv_status short_of = c->pins_memory ? KV_WARN : KV_INFO;
+	say(v, ok ? KV_OK : short_of, "%s wanted, %s free of %s%s", SIZE(v->need), SIZE(v->have), SIZE(total),
 	    ok ? "" : "; the rest lies in ordinary pages");
 	if (v->status != KV_WARN)
 		return;

@@ -208,6 +208,7 @@ struct co_io *co_io(struct co *co)
 
 int co_block_await(struct co *co, uint64_t deadline_ns)
 {
+	KV_ASSERT_HOT(co == co_self() && co->state == CO_RUNNING);
 	co->state = CO_BLOCKED;
 	co->timed_out = false;
 	if (deadline_ns != KV_NEVER)
@@ -243,6 +244,7 @@ int co_park_await(uint64_t deadline_ns)
 
 void co_wake(struct co *co)
 {
+	KV_ASSERT_HOT(co->state != CO_DEAD);
 	if (!co->parked) {
 		co->wake_pending = true;
 		return;

@@ -62,7 +62,9 @@ static bool line_read(const char *line, struct place *out, unsigned *out_state)
 
 static enum holder holder_of(unsigned state)
 {
-	return state == TABLE_LISTEN ? HOLDER_LISTENS : state == TABLE_TIME_WAIT ? HOLDER_LINGERS : HOLDER_CONNECTS;
+	if (state == TABLE_LISTEN)
+		return HOLDER_LISTENS;
+	return state == TABLE_TIME_WAIT ? HOLDER_LINGERS : HOLDER_CONNECTS;
 }
 
 static enum holder table_search(const char *path, const struct place *wanted)

@@ -95,7 +95,9 @@ static int64_t op_await(const struct ring_op *op, uint64_t deadline_ns)
 	loop_timer_cancel(wait.loop, &wait.timer);
 	if (wait.op.result != -ECANCELED && wait.op.result != -EINTR)
 		return wait.op.result;
-	return wait.op.closed ? -KV_ECLOSED : wait.timed_out ? -KV_ETIMEOUT : -KV_ECANCELED;
+	if (wait.op.closed)
+		return -KV_ECLOSED;
+	return wait.timed_out ? -KV_ETIMEOUT : -KV_ECANCELED;
 }
 
 /* With O_NONBLOCK the kernel does not wait until fd is ready; this call does. */

@@ -82,8 +82,8 @@ static void sleep_until(struct loop *loop, uint64_t wait_ns)
 static void rest(struct loop *loop, uint64_t max_wait_ns)
 {
 	uint64_t next_ns = timer_next_ns(&loop->timers);
-	uint64_t until_ns = next_ns == KV_NEVER ? KV_NEVER : next_ns > loop->now_ns ? next_ns - loop->now_ns : 0;
-	uint64_t wait_ns = KV_MIN(max_wait_ns, until_ns);
+	uint64_t until_ns = next_ns > loop->now_ns ? next_ns - loop->now_ns : 0;
+	uint64_t wait_ns = next_ns == KV_NEVER ? max_wait_ns : KV_MIN(max_wait_ns, until_ns);
 	if (wait_ns > 0 && !spin(loop))
 		sleep_until(loop, wait_ns);
 }
@@ -255,6 +255,7 @@ void loop_destroy(struct loop **loop)
 	struct loop *l = *loop;
 	if (!l)
 		return;
+	KV_ASSERT(!atomic_load(&l->turning));
 	if (l->cos.count > 0)
 		kv_warn(l->log, "loop %s is destroyed with %u coroutines still parked", l->name, l->cos.count);
 	/* The ring first: frames of parked coroutines have requests. */
@@ -281,11 +282,6 @@ struct kv_prng *loop_prng(struct loop *loop)
 int loop_random(struct loop *loop, void *out, size_t n)
 {
 	return kv_entropy_fill(loop->entropy, out, n);
-}
-
-const struct kv_log *loop_log(const struct loop *loop)
-{
-	return loop->log;
 }
 
 void loop_set_spin(struct loop *loop, uint64_t spin_ns)

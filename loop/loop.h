@@ -32,12 +32,10 @@ struct loop_options {
 	uint32_t stack_bytes;             /* of a coroutine; 0: 64 KiB (256 KiB under ASan and TSan) */
 	uint32_t coroutines_max;          /* 0: 16384; reserves only address space */
 	uint32_t post_depth;              /* of the cross-thread queue, a power of two; 0: 4096 */
-	/* True: a host calls loop_turn, on changing threads, never on two at once. Then coroutines must not keep the
-	 * address of a thread-local (errno) over an await. False: only the first turn's thread, which is cheaper in the
-	 * kernel. */
+	/* True: a host calls loop_turn on changing threads; coroutines must not keep the address of a thread-local
+	 * (errno) over an await. False: only the first turn's thread, which is cheaper in the kernel. */
 	bool host_turned;
-	/* Spin at most this long before a sleep, while a poller is active and the last rests were short; always while
-	 * an active poller has no wait_fd. 0: never. */
+	/* Spin at most this long before a sleep (spin.c); always while an active poller has no wait_fd. 0: never. */
 	uint64_t spin_ns;
 };
 
@@ -48,24 +46,21 @@ struct loop_options {
  *   -KV_ELIMIT     no file descriptor; the text names the limit and the way out */
 int loop_create(const struct loop_options *options, struct loop **out, struct kv_error *err);
 
-/* loop_fallback -- why this loop uses epoll: the sysctl, seccomp profile or limit, and the way out; NULL: it uses
- * io_uring. Codes: -KV_ENOMEM locked memory, -KV_ENOTSUP old kernel, else -KV_ELIMIT. Thread: any. Owner: the loop's,
- * until loop_destroy. */
+/* loop_fallback -- why this loop uses epoll, and the way out; NULL: it uses io_uring. Codes: -KV_ENOMEM locked memory,
+ * -KV_ENOTSUP old kernel, else -KV_ELIMIT. Thread: any. Owner: the loop's. */
 const struct kv_error *loop_fallback(const struct loop *loop);
 
 /* loop_destroy -- end a loop outside of a turn. Afterwards the kernel uses no request or buffer of it.
  *
- * Thread: the loop's, after loop_run returned, or any after that thread has ended. Coroutines that are parked are
- * dropped, with a warning that counts them: stop them first. *loop becomes NULL; NULL is accepted. */
+ * Thread: the loop's, after loop_run returned, or any after that thread has ended. Parked coroutines are dropped with a
+ * warning: stop them first. *loop becomes NULL; NULL is accepted. */
 void loop_destroy(struct loop **loop);
 
 /* loop_run -- own the loop on this thread, which gets its name, and turn it until loop_stop, also an earlier one.
- * Blocks. Thread: the loop's. Returns 0. Errors:
- *   -KV_EINVAL     another thread owns the loop, or it is in a turn */
+ * Returns 0. Errors: -KV_EINVAL: another thread owns the loop, or it is in a turn. */
 int loop_run(struct loop *loop);
 
-/* loop_turn -- one turn: reap, poll, run posts, expire timers, run ready coroutines, submit. Sleeps at most
- * max_wait_ns, and only without work. For hosts and the simulation. Returns the number of things done. Errors:
+/* loop_turn -- one turn. Sleeps at most max_wait_ns, and only without work. Returns the number of things done. Errors:
  *   -KV_EBUSY      a turn of this loop runs already, on any thread
  *   -KV_EINVAL     this thread does not own the loop (host_turned) */
 int loop_turn(struct loop *loop, uint64_t max_wait_ns);
@@ -86,7 +81,6 @@ uint64_t loop_turn_now(const struct loop *loop); /* the clock as this turn last 
 uint64_t loop_turns(const struct loop *loop);    /* turns made: the liveness counter. Thread: any */
 struct kv_prng *loop_prng(struct loop *loop);
 int loop_random(struct loop *loop, void *out, size_t n); /* secrets; 0 or -errno */
-const struct kv_log *loop_log(const struct loop *loop);
 void loop_set_spin(struct loop *loop, uint64_t spin_ns); /* see loop_options.spin_ns */
 
 struct loop_stats {
@@ -98,28 +92,25 @@ void loop_stats(const struct loop *loop, struct loop_stats *out);
 /* ---- pollers: how an engine lives on a loop without the loop knowing it ---- */
 
 struct loop_poller {
-	/* poll -- do what there is to do, without blocking. Returns the number of events handled; 0: idle. */
+	/* poll -- do the work, without blocking. Returns the number of events handled; 0: idle. */
 	int (*poll)(struct loop_poller *p);
 	/* arm -- before a sleep. 0: wait_fd becomes readable when there is work. -EAGAIN: there is work already. NULL
 	 * if wait_fd is -1. */
 	int (*arm)(struct loop_poller *p);
-	/* -1: none. Then, while `active` returns true, the loop spins, later sleeps in steps of 50 us to 1 ms. */
+	/* -1: none. Then, while `active`, the loop spins, later sleeps in steps of 50 us to 1 ms. */
 	int wait_fd;
-	/* active -- whether something is outstanding; NULL: always. An inactive poller without wait_fd is polled every
-	 * 10 ms at least. */
+	/* active -- whether something is outstanding; NULL: always. */
 	bool (*active)(struct loop_poller *p);
 	struct kv_list node; /* the loop's */
 	void *priv;          /* the loop's */
 };
 
-/* loop_poller_add -- poll this one in every turn. A loop with pollers never sleeps longer than 10 ms: providers do
- * housekeeping when their CQ is read. Owner: the caller's memory, which must stay until loop_poller_del. Errors:
- * -KV_ENOMEM. */
+/* loop_poller_add -- poll this one in every turn, and at least every 10 ms. Owner: the caller's memory until
+ * loop_poller_del. Errors: -KV_ENOMEM. */
 int loop_poller_add(struct loop *loop, struct loop_poller *p);
 /* loop_poller_del -- also from its own `poll`. Harmless if it was not added. */
 void loop_poller_del(struct loop *loop, struct loop_poller *p);
-/* loop_poller_refd -- call it after storing a changed wait_fd (rebuilt endpoint). Errors: -KV_ENOMEM; the old one is
- * still watched. */
+/* loop_poller_refd -- after storing a changed wait_fd. Errors: -KV_ENOMEM; the old one is still watched. */
 int loop_poller_refd(struct loop *loop, struct loop_poller *p);
 
 /* ---- timers: intrusive, no allocation, exact order, O(log n) or better ---- */
@@ -131,22 +122,20 @@ struct loop_timer {
 };
 
 /* loop_timer_arm -- fire at when_ns; a past time means the next pass. Replaces an earlier arming. Owner: the caller's
- * memory, which must stay until the timer fires or is cancelled. */
+ * memory until the timer fires or is cancelled. */
 void loop_timer_arm(struct loop *loop, struct loop_timer *t, uint64_t when_ns);
 void loop_timer_cancel(struct loop *loop, struct loop_timer *t); /* harmless when not armed */
 bool loop_timer_armed(const struct loop_timer *t);
 
 /* ---- coroutines ---- */
 
-/* co_spawn -- run fn(arg) as a coroutine, first in this turn or the next. It ends when fn returns. Owner: arg must
- * outlive fn. name: a string literal, for the log. Errors:
- *   -KV_ENOMEM
- *   -KV_EBUSY      there are coroutines_max already */
+/* co_spawn -- run fn(arg) as a coroutine, first in this turn or the next. Owner: arg must outlive fn. name: a string
+ * literal, for the log. Errors: -KV_ENOMEM; -KV_EBUSY: there are coroutines_max already. */
 int co_spawn(struct loop *loop, void (*fn)(void *arg), void *arg, const char *name);
 struct co *co_self(void); /* NULL outside a coroutine. Thread: any */
 
-/* co_set_mark -- leave a pointer for functions that the running coroutine calls. co_mark -- that pointer; NULL: none,
- * or no coroutine. Thread: any. */
+/* co_set_mark -- leave a pointer for functions that the running coroutine calls. co_mark -- that pointer, or NULL.
+ * Thread: any. */
 void co_set_mark(const void *mark);
 const void *co_mark(void);
 
@@ -189,8 +178,8 @@ int io_connect_await(const struct sockaddr_storage *addr, socklen_t len, int *ou
 /* io_poll_await -- the ready poll(2) mask. */
 int io_poll_await(int fd, short events, uint64_t deadline_ns);
 
-/* io_listen -- bind and listen on a TCP address. Port 0: *addr gets a free one. Returns 0, or -errno with *err (the
- * port's holder, and the way out). An accepted peer that does not read holds at most 256 KiB of kernel memory. */
+/* io_listen -- bind and listen on a TCP address. Port 0: *addr gets a free one. 0, or -errno with *err. An accepted
+ * peer that does not read holds at most 256 KiB of kernel memory. */
 int io_listen(struct loop *loop, struct sockaddr_storage *addr, socklen_t len, int *out_fd, struct kv_error *err);
 /* io_shutdown -- end all reads, writes and accepts on a socket. */
 void io_shutdown(struct loop *loop, int fd);
@@ -199,12 +188,11 @@ void io_close(struct loop *loop, int fd);
 /* io_interrupt -- on: I/O of that coroutine of this loop, current and new, ends with -KV_ECANCELED, until a call with
  * false. Results already there are returned. */
 void io_interrupt(struct co *co, bool on);
-/* io_user_timeout -- set TCP_USER_TIMEOUT and keepalive, to notice a vanished peer within timeout_ms. 0 or -errno. */
+/* io_user_timeout -- notice a vanished peer within timeout_ms (TCP_USER_TIMEOUT, keepalive). 0 or -errno. */
 int io_user_timeout(struct loop *loop, int fd, unsigned timeout_ms);
 
-/* loop_debug_overflow_handler -- for debug and test builds: a SIGSEGV handler, on an alternate stack of this thread,
- * that names the coroutine whose stack overflowed. Call it on each thread that turns loops; loop_run does so with
- * MODE=debug. Errors: -KV_ENOMEM, -errno. */
+/* loop_debug_overflow_handler -- name the coroutine whose stack overflowed on this thread (SIGSEGV). loop_run does so
+ * with MODE=debug. Errors: -KV_ENOMEM, -errno. */
 int loop_debug_overflow_handler(void);
 
 #endif

@@ -230,11 +230,6 @@ static uint32_t reply_bytes(const struct wire_reply *r)
 	return n;
 }
 
-uint32_t wire_reply_size(const struct wire_reply *r)
-{
-	return wire_record_padded(reply_bytes(r));
-}
-
 int wire_reply_add(struct wire_writer *w, const struct wire_reply *r)
 {
 	uint32_t bytes;

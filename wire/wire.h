@@ -288,9 +288,8 @@ struct wire_writer {
 /* wire_frame_begin -- the header of an empty frame. cap: at least WIRE_FRAME_HEADER. */
 void wire_frame_begin(struct wire_writer *w, void *buf, uint32_t cap, const struct wire_frame *frame);
 
-/* wire_request_size, wire_reply_size -- the record's bytes, if its lengths are within limits. */
+/* wire_request_size -- the record's bytes, if its lengths are within limits. */
 uint32_t wire_request_size(const struct wire_request *r);
-uint32_t wire_reply_size(const struct wire_reply *r);
 
 /* wire_request_add, wire_reply_add -- append a record. 0; -KV_EBUSY: no room, the frame is unchanged; -KV_EINVAL: a
  * limit is broken. An unneeded dest of a PUT is written as zeros. Statuses are not checked. */

@@ -3,9 +3,8 @@
  * Private to engine/.
  *
  * A `struct fab` is fabric + domain + RDM endpoint + CQ + AV + EQ, used by one thread. It translates, and knows the
- * quirks of each provider (fabric/quirks.c); queues, credits, deadlines and chunks are in rail.c and peer.c. Every
- * operation has a `struct fab_ctx` of its own, untouched until its event, or until fab_rebuild or fab_close returned.
- */
+ * quirks of each provider (quirks.c). Every operation has a `struct fab_ctx` of its own, untouched until its event, or
+ * until fab_rebuild or fab_close returned. */
 #ifndef KVRAIL_ENGINE_FABRIC_FABRIC_H
 #define KVRAIL_ENGINE_FABRIC_FABRIC_H
 
@@ -26,16 +25,13 @@ struct fab_ctx {
 
 struct te_provider;
 
-/* fab_provider_at -- the name of known provider i, best first, without a search for devices. False: there are no more.
- * Thread: any. */
+/* fab_provider_at -- the name of known provider i, best first. False: there are no more. Thread: any. */
 bool fab_provider_at(unsigned i, struct te_provider *out);
 
 struct fab_query {
 	const char *provider; /* "efa", "efa-direct", "verbs", "tcp", "shm", an exact libfabric name, or "auto" */
-	const char *nic; /* only these, in this order, separated by commas: each a domain, a device or an IP address of
-			    this machine; NULL: any */
-	struct sockaddr_storage
-		local; /* source address for IP providers; ss_family 0: any. With nic: the preferred address of a NIC */
+	const char *nic;      /* only these, separated by commas: domains, devices or IP addresses; NULL: any */
+	struct sockaddr_storage local; /* preferred source address for IP providers; family 0: any */
 	const struct kv_log *log;
 };
 
@@ -56,9 +52,8 @@ struct fab_device {
 	void *info; /* the provider's description; fab_devices_free frees it */
 };
 
-/* fab_devices -- list candidates, best first, at most max. *out_why (512 bytes, may be NULL) explains the choice for
- * the log. -KV_ENOTSUP: a demanded provider or NIC is missing; the sentence lists those present. -KV_EINVAL: a
- * malformed list. */
+/* fab_devices -- list candidates, best first, at most max. *out_why (512 bytes, may be NULL) explains the choice.
+ * -KV_ENOTSUP: a demanded provider or NIC is missing. -KV_EINVAL: a malformed list. */
 int fab_devices(const struct fab_query *query, struct fab_device *out, unsigned max, unsigned *out_count, char *out_why,
 		struct kv_error *err);
 void fab_devices_free(struct fab_device *devices, unsigned count);
@@ -74,8 +69,7 @@ struct fab_options {
 	const struct kv_log *log;
 };
 
-/* fab_need -- the needs of one endpoint on this device with this many peers: the provider's own queues, buffers and
- * files. The caller adds messages and regions. */
+/* fab_need -- the needs of one endpoint on this device with this many peers, without messages and regions. */
 void fab_need(const struct fab_device *device, const struct fab_options *options, unsigned peers, struct kv_need *out);
 
 /* fab_limits -- a device's limits, and how much is in use. Asks libibverbs and the kernel for NICs. */
@@ -97,13 +91,12 @@ struct fab_caps {
 	bool av_remove_unsafe; /* shm: never remove an address */
 	bool read_unsafe;      /* a peer that dies while it answers our read would crash us: post none */
 	bool push_imm_only;    /* shm: writes must carry an immediate */
-	/* Closing an endpoint with posted operations may take seconds: it is abandoned instead (fab_retire), and closed
-	 * within this time as far as the provider allows. 0: an endpoint closes at once. */
+	/* Closing an endpoint with posted operations may take this long: it is abandoned instead (fab_retire). 0: it
+	 * closes at once. */
 	uint64_t close_max_ns;
 	bool imm_takes_receive;        /* a peer's immediate uses up one of our receives */
 	uint32_t link_ops, link_bytes; /* amounts that a link should keep in flight; 0: unknown */
-	bool ordered; /* a message arrives after the bytes of earlier writes to the same address, if no poll and no
-			 refused posting came in between */
+	bool ordered; /* a message follows earlier writes to the same address, without a poll in between */
 	bool local_process_death_fatal; /* shm: a peer's death may be fatal here */
 	bool death_stalls;              /* shm: operations to a dead process block the completions of all others */
 	uint32_t peers_max;             /* verbs: maximum addresses of an endpoint; 0: unlimited */
@@ -117,13 +110,12 @@ struct fab_caps {
 	char congestion[32]; /* congestion control of connections accepted on loopback; "": the system's, unchanged */
 };
 
-/* fab_open -- open everything and enable the endpoint. If resources are short it retries with less, then fails with
- * -KV_ELIMIT and a sentence with the limit and the remedy. Other errors: -KV_ENOTSUP, -KV_ENOMEM, -KV_EPROVIDER. */
+/* fab_open -- open everything and enable the endpoint; if resources are short, with less. Errors: -KV_ELIMIT (with the
+ * limit and the remedy), -KV_ENOTSUP, -KV_ENOMEM, -KV_EPROVIDER. */
 int fab_open(const struct fab_device *device, const struct fab_options *options, struct fab **out,
 	     struct kv_error *err);
 
-/* fab_close -- close endpoint, CQ, AV, EQ, remaining regions, domain, fabric, in that order. Posted operations get no
- * event. *fab becomes NULL. */
+/* fab_close -- close all. Posted operations get no event. *fab becomes NULL. */
 void fab_close(struct fab **fab);
 
 /* fab_rebuild -- THE FENCE: close endpoint, CQ, AV and EQ and open fresh ones; the domain and its regions stay. After
@@ -131,23 +123,20 @@ void fab_close(struct fab **fab);
  * handles are void. On failure every operation returns -KV_EPROVIDER until a later fab_rebuild succeeds. */
 int fab_rebuild(struct fab *fab, struct kv_error *err);
 
-/* fab_address_gone -- whether the machine has lost the endpoint's IP address. fab_rebuild then takes another address of
- * the same device and family, else the last one of fab_local_set; without any it fails. fab_local_set -- an address of
- * this machine, of any device, that an endpoint of this kind may have. */
+/* fab_address_gone -- whether the machine has lost the endpoint's IP address. fab_rebuild then takes another one of the
+ * same device and family, else that of fab_local_set; without any it fails. */
 bool fab_address_gone(const struct fab *fab);
 void fab_local_set(struct fab *fab, const struct sockaddr_storage *local);
 
 /* fab_shut -- the closing half of fab_rebuild alone: as safe, and as closed as after a failed rebuild. */
 void fab_shut(struct fab *fab);
 
-/* With caps.close_max_ns, fab_rebuild and fab_shut do not wait: the old endpoint is abandoned, and the above holds once
- * fab_retiring is false. Until then its operations, its peers' operations, its receives and contexts may touch memory.
- * On the rail's thread:
+/* With caps.close_max_ns, fab_rebuild and fab_shut do not wait: the old endpoint is abandoned, and may touch memory
+ * until fab_retiring is false.
  *
- * fab_posted -- before fab_rebuild and fab_shut: the number of posted sends, writes and reads that keep the endpoint
- * from closing at once; 0 for a failed one. fab_retire -- after them: no loop uses the old descriptors any more.
- * fab_retiring -- with each poll: whether an endpoint is still open; advances its closing. Until then fab_rebuild
- * abandons one more and opens none (-KV_EBUSY). */
+ * fab_posted -- before fab_rebuild and fab_shut: the number of posted operations that keep the endpoint from closing;
+ * 0 for a failed one. fab_retire -- after them: no loop uses the old descriptors any more. fab_retiring -- with each
+ * poll: whether an endpoint is still open; until then fab_rebuild abandons one more and opens none (-KV_EBUSY). */
 void fab_posted(struct fab *fab, uint32_t operations);
 void fab_retire(struct fab *fab);
 bool fab_retiring(struct fab *fab);
@@ -162,7 +151,7 @@ void fab_door_counts(const struct fab *fab, struct fab_door_counts *out);
 int fab_name(struct fab *fab, void *out, size_t *inout_len); /* 0, or -KV_ETOOBIG */
 
 /* FAB_LOCAL: source and destination of our own writes and reads. FAB_MESSAGES: for sends and receives; not part of
- * FAB_LOCAL, because rxm lets a peer with the key read such memory. EFA grants peers any right they ask for. */
+ * FAB_LOCAL, because rxm lets a peer with the key read such memory. */
 enum fab_access { FAB_LOCAL = 1, FAB_REMOTE_READ = 2, FAB_REMOTE_WRITE = 4, FAB_MESSAGES = 8 };
 
 /* fab_mr_reg -- register [base, base+len). fab_mr_remote returns key and remote base for peers. Errors: -KV_ENOMEM (the
@@ -174,15 +163,14 @@ void fab_mr_remote(const struct fab_mr *mr, uint64_t *out_base, uint64_t *out_ke
 /* fab_av_insert -- insert a peer's address blob. Returns 0, -EAGAIN, -KV_EPROVIDER, -KV_EPROTO (not an address of this
  * provider). */
 int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_handle);
-/* fab_av_remove -- the handle is void. used: a peer proved to be at that address; its connection stays some seconds, in
- * case it returns. */
+/* fab_av_remove -- the handle is void. used: a peer proved to be there; its connection stays some seconds. */
 void fab_av_remove(struct fab *fab, uint64_t handle, bool used);
 /* fab_broken -- an operation to the handle failed with its connection: the provider may make a new one. */
 void fab_broken(struct fab *fab, uint64_t handle);
 
 /* fab_cut -- the fence of one address. After 0, no operation posted to or by that endpoint can touch our memory, and
- * nothing new arrives from it until fab_av_insert (of a removed address) or fab_uncut. Our operations to it fail by
- * their own events. Another code: impossible (-EBUSY: the provider holds received bytes), so fab_rebuild is needed. */
+ * nothing arrives from it until fab_av_insert or fab_uncut. Our operations to it fail by their own events. Another
+ * code: fab_rebuild is needed. */
 int fab_cut(struct fab *fab, const void *blob, size_t len);
 void fab_uncut(struct fab *fab, const void *blob, size_t len);
 

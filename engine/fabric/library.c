@@ -28,7 +28,9 @@ void fab_version(char *out)
 static void path_of(const char *name, char *out)
 {
 	char real[PATH_MAX];
-	snprintf(out, TE_PATH_MAX, "%.255s", name && name[0] ? realpath(name, real) ? real : name : "");
+	if (!name)
+		name = "";
+	snprintf(out, TE_PATH_MAX, "%.255s", realpath(name, real) ? real : name);
 }
 
 /* The file that contains a function; "" for the program itself. */

@@ -66,8 +66,8 @@ struct fab {
 	char last_error[256];
 };
 
-/* Where the provider does not use the contexts (its returned mode is 0), a split write keeps its state there. Its two
- * operations have the context's address, and that address plus FAB_CTX_IMM; every other operation has one left. */
+/* A split write keeps its state in the context, where the provider does not use it. Its two operations have the
+ * context's address, and that address plus FAB_CTX_IMM; every other operation has one left. */
 struct fab_split {
 	uint32_t left;
 	int status;
@@ -117,31 +117,28 @@ void fab_leak_log(const struct fab *fab, const char *what, int rc);
  * Objects that cannot be closed are leaked, with a warning. Thread: any. */
 void fab_ends_close(const struct fab *fab, const struct fab_ends *ends);
 
-/* fab_retire_now -- abandon the endpoint, if any, until fab_retire. Without memory it closes here. fab_retire_end --
- * close all abandoned ones before returning. Both on the rail's thread. */
+/* fab_retire_now -- abandon the endpoint, if any, until fab_retire. fab_retire_end -- close all abandoned ones. */
 void fab_retire_now(struct fab *fab);
 void fab_retire_end(struct fab *fab);
 
 /* ---- fabric/shm.c ---- */
 
 /* fab_shm_name -- give a shm endpoint, not enabled yet, a unique name. 0 or a libfabric code. fab_shm_clean -- remove
- * the files of our shm endpoints whose process has ended. fab_shm_look -- free bytes of /dev/shm needed to open an
- * endpoint. */
+ * the files of endpoints whose process has ended. fab_shm_look -- bytes of /dev/shm that an endpoint needs. */
 int fab_shm_name(struct fab *fab);
 uint64_t fab_shm_look(void);
 void fab_shm_clean(const struct fab *fab);
 
 /* ---- fabric/tcp.c ---- */
 
-/* fab_tcp_settle -- for a TCP endpoint just enabled on a loopback address: ask for a congestion control without pacing.
- * fab->caps.congestion becomes the listening socket's, else "". */
+/* fab_tcp_settle -- for a TCP endpoint on a loopback address: a congestion control without pacing (caps.congestion). */
 void fab_tcp_settle(struct fab *fab);
 
 /* fab_tcp_shut -- before closing an endpoint: no process can connect to it any more, and half-made connections end. */
 void fab_tcp_shut(struct fab *fab);
 
-/* fab_tcp_door -- before opening: create a doorkeeper for tcp providers if the options ask for it. Returns 0, or a code
- * with *err where they require one. fab_tcp_listen -- put it in place, as soon as the endpoint is enabled. */
+/* fab_tcp_door -- before opening: create a doorkeeper if the options ask for it. 0, or a code with *err where they
+ * require one. fab_tcp_listen -- put it in place, as soon as the endpoint is enabled. */
 int fab_tcp_door(struct fab *fab, struct kv_error *err);
 int fab_tcp_listen(struct fab *fab, struct kv_error *err);
 
@@ -176,11 +173,10 @@ int fab_verbs_check(const struct fab *fab, struct kv_error *err);
 
 /* ---- fabric/resolve.c ---- */
 
-/* fab_resolve_open, _close -- with the endpoint. On failure fab->resolve stays NULL, and postings may block while a
- * peer's address does not answer. fab_resolve_insert, _remove -- a handle of the address vector, and its address. 0 or
- * -KV_ENOMEM. fab_resolve_known -- whether libfabric may connect to it; if not, a question was sent: retry later, as
- * after -FI_EAGAIN. fab_resolve_posted -- the result of a posting there, or of an operation that failed with its
- * connection. The last two only with fab->resolve. */
+/* fab_resolve_open, _close -- with the endpoint. On failure fab->resolve stays NULL, and postings may block.
+ * fab_resolve_insert, _remove -- a handle of the address vector, and its address. 0 or -KV_ENOMEM. fab_resolve_known --
+ * whether libfabric may connect to it; if not, retry later. fab_resolve_posted -- the result of a posting there, or of
+ * an operation that failed with its connection. The last two only with fab->resolve. */
 void fab_resolve_open(struct fab *fab);
 void fab_resolve_close(struct fab *fab);
 int fab_resolve_insert(struct fab *fab, uint64_t handle, const void *addr, size_t len);
@@ -197,7 +193,7 @@ int fab_limits_check(struct fab *fab, const struct fab_device *device, const str
 int fab_limits_shm(const struct fab_quirk *quirk, struct kv_error *err);
 
 /* fab_limits_short -- after a call of the provider failed for lack of resources: the limit below `need` and the remedy,
- * as the end of a sentence; or the figures, if none is short. Asks the device only while the rail is being opened. */
+ * or the figures, as the end of a sentence. */
 void fab_limits_short(struct fab *fab, const struct kv_need *need, char *buf, size_t cap);
 
 /* fab_limits_fail -- turn libfabric's negative code on opening `what` into a code and a sentence with the probable

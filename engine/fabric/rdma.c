@@ -227,7 +227,10 @@ static void verbs_ask_all(struct te_rdma *list, unsigned n)
 static void node_try(struct te_rdma *d)
 {
 	int fd = d->node[0] ? open(d->node, O_RDWR | O_CLOEXEC) : -1;
-	d->node_error = !d->node[0] ? ENOENT : fd < 0 ? errno : 0;
+	if (!d->node[0])
+		d->node_error = ENOENT;
+	else
+		d->node_error = fd < 0 ? errno : 0;
 	if (fd >= 0)
 		close(fd);
 }

@@ -329,9 +329,10 @@ static int probe_list(const struct fab_quirk *quirk, const char *prov_name, cons
 	do {
 		size_t len = strcspn(at, ",");
 		snprintf(missing, KV_NAME_MAX, "%.*s", (int)KV_MIN(len, (size_t)KV_NAME_MAX), at);
-		rc = len == 0 || len >= KV_NAME_MAX ? -FI_ENODATA
-		     : n == max                     ? -FI_E2BIG
-						    : probe_one(quirk, prov_name, query, missing, &out[n]);
+		if (len == 0 || len >= KV_NAME_MAX)
+			rc = -FI_ENODATA;
+		else
+			rc = n == max ? -FI_E2BIG : probe_one(quirk, prov_name, query, missing, &out[n]);
 		at += len + (at[len] == ',');
 		for (unsigned i = 0; rc == 0 && i < n; i++)
 			if (same_device(quirk, &out[i], &out[n])) {

@@ -95,7 +95,6 @@ static void read_replies(const uint8_t *data, size_t size)
 		uint32_t before = w.len;
 		touch_reply(&r);
 		check(wire_reply_add(&w, &r) == 0, "a decoded reply does not encode");
-		check(w.len - before == wire_reply_size(&r), "a reply's size is wrong");
 		check(memcmp(data + before, again + before, w.len - before) == 0, "a reply encodes to other bytes");
 	}
 	if (rc == 0)

@@ -74,7 +74,6 @@ static void random_replies_come_back(void **state)
 		wire_frame_begin(&w, buf, sizeof(buf), &frame);
 		assert_int_equal(wire_reply_add(&w, &want), 0);
 		len = wire_frame_end(&w);
-		assert_int_equal(len, WIRE_FRAME_HEADER + wire_reply_size(&want));
 		data = exact_copy(buf, len);
 		assert_int_equal(wire_frame_open(&reader, data, len, &frame), 0);
 		assert_int_equal(wire_reply_next(&reader, &got), 1);
