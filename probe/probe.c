@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe.c -- start a child, follow what it tells, and see to it that it ends.
+/* probe.c -- start a child, read its reports, and kill it if it does not end.
  *
- * Three pipes: what the child tells, its standard error, its input. Our copies of the child's ends are closed as soon
- * as it runs, so the end of the first two says that the child has closed them or is gone. A process that the child
- * started may have them, too, and live on: so a child that is gone ends the reading as well, once the pipes are empty.
- */
+ * Three pipes: reports, standard error, input. Our copies of the child's ends are closed as soon as it runs, so the end
+ * of the first two means that the child has closed them or has ended. A process that the child started may also have
+ * them, and live on: the end of the child therefore ends the reading, once the pipes are empty. */
 #include "probe/probe.h"
 
 #include <errno.h>
@@ -98,16 +97,10 @@ int probe_open(struct probe *p)
 
 /* ---- following ---- */
 
-/* A signal to us is passed on; a child whose time is over is killed. */
+/* A child whose time is over is killed. */
 static void hurry(struct probe *p)
 {
-	uint64_t now = kv_clock_now(&kv_clock_monotonic);
-	if (p->interrupted && p->interrupted() && !p->told_to_end) {
-		kill(p->pid, SIGTERM);
-		p->told_to_end = true;
-		p->deadline_ns = KV_MIN(p->deadline_ns, kv_deadline(now, p->ending_ns));
-	}
-	if (now >= p->deadline_ns && p->end != PROBE_KILLED) {
+	if (kv_clock_now(&kv_clock_monotonic) >= p->deadline_ns && p->end != PROBE_KILLED) {
 		kill(p->pid, SIGKILL);
 		p->end = PROBE_KILLED;
 	}
@@ -137,8 +130,6 @@ static void pipe_read(struct probe *p, int which)
 		log_add(p, data, (size_t)n);
 	} else if (n == (ssize_t)p->result_bytes) {
 		memcpy(p->result, data, p->result_bytes);
-		if (p->told)
-			p->told(p);
 	}
 }
 
@@ -195,7 +186,7 @@ void probe_run(struct probe *p, int rc, const char *const *argv)
 	p->deadline_ns = kv_deadline(kv_clock_now(&kv_clock_monotonic), p->timeout_ns);
 	if (rc == 0)
 		rc = probe_spawn("/proc/self/exe", argv, -1, p->theirs[LOG],
-				 (const int[]){p->theirs[TELL], p->theirs[INPUT]}, p->interrupted, &p->pid);
+				 (const int[]){p->theirs[TELL], p->theirs[INPUT]}, false, &p->pid);
 	for (int i = 0; i < PIPES; i++)
 		close_fd(&p->theirs[i]);
 	close_fd(&p->ours[INPUT]);

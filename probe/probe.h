@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe.h -- a child process that tries something in place of this one.
+/* probe.h -- a child process that tries an operation in place of this one.
  *
- * What is tried may hang, abort, or take all memory, so only a child is put at risk: this program again, with other
- * arguments. The child tells where it is by writing one struct, whole, again and again. What it told last is the
- * result, however it ends. kv-doctor tries endpoints this way, kv-bench capacity each of its steps; kv-bench starts its
- * server with probe_spawn. */
+ * The operation may hang, abort, or take all memory, so only a child is put at risk: this program again, with other
+ * arguments. The child reports by writing one struct, whole, again and again. Its last report is the result, however it
+ * ends. A Ctrl-C reaches the child by itself. kv-doctor tries endpoints this way; kv-bench starts its server with
+ * probe_spawn. */
 #ifndef KVRAIL_PROBE_PROBE_H
 #define KVRAIL_PROBE_PROBE_H
 
@@ -17,7 +17,7 @@
 
 enum {
 	PROBE_RESULT_MAX = 4096, /* bytes of a result: a write of so many to a pipe is whole (PIPE_BUF) */
-	PROBE_INPUT_MAX = 32768, /* it fits a pipe's buffer, so handing it over does not block */
+	PROBE_INPUT_MAX = 32768, /* it fits a pipe's buffer, so writing it does not block */
 	PROBE_LOG_MAX = 400
 };
 
@@ -30,18 +30,13 @@ enum probe_end {
 
 struct probe {
 	/* Set by the caller before probe_open. */
-	const char *name;         /* in sentences: "the step" */
-	const void *input;        /* handed to the child through a pipe, so that it is in no argument, environment */
-	size_t input_bytes;       /* ... or file; 0: none */
-	void *result;             /* what the child told last; unchanged while it has told nothing */
-	size_t result_bytes;      /* 0: none */
-	uint64_t timeout_ns;      /* then the child is killed */
-	bool keep_log;            /* its standard error goes to `log`, not to ours */
-	int (*interrupted)(void); /* a signal came to us: the child gets SIGTERM, and ending_ns; NULL: Ctrl-C reaches
-				   * the child by itself. Else it leads a process group of its own */
-	uint64_t ending_ns;       /* see above */
-	void (*told)(struct probe *); /* after each struct; NULL: nothing to do */
-	void *arg;                    /* the caller's */
+	const char *name;    /* in sentences: "the step" */
+	const void *input;   /* for the child, through a pipe, so that it is in no argument, environment */
+	size_t input_bytes;  /* ... or file; 0: none */
+	void *result;        /* the child's last report; unchanged without one */
+	size_t result_bytes; /* 0: none */
+	uint64_t timeout_ns; /* then the child is killed */
+	bool keep_log;       /* its standard error is kept in `log` */
 	/* Set by probe_open: the child's descriptors, for its arguments. */
 	int tell_fd, input_fd;
 	/* Set by probe_run. */
@@ -54,7 +49,6 @@ struct probe {
 	int theirs[3];
 	pid_t pid;
 	uint64_t deadline_ns;
-	bool told_to_end;
 };
 
 /* probe_open -- make the pipes. Returns 0 or -errno. Then call probe_run, which closes them in any case. */

@@ -16,32 +16,13 @@ struct result {
 
 static struct result result;
 static struct probe p;
-static unsigned told;
-static bool interrupted, interrupted_when_told;
-
-static void on_told(struct probe *probe)
-{
-	assert_ptr_equal(probe, &p);
-	told++;
-	interrupted |= interrupted_when_told;
-}
-
-static int is_interrupted(void)
-{
-	return interrupted ? SIGINT : 0;
-}
 
 static int fresh(void **state)
 {
 	(void)state;
 	result = (struct result){0};
-	p = (struct probe){.name = "the trial",
-			   .result = &result,
-			   .result_bytes = sizeof(result),
-			   .timeout_ns = 20000000000ull,
-			   .told = on_told};
-	told = 0;
-	interrupted = interrupted_when_told = false;
+	p = (struct probe){
+		.name = "the trial", .result = &result, .result_bytes = sizeof(result), .timeout_ns = 20000000000ull};
 	return 0;
 }
 
@@ -65,7 +46,6 @@ static void a_child_gets_its_input_and_tells(void **state)
 	assert_int_equal(p.end, PROBE_EXITED);
 	assert_int_equal(p.code, 3);
 	assert_string_equal(p.text, "the process of the trial ended with status 3 before it was done");
-	assert_int_equal(told, 2);
 	assert_int_equal(result.step, 2);
 	assert_string_equal(result.said, "a word");
 }
@@ -143,27 +123,6 @@ static void a_child_with_an_heir_is_killed(void **state)
 	assert_true(kv_clock_now(&kv_clock_monotonic) - began_ns < 10000000000ull);
 }
 
-static void an_interrupt_is_passed_on(void **state)
-{
-	(void)state;
-	p.interrupted = is_interrupted;
-	p.ending_ns = 20000000000ull;
-	interrupted = true;
-	run("hang");
-	assert_int_equal(p.end, PROBE_SIGNALLED);
-	assert_int_equal(p.code, SIGTERM);
-}
-
-static void who_does_not_heed_it_is_killed(void **state)
-{
-	(void)state;
-	p.interrupted = is_interrupted;
-	p.ending_ns = 300000000;
-	interrupted_when_told = true; /* it is deaf by then */
-	run("deaf");
-	assert_int_equal(p.end, PROBE_KILLED);
-}
-
 static void a_child_that_cannot_start_is_an_end_like_others(void **state)
 {
 	const char *argv[] = {"test_probe", NULL};
@@ -189,8 +148,6 @@ static int child(char **argv)
 	const char *kind = argv[1];
 	struct result r = {.step = 1};
 	int fd = atoi(argv[2]);
-	if (strcmp(kind, "deaf") == 0)
-		signal(SIGTERM, SIG_IGN);
 	probe_tell(fd, &r, sizeof(r));
 	if (strcmp(kind, "echo") == 0) {
 		r.step = 2;
@@ -235,8 +192,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(a_child_that_hangs_without_pipes_is_killed, fresh),
 		cmocka_unit_test_setup(a_child_with_an_heir_ends_when_it_ends, fresh),
 		cmocka_unit_test_setup(a_child_with_an_heir_is_killed, fresh),
-		cmocka_unit_test_setup(an_interrupt_is_passed_on, fresh),
-		cmocka_unit_test_setup(who_does_not_heed_it_is_killed, fresh),
 		cmocka_unit_test_setup(a_child_that_cannot_start_is_an_end_like_others, fresh),
 		cmocka_unit_test(a_program_that_is_not_there_is_an_error),
 	};
