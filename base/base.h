@@ -25,6 +25,7 @@
 #include "base/opt.h"
 #include "base/opt_file.h"
 #include "base/opt_rows.h"
+#include "base/out_file.h"
 #include "base/printable.h"
 #include "base/random.h"
 #include "base/rate.h"

@@ -24,27 +24,13 @@ static const struct {
 	{"output", "Output", "JSON, page, percentiles, time series, progress"},
 };
 
-static const struct {
-	const char *name, *about;
-} commands[] = {
-	{"capacity", "how many clients a machine can have"},
-	{"compare", "results beside each other, with a verdict"},
-	{"fabric", "latency and bandwidth of bare libfabric"},
-	{"hits", "hit ratio of a trace by policy and memory"},
-	{"models", "bytes of a block of models' KV caches"},
-	{"plot", "charts and a page of a result"},
-	{"scale", "many logical clients in one process"},
-	{"sweep", "every combination of workers, clients, sizes"},
-	{"versus", "redis and memcached beside KVRail"},
-};
-
 int help_wanted(int argc, char **argv)
 {
 	return argc > 1 && (strcmp(argv[1], "help") == 0 ||
 			    (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)));
 }
 
-static void overview(void)
+static void overview(const struct help_command *commands)
 {
 	printf("Usage: kv-bench [OPTION...] | COMMAND [OPTION...] | help [TOPIC]\n"
 	       "Measures KVRail: writes keys, reads them back, reports throughput and latency.\n"
@@ -52,29 +38,29 @@ static void overview(void)
 	for (unsigned i = 0; i < KV_COUNT(topics); i++)
 		printf("  %-10s %s\n", topics[i].name, topics[i].about);
 	printf("Commands (kv-bench COMMAND --help):\n");
-	for (unsigned i = 0; i < KV_COUNT(commands); i++)
-		printf("  %-10s %s\n", commands[i].name, commands[i].about);
+	for (const struct help_command *c = commands; c->name; c++)
+		printf("  %-10s %s\n", c->name, c->about);
 	printf("Examples:\n"
 	       "  kv-bench --num-workers 32 --num-clients 4 --value-size 1MB\n"
 	       "  kv-bench --trace t.jsonl --servers 4 --event 'kill 2 at 30m' --report o.html\n"
 	       "  kv-bench versus --targets kvrail,redis://127.0.0.1:6379\n");
 }
 
-static int unknown(const char *topic)
+static int unknown(const char *topic, const struct help_command *commands)
 {
 	struct kv_nearest n = kv_nearest_begin(topic, strlen(topic));
 	char hint[KV_NEAREST_TEXT];
 	for (unsigned i = 0; i < KV_COUNT(topics); i++)
 		kv_nearest_try(&n, topics[i].name);
-	for (unsigned i = 0; i < KV_COUNT(commands); i++)
-		kv_nearest_try(&n, commands[i].name);
+	for (const struct help_command *c = commands; c->name; c++)
+		kv_nearest_try(&n, c->name);
 	fprintf(stderr, "kv-bench: there is no topic '%.100s'%s use one of", topic,
 		n.best ? kv_nearest_hint(&n, "", hint) : ":");
 	for (unsigned i = 0; i < KV_COUNT(topics); i++)
 		fprintf(stderr, " %s,", topics[i].name);
 	fprintf(stderr, " all, or a command (");
-	for (unsigned i = 0; i < KV_COUNT(commands); i++)
-		fprintf(stderr, "%s%s", i ? ", " : "", commands[i].name);
+	for (const struct help_command *c = commands; c->name; c++)
+		fprintf(stderr, "%s%s", c > commands ? ", " : "", c->name);
 	fprintf(stderr, ")\n");
 	return BENCH_USAGE;
 }
@@ -122,7 +108,7 @@ static int finished(int status)
 	return BENCH_FAILED;
 }
 
-int help_main(int argc, char **argv)
+int help_main(int argc, char **argv, const struct help_command *commands)
 {
 	const char *topic = argc > 2 ? argv[2] : NULL;
 	if (argc > 3) {
@@ -130,7 +116,7 @@ int help_main(int argc, char **argv)
 		return BENCH_USAGE;
 	}
 	if (!topic) {
-		overview();
+		overview(commands);
 		return finished(BENCH_OK);
 	}
 	if (strcmp(topic, "all") == 0)
@@ -138,5 +124,5 @@ int help_main(int argc, char **argv)
 	for (unsigned i = 0; i < KV_COUNT(topics); i++)
 		if (strcmp(topics[i].name, topic) == 0)
 			return finished(group_print(topics[i].group));
-	return unknown(topic);
+	return unknown(topic, commands);
 }

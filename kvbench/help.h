@@ -6,7 +6,13 @@
 /* help_wanted -- whether this command line asks for the overview or for a topic. */
 int help_wanted(int argc, char **argv);
 
-/* help_main -- print it. Returns the exit status. */
-int help_main(int argc, char **argv);
+/* A command: its name, what it shows, and its main, which gets argv without the name. */
+struct help_command {
+	const char *name, *about;
+	int (*main)(int argc, char **argv);
+};
+
+/* help_main -- print it. commands: name NULL ends them. Returns the exit status. */
+int help_main(int argc, char **argv, const struct help_command *commands);
 
 #endif

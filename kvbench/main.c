@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c -- kv-bench: the KVRail benchmark. See docs/guide/benchmarking.md. */
 #include <stdio.h>
-
 #include <string.h>
 
 #include "base/early.h"
@@ -14,17 +13,24 @@
 #include "kvbench/model/model.h"
 #include "kvbench/report/verbs.h"
 #include "kvbench/scale/scale.h"
+#include "kvbench/setup/command.h"
 #include "kvbench/setup/step.h"
 #include "kvbench/setup/stuck.h"
 #include "kvbench/sweep/sweep.h"
 #include "kvbench/versus/versus.h"
 
-static const struct {
-	const char *name;
-	int (*main)(int argc, char **argv);
-} commands[] = {{"capacity", capacity_main}, {"compare", compare_main}, {"fabric", fabric_main},
-		{"hits", hits_main},         {"models", model_main},    {"plot", plot_main},
-		{"scale", scale_main},       {"sweep", sweep_main},     {"versus", versus_main}};
+static const struct help_command commands[] = {
+	{"capacity", "how many clients a machine can have", capacity_main},
+	{"compare", "results beside each other, with a verdict", compare_main},
+	{"fabric", "latency and bandwidth of bare libfabric", fabric_main},
+	{"hits", "hit ratio of a trace by policy and memory", hits_main},
+	{"models", "bytes of a block of models' KV caches", model_main},
+	{"plot", "charts and a page of a result", plot_main},
+	{"scale", "many logical clients in one process", scale_main},
+	{"sweep", "every combination of workers, clients, sizes", sweep_main},
+	{"versus", "redis and memcached beside KVRail", versus_main},
+	{NULL},
+};
 
 static int distance_main(int argc, char **argv)
 {
@@ -49,50 +55,46 @@ static int unknown_command(const char *word)
 {
 	struct kv_nearest n = kv_nearest_begin(word, strlen(word));
 	char hint[KV_NEAREST_TEXT];
-	for (size_t i = 0; i < KV_COUNT(commands); i++)
-		kv_nearest_try(&n, commands[i].name);
+	for (const struct help_command *c = commands; c->name; c++)
+		kv_nearest_try(&n, c->name);
 	kv_nearest_try(&n, "help");
 	fprintf(stderr, "kv-bench: there is no command '%.100s'%s (try --help)\n", word, kv_nearest_hint(&n, "", hint));
 	return BENCH_USAGE;
 }
 
+static const struct help_command *command_find(const char *name)
+{
+	for (const struct help_command *c = commands; c->name; c++)
+		if (strcmp(c->name, name) == 0)
+			return c;
+	return NULL;
+}
+
+/* A sub-command gets argv without its own name. */
 static int command(int argc, char **argv)
 {
 	struct bench_options options;
 	struct kv_error err = {0};
 	char help_option[] = "--help";
-	int rc;
+	const struct help_command *named = argc > 1 ? command_find(argv[1]) : NULL;
+	int rc, over;
 	for (size_t i = 0; i < KV_COUNT(parts); i++)
 		if (strcmp(argv[0], parts[i].name) == 0)
 			return parts[i].main(argc, argv);
-	/* The sub-command gets argv without its own name. */
-	for (size_t i = 0; argc > 1 && i < KV_COUNT(commands); i++)
-		if (strcmp(argv[1], commands[i].name) == 0) {
-			argv[1] = argv[0];
-			return commands[i].main(argc - 1, argv + 1);
-		}
-	for (size_t i = 0; argc == 3 && strcmp(argv[1], "help") == 0 && i < KV_COUNT(commands); i++)
-		if (strcmp(argv[2], commands[i].name) == 0) {
-			argv[1] = argv[0];
-			argv[2] = help_option;
-			return commands[i].main(argc - 1, argv + 1);
-		}
+	if (argc == 3 && strcmp(argv[1], "help") == 0 && (named = command_find(argv[2])))
+		argv[2] = help_option;
+	if (named) {
+		argv[1] = argv[0];
+		return named->main(argc - 1, argv + 1);
+	}
 	if (help_wanted(argc, argv))
-		return help_main(argc, argv);
+		return help_main(argc, argv, commands);
 	if (argc > 1 && argv[1][0] != '-')
 		return unknown_command(argv[1]);
 	rc = bench_options_parse(argc, argv, &options, &err);
-
-	if (rc < 0) {
-		fprintf(stderr, "kv-bench: %s (try --help)\n", err.text);
-		return BENCH_USAGE;
-	}
-	if (rc > 0)
-		return BENCH_OK;
-	if (options.out.config) {
-		kv_opt_dump(bench_options_table, &options, stdout);
-		return BENCH_OK;
-	}
+	over = command_over("kv-bench", rc, &err, bench_options_table, &options, options.out.config);
+	if (over >= 0)
+		return over;
 	kvc_program_setup();
 	return bench_run(&options);
 }

@@ -241,7 +241,6 @@ static int open_pool(struct bench *b, struct kv_error *err)
 				 .repair_bytes_s = KV_MAX(o->client.repair_mb << 20, (uint64_t)1),
 				 .slow_ns = o->client.slow_ms * 1000000ull,
 				 .connect_timeout_ns = KV_MAX(CONNECT_TIMEOUT_NS, o->client.timeout_ns),
-				 .base_client_id = o->client.base_client_id,
 				 .flags = KVC_OPEN_WAIT | (o->load.no_checksum ? KVC_NO_VERIFY : 0) |
 					  copies_flag[o->client.copies] | (o->load.no_threads ? KVC_NO_THREADS : 0),
 				 .psk_file = o->security.psk_file,

@@ -2,9 +2,8 @@
 /* json.c -- the report for programs: schema "kvdoctor/1", described in docs/guide/troubleshooting.md.
  *
  * Invariants: a name is never changed or reused; new ones may come. An unknown number, or a missing limit, is null. */
-#include <errno.h>
 #include <jansson.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "host/host.h"
 #include "kvdoctor/doctor.h"
@@ -200,18 +199,14 @@ static json_t *report(const struct doctor *d)
 int json_print(const struct doctor *d, const char *path, struct kv_error *err)
 {
 	json_t *j = report(d);
-	bool to_stdout = strcmp(path, "-") == 0;
-	int rc = 0;
-	if (!j)
-		return kv_fail(err, -KV_ENOMEM, "no memory for the JSON report");
-	FILE *f = to_stdout ? stdout : fopen(path, "we");
-	if (!f)
-		rc = kv_fail(err, -errno, "%s cannot be written: %s", path, kv_strerror(-errno));
-	bool dumped = f && json_dumpf(j, f, JSON_INDENT(2)) == 0 && fputc('\n', f) != EOF;
-	if (f && (!kv_written(f) || (!dumped && !ferror(f))))
-		rc = kv_fail(err, -EIO, "%s could not be written completely", path);
-	if (f && !to_stdout && fclose(f) && rc == 0)
-		rc = kv_fail(err, -errno, "%s could not be written completely: %s", path, kv_strerror(-errno));
+	char *text = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
+	int rc = text ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for the JSON report");
+	struct out_file f;
+	if (rc == 0)
+		rc = out_file_open(&f, path, "the JSON report", err);
+	if (rc == 0)
+		rc = out_file_write_line(&f, text, err);
+	free(text);
 	json_decref(j);
 	return rc;
 }

@@ -21,7 +21,7 @@ CONDITIONS = (("provider", "provider", "name"), ("wait mode", "provider", "wait"
               ("congestion control of loopback", "provider", "loopback_congestion_control"),
               ("shared machine", "conditions", "shared_machine"), ("suspended, seconds", "conditions", "suspended_s"),
               ("driver", "run", "driver"))
-SHOWS_ONLY = set("json report hdr csv raw interval progress quiet log_level slow_ms base_client_id config server".split())
+SHOWS_ONLY = set("json report hdr csv raw interval progress quiet log_level slow_ms config server".split())
 
 
 def _text(value):

@@ -4,6 +4,8 @@
 
 #include "kvbench/capacity/capacity.h"
 
+#include "kvbench/setup/list.h"
+
 #define AT(member) .offset = offsetof(struct capacity_options, member)
 
 /* In the order of enum capacity_model. */
@@ -93,9 +95,6 @@ const char *capacity_end_name(int end)
 /* One more number, unless it is above max: then the list is complete. */
 static int steps_add(struct capacity_steps *s, uint64_t n, uint32_t max, struct kv_error *err)
 {
-	if (s->count > 0 && n <= s->clients[s->count - 1])
-		return kv_fail(err, -KV_EINVAL, "--steps: %llu does not come after %u: the numbers must rise",
-			       (unsigned long long)n, s->clients[s->count - 1]);
 	if (n == 0 || s->count == CAPACITY_STEPS_MAX)
 		return kv_fail(err, -KV_EINVAL,
 			       n == 0 ? "--steps: 0 clients are no step" : "--steps: at most 256 steps; choose fewer");
@@ -121,25 +120,21 @@ int capacity_steps_parse(const char *text, uint32_t max, struct capacity_steps *
 	char item[32];
 	int rc = 0;
 	memset(out, 0, sizeof(*out));
-	for (const char *at = text; rc == 0 && *at; at += *at == ',') {
-		size_t len = strcspn(at, ",");
+	if (!*text)
+		return kv_fail(err, -KV_EINVAL, "--steps: no number of clients is given");
+	while (rc == 0 && bench_list_word(&text, item, sizeof(item))) {
 		uint64_t n;
-
-		snprintf(item, sizeof(item), "%.*s", (int)KV_MIN(len, sizeof(item) - 1), at);
-		at += len;
-		if (strcmp(item, "...") == 0 && *at == 0)
+		if (strcmp(item, "...") == 0 && !text)
 			return steps_go_on(out, last, max, err);
 		if (kv_u64_parse(item, &n) < 0 || n > UINT32_MAX)
 			return kv_fail(err, -KV_EINVAL, "--steps: '%s' is not a number of clients, such as 100", item);
-		if (n <= last[1])
+		if (n > 0 && n <= last[1])
 			return kv_fail(err, -KV_EINVAL, "--steps: %llu is no step here: numbers of clients must rise",
 				       (unsigned long long)n);
 		rc = steps_add(out, n, max, err);
 		last[0] = last[1];
 		last[1] = n;
 	}
-	if (rc == 0 && last[1] == 0)
-		rc = kv_fail(err, -KV_EINVAL, "--steps: no number of clients is given");
 	return rc;
 }
 

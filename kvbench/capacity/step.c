@@ -19,10 +19,9 @@
 #include "kvbench/capacity/verbs.h"
 #include "kvbench/setup/signals.h"
 #include "kvbench/setup/step.h"
-#include "kvbench/load/workload.h"
+#include "kvbench/load/values.h"
 #include "kvbench/setup/stuck.h"
 
-#define TTL_S        600
 #define SHARE_MIN_NS 1000000000ull
 
 enum { SESSIONS_AT_ONCE = 64 /* of an engine: opened, and reading, at a time */ };
@@ -113,25 +112,9 @@ struct reading {
 	uint8_t *outcome;             /* per logical client */
 	struct kvc_session **session; /* likewise, of the pooled model; else NULL */
 	_Atomic int code;             /* of a GET that failed */
-	int put_code;
-	_Atomic bool refused;    /* a session could not be opened: the workers open no more */
-	struct kv_error refusal; /* why, of the first that could not; read when all workers have returned */
+	_Atomic bool refused;         /* a session could not be opened: the workers open no more */
+	struct kv_error refusal;      /* why, of the first that could not; read when all workers have returned */
 };
-
-static void put_once(struct kvc_client *client, unsigned w, void *arg)
-{
-	struct reading *r = arg;
-	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = r->timeout_ns, .ttl_s = TTL_S};
-	uint64_t len = r->teller->opt->value_size;
-	char *value = malloc(len);
-	(void)w;
-	r->put_code = -KV_ENOMEM;
-	if (value) {
-		bench_value_fill(&r->key, value, len);
-		r->put_code = kvc_put_await(client, (struct kvc_key){r->key.text, r->key.len}, value, len, &call);
-	}
-	free(value);
-}
 
 static bool over(const struct reading *r)
 {
@@ -225,9 +208,7 @@ static int read_all(struct capacity_teller *t, struct kvc_pool *pool, struct rea
 	int rc;
 	bench_key_make(&r->key, now, t->opt->value_size, (uint64_t)getpid());
 	r->timeout_ns = t->deadline_ns > now + SHARE_MIN_NS ? t->deadline_ns - now : SHARE_MIN_NS;
-	rc = kvc_run(pool, 1, put_once, r);
-	if (rc == 0)
-		rc = r->put_code;
+	rc = value_store(pool, &r->key, t->opt->value_size, r->timeout_ns);
 	if (rc < 0) {
 		capacity_fail(t, CAPACITY_DATA, rc, "the value that every client is to read could not be stored: %s",
 			      kv_strerror(rc));

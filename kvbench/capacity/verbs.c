@@ -106,15 +106,6 @@ static struct ibv_context *device_open(const char *name, struct kv_error *err)
 	return ctx;
 }
 
-bool capacity_verbs_here(const char *device, struct kv_error *err)
-{
-	struct ibv_context *ctx = device_open(device, err);
-	if (!ctx)
-		return false;
-	ibv_close_device(ctx);
-	return true;
-}
-
 /* The first active port. */
 static int port_find(struct verbs *v, const struct ibv_device_attr *attr)
 {

@@ -12,7 +12,4 @@ void capacity_verbs_run(struct capacity_teller *t);
  * state. */
 enum capacity_end capacity_verbs_end(enum capacity_end what, int error, const struct kv_host *host);
 
-/* capacity_verbs_here -- whether there is a device to run it on; else 0 with one sentence in *err. */
-bool capacity_verbs_here(const char *device, struct kv_error *err);
-
 #endif

@@ -10,6 +10,7 @@
 #include "kvbench/fabric/responder.h"
 #include "kvbench/load/bench.h"
 #include "kvbench/report/json.h"
+#include "kvbench/setup/command.h"
 #include "kvbench/setup/signals.h"
 
 struct session {
@@ -66,27 +67,22 @@ static int measure_all(struct session *s, struct kv_error *err)
 
 /* ---- the whole ---- */
 
-static int json_finish(struct session *s, struct json_file **json, struct kv_error *err)
-{
-	char *text = fabric_json_text(&s->run);
-	int rc = json_write_text(json, text, err);
-	free(text);
-	return rc;
-}
-
-static int report(struct session *s, struct json_file **json, int rc, struct kv_error *err)
+static int report(struct session *s, struct out_file *json, int rc, struct kv_error *err)
 {
 	int status = rc < 0 && rc != -KV_ECANCELED ? BENCH_FAILED : BENCH_OK;
+	json_t *doc;
 	if (status == BENCH_FAILED)
 		fprintf(stderr, "kv-bench fabric: %s\n", err->text);
 	if (bench_interrupted())
 		fprintf(stderr, "kv-bench: interrupted by signal %d: the report has the rows measured so far\n",
 			bench_interrupted());
 	fabric_print_end(&s->run, s->out);
-	if (*json && json_finish(s, json, err) < 0) {
+	doc = s->run.opt.json ? fabric_json(&s->run) : NULL;
+	if (s->run.opt.json && json_write(json, doc, JSON_INDENT(1), err) < 0) {
 		fprintf(stderr, "kv-bench fabric: %s\n", err->text);
 		status = BENCH_FAILED;
 	}
+	json_decref(doc);
 	if (!kv_written(s->out)) {
 		fprintf(stderr, "kv-bench: the report could not be written to %s\n",
 			s->out == stdout ? "standard output" : "standard error");
@@ -113,7 +109,7 @@ static int session_open(struct session *s, struct kv_error *err)
 	return 0;
 }
 
-static int session_run(struct session *s, struct json_file **json)
+static int session_run(struct session *s, struct out_file *json)
 {
 	struct kv_error err = {0};
 	int status, rc = session_open(s, &err);
@@ -139,31 +135,28 @@ static int session_run(struct session *s, struct json_file **json)
 int fabric_main(int argc, char **argv)
 {
 	static struct session s; /* too large for a stack */
-	struct json_file *json = NULL;
+	struct out_file json = {.fd = -1};
 	struct kv_error err = {0};
 	bool responds = argc > 2 && strcmp(argv[1], FABRIC_RESPONDER) == 0;
 	int status, fd = responds ? atoi(argv[2]) : -1;
 	int rc = fabric_options_parse(argc - 2 * responds, argv + 2 * responds, &s.run.opt, &err);
-	if (rc > 0)
-		return BENCH_OK;
-	if (rc == 0 && s.run.opt.config) {
-		kv_opt_dump(fabric_options_table, &s.run.opt, stdout);
-		return BENCH_OK;
-	}
+	int over = command_over("kv-bench fabric", rc, &err, fabric_options_table, &s.run.opt, s.run.opt.config);
+	if (over >= 0)
+		return over;
 	bench_signals_install();
-	if (rc == 0 && responds) {
+	if (responds) {
 		kvc_program_setup();
 		return fabric_responder_main(&s.run.opt, fd);
 	}
-	if (rc == 0 && s.run.opt.listen)
+	if (s.run.opt.listen)
 		return fabric_listen_main(&s.run.opt);
-	if (rc < 0 || (s.run.opt.json && json_open(s.run.opt.json, &json, &err) < 0)) {
-		fprintf(stderr, "kv-bench fabric: %s%s\n", err.text, rc < 0 ? " (try --help)" : "");
-		return rc < 0 ? BENCH_USAGE : BENCH_NO_START;
+	if (s.run.opt.json && out_file_open(&json, s.run.opt.json, "the JSON report", &err) < 0) {
+		fprintf(stderr, "kv-bench fabric: %s\n", err.text);
+		return BENCH_NO_START;
 	}
 	s.out = s.run.opt.json && strcmp(s.run.opt.json, "-") == 0 ? stderr : stdout;
 	s.table = s.run.opt.quiet ? NULL : s.out;
 	status = session_run(&s, &json);
-	json_discard(&json);
+	out_file_discard(&json);
 	return status;
 }

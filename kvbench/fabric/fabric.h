@@ -79,7 +79,7 @@ double fabric_jitter(const struct fabric_run *run);
 void fabric_print_head(const struct fabric_run *run, FILE *out);
 void fabric_print_row(const struct fabric_run *run, const struct fabric_row *row, FILE *out);
 void fabric_print_end(const struct fabric_run *run, FILE *out);
-char *fabric_json_text(const struct fabric_run *run);
+struct json_t *fabric_json(const struct fabric_run *run);
 
 /* fabric_main -- the sub-command. The exit status. argv[0] is the program's name. */
 int fabric_main(int argc, char **argv);

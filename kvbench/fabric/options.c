@@ -2,6 +2,8 @@
 /* options.c -- the option table of kv-bench fabric, and its list of sizes. */
 #include "kvbench/fabric/fabric.h"
 
+#include "kvbench/setup/list.h"
+
 #define AT(member) .offset = offsetof(struct fabric_options, member)
 
 const struct kv_opt fabric_options_table[] = {
@@ -78,15 +80,10 @@ static int add_item(struct fabric_options *o, const char *item, struct kv_error 
 static int parse_sizes(struct fabric_options *o, struct kv_error *err)
 {
 	const char *at = o->sizes;
+	char item[32];
 	int rc = 0;
-	for (bool more = true; more && rc == 0;) {
-		size_t len = strcspn(at, ",");
-		char item[32];
-		snprintf(item, sizeof(item), "%.*s", (int)KV_MIN(len, sizeof(item) - 1), at);
+	while (rc == 0 && bench_list_word(&at, item, sizeof(item)))
 		rc = add_item(o, item, err);
-		more = at[len] == ',';
-		at += len + more;
-	}
 	return rc;
 }
 

@@ -260,12 +260,12 @@ static json_t *published_array(void)
 	return all;
 }
 
-char *fabric_json_text(const struct fabric_run *run)
+json_t *fabric_json(const struct fabric_run *run)
 {
 	const struct te_info *i = &run->info;
 	const struct report_conditions c = conditions_of(run);
 	double jitter = fabric_jitter(run);
-	json_t *o = json_pack(
+	return json_pack(
 		"{s:s, s:s, s:b, s:{s:s, s:s, s:s, s:s, s:I}, s:{s:b, s:b, "
 		"s:i, s:s}, s:o, s:i, s:i, s:I, s:s?, s:f, s:o, s:o, s:o, s:o}",
 		"schema", "kvbench-fabric/1", "version", KVRAIL_VERSION, "complete", run->complete, "provider", "name",
@@ -276,7 +276,4 @@ char *fabric_json_text(const struct fabric_run *run)
 		run->opt.connect, "time_s", (double)run->opt.time_ns / 1e9, "no_read",
 		run->no_read[0] ? json_string(run->no_read) : json_null(), "jitter_small",
 		jitter > 0 ? json_real(jitter) : json_null(), "rows", rows_array(run), "published", published_array());
-	char *text = o ? json_dumps(o, JSON_INDENT(1)) : NULL;
-	json_decref(o);
-	return text;
 }

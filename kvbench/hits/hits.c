@@ -6,8 +6,8 @@
 
 #include "kvbench/hits/hits.h"
 #include "kvbench/load/bench.h"
-#include "kvbench/report/file.h"
 #include "kvbench/report/json.h"
+#include "kvbench/setup/command.h"
 #include "kvbench/setup/signals.h"
 #include "store/store.h"
 
@@ -109,7 +109,7 @@ static int run_all(struct hits *h, struct kv_error *err)
 	return 0;
 }
 
-static int write_json(struct hits *h, struct json_file **file, struct kv_error *err)
+static int write_json(struct hits *h, struct out_file *file, struct kv_error *err)
 {
 	struct hits_result all = hits_unlimited(&h->trace);
 	json_t *object =
@@ -118,18 +118,15 @@ static int write_json(struct hits *h, struct json_file **file, struct kv_error *
 			  "blocks", (json_int_t)h->trace.refs, "distinct", (json_int_t)h->trace.distinct,
 			  "block_tokens", (json_int_t)h->trace.block_tokens, "unlimited_prefix_hit_ratio",
 			  ratio(h, all.prefix), "unlimited_block_hit_ratio", ratio(h, all.block), "runs", h->rows);
-	char *text;
 	int rc;
-	if (object && hits_is_reference(&h->trace))
+	if (hits_is_reference(&h->trace))
 		json_object_set_new(object, "reference_trace", json_string("mooncake conversation"));
-	text = object ? json_dumps(object, JSON_INDENT(1)) : NULL;
-	rc = json_write_text(file, text, err);
-	free(text);
+	rc = json_write(file, object, JSON_INDENT(1), err);
 	json_decref(object);
 	return rc;
 }
 
-static int prepare(struct hits *h, struct json_file **json, struct kv_error *err)
+static int prepare(struct hits *h, struct out_file *json, struct kv_error *err)
 {
 	struct hits_plan plan;
 	int rc = h->opt.trace ? 0
@@ -143,16 +140,16 @@ static int prepare(struct hits *h, struct json_file **json, struct kv_error *err
 		rc = out_file_apart(h->opt.json, "the JSON report", h->opt.trace, "--trace", err);
 	if (rc < 0)
 		return BENCH_USAGE;
-	if (h->opt.json && json_open(h->opt.json, json, err) < 0)
+	if (h->opt.json && out_file_open(json, h->opt.json, "the JSON report", err) < 0)
 		return BENCH_NO_START;
 	if (hits_trace_read(h->opt.trace, &h->trace, err) < 0)
 		return bench_interrupted() ? 128 + bench_interrupted() : BENCH_NO_START;
 	return hits_plan_parse(&h->opt, h->trace.distinct, &h->plan, err) < 0 ? BENCH_USAGE : BENCH_OK;
 }
 
-static int finish(struct hits *h, struct json_file **json, struct kv_error *err)
+static int finish(struct hits *h, struct out_file *json, struct kv_error *err)
 {
-	int rc = *json ? write_json(h, json, err) : 0;
+	int rc = h->opt.json ? write_json(h, json, err) : 0;
 	if (rc == 0 && !kv_written(h->out))
 		rc = kv_fail(err, -EIO, "the report could not be written to %s",
 			     h->out == stdout ? "standard output" : "standard error");
@@ -164,17 +161,14 @@ static int finish(struct hits *h, struct json_file **json, struct kv_error *err)
 int hits_main(int argc, char **argv)
 {
 	struct hits h = {.out = stdout};
-	struct json_file *json = NULL;
+	struct out_file json = {.fd = -1};
 	struct kv_error err = {0};
-	int status, rc = kv_opt_parse(&hits_options_program, hits_options_table, argc, argv, &h.opt, NULL, &err);
-	if (rc > 0)
-		return BENCH_OK;
-	if (rc == 0 && h.opt.config) {
-		kv_opt_dump(hits_options_table, &h.opt, stdout);
-		return BENCH_OK;
-	}
+	int rc = kv_opt_parse(&hits_options_program, hits_options_table, argc, argv, &h.opt, NULL, &err);
+	int status = command_over("kv-bench hits", rc, &err, hits_options_table, &h.opt, h.opt.config);
+	if (status >= 0)
+		return status;
 	bench_signals_install();
-	status = rc < 0 ? BENCH_USAGE : prepare(&h, &json, &err);
+	status = prepare(&h, &json, &err);
 	if (status == BENCH_OK) {
 		h.out = h.opt.json && strcmp(h.opt.json, "-") == 0 ? stderr : stdout;
 		h.rows = json_array();
@@ -185,7 +179,7 @@ int hits_main(int argc, char **argv)
 		status = finish(&h, &json, &err);
 	else
 		fprintf(stderr, "kv-bench hits: %s%s\n", err.text, status == BENCH_USAGE ? " (try --help)" : "");
-	json_discard(&json);
+	out_file_discard(&json);
 	json_decref(h.rows);
 	hits_trace_free(&h.trace);
 	return status;

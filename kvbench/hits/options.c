@@ -3,6 +3,8 @@
 #include "kvbench/hits/hits.h"
 #include "store/store.h"
 
+#include "kvbench/setup/list.h"
+
 #define AT(member) .offset = offsetof(struct hits_options, member)
 
 const struct kv_opt hits_options_table[] = {
@@ -63,19 +65,14 @@ static int add_policy(const char *item, struct hits_plan *p, struct kv_error *er
 
 int hits_plan_parse(const struct hits_options *o, uint64_t distinct, struct hits_plan *out, struct kv_error *err)
 {
-	const char *const lists[] = {o->capacity, o->policy};
+	const char *at = o->capacity;
+	char item[64];
 	int rc = 0;
 	*out = (struct hits_plan){0};
-	for (unsigned which = 0; which < KV_COUNT(lists); which++) {
-		const char *at = lists[which];
-		for (bool more = true; more && rc == 0;) {
-			size_t len = strcspn(at, ",");
-			char item[64];
-			snprintf(item, sizeof(item), "%.*s", (int)KV_MIN(len, sizeof(item) - 1), at);
-			rc = which ? add_policy(item, out, err) : add_capacity(item, distinct, out, err);
-			more = at[len] == ',';
-			at += len + more;
-		}
-	}
+	while (rc == 0 && bench_list_word(&at, item, sizeof(item)))
+		rc = add_capacity(item, distinct, out, err);
+	at = o->policy;
+	while (rc == 0 && bench_list_word(&at, item, sizeof(item)))
+		rc = add_policy(item, out, err);
 	return rc;
 }

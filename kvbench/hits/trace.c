@@ -3,53 +3,9 @@
 #include <stdlib.h>
 
 #include "kvbench/hits/hits.h"
+#include "kvbench/load/ids.h"
 #include "kvbench/load/trace.h"
 #include "kvbench/setup/signals.h"
-
-/* id + 1 to number; open addressing, never more than half full. */
-struct numbers {
-	struct number {
-		uint64_t id; /* + 1; 0: empty */
-		uint32_t number;
-	} *slot;
-	uint64_t mask, count;
-};
-
-static struct number *find(const struct numbers *n, uint64_t id)
-{
-	uint64_t at = id * 0x9e3779b97f4a7c15ull;
-	for (at ^= at >> 32;; at++) {
-		struct number *s = &n->slot[at & n->mask];
-		if (s->id == 0 || s->id == id + 1)
-			return s;
-	}
-}
-
-static int grow(struct numbers *n)
-{
-	uint64_t old = n->slot ? n->mask + 1 : 0, size = old ? old * 2 : 1024;
-	struct numbers bigger = {.slot = calloc(size, sizeof(*bigger.slot)), .mask = size - 1, .count = n->count};
-	if (!bigger.slot)
-		return -KV_ENOMEM;
-	for (uint64_t i = 0; i < old; i++)
-		if (n->slot[i].id)
-			*find(&bigger, n->slot[i].id - 1) = n->slot[i];
-	free(n->slot);
-	*n = bigger;
-	return 0;
-}
-
-static int number_of(struct numbers *n, uint64_t id, uint32_t *out)
-{
-	struct number *s;
-	if (2 * (n->count + 1) > (n->slot ? n->mask + 1 : 0) && grow(n) < 0)
-		return -KV_ENOMEM;
-	s = find(n, id);
-	if (s->id == 0)
-		*s = (struct number){id + 1, (uint32_t)n->count++};
-	*out = s->number;
-	return 0;
-}
 
 /* Room for one more element in *array; used: how many there are. */
 static int room_for(uint32_t **array, uint64_t used, uint64_t *cap)
@@ -67,7 +23,7 @@ static int room_for(uint32_t **array, uint64_t used, uint64_t *cap)
 
 struct reading {
 	struct hits_trace t;
-	struct numbers numbers;
+	struct trace_ids ids;
 	uint64_t refs_cap, requests_cap;
 };
 
@@ -83,7 +39,7 @@ static int take(struct reading *r, const struct trace_request *q)
 	for (unsigned i = 0; i < q->num_ids && rc == 0; i++) {
 		rc = room_for(&t->block, t->refs, &r->refs_cap);
 		if (rc == 0)
-			rc = number_of(&r->numbers, q->ids[i], &t->block[t->refs]);
+			rc = trace_ids_number(&r->ids, q->ids[i], &t->block[t->refs]);
 		t->refs++;
 	}
 	return rc;
@@ -113,8 +69,8 @@ int hits_trace_read(const char *path, struct hits_trace *out, struct kv_error *e
 	}
 	if (rc == 0 && r.t.refs == 0)
 		rc = kv_fail(err, -KV_EINVAL, "trace %s has no request with a block: name another file", path);
-	r.t.distinct = r.numbers.count;
-	free(r.numbers.slot);
+	r.t.distinct = r.ids.count;
+	trace_ids_free(&r.ids);
 	trace_close(&reader);
 	if (rc < 0)
 		hits_trace_free(&r.t);

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "kvbench/load/ids.h"
+
 #define TIMESTAMP_MAX_MS 1e15
 #define LFS_POINTER      "version https://git-lfs" /* a file of Git LFS without its content begins so */
 
@@ -245,62 +247,22 @@ int trace_next(struct trace_reader *r, struct trace_request *out, struct kv_erro
 	return rc;
 }
 
-/* ---- the whole file at once: an open-addressing set of ids, never more than half full ---- */
-
-struct id_set {
-	uint64_t *slot; /* id + 1; 0 is empty */
-	uint64_t mask, count;
-};
-
-static uint64_t *set_find(const struct id_set *s, uint64_t id)
-{
-	uint64_t at = id * 0x9e3779b97f4a7c15ull;
-	for (at ^= at >> 32;; at++) {
-		uint64_t *slot = &s->slot[at & s->mask];
-		if (*slot == 0 || *slot == id + 1)
-			return slot;
-	}
-}
-
-static int set_grow(struct id_set *s)
-{
-	uint64_t old_size = s->slot ? s->mask + 1 : 0, new_size = old_size ? old_size * 2 : 1024;
-	struct id_set bigger = {.slot = calloc(new_size, sizeof(uint64_t)), .mask = new_size - 1, .count = s->count};
-	if (!bigger.slot)
-		return -KV_ENOMEM;
-	for (uint64_t i = 0; i < old_size; i++)
-		if (s->slot[i])
-			*set_find(&bigger, s->slot[i] - 1) = s->slot[i];
-	free(s->slot);
-	*s = bigger;
-	return 0;
-}
-
-static int set_add(struct id_set *s, uint64_t id)
-{
-	uint64_t *slot;
-	int rc = 2 * (s->count + 1) > (s->slot ? s->mask + 1 : 0) ? set_grow(s) : 0;
-	if (rc < 0)
-		return rc;
-	slot = set_find(s, id);
-	s->count += *slot == 0;
-	*slot = id + 1;
-	return 0;
-}
+/* ---- the whole file at once ---- */
 
 unsigned trace_block_tokens(enum trace_format format)
 {
 	return format == TRACE_BAILIAN ? 16 : 512;
 }
 
-static int scan_request(const struct trace_request *q, struct id_set *seen, struct trace_totals *t)
+static int scan_request(const struct trace_request *q, struct trace_ids *seen, struct trace_totals *t)
 {
 	unsigned prefix = 0;
+	uint32_t number;
 	int rc = 0;
-	while (prefix < q->num_ids && seen->slot && *set_find(seen, q->ids[prefix]))
+	while (prefix < q->num_ids && trace_ids_have(seen, q->ids[prefix]))
 		prefix++;
 	for (unsigned i = 0; i < q->num_ids && rc == 0; i++)
-		rc = set_add(seen, q->ids[i]);
+		rc = trace_ids_number(seen, q->ids[i], &number);
 	if (t->requests > 0 && t->block_tokens != trace_block_tokens(q->format))
 		t->block_tokens = 0;
 	if (t->requests++ == 0) {
@@ -320,7 +282,7 @@ int trace_scan(const char *path, struct trace_totals *out, struct kv_error *err)
 	struct trace_totals totals = {0};
 	struct trace_reader *reader;
 	struct trace_request request;
-	struct id_set seen = {0};
+	struct trace_ids seen = {0};
 	int rc = trace_open(path, &reader, err);
 	if (rc < 0)
 		return rc;
@@ -335,7 +297,7 @@ int trace_scan(const char *path, struct trace_totals *out, struct kv_error *err)
 	totals.distinct = seen.count;
 	if (rc == 0)
 		*out = totals;
-	free(seen.slot);
+	trace_ids_free(&seen);
 	trace_close(&reader);
 	return rc;
 }

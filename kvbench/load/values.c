@@ -19,7 +19,7 @@
 #include "host/host.h"
 #include "kvbench/load/keys.h"
 
-enum { PAGE = 4096, TOUCH_SHARE = 2 /* a caller may borrow half of a buffer */, ASKED = 64, ITEMS = 512 };
+enum { PAGE = 4096, TOUCH_SHARE = 2 /* a caller may borrow half of a buffer */, ASKED = 64, ITEMS = 512, VALUE_TTL_S = 3600 };
 
 struct values {
 	struct kv_area area;
@@ -64,15 +64,22 @@ int values_close(struct bench *bench, struct kv_error *err)
 	return rc;
 }
 
-const void *values_all(const struct bench *bench, uint64_t *out_len)
-{
-	*out_len = bench_stock_bytes(bench->opt->load.value_size);
-	return bench->values->area.base;
-}
-
 void *values_of(const struct bench *bench, const struct bench_key *key, uint64_t len)
 {
 	return (uint8_t *)bench->values->area.base + bench_value_at(key, len);
+}
+
+int value_store(struct kvc_pool *pool, const struct bench_key *key, uint64_t len, uint64_t timeout_ns)
+{
+	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = timeout_ns, .ttl_s = VALUE_TTL_S};
+	char *value = malloc(len);
+	int rc = -KV_ENOMEM;
+	if (value) {
+		bench_value_fill(key, value, len);
+		rc = kvc_put(pool, (struct kvc_key){key->text, key->len}, value, len, &call);
+	}
+	free(value);
+	return rc;
 }
 
 /* ---- the clients' buffers ---- */

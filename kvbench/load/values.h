@@ -14,11 +14,11 @@ int values_open(struct bench *bench, struct kv_error *err);
  * the memory, which then stays mapped. Nothing to do when there is none. */
 int values_close(struct bench *bench, struct kv_error *err);
 
-/* values_all -- the whole stock, of *out_len bytes. */
-const void *values_all(const struct bench *bench, uint64_t *out_len);
-
 /* values_of -- the value of a key, of len bytes, to be sent and not to be written to. */
 void *values_of(const struct bench *bench, const struct bench_key *key, uint64_t len);
+
+/* value_store -- store the value that every client of a step reads. Blocks. Returns 0, or the code of the PUT. */
+int value_store(struct kvc_pool *pool, const struct bench_key *key, uint64_t len, uint64_t timeout_ns);
 
 /* buffers_touch -- write to the pages of the clients' buffers that the workers' GETs will use, so that no GET waits for
  * the kernel to make them. Thread: main. 0, or errors of kvc_run with *err. */

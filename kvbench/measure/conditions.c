@@ -107,18 +107,6 @@ double bench_distance_ns(void)
 	return c.ns > FAR_MAX_NS ? 0 : c.ns;
 }
 
-bool bench_distances_alike(double a_ns, double b_ns)
-{
-	if (a_ns < 0 || b_ns < 0)
-		return a_ns < 0 && b_ns < 0; /* one CPU, both times */
-	return a_ns > 0 && b_ns > 0 && KV_MAX(a_ns, b_ns) <= ALIKE * KV_MIN(a_ns, b_ns);
-}
-
-const char *bench_distance_name(double ns)
-{
-	return ns < NEAR_NS ? "near" : ns < MID_NS ? "mid" : "far";
-}
-
 /* ---- the processors ---- */
 
 bool bench_stat_parse(const char *line, uint64_t *all, uint64_t *idle, uint64_t *steal)
@@ -202,16 +190,4 @@ void bench_conditions_end(struct bench_conditions *c, double server_seconds)
 	if (c->suspended_s < SLEPT_MIN_S)
 		c->suspended_s = 0;
 	c->distance_after_ns = bench_distance_ns();
-}
-
-void bench_conditions_quiet(struct bench_quiet *quiet, uint64_t ns)
-{
-	double all, idle, steal, all_then, idle_then, steal_then;
-	uint64_t start = kv_clock_now(&kv_clock_monotonic);
-	bool known = read_stat(&all, &idle, &steal);
-	usleep((useconds_t)(ns / 1000));
-	if (!known || !read_stat(&all_then, &idle_then, &steal_then))
-		return;
-	quiet->busy += KV_MAX((all_then - all) - (idle_then - idle) - (steal_then - steal), 0.0);
-	quiet->seconds += (double)(kv_clock_now(&kv_clock_monotonic) - start) / 1e9;
 }

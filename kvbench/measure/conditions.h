@@ -25,24 +25,10 @@ struct bench_conditions {
  * where there is one only. Takes some milliseconds on two threads. */
 double bench_distance_ns(void);
 
-/* bench_distances_alike -- whether two distances are one and the same as far as a measurement can tell: it scatters by
- * half, and the next distance is twice as far or more. An unknown distance is like none. */
-bool bench_distances_alike(double a_ns, double b_ns);
-
-/* bench_distance_name -- "near", "mid", "far": of one core or cluster, of one socket, of two. The edges are a guess. */
-const char *bench_distance_name(double ns);
-
 /* bench_conditions_begin, _end -- around the measurement. server_seconds: CPU time so far of our own server. Children
  * that ended in between are counted by themselves. */
 void bench_conditions_begin(struct bench_conditions *c, double server_seconds);
 void bench_conditions_end(struct bench_conditions *c, double server_seconds);
-
-/* bench_conditions_quiet -- measure others_cores anew while this process does nothing, for so long: where measured
- * servers are others as well. Blocks. quiet: of all calls together, at first {0}. */
-struct bench_quiet {
-	double busy, seconds; /* busy: processors' seconds */
-};
-void bench_conditions_quiet(struct bench_quiet *quiet, uint64_t ns);
 
 /* bench_stat_parse -- the first line of /proc/stat: ticks of all processors, of those idle, of those stolen. False: it
  * is not such a line. */

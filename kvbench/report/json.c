@@ -12,24 +12,12 @@
 #include <sys/utsname.h>
 #include <time.h>
 
-#include "kvbench/report/file.h"
+#include "kvbench/report/lab.h"
 #include "kvbench/report/report.h"
 
 enum { COUNTERS_MAX = 512 };
 
-struct json_file {
-	struct out_file file;
-};
-
 /* ---- the object ---- */
-
-static json_t *strings_of(const struct kv_opt_strings *strings)
-{
-	json_t *array = json_array();
-	for (unsigned i = 0; i < strings->count; i++)
-		json_array_append_new(array, json_string(strings->item[i]));
-	return array;
-}
 
 /* The name, or a number: some options were numbers before they had other choices. */
 static json_t *choice_value(const char *name)
@@ -58,7 +46,8 @@ static json_t *option_value(const struct kv_opt *row, const struct bench_options
 	case KV_OPT_STRING:
 		return *(const char *const *)at ? json_string(*(const char *const *)at) : json_null();
 	case KV_OPT_STRINGS:
-		return strings_of(at);
+		return lab_strings(((const struct kv_opt_strings *)at)->item,
+				   ((const struct kv_opt_strings *)at)->count);
 	case KV_OPT_CHOICE:
 		return choice_value(row->choices[*(const int *)at]);
 	}
@@ -124,14 +113,13 @@ static json_t *run_object(const struct bench *b)
 	char time[32] = "";
 	time_t started = b->results.started_s;
 	struct tm tm;
-	json_t *given = json_array();
 	if (gmtime_r(&started, &tm))
 		strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	for (int i = 1; i < b->opt->out.argc; i++)
-		json_array_append_new(given, json_string(b->opt->out.argv[i]));
-	return json_pack("{s:s, s:s, s:o, s:s, s:o}", "version", KVRAIL_VERSION, "time", time, "options", given,
-			 "driver", b->opt->load.async ? "queue" : "workers", "interrupted",
-			 b->results.interrupted ? json_integer(b->results.interrupted) : json_null());
+	return json_pack(
+		"{s:s, s:s, s:o, s:s, s:o}", "version", KVRAIL_VERSION, "time", time, "options",
+		lab_strings((const char *const *)b->opt->out.argv + 1, (unsigned)KV_MAX(b->opt->out.argc, 1) - 1),
+		"driver", b->opt->load.async ? "queue" : "workers", "interrupted",
+		b->results.interrupted ? json_integer(b->results.interrupted) : json_null());
 }
 
 static json_t *host_object(void)
@@ -175,7 +163,7 @@ static json_t *resources_object(const struct bench_results *r)
 			  "buffer_bytes", (json_int_t)r->info.buffer_bytes, "values_bytes", (json_int_t)r->values_bytes,
 			  "peak_rss_bytes", (json_int_t)r->rss_peak, "buffer_pages", r->info.memory, "numa",
 			  r->info.numa, "register_ns", (json_int_t)r->info.register_ns);
-	if (o && r->server_rss_peak)
+	if (r->server_rss_peak)
 		json_object_set_new(o, "server_peak_rss_bytes", json_integer((json_int_t)r->server_rss_peak));
 	return o;
 }
@@ -262,29 +250,29 @@ static json_t *phase_object(const struct bench *b, const struct phase_result *p)
 				   "misses", (json_int_t)t->misses, "put_conflicts", (json_int_t)t->put_conflicts,
 				   "duplicates", (json_int_t)p->duplicates, "errors", errors_object(&t->errors),
 				   "latency_ns", latency_object(&t->latency), "cpu_seconds", p->cpu_seconds);
-	if (object && seconds > 0) {
+	if (seconds > 0) {
 		json_object_set_new(object, "ops_per_s", json_real((double)t->ops / seconds));
 		json_object_set_new(object, "bytes_per_s", json_real((double)t->bytes / seconds));
 	}
-	if (object && b->server)
+	if (b->server)
 		json_object_set_new(object, "server_cpu_seconds", json_real(p->server_cpu_seconds));
-	if (object && p->ran && p->faults >= 0)
+	if (p->ran && p->faults >= 0)
 		json_object_set_new(object, "page_faults", json_integer((json_int_t)p->faults));
-	if (object && p->ran && b->server && p->server_faults >= 0)
+	if (p->ran && b->server && p->server_faults >= 0)
 		json_object_set_new(object, "server_page_faults", json_integer((json_int_t)p->server_faults));
-	if (object && t->stored_again > 0)
+	if (t->stored_again > 0)
 		json_object_set_new(object, "stored_again", json_integer((json_int_t)t->stored_again));
-	if (object && t->due > 0) {
+	if (t->due > 0) {
 		json_object_set_new(object, "due", json_integer((json_int_t)t->due));
 		json_object_set_new(object, "never_started", json_integer((json_int_t)t->never_started));
 	}
-	if (object && t->latency.count > 0)
+	if (t->latency.count > 0)
 		json_object_set_new(object, "histogram", histogram_object(&t->latency));
-	if (object && t->missed.count > 0)
+	if (t->missed.count > 0)
 		json_object_set_new(object, "missed_ns", latency_object(&t->missed));
-	if (object && t->failed.count > 0)
+	if (t->failed.count > 0)
 		json_object_set_new(object, "failed_ns", latency_object(&t->failed));
-	if (object && p->series.window_ns)
+	if (p->series.window_ns)
 		json_object_set_new(object, "series", series_object(&p->series));
 	return object;
 }
@@ -347,9 +335,9 @@ static json_t *trace_object(const struct replay_result *r, bool in_time)
 	json_t *object = json_pack("{s:I, s:I, s:I, s:f}", "requests", (json_int_t)r->requests, "blocks",
 				   (json_int_t)r->blocks, "block_hits", (json_int_t)r->block_hits, "hit_ratio",
 				   r->blocks ? (double)r->block_hits / (double)r->blocks : 0.0);
-	if (object && in_time)
+	if (in_time)
 		json_object_set_new(object, "latest_start_ns", json_integer((json_int_t)r->late_max_ns));
-	if (object && in_time)
+	if (in_time)
 		json_object_set_new(object, "never_started", json_integer((json_int_t)r->never_started));
 	return object;
 }
@@ -493,7 +481,7 @@ static json_t *verdict_object(const struct bench *b)
 	return json_pack("{s:b, s:o}", "ok", problems == 0 && !b->results.interrupted, "problems", list);
 }
 
-static json_t *report_object(const struct bench *b)
+json_t *json_document(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
 	json_t *object =
@@ -503,94 +491,40 @@ static json_t *report_object(const struct bench *b)
 			  provider_object(r), "config", config_object(b), "resources", resources_object(r), "phases",
 			  "write", phase_object(b, &r->write), "read", phase_object(b, &r->read), "verify", "checked",
 			  (json_int_t)r->read.tally.checked, "wrong", (json_int_t)r->read.tally.wrong);
-	if (object && r->counters.size)
+	if (r->counters.size)
 		json_object_set_new(object, "counters", counters_object(&r->counters));
 	if (r->num_rails)
 		json_object_set_new(object, "rails", rails_array(r));
-	if (object && r->breakdown)
+	if (r->breakdown)
 		json_object_set_new(object, "breakdown_ns", breakdown_object(r->breakdown));
-	if (object && r->keep_going.ran)
+	if (r->keep_going.ran)
 		json_object_set_new(object, "keep_going", keep_going_object(&r->keep_going));
-	if (object && b->opt->pace.rate > 0 && r->read.elapsed_ns)
+	if (b->opt->pace.rate > 0 && r->read.elapsed_ns)
 		json_object_set_new(object, "rate", rate_object(b));
-	if (object)
-		load_objects(object, b);
-	if (object && r->mixed.read.ran)
+	load_objects(object, b);
+	if (r->mixed.read.ran)
 		json_object_set_new(json_object_get(object, "phases"), "mixed",
 				    json_pack("{s:o, s:o, s:f}", "read", phase_object(b, &r->mixed.read), "write",
 					      phase_object(b, &r->mixed.write), "of_alone", r->mixed.of_alone));
-	if (object && r->roofline.ran)
+	if (r->roofline.ran)
 		json_object_set_new(object, "roofline", roofline_object(&r->roofline, "get_bytes_per_s"));
-	if (object && r->roofline_put.ran)
+	if (r->roofline_put.ran)
 		json_object_set_new(object, "roofline_put", roofline_object(&r->roofline_put, "put_bytes_per_s"));
-	if (object && r->replay.ran)
+	if (r->replay.ran)
 		json_object_set_new(object, "trace", trace_object(&r->replay, b->opt->replay.speed > 0));
-	if (object && r->replay.part)
+	if (r->replay.part)
 		parts_add(json_object_get(object, "trace"), &r->replay);
-	if (object && b->opt->server.events.count)
+	if (b->opt->server.events.count)
 		json_object_set_new(object, "events", events_array(b));
-	if (object && b->opt->model.name)
+	if (b->opt->model.name)
 		json_object_set_new(object, "model", json_model(b));
 	return object;
 }
 
-struct json_t *json_document(const struct bench *bench)
+int json_write(struct out_file *file, const json_t *doc, size_t flags, struct kv_error *err)
 {
-	return report_object(bench);
-}
-
-char *json_text(const struct bench *bench)
-{
-	json_t *object = report_object(bench);
-	char *text = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
-	json_decref(object);
-	return text;
-}
-
-/* ---- the file ---- */
-
-int json_open(const char *path, struct json_file **out, struct kv_error *err)
-{
-	struct json_file *f = calloc(1, sizeof(*f));
-	int rc;
-	if (!f)
-		return kv_fail(err, -KV_ENOMEM, "no memory for the JSON report");
-	rc = out_file_open(&f->file, path, "the JSON report", err);
-	if (rc < 0)
-		free(f);
-	else
-		*out = f;
-	return rc;
-}
-
-void json_discard(struct json_file **file)
-{
-	if (!*file)
-		return;
-	out_file_discard(&(*file)->file);
-	free(*file);
-	*file = NULL;
-}
-
-int json_write_text(struct json_file **file, const char *text, struct kv_error *err)
-{
-	size_t len = text ? strlen(text) : 0;
-	char *line = text ? malloc(len + 1) : NULL;
-	int rc;
-	if (line) {
-		memcpy(line, text, len);
-		line[len] = '\n';
-	}
-	rc = out_file_write(&(*file)->file, line, len + 1, err);
-	free(line);
-	json_discard(file);
-	return rc;
-}
-
-int json_write(struct json_file **file, const struct bench *bench, struct kv_error *err)
-{
-	char *text = json_text(bench);
-	int rc = json_write_text(file, text, err);
+	char *text = doc ? json_dumps(doc, flags) : NULL;
+	int rc = out_file_write_line(file, text, err);
 	free(text);
 	return rc;
 }

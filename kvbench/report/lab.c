@@ -86,6 +86,33 @@ int lab_exec(const char *program, const char *name, const json_t *input, const c
 	return BENCH_NO_START;
 }
 
+json_t *lab_strings(const char *const *item, unsigned count)
+{
+	json_t *list = json_array();
+	for (unsigned i = 0; i < count; i++)
+		json_array_append_new(list, json_string(item[i]));
+	return list;
+}
+
+int lab_run(const char *command, json_t *plan, int argc, char **argv)
+{
+	char program[PATH_MAX], name[32];
+	ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+	int rc;
+	program[KV_MAX(n, (ssize_t)0)] = 0;
+	snprintf(name, sizeof(name), "kv-bench %s", command);
+	if (!plan) {
+		fprintf(stderr, "%s: no memory for the plan, or an option is not text in UTF-8\n", name);
+		return BENCH_USAGE;
+	}
+	json_object_set_new(plan, "version", json_string(KVRAIL_VERSION));
+	json_object_set_new(plan, "program", json_string(program));
+	json_object_set_new(plan, "options", lab_strings((const char *const *)argv + 1, (unsigned)argc - 1));
+	rc = lab_exec(name, command, plan, NULL);
+	json_decref(plan);
+	return rc;
+}
+
 static char *whole(int fd, size_t *len)
 {
 	struct stat st = {0};

@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 
-#include "kvbench/report/file.h"
 #include "kvbench/report/json.h"
 #include "kvbench/report/lab.h"
 
@@ -62,26 +61,21 @@ int outputs_open(const struct bench_options *options, struct outputs **out, stru
 	return rc;
 }
 
-static char *json_line(const json_t *doc, size_t *len)
+static int page_write(struct outputs *o, unsigned i, const json_t *doc, struct kv_error *err)
 {
-	char *text = json_dumps(doc, JSON_INDENT(2) | JSON_REAL_PRECISION(12)), *line;
-	*len = text ? strlen(text) + 1 : 0;
-	line = text ? realloc(text, *len) : NULL;
-	if (!line)
-		free(text);
-	else
-		line[*len - 1] = '\n';
-	return line;
+	size_t len = 0;
+	char *text = lab_make(kinds[i].made, doc, &len, err);
+	int rc = text ? out_file_write(&o->file[i], text, len, err)
+		      : kv_fail_more(err, "%s %.300s is not written", kinds[i].what, o->file[i].path);
+	free(text);
+	return rc;
 }
 
 static int write_one(struct outputs *o, unsigned i, const json_t *doc)
 {
 	struct kv_error err = {0};
-	size_t len = 0;
-	char *text = i == JSON_FILE ? json_line(doc, &len) : lab_make(kinds[i].made, doc, &len, &err);
-	int rc = text || !err.text[0] ? out_file_write(&o->file[i], text, len, &err)
-				      : kv_fail_more(&err, "%s %.300s is not written", kinds[i].what, o->file[i].path);
-	free(text);
+	int rc = i == JSON_FILE ? json_write(&o->file[i], doc, JSON_INDENT(2) | JSON_REAL_PRECISION(12), &err)
+				: page_write(o, i, doc, &err);
 	if (rc < 0)
 		fprintf(stderr, "kv-bench: %s\n", err.text);
 	return rc;

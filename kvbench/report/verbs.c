@@ -4,15 +4,9 @@
 
 #include <stdlib.h>
 
-#include "kvbench/report/file.h"
 #include "kvbench/report/json.h"
 #include "kvbench/report/lab.h"
-
-static int usage(const char *program, const struct kv_error *err)
-{
-	fprintf(stderr, "%s: %s (try --help)\n", program, err->text);
-	return BENCH_USAGE;
-}
+#include "kvbench/setup/command.h"
 
 /* ---- plot ---- */
 
@@ -75,16 +69,15 @@ int plot_main(int argc, char **argv)
 	struct plot_options o;
 	struct kv_opt_strings args = {0};
 	struct kv_error err = {0};
-	int rc;
+	int rc, over;
 	kv_opt_defaults(plot_table, &o);
 	o.figure = -1;
 	rc = kv_opt_parse_over(&plot_program, plot_table, argc, argv, &o, &args, &err);
-	if (rc > 0)
-		return BENCH_OK;
 	if (rc == 0)
 		rc = plot_check(&o, &args, &err);
-	if (rc < 0)
-		return usage("kv-bench plot", &err);
+	over = command_over("kv-bench plot", rc, &err, NULL, NULL, false);
+	if (over >= 0)
+		return over;
 	return lab_exec("kv-bench plot", "plot", NULL,
 			(const char *const[]){args.item[0], o.output, kind_of(o.output),
 					      o.figure < 0 ? "" : figure_names[o.figure], NULL});
@@ -150,13 +143,12 @@ int compare_main(int argc, char **argv)
 	char threshold[32], pairs[16];
 	json_t *defaults;
 	unsigned n = 0;
-	int rc = kv_opt_parse(&compare_program, compare_table, argc, argv, &o, &args, &err);
-	if (rc > 0)
-		return BENCH_OK;
+	int over, rc = kv_opt_parse(&compare_program, compare_table, argc, argv, &o, &args, &err);
 	if (rc == 0)
 		rc = compare_check(&o, &args, &err);
-	if (rc < 0)
-		return usage("kv-bench compare", &err);
+	over = command_over("kv-bench compare", rc, &err, NULL, NULL, false);
+	if (over >= 0)
+		return over;
 	snprintf(threshold, sizeof(threshold), "%.17g", o.threshold);
 	snprintf(pairs, sizeof(pairs), "%u", o.ab ? o.pairs : 0);
 	arg[n++] = threshold;

@@ -19,7 +19,6 @@
 
 #include "kvbench/load/bench.h"
 #include "kvbench/scale/secure.h"
-#include "probe/probe.h"
 
 enum { EVENTS = 64, BACKLOG = 4096 };
 
@@ -35,14 +34,18 @@ struct server {
 	int listen_fd;
 };
 
-static int loopback_listen(uint16_t *out_port)
+int peer_listen(uint16_t *out_port)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t len = sizeof(at);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 || listen(fd, BACKLOG) < 0 ||
-	    getsockname(fd, (struct sockaddr *)&at, &len) < 0)
-		return -errno;
+	    getsockname(fd, (struct sockaddr *)&at, &len) < 0) {
+		int rc = -errno;
+		if (fd >= 0)
+			close(fd);
+		return rc;
+	}
 	*out_port = ntohs(at.sin_port);
 	return fd;
 }
@@ -109,30 +112,21 @@ static void *thread_main(void *arg)
 	}
 }
 
-int peer_main(const struct scale_options *options, int tell_fd, int input_fd)
+int peer_main(const struct scale_options *options, int listen_fd)
 {
-	struct server s = {.opt = options, .message = malloc(options->message_bytes)};
+	struct server s = {.opt = options, .message = malloc(options->message_bytes), .listen_fd = listen_fd};
 	struct kv_error err = {0};
 	pthread_t thread;
-	uint16_t port = 0;
 	unsigned started = 0;
-	char psk[256];
-	size_t n = probe_take(input_fd, psk, sizeof(psk) - 1);
-	psk[n] = 0;
-	psk[strcspn(psk, "\r\n")] = 0;
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() == 1 || !s.message ||
-	    secure_context_create(true, psk, &s.ctx, &err) < 0)
+	    secure_context_create(true, &s.ctx, &err) < 0)
 		return BENCH_NO_START;
 	for (uint64_t i = 0; i < options->message_bytes; i++)
 		s.message[i] = peer_byte(i);
-	kvc_program_setup_many();
-	s.listen_fd = loopback_listen(&port);
-	for (; s.listen_fd >= 0 && started < options->num_threads; started++)
+	for (; started < options->num_threads; started++)
 		if (pthread_create(&thread, NULL, thread_main, &s))
 			break;
-	if (started == 0)
-		return BENCH_NO_START;
-	probe_tell(tell_fd, &port, sizeof(port));
-	pthread_join(thread, NULL); /* it never ends: the parent does, or kills this process */
+	if (started > 0)
+		pthread_join(thread, NULL); /* it never ends: the parent does, or kills this process */
 	return BENCH_NO_START;
 }

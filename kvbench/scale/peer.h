@@ -16,8 +16,11 @@ static inline unsigned char peer_byte(uint64_t i)
 	return (unsigned char)(i * 31 + (i >> 8) + 1);
 }
 
-/* peer_main -- the process. It reads its key from input_fd, writes its port to tell_fd and ends with its parent.
- * Returns the exit status. */
-int peer_main(const struct scale_options *options, int tell_fd, int input_fd);
+/* peer_listen -- a socket on loopback for peer_main, and its port; or -errno. */
+int peer_listen(uint16_t *out_port);
+
+/* peer_main -- the process, forked from that of the step before this has threads. It ends with its parent. Returns the
+ * exit status, if it cannot begin. */
+int peer_main(const struct scale_options *options, int listen_fd);
 
 #endif

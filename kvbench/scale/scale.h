@@ -63,11 +63,23 @@ void scale_end(struct scale_teller *t, const char *fmt, ...) __attribute__((form
 /* scale_over -- after a signal, or the deadline. Thread: any. */
 bool scale_over(const struct scale_teller *t);
 
+/* Of the clients that one thread serves. */
+struct scale_tally {
+	_Alignas(KV_CACHELINE) struct kv_hist connect, latency;
+	uint64_t messages, wrong, failed;
+	int code; /* of one that failed */
+};
+
+/* scale_tallies_make -- n empty ones, for the caller to free; NULL: no memory. scale_tallies_take -- add them up in the
+ * first, and in the step. */
+struct scale_tally *scale_tallies_make(unsigned n);
+void scale_tallies_take(struct scale_tally *tally, unsigned n, struct scale_step *step);
+
 void scale_sessions_run(struct scale_teller *t, const char *psk);
-void scale_tls_run(struct scale_teller *t, const char *psk);
+void scale_tls_run(struct scale_teller *t);
 
 /* scale_step_main -- the process kv-bench-scale-step sessions|tls CLIENTS SERVER OPTION...: run this step, and report
- * on standard output; or kv-bench-scale-step peer TELL_FD INPUT_FD OPTION...: the other end of TLS. The exit status. */
+ * on standard output. The exit status. */
 int scale_step_main(int argc, char **argv);
 
 /* scale_main -- the sub-command. The exit status. */

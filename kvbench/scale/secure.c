@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* secure.c -- see secure.h. The key is in a static, since OpenSSL's callback for keys gets the connection alone, and a
- * process has one context. No tickets: nobody resumes. */
+/* secure.c -- see secure.h. The key is in a static, since OpenSSL's callback for keys gets the connection alone. No
+ * tickets: nobody resumes. */
 #include "kvbench/scale/secure.h"
 
 #include <errno.h>
@@ -8,8 +8,6 @@
 #include <openssl/ssl.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { KEY_MIN = 16, KEY_MAX = 64 };
 
 struct secure_context {
 	SSL_CTX *ssl;
@@ -20,16 +18,13 @@ struct secure {
 	SSL *ssl;
 };
 
-static unsigned char key[KEY_MAX];
-static unsigned key_len;
+static unsigned char key[32];
 static const char identity[] = "kvbench-scale";
 
 static unsigned give_key(unsigned char *out, unsigned max)
 {
-	if (key_len > max)
-		return 0;
-	memcpy(out, key, key_len);
-	return key_len;
+	memcpy(out, key, KV_MIN(sizeof(key), (size_t)max));
+	return sizeof(key) <= max ? sizeof(key) : 0;
 }
 
 static unsigned of_client(SSL *ssl, const char *hint, char *who, unsigned who_max, unsigned char *out, unsigned max)
@@ -46,29 +41,14 @@ static unsigned of_server(SSL *ssl, const char *who, unsigned char *out, unsigne
 	return strcmp(who, identity) == 0 ? give_key(out, max) : 0;
 }
 
-/* Behind the colon. */
-static int key_parse(const char *psk)
+int secure_key_make(void)
 {
-	const char *hex = strchr(psk, ':');
-	size_t n = hex ? strspn(hex + 1, "0123456789abcdefABCDEF") : 0;
-	if (!hex || hex[1 + n])
-		return -KV_EINVAL;
-	if (n % 2 || n / 2 < KEY_MIN || n / 2 > KEY_MAX)
-		return -KV_EINVAL;
-	for (key_len = 0; key_len < n / 2; key_len++) {
-		char two[3] = {hex[1 + 2 * key_len], hex[2 + 2 * key_len], 0};
-		key[key_len] = (unsigned char)strtoul(two, NULL, 16);
-	}
-	return 0;
+	return kv_entropy_fill(&kv_entropy_kernel, key, sizeof(key));
 }
 
-int secure_context_create(bool server, const char *psk, struct secure_context **out, struct kv_error *err)
+int secure_context_create(bool server, struct secure_context **out, struct kv_error *err)
 {
 	struct secure_context *c = calloc(1, sizeof(*c));
-	if (key_parse(psk) < 0) {
-		free(c);
-		return kv_fail(err, -KV_EINVAL, "the key for TLS is not identity:hex");
-	}
 	if (c)
 		c->ssl = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method());
 	if (!c || !c->ssl || !SSL_CTX_set_min_proto_version(c->ssl, TLS1_3_VERSION) ||
@@ -96,8 +76,6 @@ void secure_context_destroy(struct secure_context **ctx)
 	SSL_CTX_free((*ctx)->ssl);
 	free(*ctx);
 	*ctx = NULL;
-	explicit_bzero(key, sizeof(key));
-	key_len = 0;
 }
 
 /* errno is that of the socket, where OpenSSL has no error of its own. */

@@ -13,10 +13,12 @@
 struct secure_context;
 struct secure;
 
-/* secure_context_create -- psk: "identity:hex", 16 to 64 bytes of key. One per process. Errors: -KV_EINVAL, -KV_ENOMEM.
- */
-int secure_context_create(bool server, const char *psk, struct secure_context **out, struct kv_error *err);
-void secure_context_destroy(struct secure_context **ctx); /* wipes the key; accepts NULL */
+/* secure_key_make -- a new key for the contexts of this process and of its children. Returns 0 or -errno. */
+int secure_key_make(void);
+
+/* secure_context_create -- for the server's side, or the client's. Error: -KV_ENOMEM. */
+int secure_context_create(bool server, struct secure_context **out, struct kv_error *err);
+void secure_context_destroy(struct secure_context **ctx); /* accepts NULL */
 
 /* secure_open -- make the handshake. Blocks: by the socket's timeouts. Owner: fd stays the caller's.
  * Returns 0, -KV_ETIMEOUT, -KV_EDENIED (it was refused), -KV_ENOMEM. */

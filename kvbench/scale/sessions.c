@@ -10,21 +10,14 @@
 
 #include "host/host.h"
 #include "kvbench/load/bench.h"
-#include "kvbench/load/workload.h"
+#include "kvbench/load/values.h"
 #include "kvbench/scale/scale.h"
 #include "kvbench/setup/stuck.h"
 #include "loop/loop.h"
 
-enum { AT_ONCE = 64 /* workers of an engine */, TTL_S = 3600 };
+enum { AT_ONCE = 64 /* workers of an engine */ };
 
 #define PAUSE_NS 100000000ull /* a pause looks so often whether the step is over */
-
-/* Of an engine; its workers share a thread. */
-struct tally {
-	_Alignas(KV_CACHELINE) struct kv_hist connect, latency;
-	uint64_t messages, wrong, failed;
-	int code; /* of one that failed */
-};
 
 struct load {
 	struct scale_teller *t;
@@ -32,10 +25,9 @@ struct load {
 	unsigned workers;
 	struct kvc_session **session; /* of each client */
 	uint64_t *due_ns;
-	uint32_t *came; /* correct messages */
-	struct tally *tally;
+	uint32_t *came;            /* correct messages */
+	struct scale_tally *tally; /* of each engine: its workers share a thread */
 	uint64_t timeout_ns;
-	int put_code;
 	_Atomic bool refused;
 	struct kv_error refusal; /* of the first; read when all workers have returned */
 };
@@ -74,25 +66,10 @@ static int pool_open(struct scale_teller *t, const char *psk, struct kvc_pool **
 	return 0;
 }
 
-static void put_once(struct kvc_client *client, unsigned w, void *arg)
-{
-	struct load *l = arg;
-	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = l->timeout_ns, .ttl_s = TTL_S};
-	uint64_t len = l->t->opt->message_bytes;
-	char *value = malloc(len);
-	(void)w;
-	l->put_code = -KV_ENOMEM;
-	if (value) {
-		bench_value_fill(&l->key, value, len);
-		l->put_code = kvc_put_await(client, (struct kvc_key){l->key.text, l->key.len}, value, len, &call);
-	}
-	free(value);
-}
-
 static void open_each(struct kvc_client *client, unsigned w, void *arg)
 {
 	struct load *l = arg;
-	struct tally *y = &l->tally[w % l->t->opt->engines];
+	struct scale_tally *y = &l->tally[w % l->t->opt->engines];
 	struct kvc_session_options o = {.size = sizeof(o), .timeout_ns = l->timeout_ns};
 	struct kv_error err = {0};
 	for (unsigned i = w; i < l->t->step.clients && !l->refused && !scale_over(l->t); i += l->workers) {
@@ -107,7 +84,7 @@ static void open_each(struct kvc_client *client, unsigned w, void *arg)
 	}
 }
 
-static void message(struct kvc_client *client, struct load *l, struct tally *y, unsigned i)
+static void message(struct kvc_client *client, struct load *l, struct scale_tally *y, unsigned i)
 {
 	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = l->timeout_ns, .session = l->session[i]};
 	uint64_t len = l->t->opt->message_bytes, now;
@@ -133,7 +110,7 @@ static void message(struct kvc_client *client, struct load *l, struct tally *y, 
 static void talk(struct kvc_client *client, unsigned w, void *arg)
 {
 	struct load *l = arg;
-	struct tally *y = &l->tally[w % l->t->opt->engines];
+	struct scale_tally *y = &l->tally[w % l->t->opt->engines];
 	for (uint32_t m = 0; m < l->t->opt->messages; m++)
 		for (unsigned i = w; i < l->t->step.clients; i += l->workers) {
 			uint64_t now = kv_clock_now(&kv_clock_monotonic);
@@ -157,46 +134,22 @@ static void dues_set(struct load *l)
 static void tallies_take(struct load *l)
 {
 	struct scale_step *s = &l->t->step;
-	struct tally *all = &l->tally[0];
-	for (unsigned i = 1; i < l->t->opt->engines; i++) {
-		kv_hist_merge(&all->connect, &l->tally[i].connect);
-		kv_hist_merge(&all->latency, &l->tally[i].latency);
-		all->messages += l->tally[i].messages;
-		all->wrong += l->tally[i].wrong;
-		all->failed += l->tally[i].failed;
-		all->code = all->code ? all->code : l->tally[i].code;
-	}
-	s->messages = all->messages;
-	s->wrong = all->wrong;
-	s->failed = all->failed;
+	scale_tallies_take(l->tally, l->t->opt->engines, s);
 	for (uint32_t i = 0; i < s->clients; i++)
 		s->succeeded += l->came[i] == l->t->opt->messages;
-	if (all->connect.count) {
-		s->connect_p50_ns = kv_hist_quantile(&all->connect, 0.5);
-		s->connect_p99_ns = kv_hist_reached(&all->connect, 0.99);
-	}
-	if (all->latency.count) {
-		s->p50_ns = kv_hist_quantile(&all->latency, 0.5);
-		s->p99_ns = kv_hist_reached(&all->latency, 0.99);
-	}
-	if (all->wrong)
-		scale_end(l->t, "%llu messages had wrong bytes", (unsigned long long)all->wrong);
-	if (all->failed)
-		scale_end(l->t, "%llu messages failed: %s", (unsigned long long)all->failed, kv_strerror(all->code));
+	if (s->wrong)
+		scale_end(l->t, "%llu messages had wrong bytes", (unsigned long long)s->wrong);
+	if (s->failed)
+		scale_end(l->t, "%llu messages failed: %s", (unsigned long long)s->failed, kv_strerror(l->tally->code));
 }
 
 static bool load_make(struct load *l)
 {
-	uint32_t n = l->t->step.clients, engines = l->t->opt->engines;
+	uint32_t n = l->t->step.clients;
 	l->session = calloc(n, sizeof(*l->session));
 	l->due_ns = calloc(n, sizeof(*l->due_ns));
 	l->came = calloc(n, sizeof(*l->came));
-	l->tally = aligned_alloc(KV_CACHELINE, engines * sizeof(*l->tally));
-	for (unsigned i = 0; l->tally && i < engines; i++) {
-		memset(&l->tally[i], 0, sizeof(l->tally[i]));
-		kv_hist_init(&l->tally[i].connect);
-		kv_hist_init(&l->tally[i].latency);
-	}
+	l->tally = scale_tallies_make(l->t->opt->engines);
 	return l->session && l->due_ns && l->came && l->tally;
 }
 
@@ -204,9 +157,7 @@ static int step(struct kvc_pool *pool, struct load *l)
 {
 	struct scale_step *s = &l->t->step;
 	uint64_t now;
-	int rc = kvc_run(pool, 1, put_once, l);
-	if (rc == 0)
-		rc = l->put_code;
+	int rc = value_store(pool, &l->key, l->t->opt->message_bytes, l->timeout_ns);
 	if (rc < 0) {
 		scale_end(l->t, "the value that all messages are of could not be stored: %s", kv_strerror(rc));
 		return rc;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* step.c -- the process of one step, and of the other end. */
+/* step.c -- the process of one step. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "host/host.h"
 #include "kvbench/load/bench.h"
-#include "kvbench/scale/peer.h"
+#include "kvbench/scale/scale.h"
 #include "kvbench/setup/signals.h"
 #include "kvbench/setup/step.h"
 
@@ -20,8 +20,6 @@ int scale_step_main(int argc, char **argv)
 		return BENCH_USAGE;
 	}
 	bench_signals_install();
-	if (strcmp(argv[1], "peer") == 0)
-		return peer_main(&options, atoi(argv[2]), atoi(argv[3]));
 	options.step_clients = (uint32_t)strtoul(argv[2], NULL, 10);
 	options.step_server = argv[3];
 	t.opt = &options;
@@ -32,7 +30,10 @@ int scale_step_main(int argc, char **argv)
 		scale_end(&t, "a step needs a number of clients, and a key on standard input");
 	} else {
 		kvc_program_setup_many();
-		(strcmp(argv[1], "tls") == 0 ? scale_tls_run : scale_sessions_run)(&t, psk);
+		if (strcmp(argv[1], "tls") == 0)
+			scale_tls_run(&t);
+		else
+			scale_sessions_run(&t, psk);
 	}
 	explicit_bzero(psk, sizeof(psk));
 	if (bench_interrupted())

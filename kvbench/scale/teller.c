@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* teller.c -- the reports of a step, and its early end. */
+/* teller.c -- the reports of a step, its sums, and its early end. */
 #include <stdarg.h>
+#include <stdlib.h>
 
 #include "host/host.h"
 #include "kvbench/scale/scale.h"
@@ -50,4 +51,34 @@ void scale_end(struct scale_teller *t, const char *fmt, ...)
 bool scale_over(const struct scale_teller *t)
 {
 	return bench_interrupted() || kv_clock_now(&kv_clock_monotonic) >= t->deadline_ns;
+}
+
+struct scale_tally *scale_tallies_make(unsigned n)
+{
+	struct scale_tally *t = aligned_alloc(KV_CACHELINE, n * sizeof(*t));
+	for (unsigned i = 0; t && i < n; i++) {
+		memset(&t[i], 0, sizeof(t[i]));
+		kv_hist_init(&t[i].connect);
+		kv_hist_init(&t[i].latency);
+	}
+	return t;
+}
+
+void scale_tallies_take(struct scale_tally *all, unsigned n, struct scale_step *s)
+{
+	for (unsigned i = 1; i < n; i++) {
+		kv_hist_merge(&all->connect, &all[i].connect);
+		kv_hist_merge(&all->latency, &all[i].latency);
+		all->messages += all[i].messages;
+		all->wrong += all[i].wrong;
+		all->failed += all[i].failed;
+		all->code = all->code ? all->code : all[i].code;
+	}
+	s->messages = all->messages;
+	s->wrong = all->wrong;
+	s->failed = all->failed;
+	s->connect_p50_ns = kv_hist_quantile(&all->connect, 0.5);
+	s->connect_p99_ns = kv_hist_reached(&all->connect, 0.99);
+	s->p50_ns = kv_hist_quantile(&all->latency, 0.5);
+	s->p99_ns = kv_hist_reached(&all->latency, 0.99);
 }

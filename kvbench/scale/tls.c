@@ -7,7 +7,6 @@
  * of a thread are due in their order, as in sessions.c. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
@@ -23,7 +22,6 @@
 #include "kvbench/load/bench.h"
 #include "kvbench/scale/peer.h"
 #include "kvbench/scale/secure.h"
-#include "probe/probe.h"
 
 enum {
 	ADDRESS_CLIENTS = 16000,
@@ -50,8 +48,7 @@ struct worker {
 	struct side *side;
 	unsigned index;
 	pthread_t thread;
-	struct kv_hist connect, latency;
-	uint64_t messages, wrong, failed;
+	struct scale_tally *tally;
 	unsigned char *message;
 };
 
@@ -60,6 +57,7 @@ struct side {
 	struct secure_context *ctx;
 	struct client *client;
 	struct worker *worker;
+	struct scale_tally *tally; /* of each worker */
 	unsigned threads;
 	uint32_t reach; /* clients to try */
 	uint16_t port;
@@ -79,35 +77,16 @@ static void stop(struct side *s, const char *fmt, const char *what)
 
 /* ---- the peer ---- */
 
-static int peer_start(struct side *s, const char *psk)
+static int peer_start(struct side *s)
 {
-	const struct scale_options *o = s->t->opt;
-	char size[32], threads[16], tell[16], input[16], line[256];
-	int told[2] = {-1, -1}, given[2] = {-1, -1};
-	int rc = pipe2(told, O_CLOEXEC) < 0 || pipe2(given, O_CLOEXEC) < 0 ? -errno : 0;
-	ssize_t n = snprintf(line, sizeof(line), "%s\n", psk);
-	snprintf(size, sizeof(size), "%llu", (unsigned long long)o->message_bytes);
-	snprintf(threads, sizeof(threads), "%u", o->num_threads);
-	snprintf(tell, sizeof(tell), "%d", told[1]);
-	snprintf(input, sizeof(input), "%d", given[0]);
-	if (rc == 0 && write(given[1], line, (size_t)n) != n)
-		rc = -EIO;
-	if (rc == 0)
-		rc = probe_spawn("/proc/self/exe",
-				 (const char *const[]){"kv-bench-scale-step", "peer", tell, input, "--message-size",
-						       size, "--buffer-mb", "4", "--num-threads", threads, NULL},
-				 -1, -1, (const int[]){told[1], given[0]}, true, &s->peer);
-	explicit_bzero(line, sizeof(line));
-	for (unsigned i = 0; i < 2; i++) {
-		if (given[i] >= 0)
-			close(given[i]);
+	int fd = peer_listen(&s->port), rc = fd;
+	if (fd >= 0) {
+		s->peer = fork();
+		if (s->peer == 0)
+			_exit(peer_main(s->t->opt, fd));
+		rc = s->peer < 0 ? -errno : 0;
+		close(fd);
 	}
-	if (told[1] >= 0)
-		close(told[1]);
-	if (rc == 0 && probe_take(told[0], &s->port, sizeof(s->port)) != sizeof(s->port))
-		rc = -KV_EPEERDOWN;
-	else if (rc < 0 && told[0] >= 0)
-		close(told[0]);
 	if (rc < 0)
 		scale_end(s->t, "the process for the other end cannot be started: %s", kv_strerror(rc));
 	return rc;
@@ -193,7 +172,7 @@ static bool client_connect(struct worker *w, uint32_t i)
 		stop(s, "the TLS handshake failed: %s", kv_strerror(rc));
 		return false;
 	}
-	kv_hist_add(&w->connect, kv_clock_now(&kv_clock_monotonic) - now);
+	kv_hist_add(&w->tally->connect, kv_clock_now(&kv_clock_monotonic) - now);
 	return true;
 }
 
@@ -227,16 +206,16 @@ static void message(struct worker *w, struct client *c)
 	while (rc == 0 && right < o->message_bytes && w->message[right] == peer_byte(right))
 		right++;
 	if (rc < 0) {
-		w->failed++;
+		w->tally->failed++;
 		secure_close(&c->secure);
 		stop(s, "a connection ended: %s", kv_strerror(rc));
 	} else if (right < o->message_bytes) {
-		w->wrong++;
+		w->tally->wrong++;
 		stop(s, "a message had wrong %s", "bytes");
 	} else {
-		w->messages++;
+		w->tally->messages++;
 		c->came++;
-		kv_hist_add(&w->latency, now - begun);
+		kv_hist_add(&w->tally->latency, now - begun);
 	}
 	c->due_ns = now + o->think_ns;
 }
@@ -277,32 +256,6 @@ static void on_all(struct side *s, void *(*fn)(void *))
 	scale_measure(s->t);
 }
 
-static void figures_take(struct side *s)
-{
-	struct scale_step *p = &s->t->step;
-	struct worker *all = &s->worker[0];
-	for (unsigned i = 1; i < s->threads; i++) {
-		kv_hist_merge(&all->connect, &s->worker[i].connect);
-		kv_hist_merge(&all->latency, &s->worker[i].latency);
-		all->messages += s->worker[i].messages;
-		all->wrong += s->worker[i].wrong;
-		all->failed += s->worker[i].failed;
-	}
-	p->messages = all->messages;
-	p->wrong = all->wrong;
-	p->failed = all->failed;
-	for (uint32_t i = 0; i < p->clients; i++)
-		p->succeeded += s->client[i].came == s->t->opt->messages;
-	if (all->connect.count) {
-		p->connect_p50_ns = kv_hist_quantile(&all->connect, 0.5);
-		p->connect_p99_ns = kv_hist_reached(&all->connect, 0.99);
-	}
-	if (all->latency.count) {
-		p->p50_ns = kv_hist_quantile(&all->latency, 0.5);
-		p->p99_ns = kv_hist_reached(&all->latency, 0.99);
-	}
-}
-
 static void step(struct side *s)
 {
 	struct scale_step *p = &s->t->step;
@@ -320,7 +273,9 @@ static void step(struct side *s)
 	if (!scale_over(s->t))
 		on_all(s, talk_main);
 	p->talk_ns = kv_clock_now(&kv_clock_monotonic) - now;
-	figures_take(s);
+	for (uint32_t i = 0; i < p->clients; i++)
+		p->succeeded += s->client[i].came == s->t->opt->messages;
+	scale_tallies_take(s->tally, s->threads, p);
 }
 
 static bool side_make(struct side *s)
@@ -329,12 +284,12 @@ static bool side_make(struct side *s)
 	s->threads = KV_MIN(KV_MIN(s->t->opt->num_threads, s->t->step.clients), (unsigned)THREADS_MAX);
 	s->client = calloc(s->t->step.clients, sizeof(*s->client));
 	s->worker = calloc(s->threads, sizeof(*s->worker));
-	for (unsigned i = 0; s->worker && i < s->threads; i++) {
+	s->tally = scale_tallies_make(s->threads);
+	for (unsigned i = 0; s->worker && s->tally && i < s->threads; i++) {
 		struct worker *w = &s->worker[i];
 		w->side = s;
 		w->index = i;
-		kv_hist_init(&w->connect);
-		kv_hist_init(&w->latency);
+		w->tally = &s->tally[i];
 		w->message = malloc(s->t->opt->message_bytes);
 		if (!w->message)
 			return false;
@@ -347,19 +302,19 @@ static bool side_make(struct side *s)
 			  "a connection takes one on each side; raise `ulimit -n`",
 			  (unsigned long long)files.rlim_cur, (unsigned long long)files.rlim_max);
 	}
-	return s->client && s->worker;
+	return s->client && s->worker && s->tally;
 }
 
-void scale_tls_run(struct scale_teller *t, const char *psk)
+void scale_tls_run(struct scale_teller *t)
 {
 	struct side s = {.t = t, .lock = PTHREAD_MUTEX_INITIALIZER};
 	struct kv_error err = {0};
 	snprintf(t->step.provider, sizeof(t->step.provider), "TCP, TLS 1.3");
 	if (!side_make(&s))
 		scale_end(t, "no memory for %u clients", t->step.clients);
-	else if (secure_context_create(false, psk, &s.ctx, &err) < 0)
-		scale_end(t, "%s", err.text);
-	else if (peer_start(&s, psk) == 0)
+	else if (secure_key_make() < 0 || secure_context_create(false, &s.ctx, &err) < 0)
+		scale_end(t, "%s", err.text[0] ? err.text : "the kernel gives no random bytes for a key");
+	else if (peer_start(&s) == 0)
 		step(&s);
 	peer_stop(&s);
 	for (uint32_t i = 0; s.client && i < t->step.clients; i++) {
@@ -370,6 +325,7 @@ void scale_tls_run(struct scale_teller *t, const char *psk)
 	for (unsigned i = 0; s.worker && i < s.threads; i++)
 		free(s.worker[i].message);
 	secure_context_destroy(&s.ctx);
+	free(s.tally);
 	free(s.worker);
 	free(s.client);
 }

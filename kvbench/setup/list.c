@@ -20,6 +20,17 @@ struct list {
 	struct kv_error *err;
 };
 
+bool bench_list_word(const char **at, char *word, size_t cap)
+{
+	size_t len;
+	if (!*at)
+		return false;
+	len = strcspn(*at, ",");
+	snprintf(word, cap, "%.*s", (int)KV_MIN(len, cap - 1), *at);
+	*at = (*at)[len] ? *at + len + 1 : NULL;
+	return true;
+}
+
 static const char *shown(const struct list *l, uint64_t n, char *buf, size_t cap)
 {
 	if (l->size)
@@ -100,25 +111,19 @@ int bench_list_parse(const char *name, const char *text, bool size, uint64_t min
 		     struct kv_error *err)
 {
 	struct list l = {.name = name, .size = size, .min = min, .max = max, .out = out, .err = err};
-	const char *at = text;
+	char word[WORD_MAX];
 	bool dots = false;
 	int rc = 0;
 	memset(out, 0, sizeof(*out));
-	while (rc == 0) {
-		char word[WORD_MAX];
-		size_t len = strcspn(at, ",");
-		snprintf(word, sizeof(word), "%.*s", (int)KV_MIN(len, sizeof(word) - 1), at);
-		if (strcmp(word, "...") == 0 && !dots && at[len])
-			dots = true;
-		else if (strcmp(word, "...") == 0)
-			rc = kv_fail(err, -KV_EINVAL, "--%s: a number must stand behind \"...\", where it ends", name);
-		else {
+	while (rc == 0 && bench_list_word(&text, word, sizeof(word))) {
+		if (strcmp(word, "...") != 0) {
 			rc = take(&l, word, dots);
 			dots = false;
+		} else if (dots || !text) {
+			rc = kv_fail(err, -KV_EINVAL, "--%s: a number must stand behind \"...\", where it ends", name);
+		} else {
+			dots = true;
 		}
-		if (!at[len])
-			break;
-		at += len + 1;
 	}
 	return rc;
 }

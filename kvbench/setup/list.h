@@ -14,6 +14,10 @@ struct bench_list {
 	uint64_t value[BENCH_LIST_MAX]; /* rising */
 };
 
+/* bench_list_word -- the next word of a list with commas at *at, which moves behind it; cut where it is longer than
+ * cap. False: the list has ended. */
+bool bench_list_word(const char **at, char *word, size_t cap);
+
 /* bench_list_parse -- "1,2,4,...,1024": rising whole numbers from min to max. "..." goes on from the numbers before it
  * to the one behind it, always the last: two numbers by their difference, more by the difference or the factor that all
  * of the last three have. size: numbers are sizes ("64KB"). name: the option, in sentences. Returns 0, or -KV_EINVAL

@@ -151,8 +151,6 @@ const struct kv_opt bench_options_table[] = {
 	KV_OPT_SERVER_THREADS_ROW(
 		AT(server.server_threads), .def = "0",
 		.help = "Worker threads of the server that kv-bench starts. 0: half of the cores, 1 to 4."),
-	KV_ROW_U64("base-client-id", AT(client.base_client_id), "N", "100", 0, INT64_MAX,
-		   "Id of the first client, for the server's log."),
 	KV_ROW_DURATION("timeout", AT(client.timeout_ns), "0", 0, 3600000000000ull,
 			"Deadline of one operation. 0: 5 s, and 1 s more per 100 MB. "
 			"Connecting may take as long, and at least 15 s."),

@@ -103,7 +103,7 @@ struct bench_client {
 	uint64_t buffer_mb;
 	int copies; /* enum bench_copies */
 	uint32_t slow_ms;
-	uint64_t base_client_id, timeout_ns, peer_timeout_ns, settle_ns, repair_mb;
+	uint64_t timeout_ns, peer_timeout_ns, settle_ns, repair_mb;
 };
 
 struct bench_output {

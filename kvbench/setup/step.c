@@ -91,6 +91,11 @@ json_t *step_server_args(const char *provider, const char *nic, uint32_t rails, 
 			 number[1], number[2], number[3]);
 }
 
+void step_small_buffers(void)
+{
+	(void)setenv("FI_OFI_RXM_BUFFER_SIZE", "4096", 0);
+}
+
 static uint32_t number_at(char **argv, int i)
 {
 	return (uint32_t)strtoul(argv[i], NULL, 10);

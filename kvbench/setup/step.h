@@ -25,6 +25,10 @@ char *step_host_text(bool limits, char *buf, size_t cap);
  * status. */
 int step_server_main(int argc, char **argv);
 
+/* step_small_buffers -- give rxm the smallest buffers that hold a message of KVRail: they are most of the memory of an
+ * endpoint. Both sides must have the same (engine/env.c): a server of our own inherits it. */
+void step_small_buffers(void);
+
 /* step_server_args -- the arguments of it, but for the last two. */
 json_t *step_server_args(const char *provider, const char *nic, uint32_t rails, uint32_t threads, int log_level);
 

@@ -2,12 +2,8 @@
 /* sweep.c -- the plan of kv-bench sweep: which combinations there are, and with which options each is run. */
 #include "kvbench/sweep/sweep.h"
 
-#include <limits.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#include "kvbench/load/bench.h"
 #include "kvbench/report/lab.h"
+#include "kvbench/setup/command.h"
 
 static const char *const axis_names[SWEEP_AXES] = {"value_size", "num_clients", "num_workers"};
 
@@ -93,36 +89,24 @@ static json_t *axes(const struct sweep_options *o)
 	return all;
 }
 
-static json_t *strings(char *const *item, int count)
-{
-	json_t *list = json_array();
-	for (int i = 0; i < count; i++)
-		json_array_append_new(list, json_string(item[i]));
-	return list;
-}
-
 json_t *sweep_plan(const struct sweep_options *o, struct kv_error *err)
 {
 	const struct bench_options *b = &o->bench;
-	char program[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
 	json_t *identity = settings(o, true, err), *args = settings(o, false, err), *plan;
 	json_t *all = err->text[0] ? NULL : cells(o, err);
-	program[KV_MAX(n, (ssize_t)0)] = 0;
 	if (!all) {
 		json_decref(identity);
 		json_decref(args);
 		return NULL;
 	}
-	plan = json_pack(
-		"{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:f, s:I, s:i, s:b, s:b, s:s?, s:s?, s:s?}",
-		"version", KVRAIL_VERSION, "program", program, "options", strings(b->out.argv + 1, b->out.argc - 1),
-		"settings", identity, "args", args, "cells", all, "axes", axes(o), "servers",
-		strings((char *const *)(uintptr_t)b->target.servers.item, (int)b->target.servers.count), "order_seed",
-		(json_int_t)o->order_seed, "repeat_runs", (json_int_t)b->pace.repeat_runs, "timeout_s",
-		(double)o->cell_timeout_ns / 1e9, "seed", (json_int_t)b->load.seed, "batch", (int)b->load.batch,
-		"quiet", (int)b->out.quiet, "log_through", (int)(b->out.log_level > KV_LOG_ERROR), "json", b->out.json,
-		"report", b->out.report, "resume", o->resume);
+	plan = json_pack("{s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:f, s:I, s:i, s:b, s:b, s:s?, s:s?, s:s?}", "settings",
+			 identity, "args", args, "cells", all, "axes", axes(o), "servers",
+			 lab_strings(b->target.servers.item, b->target.servers.count), "order_seed",
+			 (json_int_t)o->order_seed, "repeat_runs", (json_int_t)b->pace.repeat_runs, "timeout_s",
+			 (double)o->cell_timeout_ns / 1e9, "seed", (json_int_t)b->load.seed, "batch",
+			 (int)b->load.batch, "quiet", (int)b->out.quiet, "log_through",
+			 (int)(b->out.log_level > KV_LOG_ERROR), "json", b->out.json, "report", b->out.report, "resume",
+			 o->resume);
 	if (!plan)
 		kv_fail(err, -KV_ENOMEM, "no memory for the plan, or an option is not text in UTF-8");
 	return plan;
@@ -133,20 +117,11 @@ int sweep_main(int argc, char **argv)
 	static struct sweep_options o; /* too large for a stack */
 	struct kv_error err = {0};
 	json_t *plan = NULL;
-	int rc = sweep_options_parse(argc, argv, &o, &err);
-	if (rc > 0)
-		return BENCH_OK;
-	if (rc == 0 && o.bench.out.config) {
-		kv_opt_dump(sweep_options_table(), &o, stdout);
-		return BENCH_OK;
-	}
-	if (rc == 0)
+	int over, rc = sweep_options_parse(argc, argv, &o, &err);
+	if (rc == 0 && !o.bench.out.config) {
 		plan = sweep_plan(&o, &err);
-	if (!plan) {
-		fprintf(stderr, "kv-bench sweep: %s (try --help)\n", err.text);
-		return BENCH_USAGE;
+		rc = plan ? 0 : -KV_EINVAL;
 	}
-	rc = lab_exec("kv-bench sweep", "sweep", plan, NULL);
-	json_decref(plan);
-	return rc;
+	over = command_over("kv-bench sweep", rc, &err, sweep_options_table(), &o, o.bench.out.config);
+	return over >= 0 ? over : lab_run("sweep", plan, argc, argv);
 }

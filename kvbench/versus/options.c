@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "kvbench/setup/list.h"
+
 #define AT(member) .offset = offsetof(struct versus_options, member)
 
 static const char *const arrivals_names[] = {"uniform", "poisson", NULL};
@@ -138,19 +140,18 @@ static void target_label(struct versus_options *o, struct versus_target *t)
 int versus_targets_parse(struct versus_options *o, struct kv_error *err)
 {
 	const char *at = o->target_list;
+	char item[sizeof(o->target[0].name) + 1];
 	o->num_targets = 0;
 	if (!at || !*at)
 		return kv_fail(err, -KV_EINVAL,
 			       "--targets names the servers to compare, as in kvrail,redis://127.0.0.1:6379");
-	for (bool more = true; more;) {
+	while (bench_list_word(&at, item, sizeof(item))) {
 		struct versus_target *t = &o->target[o->num_targets];
-		size_t len = strcspn(at, ",");
-		char item[sizeof(t->name)];
 		if (o->num_targets == VERSUS_TARGETS_MAX)
 			return kv_fail(err, -KV_EINVAL, "--targets: at most %u of them", (unsigned)VERSUS_TARGETS_MAX);
-		if (len >= sizeof(item))
-			return kv_fail(err, -KV_EINVAL, "--targets: a name has at most %zu letters", sizeof(item) - 1);
-		snprintf(item, sizeof(item), "%.*s", (int)len, at);
+		if (strlen(item) >= sizeof(t->name))
+			return kv_fail(err, -KV_EINVAL, "--targets: a name has at most %zu letters",
+				       sizeof(t->name) - 1);
 		*t = (struct versus_target){0};
 		if (target_parse(item, t, err) < 0)
 			return -KV_EINVAL;
@@ -159,8 +160,6 @@ int versus_targets_parse(struct versus_options *o, struct kv_error *err)
 				return kv_fail(err, -KV_EINVAL, "--targets: %s is named twice", t->name);
 		target_label(o, t);
 		o->num_targets++;
-		more = at[len] == ',';
-		at += len + more;
 	}
 	return 0;
 }
@@ -195,7 +194,6 @@ static const char *const own_names[] = {"server",
 					"ca",
 					"crl",
 					"server-name",
-					"base-client-id",
 					"log-level",
 					"slow-ms",
 					"background-puts"};

@@ -2,22 +2,13 @@
 /* versus.c -- the plan of kv-bench versus: the targets, and the options of their runs. */
 #include "kvbench/versus/versus.h"
 
-#include <limits.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "kvbench/load/bench.h"
 #include "kvbench/report/lab.h"
 #include "kvbench/setup/args.h"
+#include "kvbench/setup/command.h"
 #include "kvbench/setup/signals.h"
-
-static json_t *strings(const char *const *item, unsigned count)
-{
-	json_t *list = json_array();
-	for (unsigned i = 0; i < count; i++)
-		json_array_append_new(list, json_string(item[i]));
-	return list;
-}
 
 /* The options of a run that all targets have alike. */
 static json_t *load_options(const struct versus_options *o)
@@ -43,7 +34,7 @@ static json_t *load_options(const struct versus_options *o)
 		args_put(&a, "--verify");
 	if (o->no_checksum)
 		args_put(&a, "--no-checksum");
-	return strings(a.arg, a.count);
+	return lab_strings(a.arg, a.count);
 }
 
 static json_t *targets(const struct versus_options *o)
@@ -68,20 +59,15 @@ static const char *checked(const struct versus_options *o)
 	return o->no_checksum ? "length" : "checksum";
 }
 
-static json_t *plan_of(const struct versus_options *o, int argc, char **argv)
+static json_t *plan_of(const struct versus_options *o)
 {
-	char program[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
-	program[KV_MAX(n, (ssize_t)0)] = 0;
-	return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, "
-			 "s:I, s:I, s:f, s:f, s:b, s:I, s:s, s:s, s:s?, s:s?, s:s?}",
-			 "version", KVRAIL_VERSION, "program", program, "options",
-			 strings((const char *const *)argv + 1, (unsigned)argc - 1), "targets", targets(o), "load",
-			 load_options(o), "own", strings(o->own.item, o->own.count), "rounds", (json_int_t)o->rounds,
-			 "num_workers", (json_int_t)o->num_workers, "num_clients", (json_int_t)o->num_clients,
-			 "num_keys", (json_int_t)o->num_keys, "value_size", (json_int_t)o->value_size, "batch",
-			 (json_int_t)o->batch, "warmup", (json_int_t)o->warmup, "duration_s",
-			 (double)o->duration_ns / 1e9, "rate", o->rate, "mixed", (int)o->mixed, "seed",
+	return json_pack("{s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:b, s:I, s:s, s:s, "
+			 "s:s?, s:s?, s:s?}",
+			 "targets", targets(o), "load", load_options(o), "own", lab_strings(o->own.item, o->own.count),
+			 "rounds", (json_int_t)o->rounds, "num_workers", (json_int_t)o->num_workers, "num_clients",
+			 (json_int_t)o->num_clients, "num_keys", (json_int_t)o->num_keys, "value_size",
+			 (json_int_t)o->value_size, "batch", (json_int_t)o->batch, "warmup", (json_int_t)o->warmup,
+			 "duration_s", (double)o->duration_ns / 1e9, "rate", o->rate, "mixed", (int)o->mixed, "seed",
 			 (json_int_t)o->seed, "arrivals", o->arrivals == BENCH_POISSON ? "poisson" : "uniform",
 			 "checked", checked(o), "keys_pattern", o->keys_pattern, "json", o->json, "report", o->report);
 }
@@ -90,26 +76,9 @@ int versus_main(int argc, char **argv)
 {
 	static struct versus_options o;
 	struct kv_error err = {0};
-	json_t *plan;
 	int rc = versus_options_parse(argc, argv, &o, &err);
-	if (rc > 0)
-		return BENCH_OK;
-	if (rc < 0) {
-		fprintf(stderr, "kv-bench versus: %s (try --help)\n", err.text);
-		return BENCH_USAGE;
-	}
-	if (o.config) {
-		kv_opt_dump(versus_options_table, &o, stdout);
-		return BENCH_OK;
-	}
-	plan = plan_of(&o, argc, argv);
-	if (!plan) {
-		fprintf(stderr, "kv-bench versus: no memory for the plan, or an option is not text in UTF-8\n");
-		return BENCH_USAGE;
-	}
-	rc = lab_exec("kv-bench versus", "versus", plan, NULL);
-	json_decref(plan);
-	return rc;
+	int over = command_over("kv-bench versus", rc, &err, versus_options_table, &o, o.config);
+	return over >= 0 ? over : lab_run("versus", plan_of(&o), argc, argv);
 }
 
 int versus_drive_main(int argc, char **argv)

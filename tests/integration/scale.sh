@@ -55,7 +55,13 @@ processes() {
 }
 none_left() { [ -z "$(processes "$1" '')" ]; }
 a_step() { [ -n "$(processes "$1" 'kv-bench-scale-step|')" ]; }
-a_peer() { [ -n "$(processes "$1" 'kv-bench-scale-step|peer|')" ]; }
+peers() { # the other end of TLS: a child of the step, with its arguments
+	local p
+	for p in $(processes "$1" 'kv-bench-scale-step|tls|'); do
+		processes "$1" 'kv-bench-scale-step|tls|' | grep -qx "$(awk '/^PPid:/ { print $2 }' "/proc/$p/status")" && echo "$p"
+	done
+}
+a_peer() { [ -n "$(peers "$1")" ]; }
 broken() { # broken SIGNAL WHOM STATUS SIZE
 	local pid got
 	"$build/kv-bench" scale "${over[@]}" --clients 7,8 --messages 100000 --think-time 100ms --message-size "$4" --timeout 60 --json "$scratch/broken.json" >"$scratch/broken" 2>&1 &
@@ -84,7 +90,7 @@ peer_dies() { # the other end of the connections with TLS
 	pids+=("$!")
 	soon a_peer 1234 || { cat "$scratch/peer"; return 1; }
 	# shellcheck disable=SC2046
-	kill -KILL $(processes 1234 'kv-bench-scale-step|peer|')
+	kill -KILL $(peers 1234)
 	wait "${pids[-1]}"
 	soon none_left 1234 && steps "$scratch/peer.json" 'not t[0]["complete"] and t[0]["stopped"] != ""'
 }

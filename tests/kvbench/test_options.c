@@ -44,7 +44,6 @@ static void defaults_are_those_promised(void **state)
 	assert_int_equal(o.client.buffer_mb, 64);
 	assert_int_equal(o.pace.warmup, 100);
 	assert_int_equal(o.load.ttl, 300);
-	assert_int_equal(o.client.base_client_id, 100);
 	assert_int_equal(o.out.log_level, KV_LOG_WARN);
 	assert_int_equal(o.client.timeout_ns, 0);
 	assert_string_equal(o.target.provider, "auto");

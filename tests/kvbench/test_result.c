@@ -12,7 +12,6 @@
 #include "kvbench/measure/conditions.h"
 #include "kvbench/measure/progress.h"
 #include "kvbench/measure/series.h"
-#include "kvbench/report/file.h"
 #include "tests/kvbench/check.h"
 
 /* ---- sampling ---- */
@@ -147,31 +146,6 @@ static void the_processors_times_are_read(void **state)
 	assert_true(bench_distance_ns() >= -1);
 }
 
-/* ---- files ---- */
-
-static void a_file_has_its_name_when_it_is_whole(void **state)
-{
-	struct check_file file = check_file_make("old");
-	struct kv_error err = {0};
-	struct out_file f;
-	struct stat st;
-	(void)state;
-	assert_int_equal(out_file_open(&f, file.path, "the page", &err), 0);
-	assert_int_equal(stat(file.path, &st), 0);
-	assert_int_equal(st.st_size, 3);
-	assert_int_equal(out_file_write(&f, "longer", 6, &err), 0);
-	assert_int_equal(stat(file.path, &st), 0);
-	assert_int_equal(st.st_size, 6);
-	assert_int_not_equal(stat(f.temporary[0] ? f.temporary : "/nonexistent", &st), 0);
-	assert_int_equal(out_file_open(&f, "/nonexistent/x", "the page", &err), -ENOENT);
-	check_contains(err.text, "the page /nonexistent/x cannot be written: No such file");
-	out_file_discard(&f);
-	assert_int_equal(out_file_open(&f, "/dev/full", "the page", &err), 0);
-	assert_int_equal(out_file_write(&f, "x", 1, &err), -ENOSPC);
-	check_contains(err.text, "No space left");
-	check_file_remove(&file);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -180,7 +154,6 @@ int main(void)
 		cmocka_unit_test(repeated_runs_make_one_series),
 		cmocka_unit_test(the_live_line_fits),
 		cmocka_unit_test(the_processors_times_are_read),
-		cmocka_unit_test(a_file_has_its_name_when_it_is_whole),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file.c -- files that appear whole or not at all.
+/* out_file.c -- files that appear whole or not at all.
  *
  * The file is created before the run, so that a wrong path or a full disk costs a second and not an hour, and gets its
  * name only when it is complete and on disk: a reader never finds a part. */
-#include "kvbench/report/file.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,28 +26,36 @@ static int reserve(struct out_file *f)
 	return errno == ENOSPC || errno == EDQUOT ? -errno : 0;
 }
 
+/* The file beside it that gets its name at the end. mode: of the file that it replaces; 0: there is none. */
+static int open_temporary(struct out_file *f, mode_t mode)
+{
+	int n = snprintf(f->temporary, sizeof(f->temporary), "%s.%d.tmp", f->path, (int)getpid());
+	if (n >= 0 && (size_t)n < sizeof(f->temporary))
+		f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	else
+		errno = ENAMETOOLONG;
+	if (f->fd < 0) {
+		f->temporary[0] = 0;
+		return -errno;
+	}
+	if (mode && fchmod(f->fd, mode & 07777) < 0)
+		return -errno;
+	return reserve(f);
+}
+
 /* Devices, pipes and terminals are written where they are: renaming over /dev/stdout would replace it. */
 static int open_fd(struct out_file *f)
 {
+	char target[PATH_MAX];
 	struct stat st;
-	int n;
-	if (strcmp(f->path, "-") == 0) {
-		f->fd = dup(STDOUT_FILENO);
-	} else if (stat(f->path, &st) == 0 && !S_ISREG(st.st_mode)) {
-		f->fd = open(f->path, O_WRONLY | O_CLOEXEC);
-	} else {
-		n = snprintf(f->temporary, sizeof(f->temporary), "%s.%d.tmp", f->path, (int)getpid());
-		if (n < 0 || (size_t)n >= sizeof(f->temporary)) {
-			f->temporary[0] = 0;
-			return -ENAMETOOLONG;
-		}
-		f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-		if (f->fd < 0)
-			f->temporary[0] = 0;
+	bool there = stat(f->path, &st) == 0;
+	if (strcmp(f->path, "-") != 0 && (!there || S_ISREG(st.st_mode))) {
+		if (there && realpath(f->path, target)) /* of a link */
+			memcpy(f->path, target, sizeof(target));
+		return open_temporary(f, there ? st.st_mode : 0);
 	}
-	if (f->fd < 0)
-		return -errno;
-	return f->temporary[0] ? reserve(f) : 0;
+	f->fd = strcmp(f->path, "-") == 0 ? dup(STDOUT_FILENO) : open(f->path, O_WRONLY | O_CLOEXEC);
+	return f->fd < 0 ? -errno : 0;
 }
 
 int out_file_open(struct out_file *f, const char *path, const char *what, struct kv_error *err)
@@ -127,12 +136,24 @@ int out_file_written(struct out_file *f, uint64_t len, struct kv_error *err)
 	return rc;
 }
 
-int out_file_write(struct out_file *f, const char *text, size_t len, struct kv_error *err)
+/* After the writing: give it its name, or give it up. */
+static int ended(struct out_file *f, int rc, uint64_t len, struct kv_error *err)
 {
-	int rc = text ? write_all(f->fd, text, len) : -KV_ENOMEM;
 	if (rc == 0)
 		return out_file_written(f, len, err);
 	failed(f, rc, err);
 	out_file_discard(f);
 	return rc;
+}
+
+int out_file_write(struct out_file *f, const void *data, size_t len, struct kv_error *err)
+{
+	return ended(f, data ? write_all(f->fd, data, len) : -KV_ENOMEM, len, err);
+}
+
+int out_file_write_line(struct out_file *f, const char *text, struct kv_error *err)
+{
+	size_t len = text ? strlen(text) : 0;
+	int rc = text ? write_all(f->fd, text, len) : -KV_ENOMEM;
+	return ended(f, rc == 0 ? write_all(f->fd, "\n", 1) : rc, len + 1, err);
 }

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ids.h -- the distinct block ids of a trace, numbered from 0 in the order in which they came. */
+#ifndef KVRAIL_KVBENCH_LOAD_IDS_H
+#define KVRAIL_KVBENCH_LOAD_IDS_H
+
+#include "base/base.h"
+
+struct trace_ids { /* {0}: none */
+	struct trace_id {
+		uint64_t id; /* + 1; 0: empty */
+		uint32_t number;
+	} *slot;
+	uint64_t mask, count;
+};
+
+/* trace_ids_have -- whether this id is there. trace_ids_number -- its number; a new id is added. 0 or -KV_ENOMEM. */
+bool trace_ids_have(const struct trace_ids *ids, uint64_t id);
+int trace_ids_number(struct trace_ids *ids, uint64_t id, uint32_t *out);
+void trace_ids_free(struct trace_ids *ids);
+
+#endif
