@@ -213,70 +213,179 @@ uint64_t bench_piece_bytes(uint64_t value_size)
 	return piece;
 }
 
-static int check_own_server(const struct bench_options *o, struct kv_error *err)
+/* A combination of options that is refused, and why. */
+struct rule {
+	bool broken;
+	const char *why;
+};
+
+static int rules_check(const struct rule *rule, unsigned count, struct kv_error *err)
 {
-	if (o->target.servers.count > 0 && o->server.memory_mb > 0)
-		return kv_fail(err, -KV_EINVAL,
-			       "--memory-mb sizes the server that kv-bench starts itself: drop it, or drop --server");
-	if (o->target.servers.count > 0 && o->server.server_threads > 0)
-		return kv_fail(
-			err, -KV_EINVAL,
-			"--server-threads concerns the server that kv-bench starts itself: drop it, or drop --server");
-	if (o->target.servers.count > 0 && o->server.eviction != 0)
-		return kv_fail(err, -KV_EINVAL,
-			       "--eviction concerns the server that kv-bench starts itself: drop it, or drop --server");
-	if (o->target.servers.count > 0 && (o->server.num_servers > 1 || o->server.event_text.count > 0))
-		return kv_fail(err, -KV_EINVAL,
-			       "--servers and --event concern servers that kv-bench starts itself: "
-			       "drop them, or drop --server");
-	if (o->client.copies != BENCH_COPIES_ONE && o->target.servers.count == 0 && o->server.num_servers == 1)
-		return kv_fail(err, -KV_EINVAL,
-			       "--copies %s needs a second server to keep the copies at: add --servers 2, or more",
-			       bench_copies_names[o->client.copies]);
-	if (o->client.copies == BENCH_COPIES_HOT && o->client.repair_mb == 0)
-		return kv_fail(err, -KV_EINVAL,
-			       "--copies hot copies at the rate of --repair-mb, and 0 is none: drop one of them");
-	if (o->server.event_text.count > 0 && o->roofline.run)
-		return kv_fail(err, -KV_EINVAL, "--roofline needs servers that stay: drop it, or drop --event");
-	if (o->roofline.run && o->server.num_servers > 1)
-		return kv_fail(err, -KV_EINVAL, "--roofline measures one server: drop it, or drop --servers");
-	if (o->roofline.run && (o->roofline.file || o->target.servers.count > 0))
-		return kv_fail(err, -KV_EINVAL, "--roofline measures the fabric of this machine%s",
-			       o->roofline.file ? ", --roofline-file has a figure: drop one of them"
-						: ": for --server use --roofline-file, with the report of kv-bench "
-						  "fabric --connect");
-	if (o->target.servers.count == 0 && kv_opt_security_given(&o->security))
-		return kv_fail(err, -KV_EINVAL,
-			       "--psk-file, --cert, --key, --ca, --crl and --server-name need --server: the server "
-			       "that kv-bench starts has a key of its own");
-	if (o->target.servers.count == 0 && o->target.cluster)
-		return kv_fail(err, -KV_EINVAL, "--cluster needs --server: the server that kv-bench starts is of none");
+	for (unsigned i = 0; i < count; i++)
+		if (rule[i].broken)
+			return kv_fail(err, -KV_EINVAL, "%s", rule[i].why);
 	return 0;
 }
 
+/* The servers, and the mode. */
+static int check_servers(const struct bench_options *o, struct kv_error *err)
+{
+	bool ours = o->target.servers.count == 0, run = o->roofline.run;
+	const struct rule rules[] = {
+		{!ours && o->server.memory_mb > 0,
+		 "--memory-mb sizes the server that kv-bench starts itself: drop it, or drop --server"},
+		{!ours && o->server.server_threads > 0,
+		 "--server-threads concerns the server that kv-bench starts itself: drop it, or drop --server"},
+		{!ours && o->server.eviction != 0,
+		 "--eviction concerns the server that kv-bench starts itself: drop it, or drop --server"},
+		{!ours && (o->server.num_servers > 1 || o->server.event_text.count > 0),
+		 "--servers and --event concern servers that kv-bench starts itself: drop them, or drop --server"},
+		{o->client.copies == BENCH_COPIES_HOT && o->client.repair_mb == 0,
+		 "--copies hot copies at the rate of --repair-mb, and 0 is none: drop one of them"},
+		{o->server.event_text.count > 0 && run, "--roofline needs servers that stay: drop it, or drop --event"},
+		{run && o->server.num_servers > 1, "--roofline measures one server: drop it, or drop --servers"},
+		{run && o->roofline.file, "--roofline measures the fabric of this machine, --roofline-file has a "
+					  "figure: drop one of them"},
+		{run && !ours, "--roofline measures the fabric of this machine: for --server use --roofline-file, with "
+			       "the report of kv-bench fabric --connect"},
+		{run && o->target.mode == KVC_MODE_PULL,
+		 "--roofline measures bare writes, which --mode pull does without: drop one of them"},
+		{o->roofline.depth > 1 && !run, "--roofline-depth needs --roofline"},
+		{ours && kv_opt_security_given(&o->security),
+		 "--psk-file, --cert, --key, --ca, --crl and --server-name need --server: the server that kv-bench "
+		 "starts has a key of its own"},
+		{ours && o->target.cluster, "--cluster needs --server: the server that kv-bench starts is of none"},
+		{ours && o->load.keep_going, "--keep-going needs --server: without it the run is over when the server "
+					     "that kv-bench started dies"},
+		{o->load.no_write && (o->replay.trace || ours),
+		 "--no-write needs --server, and no --trace: a server that kv-bench starts is empty"},
+	};
+	if (o->client.copies != BENCH_COPIES_ONE && ours && o->server.num_servers == 1)
+		return kv_fail(err, -KV_EINVAL,
+			       "--copies %s needs a second server to keep the copies at: add --servers 2, or more",
+			       bench_copies_names[o->client.copies]);
+	return rules_check(rules, KV_COUNT(rules), err);
+}
+
+/* A trace replaces the phases. */
 static int check_trace(const struct bench_options *o, struct kv_error *err)
 {
-	if (!o->replay.trace && o->replay.speed != 0)
-		return kv_fail(err, -KV_EINVAL, "--trace-speed needs --trace FILE");
-	if (!o->replay.trace && o->replay.order != BENCH_ORDER_STRICT)
-		return kv_fail(err, -KV_EINVAL, "--trace-order needs --trace FILE");
-	if (o->replay.trace && o->pace.rate != 0)
-		return kv_fail(err, -KV_EINVAL,
-			       "--rate does not go with --trace: the trace has its own times, use --trace-speed");
-	if (o->replay.trace &&
-	    (o->load.num_keys != 1000 || o->pace.repeat_reads != 10 || o->pace.warmup != BENCH_WARMUP))
-		return kv_fail(err, -KV_EINVAL,
-			       "--trace has its own requests: drop --num-keys, --repeat-reads and --warmup");
-	if (o->replay.trace && (o->roofline.run || o->roofline.file))
-		return kv_fail(err, -KV_EINVAL,
-			       "--roofline compares with the read phase, "
-			       "which --trace replaces: run them one after the other");
-	if (o->replay.trace && (o->load.keys_pattern || o->load.value_sizes))
-		return kv_fail(
-			err, -KV_EINVAL,
-			"--trace has its own keys, and blocks of one size: drop --keys-pattern and --value-sizes");
+	bool trace = o->replay.trace != NULL;
+	const struct rule rules[] = {
+		{!trace && o->replay.speed != 0, "--trace-speed needs --trace FILE"},
+		{!trace && o->replay.order != BENCH_ORDER_STRICT, "--trace-order needs --trace FILE"},
+		{trace && o->pace.rate != 0,
+		 "--rate does not go with --trace: the trace has its own times, use --trace-speed"},
+		{trace && (o->load.num_keys != 1000 || o->pace.repeat_reads != 10 || o->pace.warmup != BENCH_WARMUP),
+		 "--trace has its own requests: drop --num-keys, --repeat-reads and --warmup"},
+		{trace && (o->roofline.run || o->roofline.file),
+		 "--roofline compares with the read phase, which --trace replaces: run them one after the other"},
+		{trace && (o->load.keys_pattern || o->load.value_sizes),
+		 "--trace has its own keys, and blocks of one size: drop --keys-pattern and --value-sizes"},
+		{o->pace.warmup_steady > 0 && trace,
+		 "--warmup-steady warms reads up, which --trace has none of: drop it"},
+	};
 	if (!(o->replay.speed >= 0 && o->replay.speed <= 1e9))
 		return kv_fail(err, -KV_EINVAL, "--trace-speed %g is not a factor between 0 and 1e9", o->replay.speed);
+	return rules_check(rules, KV_COUNT(rules), err);
+}
+
+/* The kinds of load that exclude each other. */
+static int check_kinds(const struct bench_options *o, struct kv_error *err)
+{
+	const struct bench_load *l = &o->load;
+	bool trace = o->replay.trace != NULL, run = o->roofline.run, rate = o->pace.rate != 0;
+	const struct rule rules[] = {
+		{(run || o->roofline.file) && l->value_sizes,
+		 "--roofline measures values of one size: use --value-size"},
+		{l->keep_going && (trace || run),
+		 "--keep-going concerns the read phase alone: drop --trace and --roofline"},
+		{l->keep_going && o->pace.duration_ns == 0,
+		 "--keep-going needs --duration, which says how long to read"},
+		{l->slices && (trace || run || l->keep_going || rate || o->out.breakdown || o->pace.slo),
+		 "--slices changes plain writes and reads: drop --trace, --roofline, --keep-going, --rate, --breakdown "
+		 "and --slo"},
+		{l->batch > 0 && (trace || run || l->keep_going),
+		 "--batch changes plain writes and reads: drop --trace, --roofline and --keep-going"},
+		{l->batch > 0 && rate, "--rate counts single reads: drop it, or drop --batch"},
+		{l->mixed && (trace || l->no_write || l->keep_going),
+		 "--mixed compares with the write and read phases: drop --trace, --no-write and --keep-going"},
+		{l->background_puts && !l->mixed && !l->mix.put,
+		 "--background-puts is about the PUTs of --mixed and --mix: add one"},
+		{o->out.breakdown && (trace || l->batch > 0),
+		 "--breakdown is of single GETs: drop --trace and --batch"},
+		{!l->async && l->submitters != BENCH_SUBMITTERS,
+		 "--submitters is about the threads of --async: add that"},
+		{l->no_threads && (!l->async || l->submitters != 0),
+		 "--no-threads is for one thread that does all: add --async --submitters 0"},
+		{l->no_threads && l->num_threads > 1, "--no-threads has one loop and no thread: drop --num-threads"},
+		{l->async && (trace || l->mixed || run || l->keep_going),
+		 "--async changes plain writes and reads: drop --trace, --mixed, --roofline and --keep-going"},
+		{l->async && rate, "--rate paces workers, of which --async has none: drop one of them"},
+		{l->async && o->out.breakdown, "--breakdown is of the GETs of workers: drop it, or drop --async"},
+		{l->mix.total && (trace || l->async || l->mixed || run || l->no_write),
+		 "--mix is of workers, in the read phase: drop --trace, --async, --mixed, --roofline and --no-write"},
+		{o->pace.repeat_runs > 1 && (trace || l->keep_going),
+		 "--repeat-runs repeats the read phase: drop --trace and --keep-going"},
+	};
+	if (l->async && l->submitters > l->num_workers)
+		return kv_fail(err, -KV_EINVAL,
+			       "%u submitters have fewer ids in flight than one each: use --num-workers %u or more, or "
+			       "a smaller --submitters",
+			       l->submitters, l->submitters);
+	return rules_check(rules, KV_COUNT(rules), err);
+}
+
+static int check_pace(const struct bench_options *o, struct kv_error *err)
+{
+	const struct bench_pace *p = &o->pace;
+	bool slo = p->aim.quantile > 0;
+	const struct rule rules[] = {
+		{p->arrivals != BENCH_UNIFORM && p->rate == 0 && !slo,
+		 "--arrivals poisson is of the open loop: add --rate R, or --slo"},
+		{p->ramp_ns && p->rate == 0, "--ramp is how --rate begins: add --rate R"},
+		{slo && p->rate != 0, "--slo looks for the rate: drop --rate"},
+		{slo && p->repeat_runs > 1, "--slo makes many trials: drop --repeat-runs, which repeats one load"},
+		{slo && (o->replay.trace || o->load.batch || o->load.async || o->load.keep_going || o->load.mixed ||
+			 o->roofline.run || o->out.breakdown),
+		 "--slo searches with single operations of workers alone: drop --trace, --batch, --async, "
+		 "--keep-going, --mixed, --roofline and --breakdown"},
+		{p->warmup_steady > 0 && p->warmup != BENCH_WARMUP,
+		 "--warmup says when a warm-up ends, and --warmup-steady does: drop one of them"},
+	};
+	if (!(p->rate >= 0 && p->rate <= 1e9))
+		return kv_fail(err, -KV_EINVAL, "--rate %g is not a number of operations per second between 0 and 1e9",
+			       p->rate);
+	if (!(p->warmup_steady >= 0 && p->warmup_steady <= 100))
+		return kv_fail(err, -KV_EINVAL, "--warmup-steady %g is not a percentage between 0 and 100",
+			       p->warmup_steady);
+	return rules_check(rules, KV_COUNT(rules), err);
+}
+
+static int check_sizes(const struct bench_options *o, struct kv_error *err)
+{
+	char value[32], buffer[32];
+	kv_size_format(o->load.value_size, value, sizeof(value));
+	if (o->roofline.run && o->load.value_size > KV_RANGE_MAX)
+		return kv_fail(err, -KV_EINVAL, "--roofline measures values of up to %s, not %s",
+			       kv_size_format(KV_RANGE_MAX, buffer, sizeof(buffer)), value);
+	/* A borrowed value may take half of a client's buffer (kvclient.h), whose pieces are powers of two. */
+	if (2 * bench_piece_bytes(o->load.value_size) > o->client.buffer_mb << 20)
+		return kv_fail(
+			err, -KV_EINVAL,
+			"a value of %s does not fit half of a client's buffer of %s: use --buffer-mb %llu or more",
+			value, kv_size_format(o->client.buffer_mb << 20, buffer, sizeof(buffer)),
+			(unsigned long long)(2 * bench_piece_bytes(o->load.value_size) + (1 << 20) - 1) >> 20);
+	/* The words of a value are compared, and no slice cuts one. */
+	for (unsigned i = 0; o->load.slices && i < KV_MAX(o->load.sizes.count, 1u); i++) {
+		uint64_t size = o->load.sizes.count ? o->load.sizes.row[i].size : o->load.value_size;
+		if (size % (8ull * o->load.slices))
+			return kv_fail(err, -KV_EINVAL,
+				       "a value of %s has no %u slices of whole words: use sizes that are multiples of "
+				       "%u bytes",
+				       kv_size_format(size, buffer, sizeof(buffer)), o->load.slices,
+				       8 * o->load.slices);
+	}
 	return 0;
 }
 
@@ -317,161 +426,6 @@ static int apply_model(struct bench_options *o, struct kv_error *err)
 	return rc;
 }
 
-static int check_load(const struct bench_options *o, struct kv_error *err)
-{
-	char value[32], buffer[32];
-	if (!(o->pace.rate >= 0 && o->pace.rate <= 1e9))
-		return kv_fail(err, -KV_EINVAL, "--rate %g is not a number of operations per second between 0 and 1e9",
-			       o->pace.rate);
-	if ((o->roofline.run || o->roofline.file) && o->load.value_sizes)
-		return kv_fail(err, -KV_EINVAL, "--roofline measures values of one size: use --value-size");
-	if (o->roofline.run && o->load.value_size > KV_RANGE_MAX)
-		return kv_fail(err, -KV_EINVAL, "--roofline measures values of up to %s, not %s",
-			       kv_size_format(KV_RANGE_MAX, buffer, sizeof(buffer)),
-			       kv_size_format(o->load.value_size, value, sizeof(value)));
-	/* A borrowed value may take half of a client's buffer (kvclient.h), whose pieces are powers of two. */
-	if (2 * bench_piece_bytes(o->load.value_size) > o->client.buffer_mb << 20)
-		return kv_fail(
-			err, -KV_EINVAL,
-			"a value of %s does not fit half of a client's buffer of %s: use --buffer-mb %llu or more",
-			kv_size_format(o->load.value_size, value, sizeof(value)),
-			kv_size_format(o->client.buffer_mb << 20, buffer, sizeof(buffer)),
-			(unsigned long long)(2 * bench_piece_bytes(o->load.value_size) + (1 << 20) - 1) >> 20);
-	return 0;
-}
-
-static int check_reads(const struct bench_options *o, struct kv_error *err)
-{
-	if (o->load.batch > 0 && (o->replay.trace || o->roofline.run || o->load.keep_going))
-		return kv_fail(err, -KV_EINVAL,
-			       "--batch changes plain writes and reads: drop --trace, --roofline and --keep-going");
-	if (o->load.batch > 0 && o->pace.rate != 0)
-		return kv_fail(err, -KV_EINVAL, "--rate counts single reads: drop it, or drop --batch");
-	if (o->load.mixed && (o->replay.trace || o->load.no_write || o->load.keep_going))
-		return kv_fail(err, -KV_EINVAL,
-			       "--mixed compares with the write and read phases: "
-			       "drop --trace, --no-write and --keep-going");
-	if (o->load.background_puts && !o->load.mixed && !o->load.mix.put)
-		return kv_fail(err, -KV_EINVAL, "--background-puts is about the PUTs of --mixed and --mix: add one");
-	if (o->out.breakdown && (o->replay.trace || o->load.batch > 0))
-		return kv_fail(err, -KV_EINVAL, "--breakdown is of single GETs: drop --trace and --batch");
-	if (o->load.no_write && (o->replay.trace || o->target.servers.count == 0))
-		return kv_fail(err, -KV_EINVAL,
-			       "--no-write needs --server, and no --trace: a server that kv-bench starts is empty");
-	if (o->roofline.run && o->target.mode == KVC_MODE_PULL)
-		return kv_fail(err, -KV_EINVAL,
-			       "--roofline measures bare writes, which --mode pull does without: drop one of them");
-	if (o->roofline.depth > 1 && !o->roofline.run)
-		return kv_fail(err, -KV_EINVAL, "--roofline-depth needs --roofline");
-	return 0;
-}
-
-/* The words of a value are compared, and no slice cuts one. */
-static int check_slices(const struct bench_options *o, struct kv_error *err)
-{
-	char size[32];
-	if (o->load.slices == 0)
-		return 0;
-	if (o->replay.trace || o->roofline.run || o->load.keep_going || o->pace.rate != 0 || o->out.breakdown ||
-	    o->pace.slo)
-		return kv_fail(err, -KV_EINVAL,
-			       "--slices changes plain writes and reads: drop --trace, "
-			       "--roofline, --keep-going, --rate, --breakdown and --slo");
-	for (unsigned i = 0; i < KV_MAX(o->load.sizes.count, 1u); i++) {
-		uint64_t value_size = o->load.sizes.count ? o->load.sizes.row[i].size : o->load.value_size;
-		if (value_size % (8ull * o->load.slices))
-			return kv_fail(err, -KV_EINVAL,
-				       "a value of %s has no %u slices of whole words: "
-				       "use sizes that are multiples of %u bytes",
-				       kv_size_format(value_size, size, sizeof(size)), o->load.slices,
-				       8 * o->load.slices);
-	}
-	return 0;
-}
-
-static int check_open_loop(const struct bench_options *o, struct kv_error *err)
-{
-	bool slo = o->pace.aim.quantile > 0;
-	if (o->pace.arrivals != BENCH_UNIFORM && o->pace.rate == 0 && !slo)
-		return kv_fail(err, -KV_EINVAL, "--arrivals poisson is of the open loop: add --rate R, or --slo");
-	if (o->pace.ramp_ns && o->pace.rate == 0)
-		return kv_fail(err, -KV_EINVAL, "--ramp is how --rate begins: add --rate R");
-	if (slo && o->pace.rate != 0)
-		return kv_fail(err, -KV_EINVAL, "--slo looks for the rate: drop --rate");
-	if (slo && o->pace.repeat_runs > 1)
-		return kv_fail(err, -KV_EINVAL, "--slo makes many trials: drop --repeat-runs, which repeats one load");
-	if (slo && (o->replay.trace || o->load.batch || o->load.async || o->load.keep_going || o->load.mixed ||
-		    o->roofline.run || o->out.breakdown))
-		return kv_fail(
-			err, -KV_EINVAL,
-			"--slo searches with single operations of workers alone: drop --trace, --batch, --async, "
-			"--keep-going, --mixed, --roofline and --breakdown");
-	return 0;
-}
-
-static int check_mix(const struct bench_options *o, struct kv_error *err)
-{
-	if (o->load.mix.total &&
-	    (o->replay.trace || o->load.async || o->load.mixed || o->roofline.run || o->load.no_write))
-		return kv_fail(err, -KV_EINVAL,
-			       "--mix is of workers, in the read phase: "
-			       "drop --trace, --async, --mixed, --roofline and --no-write");
-	if (o->pace.repeat_runs > 1 && (o->replay.trace || o->load.keep_going))
-		return kv_fail(err, -KV_EINVAL, "--repeat-runs repeats the read phase: drop --trace and --keep-going");
-	if (!(o->pace.warmup_steady >= 0 && o->pace.warmup_steady <= 100))
-		return kv_fail(err, -KV_EINVAL, "--warmup-steady %g is not a percentage between 0 and 100",
-			       o->pace.warmup_steady);
-	if (o->pace.warmup_steady > 0 && o->replay.trace)
-		return kv_fail(err, -KV_EINVAL, "--warmup-steady warms reads up, which --trace has none of: drop it");
-	if (o->pace.warmup_steady > 0 && o->pace.warmup != BENCH_WARMUP)
-		return kv_fail(err, -KV_EINVAL,
-			       "--warmup says when a warm-up ends, and --warmup-steady does: drop one of them");
-	return 0;
-}
-
-static int check_async(const struct bench_options *o, struct kv_error *err)
-{
-	if (!o->load.async && o->load.submitters != BENCH_SUBMITTERS)
-		return kv_fail(err, -KV_EINVAL, "--submitters is about the threads of --async: add that");
-	if (o->load.no_threads && (!o->load.async || o->load.submitters != 0))
-		return kv_fail(err, -KV_EINVAL,
-			       "--no-threads is for one thread that does all: add --async --submitters 0");
-	if (o->load.no_threads && o->load.num_threads > 1)
-		return kv_fail(err, -KV_EINVAL, "--no-threads has one loop and no thread: drop --num-threads");
-	if (!o->load.async)
-		return 0;
-	if (o->replay.trace || o->load.mixed || o->roofline.run || o->load.keep_going)
-		return kv_fail(err, -KV_EINVAL,
-			       "--async changes plain writes and reads: "
-			       "drop --trace, --mixed, --roofline and --keep-going");
-	if (o->pace.rate != 0)
-		return kv_fail(err, -KV_EINVAL, "--rate paces workers, of which --async has none: drop one of them");
-	if (o->out.breakdown)
-		return kv_fail(err, -KV_EINVAL, "--breakdown is of the GETs of workers: drop it, or drop --async");
-	if (o->load.submitters > o->load.num_workers)
-		return kv_fail(err, -KV_EINVAL,
-			       "%u submitters have fewer ids in flight than one each: "
-			       "use --num-workers %u or more, or a smaller --submitters",
-			       o->load.submitters, o->load.submitters);
-	return 0;
-}
-
-static int check_keep_going(const struct bench_options *o, struct kv_error *err)
-{
-	if (!o->load.keep_going)
-		return 0;
-	if (o->replay.trace || o->roofline.run)
-		return kv_fail(err, -KV_EINVAL,
-			       "--keep-going concerns the read phase alone: drop --trace and --roofline");
-	if (o->target.servers.count == 0)
-		return kv_fail(err, -KV_EINVAL,
-			       "--keep-going needs --server: without it the run "
-			       "is over when the server that kv-bench started dies");
-	if (o->pace.duration_ns == 0)
-		return kv_fail(err, -KV_EINVAL, "--keep-going needs --duration, which says how long to read");
-	return 0;
-}
-
 static int check_output(const struct bench_options *o, struct kv_error *err)
 {
 	const char *const files[] = {o->out.json, o->out.report, o->out.hdr, o->out.csv, o->out.raw};
@@ -490,29 +444,13 @@ static int check_output(const struct bench_options *o, struct kv_error *err)
 	return 0;
 }
 
-int bench_options_check(const struct bench_options *options, struct kv_error *err)
+static int options_check(const struct bench_options *options, struct kv_error *err)
 {
-	int rc = check_own_server(options, err);
-	if (rc == 0)
-		rc = kv_opt_security_check(&options->security, err);
-	if (rc == 0)
-		rc = check_slices(options, err);
-	if (rc == 0)
-		rc = check_trace(options, err);
-	if (rc == 0)
-		rc = check_load(options, err);
-	if (rc == 0)
-		rc = check_keep_going(options, err);
-	if (rc == 0)
-		rc = check_reads(options, err);
-	if (rc == 0)
-		rc = check_async(options, err);
-	if (rc == 0)
-		rc = check_open_loop(options, err);
-	if (rc == 0)
-		rc = check_mix(options, err);
-	if (rc == 0)
-		rc = check_output(options, err);
+	static int (*const check[])(const struct bench_options *o, struct kv_error *err) = {
+		check_servers, check_trace, check_kinds, check_pace, check_sizes, check_output};
+	int rc = kv_opt_security_check(&options->security, err);
+	for (unsigned i = 0; rc == 0 && i < KV_COUNT(check); i++)
+		rc = check[i](options, err);
 	return rc;
 }
 
@@ -550,7 +488,7 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out, struct
 	if (rc == 0)
 		rc = specs_parse(out, err);
 	if (rc == 0)
-		rc = bench_options_check(out, err);
+		rc = options_check(out, err);
 	if (rc == 0)
 		rc = kv_opt_json_check(out->out.json, err);
 	if (rc == 0)

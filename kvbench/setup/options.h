@@ -136,9 +136,6 @@ extern const struct kv_opt_program bench_options_program;
  * Returns 0; 1 when --help or --version was printed; -KV_EINVAL with one sentence in *err. */
 int bench_options_parse(int argc, char **argv, struct bench_options *out, struct kv_error *err);
 
-/* bench_options_check -- whether the options agree with each other. 0 or -KV_EINVAL with *err. */
-int bench_options_check(const struct bench_options *options, struct kv_error *err);
-
 /* bench_piece_bytes -- bytes of a client's buffer that a borrowed value takes: a power of two. */
 uint64_t bench_piece_bytes(uint64_t value_size);
 
