@@ -39,6 +39,14 @@ static void flags_take(struct doctor *d, const struct ifaddrs *all)
 	}
 }
 
+/* The address for inet_ntop; NULL: it is of another family. */
+static const void *bytes_of(const struct sockaddr *sa)
+{
+	if (sa->sa_family == AF_INET)
+		return &((const struct sockaddr_in *)(const void *)sa)->sin_addr;
+	return sa->sa_family == AF_INET6 ? &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr : NULL;
+}
+
 /* Gives each interface its first address, IPv4 before IPv6. */
 static void addresses_add(struct doctor *d)
 {
@@ -48,12 +56,7 @@ static void addresses_add(struct doctor *d)
 	flags_take(d, all);
 	for (const struct ifaddrs *a = all; a; a = a->ifa_next) {
 		const struct sockaddr *sa = a->ifa_addr;
-		const void *at = !sa ? NULL
-				 : sa->sa_family == AF_INET
-					 ? (const void *)&((const struct sockaddr_in *)a->ifa_addr)->sin_addr
-				 : sa->sa_family == AF_INET6
-					 ? (const void *)&((const struct sockaddr_in6 *)a->ifa_addr)->sin6_addr
-					 : NULL;
+		const void *at = sa ? bytes_of(sa) : NULL;
 		for (unsigned i = 0; at && i < d->num_netdevs; i++) {
 			struct netdev *n = &d->netdev[i];
 			bool better = !n->address[0] || (sa->sa_family == AF_INET && strchr(n->address, ':'));

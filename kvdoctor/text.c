@@ -286,11 +286,9 @@ static void verdict_print(const struct page *p, const struct doctor *d)
 {
 	unsigned fails = doctor_count(d, KV_FAIL), warns = doctor_count(d, KV_WARN);
 	enum kv_status worst = doctor_worst(d);
-	fprintf(p->out, "%s%sverdict: %s%s", d->opt->quiet ? "" : "\n", paint(p, worst),
-		worst == KV_FAIL   ? "FAILS, the run would not work"
-		: worst == KV_WARN ? "ok, with warnings"
-				   : "ok",
-		plain(p));
+	static const char *const words[] = {
+		[KV_OK] = "ok", [KV_WARN] = "ok, with warnings", [KV_FAIL] = "FAILS, the run would not work"};
+	fprintf(p->out, "%s%sverdict: %s%s", d->opt->quiet ? "" : "\n", paint(p, worst), words[worst], plain(p));
 	if (fails)
 		fprintf(p->out, " (%u problem%s", fails, kv_plural(fails));
 	if (warns)

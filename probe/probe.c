@@ -180,6 +180,13 @@ static void reap(struct probe *p)
 		p->end = PROBE_SIGNALLED;
 }
 
+static const char *start_hint(int rc)
+{
+	if (rc == -EAGAIN)
+		return "; look at ulimit -u, and at the pids limit of a container";
+	return rc == -ENOENT ? " (/proc/self/exe: is /proc mounted?)" : "";
+}
+
 void probe_run(struct probe *p, int rc, const char *const *argv)
 {
 	p->end = PROBE_EXITED;
@@ -197,10 +204,7 @@ void probe_run(struct probe *p, int rc, const char *const *argv)
 		p->end = PROBE_NOT_STARTED;
 		p->code = rc;
 		snprintf(p->text, sizeof(p->text), "the process of %s cannot be started: %s%s", p->name,
-			 kv_strerror(rc),
-			 rc == -EAGAIN   ? "; look at ulimit -u, and at the pids limit of a container"
-			 : rc == -ENOENT ? " (/proc/self/exe: is /proc mounted?)"
-					 : "");
+			 kv_strerror(rc), start_hint(rc));
 	}
 	close_fd(&p->ours[TELL]);
 	close_fd(&p->ours[LOG]);

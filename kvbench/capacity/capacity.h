@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 #include "host/host.h"
+#include "kvclient/kvclient.h"
 
 enum {
 	CAPACITY_CLIENTS_MAX = 4096,
@@ -54,8 +55,8 @@ struct capacity_step {
 	uint64_t open_ns, get_ns;                   /* until all were connected; all GETs together */
 	uint64_t rss_start, rss;                    /* resident: before anything was opened; at the most */
 	uint32_t fds, threads;
-	char provider[64], domain[64], libfabric[64], wait[16], congestion[32]; /* congestion: on loopback */
-	char text[512];                                                         /* the first error, in a sentence */
+	struct kvc_info info; /* of the pool; the verbs model names the provider and the domain */
+	char text[512];       /* the first error, in a sentence */
 };
 
 struct capacity_options {

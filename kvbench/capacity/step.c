@@ -86,17 +86,12 @@ static int pool_open(struct capacity_teller *t, const char *psk, struct kvc_pool
 
 static void pool_tell(struct capacity_teller *t, struct kvc_pool *pool)
 {
-	struct kvc_info i = {.size = sizeof(i)};
-	if (kvc_info(pool, &i) < 0)
+	struct capacity_step *s = &t->step;
+	s->info.size = sizeof(s->info);
+	if (kvc_info(pool, &s->info) < 0)
 		return;
-	t->step.endpoints = i.endpoints;
-	t->step.cqs = i.endpoints;
-	t->step.mrs = mrs_of(t, i.endpoints);
-	memcpy(t->step.provider, i.provider, sizeof(t->step.provider));
-	memcpy(t->step.domain, i.domain, sizeof(t->step.domain));
-	memcpy(t->step.libfabric, i.libfabric, sizeof(t->step.libfabric));
-	snprintf(t->step.wait, sizeof(t->step.wait), "%s", i.wait);
-	snprintf(t->step.congestion, sizeof(t->step.congestion), "%s", i.congestion);
+	s->endpoints = s->cqs = s->info.endpoints;
+	s->mrs = mrs_of(t, s->endpoints);
 }
 
 /* ---- one GET each ---- */

@@ -40,8 +40,8 @@ void capacity_tell(struct capacity_teller *t)
 		(double)s->open_ns / 1e9, "reading_seconds", (double)s->get_ns / 1e9, "kernel", "queue_pairs",
 		known(s->kernel_qps), "completion_queues", known(s->kernel_cqs), "memory_regions", known(s->kernel_mrs),
 		"ended_by", s->end ? json_string(capacity_end_name(s->end)) : json_null(), "first_error", first,
-		"final", (int)s->final, "provider", s->provider, "domain", s->domain, "libfabric", s->libfabric, "wait",
-		s->wait, "loopback_congestion_control", s->congestion));
+		"final", (int)s->final, "provider", s->info.provider, "domain", s->info.domain, "libfabric",
+		s->info.libfabric, "wait", s->info.wait, "loopback_congestion_control", s->info.congestion));
 }
 
 void capacity_fail(struct capacity_teller *t, enum capacity_end end, int code, const char *fmt, ...)

@@ -152,10 +152,11 @@ static void device_start(struct verbs *v)
 		capacity_fail(t, CAPACITY_UNUSABLE, err.code, "%s", err.text);
 		return;
 	}
-	snprintf(t->step.provider, sizeof(t->step.provider), "libibverbs");
-	snprintf(t->step.domain, sizeof(t->step.domain), "%s", ibv_get_device_name(v->ctx->device));
+	snprintf(t->step.info.provider, sizeof(t->step.info.provider), "libibverbs");
+	snprintf(t->step.info.domain, sizeof(t->step.info.domain), "%s", ibv_get_device_name(v->ctx->device));
 	if (ibv_query_device(v->ctx, &attr) != 0 || port_find(v, &attr) < 0) {
-		capacity_fail(t, CAPACITY_UNUSABLE, -KV_ENOTSUP, "RDMA device %s has no active port", t->step.domain);
+		capacity_fail(t, CAPACITY_UNUSABLE, -KV_ENOTSUP, "RDMA device %s has no active port",
+			      t->step.info.domain);
 		return;
 	}
 	gid_find(v);
@@ -164,10 +165,10 @@ static void device_start(struct verbs *v)
 		capacity_fail(t, CAPACITY_UNUSABLE, -KV_ENOTSUP,
 			      "RDMA device %s is an EFA, whose queue pairs need libefa.so.1: "
 			      "install the AWS EFA installer's rdma-core",
-			      t->step.domain);
+			      t->step.info.domain);
 	v->pd = ibv_alloc_pd(v->ctx);
 	if (!v->pd)
-		capacity_fail(t, CAPACITY_PROVIDER, -errno, "ibv_alloc_pd on %s: %s", t->step.domain,
+		capacity_fail(t, CAPACITY_PROVIDER, -errno, "ibv_alloc_pd on %s: %s", t->step.info.domain,
 			      kv_strerror(errno));
 }
 
@@ -197,7 +198,7 @@ static int call_failed(struct verbs *v, enum capacity_end end, const char *call,
 	capacity_fail(
 		v->t, end, -error,
 		"%s of client %u on %s: %s; the device says: %d queue pairs, %d completion queues, %d memory regions%s",
-		call, i, v->t->step.domain, kv_strerror(error), attr.max_qp, attr.max_cq, attr.max_mr,
+		call, i, v->t->step.info.domain, kv_strerror(error), attr.max_qp, attr.max_cq, attr.max_mr,
 		end == CAPACITY_LOCKED ? "; locked memory is short: ulimit -l unlimited" : "");
 	return -error;
 }

@@ -59,7 +59,7 @@ static int measure_all(struct session *s, struct kv_error *err)
 						       : "");
 			run->num_rows++;
 			if (s->table)
-				fabric_print_row(run, row, s->table);
+				fabric_print_row(row, s->table);
 		}
 	run->complete = true;
 	return 0;

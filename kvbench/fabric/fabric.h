@@ -23,7 +23,7 @@ enum {
 struct fabric_options {
 	const char *provider, *nic, *sizes, *json;
 	uint64_t time_ns; /* of each measurement */
-	bool histogram, quiet, config;
+	bool quiet, config;
 	int log_level;  /* enum kv_log_level */
 	uint32_t depth; /* operations in flight per pair for bandwidth; fewer where imm_room is less */
 	uint32_t pairs;
@@ -77,7 +77,7 @@ double fabric_jitter(const struct fabric_run *run);
 
 /* report.c: text, and JSON, which the caller frees (NULL: no memory). */
 void fabric_print_head(const struct fabric_run *run, FILE *out);
-void fabric_print_row(const struct fabric_run *run, const struct fabric_row *row, FILE *out);
+void fabric_print_row(const struct fabric_row *row, FILE *out);
 void fabric_print_end(const struct fabric_run *run, FILE *out);
 struct json_t *fabric_json(const struct fabric_run *run);
 

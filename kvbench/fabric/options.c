@@ -33,9 +33,7 @@ const struct kv_opt fabric_options_table[] = {
 		"psk-file", AT(psk_file), "FILE", NULL,
 		"File with the key of both machines; needed beyond loopback. `kv-server --make-psk FILE` makes one."),
 
-	KV_ROW_FLAG("histogram", AT(histogram), "Print the histogram of each row, by powers of two.",
-		    .group = "Output"),
-	KV_OPT_JSON_ROW(AT(json)),
+	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
 	KV_ROW_FLAG("quiet", AT(quiet), "Print only the verdict.", .letter = 'q'),
 	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "error", .help = "Log level of the engines, on standard error"),
 	KV_OPT_CONFIG_ROW(AT(config)),

@@ -214,5 +214,7 @@ int fabric_listen_main(const struct fabric_options *o)
 	if (l.fd >= 0)
 		close(l.fd);
 	explicit_bzero(&l.key, sizeof(l.key));
-	return rc == 0 ? BENCH_OK : rc == -KV_EINVAL ? BENCH_USAGE : BENCH_NO_START;
+	if (rc == 0)
+		return BENCH_OK;
+	return rc == -KV_EINVAL ? BENCH_USAGE : BENCH_NO_START;
 }

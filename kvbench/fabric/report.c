@@ -18,7 +18,7 @@ static const struct {
 	double q;
 } quantiles[] = {{"p50", .5}, {"p90", .9}, {"p99", .99}, {"p99.9", .999}, {"p99.99", .9999}};
 
-enum { COLUMNS = 4, GROUPS = KV_HIST_BUCKETS >> KV_HIST_SUB_BITS, BAR = 40 };
+enum { COLUMNS = 4, GROUPS = KV_HIST_BUCKETS >> KV_HIST_SUB_BITS };
 
 /* Published figures, of other tools, sizes and distances: an order of magnitude. */
 static const struct {
@@ -41,6 +41,13 @@ const char *fabric_op_name(enum fabric_op op)
 
 /* ---- text ---- */
 
+static const char *rdma_text(const struct fabric_run *run, const char *none, const char *software, const char *nic)
+{
+	if (!run->rdma.in_use)
+		return none;
+	return run->rdma.software ? software : nic;
+}
+
 void fabric_print_head(const struct fabric_run *run, FILE *out)
 {
 	const struct te_info *i = &run->info;
@@ -52,11 +59,7 @@ void fabric_print_head(const struct fabric_run *run, FILE *out)
 		"it; rate: %u at a time over %u pair%s",
 		run->opt.connect ? run->opt.connect : "a child", kv_cpus_available(), kv_plural(kv_cpus_available()),
 		run->opt.depth, run->opt.pairs, kv_plural(run->opt.pairs));
-	kv_wrap(out, "RDMA       ", 0, "%s: %s",
-		!run->rdma.in_use    ? "no"
-		: run->rdma.software ? "in software"
-				     : "yes",
-		run->rdma.how);
+	kv_wrap(out, "RDMA       ", 0, "%s: %s", rdma_text(run, "no", "in software", "yes"), run->rdma.how);
 	if (strncmp(i->provider, "tcp", 3) == 0 && i->no_door[0])
 		kv_wrap(out, "note       ", 0, "no doorkeeper stands before the ports, which are on loopback: %s",
 			i->no_door);
@@ -83,21 +86,7 @@ static double jitter_of(const struct kv_hist *h)
 	return p50 ? (double)kv_hist_reached(h, 0.99) / (double)p50 : 0;
 }
 
-static void print_histogram(const struct kv_hist *h, FILE *out)
-{
-	uint64_t group[GROUPS] = {0}, most = 1;
-	for (unsigned i = 0; i < KV_HIST_BUCKETS; i++) {
-		group[i >> KV_HIST_SUB_BITS] += h->bucket[i];
-		most = KV_MAX(most, group[i >> KV_HIST_SUB_BITS]);
-	}
-	for (unsigned g = 0; g < GROUPS; g++)
-		if (group[g])
-			fprintf(out, "    from %8s %10llu %.*s\n",
-				TIME(g ? (uint64_t)1 << (g + KV_HIST_SUB_BITS - 1) : 0), (unsigned long long)group[g],
-				(int)((group[g] * BAR + most - 1) / most), "########################################");
-}
-
-void fabric_print_row(const struct fabric_run *run, const struct fabric_row *row, FILE *out)
+void fabric_print_row(const struct fabric_row *row, FILE *out)
 {
 	static const double shown[COLUMNS] = {.5, .99, .999, .9999};
 	const struct kv_hist *h = &row->latency;
@@ -109,8 +98,6 @@ void fabric_print_row(const struct fabric_run *run, const struct fabric_row *row
 	else
 		fprintf(out, " %7s", "-");
 	fprintf(out, " %9s\n", row->bytes_per_s > 0 ? RATE(row->bytes_per_s) : "-");
-	if (run->opt.histogram)
-		print_histogram(h, out);
 	fflush(out);
 }
 
@@ -184,6 +171,13 @@ static void advise(const struct fabric_run *run, double jitter, FILE *out)
 			"Both sides poll and want a core each; pin them, and switch power saving of the cores off");
 }
 
+static const char *jitter_text(double jitter)
+{
+	if (jitter < 2)
+		return "steady";
+	return jitter < 3 ? "fair" : "unsteady";
+}
+
 void fabric_print_end(const struct fabric_run *run, FILE *out)
 {
 	const struct report_conditions c = conditions_of(run);
@@ -193,18 +187,14 @@ void fabric_print_end(const struct fabric_run *run, FILE *out)
 	if (!run->complete)
 		kv_wrap(out, "verdict    ", 0, "not all was measured: these are the rows until then");
 	kv_wrap(out, "verdict    ", 0, "%s%s%s",
-		shm                  ? "shared memory: figures of memory copies, no NIC takes part"
-		: !run->rdma.in_use  ? "no RDMA: the kernel's network stack moves the bytes"
-		: run->rdma.software ? "RDMA in software: the kernel moves the bytes"
-				     : "RDMA: the NIC moves the bytes",
+		shm ? "shared memory: figures of memory copies, no NIC takes part"
+		    : rdma_text(run, "no RDMA: the kernel's network stack moves the bytes",
+				"RDMA in software: the kernel moves the bytes", "RDMA: the NIC moves the bytes"),
 		run->opt.connect ? ", between this machine and " : ", on this machine alone",
 		run->opt.connect ? run->opt.connect : "");
 	if (jitter > 0)
 		kv_wrap(out, "           ", 0, "jitter up to 4 KiB: p99 is %.1f times p50 (median of the rows): %s",
-			jitter,
-			jitter < 2   ? "steady"
-			: jitter < 3 ? "fair"
-				     : "unsteady");
+			jitter, jitter_text(jitter));
 	conditions_print(&c, false, out);
 	advise(run, jitter, out);
 	for (unsigned i = 0; i < KV_COUNT(published); i++)

@@ -155,7 +155,9 @@ static int finish(struct hits *h, struct out_file *json, struct kv_error *err)
 			     h->out == stdout ? "standard output" : "standard error");
 	if (rc < 0)
 		fprintf(stderr, "kv-bench hits: %s\n", err->text);
-	return rc < 0 ? BENCH_FAILED : bench_interrupted() ? 128 + bench_interrupted() : BENCH_OK;
+	if (rc < 0)
+		return BENCH_FAILED;
+	return bench_interrupted() ? 128 + bench_interrupted() : BENCH_OK;
 }
 
 int hits_main(int argc, char **argv)

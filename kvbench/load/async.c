@@ -223,10 +223,11 @@ static void all_reap(struct async *a)
 
 static int wait_ms(uint64_t until_ns)
 {
-	uint64_t now = until_ns == KV_NEVER ? 0 : phase_now();
-	return until_ns == KV_NEVER ? TICK_MS
-	       : until_ns > now     ? (int)KV_MIN((until_ns - now) / 1000000 + 1, (uint64_t)TICK_MS)
-				    : 0;
+	uint64_t now;
+	if (until_ns == KV_NEVER)
+		return TICK_MS;
+	now = phase_now();
+	return until_ns > now ? (int)KV_MIN((until_ns - now) / 1000000 + 1, (uint64_t)TICK_MS) : 0;
 }
 
 static void reaper_main(struct async *a)

@@ -230,9 +230,9 @@ static void batch_raw(const struct phase_op *op, bool put, unsigned n, uint64_t 
 	for (unsigned i = 0; i < n; i++) {
 		uint64_t key = op->number * keys + i;
 		int code = item[i].result < 0 ? (int)item[i].result : 0;
-		uint64_t bytes = code ? 0 : put ? item[i].len : (uint64_t)item[i].result;
+		uint64_t bytes = put ? item[i].len : (uint64_t)item[i].result;
 		key = put ? op->phase->key_base + key : bench_draw_key(&b->draw, key);
-		phase_raw_add(op, put ? BENCH_RAW_PUT : BENCH_RAW_GET, key, bytes, code, 0, end_ns);
+		phase_raw_add(op, put ? BENCH_RAW_PUT : BENCH_RAW_GET, key, code ? 0 : bytes, code, 0, end_ns);
 	}
 }
 
@@ -319,10 +319,7 @@ int phase_op_exists_batch(const struct phase_op *op)
 	end_ns = phase_now();
 	for (unsigned i = 0; i < n; i++)
 		phase_raw(op, BENCH_RAW_EXISTS, bench_draw_key(&bench->draw, op->number * n + i), 0,
-			  rc < 0     ? rc
-			  : found[i] ? 0
-				     : -KV_ENOTFOUND,
-			  end_ns);
+			  rc == 0 && !found[i] ? -KV_ENOTFOUND : rc, end_ns);
 	if (rc < 0)
 		return phase_count_undone(op, rc, end_ns);
 	phase_count_done(op, 0, end_ns);

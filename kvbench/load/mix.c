@@ -17,14 +17,23 @@
 
 #define MIX_SEED 0x6d6978ull
 
+/* The kind of a place in a round of m->total operations, GETs first; *place becomes that among its kind. */
+static unsigned kind_at(const struct bench_mix *m, uint64_t *place)
+{
+	const uint64_t each[MIX_KINDS] = {[MIX_GET] = m->get, [MIX_PUT] = m->put, [MIX_EXISTS] = m->exists};
+	unsigned kind = 0;
+	for (; kind < MIX_KINDS - 1 && *place >= each[kind]; kind++)
+		*place -= each[kind];
+	return kind;
+}
+
 unsigned mix_kind_of(const struct bench_options *o, uint64_t *number)
 {
 	const struct bench_mix *m = &o->load.mix;
+	const uint64_t each[MIX_KINDS] = {[MIX_GET] = m->get, [MIX_PUT] = m->put, [MIX_EXISTS] = m->exists};
 	uint64_t place = bench_order_key(*number, m->total, o->load.seed ^ MIX_SEED), round = *number / m->total;
-	unsigned kind = place < m->get ? MIX_GET : place < m->get + m->put ? MIX_PUT : MIX_EXISTS;
-	*number = kind == MIX_GET   ? round * m->get + place
-		  : kind == MIX_PUT ? round * m->put + place - m->get
-				    : round * m->exists + place - m->get - m->put;
+	unsigned kind = kind_at(m, &place);
+	*number = round * each[kind] + place;
 	return kind;
 }
 
@@ -32,7 +41,7 @@ unsigned mix_kind_drawn(const struct bench_options *o, uint64_t number)
 {
 	const struct bench_mix *m = &o->load.mix;
 	uint64_t place = bench_random(o->load.seed ^ MIX_SEED, number, 0) % m->total;
-	return place < m->get ? MIX_GET : place < m->get + m->put ? MIX_PUT : MIX_EXISTS;
+	return kind_at(m, &place);
 }
 
 /* Numbers of a kind begin at the phase's first: those of an earlier run are below it. */
@@ -80,7 +89,7 @@ static int op_exists_one(const struct phase_op *op)
 	rc = kvc_exists_await(op->client, &name, 1, &found, NULL, &call);
 	end_ns = phase_now();
 	phase_watch(op, index, start_ns, rc);
-	phase_raw(op, BENCH_RAW_EXISTS, index, 0, rc < 0 ? rc : found ? 0 : -KV_ENOTFOUND, end_ns);
+	phase_raw(op, BENCH_RAW_EXISTS, index, 0, rc == 0 && !found ? -KV_ENOTFOUND : rc, end_ns);
 	if (rc < 0)
 		return phase_count_undone(op, rc, end_ns);
 	phase_count_done(op, 0, end_ns);
@@ -101,7 +110,9 @@ static int op_exists(const struct phase_op *op)
 
 static int op_mix(const struct phase_op *op)
 {
-	return op->kind == MIX_GET ? op_get(op) : op->kind == MIX_PUT ? op_put(op) : op_exists(op);
+	static int (*const run[MIX_KINDS])(const struct phase_op *op) = {
+		[MIX_GET] = op_get, [MIX_PUT] = op_put, [MIX_EXISTS] = op_exists};
+	return run[op->kind](op);
 }
 
 void mix_phase(struct phase *phase)

@@ -190,6 +190,19 @@ static bool kept_up(const struct phase_result *r, uint64_t ops, double rate)
 	return (double)r->elapsed_ns <= planned_ns * BEHIND_MAX + (double)longest_ns;
 }
 
+/* ops: those that the trial was to make. */
+static enum bench_slo_why trial_why(const struct bench *b, const struct phase_result *r,
+				    const struct bench_slo_trial *t, uint64_t ops)
+{
+	if (errors_of(r) || (misses_of(r) && !b->results.misses_expected) || r->tally.wrong)
+		return BENCH_SLO_ERRORS;
+	if (t->ops < ops)
+		return BENCH_SLO_BEHIND;
+	if (t->latency_ns > b->opt->pace.aim.limit_ns)
+		return BENCH_SLO_LATE;
+	return kept_up(r, ops, t->rate) ? BENCH_SLO_KEPT : BENCH_SLO_BEHIND;
+}
+
 /* One trial: in *out, its figures in r. */
 static int trial_run(struct bench *b, double rate, uint64_t *first_op, struct phase_result *r,
 		     struct bench_slo_trial *out, struct kv_error *err)
@@ -213,11 +226,7 @@ static int trial_run(struct bench *b, double rate, uint64_t *first_op, struct ph
 					.latency_ns = kv_hist_quantile(&r->tally.latency, o->pace.aim.quantile),
 					.service_ns = kv_hist_quantile(&r->tally.service, o->pace.aim.quantile),
 					.ops = ops_of(r)};
-	out->why = errors_of(r) || (misses_of(r) && !b->results.misses_expected) || r->tally.wrong ? BENCH_SLO_ERRORS
-		   : out->ops < ops                                                                ? BENCH_SLO_BEHIND
-		   : out->latency_ns > o->pace.aim.limit_ns                                        ? BENCH_SLO_LATE
-		   : !kept_up(r, ops, rate)                                                        ? BENCH_SLO_BEHIND
-												   : BENCH_SLO_KEPT;
+	out->why = trial_why(b, r, out, ops);
 	return rc;
 }
 

@@ -272,7 +272,9 @@ static void parts_add(struct replay_worker *w, bool served)
 	const struct bench_events *e = &w->r->bench->opt->server.events;
 	struct replay_result *out = &w->r->bench->results.replay;
 	uint64_t at = w->order.at_ns, first = e->row[0].at_ns;
-	unsigned part = at < first ? REPLAY_BEFORE : at < first + REPLAY_SOON_NS ? REPLAY_SOON : REPLAY_LATER;
+	unsigned part = at < first + REPLAY_SOON_NS ? REPLAY_SOON : REPLAY_LATER;
+	if (at < first)
+		part = REPLAY_BEFORE;
 	if (!out->part)
 		return;
 	pthread_mutex_lock(&w->r->parts);
@@ -327,14 +329,11 @@ static int lookup_await(struct replay_worker *w, unsigned *out_found)
 	struct kvc_call call = phase_call(w->r->bench->opt);
 	uint64_t start_ns = phase_now(), took_ns;
 	int rc = kvc_exists_await(w->client, w->lookup, w->order.num_ids, NULL, out_found, &call);
+	int code = rc == 0 && *out_found < w->order.num_ids ? -KV_ENOTFOUND : rc;
 	took_ns = call_took(w, start_ns);
-	raw_add(w, BENCH_RAW_READ, BENCH_RAW_EXISTS, 0,
-		rc < 0                          ? rc
-		: *out_found < w->order.num_ids ? -KV_ENOTFOUND
-						: 0,
-		start_ns, start_ns + took_ns);
-	if (rc < 0 || *out_found < w->order.num_ids)
-		bench_tally_undone(&w->tally->read, rc < 0 ? rc : -KV_ENOTFOUND, took_ns);
+	raw_add(w, BENCH_RAW_READ, BENCH_RAW_EXISTS, 0, code, start_ns, start_ns + took_ns);
+	if (code < 0)
+		bench_tally_undone(&w->tally->read, code, took_ns);
 	return rc;
 }
 

@@ -109,9 +109,10 @@ static struct timespec after_ms(unsigned ms)
 static void *progress_main(void *arg)
 {
 	struct progress *p = arg;
+	unsigned step_ms = p->always ? ALWAYS_STEP_MS : LINE_STEP_MS;
 	pthread_mutex_lock(&p->lock);
 	while (!p->ending) {
-		struct timespec until = after_ms(p->tty ? TTY_STEP_MS : p->always ? ALWAYS_STEP_MS : LINE_STEP_MS);
+		struct timespec until = after_ms(p->tty ? TTY_STEP_MS : step_ms);
 		while (!p->ending && pthread_cond_timedwait(&p->wake, &p->lock, &until) == 0)
 			;
 		if (!p->ending)

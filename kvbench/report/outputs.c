@@ -90,7 +90,11 @@ int outputs_raw(const struct outputs *o)
 static int raw_write(struct outputs *o, const struct bench_raw_result *r)
 {
 	struct kv_error err = {0};
-	int rc = r->code < 0 ? r->code : r->lost ? -KV_EBUSY : out_file_written(&o->file[RAW_FILE], r->bytes, &err);
+	int rc = r->lost ? -KV_EBUSY : 0;
+	if (r->code < 0)
+		rc = r->code;
+	if (rc == 0)
+		rc = out_file_written(&o->file[RAW_FILE], r->bytes, &err);
 	if (err.text[0])
 		fprintf(stderr, "kv-bench: %s\n", err.text);
 	return rc;

@@ -53,6 +53,17 @@ static const char *few_text(double n, char *buf, size_t cap)
 
 #define FEW(n) few_text((n), (char[32]){0}, 32)
 
+static void note(const struct bench *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void note(const struct bench *b, const char *fmt, ...)
+{
+	char text[1024];
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	kv_wrap(b->out, "note       ", 0, "%s", text);
+}
+
 /* ---- the start ---- */
 
 static void start_server(const struct bench *b)
@@ -126,59 +137,51 @@ static void start_notes(const struct bench *b)
 	uint64_t pieces = (o->client.buffer_mb << 20) / bench_piece_bytes(o->load.value_size),
 		 per_client = (o->load.num_workers + b->num_clients - 1) / b->num_clients;
 	if (pieces < per_client && !o->load.async)
-		kv_wrap(b->out, "note       ", 0,
-			"a buffer of %s holds %s, fewer than the %s of a client: they take turns (--buffer-mb)",
-			SIZE(o->client.buffer_mb << 20), OF(pieces, "value"), OF(per_client, "worker"));
+		note(b, "a buffer of %s holds %s, fewer than the %s of a client: they take turns (--buffer-mb)",
+		     SIZE(o->client.buffer_mb << 20), OF(pieces, "value"), OF(per_client, "worker"));
 	if (idle)
-		kv_wrap(b->out, "note       ", 0,
-			"%u of %s %s no %s, but cost%s an endpoint and a buffer%s (--num-clients)", idle,
-			OF(b->num_clients, "client"), idle == 1 ? "has" : "have", o->load.async ? "id" : "worker",
-			idle == 1 ? "s" : "", idle == 1 ? "" : " each");
+		note(b, "%u of %s %s no %s, but cost%s an endpoint and a buffer%s (--num-clients)", idle,
+		     OF(b->num_clients, "client"), idle == 1 ? "has" : "have", o->load.async ? "id" : "worker",
+		     idle == 1 ? "s" : "", idle == 1 ? "" : " each");
 	if (tokens && tokens != o->model.layout.block_tokens)
-		kv_wrap(b->out, "note       ", 0,
-			"a block of this trace has %u tokens; bytes and tokens are counted with %u (--block-tokens)",
-			tokens, o->model.layout.block_tokens);
+		note(b, "a block of this trace has %u tokens; bytes and tokens are counted with %u (--block-tokens)",
+		     tokens, o->model.layout.block_tokens);
 	if (o->replay.trace && b->results.trace.back)
-		kv_wrap(b->out, "note       ", 0,
-			"%s of this trace %s a time before that of an earlier line, and %s due when that one is",
-			OF(b->results.trace.back, "request"), b->results.trace.back == 1 ? "has" : "have",
-			b->results.trace.back == 1 ? "is" : "are");
+		note(b, "%s of this trace %s a time before that of an earlier line, and %s due when that one is",
+		     OF(b->results.trace.back, "request"), b->results.trace.back == 1 ? "has" : "have",
+		     b->results.trace.back == 1 ? "is" : "are");
 	if (b->results.expiring && o->replay.trace)
-		kv_wrap(b->out, "note       ", 0,
-			"at this speed the trace is not shorter than --ttl: "
+		note(b, "at this speed the trace is not shorter than --ttl: "
 			"values expire meanwhile, and hits are fewer than it has (--ttl 0 keeps them)");
 	else if (b->results.expiring)
-		kv_wrap(b->out, "note       ", 0,
-			"the reads%s are not shorter than --ttl: "
-			"keys expire during the run and will be misses, which do not fail it",
-			o->pace.repeat_runs > 1 ? " of --duration and --repeat-runs" : " of --duration");
+		note(b,
+		     "the reads%s are not shorter than --ttl: "
+		     "keys expire during the run and will be misses, which do not fail it",
+		     o->pace.repeat_runs > 1 ? " of --duration and --repeat-runs" : " of --duration");
 	if (o->server.events.count)
-		kv_wrap(b->out, "note       ", 0, "servers go or come during the run (--event): misses do not fail it");
+		note(b, "servers go or come during the run (--event): misses do not fail it");
 	else if (b->results.memory_short)
-		kv_wrap(b->out, "note       ", 0,
-			"the server's memory is smaller than the workload: "
+		note(b, "the server's memory is smaller than the workload: "
 			"evicted values are misses, which do not fail this run");
 	if (o->client.copies != BENCH_COPIES_ONE && b->results.info.num_servers < 2)
-		kv_wrap(b->out, "note       ", 0,
-			"--copies %s, and there is one server: it has the only copy, "
-			"until it tells of other members. Name two with --server",
-			bench_copies_names[o->client.copies]);
+		note(b,
+		     "--copies %s, and there is one server: it has the only copy, "
+		     "until it tells of other members. Name two with --server",
+		     bench_copies_names[o->client.copies]);
 	if (b->results.put_way == KVC_PUT_INLINE && !o->load.no_write)
-		kv_wrap(b->out, "note       ", 0,
-			"PUT sends its bytes inside requests, far below GET's rate: "
+		note(b, "PUT sends its bytes inside requests, far below GET's rate: "
 			"a server has no landing area for this client (kv-server --landing-mb), and over TCP "
 			"with libfabric before 1.22 it is not safe for it to read (docs/internals/providers.md)");
 	if (b->results.pages_left)
-		kv_wrap(b->out, "note       ", 0,
-			"servers are still making the pages of %s of memory (kv-server --prefault): PUTs wait for them",
-			SIZE(b->results.pages_left));
+		note(b, "servers are still making the pages of %s of memory (kv-server --prefault): PUTs wait for them",
+		     SIZE(b->results.pages_left));
 	if (o->load.slices)
-		kv_wrap(b->out, "note       ", 0,
-			"values lie in %u slices; those of a PUT are laid out before its "
-			"latency begins, so that the rate of the writes contains a copy",
-			o->load.slices);
+		note(b,
+		     "values lie in %u slices; those of a PUT are laid out before its "
+		     "latency begins, so that the rate of the writes contains a copy",
+		     o->load.slices);
 	if (o->load.no_checksum)
-		kv_wrap(b->out, "note       ", 0, "checksums of GETs are not checked (--no-checksum)");
+		note(b, "checksums of GETs are not checked (--no-checksum)");
 }
 
 void report_start(const struct bench *b)
@@ -211,10 +214,10 @@ void report_phase(const struct bench *b, const char *step, const char *name, con
 	if (p->cut[0])
 		kv_wrap(b->out, "                ", 0, "%s", p->cut);
 	if (p->duplicates)
-		kv_wrap(b->out, "note       ", 0,
-			"%s of the values were there already, and their bytes did not travel: this figure is none of "
-			"writing. Another --seed writes other keys",
-			COUNT(p->duplicates));
+		note(b,
+		     "%s of the values were there already, and their bytes did not travel: this figure is none of "
+		     "writing. Another --seed writes other keys",
+		     COUNT(p->duplicates));
 	fflush(b->out);
 }
 
@@ -625,11 +628,12 @@ void report_conditions_of(const struct bench *b, char text[96], struct report_co
 		out->excluded[n++] = "making the values, before the write phase";
 	if (b->opt->load.no_checksum)
 		out->excluded[n++] = "checking checksums of GETs (--no-checksum)";
-	out->excluded[n++] = b->opt->load.verify ? "comparing bytes (--verify), which no latency contains"
-			     : b->opt->load.no_checksum
-				     ? "comparing all bytes: lengths, first and last ones were compared"
-				     : "comparing all bytes: checksums, lengths, first and last ones were "
-				       "compared";
+	if (b->opt->load.verify)
+		out->excluded[n++] = "comparing bytes (--verify), which no latency contains";
+	else if (b->opt->load.no_checksum)
+		out->excluded[n++] = "comparing all bytes: lengths, first and last ones were compared";
+	else
+		out->excluded[n++] = "comparing all bytes: checksums, lengths, first and last ones were compared";
 }
 
 static void conditions_table(const struct bench *b)
@@ -769,13 +773,14 @@ static void judge_phase(struct verdict *v, const char *name, const struct phase_
 /* A key that could not be written is rightly missed. */
 static void judge_misses(struct verdict *v, const struct bench *b, const char *name, const struct phase_result *p)
 {
+	const char *why = " that had been written";
+	if (b->results.write.tally.errors.num_codes)
+		why = "; not all keys were written";
+	if (b->opt->load.no_write)
+		why = ": --no-write reads the values of an earlier run with the same --seed and --value-size, for as "
+		      "long as its --ttl";
 	if (p->tally.misses)
-		problem(v, "%s of the %s phase missed a key%s", OF(p->tally.misses, "read"), name,
-			b->opt->load.no_write
-				? ": --no-write reads the values of an earlier run with the same --seed and "
-				  "--value-size, for as long as its --ttl"
-			: b->results.write.tally.errors.num_codes ? "; not all keys were written"
-								  : " that had been written");
+		problem(v, "%s of the %s phase missed a key%s", OF(p->tally.misses, "read"), name, why);
 }
 
 /* With --keep-going errors and misses are expected. A wrong value or a late answer is a failure all the same. */

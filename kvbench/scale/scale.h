@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 #include "kvbench/setup/list.h"
+#include "kvclient/kvclient.h"
 
 enum { SCALE_CLIENTS_MAX = 200000, SCALE_ENGINES_MAX = 64 };
 
@@ -40,8 +41,8 @@ struct scale_step {
 	uint64_t connect_p50_ns, connect_p99_ns, p50_ns, p99_ns;
 	uint64_t rss_start, rss_base, rss; /* resident: at the start; before the first client; at the most */
 	uint32_t threads, files;
-	uint64_t peer_rss;                                          /* of the other end of TLS */
-	char provider[64], libfabric[64], wait[16], congestion[32]; /* congestion: on loopback */
+	uint64_t peer_rss;    /* of the other end of TLS */
+	struct kvc_info info; /* of the pool; of TLS the provider alone */
 	char text[512];
 };
 

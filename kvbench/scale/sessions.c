@@ -36,7 +36,6 @@ static int pool_open(struct scale_teller *t, const char *psk, struct kvc_pool **
 {
 	const struct scale_options *o = t->opt;
 	struct kv_error err = {0};
-	struct kvc_info info = {.size = sizeof(info)};
 	struct kvc_options ko = {.size = sizeof(ko),
 				 .num_clients = o->engines,
 				 .num_threads = o->num_threads,
@@ -57,12 +56,8 @@ static int pool_open(struct scale_teller *t, const char *psk, struct kvc_pool **
 		scale_end(t, "%s", err.text);
 		return rc;
 	}
-	if (kvc_info(*out, &info) == 0) {
-		snprintf(t->step.provider, sizeof(t->step.provider), "%s", info.provider);
-		snprintf(t->step.libfabric, sizeof(t->step.libfabric), "%s", info.libfabric);
-		snprintf(t->step.wait, sizeof(t->step.wait), "%s", info.wait);
-		snprintf(t->step.congestion, sizeof(t->step.congestion), "%s", info.congestion);
-	}
+	t->step.info.size = sizeof(t->step.info);
+	(void)kvc_info(*out, &t->step.info);
 	return 0;
 }
 

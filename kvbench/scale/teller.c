@@ -21,8 +21,8 @@ void scale_tell(struct scale_teller *t)
 			  (json_int_t)s->p50_ns, "p99_ns", (json_int_t)s->p99_ns, "rss_start", (json_int_t)s->rss_start,
 			  "rss_base", (json_int_t)s->rss_base, "rss", (json_int_t)s->rss, "threads",
 			  (json_int_t)s->threads, "files", (json_int_t)s->files, "peer_memory", (json_int_t)s->peer_rss,
-			  "final", (int)s->final, "provider", s->provider, "libfabric", s->libfabric, "wait", s->wait,
-			  "loopback_congestion_control", s->congestion);
+			  "final", (int)s->final, "provider", s->info.provider, "libfabric", s->info.libfabric, "wait",
+			  s->info.wait, "loopback_congestion_control", s->info.congestion);
 	if (o && s->ended)
 		json_object_set_new(o, "stopped", json_string(s->text));
 	step_report(o);

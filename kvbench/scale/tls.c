@@ -309,7 +309,7 @@ void scale_tls_run(struct scale_teller *t)
 {
 	struct side s = {.t = t, .lock = PTHREAD_MUTEX_INITIALIZER};
 	struct kv_error err = {0};
-	snprintf(t->step.provider, sizeof(t->step.provider), "TCP, TLS 1.3");
+	snprintf(t->step.info.provider, sizeof(t->step.info.provider), "TCP, TLS 1.3");
 	if (!side_make(&s))
 		scale_end(t, "no memory for %u clients", t->step.clients);
 	else if (secure_key_make() < 0 || secure_context_create(false, &s.ctx, &err) < 0)

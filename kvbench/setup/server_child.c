@@ -31,13 +31,13 @@
 
 #include "base/base.h"
 #include "host/host.h"
+#include "kvbench/setup/args.h"
 #include "kvbench/setup/signals.h"
 #include "probe/probe.h"
 #include "store/store.h"
 
 enum {
 	LOG_KEEP = 32 << 10, /* bytes of log kept for a failure */
-	ARGS_MAX = 40,
 	PSK_BYTES = 32,
 	STOP_WAIT_MS = 10000,
 	MEMBERS_BACK_S = 2,
@@ -71,11 +71,9 @@ struct server_child {
 struct launch {
 	int psk_pipe[2], ready_pipe[2], log_pipe[2];
 	char binary[PATH_MAX];
-	char text[10][32];
-	char members[PATH_MAX + 8], node[32];
-	unsigned num_texts;
-	const char *arg[ARGS_MAX];
-	unsigned num_args;
+	const char *members; /* the file; NULL: there is none */
+	unsigned number;
+	struct args args;
 };
 
 /* ---- its log ---- */
@@ -175,61 +173,47 @@ static void find_binary(const char *wanted, char *out, size_t cap)
 	snprintf(out, cap, "kv-server"); /* posix_spawnp looks in PATH */
 }
 
-static void launch_arg(struct launch *l, const char *name, const char *value)
-{
-	l->arg[l->num_args++] = name;
-	if (value)
-		l->arg[l->num_args++] = value;
-}
-
-static void launch_number(struct launch *l, const char *name, uint64_t value)
-{
-	char *text = l->text[l->num_texts++];
-	snprintf(text, sizeof(l->text[0]), "%llu", (unsigned long long)value);
-	launch_arg(l, name, text);
-}
-
 static void launch_args(struct launch *l, const struct server_child_options *o, const char *address)
 {
-	launch_arg(l, "kv-server", NULL);
-	launch_arg(l, "--listen-addr", address ? address : "127.0.0.1:0");
-	launch_arg(l, "--die-with-parent", NULL);
+	struct args *a = &l->args;
+	args_put(a, "kv-server");
+	args_add(a, "--listen-addr=%s", address ? address : "127.0.0.1:0");
+	args_put(a, "--die-with-parent");
 	if (o->allow_pull)
-		launch_arg(l, "--allow-pull", NULL);
+		args_put(a, "--allow-pull");
 	if (o->pull_where_safe)
-		launch_arg(l, "--pull-where-safe", NULL);
-	launch_arg(l, "--prefault", "start"); /* the write phase is not to measure how fast the kernel finds pages */
-	launch_arg(l, "--drain-sec", "5");    /* less than STOP_WAIT_MS: it ends by itself then */
-	launch_number(l, "--memory-mb", o->memory_mb);
-	launch_number(l, "--ready-fd", (uint64_t)l->ready_pipe[1]);
-	launch_number(l, "--psk-fd", (uint64_t)l->psk_pipe[0]);
+		args_put(a, "--pull-where-safe");
+	args_put(a, "--prefault=start"); /* the write phase is not to measure how fast the kernel finds pages */
+	args_put(a, "--drain-sec=5");    /* less than STOP_WAIT_MS: it ends by itself then */
+	args_add(a, "--memory-mb=%llu", (unsigned long long)o->memory_mb);
+	args_add(a, "--ready-fd=%d", l->ready_pipe[1]);
+	args_add(a, "--psk-fd=%d", l->psk_pipe[0]);
 	if (o->provider)
-		launch_arg(l, "--provider", o->provider);
+		args_add(a, "--provider=%s", o->provider);
 	if (o->nic)
-		launch_arg(l, "--nic", o->nic);
+		args_add(a, "--nic=%s", o->nic);
 	if (o->numa_off)
-		launch_arg(l, "--numa", "off");
-	launch_arg(l, "--door", kv_opt_door_names[o->door]);
-	launch_arg(l, "--eviction", evict_policy_names[o->eviction]);
+		args_put(a, "--numa=off");
+	args_add(a, "--door=%s", kv_opt_door_names[o->door]);
+	args_add(a, "--eviction=%s", evict_policy_names[o->eviction]);
 	if (o->rails > 0)
-		launch_number(l, "--num-domains", o->rails);
+		args_add(a, "--num-domains=%u", o->rails);
 	if (o->threads)
-		launch_number(l, "--worker-threads", o->threads);
+		args_add(a, "--worker-threads=%u", o->threads);
 	if (o->max_clients)
-		launch_number(l, "--max-clients", o->max_clients);
+		args_add(a, "--max-clients=%u", o->max_clients);
 	if (o->max_sessions)
-		launch_number(l, "--max-sessions", o->max_sessions);
-	launch_arg(l, "--log-level", kv_log_level_name((enum kv_log_level)o->log_level));
-	if (l->members[0]) {
-		launch_arg(l, "--members", l->members);
-		launch_arg(l, "--node-id", l->node);
+		args_add(a, "--max-sessions=%u", o->max_sessions);
+	args_add(a, "--log-level=%s", kv_log_level_name((enum kv_log_level)o->log_level));
+	if (l->members) {
+		args_add(a, "--members=file:%s", l->members);
+		args_add(a, "--node-id=server-%u", l->number);
 	}
-	l->arg[l->num_args] = NULL;
 }
 
 static int launch_spawn(struct launch *l, pid_t *out_pid, struct kv_error *err)
 {
-	int rc = probe_spawn(l->binary, l->arg, l->log_pipe[1], l->log_pipe[1],
+	int rc = probe_spawn(l->binary, l->args.arg, l->log_pipe[1], l->log_pipe[1],
 			     (const int[]){l->ready_pipe[1], l->psk_pipe[0]}, true, out_pid);
 	if (rc == -ENOENT)
 		return kv_fail(err, rc,
@@ -514,8 +498,8 @@ static int child_spawn(const struct server_child_options *options, const struct 
 			child_free(c);
 			return rc;
 		}
-		snprintf(l.members, sizeof(l.members), "file:%s", (first ? first : c)->members);
-		snprintf(l.node, sizeof(l.node), "server-%u", number);
+		l.members = (first ? first : c)->members;
+		l.number = number;
 	}
 	rc = launch_run(&l, c, options, address, err);
 	for (unsigned i = 0; i < 2; i++) {
@@ -526,6 +510,7 @@ static int child_spawn(const struct server_child_options *options, const struct 
 	*out = c;
 	return rc;
 }
+
 /* Give it its key, and wait until it listens. */
 static int child_run(struct server_child *c, struct kv_error *err)
 {
@@ -585,12 +570,13 @@ static int start_one(const struct server_child_options *options, const struct se
 		     bool wait, struct server_child **at, struct kv_error *err)
 {
 	const struct server_child *old = wait ? running(first, number) : NULL;
+	const char *address = old ? old->address : NULL;
 	char held[KV_HOST_MAX + 8];
 	struct server_child *c = NULL;
 	bool hold = !wait && (options->late || starts_again(options, number));
 	int held_fd = -1, rc = hold ? port_hold(&held_fd, held, sizeof(held), err) : 0;
 	if (rc == 0)
-		rc = child_spawn(options, first, number, hold ? held : old ? old->address : NULL, &c, err);
+		rc = child_spawn(options, first, number, hold ? held : address, &c, err);
 	if (c)
 		c->held_fd = held_fd;
 	else

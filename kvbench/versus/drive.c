@@ -264,8 +264,11 @@ static void put_refused(const struct conn *c)
 	if (!end && len < sizeof(said))
 		return;
 	snprintf(said, sizeof(said), "%.*s", (int)KV_MIN(len, sizeof(said) - 1), line);
+	if (strlen(said) > 0 && said[strlen(said) - 1] == '\r')
+		said[strlen(said) - 1] = 0;
 	for (char *p = said; *p; p++)
-		*p = *p == '\r' && !p[1] ? 0 : (unsigned char)*p < ' ' || *p == 127 ? '?' : *p;
+		if ((unsigned char)*p < ' ' || *p == 127)
+			*p = '?';
 	snprintf(why, sizeof(why), "the server did not store a value: \"%s\" (%s)", said,
 		 strstr(said, "NOAUTH") ? "kv-bench gives no password: take a server that asks for none"
 					: "has it memory enough, and items so large?");

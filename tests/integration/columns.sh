@@ -44,7 +44,7 @@ check "of a replay with events" fits "$build/kv-bench" "${base[@]}" --trace "$sc
 check "of a model" fits "$build/kv-bench" "${small[@]}" --model qwen3-0.6b --tp 8 --block-tokens 1 --prefill-rate 10
 check "of kv-bench models, also of what cannot be divided" fits "$build/kv-bench" models --tp 3
 check "of kv-bench capacity" fits "$build/kv-bench" capacity --steps 1,2 --max-sessions 5 "${over[@]}"
-check "of kv-bench fabric" fits "$build/kv-bench" fabric --sizes 1,1MB --time 1ms --histogram "${over[@]}"
+check "of kv-bench fabric" fits "$build/kv-bench" fabric --sizes 1,1MB --time 1ms "${over[@]}"
 check "of kv-bench sweep" fits "$build/kv-bench" sweep -w 1,2 -c 1,2 --num-keys 20 --repeat-reads 2 --buffer-mb 4 --repeat-runs 2 "${over[@]}"
 check "of kv-bench scale" fits "$build/kv-bench" scale --clients 2 "${over[@]}"
 check "of a mix, in runs" fits "$build/kv-bench" "${small[@]}" --mix 80:10:10 --repeat-runs 2

@@ -23,7 +23,7 @@ P
 }
 fabric() { timeout -k 5 120 "$build/kv-bench" fabric --provider "$provider" "$@"; }
 
-check "some sizes are measured" fabric --sizes 1,4KB,64KB,3MB --time 5ms --histogram --json "$scratch/fabric.json"
+check "some sizes are measured" fabric --sizes 1,4KB,64KB,3MB --time 5ms --json "$scratch/fabric.json"
 check "messages end at 4 KiB, writes at the last size" holds "$scratch/fabric.json" \
 	'j["schema"] == "kvbench-fabric/1" and j["complete"] and ("message", 4096) in rows and ("message", 65536) not in rows and rows["write", 3 << 20]["bytes_per_s"] > 0'
 check "reads are measured, or left out with the reason" holds "$scratch/fabric.json" '(("read", 65536) in rows) == (j["no_read"] is None)'

@@ -49,7 +49,7 @@ static char *text_of(void (*print)(const struct fabric_run *run, FILE *out), con
 	if (print)
 		print(run, out);
 	else
-		fabric_print_row(run, run->row, out);
+		fabric_print_row(run->row, out);
 	fclose(out);
 	return text;
 }

@@ -21,8 +21,8 @@ static struct check_file script(const char *body)
 	struct check_file file;
 	FILE *out = check_file_open(&file);
 	fprintf(out,
-		"#!/bin/bash\nall=\"$*\"\nwhile [ $# -gt 0 ]; do\ncase $1 in\n--ready-fd) READY=$2;;\n--psk-fd) "
-		"PSK=$2;;\nesac\nshift\ndone\n%s\n",
+		"#!/bin/bash\nall=\"$*\"\nfor arg; do\ncase $arg in\n--ready-fd=*) READY=${arg#*=};;\n--psk-fd=*) "
+		"PSK=${arg#*=};;\nesac\ndone\n%s\n",
 		body);
 	assert_int_equal(fchmod(fileno(out), 0700), 0);
 	fclose(out);
@@ -102,10 +102,10 @@ static void the_child_is_told_what_it_is_to_be(void **state)
 	assert_non_null(in);
 	assert_non_null(fgets(got, sizeof(got), in));
 	fclose(in);
-	check_contains(got, "--listen-addr 127.0.0.1:0");
+	check_contains(got, "--listen-addr=127.0.0.1:0");
 	check_contains(got, "--die-with-parent");
-	check_contains(got, "--memory-mb 64");
-	check_contains(got, "--drain-sec 5"); /* less than it is waited for at its end */
+	check_contains(got, "--memory-mb=64");
+	check_contains(got, "--drain-sec=5"); /* less than it is waited for at its end */
 	if (strstr(got, server_child_psk(child)))
 		fail_msg("the key is in the argument list");
 	assert_int_equal(server_child_stop(&child, &err), 0);
@@ -273,7 +273,7 @@ static void line_with(const char *path, const char *what, char *out, int cap)
 
 /* As kv-server: nothing before the key is there. Its port has its number as last digit. */
 #define LATE_SERVER                                                                                                    \
-	"trap 'exit 0' TERM; echo \"$all\" >>%s; read -r key <&$PSK || exit 9; a=${all#*--listen-addr }; a=${a%%%% "   \
+	"trap 'exit 0' TERM; echo \"$all\" >>%s; read -r key <&$PSK || exit 9; a=${all#*--listen-addr=}; a=${a%%%% "   \
 	"*}; "                                                                                                         \
 	"echo \"READY ${a/:0/:$$} $key\" >&$READY; " STAY
 
@@ -308,7 +308,7 @@ static void a_server_is_started_later_and_becomes_a_member(void **state)
 	assert_memory_equal(server_child_name(child, 1), "server-1=127.0.0.1:", 19);
 	assert_null(server_child_name(child, 2));
 	assert_memory_equal(server_child_name(child, 3), "server-3=127.0.0.1:", 19);
-	line_with(seen.path, "--node-id server-1", line, sizeof(line));
+	line_with(seen.path, "--node-id=server-1", line, sizeof(line));
 	members = strstr(line, "file:") + 5;
 	*strchr(members, ' ') = 0;
 	assert_true(listed(members, child, 1));
@@ -354,7 +354,7 @@ static void a_server_that_was_killed_is_started_where_it_was(void **state)
 	char body[1024], line[1024];
 	(void)state;
 	snprintf(body, sizeof(body),
-		 "trap 'exit 0' TERM; echo \"$all\" >>%s; read -r key <&$PSK || exit 9; a=${all#*--listen-addr }; "
+		 "trap 'exit 0' TERM; echo \"$all\" >>%s; read -r key <&$PSK || exit 9; a=${all#*--listen-addr=}; "
 		 "a=${a%%%% *}; echo \"READY ${a/:0/:$$}\" >&$READY; " STAY,
 		 seen.path);
 	file = script(body);
@@ -415,7 +415,7 @@ static void a_later_start_that_fails_says_why_and_leaves_nothing(void **state)
 	assert_int_equal(signals_of_ours, 0);
 	assert_int_equal(server_child_run(child, 2, &err), -KV_EINVAL);
 	assert_int_equal(server_child_run(child, 3, &err), 0);
-	line_with(seen.path, "--node-id server-1", line, sizeof(line));
+	line_with(seen.path, "--node-id=server-1", line, sizeof(line));
 	members = strstr(line, "file:") + 5;
 	*strchr(members, ' ') = 0;
 	line_with(members, "server-3=", body, sizeof(body));
