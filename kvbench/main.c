@@ -21,14 +21,14 @@
 
 static const struct help_command commands[] = {
 	{"capacity", "how many clients a machine can have", capacity_main},
-	{"compare", "results beside each other, with a verdict", compare_main},
+	{"compare", "two results or more, with a verdict", compare_main},
 	{"fabric", "latency and bandwidth of bare libfabric", fabric_main},
 	{"hits", "hit ratio of a trace by policy and memory", hits_main},
 	{"models", "bytes of a block of models' KV caches", model_main},
 	{"plot", "charts and a page of a result", plot_main},
 	{"scale", "many logical clients in one process", scale_main},
 	{"sweep", "every combination of workers, clients, sizes", sweep_main},
-	{"versus", "redis and memcached beside KVRail", versus_main},
+	{"versus", "KVRail against redis and memcached", versus_main},
 	{NULL},
 };
 
@@ -104,7 +104,7 @@ int main(int argc, char **argv)
 {
 	int status;
 	kv_early_end(false);
-	signal(SIGPIPE, SIG_IGN); /* kv_written tells */
+	signal(SIGPIPE, SIG_IGN); /* kv_written reports it */
 	kv_stdio_keep();
 	status = command(argc, argv);
 	stuck_end();

@@ -102,8 +102,8 @@ static int memory_refused(const struct bench_options *o, uint64_t values, uint64
 		       o->server.num_servers > 1 ? "fewer --servers, or " : "or ");
 }
 
-/* The reads of all runs where --duration tells, or of a trace at its speed; else 0. How many trials --slo makes nobody
- * knows before: one is the least. */
+/* The time of the reads of all runs with --duration, or of a trace at its speed; else 0. --slo makes one trial at
+ * least. */
 static uint64_t reads_ns(const struct bench_options *o, const struct trace_totals *t)
 {
 	uint64_t runs = o->pace.repeat_runs;
@@ -279,8 +279,8 @@ static bool good_so_far(const struct bench *b, const struct phase_result *p)
 	return !bench_interrupted() && !p->too_many_errors && !server_child_dead(b->server);
 }
 
-/* PUTs that all servers have answered without moving a byte, since they were started. A server that does not tell
- * counts as none. */
+/* PUTs that all servers have answered without moving a byte, since they were started. A server without that count
+ * has none. */
 static uint64_t duplicates_count(const struct bench *b)
 {
 	struct kvc_stat_item *item = calloc(STATS_MAX, sizeof(*item));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.c -- the option table of kv-doctor. Options that kv-bench has, too, have its names, defaults and bounds: a
- * user who replaces kv-bench by kv-doctor on a command line is told about that very run. */
+/* options.c -- the option table of kv-doctor. Options that kv-bench also has have its names, defaults and bounds: a
+ * user who replaces kv-bench by kv-doctor on a command line learns about that very run. */
 #include "kvdoctor/options.h"
 
 #include <string.h>
@@ -40,8 +40,8 @@ const struct kv_opt doctor_options_table[] = {
 
 static const struct kv_opt_program program = {
 	.name = "kv-doctor",
-	.about = "Tells what this machine has for KVRail, what a run would take of it, and what stands in the way, "
-		 "with the command that removes it. kv-doctor opens endpoints and moves bytes between two of its own, "
+	.about = "Shows the resources of this machine for KVRail, the needs of a run, and the obstacles, each with the "
+		 "command that removes it. kv-doctor opens endpoints and moves bytes between two of its own, "
 		 "to see whether that works, and connects to the servers of --server.",
 	.epilogue = "Exit status: 0 a run would work, 1 it would not, 2 usage, 3 kv-doctor could not look or report. "
 		    "See docs/guide/troubleshooting.md.",

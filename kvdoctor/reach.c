@@ -121,13 +121,13 @@ static void child_run(const struct doctor *d, unsigned index, struct reached *ou
 			  .timeout_ns = CHILD_NS,
 			  .keep_log = true};
 	const char *argv[ARGS_MAX + 5];
-	char tell[16], number[16];
+	char report[16], number[16];
 	int rc = probe_open(&p), n = 0;
-	snprintf(tell, sizeof(tell), "%d", p.tell_fd);
+	snprintf(report, sizeof(report), "%d", p.report_fd);
 	snprintf(number, sizeof(number), "%u", index);
 	argv[n++] = "kv-doctor";
 	argv[n++] = REACH_CHILD;
-	argv[n++] = tell;
+	argv[n++] = report;
 	argv[n++] = number;
 	for (int i = 1; i < d->argc && i < ARGS_MAX; i++)
 		argv[n++] = d->argv[i];
@@ -211,8 +211,8 @@ int reach_child(int argc, char **argv)
 	struct reached reached = {0};
 	struct doctor_options options;
 	struct kv_error err = {0};
-	uint64_t tell, index;
-	if (argc < 2 || kv_u64_parse(argv[0], &tell) < 0 || kv_u64_parse(argv[1], &index) < 0 || tell > INT32_MAX ||
+	uint64_t report, index;
+	if (argc < 2 || kv_u64_parse(argv[0], &report) < 0 || kv_u64_parse(argv[1], &index) < 0 || report > INT32_MAX ||
 	    doctor_options_parse(argc - 1, argv + 1, &options, &err) != 0 || index >= options.servers.count) {
 		fprintf(stderr, "kv-doctor: %s is for kv-doctor itself\n", REACH_CHILD);
 		return 2;
@@ -221,6 +221,6 @@ int reach_child(int argc, char **argv)
 	if (server_try(&options, (unsigned)index, &reached, &err) < 0)
 		snprintf(reached.error, sizeof(reached.error), "%s", err.text);
 	reached.done = true;
-	probe_tell((int)tell, &reached, sizeof(reached));
+	probe_report((int)report, &reached, sizeof(reached));
 	return reached.error[0] ? 1 : 0;
 }

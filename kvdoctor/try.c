@@ -41,13 +41,13 @@ static void role_try(const struct role *r, uint64_t files_soft, struct trial *t)
 			  .result_bytes = sizeof(*t),
 			  .timeout_ns = TRY_NS,
 			  .keep_log = true};
-	char tell[16], input[16];
+	char report[16], input[16];
 	snprintf(args.provider, sizeof(args.provider), "%s", r->options.provider);
 	snprintf(args.nic, sizeof(args.nic), "%s", r->options.nic ? r->options.nic : "");
 	int rc = probe_open(&p);
-	snprintf(tell, sizeof(tell), "%d", p.tell_fd);
+	snprintf(report, sizeof(report), "%d", p.report_fd);
 	snprintf(input, sizeof(input), "%d", p.input_fd);
-	const char *argv[] = {"kv-doctor", TRY_CHILD, tell, input, NULL};
+	const char *argv[] = {"kv-doctor", TRY_CHILD, report, input, NULL};
 	probe_run(&p, rc, argv);
 	memcpy(t->log, p.log, sizeof(t->log));
 	if (!t->error[0] && (p.end != PROBE_EXITED || !t->done))

@@ -34,13 +34,13 @@ struct rig {
 	unsigned count; /* of open sides */
 	struct side *side;
 	struct trial trial;
-	int tell_fd;
+	int report_fd;
 	struct kv_error err;
 };
 
-static void tell(const struct rig *r)
+static void report(const struct rig *r)
 {
-	probe_tell(r->tell_fd, &r->trial, sizeof(r->trial));
+	probe_report(r->report_fd, &r->trial, sizeof(r->trial));
 }
 
 static uint64_t now(void)
@@ -85,7 +85,7 @@ static int sides_open(struct rig *r)
 		rc = te_open(&r->options, &handlers, &r->side[r->count], &r->side[r->count].te, &r->err);
 		r->trial.opened = KV_MIN(r->count + (rc == 0), r->args.engines);
 		r->trial.open_ns = now() - start;
-		tell(r);
+		report(r);
 	}
 	return rc;
 }
@@ -104,7 +104,7 @@ static int sides_register(struct rig *r)
 	}
 	r->trial.register_ns = now() - start;
 	r->trial.registered_bytes = bytes;
-	tell(r);
+	report(r);
 	return rc;
 }
 
@@ -227,7 +227,7 @@ static int speak(struct rig *r)
 	r->trial.wait_fd = info.wait_fd;
 	r->trial.write_emulated = info.write_emulated;
 	r->trial.read_emulated = info.read_emulated;
-	tell(r);
+	report(r);
 	int rc = peer_open(r, 0, 1, &peer[0]);
 	rc = rc ? rc : peer_open(r, 1, 0, &peer[1]);
 	rc = rc ? rc : pings(r, peer);
@@ -270,7 +270,7 @@ int try_child(int argc, char **argv)
 	int input;
 	if (argc == 1)
 		return memory_read(argv[0]);
-	if (argc != 2 || !fd_parse(argv[0], &r.tell_fd) || !fd_parse(argv[1], &input) ||
+	if (argc != 2 || !fd_parse(argv[0], &r.report_fd) || !fd_parse(argv[1], &input) ||
 	    probe_take(input, &r.args, sizeof(r.args)) != sizeof(r.args)) {
 		fprintf(stderr, "kv-doctor: %s is for kv-doctor itself\n", TRY_CHILD);
 		return 2;
@@ -290,13 +290,13 @@ int try_child(int argc, char **argv)
 	rc = rc ? rc : speak(&r);
 	if (rc)
 		snprintf(r.trial.error, sizeof(r.trial.error), "%.399s", r.err.text);
-	tell(&r);
+	report(&r);
 	for (unsigned i = 0; i < r.count; i++) {
 		te_close(&r.side[i].te);
 		kv_area_unmap(&r.side[i].area);
 	}
 	free(r.side);
 	r.trial.done = true;
-	tell(&r);
+	report(&r);
 	return rc ? 1 : 0;
 }

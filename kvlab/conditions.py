@@ -128,9 +128,9 @@ def show(c, out):
             cores, 100 * c["steal_share"], took,
             ": this machine is shared, and figures vary with it" if c["shared_machine"] else ""), out=out)
     else:
-        wrap("conditions  ", f"{cores}; too short to tell who else took their time", out=out)
+        wrap("conditions  ", f"{cores}; too short to measure other processes", out=out)
     if "core_distance_before_ns" in c and "core_distance_after_ns" in c:
-        wrap("            ", "a cache line goes between two cores and back in %.0f ns before the run, %.0f ns after" % (
+        wrap("            ", "a round trip of a cache line between two cores: %.0f ns before the run, %.0f ns after" % (
             c["core_distance_before_ns"], c["core_distance_after_ns"]), out=out)
     if "suspended_s" in c:
         wrap("            ", "this machine was suspended for %.1f s during the run: no figure contains that time, and operations under way then may "

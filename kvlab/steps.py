@@ -123,6 +123,6 @@ class Step:
         elif status < 0:
             self.killed_by = -status
             self.ended = f"the process of the step was ended by signal {-status} ({signal.strsignal(-status)})" + (
-                ": for lack of memory, most likely (dmesg tells)" if status == -signal.SIGKILL else "")
+                ": for lack of memory, most likely (see dmesg)" if status == -signal.SIGKILL else "")
         elif not self.told.get("final"):
             self.ended = f"the process of the step ended with status {status} before it was done"

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TELL, LOG, INPUT, PIPES, POLL_MS = 100 };
+enum { REPORT, LOG, INPUT, PIPES, POLL_MS = 100 };
 
 static void close_fd(int *fd)
 {
@@ -88,7 +88,7 @@ int probe_open(struct probe *p)
 		p->ours[i] = i == INPUT ? ends[1] : ends[0];
 		p->theirs[i] = i == INPUT ? ends[0] : ends[1];
 	}
-	p->tell_fd = p->theirs[TELL];
+	p->report_fd = p->theirs[REPORT];
 	p->input_fd = p->theirs[INPUT];
 	if (rc == 0 && p->input_bytes > 0 && write(p->ours[INPUT], p->input, p->input_bytes) != (ssize_t)p->input_bytes)
 		rc = -EIO;
@@ -123,7 +123,7 @@ static void log_add(struct probe *p, const char *data, size_t n)
 static void pipe_read(struct probe *p, int which)
 {
 	char data[PROBE_RESULT_MAX];
-	ssize_t n = read(p->ours[which], data, which == TELL ? p->result_bytes : sizeof(data));
+	ssize_t n = read(p->ours[which], data, which == REPORT ? p->result_bytes : sizeof(data));
 	if (n == 0 || (n < 0 && errno != EINTR)) {
 		close_fd(&p->ours[which]);
 	} else if (n > 0 && which == LOG) {
@@ -142,8 +142,9 @@ static bool gone(const struct probe *p)
 
 static void follow(struct probe *p)
 {
-	while (p->ours[TELL] >= 0 || p->ours[LOG] >= 0) {
-		struct pollfd at[] = {{.fd = p->ours[TELL], .events = POLLIN}, {.fd = p->ours[LOG], .events = POLLIN}};
+	while (p->ours[REPORT] >= 0 || p->ours[LOG] >= 0) {
+		struct pollfd at[] = {{.fd = p->ours[REPORT], .events = POLLIN},
+				      {.fd = p->ours[LOG], .events = POLLIN}};
 		bool last = gone(p);
 		hurry(p);
 		int n = poll(at, KV_COUNT(at), last ? 0 : POLL_MS);
@@ -171,8 +172,7 @@ static void reap(struct probe *p)
 		snprintf(p->text, sizeof(p->text), "%s did not end in time and was killed", p->name);
 	else if (by_signal)
 		snprintf(p->text, sizeof(p->text), "the process of %s was ended by signal %d (%s)%s", p->name, p->code,
-			 strsignal(p->code),
-			 p->code == SIGKILL ? ": for lack of memory, most likely (dmesg tells)" : "");
+			 strsignal(p->code), p->code == SIGKILL ? ": for lack of memory, most likely (see dmesg)" : "");
 	else
 		snprintf(p->text, sizeof(p->text), "the process of %s ended with status %d before it was done", p->name,
 			 p->code);
@@ -193,7 +193,7 @@ void probe_run(struct probe *p, int rc, const char *const *argv)
 	p->deadline_ns = kv_deadline(kv_clock_now(&kv_clock_monotonic), p->timeout_ns);
 	if (rc == 0)
 		rc = probe_spawn("/proc/self/exe", argv, -1, p->theirs[LOG],
-				 (const int[]){p->theirs[TELL], p->theirs[INPUT]}, false, &p->pid);
+				 (const int[]){p->theirs[REPORT], p->theirs[INPUT]}, false, &p->pid);
 	for (int i = 0; i < PIPES; i++)
 		close_fd(&p->theirs[i]);
 	close_fd(&p->ours[INPUT]);
@@ -206,7 +206,7 @@ void probe_run(struct probe *p, int rc, const char *const *argv)
 		snprintf(p->text, sizeof(p->text), "the process of %s cannot be started: %s%s", p->name,
 			 kv_strerror(rc), start_hint(rc));
 	}
-	close_fd(&p->ours[TELL]);
+	close_fd(&p->ours[REPORT]);
 	close_fd(&p->ours[LOG]);
 }
 
@@ -226,7 +226,7 @@ size_t probe_take(int fd, void *out, size_t cap)
 	return have;
 }
 
-void probe_tell(int fd, const void *result, size_t bytes)
+void probe_report(int fd, const void *result, size_t bytes)
 {
 	while (write(fd, result, bytes) < 0 && errno == EINTR)
 		;

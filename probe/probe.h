@@ -16,7 +16,7 @@
 #include "base/base.h"
 
 enum {
-	PROBE_RESULT_MAX = 4096, /* bytes of a result: a write of so many to a pipe is whole (PIPE_BUF) */
+	PROBE_RESULT_MAX = 4096, /* bytes of a result: a pipe takes a write of that size whole (PIPE_BUF) */
 	PROBE_INPUT_MAX = 32768, /* it fits a pipe's buffer, so writing it does not block */
 	PROBE_LOG_MAX = 400
 };
@@ -31,19 +31,19 @@ enum probe_end {
 struct probe {
 	/* Set by the caller before probe_open. */
 	const char *name;    /* in sentences: "the step" */
-	const void *input;   /* for the child, through a pipe, so that it is in no argument, environment */
+	const void *input;   /* for the child, through a pipe, which shows it in no argument, environment */
 	size_t input_bytes;  /* ... or file; 0: none */
 	void *result;        /* the child's last report; unchanged without one */
 	size_t result_bytes; /* 0: none */
 	uint64_t timeout_ns; /* then the child is killed */
 	bool keep_log;       /* its standard error is kept in `log` */
 	/* Set by probe_open: the child's descriptors, for its arguments. */
-	int tell_fd, input_fd;
+	int report_fd, input_fd;
 	/* Set by probe_run. */
 	enum probe_end end;
 	int code;                /* the exit status, the signal, or -errno of the start */
 	char text[200];          /* how it ended, in a sentence */
-	char log[PROBE_LOG_MAX]; /* the end of what it wrote to standard error */
+	char log[PROBE_LOG_MAX]; /* the end of its standard error */
 	/* probe.c's */
 	int ours[3];
 	int theirs[3];
@@ -55,7 +55,7 @@ struct probe {
 int probe_open(struct probe *probe);
 
 /* probe_run -- start this program with these arguments (NULL behind the last), follow it, and reap it. rc: of
- * probe_open. Never fails: `end` and `text` say what came of it. Thread: the one that must outlive the child. */
+ * probe_open. Never fails: `end` and `text` describe the end. Thread: the one that must outlive the child. */
 void probe_run(struct probe *probe, int rc, const char *const *argv);
 
 /* ---- in the child ---- */
@@ -63,8 +63,8 @@ void probe_run(struct probe *probe, int rc, const char *const *argv);
 /* probe_take -- read the input, at most cap bytes, and close the descriptor. Returns the number of bytes. */
 size_t probe_take(int fd, void *out, size_t cap);
 
-/* probe_tell -- tell the parent where this process is. */
-void probe_tell(int fd, const void *result, size_t bytes);
+/* probe_report -- send the parent a report. */
+void probe_report(int fd, const void *result, size_t bytes);
 
 /* ---- below all this ---- */
 

@@ -84,11 +84,11 @@ struct capacity_steps {
 	uint32_t clients[CAPACITY_STEPS_ROOM];
 };
 
-/* capacity_steps_parse -- "10,100,450,500,..." up to max: ascending numbers, those above max left out; "..." goes on by
- * the difference of the last two. 0 or -KV_EINVAL with *err. */
+/* capacity_steps_parse -- "10,100,450,500,..." up to max: ascending numbers, those above max left out; "..." continues
+ * by the difference of the last two. 0 or -KV_EINVAL with *err. */
 int capacity_steps_parse(const char *text, uint32_t max, struct capacity_steps *out, struct kv_error *err);
 
-/* capacity_steps_extend -- go on to max: 1, 2, 5, 10, ... and max itself. */
+/* capacity_steps_extend -- continue to max: 1, 2, 5, 10, ... and max itself. */
 void capacity_steps_extend(struct capacity_steps *steps, uint32_t max);
 
 const char *capacity_model_name(int model); /* "endpoints" */

@@ -108,7 +108,8 @@ static int steps_go_on(struct capacity_steps *s, const uint64_t last[2], uint32_
 {
 	int rc = 0;
 	if (last[0] == 0)
-		return kv_fail(err, -KV_EINVAL, "--steps: two numbers before \"...\" tell how it goes on");
+		return kv_fail(err, -KV_EINVAL,
+			       "--steps: \"...\" continues by the difference of two numbers before it");
 	for (uint64_t n = 2 * last[1] - last[0]; n <= max && rc == 0; n += last[1] - last[0])
 		rc = steps_add(s, n, max, err);
 	return rc;

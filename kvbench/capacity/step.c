@@ -2,7 +2,7 @@
 /* step.c -- one step, in its own process.
  *
  * While clients are opened the library calls back after each, and ten times a second (kvc_options.opening): then the
- * step checks the remaining memory and reports its figures (teller.c).
+ * step checks the remaining memory and reports its figures (reporter.c).
  *
  * endpoints: a pool with a client for each, 1 MiB of receive buffer, and rxm's smallest queues, on a few loops. pooled:
  * a pool of --engines clients, and a session of its own for each logical client (kvc_session_open_await). */
@@ -15,7 +15,7 @@
 
 #include "host/host.h"
 #include "kvbench/load/bench.h"
-#include "kvbench/capacity/teller.h"
+#include "kvbench/capacity/reporter.h"
 #include "kvbench/capacity/verbs.h"
 #include "kvbench/setup/signals.h"
 #include "kvbench/setup/step.h"
@@ -29,14 +29,14 @@ enum { SESSIONS_AT_ONCE = 64 /* of an engine: opened, and reading, at a time */ 
 /* ---- the pool ---- */
 
 /* Of the message buffers, and of the receive buffer, in parts of 1 GiB. */
-static uint32_t mrs_of(const struct capacity_teller *t, uint32_t endpoints)
+static uint32_t mrs_of(const struct capacity_reporter *t, uint32_t endpoints)
 {
 	return endpoints * (1 + (uint32_t)((t->opt->buffer_mb + 1023) / 1024));
 }
 
 static bool opening(void *arg, unsigned clients_open, unsigned clients_up)
 {
-	struct capacity_teller *t = arg;
+	struct capacity_reporter *t = arg;
 	/* In the pooled model these clients are the engines; the clients that share them are counted later. */
 	if (t->step.model == CAPACITY_ENDPOINTS) {
 		t->step.opened = clients_open;
@@ -48,7 +48,7 @@ static bool opening(void *arg, unsigned clients_open, unsigned clients_up)
 	return capacity_look(t);
 }
 
-static int pool_open(struct capacity_teller *t, const char *psk, struct kvc_pool **out)
+static int pool_open(struct capacity_reporter *t, const char *psk, struct kvc_pool **out)
 {
 	const struct capacity_options *o = t->opt;
 	const char *const servers[] = {o->server};
@@ -84,7 +84,7 @@ static int pool_open(struct capacity_teller *t, const char *psk, struct kvc_pool
 	return rc;
 }
 
-static void pool_tell(struct capacity_teller *t, struct kvc_pool *pool)
+static void pool_report(struct capacity_reporter *t, struct kvc_pool *pool)
 {
 	struct capacity_step *s = &t->step;
 	s->info.size = sizeof(s->info);
@@ -100,7 +100,7 @@ static void pool_tell(struct capacity_teller *t, struct kvc_pool *pool)
 enum outcome { NOT_ASKED, RIGHT, WRONG, FAILED };
 
 struct reading {
-	struct capacity_teller *teller;
+	struct capacity_reporter *reporter;
 	struct bench_key key;
 	uint64_t timeout_ns;
 	unsigned workers;             /* worker w has the logical clients w, w + workers, ... */
@@ -113,7 +113,7 @@ struct reading {
 
 static bool over(const struct reading *r)
 {
-	return bench_interrupted() || kv_clock_now(&kv_clock_monotonic) >= r->teller->deadline_ns;
+	return bench_interrupted() || kv_clock_now(&kv_clock_monotonic) >= r->reporter->deadline_ns;
 }
 
 static void open_sessions(struct kvc_client *client, unsigned w, void *arg)
@@ -121,7 +121,7 @@ static void open_sessions(struct kvc_client *client, unsigned w, void *arg)
 	struct reading *r = arg;
 	struct kvc_session_options o = {.size = sizeof(o), .timeout_ns = r->timeout_ns};
 	struct kv_error err = {0};
-	for (unsigned i = w; i < r->teller->step.attempted && !r->refused && !over(r); i += r->workers) {
+	for (unsigned i = w; i < r->reporter->step.attempted && !r->refused && !over(r); i += r->workers) {
 		o.client_id = i + 1;
 		if (kvc_session_open_await(client, &o, &r->session[i], &err) < 0) {
 			if (!atomic_exchange(&r->refused, true))
@@ -135,7 +135,7 @@ static void get_once(struct kvc_client *client, struct reading *r, unsigned w)
 {
 	const struct kvc_call call = {
 		.size = sizeof(call), .timeout_ns = r->timeout_ns, .session = r->session ? r->session[w] : NULL};
-	uint64_t len = r->teller->opt->value_size;
+	uint64_t len = r->reporter->opt->value_size;
 	struct kvc_borrowed borrowed = {0};
 	int64_t got;
 	got = kvc_get_borrowed_await(client, (struct kvc_key){r->key.text, r->key.len}, len, &call, &borrowed);
@@ -152,12 +152,12 @@ static void get_once(struct kvc_client *client, struct reading *r, unsigned w)
 static void get_each(struct kvc_client *client, unsigned w, void *arg)
 {
 	struct reading *r = arg;
-	for (unsigned i = w; i < r->teller->step.attempted && !over(r); i += r->workers)
+	for (unsigned i = w; i < r->reporter->step.attempted && !over(r); i += r->workers)
 		if (!r->session || r->session[i])
 			get_once(client, r, i);
 }
 
-static void outcomes_count(struct capacity_teller *t, const struct reading *r)
+static void outcomes_count(struct capacity_reporter *t, const struct reading *r)
 {
 	uint32_t failed = 0;
 	for (uint32_t i = 0; i < t->step.attempted; i++) {
@@ -176,7 +176,7 @@ static void outcomes_count(struct capacity_teller *t, const struct reading *r)
 }
 
 /* Each worker asks for one at a time, and all workers at once. */
-static int sessions_open(struct capacity_teller *t, struct kvc_pool *pool, struct reading *r)
+static int sessions_open(struct capacity_reporter *t, struct kvc_pool *pool, struct reading *r)
 {
 	int rc;
 	r->session = calloc(t->step.attempted, sizeof(*r->session));
@@ -197,7 +197,7 @@ static int sessions_open(struct capacity_teller *t, struct kvc_pool *pool, struc
 	return capacity_look(t) ? rc : -KV_ECANCELED;
 }
 
-static int read_all(struct capacity_teller *t, struct kvc_pool *pool, struct reading *r)
+static int read_all(struct capacity_reporter *t, struct kvc_pool *pool, struct reading *r)
 {
 	uint64_t now = kv_clock_now(&kv_clock_monotonic);
 	int rc;
@@ -228,9 +228,9 @@ static int read_all(struct capacity_teller *t, struct kvc_pool *pool, struct rea
 	return 0;
 }
 
-static void pool_run(struct capacity_teller *t, const char *psk)
+static void pool_run(struct capacity_reporter *t, const char *psk)
 {
-	struct reading r = {.teller = t};
+	struct reading r = {.reporter = t};
 	struct kvc_pool *pool = NULL;
 	r.outcome = calloc(t->step.attempted, 1);
 	if (!r.outcome) {
@@ -240,12 +240,12 @@ static void pool_run(struct capacity_teller *t, const char *psk)
 	}
 	if (pool_open(t, psk, &pool) == 0) {
 		t->step.open_ns = kv_clock_now(&kv_clock_monotonic) - t->begun_ns;
-		pool_tell(t, pool);
+		pool_report(t, pool);
 		if (read_all(t, pool, &r) == 0)
 			outcomes_count(t, &r);
 		capacity_measure(t);
 		t->step.final = true;
-		capacity_tell(t);
+		capacity_report(t);
 	}
 	/* Sessions go with their pool. */
 	bench_pool_close(&pool);
@@ -281,7 +281,7 @@ static int options_take(int argc, char **argv, struct capacity_options *o, struc
 int capacity_step_main(int argc, char **argv)
 {
 	static struct capacity_options options;
-	static struct capacity_teller t;
+	static struct capacity_reporter t;
 	struct kv_error err = {0};
 	char psk[256];
 	if (options_take(argc, argv, &options, &err) < 0) {
@@ -308,6 +308,6 @@ int capacity_step_main(int argc, char **argv)
 	}
 	explicit_bzero(psk, sizeof(psk));
 	t.step.final = true;
-	capacity_tell(&t);
+	capacity_report(&t);
 	return BENCH_OK;
 }

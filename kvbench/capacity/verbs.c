@@ -2,9 +2,9 @@
 /* verbs.c -- the bare model: for each client one queue pair, two completion queues and two memory regions of one RDMA
  * device, without libfabric, as in the experiment that KVRail began with.
  *
- * It tells a limit of the device or the kernel from one of a provider: where this model goes further than the endpoints
- * do, the difference is libfabric's. It is the only file outside engine/fabric/ that uses libibverbs, and nothing of
- * KVRail's engine, because the engine is compared with it.
+ * It separates a limit of the device or the kernel from one of a provider: where this model has more clients than the
+ * endpoints, the difference is libfabric's. It is the only file outside engine/fabric/ that uses libibverbs, and
+ * nothing of KVRail's engine, because the engine is compared with it.
  *
  * All in one process: client i is connected to client i ^ 1 (the last of an odd number to itself), every queue pair is
  * brought to RTS, and every client sends 64 bytes to its peer, to be compared: queue pairs count only if they work.
@@ -42,7 +42,7 @@ struct bare {
 };
 
 struct verbs {
-	struct capacity_teller *t;
+	struct capacity_reporter *t;
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
 	struct ibv_port_attr port;
@@ -144,7 +144,7 @@ static void srd_find(struct verbs *v, const struct ibv_device_attr *attr)
 
 static void device_start(struct verbs *v)
 {
-	struct capacity_teller *t = v->t;
+	struct capacity_reporter *t = v->t;
 	struct ibv_device_attr attr = {0};
 	struct kv_error err = {0};
 	v->ctx = device_open(t->opt->device, &err);
@@ -175,7 +175,7 @@ static void device_start(struct verbs *v)
 /* ---- one client ---- */
 
 /* ENOMEM is the device's word for having no more of it, and the kernel's for more locked memory than the process may
- * have: rings of queues are locked as regions are. The kernel tells how much is locked. */
+ * have: rings of queues are locked as regions are. The kernel counts the locked memory. */
 enum capacity_end capacity_verbs_end(enum capacity_end what, int error, const struct kv_host *host)
 {
 	const struct kv_need more = {.pinned_bytes = LOCKED_MARGIN};
@@ -408,7 +408,7 @@ static int traffic_post(struct verbs *v)
 	return rc;
 }
 
-/* One look at a completion queue. 1: done; 0: not yet; -1: failed, and told. */
+/* One look at a completion queue. 1: done; 0: not yet; -1: failed, and reported. */
 static int completion_look(struct verbs *v, struct ibv_cq *cq, uint32_t i)
 {
 	struct ibv_wc wc;
@@ -486,7 +486,7 @@ static bool worth_going_on(const struct capacity_step *s)
 	return s->opened > 0 && s->end != CAPACITY_TIME && s->end != CAPACITY_INTERRUPTED && s->end != CAPACITY_MEMORY;
 }
 
-void capacity_verbs_run(struct capacity_teller *t)
+void capacity_verbs_run(struct capacity_reporter *t)
 {
 	struct verbs v = {.t = t};
 	v.client = calloc(t->step.attempted, sizeof(*v.client));

@@ -3,10 +3,10 @@
 #ifndef KVRAIL_KVBENCH_CAPACITY_VERBS_H
 #define KVRAIL_KVBENCH_CAPACITY_VERBS_H
 
-#include "kvbench/capacity/teller.h"
+#include "kvbench/capacity/reporter.h"
 
 /* capacity_verbs_run -- the bare ibverbs model: QP, two CQs and two MRs per client. */
-void capacity_verbs_run(struct capacity_teller *t);
+void capacity_verbs_run(struct capacity_reporter *t);
 
 /* capacity_verbs_end -- the exhausted resource when a call that makes `what` failed with this errno; host: the present
  * state. */

@@ -32,13 +32,13 @@ struct hits_result {
 	uint64_t prefix, block;
 };
 
-/* hits_run -- room for so many equal blocks under the policy of this number (evict_policy_names), whose code is the
- * server's. Per request: the longest stored prefix is read; the other blocks are stored in order, and one that the
- * cache has all the same is used. 0 or -KV_ENOMEM. */
+/* hits_run -- room for this number of equal blocks under the policy of this number (evict_policy_names), whose code
+ * is the server's. Per request: the longest stored prefix is read; the other blocks are stored in order, and one that
+ * the cache has all the same is used. 0 or -KV_ENOMEM. */
 int hits_run(const struct hits_trace *trace, unsigned policy, uint64_t capacity, struct hits_result *out);
 
-/* hits_belady -- the same by one who knows the future: the block whose next use is farthest goes, or is not stored at
- * all. No policy has more block hits. 0 or -KV_ENOMEM. */
+/* hits_belady -- the same with knowledge of the future: the block with the farthest next use is evicted, or not stored
+ * at all. No policy has more block hits. 0 or -KV_ENOMEM. */
 int hits_belady(const struct hits_trace *trace, uint64_t capacity, struct hits_result *out);
 
 /* hits_unlimited -- with memory for everything. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* simulate.c -- memory with room for so many equal blocks: under a policy of the server (store/), or under Belady's.
+/* simulate.c -- memory for a number of equal blocks: under a policy of the server (store/), or under Belady's.
  *
  * All see the same sequence of references: each request's, from the first on. So Belady's rule, optimal for such a
  * sequence when a block need not be stored, bounds the block hits of every policy, and thereby their prefix hits. Its

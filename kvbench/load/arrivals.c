@@ -9,8 +9,8 @@
  * as whole nanoseconds with the rest carried on, not as one growing double: the millionth arrival is as exact as the
  * first.
  *
- * A ramp bends the time of either schedule: so many arrivals as the full rate has in a time s, the rate that rises for
- * T has until sqrt(2 T s), and behind the ramp T / 2 later. */
+ * A ramp bends the time of either schedule: the number of arrivals that the full rate has in a time s, the rate that
+ * rises for T has until sqrt(2 T s), and behind the ramp T / 2 later. */
 #include "kvbench/load/arrivals.h"
 
 #include <math.h>

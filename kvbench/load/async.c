@@ -24,7 +24,7 @@
 
 enum {
 	QUEUE_DEPTH_MAX = 65536, /* kvclient.h */
-	TICK_MS = 100,           /* the reaper looks round so often, whatever the descriptor says */
+	TICK_MS = 100,           /* between two looks of the reaper, even if the descriptor stays silent */
 };
 
 #define BUSY_REST_NS 100000ull /* an id that the loops did not take */
@@ -43,7 +43,7 @@ struct slot {
 struct submitter {
 	_Alignas(KV_CACHELINE) pthread_mutex_t lock;
 	pthread_cond_t wake;
-	struct kv_list over;    /* slots handed over; under the lock */
+	struct kv_list over;    /* completed slots from the reaper; under the lock */
 	bool waits;             /* under the lock */
 	struct kv_list got;     /* the reaper's alone: completed ids for a submitter */
 	struct kv_list resting; /* the submitter's alone, as all below */
@@ -98,7 +98,7 @@ static bool slot_make(struct async *a, struct slot *slot)
 	return true;
 }
 
-/* The slot goes on with its next operation, or retires. */
+/* The slot continues with its next operation, or retires. */
 static void slot_next(struct submitter *s, struct slot *slot)
 {
 	struct async *a = s->async;

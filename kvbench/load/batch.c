@@ -3,7 +3,7 @@
  *
  * The values land in memory that the caller registered, as an inference server's do, and not in borrowed pieces: a
  * batch is the call for which they exist. A worker has one batch in flight, so its keys, items and memory are made once
- * and used again. All workers' memory is one registration, which a server is told of once.
+ * and used again. All workers' memory is one registration, which a server learns once.
  *
  * With --slices a value lies in as many pieces in the worker's memory, each with a gap as long behind it, as a block of
  * many layers does. A GET's slices are compared where they arrived. The slices of a PUT are copied there from the stock
@@ -181,7 +181,7 @@ static void item_glance(const struct bench_key *key, const struct kvc_item *item
 {
 	uint64_t last = bench_value_last(item->len), stride = item->slice ? item->stride - item->slice : 0;
 	const uint8_t *data = item->data;
-	if (item->slice) /* so many gaps lie before it */
+	if (item->slice) /* the gaps before it */
 		last += last / item->slice * stride;
 	t->wrong += (uint64_t)item->result != item->len || !bench_value_edges(key, item->len, data, data + last);
 }

@@ -80,7 +80,7 @@ struct replay_result {
 	bool ran;
 	uint64_t requests, blocks, block_hits; /* replayed; hits: blocks found and read */
 	uint64_t expected_hits;                /* of these requests with memory for everything, in file order */
-	uint64_t lost;                         /* found by the lookup, gone at the GET */
+	uint64_t lost;                         /* found by the lookup, missed by the GET */
 	uint64_t late_max_ns;                  /* with --trace-speed: the latest start after its time */
 	uint64_t never_started;                /* ... and --duration: requests due in it that did not begin */
 	bool complete;                         /* every request of the file was replayed */

@@ -7,7 +7,7 @@
 #include "kvbench/load/workload.h"
 #include "kvbench/setup/options.h"
 
-/* --keys-pattern for so many keys: constants. */
+/* The constants of a --keys-pattern. */
 struct bench_draw {
 	struct bench_pattern pattern;
 	uint64_t num_keys, seed;
@@ -19,7 +19,7 @@ struct bench_draw {
 void bench_draw_init(struct bench_draw *d, const struct bench_pattern *pattern, uint64_t num_keys, uint64_t seed);
 
 /* bench_draw_key -- the number of the key that read `number` is of, below num_keys. Of zipf and hot the first keys are
- * read most. Inline, as bench_key_of is: both run beside each GET. */
+ * read most. Inline, as bench_key_of is: both run with each GET. */
 uint64_t bench_draw_other(const struct bench_draw *d, uint64_t number); /* of the other patterns */
 static inline uint64_t bench_draw_key(const struct bench_draw *d, uint64_t number)
 {

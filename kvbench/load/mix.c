@@ -4,7 +4,7 @@
  * GETs and EXISTS use stored keys, by --keys-pattern. Each PUT stores a key of its own behind those, so its bytes
  * always travel, and deletes it after its latency was taken. Otherwise a run would need unbounded memory, or store
  * values again, which moves no bytes. The DELETE of each PUT is part of the load, and of no figure. If a server dies
- * between the two, the key stays until its time to live is over. With --batch an operation is of so many keys, and a
+ * between the two, the key stays until its time to live is over. With --batch an operation has several keys, and a
  * DELETE follows for each. A value that a GET missed is stored again behind it, as the user of a cache does: else each
  * miss makes the next one.
  *

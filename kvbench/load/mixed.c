@@ -3,7 +3,7 @@
  *
  * Operation 2 i is read i of the run, operation 2 i + 1 the write of key num_keys + i. Each worker takes the next
  * number, whichever it is, so both kinds are in flight all the time, and are tallied apart. The figure is the rate of
- * both together beside the mean of the rates of each alone, in the write and read phases of the same run.
+ * both together, compared with the mean of the rates of each alone, in the write and read phases of the same run.
  *
  * The new keys are deleted behind it. On a server with keys of an earlier run they are also deleted before it: a PUT of
  * stored bytes moves nothing. */

@@ -6,8 +6,8 @@
 #include "kvbench/load/bench.h"
 
 /* mixed_run -- as many PUTs of new keys as the run has keys, and as many GETs of the run's keys, by the same workers.
- * results.mixed: the GETs, the PUTs, and both beside the read and write phases. The new keys are deleted. Returns 0, or
- * a code with *err when workers could not be started. */
+ * results.mixed: the GETs, the PUTs, and both compared with the read and write phases. The new keys are deleted.
+ * Returns 0, or a code with *err when workers could not be started. */
 int mixed_run(struct bench *bench, struct kv_error *err);
 
 #endif

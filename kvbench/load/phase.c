@@ -436,7 +436,7 @@ int phase_store_again(const struct phase_op *op, uint64_t index, const struct be
 		begun.start_ns = begun.begin_ns = start_ns;
 		phase_raw_add(&begun, BENCH_RAW_PUT, index, rc == 0 ? len : 0, rc, BENCH_RAW_BESIDE, phase_now());
 	}
-	if (rc == -KV_EEXIST) /* another client has stored it meanwhile */
+	if (rc == -KV_EEXIST) /* another client has stored it */
 		op->tally->put_conflicts++;
 	return rc == -KV_EEXIST || rc == -KV_ELEFT ? 0 : rc; /* its server ends: it misses the key until it is back */
 }

@@ -59,17 +59,17 @@ struct phase {
 	unsigned tallies; /* where operations count; 0: one per client */
 	bool verify;
 	bool series;                       /* sample it into the result's series, which its owner frees */
-	uint64_t errors_max;               /* the phase ends at so many; 0: PHASE_ERRORS_MAX */
+	uint64_t errors_max;               /* they end the phase; 0: PHASE_ERRORS_MAX */
 	uint64_t arg;                      /* the run function's */
 	enum bench_raw_phase raw;          /* how --raw calls it; BENCH_RAW_NONE: its operations are in no figure */
 	unsigned raw_run;                  /* its number among phases of this name */
 	struct bench_breakdown *breakdown; /* one per client, or NULL */
 	struct bench_outages *outages;     /* one per client: go on through errors and watch; NULL: do not */
-	bool store_missed;                 /* a value that a GET missed is stored again; with outages it is, too */
+	bool store_missed;                 /* a value that a GET missed is stored again; with outages always */
 	/* its own */
 	_Alignas(KV_CACHELINE) _Atomic uint64_t next;
 	_Alignas(KV_CACHELINE) _Atomic uint64_t num_errors;
-	_Atomic uint64_t num_missed; /* beside it: both are counted after a call that moved nothing */
+	_Atomic uint64_t num_missed; /* both are counted after a call that moved nothing */
 	uint64_t start_ns, end_ns;
 	_Atomic uint64_t over_ns; /* with a rate: when a worker first found the phase over; KV_NEVER: none did */
 	pthread_mutex_t schedule; /* of arrivals, if poisson */
@@ -129,7 +129,7 @@ static inline struct kvc_call phase_put_call(const struct phase *phase)
 /* phase_now -- the clock that latencies are taken from. */
 uint64_t phase_now(void);
 
-/* phase_count_done -- one operation of op->tally has succeeded with so many bytes of a value. */
+/* phase_count_done -- one operation of op->tally has succeeded with these bytes of a value. */
 void phase_count_done(const struct phase_op *op, uint64_t bytes, uint64_t end_ns);
 
 /* phase_count_undone -- how long an operation of op->tally took that did not succeed, rc below 0: apart from those that

@@ -6,7 +6,7 @@
 
 #include "kvbench/load/phase.h"
 
-/* reads_ops -- operations that write or read so many keys. */
+/* reads_ops -- operations that write or read this number of keys. */
 uint64_t reads_ops(const struct bench_options *o, uint64_t keys);
 
 /* reads_steady -- with --warmup-steady: windows of the measured load in a closed loop until their rates agree. Fills

@@ -29,7 +29,7 @@ struct sequencer {
 	struct loop *loop;
 	pthread_t thread;
 	struct trace_reader *reader;
-	struct trace_request next; /* read, but not handed out yet */
+	struct trace_request next; /* read, but not started yet */
 	bool have_next, have_first, ended;
 	double first_ms, latest_ms;
 	uint64_t start_ns, when_ns; /* when_ns: the next request is due */

@@ -46,7 +46,7 @@ struct seq_options {
 	double speed;         /* times real time; 0: no waiting */
 	uint64_t duration_ns; /* no request starts later; 0: no limit */
 	const struct kv_log *log;
-	void (*before)(void *arg, uint64_t at_ns); /* a request of this time of the trace is handed out next; NULL:
+	void (*before)(void *arg, uint64_t at_ns); /* a request of this time of the trace starts next; NULL:
 						      nobody wants to know. The sequencer's thread. */
 	bool (*over)(void *arg); /* asked before each request, and often while waiting: true ends the replay. The
 				    sequencer's thread. */
@@ -54,12 +54,12 @@ struct seq_options {
 };
 
 struct seq_stats {
-	uint64_t started;     /* requests handed out */
+	uint64_t started;     /* requests */
 	uint64_t waited;      /* of those: had to wait for an earlier one */
 	uint64_t late_max_ns; /* with a speed: of a start behind its time, also where it waited for other requests; of a
 				 request that never started, its age at the end */
 	uint64_t never_started; /* with a speed and a duration: due requests that no worker has taken */
-	bool end_of_file;       /* all of the file was handed out */
+	bool end_of_file;       /* all requests of the file have started */
 };
 
 int sequencer_start(const struct seq_options *options, struct sequencer **out, struct kv_error *err);

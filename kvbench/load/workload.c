@@ -193,7 +193,7 @@ bool bench_value_edges(const struct bench_key *key, uint64_t len, const void *fi
 {
 	uint64_t at = bench_value_at(key, len), from = bench_value_last(len), word[2];
 	if (KV_LIKELY(len - from == sizeof(*word))) {
-		memcpy(&word[0], first, sizeof(*word)); /* no call of memcmp: this runs beside each GET */
+		memcpy(&word[0], first, sizeof(*word)); /* no call of memcmp: this runs with each GET */
 		memcpy(&word[1], last, sizeof(*word));
 		return ((word[0] ^ value_word(stock_state(at))) | (word[1] ^ value_word(stock_state(at + from)))) == 0;
 	}

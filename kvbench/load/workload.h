@@ -52,7 +52,7 @@ uint64_t bench_value_check_part(const struct bench_key *key, uint64_t len, uint6
 				uint64_t part_len);
 
 /* bench_value_edges -- whether the first and the last bytes of a value, eight at most of each, are right: a glance that
- * costs little beside a GET, and finds the value of another key. last: its byte number bench_value_last(len). */
+ * costs little compared with a GET, and finds the value of another key. last: its byte number bench_value_last(len). */
 bool bench_value_edges(const struct bench_key *key, uint64_t len, const void *first, const void *last);
 static inline uint64_t bench_value_last(uint64_t len)
 {

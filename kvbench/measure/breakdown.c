@@ -10,10 +10,10 @@ static const struct {
 	const char *name, *what;
 } parts[BENCH_PARTS] = {
 	[BENCH_PART_ROOM] = {"room", "called -> has a connection and room for its request"},
-	[BENCH_PART_QUEUE] = {"queue", "-> its frame handed to the engine"},
+	[BENCH_PART_QUEUE] = {"queue", "-> its frame passed to the engine"},
 	[BENCH_PART_POST] = {"post", "server: request taken -> data posted"},
 	[BENCH_PART_REPLY] = {"reply", "server: data posted -> reply made"},
-	[BENCH_PART_WIRE] = {"wire", "handed to the engine -> reply taken, less the server's"},
+	[BENCH_PART_WIRE] = {"wire", "passed to the engine -> reply taken, less the server's"},
 	[BENCH_PART_DATA] = {"data", "reply taken -> last data arrived"},
 	[BENCH_PART_WAKE] = {"wake", "all there -> the worker runs"},
 	[BENCH_PART_CHECK] = {"check", "-> the call returns: checksum"},

@@ -15,7 +15,7 @@ struct bench_conditions {
 	double steal_share;  /* of all processors' time: taken by the hypervisor */
 	double others_cores; /* processors that others than this process and its children kept busy, on average */
 	double distance_before_ns, distance_after_ns; /* round trip of a cache line between two CPUs; 0: not known */
-	double suspended_s;                           /* the machine slept so long: no clock of ours went on */
+	double suspended_s;                           /* the time for which the machine slept: our clocks stood still */
 	/* at the start */
 	double all, idle, steal, own, slept; /* seconds */
 	uint64_t start_ns;

@@ -72,7 +72,7 @@ char *progress_text(const struct progress *p, uint64_t done, uint64_t elapsed_ns
 	return buf;
 }
 
-/* On a narrow terminal the end is cut off: a line that goes on in the next one cannot be drawn over. */
+/* On a narrow terminal the end is cut off: a line that continues in the next one cannot be drawn over. */
 static void fit(const struct progress *p, char *text)
 {
 	struct winsize size;

@@ -24,7 +24,7 @@ struct progress {
 	bool always;                   /* also without a terminal, each second */
 	/* its own */
 	bool running, tty, ending, drawn;
-	uint64_t bare_ops; /* as told last */
+	uint64_t bare_ops; /* as last reported */
 	bool has_window;   /* and the last window of the series */
 	struct bench_window window;
 	uint64_t start_ns;

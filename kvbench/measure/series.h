@@ -30,7 +30,7 @@ struct bench_series {
 /* bench_series_free -- empty it. */
 void bench_series_free(struct bench_series *s);
 
-/* bench_series_append -- put the windows of a repeated phase behind those of into, whose time goes on; from is empty
+/* bench_series_append -- put the windows of a repeated phase behind those of into, whose time continues; from is empty
  * then. Windows without room are counted as left out. */
 void bench_series_append(struct bench_series *into, struct bench_series *from);
 

@@ -117,10 +117,10 @@ static int refuse_others(const json_t *o, const char *file, const struct model *
 		{"block_types", "only some layers keep K and V of each token", true},             /* RecurrentGemma */
 		{"hybrid_override_pattern", "only some layers keep K and V of each token", true}, /* Nemotron-H */
 		{"block_configs", "layers have heads of their own, or none", true},               /* Nemotron */
-		{"mamba_d_ssm", "layers keep a state beside K and V", true},                      /* Falcon-H1 */
+		{"mamba_d_ssm", "layers keep a state besides K and V", true},                     /* Falcon-H1 */
 		{"num_kv_shared_layers", "some layers use the K and V of others", false},         /* Gemma 3n */
 		{"use_cla", "some layers use the K and V of others", false},                      /* Hunyuan */
-		{"index_head_dim", "layers keep keys of an indexer, too", false},                 /* DeepSeek V3.2 */
+		{"index_head_dim", "layers also keep keys of an indexer", false},                 /* DeepSeek V3.2 */
 		{"num_attention_groups", "heads share K and V in groups of its own", false},      /* Step 3 */
 		{"global_head_dim", "heads of some layers have another size", false},             /* Gemma 4 */
 		{"swa_head_dim", "heads of some layers have another size", false},                /* MiMo V2 */

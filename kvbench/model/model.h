@@ -21,7 +21,7 @@ struct model {
 	uint32_t layers;                 /* num_hidden_layers */
 	uint32_t kv_heads, head_dim;     /* K and V of each head; 0 with MLA */
 	uint32_t kv_lora_rank, rope_dim; /* MLA: one latent vector and qk_rope_head_dim per token; else 0 */
-	uint32_t sliding_layers, window; /* layers that look back so many tokens only; 0, 0: none */
+	uint32_t sliding_layers, window; /* layers that look back this number of tokens only; 0, 0: none */
 };
 
 enum model_dtype { MODEL_BF16, MODEL_FP16, MODEL_FP32, MODEL_FP8, MODEL_INT8 };

@@ -36,11 +36,11 @@ static void print_machine(const struct bench_conditions *m, FILE *out)
 			m->others_cores >= BENCH_SHARED_CORES ? ": this machine is shared, and figures vary with it"
 							      : "");
 	else
-		kv_wrap(out, "conditions  ", 0, "%u core%s; too short to tell who else took their time", cores,
+		kv_wrap(out, "conditions  ", 0, "%u core%s; too short to measure other processes", cores,
 			kv_plural(cores));
 	if (m->distance_before_ns > 0 && m->distance_after_ns > 0)
 		kv_wrap(out, "            ", 0,
-			"a cache line goes between two cores and back in %.0f ns before the run, %.0f ns after",
+			"a round trip of a cache line between two cores: %.0f ns before the run, %.0f ns after",
 			m->distance_before_ns, m->distance_after_ns);
 	if (m->suspended_s > 0)
 		kv_wrap(out, "            ", 0,

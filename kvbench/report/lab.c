@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lab.c -- starts kvlab (kvlab/__main__.py). It lies beside kv-bench in a build, and in ../share/kvrail where kv-bench
+/* lab.c -- starts kvlab (kvlab/__main__.py). It lies next to kv-bench in a build, and in ../share/kvrail where kv-bench
  * is installed. Documents pass through files in memory, so no pipe can fill up. Python is isolated (-I): neither the
  * environment nor packages of the user change it. */
 #include "kvbench/report/lab.h"

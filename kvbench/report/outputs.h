@@ -15,7 +15,7 @@ int outputs_open(const struct bench_options *options, struct outputs **out, stru
  * 0, or the first failure's code. */
 int outputs_write(struct outputs *o, const struct bench *bench);
 
-/* outputs_raw -- where the records of --raw go while the run goes on; outputs_write then names the file. */
+/* outputs_raw -- the descriptor for the records of --raw during the run; outputs_write then names the file. */
 int outputs_raw(const struct outputs *o);
 
 /* outputs_discard -- remove temporary files. NULL is accepted; *o becomes NULL. */

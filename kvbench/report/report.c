@@ -42,7 +42,7 @@ static double per_second(double n, const struct phase_result *p)
 	return p->elapsed_ns ? n / seconds_of(p) : 0;
 }
 
-/* Of so few that a whole number would not tell them: three digits. */
+/* Small numbers have three digits. */
 static const char *few_text(double n, char *buf, size_t cap)
 {
 	if (n >= 99.5 || n <= 0)
@@ -152,21 +152,21 @@ static void start_notes(const struct bench *b)
 		     b->results.trace.back == 1 ? "is" : "are");
 	if (b->results.expiring && o->replay.trace)
 		note(b, "at this speed the trace is not shorter than --ttl: "
-			"values expire meanwhile, and hits are fewer than it has (--ttl 0 keeps them)");
+			"values expire during the run, and hits are fewer than it has (--ttl 0 keeps them)");
 	else if (b->results.expiring)
 		note(b,
 		     "the reads%s are not shorter than --ttl: "
 		     "keys expire during the run and will be misses, which do not fail it",
 		     o->pace.repeat_runs > 1 ? " of --duration and --repeat-runs" : " of --duration");
 	if (o->server.events.count)
-		note(b, "servers go or come during the run (--event): misses do not fail it");
+		note(b, "servers stop or start during the run (--event): misses do not fail it");
 	else if (b->results.memory_short)
 		note(b, "the server's memory is smaller than the workload: "
 			"evicted values are misses, which do not fail this run");
 	if (o->client.copies != BENCH_COPIES_ONE && b->results.info.num_servers < 2)
 		note(b,
 		     "--copies %s, and there is one server: it has the only copy, "
-		     "until it tells of other members. Name two with --server",
+		     "until it reports other members. Name two with --server",
 		     bench_copies_names[o->client.copies]);
 	if (b->results.put_way == KVC_PUT_INLINE && !o->load.no_write)
 		note(b, "PUT sends its bytes inside requests, far below GET's rate: "
@@ -424,7 +424,7 @@ static void latency_table(const struct bench *b)
 			"(of a read: from its intended start, %s arrivals%s; "
 			"service: of reads, from when they really began)",
 			b->opt->pace.arrivals == BENCH_POISSON ? "poisson" : "uniform",
-			b->opt->pace.ramp_ns ? ", the ramp's, too" : "");
+			b->opt->pace.ramp_ns ? ", and those of the ramp" : "");
 	else if (b->opt->load.batch > 1)
 		kv_wrap(b->out, "        ", 0, "(a latency is of a batch of %s keys; ops are keys)",
 			COUNT(b->opt->load.batch));
@@ -478,7 +478,7 @@ static void roofline_rows(const struct bench *b, const char *op, const struct ro
 		kv_wrap(b->out, "roofline  ", 0, "of %s: no figure: %s", op, kv_strerror(r->code));
 		return;
 	}
-	kv_wrap(b->out, "roofline  ", 0, "bare writes %s, %s in flight (one: p50 %s), %s beside them %s",
+	kv_wrap(b->out, "roofline  ", 0, "bare writes %s, %s in flight (one: p50 %s); %s %s",
 		RATE(r->bytes_per_s), COUNT(r->depth), TIME(r->p50_ns), op, RATE(r->op_bytes_per_s));
 	if (b->opt->roofline.file)
 		kv_wrap(b->out, "          ", 0, "efficiency %.3f (bare writes: %s)", r->efficiency,

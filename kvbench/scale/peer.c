@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peer.c -- a few threads that answer on many connections.
  *
- * A thread waits for all its sockets and serves one at a time, blocking: a client in the middle of a message goes on at
- * once, since its thread does nothing else. A socket that stands still for PEER_SOCKET_S is dropped. It listens on
+ * A thread waits for all its sockets and serves one at a time, blocking: a client in the middle of a message continues
+ * at once, since its thread does nothing else. A socket that stands still for PEER_SOCKET_S is dropped. It listens on
  * 127.0.0.1 alone, and answers only clients with the key. */
 #include "kvbench/scale/peer.h"
 

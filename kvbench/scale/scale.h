@@ -46,23 +46,23 @@ struct scale_step {
 	char text[512];
 };
 
-/* ---- a step, in its process (teller.c, step.c, sessions.c, tls.c) ---- */
+/* ---- a step, in its process (reporter.c, step.c, sessions.c, tls.c) ---- */
 
-struct scale_teller {
+struct scale_reporter {
 	const struct scale_options *opt;
 	struct scale_step step;
 	uint64_t begun_ns, deadline_ns, looked_ns;
 };
 
-/* scale_tell -- report the figures. scale_measure -- bring them up to date. Thread: main of the step. */
-void scale_tell(struct scale_teller *t);
-void scale_measure(struct scale_teller *t);
+/* scale_report -- report the figures. scale_measure -- bring them up to date. Thread: main of the step. */
+void scale_report(struct scale_reporter *t);
+void scale_measure(struct scale_reporter *t);
 
 /* scale_end -- why the step ends early; the first reason is kept. */
-void scale_end(struct scale_teller *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void scale_end(struct scale_reporter *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* scale_over -- after a signal, or the deadline. Thread: any. */
-bool scale_over(const struct scale_teller *t);
+bool scale_over(const struct scale_reporter *t);
 
 /* Of the clients that one thread serves. */
 struct scale_tally {
@@ -76,8 +76,8 @@ struct scale_tally {
 struct scale_tally *scale_tallies_make(unsigned n);
 void scale_tallies_take(struct scale_tally *tally, unsigned n, struct scale_step *step);
 
-void scale_sessions_run(struct scale_teller *t, const char *psk);
-void scale_tls_run(struct scale_teller *t);
+void scale_sessions_run(struct scale_reporter *t, const char *psk);
+void scale_tls_run(struct scale_reporter *t);
 
 /* scale_step_main -- the process kv-bench-scale-step sessions|tls CLIENTS SERVER OPTION...: run this step, and report
  * on standard output. The exit status. */

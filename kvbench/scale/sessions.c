@@ -17,10 +17,10 @@
 
 enum { AT_ONCE = 64 /* workers of an engine */ };
 
-#define PAUSE_NS 100000000ull /* a pause looks so often whether the step is over */
+#define PAUSE_NS 100000000ull /* a pause checks at this interval whether the step is over */
 
 struct load {
-	struct scale_teller *t;
+	struct scale_reporter *t;
 	struct bench_key key;
 	unsigned workers;
 	struct kvc_session **session; /* of each client */
@@ -32,7 +32,7 @@ struct load {
 	struct kv_error refusal; /* of the first; read when all workers have returned */
 };
 
-static int pool_open(struct scale_teller *t, const char *psk, struct kvc_pool **out)
+static int pool_open(struct scale_reporter *t, const char *psk, struct kvc_pool **out)
 {
 	const struct scale_options *o = t->opt;
 	struct kv_error err = {0};
@@ -158,7 +158,7 @@ static int step(struct kvc_pool *pool, struct load *l)
 		return rc;
 	}
 	s->rss_base = kv_memory_rss();
-	scale_tell(l->t);
+	scale_report(l->t);
 	now = kv_clock_now(&kv_clock_monotonic);
 	rc = kvc_run(pool, l->workers, open_each, l);
 	s->connect_ns = kv_clock_now(&kv_clock_monotonic) - now;
@@ -167,7 +167,7 @@ static int step(struct kvc_pool *pool, struct load *l)
 	if (rc == 0 && l->refused)
 		scale_end(l->t, "%s", l->refusal.text);
 	scale_measure(l->t);
-	scale_tell(l->t);
+	scale_report(l->t);
 	if (rc == 0) {
 		dues_set(l);
 		now = kv_clock_now(&kv_clock_monotonic);
@@ -181,7 +181,7 @@ static int step(struct kvc_pool *pool, struct load *l)
 	return rc;
 }
 
-void scale_sessions_run(struct scale_teller *t, const char *psk)
+void scale_sessions_run(struct scale_reporter *t, const char *psk)
 {
 	struct load l = {.t = t};
 	struct kvc_pool *pool = NULL;
@@ -194,7 +194,7 @@ void scale_sessions_run(struct scale_teller *t, const char *psk)
 	else if (pool_open(t, psk, &pool) == 0)
 		(void)step(pool, &l);
 	t->step.final = true;
-	scale_tell(t);
+	scale_report(t);
 	bench_pool_close(&pool); /* and its sessions */
 	free(l.session);
 	free(l.due_ns);

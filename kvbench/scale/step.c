@@ -12,7 +12,7 @@
 int scale_step_main(int argc, char **argv)
 {
 	static struct scale_options options;
-	static struct scale_teller t;
+	static struct scale_reporter t;
 	struct kv_error err = {0};
 	char limit[32], psk[256];
 	if (argc < 4 || scale_options_parse(argc - 3, argv + 3, &options, &err) != 0) {
@@ -42,6 +42,6 @@ int scale_step_main(int argc, char **argv)
 		scale_end(&t, "it was not over within %s (--timeout)",
 			  kv_duration_format(options.timeout_ns, limit, sizeof(limit)));
 	t.step.final = true;
-	scale_tell(&t);
+	scale_report(&t);
 	return BENCH_OK;
 }

@@ -53,7 +53,7 @@ struct worker {
 };
 
 struct side {
-	struct scale_teller *t;
+	struct scale_reporter *t;
 	struct secure_context *ctx;
 	struct client *client;
 	struct worker *worker;
@@ -265,7 +265,7 @@ static void step(struct side *s)
 	p->connect_ns = kv_clock_now(&kv_clock_monotonic) - now;
 	for (uint32_t i = 0; i < p->clients; i++)
 		p->connected += s->client[i].secure != NULL;
-	scale_tell(s->t);
+	scale_report(s->t);
 	now = kv_clock_now(&kv_clock_monotonic);
 	for (uint32_t i = 0; i < p->clients; i++)
 		s->client[i].due_ns = now + (uint64_t)((double)s->t->opt->think_ns * i / p->clients);
@@ -305,7 +305,7 @@ static bool side_make(struct side *s)
 	return s->client && s->worker && s->tally;
 }
 
-void scale_tls_run(struct scale_teller *t)
+void scale_tls_run(struct scale_reporter *t)
 {
 	struct side s = {.t = t, .lock = PTHREAD_MUTEX_INITIALIZER};
 	struct kv_error err = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list.c -- lists of numbers that go on: "1,2,4,...,1024".
+/* list.c -- lists of numbers with a progression: "1,2,4,...,1024".
  *
  * The numbers before "...", back to the last "..." or the beginning, give its meaning: two of them a difference, three
  * or more a difference or a factor. A single number, or three with neither, are an error. A progression that does not
@@ -68,7 +68,7 @@ static int go_on(struct list *l, uint64_t end)
 	int rc = 0;
 	if (l->known < 2 || !(plus || times))
 		return kv_fail(l->err, -KV_EINVAL,
-			       "--%s: the numbers before \"...\" do not tell how it goes on: "
+			       "--%s: the numbers before \"...\" do not show how it continues: "
 			       "write 1,2,4,...,64 or 10,20,...,100",
 			       l->name);
 	for (n = c; rc == 0;) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list.h -- lists of numbers that may go on by themselves: "1,2,4,...,1024". Pure. */
+/* list.h -- lists of numbers with a progression: "1,2,4,...,1024". Pure. */
 #ifndef KVRAIL_KVBENCH_SETUP_LIST_H
 #define KVRAIL_KVBENCH_SETUP_LIST_H
 
@@ -18,7 +18,7 @@ struct bench_list {
  * cap. False: the list has ended. */
 bool bench_list_word(const char **at, char *word, size_t cap);
 
-/* bench_list_parse -- "1,2,4,...,1024": rising whole numbers from min to max. "..." goes on from the numbers before it
+/* bench_list_parse -- "1,2,4,...,1024": rising whole numbers from min to max. "..." continues the numbers before it
  * to the one behind it, always the last: two numbers by their difference, more by the difference or the factor that all
  * of the last three have. size: numbers are sizes ("64KB"). name: the option, in sentences. Returns 0, or -KV_EINVAL
  * with *err. */

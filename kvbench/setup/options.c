@@ -197,7 +197,7 @@ const struct kv_opt_program bench_options_program = {
 	.name = "kv-bench",
 	.about = "Measures KVRail: workers share a few clients, write keys, read them back, and report throughput and "
 		 "latency. `kv-bench plot` draws a result, `kv-bench compare` compares several, `kv-bench sweep` "
-		 "varies workers, sizes and clients, `kv-bench versus` has redis and memcached beside it, `kv-bench "
+		 "varies workers, sizes and clients, `kv-bench versus` compares with redis and memcached, `kv-bench "
 		 "fabric` measures bare libfabric, `kv-bench hits` computes a trace's hit ratios, `kv-bench models` "
 		 "lists KV caches, `kv-bench capacity` and `kv-bench scale` count clients.",
 	.epilogue = "Exit status: 0 all well; 1 an error, a miss or a wrong byte in a run that should have none; 2 "

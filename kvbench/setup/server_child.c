@@ -265,7 +265,7 @@ static int send_psk(const struct server_child *c, int fd, struct kv_error *err)
 	int n = snprintf(line, sizeof(line), "%s\n", c->psk);
 	ssize_t put = write(fd, line, (size_t)n);
 	explicit_bzero(line, sizeof(line));
-	return put == n ? 0 : kv_fail(err, -EIO, "the key could not be handed to its own server");
+	return put == n ? 0 : kv_fail(err, -EIO, "the key could not be sent to its own server");
 }
 
 /* "READY HOST:PORT", where more may follow. */
@@ -347,8 +347,8 @@ static int launch_run(struct launch *l, struct server_child *c, const struct ser
 	rc = launch_spawn(l, &c->pid, err);
 	if (rc < 0)
 		return rc;
-	/* Our copies of the child's ends go, so that end of file means that the child is gone. That of the key stays
-	 * until the key is in the pipe, so that writing it always succeeds. */
+	/* We close our copies of the child's ends: end of file then means that the child has ended. That of the key
+	 * stays open until the key is in the pipe, so that writing it always succeeds. */
 	close_fd(&l->ready_pipe[1]);
 	close_fd(&l->log_pipe[1]);
 	if (o->out_pid)

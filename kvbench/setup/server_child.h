@@ -21,7 +21,7 @@ struct server_child_options {
 	int eviction; /* index into evict_policy_names */
 	bool allow_pull, pull_where_safe;
 	uint64_t memory_mb;
-	unsigned count;        /* so many servers, alike, with one key; 0: one */
+	unsigned count;        /* of servers, alike, with one key; 0: one */
 	uint32_t late;         /* bit n - 1: server n does not start with the others (but one does) */
 	const unsigned *start; /* servers that server_child_run is to start, as often as they stand here */
 	unsigned num_starts;
@@ -39,7 +39,7 @@ struct server_child_options {
 int server_child_start(const struct server_child_options *options, struct server_child **out, struct kv_error *err);
 
 /* server_child_run -- have one of options.start, numbered from 1, run now, and wait until it listens: anew at its old
- * address, or for the first time. Servers of which some are late know each other (--members), and are told of it. Their
+ * address, or for the first time. If some are late, all read their members from a file (--members). Their
  * processes are there from the start, without memory, and wait for the key: a process that uses a fabric starts none.
  * Returns 0, or a code with a sentence, as server_child_start. Any thread, one at a time. */
 int server_child_run(struct server_child *child, unsigned number, struct kv_error *err);
@@ -67,7 +67,7 @@ int64_t server_child_faults(const struct server_child *child);
 /* server_child_memory_peak -- bytes that all had resident at the most, those that run; 0 when unknown, and of NULL. */
 uint64_t server_child_memory_peak(const struct server_child *child);
 
-/* server_child_stop -- terminate (after 10 s: kill) and reap it. Returns 0 when it ended as told, else -KV_EPEERDOWN
+/* server_child_stop -- terminate (after 10 s: kill) and reap it. Returns 0 when it ended in order, else -KV_EPEERDOWN
  * with *err, and its log's last lines on stderr. *child becomes NULL; NULL is accepted. */
 int server_child_stop(struct server_child **child, struct kv_error *err);
 

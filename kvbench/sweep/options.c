@@ -2,7 +2,7 @@
 /* options.c -- the option table of kv-bench sweep: the rows of kv-bench itself, but for those that make no sense here,
  * with lists in place of three of them; and the command line of a cell's run, made of the same rows.
  *
- * So an option that kv-bench gets tomorrow is one of sweeps, too, until somebody names it in `left_out`. */
+ * An option that kv-bench gets tomorrow is therefore an option of sweeps, unless `left_out` names it. */
 #include "kvbench/sweep/sweep.h"
 
 #define AT(member) .offset = offsetof(struct sweep_options, member)
@@ -10,18 +10,18 @@
 enum { ROWS_MAX = 128 };
 
 static const struct kv_opt own[] = {
-	KV_ROW_TEXT("num-workers", AT(list[SWEEP_WORKERS]), "LIST", "1,2,4,...,64",
-		    "Workers. \"...\" goes on to the number behind it: from two numbers by their difference, from "
-		    "three by the difference or the factor that they have.",
-		    .letter = 'w', .group = "Axes"),
+	KV_ROW_TEXT(
+		"num-workers", AT(list[SWEEP_WORKERS]), "LIST", "1,2,4,...,64",
+		"Workers. \"...\" continues to the number behind it: two numbers by their difference, three by their "
+		"difference or factor.",
+		.letter = 'w', .group = "Axes"),
 	KV_ROW_TEXT("value-size", AT(list[SWEEP_SIZE]), "SIZES", NULL,
 		    "Sizes of a value, such as 4KB,64KB,1MB. Without it: 64KB, or as --model and --value-sizes say.",
 		    .letter = 'v'),
 	KV_ROW_TEXT("num-clients", AT(list[SWEEP_CLIENTS]), "LIST", "1",
 		    "Clients. Combinations with more clients than workers are skipped.", .letter = 'c'),
-	KV_ROW_U32(
-		"repeat-runs", AT(bench.pace.repeat_runs), "N", "1", 1, BENCH_RUNS_MAX,
-		"Run every combination so often, all of them once before any a second time; report median and spread."),
+	KV_ROW_U32("repeat-runs", AT(bench.pace.repeat_runs), "N", "1", 1, BENCH_RUNS_MAX,
+		   "Runs of every combination: all of them once before any a second time; report median and spread."),
 	KV_ROW_TEXT("resume", AT(resume), "FILE", NULL,
 		    "Keep the runs of the sweep in FILE (--json), and go on, in the same file unless --json names "
 		    "another. Settings and machine must be the same. If there is no FILE, begin it."),
@@ -89,9 +89,10 @@ const struct kv_opt *sweep_options_table(void)
 
 static const struct kv_opt_program program = {
 	.name = "kv-bench sweep",
-	.about = "Runs the same load with every combination of workers, value size and clients, and shows how it "
-		 "scales. Each run is a kv-bench of its own; without --server each has a kv-server of its own, "
-		 "too, so that none finds the values, the memory or the connections of another.",
+	.about =
+		"Runs the same load with every combination of workers, value size and clients, and shows how it "
+		"scales. Each run is a kv-bench of its own, and without --server each has a kv-server of its own: none "
+		"finds the values, the memory or the connections of another.",
 	.epilogue =
 		"Exit status: 0 every combination was measured or skipped; 1 one failed, or a file was not written; 2 "
 		"usage, or --resume FILE is of another sweep; 3 it could not start; 128 + signal when it was "

@@ -53,7 +53,7 @@ struct conn {
 	char *request;            /* heads of one unit */
 	struct iovec *iov;        /* and the bytes to send, values between heads */
 	unsigned iovs, iov_at;    /* iov_at: the first not sent whole */
-	bool blocked, busy;       /* blocked: the socket took no more: epoll tells when it does */
+	bool blocked, busy;       /* blocked: the socket took no more, until epoll reports that it does */
 	struct conn *next_free;
 };
 

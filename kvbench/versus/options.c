@@ -43,7 +43,7 @@ const struct kv_opt versus_options_table[] = {
 	KV_ROW_FLAG("mixed", AT(mixed), "After the reads, PUT and GET at the same time, one to one."),
 	KV_ROW_U64("seed", AT(seed), "N", "1", 0, (uint64_t)1 << 48,
 		   "Seed of keys and order in the first round; later rounds count up."),
-	KV_ROW_FLAG("verify", AT(verify), "Compare every byte read, beside its checksum."),
+	KV_ROW_FLAG("verify", AT(verify), "Compare every byte read, and its checksum."),
 	KV_ROW_FLAG("no-checksum", AT(no_checksum), "Do not checksum reads, on either side."),
 
 	KV_OPT_JSON_ROW(AT(json), .group = "Output"),

@@ -13,7 +13,7 @@ struct program_memory {
 	uint64_t bytes;
 };
 
-/* program_memory_make -- so many bytes, zeroed. Trouble ends the process with a sentence, as everywhere here. */
+/* program_memory_make -- memory of this size, zeroed. An error ends the process with a sentence, as everywhere here. */
 void program_memory_make(uint64_t bytes, struct program_memory *out);
 
 /* program_start -- start the program at this path, and wait until it is ready. Returns our end of its standard input

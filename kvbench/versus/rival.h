@@ -8,7 +8,7 @@
 
 enum {
 	RIVAL_HEAD_BYTES = 512, /* of a command without its value, and of an answer's first line */
-	RIVAL_GRACE_S = 10      /* a connection that says nothing for so long is dead */
+	RIVAL_GRACE_S = 10      /* a connection that is silent for this time is dead */
 };
 
 enum { RIVAL_REDIS, RIVAL_MEMCACHED, RIVAL_PROGRAM }; /* program: kvbench/versus/program.h */
@@ -57,7 +57,7 @@ void rival_facts(const struct rival *rival, char *version, size_t cap, int64_t *
 /* rival_pid -- the server's process on this machine; 0: it does not say, or runs elsewhere. */
 int rival_pid(const struct rival *rival);
 
-/* rival_cpu_seconds -- CPU time of the server's process so far, as it tells it itself; below 0: it does not. */
+/* rival_cpu_seconds -- CPU time of the server's process so far, by its own count; below 0: it reports none. */
 double rival_cpu_seconds(const struct rival *rival);
 
 #endif

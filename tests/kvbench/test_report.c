@@ -666,15 +666,15 @@ static void a_roofline_names_its_source(void **state)
 	char *text;
 	r->roofline = (struct roofline_result){.ran = true, .op_bytes_per_s = 1e9, .bytes_per_s = 2e9, .rounds = 5};
 	text = summary_of(&f->bench);
-	assert_non_null(strstr(text, "GET beside them"));
-	assert_null(strstr(text, "PUT beside them"));
+	assert_non_null(strstr(text, "; GET "));
+	assert_null(strstr(text, "; PUT "));
 	assert_non_null(strstr(text, "median of 5 alternating rounds"));
 	free(text);
 	assert_int_equal(report_verdict(&f->bench, stdout), 0);
 	r->roofline_put = (struct roofline_result){.ran = true, .op_bytes_per_s = 5e8, .bytes_per_s = 1e9};
 	f->opt.roofline.file = "fabric.json";
 	text = summary_of(&f->bench);
-	assert_non_null(strstr(text, "PUT beside them"));
+	assert_non_null(strstr(text, "; PUT "));
 	assert_non_null(strstr(text, "bare writes: fabric.json"));
 	free(text);
 }

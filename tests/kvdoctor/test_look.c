@@ -378,7 +378,7 @@ static int child(int argc, char **argv)
 	assert_int_equal(probe_take(atoi(argv[3]), &args, sizeof(args)), sizeof(args));
 	const char *kind = args.provider;
 	struct trial t = {.opened = strcmp(kind, "dies") == 0 ? 1 : args.engines};
-	probe_tell(fd, &t, sizeof(t));
+	probe_report(fd, &t, sizeof(t));
 	if (strcmp(kind, "dies") == 0) {
 		fputs("a last word\n", stderr);
 		abort();
@@ -394,7 +394,7 @@ static int child(int argc, char **argv)
 	t.registered_bytes = t.bytes = 1 << 20;
 	t.moved = t.done = true;
 	t.looked = !t.error[0];
-	probe_tell(fd, &t, sizeof(t));
+	probe_report(fd, &t, sizeof(t));
 	return 0;
 }
 

@@ -30,7 +30,7 @@ static void run(const char *kind)
 {
 	char tell[16], input[16];
 	int rc = probe_open(&p);
-	snprintf(tell, sizeof(tell), "%d", p.tell_fd);
+	snprintf(tell, sizeof(tell), "%d", p.report_fd);
 	snprintf(input, sizeof(input), "%d", p.input_fd);
 	const char *argv[] = {"test_probe", kind, tell, input, NULL};
 	probe_run(&p, rc, argv);
@@ -148,17 +148,17 @@ static int child(char **argv)
 	const char *kind = argv[1];
 	struct result r = {.step = 1};
 	int fd = atoi(argv[2]);
-	probe_tell(fd, &r, sizeof(r));
+	probe_report(fd, &r, sizeof(r));
 	if (strcmp(kind, "echo") == 0) {
 		r.step = 2;
 		assert_int_equal(probe_take(atoi(argv[3]), r.said, sizeof(r.said)), 6);
-		probe_tell(fd, &r, sizeof(r));
+		probe_report(fd, &r, sizeof(r));
 		return 3;
 	}
 	if (strcmp(kind, "abort") == 0) {
 		fputs("a last word\n", stderr);
 		r.step = 7;
-		probe_tell(fd, &r, sizeof(r));
+		probe_report(fd, &r, sizeof(r));
 		signal(SIGABRT, SIG_DFL);
 		abort();
 	}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* teller.c -- the reports of a step, and the resource that ended it.
+/* reporter.c -- the reports of a step, and the resource that ended it.
  *
  * The process exists to run out of something, and may be killed for it: by the kernel for its memory, or by a provider
  * that aborts. So it reports its figures all the time, and the last report is the result if it dies. Each look also
  * guards the memory: a step ends before the machine's (or the cgroup's) memory does. */
-#include "kvbench/capacity/teller.h"
+#include "kvbench/capacity/reporter.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ static json_t *known(int64_t n)
 	return n < 0 ? json_null() : json_integer(n);
 }
 
-void capacity_tell(struct capacity_teller *t)
+void capacity_report(struct capacity_reporter *t)
 {
 	const struct capacity_step *s = &t->step;
 	json_t *first = s->end ? json_pack("{s:s, s:s}", "code", kv_errkey(s->code), "text", s->text) : json_null();
@@ -44,7 +44,7 @@ void capacity_tell(struct capacity_teller *t)
 		s->info.libfabric, "wait", s->info.wait, "loopback_congestion_control", s->info.congestion));
 }
 
-void capacity_fail(struct capacity_teller *t, enum capacity_end end, int code, const char *fmt, ...)
+void capacity_fail(struct capacity_reporter *t, enum capacity_end end, int code, const char *fmt, ...)
 {
 	va_list args;
 	if (t->step.end != CAPACITY_COMPLETE)
@@ -70,7 +70,7 @@ static void device_add(const struct kv_rdma_used *used, void *arg)
 	add_known(&sum[2], used->mrs);
 }
 
-void capacity_measure(struct capacity_teller *t)
+void capacity_measure(struct capacity_reporter *t)
 {
 	struct kv_process p;
 	int64_t used[3] = {-1, -1, -1};
@@ -85,7 +85,7 @@ void capacity_measure(struct capacity_teller *t)
 }
 
 /* The rest must suffice for the next tenth of a second, in which the step may take as much as in the last. */
-static bool memory_left(struct capacity_teller *t)
+static bool memory_left(struct capacity_reporter *t)
 {
 	uint64_t left = kv_memory_available(), rss = kv_memory_rss();
 	uint64_t grown = rss > t->rss_looked ? rss - t->rss_looked : 0;
@@ -101,7 +101,7 @@ static bool memory_left(struct capacity_teller *t)
 }
 
 /* Whether this process may have no more of something, as the table of limits sees it. */
-static bool is_short(const struct capacity_teller *t, enum kv_limit limit)
+static bool is_short(const struct capacity_reporter *t, enum kv_limit limit)
 {
 	const struct kv_need more = {.files = FILES_RESERVE - KV_FILES_MARGIN, .address_bytes = ADDRESS_RESERVE};
 	struct kv_host host;
@@ -113,7 +113,7 @@ static bool is_short(const struct capacity_teller *t, enum kv_limit limit)
 }
 
 /* A step that waits for something that cannot be had sees only its time pass. */
-static void late(struct capacity_teller *t)
+static void late(struct capacity_reporter *t)
 {
 	char time[32];
 	kv_duration_format(t->opt->timeout_ns, time, sizeof(time));
@@ -129,7 +129,7 @@ static void late(struct capacity_teller *t)
 		capacity_fail(t, CAPACITY_TIME, -KV_ETIMEOUT, "the step took longer than %s (--timeout)", time);
 }
 
-bool capacity_look(struct capacity_teller *t)
+bool capacity_look(struct capacity_reporter *t)
 {
 	bool go_on = memory_left(t);
 	if (bench_interrupted())
@@ -145,7 +145,7 @@ bool capacity_look(struct capacity_teller *t)
 			t->measured_ns = now;
 			capacity_measure(t);
 		}
-		capacity_tell(t);
+		capacity_report(t);
 		return true;
 	}
 	return false;
@@ -176,7 +176,7 @@ enum capacity_end capacity_end_said(const char *text)
 	return strstr(text, "ulimit -u") ? CAPACITY_THREADS : CAPACITY_COMPLETE;
 }
 
-enum capacity_end capacity_end_of(const struct capacity_teller *t, const struct kv_error *err)
+enum capacity_end capacity_end_of(const struct capacity_reporter *t, const struct kv_error *err)
 {
 	enum capacity_end end = capacity_end_said(err->text);
 	if (err->code == -KV_ENOTSUP)

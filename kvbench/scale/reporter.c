@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* teller.c -- the reports of a step, its sums, and its early end. */
+/* reporter.c -- the reports of a step, its sums, and its early end. */
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 #include "kvbench/setup/signals.h"
 #include "kvbench/setup/step.h"
 
-void scale_tell(struct scale_teller *t)
+void scale_report(struct scale_reporter *t)
 {
 	const struct scale_step *s = &t->step;
 	json_t *o =
@@ -28,7 +28,7 @@ void scale_tell(struct scale_teller *t)
 	step_report(o);
 }
 
-void scale_measure(struct scale_teller *t)
+void scale_measure(struct scale_reporter *t)
 {
 	struct kv_process p;
 	kv_process_read(0, &p);
@@ -37,7 +37,7 @@ void scale_measure(struct scale_teller *t)
 	t->step.threads = (uint32_t)KV_MAX(t->step.threads, p.threads);
 }
 
-void scale_end(struct scale_teller *t, const char *fmt, ...)
+void scale_end(struct scale_reporter *t, const char *fmt, ...)
 {
 	va_list args;
 	if (t->step.ended)
@@ -48,7 +48,7 @@ void scale_end(struct scale_teller *t, const char *fmt, ...)
 	va_end(args);
 }
 
-bool scale_over(const struct scale_teller *t)
+bool scale_over(const struct scale_reporter *t)
 {
 	return bench_interrupted() || kv_clock_now(&kv_clock_monotonic) >= t->deadline_ns;
 }
