@@ -5,8 +5,8 @@
 #include "kvcli/cluster.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 
+#include "kvcli/file.h"
 #include "kvcli/look.h"
 #include "kvcli/table.h"
 
@@ -221,20 +221,12 @@ static int json_print(const struct look *looks, unsigned n, uint64_t epoch, stru
 {
 	json_t *members = json_array(), *all = json_pack("{s:I, s:o}", "epoch", (json_int_t)epoch, "members", members);
 	struct row r;
-	int rc;
 	for (unsigned i = 0; i < n; i++) {
 		row_make(&looks[i], &r);
 		if (looks[i].known)
 			json_array_append_new(members, row_object(&r));
 	}
-	rc = json_dumpf(all, stdout, JSON_INDENT(2));
-	json_decref(all);
-	putchar('\n');
-	if (rc < 0 && !kv_written(stdout))
-		return kv_fail(err, -KV_ENOMEM,
-			       "cluster: the JSON cannot be written: "
-			       "there is no memory, or standard output is full or closed");
-	return 0;
+	return file_json(all, "cluster", err);
 }
 
 /* ---- the command ---- */

@@ -3,8 +3,7 @@
  * compared with all servers known to the pool, including the members of the view. */
 #include "kvcli/drain.h"
 
-#include <jansson.h>
-
+#include "kvcli/file.h"
 #include "kvcli/look.h"
 
 struct draining {
@@ -84,20 +83,13 @@ static json_t *number(const struct kvc_drained *r, uint64_t n)
 static int json_print(const char *name, const struct kvc_drained *r, const struct kv_drained *d, struct kv_error *err)
 {
 	json_t *left = json_object(), *all;
-	int rc = -1;
 	for (unsigned i = 0; i < KV_LEFT_REASONS; i++)
 		if (d->left[i])
 			json_object_set_new(left, kv_left_name(i), json_integer((json_int_t)d->left[i]));
 	all = json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "node", name, "all", r->known && d->values == d->of,
 			"values", number(r, d->values), "of", number(r, d->of), "bytes", number(r, d->bytes), "gone",
 			number(r, d->gone), "left", left);
-	if (all)
-		rc = json_dumpf(all, stdout, JSON_INDENT(2));
-	json_decref(all);
-	if (rc < 0)
-		return kv_fail(err, -KV_ENOMEM, "no memory for the report");
-	putchar('\n');
-	return 0;
+	return file_json(all, "drain", err);
 }
 
 /* Returns the exit status. */

@@ -69,3 +69,13 @@ int file_write(const char *path, const void *data, uint64_t len, struct kv_error
 	int rc = out_file_open(&f, path ? path : "-", "the value", err);
 	return rc < 0 ? rc : out_file_write(&f, data, len, err);
 }
+
+int file_json(json_t *document, const char *command, struct kv_error *err)
+{
+	int rc = document ? json_dumpf(document, stdout, JSON_INDENT(2)) : -1;
+	json_decref(document);
+	putchar('\n');
+	if (rc == 0 || ferror(stdout)) /* a full or closed standard output is reported at the end */
+		return 0;
+	return kv_fail(err, -KV_ENOMEM, "%s: no memory for the JSON", command);
+}

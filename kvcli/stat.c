@@ -5,9 +5,9 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <poll.h>
 
+#include "kvcli/file.h"
 #include "kvcli/interrupt.h"
 
 enum { ITEMS_MAX = 512 };
@@ -265,13 +265,7 @@ static int print_json(struct cli *cli, struct kv_error *err)
 	json_object_set_new(all, "servers", servers);
 	if (cli->opt->all)
 		json_object_set_new(all, "client", client_object(cli));
-	if (json_dumpf(all, stdout, JSON_INDENT(2)) < 0 && !kv_written(stdout))
-		worst = kv_fail(
-			err, -KV_ENOMEM,
-			"stat: the JSON cannot be written: there is no memory, or standard output is full or closed");
-	putchar('\n');
-	json_decref(all);
-	return worst;
+	return KV_MIN(worst, file_json(all, "stat", err));
 }
 
 /* ---- repeated looks ---- */

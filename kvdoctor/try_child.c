@@ -92,8 +92,8 @@ static int sides_open(struct rig *r)
 
 static int sides_register(struct rig *r)
 {
-	uint64_t room = kv_memory_available() / 2 / r->count,
-		 bytes = KV_MAX(KV_MIN(r->args.region_bytes, room), (uint64_t)BLOCK_BYTES), start = now();
+	uint64_t share = kv_memory_available() / 2 / r->count,
+		 bytes = KV_MAX(KV_MIN(r->args.region_bytes, share), (uint64_t)BLOCK_BYTES), start = now();
 	int rc = 0;
 	for (unsigned i = 0; i < r->count && rc == 0; i++) {
 		struct side *s = &r->side[i];

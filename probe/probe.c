@@ -109,12 +109,12 @@ static void hurry(struct probe *p)
 /* The log keeps its end. */
 static void log_add(struct probe *p, const char *data, size_t n)
 {
-	size_t len = strlen(p->log), room = sizeof(p->log) - 1 - len;
+	size_t len = strlen(p->log), left = sizeof(p->log) - 1 - len;
 	if (n > sizeof(p->log) - 1) {
 		data += n - (sizeof(p->log) - 1);
 		n = sizeof(p->log) - 1;
 	}
-	size_t drop = n > room ? n - room : 0;
+	size_t drop = n > left ? n - left : 0;
 	memmove(p->log, p->log + drop, len - drop);
 	memcpy(p->log + len - drop, data, n);
 	p->log[len - drop + n] = '\0';

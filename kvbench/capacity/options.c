@@ -123,7 +123,7 @@ int capacity_steps_parse(const char *text, uint32_t max, struct capacity_steps *
 	memset(out, 0, sizeof(*out));
 	if (!*text)
 		return kv_fail(err, -KV_EINVAL, "--steps: no number of clients is given");
-	while (rc == 0 && bench_list_word(&text, item, sizeof(item))) {
+	while (rc == 0 && bench_word(&text, ',', item, sizeof(item))) {
 		uint64_t n;
 		if (strcmp(item, "...") == 0 && !text)
 			return steps_go_on(out, last, max, err);

@@ -80,7 +80,7 @@ static int parse_sizes(struct fabric_options *o, struct kv_error *err)
 	const char *at = o->sizes;
 	char item[32];
 	int rc = 0;
-	while (rc == 0 && bench_list_word(&at, item, sizeof(item)))
+	while (rc == 0 && bench_word(&at, ',', item, sizeof(item)))
 		rc = add_item(o, item, err);
 	return rc;
 }

@@ -69,10 +69,10 @@ int hits_plan_parse(const struct hits_options *o, uint64_t distinct, struct hits
 	char item[64];
 	int rc = 0;
 	*out = (struct hits_plan){0};
-	while (rc == 0 && bench_list_word(&at, item, sizeof(item)))
+	while (rc == 0 && bench_word(&at, ',', item, sizeof(item)))
 		rc = add_capacity(item, distinct, out, err);
 	at = o->policy;
-	while (rc == 0 && bench_list_word(&at, item, sizeof(item)))
+	while (rc == 0 && bench_word(&at, ',', item, sizeof(item)))
 		rc = add_policy(item, out, err);
 	return rc;
 }

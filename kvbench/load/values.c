@@ -122,13 +122,13 @@ static void buffer_touch(struct kvc_client *client, unsigned c, void *arg)
 {
 	const struct bench *b = arg;
 	const struct bench_options *o = b->opt;
-	uint64_t room = ((uint64_t)o->client.buffer_mb << 20) / TOUCH_SHARE / bench_piece_bytes(o->load.value_size);
+	uint64_t pieces = ((uint64_t)o->client.buffer_mb << 20) / TOUCH_SHARE / bench_piece_bytes(o->load.value_size);
 	uint64_t workers = o->load.num_workers / b->num_clients + (c < o->load.num_workers % b->num_clients), n = 0;
-	struct kvc_borrowed *piece = calloc(KV_MIN(room, workers) + 1, sizeof(*piece));
+	struct kvc_borrowed *piece = calloc(KV_MIN(pieces, workers) + 1, sizeof(*piece));
 	messages_touch(client, b);
 	if (!piece)
 		return;
-	for (; n < KV_MIN(room, workers); n++) {
+	for (; n < KV_MIN(pieces, workers); n++) {
 		if (kvc_borrow_await(client, o->load.value_size, 0, &piece[n]) < 0)
 			break;
 		piece_touch(&piece[n]);

@@ -27,7 +27,7 @@ void bench_series_free(struct bench_series *s)
 	memset(s, 0, sizeof(*s));
 }
 
-static bool room(struct bench_series *s)
+static bool has_place(struct bench_series *s)
 {
 	unsigned cap = s->cap ? 2 * s->cap : 64;
 	struct bench_window *row;
@@ -50,7 +50,7 @@ void bench_series_append(struct bench_series *into, struct bench_series *from)
 		return;
 	}
 	for (unsigned i = 0; i < from->count; i++) {
-		if (!room(into)) {
+		if (!has_place(into)) {
 			into->left_out++;
 			continue;
 		}
@@ -97,7 +97,7 @@ static void sample(struct series_sampler *s)
 	s->ops = ops;
 	s->bytes = bytes;
 	pthread_mutex_lock(&s->lock);
-	if (room(s->out))
+	if (has_place(s->out))
 		s->out->row[s->out->count++] = w;
 	else
 		s->out->left_out++;

@@ -478,8 +478,8 @@ static void roofline_rows(const struct bench *b, const char *op, const struct ro
 		kv_wrap(b->out, "roofline  ", 0, "of %s: no figure: %s", op, kv_strerror(r->code));
 		return;
 	}
-	kv_wrap(b->out, "roofline  ", 0, "bare writes %s, %s in flight (one: p50 %s); %s %s",
-		RATE(r->bytes_per_s), COUNT(r->depth), TIME(r->p50_ns), op, RATE(r->op_bytes_per_s));
+	kv_wrap(b->out, "roofline  ", 0, "bare writes %s, %s in flight (one: p50 %s); %s %s", RATE(r->bytes_per_s),
+		COUNT(r->depth), TIME(r->p50_ns), op, RATE(r->op_bytes_per_s));
 	if (b->opt->roofline.file)
 		kv_wrap(b->out, "          ", 0, "efficiency %.3f (bare writes: %s)", r->efficiency,
 			b->opt->roofline.file);

@@ -17,14 +17,14 @@ void args_put(struct args *args, const char *arg)
 
 void args_add(struct args *args, const char *fmt, ...)
 {
-	size_t room = sizeof(args->text) - args->used;
+	size_t left = sizeof(args->text) - args->used;
 	char *at = args->text + args->used;
 	va_list list;
 	int n;
 	va_start(list, fmt);
-	n = vsnprintf(at, room, fmt, list);
+	n = vsnprintf(at, left, fmt, list);
 	va_end(list);
-	if (n < 0 || (size_t)n >= room) {
+	if (n < 0 || (size_t)n >= left) {
 		args->full = true;
 		return;
 	}

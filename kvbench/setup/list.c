@@ -20,14 +20,14 @@ struct list {
 	struct kv_error *err;
 };
 
-bool bench_list_word(const char **at, char *word, size_t cap)
+bool bench_word(const char **at, char end, char *word, size_t cap)
 {
-	size_t len;
+	const char *to;
 	if (!*at)
 		return false;
-	len = strcspn(*at, ",");
-	snprintf(word, cap, "%.*s", (int)KV_MIN(len, cap - 1), *at);
-	*at = (*at)[len] ? *at + len + 1 : NULL;
+	to = strchrnul(*at, end);
+	snprintf(word, cap, "%.*s", (int)KV_MIN((size_t)(to - *at), cap - 1), *at);
+	*at = *to ? to + 1 : NULL;
 	return true;
 }
 
@@ -115,7 +115,7 @@ int bench_list_parse(const char *name, const char *text, bool size, uint64_t min
 	bool dots = false;
 	int rc = 0;
 	memset(out, 0, sizeof(*out));
-	while (rc == 0 && bench_list_word(&text, word, sizeof(word))) {
+	while (rc == 0 && bench_word(&text, ',', word, sizeof(word))) {
 		if (strcmp(word, "...") != 0) {
 			rc = take(&l, word, dots);
 			dots = false;

@@ -14,9 +14,9 @@ struct bench_list {
 	uint64_t value[BENCH_LIST_MAX]; /* rising */
 };
 
-/* bench_list_word -- the next word of a list with commas at *at, which moves behind it; cut where it is longer than
- * cap. False: the list has ended. */
-bool bench_list_word(const char **at, char *word, size_t cap);
+/* bench_word -- the text at *at up to `end`, or all of it; cut where it is longer than cap. *at moves behind it, or
+ * becomes NULL. False: *at is NULL. */
+bool bench_word(const char **at, char end, char *word, size_t cap);
 
 /* bench_list_parse -- "1,2,4,...,1024": rising whole numbers from min to max. "..." continues the numbers before it
  * to the one behind it, always the last: two numbers by their difference, more by the difference or the factor that all

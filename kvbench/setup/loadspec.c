@@ -11,28 +11,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "kvbench/setup/list.h"
+
 enum { WORD_MAX = 64 };
 
 #define PERCENT_MAX 99.9999999 /* a trial has ten samples beyond: 10,000 million operations */
-
-/* Copy the text before the next `end`, or all of it; *text is behind it then, or NULL. False: empty, or too long. */
-static bool word_take(const char **text, char end, char *out)
-{
-	const char *at = *text, *to = strchr(at, end);
-	size_t len = to ? (size_t)(to - at) : strlen(at);
-	*text = to ? to + 1 : NULL;
-	if (len == 0 || len >= WORD_MAX)
-		return false;
-	memcpy(out, at, len);
-	out[len] = '\0';
-	return true;
-}
 
 /* A plain decimal number from low to high. */
 static bool number_take(const char **text, char end, double low, double high, double *out)
 {
 	char word[WORD_MAX], *rest;
-	if (!*text || !word_take(text, end, word) || strspn(word, "0123456789.") != strlen(word))
+	if (!bench_word(text, end, word, sizeof(word)) || !word[0] || strspn(word, "0123456789.") != strlen(word))
 		return false;
 	*out = strtod(word, &rest);
 	return *rest == '\0' && *out >= low && *out <= high;
@@ -47,7 +36,7 @@ int bench_pattern_parse(const char *text, struct bench_pattern *out, struct kv_e
 	memset(out, 0, sizeof(*out));
 	if (!text)
 		return 0;
-	if (word_take(&rest, ':', word))
+	if (bench_word(&rest, ':', word, sizeof(word)))
 		for (unsigned i = 0; i < KV_COUNT(names); i++)
 			if (strcmp(word, names[i]) == 0) {
 				out->kind = (enum bench_keys)i;
@@ -100,7 +89,7 @@ static bool lognormal_parse(const char *text, struct bench_sizes *out)
 	char word[WORD_MAX];
 	uint64_t median, at = 0;
 	double sigma, size;
-	if (!word_take(&text, ':', word) || kv_size_parse(word, &median) < 0 || median == 0 ||
+	if (!bench_word(&text, ':', word, sizeof(word)) || kv_size_parse(word, &median) < 0 || median == 0 ||
 	    !number_take(&text, ':', 0.01, 5, &sigma) || text)
 		return false;
 	out->total = 1 << 8;
@@ -124,8 +113,9 @@ static bool list_parse(const char *text, struct bench_sizes *out)
 	while (text) {
 		const char *at = item;
 		uint64_t size, weight = 1;
-		if (out->count == BENCH_SIZES_MAX || !word_take(&text, ',', item) || !word_take(&at, ':', word) ||
-		    kv_size_parse(word, &size) < 0 || size == 0 || size > KV_VALUE_MAX)
+		if (out->count == BENCH_SIZES_MAX || !bench_word(&text, ',', item, sizeof(item)) ||
+		    !bench_word(&at, ':', word, sizeof(word)) || kv_size_parse(word, &size) < 0 || size == 0 ||
+		    size > KV_VALUE_MAX)
 			return false;
 		if (at && (kv_u64_parse(at, &weight) < 0 || weight == 0 || weight > BENCH_WEIGHTS_MAX))
 			return false;
@@ -184,7 +174,7 @@ int bench_mix_parse(const char *text, struct bench_mix *out, struct kv_error *er
 	for (unsigned i = 0; i < KV_COUNT(part) && good; i++) {
 		char word[WORD_MAX];
 		uint64_t n = 0;
-		good = rest && word_take(&rest, ':', word) && kv_u64_parse(word, &n) == 0 && n <= 1000;
+		good = bench_word(&rest, ':', word, sizeof(word)) && kv_u64_parse(word, &n) == 0 && n <= 1000;
 		*part[i] = (uint32_t)n;
 		out->total += (uint32_t)n;
 	}

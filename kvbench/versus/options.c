@@ -145,7 +145,7 @@ int versus_targets_parse(struct versus_options *o, struct kv_error *err)
 	if (!at || !*at)
 		return kv_fail(err, -KV_EINVAL,
 			       "--targets names the servers to compare, as in kvrail,redis://127.0.0.1:6379");
-	while (bench_list_word(&at, item, sizeof(item))) {
+	while (bench_word(&at, ',', item, sizeof(item))) {
 		struct versus_target *t = &o->target[o->num_targets];
 		if (o->num_targets == VERSUS_TARGETS_MAX)
 			return kv_fail(err, -KV_EINVAL, "--targets: at most %u of them", (unsigned)VERSUS_TARGETS_MAX);
