@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* async.c -- the operations of a phase through a queue: --num-workers ids in flight, without coroutines.
  *
- * Threads that submit share the ids out among them. The calling thread reaps: it waits on the queue's descriptor, takes
- * all completed ids at once, and passes each to its submitter, which compares the value, counts, and submits the next
- * operation. So do hosts: comparing bytes would hold up the event loop of the thread with the descriptor, and the
- * submitter knows the purpose of a value. --submitters 0 is a host whose event loop does all of it.
- *
- * The next operation and its key, errors, and the end of a phase are as for workers (phase.c, batch.c). A latency ends
- * when the reaper has the id. An error rests its id alone, each time longer. If the loops take no more (-KV_EBUSY),
- * nothing was begun: the id rests and is submitted again. This is no error, and its time counts from the first attempt.
+ * Threads that submit share the ids. The calling thread reaps: it waits on the queue's descriptor, takes all completed
+ * ids at once, and passes each to its submitter, which compares the value, counts, and submits the next operation. With
+ * --submitters 0 one thread does all of it. Operations, keys and errors are as for workers (phase.c, batch.c). A
+ * latency ends when the reaper has the id. An error rests its id alone, each time longer. After -KV_EBUSY the id rests
+ * and is submitted again; its time counts from the first attempt.
  *
  * A slot has the memory of an id. It belongs to its submitter, from the submission until the completion to the library,
  * then to the reaper until it passes it on. The phase ends when no slot has an operation; the last submitter then
- * submits an id of no items, to wake the reaper from its wait on the descriptor. If a server dies, ids end by their
- * deadlines, as calls do. */
+ * submits an id of no items, which wakes the reaper. */
 #include "kvbench/load/async.h"
 
 #include <poll.h>

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* batch.c -- a batch PUT and a batch GET as operations of a phase.
  *
- * The values land in memory that the caller registered, as an inference server's do, and not in borrowed pieces: a
- * batch is the call for which they exist. A worker has one batch in flight, so its keys, items and memory are made once
- * and used again. All workers' memory is one registration, which a server learns once.
+ * The values land in memory that the caller registered, as an inference server's do. A worker has one batch in flight,
+ * so its keys, items and memory are made once. All workers' memory is one registration.
  *
  * With --slices a value lies in as many pieces in the worker's memory, each with a gap as long behind it, as a block of
  * many layers does. A GET's slices are compared where they arrived. The slices of a PUT are copied there from the stock
- * before its latency begins: a stock with every value in slices would be as many times larger. So values and keys are
- * those of runs without slices, and each reads what the other wrote.
+ * before its latency begins. Values and keys are those of runs without slices.
  *
  * With --async (async.c) an id in flight takes the place of a worker, and every operation is a batch, without --batch
- * of one key. The work before and after the call is the same for both. */
+ * of one key. */
 #include "kvbench/load/batch.h"
 
 #include <stdlib.h>

@@ -2,13 +2,10 @@
 /* keys.c -- key patterns and sizes, computed from numbers.
  *
  * Zipf: key k, from 1 on, is read with a probability of k^-theta / sum. Drawn by rejection inversion (Hoermann and
- * Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions", 1996; the form for zipf
- * is that of Apache Commons RNG): the integral of x^-theta is inverted, and a draw next to a step of the staircase may
- * be refused and made again. It is exact for every theta > 0, also 1, needs no table, and draws 1.1 times on average.
- * Rejected: YCSB's (Gray et al.), an approximation, adds up num_keys terms first, and does not do theta >= 1.
+ * Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions", 1996, in the form of
+ * Apache Commons RNG): exact for every theta > 0, without a table, with 1.1 draws on average.
  *
- * All randomness is a hash of seed, number and attempt: read `number` is of the same key whichever worker takes it.
- * Keys need no further shuffling, for their hash places them on servers and shards.
+ * All randomness is a hash of seed, number and attempt: read `number` is of the same key, whichever worker takes it.
  *
  * Sizes: of each `total` keys in a row, as many have a size as its weight says, in an order that the seed decides. So
  * counts and memory are known beforehand, to the byte. */

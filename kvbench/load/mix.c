@@ -2,15 +2,12 @@
 /* mix.c -- --mix get:put:exists.
  *
  * GETs and EXISTS use stored keys, by --keys-pattern. Each PUT stores a key of its own behind those, so its bytes
- * always travel, and deletes it after its latency was taken. Otherwise a run would need unbounded memory, or store
- * values again, which moves no bytes. The DELETE of each PUT is part of the load, and of no figure. If a server dies
- * between the two, the key stays until its time to live is over. With --batch an operation has several keys, and a
- * DELETE follows for each. A value that a GET missed is stored again behind it, as the user of a cache does: else each
- * miss makes the next one.
+ * always travel, and deletes it after its latency was taken; the DELETE is in no figure. If a server dies between the
+ * two, the key stays until its time to live is over. With --batch an operation has several keys, and a DELETE follows
+ * for each. A value that a GET missed is stored again, as the user of a cache does.
  *
- * Parts are exact, and not drawn: two runs make the same operations in the same order. Only with poisson arrivals each
- * kind is drawn, from the seed: users who know nothing of each other keep to no parts, and a PUT that comes after every
- * ninth GET would find the queue shorter than one that comes at any moment. */
+ * Parts are exact: two runs make the same operations in the same order. With poisson arrivals each kind is drawn from
+ * the seed: a PUT after every ninth GET would find the queue shorter than one at any moment. */
 #include "kvbench/load/mix.h"
 
 #include "kvbench/load/batch.h"

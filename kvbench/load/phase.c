@@ -4,11 +4,8 @@
  * Every worker takes the next operation's number from one relaxed counter. That balances clients of different speed,
  * gives the open loop its schedule (operation i is due at start + i / rate, whichever worker takes it), and is the
  * progress shown. The key of an operation follows from its number (workload.c), so a run is the same for any order of
- * workers. The rejected alternative, a fixed share per worker, ends with idle workers waiting for the slowest, which
- * then counts as the system's throughput.
- *
- * After an error a worker pauses, each time twice as long: a call that fails at once would otherwise keep its loop from
- * turning. */
+ * workers. After an error a worker pauses, each time twice as long: a call that fails at once would otherwise keep its
+ * loop from turning. */
 #include "kvbench/load/phase.h"
 
 #include <stdlib.h>

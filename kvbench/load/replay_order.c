@@ -2,18 +2,14 @@
 /* replay_order.c -- the order of a trace replay.
  *
  * Strict order makes the number of hits a property of the trace: a lookup sees all blocks of earlier requests and none
- * of later ones. For that a request claims its blocks when a worker gets it, in file order. Claims on one block form a
- * queue; a request starts when all its claims are first in their queues. It gives a claim up when the block is known to
- * be there: at the lookup that found it, else when it is written. Waiting is always for an earlier line, so there is no
- * circle, and every request ends by its operations' deadlines. A block named twice in a request has one claim.
+ * of later ones. A request claims its blocks when a worker gets it, in file order. Claims on one block form a queue,
+ * and a request starts when all its claims are first. It releases a claim when the block is known to be there: at the
+ * lookup that found it, else when it is written. Waiting is always for an earlier line, so there is no circle. A block
+ * named twice in a request has one claim. A time earlier than that of a line before it counts as that one.
  *
- * A time earlier than that of a line before it counts as that one: lines have an order, and nothing starts in the past.
- *
- * One loop owns all of this, so there is no lock: workers post "looked up" and "next, please", the sequencer posts
- * "go". Parsing happens here too, off the loops that move data.
- *
- * The table holds, per block with claims, the last claim (where a new one queues up). A released claim is always the
- * first of its queue, because its owner had started; so a queue needs no other links than `behind`. */
+ * One loop owns all of this, without a lock: workers post "looked up" and "next, please", the sequencer posts "go". It
+ * also parses. The table holds the last claim of each block. A released claim is the first of its queue, so a queue
+ * needs no other links than `behind`. */
 #include "kvbench/load/replay_order.h"
 
 #include <pthread.h>

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* values.c -- the bytes that PUT sends, and the memory that GET uses, ready before the clock starts.
  *
- * An inference server stores blocks that lie in memory it has registered long ago. So the stock of workload.c is made
- * and registered once, and all workers send from it at the same time; nobody writes to it after that. With 64 MiB it is
- * larger than most caches, as the memory of an inference server is.
- *
- * The pages of a client's buffer would be made by the first GETs that use them, 2 MiB of zeroes in the middle of one
- * call. As many pieces as its workers can have at a time are borrowed, touched and given back: the next calls get the
- * same pieces. The rest of the buffer stays untouched, for a run with many clients may have more of it than memory.
- *
- * Likewise the first message of more than some hundred bytes has libfabric make an endpoint's send buffers: 16 MiB of
- * zeroes with tcp;ofi_rxm. A question about many keys makes a client's, and statistics, a long answer, make a server's.
- */
+ * The stock of workload.c is made and registered once, as an inference server registers its memory, and all workers
+ * send from it. The pages of a client's buffer are made here and not by the first GETs: as many pieces as its workers
+ * can have at a time are borrowed, touched and released. Likewise libfabric makes an endpoint's send buffers, 16 MiB of
+ * zeroes with tcp;ofi_rxm, for the first long message: an EXISTS of many keys for a client's, a long answer of
+ * statistics for a server's. */
 #include "kvbench/load/values.h"
 
 #include <stdlib.h>

@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* workload.c -- keys, values, order and memory of a run, all computed.
  *
- * Values: the blocks of a user lie ready in registered memory, so kv-bench makes no value while the clock runs. There
- * is one stock of bytes, the same in every process: its word i is a mix of i. A value is the part of the stock that
- * begins where the mark of its key says, at a multiple of a page (of 64 bytes for small values). Parts overlap, so a
- * stock of 64 MiB holds some 16,000 different values of any size up to a few MiB, and 2,049 of larger ones. A shifted
- * or partly overwritten block differs at once, unlike in a repeated pattern. A value under a wrong key differs at once
- * unless both keys begin at the same place, which happens once in as many cases as there are values.
- *
- * A value is compared with its computed words, by one multiplication per 8 bytes, and not with the stock: that would
- * read twice as much memory. The last word is cut at the value's end. Rejected: to make each value before its PUT, from
- * the whole hash. Nothing was noticed more often in practice, and the write phase measured the making. The names of
- * keys have a 3 because other values are under those without it, of older kv-bench.
+ * Values: one stock of bytes, the same in every process, lies ready before the clock runs; its word i is a mix of i. A
+ * value is the part of the stock that begins at the mark of its key, at a multiple of a page (of 64 bytes for small
+ * values). A stock of 64 MiB holds some 16,000 different values of up to a few MiB. A shifted or partly overwritten
+ * value differs at once. Comparing computes the words: reading the stock would take twice the memory traffic.
  *
  * Order: a permutation of [0, num_keys) by a cipher over the next power of two with cycle walking, a new one for every
- * round. Products and shifts that can be undone are enough: nobody attacks it. Rejected: a shuffled array, which costs
- * 8 bytes per key and a cache miss per operation; plain random keys, which would read some keys never; four rounds of a
- * Feistel network, which took three times the instructions beside each GET. */
+ * round. It needs no memory, and costs few instructions with each GET. */
 #include "kvbench/load/workload.h"
 
 #include <stdio.h>

@@ -2,9 +2,7 @@
 /* series.c -- a thread that wakes at the end of each window and reads the counters of the clients' loops.
  *
  * The loops store their counters whole (bench_bump, kv_hist_add), so that reading them needs no lock. A window ends
- * when it is read, not when it was due: a machine that wakes the thread late makes a window longer, and not a rate
- * wrong. Rejected: a sample in every operation, which would cost each of them a reading of the clock and a shared line.
- */
+ * when it is read, not when it was due: a thread that wakes late makes a window longer, and not a rate wrong. */
 #include "kvbench/measure/series.h"
 
 #include <stdlib.h>

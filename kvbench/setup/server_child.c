@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* server_child.c -- start, watch and end the own kv-server.
  *
- * It is spawned (probe/probe.h) before the first libfabric call. It inherits three pipes: the key (--psk-fd, so that no
- * argument list, file or environment has it), readiness (--ready-fd: one line with the address it listens on), and its
- * log. A thread reads the log, because a talkative server would otherwise block in write. The last part of the log is
- * kept, and shown only after a failure. The end of the log pipe means that the server died.
+ * It is spawned (probe/probe.h) before the first libfabric call, in a process group of its own: Ctrl-C reaches kv-bench
+ * alone, which ends the child in order. It inherits three pipes: the key (--psk-fd), readiness (--ready-fd: one line
+ * with its address), and its log. A thread reads the log, since the server must not block in write. The last part of
+ * the log is shown after a failure. The end of the log pipe means that the server died.
  *
- * The child leads its own process group, so that Ctrl-C reaches kv-bench alone, which then ends the child in order.
- *
- * A server that starts during the run (--event) is spawned before it as well, since a process that uses a fabric must
- * start none. It maps memory and listens once it has its key, which it gets at its time. A restarted server gets its
- * old address: kv-bench holds the port until then. If a server joins, all servers read their members from a file,
- * rewritten when a server is ready: so clients learn of it as in a cluster. The first servers are in the file before
- * they run, since a server is ready when it knows members. */
+ * A server that starts during the run (--event) is spawned before it as well, and maps memory and listens once it has
+ * its key. A restarted server gets its old address: kv-bench holds the port until then. If a server joins, all servers
+ * read their members from a file, rewritten when a server is ready. The first servers are in it before they run. */
 #include "kvbench/setup/server_child.h"
 
 #include <arpa/inet.h>

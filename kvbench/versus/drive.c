@@ -1,24 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* drive.c -- one round of a target other than KVRail: PUTs of all keys, GETs for a while, with --mixed both one to one,
- * then the keys are deleted again. The phases of kv-bench, for the servers people would use instead. All values are
- * stored once before the first clock runs.
+ * then the keys are deleted again. All values are stored once before the first clock runs.
  *
  * One thread, epoll, non-blocking sockets, a connection per worker with one unit each: a request, or a pipeline of
  * --batch. In the closed loop a connection asks again as soon as its answer is whole. In the open loop unit n is due
- * when kv-bench's is (kvbench/load/arrivals.h), and waits for a connection when none is free; latency counts from then.
- * Keys, values and order are kv-bench's (workload.h, keys.h), so all targets store and read the same bytes in the same
- * order. Of each value the checksum is compared, as KVRail's client does, with --verify each byte too, and with
- * --no-checksum the length, first and last eight bytes. Any error, miss or wrong value ends the process with a
- * sentence, which the parent reads from its standard error (kvlab/child.py).
+ * when kv-bench's is (kvbench/load/arrivals.h), and waits for a free connection; latency counts from then. Keys, values
+ * and order are kv-bench's (workload.h, keys.h). Of each value the checksum is compared, as KVRail's client does, with
+ * --verify each byte too, and with --no-checksum the length, first and last eight bytes. Any error, miss or wrong value
+ * ends the process with a sentence (kvlab/child.py).
  *
- * An answer is received into the connection's own buffer, where it stays until it is whole: no copy, no allocation. The
- * system call asks for all missing bytes, so a large value costs as few calls as the kernel's socket buffer allows. A
- * PUT sends its value from where it lies ready, as kv-bench does (the stock of workload.c), with one system call for
- * all bytes that the socket takes.
- *
- * The stock clients are no yardstick: redis-benchmark and memtier_benchmark saturate one core of their own before the
- * server is busy. Rejected: hiredis and libmemcached. Both copy each value once more than this does, and libmemcached
- * keeps one request in flight per thread: the ratio would be of clients, in our favour. */
+ * An answer is received into the connection's own buffer, without a copy, by calls for all missing bytes. A PUT sends
+ * its value from where it lies ready. Client libraries would copy each value once more: the ratio would be in our
+ * favour. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* program.c -- servers that only a client library of their own can talk to: a program with that library, in whatever
- * language, executes the lines of its standard input, one at a time, and answers on standard output, in order.
+/* program.c -- servers that need a client library of their own: a program with that library executes the lines of its
+ * standard input, one at a time, and answers on standard output, in order.
  *
  *   kv-bench           kvbench-program/1 PATH BYTES   PATH: a file to map shared, BYTES long
  *   program            ready TEXT                     TEXT: name and version of its server
@@ -11,8 +11,8 @@
  *                      miss                           there is no such key
  *                      error TEXT                     ends the run
  *
- * Values do not go through the pipe: it would be measured. The program may register the file's memory with its library.
- * The end of its input ends it. Its standard error is that of kv-bench. */
+ * No value passes the pipe, whose time would be measured. The program may register the file's memory with its library.
+ * The end of its input ends it. */
 #include "kvbench/versus/program.h"
 
 #include <errno.h>
