@@ -42,21 +42,20 @@ static void advise_rdma_unused(struct doctor *d)
 		const struct te_rdma *r = &d->rdma[i];
 		const char *name = r->efa ? "efa" : "verbs";
 		const struct te_rdma_port *p = &r->port[0];
-		struct finding *f = doctor_found(d, SECTION_ADVICE, KV_WARN, "rdma_unused", r->name, "not used",
-						 "this machine has an RDMA device, but the run would use tcp: %s",
-						 why_not(d, name));
+		doctor_found(d, SECTION_ADVICE, KV_WARN, "rdma_unused", r->name, "not used",
+			     "this machine has an RDMA device, but the run would use tcp: %s", why_not(d, name));
 		if (r->node_error > 0 || r->query_error[0])
-			doctor_remedy(f, "see the line on its device file or libibverbs above: libfabric does not see "
+			doctor_remedy(d, "see the line on its device file or libibverbs above: libfabric does not see "
 					 "the device");
 		else if (!p->active)
-			doctor_remedy(f, "see the line on its port above");
+			doctor_remedy(d, "see the line on its port above");
 		else if (!r->efa)
-			doctor_remedy(f,
+			doctor_remedy(d,
 				      "give its port an IP address, which the verbs "
 				      "provider needs (`ip addr add A.B.C.D/24 dev %s`)",
 				      p->netdev[0] ? p->netdev : "DEV");
 		else
-			doctor_remedy(f, "`FI_LOG_LEVEL=info fi_info -p efa` shows why");
+			doctor_remedy(d, "`FI_LOG_LEVEL=info fi_info -p efa` shows why");
 	}
 }
 
@@ -64,40 +63,39 @@ static void advise_one_host(struct doctor *d)
 {
 	if (d->opt->servers.count || !over_tcp(d) || d->num_rdma)
 		return;
-	struct finding *f = doctor_found(d, SECTION_ADVICE, KV_INFO, "one_host", "shm", "one host",
-					 "shared memory does more GETs than loopback tcp: 2.2 times as many at 4 KiB, "
-					 "1.7 times at 64 KiB and 1 MiB (measured on 2 cores)");
-	doctor_remedy(f, "use --provider shm, for tests and benchmarks only: a killed process may leave the others "
+	doctor_found(d, SECTION_ADVICE, KV_INFO, "one_host", "shm", "one host",
+		     "shared memory does more GETs than loopback tcp: 2.2 times as many at 4 KiB, "
+		     "1.7 times at 64 KiB and 1 MiB (measured on 2 cores)");
+	doctor_remedy(d, "use --provider shm, for tests and benchmarks only: a killed process may leave the others "
 			 "hanging, and a stopped one blocks their calls");
 }
 
 static void advise_congestion(struct doctor *d)
 {
 	bool paced = strncmp(d->congestion, "bbr", 3) == 0, fq = strcmp(d->qdisc, "fq") == 0;
-	struct finding *f;
 	char stay[160] = "";
 	if (!over_tcp(d) || !paced)
 		return;
 	if (on_loopback(d)) {
-		f = doctor_found(d, SECTION_ADVICE, KV_INFO, "congestion", "tcp", "congestion",
-				 "%s paces clients' bytes (requests, data of PUTs) by timers. GETs are not affected: "
-				 "KVRail sets reno on the connections that it accepts on loopback",
-				 d->congestion);
-		doctor_remedy(f,
+		doctor_found(d, SECTION_ADVICE, KV_INFO, "congestion", "tcp", "congestion",
+			     "%s paces clients' bytes (requests, data of PUTs) by timers. GETs are not affected: "
+			     "KVRail sets reno on the connections that it accepts on loopback",
+			     d->congestion);
+		doctor_remedy(d,
 			      "`sysctl -w net.ipv4.tcp_congestion_control=%s` if PUTs matter (a 1 MiB stream over "
 			      "loopback: 4.5 GB/s with all of it paced, 8 GB/s with reno)",
 			      strstr(d->congestions, "cubic") ? "cubic" : "reno");
 		return;
 	}
-	f = doctor_found(d, SECTION_ADVICE, KV_INFO, "congestion", "tcp", "congestion",
-			 "%s paces every segment by a timer, which costs CPU (up to a fifth, seen on loopback)%s",
-			 d->congestion, fq ? "; qdisc fq, the default here, does it at less cost" : "");
+	doctor_found(d, SECTION_ADVICE, KV_INFO, "congestion", "tcp", "congestion",
+		     "%s paces every segment by a timer, which costs CPU (up to a fifth, seen on loopback)%s",
+		     d->congestion, fq ? "; qdisc fq, the default here, does it at less cost" : "");
 	if (!fq)
 		snprintf(stay, sizeof(stay),
 			 "; to stay with %s: `tc qdisc replace dev DEV root fq`, "
 			 "and net.core.default_qdisc=fq for later devices",
 			 d->congestion);
-	doctor_remedy(f,
+	doctor_remedy(d,
 		      "inside one data centre compare with `sysctl -w net.ipv4.tcp_congestion_control=%s` on all hosts "
 		      "(between hosts it is not measured yet)%s",
 		      strstr(d->congestions, "cubic") ? "cubic" : "reno", stay);
@@ -123,13 +121,12 @@ static void advise_buffers(struct doctor *d, const struct netdev *n)
 	uint64_t rtt_us = least * 8 / (uint64_t)n->speed_mbps;
 	if (rtt_us >= SHORT_RTT_US)
 		return;
-	struct finding *f =
-		doctor_found(d, SECTION_ADVICE, KV_INFO, "socket_buffers", n->name, "socket buffers",
-			     "a connection has %s at most, enough for full speed (%s) up to a round trip of %llu us",
-			     kv_size_format(least, size, sizeof(size)),
-			     doctor_speed(n->speed_mbps, speed, sizeof(speed)), (unsigned long long)rtt_us);
+	doctor_found(d, SECTION_ADVICE, KV_INFO, "socket_buffers", n->name, "socket buffers",
+		     "a connection has %s at most, enough for full speed (%s) up to a round trip of %llu us",
+		     kv_size_format(least, size, sizeof(size)), doctor_speed(n->speed_mbps, speed, sizeof(speed)),
+		     (unsigned long long)rtt_us);
 	doctor_remedy(
-		f, "`sysctl -w net.ipv4.tcp_wmem=\"4096 16384 33554432\" net.ipv4.tcp_rmem=\"4096 131072 67108864\"`");
+		d, "`sysctl -w net.ipv4.tcp_wmem=\"4096 16384 33554432\" net.ipv4.tcp_rmem=\"4096 131072 67108864\"`");
 }
 
 static void advise_mtu(struct doctor *d, const struct netdev *n)
@@ -137,9 +134,9 @@ static void advise_mtu(struct doctor *d, const struct netdev *n)
 	if (n->speed_mbps < FAST_MBPS || n->mtu <= 0 || n->mtu > 1500)
 		return;
 	char speed[32];
-	struct finding *f = doctor_found(d, SECTION_ADVICE, KV_INFO, "mtu", n->name, "MTU", "%ld at %s", n->mtu,
-					 doctor_speed(n->speed_mbps, speed, sizeof(speed)));
-	doctor_remedy(f,
+	doctor_found(d, SECTION_ADVICE, KV_INFO, "mtu", n->name, "MTU", "%ld at %s", n->mtu,
+		     doctor_speed(n->speed_mbps, speed, sizeof(speed)));
+	doctor_remedy(d,
 		      "`ip link set %s mtu 9001` in an AWS VPC, 9000 elsewhere, "
 		      "if the whole path allows it (`ping -M do -s 8972 HOST`)",
 		      n->name);
@@ -151,20 +148,19 @@ static void advise_huge_pages(struct doctor *d)
 	if (!kv_file_line(line, sizeof(line), "%s/sys/kernel/mm/transparent_hugepage/enabled", d->root) ||
 	    !strstr(line, "[never]"))
 		return;
-	struct finding *f =
-		doctor_found(d, SECTION_ADVICE, KV_INFO, "transparent_hugepage", "machine", "huge pages",
-			     "transparent huge pages are off: arena, buffers and index lie in pages of 4 KiB");
-	doctor_remedy(f, "`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`");
+	doctor_found(d, SECTION_ADVICE, KV_INFO, "transparent_hugepage", "machine", "huge pages",
+		     "transparent huge pages are off: arena, buffers and index lie in pages of 4 KiB");
+	doctor_remedy(d, "`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`");
 }
 
 static void advise_efa(struct doctor *d)
 {
 	if (strncmp(provider_of(d), "efa", 3) != 0)
 		return;
-	struct finding *f = doctor_found(d, SECTION_ADVICE, KV_INFO, "security_group", "efa", "network",
-					 "a trial on one host does not cross the network: the security group decides "
-					 "which hosts can be reached");
-	doctor_remedy(f, "allow all traffic from and to the security group itself, in and out; test with `fi_pingpong "
+	doctor_found(d, SECTION_ADVICE, KV_INFO, "security_group", "efa", "network",
+		     "a trial on one host does not cross the network: the security group decides "
+		     "which hosts can be reached");
+	doctor_remedy(d, "allow all traffic from and to the security group itself, in and out; test with `fi_pingpong "
 			 "-p efa HOST`");
 }
 
@@ -176,10 +172,9 @@ static void advise_verbs(struct doctor *d)
 		const struct te_rdma_port *p = &d->rdma[i].port[0];
 		if (strcmp(p->link_layer, "Ethernet") != 0 || !p->active || strcmp(d->rdma[i].driver, "") == 0)
 			continue;
-		struct finding *f =
-			doctor_found(d, SECTION_ADVICE, KV_INFO, "roce", d->rdma[i].name, "RoCE",
-				     "RoCE needs a network that loses no packets, or marks congestion before it does");
-		doctor_remedy(f,
+		doctor_found(d, SECTION_ADVICE, KV_INFO, "roce", d->rdma[i].name, "RoCE",
+			     "RoCE needs a network that loses no packets, or marks congestion before it does");
+		doctor_remedy(d,
 			      "set up priority flow control or ECN (DCQCN) on switches and NIC; the type of this GID "
 			      "is %s, and only RoCE v2 is routed",
 			      p->gid_type[0] ? p->gid_type : "unknown");

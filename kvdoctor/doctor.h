@@ -109,12 +109,12 @@ struct doctor {
 };
 
 /* doctor_found -- add a finding with a printf-formatted text. When the list is full, the last place holds the latest
- * finding, with the worst status of all that stood there. Returns the finding, valid until the next call, for
- * doctor_remedy and for numbers. */
+ * finding, with the worst status of all that stood there. Returns the finding, valid until the next call.
+ * doctor_remedy -- the remedy of the latest finding. */
 struct finding *doctor_found(struct doctor *d, enum section section, enum kv_status status, const char *id,
 			     const char *subject, const char *name, const char *fmt, ...)
 	__attribute__((format(printf, 7, 8)));
-void doctor_remedy(struct finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void doctor_remedy(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* doctor_verdict -- add a verdict of kv_check. */
 void doctor_verdict(struct doctor *d, enum section section, const char *subject, const struct kv_verdict *v);
 

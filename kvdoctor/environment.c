@@ -66,8 +66,8 @@ void doctor_environment(struct doctor *d)
 		const char *set = getenv(settings[i].name);
 		if (!set || !concerns(settings[i].providers, provider) || !is_meant(set, settings[i].value))
 			continue;
-		struct finding *f = doctor_found(d, SECTION_RUN, settings[i].status, "environment", settings[i].name,
-						 "environment", "is set to %.64s: %s", set, settings[i].text);
-		doctor_remedy(f, "`unset %s`", settings[i].name);
+		doctor_found(d, SECTION_RUN, settings[i].status, "environment", settings[i].name, "environment",
+			     "is set to %.64s: %s", set, settings[i].text);
+		doctor_remedy(d, "`unset %s`", settings[i].name);
 	}
 }

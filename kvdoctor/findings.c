@@ -29,8 +29,9 @@ struct finding *doctor_found(struct doctor *d, enum section section, enum kv_sta
 	return f;
 }
 
-void doctor_remedy(struct finding *f, const char *fmt, ...)
+void doctor_remedy(struct doctor *d, const char *fmt, ...)
 {
+	struct finding *f = &d->finding[d->num_findings - 1];
 	va_list ap;
 	va_start(ap, fmt);
 	vsnprintf(f->remedy, sizeof(f->remedy), fmt, ap);
@@ -43,7 +44,7 @@ void doctor_verdict(struct doctor *d, enum section section, const char *subject,
 	f->unit = v->unit;
 	f->need = v->need;
 	f->have = v->have;
-	doctor_remedy(f, "%s", v->remedy);
+	doctor_remedy(d, "%s", v->remedy);
 }
 
 unsigned doctor_count(const struct doctor *d, enum kv_status status)

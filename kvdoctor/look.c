@@ -65,30 +65,28 @@ static bool has_efa(const struct doctor *d)
 static void libraries_judge(struct doctor *d)
 {
 	const struct te_library *l = &d->library;
-	struct finding *f;
 	for (unsigned i = 0; i < l->num_copies; i++) {
-		f = doctor_found(d, SECTION_LIBRARIES, KV_WARN, "libfabric_copies", "libfabric", "second copy",
-				 "this process has also loaded %s", l->copies[i]);
-		doctor_remedy(f, "a process must have one libfabric: put the right one first in LD_LIBRARY_PATH, and "
+		doctor_found(d, SECTION_LIBRARIES, KV_WARN, "libfabric_copies", "libfabric", "second copy",
+			     "this process has also loaded %s", l->copies[i]);
+		doctor_remedy(d, "a process must have one libfabric: put the right one first in LD_LIBRARY_PATH, and "
 				 "see with `ldd` which library brings the other");
 	}
 	if (d->installer[0] && strcmp(d->installer, l->path) != 0) {
-		f = doctor_found(d, SECTION_LIBRARIES, has_efa(d) ? KV_WARN : KV_INFO, "libfabric_installer",
-				 "libfabric", "EFA installer", "its libfabric (%s) is here, but another one is loaded",
-				 d->installer);
+		doctor_found(d, SECTION_LIBRARIES, has_efa(d) ? KV_WARN : KV_INFO, "libfabric_installer", "libfabric",
+			     "EFA installer", "its libfabric (%s) is here, but another one is loaded", d->installer);
 		doctor_remedy(
-			f, "start with ./run-with-rdma.sh, or build again (make clean all): both take the installer's");
+			d, "start with ./run-with-rdma.sh, or build again (make clean all): both take the installer's");
 	} else if (has_efa(d) && !d->installer[0]) {
-		f = doctor_found(d, SECTION_LIBRARIES, KV_WARN, "libfabric_installer", "libfabric", "EFA installer",
-				 "not here: the distribution's libfabric may be too old for this device");
-		doctor_remedy(f, "install the AWS EFA installer: "
+		doctor_found(d, SECTION_LIBRARIES, KV_WARN, "libfabric_installer", "libfabric", "EFA installer",
+			     "not here: the distribution's libfabric may be too old for this device");
+		doctor_remedy(d, "install the AWS EFA installer: "
 				 "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html");
 	}
 	if (has_efa(d) && (l->built_major == 1 && l->built_minor < 18)) {
-		f = doctor_found(d, SECTION_LIBRARIES, KV_WARN, "libfabric_headers", "libfabric", "headers",
-				 "built against %u.%u: the EFA provider then emulates RDMA", l->built_major,
-				 l->built_minor);
-		doctor_remedy(f, "build against libfabric 1.18 or later (the EFA installer's: make clean all)");
+		doctor_found(d, SECTION_LIBRARIES, KV_WARN, "libfabric_headers", "libfabric", "headers",
+			     "built against %u.%u: the EFA provider then emulates RDMA", l->built_major,
+			     l->built_minor);
+		doctor_remedy(d, "build against libfabric 1.18 or later (the EFA installer's: make clean all)");
 	}
 }
 
@@ -128,49 +126,46 @@ static const char *node_remedy(const struct doctor *d, int error)
 
 static void device_judge(struct doctor *d, const struct te_rdma *r)
 {
-	struct finding *f;
 	if (r->node_error > 0) {
-		f = doctor_found(d, SECTION_DEVICES, KV_WARN, "rdma_node", r->name, "device file",
-				 "%s%s: libfabric does not see this device",
-				 r->node[0] ? r->node : "/dev/infiniband/uverbs*",
-				 r->node_error == ENOENT ? " is not here" : " may not be opened by this process");
-		doctor_remedy(f, "%s", node_remedy(d, r->node_error));
+		doctor_found(d, SECTION_DEVICES, KV_WARN, "rdma_node", r->name, "device file",
+			     "%s%s: libfabric does not see this device",
+			     r->node[0] ? r->node : "/dev/infiniband/uverbs*",
+			     r->node_error == ENOENT ? " is not here" : " may not be opened by this process");
+		doctor_remedy(d, "%s", node_remedy(d, r->node_error));
 	} else if (r->query_error[0] && r->node_error == 0) {
-		f = doctor_found(d, SECTION_DEVICES, KV_WARN, "rdma_verbs", r->name, "libibverbs", "%s",
-				 r->query_error);
-		doctor_remedy(f, "install its user-space driver (Debian, Ubuntu: ibverbs-providers; Amazon Linux: "
+		doctor_found(d, SECTION_DEVICES, KV_WARN, "rdma_verbs", r->name, "libibverbs", "%s", r->query_error);
+		doctor_remedy(d, "install its user-space driver (Debian, Ubuntu: ibverbs-providers; Amazon Linux: "
 				 "libibverbs, or the EFA installer)");
 	}
 	for (unsigned i = 0; i < r->num_ports; i++) {
 		const struct te_rdma_port *p = &r->port[i];
 		if (p->active)
 			continue;
-		f = doctor_found(d, SECTION_DEVICES, KV_WARN, "rdma_port", r->name, "port", "port %u is %s (%s)",
-				 p->number, p->state[0] ? p->state : "in an unknown state", p->physical);
+		doctor_found(d, SECTION_DEVICES, KV_WARN, "rdma_port", r->name, "port", "port %u is %s (%s)", p->number,
+			     p->state[0] ? p->state : "in an unknown state", p->physical);
 		if (r->efa)
-			doctor_remedy(f, "look at `dmesg | grep efa`; detach and attach the network interface, or "
+			doctor_remedy(d, "look at `dmesg | grep efa`; detach and attach the network interface, or "
 					 "reboot the instance");
 		else if (strcmp(p->link_layer, "InfiniBand") == 0)
-			doctor_remedy(f,
+			doctor_remedy(d,
 				      "look at cable and switch, and that a subnet manager runs (`ibstat`, `sminfo`)");
 		else
-			doctor_remedy(f, "`ip link set %s up`, then look at cable and switch (`rdma link`)",
+			doctor_remedy(d, "`ip link set %s up`, then look at cable and switch (`rdma link`)",
 				      p->netdev[0] ? p->netdev : "DEV");
 	}
 }
 
 static void efa_judge(struct doctor *d, const struct te_rdma *r)
 {
-	struct finding *f;
 	if (!r->efa || !r->efadv)
 		return;
 	if (!(r->efa_caps & TE_EFA_WRITE)) {
-		f = doctor_found(d, SECTION_DEVICES, KV_WARN, "efa_rdma_write", r->name, "RDMA write",
-				 "this device has no RDMA write (a p4d has none): the provider emulates GETs, which "
-				 "takes CPU on both sides%s",
-				 r->efa_caps & TE_EFA_READ ? "; it can read" : "");
+		doctor_found(d, SECTION_DEVICES, KV_WARN, "efa_rdma_write", r->name, "RDMA write",
+			     "this device has no RDMA write (a p4d has none): the provider emulates GETs, which "
+			     "takes CPU on both sides%s",
+			     r->efa_caps & TE_EFA_READ ? "; it can read" : "");
 		doctor_remedy(
-			f,
+			d,
 			r->efa_caps & TE_EFA_READ
 				? "there is none on this instance type; reads are not emulated "
 				  "(docs/internals/providers.md)"
@@ -193,20 +188,19 @@ static void pci_judge(const char *entry, void *arg)
 	kv_link_last(driver, sizeof(driver), "%s/sys/bus/pci/devices/%s/driver", d->root, entry);
 	bool efa = vendor == VENDOR_AMAZON && device >= 0xefa0 && device <= 0xefaf;
 	bool mellanox = vendor == VENDOR_MELLANOX && d->num_rdma == 0;
-	struct finding *f;
 	if (efa && !driver[0]) {
-		f = doctor_found(d, SECTION_DEVICES, KV_WARN, "efa_driver", entry, "driver",
-				 "an EFA device without its driver");
-		doctor_remedy(f, "`modprobe efa`; if there is no such module, install the "
+		doctor_found(d, SECTION_DEVICES, KV_WARN, "efa_driver", entry, "driver",
+			     "an EFA device without its driver");
+		doctor_remedy(d, "`modprobe efa`; if there is no such module, install the "
 				 "AWS EFA installer, and reboot after a kernel update (dkms)");
 	} else if (mellanox && !driver[0]) {
-		f = doctor_found(d, SECTION_DEVICES, KV_WARN, "mlx5_driver", entry, "driver",
-				 "a Mellanox NIC without its driver");
-		doctor_remedy(f, "`modprobe mlx5_ib`");
+		doctor_found(d, SECTION_DEVICES, KV_WARN, "mlx5_driver", entry, "driver",
+			     "a Mellanox NIC without its driver");
+		doctor_remedy(d, "`modprobe mlx5_ib`");
 	} else if (mellanox && strcmp(driver, "mlx5_core") == 0) {
-		f = doctor_found(d, SECTION_DEVICES, KV_WARN, "mlx5_driver", entry, "driver",
-				 "a Mellanox NIC whose RDMA driver is not loaded");
-		doctor_remedy(f, "`modprobe mlx5_ib` (Amazon Linux, Ubuntu: package linux-modules-extra)");
+		doctor_found(d, SECTION_DEVICES, KV_WARN, "mlx5_driver", entry, "driver",
+			     "a Mellanox NIC whose RDMA driver is not loaded");
+		doctor_remedy(d, "`modprobe mlx5_ib` (Amazon Linux, Ubuntu: package linux-modules-extra)");
 	}
 }
 
@@ -221,11 +215,10 @@ static void devices_judge(struct doctor *d)
 	kv_dir_each(pci_judge, d, "%s/sys/bus/pci/devices", d->root);
 	if (verbs && !*d->root && access("/dev/infiniband/rdma_cm", R_OK | W_OK) != 0) {
 		int error = errno;
-		struct finding *f =
-			doctor_found(d, SECTION_DEVICES, KV_WARN, "rdma_cm", "verbs", "connections",
-				     "/dev/infiniband/rdma_cm cannot be opened (%s): the verbs provider cannot connect",
-				     kv_strerror(-error));
-		doctor_remedy(f, "%s",
+		doctor_found(d, SECTION_DEVICES, KV_WARN, "rdma_cm", "verbs", "connections",
+			     "/dev/infiniband/rdma_cm cannot be opened (%s): the verbs provider cannot connect",
+			     kv_strerror(-error));
+		doctor_remedy(d, "%s",
 			      d->host.container || error == EACCES ? node_remedy(d, error) : "`modprobe rdma_ucm`");
 	}
 }

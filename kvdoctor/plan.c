@@ -96,9 +96,9 @@ static void source_find(struct doctor *d, struct sockaddr_storage *out)
 	for (unsigned i = 0; i < d->opt->servers.count; i++) {
 		struct sockaddr_storage route = {0};
 		if (route_to(d->opt->servers.item[i], i ? &route : out, &err)) {
-			struct finding *f = doctor_found(d, SECTION_RUN, KV_FAIL, "server", d->opt->servers.item[i],
-							 "server", "%s", err.text);
-			doctor_remedy(f, "see `getent hosts` and `ip route get ADDRESS`");
+			doctor_found(d, SECTION_RUN, KV_FAIL, "server", d->opt->servers.item[i], "server", "%s",
+				     err.text);
+			doctor_remedy(d, "see `getent hosts` and `ip route get ADDRESS`");
 		}
 	}
 }
@@ -159,17 +159,17 @@ static void roles_make(struct doctor *d)
 		server_room(s, o->memory_mb << 20);
 	if (c->rc == 0 && (!s->present || s->rc == 0))
 		return;
-	struct finding *f = doctor_found(d, SECTION_RUN, KV_FAIL, "provider", o->provider, "provider", "%s",
-					 c->rc ? c->error.text : s->error.text);
+	doctor_found(d, SECTION_RUN, KV_FAIL, "provider", o->provider, "provider", "%s",
+		     c->rc ? c->error.text : s->error.text);
 	/* Other errors (NICs, rails) suggest the remedy themselves. */
 	if ((c->rc ? c->rc : s->rc) != -KV_ENOTSUP || o->nic)
 		return;
 	if (getenv("FI_PROVIDER"))
-		doctor_remedy(f, "`unset FI_PROVIDER`");
+		doctor_remedy(d, "`unset FI_PROVIDER`");
 	else if (strcasecmp(o->provider, "auto") != 0)
-		doctor_remedy(f, "use one that is present, or --provider auto");
+		doctor_remedy(d, "use one that is present, or --provider auto");
 	else
-		doctor_remedy(f, "`fi_info -l` lists the providers that libfabric has, and `ip addr` the addresses of "
+		doctor_remedy(d, "`fi_info -l` lists the providers that libfabric has, and `ip addr` the addresses of "
 				 "this machine");
 }
 
@@ -311,15 +311,14 @@ static void check_machine(struct doctor *d)
 static void check_loopback(struct doctor *d)
 {
 	const struct netdev *lo = NULL;
-	struct finding *f;
 	for (unsigned i = 0; i < d->num_netdevs; i++)
 		if (strcmp(d->netdev[i].name, "lo") == 0)
 			lo = &d->netdev[i];
 	if (*d->root || !lo || !d->server.present || (lo->up && strncmp(lo->address, "127.", 4) == 0))
 		return;
-	f = doctor_found(d, SECTION_RUN, KV_FAIL, "loopback", "lo", "loopback", "%s; a run on one host uses 127.0.0.1",
-			 lo->up ? "it has no IPv4 address" : "it is down");
-	doctor_remedy(f, lo->up ? "`ip addr add 127.0.0.1/8 dev lo`" : "`ip link set lo up`");
+	doctor_found(d, SECTION_RUN, KV_FAIL, "loopback", "lo", "loopback", "%s; a run on one host uses 127.0.0.1",
+		     lo->up ? "it has no IPv4 address" : "it is down");
+	doctor_remedy(d, lo->up ? "`ip addr add 127.0.0.1/8 dev lo`" : "`ip link set lo up`");
 }
 
 void doctor_plan(struct doctor *d)

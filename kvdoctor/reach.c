@@ -68,7 +68,6 @@ static bool control_judge(struct doctor *d, const char *server, const struct kv_
 	struct kv_addresses all = {0};
 	struct kv_error err = {0};
 	char address[80], took[32];
-	struct finding *f;
 	int rc;
 	if (kv_hostport_look_up(&entry->at, &all, &err) < 0)
 		return false; /* plan.c has reported it */
@@ -80,9 +79,9 @@ static bool control_judge(struct doctor *d, const char *server, const struct kv_
 			     kv_duration_format(kv_clock_now(&kv_clock_monotonic) - start_ns, took, sizeof(took)));
 		return true;
 	}
-	f = doctor_found(d, SECTION_TRY, KV_FAIL, "control", server, "control port", "%s accepts no connection: %s",
-			 address, kv_strerror(rc));
-	doctor_remedy(f, rc == -ECONNREFUSED
+	doctor_found(d, SECTION_TRY, KV_FAIL, "control", server, "control port", "%s accepts no connection: %s",
+		     address, kv_strerror(rc));
+	doctor_remedy(d, rc == -ECONNREFUSED
 				 ? "start kv-server there, and compare its --listen-addr with this address"
 				 : "see whether a firewall or security group drops it, and `ip route get` the "
 				   "address");
@@ -94,7 +93,6 @@ static bool control_judge(struct doctor *d, const char *server, const struct kv_
 static void fabric_judge(struct doctor *d, const char *server, const struct reached *r)
 {
 	char opened[32], ping[32];
-	struct finding *f;
 	if (!r->error[0]) {
 		doctor_found(d, SECTION_TRY, KV_OK, "fabric", server, "fabric ports",
 			     "admitted within %s over %s; %s answered over the fabric, in %s",
@@ -103,8 +101,8 @@ static void fabric_judge(struct doctor *d, const char *server, const struct reac
 			     kv_duration_format(r->ping_ns, ping, sizeof(ping)));
 		return;
 	}
-	f = doctor_found(d, SECTION_TRY, KV_FAIL, "fabric", server, "fabric ports", "%s", r->error);
-	doctor_remedy(f,
+	doctor_found(d, SECTION_TRY, KV_FAIL, "fabric", server, "fabric ports", "%s", r->error);
+	doctor_remedy(d,
 		      kv_opt_security_given(&d->opt->security)
 			      ? "compare the keys or certificates of both sides, and let TCP and the provider's own "
 				"traffic pass in both directions (docs/guide/troubleshooting.md)"

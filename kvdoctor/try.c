@@ -93,7 +93,6 @@ static void trial_judge(struct doctor *d, const struct role *r, const struct tri
 /* If the fabric ports have no doorkeeper, the network must keep strangers out. */
 static void door_judge(struct doctor *d, const struct trial *t)
 {
-	struct finding *f;
 	if (!t->looked)
 		return;
 	if (!t->no_door[0]) {
@@ -101,9 +100,9 @@ static void door_judge(struct doctor *d, const struct trial *t)
 			     "strangers are refused before libfabric reads a byte of theirs; peers' bytes are checked");
 		return;
 	}
-	f = doctor_found(d, SECTION_TRY, KV_WARN, "door", "fabric ports", "doorkeeper", "they have no doorkeeper: %s",
-			 t->no_door);
-	doctor_remedy(f, "let only the machines of this cache reach them, by a network, security group or firewall of "
+	doctor_found(d, SECTION_TRY, KV_WARN, "door", "fabric ports", "doorkeeper", "they have no doorkeeper: %s",
+		     t->no_door);
+	doctor_remedy(d, "let only the machines of this cache reach them, by a network, security group or firewall of "
 			 "their own (docs/guide/security.md)");
 }
 
@@ -124,9 +123,9 @@ void doctor_try(struct doctor *d)
 	}
 	door_judge(d, &d->tried_client);
 	if (d->tried_client.write_emulated) {
-		struct finding *f = doctor_found(d, SECTION_TRY, KV_WARN, "emulated", "run", "emulation",
-						 "the provider emulates RDMA writes (reads: %s)",
-						 d->tried_client.read_emulated ? "too" : "no");
-		doctor_remedy(f, "see the lines on the EFA device and on libfabric above");
+		doctor_found(d, SECTION_TRY, KV_WARN, "emulated", "run", "emulation",
+			     "the provider emulates RDMA writes (reads: %s)",
+			     d->tried_client.read_emulated ? "too" : "no");
+		doctor_remedy(d, "see the lines on the EFA device and on libfabric above");
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* report.c -- kv-bench fabric as text and JSON (schema kvbench-fabric/1). A quantile needs enough samples: p99.99 takes
- * 10,000. Figures of other fabrics have a public source. */
+ * 10,000. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,19 +19,6 @@ static const struct {
 } quantiles[] = {{"p50", .5}, {"p90", .9}, {"p99", .99}, {"p99.9", .999}, {"p99.99", .9999}};
 
 enum { COLUMNS = 4, GROUPS = KV_HIST_BUCKETS >> KV_HIST_SUB_BITS };
-
-/* Published figures, of other tools, sizes and distances: an order of magnitude. */
-static const struct {
-	const char *fabric, *figure, *source;
-} published[] = {
-	{"AWS EFA, two nodes, 2024",
-	 "fi_pingpong, ten of each size: 1 KiB 26 us, 64 KiB 132 us, 1 MiB 480 us (2.2 GB/s)",
-	 "https://github.com/ComputeCanada/puppet-magic_castle/pull/331"},
-	{"InfiniBand EDR, 100 Gb/s", "ib_write_bw 96.6 Gb/s (12.1 GB/s); ib_write_lat of 2 MiB 176 us",
-	 "https://forums.developer.nvidia.com/t/theortical-bandwidth-and-latency-of-nic/273376"},
-	{"RAMCloud's cluster, 2018", "RPC, 30 B there and 100 B back: p50 3.9 us, p99 5.6 us; 1 MB back: 2.9 GB/s",
-	 "https://ramcloud.atlassian.net/wiki/x/AYA1Mw"},
-};
 
 const char *fabric_op_name(enum fabric_op op)
 {
@@ -197,9 +184,6 @@ void fabric_print_end(const struct fabric_run *run, FILE *out)
 			jitter, jitter_text(jitter));
 	conditions_print(&c, false, out);
 	advise(run, jitter, out);
-	for (unsigned i = 0; i < KV_COUNT(published); i++)
-		kv_wrap(out, i ? "           " : "published  ", 0, "%s: %s (%s)", published[i].fabric,
-			published[i].figure, published[i].source);
 }
 
 /* ---- JSON ---- */
@@ -241,29 +225,20 @@ static json_t *rows_array(const struct fabric_run *run)
 	return rows;
 }
 
-static json_t *published_array(void)
-{
-	json_t *all = json_array();
-	for (unsigned i = 0; i < KV_COUNT(published); i++)
-		json_array_append_new(all, json_pack("{s:s, s:s, s:s}", "fabric", published[i].fabric, "figure",
-						     published[i].figure, "source", published[i].source));
-	return all;
-}
-
 json_t *fabric_json(const struct fabric_run *run)
 {
 	const struct te_info *i = &run->info;
 	const struct report_conditions c = conditions_of(run);
 	double jitter = fabric_jitter(run);
-	return json_pack(
-		"{s:s, s:s, s:b, s:{s:s, s:s, s:s, s:s, s:I}, s:{s:b, s:b, "
-		"s:i, s:s}, s:o, s:i, s:i, s:I, s:s?, s:f, s:o, s:o, s:o, s:o}",
-		"schema", "kvbench-fabric/1", "version", KVRAIL_VERSION, "complete", run->complete, "provider", "name",
-		i->provider, "domain", i->domain, "libfabric", i->libfabric, "why", i->why, "chunk_bytes",
-		(json_int_t)i->chunk_bytes, "rdma", "in_use", run->rdma.in_use, "software", run->rdma.software,
-		"devices", (int)run->rdma.devices, "how", run->rdma.how, "conditions", conditions_json(&c), "depth",
-		(int)run->opt.depth, "pairs", (int)run->opt.pairs, "span_bytes", (json_int_t)run->opt.span, "connect",
-		run->opt.connect, "time_s", (double)run->opt.time_ns / 1e9, "no_read",
-		run->no_read[0] ? json_string(run->no_read) : json_null(), "jitter_small",
-		jitter > 0 ? json_real(jitter) : json_null(), "rows", rows_array(run), "published", published_array());
+	return json_pack("{s:s, s:s, s:b, s:{s:s, s:s, s:s, s:s, s:I}, s:{s:b, s:b, "
+			 "s:i, s:s}, s:o, s:i, s:i, s:I, s:s?, s:f, s:o, s:o, s:o}",
+			 "schema", "kvbench-fabric/1", "version", KVRAIL_VERSION, "complete", run->complete, "provider",
+			 "name", i->provider, "domain", i->domain, "libfabric", i->libfabric, "why", i->why,
+			 "chunk_bytes", (json_int_t)i->chunk_bytes, "rdma", "in_use", run->rdma.in_use, "software",
+			 run->rdma.software, "devices", (int)run->rdma.devices, "how", run->rdma.how, "conditions",
+			 conditions_json(&c), "depth", (int)run->opt.depth, "pairs", (int)run->opt.pairs, "span_bytes",
+			 (json_int_t)run->opt.span, "connect", run->opt.connect, "time_s",
+			 (double)run->opt.time_ns / 1e9, "no_read",
+			 run->no_read[0] ? json_string(run->no_read) : json_null(), "jitter_small",
+			 jitter > 0 ? json_real(jitter) : json_null(), "rows", rows_array(run));
 }

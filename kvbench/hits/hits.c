@@ -50,31 +50,23 @@ static void print_head(const struct hits *h)
 		COUNT(h->trace.requests), COUNT(h->trace.refs), COUNT(h->trace.distinct), tokens);
 	kv_wrap(h->out, "        ", 0, "with memory for everything: prefix %.4f, block %.4f", ratio(h, all.prefix),
 		ratio(h, all.block));
-	fprintf(h->out, "\n%12s %9s  %-8s %8s %8s", "blocks", "of trace", "policy", "prefix", "block");
-	fprintf(h->out, hits_is_reference(&h->trace) ? " %10s\n" : "\n", "reference");
+	fprintf(h->out, "\n%12s %9s  %-8s %8s %8s\n", "blocks", "of trace", "policy", "prefix", "block");
 }
 
 static void print_row(const struct hits *h, uint64_t capacity, int policy, const struct hits_result *r)
 {
-	double known = hits_reference(&h->trace, policy_name(policy), capacity);
-	fprintf(h->out, "%12s %7.1f %%  %-8s %8.4f %8.4f", COUNT(capacity),
+	fprintf(h->out, "%12s %7.1f %%  %-8s %8.4f %8.4f\n", COUNT(capacity),
 		100.0 * (double)capacity / (double)h->trace.distinct, policy_name(policy), ratio(h, r->prefix),
 		ratio(h, r->block));
-	if (known >= 0)
-		fprintf(h->out, " %10.4f", known);
-	fputc('\n', h->out);
 	fflush(h->out);
 }
 
 static int add_row(struct hits *h, uint64_t capacity, int policy, const struct hits_result *r)
 {
-	double known = hits_reference(&h->trace, policy_name(policy), capacity);
 	json_t *row =
 		json_pack("{s:I, s:s, s:I, s:I, s:f, s:f}", "capacity_blocks", (json_int_t)capacity, "policy",
 			  policy_name(policy), "prefix_hits", (json_int_t)r->prefix, "block_hits", (json_int_t)r->block,
 			  "prefix_hit_ratio", ratio(h, r->prefix), "block_hit_ratio", ratio(h, r->block));
-	if (row && known >= 0)
-		json_object_set_new(row, "reference_prefix_hit_ratio", json_real(known));
 	return json_array_append_new(h->rows, row) < 0 ? -KV_ENOMEM : 0;
 }
 
@@ -98,11 +90,6 @@ static int run_all(struct hits *h, struct kv_error *err)
 				return kv_fail(err, -KV_ENOMEM,
 					       "no memory to simulate %s blocks: use a smaller --capacity",
 					       COUNT(h->plan.capacity[i]));
-	if (hits_is_reference(&h->trace))
-		kv_wrap(h->out, "reference: ", 0,
-			"prefix ratios of textbook policies on this trace, simulated apart "
-			"from kv-bench (2026-11), and for LRU at shares of the blocks a "
-			"public re-computation; kvbench/hits/reference.c has the sources");
 	if (bench_interrupted())
 		fprintf(stderr, "kv-bench: interrupted by signal %d: these are the pairs computed until then\n",
 			bench_interrupted());
@@ -119,8 +106,6 @@ static int write_json(struct hits *h, struct out_file *file, struct kv_error *er
 			  "block_tokens", (json_int_t)h->trace.block_tokens, "unlimited_prefix_hit_ratio",
 			  ratio(h, all.prefix), "unlimited_block_hit_ratio", ratio(h, all.block), "runs", h->rows);
 	int rc;
-	if (hits_is_reference(&h->trace))
-		json_object_set_new(object, "reference_trace", json_string("mooncake conversation"));
 	rc = json_write(file, object, JSON_INDENT(1), err);
 	json_decref(object);
 	return rc;

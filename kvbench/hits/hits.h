@@ -44,11 +44,6 @@ int hits_belady(const struct hits_trace *trace, uint64_t capacity, struct hits_r
 /* hits_unlimited -- with memory for everything. */
 struct hits_result hits_unlimited(const struct hits_trace *trace);
 
-/* hits_reference -- the published prefix hit ratio of this trace, policy and capacity; negative: there is none.
- * hits_is_reference -- whether there are any for this trace. */
-double hits_reference(const struct hits_trace *trace, const char *policy, uint64_t capacity);
-bool hits_is_reference(const struct hits_trace *trace);
-
 struct hits_options {
 	const char *trace, *capacity, *policy, *json;
 	bool config;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # fabric.sh -- kv-bench fabric, hits and models: that they measure, count and say what is wrong, and that nothing stays behind.
 . "$(dirname "$0")/lib.bash"
-plan 27
+plan 26
 wait_until() { # wait_until SECONDS COMMAND... -- asks it each 50 ms
 	local end=$((SECONDS + $1))
 	shift
@@ -30,7 +30,6 @@ check "reads are measured, or left out with the reason" holds "$scratch/fabric.j
 check "samples, quantiles and histogram agree" holds "$scratch/fabric.json" \
 	'all(l["samples"] >= 10 and l["samples"] == sum(n for _, n in l["histogram_from_ns"]) and l["min"] <= l["p50"] <= l["max"] and (l["p99.99"] is not None) == (l["samples"] >= 10000) for l in (r["latency_ns"] for r in j["rows"]))'
 check "whether RDMA is in use, and how that was found out" holds "$scratch/fabric.json" 'j["rdma"]["in_use"] in (True, False) and "/sys/class/infiniband" in j["rdma"]["how"]'
-check "published figures have a source" holds "$scratch/fabric.json" 'j["published"] and all(p["source"].startswith("https://") for p in j["published"])'
 check "the report to standard output is JSON alone" eval 'fabric --sizes 1 --time 1ms --json - 2>/dev/null | python3 -m json.tool >/dev/null'
 check "a provider that is not here: exit status 3" status 3 timeout 60 "$build/kv-bench" fabric --provider efa
 check "a wrong size is named" says "'65MB' is not a size from 1 byte to 64 MiB" fabric --sizes 1,65MB

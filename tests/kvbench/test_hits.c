@@ -94,7 +94,6 @@ static void a_file_is_read_into_small_numbers(void **state)
 	assert_int_equal(t.distinct, 3);
 	assert_int_equal(t.block_tokens, 512);
 	assert_memory_equal(t.block, want, sizeof(want));
-	assert_false(hits_is_reference(&t));
 	hits_trace_free(&t);
 	check_file_remove(&file);
 	file = check_file_make("{\"timestamp\": 0, \"hash_ids\": [1]}\n{\"timestamp\": 0}\n");
@@ -138,6 +137,48 @@ static void lists_are_read_and_wrong_ones_named(void **state)
 	assert_int_equal(plan("1", "all,lru,lru,lru", &p, &err), -KV_EINVAL);
 }
 
+/* ---- prefix hit ratios of Mooncake's public conversation trace (FAST25-release/traces in
+ * github.com/kvcache-ai/Mooncake): one memory, equal blocks, the lookup of hits.h. Textbook policies, simulated apart
+ * from kv-bench in 2026-11; plain LRU at shares of the distinct blocks is a public re-computation. kv-server's CLOCK
+ * puts a hit block where its last hit says, and may differ in the third digit. ---- */
+
+enum { REQUESTS = 12031, REFS = 288500, DISTINCT = 182790, COLUMNS = 8 };
+
+static const uint64_t capacity_of[COLUMNS] = {1000, 2930, 5859, 10000, 19531, 30000, 50000, 100000};
+static const struct {
+	const char *policy;
+	double ratio[COLUMNS];
+} table[] = {
+	{"clock2g", {.0458, .0727, .1468, .2224, .2973, .3289, .3553, .3631}},
+	{"clock", {.0447, .0660, .1379, .2135, .2880, .3290, .3542, .3631}},
+	{"lru", {.0445, .0640, .1355, .2112, .2852, .3257, .3546, .3637}},
+	{"s3fifo", {.0538, .0969, .1584, .2256, .2962, .3236, .3487, .3631}},
+	{"sieve", {.0481, .0736, .0966, .1318, .2066, .2759, .3438, .3631}},
+	{"belady", {.1907, .2923, .3532, .3664, .3664, .3664, .3664, .3664}},
+};
+
+static const struct {
+	unsigned percent;
+	double ratio;
+} lru_share[] = {{1, .052}, {5, .195}, {10, .278}, {25, .353}, {50, .363}};
+
+static bool is_reference(const struct hits_trace *t)
+{
+	return t->requests == REQUESTS && t->refs == REFS && t->distinct == DISTINCT;
+}
+
+static double reference(const struct hits_trace *t, const char *policy, uint64_t capacity)
+{
+	for (unsigned i = 0; i < KV_COUNT(table); i++)
+		for (unsigned k = 0; strcmp(table[i].policy, policy) == 0 && k < COLUMNS; k++)
+			if (capacity_of[k] == capacity)
+				return table[i].ratio[k];
+	for (unsigned i = 0; i < KV_COUNT(lru_share) && strcmp(policy, "lru") == 0; i++)
+		if (t->distinct * lru_share[i].percent / 100 == capacity)
+			return lru_share[i].ratio;
+	return -1;
+}
+
 static void real_conversations_have_the_ratios_of_the_reference(void **state)
 {
 	static const uint64_t capacity[] = {1000,  2930,   5859, 10000, 19531, 30000,
@@ -152,10 +193,10 @@ static void real_conversations_have_the_ratios_of_the_reference(void **state)
 		printf("# %s (KVRAIL_TRACE names another place)\n", err.text);
 		skip();
 	}
-	assert_true(hits_is_reference(&t));
+	assert_true(is_reference(&t));
 	for (unsigned i = 0; i < KV_COUNT(capacity); i++) {
 		for (unsigned k = 0; evict_policy_names[k]; k++) {
-			double known = hits_reference(&t, evict_policy_names[k], capacity[i]);
+			double known = reference(&t, evict_policy_names[k], capacity[i]);
 			assert_int_equal(hits_run(&t, k, capacity[i], &r), 0);
 			compared += known >= 0;
 			if (known >= 0 && fabs((double)r.prefix / (double)t.refs - known) >= .005)
@@ -163,9 +204,9 @@ static void real_conversations_have_the_ratios_of_the_reference(void **state)
 					 (unsigned long long)capacity[i], (double)r.prefix / (double)t.refs, known);
 		}
 		assert_int_equal(hits_belady(&t, capacity[i], &r), 0);
-		if (hits_reference(&t, "belady", capacity[i]) >= 0)
-			assert_true(fabs((double)r.prefix / (double)t.refs -
-					 hits_reference(&t, "belady", capacity[i])) < .0002);
+		if (reference(&t, "belady", capacity[i]) >= 0)
+			assert_true(fabs((double)r.prefix / (double)t.refs - reference(&t, "belady", capacity[i])) <
+				    .0002);
 	}
 	assert_int_equal(compared, 5 * 8 + 4);
 	hits_trace_free(&t);

@@ -32,9 +32,8 @@ static void the_worst_finding_is_the_verdict(void **state)
 static void the_verdict_names_the_problems_at_the_end(void **state)
 {
 	struct doctor *d = *state;
-	struct finding *f = doctor_found(d, SECTION_RUN, KV_FAIL, "memlock", "kv-bench", "locked memory",
-					 "needs 300 MiB, 8 MiB allowed");
-	doctor_remedy(f, "`ulimit -l unlimited`");
+	doctor_found(d, SECTION_RUN, KV_FAIL, "memlock", "kv-bench", "locked memory", "needs 300 MiB, 8 MiB allowed");
+	doctor_remedy(d, "`ulimit -l unlimited`");
 	doctor_found(d, SECTION_RUN, KV_WARN, "cpus", "machine", "CPUs", "few");
 	char *text = rig_text(d);
 	assert_non_null(strstr(text, "  FAIL  kv-bench: locked memory     needs 300 MiB, 8 MiB allowed\n        fix: "
@@ -80,9 +79,9 @@ static void devices_that_are_alike_share_a_line(void **state)
 	for (unsigned i = 0; i < 32; i++) {
 		char name[16];
 		snprintf(name, sizeof(name), "rdmap%us0", i);
-		struct finding *f = doctor_found(d, SECTION_RUN, KV_FAIL, "qps", name, "queue pairs",
-						 "needs %u, 1 allowed", i == 7 ? 3 : 2);
-		doctor_remedy(f, "less");
+		doctor_found(d, SECTION_RUN, KV_FAIL, "qps", name, "queue pairs", "needs %u, 1 allowed",
+			     i == 7 ? 3 : 2);
+		doctor_remedy(d, "less");
 	}
 	char *text = rig_text(d);
 	assert_string_equal(
