@@ -7,6 +7,7 @@
 
 #include "host/host.h"
 #include "kvbench/fabric/fabric.h"
+#include "kvbench/measure/runs.h"
 #include "kvbench/report/conditions.h"
 
 #define SIZE(n) kv_size_format((n), (char[32]){0}, 32)
@@ -88,33 +89,19 @@ void fabric_print_row(const struct fabric_row *row, FILE *out)
 	fflush(out);
 }
 
-static int ascending(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 double fabric_jitter(const struct fabric_run *run)
 {
 	double all[FABRIC_OPS * FABRIC_SIZES_MAX];
+	struct bench_spread s = {0};
 	unsigned n = 0;
 	for (unsigned i = 0; i < run->num_rows; i++) {
 		double j = run->row[i].size <= KV_MSG_MAX ? jitter_of(&run->row[i].latency) : 0;
 		if (j > 0)
 			all[n++] = j;
 	}
-	qsort(all, n, sizeof(*all), ascending);
-	return n ? all[n / 2] : 0;
-}
-
-static void read_word(const char *path, char *out, size_t cap)
-{
-	FILE *in = fopen(path, "re");
-	if (!in || !fgets(out, (int)cap, in))
-		out[0] = 0;
-	out[strcspn(out, "\n")] = 0;
-	if (in)
-		fclose(in);
+	if (n)
+		bench_spread_of(all, n, &s);
+	return s.median;
 }
 
 /* Advice for the user. */
@@ -130,8 +117,8 @@ static void advise_tcp(const struct fabric_run *run, FILE *out)
 		kv_wrap(out, "advice     ", 0,
 			"between processes of one host --provider shm spares the kernel's TCP: "
 			"compare it with this run");
-	read_word("/proc/sys/net/ipv4/tcp_congestion_control", congestion, sizeof(congestion));
-	read_word("/proc/sys/net/ipv4/tcp_wmem", window, sizeof(window));
+	kv_file_line(congestion, sizeof(congestion), "/proc/sys/net/ipv4/tcp_congestion_control");
+	kv_file_line(window, sizeof(window), "/proc/sys/net/ipv4/tcp_wmem");
 	last = strrchr(window, '\t');
 	if (congestion[0] && last)
 		kv_wrap(out, "advice     ", 0,

@@ -38,18 +38,6 @@ struct roofline {
 	double bare[ROUNDS], got[WAYS][ROUNDS], ratio[WAYS][ROUNDS];
 };
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
-double roofline_median(double *values, unsigned n)
-{
-	qsort(values, n, sizeof(*values), compare);
-	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
 uint64_t roofline_put_keys(const struct bench_options *o, uint64_t reads)
 {
 	return KV_MAX(KV_MIN(reads / 3, PUT_BYTES / o->load.value_size), (uint64_t)o->load.num_workers);
@@ -150,11 +138,6 @@ void roofline_close(struct roofline **r)
 
 /* ---- rounds ---- */
 
-static double rate_of(const struct phase_result *p)
-{
-	return p->elapsed_ns ? (double)p->tally.bytes * 1e9 / (double)p->elapsed_ns : 0;
-}
-
 static int part_run(struct roofline *r, struct phase *p, double *out_rate, struct kv_error *err)
 {
 	struct phase_result result = {0};
@@ -163,7 +146,7 @@ static int part_run(struct roofline *r, struct phase *p, double *out_rate, struc
 		bench_errors_add(&r->errors, result.tally.errors.row[i].code, result.tally.errors.row[i].count);
 	if (rc == 0)
 		bench_errors_add(&r->errors, -KV_ENOTFOUND, result.tally.misses);
-	*out_rate = rate_of(&result);
+	*out_rate = bench_per_second((double)result.tally.bytes, &result);
 	return rc;
 }
 
@@ -210,6 +193,7 @@ static int round_run(struct roofline *r, unsigned round, struct kv_error *err)
 /* After any failure there is no figure. */
 static void conclude(struct roofline *r, enum way way, unsigned rounds, struct roofline_result *out)
 {
+	struct bench_spread s;
 	*out = (struct roofline_result){.ran = true, .rounds = rounds, .p50_ns = r->p50_ns};
 	out->depth = (uint64_t)r->opt.depth * r->opt.pairs;
 	if (r->errors.num_codes > 0) {
@@ -217,11 +201,14 @@ static void conclude(struct roofline *r, enum way way, unsigned rounds, struct r
 		out->server_died = server_child_dead(r->bench->server);
 		return;
 	}
-	out->efficiency = roofline_median(r->ratio[way], rounds);
-	out->efficiency_min = r->ratio[way][0];
-	out->efficiency_max = r->ratio[way][rounds - 1];
-	out->op_bytes_per_s = roofline_median(r->got[way], rounds);
-	out->bytes_per_s = roofline_median(r->bare, rounds);
+	bench_spread_of(r->ratio[way], rounds, &s);
+	out->efficiency = s.median;
+	out->efficiency_min = s.min;
+	out->efficiency_max = s.max;
+	bench_spread_of(r->got[way], rounds, &s);
+	out->op_bytes_per_s = s.median;
+	bench_spread_of(r->bare, rounds, &s);
+	out->bytes_per_s = s.median;
 }
 
 static int rounds_run(struct roofline *r, uint64_t reads, struct kv_error *err)
@@ -250,8 +237,8 @@ static int rounds_run(struct roofline *r, uint64_t reads, struct kv_error *err)
 static void phases_take(struct roofline *r)
 {
 	r->bare[0] = r->limit.bytes_per_s;
-	r->got[WAY_GET][0] = rate_of(&r->bench->results.read);
-	r->got[WAY_PUT][0] = rate_of(&r->bench->results.write);
+	r->got[WAY_GET][0] = bench_per_second((double)r->bench->results.read.tally.bytes, &r->bench->results.read);
+	r->got[WAY_PUT][0] = bench_per_second((double)r->bench->results.write.tally.bytes, &r->bench->results.write);
 	for (unsigned way = 0; way < WAYS; way++)
 		r->ratio[way][0] = r->got[way][0] / r->bare[0];
 }

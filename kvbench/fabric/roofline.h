@@ -23,7 +23,4 @@ int roofline_run(struct roofline *roofline, uint64_t reads, struct kv_error *err
  * phase. */
 uint64_t roofline_put_keys(const struct bench_options *o, uint64_t reads);
 
-/* roofline_median -- of n values, which it sorts; n > 0. */
-double roofline_median(double *values, unsigned n);
-
 #endif

@@ -37,6 +37,12 @@ struct phase_result {
 	char cut[160];              /* why it did less than its option says; empty: it did not */
 };
 
+/* bench_per_second -- n of a phase; 0: it took no time. */
+static inline double bench_per_second(double n, const struct phase_result *p)
+{
+	return p->elapsed_ns ? n * 1e9 / (double)p->elapsed_ns : 0;
+}
+
 /* With --keep-going: calls and outages of the read phase. */
 struct keep_going_result {
 	bool ran;

@@ -40,11 +40,6 @@ static int keys_delete(struct bench *b, struct kv_error *err)
 	return phase_run(&p, &result, err);
 }
 
-static double per_second(uint64_t ops, const struct phase_result *p)
-{
-	return p->elapsed_ns ? (double)ops * 1e9 / (double)p->elapsed_ns : 0;
-}
-
 int mixed_run(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
@@ -78,9 +73,10 @@ int mixed_run(struct bench *b, struct kv_error *err)
 	m->read = both[0];
 	m->write = both[1];
 	m->write.too_many_errors = m->write.server_died = false; /* the reads say it */
-	alone = (per_second(b->results.read.tally.ops, &b->results.read) +
-		 per_second(b->results.write.tally.ops, &b->results.write)) /
+	alone = (bench_per_second((double)b->results.read.tally.ops, &b->results.read) +
+		 bench_per_second((double)b->results.write.tally.ops, &b->results.write)) /
 		2;
-	m->of_alone = alone > 0 ? per_second(m->read.tally.ops + m->write.tally.ops, &m->read) / alone : 0;
+	m->of_alone =
+		alone > 0 ? bench_per_second((double)(m->read.tally.ops + m->write.tally.ops), &m->read) / alone : 0;
 	return 0;
 }

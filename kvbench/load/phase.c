@@ -28,15 +28,6 @@ uint64_t phase_now(void)
 	return kv_clock_now(&kv_clock_monotonic);
 }
 
-double phase_cpu_seconds(void)
-{
-	struct rusage u;
-	if (getrusage(RUSAGE_SELF, &u) < 0)
-		return 0;
-	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
-}
-
 /* ---- the worker ---- */
 
 bool phase_over(const struct phase *p, uint64_t now)
@@ -335,7 +326,7 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 	if (p->rate > 0)
 		bench_arrivals_init(&p->arrivals, p->rate, p->poisson, p->ramp_ns,
 				    p->bench->opt->load.seed + p->first_op);
-	cpu = phase_cpu_seconds();
+	cpu = bench_cpu_seconds(RUSAGE_SELF);
 	cpu_of_server = server_child_cpu_seconds(p->bench->server);
 	faults = kv_process_faults(0);
 	faults_of_server = server_child_faults(p->bench->server);
@@ -353,7 +344,7 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 	progress_stop(&bar);
 	for (unsigned i = 0; i < PHASE_KINDS_MAX; i++)
 		series_stop(sampler[i]);
-	out->cpu_seconds = phase_cpu_seconds() - cpu;
+	out->cpu_seconds = bench_cpu_seconds(RUSAGE_SELF) - cpu;
 	out->server_cpu_seconds = server_child_cpu_seconds(p->bench->server) - cpu_of_server;
 	out->faults = kv_process_faults(0) - faults;
 	out->server_faults = faults_of_server < 0 ? -1 : server_child_faults(p->bench->server) - faults_of_server;

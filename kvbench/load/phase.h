@@ -150,9 +150,6 @@ static inline void phase_raw(const struct phase_op *op, enum bench_raw_kind kind
 /* phase_result_merge -- add the result of a phase to that of others like it, whose series takes its windows. */
 void phase_result_merge(struct phase_result *into, struct phase_result *from);
 
-/* phase_cpu_seconds -- CPU time of this process so far. */
-double phase_cpu_seconds(void);
-
 /* bench_glance -- without --verify: compare length and edges (workload.h), count wrong values. */
 void bench_glance(const struct bench_key *key, const void *data, uint64_t len, uint64_t expected_len,
 		  struct bench_tally *tally);

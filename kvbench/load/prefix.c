@@ -40,7 +40,7 @@ struct prefix {
 	struct kvc_arrival *arrival;
 	uint64_t part_end[KVC_PARTS_OF_ITEM_MAX]; /* bytes of a block up to the end of each layer */
 	unsigned blocks, layers;
-	uint64_t first_ns[LOADS_MAX], all_ns[LOADS_MAX];
+	double first_ns[LOADS_MAX], all_ns[LOADS_MAX];
 };
 
 static void prefix_free(struct prefix *p)
@@ -172,33 +172,29 @@ static void judge(const struct prefix *p, struct prefix_result *r, int rc)
 		r->wrong += !block_right(p, i);
 }
 
-static int by_size(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return (x > y) - (x < y);
-}
-
-static uint64_t median(uint64_t *of, unsigned n)
-{
-	qsort(of, n, sizeof(*of), by_size);
-	return of[n / 2];
-}
-
 /* The first load warms up, and is not counted. */
 static void loads(struct prefix *p, struct prefix_result *r)
 {
 	uint64_t end = phase_now() + LOADS_NS;
+	struct bench_spread s;
 	unsigned n = 0, tries = 0;
 	while (n < LOADS_MAX && (n < LOADS_MIN || phase_now() < end) && !bench_interrupted()) {
-		int rc = load(p, &p->first_ns[n], &p->all_ns[n]);
+		uint64_t first_ns = 0, all_ns = 0;
+		int rc = load(p, &first_ns, &all_ns);
+		p->first_ns[n] = (double)first_ns;
+		p->all_ns[n] = (double)all_ns;
 		judge(p, r, rc);
 		if (rc || r->wrong)
 			return;
 		n += tries++ > 0;
 	}
 	r->loads = n;
-	r->first_ns = n ? median(p->first_ns, n) : 0;
-	r->all_ns = n ? median(p->all_ns, n) : 0;
+	if (n == 0)
+		return;
+	bench_spread_of(p->first_ns, n, &s);
+	r->first_ns = (uint64_t)s.median;
+	bench_spread_of(p->all_ns, n, &s);
+	r->all_ns = (uint64_t)s.median;
 }
 
 int prefix_run(struct bench *b, struct kv_error *err)

@@ -56,11 +56,6 @@ static bool good(const struct bench *b, const struct phase_result *r)
 	return !bench_interrupted() && !r->too_many_errors && !r->server_died && !server_child_dead(b->server);
 }
 
-static double per_second(double n, const struct phase_result *r)
-{
-	return r->elapsed_ns ? n * 1e9 / (double)r->elapsed_ns : 0;
-}
-
 static uint64_t ops_of(const struct phase_result *r)
 {
 	return r[MIX_GET].tally.ops + r[MIX_PUT].tally.ops + r[MIX_EXISTS].tally.ops;
@@ -101,7 +96,7 @@ int reads_steady(struct bench *b, struct kv_error *err)
 		r = result_clear();
 		rc = phase_run(&p, r, err);
 		first_op += atomic_load(&p.next);
-		steady = bench_steady_add(s, per_second((double)ops_of(r), r));
+		steady = bench_steady_add(s, bench_per_second((double)ops_of(r), r));
 		for (unsigned i = 1; i < MIX_KINDS; i++) /* a miss or an error in any of them fails the run */
 			bench_tally_merge(&r[0].tally, &r[i].tally);
 		phase_result_merge(w, r);
@@ -128,8 +123,8 @@ static void run_note(struct bench_runs *runs, const struct phase_result *r)
 {
 	uint64_t bytes = r[MIX_GET].tally.bytes + r[MIX_PUT].tally.bytes;
 	unsigned i = runs->count++;
-	runs->row[i].ops_per_s = per_second((double)ops_of(r), r);
-	runs->row[i].bytes_per_s = per_second((double)bytes, r);
+	runs->row[i].ops_per_s = bench_per_second((double)ops_of(r), r);
+	runs->row[i].bytes_per_s = bench_per_second((double)bytes, r);
 	runs->row[i].p50_ns = kv_hist_quantile(&r->tally.latency, 0.5);
 	runs->row[i].p99_ns = kv_hist_reached(&r->tally.latency, 0.99);
 }
@@ -222,7 +217,7 @@ static int trial_run(struct bench *b, double rate, uint64_t *first_op, struct ph
 	rc = phase_run(&p, r, err);
 	*first_op += ops;
 	*out = (struct bench_slo_trial){.rate = rate,
-					.achieved = per_second((double)ops_of(r), r),
+					.achieved = bench_per_second((double)ops_of(r), r),
 					.latency_ns = kv_hist_quantile(&r->tally.latency, o->pace.aim.quantile),
 					.service_ns = kv_hist_quantile(&r->tally.service, o->pace.aim.quantile),
 					.ops = ops_of(r)};
@@ -239,7 +234,7 @@ static int ceiling_find(struct bench *b, uint64_t *first_op, double *out_rate, s
 	p.raw = BENCH_RAW_WARMUP;
 	p.raw_run = 1 + b->results.steady.windows;
 	rc = phase_run(&p, r, err);
-	*out_rate = per_second((double)ops_of(r), r) / 2;
+	*out_rate = bench_per_second((double)ops_of(r), r) / 2;
 	*first_op = atomic_load(&p.next);
 	if (errors_of(r) || misses_of(r))
 		result_take(b, r); /* the run has failed */

@@ -13,6 +13,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "host/host.h"
 #include "kvbench/load/phase.h"
@@ -464,7 +465,7 @@ static int run_workers(struct replay *r, struct kv_error *err)
 	const struct series_source source[2] = {{&r->tally->read, sizeof(*r->tally), b->num_clients},
 						{&r->tally->write, sizeof(*r->tally), b->num_clients}};
 	struct series_sampler *sampler[2];
-	double cpu = phase_cpu_seconds(), cpu_of_server = server_child_cpu_seconds(b->server);
+	double cpu = bench_cpu_seconds(RUSAGE_SELF), cpu_of_server = server_child_cpu_seconds(b->server);
 	uint64_t start_ns = phase_now();
 	int rc;
 	for (unsigned i = 0; i < 2; i++)
@@ -480,7 +481,7 @@ static int run_workers(struct replay *r, struct kv_error *err)
 		return kv_fail(err, rc, "the %u worker%s of the replay cannot be started: %s", b->opt->load.num_workers,
 			       kv_plural(b->opt->load.num_workers), kv_strerror(rc));
 	b->results.read.elapsed_ns = b->results.write.elapsed_ns = phase_now() - start_ns;
-	b->results.read.cpu_seconds = b->results.write.cpu_seconds = phase_cpu_seconds() - cpu;
+	b->results.read.cpu_seconds = b->results.write.cpu_seconds = bench_cpu_seconds(RUSAGE_SELF) - cpu;
 	b->results.read.server_cpu_seconds = b->results.write.server_cpu_seconds =
 		server_child_cpu_seconds(b->server) - cpu_of_server;
 	return 0;

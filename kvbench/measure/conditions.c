@@ -150,7 +150,7 @@ static double seconds_slept(void)
 	return least;
 }
 
-static double seconds_used(int who)
+double bench_cpu_seconds(int who)
 {
 	struct rusage u;
 	if (getrusage(who, &u) < 0)
@@ -162,7 +162,7 @@ static double seconds_used(int who)
 /* Of this process, and of its ended children. */
 static double own_seconds(void)
 {
-	return seconds_used(RUSAGE_SELF) + seconds_used(RUSAGE_CHILDREN);
+	return bench_cpu_seconds(RUSAGE_SELF) + bench_cpu_seconds(RUSAGE_CHILDREN);
 }
 
 void bench_conditions_begin(struct bench_conditions *c, double server_seconds)

@@ -25,6 +25,9 @@ struct bench_conditions {
  * where there is one only. Takes some milliseconds on two threads. */
 double bench_distance_ns(void);
 
+/* bench_cpu_seconds -- CPU time so far. who: as for getrusage. */
+double bench_cpu_seconds(int who);
+
 /* bench_conditions_begin, _end -- around the measurement. server_seconds: CPU time so far of our own server. Children
  * that ended in between are counted by themselves. */
 void bench_conditions_begin(struct bench_conditions *c, double server_seconds);

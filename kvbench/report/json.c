@@ -126,12 +126,7 @@ static json_t *host_object(void)
 {
 	struct utsname u = {0};
 	char congestion[64] = "", processor[128];
-	FILE *f = fopen("/proc/sys/net/ipv4/tcp_congestion_control", "re");
-	if (f && !fgets(congestion, sizeof(congestion), f))
-		congestion[0] = 0;
-	if (f)
-		fclose(f);
-	congestion[strcspn(congestion, "\n")] = 0;
+	kv_file_line(congestion, sizeof(congestion), "/proc/sys/net/ipv4/tcp_congestion_control");
 	uname(&u);
 	return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:s}", "name", u.nodename, "kernel", u.release, "architecture",
 			 u.machine, "processor", kv_cpu_name("", processor, sizeof(processor)), "cores",

@@ -37,11 +37,6 @@ static double seconds_of(const struct phase_result *p)
 	return (double)p->elapsed_ns / 1e9;
 }
 
-static double per_second(double n, const struct phase_result *p)
-{
-	return p->elapsed_ns ? n / seconds_of(p) : 0;
-}
-
 /* Small numbers have three digits. */
 static const char *few_text(double n, char *buf, size_t cap)
 {
@@ -205,7 +200,7 @@ void report_phase(const struct bench *b, const char *step, const char *name, con
 	if (!b->out)
 		return;
 	fprintf(b->out, "[%s] %-9s %s in %s, %s", step, name, OF(p->tally.ops, "op"), TIME(p->elapsed_ns),
-		RATE(per_second((double)p->tally.bytes, p)));
+		RATE(bench_per_second((double)p->tally.bytes, p)));
 	if (p->tally.misses)
 		fprintf(b->out, ", %s miss%s", COUNT(p->tally.misses), p->tally.misses == 1 ? "" : "es");
 	if (errors)
@@ -237,8 +232,8 @@ static void phase_table(const struct bench *b, const char *name, const struct ph
 {
 	const struct bench_tally *t = &p->tally;
 	fprintf(b->out, "%-7s %12s ops/s %10s   %s in %.3f s\n", name,
-		COUNT((uint64_t)(per_second((double)t->ops, p) + 0.5)), RATE(per_second((double)t->bytes, p)),
-		OF(t->ops, "op"), seconds_of(p));
+		COUNT((uint64_t)(bench_per_second((double)t->ops, p) + 0.5)),
+		RATE(bench_per_second((double)t->bytes, p)), OF(t->ops, "op"), seconds_of(p));
 	if (t->hits || t->misses)
 		fprintf(b->out, "%8shits %s, misses %s\n", "", COUNT(t->hits), COUNT(t->misses));
 	if (t->stored_again)
@@ -258,7 +253,7 @@ static void short_note(const struct bench *b, const struct phase_result *p, cons
 		return;
 	if (option)
 		kv_wrap(b->out, "        ", 0, "too short for a rate: --%s %.0f would take a second", option,
-			per_second((double)now, p));
+			bench_per_second((double)now, p));
 	else
 		kv_wrap(b->out, "        ", 0, "too short for a rate to say much");
 }
@@ -364,7 +359,7 @@ static void cpu_table(const struct bench *b)
 static void rate_line(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
-	double done = per_second((double)bench_measured_ops(r), &r->read), offered = b->opt->pace.rate;
+	double done = bench_per_second((double)bench_measured_ops(r), &r->read), offered = b->opt->pace.rate;
 	uint64_t left = bench_never_started(r);
 	char came[96] = "";
 	if (offered <= 0 || !r->read.ran)
@@ -654,11 +649,11 @@ static void quiet_line(const struct bench *b)
 		fprintf(b->last, "interrupted by signal %d; until then: ", r->interrupted);
 	if (r->write.ran)
 		fprintf(b->last, "%s %s, ", b->opt->replay.trace ? "put" : "write",
-			RATE(per_second((double)r->write.tally.bytes, &r->write)));
+			RATE(bench_per_second((double)r->write.tally.bytes, &r->write)));
 	if (r->read.ran)
 		fprintf(b->last, "%s %s, %.0f %ss/s, p50 %s, p99 %s, ", b->opt->replay.trace ? "get" : "read",
-			RATE(per_second((double)r->read.tally.bytes, &r->read)),
-			per_second((double)r->read.tally.ops, &r->read), b->opt->replay.trace ? "get" : "read",
+			RATE(bench_per_second((double)r->read.tally.bytes, &r->read)),
+			bench_per_second((double)r->read.tally.ops, &r->read), b->opt->replay.trace ? "get" : "read",
 			QUANTILE(&r->read.tally.latency, 0.5), QUANTILE(&r->read.tally.latency, 0.99));
 	if (bench_never_started(r))
 		fprintf(b->last, "never started %llu, ", (unsigned long long)bench_never_started(r));

@@ -91,14 +91,6 @@ static uint64_t now_ns(void)
 	return kv_clock_now(&kv_clock_monotonic);
 }
 
-static double cpu_seconds_now(void)
-{
-	struct rusage u = {0};
-	getrusage(RUSAGE_SELF, &u);
-	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
-}
-
 /* ---- a unit ---- */
 
 /* The key of operation `number` of a kind: that of a GET in kv-bench's order, that of a PUT one after the other. */
@@ -458,7 +450,7 @@ static void phase_run(struct load *l, struct phase *p, uint64_t units, uint64_t 
 	l->phase = p;
 	if (p->rate > 0)
 		bench_arrivals_init(&p->arrivals, p->rate, l->o->arrivals == BENCH_POISSON, 0, l->draw.seed);
-	cpu = cpu_seconds_now();
+	cpu = bench_cpu_seconds(RUSAGE_SELF);
 	p->start_ns = now_ns();
 	p->end_ns = duration_ns ? kv_deadline(p->start_ns, duration_ns) : KV_NEVER;
 	p->due_ns = p->rate > 0 ? p->start_ns + bench_arrivals_due(&p->arrivals, 0) : 0;
@@ -469,7 +461,7 @@ static void phase_run(struct load *l, struct phase *p, uint64_t units, uint64_t 
 	}
 	p->elapsed_ns = now_ns() - p->start_ns;
 	left_add_all(p);
-	p->cpu_seconds = cpu_seconds_now() - cpu;
+	p->cpu_seconds = bench_cpu_seconds(RUSAGE_SELF) - cpu;
 	after = server_cpu_seconds(l);
 	p->server_cpu_seconds = server < 0 || after < 0 ? -1 : after - server;
 	p->faults = kv_process_faults(0) - faults;

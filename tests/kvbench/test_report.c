@@ -908,15 +908,6 @@ static void merging_adds_everything(void **state)
 	assert_int_equal(bench_errors_total(&a.errors), 1);
 }
 
-static void a_median_is_in_the_middle(void **state)
-{
-	double odd[] = {3, 1, 2}, even[] = {4, 1, 3, 2}, one[] = {9};
-	(void)state;
-	assert_true(roofline_median(odd, 3) == 2);
-	assert_true(roofline_median(even, 4) == 2.5);
-	assert_true(roofline_median(one, 1) == 9);
-}
-
 #define WITH_RUN(t) cmocka_unit_test_setup(t, set_up)
 
 int main(void)
@@ -959,7 +950,6 @@ int main(void)
 		WITH_RUN(a_roofline_without_figure_fails_a_run),
 		cmocka_unit_test(errors_are_counted_by_code_and_bounded),
 		cmocka_unit_test(merging_adds_everything),
-		cmocka_unit_test(a_median_is_in_the_middle),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
