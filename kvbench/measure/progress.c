@@ -5,7 +5,6 @@
 #include "kvbench/measure/progress.h"
 
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { BAR_WIDTH = 20, TTY_STEP_MS = 100, LINE_STEP_MS = 5000, ALWAYS_STEP_MS = 1000, WIDTH_MAX = 79 };
@@ -93,68 +92,30 @@ static void draw(struct progress *p)
 	p->drawn = true;
 }
 
-static struct timespec after_ms(unsigned ms)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	t.tv_sec += ms / 1000;
-	t.tv_nsec += (long)(ms % 1000) * 1000000;
-	if (t.tv_nsec >= 1000000000) {
-		t.tv_sec++;
-		t.tv_nsec -= 1000000000;
-	}
-	return t;
-}
-
 static void *progress_main(void *arg)
 {
 	struct progress *p = arg;
-	unsigned step_ms = p->always ? ALWAYS_STEP_MS : LINE_STEP_MS;
-	pthread_mutex_lock(&p->lock);
-	while (!p->ending) {
-		struct timespec until = after_ms(p->tty ? TTY_STEP_MS : step_ms);
-		while (!p->ending && pthread_cond_timedwait(&p->wake, &p->lock, &until) == 0)
-			;
-		if (!p->ending)
-			draw(p);
-	}
-	pthread_mutex_unlock(&p->lock);
+	uint64_t step_ms = p->always ? ALWAYS_STEP_MS : LINE_STEP_MS;
+	if (p->tty)
+		step_ms = TTY_STEP_MS;
+	while (ticker_wait(&p->ticker, kv_deadline(kv_clock_now(&kv_clock_monotonic), step_ms * 1000000)))
+		draw(p);
 	return NULL;
 }
 
 void progress_start(struct progress *p)
 {
-	pthread_condattr_t attr;
-	p->running = p->ending = p->drawn = false;
+	p->drawn = false;
 	if (!p->out)
 		return;
 	p->tty = kv_terminal(p->out);
 	p->start_ns = kv_clock_now(&kv_clock_monotonic);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_mutex_init(&p->lock, NULL);
-	pthread_cond_init(&p->wake, &attr);
-	pthread_condattr_destroy(&attr);
-	p->running = true; /* not later: a compiler may read it together with its neighbours, which the thread asks */
-	if (pthread_create(&p->thread, NULL, progress_main, p)) {
-		p->running = false;
-		pthread_cond_destroy(&p->wake);
-		pthread_mutex_destroy(&p->lock);
-	}
+	(void)ticker_start(&p->ticker, progress_main, p);
 }
 
 void progress_stop(struct progress *p)
 {
-	if (!p->running)
-		return;
-	pthread_mutex_lock(&p->lock);
-	p->ending = true;
-	pthread_cond_signal(&p->wake);
-	pthread_mutex_unlock(&p->lock);
-	pthread_join(p->thread, NULL);
-	pthread_cond_destroy(&p->wake);
-	pthread_mutex_destroy(&p->lock);
-	p->running = false;
+	ticker_stop(&p->ticker);
 	if (p->tty && p->drawn) {
 		fputs("\r\033[K", p->out);
 		fflush(p->out);

@@ -3,11 +3,11 @@
 #ifndef KVRAIL_KVBENCH_MEASURE_PROGRESS_H
 #define KVRAIL_KVBENCH_MEASURE_PROGRESS_H
 
-#include <pthread.h>
 #include <stdbool.h>
 
 #include "base/base.h"
 #include "kvbench/measure/series.h"
+#include "kvbench/setup/ticker.h"
 
 struct progress {
 	/* set by the owner before progress_start */
@@ -23,14 +23,12 @@ struct progress {
 	struct series_sampler *series; /* of the phase: its last window's percentiles are shown; NULL: they are not */
 	bool always;                   /* also without a terminal, each second */
 	/* its own */
-	bool running, tty, ending, drawn;
+	bool tty, drawn;
 	uint64_t bare_ops; /* as last reported */
 	bool has_window;   /* and the last window of the series */
 	struct bench_window window;
 	uint64_t start_ns;
-	pthread_t thread;
-	pthread_mutex_t lock;
-	pthread_cond_t wake;
+	struct ticker ticker;
 };
 
 /* progress_text -- the line after elapsed_ns with `done` of the work over: at most 79 columns, without its end. Returns

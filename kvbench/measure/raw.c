@@ -8,15 +8,17 @@
 #include "kvbench/measure/raw.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/base.h"
+#include "kvbench/setup/ticker.h"
 
-enum { RING_MIN = 1024, RING_MAX = 65536, MEMORY_BYTES = 64 << 20, LOOK_MS = 5, WAIT_US = 200 };
+enum { RING_MIN = 1024, RING_MAX = 65536, MEMORY_BYTES = 64 << 20, WAIT_US = 200 };
+
+#define LOOK_NS 5000000ull
 
 _Static_assert(sizeof(struct bench_raw_op) == 64, "a record is a cache line");
 _Static_assert(sizeof(struct bench_raw_head) == 64, "so is the head");
@@ -35,10 +37,7 @@ struct bench_raw {
 	uint64_t start_ns, bytes;
 	struct ring *ring;
 	struct bench_raw_op *op;
-	bool ending; /* under the lock */
-	pthread_t thread;
-	pthread_mutex_t lock;
-	pthread_cond_t wake;
+	struct ticker ticker;
 };
 
 static int write_all(struct bench_raw *raw, const void *data, size_t len)
@@ -71,29 +70,13 @@ static void ring_write(struct bench_raw *raw, struct ring *r)
 	}
 }
 
-static bool look_again(struct bench_raw *raw)
-{
-	struct timespec until;
-	bool ending;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += LOOK_MS * 1000000;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
-	pthread_mutex_lock(&raw->lock);
-	while (!raw->ending && pthread_cond_timedwait(&raw->wake, &raw->lock, &until) == 0)
-		;
-	ending = raw->ending;
-	pthread_mutex_unlock(&raw->lock);
-	return !ending;
-}
-
 /* Once more after the end: all records are written. */
 static void *writer_main(void *arg)
 {
 	struct bench_raw *raw = arg;
 	bool more;
 	do {
-		more = look_again(raw);
+		more = ticker_wait(&raw->ticker, kv_deadline(kv_clock_now(&kv_clock_monotonic), LOOK_NS));
 		for (unsigned i = 0; i < raw->rings; i++)
 			ring_write(raw, &raw->ring[i]);
 	} while (more);
@@ -150,7 +133,6 @@ int bench_raw_open(int fd, unsigned rings, uint64_t seed, uint64_t value_size, s
 		   struct kv_error *err)
 {
 	struct bench_raw *raw = raw_make(rings);
-	pthread_condattr_t attr;
 	int rc;
 	if (!raw)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the records of --raw of %u client%s", rings,
@@ -161,18 +143,11 @@ int bench_raw_open(int fd, unsigned rings, uint64_t seed, uint64_t value_size, s
 		raw_free(raw);
 		return kv_fail(err, rc, "the file of --raw cannot be written: %s", kv_strerror(rc));
 	}
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_mutex_init(&raw->lock, NULL);
-	pthread_cond_init(&raw->wake, &attr);
-	pthread_condattr_destroy(&attr);
-	rc = -pthread_create(&raw->thread, NULL, writer_main, raw);
+	rc = ticker_start(&raw->ticker, writer_main, raw);
 	if (rc == 0) {
 		*out = raw;
 		return 0;
 	}
-	pthread_cond_destroy(&raw->wake);
-	pthread_mutex_destroy(&raw->lock);
 	raw_free(raw);
 	return kv_fail(err, rc, "no thread for --raw: %s", kv_strerror(rc));
 }
@@ -200,12 +175,8 @@ void bench_raw_add(struct bench_raw *raw, unsigned ring, const struct bench_raw_
 
 void bench_raw_add_slow(struct bench_raw *raw, unsigned ring, const struct bench_raw_op *op)
 {
-	while (!put(raw, &raw->ring[ring % raw->rings], op)) {
-		pthread_mutex_lock(&raw->lock);
-		pthread_cond_signal(&raw->wake);
-		pthread_mutex_unlock(&raw->lock);
+	while (!put(raw, &raw->ring[ring % raw->rings], op))
 		usleep(WAIT_US);
-	}
 }
 
 void bench_raw_close(struct bench_raw **raw, struct bench_raw_result *out)
@@ -213,18 +184,12 @@ void bench_raw_close(struct bench_raw **raw, struct bench_raw_result *out)
 	struct bench_raw *r = *raw;
 	if (!r)
 		return;
-	pthread_mutex_lock(&r->lock);
-	r->ending = true;
-	pthread_cond_signal(&r->wake);
-	pthread_mutex_unlock(&r->lock);
-	pthread_join(r->thread, NULL);
+	ticker_stop(&r->ticker);
 	*out = (struct bench_raw_result){.ran = true, .code = r->code, .bytes = r->bytes};
 	for (unsigned i = 0; i < r->rings; i++) {
 		out->written += r->ring[i].head;
 		out->lost += r->ring[i].lost;
 	}
-	pthread_cond_destroy(&r->wake);
-	pthread_mutex_destroy(&r->lock);
 	raw_free(r);
 	*raw = NULL;
 }

@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "kvbench/setup/ticker.h"
+
 struct series_sampler {
 	struct series_source source;
 	struct bench_series *out;
 	uint64_t start_ns, last_ns, ops, bytes; /* until the last window's end */
 	struct kv_hist *before, *now, *part, *sum;
-	bool ending;
-	pthread_t thread;
-	pthread_mutex_t lock; /* of ending and *out */
-	pthread_cond_t wake;
+	struct ticker ticker;
+	pthread_mutex_t lock; /* of *out */
 };
 
 void bench_series_free(struct bench_series *s)
@@ -102,18 +102,6 @@ static void sample(struct series_sampler *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
-static bool ended_by(struct series_sampler *s, uint64_t until_ns)
-{
-	struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000), .tv_nsec = (long)(until_ns % 1000000000)};
-	bool ended;
-	pthread_mutex_lock(&s->lock);
-	while (!s->ending && pthread_cond_timedwait(&s->wake, &s->lock, &until) == 0)
-		;
-	ended = s->ending;
-	pthread_mutex_unlock(&s->lock);
-	return ended;
-}
-
 static void *sampler_main(void *arg)
 {
 	struct series_sampler *s = arg;
@@ -122,7 +110,7 @@ static void *sampler_main(void *arg)
 		/* A missed window is a part of the next. */
 		for (due_ns += s->out->window_ns; due_ns <= s->last_ns;)
 			due_ns += s->out->window_ns;
-		if (ended_by(s, due_ns))
+		if (!ticker_wait(&s->ticker, due_ns))
 			return NULL;
 		sample(s);
 	} while (true);
@@ -143,7 +131,6 @@ struct series_sampler *series_start(const struct series_source *source, uint64_t
 {
 	struct series_sampler *s = calloc(1, sizeof(*s));
 	struct timespec now;
-	pthread_condattr_t attr;
 	bench_series_free(out);
 	if (s) {
 		s->before = calloc(1, sizeof(*s->before));
@@ -161,14 +148,9 @@ struct series_sampler *series_start(const struct series_source *source, uint64_t
 	s->start_ns = s->last_ns = kv_clock_now(&kv_clock_monotonic);
 	out->window_ns = window_ns;
 	out->start_unix_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_mutex_init(&s->lock, NULL);
-	pthread_cond_init(&s->wake, &attr);
-	pthread_condattr_destroy(&attr);
-	if (pthread_create(&s->thread, NULL, sampler_main, s) == 0)
+	if (ticker_start(&s->ticker, sampler_main, s) == 0)
 		return s;
-	pthread_cond_destroy(&s->wake);
 	pthread_mutex_destroy(&s->lock);
 	sampler_free(s);
 	bench_series_free(out);
@@ -192,13 +174,8 @@ void series_stop(struct series_sampler *s)
 {
 	if (!s)
 		return;
-	pthread_mutex_lock(&s->lock);
-	s->ending = true;
-	pthread_cond_signal(&s->wake);
-	pthread_mutex_unlock(&s->lock);
-	pthread_join(s->thread, NULL);
+	ticker_stop(&s->ticker);
 	sample(s);
-	pthread_cond_destroy(&s->wake);
 	pthread_mutex_destroy(&s->lock);
 	sampler_free(s);
 }

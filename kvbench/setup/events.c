@@ -4,7 +4,6 @@
 #include "kvbench/setup/events.h"
 
 #include <signal.h>
-#include <time.h>
 
 #include "kvbench/setup/server_child.h"
 
@@ -124,44 +123,22 @@ void bench_events_due(struct bench_happening *h, uint64_t now_ns)
 static void *events_main(void *arg)
 {
 	struct bench_happening *h = arg;
-	pthread_mutex_lock(&h->lock);
-	while (!h->ending && h->done < h->events->count) {
-		uint64_t at = kv_deadline(h->start_ns, h->events->row[h->done].at_ns);
-		struct timespec until = {.tv_sec = (time_t)(at / 1000000000), .tv_nsec = (long)(at % 1000000000)};
-		if (pthread_cond_timedwait(&h->wake, &h->lock, &until) != 0)
-			bench_events_due(h, kv_clock_now(&kv_clock_monotonic) - h->start_ns);
-	}
-	pthread_mutex_unlock(&h->lock);
+	while (h->done < h->events->count &&
+	       ticker_wait(&h->ticker, kv_deadline(h->start_ns, h->events->row[h->done].at_ns)))
+		bench_events_due(h, kv_clock_now(&kv_clock_monotonic) - h->start_ns);
 	return NULL;
 }
 
 int bench_events_start(struct bench_happening *h, struct kv_error *err)
 {
-	pthread_condattr_t attr;
-	int rc;
+	int rc = 0;
 	h->start_ns = kv_clock_now(&kv_clock_monotonic);
-	if (h->events->count == 0)
-		return 0;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_mutex_init(&h->lock, NULL);
-	pthread_cond_init(&h->wake, &attr);
-	pthread_condattr_destroy(&attr);
-	rc = -pthread_create(&h->thread, NULL, events_main, h);
-	h->running = rc == 0;
+	if (h->events->count > 0)
+		rc = ticker_start(&h->ticker, events_main, h);
 	return rc < 0 ? kv_fail(err, rc, "no thread for the events: %s", kv_strerror(rc)) : 0;
 }
 
 void bench_events_stop(struct bench_happening *h)
 {
-	if (!h->running)
-		return;
-	pthread_mutex_lock(&h->lock);
-	h->ending = true;
-	pthread_cond_signal(&h->wake);
-	pthread_mutex_unlock(&h->lock);
-	pthread_join(h->thread, NULL);
-	pthread_cond_destroy(&h->wake);
-	pthread_mutex_destroy(&h->lock);
-	h->running = false;
+	ticker_stop(&h->ticker);
 }

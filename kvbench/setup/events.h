@@ -3,9 +3,8 @@
 #ifndef KVRAIL_KVBENCH_SETUP_EVENTS_H
 #define KVRAIL_KVBENCH_SETUP_EVENTS_H
 
-#include <pthread.h>
-
 #include "base/base.h"
+#include "kvbench/setup/ticker.h"
 
 enum { BENCH_EVENTS_MAX = 32, BENCH_SERVERS_MAX = 32 };
 
@@ -46,11 +45,7 @@ struct bench_happening {
 	unsigned done;                      /* the number of those that have happened */
 	uint64_t done_ns[BENCH_EVENTS_MAX]; /* when they really did; a start: when the server listened */
 	struct kv_error failed;             /* the first start that did not succeed; text "": all did */
-	/* its own */
-	pthread_t thread;
-	pthread_mutex_t lock;
-	pthread_cond_t wake;
-	bool running, ending;
+	struct ticker ticker;
 };
 
 /* bench_events_due -- do all events until now_ns of their time. Returns at once, or when started servers listen.
