@@ -1,32 +1,104 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kvclient.h -- KVRail's client: get and put KV-cache blocks on kv-servers. The public API (C, stable ABI, kvc_
- * prefix).
+/* kvclient.h -- KVRail's client: get and put KV-cache blocks on kv-servers. The public API (C, stable ABI, kvc_).
  *
  * A pool has a fixed number of clients. A client has one engine (its endpoints), one registered buffer and a connection
- * to each server. It lives on one loop thread of the pool. A block is a value stored under a key.
- *
+ * to each server. It lives on one loop thread of the pool. A block is a value stored under a key. */
+#ifndef KVRAIL_KVCLIENT_KVCLIENT_H
+#define KVRAIL_KVCLIENT_KVCLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/codes.h" /* installed next to this header, as <kvrail/codes.h> */
+
+#ifdef __cplusplus
+extern "C" {
+/* kvc_info, kvc_counters and others have the name of the struct that they fill: in C++ write `struct kvc_info` then. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
+
+#define KVC_API __attribute__((visibility("default")))
+
+struct kvc_pool;
+struct kvc_client;
+struct kvc_mem;
+struct kvc_session;
+struct kvc_queue;
+struct kvc_options;
+struct kvc_call;
+struct kvc_item;
+struct kvc_borrowed;
+
+/* ---- ten calls that most programs need ----
+ * Each blocks its thread, which must not be a loop's, by the deadline and the grace. Calls about keys run on the pool's
+ * clients in turn, or on the client of call->session; call may be NULL. They return 0 or a length, else a negative
+ * code. The whole contracts are below: of kvc_get at kvc_get_await, of kvc_pool_open in "the pool", of kvc_register in
+ * "memory". */
+
+/* The bytes of the longest key. */
+enum { KVC_KEY_MAX = 128 };
+
+struct kvc_key {
+	const void *data;
+	size_t len; /* 1..KVC_KEY_MAX bytes */
+};
+
+/* kvc_pool_open -- start the clients of a pool and connect them to options->servers. After a failure *err has the
+ * reason. */
+KVC_API int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, struct kv_error *err);
+/* kvc_pool_close -- close the pool and free all of it. *pool becomes NULL. */
+KVC_API void kvc_pool_close(struct kvc_pool **pool);
+
+/* kvc_register -- let GETs into this memory and PUTs from it work without a copy, until kvc_unregister. */
+KVC_API int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kvc_mem **out,
+			 struct kv_error *err);
+/* kvc_unregister -- undo kvc_register. Only after 0 may the memory be unmapped. */
+KVC_API int kvc_unregister(struct kvc_pool *pool, struct kvc_mem **mem);
+
+/* kvc_get -- read the value of a key into dst, as kvc_get_await. Returns its length; a miss is -KV_ENOTFOUND. */
+KVC_API int64_t kvc_get(struct kvc_pool *pool, struct kvc_key key, void *dst, uint64_t dst_len,
+			const struct kvc_call *call);
+/* kvc_put -- store a value, as kvc_put_await. Treat -KV_EEXIST as stored: other bytes have the key, and stay. */
+KVC_API int kvc_put(struct kvc_pool *pool, struct kvc_key key, const void *data, uint64_t len,
+		    const struct kvc_call *call);
+/* kvc_exists -- find out which of n keys exist, and how many before the first missing one, as kvc_exists_await. */
+KVC_API int kvc_exists(struct kvc_pool *pool, const struct kvc_key *keys, unsigned n, uint8_t *out_found,
+		       unsigned *out_prefix, const struct kvc_call *call);
+/* kvc_delete -- delete a value, as kvc_delete_await. */
+KVC_API int kvc_delete(struct kvc_pool *pool, struct kvc_key key, const struct kvc_call *call);
+/* kvc_get_batch, kvc_put_batch -- GET or PUT n items, each with its own result, as kvc_get_batch_await and
+ * kvc_put_batch_await. A large batch is cut into parts of neighbouring items, which run at the same time: one part for
+ * each thread of the pool, 16 at most, with at least 2 MiB each (an item counts as its bytes and 16 KiB). A batch with
+ * call->session is one part. Results, deadline and counters are those of one batch; the phases are those of the slowest
+ * part. A part that its loop does not reach in time fails alone. */
+KVC_API int kvc_get_batch(struct kvc_pool *pool, struct kvc_item *items, unsigned n, const struct kvc_call *call);
+KVC_API int kvc_put_batch(struct kvc_pool *pool, struct kvc_item *items, unsigned n, const struct kvc_call *call);
+
+/* ---- rules of all calls ----
  * Threads. Each comment below names one of three:
- *   worker  a coroutine of kvc_run or kvc_spawn. It makes the calls that end in _await. These calls, and only these,
- *           park it, so that other workers of its loop run. Worker w uses client w % num_clients, on that client's
- * loop. host    a thread of the program, not of a loop. It makes the calls without _await; most of them block it. any
- * both. A worker must not occupy its thread: until it parks, every call of its loop stands still. A calling thread
- * needs 64 KiB of stack, and must not be cancelled inside a call (pthread_cancel). A signal does not interrupt a call.
- * The library's own threads block all signals of the process except SIGPROF and those that their own faults raise. The
- * library raises no SIGPIPE.
+ *   worker  a coroutine of kvc_run or kvc_spawn. It makes the calls that end in _await. These, and only these, park it,
+ *           so that other workers of its loop run. Worker w uses client w % num_clients, on that client's loop.
+ *   host    a thread of the program, not of a loop. It makes the calls without _await; most of them block it.
+ *   any     both.
+ * A worker must not occupy its thread: until it parks, every call of its loop stands still. A calling thread needs 64
+ * KiB of stack, and must not be cancelled inside a call (pthread_cancel). A signal does not interrupt a call. The
+ * library's threads block all signals except SIGPROF and those of their own faults. No call raises SIGPIPE.
  *
  * fork(). A pool belongs to the process that opened it. In a child every call that returns a code returns -KV_ECLOSED
- * at once; kvc_pool_close sets *pool to NULL and kvc_borrowed_release zeroes *borrowed. None of them touches memory or
- * connections that the child shares with the parent. A child may open a pool of its own: over tcp at any time; with
- * NICs if libfabric's provider allows it (EFA: FI_EFA_FORK_SAFE=1 before the parent's first call); on shm never. A
- * worker that forks must leave the child by exec or _exit: in the child it must neither return nor wait for the
- * library. A child that does not exec keeps the parent's connections open after the parent has closed them. After exec
- * no connection is left if a doorkeeper stands (kvc_options.door); without one, libfabric's connections are left,
- * unless the child closes them before exec.
+ * at once; kvc_pool_close sets *pool to NULL and kvc_borrowed_release zeroes *borrowed. No call touches the parent's
+ * memory or connections. A child may open a pool of its own: over tcp at any time; with NICs if libfabric's provider
+ * allows it (EFA: FI_EFA_FORK_SAFE=1 before the parent's first call); on shm never. A worker that forks must leave the
+ * child by exec or _exit: in the child it must neither return nor wait for the library. A child that does not exec
+ * keeps the parent's connections open after the parent has closed them. After exec no connection is left if a
+ * doorkeeper stands (kvc_options.door); without one, libfabric's connections are left, unless the child closes them
+ * before exec.
  *
  * Deadlines. A call returns by its deadline plus the grace, with success or exactly one code. The deadline is the
- * call's timeout_ns from now; 0 means the pool's timeout_ns. If that is 0, too, the call has 5 s, and 1 s more for
- * every 100 MB that it may move (dst_len, len, or all items of a batch together). The deadline of a blocking call
- * counts from its start, even while its loop is busy.
+ * call's timeout_ns from now; 0 means the pool's timeout_ns. If both are 0, the call has 5 s, and 1 s more for every
+ * 100 MB that it may move (dst_len, len, or all items of a batch together). The deadline of a blocking call counts from
+ * its start, even while its loop is busy.
  *   The grace (kvc_options.grace_ns) is the time in which a server must confirm that it has stopped, from the moment
  * the client asks. A loop that is late at the end of a call or of the grace adds its delay. If the server does not
  * confirm and could still write to the caller's memory, the call fences it before it returns, so no late write can land
@@ -38,7 +110,7 @@
  *
  * Memory. Arguments stay the caller's. The library reads and writes them during the call only; a comment names each
  * exception. Outputs (out_..., *out) are written on success only, unless the comment says otherwise. GET verifies the
- * XXH3-64 of the value unless told not to: wrong bytes are never delivered as good.
+ * XXH3-64 of the value unless a flag forbids it: wrong bytes are never delivered as good.
  *
  * Errors. A code is negative; codes.h lists them, and docs/guide/embedding.md gives the remedy for each. `err` may be
  * NULL everywhere. The library never calls exit or abort. It sets no environment variable (only kvc_program_setup does)
@@ -63,31 +135,369 @@
  *
  * Struct sizes. In a struct with a `size` field, set that to sizeof and zero the rest: a zero field means its default.
  * A program may be older or newer than its library. If a newer program sets a field that the library does not know, the
- * call returns -KV_EINVAL, with a sentence if it takes a struct kv_error. In a struct that the library fills, `size`
- * afterwards holds the number of bytes that this library knows; the rest is zeroed. Fields called `reserved` must be
- * zero in a struct that you fill (else -KV_EINVAL), and are zero in one that the library fills. */
-#ifndef KVRAIL_KVCLIENT_KVCLIENT_H
-#define KVRAIL_KVCLIENT_KVCLIENT_H
+ * call returns -KV_EINVAL, with a sentence if it takes a struct kv_error. In a struct that the library fills, set
+ * `size` before the call; afterwards it holds the number of bytes that this library knows, and the rest is zeroed.
+ * Fields called `reserved` must be zero in a struct that you fill (else -KV_EINVAL), and are zero in one that the
+ * library fills. */
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+/* ---- coroutines ----
+ * The same calls for workers, and more. Each parks its worker until the result is there. */
 
-#include "base/codes.h" /* installed as <kvrail/codes.h>, beside this one */
+/* kvc_run -- run workers fn(client, w, arg) for w = 0 .. num_workers - 1, until all have returned.
+ *
+ * Either all are started, or none.
+ * Blocks: until the last worker has returned; the pool's timeout bounds their start. Thread: host.
+ * Owner: arg is the caller's, and must live until kvc_run returns.
+ * Returns 0 when all have returned. Errors: none was started.
+ *   -KV_EBUSY      a loop has no room for all the coroutines, or its queue is full
+ *   -KV_ETIMEOUT   a loop is stuck: a worker or the provider occupies its thread */
+KVC_API int kvc_run(struct kvc_pool *pool, unsigned num_workers,
+		    void (*fn)(struct kvc_client *client, unsigned w, void *arg), void *arg);
 
-#ifdef __cplusplus
-extern "C" {
-/* kvc_info, kvc_counters and others have the name of the struct that they fill: in C++ write `struct kvc_info` then. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
-#endif
+/* kvc_spawn -- start one more worker fn(client, w, arg), on the client of worker w.
+ *
+ * Blocks: until it is started, within the pool's timeout; never in a worker. Thread: host, or a worker of that client's
+ * loop (of another loop: -KV_EINVAL).
+ * Owner: arg is the caller's, and must live until fn returns.
+ * Returns 0; fn may still be running. Errors: fn never runs.
+ *   -KV_EBUSY      the loop has no room for another coroutine, or its queue is full
+ *   -KV_ETIMEOUT   the loop is stuck */
+KVC_API int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_client *client, unsigned w, void *arg),
+		      void *arg);
 
-#define KVC_API __attribute__((visibility("default")))
+/* kvc_get_await -- read the value of a key into dst.
+ *
+ * Parks: yes. Thread: worker.
+ * Owner: dst is the caller's. If it lies in registered memory (kvc_register), the value arrives there directly; other
+ * memory is filled by a copy from the client's buffer. Values of up to 3 KiB come inside the reply.
+ * Returns the number of bytes in dst: the length of the value, or of the requested part. After a failure the contents
+ * of dst are undefined.
+ * Errors: also the server codes.
+ *   -KV_ENOTFOUND  no such key; or its value has another length (KVC_EXACT); or all servers are down, with
+ *                  KVC_DOWN_IS_MISS or after the key's own server said goodbye
+ *   -KV_ETOOBIG    the value, or the requested part, is longer than dst_len
+ *   -KV_ECORRUPT   the checksum was wrong twice
+ *   -KV_EINVAL     call->offset lies beyond the value */
+KVC_API int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, uint64_t dst_len,
+			      const struct kvc_call *call);
 
-struct kvc_pool;
-struct kvc_client;
-struct kvc_mem;
-struct kvc_session;
+/* kvc_put_await -- store a value of 1 byte to 1 GiB. It becomes visible as a whole or not at all.
+ *
+ * Storing the same bytes again succeeds and counts as a use; the later of both expiry times holds.
+ * Parks: yes. Thread: worker.
+ * Owner: data is the caller's. If it lies in registered memory or in a borrowed piece of this client, the server reads
+ * it there, or the client writes it from there; other memory is copied, and so are values of up to 16 KiB that the
+ * client writes. Values of up to 3 KiB travel inside the request, or with the other items of their batch.
+ * kvc_server_info.put_way shows how larger ones travel.
+ * Errors: also the server codes.
+ *   -KV_EEXIST     other bytes are stored under the key, and stay. This is normal for blocks that were computed again,
+ *                  since their last bits differ: treat it as stored (counter put_conflicts, not errors)
+ *   -KV_ENOMEM     also: the server cannot make room
+ *   -KV_ETOOBIG    longer than 1 GiB, than kv-server --value-max, or than a shard
+ *   -KV_ELEFT      all servers are down, and the key's own has said goodbye */
+KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *data, uint64_t len,
+			  const struct kvc_call *call);
+
+/* kvc_exists_await -- find out which of n keys exist, with one round trip for each 1,024 of them.
+ *
+ * out_found[i] becomes 1 if key i exists, else 0; *out_prefix becomes the number of keys before the first missing one.
+ * Either pointer may be NULL. If all servers are down, keys do not exist, with KVC_DOWN_IS_MISS or after their own
+ * server said goodbye. The servers compare digests of 8 bytes: with a probability of one in 2^64 a key seems to exist
+ * because another one has its digest. If out_found is NULL, keys far behind the first missing one are not asked for,
+ * and errors there go unnoticed.
+ * Parks: yes. Thread: worker.
+ * Owner: keys are the caller's. On failure *out_prefix is untouched, and out_found may be written in part.
+ * Returns 0 or a code. Errors: the server codes, if any server that is asked fails. */
+KVC_API int kvc_exists_await(struct kvc_client *client, const struct kvc_key *keys, unsigned n, uint8_t *out_found,
+			     unsigned *out_prefix, const struct kvc_call *call);
+
+/* kvc_delete_await -- delete a value. A GET in progress completes.
+ *
+ * Parks: yes. Thread: worker. Returns 0 or a code.
+ * Errors: also the server codes.
+ *   -KV_ENOTFOUND  no such key; or all servers are down, with KVC_DOWN_IS_MISS or after the key's own server said
+ *                  goodbye */
+KVC_API int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
+
+/* kvc_get_batch_await, kvc_put_batch_await -- GET or PUT n items at once, each with its own result. Only the deadline,
+ * one for all, limits n.
+ *
+ * Items of one server do not wait for those of another; the call waits for all. Items that succeeded stay done when
+ * others fail.
+ * Parks: yes. Thread: worker.
+ * Owner: items, their keys, data and layouts are the caller's. Every result is written. If the whole batch was refused
+ * or given up before it began, each result is that code.
+ * Returns 0 when every item succeeded, else the code of the first item that did not.
+ * Errors: per item, as kvc_get_await and kvc_put_await. -KV_EINVAL, and no result is written: an item is in another
+ * call that has not returned; or, in builds with assertions, two items of a GET share bytes.
+ *   -KV_EINVAL     also: the item's place is not valid (struct kvc_item, struct kvc_layout)
+ *   -KV_ENOTFOUND  also: an item that is read in parts was replaced after its first part was counted */
+KVC_API int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n,
+				const struct kvc_call *call);
+KVC_API int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n,
+				const struct kvc_call *call);
+
+/* kvc_get_borrowed_await -- read the value of a key into the client's own buffer, without a copy.
+ *
+ * expect_len: the expected length in bytes; a wrong one costs a second round trip. 0: call->length, and if both are 0,
+ * the length of the client's previous value.
+ * Parks: yes. Thread: worker.
+ * Owner: the borrowed piece is the caller's until kvc_borrowed_release. *out is zeroed on failure.
+ * Returns out->len.
+ * Errors: as kvc_get_await, but
+ *   -KV_ETOOBIG    the value is larger than half of the buffer
+ *   -KV_EBUSY      also: its length changed at each attempt */
+KVC_API int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key key, uint64_t expect_len,
+				       const struct kvc_call *call, struct kvc_borrowed *out);
+
+/* kvc_borrow_await -- borrow len_bytes of the client's buffer, to fill them and PUT them without a copy.
+ *
+ * timeout_ns: as in struct kvc_call.
+ * Parks: until the buffer has room, by the deadline. Thread: worker.
+ * Owner: the bytes are the caller's until kvc_borrowed_release. *out is zeroed on failure.
+ * Returns 0 or a code.
+ * Errors:
+ *   -KV_ETIMEOUT   no room became free
+ *   -KV_ETOOBIG    more than the buffer */
+KVC_API int kvc_borrow_await(struct kvc_client *client, uint64_t len_bytes, uint64_t timeout_ns,
+			     struct kvc_borrowed *out);
+
+/* kvc_borrowed_release -- return a borrowed piece to its client. *borrowed is zeroed, and may be zeroed already. Parks:
+ * no. Thread: a worker of that client. */
+KVC_API void kvc_borrowed_release(struct kvc_client *client, struct kvc_borrowed *borrowed);
+
+/* A piece of a client's registered buffer that the caller has borrowed. */
+struct kvc_borrowed {
+	void *data;
+	uint64_t len;       /* bytes of the value in it */
+	uint64_t value_len; /* bytes of the whole value */
+	uint64_t priv[5];   /* the library's */
+};
+
+/* ---- queues: submit now, reap later ----
+ * For a program with an event loop of its own. Any thread submits batches to a queue, which gives each an id. One
+ * thread reaps: when the queue's descriptor is readable, one call takes all ids that have ended. Every id gets exactly
+ * one completion, by its deadline and the grace, whether or not a server was ever reached. Completions come in the
+ * order in which their ids ended.
+ *
+ * Owner: items, their keys, data and layouts, and the phases of call->phases, are not copied. From the submission until
+ * the completion was reaped they are the library's: keep them, and do not read or change them. An item is in one id at
+ * a time. After the completion nothing touches them any more: the array may be reused, and registered memory
+ * unregistered.
+ *   The deadline of an id counts from its submission. If a loop has not reached the id by then, because it is busy or
+ * stands still, nothing was begun: the descriptor becomes readable, and kvc_reap returns the id with -KV_ETIMEOUT. Only
+ * an id that was begun has the grace on top.
+ *   fork(): in a child all calls on a queue of the parent return -KV_ECLOSED. The child must not poll the descriptor.
+ * */
+
+struct kvc_queue_options {
+	size_t size;
+	/* 1,024; at most 65,536: ids that may be submitted and not reaped. Each takes some 300 bytes, and 100 for each
+	 * thread of the pool (16 at most). */
+	uint32_t depth;
+	uint32_t reserved;
+};
+
+/* kvc_queue_open -- open a queue of the pool. A pool may have several. The call takes all memory and three descriptors;
+ * submitting takes none.
+ * Thread: any; never blocks. Owner: *out is the caller's until kvc_queue_close. options NULL: all defaults.
+ * Errors:
+ *   -KV_EINVAL     options->depth is too large
+ *   -KV_ELIMIT     the process has no descriptor left */
+KVC_API int kvc_queue_open(struct kvc_pool *pool, const struct kvc_queue_options *options, struct kvc_queue **out,
+			   struct kv_error *err);
+
+/* kvc_queue_fd -- the descriptor to wait on: by poll, epoll or io_uring's poll, level-triggered. It is readable while
+ * completions wait, and rarely when there are none. Only kvc_reap may read it: do not read, write or close it.
+ * Thread: any; never blocks. Returns the descriptor, which is the queue's, or a code. */
+KVC_API int kvc_queue_fd(const struct kvc_queue *queue);
+
+/* kvc_queue_close -- cancel all ids in progress, wait until no memory of the caller is used any more, and free the
+ * queue.
+ *
+ * Ids that were not reaped are dropped: their items have their results, and no completion comes. To drop none, reap
+ * until nothing is left first. A queue may be closed after its pool, but not while another thread closes the pool.
+ * Blocks: by the grace, and a fence, as after kvc_cancel. Thread: host; no other thread may be in a call on the queue,
+ * or begin one.
+ * Owner: *queue becomes NULL, and may be NULL already.
+ * Returns how many ids were dropped.
+ * Errors:
+ *   -KV_EINVAL     on a loop's thread: nothing was done */
+KVC_API int kvc_queue_close(struct kvc_queue **queue);
+
+/* kvc_submit_get, kvc_submit_put, kvc_submit_exists, kvc_submit_delete -- submit a batch of n items, each of which gets
+ * its own result.
+ *
+ * GET and PUT do as kvc_get_batch and kvc_put_batch. EXISTS and DELETE use only the items' keys. An item's result is 1
+ * or 0 for EXISTS, 0 for DELETE, or a code. The prefix of EXISTS is the leading run of results 1. Items of a slow
+ * server hold up no items of another.
+ * A large batch is spread over the threads of the pool, unless it has call->session or call->phases. n may be 0: the id
+ * ends at once.
+ * tag: comes back in the completion.
+ * Thread: any, also several at once; never blocks, takes no lock and no memory.
+ * Owner: see above; call itself is read during the call only. call->session must stay open until the completion was
+ * reaped.
+ * Returns the id, above 0; it is never used again. Errors: nothing was begun, and no completion comes.
+ *   -KV_EBUSY      the queue is full (options.depth; half of it for KVC_BACKGROUND), or that of a loop: reap, and
+ *                  submit again
+ *   -KV_EINVAL     also: an item is in another id that has not ended; in builds with assertions, two items of a GET
+ *                  share bytes
+ * Per item, in the completion: as kvc_get_await, kvc_put_await, kvc_exists_await and kvc_delete_await, and
+ *   -KV_ECANCELED  kvc_cancel or kvc_queue_close
+ *   -KV_ECLOSED    kvc_pool_close, which ends all ids before it returns: reap them afterwards, and close the queue
+ *   -KV_EBUSY      also: the queue of the loop for this part of a large batch is full */
+KVC_API int64_t kvc_submit_get(struct kvc_queue *queue, struct kvc_item *items, unsigned n, const struct kvc_call *call,
+			       uint64_t tag);
+KVC_API int64_t kvc_submit_put(struct kvc_queue *queue, struct kvc_item *items, unsigned n, const struct kvc_call *call,
+			       uint64_t tag);
+KVC_API int64_t kvc_submit_exists(struct kvc_queue *queue, struct kvc_item *items, unsigned n,
+				  const struct kvc_call *call, uint64_t tag);
+KVC_API int64_t kvc_submit_delete(struct kvc_queue *queue, struct kvc_item *items, unsigned n,
+				  const struct kvc_call *call, uint64_t tag);
+
+struct kvc_completion {
+	uint64_t id, tag;
+	struct kvc_item *items; /* the caller's again, with a result in each */
+	uint32_t n;
+	int32_t result; /* 0 when every item succeeded, else the code of the first item that did not */
+	uint32_t op;    /* enum kvc_op */
+	uint32_t reserved_32;
+	uint64_t reserved[2];
+};
+
+/* kvc_reap -- take completions, at most max.
+ * Thread: any, one at a time; never blocks, and takes a bounded time: if thousands of ids have ended, or may have, it
+ * leaves some to the next call. Returns how many were written to out; 0: no id has ended, the next call continues, or
+ * max is 0. The rest stays, and the descriptor stays readable until nothing is left.
+ * Errors:
+ *   -KV_EBUSY      another thread is reaping */
+KVC_API int kvc_reap(struct kvc_queue *queue, struct kvc_completion *out, unsigned max);
+
+/* kvc_cancel -- give an id up. Its completion still comes, and soon. An id that was not begun ends at once. So does one
+ * that only waits: for room, for a connection, for a busy server, for its session, for another copy of its value. An id
+ * with a request in flight ends within the grace, and a fence if the request names memory of the caller. Items that
+ * were done have their results, the others -KV_ECANCELED; a PUT or DELETE among these may have been done.
+ * Thread: any; never blocks.
+ * Returns 0, also for an id that was cancelled before and has not ended.
+ * Errors:
+ *   -KV_ENOTFOUND  there is no such id, or it has ended: reap it, unless that was done
+ *   -KV_EBUSY      the queue of a loop is full: call again */
+KVC_API int kvc_cancel(struct kvc_queue *queue, uint64_t id);
+
+/* ---- the arguments of calls ---- */
+
+/* Options of one call; a NULL pointer means all defaults. A value of 1 GiB takes about 7 s over loopback TCP: a timeout
+ * of yours must allow for that. */
+struct kvc_call {
+	size_t size;
+	uint64_t timeout_ns; /* 0: the pool's */
+	uint64_t offset;     /* GET: read from here. At the value's end: 0 bytes; beyond: -KV_EINVAL */
+	/* GET: read this many bytes from `offset`; 0: to the end. The server computes a checksum of this part, and the
+	 * client verifies it. */
+	uint64_t length;
+	uint32_t ttl_s; /* PUT, TOUCH: the value expires after this many seconds; 0: the server's default */
+	/* KVC_NO_VERIFY, KVC_DOWN_IS_MISS, KVC_TWO_COPIES, in addition to the pool's; KVC_BACKGROUND, KVC_EXACT;
+	 * others: -KV_EINVAL */
+	unsigned flags;
+	uint32_t server; /* STAT, PING, DRAIN: index into options.servers */
+	uint32_t shard;  /* STAT, PING: 0: all shards; n: shard n - 1 alone */
+	/* Any call. Written when the call returns, unless it did not start (-KV_EINVAL, -KV_ECLOSED, the loop codes).
+	 * NULL: nothing is measured, and no clock is read. */
+	struct kvc_phases *phases;
+	/* The session that makes the call; NULL: the client's own. It must belong to the same client (-KV_EINVAL); a
+	 * blocking call runs on the session's client. If the server refuses the session after a reconnect, the call
+	 * returns that refusal: see kvc_session_open_await. */
+	struct kvc_session *session;
+};
+
+/* The phases of a call, in nanoseconds; docs/reference/counters.md explains each one, and when it is long. They add up
+ * to total_ns (post_ns is contained in server_ns). Of a call with several requests they are those of the longest
+ * request. The clock is the client's; the server's phases are durations from its reply. */
+struct kvc_phases {
+	size_t size;        /* set it before the call */
+	uint64_t total_ns;  /* from the call to its return */
+	uint64_t room_ns;   /* from the call until it had a connection and room for its request */
+	uint64_t queue_ns;  /* until the engine took its frame */
+	uint64_t server_ns; /* at the server, from the request's arrival until its reply was made */
+	uint64_t post_ns;   /* at the server, from the request's arrival until its last data operation was posted */
+	uint64_t wire_ns;   /* from the engine to the reply, less server_ns: both ways, both engines */
+	uint64_t data_ns;   /* from the reply until the last data write arrived */
+	uint64_t wake_ns;   /* from the end of the last request until the call's coroutine ran again */
+	uint64_t check_ns;  /* until the call returned: checksum, copies */
+	uint64_t other_ns;  /* the rest: other requests of the call, pauses before a retry */
+};
+
+/* One item of a batch. */
+struct kvc_item {
+	struct kvc_key key;
+	void *data;   /* destination of GET, source of PUT */
+	uint64_t len; /* bytes of value that data can take (GET) or has (PUT); gaps between slices do not count */
+	/* The value is slices of `slice` bytes that begin `stride` bytes apart, from data on: one block in many layers.
+	 * If slice is 0, or at least len, the value is contiguous. The item fails with -KV_EINVAL if stride is below
+	 * slice, or if slices begin in registered memory and end behind it. Gaps between slices are never written.
+	 * Slices in registered memory are read and written in place, except these, which are copied: slices of a small
+	 * item, slices that are pulled, and for PUT slices shorter than 16 KiB or than the client writes at a time. */
+	uint64_t slice, stride;
+	int64_t result; /* out. GET: the value's length or a code; PUT: 0 or a code */
+	/* NULL: data, slice and stride define the place. A library that does not know layouts returns -KV_EINVAL. Not
+	 * copied: during the call it is the library's, as data is. */
+	const struct kvc_layout *layout;
+};
+
+/* One of several places in memory that hold a value. */
+struct kvc_span {
+	void *data;
+	uint64_t len;           /* bytes of value; gaps between slices do not count */
+	uint64_t slice, stride; /* as in struct kvc_item */
+};
+
+enum { KVC_SPANS_MAX = 1024, KVC_PARTS_OF_ITEM_MAX = 1024 };
+
+/* More about an item than one place. */
+struct kvc_layout {
+	size_t size;
+	/* The value lies in these, in this order: such as the K and the V tensors of each layer. item.len is the sum of
+	 * their lengths, and the item's data, slice and stride are 0; else it fails with -KV_EINVAL, as it does with
+	 * more than KVC_SPANS_MAX. Spans of a GET must not overlap: shared bytes are those of either span, or the item
+	 * fails with -KV_ECORRUPT. Spans of one length (the last one may be shorter) at one distance are slices; others
+	 * are copied, also from and to registered memory. */
+	const struct kvc_span *spans;
+	uint32_t num_spans; /* 0: none, the item defines the place */
+	/* GET in parts, at most KVC_PARTS_OF_ITEM_MAX: part i ends at byte part_ends[i] of the value, and the last one
+	 * at item.len. Part 0 of all items of the batch is asked for first, then part 1, and so on; each is verified by
+	 * itself and then counted in *arrival. So layer 0 of all blocks can be used while layer 1 is still coming.
+	 * call->offset and call->length must be 0. All parts are of one value: an item whose value is replaced in
+	 * between fails with -KV_ENOTFOUND. For PUT these three must be 0 (else -KV_EINVAL). If items of a batch share
+	 * *arrival, the last of them has it, and the others fail with -KV_EINVAL. An item that is shorter than its
+	 * place succeeds, unless the call has KVC_EXACT: look at its result. */
+	uint32_t num_parts;
+	const uint64_t *part_ends;
+	struct kvc_arrival *arrival;
+};
+
+/* The progress of one item that is read in parts. During the call it is the library's, as data is, but may be read. The
+ * call first sets it to 0 parts, so a used one needs no zeroing; it is 0 when the submission has returned. */
+struct kvc_arrival {
+	uint32_t parts; /* for kvc_arrival_parts */
+	uint32_t reserved_32;
+	uint64_t priv[12]; /* the library's */
+};
+
+/* kvc_arrival_parts -- how many parts of the value, from its beginning, are at their place and verified (unless
+ * KVC_NO_VERIFY). Only full parts count: if the value is shorter than its item, the number stays below num_parts. These
+ * bytes may be read, and are not written to again, even if the item fails later. The number only rises during a call.
+ * NULL: 0. Thread: any; never blocks. */
+KVC_API uint32_t kvc_arrival_parts(const struct kvc_arrival *arrival);
+
+/* kvc_key_fold -- turn a key of any length into one that calls accept. A key of up to KVC_KEY_MAX bytes is unchanged,
+ * and *out points to `data`. A longer key becomes its first 63 bytes, a '#', and the SHA-256 of the whole key in 64
+ * lower-case hexadecimal digits; *out points to `room`. Equal keys fold to equal keys, in every version and on every
+ * machine; different keys to different ones. A longer key costs about a microsecond.
+ * Thread: any; never blocks. Owner: data and room are the caller's, and must not change while *out is used.
+ * Returns 0 or a code. Errors:
+ *   -KV_EINVAL     data or out is NULL, or room for a longer key, or len is 0
+ *   -KV_ENOMEM     OpenSSL had no memory for the digest */
+KVC_API int kvc_key_fold(const void *data, size_t len, unsigned char room[KVC_KEY_MAX], struct kvc_key *out);
 
 /* ---- the pool ---- */
 
@@ -104,10 +514,10 @@ enum kvc_flag {
 	/* The pool has one loop and starts no thread for it: the host turns the loop, see kvc_poll. (Threads that look
 	 * up names are still started; see "Effects on the process".) */
 	KVC_NO_THREADS = 16,
-	/* Of a call, not of a pool. Other calls overtake this one wherever requests of the client wait: for room in
-	 * the buffer, for credits, links or landing areas, for their turn in a queue. Background calls get at most half
-	 * of each, and of the queue's ids, and 64 requests in flight at a server. They are not starved: at least one
-	 * grant in 17 goes to a background call, if any waits. Its deadline is that of any call. */
+	/* Of a call, not of a pool. Other calls overtake this one wherever requests of the client wait: for room in the
+	 * buffer, for credits, links or landing areas, for their turn in a queue. Background calls get at most half of
+	 * each, and of the queue's ids, and 64 requests in flight at a server. They are not starved: at least one grant
+	 * in 17 goes to a background call, if any waits. Its deadline is that of any call. */
 	KVC_BACKGROUND = 32,
 	/* Of a pool or of calls. Two servers keep each value: see "Two copies". Either all calls about a key have the
 	 * flag, or none. */
@@ -115,9 +525,8 @@ enum kvc_flag {
 	/* Of a pool, not of a call. Values that servers report as hot get a second copy: see "Two copies". Either all
 	 * pools that use a key have the flag, or none. */
 	KVC_HOT_COPIES = 128,
-	/* Of a GET, not of a pool. The length must match, too: a value (or the requested part) that is shorter or
-	 * longer than its destination is a miss (-KV_ENOTFOUND). The destination's length is dst_len, an item's len, or
-	 * expect_len unless that is 0. */
+	/* Of a GET, not of a pool. A value (or the requested part) that is shorter or longer than its destination is a
+	 * miss (-KV_ENOTFOUND). The destination's length is dst_len, an item's len, or expect_len unless that is 0. */
 	KVC_EXACT = 256
 };
 
@@ -133,9 +542,9 @@ enum kvc_mode {
 	KVC_MODE_PULL
 };
 
-/* For machines with several NUMA nodes. AUTO: the node of a client's NICs provides the memory of its buffer and
- * engine, and the pool's threads are bound to that node's CPUs, if the process may use them. The library binds only its
- * own threads. */
+/* For machines with several NUMA nodes. AUTO: the node of a client's NICs provides the memory of its buffer and engine,
+ * and the pool's threads are bound to that node's CPUs, if the process may use them. The library binds only its own
+ * threads. */
 enum kvc_numa { KVC_NUMA_AUTO, KVC_NUMA_OFF };
 
 /* The doorkeeper (docs/guide/security.md). Each client of a pool has a fabric port in this process. On providers tcp
@@ -157,21 +566,21 @@ struct kvc_options {
 	uint64_t buffer_bytes; /* 64 MiB for each client; 1 MiB to 64 GiB */
 	/* Each "NAME=HOST:PORT" or "HOST:PORT"; at least one; the default port is 7411. A server with several
 	 * addresses, up to 4, is "NAME=HOST:PORT+HOST:PORT": they are tried in turn, beginning with the one that worked
-	 * last. A link-local address is refused. The names alone decide which server keeps a key; an entry without a
-	 * name has its HOST:PORT as its name. So all programs that share the servers need the same names, in any order:
-	 * localhost in one list and 127.0.0.1 in another place keys differently. The name of a server with a node id
-	 * (kv-server --node-id) must be that id, unless the server announces a view of the cluster. A server with
-	 * another id, or one that the list names twice, is not used; the log and kvc_server_info.why report it. With
-	 * KVC_OPEN_WAIT kvc_pool_open fails if no server is left. */
+	 * last. A link-local address is refused. The names alone decide which server keeps a key; without NAME the name
+	 * is HOST:PORT. So all programs that share the servers need the same names, in any order: localhost in one list
+	 * and 127.0.0.1 in another place keys differently. The name of a server with a node id (kv-server --node-id)
+	 * must be that id, unless the server announces a view of the cluster. A server with another id, or one that the
+	 * list names twice, is not used; the log and kvc_server_info.why report it. With KVC_OPEN_WAIT kvc_pool_open
+	 * fails if no server is left. */
 	const char *const *servers;
 	unsigned num_servers;
-	/* The number of servers that the pool has room for: those of the list and those of the cluster's view,
-	 * including former ones until they are given up. 0: 64, or the length of the list. 1,024 at most. A view with
-	 * more members is rejected, and the log reports it. */
+	/* The number of servers that the pool has room for: those of the list and of the cluster's view, including
+	 * former ones until they are given up. 0: 64, or the length of the list; 1,024 at most. A view with more
+	 * members is rejected and logged. */
 	unsigned servers_max;
 	/* "auto": efa, else verbs, else tcp. By name: efa, efa-direct, verbs, tcp, tcp-native, net (libfabric's own of
-	 * that name, if it is built), shm, or one of libfabric's exact names ("tcp;ofi_rxm"). The servers must use
-	 * the same. */
+	 * that name, if it is built), shm, or one of libfabric's exact names ("tcp;ofi_rxm"). The servers must use the
+	 * same. */
 	const char *provider;
 	/* Use only these NICs, in this order: names separated by commas, each a device ("mlx5_0", "eth0") or an IP
 	 * address of this machine. For an unknown name kvc_pool_open returns -KV_ENOTSUP; its sentence lists the known
@@ -180,9 +589,8 @@ struct kvc_options {
 	/* NICs for each client. 0: all of `nic`. 0 without `nic`: on EFA the client's share of the machine's NICs, 8 at
 	 * most; on all other providers 1, because two NICs may be on two networks. */
 	unsigned num_rails;
-	/* The timeout of calls that specify none, or take none. 0: 5 s, and 1 s more for every 100 MB. */
-	uint64_t timeout_ns;
-	uint64_t grace_ns; /* 200 ms; a minute at most. See "Deadlines" */
+	uint64_t timeout_ns; /* of calls that specify none, or take none. 0: 5 s, and 1 s more for every 100 MB */
+	uint64_t grace_ns;   /* 200 ms; a minute at most. See "Deadlines" */
 	/* 5 s. For one attempt to connect to a server: look up its name, try all its addresses, and receive the first
 	 * answers over the fabric. */
 	uint64_t connect_timeout_ns;
@@ -191,18 +599,17 @@ struct kvc_options {
 	 * reserved for servers and kv-client; kv-server keeps places for them in addition to --max-clients. */
 	uint64_t base_client_id;
 	unsigned flags; /* enum kvc_flag */
-	/* A pre-shared key, "identity:hex", as the last line of a file, or directly: `kv-server --make-psk FILE` makes
-	 * one. */
+	/* A pre-shared key, "identity:hex", as the last line of a file (`kv-server --make-psk FILE`), or directly. */
 	const char *psk_file, *psk;
-	const char *cert_file, *key_file, *ca_file; /* PEM; all three or none, and not beside a psk */
+	const char *cert_file, *key_file, *ca_file; /* PEM; all three or none, and not with a psk */
 	int log_level;                              /* 0 off, 1 error, 2 warn, 3 info, 4 debug */
-	/* Called on any thread, including a loop's: it must return soon and make no call of the library. NULL: lines go
-	 * to stderr, as JSON objects if KVRAIL_LOG_FORMAT is json. */
+	/* Called on any thread, including a loop's: it must return soon and make no call of the library. NULL: lines
+	 * are written to stderr, as JSON objects if KVRAIL_LOG_FORMAT is json. */
 	void (*log)(void *arg, int level, const char *line);
 	void *log_arg;
 	/* 2 s; 20 ms to 1 hour. A server that does not answer for this long is down, but never earlier than two of its
 	 * heartbeats (kv-server --heartbeat-ms, 500). While no call waits for it, a server of many clients may be
-	 * silent longer, up to 10 s. */
+	 * silent for up to 10 s. */
 	uint64_t peer_timeout_ns;
 	/* Log each call that takes this long or longer, with its phases: at level warn, ten lines a second per client
 	 * (docs/reference/counters.md). 0: none. */
@@ -227,8 +634,8 @@ struct kvc_options {
 	 * left the cluster; the new server has no room for the pin; the value could not be copied (five attempts,
 	 * within settle_ns); no answer came within the pool's timeout. To keep the value, store and pin it again. The
 	 * function runs on the client's loop: it must return at once and make no call of the library. The key is valid
-	 * until it returns. session: the pin's session; NULL: the client's own. The counter pins_lost and a line of the
-	 * log report the loss in any case. */
+	 * until it returns. session: the pin's session; NULL: the client's own. The counter pins_lost and the log
+	 * report the loss in any case. */
 	void (*pin_lost)(void *arg, struct kvc_client *client, const void *key, size_t key_len,
 			 struct kvc_session *session);
 	void *pin_lost_arg;
@@ -239,14 +646,13 @@ struct kvc_options {
 	 * the key's present one, in bytes per second. */
 	uint64_t repair_bytes_s;
 	/* The cluster's name (kv-server --cluster), with the characters of a server's name: a server of another
-	 * cluster, or of none, refuses the pool. NULL or "": the name that most servers which answer have. It changes
-	 * if more than half of them have another one. Servers of other clusters are then not used. */
+	 * cluster, or of none, refuses the pool. NULL or "": the name of most servers that answer. It changes if more
+	 * than half of them have another one. Servers of other clusters are then not used. */
 	const char *cluster;
 };
 
-/* kvc_pool_open -- start loops, engines and buffers, and begin to connect every client to every server.
- *
- * It returns when all clients have their engines and buffers; servers may come later. With KVC_OPEN_WAIT it also waits
+/* kvc_pool_open in full. It starts loops, engines and buffers, and begins to connect every client to every server. It
+ * returns when all clients have their engines and buffers; servers may come later. With KVC_OPEN_WAIT it also waits
  * until the first attempt to connect to each server has succeeded or failed. If one client cannot be opened, all are
  * closed and the call fails.
  * Blocks: while the provider opens endpoints and registers memory; up to 1 s to look up a server's name, because the
@@ -255,15 +661,15 @@ struct kvc_options {
  * Thread: host.
  * Owner: options are read during the call. *out is the caller's until kvc_pool_close.
  *
- * Servers that are down. A client retries them in the background, at least twice a second, and avoids them meanwhile:
- * it sends the key's calls to the next server in the key's order, which depends on the key and the list alone. A call
+ * Servers that are down. A client avoids them, and tries to connect to them in the background, at least twice a second.
+ * It sends the key's calls to the next server in the key's order, which depends on the key and the list alone. A call
  * in progress continues there, by the same deadline. So the lost server's values are misses until they are put again;
  * they are hits again when that server is back. Nothing is copied. If all servers are down, a call about a key returns
  * the code of the key's own server at once: -KV_EPEERDOWN (with KVC_DOWN_IS_MISS: a miss), -KV_EDENIED or -KV_EVERSION.
  * A call to a server that was never reached waits for the first attempt, within its own deadline. A DELETE or TOUCH
- * that a server missed is repeated there before this client uses the server again. It also goes to the servers that
+ * that a server missed is repeated there before this client uses the server again. It is also sent to the servers that
  * stood in for the key's own within settle_ns, as far as this client noticed; a value at a server that stood in for
- * other clients only may be found later. The log and kvc_server_info.why have the whole sentence.
+ * other clients only may be found later.
  *
  * The cluster. Servers may announce a view: an epoch and the members. A client follows the view that more than half of
  * the servers it reaches announce, whatever its epoch; with exactly half it keeps its present one. A lost server counts
@@ -277,11 +683,11 @@ struct kvc_options {
  * down, the list is asked again. A draining server gets no new values and is still asked after a miss. Each server
  * reports its own drain; the view reports that of others. For settle_ns after a change, GET, EXISTS and TTL retry a
  * miss at the key's previous server, two such servers at most. DELETE and TOUCH ask all previous servers that are up,
- * and return the code of one that refuses or does not answer: the value may still be there. A GET's find is copied in
- * the background to the key's present server, with its remaining time to live, unless it is longer than half of the
- * receive buffer. The same retry helps a server that is joining, or restarted less than settle_ns ago. The list counts
- * as the view before the first one, if it placed keys. Clients with different views miss each other's values, and never
- * read wrong bytes. Without a view the list alone counts.
+ * and return the code of one that refuses or does not answer: the value may still be there. If GET finds a value there,
+ * the client copies it in the background to the key's present server, with its remaining time to live, unless it is
+ * longer than half of the receive buffer. The same retry helps a server that is joining, or restarted less than
+ * settle_ns ago. The list counts as the view before the first one, if it placed keys. Clients with different views miss
+ * each other's values, and never read wrong bytes. Without a view the list alone counts.
  *
  * Two copies. With KVC_TWO_COPIES the first two servers in the key's order that are neither down nor draining keep the
  * value. PUT returns when the first one has it; the client copies it to the second one in the background, from a piece
@@ -293,12 +699,12 @@ struct kvc_options {
  * still be there. If that server is down, the first one's answer counts. A DELETE or TOUCH waits for its own client's
  * copy of the key, and drops a copy that repairs a miss. Without a session, kvc_put, kvc_delete, kvc_touch, and batches
  * of one PUT or DELETE use one client of the pool for each key. A copy by another client does not outlive a DELETE:
- * servers refuse it, and of two values with different bytes they keep the younger. PIN keeps the first copy only. With
- * KVC_HOT_COPIES PUT keeps one copy. A server reports in its reply to a GET that a value is hot: 64 GETs or more within
- * a second, and at least a 64th of its shard's GETs. The client then copies the value to the key's second server, in
- * the background and within repair_bytes_s, and sends GETs to the one with fewer requests in flight, until 30 s after
- * the value has cooled down. EXISTS and TTL of such a key ask both after a miss. DELETE and TOUCH of every key ask
- * both. docs/guide/operating.md compares the two flags.
+ * servers refuse it, and of two values with different bytes they keep the younger. PIN keeps the first copy only.
+ *   With KVC_HOT_COPIES PUT keeps one copy. A server reports in its reply to a GET that a value is hot: 64 GETs or more
+ * within a second, and at least a 64th of its shard's GETs. The client then copies the value to the key's second
+ * server, in the background and within repair_bytes_s, and sends GETs to the one with fewer requests in flight, until
+ * 30 s after the value has cooled down. EXISTS and TTL of such a key ask both after a miss. DELETE and TOUCH of every
+ * key ask both. docs/guide/operating.md compares the two flags.
  *
  * Effects on the process. At most four threads look up names; if name servers do not answer, they may live for half a
  * minute after the pool was closed. Descriptors 0 to 2 that are closed are opened on /dev/null and stay open, so that
@@ -314,60 +720,36 @@ struct kvc_options {
  *   -KV_EPROVIDER  the provider failed
  *   -KV_ECANCELED  options->opening returned false
  * With KVC_OPEN_WAIT, if a client has no server:
- *   -KV_EINVAL     a server is another one than the list says, or of another cluster
+ *   -KV_EINVAL     a server has another node id than the list says, or belongs to another cluster
  * else the code of its first failed attempt; the sentence also names another server's failure:
  *   -KV_EPEERDOWN, -KV_ETIMEOUT, -KV_EDENIED, -KV_EVERSION
  *   -KV_EFULL      the server admits no more clients
  *   -KV_ENOTSUP    KVC_MODE_PULL, which the server does not allow
  *   -KV_EPROTO     the server ended the connection, as one does that requires a key or certificate if none is given */
-KVC_API int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, struct kv_error *err);
 
-/* kvc_pool_close -- close the pool and free all of it.
- *
- * Calls in progress return -KV_ECLOSED within the grace, whatever they wait for. Workers must return. Then the clients
- * say goodbye to the servers, and the threads end. A server has 1 s to answer the goodbye; attempts to connect are
- * abandoned. Blocks: until the last worker and the last call have returned, and 1 s more at most. Thread: host; on a
- * loop's thread it does nothing. Owner: *pool becomes NULL; pool and *pool may be NULL. Borrowed pieces, registrations
- * and sessions end with the pool, and must not be used afterwards. */
-KVC_API void kvc_pool_close(struct kvc_pool **pool);
-
-/* kvc_run -- run workers fn(client, w, arg) for w = 0 .. num_workers - 1, until all have returned.
- *
- * Either all are started, or none.
- * Blocks: until the last worker has returned; the pool's timeout bounds their start. Thread: host.
- * Owner: arg is the caller's, and must live until kvc_run returns.
- * Returns 0 when all have returned. Errors: none was started.
- *   -KV_EBUSY      a loop has no room for so many coroutines, or its queue is full
- *   -KV_ETIMEOUT   a loop is stuck: a worker or the provider occupies its thread */
-KVC_API int kvc_run(struct kvc_pool *pool, unsigned num_workers,
-		    void (*fn)(struct kvc_client *client, unsigned w, void *arg), void *arg);
-
-/* kvc_spawn -- start one more worker fn(client, w, arg), on the client of worker w.
- *
- * Blocks: until it is started, within the pool's timeout; never in a worker. Thread: host, or a worker of that client's
- * loop (of another loop: -KV_EINVAL).
- * Owner: arg is the caller's, and must live until fn returns.
- * Returns 0; fn may still be running. Errors: fn never runs.
- *   -KV_EBUSY      the loop has no room for another coroutine, or its queue is full
- *   -KV_ETIMEOUT   the loop is stuck */
-KVC_API int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_client *client, unsigned w, void *arg),
-		      void *arg);
+/* kvc_pool_close in full. Calls in progress return -KV_ECLOSED within the grace, whatever they wait for. Workers must
+ * return. Then the clients say goodbye to the servers, and the threads end. A server has 1 s to answer the goodbye;
+ * attempts to connect are abandoned.
+ * Blocks: until the last worker and the last call have returned, and 1 s more at most. Thread: host; on a loop's thread
+ * it does nothing.
+ * Owner: *pool becomes NULL; pool and *pool may be NULL. Borrowed pieces, registrations and sessions end with the pool,
+ * and must not be used afterwards. */
 
 /* kvc_poll -- turn the loop of a pool without threads (KVC_NO_THREADS): do the work that is ready; if there is none,
  * sleep until there is, max_wait_ns at most (0: do not sleep; UINT64_MAX: no limit).
  *
- * For a program that wants all work on a thread of its own, bound to a CPU or beside its own polling. The loop turns
- * inside kvc_poll and inside every blocking call while that waits: kvc_get, kvc_pool_open, kvc_pool_close and
- * kvc_queue_close need no poll beside them. Workers, pin_lost and log run there, on the calling thread.
+ * For a program that wants all work on a thread of its own, bound to a CPU or next to its own polling. The loop turns
+ * inside kvc_poll and inside every blocking call while that waits: so those calls, kvc_pool_open, kvc_pool_close and
+ * kvc_queue_close need no poll. Workers, pin_lost and log run there, on the calling thread.
  *   Queues. kvc_submit_..., kvc_cancel and kvc_reap never turn the loop: poll, then reap. They may be called while
  * another thread polls, and wake it if it sleeps. Between polls an id makes no progress. An id that no poll has started
  * still ends: at its deadline the queue's descriptor becomes readable and kvc_reap returns it with -KV_ETIMEOUT, and
  * kvc_cancel ends it at once. An id that a poll has started ends only in a poll, even at its deadline or after
  * kvc_cancel: until then its memory is the library's. So a host with ids in progress polls until it has reaped them, a
- * few milliseconds apart at most, or closes the queue. The pool. Between polls only time is lost. A server waits for a
- * client without limit; a server that died is noticed at the next polls. No descriptor tells when to poll.
- * Blocks: see above. Thread: host; any thread, one at a time. kvc_poll in a second thread returns -KV_EBUSY at once; a
- * blocking call waits for its turn, within its deadline.
+ * few milliseconds apart at most, or closes the queue.
+ *   The pool. Between polls only time is lost. A server waits for a client without limit; a server that died is noticed
+ * at the next polls. No descriptor signals when to poll.
+ * Blocks: see above. Thread: host; any thread, one at a time; a blocking call waits for its turn, within its deadline.
  * Returns how many pieces of work were done; 0: none within max_wait_ns.
  * Errors:
  *   -KV_EINVAL     the pool has threads of its own; or the caller is one of its workers
@@ -397,11 +779,11 @@ KVC_API struct kvc_pool *kvc_client_pool(struct kvc_client *client);
 
 /* ---- memory ---- */
 
-/* kvc_register -- register [base, base + len_bytes) with every client and announce it to every server, present and
- * future: GETs into this memory and PUTs from it need no copy.
+/* kvc_register in full. It registers [base, base + len_bytes) with every client and announces it to every server,
+ * present and future: GETs into this memory and PUTs from it need no copy.
  *
- * Any size, any address; all of it must be mapped, readable and writable. It may consist of huge pages, belong to a
- * file (MAP_SHARED, in /dev/shm or a memfd), be mapped by other processes, be pinned by CUDA (cudaHostRegister,
+ * The memory has any size and address; it must be mapped, readable and writable. It may consist of huge pages, belong
+ * to a file (MAP_SHARED, in /dev/shm or a memfd), be mapped by other processes, be pinned by CUDA (cudaHostRegister,
  * cudaHostAlloc), or be registered with another pool. GPU memory is not supported. A process that maps the same memory
  * sees a value when the call has returned. Do not shorten a file: access behind its end raises SIGBUS, as does a full
  * /dev/shm. A pool has at most 256 registrations. They may adjoin, so an arena can grow: reserve its addresses, and
@@ -418,11 +800,8 @@ KVC_API struct kvc_pool *kvc_client_pool(struct kvc_client *client);
  *   -KV_ENOMEM     the machine has no pages, or the NIC has no room
  *   -KV_EPROVIDER  the provider refuses the memory
  *   -KV_ETIMEOUT   a loop is stuck */
-KVC_API int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kvc_mem **out,
-			 struct kv_error *err);
 
-/* kvc_unregister -- undo kvc_register. First every client stops using the memory, then the servers are informed.
- *
+/* kvc_unregister in full. First every client stops using the memory, then the servers are informed.
  * Blocks: within the pool's timeout. A server that has not confirmed by then is reconnected, which is as safe. Thread:
  * host.
  * Owner: on 0 *mem becomes NULL and the memory may be unmapped. On failure *mem stays valid, and the memory must stay
@@ -431,165 +810,21 @@ KVC_API int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, 
  *   -KV_EBUSY      a call still uses it, or a loop's queue is full: call again
  *   -KV_ETIMEOUT   a loop is stuck: call again
  *   -KV_EINVAL     it is no registration of this pool */
-KVC_API int kvc_unregister(struct kvc_pool *pool, struct kvc_mem **mem);
 
-/* A piece of a client's registered buffer that the caller has borrowed. */
-struct kvc_borrowed {
-	void *data;
-	uint64_t len;       /* bytes of the value in it */
-	uint64_t value_len; /* bytes of the whole value */
-	uint64_t priv[5];   /* the library's */
-};
-
-/* kvc_borrow_await -- borrow len_bytes of the client's buffer, to fill them and PUT them without a copy.
- *
- * timeout_ns: as in struct kvc_call.
- * Parks: until the buffer has room, by the deadline. Thread: worker.
- * Owner: the bytes are the caller's until kvc_borrowed_release. *out is zeroed on failure.
- * Returns 0 or a code.
- * Errors:
- *   -KV_ETIMEOUT   no room became free
- *   -KV_ETOOBIG    more than the buffer */
-KVC_API int kvc_borrow_await(struct kvc_client *client, uint64_t len_bytes, uint64_t timeout_ns,
-			     struct kvc_borrowed *out);
-
-/* kvc_borrowed_release -- return a borrowed piece to its client. *borrowed is zeroed, and may be zeroed already. Parks:
- * no. Thread: a worker of that client. */
-KVC_API void kvc_borrowed_release(struct kvc_client *client, struct kvc_borrowed *borrowed);
-
-/* ---- calls ---- */
-
-enum { KVC_KEY_MAX = 128 }; /* bytes */
-
-struct kvc_key {
-	const void *data;
-	size_t len; /* 1..KVC_KEY_MAX bytes */
-};
-
-/* kvc_key_fold -- turn a key of any length into one that calls accept. A key of up to KVC_KEY_MAX bytes is unchanged,
- * and *out points to `data`. A longer key becomes its first 63 bytes, a '#', and the SHA-256 of the whole key in 64
- * lower-case hexadecimal digits; *out points to `room`. Equal keys fold to equal keys, in every version and on every
- * machine; different keys to different ones.
- * Parks: no. Blocks: no. Thread: any. Owner: data and room are the caller's, and must not change while *out is used.
- * Costs about a microsecond for a longer key. Returns 0 or a code. Errors:
- *   -KV_EINVAL     data or out is NULL, or room for a longer key, or len is 0
- *   -KV_ENOMEM     OpenSSL had no memory for the digest */
-KVC_API int kvc_key_fold(const void *data, size_t len, unsigned char room[KVC_KEY_MAX], struct kvc_key *out);
-
-/* The phases of a call, in nanoseconds; docs/reference/counters.md explains each one, and when it is long. They add up
- * to total_ns (post_ns is contained in server_ns). Of a call with several requests they are those of the longest
- * request. The clock is the client's; the server's phases are durations from its reply. */
-struct kvc_phases {
-	size_t size;        /* set it before the call */
-	uint64_t total_ns;  /* from the call to its return */
-	uint64_t room_ns;   /* from the call until it had a connection and room for its request */
-	uint64_t queue_ns;  /* -> its frame was handed to the engine */
-	uint64_t server_ns; /* at the server, from the request's arrival until its reply was made */
-	uint64_t post_ns;   /* at the server, from the request's arrival until its last data operation was posted */
-	uint64_t wire_ns;   /* handed to the engine -> reply taken, less server_ns: both ways, both engines */
-	uint64_t data_ns;   /* reply taken -> the last data write arrived */
-	uint64_t wake_ns;   /* the last request was done -> the call's coroutine ran again */
-	uint64_t check_ns;  /* -> the call returned: checksum, copies */
-	uint64_t other_ns;  /* the rest: other requests of the call, pauses before it was tried again */
-};
-
-/* Options of one call; a NULL pointer means all defaults. A value of 1 GiB takes about 7 s over loopback TCP: a timeout
- * of yours must allow for that. */
-struct kvc_call {
-	size_t size;
-	uint64_t timeout_ns; /* 0: the pool's */
-	uint64_t offset;     /* GET: read from here. At the value's end: 0 bytes; beyond: -KV_EINVAL */
-	/* GET: read this many bytes from `offset`; 0: to the end. The server computes a checksum of this part, and the
-	 * client verifies it. */
-	uint64_t length;
-	uint32_t ttl_s; /* PUT, TOUCH: the value expires after this many seconds; 0: the server's default */
-	/* KVC_NO_VERIFY, KVC_DOWN_IS_MISS, KVC_TWO_COPIES, besides the pool's; KVC_BACKGROUND, KVC_EXACT; others:
-	 * -KV_EINVAL */
-	unsigned flags;
-	uint32_t server; /* STAT, PING: index into options.servers */
-	uint32_t shard;  /* STAT, PING: 0: all shards; n: shard n - 1 alone */
-	/* Any call. Written when the call returns, unless it did not start (-KV_EINVAL, -KV_ECLOSED, the loop codes).
-	 * NULL: nothing is measured, and no clock is read. */
-	struct kvc_phases *phases;
-	/* The session that makes the call; NULL: the client's own. It must belong to the same client (-KV_EINVAL); a
-	 * blocking call runs on the session's client. If the server refuses the session after a reconnect, the call
-	 * returns that refusal: see kvc_session_open_await. */
-	struct kvc_session *session;
-};
-
-/* kvc_get_await -- read the value of a key into dst.
- *
- * Parks: yes. Thread: worker.
- * Owner: dst is the caller's. If it lies in registered memory (kvc_register), the value arrives there directly; other
- * memory is filled by a copy from the client's buffer. Values of up to 3 KiB come inside the reply.
- * Returns the number of bytes in dst: the length of the value, or of the requested part. After a failure the contents
- * of dst are undefined.
+/* ---- more calls about keys ----
+ * Each reads its key during the call, and returns 0 or a code.
+ * Parks: yes. Thread: worker. kvc_touch and kvc_ttl are for hosts, with the loop codes as well.
  * Errors: also the server codes.
- *   -KV_ENOTFOUND  no such key; or its value has another length (KVC_EXACT); or all servers are down, with
- *                  KVC_DOWN_IS_MISS or after the key's own server said goodbye
- *   -KV_ETOOBIG    the value, or the requested part, is longer than dst_len
- *   -KV_ECORRUPT   the checksum was wrong twice
- *   -KV_EINVAL     call->offset lies beyond the value */
-KVC_API int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, uint64_t dst_len,
-			      const struct kvc_call *call);
+ *   -KV_ENOTFOUND  as for kvc_delete_await */
 
-/* kvc_get_borrowed_await -- read the value of a key into the client's own buffer, without a copy.
- *
- * expect_len: the expected length in bytes; a wrong one costs a second round trip. 0: call->length, and if that is 0,
- * too, the length of the client's previous value.
- * Parks: yes. Thread: worker.
- * Owner: the borrowed piece is the caller's until kvc_borrowed_release. *out is zeroed on failure.
- * Returns out->len.
- * Errors: as kvc_get_await, but
- *   -KV_ETOOBIG    the value is larger than half of the buffer
- *   -KV_EBUSY      also: its length changed at each attempt */
-KVC_API int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key key, uint64_t expect_len,
-				       const struct kvc_call *call, struct kvc_borrowed *out);
-
-/* kvc_put_await -- store a value of 1 byte to 1 GiB. It becomes visible as a whole or not at all.
- *
- * Storing the same bytes again succeeds and counts as a use; the later of both expiry times holds.
- * Parks: yes. Thread: worker.
- * Owner: data is the caller's. If it lies in registered memory or in a borrowed piece of this client, the server reads
- * it there, or the client writes it from there; other memory is copied, and so are values of up to 16 KiB that the
- * client writes. Values of up to 3 KiB travel inside the request, or with the other items of their batch.
- * kvc_server_info.put_way tells how larger ones travel.
- * Errors: also the server codes.
- *   -KV_EEXIST     other bytes are stored under the key, and stay. This is normal for blocks that were computed again,
- *                  since their last bits differ: treat it as stored (counter put_conflicts, not errors)
- *   -KV_ENOMEM     also: the server cannot make room
- *   -KV_ETOOBIG    longer than 1 GiB, than kv-server --value-max, or than a shard
- *   -KV_ELEFT      all servers are down, and the key's own has said goodbye */
-KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *data, uint64_t len,
-			  const struct kvc_call *call);
-
-/* kvc_exists_await -- find out which of n keys exist, with one round trip for each 1,024 of them.
- *
- * out_found[i] becomes 1 if key i exists, else 0; *out_prefix becomes the number of keys before the first one that does
- * not exist. Either pointer may be NULL. If all servers are down, keys do not exist, with KVC_DOWN_IS_MISS or after
- * their own server said goodbye. The servers compare digests of 8 bytes: with a probability of one in 2^64 a key seems
- * to exist because another one has its digest. If out_found is NULL, keys far behind the first missing one are not
- * asked for, and errors there go unnoticed.
- * Parks: yes. Thread: worker.
- * Owner: keys are the caller's. On failure *out_prefix is untouched, and out_found may be written in part.
- * Returns 0 or a code. Errors: the server codes, if any
- * server that is asked fails. */
-KVC_API int kvc_exists_await(struct kvc_client *client, const struct kvc_key *keys, unsigned n, uint8_t *out_found,
-			     unsigned *out_prefix, const struct kvc_call *call);
-
-/* The calls about one key. Each parks. Thread: worker. The key is read during the call. They return 0 or a code.
- * Errors: also the server codes.
- *   -KV_ENOTFOUND  no such key; or all servers are down, with KVC_DOWN_IS_MISS or after the key's own server said
- *                  goodbye */
-
-/* kvc_delete_await -- delete a value. A GET in progress completes. */
-KVC_API int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
 /* kvc_touch_await -- set a value's time to live to call->ttl_s from now (0: the server's default). Counts as a use. */
 KVC_API int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
+KVC_API int kvc_touch(struct kvc_pool *pool, struct kvc_key key, const struct kvc_call *call);
 /* kvc_ttl_await -- the remaining time to live of a value, in milliseconds; UINT64_MAX: it does not expire. Does not
  * count as a use. out_left_ms may be NULL. */
 KVC_API int kvc_ttl_await(struct kvc_client *client, struct kvc_key key, uint64_t *out_left_ms,
 			  const struct kvc_call *call);
+KVC_API int kvc_ttl(struct kvc_pool *pool, struct kvc_key key, uint64_t *out_left_ms, const struct kvc_call *call);
 /* kvc_pin_await -- protect a value from eviction, until it is unpinned, deleted or expires, or the pool (or
  * call->session) is closed.
  *
@@ -603,171 +838,8 @@ KVC_API int kvc_ttl_await(struct kvc_client *client, struct kvc_key key, uint64_
  *                  and all sessions together half of it, or less if stages of PUTs and leases leave less */
 KVC_API int kvc_pin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
 /* kvc_unpin_await -- remove the pin of a value. While its server is down the call fails, but the pin is not set again.
- */
+ * */
 KVC_API int kvc_unpin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
-
-/* kvc_ping_await -- request an answer from each shard of call->server in turn (call->shard: from that one alone).
- * Parks: yes. Thread: worker. Returns 0 when all have answered.
- * Errors: also the server codes.
- *   -KV_EINVAL     there is no such server or shard
- *   -KV_ELEFT      the server has said goodbye, and is not back */
-KVC_API int kvc_ping_await(struct kvc_client *client, const struct kvc_call *call);
-
-/* How a server's drain is bounded. 0: as the server's own options say. */
-struct kvc_drain {
-	size_t size;
-	uint64_t time_ns;            /* from now to its end at the latest: whole milliseconds, a day at most */
-	uint64_t bytes_s;            /* at which it may put values to the other servers */
-	struct kvc_drained *drained; /* NULL, or with its size set: filled if the call returns 0 */
-};
-
-/* Why a value of a server that drained is at no other server. */
-enum kvc_left {
-	KVC_LEFT_TIME,        /* the time for that was over */
-	KVC_LEFT_FULL,        /* the other servers have no room for it */
-	KVC_LEFT_UNREACHABLE, /* no other server that could take it answers */
-	KVC_LEFT_ALONE,       /* the cluster has no other member that stays */
-	KVC_LEFT_OFF,         /* the server was told to push none (--drain-mb 0) */
-	KVC_LEFT_TOO_BIG,     /* it is larger than the other server allows */
-	KVC_LEFT_DAMAGED,     /* its bytes do not have their checksum */
-	KVC_LEFT_REFUSED,     /* the other server refused it: it may have deleted its key */
-	KVC_LEFT_STUCK,       /* a thread of the server did not answer */
-	KVC_LEFT_REASONS
-};
-
-/* What came of a drain. All values are at other servers if `values` is `of`. */
-struct kvc_drained {
-	size_t size;
-	bool known;                      /* the server has said so; else all that follows is 0 */
-	uint64_t values, bytes;          /* values that other servers have, and their bytes */
-	uint64_t of;                     /* `values`, and those that no other server has */
-	uint64_t gone;                   /* values beside them that were deleted or expired meanwhile */
-	uint64_t left[KVC_LEFT_REASONS]; /* `of` less `values`, by reason */
-};
-
-/* kvc_drain_await -- have call->server drain: it pushes its values to the other servers of its view, the hottest first,
- * finishes the requests that it has, says goodbye to all clients, and ends. It is for operators (kv-client drain): a
- * server allows it only with --allow-drain.
- *
- * Returns 0 when the server has said goodbye: drain->drained says how many of its values other servers have. Also when
- * a view of the cluster says that it is no member any more; the report is not known then. drain: NULL, or with its size
- * set. Without call->timeout_ns the deadline is the end that the server names, and 5 s; the question itself is answered
- * within the pool's timeout. A call that ends early takes nothing back: the server drains.
- * Parks: yes. Thread: worker.
- * Errors: also the server codes.
- *   -KV_EINVAL     there is no such server
- *   -KV_ENOTSUP    the server lets no client ask for that
- *   -KV_EPEERDOWN  also: the server went without a goodbye
- *   -KV_ELEFT      the server has said goodbye before, and is not back */
-KVC_API int kvc_drain_await(struct kvc_client *client, const struct kvc_drain *drain, const struct kvc_call *call);
-
-/* One of several places in memory that a value lies in. */
-struct kvc_span {
-	void *data;
-	uint64_t len;           /* bytes of value; gaps between slices do not count */
-	uint64_t slice, stride; /* as in struct kvc_item */
-};
-
-enum { KVC_SPANS_MAX = 1024, KVC_PARTS_OF_ITEM_MAX = 1024 };
-
-/* How far one item, and no other, is that is read in parts. The caller's, and as the item's data the library's during
- * the call; it may be read meanwhile. The call begins by setting it to 0 parts: one that was used before needs no
- * zeroing, and says 0 when the submission has returned. */
-struct kvc_arrival {
-	uint32_t parts; /* for kvc_arrival_parts */
-	uint32_t reserved_32;
-	uint64_t priv[12]; /* the library's */
-};
-
-/* kvc_arrival_parts -- how many parts of the value, from its beginning, are at their place and verified (unless
- * KVC_NO_VERIFY). A part that the value has not filled does not count: of a value that is shorter than its item this
- * stays below num_parts when the item is over. The bytes of these may be read, and are not written to again, even if
- * the item fails later: what was told stays right. The number only rises during a call. NULL: 0. Thread: any; never
- * blocks. */
-KVC_API uint32_t kvc_arrival_parts(const struct kvc_arrival *arrival);
-
-/* More about an item than one place. */
-struct kvc_layout {
-	size_t size;
-	/* The value lies in these, in this order: such as the K and the V tensors of each layer. item.len is the sum of
-	 * their lengths, and the item's data, slice and stride are 0; else it fails with -KV_EINVAL, as it does if
-	 * there are more than KVC_SPANS_MAX. Spans of a GET must not overlap: in what two of them share either may be,
-	 * or the item fails with -KV_ECORRUPT. Spans as long as each other, the last one at most, and evenly apart are
-	 * slices; others are copied, also from and to registered memory. */
-	const struct kvc_span *spans;
-	uint32_t num_spans; /* 0: none, the item says where the value lies */
-	/* GET in parts, at most KVC_PARTS_OF_ITEM_MAX: part i ends where part_ends[i] bytes of the value are, and the
-	 * last one at item.len. Part 0 of all items of the batch is asked for first, then part 1, and so on; each is
-	 * verified by itself and then counted in *arrival: so layer 0 of all blocks can be used while layer 1 is still
-	 * coming. call->offset and call->length must be 0. All parts are of one value: an item whose value is replaced
-	 * meanwhile ends with -KV_ENOTFOUND. For PUT these three must be 0 (else -KV_EINVAL).
-	 * Of items of one batch that share *arrival, only the last has it, and the others fail with -KV_EINVAL.
-	 * An item that is shorter than its place succeeds, unless the call has KVC_EXACT: look at its result. */
-	uint32_t num_parts;
-	const uint64_t *part_ends;
-	struct kvc_arrival *arrival;
-};
-
-/* One item of a batch. */
-struct kvc_item {
-	struct kvc_key key;
-	void *data;   /* destination of GET, source of PUT */
-	uint64_t len; /* bytes of value that data can take (GET) or has (PUT); gaps between slices do not count */
-	/* The value is slices of `slice` bytes that begin `stride` bytes apart, from data on: one block in many layers.
-	 * If slice is 0, or at least len, the value is contiguous. If stride is below slice, the item fails with
-	 * -KV_EINVAL, as it does if slices begin in registered memory and end behind it. What lies between slices is
-	 * never written. Slices are read and written where they lie, if that is
-	 * registered memory; but they are copied if the item is small, if they are pulled, and by PUT if they are
-	 * shorter than 16 KiB, or than what the client writes at a time. */
-	uint64_t slice, stride;
-	int64_t result; /* out. GET: the value's length or a code; PUT: 0 or a code */
-	/* NULL: data, slice and stride say all. (A library that does not know the layout says -KV_EINVAL, and its size
-	 * says the same of what is added to it.) Not copied: as data, it is the library's during the call. */
-	const struct kvc_layout *layout;
-};
-
-/* kvc_get_batch_await, kvc_put_batch_await -- GET or PUT n items at once, each with its own result. n has no limit but
- * the deadline, which is one for all.
- *
- * Items of one server do not wait for those of another; the call waits for all. Items that succeeded stay done when
- * others fail.
- * Parks: yes. Thread: worker.
- * Owner: items, their keys, data and layouts are the caller's. Every result is written. If the whole batch was refused
- * or given up before it began, each result is that code.
- * Returns 0 when every item succeeded, else the code of the first item that did not.
- * Errors: per item, as kvc_get_await and kvc_put_await. -KV_EINVAL, and no result is written: an item is under way in
- * another call; or, in builds with assertions, two items of a GET share bytes.
- *   -KV_EINVAL     also: what the item says of its place is wrong (struct kvc_item, struct kvc_layout)
- *   -KV_ENOTFOUND  also: an item that is read in parts was replaced after its first part was counted */
-KVC_API int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n,
-				const struct kvc_call *call);
-KVC_API int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n,
-				const struct kvc_call *call);
-
-/* Statistics of a server. Over all its shards, counters and gauges are added up, and of maxima the largest is taken.
- * Strings are static. docs/reference/counters.md has a line about each item. */
-enum kvc_stat_kind {
-	KVC_STAT_COUNTER, /* only rises while the server runs */
-	KVC_STAT_GAUGE,   /* as of now */
-	KVC_STAT_MAXIMUM  /* since the server was started */
-};
-struct kvc_stat_item {
-	const char *name;
-	uint64_t value;
-	const char *group; /* "requests", "answers", "time", "memory", "peers", "fabric" */
-	const char *unit;  /* "", "bytes", "ns" */
-	enum kvc_stat_kind kind;
-	uint32_t reserved_32;
-	uint64_t reserved[2];
-};
-
-/* kvc_stat_await -- read the statistics of call->server (call->shard: of that shard alone), at most max items.
- * Parks: yes. Thread: worker. Returns how many items were written.
- * Errors: also the server codes.
- *   -KV_EINVAL     there is no such server or shard
- *   -KV_ELEFT      the server has said goodbye, and is not back */
-KVC_API int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigned max,
-			   const struct kvc_call *call);
 
 /* ---- sessions of logical clients ----
  * Each client has a session of its own at every server. A program that serves many users may open more, one for each
@@ -793,8 +865,8 @@ struct kvc_session_options {
  * Owner: options are read during the call; NULL: all defaults. *out is the caller's until kvc_session_close.
  * Errors: after a failure it is open nowhere.
  *   -KV_EDENIED    a server refuses the key or identity. After the fifth refusal within a minute the server ends the
- *                  client's whole connection: every call on it, of any session, ends with -KV_EPEERDOWN or is tried
- *                  again on the next connection
+ *                  client's whole connection: every call on it, of any session, returns -KV_EPEERDOWN or is retried on
+ *                  the next connection
  *   -KV_EFULL      kv-server --max-clients or --max-sessions is reached
  *   -KV_EINVAL     options->psk is not "identity:hex"
  *   -KV_ENOTSUP    the server is of an older release, without sessions
@@ -811,14 +883,14 @@ KVC_API int kvc_session_open_await(struct kvc_client *client, const struct kvc_s
  * is closed ends with it, and must not be used afterwards.
  * Errors:
  *   -KV_EBUSY      nothing was done: a call with the session is in progress; or it is being closed already; or its pins
- *                  are still being made again after a reconnect. While it is being closed, calls that begin with it
- *                  end with -KV_EINVAL
+ *                  are still being set again after a reconnect. While it is being closed, calls that begin with it
+ *                  return -KV_EINVAL
  *   -KV_ECLOSED    the pool is being closed, and the session ends with it
  *   -KV_ETIMEOUT   it is closed here, but a server has not confirmed */
 KVC_API int kvc_session_close_await(struct kvc_client *client, struct kvc_session **session, uint64_t timeout_ns);
 
-/* kvc_session_open, kvc_session_close -- the same for other threads; the session is opened on the client of worker w.
- * While it is being closed, no call with the session may be in progress or begin.
+/* kvc_session_open, kvc_session_close -- the same for hosts; the session is opened on the client of worker w. While it
+ * is being closed, no call with the session may be in progress or begin.
  * Blocks: by the timeout. Thread: host.
  * Errors: also the loop codes; after these nothing was done. */
 KVC_API int kvc_session_open(struct kvc_pool *pool, unsigned w, const struct kvc_session_options *options,
@@ -828,7 +900,7 @@ KVC_API int kvc_session_close(struct kvc_pool *pool, struct kvc_session **sessio
 struct kvc_session_info {
 	size_t size;
 	unsigned client;            /* the index of its client */
-	bool open;                  /* at the server asked about */
+	bool open;                  /* at the requested server */
 	int status;                 /* why it is not open: the server's refusal; 0: it is open, or still to be opened */
 	uint32_t number;            /* by which the server knows it, within the client's connection */
 	uint32_t credits;           /* requests without a reply that it may have at each shard */
@@ -837,147 +909,96 @@ struct kvc_session_info {
 	uint64_t requests, replies; /* at all servers together, since it was opened */
 };
 
-/* kvc_session_info -- how a session stands at server `server` (an index into options.servers). out->size is set before.
+/* kvc_session_info -- the state of a session at server `server` (an index into options.servers).
  * Blocks: by the pool's timeout; not for a worker of the session's own loop. Thread: host, or such a worker.
  * Errors: also the loop codes.
  *   -KV_EINVAL     there is no such server, or it is no session of this pool */
 KVC_API int kvc_session_info(struct kvc_pool *pool, struct kvc_session *session, unsigned server,
 			     struct kvc_session_info *out);
 
-/* ---- the same for other threads ----
- * Each does what its _await namesake does, for a thread that is no worker. It runs on the clients of the pool in turn,
- * or on the client of call->session.
- * Blocks: by the deadline and the grace. Thread: host.
- * Errors: those of the namesake, and the loop codes. */
+/* ---- calls to one server ---- */
 
-KVC_API int64_t kvc_get(struct kvc_pool *pool, struct kvc_key key, void *dst, uint64_t dst_len,
-			const struct kvc_call *call);
-KVC_API int kvc_put(struct kvc_pool *pool, struct kvc_key key, const void *data, uint64_t len,
-		    const struct kvc_call *call);
-KVC_API int kvc_exists(struct kvc_pool *pool, const struct kvc_key *keys, unsigned n, uint8_t *out_found,
-		       unsigned *out_prefix, const struct kvc_call *call);
-KVC_API int kvc_delete(struct kvc_pool *pool, struct kvc_key key, const struct kvc_call *call);
-KVC_API int kvc_touch(struct kvc_pool *pool, struct kvc_key key, const struct kvc_call *call);
-KVC_API int kvc_ttl(struct kvc_pool *pool, struct kvc_key key, uint64_t *out_left_ms, const struct kvc_call *call);
+/* kvc_ping_await -- request an answer from each shard of call->server in turn (call->shard: from that one alone).
+ * kvc_ping is for hosts, with the loop codes as well.
+ * Parks: yes. Thread: worker. Returns 0 when all have answered.
+ * Errors: also the server codes.
+ *   -KV_EINVAL     there is no such server or shard
+ *   -KV_ELEFT      the server has said goodbye, and is not back */
+KVC_API int kvc_ping_await(struct kvc_client *client, const struct kvc_call *call);
 KVC_API int kvc_ping(struct kvc_pool *pool, const struct kvc_call *call);
-/* kvc_get_batch, kvc_put_batch -- a large batch is cut into parts of neighbouring items, one for each thread of the
- * pool and 16 at most, which work at the same time. A part has at least 2 MiB, counting 16 KiB for each item beside its
- * bytes. A batch with call->session is one part.
- * Results, deadline and counters are as of one batch; the phases are those of the part that took longest. A part whose
- * loop does not come to it fails alone. */
-KVC_API int kvc_get_batch(struct kvc_pool *pool, struct kvc_item *items, unsigned n, const struct kvc_call *call);
-KVC_API int kvc_put_batch(struct kvc_pool *pool, struct kvc_item *items, unsigned n, const struct kvc_call *call);
-KVC_API int kvc_stat(struct kvc_pool *pool, struct kvc_stat_item *out, unsigned max, const struct kvc_call *call);
 
-/* ---- queues: submit now, reap later ----
- * For a program with an event loop of its own. Any thread submits batches to a queue, which gives each an id. One
- * thread reaps: when the queue's descriptor is readable, one call takes all that is over. Every id gets exactly one
- * completion, by its deadline and the grace, whether or not a server was ever reached; ids come in the order in which
- * they ended.
- *
- * Owner: items, their keys, data and layouts, and what call->phases points to, are not copied. From the submission
- * until the completion was reaped they are the library's: leave them alone and keep them. An item is in one id at a
- * time. Afterwards nothing touches them any more. The array may be reused at once, and registered memory given back.
- *   An id has its deadline from its submission. If a loop did not come to it by then, because it is busy or stands
- * still, nothing was begun, and kvc_reap takes it back with -KV_ETIMEOUT; the descriptor becomes readable for that.
- * Only what was begun has the grace on top.
- *   fork(): in a child all calls on a queue of the parent end with -KV_ECLOSED. The child must not poll the descriptor.
- */
-
-struct kvc_queue;
-
-struct kvc_queue_options {
-	size_t size;
-	/* 1,024; at most 65,536: ids that may be submitted and not reaped. Each takes some 300 bytes, and 100 for each
-	 * thread of the pool (16 at most). */
-	uint32_t depth;
-	uint32_t reserved;
+/* Statistics of a server. Over all its shards, counters and gauges are added up, and of maxima the largest is taken.
+ * Strings are static. docs/reference/counters.md has a line about each item. */
+enum kvc_stat_kind {
+	KVC_STAT_COUNTER, /* only rises while the server runs */
+	KVC_STAT_GAUGE,   /* as of now */
+	KVC_STAT_MAXIMUM  /* since the server was started */
 };
-
-/* kvc_queue_open -- open a queue of the pool. A pool may have several. It takes all memory and three descriptors at
- * once; submitting takes none.
- * Thread: any; never blocks. Owner: *out is the caller's until kvc_queue_close. options NULL: all defaults.
- * Errors:
- *   -KV_EINVAL     options->depth is too large
- *   -KV_ELIMIT     the process has no descriptor left */
-KVC_API int kvc_queue_open(struct kvc_pool *pool, const struct kvc_queue_options *options, struct kvc_queue **out,
-			   struct kv_error *err);
-
-/* kvc_queue_fd -- the descriptor to wait on: by poll, epoll or io_uring's poll, level-triggered. It is readable as long
- * as completions wait, and rarely when there are none. kvc_reap is what reads it: do not read, write or close it.
- * Thread: any; never blocks. Returns the descriptor, which is the queue's, or a code. */
-KVC_API int kvc_queue_fd(const struct kvc_queue *queue);
-
-/* kvc_queue_close -- cancel what is under way, wait until no memory of the caller is used any more, and free the queue.
- *
- * Ids that were not reaped are dropped: their items have their results, and no completion comes. Reap first, until
- * there is nothing, to drop none. A queue may be closed after its pool, but not while another thread closes that.
- * Blocks: by the grace, and a fence, as after kvc_cancel. Thread: host; no other thread may be in a call on the queue,
- * or begin one.
- * Owner: *queue becomes NULL, and may be NULL already.
- * Returns how many ids were dropped.
- * Errors:
- *   -KV_EINVAL     on a loop's thread: nothing was done */
-KVC_API int kvc_queue_close(struct kvc_queue **queue);
-
-/* kvc_submit_get, kvc_submit_put, kvc_submit_exists, kvc_submit_delete -- submit a batch of n items, each of which gets
- * its own result.
- *
- * GET and PUT do what kvc_get_batch and kvc_put_batch do. EXISTS and DELETE look at the items' keys alone; the result
- * of an item is for EXISTS 1 or 0, for DELETE 0, or a code. A prefix is as long as results are 1 from the first item
- * on. Items of a server that is slow hold up no items of another.
- * A large batch is spread over the threads of the pool, unless it has call->session or call->phases. n may be 0: the id
- * is over at once.
- * tag: comes back in the completion.
- * Thread: any, also several at once; never blocks, takes no lock and no memory.
- * Owner: see above; call itself is read during the call only. call->session must stay open until the completion was
- * reaped.
- * Returns the id, above 0; it is never used again. Errors: nothing was begun, and no completion comes.
- *   -KV_EBUSY      the queue is full (options.depth; half of it for KVC_BACKGROUND), or that of a loop: reap, and
- *                  submit again
- *   -KV_EINVAL     also: an item is under way in another id; in builds with assertions, two items of a GET share
- *                  bytes
- * Per item, in the completion: as kvc_get_await, kvc_put_await, kvc_exists_await and kvc_delete_await, and
- *   -KV_ECANCELED  kvc_cancel or kvc_queue_close
- *   -KV_ECLOSED    kvc_pool_close, which ends all ids before it returns: reap them afterwards, and close the queue
- *   -KV_EBUSY      also: the loop of this part of a large batch takes no more */
-KVC_API int64_t kvc_submit_get(struct kvc_queue *queue, struct kvc_item *items, unsigned n, const struct kvc_call *call,
-			       uint64_t tag);
-KVC_API int64_t kvc_submit_put(struct kvc_queue *queue, struct kvc_item *items, unsigned n, const struct kvc_call *call,
-			       uint64_t tag);
-KVC_API int64_t kvc_submit_exists(struct kvc_queue *queue, struct kvc_item *items, unsigned n,
-				  const struct kvc_call *call, uint64_t tag);
-KVC_API int64_t kvc_submit_delete(struct kvc_queue *queue, struct kvc_item *items, unsigned n,
-				  const struct kvc_call *call, uint64_t tag);
-
-struct kvc_completion {
-	uint64_t id, tag;
-	struct kvc_item *items; /* the caller's again, with a result in each */
-	uint32_t n;
-	int32_t result; /* 0 when every item succeeded, else the code of the first item that did not */
-	uint32_t op;    /* enum kvc_op */
+struct kvc_stat_item {
+	const char *name;
+	uint64_t value;
+	const char *group; /* "requests", "answers", "time", "memory", "peers", "fabric" */
+	const char *unit;  /* "", "bytes", "ns" */
+	enum kvc_stat_kind kind;
 	uint32_t reserved_32;
 	uint64_t reserved[2];
 };
 
-/* kvc_reap -- take completions, at most max.
- * Thread: any, one at a time; never blocks, and takes a bounded time, however many ids there are: where thousands have
- * ended, or may have, the next call goes on. Returns how many were written to out; 0: none is over, the next call goes
- * on, or max is 0. What does not fit in out stays, and the descriptor stays readable, also until such a next call.
- * Errors:
- *   -KV_EBUSY      another thread is reaping */
-KVC_API int kvc_reap(struct kvc_queue *queue, struct kvc_completion *out, unsigned max);
+/* kvc_stat_await -- read the statistics of call->server (call->shard: of that shard alone), at most max items. kvc_stat
+ * is for hosts, with the loop codes as well.
+ * Parks: yes. Thread: worker. Returns how many items were written.
+ * Errors: as kvc_ping_await. */
+KVC_API int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigned max,
+			   const struct kvc_call *call);
+KVC_API int kvc_stat(struct kvc_pool *pool, struct kvc_stat_item *out, unsigned max, const struct kvc_call *call);
 
-/* kvc_cancel -- give an id up. Its completion comes all the same, and soon. An id that was not begun ends at once. So
- * does one that only waits: for room, for a connection, for a busy server, for its session, for another copy of its
- * value. One with a request under way ends within the grace, and a fence where the request names memory of the caller.
- * Items that were done have their results, the others -KV_ECANCELED; a PUT or DELETE among these may have been done.
- * Thread: any; never blocks.
- * Returns 0, also for an id that was cancelled before and is not over.
- * Errors:
- *   -KV_ENOTFOUND  there is no such id, or it is over: reap it, unless that was done
- *   -KV_EBUSY      the queue of a loop is full: call again */
-KVC_API int kvc_cancel(struct kvc_queue *queue, uint64_t id);
+/* The bounds of a server's drain. 0: as the server's own options say. */
+struct kvc_drain {
+	size_t size;
+	uint64_t time_ns;            /* from now to its end at the latest: whole milliseconds, a day at most */
+	uint64_t bytes_s;            /* at which it may put values to the other servers */
+	struct kvc_drained *drained; /* NULL, or with its size set: filled if the call returns 0 */
+};
+
+/* Why a value of a server that drained is at no other server. */
+enum kvc_left {
+	KVC_LEFT_TIME,        /* the drain's time was over */
+	KVC_LEFT_FULL,        /* the other servers have no room for it */
+	KVC_LEFT_UNREACHABLE, /* no other server that could take it answers */
+	KVC_LEFT_ALONE,       /* the cluster has no other member that stays */
+	KVC_LEFT_OFF,         /* the server's options forbid the push (--drain-mb 0) */
+	KVC_LEFT_TOO_BIG,     /* it is larger than the other server allows */
+	KVC_LEFT_DAMAGED,     /* its bytes do not have their checksum */
+	KVC_LEFT_REFUSED,     /* the other server refused it: it may have deleted its key */
+	KVC_LEFT_STUCK,       /* a thread of the server did not answer */
+	KVC_LEFT_REASONS
+};
+
+/* The result of a drain. All values are at other servers if `values` is `of`. */
+struct kvc_drained {
+	size_t size;
+	bool known;                      /* the server has reported it; else all fields below are 0 */
+	uint64_t values, bytes;          /* values that other servers have, and their bytes */
+	uint64_t of;                     /* `values`, and those that no other server has */
+	uint64_t gone;                   /* further values, which were deleted or expired during the drain */
+	uint64_t left[KVC_LEFT_REASONS]; /* `of` less `values`, by reason */
+};
+
+/* kvc_drain_await -- have call->server drain: it pushes its values to the other servers of its view, the hottest first,
+ * finishes the requests that it has, says goodbye to all clients, and ends. It is for operators (kv-client drain): a
+ * server allows it only with --allow-drain.
+ *
+ * Returns 0 when the server has said goodbye: drain->drained reports how many of its values other servers have. Also
+ * when a view of the cluster no longer has the server; the report is not known then. drain: NULL, or with its size set.
+ * Without call->timeout_ns the deadline is 5 s after the end that the server names; the server must name it within the
+ * pool's timeout. A call that ends early does not stop the drain.
+ * Parks: yes. Thread: worker.
+ * Errors: also the server codes.
+ *   -KV_EINVAL     there is no such server
+ *   -KV_ENOTSUP    the server allows no client to drain it
+ *   -KV_EPEERDOWN  also: the server ended without a goodbye
+ *   -KV_ELEFT      the server has said goodbye before, and is not back */
+KVC_API int kvc_drain_await(struct kvc_client *client, const struct kvc_drain *drain, const struct kvc_call *call);
 
 /* ---- what a pool runs on, and how it does ---- */
 
@@ -993,29 +1014,29 @@ struct kvc_info {
 	uint64_t message_bytes; /* all registered message buffers */
 	/* chunk_bytes: the most that one data operation moves; eager_bytes: the largest message that the provider sends
 	 * at once; tx_depth, cq_depth: operations that an endpoint and its completion queue take; credits: requests
-	 * that a link may have out, of the link with the fewest; 0: no server is up. */
+	 * that a link may have in flight, of the link with the fewest; 0: no server is up. */
 	uint32_t chunk_bytes, eager_bytes, tx_depth, cq_depth, credits;
 	char security[16];   /* "psk", "certificate", "none" */
 	char congestion[32]; /* congestion control of TCP connections accepted on loopback ("reno"); "": the system's */
 	char mode[16];       /* how values come from the servers that are up: "push", "pull", or "mixed" */
-	char memory[160];    /* what the receive buffers consist of: "256 MiB in 2 MiB pages" */
-	/* What was placed where: "clients 0-3 on node 0; 4 of 4 threads bound to CPUs there", "one node", "off". */
+	char memory[160];    /* the pages of the receive buffers: "256 MiB in 2 MiB pages" */
+	/* The placement: "clients 0-3 on node 0; 4 of 4 threads bound to CPUs there", "one node", "off". */
 	char numa[200];
 	uint64_t register_ns; /* how long registering the buffers took, all clients together */
 	char no_door[160];    /* why no doorkeeper guards the clients' fabric ports; "": one does */
 };
 
-/* kvc_info -- what the pool runs on. out->size is set before. Returns 0 or a code. Thread: any; never blocks. */
+/* kvc_info -- describe the pool: provider, endpoints, buffers. Returns 0 or a code. Thread: any; never blocks. */
 KVC_API int kvc_info(struct kvc_pool *pool, struct kvc_info *out);
 
-/* What a call did, for kvc_counters.results. */
+/* The kinds of calls in kvc_counters.results and kvc_completion.op. */
 enum kvc_op {
 	KVC_OP_GET,    /* every item of a batch counts as one */
 	KVC_OP_PUT,    /* likewise */
 	KVC_OP_EXISTS, /* a call, or an item that was submitted */
 	KVC_OP_DELETE,
-	KVC_OP_TOUCH, /* kvc_ttl_await, too */
-	KVC_OP_PIN,   /* kvc_unpin_await, too */
+	KVC_OP_TOUCH, /* and kvc_ttl_await */
+	KVC_OP_PIN,   /* and kvc_unpin_await */
 	KVC_OP_PING,
 	KVC_OP_STAT,
 	KVC_OP_BORROW, /* kvc_borrow_await */
@@ -1037,54 +1058,55 @@ KVC_API int kvc_result_code(unsigned column);
 struct kvc_counters {
 	size_t size;
 	/* errors: operations that failed, without misses and put_conflicts: the sum over `results`. timeouts: those
-	 * that ended with -KV_ETIMEOUT. */
+	 * that returned -KV_ETIMEOUT. */
 	uint64_t gets, puts, exists, deletes, hits, misses, errors, timeouts, retries, corrupt, reconnects, fences;
 	uint64_t bytes_in, bytes_out, stale_immediates, bad_frames, eagain, cancels, quarantined_bytes;
 	uint64_t requests;   /* sent to servers: a call may need several */
-	uint64_t replies;    /* that came for them */
+	uint64_t replies;    /* received for them */
 	uint64_t room_waits; /* requests that waited for room: an entry, a piece of the buffer, immediates */
 	uint64_t room_wait_ns, room_wait_max_ns; /* how long: the sum; the longest */
 	uint64_t queue_ns, queue_max_ns; /* how long requests with room waited to be sent (for credits): sum; longest */
-	uint64_t orphans;                /* requests given up before they were over */
+	uint64_t orphans;                /* requests whose caller gave up before they ended */
 	uint64_t lost_connections;       /* attachments that ended without a goodbye */
 	uint64_t slow;                   /* calls that took slow_ns or longer */
 	uint64_t results[KVC_OPS_MAX][KVC_RESULTS];
-	uint64_t pulls;         /* ranges of values that were read out of servers' memory */
-	uint64_t pulls_expired; /* pulls that were too late: the lease was over, and the range was asked for again */
-	uint64_t door_let_in;   /* connections to the clients' fabric ports that the doorkeeper let in */
-	uint64_t door_turned;   /* those that it turned away */
-	uint64_t door_aliens;   /* those that it ended because of what they sent */
-	uint64_t pins_again;    /* pins that were made again on a new connection */
-	uint64_t pins_lost;     /* pins that could not be made again or moved: see kvc_options.pin_lost */
-	uint64_t put_conflicts; /* PUTs (and items of batches) that ended with -KV_EEXIST */
-	/* Attachments that were made again, on the same control connection or on a new one. Those on a new one count in
-	 * `reconnects`, too. */
+	uint64_t pulls;         /* ranges of values that were read from servers' memory */
+	uint64_t pulls_expired; /* pulls that were too late: the lease had expired, and the range was requested again */
+	uint64_t door_let_in;   /* connections to the clients' fabric ports that the doorkeeper admitted */
+	uint64_t door_turned;   /* those that it refused */
+	uint64_t door_aliens;   /* those that it ended because of their messages */
+	uint64_t pins_again;    /* pins that were set again on a new connection */
+	uint64_t pins_lost;     /* pins that could not be set again or moved: see kvc_options.pin_lost */
+	uint64_t put_conflicts; /* PUTs (and items of batches) that returned -KV_EEXIST */
+	/* Attachments that were made again, on the same control connection or on a new one. `reconnects` counts only
+	 * those on a new one. */
 	uint64_t reattaches;
-	uint64_t failovers;  /* calls, and items of batches, that went on at another server when theirs was lost */
-	uint64_t stand_ins;  /* times that a key was asked for at another server than its own, which was down */
-	uint64_t view_epoch; /* of the view of the cluster; 0: there is none */
-	uint64_t members;    /* servers in that view */
-	uint64_t views_old;  /* views that came, and were not followed when they came: too few servers announce them */
+	uint64_t failovers;     /* calls, and items of batches, that continued at another server when theirs was lost */
+	uint64_t stand_ins;     /* times that another server was asked for a key because its own was down */
+	uint64_t view_epoch;    /* of the view of the cluster; 0: there is none */
+	uint64_t members;       /* servers in that view */
+	uint64_t views_old;     /* views that were not followed on arrival: too few servers announce them */
 	uint64_t views_doubted; /* views that could not be used, or not at once: see "The cluster" */
-	uint64_t settle_hits;   /* misses that a former server had the value of, after a change of the view */
-	uint64_t settle_misses; /* misses that were asked for there in vain */
-	uint64_t repairs;       /* values that were copied to the server that has their keys now, and their bytes */
+	uint64_t settle_hits;   /* misses whose value a former server had, after a change of the view */
+	uint64_t settle_misses; /* misses for which a former server was asked in vain */
+	uint64_t repairs;       /* values copied to the server that has their keys now, and their bytes */
 	uint64_t repair_bytes;
-	uint64_t repairs_dropped; /* values that were not: too many waited, or the copy failed */
-	uint64_t copies;          /* second copies that were made (KVC_TWO_COPIES, KVC_HOT_COPIES), and their bytes */
+	uint64_t repairs_dropped; /* values not copied: too many waited, or the copy failed */
+	uint64_t copies;          /* second copies made (KVC_TWO_COPIES, KVC_HOT_COPIES), and their bytes */
 	uint64_t copy_bytes;
-	uint64_t copies_dropped; /* those that were not: their server was behind or lost, or there was no room */
+	uint64_t copies_dropped; /* second copies not made: their server was behind or lost, or there was no room */
 	uint64_t second_hits;    /* misses at the one server of a value kept twice that the other one had */
 	uint64_t view_resets;    /* views that were followed though they are not newer: their source began anew */
-	uint64_t view_votes;     /* servers that announce the view in force, and servers that announce any or none: */
-	uint64_t view_voters;    /* ... of the client with the most of these; see "The cluster" */
+	/* Of the client with the most of these: servers that announce the view in force, and servers that announce any
+	 * or none. See "The cluster". */
+	uint64_t view_votes;
+	uint64_t view_voters;
 	uint64_t pins_moved;     /* pins that followed their keys to other servers */
-	uint64_t copies_yielded; /* values that were deleted where they were, since another server has a younger one */
-	uint64_t
-		deletes_owed; /* DELETEs and TOUCHes that a server was told later, which was out of reach at the time */
+	uint64_t copies_yielded; /* values deleted at one server because another one has a younger value */
+	uint64_t deletes_owed;   /* DELETEs and TOUCHes sent later to a server that was out of reach */
 };
 
-/* kvc_counters -- read the counters. out->size is set before. Returns 0 or a code. Thread: any; never blocks. */
+/* kvc_counters -- read the counters. Returns 0 or a code. Thread: any; never blocks. */
 KVC_API int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out);
 
 /* kvc_metrics_text -- write the pool's counters as a page of metrics in Prometheus' text format 0.0.4, for a host to
@@ -1092,7 +1114,7 @@ KVC_API int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out);
  * several pools shows one, or adds labels.
  *
  * It reads counters as kvc_counters does. Thread: any; never blocks. buf may be NULL with cap 0.
- * Owner: buf is the caller's. What does not fit in cap bytes is left out; a 0 ends the text.
+ * Owner: buf is the caller's. The text is cut to cap bytes, and a 0 ends it.
  * Returns the length of the whole text, without the 0: if it is not less than cap, try again with more (16 KiB are
  * enough). Or a code. */
 KVC_API int64_t kvc_metrics_text(struct kvc_pool *pool, char *buf, size_t cap);
@@ -1105,46 +1127,46 @@ KVC_API int64_t kvc_metrics_text(struct kvc_pool *pool, char *buf, size_t cap);
  *   -KV_EINVAL     counters->size is not that of the library's struct */
 KVC_API int kvc_counters_items(const struct kvc_counters *counters, struct kvc_stat_item *out, unsigned max);
 
-/* One server as one client of the pool sees it. CONNECTING: calls wait, for peer_timeout_ns where another server may
- * stand in; UP: calls run; DOWN: it is avoided, and attempts to connect go on; CLOSED: the client is closed. */
+/* One server as one client of the pool sees it. CONNECTING: calls wait, for peer_timeout_ns if another server may stand
+ * in; UP: calls run; DOWN: it is avoided, and attempts to connect continue; CLOSED: the client is closed. */
 enum kvc_server_state { KVC_SERVER_CONNECTING, KVC_SERVER_UP, KVC_SERVER_DOWN, KVC_SERVER_CLOSED };
 
 /* The state of a member of the cluster. JOINING: it has its share of the keys, and others are asked on its misses. UP.
- * DRAINING: it is given nothing, and still asked. */
+ * DRAINING: it gets no new values, and is still asked. */
 enum kvc_member_state { KVC_MEMBER_NONE, KVC_MEMBER_JOINING, KVC_MEMBER_UP, KVC_MEMBER_DRAINING };
 
 struct kvc_server_info {
 	size_t size;
 	char name[336];   /* as in the list of servers: "NAME=HOST:PORT" or "HOST:PORT" */
-	char node_id[64]; /* its node id, as it tells it; empty: it has none, or was never reached */
+	char node_id[64]; /* the node id that it announced; empty: it has none, or was never reached */
 	enum kvc_server_state state;
 	uint32_t session;         /* the server's number for the attachment */
 	uint64_t incarnation;     /* changes when the server is restarted */
 	uint32_t shards, links;   /* of the attachment; 0 while there is none */
 	uint32_t credits_granted; /* of all links together */
-	uint32_t credits_in_use;  /* requests, cancels and pings out */
+	uint32_t credits_in_use;  /* by requests, cancels and pings in flight */
 	uint32_t queued;          /* requests that wait for a credit */
-	uint32_t inflight;        /* requests sent and not over: without a reply, or with writes still to come */
+	uint32_t inflight;        /* requests sent that have not ended: without a reply, or with writes still to come */
 	uint64_t heard_ns;        /* how long ago the control connection last brought a message; UINT64_MAX: never */
 	uint64_t ping_ns;         /* round trip of a PING over the slowest link, when the attachment was made */
 	/* connects: control connections made (TCP, TLS); attaches: attachments made on them. */
 	uint64_t connects, attaches;
 	uint64_t attempts_failed; /* since the last attachment */
-	uint64_t fences;          /* fences that were made because of this server */
-	char why[512];            /* why it is not UP: cause and way out; empty while it is */
+	uint64_t fences;          /* fences because of this server */
+	char why[512];            /* why it is not UP: cause and remedy; empty while it is */
 	uint32_t pull;            /* 1: the client reads its values (enum kvc_mode) */
 	uint32_t links_up;        /* those of `links` that answer; the others carry nothing, and are pinged again */
 	uint32_t put_way;         /* enum kvc_put_way: how values of more than 3 KiB get there */
 	uint64_t avoided_ns;      /* how long others have stood in for it; 0: it is not DOWN */
-	/* What the view of the cluster says of it. member: its node id there; empty: the view does not name this
-	 * server, or there is no view, and the rest is zeroed. */
+	/* Its row in the view of the cluster. member: its node id there; empty: the view does not name this server, or
+	 * there is no view, and the rest is zeroed. */
 	char member[64];
 	char zone[64];               /* empty: unknown */
-	uint64_t member_incarnation; /* another one each time that the server starts; 0: unknown */
-	uint32_t weight;             /* of its share of the keys, beside those of the other members */
+	uint64_t member_incarnation; /* changes each time that the server starts; 0: unknown */
+	uint32_t weight;             /* of its share of the keys, relative to the other members */
 	enum kvc_member_state member_state;
 	/* The view that this server announces, whether it is followed or not: its epoch and half of its digest, which
-	 * tells views apart. 0: none, or the server has not answered for 30 s. */
+	 * distinguishes views. 0: none, or the server has not answered for 30 s. */
 	uint64_t view_epoch, view_digest;
 };
 
@@ -1153,20 +1175,21 @@ enum kvc_put_way {
 	/* They travel inside requests, at a fraction of GET's speed: the server has no landing area for this client,
 	 * and with this provider it is not safe for it to read (docs/internals/providers.md). */
 	KVC_PUT_INLINE,
-	KVC_PUT_LAND /* the client writes them to memory of the server that is for its PUTs alone */
+	KVC_PUT_LAND /* the client writes them to memory of the server that only this client's PUTs use */
 };
 
-/* kvc_server_info -- server `server` as client `client` sees it, all at one moment: an index into options.servers;
- * members of a view that are not in that list follow, at any number below servers_max. One of the list that the view
- * has at another address (the list has a host's name) is that member, under the name that the list has: calls about a
- * server, too. out->size is set before.
- * Returns 0 or a code.
- * It asks no server, so it waits for nothing but its turn on the client's loop: microseconds, unless a worker keeps the
- * loop's thread, or the provider does.
+/* kvc_server_info -- server `server` as client `client` sees it, all at one moment. `server` is an index into
+ * options.servers; members of a view that are not in that list follow, at any number below servers_max. A server of the
+ * list that the view has at another address (the list has a host's name) is that member, under the name in the list,
+ * also for calls about a server.
+ *
+ * It asks no server: it waits only for its turn on the client's loop. This takes microseconds, unless a worker or the
+ * provider occupies the loop's thread.
  * Blocks: until the loop has answered, by the pool's timeout, and 5 s at most; not for a worker of that loop. Thread:
  * host, or such a worker.
- * kvc_server_info_within -- the same; blocks for wait_ns at most where that is shorter. For the text of an error, which
+ * kvc_server_info_within -- the same; blocks for wait_ns at most if that is shorter. For the text of an error, which
  * must not wait for a loop that stands still.
+ * Return 0 or a code.
  * Errors: also the loop codes.
  *   -KV_EINVAL     there is no such client, and no server with this number or a higher one
  *   -KV_ENOTFOUND  no server has this number now
@@ -1180,17 +1203,17 @@ struct kvc_rail_info {
 	size_t size;
 	char device[64];   /* its libfabric domain, and its IP address on tcp */
 	uint32_t depth;    /* operations that may be in flight, on that rail of the client that takes the fewest */
-	uint32_t inflight; /* operations that are */
-	uint64_t sends, receives, writes, reads,
-		immediates; /* operations posted; messages and immediates that arrived */
+	uint32_t inflight; /* operations in flight */
+	/* Operations posted; messages and immediates that arrived. */
+	uint64_t sends, receives, writes, reads, immediates;
 	uint64_t bytes_written, bytes_read;
 	uint64_t eagain;           /* times the provider took no more */
 	uint64_t failed;           /* operations that completed with an error */
-	uint64_t failures;         /* times that the rail itself failed: it was rebuilt, or is out */
+	uint64_t failures;         /* failures of the rail itself: it was rebuilt, or is out */
 	uint64_t rebuild_failures; /* times that it could not be rebuilt */
 	uint64_t peer_failures;    /* operations that failed because of the other side, or of the way there */
 	int32_t numa_node;         /* of the NIC; -1: unknown */
-	bool out;                  /* it is not used for now: another rail stands for it, and it is tried again */
+	bool out;                  /* it is not used for now: another rail stands in for it, and it is tried again */
 };
 
 /* kvc_rail_info -- like kvc_server_info, but of rail `rail` of client `client`, which has kvc_info.rails of them. */
@@ -1205,10 +1228,10 @@ KVC_API const char *kvc_strerror(int code);
 KVC_API const char *kvc_errname(int code);
 KVC_API const char *kvc_errkey(int code);
 
-/* kvc_program_setup -- set libfabric's environment variables to KVRail's defaults, where the user has not set them.
+/* kvc_program_setup -- set libfabric's environment variables to KVRail's defaults, unless the user has set them.
  *
- * It saves memory and time (docs/internals/providers.md), and no more: a process that does not call it, and in whose
- * environment they are not set, reaches a default server all the same.
+ * This only saves memory and time (docs/internals/providers.md). A process without the variables can still reach a
+ * default server.
  * Thread: main() of a program, before it starts threads and before kvc_pool_open. A library must not call it. */
 KVC_API void kvc_program_setup(void);
 

@@ -4,7 +4,7 @@
 #   awk -v dir=DIR -v version=0.1.0 -f scripts/man-api.awk base/codes.h kvclient/kvclient.h
 #   awk -v list=1 -f scripts/man-api.awk base/codes.h kvclient/kvclient.h     # the names of the pages alone
 #
-# kvclient.3 has what holds for all calls (the comment at the head) and the codes; kvclient_PAGE.3 has a group of calls
+# kvclient.3 has the comment at the head, the rules of all calls and the codes; kvclient_PAGE.3 has a group of calls
 # with their types; each function has a page of its name, which leads to its group's. POSIX awk, as mawk.
 #
 # What it knows of the headers: comments at the left margin; "/* ---- title ----" begins a section; "name -- text" or
@@ -15,9 +15,11 @@
 
 function page_of(title, name) {
 	if (name ~ /stat/) return "info"
+	if (title ~ /ten calls|coroutines/ && name ~ /kvc_(pool_|run|spawn)/) return "pool"
+	if (title ~ /ten calls|coroutines/ && name ~ /kvc_(register|unregister|borrow)/) return "memory"
 	if (title !~ /queue/ && name ~ /batch|kvc_(item|span|layout|arrival)/) return "batches"
 	if (title ~ /runs on/) return "info"
-	if (title ~ /other threads|calls/) return "calls"
+	if (title ~ /calls|coroutines/) return "calls"
 	if (title ~ /queue/) return "queues"
 	if (title ~ /session/) return "sessions"
 	if (title ~ /memory/) return "memory"
@@ -151,6 +153,7 @@ function block(kind, name, text, code) {
 }
 function loose() { if (comment != "") block("text", "", comment, ""); comment = "" }
 
+BEGIN { IN_FULL = "^kvc_[a-z_]+ in full[.] " }
 FNR == 1 { codes = FILENAME ~ /codes\.h$/; at_head = !codes; comment = "" }
 codes {
 	if (match($0, /KV_E[A-Z]+ = [0-9]+/)) {
@@ -247,7 +250,13 @@ function page_write(page,    i, j, n, of, calls, last) {
 			prose(intro[b_section[i]], 0)
 		}
 		last = b_section[i]
-		if (b_kind[i] == "text") { paragraph(); prose(b_text[i], 0); continue }
+		if (b_kind[i] == "text") {
+			s = b_text[i]
+			paragraph()
+			if (match(s, IN_FULL)) { heading("SS", substr(s, 1, RLENGTH - 2)); s = substr(s, RLENGTH + 1) }
+			prose(s, 0)
+			continue
+		}
 		s = b_name[i]
 		if (b_kind[i] == "call" && b_text[i] == "") { gsub(/ /, ", ", s); paragraph(); line("They are " s "."); continue }
 		if (b_kind[i] == "call") { gsub(/ /, "(), ", s); s = s "()" }
@@ -270,6 +279,7 @@ function main_page(    i, j) {
 	heading("SH", "DESCRIPTION")
 	s = head; sub(/^kvclient\.h -- /, "", s)
 	prose(s, 1)
+	prose(intro["rules of all calls"], 1)
 	heading("SH", "FUNCTIONS")
 	for (i = 1; i <= n_pages; i++) {
 		print ".TP\n.BR kvclient_" pages[i] " (3)" > out; fresh = wanted = 0
@@ -290,8 +300,9 @@ function main_page(    i, j) {
 }
 
 END {
-	# A text, or an enum without a name, belongs to the page of what follows it.
-	for (i = n_blocks - 1; i > 0; i--) if (b_kind[i] == "text" || b_name[i] == "enum") b_page[i] = b_page[i + 1]
+	# A text, or an enum without a name, belongs to the page of the block behind it; "NAME in full." to its section's.
+	for (i = n_blocks - 1; i > 0; i--)
+		if ((b_kind[i] == "text" && b_text[i] !~ IN_FULL) || b_name[i] == "enum") b_page[i] = b_page[i + 1]
 	for (i = 1; i <= n_blocks; i++)
 		if (b_kind[i] == "call" && !(b_page[i] in seen)) { seen[b_page[i]]; pages[++n_pages] = b_page[i] }
 	if (list) {
