@@ -90,7 +90,7 @@ static const char *host_span(const char *s, size_t n, const char **out_host, siz
 	*out_len = colon ? (size_t)(colon - s) : n;
 	*out_rest = s + *out_len;
 	if (colon && memchr(colon + 1, ':', (size_t)(s + n - colon - 1)))
-		return "an IPv6 address must stand in brackets, as in [::1]:7411";
+		return "put an IPv6 address in brackets, as in [::1]:7411";
 	if (*out_len == 0)
 		return "the host is missing (to listen on every address, name 0.0.0.0)";
 	return is_name(*out_host, *out_len) ? NULL : "the host has characters that no name or address has";
@@ -272,7 +272,7 @@ static int where_take(const char *text, char out[KV_WHERE_MAX], struct kv_error 
 			       text);
 	kv_hostport_format(&hp, one, sizeof(one));
 	if (kv_where_has(out, one))
-		return kv_fail(err, -KV_EINVAL, "the address %s stands there twice", one);
+		return kv_fail(err, -KV_EINVAL, "the address %s is listed twice", one);
 	if (!kv_where_add(out, one))
 		return kv_fail(err, -KV_EINVAL,
 			       "a server has at most %d addresses, of %d characters together; leave %.100s out",

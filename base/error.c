@@ -65,7 +65,7 @@ static const struct code_row rows[] = {
 	{KV_ERESET, "KV_ERESET", "reset", "the endpoint was rebuilt under the operation"},
 	{KV_EPROVIDER, "KV_EPROVIDER", "provider", "the fabric provider failed"},
 	{KV_EINTERNAL, "KV_EINTERNAL", "internal", "internal error"},
-	{KV_ELEFT, "KV_ELEFT", "left", "the server is shutting down and takes no more requests"},
+	{KV_ELEFT, "KV_ELEFT", "left", "the server is shutting down and accepts no more requests"},
 	{KV_EDELETED, "KV_EDELETED", "deleted", "the key was deleted lately"},
 };
 

@@ -61,7 +61,7 @@ static int line_take(const struct kv_opt *table, const struct kv_opt_refused *re
 		return kv_fail(err, -KV_EINVAL, "%s needs a value: %s = %s", name, name,
 			       row->metavar ? row->metavar : "VALUE");
 	if (row - table < ROWS_MAX && row->type != KV_OPT_STRINGS && seen[row - table])
-		return kv_fail(err, -KV_EINVAL, "%s stands here a second time", name);
+		return kv_fail(err, -KV_EINVAL, "%s is repeated here", name);
 	if (row - table < ROWS_MAX)
 		seen[row - table] = true;
 	return kv_opt_row_set(row, value ? trimmed(value) : NULL, into, err);

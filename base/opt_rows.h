@@ -63,11 +63,12 @@ extern const char *const kv_opt_door_names[];
 /* int: enum kvc_mode of kvclient.h */
 extern const char *const kv_opt_mode_names[];
 #define KV_OPT_MODE_ROW(at, ...)                                                                                       \
-	KV_ROW_CHOICE("mode", at, "MODE", "auto", kv_opt_mode_names,                                                   \
-		      "Who moves the bytes of a GET. push: the server; pull: the client, if the server allows it "     \
-		      "(--allow-pull); auto: pull if the server allows it and the provider emulates writes but not "   \
-		      "reads. One of",                                                                                 \
-		      __VA_ARGS__)
+	KV_ROW_CHOICE(                                                                                                 \
+		"mode", at, "MODE", "auto", kv_opt_mode_names,                                                         \
+		"Which side moves the bytes of a GET. push: the server; pull: the client, if the server allows it "    \
+		"(--allow-pull); auto: pull if the server allows it and the provider emulates writes but not "         \
+		"reads. One of",                                                                                       \
+		__VA_ARGS__)
 
 /* ---- a run ---- */
 

@@ -173,8 +173,8 @@ static int psks_add(struct secret_psks *keys, const struct secret_psk *psk, cons
 {
 	if (psks_find(keys, psk->identity))
 		return kv_fail(err, -KV_EINVAL,
-			       "%s, line %u: there is a second key for the identity %s; each key needs an identity of "
-			       "its own (`kv-server --make-psk` gives it one)",
+			       "%s, line %u: a second key for the identity %s; each key needs "
+			       "its own identity (`kv-server --make-psk` makes one)",
 			       r->source, r->number, psk->identity);
 	if (keys->count == SECRET_PSKS_MAX)
 		return kv_fail(err, -KV_EINVAL, "%s, line %u: there are more than %d keys", r->source, r->number,

@@ -374,7 +374,7 @@ struct saying {
 #define NO_CERT     "the client showed no certificate: give it certificate, key and CA file"
 #define OURS_REFUSED                                                                                                   \
 	"it refused our certificate: the CA file of each side must hold the CA that issued the other side's "          \
-	"certificate, and a CRL file a list of that CA; its log says which. Or it has a pre-shared key and no "        \
+	"certificate, and a CRL file a list of that CA; its log has the details. Or it has a pre-shared key and no "   \
 	"certificates"
 
 static const char not_tls[] =
@@ -407,12 +407,12 @@ static const struct saying sayings[] = {
 	{SSL_R_TLSV1_ALERT_UNKNOWN_CA, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER, OURS_REFUSED},
 	{SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER,
 	 "it refused our certificate: the name it looks for is not among the certificate's names, or the certificate "
-	 "is not valid yet or malformed; its log says which"},
+	 "is not valid yet or malformed; its log has the details"},
 	{SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER,
 	 "it refused our certificate: its key usage or extended key "
-	 "usage does not allow this side's role; its log says which"},
+	 "usage does not allow this side's role; its log has the details"},
 	{SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER,
-	 "it refused our certificate, which has expired, or its revocation list has: its log says which"},
+	 "it refused our certificate, which has expired, or its revocation list has: its log has the details"},
 	{SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER,
 	 "it refused our certificate, which is revoked: ask its CA for a new one"},
 	{SSL_R_TLSV1_ALERT_DECRYPT_ERROR, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER, OURS_REFUSED},
@@ -742,12 +742,12 @@ free_stream:
 static int tls_closed(struct tls_stream *t)
 {
 	return kv_fail(&t->base.failure, -KV_EPEERDOWN,
-		       t->ctx->server
-			       ? "the client closed the connection during the TLS handshake: its own error says why"
-			       : "the server closed the connection during the TLS handshake: it has neither key nor "
-				 "certificate (does it run without TLS, --insecure?), and this client has: give one "
-				 "to both or to neither; or it ends, or has more handshakes than it can do: then it "
-				 "is tried again. Its log says why");
+		       t->ctx->server ? "the client closed the connection during the TLS "
+					"handshake: its own error has the reason"
+				      : "the server closed the connection during the TLS handshake. It may have "
+					"neither key nor certificate (--insecure), although this client has one: "
+					"give one to both or to neither. Or it is ending or overloaded: the "
+					"client tries again. Its log has the reason");
 }
 
 /* Send or await the READY byte. */

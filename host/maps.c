@@ -45,12 +45,11 @@ static bool line_parse(const char *line, struct map *out)
 
 static int hole_fail(uint64_t base, uint64_t len, uint64_t at, struct kv_error *err)
 {
-	return kv_fail(
-		err, -KV_EINVAL,
-		"[0x%llx, +%llu) is not all mapped: there is nothing at 0x%llx, %llu bytes behind its start; map "
-		"all of it before it is registered, or register less",
-		(unsigned long long)base, (unsigned long long)len, (unsigned long long)at,
-		(unsigned long long)(at - base));
+	return kv_fail(err, -KV_EINVAL,
+		       "[0x%llx, +%llu) is not fully mapped: nothing is mapped at 0x%llx, %llu "
+		       "bytes after its start; map all of it first, or register less",
+		       (unsigned long long)base, (unsigned long long)len, (unsigned long long)at,
+		       (unsigned long long)(at - base));
 }
 
 static int rights_fail(uint64_t base, uint64_t len, uint64_t at, const struct map *m, struct kv_error *err)

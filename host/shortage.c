@@ -234,7 +234,7 @@ static void judge_pages(const struct kv_checkup *c, const struct row *row, struc
 {
 	if (v->status == KV_SKIP)
 		return;
-	say_more(v, " by reports of others (the device does not tell), for %s registered",
+	say_more(v, " as measured elsewhere (the device reports none), for %s registered",
 		 SIZE(c->need->registered_bytes));
 	if (v->status == KV_WARN)
 		advise_row(v, row, c->host, (c->need->huge_bytes >> 21) + 1);

@@ -180,16 +180,17 @@ static const char *taken_advice(const struct sockaddr_storage *addr)
 	case HOLDER_LISTENS:
 		return "; another process listens there: choose another port, or 0 for any free one";
 	case HOLDER_CONNECTS:
-		return "; nobody listens there, but an outgoing connection has this port: choose one outside "
+		return "; no socket listens there, but an outgoing connection has this port: choose one outside "
 		       "net.ipv4.ip_local_port_range, or reserve it "
 		       "with net.ipv4.ip_local_reserved_ports";
 	case HOLDER_LINGERS:
-		return "; nobody listens there, but an outgoing connection had this port and the kernel keeps it for a "
-		       "minute (TIME_WAIT): try again then, "
-		       "or choose a port outside net.ipv4.ip_local_port_range";
+		return "; no socket listens there, but an outgoing connection had this port and the kernel keeps it "
+		       "for a minute (TIME_WAIT): try again then, or choose a port outside "
+		       "net.ipv4.ip_local_port_range";
 	case HOLDER_UNSEEN:
 	default:
-		return "; nobody is seen to listen there, but a socket is bound to this port: choose another, or 0 for "
+		return "; no visible socket listens there, but a socket is bound "
+		       "to this port: choose another, or 0 for "
 		       "any free one";
 	}
 }

@@ -9,7 +9,7 @@ case $program in
 kv-server) about='keeps blocks of KV cache in memory and moves them over libfabric' ;;
 kv-client) about='reads and writes values of a kv-server by hand' ;;
 kv-bench) about='measures GET and PUT against a kv-server, and how close to the wire they come' ;;
-kv-doctor) about='tells what this machine has for KVRail and what stands in the way' ;;
+kv-doctor) about='reports the resources of a machine for KVRail, and what is missing' ;;
 *) echo "man-page.sh: there is no program $program" >&2 && exit 2 ;;
 esac
 # Each option's text is one line, since troff breaks lines itself.

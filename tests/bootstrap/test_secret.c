@@ -78,7 +78,7 @@ static void bad_key_texts_say_what_is_wrong(void **state)
 		{"id:0x" HEX32, "line 1: the key after the ':' must be hexadecimal digits only"},
 		{"id: " HEX32, "line 1: the key after the ':' must be hexadecimal digits only"},
 		{"id:" HEX32 HEX32 HEX32 HEX32 "00", "line 1: the key after the ':' is longer than 64 bytes"},
-		{"id:" HEX32 "\nid2:" HEX32, "line 2: there is a second key"},
+		{"id:" HEX32 "\nid2:" HEX32, "line 2: a second key"},
 		{"#\nid:" HEX32 "id2:" HEX32, "line 2: two keys are in one line; end the first with a line feed"},
 	};
 	for (size_t i = 0; i < KV_COUNT(bad); i++) {
@@ -119,7 +119,7 @@ static void bad_files_of_keys_say_what_is_wrong(void **state)
 		{"#\n", "the file holds no key"},
 		{"a:" HEX32 "\nb:00", "line 2: the key after the ':' is shorter"},
 		{"a:" HEX32 "b:" HEX32 "\n", "line 1: two keys are in one line"},
-		{"a:" HEX32 "\n\na:" HEX32 "\n", "line 3: there is a second key for the identity a"},
+		{"a:" HEX32 "\n\na:" HEX32 "\n", "line 3: a second key for the identity a"},
 		{"a:" HEX32 "\nb:" HEX32 "\nc:" HEX32 "\nd:" HEX32 "\ne:" HEX32 "\nf:" HEX32 "\ng:" HEX32 "\nh:" HEX32
 		 "\ni:" HEX32,
 		 "line 9: there are more than 8 keys"},

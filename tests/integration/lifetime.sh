@@ -24,7 +24,7 @@ P
 small=(--memory-mb 16 --worker-threads 1 --log-level warn "${over[@]}")
 port=$(lingering_port)
 check "the port of a connection in TIME_WAIT: the start fails with the address and the cause" \
-	says "listening on 127\.0\.0\.1:$port: .*nobody listens there.*TIME_WAIT" "$build/kv-server" --listen-addr "127.0.0.1:$port" "${small[@]}"
+	says "listening on 127\.0\.0\.1:$port: .*no socket listens there.*TIME_WAIT" "$build/kv-server" --listen-addr "127.0.0.1:$port" "${small[@]}"
 start_server first --listen-addr "127.0.0.1:$(free_ports 1)" || exit 1
 check "where a server listens, a second one says so" says "listening on $server: .*another process listens there" "$build/kv-server" --listen-addr "$server" "${small[@]}"
 again() { # a server with connections, ended and started at once, has its port
@@ -180,7 +180,7 @@ kill -KILL "$held_pid"
 late() {
 	start_server late && held 3 && kill -CONT "$held_pid" && stop_server "$server_pid" || return 1
 	echo 'put k2 v2' >&9
-	soon grep -qE 'the server is shutting down and takes no more requests; (it said goodbye|server [^ ]+: connection refused)' "$scratch/held.3.out" && return
+	soon grep -qE 'the server is shutting down and accepts no more requests; (it said goodbye|server [^ ]+: connection refused)' "$scratch/held.3.out" && return
 	cat "$scratch/held.3.out"
 	return 1
 }
