@@ -246,9 +246,9 @@ static int unanswered(struct kc_node *n, int rc)
 	if (rc == -KV_EPROTO && boot_context_mode(n->client->boot) == BOOT_PLAIN)
 		return kv_fail(
 			&n->error, rc,
-			"it did not understand us: it is no kv-server, or one that wants a key or a certificate, "
-			"and this client has none: give it the server's (kvc_options.psk_file, --psk-file; or "
-			"cert_file, key_file and ca_file, --cert, --key and --ca)");
+			"it did not understand this client. It is not a kv-server, or it requires a key or a "
+			"certificate, which this client does not have: give the client one (kvc_options.psk_file, "
+			"--psk-file; or cert_file, key_file and ca_file, --cert, --key and --ca)");
 	return kv_fail(&n->error, rc, "no answer to our hello: %s", kv_strerror(rc));
 }
 

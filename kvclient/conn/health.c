@@ -133,7 +133,7 @@ static int control_look_await(struct kc_node *n)
 	if (rc == -KV_ERESET)
 		return kv_fail(&n->error, rc, "its endpoints were rebuilt while we connected");
 	if (rc == -KV_ELEFT)
-		return kv_fail(&n->error, rc, "it said goodbye while we connected");
+		return kv_fail(&n->error, rc, "it said goodbye while the client connected");
 	return rc;
 }
 
@@ -239,9 +239,10 @@ static int unreachable(struct kc_node *n, unsigned shard, const struct kc_link *
 		       kv_strerror(status),
 		       !known || !control[0] || same_host(&at, control)
 			       ? "look at firewalls and security groups of the fabric"
-			       : "its fabric has another address than its control port: if that one cannot be reached "
-				 "from here, start it with --advertise, --nic or --listen-addr and an address that "
-				 "can; else look at firewalls and security groups of the fabric");
+			       : "its fabric address differs from that of its control port: if the fabric address "
+				 "cannot be reached from here, start the server with --advertise, --nic or "
+				 "--listen-addr and one that can; otherwise check firewalls and security groups of "
+				 "the fabric");
 }
 
 /* Wait for one working link of the shard. */

@@ -100,7 +100,7 @@ void kc_node_view_take(struct kc_node *n, const struct wire_view *w)
 int kc_node_drain_take(struct kc_node *n, const struct wire_drain *w)
 {
 	if (n->drain.asked == 0)
-		return kv_fail(&n->error, -KV_EPROTO, "it says that it drains, and we did not ask for that");
+		return kv_fail(&n->error, -KV_EPROTO, "it reports a drain that this client did not request");
 	n->drain.asked--;
 	n->drain.answered = true;
 	n->drain.time_ms = w->time_ms;
@@ -111,7 +111,9 @@ int kc_node_drain_take(struct kc_node *n, const struct wire_drain *w)
 int kc_node_drained_take(struct kc_node *n, const struct kv_drained *d)
 {
 	if (!n->drain.answered)
-		return kv_fail(&n->error, -KV_EPROTO, "it says what came of a drain that we did not ask for");
+		return kv_fail(&n->error, -KV_EPROTO,
+			       "it reports the result of a drain that "
+			       "this client did not request");
 	n->drain.done = true;
 	n->drain.drained = *d;
 	return 0;

@@ -215,9 +215,7 @@ int kc_owed_await(struct kc_node *n, uint64_t deadline_ns)
 	if (rc == 0) /* else the next attempt starts over */
 		n->owed_from = c->owed->noted;
 	c->owed->change_ns = loop_now(c->loop);
-	return rc < 0 ? kv_fail(&n->error, rc, "it does not take what was deleted while it was away: %s",
-				kv_strerror(rc))
-		      : 0;
+	return rc < 0 ? kv_fail(&n->error, rc, "it refuses the deletes that it missed: %s", kv_strerror(rc)) : 0;
 }
 
 void kc_owed_left(struct kc_node *n)

@@ -79,7 +79,7 @@ static void leave(struct kc_node *n)
 	kv_event(kc_node_log(n), trouble_level(n, KC_TROUBLE_PARTED, KV_LOG_INFO),
 		 KV_EVENT("server_ends", KV_NUMBER("client", n->client->index), KV_FIELD("server", kc_node_name(n))),
 		 "client %u: server %s ends: %s until it is back", n->client->index, kc_node_name(n),
-		 n->client->num_nodes > 1 ? "others stand in for it" : "its keys are misses");
+		 n->client->num_nodes > 1 ? "other servers stand in for it" : "its keys are misses");
 	kc_node_set(n, KC_NODE_DOWN);
 }
 

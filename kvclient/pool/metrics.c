@@ -70,7 +70,7 @@ static void build_write(struct kv_metrics *m, const struct kvc_pool *pool)
 	kv_metrics_label(labels, sizeof(labels), "libfabric", info->libfabric);
 	kv_metrics_label(labels, sizeof(labels), "provider", info->provider);
 	kv_metrics_label(labels, sizeof(labels), "fabric", info->fabric);
-	kv_metrics_family(m, "kvrail_client_build_info", KV_METRIC_GAUGE, "1; the labels say what runs.");
+	kv_metrics_family(m, "kvrail_client_build_info", KV_METRIC_GAUGE, "1; the labels describe the program.");
 	kv_metrics_value(m, labels, 1);
 }
 

@@ -56,7 +56,8 @@ static int check_counts(const struct kvc_options *o, struct kv_error *err)
 			       (unsigned long long)o->peer_timeout_ns);
 	if (o->settle_ns > SETTLE_MAX_NS)
 		return kv_fail(err, -KV_EINVAL,
-			       "settle_ns is %llu s; it may be a day at most, since each miss costs more meanwhile",
+			       "settle_ns is %llu s; at most a day is possible, "
+			       "because each miss costs more during that time",
 			       (unsigned long long)(o->settle_ns / 1000000000));
 	if (o->numa > KVC_NUMA_OFF)
 		return kv_fail(err, -KV_EINVAL, "numa is %u; it is KVC_NUMA_AUTO or KVC_NUMA_OFF", (unsigned)o->numa);
@@ -155,7 +156,7 @@ static int check_security(const struct kvc_options *o, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL, "certificates need all three files: cert_file, key_file and ca_file");
 	if (!pems && (o->server_name || o->crl_file))
 		return kv_fail(err, -KV_EINVAL,
-			       "%s is given, but no certificates: give cert_file, key_file and ca_file, too",
+			       "%s is given without certificates: also give cert_file, key_file and ca_file",
 			       o->server_name ? "server_name" : "crl_file");
 	return 0;
 }
@@ -194,8 +195,8 @@ int kc_options_fill(const struct kvc_options *given, struct kvc_options *out, st
 	out->buffer_bytes = kv_align_up(out->buffer_bytes, 4096);
 	if (rc == 0 && out->grace_ns > GRACE_MAX_NS)
 		rc = kv_fail(err, -KV_EINVAL,
-			     "grace_ns is %llu s; it may be a minute at most, "
-			     "since a call may take so much longer than its deadline",
+			     "grace_ns is %llu s; at most a minute is possible, because "
+			     "a call may exceed its deadline by this time",
 			     (unsigned long long)(out->grace_ns / 1000000000));
 	if (rc == 0)
 		rc = check_servers(out, err);

@@ -171,8 +171,8 @@ static void local_find(struct kvc_pool *p, uint64_t wait_ns)
 		rc = local_look(p, true);
 	if (rc != 0)
 		kv_warn(&p->log,
-			"there is no route to any server yet (%s): the fabric takes any "
-			"interface of this machine; name one with --nic (kvc_options.nic)",
+			"there is no route to any server yet (%s): the fabric uses any interface "
+			"of this machine; name one with --nic (kvc_options.nic)",
 			rc == 1 ? "names are still being looked up"
 				: "names cannot be looked up, or the machine has no route");
 }
@@ -358,7 +358,7 @@ static int unserved(const struct kc_progress *g, const struct kc_attempts *a, st
 		return g->list_status;
 	}
 	if (more > 0)
-		snprintf(text, sizeof(text), " (%u more server%s, too)", more, more == 1 ? " fails" : "s fail");
+		snprintf(text, sizeof(text), " (and %u more server%s)", more, more == 1 ? " fails" : "s fail");
 	return kv_fail(err, a->first.code, "%s%s%s%s", a->first.text, a->other.code ? "; " : "", a->other.text, text);
 }
 

@@ -110,9 +110,9 @@ static void cut_tell(struct kvc_client *c, const struct kc_node *n)
 	if (n->state != KC_NODE_UP)
 		return;
 	kv_info(kc_client_log(c),
-		"client %u: server %s was cut off, and is connected anew: it did not confirm within the grace "
-		"that it has stopped to use memory of calls that were given up; it stands still or is busy; "
-		"where that is often so, raise grace_ns of struct kvc_options",
+		"client %u: server %s was cut off, and is connected again: after a call's deadline it did "
+		"not confirm within the grace that it no longer uses the call's memory. It hangs or is "
+		"busy; if this happens often, raise grace_ns of struct kvc_options",
 		c->index, kc_node_name(n));
 }
 
@@ -131,16 +131,16 @@ static void fence_run(void *arg)
 	if (rc == 0 && c->info.peer_fence && !te_reset_due(c->te)) {
 		cut_tell(c, f->attachment->node);
 		kc_attachment_fail(f->attachment, -KV_ERESET, true);
-		kc_link_redo(f->attachment->node, "it stands still or is busy: it did not confirm that it has stopped "
-						  "to use memory of calls that were given up");
+		kc_link_redo(f->attachment->node, "it hangs or is busy: after a call's deadline it did not "
+						  "confirm that it no longer uses the call's memory");
 		return;
 	}
 	if (rc < 0)
 		kv_warn(kc_client_log(c),
-			"client %u: server %s has not said that it has stopped to use memory of "
-			"calls that were given up, so our endpoints were closed, and opening new ones failed: "
-			"%s; calls fail until it succeeds, and it is tried again by itself; "
-			"if that goes on, look at the NIC, and start this process again",
+			"client %u: server %s did not confirm after a call's deadline that it no longer uses the "
+			"call's memory, so the client closed its endpoints. It cannot open new ones: %s. Calls fail "
+			"until an attempt in the background succeeds; if none does, check the NIC, and restart this "
+			"process",
 			c->index, kc_node_name(f->attachment->node), err.text);
 	else
 		c->requests->unsafe.fenced = true;
@@ -198,8 +198,7 @@ void kc_client_reclaim_await(struct kvc_client *c, struct kc_attachment *s)
 	kv_event(kc_client_log(c), KV_LOG_INFO,
 		 KV_EVENT("client_fence", KV_NUMBER("client", c->index),
 			  KV_NUMBER("bytes", c->buffer.quarantined_bytes + c->requests->unsafe.orphan_bytes)),
-		 "client %u: %llu bytes of its buffer may still be written "
-		 "by requests that were lost; fencing to use them again",
+		 "client %u: lost requests may still write to %llu bytes of its buffer; it fences to use them again",
 		 c->index, (unsigned long long)(c->buffer.quarantined_bytes + c->requests->unsafe.orphan_bytes));
 	kc_client_fence_await(c, s, 0);
 }

@@ -126,7 +126,7 @@ static int piece_take(struct kc_link *l, uint64_t len, struct kc_piece *out)
 	if (rc == 0)
 		area->placed++;
 	else if (rc == -KV_EBUSY && area->placed == 0)
-		kc_link_redo(l->attachment->node, "its landing area is taken by frames that were lost");
+		kc_link_redo(l->attachment->node, "lost frames occupy its landing area");
 	return rc;
 }
 

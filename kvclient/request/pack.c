@@ -154,7 +154,7 @@ static int place_take(struct kc_link *l, const struct kc_req *r, uint32_t *n, ui
 		rc = kc_buffer_take(&area->pieces, r->wire.put.length, out);
 	}
 	if (rc == -KV_EBUSY && area->placed == 0)
-		kc_link_redo(l->attachment->node, "its landing area is taken by frames that were lost");
+		kc_link_redo(l->attachment->node, "lost frames occupy its landing area");
 	return rc;
 }
 

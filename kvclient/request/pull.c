@@ -26,8 +26,8 @@ int kc_pull_check(const struct kvc_client *c, struct kv_error *err)
 		return 0;
 	return kv_fail(
 		err, -KV_ENOTSUP,
-		"mode pull: this client cannot read over %s of libfabric %s, which crashes a reader whose peer dies "
-		"meanwhile; use libfabric 1.22 or newer, another provider, or mode push or auto",
+		"mode pull: this client cannot read over %s of libfabric %s, which crashes a reader if its peer dies "
+		"during the read; use libfabric 1.22 or newer, another provider, or mode push or auto",
 		c->info.provider, c->info.libfabric);
 }
 

@@ -576,8 +576,8 @@ static void held_try(struct kvc_client *c, const struct kc_choice *choice)
 	snprintf(why, sizeof(why), "%s", kv_strerror(rc));
 	if (rc == -KV_EFULL)
 		snprintf(why, sizeof(why),
-			 "the pool has room for %u servers, those of its list and those that left "
-			 "included; raise kvc_options.servers_max",
+			 "the pool has room for %u servers, including those of its list "
+			 "and former ones; raise kvc_options.servers_max",
 			 c->pool->room);
 	doubt(c, v, why);
 }
@@ -647,8 +647,8 @@ static void differ_log(struct kvc_client *c, const struct kc_choice *count, uint
 		kv_event(kc_client_log(c), KV_LOG_WARN,
 			 KV_EVENT("views_differ", KV_NUMBER("client", c->index), KV_NUMBER("servers", count->voters),
 				  KV_NUMBER("differ", differ), KV_NUMBER("epoch", k->view.epoch)),
-			 "client %u: %u of %u servers do not announce the view "
-			 "that is followed (epoch %llu): compare their --members",
+			 "client %u: %u of %u servers do not announce the view in "
+			 "force (epoch %llu): compare their --members",
 			 c->index, differ, count->voters, (unsigned long long)k->view.epoch);
 }
 

@@ -316,13 +316,12 @@ static int mem_enter(struct kvc_pool *pool, struct kvc_mem *mem, struct kv_error
 	pthread_mutex_lock(&pool->lock);
 	for (const struct kvc_mem *m = pool->mems; m && rc == 0; m = m->next)
 		if (mem->base < m->base + m->len_bytes && m->base < mem->base + mem->len_bytes)
-			rc = kv_fail(err, -KV_EINVAL,
-				     "[%p, +%llu) overlaps memory that is registered already: [%p, +%llu)",
+			rc = kv_fail(err, -KV_EINVAL, "[%p, +%llu) overlaps registered memory: [%p, +%llu)",
 				     (void *)mem->base, (unsigned long long)mem->len_bytes, (void *)m->base,
 				     (unsigned long long)m->len_bytes);
 	mem->slot = slot_free(pool);
 	if (rc == 0 && mem->slot == 0)
-		rc = kv_fail(err, -KV_ELIMIT, "a pool takes at most %d registrations; register fewer, larger areas",
+		rc = kv_fail(err, -KV_ELIMIT, "a pool has at most %d registrations; register fewer, larger areas",
 			     (int)KC_MEMS_MAX);
 	if (rc == 0) {
 		mem->id = ++pool->next_region;
@@ -430,7 +429,7 @@ static int register_all(struct kvc_pool *pool, void *base, uint64_t len_bytes, s
 		job.deadline_ns = KV_MAX(job.deadline_ns, kc_block_now(pool) + pool->options.grace_ns);
 		rc = kc_block_run_all(pool, pool->num_clients, job.deadline_ns, client_announce_await, &job);
 		if (rc < 0 && !atomic_load(&job.failed))
-			kv_fail(err, rc, "servers could not be told of the memory: %s", kv_strerror(rc));
+			kv_fail(err, rc, "cannot announce the memory to servers: %s", kv_strerror(rc));
 	}
 	if (rc < 0) {
 		register_undo(pool, &job);

@@ -155,7 +155,7 @@ class MemoryTest(NativeTest):
         self.assertEqual(self.get(key, view[1 << 19 : (1 << 19) + (1 << 16)]), 1 << 16)
         self.assertEqual(view[: 1 << 16], view[1 << 19 : (1 << 19) + (1 << 16)])
         view.release()
-        with self.assertRaisesRegex(kvrail.Invalid, "overlaps memory that is registered already"):
+        with self.assertRaisesRegex(kvrail.Invalid, "overlaps registered memory"):
             self.client.register(memoryview(area)[:4096])
         region.unregister()
         region.unregister()

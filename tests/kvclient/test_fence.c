@@ -362,7 +362,7 @@ static void cuts_count(void *arg, int level, const char *line)
 {
 	(void)arg;
 	(void)level;
-	cuts += strstr(line, " was cut off, and is connected anew") && strstr(line, cut_entry);
+	cuts += strstr(line, " was cut off, and is connected again") && strstr(line, cut_entry);
 }
 
 /* Calls into memory of the caller to a server that is stopped, the second, make fences. Neither server accepts one more

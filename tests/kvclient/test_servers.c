@@ -324,7 +324,7 @@ static void a_key_on_one_side_alone_is_told(void **state)
 		o.log_level = 2;
 		o.log = warnings_count;
 		warned.lines = 0;
-		warned.words = ours ? "give one to both or to neither" : "give it the server's (kvc_options.psk_file";
+		warned.words = ours ? "give one to both or to neither" : "give the client one (kvc_options.psk_file";
 		assert_int_equal(kvc_pool_open(&o, &pool, &err), 0);
 		assert_int_equal(kvc_get(pool, (struct kvc_key){"k", 1}, &byte, 1, NULL), -KV_EPEERDOWN);
 		attempts_wait(pool, &info);
@@ -469,7 +469,7 @@ static void an_opening_without_a_server_says_all_reasons(void **state)
 	key_file(path, "me:ffeeddccbbaa99887766554433221100");
 	o.psk = "me:00112233445566778899aabbccddeeff";
 	assert_int_equal(kvc_pool_open(&o, &pool, &err), -KV_EPEERDOWN);
-	said(&err, "connection refused: is kv-server running there, on this port? (2 more servers fail, too)");
+	said(&err, "connection refused: is kv-server running there, on this port? (and 2 more servers fail)");
 	assert_null(strchr(err.text, ';'));
 	test_server_start_with(&guarded, NULL, (const char *const[]){"--psk-file", path, NULL});
 	list[2] = guarded.entry;
@@ -480,7 +480,7 @@ static void an_opening_without_a_server_says_all_reasons(void **state)
 	said(&err, "connection refused");
 	said(&err, "; server ");
 	said(&err, "the pre-shared keys differ");
-	said(&err, " (1 more server fails, too)");
+	said(&err, " (and 1 more server fails)");
 	test_server_kill(&guarded);
 	unlink(path);
 }
