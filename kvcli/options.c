@@ -119,7 +119,7 @@ static int together_check(const struct cli_options *o, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL, "--watch prints text for people: drop it, or drop --json");
 	if (o->watch_ns && (o->all || o->shards))
 		return kv_fail(err, -KV_EINVAL,
-			       "--watch shows what whole servers count: drop it, or drop --all and --shards");
+			       "--watch shows the counters of whole servers: drop it, or drop --all and --shards");
 	return 0;
 }
 
@@ -166,8 +166,8 @@ static int word_check(const char *word, struct kv_error *err)
 		if ((strncmp(row->name, name, len) == 0 && !row->name[len]) ||
 		    (row->alias && strncmp(row->alias, name, len) == 0 && !row->alias[len]))
 			return kv_fail(err, -KV_EINVAL,
-				       "--%s stands on kv-client's command line; "
-				       "a command line of the prompt cannot change it",
+				       "--%s belongs to kv-client's own command line; a "
+				       "command of the prompt cannot change it",
 				       row->name);
 	return 0;
 }

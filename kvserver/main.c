@@ -453,7 +453,7 @@ static int view_wait(struct run *r, const struct kv_log_style *style)
 	return signals_wait(r);
 }
 
-/* False: --ready-fd has no reader, and the parent is gone. */
+/* False: --ready-fd has no reader, and the parent process has ended. */
 static bool serving_tell(struct run *r, const struct kv_log_style *style)
 {
 	const struct flags *f = r->flags;
@@ -462,7 +462,7 @@ static bool serving_tell(struct run *r, const struct kv_log_style *style)
 	ready_print(r->server, r->http, style, address);
 	if (f->ready_fd != FLAGS_FD_NONE && !ready_tell((int)f->ready_fd, address) && f->die_with_parent) {
 		kv_event(r->log, KV_LOG_WARN, KV_EVENT("parent_gone"),
-			 "--ready-fd %u has no reader: the parent is gone", f->ready_fd);
+			 "--ready-fd %u has no reader: the parent process has ended", f->ready_fd);
 		return false;
 	}
 	snprintf(more, sizeof(more), "STATUS=serving on %s\n", address);

@@ -271,7 +271,7 @@ static int registering_check(const struct flags *f, struct kv_error *err)
 	if (strncmp(f->members.members, "etcd:", 5) != 0)
 		return f->weight || f->zone ? kv_fail(err, -KV_EINVAL,
 						      "--weight and --zone go with --members etcd:...: "
-						      "another source says them itself")
+						      "other sources define them")
 					    : 0;
 	if (!f->server.advertise && is_wildcard(f->server.listen_addr))
 		return kv_fail(
@@ -378,8 +378,8 @@ static int make_psk_check(int argc, char **argv, const struct flags *f, struct k
 	if (argc == 2 || (argc == 3 && f->make_psk == argv[2]))
 		return 0;
 	return kv_fail(err, -KV_EINVAL,
-		       "--make-psk FILE only makes a key, and takes no other option: start the server with another "
-		       "command, and --psk-file %.200s",
+		       "--make-psk FILE only makes a key, without other options: start the "
+		       "server with another command, and --psk-file %.200s",
 		       f->make_psk);
 }
 

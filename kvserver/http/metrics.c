@@ -112,7 +112,7 @@ static void build_write(struct kv_metrics *m, const struct page_source *from)
 		kv_metrics_label(labels, sizeof(labels), "cluster", from->server->opt.cluster);
 		kv_metrics_label(labels, sizeof(labels), "security", from->info.security);
 	}
-	kv_metrics_family(m, "kvrail_build_info", KV_METRIC_GAUGE, "1; the labels say what runs.");
+	kv_metrics_family(m, "kvrail_build_info", KV_METRIC_GAUGE, "1; the labels describe the program.");
 	kv_metrics_value(m, labels, 1);
 	one_write(m, "kvrail_ready", KV_METRIC_GAUGE, "1 while /readyz answers 200, else 0: starting or draining.",
 		  page_ready(from, &unready));

@@ -310,8 +310,8 @@ static void self_look(struct source *s)
 		kv_event(s->setup.log, KV_LOG_WARN,
 			 KV_EVENT("name_taken", KV_FIELD("node_id", s->self.node_id),
 				  KV_FIELD("address", there->address)),
-			 "--members etcd: another server, at %s, has registered as %s, too: only one of them is used; "
-			 "give each a --node-id of its own",
+			 "--members etcd: another server, at %s, has also registered as %s: "
+			 "only one of them is used; give each its own --node-id",
 			 there->address, s->self.node_id);
 	} else if (there->incarnation == s->self.incarnation) {
 		s->foreign = false;
@@ -382,7 +382,7 @@ static void on_range(struct source *s, const json_t *answer)
 	if (revision < s->revision) {
 		kv_event(s->setup.log, KV_LOG_WARN,
 			 KV_EVENT("etcd_restored", KV_NUMBER("from", s->revision), KV_NUMBER("to", revision)),
-			 "--members etcd: the revision has gone back from %llu to %llu: etcd was restored or recreated",
+			 "--members etcd: the revision fell from %llu to %llu: etcd was restored or recreated",
 			 (unsigned long long)s->revision, (unsigned long long)revision);
 		s->put_revision = 0;
 		s->revision = revision;
@@ -541,7 +541,7 @@ static void on_keepalive(struct source *s, const json_t *answer)
 		return;
 	}
 	kv_event(s->setup.log, KV_LOG_WARN, KV_EVENT("lease_lost"),
-		 "--members etcd: the lease of this server is gone (expired or revoked): registering again");
+		 "--members etcd: the lease of this server has expired or was revoked: registering again");
 	away(s, true);
 	s->lease[0] = '\0';
 	s->put_done = false;

@@ -159,13 +159,12 @@ static void self_check(struct membership *m)
 		return;
 	m->self_said = !by_id;
 	if (!by_id && by_address && m->opt.named)
-		kv_event(
-			m->opt.log, KV_LOG_WARN,
-			KV_EVENT("member_name", KV_FIELD("named", by_address->node_id),
-				 KV_FIELD("node_id", self->node_id)),
-			"--members names %s %s, and --node-id says %s: clients that learn the view refuse this server; "
-			"give --node-id %s, or another list",
-			by_address->address, by_address->node_id, self->node_id, by_address->node_id);
+		kv_event(m->opt.log, KV_LOG_WARN,
+			 KV_EVENT("member_name", KV_FIELD("named", by_address->node_id),
+				  KV_FIELD("node_id", self->node_id)),
+			 "--members names %s %s, but --node-id is %s: clients that learn the view "
+			 "refuse this server; give --node-id %s, or another list",
+			 by_address->address, by_address->node_id, self->node_id, by_address->node_id);
 	else if (!by_id && !by_address)
 		kv_event(m->opt.log, KV_LOG_WARN,
 			 KV_EVENT("member_missing", KV_FIELD("node_id", self->node_id),

@@ -110,7 +110,7 @@ int kvs_server_start(struct kvs_server *s, struct kv_error *err)
 	if (rc) {
 		server_join(s);
 		state_set(s, KVS_STOPPED);
-		return rc == -KV_EBUSY ? kv_fail(err, rc, "the control loop takes no more work") : rc;
+		return rc == -KV_EBUSY ? kv_fail(err, rc, "the control loop's queue is full") : rc;
 	}
 	if (s->opt.loops)
 		return 0;

@@ -75,7 +75,7 @@ void shard_quarantine_check(struct shard *s, uint64_t now_ns)
 	kv_event(s->opt.log, KV_LOG_WARN,
 		 KV_EVENT("peer_fenced", KV_NUMBER("shard", s->opt.index), KV_NUMBER("client_id", worst->client_id),
 			  KV_NUMBER("clients", count), KV_NUMBER("bytes", all)),
-		 "shard %u: transfers of %u gone client%s hold %llu MiB%s; client %llu is fenced", s->opt.index, count,
+		 "shard %u: transfers of %u lost client%s hold %llu MiB%s; client %llu is fenced", s->opt.index, count,
 		 count == 1 ? " that is" : "s that are", (unsigned long long)(all >> 20),
 		 s->info.death_stalls ? " and block all other transfers" : "", (unsigned long long)worst->client_id);
 	s->fenced_ns = now_ns;

@@ -165,8 +165,8 @@ static int pull_check(const struct shard *s, struct kv_error *err)
 		return 0;
 	return kv_fail(
 		err, -KV_ENOTSUP,
-		"allow_pull: clients cannot read over %s of libfabric %s, which crashes a reader whose peer dies "
-		"meanwhile; use libfabric 1.22 or newer or another provider, or do without (kv-server without "
+		"allow_pull: clients cannot read over %s of libfabric %s, which crashes a reader if its peer dies "
+		"during the read; use libfabric 1.22 or newer or another provider, or do without (kv-server without "
 		"--allow-pull, kv-bench without --mode pull)",
 		s->info.provider, s->info.libfabric);
 }

@@ -1450,7 +1450,7 @@ def etcd_life(make: Callable[[], Any]) -> None:
     b.kill()  # no goodbye: its lease ends
     a.sees("a")
     again = KvServer("a", etcd_spec(e), *LEASE)  # a second server of that name
-    a.says("another server, at .* has registered as a, too")
+    a.says("another server, at .* has also registered as a")
     again.kill()
     soon(
         "the first one is back", lambda: [m["address"] for m in a.view()["members"]] == [a.address]
@@ -1464,7 +1464,7 @@ def etcd_lost(make: Callable[[], Any]) -> None:
     a.sees("a b c")
     e.revoke_all()
     for s in (a, b, c):
-        s.says("the lease of this server is gone")
+        s.says("the lease of this server has expired")
         s.sees("a b c")
     a.never_said(r"view \d+ by etcd: [^\n]*left[^\n]*; 0 member")
     # The view has them while they answer: their keys are back when nobody is doubted.
@@ -1602,7 +1602,7 @@ def etcd_full() -> None:
     e.full = False
     b.says("a has weight 5")
     for s in (a, b):
-        s.never_said("the lease of this server is gone|left; |members_doubted")
+        s.never_said("the lease of this server has expired|left; |members_doubted")
 
 
 def etcd_headless() -> None:
@@ -1619,7 +1619,7 @@ def etcd_headless() -> None:
         s.source("ok")
     time.sleep(4)
     for s in (a, b, c):
-        s.never_said("the lease of this server is gone|left; |members_doubted")
+        s.never_said("the lease of this server has expired|left; |members_doubted")
 
 
 def fake_days() -> None:
@@ -1717,7 +1717,7 @@ def real_anew() -> None:
     e.start("new")
     e.ready()
     for s in (a, b, c):
-        s.says("this server is registered|the lease of this server is gone|lease")
+        s.says("this server is registered|the lease of this server has expired|lease")
         s.sees("a b c")
     a.says("is another source now")
     c.end()
