@@ -78,8 +78,8 @@ KVC_API int kvc_put_batch(struct kvc_pool *pool, struct kvc_item *items, unsigne
 
 /* ---- rules of all calls ----
  * Threads. Each comment below names one of three:
- *   worker  a coroutine of kvc_run or kvc_spawn. It makes the calls that end in _await. These, and only these, park it,
- *           so that other workers of its loop run. Worker w uses client w % num_clients, on that client's loop.
+ *   worker  a coroutine of kvc_run or kvc_spawn. It makes the calls that end in _await. Only these park it, so that
+ *           other workers of its loop run. Worker w uses client w % num_clients, on that client's loop.
  *   host    a thread of the program, not of a loop. It makes the calls without _await; most of them block it.
  *   any     both.
  * A worker must not occupy its thread: until it parks, every call of its loop stands still. A calling thread needs 64
@@ -87,35 +87,33 @@ KVC_API int kvc_put_batch(struct kvc_pool *pool, struct kvc_item *items, unsigne
  * library's threads block all signals except SIGPROF and those of their own faults. No call raises SIGPIPE.
  *
  * fork(). A pool belongs to the process that opened it. In a child every call that returns a code returns -KV_ECLOSED
- * at once; kvc_pool_close sets *pool to NULL and kvc_borrowed_release zeroes *borrowed. No call touches the parent's
- * memory or connections. A child may open a pool of its own: over tcp at any time; with NICs if libfabric's provider
- * allows it (EFA: FI_EFA_FORK_SAFE=1 before the parent's first call); on shm never. A worker that forks must leave the
- * child by exec or _exit: in the child it must neither return nor wait for the library. A child that does not exec
- * keeps the parent's connections open after the parent has closed them. After exec no connection is left if a
- * doorkeeper stands (kvc_options.door); without one, libfabric's connections are left, unless the child closes them
- * before exec.
+ * at once, and touches nothing of the parent's; kvc_pool_close sets *pool to NULL and kvc_borrowed_release zeroes
+ * *borrowed. A child may open a pool of its own: over tcp at any time; with NICs if libfabric's provider allows it
+ * (EFA: FI_EFA_FORK_SAFE=1 before the parent's first call); on shm never. A worker that forks must leave the child by
+ * exec or _exit, without return or wait. A child that does not exec keeps the parent's connections open. After exec
+ * only libfabric's remain, unless a doorkeeper stands (kvc_options.door) or the child closed them before.
  *
  * Deadlines. A call returns by its deadline plus the grace, with success or exactly one code. The deadline is the
  * call's timeout_ns from now; 0 means the pool's timeout_ns. If both are 0, the call has 5 s, and 1 s more for every
  * 100 MB that it may move (dst_len, len, or all items of a batch together). The deadline of a blocking call counts from
  * its start, even while its loop is busy.
  *   The grace (kvc_options.grace_ns) is the time in which a server must confirm that it has stopped, from the moment
- * the client asks. A loop that is late at the end of a call or of the grace adds its delay. If the server does not
- * confirm and could still write to the caller's memory, the call fences it before it returns, so no late write can land
- * there. On tcp with a doorkeeper the fence disconnects that server alone. Elsewhere it rebuilds the client's endpoint:
- * some ms, up to 100 ms on tcp with large rxm buffers, and on EFA seconds if a host died.
- *   No deadline bounds two delays. A worker that occupies its thread delays the calls of its loop. A provider that pins
- * memory or opens an endpoint takes the time it takes; on shm a killed peer may make it spin for ever, and a stopped
- * peer until that peer continues (docs/internals/providers.md). A call without a timeout names its bound below.
+ * the client asks. A late loop adds its delay. If the server does not confirm and could still write to the caller's
+ * memory, the call fences it before it returns, so no late write can land there. On tcp with a doorkeeper the fence
+ * disconnects that server alone. Elsewhere it rebuilds the client's endpoint: some ms, up to 100 ms on tcp with large
+ * rxm buffers, and on EFA seconds if a host died.
+ *   No deadline bounds two delays: a worker that occupies its loop's thread, and a provider that pins memory, opens an
+ * endpoint, or on shm spins for a killed or stopped peer (docs/internals/providers.md). A call without a timeout names
+ * its bound below.
  *
  * Memory. Arguments stay the caller's. The library reads and writes them during the call only; a comment names each
  * exception. Outputs (out_..., *out) are written on success only, unless the comment says otherwise. GET verifies the
  * XXH3-64 of the value unless a flag forbids it: wrong bytes are never delivered as good.
  *
  * Errors. A code is negative; codes.h lists them, and docs/guide/embedding.md gives the remedy for each. `err` may be
- * NULL everywhere. The library never calls exit or abort. It sets no environment variable (only kvc_program_setup does)
- * and installs no signal handler (libfabric's shm provider does: docs/internals/providers.md). Each comment lists the
- * codes that are particular to its call. Any call may also return one of these:
+ * NULL everywhere. The library never calls exit or abort, sets no environment variable (except in kvc_program_setup),
+ * and installs no signal handler (libfabric's shm provider does). Each comment lists its call's own codes. Any call may
+ * also return one of these:
  *   -KV_EINVAL     at once, nothing done: NULL for a required argument, a length of 0, a key of more than 128 bytes, a
  *                  `size` field that is not set, an unknown flag, an _await call outside a worker of that client, a
  *                  blocking call on a loop's thread
@@ -134,14 +132,14 @@ KVC_API int kvc_put_batch(struct kvc_pool *pool, struct kvc_item *items, unsigne
  *   -KV_ETIMEOUT   the loop did not reach the call by its deadline: nothing was started, nor will be
  *
  * Struct sizes. In a struct with a `size` field, set that to sizeof and zero the rest: a zero field means its default.
- * A program may be older or newer than its library. If a newer program sets a field that the library does not know, the
- * call returns -KV_EINVAL, with a sentence if it takes a struct kv_error. In a struct that the library fills, set
- * `size` before the call; afterwards it holds the number of bytes that this library knows, and the rest is zeroed.
- * Fields called `reserved` must be zero in a struct that you fill (else -KV_EINVAL), and are zero in one that the
- * library fills. */
+ * If a program sets a field that an older library does not know, the call returns -KV_EINVAL, with a sentence if it
+ * takes a struct kv_error. In a struct that the library fills, set `size` before the call; afterwards it holds the
+ * number of bytes that this library knows, and the rest is zeroed. Fields called `reserved` must be zero in a struct
+ * that you fill (else -KV_EINVAL), and are zero in one that the library fills. */
 
 /* ---- coroutines ----
- * The same calls for workers, and more. Each parks its worker until the result is there. */
+ * The same calls for workers, and more. Unless a note differs: Parks: yes. Thread: worker. Errors: also the server
+ * codes. */
 
 /* kvc_run -- run workers fn(client, w, arg) for w = 0 .. num_workers - 1, until all have returned.
  *
@@ -167,12 +165,11 @@ KVC_API int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_c
 
 /* kvc_get_await -- read the value of a key into dst.
  *
- * Parks: yes. Thread: worker.
  * Owner: dst is the caller's. If it lies in registered memory (kvc_register), the value arrives there directly; other
  * memory is filled by a copy from the client's buffer. Values of up to 3 KiB come inside the reply.
  * Returns the number of bytes in dst: the length of the value, or of the requested part. After a failure the contents
  * of dst are undefined.
- * Errors: also the server codes.
+ * Errors:
  *   -KV_ENOTFOUND  no such key; or its value has another length (KVC_EXACT); or all servers are down, with
  *                  KVC_DOWN_IS_MISS or after the key's own server said goodbye
  *   -KV_ETOOBIG    the value, or the requested part, is longer than dst_len
@@ -184,12 +181,11 @@ KVC_API int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, voi
 /* kvc_put_await -- store a value of 1 byte to 1 GiB. It becomes visible as a whole or not at all.
  *
  * Storing the same bytes again succeeds and counts as a use; the later of both expiry times holds.
- * Parks: yes. Thread: worker.
  * Owner: data is the caller's. If it lies in registered memory or in a borrowed piece of this client, the server reads
  * it there, or the client writes it from there; other memory is copied, and so are values of up to 16 KiB that the
  * client writes. Values of up to 3 KiB travel inside the request, or with the other items of their batch.
  * kvc_server_info.put_way shows how larger ones travel.
- * Errors: also the server codes.
+ * Errors:
  *   -KV_EEXIST     other bytes are stored under the key, and stay. This is normal for blocks that were computed again,
  *                  since their last bits differ: treat it as stored (counter put_conflicts, not errors)
  *   -KV_ENOMEM     also: the server cannot make room
@@ -205,16 +201,15 @@ KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const v
  * server said goodbye. The servers compare digests of 8 bytes: with a probability of one in 2^64 a key seems to exist
  * because another one has its digest. If out_found is NULL, keys far behind the first missing one are not asked for,
  * and errors there go unnoticed.
- * Parks: yes. Thread: worker.
  * Owner: keys are the caller's. On failure *out_prefix is untouched, and out_found may be written in part.
- * Returns 0 or a code. Errors: the server codes, if any server that is asked fails. */
+ * Returns 0 or a code. Errors: if any server that is asked fails. */
 KVC_API int kvc_exists_await(struct kvc_client *client, const struct kvc_key *keys, unsigned n, uint8_t *out_found,
 			     unsigned *out_prefix, const struct kvc_call *call);
 
 /* kvc_delete_await -- delete a value. A GET in progress completes.
  *
- * Parks: yes. Thread: worker. Returns 0 or a code.
- * Errors: also the server codes.
+ * Returns 0 or a code.
+ * Errors:
  *   -KV_ENOTFOUND  no such key; or all servers are down, with KVC_DOWN_IS_MISS or after the key's own server said
  *                  goodbye */
 KVC_API int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
@@ -222,9 +217,7 @@ KVC_API int kvc_delete_await(struct kvc_client *client, struct kvc_key key, cons
 /* kvc_get_batch_await, kvc_put_batch_await -- GET or PUT n items at once, each with its own result. Only the deadline,
  * one for all, limits n.
  *
- * Items of one server do not wait for those of another; the call waits for all. Items that succeeded stay done when
- * others fail.
- * Parks: yes. Thread: worker.
+ * Items of one server do not wait for those of another; the call waits for all. Items that succeeded stay done.
  * Owner: items, their keys, data and layouts are the caller's. Every result is written. If the whole batch was refused
  * or given up before it began, each result is that code.
  * Returns 0 when every item succeeded, else the code of the first item that did not.
@@ -241,7 +234,6 @@ KVC_API int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *item
  *
  * expect_len: the expected length in bytes; a wrong one costs a second round trip. 0: call->length, and if both are 0,
  * the length of the client's previous value.
- * Parks: yes. Thread: worker.
  * Owner: the borrowed piece is the caller's until kvc_borrowed_release. *out is zeroed on failure.
  * Returns out->len.
  * Errors: as kvc_get_await, but
@@ -252,11 +244,10 @@ KVC_API int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key
 
 /* kvc_borrow_await -- borrow len_bytes of the client's buffer, to fill them and PUT them without a copy.
  *
- * timeout_ns: as in struct kvc_call.
- * Parks: until the buffer has room, by the deadline. Thread: worker.
+ * timeout_ns: as in struct kvc_call. Parks: until the buffer has room, by the deadline.
  * Owner: the bytes are the caller's until kvc_borrowed_release. *out is zeroed on failure.
  * Returns 0 or a code.
- * Errors:
+ * Errors: no server codes, but
  *   -KV_ETIMEOUT   no room became free
  *   -KV_ETOOBIG    more than the buffer */
 KVC_API int kvc_borrow_await(struct kvc_client *client, uint64_t len_bytes, uint64_t timeout_ns,
@@ -277,16 +268,15 @@ struct kvc_borrowed {
 /* ---- queues: submit now, reap later ----
  * For a program with an event loop of its own. Any thread submits batches to a queue, which gives each an id. One
  * thread reaps: when the queue's descriptor is readable, one call takes all ids that have ended. Every id gets exactly
- * one completion, by its deadline and the grace, whether or not a server was ever reached. Completions come in the
- * order in which their ids ended.
+ * one completion, by its deadline and the grace, in the order in which ids end.
  *
  * Owner: items, their keys, data and layouts, and the phases of call->phases, are not copied. From the submission until
  * the completion was reaped they are the library's: keep them, and do not read or change them. An item is in one id at
  * a time. After the completion nothing touches them any more: the array may be reused, and registered memory
  * unregistered.
- *   The deadline of an id counts from its submission. If a loop has not reached the id by then, because it is busy or
- * stands still, nothing was begun: the descriptor becomes readable, and kvc_reap returns the id with -KV_ETIMEOUT. Only
- * an id that was begun has the grace on top.
+ *   The deadline of an id counts from its submission. If a busy or stuck loop has not reached the id by then, nothing
+ * was begun: the descriptor becomes readable, and kvc_reap returns the id with -KV_ETIMEOUT. Only an id that was begun
+ * has the grace on top.
  *   fork(): in a child all calls on a queue of the parent return -KV_ECLOSED. The child must not poll the descriptor.
  * */
 
@@ -386,8 +376,8 @@ KVC_API int kvc_cancel(struct kvc_queue *queue, uint64_t id);
 
 /* ---- the arguments of calls ---- */
 
-/* Options of one call; a NULL pointer means all defaults. A value of 1 GiB takes about 7 s over loopback TCP: a timeout
- * of yours must allow for that. */
+/* Options of one call; a NULL pointer means all defaults. A timeout must allow for the value's size: 1 GiB takes about
+ * 7 s over loopback TCP. */
 struct kvc_call {
 	size_t size;
 	uint64_t timeout_ns; /* 0: the pool's */
@@ -651,33 +641,29 @@ struct kvc_options {
 	const char *cluster;
 };
 
-/* kvc_pool_open in full. It starts loops, engines and buffers, and begins to connect every client to every server. It
- * returns when all clients have their engines and buffers; servers may come later. With KVC_OPEN_WAIT it also waits
- * until the first attempt to connect to each server has succeeded or failed. If one client cannot be opened, all are
- * closed and the call fails.
- * Blocks: while the provider opens endpoints and registers memory; up to 1 s to look up a server's name, because the
- * route to the first server decides which interface the fabric uses; with KVC_OPEN_WAIT up to connect_timeout_ns more;
- * after a failure up to 1 s to close.
- * Thread: host.
- * Owner: options are read during the call. *out is the caller's until kvc_pool_close.
+/* kvc_pool_open in full. It returns when all clients have their engines and buffers. The
+ * servers may come later. With KVC_OPEN_WAIT it also waits until the first attempt to connect to each server has
+ * succeeded or failed. If one client cannot be opened, all are closed and the call fails. Blocks: while the provider
+ * opens endpoints and registers memory; up to 1 s to look up a server's name, because the route to the first server
+ * decides which interface the fabric uses; with KVC_OPEN_WAIT up to connect_timeout_ns more; after a failure up to 1 s
+ * to close. Thread: host. Owner: options are read during the call. *out is the caller's until kvc_pool_close.
  *
  * Servers that are down. A client avoids them, and tries to connect to them in the background, at least twice a second.
  * It sends the key's calls to the next server in the key's order, which depends on the key and the list alone. A call
- * in progress continues there, by the same deadline. So the lost server's values are misses until they are put again;
- * they are hits again when that server is back. Nothing is copied. If all servers are down, a call about a key returns
- * the code of the key's own server at once: -KV_EPEERDOWN (with KVC_DOWN_IS_MISS: a miss), -KV_EDENIED or -KV_EVERSION.
- * A call to a server that was never reached waits for the first attempt, within its own deadline. A DELETE or TOUCH
- * that a server missed is repeated there before this client uses the server again. It is also sent to the servers that
- * stood in for the key's own within settle_ns, as far as this client noticed; a value at a server that stood in for
- * other clients only may be found later.
+ * in progress continues there, by the same deadline. The lost server's values are misses until they are put again, or
+ * that server is back. Nothing is copied. If all servers are down, a call about a key returns the code of the key's own
+ * server at once: -KV_EPEERDOWN (with KVC_DOWN_IS_MISS: a miss), -KV_EDENIED or -KV_EVERSION. A call to a server that
+ * was never reached waits for the first attempt, within its own deadline. A DELETE or TOUCH that a server missed is
+ * repeated there before this client uses the server again. It is also sent to the servers that stood in for the key's
+ * own within settle_ns, as far as this client noticed: a value at a stand-in of other clients may be found later.
  *
  * The cluster. Servers may announce a view: an epoch and the members. A client follows the view that more than half of
  * the servers it reaches announce, whatever its epoch; with exactly half it keeps its present one. A lost server counts
  * for 30 s more, and a server that has not answered yet for 1 s after the pool was opened. A newer epoch of the same
- * source is followed at once. Any other view (another --members, a source that was wiped or restored, a clock that was
- * ahead) is followed when no answering server has announced a different one for 3 s, or when most have announced it for
- * a minute. A view without members is ignored. If no member of the view answers, the client follows the view of most
- * servers that do. So one server with a wrong list costs its share of the keys, and no more.
+ * source is followed at once. Any other view (another --members, a wiped or restored source, a clock that was ahead) is
+ * followed when no answering server has announced a different one for 3 s, or when most have announced it for a minute.
+ * A view without members is ignored. If no member of the view answers, the client follows the view of most servers that
+ * do. So one server with a wrong list costs only its share of the keys.
  *   With a view, the members' node ids alone place keys. The client connects to new members, and gives up former ones
  * once no call needs them; no call fails because of a change. Of the list, one server must answer; if all members are
  * down, the list is asked again. A draining server gets no new values and is still asked after a miss. Each server
@@ -693,13 +679,13 @@ struct kvc_options {
  * value. PUT returns when the first one has it; the client copies it to the second one in the background, from a piece
  * of the receive buffer. The copy is dropped (counter copies_dropped) if that server is behind, if the buffer has no
  * room, or if the piece, a power of two of bytes, exceeds an eighth of the buffer: with 64 MiB, values above 8 MiB have
- * one copy. GET asks the server with fewer requests in flight, and the other one after a miss or a loss; it copies a
- * value that only one of them has, within repair_bytes_s. EXISTS asks both, TTL both after a miss, DELETE and TOUCH
- * both. If the second server refuses a DELETE, or does not answer in time, DELETE returns that code: the value may
- * still be there. If that server is down, the first one's answer counts. A DELETE or TOUCH waits for its own client's
- * copy of the key, and drops a copy that repairs a miss. Without a session, kvc_put, kvc_delete, kvc_touch, and batches
- * of one PUT or DELETE use one client of the pool for each key. A copy by another client does not outlive a DELETE:
- * servers refuse it, and of two values with different bytes they keep the younger. PIN keeps the first copy only.
+ * one copy. GET asks the server with fewer requests in flight, and after a miss or a loss the other one; it repairs a
+ * missing copy within repair_bytes_s. EXISTS asks both, TTL both after a miss, DELETE and TOUCH both. If the second
+ * server refuses a DELETE, or does not answer in time, DELETE returns that code: the value may still be there. If that
+ * server is down, the first one's answer counts. A DELETE or TOUCH waits for its own client's copy of the key, and
+ * drops a copy that repairs a miss. Without a session, kvc_put, kvc_delete, kvc_touch, and batches of one PUT or DELETE
+ * use one client of the pool for each key. A copy by another client does not outlive a DELETE: servers refuse it, and
+ * of two values with different bytes they keep the younger. PIN keeps the first copy only.
  *   With KVC_HOT_COPIES PUT keeps one copy. A server reports in its reply to a GET that a value is hot: 64 GETs or more
  * within a second, and at least a 64th of its shard's GETs. The client then copies the value to the key's second
  * server, in the background and within repair_bytes_s, and sends GETs to the one with fewer requests in flight, until
@@ -707,10 +693,9 @@ struct kvc_options {
  * key ask both. docs/guide/operating.md compares the two flags.
  *
  * Effects on the process. At most four threads look up names; if name servers do not answer, they may live for half a
- * minute after the pool was closed. Descriptors 0 to 2 that are closed are opened on /dev/null and stay open, so that
- * no file gets their numbers and receives the process's error output. A library loaded with dlopen may be unloaded
- * after the last pool was closed, and loaded again; dlclose leaves it in memory while a doorkeeper or such a thread
- * needs it.
+ * minute after the pool was closed. Closed descriptors 0 to 2 are opened on /dev/null, so that no file receives the
+ * process's error output. A library loaded with dlopen may be unloaded after the last pool was closed, and loaded
+ * again; dlclose leaves it in memory while a doorkeeper or such a thread needs it.
  *
  * Errors:
  *   -KV_EINVAL     an option, or a file of keys or certificates, cannot be used
@@ -738,15 +723,14 @@ struct kvc_options {
 /* kvc_poll -- turn the loop of a pool without threads (KVC_NO_THREADS): do the work that is ready; if there is none,
  * sleep until there is, max_wait_ns at most (0: do not sleep; UINT64_MAX: no limit).
  *
- * For a program that wants all work on a thread of its own, bound to a CPU or next to its own polling. The loop turns
- * inside kvc_poll and inside every blocking call while that waits: so those calls, kvc_pool_open, kvc_pool_close and
- * kvc_queue_close need no poll. Workers, pin_lost and log run there, on the calling thread.
+ * For a program that does all work on a thread of its own. The loop turns inside kvc_poll and inside every blocking
+ * call while that waits: those need no poll. Workers, pin_lost and log run there, on the calling thread.
  *   Queues. kvc_submit_..., kvc_cancel and kvc_reap never turn the loop: poll, then reap. They may be called while
  * another thread polls, and wake it if it sleeps. Between polls an id makes no progress. An id that no poll has started
  * still ends: at its deadline the queue's descriptor becomes readable and kvc_reap returns it with -KV_ETIMEOUT, and
  * kvc_cancel ends it at once. An id that a poll has started ends only in a poll, even at its deadline or after
- * kvc_cancel: until then its memory is the library's. So a host with ids in progress polls until it has reaped them, a
- * few milliseconds apart at most, or closes the queue.
+ * kvc_cancel: until then its memory is the library's. So a host with ids in progress polls every few milliseconds until
+ * it has reaped them, or closes the queue.
  *   The pool. Between polls only time is lost. A server waits for a client without limit; a server that died is noticed
  * at the next polls. No descriptor signals when to poll.
  * Blocks: see above. Thread: host; any thread, one at a time; a blocking call waits for its turn, within its deadline.
@@ -832,7 +816,7 @@ KVC_API int kvc_ttl(struct kvc_pool *pool, struct kvc_key key, uint64_t *out_lef
  * present one first, within the deadline. After a reconnect the client pins the value again. When another server
  * becomes responsible for the key, the client copies the value there in the background, pins it there, and then removes
  * the former pin. A pin that cannot be kept is reported (kvc_options.pin_lost). A second pin adds nothing; one unpin
- * removes it, wherever it is.
+ * removes it.
  * Errors: also those above.
  *   -KV_EBUSY      also: beyond the server's budget. One session may pin a quarter of the memory of the key's shard,
  *                  and all sessions together half of it, or less if stages of PUTs and leases leave less */
@@ -844,10 +828,9 @@ KVC_API int kvc_unpin_await(struct kvc_client *client, struct kvc_key key, const
 /* ---- sessions of logical clients ----
  * Each client has a session of its own at every server. A program that serves many users may open more, one for each
  * logical client, over the connections of the same client. At every server such a session has its own key, credits,
- * pins and goodbye, and its requests take turns with the others on the client's links. So tens of thousands of sessions
- * share a few endpoints. A session costs no endpoint, region or buffer, only some hundreds of bytes here. Its pins
- * (kvc_pin_await with call->session) end with it. After a reconnect the client opens it again by itself; a call that
- * needs it waits for that, by its own deadline. */
+ * pins and goodbye, and its requests take turns with the others on the client's links. It costs no endpoint, region or
+ * buffer, only some hundreds of bytes here. Its pins (kvc_pin_await with call->session) end with it. After a reconnect
+ * the client opens it again by itself; a call that needs it waits for that, by its own deadline. */
 
 struct kvc_session_options {
 	size_t size;
@@ -985,8 +968,8 @@ struct kvc_drained {
 };
 
 /* kvc_drain_await -- have call->server drain: it pushes its values to the other servers of its view, the hottest first,
- * finishes the requests that it has, says goodbye to all clients, and ends. It is for operators (kv-client drain): a
- * server allows it only with --allow-drain.
+ * finishes the requests that it has, says goodbye to all clients, and ends. For operators (kv-client drain); a server
+ * needs --allow-drain.
  *
  * Returns 0 when the server has said goodbye: drain->drained reports how many of its values other servers have. Also
  * when a view of the cluster no longer has the server; the report is not known then. drain: NULL, or with its size set.
