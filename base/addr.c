@@ -93,7 +93,8 @@ static const char *host_span(const char *s, size_t n, const char **out_host, siz
 		return "put an IPv6 address in brackets, as in [::1]:7411";
 	if (*out_len == 0)
 		return "the host is missing (to listen on every address, name 0.0.0.0)";
-	return is_name(*out_host, *out_len) ? NULL : "the host has characters that no name or address has";
+	return is_name(*out_host, *out_len) ? NULL
+					    : "the host has characters that are not valid in names and addresses";
 }
 
 int kv_hostport_parse(const char *text, struct kv_hostport *out, struct kv_error *err)

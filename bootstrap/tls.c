@@ -742,12 +742,13 @@ free_stream:
 static int tls_closed(struct tls_stream *t)
 {
 	return kv_fail(&t->base.failure, -KV_EPEERDOWN,
-		       t->ctx->server ? "the client closed the connection during the TLS "
-					"handshake: its own error has the reason"
-				      : "the server closed the connection during the TLS handshake. It may have "
-					"neither key nor certificate (--insecure), although this client has one: "
-					"give one to both or to neither. Or it is ending or overloaded: the "
-					"client tries again. Its log has the reason");
+		       t->ctx->server
+			       ? "the client closed the connection during the TLS "
+				 "handshake: its own error has the reason"
+			       : "the server closed the connection during the TLS handshake: does it run without "
+				 "TLS (--insecure), although this client has a key or certificate? Then give "
+				 "one to both or to neither. Or it is ending or overloaded: the client tries "
+				 "again. Its log has the reason");
 }
 
 /* Send or await the READY byte. */

@@ -397,9 +397,8 @@ static const struct kv_opt_program program = {
 /* What a file may not say. */
 static const struct kv_opt_refused not_in_file[] = {
 	{"config", "one file names no other"},
-	{"make-psk", "it makes a key and starts no server: give it on the command line"},
-	{"psk", "a key does not belong into this file: put it into one that only its owner may read, and name that as "
-		"psk-file"},
+	{"make-psk", "it makes a key without a server: give it on the command line"},
+	{"psk", "no key may be in this file: put it into one that only its owner may read, and give that as psk-file"},
 	{NULL, NULL},
 };
 

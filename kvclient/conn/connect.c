@@ -55,7 +55,7 @@ static int hello_send_await(struct kc_node *n, uint64_t deadline_ns)
 		struct te_address a;
 		rc = te_address(c->te, i, &a);
 		if (rc < 0)
-			return kv_fail(&n->error, rc, "this client's fabric address of rail %u cannot be had: %s", i,
+			return kv_fail(&n->error, rc, "this client's fabric address of rail %u is not available: %s", i,
 				       kv_strerror(rc));
 		h->addr[i].len = a.len;
 		memcpy(h->addr[i].data, a.data, a.len);
@@ -75,7 +75,7 @@ static int welcome_check(struct kc_node *n, const struct wire_welcome_msg *w)
 	if (w->shards == 0 || w->shards > KV_SHARDS_MAX || w->rails == 0 || w->rails > KV_RAILS_MAX ||
 	    w->credits == 0 || w->chunk_bytes == 0)
 		return kv_fail(&n->error, -KV_EPROTO,
-			       "its welcome makes no sense: %u shards, %u rails, %u credits, chunks of %u bytes",
+			       "its welcome is not valid: %u shards, %u rails, %u credits, chunks of %u bytes",
 			       w->shards, w->rails, w->credits, w->chunk_bytes);
 	if (w->eager_bytes != n->client->info.eager_bytes)
 		return kv_fail(&n->error, -KV_EVERSION,

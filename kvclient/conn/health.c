@@ -289,7 +289,7 @@ static void out_tell(struct kc_node *n)
 				  KV_FIELD("server", kc_node_name(n)), KV_NUMBER("out", out),
 				  KV_NUMBER("links", s->num_links)),
 			 "client %u, server %s: %u of %u links do not answer over the fabric (shard %u, link %u%s); "
-			 "going on without them, and trying them again",
+			 "the client continues without them, and tries them again",
 			 n->client->index, kc_node_name(n), out, s->num_links, first->shard, first->index,
 			 out > 1 ? ", ..." : "");
 	n->own->links.news = false;

@@ -112,8 +112,7 @@ int kc_node_drained_take(struct kc_node *n, const struct kv_drained *d)
 {
 	if (!n->drain.answered)
 		return kv_fail(&n->error, -KV_EPROTO,
-			       "it reports the result of a drain that "
-			       "this client did not request");
+			       "it reports the result of a drain that this client did not request");
 	n->drain.done = true;
 	n->drain.drained = *d;
 	return 0;

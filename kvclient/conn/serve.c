@@ -140,7 +140,8 @@ static int control_take_await(struct kc_node *n, const struct wire_ctrl_msg *m)
 	case WIRE_CTRL_SESSION_CLOSE_OK:
 		if (n->client->hooks->session_message(n, m) == 0)
 			return 0;
-		return kv_fail(&n->error, -KV_EPROTO, "it answered a question about a session that we did not ask");
+		return kv_fail(&n->error, -KV_EPROTO,
+			       "it answered a question about a session that this client did not send");
 	case WIRE_CTRL_GOODBYE:
 		leave(n);
 		return 0;
@@ -158,7 +159,7 @@ static int control_take_await(struct kc_node *n, const struct wire_ctrl_msg *m)
 		kc_printable(text, sizeof(text), m->refuse.text);
 		return kv_fail(&n->error, -KV_EPEERDOWN, "it ends the attachment: %s", text);
 	default:
-		return kv_fail(&n->error, -KV_EPROTO, "it sent control message %d, which makes no sense here",
+		return kv_fail(&n->error, -KV_EPROTO, "it sent control message %d, which is not valid here",
 			       (int)m->type);
 	}
 }

@@ -90,8 +90,8 @@ static void job_watch(struct kc_job *j, uint64_t *turns)
 	    atomic_load_explicit(&j->state, memory_order_acquire) == JOB_STARTED) {
 		*turns = seen;
 		kv_event(kc_client_log(c), KV_LOG_ERROR, KV_EVENT("client_silent", KV_NUMBER("client", c->index)),
-			 "client %u: its loop has stood still for 5 s, and calls with it: a worker keeps the "
-			 "thread, or provider %s does%s",
+			 "client %u: its loop has stood still for 5 s, and so have its "
+			 "calls: a worker or provider %s occupies the thread%s",
 			 c->index, c->info.provider,
 			 c->info.death_fatal ? " (a process that it shares locks with has died: start this one again)"
 					     : "");

@@ -38,8 +38,8 @@ int kc_sized_take(void *to, size_t known, const void *given, size_t least, const
 			       "the size field of %s is not set; set it to sizeof(%s) and zero the rest", name, name);
 	if (size > known && !all_zero((const uint8_t *)given + known, size - known))
 		return kv_fail(err, -KV_EINVAL,
-			       "%s is newer than this library (version %s) and something is set that "
-			       "it does not know, behind byte %zu; leave that 0, or use a newer library",
+			       "%s is newer than this library (version %s), which does not know the field "
+			       "set after byte %zu; leave that 0, or use a newer library",
 			       name, KVRAIL_VERSION, known);
 	if (given)
 		memcpy(to, given, KV_MIN(size, known));

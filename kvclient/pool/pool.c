@@ -492,7 +492,7 @@ static void opening_show(struct kvc_pool *p)
 	pthread_mutex_lock(&p->lock);
 	if (!go_on && p->progress.status == 0)
 		p->progress.status = kv_fail(&p->progress.error, -KV_ECANCELED,
-					     "opening the pool was given up by the caller, with %u of %u clients open",
+					     "the caller stopped the opening of the pool, with %u of %u clients open",
 					     p->progress.opened, p->num_clients);
 }
 

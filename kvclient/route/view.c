@@ -481,8 +481,8 @@ static void adopt_log(struct kvc_client *c, const struct kc_choice *choice, uint
 			 KV_EVENT("view_reset", KV_NUMBER("client", c->index), KV_NUMBER("epoch", v->epoch),
 				  KV_NUMBER("former_epoch", former_epoch), KV_NUMBER("votes", choice->votes),
 				  KV_NUMBER("voters", choice->voters)),
-			 "client %u: the numbers of views began anew: epoch %llu, "
-			 "after %llu, is followed since %u of %u servers announce it",
+			 "client %u: the epochs of views began anew: epoch %llu "
+			 "replaces %llu, because %u of %u servers announce it",
 			 c->index, (unsigned long long)v->epoch, (unsigned long long)former_epoch, choice->votes,
 			 choice->voters);
 	kv_event(kc_client_log(c), told ? KV_LOG_DEBUG : KV_LOG_INFO,
@@ -554,7 +554,7 @@ static void doubt(struct kvc_client *c, const struct kv_view *v, const char *why
 		kv_event(kc_client_log(c), KV_LOG_WARN,
 			 KV_EVENT("view_doubted", KV_NUMBER("client", c->index), KV_NUMBER("members", v->count),
 				  KV_NUMBER("epoch", v->epoch), KV_FIELD("reason", why)),
-			 "client %u: a view of %u members, epoch %llu, is not taken: %s", c->index, v->count,
+			 "client %u: a view of %u members, epoch %llu, is rejected: %s", c->index, v->count,
 			 (unsigned long long)v->epoch, why);
 	kc_add(&c->count.views_doubted, !k->own->said);
 	k->own->said = true;

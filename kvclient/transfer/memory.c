@@ -255,8 +255,8 @@ static int64_t client_announce_await(struct kvc_client *c, void *arg)
 	m->ready = rc == 0;
 	m->closing = rc < 0; /* nodes announce it no more; register_undo removes it */
 	if (rc < 0 && !atomic_exchange(&job->failed, true))
-		kv_fail(job->err, rc, "client %u: server %s did not take the announcement of %llu bytes: %s", c->index,
-			c->pool->server[node].entry.text, (unsigned long long)m->len_bytes, kv_strerror(rc));
+		kv_fail(job->err, rc, "client %u: server %s did not accept the announcement of %llu bytes: %s",
+			c->index, c->pool->server[node].entry.text, (unsigned long long)m->len_bytes, kv_strerror(rc));
 	return rc;
 }
 

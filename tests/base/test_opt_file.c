@@ -74,7 +74,7 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 		{"\n\nmemory-mb = 100", "line 3", "out of range"},
 		{"memory-mb", "line 1", "needs a value"},
 		{"name", "line 1", "name = TEXT"},
-		{"memory-mb = 1\nmem = 2", "line 2", "a second time"},
+		{"memory-mb = 1\nmem = 2", "line 2", "is repeated here"},
 		{"psk = a:00", "line 1", "no keys here"},
 		{"= 4", "line 1", "there is no option ''"},
 		{"\x1b[2J = 4", "line 1", "there is no option '\\x1b[2J'"},

@@ -78,7 +78,7 @@ static void bad_key_texts_say_what_is_wrong(void **state)
 		{"id:0x" HEX32, "line 1: the key after the ':' must be hexadecimal digits only"},
 		{"id: " HEX32, "line 1: the key after the ':' must be hexadecimal digits only"},
 		{"id:" HEX32 HEX32 HEX32 HEX32 "00", "line 1: the key after the ':' is longer than 64 bytes"},
-		{"id:" HEX32 "\nid2:" HEX32, "line 2: a second key"},
+		{"id:" HEX32 "\nid2:" HEX32, "line 2: there is a second key"},
 		{"#\nid:" HEX32 "id2:" HEX32, "line 2: two keys are in one line; end the first with a line feed"},
 	};
 	for (size_t i = 0; i < KV_COUNT(bad); i++) {

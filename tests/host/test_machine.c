@@ -283,9 +283,9 @@ static void holes_are_named(void **state)
 	(void)state;
 	assert_int_equal(maps_look(0x13800, 0x1801, &err), -KV_EINVAL);
 	assert_int_equal(maps_look(0xf000, 0x1001, &err), -KV_EINVAL);
-	check_contains(err.text, "there is nothing at 0xf000, 0 bytes behind its start");
+	check_contains(err.text, "nothing is mapped at 0xf000, 0 bytes after its start");
 	assert_int_equal(maps_look(0x20000, 1, &err), -KV_EINVAL);
-	check_contains(err.text, "there is nothing at 0x20000");
+	check_contains(err.text, "nothing is mapped at 0x20000");
 }
 
 static void what_cannot_be_written_is_named(void **state)

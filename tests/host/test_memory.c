@@ -165,7 +165,7 @@ static void memory_of_this_process_is_looked_at(void **state)
 	check_contains(err.text, "not writable");
 	assert_int_equal(munmap(p + 4096, 4096), 0);
 	assert_int_equal(kv_memory_mapped(p, 3 * 4096, &err), -KV_EINVAL);
-	check_contains(err.text, "4096 bytes behind its start");
+	check_contains(err.text, "4096 bytes after its start");
 	assert_int_equal(kv_memory_mapped(p, 4096, &err), 0);
 	munmap(p, 3 * 4096);
 }

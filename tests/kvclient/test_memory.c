@@ -59,7 +59,7 @@ static void memory_that_is_not_there_or_not_writable_is_refused(void **state)
 	assert_int_equal(munmap(buf + 2 * MIB, MIB), 0);
 	assert_int_equal(kvc_register(shared, buf, 4 * MIB, &mem, &err), -KV_EINVAL);
 	assert_non_null(strstr(err.text, "is not fully mapped"));
-	assert_non_null(strstr(err.text, "2097152 bytes behind its start"));
+	assert_non_null(strstr(err.text, "2097152 bytes after its start"));
 	assert_null(mem);
 	/* What is left of it is good. */
 	assert_int_equal(kvc_register(shared, buf, 2 * MIB, &mem, &err), 0);

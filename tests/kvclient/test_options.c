@@ -129,9 +129,9 @@ static void bad_options_are_refused_with_a_sentence(void **state)
 	o = good(), o.psk = "a:00", o.cert_file = o.key_file = o.ca_file = "c";
 	refused(&o, "one of them");
 	o = good(), o.server_name = "kv.example";
-	refused(&o, "server_name is given, but no certificates");
+	refused(&o, "server_name is given without certificates");
 	o = good(), o.psk = "a:00", o.crl_file = "c";
-	refused(&o, "crl_file is given, but no certificates");
+	refused(&o, "crl_file is given without certificates");
 }
 
 static void opening_needs_a_place_for_the_pool(void **state)
