@@ -115,7 +115,7 @@ KVC_API int kvc_put_batch(struct kvc_pool *pool, struct kvc_item *items, unsigne
  * and installs no signal handler (libfabric's shm provider does). Each comment lists its call's own codes. Any call may
  * also return one of these:
  *   -KV_EINVAL     at once, nothing done: NULL for a required argument, a length of 0, a key of more than 128 bytes, a
- *                  `size` field that is not set, an unknown flag, an _await call outside a worker of that client, a
+ *                  `size` field without a value, an unknown flag, an _await call outside a worker of that client, a
  *                  blocking call on a loop's thread
  *   -KV_ECLOSED    the pool is being closed (a call in progress ends within the grace), or this is a child of fork()
  *   -KV_ENOMEM     no memory in this process
@@ -125,7 +125,7 @@ KVC_API int kvc_put_batch(struct kvc_pool *pool, struct kvc_item *items, unsigne
  *   -KV_EDENIED    the server refuses this client's key or certificate
  *   -KV_EVERSION   the server's release, provider or eager size does not match ours
  *   -KV_EBUSY      the server was still busy after eight retries within a quarter of a second
- *   -KV_EPROTO     the server sent bytes that are not the protocol
+ *   -KV_EPROTO     the server's bytes are not the protocol
  *   -KV_EPROVIDER  the fabric provider failed until the deadline
  * A call that blocks its thread while a client's loop works may also return one of these, the loop codes:
  *   -KV_EBUSY      the loop's queue is full: nothing was started
@@ -186,8 +186,8 @@ KVC_API int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, voi
  * client writes. Values of up to 3 KiB travel inside the request, or with the other items of their batch.
  * kvc_server_info.put_way shows how larger ones travel.
  * Errors:
- *   -KV_EEXIST     other bytes are stored under the key, and stay. This is normal for blocks that were computed again,
- *                  since their last bits differ: treat it as stored (counter put_conflicts, not errors)
+ *   -KV_EEXIST     other bytes are stored under the key, and stay. This is normal for recomputed blocks, since their
+ *                  last bits differ: treat it as stored (counter put_conflicts, not errors)
  *   -KV_ENOMEM     also: the server cannot make room
  *   -KV_ETOOBIG    longer than 1 GiB, than kv-server --value-max, or than a shard
  *   -KV_ELEFT      all servers are down, and the key's own has said goodbye */
@@ -202,7 +202,7 @@ KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const v
  * because another one has its digest. If out_found is NULL, keys far behind the first missing one are not asked for,
  * and errors there go unnoticed.
  * Owner: keys are the caller's. On failure *out_prefix is untouched, and out_found may be written in part.
- * Returns 0 or a code. Errors: if any server that is asked fails. */
+ * Returns 0 or a code. Errors: the server codes, if any asked server fails. */
 KVC_API int kvc_exists_await(struct kvc_client *client, const struct kvc_key *keys, unsigned n, uint8_t *out_found,
 			     unsigned *out_prefix, const struct kvc_call *call);
 
@@ -222,9 +222,9 @@ KVC_API int kvc_delete_await(struct kvc_client *client, struct kvc_key key, cons
  * or given up before it began, each result is that code.
  * Returns 0 when every item succeeded, else the code of the first item that did not.
  * Errors: per item, as kvc_get_await and kvc_put_await. -KV_EINVAL, and no result is written: an item is in another
- * call that has not returned; or, in builds with assertions, two items of a GET share bytes.
+ * pending call; or, in builds with assertions, two items of a GET share bytes.
  *   -KV_EINVAL     also: the item's place is not valid (struct kvc_item, struct kvc_layout)
- *   -KV_ENOTFOUND  also: an item that is read in parts was replaced after its first part was counted */
+ *   -KV_ENOTFOUND  also: an item read in parts was replaced after its first part was counted */
 KVC_API int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n,
 				const struct kvc_call *call);
 KVC_API int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n,
@@ -267,16 +267,16 @@ struct kvc_borrowed {
 
 /* ---- queues: submit now, reap later ----
  * For a program with an event loop of its own. Any thread submits batches to a queue, which gives each an id. One
- * thread reaps: when the queue's descriptor is readable, one call takes all ids that have ended. Every id gets exactly
- * one completion, by its deadline and the grace, in the order in which ids end.
+ * thread reaps: when the queue's descriptor is readable, one call takes all ended ids. Every id gets exactly one
+ * completion, by its deadline and the grace, in the order in which ids end.
  *
  * Owner: items, their keys, data and layouts, and the phases of call->phases, are not copied. From the submission until
  * the completion was reaped they are the library's: keep them, and do not read or change them. An item is in one id at
  * a time. After the completion nothing touches them any more: the array may be reused, and registered memory
  * unregistered.
  *   The deadline of an id counts from its submission. If a busy or stuck loop has not reached the id by then, nothing
- * was begun: the descriptor becomes readable, and kvc_reap returns the id with -KV_ETIMEOUT. Only an id that was begun
- * has the grace on top.
+ * was begun: the descriptor becomes readable, and kvc_reap returns the id with -KV_ETIMEOUT. Only a begun id has the
+ * grace on top.
  *   fork(): in a child all calls on a queue of the parent return -KV_ECLOSED. The child must not poll the descriptor.
  * */
 
@@ -305,8 +305,8 @@ KVC_API int kvc_queue_fd(const struct kvc_queue *queue);
 /* kvc_queue_close -- cancel all ids in progress, wait until no memory of the caller is used any more, and free the
  * queue.
  *
- * Ids that were not reaped are dropped: their items have their results, and no completion comes. To drop none, reap
- * until nothing is left first. A queue may be closed after its pool, but not while another thread closes the pool.
+ * Unreaped ids are dropped: their items have their results, and no completion comes. To drop none, reap until nothing
+ * is left first. A queue may be closed after its pool, but not while another thread closes the pool.
  * Blocks: by the grace, and a fence, as after kvc_cancel. Thread: host; no other thread may be in a call on the queue,
  * or begin one.
  * Owner: *queue becomes NULL, and may be NULL already.
@@ -330,8 +330,7 @@ KVC_API int kvc_queue_close(struct kvc_queue **queue);
  * Returns the id, above 0; it is never used again. Errors: nothing was begun, and no completion comes.
  *   -KV_EBUSY      the queue is full (options.depth; half of it for KVC_BACKGROUND), or that of a loop: reap, and
  *                  submit again
- *   -KV_EINVAL     also: an item is in another id that has not ended; in builds with assertions, two items of a GET
- *                  share bytes
+ *   -KV_EINVAL     also: an item is in another pending id; in builds with assertions, two items of a GET share bytes
  * Per item, in the completion: as kvc_get_await, kvc_put_await, kvc_exists_await and kvc_delete_await, and
  *   -KV_ECANCELED  kvc_cancel or kvc_queue_close
  *   -KV_ECLOSED    kvc_pool_close, which ends all ids before it returns: reap them afterwards, and close the queue
@@ -363,12 +362,12 @@ struct kvc_completion {
  *   -KV_EBUSY      another thread is reaping */
 KVC_API int kvc_reap(struct kvc_queue *queue, struct kvc_completion *out, unsigned max);
 
-/* kvc_cancel -- give an id up. Its completion still comes, and soon. An id that was not begun ends at once. So does one
- * that only waits: for room, for a connection, for a busy server, for its session, for another copy of its value. An id
- * with a request in flight ends within the grace, and a fence if the request names memory of the caller. Items that
- * were done have their results, the others -KV_ECANCELED; a PUT or DELETE among these may have been done.
+/* kvc_cancel -- give an id up. Its completion still comes, and soon. An id ends at once if it was not begun, or only
+ * waits: for room, for a connection, for a busy server, for its session, for another copy of its value. An id with a
+ * request in flight ends within the grace, and a fence if the request names memory of the caller. Items that were done
+ * have their results, the others -KV_ECANCELED; a PUT or DELETE among these may have been done.
  * Thread: any; never blocks.
- * Returns 0, also for an id that was cancelled before and has not ended.
+ * Returns 0, also if the id was cancelled before and is still pending.
  * Errors:
  *   -KV_ENOTFOUND  there is no such id, or it has ended: reap it, unless that was done
  *   -KV_EBUSY      the queue of a loop is full: call again */
@@ -426,7 +425,7 @@ struct kvc_item {
 	 * If slice is 0, or at least len, the value is contiguous. The item fails with -KV_EINVAL if stride is below
 	 * slice, or if slices begin in registered memory and end behind it. Gaps between slices are never written.
 	 * Slices in registered memory are read and written in place, except these, which are copied: slices of a small
-	 * item, slices that are pulled, and for PUT slices shorter than 16 KiB or than the client writes at a time. */
+	 * item, pulled slices, and for PUT slices shorter than 16 KiB or than the client writes at a time. */
 	uint64_t slice, stride;
 	int64_t result; /* out. GET: the value's length or a code; PUT: 0 or a code */
 	/* NULL: data, slice and stride define the place. A library that does not know layouts returns -KV_EINVAL. Not
@@ -458,15 +457,15 @@ struct kvc_layout {
 	 * itself and then counted in *arrival. So layer 0 of all blocks can be used while layer 1 is still coming.
 	 * call->offset and call->length must be 0. All parts are of one value: an item whose value is replaced in
 	 * between fails with -KV_ENOTFOUND. For PUT these three must be 0 (else -KV_EINVAL). If items of a batch share
-	 * *arrival, the last of them has it, and the others fail with -KV_EINVAL. An item that is shorter than its
-	 * place succeeds, unless the call has KVC_EXACT: look at its result. */
+	 * *arrival, the last of them has it, and the others fail with -KV_EINVAL. A value shorter than its place
+	 * succeeds, unless the call has KVC_EXACT: look at its result. */
 	uint32_t num_parts;
 	const uint64_t *part_ends;
 	struct kvc_arrival *arrival;
 };
 
-/* The progress of one item that is read in parts. During the call it is the library's, as data is, but may be read. The
- * call first sets it to 0 parts, so a used one needs no zeroing; it is 0 when the submission has returned. */
+/* The progress of one item read in parts. During the call it is the library's, as data is, but may be read. The call
+ * first sets it to 0 parts, so a used one needs no zeroing; it is 0 when the submission has returned. */
 struct kvc_arrival {
 	uint32_t parts; /* for kvc_arrival_parts */
 	uint32_t reserved_32;
@@ -515,8 +514,8 @@ enum kvc_flag {
 	/* Of a pool, not of a call. Values that servers report as hot get a second copy: see "Two copies". Either all
 	 * pools that use a key have the flag, or none. */
 	KVC_HOT_COPIES = 128,
-	/* Of a GET, not of a pool. A value (or the requested part) that is shorter or longer than its destination is a
-	 * miss (-KV_ENOTFOUND). The destination's length is dst_len, an item's len, or expect_len unless that is 0. */
+	/* Of a GET, not of a pool. A value (or the requested part) of another length than its destination is a miss
+	 * (-KV_ENOTFOUND). The destination's length is dst_len, an item's len, or expect_len unless that is 0. */
 	KVC_EXACT = 256
 };
 
@@ -641,12 +640,14 @@ struct kvc_options {
 	const char *cluster;
 };
 
-/* kvc_pool_open in full. It returns when all clients have their engines and buffers. The
- * servers may come later. With KVC_OPEN_WAIT it also waits until the first attempt to connect to each server has
- * succeeded or failed. If one client cannot be opened, all are closed and the call fails. Blocks: while the provider
- * opens endpoints and registers memory; up to 1 s to look up a server's name, because the route to the first server
- * decides which interface the fabric uses; with KVC_OPEN_WAIT up to connect_timeout_ns more; after a failure up to 1 s
- * to close. Thread: host. Owner: options are read during the call. *out is the caller's until kvc_pool_close.
+/* kvc_pool_open in full. It returns when all clients have their engines and buffers. The servers may come later. With
+ * KVC_OPEN_WAIT it also waits until the first attempt to connect to each server has succeeded or failed. If one client
+ * cannot be opened, all are closed and the call fails.
+ * Blocks: while the provider opens endpoints and registers memory; up to 1 s to look up a server's name, because the
+ * route to the first server decides which interface the fabric uses; with KVC_OPEN_WAIT up to connect_timeout_ns more;
+ * after a failure up to 1 s to close.
+ * Thread: host.
+ * Owner: options are read during the call. *out is the caller's until kvc_pool_close.
  *
  * Servers that are down. A client avoids them, and tries to connect to them in the background, at least twice a second.
  * It sends the key's calls to the next server in the key's order, which depends on the key and the list alone. A call
@@ -659,8 +660,8 @@ struct kvc_options {
  *
  * The cluster. Servers may announce a view: an epoch and the members. A client follows the view that more than half of
  * the servers it reaches announce, whatever its epoch; with exactly half it keeps its present one. A lost server counts
- * for 30 s more, and a server that has not answered yet for 1 s after the pool was opened. A newer epoch of the same
- * source is followed at once. Any other view (another --members, a wiped or restored source, a clock that was ahead) is
+ * for 30 s more, and a server without an answer yet for 1 s after the pool was opened. A newer epoch of the same source
+ * is followed at once. Any other view (another --members, a wiped or restored source, a clock ahead of time) is
  * followed when no answering server has announced a different one for 3 s, or when most have announced it for a minute.
  * A view without members is ignored. If no member of the view answers, the client follows the view of most servers that
  * do. So one server with a wrong list costs only its share of the keys.
@@ -668,14 +669,14 @@ struct kvc_options {
  * once no call needs them; no call fails because of a change. Of the list, one server must answer; if all members are
  * down, the list is asked again. A draining server gets no new values and is still asked after a miss. Each server
  * reports its own drain; the view reports that of others. For settle_ns after a change, GET, EXISTS and TTL retry a
- * miss at the key's previous server, two such servers at most. DELETE and TOUCH ask all previous servers that are up,
+ * miss at the key's previous server, two such servers at most. DELETE and TOUCH ask all previous servers in state UP,
  * and return the code of one that refuses or does not answer: the value may still be there. If GET finds a value there,
  * the client copies it in the background to the key's present server, with its remaining time to live, unless it is
- * longer than half of the receive buffer. The same retry helps a server that is joining, or restarted less than
- * settle_ns ago. The list counts as the view before the first one, if it placed keys. Clients with different views miss
- * each other's values, and never read wrong bytes. Without a view the list alone counts.
+ * longer than half of the receive buffer. The same retry helps a joining server, or one restarted less than settle_ns
+ * ago. The list counts as the view before the first one, if it placed keys. Clients with different views miss each
+ * other's values, and never read wrong bytes. Without a view the list alone counts.
  *
- * Two copies. With KVC_TWO_COPIES the first two servers in the key's order that are neither down nor draining keep the
+ * Two copies. With KVC_TWO_COPIES the first two servers in the key's order, without those down or draining, keep the
  * value. PUT returns when the first one has it; the client copies it to the second one in the background, from a piece
  * of the receive buffer. The copy is dropped (counter copies_dropped) if that server is behind, if the buffer has no
  * room, or if the piece, a power of two of bytes, exceeds an eighth of the buffer: with 64 MiB, values above 8 MiB have
@@ -720,8 +721,8 @@ struct kvc_options {
  * Owner: *pool becomes NULL; pool and *pool may be NULL. Borrowed pieces, registrations and sessions end with the pool,
  * and must not be used afterwards. */
 
-/* kvc_poll -- turn the loop of a pool without threads (KVC_NO_THREADS): do the work that is ready; if there is none,
- * sleep until there is, max_wait_ns at most (0: do not sleep; UINT64_MAX: no limit).
+/* kvc_poll -- turn the loop of a pool without threads (KVC_NO_THREADS): do all ready work; if there is none, sleep
+ * until there is, max_wait_ns at most (0: do not sleep; UINT64_MAX: no limit).
  *
  * For a program that does all work on a thread of its own. The loop turns inside kvc_poll and inside every blocking
  * call while that waits: those need no poll. Workers, pin_lost and log run there, on the calling thread.
@@ -772,9 +773,9 @@ KVC_API struct kvc_pool *kvc_client_pool(struct kvc_client *client);
  * sees a value when the call has returned. Do not shorten a file: access behind its end raises SIGBUS, as does a full
  * /dev/shm. A pool has at most 256 registrations. They may adjoin, so an arena can grow: reserve its addresses, and
  * register each piece when it is mapped. A value that crosses registrations is copied.
- * Blocks: until all servers that are up have answered, within the pool's timeout for all of them, plus the time to pin
- * the pages: with NICs 0.1 to 1 s per GiB. A server that has not answered by then is reconnected, and informed then.
- * The clients continue to work; temporary threads fault in the pages. A failure is undone, which takes the grace.
+ * Blocks: until all connected servers have answered, within the pool's timeout for all of them, plus the time to pin
+ * the pages: with NICs 0.1 to 1 s per GiB. A server without an answer by then is reconnected, and informed then. The
+ * clients continue to work; temporary threads fault in the pages. A failure is undone, which takes the grace.
  * Thread: host.
  * Owner: the memory stays the caller's, and must stay mapped until kvc_unregister returned 0.
  * Errors: also the loop codes.
@@ -786,8 +787,7 @@ KVC_API struct kvc_pool *kvc_client_pool(struct kvc_client *client);
  *   -KV_ETIMEOUT   a loop is stuck */
 
 /* kvc_unregister in full. First every client stops using the memory, then the servers are informed.
- * Blocks: within the pool's timeout. A server that has not confirmed by then is reconnected, which is as safe. Thread:
- * host.
+ * Blocks: within the pool's timeout. A server without an answer by then is reconnected, which is as safe. Thread: host.
  * Owner: on 0 *mem becomes NULL and the memory may be unmapped. On failure *mem stays valid, and the memory must stay
  * mapped. *mem may be NULL: 0.
  * Errors:
@@ -841,10 +841,10 @@ struct kvc_session_options {
 	uint64_t timeout_ns; /* 0: the pool's */
 };
 
-/* kvc_session_open_await -- open a session at every server that is up; at the others it is opened when they are.
+/* kvc_session_open_await -- open a session at every connected server; at the others it is opened once they are.
  *
  * It takes a round trip on the control connection. Several workers may open sessions at the same time.
- * Parks: until it is open at all servers that are up, by the timeout. Thread: worker.
+ * Parks: until it is open at all connected servers, by the timeout. Thread: worker.
  * Owner: options are read during the call; NULL: all defaults. *out is the caller's until kvc_session_close.
  * Errors: after a failure it is open nowhere.
  *   -KV_EDENIED    a server refuses the key or identity. After the fifth refusal within a minute the server ends the
@@ -862,8 +862,8 @@ KVC_API int kvc_session_open_await(struct kvc_client *client, const struct kvc_s
 /* kvc_session_close_await -- say goodbye to the servers and free the session. Its calls must have returned.
  *
  * Parks: until the servers have confirmed, by the timeout (0: the pool's). Thread: worker of its client.
- * Owner: *session becomes NULL, unless nothing was done. *session may be NULL: 0. A session that is open when the pool
- * is closed ends with it, and must not be used afterwards.
+ * Owner: *session becomes NULL, unless nothing was done. *session may be NULL: 0. An open session ends with the pool,
+ * and must not be used afterwards.
  * Errors:
  *   -KV_EBUSY      nothing was done: a call with the session is in progress; or it is being closed already; or its pins
  *                  are still being set again after a reconnect. While it is being closed, calls that begin with it
@@ -963,7 +963,7 @@ struct kvc_drained {
 	bool known;                      /* the server has reported it; else all fields below are 0 */
 	uint64_t values, bytes;          /* values that other servers have, and their bytes */
 	uint64_t of;                     /* `values`, and those that no other server has */
-	uint64_t gone;                   /* further values, which were deleted or expired during the drain */
+	uint64_t gone;                   /* further values, deleted or expired during the drain */
 	uint64_t left[KVC_LEFT_REASONS]; /* `of` less `values`, by reason */
 };
 
@@ -990,8 +990,8 @@ struct kvc_info {
 	/* fabric, domain: libfabric's names, of the first client; wait: "fd" or "poll", how loops wait for the fabric;
 	 * libfabric: its version; why: the reason for this provider. */
 	char provider[64], fabric[64], domain[64], wait[16], libfabric[64], why[512];
-	/* os_threads: that the pool has started; endpoints: of all clients; links: of all clients to the servers that
-	 * are up; rails: of one client. */
+	/* os_threads: that the pool has started; endpoints: of all clients; links: of all clients to connected servers;
+	 * rails: of one client. */
 	unsigned num_clients, os_threads, endpoints, links, rails, num_servers;
 	uint64_t buffer_bytes;  /* all registered receive buffers */
 	uint64_t message_bytes; /* all registered message buffers */
@@ -1001,7 +1001,7 @@ struct kvc_info {
 	uint32_t chunk_bytes, eager_bytes, tx_depth, cq_depth, credits;
 	char security[16];   /* "psk", "certificate", "none" */
 	char congestion[32]; /* congestion control of TCP connections accepted on loopback ("reno"); "": the system's */
-	char mode[16];       /* how values come from the servers that are up: "push", "pull", or "mixed" */
+	char mode[16];       /* how values come from the connected servers: "push", "pull", or "mixed" */
 	char memory[160];    /* the pages of the receive buffers: "256 MiB in 2 MiB pages" */
 	/* The placement: "clients 0-3 on node 0; 4 of 4 threads bound to CPUs there", "one node", "off". */
 	char numa[200];
@@ -1016,7 +1016,7 @@ KVC_API int kvc_info(struct kvc_pool *pool, struct kvc_info *out);
 enum kvc_op {
 	KVC_OP_GET,    /* every item of a batch counts as one */
 	KVC_OP_PUT,    /* likewise */
-	KVC_OP_EXISTS, /* a call, or an item that was submitted */
+	KVC_OP_EXISTS, /* a call, or a submitted item */
 	KVC_OP_DELETE,
 	KVC_OP_TOUCH, /* and kvc_ttl_await */
 	KVC_OP_PIN,   /* and kvc_unpin_await */
@@ -1053,40 +1053,40 @@ struct kvc_counters {
 	uint64_t lost_connections;       /* attachments that ended without a goodbye */
 	uint64_t slow;                   /* calls that took slow_ns or longer */
 	uint64_t results[KVC_OPS_MAX][KVC_RESULTS];
-	uint64_t pulls;         /* ranges of values that were read from servers' memory */
-	uint64_t pulls_expired; /* pulls that were too late: the lease had expired, and the range was requested again */
+	uint64_t pulls;         /* ranges of values read from servers' memory */
+	uint64_t pulls_expired; /* late pulls: the lease had expired, and the range was requested again */
 	uint64_t door_let_in;   /* connections to the clients' fabric ports that the doorkeeper admitted */
 	uint64_t door_turned;   /* those that it refused */
 	uint64_t door_aliens;   /* those that it ended because of their messages */
-	uint64_t pins_again;    /* pins that were set again on a new connection */
+	uint64_t pins_again;    /* pins set again on a new connection */
 	uint64_t pins_lost;     /* pins that could not be set again or moved: see kvc_options.pin_lost */
 	uint64_t put_conflicts; /* PUTs (and items of batches) that returned -KV_EEXIST */
-	/* Attachments that were made again, on the same control connection or on a new one. `reconnects` counts only
-	 * those on a new one. */
+	/* Attachments made again, on the same control connection or on a new one. `reconnects` counts only the latter.
+	 * */
 	uint64_t reattaches;
 	uint64_t failovers;     /* calls, and items of batches, that continued at another server when theirs was lost */
 	uint64_t stand_ins;     /* times that another server was asked for a key because its own was down */
 	uint64_t view_epoch;    /* of the view of the cluster; 0: there is none */
 	uint64_t members;       /* servers in that view */
-	uint64_t views_old;     /* views that were not followed on arrival: too few servers announce them */
+	uint64_t views_old;     /* views not followed on arrival: too few servers announce them */
 	uint64_t views_doubted; /* views that could not be used, or not at once: see "The cluster" */
 	uint64_t settle_hits;   /* misses whose value a former server had, after a change of the view */
 	uint64_t settle_misses; /* misses for which a former server was asked in vain */
-	uint64_t repairs;       /* values copied to the server that has their keys now, and their bytes */
+	uint64_t repairs;       /* values copied to their keys' present servers, and their bytes */
 	uint64_t repair_bytes;
 	uint64_t repairs_dropped; /* values not copied: too many waited, or the copy failed */
 	uint64_t copies;          /* second copies made (KVC_TWO_COPIES, KVC_HOT_COPIES), and their bytes */
 	uint64_t copy_bytes;
 	uint64_t copies_dropped; /* second copies not made: their server was behind or lost, or there was no room */
 	uint64_t second_hits;    /* misses at the one server of a value kept twice that the other one had */
-	uint64_t view_resets;    /* views that were followed though they are not newer: their source began anew */
+	uint64_t view_resets;    /* views followed although they are not newer: their source began anew */
 	/* Of the client with the most of these: servers that announce the view in force, and servers that announce any
 	 * or none. See "The cluster". */
 	uint64_t view_votes;
 	uint64_t view_voters;
 	uint64_t pins_moved;     /* pins that followed their keys to other servers */
 	uint64_t copies_yielded; /* values deleted at one server because another one has a younger value */
-	uint64_t deletes_owed;   /* DELETEs and TOUCHes sent later to a server that was out of reach */
+	uint64_t deletes_owed;   /* DELETEs and TOUCHes sent later to an unreachable server */
 };
 
 /* kvc_counters -- read the counters. Returns 0 or a code. Thread: any; never blocks. */
@@ -1102,9 +1102,9 @@ KVC_API int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out);
  * enough). Or a code. */
 KVC_API int64_t kvc_metrics_text(struct kvc_pool *pool, char *buf, size_t cap);
 
-/* kvc_counters_items -- give counters that were read as items with name, group, unit and kind, at most max of them. The
- * name of a counter is like "gets". A cell of `results` is like "timeout" in the group "results of GET"; it is left out
- * if it is 0. Strings are static. Thread: any; never blocks.
+/* kvc_counters_items -- give read counters as items with name, group, unit and kind, at most max of them. The name of a
+ * counter is like "gets". A cell of `results` is like "timeout" in the group "results of GET"; it is left out if it is
+ * 0. Strings are static. Thread: any; never blocks.
  * Returns how many items were written.
  * Errors:
  *   -KV_EINVAL     counters->size is not that of the library's struct */
@@ -1129,7 +1129,7 @@ struct kvc_server_info {
 	uint32_t credits_granted; /* of all links together */
 	uint32_t credits_in_use;  /* by requests, cancels and pings in flight */
 	uint32_t queued;          /* requests that wait for a credit */
-	uint32_t inflight;        /* requests sent that have not ended: without a reply, or with writes still to come */
+	uint32_t inflight;        /* sent requests without a reply, or with writes still to come */
 	uint64_t heard_ns;        /* how long ago the control connection last brought a message; UINT64_MAX: never */
 	uint64_t ping_ns;         /* round trip of a PING over the slowest link, when the attachment was made */
 	/* connects: control connections made (TCP, TLS); attaches: attachments made on them. */
@@ -1162,9 +1162,9 @@ enum kvc_put_way {
 };
 
 /* kvc_server_info -- server `server` as client `client` sees it, all at one moment. `server` is an index into
- * options.servers; members of a view that are not in that list follow, at any number below servers_max. A server of the
- * list that the view has at another address (the list has a host's name) is that member, under the name in the list,
- * also for calls about a server.
+ * options.servers; members of a view beyond that list follow, at any number below servers_max. A server of the list
+ * that the view has at another address (the list has a host's name) is that member, under the name in the list, also
+ * for calls about a server.
  *
  * It asks no server: it waits only for its turn on the client's loop. This takes microseconds, unless a worker or the
  * provider occupies the loop's thread.
