@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""check-docs.py -- what documents name exists: files, functions in them, links and the headings they lead to. Prints
-what does not, one a line.
+"""check-docs.py -- what documents name exists: files, functions and classes in them, links and the headings they lead
+to; files that comments of C name exist as well. Prints what does not, one a line.
 
 A function is named as `path/file.c: function, another`, or `file.c: function` where the folder is clear to a reader; a
 folder's files as `engine/fabric/` and `engine/door/`. Names in docs/runs/ are not checked, because a run may describe older code.
@@ -18,6 +18,8 @@ TOP = """base host probe loop wire bootstrap engine store kvclient kvserver kvbe
     examples""".split()
 PATH = re.compile(r"(?<![\w./-])((?:%s)/[\w./*-]*\w\.(?:c|h|S|sh|py|md|mk|patch|def|txt|3))(?![\w])" % "|".join(TOP))
 NAMED = re.compile(r"(?<![\w./*-])([\w./-]*\w\.[chS]): ?`?([a-z_]\w*(?:(?:, |`, `)[a-z_]\w*)*)(\(\)|`)?")
+CLASS = re.compile(r"`([\w./]+\.py)`, `class (\w+)`")
+COMMENT = re.compile(r"/\*.*?\*/", re.S)
 LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^\]]+\]:\s*(\S+)", re.M)
 
 def slug(heading):
@@ -71,9 +73,17 @@ def main():
 
     def word_in(name, paths):
         """What the file defines or has in a table: a comment and a call of another file's function do not count."""
-        code = [re.sub(r"/\*.*?\*/", "", open(p, errors="replace").read(), flags=re.S) for p in paths]
+        code = [COMMENT.sub("", open(p, errors="replace").read()) for p in paths]
         return any(re.search(r"^[^\s#].*\b%s\(|\b%s\b(?!\()" % (name, name), c, re.M) for c in code)
 
+    def paths_missing(text):
+        paths = sorted(set(PATH.findall(text)) - {"docs/runs/bench.md"})
+        return [p for p in paths if "NAME" not in p and not glob.glob(p) and not glob.glob("tests/" + p)]
+
+    for f in files:
+        if f.endswith((".c", ".h")):
+            comments = " ".join(COMMENT.findall(open(f, errors="replace").read()))
+            wrong += [f"{f}: there is no {path}" for path in paths_missing(comments)]
     for f in documents:
         text = open(f).read()
         for m in LINK.finditer(without_code(text)):
@@ -87,11 +97,9 @@ def main():
                 wrong.append(f"{f}: {path} has no heading #{anchor}")
         if f.startswith("docs/runs/"):
             continue
-        for path in sorted(set(PATH.findall(text))):
-            if "NAME" in path or path == "docs/runs/bench.md":
-                continue
-            if not glob.glob(path) and not glob.glob("tests/" + path):
-                wrong.append(f"{f}: there is no {path}")
+        wrong += [f"{f}: there is no {path}" for path in paths_missing(text)]
+        wrong += [f"{f}: {path} has no class {name}" for path, name in CLASS.findall(text)
+                  if os.path.isfile(path) and not re.search(r"^class %s\b" % name, open(path).read(), re.M)]
         for m in NAMED.finditer(text):
             path, names = m.group(1), re.findall(r"\w+", m.group(2))
             paths = [p for p in by_name.get(os.path.basename(path), []) if p.endswith("/" + path)]
