@@ -1102,9 +1102,9 @@ KVC_API int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out);
  * enough). Or a code. */
 KVC_API int64_t kvc_metrics_text(struct kvc_pool *pool, char *buf, size_t cap);
 
-/* kvc_counters_items -- give read counters as items with name, group, unit and kind, at most max of them. The name of a
- * counter is like "gets". A cell of `results` is like "timeout" in the group "results of GET"; it is left out if it is
- * 0. Strings are static. Thread: any; never blocks.
+/* kvc_counters_items -- write counters, as kvc_counters has read them, as items with name, group, unit and kind, at
+ * most max of them. The name of a counter is like "gets". A cell of `results` is like "timeout" in the group "results
+ * of GET"; it is left out if it is 0. Strings are static. Thread: any; never blocks.
  * Returns how many items were written.
  * Errors:
  *   -KV_EINVAL     counters->size is not that of the library's struct */
