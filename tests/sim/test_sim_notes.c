@@ -12,6 +12,7 @@
 
 #include "kvclient/core/pool.h"
 #include "kvclient/route/owner.h"
+#include "kvclient/route/private.h"
 #include "kvclient/transfer/call.h"
 #include "tests/sim/members.h"
 

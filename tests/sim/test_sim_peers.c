@@ -17,6 +17,7 @@
 
 #include "base/base.h"
 #include "kvclient/conn/node.h"
+#include "kvclient/conn/private.h"
 #include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
 #include "kvclient/request/private.h"
@@ -1263,7 +1264,7 @@ static void pauses_grow_to_a_bound_and_are_nobody_elses(void **state)
 	for (unsigned ms = 0; ms < 10000; ms++) {
 		world_sleep(&world, MS);
 		for (unsigned i = 0; i < WORLD_CLIENTS; i++) {
-			unsigned tries = node_of(i, 0)->attempt.failures;
+			unsigned tries = node_of(i, 0)->own->attempt.failures;
 			if (tries >= 1 && tries <= TRIES && !at[i][tries - 1])
 				at[i][tries - 1] = world_now(&world);
 		}

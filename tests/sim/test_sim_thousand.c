@@ -22,6 +22,7 @@
 
 #include "bootstrap/bootstrap.h"
 #include "kvclient/route/view_ask.h"
+#include "kvclient/route/private.h"
 #include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
 #include "kvclient/route/view.h"
