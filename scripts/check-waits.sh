@@ -28,7 +28,7 @@ kvclient/conn/serve.c: backoff_await            no call: the coroutine of a node
 kvclient/conn/serve.c: rest_await               no call: the coroutine of a node
 kvclient/core/client.c: kc_main_await          a provider's call on the thread's own stack: it returns
 kvclient/core/waits.c: kc_wait_queue_await     in the client's list of waits
-kvclient/logical/opener.c: step_await           no call: the coroutine that opens sessions
+kvclient/logical/node_sessions.c: step_await    no call: the coroutine that opens sessions
 kvclient/pool/client.c: closer                  no call: the end of the client
 kvclient/request/requests.c: flusher           no call: sends frames
 kvclient/pool/client.c: nodes_part_await        no call: the end of the client
