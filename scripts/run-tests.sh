@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run-tests.sh -- runs test programs one after another, others beside them in two lanes, and counts the results.
+# run-tests.sh -- runs test programs one after another, others beside them in three lanes, and counts the results.
 #
 # usage: run-tests.sh [-t SECONDS] [-l LOGDIR] [-b "PROGRAM..."] PROGRAM...
-# Programs of -b run at the same time as the others, in two niced lanes: each lane takes the next one that no lane has
+# Programs of -b run at the same time as the others, in three niced lanes: each lane takes the next one that no lane has
 # taken, so name the longest first. The result of a program is printed when the program has ended; that of a program of -b
 # when those before it have ended, and the program of the first list that runs then. On a terminal the last line shows how
 # many programs have ended, and which one runs.
@@ -151,7 +151,7 @@ lane() {
 		mkdir "${logs_beside[i]}.taken" 2>/dev/null && run "${beside[i]}" "${logs_beside[i]}"
 	done
 }
-for ((i = 0; i < 2 && i < ${#beside[@]}; i++)); do
+for ((i = 0; i < 3 && i < ${#beside[@]}; i++)); do
 	lane &
 	lanes+=($!)
 done

@@ -159,12 +159,12 @@ PRELOAD = $(if $(RELEASE),LD_PRELOAD=$(CURDIR)/$(B)/tests/quick_start.so)
 LEFT_asan := $(addprefix tests/integration/,members.sh page.sh scale.sh schema.sh sweep.sh)
 LEFT_tsan := $(addprefix tests/integration/,acceptance.sh page.sh scale.sh schema.sh sweep.sh)
 LEFT = $(if $(RELEASE),$(LONG),$(LEFT_$(MODE)))
-# What runs beside the others in two lanes, niced. COMPUTES has no clock. WAITS mostly sleeps: until programs have
+# What runs beside the others in three lanes, niced. COMPUTES has no clock. WAITS mostly sleeps: until programs have
 # started, or a time of the product's is over. Nothing here counts what a neighbour could change: time, memory of the
 # machine, calls or turns of a loop; and two of them do not make the same file. Limits are generous; those of port.py
 # were made for busy machines.
 COMPUTES = $(filter $(addprefix $(B)/tests/,base/% wire/% store/% sim/%),$(RUN_TESTS))
-WAITS := $(addprefix tests/integration/,cli.sh prompt.sh trace.sh doctor.sh options.sh defaults.sh help.sh messages.sh python.sh usage.sh) tests/port/port.py tests/kvlab/test_kvlab.py $(addprefix $(B)/tests/,engine/test_door engine/test_conform kvclient/test_liar_landing)
+WAITS := $(addprefix tests/integration/,cli.sh prompt.sh trace.sh doctor.sh options.sh defaults.sh help.sh messages.sh python.sh usage.sh http.sh fabric.sh security.sh run_tests.sh service.sh config.sh deploy.sh epoll.sh) tests/port/port.py tests/kvlab/test_kvlab.py $(addprefix $(B)/tests/,engine/test_door engine/test_conform kvclient/test_liar_landing kvclient/test_liar kvclient/test_liar_pull kvserver/test_logical kvserver/test_serve kvserver/test_hello bootstrap/test_tls bootstrap/test_conn)
 # Under ThreadSanitizer members.sh takes as long as all of a lane's others, and a program may take longer than 300 s.
 BESIDE_tsan := tests/integration/members.sh
 LIMIT_tsan  := 900

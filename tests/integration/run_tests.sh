@@ -79,11 +79,12 @@ beside() {
 	[ "$(grep -oE '^(pass|FAIL) ./[a-z]+' out | grep -E 'one|two|bad' | tr '\n' ' ')" = 'pass ./one pass ./two FAIL ./bad ' ]
 }
 check "two run beside the others, and are told in their order" beside
-# Each makes the next one possible: the lane that has the quick one takes two of the three.
+# Two lanes wait for the last program, which only the lane of the quick one can take.
 program slow 'echo 1..1; for i in {1..300}; do [ -e last.here ] && echo "ok 1 - a" && exit; sleep 0.1; done'
+cp slow waiting
 program quick 'echo 1..1; echo "ok 1 - a"'
 program last 'echo 1..1; touch last.here; echo "ok 1 - a"'
-check "a lane that has ended takes what the other one has not taken" gives 0 '5 passed, 0 failed, 0 skipped' -b './slow ./quick ./last' ./good
+check "a lane that has ended takes what the others have not taken" gives 0 '6 passed, 0 failed, 0 skipped' -b './slow ./waiting ./quick ./last' ./good
 on_terminal() {
 	python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) != 0)' "$runner" -l logs -b ./quick ./good ./fed >out </dev/null &&
 		shown '0 of 3, running ./good' && shown '[12] of 3, running ./fed' && shown '5 passed, 0 failed, 0 skipped'

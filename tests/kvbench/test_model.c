@@ -157,7 +157,7 @@ static void models_that_keep_something_else_are_refused(void **state)
 		{"\"attn_layer_period\": 8, \"attn_layer_offset\": 4", "attn_layer_period"},
 		{"\"hybrid_override_pattern\": \"M-M*\"", "hybrid_override_pattern"},
 		{"\"block_configs\": [{\"attention\": {}}]", "block_configs"},
-		{"\"mamba_d_ssm\": 1536", "keep a state beside K and V"},
+		{"\"mamba_d_ssm\": 1536", "keep a state besides K and V"},
 		{"\"num_kv_shared_layers\": 1", "use the K and V of others"},
 		{"\"use_cla\": true, \"cla_share_factor\": 2", "use_cla"},
 		{"\"kv_lora_rank\": 512, \"qk_rope_head_dim\": 64, \"index_head_dim\": 128", "keys of an indexer"},

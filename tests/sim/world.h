@@ -192,7 +192,7 @@ static inline unsigned world_seeds(unsigned n)
 #elif defined(__SANITIZE_ADDRESS__)
 	return (n + 3) / 4;
 #else
-	return test_rounds(n, (n + 2) / 3);
+	return test_rounds(n, (n + 3) / 4);
 #endif
 }
 
