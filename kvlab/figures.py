@@ -85,9 +85,10 @@ class _Series:
         for row in items(phase, "series", "windows"):
             seconds, end = number(row, "seconds"), number(row, "end_s")
             p99, longest = number(row, "p99_ns"), number(row, "max_ns")
-            if seconds > window / 2:
+            whole = seconds > 0 and seconds > window / 2
+            if whole:
                 self.ops.append((end, number(row, "ops") / seconds))
-            if seconds > window / 2 or math.isfinite(longest):
+            if whole or math.isfinite(longest):
                 self.p50.append((end, number(row, "p50_ns")))
                 self.late.append((end, p99 if math.isfinite(p99) else longest))
                 self.sparse |= not math.isfinite(p99) and math.isfinite(longest)

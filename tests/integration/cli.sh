@@ -83,7 +83,7 @@ piped_options() {
 check "commands from stdin take their options" piped_options
 refused_options() {
 	printf '%s\n' 'get r --json' 'stat --server x' 'stat --frob' 'get -- --frob' 'stat --help' 'get r -q' | kv >"$scratch/piped" 2>&1
-	[ $? -eq 2 ] && grep -q 'line 1: usage: get KEY' "$scratch/piped" && grep -q 'line 2: --server stands on' "$scratch/piped" && grep -q 'line 3: unknown option --frob' "$scratch/piped" &&
+	[ $? -eq 2 ] && grep -q 'line 1: usage: get KEY' "$scratch/piped" && grep -q 'line 2: --server belongs to' "$scratch/piped" && grep -q 'line 3: unknown option --frob' "$scratch/piped" &&
 		grep -q "line 4: get: there is no key '--frob'" "$scratch/piped" && grep -q -- '--shards' "$scratch/piped" && grep -q 'line 6: unknown option -q' "$scratch/piped" || { cat "$scratch/piped"; return 1; }
 }
 check "and no others, of which they say why" refused_options

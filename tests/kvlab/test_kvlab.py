@@ -259,6 +259,13 @@ def test_odd_numbers_make_no_odd_picture():
             assert not re.search('"-?(nan|inf)', svg), (odd, scale)
 
 
+def test_a_window_of_no_length_has_no_rate():
+    doc = made()
+    doc["phases"]["read"]["series"]["window_s"] = -0.5
+    doc["phases"]["read"]["series"]["windows"][0]["seconds"] = 0
+    assert "<svg" in page.page(doc)
+
+
 def test_an_axis_has_ticks_in_all_of_its_decades():
     def narrow(low, high):
         return chart.chart("narrow", chart.Axis("x", "count"), chart.Axis("y", "ns", "log"), [chart.Line("a", [(0, low), (1, high)])])
