@@ -76,6 +76,12 @@ def main():
         code = [COMMENT.sub("", open(p, errors="replace").read()) for p in paths]
         return any(re.search(r"^[^\s#].*\b%s\(|\b%s\b(?!\()" % (name, name), c, re.M) for c in code)
 
+    folders = {part for f in files for part in os.path.dirname(f).split("/")}
+    for f in documents:
+        tree = re.search(r"^## The map\n.*?^```\n(.*?)^```", open(f).read(), re.S | re.M)
+        named = re.findall(r"(?<![\w/.])([a-z]\w*)/(?![a-z])", tree.group(1)) if tree else []
+        wrong += [f"{f}: the map names {name}/, and there is no such folder" for name in named if name not in folders]
+
     def paths_missing(text):
         paths = sorted(set(PATH.findall(text)) - {"docs/runs/bench.md"})
         return [p for p in paths if "NAME" not in p and not glob.glob(p) and not glob.glob("tests/" + p)]

@@ -2,7 +2,7 @@
 /* options.c -- the option table of kv-bench.
  *
  * A row gives the parse, --help, --config and the name in the JSON report's `config` object. No option is accepted and
- * then ignored: one that has no effect together with another is a usage error, said in bench_options_check. */
+ * then ignored: one that has no effect together with another is a usage error (check_...). */
 #include "kvbench/setup/options.h"
 
 #include "kvbench/measure/runs.h"

@@ -496,9 +496,9 @@ static void lost_tell(struct kc_node *n, int rc)
 	if (rc == -KV_EPEERDOWN && c->info.death_fatal)
 		kv_log(kc_node_log(n),
 		       atomic_load(&troubles(n)->clients[KC_TROUBLE_LOST]) ? KV_LOG_DEBUG : KV_LOG_ERROR,
-		       "client %u: server %s is lost; if its process died, provider %s cannot promise to "
-		       "go on, because locks are shared with it: if calls stand still now, start this "
-		       "process again, and use provider tcp where servers may die",
+		       "client %u: server %s is lost; if its process died, provider %s may hang, "
+		       "because it shares locks with that process: if calls hang now, restart this "
+		       "process, and use provider tcp where servers may die",
 		       c->index, kc_node_name(n), c->info.provider);
 	if (!n->redo && rc >= 0)
 		return;

@@ -3,7 +3,7 @@
  * server with the highest number for that wins: a strong mix of partition and seed (splitmix64's finaliser). Shares
  * differ by 0.8 % with 16 servers, by 3 % with 256.
  * The first look-up notes the winner, later ones load it. A note depends on the seeds alone and never changes, so a
- * relaxed store suffices. Notes are shared (notes.c) and carried to the next view (carry.c).
+ * relaxed store suffices. Notes are shared (notes.c) and carried to the next view (notes_carry.c).
  * Keys of an avoided server use the next highest number for a while, without a note. No other key moves.
  * With unequal weights (--members) the numbers are logarithms, see drawn(), with the same result for equal weights.
  * needed() excludes most numbers before the slow logarithm.
