@@ -112,7 +112,7 @@ int help_main(int argc, char **argv, const struct help_command *commands)
 {
 	const char *topic = argc > 2 ? argv[2] : NULL;
 	if (argc > 3) {
-		fprintf(stderr, "kv-bench: help takes one topic, and '%.100s' is a second\n", argv[3]);
+		fprintf(stderr, "kv-bench: help accepts one topic; '%.100s' is a second\n", argv[3]);
 		return BENCH_USAGE;
 	}
 	if (!topic) {

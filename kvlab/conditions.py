@@ -133,7 +133,7 @@ def show(c, out):
         wrap("            ", "a round trip of a cache line between two cores: %.0f ns before the run, %.0f ns after" % (
             c["core_distance_before_ns"], c["core_distance_after_ns"]), out=out)
     if "suspended_s" in c:
-        wrap("            ", "this machine was suspended for %.1f s during the run: no figure contains that time, and operations under way then may "
+        wrap("            ", "this machine was suspended for %.1f s during the run: no figure contains that time, and operations in flight may "
                              "have failed" % c["suspended_s"], out=out)
     if "histogram_error" in c:
         wrap("            ", "a quantile is at most %.1f %% above the true one, never below" % (100 * c["histogram_error"]), out=out)

@@ -31,7 +31,7 @@ const struct kv_opt capacity_options_table[] = {
 	KV_ROW_U32("max-sessions", AT(max_sessions), "N", "20000", 1, CAPACITY_SESSIONS_MAX,
 		   "Largest step of --model pooled."),
 	KV_ROW_DURATION("timeout", AT(timeout_ns), "120", 1000000000, 86400000000000ull,
-			"A step that takes longer has failed."),
+			"A step that exceeds this time fails."),
 
 	KV_ROW_U32("engines", AT(engines), "N", "4", 1, CAPACITY_ENGINES_MAX,
 		   "Clients with endpoints that --model pooled shares.", .group = "Resources"),

@@ -118,12 +118,13 @@ static void late(struct capacity_reporter *t)
 	char time[32];
 	kv_duration_format(t->opt->timeout_ns, time, sizeof(time));
 	if (is_short(t, KV_LIMIT_FILES))
-		capacity_fail(t, CAPACITY_FILES, -KV_ELIMIT,
-			      "all files that may be are open (%u), and nothing went on for the rest of %s",
-			      t->step.fds, time);
+		capacity_fail(
+			t, CAPACITY_FILES, -KV_ELIMIT,
+			"all files that the limit allows are open (%u), and no progress was made for the rest of %s",
+			t->step.fds, time);
 	else if (is_short(t, KV_LIMIT_ADDRESS_SPACE))
 		capacity_fail(t, CAPACITY_MEMORY, -KV_ELIMIT,
-			      "no more address space may be had (ulimit -v), and nothing went on for the rest of %s",
+			      "the address space is used up (ulimit -v), and no progress was made for the rest of %s",
 			      time);
 	else
 		capacity_fail(t, CAPACITY_TIME, -KV_ETIMEOUT, "the step took longer than %s (--timeout)", time);

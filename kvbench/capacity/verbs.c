@@ -73,12 +73,12 @@ static int no_device(const char *name, int n, struct kv_error *err)
 	if (n > 0 && name)
 		return kv_fail(err, -KV_ENOTSUP,
 			       "there is no RDMA device %s; `ibv_devices` lists those of this machine", name);
-	return kv_fail(
-		err, -KV_ENOTSUP,
-		"no RDMA device is here (%s): it takes an InfiniBand, RoCE or EFA device with its kernel driver, or "
-		"Soft-RoCE (rdma link add rxe0 type rxe netdev DEV)",
-		access("/sys/class/infiniband", F_OK) == 0 ? "/sys/class/infiniband is empty"
-							   : "this kernel has no /sys/class/infiniband");
+	return kv_fail(err, -KV_ENOTSUP,
+		       "this machine has no RDMA device (%s): this needs an InfiniBand, "
+		       "RoCE or EFA device with its kernel driver, or "
+		       "Soft-RoCE (rdma link add rxe0 type rxe netdev DEV)",
+		       access("/sys/class/infiniband", F_OK) == 0 ? "/sys/class/infiniband is empty"
+								  : "this kernel has no /sys/class/infiniband");
 }
 
 static struct ibv_context *device_open(const char *name, struct kv_error *err)

@@ -141,8 +141,8 @@ static void advise(const struct fabric_run *run, double jitter, FILE *out)
 			"kv-doctor checks the settings of %s: locked memory, NUMA node, link speed", run->rdma.device);
 	if (jitter >= 3)
 		kv_wrap(out, "advice     ", 0,
-			"p99 far above p50: other programs take the cores. "
-			"Both sides poll and want a core each; pin them, and switch power saving of the cores off");
+			"p99 far above p50: other programs use the cores. Both sides poll and need a "
+			"core each; pin them, and disable power saving of the cores");
 }
 
 static const char *jitter_text(double jitter)

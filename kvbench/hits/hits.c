@@ -116,7 +116,7 @@ static int prepare(struct hits *h, struct out_file *json, struct kv_error *err)
 	struct hits_plan plan;
 	int rc = h->opt.trace ? 0
 			      : kv_fail(err, -KV_EINVAL,
-					"--trace FILE says which trace: docs/guide/benchmarking.md names public ones");
+					"--trace FILE is required: docs/guide/benchmarking.md lists public traces");
 	if (rc == 0)
 		rc = hits_plan_parse(&h->opt, 100, &plan, err); /* before a long file is read */
 	if (rc == 0)

@@ -59,10 +59,10 @@ int hits_trace_read(const char *path, struct hits_trace *out, struct kv_error *e
 			rc = kv_fail(err, -KV_ECANCELED, "interrupted by signal %d while %s was read",
 				     bench_interrupted(), path);
 		else if (r.t.refs + q.num_ids >= UINT32_MAX)
-			rc = kv_fail(err, -KV_ETOOBIG, "%s has more than 4 billion blocks: take a part of it", path);
+			rc = kv_fail(err, -KV_ETOOBIG, "%s has more than 4 billion blocks: use a part of it", path);
 		else if (take(&r, &q) < 0)
 			rc = kv_fail(err, -KV_ENOMEM,
-				     "no memory for the blocks of %s up to line %llu: take a part of it", path,
+				     "no memory for the blocks of %s up to line %llu: use a part of it", path,
 				     (unsigned long long)q.line);
 		if (rc < 0)
 			break;

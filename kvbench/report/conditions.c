@@ -44,8 +44,8 @@ static void print_machine(const struct bench_conditions *m, FILE *out)
 			m->distance_before_ns, m->distance_after_ns);
 	if (m->suspended_s > 0)
 		kv_wrap(out, "            ", 0,
-			"this machine was suspended for %.1f s during the run: no figure contains that time, and "
-			"operations under way then may have failed",
+			"this machine was suspended for %.1f s during the run: no figure "
+			"contains that time, and operations in flight may have failed",
 			m->suspended_s);
 }
 

@@ -255,7 +255,7 @@ static void short_note(const struct bench *b, const struct phase_result *p, cons
 		kv_wrap(b->out, "        ", 0, "too short for a rate: --%s %.0f would take a second", option,
 			bench_per_second((double)now, p));
 	else
-		kv_wrap(b->out, "        ", 0, "too short for a rate to say much");
+		kv_wrap(b->out, "        ", 0, "too short for a reliable rate");
 }
 
 static void mixed_table(const struct bench *b)
@@ -532,7 +532,7 @@ static void replay_table(const struct bench *b)
 	if (b->opt->replay.speed > 0)
 		fprintf(b->out, "          latest start: %s after its time\n", TIME(r->late_max_ns));
 	if (r->never_started)
-		kv_wrap(b->out, "          ", 0, "%s due had not begun when the time was over",
+		kv_wrap(b->out, "          ", 0, "%s due had not begun when the time ended",
 			OF(r->never_started, "request"));
 }
 
@@ -867,7 +867,9 @@ unsigned report_verdict(const struct bench *b, FILE *to)
 		problem(&v, "the operations could not be written to %.300s: %s", b->opt->out.raw,
 			kv_strerror(r->raw.code));
 	else if (r->raw.lost)
-		problem(&v, "%s came faster than %.300s took them, so it is not written: name a file on a faster disk",
+		problem(&v,
+			"%s came faster than %.300s could store them, so the file "
+			"is not written: name one on a faster disk",
 			OF(r->raw.lost, "operation"), b->opt->out.raw);
 	judge_replay(&v, b);
 	if (v.count == 0 && r->read.ran && !b->opt->replay.trace && !r->interrupted && bench_measured_ops(r) == 0 &&

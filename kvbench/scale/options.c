@@ -13,7 +13,7 @@ const struct kv_opt scale_options_table[] = {
 	KV_ROW_DURATION("think-time", AT(think_ns), "0", 0, 3600000000000ull,
 			"Pause of a client between messages. Latency counts from the scheduled time."),
 	KV_ROW_DURATION("timeout", AT(timeout_ns), "300", 1000000000, 86400000000000ull,
-			"A step that takes longer ends there."),
+			"A step ends after this time."),
 	KV_OPT_PROVIDER_ROW(AT(provider), .group = "Resources"),
 	KV_OPT_NIC_ROW(AT(nic)),
 	KV_ROW_U32("engines", AT(engines), "N", "4", 1, SCALE_ENGINES_MAX,

@@ -313,7 +313,7 @@ void scale_tls_run(struct scale_reporter *t)
 	if (!side_make(&s))
 		scale_end(t, "no memory for %u clients", t->step.clients);
 	else if (secure_key_make() < 0 || secure_context_create(false, &s.ctx, &err) < 0)
-		scale_end(t, "%s", err.text[0] ? err.text : "the kernel gives no random bytes for a key");
+		scale_end(t, "%s", err.text[0] ? err.text : "no random bytes from the kernel for a key");
 	else if (peer_start(&s) == 0)
 		step(&s);
 	peer_stop(&s);

@@ -120,7 +120,7 @@ int bench_list_parse(const char *name, const char *text, bool size, uint64_t min
 			rc = take(&l, word, dots);
 			dots = false;
 		} else if (dots || !text) {
-			rc = kv_fail(err, -KV_EINVAL, "--%s: a number must stand behind \"...\", where it ends", name);
+			rc = kv_fail(err, -KV_EINVAL, "--%s: write the last number after \"...\"", name);
 		} else {
 			dots = true;
 		}

@@ -275,7 +275,7 @@ static int check_trace(const struct bench_options *o, struct kv_error *err)
 		{!trace && o->replay.speed != 0, "--trace-speed needs --trace FILE"},
 		{!trace && o->replay.order != BENCH_ORDER_STRICT, "--trace-order needs --trace FILE"},
 		{trace && o->pace.rate != 0,
-		 "--rate does not go with --trace: the trace has its own times, use --trace-speed"},
+		 "--rate cannot be combined with --trace, which has its own times: use --trace-speed"},
 		{trace && (o->load.num_keys != 1000 || o->pace.repeat_reads != 10 || o->pace.warmup != BENCH_WARMUP),
 		 "--trace has its own requests: drop --num-keys, --repeat-reads and --warmup"},
 		{trace && (o->roofline.run || o->roofline.file),
@@ -300,8 +300,7 @@ static int check_kinds(const struct bench_options *o, struct kv_error *err)
 		 "--roofline measures values of one size: use --value-size"},
 		{l->keep_going && (trace || run),
 		 "--keep-going concerns the read phase alone: drop --trace and --roofline"},
-		{l->keep_going && o->pace.duration_ns == 0,
-		 "--keep-going needs --duration, which says how long to read"},
+		{l->keep_going && o->pace.duration_ns == 0, "--keep-going needs --duration, the time to read"},
 		{l->slices && (trace || run || l->keep_going || rate || o->out.breakdown || o->pace.slo),
 		 "--slices changes plain writes and reads: drop --trace, --roofline, --keep-going, --rate, --breakdown "
 		 "and --slo"},
@@ -351,7 +350,7 @@ static int check_pace(const struct bench_options *o, struct kv_error *err)
 		 "--slo searches with single operations of workers alone: drop --trace, --batch, --async, "
 		 "--keep-going, --mixed, --roofline and --breakdown"},
 		{p->warmup_steady > 0 && p->warmup != BENCH_WARMUP,
-		 "--warmup says when a warm-up ends, and --warmup-steady does: drop one of them"},
+		 "--warmup and --warmup-steady both define the end of the warm-up: drop one of them"},
 	};
 	if (!(p->rate >= 0 && p->rate <= 1e9))
 		return kv_fail(err, -KV_EINVAL, "--rate %g is not a number of operations per second between 0 and 1e9",
@@ -465,7 +464,7 @@ static int specs_parse(struct bench_options *o, struct kv_error *err)
 	if (rc == 0)
 		rc = bench_sizes_parse(o->load.value_sizes, &o->load.sizes, err);
 	if (rc == 0 && o->load.sizes.count > 0 && o->load.value_size != BENCH_VALUE_SIZE)
-		rc = kv_fail(err, -KV_EINVAL, "--value-size and --value-sizes say the same: drop one of them");
+		rc = kv_fail(err, -KV_EINVAL, "--value-size and --value-sizes both define the sizes: drop one of them");
 	if (rc == 0 && o->load.sizes.count > 0)
 		o->load.value_size = bench_sizes_max(&o->load.sizes);
 	if (rc == 0)

@@ -213,8 +213,8 @@ static int launch_spawn(struct launch *l, pid_t *out_pid, struct kv_error *err)
 			     (const int[]){l->ready_pipe[1], l->psk_pipe[0]}, true, out_pid);
 	if (rc == -ENOENT)
 		return kv_fail(err, rc,
-			       "kv-server was found neither beside kv-bench nor in PATH: build it (make), or name a "
-			       "running one with --server HOST:PORT");
+			       "kv-server is neither in kv-bench's folder nor in PATH: build it "
+			       "(make), or name a running one with --server HOST:PORT");
 	return rc < 0 ? kv_fail(err, rc, "%s cannot be started: %s", l->binary, kv_strerror(rc)) : 0;
 }
 
@@ -246,7 +246,7 @@ static int make_psk(struct server_child *c, struct kv_error *err)
 	uint8_t secret[PSK_BYTES];
 	int rc = kv_entropy_fill(&kv_entropy_kernel, secret, sizeof(secret)), n;
 	if (rc < 0)
-		return kv_fail(err, rc, "the kernel gives no random bytes for a key: %s", kv_strerror(rc));
+		return kv_fail(err, rc, "no random bytes from the kernel for a key: %s", kv_strerror(rc));
 	n = snprintf(c->psk, sizeof(c->psk), "kv-bench:");
 	for (unsigned i = 0; i < PSK_BYTES; i++)
 		n += snprintf(c->psk + n, sizeof(c->psk) - (size_t)n, "%02x", secret[i]);
@@ -270,7 +270,7 @@ static int parse_ready(struct server_child *c, const char *line, struct kv_error
 	char address[KV_HOST_MAX + 8];
 	struct kv_hostport hp;
 	if (sscanf(line, "READY %263s", address) != 1 || kv_hostport_parse(address, &hp, NULL) < 0)
-		return kv_fail(err, -KV_EPROTO, "its own server said it is ready in an unknown way: %.100s", line);
+		return kv_fail(err, -KV_EPROTO, "its own server reported READY in an unknown form: %.100s", line);
 	kv_hostport_format(&hp, c->address, sizeof(c->address));
 	return 0;
 }
@@ -301,7 +301,7 @@ static int read_ready(struct server_child *c, uint64_t deadline_ns, struct kv_er
 		if (strchr(line, '\n'))
 			return parse_ready(c, line, err);
 	}
-	return kv_fail(err, -KV_EPROTO, "its own server said it is ready in an unknown way");
+	return kv_fail(err, -KV_EPROTO, "its own server reported READY in an unknown form");
 }
 
 static struct server_child *child_alloc(const struct server_child_options *options)

@@ -16,19 +16,19 @@ static const struct kv_opt own[] = {
 		"difference or factor.",
 		.letter = 'w', .group = "Axes"),
 	KV_ROW_TEXT("value-size", AT(list[SWEEP_SIZE]), "SIZES", NULL,
-		    "Sizes of a value, such as 4KB,64KB,1MB. Without it: 64KB, or as --model and --value-sizes say.",
+		    "Sizes of a value, such as 4KB,64KB,1MB. Default: 64KB, or from --model and --value-sizes.",
 		    .letter = 'v'),
 	KV_ROW_TEXT("num-clients", AT(list[SWEEP_CLIENTS]), "LIST", "1",
 		    "Clients. Combinations with more clients than workers are skipped.", .letter = 'c'),
 	KV_ROW_U32("repeat-runs", AT(bench.pace.repeat_runs), "N", "1", 1, BENCH_RUNS_MAX,
 		   "Runs of every combination: all of them once before any a second time; report median and spread."),
 	KV_ROW_TEXT("resume", AT(resume), "FILE", NULL,
-		    "Keep the runs of the sweep in FILE (--json), and go on, in the same file unless --json names "
-		    "another. Settings and machine must be the same. If there is no FILE, begin it."),
+		    "Keep the finished runs of FILE (--json) and continue the sweep, in the same file unless --json "
+		    "names another. Settings and machine must be the same. A missing FILE is created."),
 	KV_ROW_U64("order-seed", AT(order_seed), "N", "0", 0, INT64_MAX,
 		   "Order of the combinations, new for each round. 0: another one each time; it is printed."),
 	KV_ROW_DURATION("cell-timeout", AT(cell_timeout_ns), "3600", 1000000000, 604800000000000ull,
-			"A run that takes longer is ended, and its combination has failed."),
+			"A run that exceeds this time is ended, and its combination fails."),
 	{.name = NULL},
 };
 
@@ -104,7 +104,7 @@ static int axes_parse(struct sweep_options *o, struct kv_error *err)
 	bool sized = o->bench.model.name || o->bench.load.value_sizes;
 	int rc = 0;
 	if (sized && o->list[SWEEP_SIZE])
-		return kv_fail(err, -KV_EINVAL, "--%s says the sizes of values: drop it, or drop --value-size",
+		return kv_fail(err, -KV_EINVAL, "--%s defines the sizes of values: drop it, or drop --value-size",
 			       o->bench.model.name ? "model" : "value-sizes");
 	o->axis[SWEEP_SIZE] = (struct bench_list){.count = 1};
 	if (!sized)

@@ -55,7 +55,7 @@ static json_t *cells(const struct sweep_options *o, struct kv_error *err)
 			}
 	if (left > 0)
 		return all;
-	kv_fail(err, -KV_EINVAL, "no combination is left to run: %s",
+	kv_fail(err, -KV_EINVAL, "no combination remains to run: %s",
 		json_string_value(json_object_get(json_array_get(all, 0), "skipped")));
 	json_decref(all);
 	return NULL;

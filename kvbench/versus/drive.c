@@ -255,7 +255,7 @@ static void put_refused(const struct conn *c)
 		if ((unsigned char)*p < ' ' || *p == 127)
 			*p = '?';
 	snprintf(why, sizeof(why), "the server did not store a value: \"%s\" (%s)", said,
-		 strstr(said, "NOAUTH") ? "kv-bench gives no password: take a server that asks for none"
+		 strstr(said, "NOAUTH") ? "kv-bench has no password: use a server that requires none"
 					: "has it memory enough, and items so large?");
 	rival_die("SET", why);
 }
@@ -384,7 +384,7 @@ static void receive(struct load *l, struct conn *c)
 		if (n == 0)
 			rival_die("recv", "the server closed the connection");
 		if (!c->busy)
-			rival_die("the server", "it says more than it was asked for");
+			rival_die("the server", "it sends more than was requested");
 		c->have += (size_t)n;
 		if (parse(l, c)) {
 			done(l, c);

@@ -109,8 +109,8 @@ static int target_parse(const char *item, struct versus_target *t, struct kv_err
 				       kv_strerror(-errno));
 		if (known[i].port && strchr(t->address, '@'))
 			return kv_fail(err, -KV_EINVAL,
-				       "--targets: %s can have no user and no password: kv-bench gives none to a "
-				       "server; take one that asks for none",
+				       "--targets: %s can have no user and no password, because "
+				       "kv-bench sends none: use a server that requires none",
 				       known[i].scheme);
 		if (known[i].port && (!t->address[0] || t->address[0] == ':'))
 			return kv_fail(err, -KV_EINVAL, "--targets: '%s' names no host: give it, as in %s127.0.0.1:%u",
@@ -222,10 +222,10 @@ static const struct kv_opt *own_table(void)
  * comparison. */
 static int own_check(const struct versus_options *o, struct kv_error *err)
 {
-	static const struct kv_opt_program program = {.name = "kv-bench versus ... --",
-						      .about = "Options for KVRail alone: where it is, and which "
-							       "resources it may use. The load is that of all "
-							       "targets, and its options stand before the --."};
+	static const struct kv_opt_program program = {
+		.name = "kv-bench versus ... --",
+		.about = "Options for KVRail alone: its address and resources. The load is "
+			 "that of all targets; its options come before the --."};
 	static struct bench_options parsed;
 	char *argv[KV_OPT_STRINGS_MAX + 2] = {(char *)"kv-bench"};
 	int rc;

@@ -72,7 +72,7 @@ int program_start(const char *path, const struct program_memory *memory, char *v
 	rival_send(fd[0], line, (size_t)n);
 	rival_line(fd[0], line);
 	if (strncmp(line, "ready", 5))
-		rival_die(path, strncmp(line, "error ", 6) ? "it does not say that it is ready" : line + 6);
+		rival_die(path, strncmp(line, "error ", 6) ? "it does not report that it is ready" : line + 6);
 	snprintf(version, cap, "%s", line + 5 + (line[5] == ' '));
 	grace.tv_sec = RIVAL_GRACE_S;
 	setsockopt(fd[0], SOL_SOCKET, SO_RCVTIMEO, &grace, sizeof(grace));

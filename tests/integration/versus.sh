@@ -52,7 +52,7 @@ check "what is due and finds no connection counts with its age at the end" left
 check "another pattern" good redis --keys-pattern zipf:0.9
 check "a PUT that is refused" bad 'did not store' redis full
 check "in the server's own words" bad 'did not store a value: "-OOM" (has it memory' redis full
-check "a password that is wanted" bad 'NOAUTH Authentication required." (kv-bench gives no password' redis auth
+check "a password that is wanted" bad 'NOAUTH Authentication required." (kv-bench has no password' redis auth
 check "a wrong last byte" bad 'differs from the stored one' redis flip
 check "a wrong byte in the middle" bad 'differs from the stored one' memcached middle
 check "a wrong byte in the middle, with --verify" bad 'differs from the stored one' redis middle --verify --no-checksum

@@ -411,7 +411,7 @@ static void a_rate_of_a_moment_is_told(void **state)
 	free(text);
 	f->opt.pace.duration_ns = 90000000;
 	text = summary_of(&f->bench);
-	assert_non_null(strstr(text, "too short for a rate to say much\n"));
+	assert_non_null(strstr(text, "too short for a reliable rate\n"));
 	free(text);
 }
 

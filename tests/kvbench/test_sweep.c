@@ -54,9 +54,9 @@ static void bad_lists_are_refused_with_their_reason(void **state)
 		   {"4,2", "must rise"},
 		   {"1,2,4,...,2", "must rise"},
 		   {"1,2,4,...,4", "must rise"},
-		   {"1,2,4,...", "must stand behind"},
+		   {"1,2,4,...", "the last number after"},
 		   {"1,2,4,...,", "'' is not a number"},
-		   {"1,2,...,...,9", "must stand behind"},
+		   {"1,2,...,...,9", "the last number after"},
 		   {"...,9", "do not show"},
 		   {"5,...,9", "do not show"},
 		   {"1,2,4,...,16,...,64", "do not show"},
@@ -142,7 +142,7 @@ static void what_makes_no_sense_is_skipped_with_its_reason(void **state)
 	assert_int_equal(run, 5);
 	json_decref(made);
 	assert_null(PLAN(&options, &err, "-w", "1", "-c", "2"));
-	check_contains(err.text, "no combination is left to run: more clients than workers");
+	check_contains(err.text, "no combination remains to run: more clients than workers");
 	assert_null(PLAN(&options, &err, "-w", "1,2,3,...,60", "-v", "1,2,3,...,60", "-c", "1,2"));
 	check_contains(err.text, "7200 combinations");
 	assert_null(PLAN(&options, &err, "-w", "1,2,3,...,60", "-v", "1,2,3,...,60", "--repeat-runs", "900"));
