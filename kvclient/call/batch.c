@@ -20,7 +20,7 @@
 #include "kvclient/call/keyed.h"
 #include "kvclient/call/parts.h"
 #include "kvclient/conn/owed.h"
-#include "kvclient/copies/second_put.h"
+#include "kvclient/copies/copies.h"
 #include "kvclient/core/waits.h"
 #include "kvclient/logical/pins.h"
 #include "kvclient/request/life.h"
@@ -74,11 +74,6 @@ static void again(struct batch *b, unsigned i, enum route_mark mark)
 	b->last = i;
 }
 
-static void route_take(const struct batch *b, const struct kvc_item *it, struct route *r)
-{
-	route_resume(r, kc_chain_mark(it), b->c->cluster.view.epoch != b->epoch);
-}
-
 static int target_take(const struct batch *b, const struct kvc_item *it, struct kc_target *out)
 {
 	int rc = kc_target_make(out, it, NULL);
@@ -92,7 +87,7 @@ static int item_get(struct batch *b, struct kvc_item *it, struct kvc_get *g)
 	if (rc == 0)
 		rc = kc_get_init(g, b->c, it->key, &to, it->len, b->call, b->deadline_ns);
 	if (KV_UNLIKELY(kc_chain_mark(it) != ROUTE_FRESH) && rc == 0)
-		route_take(b, it, &g->route);
+		route_resume(&g->route, kc_chain_mark(it), b->c->cluster.view.epoch != b->epoch);
 	g->own_wait.trace = b->wait.trace;
 	g->ask.single = true;
 	return rc;

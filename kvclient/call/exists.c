@@ -15,7 +15,7 @@
 #include "kvclient/call/keyed.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/core/placement.h"
-#include "kvclient/request/frames.h"
+#include "kvclient/request/requests.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/link.h"
 #include "kvclient/route/hot.h"
@@ -102,17 +102,14 @@ static bool moved(const struct lookup *l, struct kc_node *n, unsigned key, int r
 	return route_moved(&n, key_at(l, key), rc, l->deadline_ns);
 }
 
-static struct kc_node *asked_next(struct lookup *l, struct kvc_key key)
-{
-	return route_step(l->c, key, l->twice && route_twice(l->c, l->call->flags, key), l->step);
-}
-
 static struct kc_node *asked_for(struct lookup *l, unsigned i)
 {
 	const struct kc_place *p = l->c->placement;
 	if (KV_LIKELY(!l->before)) /* with one server, skip the key */
 		return p->n == 1 ? &l->c->node[p->node ? p->node[0] : 0] : route_first(l->c, key_at(l, i));
-	return l->before[i / 8] >> (i % 8) & 1 ? NULL : asked_next(l, key_at(l, i));
+	if (l->before[i / 8] >> (i % 8) & 1)
+		return NULL;
+	return route_step(l->c, key_at(l, i), l->twice && route_twice(l->c, l->call->flags, key_at(l, i)), l->step);
 }
 
 /* ---- records ---- */

@@ -6,7 +6,7 @@
 #include "kvclient/call/keyed.h"
 
 #include "kvclient/conn/owed.h"
-#include "kvclient/copies/second_put.h"
+#include "kvclient/copies/copies.h"
 #include "kvclient/core/placement.h"
 #include "kvclient/request/link.h"
 #include "kvclient/route/former.h"

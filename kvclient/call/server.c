@@ -8,16 +8,14 @@
 static int shards_await(struct kvc_client *c, const struct kvc_call *call, const struct wire_request *wire, void *into,
 			struct kc_trace *t)
 {
-	struct kvc_call own;
+	uint64_t deadline = kc_call_deadline(c, call, 0);
 	struct kc_node *n;
-	uint64_t deadline;
 	int rc = 0;
-	if (kc_call_check(call, &own) < 0 || own.server >= c->num_nodes)
+	if (call->server >= c->num_nodes)
 		return -KV_EINVAL;
-	deadline = kc_call_deadline(c, &own, 0);
-	n = kc_alias_node_await(c, own.server, deadline);
-	if (own.shard > 0) {
-		rc = kc_ask_shard_await(n, wire, own.shard - 1, deadline, into, t);
+	n = kc_alias_node_await(c, call->server, deadline);
+	if (call->shard > 0) {
+		rc = kc_ask_shard_await(n, wire, call->shard - 1, deadline, into, t);
 		return rc == 1 ? -KV_EINVAL : rc;
 	}
 	for (uint32_t shard = 0; rc == 0; shard++)
@@ -25,29 +23,34 @@ static int shards_await(struct kvc_client *c, const struct kvc_call *call, const
 	return rc == 1 ? 0 : rc;
 }
 
+/* The whole call, about the server and shard that it names. */
+static int server_await(struct kvc_client *c, const struct kvc_call *call, enum kvc_op op,
+			const struct wire_request *wire, void *into)
+{
+	struct kvc_call own;
+	struct kc_trace t;
+	int rc = kc_call_open(c, &t, op, call, &own);
+	return rc < 0 ? rc : (int)kc_call_end(c, &t, shards_await(c, &own, wire, into, &t));
+}
+
 int kvc_ping_await(struct kvc_client *client, const struct kvc_call *call)
 {
-	struct wire_request wire = {.type = WIRE_PING};
-	struct kc_trace t;
-	int rc = kc_call_begin(client, &t, KVC_OP_PING, call);
-	if (rc < 0)
-		return rc;
-	return (int)kc_call_end(client, &t, shards_await(client, call, &wire, NULL, &t));
+	return server_await(client, call, KVC_OP_PING, &(struct wire_request){.type = WIRE_PING}, NULL);
+}
+
+int kc_tombs_await(struct kvc_client *c, uint64_t from, struct kc_tombs *out, const struct kvc_call *call)
+{
+	return server_await(c, call, KVC_OP_STAT, &(struct wire_request){.type = WIRE_TOMBS, .tombs.from = from}, out);
 }
 
 int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigned max, const struct kvc_call *call)
 {
-	struct wire_request wire = {.type = WIRE_STAT};
 	struct kc_stats stats = {0};
-	struct kc_trace t;
 	unsigned n = 0;
 	int rc;
 	if (!out && max > 0)
 		return -KV_EINVAL;
-	rc = kc_call_begin(client, &t, KVC_OP_STAT, call);
-	if (rc < 0)
-		return rc;
-	rc = shards_await(client, call, &wire, &stats, &t);
+	rc = server_await(client, call, KVC_OP_STAT, &(struct wire_request){.type = WIRE_STAT}, &stats);
 	for (uint32_t id = 1; rc == 0 && id < WIRE_STAT_END && n < max; id++) {
 		struct wire_stat_info info = wire_stat_info(id);
 		if (id >= WIRE_STAT_RAIL_BYTES && id <= WIRE_STAT_RAIL_ERRORS_LAST && stats.value[id] == 0)
@@ -59,15 +62,5 @@ int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigne
 							  .unit = info.unit,
 							  .kind = (enum kvc_stat_kind)info.kind};
 	}
-	return (int)kc_call_end(client, &t, rc < 0 ? rc : (int64_t)n);
-}
-
-int kc_tombs_await(struct kvc_client *c, uint64_t from, struct kc_tombs *out, const struct kvc_call *call)
-{
-	struct wire_request wire = {.type = WIRE_TOMBS, .tombs.from = from};
-	struct kc_trace t;
-	int rc = kc_call_begin(c, &t, KVC_OP_STAT, call);
-	if (rc < 0)
-		return rc;
-	return (int)kc_call_end(c, &t, shards_await(c, call, &wire, out, &t));
+	return rc < 0 ? rc : (int)n;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* arenas.c -- whether GETs from a server are pulled, and where its memory is. */
-#include "kvclient/conn/arenas.h"
+#include "kvclient/conn/private.h"
 
 #include <stdlib.h>
 

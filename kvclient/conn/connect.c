@@ -6,12 +6,8 @@
  * A redo may overtake an attempt that waits for its WELCOME: the next HELLO follows at once, and all WELCOMEs but the
  * last are dropped (control.hellos). If HELLO shows the connection broken, the same attempt dials; so it does where the
  * answer may be delayed (kc_node_answers_wait). */
-#include "kvclient/conn/connect.h"
-
 #include "host/host.h"
 #include "kvclient/conn/alias.h"
-#include "kvclient/conn/arenas.h"
-#include "kvclient/conn/health.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/owed.h"
 #include "kvclient/conn/private.h"

@@ -6,12 +6,10 @@
  * An up link that falls silent ends the attachment: transfers are striped over all links, so it is unknown which
  * requests have bytes on it (docs/internals/ownership.md, 16). Silence is noticed soon where another link to the same
  * shard answers, because a busy shard slows all of them; else after twice the time of silence. */
-#include "kvclient/conn/health.h"
-
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/private.h"
 #include "kvclient/request/admission.h"
-#include "kvclient/request/frames.h"
+#include "kvclient/request/requests.h"
 #include "kvclient/request/life.h"
 
 /* SAME_BEATS: heartbeats that must report a stalled shard. Time alone is no proof: our own loop may have stalled while

@@ -20,7 +20,7 @@
 #include "kvclient/conn/owed.h"
 #include "kvclient/conn/private.h"
 #include "kvclient/core/waits.h"
-#include "kvclient/request/end.h"
+#include "kvclient/request/attachment.h"
 
 void kc_node_shun(struct kc_node *n, bool shun)
 {

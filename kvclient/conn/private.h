@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* private.h -- a node's data private to kvclient/conn/ (and tests). */
+/* private.h -- a node's data and functions private to kvclient/conn/ (and tests). On the client's loop; only _await
+ * functions park. */
 #ifndef KVRAIL_KVCLIENT_CONN_PRIVATE_H
 #define KVRAIL_KVCLIENT_CONN_PRIVATE_H
 
@@ -73,5 +74,33 @@ static inline bool kc_node_answers_wait(const struct kc_node *n)
 {
 	return n->own->regions.revokes > 0 || kc_sessions_parting(&n->sessions);
 }
+
+/* ---- connect.c ---- */
+
+/* kc_connect_await -- attach on the present control connection or a new one. For the node's coroutine alone. 0, with
+ * n->attachment and n->control.conn; or a code with n->error. -KV_ERESET: overtaken (n->redo), or no fault of the
+ * server. A partial attachment stays in the node. */
+int kc_connect_await(struct kc_node *n);
+
+/* kc_conn_close_await -- once no coroutine sends on it. */
+void kc_conn_close_await(struct kc_node *n);
+
+/* ---- arenas.c ---- */
+
+/* kc_arenas_await -- a step of attaching: learn the server's arenas, if it allows pulls, and decide about pulling
+ * (session.pull). 0, or a code with n->error. -KV_ENOTSUP: the pool demands pull, the server forbids it. */
+int kc_arenas_await(struct kc_node *n, uint64_t deadline_ns);
+
+/* kc_landings_await -- a step of attaching: ask for landing areas, if offered and our messages stay behind our writes.
+ * 0, or a code with n->error. */
+int kc_landings_await(struct kc_node *n, uint64_t deadline_ns);
+
+/* ---- health.c ---- */
+
+/* kc_links_await -- a step of attaching: ping all links. 0: every shard has a working link, and the others had time to
+ * answer; or a code with n->error. */
+int kc_links_await(struct kc_node *n, uint64_t deadline_ns);
+/* kc_link_check -- at every beat (serve.c). 0, or the reason to end the attachment, with n->error. */
+int kc_link_check(struct kc_node *n, struct kc_link *l, uint64_t now, uint64_t silence_ns);
 
 #endif

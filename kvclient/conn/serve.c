@@ -9,17 +9,13 @@
  * kc_client_fence_await; pieces of the buffer are quarantined only where a fence would disturb another server. */
 #include "kvclient/conn/serve.h"
 
-#include "kvclient/conn/connect.h"
-#include "kvclient/conn/health.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/private.h"
 #include "kvclient/conn/regions.h"
 #include "kvclient/core/cluster_name.h"
 #include "kvclient/request/attachment.h"
-#include "kvclient/request/end.h"
 #include "kvclient/request/fence.h"
 #include "kvclient/request/life.h"
-#include "kvclient/request/quarantine.h"
 
 enum { SESSION_PATIENCE = 2 /* times of silence until a question about a session is given up */ };
 

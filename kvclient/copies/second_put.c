@@ -9,7 +9,7 @@
  *
  * A copy is as old as its call (kc_put_copy): the server refuses it after a later DELETE, and keeps the younger of
  * different values. */
-#include "kvclient/copies/second_put.h"
+#include "kvclient/copies/copies.h"
 
 #include <stdlib.h>
 

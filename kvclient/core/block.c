@@ -14,8 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kvclient/core/drive.h"
-
 #define STILL_NS 5000000000ull
 
 enum job_state { JOB_POSTED, JOB_STARTED, JOB_DONE, JOB_GIVEN_UP };
@@ -153,6 +151,29 @@ int kc_block_run(struct kvc_client *c, uint64_t deadline_ns, int64_t (*fn)(struc
 		return -KV_EINVAL;
 	rc = kc_job_begin(c, fn, arg, &j);
 	return rc < 0 ? rc : kc_job_end(j, deadline_ns, out_rc);
+}
+
+void kc_block_run_surely(struct kvc_client *c, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg)
+{
+	int64_t result;
+	while (kc_block_run(c, KV_NEVER, fn, arg, &result) < 0)
+		kc_drive_nap(c->pool);
+}
+
+int64_t kc_block_call(struct kvc_client *c, uint64_t time_ns, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg,
+		      uint64_t *out_deadline_ns)
+{
+	uint64_t deadline_ns;
+	int64_t result = 0;
+	int rc = kc_pool_enter(c->pool);
+	if (rc < 0)
+		return rc;
+	deadline_ns = kv_deadline(kc_block_now(c->pool), time_ns);
+	if (out_deadline_ns)
+		*out_deadline_ns = deadline_ns;
+	rc = kc_block_run(c, deadline_ns, fn, arg, &result);
+	kc_pool_leave(c->pool);
+	return rc < 0 ? rc : result;
 }
 
 int kc_block_run_all(struct kvc_pool *pool, unsigned n, uint64_t deadline_ns,

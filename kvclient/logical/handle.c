@@ -102,14 +102,7 @@ static int64_t do_close(struct kvc_client *c, void *arg)
 static int on_client(struct kvc_client *c, uint64_t timeout_ns, int64_t (*fn)(struct kvc_client *c, void *arg),
 		     struct args *a)
 {
-	int64_t result = 0;
-	int rc = kc_pool_enter(c->pool);
-	if (rc < 0)
-		return rc;
-	a->deadline_ns = kv_deadline(kc_block_now(c->pool), time_of(c->pool, timeout_ns));
-	rc = kc_block_run(c, a->deadline_ns, fn, a, &result);
-	kc_pool_leave(c->pool);
-	return rc < 0 ? rc : (int)result;
+	return (int)kc_block_call(c, time_of(c->pool, timeout_ns), fn, a, &a->deadline_ns);
 }
 
 int kvc_session_open(struct kvc_pool *pool, unsigned w, const struct kvc_session_options *options,

@@ -3,7 +3,7 @@
  * the latest after the grace, and workers return; the nodes say goodbye; the flusher stops; the engine closes, and
  * nothing can touch our memory any more; the buffer is unmapped. Provider calls that may need much stack run outside
  * coroutines. */
-#include "kvclient/pool/client.h"
+#include "kvclient/pool/private.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,18 +13,15 @@
 #include "kvclient/conn/owed.h"
 #include "kvclient/conn/serve.h"
 #include "kvclient/copies/copies.h"
-#include "kvclient/copies/second_put.h"
 #include "kvclient/core/waits.h"
 #include "kvclient/logical/node_sessions.h"
 #include "kvclient/logical/pins.h"
 #include "kvclient/logical/sessions.h"
 #include "kvclient/request/admission.h"
 #include "kvclient/request/fence.h"
-#include "kvclient/request/frames.h"
 #include "kvclient/request/link.h"
 #include "kvclient/request/pack.h"
 #include "kvclient/request/pull.h"
-#include "kvclient/request/reply.h"
 #include "kvclient/request/requests.h"
 #include "kvclient/route/hot.h"
 #include "kvclient/route/repair.h"

@@ -311,19 +311,11 @@ static int ask(struct kvc_pool *pool, unsigned client, uint64_t wait_ns, int64_t
 	       struct asked *a)
 {
 	struct kvc_client *c = pool->client[client];
-	int64_t result = 0;
-	int rc;
 	if (kc_pool_alien(pool))
 		return -KV_ECLOSED;
 	if (loop_current() == c->loop)
 		return (int)fn(c, a);
-	rc = kc_pool_enter(pool);
-	if (rc < 0)
-		return rc;
-	rc = kc_block_run(c, kv_deadline(kc_block_now(pool), KV_MIN(pool->options.timeout_ns, wait_ns)), fn, a,
-			  &result);
-	kc_pool_leave(pool);
-	return rc < 0 ? rc : (int)result;
+	return (int)kc_block_call(c, KV_MIN(pool->options.timeout_ns, wait_ns), fn, a, NULL);
 }
 
 int kvc_server_info_within(struct kvc_pool *pool, unsigned client, unsigned server, uint64_t wait_ns,

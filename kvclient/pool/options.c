@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* options.c -- check a pool's options and complete them with defaults. Every refusal is one sentence with the way out.
  */
-#include "kvclient/pool/options.h"
+#include "kvclient/pool/private.h"
 
 #include <stdlib.h>
 #include <strings.h>

@@ -16,11 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kvclient/core/drive.h"
+#include "kvclient/core/block.h"
 #include "kvclient/core/fork.h"
-#include "kvclient/pool/client.h"
+#include "kvclient/pool/private.h"
 #include "kvclient/pool/hosted.h"
-#include "kvclient/pool/options.h"
 #include "kvclient/queue/queue.h"
 #include "kvclient/transfer/memory.h"
 
@@ -654,20 +653,13 @@ static void client_close(void *arg)
 	kc_client_close(arg);
 }
 
-/* Closing cannot fail: retry while the queue is full. */
-static void post_surely(struct kvc_pool *p, struct loop *loop, void (*fn)(void *arg), void *arg)
-{
-	while (loop_post(loop, fn, arg) < 0)
-		kc_drive_nap(p);
-}
-
 void kc_pool_stop(struct kvc_pool *p)
 {
 	if (atomic_exchange(&p->closing, true))
 		return;
 	kc_queues_stop(p);
 	for (unsigned i = 0; i < p->num_clients; i++)
-		post_surely(p, p->client[i]->loop, client_close, p->client[i]);
+		kc_post_surely(p, p->client[i]->loop, client_close, p->client[i]);
 }
 
 bool kc_pool_stopped(struct kvc_pool *p)

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "kvclient/core/block.h"
-#include "kvclient/core/drive.h"
 
 struct run;
 
@@ -84,20 +83,6 @@ static int64_t part_wait_await(struct kvc_client *c, void *arg)
 	return 0;
 }
 
-static void gate_post(struct run_part *part)
-{
-	while (loop_post(part->client->loop, part_open, part) < 0)
-		kc_drive_nap(part->client->pool);
-}
-
-/* As kc_block_run, but retries while the queue is full: the workers exist. */
-static void wait_surely(struct kvc_client *c, struct run *run)
-{
-	int64_t result;
-	while (kc_block_run(c, KV_NEVER, part_wait_await, run, &result) < 0)
-		kc_drive_nap(c->pool);
-}
-
 int kvc_run(struct kvc_pool *pool, unsigned num_workers, void (*fn)(struct kvc_client *client, unsigned w, void *arg),
 	    void *arg)
 {
@@ -131,9 +116,9 @@ int kvc_run(struct kvc_pool *pool, unsigned num_workers, void (*fn)(struct kvc_c
 	for (unsigned i = 0; i < made; i++)
 		run.part[i].go = rc == 0;
 	for (unsigned i = 0; i < made; i++)
-		gate_post(&run.part[i]);
+		kc_post_surely(pool, pool->client[i]->loop, part_open, &run.part[i]);
 	for (unsigned i = 0; i < made; i++)
-		wait_surely(pool->client[i], &run);
+		kc_block_run_surely(pool->client[i], part_wait_await, &run);
 out:
 	free(run.worker);
 	free(run.part);
@@ -171,26 +156,18 @@ int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_client *c
 {
 	struct kvc_client *c;
 	struct spawned *s;
-	uint64_t deadline;
-	int64_t result = 0;
 	int rc;
 	if (!pool || !fn)
 		return -KV_EINVAL;
 	s = malloc(sizeof(*s));
 	if (!s)
 		return -KV_ENOMEM;
-	rc = kc_pool_enter(pool);
-	if (rc < 0)
-		goto out;
 	c = pool->client[w % pool->num_clients];
 	*s = (struct spawned){c, w, fn, arg};
-	/* At once on the client's own loop. */
-	deadline = kv_deadline(kc_block_now(pool), pool->options.timeout_ns);
-	rc = loop_current() == c->loop ? (int)spawned_make(c, s) : kc_block_run(c, deadline, spawned_make, s, &result);
-	kc_pool_leave(pool);
-	if (rc == 0)
-		rc = (int)result;
-out:
+	if (!kc_pool_alien(pool) && !atomic_load(&pool->closing) && loop_current() == c->loop)
+		rc = (int)spawned_make(c, s);
+	else
+		rc = (int)kc_block_call(c, pool->options.timeout_ns, spawned_make, s, NULL);
 	if (rc < 0)
 		free(s);
 	return rc;

@@ -18,7 +18,7 @@
 #include "kvclient/call/claim.h"
 #include "kvclient/call/parts.h"
 #include "kvclient/call/spread.h"
-#include "kvclient/core/drive.h"
+#include "kvclient/core/block.h"
 #include "kvclient/core/sized.h"
 #include "kvclient/route/second.h"
 #include "kvclient/transfer/call.h"

@@ -4,11 +4,6 @@
  * looks at KC_REAP_STEPS parts, and the next call resumes; the descriptor stays readable until all were looked at. */
 #include "kvclient/queue/queue.h"
 
-static uint64_t queue_now(const struct kvc_queue *q)
-{
-	return kv_clock_now(q->clock);
-}
-
 /* Take back unstarted parts past their deadline, and watch the future deadlines. If the part can then be taken by its
  * id, the deadline read was that id's: ids are never used again. */
 static void deadlines_look(struct kvc_queue *q, uint64_t now_ns, uint32_t *steps)
@@ -54,7 +49,7 @@ static int reap(struct kvc_queue *q, struct kvc_completion *out, unsigned max)
 	struct kc_queue_entry *e;
 	uint32_t look = KC_REAP_STEPS, turn = KC_REAP_STEPS;
 	unsigned n = 0;
-	deadlines_step(q, queue_now(q), &look);
+	deadlines_step(q, kv_clock_now(q->clock), &look);
 	while (n < max && (e = kc_entry_next(q, &turn))) {
 		completion_fill(&out[n++], e);
 		kc_entry_unload(e);

@@ -4,8 +4,6 @@
  * Safe: endpoints were rebuilt or shards cut; nothing touches our memory. Unsafe: the peer may still write, so pieces
  * enter quarantine; conn/serve.c fences first if a caller's memory is involved. Limbo: an old endpoint is still
  * closing. Pieces enter quarantine, and requests into callers' memory end after the closing (fence.c). */
-#include "kvclient/request/end.h"
-
 #include "kvclient/request/admission.h"
 #include "kvclient/request/attachment.h"
 #include "kvclient/request/landing.h"
@@ -14,8 +12,7 @@
 #include "kvclient/request/pack.h"
 #include "kvclient/request/private.h"
 #include "kvclient/request/pull.h"
-#include "kvclient/request/quarantine.h"
-#include "kvclient/request/release.h"
+#include "kvclient/request/fence.h"
 
 bool kc_attachment_unsafe(const struct kc_attachment *s, uint64_t *out_bytes, bool *out_caller)
 {

@@ -18,10 +18,8 @@
 
 #include "kvclient/request/admission.h"
 #include "kvclient/request/attachment.h"
-#include "kvclient/request/end.h"
 #include "kvclient/request/link.h"
 #include "kvclient/request/private.h"
-#include "kvclient/request/quarantine.h"
 
 #define RECLAIM_IDLE_NS 3000000000ull
 #define RECLAIM_BUSY_NS 30000000000ull

@@ -28,4 +28,14 @@ void kc_zombies_close(struct kvc_client *c);
  * may end it. */
 void kc_client_reclaim_await(struct kvc_client *c, struct kc_attachment *s);
 
+/* ---- quarantine.c ---- */
+
+/* kc_client_quarantine_full -- whether more_bytes would exceed it. */
+bool kc_client_quarantine_full(const struct kvc_client *c, uint64_t more_bytes);
+
+void kc_client_quarantine_count(struct kvc_client *c);
+
+/* kc_quarantine_take -- move the request's piece to quarantine. */
+void kc_quarantine_take(struct kvc_client *c, struct kc_req *r);
+
 #endif

@@ -4,17 +4,15 @@
  *
  * A frame that cannot be sent means a broken link: the node attaches again and all requests are repeated, since even
  * that frame may have been delivered. */
-#include "kvclient/request/frames.h"
+#include "kvclient/request/requests.h"
 
 #include "kvclient/request/attachment.h"
 #include "kvclient/request/landing.h"
 #include "kvclient/request/lanes.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/link.h"
-#include "kvclient/request/order.h"
 #include "kvclient/request/pack.h"
 #include "kvclient/request/private.h"
-#include "kvclient/request/release.h"
 
 enum { NO_DEADLINE_US = 0xFFFFFFFFu };
 

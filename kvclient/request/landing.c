@@ -14,7 +14,6 @@
 #include "kvclient/request/attachment.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/link.h"
-#include "kvclient/request/order.h"
 #include "kvclient/request/private.h"
 
 #define AGAIN_NS 500000ull /* others need the wire for a chunk or two */

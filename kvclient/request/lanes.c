@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "kvclient/request/order.h"
+#include "kvclient/request/private.h"
 
 enum { TURN = 4 /* requests per turn, while others wait */ };
 

@@ -11,10 +11,9 @@
 #include "kvclient/request/admission.h"
 #include "kvclient/request/lanes.h"
 #include "kvclient/request/link.h"
-#include "kvclient/request/order.h"
 #include "kvclient/request/private.h"
 #include "kvclient/request/pull.h"
-#include "kvclient/request/quarantine.h"
+#include "kvclient/request/fence.h"
 #include "kvclient/request/trace.h"
 
 static void req_tell(struct kc_req *r)

@@ -9,7 +9,6 @@
  * request is answered, since frames may be lost or overtaken (EFA). */
 #include "kvclient/request/link.h"
 
-#include "kvclient/request/order.h"
 #include "kvclient/request/private.h"
 
 struct kc_link *kc_link_pick(struct kc_attachment *s, unsigned shard)

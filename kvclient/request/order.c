@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* order.c -- the order in a link's queue: the background last. Admission limits it, so the walk past it is short. After
  * KC_PASSED_MAX passes its first request counts as foreground. */
-#include "kvclient/request/order.h"
+#include "kvclient/request/private.h"
 
 #include "kvclient/request/admission.h"
 

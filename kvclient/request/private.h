@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* private.h -- a client's data private to kvclient/request/ (and tests). */
+/* private.h -- a client's data and functions private to kvclient/request/ (and tests). On the client's loop. */
 #ifndef KVRAIL_KVCLIENT_REQUEST_PRIVATE_H
 #define KVRAIL_KVCLIENT_REQUEST_PRIVATE_H
 
@@ -45,7 +45,7 @@ struct kc_room {
 	} background;
 };
 
-/* Sending (link.h, frames.c, release.c). */
+/* Sending (frames.c, release.c). */
 struct kc_out {
 	struct kv_list dirty;        /* links with something to send */
 	struct kc_link *follow_link; /* the link of the frame that follows its writes */
@@ -80,5 +80,22 @@ struct kc_requests {
 	struct kc_out out;
 	struct kc_unsafe unsafe;
 };
+
+/* ---- order.c ---- */
+
+/* kc_queue_in -- add a request to `queue`, `parked` or a lane's queue, before the background unless it belongs to it.
+ * kc_queue_kept -- whether a waiting one comes before it. */
+void kc_queue_in(struct kc_link *l, struct kv_list *queue, struct kc_req *r);
+bool kc_queue_kept(const struct kv_list *queue, const struct kc_req *r);
+struct kv_list *kc_queue_front_end(const struct kv_list *queue);
+
+/* ---- release.c ---- */
+
+/* kc_release_add -- return a lease with the link's next frame, or soon. kc_release_write -- write a frame's RELEASE.
+ * kc_release_end -- forget leases of an ended attachment. kc_release_fire -- the timer. */
+void kc_release_add(struct kc_link *l, uint64_t lease);
+void kc_release_write(struct kc_link *l, struct wire_writer *w);
+void kc_release_end(struct kc_link *l);
+void kc_release_fire(struct loop_timer *t);
 
 #endif

@@ -16,7 +16,6 @@
 #include "kvclient/request/attachment.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/private.h"
-#include "kvclient/request/release.h"
 
 /* ---- whether ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* quarantine.c -- the limit of unsafe bytes: pieces in quarantine and of orphans, at most a quarter of the buffer.
  * Limbo (buffer.limbo_bytes, until old endpoints close) is extra; the counter quarantined_bytes shows all three. */
-#include "kvclient/request/quarantine.h"
+#include "kvclient/request/fence.h"
 
 #include "kvclient/request/private.h"
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* release.c -- RELEASE: return leases to servers, with the next frame to the shard, or after a millisecond in a frame
  * of its own, without a reply. A lease without room expires. */
-#include "kvclient/request/release.h"
-
 #include "kvclient/request/link.h"
 #include "kvclient/request/private.h"
 

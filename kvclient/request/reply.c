@@ -9,7 +9,7 @@
  *
  * A CANCEL has its own reply: UNSEEN means no other reply; else the request's own returns its credit, unless lost, and
  * the server is done with its landing place. */
-#include "kvclient/request/reply.h"
+#include "kvclient/request/requests.h"
 
 #include "kvclient/request/landing.h"
 #include "kvclient/request/lanes.h"
@@ -17,7 +17,7 @@
 #include "kvclient/request/link.h"
 #include "kvclient/request/pack.h"
 #include "kvclient/request/pull.h"
-#include "kvclient/request/release.h"
+#include "kvclient/request/private.h"
 
 /* ---- bodies ---- */
 

@@ -5,12 +5,10 @@
 #include <stdlib.h>
 
 #include "kvclient/request/admission.h"
-#include "kvclient/request/frames.h"
 #include "kvclient/request/landing.h"
 #include "kvclient/request/pack.h"
 #include "kvclient/request/private.h"
 #include "kvclient/request/pull.h"
-#include "kvclient/request/release.h"
 
 int kc_requests_open(struct kvc_client *c)
 {

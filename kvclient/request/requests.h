@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* requests.h -- a client's data of kvclient/request/, and the sending coroutine. Private to kvclient/. On the client's
- * loop. */
+/* requests.h -- a client's data of kvclient/request/, its sending coroutine, and the engine's handlers. Private to
+ * kvclient/. On the client's loop. */
 #ifndef KVRAIL_KVCLIENT_REQUEST_REQUESTS_H
 #define KVRAIL_KVCLIENT_REQUEST_REQUESTS_H
 
@@ -15,5 +15,25 @@ int kc_requests_start(struct kvc_client *c);
 void kc_requests_stop(struct kvc_client *c);
 void kc_requests_quiet(struct kvc_client *c);
 void kc_requests_close(struct kvc_client *c);
+
+/* ---- frames.c ---- */
+
+/* kc_link_flush -- send the work of dirty links, for the flusher. */
+void kc_link_flush(struct kvc_client *c);
+
+/* kc_client_room -- te_handlers.room: a message buffer is free. arg: the client. */
+void kc_client_room(void *arg);
+/* kc_client_follow -- te_handlers.follow. */
+void kc_client_follow(void *arg);
+
+/* kc_link_lost -- the link's messages were lost, or its PING given up: end them, and restore the credits. The link is
+ * not up, so only PINGs are out. */
+void kc_link_lost(struct kc_link *l, int status);
+
+/* ---- reply.c ---- */
+
+/* kc_client_message, kc_client_immediate -- te_handlers: a frame or an immediate arrived. arg: the client. */
+void kc_client_message(void *arg, unsigned rail, const uint8_t *data, size_t len);
+void kc_client_immediate(void *arg, unsigned rail, uint32_t imm);
 
 #endif

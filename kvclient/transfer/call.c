@@ -17,7 +17,6 @@
 #include "kvclient/logical/sessions.h"
 #include "kvclient/request/fence.h"
 #include "kvclient/request/life.h"
-#include "kvclient/request/quarantine.h"
 
 /* Other flags are a pool's. */
 enum { CALL_FLAGS = KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_BACKGROUND | KVC_TWO_COPIES | KVC_EXACT };

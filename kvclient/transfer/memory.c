@@ -20,7 +20,6 @@
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/regions.h"
 #include "kvclient/core/block.h"
-#include "kvclient/core/drive.h"
 #include "kvclient/transfer/call.h"
 
 #define REGION_AGAIN_NS 1000000ull
@@ -368,10 +367,8 @@ static int on_clients(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kv
 static void on_clients_surely(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kvc_client *c, void *arg),
 			      struct mem_job *job)
 {
-	int64_t result;
 	for (unsigned i = 0; i < n; i++)
-		while (kc_block_run(pool->client[i], KV_NEVER, fn, job, &result) < 0)
-			kc_drive_nap(pool);
+		kc_block_run_surely(pool->client[i], fn, job);
 }
 
 static uint64_t mem_deadline(const struct kvc_pool *pool)

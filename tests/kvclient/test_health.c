@@ -3,7 +3,7 @@
  */
 #include "links.h"
 
-#include "kvclient/conn/health.h"
+#include "kvclient/conn/private.h"
 #include "kvclient/request/life.h"
 
 #define SILENCE (1000 * MS)

@@ -8,12 +8,11 @@
 #include <cmocka.h>
 
 #include "kvclient/request/admission.h"
-#include "kvclient/request/end.h"
+#include "kvclient/request/attachment.h"
 #include "kvclient/request/fence.h"
 #include "kvclient/request/lanes.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/private.h"
-#include "kvclient/request/reply.h"
 #include "kvclient/request/requests.h"
 
 #define BUFFER (1ull << 20)

@@ -3,7 +3,6 @@
 #include "links.h"
 
 #include "kvclient/request/admission.h"
-#include "kvclient/request/order.h"
 #include "kvclient/request/private.h"
 
 static struct kc_req request;

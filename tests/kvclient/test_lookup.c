@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "kvclient/conn/node.h"
-#include "kvclient/request/frames.h"
+#include "kvclient/request/requests.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/link.h"
 #include "kvclient/transfer/call.h"

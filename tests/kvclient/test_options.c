@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "host/host.h"
-#include "kvclient/pool/options.h"
+#include "kvclient/pool/private.h"
 #include "tests/provider.h"
 
 static const char *const one[] = {"127.0.0.1:1"};

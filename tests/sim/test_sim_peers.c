@@ -21,7 +21,7 @@
 #include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
 #include "kvclient/request/private.h"
-#include "kvclient/request/reply.h"
+#include "kvclient/request/requests.h"
 #include "kvclient/route/owner.h"
 #include "kvclient/transfer/call.h"
 #include "tests/sim/fabric_sim.h"
