@@ -749,12 +749,11 @@ int kc_copy_batch_await(struct kvc_client *c, struct kvc_item *items, const uint
 int kc_batch_await(struct kvc_client *c, enum kvc_op op, struct kvc_item *items, unsigned n,
 		   const struct kvc_call *call, const bool *stop)
 {
-	return batch_await(c, items, n, call,
-			   op == KVC_OP_GET      ? &get_ops
-			   : op == KVC_OP_PUT    ? &put_ops
-			   : op == KVC_OP_DELETE ? &delete_ops
-						 : &exists_ops,
-			   stop, NULL, false);
+	static const struct batch_ops *const ops[] = {[KVC_OP_GET] = &get_ops,
+						      [KVC_OP_PUT] = &put_ops,
+						      [KVC_OP_EXISTS] = &exists_ops,
+						      [KVC_OP_DELETE] = &delete_ops};
+	return batch_await(c, items, n, call, ops[op], stop, NULL, false);
 }
 
 void kc_batch_stop(struct kvc_client *c, const bool *stop)

@@ -22,7 +22,7 @@
 
 /* ---- the calls ---- */
 
-struct args {
+struct call_args {
 	struct kvc_key key;
 	void *dst;
 	const void *src;
@@ -46,13 +46,13 @@ struct args {
 	uint64_t deadline_ns;
 };
 
-static int args_check(const struct kvc_pool *pool, struct args *a)
+static int args_check(const struct kvc_pool *pool, struct call_args *a)
 {
 	int rc = pool ? kc_call_check(a->call, &a->own) : -KV_EINVAL;
 	return rc == 0 && a->own.session && a->own.session->client->pool != pool ? -KV_EINVAL : rc;
 }
 
-static unsigned client_of(struct kvc_pool *pool, const struct args *a)
+static unsigned client_of(struct kvc_pool *pool, const struct call_args *a)
 {
 	if (a->own.session)
 		return a->own.session->client->index;
@@ -62,7 +62,8 @@ static unsigned client_of(struct kvc_pool *pool, const struct args *a)
 				atomic_fetch_add_explicit(&pool->next_client, 1, memory_order_relaxed));
 }
 
-static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg), struct args *a)
+static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg),
+			      struct call_args *a)
 {
 	int64_t result = 0;
 	unsigned client, load;
@@ -83,7 +84,7 @@ static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_cl
 }
 
 /* The caller's options, with the remaining time. */
-static const struct kvc_call *args_call(struct kvc_client *c, struct args *a)
+static const struct kvc_call *args_call(struct kvc_client *c, struct call_args *a)
 {
 	uint64_t now = loop_now(c->loop);
 	a->own.size = sizeof(a->own);
@@ -94,7 +95,7 @@ static const struct kvc_call *args_call(struct kvc_client *c, struct args *a)
 #define ON_CLIENT(name, call)                                                                                          \
 	static int64_t name(struct kvc_client *c, void *arg)                                                           \
 	{                                                                                                              \
-		struct args *a = arg;                                                                                  \
+		struct call_args *a = arg;                                                                             \
 		return call;                                                                                           \
 	}
 ON_CLIENT(do_get, kvc_get_await(c, a->key, a->dst, a->len, args_call(c, a)))
@@ -113,15 +114,16 @@ ON_CLIENT(do_stat, kvc_stat_await(c, a->stats, a->n, args_call(c, a)))
 
 int64_t kvc_get(struct kvc_pool *pool, struct kvc_key key, void *dst, uint64_t dst_len, const struct kvc_call *call)
 {
-	return on_some_client(pool, do_get,
-			      &(struct args){.key = key, .dst = dst, .len = dst_len, .bytes = dst_len, .call = call});
+	return on_some_client(
+		pool, do_get,
+		&(struct call_args){.key = key, .dst = dst, .len = dst_len, .bytes = dst_len, .call = call});
 }
 
 int kvc_put(struct kvc_pool *pool, struct kvc_key key, const void *data, uint64_t len, const struct kvc_call *call)
 {
 	return (int)on_some_client(
 		pool, do_put,
-		&(struct args){.key = key, .src = data, .len = len, .bytes = len, .changes = true, .call = call});
+		&(struct call_args){.key = key, .src = data, .len = len, .bytes = len, .changes = true, .call = call});
 }
 
 int kvc_exists(struct kvc_pool *pool, const struct kvc_key *keys, unsigned n, uint8_t *out_found, unsigned *out_prefix,
@@ -129,49 +131,49 @@ int kvc_exists(struct kvc_pool *pool, const struct kvc_key *keys, unsigned n, ui
 {
 	return (int)on_some_client(
 		pool, do_exists,
-		&(struct args){.keys = keys, .n = n, .found = out_found, .prefix = out_prefix, .call = call});
+		&(struct call_args){.keys = keys, .n = n, .found = out_found, .prefix = out_prefix, .call = call});
 }
 
 int kvc_delete(struct kvc_pool *pool, struct kvc_key key, const struct kvc_call *call)
 {
-	return (int)on_some_client(pool, do_delete, &(struct args){.key = key, .changes = true, .call = call});
+	return (int)on_some_client(pool, do_delete, &(struct call_args){.key = key, .changes = true, .call = call});
 }
 
 int kvc_touch(struct kvc_pool *pool, struct kvc_key key, const struct kvc_call *call)
 {
-	return (int)on_some_client(pool, do_touch, &(struct args){.key = key, .changes = true, .call = call});
+	return (int)on_some_client(pool, do_touch, &(struct call_args){.key = key, .changes = true, .call = call});
 }
 
 int kvc_ttl(struct kvc_pool *pool, struct kvc_key key, uint64_t *out_left_ms, const struct kvc_call *call)
 {
-	return (int)on_some_client(pool, do_ttl, &(struct args){.key = key, .left_ms = out_left_ms, .call = call});
+	return (int)on_some_client(pool, do_ttl, &(struct call_args){.key = key, .left_ms = out_left_ms, .call = call});
 }
 
 int kvc_ping(struct kvc_pool *pool, const struct kvc_call *call)
 {
-	return (int)on_some_client(pool, do_ping, &(struct args){.call = call});
+	return (int)on_some_client(pool, do_ping, &(struct call_args){.call = call});
 }
 
 /* ---- batches ---- */
 
-struct part {
-	struct args a;
+struct spread_part {
+	struct call_args a;
 	struct kc_job *job; /* NULL: not begun, rc is the reason */
 	struct kvc_phases phases;
 	int rc;
 };
 
-static unsigned parts_count(const struct kvc_pool *pool, const struct args *all, struct kc_spread *out)
+static unsigned parts_count(const struct kvc_pool *pool, const struct call_args *all, struct kc_spread *out)
 {
 	if (!all->items || all->own.session)
 		return 1;
 	return kc_spread_begin(out, pool, all->items, all->n, true);
 }
 
-static void parts_cut(const struct args *all, struct kc_spread *spread, struct part *parts)
+static void parts_cut(const struct call_args *all, struct kc_spread *spread, struct spread_part *parts)
 {
 	for (unsigned k = 0; k < spread->count; k++) {
-		struct args *a = &parts[k].a;
+		struct call_args *a = &parts[k].a;
 		unsigned from;
 		*a = *all;
 		a->n = kc_spread_next(spread, &from);
@@ -182,7 +184,7 @@ static void parts_cut(const struct args *all, struct kc_spread *spread, struct p
 	}
 }
 
-static void parts_run(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg), struct part *parts,
+static void parts_run(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg), struct spread_part *parts,
 		      unsigned count)
 {
 	unsigned turn = atomic_fetch_add_explicit(&pool->next_client, 1, memory_order_relaxed);
@@ -197,11 +199,11 @@ static void parts_run(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c,
 }
 
 /* Items of a part that never began get its code. The call reports the phases of its longest part. */
-static int parts_result(const struct args *all, const struct part *parts, unsigned count)
+static int parts_result(const struct call_args *all, const struct spread_part *parts, unsigned count)
 {
 	const struct kvc_phases *longest = NULL;
 	for (unsigned k = 0; k < count; k++) {
-		const struct part *p = &parts[k];
+		const struct spread_part *p = &parts[k];
 		for (unsigned i = 0; p->rc < 0 && i < p->a.n; i++)
 			p->a.items[i].result = p->rc;
 		if (p->rc == 0 && p->phases.total_ns > (longest ? longest->total_ns : 0))
@@ -217,11 +219,14 @@ static int parts_result(const struct args *all, const struct part *parts, unsign
 
 /* A stack frame of their own: most batches have no parts. */
 static __attribute__((noinline)) int batch_spread(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg),
-						  struct args *all, struct kc_spread *spread)
+						  struct call_args *all, struct kc_spread *spread)
 {
-	struct part parts[KC_SPREAD_MAX];
+	struct spread_part parts[KC_SPREAD_MAX];
 	unsigned count = spread->count;
-	int rc = kc_pool_alien(pool) ? -KV_ECLOSED : loop_current() ? -KV_EINVAL : kc_pool_enter(pool);
+	int rc;
+	if (!kc_pool_alien(pool) && loop_current())
+		return -KV_EINVAL;
+	rc = kc_pool_enter(pool);
 	if (rc < 0)
 		return rc;
 	all->deadline_ns = kv_deadline(kc_block_now(pool), kc_pool_time(pool, &all->own, all->bytes));
@@ -236,7 +241,7 @@ static int batch(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void
 		 unsigned n, const struct kvc_call *call)
 {
 	const int64_t untold = -KV_ERESET; /* no item ends with this code */
-	struct args a = {.items = items, .n = n, .bytes = kc_batch_bytes(items, n), .call = call};
+	struct call_args a = {.items = items, .n = n, .bytes = kc_batch_bytes(items, n), .call = call};
 	struct kc_spread spread;
 	int rc = kc_items_check(fn == do_get_batch ? KVC_OP_GET : KVC_OP_PUT, items, n);
 	unsigned parts;
@@ -273,17 +278,18 @@ int kc_copy_batch(struct kvc_pool *pool, struct kvc_item *items, const uint64_t 
 		  const struct kvc_call *call)
 {
 	return (int)on_some_client(pool, do_copy_batch,
-				   &(struct args){.items = items,
-						  .born_ns = born_ns,
-						  .n = n,
-						  .spare = spare,
-						  .bytes = kc_batch_bytes(items, n),
-						  .call = call});
+				   &(struct call_args){.items = items,
+						       .born_ns = born_ns,
+						       .n = n,
+						       .spare = spare,
+						       .bytes = kc_batch_bytes(items, n),
+						       .call = call});
 }
 
 int kc_delete_at(struct kvc_pool *pool, struct kvc_key key, uint64_t time_ns, const struct kvc_call *call)
 {
-	return (int)on_some_client(pool, do_delete_at, &(struct args){.key = key, .time_ns = time_ns, .call = call});
+	return (int)on_some_client(pool, do_delete_at,
+				   &(struct call_args){.key = key, .time_ns = time_ns, .call = call});
 }
 
 int kc_tombs(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *from, struct kc_tomb *out, unsigned max,
@@ -294,7 +300,7 @@ int kc_tombs(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *f
 	int rc;
 	own.server = server;
 	own.shard = shard + 1;
-	rc = (int)on_some_client(pool, do_tombs, &(struct args){.tombs = &tombs, .from = *from, .call = &own});
+	rc = (int)on_some_client(pool, do_tombs, &(struct call_args){.tombs = &tombs, .from = *from, .call = &own});
 	if (rc < 0)
 		return rc;
 	*from = tombs.next;
@@ -306,5 +312,5 @@ int kc_tombs(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *f
 
 int kvc_stat(struct kvc_pool *pool, struct kvc_stat_item *out, unsigned max, const struct kvc_call *call)
 {
-	return (int)on_some_client(pool, do_stat, &(struct args){.stats = out, .n = max, .call = call});
+	return (int)on_some_client(pool, do_stat, &(struct call_args){.stats = out, .n = max, .call = call});
 }

@@ -39,7 +39,7 @@ struct state {
 
 _Static_assert(sizeof(struct state) <= sizeof(((struct kvc_arrival *)0)->priv), "the caller's memory has room for it");
 
-struct part {
+struct part_out {
 	struct kc_client_mem *mem; /* `users` is raised while the request is out */
 	unsigned item, part;
 };
@@ -48,8 +48,8 @@ struct parts {
 	const struct kc_parts_job *j;
 	struct kc_window out;
 	struct kc_req *req[WINDOW];
-	struct part part[WINDOW]; /* of the request in the same place */
-	unsigned most;            /* the largest number of parts of an item */
+	struct part_out part[WINDOW]; /* of the request in the same place */
+	unsigned most;                /* the largest number of parts of an item */
 };
 
 uint32_t kvc_arrival_parts(const struct kvc_arrival *arrival)
@@ -193,7 +193,7 @@ static void part_failed(const struct kc_parts_job *j, struct kvc_item *it, int r
 static void part_end_await(struct parts *p)
 {
 	const struct kc_parts_job *j = p->j;
-	const struct part *u = &p->part[p->out.head];
+	const struct part_out *u = &p->part[p->out.head];
 	struct kvc_item *it = &j->items[u->item];
 	struct kc_req *r;
 	struct kvc_get g;
@@ -233,7 +233,7 @@ static int part_begin(struct parts *p, unsigned i, unsigned part)
 		kc_get_fini(&g);
 		return rc;
 	}
-	p->part[kc_window_place(&p->out)] = (struct part){g.to.mem, i, part};
+	p->part[kc_window_place(&p->out)] = (struct part_out){g.to.mem, i, part};
 	kc_window_add(&p->out, r);
 	return 0;
 }

@@ -525,9 +525,10 @@ static int dial_await(struct kc_node *n, const struct kc_where *w, uint64_t dead
 		}
 	n->own->attempt.dialer = NULL;
 	io_interrupt(co_self(), false);
-	if (rc == 0) /* drop the error of another address */
-		n->error = (struct kv_error){0};
-	return rc == 0 ? 0 : told < 0 ? told : -KV_ERESET;
+	if (rc < 0)
+		return told < 0 ? told : -KV_ERESET;
+	n->error = (struct kv_error){0}; /* of another address */
+	return 0;
 }
 
 void kc_conn_close_await(struct kc_node *n)

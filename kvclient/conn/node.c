@@ -9,7 +9,7 @@
  *
  * A redo is a break without the server's loss (rebuilt endpoints, an unsendable frame, a silent link). Calls wait for
  * the next attempt: at most kc_node_silence_ns, 0 after a silent link, if another server may stand in; then waiting
- * calls make the node DOWN (kc_node_attempt_await). While DOWN, calls use the key's next server (transfer/call.c) or
+ * calls make the node DOWN (attempt_await). While DOWN, calls use the key's next server (transfer/call.c) or
  * fail; an overtaken attempt leaves it DOWN. After a goodbye the values are gone: without a stand-in, keys are misses.
  * The attachment lives until its calls end. Only a USED connection may break without the server's fault (the next
  * attempt dials, calls wait on). From WELCOMED on it may bring messages about an earlier attachment. */
@@ -162,7 +162,9 @@ static bool has_stand_in(const struct kc_node *n)
 	return false;
 }
 
-int kc_node_attempt_await(struct kc_node *n, uint64_t deadline_ns)
+/* Wait until the state of a CONNECTING node may have changed. After the time of silence it becomes DOWN if another
+ * server may stand in. 0; -KV_ETIMEOUT. */
+static int attempt_await(struct kc_node *n, uint64_t deadline_ns)
 {
 	struct loop *loop = n->client->loop;
 	int rc;
@@ -193,7 +195,7 @@ int kc_node_ready_await(struct kc_node *n, uint64_t deadline_ns, struct kc_attac
 			co_yield_await(); /* misses cost nothing: do not let a caller of many block the loop */
 			return -KV_ELEFT;
 		}
-		rc = kc_node_attempt_await(n, deadline_ns);
+		rc = attempt_await(n, deadline_ns);
 		if (rc < 0)
 			return rc;
 	}

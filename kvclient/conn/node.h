@@ -46,9 +46,6 @@ void kc_node_view_take(struct kc_node *n, const struct wire_view *w);
 int kc_node_drain_take(struct kc_node *n, const struct wire_drain *w);
 
 int kc_node_drained_take(struct kc_node *n, const struct kv_drained *d);
-/* kc_node_attempt_await -- wait until a CONNECTING node's state may have changed. After the time of silence it becomes
- * DOWN if another server may stand in. 0; -KV_ETIMEOUT. */
-int kc_node_attempt_await(struct kc_node *n, uint64_t deadline_ns);
 /* kc_node_ready_await -- wait until UP or DOWN. 0 and *out; -KV_ELEFT: a goodbye; n->refusal; -KV_EPEERDOWN;
  * -KV_ETIMEOUT, -KV_ECLOSED. */
 int kc_node_ready_await(struct kc_node *n, uint64_t deadline_ns, struct kc_attachment **out);

@@ -532,6 +532,16 @@ static void attachment_up(struct kc_node *n)
 	links_count(c);
 }
 
+/* The code for requests of an attachment that ended. ours: by our own break. */
+static int end_code(const struct kc_node *n, bool ours)
+{
+	if (n->client->closing)
+		return -KV_ECLOSED;
+	if (ours)
+		return -KV_ERESET;
+	return left(n) ? -KV_ELEFT : -KV_EPEERDOWN;
+}
+
 static void attachment_await(struct kc_node *n)
 {
 	struct kvc_client *c = n->client;
@@ -562,7 +572,7 @@ static void attachment_await(struct kc_node *n)
 		first_parted(n);
 	ours = !n->retired && !left(n) && (n->redo || rc == -KV_ERESET);
 	kc_node_set(n, ours && !c->closing && (served || !down) ? KC_NODE_CONNECTING : KC_NODE_DOWN);
-	attachment_drop_await(n, c->closing ? -KV_ECLOSED : ours ? -KV_ERESET : left(n) ? -KV_ELEFT : -KV_EPEERDOWN);
+	attachment_drop_await(n, end_code(n, ours));
 	links_count(c);
 	if (!ours || c->closing) /* else kc_connect_await decides */
 		kc_conn_close_await(n);

@@ -89,5 +89,7 @@ int kc_where_look(struct kc_node *n, struct kc_where *out, struct kv_error *err)
 		first = first == 0 && rc < 0 ? rc : first;
 	}
 	turn(n, out);
-	return out->to.count ? 0 : out->pending ? 1 : first;
+	if (out->to.count)
+		return 0;
+	return out->pending ? 1 : first;
 }

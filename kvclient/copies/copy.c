@@ -91,7 +91,9 @@ static int64_t copy_await(struct kvc_client *c, const struct kc_repair *r, struc
 	struct kc_look look, there;
 	struct kvc_borrowed b;
 	struct birth birth = {.incarnation = to ? to->incarnation : 0};
-	int rc = r->forgotten ? -KV_ECANCELED : from->state == KC_NODE_UP && to && to != from ? 0 : -KV_ENOTFOUND;
+	int rc = from->state == KC_NODE_UP && to && to != from ? 0 : -KV_ENOTFOUND;
+	if (r->forgotten)
+		rc = -KV_ECANCELED;
 	if (rc == 0)
 		rc = kc_look_await(from, key, deadline_ns, &look, t);
 	if (rc == 0 && r->hot && kc_look_await(to, key, deadline_ns, &there, t) == 0 && there.checksum == look.checksum)

@@ -68,8 +68,10 @@ uint64_t kc_block_now(const struct kvc_pool *pool)
 /* Sleep while the job is in this state, at most until the deadline. */
 static void job_sleep(struct kc_job *j, uint32_t state, uint64_t now_ns, uint64_t deadline_ns)
 {
-	uint64_t left = deadline_ns == KV_NEVER ? KV_NEVER : deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+	uint64_t left = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
 	struct timespec t;
+	if (deadline_ns == KV_NEVER)
+		left = KV_NEVER;
 	if (kc_drive(j->client->pool, &left))
 		return;
 	t = (struct timespec){.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};

@@ -85,6 +85,9 @@ struct kc_count {
 	_Atomic uint64_t pull_links;     /* of attachments with pulled GETs */
 };
 
+/* kc_result_name -- the name of a column of `results`. */
+const char *kc_result_name(unsigned column);
+
 /* One thread writes, so no locked instruction is needed. */
 static inline void kc_set(_Atomic uint64_t *c, uint64_t v)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* names.c -- names of operations and codes. */
 #include "base/base.h"
-#include "kvclient/kvclient.h"
+#include "kvclient/core/count.h"
 
 const char *kvc_opname(enum kvc_op op)
 {
@@ -13,6 +13,13 @@ const char *kvc_opname(enum kvc_op op)
 int kvc_result_code(unsigned column)
 {
 	return column > 0 && column < KVC_RESULT_OTHER ? -(int)(1000 + column) : 0;
+}
+
+const char *kc_result_name(unsigned column)
+{
+	if (column == KVC_RESULT_OTHER)
+		return "other";
+	return column == 0 ? "ok" : kv_errkey(kvc_result_code(column));
 }
 
 /* The shared library does not export base/, which may change. */

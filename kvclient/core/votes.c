@@ -163,14 +163,14 @@ static kv_u128 most(const struct kc_votes *v, const struct kc_votes_now *now, un
 	return digest;
 }
 
-struct tally {
+struct ballot {
 	unsigned voters, answering, present, leads; /* present: for the view in force; leads: for the leader */
 	unsigned others_answer;                     /* answering servers not for the leader */
 	unsigned newer;                             /* for the leader with newer numbers */
 	unsigned differ;                            /* not for the view in force */
 };
 
-static void tally_one(struct tally *t, const struct kc_vote *b, const struct kc_votes_now *now, kv_u128 digest)
+static void tally_one(struct ballot *t, const struct kc_vote *b, const struct kc_votes_now *now, kv_u128 digest)
 {
 	t->voters++;
 	t->answering += b->until_ns == KV_NEVER;
@@ -181,9 +181,9 @@ static void tally_one(struct tally *t, const struct kc_vote *b, const struct kc_
 	t->differ += differs(b, now);
 }
 
-static struct tally tally_make(const struct kc_votes *v, const struct kc_votes_now *now, kv_u128 digest)
+static struct ballot tally_make(const struct kc_votes *v, const struct kc_votes_now *now, kv_u128 digest)
 {
-	struct tally t = {.voters = now->pending};
+	struct ballot t = {.voters = now->pending};
 	for (unsigned i = 0; i < v->used; i++) {
 		const struct kc_vote *b = &v->vote[i];
 		if (counts(b, now->now_ns))
@@ -219,7 +219,7 @@ static void number_of(struct kc_votes *v, struct kc_choice *c, uint64_t now_ns, 
 }
 
 /* How long a majority has differed from the view in force. */
-static uint64_t differ_for_ns(struct kc_votes *v, const struct kc_votes_now *now, const struct tally *t)
+static uint64_t differ_for_ns(struct kc_votes *v, const struct kc_votes_now *now, const struct ballot *t)
 {
 	if (2 * t->differ <= t->voters)
 		v->differ_ns = 0;
@@ -228,7 +228,7 @@ static uint64_t differ_for_ns(struct kc_votes *v, const struct kc_votes_now *now
 	return v->differ_ns ? now->now_ns - v->differ_ns : 0;
 }
 
-static uint64_t patience_ns(const struct kc_votes *v, const struct kc_votes_now *now, const struct tally *t)
+static uint64_t patience_ns(const struct kc_votes *v, const struct kc_votes_now *now, const struct ballot *t)
 {
 	bool calm = v->reset_ns == 0 || now->now_ns - v->reset_ns > KC_VOTE_CALM_NS;
 	return t->others_answer == 0 && calm ? KC_VOTE_ALL_NS : KC_VOTE_RESET_NS;
@@ -241,7 +241,7 @@ static bool is_change(const struct kc_choice *c, const struct kc_votes_now *now)
 }
 
 /* Whether to follow a majority view now. */
-static bool is_due(struct kc_votes *v, const struct kc_votes_now *now, const struct tally *t)
+static bool is_due(struct kc_votes *v, const struct kc_votes_now *now, const struct ballot *t)
 {
 	uint64_t ns = differ_for_ns(v, now, t);
 	return 2 * t->newer > t->voters || (v->differ_ns && ns >= patience_ns(v, now, t));
@@ -250,7 +250,7 @@ static bool is_due(struct kc_votes *v, const struct kc_votes_now *now, const str
 void kc_votes_decide(struct kc_votes *v, const struct kc_votes_now *now, struct kc_choice *out)
 {
 	struct kc_choice c = {.digest = leader(v, now->now_ns)};
-	struct tally t = tally_make(v, now, c.digest);
+	struct ballot t = tally_make(v, now, c.digest);
 	bool due = is_due(v, now, &t), majority = !now->alone && c.digest && 2 * t.leads > t.voters;
 	bool known = majority && 2 * t.newer > t.voters; /* to be newer */
 	*out = (struct kc_choice){.voters = t.voters, .present = t.present, .answering = t.answering};

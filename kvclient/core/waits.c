@@ -5,7 +5,7 @@
  * (co_set_mark). Ending a wait wakes its whole queue. */
 #include "kvclient/core/waits.h"
 
-struct waiter {
+struct wait_entry {
 	struct kv_list node;
 	struct co_queue *queue;
 	const bool *stop;
@@ -24,12 +24,14 @@ const bool *kc_wait_stop(void)
 int kc_wait_over(const struct kvc_client *c)
 {
 	const bool *stop = kc_wait_stop();
-	return c->closing ? -KV_ECLOSED : stop && *stop ? -KV_ECANCELED : 0;
+	if (c->closing)
+		return -KV_ECLOSED;
+	return stop && *stop ? -KV_ECANCELED : 0;
 }
 
 int kc_wait_queue_await(struct kvc_client *c, struct co_queue *q, uint64_t deadline_ns)
 {
-	struct waiter w = {.queue = q, .stop = kc_wait_stop()};
+	struct wait_entry w = {.queue = q, .stop = kc_wait_stop()};
 	int over = kc_wait_over(c), rc;
 	if (over < 0)
 		return over;
@@ -59,7 +61,7 @@ void kc_waits_init(struct kvc_client *c)
 void kc_waits_stop(struct kvc_client *c, const bool *stop)
 {
 	KV_LIST_EACH (n, &c->waits.all) {
-		const struct waiter *w = KV_LIST_ENTRY(n, const struct waiter, node);
+		const struct wait_entry *w = KV_LIST_ENTRY(n, const struct wait_entry, node);
 		if (w->stop == stop)
 			co_queue_wake_all(w->queue);
 	}
@@ -68,5 +70,5 @@ void kc_waits_stop(struct kvc_client *c, const bool *stop)
 void kc_waits_close(struct kvc_client *c)
 {
 	KV_LIST_EACH (n, &c->waits.all)
-		co_queue_wake_all(KV_LIST_ENTRY(n, const struct waiter, node)->queue);
+		co_queue_wake_all(KV_LIST_ENTRY(n, const struct wait_entry, node)->queue);
 }

@@ -70,7 +70,7 @@ int kvc_session_close_await(struct kvc_client *client, struct kvc_session **hand
 
 /* ---- the same from any other thread ---- */
 
-struct args {
+struct session_args {
 	struct kvc_session_options options;
 	struct kvc_session *session;
 	struct kv_error err;
@@ -79,7 +79,7 @@ struct args {
 	struct kvc_session_info info;
 };
 
-static uint64_t time_left(const struct kvc_client *c, const struct args *a)
+static uint64_t time_left(const struct kvc_client *c, const struct session_args *a)
 {
 	uint64_t now = loop_now(c->loop);
 	return a->deadline_ns > now ? a->deadline_ns - now : 1;
@@ -87,7 +87,7 @@ static uint64_t time_left(const struct kvc_client *c, const struct args *a)
 
 static int64_t do_open(struct kvc_client *c, void *arg)
 {
-	struct args *a = arg;
+	struct session_args *a = arg;
 	a->options.size = sizeof(a->options);
 	a->options.timeout_ns = time_left(c, a);
 	return kvc_session_open_await(c, &a->options, &a->session, &a->err);
@@ -95,12 +95,12 @@ static int64_t do_open(struct kvc_client *c, void *arg)
 
 static int64_t do_close(struct kvc_client *c, void *arg)
 {
-	struct args *a = arg;
+	struct session_args *a = arg;
 	return kvc_session_close_await(c, &a->session, time_left(c, a));
 }
 
 static int on_client(struct kvc_client *c, uint64_t timeout_ns, int64_t (*fn)(struct kvc_client *c, void *arg),
-		     struct args *a)
+		     struct session_args *a)
 {
 	return (int)kc_block_call(c, time_of(c->pool, timeout_ns), fn, a, &a->deadline_ns);
 }
@@ -108,7 +108,7 @@ static int on_client(struct kvc_client *c, uint64_t timeout_ns, int64_t (*fn)(st
 int kvc_session_open(struct kvc_pool *pool, unsigned w, const struct kvc_session_options *options,
 		     struct kvc_session **out, struct kv_error *err)
 {
-	struct args a = {0};
+	struct session_args a = {0};
 	int rc;
 	if (!pool || !out)
 		return kv_fail(err, -KV_EINVAL, "kvc_session_open needs a pool and a place for the session");
@@ -125,7 +125,7 @@ int kvc_session_open(struct kvc_pool *pool, unsigned w, const struct kvc_session
 
 int kvc_session_close(struct kvc_pool *pool, struct kvc_session **session, uint64_t timeout_ns)
 {
-	struct args a = {0};
+	struct session_args a = {0};
 	int rc;
 	if (!pool || !session)
 		return -KV_EINVAL;
@@ -162,7 +162,7 @@ static void info_take(struct kvc_session *session, unsigned server, struct kvc_s
 
 static int64_t do_info(struct kvc_client *c, void *arg)
 {
-	struct args *a = arg;
+	struct session_args *a = arg;
 	if (!c->opened || c->closing)
 		return -KV_ECLOSED;
 	if (a->server >= c->num_nodes)
@@ -173,7 +173,7 @@ static int64_t do_info(struct kvc_client *c, void *arg)
 
 int kvc_session_info(struct kvc_pool *pool, struct kvc_session *session, unsigned server, struct kvc_session_info *out)
 {
-	struct args a = {.session = session, .server = server};
+	struct session_args a = {.session = session, .server = server};
 	int rc;
 	if (!pool || !session || session->client->pool != pool || !kc_sized(out) || server >= pool->room)
 		return -KV_EINVAL;

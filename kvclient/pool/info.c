@@ -61,6 +61,7 @@ int kvc_info(struct kvc_pool *pool, struct kvc_info *out)
 	static const char *const modes[] = {[BOOT_PLAIN] = "none", [BOOT_PSK] = "psk", [BOOT_CERT] = "certificate"};
 	struct kvc_info o = {0};
 	uint64_t pull_links = 0;
+	const char *mode;
 	if (!pool || !kc_sized(out))
 		return -KV_EINVAL;
 	if (kc_pool_alien(pool))
@@ -81,7 +82,8 @@ int kvc_info(struct kvc_pool *pool, struct kvc_info *out)
 		o.message_bytes += c->info.msg_memory_bytes;
 		o.credits = o.credits ? KV_MIN(o.credits, credits ? credits : o.credits) : credits;
 	}
-	text_copy(o.mode, sizeof(o.mode), pull_links == 0 ? "push" : pull_links >= o.links ? "pull" : "mixed");
+	mode = pull_links >= o.links ? "pull" : "mixed";
+	text_copy(o.mode, sizeof(o.mode), pull_links == 0 ? "push" : mode);
 	kc_sized_give(out, &o, sizeof(o));
 	return 0;
 }
@@ -101,7 +103,7 @@ static uint64_t get(const _Atomic uint64_t *c)
 	return atomic_load_explicit(c, memory_order_relaxed);
 }
 
-static const struct row {
+static const struct counter {
 	const char *name;
 	size_t from, to; /* in struct kc_count, and in struct kvc_counters */
 	const char *group, *unit;
@@ -152,18 +154,13 @@ static const char *const result_groups[KVC_OPS] = {
 	"results of GET", "results of PUT",  "results of EXISTS", "results of DELETE", "results of TOUCH",
 	"results of PIN", "results of PING", "results of STAT",   "results of BORROW", "results of REGISTER"};
 
-static const char *column_name(unsigned column)
-{
-	return column == KVC_RESULT_OTHER ? "other" : column == 0 ? "ok" : kv_errkey(kvc_result_code(column));
-}
-
 int kvc_counters_items(const struct kvc_counters *c, struct kvc_stat_item *out, unsigned max)
 {
 	unsigned n = 0;
 	if (!c || (!out && max > 0) || c->size != sizeof(*c))
 		return -KV_EINVAL;
 	for (unsigned i = 0; i < KV_COUNT(rows) && n < max; i++) {
-		const struct row *r = &rows[i];
+		const struct counter *r = &rows[i];
 		const uint64_t *at = (const uint64_t *)((const char *)c + r->to);
 		out[n++] = (struct kvc_stat_item){
 			.name = r->name, .value = *at, .group = r->group, .unit = r->unit, .kind = r->kind};
@@ -171,7 +168,7 @@ int kvc_counters_items(const struct kvc_counters *c, struct kvc_stat_item *out, 
 	for (unsigned op = 0; op < KVC_OPS; op++)
 		for (unsigned i = 0; i < KVC_RESULTS && n < max; i++)
 			if (c->results[op][i] > 0)
-				out[n++] = (struct kvc_stat_item){.name = column_name(i),
+				out[n++] = (struct kvc_stat_item){.name = kc_result_name(i),
 								  .value = c->results[op][i],
 								  .group = result_groups[op],
 								  .unit = "",
@@ -191,9 +188,9 @@ static void links_info(struct kvc_server_info *o, const struct kc_attachment *s)
 {
 	o->session = s->number;
 	o->pull = s->pull;
-	o->put_way = kc_landings_all(s)                   ? KVC_PUT_LAND
-		     : s->flags & WIRE_WELCOME_INLINE_PUT ? KVC_PUT_INLINE
-							  : KVC_PUT_READ;
+	o->put_way = s->flags & WIRE_WELCOME_INLINE_PUT ? KVC_PUT_INLINE : KVC_PUT_READ;
+	if (kc_landings_all(s))
+		o->put_way = KVC_PUT_LAND;
 	o->shards = s->shards;
 	o->links = s->num_links;
 	for (uint32_t i = 0; i < s->num_links; i++) {

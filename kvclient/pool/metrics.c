@@ -37,10 +37,7 @@ static void results_write(struct kv_metrics *m, const struct kvc_counters *c)
 			if (c->results[op][i] == 0 && !always) /* GET and PUT: a rate needs its first value */
 				continue;
 			kv_metrics_label(labels, sizeof(labels), "op", name);
-			kv_metrics_label(labels, sizeof(labels), "code",
-					 i == 0                  ? "ok"
-					 : i == KVC_RESULT_OTHER ? "other"
-								 : kvc_errkey(kvc_result_code(i)));
+			kv_metrics_label(labels, sizeof(labels), "code", kc_result_name(i));
 			kv_metrics_value(m, labels, c->results[op][i]);
 		}
 	}

@@ -6,17 +6,17 @@
 
 #include "kvclient/core/block.h"
 
-struct run;
+struct workers_run;
 
-struct worker {
-	struct run *run;
+struct run_worker {
+	struct workers_run *run;
 	struct kvc_client *client;
 	unsigned w;
 };
 
 /* The workers of one client. Its loop's alone. */
 struct run_part {
-	struct run *run;
+	struct workers_run *run;
 	struct kvc_client *client;
 	struct co_queue gate;
 	struct co *starter; /* waits for the last worker */
@@ -24,17 +24,17 @@ struct run_part {
 	bool open, go;
 };
 
-struct run {
+struct workers_run {
 	void (*fn)(struct kvc_client *client, unsigned w, void *arg);
 	void *arg;
 	unsigned num_workers;
-	struct worker *worker;
+	struct run_worker *worker;
 	struct run_part *part;
 };
 
 static void worker_main(void *arg)
 {
-	struct worker *k = arg;
+	struct run_worker *k = arg;
 	struct run_part *part = &k->run->part[k->client->index];
 	while (!part->open)
 		co_queue_wait_await(&part->gate, KV_NEVER);
@@ -48,15 +48,15 @@ static void worker_main(void *arg)
 /* Make this client's workers; they wait at the gate. */
 static int64_t part_make(struct kvc_client *c, void *arg)
 {
-	struct run *run = arg;
+	struct workers_run *run = arg;
 	struct run_part *part = &run->part[c->index];
 	co_queue_init(&part->gate);
 	if (c->closing)
 		return -KV_ECLOSED;
 	for (unsigned w = c->index; w < run->num_workers; w += c->pool->num_clients) {
-		struct worker *k = &run->worker[w];
+		struct run_worker *k = &run->worker[w];
 		int rc;
-		*k = (struct worker){run, c, w};
+		*k = (struct run_worker){run, c, w};
 		rc = co_spawn(c->loop, worker_main, k, "kvc worker");
 		if (rc < 0)
 			return rc;
@@ -76,7 +76,7 @@ static void part_open(void *arg)
 
 static int64_t part_wait_await(struct kvc_client *c, void *arg)
 {
-	struct run_part *part = &((struct run *)arg)->part[c->index];
+	struct run_part *part = &((struct workers_run *)arg)->part[c->index];
 	part->starter = co_self();
 	while (part->alive > 0)
 		co_park_await(KV_NEVER);
@@ -86,7 +86,7 @@ static int64_t part_wait_await(struct kvc_client *c, void *arg)
 int kvc_run(struct kvc_pool *pool, unsigned num_workers, void (*fn)(struct kvc_client *client, unsigned w, void *arg),
 	    void *arg)
 {
-	struct run run = {.fn = fn, .arg = arg, .num_workers = num_workers};
+	struct workers_run run = {.fn = fn, .arg = arg, .num_workers = num_workers};
 	unsigned clients, made = 0;
 	uint64_t deadline;
 	int64_t result = 0;

@@ -262,7 +262,9 @@ int kvc_queue_open(struct kvc_pool *pool, const struct kvc_queue_options *option
 
 int kvc_queue_fd(const struct kvc_queue *queue)
 {
-	return !queue ? -KV_EINVAL : kc_fork_alien(queue->born) ? -KV_ECLOSED : queue->bell.fd;
+	if (!queue)
+		return -KV_EINVAL;
+	return kc_fork_alien(queue->born) ? -KV_ECLOSED : queue->bell.fd;
 }
 
 /* ---- close ---- */

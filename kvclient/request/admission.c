@@ -165,10 +165,11 @@ static int room_take(struct kvc_client *c, const struct kc_need *need, struct kc
 	if (room_short(c, need) || held_back(c, need))
 		return -KV_EBUSY;
 	if (need->piece_bytes) {
-		int rc = piece_short(c, need) || enough_out(c, share, need) ? -KV_EBUSY
-			 : need->next
-				 ? kc_buffer_take_near(&c->buffer, need->piece_bytes, KC_ROW_BYTES, need->next, &piece)
-				 : kc_buffer_take(&c->buffer, need->piece_bytes, &piece);
+		int rc;
+		if (piece_short(c, need) || enough_out(c, share, need))
+			return -KV_EBUSY;
+		rc = need->next ? kc_buffer_take_near(&c->buffer, need->piece_bytes, KC_ROW_BYTES, need->next, &piece)
+				: kc_buffer_take(&c->buffer, need->piece_bytes, &piece);
 		if (rc < 0)
 			return rc;
 	}

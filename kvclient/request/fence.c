@@ -84,14 +84,14 @@ void kc_client_fenced_await(struct kvc_client *c)
 		co_queue_wait_await(&c->requests->unsafe.over, KV_NEVER);
 }
 
-struct fence {
+struct client_fence {
 	struct kvc_client *client;
 	struct kc_attachment *attachment;
 	unsigned shard;
 };
 
 /* One fence suffices if it rebuilds all endpoints. */
-static int shards_fence(const struct fence *f, struct kv_error *err)
+static int shards_fence(const struct client_fence *f, struct kv_error *err)
 {
 	struct kc_attachment *s = f->attachment;
 	int rc = te_peer_fence(s->peer[f->shard], err);
@@ -116,7 +116,7 @@ static void cut_tell(struct kvc_client *c, const struct kc_node *n)
 
 static void fence_run(void *arg)
 {
-	struct fence *f = arg;
+	struct client_fence *f = arg;
 	struct kvc_client *c = f->client;
 	struct kv_error err = {0};
 	int rc;
@@ -147,7 +147,7 @@ static void fence_run(void *arg)
 
 void kc_client_fence_await(struct kvc_client *c, struct kc_attachment *s, unsigned shard)
 {
-	struct fence f = {c, s, shard};
+	struct client_fence f = {c, s, shard};
 	s->refs++;
 	kc_main_await(c, fence_run, &f);
 	kc_attachment_unref(s);

@@ -119,7 +119,9 @@ static int pull_begin(struct kvc_client *c, struct kc_req *r, const struct wire_
 	rc = te_xfer_start(c->te, &p->xfer);
 	if (rc < 0) {
 		kv_list_add_tail(&c->requests->pulls.free, &p->node);
-		return rc == -KV_EINVAL ? -KV_EPROTO : rc == -KV_EPEERDOWN ? -KV_ERESET : rc;
+		if (rc == -KV_EPEERDOWN)
+			return -KV_ERESET;
+		return rc == -KV_EINVAL ? -KV_EPROTO : rc;
 	}
 	r->mem.pull = p;
 	c->requests->pulls.used++;

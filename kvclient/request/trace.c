@@ -79,7 +79,9 @@ void kc_trace_note(struct kc_trace *t, const struct kc_req *r, uint64_t now_ns)
 	if (t->requests > 1 && since(s.asked_ns, s.done_ns) < worst)
 		return;
 	s.type = r->wire.type;
-	s.bytes = s.type == WIRE_GET ? kc_req_asked(r) : s.type == WIRE_PUT ? r->wire.put.length : 0;
+	s.bytes = s.type == WIRE_PUT ? r->wire.put.length : 0;
+	if (s.type == WIRE_GET)
+		s.bytes = kc_req_asked(r);
 	t->worst = s;
 	if (r->wire.key.len > 0)
 		kc_trace_key(t, r->wire.key.data, r->wire.key.len);

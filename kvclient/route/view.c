@@ -100,7 +100,9 @@ static bool node_is(struct kvc_client *c, const struct plan *p, const struct kc_
 
 static unsigned node_rank(const struct kc_node *n)
 {
-	return n->index < n->client->pool->num_servers ? 0 : n->retired ? 2 : 1;
+	if (n->index < n->client->pool->num_servers)
+		return 0;
+	return n->retired ? 2 : 1;
 }
 
 /* The node of this member, used or retired. One of the user's list comes first, so all clients use the same number. */

@@ -142,7 +142,9 @@ int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key key, ui
 	kc_trace_key(&t, key.data, key.len);
 	g.own_wait.trace = &t;
 	g.ask.exact = own.flags & KVC_EXACT ? expect_len : 0;
-	len = expect_len ? expect_len : own.length ? own.length : client->last_len ? client->last_len : GUESS_DEFAULT;
+	len = expect_len ? expect_len : own.length;
+	if (len == 0)
+		len = client->last_len ? client->last_len : GUESS_DEFAULT;
 	rc = route_down(g.route.n, own.flags, kc_get_lent_await(&g, len, out));
 	kc_get_count(client, rc == 0 ? (int64_t)out->len : rc);
 out:

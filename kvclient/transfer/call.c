@@ -200,8 +200,10 @@ static void give_up_await(struct kvc_client *c, struct kc_req *r, int why)
 int kc_call_finish_await(struct kvc_client *c, struct kc_req *r, int why)
 {
 	/* Only the call itself cancels, while it waits for another of its requests. */
+	if (why == 0 && r->status == -KV_ECANCELED)
+		return c->closing ? -KV_ECLOSED : -KV_ETIMEOUT;
 	if (why == 0)
-		return r->status != -KV_ECANCELED ? r->status : c->closing ? -KV_ECLOSED : -KV_ETIMEOUT;
+		return r->status;
 	give_up_await(c, r, why);
 	/* It may have just succeeded, or its reply may have had a cause. */
 	if (r->state == KC_REQ_DONE && r->status == 0)
@@ -303,7 +305,9 @@ int64_t kc_call_code(const struct kvc_client *c, int64_t rc)
 
 int kc_call_over(const struct kvc_client *c, const struct kc_trace *t, uint64_t deadline_ns)
 {
-	return kc_trace_stopped(t) ? -KV_ECANCELED : loop_turn_now(c->loop) >= deadline_ns ? -KV_ETIMEOUT : 0;
+	if (kc_trace_stopped(t))
+		return -KV_ECANCELED;
+	return loop_turn_now(c->loop) >= deadline_ns ? -KV_ETIMEOUT : 0;
 }
 
 int64_t kc_item_code(const struct kvc_client *c, const struct kc_trace *t, int64_t rc)

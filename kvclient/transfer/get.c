@@ -132,7 +132,9 @@ static uint64_t range_plan(const struct kvc_get *g, const struct kc_attachment *
 static uint64_t range_named(const struct kvc_get *g, uint64_t length, bool packed)
 {
 	bool all = g->state == KC_GET_ASKING && (g->ask.single || length == get_goal(g));
-	return packed || !all ? length : g->ask.length && g->ask.length <= length ? g->ask.length : 0;
+	if (packed || !all)
+		return length;
+	return g->ask.length <= length ? g->ask.length : 0; /* 0: to the end */
 }
 
 static void range_fill(struct kvc_get *g, struct kc_req *r, uint64_t named, const struct wire_dest *dest, bool pull)
@@ -289,8 +291,10 @@ static int range_take_await(struct kvc_get *g, struct kc_req *r, struct kv_hashe
 	uint64_t n = KV_MIN(kc_req_asked(r), g->value.total - g->taken);
 	bool whole = n == g->value.total, own_sum = whole || get_part(g);
 	uint64_t sum = r->reply.get.checksum;
-	struct kv_hasher own, *h = !g->ask.verify ? NULL : own_sum ? &own : running;
+	struct kv_hasher own, *h = own_sum ? &own : running;
 	int rc = 0;
+	if (!g->ask.verify)
+		h = NULL;
 	if (whole && small_bring(g, r, n, &rc))
 		goto out;
 	if (h == &own)
