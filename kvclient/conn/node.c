@@ -237,12 +237,11 @@ int kc_nodes_make(struct kvc_client *c)
 void kc_node_renew(struct kc_node *n)
 {
 	struct kvc_client *c = n->client;
-	*n = (struct kc_node){.client = c, .index = n->index, .own = &c->nodes_own[n->index]};
+	*n = (struct kc_node){.client = c, .index = n->index, .own = &c->nodes_own[n->index], .pins = n->pins};
 	memset(n->own, 0, sizeof(*n->own));
 	co_queue_init(&n->changed);
 	co_queue_init(&n->kick);
 	kc_sessions_init(&n->sessions);
-	kv_list_init(&n->pins.all);
 }
 
 void kc_nodes_free(struct kvc_client *c)

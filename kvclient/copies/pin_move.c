@@ -134,7 +134,7 @@ void kc_pins_move_main(void *client)
 		if (i % LOOK_STEP == 0)
 			co_yield_await();
 	}
-	c->pins.moving = false;
+	kc_pins_moved(c);
 	kc_pins_told(c);
 	kc_client_ended(c);
 }

@@ -38,26 +38,6 @@ enum {
 
 #define KC_PART_NS 1000000000ull /* time for a closing client's goodbyes */
 
-/* ---- pins (logical/pins.c) ---- */
-
-/* Of a client: all pins, by key. */
-struct kc_pins {
-	struct kv_list *bucket;  /* NULL: none ever */
-	struct co_queue changed; /* woken when a pin is no longer busy */
-	/* Each pin is in one: rest, todo (for the moving coroutine), or late (todo from late_ns on). */
-	struct kv_list rest, todo, late;
-	uint64_t late_ns;
-	bool moving; /* that coroutine runs (copies/pin_move.c) */
-};
-
-/* Of a node. */
-struct kc_node_pins {
-	struct kv_list all;   /* those to be made again come first */
-	unsigned pinners;     /* coroutines that make them again */
-	uint64_t again, lost; /* since the last log line */
-	int lost_rc;          /* reason of the last loss */
-};
-
 /* ---- one server's share of the client's room ---- */
 
 struct kc_room_share {
@@ -136,7 +116,7 @@ struct kc_node {
 	enum kc_goodbye goodbye;
 	struct kc_room_share share;
 	struct kc_node_sessions sessions;
-	struct kc_node_pins pins;
+	struct kc_node_pins *pins; /* logical/private.h */
 	struct kc_node_drain drain;
 	uint64_t owed_from; /* first DELETE it missed */
 	uint64_t attaches;  /* attachments so far UP; identifies the last */
@@ -249,7 +229,7 @@ struct kvc_client {
 	struct kc_place_set shunned;            /* these and draining ones */
 	struct kc_client_mem *mem[KC_MEMS_MAX]; /* sorted by base */
 	unsigned num_mems;
-	struct kc_pins pins;
+	struct kc_pins *pins;      /* logical/private.h */
 	struct kv_list sessions;   /* struct kvc_session */
 	uint32_t num_sessions;     /* ever made */
 	uint32_t calls;            /* and workers */

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "kvclient/core/waits.h"
+#include "kvclient/logical/private.h"
 
 enum { BUCKETS = 1024, PINNERS = 8, MOVES_MAX = 5 };
 
@@ -38,12 +39,30 @@ struct kc_pin {
 	uint8_t key[];
 };
 
-void kc_pins_init(struct kvc_client *c)
+int kc_pins_init(struct kvc_client *c)
 {
-	co_queue_init(&c->pins.changed);
-	kv_list_init(&c->pins.rest);
-	kv_list_init(&c->pins.todo);
-	kv_list_init(&c->pins.late);
+	c->pins = calloc(1, sizeof(*c->pins) + c->pool->room * sizeof(c->pins->of[0]));
+	if (!c->pins)
+		return -KV_ENOMEM;
+	for (unsigned i = 0; i < c->pool->room; i++) {
+		c->node[i].pins = &c->pins->of[i];
+		kv_list_init(&c->pins->of[i].all);
+	}
+	co_queue_init(&c->pins->changed);
+	kv_list_init(&c->pins->rest);
+	kv_list_init(&c->pins->todo);
+	kv_list_init(&c->pins->late);
+	return 0;
+}
+
+bool kc_pins_any(const struct kvc_client *c)
+{
+	return c->pins->bucket != NULL;
+}
+
+bool kc_pins_of(const struct kc_node *n)
+{
+	return n->pins->pinners || !kv_list_empty(&n->pins->all);
 }
 
 static void pin_free(struct kc_pin *p)
@@ -64,16 +83,18 @@ static void pin_settle(struct kc_pin *p)
 
 void kc_pins_fini(struct kvc_client *c)
 {
-	for (unsigned i = 0; c->pins.bucket && i < BUCKETS; i++)
-		while (!kv_list_empty(&c->pins.bucket[i]))
-			pin_free(KV_LIST_ENTRY(c->pins.bucket[i].next, struct kc_pin, bucket));
-	free(c->pins.bucket);
-	c->pins.bucket = NULL;
+	for (unsigned i = 0; c->pins && c->pins->bucket && i < BUCKETS; i++)
+		while (!kv_list_empty(&c->pins->bucket[i]))
+			pin_free(KV_LIST_ENTRY(c->pins->bucket[i].next, struct kc_pin, bucket));
+	if (c->pins)
+		free(c->pins->bucket);
+	free(c->pins);
+	c->pins = NULL;
 }
 
 static struct kv_list *bucket_of(const struct kvc_client *c, struct kvc_key key)
 {
-	return &c->pins.bucket[kv_hash_key(key.data, key.len, 0) % BUCKETS];
+	return &c->pins->bucket[kv_hash_key(key.data, key.len, 0) % BUCKETS];
 }
 
 static bool is_of(const struct kc_pin *p, struct kvc_key key)
@@ -85,7 +106,7 @@ static bool is_of(const struct kc_pin *p, struct kvc_key key)
 static struct kc_pin *pin_find(const struct kvc_client *c, const struct kvc_session *session, struct kvc_key key,
 			       const struct kc_node *at)
 {
-	if (!c->pins.bucket)
+	if (!c->pins->bucket)
 		return NULL;
 	KV_LIST_EACH (e, bucket_of(c, key)) {
 		struct kc_pin *p = KV_LIST_ENTRY(e, struct kc_pin, bucket);
@@ -103,7 +124,7 @@ struct kc_pin *kc_pin_held(struct kc_node *n, struct kvc_session *session, struc
 
 struct kc_node *kc_pin_elsewhere(const struct kvc_client *c, struct kvc_key key, const struct kc_place_set *without)
 {
-	if (!c->pins.bucket)
+	if (!c->pins->bucket)
 		return NULL;
 	KV_LIST_EACH (e, bucket_of(c, key)) {
 		const struct kc_pin *p = KV_LIST_ENTRY(e, const struct kc_pin, bucket);
@@ -115,18 +136,18 @@ struct kc_node *kc_pin_elsewhere(const struct kvc_client *c, struct kvc_key key,
 
 static int buckets_make(struct kvc_client *c)
 {
-	c->pins.bucket = malloc(BUCKETS * sizeof(c->pins.bucket[0]));
-	if (!c->pins.bucket)
+	c->pins->bucket = malloc(BUCKETS * sizeof(c->pins->bucket[0]));
+	if (!c->pins->bucket)
 		return -KV_ENOMEM;
 	for (unsigned i = 0; i < BUCKETS; i++)
-		kv_list_init(&c->pins.bucket[i]);
+		kv_list_init(&c->pins->bucket[i]);
 	return 0;
 }
 
 static struct kc_pin *pin_make(struct kc_node *n, struct kvc_session *session, struct kvc_key key)
 {
 	struct kc_pin *p;
-	if (!n->client->pins.bucket && buckets_make(n->client) < 0)
+	if (!n->client->pins->bucket && buckets_make(n->client) < 0)
 		return NULL;
 	p = calloc(1, sizeof(*p) + key.len);
 	if (!p)
@@ -138,8 +159,8 @@ static struct kc_pin *pin_make(struct kc_node *n, struct kvc_session *session, s
 	memcpy(p->key, key.data, key.len);
 	kv_list_init(&p->of_sub);
 	kv_list_add_tail(bucket_of(n->client, key), &p->bucket);
-	kv_list_add_tail(&n->pins.all, &p->node);
-	kv_list_add_tail(&n->client->pins.rest, &p->look);
+	kv_list_add_tail(&n->pins->all, &p->node);
+	kv_list_add_tail(&n->client->pins->rest, &p->look);
 	if (session)
 		kv_list_add_tail(&session->pins, &p->of_sub);
 	return p;
@@ -162,8 +183,8 @@ static void pin_lose(struct kc_node *n, struct kc_pin *p, int rc)
 	p->held = false;
 	if (held_elsewhere(p))
 		return;
-	n->pins.lost++;
-	n->pins.lost_rc = rc;
+	n->pins->lost++;
+	n->pins->lost_rc = rc;
 	kc_add(&n->client->count.pins_lost, 1);
 	if (o->pin_lost)
 		o->pin_lost(o->pin_lost_arg, n->client, p->key, p->len, p->session);
@@ -180,23 +201,23 @@ static void told(struct kc_node *n)
 {
 	const struct kvc_client *c = n->client;
 	const char *name = kc_node_name(n);
-	if (n->pins.pinners > 0)
+	if (n->pins->pinners > 0)
 		return;
-	if (n->pins.lost)
+	if (n->pins->lost)
 		kv_event(kc_client_log(c), KV_LOG_WARN,
 			 KV_EVENT("pins_lost", KV_NUMBER("client", c->index), KV_FIELD("server", name),
-				  KV_NUMBER("lost", n->pins.lost), KV_NUMBER("again", n->pins.again)),
+				  KV_NUMBER("lost", n->pins->lost), KV_NUMBER("again", n->pins->again)),
 			 "client %u, server %s: %llu pins are lost and %llu were made again; "
 			 "why the last one is lost: %s",
-			 c->index, name, (unsigned long long)n->pins.lost, (unsigned long long)n->pins.again,
-			 lost_why(n->pins.lost_rc));
-	else if (n->pins.again)
+			 c->index, name, (unsigned long long)n->pins->lost, (unsigned long long)n->pins->again,
+			 lost_why(n->pins->lost_rc));
+	else if (n->pins->again)
 		kv_event(kc_client_log(c), KV_LOG_INFO,
 			 KV_EVENT("pins_again", KV_NUMBER("client", c->index), KV_FIELD("server", name),
-				  KV_NUMBER("again", n->pins.again)),
+				  KV_NUMBER("again", n->pins->again)),
 			 "client %u, server %s: %llu pins were made again", c->index, name,
-			 (unsigned long long)n->pins.again);
-	n->pins.again = n->pins.lost = 0;
+			 (unsigned long long)n->pins->again);
+	n->pins->again = n->pins->lost = 0;
 }
 
 /* ---- for calls ---- */
@@ -235,7 +256,7 @@ int kc_pin_drop_await(struct kvc_client *c, struct kvc_session *session, struct 
 	struct kc_pin *p;
 	int rc;
 	while ((p = pin_find(c, session, key, NULL)) && p->busy)
-		if ((rc = kc_wait_queue_await(c, &c->pins.changed, deadline_ns)) < 0)
+		if ((rc = kc_wait_queue_await(c, &c->pins->changed, deadline_ns)) < 0)
 			return rc;
 	if (!p)
 		return 0;
@@ -249,7 +270,7 @@ void kc_pins_deleted(struct kc_node *n, struct kvc_key key)
 {
 	const struct kvc_client *c = n->client;
 	struct kv_list *e, *next;
-	if (!c->pins.bucket)
+	if (!c->pins->bucket)
 		return;
 	for (e = bucket_of(c, key)->next; e != bucket_of(c, key); e = next) {
 		struct kc_pin *p = KV_LIST_ENTRY(e, struct kc_pin, bucket);
@@ -264,7 +285,7 @@ void kc_pins_deleted(struct kc_node *n, struct kvc_key key)
 void kc_pins_leave(struct kc_node *n)
 {
 	struct kv_list *e, *next;
-	for (e = n->pins.all.next; e != &n->pins.all; e = next) {
+	for (e = n->pins->all.next; e != &n->pins->all; e = next) {
 		struct kc_pin *p = KV_LIST_ENTRY(e, struct kc_pin, node);
 		next = e->next;
 		if (p->held)
@@ -278,7 +299,7 @@ int kc_pins_part_await(struct kvc_session *session, uint64_t deadline_ns)
 {
 	session->parting = true;
 	while (session->pinning > 0) {
-		int rc = kc_wait_queue_await(session->client, &session->client->pins.changed, deadline_ns);
+		int rc = kc_wait_queue_await(session->client, &session->client->pins->changed, deadline_ns);
 		if (rc == 0)
 			continue;
 		session->parting = false;
@@ -294,24 +315,29 @@ int kc_pins_part_await(struct kvc_session *session, uint64_t deadline_ns)
 /* If no coroutine can be had now, the next beat tries again. */
 static void move_start(struct kvc_client *c)
 {
-	if (c->pins.moving || c->closing || kv_list_empty(&c->pins.todo) ||
+	if (c->pins->moving || c->closing || kv_list_empty(&c->pins->todo) ||
 	    co_spawn(c->loop, c->hooks->pins_move_main, c, "kvc pins move") < 0)
 		return;
-	c->pins.moving = true;
+	c->pins->moving = true;
 	kc_client_began(c);
 }
 
 void kc_pins_follow(struct kvc_client *c)
 {
-	kv_list_splice_tail(&c->pins.todo, &c->pins.rest);
-	kv_list_splice_tail(&c->pins.todo, &c->pins.late);
+	kv_list_splice_tail(&c->pins->todo, &c->pins->rest);
+	kv_list_splice_tail(&c->pins->todo, &c->pins->late);
 	move_start(c);
+}
+
+void kc_pins_moved(struct kvc_client *c)
+{
+	c->pins->moving = false;
 }
 
 void kc_pins_beat(struct kvc_client *c)
 {
-	if (loop_turn_now(c->loop) >= c->pins.late_ns)
-		kv_list_splice_tail(&c->pins.todo, &c->pins.late);
+	if (loop_turn_now(c->loop) >= c->pins->late_ns)
+		kv_list_splice_tail(&c->pins->todo, &c->pins->late);
 	move_start(c);
 }
 
@@ -324,10 +350,10 @@ static void look_at(struct kv_list *list, struct kc_pin *p)
 bool kc_pin_next(struct kvc_client *c, struct kc_pin_name *out)
 {
 	struct kc_pin *p;
-	if (kv_list_empty(&c->pins.todo))
+	if (kv_list_empty(&c->pins->todo))
 		return false;
-	p = KV_LIST_ENTRY(c->pins.todo.next, struct kc_pin, look);
-	look_at(&c->pins.rest, p);
+	p = KV_LIST_ENTRY(c->pins->todo.next, struct kc_pin, look);
+	look_at(&c->pins->rest, p);
 	*out = (struct kc_pin_name){.at = p->at, .session = p->session, .len = (uint8_t)p->len};
 	memcpy(out->key, p->key, p->len);
 	return true;
@@ -352,7 +378,7 @@ static void busy_end(struct kvc_client *c, struct kc_pin *p)
 	if (p->session)
 		p->session->pinning--;
 	pin_settle(p);
-	co_queue_wake_all(&c->pins.changed);
+	co_queue_wake_all(&c->pins->changed);
 }
 
 /* Pins of older attachments come first: it is made at the next attachment or beat. */
@@ -360,7 +386,7 @@ static void pin_redo(struct kc_pin *p)
 {
 	p->attaches = 0;
 	kv_list_del(&p->node);
-	kv_list_add_head(&p->at->pins.all, &p->node);
+	kv_list_add_head(&p->at->pins->all, &p->node);
 }
 
 /* A concurrent call's pin may have been overtaken: pin again for it. */
@@ -413,7 +439,7 @@ int kc_pin_move_await(struct kvc_client *c, const struct kc_pin_name *name, stru
 	if (rc == 0)
 		pin_release_await(c, p);
 	kc_add(&c->count.pins_moved, rc == 0);
-	look_at(&c->pins.todo, there); /* the view may have changed again */
+	look_at(&c->pins->todo, there); /* the view may have changed again */
 	busy_end(c, there);
 	busy_end(c, p);
 	return rc;
@@ -437,9 +463,9 @@ bool kc_pin_later(struct kvc_client *c, const struct kc_pin_name *name, bool tri
 	p->moves += tried;
 	if (p->moves >= MOVES_MAX || now_ns >= p->until_ns)
 		return false;
-	if (kv_list_empty(&c->pins.late))
-		c->pins.late_ns = now_ns + LATER_NS;
-	look_at(&c->pins.late, p);
+	if (kv_list_empty(&c->pins->late))
+		c->pins->late_ns = now_ns + LATER_NS;
+	look_at(&c->pins->late, p);
 	return true;
 }
 
@@ -457,7 +483,7 @@ void kc_pin_lose_await(struct kvc_client *c, const struct kc_pin_name *name, int
 void kc_pins_told(struct kvc_client *c)
 {
 	for (unsigned i = 0; i < c->num_nodes; i++)
-		if (c->node[i].pins.lost)
+		if (c->node[i].pins->lost)
 			told(&c->node[i]);
 }
 
@@ -466,7 +492,7 @@ void kc_pins_told(struct kvc_client *c)
 /* The next pin not made in the present attachment. */
 static struct kc_pin *pin_next(const struct kc_node *n)
 {
-	KV_LIST_EACH (e, &n->pins.all) {
+	KV_LIST_EACH (e, &n->pins->all) {
 		struct kc_pin *p = KV_LIST_ENTRY(e, struct kc_pin, node);
 		if (p->attaches == n->attaches)
 			return NULL;
@@ -482,7 +508,7 @@ static void pin_again_await(struct kc_node *n, struct kc_pin *p)
 	uint64_t attaches = n->attaches;
 	int rc;
 	kv_list_del(&p->node);
-	kv_list_add_tail(&n->pins.all, &p->node);
+	kv_list_add_tail(&n->pins->all, &p->node);
 	p->attaches = attaches;
 	busy_begin(p);
 	rc = c->hooks->pin_await(n, p->session, (struct kvc_key){p->key, p->len});
@@ -490,7 +516,7 @@ static void pin_again_await(struct kc_node *n, struct kc_pin *p)
 		/* The next attachment may be up already. */
 		pin_redo(p);
 	} else if (rc == 0) {
-		n->pins.again++;
+		n->pins->again++;
 		kc_add(&c->count.pins_again, 1);
 	} else if (!c->closing) {
 		p->missed = p->calls > 0 ? rc : 0;
@@ -507,7 +533,7 @@ static void pinner(void *arg)
 	struct kc_pin *p;
 	while (n->state == KC_NODE_UP && !c->closing && (p = pin_next(n)))
 		pin_again_await(n, p);
-	n->pins.pinners--;
+	n->pins->pinners--;
 	told(n);
 	kc_client_ended(c);
 }
@@ -516,9 +542,9 @@ void kc_pins_start(struct kc_node *n)
 {
 	struct kvc_client *c = n->client;
 	/* If no coroutine can be had now, the next beat tries again. */
-	while (n->pins.pinners < PINNERS && !c->closing && pin_next(n) &&
+	while (n->pins->pinners < PINNERS && !c->closing && pin_next(n) &&
 	       co_spawn(c->loop, pinner, n, "kvc pins") == 0) {
-		n->pins.pinners++;
+		n->pins->pinners++;
 		kc_client_began(c);
 	}
 }

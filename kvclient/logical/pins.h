@@ -8,8 +8,11 @@
 
 struct kc_pin;
 
-/* kc_pins_fini -- forget all; no coroutine of the client uses a pin. */
-void kc_pins_init(struct kvc_client *c);
+/* kc_pins_init -- after kc_nodes_make: 0 or -KV_ENOMEM. kc_pins_fini -- forget all, if made; no coroutine of the client
+ * uses a pin. kc_pins_any -- whether the client ever pinned. kc_pins_of -- whether the node has pins, or makes some. */
+int kc_pins_init(struct kvc_client *c);
+bool kc_pins_any(const struct kvc_client *c);
+bool kc_pins_of(const struct kc_node *n);
 void kc_pins_fini(struct kvc_client *c);
 
 /* kc_pin_begin -- a call is about to pin the key at its node, for a session (NULL: the client's own): new attachments
@@ -30,8 +33,9 @@ struct kc_pin_name {
 };
 
 /* kc_pins_follow -- a new view, or a server is up: move pins whose keys have another server, in the background.
- * kc_pins_beat -- retry the postponed ones when due. */
+ * kc_pins_moved -- that coroutine ends. kc_pins_beat -- retry the postponed ones when due. */
 void kc_pins_follow(struct kvc_client *c);
+void kc_pins_moved(struct kvc_client *c);
 void kc_pins_beat(struct kvc_client *c);
 
 /* kc_pin_next -- the next pin to check; false: none.

@@ -181,12 +181,12 @@ static int tables_open(struct kvc_client *c, struct kv_error *err)
 	rc = rc < 0 ? rc : kc_owed_init(c);
 	rc = rc < 0 ? rc : kc_requests_open(c);
 	rc = rc < 0 ? rc : kc_nodes_make(c);
+	rc = rc < 0 ? rc : kc_pins_init(c);
 	if (rc < 0)
 		return kv_fail(err, -KV_ENOMEM, "client %u: no memory for its tables", c->index);
 	c->num_nodes = c->pool->num_servers;
 	c->placement = &c->pool->place;
 	kv_list_init(&c->sessions);
-	kc_pins_init(c);
 	kc_waits_init(c);
 	return 0;
 }
@@ -277,6 +277,7 @@ err_tables:
 	kc_cluster_fini(c);
 	kc_owed_fini(c);
 	kc_requests_close(c);
+	kc_pins_fini(c);
 	kc_nodes_free(c);
 	return rc;
 }

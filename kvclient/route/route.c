@@ -90,7 +90,7 @@ static struct kc_node *pin_next(struct route *r)
 static bool no_other(const struct route *r)
 {
 	struct kvc_client *c = r->c;
-	return !r->twice && !route_formers(c) && !route_absent(c, r->key) && !c->pins.bucket &&
+	return !r->twice && !route_formers(c) && !route_absent(c, r->key) && !kc_pins_any(c) &&
 	       route_first(c, r->key) == r->n;
 }
 

@@ -126,9 +126,9 @@ static bool node_clean(const struct kc_node *n)
 	const struct kc_room_share *s = &n->share;
 	return n->state == KC_NODE_CLOSED && !n->attachment &&
 	       !(s->reqs | s->imms | s->out | s->waiting | s->background) && !(s->bytes | s->out_bytes) &&
-	       !n->sessions.opening && !n->pins.pinners && kv_list_empty(&n->pins.all) &&
-	       kv_list_empty(&n->sessions.wanted) && kv_list_empty(&n->sessions.asked) &&
-	       kv_list_empty(&n->sessions.partings) && kv_list_empty(&n->sessions.parted) && !n->control.senders;
+	       !n->sessions.opening && !kc_pins_of(n) && kv_list_empty(&n->sessions.wanted) &&
+	       kv_list_empty(&n->sessions.asked) && kv_list_empty(&n->sessions.partings) &&
+	       kv_list_empty(&n->sessions.parted) && !n->control.senders;
 }
 
 /* ---- former placements ---- */

@@ -18,6 +18,7 @@
 
 #include "kvclient/conn/node.h"
 #include "kvclient/copies/private.h"
+#include "kvclient/logical/private.h"
 #include "kvclient/pool/hosted.h"
 #include "kvclient/queue/queue.h"
 #include "kvclient/request/private.h"
@@ -433,7 +434,7 @@ static void pin_make(struct kvc_client *c, void *arg)
 static bool pinning_again(void *arg)
 {
 	const struct kc_node *n = arg;
-	return n->state == KC_NODE_UP && n->pins.pinners > 0;
+	return n->state == KC_NODE_UP && n->pins->pinners > 0;
 }
 
 static void pins_lose(struct kvc_session *session)

@@ -23,6 +23,7 @@
 #include "base/base.h"
 #include "kvclient/conn/private.h"
 #include "kvclient/core/client.h"
+#include "kvclient/logical/private.h"
 #include "kvclient/pool/hosted.h"
 #include "kvclient/transfer/put.h"
 #include "tests/sim/world.h"
@@ -606,7 +607,7 @@ static void unpin_it(struct kvc_client *c, void *arg)
 static bool pinning_again(void *arg)
 {
 	const struct kc_node *n = arg;
-	return n->state == KC_NODE_UP && n->pins.pinners > 0;
+	return n->state == KC_NODE_UP && n->pins->pinners > 0;
 }
 
 /* UNPIN waits for the pin that is being made again, and then for its own answer: by one deadline. */
@@ -636,7 +637,7 @@ static void unpinning_has_one_deadline_while_pins_are_made_again(void **state)
 	world_sleep(&world, SECOND);
 	world_do(&world, 0, unpin_it, NULL);
 	assert_int_equal(unpin.rc, 0);
-	assert_true(kv_list_empty(&n->pins.all));
+	assert_true(kv_list_empty(&n->pins->all));
 	world_close(&world);
 }
 
@@ -699,7 +700,7 @@ static void a_session_that_is_being_closed_is_used_by_nobody(void **state)
 	assert_int_equal(parting.again, -KV_EBUSY);
 	assert_int_equal(parting.closed, 0);
 	assert_null(parting.sub);
-	assert_true(kv_list_empty(&n->pins.all));
+	assert_true(kv_list_empty(&n->pins->all));
 	world_close(&world);
 }
 

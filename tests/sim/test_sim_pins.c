@@ -17,6 +17,7 @@
 #include "kvclient/conn/node.h"
 #include "kvclient/copies/copies.h"
 #include "kvclient/logical/pins.h"
+#include "kvclient/logical/private.h"
 #include "kvclient/route/owner.h"
 #include "kvclient/transfer/call.h"
 #include "kvserver/server/server.h"
@@ -155,7 +156,7 @@ static unsigned pins_at(unsigned server)
 	snprintf(name, sizeof(name), "node-%u", server);
 	for (unsigned k = 0; k < client()->num_nodes; k++)
 		if (strcmp(client()->node[k].member_id, name) == 0)
-			KV_LIST_EACH (e, &client()->node[k].pins.all)
+			KV_LIST_EACH (e, &client()->node[k].pins->all)
 				n++;
 	return n;
 }
@@ -245,7 +246,7 @@ static void unpin_finds_pins_that_were_not_moved_yet(void **state)
 	wo.repair_bytes_s = 1000;
 	open_with(&wo, FEWER, false);
 	(void)join();
-	assert_true(client()->pins.moving);
+	assert_true(client()->pins->moving);
 	world_do(&members.world, 0, unpin_all, NULL);
 	assert_int_equal(pins.codes[0], KEYS);
 	world_sleep(&members.world, 700 * SECOND);
@@ -438,7 +439,7 @@ static void pool_closes_while_pins_are_moved(void **state)
 		members.state[3] = KV_MEMBER_UP;
 		members_tell(++members.epoch);
 		world_sleep(&members.world, 300 * MS);
-		assert_true(client()->pins.moving);
+		assert_true(client()->pins->moving);
 		if (frozen)
 			world_server_freeze(&members.world, 3, true);
 		world_close(&members.world);
@@ -449,7 +450,7 @@ static void pool_closes_while_pins_are_moved(void **state)
 static bool all_looked_at(void *arg)
 {
 	(void)arg;
-	return !client()->pins.moving;
+	return !client()->pins->moving;
 }
 
 enum { MANY = 3000 };

@@ -20,6 +20,7 @@
 
 #include "kvclient/conn/node.h"
 #include "kvclient/core/client.h"
+#include "kvclient/logical/private.h"
 #include "kvclient/route/owner.h"
 #include "kvclient/transfer/call.h"
 #include "kvserver/server/server.h"
@@ -1305,7 +1306,7 @@ static void world_pins(uint64_t seed)
 		world_wrong(&world, "pins: the counter and the callback differ");
 	/* A server that is another one has none of them, and all are told. */
 	told = pins.again;
-	KV_LIST_EACH (e, &world.pool[0].pool->client[0]->node[1].pins.all)
+	KV_LIST_EACH (e, &world.pool[0].pool->client[0]->node[1].pins->all)
 		told++;
 	world_server_crash(&world, 1, false);
 	world_server_again(&world, 1);
