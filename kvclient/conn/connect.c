@@ -181,7 +181,7 @@ static int identity_check(struct kc_node *n, const struct wire_welcome_msg *w)
 	int rc;
 	kc_printable(n->node_id, sizeof(n->node_id), w->node_id);
 	kc_printable(n->cluster, sizeof(n->cluster), w->cluster);
-	n->welcomed = true;
+	n->own->welcomed = true;
 	kc_cluster_name_hear(n->client->pool, n->index, n->cluster, loop_now(n->client->loop));
 	if (seed && (w->flags & WIRE_WELCOME_VIEWS))
 		return 0;
@@ -352,7 +352,7 @@ static unsigned unwelcomed(const struct kvc_client *c)
 {
 	unsigned count = 0;
 	for (unsigned i = 0; i < c->num_nodes; i++)
-		count += c->node[i].state == KC_NODE_CONNECTING && !c->node[i].retired && !c->node[i].welcomed;
+		count += c->node[i].state == KC_NODE_CONNECTING && !c->node[i].retired && !c->node[i].own->welcomed;
 	return count;
 }
 

@@ -91,7 +91,7 @@ static void out_set(struct kc_node *n, const struct kc_link *l, bool out)
 static void link_in(struct kc_node *n, struct kc_link *l)
 {
 	bool late = n->attachment->served;
-	n->ping_ns = KV_MAX(n->ping_ns, l->probe->at.replied_ns - l->probe->at.sent_ns);
+	n->own->ping_ns = KV_MAX(n->own->ping_ns, l->probe->at.replied_ns - l->probe->at.sent_ns);
 	probe_drop(n, l);
 	out_set(n, l, false);
 	if (l->up)
@@ -297,7 +297,7 @@ int kc_links_await(struct kc_node *n, uint64_t deadline_ns)
 {
 	struct kc_attachment *s = n->attachment;
 	int rc = 0;
-	n->ping_ns = 0;
+	n->own->ping_ns = 0;
 	if (n->own->links.known != s->num_links) {
 		memset(n->own->links.out, 0, sizeof(n->own->links.out));
 		n->own->links.known = s->num_links;
@@ -367,7 +367,7 @@ static int probe_check(struct kc_node *n, struct kc_link *l, uint64_t now, uint6
 	l->probe_beats++;
 	if (waited < silence_ns || l->probe_beats < KV_MAX(silence_ns / n->own->pulse.beat_ns, 2ull) - 1)
 		return 0;
-	n->link_silent = true;
+	n->own->link_silent = true;
 	return kv_fail(&n->error, -KV_ERESET, "the link to its shard %u is silent", l->shard);
 }
 

@@ -36,10 +36,10 @@ void kc_node_set(struct kc_node *n, enum kc_node_state state)
 {
 	KV_ASSERT(n->state != KC_NODE_CLOSED || state == KC_NODE_CONNECTING || state == KC_NODE_DOWN);
 	if (kc_place_set_put(&n->client->avoided, n->index, state == KC_NODE_DOWN))
-		n->down_ns = loop_now(n->client->loop);
+		n->own->down_ns = loop_now(n->client->loop);
 	if (state == KC_NODE_CONNECTING && n->state != KC_NODE_CONNECTING) {
-		n->patience_ns = loop_now(n->client->loop) + (n->link_silent ? 0 : kc_node_silence_ns(n));
-		n->link_silent = false;
+		n->own->patience_ns = loop_now(n->client->loop) + (n->own->link_silent ? 0 : kc_node_silence_ns(n));
+		n->own->link_silent = false;
 	}
 	if (state != KC_NODE_UP && n->state == KC_NODE_UP && n->goodbye != KC_GOODBYE_NONE)
 		kc_votes_drop(&n->client->cluster.votes, n->index);
@@ -168,14 +168,14 @@ static int attempt_await(struct kc_node *n, uint64_t deadline_ns)
 {
 	struct loop *loop = n->client->loop;
 	int rc;
-	if (loop_now(loop) >= n->patience_ns) {
+	if (loop_now(loop) >= n->own->patience_ns) {
 		if (has_stand_in(n)) {
 			kc_node_set(n, KC_NODE_DOWN);
 			return 0;
 		}
-		n->patience_ns = loop_now(loop) + kc_node_silence_ns(n);
+		n->own->patience_ns = loop_now(loop) + kc_node_silence_ns(n);
 	}
-	rc = kc_wait_queue_await(n->client, &n->changed, KV_MIN(deadline_ns, n->patience_ns));
+	rc = kc_wait_queue_await(n->client, &n->changed, KV_MIN(deadline_ns, n->own->patience_ns));
 	return rc == -KV_ETIMEOUT && loop_now(loop) < deadline_ns ? 0 : rc;
 }
 
@@ -263,10 +263,10 @@ void kc_node_info(const struct kc_node *n, struct kvc_server_info *out)
 	out->state = states[n->state];
 	out->incarnation = n->incarnation;
 	out->heard_ns = heard_ns ? now_ns - heard_ns : UINT64_MAX;
-	out->ping_ns = n->ping_ns;
-	out->connects = n->connects;
+	out->ping_ns = n->own->ping_ns;
+	out->connects = n->own->connects;
 	out->attaches = n->attaches;
 	out->attempts_failed = n->own->attempt.failures;
 	out->fences = n->fences;
-	out->avoided_ns = n->state == KC_NODE_DOWN ? now_ns - n->down_ns : 0;
+	out->avoided_ns = n->state == KC_NODE_DOWN ? now_ns - n->own->down_ns : 0;
 }

@@ -211,9 +211,9 @@ int kc_owed_await(struct kc_node *n, uint64_t deadline_ns)
 	int rc = 0;
 	/* A process the client never met may have been a member, and have missed as much. */
 	if (c->owed->noted > 0)
-		rc = tell_await(n, n->owed_from, true, deadline_ns);
+		rc = tell_await(n, n->own->owed_from, true, deadline_ns);
 	if (rc == 0) /* else the next attempt starts over */
-		n->owed_from = c->owed->noted;
+		n->own->owed_from = c->owed->noted;
 	c->owed->change_ns = loop_now(c->loop);
 	return rc < 0 ? kv_fail(&n->error, rc, "it refuses the deletes that it missed: %s", kv_strerror(rc)) : 0;
 }
@@ -222,7 +222,7 @@ void kc_owed_left(struct kc_node *n)
 {
 	uint64_t heard_ns = n->own->pulse.heard_ns;
 	if (n->client->owed->noted > 0)
-		n->owed_from =
+		n->own->owed_from =
 			KV_MIN(n->client->owed->noted, first_since(n->client, heard_ns - KV_MIN(heard_ns, SLACK_NS)));
 }
 

@@ -58,6 +58,13 @@ struct kc_node_own {
 	struct kc_node_regions regions;
 	struct kc_node_links links;
 	struct kc_node_alias alias;
+	bool trouble[KC_TROUBLES]; /* with its server (core/troubles.h) */
+	bool link_silent;          /* the only link to a shard fell silent */
+	bool welcomed;             /* it has named its cluster */
+	uint64_t down_ns;          /* while DOWN: since when */
+	uint64_t patience_ns;      /* while CONNECTING: calls use other servers after it (node.c) */
+	uint64_t owed_from;        /* first DELETE it missed */
+	uint64_t connects, ping_ns;
 };
 
 enum { KC_SILENCE_BEATS_MIN = 2 };

@@ -57,7 +57,7 @@ static struct kc_troubles *troubles(const struct kc_node *n)
 
 static enum kv_log_level trouble_level(struct kc_node *n, enum kc_trouble trouble, enum kv_log_level level)
 {
-	return kc_trouble_begin(troubles(n), n->trouble, trouble) ? level : KV_LOG_DEBUG;
+	return kc_trouble_begin(troubles(n), n->own->trouble, trouble) ? level : KV_LOG_DEBUG;
 }
 
 static bool left(const struct kc_node *n)
@@ -431,7 +431,7 @@ static void failure_log(struct kc_node *n, int rc)
 	if (left(n) || n->retired || (n->own->attempt.failures > 0 && !is_refusal(rc)))
 		return;
 	other = is_refusal(rc) && atomic_exchange(&troubles(n)->refusal, rc) != rc;
-	if (kc_trouble_begin(troubles(n), n->trouble, KC_TROUBLE_FAILING) || other)
+	if (kc_trouble_begin(troubles(n), n->own->trouble, KC_TROUBLE_FAILING) || other)
 		kv_event(kc_node_log(n), KV_LOG_WARN,
 			 KV_EVENT("server_failed", KV_NUMBER("client", n->client->index),
 				  KV_FIELD("server", kc_node_name(n)), KV_FIELD("reason", n->error.text)),
@@ -444,7 +444,7 @@ static void up_count(struct kc_node *n)
 	bool first = n->control.stage != KC_CONTROL_USED; /* attachment of this connection */
 	n->own->attempt.failures = 0;
 	n->attaches++;
-	n->connects += first;
+	n->own->connects += first;
 	if (n->own->attempt.first_told && !(n->joined && n->attaches == 1)) {
 		kc_add(&c->count.reattaches, 1);
 		kc_add(&c->count.reconnects, first);
@@ -508,9 +508,9 @@ static void lost_tell(struct kc_node *n, int rc)
 
 static void back_tell(struct kc_node *n)
 {
-	bool lost = kc_trouble_end(troubles(n), n->trouble, KC_TROUBLE_LOST);
-	bool parted = kc_trouble_end(troubles(n), n->trouble, KC_TROUBLE_PARTED);
-	if (kc_trouble_end(troubles(n), n->trouble, KC_TROUBLE_FAILING))
+	bool lost = kc_trouble_end(troubles(n), n->own->trouble, KC_TROUBLE_LOST);
+	bool parted = kc_trouble_end(troubles(n), n->own->trouble, KC_TROUBLE_PARTED);
+	if (kc_trouble_end(troubles(n), n->own->trouble, KC_TROUBLE_FAILING))
 		atomic_store(&troubles(n)->refusal, 0);
 	if (n->attaches > 1)
 		kv_event(kc_node_log(n), lost || parted ? KV_LOG_INFO : KV_LOG_DEBUG,
@@ -613,7 +613,7 @@ static void node_main(void *arg)
 	kc_conn_close_await(n);
 	if (n->retired)
 		c->hooks->node_ended(n);
-	kc_troubles_forget(troubles(n), n->trouble);
+	kc_troubles_forget(troubles(n), n->own->trouble);
 	kc_node_set(n, KC_NODE_CLOSED);
 	kc_client_ended(c);
 }
@@ -634,7 +634,7 @@ void kc_node_retire(struct kc_node *n)
 	if (n->unstarted) { /* no coroutine that could end */
 		n->unstarted = false;
 		n->client->hooks->node_ended(n);
-		kc_troubles_forget(troubles(n), n->trouble);
+		kc_troubles_forget(troubles(n), n->own->trouble);
 		kc_node_set(n, KC_NODE_CLOSED);
 		return;
 	}

@@ -95,9 +95,6 @@ struct kc_node {
 	unsigned index;
 	enum kc_node_state state;
 	struct kc_attachment *attachment; /* from set-up until it is dropped (conn/serve.c) */
-	uint64_t down_ns;                 /* while DOWN: since when */
-	bool link_silent;                 /* the only link to a shard fell silent */
-	uint64_t patience_ns;             /* while CONNECTING: calls use other servers after it (conn/node.c) */
 	/* Not in the view: no new calls. A listed node rests (conn/serve.c); one from a view ends. */
 	bool retired;
 	bool joined;    /* from a view */
@@ -110,26 +107,23 @@ struct kc_node {
 	struct co_queue changed;     /* woken at each change of state or acknowledgement */
 	struct co_queue kick;        /* wakes its coroutine */
 	struct kc_node_control control;
-	struct kc_node_own *own;   /* data of conn/ alone (conn/private.h) */
-	int refusal;               /* code for calls while a live server refuses us; 0: none */
-	bool trouble[KC_TROUBLES]; /* with its server (troubles.h) */
+	struct kc_node_own *own; /* data of conn/ alone (conn/private.h) */
+	int refusal;             /* code for calls while a live server refuses us; 0: none */
 	enum kc_goodbye goodbye;
 	struct kc_room_share share;
 	struct kc_node_sessions sessions;
 	struct kc_node_pins *pins; /* logical/private.h */
 	struct kc_node_drain drain;
-	uint64_t owed_from; /* first DELETE it missed */
-	uint64_t attaches;  /* attachments so far UP; identifies the last */
+	uint64_t attaches; /* attachments so far UP; identifies the last */
 	/* For kvc_server_info, as is `attaches`. */
 	uint64_t incarnation;
-	bool welcomed;             /* has named its cluster */
 	char cluster[KV_NAME_MAX]; /* "": none */
 	struct kc_clock clock;     /* of the server, per attachment */
 	bool restarted;            /* since the last attachment that was UP */
 	uint64_t settled_ns;       /* end of its time as restarted (route/view.c) */
 	uint64_t present_ns;       /* end of its time as absent; UINT64_MAX: absent (conn/node.c) */
 	char node_id[KV_NAME_MAX];
-	uint64_t connects, fences, ping_ns;
+	uint64_t fences;
 	struct kv_error error; /* of the last attempt, or the attachment's end */
 	char why[512];         /* last trouble; empty while UP */
 };

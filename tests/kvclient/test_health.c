@@ -77,7 +77,7 @@ static void an_attachment_is_up_when_every_shard_has_answered(void **state)
 	set_up(7);
 	assert_int_equal(setup_rc, 0);
 	assert_int_equal(up(), 7);
-	assert_int_equal(links.node.ping_ns, MS);
+	assert_int_equal(links.own.ping_ns, MS);
 	assert_string_equal(links.logged, "");
 	pings_end();
 }

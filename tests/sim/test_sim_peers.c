@@ -1007,7 +1007,7 @@ static void a_redo_keeps_the_connection(void **state)
 	made_again(n, 2);
 	assert_true(world_now(&world) - begun < 10 * MS);
 	world_do(&world, 0, ping_is_up, NULL);
-	assert_int_equal(n->connects, 1);
+	assert_int_equal(n->own->connects, 1);
 	assert_int_equal(world_counters(&world, 0).reattaches, 1);
 	assert_int_equal(world_counters(&world, 0).reconnects, 0);
 	world_close(&world);
@@ -1030,9 +1030,9 @@ static void a_redo_whose_connection_breaks_dials(void **state)
 		if (n->attaches == 1) {
 			sim_port_kill(world.sim, world.server[0].port);
 			made_again(n, 2); /* perhaps before it hears of it */
-			broken += n->connects == 2;
+			broken += n->own->connects == 2;
 			world_sleep(&world, SECOND);
-			assert_int_equal(n->connects, 2);
+			assert_int_equal(n->own->connects, 2);
 			world_do(&world, 0, ping_is_up, NULL);
 		}
 		world_close(&world);
@@ -1052,7 +1052,7 @@ static void a_redial_makes_another_connection(void **state)
 	kc_node_redial(n, "the test wants it");
 	made_again(n, 2);
 	world_do(&world, 0, ping_is_up, NULL);
-	assert_int_equal(n->connects, 2);
+	assert_int_equal(n->own->connects, 2);
 	assert_int_equal(world_counters(&world, 0).reconnects, 1);
 	world_close(&world);
 }

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 
 #include "kvclient/conn/node.h"
+#include "kvclient/conn/private.h"
 #include "kvclient/core/client.h"
 #include "kvclient/logical/private.h"
 #include "kvclient/route/owner.h"
@@ -250,7 +251,7 @@ static void stand_still(void *arg)
 static void others_check(const struct kvc_client *c, uint64_t *fences)
 {
 	for (unsigned i = 1; i < world.options.servers; i++)
-		if (c->node[i].connects != 1 || c->node[i].attaches != 1 || c->node[i].fences)
+		if (c->node[i].own->connects != 1 || c->node[i].attaches != 1 || c->node[i].fences)
 			world_wrong(
 				&world,
 				"client %u was attached to server %u %llu times, and fenced %llu times because of it",
@@ -352,9 +353,9 @@ static void one_connection_check(void)
 				    (unsigned long long)accepted, world.options.clients);
 		for (unsigned k = 0; k < world.options.clients; k++) {
 			const struct kc_node *n = &world.pool[0].pool->client[k]->node[i];
-			if (n->connects != 1)
+			if (n->own->connects != 1)
 				world_wrong(&world, "client %u has connected to server %u %llu times", k, i,
-					    (unsigned long long)n->connects);
+					    (unsigned long long)n->own->connects);
 			attaches += n->attaches;
 		}
 	}

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kvclient/conn/private.h"
 #include "kvclient/core/client.h"
 #include "tests/sim/members.h"
 #include "tests/sim/resolve_sim.h"
@@ -118,7 +119,7 @@ static void a_member_keeps_its_node_while_an_address_stays(void **state)
 	all_up_within(SECOND);
 	for (unsigned i = 0; i < 2; i++) {
 		index[i] = node(i, 1)->index;
-		connects[i] = node(i, 1)->connects;
+		connects[i] = node(i, 1)->own->connects;
 	}
 	members.where[1] = "127.0.0.1:9+localhost:%u"; /* the first one goes, and one comes */
 	members_tell(++members.epoch);
@@ -129,7 +130,7 @@ static void a_member_keeps_its_node_while_an_address_stays(void **state)
 	all_up_within(SECOND);
 	for (unsigned i = 0; i < 2; i++) {
 		assert_int_equal(node(i, 1)->index, index[i]);
-		assert_int_equal(node(i, 1)->connects, connects[i]);
+		assert_int_equal(node(i, 1)->own->connects, connects[i]);
 	}
 	/* A new connection is made to an address that the view has now. */
 	sim_port_kill(members.world.sim, members.world.server[1].port);
