@@ -22,3 +22,12 @@ uint64_t kv_deadline(uint64_t now_ns, uint64_t timeout_ns)
 	/* Saturates at KV_NEVER. */
 	return timeout_ns > KV_NEVER - now_ns ? KV_NEVER : now_ns + timeout_ns;
 }
+
+void kv_cond_init(pthread_cond_t *cond)
+{
+	pthread_condattr_t attr;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(cond, &attr);
+	pthread_condattr_destroy(&attr);
+}

@@ -25,14 +25,14 @@ static bool begin(struct drain *d)
 	if (d->begun)
 		return false;
 	d->begun = true;
-	d->bounds.begun_ns = kv_clock_now(&kv_clock_monotonic);
+	d->bounds.begun_ns = kv_now();
 	return true;
 }
 
 /* With the lock. */
 static uint64_t left_ns(const struct drain *d)
 {
-	uint64_t over_ns = kv_clock_now(&kv_clock_monotonic) - d->bounds.begun_ns;
+	uint64_t over_ns = kv_now() - d->bounds.begun_ns;
 	return d->bounds.time_ns > over_ns ? d->bounds.time_ns - over_ns : 1;
 }
 

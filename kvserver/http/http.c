@@ -65,11 +65,6 @@ struct http {
 	struct page_source served; /* written before `server` */
 };
 
-static uint64_t now_ns(void)
-{
-	return kv_clock_now(&kv_clock_monotonic);
-}
-
 /* ---- requests ---- */
 
 static enum MHD_Result answer(struct http *h, struct MHD_Connection *c, struct page *page, const char *allow)
@@ -144,7 +139,7 @@ static void on_connection(void *arg, struct MHD_Connection *c, void **state, enu
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
 		fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
 		if (fd && h->places < CONNECTIONS_MAX)
-			h->place[h->places++] = (struct place){c, fd->connect_fd, now_ns()};
+			h->place[h->places++] = (struct place){c, fd->connect_fd, kv_now()};
 		return;
 	}
 	for (unsigned i = 0; i < h->places; i++)
@@ -180,7 +175,7 @@ static void accept_failed(struct http *h, int error)
 {
 	if (error == EAGAIN || error == EINTR || error == ECONNABORTED)
 		return;
-	h->accept_ns = now_ns() + ACCEPT_PAUSE_NS;
+	h->accept_ns = kv_now() + ACCEPT_PAUSE_NS;
 	if (h->places)
 		oldest_cut(h);
 }
@@ -299,7 +294,7 @@ static void *http_run(void *arg)
 		MHD_UNSIGNED_LONG_LONG wanted;
 		int wait = TURN_MS;
 
-		if (now_ns() < h->accept_ns) {
+		if (kv_now() < h->accept_ns) {
 			fds[0].fd = -1;
 			wait = (int)(ACCEPT_PAUSE_NS / 1000000);
 		}
@@ -314,7 +309,7 @@ static void *http_run(void *arg)
 		MHD_run(h->daemon);
 		if (fds[0].revents)
 			accept_all(h);
-		slow_cut(h, now_ns());
+		slow_cut(h, kv_now());
 	}
 	MHD_stop_daemon(h->daemon);
 	return NULL;

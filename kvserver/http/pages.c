@@ -53,7 +53,7 @@ void page_source_serve(struct page_source *from, struct kvs_server *server)
 	from->server = server;
 	from->shards = server->opt.shards;
 	for (unsigned i = 0; i < from->shards; i++)
-		from->published[i] = server->shard[i]->published;
+		from->published[i] = server->shard[i]->counts.published;
 	kvs_server_info(server, &from->info);
 }
 

@@ -77,11 +77,6 @@ struct source {
 	bool left;
 };
 
-static uint64_t now_ns(void)
-{
-	return kv_clock_now(&kv_clock_monotonic);
-}
-
 /* ---- the option ---- */
 
 static int url_take(const char *text, size_t len, char out[URL_MAX], struct kv_error *err)
@@ -155,7 +150,7 @@ static int etcd_open(const struct source_setup *setup, struct source **out)
 	s->setup = *setup;
 	s->self = setup->self;
 	s->self.state = KV_MEMBER_JOINING;
-	s->up_ns = now_ns() + setup->joining_ns / setup->pace;
+	s->up_ns = kv_now() + setup->joining_ns / setup->pace;
 	spec_parse(setup->spec, s, NULL);
 	*out = s;
 	return 0;
@@ -201,7 +196,7 @@ static void endpoint_fail(struct source *s, const char *why)
 	watch_drop(s);
 	if (s->failed % s->urls == 0) {
 		trouble(s, s->url[s->at], why);
-		s->retry_ns = now_ns() + KV_MIN(pause, s->setup.lease_ns / 4);
+		s->retry_ns = kv_now() + KV_MIN(pause, s->setup.lease_ns / 4);
 	}
 	s->at = (s->at + 1) % s->urls;
 }
@@ -209,14 +204,14 @@ static void endpoint_fail(struct source *s, const char *why)
 /* After a refused renewal, the next one must still be in time. */
 static void renew_later(struct source *s)
 {
-	s->keepalive_ns = now_ns() + KV_MIN(REFUSED_NS / s->setup.pace, s->setup.lease_ns / 8);
+	s->keepalive_ns = kv_now() + KV_MIN(REFUSED_NS / s->setup.pace, s->setup.lease_ns / 8);
 }
 
 /* The next range shows the outcome: ours, or that of a faster server. */
 static void mark_done(struct source *s)
 {
 	s->mark_wanted = false;
-	s->mark_retry_ns = now_ns() + REREAD_NS / 2 / s->setup.pace;
+	s->mark_retry_ns = kv_now() + REREAD_NS / 2 / s->setup.pace;
 }
 
 /* Whether others know this server. A first registration is no return. */
@@ -231,7 +226,7 @@ static void away(struct source *s, bool lost)
 /* etcd has answered with a refusal. */
 static void refused(struct source *s, enum doing doing, const char *why)
 {
-	uint64_t again = now_ns() + REFUSED_NS / s->setup.pace;
+	uint64_t again = kv_now() + REFUSED_NS / s->setup.pace;
 	if (doing == AUTH && strstr(why, "authentication is not enabled")) {
 		s->auth_off = true;
 		return;
@@ -265,7 +260,7 @@ static void refused(struct source *s, enum doing doing, const char *why)
 
 static void token_lost(struct source *s, enum doing doing, const char *why)
 {
-	uint64_t again = now_ns() + REFUSED_NS / s->setup.pace;
+	uint64_t again = kv_now() + REFUSED_NS / s->setup.pace;
 	if (doing == KEEPALIVE) /* an etcd that requires a token for renewals */
 		renew_later(s);
 	if (s->setup.user && s->tokens_lost++ == 0) {
@@ -351,7 +346,7 @@ static bool mark_take(struct source *s, const char found[ETCD_MARK_LEN + 1])
 	uint64_t random = 0;
 	if (found[0])
 		memcpy(s->mark, found, sizeof(s->mark));
-	if (found[0] || now_ns() < s->mark_retry_ns || kv_entropy_fill(&kv_entropy_kernel, &random, sizeof(random)))
+	if (found[0] || kv_now() < s->mark_retry_ns || kv_entropy_fill(&kv_entropy_kernel, &random, sizeof(random)))
 		return true;
 	if (s->mark[0])
 		memcpy(s->mark_new, s->mark, sizeof(s->mark));
@@ -403,7 +398,7 @@ static void on_range(struct source *s, const json_t *answer)
 	s->known = list;
 	s->revision = revision;
 	s->listed = true;
-	s->reread_ns = now_ns() + REREAD_NS / s->setup.pace;
+	s->reread_ns = kv_now() + REREAD_NS / s->setup.pace;
 	if (revision >= s->put_revision)
 		self_look(s);
 	members_tell(s);
@@ -463,7 +458,7 @@ static void on_events(struct source *s, const json_t *result)
 
 static void watch_over(struct source *s, const char *why)
 {
-	uint64_t now = now_ns();
+	uint64_t now = kv_now();
 	kv_debug(s->setup.log, "--members etcd: the watch has ended: %s", why);
 	s->watches_lost = now - s->watch_ns > WATCH_LASTS_NS ? 0 : s->watches_lost + 1;
 	if (s->watches_lost == WATCHES_LOST_SAID)
@@ -625,7 +620,7 @@ static struct web_call *call(struct source *s, const char *path, char *text, boo
 	r.header[0] = s->token[0] ? header : NULL;
 	made = text ? web_send(s->setup.web, &r) : NULL;
 	if (!made) {
-		s->retry_ns = now_ns() + SECOND_NS;
+		s->retry_ns = kv_now() + SECOND_NS;
 		trouble(s, "", "no memory for a call");
 	}
 	if (text)
@@ -637,7 +632,7 @@ static struct web_call *call(struct source *s, const char *path, char *text, boo
 
 static void ask(struct source *s, enum doing doing, const char *path, char *text)
 {
-	s->sent_ns = now_ns();
+	s->sent_ns = kv_now();
 	s->call = call(s, path, text, false);
 	s->doing = s->call ? doing : NOTHING;
 }
@@ -650,7 +645,7 @@ static void auth_ask(struct source *s)
 		kv_fail(&err, -KV_EINVAL, "%s is not in UTF-8, which etcd requires", s->setup.password_file);
 	if (err.text[0]) {
 		trouble(s, "--members-password-file", err.text);
-		s->login_retry_ns = now_ns() + REFUSED_NS / s->setup.pace;
+		s->login_retry_ns = kv_now() + REFUSED_NS / s->setup.pace;
 		return;
 	}
 	ask(s, AUTH, "auth/authenticate", etcd_auth_text(s->setup.user, password));

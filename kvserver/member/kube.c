@@ -281,8 +281,7 @@ static void list_again(struct source *s, const char *why)
 /* The next call comes after a pause, doubled until a watch has news again. */
 static void pause_take(struct source *s)
 {
-	s->retry_ns = kv_clock_now(&kv_clock_monotonic) +
-		      (PAUSE_NS << KV_MIN(s->failed, (unsigned)PAUSE_ROUNDS_MAX)) / s->setup.pace;
+	s->retry_ns = kv_now() + (PAUSE_NS << KV_MIN(s->failed, (unsigned)PAUSE_ROUNDS_MAX)) / s->setup.pace;
 	s->failed++;
 }
 
@@ -417,7 +416,7 @@ static void on_watch_done(void *arg, const struct web_answer *a)
 		status_fail(s, a->status, body);
 	} else { /* normal end; pause in case it ended at once */
 		s->failed = 0;
-		s->retry_ns = KV_MAX(s->retry_ns, kv_clock_now(&kv_clock_monotonic) + PAUSE_NS / s->setup.pace);
+		s->retry_ns = KV_MAX(s->retry_ns, kv_now() + PAUSE_NS / s->setup.pace);
 	}
 	json_decref(body);
 }

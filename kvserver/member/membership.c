@@ -76,11 +76,6 @@ struct membership {
 	uint64_t heard_ns;         /* 0: never */
 };
 
-static uint64_t now_ns(void)
-{
-	return kv_clock_now(&kv_clock_monotonic);
-}
-
 /* ---- log lines ---- */
 
 /* A list of names, possibly long: names without room are counted. */
@@ -247,7 +242,7 @@ static void view_take(struct membership *m, const struct kv_view *was)
 	self_check(m);
 	own_check(m);
 	view_tell(m);
-	m->save_at = KV_MIN(m->save_at, now_ns());
+	m->save_at = KV_MIN(m->save_at, kv_now());
 }
 
 static void no_memory_log(const struct membership *m, const struct kv_view *named)
@@ -290,7 +285,7 @@ static void ping_begin(struct membership *m)
 		m->ping = NULL; /* no thread, no memory: the next time */
 	kv_view_fini(&whom);
 	m->ping_pause_ns = KV_MIN(KV_MAX(m->ping_pause_ns * 2, PING_FIRST_NS), PING_MOST_NS);
-	m->ping_at = now_ns() + m->ping_pause_ns / m->setup.pace;
+	m->ping_at = kv_now() + m->ping_pause_ns / m->setup.pace;
 }
 
 static void doubted_update(struct membership *m)
@@ -332,7 +327,7 @@ static uint64_t ping_turn(struct membership *m, uint64_t now)
 
 static void heard(struct membership *m)
 {
-	uint64_t now = now_ns(), from = m->trouble_from_ns;
+	uint64_t now = kv_now(), from = m->trouble_from_ns;
 	m->trouble_from_ns = 0;
 	pthread_mutex_lock(&m->lock);
 	m->heard_ns = now;
@@ -376,13 +371,13 @@ static void members_take(struct membership *m, const struct kv_view *named)
 	m->waits = false;
 	source_compare(m, named);
 	if (changed == 0)
-		changed = guard_hear(&m->guard, named, now_ns(), &doubts);
+		changed = guard_hear(&m->guard, named, kv_now(), &doubts);
 	if (changed < 0)
 		no_memory_log(m, named);
 	if (changed >= 0)
 		doubted_update(m);
 	if (changed > 0) {
-		m->taken_ns = now_ns();
+		m->taken_ns = kv_now();
 		view_take(m, &was);
 	}
 	if (doubts) {
@@ -403,7 +398,7 @@ static void on_members(void *arg, const struct kv_view *named)
 	if (atomic_load(&m->stop))
 		return;
 	heard(m);
-	if (now_ns() - m->taken_ns >= VIEW_PAUSE_NS || m->taken_ns == 0)
+	if (kv_now() - m->taken_ns >= VIEW_PAUSE_NS || m->taken_ns == 0)
 		members_take(m, named);
 	else if (members_copy(named, &m->waiting) == 0)
 		m->waits = true;
@@ -433,7 +428,7 @@ static void on_trouble(void *arg, const char *why)
 	if (atomic_load(&m->stop)) /* this thread may have been left behind: the log may be freed */
 		return;
 	if (first)
-		m->trouble_from_ns = now_ns();
+		m->trouble_from_ns = kv_now();
 	pthread_mutex_lock(&m->lock);
 	other = strncmp(m->now.trouble, why, sizeof(m->now.trouble) - 1) != 0;
 	m->now.state = SOURCE_UNREACHABLE;
@@ -484,7 +479,7 @@ static void saved_open(struct membership *m)
 	if (rc && rc != -KV_ENOTFOUND)
 		kv_event(m->opt.log, KV_LOG_WARN, KV_EVENT("saved_view_refused", KV_FIELD("reason", err.text)),
 			 "--state-dir: %s", err.text);
-	m->saved_until_ns = now_ns() + SAVED_WAIT_NS / m->setup.pace;
+	m->saved_until_ns = kv_now() + SAVED_WAIT_NS / m->setup.pace;
 	self = (struct kv_member *)(uintptr_t)kv_view_find(&m->saved, m->opt.self.node_id);
 	if (self && self->state == KV_MEMBER_DRAINING) /* the process before this one drained */
 		self->state = KV_MEMBER_UP;
@@ -576,8 +571,8 @@ static void weight_tell(struct membership *m)
 
 static void leave(struct membership *m)
 {
-	uint64_t until = now_ns() + LEAVE_NS;
-	while (m->class->leave && !m->class->leave(m->source) && now_ns() < until)
+	uint64_t until = kv_now() + LEAVE_NS;
+	while (m->class->leave && !m->class->leave(m->source) && kv_now() < until)
 		web_run(m->web, PING_LOOK_NS);
 }
 
@@ -587,7 +582,7 @@ static void *membership_run(void *arg)
 	pthread_setname_np(pthread_self(), "kv-members");
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
 	while (!atomic_load(&m->stop)) {
-		uint64_t now = now_ns(), until;
+		uint64_t now = kv_now(), until;
 		drain_tell(m);
 		weight_tell(m);
 		until = m->class->turn(m->source, now);
@@ -600,7 +595,7 @@ static void *membership_run(void *arg)
 			view_tell(m);
 		until = m->untold ? KV_MIN(until, now + PING_LOOK_NS) : until;
 		ready_tell(m);
-		now = now_ns();
+		now = kv_now();
 		web_run(m->web, until > now ? until - now : 0);
 	}
 	leave(m);
@@ -685,24 +680,14 @@ static void membership_free(struct membership *m)
 	free(m);
 }
 
-/* By the monotonic clock: a clock set back would prolong the end. */
-static void lock_init(struct membership *m)
-{
-	pthread_condattr_t attr;
-	pthread_mutex_init(&m->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&m->over_set, &attr);
-	pthread_condattr_destroy(&attr);
-}
-
 int membership_start(const struct membership_options *options, struct membership **out, struct kv_error *err)
 {
 	struct membership *m = calloc(1, sizeof(*m));
 	int rc;
 	if (!m)
 		return kv_fail(err, -KV_ENOMEM, "no memory for --members");
-	lock_init(m);
+	pthread_mutex_init(&m->lock, NULL);
+	kv_cond_init(&m->over_set);
 	m->opt = *options;
 	atomic_store(&m->weight, options->self.weight);
 	m->weight_told = options->self.weight;
@@ -759,7 +744,7 @@ const char *membership_self(const struct membership *m)
 int membership_read(struct membership *m, struct membership_now *out)
 {
 	struct kv_view view = {0};
-	uint64_t now = now_ns();
+	uint64_t now = kv_now();
 	int rc;
 	pthread_mutex_lock(&m->lock);
 	rc = members_copy(&m->now.view, &view);

@@ -84,11 +84,11 @@ static bool some_connect(struct ping *p, unsigned from, unsigned n, unsigned add
 
 static void some_wait(struct ping *p, unsigned from, unsigned n, struct pollfd *fds)
 {
-	uint64_t until = kv_clock_now(&kv_clock_monotonic) + CONNECT_MS * 1000000ull, now;
+	uint64_t until = kv_now() + CONNECT_MS * 1000000ull, now;
 	unsigned open = 0;
 	for (unsigned i = 0; i < n; i++)
 		open += fds[i].fd >= 0;
-	while (open && (now = kv_clock_now(&kv_clock_monotonic)) < until) {
+	while (open && (now = kv_now()) < until) {
 		if (poll(fds, n, (int)((until - now) / 1000000) + 1) < 0 && errno != EINTR)
 			break;
 		for (unsigned i = 0; i < n; i++)

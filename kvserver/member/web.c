@@ -34,11 +34,6 @@ struct web {
 	struct web_call *calls;
 };
 
-static uint64_t now_ns(void)
-{
-	return kv_clock_now(&kv_clock_monotonic);
-}
-
 static void global_init(void)
 {
 	curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -61,7 +56,7 @@ static size_t on_bytes(char *data, size_t size, size_t n, void *arg)
 {
 	struct web_call *c = arg;
 	size_t bytes = size * n, most = c->r.on_line ? LINE_BYTES_MAX : BODY_MAX;
-	c->heard_ns = now_ns();
+	c->heard_ns = kv_now();
 	if (c->dead)
 		return bytes;
 	if (c->len + bytes + 1 > c->room) {
@@ -140,7 +135,7 @@ struct web_call *web_send(struct web *w, const struct web_request *r)
 	if (!c)
 		return NULL;
 	c->web = w;
-	c->heard_ns = now_ns();
+	c->heard_ns = kv_now();
 	c->r = *r;
 	c->r.url = c->r.body = NULL;
 	c->easy = curl_easy_init();
@@ -238,7 +233,7 @@ static bool deliver(struct web *w)
 			lines_deliver(c);
 		if (!c->dead && c->ended)
 			end_deliver(c);
-		silence_check(c, now_ns());
+		silence_check(c, kv_now());
 	}
 	dead_free(w);
 	return any;

@@ -39,7 +39,7 @@ static bool get_lease(struct shard_attachment *s, struct block *b, uint64_t offs
 	reply->flags |= WIRE_GET_LEASED;
 	reply->get.at = b->offset + offset;
 	reply->get.lease_us = (uint32_t)(l->time_ns / 1000);
-	s->shard->stat[WIRE_STAT_BYTES_READ] += length;
+	s->shard->counts.of[WIRE_STAT_BYTES_READ] += length;
 	return true;
 }
 
@@ -59,7 +59,7 @@ static void get_settle(struct request *r)
 	status = get_status(r);
 	r->reply.get.posted = r->follows ? 0 : request_posted(r);
 	if (status == WIRE_OK)
-		s->stat[WIRE_STAT_BYTES_READ] += r->get.length;
+		s->counts.of[WIRE_STAT_BYTES_READ] += r->get.length;
 	request_end(r, status);
 }
 
@@ -297,7 +297,7 @@ static void get_inline(struct link *l, const struct wire_request *q, struct bloc
 	if ((q->flags & WIRE_GET_SUM_RANGE) && length != b->len)
 		reply->get.checksum = kv_hash_block(from, length);
 	reply->get.inline_data = (struct wire_bytes){from, (uint32_t)length};
-	s->stat[WIRE_STAT_BYTES_READ] += length;
+	s->counts.of[WIRE_STAT_BYTES_READ] += length;
 	reply_put(l, reply, b);
 }
 

@@ -89,7 +89,7 @@ static void entry_reply(struct link *l, struct pack_entry *e)
 	const uint8_t *value = store_data(&l->attachment->shard->store, e->block);
 	if ((e->q.flags & WIRE_GET_SUM_RANGE) && e->length != e->block->len)
 		e->reply.get.checksum = kv_hash_block(value + e->q.get.offset, e->length);
-	l->attachment->shard->stat[WIRE_STAT_BYTES_READ] += e->length;
+	l->attachment->shard->counts.of[WIRE_STAT_BYTES_READ] += e->length;
 	link_answered(l, e->q.id, UINT32_MAX);
 	e->reply.flags |= WIRE_GET_FOLLOWS | (e->before ? WIRE_GET_PACK : 0);
 	e->reply.get.before = e->before;

@@ -117,7 +117,7 @@ int32_t put_allowed(struct shard *s, const struct wire_request *q, uint64_t now_
 /* The birth of a value that a client has put: after a standstill, its beginning (shard/doubt.h). */
 static uint64_t plain_born(const struct shard *s, uint64_t now_ns)
 {
-	return KV_UNLIKELY(s->late_ns) ? s->late_ns : now_ns;
+	return KV_UNLIKELY(s->doubt.late_ns) ? s->doubt.late_ns : now_ns;
 }
 
 /* The same value exists. */
@@ -156,7 +156,7 @@ static int plain_commit(struct shard *s, struct block *b, uint64_t checksum, uin
 			struct block **out_holder)
 {
 	uint64_t born_ns = plain_born(s, now_ns), life_ns = expires_ns;
-	if (KV_UNLIKELY(s->late_ns) &&
+	if (KV_UNLIKELY(s->doubt.late_ns) &&
 	    store_copy_allowed(&s->store, b->item.key, b->item.key_len, born_ns, now_ns, &life_ns))
 		return -KV_EBUSY;
 	return store_commit_born(&s->store, b, checksum, expires_ns, born_ns, now_ns, out_holder);
@@ -197,7 +197,7 @@ int32_t put_commit(struct shard *s, struct block *b, uint64_t digest, uint64_t c
 		return copy_refused(s, rc);
 	if (rc)
 		return put_error(s, b->len, rc);
-	s->stat[WIRE_STAT_BYTES_WRITTEN] += b->len;
+	s->counts.of[WIRE_STAT_BYTES_WRITTEN] += b->len;
 	*out_generation = b->generation;
 	return WIRE_OK;
 }

@@ -59,8 +59,8 @@ void exists_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	while (r.exists.prefix < n && bitmap[r.exists.prefix / 8] >> r.exists.prefix % 8 & 1)
 		r.exists.prefix++;
 	shard_count(s, WIRE_STAT_EXISTS);
-	s->tally.asked += n;
-	s->tally.present += r.exists.prefix;
+	s->counts.tally.asked += n;
+	s->counts.tally.present += r.exists.prefix;
 	reply_put(l, &r, NULL);
 }
 
@@ -88,7 +88,7 @@ void delete_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		was = delete_this(l, q, now_ns);
 	else
 		was = store_delete(&s->store, q->key.data, q->key.len, at_ns, now_ns);
-	s->stat[WIRE_STAT_DELETES] += was;
+	s->counts.of[WIRE_STAT_DELETES] += was;
 	r.status = was ? WIRE_OK : WIRE_NOTFOUND;
 	reply_put(l, &r, NULL);
 }

@@ -47,7 +47,7 @@ static void give_back(struct lot *lot)
 		bool pushed = it->fate == LOT_PUSHED, live = it->block->state == BLOCK_LIVE;
 		if (it->fate != LOT_UNTRIED)
 			shard_count(s, pushed ? WIRE_STAT_PUSHED : WIRE_STAT_PUSH_FAILED);
-		s->stat[WIRE_STAT_PUSHED_BYTES] += pushed ? it->len : 0;
+		s->counts.of[WIRE_STAT_PUSHED_BYTES] += pushed ? it->len : 0;
 		lot->gone += !pushed && (!live || it->fate == LOT_OUTDATED);
 		if (live)
 			settle(s, it);
@@ -143,11 +143,6 @@ static void turn(void *arg)
 	}
 }
 
-static uint64_t now(void)
-{
-	return kv_clock_now(&kv_clock_monotonic);
-}
-
 /* False: the time is over, and the loop still has it. */
 static bool done_wait(struct lot *lot, uint64_t until_ns)
 {
@@ -167,7 +162,7 @@ static int turn_wait(struct lot *lot, uint64_t until_ns)
 	const struct timespec again = {.tv_nsec = AGAIN_NS};
 	int rc;
 	lot->done = false;
-	while ((rc = loop_post(lot->shard->loop, turn, lot)) == -KV_EBUSY && now() < until_ns)
+	while ((rc = loop_post(lot->shard->loop, turn, lot)) == -KV_EBUSY && kv_now() < until_ns)
 		nanosleep(&again, NULL);
 	if (rc < 0)
 		return -KV_ETIMEOUT; /* nothing of the lot is in flight: its references stay, as the process ends */
@@ -177,14 +172,10 @@ static int turn_wait(struct lot *lot, uint64_t until_ns)
 struct lot *lot_new(struct shard *s)
 {
 	struct lot *lot = calloc(1, sizeof(*lot));
-	pthread_condattr_t attr;
 	if (!lot)
 		return NULL;
 	lot->shard = s;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&lot->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	kv_cond_init(&lot->changed);
 	pthread_mutex_init(&lot->lock, NULL);
 	return lot;
 }

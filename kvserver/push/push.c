@@ -50,11 +50,6 @@ struct push {
 	struct kv_drained result;
 };
 
-static uint64_t now(void)
-{
-	return kv_clock_now(&kv_clock_monotonic);
-}
-
 static void sleep_until(uint64_t until_ns)
 {
 	const struct timespec at = {.tv_sec = (time_t)(until_ns / 1000000000),
@@ -100,10 +95,10 @@ static int pool_open_at(struct push *p, const struct kv_member *m, struct kv_err
 static int pool_open(struct push *p, struct kv_error *err)
 {
 	const struct push_options *o = p->opt;
-	uint64_t until_ns = KV_MIN(now() + OTHERS_NS, o->until_ns);
+	uint64_t until_ns = KV_MIN(kv_now() + OTHERS_NS, o->until_ns);
 	struct kv_error again;
 	int rc = pool_open_at(p, o->self, err);
-	for (uint32_t i = 0; rc < 0 && i < o->view->count && now() < until_ns; i++)
+	for (uint32_t i = 0; rc < 0 && i < o->view->count && kv_now() < until_ns; i++)
 		if (strcmp(o->view->member[i].node_id, o->self->node_id) != 0 &&
 		    pool_open_at(p, &o->view->member[i], &again) == 0)
 			rc = 0;
@@ -217,13 +212,13 @@ static bool others_take(struct push *p)
 
 static bool others_wait(struct push *p)
 {
-	uint64_t until_ns = KV_MIN(now() + OTHERS_NS, p->opt->until_ns);
+	uint64_t until_ns = KV_MIN(kv_now() + OTHERS_NS, p->opt->until_ns);
 	while (!others_take(p)) {
-		if (now() >= until_ns) {
+		if (kv_now() >= until_ns) {
 			p->alone = true;
 			return false;
 		}
-		sleep_until(now() + POLL_NS);
+		sleep_until(kv_now() + POLL_NS);
 	}
 	return true;
 }
@@ -316,10 +311,10 @@ static void fate_count(struct push *p, struct source *s, const struct lot_item *
 static void lot_put(struct push *p, struct source *s)
 {
 	struct lot *lot = s->lot;
-	uint64_t bytes = 0, begun_ns = now();
+	uint64_t bytes = 0, begun_ns = kv_now();
 	unsigned pushed = 0, unreached = 0;
 	bool sure = items_put_all(p, lot);
-	while (!sure && others_wait(p) && now() < p->opt->until_ns)
+	while (!sure && others_wait(p) && kv_now() < p->opt->until_ns)
 		sure = items_put_all(p, lot);
 	for (unsigned i = 0; i < lot->count; i++) {
 		struct lot_item *it = &lot->item[i];
@@ -368,7 +363,7 @@ static bool shard_turn(struct push *p, struct source *s)
 {
 	if (!s->lot || s->over)
 		return false;
-	if (lot_next_wait(s->lot, now() + LOOP_NS) < 0) {
+	if (lot_next_wait(s->lot, kv_now() + LOOP_NS) < 0) {
 		s->lot = NULL;
 		return false;
 	}
@@ -385,7 +380,7 @@ static bool shard_turn(struct push *p, struct source *s)
 
 static bool goes_on(struct push *p)
 {
-	if (now() >= p->opt->until_ns)
+	if (kv_now() >= p->opt->until_ns)
 		return false;
 	p->alone |= p->failing >= LOTS_FAILED;
 	return !p->alone && others_wait(p);
@@ -427,7 +422,7 @@ static void source_end(struct push *p, struct source *s)
 	struct kv_drained *r = &p->result;
 	bool stuck = !s->lot;
 	uint64_t left;
-	if (s->lot && lot_end_wait(s->lot, now() + LOOP_NS) == 0) {
+	if (s->lot && lot_end_wait(s->lot, kv_now() + LOOP_NS) == 0) {
 		deletes_repeat(p, s->lot);
 		s->left = s->lot->left;
 		s->gone = s->lot->gone;

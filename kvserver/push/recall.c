@@ -39,11 +39,6 @@ struct recall {
 	uint32_t count, room;
 };
 
-static uint64_t now(void)
-{
-	return kv_clock_now(&kv_clock_monotonic);
-}
-
 static void log_line(void *arg, int level, const char *line)
 {
 	(void)arg;
@@ -105,7 +100,7 @@ static int verdicts_add(struct recall *r, const struct kc_tomb *tomb, unsigned n
 
 static bool over(const struct recall *r, uint64_t until_ns)
 {
-	return atomic_load(&r->stop) || now() >= until_ns;
+	return atomic_load(&r->stop) || kv_now() >= until_ns;
 }
 
 /* 0; 1: no such shard; or a code. */
@@ -154,7 +149,7 @@ static int server_read(struct recall *r, struct kvc_pool *pool, unsigned i, uint
 
 static int all_read(struct recall *r)
 {
-	uint64_t until_ns = now() + WITHIN_NS;
+	uint64_t until_ns = kv_now() + WITHIN_NS;
 	struct kvc_pool *pool = NULL;
 	char **names = NULL;
 	int n = names_make(r, &names), rc = n < 0 ? n : 0;

@@ -49,11 +49,6 @@ struct key_reload {
 	bool asked, gone;             /* gone: the thread has nothing left to do */
 };
 
-static uint64_t now_ns(void)
-{
-	return kv_clock_now(&kv_clock_monotonic);
-}
-
 static void fresh_fini(struct fresh *f)
 {
 	boot_context_destroy(&f->boot);
@@ -97,17 +92,13 @@ static int names_copy(struct key_reload *k, const struct kvs_options *o)
 static struct key_reload *key_reload_alloc(struct kvs_server *s)
 {
 	struct key_reload *k = calloc(1, sizeof(*k));
-	pthread_condattr_t attr;
 	if (!k)
 		return NULL;
 	k->server = s;
 	k->log = s->opt.log;
 	k->refs = 1;
 	pthread_mutex_init(&k->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&k->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	kv_cond_init(&k->changed);
 	if (names_copy(k, &s->opt) == 0)
 		return k;
 	key_reload_free(k);
@@ -180,7 +171,7 @@ static void hand_over(struct key_reload *k, const struct fresh *f)
 	fresh_fini(&k->fresh);
 	k->fresh = *f;
 	while (k->server && loop_post(k->server->control, on_fresh, k->server) != 0)
-		wait_until(k, now_ns() + POST_AGAIN_NS);
+		wait_until(k, kv_now() + POST_AGAIN_NS);
 }
 
 /* Under the lock, released while reading. `asked`: key_reload_ask was called; else the CRL file has changed. */
@@ -236,7 +227,7 @@ static void *key_reload_run(void *arg)
 		if (k->server && (asked || changed))
 			read_again(k, asked, &mark);
 		if (k->server && !k->asked && k->file[FILE_CRL])
-			wait_until(k, now_ns() + LOOK_NS);
+			wait_until(k, kv_now() + LOOK_NS);
 		while (k->server && !k->asked && !k->file[FILE_CRL])
 			pthread_cond_wait(&k->changed, &k->lock);
 	}
@@ -291,7 +282,7 @@ void key_reload_rounds(struct key_reload *k, unsigned *out_taken, unsigned *out_
 void key_reload_end(struct key_reload **keeper)
 {
 	struct key_reload *k = *keeper;
-	uint64_t until_ns = now_ns() + KEY_RELOAD_PATIENCE_NS;
+	uint64_t until_ns = kv_now() + KEY_RELOAD_PATIENCE_NS;
 	pthread_t thread;
 	bool gone;
 	if (!k)
@@ -301,7 +292,7 @@ void key_reload_end(struct key_reload **keeper)
 	pthread_mutex_lock(&k->lock);
 	k->server = NULL;
 	pthread_cond_broadcast(&k->changed);
-	while (!k->gone && now_ns() < until_ns)
+	while (!k->gone && kv_now() < until_ns)
 		wait_until(k, until_ns);
 	gone = k->gone;
 	fresh_fini(&k->fresh);

@@ -60,7 +60,7 @@ void kvs_server_stuck_loop(struct kvs_server *s, char *out, unsigned cap)
 
 uint64_t kvs_server_silence_ns(struct kvs_server *s, char *out_loop, unsigned cap)
 {
-	uint64_t now_ns = kv_clock_now(&kv_clock_monotonic), longest = 0;
+	uint64_t now_ns = kv_now(), longest = 0;
 	if (kvs_server_state(s, NULL) != KVS_RUNNING)
 		return 0;
 	for (unsigned i = 0; i <= s->opt.shards; i++) {

@@ -89,7 +89,7 @@ int shard_attachment_open(struct shard *shard, const struct shard_attachment_arg
 	int rc;
 	if (!shard->te || shard->draining)
 		return kv_fail(err, -KV_ECLOSED, "the server is closing");
-	if (slot >= shard->slots || shard->slot[slot])
+	if (slot >= shard->attachments.slots || shard->attachments.slot[slot])
 		return kv_fail(err, -KV_EFULL, "no session slot is free");
 	rc = te_peer_open(shard->te, a->addrs, a->rails, &peer, err);
 	if (rc)
@@ -106,8 +106,8 @@ int shard_attachment_open(struct shard *shard, const struct shard_attachment_arg
 		te_peer_close(&peer);
 		return kv_fail(err, rc, "no keys or no nonces for the links of a session: %s", kv_strerror(rc));
 	}
-	shard->slot[slot] = s;
-	shard->attachment_count++;
+	shard->attachments.slot[slot] = s;
+	shard->attachments.count++;
 	*out = s;
 	return 0;
 }
@@ -126,8 +126,8 @@ static void shard_attachment_free(struct shard_attachment *s)
 	if (shard->te)
 		te_peer_close(&s->peer);
 	sessions_fini(s);
-	shard->slot[s->number & 0xFFFF] = NULL;
-	shard->attachment_count--;
+	shard->attachments.slot[s->number & 0xFFFF] = NULL;
+	shard->attachments.count--;
 	s->state = ATTACHMENT_GONE;
 	links_close(s);
 	if (s->frames == 0)
@@ -159,8 +159,20 @@ void shard_attachment_last_freed(struct shard_attachment *s)
 void shard_attachment_lost(struct shard_attachment *s, uint32_t writes)
 {
 	struct shard *shard = s->shard;
-	shard->stat[WIRE_STAT_LOST_WRITES] += writes;
+	shard->counts.of[WIRE_STAT_LOST_WRITES] += writes;
 	if (s->state != ATTACHMENT_OPEN || !shard->te || !s->anew || atomic_exchange(s->anew, true))
 		return;
 	report_lost(shard);
+}
+
+void shard_attachment_fence(struct shard_attachment *s)
+{
+	const struct shard *shard = s->shard; /* the fence may end the attachment */
+	uint64_t client_id = s->client_id;
+	struct kv_error err;
+	if (te_peer_fence(s->peer, &err))
+		kv_event(shard->opt.log, KV_LOG_ERROR,
+			 KV_EVENT("fence_failed", KV_NUMBER("shard", shard->opt.index),
+				  KV_NUMBER("client_id", client_id), KV_FIELD("reason", err.text)),
+			 "shard %u: %s", shard->opt.index, err.text);
 }

@@ -90,15 +90,18 @@ void shard_attachment_lost(struct shard_attachment *s, uint32_t writes);
 void shard_attachment_last_freed(struct shard_attachment *s);
 static inline void shard_attachment_request_freed(struct shard_attachment *s)
 {
-	if (s->request_count == 0 && KV_UNLIKELY(s->idle || s->gone || s->shard->drained))
+	if (s->request_count == 0 && KV_UNLIKELY(s->idle || s->gone || s->shard->calls.drained))
 		shard_attachment_last_freed(s);
 }
+
+/* shard_attachment_fence -- fence its peer; a failure is logged. May free the attachment. */
+void shard_attachment_fence(struct shard_attachment *s);
 
 /* shard_attachment_find -- a shard's attachment by number, or NULL. */
 static inline struct shard_attachment *shard_attachment_find(const struct shard *shard, uint32_t number)
 {
 	unsigned slot = number & 0xFFFF;
-	struct shard_attachment *attachment = slot < shard->slots ? shard->slot[slot] : NULL;
+	struct shard_attachment *attachment = slot < shard->attachments.slots ? shard->attachments.slot[slot] : NULL;
 	return attachment && attachment->number == number ? attachment : NULL;
 }
 

@@ -38,7 +38,7 @@ void shard_doubt_tell(struct doubt_told *t, uint64_t before_ns, struct doubt_sai
 void shard_doubt_stood(struct shard *s, uint64_t since_ns)
 {
 	struct doubt_told *t = s->opt.doubt;
-	s->late_ns = s->late_ns ? s->late_ns : since_ns;
+	s->doubt.late_ns = s->doubt.late_ns ? s->doubt.late_ns : since_ns;
 
 	pthread_mutex_lock(&t->lock);
 	t->stood = true;
@@ -50,10 +50,10 @@ void shard_doubt_stood(struct shard *s, uint64_t since_ns)
 void shard_doubt_take(struct shard *s)
 {
 	struct doubt_told *t = s->opt.doubt;
-	struct doubt_said *said, *was = s->doubt_said;
+	struct doubt_said *said, *was = s->doubt.said;
 	uint64_t before_ns;
 	bool decided;
-	s->doubt_number = atomic_load_explicit(&t->number, memory_order_acquire);
+	s->doubt.number = atomic_load_explicit(&t->number, memory_order_acquire);
 	pthread_mutex_lock(&t->lock);
 	before_ns = t->before_ns;
 	decided = t->judge;
@@ -65,9 +65,9 @@ void shard_doubt_take(struct shard *s)
 		store_doubt(&s->store, before_ns);
 	if (decided) {
 		store_judge(&s->store, said ? said->verdict : NULL, said ? said->count : 0);
-		s->late_ns = 0;
+		s->doubt.late_ns = 0;
 	}
-	s->doubt_said = said;
+	s->doubt.said = said;
 	if (was)
 		shard_doubt_release(t, was);
 }

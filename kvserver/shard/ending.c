@@ -31,7 +31,7 @@ void shard_attachment_stop(struct shard_attachment *s)
 		return;
 	s->state = ATTACHMENT_ENDING;
 	s->ended_ns = loop_turn_now(s->shard->loop);
-	kv_list_add_tail(&s->shard->ending, &s->node);
+	kv_list_add_tail(&s->shard->attachments.ending, &s->node);
 	for (unsigned i = 0; i < s->links; i++)
 		reply_drop(&s->link[i]);
 	s->shard->opt.ops->attachment_stop(s);
@@ -81,9 +81,7 @@ static bool all_proven(const struct shard_attachment *s)
  * budget. */
 void shard_attachment_hurry(struct shard_attachment *s)
 {
-	const struct shard *shard = s->shard; /* the fence may end the attachment */
-	uint64_t client_id = s->client_id;
-	struct kv_error err;
+	const struct shard *shard = s->shard;
 	struct te_info info;
 	if (s->state != ATTACHMENT_ENDING || !shard->te || s->request_count == 0 || !all_proven(s))
 		return;
@@ -91,14 +89,10 @@ void shard_attachment_hurry(struct shard_attachment *s)
 	if (!info.peer_fence)
 		return;
 	kv_event(shard->opt.log, KV_LOG_INFO,
-		 KV_EVENT("peer_cut", KV_NUMBER("shard", shard->opt.index), KV_NUMBER("client_id", client_id)),
+		 KV_EVENT("peer_cut", KV_NUMBER("shard", shard->opt.index), KV_NUMBER("client_id", s->client_id)),
 		 "shard %u: client %llu is back: its old connections are cut", shard->opt.index,
-		 (unsigned long long)client_id);
-	if (te_peer_fence(s->peer, &err))
-		kv_event(shard->opt.log, KV_LOG_ERROR,
-			 KV_EVENT("fence_failed", KV_NUMBER("shard", shard->opt.index),
-				  KV_NUMBER("client_id", client_id), KV_FIELD("reason", err.text)),
-			 "shard %u: %s", shard->opt.index, err.text);
+		 (unsigned long long)s->client_id);
+	shard_attachment_fence(s);
 }
 
 void shard_attachment_when_idle(struct shard_attachment *s, struct call *idle)

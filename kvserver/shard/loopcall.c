@@ -31,19 +31,19 @@ void call_finish(struct call *c, int status)
 {
 	struct shard *s = c->shard;
 	c->status = status;
-	kv_list_add_tail(&s->undelivered, &c->node);
+	kv_list_add_tail(&s->calls.undelivered, &c->node);
 	call_redeliver(s);
 }
 
 void call_redeliver(struct shard *s)
 {
-	while (!kv_list_empty(&s->undelivered)) {
-		struct call *c = KV_LIST_ENTRY(s->undelivered.next, struct call, node);
+	while (!kv_list_empty(&s->calls.undelivered)) {
+		struct call *c = KV_LIST_ENTRY(s->calls.undelivered.next, struct call, node);
 		kv_list_del(&c->node);
 		/* Once posted the call is the home loop's: it may be freed before loop_post returns. */
 		if (loop_post(c->home, call_done, c) == 0)
 			continue;
-		kv_list_add_head(&s->undelivered, &c->node);
+		kv_list_add_head(&s->calls.undelivered, &c->node);
 		return;
 	}
 }

@@ -37,7 +37,7 @@ static void put_all(_Atomic uint64_t *to, const uint64_t *from, unsigned n)
 
 static void rails_publish(struct shard *s)
 {
-	struct published *p = s->published;
+	struct published *p = s->counts.published;
 	for (unsigned i = 0; s->te && i < p->rails; i++) {
 		struct te_stats te;
 
@@ -51,7 +51,7 @@ static void rails_publish(struct shard *s)
 /* The constant values, before the first reader. */
 static void names_publish(struct shard *s)
 {
-	struct published *p = s->published;
+	struct published *p = s->counts.published;
 	if (p->rails || !s->te)
 		return;
 	p->rails = KV_MIN(s->info.rails, (unsigned)KV_RAILS_MAX);
@@ -61,8 +61,8 @@ static void names_publish(struct shard *s)
 
 void shard_publish(struct shard *s)
 {
-	struct published *p = s->published;
-	const struct tally *t = &s->tally;
+	struct published *p = s->counts.published;
+	const struct tally *t = &s->counts.tally;
 	uint64_t all[WIRE_STAT_END];
 	if (!p || !s->te)
 		return;

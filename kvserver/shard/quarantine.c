@@ -32,7 +32,7 @@ uint64_t quarantined_bytes(struct shard *s)
 {
 	uint64_t bytes = s->store.gone_bytes;
 	s->mark++;
-	KV_LIST_EACH (n, &s->ending)
+	KV_LIST_EACH (n, &s->attachments.ending)
 		bytes += held_bytes(s, KV_LIST_ENTRY(n, struct shard_attachment, node), true);
 	return bytes;
 }
@@ -40,7 +40,7 @@ uint64_t quarantined_bytes(struct shard *s)
 unsigned ending_attachments(const struct shard *s)
 {
 	unsigned count = 0;
-	KV_LIST_EACH (n, &s->ending)
+	KV_LIST_EACH (n, &s->attachments.ending)
 		count++;
 	return count;
 }
@@ -50,11 +50,9 @@ void shard_quarantine_check(struct shard *s, uint64_t now_ns)
 	struct shard_attachment *worst = NULL;
 	uint64_t all = 0, most = 0, wait_ns = s->info.death_stalls ? SHARD_STALL_NS : SHARD_QUARANTINE_NS;
 	unsigned count = 0;
-	struct kv_error err;
-	uint64_t client_id;
 	bool within;
 	s->mark++;
-	KV_LIST_EACH (n, &s->ending) {
+	KV_LIST_EACH (n, &s->attachments.ending) {
 		struct shard_attachment *attachment = KV_LIST_ENTRY(n, struct shard_attachment, node);
 		uint64_t bytes;
 		if (now_ns < attachment->ended_ns + wait_ns)
@@ -79,10 +77,5 @@ void shard_quarantine_check(struct shard *s, uint64_t now_ns)
 		 count == 1 ? " that is" : "s that are", (unsigned long long)(all >> 20),
 		 s->info.death_stalls ? " and block all other transfers" : "", (unsigned long long)worst->client_id);
 	s->fenced_ns = now_ns;
-	client_id = worst->client_id; /* the fence may end the attachment */
-	if (te_peer_fence(worst->peer, &err) < 0)
-		kv_event(s->opt.log, KV_LOG_ERROR,
-			 KV_EVENT("fence_failed", KV_NUMBER("shard", s->opt.index), KV_NUMBER("client_id", client_id),
-				  KV_FIELD("reason", err.text)),
-			 "shard %u: %s", s->opt.index, err.text);
+	shard_attachment_fence(worst);
 }

@@ -31,7 +31,7 @@ enum { FRAME_SHARE = 4 }; /* a link's frames in flight: at most a quarter of the
 static void frame_failed(const struct link *l, const struct te_msg *msg, int status)
 {
 	struct shard_attachment *s = l->attachment;
-	s->shard->stat[WIRE_STAT_DROPPED_REPLIES] += wire_frame_records(msg->data);
+	s->shard->counts.of[WIRE_STAT_DROPPED_REPLIES] += wire_frame_records(msg->data);
 	if (status != -KV_ETIMEOUT && (l->proven || s->links == 1))
 		shard_attachment_lost(s, 0);
 }
@@ -42,7 +42,7 @@ static void frame_sent(struct te_msg *msg, int status)
 	struct link *l = msg->arg;
 	struct shard_attachment *s = l->attachment;
 	l->frames--;
-	s->shard->frames--;
+	s->shard->replies.frames--;
 	if (KV_UNLIKELY(status != 0) && status != -KV_ECLOSED && status != -KV_ERESET)
 		frame_failed(l, msg, status);
 	shard_attachment_frame_sent(s);
@@ -51,8 +51,8 @@ static void frame_sent(struct te_msg *msg, int status)
 static bool frame_allowed(const struct link *l)
 {
 	const struct shard *s = l->attachment->shard;
-	uint32_t free = s->frames_max - KV_MIN(s->frames, s->frames_max);
-	return l->frames == 0 || (free > s->frames_max / 2 && l->frames < free / FRAME_SHARE);
+	uint32_t free = s->replies.frames_max - KV_MIN(s->replies.frames, s->replies.frames_max);
+	return l->frames == 0 || (free > s->replies.frames_max / 2 && l->frames < free / FRAME_SHARE);
 }
 
 /* Drop the frame being filled. */
@@ -65,14 +65,14 @@ static void frame_forget(struct link *l)
 	l->follows = false;
 	l->frames--;
 	s->frames--;
-	s->shard->frames--;
+	s->shard->replies.frames--;
 }
 
 /* The connection of the bytes may be gone with them, which makes the frame untrue. Or it could not be sealed. */
 static void frame_lost(struct link *l)
 {
 	struct shard_attachment *s = l->attachment;
-	s->shard->stat[WIRE_STAT_DROPPED_REPLIES] += wire_frame_records(l->msg->data);
+	s->shard->counts.of[WIRE_STAT_DROPPED_REPLIES] += wire_frame_records(l->msg->data);
 	kv_debug(s->shard->opt.log,
 		 "shard %u: replies of session %u could not be sealed, or could not follow their bytes at once",
 		 s->shard->opt.index, s->number);
@@ -115,10 +115,10 @@ static bool frame_begin(struct link *l)
 	if (!l->msg)
 		return false;
 	l->frames++;
-	s->shard->frames++;
+	s->shard->replies.frames++;
 	s->frames++;
 	wire_frame_begin(&l->writer, l->msg->data, KV_MSG_MAX, &frame);
-	kv_list_add_tail(&s->shard->dirty, &l->dirty);
+	kv_list_add_tail(&s->shard->replies.dirty, &l->dirty);
 	return true;
 }
 
@@ -147,7 +147,7 @@ static bool encode(struct link *l, const struct wire_reply *r)
 static void hold_back(struct link *l, const struct wire_reply *r, struct block *block)
 {
 	struct shard *s = l->attachment->shard;
-	struct held *h = l->held < s->opt.credits + ATTACHMENT_HELD_SLACK ? slab_get(&s->held) : NULL;
+	struct held *h = l->held < s->opt.credits + ATTACHMENT_HELD_SLACK ? slab_get(&s->replies.held) : NULL;
 	if (!h) {
 		shard_count(s, WIRE_STAT_DROPPED_REPLIES);
 		return;
@@ -161,7 +161,7 @@ static void hold_back(struct link *l, const struct wire_reply *r, struct block *
 		h->reply.exists.bitmap = h->bitmap;
 	}
 	if (kv_list_empty(&l->holding))
-		kv_list_add_tail(&s->blocked, &l->blocked);
+		kv_list_add_tail(&s->replies.blocked, &l->blocked);
 	kv_list_add_tail(&l->holding, &h->node);
 	l->held++; /* the reply uses a credit until it leaves */
 }
@@ -183,7 +183,7 @@ static void slow_log(struct link *l, const struct wire_reply *r, uint64_t posted
 	char text[KV_KEY_TEXT], left_out[64] = "";
 	uint64_t suppressed;
 	shard_count(s, WIRE_STAT_SLOW);
-	if (!kv_rate_take(&s->slow_lines, loop_turn_now(s->loop), SHARD_SLOW_LINES, &suppressed))
+	if (!kv_rate_take(&s->counts.slow_lines, loop_turn_now(s->loop), SHARD_SLOW_LINES, &suppressed))
 		return;
 	if (suppressed)
 		snprintf(left_out, sizeof(left_out), " (%llu more %s slow, not shown)", (unsigned long long)suppressed,
@@ -224,15 +224,15 @@ static void account(struct link *l, struct wire_reply *r, uint64_t arrived_ns, u
 	uint64_t slow_ns;
 	r->posted_ns = saturated(posted);
 	r->replied_ns = saturated(replied);
-	s->stat[WIRE_STAT_REPLIES]++;
-	s->stat[WIRE_STAT_POST_NS] += posted;
-	s->stat[WIRE_STAT_SERVE_NS] += replied;
-	max_to(&s->stat[WIRE_STAT_POST_MAX_NS], posted);
-	max_to(&s->stat[WIRE_STAT_SERVE_MAX_NS], replied);
-	s->stat[WIRE_STAT_STATUS + KV_MIN((uint32_t)r->status, (uint32_t)(WIRE_STATUS_MAX - 1))]++;
-	s->tally.answered[r->type][KV_MIN((uint32_t)r->status, (uint32_t)(WIRE_STATUS_MAX - 1))]++;
-	s->tally.post[kv_metrics_bucket(posted)]++;
-	s->tally.serve[kv_metrics_bucket(replied)]++;
+	s->counts.of[WIRE_STAT_REPLIES]++;
+	s->counts.of[WIRE_STAT_POST_NS] += posted;
+	s->counts.of[WIRE_STAT_SERVE_NS] += replied;
+	max_to(&s->counts.of[WIRE_STAT_POST_MAX_NS], posted);
+	max_to(&s->counts.of[WIRE_STAT_SERVE_MAX_NS], replied);
+	s->counts.of[WIRE_STAT_STATUS + KV_MIN((uint32_t)r->status, (uint32_t)(WIRE_STATUS_MAX - 1))]++;
+	s->counts.tally.answered[r->type][KV_MIN((uint32_t)r->status, (uint32_t)(WIRE_STATUS_MAX - 1))]++;
+	s->counts.tally.post[kv_metrics_bucket(posted)]++;
+	s->counts.tally.serve[kv_metrics_bucket(replied)]++;
 	if (r->flags & WIRE_GET_HOT) /* of GETs alone */
 		hot_account(s, r);
 	if (KV_UNLIKELY(r->status == WIRE_INVALID))
@@ -282,7 +282,7 @@ bool reply_follow_begin(struct link *l, uint32_t bytes)
 void reply_follow_flush(void *shard)
 {
 	struct shard *s = shard;
-	KV_LIST_EACH_SAFE (n, &s->dirty) {
+	KV_LIST_EACH_SAFE (n, &s->replies.dirty) {
 		struct link *l = KV_LIST_ENTRY(n, struct link, dirty);
 		if (l->follows)
 			frame_send(l);
@@ -291,8 +291,8 @@ void reply_follow_flush(void *shard)
 
 void reply_flush(struct shard *s)
 {
-	while (!kv_list_empty(&s->dirty))
-		frame_send(KV_LIST_ENTRY(s->dirty.next, struct link, dirty));
+	while (!kv_list_empty(&s->replies.dirty))
+		frame_send(KV_LIST_ENTRY(s->replies.dirty.next, struct link, dirty));
 }
 
 static void held_free(struct link *l, struct held *h)
@@ -301,7 +301,7 @@ static void held_free(struct link *l, struct held *h)
 	kv_list_del(&h->node);
 	if (h->block)
 		block_unref(&s->store, h->block);
-	slab_put(&s->held, h);
+	slab_put(&s->replies.held, h);
 	l->held--; /* its credit is free */
 	if (kv_list_empty(&l->holding))
 		kv_list_del(&l->blocked);
@@ -333,13 +333,13 @@ static void link_room(struct link *l)
 	if (!some || kv_list_empty(&l->holding))
 		return;
 	kv_list_del(&l->blocked);
-	kv_list_add_tail(&l->attachment->shard->blocked, &l->blocked);
+	kv_list_add_tail(&l->attachment->shard->replies.blocked, &l->blocked);
 }
 
 /* A link with its full share in flight does not delay the others. */
 void reply_retry(struct shard *s)
 {
-	KV_LIST_EACH_SAFE (n, &s->blocked)
+	KV_LIST_EACH_SAFE (n, &s->replies.blocked)
 		link_room(KV_LIST_ENTRY(n, struct link, blocked));
 }
 

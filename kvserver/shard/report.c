@@ -9,20 +9,20 @@
 
 void report_reset(struct shard *s)
 {
-	if (s->reset_due && (!s->opt.reset || s->opt.reset(s->opt.arg, s) == 0))
-		s->reset_due = false;
+	if (s->calls.reset_due && (!s->opt.reset || s->opt.reset(s->opt.arg, s) == 0))
+		s->calls.reset_due = false;
 }
 
 void report_lost(struct shard *s)
 {
-	s->lost_due = s->opt.lost && s->opt.lost(s->opt.arg, s) != 0;
+	s->calls.lost_due = s->opt.lost && s->opt.lost(s->opt.arg, s) != 0;
 }
 
 void report_drained(struct shard *s)
 {
-	struct call *drained = s->drained;
+	struct call *drained = s->calls.drained;
 	if (!drained || s->requests.used || (s->te && te_busy(s->te)))
 		return;
-	s->drained = NULL;
+	s->calls.drained = NULL;
 	call_finish(drained, 0);
 }

@@ -63,7 +63,7 @@ int session_open(struct shard_attachment *s, uint32_t number)
 	pins_init(&o->pins);
 	s->sessions.at[at] = o;
 	s->sessions.count++;
-	s->shard->session_count++;
+	s->shard->attachments.sessions++;
 	return 0;
 }
 
@@ -73,7 +73,7 @@ static void session_free(struct session *o)
 	KV_ASSERT(o->requests == 0 && o->active == 0 && !o->pins.set); /* rule 39 */
 	s->sessions.at[place_of(o->number)] = NULL;
 	s->sessions.count--;
-	s->shard->session_count--;
+	s->shard->attachments.sessions--;
 	free(o);
 }
 

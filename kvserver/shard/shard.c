@@ -43,7 +43,7 @@ static void shard_reset(void *arg, int status)
 			  KV_FIELD("error", status ? kv_strerror(status) : "")),
 		 "shard %u: endpoints were rebuilt%s%s; all sessions must be renewed", s->opt.index,
 		 status ? ", not yet successfully: " : "", status ? kv_strerror(status) : "");
-	s->reset_due = true;
+	s->calls.reset_due = true;
 	report_reset(s);
 }
 
@@ -52,9 +52,9 @@ static void shard_reset(void *arg, int status)
 /* Polled before the engine: no request is served first. With pollers a loop turns every 10 ms or more often. */
 static int shard_first(struct loop_poller *p)
 {
-	struct shard *s = KV_CONTAINER(p, struct shard, first);
-	uint64_t now_ns = loop_turn_now(s->loop), gap_ns = now_ns - s->turned_ns;
-	s->turned_ns = now_ns;
+	struct shard *s = KV_CONTAINER(p, struct shard, doubt.first);
+	uint64_t now_ns = loop_turn_now(s->loop), gap_ns = now_ns - s->doubt.turned_ns;
+	s->doubt.turned_ns = now_ns;
 	if (KV_UNLIKELY(gap_ns > SHARD_TICK_NS) && s->opt.doubt) {
 		uint64_t still_ns = atomic_load_explicit(&s->opt.doubt->still_ns, memory_order_relaxed);
 		if (still_ns && gap_ns > still_ns)
@@ -74,16 +74,16 @@ static int shard_poll(struct loop_poller *p)
 	struct shard *s = KV_CONTAINER(p, struct shard, poller);
 	int done = s->opt.ops->turn(s);
 	if (KV_UNLIKELY(s->opt.doubt &&
-			atomic_load_explicit(&s->opt.doubt->number, memory_order_relaxed) != s->doubt_number))
+			atomic_load_explicit(&s->opt.doubt->number, memory_order_relaxed) != s->doubt.number))
 		shard_doubt_take(s);
-	done += !kv_list_empty(&s->dirty);
-	if (!kv_list_empty(&s->blocked))
+	done += !kv_list_empty(&s->replies.dirty);
+	if (!kv_list_empty(&s->replies.blocked))
 		reply_retry(s);
-	if (!kv_list_empty(&s->dirty))
+	if (!kv_list_empty(&s->replies.dirty))
 		reply_flush(s);
-	if (KV_UNLIKELY(!kv_list_empty(&s->undelivered)))
+	if (KV_UNLIKELY(!kv_list_empty(&s->calls.undelivered)))
 		call_redeliver(s);
-	if (KV_UNLIKELY(s->drained != NULL))
+	if (KV_UNLIKELY(s->calls.drained != NULL))
 		report_drained(s);
 	if (KV_UNLIKELY(pins_leaving(&s->store)))
 		done += pins_sweep(&s->store, PINS_AT_ONCE);
@@ -93,7 +93,7 @@ static int shard_poll(struct loop_poller *p)
 static bool shard_active(struct loop_poller *p)
 {
 	const struct shard *s = KV_CONTAINER(p, const struct shard, poller);
-	return !kv_list_empty(&s->dirty) || !kv_list_empty(&s->undelivered) || pins_leaving(&s->store) ||
+	return !kv_list_empty(&s->replies.dirty) || !kv_list_empty(&s->calls.undelivered) || pins_leaving(&s->store) ||
 	       s->opt.ops->active(s);
 }
 
@@ -102,9 +102,9 @@ static void values_tell(struct shard *s)
 {
 	const struct store *st = &s->store;
 	char used[32], limit[32];
-	if (s->told_values || st->blocks.used < st->blocks_max || st->arena.used > st->arena.limit / 2)
+	if (s->counts.told_values || st->blocks.used < st->blocks_max || st->arena.used > st->arena.limit / 2)
 		return;
-	s->told_values = true;
+	s->counts.told_values = true;
 	kv_event(s->opt.log, KV_LOG_WARN,
 		 KV_EVENT("values_full", KV_NUMBER("shard", s->opt.index), KV_NUMBER("values", st->blocks_max),
 			  KV_NUMBER("used_bytes", st->arena.used), KV_NUMBER("limit_bytes", st->arena.limit)),
@@ -119,15 +119,15 @@ static void shard_tick(struct loop_timer *t)
 	uint64_t now_ns = loop_turn_now(s->loop);
 	loop_timer_arm(s->loop, t, now_ns + SHARD_TICK_NS);
 	store_sweep(&s->store, now_ns, SHARD_SWEEP_NODES);
-	for (unsigned i = 0; i < s->slots; i++)
-		if (s->slot[i] && s->slot[i]->state == ATTACHMENT_OPEN)
-			s->opt.ops->attachment_tick(s->slot[i], now_ns);
+	for (unsigned i = 0; i < s->attachments.slots; i++)
+		if (s->attachments.slot[i] && s->attachments.slot[i]->state == ATTACHMENT_OPEN)
+			s->opt.ops->attachment_tick(s->attachments.slot[i], now_ns);
 	s->opt.ops->tick(s);
 	landings_tick(s, now_ns);
 	shard_quarantine_check(s, now_ns);
 	report_reset(s);
 	values_tell(s);
-	if (s->lost_due)
+	if (s->calls.lost_due)
 		report_lost(s);
 	if (s->te && now_ns >= s->look_ns) { /* its loop still turns after closing */
 		s->look_ns = now_ns + SHARD_LOOK_NS;
@@ -268,22 +268,22 @@ static int shard_memory(struct shard *s, const struct kv_entropy *entropy, const
 
 static void shard_init(struct shard *s)
 {
-	s->frames_max = s->opt.engine.messages ? s->opt.engine.messages : 256;
+	s->replies.frames_max = s->opt.engine.messages ? s->opt.engine.messages : 256;
 	slab_init(&s->requests, sizeof(struct request), SHARD_REQUESTS_MAX);
-	slab_init(&s->held, REPLY_HELD_BYTES, SHARD_REQUESTS_MAX);
-	kv_list_init(&s->ending);
-	kv_list_init(&s->dirty);
-	kv_list_init(&s->blocked);
-	kv_list_init(&s->undelivered);
+	slab_init(&s->replies.held, REPLY_HELD_BYTES, SHARD_REQUESTS_MAX);
+	kv_list_init(&s->attachments.ending);
+	kv_list_init(&s->replies.dirty);
+	kv_list_init(&s->replies.blocked);
+	kv_list_init(&s->calls.undelivered);
 }
 
 static void shard_free(struct shard *s)
 {
 	slab_fini(&s->requests);
-	slab_fini(&s->held);
+	slab_fini(&s->replies.held);
 	s->opt.ops->destroy(s);
-	free(s->slot);
-	free(s->published);
+	free(s->attachments.slot);
+	free(s->counts.published);
 	free(s);
 }
 
@@ -299,14 +299,14 @@ int shard_create(const struct shard_options *options, const struct kv_entropy *e
 			    .loop = options->loop,
 			    .entropy = entropy,
 			    .born_ns = loop_now(options->loop),
-			    .slots = KV_MIN(options->attachments_max, 0xFFFFu)};
+			    .attachments.slots = KV_MIN(options->attachments_max, 0xFFFFu)};
 	shard_init(s);
-	s->slot = calloc(s->slots, sizeof(s->slot[0]));
-	if (!s->slot) {
+	s->attachments.slot = calloc(s->attachments.slots, sizeof(s->attachments.slot[0]));
+	if (!s->attachments.slot) {
 		kv_fail(err, rc, "no memory for a shard's sessions");
 		goto out_free;
 	}
-	rc = options->publish ? published_make(&s->published) : 0;
+	rc = options->publish ? published_make(&s->counts.published) : 0;
 	if (rc) {
 		kv_fail(err, rc, "no memory for a shard's counters");
 		goto out_free;
@@ -341,9 +341,9 @@ int shard_start(struct shard *s)
 {
 	struct loop *loop = s->loop;
 	int rc;
-	s->turned_ns = loop_now(loop);
-	s->first = (struct loop_poller){.poll = shard_first, .wait_fd = -1, .active = shard_first_active};
-	rc = loop_poller_add(loop, &s->first);
+	s->doubt.turned_ns = loop_now(loop);
+	s->doubt.first = (struct loop_poller){.poll = shard_first, .wait_fd = -1, .active = shard_first_active};
+	rc = loop_poller_add(loop, &s->doubt.first);
 	if (rc)
 		return rc;
 	rc = te_attach(s->te, loop);
@@ -364,14 +364,14 @@ int shard_start(struct shard *s)
 out_engine:
 	te_detach(s->te);
 out_first:
-	loop_poller_del(loop, &s->first);
+	loop_poller_del(loop, &s->doubt.first);
 	return rc;
 }
 
 void shard_drain(struct shard *s, struct call *drained)
 {
 	s->draining = true;
-	s->drained = drained;
+	s->calls.drained = drained;
 	report_drained(s);
 }
 
@@ -381,9 +381,9 @@ void shard_close(struct shard *s)
 	if (!te)
 		return;
 	s->draining = true;
-	for (unsigned i = 0; i < s->slots; i++)
-		for (unsigned k = 0; s->slot[i] && k < s->slot[i]->links; k++)
-			reply_drop(&s->slot[i]->link[k]);
+	for (unsigned i = 0; i < s->attachments.slots; i++)
+		for (unsigned k = 0; s->attachments.slot[i] && k < s->attachments.slot[i]->links; k++)
+			reply_drop(&s->attachments.slot[i]->link[k]);
 	if (s->attached)
 		te_detach(te);
 	s->te = NULL; /* callbacks of te_close start nothing and close no peers */
@@ -400,14 +400,14 @@ void shard_destroy(struct shard **shard)
 	if (s->attached) {
 		loop_timer_cancel(s->loop, &s->tick);
 		loop_poller_del(s->loop, &s->poller);
-		loop_poller_del(s->loop, &s->first);
+		loop_poller_del(s->loop, &s->doubt.first);
 	}
 	shard_close(s); /* a start that failed half-way has not closed it */
 	s->opt.ops->clear(s);
 	landings_close(s);
 	store_fini(&s->store);
-	if (s->doubt_said)
-		shard_doubt_release(s->opt.doubt, s->doubt_said);
+	if (s->doubt.said)
+		shard_doubt_release(s->opt.doubt, s->doubt.said);
 	kv_area_unmap(&s->area);
 	shard_free(s);
 	*shard = NULL;

@@ -104,6 +104,46 @@ struct shard_options {
 		*control; /* counters of the control loop, by enum wire_stat, to be shown with ours; or NULL */
 };
 
+/* The attachments of a shard (attachment.c), by the lower 16 bits of their numbers. */
+struct attachments {
+	struct shard_attachment **slot;
+	unsigned slots, count, sessions; /* sessions: further sessions */
+	struct kv_list ending;           /* with operations in flight */
+};
+
+/* Replies on their way out (reply.c). */
+struct replies {
+	struct kv_list dirty;        /* links with a frame to send at the end of this turn */
+	struct kv_list blocked;      /* links whose replies wait for a send buffer */
+	struct slab held;            /* such replies */
+	uint32_t frames, frames_max; /* frames begun and not sent; send buffers in all */
+};
+
+/* Calls of the control loop, and reports to it (loopcall.c, report.c). */
+struct calls {
+	struct kv_list undelivered; /* struct call */
+	struct call *drained;       /* finished when no request is in flight */
+	bool reset_due, lost_due;
+};
+
+/* Values in doubt (doubt.h). */
+struct shard_doubt {
+	struct loop_poller first; /* before the engine's: detects that this thread stood still */
+	uint64_t turned_ns;       /* its last turn */
+	uint64_t late_ns;         /* the last turn before this thread stood still; 0: judged */
+	uint64_t number;          /* the last one passed to the store */
+	struct doubt_said *said;  /* the current verdicts; or NULL */
+};
+
+/* Counters, and the copy of them for other threads (stat.c, publish.c). */
+struct counts {
+	uint64_t of[WIRE_STAT_END];
+	struct tally tally;
+	struct published *published; /* or NULL */
+	struct kv_rate slow_lines;
+	bool told_values; /* the limit of values was logged */
+};
+
 struct shard {
 	struct shard_options opt;
 	struct loop *loop;
@@ -113,37 +153,25 @@ struct shard {
 	struct kv_area area;
 	struct kv_numa_place place;
 	struct te_region *region;
+	struct te_remote arena; /* allow_pull: its announcement without keys. Constant: the control loop reads it too */
 	struct store store;
-	struct slab requests, held;
+	struct slab requests;
+	uint64_t leased_bytes; /* of the arena, in blocks that clients may read by themselves */
 	struct landings landings;
 	struct work *work; /* of the operations (ops/work.h) */
 	/* Set by an operation that gathers requests; called when all records of a frame, or of one session in it, were
 	 * taken. The function resets it to NULL. */
 	void (*records_end)(struct shard *s);
-	uint64_t leased_bytes;  /* of the arena, in blocks that clients may read by themselves */
-	struct te_remote arena; /* allow_pull: its announcement without keys. Constant: the control loop reads it too */
-	struct shard_attachment **slot;                  /* by the lower 16 bits of the attachment number */
-	unsigned slots, attachment_count, session_count; /* sessions: further sessions */
-	struct kv_list ending;                           /* ending attachments with operations in flight */
-	struct kv_list dirty;                            /* links with a frame to send at the end of this turn */
-	struct kv_list blocked;                          /* links whose replies wait for a send buffer */
-	struct kv_list undelivered;                      /* struct call */
-	struct call *drained;                            /* finished when no request is in flight */
-	bool attached, draining, reset_due, lost_due;
-	uint64_t look_ns;            /* next check of the addresses (SHARD_LOOK_NS) */
-	uint32_t frames, frames_max; /* reply frames begun and not sent; send buffers in all */
-	uint64_t fenced_ns, born_ns;
-	uint64_t doubt_number;         /* last number passed to the store */
-	uint64_t late_ns;              /* the last turn before this thread stood still; 0: judged (doubt.h) */
-	struct doubt_said *doubt_said; /* its current verdicts; or NULL */
-	uint32_t mark;                 /* of blocks counted in one walk */
-	uint64_t stat[WIRE_STAT_END];
-	struct kv_rate slow_lines;
-	bool told_values; /* the limit of values was logged */
-	struct tally tally;
-	struct published *published; /* or NULL */
-	struct loop_poller first;    /* before the engine's: detects that this thread stood still */
-	uint64_t turned_ns;          /* its last turn */
+	struct attachments attachments;
+	struct replies replies;
+	struct calls calls;
+	struct shard_doubt doubt;
+	struct counts counts;
+	bool attached, draining;
+	uint64_t born_ns;
+	uint64_t look_ns;   /* next check of the addresses (SHARD_LOOK_NS) */
+	uint64_t fenced_ns; /* the last fence (quarantine.c) */
+	uint32_t mark;      /* of blocks counted in one walk */
 	struct loop_poller poller;
 	struct loop_timer tick;
 };
@@ -197,7 +225,7 @@ static inline uint64_t shard_clock_local(const struct shard *s, uint64_t told_ns
 
 static inline void shard_count(struct shard *s, enum wire_stat id)
 {
-	s->stat[id]++;
+	s->counts.of[id]++;
 }
 
 /* shard_kept -- bytes that pins, stages and leases protect from eviction; counted twice if two do. shard_keep_left --

@@ -70,16 +70,16 @@ static void server_stats(const struct shard *s, uint64_t *out)
 {
 	unsigned ending = ending_attachments(s);
 	/* An attachment ending next to its client's new one is not counted. */
-	out[WIRE_STAT_SESSIONS] = s->attachment_count - ending;
+	out[WIRE_STAT_SESSIONS] = s->attachments.count - ending;
 	out[WIRE_STAT_ENDING_SESSIONS] = ending;
-	out[WIRE_STAT_FURTHER_SESSIONS] = s->session_count;
+	out[WIRE_STAT_FURTHER_SESSIONS] = s->attachments.sessions;
 	out[WIRE_STAT_VERSION] = kv_version_number(KVRAIL_VERSION);
 	out[WIRE_STAT_UPTIME_NS] = loop_now(s->loop) - s->born_ns;
 }
 
 void shard_stats(struct shard *s, uint64_t out[WIRE_STAT_END])
 {
-	memcpy(out, s->stat, sizeof(s->stat));
+	memcpy(out, s->counts.of, sizeof(s->counts.of));
 	for (uint32_t id = 1; s->opt.control && id < WIRE_STAT_END; id++)
 		out[id] += atomic_load_explicit(&s->opt.control[id], memory_order_relaxed);
 	store_stats(&s->store, out);
@@ -94,7 +94,7 @@ void shard_stats(struct shard *s, uint64_t out[WIRE_STAT_END])
 	out[WIRE_STAT_QUARANTINED_BYTES] = quarantined_bytes(s);
 	out[WIRE_STAT_LEASED_BYTES] = s->leased_bytes;
 	out[WIRE_STAT_ACTIVE] = s->requests.used;
-	out[WIRE_STAT_HELD] = s->held.used;
+	out[WIRE_STAT_HELD] = s->replies.held.used;
 	out[WIRE_STAT_TURNS] = loop_turns(s->loop);
 }
 

@@ -135,7 +135,7 @@ static void see(void *arg)
 	struct shard *s = arg;
 	seen.requests = s->requests.used;
 	seen.ending = (unsigned)shard_stat_get(s, WIRE_STAT_ENDING_SESSIONS);
-	seen.sessions = s->attachment_count;
+	seen.sessions = s->attachments.count;
 	seen.clients = (unsigned)shard_stat_get(s, WIRE_STAT_SESSIONS);
 	seen.unknown = shard_stat_get(s, WIRE_STAT_UNKNOWN_SESSION);
 	seen.fences = shard_stat_get(s, WIRE_STAT_FENCES);

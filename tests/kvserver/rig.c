@@ -219,7 +219,7 @@ int rig_open_unproven(void **state)
 		fail_msg("%s", err.text);
 	assert_int_equal(te_peer_open(rig.te, &theirs, 1, &rig.server, &err), 0);
 	region_make();
-	memset(rig.shard->stat, 0, sizeof(rig.shard->stat));
+	memset(rig.shard->counts.of, 0, sizeof(rig.shard->counts.of));
 	rig.replies = 0;
 	rig.strays = 0;
 	rig.immediates = rig.follows = 0;
@@ -280,10 +280,10 @@ int rig_close(void **state)
 	rig_quiet();
 	kv_seal_fini(&rig.seal);
 	kv_macs_fini(&rig.macs);
-	assert_int_equal(rig.shard->attachment_count, 0);
+	assert_int_equal(rig.shard->attachments.count, 0);
 	assert_int_equal(rig.shard->requests.used, 0);
 	assert_int_equal(rig.shard->work->stages.used, 0);
-	assert_int_equal(rig.shard->held.used, 0);
+	assert_int_equal(rig.shard->replies.held.used, 0);
 	assert_int_equal(rig.shard->work->hashers.used, 0);
 	assert_int_equal(rig.shard->store.staged_bytes, 0);
 	assert_int_equal(rig.shard->store.gone_bytes, 0);

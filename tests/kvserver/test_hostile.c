@@ -274,7 +274,7 @@ static void replies_that_nobody_reads_leave_send_buffers_to_others(void **state)
 	rig_quiet();
 	print_message("# %u frames with the engine, %u replies held, %llu dropped\n", l->frames, l->held,
 		      (unsigned long long)rig_stat(WIRE_STAT_DROPPED_REPLIES));
-	assert_in_range(l->frames, 1, rig.shard->frames_max / 5 + 1);
+	assert_in_range(l->frames, 1, rig.shard->replies.frames_max / 5 + 1);
 	assert_int_equal(l->held, RIG_CREDITS + ATTACHMENT_HELD_SLACK);
 	assert_true(rig_stat(WIRE_STAT_DROPPED_REPLIES) > 0);
 	assert_true(rig_stat(WIRE_STAT_OVER_CREDIT) > 0);

@@ -234,7 +234,7 @@ static void a_put_that_waited_is_as_old_as_the_standstill(void **state)
 {
 	uint64_t before = now() - 5000000000;
 	(void)state;
-	rig.shard->late_ns = before;
+	rig.shard->doubt.late_ns = before;
 	rig_store("k5", MIB, 1);
 	assert_int_equal(block_born_ns(store_find(&rig.shard->store, "k5", 2, 0)), before / 1000 * 1000);
 	assert_int_equal(drop("k5", WIRE_DELETE_AT, clock_told(now() - 3000000000))->status, WIRE_OK);
@@ -243,7 +243,7 @@ static void a_put_that_waited_is_as_old_as_the_standstill(void **state)
 	struct wire_request q = rig_put("k5", MIB, 0, MIB, kv_hash_block(rig_memory(0), MIB), WHOLE);
 	assert_int_equal(rig_ask(&q)->status, WIRE_BUSY);
 	assert_false(is_there("k5"));
-	rig.shard->late_ns = 0;
+	rig.shard->doubt.late_ns = 0;
 	rig_store("k5", MIB, 1);
 	assert_true(is_there("k5"));
 }

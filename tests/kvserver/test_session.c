@@ -15,7 +15,7 @@ static int open_both(void **state)
 static int close_all(void **state)
 {
 	int rc = rig_close(state);
-	assert_int_equal(rig.shard->session_count, 0);
+	assert_int_equal(rig.shard->attachments.sessions, 0);
 	return rc;
 }
 
@@ -209,7 +209,7 @@ static void a_session_that_ends_takes_its_own_along_and_no_more(void **state)
 	end_a();
 	assert_int_equal(received, 1);
 	assert_int_equal(rig.shard->store.staged_bytes, 2 * MIB);
-	assert_int_equal(rig.shard->session_count, 1);
+	assert_int_equal(rig.shard->attachments.sessions, 1);
 	struct wire_request q = rig_request(WIRE_PING, NULL), late = rig_request(WIRE_PING, NULL);
 	send_as(A, &late);
 	assert_int_equal(ask_as(B, &q)->status, WIRE_OK);
@@ -231,7 +231,7 @@ static void a_session_may_end_with_requests_in_flight(void **state)
 	end_a();
 	rig_until(rig_find(b.id) && rig_find(a.id) && rig_find(a2.id)); /* each has its reply */
 	assert_int_equal(rig_find(b.id)->status, WIRE_OK);
-	assert_int_equal(rig.shard->session_count, 1);
+	assert_int_equal(rig.shard->attachments.sessions, 1);
 	rig_until(rig.shard->requests.used == 0);
 }
 
@@ -241,7 +241,7 @@ static void a_session_that_is_not_there_ends_at_once(void **state)
 	end_a();
 	end_a();
 	assert_int_equal(received, 0);
-	assert_int_equal(rig.shard->session_count, 1);
+	assert_int_equal(rig.shard->attachments.sessions, 1);
 }
 
 static void sessions_end_with_their_connection(void **state)
@@ -254,7 +254,7 @@ static void sessions_end_with_their_connection(void **state)
 	rig_attachment_end();
 	assert_int_equal(rig_stat(WIRE_STAT_PINNED_BYTES), 0);
 	assert_int_equal(rig.shard->store.staged_bytes, 0);
-	assert_int_equal(rig.shard->session_count, 0);
+	assert_int_equal(rig.shard->attachments.sessions, 0);
 }
 
 static void a_place_of_a_session_is_taken_once(void **state)
@@ -263,7 +263,7 @@ static void a_place_of_a_session_is_taken_once(void **state)
 	assert_int_equal(session_open(rig.attachment, A), -KV_EEXIST);
 	assert_int_equal(session_open(rig.attachment, A + (1u << SESSION_INDEX_BITS)), -KV_EEXIST);
 	assert_int_equal(session_open(rig.attachment, A | 5000), 0); /* the table grows */
-	assert_int_equal(rig.shard->session_count, 3);
+	assert_int_equal(rig.shard->attachments.sessions, 3);
 	assert_int_equal(rig_stat(WIRE_STAT_FURTHER_SESSIONS), 3);
 }
 

@@ -711,7 +711,7 @@ static void replies_say_what_the_server_spent(void **state)
 	const struct wire_reply *r;
 	struct wire_request q[3];
 	rig_store("k", 4 << 20, 1);
-	memset(rig.shard->stat, 0, sizeof(rig.shard->stat));
+	memset(rig.shard->counts.of, 0, sizeof(rig.shard->counts.of));
 	q[0] = rig_get("k", 0, 4 << 20);
 	q[1] = rig_get("k", 1 << 20, 2 << 20);
 	q[1].flags = WIRE_GET_SUM_RANGE; /* answered later than it is posted: the checksum */
@@ -754,14 +754,14 @@ static void slow_requests_are_logged_a_few_per_second(void **state)
 	memset(&slow, 0, sizeof(slow));
 	rig.shard->opt.log = &log;
 	rig.shard->opt.slow_ns = 1;
-	rig.shard->slow_lines = (struct kv_rate){0};
+	rig.shard->counts.slow_lines = (struct kv_rate){0};
 	for (unsigned i = 0; i < KV_COUNT(q); i++)
 		q[i] = rig_request(WIRE_PING, NULL);
 	rig_send_records(&frame, q, KV_COUNT(q)); /* one frame is one turn, and so one moment */
 	rig_until(rig_find(q[24].id));
 	assert_int_equal(slow.lines, SHARD_SLOW_LINES);
 	assert_int_equal(rig_stat(WIRE_STAT_SLOW), 25);
-	rig.shard->slow_lines.from_ns -= 2000000000ull;
+	rig.shard->counts.slow_lines.from_ns -= 2000000000ull;
 	get = rig_get("key-1", 0, 5000);
 	rig_ask(&get);
 	rig.shard->opt.slow_ns = 0;
