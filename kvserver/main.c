@@ -239,13 +239,13 @@ static void files_allow(unsigned clients)
 }
 
 /* False: the descriptor has no reader. */
-static bool ready_tell(int fd, const char *address)
+static bool ready_write(int fd, const char *address)
 {
 	char line[KV_HOST_MAX + 32];
 	int len = snprintf(line, sizeof(line), "READY %s\n", address);
-	bool told = write(fd, line, (size_t)len) == len;
+	bool written = write(fd, line, (size_t)len) == len;
 	close(fd);
-	return told;
+	return written;
 }
 
 /* A line on standard output, in the log's form, without waiting: signals must be handled from now on. word: "READY". */
@@ -303,7 +303,7 @@ static void ready_print(const struct kvs_server *server, const struct http *http
 }
 
 /* Inform the service manager. more: complete lines. */
-static void manager_tell(struct kv_log *log, const char *what, const char *more)
+static void manager_notify(struct kv_log *log, const char *what, const char *more)
 {
 	char lines[KV_HOST_MAX + 128];
 	int rc;
@@ -449,24 +449,24 @@ static int view_wait(struct run *r, const struct kv_log_style *style)
 	start_line(style, "WAITING", KV_EVENT("view_awaited", KV_FIELD("url", url)),
 		   "for the first view of --members%s%s", url[0] ? "; metrics and health on " : "", url);
 	snprintf(more, sizeof(more), "EXTEND_TIMEOUT_USEC=%llu\n", VIEW_LONG_S * 1000000ull);
-	manager_tell(r->log, "STATUS=waiting for the first view of --members", more);
+	manager_notify(r->log, "STATUS=waiting for the first view of --members", more);
 	return signals_wait(r);
 }
 
 /* False: --ready-fd has no reader, and the parent process has ended. */
-static bool serving_tell(struct run *r, const struct kv_log_style *style)
+static bool serving_report(struct run *r, const struct kv_log_style *style)
 {
 	const struct flags *f = r->flags;
 	char address[KV_HOST_MAX], more[KV_HOST_MAX + 64];
 	kvs_server_address(r->server, address, sizeof(address));
 	ready_print(r->server, r->http, style, address);
-	if (f->ready_fd != FLAGS_FD_NONE && !ready_tell((int)f->ready_fd, address) && f->die_with_parent) {
+	if (f->ready_fd != FLAGS_FD_NONE && !ready_write((int)f->ready_fd, address) && f->die_with_parent) {
 		kv_event(r->log, KV_LOG_WARN, KV_EVENT("parent_gone"),
 			 "--ready-fd %u has no reader: the parent process has ended", f->ready_fd);
 		return false;
 	}
 	snprintf(more, sizeof(more), "STATUS=serving on %s\n", address);
-	manager_tell(r->log, "READY=1", more);
+	manager_notify(r->log, "READY=1", more);
 	return true;
 }
 
@@ -482,7 +482,7 @@ static void run(struct run *r, const struct kv_log_style *style)
 		http_serve(r->http, r->server);
 	got = view_wait(r, style);
 	if (got == VIEW_SIGNAL) {
-		if (!serving_tell(r, style))
+		if (!serving_report(r, style))
 			return;
 		got = signals_wait(r);
 	}
@@ -492,7 +492,7 @@ static void run(struct run *r, const struct kv_log_style *style)
 	drain_begin(r->drain, &bounds);
 	snprintf(more, sizeof(more), "STATUS=saying goodbye\nEXTEND_TIMEOUT_USEC=%llu\n",
 		 (unsigned long long)bounds.time_ns / 1000 + DRAIN_MORE_S * 1000000ull);
-	manager_tell(r->log, "STOPPING=1", more);
+	manager_notify(r->log, "STOPPING=1", more);
 	signals_default(got == DRAIN_SIGNAL);
 	stuck_begin(&stuck, r->server, got == DRAIN_SIGNAL ? SIGTERM : got, pace_of(getenv("KVRAIL_TEST_STUCK_PACE")),
 		    r->log);
@@ -588,7 +588,7 @@ static int key_make(const char *path)
 }
 
 /* In the log's form, as far as known. */
-static void failed_tell(const struct kv_log_style *style, const char *why, const char *way_out)
+static void failed_print(const struct kv_log_style *style, const char *why, const char *way_out)
 {
 	char line[KV_LOG_LINE_CAP];
 	snprintf(line, sizeof(line), "%s%s", why, way_out);
@@ -632,7 +632,7 @@ int main(int argc, char **argv)
 	te_env_for_programs();
 	if (rc) {
 		if (rc < 0)
-			failed_tell(&style, err.text, " (try --help)");
+			failed_print(&style, err.text, " (try --help)");
 		return rc > 0 ? 0 : EXIT_USAGE;
 	}
 	if (f.make_psk)
@@ -658,7 +658,7 @@ int main(int argc, char **argv)
 	start_end(&start);
 	explicit_bzero(psk, sizeof(psk));
 	if (rc)
-		failed_tell(&style, err.text, "");
+		failed_print(&style, err.text, "");
 	if (rc == 0)
 		return 0;
 	return rc == -KV_EINVAL ? EXIT_USAGE : EXIT_START;

@@ -131,7 +131,7 @@ struct arena_block *arena_take(struct arena *a, struct arena_block *hole, uint64
 	}
 	hole->owner = owner;
 	hole->leases = 0;
-	hole->told = 0;
+	hole->walked = 0;
 	a->used += size;
 	return hole;
 }

@@ -19,7 +19,7 @@ struct arena_block {
 	void *owner;
 	struct kv_list node; /* of holes: in their size class */
 	uint32_t leases;     /* counted by kvserver/ops/lease.c */
-	uint32_t told;       /* the last walk that returned its block, or RANKING_DONE (ranking.h) */
+	uint32_t walked;     /* the last walk that returned its block, or RANKING_DONE (ranking.h) */
 };
 
 /* A walk over the arena by address, over several turns. It follows blocks that join. */

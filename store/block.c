@@ -21,7 +21,7 @@ void block_retire(struct store *s, struct block *b)
 	if (b->state == BLOCK_LIVE) {
 		index_remove(&s->index, &b->item);
 		expire_set(&s->expire, &b->expire, KV_NEVER);
-		s->ranking_done_count -= b->mem->told == RANKING_DONE;
+		s->ranking_done_count -= b->mem->walked == RANKING_DONE;
 		if (kv_list_empty(&b->pins))
 			evict_remove(&s->evict, &b->evict);
 		else

@@ -42,7 +42,7 @@ static void round_begin(struct store *s, struct ranking *h)
 {
 	s->ranking_round = s->ranking_round + 1 == RANKING_DONE ? 1 : s->ranking_round + 1;
 	h->mark = s->ranking_round;
-	h->told = false;
+	h->found = false;
 }
 
 static void begin(struct store *s, struct ranking *h)
@@ -63,7 +63,7 @@ static bool pass_next(struct store *s, struct ranking *h)
 	h->walk.from = h->walk.at = s->arena.first;
 	if (same) {
 		h->class --;
-	} else if (h->round == 0 || h->told) {
+	} else if (h->round == 0 || h->found) {
 		h->round++;
 		round_begin(s, h);
 	} else {
@@ -77,7 +77,7 @@ static bool pass_next(struct store *s, struct ranking *h)
 static bool due(const struct ranking *h, const struct arena_block *m)
 {
 	const struct block *b = m->owner;
-	return b && b->state == BLOCK_LIVE && b->mem == m && m->told != RANKING_DONE && m->told != h->mark &&
+	return b && b->state == BLOCK_LIVE && b->mem == m && m->walked != RANKING_DONE && m->walked != h->mark &&
 	       rank_of(h, b) >= h->class;
 }
 
@@ -97,8 +97,8 @@ struct block *ranking_next(struct store *s, struct ranking *h, unsigned *budget)
 		--*budget;
 		h->walk.from = h->walk.at = m->next;
 		if (due(h, m)) {
-			m->told = h->mark;
-			h->told = true;
+			m->walked = h->mark;
+			h->found = true;
 			return m->owner;
 		}
 	}
@@ -114,8 +114,8 @@ void ranking_end(struct ranking *h)
 
 void ranking_done(struct store *s, struct block *b)
 {
-	s->ranking_done_count += b->mem->told != RANKING_DONE;
-	b->mem->told = RANKING_DONE;
+	s->ranking_done_count += b->mem->walked != RANKING_DONE;
+	b->mem->walked = RANKING_DONE;
 }
 
 uint64_t ranking_left(const struct store *s)

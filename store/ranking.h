@@ -18,11 +18,11 @@ enum rank { RANK_OLD, RANK_NEWER, RANK_NEW, RANK_NEWEST, RANK_HIT, RANK_OFTEN };
 /* A walk. Zero it before the first ranking_next. */
 struct ranking {
 	struct arena_walk walk;
-	enum rank class; /* of the current pass */
-	unsigned round;  /* 0: passes by class; later rounds: all unsettled blocks */
-	uint32_t mark;   /* in arena_block.told: returned in this round */
-	bool begun, over, told;
-	uint64_t time, oldest; /* at the walk's begin, in the policy's time; the oldest block's age then */
+	enum rank class;         /* of the current pass */
+	unsigned round;          /* 0: passes by class; later rounds: all unsettled blocks */
+	uint32_t mark;           /* in arena_block.told: returned in this round */
+	bool begun, over, found; /* found: a block in this round */
+	uint64_t time, oldest;   /* at the walk's begin, in the policy's time; the oldest block's age then */
 };
 
 /* ranking_next -- the next live block, to be used before the store changes. Examines at most *budget stretches of

@@ -295,7 +295,7 @@ static struct arena_block *move_away(struct store *s, struct room *r, struct are
 	r->tries = 0;
 	budget_spend(budget, m->size / ROOM_MOVE_STEP);
 	memcpy(s->base + mem->offset, s->base + m->offset, b->len);
-	mem->told = m->told;
+	mem->walked = m->walked;
 	b->mem = mem;
 	b->offset = mem->offset;
 	return arena_free(&s->arena, m);

@@ -118,11 +118,11 @@ static void accept_failed_await(struct kvs_server *server, int rc)
 	uint64_t now_ns = loop_now(server->control);
 	control_count(server, WIRE_STAT_ACCEPTS_FAILED);
 	if (!server->strangers.failing &&
-	    (!server->strangers.said_ns || now_ns - server->strangers.said_ns >= SAID_NS)) {
+	    (!server->strangers.logged_ns || now_ns - server->strangers.logged_ns >= SAID_NS)) {
 		kv_event(server->opt.log, KV_LOG_WARN, KV_EVENT("accept_failed", KV_FIELD("reason", kv_strerror(rc))),
 			 "accepting a connection: %s%s; new clients wait", kv_strerror(rc),
 			 rc == -EMFILE || rc == -ENFILE ? "; raise the limit of open files (ulimit -n)" : "");
-		server->strangers.said_ns = now_ns;
+		server->strangers.logged_ns = now_ns;
 		server->strangers.said = true;
 	}
 	server->strangers.failing = true;

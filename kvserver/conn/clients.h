@@ -39,7 +39,7 @@ struct strangers {
 	struct co_queue place_free;
 	struct bucket bucket;
 	bool failing, said; /* accepts fail; the log said so ... */
-	uint64_t said_ns;   /* ... at this time */
+	uint64_t logged_ns; /* ... at this time */
 };
 
 /* strangers_change -- a place is taken (1) or freed (-1): STAT shows the number. */
@@ -67,9 +67,9 @@ struct clients {
 	struct client_limit limit;
 	struct slot *slot;
 	unsigned slots, slot_next;
-	struct kv_rate lines;   /* of the log, about refused clients */
-	_Atomic bool lost_told; /* a shard has marked an attachment, and the clients were not checked since: one check
-				   finds all */
+	struct kv_rate lines;       /* of the log, about refused clients */
+	_Atomic bool lost_reported; /* a shard has marked an attachment, and the clients were not checked since: one
+				   check finds all */
 };
 
 /* log_allowed -- whether one more line about strangers may be logged: they cannot fill the log. */

@@ -53,16 +53,16 @@ static uint64_t beat_ns(const struct conn *c)
 	return c->server->opt.heartbeat_ms * 1000000ull;
 }
 
-static bool view_untold(const struct conn *c)
+static bool view_is_news(const struct conn *c)
 {
-	return c->view_asked && c->welcome && c->view_told != c->server->views.number;
+	return c->view_asked && c->welcome && c->view_announced != c->server->views.number;
 }
 
 /* Maximum delay of the next heartbeat without a question from the client. */
 static uint64_t quiet_ms(const struct conn *c)
 {
 	uint64_t spaced = KV_MIN(c->server->clients.count * 1000ull / QUIET_BEATS, (uint64_t)QUIET_MS_MAX);
-	if (view_untold(c))
+	if (view_is_news(c))
 		spaced = c->server->opt.heartbeat_ms; /* clients count the servers' announcements, and wait for more
 							 than half */
 	return c->busy ? c->server->opt.heartbeat_ms : KV_MAX(spaced, c->server->opt.heartbeat_ms);
@@ -93,9 +93,9 @@ static void beat_sooner(struct conn *c, uint64_t due_ns)
 /* Whether the client should hear of another view of the cluster; *m announces it. */
 static bool view_news(struct conn *c, struct wire_ctrl_msg *m)
 {
-	if (!view_untold(c))
+	if (!view_is_news(c))
 		return false;
-	c->view_told = c->server->views.number;
+	c->view_announced = c->server->views.number;
 	*m = (struct wire_ctrl_msg){.type = WIRE_CTRL_VIEW_NEWS, .view_news = views_announced(&c->server->views)};
 	return true;
 }
@@ -160,7 +160,7 @@ static int goodbye_await(struct conn *c)
 	struct wire_ctrl_msg done = {.type = WIRE_CTRL_DRAIN_DONE};
 	uint64_t deadline_ns = loop_now(loop_of(c)) + USER_TIMEOUT_MS * 1000000ull;
 	int rc = 0;
-	c->told = true;
+	c->goodbye_sent = true;
 	if (c->drain_asked && drained_read(c->server, &done.drained))
 		rc = boot_send_await(c->boot, &done, deadline_ns);
 	return rc ? rc : boot_send_await(c->boot, &goodbye, deadline_ns);
@@ -171,7 +171,7 @@ static int goodbye_await(struct conn *c)
 static int say_await(struct conn *c)
 {
 	int rc = 0;
-	if (c->welcome && c->server->life.stop_asked && !c->told)
+	if (c->welcome && c->server->life.stop_asked && !c->goodbye_sent)
 		rc = silence_count(c, goodbye_await(c));
 	if (rc)
 		return rc;
@@ -183,7 +183,7 @@ static int say_await(struct conn *c)
 /* Whether a due message cannot wait for the next beat. */
 static bool news(const struct conn *c)
 {
-	return c->welcome && ((c->server->life.stop_asked && !c->told) || atomic_load(&c->now->anew));
+	return c->welcome && ((c->server->life.stop_asked && !c->goodbye_sent) || atomic_load(&c->now->anew));
 }
 
 static void beat_run(void *arg)
@@ -261,7 +261,7 @@ void conns_news(struct kvs_server *s)
 	uint64_t now_ns = loop_now(s->control);
 	KV_LIST_EACH (n, &s->clients.conns) {
 		struct conn *c = KV_LIST_ENTRY(n, struct conn, node);
-		if (view_untold(c)) /* spread over several turns, and so are the questions */
+		if (view_is_news(c)) /* spread over several turns, and so are the questions */
 			beat_sooner(c, now_ns + kv_prng_below(loop_prng(s->control), beat_ns(c)));
 	}
 }

@@ -33,11 +33,11 @@ struct conn {
 	bool talking;                    /* its first bytes have arrived */
 	bool cut;                        /* to make room for others */
 	bool lost;                       /* a beat could not be sent */
-	bool told;                       /* of the server's end */
+	bool goodbye_sent;               /* of the server's end */
 	bool parting;                    /* its client said goodbye */
 	bool drain_asked;                /* its client asked for the drain, and gets the result */
 	bool view_asked;                 /* its client asked for the view, and hears of changes */
-	uint64_t view_told;              /* the last view number announced to it */
+	uint64_t view_announced;         /* the last view number announced to it */
 	uint64_t accepted_ns;
 	struct attachment *now; /* in use; NULL: none yet, or the next one is being made */
 	bool welcome;           /* ... and its client knows it: news may be sent */

@@ -29,7 +29,7 @@
 
 static void hide(struct kvs_server *s)
 {
-	shard_doubt_tell(&s->doubt_told, loop_now(s->control), NULL);
+	shard_doubt_order(&s->doubt_orders, loop_now(s->control), NULL);
 }
 
 /* ---- states ---- */
@@ -92,14 +92,14 @@ static void back(struct kvs_server *s, uint64_t ago_ns)
 /* How long the control loop stood still, or a shard reports of itself; 0: neither. */
 static uint64_t stood_still_ns(struct kvs_server *s)
 {
-	uint64_t limit_ns = atomic_load(&s->doubt_told.still_ns), now_ns = loop_now(s->control);
+	uint64_t limit_ns = atomic_load(&s->doubt_orders.still_ns), now_ns = loop_now(s->control);
 	uint64_t gap_ns = now_ns - s->doubts.seen_ns;
 	bool stood;
 	s->doubts.seen_ns = now_ns;
-	pthread_mutex_lock(&s->doubt_told.lock);
-	stood = s->doubt_told.stood;
-	s->doubt_told.stood = false;
-	pthread_mutex_unlock(&s->doubt_told.lock);
+	pthread_mutex_lock(&s->doubt_orders.lock);
+	stood = s->doubt_orders.stood;
+	s->doubt_orders.stood = false;
+	pthread_mutex_unlock(&s->doubt_orders.lock);
 	if (limit_ns == 0)
 		return 0;
 	if (gap_ns > limit_ns + LOOK_NS)
@@ -137,7 +137,7 @@ static void looks_set(struct kvs_server *s, bool on)
 	struct doubts *d = &s->doubts;
 	if (on == loop_timer_armed(&d->look))
 		return;
-	atomic_store(&s->doubt_told.still_ns, on ? KV_MAX(STILL_NS, s->opt.heartbeat_ms * 1900000ull) : 0);
+	atomic_store(&s->doubt_orders.still_ns, on ? KV_MAX(STILL_NS, s->opt.heartbeat_ms * 1900000ull) : 0);
 	d->seen_ns = loop_now(s->control);
 	if (on)
 		loop_timer_arm(s->control, &d->look, d->seen_ns + LOOK_NS);
@@ -147,20 +147,20 @@ static void looks_set(struct kvs_server *s, bool on)
 
 /* ---- the end of a doubt ---- */
 
-/* said: the others' memory; NULL: not all have answered. */
-static void judge(struct kvs_server *s, struct doubt_said *said)
+/* verdicts: the others' memory; NULL: not all have answered. */
+static void judge(struct kvs_server *s, struct doubt_verdicts *verdicts)
 {
 	enter(s, DOUBT_OVER, 0);
 	kv_view_fini(&s->doubts.others);
-	if (said)
-		kv_event(s->opt.log, KV_LOG_INFO, KV_EVENT("values_judged", KV_NUMBER("deleted", said->count)),
+	if (verdicts)
+		kv_event(s->opt.log, KV_LOG_INFO, KV_EVENT("values_judged", KV_NUMBER("deleted", verdicts->count)),
 			 "the values are visible again, without the deleted ones: "
 			 "the other members know of %u deleted keys",
-			 said->count);
+			 verdicts->count);
 	else
 		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("values_dropped"),
 			 "the hidden values are dropped: the other members did not report which of them were deleted");
-	shard_doubt_tell(&s->doubt_told, 0, said);
+	shard_doubt_order(&s->doubt_orders, 0, verdicts);
 }
 
 static void timer_fire(struct loop_timer *t)
@@ -237,34 +237,35 @@ int kvs_server_away(struct kvs_server *s, bool away)
 static void on_recalled(void *arg)
 {
 	struct kvs_server *s = arg;
-	struct doubt_said *said;
+	struct doubt_verdicts *verdicts;
 	bool answered;
 	pthread_mutex_lock(&s->lock);
-	said = s->doubts.recalled;
+	verdicts = s->doubts.recalled;
 	answered = s->doubts.recall_over;
 	s->doubts.recalled = NULL;
 	s->doubts.recall_over = false;
 	pthread_mutex_unlock(&s->lock);
 	if (answered && s->doubts.open && !stood_still(s) && s->doubts.state == DOUBT_ASKING)
-		judge(s, said);
-	else if (said)
-		shard_doubt_release(&s->doubt_told, said);
+		judge(s, verdicts);
+	else if (verdicts)
+		shard_doubt_release(&s->doubt_orders, verdicts);
 }
 
 int kvs_server_recalled(struct kvs_server *s, struct verdict *verdict, uint32_t count)
 {
-	struct doubt_said *said = verdict ? calloc(1, sizeof(*said)) : NULL, *was;
-	if (said)
-		*said = (struct doubt_said){.users = 1, .verdict = verdict, .count = verdicts_sort(verdict, count)};
+	struct doubt_verdicts *verdicts = verdict ? calloc(1, sizeof(*verdicts)) : NULL, *was;
+	if (verdicts)
+		*verdicts =
+			(struct doubt_verdicts){.users = 1, .verdict = verdict, .count = verdicts_sort(verdict, count)};
 	else
 		free(verdict);
 	pthread_mutex_lock(&s->lock);
 	was = s->doubts.recalled;
-	s->doubts.recalled = said;
+	s->doubts.recalled = verdicts;
 	s->doubts.recall_over = true;
 	pthread_mutex_unlock(&s->lock);
 	if (was)
-		shard_doubt_release(&s->doubt_told, was);
+		shard_doubt_release(&s->doubt_orders, was);
 	return loop_post(s->control, on_recalled, s);
 }
 

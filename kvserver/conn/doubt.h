@@ -7,7 +7,7 @@
 #include "base/base.h"
 #include "loop/loop.h"
 
-struct doubt_said;
+struct doubt_verdicts;
 struct kvs_server;
 
 /* DOUBT_AWAY: others may not know this server. DOUBT_BACK: they do, or will soon. DOUBT_ASKING: the program asks the
@@ -16,15 +16,15 @@ enum doubt_state { DOUBT_OVER, DOUBT_AWAY, DOUBT_BACK, DOUBT_ASKING };
 
 struct doubts {
 	enum doubt_state state;
-	struct loop_timer timer;     /* of DOUBT_BACK and DOUBT_ASKING */
-	struct loop_timer look;      /* armed while standing still matters */
-	uint64_t seen_ns;            /* last turn of the control loop */
-	uint64_t since_ns;           /* later deletions may have missed this server */
-	struct kv_view others;       /* the last view while this server was AWAY */
-	bool others_lost;            /* one of those members has left with its memory */
-	bool member;                 /* the last view has this server */
-	struct doubt_said *recalled; /* under the server's lock: to be taken by the control loop ... */
-	bool recall_over;            /* ... if this is true */
+	struct loop_timer timer;         /* of DOUBT_BACK and DOUBT_ASKING */
+	struct loop_timer look;          /* armed while standing still matters */
+	uint64_t seen_ns;                /* last turn of the control loop */
+	uint64_t since_ns;               /* later deletions may have missed this server */
+	struct kv_view others;           /* the last view while this server was AWAY */
+	bool others_lost;                /* one of those members has left with its memory */
+	bool member;                     /* the last view has this server */
+	struct doubt_verdicts *recalled; /* under the server's lock: to be taken by the control loop ... */
+	bool recall_over;                /* ... if this is true */
 	bool open;
 };
 

@@ -119,7 +119,7 @@ int view_answer_await(struct conn *c, kv_u128 digest)
 	uint8_t *members;
 	int rc;
 	c->view_asked = true;
-	c->view_told = v->number;
+	c->view_announced = v->number;
 	if (digest == v->digest && v->now.epoch) {
 		m.type = WIRE_CTRL_VIEW_NEWS;
 		m.view_news = views_announced(v);

@@ -37,12 +37,12 @@ struct source {
 	struct source_setup setup;
 	struct kv_hostport at;
 	struct kv_view known; /* by these an address keeps its id */
-	bool told;            /* there is a first view */
+	bool reported;        /* there is a first view */
 	unsigned waits;       /* looks without a view, for lack of names */
 	uint64_t epoch;
 	struct address *left; /* out by the last look */
 	size_t left_count;
-	bool one_family_said;
+	bool one_family_logged;
 };
 
 /* One look. */
@@ -229,7 +229,7 @@ static unsigned one_family(const struct source *s, struct kv_view *v)
 	return count[out];
 }
 
-static int known_tell(struct source *s)
+static int known_report(struct source *s)
 {
 	struct kv_view v = {0};
 	unsigned out;
@@ -237,14 +237,14 @@ static int known_tell(struct source *s)
 	if (rc)
 		return rc;
 	out = one_family(s, &v);
-	if (out && !s->one_family_said)
+	if (out && !s->one_family_logged)
 		kv_event(s->setup.log, KV_LOG_WARN, KV_EVENT("members_one_family", KV_NUMBER("left_out", out)),
 			 "--members dns: the name has IPv4 and IPv6 addresses without names of their own, so it is "
 			 "unknown which two are one server's: %u %s address%s left out; give each server a name below "
 			 "%s (reverse look-up), or the name addresses of one family",
 			 out, s->setup.self.address[0] == '[' ? "IPv4" : "IPv6", out == 1 ? " is" : "es are",
 			 s->at.host);
-	s->one_family_said = out > 0;
+	s->one_family_logged = out > 0;
 	s->setup.sink->members(s->setup.sink->arg, &v);
 	kv_view_fini(&v);
 	return 0;
@@ -265,7 +265,7 @@ static const char *trouble_of(const struct source *s, const struct look *l, int 
 {
 	if (rc)
 		return "too many addresses, or no memory";
-	if (l->left && ((!s->told && s->waits < LOOKS_LEFT) || l->found.count == 0))
+	if (l->left && ((!s->reported && s->waits < LOOKS_LEFT) || l->found.count == 0))
 		return "the names of its addresses cannot be looked up now";
 	return l->found.count ? NULL : "the name has no address";
 }
@@ -283,7 +283,7 @@ static void looked_up(struct source *s, const struct addrinfo *list)
 	trouble = trouble_of(s, &l, rc);
 	if (trouble)
 		sink->trouble(sink->arg, trouble);
-	if (rc || (trouble && s->told)) {
+	if (rc || (trouble && s->reported)) {
 		kv_view_fini(&l.found);
 		return;
 	}
@@ -299,8 +299,8 @@ static void looked_up(struct source *s, const struct addrinfo *list)
 		s->waits++;
 		return;
 	}
-	s->told = true;
-	if (known_tell(s))
+	s->reported = true;
+	if (known_report(s))
 		sink->trouble(sink->arg, "no memory");
 }
 

@@ -62,7 +62,7 @@ struct source {
 	uint64_t up_ns;             /* joining until then */
 	bool away;                  /* others may have a view without this server */
 	uint64_t keepalive_ns, register_retry_ns, put_revision;
-	bool put_done, put_stale, foreign, register_said; /* put_stale: the value being put has changed */
+	bool put_done, put_stale, foreign, register_logged; /* put_stale: the value being put has changed */
 	/* reading */
 	struct kv_view known;
 	uint64_t number;              /* of this source: from the cluster, the prefix and the mark */
@@ -71,9 +71,9 @@ struct source {
 	bool mark_wanted;       /* none was found, and the new one is to be put */
 	uint64_t mark_retry_ns; /* not before: it was refused, or done */
 	uint64_t revision, reread_ns, read_retry_ns;
-	uint64_t watch_ns;                  /* its start */
-	unsigned watches_lost;              /* in a row, each short */
-	bool listed, strange_said, changed; /* listed: `known` matches etcd, and a watch may follow */
+	uint64_t watch_ns;                    /* its start */
+	unsigned watches_lost;                /* in a row, each short */
+	bool listed, strange_logged, changed; /* listed: `known` matches etcd, and a watch may follow */
 	bool left;
 };
 
@@ -252,10 +252,10 @@ static void refused(struct source *s, enum doing doing, const char *why)
 		renew_later(s);
 	else
 		s->register_retry_ns = again;
-	if (!s->register_said)
+	if (!s->register_logged)
 		kv_event(s->setup.log, KV_LOG_WARN, KV_EVENT("register_failed", KV_FIELD("reason", why)),
 			 "--members etcd: this server cannot be registered: %s; it keeps serving, and retries", why);
-	s->register_said = true;
+	s->register_logged = true;
 }
 
 static void token_lost(struct source *s, enum doing doing, const char *why)
@@ -279,13 +279,13 @@ static void token_lost(struct source *s, enum doing doing, const char *why)
 
 static void strange_key(struct source *s, const json_t *kv)
 {
-	if (!s->strange_said)
+	if (!s->strange_logged)
 		kv_event(s->setup.log, KV_LOG_WARN,
 			 KV_EVENT("member_ignored", KV_FIELD("prefix", s->prefix),
 				  KV_FIELD("key", text_string(kv, "key"))),
 			 "--members etcd: a key below %s (base64: %.100s) is not a member, and is ignored", s->prefix,
 			 text_string(kv, "key"));
-	s->strange_said = true;
+	s->strange_logged = true;
 }
 
 /* Check for our own key in data read after our put. */
@@ -313,7 +313,7 @@ static void self_look(struct source *s)
 	}
 }
 
-static void members_tell(struct source *s)
+static void members_report(struct source *s)
 {
 	s->known.source = s->number;
 	s->known.epoch = s->revision;
@@ -401,7 +401,7 @@ static void on_range(struct source *s, const json_t *answer)
 	s->reread_ns = kv_now() + REREAD_NS / s->setup.pace;
 	if (revision >= s->put_revision)
 		self_look(s);
-	members_tell(s);
+	members_report(s);
 }
 
 static int event_apply(struct source *s, const json_t *event)
@@ -450,7 +450,7 @@ static void on_events(struct source *s, const json_t *result)
 		s->changed = false;
 		if (s->revision >= s->put_revision)
 			self_look(s);
-		members_tell(s);
+		members_report(s);
 	} else {
 		s->setup.sink->alive(s->setup.sink->arg);
 	}
@@ -548,10 +548,10 @@ static void on_put(struct source *s, const json_t *answer)
 	s->put_done = !s->put_stale;
 	s->put_revision = etcd_revision(answer);
 	away(s, false);
-	if (s->register_said || first)
+	if (s->register_logged || first)
 		kv_event(s->setup.log, KV_LOG_INFO, KV_EVENT("registered"),
 			 "--members etcd: this server is registered");
-	s->register_said = false;
+	s->register_logged = false;
 }
 
 static void answer_take(struct source *s, enum doing doing, const json_t *answer)

@@ -42,7 +42,7 @@ struct source {
 	unsigned slices, failed;
 	char version[64]; /* to watch from; "": list */
 	uint64_t retry_ns, epoch;
-	struct kv_view told; /* the last union */
+	struct kv_view reported; /* the last union */
 };
 
 /* ---- the option ---- */
@@ -114,7 +114,7 @@ static void kube_close(struct source **source)
 	web_cancel(&s->call);
 	web_cancel(&s->watch);
 	slices_clear(s->slice, s->slices);
-	kv_view_fini(&s->told);
+	kv_view_fini(&s->reported);
 	free(s->slice);
 	free(s);
 	*source = NULL;
@@ -172,7 +172,7 @@ static bool endpoint_read(const struct source *s, const json_t *endpoint, unsign
 	snprintf(m.node_id, sizeof(m.node_id), "%.*s", KV_NAME_MAX - 1,
 		 id[0] && strlen(id) < sizeof(m.node_id) ? id : m.address);
 	snprintf(m.zone, sizeof(m.zone), "%.63s", text_string(endpoint, "zone"));
-	if (!state_of(endpoint, kv_view_find(&s->told, m.node_id) != NULL, &m.state))
+	if (!state_of(endpoint, kv_view_find(&s->reported, m.node_id) != NULL, &m.state))
 		return false;
 	*out = m;
 	return kv_member_check(&m, NULL) == 0;
@@ -240,7 +240,7 @@ static struct slice *slice_find(struct source *s, const char *name)
 }
 
 /* The union of all slices. */
-static void members_tell(struct source *s)
+static void members_report(struct source *s)
 {
 	const struct source_sink *sink = s->setup.sink;
 	struct kv_view all = {0};
@@ -264,8 +264,8 @@ static void members_tell(struct source *s)
 		kv_view_fini(&all);
 		return;
 	}
-	kv_view_fini(&s->told);
-	s->told = all;
+	kv_view_fini(&s->reported);
+	s->reported = all;
 }
 
 /* ---- answers ---- */
@@ -347,7 +347,7 @@ static void on_list(void *arg, const struct web_answer *a)
 		if (text_u64(json_object_get(body, "metadata"), "resourceVersion") < s->epoch)
 			s->epoch = 0; /* the control plane was restored */
 		snprintf(s->version, sizeof(s->version), "%s", version);
-		members_tell(s);
+		members_report(s);
 	}
 	json_decref(body);
 }
@@ -399,7 +399,7 @@ static void on_watch_line(void *arg, const char *line, size_t len)
 	else if (!slice_take(s, type, object))
 		list_again(s, "a slice cannot be read");
 	else
-		members_tell(s);
+		members_report(s);
 out:
 	json_decref(event);
 }

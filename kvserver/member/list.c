@@ -29,7 +29,7 @@ struct mark {
 
 struct source {
 	struct source_setup setup;
-	bool told;         /* list: reported to the sink */
+	bool reported;     /* list: reported to the sink */
 	struct mark seen;  /* file: at the last check */
 	struct mark taken; /* file: whose outcome was reported */
 	bool looked;       /* file */
@@ -113,12 +113,12 @@ static uint64_t list_turn(struct source *s, uint64_t now_ns)
 {
 	struct kv_view list = {0};
 	struct kv_error err = {0};
-	if (s->told) {
+	if (s->reported) {
 		s->setup.sink->alive(s->setup.sink->arg);
 	} else if (list_read(&s->setup, &list, &err)) {
 		s->setup.sink->trouble(s->setup.sink->arg, err.text);
 	} else {
-		s->told = true;
+		s->reported = true;
 		list.source = members_source(s->setup.cluster, "list", "");
 		list.epoch = members_now_ms();
 		s->setup.sink->members(s->setup.sink->arg, &list);

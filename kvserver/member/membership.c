@@ -50,17 +50,17 @@ struct membership {
 	_Atomic bool stop, draining;
 	_Atomic uint32_t weight;
 	/* the thread's */
-	uint32_t weight_told;
+	uint32_t weight_reported;
 	struct guard guard;
 	struct ping *ping;
 	uint64_t ping_at, ping_pause_ns, trouble_from_ns;
 	struct kv_view waiting; /* named soon after the last change */
 	uint64_t taken_ns;      /* of the last change; 0: none */
 	bool waits;
-	bool drain_told, self_said;
-	uint64_t own_checked;               /* hash of the addresses checked by own_check */
-	bool untold, untold_said;           /* on_view must be called again; logged */
-	uint64_t named_source, named_epoch; /* of the last answer; epoch 0: none */
+	bool drain_reported, self_logged;
+	uint64_t own_checked;                 /* hash of the addresses checked by own_check */
+	bool unannounced, unannounced_logged; /* on_view must be called again; logged */
+	uint64_t named_source, named_epoch;   /* of the last answer; epoch 0: none */
 	/* the saved view: unused until the source has answered, or SAVED_WAIT_NS are over */
 	struct kv_view saved;
 	uint64_t saved_origin, saved_age_ms, saved_until_ns;
@@ -150,9 +150,9 @@ static void self_check(struct membership *m)
 	const struct kv_member *self = &m->opt.self, *by_id = kv_view_find(&m->guard.view, self->node_id);
 	const struct kv_member *by_address =
 		self->address[0] ? members_by_address(&m->guard.view, self->address) : NULL;
-	if (m->class->registers || m->self_said || atomic_load(&m->draining)) /* a draining server may be taken out */
+	if (m->class->registers || m->self_logged || atomic_load(&m->draining)) /* a draining server may be taken out */
 		return;
-	m->self_said = !by_id;
+	m->self_logged = !by_id;
 	if (!by_id && by_address && m->opt.named)
 		kv_event(m->opt.log, KV_LOG_WARN,
 			 KV_EVENT("member_name", KV_FIELD("named", by_address->node_id),
@@ -193,23 +193,23 @@ static void own_check(struct membership *m)
 
 /* ---- the view ---- */
 
-static int view_say(struct membership *m)
+static int view_pass(struct membership *m)
 {
 	return m->opt.on_view ? m->opt.on_view(m->opt.arg, &m->guard.view) : 0;
 }
 
 /* A busy loop is no trouble yet. */
-static void view_tell(struct membership *m)
+static void view_announce(struct membership *m)
 {
-	int rc = view_say(m);
-	m->untold = rc != 0;
-	if (rc && rc != -KV_EBUSY && !m->untold_said)
+	int rc = view_pass(m);
+	m->unannounced = rc != 0;
+	if (rc && rc != -KV_EBUSY && !m->unannounced_logged)
 		kv_event(m->opt.log, KV_LOG_WARN,
 			 KV_EVENT("view_untold", KV_NUMBER("epoch", m->guard.view.epoch),
 				  KV_FIELD("reason", kv_strerror(rc))),
 			 "view %llu cannot be announced to clients yet: %s", (unsigned long long)m->guard.view.epoch,
 			 kv_strerror(rc));
-	m->untold_said = rc && (m->untold_said || rc != -KV_EBUSY);
+	m->unannounced_logged = rc && (m->unannounced_logged || rc != -KV_EBUSY);
 }
 
 /* The epoch grows while this server runs, and over a restart with a saved view. */
@@ -241,7 +241,7 @@ static void view_take(struct membership *m, const struct kv_view *was)
 	change_log(m, was, view);
 	self_check(m);
 	own_check(m);
-	view_tell(m);
+	view_announce(m);
 	m->save_at = KV_MIN(m->save_at, kv_now());
 }
 
@@ -539,9 +539,9 @@ static uint64_t saved_turn(struct membership *m, uint64_t now)
 /* ---- the thread ---- */
 
 /* There is a view, or the source has reported that there are no members yet. */
-static void ready_tell(struct membership *m)
+static void ready_report(struct membership *m)
 {
-	if (m->now.ready || m->untold || (!m->guard.view.epoch && !m->heard_ns))
+	if (m->now.ready || m->unannounced || (!m->guard.view.epoch && !m->heard_ns))
 		return;
 	pthread_mutex_lock(&m->lock);
 	m->now.ready = true;
@@ -550,21 +550,21 @@ static void ready_tell(struct membership *m)
 		m->opt.on_ready(m->opt.arg);
 }
 
-static void drain_tell(struct membership *m)
+static void drain_report(struct membership *m)
 {
-	if (m->drain_told || !atomic_load(&m->draining))
+	if (m->drain_reported || !atomic_load(&m->draining))
 		return;
-	m->drain_told = true;
+	m->drain_reported = true;
 	if (m->class->announce)
 		m->class->announce(m->source, KV_MEMBER_DRAINING);
 }
 
-static void weight_tell(struct membership *m)
+static void weight_report(struct membership *m)
 {
 	uint32_t weight = atomic_load(&m->weight);
-	if (weight == m->weight_told)
+	if (weight == m->weight_reported)
 		return;
-	m->weight_told = weight;
+	m->weight_reported = weight;
 	if (m->class->weigh)
 		m->class->weigh(m->source, weight);
 }
@@ -583,18 +583,18 @@ static void *membership_run(void *arg)
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
 	while (!atomic_load(&m->stop)) {
 		uint64_t now = kv_now(), until;
-		drain_tell(m);
-		weight_tell(m);
+		drain_report(m);
+		weight_report(m);
 		until = m->class->turn(m->source, now);
 		if (atomic_load(&m->stop))
 			break;
 		until = KV_MIN(until, ping_turn(m, now));
 		until = KV_MIN(until, waiting_turn(m, now));
 		until = KV_MIN(until, saved_turn(m, now));
-		if (m->untold)
-			view_tell(m);
-		until = m->untold ? KV_MIN(until, now + PING_LOOK_NS) : until;
-		ready_tell(m);
+		if (m->unannounced)
+			view_announce(m);
+		until = m->unannounced ? KV_MIN(until, now + PING_LOOK_NS) : until;
+		ready_report(m);
 		now = kv_now();
 		web_run(m->web, until > now ? until - now : 0);
 	}
@@ -690,7 +690,7 @@ int membership_start(const struct membership_options *options, struct membership
 	kv_cond_init(&m->over_set);
 	m->opt = *options;
 	atomic_store(&m->weight, options->self.weight);
-	m->weight_told = options->self.weight;
+	m->weight_reported = options->self.weight;
 	rc = class_take(&m->opt, &m->class, &m->setup, err);
 	if (rc)
 		goto out;

@@ -77,7 +77,7 @@ int kvs_server_create(const struct kvs_options *options, struct kvs_server **out
 	co_queue_init(&s->strangers.place_free);
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->changed, NULL);
-	pthread_mutex_init(&s->doubt_told.lock, NULL);
+	pthread_mutex_init(&s->doubt_orders.lock, NULL);
 	doubt_open(s);
 	rc = server_make(s, err);
 	if (rc)
@@ -173,11 +173,11 @@ void kvs_server_destroy(struct kvs_server **server)
 	pthread_cond_destroy(&s->changed);
 	pthread_mutex_destroy(&s->lock);
 	view_fini(s);
-	if (s->doubt_told.said)
-		shard_doubt_release(&s->doubt_told, s->doubt_told.said);
+	if (s->doubt_orders.verdicts)
+		shard_doubt_release(&s->doubt_orders, s->doubt_orders.verdicts);
 	if (s->doubts.recalled)
-		shard_doubt_release(&s->doubt_told, s->doubts.recalled);
-	pthread_mutex_destroy(&s->doubt_told.lock);
+		shard_doubt_release(&s->doubt_orders, s->doubts.recalled);
+	pthread_mutex_destroy(&s->doubt_orders.lock);
 	free(s->clients.slot);
 	free(s);
 	*server = NULL;

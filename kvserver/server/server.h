@@ -77,7 +77,7 @@ struct kvs_server {
 	struct clients clients;
 	struct views views;
 	struct doubts doubts;
-	struct doubt_told doubt_told;
+	struct doubt_orders doubt_orders;
 	struct liveness alive, health; /* of kvs_server_alive, of kvs_server_silence_ns */
 	struct kv_prefault *prefault;  /* makes pages in the background; or NULL */
 	pthread_mutex_t lock;          /* of the members that say so */

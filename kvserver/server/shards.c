@@ -26,7 +26,7 @@ static void on_reset(void *arg)
 static void on_lost(void *arg)
 {
 	struct kvs_server *s = arg;
-	atomic_store(&s->clients.lost_told,
+	atomic_store(&s->clients.lost_reported,
 		     false); /* first: a shard that marks an attachment from now on reports again */
 	conns_anew(s, false);
 }
@@ -37,11 +37,11 @@ static int shard_lost_session(void *arg, struct shard *shard)
 	struct kvs_server *s = arg;
 	int rc;
 	(void)shard;
-	if (atomic_exchange(&s->clients.lost_told, true))
+	if (atomic_exchange(&s->clients.lost_reported, true))
 		return 0;
 	rc = loop_post(s->control, on_lost, s);
 	if (rc)
-		atomic_store(&s->clients.lost_told, false);
+		atomic_store(&s->clients.lost_reported, false);
 	return rc;
 }
 
@@ -135,7 +135,7 @@ static int shards_create(struct kvs_server *s, struct kv_error *err)
 		.reset = shard_was_reset,
 		.lost = shard_lost_session,
 		.arg = s,
-		.doubt = &s->doubt_told,
+		.doubt = &s->doubt_orders,
 	};
 	int rc = 0;
 	options.values_max = (o->values_max + o->shards - 1) / o->shards;
@@ -168,7 +168,7 @@ static void identity_make(struct kvs_server *s)
 	s->identity.eager_bytes = info->eager_bytes;
 }
 
-static void fabric_tell(struct kvs_server *s)
+static void fabric_log(struct kvs_server *s)
 {
 	struct fabric_at *at = &s->at.fabric;
 	snprintf(at->device, sizeof(at->device), "%s", te_rail_device(s->shard[0]->te, 0));
@@ -191,7 +191,7 @@ int shards_make(struct kvs_server *s, struct kv_error *err)
 	if (rc)
 		return rc;
 	identity_make(s);
-	fabric_tell(s);
+	fabric_log(s);
 	return client_limit_plan(s, &engine, err);
 }
 

@@ -11,30 +11,30 @@
 struct shard;
 
 /* Verdicts shared by several shards. The last user frees them. */
-struct doubt_said {
-	unsigned users; /* under doubt_told.lock */
+struct doubt_verdicts {
+	unsigned users; /* under doubt_orders.lock */
 	struct verdict *verdict;
 	uint32_t count;
 };
 
 /* Shards read `number` in each turn, and the rest if it has changed. */
-struct doubt_told {
+struct doubt_orders {
 	_Atomic uint64_t number;
-	_Atomic uint64_t still_ns; /* a thread without a turn for longer may have missed DELETEs; 0: no check */
-	pthread_mutex_t lock;      /* of the rest */
-	uint64_t before_ns;        /* hide values born before; 0: there was no doubt yet */
-	bool judge;                /* or judge them ... */
-	struct doubt_said *said;   /* ... by this; NULL: all are dropped */
+	_Atomic uint64_t still_ns;       /* a thread without a turn for longer may have missed DELETEs; 0: no check */
+	pthread_mutex_t lock;            /* of the rest */
+	uint64_t before_ns;              /* hide values born before; 0: there was no doubt yet */
+	bool judge;                      /* or judge them ... */
+	struct doubt_verdicts *verdicts; /* ... by this; NULL: all are dropped */
 	bool stood; /* a shard stood still and has hidden the values; the control loop has to learn of it */
 };
 
-/* Any thread: shard_doubt_tell -- hide values born before before_ns; 0: judge the hidden ones by `said`, which the
+/* Any thread: shard_doubt_order -- hide values born before before_ns; 0: judge the hidden ones by `verdicts`, which the
  * shards then own. shard_doubt_release -- drop one user. The shard's thread: shard_doubt_take -- the number has
  * changed. shard_doubt_stood -- its last turn was at since_ns, longer ago than still_ns. Until that is judged, a PUT
  * counts as made then: it may have waited all the time, and its key may have been deleted elsewhere. */
-void shard_doubt_tell(struct doubt_told *t, uint64_t before_ns, struct doubt_said *said);
+void shard_doubt_order(struct doubt_orders *t, uint64_t before_ns, struct doubt_verdicts *verdicts);
 void shard_doubt_take(struct shard *s);
 void shard_doubt_stood(struct shard *s, uint64_t since_ns);
-void shard_doubt_release(struct doubt_told *t, struct doubt_said *said);
+void shard_doubt_release(struct doubt_orders *t, struct doubt_verdicts *verdicts);
 
 #endif

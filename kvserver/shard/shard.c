@@ -98,13 +98,13 @@ static bool shard_active(struct loop_poller *p)
 }
 
 /* Log once that values are evicted although memory is free. */
-static void values_tell(struct shard *s)
+static void values_log(struct shard *s)
 {
 	const struct store *st = &s->store;
 	char used[32], limit[32];
-	if (s->counts.told_values || st->blocks.used < st->blocks_max || st->arena.used > st->arena.limit / 2)
+	if (s->counts.values_logged || st->blocks.used < st->blocks_max || st->arena.used > st->arena.limit / 2)
 		return;
-	s->counts.told_values = true;
+	s->counts.values_logged = true;
 	kv_event(s->opt.log, KV_LOG_WARN,
 		 KV_EVENT("values_full", KV_NUMBER("shard", s->opt.index), KV_NUMBER("values", st->blocks_max),
 			  KV_NUMBER("used_bytes", st->arena.used), KV_NUMBER("limit_bytes", st->arena.limit)),
@@ -126,7 +126,7 @@ static void shard_tick(struct loop_timer *t)
 	landings_tick(s, now_ns);
 	shard_quarantine_check(s, now_ns);
 	report_reset(s);
-	values_tell(s);
+	values_log(s);
 	if (s->calls.lost_due)
 		report_lost(s);
 	if (s->te && now_ns >= s->look_ns) { /* its loop still turns after closing */
@@ -406,8 +406,8 @@ void shard_destroy(struct shard **shard)
 	s->opt.ops->clear(s);
 	landings_close(s);
 	store_fini(&s->store);
-	if (s->doubt.said)
-		shard_doubt_release(s->opt.doubt, s->doubt.said);
+	if (s->doubt.verdicts)
+		shard_doubt_release(s->opt.doubt, s->doubt.verdicts);
 	kv_area_unmap(&s->area);
 	shard_free(s);
 	*shard = NULL;

@@ -99,7 +99,7 @@ struct shard_options {
 	/* lost -- *shard_attachment_args.anew was set for an attachment: inform its client. As for reset. */
 	int (*lost)(void *arg, struct shard *s);
 	void *arg;
-	struct doubt_told *doubt; /* of all shards; or NULL */
+	struct doubt_orders *doubt; /* of all shards; or NULL */
 	const _Atomic uint64_t
 		*control; /* counters of the control loop, by enum wire_stat, to be shown with ours; or NULL */
 };
@@ -128,11 +128,11 @@ struct calls {
 
 /* Values in doubt (doubt.h). */
 struct shard_doubt {
-	struct loop_poller first; /* before the engine's: detects that this thread stood still */
-	uint64_t turned_ns;       /* its last turn */
-	uint64_t late_ns;         /* the last turn before this thread stood still; 0: judged */
-	uint64_t number;          /* the last one passed to the store */
-	struct doubt_said *said;  /* the current verdicts; or NULL */
+	struct loop_poller first;        /* before the engine's: detects that this thread stood still */
+	uint64_t turned_ns;              /* its last turn */
+	uint64_t late_ns;                /* the last turn before this thread stood still; 0: judged */
+	uint64_t number;                 /* the last one passed to the store */
+	struct doubt_verdicts *verdicts; /* the current verdicts; or NULL */
 };
 
 /* Counters, and the copy of them for other threads (stat.c, publish.c). */
@@ -141,7 +141,7 @@ struct counts {
 	struct tally tally;
 	struct published *published; /* or NULL */
 	struct kv_rate slow_lines;
-	bool told_values; /* the limit of values was logged */
+	bool values_logged; /* the limit of values was logged */
 };
 
 struct shard {
@@ -217,10 +217,10 @@ static inline uint64_t shard_clock(uint64_t shard_seed, uint64_t now_ns)
 	return now_ns + (shard_seed >> 24) + 1;
 }
 
-static inline uint64_t shard_clock_local(const struct shard *s, uint64_t told_ns)
+static inline uint64_t shard_clock_local(const struct shard *s, uint64_t client_ns)
 {
 	uint64_t zero = shard_clock(s->opt.shard_seed, 0);
-	return told_ns > zero ? told_ns - zero : 0;
+	return client_ns > zero ? client_ns - zero : 0;
 }
 
 static inline void shard_count(struct shard *s, enum wire_stat id)

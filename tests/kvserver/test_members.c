@@ -775,7 +775,7 @@ static void dns_keeps_the_names_it_heard(void **state)
 /* ---- what clients are told ---- */
 
 static _Atomic int view_rc;
-static _Atomic unsigned views_offered, views_taken, untold;
+static _Atomic unsigned views_offered, views_taken, unannounced;
 
 static int on_view(void *arg, const struct kv_view *view)
 {
@@ -790,7 +790,7 @@ static void on_line(void *arg, enum kv_log_level level, const char *line)
 {
 	(void)arg;
 	(void)level;
-	untold += strstr(line, " | event=view_untold epoch=") && strstr(line, "reason=\"no memory");
+	unannounced += strstr(line, " | event=view_untold epoch=") && strstr(line, "reason=\"no memory");
 }
 
 static bool within(const _Atomic unsigned *n, unsigned at_least)
@@ -814,12 +814,12 @@ static void a_view_that_cannot_be_told_is_told_later(void **state)
 	view_rc = -KV_ENOMEM;
 	assert_int_equal(membership_start(&options, &m, NULL), 0);
 	assert_true(within(&views_offered, 3));
-	assert_int_equal(untold, 1);
+	assert_int_equal(unannounced, 1);
 	assert_int_equal(views_taken, 0);
 	view_rc = 0;
 	assert_true(within(&views_taken, 1));
 	membership_stop(&m);
-	assert_int_equal(untold, 1);
+	assert_int_equal(unannounced, 1);
 }
 
 /* A view that has this server at an address where it does not listen: that is said, once for the same addresses. */

@@ -170,7 +170,7 @@ static void lost_sessions_are_looked_for_together(void **state)
 		sem_post(&control.go);
 		assert_int_equal(refused, 0);
 		sem_wait(&control.reached); /* behind what the shard asked for */
-		assert_false(atomic_load(&control.server->clients.lost_told));
+		assert_false(atomic_load(&control.server->clients.lost_reported));
 	}
 	kvs_server_destroy(&control.server);
 	sem_destroy(&control.reached);
