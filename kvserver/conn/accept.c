@@ -14,9 +14,9 @@
 #include <poll.h>
 #include <sys/resource.h>
 
-#include "kvserver/conn/accept.h"
+#include "kvserver/conn/clients.h"
 #include "kvserver/conn/conn.h"
-#include "kvserver/conn/reader.h"
+#include "kvserver/conn/private.h"
 
 #define SILENCE_NS    100000000ull   /* with all places taken, a silent connection is cut after this time ... */
 #define PATIENCE_NS   500000000ull   /* ... and, when all of them talk, a slow one after this time */

@@ -15,7 +15,7 @@
 
 #include <stdlib.h>
 
-#include "kvserver/shard/ending.h"
+#include "kvserver/shard/attachment.h"
 #include "kvserver/shard/region.h"
 
 #define CALL_AGAIN_NS 1000000ull /* after a shard's queue was full */

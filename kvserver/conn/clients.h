@@ -75,4 +75,10 @@ struct clients {
 /* log_allowed -- whether one more line about strangers may be logged: they cannot fill the log. */
 bool log_allowed(struct kvs_server *server);
 
+/* accept_await -- accept connections until the listening socket is shut down. Parks. */
+void accept_await(struct kvs_server *server);
+
+/* handshakes_allowed -- the maximum at a time, by the limit of open files. Any thread. */
+unsigned handshakes_allowed(void);
+
 #endif

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "kvserver/conn/conn.h"
-#include "kvserver/conn/further.h"
+#include "kvserver/conn/private.h"
 #include "kvserver/shard/session.h"
 
 enum { FAILURES_MAX = 5, PLACES_MIN = 16, GENERATIONS = 1 << (32 - SESSION_INDEX_BITS) };

@@ -11,7 +11,7 @@
  * PRIOR_HURRY_NS the shards cut the client's old connections, where the provider can do so for one peer alone. A
  * connection may have CONN_ENDING_MAX lingering attachments and CONN_HELLOS_RATE HELLOs per second; beyond that its
  * HELLO waits. After ENDING_NS the client is told to connect anew. */
-#include "kvserver/conn/hello.h"
+#include "kvserver/conn/private.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -10,17 +10,15 @@
  * waiting reader does not notice. The heartbeats do, and stop the attachment on the shards (attachment_stop_await).
  * Then the quarantine budget ends the transfers, and with them the wait. Every other wait of the reader checks
  * conn_over. */
-#include "kvserver/conn/reader.h"
+#include "kvserver/conn/private.h"
 
 #include <poll.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "kvserver/conn/conn.h"
-#include "kvserver/conn/hello.h"
-#include "kvserver/conn/further.h"
 #include "kvserver/conn/view.h"
-#include "kvserver/shard/ending.h"
+#include "kvserver/shard/attachment.h"
 
 enum { DRAIN_MS_MAX = 86400000 /* of a drain requested by a client */ };
 

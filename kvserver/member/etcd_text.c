@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvserver/member/base64.h"
+#include "kvserver/member/private.h"
 #include "kvserver/member/text.h"
 
 enum { KEY_MAX = 512, KEY_TEXT_MAX = KEY_MAX * 2, VALUE_MAX = 1024, VALUE_TEXT_MAX = VALUE_MAX * 2 };

@@ -20,8 +20,7 @@
 #include <unistd.h>
 
 #include "kvserver/member/guard.h"
-#include "kvserver/member/own.h"
-#include "kvserver/member/ping.h"
+#include "kvserver/member/private.h"
 #include "kvserver/member/saved.h"
 #include "kvserver/member/web.h"
 

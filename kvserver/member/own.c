@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* own.c -- see own.h. A server that listens on all addresses owns the machine's present ones: IPv4 on 0.0.0.0, both
- * families on [::]. */
-#include "kvserver/member/own.h"
+/* own.c -- the addresses of this server. A server that listens on all addresses owns the machine's present ones: IPv4
+ * on 0.0.0.0, both families on [::]. */
+#include "kvserver/member/private.h"
 
 #include <netinet/in.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ping.c -- see ping.h. A member answers when its control port accepts a connection within CONNECT_MS, at any of its
- * addresses (also a stopped process, through its kernel). A member that cannot be asked for lack of descriptors counts
- * as present. CONNECTS at a time, so a thousand members take a minute at most, on a thread of its own: membership.c
- * must renew leases. Thread and caller hold a reference each. */
-#include "kvserver/member/ping.h"
+/* ping.c -- checks whether members answer. A member answers when its control port accepts a connection within
+ * CONNECT_MS, at any of its addresses (also a stopped process, through its kernel). A member that cannot be asked for
+ * lack of descriptors counts as present. CONNECTS at a time, so a thousand members take a minute at most, on a thread
+ * of its own: membership.c must renew leases. Thread and caller hold a reference each. */
+#include "kvserver/member/private.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -8,7 +8,7 @@
  *
  * A further session may cancel its own requests, the connection's own session all. A GET of the same frame may be in a
  * pack (pack.c), neither answered nor in flight, so the pack is closed first. */
-#include "kvserver/ops/cancel.h"
+#include "kvserver/ops/private.h"
 
 #include "kvserver/ops/pack.h"
 #include "kvserver/shard/reply.h"

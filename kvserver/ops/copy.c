@@ -5,7 +5,7 @@
  * caches: the block's lines are in none, and are not read soon. Ordinary stores read each line first, which costs a
  * tenth more of both processors' time per PUT. Only the copy is summed, whatever a client does to its landing area.
  * Small values stay in the cache. */
-#include "kvserver/ops/copy.h"
+#include "kvserver/ops/private.h"
 
 #include <string.h>
 #ifdef __SSE2__

@@ -11,7 +11,7 @@
  * writes, a value of one chunk is written without an immediate, and the reply follows (get_push). Else the answer is
  * sent when posting is final, with the number of immediates. The block stays referenced until the last write completed.
  * A range too large for its destination moves nothing: TOOBIG with length and generation. */
-#include "kvserver/ops/get.h"
+#include "kvserver/ops/private.h"
 
 #include "kvserver/ops/work.h"
 #include "kvserver/shard/reply.h"

@@ -6,11 +6,8 @@
 
 #include <stdlib.h>
 
-#include "kvserver/ops/cancel.h"
-#include "kvserver/ops/get.h"
-#include "kvserver/ops/put.h"
+#include "kvserver/ops/private.h"
 #include "kvserver/ops/put_memory.h"
-#include "kvserver/ops/small.h"
 #include "kvserver/ops/stage.h"
 #include "kvserver/ops/work.h"
 #include "kvserver/shard/request.h"

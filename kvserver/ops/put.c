@@ -13,7 +13,7 @@
  *
  * A range is answered when its bytes have arrived (the client's source is free then); the last one when the value is
  * whole, checked and committed. After a stage ended, its ranges get its status, or STALE if that is unknown. */
-#include "kvserver/ops/put.h"
+#include "kvserver/ops/private.h"
 
 #include "kvserver/ops/put_commit.h"
 #include "kvserver/ops/put_memory.h"

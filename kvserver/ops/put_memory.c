@@ -13,7 +13,7 @@
 
 #include <errno.h>
 
-#include "kvserver/ops/copy.h"
+#include "kvserver/ops/private.h"
 #include "kvserver/ops/put_commit.h"
 #include "kvserver/ops/stage.h"
 #include "kvserver/ops/work.h"

@@ -5,7 +5,7 @@
  * is no hit. A DELETE is remembered (store/tombs.h), even of an unknown key, since a copy of the value may be on its
  * way; so is a TOUCH that shortens a life, or asks for it (WIRE_TOUCH_MARK). Requests for such a key learn that it was
  * deleted. */
-#include "kvserver/ops/small.h"
+#include "kvserver/ops/private.h"
 
 #include "kvserver/shard/reply.h"
 #include "kvserver/shard/stat.h"

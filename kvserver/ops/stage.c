@@ -14,7 +14,7 @@
  * end kills a stage. Its memory stays (GONE, quarantined) while transfers into it hold references. */
 #include "kvserver/ops/stage.h"
 
-#include "kvserver/ops/copy.h"
+#include "kvserver/ops/private.h"
 #include "kvserver/ops/put_commit.h"
 #include "kvserver/ops/work.h"
 #include "kvserver/shard/request.h"

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "host/host.h"
-#include "kvserver/server/client_limit.h"
+#include "kvserver/server/private.h"
 #include "kvserver/server/server.h"
 
 enum { CLUSTER_SHARE = 8 /* with few places, one in this many is for CLUSTER_PLACES */ };

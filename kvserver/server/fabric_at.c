@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kvserver/server/sockaddr.h"
+#include "kvserver/server/private.h"
 
 enum { CANDIDATES_MAX = 16 };
 

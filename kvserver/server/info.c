@@ -3,9 +3,8 @@
 #include <stdio.h>
 
 #include "host/host.h"
-#include "kvserver/server/listen.h"
+#include "kvserver/server/private.h"
 #include "kvserver/server/server.h"
-#include "kvserver/server/sockaddr.h"
 
 uint16_t kvs_server_port(const struct kvs_server *s)
 {

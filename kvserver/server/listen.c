@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* listen.c -- the address that a server listens on, and the keys and certificates for its clients. */
-#include "kvserver/server/listen.h"
+#include "kvserver/server/private.h"
 
 #include <stdio.h>
 

@@ -4,8 +4,6 @@
  * Each loop gets a posted call, and answers by running it. A sleeping loop wakes for it, so an idle server is not dead.
  * The last question must be answered by the next check; a loop that owes an answer is not asked again. Watchdog and
  * /healthz have a struct liveness each. */
-#include "kvserver/server/liveness.h"
-
 #include <stdio.h>
 
 #include "kvserver/server/server.h"

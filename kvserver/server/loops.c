@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loops.c -- the loops of a server, their coroutines, and their threads. */
-#include "kvserver/server/loops.h"
+#include "kvserver/server/private.h"
 
 #include <stdio.h>
 

@@ -10,13 +10,8 @@
 #include <unistd.h>
 
 #include "host/host.h"
-#include "kvserver/conn/accept.h"
-#include "kvserver/server/start_stop.h"
-#include "kvserver/server/listen.h"
-#include "kvserver/server/loops.h"
-#include "kvserver/server/settings.h"
-#include "kvserver/server/shards.h"
-#include "kvserver/server/state.h"
+#include "kvserver/conn/clients.h"
+#include "kvserver/server/private.h"
 #include "kvserver/conn/view.h"
 
 enum {

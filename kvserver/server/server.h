@@ -15,7 +15,6 @@
 #include "kvserver/kvserver.h"
 #include "kvserver/server/fabric_at.h"
 #include "kvserver/server/key_reload.h"
-#include "kvserver/server/liveness.h"
 #include "kvserver/shard/loopcall.h"
 #include "kvserver/shard/shard.h"
 #include "loop/loop.h"
@@ -59,6 +58,13 @@ struct keys {
 struct threads {
 	pthread_t thread[KV_SHARDS_MAX + 1];
 	unsigned count;
+};
+
+/* The questions to the loops. The asking thread sets a flag, the loop clears it. */
+struct liveness {
+	_Atomic bool asked[KV_SHARDS_MAX + 1]; /* of the control loop, then of the shards */
+	uint64_t asked_ns[KV_SHARDS_MAX + 1];  /* the asking thread's */
+	unsigned owes;                         /* the first loop that owed an answer; likewise */
 };
 
 struct kvs_server {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* settings.c -- the options of a server: fill in defaults, and refuse impossible values. */
-#include "kvserver/server/settings.h"
+#include "kvserver/server/private.h"
 
 #include "host/host.h"
 #include "kvserver/server/server.h"

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shards.c -- makes the shards of a server, with their options, and receives their requests for new attachments. */
-#include "kvserver/server/shards.h"
+#include "kvserver/server/private.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "kvserver/conn/conn.h"
-#include "kvserver/server/client_limit.h"
 #include "kvserver/server/server.h"
 #include "kvserver/ops/ops.h"
 

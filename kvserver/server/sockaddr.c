@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sockaddr.c -- ports and wildcards of IPv4 and IPv6 socket addresses. Pure functions over copies: no aliasing of the
  * storage. */
-#include "kvserver/server/sockaddr.h"
+#include "kvserver/server/private.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

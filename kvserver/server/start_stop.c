@@ -11,13 +11,11 @@
  *   5. the last connections end.
  *
  * A failed start uses the same way out. So there is one shutdown, and every run exercises it. */
-#include "kvserver/server/start_stop.h"
+#include "kvserver/server/private.h"
 
-#include "kvserver/conn/accept.h"
+#include "kvserver/conn/clients.h"
 #include "kvserver/conn/conn.h"
 #include "kvserver/server/server.h"
-#include "kvserver/server/sockaddr.h"
-#include "kvserver/server/state.h"
 
 #define DRAIN_MIN_NS 50000000ull   /* even without a wait: for answers on their way */
 #define CUT_NS       2000000000ull /* for cut connections to end */

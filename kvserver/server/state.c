@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* state.c -- a server's state, read or awaited by any thread, and the error that stopped it. `lock` covers state, error
  * and addr only; no loop waits for it longer than a copy takes. */
-#include "kvserver/server/state.h"
+#include "kvserver/server/private.h"
 
 #include "kvserver/server/server.h"
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "kvserver/shard/loopcall.h"
-#include "kvserver/shard/report.h"
+#include "kvserver/shard/private.h"
 
 /* ---- open ---- */
 

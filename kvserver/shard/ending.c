@@ -4,7 +4,7 @@
  * A request without posted operations ends at once. Posted transfers keep request, block and peer until the engine
  * reports their end (the blocks count as quarantined). Operations release an attachment's other resources (struct
  * shard_ops). */
-#include "kvserver/shard/ending.h"
+#include "kvserver/shard/attachment.h"
 
 #include "kvserver/shard/reply.h"
 #include "kvserver/shard/request.h"

@@ -7,7 +7,7 @@
  * is counted and dropped. A link uses one credit per unanswered request (active) and per reply waiting for a send
  * buffer (held); its session one per unanswered request. Requests beyond either are answered BUSY, except CANCEL, which
  * frees credits. A SESSION record names the session of the next requests. */
-#include "kvserver/shard/frame.h"
+#include "kvserver/shard/private.h"
 
 #include "kvserver/shard/reply.h"
 

@@ -5,7 +5,7 @@
  * dead peer is fenced only if they exceed the budget (a quarter of the memory, or 32 attachments), because a fence
  * costs every client a reconnect; on shm after a short time, because they block all live clients
  * (te_info.death_stalls). */
-#include "kvserver/shard/quarantine.h"
+#include "kvserver/shard/private.h"
 
 #include "kvserver/shard/request.h"
 

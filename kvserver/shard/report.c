@@ -2,7 +2,7 @@
 /* report.c -- a shard's reports to the control loop: nothing is in flight any more, its peers are void, clients must
  * begin anew. The last two call functions of the control loop (struct shard_options), which may fail for the moment;
  * the tick repeats them. */
-#include "kvserver/shard/report.h"
+#include "kvserver/shard/private.h"
 
 #include "kvserver/shard/loopcall.h"
 #include "kvserver/shard/shard.h"

@@ -13,13 +13,11 @@
 #include <sys/mman.h>
 
 #include "host/host.h"
-#include "kvserver/shard/frame.h"
+#include "kvserver/shard/private.h"
 #include "kvserver/shard/loopcall.h"
-#include "kvserver/shard/quarantine.h"
 #include "kvserver/shard/region.h"
 #include "kvserver/shard/reply.h"
 #include "kvserver/shard/request.h"
-#include "kvserver/shard/report.h"
 
 /* ---- events of the engine ---- */
 

@@ -33,6 +33,7 @@ enum {
 #define SHARD_STALL_NS      300000000ull    /* until they are fenced where they block all others */
 
 struct call;
+struct request;
 struct link;
 struct session;
 struct shard_attachment;

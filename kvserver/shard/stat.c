@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "kvserver/shard/quarantine.h"
+#include "kvserver/shard/private.h"
 #include "kvserver/shard/shard.h"
 
 static void store_stats(const struct store *st, uint64_t *out)

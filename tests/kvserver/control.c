@@ -5,7 +5,6 @@
 #include <netinet/in.h>
 
 #include "kvserver/server/server.h"
-#include "kvserver/shard/ending.h"
 #include "kvserver/shard/attachment.h"
 #include "kvserver/shard/stat.h"
 

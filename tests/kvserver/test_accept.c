@@ -10,7 +10,7 @@
 
 #include "bootstrap/context.h"
 #include "host/host.h"
-#include "kvserver/server/client_limit.h"
+#include "kvserver/server/private.h"
 #include "kvserver/server/server.h"
 
 static void full_body(void)

@@ -10,12 +10,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "kvserver/member/base64.h"
+#include "kvserver/member/private.h"
 #include "kvserver/member/etcd_text.h"
 #include "kvserver/member/guard.h"
 #include "kvserver/member/membership.h"
-#include "kvserver/member/own.h"
-#include "kvserver/member/ping.h"
 #include "kvserver/member/text.h"
 
 /* ---- text ---- */
