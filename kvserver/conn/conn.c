@@ -73,20 +73,20 @@ static uint64_t quiet_ms(const struct conn *c)
 static uint64_t quiet_end(const struct conn *c)
 {
 	uint64_t now_ns = loop_now(loop_of(c));
-	uint64_t end_ns = now_ns + KV_MIN(quiet_ms(c), c->quiet_ms) * 1000000;
+	uint64_t end_ns = now_ns + KV_MIN(quiet_ms(c), c->beats.quiet_ms) * 1000000;
 	return KV_MAX(end_ns - end_ns % TOGETHER_NS, now_ns + beat_ns(c));
 }
 
 static void beat_by(struct conn *c, uint64_t due_ns)
 {
-	loop_timer_cancel(loop_of(c), &c->timer);
-	c->due_ns = due_ns;
-	loop_timer_arm(loop_of(c), &c->timer, due_ns);
+	loop_timer_cancel(loop_of(c), &c->beats.timer);
+	c->beats.due_ns = due_ns;
+	loop_timer_arm(loop_of(c), &c->beats.timer, due_ns);
 }
 
 static void beat_sooner(struct conn *c, uint64_t due_ns)
 {
-	if (c->serving && !c->beating && due_ns < c->due_ns)
+	if (c->beats.on && !c->beats.sending && due_ns < c->beats.due_ns)
 		beat_by(c, due_ns);
 }
 
@@ -103,12 +103,13 @@ static bool view_news(struct conn *c, struct wire_ctrl_msg *m)
 /* A heartbeat with the view's news in the same write: thousands of clients hear of a change almost for free. */
 static int beat_await(struct conn *c)
 {
-	struct wire_ctrl_msg beat = {.type = WIRE_CTRL_HEARTBEAT,
-				     .heartbeat = {.sequence = ++c->beats, .shards = (uint16_t)c->server->opt.shards}};
+	struct wire_ctrl_msg beat = {
+		.type = WIRE_CTRL_HEARTBEAT,
+		.heartbeat = {.sequence = ++c->beats.count, .shards = (uint16_t)c->server->opt.shards}};
 	uint64_t deadline_ns = loop_now(loop_of(c)) + USER_TIMEOUT_MS * 1000000ull;
 	struct wire_ctrl_msg m;
 	bool told = view_news(c, &m);
-	c->quiet_ms = beat.heartbeat.quiet_ms = quiet_ms(c);
+	c->beats.quiet_ms = beat.heartbeat.quiet_ms = quiet_ms(c);
 	beat.heartbeat.clock_ns = shard_clock(c->server->shard_seed, loop_now(loop_of(c)));
 	for (unsigned i = 0; i < c->server->opt.shards; i++)
 		beat.heartbeat.turns[i] = loop_turns(c->server->shard_loop[i]);
@@ -190,7 +191,7 @@ static void beat_run(void *arg)
 {
 	struct conn *c = arg;
 	bool failed = false;
-	c->beater = co_self();
+	c->beats.co = co_self();
 	do
 		failed = !c->closing && say_await(c) != 0;
 	while (!failed && !c->closing && news(c));
@@ -199,8 +200,8 @@ static void beat_run(void *arg)
 		boot_shutdown(c->boot); /* the reader ends */
 	if (conn_over(c) && c->now && c->now->pending)
 		attachment_stop_await(c->now);
-	c->beater = NULL;
-	c->beating = false;
+	c->beats.co = NULL;
+	c->beats.sending = false;
 	if (conn_over(c)) {
 		co_wake(c->reader);
 		return;
@@ -211,30 +212,30 @@ static void beat_run(void *arg)
 /* Send the due message now, unless a coroutine is sending already. */
 static void beat_now(struct conn *c)
 {
-	if (c->beating)
+	if (c->beats.sending)
 		return;
-	loop_timer_cancel(loop_of(c), &c->timer);
-	c->beating = true;
+	loop_timer_cancel(loop_of(c), &c->beats.timer);
+	c->beats.sending = true;
 	if (co_spawn(loop_of(c), beat_run, c, "heartbeat") == 0)
 		return;
-	c->beating = false;
-	loop_timer_arm(loop_of(c), &c->timer, loop_now(loop_of(c)) + BEAT_AGAIN_NS);
+	c->beats.sending = false;
+	loop_timer_arm(loop_of(c), &c->beats.timer, loop_now(loop_of(c)) + BEAT_AGAIN_NS);
 }
 
 /* A beat is due. If the loop is late for it, all its clients wait that long. */
 static void beat_due(struct loop_timer *t)
 {
-	struct conn *c = KV_CONTAINER(t, struct conn, timer);
-	control_max(c->server, WIRE_STAT_HEARTBEAT_LATE_MAX_NS, loop_now(loop_of(c)) - c->due_ns);
+	struct conn *c = KV_CONTAINER(t, struct conn, beats.timer);
+	control_max(c->server, WIRE_STAT_HEARTBEAT_LATE_MAX_NS, loop_now(loop_of(c)) - c->beats.due_ns);
 	beat_now(c);
 }
 
 void conn_beats_begin(struct conn *c)
 {
-	if (c->serving)
+	if (c->beats.on)
 		return;
-	c->due_ns = loop_now(loop_of(c));
-	c->serving = true;
+	c->beats.due_ns = loop_now(loop_of(c));
+	c->beats.on = true;
 	beat_now(c);
 }
 
@@ -248,10 +249,10 @@ void conn_busy(struct conn *c, bool busy)
 int conn_answer_await(struct conn *c)
 {
 	int rc;
-	if (!c->serving || c->beating) /* the message being sent is enough */
+	if (!c->beats.on || c->beats.sending) /* the message being sent is enough */
 		return 0;
 	rc = beat_await(c);
-	if (!c->beating)
+	if (!c->beats.sending)
 		beat_by(c, quiet_end(c));
 	return rc;
 }
@@ -269,8 +270,8 @@ void conns_news(struct kvs_server *s)
 void conn_welcomed(struct conn *c)
 {
 	c->welcome = true;
-	c->quiet_ms = 0; /* heartbeat_ms applies again, until a heartbeat announces another time */
-	if (!c->serving)
+	c->beats.quiet_ms = 0; /* heartbeat_ms applies again, until a heartbeat announces another time */
+	if (!c->beats.on)
 		conn_beats_begin(c);
 	else if (news(c))
 		beat_now(c);
@@ -278,16 +279,16 @@ void conn_welcomed(struct conn *c)
 
 void conn_beats_init(struct conn *c)
 {
-	c->timer.fire = beat_due;
+	c->beats.timer.fire = beat_due;
 }
 
 void conn_beats_end_await(struct conn *c)
 {
-	c->serving = false;
-	loop_timer_cancel(loop_of(c), &c->timer);
-	while (c->beating) {
-		if (c->beater)
-			co_wake(c->beater);
+	c->beats.on = false;
+	loop_timer_cancel(loop_of(c), &c->beats.timer);
+	while (c->beats.sending) {
+		if (c->beats.co)
+			co_wake(c->beats.co);
 		co_park_await(KV_NEVER);
 	}
 }
@@ -310,8 +311,8 @@ void conn_retire_await(struct conn *c)
 	struct attachment *a = c->now;
 	c->now = NULL;
 	c->welcome = false;
-	if (c->beater)
-		co_wake(c->beater); /* it may wait for this */
+	if (c->beats.co)
+		co_wake(c->beats.co); /* it may wait for this */
 	if (!a)
 		return;
 	further_fini(a);
@@ -340,9 +341,9 @@ void conn_cut(struct conn *c)
 		io_shutdown(loop_of(c), c->fd);
 	if (!c->boot && c->talking && c->reader)
 		co_wake(c->reader); /* it may wait for its turn to compute */
-	if (c->beater)
-		co_wake(c->beater); /* it may be giving the client time */
-	if (c->serving)
+	if (c->beats.co)
+		co_wake(c->beats.co); /* it may be giving the client time */
+	if (c->beats.on)
 		beat_now(c); /* the reader may wait for the shards, or for an attachment's end */
 }
 
@@ -356,7 +357,7 @@ void conns_goodbye(struct kvs_server *s)
 {
 	KV_LIST_EACH (n, &s->clients.conns) {
 		struct conn *c = KV_LIST_ENTRY(n, struct conn, node);
-		if (c->serving && !c->closing)
+		if (c->beats.on && !c->closing)
 			beat_now(c);
 	}
 }

@@ -18,37 +18,44 @@ struct conn_failures {
 	uint64_t last_ns;
 };
 
+/* Heartbeats and other unrequested messages (conn.c). */
+struct beats {
+	bool on;                 /* they have begun */
+	bool sending;            /* a coroutine sends one ... */
+	struct co *co;           /* ... this one, once it runs */
+	struct loop_timer timer; /* the next one, while none is sent */
+	uint64_t due_ns, count;
+	uint64_t quiet_ms; /* announced by the last one: the next one is due by then */
+};
+
 struct conn {
-	struct kv_list node, knock; /* knock: of server.knocking, while it has no attachment */
+	struct kv_list node, knock; /* knock: of strangers.knocking, while it has no attachment */
 	struct kvs_server *server;
 	int fd; /* until the TLS handshake is over; then -1 */
 	struct sockaddr_storage peer;
 	uint64_t source; /* kv_sockaddr_source of the peer: shared by connections of one address */
+	uint64_t accepted_ns;
 	struct boot_conn *boot;
 	struct co *reader;
-	bool beating, closing, admitted; /* beating: a coroutine sends for it. admitted: it counts as a client */
-	bool busy;                       /* the reader works on a message, and would not see a question */
-	bool serving;                    /* beats have begun */
-	bool knocking;                   /* it has a stranger's place */
-	bool talking;                    /* its first bytes have arrived */
-	bool cut;                        /* to make room for others */
-	bool lost;                       /* a beat could not be sent */
-	bool goodbye_sent;               /* of the server's end */
-	bool parting;                    /* its client said goodbye */
-	bool drain_asked;                /* its client asked for the drain, and gets the result */
-	bool view_asked;                 /* its client asked for the view, and hears of changes */
-	uint64_t view_announced;         /* the last view number announced to it */
-	uint64_t accepted_ns;
-	struct attachment *now; /* in use; NULL: none yet, or the next one is being made */
-	bool welcome;           /* ... and its client knows it: news may be sent */
-	uint32_t attachments;   /* number so far */
-	unsigned ending;        /* ending attachments, each in a coroutine of its own */
+	struct beats beats;
+	bool knocking;           /* it has a stranger's place */
+	bool talking;            /* its first bytes have arrived */
+	bool cut;                /* to make room for others */
+	bool admitted;           /* it counts as a client */
+	bool busy;               /* the reader works on a message, and would not see a question */
+	bool closing;            /* it ends */
+	bool lost;               /* a beat could not be sent */
+	bool goodbye_sent;       /* of the server's end */
+	bool parting;            /* its client said goodbye */
+	bool drain_asked;        /* its client asked for the drain, and gets the result */
+	bool view_asked;         /* its client asked for the view, and hears of changes */
+	uint64_t view_announced; /* the last view number announced to it */
+	struct attachment *now;  /* in use; NULL: none yet, or the next one is being made */
+	bool welcome;            /* ... and its client knows it: news may be sent */
+	uint32_t attachments;    /* number so far */
+	unsigned ending;         /* ending attachments, each in a coroutine of its own */
 	struct bucket hellos;
 	struct conn_failures failures;
-	struct co *beater;       /* the coroutine, once it runs */
-	struct loop_timer timer; /* the next beat, while not beating */
-	uint64_t due_ns, beats;
-	uint64_t quiet_ms; /* announced by the last beat: the next one is due by then */
 };
 
 /* conn_send_await -- send a message within HANDSHAKE_NS. 0, or a code of boot_send_await. conn_name -- write the

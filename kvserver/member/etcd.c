@@ -45,6 +45,40 @@ enum {
 
 enum doing { NOTHING, AUTH, GRANT, PUT, KEEPALIVE, RANGE, MARK, REVOKE };
 
+/* etcd's authentication. */
+struct login {
+	char token[TOKEN_MAX];
+	unsigned lost;     /* tokens refused in a row */
+	bool off;          /* etcd has no authentication */
+	uint64_t retry_ns; /* no question that needs a token before this time */
+};
+
+/* This server's key and its lease. */
+struct registration {
+	struct kv_member self;
+	char lease[ETCD_LEASE_MAX]; /* "": none */
+	uint64_t up_ns;             /* joining until then */
+	bool away;                  /* others may have a view without this server */
+	uint64_t keepalive_ns, retry_ns, put_revision;
+	bool put_done, put_stale, foreign; /* put_stale: the value being put has changed */
+	bool logged;                       /* a failure */
+	bool left;
+};
+
+/* The members, and the mark of this etcd. */
+struct reading {
+	struct kv_view known;
+	uint64_t number;              /* of this source: from the cluster, the prefix and the mark */
+	char mark[ETCD_MARK_LEN + 1]; /* "": etcd has none */
+	char mark_new[ETCD_MARK_LEN + 1];
+	bool mark_wanted;       /* none was found, and the new one is to be put */
+	uint64_t mark_retry_ns; /* not before: it was refused, or done */
+	uint64_t revision, reread_ns, retry_ns;
+	uint64_t watch_ns;                    /* its start */
+	unsigned watches_lost;                /* in a row, each short */
+	bool listed, strange_logged, changed; /* listed: `known` matches etcd, and a watch may follow */
+};
+
 struct source {
 	struct source_setup setup;
 	char url[ENDPOINTS_MAX][URL_MAX], prefix[PREFIX_MAX];
@@ -52,29 +86,9 @@ struct source {
 	enum doing doing;
 	struct web_call *call, *watch;
 	uint64_t sent_ns, retry_ns;
-	uint64_t login_retry_ns; /* no question that needs a token before this time */
-	char token[TOKEN_MAX];
-	unsigned tokens_lost; /* in a row */
-	bool auth_off;        /* etcd has no authentication */
-	/* registering */
-	struct kv_member self;
-	char lease[ETCD_LEASE_MAX]; /* "": none */
-	uint64_t up_ns;             /* joining until then */
-	bool away;                  /* others may have a view without this server */
-	uint64_t keepalive_ns, register_retry_ns, put_revision;
-	bool put_done, put_stale, foreign, register_logged; /* put_stale: the value being put has changed */
-	/* reading */
-	struct kv_view known;
-	uint64_t number;              /* of this source: from the cluster, the prefix and the mark */
-	char mark[ETCD_MARK_LEN + 1]; /* "": etcd has none */
-	char mark_new[ETCD_MARK_LEN + 1];
-	bool mark_wanted;       /* none was found, and the new one is to be put */
-	uint64_t mark_retry_ns; /* not before: it was refused, or done */
-	uint64_t revision, reread_ns, read_retry_ns;
-	uint64_t watch_ns;                    /* its start */
-	unsigned watches_lost;                /* in a row, each short */
-	bool listed, strange_logged, changed; /* listed: `known` matches etcd, and a watch may follow */
-	bool left;
+	struct login login;
+	struct registration own;
+	struct reading read;
 };
 
 /* ---- the option ---- */
@@ -148,9 +162,9 @@ static int etcd_open(const struct source_setup *setup, struct source **out)
 	if (!s)
 		return -KV_ENOMEM;
 	s->setup = *setup;
-	s->self = setup->self;
-	s->self.state = KV_MEMBER_JOINING;
-	s->up_ns = kv_now() + setup->joining_ns / setup->pace;
+	s->own.self = setup->self;
+	s->own.self.state = KV_MEMBER_JOINING;
+	s->own.up_ns = kv_now() + setup->joining_ns / setup->pace;
 	spec_parse(setup->spec, s, NULL);
 	*out = s;
 	return 0;
@@ -161,8 +175,8 @@ static void etcd_close(struct source **source)
 	struct source *s = *source;
 	web_cancel(&s->call);
 	web_cancel(&s->watch);
-	kv_view_fini(&s->known);
-	explicit_bzero(s->token, sizeof(s->token));
+	kv_view_fini(&s->read.known);
+	explicit_bzero(s->login.token, sizeof(s->login.token));
 	free(s);
 	*source = NULL;
 }
@@ -184,7 +198,7 @@ static uint64_t limit_ns(const struct source *s)
 static void watch_drop(struct source *s)
 {
 	web_cancel(&s->watch);
-	s->listed = false;
+	s->read.listed = false;
 }
 
 /* This endpoint is unusable now. */
@@ -204,23 +218,23 @@ static void endpoint_fail(struct source *s, const char *why)
 /* After a refused renewal, the next one must still be in time. */
 static void renew_later(struct source *s)
 {
-	s->keepalive_ns = kv_now() + KV_MIN(REFUSED_NS / s->setup.pace, s->setup.lease_ns / 8);
+	s->own.keepalive_ns = kv_now() + KV_MIN(REFUSED_NS / s->setup.pace, s->setup.lease_ns / 8);
 }
 
 /* The next range shows the outcome: ours, or that of a faster server. */
 static void mark_done(struct source *s)
 {
-	s->mark_wanted = false;
-	s->mark_retry_ns = kv_now() + REREAD_NS / 2 / s->setup.pace;
+	s->read.mark_wanted = false;
+	s->read.mark_retry_ns = kv_now() + REREAD_NS / 2 / s->setup.pace;
 }
 
 /* Whether others know this server. A first registration is no return. */
 static void away(struct source *s, bool lost)
 {
 	const struct source_sink *sink = s->setup.sink;
-	if (sink->away && lost != s->away && (!lost || s->put_revision != 0))
+	if (sink->away && lost != s->own.away && (!lost || s->own.put_revision != 0))
 		sink->away(sink->arg, lost);
-	s->away = lost && s->put_revision != 0;
+	s->own.away = lost && s->own.put_revision != 0;
 }
 
 /* etcd has answered with a refusal. */
@@ -228,14 +242,14 @@ static void refused(struct source *s, enum doing doing, const char *why)
 {
 	uint64_t again = kv_now() + REFUSED_NS / s->setup.pace;
 	if (doing == AUTH && strstr(why, "authentication is not enabled")) {
-		s->auth_off = true;
+		s->login.off = true;
 		return;
 	}
 	if (doing == AUTH || doing == RANGE) {
 		trouble(s, doing == AUTH ? "the user is refused" : "members cannot be read", why);
 		if (doing == AUTH)
-			s->login_retry_ns = again;
-		s->read_retry_ns = again;
+			s->login.retry_ns = again;
+		s->read.retry_ns = again;
 		return;
 	}
 	if (doing == MARK) {
@@ -245,17 +259,17 @@ static void refused(struct source *s, enum doing doing, const char *why)
 	}
 	if (doing == PUT && strstr(why, "lease not found")) {
 		away(s, true);
-		s->lease[0] = '\0';
+		s->own.lease[0] = '\0';
 		return;
 	}
 	if (doing == KEEPALIVE)
 		renew_later(s);
 	else
-		s->register_retry_ns = again;
-	if (!s->register_logged)
+		s->own.retry_ns = again;
+	if (!s->own.logged)
 		kv_event(s->setup.log, KV_LOG_WARN, KV_EVENT("register_failed", KV_FIELD("reason", why)),
 			 "--members etcd: this server cannot be registered: %s; it keeps serving, and retries", why);
-	s->register_logged = true;
+	s->own.logged = true;
 }
 
 static void token_lost(struct source *s, enum doing doing, const char *why)
@@ -263,61 +277,61 @@ static void token_lost(struct source *s, enum doing doing, const char *why)
 	uint64_t again = kv_now() + REFUSED_NS / s->setup.pace;
 	if (doing == KEEPALIVE) /* an etcd that requires a token for renewals */
 		renew_later(s);
-	if (s->setup.user && s->tokens_lost++ == 0) {
+	if (s->setup.user && s->login.lost++ == 0) {
 		kv_debug(s->setup.log, "--members etcd: %s: requesting another token", why);
-		s->token[0] = '\0';
-		s->auth_off = false;
+		s->login.token[0] = '\0';
+		s->login.off = false;
 		return;
 	}
-	s->token[0] = '\0';
+	s->login.token[0] = '\0';
 	trouble(s, s->setup.user ? "the token is refused" : "it requires --members-user and --members-password-file",
 		why);
-	s->login_retry_ns = again;
+	s->login.retry_ns = again;
 }
 
 /* ---- members ---- */
 
 static void strange_key(struct source *s, const json_t *kv)
 {
-	if (!s->strange_logged)
+	if (!s->read.strange_logged)
 		kv_event(s->setup.log, KV_LOG_WARN,
 			 KV_EVENT("member_ignored", KV_FIELD("prefix", s->prefix),
 				  KV_FIELD("key", text_string(kv, "key"))),
 			 "--members etcd: a key below %s (base64: %.100s) is not a member, and is ignored", s->prefix,
 			 text_string(kv, "key"));
-	s->strange_logged = true;
+	s->read.strange_logged = true;
 }
 
 /* Check for our own key in data read after our put. */
 static void self_look(struct source *s)
 {
-	const struct kv_member *there = kv_view_find(&s->known, s->self.node_id);
-	if (!s->put_done)
+	const struct kv_member *there = kv_view_find(&s->read.known, s->own.self.node_id);
+	if (!s->own.put_done)
 		return;
 	if (!there) { /* renew: if the lease exists, only the key was deleted */
 		away(s, true);
-		s->put_done = s->foreign = false;
-		s->keepalive_ns = s->lease[0] ? 0 : s->keepalive_ns;
+		s->own.put_done = s->own.foreign = false;
+		s->own.keepalive_ns = s->own.lease[0] ? 0 : s->own.keepalive_ns;
 		return;
 	}
-	if (there->incarnation != s->self.incarnation && !s->foreign) {
-		s->foreign = true;
+	if (there->incarnation != s->own.self.incarnation && !s->own.foreign) {
+		s->own.foreign = true;
 		kv_event(s->setup.log, KV_LOG_WARN,
-			 KV_EVENT("name_taken", KV_FIELD("node_id", s->self.node_id),
+			 KV_EVENT("name_taken", KV_FIELD("node_id", s->own.self.node_id),
 				  KV_FIELD("address", there->address)),
 			 "--members etcd: another server, at %s, has also registered as %s: "
 			 "only one of them is used; give each its own --node-id",
-			 there->address, s->self.node_id);
-	} else if (there->incarnation == s->self.incarnation) {
-		s->foreign = false;
+			 there->address, s->own.self.node_id);
+	} else if (there->incarnation == s->own.self.incarnation) {
+		s->own.foreign = false;
 	}
 }
 
 static void members_report(struct source *s)
 {
-	s->known.source = s->number;
-	s->known.epoch = s->revision;
-	s->setup.sink->members(s->setup.sink->arg, &s->known);
+	s->read.known.source = s->read.number;
+	s->read.known.epoch = s->read.revision;
+	s->setup.sink->members(s->setup.sink->arg, &s->read.known);
 }
 
 static bool range_read(struct source *s, const json_t *answer, struct kv_view *out, char mark[ETCD_MARK_LEN + 1])
@@ -345,14 +359,15 @@ static bool mark_take(struct source *s, const char found[ETCD_MARK_LEN + 1])
 {
 	uint64_t random = 0;
 	if (found[0])
-		memcpy(s->mark, found, sizeof(s->mark));
-	if (found[0] || kv_now() < s->mark_retry_ns || kv_entropy_fill(&kv_entropy_kernel, &random, sizeof(random)))
+		memcpy(s->read.mark, found, sizeof(s->read.mark));
+	if (found[0] || kv_now() < s->read.mark_retry_ns ||
+	    kv_entropy_fill(&kv_entropy_kernel, &random, sizeof(random)))
 		return true;
-	if (s->mark[0])
-		memcpy(s->mark_new, s->mark, sizeof(s->mark));
+	if (s->read.mark[0])
+		memcpy(s->read.mark_new, s->read.mark, sizeof(s->read.mark));
 	else
-		snprintf(s->mark_new, sizeof(s->mark_new), "%016llx", (unsigned long long)random);
-	s->mark_wanted = true;
+		snprintf(s->read.mark_new, sizeof(s->read.mark_new), "%016llx", (unsigned long long)random);
+	s->read.mark_wanted = true;
 	return false;
 }
 
@@ -360,8 +375,8 @@ static void number_make(struct source *s, const json_t *answer)
 {
 	char name[PREFIX_MAX + ETCD_MARK_LEN + 32];
 	snprintf(name, sizeof(name), "%.20s %s %s", text_string(json_object_get(answer, "header"), "cluster_id"),
-		 s->mark, s->prefix);
-	s->number = members_source(s->setup.cluster, "etcd", name);
+		 s->read.mark, s->prefix);
+	s->read.number = members_source(s->setup.cluster, "etcd", name);
 }
 
 static void on_range(struct source *s, const json_t *answer)
@@ -374,15 +389,15 @@ static void on_range(struct source *s, const json_t *answer)
 		kv_view_fini(&list);
 		return;
 	}
-	if (revision < s->revision) {
+	if (revision < s->read.revision) {
 		kv_event(s->setup.log, KV_LOG_WARN,
-			 KV_EVENT("etcd_restored", KV_NUMBER("from", s->revision), KV_NUMBER("to", revision)),
+			 KV_EVENT("etcd_restored", KV_NUMBER("from", s->read.revision), KV_NUMBER("to", revision)),
 			 "--members etcd: the revision fell from %llu to %llu: etcd was restored or recreated",
-			 (unsigned long long)s->revision, (unsigned long long)revision);
-		s->put_revision = 0;
-		s->revision = revision;
-		s->mark[0] = '\0';
-		s->mark_retry_ns = 0;
+			 (unsigned long long)s->read.revision, (unsigned long long)revision);
+		s->own.put_revision = 0;
+		s->read.revision = revision;
+		s->read.mark[0] = '\0';
+		s->read.mark_retry_ns = 0;
 		watch_drop(s);
 	}
 	if (!mark_take(s, mark)) {
@@ -390,16 +405,16 @@ static void on_range(struct source *s, const json_t *answer)
 		return;
 	}
 	number_make(s, answer);
-	if (s->watch && !kv_view_same(&list, &s->known)) {
+	if (s->watch && !kv_view_same(&list, &s->read.known)) {
 		kv_debug(s->setup.log, "--members etcd: the watch had missed a change");
 		watch_drop(s);
 	}
-	kv_view_fini(&s->known);
-	s->known = list;
-	s->revision = revision;
-	s->listed = true;
-	s->reread_ns = kv_now() + REREAD_NS / s->setup.pace;
-	if (revision >= s->put_revision)
+	kv_view_fini(&s->read.known);
+	s->read.known = list;
+	s->read.revision = revision;
+	s->read.listed = true;
+	s->read.reread_ns = kv_now() + REREAD_NS / s->setup.pace;
+	if (revision >= s->own.put_revision)
 		self_look(s);
 	members_report(s);
 }
@@ -411,24 +426,24 @@ static int event_apply(struct source *s, const json_t *event)
 	struct kv_member m;
 	char id[KV_NAME_MAX], mark[ETCD_MARK_LEN + 1];
 	int rc = 0;
-	if (revision < s->revision) /* known; an old etcd may repeat it */
+	if (revision < s->read.revision) /* known; an old etcd may repeat it */
 		return 0;
 	if (etcd_mark_read(kv, s->prefix, mark)) { /* somebody has put or deleted it */
-		s->listed = false;
+		s->read.listed = false;
 		return 0;
 	}
 	if (strcmp(text_string(event, "type"), "DELETE") == 0) {
 		if (etcd_id_read(kv, s->prefix, id))
-			members_remove(&s->known, id);
+			members_remove(&s->read.known, id);
 	} else if (etcd_member_read(kv, s->prefix, &m)) {
-		rc = members_put(&s->known, &m);
+		rc = members_put(&s->read.known, &m);
 	} else {
 		strange_key(s, kv);
 		if (etcd_id_read(kv, s->prefix, id))
-			members_remove(&s->known, id);
+			members_remove(&s->read.known, id);
 	}
-	s->revision = revision;
-	s->changed = true;
+	s->read.revision = revision;
+	s->read.changed = true;
 	return rc;
 }
 
@@ -436,7 +451,7 @@ static void on_events(struct source *s, const json_t *result)
 {
 	const json_t *event;
 	size_t i;
-	s->watches_lost = json_array_size(json_object_get(result, "events")) ? 0 : s->watches_lost;
+	s->read.watches_lost = json_array_size(json_object_get(result, "events")) ? 0 : s->read.watches_lost;
 	json_array_foreach(json_object_get(result, "events"), i, event)
 	{
 		if (event_apply(s, event)) {
@@ -446,9 +461,9 @@ static void on_events(struct source *s, const json_t *result)
 	}
 	if (json_is_true(json_object_get(result, "fragment")))
 		return;
-	if (s->changed) {
-		s->changed = false;
-		if (s->revision >= s->put_revision)
+	if (s->read.changed) {
+		s->read.changed = false;
+		if (s->read.revision >= s->own.put_revision)
 			self_look(s);
 		members_report(s);
 	} else {
@@ -460,16 +475,16 @@ static void watch_over(struct source *s, const char *why)
 {
 	uint64_t now = kv_now();
 	kv_debug(s->setup.log, "--members etcd: the watch has ended: %s", why);
-	s->watches_lost = now - s->watch_ns > WATCH_LASTS_NS ? 0 : s->watches_lost + 1;
-	if (s->watches_lost == WATCHES_LOST_SAID)
+	s->read.watches_lost = now - s->read.watch_ns > WATCH_LASTS_NS ? 0 : s->read.watches_lost + 1;
+	if (s->read.watches_lost == WATCHES_LOST_SAID)
 		kv_event(s->setup.log, KV_LOG_WARN, KV_EVENT("watch_lost", KV_FIELD("reason", why)),
 			 "--members etcd: no watch lasts: %s; polling the members instead, which shows changes later",
 			 why);
 	watch_drop(s);
-	s->read_retry_ns =
-		now + (WATCH_PAUSE_NS << KV_MIN(s->watches_lost, (unsigned)PAUSE_ROUNDS_MAX)) / s->setup.pace;
+	s->read.retry_ns =
+		now + (WATCH_PAUSE_NS << KV_MIN(s->read.watches_lost, (unsigned)PAUSE_ROUNDS_MAX)) / s->setup.pace;
 	if (etcd_error_is_auth(why) && s->setup.user)
-		s->token[0] = '\0';
+		s->login.token[0] = '\0';
 }
 
 static void on_watch_line(void *arg, const char *line, size_t len)
@@ -503,28 +518,28 @@ static void on_watch_done(void *arg, const struct web_answer *answer)
 static void on_token(struct source *s, const json_t *answer)
 {
 	const char *token = text_string(answer, "token");
-	if (!token[0] || strlen(token) >= sizeof(s->token))
+	if (!token[0] || strlen(token) >= sizeof(s->login.token))
 		refused(s, AUTH, "the answer has no token, or too long a one");
 	else
-		snprintf(s->token, sizeof(s->token), "%s", token);
+		snprintf(s->login.token, sizeof(s->login.token), "%s", token);
 }
 
 static void lease_renewed(struct source *s, uint64_t seconds)
 {
 	seconds = KV_MIN(seconds, (uint64_t)LEASE_MAX_S);
-	s->keepalive_ns = s->sent_ns + seconds * SECOND_NS / 2;
+	s->own.keepalive_ns = s->sent_ns + seconds * SECOND_NS / 2;
 }
 
 static void on_grant(struct source *s, const json_t *answer)
 {
 	const char *id = text_string(answer, "ID");
 	uint64_t seconds = text_u64(answer, "TTL");
-	if (!id[0] || strlen(id) >= sizeof(s->lease) || seconds == 0) {
+	if (!id[0] || strlen(id) >= sizeof(s->own.lease) || seconds == 0) {
 		refused(s, GRANT, "the answer has no lease");
 		return;
 	}
-	snprintf(s->lease, sizeof(s->lease), "%s", id);
-	s->put_done = false;
+	snprintf(s->own.lease, sizeof(s->own.lease), "%s", id);
+	s->own.put_done = false;
 	lease_renewed(s, seconds);
 }
 
@@ -538,25 +553,25 @@ static void on_keepalive(struct source *s, const json_t *answer)
 	kv_event(s->setup.log, KV_LOG_WARN, KV_EVENT("lease_lost"),
 		 "--members etcd: the lease of this server has expired or was revoked: registering again");
 	away(s, true);
-	s->lease[0] = '\0';
-	s->put_done = false;
+	s->own.lease[0] = '\0';
+	s->own.put_done = false;
 }
 
 static void on_put(struct source *s, const json_t *answer)
 {
-	bool first = s->put_revision == 0;
-	s->put_done = !s->put_stale;
-	s->put_revision = etcd_revision(answer);
+	bool first = s->own.put_revision == 0;
+	s->own.put_done = !s->own.put_stale;
+	s->own.put_revision = etcd_revision(answer);
 	away(s, false);
-	if (s->register_logged || first)
+	if (s->own.logged || first)
 		kv_event(s->setup.log, KV_LOG_INFO, KV_EVENT("registered"),
 			 "--members etcd: this server is registered");
-	s->register_logged = false;
+	s->own.logged = false;
 }
 
 static void answer_take(struct source *s, enum doing doing, const json_t *answer)
 {
-	s->tokens_lost = doing == AUTH || doing == KEEPALIVE ? s->tokens_lost : 0;
+	s->login.lost = doing == AUTH || doing == KEEPALIVE ? s->login.lost : 0;
 	if (doing == AUTH)
 		on_token(s, answer);
 	else if (doing == GRANT)
@@ -580,7 +595,7 @@ static void on_answer(void *arg, const struct web_answer *a)
 	char why[96];
 	s->doing = NOTHING;
 	s->call = NULL;
-	s->left = s->left || doing == REVOKE;
+	s->own.left = s->own.left || doing == REVOKE;
 	snprintf(why, sizeof(why), "HTTP status %ld%s", a->status,
 		 json_is_object(answer) ? "" : ", and no JSON of etcd's v3 gateway");
 	if (a->error || a->status >= 500 || !json_is_object(answer)) {
@@ -616,8 +631,8 @@ static struct web_call *call(struct source *s, const char *path, char *text, boo
 				.arg = s};
 	struct web_call *made;
 	snprintf(url, sizeof(url), "%s/v3/%s", s->url[s->at], path);
-	snprintf(header, sizeof(header), "Authorization: %s", s->token);
-	r.header[0] = s->token[0] ? header : NULL;
+	snprintf(header, sizeof(header), "Authorization: %s", s->login.token);
+	r.header[0] = s->login.token[0] ? header : NULL;
 	made = text ? web_send(s->setup.web, &r) : NULL;
 	if (!made) {
 		s->retry_ns = kv_now() + SECOND_NS;
@@ -645,7 +660,7 @@ static void auth_ask(struct source *s)
 		kv_fail(&err, -KV_EINVAL, "%s is not in UTF-8, which etcd requires", s->setup.password_file);
 	if (err.text[0]) {
 		trouble(s, "--members-password-file", err.text);
-		s->login_retry_ns = kv_now() + REFUSED_NS / s->setup.pace;
+		s->login.retry_ns = kv_now() + REFUSED_NS / s->setup.pace;
 		return;
 	}
 	ask(s, AUTH, "auth/authenticate", etcd_auth_text(s->setup.user, password));
@@ -654,24 +669,24 @@ static void auth_ask(struct source *s)
 
 static void put_ask(struct source *s)
 {
-	s->put_stale = false;
-	ask(s, PUT, "kv/put", etcd_put_text(s->prefix, &s->self, s->lease));
+	s->own.put_stale = false;
+	ask(s, PUT, "kv/put", etcd_put_text(s->prefix, &s->own.self, s->own.lease));
 }
 
 /* When to renew the lease; KV_NEVER: no lease. */
 static uint64_t renewal_ns(const struct source *s)
 {
-	return s->lease[0] ? s->keepalive_ns : KV_NEVER;
+	return s->own.lease[0] ? s->own.keepalive_ns : KV_NEVER;
 }
 
 /* Make the next call of registering; false: none is due. */
 static bool register_turn(struct source *s, uint64_t now)
 {
-	if (now < s->register_retry_ns)
+	if (now < s->own.retry_ns)
 		return false;
-	if (!s->lease[0])
+	if (!s->own.lease[0])
 		ask(s, GRANT, "lease/grant", etcd_grant_text(s->setup.lease_ns / SECOND_NS));
-	else if (!s->put_done)
+	else if (!s->own.put_done)
 		put_ask(s);
 	else
 		return false;
@@ -680,55 +695,54 @@ static bool register_turn(struct source *s, uint64_t now)
 
 static void read_turn(struct source *s, uint64_t now)
 {
-	if (now < s->read_retry_ns)
+	if (now < s->read.retry_ns)
 		return;
-	if (s->mark_wanted)
-		ask(s, MARK, "kv/txn", etcd_mark_text(s->prefix, s->mark_new));
-	else if (!s->listed || now >= s->reread_ns)
+	if (s->read.mark_wanted)
+		ask(s, MARK, "kv/txn", etcd_mark_text(s->prefix, s->read.mark_new));
+	else if (!s->read.listed || now >= s->read.reread_ns)
 		ask(s, RANGE, "kv/range", etcd_range_text(s->prefix));
 	else if (!s->watch) {
-		s->watch_ns = now;
-		s->watch = call(s, "watch", etcd_watch_text(s->prefix, s->revision + 1), true);
+		s->read.watch_ns = now;
+		s->watch = call(s, "watch", etcd_watch_text(s->prefix, s->read.revision + 1), true);
 	}
 }
 
 static void etcd_announce(struct source *s, enum kv_member_state state)
 {
-	s->self.state = state;
-	s->put_done = false;
-	s->put_stale = true;
+	s->own.self.state = state;
+	s->own.put_done = false;
+	s->own.put_stale = true;
 }
 
 static void etcd_weigh(struct source *s, uint32_t weight)
 {
-	s->self.weight = weight;
-	s->put_done = false;
-	s->put_stale = true;
+	s->own.self.weight = weight;
+	etcd_announce(s, s->own.self.state);
 }
 
 static uint64_t next_turn(const struct source *s, uint64_t now)
 {
-	uint64_t next = s->listed ? s->reread_ns : s->read_retry_ns;
-	if (now < s->login_retry_ns)
-		return KV_MIN(s->login_retry_ns, renewal_ns(s));
-	next = KV_MIN(next, s->watch ? next : s->read_retry_ns);
-	next = KV_MIN(next, KV_MIN(renewal_ns(s), s->put_done ? KV_NEVER : s->register_retry_ns));
-	return s->self.state == KV_MEMBER_JOINING ? KV_MIN(next, s->up_ns) : next;
+	uint64_t next = s->read.listed ? s->read.reread_ns : s->read.retry_ns;
+	if (now < s->login.retry_ns)
+		return KV_MIN(s->login.retry_ns, renewal_ns(s));
+	next = KV_MIN(next, s->watch ? next : s->read.retry_ns);
+	next = KV_MIN(next, KV_MIN(renewal_ns(s), s->own.put_done ? KV_NEVER : s->own.retry_ns));
+	return s->own.self.state == KV_MEMBER_JOINING ? KV_MIN(next, s->own.up_ns) : next;
 }
 
 static uint64_t etcd_turn(struct source *s, uint64_t now)
 {
 	if (s->call)
 		return KV_NEVER; /* web.c watches its limit */
-	if (s->self.state == KV_MEMBER_JOINING && now >= s->up_ns)
+	if (s->own.self.state == KV_MEMBER_JOINING && now >= s->own.up_ns)
 		etcd_announce(s, KV_MEMBER_UP);
 	if (now < s->retry_ns)
 		return s->retry_ns;
 	if (now >= renewal_ns(s))
-		ask(s, KEEPALIVE, "lease/keepalive", etcd_lease_text(s->lease));
-	else if (now < s->login_retry_ns)
+		ask(s, KEEPALIVE, "lease/keepalive", etcd_lease_text(s->own.lease));
+	else if (now < s->login.retry_ns)
 		;
-	else if (s->setup.user && !s->token[0] && !s->auth_off)
+	else if (s->setup.user && !s->login.token[0] && !s->login.off)
 		auth_ask(s);
 	else if (!register_turn(s, now))
 		read_turn(s, now);
@@ -737,12 +751,12 @@ static uint64_t etcd_turn(struct source *s, uint64_t now)
 
 static bool etcd_leave(struct source *s)
 {
-	if (s->left || !s->lease[0])
+	if (s->own.left || !s->own.lease[0])
 		return true;
 	if (s->doing == REVOKE)
 		return false;
 	web_cancel(&s->call);
-	ask(s, REVOKE, "lease/revoke", etcd_lease_text(s->lease));
+	ask(s, REVOKE, "lease/revoke", etcd_lease_text(s->own.lease));
 	return s->call == NULL;
 }
 

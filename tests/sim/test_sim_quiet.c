@@ -44,7 +44,7 @@ static uint64_t beats(void)
 {
 	uint64_t sum = 0;
 	KV_LIST_EACH (n, &server()->clients.conns)
-		sum += KV_LIST_ENTRY(n, struct conn, node)->beats;
+		sum += KV_LIST_ENTRY(n, struct conn, node)->beats.count;
 	return sum;
 }
 
@@ -300,11 +300,11 @@ static void what_a_heartbeat_has_told_is_kept(void **state)
 	net = sim_world_net(world.sim);
 	window = net->window_bytes;
 	c = KV_LIST_ENTRY(server()->clients.conns.next, struct conn, node);
-	before = c->beats;
+	before = c->beats.count;
 	net->window_bytes = 0;
 	conn_busy(c, true);
 	world_sleep(&world, 600 * MS);
-	assert_int_equal(c->beats, before + 1);
+	assert_int_equal(c->beats.count, before + 1);
 	conn_busy(c, false);
 	net->window_bytes = window;
 	world_sleep(&world, 3 * QUIET);
@@ -348,7 +348,7 @@ static void a_heartbeat_that_is_overdue_is_asked_for(void **state)
 	open_crowded(142, CROWD);
 	c = KV_LIST_ENTRY(server()->clients.conns.next, struct conn, node);
 	for (unsigned asked = 1; asked <= 3; asked++) {
-		loop_timer_cancel(server()->control, &c->timer);
+		loop_timer_cancel(server()->control, &c->beats.timer);
 		world_sleep(&world, QUIET + SILENCE);
 		assert_int_equal(node()->state, KC_NODE_UP);
 		assert_int_equal(node()->own->pulse.sequence, asked);
