@@ -30,7 +30,6 @@ enum {
 	KVS_HEARTBEAT_MS_DEFAULT = 500,
 };
 
-/* Zero means the given default. Strings and objects must outlive the server. */
 /* When the kernel makes the pages of the memory for values: the first PUT into a missing page waits for it. */
 enum kvs_prefault {
 	KVS_PREFAULT_BACKGROUND, /* from the start, in a thread with a quarter of a core */
@@ -43,6 +42,7 @@ struct kvs_drain {
 	uint64_t time_ns, bytes_s; /* bytes_s: of values pushed to other servers */
 };
 
+/* Zero means the given default. Strings and objects must outlive the server. */
 struct kvs_options {
 	const char *listen_addr; /* "HOST:PORT"; port 0 picks one. "127.0.0.1:7411" */
 	/* Public addresses of this machine (base/addr.h, kv_where_parse): the fabric uses the first one if listen_addr
@@ -114,9 +114,11 @@ enum kvs_state { KVS_CREATED, KVS_STARTING, KVS_RUNNING, KVS_STOPPING, KVS_STOPP
  * Owner: options are copied, objects behind pointers are not. *out until kvs_server_destroy.
  * Errors, each with a sentence:
  *   -KV_EINVAL     an option, or a file of keys or certificates, is unusable; or it would listen beyond loopback
- * without keys (see insecure) -KV_EDENIED    other users may read or write a file of keys -KV_ENOTSUP    no such
- * provider or NIC; a doorkeeper, or pull, is impossible here -KV_ELIMIT     a resource is short -KV_ENOMEM,
- * -KV_EPROVIDER, -errno */
+ *                  without keys (see insecure)
+ *   -KV_EDENIED    other users may read or write a file of keys
+ *   -KV_ENOTSUP    no such provider or NIC; a doorkeeper, or pull, is impossible here
+ *   -KV_ELIMIT     a resource is short
+ *   -KV_ENOMEM, -KV_EPROVIDER, -errno */
 int kvs_server_create(const struct kvs_options *options, struct kvs_server **out, struct kv_error *err);
 
 /* kvs_server_start -- attach the engines and listen. A server is started once.
@@ -196,23 +198,23 @@ uint16_t kvs_server_port(const struct kvs_server *server);
 /* kvs_server_address -- write "127.0.0.1:7411" into buf, of cap bytes, and return buf. Once it runs. Thread: any. */
 char *kvs_server_address(const struct kvs_server *server, char *buf, unsigned cap);
 
-/* Properties of a server, for the "ready" line. */
+/* Properties of a server, for the "ready" line. Strings are the server's. */
 struct kvs_info {
-	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX], domain[KV_NAME_MAX], libfabric[KV_NAME_MAX], why[512];
-	char device[KV_NAME_MAX]; /* of the first rail: its domain, and its address where that is an IP address */
-	const char *device_why;   /* "by --advertise": the reason for that address; "": no IP address, or the provider
-				     chose */
-	const char *security;     /* "psk", "certificate", "none" */
+	const char *provider, *fabric, *libfabric;
+	const char *device;     /* of the first rail: its domain, and its address where that is an IP address */
+	const char *device_why; /* "by --advertise": the reason for that address; "": no IP address, or the provider
+				   chose */
+	const char *security;   /* "psk", "certificate", "none" */
 	unsigned shards, rails;
-	uint64_t memory_bytes, page_bytes; /* page_bytes: of the smallest pages */
-	struct kv_pages pages;             /* of the memory for values */
-	unsigned parts, register_threads;  /* parts of all shards; most threads used by one shard */
-	uint64_t register_ns;              /* duration of registering it, all shards together */
-	char numa[280];                    /* the nodes of threads and memory, once it runs */
-	bool wait_fd, pull;
-	bool open_to_anyone; /* other machines may connect without a key or a certificate */
-	char no_door[160];   /* why the fabric ports have no doorkeeper; "": there is one */
-	char congestion[32]; /* congestion control of TCP connections accepted on loopback; "": the system's */
+	uint64_t memory_bytes;
+	struct kv_pages pages;            /* of the memory for values */
+	unsigned parts, register_threads; /* parts of all shards; most threads used by one shard */
+	uint64_t register_ns;             /* duration of registering it, all shards together */
+	char numa[280];                   /* the nodes of threads and memory, once it runs */
+	bool pull;
+	bool open_to_anyone;    /* other machines may connect without a key or a certificate */
+	const char *no_door;    /* why the fabric ports have no doorkeeper; "": there is one */
+	const char *congestion; /* congestion control of TCP connections accepted on loopback; "": the system's */
 };
 /* kvs_server_info -- fill *out. After kvs_server_create, on the thread that created the server. */
 void kvs_server_info(const struct kvs_server *server, struct kvs_info *out);

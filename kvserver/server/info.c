@@ -44,8 +44,6 @@ static void memory_info(const struct kvs_server *s, struct kvs_info *out)
 		const struct shard *shard = s->shard[i];
 		struct te_region_info region = {0};
 		place[i] = shard->place;
-		if (shard->area.page_bytes < out->page_bytes)
-			out->page_bytes = shard->area.page_bytes;
 		kv_pages_add(&out->pages, &shard->area.pages);
 		if (shard->region)
 			te_region_info(shard->region, &region);
@@ -62,23 +60,19 @@ void kvs_server_info(const struct kvs_server *s, struct kvs_info *out)
 	static const char *const security[] = {[BOOT_PLAIN] = "none", [BOOT_PSK] = "psk", [BOOT_CERT] = "certificate"};
 	const struct te_info *info = &s->shard[0]->info;
 	*out = (struct kvs_info){
+		.provider = info->provider,
+		.fabric = info->fabric,
+		.libfabric = info->libfabric,
+		.device = s->at.fabric.device,
 		.device_why = info->ip ? s->at.fabric.why : "",
 		.security = security[boot_context_mode(s->keys.boot)],
 		.shards = s->opt.shards,
 		.rails = info->rails,
 		.memory_bytes = s->shard[0]->store.arena.limit * s->opt.shards,
-		.page_bytes = s->shard[0]->area.page_bytes,
-		.wait_fd = info->wait_fd,
 		.pull = s->opt.allow_pull,
 		.open_to_anyone = listen_is_open(s),
+		.no_door = info->no_door,
+		.congestion = info->congestion,
 	};
 	memory_info(s, out);
-	memcpy(out->provider, info->provider, sizeof(out->provider));
-	memcpy(out->fabric, info->fabric, sizeof(out->fabric));
-	memcpy(out->domain, info->domain, sizeof(out->domain));
-	memcpy(out->device, s->at.fabric.device, sizeof(out->device));
-	snprintf(out->libfabric, sizeof(out->libfabric), "%s", info->libfabric);
-	memcpy(out->why, info->why, sizeof(out->why));
-	memcpy(out->congestion, info->congestion, sizeof(out->congestion));
-	memcpy(out->no_door, info->no_door, sizeof(out->no_door));
 }

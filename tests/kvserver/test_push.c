@@ -154,7 +154,7 @@ void __wrap_kvs_server_info(const struct kvs_server *server, struct kvs_info *ou
 void __wrap_kvs_server_info(const struct kvs_server *server, struct kvs_info *out)
 {
 	(void)server;
-	snprintf(out->provider, sizeof(out->provider), "tcp");
+	*out = (struct kvs_info){.provider = "tcp"};
 }
 
 struct lot *__wrap_lot_new(struct shard *s);
