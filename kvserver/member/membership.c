@@ -38,6 +38,38 @@ enum { NICE = 5, STOP_PATIENCE_S = 2, WHO_BYTES = 700 };
 #define LEASE_DEFAULT_NS   (10 * SECOND_NS)
 #define JOINING_DEFAULT_NS (600 * SECOND_NS) /* as long as clients settle after a change */
 
+/* Pings of doubted members. */
+struct pings {
+	struct ping *now; /* NULL: none */
+	uint64_t at, pause_ns;
+};
+
+/* Members named soon after the last change. */
+struct later {
+	struct kv_view view;
+	uint64_t taken_ns; /* of the last change; 0: none */
+	bool waits;
+};
+
+/* The last values reported to the source, to clients and to the log. */
+struct reports {
+	uint32_t weight;
+	bool drain, self_logged;
+	uint64_t own_checked;                 /* hash of the addresses checked by own_check */
+	bool unannounced, unannounced_logged; /* on_view must be called again; logged */
+	uint64_t source, epoch;               /* of the last answer; epoch 0: none */
+	uint64_t trouble_from_ns;
+};
+
+/* The saved view: unused until the source has answered, or SAVED_WAIT_NS are over. */
+struct keeping {
+	struct kv_view view;
+	uint64_t origin, age_ms, until_ns;
+	struct saving *saving;
+	uint64_t save_at; /* KV_NEVER: no save is due */
+	int failed;       /* the logged code */
+};
+
 struct membership {
 	struct membership_options opt;
 	struct source_setup setup;
@@ -49,23 +81,11 @@ struct membership {
 	_Atomic bool stop, draining;
 	_Atomic uint32_t weight;
 	/* the thread's */
-	uint32_t weight_reported;
 	struct guard guard;
-	struct ping *ping;
-	uint64_t ping_at, ping_pause_ns, trouble_from_ns;
-	struct kv_view waiting; /* named soon after the last change */
-	uint64_t taken_ns;      /* of the last change; 0: none */
-	bool waits;
-	bool drain_reported, self_logged;
-	uint64_t own_checked;                 /* hash of the addresses checked by own_check */
-	bool unannounced, unannounced_logged; /* on_view must be called again; logged */
-	uint64_t named_source, named_epoch;   /* of the last answer; epoch 0: none */
-	/* the saved view: unused until the source has answered, or SAVED_WAIT_NS are over */
-	struct kv_view saved;
-	uint64_t saved_origin, saved_age_ms, saved_until_ns;
-	struct saving *saving;
-	uint64_t save_at; /* KV_NEVER: no save is due */
-	int save_failed;  /* the logged code */
+	struct pings pings;
+	struct later later;
+	struct reports reports;
+	struct keeping kept;
 	/* under the lock */
 	pthread_mutex_t lock;
 	pthread_cond_t over_set;
@@ -149,9 +169,10 @@ static void self_check(struct membership *m)
 	const struct kv_member *self = &m->opt.self, *by_id = kv_view_find(&m->guard.view, self->node_id);
 	const struct kv_member *by_address =
 		self->address[0] ? members_by_address(&m->guard.view, self->address) : NULL;
-	if (m->class->registers || m->self_logged || atomic_load(&m->draining)) /* a draining server may be taken out */
+	if (m->class->registers || m->reports.self_logged ||
+	    atomic_load(&m->draining)) /* a draining server may be taken out */
 		return;
-	m->self_logged = !by_id;
+	m->reports.self_logged = !by_id;
 	if (!by_id && by_address && m->opt.named)
 		kv_event(m->opt.log, KV_LOG_WARN,
 			 KV_EVENT("member_name", KV_FIELD("named", by_address->node_id),
@@ -175,9 +196,9 @@ static void own_check(struct membership *m)
 	uint64_t hash = by_id ? kv_hash_key(by_id->address, strlen(by_id->address), 0) | 1 : 0;
 	struct kv_hostport ignored;
 	unsigned n;
-	if (!by_id || !m->opt.listen[0] || m->class->registers || m->own_checked == hash)
+	if (!by_id || !m->opt.listen[0] || m->class->registers || m->reports.own_checked == hash)
 		return;
-	m->own_checked = hash;
+	m->reports.own_checked = hash;
 	n = own_foreign(by_id->address, m->opt.listen, m->opt.self.address, foreign);
 	if (n)
 		kv_event(m->opt.log, KV_LOG_WARN,
@@ -201,20 +222,20 @@ static int view_pass(struct membership *m)
 static void view_announce(struct membership *m)
 {
 	int rc = view_pass(m);
-	m->unannounced = rc != 0;
-	if (rc && rc != -KV_EBUSY && !m->unannounced_logged)
+	m->reports.unannounced = rc != 0;
+	if (rc && rc != -KV_EBUSY && !m->reports.unannounced_logged)
 		kv_event(m->opt.log, KV_LOG_WARN,
 			 KV_EVENT("view_untold", KV_NUMBER("epoch", m->guard.view.epoch),
 				  KV_FIELD("reason", kv_strerror(rc))),
 			 "view %llu cannot be announced to clients yet: %s", (unsigned long long)m->guard.view.epoch,
 			 kv_strerror(rc));
-	m->unannounced_logged = rc && (m->unannounced_logged || rc != -KV_EBUSY);
+	m->reports.unannounced_logged = rc && (m->reports.unannounced_logged || rc != -KV_EBUSY);
 }
 
 /* The epoch grows while this server runs, and over a restart with a saved view. */
 static uint64_t epoch_least(const struct membership *m, const struct kv_view *was)
 {
-	const struct kv_view *view = &m->guard.view, *saved = &m->saved;
+	const struct kv_view *view = &m->guard.view, *saved = &m->kept.view;
 	if (was->epoch && was->source == view->source)
 		return was->epoch + 1;
 	if (saved->epoch && saved->source == view->source)
@@ -241,7 +262,7 @@ static void view_take(struct membership *m, const struct kv_view *was)
 	self_check(m);
 	own_check(m);
 	view_announce(m);
-	m->save_at = KV_MIN(m->save_at, kv_now());
+	m->kept.save_at = KV_MIN(m->kept.save_at, kv_now());
 }
 
 static void no_memory_log(const struct membership *m, const struct kv_view *named)
@@ -280,11 +301,11 @@ static bool doubted_others(const struct membership *m, struct kv_view *out)
 static void ping_begin(struct membership *m)
 {
 	struct kv_view whom = {0};
-	if (doubted_others(m, &whom) && ping_start(&whom, &m->ping))
-		m->ping = NULL; /* no thread, no memory: the next time */
+	if (doubted_others(m, &whom) && ping_start(&whom, &m->pings.now))
+		m->pings.now = NULL; /* no thread, no memory: the next time */
 	kv_view_fini(&whom);
-	m->ping_pause_ns = KV_MIN(KV_MAX(m->ping_pause_ns * 2, PING_FIRST_NS), PING_MOST_NS);
-	m->ping_at = kv_now() + m->ping_pause_ns / m->setup.pace;
+	m->pings.pause_ns = KV_MIN(KV_MAX(m->pings.pause_ns * 2, PING_FIRST_NS), PING_MOST_NS);
+	m->pings.at = kv_now() + m->pings.pause_ns / m->setup.pace;
 }
 
 static void doubted_update(struct membership *m)
@@ -297,7 +318,7 @@ static void doubted_update(struct membership *m)
 static void ping_end(struct membership *m)
 {
 	struct kv_view silent = {0}, was = {0};
-	if (!m->ping || !ping_take(&m->ping, &silent))
+	if (!m->pings.now || !ping_take(&m->pings.now, &silent))
 		return;
 	if (members_copy(&m->guard.view, &was) == 0 && guard_silent(&m->guard, &silent)) {
 		doubted_update(m);
@@ -311,23 +332,23 @@ static void ping_end(struct membership *m)
 static uint64_t ping_turn(struct membership *m, uint64_t now)
 {
 	ping_end(m);
-	if (m->ping)
+	if (m->pings.now)
 		return now + PING_LOOK_NS;
 	if (m->guard.doubted.count == 0) {
-		m->ping_pause_ns = m->ping_at = 0;
+		m->pings.pause_ns = m->pings.at = 0;
 		return KV_NEVER;
 	}
-	if (now >= m->ping_at)
+	if (now >= m->pings.at)
 		ping_begin(m);
-	return m->ping ? now + PING_LOOK_NS : m->ping_at;
+	return m->pings.now ? now + PING_LOOK_NS : m->pings.at;
 }
 
 /* ---- reports of the source ---- */
 
 static void heard(struct membership *m)
 {
-	uint64_t now = kv_now(), from = m->trouble_from_ns;
-	m->trouble_from_ns = 0;
+	uint64_t now = kv_now(), from = m->reports.trouble_from_ns;
+	m->reports.trouble_from_ns = 0;
 	pthread_mutex_lock(&m->lock);
 	m->heard_ns = now;
 	m->now.state = SOURCE_OK;
@@ -344,22 +365,22 @@ static void heard(struct membership *m)
 /* Epochs of another source, or lower ones of this one: it was wiped or restored, or its clock was ahead. */
 static void source_compare(struct membership *m, const struct kv_view *named)
 {
-	bool other = named->source != m->named_source, back = !other && named->epoch < m->named_epoch;
-	if (m->named_epoch && (other || back)) {
+	bool other = named->source != m->reports.source, back = !other && named->epoch < m->reports.epoch;
+	if (m->reports.epoch && (other || back)) {
 		pthread_mutex_lock(&m->lock);
 		m->now.restarts++;
 		pthread_mutex_unlock(&m->lock);
 		kv_event(m->opt.log, KV_LOG_WARN,
 			 KV_EVENT("source_restarted", KV_FIELD("source", m->class->name),
-				  KV_NUMBER("from", m->named_epoch), KV_NUMBER("to", named->epoch),
+				  KV_NUMBER("from", m->reports.epoch), KV_NUMBER("to", named->epoch),
 				  KV_FIELD("other", other ? "yes" : "no")),
 			 "--members %s %s, and its epoch was %llu and is %llu: "
 			 "was it wiped or restored, or was a clock ahead?",
 			 m->class->name, other ? "is another source now" : "counts backwards",
-			 (unsigned long long)m->named_epoch, (unsigned long long)named->epoch);
+			 (unsigned long long)m->reports.epoch, (unsigned long long)named->epoch);
 	}
-	m->named_source = named->source;
-	m->named_epoch = named->epoch;
+	m->reports.source = named->source;
+	m->reports.epoch = named->epoch;
 }
 
 static void members_take(struct membership *m, const struct kv_view *named)
@@ -367,7 +388,7 @@ static void members_take(struct membership *m, const struct kv_view *named)
 	struct kv_view was = {0};
 	unsigned doubts = 0;
 	int changed = members_copy(&m->guard.view, &was);
-	m->waits = false;
+	m->later.waits = false;
 	source_compare(m, named);
 	if (changed == 0)
 		changed = guard_hear(&m->guard, named, kv_now(), &doubts);
@@ -376,7 +397,7 @@ static void members_take(struct membership *m, const struct kv_view *named)
 	if (changed >= 0)
 		doubted_update(m);
 	if (changed > 0) {
-		m->taken_ns = kv_now();
+		m->later.taken_ns = kv_now();
 		view_take(m, &was);
 	}
 	if (doubts) {
@@ -384,7 +405,7 @@ static void members_take(struct membership *m, const struct kv_view *named)
 		m->now.refused++;
 		pthread_mutex_unlock(&m->lock);
 		doubts_log(m, named->count);
-		m->ping_pause_ns = m->ping_at = 0;
+		m->pings.pause_ns = m->pings.at = 0;
 	}
 	kv_view_fini(&was);
 }
@@ -397,10 +418,10 @@ static void on_members(void *arg, const struct kv_view *named)
 	if (atomic_load(&m->stop))
 		return;
 	heard(m);
-	if (kv_now() - m->taken_ns >= VIEW_PAUSE_NS || m->taken_ns == 0)
+	if (kv_now() - m->later.taken_ns >= VIEW_PAUSE_NS || m->later.taken_ns == 0)
 		members_take(m, named);
-	else if (members_copy(named, &m->waiting) == 0)
-		m->waits = true;
+	else if (members_copy(named, &m->later.view) == 0)
+		m->later.waits = true;
 	else
 		no_memory_log(m, named);
 }
@@ -408,9 +429,9 @@ static void on_members(void *arg, const struct kv_view *named)
 /* Returns when the waiting view is due. */
 static uint64_t waiting_turn(struct membership *m, uint64_t now)
 {
-	if (m->waits && now - m->taken_ns >= VIEW_PAUSE_NS)
-		members_take(m, &m->waiting);
-	return m->waits ? m->taken_ns + VIEW_PAUSE_NS : KV_NEVER;
+	if (m->later.waits && now - m->later.taken_ns >= VIEW_PAUSE_NS)
+		members_take(m, &m->later.view);
+	return m->later.waits ? m->later.taken_ns + VIEW_PAUSE_NS : KV_NEVER;
 }
 
 static void on_alive(void *arg)
@@ -423,11 +444,11 @@ static void on_alive(void *arg)
 static void on_trouble(void *arg, const char *why)
 {
 	struct membership *m = arg;
-	bool first = m->trouble_from_ns == 0, other;
+	bool first = m->reports.trouble_from_ns == 0, other;
 	if (atomic_load(&m->stop)) /* this thread may have been left behind: the log may be freed */
 		return;
 	if (first)
-		m->trouble_from_ns = kv_now();
+		m->reports.trouble_from_ns = kv_now();
 	pthread_mutex_lock(&m->lock);
 	other = strncmp(m->now.trouble, why, sizeof(m->now.trouble) - 1) != 0;
 	m->now.state = SOURCE_UNREACHABLE;
@@ -470,16 +491,16 @@ static void saved_open(struct membership *m)
 	struct kv_error err = {0};
 	struct kv_member *self;
 	int rc;
-	m->save_at = KV_NEVER;
+	m->kept.save_at = KV_NEVER;
 	if (!m->opt.state_dir)
 		return;
-	m->saved_origin = saved_origin(m->opt.members, m->opt.cluster ? m->opt.cluster : "");
-	rc = saved_read(m->opt.state_dir, m->saved_origin, members_now_ms(), &m->saved, &m->saved_age_ms, &err);
+	m->kept.origin = saved_origin(m->opt.members, m->opt.cluster ? m->opt.cluster : "");
+	rc = saved_read(m->opt.state_dir, m->kept.origin, members_now_ms(), &m->kept.view, &m->kept.age_ms, &err);
 	if (rc && rc != -KV_ENOTFOUND)
 		kv_event(m->opt.log, KV_LOG_WARN, KV_EVENT("saved_view_refused", KV_FIELD("reason", err.text)),
 			 "--state-dir: %s", err.text);
-	m->saved_until_ns = kv_now() + SAVED_WAIT_NS / m->setup.pace;
-	self = (struct kv_member *)(uintptr_t)kv_view_find(&m->saved, m->opt.self.node_id);
+	m->kept.until_ns = kv_now() + SAVED_WAIT_NS / m->setup.pace;
+	self = (struct kv_member *)(uintptr_t)kv_view_find(&m->kept.view, m->opt.self.node_id);
 	if (self && self->state == KV_MEMBER_DRAINING) /* the process before this one drained */
 		self->state = KV_MEMBER_UP;
 	if (self)
@@ -490,13 +511,14 @@ static void saved_open(struct membership *m)
 static void saved_take(struct membership *m)
 {
 	const struct kv_view none = {0};
-	if (members_copy(&m->saved, &m->guard.view))
+	if (members_copy(&m->kept.view, &m->guard.view))
 		return;
 	kv_event(m->opt.log, KV_LOG_WARN,
-		 KV_EVENT("saved_view", KV_FIELD("source", m->class->name), KV_NUMBER("epoch", m->saved.epoch),
-			  KV_NUMBER("members", m->saved.count), KV_NUMBER("age_sec", m->saved_age_ms / 1000)),
+		 KV_EVENT("saved_view", KV_FIELD("source", m->class->name), KV_NUMBER("epoch", m->kept.view.epoch),
+			  KV_NUMBER("members", m->kept.view.count), KV_NUMBER("age_sec", m->kept.age_ms / 1000)),
 		 "--members %s does not answer: this server begins with its last view, %u member%s, saved %llu s ago",
-		 m->class->name, m->saved.count, kv_plural(m->saved.count), (unsigned long long)m->saved_age_ms / 1000);
+		 m->class->name, m->kept.view.count, kv_plural(m->kept.view.count),
+		 (unsigned long long)m->kept.age_ms / 1000);
 	pthread_mutex_lock(&m->lock);
 	m->now.saved = true;
 	pthread_mutex_unlock(&m->lock);
@@ -507,32 +529,32 @@ static void save_end(struct membership *m, uint64_t now)
 {
 	struct kv_error err = {0};
 	int rc;
-	if (!m->saving || !saving_take(&m->saving, &rc, &err))
+	if (!m->kept.saving || !saving_take(&m->kept.saving, &rc, &err))
 		return;
-	if (rc && rc != m->save_failed)
+	if (rc && rc != m->kept.failed)
 		kv_event(m->opt.log, KV_LOG_WARN, KV_EVENT("view_unsaved", KV_FIELD("reason", err.text)),
 			 "--state-dir: %s; this server continues without it", err.text);
-	m->save_failed = rc;
-	m->save_at = KV_MIN(m->save_at, now + SAVE_AGAIN_NS / m->setup.pace);
+	m->kept.failed = rc;
+	m->kept.save_at = KV_MIN(m->kept.save_at, now + SAVE_AGAIN_NS / m->setup.pace);
 }
 
 /* Use the saved view, or save one. Returns when the next turn is due. */
 static uint64_t saved_turn(struct membership *m, uint64_t now)
 {
-	if (m->saved.count && !m->heard_ns && !m->guard.view.epoch) {
-		if (now < m->saved_until_ns)
-			return m->saved_until_ns;
+	if (m->kept.view.count && !m->heard_ns && !m->guard.view.epoch) {
+		if (now < m->kept.until_ns)
+			return m->kept.until_ns;
 		saved_take(m);
 	}
 	if (!m->opt.state_dir || !m->guard.view.count || !m->heard_ns || m->now.state != SOURCE_OK)
 		return KV_NEVER;
 	save_end(m, now);
-	if (!m->saving && now >= m->save_at) {
-		m->save_at = now + SAVE_PAUSE_NS;
-		if (saving_start(m->opt.state_dir, m->saved_origin, &m->guard.view, &m->saving) == 0)
-			m->save_at = KV_NEVER;
+	if (!m->kept.saving && now >= m->kept.save_at) {
+		m->kept.save_at = now + SAVE_PAUSE_NS;
+		if (saving_start(m->opt.state_dir, m->kept.origin, &m->guard.view, &m->kept.saving) == 0)
+			m->kept.save_at = KV_NEVER;
 	}
-	return m->saving ? now + PING_LOOK_NS : m->save_at;
+	return m->kept.saving ? now + PING_LOOK_NS : m->kept.save_at;
 }
 
 /* ---- the thread ---- */
@@ -540,7 +562,7 @@ static uint64_t saved_turn(struct membership *m, uint64_t now)
 /* There is a view, or the source has reported that there are no members yet. */
 static void ready_report(struct membership *m)
 {
-	if (m->now.ready || m->unannounced || (!m->guard.view.epoch && !m->heard_ns))
+	if (m->now.ready || m->reports.unannounced || (!m->guard.view.epoch && !m->heard_ns))
 		return;
 	pthread_mutex_lock(&m->lock);
 	m->now.ready = true;
@@ -551,9 +573,9 @@ static void ready_report(struct membership *m)
 
 static void drain_report(struct membership *m)
 {
-	if (m->drain_reported || !atomic_load(&m->draining))
+	if (m->reports.drain || !atomic_load(&m->draining))
 		return;
-	m->drain_reported = true;
+	m->reports.drain = true;
 	if (m->class->announce)
 		m->class->announce(m->source, KV_MEMBER_DRAINING);
 }
@@ -561,9 +583,9 @@ static void drain_report(struct membership *m)
 static void weight_report(struct membership *m)
 {
 	uint32_t weight = atomic_load(&m->weight);
-	if (weight == m->weight_reported)
+	if (weight == m->reports.weight)
 		return;
-	m->weight_reported = weight;
+	m->reports.weight = weight;
 	if (m->class->weigh)
 		m->class->weigh(m->source, weight);
 }
@@ -590,9 +612,9 @@ static void *membership_run(void *arg)
 		until = KV_MIN(until, ping_turn(m, now));
 		until = KV_MIN(until, waiting_turn(m, now));
 		until = KV_MIN(until, saved_turn(m, now));
-		if (m->unannounced)
+		if (m->reports.unannounced)
 			view_announce(m);
-		until = m->unannounced ? KV_MIN(until, now + PING_LOOK_NS) : until;
+		until = m->reports.unannounced ? KV_MIN(until, now + PING_LOOK_NS) : until;
 		ready_report(m);
 		now = kv_now();
 		web_run(m->web, until > now ? until - now : 0);
@@ -665,14 +687,14 @@ int membership_check(const struct membership_options *options, struct kv_error *
 
 static void membership_free(struct membership *m)
 {
-	ping_drop(&m->ping);
-	saving_drop(&m->saving);
+	ping_drop(&m->pings.now);
+	saving_drop(&m->kept.saving);
 	if (m->source)
 		m->class->close(&m->source);
 	web_close(&m->web);
 	guard_fini(&m->guard);
-	kv_view_fini(&m->waiting);
-	kv_view_fini(&m->saved);
+	kv_view_fini(&m->later.view);
+	kv_view_fini(&m->kept.view);
 	kv_view_fini(&m->now.view);
 	pthread_cond_destroy(&m->over_set);
 	pthread_mutex_destroy(&m->lock);
@@ -689,7 +711,7 @@ int membership_start(const struct membership_options *options, struct membership
 	kv_cond_init(&m->over_set);
 	m->opt = *options;
 	atomic_store(&m->weight, options->self.weight);
-	m->weight_reported = options->self.weight;
+	m->reports.weight = options->self.weight;
 	rc = class_take(&m->opt, &m->class, &m->setup, err);
 	if (rc)
 		goto out;
