@@ -16,19 +16,19 @@ static const char *const state_names[] = {[KVC_MEMBER_NONE] = "-",
 					  [KVC_MEMBER_DRAINING] = "draining"};
 
 /* A member's line. */
-struct row {
+struct member_row {
 	const struct look *look;
 	char id[64], address[336];
 	bool answers;
 	const char *why;
 };
 
-static void row_make(const struct look *l, struct row *out)
+static void row_make(const struct look *l, struct member_row *out)
 {
 	const struct kvc_server_info *s = &l->info;
 	const char *at = strchr(s->name, '=');
 	const char *id = s->member[0] ? s->member : s->node_id;
-	*out = (struct row){.look = l, .answers = l->code >= 0};
+	*out = (struct member_row){.look = l, .answers = l->code >= 0};
 	snprintf(out->id, sizeof(out->id), "%s", id[0] ? id : "-");
 	snprintf(out->address, sizeof(out->address), "%s", at ? at + 1 : s->name);
 	if (!out->answers)
@@ -89,7 +89,7 @@ static void answer_cells(const uint64_t *n, struct cells *out)
 	out->cell[HITS] = look_percent(n[LOOK_HITS], n[LOOK_HITS] + n[LOOK_MISSES], t[HITS]);
 }
 
-static void cells_make(const struct row *r, struct cells *out)
+static void cells_make(const struct member_row *r, struct cells *out)
 {
 	const struct kvc_server_info *s = &r->look->info;
 	*out = (struct cells){
@@ -129,7 +129,7 @@ static unsigned views_count(const struct look *looks, unsigned n)
 static void views_print(unsigned in, const struct look *looks, unsigned n)
 {
 	char line[4096];
-	struct row r;
+	struct member_row r;
 	for (unsigned i = 0; i < n; i++) {
 		int len = 0;
 
@@ -167,7 +167,7 @@ static void table_print(const struct look *looks, unsigned n, uint64_t epoch, un
 {
 	struct table t = {.column = columns, .columns = COLUMNS, .limit = kv_terminal_columns(stdout)};
 	struct cells cells;
-	struct row r;
+	struct member_row r;
 	for (unsigned i = 0; i < n; i++) {
 		row_make(&looks[i], &r);
 		cells_make(&r, &cells);
@@ -199,7 +199,7 @@ static void answer_add(json_t *o, const uint64_t *n)
 	json_object_set_new(o, "hit_ratio", asked ? json_real((double)n[LOOK_HITS] / (double)asked) : json_null());
 }
 
-static json_t *row_object(const struct row *r)
+static json_t *row_object(const struct member_row *r)
 {
 	const struct kvc_server_info *s = &r->look->info;
 	char text[32];
@@ -220,7 +220,7 @@ static json_t *row_object(const struct row *r)
 static int json_print(const struct look *looks, unsigned n, uint64_t epoch, struct kv_error *err)
 {
 	json_t *members = json_array(), *all = json_pack("{s:I, s:o}", "epoch", (json_int_t)epoch, "members", members);
-	struct row r;
+	struct member_row r;
 	for (unsigned i = 0; i < n; i++) {
 		row_make(&looks[i], &r);
 		if (looks[i].known)

@@ -84,7 +84,7 @@ static int run_line(const struct cli *cli, char *text, unsigned number)
 }
 
 /* The origin of lines. */
-struct source {
+struct repl_source {
 	bool terminal, editor;
 	const char *history; /* a path; NULL: no history */
 	char *buf;
@@ -93,7 +93,7 @@ struct source {
 };
 
 /* Read the next line; NULL at the end. */
-static char *next_line(struct source *in)
+static char *next_line(struct repl_source *in)
 {
 	ssize_t n;
 	if (in->editor) {
@@ -124,7 +124,7 @@ static int refuse_cut(unsigned number)
 int repl_run(const struct cli *cli)
 {
 	char path[4096], *text;
-	struct source in = {.terminal = isatty(STDIN_FILENO)};
+	struct repl_source in = {.terminal = isatty(STDIN_FILENO)};
 	int status = CLI_OK, one = 0;
 	unsigned number = 0;
 	in.editor = in.terminal && editor_begin();

@@ -36,7 +36,7 @@ static const struct table_column columns[COLUMNS] = {
 };
 
 /* A server's line. */
-struct row {
+struct server_row {
 	char text[COLUMNS][32];
 	const char *cell[COLUMNS];
 	const char *note; /* instead of numbers */
@@ -59,7 +59,7 @@ static bool same(const struct look *before, const struct look *now)
 	return before->known && before->code >= 0 && strcmp(before->info.name, now->info.name) == 0;
 }
 
-static void numbers_make(const struct look *before, const struct look *now, struct row *out)
+static void numbers_make(const struct look *before, const struct look *now, struct server_row *out)
 {
 	uint64_t hits = grown(before, now, LOOK_HITS), replies = grown(before, now, LOOK_REPLIES);
 	char(*t)[32] = out->text;
@@ -82,9 +82,9 @@ static void numbers_make(const struct look *before, const struct look *now, stru
 		out->cell[SERVE] = "-";
 }
 
-static void row_make(const struct look *before, const struct look *now, struct row *out)
+static void row_make(const struct look *before, const struct look *now, struct server_row *out)
 {
-	*out = (struct row){.cell = {now->info.name}};
+	*out = (struct server_row){.cell = {now->info.name}};
 	if (now->code < 0)
 		out->note = kv_strerror(now->code);
 	else if (!same(before, now))
@@ -115,7 +115,7 @@ static void table_print(bool terminal, unsigned n, const struct look *before, co
 {
 	struct table t = {.column = columns, .columns = COLUMNS, .limit = kv_terminal_columns(stdout)};
 	unsigned lines = lines_of(terminal), left = 0;
-	struct row row;
+	struct server_row row;
 	for (unsigned i = 0; i < n; i++) {
 		row_make(&before[i], &now[i], &row);
 		if (now[i].known)

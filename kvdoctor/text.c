@@ -11,7 +11,7 @@
 
 enum { NAME_WIDTH = 27, NUMBER = 32, NAMED_MAX = 6 };
 
-struct page {
+struct printer {
 	FILE *out;
 	bool colour;
 };
@@ -22,18 +22,18 @@ static const char *mark(enum kv_status status)
 	return (unsigned)status < KV_COUNT(marks) ? marks[status] : "";
 }
 
-static const char *paint(const struct page *p, enum kv_status status)
+static const char *paint(const struct printer *p, enum kv_status status)
 {
 	static const char *const codes[] = {"", "\033[32m", "\033[36m", "\033[33m", "\033[1;31m"};
 	return p->colour && (unsigned)status < KV_COUNT(codes) ? codes[status] : "";
 }
 
-static const char *plain(const struct page *p)
+static const char *plain(const struct printer *p)
 {
 	return p->colour ? "\033[0m" : "";
 }
 
-static void finding_print(const struct page *p, const struct finding *f, unsigned others)
+static void finding_print(const struct printer *p, const struct finding *f, unsigned others)
 {
 	char name[WORD_MAX + 56], more[16] = "", head[WORD_MAX + 96];
 	if (others)
@@ -46,12 +46,12 @@ static void finding_print(const struct page *p, const struct finding *f, unsigne
 		kv_wrap(p->out, f->status >= KV_WARN ? "        fix: " : "        try: ", 0, "%s", f->remedy);
 }
 
-static void title(const struct page *p, const char *text)
+static void title(const struct printer *p, const char *text)
 {
 	fprintf(p->out, "\n%s\n", text);
 }
 
-static void label(const struct page *p, const char *name, const char *text)
+static void label(const struct printer *p, const char *name, const char *text)
 {
 	char head[16];
 	snprintf(head, sizeof(head), "%-12s", name);
@@ -60,7 +60,7 @@ static void label(const struct page *p, const char *name, const char *text)
 
 /* ---- this machine ---- */
 
-static void machine_print(const struct page *p, const struct doctor *d)
+static void machine_print(const struct printer *p, const struct doctor *d)
 {
 	const struct kv_host *h = &d->host;
 	char line[512], total[NUMBER], left[NUMBER];
@@ -98,7 +98,7 @@ static const char *number_text(uint64_t v, char *buf)
 	return buf;
 }
 
-static void port_print(const struct page *p, const struct te_rdma *r, const struct te_rdma_port *q)
+static void port_print(const struct printer *p, const struct te_rdma *r, const struct te_rdma_port *q)
 {
 	if (r->num_ports > 1)
 		fprintf(p->out, "  %-12s port %u    %s, %s\n", "", q->number, q->state, q->rate);
@@ -116,7 +116,7 @@ static bool allows_the_same(const struct te_rdma *a, const struct te_rdma *b)
 	       a->efa_rdma_bytes_max == b->efa_rdma_bytes_max;
 }
 
-static void allows_print(const struct page *p, const struct te_rdma *r)
+static void allows_print(const struct printer *p, const struct te_rdma *r)
 {
 	char qps[NUMBER], cqs[NUMBER], cqes[NUMBER], mrs[NUMBER], size[NUMBER];
 	if (r->qp_max != KV_UNKNOWN)
@@ -132,7 +132,7 @@ static void allows_print(const struct page *p, const struct te_rdma *r)
 			r->efa_inline);
 }
 
-static void rdma_print(const struct page *p, const struct doctor *d)
+static void rdma_print(const struct printer *p, const struct doctor *d)
 {
 	char used[NUMBER], numa[16];
 	for (unsigned i = 0; i < d->num_rdma; i++) {
@@ -151,7 +151,7 @@ static void rdma_print(const struct page *p, const struct doctor *d)
 		fprintf(p->out, "  no RDMA device in /sys/class/infiniband\n");
 }
 
-static void netdevs_print(const struct page *p, const struct doctor *d)
+static void netdevs_print(const struct printer *p, const struct doctor *d)
 {
 	for (unsigned i = 0; i < d->num_netdevs; i++) {
 		const struct netdev *n = &d->netdev[i];
@@ -167,7 +167,7 @@ static void netdevs_print(const struct page *p, const struct doctor *d)
 		d->congestion[0] ? d->congestion : "?", d->qdisc[0] ? d->qdisc : "?");
 }
 
-static void providers_print(const struct page *p, const struct doctor *d)
+static void providers_print(const struct printer *p, const struct doctor *d)
 {
 	const char *chosen = d->client.rc == 0 ? d->client.budget.device[0].device.short_name : "";
 	fprintf(p->out, "  providers    ");
@@ -185,8 +185,8 @@ static void providers_print(const struct page *p, const struct doctor *d)
 
 /* ---- the run ---- */
 
-static void need_row(const struct page *p, const struct doctor *d, const char *name, uint64_t client, uint64_t server,
-		     bool bytes)
+static void need_row(const struct printer *p, const struct doctor *d, const char *name, uint64_t client,
+		     uint64_t server, bool bytes)
 {
 	char a[NUMBER], b[NUMBER];
 	if (client == 0 && server == 0)
@@ -201,7 +201,7 @@ static void need_row(const struct page *p, const struct doctor *d, const char *n
 	fputc('\n', p->out);
 }
 
-static void run_print(const struct page *p, const struct doctor *d)
+static void run_print(const struct printer *p, const struct doctor *d)
 {
 	const struct kv_need *c = &d->client.budget.process, *s = &d->server.budget.process;
 	if (d->client.rc || (d->server.present && d->server.rc))
@@ -234,7 +234,7 @@ static bool alike(const struct finding *a, const struct finding *b)
 }
 
 /* Equal findings become one line: "rdmap79s0 +31". */
-static void section_print(const struct page *p, const struct doctor *d, enum section section)
+static void section_print(const struct printer *p, const struct doctor *d, enum section section)
 {
 	for (unsigned i = 0; i < d->num_findings; i++) {
 		const struct finding *f = &d->finding[i];
@@ -258,7 +258,7 @@ static bool section_is_empty(const struct doctor *d, enum section section)
 	return true;
 }
 
-static void facts_print(const struct page *p, const struct doctor *d)
+static void facts_print(const struct printer *p, const struct doctor *d)
 {
 	fprintf(p->out, "kv-doctor %s: a run with %u client%s and %u worker%s on this machine\n\n", KVRAIL_VERSION,
 		d->opt->num_clients, kv_plural(d->opt->num_clients), d->opt->num_workers,
@@ -282,7 +282,7 @@ static void facts_print(const struct page *p, const struct doctor *d)
 	section_print(p, d, SECTION_ADVICE);
 }
 
-static void verdict_print(const struct page *p, const struct doctor *d)
+static void verdict_print(const struct printer *p, const struct doctor *d)
 {
 	unsigned fails = doctor_count(d, KV_FAIL), warns = doctor_count(d, KV_WARN);
 	enum kv_status worst = doctor_worst(d);
@@ -310,7 +310,7 @@ static void verdict_print(const struct page *p, const struct doctor *d)
 
 void text_print(const struct doctor *d, FILE *out)
 {
-	struct page p = {.out = out, .colour = kv_terminal_colours(out)};
+	struct printer p = {.out = out, .colour = kv_terminal_colours(out)};
 	if (d->opt->quiet)
 		for (enum section s = 0; s < SECTIONS; s++)
 			section_print(&p, d, s);

@@ -20,7 +20,7 @@ enum { PINGS = 100, BLOCK_BYTES = 1 << 20, IMMEDIATE = 0x4b56 };
 
 #define STEP_NS 10000000000ull
 
-struct side {
+struct trial_side {
 	struct te *te;
 	struct kv_area area;
 	struct te_region *region;
@@ -32,7 +32,7 @@ struct rig {
 	struct try_args args;
 	struct te_options options;
 	unsigned count; /* of open sides */
-	struct side *side;
+	struct trial_side *side;
 	struct trial trial;
 	int report_fd;
 	struct kv_error err;
@@ -50,14 +50,14 @@ static uint64_t now(void)
 
 static void on_message(void *arg, unsigned rail, const uint8_t *data, size_t len)
 {
-	struct side *s = arg;
+	struct trial_side *s = arg;
 	(void)rail, (void)data, (void)len;
 	s->messages++;
 }
 
 static void on_immediate(void *arg, unsigned rail, uint32_t imm)
 {
-	struct side *s = arg;
+	struct trial_side *s = arg;
 	(void)rail;
 	s->immediates += imm == IMMEDIATE;
 }
@@ -96,7 +96,7 @@ static int sides_register(struct rig *r)
 		 bytes = KV_MAX(KV_MIN(r->args.region_bytes, share), (uint64_t)BLOCK_BYTES), start = now();
 	int rc = 0;
 	for (unsigned i = 0; i < r->count && rc == 0; i++) {
-		struct side *s = &r->side[i];
+		struct trial_side *s = &r->side[i];
 		rc = kv_area_map(bytes, &s->area, &r->err);
 		if (rc == 0)
 			rc = te_region_register(s->te, s->area.base, bytes, TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE,
@@ -171,7 +171,7 @@ static void on_done(struct te_xfer *x, int status)
 
 static int block(struct rig *r, struct te_peer *peer)
 {
-	struct side *a = &r->side[0], *b = &r->side[1];
+	struct trial_side *a = &r->side[0], *b = &r->side[1];
 	struct te_remote remote;
 	struct te_xfer x = {.dir = TE_WRITE,
 			    .peer = peer,

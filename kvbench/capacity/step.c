@@ -99,7 +99,7 @@ static void pool_report(struct capacity_reporter *t, struct kvc_pool *pool)
 /* The outcome of each client; a byte each, since they are on several threads. */
 enum outcome { NOT_ASKED, RIGHT, WRONG, FAILED };
 
-struct reading {
+struct step_reading {
 	struct capacity_reporter *reporter;
 	struct bench_key key;
 	uint64_t timeout_ns;
@@ -111,14 +111,14 @@ struct reading {
 	struct kv_error refusal;      /* why, of the first that could not; read when all workers have returned */
 };
 
-static bool over(const struct reading *r)
+static bool over(const struct step_reading *r)
 {
 	return bench_interrupted() || kv_clock_now(&kv_clock_monotonic) >= r->reporter->deadline_ns;
 }
 
 static void open_sessions(struct kvc_client *client, unsigned w, void *arg)
 {
-	struct reading *r = arg;
+	struct step_reading *r = arg;
 	struct kvc_session_options o = {.size = sizeof(o), .timeout_ns = r->timeout_ns};
 	struct kv_error err = {0};
 	for (unsigned i = w; i < r->reporter->step.attempted && !r->refused && !over(r); i += r->workers) {
@@ -131,7 +131,7 @@ static void open_sessions(struct kvc_client *client, unsigned w, void *arg)
 	}
 }
 
-static void get_once(struct kvc_client *client, struct reading *r, unsigned w)
+static void get_once(struct kvc_client *client, struct step_reading *r, unsigned w)
 {
 	const struct kvc_call call = {
 		.size = sizeof(call), .timeout_ns = r->timeout_ns, .session = r->session ? r->session[w] : NULL};
@@ -151,13 +151,13 @@ static void get_once(struct kvc_client *client, struct reading *r, unsigned w)
 
 static void get_each(struct kvc_client *client, unsigned w, void *arg)
 {
-	struct reading *r = arg;
+	struct step_reading *r = arg;
 	for (unsigned i = w; i < r->reporter->step.attempted && !over(r); i += r->workers)
 		if (!r->session || r->session[i])
 			get_once(client, r, i);
 }
 
-static void outcomes_count(struct capacity_reporter *t, const struct reading *r)
+static void outcomes_count(struct capacity_reporter *t, const struct step_reading *r)
 {
 	uint32_t failed = 0;
 	for (uint32_t i = 0; i < t->step.attempted; i++) {
@@ -176,7 +176,7 @@ static void outcomes_count(struct capacity_reporter *t, const struct reading *r)
 }
 
 /* Each worker asks for one at a time, and all workers at once. */
-static int sessions_open(struct capacity_reporter *t, struct kvc_pool *pool, struct reading *r)
+static int sessions_open(struct capacity_reporter *t, struct kvc_pool *pool, struct step_reading *r)
 {
 	int rc;
 	r->session = calloc(t->step.attempted, sizeof(*r->session));
@@ -197,7 +197,7 @@ static int sessions_open(struct capacity_reporter *t, struct kvc_pool *pool, str
 	return capacity_look(t) ? rc : -KV_ECANCELED;
 }
 
-static int read_all(struct capacity_reporter *t, struct kvc_pool *pool, struct reading *r)
+static int read_all(struct capacity_reporter *t, struct kvc_pool *pool, struct step_reading *r)
 {
 	uint64_t now = kv_clock_now(&kv_clock_monotonic);
 	int rc;
@@ -230,7 +230,7 @@ static int read_all(struct capacity_reporter *t, struct kvc_pool *pool, struct r
 
 static void pool_run(struct capacity_reporter *t, const char *psk)
 {
-	struct reading r = {.reporter = t};
+	struct step_reading r = {.reporter = t};
 	struct kvc_pool *pool = NULL;
 	r.outcome = calloc(t->step.attempted, 1);
 	if (!r.outcome) {

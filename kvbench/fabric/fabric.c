@@ -13,7 +13,7 @@
 #include "kvbench/setup/command.h"
 #include "kvbench/setup/signals.h"
 
-struct session {
+struct fabric_command {
 	struct fabric_run run;
 	struct fabric_pairs pairs;
 	FILE *out, *table; /* table: NULL with --quiet */
@@ -37,7 +37,7 @@ static bool fits(const struct fabric_run *run, enum fabric_op op, uint64_t size)
 	return op != FABRIC_READ || !run->info.reads_refused;
 }
 
-static int measure_all(struct session *s, struct kv_error *err)
+static int measure_all(struct fabric_command *s, struct kv_error *err)
 {
 	struct fabric_run *run = &s->run;
 	for (int op = 0; op < FABRIC_OPS; op++)
@@ -67,7 +67,7 @@ static int measure_all(struct session *s, struct kv_error *err)
 
 /* ---- the whole ---- */
 
-static int report(struct session *s, struct out_file *json, int rc, struct kv_error *err)
+static int report(struct fabric_command *s, struct out_file *json, int rc, struct kv_error *err)
 {
 	int status = rc < 0 && rc != -KV_ECANCELED ? BENCH_FAILED : BENCH_OK;
 	json_t *doc;
@@ -91,7 +91,7 @@ static int report(struct session *s, struct out_file *json, int rc, struct kv_er
 	return bench_interrupted() ? 128 + bench_interrupted() : status;
 }
 
-static int session_open(struct session *s, struct kv_error *err)
+static int session_open(struct fabric_command *s, struct kv_error *err)
 {
 	int rc;
 	s->run.row = calloc((size_t)FABRIC_OPS * s->run.opt.num_sizes, sizeof(*s->run.row));
@@ -109,7 +109,7 @@ static int session_open(struct session *s, struct kv_error *err)
 	return 0;
 }
 
-static int session_run(struct session *s, struct out_file *json)
+static int session_run(struct fabric_command *s, struct out_file *json)
 {
 	struct kv_error err = {0};
 	int status, rc = session_open(s, &err);
@@ -134,7 +134,7 @@ static int session_run(struct session *s, struct out_file *json)
 
 int fabric_main(int argc, char **argv)
 {
-	static struct session s; /* too large for a stack */
+	static struct fabric_command s; /* too large for a stack */
 	struct out_file json = {.fd = -1};
 	struct kv_error err = {0};
 	bool responds = argc > 2 && strcmp(argv[1], FABRIC_RESPONDER) == 0;

@@ -87,7 +87,7 @@ int hits_run(const struct hits_trace *t, unsigned policy, uint64_t capacity, str
 
 /* A heap of references by their next use, the farthest on top. An entry is stale if its block has been used since, or
  * has gone: it is then dropped when it comes to the top. */
-struct entry {
+struct heap_entry {
 	uint32_t next, block;
 };
 
@@ -95,11 +95,11 @@ struct belady {
 	uint32_t *next; /* by reference: where its block is used again */
 	uint32_t *due;  /* of each cached block: its next use */
 	bool *in;
-	struct entry *heap;
+	struct heap_entry *heap;
 	uint64_t count, held, capacity;
 };
 
-static void push(struct belady *b, struct entry e)
+static void push(struct belady *b, struct heap_entry e)
 {
 	uint64_t i = b->count++;
 	for (; i > 0 && b->heap[(i - 1) / 2].next < e.next; i = (i - 1) / 2)
@@ -107,9 +107,9 @@ static void push(struct belady *b, struct entry e)
 	b->heap[i] = e;
 }
 
-static struct entry pop(struct belady *b)
+static struct heap_entry pop(struct belady *b)
 {
-	struct entry top = b->heap[0], last = b->heap[--b->count];
+	struct heap_entry top = b->heap[0], last = b->heap[--b->count];
 	uint64_t i = 0, child;
 	while ((child = 2 * i + 1) < b->count) {
 		child += child + 1 < b->count && b->heap[child + 1].next > b->heap[child].next;
@@ -122,7 +122,7 @@ static struct entry pop(struct belady *b)
 	return top;
 }
 
-static bool stale(const struct belady *b, struct entry e)
+static bool stale(const struct belady *b, struct heap_entry e)
 {
 	return !b->in[e.block] || b->due[e.block] != e.next;
 }
@@ -139,7 +139,7 @@ static bool refer(struct belady *b, uint32_t block, uint64_t at)
 	if (next == NEVER)
 		return hit;
 	while (b->held == b->capacity) {
-		struct entry far = b->heap[0];
+		struct heap_entry far = b->heap[0];
 		if (!stale(b, far) && far.next < next)
 			return hit; /* all others are used before it */
 		pop(b);
@@ -151,7 +151,7 @@ static bool refer(struct belady *b, uint32_t block, uint64_t at)
 	b->in[block] = true;
 	b->due[block] = next;
 	b->held++;
-	push(b, (struct entry){next, block});
+	push(b, (struct heap_entry){next, block});
 	return hit;
 }
 

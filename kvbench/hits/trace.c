@@ -21,13 +21,13 @@ static int room_for(uint32_t **array, uint64_t used, uint64_t *cap)
 	return 0;
 }
 
-struct reading {
+struct trace_reading {
 	struct hits_trace t;
 	struct trace_ids ids;
 	uint64_t refs_cap, requests_cap;
 };
 
-static int take(struct reading *r, const struct trace_request *q)
+static int take(struct trace_reading *r, const struct trace_request *q)
 {
 	struct hits_trace *t = &r->t;
 	unsigned tokens = trace_block_tokens(q->format);
@@ -47,7 +47,7 @@ static int take(struct reading *r, const struct trace_request *q)
 
 int hits_trace_read(const char *path, struct hits_trace *out, struct kv_error *err)
 {
-	struct reading r = {0};
+	struct trace_reading r = {0};
 	struct trace_reader *reader;
 	struct trace_request q;
 	int rc = trace_open(path, &reader, err);

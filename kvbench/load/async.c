@@ -25,7 +25,7 @@ enum {
 
 #define BUSY_REST_NS 100000ull /* an id that the loops did not take */
 
-struct slot {
+struct async_slot {
 	struct phase_op op;
 	struct kvc_item *items;
 	unsigned n;
@@ -53,7 +53,7 @@ struct async {
 	struct kvc_queue *queue;
 	bool put;
 	unsigned depth, num_slots, num_submitters, num_threads;
-	struct slot *slot;
+	struct async_slot *slot;
 	struct submitter *submitter;
 	struct kvc_completion *completion; /* depth of them: all that can be over */
 	atomic_uint running;               /* submitters with slots that go on */
@@ -62,14 +62,14 @@ struct async {
 
 /* ---- submitting ---- */
 
-static void slot_rest(struct submitter *s, struct slot *slot, uint64_t due_ns)
+static void slot_rest(struct submitter *s, struct async_slot *slot, uint64_t due_ns)
 {
 	slot->due_ns = due_ns;
 	kv_list_add_tail(&s->resting, &slot->node);
 }
 
 /* The operation has ended. Returns when the slot may go on, or 0: at once. */
-static uint64_t slot_count(struct submitter *s, struct slot *slot)
+static uint64_t slot_count(struct submitter *s, struct async_slot *slot)
 {
 	int rc = batch_end(&slot->op, s->async->put, slot->n, slot->result, slot->end_ns);
 	if (rc == 0 && slot->result == -KV_ENOTFOUND)
@@ -78,7 +78,7 @@ static uint64_t slot_count(struct submitter *s, struct slot *slot)
 }
 
 /* False: there is no next operation. */
-static bool slot_make(struct async *a, struct slot *slot)
+static bool slot_make(struct async *a, struct async_slot *slot)
 {
 	if (!slot->made && !phase_take(a->phase, &slot->op.number))
 		return false;
@@ -95,7 +95,7 @@ static bool slot_make(struct async *a, struct slot *slot)
 }
 
 /* The slot continues with its next operation, or retires. */
-static void slot_next(struct submitter *s, struct slot *slot)
+static void slot_next(struct submitter *s, struct async_slot *slot)
 {
 	struct async *a = s->async;
 	struct kvc_call call = a->put ? phase_put_call(a->phase) : phase_call(a->phase->bench->opt);
@@ -122,7 +122,7 @@ static void slots_over(struct submitter *s, struct kv_list *over)
 {
 	struct kv_list *n;
 	while ((n = kv_list_pop(over))) {
-		struct slot *slot = KV_LIST_ENTRY(n, struct slot, node);
+		struct async_slot *slot = KV_LIST_ENTRY(n, struct async_slot, node);
 		uint64_t due_ns = slot_count(s, slot);
 		if (due_ns)
 			slot_rest(s, slot, due_ns);
@@ -139,14 +139,14 @@ static uint64_t slots_rested(struct submitter *s)
 	kv_list_init(&rested);
 	kv_list_splice_tail(&rested, &s->resting);
 	for (struct kv_list *n; (n = kv_list_pop(&rested));) {
-		struct slot *slot = KV_LIST_ENTRY(n, struct slot, node);
+		struct async_slot *slot = KV_LIST_ENTRY(n, struct async_slot, node);
 		if (slot->due_ns <= now)
 			slot_next(s, slot);
 		else
 			kv_list_add_tail(&s->resting, n);
 	}
 	KV_LIST_EACH (n, &s->resting)
-		next_ns = KV_MIN(next_ns, KV_LIST_ENTRY(n, struct slot, node)->due_ns);
+		next_ns = KV_MIN(next_ns, KV_LIST_ENTRY(n, struct async_slot, node)->due_ns);
 	return next_ns;
 }
 
@@ -208,7 +208,7 @@ static void all_reap(struct async *a)
 	int n = kvc_reap(a->queue, a->completion, a->depth);
 	uint64_t now = phase_now();
 	for (int i = 0; i < n; i++) {
-		struct slot *slot = (struct slot *)(uintptr_t)a->completion[i].tag;
+		struct async_slot *slot = (struct async_slot *)(uintptr_t)a->completion[i].tag;
 		if (!slot)
 			continue; /* a submitter's last word */
 		slot->result = a->completion[i].result;
@@ -280,7 +280,7 @@ static void slots_init(struct async *a)
 		submitter_init(&a->submitter[i], a);
 	for (unsigned i = 0; i < a->num_slots; i++) {
 		struct submitter *s = &a->submitter[i % a->num_submitters];
-		struct slot *slot = &a->slot[i];
+		struct async_slot *slot = &a->slot[i];
 		slot->op.phase = a->phase;
 		slot->op.worker = i;
 		slot->op.tally = &a->phase->tally[i % a->num_submitters];

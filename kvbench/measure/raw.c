@@ -24,7 +24,7 @@ _Static_assert(sizeof(struct bench_raw_op) == 64, "a record is a cache line");
 _Static_assert(sizeof(struct bench_raw_head) == 64, "so is the head");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are written as they lie in memory");
 
-struct ring {
+struct raw_ring {
 	_Alignas(KV_CACHELINE) _Atomic uint64_t head; /* the loop's: records made */
 	uint64_t lost;                                /* the loop's */
 	_Alignas(KV_CACHELINE) _Atomic uint64_t tail; /* the thread's: records written */
@@ -35,7 +35,7 @@ struct bench_raw {
 	int fd, code;
 	unsigned rings, size; /* size: records of a ring, a power of two */
 	uint64_t start_ns, bytes;
-	struct ring *ring;
+	struct raw_ring *ring;
 	struct bench_raw_op *op;
 	struct ticker ticker;
 };
@@ -57,7 +57,7 @@ static int write_all(struct bench_raw *raw, const void *data, size_t len)
 }
 
 /* After an error the rings are emptied all the same: nobody waits for room that never comes. */
-static void ring_write(struct bench_raw *raw, struct ring *r)
+static void ring_write(struct bench_raw *raw, struct raw_ring *r)
 {
 	uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
 	uint64_t head = atomic_load_explicit(&r->head, memory_order_acquire);
@@ -152,7 +152,7 @@ int bench_raw_open(int fd, unsigned rings, uint64_t seed, uint64_t value_size, s
 	return kv_fail(err, rc, "no thread for --raw: %s", kv_strerror(rc));
 }
 
-static bool put(struct bench_raw *raw, struct ring *r, const struct bench_raw_op *op)
+static bool put(struct bench_raw *raw, struct raw_ring *r, const struct bench_raw_op *op)
 {
 	uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
 	struct bench_raw_op *to = &r->op[head & (raw->size - 1)];
@@ -168,7 +168,7 @@ static bool put(struct bench_raw *raw, struct ring *r, const struct bench_raw_op
 
 void bench_raw_add(struct bench_raw *raw, unsigned ring, const struct bench_raw_op *op)
 {
-	struct ring *r = &raw->ring[ring % raw->rings];
+	struct raw_ring *r = &raw->ring[ring % raw->rings];
 	if (!put(raw, r, op))
 		r->lost++;
 }

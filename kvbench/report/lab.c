@@ -19,7 +19,7 @@
 /* Before the arguments: python3 -I -S kvlab VERSION NAME. */
 enum { BEFORE = 6 };
 
-struct command {
+struct lab_command {
 	char path[PATH_MAX], fd[16];
 	const char *arg[BEFORE + LAB_ARGS_MAX + 2];
 };
@@ -40,7 +40,7 @@ static int path_find(char path[PATH_MAX], struct kv_error *err)
 }
 
 /* Returns the file in memory with the input, -1 without one, or another code below 0. */
-static int command_make(struct command *c, const char *name, const json_t *input, const char *const *args,
+static int command_make(struct lab_command *c, const char *name, const json_t *input, const char *const *args,
 			struct kv_error *err)
 {
 	int fd = -1, rc = path_find(c->path, err), n = BEFORE;
@@ -75,7 +75,7 @@ static int no_python(int error, struct kv_error *err)
 
 int lab_exec(const char *program, const char *name, const json_t *input, const char *const *args)
 {
-	static struct command c;
+	static struct lab_command c;
 	struct kv_error err = {0};
 	fflush(stdout);
 	if (command_make(&c, name, input, args, &err) >= -1) {
@@ -127,7 +127,7 @@ static char *whole(int fd, size_t *len)
 }
 
 /* Run the command with its output in a file in memory. Returns the exit status, or a code below 0. */
-static int command_run(const struct command *c, int in, int out, struct kv_error *err)
+static int command_run(const struct lab_command *c, int in, int out, struct kv_error *err)
 {
 	int status = 0, rc;
 	pid_t pid;
@@ -142,7 +142,7 @@ static int command_run(const struct command *c, int in, int out, struct kv_error
 
 char *lab_make(const char *kind, const json_t *doc, size_t *len, struct kv_error *err)
 {
-	static struct command c;
+	static struct lab_command c;
 	int in = command_make(&c, kind, doc, NULL, err), out = memfd_create("made", MFD_CLOEXEC);
 	int status = in >= 0 && out >= 0 ? command_run(&c, in, out, err) : -KV_ENOMEM;
 	char *text = status >= 0 ? whole(out, len) : NULL;
@@ -162,7 +162,7 @@ char *lab_make(const char *kind, const json_t *doc, size_t *len, struct kv_error
 
 int lab_check(struct kv_error *err)
 {
-	static struct command c;
+	static struct lab_command c;
 	int out = memfd_create("version", MFD_CLOEXEC), rc = command_make(&c, "", NULL, NULL, err);
 	if (rc >= -1) {
 		c.arg[1] = "-V";

@@ -727,15 +727,15 @@ void report_summary(const struct bench *b)
 
 /* ---- the verdict ---- */
 
-struct verdict {
+struct run_verdict {
 	FILE *to;
 	unsigned count;
 	bool events;        /* errors are expected: an event causes them */
 	uint64_t conflicts; /* keys with other bytes before */
 };
 
-static void problem(struct verdict *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void problem(struct verdict *v, const char *fmt, ...)
+static void problem(struct run_verdict *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void problem(struct run_verdict *v, const char *fmt, ...)
 {
 	va_list args;
 	v->count++;
@@ -748,7 +748,7 @@ static void problem(struct verdict *v, const char *fmt, ...)
 	fputc('\n', v->to);
 }
 
-static void judge_phase(struct verdict *v, const char *name, const struct phase_result *p)
+static void judge_phase(struct run_verdict *v, const char *name, const struct phase_result *p)
 {
 	const struct bench_errors *e = &p->tally.errors;
 	for (unsigned i = 0; i < e->num_codes && !v->events; i++)
@@ -766,7 +766,7 @@ static void judge_phase(struct verdict *v, const char *name, const struct phase_
 }
 
 /* A key that could not be written is rightly missed. */
-static void judge_misses(struct verdict *v, const struct bench *b, const char *name, const struct phase_result *p)
+static void judge_misses(struct run_verdict *v, const struct bench *b, const char *name, const struct phase_result *p)
 {
 	const char *why = " that had been written";
 	if (b->results.write.tally.errors.num_codes)
@@ -779,7 +779,7 @@ static void judge_misses(struct verdict *v, const struct bench *b, const char *n
 }
 
 /* With --keep-going errors and misses are expected. A wrong value or a late answer is a failure all the same. */
-static void judge_keep_going(struct verdict *v, const struct bench_results *r)
+static void judge_keep_going(struct run_verdict *v, const struct bench_results *r)
 {
 	if (r->read.tally.wrong)
 		problem(v, "the reads brought %s with other bytes than were written", OF(r->read.tally.wrong, "value"));
@@ -788,7 +788,7 @@ static void judge_keep_going(struct verdict *v, const struct bench_results *r)
 			OF(r->keep_going.overdue, "call"), TIME(BENCH_LATE_NS), TIME(r->keep_going.longest_ns));
 }
 
-static void judge_replay(struct verdict *v, const struct bench *b)
+static void judge_replay(struct run_verdict *v, const struct bench *b)
 {
 	const struct replay_result *r = &b->results.replay;
 	/* The hits are known only in order, with an empty server and memory for everything. */
@@ -802,7 +802,7 @@ static void judge_replay(struct verdict *v, const struct bench *b)
 			COUNT(r->expected_hits));
 }
 
-static void judge_slo(struct verdict *v, const struct bench *b)
+static void judge_slo(struct run_verdict *v, const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
 	if (r->slo_bad)
@@ -812,7 +812,7 @@ static void judge_slo(struct verdict *v, const struct bench *b)
 			100 * b->opt->pace.aim.quantile, TIME(b->opt->pace.aim.limit_ns), r->slo.high);
 }
 
-static void judge_prefix(struct verdict *v, const struct bench_results *r)
+static void judge_prefix(struct run_verdict *v, const struct bench_results *r)
 {
 	if (r->prefix.wrong)
 		problem(v, "a prefix was loaded of which %s had other bytes than were written",
@@ -827,7 +827,7 @@ static void judge_prefix(struct verdict *v, const struct bench_results *r)
 unsigned report_verdict(const struct bench *b, FILE *to)
 {
 	const struct bench_results *r = &b->results;
-	struct verdict v = {.to = to, .conflicts = r->write.tally.put_conflicts};
+	struct run_verdict v = {.to = to, .conflicts = r->write.tally.put_conflicts};
 	/* Operations under way when a server dies may fail; in a replay also PUTs. */
 	v.events = b->opt->replay.trace && r->events.done > 0;
 	judge_phase(&v, "write", &r->write);

@@ -22,12 +22,12 @@
 
 enum { EVENTS = 64, BACKLOG = 4096 };
 
-struct talk {
+struct peer_talk {
 	int fd;
 	struct secure *secure;
 };
 
-struct server {
+struct peer_server {
 	const struct scale_options *opt;
 	struct secure_context *ctx;
 	unsigned char *message;
@@ -50,18 +50,18 @@ int peer_listen(uint16_t *out_port)
 	return fd;
 }
 
-static void talk_end(struct talk *k)
+static void talk_end(struct peer_talk *k)
 {
 	secure_close(&k->secure);
 	close(k->fd);
 	free(k);
 }
 
-static void accept_one(struct server *s, int epoll_fd)
+static void accept_one(struct peer_server *s, int epoll_fd)
 {
 	const struct timeval still = {.tv_sec = PEER_SOCKET_S};
 	struct epoll_event event = {.events = EPOLLIN};
-	struct talk *k;
+	struct peer_talk *k;
 	int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC);
 	if (fd < 0)
 		return; /* another thread has it; or the descriptors are at an end, which the other side sees first */
@@ -78,7 +78,7 @@ static void accept_one(struct server *s, int epoll_fd)
 		talk_end(k);
 }
 
-static void serve(struct server *s, struct talk *k)
+static void serve(struct peer_server *s, struct peer_talk *k)
 {
 	unsigned char question[PEER_QUESTION];
 	int rc;
@@ -94,7 +94,7 @@ static void serve(struct server *s, struct talk *k)
 
 static void *thread_main(void *arg)
 {
-	struct server *s = arg;
+	struct peer_server *s = arg;
 	struct epoll_event event = {.events = EPOLLIN | EPOLLEXCLUSIVE}, got[EVENTS];
 	int fd = epoll_create1(EPOLL_CLOEXEC);
 	if (fd < 0 || epoll_ctl(fd, EPOLL_CTL_ADD, s->listen_fd, &event) < 0)
@@ -114,7 +114,7 @@ static void *thread_main(void *arg)
 
 int peer_main(const struct scale_options *options, int listen_fd)
 {
-	struct server s = {.opt = options, .message = malloc(options->message_bytes), .listen_fd = listen_fd};
+	struct peer_server s = {.opt = options, .message = malloc(options->message_bytes), .listen_fd = listen_fd};
 	struct kv_error err = {0};
 	pthread_t thread;
 	unsigned started = 0;

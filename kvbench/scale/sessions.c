@@ -19,7 +19,7 @@ enum { AT_ONCE = 64 /* workers of an engine */ };
 
 #define PAUSE_NS 100000000ull /* a pause checks at this interval whether the step is over */
 
-struct load {
+struct session_load {
 	struct scale_reporter *t;
 	struct bench_key key;
 	unsigned workers;
@@ -63,7 +63,7 @@ static int pool_open(struct scale_reporter *t, const char *psk, struct kvc_pool 
 
 static void open_each(struct kvc_client *client, unsigned w, void *arg)
 {
-	struct load *l = arg;
+	struct session_load *l = arg;
 	struct scale_tally *y = &l->tally[w % l->t->opt->engines];
 	struct kvc_session_options o = {.size = sizeof(o), .timeout_ns = l->timeout_ns};
 	struct kv_error err = {0};
@@ -79,7 +79,7 @@ static void open_each(struct kvc_client *client, unsigned w, void *arg)
 	}
 }
 
-static void message(struct kvc_client *client, struct load *l, struct scale_tally *y, unsigned i)
+static void message(struct kvc_client *client, struct session_load *l, struct scale_tally *y, unsigned i)
 {
 	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = l->timeout_ns, .session = l->session[i]};
 	uint64_t len = l->t->opt->message_bytes, now;
@@ -104,7 +104,7 @@ static void message(struct kvc_client *client, struct load *l, struct scale_tall
 
 static void talk(struct kvc_client *client, unsigned w, void *arg)
 {
-	struct load *l = arg;
+	struct session_load *l = arg;
 	struct scale_tally *y = &l->tally[w % l->t->opt->engines];
 	for (uint32_t m = 0; m < l->t->opt->messages; m++)
 		for (unsigned i = w; i < l->t->step.clients; i += l->workers) {
@@ -119,14 +119,14 @@ static void talk(struct kvc_client *client, unsigned w, void *arg)
 }
 
 /* The first messages come evenly over one think time, not all at once. */
-static void dues_set(struct load *l)
+static void dues_set(struct session_load *l)
 {
 	uint64_t now = kv_clock_now(&kv_clock_monotonic);
 	for (uint32_t i = 0; i < l->t->step.clients; i++)
 		l->due_ns[i] = now + (uint64_t)((double)l->t->opt->think_ns * i / l->t->step.clients);
 }
 
-static void tallies_take(struct load *l)
+static void tallies_take(struct session_load *l)
 {
 	struct scale_step *s = &l->t->step;
 	scale_tallies_take(l->tally, l->t->opt->engines, s);
@@ -138,7 +138,7 @@ static void tallies_take(struct load *l)
 		scale_end(l->t, "%llu messages failed: %s", (unsigned long long)s->failed, kv_strerror(l->tally->code));
 }
 
-static bool load_make(struct load *l)
+static bool load_make(struct session_load *l)
 {
 	uint32_t n = l->t->step.clients;
 	l->session = calloc(n, sizeof(*l->session));
@@ -148,7 +148,7 @@ static bool load_make(struct load *l)
 	return l->session && l->due_ns && l->came && l->tally;
 }
 
-static int step(struct kvc_pool *pool, struct load *l)
+static int step(struct kvc_pool *pool, struct session_load *l)
 {
 	struct scale_step *s = &l->t->step;
 	uint64_t now;
@@ -183,7 +183,7 @@ static int step(struct kvc_pool *pool, struct load *l)
 
 void scale_sessions_run(struct scale_reporter *t, const char *psk)
 {
-	struct load l = {.t = t};
+	struct session_load l = {.t = t};
 	struct kvc_pool *pool = NULL;
 	uint64_t now = kv_clock_now(&kv_clock_monotonic);
 	l.workers = KV_MIN(t->opt->engines * AT_ONCE, t->step.clients);

@@ -35,28 +35,28 @@ enum {
 #define MEMORY_KEPT (512ull << 20) /* of the machine: beyond it the kernel kills somebody */
 #define PAUSE_NS    100000000ull
 
-struct client {
+struct tls_client {
 	int fd; /* 0: none */
 	struct secure *secure;
 	uint64_t due_ns;
 	uint32_t came;
 };
 
-struct side;
+struct tls_side;
 
-struct worker {
-	struct side *side;
+struct tls_worker {
+	struct tls_side *side;
 	unsigned index;
 	pthread_t thread;
 	struct scale_tally *tally;
 	unsigned char *message;
 };
 
-struct side {
+struct tls_side {
 	struct scale_reporter *t;
 	struct secure_context *ctx;
-	struct client *client;
-	struct worker *worker;
+	struct tls_client *client;
+	struct tls_worker *worker;
 	struct scale_tally *tally; /* of each worker */
 	unsigned threads;
 	uint32_t reach; /* clients to try */
@@ -67,7 +67,7 @@ struct side {
 	_Atomic unsigned shift; /* of source addresses: how often their ports were at an end */
 };
 
-static void stop(struct side *s, const char *fmt, const char *what)
+static void stop(struct tls_side *s, const char *fmt, const char *what)
 {
 	pthread_mutex_lock(&s->lock);
 	scale_end(s->t, fmt, what);
@@ -77,7 +77,7 @@ static void stop(struct side *s, const char *fmt, const char *what)
 
 /* ---- the peer ---- */
 
-static int peer_start(struct side *s)
+static int peer_start(struct tls_side *s)
 {
 	int fd = peer_listen(&s->port), rc = fd;
 	if (fd >= 0) {
@@ -92,7 +92,7 @@ static int peer_start(struct side *s)
 	return rc;
 }
 
-static void peer_stop(struct side *s)
+static void peer_stop(struct tls_side *s)
 {
 	struct kv_process p = {0};
 	int status;
@@ -122,7 +122,7 @@ static const char *why_not(int error)
 	}
 }
 
-static int tcp_connect_from(const struct side *s, uint32_t i, unsigned shift)
+static int tcp_connect_from(const struct tls_side *s, uint32_t i, unsigned shift)
 {
 	struct sockaddr_in from = {.sin_family = AF_INET,
 				   .sin_addr.s_addr =
@@ -145,7 +145,7 @@ static int tcp_connect_from(const struct side *s, uint32_t i, unsigned shift)
 	return -error;
 }
 
-static int tcp_connect(struct side *s, uint32_t i)
+static int tcp_connect(struct tls_side *s, uint32_t i)
 {
 	for (;;) {
 		unsigned shift = s->shift;
@@ -157,9 +157,9 @@ static int tcp_connect(struct side *s, uint32_t i)
 	}
 }
 
-static bool client_connect(struct worker *w, uint32_t i)
+static bool client_connect(struct tls_worker *w, uint32_t i)
 {
-	struct side *s = w->side;
+	struct tls_side *s = w->side;
 	uint64_t now = kv_clock_now(&kv_clock_monotonic);
 	int rc, fd = tcp_connect(s, i);
 	if (fd < 0) {
@@ -178,8 +178,8 @@ static bool client_connect(struct worker *w, uint32_t i)
 
 static void *connect_main(void *arg)
 {
-	struct worker *w = arg;
-	struct side *s = w->side;
+	struct tls_worker *w = arg;
+	struct tls_side *s = w->side;
 	uint32_t looks = 0;
 	for (uint32_t i = w->index; i < s->reach && !s->stop && !scale_over(s->t); i += s->threads) {
 		if (looks++ % LOOK_EVERY == 0 && kv_memory_available() < MEMORY_KEPT)
@@ -192,9 +192,9 @@ static void *connect_main(void *arg)
 
 /* ---- talking ---- */
 
-static void message(struct worker *w, struct client *c)
+static void message(struct tls_worker *w, struct tls_client *c)
 {
-	struct side *s = w->side;
+	struct tls_side *s = w->side;
 	const struct scale_options *o = s->t->opt;
 	static const unsigned char question[PEER_QUESTION] = {'Q'};
 	uint64_t begun = o->think_ns ? c->due_ns : kv_clock_now(&kv_clock_monotonic);
@@ -222,11 +222,11 @@ static void message(struct worker *w, struct client *c)
 
 static void *talk_main(void *arg)
 {
-	struct worker *w = arg;
-	struct side *s = w->side;
+	struct tls_worker *w = arg;
+	struct tls_side *s = w->side;
 	for (uint32_t m = 0; m < s->t->opt->messages; m++)
 		for (uint32_t i = w->index; i < s->reach; i += s->threads) {
-			struct client *c = &s->client[i];
+			struct tls_client *c = &s->client[i];
 			uint64_t now = kv_clock_now(&kv_clock_monotonic);
 			for (; c->due_ns > now && !scale_over(s->t); now = kv_clock_now(&kv_clock_monotonic)) {
 				uint64_t ns = KV_MIN(c->due_ns - now, PAUSE_NS);
@@ -242,7 +242,7 @@ static void *talk_main(void *arg)
 
 /* ---- all of it ---- */
 
-static void on_all(struct side *s, void *(*fn)(void *))
+static void on_all(struct tls_side *s, void *(*fn)(void *))
 {
 	unsigned started = 0;
 	for (; started < s->threads; started++)
@@ -256,7 +256,7 @@ static void on_all(struct side *s, void *(*fn)(void *))
 	scale_measure(s->t);
 }
 
-static void step(struct side *s)
+static void step(struct tls_side *s)
 {
 	struct scale_step *p = &s->t->step;
 	uint64_t now = kv_clock_now(&kv_clock_monotonic);
@@ -278,7 +278,7 @@ static void step(struct side *s)
 	scale_tallies_take(s->tally, s->threads, p);
 }
 
-static bool side_make(struct side *s)
+static bool side_make(struct tls_side *s)
 {
 	struct rlimit files = {0};
 	s->threads = KV_MIN(KV_MIN(s->t->opt->num_threads, s->t->step.clients), (unsigned)THREADS_MAX);
@@ -286,7 +286,7 @@ static bool side_make(struct side *s)
 	s->worker = calloc(s->threads, sizeof(*s->worker));
 	s->tally = scale_tallies_make(s->threads);
 	for (unsigned i = 0; s->worker && s->tally && i < s->threads; i++) {
-		struct worker *w = &s->worker[i];
+		struct tls_worker *w = &s->worker[i];
 		w->side = s;
 		w->index = i;
 		w->tally = &s->tally[i];
@@ -307,7 +307,7 @@ static bool side_make(struct side *s)
 
 void scale_tls_run(struct scale_reporter *t)
 {
-	struct side s = {.t = t, .lock = PTHREAD_MUTEX_INITIALIZER};
+	struct tls_side s = {.t = t, .lock = PTHREAD_MUTEX_INITIALIZER};
 	struct kv_error err = {0};
 	snprintf(t->step.info.provider, sizeof(t->step.info.provider), "TCP, TLS 1.3");
 	if (!side_make(&s))

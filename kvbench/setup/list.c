@@ -10,7 +10,7 @@
 
 enum { WORD_MAX = 32 };
 
-struct list {
+struct list_parser {
 	const char *name;
 	bool size;
 	uint64_t min, max;
@@ -31,7 +31,7 @@ bool bench_word(const char **at, char end, char *word, size_t cap)
 	return true;
 }
 
-static const char *shown(const struct list *l, uint64_t n, char *buf, size_t cap)
+static const char *shown(const struct list_parser *l, uint64_t n, char *buf, size_t cap)
 {
 	if (l->size)
 		return kv_size_format(n, buf, cap);
@@ -39,7 +39,7 @@ static const char *shown(const struct list *l, uint64_t n, char *buf, size_t cap
 	return buf;
 }
 
-static int add(struct list *l, uint64_t n)
+static int add(struct list_parser *l, uint64_t n)
 {
 	struct bench_list *a = l->out;
 	char one[32], two[32];
@@ -60,7 +60,7 @@ static int add(struct list *l, uint64_t n)
 }
 
 /* The numbers between the last one and `end`. */
-static int go_on(struct list *l, uint64_t end)
+static int go_on(struct list_parser *l, uint64_t end)
 {
 	uint64_t a = l->last[2], b = l->last[1], c = l->last[0], n;
 	bool three = l->known >= 3, plus = !three || c - b == b - a;
@@ -81,7 +81,7 @@ static int go_on(struct list *l, uint64_t end)
 	return rc;
 }
 
-static int number(const struct list *l, const char *word, uint64_t *out)
+static int number(const struct list_parser *l, const char *word, uint64_t *out)
 {
 	int rc = l->size ? kv_size_parse(word, out) : kv_u64_parse(word, out);
 	return rc == 0 ? 0
@@ -90,7 +90,7 @@ static int number(const struct list *l, const char *word, uint64_t *out)
 }
 
 /* dots: "..." stands before this number. */
-static int take(struct list *l, const char *word, bool dots)
+static int take(struct list_parser *l, const char *word, bool dots)
 {
 	uint64_t n;
 	int rc = number(l, word, &n);
@@ -110,7 +110,7 @@ static int take(struct list *l, const char *word, bool dots)
 int bench_list_parse(const char *name, const char *text, bool size, uint64_t min, uint64_t max, struct bench_list *out,
 		     struct kv_error *err)
 {
-	struct list l = {.name = name, .size = size, .min = min, .max = max, .out = out, .err = err};
+	struct list_parser l = {.name = name, .size = size, .min = min, .max = max, .out = out, .err = err};
 	char word[WORD_MAX];
 	bool dots = false;
 	int rc = 0;

@@ -17,17 +17,17 @@
 
 enum { LOOKS = 50, LOOK_US = 10000 };
 
-struct end {
+struct tcp_end {
 	struct sockaddr_storage addr;
 	socklen_t len;
 };
 
-static bool same(const struct end *a, const struct end *b)
+static bool same(const struct tcp_end *a, const struct tcp_end *b)
 {
 	return a->len == b->len && memcmp(&a->addr, &b->addr, a->len) == 0;
 }
 
-static bool is_tcp(const struct end *e)
+static bool is_tcp(const struct tcp_end *e)
 {
 	return e->addr.ss_family == AF_INET || e->addr.ss_family == AF_INET6;
 }
@@ -46,11 +46,11 @@ static bool get(int fd, char out[CONGESTION_NAME])
 }
 
 /* Ours of all ends: their own addresses are the peers of the server's. Returns how many are TCP. */
-static unsigned ours(const int *fd, unsigned n, const char *name, struct end *end)
+static unsigned ours(const int *fd, unsigned n, const char *name, struct tcp_end *end)
 {
 	unsigned count = 0;
 	for (unsigned i = 0; i < n; i++) {
-		struct end *e = &end[count];
+		struct tcp_end *e = &end[count];
 		memset(e, 0, sizeof(*e));
 		e->len = sizeof(e->addr);
 		if (getsockname(fd[i], (struct sockaddr *)&e->addr, &e->len) < 0 || !is_tcp(e))
@@ -62,9 +62,9 @@ static unsigned ours(const int *fd, unsigned n, const char *name, struct end *en
 }
 
 /* One descriptor of the server, duplicated into this process. Returns whether it is an end of a connection of ours. */
-static bool theirs(int fd, const struct end *end, unsigned n, const char *name, char has[CONGESTION_NAME])
+static bool theirs(int fd, const struct tcp_end *end, unsigned n, const char *name, char has[CONGESTION_NAME])
 {
-	struct end peer;
+	struct tcp_end peer;
 	memset(&peer, 0, sizeof(peer));
 	peer.len = sizeof(peer.addr);
 	if (getpeername(fd, (struct sockaddr *)&peer.addr, &peer.len) < 0)
@@ -78,7 +78,7 @@ static bool theirs(int fd, const struct end *end, unsigned n, const char *name, 
 }
 
 /* Returns how many ends were found; out is empty where they differ. -1: we may not look at them. */
-static int ends_align(int pidfd, DIR *fds, const struct end *end, unsigned n, const char *name,
+static int ends_align(int pidfd, DIR *fds, const struct tcp_end *end, unsigned n, const char *name,
 		      char out[CONGESTION_NAME])
 {
 	struct dirent *entry;
@@ -106,7 +106,7 @@ static int ends_align(int pidfd, DIR *fds, const struct end *end, unsigned n, co
 }
 
 /* All of them, or nothing is known. A server takes connections up a while after they are there. */
-static void server_align(int pidfd, DIR *fds, const struct end *end, unsigned n, const char *name,
+static void server_align(int pidfd, DIR *fds, const struct tcp_end *end, unsigned n, const char *name,
 			 char out[CONGESTION_NAME])
 {
 	int found = 0;
@@ -122,7 +122,7 @@ static void server_align(int pidfd, DIR *fds, const struct end *end, unsigned n,
 
 void congestion_align(int pid, const int *fd, unsigned n, const char *name, char out[CONGESTION_NAME])
 {
-	struct end *end = calloc(KV_MAX(n, 1u), sizeof(*end));
+	struct tcp_end *end = calloc(KV_MAX(n, 1u), sizeof(*end));
 	int pidfd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 	char path[32];
 	unsigned count;

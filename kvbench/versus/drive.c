@@ -34,7 +34,7 @@
 enum { EVENTS = 256, DELETES = 64, KINDS = 2 };
 enum { GET, PUT };
 
-struct conn {
+struct drive_conn {
 	int fd;
 	uint8_t *buf;      /* answers of one unit; cap bytes */
 	uint64_t place;    /* of a program: where in its memory the values of a unit are */
@@ -47,10 +47,10 @@ struct conn {
 	struct iovec *iov;        /* and the bytes to send, values between heads */
 	unsigned iovs, iov_at;    /* iov_at: the first not sent whole */
 	bool blocked, busy;       /* blocked: the socket took no more, until epoll reports that it does */
-	struct conn *next_free;
+	struct drive_conn *next_free;
 };
 
-struct phase {
+struct drive_phase {
 	bool mixed;
 	unsigned kind;                     /* of all, if not mixed */
 	uint64_t key_base, units, due;     /* units: of this phase; due: number of the next */
@@ -66,17 +66,17 @@ struct phase {
 	struct kv_hist latency[KINDS];
 };
 
-struct load {
+struct drive {
 	const struct versus_options *o;
 	struct rival rival;
 	struct bench_draw draw;
 	unsigned batch;
 	int epoll, timer;
-	struct conn *conn, *free;
+	struct drive_conn *conn, *free;
 	uint8_t *stock;               /* values are parts of it */
 	struct program_memory memory; /* of a program: the stock, and behind it each connection's values */
 	uint64_t *sum;                /* checksums of the values, by key; NULL: none are compared */
-	struct phase *phase;
+	struct drive_phase *phase;
 	const char *congestion; /* that all targets are to have; "": the system's */
 	struct {
 		char version[64]; /* "": it does not say */
@@ -94,28 +94,28 @@ static uint64_t now_ns(void)
 /* ---- a unit ---- */
 
 /* The key of operation `number` of a kind: that of a GET in kv-bench's order, that of a PUT one after the other. */
-static uint64_t key_of(const struct load *l, unsigned kind, uint64_t number)
+static uint64_t key_of(const struct drive *l, unsigned kind, uint64_t number)
 {
 	return kind == PUT ? l->phase->key_base + number : bench_draw_key(&l->draw, number);
 }
 
-static void piece_add(struct conn *c, const void *at, size_t len)
+static void piece_add(struct drive_conn *c, const void *at, size_t len)
 {
 	c->iov[c->iovs++] = (struct iovec){.iov_base = (void *)(uintptr_t)at, .iov_len = len};
 }
 
-static bool is_program(const struct load *l)
+static bool is_program(const struct drive *l)
 {
 	return l->rival.protocol == RIVAL_PROGRAM;
 }
 
 /* Value i of a connection's unit, for or from a program. */
-static uint64_t place_of(const struct load *l, const struct conn *c, unsigned i)
+static uint64_t place_of(const struct drive *l, const struct drive_conn *c, unsigned i)
 {
 	return c->place + i * l->o->value_size;
 }
 
-static void program_request(const struct load *l, struct conn *c, char *head, const struct bench_key *key)
+static void program_request(const struct drive *l, struct drive_conn *c, char *head, const struct bench_key *key)
 {
 	unsigned i = c->iovs;
 	uint64_t size = l->o->value_size;
@@ -127,7 +127,7 @@ static void program_request(const struct load *l, struct conn *c, char *head, co
 				   key->text, (unsigned long long)at, (unsigned long long)size));
 }
 
-static void request_add(const struct load *l, struct conn *c, char *head, uint64_t number)
+static void request_add(const struct drive *l, struct drive_conn *c, char *head, uint64_t number)
 {
 	const struct versus_options *o = l->o;
 	int protocol = l->rival.protocol;
@@ -144,7 +144,7 @@ static void request_add(const struct load *l, struct conn *c, char *head, uint64
 	}
 }
 
-static void wait_for(const struct load *l, struct conn *c, bool blocked)
+static void wait_for(const struct drive *l, struct drive_conn *c, bool blocked)
 {
 	struct epoll_event e = {.events = EPOLLIN | (blocked ? EPOLLOUT : 0), .data.ptr = c};
 	if (c->blocked != blocked && epoll_ctl(l->epoll, EPOLL_CTL_MOD, c->fd, &e) < 0)
@@ -153,7 +153,7 @@ static void wait_for(const struct load *l, struct conn *c, bool blocked)
 }
 
 /* Send as much as the socket takes. */
-static void send_more(const struct load *l, struct conn *c)
+static void send_more(const struct drive *l, struct drive_conn *c)
 {
 	while (c->iov_at < c->iovs) {
 		struct msghdr m = {.msg_iov = c->iov + c->iov_at, .msg_iovlen = KV_MIN(c->iovs - c->iov_at, 512u)};
@@ -175,9 +175,9 @@ static void send_more(const struct load *l, struct conn *c)
 }
 
 /* Unit `number` of the phase, due at start_ns. */
-static void ask(struct load *l, struct conn *c, uint64_t number, uint64_t start_ns)
+static void ask(struct drive *l, struct drive_conn *c, uint64_t number, uint64_t start_ns)
 {
-	struct phase *p = l->phase;
+	struct drive_phase *p = l->phase;
 	uint64_t n = p->mixed ? number / 2 : number;
 	c->kind = p->mixed ? number % 2 : p->kind;
 	c->first = n * l->batch;
@@ -198,7 +198,7 @@ static void ask(struct load *l, struct conn *c, uint64_t number, uint64_t start_
 /* ---- answers ---- */
 
 /* The value's length and place when the header is whole: 0; else -EAGAIN. */
-static int header(const struct load *l, const struct conn *c, size_t *out_body, uint64_t *out_len)
+static int header(const struct drive *l, const struct drive_conn *c, size_t *out_body, uint64_t *out_len)
 {
 	const char *start = (const char *)c->buf + c->at, *end = memchr(start, '\n', c->have - c->at);
 	char line[RIVAL_HEAD_BYTES];
@@ -218,7 +218,7 @@ static int header(const struct load *l, const struct conn *c, size_t *out_body, 
 	return 0;
 }
 
-static void value_check(const struct load *l, const struct conn *c, const uint8_t *value, uint64_t len)
+static void value_check(const struct drive *l, const struct drive_conn *c, const uint8_t *value, uint64_t len)
 {
 	const struct versus_options *o = l->o;
 	uint64_t index = key_of(l, GET, c->first + c->answered);
@@ -241,7 +241,7 @@ static void value_check(const struct load *l, const struct conn *c, const uint8_
 }
 
 /* In the server's own words, once their line is whole. */
-static void put_refused(const struct conn *c)
+static void put_refused(const struct drive_conn *c)
 {
 	const char *line = (const char *)c->buf + c->at, *end = memchr(line, '\n', c->have - c->at);
 	char said[160], why[320];
@@ -261,7 +261,7 @@ static void put_refused(const struct conn *c)
 }
 
 /* The answer to a PUT. False: it is not whole yet. */
-static bool put_answer(const struct load *l, struct conn *c)
+static bool put_answer(const struct drive *l, struct drive_conn *c)
 {
 	const char *yes = rival_stored_text(l->rival.protocol);
 	size_t len = strlen(yes), have = KV_MIN(len, c->have - c->at);
@@ -277,7 +277,7 @@ static bool put_answer(const struct load *l, struct conn *c)
 }
 
 /* The answer of a program, one line. False: it is not whole yet. */
-static bool program_answer(const struct load *l, struct conn *c)
+static bool program_answer(const struct drive *l, struct drive_conn *c)
 {
 	char *line = (char *)c->buf + c->at, *end = memchr(line, '\n', c->have - c->at);
 	const char *what = c->kind == PUT ? "put" : "get";
@@ -303,7 +303,7 @@ static bool program_answer(const struct load *l, struct conn *c)
 }
 
 /* Complete answers. Returns whether the unit is complete. */
-static bool parse(const struct load *l, struct conn *c)
+static bool parse(const struct drive *l, struct drive_conn *c)
 {
 	size_t tail = rival_tail(l->rival.protocol), body;
 	uint64_t len;
@@ -328,12 +328,12 @@ static bool parse(const struct load *l, struct conn *c)
 
 /* ---- the loop ---- */
 
-static bool over(const struct phase *p, uint64_t now)
+static bool over(const struct drive_phase *p, uint64_t now)
 {
 	return p->due >= p->units || now >= p->end_ns || bench_interrupted();
 }
 
-static void timer_set(const struct load *l, uint64_t at_ns)
+static void timer_set(const struct drive *l, uint64_t at_ns)
 {
 	struct itimerspec t = {.it_value = {(time_t)(at_ns / 1000000000), (long)(at_ns % 1000000000)}};
 	if (timerfd_settime(l->timer, TFD_TIMER_ABSTIME, &t, NULL) < 0)
@@ -341,12 +341,12 @@ static void timer_set(const struct load *l, uint64_t at_ns)
 }
 
 /* Start due units on free connections. */
-static void feed(struct load *l)
+static void feed(struct drive *l)
 {
-	struct phase *p = l->phase;
+	struct drive_phase *p = l->phase;
 	while (l->free) {
 		uint64_t now = now_ns();
-		struct conn *c = l->free;
+		struct drive_conn *c = l->free;
 		if (over(p, now))
 			return;
 		if (p->rate > 0 && now < p->due_ns) {
@@ -361,9 +361,9 @@ static void feed(struct load *l)
 	}
 }
 
-static void done(struct load *l, struct conn *c)
+static void done(struct drive *l, struct drive_conn *c)
 {
-	struct phase *p = l->phase;
+	struct drive_phase *p = l->phase;
 	p->ops[c->kind] += c->count;
 	kv_hist_add(&p->latency[c->kind], now_ns() - c->start_ns);
 	p->running--;
@@ -373,7 +373,7 @@ static void done(struct load *l, struct conn *c)
 }
 
 /* Receive until the socket is empty or the unit whole. */
-static void receive(struct load *l, struct conn *c)
+static void receive(struct drive *l, struct drive_conn *c)
 {
 	for (;;) {
 		ssize_t n = recv(c->fd, c->buf + c->have, c->cap - c->have, MSG_DONTWAIT);
@@ -393,7 +393,7 @@ static void receive(struct load *l, struct conn *c)
 	}
 }
 
-static void turn(struct load *l)
+static void turn(struct drive *l)
 {
 	struct epoll_event e[EVENTS];
 	uint64_t ticks;
@@ -415,14 +415,14 @@ static void turn(struct load *l)
 }
 
 /* The server behind a program cannot be reached. */
-static double server_cpu_seconds(const struct load *l)
+static double server_cpu_seconds(const struct drive *l)
 {
 	return is_program(l) ? -1 : rival_cpu_seconds(&l->rival);
 }
 
 static void left_add(void *arg, uint64_t number, uint64_t due_ns, uint64_t count)
 {
-	struct phase *p = arg;
+	struct drive_phase *p = arg;
 	(void)number;
 	p->never_started += count;
 	kv_hist_add_many(&p->latency[p->kind], p->end_ns - p->start_ns - due_ns, count);
@@ -430,7 +430,7 @@ static void left_add(void *arg, uint64_t number, uint64_t due_ns, uint64_t count
 
 /* As in kv-bench: a due unit without a free connection at the end counts with its age. due_ns is that of the next unit
  * already. */
-static void left_add_all(struct phase *p)
+static void left_add_all(struct drive_phase *p)
 {
 	if (p->rate <= 0 || p->end_ns == KV_NEVER || bench_interrupted() || p->due >= p->units ||
 	    p->due_ns >= p->end_ns)
@@ -440,7 +440,7 @@ static void left_add_all(struct phase *p)
 }
 
 /* units: at most; duration_ns 0: all of them. */
-static void phase_run(struct load *l, struct phase *p, uint64_t units, uint64_t duration_ns)
+static void phase_run(struct drive *l, struct drive_phase *p, uint64_t units, uint64_t duration_ns)
 {
 	double cpu, server = server_cpu_seconds(l), after;
 	int64_t faults = kv_process_faults(0), faults_there = l->pid ? kv_process_faults(l->pid) : -1, now_there;
@@ -471,7 +471,7 @@ static void phase_run(struct load *l, struct phase *p, uint64_t units, uint64_t 
 
 /* ---- set-up ---- */
 
-static void conns_open(struct load *l)
+static void conns_open(struct drive *l)
 {
 	const struct versus_options *o = l->o;
 	struct epoll_event timer = {.events = EPOLLIN};
@@ -489,7 +489,7 @@ static void conns_open(struct load *l)
 		rival_die("memory", err.text);
 	memset(area.base, 0, area.len_bytes); /* so that no GET waits for a page to be made */
 	for (uint32_t i = 0; i < o->num_workers; i++) {
-		struct conn *c = &l->conn[i];
+		struct drive_conn *c = &l->conn[i];
 		struct epoll_event e = {.events = EPOLLIN, .data.ptr = c};
 		c->request = malloc((size_t)l->batch * RIVAL_HEAD_BYTES);
 		c->iov = malloc((size_t)l->batch * 3 * sizeof(*c->iov));
@@ -509,7 +509,7 @@ static void conns_open(struct load *l)
 }
 
 /* Make the values, before any clock runs. */
-static void values_make(struct load *l)
+static void values_make(struct drive *l)
 {
 	const struct versus_options *o = l->o;
 	uint64_t bytes = bench_stock_bytes(o->value_size);
@@ -531,7 +531,7 @@ static void values_make(struct load *l)
 }
 
 /* Keys from `from` up to, but not, `to`. */
-static void keys_delete(struct load *l, uint64_t from, uint64_t to)
+static void keys_delete(struct drive *l, uint64_t from, uint64_t to)
 {
 	int fd = is_program(l) ? l->conn[0].fd : rival_connect(&l->rival);
 	char head[RIVAL_HEAD_BYTES];
@@ -550,7 +550,7 @@ static void keys_delete(struct load *l, uint64_t from, uint64_t to)
 }
 
 /* The same congestion control for all, as far as it can be had. */
-static void conns_align(struct load *l)
+static void conns_align(struct drive *l)
 {
 	unsigned n = l->o->num_workers;
 	int *fd = malloc(n * sizeof(*fd));
@@ -566,12 +566,12 @@ static void conns_align(struct load *l)
  * faults in the measured PUTs of another server (17 for a PUT of 64 KiB) would count against it. redis and memcached
  * get the keys themselves, and the measured PUTs overwrite them, as PUTs of a full cache do. The treatment of an
  * existing key by a program is unknown: it gets other keys, deleted afterwards. */
-static void memory_touch(struct load *l)
+static void memory_touch(struct drive *l)
 {
-	static struct phase touch = {.kind = PUT};
+	static struct drive_phase touch = {.kind = PUT};
 	uint64_t keys = l->o->num_keys * (l->o->mixed ? 2 : 1), units = (l->o->num_keys + l->batch - 1) / l->batch;
 	for (uint64_t from = 0; from < keys && !bench_interrupted(); from += l->o->num_keys) {
-		touch = (struct phase){.kind = PUT, .key_base = from + (is_program(l) ? keys : 0)};
+		touch = (struct drive_phase){.kind = PUT, .key_base = from + (is_program(l) ? keys : 0)};
 		phase_run(l, &touch, units, 0);
 	}
 	if (is_program(l))
@@ -580,7 +580,7 @@ static void memory_touch(struct load *l)
 
 /* ---- the whole ---- */
 
-static json_t *figures(const struct load *l, const struct phase *p, unsigned kind)
+static json_t *figures(const struct drive *l, const struct drive_phase *p, unsigned kind)
 {
 	double per_s = p->elapsed_ns ? 1e9 / (double)p->elapsed_ns : 0, ops = (double)p->ops[kind];
 	const struct kv_hist *h = &p->latency[kind];
@@ -601,7 +601,8 @@ static json_t *figures(const struct load *l, const struct phase *p, unsigned kin
 	return o;
 }
 
-static int report(const struct load *l, const struct phase *put, const struct phase *get, const struct phase *both)
+static int report(const struct drive *l, const struct drive_phase *put, const struct drive_phase *get,
+		  const struct drive_phase *both)
 {
 	json_t *phases = json_pack("{s:o, s:o}", "write", figures(l, put, PUT), "read", figures(l, get, GET));
 	json_t *doc = json_pack("{s:o, s:{s:s, s:I}, s:{s:i}, s:{s:s}}", "phases", phases, "server", "version",
@@ -625,8 +626,9 @@ static int report(const struct load *l, const struct phase *put, const struct ph
 
 int versus_drive(const struct versus_options *o, const char *congestion)
 {
-	static struct load l;
-	static struct phase put = {.kind = PUT}, warmup = {.kind = GET}, get = {.kind = GET}, both = {.mixed = true};
+	static struct drive l;
+	static struct drive_phase put = {.kind = PUT}, warmup = {.kind = GET}, get = {.kind = GET},
+				  both = {.mixed = true};
 	static const int protocols[] = {
 		[VERSUS_REDIS] = RIVAL_REDIS, [VERSUS_MEMCACHED] = RIVAL_MEMCACHED, [VERSUS_PROGRAM] = RIVAL_PROGRAM};
 	uint64_t units;
