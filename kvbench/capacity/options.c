@@ -71,22 +71,22 @@ const char *capacity_model_name(int model)
 
 const char *capacity_end_name(int end)
 {
-	static const char *const names[CAPACITY_ENDS] = {"",
-							 "open files",
-							 "memory",
-							 "locked memory",
-							 "endpoints",
-							 "queue pairs",
-							 "completion queues",
-							 "memory regions",
-							 "threads",
-							 "provider",
-							 "server",
-							 "time",
-							 "data",
-							 "killed",
-							 "interrupted",
-							 "not usable"};
+	static const char *const names[CAPACITY_ENDS] = {[CAPACITY_COMPLETE] = "",
+							 [CAPACITY_FILES] = "open files",
+							 [CAPACITY_MEMORY] = "memory",
+							 [CAPACITY_LOCKED] = "locked memory",
+							 [CAPACITY_EPS] = "endpoints",
+							 [CAPACITY_QPS] = "queue pairs",
+							 [CAPACITY_CQS] = "completion queues",
+							 [CAPACITY_MRS] = "memory regions",
+							 [CAPACITY_THREADS] = "threads",
+							 [CAPACITY_PROVIDER] = "provider",
+							 [CAPACITY_SERVER] = "server",
+							 [CAPACITY_TIME] = "time",
+							 [CAPACITY_DATA] = "data",
+							 [CAPACITY_KILLED] = "killed",
+							 [CAPACITY_INTERRUPTED] = "interrupted",
+							 [CAPACITY_UNUSABLE] = "not usable"};
 	return end >= 0 && end < CAPACITY_ENDS ? names[end] : "?";
 }
 

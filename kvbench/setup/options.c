@@ -205,6 +205,31 @@ const struct kv_opt_program bench_options_program = {
 		    "what was done until then).",
 };
 
+bool bench_name_among(const char *names, const char *name)
+{
+	size_t len = strlen(name);
+	for (const char *at = strstr(names, name); at; at = strstr(at + 1, name))
+		if (at > names && at[-1] == ' ' && at[len] == ' ')
+			return true;
+	return false;
+}
+
+unsigned bench_options_pick(const char *names, bool among, struct kv_opt *out, unsigned cap)
+{
+	const char *group = NULL;
+	unsigned n = 0;
+	for (const struct kv_opt *row = bench_options_table; row->name && n < cap - 1; row++) {
+		group = row->group ? row->group : group;
+		if (bench_name_among(names, row->name) != among)
+			continue;
+		out[n] = *row;
+		out[n++].group = group;
+		group = NULL;
+	}
+	out[n] = (struct kv_opt){.name = NULL};
+	return n;
+}
+
 uint64_t bench_piece_bytes(uint64_t value_size)
 {
 	uint64_t piece = 4096;

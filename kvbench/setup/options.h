@@ -132,6 +132,12 @@ extern const struct kv_opt bench_options_table[];
 extern const char *const bench_copies_names[]; /* by enum bench_copies */
 extern const struct kv_opt_program bench_options_program;
 
+/* bench_name_among -- whether this name of an option is in a list with blanks around each. bench_options_pick -- copy
+ * the rows of kv-bench that are among these, or are not; a heading moves to the first row that is left of its group.
+ * Returns how many, less than cap, with an empty row behind them. */
+bool bench_name_among(const char *names, const char *name);
+unsigned bench_options_pick(const char *names, bool among, struct kv_opt *out, unsigned cap);
+
 /* bench_options_parse -- defaults, argv, and the checks that concern more than one option.
  * Returns 0; 1 when --help or --version was printed; -KV_EINVAL with one sentence in *err. */
 int bench_options_parse(int argc, char **argv, struct bench_options *out, struct kv_error *err);

@@ -34,21 +34,12 @@ static const struct kv_opt own[] = {
 
 /* Of kv-bench: options with a form of their own here, those that write other files, and those that measure other things
  * than writes and reads. */
-static const char *const left_out[] = {
-	"num-workers", "value-size",     "num-clients",   "repeat-runs",  "trace",     "trace-speed",
-	"trace-order", "keep-going",     "no-write",      "slo",          "breakdown", "mixed",
-	"roofline",    "roofline-depth", "roofline-file", "hdr",          "csv",       "raw",
-	"interval",    "progress",       "prefix-tokens", "prefill-rate", NULL};
+static const char left_out[] =
+	" num-workers value-size num-clients repeat-runs trace trace-speed trace-order keep-going no-write slo breakdown "
+	"mixed roofline roofline-depth roofline-file hdr csv raw interval progress prefix-tokens prefill-rate ";
 
 /* Options about output alone: runs do not get them, and two sweeps may differ in them. */
-static const char *const shown_only[] = {"json", "report", "quiet", "config", "log-level", NULL};
-
-static bool among(const char *const *names, const char *name)
-{
-	while (*names && strcmp(*names, name) != 0)
-		names++;
-	return *names != NULL;
-}
+static const char shown_only[] = " json report quiet config log-level ";
 
 static void row_change(struct kv_opt *row)
 {
@@ -69,21 +60,13 @@ static void row_change(struct kv_opt *row)
 const struct kv_opt *sweep_options_table(void)
 {
 	static struct kv_opt table[ROWS_MAX];
-	unsigned n = 0;
-	const char *group = NULL;
+	unsigned n = KV_COUNT(own) - 1;
 	if (table[0].name)
 		return table;
 	memcpy(table, own, sizeof(own) - sizeof(own[0]));
-	n = KV_COUNT(own) - 1;
-	for (const struct kv_opt *row = bench_options_table; row->name && n < ROWS_MAX - 1; row++) {
-		group = row->group ? row->group : group; /* a heading outlives the first of its rows */
-		if (among(left_out, row->name))
-			continue;
-		table[n] = *row;
-		table[n].group = group;
-		row_change(&table[n++]);
-		group = NULL;
-	}
+	bench_options_pick(left_out, false, table + n, ROWS_MAX - n);
+	for (struct kv_opt *row = table + n; row->name; row++)
+		row_change(row);
 	return table;
 }
 
@@ -201,7 +184,7 @@ static void row_add(const struct kv_opt *row, const struct bench_options *o, str
 void sweep_settings(const struct sweep_options *o, bool identity, struct args *args)
 {
 	for (const struct kv_opt *row = bench_options_table; row->name; row++)
-		if (!among(left_out, row->name) && !among(shown_only, row->name) &&
+		if (!bench_name_among(left_out, row->name) && !bench_name_among(shown_only, row->name) &&
 		    (identity || strcmp(row->name, "seed") != 0))
 			row_add(row, &o->bench, args);
 	if (!identity)

@@ -166,57 +166,12 @@ int versus_targets_parse(struct versus_options *o, struct kv_error *err)
 
 /* Options of kv-bench that say where KVRail is and what it may use. The load is the same for all targets, so options
  * that change it, or its measurement, have no place behind "--". */
-static const char *const own_names[] = {"server",
-					"provider",
-					"nic",
-					"rails",
-					"numa",
-					"door",
-					"mode",
-					"num-threads",
-					"async",
-					"submitters",
-					"no-threads",
-					"ttl",
-					"timeout",
-					"peer-timeout",
-					"settle",
-					"repair-mb",
-					"copies",
-					"buffer-mb",
-					"servers",
-					"server-threads",
-					"memory-mb",
-					"eviction",
-					"psk-file",
-					"cert",
-					"key",
-					"ca",
-					"crl",
-					"server-name",
-					"log-level",
-					"slow-ms",
-					"background-puts"};
+static const char own_names[] =
+	" server provider nic rails numa door mode num-threads async submitters no-threads ttl timeout "
+	"peer-timeout settle repair-mb copies buffer-mb servers server-threads memory-mb eviction "
+	"psk-file cert key ca crl server-name log-level slow-ms background-puts ";
 
-enum { OWN_MAX = KV_COUNT(own_names) };
-
-static const struct kv_opt *own_table(void)
-{
-	static struct kv_opt table[OWN_MAX + 1];
-	const char *group = NULL;
-	unsigned n = 0;
-	for (const struct kv_opt *row = bench_options_table; row->name; row++) {
-		group = row->group ? row->group : group; /* a heading outlives the first of its rows */
-		for (unsigned i = 0; i < OWN_MAX; i++) {
-			if (strcmp(row->name, own_names[i]) != 0)
-				continue;
-			table[n] = *row;
-			table[n++].group = group;
-			group = NULL;
-		}
-	}
-	return table;
-}
+enum { OWN_MAX = 64 };
 
 /* Before the first round: options that KVRail's kv-bench would refuse later, and options that would change the
  * comparison. */
@@ -227,11 +182,13 @@ static int own_check(const struct versus_options *o, struct kv_error *err)
 		.about = "Options for KVRail alone: its address and resources. The load is "
 			 "that of all targets; its options come before the --."};
 	static struct bench_options parsed;
+	static struct kv_opt rows[OWN_MAX];
 	char *argv[KV_OPT_STRINGS_MAX + 2] = {(char *)"kv-bench"};
 	int rc;
 	for (unsigned i = 0; i < o->own.count; i++)
 		argv[i + 1] = (char *)o->own.item[i];
-	rc = kv_opt_parse(&program, own_table(), (int)o->own.count + 1, argv, &parsed, NULL, err);
+	bench_options_pick(own_names, true, rows, OWN_MAX);
+	rc = kv_opt_parse(&program, rows, (int)o->own.count + 1, argv, &parsed, NULL, err);
 	return rc < 0 ? kv_fail_more(err, "behind -- are options for KVRail alone, and none of the load") : rc;
 }
 
