@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { REPORT, LOG, INPUT, PIPES, POLL_MS = 100 };
+enum { REPORT, LOG, INPUT, PIPES, POLL_MS = 100, REAP_STEP_MS = 5 };
 
 static void close_fd(int *fd)
 {
@@ -230,4 +230,20 @@ void probe_report(int fd, const void *result, size_t bytes)
 {
 	while (write(fd, result, bytes) < 0 && errno == EINTR)
 		;
+}
+
+bool probe_reap(pid_t pid, unsigned wait_ms, int *out_status)
+{
+	for (unsigned waited = 0;; waited += REAP_STEP_MS) {
+		pid_t got = waitpid(pid, out_status, WNOHANG);
+		if (got == pid)
+			return true;
+		if (got < 0 && errno != EINTR) {
+			*out_status = 0;
+			return true;
+		}
+		if (waited >= wait_ms)
+			return false;
+		poll(NULL, 0, REAP_STEP_MS);
+	}
 }

@@ -75,4 +75,7 @@ void probe_report(int fd, const void *result, size_t bytes);
 int probe_spawn(const char *program, const char *const *argv, int out, int err, const int keep[2], bool group,
 		pid_t *out_pid);
 
+/* probe_reap -- waitpid with a limit. False: the process still runs. It is polled: there is no timed waitpid. */
+bool probe_reap(pid_t pid, unsigned wait_ms, int *out_status);
+
 #endif

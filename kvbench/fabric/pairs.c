@@ -17,8 +17,9 @@
 #include "kvbench/fabric/remote.h"
 #include "kvbench/fabric/responder.h"
 #include "kvbench/setup/signals.h"
+#include "probe/probe.h"
 
-enum { REAP_STEP_US = 10000, REAP_STEPS = 1000 };
+enum { REAP_MS = 10000 };
 
 static int child_start(struct fabric_pairs *p, unsigned i, const struct fabric_options *o, struct kv_error *err)
 {
@@ -72,11 +73,8 @@ int fabric_pairs_open(struct fabric_pairs *p, const struct fabric_options *o, st
 static void child_reap(pid_t pid)
 {
 	int status;
-	for (unsigned i = 0; i < REAP_STEPS; i++) {
-		if (waitpid(pid, &status, WNOHANG) != 0)
-			return;
-		usleep(REAP_STEP_US);
-	}
+	if (probe_reap(pid, REAP_MS, &status))
+		return;
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
 }

@@ -362,23 +362,6 @@ static int launch_run(struct launch *l, struct server_child *c, const struct ser
 		  : 0;
 }
 
-/* waitpid with a limit: there is no timed form of it, and a SIGCHLD handler would be more than this polling is. */
-static bool reap(pid_t pid, int *out_status, unsigned wait_ms)
-{
-	for (unsigned waited = 0;; waited += 5) {
-		pid_t got = waitpid(pid, out_status, WNOHANG);
-		if (got == pid)
-			return true;
-		if (got < 0 && errno != EINTR) {
-			*out_status = 0;
-			return true;
-		}
-		if (waited >= wait_ms)
-			return false;
-		poll(NULL, 0, 5);
-	}
-}
-
 static int ending(const struct server_child *c, int status, bool killed, bool was_dead, struct kv_error *err)
 {
 	if (atomic_load(&c->was_killed))
@@ -410,10 +393,10 @@ static int child_end(struct server_child *c, unsigned wait_ms, struct kv_error *
 	}
 	kill(c->pid, SIGTERM);
 	kill(c->pid, SIGCONT); /* an event may have stopped it */
-	if (!reap(c->pid, &status, wait_ms)) {
+	if (!probe_reap(c->pid, wait_ms, &status)) {
 		killed = true;
 		kill(c->pid, SIGKILL);
-		while (!reap(c->pid, &status, 1000))
+		while (!probe_reap(c->pid, 1000, &status))
 			;
 	}
 	if (c->log_started)
