@@ -4,7 +4,6 @@
  * The limits of a process (files, locked memory) are checked for each process; those of a device for both together,
  * since they share it; those of the machine for everything. Sums and checks are the engine's own (te_budget, kv_check),
  * which refuse a start. Here their verdicts are printed whether they refuse or not. */
-#include <netdb.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,32 +50,23 @@ static unsigned threads_of_clients(const struct doctor *d)
 
 static int route_to(const char *server, struct sockaddr_storage *out, struct kv_error *err)
 {
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
 	struct kv_server_entry entry;
-	socklen_t len = sizeof(*out);
-	int rc = kv_server_entry_parse(server, &entry, err);
+	struct sockaddr_storage to;
+	socklen_t to_len, len = sizeof(*out);
+	int fd, rc = kv_server_entry_parse(server, &entry, err);
+	if (rc == 0)
+		rc = kv_hostport_resolve(&entry.at, &to, &to_len, err);
 	if (rc)
 		return rc;
-	const char *host = entry.at.host;
-	rc = getaddrinfo(host, "1", &hints, &list);
-	if (rc)
-		return kv_fail(err, -KV_EINVAL, "server %s cannot be looked up: %s", host, gai_strerror(rc));
-	int fd = socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	/* Connecting a datagram socket only looks up the route; it sends nothing. */
-	rc = fd < 0 || connect(fd, list->ai_addr, list->ai_addrlen) || getsockname(fd, (struct sockaddr *)out, &len)
-		     ? -KV_EPEERDOWN
-		     : 0;
+	if (fd < 0 || connect(fd, (struct sockaddr *)&to, to_len) || getsockname(fd, (struct sockaddr *)out, &len))
+		rc = kv_fail(err, -KV_EPEERDOWN, "server %s: there is no route to it", entry.at.host);
 	if (fd >= 0)
 		close(fd);
-	freeaddrinfo(list);
-	if (rc)
-		return kv_fail(err, rc, "server %s: there is no route to it", host);
-	/* The port is that socket's and means nothing here. */
-	if (out->ss_family == AF_INET)
-		((struct sockaddr_in *)out)->sin_port = 0;
-	else if (out->ss_family == AF_INET6)
-		((struct sockaddr_in6 *)out)->sin6_port = 0;
-	return 0;
+	/* The port is that socket's and means nothing here. An IPv6 address has it in the same place. */
+	((struct sockaddr_in *)out)->sin_port = 0;
+	return rc;
 }
 
 /* Without --server the run stays on this machine and uses loopback. With RDMA devices, the user wants to know about

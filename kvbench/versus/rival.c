@@ -3,7 +3,6 @@
 #include "kvbench/versus/rival.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -46,22 +45,17 @@ static int connect_unix(const char *path)
 
 static int connect_tcp(const char *address)
 {
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *ai;
+	struct sockaddr_storage to;
 	struct kv_hostport hp;
 	struct kv_error err = {0};
-	char port[16];
-	int fd, one = 1, rc;
-	if (kv_hostport_parse(address, &hp, &err) < 0)
+	socklen_t len = 0;
+	int fd, one = 1;
+	if (kv_hostport_parse(address, &hp, &err) < 0 || kv_hostport_resolve(&hp, &to, &len, &err) < 0)
 		rival_die(address, err.text);
-	snprintf(port, sizeof(port), "%u", (unsigned)hp.port);
-	rc = getaddrinfo(hp.host, port, &hints, &ai);
-	if (rc)
-		rival_die(address, gai_strerror(rc));
-	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || connect(fd, ai->ai_addr, ai->ai_addrlen) < 0)
+	fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&to, len) < 0)
 		rival_die_errno(address);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	freeaddrinfo(ai);
 	return fd;
 }
 
