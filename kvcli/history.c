@@ -76,21 +76,20 @@ static void folders_make(const char *path)
 /* Replace the file by one of the last HISTORY_LINES lines, whole or not at all. line: a ring whose oldest is `next`. */
 static void cut(const char *path, char *const *line, unsigned next)
 {
-	char temporary[PATH_MAX];
-	FILE *f;
-	int fd = -1;
-	if (snprintf(temporary, sizeof(temporary), "%s.%d", path, (int)getpid()) < (int)sizeof(temporary))
-		fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	f = fd >= 0 ? fdopen(fd, "w") : NULL;
-	if (!f) {
-		if (fd >= 0)
-			close(fd);
+	struct kv_error err;
+	struct out_file f;
+	uint64_t len = 0;
+	int n = 0;
+	if (out_file_open(&f, path, "the history", &err) < 0)
 		return;
+	for (unsigned i = 0; i < HISTORY_LINES && n >= 0; i++) {
+		n = dprintf(f.fd, "%s\n", line[(next + i) % HISTORY_LINES]);
+		len += (uint64_t)KV_MAX(n, 0);
 	}
-	for (unsigned i = 0; i < HISTORY_LINES; i++)
-		fprintf(f, "%s\n", line[(next + i) % HISTORY_LINES]);
-	if (fclose(f) != 0 || rename(temporary, path) != 0)
-		unlink(temporary);
+	if (n >= 0)
+		(void)out_file_written(&f, len, &err);
+	else
+		out_file_discard(&f);
 }
 
 void history_load(const char *path, void (*add)(const char *line))

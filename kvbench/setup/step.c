@@ -10,6 +10,7 @@
 #include "host/host.h"
 #include "kvbench/load/bench.h"
 #include "kvbench/setup/signals.h"
+#include "probe/probe.h"
 
 #define READY_TIMEOUT_NS 120000000000ull
 
@@ -36,8 +37,7 @@ void step_report(json_t *object)
 	size_t len = text ? strlen(text) : 0;
 	if (text) {
 		text[len] = '\n'; /* in place of the end: one write, which a pipe takes whole */
-		while (write(STDOUT_FILENO, text, len + 1) < 0 && errno == EINTR)
-			;
+		probe_report(STDOUT_FILENO, text, len + 1);
 	}
 	free(text);
 	json_decref(object);
