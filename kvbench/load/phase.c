@@ -297,8 +297,57 @@ static uint64_t planned_ns(const struct phase *p)
 	return p->duration_ns;
 }
 
-int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
+void phase_used_now(const struct bench *b, struct phase_used *out)
 {
+	*out = (struct phase_used){.cpu_seconds = bench_cpu_seconds(RUSAGE_SELF),
+				   .server_cpu_seconds = server_child_cpu_seconds(b->server),
+				   .faults = kv_process_faults(0),
+				   .server_faults = server_child_faults(b->server)};
+}
+
+void phase_used_since(const struct bench *b, const struct phase_used *from, struct phase_result *out)
+{
+	struct phase_used now;
+	phase_used_now(b, &now);
+	out->cpu_seconds = now.cpu_seconds - from->cpu_seconds;
+	out->server_cpu_seconds = now.server_cpu_seconds - from->server_cpu_seconds;
+	out->faults = now.faults - from->faults;
+	out->server_faults = from->server_faults < 0 ? -1 : now.server_faults - from->server_faults;
+}
+
+static void phase_reset(struct phase *p)
+{
+	const struct bench_options *o = p->bench->opt;
+	atomic_store(&p->next, 0);
+	atomic_store(&p->num_errors, 0);
+	atomic_store(&p->num_missed, 0);
+	atomic_store(&p->over_ns, KV_NEVER);
+	if (p->errors_max == 0)
+		p->errors_max = p->outages ? UINT64_MAX : PHASE_ERRORS_MAX;
+	if (p->workers == 0)
+		p->workers = o->load.num_workers;
+	for (unsigned i = 0; i < PHASE_KINDS_MAX; i++)
+		p->kind_next[i] = p->first_op;
+	if (p->rate > 0)
+		bench_arrivals_init(&p->arrivals, p->rate, p->poisson, p->ramp_ns, o->load.seed + p->first_op);
+}
+
+/* out[0] has the time and the processors of all kinds. */
+static void kinds_collect(struct phase *p, struct phase_result *out)
+{
+	for (unsigned i = 0; i < p->kinds; i++) {
+		const struct bench_series windows = out[i].series;
+		if (i > 0)
+			out[i] = out[0];
+		out[i].series = windows;
+		collect(p, p->tally + (size_t)i * p->tallies, &out[i]);
+	}
+}
+
+/* With progress and time series. */
+static int phase_measure(struct phase *p, struct phase_result *out, struct kv_error *err)
+{
+	struct series_sampler *sampler[PHASE_KINDS_MAX] = {NULL};
 	struct progress bar = {.out = p->bench->out,
 			       .name = p->name,
 			       .total = p->total,
@@ -308,35 +357,14 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 			       .bare = progress_bare,
 			       .always = p->bench->opt->out.progress,
 			       .arg = p};
-	struct series_sampler *sampler[PHASE_KINDS_MAX] = {NULL};
-	double cpu, cpu_of_server;
-	int64_t faults, faults_of_server;
-	int rc = tallies_create(p, err);
-	if (rc < 0)
-		return rc;
-	atomic_store(&p->next, 0);
-	atomic_store(&p->num_errors, 0);
-	atomic_store(&p->num_missed, 0);
-	atomic_store(&p->over_ns, KV_NEVER);
-	if (p->errors_max == 0)
-		p->errors_max = p->outages ? UINT64_MAX : PHASE_ERRORS_MAX;
-	pthread_mutex_init(&p->schedule, NULL);
-	for (unsigned i = 0; i < PHASE_KINDS_MAX; i++)
-		p->kind_next[i] = p->first_op;
-	if (p->rate > 0)
-		bench_arrivals_init(&p->arrivals, p->rate, p->poisson, p->ramp_ns,
-				    p->bench->opt->load.seed + p->first_op);
-	cpu = bench_cpu_seconds(RUSAGE_SELF);
-	cpu_of_server = server_child_cpu_seconds(p->bench->server);
-	faults = kv_process_faults(0);
-	faults_of_server = server_child_faults(p->bench->server);
+	struct phase_used before;
+	int rc;
+	phase_used_now(p->bench, &before);
 	sampling_start(p, out, sampler);
 	bar.series = sampler[0];
 	progress_start(&bar);
 	p->start_ns = phase_now();
 	p->end_ns = p->duration_ns ? kv_deadline(p->start_ns, p->duration_ns) : KV_NEVER;
-	if (p->workers == 0)
-		p->workers = p->bench->opt->load.num_workers;
 	rc = p->drive ? p->drive(p, err) : workers_run(p, err);
 	out->elapsed_ns = phase_now() - p->start_ns;
 	out->planned_ns = p->rate > 0 ? planned_ns(p) : 0;
@@ -344,17 +372,20 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 	progress_stop(&bar);
 	for (unsigned i = 0; i < PHASE_KINDS_MAX; i++)
 		series_stop(sampler[i]);
-	out->cpu_seconds = bench_cpu_seconds(RUSAGE_SELF) - cpu;
-	out->server_cpu_seconds = server_child_cpu_seconds(p->bench->server) - cpu_of_server;
-	out->faults = kv_process_faults(0) - faults;
-	out->server_faults = faults_of_server < 0 ? -1 : server_child_faults(p->bench->server) - faults_of_server;
-	for (unsigned i = 0; rc == 0 && i < p->kinds; i++) {
-		const struct bench_series windows = out[i].series;
-		if (i > 0)
-			out[i] = out[0]; /* the time and the processors are those of all */
-		out[i].series = windows;
-		collect(p, p->tally + (size_t)i * p->tallies, &out[i]);
-	}
+	phase_used_since(p->bench, &before, out);
+	return rc;
+}
+
+int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
+{
+	int rc = tallies_create(p, err);
+	if (rc < 0)
+		return rc;
+	phase_reset(p);
+	pthread_mutex_init(&p->schedule, NULL);
+	rc = phase_measure(p, out, err);
+	if (rc == 0)
+		kinds_collect(p, out);
 	pthread_mutex_destroy(&p->schedule);
 	free(p->tally);
 	p->tally = NULL;

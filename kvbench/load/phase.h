@@ -83,6 +83,15 @@ struct phase {
  * started. */
 int phase_run(struct phase *phase, struct phase_result *out, struct kv_error *err);
 
+/* phase_used_now -- the processors' time and the page faults so far, of this process and of our own servers.
+ * phase_used_since -- those of a phase that began then, in its result. */
+struct phase_used {
+	double cpu_seconds, server_cpu_seconds;
+	int64_t faults, server_faults; /* below 0: not known */
+};
+void phase_used_now(const struct bench *bench, struct phase_used *out);
+void phase_used_since(const struct bench *bench, const struct phase_used *from, struct phase_result *out);
+
 /* phase_take -- the number of the next operation. Thread: any. False: there is none left. */
 bool phase_take(struct phase *phase, uint64_t *out_number);
 

@@ -13,7 +13,6 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 
 #include "host/host.h"
 #include "kvbench/load/phase.h"
@@ -465,9 +464,10 @@ static int run_workers(struct replay *r, struct kv_error *err)
 	const struct series_source source[2] = {{&r->tally->read, sizeof(*r->tally), b->num_clients},
 						{&r->tally->write, sizeof(*r->tally), b->num_clients}};
 	struct series_sampler *sampler[2];
-	double cpu = bench_cpu_seconds(RUSAGE_SELF), cpu_of_server = server_child_cpu_seconds(b->server);
+	struct phase_used before;
 	uint64_t start_ns = phase_now();
 	int rc;
+	phase_used_now(b, &before);
 	for (unsigned i = 0; i < 2; i++)
 		sampler[i] = series_start(&source[i], b->opt->out.interval_ns,
 					  i ? &b->results.write.series : &b->results.read.series);
@@ -481,9 +481,8 @@ static int run_workers(struct replay *r, struct kv_error *err)
 		return kv_fail(err, rc, "the %u worker%s of the replay cannot be started: %s", b->opt->load.num_workers,
 			       kv_plural(b->opt->load.num_workers), kv_strerror(rc));
 	b->results.read.elapsed_ns = b->results.write.elapsed_ns = phase_now() - start_ns;
-	b->results.read.cpu_seconds = b->results.write.cpu_seconds = bench_cpu_seconds(RUSAGE_SELF) - cpu;
-	b->results.read.server_cpu_seconds = b->results.write.server_cpu_seconds =
-		server_child_cpu_seconds(b->server) - cpu_of_server;
+	phase_used_since(b, &before, &b->results.read);
+	phase_used_since(b, &before, &b->results.write);
 	return 0;
 }
 

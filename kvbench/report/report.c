@@ -124,20 +124,10 @@ static void start_load(const struct bench *b)
 			o->load.mix.total ? ", mix " : "", o->load.mix.total ? o->load.mix_text : "", batch);
 }
 
-static void start_notes(const struct bench *b)
+static void trace_notes(const struct bench *b)
 {
 	const struct bench_options *o = b->opt;
 	unsigned tokens = o->replay.trace && o->model.name ? b->results.trace.block_tokens : 0;
-	unsigned idle = b->num_clients > o->load.num_workers ? b->num_clients - o->load.num_workers : 0;
-	uint64_t pieces = (o->client.buffer_mb << 20) / bench_piece_bytes(o->load.value_size),
-		 per_client = (o->load.num_workers + b->num_clients - 1) / b->num_clients;
-	if (pieces < per_client && !o->load.async)
-		note(b, "a buffer of %s holds %s, fewer than the %s of a client: they take turns (--buffer-mb)",
-		     SIZE(o->client.buffer_mb << 20), OF(pieces, "value"), OF(per_client, "worker"));
-	if (idle)
-		note(b, "%u of %s %s no %s, but cost%s an endpoint and a buffer%s (--num-clients)", idle,
-		     OF(b->num_clients, "client"), idle == 1 ? "has" : "have", o->load.async ? "id" : "worker",
-		     idle == 1 ? "s" : "", idle == 1 ? "" : " each");
 	if (tokens && tokens != o->model.layout.block_tokens)
 		note(b, "a block of this trace has %u tokens; bytes and tokens are counted with %u (--block-tokens)",
 		     tokens, o->model.layout.block_tokens);
@@ -145,6 +135,12 @@ static void start_notes(const struct bench *b)
 		note(b, "%s of this trace %s a time before that of an earlier line, and %s due when that one is",
 		     OF(b->results.trace.back, "request"), b->results.trace.back == 1 ? "has" : "have",
 		     b->results.trace.back == 1 ? "is" : "are");
+}
+
+/* Why reads may miss. */
+static void miss_notes(const struct bench *b)
+{
+	const struct bench_options *o = b->opt;
 	if (b->results.expiring && o->replay.trace)
 		note(b, "at this speed the trace is not shorter than --ttl: "
 			"values expire during the run, and hits are fewer than it has (--ttl 0 keeps them)");
@@ -158,6 +154,23 @@ static void start_notes(const struct bench *b)
 	else if (b->results.memory_short)
 		note(b, "the server's memory is smaller than the workload: "
 			"evicted values are misses, which do not fail this run");
+}
+
+static void start_notes(const struct bench *b)
+{
+	const struct bench_options *o = b->opt;
+	unsigned idle = b->num_clients > o->load.num_workers ? b->num_clients - o->load.num_workers : 0;
+	uint64_t pieces = (o->client.buffer_mb << 20) / bench_piece_bytes(o->load.value_size),
+		 per_client = (o->load.num_workers + b->num_clients - 1) / b->num_clients;
+	if (pieces < per_client && !o->load.async)
+		note(b, "a buffer of %s holds %s, fewer than the %s of a client: they take turns (--buffer-mb)",
+		     SIZE(o->client.buffer_mb << 20), OF(pieces, "value"), OF(per_client, "worker"));
+	if (idle)
+		note(b, "%u of %s %s no %s, but cost%s an endpoint and a buffer%s (--num-clients)", idle,
+		     OF(b->num_clients, "client"), idle == 1 ? "has" : "have", o->load.async ? "id" : "worker",
+		     idle == 1 ? "s" : "", idle == 1 ? "" : " each");
+	trace_notes(b);
+	miss_notes(b);
 	if (o->client.copies != BENCH_COPIES_ONE && b->results.info.num_servers < 2)
 		note(b,
 		     "--copies %s, and there is one server: it has the only copy, "
