@@ -17,7 +17,6 @@
 
 struct trace_reader {
 	FILE *in;
-	bool owned;
 	const char *name;
 	uint64_t line;
 	int failed; /* the code of the error that ended reading */
@@ -28,44 +27,31 @@ struct trace_reader {
 	uint64_t *ids; /* TRACE_IDS_MAX */
 };
 
-static int reader_create(FILE *in, bool owned, const char *name, struct trace_reader **out, struct kv_error *err)
+int trace_open_stream(FILE *in, const char *name, struct trace_reader **out, struct kv_error *err)
 {
 	struct trace_reader *r = calloc(1, sizeof(*r));
-	if (!r)
-		goto fail;
-	r->text = malloc(TRACE_LINE_MAX + 1);
-	r->ids = malloc(TRACE_IDS_MAX * sizeof(*r->ids));
-	if (!r->text || !r->ids)
-		goto fail_reader;
-	r->in = in;
-	r->owned = owned;
-	r->name = name;
-	*out = r;
-	return 0;
-
-fail_reader:
-	free(r->ids);
-	free(r->text);
-	free(r);
-fail:
+	if (r) {
+		r->in = in;
+		r->name = name;
+		r->text = malloc(TRACE_LINE_MAX + 1);
+		r->ids = malloc(TRACE_IDS_MAX * sizeof(*r->ids));
+	}
+	if (r && r->text && r->ids) {
+		*out = r;
+		return 0;
+	}
+	if (r)
+		trace_close(&r);
+	else
+		fclose(in);
 	return kv_fail(err, -KV_ENOMEM, "no memory to read trace %s", name);
 }
 
 int trace_open(const char *path, struct trace_reader **out, struct kv_error *err)
 {
 	FILE *in = fopen(path, "re");
-	int rc;
-	if (!in)
-		return kv_fail(err, -errno, "trace %s cannot be opened: %s", path, kv_strerror(errno));
-	rc = reader_create(in, true, path, out, err);
-	if (rc < 0)
-		fclose(in);
-	return rc;
-}
-
-int trace_open_stream(FILE *in, const char *name, struct trace_reader **out, struct kv_error *err)
-{
-	return reader_create(in, false, name, out, err);
+	return in ? trace_open_stream(in, path, out, err)
+		  : kv_fail(err, -errno, "trace %s cannot be opened: %s", path, kv_strerror(errno));
 }
 
 void trace_close(struct trace_reader **reader)
@@ -73,8 +59,7 @@ void trace_close(struct trace_reader **reader)
 	struct trace_reader *r = *reader;
 	if (!r)
 		return;
-	if (r->owned)
-		fclose(r->in);
+	fclose(r->in);
 	free(r->ids);
 	free(r->text);
 	free(r);

@@ -33,8 +33,8 @@ unsigned trace_block_tokens(enum trace_format format);
 /* trace_open -- errors: -errno with a sentence naming the file, -KV_ENOMEM. */
 int trace_open(const char *path, struct trace_reader **out, struct kv_error *err);
 
-/* trace_open_stream -- the same over a stream, which stays the caller's; name is for messages and must outlive the
- * reader. */
+/* trace_open_stream -- the same over a stream, which the reader takes, and closes also after an error; name is for
+ * messages and must outlive the reader. */
 int trace_open_stream(FILE *in, const char *name, struct trace_reader **out, struct kv_error *err);
 void trace_close(struct trace_reader **reader);
 

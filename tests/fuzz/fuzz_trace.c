@@ -33,6 +33,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check(rc == 0 || err.text[0] != 0);
 	check(trace_next(reader, &q, &err) == rc);
 	trace_close(&reader);
-	fclose(in);
 	return 0;
 }

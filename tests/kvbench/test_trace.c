@@ -19,7 +19,6 @@ static int read_all(const char *text, size_t len, uint64_t *out_count, struct tr
 		(*out_count)++;
 	trace_close(&reader);
 	assert_null(reader);
-	fclose(in);
 	return rc;
 }
 
@@ -73,7 +72,6 @@ static void a_good_line_is_read(void **state)
 	assert_int_equal(trace_next(reader, &q, &err), 0);
 	assert_int_equal(trace_next(reader, &q, &err), 0);
 	trace_close(&reader);
-	fclose(in);
 }
 
 /* In form as lines of qwen_traceA_blksz_16.jsonl are: a block for each 16 tokens and for the rest of them, time from
@@ -153,7 +151,6 @@ static void an_error_stays(void **state)
 	assert_int_equal(trace_next(reader, &q, &again), -KV_EINVAL);
 	assert_string_equal(first.text, again.text);
 	trace_close(&reader);
-	fclose(in);
 }
 
 static void a_zero_byte_is_an_error(void **state)
