@@ -11,7 +11,7 @@
 #include "kvbench/fabric/fabric.h"
 #include "kvbench/hits/hits.h"
 #include "kvbench/model/model.h"
-#include "kvbench/report/verbs.h"
+#include "kvbench/report/commands.h"
 #include "kvbench/scale/scale.h"
 #include "kvbench/setup/command.h"
 #include "kvbench/setup/step.h"

@@ -14,7 +14,7 @@
 #include "kvcli/interrupt.h"
 #include "kvcli/look.h"
 #include "kvcli/table.h"
-#include "kvcli/typed.h"
+#include "kvcli/keyboard.h"
 
 enum { CELL_CAP = 336 };
 
@@ -149,7 +149,7 @@ static bool turn_end(bool once, unsigned turn, uint64_t until_ns, int *status, s
 	}
 	if (ferror(stdout) || (once && turn > 0)) /* no reader */
 		return false;
-	return !typed_wait(until_ns) && !interrupted();
+	return !keyboard_wait(until_ns) && !interrupted();
 }
 
 int top_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
@@ -160,7 +160,7 @@ int top_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 	(void)line;
 	interrupt_catch(true);
 	if (!once)
-		typed_begin();
+		keyboard_begin();
 	for (unsigned turn = 0; more; turn++) {
 		uint64_t until_ns = kv_deadline(kv_clock_now(&kv_clock_monotonic), cli->opt->interval_ns);
 		struct look *now = seen[turn % 2];
@@ -170,7 +170,7 @@ int top_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 			table_print(terminal, n, seen[1 - turn % 2], now);
 		more = turn_end(once, turn, until_ns, &status, err);
 	}
-	typed_end();
+	keyboard_end();
 	interrupt_release(cli->interactive, cli->interactive);
 	return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verbs.c -- the options of kv-bench plot and kv-bench compare; kvlab does the work. */
-#include "kvbench/report/verbs.h"
+/* commands.c -- the options of kv-bench plot and kv-bench compare; kvlab does the work. */
+#include "kvbench/report/commands.h"
 
 #include <stdlib.h>
 

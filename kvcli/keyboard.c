@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* typed.c -- a terminal without line mode and echo, while a live table is shown. After a stop, the shell may have
+/* keyboard.c -- a terminal without line mode and echo, while a live table is shown. After a stop, the shell may have
  * changed the terminal's mode, so it is checked before each wait. In the background it is left alone: changing it there
  * would stop the program. */
-#include "kvcli/typed.h"
+#include "kvcli/keyboard.h"
 
 #include <poll.h>
 #include <termios.h>
@@ -30,13 +30,13 @@ static void mode_set(void)
 	changed = tcsetattr(STDIN_FILENO, TCSANOW, &now) == 0;
 }
 
-void typed_begin(void)
+void keyboard_begin(void)
 {
 	wanted = isatty(STDIN_FILENO);
 	mode_set();
 }
 
-void typed_end(void)
+void keyboard_end(void)
 {
 	if (changed && tcgetpgrp(STDIN_FILENO) == getpgrp())
 		tcsetattr(STDIN_FILENO, TCSANOW, &before);
@@ -55,7 +55,7 @@ static bool quit_read(void)
 	return false;
 }
 
-bool typed_wait(uint64_t until_ns)
+bool keyboard_wait(uint64_t until_ns)
 {
 	uint64_t now_ns;
 	mode_set();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verbs.h -- sub-commands that work on results of earlier runs; they touch no fabric. argv[0] is the program's. Each
+/* commands.h -- sub-commands that work on results of earlier runs; they touch no fabric. argv[0] is the program's. Each
  * returns the exit status. */
-#ifndef KVRAIL_KVBENCH_REPORT_VERBS_H
-#define KVRAIL_KVBENCH_REPORT_VERBS_H
+#ifndef KVRAIL_KVBENCH_REPORT_COMMANDS_H
+#define KVRAIL_KVBENCH_REPORT_COMMANDS_H
 
 /* plot_main -- kv-bench plot RESULT.json --output FILE: 0, 2 usage or a result that cannot be read, 1 not written. */
 int plot_main(int argc, char **argv);
