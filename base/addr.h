@@ -31,8 +31,7 @@ char *kv_hostport_format(const struct kv_hostport *hp, char *buf, size_t cap);
 enum { KV_WHERE_ADDRESSES = 4, KV_WHERE_MAX = KV_HOST_MAX + 16 /* with the final 0 */ };
 
 /* kv_where_parse -- read such a text, and write it with ports in figures to out (KV_WHERE_MAX bytes, or NULL). 0 or
- * -KV_EINVAL with *err: an unreadable, repeated or link-local address, port 0, too many, or too long. (Link-local
- * addresses need an interface, which the fabric does not carry.) */
+ * -KV_EINVAL with *err: an unreadable, repeated or link-local address, port 0, too many, or too long. */
 int kv_where_parse(const char *text, char *out, struct kv_error *err);
 
 /* kv_where_at -- address i. False: none. */
@@ -59,8 +58,8 @@ struct kv_addresses {
  * Does not block. */
 bool kv_hostport_numeric(const struct kv_hostport *hp, struct kv_addresses *out);
 
-/* kv_hostport_look_up -- at most KV_ADDRESSES_MAX addresses of a host, IPv4 first, else in the system's order.
- * getaddrinfo may block for tens of seconds: never on a serving loop. 0 or -KV_EINVAL with *err. Thread: any. */
+/* kv_hostport_look_up -- at most KV_ADDRESSES_MAX addresses of a host, IPv4 first. Blocks, maybe for tens of seconds. 0
+ * or -KV_EINVAL with *err. Thread: any. */
 int kv_hostport_look_up(const struct kv_hostport *hp, struct kv_addresses *out, struct kv_error *err);
 
 /* kv_hostport_resolve -- the first of them, for a listener. Blocks as well. 0 or -KV_EINVAL with *err. */
@@ -91,8 +90,7 @@ char *kv_sockaddr_format(const struct sockaddr_storage *sa, char *buf, size_t ca
  * descriptor; *out is zeroed. */
 bool kv_sockaddr_route(const struct sockaddr_storage *to, socklen_t len, struct sockaddr_storage *out);
 
-/* kv_sockaddr_is_ours -- whether this machine has the address: on an interface, or as a local network (127.0.0.0/8).
- * True without a descriptor. */
+/* kv_sockaddr_is_ours -- whether this machine has the address. True without a descriptor. */
 bool kv_sockaddr_is_ours(const struct sockaddr_storage *sa);
 
 /* kv_sockaddr_is_link_local -- in fe80::/10. */

@@ -42,12 +42,11 @@ struct kv_log_style {
 	const char *component; /* "kv-server" */
 };
 
-/* kv_log_style_from -- this process's style: the journal (JOURNAL_STREAM), and KVRAIL_LOG_FORMAT, "text" or "json".
- * Thread: while nobody changes the environment. */
+/* kv_log_style_from -- this process's style: the journal (JOURNAL_STREAM), and KVRAIL_LOG_FORMAT, "text" or "json". */
 void kv_log_style_from(struct kv_log_style *out, const char *component);
 
-/* kv_log_line -- write a line with its end into buf, of KV_LOG_LINE_CAP bytes or more, cutting the message. event: its
- * fields follow, or NULL. Returns the length. */
+/* kv_log_line -- write a line with its end into buf, of KV_LOG_LINE_CAP bytes or more. event: its fields follow, or
+ * NULL. Returns the length. */
 enum { KV_LOG_LINE_CAP = 6144 };
 size_t kv_log_line(const struct kv_log_style *style, enum kv_log_level level, const char *line,
 		   const struct kv_event *event, char *buf, size_t cap);

@@ -78,9 +78,9 @@ struct kv_opt_program {
 /* kv_opt_defaults -- set every field that the table names to its default. */
 void kv_opt_defaults(const struct kv_opt *table, void *into);
 
-/* kv_opt_parse -- set defaults, then parse argv. --help and --version print and return 1: exit with 0. Positional
- * arguments go to *out_args (NULL if args_max is 0). 0, 1, or -KV_EINVAL with a sentence that names option, value and
- * allowed values; the program adds "(try --help)". */
+/* kv_opt_parse -- set defaults, then parse argv; *out_args gets positional arguments (NULL if args_max is 0). 0; 1
+ * after
+ * --help and --version; or -KV_EINVAL with *err. */
 int kv_opt_parse(const struct kv_opt_program *program, const struct kv_opt *table, int argc, char **argv, void *into,
 		 struct kv_opt_strings *out_args, struct kv_error *err);
 

@@ -34,8 +34,7 @@ struct kv_member {
 	enum kv_member_state state;
 };
 
-/* A digest of a view: 128 bits of SHA-256. A member chooses its own fields and could search for collisions: 2^64
- * hashes. */
+/* A digest of a view: 128 bits of SHA-256. */
 __extension__ typedef unsigned __int128 kv_u128;
 
 struct kv_view {

@@ -37,8 +37,7 @@ struct te_peer {
 	struct te_link links[];
 };
 
-/* Submitted messages and transfers, not yet posted. link.c adds them; pump.c, the only other file that changes this,
- * serves them. */
+/* Submitted messages and transfers, not yet posted. link.c adds them, pump.c serves them. */
 struct backlog {
 	struct kv_list peers;   /* te_peer.waiting: peers with queued operations */
 	struct kv_list stalled; /* links that got EAGAIN */
@@ -58,23 +57,22 @@ bool link_room(const struct te_link *l);
 bool link_direct(const struct te_link *l);
 bool link_direct_msg(const struct te_link *l);
 
-/* link_has_work -- an operation is queued that it may post. link_msg_room -- it may post another message: the bound of
- * link_room. link_msg_due -- ... and has one queued: then it stands at the head of its line, since a transfer without a
- * credit ends the serving of the line. */
+/* link_has_work -- an operation is queued that it may post. link_msg_room -- it may post another message. link_msg_due
+ * --
+ * ... and has one queued: then it stands at the head of its line. */
 bool link_has_work(const struct te_link *l);
 bool link_msg_room(const struct te_link *l);
 bool link_msg_due(const struct te_link *l);
 
-/* link_activate -- it may have an operation to post: join the rail's line. link_activate_first -- a message waits: join
- * at the head. link_stall -- the provider refused: leave the line, retry once per te_poll. link_rest -- leave every
- * scheduling list. */
+/* link_activate -- join the rail's line. link_activate_first -- a message waits: join at the head. link_stall -- the
+ * provider refused: leave the line, retry once per te_poll. link_rest -- leave every scheduling list. */
 void link_activate(struct te_link *l);
 void link_activate_first(struct te_link *l);
 void link_stall(struct te_link *l);
 void link_rest(struct te_link *l);
 
-/* link_follow_take -- take the operation reserved for the message behind its ordered writes; NULL: none, or the order
- * is lost. */
+/* link_follow_take -- the operation reserved for the message behind its ordered writes; NULL: none, or the order is
+ * lost. */
 struct op *link_follow_take(struct te_link *l);
 
 /* peer_hold, peer_release -- add or drop a reference to the peer; the last one frees it. */

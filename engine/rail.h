@@ -139,9 +139,9 @@ void rail_receives_post(struct rail *r);
 void rail_receive_post(struct rail *r, struct op *op);
 void rail_receives_retry(struct rail *r);
 
-/* rail_end_posted -- the endpoint is closed or abandoned: every posted operation becomes OP_ENDED, or OP_LIMBO where
- * closing may take long. Returns the number in limbo. rail_limbo_end -- all abandoned endpoints are closed: every
- * OP_LIMBO becomes OP_ENDED. te_notify reports every OP_ENDED. */
+/* rail_end_posted -- the endpoint is closed or abandoned: every posted operation becomes OP_ENDED, for te_notify, or
+ * OP_LIMBO where closing may take long. Returns the number in limbo. rail_limbo_end -- all abandoned endpoints are
+ * closed: every OP_LIMBO becomes OP_ENDED. */
 uint32_t rail_end_posted(struct rail *r, int status);
 void rail_limbo_end(struct rail *r, int status);
 
@@ -150,9 +150,8 @@ void rail_limbo_end(struct rail *r, int status);
 struct op *rail_op_get(struct rail *r, enum op_kind kind);
 void rail_op_put(struct rail *r, struct op *op);
 
-/* rail_op_posted -- judge rc, the result of posting to this address. POST_DONE: the operation, with a reference to the
- * address, is the provider's until its event. Else it is back in the pool: POST_STALLED (retry later) or POST_FAILED.
- */
+/* rail_op_posted -- judge rc, the result of posting to this address. POST_DONE: the operation is the provider's until
+ * its event. Else it is back in the pool: POST_STALLED (retry later) or POST_FAILED. */
 enum post rail_op_posted(struct rail *r, struct op *op, struct addr *a, int rc);
 
 /* rails_down -- 0 while a rail is up. -KV_EBUSY: the rails wait until the abandoned endpoints are closed.

@@ -29,8 +29,8 @@ struct kv_area {
 };
 
 /* kv_area_map -- map private zeroed memory. Free hugetlb pages first, 1 GiB then 2 MiB, touched here, so that none
- * gives SIGBUS later; the rest are transparent huge pages, touched on use. 0, -KV_ENOMEM, or -KV_EINVAL for 0 bytes,
- * with *err. Thread: any. Helper threads have ended when it returns. */
+ * gives SIGBUS later; the rest are transparent huge pages, touched on use. 0, -KV_ENOMEM, or -KV_EINVAL for 0 bytes.
+ * Thread: any. */
 int kv_area_map(uint64_t len_bytes, struct kv_area *out, struct kv_error *err);
 /* kv_area_map_on -- the same, from a NUMA node while it has room (or KV_NODE_ANY). */
 int kv_area_map_on(uint64_t len_bytes, int node, struct kv_area *out, struct kv_error *err);
@@ -38,13 +38,12 @@ int kv_area_map_on(uint64_t len_bytes, int node, struct kv_area *out, struct kv_
 int kv_area_map_lazy(uint64_t len_bytes, struct kv_area *out, struct kv_error *err);
 void kv_area_unmap(struct kv_area *area); /* harmless on a zeroed struct */
 
-/* kv_memory_populate -- make every page of [base, base + len) now, writable, with several threads near `node`, which
- * end before it returns. Contents stay. *out_threads may be NULL. 0; -KV_ENOTSUP (Linux before 5.14); -KV_ENOMEM (no
- * pages); -KV_EINVAL (not mapped or writable). */
+/* kv_memory_populate -- make every page of [base, base + len) now, with several threads near `node`. Contents stay.
+ * *out_threads may be NULL. 0; -KV_ENOTSUP (Linux before 5.14); -KV_ENOMEM; -KV_EINVAL (not mapped or writable). */
 int kv_memory_populate(void *base, uint64_t len_bytes, int node, unsigned *out_threads);
 
-/* kv_memory_mapped -- whether all of [base, base + len) is mapped, readable and writable, and, from Linux 5.14, no file
- * ends before its mapping. 0 (also without /proc), or -KV_EINVAL with a sentence. */
+/* kv_memory_mapped -- 0 if all of [base, base + len) is mapped, readable and writable (or without /proc), else
+ * -KV_EINVAL. */
 int kv_memory_mapped(const void *base, uint64_t len_bytes, struct kv_error *err);
 
 /* kv_memory_available -- MemAvailable, or less if the cgroup allows less. */

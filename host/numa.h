@@ -47,7 +47,7 @@ struct kv_numa_saved {
 	bool changed;
 };
 /* kv_numa_prefer -- until kv_numa_restore, pages first touched by the calling thread come from this node while it has
- * room: for memory that libraries allocate. KV_NODE_ANY: no change. 0 or -errno; restore in both cases. */
+ * room. KV_NODE_ANY: no change. 0 or -errno; restore in both cases. */
 int kv_numa_prefer(int node, struct kv_numa_saved *out);
 void kv_numa_restore(const struct kv_numa_saved *saved);
 
@@ -59,8 +59,7 @@ struct kv_numa_place {
 };
 enum { KV_THREAD_FREE = -10000 };
 
-/* kv_numa_describe -- n places in words; `what`: the noun. "shards 0-1 on node 0, 2-3 on node 1; 4 of 4 threads bound
- * to CPUs there". 160 bytes suffice for most. Returns buf. */
+/* kv_numa_describe -- n places in words; `what`: the noun. 160 bytes suffice for most. Returns buf. */
 char *kv_numa_describe(const struct kv_numa_place *place, unsigned n, const char *what, bool off, char *buf,
 		       size_t cap);
 

@@ -28,16 +28,15 @@ enum {
 	KV_ROOM_RESERVE_SHARE = 20        /* at least this part */
 };
 
-/* kv_room_need -- the sum, with keys, index and reserve. kv_room_values -- without --max-values: the number of values
- * with memory for keys and index, one per KiB of values_bytes, or fewer if the machine below root ("": this one) is
- * short. kv_room_landing -- the default landing area: `wanted`, or less on a machine or in a cgroup with little memory.
- * Thread: any. They read files of the kernel. */
+/* kv_room_need -- the sum, with keys, index and reserve. kv_room_values -- the default of --max-values: one per KiB of
+ * values_bytes, or fewer if the machine below root ("": this one) is short. kv_room_landing -- the default landing
+ * area: `wanted`, or less where memory is short. Thread: any. */
 uint64_t kv_room_need(const struct kv_room *r);
 uint64_t kv_room_values(const char *root, const struct kv_room *r);
 uint64_t kv_room_landing(const char *root, uint64_t wanted);
 
-/* kv_room_fits -- 0 (also without /proc), or -KV_ENOMEM with a sentence: the sum and its parts, the short limit, and
- * the largest --memory-mb that fits. */
+/* kv_room_fits -- 0, or -KV_ENOMEM with the sum and its parts, the short limit, and the largest --memory-mb that fits.
+ */
 int kv_room_fits(const char *root, const struct kv_room *r, struct kv_error *err);
 
 /* kv_room_others -- the same for a process without values: `bytes` for `what`, and a reserve. way_out: how to need

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shortage.h -- the table of limits: need, limit, and a verdict with the way out.
  *
- * te_open and te_preflight (engine/budget.h) refuse with the first failed verdict before a provider says "Cannot
- * allocate memory". kv-doctor prints all. kv-bench capacity asks which limit ended its last step. Checks are functions
- * of numbers, so tests can invent them, and a copy of another machine's /proc and /sys works. */
+ * te_open and te_preflight (engine/budget.h) refuse with the first failed verdict, kv-doctor prints all, kv-bench
+ * capacity asks which limit ended its last step. Checks are functions of numbers alone. */
 #ifndef KVRAIL_HOST_SHORTAGE_H
 #define KVRAIL_HOST_SHORTAGE_H
 
@@ -32,8 +31,7 @@ struct kv_need {
 	uint64_t mappings;       /* of a process; 0: not counted */
 };
 
-/* kv_need_add -- add b to *a: the larger cq_entries, cq_entries_per_peer, part_bytes and shm_free_bytes, the sum of all
- * others. */
+/* kv_need_add -- add b to *a: of some fields the larger, of all others the sum. */
 void kv_need_add(struct kv_need *a, const struct kv_need *b);
 
 /* A device's limits, and use. KV_UNKNOWN: not reported, or no limit. */
@@ -128,8 +126,7 @@ int kv_verdict_fail(const struct kv_verdict *verdict, const char *subject, struc
 /* kv_verdict_short -- "name is short: text; remedy", behind a provider's error. */
 void kv_verdict_short(const struct kv_verdict *verdict, char *buf, size_t cap);
 
-/* kv_limit_said -- the limit that a sentence of kv_verdict_fail or kv_verdict_short blames, anywhere in the text;
- * KV_LIMITS: none. Errors cross libraries and processes as text. */
+/* kv_limit_said -- the limit that such a sentence in this text blames; KV_LIMITS: none. */
 enum kv_limit kv_limit_said(const char *text);
 
 #endif

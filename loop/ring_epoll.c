@@ -142,6 +142,7 @@ static int64_t try_once(struct ring_op *op)
 
 static void finish(struct epring *ring, struct ring_op *op, int64_t result)
 {
+	KV_ASSERT_HOT(op->state == OP_QUEUED || op->state == OP_WAITING); /* done() runs once */
 	if (op->state == OP_WAITING)
 		ring->waiters--;
 	if (op->kind == RING_CONNECT && op->plain)
@@ -356,6 +357,7 @@ static void epring_settle(struct ring *base)
 
 static void epring_submit(struct ring *base, struct ring_op *op)
 {
+	KV_ASSERT_HOT(op->state == OP_IDLE);
 	op->closed = op->plain = false;
 	op->state = OP_QUEUED;
 	kv_list_init(&op->node);

@@ -358,7 +358,7 @@ int wire_seal(struct kv_seal *seal, uint8_t *frame, uint32_t len);
 int wire_unseal(struct kv_seal *seal, const uint8_t *frame, size_t len);
 
 /* wire_request_next, wire_reply_next -- the next record. 1 with *out, 0 at the end, or -KV_EPROTO: *out is undefined,
- * and later calls fail as well. Lengths in *out are within limits and inside the input; all else is unchecked. */
+ * and later calls fail as well. */
 int wire_request_next(struct wire_reader *r, struct wire_request *out);
 int wire_reply_next(struct wire_reader *r, struct wire_reply *out);
 
@@ -570,8 +570,8 @@ int wire_addr_pack(uint8_t *buf, size_t cap, uint32_t *len, const void *addr, si
 int wire_welcome_addr(const struct wire_welcome_msg *w, unsigned shard, unsigned rail, struct wire_blob_addr *out);
 
 /* wire_view_pack -- pack a view's members; WIRE_MEMBER_BYTES each suffice. Returns the length, -KV_ETOOBIG, or
- * -KV_EINVAL (a limit, or not sorted). wire_view_take -- a copy of a decoded view, which the caller frees
- * (kv_view_fini). 0, or -KV_ENOMEM with *out zeroed. Only this function allocates. */
+ * -KV_EINVAL (a limit, or not sorted). wire_view_take -- a copy of a decoded view, for kv_view_fini. 0 or -KV_ENOMEM.
+ */
 int wire_view_pack(const struct kv_view *view, uint8_t *buf, size_t cap);
 int wire_view_take(const struct wire_view *w, struct kv_view *out);
 

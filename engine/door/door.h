@@ -49,15 +49,14 @@ void door_shut(struct door *d);
 void door_release(struct door **door);
 
 /* door_allow, door_forbid -- a peer's endpoint (AF_INET, AF_INET6; others are ignored). Counted. After the last
- * door_forbid its connection ends: after some seconds, so that a returning peer keeps it; at once if it never proved to
- * be that peer's (used). 0 or -KV_ENOMEM. */
+ * door_forbid its connection ends: at once if it never proved to be that peer's (used), else after some seconds. 0 or
+ * -KV_ENOMEM. */
 int door_allow(struct door *d, const void *addr, size_t len);
 void door_forbid(struct door *d, const void *addr, size_t len, bool used);
 
 /* door_cut -- the fence of one endpoint: its connections pass no more bytes to the provider, and none is admitted or
- * made until door_allow or door_mend (of an endpoint still allowed). Returns how many of its connections the provider
- * has not seen end: poll it, and call this again. *out_loose: bytes passed on earlier may not be in memory yet. With 0,
- * and with *out_loose false after a poll, none can arrive any more. */
+ * made until door_allow or door_mend. Returns how many the provider has not seen end: poll it, and call this again.
+ * *out_loose: bytes passed on earlier may not be in memory yet. With 0, and *out_loose false, none can arrive. */
 unsigned door_cut(struct door *d, const void *addr, size_t len, bool *out_loose);
 void door_mend(struct door *d, const void *addr, size_t len);
 
@@ -78,7 +77,7 @@ void door_signals_begin(struct door *d);
 void door_signals_end(void);
 
 /* door_rest -- until door_poll, signals of the queues reach their descriptors: call it, then fi_trywait, and if that
- * allows sleep, door_rested. Between a door_poll and the next door_rest a descriptor shows nothing. */
+ * allows sleep, door_rested. */
 void door_rest(struct door *d);
 void door_rested(struct door *d);
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* guard.h -- the check of a peer's bytes on a connection of libfabric's tcp providers, which trust them. Bytes
- * only: no I/O, no allocation. A violation ends the connection before the provider sees it. Private to engine/fabric/
- * and engine/door/.
- */
+/* guard.h -- the check of a peer's bytes on a connection of libfabric's tcp providers, which trust them. No I/O, no
+ * allocation. Private to engine/fabric/ and engine/door/. */
 #ifndef KVRAIL_ENGINE_DOOR_GUARD_H
 #define KVRAIL_ENGINE_DOOR_GUARD_H
 
@@ -52,8 +50,8 @@ struct door_guard {
 	struct guard_reads old, fresh; /* read requests of the peer: fresh ones came after the old ones */
 };
 
-/* guard_request -- judge the bytes in an accepted socket. 1: a whole connect request and nothing else, with the port
- * that the peer claims to listen on. 0: incomplete. -1: refused, *why is the reason. */
+/* guard_request -- judge the bytes in an accepted socket. 1: a whole connect request and nothing else, with the peer's
+ * claimed port. 0: incomplete. -1: refused, *why is the reason. */
 int guard_request(const struct guard_rules *rules, const uint8_t *data, size_t n, uint16_t *out_port, const char **why);
 size_t guard_request_bytes(enum guard_format format);
 
@@ -64,15 +62,15 @@ void guard_init(struct door_guard *g, const struct guard_rules *rules, bool acce
 void guard_setup_sent(struct door_guard *g, const uint8_t *data, size_t n, uint16_t *out_port);
 
 /* guard_walk -- judge the next n bytes, from the beginning of a unit or inside a payload. Returns how many may be
- * passed on; the rest, fewer than GUARD_UNIT_MAX, begin an incomplete unit; *why is NULL. -1: *why is the reason. */
+ * passed on; the rest begin an incomplete unit. -1: *why is the reason. */
 ssize_t guard_walk(struct door_guard *g, const uint8_t *data, size_t n, const char **why);
 
-/* guard_need -- the length of the unit that begins here, as far as n bytes show: read that many, then ask again. At
- * most GUARD_UNIT_MAX; 0: no valid unit (guard_walk gives the reason). */
+/* guard_need -- the length of the unit that begins here, as far as n bytes show: read that many, then ask again. 0: no
+ * valid unit. */
 size_t guard_need(const struct door_guard *g, const uint8_t *data, size_t n);
 
-/* guard_may_ask -- whether there is room for one more read of ours. guard_ask -- a read was posted; the answer will
- * have this many bytes. */
+/* guard_may_ask -- whether there is room for one more read of ours. guard_ask -- a read of this many bytes was posted.
+ */
 bool guard_may_ask(const struct door_guard *g);
 void guard_ask(struct door_guard *g, uint64_t bytes);
 

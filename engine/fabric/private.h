@@ -98,8 +98,7 @@ struct fi_info *fab_hints(const struct fab_quirk *quirk, const char *prov_name);
 enum { LOCAL_TEXT_MAX = INET6_ADDRSTRLEN };
 void fab_address_text(const void *addr, size_t len, char *out);
 
-/* fab_address_take -- replace the lost address in fab->info of a closed endpoint by another of its device and family,
- * if any. */
+/* fab_address_take -- replace the lost address of a closed endpoint by another of its device and family, if any. */
 void fab_address_take(struct fab *fab);
 
 /* fab_select_fork -- hold the lock of fi_getinfo over a fork(). */
@@ -113,8 +112,7 @@ void fab_drain(struct fab *fab);
 /* fab_leak_log -- closing the object `what` returned rc: on failure warn that it is leaked. Thread: any. */
 void fab_leak_log(const struct fab *fab, const char *what, int rc);
 
-/* fab_ends_close -- close endpoint, completion queue, address vector and event queue, in this order, except NULLs.
- * Objects that cannot be closed are leaked, with a warning. Thread: any. */
+/* fab_ends_close -- close them, in this order, except NULLs; objects that refuse are leaked. Thread: any. */
 void fab_ends_close(const struct fab *fab, const struct fab_ends *ends);
 
 /* fab_retire_now -- abandon the endpoint, if any, until fab_retire. fab_retire_end -- close all abandoned ones. */
@@ -142,8 +140,7 @@ void fab_tcp_shut(struct fab *fab);
 int fab_tcp_door(struct fab *fab, struct kv_error *err);
 int fab_tcp_listen(struct fab *fab, struct kv_error *err);
 
-/* fab_tcp_check -- 0, or -KV_ENOTSUP with *err: an environment setting makes the provider announce bytes that have not
- * arrived. */
+/* fab_tcp_check -- 0, or -KV_ENOTSUP: the environment lets the provider announce bytes that have not arrived. */
 int fab_tcp_check(const struct fab *fab, struct kv_error *err);
 
 /* fab_verbs_function -- some function of libibverbs, which identifies its file. */
@@ -196,8 +193,7 @@ int fab_limits_shm(const struct fab_quirk *quirk, struct kv_error *err);
  * or the figures, as the end of a sentence. */
 void fab_limits_short(struct fab *fab, const struct kv_need *need, char *buf, size_t cap);
 
-/* fab_limits_fail -- turn libfabric's negative code on opening `what` into a code and a sentence with the probable
- * limit. */
+/* fab_limits_fail -- turn libfabric's code on opening `what` into a code and a sentence with the probable limit. */
 int fab_limits_fail(struct fab *fab, const char *what, int rc, struct kv_error *err);
 
 /* ---- fabric/census.c ---- */

@@ -44,7 +44,7 @@ COMMON = [
     ("send a message", r"engine/msg\.c", ""),
     ("send a message", r"engine/fabric/fabric\.c", r"fab_send"),
     ("send a message", r"engine/(link|pump)\.c", ""),
-    ("completions", r"engine/(rail|fabric/cq|engine|notify|await|region|peer|signals|fence)\.c", ""),
+    ("completions", r"engine/(rail|fabric/cq|engine|notify|attach|region|peer|signals|fence)\.c", ""),
     ("completions", r"engine/fabric/fabric\.c", r"fab_(recv|cq)"),
     ("loop and coroutines", r"loop/|switch", ""),
 ]
