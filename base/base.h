@@ -31,7 +31,7 @@
 #include "base/rate.h"
 #include "base/seal.h"
 #include "base/signals.h"
-#include "base/stay.h"
+#include "base/stay_loaded.h"
 #include "base/stdio_fds.h"
 #include "base/terminal.h"
 #include "base/units.h"

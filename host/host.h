@@ -3,13 +3,13 @@
 #ifndef KVRAIL_HOST_HOST_H
 #define KVRAIL_HOST_HOST_H
 
-#include "host/files.h"
+#include "host/footprint.h"
 #include "host/limits.h"
 #include "host/memory.h"
 #include "host/numa.h"
 #include "host/prefault.h"
+#include "host/proc_files.h"
 #include "host/rdma.h"
-#include "host/room.h"
 #include "host/service.h"
 #include "host/shortage.h"
 

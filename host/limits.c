@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "host/files.h"
+#include "host/proc_files.h"
 #include "host/machine.h"
 #include "host/memory.h"
 

@@ -18,7 +18,7 @@
 #include <xxhash.h>
 
 #include "base/base.h"
-#include "host/files.h"
+#include "host/proc_files.h"
 #include "host/memory.h"
 
 enum { LINE_CAP = 512, WORD_CAP = 64 };

@@ -594,10 +594,10 @@ static int memory_fits(const struct bench *b, struct kv_error *err)
 	snprintf(what, sizeof(what), "the buffers of %u client%s (%s)%s%s", o->load.num_clients,
 		 kv_plural(o->load.num_clients), kv_size_format(o->client.buffer_mb << 20, each, sizeof(each)),
 		 servers ? " and values of " : "", servers ? kv_size_format(servers, all, sizeof(all)) : "");
-	return kv_room_others("", buffers + servers, what,
-			      servers ? "use a smaller --buffer-mb, fewer --num-clients, or a smaller --memory-mb"
-				      : "use a smaller --buffer-mb or fewer --num-clients",
-			      err);
+	return kv_footprint_others("", buffers + servers, what,
+				   servers ? "use a smaller --buffer-mb, fewer --num-clients, or a smaller --memory-mb"
+					   : "use a smaller --buffer-mb or fewer --num-clients",
+				   err);
 }
 
 static int prepare(struct bench *b, struct outputs **files, struct kv_error *err)

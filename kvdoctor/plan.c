@@ -110,11 +110,11 @@ static void role_budget(struct role *r)
 static void server_room(struct role *s, uint64_t values_bytes)
 {
 	struct kv_need *need = &s->budget.process;
-	const struct kv_room room = {.values_bytes = values_bytes,
-				     .engines_bytes = te_budget_beside(&s->budget, &s->load),
-				     .landing_bytes = kv_room_landing("", SERVER_LANDING),
-				     .clients = KV_ROOM_CLIENTS};
-	need->memory_bytes = kv_room_need(&room);
+	const struct kv_footprint room = {.values_bytes = values_bytes,
+					  .engines_bytes = te_budget_beside(&s->budget, &s->load),
+					  .landing_bytes = kv_footprint_landing("", SERVER_LANDING),
+					  .clients = KV_FOOTPRINT_CLIENTS};
+	need->memory_bytes = kv_footprint_need(&room);
 }
 
 static void roles_make(struct doctor *d)

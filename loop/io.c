@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <poll.h>
 
-#include "loop/holder.h"
+#include "loop/port_holder.h"
 #include "loop/inside.h"
 
 #define CANCEL_AGAIN_NS 10000000ull

@@ -285,6 +285,7 @@ static void move(struct kv_list *to, struct ring_op *op, enum op_state state)
 
 static void uring_submit(struct ring *base, struct ring_op *op)
 {
+	KV_ASSERT_HOT(op->state == OP_IDLE);
 	kv_list_init(&op->node);
 	op->closed = op->plain = false;
 	move(&of(base)->queued, op, OP_QUEUED);
@@ -410,6 +411,7 @@ static void uring_wait(struct ring *base, uint64_t wait_ns)
 
 static int finish(struct uring *ring, struct ring_op *op)
 {
+	KV_ASSERT_HOT(op->state != OP_IDLE); /* done() runs once */
 	kv_list_del(&op->node);
 	op->state = OP_IDLE;
 	if (ring->draining)

@@ -88,6 +88,7 @@ static int numa_read(const char *path)
  * name. -1: one node, or unknown. */
 static int numa_of(const struct fi_info *info)
 {
+	static const char *const classes[] = {"net", "infiniband"};
 	char path[160];
 	const char *name = info->domain_attr->name;
 	int node = -1;
@@ -97,12 +98,8 @@ static int numa_of(const struct fi_info *info)
 			 pci->bus_id, pci->device_id, pci->function_id);
 		node = numa_read(path);
 	}
-	if (node < 0 && name && !strchr(name, '/') && strlen(name) < KV_NAME_MAX) {
-		snprintf(path, sizeof(path), "/sys/class/net/%s/device/numa_node", name);
-		node = numa_read(path);
-	}
-	if (node < 0 && name && !strchr(name, '/') && strlen(name) < KV_NAME_MAX) {
-		snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device/numa_node", name);
+	for (unsigned i = 0; node < 0 && name && !strchr(name, '/') && i < KV_COUNT(classes); i++) {
+		snprintf(path, sizeof(path), "/sys/class/%s/%.*s/device/numa_node", classes[i], KV_NAME_MAX, name);
 		node = numa_read(path);
 	}
 	return node;

@@ -77,7 +77,8 @@ static int room_make(struct kvs_server *s, const struct te_options *engine, cons
 {
 	struct kvs_options *o = &s->opt;
 	struct te_budget *budget = malloc(sizeof(*budget));
-	struct kv_room room = {.values_bytes = o->memory_bytes, .values_max = o->values_max, .clients = o->max_clients};
+	struct kv_footprint room = {
+		.values_bytes = o->memory_bytes, .values_max = o->values_max, .clients = o->max_clients};
 	int rc = budget ? te_budget(engine, load, budget, err) : kv_fail(err, -KV_ENOMEM, "no memory for a budget");
 	if (rc == 0)
 		room.engines_bytes = te_budget_beside(budget, load);
@@ -85,11 +86,11 @@ static int room_make(struct kvs_server *s, const struct te_options *engine, cons
 	if (rc)
 		return rc;
 	if (o->landing_bytes == KVS_LANDING_DEFAULT)
-		o->landing_bytes = kv_room_landing("", o->landing_bytes);
+		o->landing_bytes = kv_footprint_landing("", o->landing_bytes);
 	room.landing_bytes = o->landing_off ? 0 : o->landing_bytes;
-	rc = kv_room_fits("", &room, err);
+	rc = kv_footprint_fits("", &room, err);
 	if (rc == 0 && o->values_max == 0)
-		o->values_max = kv_room_values("", &room);
+		o->values_max = kv_footprint_values("", &room);
 	return rc;
 }
 

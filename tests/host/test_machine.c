@@ -102,16 +102,16 @@ static void v1_hugetlb_cgroups_count(void **state)
 /* ---- room for a server ---- */
 
 /* A server of 1 GiB with 40 MiB of endpoints, 128 MiB of landing areas and many clients. */
-static struct kv_room server_of(uint64_t mib)
+static struct kv_footprint server_of(uint64_t mib)
 {
-	return (struct kv_room){
+	return (struct kv_footprint){
 		.values_bytes = mib << 20, .engines_bytes = 40 << 20, .landing_bytes = 128 << 20, .clients = 1000};
 }
 
 static int room_fits(uint64_t mib, struct kv_error *err)
 {
-	struct kv_room r = server_of(mib);
-	return kv_room_fits(tree_root, &r, err);
+	struct kv_footprint r = server_of(mib);
+	return kv_footprint_fits(tree_root, &r, err);
 }
 
 static void machine_of(uint64_t mib)
@@ -133,11 +133,11 @@ static void v2_of(uint64_t max_mib, uint64_t used_mib)
 
 static void what_fits_says_nothing(void **state)
 {
-	struct kv_room r = server_of(UINT32_MAX);
+	struct kv_footprint r = server_of(UINT32_MAX);
 	(void)state;
-	assert_int_equal(kv_room_fits(tree_root, &r, NULL), 0); /* nothing tells */
-	assert_int_equal(kv_room_values(tree_root, &r), r.values_bytes >> 10);
-	assert_int_equal(kv_room_landing(tree_root, 128 << 20), 128 << 20);
+	assert_int_equal(kv_footprint_fits(tree_root, &r, NULL), 0); /* nothing tells */
+	assert_int_equal(kv_footprint_values(tree_root, &r), r.values_bytes >> 10);
+	assert_int_equal(kv_footprint_landing(tree_root, 128 << 20), 128 << 20);
 	machine_of(1500);
 	assert_int_equal(room_fits(1024, NULL), 0);
 	tree_put("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "512\n");
@@ -148,19 +148,21 @@ static void what_fits_says_nothing(void **state)
 /* More than the values counts. */
 static void every_part_of_the_room_counts(void **state)
 {
-	static const struct kv_room parts[] = {{.values_bytes = 1ull << 30},
-					       {.engines_bytes = 1ull << 30},
-					       {.landing_bytes = 1ull << 30},
-					       {.others_bytes = 1ull << 30},
-					       {.values_max = (1ull << 30) / KV_ROOM_VALUE_BYTES}};
-	struct kv_room r = {0};
+	static const struct kv_footprint parts[] = {{.values_bytes = 1ull << 30},
+						    {.engines_bytes = 1ull << 30},
+						    {.landing_bytes = 1ull << 30},
+						    {.others_bytes = 1ull << 30},
+						    {.values_max = (1ull << 30) / KV_FOOTPRINT_VALUE_BYTES}};
+	struct kv_footprint r = {0};
 	(void)state;
 	machine_of(1024);
 	for (unsigned i = 0; i < KV_COUNT(parts); i++)
-		assert_int_equal(kv_room_fits(tree_root, &parts[i], NULL), -KV_ENOMEM); /* the reserve is missing */
-	assert_int_equal(kv_room_need(&r), KV_ROOM_RESERVE_LEAST);
+		assert_int_equal(kv_footprint_fits(tree_root, &parts[i], NULL),
+				 -KV_ENOMEM); /* the reserve is missing */
+	assert_int_equal(kv_footprint_need(&r), KV_FOOTPRINT_RESERVE_LEAST);
 	r.clients = 1000;
-	assert_int_equal(kv_room_need(&r), KV_ROOM_RESERVE_LEAST + KV_ROOM_CLIENTS * KV_ROOM_CLIENT_BYTES);
+	assert_int_equal(kv_footprint_need(&r),
+			 KV_FOOTPRINT_RESERVE_LEAST + KV_FOOTPRINT_CLIENTS * KV_FOOTPRINT_CLIENT_BYTES);
 }
 
 /* The largest --memory-mb that a refusal names fits, and one more does not. */
@@ -228,20 +230,20 @@ static void a_cgroup_of_v1_is_named_as_well(void **state)
 /* Where memory is short, the landing area and the number of values become smaller, and what is kept then fits. */
 static void a_little_memory_makes_less(void **state)
 {
-	struct kv_room r = server_of(200);
+	struct kv_footprint r = server_of(200);
 	(void)state;
 	machine_of(102400);
-	assert_int_equal(kv_room_landing(tree_root, 128 << 20), 128 << 20);
-	assert_int_equal(kv_room_values(tree_root, &r), 200 << 10);
+	assert_int_equal(kv_footprint_landing(tree_root, 128 << 20), 128 << 20);
+	assert_int_equal(kv_footprint_values(tree_root, &r), 200 << 10);
 	v2_of(320, 0);
-	r.landing_bytes = kv_room_landing(tree_root, 128 << 20);
+	r.landing_bytes = kv_footprint_landing(tree_root, 128 << 20);
 	assert_int_equal(r.landing_bytes, 20 << 20);
-	assert_int_equal(kv_room_fits(tree_root, &r, NULL), 0);
-	r.values_max = kv_room_values(tree_root, &r);
-	assert_in_range(r.values_max, r.values_bytes / KV_ROOM_VALUE_MEAN, (200 << 10) - 1);
-	assert_int_equal(kv_room_fits(tree_root, &r, NULL), 0);
+	assert_int_equal(kv_footprint_fits(tree_root, &r, NULL), 0);
+	r.values_max = kv_footprint_values(tree_root, &r);
+	assert_in_range(r.values_max, r.values_bytes / KV_FOOTPRINT_VALUE_MEAN, (200 << 10) - 1);
+	assert_int_equal(kv_footprint_fits(tree_root, &r, NULL), 0);
 	v2_of(16, 0);
-	assert_int_equal(kv_room_landing(tree_root, 128 << 20), KV_ROOM_LANDING_LEAST);
+	assert_int_equal(kv_footprint_landing(tree_root, 128 << 20), KV_FOOTPRINT_LANDING_LEAST);
 }
 
 static void other_processes_have_a_reserve_too(void **state)
@@ -249,8 +251,8 @@ static void other_processes_have_a_reserve_too(void **state)
 	struct kv_error err = {0};
 	(void)state;
 	machine_of(1024);
-	assert_int_equal(kv_room_others(tree_root, 900 << 20, "buffers", "use fewer", &err), 0);
-	assert_int_equal(kv_room_others(tree_root, 1000 << 20, "buffers", "use fewer", &err), -KV_ENOMEM);
+	assert_int_equal(kv_footprint_others(tree_root, 900 << 20, "buffers", "use fewer", &err), 0);
+	assert_int_equal(kv_footprint_others(tree_root, 1000 << 20, "buffers", "use fewer", &err), -KV_ENOMEM);
 	check_contains(err.text, "1.03 GiB of memory are wanted for buffers, with a reserve; "
 				 "this machine can give 1 GiB; use fewer, or free memory");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files.c -- small files of /proc and /sys. */
-#include "host/files.h"
+/* proc_files.c -- small files of /proc and /sys. */
+#include "host/proc_files.h"
 
 #include <dirent.h>
 #include <limits.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files.h -- small files of /proc and /sys. Part of host.h.
+/* proc_files.h -- small files of /proc and /sys. Part of host.h.
  *
  * A path is printf-formatted and mostly begins with a root: "", or a copy of another machine's tree. A missing file, or
  * a path longer than PATH_MAX, reads as an empty file. Thread: any. stdio allocates. */
-#ifndef KVRAIL_HOST_FILES_H
-#define KVRAIL_HOST_FILES_H
+#ifndef KVRAIL_HOST_PROC_FILES_H
+#define KVRAIL_HOST_PROC_FILES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* room.c -- check that memory is available before it is mapped, and name the limit that is short.
+/* footprint.c -- check that memory is available before it is mapped, and name the limit that is short.
  *
  * Linux maps more memory than there is and kills processes later. Available are the machine's free memory
  * (MemAvailable), within the memory cgroups, and hugetlb pages for values only. The check describes one moment.
  *
  * A server needs, beside its values: endpoints and messages; the landing area; some clients; keys and index for values
  * of 16 KiB, or for --max-values; and a reserve. Smaller values need more index: without memory for one value per KiB,
- * the server keeps fewer (kv_room_values). */
-#include "host/room.h"
+ * the server keeps fewer (kv_footprint_values). */
+#include "host/footprint.h"
 
 #include <stdio.h>
 
@@ -48,37 +48,37 @@ static void have_read(const char *root, struct have *out)
 
 /* ---- needs ---- */
 
-static uint64_t index_bytes(const struct kv_room *r)
+static uint64_t index_bytes(const struct kv_footprint *r)
 {
-	uint64_t values = r->values_max ? r->values_max : r->values_bytes / KV_ROOM_VALUE_MEAN;
-	return values * KV_ROOM_VALUE_BYTES;
+	uint64_t values = r->values_max ? r->values_max : r->values_bytes / KV_FOOTPRINT_VALUE_MEAN;
+	return values * KV_FOOTPRINT_VALUE_BYTES;
 }
 
-static uint64_t clients_bytes(const struct kv_room *r)
+static uint64_t clients_bytes(const struct kv_footprint *r)
 {
-	return (uint64_t)KV_MIN(r->clients, (unsigned)KV_ROOM_CLIENTS) * KV_ROOM_CLIENT_BYTES;
+	return (uint64_t)KV_MIN(r->clients, (unsigned)KV_FOOTPRINT_CLIENTS) * KV_FOOTPRINT_CLIENT_BYTES;
 }
 
 static uint64_t with_reserve(uint64_t bytes)
 {
-	return bytes + KV_MAX(bytes / KV_ROOM_RESERVE_SHARE, (uint64_t)KV_ROOM_RESERVE_LEAST);
+	return bytes + KV_MAX(bytes / KV_FOOTPRINT_RESERVE_SHARE, (uint64_t)KV_FOOTPRINT_RESERVE_LEAST);
 }
 
-uint64_t kv_room_need(const struct kv_room *r)
+uint64_t kv_footprint_need(const struct kv_footprint *r)
 {
 	return with_reserve(r->values_bytes + index_bytes(r) + r->engines_bytes + r->landing_bytes + clients_bytes(r) +
 			    r->others_bytes);
 }
 
 /* `huge` bytes of the values may lie in huge pages. */
-static bool fits(const struct kv_room *r, const struct have *h)
+static bool fits(const struct kv_footprint *r, const struct have *h)
 {
-	return h->plain == KV_UNKNOWN || kv_room_need(r) - KV_MIN(r->values_bytes, h->huge) <= h->plain;
+	return h->plain == KV_UNKNOWN || kv_footprint_need(r) - KV_MIN(r->values_bytes, h->huge) <= h->plain;
 }
 
-static uint64_t most_mib(const struct kv_room *r, const struct have *h)
+static uint64_t most_mib(const struct kv_footprint *r, const struct have *h)
 {
-	struct kv_room less = *r;
+	struct kv_footprint less = *r;
 	uint64_t low = 0, high = r->values_bytes >> 20;
 	while (low < high) { /* low fits, or is 0; high + 1 does not */
 		uint64_t mid = low + (high - low + 1) / 2;
@@ -91,26 +91,28 @@ static uint64_t most_mib(const struct kv_room *r, const struct have *h)
 	return low;
 }
 
-uint64_t kv_room_values(const char *root, const struct kv_room *r)
+uint64_t kv_footprint_values(const char *root, const struct kv_footprint *r)
 {
-	uint64_t most = r->values_bytes >> 10, least = KV_MAX(r->values_bytes / KV_ROOM_VALUE_MEAN, (uint64_t)1), need;
-	struct kv_room more = *r;
+	uint64_t most = r->values_bytes >> 10, least = KV_MAX(r->values_bytes / KV_FOOTPRINT_VALUE_MEAN, (uint64_t)1),
+		 need;
+	struct kv_footprint more = *r;
 	struct have h;
 	have_read(root, &h);
 	if (h.plain == KV_UNKNOWN)
 		return most;
 	more.values_max = least;
-	need = kv_room_need(&more) - KV_MIN(r->values_bytes, h.huge);
+	need = kv_footprint_need(&more) - KV_MIN(r->values_bytes, h.huge);
 	/* (The reserve grows with it.) */
-	least += need < h.plain ? (h.plain - need) / KV_ROOM_VALUE_BYTES / 100 * 95 : 0;
+	least += need < h.plain ? (h.plain - need) / KV_FOOTPRINT_VALUE_BYTES / 100 * 95 : 0;
 	return KV_MIN(least, most);
 }
 
-uint64_t kv_room_landing(const char *root, uint64_t wanted)
+uint64_t kv_footprint_landing(const char *root, uint64_t wanted)
 {
 	struct have h;
 	have_read(root, &h);
-	return h.plain == KV_UNKNOWN ? wanted : KV_MIN(wanted, KV_MAX(h.plain / 16, (uint64_t)KV_ROOM_LANDING_LEAST));
+	return h.plain == KV_UNKNOWN ? wanted
+				     : KV_MIN(wanted, KV_MAX(h.plain / 16, (uint64_t)KV_FOOTPRINT_LANDING_LEAST));
 }
 
 /* ---- the sentences ---- */
@@ -128,7 +130,7 @@ static const char *more_by(const struct have *h)
 
 #define SIZE(value) kv_size_format((value), (char[32]){0}, 32)
 
-int kv_room_fits(const char *root, const struct kv_room *r, struct kv_error *err)
+int kv_footprint_fits(const char *root, const struct kv_footprint *r, struct kv_error *err)
 {
 	struct have h;
 	char less[64] = "";
@@ -142,12 +144,12 @@ int kv_room_fits(const char *root, const struct kv_room *r, struct kv_error *err
 	return kv_fail(err, -KV_ENOMEM,
 		       "%s of memory are wanted: %s for values, %s for keys and index, %s for endpoints and messages, "
 		       "%s for landing areas, %s for clients, the rest in reserve; %s %s%s; %s%s",
-		       SIZE(kv_room_need(r)), SIZE(r->values_bytes), SIZE(index_bytes(r)), SIZE(r->engines_bytes),
+		       SIZE(kv_footprint_need(r)), SIZE(r->values_bytes), SIZE(index_bytes(r)), SIZE(r->engines_bytes),
 		       SIZE(r->landing_bytes), SIZE(clients_bytes(r)), allows(&h), SIZE(h.plain), h.huge_text, less,
 		       more_by(&h));
 }
 
-int kv_room_others(const char *root, uint64_t bytes, const char *what, const char *way_out, struct kv_error *err)
+int kv_footprint_others(const char *root, uint64_t bytes, const char *what, const char *way_out, struct kv_error *err)
 {
 	struct have h;
 	have_read(root, &h);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* holder.h -- the holder of a TCP address that could not be bound. Private to loop/. */
-#ifndef KVRAIL_LOOP_HOLDER_H
-#define KVRAIL_LOOP_HOLDER_H
+/* port_holder.h -- the holder of a TCP address that could not be bound. Private to loop/. */
+#ifndef KVRAIL_LOOP_PORT_HOLDER_H
+#define KVRAIL_LOOP_PORT_HOLDER_H
 
 #include <sys/socket.h>
 

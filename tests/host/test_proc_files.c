@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_files.c -- small files below a root: what is there, what is missing, and what has a path too long. */
+/* test_proc_files.c -- small files below a root: what is there, what is missing, and what has a path too long. */
 #include "tests/check.h"
 
 #include "tests/tree.h"

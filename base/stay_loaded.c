@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stay.c -- keep the library loaded.
+/* stay_loaded.c -- keep the library loaded.
  *
  * A host may close its pools and dlclose libkvrail. Two things can outlive a pool: our functions in libfabric's import
  * table, and threads that wait for a name server. Each calls this before. Otherwise dlclose unloads the library, as a
  * host with a new version needs. */
-#include "base/stay.h"
+#include "base/stay_loaded.h"
 
 #include <dlfcn.h>
 #include <stdint.h>
