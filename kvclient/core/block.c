@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* block.c -- a job: a function that runs as a coroutine on a client's loop while a thread outside the loops waits on a
- * futex (or turns the loop: drive.c).
+ * futex (or turns the loop: kc_drive).
  * The job is POSTED, then STARTED by the loop, then DONE. A thread whose deadline passes takes back a POSTED job
  * (GIVEN_UP), so a stuck loop delays nobody. A STARTED job uses the caller's memory: the thread waits, and the job
  * watches its own deadline. The last of thread and loop frees it.
@@ -14,7 +14,36 @@
 #include <time.h>
 #include <unistd.h>
 
-#define STILL_NS 5000000000ull
+#define STILL_NS  5000000000ull
+#define MOMENT_NS 1000000ull
+
+/* ---- a pool without threads ---- */
+
+/* A thread that finds the loop turning sleeps a moment and retries. Turns are short: the awaited event may have
+ * happened just before the turn, and nothing would end it. */
+bool kc_drive(struct kvc_pool *pool, uint64_t *wait_ns)
+{
+	if (!pool->turned)
+		return false;
+	*wait_ns = KV_MIN(*wait_ns, MOMENT_NS);
+	return loop_turn(pool->loop[0], *wait_ns) >= 0;
+}
+
+void kc_post_surely(struct kvc_pool *pool, struct loop *loop, void (*fn)(void *arg), void *arg)
+{
+	while (loop_post(loop, fn, arg) < 0)
+		kc_drive_nap(pool);
+}
+
+void kc_drive_nap(struct kvc_pool *pool)
+{
+	uint64_t wait_ns = MOMENT_NS;
+	const struct timespec pause = {.tv_nsec = (long)wait_ns};
+	if (!kc_drive(pool, &wait_ns))
+		nanosleep(&pause, NULL);
+}
+
+/* ---- jobs ---- */
 
 enum job_state { JOB_POSTED, JOB_STARTED, JOB_DONE, JOB_GIVEN_UP };
 

@@ -32,7 +32,7 @@ int kc_job_end(struct kc_job *j, uint64_t deadline_ns, int64_t *out_rc);
 /* kc_block_now -- the time by the pool's clock, for deadlines. Any thread. */
 uint64_t kc_block_now(const struct kvc_pool *pool);
 
-/* ---- drive.c ---- */
+/* ---- a pool without threads ---- */
 
 /* kc_drive -- wait, *wait_ns at most. True: the thread has turned the loop for a moment; check again. False: sleep for
  * *wait_ns, shortened where another thread turns the loop. Host thread, without the pool's lock. */

@@ -79,7 +79,7 @@ struct kvc_pool {
 	unsigned num_loops;
 	struct kc_bound *bound; /* per loop of ours */
 	bool own_loops;
-	bool turned;     /* KVC_NO_THREADS: waiting threads turn the loop (drive.c) */
+	bool turned;     /* KVC_NO_THREADS: waiting threads turn the loop (kc_drive) */
 	bool time_grows; /* by a call's size, as no timeout was given */
 	struct kvc_client **client;
 	unsigned num_clients;

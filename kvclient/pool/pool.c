@@ -5,7 +5,7 @@
  * opening, and everything is closed as by kvc_pool_close. No server is needed: an inference server may start before its
  * cache. With KVC_OPEN_WAIT every first attempt is awaited, and every client must have a server.
  * Closing: clients first, while their loops turn; then loops and threads. With KVC_NO_THREADS waiting threads turn the
- * one loop (core/drive.c), and so does the host by kvc_poll.
+ * one loop (kc_drive), and so does the host by kvc_poll.
  * The mutex guards progress and registrations; no call on the data path takes it. */
 #include <arpa/inet.h>
 #include <errno.h>
