@@ -16,8 +16,6 @@
 #include "kvcli/table.h"
 #include "kvcli/keyboard.h"
 
-enum { CELL_CAP = 336 };
-
 enum { NAME, GETS, HITS, PUTS, OUT, IN, MEM, MEM_PART, BLOCKS, EVICT, CLIENTS, SERVE, COLUMNS };
 
 static const struct table_column columns[COLUMNS] = {

@@ -37,7 +37,6 @@ enum capacity_end {
 	CAPACITY_SERVER,
 	CAPACITY_TIME,
 	CAPACITY_DATA, /* a GET failed or brought a wrong byte */
-	CAPACITY_KILLED,
 	CAPACITY_INTERRUPTED,
 	CAPACITY_UNUSABLE, /* it could not begin: no device, no provider, no server */
 	CAPACITY_ENDS

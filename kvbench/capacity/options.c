@@ -84,7 +84,6 @@ const char *capacity_end_name(int end)
 							 [CAPACITY_SERVER] = "server",
 							 [CAPACITY_TIME] = "time",
 							 [CAPACITY_DATA] = "data",
-							 [CAPACITY_KILLED] = "killed",
 							 [CAPACITY_INTERRUPTED] = "interrupted",
 							 [CAPACITY_UNUSABLE] = "not usable"};
 	return end >= 0 && end < CAPACITY_ENDS ? names[end] : "?";

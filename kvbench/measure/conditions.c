@@ -20,9 +20,6 @@
 
 enum { TRIPS = 200, BATCHES = 100 };
 #define TIME_MAX_NS 100000000ull
-#define ALIKE       1.8 /* 58 to 84 ns were seen within a minute with nothing changed */
-#define NEAR_NS     85
-#define MID_NS      250
 #define SLEPT_MIN_S 0.01 /* less is the time between two looks at clocks */
 #define FAR_MAX_NS  5000 /* no two CPUs of one machine are farther apart: somebody else ran in every batch */
 

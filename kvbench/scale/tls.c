@@ -62,7 +62,7 @@ struct tls_side {
 	uint32_t reach; /* clients to try */
 	uint16_t port;
 	pid_t peer;
-	pthread_mutex_t lock; /* of the teller's reason */
+	pthread_mutex_t lock; /* of the reason for the end */
 	_Atomic bool stop;
 	_Atomic unsigned shift; /* of source addresses: how often their ports were at an end */
 };

@@ -55,11 +55,12 @@ check "and counted" json_is "$scratch/wrong.json" 'j["verify"]["wrong"] == 3 * 5
 reading() {
 	local name=$1 i
 	shift
+	rm -f "$scratch/$name" # that of an earlier run would be found before the shell empties it
 	"$build/kv-bench" --log-level off "${over[@]}" "${small[@]}" --async --duration 100 --json "$scratch/$name.json" "$@" >"$scratch/$name" 2>&1 &
 	run_pid=$!
 	pids+=("$run_pid")
 	for ((i = 0; i < 600; i++)); do
-		grep -q '^\[2/4\]' "$scratch/$name" && return 0
+		grep -qs '^\[2/4\]' "$scratch/$name" && return 0
 		sleep 0.1
 	done
 	return 1
