@@ -35,8 +35,9 @@ static const struct kv_opt own[] = {
 /* Of kv-bench: options with a form of their own here, those that write other files, and those that measure other things
  * than writes and reads. */
 static const char left_out[] =
-	" num-workers value-size num-clients repeat-runs trace trace-speed trace-order keep-going no-write slo breakdown "
-	"mixed roofline roofline-depth roofline-file hdr csv raw interval progress prefix-tokens prefill-rate ";
+	" num-workers value-size num-clients repeat-runs trace trace-speed trace-order keep-going no-write slo "
+	"breakdown mixed roofline roofline-depth roofline-file hdr csv raw interval progress prefix-tokens "
+	"prefill-rate ";
 
 /* Options about output alone: runs do not get them, and two sweeps may differ in them. */
 static const char shown_only[] = " json report quiet config log-level ";
