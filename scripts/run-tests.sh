@@ -146,7 +146,7 @@ lane() {
 	local i
 	lanes=() limit=$((2 * limit)) # its programs have the processor that the others leave
 	trap end INT TERM HUP
-	renice -n 10 "$BASHPID" >/dev/null
+	renice -n $(($(nice) + 10)) "$BASHPID" >/dev/null
 	for ((i = 0; i < ${#beside[@]}; i++)); do
 		mkdir "${logs_beside[i]}.taken" 2>/dev/null && run "${beside[i]}" "${logs_beside[i]}"
 	done
