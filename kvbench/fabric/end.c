@@ -229,7 +229,7 @@ int end_send(struct end *e, const void *data, uint32_t len)
 /* The place of the number-th operation in its half, in turn. */
 static uint64_t place(const struct end *e, uint64_t size, uint64_t number)
 {
-	uint64_t step = kv_align_up(size, ALIGN);
+	uint64_t step = kv_align_up(KV_MAX(size, (uint64_t)1), ALIGN); /* an empty operation has a place as well */
 	return number % KV_MAX(end_half(e) / step, (uint64_t)1) * step;
 }
 

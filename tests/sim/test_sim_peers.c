@@ -693,14 +693,14 @@ static void many_batch(struct kvc_client *c, void *arg)
 {
 	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 20 * SECOND};
 	struct kvc_item its[MANY + 2];
-	uint8_t *twice = malloc(LONG);
+	uint8_t *twice = malloc((size_t)2 * LONG);
 	uint32_t parts = c->parts;
 	if (arg)
 		c->parts = c->parts_max;
 	for (unsigned i = 0; i < MANY; i++)
 		its[i] = (struct kvc_item){.key = many.key[i], .data = many.memory + i * LONG, .len = LONG};
 	its[MANY] = (struct kvc_item){.key = many.key[3], .data = twice, .len = LONG};
-	its[MANY + 1] = (struct kvc_item){.key = {"", 0}, .data = twice, .len = LONG};
+	its[MANY + 1] = (struct kvc_item){.key = {"", 0}, .data = twice + LONG, .len = LONG};
 	many.rc = kvc_get_batch_await(c, its, MANY + 2, &call);
 	for (unsigned i = 0; i < MANY + 2; i++)
 		many.result[i] = its[i].result;
