@@ -164,7 +164,7 @@ LEFT = $(if $(RELEASE),$(LONG),$(LEFT_$(MODE)))
 # machine, calls or turns of a loop; and two of them do not make the same file. Limits are generous; those of port.py
 # were made for busy machines.
 COMPUTES = $(filter $(addprefix $(B)/tests/,base/% wire/% store/% sim/%),$(RUN_TESTS))
-WAITS := $(addprefix tests/integration/,cli.sh prompt.sh trace.sh doctor.sh options.sh defaults.sh help.sh messages.sh python.sh usage.sh http.sh fabric.sh security.sh run_tests.sh service.sh config.sh deploy.sh epoll.sh) tests/port/port.py tests/kvlab/test_kvlab.py $(addprefix $(B)/tests/,engine/test_door engine/test_conform kvclient/test_liar_landing kvclient/test_liar kvclient/test_liar_pull kvserver/test_logical kvserver/test_serve kvserver/test_hello bootstrap/test_tls bootstrap/test_conn)
+WAITS := $(addprefix tests/integration/,cli.sh prompt.sh trace.sh doctor.sh options.sh defaults.sh help.sh messages.sh python.sh usage.sh http.sh fabric.sh security.sh run_tests.sh service.sh config.sh deploy.sh epoll.sh) tests/port/port.py tests/kvlab/test_kvlab.py $(addprefix $(B)/tests/,engine/test_door engine/test_conform kvclient/test_liar_landing kvclient/test_liar kvclient/test_liar_pull kvserver/test_logical kvserver/test_hello bootstrap/test_tls bootstrap/test_conn)
 # Under ThreadSanitizer members.sh takes as long as all of a lane's others, and a program may take longer than 300 s.
 BESIDE_tsan := tests/integration/members.sh
 LIMIT_tsan  := 900
