@@ -29,7 +29,7 @@ static const struct help_command commands[] = {
 	{"scale", "many logical clients in one process", scale_main},
 	{"sweep", "every combination of workers, clients, sizes", sweep_main},
 	{"versus", "KVRail against redis and memcached", versus_main},
-	{NULL},
+	{NULL, NULL, NULL},
 };
 
 static int distance_main(int argc, char **argv)

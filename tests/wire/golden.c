@@ -204,7 +204,7 @@ const struct golden_request golden_requests[] = {
 	 "4b52040504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf500001090d0c0b0a"
 	 "0807060504030201050028000a0000008e7766554433221105000000100e0000"
 	 "0000000000000000746f756368000000",
-	 {.type = WIRE_TOUCH, .time_left_us = 10, .id = ID + 6, .key = BYTES("touch"), .touch = {3600}}},
+	 {.type = WIRE_TOUCH, .time_left_us = 10, .id = ID + 6, .key = BYTES("touch"), .touch = {.ttl_s = 3600}}},
 	{"pin",
 	 "4b52040504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf480001090d0c0b0a"
 	 "0807060504030201060020000a0000008f77665544332211080000000000000070696e2d74686973",

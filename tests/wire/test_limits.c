@@ -445,7 +445,7 @@ static void replies_keep_their_lengths(void **state)
 	assert_int_equal(add_reply(&r), 0);
 	r.stat.count++;
 	assert_int_equal(add_reply(&r), -KV_EINVAL);
-	r = (struct wire_reply){.type = WIRE_EXISTS, .exists = {WIRE_EXISTS_MAX, WIRE_EXISTS_MAX, zeros}};
+	r = (struct wire_reply){.type = WIRE_EXISTS, .exists = {WIRE_EXISTS_MAX, WIRE_EXISTS_MAX, zeros, NULL}};
 	assert_int_equal(add_reply(&r), 0);
 	r.exists.count++;
 	assert_int_equal(add_reply(&r), -KV_EINVAL);
@@ -464,7 +464,7 @@ static void replies_keep_their_lengths(void **state)
 static void replies_keep_their_contents_in_bounds(void **state)
 {
 	uint8_t bitmap[2] = {0xff, 0x0f}, beyond[2] = {0, 0x10}, pair[16] = {0};
-	struct wire_reply r = {.type = WIRE_EXISTS, .exists = {12, 12, bitmap}};
+	struct wire_reply r = {.type = WIRE_EXISTS, .exists = {12, 12, bitmap, NULL}};
 	(void)state;
 	assert_int_equal(add_reply(&r), 0);
 	bitmap[1] = 0x10; /* key 12 of 0..11 */
