@@ -1707,7 +1707,7 @@ def real_anew() -> None:
     e = one_real()
     a, b = (KvServer(n, etcd_spec(e), *LEASE) for n in "ab")
     a.sees("a b")
-    for i in range(50):
+    for i in range(400):  # more changes than a slow machine makes by itself below
         e.put("/elsewhere", str(i))
     c = KvServer("c", etcd_spec(e), *LEASE)
     a.sees("a b c")
