@@ -292,7 +292,7 @@ rail_cut() { # two rails; the far end of one goes dark under load, then the near
 		out=$(grep -c 'links do not answer over the fabric' "$scratch/reads.out")
 		back=$(grep -c 'answers again' "$scratch/reads.out")
 		ip link set $port down
-		said $((out + 1)) 'links do not answer over the fabric.*going on' || return
+		said $((out + 1)) 'links do not answer over the fabric.*continues without them' || return
 		# As if the host had been gone for so long that nobody remembers where it was.
 		ip neigh flush all
 		again || return
