@@ -6,6 +6,7 @@
 
 #include "base/addr.h"
 #include "base/assert.h"
+#include "base/base64.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/digest.h"

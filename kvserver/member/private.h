@@ -29,9 +29,4 @@ void ping_drop(struct ping **p);
 
 /* ---- base64.c ---- */
 
-/* base64_write -- the text of len bytes, with a final 0. False: no room in cap. */
-bool base64_write(const void *data, size_t len, char *out, size_t cap);
-/* base64_read -- the bytes, with a final 0. False: invalid text, or no room in cap. */
-bool base64_read(const char *text, char *out, size_t cap, size_t *out_len);
-
 #endif

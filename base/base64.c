@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* base64.c -- base64 as in etcd's JSON (RFC 4648, section 4, padded), by OpenSSL, which would take '=' for a letter. */
-#include "kvserver/member/private.h"
+#include "base/base64.h"
 
 #include <openssl/evp.h>
 #include <string.h>
