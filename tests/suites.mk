@@ -164,7 +164,7 @@ LEFT = $(if $(RELEASE),$(LONG),$(LEFT_$(MODE)))
 # machine, calls or turns of a loop; and two of them do not make the same file. Limits are generous; those of port.py
 # were made for busy machines.
 COMPUTES = $(filter $(addprefix $(B)/tests/,base/% wire/% store/% sim/%),$(RUN_TESTS))
-WAITS := $(addprefix tests/integration/,cli.sh prompt.sh trace.sh doctor.sh options.sh defaults.sh help.sh messages.sh python.sh usage.sh http.sh fabric.sh security.sh run_tests.sh service.sh config.sh deploy.sh epoll.sh) tests/port/port.py tests/kvlab/test_kvlab.py $(addprefix $(B)/tests/,engine/test_door engine/test_conform kvclient/test_liar_landing kvclient/test_liar kvclient/test_liar_pull kvserver/test_logical kvserver/test_hello bootstrap/test_tls bootstrap/test_conn)
+WAITS := $(addprefix tests/integration/,cli.sh prompt.sh trace.sh doctor.sh options.sh defaults.sh help.sh messages.sh python.sh usage.sh http.sh fabric.sh security.sh run_tests.sh service.sh config.sh deploy.sh epoll.sh) tests/port/port.py tests/kvlab/test_kvlab.py $(addprefix $(B)/tests/,engine/test_door engine/test_conform kvclient/test_liar_landing kvclient/test_liar kvclient/test_liar_pull kvserver/test_session kvserver/test_hello bootstrap/test_tls bootstrap/test_conn)
 # Under ThreadSanitizer members.sh takes as long as all of a lane's others, and a program may take longer than 300 s.
 BESIDE_tsan := tests/integration/members.sh
 LIMIT_tsan  := 900
@@ -172,6 +172,10 @@ LIMIT_tsan  := 900
 FIRST_SIM := $(addprefix $(B)/tests/sim/test_sim_,view deletes rails failover belief rules deadlines pins)
 BESIDE = $(BESIDE_$(MODE)) $(MUTANTS) $(filter $(COMPUTES),$(FIRST_SIM)) $(PLANTED) $(filter-out $(FIRST_SIM),$(COMPUTES)) $(WAITS) \
 	scripts/check-layers.sh scripts/check-waits.sh scripts/check-rooms.py scripts/check-docs.sh scripts/check-format.sh tests/fault/points.sh tests/fuzz/smoke.sh
+# A name of a test that is gone would fail only where an old build has no such program any more.
+MISNAMED = $(filter-out $(TESTS) $(tests_sim) $(wildcard $(LISTED)),$(LISTED))
+LISTED  := $(WAITS) $(LONG) $(SHORTENED) $(FIRST_SIM) $(LEFT_asan) $(LEFT_tsan)
+$(if $(MISNAMED),$(error suites.mk lists what is no test: $(MISNAMED)))
 CHECK = $(filter-out $(LEFT),$(RUN_TESTS) tests/kvlab/test_kvlab.py $(B)/tests/shim/shim tests/shim/engine.sh $(INTEGRATION))
 check-run: tests
 	@SHIM_QUICK=1 PORT_SHORT=1 MUTANTS_SHARE=96 $(SHORT) $(PRELOAD) PKG_CFLAGS="$(PKG_CFLAGS)" JOBS=1 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),$(LIMIT_$(MODE)),300) -l $(or $(LOGS),$(B)/logs) -b "$(BESIDE)" $(filter-out $(BESIDE),$(CHECK))

@@ -529,9 +529,9 @@ class DrainCompletionsTest(NativeTest):
         address, held = nobody()
         self.addCleanup(held.close)
         client = self.open(address, timeout=1)
-        buffer = bytearray(4)
+        buffers = [bytearray(4), bytearray(4)]
         for submit, *arguments in (
-            (client.submit_batch_get, [buffer, buffer]),
+            (client.submit_batch_get, buffers),
             (client.submit_batch_set, [b"1", b"2"]),
             (client.submit_batch_exists,),
             (client.submit_batch_delete,),
@@ -540,7 +540,8 @@ class DrainCompletionsTest(NativeTest):
             self.assertFalse(ok)
             self.assertRegex(text, r"KV_E(PEERDOWN|TIMEOUT): .* \(2 of 2 keys\)")
             self.assertEqual(keys, [False, False])
-        buffer.append(0)
+        for buffer in buffers:
+            buffer.append(0)
         miss = self.open(address, down_is_miss=True, timeout=1)
         self.assertEqual(self.over(miss.submit_batch_exists(["a"]), miss), (True, "", [False]))
 
@@ -612,16 +613,16 @@ class QueueTest(NativeTest):
         buffer.append(0)
 
     def test_10000_calls_leave_nothing(self):
-        key, value, into = fresh(), bytes(64), bytearray(64)
+        key, value, into = fresh(), bytes(64), [bytearray(64) for _ in range(4)]
         self.put(key, value)
         keys = [key] * 4
 
         def calls(count):
             for _ in range(count):
-                self.client.submit_batch_get(keys, [into] * 4)
+                self.client.submit_batch_get(keys, into)
                 completions(self.client)
             gc.collect()
-            return sys.getrefcount(key), sys.getrefcount(into), sys.getrefcount(value)
+            return sys.getrefcount(key), *map(sys.getrefcount, into), sys.getrefcount(value)
 
         before = calls(200)
         tracemalloc.start()
@@ -630,7 +631,8 @@ class QueueTest(NativeTest):
         first = tracemalloc.get_traced_memory()[0]
         self.assertEqual(calls(9600), before)
         self.assertLess(tracemalloc.get_traced_memory()[0] - first, 20_000)
-        into.append(0)
+        for buffer in into:
+            buffer.append(0)
 
     def test_counters_and_info(self):
         self.put(fresh(), b"v")
