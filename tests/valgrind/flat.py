@@ -20,7 +20,7 @@ def instructions(servers, gets, folder):
     out = os.path.join(folder, "%d.%d" % (servers, gets))
     subprocess.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=" + out, PROGRAM, str(servers), str(gets)], check=True, capture_output=True)
     lines = subprocess.run(["callgrind_annotate", "--threshold=100", "--show=Ir", out], check=True, capture_output=True, text=True).stdout
-    of_client = re.findall(r"^ *([\d,]+) (?:\([^)]*\))? *(?:\./)?kvclient/[^: ]+:", lines, re.M)
+    of_client = re.findall(r"^ *([\d,]+) (?:\([^)]*\))? *(?:/\S*/|\./)?kvclient/[^: ]+:", lines, re.M)
     return sum(int(n.replace(",", "")) for n in of_client)
 
 
