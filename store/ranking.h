@@ -13,14 +13,14 @@ struct store;
  * eighth, second quarter, older half. */
 enum rank { RANK_OLD, RANK_NEWER, RANK_NEW, RANK_NEWEST, RANK_HIT, RANK_OFTEN };
 
-#define RANKING_DONE UINT32_MAX /* arena_block.told: ranking_done was called */
+#define RANKING_DONE UINT32_MAX /* arena_block.walked: ranking_done was called */
 
 /* A walk. Zero it before the first ranking_next. */
 struct ranking {
 	struct arena_walk walk;
 	enum rank class;         /* of the current pass */
 	unsigned round;          /* 0: passes by class; later rounds: all unsettled blocks */
-	uint32_t mark;           /* in arena_block.told: returned in this round */
+	uint32_t mark;           /* in arena_block.walked: returned in this round */
 	bool begun, over, found; /* found: a block in this round */
 	uint64_t time, oldest;   /* at the walk's begin, in the policy's time; the oldest block's age then */
 };

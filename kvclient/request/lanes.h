@@ -30,7 +30,8 @@ void kc_lane_left(struct kc_req *r);
 void kc_lane_credit(struct kc_req *r);
 void kc_lane_replied(struct kc_req *r);
 
-/* kc_turn_head -- the next request of a link with lanes. kc_turn_taken -- it was sent. */
+/* kc_turn_head -- the next request of a link with lanes. kc_turn_taken -- it was sent, with a
+ * credit of its session. */
 struct kc_req *kc_turn_head(const struct kc_link *l);
 void kc_turn_taken(struct kc_link *l, struct kc_req *r);
 

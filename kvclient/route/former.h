@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* former.h -- servers that may have a key from before a change of the view. Private to kvclient/route/. On the client's
- * loop; none parks. */
+/* former.h -- servers that may have a key from before a change of the view. Private to kvclient/. On the client's loop;
+ * none parks. */
 #ifndef KVRAIL_KVCLIENT_ROUTE_FORMER_H
 #define KVRAIL_KVCLIENT_ROUTE_FORMER_H
 

@@ -186,7 +186,7 @@ class Client:
         """Return the value as bytes, or write it to `into` and return its length. NotFound: a miss. TooBig: `into` is short.
 
         Copies: without `into` two, from the client's buffer to a bytearray of `size` bytes and from that to bytes. With
-        `into` one; none for larger values if `into` lies in memory of register().
+        `into` one; none for values above 16 KiB if `into` lies in memory of register().
         size: a guess of the length, 0: 64 KiB; without `into` a longer value costs another try.
         exact: a value of another length than `into` is a miss.
         """
