@@ -175,9 +175,9 @@ BESIDE = $(BESIDE_$(MODE)) $(MUTANTS) $(filter $(COMPUTES),$(FIRST_SIM)) $(PLANT
 # A name of a test that is gone would fail only where an old build has no such program any more.
 MISNAMED = $(filter-out $(TESTS) $(tests_sim) $(wildcard $(LISTED)),$(LISTED))
 LISTED  := $(WAITS) $(LONG) $(SHORTENED) $(FIRST_SIM) $(LEFT_asan) $(LEFT_tsan)
-$(if $(MISNAMED),$(error suites.mk lists what is no test: $(MISNAMED)))
 CHECK = $(filter-out $(LEFT),$(RUN_TESTS) tests/kvlab/test_kvlab.py $(B)/tests/shim/shim tests/shim/engine.sh $(INTEGRATION))
 check-run: tests
+	$(if $(MISNAMED),$(error suites.mk lists what is no test: $(MISNAMED)))
 	@SHIM_QUICK=1 PORT_SHORT=1 MUTANTS_SHARE=96 $(SHORT) $(PRELOAD) PKG_CFLAGS="$(PKG_CFLAGS)" JOBS=1 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),$(LIMIT_$(MODE)),300) -l $(or $(LOGS),$(B)/logs) -b "$(BESIDE)" $(filter-out $(BESIDE),$(CHECK))
 
 # Hours. A test that fails in one of 50 rounds under load would fail for one user in fifty.
