@@ -30,11 +30,13 @@ LIBS        = -Wl,--as-needed $(PKG_LIBS) -libverbs -ldl -lm
 
 Q := $(if $(V),,@)# V=1 shows the commands
 
-# A layer is a folder; `ring` and `fab` are the two link-time seams (io_uring or simulated, libfabric or simulated).
-LAYERS   := base host probe loop ring wire bootstrap engine fab store kvclient kvserver kvbench kvcli kvdoctor
+# A layer is a folder; `ring`, `pass` and `fab` are link-time seams (io_uring, Unix sockets and libfabric, or simulated ones).
+LAYERS   := base host probe loop ring wire bootstrap local pass engine fab store kvclient kvserver kvbench kvcli kvdoctor
 src_ring := $(wildcard loop/ring_*.c)
 src_loop := $(filter-out $(src_ring),$(wildcard loop/*.c loop/*.S))
 src_fab  := $(wildcard engine/fabric/*.c engine/door/*.c)
+src_pass := $(wildcard local/pass*.c)
+src_local := $(filter-out $(src_pass),$(wildcard local/*.c))
 src_engine := $(wildcard engine/*.c)
 $(foreach l,base host probe wire bootstrap store kvclient kvserver kvbench kvcli kvdoctor,$(eval src_$(l) := $(filter-out $(l)/main.c,$(wildcard $(l)/*.c $(l)/*/*.c))))
 objs = $(addprefix $(B)/,$(addsuffix .o,$(1)))

@@ -25,6 +25,7 @@ struct te;
 struct te_peer;
 struct te_region;
 struct te_xfer;
+struct local_channel;
 struct loop;
 
 /* ---- the engine ---- */
@@ -65,6 +66,9 @@ struct te_options {
 struct te_handlers {
 	/* message -- a message arrived. data is the engine's, valid during the call. */
 	void (*message)(void *arg, unsigned rail, const uint8_t *data, size_t len);
+	/* local -- a frame of a peer on this host came through its channel (te_peer_local): it needs no seal, but the
+	 * owner checks that it speaks of this peer. data as of `message`. NULL: there are no such peers. */
+	void (*local)(void *arg, struct te_peer *peer, const uint8_t *data, size_t len);
 	/* immediate -- a peer's write with immediate data has landed in our memory. */
 	void (*immediate)(void *arg, unsigned rail, uint32_t imm);
 	/* room -- send buffers are free again after te_msg_acquire had returned NULL. May be NULL. */
@@ -244,6 +248,21 @@ unsigned te_peer_links(const struct te_peer *peer);
 bool te_peer_address(const struct te_peer *peer, unsigned link, struct sockaddr_storage *out);
 /* te_peer_link_use -- whether transfers with TE_LINK_ANY use this link; initially they do. */
 void te_peer_link_use(struct te_peer *peer, unsigned link, bool use);
+
+/* te_peer_local -- from now on, exchange messages with this peer over a channel in shared memory instead of the fabric.
+ * Messages of every link go there, in order, and those of the peer arrive at te_handlers.local. Transfers still use the
+ * fabric; te_msg_follow is refused (-KV_EBUSY), because no message follows bytes of the fabric there. A peer that
+ * scribbles on the channel is void, and its messages end with -KV_EPEERDOWN.
+ * Owner: the channel stays the caller's, and must live until te_peer_local_end or te_peer_close returned, or the peer is
+ * void. Errors:
+ *   -KV_EINVAL     it has a channel already; or te_handlers.local is NULL
+ *   -KV_EPEERDOWN  the peer is closed or void
+ *   -KV_ENOMEM */
+int te_peer_local(struct te_peer *peer, struct local_channel *channel);
+/* te_peer_local_end -- use the fabric again. Messages in the ring stay there. Harmless without a channel. */
+void te_peer_local_end(struct te_peer *peer);
+/* te_peer_is_local -- whether messages to it go through a channel. */
+bool te_peer_is_local(const struct te_peer *peer);
 
 /* ---- regions ---- */
 

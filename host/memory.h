@@ -26,6 +26,8 @@ struct kv_area {
 	struct kv_pages pages; /* of the whole area */
 	int node;              /* the wanted NUMA node, or KV_NODE_ANY */
 	int node_error;        /* -errno: placement is forbidden, the first touch decides; else 0 */
+	bool shared;           /* it is a memfd: kv_area_map_shared */
+	int fd;                /* the memfd, if shared; else meaningless */
 };
 
 /* kv_area_map -- map private zeroed memory. Free hugetlb pages first, 1 GiB then 2 MiB, touched here, so that none
@@ -36,6 +38,10 @@ int kv_area_map(uint64_t len_bytes, struct kv_area *out, struct kv_error *err);
 int kv_area_map_on(uint64_t len_bytes, int node, struct kv_area *out, struct kv_error *err);
 /* kv_area_map_lazy -- the same with transparent huge pages only, touched on use: for tables that grow while serving. */
 int kv_area_map_lazy(uint64_t len_bytes, struct kv_area *out, struct kv_error *err);
+/* kv_area_map_shared -- the same as kv_area_map_on, in a memfd that other processes may map and read, and never write:
+ * its size is sealed, and so are later writable mappings and mprotect (F_SEAL_FUTURE_WRITE). Errors: also -KV_ENOTSUP,
+ * the kernel has no such seal (Linux before 5.1). */
+int kv_area_map_shared(uint64_t len_bytes, int node, struct kv_area *out, struct kv_error *err);
 void kv_area_unmap(struct kv_area *area); /* harmless on a zeroed struct */
 
 /* kv_memory_populate -- make every page of [base, base + len) now, with several threads near `node`. Contents stay.

@@ -21,24 +21,26 @@ allowed() {
 	case $1 in
 	base) ;;
 	host | probe | loop | wire) echo base ;;
-	store | engine) echo base host ;;
+	store) echo base host ;;
+	local) echo base host loop ;;
+	engine) echo base host local ;;
 	bootstrap) echo base loop wire ;;
-	kvclient) echo base host loop wire bootstrap engine ;;
-	kvserver) echo base host loop wire bootstrap engine store kvclient ;;
+	kvclient) echo base host loop wire bootstrap local engine ;;
+	kvserver) echo base host loop wire bootstrap local engine store kvclient ;;
 	kvbench) echo base host probe loop kvclient engine store ;;
 	kvcli) echo base host loop kvclient ;;
 	kvdoctor) echo base host probe loop engine kvclient ;;
 	esac
 }
 
-layers="base host probe loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor"
+layers="base host probe loop wire bootstrap local engine store kvclient kvserver kvbench kvcli kvdoctor"
 # of HEADER -- the product's files that include it, in any folder of a layer.
 of() {
 	# shellcheck disable=SC2086 # a list
 	grep -rlE --include='*.[ch]' "#include <($1)" $layers 2>/dev/null
 }
 
-echo 1..21
+echo 1..22
 for layer in $layers; do
 	may=" $(allowed "$layer") "
 	bad=$(grep -rnHE --include='*.[chS]' '^#include "' "$layer" 2>/dev/null | while IFS= read -r line; do

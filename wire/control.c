@@ -419,6 +419,23 @@ static void drained_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 	wire_require(w, reasons == KV_LEFT_REASONS && kv_drained_valid(d));
 }
 
+/* ---- LOCAL_ASK, LOCAL ---- */
+
+static void local_ask_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
+{
+	wire_array(w, m->local.boot_id, sizeof(m->local.boot_id));
+}
+
+static void local_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
+{
+	struct wire_local *l = &m->local;
+	wire_i32(w, &l->status);
+	wire_array(w, l->nonce, sizeof(l->nonce));
+	string_walk(w, l->name, sizeof(l->name));
+	string_walk(w, l->text, sizeof(l->text));
+	wire_require(w, (l->status == WIRE_OK) == (l->name[0] != 0));
+}
+
 /* ---- the envelope ---- */
 
 /* clang-format off */
@@ -453,6 +470,8 @@ static void (*const walks[])(struct wire_walk *w, struct wire_ctrl_msg *m) = {
 	[WIRE_CTRL_DRAIN] = drain_walk,
 	[WIRE_CTRL_DRAIN_OK] = drain_ok_walk,
 	[WIRE_CTRL_DRAIN_DONE] = drained_walk,
+	[WIRE_CTRL_LOCAL_ASK] = local_ask_walk,
+	[WIRE_CTRL_LOCAL] = local_walk,
 };
 /* clang-format on */
 

@@ -404,7 +404,9 @@ enum wire_ctrl {
 	WIRE_CTRL_VIEW_NEWS = 27,
 	WIRE_CTRL_DRAIN = 28,
 	WIRE_CTRL_DRAIN_OK = 29,
-	WIRE_CTRL_DRAIN_DONE = 30 /* after DRAIN_OK on this connection, before GOODBYE */
+	WIRE_CTRL_DRAIN_DONE = 30, /* after DRAIN_OK on this connection, before GOODBYE */
+	WIRE_CTRL_LOCAL_ASK = 31,  /* a client on the same host asks to map the server's memory, once per attachment */
+	WIRE_CTRL_LOCAL = 32       /* the answer: where the Unix socket is, and the nonce to send there */
 };
 
 enum wire_welcome {
@@ -414,7 +416,8 @@ enum wire_welcome {
 	WIRE_WELCOME_LANDING = 16,   /* LANDINGS and WIRE_PUT_LANDED are allowed */
 	WIRE_WELCOME_VIEWS = 32,     /* VIEW_ASK is allowed */
 	WIRE_WELCOME_DRAIN = 64,     /* DRAIN is allowed */
-	WIRE_WELCOME_MEMBERS = 128   /* the server is of a cluster */
+	WIRE_WELCOME_MEMBERS = 128,  /* the server is of a cluster */
+	WIRE_WELCOME_LOCAL = 256     /* LOCAL_ASK is allowed */
 };
 
 struct wire_blob_addr {
@@ -522,6 +525,16 @@ struct wire_drain {
 	uint64_t time_ms, bytes_s; /* bytes_s: at which values may be put to other servers */
 };
 
+/* LOCAL_ASK: boot_id of the client's kernel. LOCAL: status OK with name and nonce, or a
+ * refusal (DENIED: not the same host; NOTSUP; BUSY) with a reason and neither. */
+struct wire_local {
+	uint8_t boot_id[16];
+	int32_t status;
+	uint8_t nonce[16]; /* secret, good for one connection to the Unix socket */
+	char name[108];    /* of the Unix socket; "@": abstract */
+	char text[256];
+};
+
 struct wire_ctrl_msg {
 	enum wire_ctrl type;
 	union {
@@ -541,6 +554,7 @@ struct wire_ctrl_msg {
 		struct wire_view_news view_news; /* also of VIEW_ASK, with a digest alone */
 		struct wire_drain drain;         /* also of DRAIN_OK, with a time alone */
 		struct kv_drained drained;
+		struct wire_local local; /* also of LOCAL_ASK, with a boot id alone */
 		struct {
 			uint32_t session;
 			uint64_t requests;

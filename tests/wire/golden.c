@@ -593,5 +593,16 @@ const struct golden_ctrl golden_ctrls[] = {
 		      .of = 100,
 		      .gone = 5,
 		      .left = {[KV_LEFT_TIME] = 7, [KV_LEFT_UNREACHABLE] = 1, [KV_LEFT_STUCK] = 2}}}},
+	{"local_ask",
+	 "140000001f000000000102030405060708090a0b0c0d0e0f",
+	 {.type = WIRE_CTRL_LOCAL_ASK, .local.boot_id = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}}},
+	{"local",
+	 "2000000020000000000000000000000000000000000000000000000f0400406b"
+	 "76310000",
+	 {.type = WIRE_CTRL_LOCAL, .local = {.nonce = {[15] = 15}, .name = "@kv1"}}},
+	{"local_refused",
+	 "2200000020000000050000000000000000000000000000000000000000000600"
+	 "74656e616e74",
+	 {.type = WIRE_CTRL_LOCAL, .local = {.status = WIRE_DENIED, .text = "tenant"}}},
 };
 const size_t golden_ctrls_n = KV_COUNT(golden_ctrls);

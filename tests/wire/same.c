@@ -276,6 +276,15 @@ void assert_ctrl(const struct wire_ctrl_msg *got, const struct wire_ctrl_msg *wa
 		SAME(drained.gone);
 		assert_memory_equal(got->drained.left, want->drained.left, sizeof(want->drained.left));
 		break;
+	case WIRE_CTRL_LOCAL_ASK:
+		SAME_ARRAY(local.boot_id);
+		break;
+	case WIRE_CTRL_LOCAL:
+		SAME(local.status);
+		SAME_ARRAY(local.nonce);
+		assert_string_equal(got->local.name, want->local.name);
+		assert_string_equal(got->local.text, want->local.text);
+		break;
 	case WIRE_CTRL_VIEW_NEWS:
 		SAME(view_news.source);
 		SAME(view_news.epoch);

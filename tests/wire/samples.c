@@ -384,7 +384,7 @@ static void random_view(struct kv_prng *p, struct scratch *s, struct wire_view *
 void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 {
 	memset(m, 0, sizeof(*m));
-	m->type = (enum wire_ctrl)between(p, WIRE_CTRL_HELLO, WIRE_CTRL_DRAIN_DONE);
+	m->type = (enum wire_ctrl)between(p, WIRE_CTRL_HELLO, WIRE_CTRL_LOCAL);
 	switch (m->type) {
 	case WIRE_CTRL_HELLO:
 		random_hello(p, &m->hello);
@@ -451,6 +451,17 @@ void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 		m->drained.gone = kv_prng_next(p);
 		for (unsigned i = 0; i < KV_LEFT_REASONS; i++)
 			m->drained.of += m->drained.left[i] = kv_prng_next(p) >> 5;
+		break;
+	case WIRE_CTRL_LOCAL_ASK:
+		kv_prng_fill(p, m->local.boot_id, sizeof(m->local.boot_id));
+		break;
+	case WIRE_CTRL_LOCAL:
+		m->local.status = (int32_t)upto(p, 3);
+		kv_prng_fill(p, m->local.nonce, sizeof(m->local.nonce));
+		random_string(p, m->local.text, sizeof(m->local.text));
+		if (m->local.status == WIRE_OK)
+			snprintf(m->local.name, sizeof(m->local.name), "@kvrail-%016llx",
+				 (unsigned long long)kv_prng_next(p));
 		break;
 	case WIRE_CTRL_VIEW_ASK:
 		m->view_news.digest = (kv_u128)kv_prng_next(p) << 64 | kv_prng_next(p);

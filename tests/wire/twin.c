@@ -144,7 +144,7 @@ static void assert_welcome_limits(const struct wire_welcome_msg *w, const uint8_
 
 void assert_ctrl_limits(const struct wire_ctrl_msg *m, const uint8_t *data, size_t len)
 {
-	assert_true(m->type >= WIRE_CTRL_HELLO && m->type <= WIRE_CTRL_DRAIN_DONE);
+	assert_true(m->type >= WIRE_CTRL_HELLO && m->type <= WIRE_CTRL_LOCAL);
 	assert_true(m->type != WIRE_CTRL_DRAIN_DONE || kv_drained_valid(&m->drained));
 	if (m->type == WIRE_CTRL_HELLO) {
 		assert_true(m->hello.version_min <= WIRE_VERSION && m->hello.version_max >= WIRE_VERSION);
@@ -187,6 +187,11 @@ void assert_ctrl_limits(const struct wire_ctrl_msg *m, const uint8_t *data, size
 	}
 	if (m->type == WIRE_CTRL_SESSION_OK)
 		assert_true(m->session_ok.id > 0 && m->session_ok.session > 0 && m->session_ok.credits > 0);
+	if (m->type == WIRE_CTRL_LOCAL) {
+		assert_true((m->local.status == WIRE_OK) == (m->local.name[0] != 0));
+		assert_true(memchr(m->local.name, 0, sizeof(m->local.name)) != NULL);
+		assert_true(memchr(m->local.text, 0, sizeof(m->local.text)) != NULL);
+	}
 	if (m->type == WIRE_CTRL_SESSION_REFUSE) {
 		assert_true(m->session_refuse.id > 0 && m->session_refuse.status != WIRE_OK);
 		assert_true(memchr(m->session_refuse.text, 0, sizeof(m->session_refuse.text)) != NULL);
