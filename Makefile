@@ -63,8 +63,8 @@ a = $(patsubst %,$(B)/lib%.a,$(1))
 link = $(if $(V),,@echo "  LINK  $@";) $(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 
 # Programs and the library: which layers each may link is the table in docs/internals/architecture.md.
-CLIENT_LAYERS := base host loop ring wire bootstrap engine fab kvclient
-SERVER_LAYERS := base host loop ring wire bootstrap engine fab store kvclient kvserver
+CLIENT_LAYERS := base host loop ring wire bootstrap local pass engine fab kvclient
+SERVER_LAYERS := base host loop ring wire bootstrap local pass engine fab store kvclient kvserver
 DOCTOR_LAYERS := $(CLIENT_LAYERS)
 PROGRAMS := $(addprefix $(B)/,kv-server kv-bench kv-client kv-doctor)
 .PHONY: programs library
@@ -140,7 +140,7 @@ CMAKE      := $(addprefix $(B)/share/,kvrailConfig.cmake kvrailConfigVersion.cma
 EXAMPLES   := $(wildcard examples/*.c examples/*.cc)
 DOCS       := $(wildcard $(addprefix docs/,*.md */*.md */*/*.md */*.json))
 # Links of installed documents to what is not installed become text.
-NOT_INSTALLED := base|deploy|engine|kvclient|kvserver|loop|python|scripts|store|tests|wire
+NOT_INSTALLED := base|deploy|engine|kvclient|kvserver|local|loop|python|scripts|store|tests|wire
 put = $(foreach f,$(2),$(1):$(f):$(3))
 INSTALLED = $(call put,755,$(PROGRAMS),$(PREFIX)/bin) $(call put,755,$(B)/libkvrail.so.0,$(LIBDIR)) $(call put,644,$(B)/libkvrail.a,$(LIBDIR)) \
 	$(call put,644,$(B)/share/kvrail.pc,$(LIBDIR)/pkgconfig) $(call put,644,$(CMAKE),$(LIBDIR)/cmake/kvrail) $(call put,644,$(HEADERS),$(PREFIX)/include/kvrail) \

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 
-TOP = """base host probe loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor kvlab tests scripts docs
+TOP = """base host probe loop wire bootstrap local engine store kvclient kvserver kvbench kvcli kvdoctor kvlab tests scripts docs
     examples""".split()
 PATH = re.compile(r"(?<![\w./-])((?:%s)/[\w./*-]*\w\.(?:c|h|S|sh|py|md|mk|patch|def|txt|3))(?![\w])" % "|".join(TOP))
 NAMED = re.compile(r"(?<![\w./*-])([\w./-]*\w\.[chS]): ?`?([a-z_]\w*(?:(?:, |`, `)[a-z_]\w*)*)(\(\)|`)?")

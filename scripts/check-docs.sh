@@ -13,7 +13,7 @@ set -u
 cd "${1:-.}" || exit 2
 words=$(mktemp) || exit 2
 trap 'rm -f "$words"' EXIT
-find base host probe loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor tests scripts Makefile \
+find base host probe loop wire bootstrap local engine store kvclient kvserver kvbench kvcli kvdoctor tests scripts Makefile \
 	-type f -regextype posix-extended -regex '.*(\.([chS]|sh|py|patch|def|mk)|/?Makefile)' \
 	-exec grep -ohE '[A-Za-z_][A-Za-z0-9_]*' {} + 2>/dev/null | sort -u >"$words"
 

@@ -9,7 +9,7 @@ import glob
 import re
 import sys
 
-ROOMS = "base host probe loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor".split()
+ROOMS = "base host probe loop wire bootstrap local engine store kvclient kvserver kvbench kvcli kvdoctor".split()
 EVENTS_ONLY = ("bootstrap/", "host/", "store/", "kvserver/")  # what they warn of, programs see
 DOC = "docs/reference/events.md"
 

@@ -20,7 +20,7 @@ ROOMS = {
     "kvserver": [".", "push", "http", "member", "server", "conn", "ops", "shard"],
     "kvbench": [".", "sweep", "scale", "capacity", "fabric", "hits", "versus", "report", "load", "measure", "setup", "model"],
 }
-LAYERS = "base host probe loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor".split()
+LAYERS = "base host probe loop wire bootstrap local engine store kvclient kvserver kvbench kvcli kvdoctor".split()
 # Circles that are left, each as a set of files: they may shrink and not grow.
 LEFT = {}
 

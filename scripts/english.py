@@ -9,7 +9,7 @@ import argparse
 import re
 import subprocess
 
-PRODUCT = "base host probe loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor".split()
+PRODUCT = "base host probe loop wire bootstrap local engine store kvclient kvserver kvbench kvcli kvdoctor".split()
 WHAT = re.compile(r"\bwhat\b", re.I)
 THAT = re.compile(r"\b(?:that|which|who) (?:is|are|has|have|had|was|were)\b", re.I)
 TOKEN = re.compile(r'(/\*.*?\*/|//[^\n]*)|("(?:\\.|[^"\\\n])*")|(\'(?:\\.|[^\'\\\n])*\')', re.S)

@@ -5,14 +5,15 @@ $(B)/tests/integration/embedder: tests/integration/embedder.c $(B)/libkvrail.so.
 	$(call embedding,/../..)
 
 # Tests: tests/LAYER/test_*.c, each one a cmocka program that speaks TAP; `needs_LAYER` says what it links.
-# tests/sim links no ring and no fabric: it brings simulated ones.
+# tests/sim links no ring, no passing of descriptors and no fabric: it brings simulated ones.
 needs_base      := base
 needs_host      := base host
 needs_probe     := base probe
 needs_loop      := base loop ring
 needs_wire      := base wire
 needs_bootstrap := base loop ring wire bootstrap
-needs_engine    := base host loop ring engine fab
+needs_local     := base host loop ring local pass
+needs_engine    := base host loop ring local engine fab
 needs_store     := base host store
 needs_kvserver  := $(SERVER_LAYERS)
 needs_kvclient  := $(CLIENT_LAYERS)
@@ -20,7 +21,7 @@ needs_kvbench   := $(CLIENT_LAYERS) probe store kvbench
 needs_kvcli     := $(CLIENT_LAYERS) kvcli
 needs_kvdoctor  := $(DOCTOR_LAYERS) probe kvdoctor
 needs_hotpath   := $(CLIENT_LAYERS) store kvserver
-needs_sim       := base host loop wire bootstrap engine store kvclient kvserver
+needs_sim       := base host loop wire bootstrap local engine store kvclient kvserver
 
 # Half of a first build compiles and links tests. In release mode they have no debug information (MODE=debug has), test
 # programs are compiled with -O1, and the faster linker of binutils links them where it is installed.
@@ -37,7 +38,7 @@ $$(tests_$(1)): %: %.c.o $(B)/tests/filter.c.o $(call objs,$(filter-out tests/$(
 	$$(test_link) -lcmocka
 $$(tests_$(1):=.c.o): CFLAGS_release := -O1 $(CFLAGS_light)
 endef
-$(foreach l,base host probe loop wire bootstrap engine store kvserver kvclient kvbench kvcli kvdoctor hotpath sim,$(eval $(call test_rule,$(l))))
+$(foreach l,base host probe loop wire bootstrap local engine store kvserver kvclient kvbench kvcli kvdoctor hotpath sim,$(eval $(call test_rule,$(l))))
 
 # The options of kv-server name sources of members, and these libcurl.
 $(tests_kvserver): LIBS += $(HTTP_LIBS)
@@ -112,7 +113,7 @@ $(SHIM_ENGINE): $(SHIM_OBJS) $(call objs,tests/engine/node.c tests/engine/child.
 
 # Fuzz targets: tests/fuzz/fuzz_X.c runs its corpus through standalone.c everywhere, and under libFuzzer with clang (`make fuzz`).
 FUZZ  := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
-FUZZ_LAYERS := base host probe loop ring wire bootstrap engine fab store kvclient kvserver kvbench kvcli
+FUZZ_LAYERS := base host probe loop ring wire bootstrap local pass engine fab store kvclient kvserver kvbench kvcli
 $(foreach k,smoke fuzz,$(addprefix $(B)/tests/fuzz/$(k)_,$(FUZZ))): LIBS += $(HTTP_LIBS)
 $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)): $(B)/tests/fuzz/smoke_%: $(B)/tests/fuzz/fuzz_%.c.o $(B)/tests/fuzz/standalone.c.o $(call a,$(FUZZ_LAYERS))
 	$(test_link)

@@ -26,7 +26,7 @@ result() { # result NAME FINDINGS
 plain() { sed -E 's/^__isoc[0-9]+_//; s/^__(.*)_chk$/\1/; s/^_+//' | sort -u; }
 
 libraries=()
-for layer in base host loop ring wire bootstrap engine fab store kvclient kvserver; do
+for layer in base host loop ring wire bootstrap local pass engine fab store kvclient kvserver; do
 	libraries+=("$build/lib$layer.a")
 done
 nm -P "${libraries[@]}" >"$scratch/symbols" 2>"$scratch/nm.err" || {
