@@ -231,12 +231,13 @@ def keys_of(size):
     return max(DATA_SET // size, 8)
 
 
-def kv_bench_json(size, workers, clients, extra, build=BUILD, keys=None, provider="tcp", seconds=None, within=()):
-    """The whole report of a kv-bench with these options; its own errors, misses and wrong bytes fail it."""
+def kv_bench_json(size, workers, clients, extra, build=BUILD, keys=None, provider="tcp", seconds=None, within=(), local=False):
+    """The whole report of a kv-bench with these options; its own errors, misses and wrong bytes fail it. local: the client reads the server's memory
+    in place; else the bytes go over the provider."""
     with tempfile.TemporaryDirectory(prefix="kvrail-bench.") as d:
         path = os.path.join(d, "report.json")
         run([*within, os.path.join(build, "kv-bench"), "--quiet", "--log-level", "warn", "--provider", provider,
-             "--num-workers", str(workers), "--num-clients", str(clients), "--num-keys", str(keys or keys_of(size)),
+             "--local", "auto" if local else "off", "--num-workers", str(workers), "--num-clients", str(clients), "--num-keys", str(keys or keys_of(size)),
              "--value-size", str(size), "--duration", str(seconds or SECONDS), "--warmup", str(warm_up(size)),
              "--json", path, *extra])
         with open(path, encoding="utf-8") as f:
@@ -439,6 +440,9 @@ class KeptServer:
 
     def read(self, *extra, within=()):
         return reads_of(kv_bench_json(self.size, 32, 4, ["--server", self.address, "--no-write", *extra], keys=self.keys, within=within))
+
+
+COPIED = ("--batch", "1")  # into memory of the caller instead of a borrowed piece
 
 
 # ---- pairs ----
@@ -749,6 +753,48 @@ def compare_shm():
         yield case(size_text(size), kv_bench(size, provider="shm"), kv_bench(size), goal=goal)
 
 
+def one_host(size, workers=32, clients=4, *extra):
+    return kv_bench(size, workers, clients, *extra, local=True)
+
+
+def cpu_of(measured):
+    """Processor time of both sides for a byte, in ns."""
+    def one():
+        r = measured()
+        return {"value": 1e9 * (r["cpu_seconds"] + r["server_cpu_seconds"]) / (r["bytes_per_s"] * r["seconds"])}
+    return one
+
+
+def server_cpu_of(measured):
+    def one():
+        r = measured()
+        return {"value": 1e6 * r["server_cpu_seconds"] / (r["value"] * r["seconds"])}
+    return one
+
+
+def p50_of(measured):
+    return lambda: {"value": measured()["p50_ns"] / 1e3}
+
+
+def compare_one_host():
+    for size, goal in ((4 * K, None), (64 * K, 3.0), (M, 5.0)):
+        yield case(f"{size_text(size)}, in place / tcp", one_host(size), kv_bench(size), goal=goal)
+    for size, goal in ((4 * K, None), (64 * K, None), (M, 1.3)):
+        yield case(f"{size_text(size)}, in place / shm", one_host(size), kv_bench(size, provider="shm"), goal=goal)
+    for size in (4 * K, 64 * K, M):
+        yield case(f"{size_text(size)}, copied / shm", one_host(size, 32, 4, *COPIED), kv_bench(size, 32, 4, *COPIED, provider="shm"), goal=1.0)
+    yield case("1 MiB, processor time of a byte, in place / shm", cpu_of(one_host(M)), cpu_of(kv_bench(M, provider="shm")), unit="ns", most=0.5)
+    yield case("1 MiB, server's time of a GET, in place / tcp", server_cpu_of(one_host(M)), server_cpu_of(kv_bench(M)), unit="us", most=0.05)
+    yield case("1 MiB, PUTs / tcp", lambda: phase_of(kv_bench_json(M, 32, 4, [], keys=put_keys(M), seconds=0.01, local=True), "write"),
+               kv_bench_puts(M), unit="ops/s")
+    alone = ("--num-threads", "1")
+    plain = (*alone, "--no-checksum")
+    yield case("16 MiB / 64 KiB, p50 without checksum", p50_of(one_host(16 * M, 1, 1, *plain)), p50_of(one_host(64 * K, 1, 1, *plain)), unit="us", most=1.2)
+    for size, extra, text, bound in ((64 * K, plain, "in place, no checksum", 3), (64 * K, alone, "in place", 8), (64 * K, (*alone, *COPIED), "copied", 8),
+                                     (4 * K, alone, "in place", 3)):
+        yield case(f"{size_text(size)}, p50 of one worker, {text}", p50_of(one_host(size, 1, 1, *extra)), unit="us", below=bound)
+
+
 def compare_checksum():
     for size in (4 * K, 64 * K, M):
         yield case(size_text(size), kv_bench(size), kv_bench(size, 32, 4, "--no-checksum"))
@@ -865,6 +911,8 @@ COMPARISONS = {
     "ring": ("Processor time of a GET, client and server, with epoll beside io_uring, 32 workers", "epoll", "io_uring", compare_ring),
     "submit": ("What submitting a key to a queue costs the thread that submits (`submit`)", "measured", "", compare_submit),
     "shm": ("shm beside tcp, 32 workers", "shm", "tcp", compare_shm),
+    "one-host": ("32 workers on the server's host that read its memory in place or copy it, beside the same over tcp and shm", "one host", "other",
+                 compare_one_host),
     "checksum": ("Checksums verified (the default) beside `--no-checksum`, 32 workers", "verified", "not verified", compare_checksum),
     "engines": ("32 workers beside recorded figures of transfer engines over TCP (not interleaved)", "kv-bench", "recorded",
                 compare_engines),
