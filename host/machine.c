@@ -72,11 +72,22 @@ uint64_t kv_hugepages_free_on(const char *root, int node, uint64_t page_bytes)
 	return path_number(dir, "free_hugepages", &free_pages) ? free_pages : 0;
 }
 
-bool kv_hugepages_transparent(const char *root)
+/* The chosen word of a file with all choices. */
+static bool chosen_never(const char *root, const char *file, const char *never)
 {
 	char line[LINE_CAP];
-	return kv_file_line(line, sizeof(line), "%s/sys/kernel/mm/transparent_hugepage/enabled", root) &&
-	       !strstr(line, "[never]");
+	return !kv_file_line(line, sizeof(line), "%s/sys/kernel/mm/transparent_hugepage/%s", root, file) ||
+	       strstr(line, never);
+}
+
+bool kv_hugepages_transparent(const char *root)
+{
+	return !chosen_never(root, "enabled", "[never]");
+}
+
+bool kv_hugepages_shared(const char *root)
+{
+	return !chosen_never(root, "shmem_enabled", "[never]") && !chosen_never(root, "shmem_enabled", "[deny]");
 }
 
 uint64_t kv_hugepages_total(const char *root, uint64_t page_bytes)

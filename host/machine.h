@@ -12,8 +12,9 @@
 uint64_t kv_hugepages_free(const char *root, uint64_t page_bytes);
 uint64_t kv_hugepages_free_on(const char *root, int node, uint64_t page_bytes);
 
-/* kv_hugepages_transparent -- whether madvise gives transparent huge pages. */
+/* kv_hugepages_transparent -- whether madvise gives transparent huge pages. kv_hugepages_shared -- of memfds. */
 bool kv_hugepages_transparent(const char *root);
+bool kv_hugepages_shared(const char *root);
 
 /* kv_cgroup_hugetlb_room -- bytes in such pages left in this process's cgroups; UINT64_MAX: no limit. */
 uint64_t kv_cgroup_hugetlb_room(const char *root, uint64_t page_bytes);

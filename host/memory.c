@@ -8,118 +8,30 @@
  *
  * An area may have pages of all sizes, the largest first. The pieces are mapped side by side into a gap with
  * MAP_FIXED_NOREPLACE; if another thread takes the gap, another is tried. (Replacing a reservation with MAP_FIXED could
- * lose the place to a thread of the host.)
- *
- * Touching zeroes pages, most of the cost of registration, so several threads do it, near the area's node: where mbind
- * is forbidden, the first touch decides the place. They call only the kernel. */
+ * lose the place to a thread of the host.) */
 #include "host/memory.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/base.h"
 #include "host/machine.h"
+#include "host/pages.h"
 
 #ifndef MAP_HUGE_SHIFT
 #define MAP_HUGE_SHIFT 26
 #endif
-#ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000
-#endif
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
-#define PAGE_4K ((uint64_t)4096)
-#define PAGE_2M ((uint64_t)2 << 20)
-#define PAGE_1G ((uint64_t)1 << 30)
-#define SLICE   ((uint64_t)128 << 20) /* touched by a thread at a time */
 
 enum {
 	AREA_PROT = PROT_READ | PROT_WRITE,
 	AREA_FLAGS = MAP_PRIVATE | MAP_ANONYMOUS,
 	GAP_TRIES = 4,
-	THREADS_MAX = 16,
-	THREAD_STACK = 256 << 10,
 	RESIDENT_PAGES = 65536 /* pages per call of mincore */
 };
-
-/* ---- touching ---- */
-
-struct crew {
-	uint8_t *base;
-	uint64_t len;
-	int node;
-	_Atomic uint64_t next; /* the next slice */
-	_Atomic int status;    /* 0, or the first failure */
-};
-
-static void slices_touch(struct crew *c)
-{
-	while (atomic_load(&c->status) == 0) {
-		uint64_t at = atomic_fetch_add(&c->next, SLICE);
-		if (at >= c->len)
-			return;
-		if (madvise(c->base + at, KV_MIN(SLICE, c->len - at), MADV_POPULATE_WRITE) != 0) {
-			int none = 0;
-			atomic_compare_exchange_strong(&c->status, &none, -errno);
-		}
-	}
-}
-
-static void *crew_thread(void *arg)
-{
-	struct crew *c = arg;
-	if (c->node != KV_NODE_ANY)
-		(void)kv_numa_bind_thread("", c->node, NULL);
-	slices_touch(c);
-	return NULL;
-}
-
-/* Threads worth starting. */
-static unsigned crew_size(uint64_t len)
-{
-	uint64_t slices = (len + SLICE - 1) / SLICE, cpus = kv_cpus_available();
-	return (unsigned)KV_MIN(KV_MIN(slices / 2 + 1, cpus), (uint64_t)THREADS_MAX);
-}
-
-/* Start up to n threads without the host's signals; the others do the work of those that fail. */
-static unsigned crew_start(struct crew *c, pthread_t *thread, unsigned n)
-{
-	unsigned started = 0;
-	pthread_attr_t attr;
-	sigset_t before;
-	if (n == 0 || pthread_attr_init(&attr) != 0)
-		return 0;
-	pthread_attr_setstacksize(&attr, THREAD_STACK);
-	kv_signals_block(&before);
-	while (started < n && pthread_create(&thread[started], &attr, crew_thread, c) == 0)
-		started++;
-	kv_signals_restore(&before);
-	pthread_attr_destroy(&attr);
-	return started;
-}
-
-/* Touch [base, base + len) with several threads, this one included unless it must be near a node. 0 or -errno. */
-static int touch(void *base, uint64_t len, int node, unsigned *out_threads)
-{
-	struct crew c = {.base = base, .len = len, .node = node};
-	pthread_t thread[THREADS_MAX];
-	unsigned size = crew_size(len), away = node != KV_NODE_ANY && kv_numa_nodes("") > 1;
-	unsigned started = size + away > 1 ? crew_start(&c, thread, size - 1 + away) : 0;
-	if (!away || started == 0)
-		slices_touch(&c);
-	for (unsigned i = 0; i < started; i++)
-		pthread_join(thread[i], NULL);
-	if (out_threads)
-		*out_threads = started + (!away || started == 0);
-	return atomic_load(&c.status);
-}
 
 int kv_memory_populate(void *base, uint64_t len_bytes, int node, unsigned *out_threads)
 {
@@ -128,7 +40,7 @@ int kv_memory_populate(void *base, uint64_t len_bytes, int node, unsigned *out_t
 	if (len_bytes == 0)
 		return 0;
 	/* The range is whole pages, so -EINVAL means an unknown call. */
-	int rc = touch((void *)(uintptr_t)from, to - from, node, out_threads);
+	int rc = kv_pages_touch((void *)(uintptr_t)from, to - from, node, false, out_threads);
 	if (rc == -EINVAL)
 		return -KV_ENOTSUP;
 	if (rc == -EFAULT)
@@ -154,16 +66,9 @@ static bool resident(uint8_t *base, uint64_t len)
 	return all;
 }
 
-/* Map exactly here, in a gap. 0 or -errno. */
 static int map_at(uint8_t *at, uint64_t len, int flags)
 {
-	uint8_t *p = mmap(at, len, AREA_PROT, AREA_FLAGS | MAP_FIXED_NOREPLACE | flags, -1, 0);
-	if (p == MAP_FAILED)
-		return -errno;
-	if (p == at)
-		return 0;
-	munmap(p, len); /* kernels before 4.17 take it as a hint */
-	return -EEXIST;
+	return kv_gap_map(at, len, AREA_PROT, AREA_FLAGS | flags, -1);
 }
 
 static void wish(struct kv_area *area, uint8_t *at, uint64_t len)
@@ -198,7 +103,7 @@ static int huge_at(struct kv_area *area, uint8_t *at, uint64_t len, uint64_t pag
 	if (rc < 0)
 		return rc;
 	wish(area, at, len);
-	rc = touch(at, len, area->node, NULL);
+	rc = kv_pages_touch(at, len, area->node, false, NULL);
 	if (rc == 0)
 		return 0;
 	munmap(at, len);
@@ -213,29 +118,6 @@ static void plain_advise(struct kv_area *area, uint8_t *at, uint64_t len)
 	*(transparent ? &area->pages.transparent : &area->pages.plain) += len;
 }
 
-/* A gap of the address space at a multiple of `align`, not reserved; NULL with errno. */
-static uint8_t *gap_find(uint64_t len, uint64_t align)
-{
-	uint8_t *p = mmap(NULL, len + align, PROT_NONE, AREA_FLAGS | MAP_NORESERVE, -1, 0);
-	if (p == MAP_FAILED)
-		return NULL;
-	munmap(p, len + align);
-	return (uint8_t *)(uintptr_t)kv_align_up((uint64_t)(uintptr_t)p, align);
-}
-
-/* Bytes of `len` that free pages of this size can hold. Far 1 GiB pages are not used: near small pages are better. Far
- * 2 MiB pages are, since they were set aside for use. */
-static uint64_t pages_there(uint64_t len, uint64_t page_bytes, int node)
-{
-	uint64_t room = kv_cgroup_hugetlb_room("", page_bytes), pages = kv_hugepages_free("", page_bytes);
-	if (pages == 0)
-		return 0;
-	if (page_bytes == PAGE_1G && node != KV_NODE_ANY && kv_numa_nodes("") > 1)
-		pages = KV_MIN(pages, kv_hugepages_free_on("", node, page_bytes));
-	pages = KV_MIN(pages, room / page_bytes);
-	return KV_MIN(pages, len / page_bytes) * page_bytes;
-}
-
 /* Fill the gap with 1 GiB pages, 2 MiB pages and ordinary ones. 0, -EEXIST (another thread took it) or -errno. The
  * mapped part begins at the gap and has area->len_bytes. */
 static int gap_fill(struct kv_area *area, uint8_t *gap, uint64_t len)
@@ -243,7 +125,7 @@ static int gap_fill(struct kv_area *area, uint8_t *gap, uint64_t len)
 	static const uint64_t sizes[] = {PAGE_1G, PAGE_2M};
 	int rc;
 	for (unsigned i = 0; i < KV_COUNT(sizes); i++) {
-		uint64_t huge = pages_there(len - area->len_bytes, sizes[i], area->node);
+		uint64_t huge = kv_pages_there(len - area->len_bytes, sizes[i], area->node);
 		rc = huge ? huge_at(area, gap + area->len_bytes, huge, sizes[i]) : -ENOMEM;
 		if (rc == -EEXIST)
 			return rc;
@@ -268,9 +150,9 @@ static int gap_fill(struct kv_area *area, uint8_t *gap, uint64_t len)
 static bool huge_map(uint64_t len, struct kv_area *area)
 {
 	const struct kv_area empty = *area;
-	uint64_t align = pages_there(len, PAGE_1G, area->node) ? PAGE_1G : PAGE_2M;
+	uint64_t align = kv_pages_there(len, PAGE_1G, area->node) ? PAGE_1G : PAGE_2M;
 	for (unsigned i = 0; i < GAP_TRIES; i++) {
-		uint8_t *gap = gap_find(len, align);
+		uint8_t *gap = kv_gap_find(len, align);
 		*area = empty;
 		if (gap && gap_fill(area, gap, len) == 0) {
 			area->base = gap;
@@ -316,7 +198,7 @@ static int area_map(uint64_t len_bytes, int node, bool hugetlb, struct kv_area *
 	if (len_bytes > UINT64_MAX / 4) /* for the rounding below */
 		return kv_fail(err, -KV_ENOMEM, "cannot map %s of memory: no address space is that large", size);
 	uint64_t len = kv_align_up(len_bytes, PAGE_2M);
-	bool pool = hugetlb && (pages_there(len, PAGE_1G, node) || pages_there(len, PAGE_2M, node));
+	bool pool = hugetlb && (kv_pages_there(len, PAGE_1G, node) || kv_pages_there(len, PAGE_2M, node));
 	if (!(pool && huge_map(len, &area)) && !plain_map(len, &area))
 		return kv_fail(err, -KV_ENOMEM,
 			       "cannot map %s of memory: %s; ask for less, free memory, or look at ulimit -v", size,
@@ -344,6 +226,10 @@ void kv_area_unmap(struct kv_area *area)
 {
 	if (area->base)
 		munmap(area->base, area->len_bytes);
+	if (area->shared) {
+		close(area->fd);
+		free(area->ready);
+	}
 	*area = (struct kv_area){0};
 }
 

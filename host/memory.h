@@ -28,6 +28,7 @@ struct kv_area {
 	int node_error;        /* -errno: placement is forbidden, the first touch decides; else 0 */
 	bool shared;           /* it is a memfd: kv_area_map_shared */
 	int fd;                /* the memfd, if shared; else meaningless */
+	uint64_t *ready;       /* of kv_area_ready; NULL: nothing to do */
 };
 
 /* kv_area_map -- map private zeroed memory. Free hugetlb pages first, 1 GiB then 2 MiB, touched here, so that none
@@ -39,10 +40,29 @@ int kv_area_map_on(uint64_t len_bytes, int node, struct kv_area *out, struct kv_
 /* kv_area_map_lazy -- the same with transparent huge pages only, touched on use: for tables that grow while serving. */
 int kv_area_map_lazy(uint64_t len_bytes, struct kv_area *out, struct kv_error *err);
 /* kv_area_map_shared -- the same as kv_area_map_on, in a memfd that other processes may map and read, and never write:
- * its size is sealed, and so are later writable mappings and mprotect (F_SEAL_FUTURE_WRITE). Errors: also -KV_ENOTSUP,
- * the kernel has no such seal (Linux before 5.1). */
+ * its size is sealed, and so are later writable mappings and mprotect (F_SEAL_FUTURE_WRITE). Pages have one size: of a
+ * hugetlb pool if all fit there. Errors: also -KV_ENOTSUP, the kernel has no such seal (Linux before 5.1), or strict
+ * memory accounting; -KV_ELIMIT, no descriptor. kv_area_map_landing -- the same for one other process that may write.
+ */
 int kv_area_map_shared(uint64_t len_bytes, int node, struct kv_area *out, struct kv_error *err);
+int kv_area_map_landing(uint64_t len_bytes, int node, struct kv_area *out, struct kv_error *err);
+/* kv_area_ready -- before [offset, offset + len) of an area is first written: where the kernel makes huge pages of
+ * shared memory only on request (MADV_COLLAPSE), make those here, once per 2 MiB. Contents stay. Cheap when done, and
+ * for areas of other kinds. Thread: any. kv_area_populate -- make all pages of an area now, in this way, with several
+ * threads: kv_memory_populate would make small ones. 0, -KV_ENOTSUP, -KV_ENOMEM. */
+void kv_area_ready(const struct kv_area *area, uint64_t offset, uint64_t len_bytes);
+int kv_area_populate(const struct kv_area *area, unsigned *out_threads);
 void kv_area_unmap(struct kv_area *area); /* harmless on a zeroed struct */
+
+/* ---- memory between processes ---- */
+
+/* kv_memfd_make -- a memfd of len_bytes, zeroed, of sealed size, close-on-exec. name: for /proc. kv_memfd_check --
+ * whether a received descriptor is such memory of at least len_bytes: a shorter file would raise SIGBUS. kv_memfd_map
+ * -- map it, aligned for huge pages; munmap undoes it. Thread: any. Errors: -KV_ELIMIT (no descriptor), -KV_ENOMEM,
+ * -KV_ENOTSUP (not on this machine), -KV_EPROTO (received memory is something else). */
+int kv_memfd_make(const char *name, uint64_t len_bytes, int *out_fd, struct kv_error *err);
+int kv_memfd_check(int fd, uint64_t len_bytes, struct kv_error *err);
+int kv_memfd_map(int fd, uint64_t len_bytes, bool writable, void **out, struct kv_error *err);
 
 /* kv_memory_populate -- make every page of [base, base + len) now, with several threads near `node`. Contents stay.
  * *out_threads may be NULL. 0; -KV_ENOTSUP (Linux before 5.14); -KV_ENOMEM; -KV_EINVAL (not mapped or writable). */
