@@ -5,7 +5,7 @@
  * is forbidden, the first touch decides the place. They call only the kernel.
  *
  * A collapse (MADV_COLLAPSE, Linux 6.1) copies pages into a huge one, on the node that most of them are on. Where none
- * are, it would take node 0, so one page of each stretch is touched first. */
+ * are, the kernel refuses it, so one page of each stretch is touched first. */
 #include "host/pages.h"
 
 #include <errno.h>
@@ -40,12 +40,10 @@ struct crew {
 	_Atomic int status;    /* 0, or the first failure */
 };
 
-int kv_pages_collapse(void *base, uint64_t len, int node)
+int kv_pages_collapse(void *base, uint64_t len)
 {
-	uint8_t *from = base;
-	if (node != KV_NODE_ANY)
-		for (uint64_t at = 0; at < len; at += PAGE_2M)
-			__atomic_fetch_or(from + at, 0, __ATOMIC_RELAXED);
+	for (uint64_t at = 0; at < len; at += PAGE_2M)
+		__atomic_fetch_or((uint8_t *)base + at, 0, __ATOMIC_RELAXED);
 	return madvise(base, len, MADV_COLLAPSE) == 0 ? 0 : -errno;
 }
 
@@ -58,7 +56,7 @@ static void slices_touch(struct crew *c)
 		if (at >= c->len)
 			return;
 		if (c->collapse)
-			(void)kv_pages_collapse(c->base + at, KV_MIN(SLICE, c->len - at), c->node);
+			(void)kv_pages_collapse(c->base + at, KV_MIN(SLICE, c->len - at));
 		if (madvise(c->base + at, KV_MIN(SLICE, c->len - at), MADV_POPULATE_WRITE) != 0) {
 			int none = 0;
 			atomic_compare_exchange_strong(&c->status, &none, -errno);

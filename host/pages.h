@@ -14,9 +14,9 @@
  * pages, where the kernel can. *out_threads may be NULL. 0 or -errno (-EINVAL: Linux before 5.14). */
 int kv_pages_touch(void *base, uint64_t len, int node, bool collapse, unsigned *out_threads);
 
-/* kv_pages_collapse -- turn whole stretches of 2 MiB into huge pages, present or not, near `node`. Contents stay. 0 or
- * -errno (-EINVAL: Linux before 6.1). */
-int kv_pages_collapse(void *base, uint64_t len, int node);
+/* kv_pages_collapse -- turn whole stretches of 2 MiB into huge pages, present or not. Contents stay. 0 or -errno
+ * (-EINVAL: Linux before 6.1). */
+int kv_pages_collapse(void *base, uint64_t len);
 
 /* kv_pages_there -- the bytes of `len` that free hugetlb pages of page_bytes can hold. */
 uint64_t kv_pages_there(uint64_t len, uint64_t page_bytes, int node);

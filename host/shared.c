@@ -140,7 +140,7 @@ int kv_memfd_map(int fd, uint64_t len_bytes, bool writable, void **out, struct k
 static void ready_begin(struct kv_area *area)
 {
 	uint64_t stretches = area->len_bytes / PAGE_2M;
-	int rc = kv_pages_collapse(area->base, PAGE_2M, area->node);
+	int rc = kv_pages_collapse(area->base, PAGE_2M);
 	if (rc != -EINVAL)
 		area->ready = calloc((stretches + WORD_BITS - 1) / WORD_BITS, sizeof(uint64_t));
 	*(area->ready || kv_hugepages_shared("") ? &area->pages.transparent : &area->pages.plain) = area->len_bytes;
@@ -249,7 +249,7 @@ void kv_area_ready(const struct kv_area *area, uint64_t offset, uint64_t len_byt
 			continue;
 		/* Once: pinned pages, or a lack of huge ones, would fail again. */
 		__atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
-		(void)kv_pages_collapse((uint8_t *)area->base + i * PAGE_2M, PAGE_2M, area->node);
+		(void)kv_pages_collapse((uint8_t *)area->base + i * PAGE_2M, PAGE_2M);
 	}
 }
 
