@@ -68,6 +68,9 @@ $(B)/tests/kvserver/test_saved: LDFLAGS += -Wl,--wrap=stat -Wl,--wrap=fstat
 PUSH_WRAPS := kv_clock_monotonic clock_nanosleep kvc_pool_open kvc_pool_close kvc_counters kvc_server_info kc_copy_batch kvs_server_info lot_new lot_next_wait lot_end_wait lot_free kc_delete_at
 $(B)/tests/kvserver/test_push: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,$(PUSH_WRAPS))
 
+# Another kernel gives and seals shared memory.
+$(B)/tests/host/test_shared: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,memfd_create fcntl madvise kv_file_number)
+
 # A run of kv-bench ends where its pool would open.
 $(B)/tests/kvbench/test_run: LDFLAGS += -Wl,--wrap=kvc_pool_open
 
