@@ -72,6 +72,8 @@ $(B)/tests/kvserver/test_push: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,$(PUSH_
 $(B)/tests/host/test_shared: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,memfd_create fcntl madvise kv_file_number)
 
 # Both sides of a channel use one mapping, for ThreadSanitizer; bells may be no system calls.
+# Behind a hostile one stands a page that nobody may touch.
+$(B)/tests/local/test_hostile_channel: LDFLAGS += -Wl,--wrap=kv_memfd_map
 $(B)/tests/local/test_channel: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,kv_memfd_map munmap send recv)
 
 # A run of kv-bench ends where its pool would open.
