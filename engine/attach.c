@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attach.c -- an engine on a loop; the only file of engine/ that includes loop/.
  *
- * The poller waits for the CQ's descriptor, or for an epoll descriptor over the CQs of all rails; if one rail lacks a
- * descriptor, the loop polls. Before a sleep each CQ is armed (fi_trywait). No event announces a new connection, so a
- * stalled link keeps the loop awake for some milliseconds, and is retried in each turn after that. An engine without
- * descriptors is active while it has a peer. */
+ * The poller waits for the CQ's descriptor, or for an epoll descriptor over the CQs of all rails and the bells of local
+ * peers; if one rail lacks a descriptor, the loop polls. Before a sleep each CQ is armed (fi_trywait), and each local
+ * peer is asked to ring. No event announces a new connection or room in a ring, so a stalled link or a full ring keeps
+ * the loop awake for some milliseconds, and is retried in each turn after that. An engine without descriptors is active
+ * while it has a peer. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include "engine/inside.h"
+#include "engine/local.h"
 #include "engine/rail.h"
 #include "loop/loop.h"
 
@@ -19,13 +21,8 @@ struct attached {
 	struct te *te;
 	struct loop *loop;
 	struct loop_poller poller;
-	int epoll_fd; /* -1: one rail, or no descriptors */
+	int epoll_fd; /* -1: one rail without local peers, or no descriptors */
 };
-
-static int on_poll(struct loop_poller *p)
-{
-	return te_poll(KV_CONTAINER(p, struct attached, poller)->te);
-}
 
 static bool callbacks_due(const struct te *te)
 {
@@ -33,12 +30,19 @@ static bool callbacks_due(const struct te *te)
 	       (te->fence.reset_due && !te->fence.quiet_until);
 }
 
+/* Whether an operation waits since `since` for room that no event announces. */
+static bool refused_lately(const struct te *te, const struct kv_list *waiting, uint64_t since)
+{
+	return !kv_list_empty(waiting) && te_now(te) - since < TE_STALL_SPIN_NS;
+}
+
 static int on_arm(struct loop_poller *p)
 {
 	struct te *te = KV_CONTAINER(p, struct attached, poller)->te;
-	if (callbacks_due(te))
+	if (callbacks_due(te) || te->locals.changed)
 		return -EAGAIN;
-	if (!kv_list_empty(&te->backlog.stalled) && te_now(te) - te->backlog.stalled_since < TE_STALL_SPIN_NS)
+	if (refused_lately(te, &te->backlog.stalled, te->backlog.stalled_since) ||
+	    refused_lately(te, &te->backlog.full, te->backlog.full_since))
 		return -EAGAIN;
 	for (unsigned i = 0; i < te->nrails; i++) {
 		if (!kv_list_empty(&te->rails[i].ready) &&
@@ -47,7 +51,7 @@ static int on_arm(struct loop_poller *p)
 		if (rail_up(&te->rails[i]) && fab_arm(te->rails[i].fab))
 			return -EAGAIN;
 	}
-	return 0;
+	return locals_sleep(&te->locals);
 }
 
 static bool on_active(struct loop_poller *p)
@@ -56,30 +60,48 @@ static bool on_active(struct loop_poller *p)
 	return te_busy(te) || fence_limbo(&te->fence) || !kv_list_empty(&te->peers);
 }
 
-/* The descriptor to wait for: the rail's own, or a fresh epoll descriptor over all rails in use. -1: none. */
+static int watch(int epoll_fd, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev);
+}
+
+static int watch_all(const struct te *te, int epoll_fd)
+{
+	int rc = 0;
+	for (unsigned i = 0; rc == 0 && i < te->nrails; i++)
+		if (rail_up(&te->rails[i]))
+			rc = watch(epoll_fd, fab_wait_fd(te->rails[i].fab));
+	for (uint32_t i = 0; rc == 0 && i < te->locals.count; i++)
+		rc = watch(epoll_fd, local_wait_fd(te->locals.at[i].channel));
+	return rc;
+}
+
+/* The descriptor to wait for: the rail's own, or a fresh epoll descriptor over all rails in use and all bells. A fresh
+ * one, because an entry for a bell lives until the peer has closed the bell as well. -1: none. */
 static int combine(struct attached *a)
 {
 	struct te *te = a->te;
-	const struct rail *up[KV_RAILS_MAX];
 	unsigned n = 0;
+	int only = -1;
 	if (a->epoll_fd >= 0)
 		close(a->epoll_fd);
 	a->epoll_fd = -1;
-	for (unsigned i = 0; i < te->nrails; i++)
-		if (rail_up(&te->rails[i]))
-			up[n++] = &te->rails[i];
-	for (unsigned i = 0; i < n; i++)
-		if (fab_wait_fd(up[i]->fab) < 0)
+	te->locals.changed = false;
+	for (unsigned i = 0; i < te->nrails; i++) {
+		if (!rail_up(&te->rails[i]))
+			continue;
+		only = fab_wait_fd(te->rails[i].fab);
+		n++;
+		if (only < 0)
 			return -1;
-	if (n <= 1)
-		return n ? fab_wait_fd(up[0]->fab) : -1;
+	}
+	if (n == 0 || (n == 1 && te->locals.count == 0))
+		return only;
 	a->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	for (unsigned i = 0; a->epoll_fd >= 0 && i < n; i++) {
-		struct epoll_event ev = {.events = EPOLLIN};
-		if (epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fab_wait_fd(up[i]->fab), &ev)) {
-			close(a->epoll_fd);
-			a->epoll_fd = -1;
-		}
+	if (a->epoll_fd >= 0 && watch_all(te, a->epoll_fd)) {
+		close(a->epoll_fd);
+		a->epoll_fd = -1;
 	}
 	return a->epoll_fd;
 }
@@ -97,6 +119,15 @@ static void on_refd(struct te_watch *w)
 	/* If the loop cannot take the new descriptor it polls: slower, but correct. */
 	if (loop_poller_refd(a->loop, &a->poller))
 		kv_warn(a->te->log, "the loop cannot wait for the rebuilt endpoint; it is polled");
+}
+
+static int on_poll(struct loop_poller *p)
+{
+	struct attached *a = KV_CONTAINER(p, struct attached, poller);
+	locals_wake(&a->te->locals);
+	if (KV_UNLIKELY(a->te->locals.changed))
+		on_refd(&a->watch);
+	return te_poll(a->te);
 }
 
 static struct attached *attached_of(const struct te *te)

@@ -13,6 +13,7 @@
 #include "engine/fence.h"
 #include "engine/inside.h"
 #include "engine/link.h"
+#include "engine/local.h"
 #include "engine/msg.h"
 #include "engine/notify.h"
 #include "engine/peer.h"
@@ -264,6 +265,7 @@ void te_close(struct te **te_ref)
 	te->fence.state &= FENCE_DOWN;
 	end_everything(te);
 	te_regions_free(&te->regions);
+	locals_free(&te->locals);
 	for (unsigned i = 0; te->rails && i < te->nrails; i++)
 		rail_free(&te->rails[i]);
 	msgs_close(&te->msgs);

@@ -174,6 +174,8 @@ struct te_stats {
 	uint64_t cuts;          /* fences of one peer alone; included in fences */
 	uint64_t rail_failures; /* failures of a rail by itself; each causes a reset */
 	uint64_t inflight, queued, msg_exhausted;
+	uint64_t local_sends, local_receives; /* messages through channels of local peers */
+	uint64_t local_lies;                  /* peers that wrote nonsense to theirs */
 	/* Connections to our ports, admitted and refused by reason (docs/reference/counters.md). */
 	uint64_t door_let_in, door_strangers, door_claims, door_twice, door_silent, door_full, door_aliens;
 };
@@ -250,16 +252,22 @@ bool te_peer_address(const struct te_peer *peer, unsigned link, struct sockaddr_
 void te_peer_link_use(struct te_peer *peer, unsigned link, bool use);
 
 /* te_peer_local -- from now on, exchange messages with this peer over a channel in shared memory instead of the fabric.
- * Messages of every link go there, in order, and those of the peer arrive at te_handlers.local. Transfers still use the
- * fabric; te_msg_follow is refused (-KV_EBUSY), because no message follows bytes of the fabric there. A peer that
- * scribbles on the channel is void, and its messages end with -KV_EPEERDOWN.
- * Owner: the channel stays the caller's, and must live until te_peer_local_end or te_peer_close returned, or the peer is
- * void. Errors:
+ * Messages of every link use it, in order, and those of the peer arrive at te_handlers.local. `sent` runs from the next
+ * te_poll. Messages queued before stay on the fabric, and so do transfers. Ordered writes and te_msg_follow are refused
+ * (-KV_EBUSY), because no message in the channel follows bytes on the fabric. A reset or a fence that makes the peer
+ * void ends this, and the owner begins anew.
+ *
+ * A peer that writes nonsense to the channel is down until te_peer_readdress: its queued and later messages and its
+ * later transfers end with -KV_EPEERDOWN. It is not void: operations on the fabric may still touch memory.
+ * Owner: the channel stays the caller's. It must live until te_peer_local_end or te_peer_close returned, or
+ * te_peer_is_local is false.
+ * Errors:
  *   -KV_EINVAL     it has a channel already; or te_handlers.local is NULL
- *   -KV_EPEERDOWN  the peer is closed or void
+ *   -KV_EPEERDOWN  the peer is closed, void or down
  *   -KV_ENOMEM */
 int te_peer_local(struct te_peer *peer, struct local_channel *channel);
-/* te_peer_local_end -- use the fabric again. Messages in the ring stay there. Harmless without a channel. */
+/* te_peer_local_end -- use the fabric again. Messages in the ring stay there, and queued ones end with -KV_ERESET,
+ * because their frames were made for the channel. Harmless without one. */
 void te_peer_local_end(struct te_peer *peer);
 /* te_peer_is_local -- whether messages to it go through a channel. */
 bool te_peer_is_local(const struct te_peer *peer);

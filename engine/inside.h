@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* inside.h -- struct te, with the data of each file, and the engine's bounds. Private to engine/; libfabric-free.
  *
- * Calls go down: attach, engine, fence, cut, pump and notify, peer, msg and xfer, link, region, rail, addr, fabric/.
+ * Calls go down: attach, engine, fence, cut, pump and notify, peer, msg and xfer, local, link, region, rail, addr,
+ * fabric/.
  * The one call up is te_watch (below). Unless a header says otherwise, functions run on the thread of the engine's
  * loop, and none parks. Callbacks of the owner run only from te_notify, te_reap and te_close, where no list is being
  * walked.
@@ -13,6 +14,7 @@
 #include "engine/fabric/fabric.h"
 #include "engine/fence.h"
 #include "engine/link.h"
+#include "engine/local.h"
 #include "engine/msg.h"
 #include "engine/notify.h"
 #include "engine/region.h"
@@ -28,6 +30,7 @@ enum {
 	TE_POLL_ROUNDS = 4,       /* batches of one rail in one te_poll */
 	TE_STALLED_PER_POLL = 64, /* links retried after EAGAIN in one te_poll: bounds its time */
 	TE_READ_WINDOW = 64,      /* unfinished chunks of one read beyond the first: bits of priv.window */
+	TE_LOCAL_FRAMES = 32,     /* frames of one local peer in one te_poll */
 	TE_RESERVE_SHIFT = 3,     /* 1/8 of a rail's credits is for messages only */
 	TE_FENCE_BURST = 4
 };
@@ -41,7 +44,7 @@ enum {
 #define TE_HEAL_NS         1000000000ull /* until a broken connection causes a rebuild of the endpoint */
 #define TE_STEP_NS         2000000ull    /* time per turn for registering and closing memory */
 #define TE_SWEEP_MIN_NS    1000000ull    /* minimum interval between checks of deadlines */
-#define TE_STALL_SPIN_NS   5000000ull    /* a stalled link keeps the loop awake this long */
+#define TE_STALL_SPIN_NS   5000000ull    /* a stalled link or a full ring keeps the loop awake this long */
 
 _Static_assert((int)TE_DOOR_REQUIRE == (int)FAB_DOOR_REQUIRE && (int)TE_DOOR_OFF == (int)FAB_DOOR_OFF,
 	       "the same, in two layers");
@@ -86,6 +89,7 @@ struct te {
 	struct kv_list peers;
 	struct msgs msgs;
 	struct backlog backlog;
+	struct locals locals;
 	struct order order;
 	struct ended ended;
 	struct te_regions regions;

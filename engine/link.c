@@ -16,6 +16,7 @@ void backlog_init(struct backlog *b)
 {
 	kv_list_init(&b->peers);
 	kv_list_init(&b->stalled);
+	kv_list_init(&b->full);
 	b->next_sweep = KV_NEVER;
 }
 
@@ -124,6 +125,7 @@ void peer_release(struct te_peer *peer)
 	KV_ASSERT_HOT(peer->refs > 0);
 	if (--peer->refs > 0)
 		return;
+	KV_ASSERT(!peer->channel);
 	kv_list_del(&peer->node);
 	free(peer);
 }

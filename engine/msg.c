@@ -3,11 +3,14 @@
  *
  * A buffer is free, acquired by the caller, queued on a link, posted, or due for its `sent`. The pool is fixed: when it
  * is empty te_msg_acquire returns NULL, and te_handlers.room announces a free buffer. A message has at most KV_MSG_MAX
- * bytes, which is eager on every provider: on rxm a rendezvous send loses its completion if the peer dies. */
+ * bytes, which is eager on every provider: on rxm a rendezvous send loses its completion if the peer dies. A message to
+ * a local peer is copied into its ring and is due at once; if the ring is full, it waits in the peer's own queue, in
+ * order. */
 #include <stdlib.h>
 
 #include "engine/inside.h"
 #include "engine/link.h"
+#include "engine/local.h"
 #include "engine/msg.h"
 #include "engine/rail.h"
 
@@ -116,29 +119,67 @@ void msg_op_done(struct op *op, int status)
 	peer_release(peer);
 }
 
-void msg_fail_queued(struct msg *m, int status)
+void msg_end_queued(struct msg *m, int status)
 {
-	struct te *te = m->link->peer->te;
+	struct te_peer *peer = m->link->peer;
+	struct te *te = peer->te;
 	kv_list_del(&m->node);
-	peer_unqueued(m->link->peer);
+	if (kv_list_empty(&peer->local_msgs))
+		kv_list_del(&peer->local_node);
+	peer_unqueued(peer);
 	if (status == -KV_ETIMEOUT)
 		te->stats.timeouts++;
 	notify(te, m, status);
 }
 
-bool msgs_notify(struct te *te)
+int msgs_notify(struct te *te)
 {
 	struct kv_list due, *n;
+	int count = 0;
 	kv_list_init(&due);
 	kv_list_splice_tail(&due, &te->ended.msgs);
-	bool any = !kv_list_empty(&due);
-	while ((n = kv_list_pop(&due))) {
+	for (; (n = kv_list_pop(&due)); count++) {
 		struct msg *m = KV_LIST_ENTRY(n, struct msg, node);
 		struct te_peer *peer = m->link->peer;
 		finish(te, m, m->status);
 		peer_release(peer);
 	}
-	return any;
+	return count;
+}
+
+enum post msg_post_local(struct te_peer *peer)
+{
+	struct msg *m = KV_LIST_ENTRY(peer->local_msgs.next, struct msg, node);
+	enum post p = local_post(peer, m->pub.data, m->pub.len);
+	if (p == POST_DONE)
+		msg_end_queued(m, 0);
+	return p;
+}
+
+static void wait_for_ring(struct te_peer *peer, struct msg *m)
+{
+	struct backlog *b = &peer->te->backlog;
+	if (kv_list_empty(&b->full))
+		b->full_since = te_now(peer->te);
+	if (kv_list_empty(&peer->local_msgs))
+		kv_list_add_tail(&b->full, &peer->local_node);
+	kv_list_add_tail(&peer->local_msgs, &m->node);
+	peer_queued(peer, m->deadline_ns);
+}
+
+/* The peer is held until its `sent` ran. */
+static void send_local(struct te_peer *peer, struct msg *m)
+{
+	enum post p = POST_FAILED;
+	if (!peer->lied)
+		p = kv_list_empty(&peer->local_msgs) ? local_post(peer, m->pub.data, m->pub.len) : POST_STALLED;
+	peer_hold(peer);
+	if (KV_LIKELY(p == POST_DONE))
+		notify(peer->te, m, 0);
+	else if (p == POST_STALLED)
+		wait_for_ring(peer, m);
+	else
+		notify(peer->te, m, -KV_EPEERDOWN);
 }
 
 void te_msg_send(struct te *te, struct te_peer *peer, unsigned link, struct te_msg *msg, uint64_t deadline_ns)
@@ -149,6 +190,10 @@ void te_msg_send(struct te *te, struct te_peer *peer, unsigned link, struct te_m
 	te->live++;
 	m->link = l;
 	m->deadline_ns = deadline_ns;
+	if ((peer->channel || peer->lied) && link < peer->nlinks && msg->len <= KV_MSG_MAX) {
+		send_local(peer, m);
+		return;
+	}
 	enum post p = link_direct_msg(l) && msg->len <= KV_MSG_MAX ? msg_post(l, m) : POST_NOTHING;
 	if (KV_LIKELY(p == POST_DONE))
 		return;
@@ -170,7 +215,7 @@ int te_msg_follow(struct te *te, struct te_peer *peer, unsigned link, struct te_
 {
 	struct msg *m = KV_CONTAINER(msg, struct msg, pub);
 	struct te_link *l = &peer->links[link];
-	struct op *op = link_follow_take(l);
+	struct op *op = peer->channel ? NULL : link_follow_take(l);
 	if (!op)
 		return -KV_EBUSY;
 	m->link = l;

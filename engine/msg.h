@@ -8,7 +8,7 @@
 
 struct msg {
 	struct te_msg pub;
-	struct kv_list node; /* a link's queue, ended.msgs, or msgs.free */
+	struct kv_list node; /* a link's queue, a local peer's, ended.msgs, or msgs.free */
 	struct te_link *link;
 	uint64_t deadline_ns;
 	int status;
@@ -38,13 +38,17 @@ void msgs_room(struct te *te);
 /* msg_post -- post it over this link. POST_DONE: it is the provider's; else it is unchanged. */
 enum post msg_post(struct te_link *l, struct msg *m);
 
+/* msg_post_local -- put the first message that waits for this peer's ring there, and report it. POST_STALLED: the ring
+ * is full. POST_FAILED: the peer lied; the message still waits. */
+enum post msg_post_local(struct te_peer *peer);
+
 /* msg_op_done -- runs the owner's `sent` and frees the buffer. */
 void msg_op_done(struct op *op, int status);
 
-/* msg_fail_queued -- remove it from its queue; msgs_notify reports it to `sent`. */
-void msg_fail_queued(struct msg *m, int status);
+/* msg_end_queued -- remove it from its queue; msgs_notify reports this status to `sent`. */
+void msg_end_queued(struct msg *m, int status);
 
-/* msgs_notify -- run `sent` for messages that failed in a queue. Returns whether there were any. */
-bool msgs_notify(struct te *te);
+/* msgs_notify -- run `sent` for messages that ended without an operation. Returns their number. */
+int msgs_notify(struct te *te);
 
 #endif

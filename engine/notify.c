@@ -67,7 +67,7 @@ bool te_notify(struct te *te)
 	if (!kv_list_empty(&te->ended.xfers))
 		any |= xfers_notify(&te->ended.xfers);
 	if (!kv_list_empty(&te->ended.msgs))
-		any |= msgs_notify(te);
+		any |= msgs_notify(te) > 0;
 	return any;
 }
 
@@ -248,10 +248,61 @@ static int rail_reap(struct rail *r)
 	return total;
 }
 
+/* ---- frames of local peers ---- */
+
+/* The frames of one entry of the table. A handler may empty the entry, but it stays in place. */
+static int local_reap(struct te *te, uint32_t at)
+{
+	struct locals *l = &te->locals;
+	int n = 0;
+	uint32_t len;
+	for (; n < TE_LOCAL_FRAMES && l->at[at].peer; n++) {
+		struct te_peer *peer = l->at[at].peer;
+		int rc = local_receive(l->at[at].channel, l->buf, &len);
+		if (KV_LIKELY(rc == 0))
+			break;
+		if (KV_UNLIKELY(rc < 0)) {
+			peer_down(peer);
+			break;
+		}
+		te->stats.local_receives++;
+		te->handlers.local(te->arg, peer, l->buf, len);
+	}
+	return n;
+}
+
+/* Peers whose lie was found while sending. */
+static void liars_down(struct locals *l)
+{
+	l->lied = false;
+	for (uint32_t i = 0; i < l->count; i++)
+		if (l->at[i].peer && l->at[i].peer->lied)
+			peer_down(l->at[i].peer);
+}
+
+/* Replies of the handlers end at once, so their buffers are free for the next peer's. */
+static int locals_reap(struct te *te)
+{
+	struct locals *l = &te->locals;
+	int n = 0;
+	local_walk(l);
+	for (uint32_t i = 0; i < l->count; i++) {
+		n += local_reap(te, i);
+		if (!kv_list_empty(&te->ended.msgs))
+			n += msgs_notify(te);
+	}
+	if (KV_UNLIKELY(l->lied))
+		liars_down(l);
+	local_walked(l);
+	return n;
+}
+
 int te_reap(struct te *te)
 {
 	int n = 0;
 	for (unsigned i = 0; i < te->nrails; i++)
 		n += rail_reap(&te->rails[i]);
+	if (te->locals.count)
+		n += locals_reap(te);
 	return n;
 }

@@ -8,8 +8,9 @@
 /* Ended operations not yet reported to their owner. rail.c, xfer.c and msg.c add them; their functions called by
  * te_notify remove them. */
 struct ended {
-	bool ops;                   /* a rail has operations in OP_ENDED */
-	struct kv_list xfers, msgs; /* transfers that may be due (xfer.c); messages that failed in a queue (msg.c) */
+	bool ops; /* a rail has operations in OP_ENDED */
+	struct kv_list xfers,
+		msgs; /* transfers that may be due (xfer.c); messages that ended without an operation (msg.c) */
 };
 
 /* Ordered writes whose message is still to be sent. rail.c opens it as well, around te_handlers.message; xfer.c adds
@@ -25,8 +26,8 @@ void notify_init(struct ended *ended, struct order *order);
  * is being walked. */
 bool te_notify(struct te *te);
 
-/* te_reap -- read a bounded number of events of each rail and report them. Returns their number. Callbacks of the owner
- * run; one that fences ends the reading of its rail. */
+/* te_reap -- read a bounded number of events of each rail, and of frames of each local peer, and report them. Returns
+ * their number. Callbacks of the owner run; one that fences ends the reading of its rail. */
 int te_reap(struct te *te);
 
 #endif

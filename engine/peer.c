@@ -9,6 +9,7 @@
 #include "engine/addr.h"
 #include "engine/inside.h"
 #include "engine/link.h"
+#include "engine/local.h"
 #include "engine/msg.h"
 #include "engine/peer.h"
 #include "engine/rail.h"
@@ -87,7 +88,7 @@ static void addresses_use(struct te_peer *peer, struct addr **addrs)
 		if (link_has_work(l))
 			link_activate(l);
 	}
-	peer->is_void = false;
+	peer->is_void = peer->lied = false;
 	peer->te->fence.exposed = true;
 }
 
@@ -110,6 +111,8 @@ int te_peer_open(struct te *te, const struct te_address *addrs, unsigned count, 
 	peer->refs = 1;
 	kv_list_init(&peer->waiting);
 	kv_list_init(&peer->xfers);
+	kv_list_init(&peer->local_msgs);
+	kv_list_init(&peer->local_node);
 	for (unsigned i = 0; i < nlinks; i++)
 		link_init(&peer->links[i], peer, i, &te->rails[te->fence.map[i % te->nrails]], i % count);
 	rc = addresses_get(peer, addrs, got, err);
@@ -154,8 +157,22 @@ int te_peer_readdress(struct te_peer *peer, const struct te_address *addrs, unsi
 	return 0;
 }
 
+static void fail_msgs(struct kv_list *queue, int status)
+{
+	while (!kv_list_empty(queue))
+		msg_end_queued(KV_LIST_ENTRY(queue->next, struct msg, node), status);
+}
+
+/* Frames for a channel have no seal, so none may leave over the fabric. */
+static void local_end(struct te_peer *peer, int status)
+{
+	fail_msgs(&peer->local_msgs, status);
+	local_leave(peer);
+}
+
 void peer_void(struct te_peer *peer)
 {
+	local_end(peer, -KV_ERESET);
 	peer->is_void = true;
 	peer->strayed = false;
 	for (unsigned i = 0; i < peer->nlinks; i++) {
@@ -191,9 +208,20 @@ void peer_fail_queued(struct te_peer *peer, int status)
 	for (unsigned i = 0; i < peer->nlinks; i++) {
 		struct te_link *l = &peer->links[i];
 		fail_xfers(&l->xfers, status);
-		while (!kv_list_empty(&l->msgs))
-			msg_fail_queued(KV_LIST_ENTRY(l->msgs.next, struct msg, node), status);
+		fail_msgs(&l->msgs, status);
 	}
+	fail_msgs(&peer->local_msgs, status);
+}
+
+void peer_down(struct te_peer *peer)
+{
+	peer->lied = true;
+	peer_fail_queued(peer, -KV_EPEERDOWN);
+	local_leave(peer);
+	if (rail_log_due(++peer->te->stats.local_lies))
+		kv_warn(peer->te->log,
+			"a peer on this host wrote nonsense to its channel in shared memory: it is down (%llu so far)",
+			(unsigned long long)peer->te->stats.local_lies);
 }
 
 void te_peer_close(struct te_peer **peer_ref)
@@ -208,6 +236,25 @@ void te_peer_close(struct te_peer **peer_ref)
 	peer_fail_queued(peer, -KV_ECLOSED);
 	peer_void(peer);
 	peer_release(peer);
+}
+
+int te_peer_local(struct te_peer *peer, struct local_channel *channel)
+{
+	if (peer->channel || !peer->te->handlers.local)
+		return -KV_EINVAL;
+	if (peer->closed || peer->is_void || peer->lied)
+		return -KV_EPEERDOWN;
+	return local_enter(peer, channel);
+}
+
+void te_peer_local_end(struct te_peer *peer)
+{
+	local_end(peer, -KV_ERESET);
+}
+
+bool te_peer_is_local(const struct te_peer *peer)
+{
+	return peer->channel != NULL;
 }
 
 void te_peer_link_use(struct te_peer *peer, unsigned link, bool use)

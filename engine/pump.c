@@ -3,11 +3,12 @@
  *
  * On a link messages come first, because they are small and receivers wait for them: outside the window, with reserved
  * credits, at the head of the line. Then come transfers, one chunk each in turn, so that a huge one does not starve
- * small ones, alternating between the link's own queue and the peer's. Nothing here calls the owner: ended operations
- * join a list of notify.h. */
+ * small ones, alternating between the link's own queue and the peer's. A full ring of a local peer is tried again in
+ * every turn. Nothing here calls the owner: ended operations join a list of notify.h. */
 #include "engine/inside.h"
 #include "engine/link.h"
 #include "engine/msg.h"
+#include "engine/peer.h"
 #include "engine/pump.h"
 #include "engine/xfer.h"
 
@@ -22,7 +23,7 @@ static enum post post_msg(struct te_link *l)
 		peer_unqueued(l->peer);
 		peer_release(l->peer); /* the operation holds it now */
 	} else if (p == POST_FAILED) {
-		msg_fail_queued(m, -KV_EPROVIDER);
+		msg_end_queued(m, -KV_EPROVIDER);
 		p = POST_DONE;
 	}
 	return p;
@@ -141,10 +142,25 @@ static void pump_stalled(struct backlog *b)
 	}
 }
 
+static void pump_local(struct te_peer *peer)
+{
+	struct backlog *b = &peer->te->backlog;
+	enum post p = POST_DONE;
+	while (!kv_list_empty(&peer->local_msgs) && p == POST_DONE) {
+		p = msg_post_local(peer);
+		if (p == POST_DONE)
+			b->full_since = te_now(peer->te);
+	}
+	if (p == POST_FAILED)
+		peer_down(peer);
+}
+
 void te_pump(struct te *te)
 {
 	if (!kv_list_empty(&te->backlog.stalled))
 		pump_stalled(&te->backlog);
+	KV_LIST_EACH_SAFE (n, &te->backlog.full)
+		pump_local(KV_LIST_ENTRY(n, struct te_peer, local_node));
 	for (unsigned i = 0; i < te->nrails; i++)
 		pump_rail(&te->rails[i]);
 }
@@ -156,7 +172,7 @@ static uint64_t sweep_msgs(struct kv_list *queue, uint64_t now, uint64_t next)
 	KV_LIST_EACH_SAFE (n, queue) {
 		struct msg *m = KV_LIST_ENTRY(n, struct msg, node);
 		if (m->deadline_ns <= now)
-			msg_fail_queued(m, -KV_ETIMEOUT);
+			msg_end_queued(m, -KV_ETIMEOUT);
 		else
 			next = KV_MIN(next, m->deadline_ns);
 	}
@@ -184,6 +200,7 @@ void te_sweep(struct te *te)
 	KV_LIST_EACH_SAFE (n, &b->peers) {
 		struct te_peer *peer = KV_LIST_ENTRY(n, struct te_peer, waiting);
 		next = sweep_xfers(&peer->xfers, now, next);
+		next = sweep_msgs(&peer->local_msgs, now, next);
 		for (unsigned i = 0; i < peer->nlinks; i++) {
 			next = sweep_msgs(&peer->links[i].msgs, now, next);
 			next = sweep_xfers(&peer->links[i].xfers, now, next);

@@ -88,7 +88,7 @@ static bool local_ok(const struct te_xfer *x, uint64_t total)
 static int check(const struct te *te, const struct te_xfer *x)
 {
 	uint64_t total;
-	if (x->peer->closed || x->peer->is_void || te->closing)
+	if (x->peer->closed || x->peer->is_void || x->peer->lied || te->closing)
 		return -KV_EPEERDOWN;
 	if (x->link != TE_LINK_ANY && x->link >= x->peer->nlinks)
 		return -KV_EINVAL;
@@ -314,7 +314,7 @@ static bool order_possible(const struct te *te, const struct te_xfer *x)
 {
 	const struct te_link *l = &x->peer->links[x->link];
 	struct chunk c;
-	if (!te->rules.can_order || !te->handlers.follow || !te->order.open ||
+	if (!te->rules.can_order || !te->handlers.follow || !te->order.open || x->peer->channel ||
 	    (l->follow && l->stamp != l->rail->stamp))
 		return false;
 	if (!link_direct(l) || link_has_work(l) || !link_room(l) || !link_direct_msg(l))

@@ -44,7 +44,7 @@ $(foreach l,base host probe loop wire bootstrap local engine store kvserver kvcl
 $(tests_kvserver): LIBS += $(HTTP_LIBS)
 
 # The engine's tests on a fabric that does what they say: its objects stand before libfab.a, which then gives nothing.
-FAKED := $(addprefix $(B)/tests/engine/test_,credits failures fence rails regions transfers)
+FAKED := $(addprefix $(B)/tests/engine/test_,credits failures fence local rails regions transfers)
 $(FAKED): $(call objs,$(wildcard tests/engine/fake/*.c))
 
 # What that fabric and the simulated one do alike.

@@ -31,6 +31,14 @@ static void on_message(void *arg, unsigned rail, const uint8_t *data, size_t len
 		n->on_message(n, data, len);
 }
 
+static void on_local(void *arg, struct te_peer *peer, const uint8_t *data, size_t len)
+{
+	struct node *n = arg;
+	n->locals++;
+	if (n->on_local)
+		n->on_local(n, peer, data, len);
+}
+
 static void on_immediate(void *arg, unsigned rail, uint32_t imm)
 {
 	struct node *n = arg;
@@ -71,6 +79,7 @@ static void on_fenced(void *arg)
 void node_open(struct node *n, const char *provider, struct te_options *options)
 {
 	static const struct te_handlers handlers = {.message = on_message,
+						    .local = on_local,
 						    .immediate = on_immediate,
 						    .room = on_room,
 						    .follow = on_follow,

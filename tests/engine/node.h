@@ -26,7 +26,7 @@ uint64_t node_wait_ns(void);
 
 struct node {
 	struct te *te;
-	uint64_t messages, imms, imm_count[NODE_IMMS]; /* by the low bits of the immediate */
+	uint64_t messages, locals, imms, imm_count[NODE_IMMS]; /* by the low bits of the immediate */
 	uint64_t rail_imms[KV_RAILS_MAX];
 	uint32_t last_imm;
 	uint8_t last[KV_MSG_MAX];
@@ -37,6 +37,7 @@ struct node {
 	void (*on_message)(struct node *n, const uint8_t *data, size_t len); /* may be NULL */
 	void (*on_immediate)(struct node *n, uint32_t imm);
 	void (*on_follow)(struct node *n);
+	void (*on_local)(struct node *n, struct te_peer *peer, const uint8_t *data, size_t len);
 	void *arg;
 };
 
