@@ -3,8 +3,8 @@
  *
  * The poller waits for the CQ's descriptor, or for an epoll descriptor over the CQs of all rails and the bells of local
  * peers; if one rail lacks a descriptor, the loop polls. Before a sleep each CQ is armed (fi_trywait), and each local
- * peer is asked to ring. No event announces a new connection or room in a ring, so a stalled link or a full ring keeps
- * the loop awake for some milliseconds, and is retried in each turn after that. An engine without descriptors is active
+ * peer is asked to ring, also for room in a full ring. No event announces a new connection, so a stalled link keeps the
+ * loop awake for some milliseconds, and is retried in each turn after that. An engine without descriptors is active
  * while it has a peer. */
 #include <errno.h>
 #include <stdlib.h>
@@ -30,19 +30,12 @@ static bool callbacks_due(const struct te *te)
 	       (te->fence.reset_due && !te->fence.quiet_until);
 }
 
-/* Whether an operation waits since `since` for room that no event announces. */
-static bool refused_lately(const struct te *te, const struct kv_list *waiting, uint64_t since)
-{
-	return !kv_list_empty(waiting) && te_now(te) - since < TE_STALL_SPIN_NS;
-}
-
 static int on_arm(struct loop_poller *p)
 {
 	struct te *te = KV_CONTAINER(p, struct attached, poller)->te;
 	if (callbacks_due(te) || te->locals.changed)
 		return -EAGAIN;
-	if (refused_lately(te, &te->backlog.stalled, te->backlog.stalled_since) ||
-	    refused_lately(te, &te->backlog.full, te->backlog.full_since))
+	if (!kv_list_empty(&te->backlog.stalled) && te_now(te) - te->backlog.stalled_since < TE_STALL_SPIN_NS)
 		return -EAGAIN;
 	for (unsigned i = 0; i < te->nrails; i++) {
 		if (!kv_list_empty(&te->rails[i].ready) &&

@@ -257,8 +257,8 @@ void te_peer_link_use(struct te_peer *peer, unsigned link, bool use);
  * (-KV_EBUSY), because no message in the channel follows bytes on the fabric. A reset or a fence that makes the peer
  * void ends this, and the owner begins anew.
  *
- * A peer that writes nonsense to the channel is down until te_peer_readdress: its queued and later messages and its
- * later transfers end with -KV_EPEERDOWN. It is not void: operations on the fabric may still touch memory.
+ * A peer that writes nonsense to the channel, or has closed it, is down until te_peer_readdress: its queued messages
+ * and transfers and all later ones end with -KV_EPEERDOWN. It is not void: posted operations may still touch memory.
  * Owner: the channel stays the caller's. It must live until te_peer_local_end or te_peer_close returned, or
  * te_peer_is_local is false.
  * Errors:

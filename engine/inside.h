@@ -44,7 +44,7 @@ enum {
 #define TE_HEAL_NS         1000000000ull /* until a broken connection causes a rebuild of the endpoint */
 #define TE_STEP_NS         2000000ull    /* time per turn for registering and closing memory */
 #define TE_SWEEP_MIN_NS    1000000ull    /* minimum interval between checks of deadlines */
-#define TE_STALL_SPIN_NS   5000000ull    /* a stalled link or a full ring keeps the loop awake this long */
+#define TE_STALL_SPIN_NS   5000000ull    /* a stalled link keeps the loop awake this long */
 
 _Static_assert((int)TE_DOOR_REQUIRE == (int)FAB_DOOR_REQUIRE && (int)TE_DOOR_OFF == (int)FAB_DOOR_OFF,
 	       "the same, in two layers");

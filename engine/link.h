@@ -32,7 +32,7 @@ struct te_peer {
 	struct kv_list xfers;   /* queued, for any link */
 	uint32_t queued, refs;
 	bool closed, is_void;
-	bool lied;    /* it scribbled on its channel: nothing more is sent to it */
+	bool down;    /* its channel failed: nothing more is sent to it */
 	bool strayed; /* its addresses changed since it was void: the old ones are unknown, and no cut finds them */
 	uint16_t nlinks, nused, remote_rails, next_link;
 	uint32_t local_at;             /* its entry in te.locals */
@@ -48,7 +48,6 @@ struct backlog {
 	struct kv_list stalled; /* links that got EAGAIN */
 	uint64_t stalled_since; /* when that list became non-empty */
 	struct kv_list full;    /* te_peer.local_node: peers whose ring was full */
-	uint64_t full_since;    /* when that list became non-empty, or a ring on it had room */
 	uint32_t queued;
 	uint64_t next_sweep; /* no queued deadline passes before it */
 };

@@ -10,6 +10,7 @@
 
 #include "engine/inside.h"
 #include "engine/local.h"
+#include "engine/rail.h"
 
 enum { LOCALS_FIRST = 16 };
 
@@ -87,6 +88,16 @@ void local_walked(struct locals *l)
 			fill_hole(l, i);
 }
 
+void local_failed(struct te_peer *peer, int rc)
+{
+	struct te *te = peer->te;
+	peer->down = te->locals.down = true;
+	if (rc == -KV_EPROTO && rail_log_due(++te->stats.local_lies))
+		kv_warn(te->log,
+			"a peer on this host wrote nonsense to its channel in shared memory: it is down (%llu so far)",
+			(unsigned long long)te->stats.local_lies);
+}
+
 enum post local_post(struct te_peer *peer, const uint8_t *data, uint32_t len)
 {
 	struct te *te = peer->te;
@@ -94,7 +105,7 @@ enum post local_post(struct te_peer *peer, const uint8_t *data, uint32_t len)
 	if (rc == -KV_EBUSY)
 		return POST_STALLED;
 	if (KV_UNLIKELY(rc)) {
-		peer->lied = te->locals.lied = true;
+		local_failed(peer, rc);
 		return POST_FAILED;
 	}
 	te->stats.local_sends++;

@@ -19,15 +19,15 @@ struct locals {
 	bool holes;   /* some were emptied */
 	bool changed; /* since attach.c collected the bells */
 	bool asleep;  /* peers ring our bells */
-	bool lied;    /* a peer has te_peer.lied and still a channel */
+	bool down;    /* a peer is down and still in the table */
 	uint8_t *buf; /* KV_MSG_MAX bytes, for the frame being handled */
 };
 
 /* locals_free -- free the table, which is empty. */
 void locals_free(struct locals *l);
 
-/* local_enter -- give the peer this channel. 0, -KV_ENOMEM. local_leave -- take it away: nothing of the engine refers to
- * the channel any more. Harmless without one. The peer's queued messages are the caller's affair. */
+/* local_enter -- give the peer this channel. 0, -KV_ENOMEM. local_leave -- take it away: nothing of the engine refers
+ * to the channel any more. Harmless without one. The peer's queued messages are the caller's affair. */
 int local_enter(struct te_peer *peer, struct local_channel *channel);
 void local_leave(struct te_peer *peer);
 
@@ -35,7 +35,10 @@ void local_leave(struct te_peer *peer);
 void local_walk(struct locals *l);
 void local_walked(struct locals *l);
 
-/* local_post -- put a frame into the peer's ring. POST_STALLED: it is full. POST_FAILED: the peer lied. */
+/* local_failed -- the channel failed with this code: the peer is down, and notify.c takes it out of the table. */
+void local_failed(struct te_peer *peer, int rc);
+
+/* local_post -- put a frame into the peer's ring. POST_STALLED: it is full. POST_FAILED: the peer is down. */
 enum post local_post(struct te_peer *peer, const uint8_t *data, uint32_t len);
 
 /* locals_sleep -- have all peers ring their bells. 0; -EAGAIN: one has sent something already. locals_wake -- they need

@@ -159,8 +159,6 @@ enum post msg_post_local(struct te_peer *peer)
 static void wait_for_ring(struct te_peer *peer, struct msg *m)
 {
 	struct backlog *b = &peer->te->backlog;
-	if (kv_list_empty(&b->full))
-		b->full_since = te_now(peer->te);
 	if (kv_list_empty(&peer->local_msgs))
 		kv_list_add_tail(&b->full, &peer->local_node);
 	kv_list_add_tail(&peer->local_msgs, &m->node);
@@ -171,7 +169,7 @@ static void wait_for_ring(struct te_peer *peer, struct msg *m)
 static void send_local(struct te_peer *peer, struct msg *m)
 {
 	enum post p = POST_FAILED;
-	if (!peer->lied)
+	if (!peer->down)
 		p = kv_list_empty(&peer->local_msgs) ? local_post(peer, m->pub.data, m->pub.len) : POST_STALLED;
 	peer_hold(peer);
 	if (KV_LIKELY(p == POST_DONE))
@@ -190,17 +188,18 @@ void te_msg_send(struct te *te, struct te_peer *peer, unsigned link, struct te_m
 	te->live++;
 	m->link = l;
 	m->deadline_ns = deadline_ns;
-	if ((peer->channel || peer->lied) && link < peer->nlinks && msg->len <= KV_MSG_MAX) {
+	bool possible = link < peer->nlinks && msg->len <= KV_MSG_MAX;
+	if ((peer->channel || peer->down) && possible) {
 		send_local(peer, m);
 		return;
 	}
-	enum post p = link_direct_msg(l) && msg->len <= KV_MSG_MAX ? msg_post(l, m) : POST_NOTHING;
+	enum post p = link_direct_msg(l) && possible ? msg_post(l, m) : POST_NOTHING;
 	if (KV_LIKELY(p == POST_DONE))
 		return;
 	peer_hold(peer); /* until its `sent` ran or it is posted */
-	if (p == POST_FAILED || peer->closed || te->closing || link >= peer->nlinks || msg->len > KV_MSG_MAX) {
+	if (p == POST_FAILED || peer->closed || te->closing || !possible) {
 		int status = p == POST_FAILED ? -KV_EPROVIDER : -KV_ECLOSED;
-		notify(te, m, link >= peer->nlinks || msg->len > KV_MSG_MAX ? -KV_EINVAL : status);
+		notify(te, m, possible ? status : -KV_EINVAL);
 		return;
 	}
 	kv_list_add_tail(&l->msgs, &m->node);

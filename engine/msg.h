@@ -39,7 +39,7 @@ void msgs_room(struct te *te);
 enum post msg_post(struct te_link *l, struct msg *m);
 
 /* msg_post_local -- put the first message that waits for this peer's ring there, and report it. POST_STALLED: the ring
- * is full. POST_FAILED: the peer lied; the message still waits. */
+ * is full. POST_FAILED: the peer is down; the message still waits. */
 enum post msg_post_local(struct te_peer *peer);
 
 /* msg_op_done -- runs the owner's `sent` and frees the buffer. */

@@ -262,7 +262,7 @@ static int local_reap(struct te *te, uint32_t at)
 		if (KV_LIKELY(rc == 0))
 			break;
 		if (KV_UNLIKELY(rc < 0)) {
-			peer_down(peer);
+			local_failed(peer, rc);
 			break;
 		}
 		te->stats.local_receives++;
@@ -271,12 +271,11 @@ static int local_reap(struct te *te, uint32_t at)
 	return n;
 }
 
-/* Peers whose lie was found while sending. */
-static void liars_down(struct locals *l)
+static void failed_down(struct locals *l)
 {
-	l->lied = false;
+	l->down = false;
 	for (uint32_t i = 0; i < l->count; i++)
-		if (l->at[i].peer && l->at[i].peer->lied)
+		if (l->at[i].peer && l->at[i].peer->down)
 			peer_down(l->at[i].peer);
 }
 
@@ -291,8 +290,8 @@ static int locals_reap(struct te *te)
 		if (!kv_list_empty(&te->ended.msgs))
 			n += msgs_notify(te);
 	}
-	if (KV_UNLIKELY(l->lied))
-		liars_down(l);
+	if (KV_UNLIKELY(l->down))
+		failed_down(l);
 	local_walked(l);
 	return n;
 }

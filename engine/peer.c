@@ -88,7 +88,7 @@ static void addresses_use(struct te_peer *peer, struct addr **addrs)
 		if (link_has_work(l))
 			link_activate(l);
 	}
-	peer->is_void = peer->lied = false;
+	peer->is_void = peer->down = false;
 	peer->te->fence.exposed = true;
 }
 
@@ -215,13 +215,9 @@ void peer_fail_queued(struct te_peer *peer, int status)
 
 void peer_down(struct te_peer *peer)
 {
-	peer->lied = true;
+	KV_ASSERT(peer->down);
 	peer_fail_queued(peer, -KV_EPEERDOWN);
 	local_leave(peer);
-	if (rail_log_due(++peer->te->stats.local_lies))
-		kv_warn(peer->te->log,
-			"a peer on this host wrote nonsense to its channel in shared memory: it is down (%llu so far)",
-			(unsigned long long)peer->te->stats.local_lies);
 }
 
 void te_peer_close(struct te_peer **peer_ref)
@@ -242,7 +238,7 @@ int te_peer_local(struct te_peer *peer, struct local_channel *channel)
 {
 	if (peer->channel || !peer->te->handlers.local)
 		return -KV_EINVAL;
-	if (peer->closed || peer->is_void || peer->lied)
+	if (peer->closed || peer->is_void || peer->down)
 		return -KV_EPEERDOWN;
 	return local_enter(peer, channel);
 }

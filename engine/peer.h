@@ -10,8 +10,8 @@
 void peer_void(struct te_peer *peer);
 void peer_fail_queued(struct te_peer *peer, int status);
 
-/* peer_down -- it scribbled on its channel: nothing more is exchanged with it until te_peer_readdress. It is not void,
- * because posted operations may still touch memory: te_peer_fence works as for any peer. */
+/* peer_down -- its channel failed (local_failed): nothing more is exchanged with it until te_peer_readdress. It is not
+ * void, because posted operations may still touch memory: te_peer_fence works as for any peer. */
 void peer_down(struct te_peer *peer);
 
 /* peers_well -- whether any peer has working connections. */

@@ -144,13 +144,9 @@ static void pump_stalled(struct backlog *b)
 
 static void pump_local(struct te_peer *peer)
 {
-	struct backlog *b = &peer->te->backlog;
 	enum post p = POST_DONE;
-	while (!kv_list_empty(&peer->local_msgs) && p == POST_DONE) {
+	while (!kv_list_empty(&peer->local_msgs) && p == POST_DONE)
 		p = msg_post_local(peer);
-		if (p == POST_DONE)
-			b->full_since = te_now(peer->te);
-	}
 	if (p == POST_FAILED)
 		peer_down(peer);
 }

@@ -88,7 +88,7 @@ static bool local_ok(const struct te_xfer *x, uint64_t total)
 static int check(const struct te *te, const struct te_xfer *x)
 {
 	uint64_t total;
-	if (x->peer->closed || x->peer->is_void || x->peer->lied || te->closing)
+	if (x->peer->closed || x->peer->is_void || x->peer->down || te->closing)
 		return -KV_EPEERDOWN;
 	if (x->link != TE_LINK_ANY && x->link >= x->peer->nlinks)
 		return -KV_EINVAL;

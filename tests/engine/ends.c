@@ -26,6 +26,7 @@ void ends_open(struct ends *e)
 	}
 	if (local_channel_open(&s, &e->client, &err))
 		fail_msg("local_channel_open: %s", err.text);
+	local_channel_passed(e->server);
 }
 
 void ends_close(struct ends *e)

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_attach.c -- engines on a loop: pollers with and without wait fds. */
+/* test_attach.c -- engines on a loop: pollers with and without wait fds, and bells of peers on this host. */
 #include "tests/engine/node.h"
 
+#include <pthread.h>
+
 #include "loop/loop.h"
+#include "tests/engine/ends.h"
 
 static struct loop *loop;
 static struct node a, b;
@@ -146,11 +149,176 @@ static void an_idle_engine_lets_the_loop_sleep(void **state)
 	loop_close();
 }
 
+/* ---- local peers ---- */
+
+static struct ends ends;
+
+static void both_local(void)
+{
+	ends_open(&ends);
+	assert_int_equal(te_peer_local(ab, ends.client), 0);
+	assert_int_equal(te_peer_local(ba, ends.server), 0);
+}
+
+static void send_large(void *arg)
+{
+	(void)arg;
+	for (unsigned i = 0; i < 300; i++) {
+		struct te_msg *m = msg_wait();
+		memset(m->data, (int)i, KV_MSG_MAX);
+		m->len = KV_MSG_MAX;
+		m->sent = NULL;
+		te_msg_send(a.te, ab, i % te_peer_links(ab), m, KV_NEVER);
+	}
+	while (te_busy(a.te) || b.locals < 300)
+		co_sleep_await(in_ms(1));
+	finished = true;
+}
+
+static void a_full_ring_is_emptied_on_a_loop(void **state)
+{
+	loop_open(*state, NULL);
+	both_local();
+	run(send_large);
+	assert_int_equal(b.locals, 300);
+	assert_int_equal(b.messages, 0);
+	loop_close();
+	ends_close(&ends);
+}
+
+/* Another peer comes and goes, whose bell is still open at its side, while messages flow. */
+static void come_and_go(void *arg)
+{
+	struct ends other;
+	(void)arg;
+	for (unsigned i = 0; i < 20; i++) {
+		uint64_t before = b.locals;
+		struct te_peer *p = node_peer(&a, &b);
+		ends_open(&other);
+		if (te_peer_local(p, other.server))
+			abort();
+		struct te_msg *m = msg_wait();
+		m->len = 8;
+		te_msg_send(a.te, ab, 0, m, KV_NEVER);
+		while (b.locals == before)
+			co_sleep_await(in_ms(1));
+		if (i % 2)
+			te_peer_local_end(p);
+		else
+			te_peer_close(&p);
+		local_channel_close(&other.server);
+		if (local_send(other.client, "frame", 5))
+			abort();
+		co_sleep_await(in_ms(1));
+		ends_close(&other);
+		te_peer_close(&p);
+	}
+	finished = true;
+}
+
+static void local_peers_come_and_go(void **state)
+{
+	loop_open(*state, NULL);
+	both_local();
+	run(come_and_go);
+	assert_int_equal(b.locals, 20);
+	loop_close();
+	ends_close(&ends);
+}
+
+/* Two threads with a loop each, which sleep in between. */
+enum { ROUNDS = 200 };
+
+static struct {
+	struct loop *loop;
+	struct co *asker;
+	uint64_t shortest_ns;
+} echo;
+
+static void answer(struct node *node, struct te_peer *p, const uint8_t *data, size_t len)
+{
+	struct te_msg *m = te_msg_acquire(node->te);
+	if (!m || data[0] == 0) {
+		loop_stop(echo.loop);
+		return;
+	}
+	memcpy(m->data, data, len);
+	m->len = (uint32_t)len;
+	te_msg_send(node->te, p, 0, m, KV_NEVER);
+}
+
+static void answered(struct node *node, struct te_peer *p, const uint8_t *data, size_t len)
+{
+	(void)node;
+	(void)p;
+	(void)data;
+	(void)len;
+	co_wake(echo.asker);
+}
+
+static void ask(uint8_t what)
+{
+	struct te_msg *m = msg_wait();
+	m->data[0] = what;
+	m->len = 1;
+	te_msg_send(a.te, ab, 0, m, KV_NEVER);
+}
+
+static void ask_many(void *arg)
+{
+	(void)arg;
+	echo.asker = co_self();
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		uint64_t before = a.locals, since = loop_now(loop);
+		ask(1);
+		while (a.locals == before)
+			(void)co_park_await(KV_NEVER);
+		echo.shortest_ns = KV_MIN(echo.shortest_ns, loop_now(loop) - since);
+	}
+	ask(0);
+	finished = true;
+}
+
+static void *echo_main(void *arg)
+{
+	(void)arg;
+	(void)loop_run(echo.loop);
+	return NULL;
+}
+
+/* Without bells both loops look every 10 ms only: no question would be answered in less. */
+static void a_local_message_wakes_a_sleeping_loop(void **state)
+{
+	struct loop_options lo = {.name = "echo"};
+	struct te_info info;
+	pthread_t thread;
+	loop_open(*state, NULL);
+	both_local();
+	te_detach(b.te);
+	assert_int_equal(loop_create(&lo, &echo.loop, NULL), 0);
+	assert_int_equal(te_attach(b.te, echo.loop), 0);
+	echo.shortest_ns = UINT64_MAX;
+	a.on_local = answered;
+	b.on_local = answer;
+	assert_int_equal(pthread_create(&thread, NULL, echo_main, NULL), 0);
+	run(ask_many);
+	pthread_join(thread, NULL);
+	te_info(a.te, &info);
+	if (info.wait_fd)
+		assert_in_range(echo.shortest_ns, 0, 5000000);
+	loop_close();
+	loop_destroy(&echo.loop);
+	ends_close(&ends);
+}
+
 static const struct node_case cases[] = {
 	{"messages flow through few buffers", messages_flow_through_few_buffers, NULL},
 	{"several rails share one fd", several_rails_share_one_fd, NULL},
 	{"a rebuilt endpoint is waited for", a_rebuilt_endpoint_is_waited_for, NULL},
 	{"an idle engine lets the loop sleep", an_idle_engine_lets_the_loop_sleep, NULL},
+	{"a full ring is emptied on a loop", a_full_ring_is_emptied_on_a_loop, NULL},
+	{"local peers come and go", local_peers_come_and_go, NULL},
+	{"a local message wakes a sleeping loop", a_local_message_wakes_a_sleeping_loop, NULL},
 };
 
 int main(void)

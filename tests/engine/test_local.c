@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_local.c -- peers on this host: messages through a channel in shared memory, its full ring, its end in every state,
- * and peers that scribble. The fabric does what the test says (fake/fake.h); the channel is real. */
+/* test_local.c -- peers on this host: messages through a channel in shared memory, its full ring, its end in every
+ * state, and peers that scribble. The fabric does what the test says (fake/fake.h); the channel is real. */
 #include "tests/engine/ends.h"
 #include "tests/engine/fake/rig.h"
+
+#include <errno.h>
 
 enum { PEERS = 40, FRAME = 64 };
 
@@ -417,8 +419,10 @@ static void the_engine_closes_with_local_peers(void **state)
 		assert_int_equal(r[i].done, 1);
 	assert_int_equal(r[sent].status, 0);
 	assert_int_equal(r[sent - 1].status, -KV_ECLOSED);
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i < 3; i++) {
+		peers[i] = NULL; /* the engine freed it */
 		ends_close(&ends[i]);
+	}
 }
 
 /* ---- refusals, and peers that lie ---- */
@@ -465,7 +469,8 @@ static void refusals(void **state)
 	end(1);
 }
 
-/* The peer of a full ring fills its pages with rubbish: one more message ends as the others, and the fence still works. */
+/* The peer of a full ring fills its pages with rubbish: one more message ends as the others, and the fence still works.
+ */
 static void a_peer_that_scribbles_is_down(void **state)
 {
 	static struct result r[256];
@@ -520,6 +525,34 @@ static void a_lie_found_while_sending_ends_the_channel(void **state)
 	end(1);
 }
 
+/* Its frames come first. No lie is counted. */
+static void a_peer_that_closed_its_end_is_down(void **state)
+{
+	struct te_stats s;
+	struct result r;
+	(void)state;
+	begin(2);
+	far_send(0, 1);
+	far_send(0, 2);
+	local_channel_close(&ends[0].client);
+	assert_int_equal(local_sleep(ends[0].server), -EAGAIN);
+	for (unsigned i = 0; i < 40; i++) { /* a loop that sleeps and wakes */
+		(void)local_sleep(ends[0].server);
+		local_wake(ends[0].server);
+	}
+	turn();
+	assert_int_equal(n.locals, 2);
+	turn();
+	assert_false(te_peer_is_local(peers[0]));
+	assert_true(te_peer_is_local(peers[1]));
+	put(0, 1, FRAME, &r, KV_NEVER);
+	turn();
+	assert_int_equal(r.status, -KV_EPEERDOWN);
+	te_stats(n.te, &s);
+	assert_int_equal(s.local_lies, 0);
+	end(2);
+}
+
 /* ---- at random, against a model ---- */
 
 enum { SOME = 6, RESULTS = 4096 };
@@ -568,8 +601,8 @@ static void random_step(struct kv_prng *prng)
 		for (uint64_t i = kv_prng_below(prng, 20); peers[at] && i > 0 && used < RESULTS; i--) {
 			uint8_t frame[KV_MSG_MAX] = {0};
 			kv_put32(frame, ids[at]);
-			struct te_msg *m = msg_for(&n, &all[used], frame,
-						   4 + (uint32_t)kv_prng_below(prng, KV_MSG_MAX - 3));
+			struct te_msg *m =
+				msg_for(&n, &all[used], frame, 4 + (uint32_t)kv_prng_below(prng, KV_MSG_MAX - 3));
 			if (!m)
 				break;
 			used++;
@@ -640,6 +673,7 @@ int main(void)
 		NODE_CASE(refusals),
 		NODE_CASE(a_peer_that_scribbles_is_down),
 		NODE_CASE(a_lie_found_while_sending_ends_the_channel),
+		NODE_CASE(a_peer_that_closed_its_end_is_down),
 		NODE_CASE(random_use_loses_nothing_and_ends_all_once),
 	};
 	test_env();
