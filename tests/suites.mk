@@ -57,6 +57,9 @@ $(B)/tests/sim/seeds: $(call objs,$(filter-out tests/sim/test_%,$(wildcard tests
 # valgrind/flat.py finds its functions by their files.
 $(B)/tests/sim/test_sim_many: LINK_release :=
 
+# Unix sockets of the simulated world are closed, too.
+$(tests_sim) $(B)/tests/sim/seeds: LDFLAGS += -Wl,--wrap=close
+
 # It has an address used again.
 $(B)/tests/sim/test_sim_plans: LDFLAGS += -Wl,--wrap=calloc -Wl,--wrap=free
 

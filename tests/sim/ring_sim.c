@@ -3,8 +3,8 @@
  *
  * Deliberately stupid: a request that cannot finish stays in its ring's list, and each ring_reap tries every one of
  * them again. So there are no wake-ups to lose; events only change sockets. A loop that would sleep writes down until
- * when, and sim_world_step goes to the earliest of these and of the events. Descriptors start at FD_FIRST and are never
- * reused, so a real one is noticed.
+ * when, and sim_world_step goes to the earliest of these and of the events. Descriptors start at FD_FIRST, beyond those
+ * of the kernel, and are never reused, so a real one is noticed.
  *
  * A connection is two sockets that name each other by number. What one writes becomes segments in the other's `coming`,
  * each with its time of arrival (never before the one in front); data, FIN and RST all travel so, and a cut simply
@@ -21,7 +21,14 @@
 #include "loop/ring.h"
 #include "loop/timer.h"
 
-enum { FD_FIRST = 1000, SOCKS_MAX = 1 << 16, PORT_FIRST = 40000, BACKLOG_MAX = 128, SETTLE_ROUNDS_MAX = 1 << 20 };
+enum {
+	FD_FIRST = 1 << 24,
+	SOCKS_MAX = 1 << 16,
+	LOCAL_PORT_FIRST = 1000,
+	PORT_FIRST = 40000,
+	BACKLOG_MAX = 128,
+	SETTLE_ROUNDS_MAX = 1 << 20
+};
 
 #define SPIN_NS 1000ull /* what one empty turn of a spinning loop takes */
 
@@ -83,7 +90,7 @@ struct sim_world {
 	struct kv_list rings;
 	struct sock *socks[SOCKS_MAX];
 	unsigned sock_count;
-	uint16_t next_port;
+	uint16_t next_port, next_local;
 	struct cut_port cut_ports[64];
 	unsigned cut_port_count;
 };
@@ -123,6 +130,7 @@ struct sim_world *sim_world_create(uint64_t seed)
 	world->net = (struct sim_net){
 		.delay_min_ns = 20000, .delay_max_ns = 200000, .window_bytes = 64 << 10, .split = true};
 	world->next_port = PORT_FIRST;
+	world->next_local = LOCAL_PORT_FIRST;
 	kv_list_init(&world->rings);
 	here = world;
 	return world;
@@ -665,11 +673,14 @@ static int64_t try_poll(struct sim_world *world, struct sock *s, struct ring_op 
 	return ready ? ready : -EAGAIN;
 }
 
-static int64_t try_op(struct sim_world *world, struct ring_op *op)
+static int64_t try_op(struct ring *ring, struct ring_op *op)
 {
+	struct sim_world *world = ring->world;
 	struct sock *s = sock_open(world, op->fd);
 	if (!s)
 		return -EBADF;
+	if (s->kind == SOCK_LISTEN && !s->owner)
+		s->owner = ring; /* of sim_local_listen */
 	switch (op->kind) {
 	case RING_READ:
 		return try_read(world, s, op);
@@ -787,7 +798,7 @@ int ring_reap(struct ring *ring)
 	kv_list_splice_tail(&batch, &ring->ops);
 	while ((node = kv_list_pop(&batch))) {
 		struct ring_op *op = KV_LIST_ENTRY(node, struct ring_op, node);
-		int64_t result = op->state == OP_CANCELLED ? -ECANCELED : try_op(ring->world, op);
+		int64_t result = op->state == OP_CANCELLED ? -ECANCELED : try_op(ring, op);
 		if (result == -EAGAIN) {
 			kv_list_add_tail(&waiting, node);
 			continue;
@@ -833,6 +844,17 @@ int ring_listen(struct ring *ring, struct sockaddr_storage *addr, socklen_t len,
 	return 0;
 }
 
+int sim_local_listen(struct sim_world *world, int *out_fd, uint16_t *out_port)
+{
+	struct sock *s = sock_new(world, SOCK_LISTEN);
+	if (!s)
+		return -EMFILE;
+	s->port = world->next_local++;
+	*out_fd = s->fd;
+	*out_port = s->port;
+	return 0;
+}
+
 int ring_nodelay(struct ring *ring, int fd)
 {
 	(void)ring;
@@ -858,10 +880,18 @@ void ring_shutdown(struct ring *ring, int fd)
 	send_end(ring->world, s, SEG_FIN);
 }
 
+/* As TCP does: an unread rest makes the end a reset. */
+static void sock_close(struct sim_world *world, struct sock *s)
+{
+	send_end(world, s, kv_list_empty(&s->arrived) ? SEG_FIN : SEG_RST);
+	s->closed = true;
+	while (s->kind == SOCK_LISTEN && s->backlog_len > 0)
+		sim_sock_kill(world, s->backlog[--s->backlog_len]);
+}
+
 void ring_close(struct ring *ring, int fd)
 {
-	struct sim_world *world = ring->world;
-	struct sock *s = sock_open(world, fd);
+	struct sock *s = sock_open(ring->world, fd);
 	if (!s)
 		return;
 	KV_LIST_EACH (n, &ring->ops) {
@@ -871,9 +901,18 @@ void ring_close(struct ring *ring, int fd)
 		op->closed = true;
 		op->state = OP_CANCELLED;
 	}
-	/* As TCP does: an unread rest makes it a reset. */
-	send_end(world, s, kv_list_empty(&s->arrived) ? SEG_FIN : SEG_RST);
-	s->closed = true;
-	while (s->kind == SOCK_LISTEN && s->backlog_len > 0)
-		sim_sock_kill(world, s->backlog[--s->backlog_len]);
+	sock_close(ring->world, s);
+}
+
+/* The linker sends calls of close here (tests/suites.mk): Unix sockets are closed by threads without a loop. */
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_close(int fd)
+{
+	struct sock *s = here && fd >= FD_FIRST ? sock_open(here, fd) : NULL;
+	if (fd < FD_FIRST)
+		return __real_close(fd);
+	if (s)
+		sock_close(here, s);
+	return 0;
 }
