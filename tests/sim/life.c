@@ -33,11 +33,23 @@ static void choose_fabric(struct choice *ch, struct kv_prng *p)
 	f->delay_max_ns = delay[kv_prng_below(p, ch->kind == LIFE_TROUBLED ? KV_COUNT(delay) : 2)];
 }
 
+/* Not drawn either: half of the worlds have clients on the servers' hosts. */
+static void choose_local(struct world_options *wo)
+{
+	static const enum world_local local[] = {WORLD_REMOTE, WORLD_MIXED, WORLD_REMOTE,
+						 WORLD_LOCAL,  WORLD_MIXED, WORLD_REMOTE};
+	wo->local = local[wo->seed / 7 % KV_COUNT(local)];
+	wo->pass = (struct sim_pass_options){.slow_percent = wo->seed / 11 % 3 * 5,
+					     .refuse_percent = wo->seed / 13 % 4 * 10,
+					     .break_percent = wo->seed / 17 % 3 * 5};
+}
+
 static void choose_world(struct choice *ch, struct kv_prng *p)
 {
 	static const uint32_t chunk[] = {0, 0, 65536, 4096 * 5, 1 << 18};
 	struct world_options *wo = &ch->wo;
 	choose_fabric(ch, p);
+	choose_local(wo);
 	wo->pools = 1 + (unsigned)kv_prng_below(p, 2);
 	wo->clients = 1 + (unsigned)kv_prng_below(p, 3);
 	wo->servers = 1 + (unsigned)kv_prng_below(p, 3);
@@ -113,6 +125,17 @@ static void troubled(struct world *w, struct gremlin *g, struct model *m)
 
 /* ---- the report ---- */
 
+static void report_local(struct world *w, struct life_report *r)
+{
+	struct sim_pass_stats p;
+	if (w->options.local == WORLD_REMOTE)
+		return;
+	sim_pass_stats(&p);
+	r->local_connects += p.connects;
+	r->local_refused += p.refused;
+	r->local_broken += p.broken;
+}
+
 static void report_clients(struct world *w, struct life_report *r)
 {
 	for (unsigned i = 0; i < w->options.pools; i++) {
@@ -126,7 +149,11 @@ static void report_clients(struct world *w, struct life_report *r)
 		r->reconnects += k.reconnects;
 		r->reattaches += k.reattaches;
 		r->stale_immediates += k.stale_immediates;
+		r->local_gets += k.local_gets;
+		r->local_puts += k.local_puts;
+		r->local_refusals += k.local_refusals;
 	}
+	report_local(w, r);
 	r->landings += w->landings;
 	r->late_landings += w->late_landings;
 }

@@ -19,6 +19,7 @@ struct life_report {
 	uint64_t virtual_ns;
 	uint64_t calls, bytes, misses, failed, timeouts, downs, closed, sessions_opened, sessions_refused;
 	uint64_t retries, cancels, fences, reconnects, reattaches, stale_immediates;
+	uint64_t local_gets, local_puts, local_refusals, local_connects, local_refused, local_broken;
 	uint64_t messages, writes, reads, landings, late_landings, late_pieces;
 	uint64_t eagain, failures, dropped, rebuilds, slow_closes, mr_failures, duplicates, duplicate_requests,
 		replayed_frames;

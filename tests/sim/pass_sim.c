@@ -89,6 +89,7 @@ void sim_pass_crash(const struct loop *loop)
 {
 	if (!pass.world)
 		return;
+	sim_local_kill(pass.world, loop);
 	KV_LIST_EACH_SAFE (n, &pass.parcels) {
 		struct parcel *p = KV_LIST_ENTRY(n, struct parcel, node);
 		if (p->from != loop && p->to != loop)

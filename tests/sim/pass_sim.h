@@ -30,8 +30,8 @@ void sim_pass_fini(void);
 /* sim_pass_options -- a test may change them at any time. */
 struct sim_pass_options *sim_pass_options(void);
 
-/* sim_pass_crash -- after sim_loop_crash: the kernel closes what was passed to or from this loop, as far as the other
- * side can see. */
+/* sim_pass_crash -- the process of this loop is killed: its Unix sockets break, and the kernel closes what was passed
+ * to or from it, as far as the other side can see. */
 void sim_pass_crash(const struct loop *loop);
 
 struct sim_pass_stats {

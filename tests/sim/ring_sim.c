@@ -455,12 +455,11 @@ unsigned sim_port_kill(struct sim_world *world, uint16_t port)
 	return killed;
 }
 
-void sim_loop_crash(struct sim_world *world, struct loop *loop)
+static void socks_kill(struct sim_world *world, const struct loop *loop, uint16_t below)
 {
-	sim_loop_freeze(loop, true);
 	for (unsigned i = 0; i < world->sock_count; i++) {
 		struct sock *s = world->socks[i];
-		if (!s || s->owner != loop->ring || s->closed)
+		if (!s || s->owner != loop->ring || s->closed || s->port >= below)
 			continue;
 		if (s->kind == SOCK_OPEN)
 			sim_sock_kill(world, s->fd);
@@ -468,6 +467,17 @@ void sim_loop_crash(struct sim_world *world, struct loop *loop)
 		while (s->backlog_len > 0)
 			sim_sock_kill(world, s->backlog[--s->backlog_len]);
 	}
+}
+
+void sim_loop_crash(struct sim_world *world, struct loop *loop)
+{
+	sim_loop_freeze(loop, true);
+	socks_kill(world, loop, UINT16_MAX);
+}
+
+void sim_local_kill(struct sim_world *world, const struct loop *loop)
+{
+	socks_kill(world, loop, PORT_FIRST);
 }
 
 static bool port_is_cut(const struct sim_world *world, uint16_t port)

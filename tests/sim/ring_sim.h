@@ -62,6 +62,8 @@ void sim_loop_crash(struct sim_world *world, struct loop *loop);
 /* sim_local_listen -- a socket for processes of this host, at a port that no other trouble names: it is the process's
  * whose loop accepts there. close() closes a descriptor of the world from any thread. */
 int sim_local_listen(struct sim_world *world, int *out_fd, uint16_t *out_port);
+/* sim_local_kill -- sim_loop_crash, of such sockets alone. */
+void sim_local_kill(struct sim_world *world, const struct loop *loop);
 
 /* sim_sock_kill -- the connection breaks: this end gets ECONNRESET now, the other when the news arrives (never while it
  * is cut). */

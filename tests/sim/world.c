@@ -52,6 +52,7 @@
 #include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
 #include "kvclient/request/private.h"
+#include "kvserver/ops/work.h"
 #include "kvserver/server/server.h"
 #include "kvserver/shard/shard.h"
 #include "kvserver/shard/stat.h"
@@ -312,6 +313,24 @@ static bool server_decided(void *arg)
 	return state == KVS_RUNNING || state == KVS_STOPPED;
 }
 
+/* In a mixed world one server in four offers its memory to nobody. */
+static bool server_offers(const struct world *w, unsigned as)
+{
+	return w->options.local == WORLD_LOCAL ||
+	       (w->options.local == WORLD_MIXED && (w->options.seed / 8 + as) % 4 != 3);
+}
+
+/* In a mixed world one client in three is elsewhere. */
+static bool client_remote(void *arg, const struct loop *loop)
+{
+	const struct world *w = arg;
+	for (unsigned i = 0; w->options.local == WORLD_MIXED && i < w->options.pools; i++)
+		for (unsigned j = 0; j < w->options.clients; j++)
+			if (w->pool[i].loop[j] == loop)
+				return (w->options.seed / 32 + i + j) % 3 == 2;
+	return false;
+}
+
 /* as: the place of it among the options' servers, by which keys are placed, too. */
 static unsigned server_open(struct world *w, uint16_t port, unsigned as)
 {
@@ -331,6 +350,8 @@ static unsigned server_open(struct world *w, uint16_t port, unsigned as)
 				.credits = wo->credits,
 				.insecure = true,
 				.allow_pull = wo->pull_pools > 0,
+				.arena_private = wo->local == WORLD_REMOTE,
+				.local_off = !server_offers(w, as),
 				.lease_ns = wo->lease_ns,
 				.on_drain = wo->on_drain,
 				.recall = wo->recall ? recall_ask : NULL,
@@ -440,6 +461,10 @@ void world_open(struct world *w, const struct world_options *options)
 				       (options->fence == WORLD_FENCE_BY_SEED && (options->seed >> 2 & 1));
 	sim_fabric_init(w->sim, &w->options.fabric);
 	sim_fabric_watch(&(struct sim_fabric_watch){fabric_wrong, world_landing, world_mark, w});
+	w->options.pass.remote = client_remote;
+	w->options.pass.arg = w;
+	if (options->local != WORLD_REMOTE)
+		sim_pass_init(w->sim, &w->options.pass);
 	for (unsigned i = 0; i < w->options.servers; i++) {
 		if (options->late)
 			w->server[i] = (struct world_server){.port = (uint16_t)(LATE_PORT + i), .as = i};
@@ -517,6 +542,7 @@ uint64_t world_close(struct world *w)
 	if (sim_fabric_fini() != 0)
 		world_fail(w, "endpoints or regions were left open");
 	trace ^= sim_world_trace(w->sim);
+	sim_pass_fini();
 	sim_world_destroy(&w->sim);
 	sim_names_forget();
 	said.world = turned = NULL;
@@ -524,6 +550,15 @@ uint64_t world_close(struct world *w)
 }
 
 /* ---- at rest ---- */
+
+unsigned world_leases(const struct world *w)
+{
+	unsigned sum = 0;
+	for (unsigned i = 0; i < w->num_servers; i++)
+		for (unsigned j = 0; w->server[i].server && !w->server[i].crashed && j < WORLD_SHARDS; j++)
+			sum += w->server[i].server->shard[j] ? w->server[i].server->shard[j]->work->leases.locals : 0;
+	return sum;
+}
 
 static void rest_check(struct world *w, const struct kvc_client *c)
 {
@@ -570,6 +605,8 @@ void world_rest_check(struct world *w)
 	for (unsigned i = 0; i < w->options.pools; i++)
 		for (unsigned j = 0; world_pool_usable(w, i) && j < w->options.clients; j++)
 			rest_check(w, w->pool[i].pool->client[j]);
+	if (world_leases(w))
+		world_wrong(w, "servers at rest have %u leases of local clients", world_leases(w));
 	if (w->wrong[0])
 		world_fail(w, w->wrong);
 }
@@ -651,15 +688,20 @@ void world_server_crash(struct world *w, unsigned server, bool power_loss)
 		sim_fabric_crash(id);
 	if (power_loss)
 		sim_port_cut(w->sim, s->port, true);
-	for (unsigned i = 0; i < KV_COUNT(s->loop) && !power_loss; i++)
-		sim_loop_crash(w->sim, s->loop[i]);
+	for (unsigned i = 0; i < KV_COUNT(s->loop); i++) {
+		if (!power_loss)
+			sim_loop_crash(w->sim, s->loop[i]);
+		sim_pass_crash(s->loop[i]); /* who is on the host would die as well: to them it is a kill */
+	}
 }
 
 unsigned world_server_again(struct world *w, unsigned server)
 {
 	struct world_server *s = &w->server[server];
-	for (unsigned i = 0; i < KV_COUNT(s->loop); i++)
+	for (unsigned i = 0; i < KV_COUNT(s->loop); i++) {
 		sim_loop_crash(w->sim, s->loop[i]);
+		sim_pass_crash(s->loop[i]);
+	}
 	sim_port_cut(w->sim, s->port, false);
 	return server_open(w, s->port, s->as);
 }
@@ -674,8 +716,10 @@ void world_pool_crash(struct world *w, unsigned pool)
 	struct world_pool *p = &w->pool[pool];
 	p->crashed = true;
 	w->workers -= p->workers;
-	for (unsigned i = 0; i < w->options.clients; i++)
+	for (unsigned i = 0; i < w->options.clients; i++) {
 		sim_loop_crash(w->sim, p->loop[i]);
+		sim_pass_crash(p->loop[i]);
+	}
 	for (uint64_t id = p->fab_first; id < p->fab_end; id++)
 		sim_fabric_crash(id);
 }

@@ -15,6 +15,7 @@
 #include "kvserver/kvserver.h"
 #include "tests/short.h"
 #include "tests/sim/fabric_sim.h"
+#include "tests/sim/pass_sim.h"
 #include "tests/sim/ring_sim.h"
 #include "wire/wire.h"
 
@@ -29,10 +30,15 @@ enum { WORLD_SHARDS = 2, WORLD_SERVERS = 1024, WORLD_POOLS = 2, WORLD_CLIENTS = 
 /* Whether the fabric can fence one peer alone, as tcp behind a doorkeeper. */
 enum world_fence { WORLD_FENCE_BY_SEED, WORLD_FENCE_ONE, WORLD_FENCE_ALL };
 
+/* Which clients are on the servers' host: none; some, with servers that do not offer it; all. */
+enum world_local { WORLD_REMOTE, WORLD_MIXED, WORLD_LOCAL };
+
 struct world_options {
 	uint64_t seed;
 	enum world_fence fence;
 	struct sim_fabric_options fabric;
+	enum world_local local;
+	struct sim_pass_options pass;  /* if any is */
 	uint64_t memory_bytes;         /* of a server; 0: 128 MiB */
 	uint64_t landing_bytes;        /* of a server; 0: its default */
 	uint64_t value_max;            /* 0: the server's default */
@@ -136,6 +142,9 @@ void world_do(struct world *w, unsigned pool, void (*fn)(struct kvc_client *clie
 /* Between runs the library's blocking calls may be used, too (kvc_register, kvc_get, kvc_run ...): the world is turned
  * while they wait. world_register -- kvc_register, which says in the log why it failed. */
 int world_register(struct world *w, unsigned pool, void *base, uint64_t len, struct kvc_mem **out);
+
+/* world_leases -- those that local clients hold, at all servers that were not killed. */
+unsigned world_leases(const struct world *w);
 
 /* world_rest_check -- no call is in progress: the clients of all pools hold no request, immediate or piece of their
  * buffers. */
