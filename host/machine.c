@@ -348,26 +348,48 @@ const char *kv_cpu_name(const char *root, char *buf, size_t cap)
 	return buf;
 }
 
-void kv_host_id(uint8_t out[16])
+struct host_text {
+	char boot[WORD_CAP];
+	uint64_t dev, ino;
+};
+
+static bool boot_read(struct host_text *id)
 {
-	struct {
-		char boot[WORD_CAP];
-		uint64_t dev, ino;
-	} id = {{0}, 0, 0};
-	struct stat ns;
-	if (kv_file_line(id.boot, sizeof(id.boot), "/proc/sys/kernel/random/boot_id") &&
-	    stat("/proc/self/ns/net", &ns) == 0) {
-		/* fgets leaves old bytes behind the text, which must not enter the hash. */
-		memset(id.boot + strlen(id.boot), 0, sizeof(id.boot) - strlen(id.boot));
-		id.dev = (uint64_t)ns.st_dev;
-		id.ino = (uint64_t)ns.st_ino;
-		XXH128_canonicalFromHash((XXH128_canonical_t *)(void *)out, XXH3_128bits(&id, sizeof(id)));
+	if (!kv_file_line(id->boot, sizeof(id->boot), "/proc/sys/kernel/random/boot_id"))
+		return false;
+	/* fgets leaves old bytes behind the text, which must not enter the hash. */
+	memset(id->boot + strlen(id->boot), 0, sizeof(id->boot) - strlen(id->boot));
+	return true;
+}
+
+/* known false: an unknown host counts as a different one, the smaller mistake. */
+static void id_make(const struct host_text *id, bool known, uint8_t out[16])
+{
+	struct kv_prng prng;
+	if (known) {
+		XXH128_canonicalFromHash((XXH128_canonical_t *)(void *)out, XXH3_128bits(id, sizeof(*id)));
 		return;
 	}
-	/* An unknown host counts as a different one, the smaller mistake. */
-	if (kv_entropy_fill(&kv_entropy_kernel, out, 16) != 0) {
-		struct kv_prng prng;
-		kv_prng_seed(&prng, kv_seed_from_env("") ^ (uint64_t)(uintptr_t)out);
-		kv_prng_fill(&prng, out, 16);
+	if (kv_entropy_fill(&kv_entropy_kernel, out, 16) == 0)
+		return;
+	kv_prng_seed(&prng, kv_seed_from_env("") ^ (uint64_t)(uintptr_t)out);
+	kv_prng_fill(&prng, out, 16);
+}
+
+void kv_host_id(uint8_t out[16])
+{
+	struct host_text id = {.dev = 0};
+	struct stat ns;
+	bool known = boot_read(&id) && stat("/proc/self/ns/net", &ns) == 0;
+	if (known) {
+		id.dev = (uint64_t)ns.st_dev;
+		id.ino = (uint64_t)ns.st_ino;
 	}
+	id_make(&id, known, out);
+}
+
+void kv_boot_id(uint8_t out[16])
+{
+	struct host_text id = {.dev = 0};
+	id_make(&id, boot_read(&id), out);
 }

@@ -82,7 +82,9 @@ unsigned kv_cpus_available(void);  /* CPUs of this process (affinity, cgroup quo
  * buf; "": unknown. */
 const char *kv_cpu_name(const char *root, char *buf, size_t cap);
 
-/* kv_host_id -- 16 bytes, equal for processes of one running kernel and network namespace (boot id, netns inode). */
+/* kv_host_id -- 16 bytes, equal for processes of one running kernel and network namespace (boot id, netns inode).
+ * kv_boot_id -- equal for processes of one running kernel: containers share it. Neither is a secret. */
 void kv_host_id(uint8_t out[16]);
+void kv_boot_id(uint8_t out[16]);
 
 #endif

@@ -73,7 +73,8 @@ enum wire_flag {
 	WIRE_GET_YOUNG = 8,     /* a value put after its key was deleted elsewhere */
 	WIRE_GET_PACK = 16,     /* may be written together with its neighbours, then into the destinations before its
 				   own. Reply, with FOLLOWS and status OK only: it is */
-	WIRE_GET_PULL = 32,     /* the client prefers to read the bytes; see WIRE_WELCOME_PULL */
+	WIRE_GET_PULL = 32,     /* the client prefers to read the bytes; see WIRE_WELCOME_PULL. Without a dest, over a
+				   channel: it reads them in place (protocol.md 4.8) */
 	WIRE_GET_MORE = 64,     /* a further range or part of a value: not counted as a GET */
 	/* reply to GET */
 	WIRE_GET_FOLLOWS = 8, /* the bytes are in place, without immediates; where messages follow earlier writes */
@@ -148,7 +149,8 @@ struct wire_bytes {
 };
 
 /* Where bytes go or come from: `count` slices of a region, `stride` apart. Their sums do not overflow, and they cover
- * the length asked for. All zero: a GET of length 0 writes nothing; a PUT has its bytes inline, or none. */
+ * the length asked for. All zero: a GET of length 0 writes nothing, and with PULL a client on the same host asks for a
+ * lease; a PUT has its bytes inline, or none. */
 struct wire_dest {
 	uint32_t region, count; /* count 1: contiguous */
 	uint64_t offset, stride, slice;
@@ -173,7 +175,8 @@ struct wire_request {
 	union {
 		struct {
 			uint64_t offset;     /* at most KV_VALUE_MAX */
-			uint64_t length;     /* at most KV_RANGE_MAX; 0: to the end */
+			uint64_t length;     /* at most KV_RANGE_MAX, or KV_VALUE_MAX for a lease without a dest; 0: to
+						the end */
 			uint64_t generation; /* 0: any. YOUNG: one put less than this many nanoseconds ago */
 			uint32_t imm;        /* of the data writes: wire_imm */
 		} get;

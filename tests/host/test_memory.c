@@ -210,6 +210,18 @@ static void a_host_id_is_stable(void **state)
 	assert_memory_not_equal(a, zero, 16);
 }
 
+/* Processes of several network namespaces share it. */
+static void a_boot_id_is_stable(void **state)
+{
+	uint8_t a[16], b[16], host[16];
+	(void)state;
+	kv_boot_id(a);
+	kv_boot_id(b);
+	kv_host_id(host);
+	assert_memory_equal(a, b, 16);
+	assert_memory_not_equal(a, host, 16);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -224,6 +236,7 @@ int main(void)
 		cmocka_unit_test(machine_facts_are_plausible),
 		cmocka_unit_test(touched_memory_shows_in_rss),
 		cmocka_unit_test(a_host_id_is_stable),
+		cmocka_unit_test(a_boot_id_is_stable),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

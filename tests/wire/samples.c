@@ -115,7 +115,10 @@ void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *r
 		r->get.length = upto(p, KV_RANGE_MAX);
 		r->get.generation = upto(p, UINT64_MAX);
 		r->get.imm = (uint32_t)kv_prng_next(p);
-		r->dest = random_dest(p, r->get.length);
+		if (r->flags & WIRE_GET_PULL && kv_prng_below(p, 4) == 0)
+			r->get.length = upto(p, KV_VALUE_MAX);
+		else
+			r->dest = random_dest(p, r->get.length);
 		break;
 	case WIRE_PUT:
 		random_put(p, s, r);

@@ -268,6 +268,25 @@ static void get_of_length_0_needs_no_dest(void **state)
 	assert_int_equal(add_request(&r), 0);
 }
 
+/* A client on the same host asks for a lease of any part. */
+static void get_of_a_lease_needs_no_dest(void **state)
+{
+	struct wire_request r = get_request();
+	(void)state;
+	r.dest = (struct wire_dest){0};
+	r.get.length = 1;
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+	r.flags |= WIRE_GET_PULL;
+	assert_int_equal(add_request(&r), 0);
+	r.get.length = KV_VALUE_MAX;
+	assert_int_equal(add_request(&r), 0);
+	r.get.length++;
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+	r.get.length = 1;
+	r.dest.offset = 1;
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+}
+
 static void a_destination_covers_the_length_and_does_not_wrap(void **state)
 {
 	struct wire_request r = get_request();
@@ -649,6 +668,7 @@ int main(void)
 		cmocka_unit_test(a_key_has_a_length_within_bounds),
 		cmocka_unit_test(a_get_keeps_its_range),
 		cmocka_unit_test(get_of_length_0_needs_no_dest),
+		cmocka_unit_test(get_of_a_lease_needs_no_dest),
 		cmocka_unit_test(a_destination_covers_the_length_and_does_not_wrap),
 		cmocka_unit_test(a_put_stays_within_its_total),
 		cmocka_unit_test(a_first_put_has_no_stage),

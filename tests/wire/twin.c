@@ -27,9 +27,10 @@ void assert_request_limits(const struct wire_request *r, const uint8_t *data, si
 		assert_inside(r->key.data, r->key.len, data, len);
 	}
 	if (r->type == WIRE_GET) {
-		assert_true(r->get.length <= KV_RANGE_MAX);
+		bool leases = r->flags & WIRE_GET_PULL && r->dest.count == 0;
+		assert_true(r->get.length <= (leases ? KV_VALUE_MAX : KV_RANGE_MAX));
 		assert_true(r->get.offset <= KV_VALUE_MAX);
-		if (r->get.length || r->dest.count)
+		if (!leases && (r->get.length || r->dest.count))
 			assert_dest(&r->dest, r->get.length);
 	}
 	if (r->type == WIRE_PUT) {
