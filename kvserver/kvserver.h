@@ -96,6 +96,11 @@ struct kvs_options {
 	 * use. */
 	uint64_t landing_bytes;
 	bool landing_off;
+	/* Clients on this host map the memory for values, and read it in place. arena_private: no other process may map
+	 * it. local_off: no client is offered it. local_socket: the Unix socket over which they get it, a path or
+	 * "@NAME"; NULL: an abstract name, which reaches this network namespace. */
+	bool arena_private, local_off;
+	const char *local_socket;
 	int door; /* enum te_door of engine/engine.h; 0: a doorkeeper where possible */
 	/* Do not place threads and memory near the NICs. Otherwise done with several NUMA nodes; the caller's threads
 	 * are never bound. */
@@ -212,6 +217,8 @@ struct kvs_info {
 	uint64_t register_ns;             /* duration of registering it, all shards together */
 	char numa[280];                   /* the nodes of threads and memory, once it runs */
 	bool pull;
+	bool local;             /* clients on this host may map the memory for values */
+	bool shared;            /* it is in shared memory */
 	bool open_to_anyone;    /* other machines may connect without a key or a certificate */
 	const char *no_door;    /* why the fabric ports have no doorkeeper; "": there is one */
 	const char *congestion; /* congestion control of TCP connections accepted on loopback; "": the system's */

@@ -283,17 +283,20 @@ static void ready_print(const struct kvs_server *server, const struct http *http
 			    KV_NUMBER("rails", info.rails), KV_NUMBER("memory_bytes", info.memory_bytes),
 			    KV_FIELD("security", info.security)),
 		   "kv-server ready on %s (provider %s, fabric %s, device %s%s%s%s, "
-		   "%u thread%s x %u rail%s, %s, security %s, %s%s%s%s)",
+		   "%u thread%s x %u rail%s, %s, security %s, %s%s%s%s%s)",
 		   address, info.provider, info.fabric, info.device, info.device_why[0] ? " (" : "", info.device_why,
 		   info.device_why[0] ? ")" : "", info.shards, kv_plural(info.shards), info.rails,
 		   kv_plural(info.rails), kv_pages_format(&info.pages, pages, sizeof(pages)), info.security,
 		   info.no_door[0] ? "no doorkeeper" : "doorkeeper",
 		   info.congestion[0] ? ", congestion control on loopback " : "", info.congestion,
-		   info.pull ? ", clients may read all of its memory" : "");
+		   info.pull ? ", clients may read all of its memory" : "",
+		   info.local ? ", clients on this host read in place" : "");
 	start_line(style, "READY",
-		   KV_EVENT("memory", KV_NUMBER("bytes", info.memory_bytes), KV_NUMBER("parts", info.parts),
+		   KV_EVENT("memory", KV_NUMBER("bytes", info.memory_bytes),
+			    KV_FIELD("arena", info.shared ? "shared" : "private"), KV_NUMBER("parts", info.parts),
 			    KV_NUMBER("register_us", info.register_ns / 1000)),
-		   "memory for values: registered in %u part%s in %s by %u thread%s; NUMA: %s", info.parts,
+		   "memory for values: %s, registered in %u part%s in %s by %u thread%s; NUMA: %s",
+		   info.shared ? "shared" : "private", info.parts,
 		   kv_plural(info.parts), kv_duration_format(info.register_ns, took, sizeof(took)),
 		   info.register_threads, kv_plural(info.register_threads), info.numa);
 	if (http) {

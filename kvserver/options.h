@@ -19,6 +19,7 @@ struct flags {
 	const char *zone, *make_psk, *server_name, *log_level, *http_addr, *config;
 	bool http_insecure, allow_drain, die_with_parent;
 	int numa, log_format; /* log_format: enum kv_log_format */
+	int arena, local;     /* arena 1: private; local 1: off */
 };
 
 /* flags_parse -- 0, 1 (help or version was printed), or -KV_EINVAL with *err. Includes the file of --config, whose

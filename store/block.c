@@ -37,6 +37,8 @@ struct arena_block *block_free(struct store *s, struct block *b)
 {
 	struct arena_block *hole;
 	KV_ASSERT(b->state == BLOCK_GONE && b->refs == 0 && kv_list_empty(&b->pins)); /* rule 17 */
+	KV_ASSERT(b->mem->leases == 0);                                               /* rule 58 */
+	store_poison(s, b->mem);
 	s->gone_bytes -= b->mem->size;
 	hole = arena_free(&s->arena, b->mem);
 	slab_put(&s->blocks, b);

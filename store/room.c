@@ -282,7 +282,7 @@ static struct arena_block *move_away(struct store *s, struct room *r, struct are
 {
 	struct block *b = m->owner;
 	struct arena_block *mem = arena_alloc(&s->arena, m->size, b, ARENA_LOW), *hole;
-	KV_ASSERT(b->refs == 0); /* rule 43 */
+	KV_ASSERT(b->refs == 0 && m->leases == 0); /* rules 43 and 58 */
 	while (!mem && r->tries < ROOM_MOVE_TRIES) {
 		r->tries++;
 		hole = hole_for_move(s, m->size, budget);
@@ -298,6 +298,7 @@ static struct arena_block *move_away(struct store *s, struct room *r, struct are
 	mem->walked = m->walked;
 	b->mem = mem;
 	b->offset = mem->offset;
+	store_poison(s, m);
 	return arena_free(&s->arena, m);
 }
 

@@ -22,6 +22,8 @@ struct store_options {
 	uint64_t now_ns;
 	const struct evict_policy *policy;
 	uint64_t blocks_max; /* 0: by STORE_BYTES_PER_BLOCK */
+	/* Overwrite the bytes of dropped blocks, so that a use after a release is seen: where rules are checked. */
+	bool poison;
 };
 
 enum store_event { STORE_EVICTED, STORE_EXPIRED, STORE_EVENTS };
@@ -44,11 +46,13 @@ struct store {
 	uint64_t generation;
 	uint64_t staged_bytes, pinned_bytes, gone_bytes; /* in the arena, of blocks in those states */
 	uint64_t events[STORE_EVENTS];                   /* counters */
+	bool poison;                                     /* of store_options */
 };
 
 enum {
 	STORE_BYTES_PER_BLOCK = 1024, /* with blocks_max 0: one block for these bytes of the limit */
 	STORE_BLOCKS_MIN = 1024,
+	STORE_POISON = 0xDB,
 	STORE_BLOCKS_MAX = 1 << 29,
 	STORE_ROOMS_MAX = 4096,     /* that memory is cleared for */
 	STORE_BORN_SLACK_MS = 1000, /* store_copy_allowed */
@@ -83,6 +87,13 @@ void store_ahead_data(const struct store *s, const struct block *b);
 static inline uint8_t *store_data(const struct store *s, const struct block *b)
 {
 	return s->base + b->offset;
+}
+
+/* store_poison -- if the options say so: nothing refers to these bytes any more. */
+static inline void store_poison(const struct store *s, const struct arena_block *m)
+{
+	if (KV_UNLIKELY(s->poison))
+		memset(s->base + m->offset, STORE_POISON, m->size);
 }
 
 /* store_stage -- a private block of len bytes for key, at this end of a hole; evicts as needed. The caller has its only

@@ -173,6 +173,7 @@ static void attachment_free(struct attachment *a)
 	free(a->shard_addr);
 	explicit_bzero(a->token, sizeof(a->token));
 	explicit_bzero(a->frame_secret, sizeof(a->frame_secret));
+	explicit_bzero(&a->offer, sizeof(a->offer));
 	free(a);
 }
 
@@ -210,6 +211,7 @@ static int attachment_make(struct attachment *a, struct boot_conn *boot, const s
 {
 	kv_list_init(&a->regions);
 	kv_list_init(&a->watchers);
+	kv_list_init(&a->offer.node);
 	a->mark = h->mark;
 	a->client_id = h->client_id;
 	attachment_addresses(a, h->addr, h->rails);

@@ -4,6 +4,7 @@
 #ifndef KVRAIL_KVSERVER_CONN_ATTACHMENT_H
 #define KVRAIL_KVSERVER_CONN_ATTACHMENT_H
 
+#include "kvserver/conn/local.h"
 #include "kvserver/server/server.h"
 
 struct conn;
@@ -72,6 +73,7 @@ struct attachment {
 	struct attachment_call *call;  /* one per shard */
 	struct te_address *shard_addr; /* target of their `addr` */
 	struct further further;
+	struct local_offer offer;
 };
 
 /* A coroutine parked until an attachment is freed. */

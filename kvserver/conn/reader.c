@@ -217,6 +217,8 @@ static int message_await(struct conn *c, const struct wire_ctrl_msg *m)
 		return on_arenas_await(c);
 	case WIRE_CTRL_LANDINGS:
 		return on_landings_await(c);
+	case WIRE_CTRL_LOCAL_ASK:
+		return local_answer_await(c, m->local.boot_id);
 	case WIRE_CTRL_VIEW_ASK:
 		return view_answer_await(c, m->view_news.digest);
 	case WIRE_CTRL_DRAIN:

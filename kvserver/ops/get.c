@@ -10,7 +10,9 @@
  * Only get_enter changes the state after get_alone. States may be skipped; none returns. Where messages stay behind
  * writes, a value of one chunk is written without an immediate, and the reply follows (get_push). Else the answer is
  * sent when posting is final, with the number of immediates. The block stays referenced until the last write completed.
- * A range too large for its destination moves nothing: TOOBIG with length and generation. */
+ * A range too large for its destination moves nothing: TOOBIG with length and generation.
+ *
+ * A local client that names no destination (get_in_place) gets a lease without a time, of any length, or BUSY. */
 #include "kvserver/ops/private.h"
 
 #include "kvserver/ops/work.h"
@@ -39,6 +41,19 @@ static bool get_lease(struct shard_attachment *s, struct block *b, uint64_t offs
 	reply->flags |= WIRE_GET_LEASED;
 	reply->get.at = b->offset + offset;
 	reply->get.lease_us = (uint32_t)(l->time_ns / 1000);
+	s->shard->counts.of[WIRE_STAT_BYTES_READ] += length;
+	return true;
+}
+
+/* The same without a time, for a client that maps the arena. False: beyond its budget. */
+static bool get_lease_local(struct shard_attachment *s, struct block *b, uint64_t offset, uint64_t length,
+			    struct wire_reply *reply)
+{
+	if (!lease_give_local(s->local, b, &reply->get.lease))
+		return false;
+	reply->flags |= WIRE_GET_LEASED;
+	reply->get.at = b->offset + offset;
+	reply->get.lease_us = UINT32_MAX;
 	s->shard->counts.of[WIRE_STAT_BYTES_READ] += length;
 	return true;
 }
@@ -107,16 +122,20 @@ static void get_checked(struct request *r, uint64_t digest)
 		request_end(r, status);
 }
 
-/* The requested checksums are ready: let the client read the bytes. */
+/* The requested checksums are ready: let the client read the bytes. Its channel may have ended in the meantime. */
 static void get_hand_out(struct request *r)
 {
+	struct shard_attachment *s = r->attachment;
 	int32_t status = WIRE_OK;
 	r->get.pull = false;
-	if (!r->attachment->shard->te)
+	if (!s->shard->te)
 		status = WIRE_CLOSING;
-	else if (loop_turn_now(r->attachment->shard->loop) >= r->deadline_ns)
+	else if (loop_turn_now(s->shard->loop) >= r->deadline_ns)
 		status = WIRE_TIMEOUT;
-	else if (!get_lease(r->attachment, r->block, r->get.offset, r->get.length, &r->reply)) {
+	else if (!r->use)
+		status = s->local && get_lease_local(s, r->block, r->get.offset, r->get.length, &r->reply) ? WIRE_OK
+													   : WIRE_BUSY;
+	else if (!get_lease(s, r->block, r->get.offset, r->get.length, &r->reply)) {
 		get_write(r);
 		return;
 	}
@@ -196,7 +215,7 @@ static void get_refuse(struct link *l, const struct wire_reply *reply, int32_t s
 /* Write it without an immediate, if the reply can follow right away. */
 static bool get_push(struct request *r)
 {
-	if (!r->attachment->shard->info.ordered || r->get.hasher || !reply_follow_begin(r->link, REPLY_GET_BYTES) ||
+	if (!shard_attachment_ordered(r->attachment) || r->get.hasher || !reply_follow_begin(r->link, REPLY_GET_BYTES) ||
 	    request_write(r, &r->get.dest, r->get.offset, r->get.length, r->get.imm) != 0)
 		return false;
 	reply_follow(r->link);
@@ -252,18 +271,11 @@ static bool check_takes_long(const struct wire_request *q, const struct block *b
 	return (q->flags & WIRE_GET_CHECK) && b->len > HASH_AT_ONCE;
 }
 
-void get_alone(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
-	       const struct wire_reply *reply, uint64_t now_ns)
+/* u: where the bytes are to be written; NULL: the client reads them in place. */
+static void get_request(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
+			const struct wire_reply *reply, struct region_use *u, uint64_t now_ns)
 {
-	struct region_use *u = regions_usable(&l->attachment->regions, &q->dest);
-	struct request *r;
-	if (l->attachment->shard->work->packs.link)
-		pack_close(l->attachment->shard);
-	if (!u || q->dest.count > REQUEST_SLICES_MAX) {
-		get_refuse(l, reply, WIRE_INVALID);
-		return;
-	}
-	r = request_new(l, q, &get_ops, now_ns);
+	struct request *r = request_new(l, q, &get_ops, now_ns);
 	if (!r) {
 		get_refuse(l, reply, WIRE_BUSY);
 		return;
@@ -271,13 +283,13 @@ void get_alone(struct link *l, const struct wire_request *q, struct block *b, ui
 	r->reply = *reply;
 	r->block = b;
 	block_ref(b);
-	r->use = region_use_keep(u);
+	r->use = u ? region_use_keep(u) : NULL;
 	r->get.length = length;
 	r->get.offset = q->get.offset;
 	r->get.dest = q->dest;
 	r->get.imm = q->get.imm;
 	r->get.of_range = q->flags & WIRE_GET_SUM_RANGE;
-	r->get.pull = q->flags & WIRE_GET_PULL && pull_waits(q, b, length);
+	r->get.pull = !u || (q->flags & WIRE_GET_PULL && pull_waits(q, b, length));
 	r->get.hasher = NULL;
 	kv_list_init(&r->get.hashing);
 	r->get.state = GET_BEGUN;
@@ -287,6 +299,18 @@ void get_alone(struct link *l, const struct wire_request *q, struct block *b, ui
 		get_enter(r, GET_CHECKING);
 	else
 		request_end(r, WIRE_BUSY);
+}
+
+void get_alone(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
+	       const struct wire_reply *reply, uint64_t now_ns)
+{
+	struct region_use *u = regions_usable(&l->attachment->regions, &q->dest);
+	if (l->attachment->shard->work->packs.link)
+		pack_close(l->attachment->shard);
+	if (u && q->dest.count <= REQUEST_SLICES_MAX)
+		get_request(l, q, b, length, reply, u, now_ns);
+	else
+		get_refuse(l, reply, WIRE_INVALID);
 }
 
 static void get_inline(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
@@ -306,7 +330,7 @@ static bool get_pack(struct link *l, const struct wire_request *q, struct block 
 		     struct wire_reply *reply, uint64_t now_ns)
 {
 	return (q->flags & WIRE_GET_PACK) && !(q->flags & (WIRE_GET_CHECK | WIRE_GET_PULL)) &&
-	       l->attachment->shard->info.ordered && pack_add(l, q, b, length, reply, now_ns);
+	       shard_attachment_ordered(l->attachment) && pack_add(l, q, b, length, reply, now_ns);
 }
 
 /* The usual pull: no checksum is due first. */
@@ -318,6 +342,25 @@ static bool get_pull(struct link *l, const struct wire_request *q, struct block 
 		return false;
 	reply_put(l, reply, NULL);
 	return true;
+}
+
+/* Whether the client maps the arena and asks to read in place. */
+static bool get_in_place(const struct link *l, const struct wire_request *q)
+{
+	return q->flags & WIRE_GET_PULL && q->dest.count == 0 && l->attachment->local;
+}
+
+/* A lease, at once unless a checksum is due; or BUSY: the client repeats the GET with a destination. */
+static void get_place(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
+		      struct wire_reply *reply, uint64_t now_ns)
+{
+	if (pull_waits(q, b, length)) {
+		get_request(l, q, b, length, reply, NULL, now_ns);
+		return;
+	}
+	if (!get_lease_local(l->attachment, b, q->get.offset, length, reply))
+		reply->status = WIRE_BUSY;
+	reply_put(l, reply, NULL);
 }
 
 /* Count the GET, once for each value that a client takes, and report a hot value in the reply. Refused ranges and
@@ -363,7 +406,7 @@ static void get_block(struct link *l, const struct wire_request *q, struct block
 		      uint64_t now_ns)
 {
 	uint64_t room = q->dest.slice * q->dest.count, length;
-	bool inlined;
+	bool inlined, in_place = get_in_place(l, q);
 	if (q->get.generation && q->get.generation != b->generation && !(q->flags & WIRE_GET_YOUNG)) {
 		get_refuse(l, reply, WIRE_STALE);
 		return;
@@ -382,13 +425,15 @@ static void get_block(struct link *l, const struct wire_request *q, struct block
 	if (q->get.length)
 		length = KV_MIN(length, q->get.length);
 	inlined = get_inlined(q, b, length);
-	if (!inlined && (length > room || length > KV_RANGE_MAX)) {
+	if (!inlined && !in_place && (length > room || length > KV_RANGE_MAX)) {
 		get_refuse(l, reply, WIRE_TOOBIG);
 		return;
 	}
 	get_hit(l->attachment->shard, q, b, reply, now_ns);
 	if (inlined)
 		get_inline(l, q, b, length, reply);
+	else if (in_place)
+		get_place(l, q, b, length, reply, now_ns);
 	else if (!get_pull(l, q, b, length, reply) && !get_pack(l, q, b, length, reply, now_ns))
 		get_alone(l, q, b, length, reply, now_ns);
 }
@@ -398,7 +443,7 @@ void get_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	struct shard *s = l->attachment->shard;
 	struct wire_reply reply = {.type = WIRE_GET, .id = q->id};
 	struct block *b = store_find(&s->store, q->key.data, q->key.len, now_ns);
-	if (q->flags & WIRE_GET_PULL && !s->opt.allow_pull) {
+	if (q->flags & WIRE_GET_PULL && !s->opt.allow_pull && !get_in_place(l, q)) {
 		get_refuse(l, &reply, WIRE_NOTSUP); /* WELCOME said so */
 		return;
 	}

@@ -9,15 +9,20 @@
  * 64th and a millisecond longer than announced, more than two clocks drift apart. All leases have the same time, so
  * they end in order.
  *
+ * A local client reads in place, for as long as it likes. Its leases have no time: they end by its release or with its
+ * Unix socket, which the kernel closes when it dies (shard/local.c).
+ *
  * A lease is named by its place and a generation; late, double and invented releases find nothing. Leased blocks cannot
- * be evicted. All together may be half of the memory (shard_keep_left; a block counts once), those of an attachment a
- * quarter (each lease counts). Beyond that the server writes the values itself. */
+ * be evicted. All together may be half of the memory (shard_keep_left; a block counts once), those of a client a quarter
+ * (each lease counts). Beyond that the server writes the values itself. */
 #include "kvserver/ops/lease.h"
 
 #include <stdlib.h>
 
 #include "kvserver/ops/work.h"
 #include "kvserver/shard/attachment.h"
+#include "kvserver/shard/local.h"
+#include "local/local.h"
 
 static void leases_expire(struct loop_timer *t);
 
@@ -28,6 +33,7 @@ int leases_init(struct leases *l, uint64_t time_ns)
 		return -KV_ENOMEM;
 	kv_list_init(&l->free);
 	kv_list_init(&l->out);
+	kv_list_init(&l->lasting);
 	l->time_ns = time_ns;
 	l->timer.fire = leases_expire;
 	return 0;
@@ -39,6 +45,18 @@ void leases_fini(struct leases *l)
 	*l = (struct leases){0};
 }
 
+uint64_t leases_age_ns(const struct leases *l, uint64_t now_ns)
+{
+	uint64_t oldest = now_ns;
+	if (l->count > l->locals)
+		oldest = KV_LIST_ENTRY(l->out.next, struct lease, node)->begun_ns;
+	if (l->locals)
+		oldest = KV_MIN(oldest, KV_LIST_ENTRY(l->lasting.next, struct lease, node)->begun_ns);
+	return now_ns - KV_MIN(now_ns, oldest);
+}
+
+/* ---- giving ---- */
+
 static struct lease *lease_take(struct leases *l)
 {
 	struct kv_list *n = kv_list_pop(&l->free);
@@ -47,81 +65,138 @@ static struct lease *lease_take(struct leases *l)
 	return l->made < LEASES_MAX ? &l->lease[l->made++] : NULL;
 }
 
-static bool lease_allowed(const struct shard_attachment *s, uint64_t size, uint64_t more)
+/* most: leases of one holder. */
+static bool lease_allowed(const struct shard *shard, const struct lease_holder *h, uint32_t most, uint64_t size,
+			  uint64_t more)
 {
-	uint64_t limit = s->shard->store.arena.limit;
-	if (s->lease_count == LEASES_ATTACHMENT_MAX || s->shard->leased_bytes + more > limit / LEASE_SHARE ||
-	    more > shard_keep_left(s->shard))
+	uint64_t limit = shard->store.arena.limit;
+	if (h->count >= most || shard->leased_bytes + more > limit / LEASE_SHARE || more > shard_keep_left(shard))
 		return false;
-	return s->lease_count < LEASES_ATTACHMENT_MIN || s->leased_bytes + size <= limit / LEASE_ATTACHMENT_SHARE;
+	return h->count < LEASES_ATTACHMENT_MIN || h->bytes + size <= limit / LEASE_ATTACHMENT_SHARE;
+}
+
+/* Keep the block for this holder. NULL: beyond the budget. The caller adds the end. */
+static struct lease *lease_begin(struct shard *shard, struct lease_holder *h, uint32_t most, struct block *b)
+{
+	struct leases *l = &shard->work->leases;
+	uint64_t size = b->mem->size, more = b->mem->leases ? 0 : size;
+	struct lease *e = lease_allowed(shard, h, most, size, more) ? lease_take(l) : NULL;
+	if (!e)
+		return NULL;
+	KV_ASSERT(b->state == BLOCK_LIVE); /* rule 58 */
+	block_ref(b);
+	e->holder = h;
+	e->block = b;
+	e->generation += e->generation == UINT32_MAX ? 2 : 1; /* never 0, so that no lease is named 0 */
+	kv_list_add_tail(&h->leases, &e->sibling);
+	b->mem->leases++;
+	l->count++;
+	shard->leased_bytes += more;
+	h->count++;
+	h->bytes += size;
+	shard_count(shard, WIRE_STAT_LEASES);
+	return e;
+}
+
+static uint64_t lease_id(const struct leases *l, const struct lease *e)
+{
+	return (uint64_t)e->generation << 32 | (uint32_t)(e - l->lease);
 }
 
 bool lease_give(struct shard_attachment *s, struct block *b, uint64_t *out_id)
 {
 	struct shard *shard = s->shard;
 	struct leases *l = &shard->work->leases;
-	uint64_t size = b->mem->size, more = b->mem->leases ? 0 : size;
-	struct lease *e = lease_allowed(s, size, more) ? lease_take(l) : NULL;
+	struct lease *e = lease_begin(shard, &s->holder, LEASES_ATTACHMENT_MAX, b);
 	if (!e) {
 		shard_count(shard, WIRE_STAT_LEASES_REFUSED);
 		return false;
 	}
-	block_ref(b);
-	e->attachment = s;
-	e->block = b;
-	e->generation += e->generation == UINT32_MAX ? 2 : 1; /* never 0, so that no lease is named 0 */
 	/* (Not the turn's time, which may be older than the request.) */
-	e->end_ns = loop_now(shard->loop) + l->time_ns + l->time_ns / 64 + LEASE_PART_NS;
+	e->begun_ns = loop_now(shard->loop);
+	e->end_ns = e->begun_ns + l->time_ns + l->time_ns / 64 + LEASE_PART_NS;
+	kv_list_add_tail(&l->out, &e->node);
 	if (!loop_timer_armed(&l->timer))
 		loop_timer_arm(shard->loop, &l->timer, e->end_ns);
-	kv_list_add_tail(&l->out, &e->node);
-	kv_list_add_tail(&s->leases, &e->sibling);
-	b->mem->leases++;
-	l->count++;
-	shard->leased_bytes += more;
-	s->lease_count++;
-	s->leased_bytes += size;
-	shard_count(shard, WIRE_STAT_LEASES);
-	*out_id = (uint64_t)e->generation << 32 | (uint32_t)(e - l->lease);
+	*out_id = lease_id(l, e);
 	return true;
 }
 
-/* Detach the lease from its attachment. */
+bool lease_give_local(struct shard_local *local, struct block *b, uint64_t *out_id)
+{
+	struct shard *shard = local->shard;
+	struct leases *l = &shard->work->leases;
+	struct lease *e = lease_begin(shard, &local->holder, LOCAL_LEASES_MAX, b);
+	if (!e) {
+		shard_count(shard, WIRE_STAT_LOCAL_REFUSED);
+		return false;
+	}
+	e->begun_ns = loop_turn_now(shard->loop);
+	e->end_ns = KV_NEVER;
+	kv_list_add_tail(&l->lasting, &e->node);
+	l->locals++;
+	*out_id = lease_id(l, e);
+	return true;
+}
+
+/* ---- ending ---- */
+
+/* Detach the lease from its holder. */
 static void lease_leave(struct lease *e)
 {
-	struct shard_attachment *s = e->attachment;
-	if (!s)
+	struct lease_holder *h = e->holder;
+	if (!h)
 		return;
 	kv_list_del(&e->sibling);
-	e->attachment = NULL;
-	s->lease_count--;
-	s->leased_bytes -= e->block->mem->size;
+	e->holder = NULL;
+	h->count--;
+	h->bytes -= e->block->mem->size;
 }
 
 static void lease_end(struct shard *shard, struct lease *e)
 {
 	struct leases *l = &shard->work->leases;
 	struct block *b = e->block;
-	KV_ASSERT(b->mem->leases > 0 && l->count > 0); /* rule 38: once */
+	KV_ASSERT(b->mem->leases > 0 && l->count > 0); /* rules 38 and 57: once */
 	lease_leave(e);
 	kv_list_del(&e->node);
-	kv_list_add_tail(&l->free, &e->node);
+	kv_list_add_head(&l->free, &e->node); /* its lines are still in the cache */
 	l->count--;
+	l->locals -= e->end_ns == KV_NEVER;
 	if (--b->mem->leases == 0)
 		shard->leased_bytes -= b->mem->size;
 	block_unref(&shard->store, b);
 }
 
-void lease_release(struct shard_attachment *s, uint64_t id)
+static void lease_return(struct shard *shard, const struct lease_holder *h, uint64_t id)
 {
-	struct leases *l = &s->shard->work->leases;
+	struct leases *l = &shard->work->leases;
 	uint32_t index = (uint32_t)id;
 	struct lease *e = index < l->made ? &l->lease[index] : NULL;
-	if (!e || e->attachment != s || e->generation != id >> 32) {
-		shard_count(s->shard, WIRE_STAT_BAD_RELEASES);
+	if (!e || e->holder != h || e->generation != id >> 32) {
+		shard_count(shard, WIRE_STAT_BAD_RELEASES);
 		return;
 	}
-	lease_end(s->shard, e);
+	lease_end(shard, e);
+}
+
+void lease_release(struct shard_attachment *s, uint64_t id)
+{
+	lease_return(s->shard, &s->holder, id);
+}
+
+void lease_release_local(struct shard_local *local, uint64_t id)
+{
+	shard_count(local->shard, WIRE_STAT_LOCAL_RELEASED);
+	lease_return(local->shard, &local->holder, id);
+}
+
+unsigned leases_end_local(struct shard_local *local, unsigned budget)
+{
+	unsigned n = 0;
+	for (; n < budget && local->holder.count; n++)
+		lease_end(local->shard, KV_LIST_ENTRY(local->holder.leases.next, struct lease, sibling));
+	return n;
 }
 
 void release_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
@@ -138,7 +213,7 @@ static void leases_expire(struct loop_timer *t)
 	struct leases *l = KV_CONTAINER(t, struct leases, timer);
 	struct shard *shard = KV_CONTAINER(l, struct work, leases)->shard;
 	uint64_t now_ns = 0;
-	for (unsigned n = 0; l->count; n++) {
+	for (unsigned n = 0; !kv_list_empty(&l->out); n++) {
 		struct lease *e = KV_LIST_ENTRY(l->out.next, struct lease, node);
 		now_ns = now_ns ? now_ns : loop_now(shard->loop);
 		if (e->end_ns > now_ns || n == LEASES_AT_ONCE) {
@@ -152,19 +227,21 @@ static void leases_expire(struct loop_timer *t)
 
 void leases_drop(struct shard_attachment *s)
 {
-	while (!kv_list_empty(&s->leases))
-		lease_end(s->shard, KV_LIST_ENTRY(s->leases.next, struct lease, sibling));
+	while (!kv_list_empty(&s->holder.leases))
+		lease_end(s->shard, KV_LIST_ENTRY(s->holder.leases.next, struct lease, sibling));
 }
 
 void leases_leave(struct shard_attachment *s)
 {
-	while (!kv_list_empty(&s->leases))
-		lease_leave(KV_LIST_ENTRY(s->leases.next, struct lease, sibling));
+	while (!kv_list_empty(&s->holder.leases))
+		lease_leave(KV_LIST_ENTRY(s->holder.leases.next, struct lease, sibling));
 }
 
+/* (Local clients have left: their connections end before the shard does.) */
 void leases_clear(struct shard *shard)
 {
 	struct loop_timer *timer = &shard->work->leases.timer;
+	KV_ASSERT(shard->work->leases.locals == 0); /* rule 57 */
 	if (loop_timer_armed(timer))
 		loop_timer_cancel(shard->loop, timer);
 	while (shard->work->leases.count)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lease.h -- leases: blocks that clients read by themselves, each kept for a time. */
+/* lease.h -- leases: blocks that clients read by themselves, each kept for a time, or by a local client until its socket
+ * closes. */
 #ifndef KVRAIL_KVSERVER_OPS_LEASE_H
 #define KVRAIL_KVSERVER_OPS_LEASE_H
 
@@ -7,17 +8,19 @@
 #include "wire/wire.h"
 
 struct block;
+struct lease_holder;
 struct link;
 struct shard_attachment;
+struct shard_local;
 struct shard;
 
 enum {
-	LEASES_MAX = 65536,           /* of a shard */
+	LEASES_MAX = 1 << 18,         /* of a shard */
 	LEASES_ATTACHMENT_MAX = 4096, /* twice the requests of one of our clients */
 	LEASE_SHARE = 2,              /* maximum share of a shard's memory: a half, */
-	LEASE_ATTACHMENT_SHARE = 4,   /* and of one attachment: a quarter, */
+	LEASE_ATTACHMENT_SHARE = 4,   /* and of one client: a quarter, */
 	LEASES_ATTACHMENT_MIN = 2,    /* but always this many leases: a large value is read two ranges at a time */
-	LEASES_AT_ONCE = 1024         /* expired leases that end in one turn of the loop */
+	LEASES_AT_ONCE = 1024         /* leases that end in one turn of the loop: expired, or of a closed socket */
 };
 
 #define LEASE_MIN_NS  10000000ull
@@ -26,29 +29,41 @@ enum {
 #define LEASE_PART_NS 1000000ull    /* the server keeps a lease longer than announced, by this and a 64th */
 
 struct lease {
-	struct kv_list node;                 /* of the shard: active ones, the oldest first; or free ones */
-	struct kv_list sibling;              /* of the attachment */
-	struct shard_attachment *attachment; /* NULL: it is free, or its attachment has ended */
-	struct block *block;                 /* a reference */
-	uint64_t end_ns;
+	struct kv_list node;         /* of the shard: active ones, the oldest first; or free ones */
+	struct kv_list sibling;      /* of the holder */
+	struct lease_holder *holder; /* NULL: it is free, or its attachment has ended */
+	struct block *block;         /* a reference */
+	uint64_t begun_ns, end_ns;   /* end: KV_NEVER for a local client */
 	uint32_t generation;
 };
 
 struct leases {
-	struct lease *lease; /* NULL: clients may not read */
-	struct kv_list free, out;
-	uint32_t made, count;    /* entries ever used; active now */
+	struct lease *lease;          /* NULL: clients may not read */
+	struct kv_list free;
+	struct kv_list out, lasting;  /* those with a time; those of local clients */
+	uint32_t made, count, locals; /* entries ever used; active now; of them, those of local clients */
 	uint64_t time_ns;        /* the announced time of a lease */
 	struct loop_timer timer; /* for the oldest lease; armed while one is active */
 };
 
-/* leases_init -- 0 or -KV_ENOMEM. leases_fini -- with none active. */
+/* leases_init -- 0 or -KV_ENOMEM. leases_fini -- with none active. leases_age_ns -- how long the oldest one is out; 0:
+ * none is. */
 int leases_init(struct leases *l, uint64_t time_ns);
 void leases_fini(struct leases *l);
+uint64_t leases_age_ns(const struct leases *l, uint64_t now_ns);
 
 /* lease_give -- keep the block for an attachment. False: beyond the budget. *out_id names the lease in this attachment.
  * The block neither changes nor ends until the lease is released or expires, or the client says goodbye. */
 bool lease_give(struct shard_attachment *s, struct block *b, uint64_t *out_id);
+
+/* lease_give_local -- keep the block for a local client, without a time: until it is released, or its socket closes. The
+ * rest as lease_give. */
+bool lease_give_local(struct shard_local *l, struct block *b, uint64_t *out_id);
+
+/* lease_release_local -- as lease_release, of a local client. leases_end_local -- its socket is closed: end at most
+ * `budget` of its leases. Returns how many. */
+void lease_release_local(struct shard_local *l, uint64_t id);
+unsigned leases_end_local(struct shard_local *l, unsigned budget);
 
 /* lease_release -- harmless (and counted) when the attachment has no such lease. */
 void lease_release(struct shard_attachment *s, uint64_t id);

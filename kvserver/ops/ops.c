@@ -73,6 +73,8 @@ static void ops_stats(const struct shard *s, uint64_t *out)
 	out[WIRE_STAT_STAGES] = s->work->stages.used;
 	out[WIRE_STAT_HASHING] = hashing(s->work);
 	out[WIRE_STAT_LEASES_NOW] = s->work->leases.count;
+	out[WIRE_STAT_LOCAL_LEASES] = s->work->leases.locals;
+	out[WIRE_STAT_LEASE_AGE_NS] = leases_age_ns(&s->work->leases, loop_turn_now(s->loop));
 }
 
 /* ---- open and close ---- */
@@ -91,7 +93,7 @@ static int ops_open(struct shard *s, struct kv_error *err)
 	kv_list_init(&w->hash_gets);
 	for (unsigned i = 0; i < WAIT_STATES; i++)
 		kv_list_init(&w->rooms[i]);
-	if (s->opt.allow_pull && leases_init(&w->leases, s->opt.lease_ns) != 0)
+	if ((s->opt.allow_pull || s->area.shared) && leases_init(&w->leases, s->opt.lease_ns) != 0)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the leases of a shard");
 	return packs_init(s, get_alone, err);
 }
@@ -126,6 +128,8 @@ const struct shard_ops kvs_ops = {
 	.attachment_idle = leases_drop,
 	.attachment_tick = stages_tick,
 	.session_end = stages_drop_session,
+	.local_released = lease_release_local,
+	.local_end = leases_end_local,
 	.turn = ops_turn,
 	.active = ops_active,
 	.tick = put_tick,

@@ -45,6 +45,15 @@ void client_limit_divide(struct client_limit *f, unsigned clients_wanted)
 	f->more = (unsigned)KV_MIN((uint64_t)CLUSTER_PLACES, room - KV_MIN(room, (uint64_t)f->clients));
 }
 
+/* Descriptors for local clients: those that the others leave, or a share. All are hardly ever used at once; a local
+ * client that gets none uses the fabric. */
+static uint64_t local_files(const struct client_limit *f)
+{
+	uint64_t others = f->open + KV_FILES_LATER + f->handshakes + KV_FILES_RESERVE;
+	uint64_t room = f->limit > others ? f->limit - others : 0, used = (f->clients + f->more) * (1 + f->client);
+	return KV_MAX(room / LOCAL_FILES_SHARE, room - KV_MIN(room, used));
+}
+
 int client_limit_plan(struct kvs_server *s, const struct te_options *engine, struct kv_error *err)
 {
 	struct client_limit *f = &s->clients.limit;
@@ -52,6 +61,7 @@ int client_limit_plan(struct kvs_server *s, const struct te_options *engine, str
 	int rc;
 	f->clients = s->opt.max_clients;
 	f->more = CLUSTER_PLACES;
+	local_clients_plan(s, KV_UNKNOWN);
 	if (s->opt.loops)
 		return 0;
 	kv_host_read("", &host);
@@ -62,6 +72,7 @@ int client_limit_plan(struct kvs_server *s, const struct te_options *engine, str
 	if (rc)
 		return rc;
 	client_limit_divide(f, s->opt.max_clients);
+	local_clients_plan(s, local_files(f));
 	if (f->clients < s->opt.max_clients)
 		kv_event(s->opt.log, f->clients < KVS_CLIENTS_DEFAULT ? KV_LOG_WARN : KV_LOG_INFO,
 			 KV_EVENT("files_short", KV_NUMBER("limit", f->limit), KV_NUMBER("clients", f->clients),

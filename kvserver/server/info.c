@@ -70,6 +70,8 @@ void kvs_server_info(const struct kvs_server *s, struct kvs_info *out)
 		.rails = info->rails,
 		.memory_bytes = s->shard[0]->store.arena.limit * s->opt.shards,
 		.pull = s->opt.allow_pull,
+		.local = s->locals.on,
+		.shared = s->shard[0]->area.shared,
 		.open_to_anyone = listen_is_open(s),
 		.no_door = info->no_door,
 		.congestion = info->congestion,

@@ -6,7 +6,10 @@
 
 #include "kvserver/server/server.h"
 
-enum { BEATS_MAX = 1024 /* heartbeats and other messages being sent at a time */ };
+enum {
+	BEATS_MAX = 1024, /* heartbeats and other messages being sent at a time */
+	OTHERS = HANDSHAKES_MAX + BEATS_MAX + LOCAL_STRANGERS_MAX
+};
 
 static int loops_create(struct kvs_server *s, struct kv_error *err)
 {
@@ -14,9 +17,9 @@ static int loops_create(struct kvs_server *s, struct kv_error *err)
 				       .log = s->opt.log,
 				       .clock = s->opt.clock,
 				       .entropy = s->opt.entropy,
-				       /* One for each connection, with an attachment or without, and those that send.
-					*/
-				       .coroutines_max = s->clients.slots + HANDSHAKES_MAX + BEATS_MAX};
+				       /* One for each connection, with an attachment or without, one for each local
+					* client, and those that send. */
+				       .coroutines_max = 2 * s->clients.slots + OTHERS};
 	char name[16];
 	int rc = 0;
 	if (s->opt.loops) {
@@ -35,15 +38,15 @@ static int loops_create(struct kvs_server *s, struct kv_error *err)
 	return rc;
 }
 
-/* Limit the clients to the control loop's coroutines, less those for strangers and sending. If address space was short,
- * it has fewer than requested. */
+/* Limit the clients to half of the control loop's coroutines, less those for strangers and sending: a client may be a
+ * local one as well. If address space was short, it has fewer than requested. */
 static void clients_fit(struct kvs_server *s)
 {
 	struct loop_stats stats;
-	unsigned others = HANDSHAKES_MAX + BEATS_MAX, all;
+	unsigned all;
 	loop_stats(s->control, &stats);
 	all = (unsigned)stats.coroutines_max;
-	s->clients.max = all > 2 * others ? all - others : KV_MAX(all / 2, 1u);
+	s->clients.max = all > 2 * OTHERS ? (all - OTHERS) / 2 : KV_MAX(all / 4, 1u);
 	s->strangers.max = KV_MIN(s->strangers.max, KV_MAX(all / 4, 1u));
 }
 

@@ -70,6 +70,7 @@ int kvs_server_create(const struct kvs_options *options, struct kvs_server **out
 	kv_list_init(&s->strangers.knocking);
 	s->strangers.max = handshakes_allowed();
 	co_queue_init(&s->strangers.place_free);
+	local_clients_init(s);
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->changed, NULL);
 	pthread_mutex_init(&s->doubt_orders.lock, NULL);

@@ -11,6 +11,7 @@
 #include "bootstrap/bootstrap.h"
 #include "kvserver/conn/clients.h"
 #include "kvserver/conn/doubt.h"
+#include "kvserver/conn/local.h"
 #include "kvserver/conn/view.h"
 #include "kvserver/kvserver.h"
 #include "kvserver/server/fabric_at.h"
@@ -81,6 +82,7 @@ struct kvs_server {
 	struct threads threads;
 	struct strangers strangers;
 	struct clients clients;
+	struct local_clients locals;
 	struct views views;
 	struct doubts doubts;
 	struct doubt_orders doubt_orders;

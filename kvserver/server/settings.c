@@ -55,6 +55,11 @@ int settings_check(const struct kvs_options *o, struct kv_error *err)
 	if (o->max_sessions > SESSIONS_MAX)
 		return kv_fail(err, -KV_EINVAL, "%u further sessions; one connection has at most %d", o->max_sessions,
 			       SESSIONS_MAX);
+	if (o->local_socket && (o->local_off || o->arena_private))
+		return kv_fail(err, -KV_EINVAL,
+			       "--local-socket %.200s has no effect with --local off or --arena private: remove one of "
+			       "them",
+			       o->local_socket);
 	if (o->eviction < 0 || o->eviction >= policies)
 		return kv_fail(err, -KV_EINVAL, "there is no eviction policy number %d", o->eviction);
 	return 0;

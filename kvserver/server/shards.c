@@ -122,6 +122,7 @@ static int shards_create(struct kvs_server *s, struct kv_error *err)
 		.ttl_ns = o->ttl_ns,
 		.allow_pull = o->allow_pull,
 		.publish = o->publish,
+		.arena_private = o->arena_private,
 		.landing_bytes = o->landing_off ? 0 : o->landing_bytes / o->shards,
 		.pull_where_safe = o->pull_where_safe,
 		.lease_ns = o->lease_ns,

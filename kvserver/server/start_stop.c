@@ -8,7 +8,7 @@
  * until the drain's deadline;
  *   3. the remaining connections are cut, and their attachments end;
  *   4. the engines are closed, which ends operations still in the provider;
- *   5. the last connections end.
+ *   5. the last connections end, and the sockets of local clients close.
  *
  * A failed start uses the same way out. So there is one shutdown, and every run exercises it. */
 #include "kvserver/server/private.h"
@@ -93,6 +93,9 @@ static int begin_await(struct kvs_server *s, struct kv_error *err)
 	rc = io_listen(s->control, &addr, s->at.addr_len, &s->strangers.listen_fd, err);
 	if (rc)
 		return rc;
+	rc = local_clients_listen(s, err);
+	if (rc)
+		return rc;
 	s->strangers.accepting = true;
 	rc = co_spawn(s->control, accept_run, s, "accept");
 	if (rc) {
@@ -136,6 +139,7 @@ static void end_await(struct kvs_server *s)
 	if (s->strangers.listen_fd >= 0)
 		io_close(s->control, s->strangers.listen_fd);
 	s->strangers.listen_fd = -1;
+	local_clients_quit_await(s);
 	deadline_ns = kv_deadline(loop_now(s->control), KV_MAX(s->life.drain_ns, DRAIN_MIN_NS));
 	conns_goodbye(s);
 	if (round_await(s, &s->life.drain, run_drain, deadline_ns))
@@ -151,6 +155,7 @@ static void end_await(struct kvs_server *s)
 	round_await(s, &s->life.closing, run_close, KV_NEVER);
 	while (!conns_gone_await(s, loop_now(s->control) + CUT_NS))
 		conns_cut(s);
+	local_clients_end_await(s);
 	round_over_await(&s->life.drain, KV_NEVER); /* no attachment is left, so an unfinished round ends now */
 }
 

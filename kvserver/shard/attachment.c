@@ -57,7 +57,7 @@ static struct shard_attachment *shard_attachment_alloc(struct shard *shard, cons
 	kv_list_init(&s->node);
 	kv_list_init(&s->requests);
 	kv_list_init(&s->stages);
-	kv_list_init(&s->leases);
+	kv_list_init(&s->holder.leases);
 	s->own = (struct session){.attachment = s, .credits = UINT32_MAX};
 	pins_init(&s->own.pins);
 	regions_init(&s->regions);
@@ -119,7 +119,7 @@ static void shard_attachment_free(struct shard_attachment *s)
 	struct shard *shard = s->shard;
 	struct call *gone = s->gone;
 	/* Rules 7, 29 and 39: nothing of it is in flight, and its stages and leases are no longer its. */
-	KV_ASSERT(s->request_count == 0 && s->stage_count == 0 && s->lease_count == 0 && !s->own.pins.set);
+	KV_ASSERT(!s->local && s->request_count == 0 && s->stage_count == 0 && s->holder.count == 0 && !s->own.pins.set);
 	kv_list_del(&s->node);
 	regions_fini(&s->regions);
 	landing_leave(s);

@@ -38,9 +38,8 @@ struct shard_attachment {
 	struct kv_list stages;
 	uint32_t stage_count;  /* includes PUTs waiting for memory */
 	uint64_t staged_bytes; /* of the arena, in its stages */
-	struct kv_list leases; /* struct lease */
-	uint32_t lease_count;
-	uint64_t leased_bytes;    /* of the arena, each lease counted */
+	struct lease_holder holder; /* of leases with a time */
+	struct shard_local *local;  /* its client is on this host, and frames come by its channel; NULL: by the fabric */
 	struct session own;       /* the connection's own session */
 	struct sessions sessions; /* further sessions */
 	struct answers answers;
@@ -92,6 +91,12 @@ static inline void shard_attachment_request_freed(struct shard_attachment *s)
 {
 	if (s->request_count == 0 && KV_UNLIKELY(s->idle || s->gone || s->shard->calls.drained))
 		shard_attachment_last_freed(s);
+}
+
+/* shard_attachment_ordered -- whether its messages stay behind earlier data writes: those of a channel do not. */
+static inline bool shard_attachment_ordered(const struct shard_attachment *s)
+{
+	return s->shard->info.ordered && !s->local;
 }
 
 /* shard_attachment_fence -- fence its peer; a failure is logged. May free the attachment. */

@@ -6,6 +6,7 @@
  * shard_ops). */
 #include "kvserver/shard/attachment.h"
 
+#include "kvserver/shard/local.h"
 #include "kvserver/shard/reply.h"
 #include "kvserver/shard/request.h"
 
@@ -36,6 +37,7 @@ void shard_attachment_stop(struct shard_attachment *s)
 		reply_drop(&s->link[i]);
 	s->shard->opt.ops->attachment_stop(s);
 	requests_stop(s); /* `gone` is not set yet, so the attachment stays */
+	shard_local_leave(s);
 	pins_leave(&s->shard->store, &s->own.pins);
 	sessions_drop(s);
 	s->shard->opt.ops->attachment_left(s);
@@ -51,6 +53,7 @@ int shard_attachment_readdress(struct shard_attachment *s, const struct te_addre
 		return kv_fail(err, -KV_ECLOSED, "the server is closing");
 	s->shard->opt.ops->attachment_stop(s);
 	requests_stop(s);
+	shard_local_leave(s);
 	for (unsigned i = 0; i < s->links; i++) {
 		int failed = link_unprove(&s->link[i]);
 		reply_drop(&s->link[i]);

@@ -3,7 +3,8 @@
  *
  * A frame is checked step by step: layout; attachment, link and shard, which select the key; the tag, in constant time;
  * the counter; then the records. A frame that fails is counted and dropped without an answer, which would reach the
- * client that the sender claims to be. The window of its link judges a request id first: one already seen, or too old,
+ * client that the sender claims to be. A frame of a channel has no tag: it counts only for the attachment of its peer. The
+ * window of its link judges a request id first: one already seen, or too old,
  * is counted and dropped. A link uses one credit per unanswered request (active) and per reply waiting for a send
  * buffer (held); its session one per unanswered request. Requests beyond either are answered BUSY, except CANCEL, which
  * frees credits. A SESSION record names the session of the next requests. */
@@ -110,30 +111,54 @@ static void records_take(struct shard_attachment *s, unsigned link, struct wire_
 
 /* ---- the frame ---- */
 
+/* The attachment that a frame names, with *reader at its records. NULL: it is malformed, or of none; counted. */
+static struct shard_attachment *frame_open(struct shard *s, const uint8_t *data, size_t len, struct wire_reader *reader,
+					   struct wire_frame *out)
+{
+	struct shard_attachment *attachment;
+	if (wire_frame_open(reader, data, len, out) != 0) {
+		shard_count(s, WIRE_STAT_BAD_FRAMES);
+		return NULL;
+	}
+	attachment = shard_attachment_find(s, out->session);
+	if (!attachment || attachment->state != ATTACHMENT_OPEN) {
+		shard_count(s, WIRE_STAT_UNKNOWN_SESSION);
+		return NULL;
+	}
+	if (out->link >= attachment->links || out->shard != s->opt.index || out->mark != attachment->mark) {
+		shard_count(s, WIRE_STAT_BAD_FRAMES);
+		return NULL;
+	}
+	return attachment;
+}
+
 void frame_message(void *arg, unsigned rail, const uint8_t *data, size_t len)
 {
 	struct shard *s = arg;
 	struct wire_reader reader;
 	struct wire_frame frame;
-	struct shard_attachment *attachment;
+	struct shard_attachment *attachment = frame_open(s, data, len, &reader, &frame);
 	int rc;
 	(void)rail;
-	if (wire_frame_open(&reader, data, len, &frame) != 0) {
-		shard_count(s, WIRE_STAT_BAD_FRAMES);
+	if (!attachment)
 		return;
-	}
-	attachment = shard_attachment_find(s, frame.session);
-	if (!attachment || attachment->state != ATTACHMENT_OPEN) {
-		shard_count(s, WIRE_STAT_UNKNOWN_SESSION);
-		return;
-	}
-	if (frame.link >= attachment->links || frame.shard != s->opt.index || frame.mark != attachment->mark) {
-		shard_count(s, WIRE_STAT_BAD_FRAMES);
-		return;
-	}
 	rc = wire_unseal(&attachment->link[frame.link].seal, data, len);
 	if (KV_LIKELY(rc == 0))
 		records_take(attachment, frame.link, &reader, loop_turn_now(s->loop));
 	else
 		shard_count(s, rc == -KV_EEXIST ? WIRE_STAT_REPLAYED_FRAMES : WIRE_STAT_BAD_TAG);
+}
+
+/* A client may not speak for another one (rule 60). */
+void frame_local(void *arg, struct te_peer *peer, const uint8_t *data, size_t len)
+{
+	struct shard *s = arg;
+	struct wire_reader reader;
+	struct wire_frame frame;
+	struct shard_attachment *attachment = frame_open(s, data, len, &reader, &frame);
+	shard_count(s, WIRE_STAT_LOCAL_FRAMES);
+	if (attachment && attachment->peer == peer && attachment->local)
+		records_take(attachment, frame.link, &reader, loop_turn_now(s->loop));
+	else if (attachment)
+		shard_count(s, WIRE_STAT_UNKNOWN_SESSION);
 }

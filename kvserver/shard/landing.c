@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 
 #include "kvserver/shard/attachment.h"
+#include "kvserver/shard/local.h"
 
 enum {
 	LANDING_MAX = 2 << 20,
@@ -78,11 +79,10 @@ void landings_close(struct shard *s)
 	kv_area_unmap(&l->area);
 }
 
-/* An eighth of the free memory, rounded down to a power of two and to LANDING_MAX; at least LANDING_MIN, or 0 if less
- * is free. */
-static uint64_t landing_size(const struct landings *l)
+/* Rounded down to a power of two; at least LANDING_MIN, or 0 if less is free. */
+uint64_t landing_size(uint64_t free, uint64_t most)
 {
-	uint64_t free = arena_free_bytes(&l->room), size = LANDING_MAX;
+	uint64_t size = most;
 	while (size > LANDING_MIN && size > free / LANDING_SHARE)
 		size /= 2;
 	return size <= free ? size : 0;
@@ -99,7 +99,7 @@ int landing_open(struct shard_attachment *s)
 	int rc;
 	if (s->landing)
 		return -KV_EPROTO;
-	if (!l->area.base || !shard->te || (size = landing_size(l)) == 0)
+	if (!l->area.base || !shard->te || (size = landing_size(arena_free_bytes(&l->room), LANDING_MAX)) == 0)
 		return 0;
 	a = calloc(1, sizeof(*a));
 	if (!a)
@@ -172,30 +172,49 @@ int landing_announce(const struct shard_attachment *s, struct wire_region *out, 
 	return 0;
 }
 
-const uint8_t *landing_at(const struct shard_attachment *s, const struct wire_dest *d)
+/* The attachment's area; false: it has none. */
+static bool landing_area(const struct shard_attachment *s, const uint8_t **out, uint64_t *out_bytes)
 {
 	const struct landing *a = s->landing;
-	if (!a || d->slice > a->place->size || d->offset > a->place->size - d->slice)
+	if (s->local) {
+		*out = s->local->landing.base;
+		*out_bytes = s->local->landing.bytes;
+		return *out_bytes > 0;
+	}
+	if (!a)
+		return false;
+	*out = (const uint8_t *)a->shard->landings.area.base + a->place->offset;
+	*out_bytes = a->place->size;
+	return true;
+}
+
+const uint8_t *landing_at(const struct shard_attachment *s, const struct wire_dest *d)
+{
+	const uint8_t *base;
+	uint64_t bytes;
+	if (!landing_area(s, &base, &bytes) || d->slice > bytes || d->offset > bytes - d->slice)
 		return NULL;
-	return (const uint8_t *)a->shard->landings.area.base + a->place->offset + d->offset;
+	return base + d->offset;
 }
 
 /* An honest client hardly ever names its area twice in a turn, because it reuses a place after its answer only. A
  * client that names it in a hundred requests of a hundred bytes would keep the loop copying at everyone's expense. */
 bool landing_spend(const struct shard_attachment *s, uint64_t n)
 {
-	struct landing *a = s->landing;
-	uint64_t turn = loop_turns(s->shard->loop);
-	if (a->turn != turn)
-		a->turn_bytes = 0;
-	a->turn = turn;
-	if (a->turn_bytes + n > 2 * a->place->size)
+	struct landing_turn *t = s->local ? &s->local->landing.turn : &s->landing->turn;
+	uint64_t turn = loop_turns(s->shard->loop), bytes = 0;
+	const uint8_t *base;
+	if (t->turn != turn)
+		t->bytes = 0;
+	t->turn = turn;
+	(void)landing_area(s, &base, &bytes);
+	if (t->bytes + n > 2 * bytes)
 		return false;
-	a->turn_bytes += n;
+	t->bytes += n;
 	return true;
 }
 
 uint64_t landings_bytes(const struct shard *s)
 {
-	return s->landings.area.base ? s->landings.room.used : 0;
+	return s->locals.landing_bytes + (s->landings.area.base ? s->landings.room.used : 0);
 }

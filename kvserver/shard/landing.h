@@ -18,6 +18,11 @@ struct landings {
 	struct kv_list leaving; /* struct landing: without an attachment; its client may still be writing */
 };
 
+/* Bytes copied from an area in a turn of the loop. */
+struct landing_turn {
+	uint64_t turn, bytes;
+};
+
 /* Of an attachment; NULL there: not requested, or not available. */
 struct landing {
 	struct kv_list node; /* landings.leaving */
@@ -25,7 +30,7 @@ struct landing {
 	struct te_region *region;  /* its own, with a key of its own */
 	struct arena_block *place; /* of landings.room: its offset applies to landings.area */
 	uint64_t free_ns;          /* leaving: not reused before */
-	uint64_t turn, turn_bytes; /* bytes copied in that turn of the loop */
+	struct landing_turn turn;
 };
 
 /* landings_allowed -- whether PUTs by client writes are better than reads: messages stay behind earlier writes, one
@@ -53,11 +58,15 @@ void landings_tick(struct shard *s, uint64_t now_ns);
 /* landing_announce -- the content of a LANDING message, with or without an area; free *out_keys. 0, -KV_ENOMEM. */
 int landing_announce(const struct shard_attachment *s, struct wire_region *out, uint8_t **out_keys);
 
-/* landing_at -- the bytes named by a LANDED request; NULL: outside, or no area. */
+/* landing_at -- the bytes named by a LANDED request: in the area of its channel (local.c), if it has one. NULL: outside,
+ * or no area. */
 const uint8_t *landing_at(const struct shard_attachment *s, const struct wire_dest *d);
 
 /* landing_spend -- account n bytes to copy in this turn. False: too many. The attachment has an area. */
 bool landing_spend(const struct shard_attachment *s, uint64_t n);
+
+/* landing_size -- of a new area, at most `most`: an eighth of `free`, as a power of two; 0: too little is free. */
+uint64_t landing_size(uint64_t free, uint64_t most);
 
 /* landings_bytes -- bytes of all areas now. */
 uint64_t landings_bytes(const struct shard *s);

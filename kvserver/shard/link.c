@@ -5,7 +5,8 @@
  * to each PING, sent to the announced address, has a random nonce, and the client returns it (PROVE). Until then the
  * link answers some PINGs (a burst of PINGS_AT_ONCE, then one per PING_AGAIN_NS) and carries no data. Other requests
  * are dropped before their id is remembered, so a CANCEL finds them unseen. A link stays PROVEN while the address is
- * the same. */
+ * the same. A channel would bring the nonce to a client without that address, so a local client gets none: it proves the
+ * links that it pinged before. */
 #include "kvserver/shard/attachment.h"
 #include "kvserver/shard/shard.h"
 
@@ -65,7 +66,7 @@ void link_prove(struct link *l, uint64_t nonce)
 bool link_admits(struct link *l, uint8_t type, uint64_t now_ns)
 {
 	uint64_t again = (now_ns - l->unproven_ns) / PING_AGAIN_NS;
-	if (type == WIRE_PING && l->pings < PINGS_AT_ONCE + again) {
+	if (type == WIRE_PING && !l->attachment->local && l->pings < PINGS_AT_ONCE + again) {
 		l->pings++;
 		return true;
 	}

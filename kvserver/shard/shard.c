@@ -14,6 +14,7 @@
 
 #include "host/host.h"
 #include "kvserver/shard/private.h"
+#include "kvserver/shard/local.h"
 #include "kvserver/shard/loopcall.h"
 #include "kvserver/shard/region.h"
 #include "kvserver/shard/reply.h"
@@ -74,6 +75,8 @@ static int shard_poll(struct loop_poller *p)
 	if (KV_UNLIKELY(s->opt.doubt &&
 			atomic_load_explicit(&s->opt.doubt->number, memory_order_relaxed) != s->doubt.number))
 		shard_doubt_take(s);
+	if (s->locals.count)
+		done += locals_turn(s);
 	done += !kv_list_empty(&s->replies.dirty);
 	if (!kv_list_empty(&s->replies.blocked))
 		reply_retry(s);
@@ -92,7 +95,7 @@ static bool shard_active(struct loop_poller *p)
 {
 	const struct shard *s = KV_CONTAINER(p, const struct shard, poller);
 	return !kv_list_empty(&s->replies.dirty) || !kv_list_empty(&s->calls.undelivered) || pins_leaving(&s->store) ||
-	       s->opt.ops->active(s);
+	       s->locals.active || s->opt.ops->active(s);
 }
 
 /* Log once that values are evicted although memory is free. */
@@ -122,6 +125,7 @@ static void shard_tick(struct loop_timer *t)
 			s->opt.ops->attachment_tick(s->attachments.slot[i], now_ns);
 	s->opt.ops->tick(s);
 	landings_tick(s, now_ns);
+	locals_tick(s);
 	shard_quarantine_check(s, now_ns);
 	report_reset(s);
 	values_log(s);
@@ -173,6 +177,7 @@ static int shard_engine(struct shard *s, const struct kv_clock *clock, struct kv
 {
 	const struct te_handlers handlers = {
 		.message = frame_message,
+		.local = frame_local,
 		.immediate = shard_immediate,
 		.room = shard_room,
 		.follow = reply_follow_flush,
@@ -220,6 +225,7 @@ static int shard_store(struct shard *s, const struct kv_entropy *entropy, const 
 		.digest_seed = s->opt.shard_seed,
 		.policy = s->opt.policy,
 		.blocks_max = s->opt.values_max,
+		.poison = kv_rule_broken != NULL,
 	};
 	int rc = kv_entropy_fill(entropy, &options.seed, sizeof(options.seed));
 	/* Generations of a restarted server differ from earlier ones, so that no stale one seems current. */
@@ -247,11 +253,26 @@ static int shard_prefault(struct shard *s, struct kv_error *err)
 	return 0;
 }
 
+/* Clients on this host map the memory for values, unless the user or the kernel forbids it. */
+static int shard_map(struct shard *s, struct kv_error *err)
+{
+	struct kv_error why = {0};
+	if (!s->opt.arena_private && kv_area_map_shared(s->opt.memory_bytes, s->place.node, &s->area, &why) == 0)
+		return 0;
+	if (!s->opt.arena_private)
+		kv_event(s->opt.log, KV_LOG_WARN,
+			 KV_EVENT("arena_private", KV_NUMBER("shard", s->opt.index), KV_FIELD("reason", why.text)),
+			 "shard %u: the memory for values cannot be shared with clients of this host, so they get copies "
+			 "over the fabric: %s; --arena private avoids the attempt",
+			 s->opt.index, why.text);
+	return kv_area_map_on(s->opt.memory_bytes, s->place.node, &s->area, err);
+}
+
 /* The memory for values, and the index. */
 static int shard_memory(struct shard *s, const struct kv_entropy *entropy, const struct kv_clock *clock,
 			struct kv_error *err)
 {
-	int rc = kv_area_map_on(s->opt.memory_bytes, s->place.node, &s->area, err);
+	int rc = shard_map(s, err);
 	if (rc)
 		return rc;
 	if (s->area.node_error)
@@ -273,6 +294,7 @@ static void shard_init(struct shard *s)
 	kv_list_init(&s->replies.dirty);
 	kv_list_init(&s->replies.blocked);
 	kv_list_init(&s->calls.undelivered);
+	locals_init(s);
 }
 
 static void shard_free(struct shard *s)
@@ -382,9 +404,11 @@ void shard_close(struct shard *s)
 	for (unsigned i = 0; i < s->attachments.slots; i++)
 		for (unsigned k = 0; s->attachments.slot[i] && k < s->attachments.slot[i]->links; k++)
 			reply_drop(&s->attachments.slot[i]->link[k]);
+	locals_quit(s);
 	if (s->attached)
 		te_detach(te);
 	s->te = NULL; /* callbacks of te_close start nothing and close no peers */
+	s->store.poison = false; /* local clients read what they leased for as long as they like */
 	te_close(&te);
 	s->region = NULL;
 	s->opt.ops->close(s);

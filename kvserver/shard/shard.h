@@ -37,6 +37,7 @@ struct request;
 struct link;
 struct session;
 struct shard_attachment;
+struct shard_local;
 struct shard;
 struct work;
 
@@ -59,6 +60,10 @@ struct shard_ops {
 	void (*attachment_idle)(struct shard_attachment *s);
 	void (*attachment_tick)(struct shard_attachment *s, uint64_t now_ns);
 	void (*session_end)(struct shard_attachment *s, const struct session *o);
+	/* local_released -- a local client gives a lease back; the number is its word. local_end -- its socket is closed:
+	 * end at most `budget` of its leases, and return how many. */
+	void (*local_released)(struct shard_local *l, uint64_t lease);
+	unsigned (*local_end)(struct shard_local *l, unsigned budget);
 	/* turn -- do a bounded part of the work that takes several turns; returns its amount. active -- whether there
 	 * is more. tick -- every SHARD_TICK_NS. */
 	int (*turn)(struct shard *s);
@@ -88,6 +93,7 @@ struct shard_options {
 	bool own_thread; /* the loop's thread is ours, and may be bound to CPUs */
 	bool allow_pull, pull_where_safe, prefault;
 	bool publish;           /* keep a copy of the counters for other threads (publish.h) */
+	bool arena_private;     /* no other process may map the memory for values */
 	uint64_t landing_bytes; /* for PUTs of all clients; 0: none */
 	uint64_t lease_ns;      /* allow_pull: how long clients may read a block */
 	const struct shard_ops *ops;
@@ -103,6 +109,22 @@ struct shard_options {
 	struct doubt_orders *doubt; /* of all shards; or NULL */
 	const _Atomic uint64_t
 		*control; /* counters of the control loop, by enum wire_stat, to be shown with ours; or NULL */
+};
+
+/* The leases of one client (ops/lease.c). */
+struct lease_holder {
+	struct kv_list leases; /* struct lease */
+	uint32_t count;
+	uint64_t bytes; /* of the arena, each lease counted */
+};
+
+/* The clients on this host (local.c). */
+struct locals {
+	struct kv_list all; /* struct shard_local */
+	unsigned count;
+	unsigned active;        /* that have more work than one turn does */
+	uint64_t landing_bytes; /* of their landing areas */
+	uint64_t landing_limit;
 };
 
 /* The attachments of a shard (attachment.c), by the lower 16 bits of their numbers. */
@@ -159,6 +181,7 @@ struct shard {
 	struct slab requests;
 	uint64_t leased_bytes; /* of the arena, in blocks that clients may read by themselves */
 	struct landings landings;
+	struct locals locals;
 	struct work *work; /* of the operations (ops/work.h) */
 	/* Set by an operation that gathers requests; called when all records of a frame, or of one session in it, were
 	 * taken. The function resets it to NULL. */

@@ -72,6 +72,7 @@ static void server_stats(const struct shard *s, uint64_t *out)
 	/* An attachment ending next to its client's new one is not counted. */
 	out[WIRE_STAT_SESSIONS] = s->attachments.count - ending;
 	out[WIRE_STAT_ENDING_SESSIONS] = ending;
+	out[WIRE_STAT_LOCALS] = s->locals.count;
 	out[WIRE_STAT_FURTHER_SESSIONS] = s->attachments.sessions;
 	out[WIRE_STAT_VERSION] = kv_version_number(KVRAIL_VERSION);
 	out[WIRE_STAT_UPTIME_NS] = loop_now(s->loop) - s->born_ns;

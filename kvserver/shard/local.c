@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* local.c -- clients on the same host: the shard's end of their channels, and the life of their leases.
+ *
+ *   open --> SERVING --the attachment ends--> HOLDING --the socket closes--> CLOSING --nothing is left--> freed
+ *              +----------------------the socket closes-----------------------^
+ *
+ * A local client has a Unix socket (conn/local.c). The socket, not the attachment, holds the leases: they outlive a
+ * reconnect, and the kernel closes the socket of a process that dies. SERVING: the attachment's frames travel in the
+ * channel. HOLDING: the client gives leases back, and nothing else comes. CLOSING: the leases end, LOCALS_AT_ONCE in a
+ * turn, and the landing area stays until no request of the attachment can name it.
+ *
+ * The memory of the channel is the client's to scribble on: local/ bounds what it reads there, and each released number
+ * is looked up among the leases of this client. After nonsense no release is read any more. */
+#include "kvserver/shard/local.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "kvserver/shard/attachment.h"
+#include "kvserver/shard/loopcall.h"
+#include "local/local.h"
+
+enum {
+	LOCALS_AT_ONCE = 1024, /* leases of one client that end in one turn of the loop */
+	LOCAL_LANDING_MAX = 8 << 20
+};
+
+/* ---- the landing area ---- */
+
+/* The size is sealed: the client could otherwise shorten the file, and our next read of it would raise SIGBUS. */
+static int memory_make(uint64_t bytes, int *out_fd, void **out_base)
+{
+	int fd = memfd_create("kvrail-landing", MFD_CLOEXEC | MFD_ALLOW_SEALING), rc;
+	void *base = MAP_FAILED;
+	if (fd < 0)
+		return errno == EMFILE || errno == ENFILE ? -KV_ELIMIT : -errno;
+	rc = ftruncate(fd, (off_t)bytes) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0
+		     ? 0
+		     : -errno;
+	if (rc == 0)
+		base = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+	if (rc == 0 && base == MAP_FAILED)
+		rc = -KV_ENOMEM;
+	if (rc) {
+		close(fd);
+		return rc;
+	}
+	*out_fd = fd;
+	*out_base = base;
+	return 0;
+}
+
+/* Without room there is none, and PUTs come over the fabric. */
+static int local_landing_open(struct shard_local *l)
+{
+	struct locals *all = &l->shard->locals;
+	uint64_t used = landings_bytes(l->shard);
+	uint64_t size = landing_size(all->landing_limit - KV_MIN(all->landing_limit, used), LOCAL_LANDING_MAX);
+	void *base = NULL;
+	int rc;
+	l->landing.fd = -1;
+	if (size == 0)
+		return 0;
+	rc = memory_make(size, &l->landing.fd, &base);
+	if (rc)
+		return rc;
+	l->landing.base = base;
+	l->landing.bytes = size;
+	all->landing_bytes += size;
+	return 0;
+}
+
+static void local_landing_close(struct shard_local *l)
+{
+	if (l->landing.bytes == 0)
+		return;
+	munmap(l->landing.base, l->landing.bytes);
+	close(l->landing.fd);
+	l->shard->locals.landing_bytes -= l->landing.bytes;
+	l->landing = (struct local_landing){.fd = -1};
+}
+
+/* ---- open ---- */
+
+static void local_free(struct shard_local *l)
+{
+	local_channel_close(&l->channel);
+	local_landing_close(l);
+	free(l);
+}
+
+static int local_make(struct shard_local *l, struct kv_error *err)
+{
+	int rc = local_channel_make(&l->channel, err);
+	if (rc)
+		return rc;
+	rc = local_landing_open(l);
+	if (rc)
+		return kv_fail(err, rc, "no landing area in shared memory: %s", kv_strerror(rc));
+	rc = te_peer_local(l->attachment->peer, l->channel);
+	return rc ? kv_fail(err, rc, "the client's fabric peer takes no channel: %s", kv_strerror(rc)) : 0;
+}
+
+int shard_local_open(struct shard_attachment *s, struct shard_local **out, struct kv_error *err)
+{
+	struct shard *shard = s->shard;
+	struct shard_local *l;
+	int rc;
+	if (!shard->te || s->state != ATTACHMENT_OPEN)
+		return kv_fail(err, -KV_ECLOSED, "the session ends");
+	if (!shard->area.shared)
+		return kv_fail(err, -KV_ENOTSUP, "the memory for values is private");
+	if (s->local)
+		return kv_fail(err, -KV_EEXIST, "the session has a channel");
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return kv_fail(err, -KV_ENOMEM, "no memory for a local client");
+	l->shard = shard;
+	l->attachment = s;
+	l->landing.fd = -1;
+	kv_list_init(&l->holder.leases);
+	rc = local_make(l, err);
+	if (rc) {
+		local_free(l);
+		return rc;
+	}
+	landing_leave(s); /* the area in shared memory takes its place */
+	s->local = l;
+	kv_list_add_tail(&shard->locals.all, &l->node);
+	shard->locals.count++;
+	*out = l;
+	return 0;
+}
+
+void shard_local_fds(const struct shard_local *l, struct local_shard *out)
+{
+	*out = (struct local_shard){.shard = l->shard->opt.index,
+				    .shards = KV_MAX(l->shard->opt.shards, 1u),
+				    .arena_bytes = l->shard->area.len_bytes,
+				    .landing_bytes = l->landing.bytes};
+	local_channel_fds(l->channel, out);
+	out->fd[LOCAL_ARENA] = l->shard->area.fd;
+	out->fd[LOCAL_LANDING] = l->landing.bytes ? l->landing.fd : out->fd[LOCAL_CHANNEL];
+}
+
+/* ---- the end ---- */
+
+static void local_active(struct shard_local *l, bool more)
+{
+	if (l->more == more)
+		return;
+	l->more = more;
+	l->shard->locals.active += more ? 1 : -1u;
+}
+
+void shard_local_leave(struct shard_attachment *s)
+{
+	struct shard_local *l = s->local;
+	if (!l)
+		return;
+	KV_ASSERT(l->attachment == s); /* rule 60 */
+	if (s->shard->te)
+		te_peer_local_end(s->peer);
+	s->local = NULL;
+	l->attachment = NULL;
+	if (l->gone)
+		local_active(l, true);
+}
+
+void shard_local_close(struct shard_local *l, struct call *gone)
+{
+	l->gone = gone;
+	local_active(l, true);
+	if (!l->attachment)
+		return;
+	if (l->shard->te)
+		te_peer_local_end(l->attachment->peer);
+	shard_attachment_lost(l->attachment, 0);
+}
+
+/* Its socket is closed: end some of its leases. Frees it when nothing is left. */
+static int local_closing(struct shard_local *l)
+{
+	struct shard *s = l->shard;
+	struct call *gone = l->gone;
+	unsigned ended = s->opt.ops->local_end(l, LOCALS_AT_ONCE);
+	if (l->holder.count > 0)
+		return (int)ended;
+	local_active(l, false);
+	if (l->attachment) /* a request may wait for memory, with its bytes in the landing area */
+		return (int)ended;
+	KV_ASSERT(kv_list_empty(&l->holder.leases)); /* rule 57 */
+	kv_list_del(&l->node);
+	s->locals.count--;
+	local_free(l);
+	call_finish(gone, 0);
+	return (int)ended + 1;
+}
+
+/* ---- a turn ---- */
+
+/* The client's releases, some at a time. */
+static int local_releases(struct shard_local *l)
+{
+	uint64_t lease;
+	int n = 0, rc = 0;
+	while (n < LOCALS_AT_ONCE && (rc = local_released(l->channel, &lease)) == 1) {
+		l->shard->opt.ops->local_released(l, lease);
+		n++;
+	}
+	if (KV_UNLIKELY(rc < 0)) {
+		l->garbled = true;
+		shard_count(l->shard, WIRE_STAT_BAD_RELEASES);
+		if (l->attachment)
+			shard_attachment_lost(l->attachment, 0);
+	}
+	local_active(l, rc == 1);
+	return n;
+}
+
+int locals_turn(struct shard *s)
+{
+	int done = 0;
+	KV_LIST_EACH_SAFE (n, &s->locals.all) {
+		struct shard_local *l = KV_LIST_ENTRY(n, struct shard_local, node);
+		if (KV_UNLIKELY(l->gone != NULL))
+			done += local_closing(l);
+		else if (KV_LIKELY(!l->garbled))
+			done += local_releases(l);
+	}
+	return done;
+}
+
+/* The engine ends the local use of a peer that it cut, or that scribbled on its ring. */
+void locals_tick(struct shard *s)
+{
+	KV_LIST_EACH (n, &s->locals.all) {
+		const struct shard_local *l = KV_LIST_ENTRY(n, struct shard_local, node);
+		if (l->attachment && s->te && !te_peer_is_local(l->attachment->peer))
+			shard_attachment_lost(l->attachment, 0);
+	}
+}
+
+void locals_init(struct shard *s)
+{
+	kv_list_init(&s->locals.all);
+	s->locals.landing_limit = s->opt.landing_bytes;
+}
+
+void locals_quit(struct shard *s)
+{
+	KV_LIST_EACH (n, &s->locals.all) {
+		const struct shard_local *l = KV_LIST_ENTRY(n, struct shard_local, node);
+		if (l->attachment)
+			te_peer_local_end(l->attachment->peer);
+	}
+}

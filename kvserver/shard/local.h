@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* local.h -- a client on the same host, on one shard: its channel, its landing area, and its leases. The shard's
+ * thread. */
+#ifndef KVRAIL_KVSERVER_SHARD_LOCAL_H
+#define KVRAIL_KVSERVER_SHARD_LOCAL_H
+
+#include "kvserver/shard/landing.h"
+#include "kvserver/shard/shard.h"
+
+struct call;
+struct local_channel;
+struct local_shard;
+
+/* Memory that the client and this server alone map: the client writes the bytes of its PUTs there. */
+struct local_landing {
+	int fd;
+	uint8_t *base;
+	uint64_t bytes; /* 0: none */
+	struct landing_turn turn;
+};
+
+/* Drawn in local.c. */
+struct shard_local {
+	struct kv_list node; /* locals.all */
+	struct shard *shard;
+	struct shard_attachment *attachment; /* served by the channel; NULL: it has ended */
+	struct local_channel *channel;
+	struct local_landing landing;
+	struct lease_holder holder;
+	bool garbled;      /* its ring of releases makes no sense: its leases end with its socket */
+	bool more;         /* counted in locals.active */
+	struct call *gone; /* its socket is closed; finished when nothing is left */
+};
+
+/* shard_local_open -- make a channel and a landing area for the client of this attachment, and use the channel from now
+ * on. *out until shard_local_close. 0; -KV_ECLOSED: the attachment, or the shard, ends; -KV_EEXIST: it has a channel;
+ * -KV_ENOTSUP: the memory for values is private; -KV_ENOMEM, -KV_ELIMIT (descriptors), -errno, with *err. */
+int shard_local_open(struct shard_attachment *s, struct shard_local **out, struct kv_error *err);
+
+/* shard_local_fds -- the descriptors to pass to the client. They stay the shard's, until shard_local_close. Thread: any,
+ * between open and close. */
+void shard_local_fds(const struct shard_local *l, struct local_shard *out);
+
+/* shard_local_close -- the client's socket is closed. Its leases end in the next turns; an attachment that still uses
+ * the channel is void, and its client must begin anew. When nothing is left, *l is freed and `gone` finished. */
+void shard_local_close(struct shard_local *l, struct call *gone);
+
+/* shard_local_leave -- the attachment ends, or has other addresses: it does not use its channel any more. The leases
+ * stay. */
+void shard_local_leave(struct shard_attachment *s);
+
+/* locals_init -- none. locals_turn -- take back released leases, and end those of closed sockets; returns the number of
+ * things done. locals_tick -- find channels that the engine gave up. locals_quit -- before the engine is closed: no
+ * attachment uses its channel any more. */
+void locals_init(struct shard *s);
+int locals_turn(struct shard *s);
+void locals_tick(struct shard *s);
+void locals_quit(struct shard *s);
+
+#endif
