@@ -168,6 +168,8 @@ static int give_await(struct local_conn *c, struct kv_error *err)
 		rc = local_give_await(c->fd, &part, loop_now(c->server->control) + GIVE_NS);
 		if (rc)
 			kv_fail(err, rc, "passing the memory of shard %u: %s", i, kv_strerror(rc));
+		else
+			shard_local_passed(c->call[i].on_shard);
 	}
 	return rc;
 }
@@ -319,10 +321,10 @@ void local_clients_init(struct kvs_server *s)
 	kv_boot_id(l->boot_id);
 }
 
-/* Descriptors of a local client: its socket, and a channel, two bells and a landing area on each shard. */
+/* Descriptors of a local client: its socket and, on each shard, a bell, and for a moment four more. */
 void local_clients_plan(struct kvs_server *s, uint64_t files)
 {
-	uint64_t each = 1 + 4ull * s->opt.shards;
+	uint64_t each = 1 + s->opt.shards;
 	s->locals.on = !s->opt.local_off;
 	for (unsigned i = 0; i < s->opt.shards; i++)
 		s->locals.on &= s->shard[i]->area.shared;

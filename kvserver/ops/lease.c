@@ -168,27 +168,29 @@ static void lease_end(struct shard *shard, struct lease *e)
 	block_unref(&shard->store, b);
 }
 
-static void lease_return(struct shard *shard, const struct lease_holder *h, uint64_t id)
+static bool lease_return(struct shard *shard, const struct lease_holder *h, uint64_t id)
 {
 	struct leases *l = &shard->work->leases;
 	uint32_t index = (uint32_t)id;
 	struct lease *e = index < l->made ? &l->lease[index] : NULL;
 	if (!e || e->holder != h || e->generation != id >> 32) {
 		shard_count(shard, WIRE_STAT_BAD_RELEASES);
-		return;
+		return false;
 	}
 	lease_end(shard, e);
+	return true;
 }
 
 void lease_release(struct shard_attachment *s, uint64_t id)
 {
-	lease_return(s->shard, &s->holder, id);
+	(void)lease_return(s->shard, &s->holder, id);
 }
 
-void lease_release_local(struct shard_local *local, uint64_t id)
+bool lease_release_local(struct shard_local *local, uint64_t id)
 {
-	shard_count(local->shard, WIRE_STAT_LOCAL_RELEASED);
-	lease_return(local->shard, &local->holder, id);
+	bool was = lease_return(local->shard, &local->holder, id);
+	local->shard->counts.of[WIRE_STAT_LOCAL_RELEASED] += was;
+	return was;
 }
 
 unsigned leases_end_local(struct shard_local *local, unsigned budget)

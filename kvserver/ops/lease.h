@@ -60,9 +60,9 @@ bool lease_give(struct shard_attachment *s, struct block *b, uint64_t *out_id);
  * rest as lease_give. */
 bool lease_give_local(struct shard_local *l, struct block *b, uint64_t *out_id);
 
-/* lease_release_local -- as lease_release, of a local client. leases_end_local -- its socket is closed: end at most
+/* lease_release_local -- as lease_release, of a local client; false: it has no such lease. leases_end_local -- its socket is closed: end at most
  * `budget` of its leases. Returns how many. */
-void lease_release_local(struct shard_local *l, uint64_t id);
+bool lease_release_local(struct shard_local *l, uint64_t id);
 unsigned leases_end_local(struct shard_local *l, unsigned budget);
 
 /* lease_release -- harmless (and counted) when the attachment has no such lease. */

@@ -13,10 +13,7 @@
  * is looked up among the leases of this client. After nonsense no release is read any more. */
 #include "kvserver/shard/local.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "kvserver/shard/attachment.h"
@@ -30,33 +27,17 @@ enum {
 
 /* ---- the landing area ---- */
 
-/* The size is sealed: the client could otherwise shorten the file, and our next read of it would raise SIGBUS. */
-static int memory_make(uint64_t bytes, int *out_fd, void **out_base)
+static void landing_fd_close(struct shard_local *l)
 {
-	int fd = memfd_create("kvrail-landing", MFD_CLOEXEC | MFD_ALLOW_SEALING), rc;
-	void *base = MAP_FAILED;
-	if (fd < 0)
-		return errno == EMFILE || errno == ENFILE ? -KV_ELIMIT : -errno;
-	rc = ftruncate(fd, (off_t)bytes) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0
-		     ? 0
-		     : -errno;
-	if (rc == 0)
-		base = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
-	if (rc == 0 && base == MAP_FAILED)
-		rc = -KV_ENOMEM;
-	if (rc) {
-		close(fd);
-		return rc;
-	}
-	*out_fd = fd;
-	*out_base = base;
-	return 0;
+	if (l->landing.fd >= 0)
+		close(l->landing.fd);
+	l->landing.fd = -1;
 }
 
 /* Without room there is none, and PUTs come over the fabric. */
-static int local_landing_open(struct shard_local *l)
+static int local_landing_open(struct shard_local *l, struct kv_error *err)
 {
-	struct locals *all = &l->shard->locals;
+	struct shard_locals *all = &l->shard->locals;
 	uint64_t used = landings_bytes(l->shard);
 	uint64_t size = landing_size(all->landing_limit - KV_MIN(all->landing_limit, used), LOCAL_LANDING_MAX);
 	void *base = NULL;
@@ -64,9 +45,14 @@ static int local_landing_open(struct shard_local *l)
 	l->landing.fd = -1;
 	if (size == 0)
 		return 0;
-	rc = memory_make(size, &l->landing.fd, &base);
+	rc = kv_memfd_make("kvrail-landing", size, &l->landing.fd, err);
 	if (rc)
 		return rc;
+	rc = local_map(l->landing.fd, size, false, &base, err);
+	if (rc) {
+		landing_fd_close(l);
+		return rc;
+	}
 	l->landing.base = base;
 	l->landing.bytes = size;
 	all->landing_bytes += size;
@@ -77,10 +63,9 @@ static void local_landing_close(struct shard_local *l)
 {
 	if (l->landing.bytes == 0)
 		return;
-	munmap(l->landing.base, l->landing.bytes);
-	close(l->landing.fd);
+	local_unmap(l->landing.base, l->landing.bytes);
+	landing_fd_close(l);
 	l->shard->locals.landing_bytes -= l->landing.bytes;
-	l->landing = (struct local_landing){.fd = -1};
 }
 
 /* ---- open ---- */
@@ -97,9 +82,9 @@ static int local_make(struct shard_local *l, struct kv_error *err)
 	int rc = local_channel_make(&l->channel, err);
 	if (rc)
 		return rc;
-	rc = local_landing_open(l);
+	rc = local_landing_open(l, err);
 	if (rc)
-		return kv_fail(err, rc, "no landing area in shared memory: %s", kv_strerror(rc));
+		return rc;
 	rc = te_peer_local(l->attachment->peer, l->channel);
 	return rc ? kv_fail(err, rc, "the client's fabric peer takes no channel: %s", kv_strerror(rc)) : 0;
 }
@@ -144,6 +129,12 @@ void shard_local_fds(const struct shard_local *l, struct local_shard *out)
 	local_channel_fds(l->channel, out);
 	out->fd[LOCAL_ARENA] = l->shard->area.fd;
 	out->fd[LOCAL_LANDING] = l->landing.bytes ? l->landing.fd : out->fd[LOCAL_CHANNEL];
+}
+
+void shard_local_passed(struct shard_local *l)
+{
+	local_channel_passed(l->channel);
+	landing_fd_close(l);
 }
 
 /* ---- the end ---- */
@@ -202,26 +193,35 @@ static int local_closing(struct shard_local *l)
 
 /* ---- a turn ---- */
 
+/* A client could refill the ring without end, so the first wrong number is the last one that is read. */
+static void local_garbled(struct shard_local *l)
+{
+	l->garbled = true;
+	local_active(l, false);
+	if (!l->attachment)
+		return;
+	if (l->shard->te)
+		te_peer_local_end(l->attachment->peer);
+	shard_attachment_lost(l->attachment, 0);
+}
+
 /* The client's releases, some at a time. */
 static int local_releases(struct shard_local *l)
 {
 	uint64_t lease;
 	int n = 0, rc = 0;
 	while (n < LOCALS_AT_ONCE && (rc = local_released(l->channel, &lease)) == 1) {
-		l->shard->opt.ops->local_released(l, lease);
 		n++;
-	}
-	if (KV_UNLIKELY(rc < 0)) {
-		l->garbled = true;
-		shard_count(l->shard, WIRE_STAT_BAD_RELEASES);
-		if (l->attachment)
-			shard_attachment_lost(l->attachment, 0);
+		if (KV_LIKELY(l->shard->opt.ops->local_released(l, lease)))
+			continue;
+		local_garbled(l);
+		return n;
 	}
 	local_active(l, rc == 1);
 	return n;
 }
 
-int locals_turn(struct shard *s)
+int shard_locals_turn(struct shard *s)
 {
 	int done = 0;
 	KV_LIST_EACH_SAFE (n, &s->locals.all) {
@@ -235,7 +235,7 @@ int locals_turn(struct shard *s)
 }
 
 /* The engine ends the local use of a peer that it cut, or that scribbled on its ring. */
-void locals_tick(struct shard *s)
+void shard_locals_tick(struct shard *s)
 {
 	KV_LIST_EACH (n, &s->locals.all) {
 		const struct shard_local *l = KV_LIST_ENTRY(n, struct shard_local, node);
@@ -244,13 +244,13 @@ void locals_tick(struct shard *s)
 	}
 }
 
-void locals_init(struct shard *s)
+void shard_locals_init(struct shard *s)
 {
 	kv_list_init(&s->locals.all);
 	s->locals.landing_limit = s->opt.landing_bytes;
 }
 
-void locals_quit(struct shard *s)
+void shard_locals_quit(struct shard *s)
 {
 	KV_LIST_EACH (n, &s->locals.all) {
 		const struct shard_local *l = KV_LIST_ENTRY(n, struct shard_local, node);

@@ -37,9 +37,10 @@ struct shard_local {
  * -KV_ENOTSUP: the memory for values is private; -KV_ENOMEM, -KV_ELIMIT (descriptors), -errno, with *err. */
 int shard_local_open(struct shard_attachment *s, struct shard_local **out, struct kv_error *err);
 
-/* shard_local_fds -- the descriptors to pass to the client. They stay the shard's, until shard_local_close. Thread: any,
- * between open and close. */
+/* shard_local_fds -- the descriptors to pass to the client. They stay the shard's. shard_local_passed -- the client has
+ * them: those that only it needs are closed. Thread: the control loop's, between open and close. */
 void shard_local_fds(const struct shard_local *l, struct local_shard *out);
+void shard_local_passed(struct shard_local *l);
 
 /* shard_local_close -- the client's socket is closed. Its leases end in the next turns; an attachment that still uses
  * the channel is void, and its client must begin anew. When nothing is left, *l is freed and `gone` finished. */
@@ -49,12 +50,12 @@ void shard_local_close(struct shard_local *l, struct call *gone);
  * stay. */
 void shard_local_leave(struct shard_attachment *s);
 
-/* locals_init -- none. locals_turn -- take back released leases, and end those of closed sockets; returns the number of
- * things done. locals_tick -- find channels that the engine gave up. locals_quit -- before the engine is closed: no
+/* shard_locals_init -- none. shard_locals_turn -- take back released leases, and end those of closed sockets; returns the number of
+ * things done. shard_locals_tick -- find channels that the engine gave up. shard_locals_quit -- before the engine is closed: no
  * attachment uses its channel any more. */
-void locals_init(struct shard *s);
-int locals_turn(struct shard *s);
-void locals_tick(struct shard *s);
-void locals_quit(struct shard *s);
+void shard_locals_init(struct shard *s);
+int shard_locals_turn(struct shard *s);
+void shard_locals_tick(struct shard *s);
+void shard_locals_quit(struct shard *s);
 
 #endif

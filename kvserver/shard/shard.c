@@ -76,7 +76,7 @@ static int shard_poll(struct loop_poller *p)
 			atomic_load_explicit(&s->opt.doubt->number, memory_order_relaxed) != s->doubt.number))
 		shard_doubt_take(s);
 	if (s->locals.count)
-		done += locals_turn(s);
+		done += shard_locals_turn(s);
 	done += !kv_list_empty(&s->replies.dirty);
 	if (!kv_list_empty(&s->replies.blocked))
 		reply_retry(s);
@@ -125,7 +125,7 @@ static void shard_tick(struct loop_timer *t)
 			s->opt.ops->attachment_tick(s->attachments.slot[i], now_ns);
 	s->opt.ops->tick(s);
 	landings_tick(s, now_ns);
-	locals_tick(s);
+	shard_locals_tick(s);
 	shard_quarantine_check(s, now_ns);
 	report_reset(s);
 	values_log(s);
@@ -294,7 +294,7 @@ static void shard_init(struct shard *s)
 	kv_list_init(&s->replies.dirty);
 	kv_list_init(&s->replies.blocked);
 	kv_list_init(&s->calls.undelivered);
-	locals_init(s);
+	shard_locals_init(s);
 }
 
 static void shard_free(struct shard *s)
@@ -404,7 +404,7 @@ void shard_close(struct shard *s)
 	for (unsigned i = 0; i < s->attachments.slots; i++)
 		for (unsigned k = 0; s->attachments.slot[i] && k < s->attachments.slot[i]->links; k++)
 			reply_drop(&s->attachments.slot[i]->link[k]);
-	locals_quit(s);
+	shard_locals_quit(s);
 	if (s->attached)
 		te_detach(te);
 	s->te = NULL; /* callbacks of te_close start nothing and close no peers */

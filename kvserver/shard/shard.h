@@ -60,9 +60,9 @@ struct shard_ops {
 	void (*attachment_idle)(struct shard_attachment *s);
 	void (*attachment_tick)(struct shard_attachment *s, uint64_t now_ns);
 	void (*session_end)(struct shard_attachment *s, const struct session *o);
-	/* local_released -- a local client gives a lease back; the number is its word. local_end -- its socket is closed:
+	/* local_released -- a local client gives a lease back; false: it has no such lease. local_end -- its socket is closed:
 	 * end at most `budget` of its leases, and return how many. */
-	void (*local_released)(struct shard_local *l, uint64_t lease);
+	bool (*local_released)(struct shard_local *l, uint64_t lease);
 	unsigned (*local_end)(struct shard_local *l, unsigned budget);
 	/* turn -- do a bounded part of the work that takes several turns; returns its amount. active -- whether there
 	 * is more. tick -- every SHARD_TICK_NS. */
@@ -119,7 +119,7 @@ struct lease_holder {
 };
 
 /* The clients on this host (local.c). */
-struct locals {
+struct shard_locals {
 	struct kv_list all; /* struct shard_local */
 	unsigned count;
 	unsigned active;        /* that have more work than one turn does */
@@ -181,7 +181,7 @@ struct shard {
 	struct slab requests;
 	uint64_t leased_bytes; /* of the arena, in blocks that clients may read by themselves */
 	struct landings landings;
-	struct locals locals;
+	struct shard_locals locals;
 	struct work *work; /* of the operations (ops/work.h) */
 	/* Set by an operation that gathers requests; called when all records of a frame, or of one session in it, were
 	 * taken. The function resets it to NULL. */
