@@ -7,6 +7,8 @@ struct rig rig;
 uint64_t rig_lease_ns;
 uint64_t rig_landing_bytes;
 uint64_t rig_part_bytes;
+bool rig_arena_private;
+uint64_t rig_memory_bytes;
 
 /* ---- the client's engine ---- */
 
@@ -53,6 +55,24 @@ static void on_message(void *arg, unsigned rail, const uint8_t *data, size_t len
 	assert_int_equal(rc, 0);
 }
 
+/* As on_message, by a channel: without a tag. */
+static void on_local(void *arg, struct te_peer *peer, const uint8_t *data, size_t len)
+{
+	struct wire_reader reader;
+	struct wire_frame frame;
+	struct wire_reply r;
+	int rc;
+	(void)arg;
+	assert_ptr_equal(peer, rig.server);
+	assert_int_equal(wire_frame_open(&reader, data, len, &frame), 0);
+	assert_int_equal(frame.session, rig.number);
+	assert_int_equal(frame.mark, RIG_MARK);
+	rig.locals++;
+	while ((rc = wire_reply_next(&reader, &r)) == 1)
+		keep_reply(&frame, &r);
+	assert_int_equal(rc, 0);
+}
+
 static void on_immediate(void *arg, unsigned rail, uint32_t imm)
 {
 	(void)arg, (void)rail;
@@ -84,7 +104,8 @@ static void client_up(void)
 					   .receives = 64,
 					   .part_bytes = rig_part_bytes,
 					   .reads_at_own_risk = true};
-	const struct te_handlers handlers = {.message = on_message, .immediate = on_immediate, .reset = on_reset};
+	const struct te_handlers handlers = {
+		.message = on_message, .local = on_local, .immediate = on_immediate, .reset = on_reset};
 	struct te_key *keys;
 	if (te_open(&options, &handlers, NULL, &rig.te, &err) != 0)
 		fail_msg("%s", err.text);
@@ -112,13 +133,14 @@ int rig_up(void **state)
 	static const struct kv_log log = {.level = KV_LOG_WARN, .write = on_log};
 	const struct loop_options loop_options = {.name = "rig", .log = &log};
 	struct shard_options options = {
-		.memory_bytes = RIG_MEMORY,
+		.memory_bytes = rig_memory_bytes ? rig_memory_bytes : RIG_MEMORY,
 		.attachments_max = RIG_SLOTS,
 		.credits = RIG_CREDITS,
 		.value_max = RIG_MEMORY,
 		.allow_pull = rig_lease_ns > 0,
 		.lease_ns = rig_lease_ns,
 		.landing_bytes = rig_landing_bytes,
+		.arena_private = rig_arena_private,
 		.ops = &kvs_ops,
 		.policy = &evict_clock2g,
 		.log = &log,
@@ -222,7 +244,7 @@ int rig_open_unproven(void **state)
 	memset(rig.shard->counts.of, 0, sizeof(rig.shard->counts.of));
 	rig.replies = 0;
 	rig.strays = 0;
-	rig.immediates = rig.follows = 0;
+	rig.immediates = rig.follows = rig.locals = 0;
 	rig.next_id = 1;
 	return 0;
 }
@@ -290,6 +312,9 @@ int rig_close(void **state)
 	assert_int_equal(rig.shard->store.pinned_bytes, 0);
 	assert_int_equal(rig.shard->work->leases.count, 0);
 	assert_int_equal(rig.shard->leased_bytes, 0);
+	assert_int_equal(rig.shard->locals.count, 0);
+	assert_int_equal(rig.shard->locals.active, 0);
+	assert_int_equal(rig.shard->locals.landing_bytes, 0);
 	for (struct index_item *i; (i = index_near(&rig.shard->store.index, 0)) != NULL;)
 		store_drop(&rig.shard->store, KV_CONTAINER(i, struct block, item));
 	assert_int_equal(rig.shard->store.arena.used, 0);

@@ -60,6 +60,7 @@ struct rig {
 	unsigned replies;
 	uint64_t immediates; /* and replies that follow their write, which has none: */
 	uint64_t follows;
+	uint64_t locals; /* frames by the channel */
 	uint32_t last_immediate;
 	uint16_t generation;
 	char logged[1024]; /* the last warning of the shard */
@@ -70,6 +71,10 @@ extern uint64_t rig_part_bytes; /* set before rig_up: of the regions of both sid
 extern uint64_t rig_lease_ns;   /* set before rig_up: clients may pull, for so long; 0: they may not */
 
 extern uint64_t rig_landing_bytes; /* set before rig_up: for landing areas; 0: there are none */
+
+extern bool rig_arena_private; /* set before rig_up: the memory for values is private */
+
+extern uint64_t rig_memory_bytes; /* set before rig_up: 0: RIG_MEMORY */
 
 int rig_up(void **state); /* group set-up: shard and client engine */
 int rig_down(void **state);

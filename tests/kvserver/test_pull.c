@@ -333,7 +333,7 @@ static void leases_outlive_a_session_that_is_lost(void **state)
 		kv_hash_block(store_data(&rig.shard->store, rig.shard->work->leases.lease[(uint32_t)r.get.lease].block),
 			      MIB),
 		sum);
-	assert_int_equal(rig.attachment->lease_count, 0);
+	assert_int_equal(rig.attachment->holder.count, 0);
 	rig_attachment_end(); /* and the session need not be there */
 	rig_until(rig_stat(WIRE_STAT_LEASES_EXPIRED) > expired);
 	assert_int_equal(rig_stat(WIRE_STAT_LEASES_NOW), 0);
