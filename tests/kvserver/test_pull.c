@@ -246,12 +246,10 @@ static void generations_of_leases_wrap_around(void **state)
 	release(leased(&q).get.lease);
 	for (uint32_t i = 0; i < rig.shard->work->leases.made; i++)
 		rig.shard->work->leases.lease[i].generation = UINT32_MAX;
-	for (uint32_t i = 0; i < rig.shard->work->leases.made; i++) { /* place 0 is one of them */
-		q.id = rig.next_id++;
-		r = leased(&q);
-		assert_int_equal(r.get.lease >> 32, 1);
-		release(r.get.lease);
-	}
+	q.id = rig.next_id++;
+	r = leased(&q);
+	assert_int_equal(r.get.lease >> 32, 1); /* a lease of place 0 would be 0 otherwise */
+	release(r.get.lease);
 	assert_int_equal(rig_stat(WIRE_STAT_LEASES_NOW), 0);
 	assert_int_equal(rig_stat(WIRE_STAT_BAD_RELEASES), 0);
 }
