@@ -11,6 +11,7 @@
 #include "base/log.h"
 
 const char *const kv_opt_numa_names[] = {"auto", "off", NULL};
+const char *const kv_opt_local_names[] = {"auto", "off", NULL};
 const char *const kv_opt_door_names[] = {"auto", "require", "off", NULL};
 const char *const kv_opt_mode_names[] = {"auto", "push", "pull", NULL};
 const char *const kv_opt_level_names[] = {[KV_LOG_OFF] = "off",   [KV_LOG_ERROR] = "error", [KV_LOG_WARN] = "warn",

@@ -70,6 +70,20 @@ extern const char *const kv_opt_mode_names[];
 		"reads. One of",                                                                                       \
 		__VA_ARGS__)
 
+/* int: enum kvc_local of kvclient.h */
+extern const char *const kv_opt_local_names[];
+#define KV_OPT_LOCAL_ROW(at, ...)                                                                                      \
+	KV_ROW_CHOICE("local", at, "WHICH", "auto", kv_opt_local_names,                                                \
+		      "Share memory with servers on this host. auto: if they offer it; off: always use the fabric. "   \
+		      "One of",                                                                                        \
+		      __VA_ARGS__)
+/* const char * */
+#define KV_OPT_LOCAL_SOCKET_ROW(at, ...)                                                                               \
+	KV_ROW_TEXT("local-socket", at, "PATH", NULL,                                                                  \
+		    "The Unix socket of the server on this host, where this container mounts it. Without it: the "     \
+		    "name that the server reports.",                                                                   \
+		    __VA_ARGS__)
+
 /* ---- a run ---- */
 
 enum { KV_OPT_WORKERS_MAX = 65536, KV_OPT_CLIENTS_MAX = 1024, KV_OPT_THREADS_MAX = 256 };

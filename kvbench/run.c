@@ -234,6 +234,8 @@ static int open_pool(struct bench *b, struct kv_error *err)
 				 .mode = (enum kvc_mode)o->target.mode,
 				 .numa = (enum kvc_numa)o->target.numa,
 				 .door = (enum kvc_door)o->target.door,
+				 .local = (enum kvc_local)o->target.local,
+				 .local_socket = o->target.local_socket,
 				 .timeout_ns = o->client.timeout_ns,
 				 .peer_timeout_ns = o->client.peer_timeout_ns,
 				 .settle_ns =

@@ -28,6 +28,8 @@ static int open_pool(struct cli *cli, struct kv_error *err)
 				 .mode = (enum kvc_mode)o->mode,
 				 .numa = (enum kvc_numa)o->numa,
 				 .door = (enum kvc_door)o->door,
+				 .local = (enum kvc_local)o->local,
+				 .local_socket = o->local_socket,
 				 .timeout_ns = o->timeout_ns,
 				 .peer_timeout_ns = o->peer_timeout_ns,
 				 .connect_timeout_ns = o->timeout_ns,

@@ -17,6 +17,8 @@ const struct kv_opt cli_options_table[] = {
 	KV_OPT_NUMA_ROW(AT(numa)),
 	KV_OPT_DOOR_ROW(AT(door)),
 	KV_OPT_MODE_ROW(AT(mode)),
+	KV_OPT_LOCAL_ROW(AT(local)),
+	KV_OPT_LOCAL_SOCKET_ROW(AT(local_socket)),
 	KV_ROW_DURATION("timeout", AT(timeout_ns), "0", 0, 3600000000000ull,
 			"Deadline of connecting, and of each command. 0: 5 s, and for a command 1 s more per 100 MB."),
 	KV_OPT_PEER_TIMEOUT_ROW(AT(peer_timeout_ns)),

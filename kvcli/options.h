@@ -19,6 +19,8 @@ struct cli_options {
 	int mode; /* enum kvc_mode */
 	int numa; /* enum kvc_numa */
 	int door; /* enum kvc_door */
+	int local; /* enum kvc_local */
+	const char *local_socket;
 	uint64_t timeout_ns, peer_timeout_ns;
 	uint32_t ttl;
 	const char *file, *output;

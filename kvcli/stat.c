@@ -199,7 +199,7 @@ static const char *const put_ways[] = {[KVC_PUT_READ] = "read", [KVC_PUT_INLINE]
 static json_t *server_state_object(const struct kvc_server_info *s)
 {
 	return json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-			 "s:b, s:s, s:I, s:s}",
+			 "s:b, s:b, s:s, s:I, s:s}",
 			 "name", s->name, "links_up", (json_int_t)s->links_up, "node_id", s->node_id, "state",
 			 state_names[s->state], "session", (json_int_t)s->session, "incarnation",
 			 (json_int_t)s->incarnation, "shards", (json_int_t)s->shards, "links", (json_int_t)s->links,
@@ -208,7 +208,8 @@ static json_t *server_state_object(const struct kvc_server_info *s)
 			 (json_int_t)s->inflight, "heard_ns", (json_int_t)KV_MIN(s->heard_ns, (uint64_t)INT64_MAX),
 			 "ping_ns", (json_int_t)s->ping_ns, "connects", (json_int_t)s->connects, "attaches",
 			 (json_int_t)s->attaches, "attempts_failed", (json_int_t)s->attempts_failed, "fences",
-			 (json_int_t)s->fences, "pull", (int)s->pull, "put", put_ways[s->put_way], "avoided_ns",
+			 (json_int_t)s->fences, "pull", (int)s->pull, "local",
+			 (int)s->local, "put", put_ways[s->put_way], "avoided_ns",
 			 (json_int_t)s->avoided_ns, "why", s->why);
 }
 

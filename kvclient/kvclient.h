@@ -257,12 +257,16 @@ KVC_API int kvc_borrow_await(struct kvc_client *client, uint64_t len_bytes, uint
  * no. Thread: a worker of that client. */
 KVC_API void kvc_borrowed_release(struct kvc_client *client, struct kvc_borrowed *borrowed);
 
-/* A piece of a client's registered buffer that the caller has borrowed. */
+/* Borrowed bytes: a piece of a client's registered buffer, or a value in the memory of a server on this host. */
 struct kvc_borrowed {
 	void *data;
 	uint64_t len;       /* bytes of the value in it */
 	uint64_t value_len; /* bytes of the whole value */
-	uint64_t priv[5];   /* the library's */
+	/* 1: data is memory of a server on this host, mapped read-only: a write there raises SIGSEGV. 0: a piece of the
+	 * client's buffer. */
+	uint32_t in_place;
+	uint32_t reserved_32;
+	uint64_t priv[4]; /* the library's */
 };
 
 /* ---- queues: submit now, reap later ----
@@ -544,6 +548,10 @@ enum kvc_numa { KVC_NUMA_AUTO, KVC_NUMA_OFF };
  * nothing. */
 enum kvc_door { KVC_DOOR_AUTO, KVC_DOOR_REQUIRE, KVC_DOOR_OFF };
 
+/* Whether to share memory with servers on this host. AUTO: if the server offers it, else the fabric, with one line in the
+ * log. OFF: always the fabric. */
+enum kvc_local { KVC_LOCAL_AUTO, KVC_LOCAL_OFF };
+
 /* kvc_pool_open copies the strings. The functions log and pin_lost and their arguments must live as long as the pool.
  * The first number or name in a field's comment is its default; if there is none, 0 and NULL mean "not used". */
 struct kvc_options {
@@ -638,6 +646,11 @@ struct kvc_options {
 	 * cluster, or of none, refuses the pool. NULL or "": the name of most servers that answer. It changes if more
 	 * than half of them have another one. Servers of other clusters are then not used. */
 	const char *cluster;
+	/* A server on this host (one kernel) shares its memory with its clients: GETs read values there, and PUTs write
+	 * to a window of it. The path of its Unix socket as this process sees it, for containers that mount it at
+	 * another place; NULL: the name that the server reports. */
+	enum kvc_local local;
+	const char *local_socket;
 };
 
 /* kvc_pool_open in full. It returns when all clients have their engines and buffers. The servers may come later. With
@@ -1001,7 +1014,8 @@ struct kvc_info {
 	uint32_t chunk_bytes, eager_bytes, tx_depth, cq_depth, credits;
 	char security[16];   /* "psk", "certificate", "none" */
 	char congestion[32]; /* congestion control of TCP connections accepted on loopback ("reno"); "": the system's */
-	char mode[16];       /* how values come from the connected servers: "push", "pull", or "mixed" */
+	/* How values come from the connected servers: "push", "pull", "local" (all are on this host), or "mixed". */
+	char mode[16];
 	char memory[160];    /* the pages of the receive buffers: "256 MiB in 2 MiB pages" */
 	/* The placement: "clients 0-3 on node 0; 4 of 4 threads bound to CPUs there", "one node", "off". */
 	char numa[200];
@@ -1087,6 +1101,11 @@ struct kvc_counters {
 	uint64_t pins_moved;     /* pins that followed their keys to other servers */
 	uint64_t copies_yielded; /* values deleted at one server because another one has a younger value */
 	uint64_t deletes_owed;   /* DELETEs and TOUCHes sent later to an unreachable server */
+	uint64_t local_gets;     /* values read in the memory of a server on this host, and their bytes */
+	uint64_t local_bytes;
+	uint64_t local_puts;     /* requests whose bytes were copied to the memory of a server on this host */
+	uint64_t local_refusals; /* GETs for which such a server gave no lease: the fabric brought them */
+	uint64_t local_leases;   /* borrowed values in the memory of such servers */
 };
 
 /* kvc_counters -- read the counters. Returns 0 or a code. Thread: any; never blocks. */
@@ -1151,6 +1170,8 @@ struct kvc_server_info {
 	/* The view that this server announces, whether it is followed or not: its epoch and half of its digest, which
 	 * distinguishes views. 0: none, or the server has not answered for 30 s. */
 	uint64_t view_epoch, view_digest;
+	uint32_t local; /* 1: on this host, and its memory is mapped here (enum kvc_local) */
+	uint32_t reserved_32;
 };
 
 enum kvc_put_way {

@@ -27,6 +27,8 @@ const struct kv_opt bench_options_table[] = {
 	KV_OPT_NUMA_ROW(AT(target.numa)),
 	KV_OPT_DOOR_ROW(AT(target.door)),
 	KV_OPT_MODE_ROW(AT(target.mode)),
+	KV_OPT_LOCAL_ROW(AT(target.local)),
+	KV_OPT_LOCAL_SOCKET_ROW(AT(target.local_socket)),
 
 	KV_OPT_WORKERS_ROW(AT(load.num_workers), .group = "Load"),
 	KV_OPT_CLIENTS_ROW(AT(load.num_clients)),

@@ -36,6 +36,8 @@ struct bench_target {
 	int mode; /* enum kvc_mode */
 	int numa; /* enum kvc_numa */
 	int door; /* enum kvc_door; also of the server that kv-bench starts */
+	int local; /* enum kvc_local */
+	const char *local_socket;
 };
 
 struct bench_load {

@@ -15,8 +15,7 @@ enum {
 
 #define LANDING_BYTES_MAX ((uint64_t)64 << 20) /* of an area we use: our tables grow with it */
 
-/* Receive the next message of this type. */
-static int told_await(struct kc_node *n, enum wire_ctrl type, struct wire_ctrl_msg *m, uint64_t deadline_ns)
+int kc_node_told_await(struct kc_node *n, enum wire_ctrl type, struct wire_ctrl_msg *m, uint64_t deadline_ns)
 {
 	int rc;
 	do {
@@ -69,7 +68,7 @@ static int arenas_get_await(struct kc_node *n, uint64_t deadline_ns)
 	if (rc == 0)
 		rc = kc_node_send_await(n, &m, deadline_ns);
 	while (rc == 0 && s->arenas->count < s->shards) {
-		rc = told_await(n, WIRE_CTRL_ARENA, &m, deadline_ns);
+		rc = kc_node_told_await(n, WIRE_CTRL_ARENA, &m, deadline_ns);
 		if (rc == 0)
 			rc = arena_take(s, s->rails, &m.region);
 	}
@@ -133,7 +132,7 @@ int kc_landings_await(struct kc_node *n, uint64_t deadline_ns)
 	if (rc == 0)
 		rc = kc_node_send_await(n, &m, deadline_ns);
 	for (unsigned i = 0; rc == 0 && i < s->shards; i++) {
-		rc = told_await(n, WIRE_CTRL_LANDING, &m, deadline_ns);
+		rc = kc_node_told_await(n, WIRE_CTRL_LANDING, &m, deadline_ns);
 		if (rc == 0)
 			rc = landing_take(s, i, &m.region);
 	}

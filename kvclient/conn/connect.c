@@ -269,6 +269,7 @@ static bool about_earlier(const struct kc_node *n, enum wire_ctrl type)
 	case WIRE_CTRL_VIEW_NEWS:
 	case WIRE_CTRL_DRAIN_OK:
 	case WIRE_CTRL_DRAIN_DONE:
+	case WIRE_CTRL_LOCAL:
 		return n->control.stage != KC_CONTROL_DIALLED;
 	default:
 		return false;
@@ -613,6 +614,8 @@ static int attach_await(struct kc_node *n)
 		rc = kc_regions_await(n, deadline);
 	if (rc == 0 && !overtaken(n))
 		rc = kc_links_await(n, deadline);
+	if (rc == 0 && !overtaken(n))
+		rc = kc_local_await(n, deadline);
 	if (rc == 0 && !overtaken(n))
 		rc = last_await(n, deadline);
 	/* The failure of an overtaken attempt says nothing about the server. */

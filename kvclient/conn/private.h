@@ -98,9 +98,25 @@ void kc_conn_close_await(struct kc_node *n);
  * (session.pull). 0, or a code with n->error. -KV_ENOTSUP: the pool demands pull, the server forbids it. */
 int kc_arenas_await(struct kc_node *n, uint64_t deadline_ns);
 
+/* kc_node_told_await -- a step of attaching: receive the next message of this type. 0, or a code of boot_recv_await or
+ * kc_node_aside. */
+int kc_node_told_await(struct kc_node *n, enum wire_ctrl type, struct wire_ctrl_msg *m, uint64_t deadline_ns);
+
 /* kc_landings_await -- a step of attaching: ask for landing areas, if offered and our messages stay behind our writes.
  * 0, or a code with n->error. */
 int kc_landings_await(struct kc_node *n, uint64_t deadline_ns);
+
+/* ---- local.c ---- */
+
+/* kc_local_await -- a step of attaching, after kc_links_await: share the memory of a server on this host, if both sides
+ * want to (attachment.local). 0, also without it; or a code with n->error: the control connection or the attachment
+ * has ended. */
+int kc_local_await(struct kc_node *n, uint64_t deadline_ns);
+/* kc_local_ended_await -- whether the server has closed the Unix socket of the present attachment. Takes a
+ * millisecond. */
+bool kc_local_ended_await(struct kc_node *n);
+/* kc_local_leave -- the attachment, which is not open any more, ends its use of channels. Harmless without any. */
+void kc_local_leave(struct kc_attachment *s);
 
 /* ---- health.c ---- */
 

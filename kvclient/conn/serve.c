@@ -151,6 +151,10 @@ static int control_take_await(struct kc_node *n, const struct wire_ctrl_msg *m)
 		return kc_node_drain_take(n, &m->drain);
 	case WIRE_CTRL_DRAIN_DONE:
 		return kc_node_drained_take(n, &m->drained);
+	case WIRE_CTRL_LOCAL:
+		if (n->attachment->local_asked)
+			return 0; /* too late */
+		return kv_fail(&n->error, -KV_EPROTO, "it offers its memory, and this client did not ask for it");
 	case WIRE_CTRL_REFUSE:
 		kc_printable(text, sizeof(text), m->refuse.text);
 		return kv_fail(&n->error, -KV_EPEERDOWN, "it ends the attachment: %s", text);
@@ -242,6 +246,8 @@ static int beat_await(struct kc_node *n)
 	n->client->hooks->node_beat(n);
 	if (rc == 0 && s->open && !n->redo)
 		kc_client_reclaim_await(n->client, s);
+	if (rc == 0 && s->open && !n->redo && kc_local_ended_await(n))
+		kc_node_redo(n, "it closed the Unix socket");
 	return rc == 0 && !n->redo && answers ? view_ask_await(n) : rc;
 }
 
@@ -365,6 +371,7 @@ static void attachment_drop_await(struct kc_node *n, int status)
 		}
 		if (s->open)
 			requests_end_await(n, status);
+		kc_local_leave(s);
 		kc_main_await(n->client, peers_close, s);
 		n->attachment = NULL;
 		kc_attachment_unref(s);
@@ -386,17 +393,19 @@ static void backoff_await(struct kc_node *n)
 
 static void links_count(struct kvc_client *c)
 {
-	uint64_t links = 0, pull_links = 0, credits = 0;
+	uint64_t links = 0, pull_links = 0, local_links = 0, credits = 0;
 	for (unsigned i = 0; i < c->num_nodes; i++) {
 		const struct kc_attachment *s = c->node[i].state == KC_NODE_UP ? c->node[i].attachment : NULL;
 		if (!s)
 			continue;
 		links += s->num_links;
-		pull_links += s->pull ? s->num_links : 0;
+		pull_links += s->pull && !s->local ? s->num_links : 0;
+		local_links += s->local ? s->num_links : 0;
 		credits = credits ? KV_MIN(credits, s->credits) : s->credits;
 	}
 	kc_set(&c->count.links, links);
 	kc_set(&c->count.pull_links, pull_links);
+	kc_set(&c->count.local_links, local_links);
 	kc_set(&c->count.credits, credits);
 }
 

@@ -74,6 +74,7 @@ static int get_copy_await(struct kc_node *from, struct kvc_key key, const struct
 		return rc;
 	g.route.n = from;
 	g.route.kind = ROUTE_FIXED;
+	g.ask.moved = true; /* the fabric reads the copy from our buffer */
 	g.own_wait.trace = t;
 	rc = kc_get_lent_await(&g, guess, out);
 	*out_generation = g.value.generation;

@@ -13,7 +13,7 @@
 enum kc_merge {
 	KC_SUM,
 	KC_MOST, /* the largest */
-	KC_APART /* views: of the client with the most voters */
+	KC_APART /* views: of the client with the most voters; leases: of the pool */
 };
 #define KC_COUNTERS(X)                                                                                                 \
 	X(gets, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                                 \
@@ -31,6 +31,10 @@ enum kc_merge {
 	X(slow, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                                 \
 	X(pulls, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                                \
 	X(pulls_expired, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                        \
+	X(local_gets, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                           \
+	X(local_bytes, "calls", "bytes", KVC_STAT_COUNTER, KC_SUM)                                                     \
+	X(local_puts, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                           \
+	X(local_refusals, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                       \
 	X(pins_again, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                           \
 	X(pins_lost, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                            \
 	X(pins_moved, "calls", "", KVC_STAT_COUNTER, KC_SUM)                                                           \
@@ -46,6 +50,7 @@ enum kc_merge {
 	X(queue_max_ns, "waits", "ns", KVC_STAT_MAXIMUM, KC_MOST)                                                      \
 	X(cancels, "memory", "", KVC_STAT_COUNTER, KC_SUM)                                                             \
 	X(orphans, "memory", "", KVC_STAT_COUNTER, KC_SUM)                                                             \
+	X(local_leases, "memory", "", KVC_STAT_GAUGE, KC_APART)                                                        \
 	X(quarantined_bytes, "memory", "bytes", KVC_STAT_GAUGE, KC_SUM)                                                \
 	X(fences, "connections", "", KVC_STAT_COUNTER, KC_SUM)                                                         \
 	X(lost_connections, "connections", "", KVC_STAT_COUNTER, KC_SUM)                                               \
@@ -83,6 +88,7 @@ struct kc_count {
 	_Atomic uint64_t results[KVC_OPS][KVC_RESULTS];
 	_Atomic uint64_t links, credits; /* of open attachments; fewest credits of one */
 	_Atomic uint64_t pull_links;     /* of attachments with pulled GETs */
+	_Atomic uint64_t local_links;    /* of attachments to servers on this host */
 };
 
 /* kc_result_name -- the name of a column of `results`. */

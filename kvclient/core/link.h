@@ -8,6 +8,7 @@
 #include "kvclient/core/request.h"
 #include "wire/wire.h"
 
+struct kc_local;
 struct kc_node;
 
 enum { KC_RELEASES = 32 /* leases given back at a time */ };
@@ -71,6 +72,8 @@ struct kc_attachment {
 	uint32_t chunk_bytes, credits;
 	uint16_t shards, rails, links_per_shard, flags;
 	struct kc_landing *landing; /* per shard; NULL: none */
+	struct kc_local *local;     /* messages use its channels; NULL: the fabric */
+	bool local_asked;
 	uint32_t packs;             /* of the client's in use by it (request/pack.c) */
 	bool pull;                  /* GETs ask for leases */
 	struct kc_arenas *arenas;   /* NULL: unknown */

@@ -15,6 +15,7 @@
 #include "kvclient/kvclient.h"
 
 struct boot_resolver;
+struct kc_home;
 struct loop;
 
 enum { KC_CLIENTS_MAX = 4096, KC_SERVERS_MAX = KC_PLACE_MAX, KC_THREADS_MAX = 256 };
@@ -30,6 +31,7 @@ struct kc_server {
 	unsigned users; /* clients with a node for it, under the pool's lock; 0: free, the next taker writes `entry` */
 	struct kc_troubles troubles;
 	struct kc_named named;
+	_Atomic int local_told; /* the last report of conn/local.c; 0: none */
 };
 
 /* Loops report; the opening thread, or the host that turns the loops, reads. */
@@ -72,6 +74,7 @@ struct kvc_pool {
 	uint64_t *taken; /* under lock: hashes of the members' entries; 0: free */
 	struct kc_place place;
 	struct kc_notes_home notes;
+	struct kc_home *home; /* core/local.h */
 	struct boot_resolver *resolver;
 	struct sockaddr_storage local; /* our address towards the first resolved server */
 	struct loop **loop;

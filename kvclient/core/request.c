@@ -82,7 +82,8 @@ struct kc_req *kc_reqs_take(struct kc_reqs *t)
 	r->wait = NULL;
 	r->id = r->cancel_id = 0;
 	r->said = KC_SAID_NOTHING;
-	r->mem.callers = false;
+	r->mem.callers = r->mem.leased = false;
+	r->mem.lease = (struct kc_lease){0};
 	r->status = 0;
 	r->trace = NULL;
 	r->mem.region = NULL;
@@ -102,7 +103,7 @@ struct kc_req *kc_reqs_take(struct kc_reqs *t)
 void kc_reqs_give(struct kc_reqs *t, struct kc_req *r)
 {
 	KV_ASSERT_HOT(r->id == 0 && r->cancel_id == 0 && !r->mem.pull && !r->mem.push); /* rules 12 and 26 */
-	KV_ASSERT_HOT(r->mem.piece.len_bytes == 0);
+	KV_ASSERT_HOT(r->mem.piece.len_bytes == 0 && !r->mem.lease.local);
 	kv_list_del(&r->node);
 	kv_list_del(&r->cancel_node);
 	kc_req_advance(r, KC_REQ_FREE);

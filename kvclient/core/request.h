@@ -5,6 +5,7 @@
 
 #include "base/base.h"
 #include "kvclient/core/buffer.h"
+#include "kvclient/core/local.h"
 #include "kvclient/core/target.h"
 #include "kvclient/copy.h"
 #include "wire/wire.h"
@@ -93,6 +94,9 @@ struct kc_req {
 		struct kc_pack *pack;     /* that pack, until the answer */
 		uint32_t arrived, posted; /* immediates; posted: final from KC_SAID_WRITES on */
 		bool callers;             /* dest is the caller's once its call returns */
+		bool leased;              /* a GET without dest: it asks for a lease */
+		uint64_t most;            /* leased: the bytes that its call can take */
+		struct kc_lease lease;    /* from the reply, until its call takes or releases it */
 	} mem;
 
 	/* Charged by admission (request/admission.c). */
@@ -194,6 +198,8 @@ static inline uint32_t kc_req_imm(const struct kc_req *r)
 /* kc_req_asked -- the most bytes a GET's answer may bring; without a length, the capacity of its destination. */
 static inline uint64_t kc_req_asked(const struct kc_req *r)
 {
+	if (r->mem.leased && r->wire.get.length == 0)
+		return r->mem.most;
 	return r->wire.get.length ? r->wire.get.length : r->wire.dest.slice * r->wire.dest.count;
 }
 

@@ -58,6 +58,7 @@ struct te_options kc_engine_options(const struct kvc_pool *p)
 static int engine_open(struct kvc_client *c, struct kv_error *err)
 {
 	static const struct te_handlers handlers = {.message = kc_client_message,
+						    .local = kc_client_local,
 						    .immediate = kc_client_immediate,
 						    .room = kc_client_room,
 						    .follow = kc_client_follow,

@@ -60,7 +60,7 @@ int kvc_info(struct kvc_pool *pool, struct kvc_info *out)
 {
 	static const char *const modes[] = {[BOOT_PLAIN] = "none", [BOOT_PSK] = "psk", [BOOT_CERT] = "certificate"};
 	struct kvc_info o = {0};
-	uint64_t pull_links = 0;
+	uint64_t pull_links = 0, local_links = 0;
 	const char *mode;
 	if (!pool || !kc_sized(out))
 		return -KV_EINVAL;
@@ -78,12 +78,15 @@ int kvc_info(struct kvc_pool *pool, struct kvc_info *out)
 		o.endpoints += c->info.rails;
 		o.links += (unsigned)atomic_load_explicit(&c->count.links, memory_order_relaxed);
 		pull_links += atomic_load_explicit(&c->count.pull_links, memory_order_relaxed);
+		local_links += atomic_load_explicit(&c->count.local_links, memory_order_relaxed);
 		o.buffer_bytes += c->area.len_bytes;
 		o.message_bytes += c->info.msg_memory_bytes;
 		o.credits = o.credits ? KV_MIN(o.credits, credits ? credits : o.credits) : credits;
 	}
 	mode = pull_links >= o.links ? "pull" : "mixed";
-	text_copy(o.mode, sizeof(o.mode), pull_links == 0 ? "push" : mode);
+	if (local_links > 0)
+		mode = local_links >= o.links ? "local" : "mixed";
+	text_copy(o.mode, sizeof(o.mode), pull_links + local_links == 0 ? "push" : mode);
 	kc_sized_give(out, &o, sizeof(o));
 	return 0;
 }
@@ -144,6 +147,7 @@ int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out)
 		return -KV_ECLOSED;
 	for (unsigned i = 0; i < pool->num_clients; i++)
 		counters_add(&o, &pool->client[i]->count);
+	o.local_leases = get(&pool->home->leases);
 	kc_sized_give(out, &o, sizeof(o));
 	return 0;
 }
@@ -188,6 +192,7 @@ static void links_info(struct kvc_server_info *o, const struct kc_attachment *s)
 {
 	o->session = s->number;
 	o->pull = s->pull;
+	o->local = s->local != NULL;
 	o->put_way = s->flags & WIRE_WELCOME_INLINE_PUT ? KVC_PUT_INLINE : KVC_PUT_READ;
 	if (kc_landings_all(s))
 		o->put_way = KVC_PUT_LAND;

@@ -9,6 +9,7 @@
 #include "host/host.h"
 #include "kvclient/core/pool.h"
 #include "kvclient/core/sized.h"
+#include "local/local.h"
 
 #define GRACE_MAX_NS         60000000000ull
 #define PEER_TIMEOUT_DEFAULT 2000000000ull
@@ -18,7 +19,7 @@
 #define SETTLE_MAX_NS        86400000000000ull
 #define REPAIR_DEFAULT       ((uint64_t)256 << 20)
 
-enum { THREADS_MOST = 4, SERVERS_ROOM = 64 };
+enum { THREADS_MOST = 4, SERVERS_ROOM = 64, SOCKET_NAME_MAX = LOCAL_NAME_MAX };
 
 #define BUFFER_MIN ((uint64_t)1 << 20)
 #define BUFFER_MAX ((uint64_t)1 << 36)
@@ -67,6 +68,11 @@ static int check_counts(const struct kvc_options *o, struct kv_error *err)
 	if (o->door > KVC_DOOR_OFF)
 		return kv_fail(err, -KV_EINVAL, "door is %u; it is KVC_DOOR_AUTO, KVC_DOOR_REQUIRE or KVC_DOOR_OFF",
 			       (unsigned)o->door);
+	if (o->local > KVC_LOCAL_OFF)
+		return kv_fail(err, -KV_EINVAL, "local is %u; it is KVC_LOCAL_AUTO or KVC_LOCAL_OFF", (unsigned)o->local);
+	if (o->local_socket && strlen(o->local_socket) >= SOCKET_NAME_MAX)
+		return kv_fail(err, -KV_EINVAL, "local_socket has %zu bytes; the path of a Unix socket has at most %d",
+			       strlen(o->local_socket), SOCKET_NAME_MAX - 1);
 	if (o->flags & KVC_BACKGROUND)
 		return kv_fail(err, -KV_EINVAL,
 			       "KVC_BACKGROUND is a flag of a call, not of a pool: "

@@ -70,7 +70,8 @@ static int strings_keep(struct kvc_pool *p)
 {
 	struct kvc_options *o = &p->options;
 	const char **all[] = {&o->provider, &o->nic,     &o->psk_file, &o->psk,         &o->cert_file,
-			      &o->key_file, &o->ca_file, &o->crl_file, &o->server_name, &o->cluster};
+			      &o->key_file, &o->ca_file, &o->crl_file, &o->server_name, &o->cluster,
+			      &o->local_socket};
 	int rc = 0;
 	for (unsigned i = 0; i < KV_COUNT(all) && rc == 0; i++)
 		rc = string_keep(p, all[i]);
@@ -224,6 +225,7 @@ static void pool_destroy(struct kvc_pool **pool)
 	strings_free(p);
 	pthread_cond_destroy(&p->changed);
 	kc_notes_home_fini(&p->notes);
+	kc_home_unref(p->home);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
 	*pool = NULL;
@@ -248,7 +250,7 @@ static int pool_create(const struct kvc_options *given, uint64_t look_up_ns, str
 	if (rc < 0)
 		return rc;
 	p = calloc(1, sizeof(*p));
-	if (!p || kc_fork_watch() < 0) {
+	if (!p || kc_fork_watch() < 0 || kc_home_make(&p->home) < 0) {
 		free(p);
 		return kv_fail(err, -KV_ENOMEM, "no memory for a pool");
 	}

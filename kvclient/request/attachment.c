@@ -87,13 +87,14 @@ static void arenas_free(struct kc_arenas **arenas)
 	*arenas = NULL;
 }
 
-static void landings_free(struct kc_attachment *s)
+void kc_landings_free(struct kc_landing **landing, unsigned shards)
 {
-	for (unsigned i = 0; s->landing && i < s->shards; i++) {
-		free(s->landing[i].remote.keys);
-		kc_buffer_fini(&s->landing[i].pieces);
+	for (unsigned i = 0; *landing && i < shards; i++) {
+		free((*landing)[i].remote.keys);
+		kc_buffer_fini(&(*landing)[i].pieces);
 	}
-	free(s->landing);
+	free(*landing);
+	*landing = NULL;
 }
 
 void kc_attachment_free(struct kc_attachment *s)
@@ -106,7 +107,8 @@ void kc_attachment_free(struct kc_attachment *s)
 	for (unsigned i = 0; i < s->shards; i++)
 		kv_macs_fini(&s->macs[i]);
 	explicit_bzero(s->token, sizeof(s->token));
+	KV_ASSERT(!s->local);
 	arenas_free(&s->arenas);
-	landings_free(s);
+	kc_landings_free(&s->landing, s->shards);
 	free(s);
 }

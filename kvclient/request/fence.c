@@ -31,6 +31,7 @@ bool kc_zombies_room(const struct kvc_client *c, unsigned n)
 
 void kc_zombie_keep(struct kvc_client *c, struct te_peer *peer)
 {
+	te_peer_local_end(peer);
 	c->requests->unsafe.zombie[c->requests->unsafe.num_zombies++] = peer;
 }
 

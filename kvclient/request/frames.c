@@ -99,7 +99,7 @@ static int record_land(struct kc_link *l, struct wire_writer *w, struct kc_req *
 	if (rc == 0)
 		rc = kc_push_start(kc_link_client(l), l, r);
 	if (rc == 0) {
-		*follows = true;
+		*follows = !l->attachment->local;
 		return 0;
 	}
 	kc_push_displace(l, r);
@@ -190,7 +190,7 @@ static int link_send(struct kvc_client *c, struct kc_link *l)
 	struct wire_frame frame = {
 		.session = s->number, .mark = s->node->index, .link = (uint8_t)l->index, .shard = (uint8_t)l->shard};
 	uint64_t now_ns = loop_now(c->loop);
-	bool ordered = s->landing != NULL, follows = false, proof_due = l->prove_due;
+	bool ordered = s->landing && !s->local, follows = false, proof_due = l->prove_due;
 	struct wire_writer w;
 	struct te_msg *msg = te_msg_acquire(c->te);
 	if (!msg)
@@ -209,7 +209,8 @@ static int link_send(struct kvc_client *c, struct kc_link *l)
 		te_msg_release(c->te, msg);
 		return 0;
 	}
-	if (KV_UNLIKELY(wire_seal(&l->seal, msg->data, msg->len) != 0)) {
+	/* The kernel knows the sender of a channel's frame. */
+	if (KV_UNLIKELY(!s->local && wire_seal(&l->seal, msg->data, msg->len) != 0)) {
 		if (ordered)
 			te_order_end(c->te);
 		te_msg_release(c->te, msg);

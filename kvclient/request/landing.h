@@ -8,8 +8,8 @@
 
 /* Our landing area on one shard. */
 struct kc_landing {
-	struct te_remote remote; /* len_bytes 0: none */
-	struct kc_buffer pieces; /* places of the area */
+	struct te_remote remote; /* over the fabric */
+	struct kc_buffer pieces; /* places of the area; len_bytes 0: there is none; base: it is mapped here */
 	uint32_t placed;         /* places of requests that may be answered */
 };
 
@@ -24,6 +24,9 @@ struct kc_push {
 /* kc_pushes_init -- make a client's writes; repeatable. 0 or -KV_ENOMEM. kc_pushes_fini -- free them, if made. */
 int kc_pushes_init(struct kvc_client *c);
 void kc_pushes_fini(struct kvc_client *c);
+
+/* kc_landings_free -- of all shards. *landing becomes NULL, and may be NULL. */
+void kc_landings_free(struct kc_landing **landing, unsigned shards);
 
 /* kc_landing_max -- the largest range in bytes for this shard; 0: no landing area. */
 uint64_t kc_landing_max(const struct kc_attachment *s, unsigned shard);

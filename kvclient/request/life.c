@@ -131,6 +131,7 @@ void kc_req_cancel(struct kc_req *r, int status)
 
 void kc_req_release(struct kvc_client *c, struct kc_req *r)
 {
+	kc_lease_drop(&r->mem.lease);
 	if (KV_UNLIKELY(r->trace != NULL)) {
 		kc_trace_note(r->trace, r, loop_turn_now(c->loop));
 		r->trace = NULL;

@@ -9,6 +9,10 @@
 void kc_release_add(struct kc_link *l, uint64_t lease)
 {
 	struct kvc_client *c = kc_link_client(l);
+	if (KV_UNLIKELY(l->attachment->local != NULL)) {
+		local_release(l->attachment->local->shard[l->shard].channel, lease);
+		return;
+	}
 	if (!l->attachment->open || l->releases == KC_RELEASES)
 		return;
 	wire_release_put(l->release, l->releases++, lease);

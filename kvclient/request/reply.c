@@ -21,6 +21,46 @@
 
 /* ---- bodies ---- */
 
+/* A lease over a channel. Its call may have left; then it goes back at once. */
+static int lease_take(struct kc_req *r, const struct wire_reply *p, uint64_t moved)
+{
+	struct kc_link *l = r->link;
+	struct kc_lease lease;
+	uint64_t all = p->get.value_len - KV_MIN(p->get.value_len, r->wire.get.offset);
+	int rc = kc_lease_take(l->attachment->local, l->shard, p->get.lease, p->get.at, moved, &lease);
+	if (rc < 0) {
+		kc_release_add(l, p->get.lease);
+		return rc;
+	}
+	if (r->state != KC_REQ_ORPHAN && (r->wire.get.length || all <= r->mem.most) && moved > 0) {
+		r->mem.lease = lease;
+		return 0;
+	}
+	kc_lease_drop(&lease);
+	return moved > 0 ? -KV_ETOOBIG : 0;
+}
+
+/* The answer to a GET that asks for a lease: that, or a small value inside, or nothing to move. */
+static int leased_get(struct kc_req *r, const struct wire_reply *p, uint64_t moved)
+{
+	uint32_t inline_len = p->get.inline_data.len;
+	r->mem.posted = 0;
+	if (p->get.value_len > KV_VALUE_MAX || p->get.posted || p->flags & (WIRE_GET_FOLLOWS | WIRE_GET_PACK))
+		return -KV_EPROTO;
+	if (p->flags & WIRE_GET_LEASED)
+		return lease_take(r, p, moved);
+	if (inline_len == 0)
+		return moved > 0 ? -KV_EPROTO : 0;
+	if (r->wire.get.length == 0 && p->get.value_len - r->wire.get.offset > r->mem.most)
+		return -KV_ETOOBIG;
+	if (inline_len != moved || !(r->wire.flags & WIRE_GET_INLINE))
+		return -KV_EPROTO;
+	if (r->state != KC_REQ_ORPHAN)
+		kc_target_write(&r->place, p->get.inline_data.data, inline_len);
+	r->reply.get.inlined = true;
+	return 0;
+}
+
 static uint64_t get_moved(const struct kc_req *r, uint64_t value_len)
 {
 	uint64_t offset = r->wire.get.offset;
@@ -43,7 +83,7 @@ static int packed_take(struct kvc_client *c, struct kc_req *r, uint32_t before, 
 
 static int take_get(struct kvc_client *c, struct kc_req *r, const struct wire_reply *p)
 {
-	bool follows = p->flags & WIRE_GET_FOLLOWS;
+	bool follows = p->flags & WIRE_GET_FOLLOWS, ordered = c->info.ordered && !r->link->attachment->local;
 	uint64_t moved = get_moved(r, p->get.value_len);
 	uint32_t inline_len = p->get.inline_data.len;
 	r->mem.posted = p->get.posted;
@@ -54,9 +94,11 @@ static int take_get(struct kvc_client *c, struct kc_req *r, const struct wire_re
 	r->reply.get.hot = p->flags & WIRE_GET_HOT;
 	if (p->status != WIRE_OK)
 		return wire_status_error(p->status);
+	if (r->mem.leased)
+		return leased_get(r, p, moved);
 	if (p->flags & WIRE_GET_LEASED && p->get.value_len <= KV_VALUE_MAX)
 		return kc_pull_start(c, r, p, moved);
-	if (p->get.value_len > KV_VALUE_MAX || (follows && !c->info.ordered) ||
+	if (p->get.value_len > KV_VALUE_MAX || (follows && !ordered) ||
 	    (inline_len > 0 ? inline_len != moved || follows : moved > 0 && p->get.posted == 0 && !follows))
 		return -KV_EPROTO;
 	if (p->flags & WIRE_GET_PACK)
@@ -222,7 +264,7 @@ static bool cancel_reply(struct kvc_client *c, struct kc_link *l, struct kc_req 
 static struct kc_link *link_of(struct kvc_client *c, const struct wire_frame *frame)
 {
 	struct kc_attachment *s = frame->mark < c->num_nodes ? c->node[frame->mark].attachment : NULL;
-	if (!s || !s->open || s->number != frame->session || frame->shard >= s->shards ||
+	if (!s || s->number != frame->session || frame->shard >= s->shards ||
 	    frame->link >= s->links_per_shard)
 		return NULL;
 	return &s->link[frame->shard * s->links_per_shard + frame->link];
@@ -249,7 +291,7 @@ void kc_client_message(void *arg, unsigned rail, const uint8_t *data, size_t len
 	if (rc < 0)
 		goto bad;
 	l = link_of(c, &frame);
-	if (!l || wire_unseal(&l->seal, data, len) != 0)
+	if (!l || !l->attachment->open || wire_unseal(&l->seal, data, len) != 0)
 		goto bad;
 	while ((rc = wire_reply_next(&reader, &reply)) == 1) {
 		if (!reply_take(c, l, &reply))
@@ -260,6 +302,56 @@ void kc_client_message(void *arg, unsigned rail, const uint8_t *data, size_t len
 bad:
 	kc_add(&c->count.bad_frames, 1);
 }
+
+/* ---- frames of a channel ---- */
+
+static void stray_lease(struct kc_local *l, unsigned shard, const struct wire_reply *p)
+{
+	if (p->type == WIRE_GET && p->flags & WIRE_GET_LEASED)
+		local_release(l->shard[shard].channel, p->get.lease);
+}
+
+void kc_local_frame_drop(struct kc_local *l, unsigned shard, const uint8_t *data, size_t len)
+{
+	struct wire_reader reader;
+	struct wire_frame frame;
+	struct wire_reply reply;
+	if (wire_frame_open(&reader, data, len, &frame) < 0)
+		return;
+	while (wire_reply_next(&reader, &reply) == 1)
+		stray_lease(l, shard, &reply);
+}
+
+void kc_client_local(void *arg, struct te_peer *peer, const uint8_t *data, size_t len)
+{
+	struct kvc_client *c = arg;
+	struct wire_reader reader;
+	struct wire_frame frame;
+	struct wire_reply reply;
+	struct kc_link *l;
+	int rc = wire_frame_open(&reader, data, len, &frame);
+	if (rc < 0)
+		goto bad;
+	l = link_of(c, &frame);
+	if (!l || l->attachment->peer[l->shard] != peer || !l->attachment->local)
+		goto bad;
+	if (!l->attachment->open) {
+		kc_local_frame_drop(l->attachment->local, l->shard, data, len);
+		return;
+	}
+	while ((rc = wire_reply_next(&reader, &reply)) == 1) {
+		if (reply_take(c, l, &reply))
+			continue;
+		stray_lease(l->attachment->local, l->shard, &reply);
+		kc_add(&c->count.bad_frames, 1);
+	}
+	if (rc == 0)
+		return;
+bad:
+	kc_add(&c->count.bad_frames, 1);
+}
+
+/* ---- immediates ---- */
 
 void kc_client_immediate(void *arg, unsigned rail, uint32_t imm)
 {

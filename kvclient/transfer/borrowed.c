@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* borrowed.c -- borrowed pieces: parts of a client's receive buffer in the caller's hands. priv[0] is the piece's
- * offset, priv[1] its length (0: no piece).
+/* borrowed.c -- borrowed values and pieces. A piece is a part of a client's receive buffer: priv[0] is its offset,
+ * priv[1] its length, priv[2] the client. A value of a server on this host stays there: priv[0] is the lease, priv[1]
+ * the shard and 1, priv[2] the connection. priv[1] is 0 if there is nothing to release.
  *
  * A GET into a borrowed piece asks for the expected length at once. The request owns the piece until it holds the
  * value, so giving up quarantines it. For several ranges a piece is acquired first and treated as the caller's memory:
  * two requests write to it, and quarantine knows only one owner. */
+#include "kvclient/core/block.h"
 #include "kvclient/request/life.h"
 #include "kvclient/route/owner.h"
 #include "kvclient/transfer/get.h"
@@ -14,9 +16,23 @@ enum { GUESS_DEFAULT = 65536, GUESSES_MAX = 4 };
 static void lend(struct kvc_client *c, struct kc_piece *piece, uint64_t len, uint64_t value_len,
 		 struct kvc_borrowed *out)
 {
-	*out = (struct kvc_borrowed){
-		kc_buffer_at(&c->buffer, piece), len, value_len, {piece->offset, piece->len_bytes}};
+	*out = (struct kvc_borrowed){.data = kc_buffer_at(&c->buffer, piece),
+				     .len = len,
+				     .value_len = value_len,
+				     .priv = {piece->offset, piece->len_bytes, (uint64_t)(uintptr_t)c}};
 	*piece = (struct kc_piece){0};
+}
+
+/* The lease is the borrower's from now on. */
+static void lend_lease(struct kc_lease *lease, uint64_t len, uint64_t value_len, struct kvc_borrowed *out)
+{
+	*out = (struct kvc_borrowed){.data = (void *)(uintptr_t)lease->at,
+				     .len = len,
+				     .value_len = value_len,
+				     .in_place = 1,
+				     .priv = {lease->id, lease->shard + 1ull, (uint64_t)(uintptr_t)lease->local}};
+	atomic_fetch_add_explicit(&lease->local->home->leases, 1, memory_order_relaxed);
+	*lease = (struct kc_lease){0};
 }
 
 int kvc_borrow_await(struct kvc_client *client, uint64_t len_bytes, uint64_t timeout_ns, struct kvc_borrowed *out)
@@ -37,15 +53,46 @@ int kvc_borrow_await(struct kvc_client *client, uint64_t len_bytes, uint64_t tim
 	return (int)kc_call_end(client, &t, rc);
 }
 
+static void lease_release(const struct kvc_borrowed *b)
+{
+	struct kc_local *l = (struct kc_local *)(uintptr_t)b->priv[2];
+	struct kc_lease lease = {.local = l, .id = b->priv[0], .shard = (uint32_t)b->priv[1] - 1};
+	if (kc_fork_alien(l->born))
+		return;
+	atomic_fetch_sub_explicit(&l->home->leases, 1, memory_order_relaxed);
+	kc_lease_drop(&lease);
+}
+
+static int64_t piece_release(struct kvc_client *c, void *piece)
+{
+	kc_room_give(c, piece);
+	return 0;
+}
+
 void kvc_borrowed_release(struct kvc_client *client, struct kvc_borrowed *borrowed)
 {
+	struct kvc_borrowed b;
 	struct kc_piece piece;
-	if (!client || !borrowed || borrowed->priv[1] == 0)
+	struct kvc_client *c;
+	(void)client;
+	if (!borrowed || borrowed->priv[1] == 0)
 		return;
-	piece = (struct kc_piece){borrowed->priv[0], borrowed->priv[1]};
+	b = *borrowed;
 	*borrowed = (struct kvc_borrowed){0};
-	if (!kc_pool_alien(client->pool))
-		kc_room_give(client, &piece);
+	if (b.in_place) {
+		lease_release(&b);
+		return;
+	}
+	c = (struct kvc_client *)(uintptr_t)b.priv[2];
+	piece = (struct kc_piece){b.priv[0], b.priv[1]};
+	if (kc_pool_alien(c->pool))
+		return;
+	if (loop_current() == c->loop) {
+		kc_room_give(c, &piece);
+	} else if (!loop_current() && kc_pool_enter(c->pool) == 0) {
+		kc_block_run_surely(c, piece_release, &piece);
+		kc_pool_leave(c->pool);
+	}
 }
 
 /* GET one range into a piece owned by the request. 0; 1: the guess was too short, *len is the length needed; or a
@@ -99,6 +146,40 @@ static int borrowed_large_await(struct kvc_get *g, uint64_t len, struct kvc_borr
 	return rc < 0 ? (int)rc : 0;
 }
 
+/* GET a value of a server on this host, in its memory: one attempt. -KV_ENOTSUP: not that way. */
+static int borrowed_leased_await(struct kvc_get *g, struct kvc_borrowed *out)
+{
+	struct kvc_client *c = g->c;
+	struct kc_req *r;
+	int rc;
+	kc_get_begin(g);
+	g->to.cap = KV_VALUE_MAX;
+	g->to.place = KC_GET_LEASED;
+	g->ask.single = true;
+	rc = kc_get_issue_await(g, true, &r);
+	if (rc < 0)
+		return rc;
+	rc = kc_call_done_await(c, r, g->route.deadline_ns);
+	rc = kc_get_take_await(g, r, rc, NULL);
+	if (rc == 0 && !r->mem.lease.local)
+		rc = -KV_ENOTSUP; /* no bytes, or a server that sends them */
+	if (rc == 0)
+		lend_lease(&r->mem.lease, g->value.total, g->value.len, out);
+	kc_req_release(c, r);
+	return rc;
+}
+
+/* One attempt to GET a value of about *len bytes. As borrowed_guess_await. */
+static int borrowed_once_await(struct kvc_get *g, uint64_t *len, bool large, struct kvc_borrowed *out)
+{
+	int rc = g->ask.moved ? -KV_ENOTSUP : borrowed_leased_await(g, out);
+	if (rc != -KV_ENOTSUP)
+		return rc;
+	if (*len > kc_buffer_largest(&g->c->buffer) / 2)
+		return -KV_ETOOBIG;
+	return large ? borrowed_large_await(g, *len, out) : borrowed_guess_await(g, len, out);
+}
+
 int kc_get_lent_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out)
 {
 	uint64_t max = kc_buffer_largest(&g->c->buffer) / 2;
@@ -111,11 +192,9 @@ int kc_get_lent_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out)
 	for (unsigned i = 0; rc == 1 && i < GUESSES_MAX; i++) {
 		/* If the same length is needed again, one request cannot bring it. */
 		bool large = len > KV_RANGE_MAX || len == asked;
-		if (len > max)
-			return -KV_ETOOBIG;
 		asked = len;
 		do
-			rc = large ? borrowed_large_await(g, len, out) : borrowed_guess_await(g, &len, out);
+			rc = borrowed_once_await(g, &len, large, out);
 		while (rc < 0 && kc_call_next_await(&g->route, rc));
 	}
 	return (int)route_code(&g->route, rc == 1 ? -KV_EBUSY : kc_call_code(g->c, rc));

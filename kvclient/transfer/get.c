@@ -7,7 +7,9 @@
  * in order, name that generation, so all bytes are of one value; -KV_ESTALE starts the next attempt.
  *
  * The server moves the bytes, or the client reads them (pull.c): into the caller's registered memory, a borrowed piece,
- * or a piece of the receive buffer, then copied (enum kc_get_place).
+ * or a piece of the receive buffer, then copied (enum kc_get_place). A server on this host leases the value as one
+ * range instead, and the client copies it from the server's memory; if it gives no lease, the next attempt is the usual
+ * one.
  *
  * Bytes are verified where they landed: a value by one running hash, a part by one for each range. A corrupt value is
  * asked for once more, with WIRE_GET_CHECK: the server checks its memory. */
@@ -24,6 +26,7 @@ enum {
 	PIECE_GUESS_MIN = 1 << 20,
 	PACK_MIN = 512,
 	PACK_MAX = 16 << 10, /* up to here a copy costs less than an operation of the fabric */
+	NEAR_BYTES = 64 << 10, /* hashed and then copied at a time, from a cache */
 	PULLS_STALE = 2      /* expired leases after which the server moves the bytes */
 };
 
@@ -127,6 +130,26 @@ static uint64_t range_plan(const struct kvc_get *g, const struct kc_attachment *
 
 /* ---- issuing ---- */
 
+#define LEASE_AGAIN_NS 5000000ull /* after a server gave no lease */
+
+/* Whether to ask for a lease. All messages to a server on this host use channels, so none follows its bytes. */
+static bool get_leased(const struct kvc_get *g, const struct kc_attachment *s)
+{
+	return s->local && !g->ask.moved && loop_turn_now(g->c->loop) >= g->route.n->lease_again_ns;
+}
+
+static void lease_fill(const struct kvc_get *g, struct kc_req *r)
+{
+	bool lent = g->to.place == KC_GET_LEASED;
+	r->mem.leased = true;
+	r->mem.most = lent ? KV_VALUE_MAX : g->to.cap - g->issued;
+	r->mem.callers = false;
+	r->wire.dest = (struct wire_dest){0};
+	r->wire.flags |= WIRE_GET_PULL;
+	if (lent)
+		r->wire.flags &= (uint8_t)~WIRE_GET_INLINE;
+}
+
 /* The length that the request names. If one range must bring all, the server refuses a longer value, whose first bytes
  * would be useless. */
 static uint64_t range_named(const struct kvc_get *g, uint64_t length, bool packed)
@@ -176,10 +199,10 @@ static bool get_packed(const struct kvc_get *g)
 int kc_get_issue_await(struct kvc_get *g, bool wait, struct kc_req **out)
 {
 	struct kc_attachment *s;
-	struct wire_dest dest;
+	struct wire_dest dest = {0};
 	struct kc_need need;
 	uint64_t length, asked_ns = loop_turn_now(g->c->loop);
-	bool row = get_packed(g), pull, packed;
+	bool row = get_packed(g), leased, pull, packed;
 	unsigned shard;
 	int rc;
 	/* The plan depends on the attachment, and room on the plan. If either changed during the wait, plan again. */
@@ -188,17 +211,21 @@ int kc_get_issue_await(struct kvc_get *g, bool wait, struct kc_req **out)
 		if (rc < 0)
 			return rc;
 		shard = kc_place_shard(s->shard_seed, s->shards, g->route.key.data, g->route.key.len);
-		pull = s->pull && g->stale < PULLS_STALE;
-		packed = row && !s->pull;
+		leased = get_leased(g, s);
+		if (g->to.place == KC_GET_LEASED && !leased)
+			return -KV_ENOTSUP;
+		pull = s->pull && !s->local && g->stale < PULLS_STALE;
+		packed = row && !s->pull && !s->local;
 		if (packed || (pull && g->to.at.slice))
 			g->to.place = KC_GET_COPIED; /* our read fills one place */
-		length = range_plan(g, s, &dest);
+		length = leased ? get_goal(g) - g->issued : range_plan(g, s, &dest);
 		packed &= length == get_goal(g);
-		if (g->ask.single && g->ask.length && length < get_goal(g) && g->to.place != KC_GET_LENT)
+		if (g->ask.single && g->ask.length && !leased && length < get_goal(g) &&
+		    g->to.place != KC_GET_LENT)
 			return -KV_ETOOBIG; /* for one request */
-		need = (struct kc_need){.piece_bytes = g->to.place == KC_GET_DIRECT ? 0 : length,
+		need = (struct kc_need){.piece_bytes = leased || g->to.place == KC_GET_DIRECT ? 0 : length,
 					.next = packed ? &g->batch.row[shard] : NULL,
-					.imms = kc_chunks(s, dest.slice, dest.count),
+					.imms = leased ? 0 : kc_chunks(s, dest.slice, dest.count),
 					.node = g->route.n,
 					.second = !wait,
 					.background = g->ask.background,
@@ -209,6 +236,8 @@ int kc_get_issue_await(struct kvc_get *g, bool wait, struct kc_req **out)
 		return rc;
 	(*out)->at.asked_ns = asked_ns;
 	range_fill(g, *out, range_named(g, length, packed), &dest, pull);
+	if (KV_UNLIKELY(leased))
+		lease_fill(g, *out);
 	if (packed) {
 		(*out)->wire.flags = (uint8_t)(((*out)->wire.flags | WIRE_GET_PACK) & ~WIRE_GET_INLINE);
 		(*out)->wire.dest.slice = (*out)->mem.piece.len_bytes; /* the next one begins here */
@@ -249,23 +278,46 @@ static void bytes_taken(struct kvc_get *g, uint64_t n)
 /* Whether it must be copied from a piece. `to.place` may have changed for later ranges; the request has its own. */
 static bool range_copied(const struct kvc_get *g, const struct kc_req *r)
 {
+	if (r->mem.leased)
+		return r->mem.lease.local && g->to.place != KC_GET_LEASED;
 	return !r->mem.callers && !r->reply.get.inlined && g->to.place != KC_GET_LENT;
+}
+
+/* The bytes that are hashed and copied; NULL: they are at their place. */
+static const uint8_t *range_from(const struct kvc_get *g, const struct kc_req *r)
+{
+	if (r->mem.lease.local)
+		return r->mem.lease.at;
+	return range_copied(g, r) ? kc_buffer_at(&g->c->buffer, &r->mem.piece) : NULL;
+}
+
+/* In small steps, so that the bytes are in a cache when they are copied. */
+static void step_bring(const struct kc_target *at, const uint8_t *from, uint64_t n, bool copy, struct kv_hasher *h)
+{
+	struct kc_target to = *at;
+	for (uint64_t done = 0, step; done < n; done += step) {
+		step = KV_MIN(n - done, (uint64_t)NEAR_BYTES);
+		to.skip = at->skip + done;
+		if (h)
+			kv_hasher_update(h, from + done, step);
+		if (copy)
+			kc_target_write(&to, from + done, step);
+	}
 }
 
 /* Bring n bytes of the part from `pos` on, and hash them if h is given. */
 static void range_bring_await(struct kvc_get *g, const struct kc_req *r, uint64_t pos, uint64_t n, struct kv_hasher *h)
 {
-	const uint8_t *from = range_copied(g, r) ? kc_buffer_at(&g->c->buffer, &r->mem.piece) : NULL;
+	const uint8_t *from = range_from(g, r);
+	bool copy = range_copied(g, r);
 	struct kc_target to = g->to.at;
 	for (uint64_t done = 0, step; done < n; done += step) {
 		step = KV_MIN(n - done, (uint64_t)KC_STEP_BYTES);
 		to.skip = g->to.at.skip + pos + done;
-		if (h && from)
-			kv_hasher_update(h, from + done, step);
+		if (from)
+			step_bring(&to, from + done, step, copy, h);
 		else if (h)
 			kc_target_hash(&to, step, h);
-		if (from)
-			kc_target_write(&to, from + done, step);
 		if (done + step < n)
 			co_yield_await();
 	}
@@ -275,11 +327,11 @@ static void range_bring_await(struct kvc_get *g, const struct kc_req *r, uint64_
 static bool small_bring(struct kvc_get *g, const struct kc_req *r, uint64_t n, int *out_rc)
 {
 	bool copy = range_copied(g, r);
-	const uint8_t *from = copy ? kc_buffer_at(&g->c->buffer, &r->mem.piece) : g->to.at.at;
-	if (n > KC_STEP_BYTES || (!kc_target_flat(&g->to.at) && !copy))
+	const uint8_t *from = range_from(g, r);
+	if (n > (copy ? NEAR_BYTES : KC_STEP_BYTES) || (!from && !kc_target_flat(&g->to.at)))
 		return false;
-	if (!copy)
-		from += g->to.at.skip;
+	if (!from)
+		from = g->to.at.at + g->to.at.skip;
 	*out_rc = g->ask.verify && kv_hash_block(from, n) != r->reply.get.checksum ? -KV_ECORRUPT : 0;
 	if (copy && *out_rc == 0)
 		kc_target_write(&g->to.at, from, n);
@@ -307,6 +359,10 @@ static int range_take_await(struct kvc_get *g, struct kc_req *r, struct kv_hashe
 out:
 	if (rc == 0) {
 		bytes_taken(g, n);
+		if (r->mem.lease.local) {
+			kc_add(&g->c->count.local_gets, 1);
+			kc_add(&g->c->count.local_bytes, n);
+		}
 		return 0;
 	}
 	kc_add(&g->c->count.corrupt, 1); /* kc_call_again_await repeats it once */
@@ -327,6 +383,11 @@ int kc_get_take_await(struct kvc_get *g, struct kc_req *r, int status, struct kv
 	if (KV_UNLIKELY(status == -KV_EDELETED))
 		route_deleted(&g->route, r->reply.get.generation);
 	g->stale += status == -KV_ESTALE && g->stale < PULLS_STALE;
+	if (KV_UNLIKELY(status == -KV_EBUSY && r->mem.leased)) {
+		kc_add(&g->c->count.local_refusals, 1);
+		g->route.n->lease_again_ns = loop_turn_now(g->c->loop) + LEASE_AGAIN_NS;
+		return -KV_ESTALE; /* at once, the usual way */
+	}
 	if (status < 0)
 		return status == -KV_ETOOBIG ? -KV_EPROTO : status;
 	if (g->state == KC_GET_ASKING) {

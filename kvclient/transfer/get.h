@@ -18,7 +18,8 @@ enum kc_get_state {
 enum kc_get_place {
 	KC_GET_COPIED, /* a piece of the receive buffer, copied to `to.at` */
 	KC_GET_DIRECT, /* `to.at` itself, which lies in `to.region` */
-	KC_GET_LENT    /* a borrower's piece: one range; `to.cap` is the expected length */
+	KC_GET_LENT,   /* a borrower's piece: one range; `to.cap` is the expected length */
+	KC_GET_LEASED  /* nowhere: a borrower reads it in the server's memory; one range */
 };
 
 struct kvc_get {
@@ -33,6 +34,7 @@ struct kvc_get {
 		/* One request must bring it: the server moves all or nothing. */
 		bool single;
 		bool more;               /* a later part of a value read by several GETs */
+		bool moved;              /* never lease it */
 		uint64_t exact;          /* required length, else a miss; 0: any */
 		uint64_t offset, length; /* part of the value; length 0: to the end; both 0: the whole value */
 		bool verify;             /* from flags of the call and the pool */

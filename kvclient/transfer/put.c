@@ -105,6 +105,8 @@ static bool source_whole(const struct kvc_put *p)
 static bool source_direct(const struct kvc_put *p)
 {
 	uint64_t slice = p->from.slice;
+	if (p->local)
+		return true;
 	if (!p->found || p->by == KC_BY_PACK || p->by == KC_BY_INLINE)
 		return false;
 	if (p->by == KC_BY_LAND)
@@ -129,6 +131,7 @@ static void way_plan(struct kvc_put *p, const struct kc_attachment *s)
 {
 	p->land_max = p->len > KV_INLINE_MAX ? kc_landing_max(s, put_shard(p, s)) : 0;
 	p->by = by_of(p, s, p->land_max);
+	p->local = p->by == KC_BY_LAND && s->local;
 	p->direct = source_direct(p);
 	p->attaches = p->route.n->attaches;
 }
@@ -145,7 +148,7 @@ static uint64_t range_max(const struct kvc_put *p)
 /* Bytes of the range at `offset`. A direct range of slices has whole ones, or the rest of one. */
 static uint64_t range_len(const struct kvc_put *p, uint64_t offset)
 {
-	uint64_t slice = p->direct ? p->from.slice : 0, max = range_max(p), left = p->len - offset;
+	uint64_t slice = p->direct && !p->local ? p->from.slice : 0, max = range_max(p), left = p->len - offset;
 	uint64_t n = KV_MIN(left, max), in = slice ? offset % slice : 0;
 	if (slice == 0)
 		return n;
@@ -212,7 +215,9 @@ static void range_fill(struct kvc_put *p, struct kc_req *r, uint64_t offset, uin
 	case KC_BY_LAND:
 		w->flags |= WIRE_PUT_LANDED;
 		w->dest = (struct wire_dest){0, 1, 0, 0, length};
-		r->mem.callers = p->direct;
+		r->place = p->from;
+		r->place.skip = offset;
+		r->mem.callers = p->direct && !p->local;
 		r->mem.region = p->direct && p->mem ? p->mem->region : p->c->region;
 		r->mem.source = p->direct ? source_at(p, offset) : r->mem.piece.offset;
 		break;

@@ -41,6 +41,7 @@ struct kvc_put {
 	enum kc_put_by by;
 	uint64_t land_max; /* KC_BY_LAND: largest range in bytes */
 	bool direct;       /* sent from its place, without a copy in a piece */
+	bool local;        /* KC_BY_LAND: the area is mapped here, and the copy is the loop's */
 };
 
 /* kc_put_init -- fill *p. from: from kc_target_make, or one place; that memory and the key stay the caller's until

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* local.c -- a step of attaching: a server on the same host shares its memory (local/local.h). Its links have answered
+ * over the fabric before.
+ *
+ *   LOCAL_ASK with our boot id --> LOCAL --> its Unix socket, with the nonce --> each shard --> messages use channels
+ *
+ * Whatever fails here is undone, logged once per server, and the attachment uses the fabric alone. The step takes
+ * TIME_NS at most, and ends an attempt only if the control connection or the attachment itself ended. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "host/host.h"
+#include "kvclient/conn/node.h"
+#include "kvclient/conn/private.h"
+#include "kvclient/core/local.h"
+#include "kvclient/request/attachment.h"
+#include "kvclient/request/landing.h"
+#include "kvclient/request/requests.h"
+
+#define TIME_NS    2000000000ull
+#define ALIVE_NS   1000000ull /* for a look at the socket */
+#define LANDING_BYTES_MAX ((uint64_t)64 << 20) /* of an area that we use: its table grows with it */
+
+/* ---- reports ---- */
+
+/* A server on another host is the usual case. The first report about a server is logged, and each other code. */
+static void refused_tell(const struct kc_node *n, int rc, const char *why)
+{
+	bool told = atomic_exchange(&n->client->pool->server[n->index].local_told, rc) == rc;
+	enum kv_log_level level = rc == -KV_ENOTSUP || rc == -KV_EBUSY ? KV_LOG_INFO : KV_LOG_WARN;
+	kv_event(kc_node_log(n), rc == -KV_EDENIED || told ? KV_LOG_DEBUG : level,
+		 KV_EVENT("server_not_local", KV_NUMBER("client", n->client->index),
+			  KV_FIELD("server", kc_node_name(n)), KV_FIELD("reason", why)),
+		 "client %u, server %s: its values come over the fabric, not from its memory: %s", n->client->index,
+		 kc_node_name(n), why);
+}
+
+static void joined_tell(const struct kc_node *n)
+{
+	bool told = atomic_exchange(&n->client->pool->server[n->index].local_told, 1) == 1;
+	kv_event(kc_node_log(n), told ? KV_LOG_DEBUG : KV_LOG_INFO,
+		 KV_EVENT("server_local", KV_NUMBER("client", n->client->index), KV_FIELD("server", kc_node_name(n))),
+		 "client %u: server %s is on this host: values are read in its memory", n->client->index,
+		 kc_node_name(n));
+}
+
+static int unreached(const char *name, bool own, int rc, struct kv_error *err)
+{
+	bool absent = rc == -ENOENT || rc == -ECONNREFUSED;
+	if (absent && name[0] == '@')
+		return kv_fail(err, rc,
+			       "its Unix socket %s cannot be reached from this network namespace; start it with "
+			       "--local-socket PATH, and mount PATH in both containers",
+			       name);
+	return kv_fail(err, rc, "its Unix socket %s%s cannot be reached: %s%s", name, own ? " (--local-socket)" : "",
+		       kv_strerror(rc), absent ? "; is it mounted in this container?" : "");
+}
+
+/* ---- joining ---- */
+
+static int shards_take_await(struct kc_local *l, uint64_t deadline_ns, struct kv_error *err)
+{
+	for (unsigned i = 0; i < l->shards; i++) {
+		struct local_shard received;
+		int rc = local_take_await(l->fd, &received, deadline_ns);
+		if (rc < 0)
+			return kv_fail(err, rc, "it did not pass its shard %u over the Unix socket: %s", i,
+				       kv_strerror(rc));
+		rc = kc_local_shard_take(l, i, &received, err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int join_await(struct kc_node *n, const struct wire_local *w, struct kc_local **out, uint64_t deadline_ns,
+		      struct kv_error *err)
+{
+	const struct kvc_options *o = &n->client->pool->options;
+	const char *name = o->local_socket ? o->local_socket : w->name;
+	struct kc_local *l;
+	int rc = kc_local_make(n->client->pool->home, n->attachment->shards, &l);
+	if (rc < 0)
+		return kv_fail(err, rc, "no memory for the connection to it");
+	rc = local_connect_await(name, w->nonce, &l->fd, deadline_ns);
+	if (rc < 0)
+		rc = unreached(name, o->local_socket != NULL, rc, err);
+	else
+		rc = shards_take_await(l, deadline_ns, err);
+	if (rc < 0)
+		kc_local_unref(l);
+	else
+		*out = l;
+	return rc;
+}
+
+/* ---- switching over ---- */
+
+static int landings_make(const struct kc_local *l, struct kc_landing **out)
+{
+	struct kc_landing *all = calloc(l->shards, sizeof(*all));
+	int rc = all ? 0 : -KV_ENOMEM;
+	for (unsigned i = 0; rc == 0 && i < l->shards; i++)
+		if (l->shard[i].landing)
+			rc = kc_buffer_init(&all[i].pieces, l->shard[i].landing,
+					    KV_MIN(l->shard[i].landing_bytes, LANDING_BYTES_MAX));
+	if (rc < 0)
+		kc_landings_free(&all, l->shards);
+	*out = all;
+	return rc;
+}
+
+static int switch_over(struct kc_attachment *s, struct kc_local *l)
+{
+	struct kc_landing *landing;
+	int rc = landings_make(l, &landing);
+	for (unsigned i = 0; rc == 0 && i < s->shards; i++)
+		rc = te_peer_local(s->peer[i], l->shard[i].channel);
+	if (rc < 0) {
+		for (unsigned i = 0; i < s->shards; i++)
+			te_peer_local_end(s->peer[i]);
+		kc_landings_free(&landing, s->shards);
+		return rc;
+	}
+	kc_landings_free(&s->landing, s->shards); /* nothing is written there yet */
+	s->landing = landing;
+	s->local = l;
+	return 0;
+}
+
+static int local_await(struct kc_node *n, const struct wire_local *w, uint64_t deadline_ns, struct kv_error *err)
+{
+	char text[sizeof(w->text)];
+	struct kc_local *l = NULL;
+	int rc = w->status == WIRE_OK ? 0 : wire_status_error(w->status);
+	if (rc < 0) {
+		kc_printable(text, sizeof(text), w->text);
+		return kv_fail(err, rc, "it refuses: %s", text);
+	}
+	rc = join_await(n, w, &l, deadline_ns, err);
+	if (rc < 0)
+		return rc;
+	if (n->redo || !n->attachment->open)
+		rc = -KV_ERESET; /* the attempt ends anyway */
+	else
+		rc = switch_over(n->attachment, l);
+	if (rc < 0) {
+		kc_local_unref(l);
+		return kv_fail(err, rc, "the channel to it cannot be used: %s", kv_strerror(rc));
+	}
+	return 0;
+}
+
+int kc_local_await(struct kc_node *n, uint64_t deadline_ns)
+{
+	struct kc_attachment *s = n->attachment;
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_LOCAL_ASK};
+	struct kv_error err = {0};
+	int rc;
+	if (!(s->flags & WIRE_WELCOME_LOCAL) || n->client->pool->options.local == KVC_LOCAL_OFF)
+		return 0;
+	kv_boot_id(m.local.boot_id);
+	deadline_ns = KV_MIN(deadline_ns, loop_now(n->client->loop) + TIME_NS);
+	s->local_asked = true;
+	rc = kc_node_send_await(n, &m, deadline_ns);
+	if (rc == 0)
+		rc = kc_node_told_await(n, WIRE_CTRL_LOCAL, &m, deadline_ns);
+	if (rc < 0 && rc != -KV_ETIMEOUT)
+		return kv_fail(&n->error, rc, "asking for its memory on this host: %s", kv_strerror(rc));
+	if (rc < 0)
+		rc = kv_fail(&err, rc, "it did not answer within %.0f s", TIME_NS / 1e9);
+	else
+		rc = local_await(n, &m.local, deadline_ns, &err);
+	explicit_bzero(m.local.nonce, sizeof(m.local.nonce));
+	if (rc == 0)
+		joined_tell(n);
+	else
+		refused_tell(n, rc, err.text);
+	return 0;
+}
+
+/* ---- the end ---- */
+
+bool kc_local_ended_await(struct kc_node *n)
+{
+	struct kc_local *l = n->attachment->local;
+	return l && local_end_await(l->fd, loop_now(n->client->loop) + ALIVE_NS) == 0;
+}
+
+void kc_local_leave(struct kc_attachment *s)
+{
+	uint8_t frame[KV_MSG_MAX];
+	struct kc_local *l = s->local;
+	uint32_t len;
+	if (!l)
+		return;
+	for (unsigned i = 0; i < s->shards; i++)
+		if (s->peer[i])
+			te_peer_local_end(s->peer[i]);
+	/* Leases in unread replies: others may keep the connection for long. */
+	for (unsigned i = 0; i < l->shards; i++)
+		while (local_receive(l->shard[i].channel, frame, &len) == 1)
+			kc_local_frame_drop(l, i, frame, len);
+	s->local = NULL;
+	kc_local_unref(l);
+}

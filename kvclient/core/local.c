@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* local.c -- connections to servers on this host, their mappings, and leases. conn/local.c makes connections.
+ *
+ * References are counted with atomics, since any thread may give back a lease. A mutex guards only the making and the
+ * end of mappings. A child of fork() inherits the memory, but gives back nothing: the channel is its parent's. */
+#include "kvclient/core/local.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kvclient/core/fork.h"
+
+/* ---- mappings ---- */
+
+int kc_home_make(struct kc_home **out)
+{
+	struct kc_home *h = calloc(1, sizeof(*h));
+	if (!h)
+		return -KV_ENOMEM;
+	pthread_mutex_init(&h->lock, NULL);
+	kv_list_init(&h->mappings);
+	h->refs = 1;
+	*out = h;
+	return 0;
+}
+
+void kc_home_unref(struct kc_home *home)
+{
+	bool last;
+	if (!home)
+		return;
+	pthread_mutex_lock(&home->lock);
+	last = --home->refs == 0;
+	pthread_mutex_unlock(&home->lock);
+	if (!last)
+		return;
+	KV_ASSERT(kv_list_empty(&home->mappings));
+	pthread_mutex_destroy(&home->lock);
+	free(home);
+}
+
+static struct kc_mapping *mapping_find(struct kc_home *h, const struct stat *st, uint64_t len_bytes)
+{
+	KV_LIST_EACH (n, &h->mappings) {
+		struct kc_mapping *m = KV_LIST_ENTRY(n, struct kc_mapping, node);
+		if (m->ino == (uint64_t)st->st_ino && m->dev == (uint64_t)st->st_dev && m->len_bytes == len_bytes)
+			return m;
+	}
+	return NULL;
+}
+
+static int mapping_make(int fd, const struct stat *st, uint64_t len_bytes, struct kc_mapping **out,
+			struct kv_error *err)
+{
+	struct kc_mapping *m = calloc(1, sizeof(*m));
+	void *base;
+	int rc = m ? local_map(fd, len_bytes, false, &base, err) : kv_fail(err, -KV_ENOMEM, "no memory for its mapping");
+	if (rc < 0) {
+		free(m);
+		return rc;
+	}
+	m->base = base;
+	m->dev = (uint64_t)st->st_dev;
+	m->ino = (uint64_t)st->st_ino;
+	m->len_bytes = len_bytes;
+	*out = m;
+	return 0;
+}
+
+static int mapping_take(struct kc_home *h, int fd, uint64_t len_bytes, struct kc_mapping **out, struct kv_error *err)
+{
+	struct kc_mapping *m;
+	struct stat st;
+	int rc = 0;
+	if (fstat(fd, &st) != 0)
+		return kv_fail(err, -errno, "the memory's descriptor cannot be examined: %s", strerror(errno));
+	pthread_mutex_lock(&h->lock);
+	m = mapping_find(h, &st, len_bytes);
+	if (!m) {
+		rc = mapping_make(fd, &st, len_bytes, &m, err);
+		if (rc == 0)
+			kv_list_add_tail(&h->mappings, &m->node);
+	}
+	if (rc == 0)
+		m->users++;
+	pthread_mutex_unlock(&h->lock);
+	if (rc == 0)
+		*out = m;
+	return rc;
+}
+
+static void mapping_give(struct kc_home *h, struct kc_mapping *m)
+{
+	bool last;
+	if (!m)
+		return;
+	pthread_mutex_lock(&h->lock);
+	last = --m->users == 0;
+	if (last)
+		kv_list_del(&m->node);
+	pthread_mutex_unlock(&h->lock);
+	if (!last)
+		return;
+	local_unmap(m->base, m->len_bytes);
+	free(m);
+}
+
+/* ---- connections ---- */
+
+int kc_local_make(struct kc_home *home, unsigned shards, struct kc_local **out)
+{
+	struct kc_local *l = calloc(1, sizeof(*l) + shards * sizeof(l->shard[0]));
+	if (!l)
+		return -KV_ENOMEM;
+	atomic_init(&l->refs, 1);
+	l->born = atomic_load_explicit(&kc_forks, memory_order_relaxed);
+	l->home = home;
+	l->fd = -1;
+	l->shards = shards;
+	pthread_mutex_lock(&home->lock);
+	home->refs++;
+	pthread_mutex_unlock(&home->lock);
+	*out = l;
+	return 0;
+}
+
+static void local_free(struct kc_local *l)
+{
+	for (unsigned i = 0; i < l->shards; i++) {
+		struct kc_local_shard *s = &l->shard[i];
+		local_channel_close(&s->channel);
+		mapping_give(l->home, s->arena);
+		local_unmap(s->landing, s->landing_bytes);
+	}
+	/* Last: the server takes the end of the socket for the end of all leases. */
+	if (l->fd >= 0)
+		close(l->fd);
+	kc_home_unref(l->home);
+	free(l);
+}
+
+void kc_local_unref(struct kc_local *l)
+{
+	if (atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel) == 1)
+		local_free(l);
+}
+
+static int shard_map(struct kc_local *l, struct kc_local_shard *s, struct local_shard *received, struct kv_error *err)
+{
+	void *landing;
+	int rc = local_channel_open(received, &s->channel, err);
+	if (rc == 0)
+		rc = mapping_take(l->home, received->fd[LOCAL_ARENA], received->arena_bytes, &s->arena, err);
+	if (rc < 0 || received->landing_bytes == 0)
+		return rc;
+	rc = local_map(received->fd[LOCAL_LANDING], received->landing_bytes, true, &landing, err);
+	if (rc < 0)
+		return rc;
+	s->landing = landing;
+	s->landing_bytes = received->landing_bytes;
+	return 0;
+}
+
+int kc_local_shard_take(struct kc_local *l, unsigned shard, struct local_shard *received, struct kv_error *err)
+{
+	int rc;
+	if (received->shard != shard || received->shards != l->shards)
+		rc = kv_fail(err, -KV_EPROTO, "it passed shard %u of %u instead of shard %u of %u", received->shard,
+			     received->shards, shard, l->shards);
+	else
+		rc = shard_map(l, &l->shard[shard], received, err);
+	for (unsigned i = 0; i < LOCAL_FDS; i++)
+		if (received->fd[i] >= 0)
+			close(received->fd[i]);
+	return rc;
+}
+
+/* ---- leases ---- */
+
+int kc_lease_take(struct kc_local *l, unsigned shard, uint64_t id, uint64_t at, uint64_t len, struct kc_lease *out)
+{
+	const struct kc_mapping *m = l->shard[shard].arena;
+	if (len > m->len_bytes || at > m->len_bytes - len)
+		return -KV_EPROTO;
+	atomic_fetch_add_explicit(&l->refs, 1, memory_order_relaxed);
+	*out = (struct kc_lease){.local = l, .at = m->base + at, .id = id, .shard = shard};
+	return 0;
+}
+
+void kc_lease_drop(struct kc_lease *lease)
+{
+	struct kc_local *l = lease->local;
+	if (!l)
+		return;
+	local_release(l->shard[lease->shard].channel, lease->id);
+	*lease = (struct kc_lease){0};
+	kc_local_unref(l);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* local.h -- servers on this host: their memory, mapped here, and leases of values in it. Private to kvclient/.
+ *
+ * A connection (struct kc_local) has a Unix socket to one server, and a channel, the arena and a landing area of each
+ * shard. Its attachment and each lease hold it: a lease outlives attachment, client and pool, and the last holder frees
+ * the connection, on any thread. An arena is mapped once per pool (struct kc_mapping). */
+#ifndef KVRAIL_KVCLIENT_CORE_LOCAL_H
+#define KVRAIL_KVCLIENT_CORE_LOCAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/base.h"
+#include "local/local.h"
+
+/* What the connections of a pool share. It outlives the pool. */
+struct kc_home {
+	pthread_mutex_t lock;
+	unsigned refs;           /* under the lock: the pool, and each connection */
+	struct kv_list mappings; /* under the lock */
+	_Atomic uint64_t leases; /* held by callers */
+};
+
+/* One shard's arena, read-only. */
+struct kc_mapping {
+	struct kv_list node;
+	uint64_t dev, ino, len_bytes; /* of its memfd */
+	unsigned users;               /* under the lock */
+	uint8_t *base;
+};
+
+struct kc_local_shard {
+	struct local_channel *channel;
+	struct kc_mapping *arena;
+	uint8_t *landing; /* NULL: none */
+	uint64_t landing_bytes;
+};
+
+struct kc_local {
+	_Atomic uint32_t refs;
+	unsigned born; /* kc_forks */
+	struct kc_home *home;
+	int fd; /* the Unix socket; -1: none yet */
+	uint32_t shards;
+	struct kc_local_shard shard[];
+};
+
+/* A block of a shard's arena that is being read in place. */
+struct kc_lease {
+	struct kc_local *local; /* NULL: no lease */
+	const uint8_t *at;
+	uint64_t id;
+	uint32_t shard;
+};
+
+/* kc_home_make -- for a pool: 0 or -KV_ENOMEM. kc_home_unref -- the pool or a connection needs it no more. Any
+ * thread. */
+int kc_home_make(struct kc_home **out);
+void kc_home_unref(struct kc_home *home);
+
+/* kc_local_make -- a connection without socket and shards, held by the caller. 0 or -KV_ENOMEM. kc_local_unref -- the
+ * last one closes and unmaps all. Any thread. */
+int kc_local_make(struct kc_home *home, unsigned shards, struct kc_local **out);
+void kc_local_unref(struct kc_local *l);
+
+/* kc_local_shard_take -- the next shard, as local_take_await received it: open its channel and map its memory. It closes
+ * the descriptors. 0; -KV_EPROTO, -KV_ENOMEM with *err. */
+int kc_local_shard_take(struct kc_local *l, unsigned shard, struct local_shard *received, struct kv_error *err);
+
+/* kc_lease_take -- hold [at, at + len) of a shard's arena. 0; -KV_EPROTO: outside. kc_lease_drop -- give it back, if
+ * there is one, and zero *lease. Any thread. */
+int kc_lease_take(struct kc_local *l, unsigned shard, uint64_t id, uint64_t at, uint64_t len, struct kc_lease *out);
+void kc_lease_drop(struct kc_lease *lease);
+
+#endif
