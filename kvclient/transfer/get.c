@@ -132,10 +132,11 @@ static uint64_t range_plan(const struct kvc_get *g, const struct kc_attachment *
 
 #define LEASE_AGAIN_NS 5000000ull /* after a server gave no lease */
 
-/* Whether to ask for a lease. All messages to a server on this host use channels, so none follows its bytes. */
+/* Whether to ask for a lease: of all or nothing, so an attempt that began with ranges ends with ranges. All messages to
+ * a server on this host use channels, so none follows its bytes. */
 static bool get_leased(const struct kvc_get *g, const struct kc_attachment *s)
 {
-	return s->local && !g->ask.moved && loop_turn_now(g->c->loop) >= g->route.n->lease_again_ns;
+	return s->local && !g->ask.moved && g->issued == 0 && loop_turn_now(g->c->loop) >= g->route.n->lease_again_ns;
 }
 
 static void lease_fill(const struct kvc_get *g, struct kc_req *r)
