@@ -192,6 +192,84 @@ static void scribbles_during_calls_harm_nobody(void **state)
 	}
 }
 
+/* The only word of the first page with this value. */
+static uint64_t *index_with(uint64_t value)
+{
+	uint64_t *found = NULL;
+	for (unsigned i = 0; i < FIRST_PAGE / sizeof(uint64_t); i++) {
+		uint64_t *word = (uint64_t *)(void *)memory + i;
+		assert_true(*word != value || !found);
+		found = *word == value ? word : found;
+	}
+	assert_non_null(found);
+	return found;
+}
+
+static void an_impossible_put_is_refused(void **state)
+{
+	static const int64_t off[] = {LOCAL_RING_BYTES + 8, -8, -24, 1, 4, INT64_MIN, INT64_MAX - 7};
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(off); i++) {
+		uint8_t buf[KV_MSG_MAX] = {0};
+		uint32_t len;
+		uint64_t *put;
+		begin();
+		assert_int_equal(local_send(p.client, buf, 8), 0);
+		assert_int_equal(local_receive(p.server, buf, &len), 1);
+		assert_int_equal(local_send(p.client, buf, 8), 0);
+		put = index_with(32);
+		assert_int_equal(local_receive(p.server, buf, &len), 1);
+		assert_int_equal(local_receive(p.server, buf, &len), 0);
+		/* Everywhere a frame of 8 bytes begins. */
+		for (uint64_t at = FIRST_PAGE; at < memory_len; at += 8)
+			*(uint64_t *)(void *)(memory + at) = 8;
+		*put += (uint64_t)off[i];
+		assert_int_equal(local_receive(p.server, buf, &len), -KV_EPROTO);
+		assert_int_equal(local_receive(p.server, buf, &len), -KV_EPROTO);
+		end();
+	}
+}
+
+static void an_impossible_taken_is_refused(void **state)
+{
+	static const int64_t off[] = {LOCAL_RING_BYTES + 8, -8, -16, 1, 4, INT64_MIN, INT64_MAX - 7};
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(off); i++) {
+		uint8_t buf[KV_MSG_MAX] = {0};
+		uint32_t len;
+		uint64_t *taken;
+		begin();
+		assert_int_equal(local_send(p.server, buf, 8), 0);
+		assert_int_equal(local_receive(p.client, buf, &len), 1);
+		while (local_send(p.server, buf, 8) == 0)
+			;
+		taken = index_with(16);
+		*taken += (uint64_t)off[i];
+		assert_int_equal(local_send(p.server, buf, 8), -KV_EPROTO);
+		assert_int_equal(local_send(p.server, buf, 8), -KV_EPROTO);
+		assert_int_equal(local_receive(p.server, buf, &len), -KV_EPROTO);
+		end();
+	}
+}
+
+static void an_impossible_length_is_refused(void **state)
+{
+	static const uint32_t lens[] = {0, 9, KV_MSG_MAX + 1, INT32_MAX, (uint32_t)INT32_MAX + 1, UINT32_MAX - 7, UINT32_MAX};
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(lens); i++) {
+		uint8_t buf[KV_MSG_MAX] = "length!";
+		uint32_t len;
+		uint8_t *frame;
+		begin();
+		assert_int_equal(local_send(p.client, buf, 8), 0);
+		frame = memmem(memory, memory_len, buf, 8);
+		assert_non_null(frame);
+		memcpy(frame - 8, &lens[i], sizeof(lens[i]));
+		assert_int_equal(local_receive(p.server, buf, &len), -KV_EPROTO);
+		end();
+	}
+}
+
 /* A bell that rings without end, descriptors in it, or other flags of the hostile side's end. */
 static void a_bell_that_is_misused_blocks_nobody(void **state)
 {
@@ -221,6 +299,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(scribbles_between_calls_harm_nobody),
 		cmocka_unit_test(scribbles_during_calls_harm_nobody),
+		cmocka_unit_test(an_impossible_put_is_refused),
+		cmocka_unit_test(an_impossible_taken_is_refused),
+		cmocka_unit_test(an_impossible_length_is_refused),
 		cmocka_unit_test(a_bell_that_is_misused_blocks_nobody),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
