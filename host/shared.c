@@ -127,8 +127,8 @@ int kv_memfd_map(int fd, uint64_t len_bytes, bool writable, void **out, struct k
 	int rc = memfd_map(fd, len_bytes, writable, &base);
 	if (rc)
 		return kv_fail(err, rc == -EPERM || rc == -EACCES ? -KV_EPROTO : -KV_ENOMEM,
-			       "cannot map %s of shared memory: %s",
-			       kv_size_format(len_bytes, size, sizeof(size)), kv_strerror(rc));
+			       "cannot map %s of shared memory: %s", kv_size_format(len_bytes, size, sizeof(size)),
+			       kv_strerror(rc));
 	(void)madvise(base, len_bytes, MADV_HUGEPAGE);
 	*out = base;
 	return 0;
@@ -202,9 +202,10 @@ static int area_map(uint64_t len_bytes, int node, bool pool, int seals, struct k
 	if (len_bytes > INT64_MAX / 2)
 		return kv_fail(err, -KV_ENOMEM, "cannot map %s of memory: no address space is that large", size);
 	if (kv_file_number(0, "/proc/sys/vm/overcommit_memory") == OVERCOMMIT_NEVER)
-		return kv_fail(err, -KV_ENOTSUP,
-			       "cannot share memory: vm.overcommit_memory is 2, with which the kernel may refuse a page "
-			       "when it is first used");
+		return kv_fail(
+			err, -KV_ENOTSUP,
+			"cannot share memory: vm.overcommit_memory is 2, with which the kernel may refuse a page "
+			"when it is first used");
 	rc = pool ? area_of_pool(&area, len, seals) : -ENOMEM;
 	if (rc)
 		rc = area_try(&area, len, PAGE_4K, seals);

@@ -6,8 +6,8 @@
  * rounded up to 8. So a header never wraps, and the bytes may.
  *
  * Sleep is Dekker's agreement, as in loop/post.c: the writer stores `put`, then loads the reader's `awaits`; the reader
- * stores `awaits`, then loads `put`. All four are seq_cst, so one sees the other's store. Who swaps `awaits` to 0 rings.
- * The same holds for a writer that awaits room.
+ * stores `awaits`, then loads `put`. All four are seq_cst, so one sees the other's store. Who swaps `awaits` to 0
+ * rings. The same holds for a writer that awaits room.
  *
  * The bell is a pair of sockets. An eventfd has one set of flags for all processes: a client that cleared O_NONBLOCK
  * could block the server's thread. It tells, too, that the other side has closed.
@@ -59,13 +59,13 @@ _Static_assert(sizeof(struct shared) % PAGE == 0, "whole pages");
 struct local_channel {
 	struct shared *mem;
 	enum side side;
-	int memory_fd;      /* of the server, until it is passed; else -1 */
-	int bell[SIDES];    /* ours, and the peer's until it is passed; else -1 */
-	int failed;         /* the code with which the channel ended; 0: it is in use */
-	bool asleep;        /* between local_sleep and local_wake */
-	uint32_t rung;      /* bells of the peer that we have not heard yet */
-	uint32_t wakes;     /* since the last look */
-	uint64_t released;  /* server: releases taken */
+	int memory_fd;     /* of the server, until it is passed; else -1 */
+	int bell[SIDES];   /* ours, and the peer's until it is passed; else -1 */
+	int failed;        /* the code with which the channel ended; 0: it is in use */
+	bool asleep;       /* between local_sleep and local_wake */
+	uint32_t rung;     /* bells of the peer that we have not heard yet */
+	uint32_t wakes;    /* since the last look */
+	uint64_t released; /* server: releases taken */
 	struct {
 		_Alignas(APART) uint64_t put, taken; /* taken: as last seen */
 		uint32_t wanted;                     /* bytes for the frame that did not fit; 0: none */
@@ -236,8 +236,8 @@ static bool room_there(struct local_channel *ch)
 
 static bool release_there(struct local_channel *ch)
 {
-	return ch->side == SERVER && atomic_load_explicit(&ch->mem->released[ch->released % LOCAL_LEASES_MAX],
-							  memory_order_relaxed) != 0;
+	return ch->side == SERVER &&
+	       atomic_load_explicit(&ch->mem->released[ch->released % LOCAL_LEASES_MAX], memory_order_relaxed) != 0;
 }
 
 int local_sleep(struct local_channel *ch)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* map.c -- map memory of the other side: the arena, which this side only reads, or the landing area.
  *
- * Invariant: the size of mapped memory is sealed, so that no access raises SIGBUS. A read-only mapping of the arena stays
- * so: its seal (F_SEAL_FUTURE_WRITE) refuses mprotect.
+ * Invariant: the size of mapped memory is sealed, so that no access raises SIGBUS. A read-only mapping of the arena
+ * stays so: its seal (F_SEAL_FUTURE_WRITE) refuses mprotect.
  *
  * A core dump of this process would contain the other side's memory, all of it, so it is left out. */
 #include <sys/mman.h>

@@ -464,7 +464,7 @@ static void *reading_thread(void *arg)
 		while (local_receive(p.server, buf, &len) == 0)
 			if (!doze(p.server)) {
 				atomic_store(&rounds_done, ROUNDS);
-				return (void *)(uintptr_t) "the bell did not ring";
+				return (void *)(uintptr_t)"the bell did not ring";
 			}
 		atomic_store(&rounds_done, i + 1);
 	}
@@ -540,7 +540,7 @@ static void other_descriptors_are_refused(void **state)
 	assert_int_equal(open_files(), before);
 }
 
-#define WITH(test)        cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define WITH(test)         cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 #define IN_ONE_PLACE(test) cmocka_unit_test_prestate_setup_teardown(test, set_up, tear_down, (void *)"one mapping")
 
 int main(void)

@@ -58,7 +58,8 @@ static void end(void)
 
 static uint64_t odd_number(struct kv_prng *prng, uint64_t now)
 {
-	static const uint64_t edges[] = {0, 1, 7, 8, 16, KV_MSG_MAX, LOCAL_RING_BYTES, UINT32_MAX, INT64_MAX, UINT64_MAX};
+	static const uint64_t edges[] = {0,          1,         7,         8, 16, KV_MSG_MAX, LOCAL_RING_BYTES,
+					 UINT32_MAX, INT64_MAX, UINT64_MAX};
 	switch (kv_prng_below(prng, 4)) {
 	case 0:
 		return kv_prng_next(prng);
@@ -254,7 +255,8 @@ static void an_impossible_taken_is_refused(void **state)
 
 static void an_impossible_length_is_refused(void **state)
 {
-	static const uint32_t lens[] = {0, 9, KV_MSG_MAX + 1, INT32_MAX, (uint32_t)INT32_MAX + 1, UINT32_MAX - 7, UINT32_MAX};
+	static const uint32_t lens[] = {
+		0, 9, KV_MSG_MAX + 1, INT32_MAX, (uint32_t)INT32_MAX + 1, UINT32_MAX - 7, UINT32_MAX};
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(lens); i++) {
 		uint8_t buf[KV_MSG_MAX] = "length!";
