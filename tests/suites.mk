@@ -100,9 +100,9 @@ $(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c tests/port/*.c) tests/bench/loo
 
 PORT := $(patsubst %.c,$(B)/%,$(wildcard tests/port/*.c))
 
-# Programs of `make bench`, and hash and samehost, which are run by hand: what the checksum and the copying cost here. They link no client of ours.
-BENCH_TOOLS := $(addprefix $(B)/tests/bench/,lfget rawtcp kvreplay c2c hash samehost)
-$(BENCH_TOOLS): %: %.c.o $(call objs,$(addprefix tests/bench/,result.c load.c)) $(call a,kvbench loop ring host base)
+# Programs of `make bench`, and some which are run by hand: hash, samehost, pages and channel, for what the checksum, the copying, the pages and the frames cost here. They link no client of ours.
+BENCH_TOOLS := $(addprefix $(B)/tests/bench/,lfget rawtcp kvreplay c2c hash samehost pages channel)
+$(BENCH_TOOLS): %: %.c.o $(call objs,$(addprefix tests/bench/,result.c load.c)) $(call a,kvbench loop ring local host base)
 	$(link)
 $(B)/tests/bench/congestion.so: $(B)/tests/bench/congestion.c.o
 	$(link) -shared
@@ -226,7 +226,7 @@ check-clang: ## build everything with clang, without a warning, and run the test
 
 # Loops where io_uring is forbidden. What speaks of io_uring itself is left out (epoll.sh and doctor.sh have filters of
 # their own), and what loops have no part in.
-ON_EPOLL = $(tests_loop) $(tests_bootstrap) $(tests_engine) $(tests_kvserver) $(tests_kvclient) $(tests_kvbench) $(tests_kvcli) $(tests_hotpath) $(addprefix tests/integration/,acceptance.sh defaults.sh bench.sh async.sh cli.sh lifetime.sh security.sh trace.sh rails.sh capacity.sh events.sh examples.sh fabric.sh http.sh load.sh members.sh prometheus.sh python.sh service.sh)
+ON_EPOLL = $(tests_loop) $(tests_local) $(tests_bootstrap) $(tests_engine) $(tests_kvserver) $(tests_kvclient) $(tests_kvbench) $(tests_kvcli) $(tests_hotpath) $(addprefix tests/integration/,acceptance.sh defaults.sh bench.sh async.sh cli.sh lifetime.sh security.sh trace.sh rails.sh capacity.sh events.sh examples.sh fabric.sh http.sh load.sh members.sh prometheus.sh python.sh service.sh)
 check-epoll: deps ## loop, client, server and programs where a seccomp filter forbids io_uring (10 minutes; a short part is in check)
 	@$(MAKE) --no-print-directory -j$$(nproc) tests
 	@MODE=$(MODE) KVRAIL_BUILD=$(B) tests/integration/no_uring.py scripts/run-tests.sh -t $(or $(TEST_LIMIT),600) -l $(B)/logs/epoll $(ON_EPOLL)
