@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* channel.c -- rings of frames and of releases in memory that two processes write.
  *
- * Each frame ring has one writer and one reader. `put` and `taken` count bytes, are never wound back, and have one
- * writer each; every side keeps its own one privately and publishes it. A frame is 8 bytes of header and its bytes,
- * rounded up to 8. So a header never wraps, and the bytes may.
+ * A frame ring has one writer and one reader. A frame is a header and its bytes, in whole cache lines; the header is the
+ * frame's length, and 0 where the next frame will be. The reader waits at the header itself: an index beside it would
+ * be two more cache lines between the processors, a third of a round trip. The writer stores 0 behind a frame, then its
+ * bytes, then its header; the reader clears the header, so nothing is read twice. `taken` counts the bytes read.
  *
- * Sleep is Dekker's agreement, as in loop/post.c: the writer stores `put`, then loads the reader's `awaits`; the reader
- * stores `awaits`, then loads `put`. All four are seq_cst, so one sees the other's store. Who swaps `awaits` to 0
- * rings. The same holds for a writer that awaits room.
+ * Sleep is Dekker's agreement, as in loop/post.c: the writer stores the header, then loads the reader's `awaits`; the
+ * reader stores `awaits`, then loads the header. All four are seq_cst, so one sees the other's store. Whoever swaps
+ * `awaits` to 0 rings. `taken` and a writer that awaits room agree likewise.
  *
- * The bell is a pair of sockets. An eventfd has one set of flags for all processes: a client that cleared O_NONBLOCK
- * could block the server's thread. It tells, too, that the other side has closed.
+ * The bell is a pair of sockets, which shows the end of the other side as well. An eventfd has one set of flags for all
+ * processes: a client that cleared O_NONBLOCK could block the server's thread.
  *
- * The other side may store any value anywhere at any time: indexes are checked, lengths read once, bytes copied. */
+ * The other side may store any value anywhere at any time: indexes are checked, headers read once, bytes copied. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@
 
 enum {
 	HEADER = 8,
-	FRAME_ALIGN = 8,
+	LINE = 64,
 	APART = 128, /* two cache lines: the processor fetches them in pairs */
 	PAGE = 4096,
 	AWAITS_FRAMES = 1,
@@ -36,24 +37,22 @@ enum {
 
 enum side { SERVER, CLIENT, SIDES };
 
-struct ring {
-	_Alignas(APART) _Atomic uint64_t put;
+/* A side's words, which it alone stores, but for `awaits`. */
+struct words {
 	_Alignas(APART) _Atomic uint64_t taken;
+	_Alignas(APART) _Atomic uint32_t awaits;
 };
 
-/* What both map. frames[side]: ring[side]'s, which this side reads. A release is a lease + 1; 0: none. */
+/* The memory of a channel. frames[side]: those that this side reads. A release is a lease + 1; 0: none. */
 struct shared {
-	struct ring ring[SIDES];
-	struct {
-		_Alignas(APART) _Atomic uint32_t awaits;
-	} sleep[SIDES];
+	struct words words[SIDES];
 	_Alignas(PAGE) uint8_t frames[SIDES][LOCAL_RING_BYTES];
 	_Alignas(PAGE) _Atomic uint64_t released[LOCAL_LEASES_MAX];
 };
 
 _Static_assert((LOCAL_RING_BYTES & (LOCAL_RING_BYTES - 1)) == 0 && LOCAL_RING_BYTES % PAGE == 0, "masks");
 _Static_assert((LOCAL_LEASES_MAX & (LOCAL_LEASES_MAX - 1)) == 0, "masks");
-_Static_assert(LOCAL_RING_BYTES >= 4 * (HEADER + KV_MSG_MAX), "a frame fits while another is read");
+_Static_assert(LOCAL_RING_BYTES >= 4 * (HEADER + KV_MSG_MAX + LINE), "a frame fits while another is read");
 _Static_assert(sizeof(struct shared) % PAGE == 0, "whole pages");
 
 struct local_channel {
@@ -67,12 +66,12 @@ struct local_channel {
 	uint32_t wakes;    /* since the last look */
 	uint64_t released; /* server: releases taken */
 	struct {
-		_Alignas(APART) uint64_t put, taken; /* taken: as last seen */
+		_Alignas(APART) uint64_t put, taken; /* bytes; taken: as last seen */
 		uint32_t wanted;                     /* bytes for the frame that did not fit; 0: none */
 	} out;
 	struct {
-		_Alignas(APART) uint64_t put, taken; /* put: as last seen */
-		uint64_t announced;                  /* taken, when a writer that awaits room was last roused */
+		_Alignas(APART) uint64_t taken; /* bytes */
+		uint64_t announced;             /* taken, when a writer that awaits room was last roused */
 	} in;
 	_Alignas(APART) _Atomic uint64_t releases; /* client: made by any thread */
 };
@@ -212,7 +211,7 @@ static void ring_bell(struct local_channel *ch)
 /* Ring if the other side awaits this. */
 static void rouse(struct local_channel *ch, uint32_t reason)
 {
-	_Atomic uint32_t *awaits = &ch->mem->sleep[other(ch->side)].awaits;
+	_Atomic uint32_t *awaits = &ch->mem->words[other(ch->side)].awaits;
 	if (KV_UNLIKELY(atomic_load(awaits) & reason) && atomic_exchange(awaits, 0))
 		ring_bell(ch);
 }
@@ -228,9 +227,14 @@ static void hear(struct local_channel *ch)
 		fail(ch, -KV_EPEERDOWN);
 }
 
+static _Atomic uint64_t *header_at(struct local_channel *ch, enum side reader, uint64_t at)
+{
+	return (_Atomic uint64_t *)(void *)(ch->mem->frames[reader] + at % LOCAL_RING_BYTES);
+}
+
 static bool room_there(struct local_channel *ch)
 {
-	uint64_t taken = atomic_load(&ch->mem->ring[other(ch->side)].taken);
+	uint64_t taken = atomic_load(&ch->mem->words[other(ch->side)].taken);
 	return ch->out.wanted && taken != ch->out.taken;
 }
 
@@ -246,8 +250,8 @@ int local_sleep(struct local_channel *ch)
 	if (ch->failed)
 		return -EAGAIN;
 	ch->asleep = true;
-	atomic_store(&ch->mem->sleep[ch->side].awaits, awaits);
-	if (atomic_load(&ch->mem->ring[ch->side].put) == ch->in.taken && !room_there(ch) && !release_there(ch))
+	atomic_store(&ch->mem->words[ch->side].awaits, awaits);
+	if (atomic_load(header_at(ch, ch->side, ch->in.taken)) == 0 && !room_there(ch) && !release_there(ch))
 		return 0;
 	local_wake(ch);
 	return -EAGAIN;
@@ -255,7 +259,7 @@ int local_sleep(struct local_channel *ch)
 
 void local_wake(struct local_channel *ch)
 {
-	if (ch->asleep && atomic_exchange(&ch->mem->sleep[ch->side].awaits, 0) == 0)
+	if (ch->asleep && atomic_exchange(&ch->mem->words[ch->side].awaits, 0) == 0)
 		ch->rung++;
 	if (ch->asleep)
 		ch->wakes++;
@@ -290,8 +294,8 @@ static int room(struct local_channel *ch, uint32_t need)
 {
 	if (LOCAL_RING_BYTES - (ch->out.put - ch->out.taken) >= need)
 		return 1;
-	uint64_t taken = atomic_load_explicit(&ch->mem->ring[other(ch->side)].taken, memory_order_acquire);
-	if (taken - ch->out.taken > ch->out.put - ch->out.taken || taken % FRAME_ALIGN)
+	uint64_t taken = atomic_load_explicit(&ch->mem->words[other(ch->side)].taken, memory_order_acquire);
+	if (taken - ch->out.taken > ch->out.put - ch->out.taken || taken % LINE)
 		return fail(ch, -KV_EPROTO);
 	ch->out.taken = taken;
 	return LOCAL_RING_BYTES - (ch->out.put - taken) >= need;
@@ -300,63 +304,49 @@ static int room(struct local_channel *ch, uint32_t need)
 int local_send(struct local_channel *ch, const void *data, uint32_t len)
 {
 	enum side to = other(ch->side);
-	uint8_t *ring = ch->mem->frames[to];
-	uint32_t need = HEADER + (uint32_t)kv_align_up(len, FRAME_ALIGN);
+	uint32_t need = (uint32_t)kv_align_up(HEADER + len, LINE);
 	int rc;
 	KV_ASSERT_HOT(len > 0 && len <= KV_MSG_MAX);
 	if (KV_UNLIKELY(ch->failed))
 		return ch->failed;
-	rc = room(ch, need);
+	rc = room(ch, need + LINE); /* with the next header */
 	if (KV_UNLIKELY(rc <= 0)) {
 		ch->out.wanted = need;
 		return rc < 0 ? rc : -KV_EBUSY;
 	}
 	ch->out.wanted = 0;
-	memcpy(ring + ch->out.put % LOCAL_RING_BYTES, &len, sizeof(len));
-	bytes_put(ring, ch->out.put + HEADER, data, len);
+	atomic_store_explicit(header_at(ch, to, ch->out.put + need), 0, memory_order_relaxed);
+	bytes_put(ch->mem->frames[to], ch->out.put + HEADER, data, len);
+	atomic_store(header_at(ch, to, ch->out.put), len);
 	ch->out.put += need;
-	atomic_store(&ch->mem->ring[to].put, ch->out.put);
 	rouse(ch, AWAITS_FRAMES);
 	return 0;
 }
 
-/* Look for frames beyond those seen. What was read since the last look is announced to a writer that awaits room. */
-static int frames_look(struct local_channel *ch)
+/* All is read: a writer that awaits room may go on. */
+static int frames_end(struct local_channel *ch)
 {
-	struct ring *ring = &ch->mem->ring[ch->side];
 	if (ch->in.announced != ch->in.taken) {
 		ch->in.announced = ch->in.taken;
-		atomic_store(&ring->taken, ch->in.taken);
+		atomic_store(&ch->mem->words[ch->side].taken, ch->in.taken);
 		rouse(ch, AWAITS_ROOM);
 	}
-	ch->in.put = atomic_load_explicit(&ring->put, memory_order_acquire);
-	if (ch->in.put == ch->in.taken)
-		return ch->failed;
-	if (ch->in.put - ch->in.taken > LOCAL_RING_BYTES || ch->in.put % FRAME_ALIGN)
-		return fail(ch, -KV_EPROTO);
-	return 1;
+	return ch->failed;
 }
 
 int local_receive(struct local_channel *ch, void *buf, uint32_t *out_len)
 {
-	const uint8_t *ring = ch->mem->frames[ch->side];
-	uint32_t len;
-	int rc;
-	if (KV_UNLIKELY(ch->failed == -KV_EPROTO))
-		return ch->failed;
-	if (ch->in.put == ch->in.taken) {
-		rc = frames_look(ch);
-		if (rc <= 0)
-			return rc;
-	}
-	len = __atomic_load_n((const uint32_t *)(const void *)(ring + ch->in.taken % LOCAL_RING_BYTES),
-			      __ATOMIC_RELAXED);
-	if (len == 0 || len > KV_MSG_MAX || HEADER + kv_align_up(len, FRAME_ALIGN) > ch->in.put - ch->in.taken)
+	_Atomic uint64_t *header = header_at(ch, ch->side, ch->in.taken);
+	uint64_t len = atomic_load_explicit(header, memory_order_acquire);
+	if (len == 0 || KV_UNLIKELY(ch->failed == -KV_EPROTO))
+		return frames_end(ch);
+	if (KV_UNLIKELY(len > KV_MSG_MAX))
 		return fail(ch, -KV_EPROTO);
-	bytes_take(ring, ch->in.taken + HEADER, buf, len);
-	ch->in.taken += HEADER + kv_align_up(len, FRAME_ALIGN);
-	atomic_store_explicit(&ch->mem->ring[ch->side].taken, ch->in.taken, memory_order_release);
-	*out_len = len;
+	bytes_take(ch->mem->frames[ch->side], ch->in.taken + HEADER, buf, (uint32_t)len);
+	atomic_store_explicit(header, 0, memory_order_relaxed);
+	ch->in.taken += kv_align_up(HEADER + len, LINE);
+	atomic_store_explicit(&ch->mem->words[ch->side].taken, ch->in.taken, memory_order_release);
+	*out_len = (uint32_t)len;
 	return 1;
 }
 
