@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/base.h"
+#include "host/memory.h"
 
 struct kv_prefault;
 
@@ -16,7 +17,8 @@ enum { KV_PREFAULT_AREAS_MAX = 64 };
 struct kv_prefault_area {
 	void *base;
 	uint64_t len_bytes;
-	int node; /* place of the pages, or KV_NODE_ANY */
+	int node;                    /* place of the pages, or KV_NODE_ANY */
+	const struct kv_area *shared; /* the area, if its pages are made by kv_area_ready; or NULL */
 };
 
 struct kv_prefault_state {

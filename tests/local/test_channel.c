@@ -405,7 +405,7 @@ static void two_threads_lose_no_frame_and_no_bell(void **state)
 {
 	struct kv_prng prng = check_seed();
 	uint64_t seed = kv_prng_next(&prng);
-	struct flood f[2] = {{p.server, seed, 100000, NULL}, {p.client, seed, 100000, NULL}};
+	struct flood f[2] = {{p.server, seed, 20000, NULL}, {p.client, seed, 20000, NULL}};
 	pthread_t thread;
 	(void)state;
 	assert_int_equal(pthread_create(&thread, NULL, flood_thread, &f[0]), 0);
