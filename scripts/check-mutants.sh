@@ -27,7 +27,7 @@ out=build/mutants
 patches=tests/sim/mutants
 program=tests/sim/test_sim_rules
 layers="base host loop wire bootstrap local engine store kvclient kvserver"
-seams="ring fab" # libraries that every program except the simulation links
+seams="ring pass fab" # libraries that every program except the simulation links
 limit=120 # seconds for one mutant's seeds: of processor time, since a world waits for nothing; of time for a program
 
 head_of() { # PATCH FIELD

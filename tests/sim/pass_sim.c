@@ -238,13 +238,15 @@ static struct parcel *parcel_find(uint32_t id)
 int local_take_await(int fd, struct local_shard *out, uint64_t deadline_ns)
 {
 	struct letter letter;
+	slow_await();
 	int rc = read_all_await(fd, &letter, sizeof(letter), deadline_ns);
 	if (rc)
 		return rc;
 	struct parcel *p = parcel_find(letter.parcel);
-	if (letter.magic != MAGIC || !p)
+	if (letter.magic != MAGIC)
 		return -KV_EPROTO;
-	slow_await();
+	if (!p)
+		return -ECONNRESET; /* its giver was killed */
 	*out = letter.shard;
 	memcpy(out->fd, p->fd, sizeof(out->fd));
 	memset(p->fd, -1, sizeof(p->fd));

@@ -26,6 +26,7 @@
 #include "kvclient/transfer/call.h"
 #include "kvserver/server/server.h"
 #include "kvserver/shard/stat.h"
+#include "tests/sim/leased.h"
 #include "tests/sim/model.h"
 #include "tests/sim/places.h"
 #include "tests/sim/queued.h"
@@ -1486,6 +1487,7 @@ static const struct named {
 	{"churn", world_churn, 4},
 	{"late", world_late, 4},
 	{"lease", world_lease, 4},
+	{"leased", leased_run, 8},
 	{"pull", world_pull, 6},
 	{"scribble", world_scribble, 2},
 	{"overwrite", world_overwrite, 2},
