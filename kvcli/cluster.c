@@ -57,7 +57,7 @@ static uint64_t incarnation_of(const struct kvc_server_info *s)
 
 /* ---- text ---- */
 
-enum { MEMBER, ADDRESS, STATE, ZONE, WEIGHT, INCARNATION, VERSION, UPTIME, MEM, MEM_PART, HITS, COLUMNS };
+enum { MEMBER, ADDRESS, STATE, ZONE, WEIGHT, INCARNATION, VERSION, UPTIME, MEM, MEM_PART, LEASED, HITS, COLUMNS };
 
 static const struct table_column columns[COLUMNS] = {
 	[MEMBER] = {.title = "MEMBER", .cut = true, .keep = 16},
@@ -70,6 +70,7 @@ static const struct table_column columns[COLUMNS] = {
 	[UPTIME] = {.title = "UPTIME", .width = 7, .drop = 1},
 	[MEM] = {.title = "MEM", .width = 7, .drop = 2},
 	[MEM_PART] = {.title = "MEM%", .width = 5},
+	[LEASED] = {.title = "LEASED", .width = 7, .drop = 7},
 	[HITS] = {.title = "HIT%", .width = 5},
 };
 
@@ -86,6 +87,7 @@ static void answer_cells(const uint64_t *n, struct cells *out)
 	out->cell[UPTIME] = uptime_text(n[LOOK_UPTIME_NS], t[UPTIME]);
 	out->cell[MEM] = look_brief((double)n[LOOK_USED], t[MEM]);
 	out->cell[MEM_PART] = look_percent(n[LOOK_USED], n[LOOK_LIMIT], t[MEM_PART]);
+	out->cell[LEASED] = look_brief((double)n[LOOK_LEASED], t[LEASED]);
 	out->cell[HITS] = look_percent(n[LOOK_HITS], n[LOOK_HITS] + n[LOOK_MISSES], t[HITS]);
 }
 
@@ -196,6 +198,8 @@ static void answer_add(json_t *o, const uint64_t *n)
 	json_object_set_new(o, "uptime_sec", json_real((double)n[LOOK_UPTIME_NS] / 1e9));
 	json_object_set_new(o, "memory_used_bytes", json_integer((json_int_t)n[LOOK_USED]));
 	json_object_set_new(o, "memory_limit_bytes", json_integer((json_int_t)n[LOOK_LIMIT]));
+	json_object_set_new(o, "leased_bytes", json_integer((json_int_t)n[LOOK_LEASED]));
+	json_object_set_new(o, "lease_age_sec", json_real((double)n[LOOK_LEASE_AGE_NS] / 1e9));
 	json_object_set_new(o, "hit_ratio", asked ? json_real((double)n[LOOK_HITS] / (double)asked) : json_null());
 }
 

@@ -9,12 +9,23 @@ enum { ITEMS_MAX = 512 };
 
 #define ASK_NS 1000000000ull
 
-static const char *const names[LOOK_NUMBERS] = {
-	[LOOK_GETS] = "gets",           [LOOK_HITS] = "hits",         [LOOK_MISSES] = "misses",
-	[LOOK_PUTS] = "puts",           [LOOK_OUT] = "bytes_read",    [LOOK_IN] = "bytes_written",
-	[LOOK_EVICTIONS] = "evictions", [LOOK_REPLIES] = "replies",   [LOOK_SERVE_NS] = "serve_ns",
-	[LOOK_USED] = "bytes_used",     [LOOK_LIMIT] = "bytes_limit", [LOOK_BLOCKS] = "blocks",
-	[LOOK_SESSIONS] = "sessions",   [LOOK_VERSION] = "version",   [LOOK_UPTIME_NS] = "uptime_ns"};
+static const char *const names[LOOK_NUMBERS] = {[LOOK_GETS] = "gets",
+						[LOOK_HITS] = "hits",
+						[LOOK_MISSES] = "misses",
+						[LOOK_PUTS] = "puts",
+						[LOOK_OUT] = "bytes_read",
+						[LOOK_IN] = "bytes_written",
+						[LOOK_EVICTIONS] = "evictions",
+						[LOOK_REPLIES] = "replies",
+						[LOOK_SERVE_NS] = "serve_ns",
+						[LOOK_USED] = "bytes_used",
+						[LOOK_LIMIT] = "bytes_limit",
+						[LOOK_BLOCKS] = "blocks",
+						[LOOK_SESSIONS] = "sessions",
+						[LOOK_VERSION] = "version",
+						[LOOK_UPTIME_NS] = "uptime_ns",
+						[LOOK_LEASED] = "leased_bytes",
+						[LOOK_LEASE_AGE_NS] = "lease_age_ns"};
 
 static void numbers_take(struct look *l, const struct kvc_stat_item *item, int n)
 {

@@ -296,9 +296,9 @@ static void ready_print(const struct kvs_server *server, const struct http *http
 			    KV_FIELD("arena", info.shared ? "shared" : "private"), KV_NUMBER("parts", info.parts),
 			    KV_NUMBER("register_us", info.register_ns / 1000)),
 		   "memory for values: %s, registered in %u part%s in %s by %u thread%s; NUMA: %s",
-		   info.shared ? "shared" : "private", info.parts,
-		   kv_plural(info.parts), kv_duration_format(info.register_ns, took, sizeof(took)),
-		   info.register_threads, kv_plural(info.register_threads), info.numa);
+		   info.shared ? "shared" : "private", info.parts, kv_plural(info.parts),
+		   kv_duration_format(info.register_ns, took, sizeof(took)), info.register_threads,
+		   kv_plural(info.register_threads), info.numa);
 	if (http) {
 		http_url(http, url, sizeof(url));
 		start_line(style, "READY", KV_EVENT("http", KV_FIELD("url", url)), "metrics and health on %s", url);

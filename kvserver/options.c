@@ -35,9 +35,10 @@ static const struct kv_opt table[] = {
 		   "threads together; each client has its own part. 0: none, and PUTs are slower. The default is "
 		   "smaller where memory is short.",
 		   .unit = KV_OPT_MIB),
-	KV_ROW_CHOICE("arena", AT(arena), "KIND", "shared", arena_names,
-		      "Kind of the memory of --memory-mb. shared: clients on this host map it, read-only, and read values "
-		      "in place (--local). private: no other process can map it. One of"),
+	KV_ROW_CHOICE(
+		"arena", AT(arena), "KIND", "shared", arena_names,
+		"Kind of the memory of --memory-mb. shared: clients on this host map it, read-only, and read values "
+		"in place (--local). private: no other process can map it. One of"),
 	KV_ROW_CHOICE("prefault", AT(server.prefault), "WHEN", "background", prefault_names,
 		      "When to fault in the memory of --memory-mb: in the background with a quarter of a core, at "
 		      "start, or on demand (the first PUTs then wait)"),
@@ -111,9 +112,10 @@ static const struct kv_opt table[] = {
 	KV_OPT_PROVIDER_ROW(AT(server.provider), .group = "Fabric"),
 	KV_OPT_NIC_ROW(AT(server.nic)),
 	KV_OPT_DOOR_ROW(AT(server.door)),
-	KV_ROW_CHOICE("local", AT(local), "WHICH", "on", local_names,
-		      "Clients on this host map this server's memory and read values in place, without the fabric. Each "
-		      "such client can then read all values. One of"),
+	KV_ROW_CHOICE(
+		"local", AT(local), "WHICH", "on", local_names,
+		"Clients on this host map this server's memory and read values in place, without the fabric. Each "
+		"such client can then read all values. One of"),
 	KV_ROW_TEXT("local-socket", AT(server.local_socket), "PATH", NULL,
 		    "Unix socket over which clients on this host get that memory: a path, for clients in other "
 		    "containers that mount its folder, or @NAME, an abstract name. Default: an abstract name, which "
@@ -365,9 +367,10 @@ static int flags_check(const struct flags *f, bool start, struct kv_error *err)
 			     "--cluster %.100s: a name has 1 to %d characters of ASCII, without spaces, '=' and ','",
 			     f->server.cluster, KV_NAME_MAX - 1);
 	if (rc == 0 && f->server.local_socket && (f->local == 1 || f->arena == 1))
-		rc = kv_fail(err, -KV_EINVAL,
-			     "--local-socket %.200s has no effect with --local off or --arena private: remove one of them",
-			     f->server.local_socket);
+		rc = kv_fail(
+			err, -KV_EINVAL,
+			"--local-socket %.200s has no effect with --local off or --arena private: remove one of them",
+			f->server.local_socket);
 	if (rc == 0 && f->memory_mb < f->server.shards)
 		rc = kv_fail(err, -KV_EINVAL,
 			     "--memory-mb %llu for --worker-threads %u: each thread needs 1 MiB at least",

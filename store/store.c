@@ -19,8 +19,7 @@ int store_init(struct store *s, const struct store_options *o)
 					: KV_MAX(o->limit_bytes / STORE_BYTES_PER_BLOCK, (uint64_t)STORE_BLOCKS_MIN);
 	uint32_t max = (uint32_t)KV_MIN(blocks, (uint64_t)STORE_BLOCKS_MAX), made = max + STORE_ROOMS_MAX;
 	int rc;
-	*s = (struct store){
-		.base = o->base, .generation = o->generation, .blocks_max = max, .poison = o->poison};
+	*s = (struct store){.base = o->base, .generation = o->generation, .blocks_max = max, .poison = o->poison};
 	rc = arena_init(&s->arena, o->limit_bytes, made);
 	if (rc)
 		return rc;

@@ -316,7 +316,7 @@ void conn_retire_await(struct conn *c)
 	if (!a)
 		return;
 	further_fini(a);
-	local_withdraw(a);
+	local_withdraw(&a->offer);
 	c->ending++;
 	if (c->closing || co_spawn(loop_of(c), end_run, a, "attachment end") != 0)
 		end_run(a);

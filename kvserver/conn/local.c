@@ -3,7 +3,8 @@
  *
  *   LOCAL_ASK --> a nonce, in LOCAL, is offered for OFFER_NS
  *   the Unix socket: STRANGER --its nonce is on offer--> a part on every shard, passed shard by shard --> CLIENT
- *                       +--anything else: closed               CLIENT --it closes--> the shards end its leases --> freed
+ *                       +--anything else: closed               CLIENT --it closes--> the shards end its leases -->
+ * freed
  *
  * The key is the credential: a client learns the nonce over its authenticated control connection, and a nonce joins one
  * socket to one attachment. Everybody in this network namespace, or near the path, may connect. So strangers are few,
@@ -81,12 +82,6 @@ int local_answer_await(struct conn *c, const uint8_t boot_id[16])
 	return answer_await(c, WIRE_OK, "");
 }
 
-void local_withdraw(struct attachment *a)
-{
-	kv_list_del(&a->offer.node);
-	explicit_bzero(a->offer.nonce, sizeof(a->offer.nonce));
-}
-
 /* The attachment with this nonce on offer, which it spends; or NULL. All are compared, in constant time. */
 static struct attachment *offer_take(struct kvs_server *s, const uint8_t *nonce)
 {
@@ -99,7 +94,7 @@ static struct attachment *offer_take(struct kvs_server *s, const uint8_t *nonce)
 	}
 	if (!found)
 		return NULL;
-	local_withdraw(KV_CONTAINER(found, struct attachment, offer));
+	local_withdraw(found);
 	return KV_CONTAINER(found, struct attachment, offer);
 }
 
@@ -340,7 +335,8 @@ int local_clients_listen(struct kvs_server *s, struct kv_error *err)
 		return 0;
 	rc = local_listen(s->opt.local_socket, &l->listen_fd, l->name, &why);
 	if (rc)
-		return kv_fail(err, rc, "the socket for clients on this host: %s; --local off does without it", why.text);
+		return kv_fail(err, rc, "the socket for clients on this host: %s; --local off does without it",
+			       why.text);
 	rc = co_spawn(s->control, accept_run, s, "local accept");
 	return rc ? kv_fail(err, rc, "cannot accept clients on this host: %s", kv_strerror(rc)) : 0;
 }

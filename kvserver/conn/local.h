@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/base.h"
 #include "local/local.h"
@@ -40,13 +41,13 @@ struct local_clients {
 	struct co *co; /* accepts; NULL: none does */
 };
 
-/* locals_open -- prepare it. locals_plan -- the shards are made: whether there will be local clients, and how many fit
+/* local_clients_init -- prepare it. local_clients_plan -- the shards are made: whether there will be local clients, and how many fit
  * `files` descriptors. */
 void local_clients_init(struct kvs_server *s);
 void local_clients_plan(struct kvs_server *s, uint64_t files);
 
-/* local_clients_listen -- listen, and accept in a coroutine of its own. 0, or a code with *err. Without local clients it
- * does nothing. */
+/* local_clients_listen -- listen, and accept in a coroutine of its own. 0, or a code with *err. Without local clients
+ * it does nothing. */
 int local_clients_listen(struct kvs_server *s, struct kv_error *err);
 
 /* local_clients_quit_await -- stop listening. local_clients_end_await -- then close all sockets, and wait until the
@@ -58,7 +59,11 @@ void local_clients_end_await(struct kvs_server *s);
  * conn_send_await. */
 int local_answer_await(struct conn *c, const uint8_t boot_id[16]);
 
-/* local_withdraw -- the attachment ends: its nonce is worth nothing. */
-void local_withdraw(struct attachment *a);
+/* local_withdraw -- the attachment ends, or a socket has brought the nonce: from now on it is worth nothing. */
+static inline void local_withdraw(struct local_offer *o)
+{
+	kv_list_del(&o->node);
+	explicit_bzero(o->nonce, sizeof(o->nonce));
+}
 
 #endif

@@ -215,7 +215,8 @@ static void get_refuse(struct link *l, const struct wire_reply *reply, int32_t s
 /* Write it without an immediate, if the reply can follow right away. */
 static bool get_push(struct request *r)
 {
-	if (!shard_attachment_ordered(r->attachment) || r->get.hasher || !reply_follow_begin(r->link, REPLY_GET_BYTES) ||
+	if (!shard_attachment_ordered(r->attachment) || r->get.hasher ||
+	    !reply_follow_begin(r->link, REPLY_GET_BYTES) ||
 	    request_write(r, &r->get.dest, r->get.offset, r->get.length, r->get.imm) != 0)
 		return false;
 	reply_follow(r->link);

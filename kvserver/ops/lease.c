@@ -13,8 +13,8 @@
  * Unix socket, which the kernel closes when it dies (shard/local.c).
  *
  * A lease is named by its place and a generation; late, double and invented releases find nothing. Leased blocks cannot
- * be evicted. All together may be half of the memory (shard_keep_left; a block counts once), those of a client a quarter
- * (each lease counts). Beyond that the server writes the values itself. */
+ * be evicted. All together may be half of the memory (shard_keep_left; a block counts once), those of a client a
+ * quarter (each lease counts). Beyond that the server writes the values itself. */
 #include "kvserver/ops/lease.h"
 
 #include <stdlib.h>

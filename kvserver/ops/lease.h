@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lease.h -- leases: blocks that clients read by themselves, each kept for a time, or by a local client until its socket
- * closes. */
+/* lease.h -- leases: blocks that clients read by themselves, each kept for a time, or by a local client until its
+ * socket closes. */
 #ifndef KVRAIL_KVSERVER_OPS_LEASE_H
 #define KVRAIL_KVSERVER_OPS_LEASE_H
 
@@ -38,12 +38,12 @@ struct lease {
 };
 
 struct leases {
-	struct lease *lease;          /* NULL: clients may not read */
+	struct lease *lease; /* NULL: clients may not read */
 	struct kv_list free;
 	struct kv_list out, lasting;  /* those with a time; those of local clients */
 	uint32_t made, count, locals; /* entries ever used; active now; of them, those of local clients */
-	uint64_t time_ns;        /* the announced time of a lease */
-	struct loop_timer timer; /* for the oldest lease; armed while one is active */
+	uint64_t time_ns;             /* the announced time of a lease */
+	struct loop_timer timer;      /* for the oldest lease; armed while one is active */
 };
 
 /* leases_init -- 0 or -KV_ENOMEM. leases_fini -- with none active. leases_age_ns -- how long the oldest one is out; 0:
@@ -56,12 +56,12 @@ uint64_t leases_age_ns(const struct leases *l, uint64_t now_ns);
  * The block neither changes nor ends until the lease is released or expires, or the client says goodbye. */
 bool lease_give(struct shard_attachment *s, struct block *b, uint64_t *out_id);
 
-/* lease_give_local -- keep the block for a local client, without a time: until it is released, or its socket closes. The
- * rest as lease_give. */
+/* lease_give_local -- keep the block for a local client, without a time: until it is released, or its socket closes.
+ * The rest as lease_give. */
 bool lease_give_local(struct shard_local *l, struct block *b, uint64_t *out_id);
 
-/* lease_release_local -- as lease_release, of a local client; false: it has no such lease. leases_end_local -- its socket is closed: end at most
- * `budget` of its leases. Returns how many. */
+/* lease_release_local -- as lease_release, of a local client; false: it has no such lease. leases_end_local -- its
+ * socket is closed: end at most `budget` of its leases. Returns how many. */
 bool lease_release_local(struct shard_local *l, uint64_t id);
 unsigned leases_end_local(struct shard_local *l, unsigned budget);
 

@@ -36,12 +36,12 @@ struct shard_attachment {
 	struct kv_list requests; /* struct request, until nothing of them is in flight */
 	uint32_t request_count, frames;
 	struct kv_list stages;
-	uint32_t stage_count;  /* includes PUTs waiting for memory */
-	uint64_t staged_bytes; /* of the arena, in its stages */
+	uint32_t stage_count;       /* includes PUTs waiting for memory */
+	uint64_t staged_bytes;      /* of the arena, in its stages */
 	struct lease_holder holder; /* of leases with a time */
-	struct shard_local *local;  /* its client is on this host, and frames come by its channel; NULL: by the fabric */
-	struct session own;       /* the connection's own session */
-	struct sessions sessions; /* further sessions */
+	struct shard_local *local; /* its client is on this host, and frames come by its channel; NULL: by the fabric */
+	struct session own;        /* the connection's own session */
+	struct sessions sessions;  /* further sessions */
 	struct answers answers;
 	struct regions regions;
 	struct landing *landing;  /* NULL: none */

@@ -50,9 +50,9 @@ void shard_local_close(struct shard_local *l, struct call *gone);
  * stay. */
 void shard_local_leave(struct shard_attachment *s);
 
-/* shard_locals_init -- none. shard_locals_turn -- take back released leases, and end those of closed sockets; returns the number of
- * things done. shard_locals_tick -- find channels that the engine gave up. shard_locals_quit -- before the engine is closed: no
- * attachment uses its channel any more. */
+/* shard_locals_init -- none. shard_locals_turn -- take back released leases, and end those of closed sockets; returns
+ * the number of things done. shard_locals_tick -- find channels that the engine gave up. shard_locals_quit -- before
+ * the engine is closed: no attachment uses its channel any more. */
 void shard_locals_init(struct shard *s);
 int shard_locals_turn(struct shard *s);
 void shard_locals_tick(struct shard *s);

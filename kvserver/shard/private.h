@@ -15,8 +15,8 @@ struct te_peer;
  * it is kept. */
 void frame_message(void *arg, unsigned rail, const uint8_t *data, size_t len);
 
-/* frame_local -- te_handlers.local: the same for a frame of a channel. The kernel says that it is the peer's, so its tag
- * is not read. */
+/* frame_local -- te_handlers.local: the same for a frame of a channel. The kernel says that it is the peer's, so its
+ * tag is not read. */
 void frame_local(void *arg, struct te_peer *peer, const uint8_t *data, size_t len);
 
 /* ---- report.c ---- */

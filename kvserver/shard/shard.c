@@ -260,11 +260,12 @@ static int shard_map(struct shard *s, struct kv_error *err)
 	if (!s->opt.arena_private && kv_area_map_shared(s->opt.memory_bytes, s->place.node, &s->area, &why) == 0)
 		return 0;
 	if (!s->opt.arena_private)
-		kv_event(s->opt.log, KV_LOG_WARN,
-			 KV_EVENT("arena_private", KV_NUMBER("shard", s->opt.index), KV_FIELD("reason", why.text)),
-			 "shard %u: the memory for values cannot be shared with clients of this host, so they get copies "
-			 "over the fabric: %s; --arena private avoids the attempt",
-			 s->opt.index, why.text);
+		kv_event(
+			s->opt.log, KV_LOG_WARN,
+			KV_EVENT("arena_private", KV_NUMBER("shard", s->opt.index), KV_FIELD("reason", why.text)),
+			"shard %u: the memory for values cannot be shared with clients of this host, so they get "
+			"copies over the fabric: %s; --arena private avoids the attempt",
+			s->opt.index, why.text);
 	return kv_area_map_on(s->opt.memory_bytes, s->place.node, &s->area, err);
 }
 
@@ -407,7 +408,7 @@ void shard_close(struct shard *s)
 	shard_locals_quit(s);
 	if (s->attached)
 		te_detach(te);
-	s->te = NULL; /* callbacks of te_close start nothing and close no peers */
+	s->te = NULL;            /* callbacks of te_close start nothing and close no peers */
 	s->store.poison = false; /* local clients read what they leased for as long as they like */
 	te_close(&te);
 	s->region = NULL;

@@ -60,8 +60,8 @@ struct shard_ops {
 	void (*attachment_idle)(struct shard_attachment *s);
 	void (*attachment_tick)(struct shard_attachment *s, uint64_t now_ns);
 	void (*session_end)(struct shard_attachment *s, const struct session *o);
-	/* local_released -- a local client gives a lease back; false: it has no such lease. local_end -- its socket is closed:
-	 * end at most `budget` of its leases, and return how many. */
+	/* local_released -- a local client gives a lease back; false: it has no such lease. local_end -- its socket is
+	 * closed: end at most `budget` of its leases, and return how many. */
 	bool (*local_released)(struct shard_local *l, uint64_t lease);
 	unsigned (*local_end)(struct shard_local *l, unsigned budget);
 	/* turn -- do a bounded part of the work that takes several turns; returns its amount. active -- whether there

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_local.c -- a client on the same host, on one shard: what it reads in place, what its leases keep, what ends them,
- * and what a hostile one can do. test_local_socket.c has the Unix socket. */
+/* test_local.c -- a client on the same host, on one shard: what it reads in place, what its leases keep, what ends
+ * them, and what a hostile one can do. test_local_socket.c has the Unix socket. */
 #include "rig.h"
 
 #include <fcntl.h>
