@@ -4,6 +4,7 @@
 #ifndef KVRAIL_KVSERVER_CONN_LOCAL_H
 #define KVRAIL_KVSERVER_CONN_LOCAL_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -37,7 +38,8 @@ struct local_clients {
 	uint8_t boot_id[16];
 	struct kv_list offers;
 	struct kv_list strangers, clients; /* struct local_conn; strangers: the oldest first */
-	unsigned stranger_count, count, max;
+	_Atomic unsigned stranger_count, count; /* tests read them */
+	unsigned max;
 	struct co *co; /* accepts; NULL: none does */
 };
 

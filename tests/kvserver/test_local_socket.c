@@ -64,9 +64,9 @@ static void gone(struct local_client *c)
 static bool locals_become(unsigned want)
 {
 	uint64_t until = soon();
-	while (__atomic_load_n(&server->locals.count, __ATOMIC_RELAXED) != want && loop_now(loop) < until)
+	while (atomic_load(&server->locals.count) != want && loop_now(loop) < until)
 		co_sleep_await(loop_now(loop) + 5000000);
-	return __atomic_load_n(&server->locals.count, __ATOMIC_RELAXED) == want;
+	return atomic_load(&server->locals.count) == want;
 }
 
 /* Whether the server closes this socket without a word. */
@@ -240,9 +240,9 @@ static void flood_body(void)
 			if (i % 2)
 				(void)!write(fd[i], "0123456789", i % 11);
 		}
-		expect(server->locals.stranger_count <= LOCAL_STRANGERS_MAX);
+		expect(atomic_load(&server->locals.stranger_count) <= LOCAL_STRANGERS_MAX);
 		co_sleep_await(loop_now(loop) + 2000000);
-		expect(server->locals.stranger_count <= LOCAL_STRANGERS_MAX);
+		expect(atomic_load(&server->locals.stranger_count) <= LOCAL_STRANGERS_MAX);
 		for (unsigned i = 0; i < AT_ONCE; i++)
 			close(fd[i]);
 	}
