@@ -260,12 +260,11 @@ static int shard_map(struct shard *s, struct kv_error *err)
 	if (!s->opt.arena_private && kv_area_map_shared(s->opt.memory_bytes, s->place.node, &s->area, &why) == 0)
 		return 0;
 	if (!s->opt.arena_private)
-		kv_event(
-			s->opt.log, KV_LOG_WARN,
-			KV_EVENT("arena_private", KV_NUMBER("shard", s->opt.index), KV_FIELD("reason", why.text)),
-			"shard %u: the memory for values cannot be shared with clients of this host, so they get "
-			"copies over the fabric: %s; --arena private avoids the attempt",
-			s->opt.index, why.text);
+		kv_event(s->opt.log, KV_LOG_WARN,
+			 KV_EVENT("arena_private", KV_NUMBER("shard", s->opt.index), KV_FIELD("reason", why.text)),
+			 "shard %u: the memory for values cannot be shared with clients of this host, so they get "
+			 "copies over the fabric: %s; --arena private avoids the attempt",
+			 s->opt.index, why.text);
 	return kv_area_map_on(s->opt.memory_bytes, s->place.node, &s->area, err);
 }
 
