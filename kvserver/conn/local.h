@@ -44,8 +44,7 @@ struct local_clients {
 };
 
 /* local_clients_init -- prepare it. local_clients_plan -- the shards are made: whether there will be local clients, and
- * how many fit
- * `files` descriptors. */
+ * how many fit `files` descriptors. */
 void local_clients_init(struct kvs_server *s);
 void local_clients_plan(struct kvs_server *s, uint64_t files);
 
