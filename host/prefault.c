@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "host/memory.h"
 #include "host/numa.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -88,8 +89,8 @@ static int64_t step(const struct kv_prefault_area *a, uint64_t offset)
 	if (offset >= a->len_bytes)
 		return 0;
 	len = KV_MIN(a->len_bytes - offset, (uint64_t)STEP_BYTES);
-	if (a->shared)
-		kv_area_ready(a->shared, offset, len);
+	if (a->area)
+		kv_area_ready(a->area, offset, len);
 	do
 		rc = touch((uint8_t *)a->base + offset, len);
 	while (rc == -EINTR);

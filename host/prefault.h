@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "base/base.h"
-#include "host/memory.h"
 
+struct kv_area;
 struct kv_prefault;
 
 enum { KV_PREFAULT_AREAS_MAX = 64 };
@@ -17,8 +17,8 @@ enum { KV_PREFAULT_AREAS_MAX = 64 };
 struct kv_prefault_area {
 	void *base;
 	uint64_t len_bytes;
-	int node;                    /* place of the pages, or KV_NODE_ANY */
-	const struct kv_area *shared; /* the area, if its pages are made by kv_area_ready; or NULL */
+	int node;                   /* place of the pages, or KV_NODE_ANY */
+	const struct kv_area *area; /* that it is all of, whose huge pages kv_area_ready makes; NULL: it has none */
 };
 
 struct kv_prefault_state {

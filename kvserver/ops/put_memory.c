@@ -13,6 +13,7 @@
 
 #include <errno.h>
 
+#include "host/host.h"
 #include "kvserver/ops/private.h"
 #include "kvserver/ops/put_commit.h"
 #include "kvserver/ops/stage.h"
@@ -46,6 +47,7 @@ static void put_placed(struct link *l, const struct wire_request *q, struct requ
 {
 	struct shard *s = l->attachment->shard;
 	int rc;
+	kv_area_ready(&s->area, b->offset, b->len);
 	if (put_whole(q)) {
 		put_small(l, q, r, b);
 		return;

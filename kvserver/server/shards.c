@@ -205,8 +205,8 @@ void shards_prefault(struct kvs_server *s)
 	for (unsigned i = 0; i < s->opt.shards; i++) {
 		const struct shard *shard = s->shard[i];
 		if (!shard->info.pins_memory && shard->area.page_bytes == PAGE_PLAIN)
-			area[n++] =
-				(struct kv_prefault_area){shard->area.base, shard->area.len_bytes, shard->place.node};
+			area[n++] = (struct kv_prefault_area){shard->area.base, shard->area.len_bytes,
+							      shard->place.node, &shard->area};
 	}
 	if (s->opt.prefault != KVS_PREFAULT_BACKGROUND || n == 0)
 		return;

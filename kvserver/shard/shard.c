@@ -242,7 +242,7 @@ static int shard_store(struct shard *s, const struct kv_entropy *entropy, const 
 static int shard_prefault(struct shard *s, struct kv_error *err)
 {
 	volatile uint8_t *p = s->area.base;
-	int rc = kv_memory_populate(s->area.base, s->area.len_bytes, s->place.node, NULL);
+	int rc = kv_area_populate(&s->area, NULL);
 	if (rc == 0)
 		return 0;
 	if (rc != -KV_ENOTSUP)
@@ -277,6 +277,9 @@ static int shard_memory(struct shard *s, const struct kv_entropy *entropy, const
 		return rc;
 	if (s->area.node_error)
 		s->place.memory_error = s->area.node_error;
+	/* A NIC would pin small pages, which never become huge ones. */
+	if (s->info.pins_memory && s->area.ready)
+		(void)kv_area_populate(&s->area, NULL);
 	rc = s->opt.prefault ? shard_prefault(s, err) : 0;
 	if (rc == 0)
 		rc = shard_store(s, entropy, clock, err);

@@ -55,7 +55,7 @@ static void every_page_of_every_area_is_made(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(kv_area_map_lazy((8 + 8 * i) * MIB, &area[i], NULL), 0);
-		what[i] = (struct kv_prefault_area){area[i].base, area[i].len_bytes, KV_NODE_ANY};
+		what[i] = (struct kv_prefault_area){area[i].base, area[i].len_bytes, KV_NODE_ANY, NULL};
 	}
 	assert_int_equal(kv_prefault_start(what, 3, 100, &left, NULL, &p, NULL), 0);
 	s = wait_for_end(p);
@@ -83,7 +83,7 @@ static void what_others_write_meanwhile_stays(void **state)
 	(void)state;
 	assert_int_equal(kv_area_map_lazy(32 * MIB, &area, NULL), 0);
 	bytes = area.base;
-	what = (struct kv_prefault_area){area.base, area.len_bytes, KV_NODE_ANY};
+	what = (struct kv_prefault_area){area.base, area.len_bytes, KV_NODE_ANY, NULL};
 	assert_int_equal(kv_prefault_start(&what, 1, 50, NULL, NULL, &p, NULL), 0);
 	do {
 		round++;
@@ -105,7 +105,7 @@ static void it_stops_in_the_middle(void **state)
 	struct kv_prefault_state s;
 	(void)state;
 	assert_int_equal(kv_area_map_lazy(1024ull * MIB, &area, NULL), 0);
-	what = (struct kv_prefault_area){area.base, area.len_bytes, KV_NODE_ANY};
+	what = (struct kv_prefault_area){area.base, area.len_bytes, KV_NODE_ANY, NULL};
 	assert_int_equal(kv_prefault_start(&what, 1, 1, NULL, NULL, &p, NULL), 0);
 	kv_prefault_state(p, &s);
 	assert_false(s.ended);
@@ -145,7 +145,7 @@ static void it_is_pushed_aside_no_more_than_others(void **state)
 	struct kv_prefault_state s;
 	(void)state;
 	assert_int_equal(kv_area_map_lazy(1024ull * MIB, &area, NULL), 0);
-	what = (struct kv_prefault_area){area.base, area.len_bytes, KV_NODE_ANY};
+	what = (struct kv_prefault_area){area.base, area.len_bytes, KV_NODE_ANY, NULL};
 	assert_int_equal(kv_prefault_start(&what, 1, 1, NULL, NULL, &p, NULL), 0);
 	for (kv_prefault_state(p, &s); s.done_bytes == 0; kv_prefault_state(p, &s))
 		nap(); /* it has a name, and whatever priority it gives itself, before it makes a page */
@@ -163,7 +163,7 @@ static void memory_that_is_not_there_is_an_error_and_no_crash(void **state)
 	(void)state;
 	assert_int_equal(kv_area_map_lazy(8 * MIB, &area, NULL), 0);
 	assert_int_equal(munmap((uint8_t *)area.base + 4 * MIB, 2 * MIB), 0);
-	what = (struct kv_prefault_area){area.base, area.len_bytes, KV_NODE_ANY};
+	what = (struct kv_prefault_area){area.base, area.len_bytes, KV_NODE_ANY, NULL};
 	assert_int_equal(kv_prefault_start(&what, 1, 100, NULL, NULL, &p, NULL), 0);
 	s = wait_for_end(p);
 	assert_int_equal(s.status, -ENOMEM);
