@@ -230,14 +230,17 @@ KVC_API int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *item
 KVC_API int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n,
 				const struct kvc_call *call);
 
-/* kvc_get_borrowed_await -- read the value of a key into the client's own buffer, without a copy.
+/* kvc_get_borrowed_await -- read the value of a key without a copy: in the memory of its server if that is on this host
+ * (out->in_place), else in the client's own buffer.
  *
- * expect_len: the expected length in bytes; a wrong one costs a second round trip. 0: call->length, and if both are 0,
- * the length of the client's previous value.
- * Owner: the borrowed piece is the caller's until kvc_borrowed_release. *out is zeroed on failure.
+ * In place a value may have any length. The server keeps its bytes, whatever happens to the key, until the caller
+ * gives them back or dies; it lends each client a quarter of its memory at most, and then the buffer is used.
+ * expect_len: the expected length in bytes; in the buffer a wrong one costs a second round trip. 0: call->length, and
+ * if both are 0, the length of the client's previous value.
+ * Owner: the bytes are the caller's, to read, until kvc_borrowed_release. *out is zeroed on failure.
  * Returns out->len.
  * Errors: as kvc_get_await, but
- *   -KV_ETOOBIG    the value is larger than half of the buffer
+ *   -KV_ETOOBIG    not in place: the value is larger than half of the buffer
  *   -KV_EBUSY      also: its length changed at each attempt */
 KVC_API int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key key, uint64_t expect_len,
 				       const struct kvc_call *call, struct kvc_borrowed *out);
@@ -253,8 +256,33 @@ KVC_API int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key
 KVC_API int kvc_borrow_await(struct kvc_client *client, uint64_t len_bytes, uint64_t timeout_ns,
 			     struct kvc_borrowed *out);
 
-/* kvc_borrowed_release -- return a borrowed piece to its client. *borrowed is zeroed, and may be zeroed already. Parks:
- * no. Thread: a worker of that client. */
+/* kvc_put_borrow_await -- borrow room for a value of this key, to fill it and PUT it under the key, with kvc_put_await,
+ * without a copy by the client. If the key's server is on this host, the room is memory that the server maps as well
+ * (out->in_place); else, or if none of that is free, it is a piece of the client's buffer, as of kvc_borrow_await.
+ *
+ * timeout_ns: as in struct kvc_call. Parks: until there is room, by the deadline.
+ * Owner: as for kvc_borrow_await. The server verifies the checksum of its own copy, so bytes that change during the PUT
+ * only make that PUT fail.
+ * Returns 0 or a code. Errors: as kvc_borrow_await. */
+KVC_API int kvc_put_borrow_await(struct kvc_client *client, struct kvc_key key, uint64_t len_bytes, uint64_t timeout_ns,
+				 struct kvc_borrowed *out);
+
+/* kvc_get_borrowed, kvc_put_borrow, kvc_put_borrowed -- the same for hosts: GET a value and borrow it; borrow room for a
+ * value; PUT the `len` bytes of borrowed room, which stays borrowed, on the client that lent it.
+ * Blocks: by the deadline. Thread: host. Errors: also the loop codes. */
+KVC_API int64_t kvc_get_borrowed(struct kvc_pool *pool, struct kvc_key key, uint64_t expect_len,
+				 const struct kvc_call *call, struct kvc_borrowed *out);
+KVC_API int kvc_put_borrow(struct kvc_pool *pool, struct kvc_key key, uint64_t len_bytes, uint64_t timeout_ns,
+			   struct kvc_borrowed *out);
+KVC_API int kvc_put_borrowed(struct kvc_pool *pool, struct kvc_key key, const struct kvc_borrowed *room,
+			     const struct kvc_call *call);
+
+/* kvc_borrowed_release -- give back a value or piece. *borrowed is zeroed, and may be zeroed already.
+ *
+ * A borrowed value with in_place may be given back on any thread, also after its pool was closed and its server died:
+ * its bytes stay until then. All else ends with the pool: give it back before, on a worker of that client or a host
+ * thread, which blocks until the client's loop has it. client: the client that lent it, or NULL. In a child of fork() it
+ * only zeroes *borrowed. */
 KVC_API void kvc_borrowed_release(struct kvc_client *client, struct kvc_borrowed *borrowed);
 
 /* Borrowed bytes: a piece of a client's registered buffer, or a value in the memory of a server on this host. */
@@ -262,8 +290,8 @@ struct kvc_borrowed {
 	void *data;
 	uint64_t len;       /* bytes of the value in it */
 	uint64_t value_len; /* bytes of the whole value */
-	/* 1: data is memory of a server on this host, mapped read-only: a write there raises SIGSEGV. 0: a piece of the
-	 * client's buffer. */
+	/* 1: data is memory shared with a server on this host: of a GET the value itself, mapped read-only, where a
+	 * write raises SIGSEGV; of kvc_put_borrow room for a value. 0: a piece of the client's buffer. */
 	uint32_t in_place;
 	uint32_t reserved_32;
 	uint64_t priv[4]; /* the library's */
@@ -466,6 +494,11 @@ struct kvc_layout {
 	uint32_t num_parts;
 	const uint64_t *part_ends;
 	struct kvc_arrival *arrival;
+	/* GET: borrow the value, as kvc_get_borrowed_await does, instead of copying it to a place. item.len is the
+	 * expected length, or 0; the item's data, slice and stride, and all fields above are 0. *borrowed is zeroed
+	 * first, and filled if the item succeeds; the caller gives it back. Items of servers on this host run at the
+	 * same time, others one by one. Not for PUT (-KV_EINVAL). */
+	struct kvc_borrowed *borrowed;
 };
 
 /* The progress of one item read in parts. During the call it is the library's, as data is, but may be read. The call

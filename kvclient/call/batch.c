@@ -80,12 +80,31 @@ static int target_take(const struct batch *b, const struct kvc_item *it, struct 
 	return rc == 0 && KV_UNLIKELY(it->slice) && kc_target_leaves(b->c, out, it->len) ? -KV_EINVAL : rc;
 }
 
+/* A value to lend has no place. */
+static int lent_init(struct batch *b, const struct kvc_item *it, struct kvc_get *g)
+{
+	const struct kc_target nowhere = {.at = b->c->area.base};
+	int rc = kc_get_init(g, b->c, it->key, &nowhere, 1, b->call, b->deadline_ns);
+	if (rc < 0)
+		return rc;
+	g->to.place = KC_GET_LEASED;
+	g->to.cap = KV_VALUE_MAX;
+	g->ask.exact = b->call->flags & KVC_EXACT ? it->len : 0;
+	return 0;
+}
+
 static int item_get(struct batch *b, struct kvc_item *it, struct kvc_get *g)
 {
 	struct kc_target to;
-	int rc = target_take(b, it, &to);
+	bool valid, lent = KV_UNLIKELY(it->layout != NULL) && kc_layout_borrowed(it, &valid);
+	int rc;
+	if (lent)
+		rc = valid ? 0 : -KV_EINVAL;
+	else
+		rc = target_take(b, it, &to);
 	if (rc == 0)
-		rc = kc_get_init(g, b->c, it->key, &to, it->len, b->call, b->deadline_ns);
+		rc = lent ? lent_init(b, it, g)
+			  : kc_get_init(g, b->c, it->key, &to, it->len, b->call, b->deadline_ns);
 	if (KV_UNLIKELY(kc_chain_mark(it) != ROUTE_FRESH) && rc == 0)
 		route_resume(&g->route, kc_chain_mark(it), b->c->cluster.view.epoch != b->epoch);
 	g->own_wait.trace = b->wait.trace;
@@ -107,7 +126,7 @@ static int get_begin(struct batch *b, unsigned i, struct slot *slot, struct kc_r
 	rc = kc_get_issue_await(&g, false, out);
 	if (rc < 0) {
 		kc_get_fini(&g);
-		return rc;
+		return rc == -KV_ENOTSUP ? LATER : rc;
 	}
 	if (g.route.former == 0)
 		route_count(g.route.n, it->key);
@@ -146,10 +165,14 @@ static void get_end_await(struct batch *b, struct slot *slot, struct kc_req *r, 
 {
 	struct kvc_item *it = &b->items[slot->item];
 	struct kvc_get g;
+	bool valid;
 	int init = item_get(b, it, &g), rc = init;
 	g.route.n = slot->node;
 	if (init == 0)
 		rc = kc_get_take_await(&g, r, status, NULL);
+	if (rc == 0 && KV_UNLIKELY(g.to.place == KC_GET_LEASED) &&
+	    kc_get_lend(&g, r, kc_layout_borrowed(it, &valid)) < 0)
+		g.state = KC_GET_READING; /* it is a whole GET */
 	kc_req_release(b->c, r);
 	if (init < 0)
 		it->result = init;
@@ -169,12 +192,20 @@ static void get_whole_await(struct batch *b, unsigned i)
 {
 	struct kvc_item *it = &b->items[i];
 	struct kvc_get g;
+	bool valid;
 	int rc = item_get(b, it, &g);
 	it->result = rc;
 	if (rc < 0)
 		return;
 	g.ask.single = false;
-	it->result = kc_get_all_await(&g);
+	if (KV_UNLIKELY(g.to.place == KC_GET_LEASED)) {
+		struct kvc_borrowed *out = kc_layout_borrowed(it, &valid);
+		it->result = kc_get_lent_await(&g, kc_get_guess(b->c, it->len ? it->len : b->call->length), out);
+		if (it->result == 0)
+			it->result = (int64_t)out->len;
+	} else {
+		it->result = kc_get_all_await(&g);
+	}
 	kc_get_fini(&g);
 }
 

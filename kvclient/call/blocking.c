@@ -19,6 +19,7 @@
 #include "kvclient/core/sized.h"
 #include "kvclient/route/second.h"
 #include "kvclient/transfer/call.h"
+#include "kvclient/transfer/get.h"
 
 /* ---- the calls ---- */
 
@@ -41,6 +42,8 @@ struct call_args {
 	const struct kvc_call *call;
 	uint64_t *left_ms;
 	uint64_t bytes; /* upper bound of bytes moved */
+	struct kvc_borrowed *borrowed;
+	struct kvc_client *client; /* must make the call; NULL: any */
 	bool changes;   /* changes the value of `key`, or its time to live */
 	struct kvc_call own;
 	uint64_t deadline_ns;
@@ -54,6 +57,8 @@ static int args_check(const struct kvc_pool *pool, struct call_args *a)
 
 static unsigned client_of(struct kvc_pool *pool, const struct call_args *a)
 {
+	if (a->client)
+		return a->client->index;
 	if (a->own.session)
 		return a->own.session->client->index;
 	if (a->changes && (pool->options.flags | a->own.flags) & KVC_TWO_COPIES)
@@ -100,6 +105,8 @@ static const struct kvc_call *args_call(struct kvc_client *c, struct call_args *
 	}
 ON_CLIENT(do_get, kvc_get_await(c, a->key, a->dst, a->len, args_call(c, a)))
 ON_CLIENT(do_put, kvc_put_await(c, a->key, a->src, a->len, args_call(c, a)))
+ON_CLIENT(do_get_borrowed, kvc_get_borrowed_await(c, a->key, a->len, args_call(c, a), a->borrowed))
+ON_CLIENT(do_put_borrow, kvc_put_borrow_await(c, a->key, a->len, args_call(c, a)->timeout_ns, a->borrowed))
 ON_CLIENT(do_exists, kvc_exists_await(c, a->keys, a->n, a->found, a->prefix, args_call(c, a)))
 ON_CLIENT(do_delete, kvc_delete_await(c, a->key, args_call(c, a)))
 ON_CLIENT(do_touch, kvc_touch_await(c, a->key, args_call(c, a)))
@@ -124,6 +131,47 @@ int kvc_put(struct kvc_pool *pool, struct kvc_key key, const void *data, uint64_
 	return (int)on_some_client(
 		pool, do_put,
 		&(struct call_args){.key = key, .src = data, .len = len, .bytes = len, .changes = true, .call = call});
+}
+
+int64_t kvc_get_borrowed(struct kvc_pool *pool, struct kvc_key key, uint64_t expect_len, const struct kvc_call *call,
+			 struct kvc_borrowed *out)
+{
+	if (!out)
+		return -KV_EINVAL;
+	*out = (struct kvc_borrowed){0};
+	return on_some_client(pool, do_get_borrowed,
+			      &(struct call_args){.key = key,
+						  .len = expect_len,
+						  .bytes = expect_len,
+						  .borrowed = out,
+						  .call = call});
+}
+
+int kvc_put_borrow(struct kvc_pool *pool, struct kvc_key key, uint64_t len_bytes, uint64_t timeout_ns,
+		   struct kvc_borrowed *out)
+{
+	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = timeout_ns};
+	if (!out)
+		return -KV_EINVAL;
+	*out = (struct kvc_borrowed){0};
+	return (int)on_some_client(
+		pool, do_put_borrow,
+		&(struct call_args){.key = key, .len = len_bytes, .borrowed = out, .changes = true, .call = &call});
+}
+
+int kvc_put_borrowed(struct kvc_pool *pool, struct kvc_key key, const struct kvc_borrowed *room,
+		     const struct kvc_call *call)
+{
+	struct kvc_client *client = kc_borrowed_client(room);
+	if (!client || client->pool != pool)
+		return -KV_EINVAL;
+	return (int)on_some_client(pool, do_put,
+				   &(struct call_args){.key = key,
+						       .src = room->data,
+						       .len = room->len,
+						       .bytes = room->len,
+						       .client = client,
+						       .call = call});
 }
 
 int kvc_exists(struct kvc_pool *pool, const struct kvc_key *keys, unsigned n, uint8_t *out_found, unsigned *out_prefix,

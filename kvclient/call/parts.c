@@ -294,8 +294,19 @@ static void arrival_claim(const struct kvc_item *it)
 	__atomic_store_n(&it->layout->arrival->parts, 0, __ATOMIC_RELEASE);
 }
 
+static void borrowed_claim(const struct kvc_item *it)
+{
+	bool valid;
+	struct kvc_borrowed *out = kc_layout_borrowed(it, &valid);
+	if (out)
+		*out = (struct kvc_borrowed){0};
+}
+
 void kc_parts_claim(const struct kvc_item *items, unsigned n)
 {
+	for (unsigned i = 0; items && i < n; i++)
+		if (KV_UNLIKELY(items[i].layout != NULL))
+			borrowed_claim(&items[i]);
 	for (unsigned i = 0; items && i < n; i++)
 		if (KV_UNLIKELY(items[i].layout != NULL) && kc_parts_item(&items[i]) && items[i].layout->arrival)
 			arrival_claim(&items[i]);

@@ -48,7 +48,7 @@ struct kc_parts_job {
 /* kc_parts_item -- whether the item has parts, or an invalid layout with parts. */
 bool kc_parts_item(const struct kvc_item *it);
 
-/* kc_parts_claim -- each struct kvc_arrival gets 0 parts, and belongs to the last item that names it; others fail with
+/* kc_parts_claim -- each struct kvc_borrowed is zeroed. Each struct kvc_arrival gets 0 parts, and belongs to the last item that names it; others fail with
  * -KV_EINVAL. Once for a whole batch, before any item begins: its parts may run on several loops. */
 void kc_parts_claim(const struct kvc_item *items, unsigned n);
 

@@ -90,7 +90,7 @@ struct kc_req *kc_reqs_take(struct kc_reqs *t)
 	r->mem.pull = NULL;
 	r->mem.push = NULL;
 	r->mem.landing = (struct kc_piece){0};
-	r->mem.small = false;
+	r->mem.small = r->mem.filled = false;
 	r->mem.pack = NULL;
 	r->at = (struct kc_stamps){0};
 	r->mem.arrived = r->mem.posted = r->room.imms = 0;

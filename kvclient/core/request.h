@@ -90,6 +90,7 @@ struct kc_req {
 		struct kc_push *push;     /* our write under way, from `region` at `source` */
 		uint64_t source;
 		struct kc_piece landing;  /* of the landing area, until the answer */
+		bool filled;              /* a PUT whose value the caller wrote to the landing area */
 		bool small;               /* a PUT whose value at `place` goes into a pack */
 		struct kc_pack *pack;     /* that pack, until the answer */
 		uint32_t arrived, posted; /* immediates; posted: final from KC_SAID_WRITES on */

@@ -143,11 +143,21 @@ int kc_layout_take(const struct kvc_item *it, struct kvc_layout *out)
 			     NULL);
 }
 
+struct kvc_borrowed *kc_layout_borrowed(const struct kvc_item *it, bool *out_valid)
+{
+	struct kvc_layout l;
+	if (KV_LIKELY(!it->layout) || kc_layout_take(it, &l) < 0 || !l.borrowed)
+		return NULL;
+	*out_valid = !it->data && !it->slice && !it->stride && !l.spans && !l.num_spans && !l.num_parts &&
+		     !l.part_ends && !l.arrival;
+	return l.borrowed;
+}
+
 int kc_target_make(struct kc_target *t, const struct kvc_item *it, struct kvc_layout *parts)
 {
 	struct kvc_layout l = {0};
 	if (KV_UNLIKELY(it->layout != NULL) &&
-	    (kc_layout_take(it, &l) < 0 || (!parts && (l.num_parts || l.part_ends || l.arrival))))
+	    (kc_layout_take(it, &l) < 0 || l.borrowed || (!parts && (l.num_parts || l.part_ends || l.arrival))))
 		return -KV_EINVAL;
 	if (parts)
 		*parts = l;

@@ -18,6 +18,9 @@ struct kc_target {
 /* kc_layout_take -- copy an item's layout. 0, or -KV_EINVAL: unknown. */
 int kc_layout_take(const struct kvc_item *it, struct kvc_layout *out);
 
+/* kc_layout_borrowed -- where an item wants its value lent; NULL: it does not. *out_valid: no other place is given. */
+struct kvc_borrowed *kc_layout_borrowed(const struct kvc_item *it, bool *out_valid);
+
 /* kc_target_make -- an item's target. parts: receives its layout, zeroed if none; NULL: parts are not allowed. 0.
  * -KV_EINVAL: a NULL place or length 0, overlapping slices, an overflow, lengths that do not sum to it->len, or an
  * unknown layout. */

@@ -62,6 +62,41 @@ bool kc_landings_all(const struct kc_attachment *s)
 	return true;
 }
 
+int kc_landing_lend(struct kc_attachment *s, unsigned shard, uint64_t len, struct kc_piece *out)
+{
+	struct kc_landing *area = s->local && s->landing ? &s->landing[shard] : NULL;
+	uint64_t bytes = kc_buffer_rounded(len);
+	int rc;
+	if (!area || bytes > area->pieces.len_bytes / 2)
+		return -KV_ETOOBIG;
+	if (area->lent_bytes + bytes > area->pieces.len_bytes / 2)
+		return -KV_EBUSY;
+	rc = kc_buffer_take(&area->pieces, len, out);
+	if (rc == 0)
+		area->lent_bytes += out->len_bytes;
+	return rc;
+}
+
+void kc_landing_return(struct kc_attachment *s, unsigned shard, struct kc_piece *piece)
+{
+	struct kc_landing *area = &s->landing[shard];
+	KV_ASSERT_HOT(area->lent_bytes >= piece->len_bytes);
+	area->lent_bytes -= piece->len_bytes;
+	kc_buffer_give(&area->pieces, piece);
+	kc_push_unpark(&s->link[shard * s->links_per_shard]);
+}
+
+bool kc_landing_has(const struct kc_attachment *s, unsigned shard, const void *at, uint64_t len, uint64_t *out_offset)
+{
+	const struct kc_buffer *b = s->local && s->landing ? &s->landing[shard].pieces : NULL;
+	uint64_t offset;
+	if (!b || !b->base || (const uint8_t *)at < b->base)
+		return false;
+	offset = (uint64_t)((const uint8_t *)at - b->base);
+	*out_offset = offset;
+	return offset <= b->len_bytes && len <= b->len_bytes - offset;
+}
+
 static void unstick(struct kc_link *l)
 {
 	struct kc_attachment *s = l->attachment;
@@ -132,7 +167,7 @@ static int piece_take(struct kc_link *l, uint64_t len, struct kc_piece *out)
 	int rc = kc_buffer_take(&area->pieces, len, out);
 	if (rc == 0)
 		area->placed++;
-	else if (rc == -KV_EBUSY && area->placed == 0)
+	else if (rc == -KV_EBUSY && area->placed == 0 && !l->attachment->local)
 		kc_link_redo(l->attachment->node, "lost frames occupy its landing area");
 	return rc;
 }
@@ -146,7 +181,10 @@ static void piece_give(struct kc_link *l, struct kc_piece *piece)
 
 int kc_push_place(struct kc_link *l, struct kc_req *r)
 {
-	int rc = piece_take(l, r->wire.put.length, &r->mem.landing);
+	int rc;
+	if (r->mem.filled)
+		return 0;
+	rc = piece_take(l, r->wire.put.length, &r->mem.landing);
 	if (rc == 0)
 		r->wire.dest.offset = r->mem.landing.offset;
 	return rc;
@@ -210,8 +248,9 @@ int kc_push_start(struct kvc_client *c, struct kc_link *l, struct kc_req *r)
 {
 	struct kc_attachment *s = l->attachment;
 	if (s->local) {
-		kc_target_read(&r->place, kc_buffer_at(&s->landing[l->shard].pieces, &r->mem.landing),
-			       r->wire.put.length);
+		if (!r->mem.filled)
+			kc_target_read(&r->place, kc_buffer_at(&s->landing[l->shard].pieces, &r->mem.landing),
+				       r->wire.put.length);
 		kc_add(&c->count.local_puts, 1);
 		return 0;
 	}

@@ -11,6 +11,7 @@ struct kc_landing {
 	struct te_remote remote; /* over the fabric */
 	struct kc_buffer pieces; /* places of the area; len_bytes 0: there is none; base: it is mapped here */
 	uint32_t placed;         /* places of requests that may be answered */
+	uint64_t lent_bytes;     /* of a mapped area: places that callers fill */
 };
 
 /* Our write, the engine's until `done`, even without its request. */
@@ -32,6 +33,13 @@ void kc_landings_free(struct kc_landing **landing, unsigned shards);
 uint64_t kc_landing_max(const struct kc_attachment *s, unsigned shard);
 
 bool kc_landings_all(const struct kc_attachment *s);
+
+/* kc_landing_lend -- a place for a caller to fill, of a mapped area; at most half of it is lent. 0, -KV_EBUSY (not
+ * now), -KV_ETOOBIG (never). kc_landing_return -- take it back. kc_landing_has -- whether [at, at + len) lies in a
+ * mapped area, and where. */
+int kc_landing_lend(struct kc_attachment *s, unsigned shard, uint64_t len, struct kc_piece *out);
+void kc_landing_return(struct kc_attachment *s, unsigned shard, struct kc_piece *piece);
+bool kc_landing_has(const struct kc_attachment *s, unsigned shard, const void *at, uint64_t len, uint64_t *out_offset);
 
 /* kc_push_place -- give r, next on its link, a place, in r->wire.dest. 0. -KV_EBUSY: none now; a new attachment begins
  * if lost frames hold all. */

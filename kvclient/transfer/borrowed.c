@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* borrowed.c -- borrowed values and pieces. A piece is a part of a client's receive buffer: priv[0] is its offset,
  * priv[1] its length, priv[2] the client. A value of a server on this host stays there: priv[0] is the lease, priv[1]
- * the shard and 1, priv[2] the connection. priv[1] is 0 if there is nothing to release.
+ * the shard and 1, priv[2] the connection. Room in a landing area: priv[0] is its offset (low half) and length, priv[1]
+ * as before, priv[2] the connection, priv[3] the client. priv[1] is 0 if there is nothing to release.
  *
  * A GET into a borrowed piece asks for the expected length at once. The request owns the piece until it holds the
  * value, so giving up quarantines it. For several ranges a piece is acquired first and treated as the caller's memory:
  * two requests write to it, and quarantine knows only one owner. */
 #include "kvclient/core/block.h"
+#include "kvclient/core/placement.h"
+#include "kvclient/request/landing.h"
 #include "kvclient/request/life.h"
 #include "kvclient/route/owner.h"
 #include "kvclient/transfer/get.h"
@@ -23,16 +26,19 @@ static void lend(struct kvc_client *c, struct kc_piece *piece, uint64_t len, uin
 	*piece = (struct kc_piece){0};
 }
 
-/* The lease is the borrower's from now on. */
-static void lend_lease(struct kc_lease *lease, uint64_t len, uint64_t value_len, struct kvc_borrowed *out)
+int kc_get_lend(const struct kvc_get *g, struct kc_req *r, struct kvc_borrowed *out)
 {
+	struct kc_lease *lease = &r->mem.lease;
+	if (!lease->local)
+		return -KV_ENOTSUP; /* no bytes */
 	*out = (struct kvc_borrowed){.data = (void *)(uintptr_t)lease->at,
-				     .len = len,
-				     .value_len = value_len,
+				     .len = g->value.total,
+				     .value_len = g->value.len,
 				     .in_place = 1,
 				     .priv = {lease->id, lease->shard + 1ull, (uint64_t)(uintptr_t)lease->local}};
 	atomic_fetch_add_explicit(&lease->local->home->leases, 1, memory_order_relaxed);
 	*lease = (struct kc_lease){0};
+	return 0;
 }
 
 int kvc_borrow_await(struct kvc_client *client, uint64_t len_bytes, uint64_t timeout_ns, struct kvc_borrowed *out)
@@ -53,6 +59,49 @@ int kvc_borrow_await(struct kvc_client *client, uint64_t len_bytes, uint64_t tim
 	return (int)kc_call_end(client, &t, rc);
 }
 
+/* Room in the landing area of the key's server. False: it has none free. */
+static bool landing_lend(struct kvc_client *c, struct kvc_key key, uint64_t len, struct kvc_borrowed *out)
+{
+	struct kc_node *n = route_first(c, key);
+	struct kc_attachment *s = n->state == KC_NODE_UP ? n->attachment : NULL;
+	struct kc_piece piece;
+	unsigned shard;
+	if (!s || !s->local)
+		return false;
+	shard = kc_place_shard(s->shard_seed, s->shards, key.data, key.len);
+	if (kc_landing_lend(s, shard, len, &piece) < 0)
+		return false;
+	atomic_fetch_add_explicit(&s->local->refs, 1, memory_order_relaxed);
+	*out = (struct kvc_borrowed){.data = kc_buffer_at(&s->landing[shard].pieces, &piece),
+				     .len = len,
+				     .value_len = len,
+				     .in_place = 1,
+				     .priv = {piece.offset | piece.len_bytes << 32, shard + 1ull,
+					      (uint64_t)(uintptr_t)s->local, (uint64_t)(uintptr_t)c}};
+	return true;
+}
+
+int kvc_put_borrow_await(struct kvc_client *client, struct kvc_key key, uint64_t len_bytes, uint64_t timeout_ns,
+			 struct kvc_borrowed *out)
+{
+	struct kvc_call call = {.timeout_ns = timeout_ns};
+	struct kc_piece piece;
+	struct kc_trace t;
+	int rc;
+	if (!out || len_bytes == 0 || !kc_key_valid(key))
+		return -KV_EINVAL;
+	*out = (struct kvc_borrowed){0};
+	rc = kc_call_begin(client, &t, KVC_OP_BORROW, NULL);
+	if (rc < 0)
+		return rc;
+	if (!landing_lend(client, key, len_bytes, out)) {
+		rc = kc_call_piece_await(client, len_bytes, kc_call_deadline(client, &call, 0), true, &piece);
+		if (rc == 0)
+			lend(client, &piece, len_bytes, len_bytes, out);
+	}
+	return (int)kc_call_end(client, &t, rc);
+}
+
 static void lease_release(const struct kvc_borrowed *b)
 {
 	struct kc_local *l = (struct kc_local *)(uintptr_t)b->priv[2];
@@ -63,36 +112,61 @@ static void lease_release(const struct kvc_borrowed *b)
 	kc_lease_drop(&lease);
 }
 
-static int64_t piece_release(struct kvc_client *c, void *piece)
+/* The area ends with its attachment. */
+static void landing_return(struct kvc_client *c, const struct kvc_borrowed *b)
 {
-	kc_room_give(c, piece);
+	struct kc_local *l = (struct kc_local *)(uintptr_t)b->priv[2];
+	struct kc_piece piece = {b->priv[0] & UINT32_MAX, b->priv[0] >> 32};
+	for (unsigned i = 0; i < c->num_nodes; i++) {
+		struct kc_attachment *s = c->node[i].attachment;
+		if (s && s->local == l)
+			kc_landing_return(s, (unsigned)b->priv[1] - 1, &piece);
+	}
+	kc_local_unref(l);
+}
+
+static int64_t room_release(struct kvc_client *c, void *borrowed)
+{
+	const struct kvc_borrowed *b = borrowed;
+	struct kc_piece piece = {b->priv[0], b->priv[1]};
+	if (b->in_place)
+		landing_return(c, b);
+	else
+		kc_room_give(c, &piece);
 	return 0;
+}
+
+/* The client that lent room; NULL: it is a lease. */
+static struct kvc_client *lender(const struct kvc_borrowed *b)
+{
+	return (struct kvc_client *)(uintptr_t)(b->in_place ? b->priv[3] : b->priv[2]);
 }
 
 void kvc_borrowed_release(struct kvc_client *client, struct kvc_borrowed *borrowed)
 {
 	struct kvc_borrowed b;
-	struct kc_piece piece;
-	struct kvc_client *c;
-	(void)client;
 	if (!borrowed || borrowed->priv[1] == 0)
 		return;
 	b = *borrowed;
 	*borrowed = (struct kvc_borrowed){0};
-	if (b.in_place) {
+	if (b.in_place && !lender(&b)) {
 		lease_release(&b);
 		return;
 	}
-	c = (struct kvc_client *)(uintptr_t)b.priv[2];
-	piece = (struct kc_piece){b.priv[0], b.priv[1]};
-	if (kc_pool_alien(c->pool))
+	client = lender(&b) ? lender(&b) : client;
+	if (!client || kc_pool_alien(client->pool))
 		return;
-	if (loop_current() == c->loop) {
-		kc_room_give(c, &piece);
-	} else if (!loop_current() && kc_pool_enter(c->pool) == 0) {
-		kc_block_run_surely(c, piece_release, &piece);
-		kc_pool_leave(c->pool);
+	if (loop_current() == client->loop) {
+		room_release(client, &b);
+	} else if (!loop_current() && kc_pool_enter(client->pool) == 0) {
+		kc_block_run_surely(client, room_release, &b);
+		kc_pool_leave(client->pool);
 	}
+}
+
+struct kvc_client *kc_borrowed_client(const struct kvc_borrowed *b)
+{
+	return b && b->priv[1] ? lender(b) : NULL;
 }
 
 /* GET one range into a piece owned by the request. 0; 1: the guess was too short, *len is the length needed; or a
@@ -161,10 +235,8 @@ static int borrowed_leased_await(struct kvc_get *g, struct kvc_borrowed *out)
 		return rc;
 	rc = kc_call_done_await(c, r, g->route.deadline_ns);
 	rc = kc_get_take_await(g, r, rc, NULL);
-	if (rc == 0 && !r->mem.lease.local)
-		rc = -KV_ENOTSUP; /* no bytes, or a server that sends them */
 	if (rc == 0)
-		lend_lease(&r->mem.lease, g->value.total, g->value.len, out);
+		rc = kc_get_lend(g, r, out);
 	kc_req_release(c, r);
 	return rc;
 }
@@ -178,6 +250,13 @@ static int borrowed_once_await(struct kvc_get *g, uint64_t *len, bool large, str
 	if (*len > kc_buffer_largest(&g->c->buffer) / 2)
 		return -KV_ETOOBIG;
 	return large ? borrowed_large_await(g, *len, out) : borrowed_guess_await(g, len, out);
+}
+
+uint64_t kc_get_guess(const struct kvc_client *c, uint64_t expected)
+{
+	if (expected)
+		return expected;
+	return c->last_len ? c->last_len : GUESS_DEFAULT;
 }
 
 int kc_get_lent_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out)
@@ -221,9 +300,7 @@ int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key key, ui
 	kc_trace_key(&t, key.data, key.len);
 	g.own_wait.trace = &t;
 	g.ask.exact = own.flags & KVC_EXACT ? expect_len : 0;
-	len = expect_len ? expect_len : own.length;
-	if (len == 0)
-		len = client->last_len ? client->last_len : GUESS_DEFAULT;
+	len = kc_get_guess(client, expect_len ? expect_len : own.length);
 	rc = route_down(g.route.n, own.flags, kc_get_lent_await(&g, len, out));
 	kc_get_count(client, rc == 0 ? (int64_t)out->len : rc);
 out:

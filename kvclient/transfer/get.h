@@ -92,6 +92,14 @@ int64_t kc_get_all_await(struct kvc_get *g);
  * of the value's length. 0 or a code. */
 int kc_get_lent_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out);
 
+/* kc_get_lend -- after a GET with KC_GET_LEASED: the borrower takes the request's lease. -KV_ENOTSUP: there is none. */
+int kc_get_lend(const struct kvc_get *g, struct kc_req *r, struct kvc_borrowed *out);
+/* kc_get_guess -- the length to expect of a value to borrow; expected: the caller's word, or 0. */
+uint64_t kc_get_guess(const struct kvc_client *c, uint64_t expected);
+
+/* kc_borrowed_client -- the client that lent room; NULL: none. */
+struct kvc_client *kc_borrowed_client(const struct kvc_borrowed *b);
+
 void kc_get_count(struct kvc_client *c, int64_t rc);
 
 #endif

@@ -132,6 +132,10 @@ static void way_plan(struct kvc_put *p, const struct kc_attachment *s)
 	p->land_max = p->len > KV_INLINE_MAX ? kc_landing_max(s, put_shard(p, s)) : 0;
 	p->by = by_of(p, s, p->land_max);
 	p->local = p->by == KC_BY_LAND && s->local;
+	p->filled = p->local && kc_target_flat(&p->from) &&
+		    kc_landing_has(s, put_shard(p, s), p->from.at, p->len, &p->land_offset);
+	if (p->filled)
+		p->land_max = KV_RANGE_MAX;
 	p->direct = source_direct(p);
 	p->attaches = p->route.n->attaches;
 }
@@ -215,6 +219,9 @@ static void range_fill(struct kvc_put *p, struct kc_req *r, uint64_t offset, uin
 	case KC_BY_LAND:
 		w->flags |= WIRE_PUT_LANDED;
 		w->dest = (struct wire_dest){0, 1, 0, 0, length};
+		if (p->filled)
+			w->dest.offset = p->land_offset + offset;
+		r->mem.filled = p->filled;
 		r->place = p->from;
 		r->place.skip = offset;
 		r->mem.callers = p->direct && !p->local;

@@ -41,6 +41,8 @@ struct kvc_put {
 	enum kc_put_by by;
 	uint64_t land_max; /* KC_BY_LAND: largest range in bytes */
 	bool direct;       /* sent from its place, without a copy in a piece */
+	bool filled;       /* KC_BY_LAND: the caller wrote it to the area, at land_offset */
+	uint64_t land_offset;
 	bool local;        /* KC_BY_LAND: the area is mapped here, and the copy is the loop's */
 };
 
