@@ -16,9 +16,9 @@ struct cli_options {
 	struct kv_opt_strings servers;
 	const char *provider, *nic, *cluster;
 	uint32_t rails;
-	int mode; /* enum kvc_mode */
-	int numa; /* enum kvc_numa */
-	int door; /* enum kvc_door */
+	int mode;  /* enum kvc_mode */
+	int numa;  /* enum kvc_numa */
+	int door;  /* enum kvc_door */
 	int local; /* enum kvc_local */
 	const char *local_socket;
 	uint64_t timeout_ns, peer_timeout_ns;

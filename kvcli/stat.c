@@ -208,9 +208,8 @@ static json_t *server_state_object(const struct kvc_server_info *s)
 			 (json_int_t)s->inflight, "heard_ns", (json_int_t)KV_MIN(s->heard_ns, (uint64_t)INT64_MAX),
 			 "ping_ns", (json_int_t)s->ping_ns, "connects", (json_int_t)s->connects, "attaches",
 			 (json_int_t)s->attaches, "attempts_failed", (json_int_t)s->attempts_failed, "fences",
-			 (json_int_t)s->fences, "pull", (int)s->pull, "local",
-			 (int)s->local, "put", put_ways[s->put_way], "avoided_ns",
-			 (json_int_t)s->avoided_ns, "why", s->why);
+			 (json_int_t)s->fences, "pull", (int)s->pull, "local", (int)s->local, "put",
+			 put_ways[s->put_way], "avoided_ns", (json_int_t)s->avoided_ns, "why", s->why);
 }
 
 static json_t *rail_object(const struct kvc_rail_info *r)

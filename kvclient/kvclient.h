@@ -267,9 +267,9 @@ KVC_API int kvc_borrow_await(struct kvc_client *client, uint64_t len_bytes, uint
 KVC_API int kvc_put_borrow_await(struct kvc_client *client, struct kvc_key key, uint64_t len_bytes, uint64_t timeout_ns,
 				 struct kvc_borrowed *out);
 
-/* kvc_get_borrowed, kvc_put_borrow, kvc_put_borrowed -- the same for hosts: GET a value and borrow it; borrow room for a
- * value; PUT the `len` bytes of borrowed room, which stays borrowed, on the client that lent it.
- * Blocks: by the deadline. Thread: host. Errors: also the loop codes. */
+/* kvc_get_borrowed, kvc_put_borrow, kvc_put_borrowed -- the same for hosts: GET a value and borrow it; borrow room for
+ * a value; PUT the `len` bytes of borrowed room, which stays borrowed, on the client that lent it. Blocks: by the
+ * deadline. Thread: host. Errors: also the loop codes. */
 KVC_API int64_t kvc_get_borrowed(struct kvc_pool *pool, struct kvc_key key, uint64_t expect_len,
 				 const struct kvc_call *call, struct kvc_borrowed *out);
 KVC_API int kvc_put_borrow(struct kvc_pool *pool, struct kvc_key key, uint64_t len_bytes, uint64_t timeout_ns,
@@ -281,8 +281,8 @@ KVC_API int kvc_put_borrowed(struct kvc_pool *pool, struct kvc_key key, const st
  *
  * A borrowed value with in_place may be given back on any thread, also after its pool was closed and its server died:
  * its bytes stay until then. All else ends with the pool: give it back before, on a worker of that client or a host
- * thread, which blocks until the client's loop has it. client: the client that lent it, or NULL. In a child of fork() it
- * only zeroes *borrowed. */
+ * thread, which blocks until the client's loop has it. client: the client that lent it, or NULL. In a child of fork()
+ * it only zeroes *borrowed. */
 KVC_API void kvc_borrowed_release(struct kvc_client *client, struct kvc_borrowed *borrowed);
 
 /* Borrowed bytes: a piece of a client's registered buffer, or a value in the memory of a server on this host. */
@@ -581,8 +581,8 @@ enum kvc_numa { KVC_NUMA_AUTO, KVC_NUMA_OFF };
  * nothing. */
 enum kvc_door { KVC_DOOR_AUTO, KVC_DOOR_REQUIRE, KVC_DOOR_OFF };
 
-/* Whether to share memory with servers on this host. AUTO: if the server offers it, else the fabric, with one line in the
- * log. OFF: always the fabric. */
+/* Whether to share memory with servers on this host. AUTO: if the server offers it, else the fabric, with one line in
+ * the log. OFF: always the fabric. */
 enum kvc_local { KVC_LOCAL_AUTO, KVC_LOCAL_OFF };
 
 /* kvc_pool_open copies the strings. The functions log and pin_lost and their arguments must live as long as the pool.
@@ -1049,7 +1049,7 @@ struct kvc_info {
 	char congestion[32]; /* congestion control of TCP connections accepted on loopback ("reno"); "": the system's */
 	/* How values come from the connected servers: "push", "pull", "local" (all are on this host), or "mixed". */
 	char mode[16];
-	char memory[160];    /* the pages of the receive buffers: "256 MiB in 2 MiB pages" */
+	char memory[160]; /* the pages of the receive buffers: "256 MiB in 2 MiB pages" */
 	/* The placement: "clients 0-3 on node 0; 4 of 4 threads bound to CPUs there", "one node", "off". */
 	char numa[200];
 	uint64_t register_ns; /* how long registering the buffers took, all clients together */

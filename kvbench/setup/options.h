@@ -33,9 +33,9 @@ struct bench_target {
 	struct kv_opt_strings servers; /* empty: kv-bench starts a kv-server of its own */
 	const char *provider, *nic, *cluster;
 	uint32_t rails;
-	int mode; /* enum kvc_mode */
-	int numa; /* enum kvc_numa */
-	int door; /* enum kvc_door; also of the server that kv-bench starts */
+	int mode;  /* enum kvc_mode */
+	int numa;  /* enum kvc_numa */
+	int door;  /* enum kvc_door; also of the server that kv-bench starts */
 	int local; /* enum kvc_local */
 	const char *local_socket;
 };

@@ -103,8 +103,7 @@ static int item_get(struct batch *b, struct kvc_item *it, struct kvc_get *g)
 	else
 		rc = target_take(b, it, &to);
 	if (rc == 0)
-		rc = lent ? lent_init(b, it, g)
-			  : kc_get_init(g, b->c, it->key, &to, it->len, b->call, b->deadline_ns);
+		rc = lent ? lent_init(b, it, g) : kc_get_init(g, b->c, it->key, &to, it->len, b->call, b->deadline_ns);
 	if (KV_UNLIKELY(kc_chain_mark(it) != ROUTE_FRESH) && rc == 0)
 		route_resume(&g->route, kc_chain_mark(it), b->c->cluster.view.epoch != b->epoch);
 	g->own_wait.trace = b->wait.trace;

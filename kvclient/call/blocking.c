@@ -44,7 +44,7 @@ struct call_args {
 	uint64_t bytes; /* upper bound of bytes moved */
 	struct kvc_borrowed *borrowed;
 	struct kvc_client *client; /* must make the call; NULL: any */
-	bool changes;   /* changes the value of `key`, or its time to live */
+	bool changes;              /* changes the value of `key`, or its time to live */
 	struct kvc_call own;
 	uint64_t deadline_ns;
 };
@@ -139,12 +139,9 @@ int64_t kvc_get_borrowed(struct kvc_pool *pool, struct kvc_key key, uint64_t exp
 	if (!out)
 		return -KV_EINVAL;
 	*out = (struct kvc_borrowed){0};
-	return on_some_client(pool, do_get_borrowed,
-			      &(struct call_args){.key = key,
-						  .len = expect_len,
-						  .bytes = expect_len,
-						  .borrowed = out,
-						  .call = call});
+	return on_some_client(
+		pool, do_get_borrowed,
+		&(struct call_args){.key = key, .len = expect_len, .bytes = expect_len, .borrowed = out, .call = call});
 }
 
 int kvc_put_borrow(struct kvc_pool *pool, struct kvc_key key, uint64_t len_bytes, uint64_t timeout_ns,

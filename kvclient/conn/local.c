@@ -17,8 +17,8 @@
 #include "kvclient/request/landing.h"
 #include "kvclient/request/requests.h"
 
-#define TIME_NS    2000000000ull
-#define ALIVE_NS   1000000ull /* for a look at the socket */
+#define TIME_NS           2000000000ull
+#define ALIVE_NS          1000000ull           /* for a look at the socket */
 #define LANDING_BYTES_MAX ((uint64_t)64 << 20) /* of an area that we use: its table grows with it */
 
 /* ---- reports ---- */

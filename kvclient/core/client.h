@@ -114,7 +114,7 @@ struct kc_node {
 	struct kc_node_sessions sessions;
 	struct kc_node_pins *pins; /* logical/private.h */
 	struct kc_node_drain drain;
-	uint64_t attaches; /* attachments so far UP; identifies the last */
+	uint64_t attaches;       /* attachments so far UP; identifies the last */
 	uint64_t lease_again_ns; /* a server on this host gave no lease: ask for none before */
 	/* For kvc_server_info, as is `attaches`. */
 	uint64_t incarnation;

@@ -74,9 +74,9 @@ struct kc_attachment {
 	struct kc_landing *landing; /* per shard; NULL: none */
 	struct kc_local *local;     /* messages use its channels; NULL: the fabric */
 	bool local_asked;
-	uint32_t packs;             /* of the client's in use by it (request/pack.c) */
-	bool pull;                  /* GETs ask for leases */
-	struct kc_arenas *arenas;   /* NULL: unknown */
+	uint32_t packs;           /* of the client's in use by it (request/pack.c) */
+	bool pull;                /* GETs ask for leases */
+	struct kc_arenas *arenas; /* NULL: unknown */
 	struct te_peer *peer[KV_SHARDS_MAX];
 	uint64_t shard_turns[KV_SHARDS_MAX];      /* turns of the shards' loops, from heartbeats */
 	uint64_t shard_turns_ns[KV_SHARDS_MAX];   /* last change */

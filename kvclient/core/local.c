@@ -56,7 +56,8 @@ static int mapping_make(int fd, const struct stat *st, uint64_t len_bytes, struc
 {
 	struct kc_mapping *m = calloc(1, sizeof(*m));
 	void *base;
-	int rc = m ? local_map(fd, len_bytes, false, &base, err) : kv_fail(err, -KV_ENOMEM, "no memory for its mapping");
+	int rc =
+		m ? local_map(fd, len_bytes, false, &base, err) : kv_fail(err, -KV_ENOMEM, "no memory for its mapping");
 	if (rc < 0) {
 		free(m);
 		return rc;

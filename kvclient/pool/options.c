@@ -69,7 +69,8 @@ static int check_counts(const struct kvc_options *o, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL, "door is %u; it is KVC_DOOR_AUTO, KVC_DOOR_REQUIRE or KVC_DOOR_OFF",
 			       (unsigned)o->door);
 	if (o->local > KVC_LOCAL_OFF)
-		return kv_fail(err, -KV_EINVAL, "local is %u; it is KVC_LOCAL_AUTO or KVC_LOCAL_OFF", (unsigned)o->local);
+		return kv_fail(err, -KV_EINVAL, "local is %u; it is KVC_LOCAL_AUTO or KVC_LOCAL_OFF",
+			       (unsigned)o->local);
 	if (o->local_socket && strlen(o->local_socket) >= SOCKET_NAME_MAX)
 		return kv_fail(err, -KV_EINVAL, "local_socket has %zu bytes; the path of a Unix socket has at most %d",
 			       strlen(o->local_socket), SOCKET_NAME_MAX - 1);

@@ -56,7 +56,9 @@ void kc_packs_fini(struct kvc_client *c)
 
 uint64_t kc_pack_max(const struct kc_attachment *s, unsigned shard)
 {
-	return s->node->client->requests->packs.pack && !s->local ? KV_MIN(kc_landing_max(s, shard), (uint64_t)KC_PACK_VALUE) : 0;
+	return s->node->client->requests->packs.pack && !s->local
+		       ? KV_MIN(kc_landing_max(s, shard), (uint64_t)KC_PACK_VALUE)
+		       : 0;
 }
 
 static struct kc_landing *area_of(const struct kc_link *l)

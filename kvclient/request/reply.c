@@ -264,8 +264,7 @@ static bool cancel_reply(struct kvc_client *c, struct kc_link *l, struct kc_req 
 static struct kc_link *link_of(struct kvc_client *c, const struct wire_frame *frame)
 {
 	struct kc_attachment *s = frame->mark < c->num_nodes ? c->node[frame->mark].attachment : NULL;
-	if (!s || s->number != frame->session || frame->shard >= s->shards ||
-	    frame->link >= s->links_per_shard)
+	if (!s || s->number != frame->session || frame->shard >= s->shards || frame->link >= s->links_per_shard)
 		return NULL;
 	return &s->link[frame->shard * s->links_per_shard + frame->link];
 }

@@ -25,9 +25,9 @@
 enum {
 	PIECE_GUESS_MIN = 1 << 20,
 	PACK_MIN = 512,
-	PACK_MAX = 16 << 10, /* up to here a copy costs less than an operation of the fabric */
+	PACK_MAX = 16 << 10,   /* up to here a copy costs less than an operation of the fabric */
 	NEAR_BYTES = 64 << 10, /* hashed and then copied at a time, from a cache */
-	PULLS_STALE = 2      /* expired leases after which the server moves the bytes */
+	PULLS_STALE = 2        /* expired leases after which the server moves the bytes */
 };
 
 /* The only place that changes the state. */
@@ -221,8 +221,7 @@ int kc_get_issue_await(struct kvc_get *g, bool wait, struct kc_req **out)
 			g->to.place = KC_GET_COPIED; /* our read fills one place */
 		length = leased ? get_goal(g) - g->issued : range_plan(g, s, &dest);
 		packed &= length == get_goal(g);
-		if (g->ask.single && g->ask.length && !leased && length < get_goal(g) &&
-		    g->to.place != KC_GET_LENT)
+		if (g->ask.single && g->ask.length && !leased && length < get_goal(g) && g->to.place != KC_GET_LENT)
 			return -KV_ETOOBIG; /* for one request */
 		need = (struct kc_need){.piece_bytes = leased || g->to.place == KC_GET_DIRECT ? 0 : length,
 					.next = packed ? &g->batch.row[shard] : NULL,

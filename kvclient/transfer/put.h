@@ -43,7 +43,7 @@ struct kvc_put {
 	bool direct;       /* sent from its place, without a copy in a piece */
 	bool filled;       /* KC_BY_LAND: the caller wrote it to the area, at land_offset */
 	uint64_t land_offset;
-	bool local;        /* KC_BY_LAND: the area is mapped here, and the copy is the loop's */
+	bool local; /* KC_BY_LAND: the area is mapped here, and the copy is the loop's */
 };
 
 /* kc_put_init -- fill *p. from: from kc_target_make, or one place; that memory and the key stay the caller's until

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* liar.c -- see liar.h. One loop: a coroutine per control connection, the engine as its poller. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "liar.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -15,6 +20,7 @@
 #include "bootstrap/bootstrap.h"
 #include "engine/engine.h"
 #include "host/host.h"
+#include "local/local.h"
 #include "loop/loop.h"
 #include "server.h"
 
@@ -43,6 +49,9 @@ struct lconn {
 	struct te_remote remote[REGIONS];
 	struct te_key key[REGIONS];
 	unsigned regions;
+	uint8_t nonce[LOCAL_NONCE_LEN];
+	struct local_channel *channel; /* NULL: the fabric */
+	int local_fd;                  /* -1: none */
 };
 
 _Atomic int liar_lie;
@@ -52,7 +61,7 @@ const char *_Atomic liar_script;
 _Atomic unsigned liar_checks;
 _Atomic uint64_t liar_leases, liar_releases;
 const char *liar_provider;
-_Atomic bool liar_pull, liar_lands;
+_Atomic bool liar_pull, liar_lands, liar_local;
 _Atomic uint64_t liar_landed, liar_strewn;
 void (*_Atomic liar_welcome)(struct wire_ctrl_msg *m);
 void (*_Atomic liar_region)(const struct wire_region *w, bool answered);
@@ -64,9 +73,9 @@ static struct {
 	struct te *te;
 	struct te_info info;
 	struct boot_context *boot;
-	int listen_fd;
+	int listen_fd, local_listen_fd;
 	struct sockaddr_storage addr;
-	char address[64];
+	char address[64], local_name[LOCAL_NAME_MAX];
 	struct kv_area area, landing;
 	struct te_region *region, *landing_region;
 	uint64_t checksum;
@@ -116,9 +125,9 @@ static void reply(struct lconn *c, unsigned link, const struct wire_reply *r)
 {
 	int lie = r->type == WIRE_GET ? atomic_load(&liar_lie) : LIE_NONE;
 	struct wire_frame frame = {.session = c->number,
-				   .mark = c->mark + (lie == LIE_MARK),
+				   .mark = c->mark + (lie == LIE_MARK || lie == LIE_LOCAL_MARK),
 				   .link = (uint8_t)link,
-				   .shard = (uint8_t)c->shard};
+				   .shard = (uint8_t)(c->shard + (lie == LIE_LOCAL_SHARD))};
 	uint8_t buf[KV_MSG_MAX];
 	struct wire_writer w;
 	uint32_t len;
@@ -126,7 +135,7 @@ static void reply(struct lconn *c, unsigned link, const struct wire_reply *r)
 	if (wire_reply_add(&w, r) != 0)
 		return;
 	len = wire_frame_end(&w);
-	if (wire_seal(seal_of(c, c->shard, link), buf, len) != 0)
+	if (!c->channel && wire_seal(seal_of(c, c->shard, link), buf, len) != 0)
 		return;
 	buf[8] ^= lie == LIE_TAG;
 	reply_raw(c, link, buf, len);
@@ -175,6 +184,51 @@ static uint32_t push(struct lconn *c, const struct wire_request *q, uint64_t off
 static uint64_t asked(const struct wire_request *q)
 {
 	return q->get.length ? q->get.length : q->dest.slice * q->dest.count;
+}
+
+static const uint8_t zeros[KV_INLINE_MAX];
+
+/* Let the client read it in place. */
+static void answer_local(struct lconn *c, unsigned link, const struct wire_request *q)
+{
+	int lie = atomic_load(&liar_lie);
+	struct wire_reply r = {.type = WIRE_GET, .flags = WIRE_GET_LEASED, .id = q->id};
+	uint64_t length = LIAR_VALUE - KV_MIN(q->get.offset, (uint64_t)LIAR_VALUE);
+	if (lie == LIE_LEASE_SILENT || lie == LIE_SILENT)
+		return;
+	if (q->get.length)
+		length = KV_MIN(length, q->get.length);
+	r.get.value_len = lie == LIE_LEASE_LONG ? 1ull << 40 : LIAR_VALUE;
+	r.get.generation = 5;
+	r.get.checksum = liar.checksum;
+	r.get.lease = atomic_fetch_add(&liar_leases, 1) + 1;
+	r.get.lease_us = UINT32_MAX;
+	r.get.at = q->get.offset + (lie == LIE_LEASE_OTHER ? 4096 : 0);
+	if (lie == LIE_LEASE_OUTSIDE)
+		r.get.at = UINT64_MAX - 10;
+	if (lie == LIE_LEASE_EDGE)
+		r.get.at = liar.area.len_bytes - length + 1;
+	if (lie == LIE_LOCAL_EMPTY || lie == LIE_LOCAL_POSTED || lie == LIE_LOCAL_FOLLOWS || lie == LIE_LOCAL_INLINE ||
+	    lie == LIE_LOCAL_BUSY) {
+		atomic_fetch_sub(&liar_leases, 1);
+		r.flags = lie == LIE_LOCAL_FOLLOWS ? WIRE_GET_FOLLOWS : 0;
+		r.get.lease = r.get.at = r.get.lease_us = 0;
+	}
+	r.get.posted = lie == LIE_LOCAL_POSTED ? 3 : 0;
+	if (lie == LIE_LOCAL_INLINE)
+		r.get.inline_data = (struct wire_bytes){zeros, sizeof(zeros)};
+	if (lie == LIE_LOCAL_BUSY)
+		r.status = WIRE_BUSY;
+	if (lie == LIE_LOCAL_JUNK)
+		reply_raw(c, link, liar.area.base, 500);
+	reply(c, link, &r);
+	if (lie == LIE_LEASE_TWICE)
+		reply(c, link, &r);
+	if (lie == LIE_LOCAL_CLOSE && c->local_fd >= 0) {
+		atomic_store(&liar_lie, LIE_NONE);
+		io_close(liar.loop, c->local_fd);
+		c->local_fd = -1;
+	}
 }
 
 /* Let the client read it. */
@@ -363,6 +417,10 @@ static void answer(struct lconn *c, unsigned link, const struct wire_request *q)
 		atomic_fetch_add(&liar_releases, q->release.count);
 		return;
 	}
+	if (q->type == WIRE_GET && q->flags & WIRE_GET_PULL && q->dest.count == 0) {
+		answer_local(c, link, q);
+		return;
+	}
 	if (q->type == WIRE_GET && q->flags & WIRE_GET_PULL) {
 		answer_lease(c, link, q);
 		return;
@@ -412,11 +470,125 @@ static void on_message(void *arg, unsigned rail, const uint8_t *data, size_t len
 			answer(c, frame.link, &q);
 }
 
+static void on_local(void *arg, struct te_peer *peer, const uint8_t *data, size_t len)
+{
+	struct wire_reader reader;
+	struct wire_frame frame;
+	struct wire_request q;
+	struct lconn *c;
+	uint64_t lease;
+	(void)arg;
+	if (wire_frame_open(&reader, data, len, &frame) != 0 || !(c = conn_of(frame.session)) || c->peer != peer)
+		return;
+	c->shard = frame.shard;
+	while (wire_request_next(&reader, &q) == 1)
+		if (q.type != WIRE_SESSION && q.type != WIRE_PROVE)
+			answer(c, frame.link, &q);
+	while (local_released(c->channel, &lease) == 1)
+		atomic_fetch_add(&liar_releases, 1);
+}
+
 /* ---- the control connection ---- */
 
 static uint64_t in(uint64_t ns)
 {
 	return loop_now(liar.loop) + ns;
+}
+
+/* ---- its memory on this host ---- */
+
+static int local_ask(struct lconn *c)
+{
+	int lie = c->client_id >= LIAR_NEWCOMER ? atomic_load(&liar_lie) : LIE_NONE, rc;
+	struct wire_ctrl_msg r = {.type = WIRE_CTRL_LOCAL};
+	if (lie == LIE_JOIN_SILENT)
+		return 0;
+	loop_random(liar.loop, c->nonce, sizeof(c->nonce));
+	memcpy(r.local.nonce, c->nonce, sizeof(c->nonce));
+	snprintf(r.local.name, sizeof(r.local.name), "%s", lie == LIE_JOIN_NAME ? "@nobody" : liar.local_name);
+	if (lie == LIE_JOIN_LONG)
+		memset(r.local.name, 'x', sizeof(r.local.name) - 1);
+	if (lie == LIE_JOIN_REFUSE) {
+		r.local.status = 4711;
+		r.local.name[0] = 0;
+		snprintf(r.local.text, sizeof(r.local.text), "no\r\n\033[2Jyou are \xff root");
+	}
+	rc = boot_send_await(c->boot, &r, in(1000000000));
+	return rc || lie != LIE_JOIN_TWICE ? rc : boot_send_await(c->boot, &r, in(1000000000));
+}
+
+static struct lconn *conn_with(const uint8_t nonce[LOCAL_NONCE_LEN])
+{
+	for (unsigned i = 0; i < liar.conns; i++)
+		if (liar.conn[i]->peer && memcmp(liar.conn[i]->nonce, nonce, LOCAL_NONCE_LEN) == 0)
+			return liar.conn[i];
+	return NULL;
+}
+
+static int file_of(uint64_t len, bool sealed)
+{
+	int fd = memfd_create("liar", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)len), 0);
+	if (sealed)
+		assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+	return fd;
+}
+
+/* Give it the one shard. */
+static void local_give(struct lconn *c, int fd)
+{
+	int lie = c->client_id >= LIAR_NEWCOMER ? atomic_load(&liar_lie) : LIE_NONE;
+	int landing_fd = file_of(LIAR_LANDING, true), rc;
+	int odd_fd = file_of(lie == LIE_JOIN_CHANNEL ? 4096 : 1 << 20, lie != LIE_JOIN_UNSEALED);
+	struct local_shard s = {.shards = 1, .arena_bytes = liar.area.len_bytes, .landing_bytes = LIAR_LANDING};
+	assert_int_equal(local_channel_make(&c->channel, NULL), 0);
+	local_channel_fds(c->channel, &s);
+	s.fd[LOCAL_ARENA] = lie == LIE_JOIN_UNSEALED ? odd_fd : liar.area.fd;
+	s.fd[LOCAL_LANDING] = landing_fd;
+	s.shard = lie == LIE_JOIN_SHARD;
+	s.shards += lie == LIE_JOIN_SHARDS;
+	s.arena_bytes += lie == LIE_JOIN_LARGER ? 1 << 20 : 0;
+	if (lie == LIE_JOIN_CHANNEL)
+		s.fd[LOCAL_CHANNEL] = odd_fd;
+	if (lie == LIE_JOIN_BELL)
+		s.fd[LOCAL_BELL] = odd_fd;
+	rc = lie == LIE_JOIN_END ? -1 : 0;
+	if (lie == LIE_JOIN_JUNK)
+		rc = io_write_all_await(fd, zeros, 100, in(1000000000));
+	else if (rc == 0 && lie != LIE_JOIN_STILL)
+		rc = local_give_await(fd, &s, in(1000000000));
+	if (rc == 0 && lie == LIE_NONE)
+		rc = te_peer_local(c->peer, c->channel);
+	if (rc == 0)
+		local_channel_passed(c->channel);
+	close(landing_fd);
+	close(odd_fd);
+	if (rc != 0 || (lie != LIE_NONE && lie != LIE_JOIN_STILL)) {
+		local_channel_close(&c->channel);
+		io_close(liar.loop, fd);
+		return;
+	}
+	c->local_fd = fd;
+}
+
+static void local_main(void *arg)
+{
+	uint8_t nonce[LOCAL_NONCE_LEN];
+	struct lconn *c;
+	int fd;
+	(void)arg;
+	while (!atomic_load(&liar.stopping)) {
+		if (local_accept_await(liar.local_listen_fd, &fd, in(50000000)) != 0)
+			continue;
+		c = local_nonce_await(fd, nonce, in(1000000000)) == 0 ? conn_with(nonce) : NULL;
+		if (c && !c->channel)
+			local_give(c, fd);
+		else
+			io_close(liar.loop, fd);
+	}
+	local_unlisten(&liar.local_listen_fd, liar.local_name);
+	atomic_fetch_sub(&liar.alive, 1);
 }
 
 static void peer_open(void *arg)
@@ -431,6 +603,10 @@ static void peer_close(void *arg)
 {
 	struct lconn *c = arg;
 	te_peer_close(&c->peer);
+	local_channel_close(&c->channel);
+	if (c->local_fd >= 0)
+		io_close(liar.loop, c->local_fd);
+	c->local_fd = -1;
 	c->opened = 0;
 	co_wake(c->co);
 }
@@ -454,7 +630,8 @@ static int welcome(struct lconn *c)
 				       .incarnation = 1,
 				       .value_max = KV_VALUE_MAX,
 				       .flags = WIRE_WELCOME_INLINE_PUT | (liar_pull ? WIRE_WELCOME_PULL : 0) |
-						(liar_lands ? WIRE_WELCOME_LANDING : 0),
+						(liar_lands ? WIRE_WELCOME_LANDING : 0) |
+						(liar_local ? WIRE_WELCOME_LOCAL : 0),
 				       .addrs = addrs};
 	memcpy(w->token, token, KV_TOKEN_LEN);
 	boot_frame_secret(c->boot, token, c->secret);
@@ -606,6 +783,8 @@ static int control(struct lconn *c, struct wire_ctrl_msg *m)
 		return arena(c);
 	case WIRE_CTRL_LANDINGS:
 		return landing(c);
+	case WIRE_CTRL_LOCAL_ASK:
+		return local_ask(c);
 	case WIRE_CTRL_HEARTBEAT:
 		return 0;
 	case WIRE_CTRL_SESSION_BEGIN:
@@ -636,6 +815,10 @@ static int control_lie(struct lconn *c)
 	}
 	if (lie == LIE_WELCOME)
 		return welcome(c);
+	if (lie == LIE_UNASKED) {
+		m = (struct wire_ctrl_msg){.type = WIRE_CTRL_LOCAL, .local = {.name = "@unasked"}};
+		return boot_send_await(c->boot, &m, in(1000000000));
+	}
 	if (lie == LIE_BYTES_CONTROL) /* the connection is plain: its socket takes anything */
 		return io_write_all_await(c->fd, junk, sizeof(junk), in(1000000000));
 	if (lie == LIE_HELLO) {
@@ -720,6 +903,7 @@ static void accept_main(void *arg)
 		}
 		struct lconn *c = calloc(1, sizeof(*c));
 		c->fd = fd;
+		c->local_fd = -1;
 		c->number = 1000 + liar.conns;
 		liar.conn[liar.conns++] = c;
 		atomic_fetch_add(&liar.alive, 1);
@@ -744,7 +928,7 @@ const char *liar_start(void)
 	struct boot_security none = {0};
 	struct te_options to = {
 		.provider = liar_provider, .messages = 256, .receives = 256, .chunk_bytes = CHUNK, .log = &quiet};
-	struct te_handlers handlers = {.message = on_message};
+	struct te_handlers handlers = {.message = on_message, .local = on_local};
 	struct kv_hostport hp = {.host = "127.0.0.1"};
 	struct kv_error err = {0};
 	socklen_t len;
@@ -761,7 +945,10 @@ const char *liar_start(void)
 	if (te_open(&to, &handlers, NULL, &liar.te, &err) != 0)
 		fail_msg("%s", err.text);
 	te_info(liar.te, &liar.info);
-	assert_int_equal(kv_area_map(1 << 20, &liar.area, &err), 0);
+	if (liar_local)
+		assert_int_equal(kv_area_map_shared(1 << 20, KV_NODE_ANY, &liar.area, &err), 0);
+	else
+		assert_int_equal(kv_area_map(1 << 20, &liar.area, &err), 0);
 	test_fill(liar.area.base, LIAR_VALUE, LIAR_SEED);
 	liar.checksum = kv_hash_block(liar.area.base, LIAR_VALUE);
 	assert_int_equal(te_region_register(liar.te, liar.area.base, liar.area.len_bytes,
@@ -773,8 +960,12 @@ const char *liar_start(void)
 			 0);
 	assert_int_equal(te_attach(liar.te, liar.loop), 0);
 	assert_int_equal(io_listen(liar.loop, &liar.addr, len, &liar.listen_fd, &err), 0);
-	atomic_store(&liar.alive, 1);
+	atomic_store(&liar.alive, 1 + liar_local);
 	assert_int_equal(co_spawn(liar.loop, accept_main, NULL, "accept"), 0);
+	if (liar_local) {
+		assert_int_equal(local_listen(NULL, &liar.local_listen_fd, liar.local_name, &err), 0);
+		assert_int_equal(co_spawn(liar.loop, local_main, NULL, "local"), 0);
+	}
 	assert_int_equal(pthread_create(&liar.thread, NULL, run, NULL), 0);
 	kv_sockaddr_format(&liar.addr, liar.address, sizeof(liar.address));
 	return liar.address;

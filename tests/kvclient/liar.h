@@ -48,6 +48,31 @@ enum lie {
 	LIE_LEASE_TWICE,   /* the reply comes twice */
 	LIE_LEASE_PUSHED,  /* the bytes are written as well, with immediates */
 	LIE_LEASE_SILENT,  /* no answer, and CANCEL is told that nothing was written */
+	/* about a lease over a channel */
+	LIE_LOCAL_EMPTY,   /* no lease and no bytes */
+	LIE_LOCAL_POSTED,  /* writes that nobody asked for */
+	LIE_LOCAL_FOLLOWS, /* the bytes are said to be there */
+	LIE_LOCAL_INLINE,  /* more bytes inside the reply than fit */
+	LIE_LOCAL_MARK,    /* the frame has another session's mark */
+	LIE_LOCAL_SHARD,   /* ... or another shard */
+	LIE_LOCAL_JUNK,    /* a frame that is none */
+	LIE_LOCAL_BUSY,    /* no lease now, always */
+	LIE_LOCAL_CLOSE,   /* it closes the Unix socket; once */
+	/* about the memory on this host, when it is asked for; to newcomers, as the next ones */
+	LIE_JOIN_SILENT,   /* there is no answer */
+	LIE_JOIN_REFUSE,   /* refused, with control characters */
+	LIE_JOIN_NAME,     /* nobody listens there */
+	LIE_JOIN_LONG,     /* a name that fills its field */
+	LIE_JOIN_TWICE,    /* two answers */
+	LIE_JOIN_END,      /* the socket is closed at once */
+	LIE_JOIN_STILL,    /* nothing comes over it */
+	LIE_JOIN_JUNK,     /* bytes that are no shard */
+	LIE_JOIN_SHARD,    /* another shard */
+	LIE_JOIN_SHARDS,   /* too many shards */
+	LIE_JOIN_LARGER,   /* the arena is smaller than it is said to be */
+	LIE_JOIN_UNSEALED, /* its size may still change */
+	LIE_JOIN_CHANNEL,  /* the channel is a small file */
+	LIE_JOIN_BELL,     /* the bell is a file */
 	/* about the arena, when it is asked for; told to clients of LIAR_NEWCOMER and above, as others may connect
 	   again meanwhile */
 	LIE_ARENA_KEY,   /* its key is another one */
@@ -97,6 +122,7 @@ enum lie {
 	LIE_SESSION_PARTED, /* says goodbye to a session that nobody closes */
 	LIE_PARTING_SILENT, /* no answer to a goodbye */
 	LIE_PARTING_OTHER,  /* the answer names another session */
+	LIE_UNASKED,        /* offers its memory, and nobody asked; on the control connection */
 	LIE_VOID,           /* says ADDRESS instead of answering PINGs: this session only */
 	LIES
 };
@@ -117,6 +143,8 @@ extern _Atomic uint64_t liar_landed, liar_strewn;   /* PUTs that landed: with th
  * liar_lands -- they write their PUTs. Before liar_start. */
 extern const char *liar_provider;
 extern _Atomic bool liar_pull, liar_lands;
+/* liar_local -- it shares its memory with clients, all of which are on this host. Before liar_start. */
+extern _Atomic bool liar_local;
 
 /* liar_welcome -- changes the WELCOME before it is sent; NULL: nothing. On the liar's thread. */
 extern void (*_Atomic liar_welcome)(struct wire_ctrl_msg *m);
