@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_hotpath.c -- a GET takes no memory from the allocator and no lock, on the client's loop and on the server's, nor
- * in a thread that submits it to a queue and reaps it; nor do EXISTS, PUT and DELETE of a queue.
+ * in a thread that submits it to a queue and reaps it; nor do EXISTS, PUT and DELETE of a queue. All that over the
+ * fabric, and with the server's memory mapped.
  *
  * Server and client are in this process, so that one count sees both. The count begins when every worker has warmed up
  * and ends before the first of them returns: starting and ending a worker is not a GET. Nothing else happens in
@@ -141,7 +142,7 @@ static void skip_if_impossible(void)
 	skip();
 }
 
-static void up(void)
+static void up(bool local)
 {
 	static const struct kv_log log = {.level = KV_LOG_WARN, .write = kv_log_stderr};
 	const struct kvs_options so = {.listen_addr = "127.0.0.1:0",
@@ -165,7 +166,9 @@ static void up(void)
 				 .timeout_ns = 10000000000,
 				 .peer_timeout_ns = 200000000000,
 				 .psk = psk,
+				 .local = local ? KVC_LOCAL_AUTO : KVC_LOCAL_OFF,
 				 .log_level = KV_LOG_WARN};
+	struct kvc_server_info info = {.size = sizeof(info)};
 	struct kv_error err = {0};
 	struct kv_prng p;
 	kv_prng_seed(&p, 1);
@@ -175,6 +178,8 @@ static void up(void)
 	kvs_server_address(server, name, sizeof(name));
 	if (kvc_pool_open(&co, &pool, &err) < 0 || kvc_register(pool, registered, sizeof(registered), &mem, &err) < 0)
 		goto fail;
+	assert_int_equal(kvc_server_info(pool, 0, 0, &info), 0);
+	assert_int_equal(info.local, local);
 	return;
 fail:
 	fail_msg("%s", err.text);
@@ -200,6 +205,7 @@ struct row {
 	int64_t (*get)(struct kvc_client *, unsigned, unsigned);
 	unsigned each; /* GETs that one call makes */
 	uint64_t size;
+	bool local;
 };
 
 static void measure(const struct row *row)
@@ -226,7 +232,7 @@ static void no_memory_and_no_lock_is_taken(void **state)
 			skip();
 		}
 		begun_ns = kv_clock_now(&kv_clock_monotonic);
-		up();
+		up(row->local);
 		put_all(row->size);
 		measure(row);
 		took_ns = kv_clock_now(&kv_clock_monotonic) - begun_ns;
@@ -351,6 +357,7 @@ struct queue_row {
 	void (*use)(struct kvc_queue *q, unsigned keys);
 	uint8_t (*at)[BATCH * SIZE_MAX_BYTES];
 	uint64_t size;
+	bool local;
 };
 
 static void a_queue_takes_no_memory_and_no_lock(void **state)
@@ -366,7 +373,7 @@ static void a_queue_takes_no_memory_and_no_lock(void **state)
 			skip();
 		}
 		begun_ns = kv_clock_now(&kv_clock_monotonic);
-		up();
+		up(row->local);
 		memset(&run, 0, sizeof(run));
 		run.size = row->size;
 		run.at = row->at;
@@ -396,6 +403,9 @@ static const struct queue_row queue_rows[] = {
 	{"a queue takes none for PUT and DELETE of 4 KiB", queue_writes, plain, 4 << 10},
 	{"a queue takes none for PUT and DELETE of 64 KiB", queue_writes, plain, 64 << 10},
 	{"a queue takes none for PUT and DELETE of 64 KiB in registered memory", queue_writes, registered, 64 << 10},
+	{"local: a queue takes no memory and no lock for GET and EXISTS", queue_reads, plain, 4 << 10, true},
+	{"local: a queue takes none for PUT and DELETE of 1 KiB", queue_writes, plain, 1 << 10, true},
+	{"local: a queue takes none for PUT and DELETE of 64 KiB", queue_writes, plain, 64 << 10, true},
 };
 
 static const struct row rows[] = {
@@ -407,6 +417,10 @@ static const struct row rows[] = {
 	{"a GET of 1 KiB inside the reply takes no memory and no lock", get_plain, 1, 1 << 10},
 	{"a batch of 16 of 4 KiB takes no memory and no lock", get_batch, BATCH, 4 << 10},
 	{"a batch of 16 of 64 KiB takes no memory and no lock", get_batch, BATCH, 64 << 10},
+	{"local: a GET of 64 KiB into plain memory takes no memory and no lock", get_plain, 1, 64 << 10, true},
+	{"local: a GET of 64 KiB in place takes no memory and no lock", get_borrowed, 1, 64 << 10, true},
+	{"local: a GET of 1 KiB inside the reply takes no memory and no lock", get_plain, 1, 1 << 10, true},
+	{"local: a batch of 16 of 4 KiB takes no memory and no lock", get_batch, BATCH, 4 << 10, true},
 };
 
 int main(void)

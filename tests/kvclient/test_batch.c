@@ -40,12 +40,12 @@ static void batches_have_a_result_per_item(void **state)
 	munmap(buf, (size_t)N * LEN);
 }
 
-static uint64_t client_writes(void)
+static uint64_t client_writes(struct kvc_pool *pool)
 {
 	uint64_t sum = 0;
 	for (unsigned i = 0; i < 2; i++) {
 		struct kvc_rail_info rail = {.size = sizeof(rail)};
-		assert_int_equal(kvc_rail_info(shared, i, 0, &rail), 0);
+		assert_int_equal(kvc_rail_info(pool, i, 0, &rail), 0);
 		sum += rail.writes;
 	}
 	return sum;
@@ -62,30 +62,35 @@ static void small_items_of_a_batch_share_writes(void **state)
 	struct kvc_server_info server = {.size = sizeof(server)};
 	struct kvc_info info = {.size = sizeof(info)};
 	struct kvc_mem *mem = NULL;
+	struct kvc_options o;
+	struct kvc_pool *pool;
 	struct kv_error err;
 	uint64_t before, writes;
 	(void)state;
 	need_server();
-	assert_int_equal(kvc_info(shared, &info), 0);
+	o = test_options(one, 1, 2);
+	o.local = KVC_LOCAL_OFF;
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), 0);
+	assert_int_equal(kvc_info(pool, &info), 0);
 	for (unsigned i = 0; i < N; i++) {
 		items[i] = (struct kvc_item){.key = key_of(text[i], sizeof(text[i]), "small", i),
 					     .data = buf + (size_t)i * (LEN + GAP),
 					     .len = i % 8 == 7 ? 1000 : LEN};
 		test_fill(items[i].data, items[i].len, i);
 	}
-	before = client_writes();
-	assert_int_equal(kvc_put_batch(shared, items, N, NULL), 0);
-	writes = client_writes() - before;
-	assert_int_equal(kvc_server_info(shared, 0, 0, &server), 0);
+	before = client_writes(pool);
+	assert_int_equal(kvc_put_batch(pool, items, N, NULL), 0);
+	writes = client_writes(pool) - before;
+	assert_int_equal(kvc_server_info(pool, 0, 0, &server), 0);
 	if (server.put_way == KVC_PUT_LAND)
 		assert_in_range(writes, 1, N / 4);
 	for (unsigned round = 0; round < 2; round++) { /* to memory of the caller's, then registered */
 		if (round == 1)
-			assert_int_equal(kvc_register(shared, buf, (size_t)N * (LEN + GAP), &mem, &err), 0);
+			assert_int_equal(kvc_register(pool, buf, (size_t)N * (LEN + GAP), &mem, &err), 0);
 		memset(buf, 0xAA, (size_t)N * (LEN + GAP));
-		before = test_stat(shared, "writes");
-		assert_int_equal(kvc_get_batch(shared, items, N, NULL), 0);
-		writes = test_stat(shared, "writes") - before;
+		before = test_stat(pool, "writes");
+		assert_int_equal(kvc_get_batch(pool, items, N, NULL), 0);
+		writes = test_stat(pool, "writes") - before;
 		for (unsigned i = 0; i < N; i++) {
 			const uint8_t *end = (uint8_t *)items[i].data + items[i].len;
 			assert_int_equal(items[i].result, items[i].len);
@@ -96,9 +101,10 @@ static void small_items_of_a_batch_share_writes(void **state)
 		if (strcmp(info.provider, "tcp;ofi_rxm") == 0)
 			assert_true(writes <= N / 4);
 	}
-	assert_int_equal(kvc_unregister(shared, &mem), 0);
+	assert_int_equal(kvc_unregister(pool, &mem), 0);
 	for (unsigned i = 0; i < N; i++)
-		assert_int_equal(kvc_delete(shared, items[i].key, NULL), 0);
+		assert_int_equal(kvc_delete(pool, items[i].key, NULL), 0);
+	kvc_pool_close(&pool);
 	munmap(buf, (size_t)N * (LEN + GAP));
 }
 

@@ -36,9 +36,13 @@ static int teardown(void **state)
 
 static int open_one(void **state)
 {
+	struct kvc_options o;
 	(void)state;
-	if (server.pid)
-		pool = test_pool(one, 1, 1);
+	if (!server.pid)
+		return 0;
+	o = test_options(one, 1, 1);
+	o.local = KVC_LOCAL_OFF; /* the fabric is looked at */
+	assert_int_equal(kvc_pool_open(&o, &pool, NULL), 0);
 	return 0;
 }
 

@@ -167,6 +167,7 @@ static void await_calls_are_closed(struct kvc_client *client)
 	CLOSED(kvc_put_batch_await(client, &item, 1, NULL));
 	CLOSED(kvc_stat_await(client, &stat, 1, NULL));
 	CLOSED(kvc_borrow_await(client, 4096, 0, &borrowed));
+	CLOSED(kvc_put_borrow_await(client, key, 4096, 0, &borrowed));
 	borrowed = (struct kvc_borrowed){.priv = {0, 4096}};
 	kvc_borrowed_release(client, &borrowed);
 	CHILD(borrowed.priv[1] == 0);
@@ -176,6 +177,7 @@ static void await_calls_are_closed(struct kvc_client *client)
 
 static void every_call_is_closed(void)
 {
+	struct kvc_borrowed borrowed;
 	struct kvc_item item = {.key = key, .data = registered, .len = 8};
 	struct kvc_stat_item stat;
 	struct kvc_info info = {.size = sizeof(info)};
@@ -187,6 +189,8 @@ static void every_call_is_closed(void)
 	struct kvc_session *none = NULL;
 	struct kv_error err;
 	CLOSED(kvc_get(pool, key, registered, 8, NULL));
+	CLOSED(kvc_get_borrowed(pool, key, 0, NULL, &borrowed));
+	CLOSED(kvc_put_borrow(pool, key, 8, 0, &borrowed));
 	CLOSED(kvc_put(pool, key, registered, 8, NULL));
 	CLOSED(kvc_exists(pool, &key, 1, NULL, NULL, NULL));
 	CLOSED(kvc_delete(pool, key, NULL));
