@@ -351,19 +351,6 @@ static bool get_in_place(const struct link *l, const struct wire_request *q)
 	return q->flags & WIRE_GET_PULL && q->dest.count == 0 && l->attachment->local;
 }
 
-/* A lease, at once unless a checksum is due; or BUSY: the client repeats the GET with a destination. */
-static void get_place(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
-		      struct wire_reply *reply, uint64_t now_ns)
-{
-	if (pull_waits(q, b, length)) {
-		get_request(l, q, b, length, reply, NULL, now_ns);
-		return;
-	}
-	if (!get_lease_local(l->attachment, b, q->get.offset, length, reply))
-		reply->status = WIRE_BUSY;
-	reply_put(l, reply, NULL);
-}
-
 /* Count the GET, once for each value that a client takes, and report a hot value in the reply. Refused ranges and
  * further ranges or parts of the value (WIRE_GET_MORE) do not count. */
 static void get_hit(struct shard *s, const struct wire_request *q, struct block *b, struct wire_reply *reply,
@@ -376,6 +363,26 @@ static void get_hit(struct shard *s, const struct wire_request *q, struct block 
 	store_use(&s->store, b);
 	if (heat_asked(&s->work->heat, b->item.hash, now_ns))
 		reply->flags |= WIRE_GET_HOT;
+}
+
+/* A lease, at once unless a checksum is due; or BUSY: the client repeats the GET with a destination. */
+static void get_place(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
+		      struct wire_reply *reply, uint64_t now_ns)
+{
+	/* Not counted: the client repeats it, the usual way. */
+	if (!lease_fits_local(l->attachment->local, b)) {
+		shard_count(l->attachment->shard, WIRE_STAT_LOCAL_REFUSED);
+		get_refuse(l, reply, WIRE_BUSY);
+		return;
+	}
+	get_hit(l->attachment->shard, q, b, reply, now_ns);
+	if (pull_waits(q, b, length)) {
+		get_request(l, q, b, length, reply, NULL, now_ns);
+		return;
+	}
+	if (!get_lease_local(l->attachment, b, q->get.offset, length, reply))
+		reply->status = WIRE_BUSY;
+	reply_put(l, reply, NULL);
 }
 
 static void get_missed(struct link *l, const struct wire_request *q, struct wire_reply *reply, uint64_t now_ns)
@@ -430,11 +437,13 @@ static void get_block(struct link *l, const struct wire_request *q, struct block
 		get_refuse(l, reply, WIRE_TOOBIG);
 		return;
 	}
+	if (in_place && !inlined) {
+		get_place(l, q, b, length, reply, now_ns);
+		return;
+	}
 	get_hit(l->attachment->shard, q, b, reply, now_ns);
 	if (inlined)
 		get_inline(l, q, b, length, reply);
-	else if (in_place)
-		get_place(l, q, b, length, reply, now_ns);
 	else if (!get_pull(l, q, b, length, reply) && !get_pack(l, q, b, length, reply, now_ns))
 		get_alone(l, q, b, length, reply, now_ns);
 }
