@@ -45,12 +45,26 @@ static bool get_lease(struct shard_attachment *s, struct block *b, uint64_t offs
 	return true;
 }
 
+/* Count the GET, once for each value that a client takes, and report a hot value in the reply. Refused ranges and
+ * further ranges or parts of the value (WIRE_GET_MORE) do not count. */
+static void get_hit(struct shard *s, bool more, struct block *b, struct wire_reply *reply, uint64_t now_ns)
+{
+	if (more)
+		return;
+	shard_count(s, WIRE_STAT_GETS);
+	shard_count(s, WIRE_STAT_HITS);
+	store_use(&s->store, b);
+	if (heat_asked(&s->work->heat, b->item.hash, now_ns))
+		reply->flags |= WIRE_GET_HOT;
+}
+
 /* The same without a time, for a client that maps the arena. False: beyond its budget. */
-static bool get_lease_local(struct shard_attachment *s, struct block *b, uint64_t offset, uint64_t length,
+static bool get_lease_local(struct shard_attachment *s, struct block *b, uint64_t offset, uint64_t length, bool more,
 			    struct wire_reply *reply)
 {
 	if (!lease_give_local(s->local, b, &reply->get.lease))
 		return false;
+	get_hit(s->shard, more, b, reply, loop_turn_now(s->shard->loop));
 	reply->flags |= WIRE_GET_LEASED;
 	reply->get.at = b->offset + offset;
 	reply->get.lease_us = UINT32_MAX;
@@ -122,6 +136,11 @@ static void get_checked(struct request *r, uint64_t digest)
 		request_end(r, status);
 }
 
+static bool get_hand_local(struct shard_attachment *s, struct request *r)
+{
+	return s->local && get_lease_local(s, r->block, r->get.offset, r->get.length, r->get.more, &r->reply);
+}
+
 /* The requested checksums are ready: let the client read the bytes. Its channel may have ended in the meantime. */
 static void get_hand_out(struct request *r)
 {
@@ -133,8 +152,7 @@ static void get_hand_out(struct request *r)
 	else if (loop_turn_now(s->shard->loop) >= r->deadline_ns)
 		status = WIRE_TIMEOUT;
 	else if (!r->use)
-		status = s->local && get_lease_local(s, r->block, r->get.offset, r->get.length, &r->reply) ? WIRE_OK
-													   : WIRE_BUSY;
+		status = get_hand_local(s, r) ? WIRE_OK : WIRE_BUSY;
 	else if (!get_lease(s, r->block, r->get.offset, r->get.length, &r->reply)) {
 		get_write(r);
 		return;
@@ -290,6 +308,7 @@ static void get_request(struct link *l, const struct wire_request *q, struct blo
 	r->get.dest = q->dest;
 	r->get.imm = q->get.imm;
 	r->get.of_range = q->flags & WIRE_GET_SUM_RANGE;
+	r->get.more = q->flags & WIRE_GET_MORE;
 	r->get.pull = !u || (q->flags & WIRE_GET_PULL && pull_waits(q, b, length));
 	r->get.hasher = NULL;
 	kv_list_init(&r->get.hashing);
@@ -351,36 +370,15 @@ static bool get_in_place(const struct link *l, const struct wire_request *q)
 	return q->flags & WIRE_GET_PULL && q->dest.count == 0 && l->attachment->local;
 }
 
-/* Count the GET, once for each value that a client takes, and report a hot value in the reply. Refused ranges and
- * further ranges or parts of the value (WIRE_GET_MORE) do not count. */
-static void get_hit(struct shard *s, const struct wire_request *q, struct block *b, struct wire_reply *reply,
-		    uint64_t now_ns)
-{
-	if (q->flags & WIRE_GET_MORE)
-		return;
-	shard_count(s, WIRE_STAT_GETS);
-	shard_count(s, WIRE_STAT_HITS);
-	store_use(&s->store, b);
-	if (heat_asked(&s->work->heat, b->item.hash, now_ns))
-		reply->flags |= WIRE_GET_HOT;
-}
-
 /* A lease, at once unless a checksum is due; or BUSY: the client repeats the GET with a destination. */
 static void get_place(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
 		      struct wire_reply *reply, uint64_t now_ns)
 {
-	/* Not counted: the client repeats it, the usual way. */
-	if (!lease_fits_local(l->attachment->local, b)) {
-		shard_count(l->attachment->shard, WIRE_STAT_LOCAL_REFUSED);
-		get_refuse(l, reply, WIRE_BUSY);
-		return;
-	}
-	get_hit(l->attachment->shard, q, b, reply, now_ns);
 	if (pull_waits(q, b, length)) {
 		get_request(l, q, b, length, reply, NULL, now_ns);
 		return;
 	}
-	if (!get_lease_local(l->attachment, b, q->get.offset, length, reply))
+	if (!get_lease_local(l->attachment, b, q->get.offset, length, q->flags & WIRE_GET_MORE, reply))
 		reply->status = WIRE_BUSY;
 	reply_put(l, reply, NULL);
 }
@@ -441,7 +439,7 @@ static void get_block(struct link *l, const struct wire_request *q, struct block
 		get_place(l, q, b, length, reply, now_ns);
 		return;
 	}
-	get_hit(l->attachment->shard, q, b, reply, now_ns);
+	get_hit(l->attachment->shard, q->flags & WIRE_GET_MORE, b, reply, now_ns);
 	if (inlined)
 		get_inline(l, q, b, length, reply);
 	else if (!get_pull(l, q, b, length, reply) && !get_pack(l, q, b, length, reply, now_ns))

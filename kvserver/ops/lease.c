@@ -75,17 +75,12 @@ static bool lease_allowed(const struct shard *shard, const struct lease_holder *
 	return h->count < LEASES_ATTACHMENT_MIN || h->bytes + size <= limit / LEASE_ATTACHMENT_SHARE;
 }
 
-static bool lease_fits(const struct shard *shard, const struct lease_holder *h, uint32_t most, const struct block *b)
-{
-	return lease_allowed(shard, h, most, b->mem->size, b->mem->leases ? 0 : b->mem->size);
-}
-
 /* Keep the block for this holder. NULL: beyond the budget. The caller adds the end. */
 static struct lease *lease_begin(struct shard *shard, struct lease_holder *h, uint32_t most, struct block *b)
 {
 	struct leases *l = &shard->work->leases;
 	uint64_t size = b->mem->size, more = b->mem->leases ? 0 : size;
-	struct lease *e = lease_fits(shard, h, most, b) ? lease_take(l) : NULL;
+	struct lease *e = lease_allowed(shard, h, most, size, more) ? lease_take(l) : NULL;
 	if (!e)
 		return NULL;
 	KV_ASSERT(b->state == BLOCK_LIVE); /* rule 58 */
@@ -125,11 +120,6 @@ bool lease_give(struct shard_attachment *s, struct block *b, uint64_t *out_id)
 		loop_timer_arm(shard->loop, &l->timer, e->end_ns);
 	*out_id = lease_id(l, e);
 	return true;
-}
-
-bool lease_fits_local(const struct shard_local *local, const struct block *b)
-{
-	return lease_fits(local->shard, &local->holder, LOCAL_LEASES_MAX, b);
 }
 
 bool lease_give_local(struct shard_local *local, struct block *b, uint64_t *out_id)

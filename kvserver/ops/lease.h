@@ -59,8 +59,6 @@ bool lease_give(struct shard_attachment *s, struct block *b, uint64_t *out_id);
 /* lease_give_local -- keep the block for a local client, without a time: until it is released, or its socket closes.
  * The rest as lease_give. */
 bool lease_give_local(struct shard_local *l, struct block *b, uint64_t *out_id);
-/* lease_fits_local -- whether it is within the budget now. */
-bool lease_fits_local(const struct shard_local *l, const struct block *b);
 
 /* lease_release_local -- as lease_release, of a local client; false: it has no such lease. leases_end_local -- its
  * socket is closed: end at most `budget` of its leases. Returns how many. */

@@ -103,6 +103,7 @@ static int fake_mincore(void *addr, size_t len, unsigned char *vec)
 #define madvise fake_madvise
 #define mincore fake_mincore
 #include "../../host/memory.c"
+#include "../../host/pages.c"
 #include "host/host.h"
 #undef mmap
 #undef munmap
