@@ -10,6 +10,7 @@
  * names the session of the next requests. */
 #include "kvserver/shard/private.h"
 
+#include "kvserver/shard/local.h"
 #include "kvserver/shard/reply.h"
 
 /* ---- records ---- */
@@ -157,8 +158,12 @@ void frame_local(void *arg, struct te_peer *peer, const uint8_t *data, size_t le
 	struct wire_frame frame;
 	struct shard_attachment *attachment = frame_open(s, data, len, &reader, &frame);
 	shard_count(s, WIRE_STAT_LOCAL_FRAMES);
-	if (attachment && attachment->peer == peer && attachment->local)
+	if (!attachment || attachment->peer != peer || !attachment->local) {
+		if (attachment)
+			shard_count(s, WIRE_STAT_UNKNOWN_SESSION);
+		return;
+	}
+	shard_local_releases(attachment->local);
+	if (!attachment->local->garbled)
 		records_take(attachment, frame.link, &reader, loop_turn_now(s->loop));
-	else if (attachment)
-		shard_count(s, WIRE_STAT_UNKNOWN_SESSION);
 }

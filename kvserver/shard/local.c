@@ -205,8 +205,7 @@ static void local_garbled(struct shard_local *l)
 	shard_attachment_lost(l->attachment, 0);
 }
 
-/* The client's releases, some at a time. */
-static int local_releases(struct shard_local *l)
+int shard_local_releases(struct shard_local *l)
 {
 	uint64_t lease;
 	int n = 0, rc = 0;
@@ -229,7 +228,7 @@ int shard_locals_turn(struct shard *s)
 		if (KV_UNLIKELY(l->gone != NULL))
 			done += local_closing(l);
 		else if (KV_LIKELY(!l->garbled))
-			done += local_releases(l);
+			done += shard_local_releases(l);
 	}
 	return done;
 }

@@ -58,4 +58,8 @@ int shard_locals_turn(struct shard *s);
 void shard_locals_tick(struct shard *s);
 void shard_locals_quit(struct shard *s);
 
+/* shard_local_releases -- take back leases that this client has released, LOCALS_AT_ONCE at most; returns how many.
+ * Also before each of its frames, so that a request finds released what its client released before. */
+int shard_local_releases(struct shard_local *l);
+
 #endif
