@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* channel.c -- rings of frames and of releases in memory that two processes write.
  *
- * A frame ring has one writer and one reader. A frame is a header and its bytes, in whole cache lines; the header is the
- * frame's length, and 0 where the next frame will be. The reader waits at the header itself: an index beside it would
- * be two more cache lines between the processors, a third of a round trip. The writer stores 0 behind a frame, then its
- * bytes, then its header; the reader clears the header, so nothing is read twice. `taken` counts the bytes read.
+ * A frame ring has one writer and one reader. A frame is a header and its bytes, in whole cache lines; the header is
+ * the frame's length, and 0 where the next frame will be. The reader waits at the header itself: an index beside it
+ * would be two more cache lines between the processors, a third of a round trip. The writer stores 0 behind a frame,
+ * then its bytes, then its header; the reader clears the header, so nothing is read twice. `taken` counts the bytes
+ * read.
  *
  * Sleep is Dekker's agreement, as in loop/post.c: the writer stores the header, then loads the reader's `awaits`; the
  * reader stores `awaits`, then loads the header. All four are seq_cst, so one sees the other's store. Whoever swaps

@@ -172,6 +172,30 @@ static void memory_that_is_not_there_is_an_error_and_no_crash(void **state)
 	kv_area_unmap(&area);
 }
 
+static void pages_of_a_shared_area_are_huge_if_they_can_be(void **state)
+{
+	struct kv_area area;
+	struct kv_prefault_area what;
+	struct kv_prefault *p = NULL;
+	struct kv_prefault_state s;
+	(void)state;
+	if (kv_area_map_shared(8 * MIB, KV_NODE_ANY, &area, NULL) < 0) {
+		print_message("this machine has no shared memory\n");
+		skip();
+	}
+	((uint8_t *)area.base)[5 * MIB] = 5;
+	what = (struct kv_prefault_area){area.base, area.len_bytes, KV_NODE_ANY, &area};
+	assert_int_equal(kv_prefault_start(&what, 1, 100, NULL, NULL, &p, NULL), 0);
+	s = wait_for_end(p);
+	assert_int_equal(s.status, 0);
+	assert_int_equal(pages_there(&area), area.len_bytes / PAGE);
+	assert_int_equal(((uint8_t *)area.base)[5 * MIB], 5);
+	/* 4 stretches of 2 MiB. */
+	assert_true(!area.ready || area.ready[0] == 15);
+	kv_prefault_stop(&p);
+	kv_area_unmap(&area);
+}
+
 static void numbers_out_of_range_are_refused(void **state)
 {
 	struct kv_prefault_area what = {0};
@@ -194,6 +218,7 @@ int main(void)
 		cmocka_unit_test(it_stops_in_the_middle),
 		cmocka_unit_test(it_is_pushed_aside_no_more_than_others),
 		cmocka_unit_test(memory_that_is_not_there_is_an_error_and_no_crash),
+		cmocka_unit_test(pages_of_a_shared_area_are_huge_if_they_can_be),
 		cmocka_unit_test(numbers_out_of_range_are_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

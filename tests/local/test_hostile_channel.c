@@ -250,7 +250,8 @@ static void an_impossible_taken_is_refused(void **state)
 
 static void an_impossible_length_is_refused(void **state)
 {
-	static const uint64_t lens[] = {KV_MSG_MAX + 1, INT32_MAX, (uint64_t)1 << 32, ((uint64_t)1 << 32) + 8, UINT64_MAX};
+	static const uint64_t lens[] = {KV_MSG_MAX + 1, INT32_MAX, (uint64_t)1 << 32, ((uint64_t)1 << 32) + 8,
+					UINT64_MAX};
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(lens); i++) {
 		uint8_t buf[KV_MSG_MAX] = "length!";
