@@ -72,7 +72,7 @@ PUSH_WRAPS := kv_clock_monotonic clock_nanosleep kvc_pool_open kvc_pool_close kv
 $(B)/tests/kvserver/test_push: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,$(PUSH_WRAPS))
 
 # Another kernel gives and seals shared memory.
-$(B)/tests/host/test_shared: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,memfd_create fcntl madvise kv_file_number)
+$(B)/tests/host/test_shared: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,memfd_create fcntl madvise kv_file_number kv_pages_there)
 
 # Both sides of a channel use one mapping, for ThreadSanitizer; bells may be no system calls.
 # Behind a hostile one stands a page that nobody may touch.

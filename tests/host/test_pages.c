@@ -54,6 +54,32 @@ static void free_pages_are_taken_and_given_back(void **state)
 	assert_int_equal(kv_hugepages_free("", TWO), before);
 }
 
+static void a_shared_area_takes_pages_for_all_or_none(void **state)
+{
+	struct kv_area area;
+	struct kv_error err = {0};
+	void *theirs;
+	(void)state;
+	need_prepared();
+	uint64_t before = kv_hugepages_free("", TWO);
+	if (kv_area_map_shared(8 * TWO, KV_NODE_ANY, &area, &err) < 0)
+		need(false, err.text);
+	assert_int_equal(area.pages.bytes_2m, 8 * TWO);
+	assert_int_equal(kv_hugepages_free("", TWO), before - 8);
+	use(&area);
+	assert_int_equal(kv_memfd_check(area.fd, 8 * TWO, &err), 0);
+	assert_int_equal(kv_memfd_map(area.fd, 8 * TWO, false, &theirs, &err), 0);
+	assert_memory_equal(theirs, area.base, 8 * TWO);
+	assert_true(mprotect(theirs, TWO, PROT_READ | PROT_WRITE) < 0);
+	munmap(theirs, 8 * TWO);
+	kv_area_unmap(&area);
+	assert_int_equal(kv_hugepages_free("", TWO), before);
+	assert_int_equal(kv_area_map_shared((before + 1) * TWO, KV_NODE_ANY, &area, NULL), 0);
+	assert_int_equal(area.pages.bytes_2m, 0);
+	assert_int_equal(kv_hugepages_free("", TWO), before);
+	kv_area_unmap(&area);
+}
+
 static void gigabyte_pages_are_taken_and_given_back(void **state)
 {
 	struct kv_area area;
@@ -172,6 +198,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(free_pages_are_taken_and_given_back),
+		cmocka_unit_test(a_shared_area_takes_pages_for_all_or_none),
 		cmocka_unit_test(gigabyte_pages_are_taken_and_given_back),
 		cmocka_unit_test(a_pool_that_is_too_small_is_used_as_far_as_it_goes),
 		cmocka_unit_test(memory_is_on_the_node_that_was_asked),

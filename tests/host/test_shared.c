@@ -19,6 +19,9 @@
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
@@ -28,9 +31,10 @@ enum { MIB = 1 << 20, STRETCH = 2 << 20 };
 /* ---- another kernel ---- */
 
 static struct {
-	bool no_noexec, no_future_write, strict, no_collapse;
+	bool no_noexec, no_future_write, strict, no_collapse, no_populate;
+	uint64_t pool;   /* free hugetlb pages of 2 MiB, which are ordinary ones here */
 	int memfd_errno; /* 0: it works */
-	unsigned collapses;
+	unsigned collapses, pool_memfds;
 } kernel;
 
 int __real_memfd_create(const char *name, unsigned flags);
@@ -41,8 +45,11 @@ int __wrap_memfd_create(const char *name, unsigned flags)
 		errno = EINVAL;
 	else if (kernel.memfd_errno)
 		errno = kernel.memfd_errno;
-	else
-		return __real_memfd_create(name, flags);
+	else {
+		kernel.pool_memfds +=
+			flags == (MFD_HUGETLB | 21u << 26 | MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+		return __real_memfd_create(name, flags & (MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL));
+	}
 	return -1;
 }
 
@@ -67,6 +74,10 @@ int __wrap_madvise(void *base, size_t len, int advice);
 int __wrap_madvise(void *base, size_t len, int advice)
 {
 	kernel.collapses += advice == MADV_COLLAPSE;
+	if (advice == MADV_POPULATE_WRITE && kernel.no_populate) {
+		errno = ENOMEM;
+		return -1;
+	}
 	if (advice == MADV_COLLAPSE && kernel.no_collapse) {
 		errno = EINVAL;
 		return -1;
@@ -86,6 +97,13 @@ long __wrap_kv_file_number(long otherwise, const char *path, ...)
 	if (strcmp(text, "/proc/sys/vm/overcommit_memory") == 0)
 		return kernel.strict ? 2 : 0;
 	return __real_kv_file_number(otherwise, "%s", text);
+}
+
+uint64_t __wrap_kv_pages_there(uint64_t len, uint64_t page_bytes, int node);
+uint64_t __wrap_kv_pages_there(uint64_t len, uint64_t page_bytes, int node)
+{
+	(void)node;
+	return page_bytes == STRETCH ? KV_MIN(kernel.pool, len / STRETCH) * STRETCH : 0;
 }
 
 static int usual_kernel(void **state)
@@ -232,6 +250,44 @@ static void descriptors_are_given_back(void **state)
 	kv_area_unmap(&area);
 	kernel.no_future_write = true;
 	assert_int_equal(kv_area_map_shared(STRETCH, KV_NODE_ANY, &area, NULL), -KV_ENOTSUP);
+	assert_int_equal(open_files(), before);
+}
+
+static void pages_of_a_pool_are_used_if_all_fit(void **state)
+{
+	struct kv_area area;
+	(void)state;
+	kernel.pool = 4;
+	area = make(8 * MIB);
+	assert_int_equal(kernel.pool_memfds, 1);
+	assert_int_equal(area.pages.bytes_2m, 8 * MIB);
+	assert_int_equal(area.page_bytes, STRETCH);
+	assert_null(area.ready);
+	kv_area_unmap(&area);
+	area = make(10 * MIB);
+	assert_int_equal(kernel.pool_memfds, 1);
+	assert_int_equal(area.pages.bytes_2m, 0);
+	assert_int_equal(area.page_bytes, 4096);
+	kv_area_unmap(&area);
+	/* Not for a writer, which may punch holes. */
+	assert_int_equal(kv_area_map_landing(2 * MIB, KV_NODE_ANY, &area, NULL), 0);
+	assert_int_equal(area.pages.bytes_2m, 0);
+	kv_area_unmap(&area);
+}
+
+static void pages_of_a_pool_that_are_refused_at_the_touch_are_not_used(void **state)
+{
+	unsigned before = open_files();
+	struct kv_area area;
+	(void)state;
+	kernel.pool = 4;
+	kernel.no_populate = true;
+	area = make(8 * MIB);
+	assert_int_equal(kernel.pool_memfds, 1);
+	assert_int_equal(area.pages.bytes_2m, 0);
+	assert_int_equal(open_files(), before + 1);
+	((uint8_t *)area.base)[8 * MIB - 1] = 1;
+	kv_area_unmap(&area);
 	assert_int_equal(open_files(), before);
 }
 
@@ -417,6 +473,8 @@ int main(void)
 		cmocka_unit_test_setup(an_area_is_aligned_zeroed_and_counted, usual_kernel),
 		cmocka_unit_test_setup(a_large_area_is_not_touched, usual_kernel),
 		cmocka_unit_test_setup(descriptors_are_given_back, usual_kernel),
+		cmocka_unit_test_setup(pages_of_a_pool_are_used_if_all_fit, usual_kernel),
+		cmocka_unit_test_setup(pages_of_a_pool_that_are_refused_at_the_touch_are_not_used, usual_kernel),
 		cmocka_unit_test_setup(a_kernel_without_the_seal_is_named, usual_kernel),
 		cmocka_unit_test_setup(a_kernel_without_noexec_memfds_will_do, usual_kernel),
 		cmocka_unit_test_setup(strict_accounting_is_named, usual_kernel),

@@ -37,10 +37,16 @@ sh -c "echo \$\$ >/sys/fs/cgroup/small/cgroup.procs; exec $build/tests/host/test
 result "a hugetlb cgroup that is too small never kills" $?
 grep "SKIPPED\|skipped" /tmp/log | sed "s/^/# /"
 giga=$(cat /sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages)
-timeout 60 $build/kv-server --provider verbs --listen-addr 127.0.0.1:0 --memory-mb 1400 --worker-threads 1 >/tmp/log 2>&1 &
+timeout 60 $build/kv-server --provider verbs --listen-addr 127.0.0.1:0 --memory-mb 1400 --arena private --worker-threads 1 >/tmp/log 2>&1 &
 i=0; while ! grep -q "memory for values" /tmp/log && [ $i -lt 300 ]; do sleep 0.1; i=$((i + 1)); done
 if [ "$giga" = 1 ]; then grep -q "1 GiB in 1 GiB pages, 376 MiB in 2 MiB pages" /tmp/log; else grep -q "[0-9] MiB in 2 MiB pages, [0-9]* MiB in transparent huge pages" /tmp/log; fi
 result "kv-server on verbs shows its pages" $?
+sed "s/^/# /" /tmp/log; kill %1 2>/dev/null; wait
+# A shared arena has pages of one size.
+timeout 60 $build/kv-server --provider verbs --listen-addr 127.0.0.1:0 --memory-mb 400 --worker-threads 1 >/tmp/log 2>&1 &
+i=0; while ! grep -q "memory for values" /tmp/log && [ $i -lt 300 ]; do sleep 0.1; i=$((i + 1)); done
+grep -q "400 MiB in 2 MiB pages" /tmp/log
+result "kv-server on verbs shares 2 MiB pages" $?
 sed "s/^/# /" /tmp/log; kill %1 2>/dev/null; wait
 timeout 100 $build/kv-bench --provider verbs --numa auto -w 4 -c 2 -k 32 -v 256KB -d 2 --verify >/tmp/log 2>&1
 result "kv-bench on verbs from huge pages has right bytes" $?
