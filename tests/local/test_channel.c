@@ -416,7 +416,7 @@ static void two_threads_lose_no_frame_and_no_bell(void **state)
 			fail_msg("side %u: %s", i, f[i].failure);
 }
 
-enum { ROUNDS = 100000 };
+enum { ROUNDS = 200000 };
 
 static _Atomic unsigned rounds_done;
 
