@@ -497,6 +497,24 @@ static void a_channel_proves_no_address(void **state)
 	assert_int_equal(rig_ask(&q)->ping.nonce, 0);
 }
 
+/* Its client has closed the channel and kept the socket: it must begin anew, and keeps its leases. */
+static void a_closed_channel_ends_the_attachment(void **state)
+{
+	_Atomic bool anew = false;
+	struct wire_reply r;
+	(void)state;
+	rig_store("k", MIB, 1);
+	local_open();
+	r = lease_of("k");
+	rig.attachment->anew = &anew;
+	te_peer_local_end(rig.server);
+	local_channel_close(&own.channel);
+	rig_until((loop_turn(rig.loop, 1000000), anew)); /* a loop that sleeps sees the bell's end */
+	assert_int_equal(rig_stat(WIRE_STAT_LOCAL_LEASES), 1);
+	assert_int_equal(r.status, WIRE_OK);
+	rig.attachment->anew = NULL;
+}
+
 /* Send a frame of this session by the channel, whatever its peer is. */
 static void frame_send(struct local_channel *ch, uint32_t session, uint8_t link, uint8_t shard, uint32_t mark,
 		       const struct wire_request *q)
@@ -711,6 +729,7 @@ int main(void)
 		LOCAL_TEST(an_attachment_with_other_addresses_leaves_its_channel),
 		LOCAL_TEST(there_is_one_channel_for_an_attachment),
 		cmocka_unit_test_setup_teardown(a_channel_proves_no_address, rig_open_unproven, close_all),
+		LOCAL_TEST(a_closed_channel_ends_the_attachment),
 		LOCAL_TEST(a_frame_for_another_attachment_is_dropped),
 		LOCAL_TEST(invented_releases_end_the_attachment_and_no_lease),
 		LOCAL_TEST(a_lease_is_released_once),
