@@ -230,7 +230,7 @@ static void conn_run(void *arg)
 		a = offer_take(s, nonce);
 	explicit_bzero(nonce, sizeof(nonce));
 	stranger_leave(c);
-	if (a) {
+	if (a && s->locals.count < s->locals.max) {
 		c->number = a->number;
 		c->client_id = a->client_id;
 		kv_list_add_tail(&s->locals.clients, &c->node);

@@ -4,7 +4,10 @@
 #include "rig.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "kvserver/shard/local.h"
@@ -20,7 +23,7 @@ struct client {
 	struct local_channel *channel;
 	void *arena, *landing;
 	uint64_t arena_bytes, landing_bytes;
-	int arena_fd;
+	int arena_fd, channel_fd;
 };
 
 static struct client own;
@@ -42,6 +45,7 @@ static void client_open(struct client *c)
 	if (part.landing_bytes)
 		assert_int_equal(local_map(part.fd[LOCAL_LANDING], part.landing_bytes, true, &c->landing, &err), 0);
 	c->arena_fd = part.fd[LOCAL_ARENA];
+	c->channel_fd = dup(part.fd[LOCAL_CHANNEL]);
 	close(part.fd[LOCAL_LANDING]);
 	assert_int_equal(local_channel_open(&part, &c->channel, &err), 0);
 }
@@ -59,6 +63,7 @@ static void client_gone(struct client *c)
 	local_unmap(c->arena, c->arena_bytes);
 	local_unmap(c->landing, c->landing_bytes);
 	close(c->arena_fd);
+	close(c->channel_fd);
 	local_channel_close(&c->channel);
 }
 
@@ -515,6 +520,37 @@ static void a_closed_channel_ends_the_attachment(void **state)
 	rig.attachment->anew = NULL;
 }
 
+/* Anything anywhere in the channel, at any time: the server goes on, and the leases stay. */
+static void garbage_in_the_channel_harms_nobody(void **state)
+{
+	struct kv_prng prng = check_seed();
+	_Atomic bool anew = false;
+	struct stat st;
+	uint64_t *words, sum = rig_store("k", MIB, 1);
+	struct wire_reply r;
+	(void)state;
+	local_open();
+	r = lease_of("k");
+	rig.attachment->anew = &anew;
+	te_peer_local_end(rig.server);
+	assert_int_equal(fstat(own.channel_fd, &st), 0);
+	words = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, own.channel_fd, 0);
+	assert_ptr_not_equal(words, MAP_FAILED);
+	for (unsigned i = 0; i < 2000; i++) {
+		for (unsigned k = 0; k < 16; k++) { /* often at the beginning of a page, where the rings begin */
+			uint64_t at = kv_prng_below(&prng, (uint64_t)st.st_size / 8);
+			at = k % 2 ? at / 512 * 512 + at % 8 : at;
+			words[at] = k % 4 < 2 ? kv_prng_next(&prng) : kv_prng_below(&prng, 5000);
+		}
+		rig_turn();
+	}
+	munmap(words, (size_t)st.st_size);
+	assert_true(anew);
+	assert_int_equal(kv_hash_block(bytes_at(&r), MIB), sum);
+	assert_true(rig_stat(WIRE_STAT_LOCAL_LEASES) == 1 || rig_stat(WIRE_STAT_LOCAL_RELEASED) > 0);
+	rig.attachment->anew = NULL;
+}
+
 /* Send a frame of this session by the channel, whatever its peer is. */
 static void frame_send(struct local_channel *ch, uint32_t session, uint8_t link, uint8_t shard, uint32_t mark,
 		       const struct wire_request *q)
@@ -671,6 +707,50 @@ static void places_outside_the_landing_area_are_invalid(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_BLOCKS), 0);
 }
 
+static _Atomic bool scribbling, scribbled;
+
+static void *scribble(void *arg)
+{
+	volatile uint64_t *at = arg;
+	for (uint64_t i = 0; atomic_load(&scribbling); i++) {
+		at[i % (MIB / 8)] = i;
+		atomic_store(&scribbled, true);
+	}
+	return NULL;
+}
+
+/* What is stored has the checksum that was announced, or nothing is stored. */
+static void bytes_that_change_while_they_are_copied_are_not_stored(void **state)
+{
+	pthread_t thread;
+	unsigned refused = 0;
+	(void)state;
+	local_open();
+	for (unsigned i = 0; i < 200; i++) {
+		struct wire_request q;
+		struct block *b;
+		int32_t status;
+		rig_fill(own.landing, MIB, i);
+		q = landed("s", MIB, kv_hash_block(own.landing, MIB), 0);
+		atomic_store(&scribbling, true);
+		atomic_store(&scribbled, false);
+		assert_int_equal(pthread_create(&thread, NULL, scribble, own.landing), 0);
+		while (i % 2 && !atomic_load(&scribbled))
+			sched_yield();
+		status = rig_ask(&q)->status;
+		atomic_store(&scribbling, false);
+		pthread_join(thread, NULL);
+		b = store_find(&rig.shard->store, "s", 1, 0);
+		assert_int_equal(status == WIRE_OK, b != NULL);
+		refused += status == WIRE_CORRUPT;
+		if (!b)
+			continue;
+		assert_int_equal(kv_hash_block(store_data(&rig.shard->store, b), MIB), q.put.checksum);
+		store_drop(&rig.shard->store, b);
+	}
+	assert_true(refused > 0);
+}
+
 /* The value waits for memory with its bytes in the area, and its client dies. */
 static void a_client_dies_while_its_value_waits(void **state)
 {
@@ -690,6 +770,28 @@ static void a_client_dies_while_its_value_waits(void **state)
 	rig_attachment_end();
 	rig_until(gone.done);
 	own.on_shard = NULL;
+}
+
+/* The user wants it so, or the kernel. */
+static void private_memory_is_shared_with_nobody(void **state)
+{
+	struct shard_local *l;
+	struct kv_error err;
+	(void)state;
+	assert_false(rig.shard->area.shared);
+	assert_int_equal(shard_local_open(rig.attachment, &l, &err), -KV_ENOTSUP);
+	rig_store("k", MIB, 1);
+	assert_int_equal(rig_stat(WIRE_STAT_SHARED_BYTES), 0);
+}
+
+static int up_private(void **state)
+{
+	int rc;
+	rig_memory_bytes = 0;
+	rig_arena_private = true;
+	rc = rig_up(state);
+	rig_arena_private = false;
+	return rc;
 }
 
 static int up_large(void **state)
@@ -730,16 +832,23 @@ int main(void)
 		LOCAL_TEST(there_is_one_channel_for_an_attachment),
 		cmocka_unit_test_setup_teardown(a_channel_proves_no_address, rig_open_unproven, close_all),
 		LOCAL_TEST(a_closed_channel_ends_the_attachment),
+		LOCAL_TEST(garbage_in_the_channel_harms_nobody),
 		LOCAL_TEST(a_frame_for_another_attachment_is_dropped),
 		LOCAL_TEST(invented_releases_end_the_attachment_and_no_lease),
 		LOCAL_TEST(a_lease_is_released_once),
 		LOCAL_TEST(a_lease_is_its_clients_alone),
 		LOCAL_TEST(a_value_lands_in_shared_memory),
 		LOCAL_TEST(places_outside_the_landing_area_are_invalid),
+		LOCAL_TEST(bytes_that_change_while_they_are_copied_are_not_stored),
 		LOCAL_TEST(a_client_dies_while_its_value_waits),
 	};
 	const struct CMUnitTest large[] = {
 		LOCAL_TEST(a_lease_covers_a_value_larger_than_a_range),
 	};
-	return cmocka_run_group_tests(tests, up, rig_down) + cmocka_run_group_tests(large, up_large, rig_down);
+	const struct CMUnitTest private_memory[] = {
+		LOCAL_TEST(private_memory_is_shared_with_nobody),
+	};
+	return cmocka_run_group_tests(tests, up, rig_down) +
+	       cmocka_run_group_tests(private_memory, up_private, rig_down) +
+	       cmocka_run_group_tests(large, up_large, rig_down);
 }

@@ -40,6 +40,25 @@ static void defaults_are_those_documented(void **state)
 	assert_int_equal(o.ttl_ns, 0);
 	assert_false(f.http_insecure || o.insecure || o.allow_pull || o.pull_where_safe || f.allow_drain);
 	assert_true(o.lease_ns == 1000000000ull);
+	assert_false(o.arena_private || o.local_off);
+	assert_null(o.local_socket);
+}
+
+static void a_server_may_share_less(void **state)
+{
+	struct kvs_options o;
+	(void)state;
+	assert_int_equal(PARSE("--arena", "private", "--local", "off"), 0);
+	flags_options(&f, NULL, NULL, &o);
+	assert_true(o.arena_private && o.local_off);
+	assert_int_equal(PARSE("--arena", "shared", "--local", "on", "--local-socket", "/run/kv.sock"), 0);
+	flags_options(&f, NULL, NULL, &o);
+	assert_false(o.arena_private || o.local_off);
+	assert_string_equal(o.local_socket, "/run/kv.sock");
+	assert_int_equal(PARSE("--local-socket", "@kv", "--local", "off"), -KV_EINVAL);
+	check_contains(err.text, "--local off");
+	assert_int_equal(PARSE("--local-socket", "@kv", "--arena", "private"), -KV_EINVAL);
+	assert_int_equal(PARSE("--arena", "both"), -KV_EINVAL);
 }
 
 static void every_flag_reaches_the_options(void **state)
@@ -241,6 +260,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(defaults_are_those_documented),
 		cmocka_unit_test(every_flag_reaches_the_options),
+		cmocka_unit_test(a_server_may_share_less),
 		cmocka_unit_test(times_and_sizes_may_have_units),
 		cmocka_unit_test(nonsense_is_refused_by_name),
 		cmocka_unit_test(make_psk_stands_alone),
