@@ -572,13 +572,16 @@ static void a_frame_for_another_attachment_is_dropped(void **state)
 	struct shard_attachment *other;
 	struct te_address addr;
 	struct kv_error err;
-	struct rig_call gone;
+	struct shard_local *l;
+	struct rig_call gone, closed;
 	(void)state;
 	rig_store("k", 100, 1);
 	local_open();
 	assert_int_equal(te_address(rig.te, 0, &addr), 0);
 	args.addrs = &addr;
 	assert_int_equal(shard_attachment_open(rig.shard, &args, &other, &err), 0);
+	assert_int_equal(shard_local_open(other, &l, &err), 0);
+	other->link[0].proven = true;
 	frame_send(own.channel, 63, 0, 0, RIG_MARK, &q);
 	frame_send(own.channel, 62, 0, 0, RIG_MARK, &q);
 	frame_send(own.channel, rig.number, 7, 0, RIG_MARK, &q);
@@ -591,7 +594,8 @@ static void a_frame_for_another_attachment_is_dropped(void **state)
 	assert_non_null(store_find(&rig.shard->store, "k", 1, 0));
 	assert_ptr_equal(rig.attachment, former);
 	shard_attachment_end(other, rig_call(&gone));
-	rig_until(gone.done);
+	shard_local_close(l, rig_call(&closed));
+	rig_until(gone.done && closed.done);
 }
 
 /* The first wrong number is the last one that is read: its leases stay until its socket closes. */
