@@ -398,25 +398,25 @@ static void a_queue_takes_no_memory_and_no_lock(void **state)
 }
 
 static const struct queue_row queue_rows[] = {
-	{"a queue takes no memory and no lock for GET and EXISTS", queue_reads, plain, 4 << 10},
-	{"a queue takes none for PUT and DELETE of 1 KiB", queue_writes, plain, 1 << 10},
-	{"a queue takes none for PUT and DELETE of 4 KiB", queue_writes, plain, 4 << 10},
-	{"a queue takes none for PUT and DELETE of 64 KiB", queue_writes, plain, 64 << 10},
-	{"a queue takes none for PUT and DELETE of 64 KiB in registered memory", queue_writes, registered, 64 << 10},
+	{"a queue takes no memory and no lock for GET and EXISTS", queue_reads, plain, 4 << 10, false},
+	{"a queue takes none for PUT and DELETE of 1 KiB", queue_writes, plain, 1 << 10, false},
+	{"a queue takes none for PUT and DELETE of 4 KiB", queue_writes, plain, 4 << 10, false},
+	{"a queue takes none for PUT and DELETE of 64 KiB", queue_writes, plain, 64 << 10, false},
+	{"a queue takes none for PUT and DELETE of 64 KiB in registered memory", queue_writes, registered, 64 << 10, false},
 	{"local: a queue takes no memory and no lock for GET and EXISTS", queue_reads, plain, 4 << 10, true},
 	{"local: a queue takes none for PUT and DELETE of 1 KiB", queue_writes, plain, 1 << 10, true},
 	{"local: a queue takes none for PUT and DELETE of 64 KiB", queue_writes, plain, 64 << 10, true},
 };
 
 static const struct row rows[] = {
-	{"a GET of 64 KiB into plain memory takes no memory and no lock", get_plain, 1, 64 << 10},
-	{"a GET of 64 KiB into registered memory takes no memory and no lock", get_registered, 1, 64 << 10},
-	{"a GET of 64 KiB into a borrowed piece takes no memory and no lock", get_borrowed, 1, 64 << 10},
-	{"a GET of 4 KiB into plain memory takes no memory and no lock", get_plain, 1, 4 << 10},
-	{"a GET of 4 KiB into a borrowed piece takes no memory and no lock", get_borrowed, 1, 4 << 10},
-	{"a GET of 1 KiB inside the reply takes no memory and no lock", get_plain, 1, 1 << 10},
-	{"a batch of 16 of 4 KiB takes no memory and no lock", get_batch, BATCH, 4 << 10},
-	{"a batch of 16 of 64 KiB takes no memory and no lock", get_batch, BATCH, 64 << 10},
+	{"a GET of 64 KiB into plain memory takes no memory and no lock", get_plain, 1, 64 << 10, false},
+	{"a GET of 64 KiB into registered memory takes no memory and no lock", get_registered, 1, 64 << 10, false},
+	{"a GET of 64 KiB into a borrowed piece takes no memory and no lock", get_borrowed, 1, 64 << 10, false},
+	{"a GET of 4 KiB into plain memory takes no memory and no lock", get_plain, 1, 4 << 10, false},
+	{"a GET of 4 KiB into a borrowed piece takes no memory and no lock", get_borrowed, 1, 4 << 10, false},
+	{"a GET of 1 KiB inside the reply takes no memory and no lock", get_plain, 1, 1 << 10, false},
+	{"a batch of 16 of 4 KiB takes no memory and no lock", get_batch, BATCH, 4 << 10, false},
+	{"a batch of 16 of 64 KiB takes no memory and no lock", get_batch, BATCH, 64 << 10, false},
 	{"local: a GET of 64 KiB into plain memory takes no memory and no lock", get_plain, 1, 64 << 10, true},
 	{"local: a GET of 64 KiB in place takes no memory and no lock", get_borrowed, 1, 64 << 10, true},
 	{"local: a GET of 1 KiB inside the reply takes no memory and no lock", get_plain, 1, 1 << 10, true},
