@@ -402,7 +402,7 @@ static const struct queue_row queue_rows[] = {
 	{"a queue takes none for PUT and DELETE of 1 KiB", queue_writes, plain, 1 << 10, false},
 	{"a queue takes none for PUT and DELETE of 4 KiB", queue_writes, plain, 4 << 10, false},
 	{"a queue takes none for PUT and DELETE of 64 KiB", queue_writes, plain, 64 << 10, false},
-	{"a queue takes none for PUT and DELETE of 64 KiB in registered memory", queue_writes, registered, 64 << 10, false},
+	{"a queue takes none for PUT and DELETE of registered 64 KiB", queue_writes, registered, 64 << 10, false},
 	{"local: a queue takes no memory and no lock for GET and EXISTS", queue_reads, plain, 4 << 10, true},
 	{"local: a queue takes none for PUT and DELETE of 1 KiB", queue_writes, plain, 1 << 10, true},
 	{"local: a queue takes none for PUT and DELETE of 64 KiB", queue_writes, plain, 64 << 10, true},
