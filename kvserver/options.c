@@ -33,8 +33,8 @@ static const struct kv_opt table[] = {
 	KV_ROW_U64(
 		"landing-mb", AT(landing_mb), "SIZE", "128", 0, 1 << 20,
 		"Memory, beyond --memory-mb, into which clients write the bytes of their PUTs (tcp, and clients on "
-		"this host), all worker threads together; each client has its own part. 0: none, and PUTs are slower. The default is "
-		"smaller where memory is short.",
+		"this host), all worker threads together; each client has its own part. 0: none, and PUTs are "
+		"slower. The default is smaller where memory is short.",
 		.unit = KV_OPT_MIB),
 	KV_ROW_CHOICE(
 		"arena", AT(arena), "KIND", "shared", arena_names,

@@ -119,7 +119,7 @@ $(B)/tests/shim/shim.so: $(SHIM_OBJS) $(call a,host base)
 SHIM_ENGINE := $(addprefix $(B)/tests/shim/,conform process attach shim)
 $(B)/tests/shim/conform $(B)/tests/shim/process $(B)/tests/shim/attach: $(B)/tests/shim/%: $(B)/tests/engine/test_%.c.o
 $(B)/tests/shim/shim: $(B)/tests/shim/test_shim.c.o
-$(SHIM_ENGINE): $(SHIM_OBJS) $(call objs,tests/engine/node.c tests/engine/child.c) $(call a,$(needs_engine))
+$(SHIM_ENGINE): $(SHIM_OBJS) $(call objs,tests/engine/node.c tests/engine/child.c tests/engine/ends.c) $(call a,$(needs_engine))
 	$(test_link) -lcmocka
 
 # Fuzz targets: tests/fuzz/fuzz_X.c runs its corpus through standalone.c everywhere, and under libFuzzer with clang (`make fuzz`).

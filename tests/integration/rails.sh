@@ -11,7 +11,8 @@ tcp-native) full=tcp ;;
 esac
 [ "$provider" != shm ] || skip_all 15 "shm has no NICs"
 client() { "$build/kv-client" --server "$server" --provider "$provider" "$@"; }
-bench() { timeout -k 5 100 "$build/kv-bench" --server "$server" --provider "$provider" "$@"; }
+# Values of a server on this host would use no rail.
+bench() { timeout -k 5 100 "$build/kv-bench" --server "$server" --provider "$provider" --local off "$@"; }
 
 two=127.0.0.2,127.0.0.3
 start_server plain --provider "$provider" --nic $two || exit 1
