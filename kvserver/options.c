@@ -30,12 +30,11 @@ static const struct kv_opt table[] = {
 	KV_ROW_U64("memory-mb", AT(memory_mb), "SIZE", "1024", 1, 1 << 24,
 		   "Memory for values in MiB, all worker threads together; the index is extra.", .letter = 'm',
 		   .unit = KV_OPT_MIB),
-	KV_ROW_U64(
-		"landing-mb", AT(landing_mb), "SIZE", "128", 0, 1 << 20,
-		"Memory, beyond --memory-mb, into which clients write the bytes of their PUTs (tcp, and clients on "
-		"this host), all worker threads together; each client has its own part. 0: none, and PUTs are "
-		"slower. The default is smaller where memory is short.",
-		.unit = KV_OPT_MIB),
+	KV_ROW_U64("landing-mb", AT(landing_mb), "SIZE", "128", 0, 1 << 20,
+		   "Memory, beyond --memory-mb, into which clients write the bytes of their PUTs (tcp, and clients on "
+		   "this host), all worker threads together; each client has its own part. 0: none, and PUTs are "
+		   "slower. The default is smaller where memory is short.",
+		   .unit = KV_OPT_MIB),
 	KV_ROW_CHOICE(
 		"arena", AT(arena), "KIND", "shared", arena_names,
 		"Kind of the memory of --memory-mb. shared: clients on this host map it, read-only, and read values "
