@@ -268,7 +268,7 @@ int fault_real_io_connect_await(const struct sockaddr_storage *addr, socklen_t l
 int fault_real_io_connect_await(const struct sockaddr_storage *addr, socklen_t len, int *out_fd, uint64_t deadline_ns)
 {
 	int rc = __real_io_connect_await(addr, len, out_fd, deadline_ns);
-	if (rc == 0)
+	if (rc == 0 && addr->ss_family != AF_UNIX) /* that of descriptors is another */
 		last_connection = *out_fd;
 	return rc;
 }

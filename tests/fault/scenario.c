@@ -307,6 +307,7 @@ static int pool_make(unsigned servers, struct kvc_pool **out)
 				.num_servers = servers,
 				.provider = s.provider,
 				.mode = s.pull ? KVC_MODE_PULL : KVC_MODE_AUTO,
+				.local = s.pull ? KVC_LOCAL_OFF : KVC_LOCAL_AUTO,
 				.timeout_ns = 1000 * MS,
 				.connect_timeout_ns = 2000 * MS,
 				.psk = secret.client_psk,
