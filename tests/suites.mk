@@ -57,8 +57,8 @@ $(B)/tests/sim/seeds: $(call objs,$(filter-out tests/sim/test_%,$(wildcard tests
 # valgrind/flat.py finds its functions by their files.
 $(B)/tests/sim/test_sim_many: LINK_release :=
 
-# Unix sockets of the simulated world are closed, too.
-$(tests_sim) $(B)/tests/sim/seeds: LDFLAGS += -Wl,--wrap=close
+# Unix sockets of the simulated world are closed, and frames in shared memory take their time.
+$(tests_sim) $(B)/tests/sim/seeds: LDFLAGS += -Wl,--wrap=close -Wl,--wrap=local_receive -Wl,--wrap=local_channel_close
 
 # It has an address used again.
 $(B)/tests/sim/test_sim_plans: LDFLAGS += -Wl,--wrap=calloc -Wl,--wrap=free

@@ -26,7 +26,7 @@
 #include "kvserver/shard/shard.h"
 #include "tests/sim/world.h"
 
-enum { KEYS = 300, HOLDERS = 5, WRITERS = 3, HELD = 6, LEN_MAX = 200 << 10, GUESS = 64 << 10 };
+enum { KEYS = 300, HOT_KEYS = 10, HOLDERS = 5, WRITERS = 3, HELD = 6, LEN_MAX = 200 << 10, GUESS = 64 << 10 };
 
 static struct world world;
 
@@ -96,7 +96,7 @@ static void writer(struct kvc_client *c, void *arg)
 	uint8_t *at = malloc(LEN_MAX + sizeof(struct head));
 	(void)arg;
 	while (!leased.stop && !world.wrong[0]) {
-		uint32_t key = some(KEYS), version = ++leased.version;
+		uint32_t key = some(some(8) ? KEYS : HOT_KEYS), version = ++leased.version;
 		if (some(2))
 			kvc_delete_await(c, key_of(&key), NULL);
 		value_fill(at, key, version);
@@ -137,7 +137,7 @@ static void release(struct holder *h, struct kvc_client *c, struct kvc_borrowed 
 
 static void borrow(struct kvc_client *c, struct kvc_borrowed *b)
 {
-	uint32_t key = some(KEYS);
+	uint32_t key = some(some(2) ? KEYS : HOT_KEYS);
 	int64_t rc = kvc_get_borrowed_await(c, key_of(&key), GUESS, NULL, b);
 	if (rc <= 0)
 		return;
@@ -309,6 +309,8 @@ void leased_run(uint64_t seed)
 	world_do(&world, 0, clearer, NULL);
 	world_sleep(&world, SECOND);
 	world_rest_check(&world);
+	if (!leased.lies && !world.options.pull_pools && world_server_stat(&world, WIRE_STAT_BAD_RELEASES))
+		world_wrong(&world, "servers were given back leases that nobody held, and nobody lied");
 	if (blocks_left())
 		world_wrong(&world, "servers at rest have %llu bytes in blocks that were deleted",
 			    (unsigned long long)blocks_left());

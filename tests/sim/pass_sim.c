@@ -3,7 +3,11 @@
  *
  * A descriptor on its way is a number in a parcel; the bytes that travel name the parcel. The record of what was passed
  * stays until the world ends, with a second hold on the bell: a process that is killed in this world still has its
- * descriptors, and only so can the other side see that the kernel closed them. */
+ * descriptors, and only so can the other side see that the kernel closed them.
+ *
+ * Channels are the real ones, but in this world no time goes by while code runs. So each frame that was read from a
+ * ring waits here as long as a message of the fabric: else two that talk without a pause would stop the world. The
+ * linker sends calls of local_receive and local_channel_close here (tests/suites.mk). */
 #include "tests/sim/pass_sim.h"
 
 #include <errno.h>
@@ -15,6 +19,7 @@
 
 #include "local/local.h"
 #include "loop/loop.h"
+#include "tests/sim/fabric_sim.h"
 #include "tests/sim/ring_sim.h"
 
 enum { MAGIC = 0x10ca1, SLOW_MAX_NS = 1000000000 };
@@ -28,6 +33,15 @@ struct parcel {
 	int bell;
 };
 
+/* A frame between the ring and its reader. */
+struct frame {
+	struct kv_list node;
+	struct local_channel *channel;
+	uint64_t due_ns;
+	uint32_t len;
+	uint8_t data[KV_MSG_MAX];
+};
+
 /* What travels. */
 struct letter {
 	uint32_t magic, parcel;
@@ -38,7 +52,7 @@ static struct {
 	struct sim_world *world; /* NULL: processes of this world cannot meet */
 	struct sim_pass_options options;
 	struct sim_pass_stats stats;
-	struct kv_list parcels;
+	struct kv_list parcels, frames;
 	uint32_t last;
 } pass;
 
@@ -48,6 +62,7 @@ void sim_pass_init(struct sim_world *world, const struct sim_pass_options *optio
 	pass.world = world;
 	pass.options = *options;
 	kv_list_init(&pass.parcels);
+	kv_list_init(&pass.frames);
 }
 
 struct sim_pass_options *sim_pass_options(void)
@@ -82,6 +97,8 @@ void sim_pass_fini(void)
 		return;
 	while (!kv_list_empty(&pass.parcels))
 		parcel_free(KV_LIST_ENTRY(pass.parcels.next, struct parcel, node));
+	for (struct kv_list *n; (n = kv_list_pop(&pass.frames));)
+		free(KV_LIST_ENTRY(n, struct frame, node));
 	pass.world = NULL;
 }
 
@@ -109,6 +126,69 @@ static void slow_await(void)
 {
 	if (chance(pass.options.slow_percent))
 		co_sleep_await(loop_now(loop_current()) + kv_prng_below(sim_world_prng(pass.world), SLOW_MAX_NS));
+}
+
+/* ---- frames ---- */
+
+int __real_local_receive(struct local_channel *ch, void *buf, uint32_t *out_len);
+int __wrap_local_receive(struct local_channel *ch, void *buf, uint32_t *out_len);
+void __real_local_channel_close(struct local_channel **ch);
+void __wrap_local_channel_close(struct local_channel **ch);
+
+static struct frame *frame_of(const struct local_channel *ch)
+{
+	KV_LIST_EACH (n, &pass.frames) {
+		struct frame *f = KV_LIST_ENTRY(n, struct frame, node);
+		if (f->channel == ch)
+			return f;
+	}
+	return NULL;
+}
+
+static void nothing(void *arg)
+{
+	(void)arg; /* all loops are turned after an event */
+}
+
+static int frame_begin(struct local_channel *ch, void *buf, uint32_t *out_len)
+{
+	uint64_t now = sim_world_now(pass.world), most = sim_fabric_options()->delay_max_ns;
+	int rc = __real_local_receive(ch, buf, out_len);
+	struct frame *f = rc == 1 ? calloc(1, sizeof(*f)) : NULL;
+	if (!f)
+		return rc;
+	*f = (struct frame){.channel = ch, .len = *out_len};
+	f->due_ns = now + 1 + kv_prng_below(sim_world_prng(pass.world), most);
+	memcpy(f->data, buf, f->len);
+	kv_list_add_tail(&pass.frames, &f->node);
+	sim_world_at(pass.world, f->due_ns, nothing, NULL);
+	return 0;
+}
+
+int __wrap_local_receive(struct local_channel *ch, void *buf, uint32_t *out_len)
+{
+	struct frame *f = pass.world ? frame_of(ch) : NULL;
+	if (!pass.world)
+		return __real_local_receive(ch, buf, out_len);
+	if (!f)
+		return frame_begin(ch, buf, out_len);
+	if (sim_world_now(pass.world) < f->due_ns)
+		return 0;
+	memcpy(buf, f->data, f->len);
+	*out_len = f->len;
+	kv_list_del(&f->node);
+	free(f);
+	return 1;
+}
+
+void __wrap_local_channel_close(struct local_channel **ch)
+{
+	struct frame *f = pass.world ? frame_of(*ch) : NULL;
+	if (f) {
+		kv_list_del(&f->node);
+		free(f);
+	}
+	__real_local_channel_close(ch);
 }
 
 /* ---- the server ---- */

@@ -1477,32 +1477,48 @@ static const struct named {
 	const char *name;
 	void (*run)(uint64_t seed);
 	unsigned seeds; /* of make check */
+	enum world_local local;
 } worlds[] = {
-	{"cancel", world_cancel, 8},
-	{"failing", world_failing, 8},
-	{"follow", world_follow, 8},
-	{"land", world_land, 8},
-	{"places", world_places, 8},
-	{"stalls", world_stalls, 8},
-	{"churn", world_churn, 4},
-	{"late", world_late, 4},
-	{"lease", world_lease, 4},
-	{"leased", leased_run, 8},
-	{"pull", world_pull, 6},
-	{"scribble", world_scribble, 2},
-	{"overwrite", world_overwrite, 2},
-	{"lookup", world_lookup, 8},
-	{"background", world_background, 4},
-	{"register", world_register_under_calls, 4},
-	{"placement", world_placement, 12},
-	{"reattach", world_reattach, 8},
-	{"drain", world_drain, 6},
-	{"drain-break", world_drain_break, 4},
-	{"pins", world_pins, 4},
-	{"crowd", world_crowd, 4},
-	{"limbo", world_limbo, 6},
-	{"fences", world_fences, 8},
-	{"queue", world_queue, 8},
+	{"cancel", world_cancel, 8, WORLD_REMOTE},
+	{"failing", world_failing, 8, WORLD_REMOTE},
+	{"follow", world_follow, 8, WORLD_REMOTE},
+	{"land", world_land, 8, WORLD_REMOTE},
+	{"places", world_places, 8, WORLD_REMOTE},
+	{"stalls", world_stalls, 8, WORLD_REMOTE},
+	{"churn", world_churn, 4, WORLD_REMOTE},
+	{"late", world_late, 4, WORLD_REMOTE},
+	{"lease", world_lease, 4, WORLD_REMOTE},
+	{"leased", leased_run, 8, WORLD_REMOTE}, /* it says itself which clients are local */
+	{"pull", world_pull, 6, WORLD_REMOTE},
+	{"scribble", world_scribble, 2, WORLD_REMOTE},
+	{"overwrite", world_overwrite, 2, WORLD_REMOTE},
+	{"lookup", world_lookup, 8, WORLD_REMOTE},
+	{"background", world_background, 4, WORLD_REMOTE},
+	{"register", world_register_under_calls, 4, WORLD_REMOTE},
+	{"placement", world_placement, 12, WORLD_REMOTE},
+	{"reattach", world_reattach, 8, WORLD_REMOTE},
+	{"drain", world_drain, 6, WORLD_REMOTE},
+	{"drain-break", world_drain_break, 4, WORLD_REMOTE},
+	{"pins", world_pins, 4, WORLD_REMOTE},
+	{"crowd", world_crowd, 4, WORLD_REMOTE},
+	{"limbo", world_limbo, 6, WORLD_REMOTE},
+	{"fences", world_fences, 8, WORLD_REMOTE},
+	{"queue", world_queue, 8, WORLD_REMOTE},
+	{"local-cancel", world_cancel, 2, WORLD_LOCAL},
+	{"local-failing", world_failing, 2, WORLD_LOCAL},
+	{"local-land", world_land, 2, WORLD_LOCAL},
+	{"local-places", world_places, 2, WORLD_LOCAL},
+	{"local-stalls", world_stalls, 2, WORLD_LOCAL},
+	{"local-churn", world_churn, 2, WORLD_LOCAL},
+	{"local-late", world_late, 2, WORLD_LOCAL},
+	{"local-scribble", world_scribble, 2, WORLD_LOCAL},
+	{"local-lookup", world_lookup, 2, WORLD_LOCAL},
+	{"local-register", world_register_under_calls, 2, WORLD_LOCAL},
+	{"local-reattach", world_reattach, 2, WORLD_LOCAL},
+	{"local-drain", world_drain, 2, WORLD_LOCAL},
+	{"local-drain-break", world_drain_break, 2, WORLD_LOCAL},
+	{"local-pins", world_pins, 2, WORLD_LOCAL},
+	{"local-queue", world_queue, 2, WORLD_LOCAL},
 };
 
 static struct {
@@ -1513,6 +1529,7 @@ static struct {
 static void test_given_seeds(void **state)
 {
 	(void)state;
+	world_local = given.world->local;
 	for (uint64_t i = 0; i < given.count; i++)
 		given.world->run(given.first + i);
 }
@@ -1520,6 +1537,7 @@ static void test_given_seeds(void **state)
 static void run_named(void **state)
 {
 	const struct named *n = *state;
+	world_local = n->local;
 	for (uint64_t seed = 1; seed <= world_seeds(n->seeds); seed++)
 		n->run(seed);
 }

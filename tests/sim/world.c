@@ -66,6 +66,8 @@ enum { LATE_PORT = 50000 };
 
 #define WORLD_MEMORY (128ull << 20) /* of a server, if nothing is said */
 
+enum world_local world_local;
+
 static _Thread_local struct world *turned; /* by this thread */
 
 /* ---- what was logged, for failures ---- */
@@ -463,7 +465,8 @@ void world_open(struct world *w, const struct world_options *options)
 	sim_fabric_watch(&(struct sim_fabric_watch){fabric_wrong, world_landing, world_mark, w});
 	w->options.pass.remote = client_remote;
 	w->options.pass.arg = w;
-	if (options->local != WORLD_REMOTE)
+	w->options.local = options->local ? options->local : world_local;
+	if (w->options.local != WORLD_REMOTE)
 		sim_pass_init(w->sim, &w->options.pass);
 	for (unsigned i = 0; i < w->options.servers; i++) {
 		if (options->late)

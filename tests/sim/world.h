@@ -107,6 +107,9 @@ struct world {
 	char wrong[512];
 };
 
+/* world_local -- of worlds whose options name none. */
+extern enum world_local world_local;
+
 /* world_open -- servers run and pools are open, or the test has failed. world_close -- everything is stopped and freed,
  * nothing is left: no coroutine, endpoint, region or worker; no completion queue had more events than its depth.
  * Returns the hash of all that happened. */
