@@ -40,7 +40,8 @@ struct local_conn {
 	bool cut;
 	struct co *co;
 	/* a client: */
-	uint32_t number; /* of the attachment that it began with */
+	uint32_t number;         /* of the attachment that it began with */
+	enum kv_log_level level; /* of its lines: debug if its client only attached again */
 	uint64_t client_id;
 	unsigned pending;
 	struct local_call *call; /* one per shard */
@@ -183,26 +184,26 @@ static void client_await(struct local_conn *c)
 	struct kvs_server *s = c->server;
 	struct kv_error err = {0};
 	int rc = calls_make(c) ? kv_fail(&err, -KV_ENOMEM, "no memory for a local client") : give_await(c, &err);
-	if (rc)
+	if (rc && log_allowed(s))
 		kv_event(s->opt.log, KV_LOG_WARN,
 			 KV_EVENT("local_failed", KV_NUMBER("client_id", c->client_id), KV_NUMBER("session", c->number),
 				  KV_FIELD("reason", err.text)),
 			 "client %llu on this host gets no shared memory, and uses the fabric: %s",
 			 (unsigned long long)c->client_id, err.text);
-	else
-		kv_event(s->opt.log, KV_LOG_INFO,
+	else if (rc == 0)
+		kv_event(s->opt.log, c->level,
 			 KV_EVENT("local_in", KV_NUMBER("client_id", c->client_id), KV_NUMBER("session", c->number)),
 			 "client %llu (session %u) is on this host: it reads values in place",
 			 (unsigned long long)c->client_id, c->number);
 	if (rc == 0 && !c->cut)
-		rc = local_end_await(c->fd, KV_NEVER);
-	if (!c->call)
-		return;
-	shards_await(c, run_close, NULL);
-	kv_event(s->opt.log, KV_LOG_INFO,
-		 KV_EVENT("local_left", KV_NUMBER("client_id", c->client_id), KV_NUMBER("session", c->number)),
-		 "client %llu (session %u) has closed its local connection: its leases have ended",
-		 (unsigned long long)c->client_id, c->number);
+		(void)local_end_await(c->fd, KV_NEVER);
+	if (c->call)
+		shards_await(c, run_close, NULL);
+	if (rc == 0)
+		kv_event(s->opt.log, c->level,
+			 KV_EVENT("local_left", KV_NUMBER("client_id", c->client_id), KV_NUMBER("session", c->number)),
+			 "client %llu (session %u) has closed its local connection: its leases have ended",
+			 (unsigned long long)c->client_id, c->number);
 }
 
 /* ---- a connection ---- */
@@ -233,6 +234,7 @@ static void conn_run(void *arg)
 	if (a && s->locals.count < s->locals.max) {
 		c->number = a->number;
 		c->client_id = a->client_id;
+		c->level = a->conn->attachments > 1 ? KV_LOG_DEBUG : KV_LOG_INFO;
 		kv_list_add_tail(&s->locals.clients, &c->node);
 		s->locals.count++;
 		client_await(c);
