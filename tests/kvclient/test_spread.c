@@ -38,6 +38,7 @@ static int setup(void **state)
 		return 0;
 	test_server_start(&server[1], "spread-1");
 	o = test_options(both, 2, CLIENTS);
+	o.local = KVC_LOCAL_OFF; /* operations of the fabric show which loop works */
 	o.num_threads = LOOPS;
 	assert_int_equal(kvc_pool_open(&o, &pool, &err), 0);
 	bytes = malloc((size_t)ITEMS * LEN);
