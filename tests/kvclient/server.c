@@ -222,6 +222,8 @@ int test_server_end(struct test_server *s)
 	return -1;
 }
 
+enum kvc_local test_local;
+
 struct kvc_options test_options(const struct test_server *const *servers, unsigned n, unsigned clients)
 {
 	static const char *names[16];
@@ -234,6 +236,7 @@ struct kvc_options test_options(const struct test_server *const *servers, unsign
 	o.timeout_ns = 20000000000ull;
 	o.connect_timeout_ns = 20000000000ull;
 	o.log_level = 2;
+	o.local = test_local;
 	return o;
 }
 

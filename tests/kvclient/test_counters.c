@@ -36,13 +36,9 @@ static int teardown(void **state)
 
 static int open_one(void **state)
 {
-	struct kvc_options o;
 	(void)state;
-	if (!server.pid)
-		return 0;
-	o = test_options(one, 1, 1);
-	o.local = KVC_LOCAL_OFF; /* the fabric is looked at */
-	assert_int_equal(kvc_pool_open(&o, &pool, NULL), 0);
+	if (server.pid)
+		pool = test_pool(one, 1, 1);
 	return 0;
 }
 
@@ -309,5 +305,6 @@ int main(void)
 		WITH_POOL(statistics_of_shards_add_up),
 		WITH_POOL(a_server_that_is_killed_is_down_and_says_why), /* last: nobody starts it again */
 	};
+	test_local = KVC_LOCAL_OFF;
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -463,5 +463,6 @@ int main(void)
 		cmocka_unit_test_teardown(fences_keep_the_control_connections, let_go),
 		cmocka_unit_test(fences_keep_the_control_connections_with_tls),
 	};
+	test_local = KVC_LOCAL_OFF;
 	return cmocka_run_group_tests(tests, test_two_up, test_two_down);
 }

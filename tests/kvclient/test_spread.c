@@ -38,7 +38,6 @@ static int setup(void **state)
 		return 0;
 	test_server_start(&server[1], "spread-1");
 	o = test_options(both, 2, CLIENTS);
-	o.local = KVC_LOCAL_OFF; /* operations of the fabric show which loop works */
 	o.num_threads = LOOPS;
 	assert_int_equal(kvc_pool_open(&o, &pool, &err), 0);
 	bytes = malloc((size_t)ITEMS * LEN);
@@ -358,5 +357,6 @@ int main(void)
 		cmocka_unit_test(a_loop_that_stands_still_fails_its_part_alone),
 		cmocka_unit_test(items_of_a_dead_server_go_to_the_other),
 	};
+	test_local = KVC_LOCAL_OFF; /* operations of the fabric show which loop works */
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
