@@ -82,11 +82,14 @@ static int join_await(struct kc_node *n, const struct wire_local *w, struct kc_l
 	int rc = kc_local_make(n->client->pool->home, n->attachment->shards, &l);
 	if (rc < 0)
 		return kv_fail(err, rc, "no memory for the connection to it");
+	n->own->attempt.joiner = co_self();
 	rc = local_connect_await(name, w->nonce, &l->fd, deadline_ns);
 	if (rc < 0)
 		rc = unreached(name, o->local_socket != NULL, rc, err);
 	else
 		rc = shards_take_await(l, deadline_ns, err);
+	n->own->attempt.joiner = NULL;
+	io_interrupt(co_self(), false);
 	if (rc < 0)
 		kc_local_unref(l);
 	else
@@ -174,7 +177,7 @@ int kc_local_await(struct kc_node *n, uint64_t deadline_ns)
 	explicit_bzero(m.local.nonce, sizeof(m.local.nonce));
 	if (rc == 0)
 		joined_tell(n);
-	else
+	else if (!n->redo && !n->client->closing)
 		refused_tell(n, rc, err.text);
 	return 0;
 }

@@ -77,6 +77,8 @@ static void redo(struct kc_node *n, const char *why, bool redial)
 		boot_interrupt(n->control.conn);
 	else if (n->own->attempt.dialer && n->client->closing)
 		io_interrupt(n->own->attempt.dialer, true); /* else closing waits for the connect timeout */
+	if (n->own->attempt.joiner)
+		io_interrupt(n->own->attempt.joiner, true);
 	co_queue_wake_all(&n->kick);
 }
 

@@ -8,6 +8,7 @@
 
 struct kc_node_attempt {
 	struct co *dialer;       /* while the node's coroutine dials */
+	struct co *joiner;       /* while it uses the Unix socket */
 	uint64_t first_ns;       /* deadline of the first attempt */
 	bool first_told;         /* reported to the pool */
 	unsigned failures;       /* since the last attachment */

@@ -66,6 +66,7 @@ static void a_default_client_stays_under_450_mib(void **state)
 				.flags = KVC_OPEN_WAIT,
 				.servers = names,
 				.num_servers = 1,
+				.local = KVC_LOCAL_OFF, /* pages of the server's memory count as resident here */
 				.provider = test_provider()};
 	struct kvc_info info = {.size = sizeof(info)};
 	struct kv_error err = {0};
