@@ -3,7 +3,7 @@
  *
  *   client                           server
  *   connect, nonce            --->   local_nonce_await: which attachment?
- *   local_take_await          <---   local_give_await: one message per shard, with its descriptors
+ *   local_take_await          <---   local_give_await: one message per shard, with the proof and its descriptors
  *   ... both keep the socket open while leases are out; its end is the end of all leases (local_end_await)
  *
  * Invariant: a received descriptor is either in *out or closed. The room for descriptors is exact, so the kernel closes
@@ -29,9 +29,10 @@ enum { SHARD_MAGIC = 0x314c564b, PATH_MODE = 0666, BACKLOG = 64 };
 struct passed {
 	uint32_t magic, shard, shards, zero;
 	uint64_t arena_bytes, landing_bytes;
+	uint8_t proof[LOCAL_NONCE_LEN];
 };
 
-_Static_assert(sizeof(struct passed) == 32, "no padding: all bytes are set");
+_Static_assert(sizeof(struct passed) == 32 + LOCAL_NONCE_LEN, "no padding: all bytes are set");
 _Static_assert(LOCAL_NAME_MAX == sizeof(((struct sockaddr_un *)0)->sun_path), "a name fits");
 
 union control {
@@ -187,7 +188,8 @@ int local_nonce_await(int fd, uint8_t nonce[LOCAL_NONCE_LEN], uint64_t deadline_
 static void give_prepare(const struct local_shard *s, struct passed *m, union control *c, struct iovec *iov,
 			 struct msghdr *msg)
 {
-	*m = (struct passed){SHARD_MAGIC, s->shard, s->shards, 0, s->arena_bytes, s->landing_bytes};
+	*m = (struct passed){SHARD_MAGIC, s->shard, s->shards, 0, s->arena_bytes, s->landing_bytes, {0}};
+	memcpy(m->proof, s->proof, sizeof(m->proof));
 	*iov = (struct iovec){m, sizeof(*m)};
 	memset(c, 0, sizeof(*c));
 	c->header = (struct cmsghdr){
@@ -263,6 +265,7 @@ static int take_check(struct msghdr *msg, const struct passed *m, ssize_t n, str
 				.arena_bytes = m->arena_bytes,
 				.landing_bytes = m->landing_bytes};
 	unsigned fds = descriptors(msg, s.fd);
+	memcpy(s.proof, m->proof, sizeof(s.proof));
 	if (n == (ssize_t)sizeof(*m) && fds == LOCAL_FDS && !(msg->msg_flags & (MSG_CTRUNC | MSG_TRUNC)) &&
 	    m->magic == SHARD_MAGIC && m->zero == 0 && m->shards <= KV_SHARDS_MAX && m->shard < m->shards) {
 		*out = s;

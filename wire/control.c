@@ -431,6 +431,7 @@ static void local_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 	struct wire_local *l = &m->local;
 	wire_i32(w, &l->status);
 	wire_array(w, l->nonce, sizeof(l->nonce));
+	wire_array(w, l->proof, sizeof(l->proof));
 	string_walk(w, l->name, sizeof(l->name));
 	string_walk(w, l->text, sizeof(l->text));
 	wire_require(w, (l->status == WIRE_OK) == (l->name[0] != 0));

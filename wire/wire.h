@@ -534,6 +534,7 @@ struct wire_local {
 	uint8_t boot_id[16];
 	int32_t status;
 	uint8_t nonce[16]; /* secret, good for one connection to the Unix socket */
+	uint8_t proof[16]; /* secret, with which the server of that socket shows that it is this one */
 	char name[108];    /* of the Unix socket; "@": abstract */
 	char text[256];
 };

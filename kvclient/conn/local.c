@@ -58,7 +58,9 @@ static int unreached(const char *name, bool own, int rc, struct kv_error *err)
 
 /* ---- joining ---- */
 
-static int shards_take_await(struct kc_local *l, uint64_t deadline_ns, struct kv_error *err)
+/* The proof shows that the socket is that of the server which answered LOCAL_ASK: the name may be another process's by
+ * now. */
+static int shards_take_await(struct kc_local *l, const uint8_t *proof, uint64_t deadline_ns, struct kv_error *err)
 {
 	for (unsigned i = 0; i < l->shards; i++) {
 		struct local_shard received;
@@ -66,7 +68,7 @@ static int shards_take_await(struct kc_local *l, uint64_t deadline_ns, struct kv
 		if (rc < 0)
 			return kv_fail(err, rc, "it did not pass its shard %u over the Unix socket: %s", i,
 				       kv_strerror(rc));
-		rc = kc_local_shard_take(l, i, &received, err);
+		rc = kc_local_shard_take(l, i, proof, &received, err);
 		if (rc < 0)
 			return rc;
 	}
@@ -87,7 +89,7 @@ static int join_await(struct kc_node *n, const struct wire_local *w, struct kc_l
 	if (rc < 0)
 		rc = unreached(name, o->local_socket != NULL, rc, err);
 	else
-		rc = shards_take_await(l, deadline_ns, err);
+		rc = shards_take_await(l, w->proof, deadline_ns, err);
 	n->own->attempt.joiner = NULL;
 	io_interrupt(co_self(), false);
 	if (rc < 0)
@@ -175,6 +177,7 @@ int kc_local_await(struct kc_node *n, uint64_t deadline_ns)
 	else
 		rc = local_await(n, &m.local, deadline_ns, &err);
 	explicit_bzero(m.local.nonce, sizeof(m.local.nonce));
+	explicit_bzero(m.local.proof, sizeof(m.local.proof));
 	if (rc == 0)
 		joined_tell(n);
 	else if (!n->redo && !n->client->closing)

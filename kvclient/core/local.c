@@ -164,10 +164,13 @@ static int shard_map(struct kc_local *l, struct kc_local_shard *s, struct local_
 	return 0;
 }
 
-int kc_local_shard_take(struct kc_local *l, unsigned shard, struct local_shard *received, struct kv_error *err)
+int kc_local_shard_take(struct kc_local *l, unsigned shard, const uint8_t *proof, struct local_shard *received,
+			struct kv_error *err)
 {
 	int rc;
-	if (received->shard != shard || received->shards != l->shards)
+	if (!kv_equal_secret(received->proof, proof, sizeof(received->proof)))
+		rc = kv_fail(err, -KV_EPROTO, "its Unix socket belongs to another process");
+	else if (received->shard != shard || received->shards != l->shards)
 		rc = kv_fail(err, -KV_EPROTO, "it passed shard %u of %u instead of shard %u of %u", received->shard,
 			     received->shards, shard, l->shards);
 	else

@@ -65,7 +65,8 @@ void kc_local_unref(struct kc_local *l);
 
 /* kc_local_shard_take -- the next shard, as local_take_await received it: open its channel and map its memory. It
  * closes the descriptors. 0; -KV_EPROTO, -KV_ENOMEM with *err. */
-int kc_local_shard_take(struct kc_local *l, unsigned shard, struct local_shard *received, struct kv_error *err);
+int kc_local_shard_take(struct kc_local *l, unsigned shard, const uint8_t *proof, struct local_shard *received,
+			struct kv_error *err);
 
 /* kc_lease_take -- hold [at, at + len) of a shard's arena. 0; -KV_EPROTO: outside. kc_lease_drop -- give it back, if
  * there is one, and zero *lease. Any thread. */

@@ -43,6 +43,7 @@ struct local_conn {
 	uint32_t number;         /* of the attachment that it began with */
 	enum kv_log_level level; /* of its lines: debug if its client only attached again */
 	uint64_t client_id;
+	uint8_t proof[LOCAL_NONCE_LEN];
 	unsigned pending;
 	struct local_call *call; /* one per shard */
 };
@@ -58,9 +59,11 @@ static int answer_await(struct conn *c, int32_t status, const char *text)
 	if (status == WIRE_OK) {
 		snprintf(m.local.name, sizeof(m.local.name), "%s", l->name);
 		memcpy(m.local.nonce, c->now->offer.nonce, sizeof(m.local.nonce));
+		memcpy(m.local.proof, c->now->offer.proof, sizeof(m.local.proof));
 	}
 	rc = conn_send_await(c, &m);
 	explicit_bzero(m.local.nonce, sizeof(m.local.nonce));
+	explicit_bzero(m.local.proof, sizeof(m.local.proof));
 	return rc;
 }
 
@@ -76,15 +79,17 @@ int local_answer_await(struct conn *c, const uint8_t boot_id[16])
 	if (l->count >= l->max)
 		return answer_await(c, WIRE_BUSY,
 				    "the server has as many local clients as its limit of open files allows");
-	if (kv_entropy_fill(c->server->opt.entropy, o->nonce, sizeof(o->nonce)))
+	if (kv_entropy_fill(c->server->opt.entropy, o->nonce, sizeof(o->nonce)) ||
+	    kv_entropy_fill(c->server->opt.entropy, o->proof, sizeof(o->proof)))
 		return answer_await(c, WIRE_BUSY, "the server has no entropy for a nonce");
 	o->until_ns = loop_now(c->server->control) + OFFER_NS;
 	kv_list_add_tail(&l->offers, &o->node);
 	return answer_await(c, WIRE_OK, "");
 }
 
-/* The attachment with this nonce on offer, which it spends; or NULL. All are compared, in constant time. */
-static struct attachment *offer_take(struct kvs_server *s, const uint8_t *nonce)
+/* The attachment with this nonce on offer, which it spends; or NULL. All are compared, in constant time. *proof is the
+ * answer to that nonce. */
+static struct attachment *offer_take(struct kvs_server *s, const uint8_t *nonce, uint8_t proof[LOCAL_NONCE_LEN])
 {
 	uint64_t now_ns = loop_now(s->control);
 	struct local_offer *found = NULL;
@@ -95,6 +100,7 @@ static struct attachment *offer_take(struct kvs_server *s, const uint8_t *nonce)
 	}
 	if (!found)
 		return NULL;
+	memcpy(proof, found->proof, LOCAL_NONCE_LEN);
 	local_withdraw(found);
 	return KV_CONTAINER(found, struct attachment, offer);
 }
@@ -161,6 +167,7 @@ static int give_await(struct local_conn *c, struct kv_error *err)
 	for (unsigned i = 0; rc == 0 && i < c->server->opt.shards; i++) {
 		struct local_shard part;
 		shard_local_fds(c->call[i].on_shard, &part);
+		memcpy(part.proof, c->proof, sizeof(part.proof));
 		rc = local_give_await(c->fd, &part, loop_now(c->server->control) + GIVE_NS);
 		if (rc)
 			kv_fail(err, rc, "passing the memory of shard %u: %s", i, kv_strerror(rc));
@@ -228,7 +235,7 @@ static void conn_run(void *arg)
 	c->co = co_self();
 	rc = local_nonce_await(c->fd, nonce, loop_now(s->control) + STRANGER_NS);
 	if (rc == 0 && !c->cut)
-		a = offer_take(s, nonce);
+		a = offer_take(s, nonce, c->proof);
 	explicit_bzero(nonce, sizeof(nonce));
 	stranger_leave(c);
 	if (a && s->locals.count < s->locals.max) {

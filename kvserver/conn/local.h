@@ -25,7 +25,7 @@ enum {
 /* An attachment's nonce, until a socket brings it. */
 struct local_offer {
 	struct kv_list node; /* local_clients.offers */
-	uint8_t nonce[LOCAL_NONCE_LEN];
+	uint8_t nonce[LOCAL_NONCE_LEN], proof[LOCAL_NONCE_LEN];
 	uint64_t until_ns;
 	bool asked; /* LOCAL_ASK has come: it comes once in an attachment */
 };
@@ -66,6 +66,7 @@ static inline void local_withdraw(struct local_offer *o)
 {
 	kv_list_del(&o->node);
 	explicit_bzero(o->nonce, sizeof(o->nonce));
+	explicit_bzero(o->proof, sizeof(o->proof));
 }
 
 #endif

@@ -505,6 +505,7 @@ static int local_ask(struct lconn *c)
 		return 0;
 	loop_random(liar.loop, c->nonce, sizeof(c->nonce));
 	memcpy(r.local.nonce, c->nonce, sizeof(c->nonce));
+	memcpy(r.local.proof, c->nonce, sizeof(c->nonce));
 	snprintf(r.local.name, sizeof(r.local.name), "%s", lie == LIE_JOIN_NAME ? "@nobody" : liar.local_name);
 	if (lie == LIE_JOIN_LONG)
 		memset(r.local.name, 'x', sizeof(r.local.name) - 1);
@@ -542,6 +543,8 @@ static void local_give(struct lconn *c, int fd)
 	int landing_fd = file_of(LIAR_LANDING, true), rc;
 	int odd_fd = file_of(lie == LIE_JOIN_CHANNEL ? 4096 : 1 << 20, lie != LIE_JOIN_UNSEALED);
 	struct local_shard s = {.shards = 1, .arena_bytes = liar.area.len_bytes, .landing_bytes = LIAR_LANDING};
+	memcpy(s.proof, c->nonce, sizeof(c->nonce));
+	s.proof[0] ^= lie == LIE_JOIN_PROOF;
 	assert_int_equal(local_channel_make(&c->channel, NULL), 0);
 	local_channel_fds(c->channel, &s);
 	s.fd[LOCAL_ARENA] = lie == LIE_JOIN_UNSEALED ? odd_fd : liar.area.fd;

@@ -73,6 +73,7 @@ enum lie {
 	LIE_JOIN_UNSEALED, /* its size may still change */
 	LIE_JOIN_CHANNEL,  /* the channel is a small file */
 	LIE_JOIN_BELL,     /* the bell is a file */
+	LIE_JOIN_PROOF,    /* another process has the name of its socket */
 	/* about the arena, when it is asked for; told to clients of LIAR_NEWCOMER and above, as others may connect
 	   again meanwhile */
 	LIE_ARENA_KEY,   /* its key is another one */

@@ -155,7 +155,7 @@ static void lies_to_a_borrower_give_right_bytes_or_an_error(void **state)
 static void lies_about_the_memory_are_not_believed(void **state)
 {
 	(void)state;
-	for (int lie = LIE_JOIN_SILENT; lie <= LIE_JOIN_BELL; lie++) {
+	for (int lie = LIE_JOIN_SILENT; lie <= LIE_JOIN_PROOF; lie++) {
 		struct kvc_options o = victim_options();
 		struct kvc_pool *other = NULL;
 		struct kv_error err = {0};

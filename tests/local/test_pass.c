@@ -17,7 +17,7 @@
 
 #define SECOND 1000000000ull
 
-enum { MESSAGE = 32, SHARDS = 3 };
+enum { MESSAGE = 32 + LOCAL_NONCE_LEN, SHARDS = 3 };
 
 static struct loop *loop;
 static unsigned before;

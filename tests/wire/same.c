@@ -282,6 +282,7 @@ void assert_ctrl(const struct wire_ctrl_msg *got, const struct wire_ctrl_msg *wa
 	case WIRE_CTRL_LOCAL:
 		SAME(local.status);
 		SAME_ARRAY(local.nonce);
+		SAME_ARRAY(local.proof);
 		assert_string_equal(got->local.name, want->local.name);
 		assert_string_equal(got->local.text, want->local.text);
 		break;

@@ -461,6 +461,7 @@ void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 	case WIRE_CTRL_LOCAL:
 		m->local.status = (int32_t)upto(p, 3);
 		kv_prng_fill(p, m->local.nonce, sizeof(m->local.nonce));
+		kv_prng_fill(p, m->local.proof, sizeof(m->local.proof));
 		random_string(p, m->local.text, sizeof(m->local.text));
 		if (m->local.status == WIRE_OK)
 			snprintf(m->local.name, sizeof(m->local.name), "@kvrail-%016llx",
