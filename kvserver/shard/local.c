@@ -169,7 +169,6 @@ void shard_local_close(struct shard_local *l, struct call *gone)
 		return;
 	if (l->shard->te)
 		te_peer_local_end(l->attachment->peer);
-	shard_attachment_lost(l->attachment, 0);
 }
 
 /* Its socket is closed: end some of its leases. Frees it when nothing is left. */
@@ -233,12 +232,13 @@ int shard_locals_turn(struct shard *s)
 	return done;
 }
 
-/* The engine ends the local use of a peer that it cut, or that scribbled on its ring. */
+/* The engine ends the local use of a peer that it cut, or that scribbled on its ring or closed it; and its socket may
+ * be closed. A client that leaves says goodbye on another connection, which may be slower: so at the second tick. */
 void shard_locals_tick(struct shard *s)
 {
 	KV_LIST_EACH (n, &s->locals.all) {
-		const struct shard_local *l = KV_LIST_ENTRY(n, struct shard_local, node);
-		if (l->attachment && s->te && !te_peer_is_local(l->attachment->peer))
+		struct shard_local *l = KV_LIST_ENTRY(n, struct shard_local, node);
+		if (l->attachment && s->te && !te_peer_is_local(l->attachment->peer) && l->parted++ > 0)
 			shard_attachment_lost(l->attachment, 0);
 	}
 }

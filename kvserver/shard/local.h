@@ -29,6 +29,7 @@ struct shard_local {
 	struct lease_holder holder;
 	bool garbled;      /* its ring of releases makes no sense: its leases end with its socket */
 	bool more;         /* counted in locals.active */
+	uint8_t parted;    /* ticks since the channel ended under its attachment */
 	struct call *gone; /* its socket is closed; finished when nothing is left */
 };
 
@@ -43,7 +44,8 @@ void shard_local_fds(const struct shard_local *l, struct local_shard *out);
 void shard_local_passed(struct shard_local *l);
 
 /* shard_local_close -- the client's socket is closed. Its leases end in the next turns; an attachment that still uses
- * the channel is void, and its client must begin anew. When nothing is left, *l is freed and `gone` finished. */
+ * the channel ends at the second tick, unless its client says goodbye before. When nothing is left, *l is freed and
+ * `gone` finished. */
 void shard_local_close(struct shard_local *l, struct call *gone);
 
 /* shard_local_leave -- the attachment ends, or has other addresses: it does not use its channel any more. The leases
