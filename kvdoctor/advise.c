@@ -7,7 +7,7 @@
 
 #include "kvdoctor/doctor.h"
 
-enum { FAST_MBPS = 10000, SHORT_RTT_US = 500 };
+enum { FAST_MBPS = 10000, SHORT_RTT_US = 500, TRIAL_BYTES = 2 << 20 };
 
 static const char *provider_of(const struct doctor *d)
 {
@@ -59,15 +59,26 @@ static void advise_rdma_unused(struct doctor *d)
 	}
 }
 
+/* Clients on a server's host read in place, if this machine can share memory. */
 static void advise_one_host(struct doctor *d)
 {
+	struct kv_area area;
+	struct kv_error why = {0};
 	if (d->opt->servers.count || !over_tcp(d) || d->num_rdma)
 		return;
-	doctor_found(d, SECTION_ADVICE, KV_INFO, "one_host", "shm", "one host",
-		     "shared memory does more GETs than loopback tcp: 2.2 times as many at 4 KiB, "
-		     "1.7 times at 64 KiB and 1 MiB (measured on 2 cores)");
-	doctor_remedy(d, "use --provider shm, for tests and benchmarks only: a killed process may leave the others "
-			 "hanging, and a stopped one blocks their calls");
+	if (kv_area_map_shared(TRIAL_BYTES, KV_NODE_ANY, &area, &why)) {
+		doctor_found(d, SECTION_ADVICE, KV_INFO, "one_host", "machine", "one host",
+			     "clients on a server's host get copies over the fabric: %s", why.text);
+		doctor_remedy(d, "with Linux 5.1 or newer and vm.overcommit_memory 0 or 1 they read the values in the "
+				 "server's memory");
+		return;
+	}
+	kv_area_unmap(&area);
+	doctor_found(d, SECTION_ADVICE, KV_INFO, "one_host", "machine", "one host",
+		     "clients on a server's host read the values in its memory, without the fabric");
+	doctor_remedy(d, "for clients in other containers give the server `--local-socket PATH`, in a folder that they "
+			 "mount; --provider shm is for comparisons only: a killed process may leave the others "
+			 "hanging");
 }
 
 static void advise_congestion(struct doctor *d)

@@ -259,7 +259,7 @@ static void one_host_gets_advice(void **state)
 	tree_put("/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
 	doctor_network(d);
 	doctor_advise(d);
-	rig_is(d, "one_host", KV_INFO, "shared memory", "--provider shm");
+	rig_is(d, "one_host", KV_INFO, "clients on a server's host", "");
 	rig_is(d, "congestion", KV_INFO, "GETs are not affected", "if PUTs matter");
 	rig_is(d, "transparent_hugepage", KV_INFO, "off", "echo madvise");
 	assert_null(rig_finding(d, "mtu"));
