@@ -104,6 +104,8 @@ static void cells_make(const struct member_row *r, struct cells *out)
 	out->cell[INCARNATION] = out->text[INCARNATION];
 	if (r->answers)
 		answer_cells(r->look->number, out);
+	if (r->answers)
+		snprintf(out->note, sizeof(out->note), "%s", s->local ? "same host" : "");
 	else
 		snprintf(out->note, sizeof(out->note), "does not answer: %s", r->why);
 }
@@ -183,7 +185,7 @@ static void table_print(const struct look *looks, unsigned n, uint64_t epoch, un
 		row_make(&looks[i], &r);
 		cells_make(&r, &cells);
 		if (looks[i].known)
-			table_row(&t, stdout, cells.cell, r.answers ? NULL : cells.note, true);
+			table_row(&t, stdout, cells.cell, cells.note[0] ? cells.note : NULL, true);
 	}
 }
 
@@ -213,6 +215,7 @@ static json_t *row_object(const struct member_row *r)
 		      state_names[s->member_state], "zone", s->zone, "weight", (json_int_t)s->weight, "incarnation",
 		      text, "answers", r->answers);
 	snprintf(text, sizeof(text), "%016" PRIx64, s->view_digest);
+	json_object_set_new(o, "local", json_boolean(s->local));
 	json_object_set_new(o, "view", s->view_digest ? json_string(text) : json_null());
 	if (r->answers)
 		answer_add(o, r->look->number);
