@@ -72,6 +72,7 @@ static void refused(const struct kvc_options *o, const char *words)
 
 static void bad_options_are_refused_with_a_sentence(void **state)
 {
+	char long_name[109] = "";
 	static const char *const twice[] = {"127.0.0.1:1", "127.0.0.1:1"}, *const null[] = {NULL},
 				 *const names[] = {"a=127.0.0.1:1", "a=127.0.0.1:2"},
 				 *const same[] = {"a=Host:1", "b=http://host:1/"}, *const bad[] = {"host:port"},
@@ -122,6 +123,10 @@ static void bad_options_are_refused_with_a_sentence(void **state)
 	refused(&o, "mode is 3");
 	o = good(), o.door = (enum kvc_door)3;
 	refused(&o, "door is 3");
+	o = good(), o.local = (enum kvc_local)2;
+	refused(&o, "local is 2");
+	o = good(), o.local_socket = memset(long_name, 'x', sizeof(long_name) - 1);
+	refused(&o, "local_socket has 108 bytes");
 	o = good(), o.psk = "a:00", o.psk_file = "f";
 	refused(&o, "twice");
 	o = good(), o.cert_file = "c";

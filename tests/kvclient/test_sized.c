@@ -173,7 +173,8 @@ static void borrowed_worker(struct kvc_client *client, unsigned w, void *arg)
 	(void)w;
 	memset(&borrowed, 0xA5, sizeof(borrowed));
 	*(int *)arg = kvc_borrow_await(client, 4096, 0, &borrowed);
-	for (unsigned i = 2; i < KV_COUNT(borrowed.priv); i++)
+	*(int *)arg += borrowed.in_place != 0 || borrowed.reserved_32 != 0;
+	for (unsigned i = 3; i < KV_COUNT(borrowed.priv); i++)
 		*(int *)arg += borrowed.priv[i] != 0;
 	kvc_borrowed_release(client, &borrowed);
 	*(int *)arg += memcmp(&borrowed, &none, sizeof(borrowed)) != 0;
