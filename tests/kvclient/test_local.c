@@ -222,6 +222,47 @@ static void a_batch_copies_and_lends(void **state)
 	munmap(buf, ITEMS * 200064ull);
 }
 
+/* Values of a server without shared memory are lent in the client's buffer, one after the other. */
+static void a_batch_lends_from_both_kinds_of_servers(void **state)
+{
+	enum { N = 40, LEN = 30000 };
+	struct test_server off = {0};
+	const struct test_server *const both[] = {&test_first, &off};
+	static struct kvc_item items[N];
+	static struct kvc_borrowed lent[N];
+	static struct kvc_layout layouts[N];
+	static char text[N][32];
+	unsigned in_place = 0;
+	struct kvc_pool *pool;
+	(void)state;
+	need_server();
+	test_server_start_with(&off, "off", (const char *const[]){"--local", "off", NULL});
+	pool = test_pool(both, 2, 1);
+	for (unsigned i = 0; i < N; i++) {
+		items[i].key = key_of(text[i], sizeof(text[i]), "both", i);
+		put(pool, items[i].key, LEN, i);
+		layouts[i] = (struct kvc_layout){.size = sizeof(layouts[i]), .borrowed = &lent[i]};
+		items[i].layout = &layouts[i];
+	}
+	assert_int_equal(kvc_delete(pool, items[7].key, NULL), 0);
+	assert_int_equal(kvc_get_batch(pool, items, N, NULL), -KV_ENOTFOUND);
+	for (unsigned i = 0; i < N; i++) {
+		if (i == 7) {
+			assert_int_equal(items[i].result, -KV_ENOTFOUND);
+			assert_int_equal(lent[i].priv[1], 0);
+			continue;
+		}
+		assert_int_equal(items[i].result, LEN);
+		in_place += lent[i].in_place;
+		assert_true(test_same(lent[i].data, LEN, i));
+	}
+	assert_in_range(in_place, 1, N - 2);
+	for (unsigned i = 0; i < N; i++)
+		kvc_borrowed_release(NULL, &lent[i]);
+	kvc_pool_close(&pool);
+	test_server_kill(&off);
+}
+
 static void a_queue_lends(void **state)
 {
 	enum { N = 64, LEN = 70000 };
@@ -597,6 +638,7 @@ int main(void)
 		cmocka_unit_test(values_of_every_length),
 		cmocka_unit_test(parts_flags_and_misses),
 		cmocka_unit_test(a_batch_copies_and_lends),
+		cmocka_unit_test(a_batch_lends_from_both_kinds_of_servers),
 		cmocka_unit_test(a_queue_lends),
 		cmocka_unit_test(parts_arrive_in_slices),
 		cmocka_unit_test(room_is_lent_for_puts),
