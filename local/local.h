@@ -35,7 +35,7 @@ struct local_shard {
 	uint32_t shard, shards;              /* its number; how many there are */
 	uint64_t arena_bytes, landing_bytes; /* landing_bytes 0: none, and its descriptor is the channel's once more */
 	int fd[LOCAL_FDS];                   /* the bell is a socket */
-	uint8_t proof[LOCAL_NONCE_LEN];      /* from LOCAL: the server is the one that answered it. The taker compares */
+	uint8_t proof[LOCAL_NONCE_LEN];      /* as in LOCAL, which the taker compares */
 };
 
 /* local_channel_make -- the server's side: make the memory, sealed against other sizes, and the bells.
