@@ -126,6 +126,30 @@ $(B)/python/kvrail/.made: $(wildcard python/kvrail/*) python/kvrail_vllm_plugin.
 wheel: ## the Python package as a wheel in build/, linked to this tree's library (PYTHON=python3)
 	$(Q)mkdir -p build && KVRAIL_LIBRARY=tree $(PYTHON) -m pip wheel -q --no-deps -w build ./python && ls build/kvrail-$(VERSION)-*.whl
 
+# NIXL's plug-in (docs/guide/nixl.md), for the two versions of its interface; NIXL=DIR: for that of the user's headers alone.
+CXX        ?= g++
+CXXFLAGS_ALL = -std=c++20 -I. -fPIC -pthread -fvisibility=hidden $(filter-out -Wstrict-prototypes -Wmissing-prototypes,$(WARN)) $(CFLAGS_$(MODE)) $(CXXFLAGS)
+NIXL_API   := $(if $(NIXL),headers,api1 api2)
+NIXL_SRC   := $(wildcard nixl/*.cc)
+NIXL_FOUND  = $(shell find -L $(NIXL) '(' -path '*/backend/backend_plugin.h' -o -path '*/common/nixl_time.h' -o -name telemetry_event.h -o -name nixl_types.h ')' -printf '%h\n' 2>/dev/null | sed -E 's,/(backend|common)$$,,' | sort -u)
+nixl_flags_api1    := -DKVRAIL_NIXL_API=1
+nixl_flags_api2    := -DKVRAIL_NIXL_API=2
+nixl_flags_headers  = -DKVRAIL_NIXL_HEADERS -Inixl/stand-in $(addprefix -isystem ,$(NIXL_FOUND))
+nixl_so = $(B)/nixl/$(1)/libplugin_KVRAIL.so
+.PHONY: nixl
+nixl: $(foreach v,$(NIXL_API),$(call nixl_so,$(v))) ## the plug-in for NIXL (NIXL=DIR: with the headers in DIR; docs/guide/nixl.md)
+define nixl_rule
+$(B)/nixl/$(1)/%.o: nixl/%.cc
+	@mkdir -p $$(@D)
+	$(if $(V),,@echo "  CXX   $$@")
+	$(Q)$$(CXX) $$(CXXFLAGS_ALL) $$(nixl_flags_$(1)) -MMD -MP -c -o $$@ $$<
+$(call nixl_so,$(1)): $(patsubst nixl/%.cc,$(B)/nixl/$(1)/%.o,$(NIXL_SRC)) $(B)/libkvrail.a nixl/exports.map
+	$(if $(V),,@echo "  LINK  $$@")
+	$(Q)$$(CXX) $$(ALL_LDFLAGS) -shared -Wl,-soname,libplugin_KVRAIL.so -Wl,--version-script=nixl/exports.map -o $$@ $$(filter-out %.map,$$^) $$(LIBS)
+	@ln -sf libplugin_KVRAIL.so $$(@D)/libplugin_OBJ.so
+endef
+$(foreach v,api1 api2 headers,$(eval $(call nixl_rule,$(v))))
+
 include tests/suites.mk
 
 .PHONY: install uninstall options-page deb abi clean help
