@@ -136,7 +136,9 @@ nixl_flags_api1    := -DKVRAIL_NIXL_API=1
 nixl_flags_api2    := -DKVRAIL_NIXL_API=2
 nixl_flags_headers  = -DKVRAIL_NIXL_HEADERS -Inixl/stand-in $(addprefix -isystem ,$(NIXL_FOUND))
 nixl_so = $(B)/nixl/$(1)/libplugin_KVRAIL.so
-.PHONY: nixl
+.PHONY: nixl nixl-headers
+nixl-headers:
+	@printf '%s\n' $(NIXL_FOUND)
 nixl: $(foreach v,$(NIXL_API),$(call nixl_so,$(v))) ## the plug-in for NIXL (NIXL=DIR: with the headers in DIR; docs/guide/nixl.md)
 define nixl_rule
 $(B)/nixl/$(1)/%.o: nixl/%.cc
@@ -149,6 +151,11 @@ $(call nixl_so,$(1)): $(patsubst nixl/%.cc,$(B)/nixl/$(1)/%.o,$(NIXL_SRC)) $(B)/
 	@ln -sf libplugin_KVRAIL.so $$(@D)/libplugin_OBJ.so
 endef
 $(foreach v,api1 api2 headers,$(eval $(call nixl_rule,$(v))))
+# What stands in for NIXL in tests.
+$(B)/tests/nixl/host: tests/nixl/host.cc nixl/interface.h
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  LINK  $@")
+	$(Q)$(CXX) $(CXXFLAGS_ALL) $(nixl_flags_api2) $(ALL_LDFLAGS) -o $@ $< -ldl
 
 include tests/suites.mk
 
@@ -164,7 +171,7 @@ CMAKE      := $(addprefix $(B)/share/,kvrailConfig.cmake kvrailConfigVersion.cma
 EXAMPLES   := $(wildcard examples/*.c examples/*.cc)
 DOCS       := $(wildcard $(addprefix docs/,*.md */*.md */*/*.md */*.json))
 # Links of installed documents to what is not installed become text.
-NOT_INSTALLED := base|deploy|engine|kvclient|kvserver|local|loop|python|scripts|store|tests|wire
+NOT_INSTALLED := base|deploy|engine|kvclient|kvserver|local|loop|nixl|python|scripts|store|tests|wire
 put = $(foreach f,$(2),$(1):$(f):$(3))
 INSTALLED = $(call put,755,$(PROGRAMS),$(PREFIX)/bin) $(call put,755,$(B)/libkvrail.so.0,$(LIBDIR)) $(call put,644,$(B)/libkvrail.a,$(LIBDIR)) \
 	$(call put,644,$(B)/share/kvrail.pc,$(LIBDIR)/pkgconfig) $(call put,644,$(CMAKE),$(LIBDIR)/cmake/kvrail) $(call put,644,$(HEADERS),$(PREFIX)/include/kvrail) \
@@ -196,10 +203,16 @@ install: all $(HEADERS) $(MANUALS) $(B)/share/man3/kvclient.3 $(COMPLETION) $(B)
 	$(Q)ln -sf libkvrail.so.0 "$(DESTDIR)$(LIBDIR)/libkvrail.so"
 	$(Q)find "$(DESTDIR)$(SHARE)/doc/kvrail" -name '*.md' -exec sed -Ei 's#\[([^]]*)\]\((\.\./)*($(NOT_INSTALLED))/[^)]*\)#\1#g' {} +
 
+.PHONY: install-nixl
+NIXL_DIR = $(DESTDIR)$(LIBDIR)/kvrail/nixl
+install-nixl: nixl ## the plug-in for NIXL, below LIBDIR/kvrail/nixl (docs/guide/nixl.md)
+	$(placed)$(Q)for v in $(NIXL_API); do install -D -m 755 $(B)/nixl/$$v/libplugin_KVRAIL.so "$(NIXL_DIR)/$$v/libplugin_KVRAIL.so" && ln -sf libplugin_KVRAIL.so "$(NIXL_DIR)/$$v/libplugin_OBJ.so" || exit 1; done
+
 uninstall: ## remove what install has put there (with the same PREFIX, LIBDIR and DESTDIR)
 	$(placed)$(Q)for f in $(INSTALLED); do from=$${f#*:} to=$${f##*:}; from=$${from%%:*}; rm -f "$(DESTDIR)$$to/$${from##*/}"; done
 	$(Q)rm -f "$(DESTDIR)$(LIBDIR)/libkvrail.so"
-	$(Q)for d in $(PREFIX)/include/kvrail $(SHARE)/doc/kvrail $(SHARE)/kvrail $(LIBDIR)/cmake/kvrail; do [ ! -d "$(DESTDIR)$$d" ] || find "$(DESTDIR)$$d" -depth -type d -empty -delete; done
+	$(Q)for v in api1 api2 headers; do rm -f "$(NIXL_DIR)/$$v/libplugin_KVRAIL.so" "$(NIXL_DIR)/$$v/libplugin_OBJ.so"; done
+	$(Q)for d in $(LIBDIR)/kvrail $(PREFIX)/include/kvrail $(SHARE)/doc/kvrail $(SHARE)/kvrail $(LIBDIR)/cmake/kvrail; do [ ! -d "$(DESTDIR)$$d" ] || find "$(DESTDIR)$$d" -depth -type d -empty -delete; done
 
 options-page: $(B)/docs/options.md ## the options of all programs on one page, build/release/docs/options.md
 

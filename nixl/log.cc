@@ -45,12 +45,12 @@ bool admitted(unsigned *out_left_out)
 
 void say(int limit, int level, const char *format, ...)
 {
-	static const char *const tags[] = {"", "ERROR", "WARN ", "INFO "};
+	static const char *const tags[] = {"ERROR", "ERROR", "WARN ", "INFO "};
 	char text[LINE_CAP], line[LINE_CAP + 128];
 	unsigned before = 0;
 	va_list ap;
 	int n;
-	if (level > limit || !admitted(&before))
+	if (level > limit || (level != LOG_ALWAYS && !admitted(&before)))
 		return;
 	va_start(ap, format);
 	vsnprintf(text, sizeof(text), format, ap);

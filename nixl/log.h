@@ -6,8 +6,8 @@
 namespace kvrail
 {
 
-/* Levels are those of kvc_options.log_level. */
-enum { LOG_ERROR = 1, LOG_WARN = 2, LOG_INFO = 3 };
+/* Levels are those of kvc_options.log_level. LOG_ALWAYS: an error that no level and no flood hides. */
+enum { LOG_ALWAYS = 0, LOG_ERROR = 1, LOG_WARN = 2, LOG_INFO = 3 };
 
 /* say -- write one line, if `level` is at most `limit`. Of a flood, ten lines a second are written, and the number of the
  * others. Thread: any; never fails. */

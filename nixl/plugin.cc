@@ -16,7 +16,7 @@ nixlBackendEngine *create(const nixlBackendInitParams *params)
 	try {
 		return new kvrail::engine(params);
 	} catch (const std::exception &e) {
-		kvrail::say(kvrail::LOG_ERROR, kvrail::LOG_ERROR, "back end %s cannot be created: %s", params->type.c_str(),
+		kvrail::say(kvrail::LOG_ALWAYS, kvrail::LOG_ALWAYS, "back end %s cannot be created: %s", params->type.c_str(),
 			    e.what());
 		return nullptr;
 	}

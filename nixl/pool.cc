@@ -4,6 +4,7 @@
  * fork() never finds its parent's pool, because the name of a pool has the process's number. */
 #include "nixl/pool.h"
 
+#include <cstring>
 #include <iterator>
 #include <stdexcept>
 
@@ -137,7 +138,7 @@ std::string pool::why_down() const
 		struct kvc_server_info server = {};
 		server.size = sizeof(server);
 		if (kvc_server_info_within(pool_, 0, i, 10000000, &server) == 0 && server.why[0])
-			return std::string(server.name) + ": " + server.why;
+			return strstr(server.why, server.name) ? server.why : std::string(server.name) + ": " + server.why;
 	}
 	return "";
 }

@@ -67,6 +67,9 @@ for layer in $layers; do
 	done)
 	result "$layer includes only what it may" "$bad"
 done
+result "nixl includes only kvclient/kvclient.h" \
+	"$(grep -rnHE '^#include "' nixl --include='*.cc' --include='*.h' 2>/dev/null |
+		grep -vE '#include "(nixl/[a-z]+\.h|kvclient/kvclient\.h|backend/backend_plugin\.h)"')"
 result "libfabric only in engine/fabric/ and engine/door/" \
 	"$(of 'rdma/(fabric|fi_|providers)' | grep -vE '^engine/(fabric|door)/[a-z_]*\.[ch]$')"
 result "libibverbs only in engine/fabric/ and kvbench/capacity/verbs.c" \
@@ -77,7 +80,7 @@ result "liburing only in loop/ring_uring.c" "$(of liburing | grep -v '^loop/ring
 result "OpenSSL only in base/mac.c and digest.c, bootstrap/tls.c, trust.[ch], hmac.c, base64.c and kvbench/scale/secure.c" \
 	"$(of openssl/ | grep -vE '^(base/(mac|digest|base64)\.c|bootstrap/((tls|trust|hmac)\.c|trust\.h)|kvbench/scale/secure\.c)$')"
 unlicensed() {
-	git ls-files -z '*.c' '*.h' '*.S' '*.sh' Makefile '*.mk' 2>/dev/null |
+	git ls-files -z '*.c' '*.cc' '*.h' '*.S' '*.sh' Makefile '*.mk' 2>/dev/null |
 		xargs -0r awk 'FNR == 1 { if (name && !seen) print name; name = FILENAME; seen = 0 }
 			FNR <= 3 && /SPDX-License-Identifier: Apache-2.0/ { seen = 1 }
 			END { if (name && !seen) print name }' 2>/dev/null

@@ -265,7 +265,7 @@ check-verbs: ## on real verbs: Soft-RoCE in a virtual machine, with KVM or witho
 
 # An engine is tests/engines/NAME.sh, a TAP program of its own, and NAME.txt, its packages.
 ENGINES ?= $(patsubst tests/engines/%.sh,%,$(wildcard tests/engines/*.sh))
-check-engines: deps ## the real LMCache, vLLM and SGLang on CPUs with kvrail (ENGINES=lmcache; needs the package index once; 8 minutes)
+check-engines: deps ## the real LMCache, vLLM, SGLang and NIXL on CPUs with kvrail (ENGINES=lmcache; needs the package index once; 15 minutes)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs library
 	@for e in $(ENGINES); do KVRAIL_BUILD=$(B) timeout -k 10 3600 tests/engines/$$e.sh environment >/dev/null </dev/null; done
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),900) -l $(B)/logs $(patsubst %,tests/engines/%.sh,$(ENGINES))
