@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* engine.cc -- DRAM_SEG is registered with the pool, OBJ_SEG is a key and needs no server. The agent talks to itself: this
- * is a storage, so the "remote" side of a transfer is a list of values.
+/* engine.cc -- DRAM_SEG is registered with the pool, OBJ_SEG is a key and needs no server. The agent talks to itself:
+ * this is a storage, so the "remote" side of a transfer is a list of values.
  *
  * Release of a transfer under way waits until the library no longer touches the caller's memory: a grace of 200 ms and
  * rarely a fence. If that cannot be had in time, the transfer stays, and release fails. */
@@ -187,8 +187,9 @@ nixl_status_t engine::registerMem(const nixlBlobDesc &mem, const nixl_mem_t &typ
 		}
 		if (type == DRAM_SEG)
 			return memory_register(mem, out);
-		return refuse(NIXL_ERR_NOT_SUPPORTED, "only DRAM and OBJ can be registered: copy values of a GPU to host "
-						      "memory first");
+		return refuse(NIXL_ERR_NOT_SUPPORTED,
+			      "only DRAM and OBJ can be registered: copy values of a GPU to host "
+			      "memory first");
 	});
 }
 
@@ -198,8 +199,10 @@ nixl_status_t engine::deregisterMem(nixlBackendMD *meta)
 	int rc = memory && memory->entered ? pool_->leave(memory->base) : 0;
 	delete meta;
 	if (rc < 0)
-		return refuse(NIXL_ERR_BACKEND, std::string("DRAM memory is still in use, and stays registered: keep it mapped "
-							    "(") + kvc_strerror(rc) + ")");
+		return refuse(NIXL_ERR_BACKEND,
+			      std::string("DRAM memory is still in use, and stays registered: keep it mapped "
+					  "(") +
+				      kvc_strerror(rc) + ")");
 	return NIXL_SUCCESS;
 }
 
@@ -223,8 +226,8 @@ nixl_status_t engine::queryMem(const nixl_reg_dlist_t &descs, std::vector<nixl_q
 		call.timeout_ns = timeout_of(channel_.timeout_ns, 0);
 		int rc = n ? kvc_exists(pool_->get(), keys.data(), (unsigned)n, found.data(), nullptr, &call) : 0;
 		if (rc < 0)
-			return refuse(status_of(rc), "queryMem of " + std::to_string(n) + " values: " + kvc_errname(rc) +
-							     ", " + kvc_strerror(rc) + remedy(rc));
+			return refuse(status_of(rc), "queryMem of " + std::to_string(n) + " values: " +
+							     kvc_errname(rc) + ", " + kvc_strerror(rc) + remedy(rc));
 		for (size_t i = 0; i < n; i++) {
 			if (found[i])
 				resp[i].emplace();
@@ -235,8 +238,9 @@ nixl_status_t engine::queryMem(const nixl_reg_dlist_t &descs, std::vector<nixl_q
 
 /* ---- transfers ---- */
 
-nixl_status_t engine::prepXfer(const nixl_xfer_op_t &op, const nixl_meta_dlist_t &local, const nixl_meta_dlist_t &remote,
-			       const std::string &, nixlBackendReqH *&handle, const nixl_opt_b_args_t *) const
+nixl_status_t engine::prepXfer(const nixl_xfer_op_t &op, const nixl_meta_dlist_t &local,
+			       const nixl_meta_dlist_t &remote, const std::string &, nixlBackendReqH *&handle,
+			       const nixl_opt_b_args_t *) const
 {
 	return guarded([&] {
 		std::vector<transfer::part> parts;
@@ -244,14 +248,16 @@ nixl_status_t engine::prepXfer(const nixl_xfer_op_t &op, const nixl_meta_dlist_t
 		if (local.getType() != DRAM_SEG || remote.getType() != OBJ_SEG)
 			return refuse(NIXL_ERR_NOT_SUPPORTED, "transfers are between DRAM here and OBJ there");
 		if (n == 0 || n != remote.descCount())
-			throw std::invalid_argument("a transfer needs as many DRAM descriptors as OBJ descriptors, and one at "
-						    "least");
+			throw std::invalid_argument(
+				"a transfer needs as many DRAM descriptors as OBJ descriptors, and one at "
+				"least");
 		parts.reserve((size_t)n);
 		for (size_t i = 0; i < (size_t)n; i++) {
 			auto *md = dynamic_cast<const object_md *>(remote[i].metadataP);
 			if (!md || local[i].len == 0 || local[i].len != remote[i].len)
-				throw std::invalid_argument("descriptor " + std::to_string(i) +
-							    ": the OBJ side is not registered, or the lengths differ or are 0");
+				throw std::invalid_argument(
+					"descriptor " + std::to_string(i) +
+					": the OBJ side is not registered, or the lengths differ or are 0");
 			parts.push_back({md->of, (char *)local[i].addr, remote[i].addr, local[i].len, false, 0, 0});
 		}
 		handle = new transfer(&channel_, op, std::move(parts));
@@ -301,8 +307,9 @@ nixl_status_t engine::releaseReqH(nixlBackendReqH *handle) const
 			return NIXL_SUCCESS;
 		std::unique_lock<std::mutex> held(t->lock);
 		if (t->under_way() && !t->cancel(kvc_call_bound_ns(pool_->get(), 1, 0)))
-			return refuse(NIXL_ERR_REPOST_ACTIVE, "the transfer cannot be released yet, because a server may still use "
-							      "its memory: keep the memory, and release again");
+			return refuse(NIXL_ERR_REPOST_ACTIVE,
+				      "the transfer cannot be released yet, because a server may still use "
+				      "its memory: keep the memory, and release again");
 		held.unlock();
 		delete t;
 		return NIXL_SUCCESS;

@@ -22,7 +22,7 @@ class engine : public nixlBackendEngine
 	/* Throws std::exception with a sentence. */
 	explicit engine(const nixlBackendInitParams *params);
 	~engine() override;
-
+	/* A storage on this side only. */
 	bool supportsRemote() const override
 	{
 		return false;
@@ -55,12 +55,12 @@ class engine : public nixlBackendEngine
 		output = input;
 		return NIXL_SUCCESS;
 	}
-	nixl_status_t prepXfer(const nixl_xfer_op_t &op, const nixl_meta_dlist_t &local, const nixl_meta_dlist_t &remote,
-			       const std::string &remote_agent, nixlBackendReqH *&handle,
-			       const nixl_opt_b_args_t *) const override;
-	nixl_status_t postXfer(const nixl_xfer_op_t &op, const nixl_meta_dlist_t &local, const nixl_meta_dlist_t &remote,
-			       const std::string &remote_agent, nixlBackendReqH *&handle,
-			       const nixl_opt_b_args_t *) const override;
+	nixl_status_t prepXfer(const nixl_xfer_op_t &op, const nixl_meta_dlist_t &local,
+			       const nixl_meta_dlist_t &remote, const std::string &remote_agent,
+			       nixlBackendReqH *&handle, const nixl_opt_b_args_t *) const override;
+	nixl_status_t postXfer(const nixl_xfer_op_t &op, const nixl_meta_dlist_t &local,
+			       const nixl_meta_dlist_t &remote, const std::string &remote_agent,
+			       nixlBackendReqH *&handle, const nixl_opt_b_args_t *) const override;
 	nixl_status_t checkXfer(nixlBackendReqH *handle) const override;
 	nixl_status_t releaseReqH(nixlBackendReqH *handle) const override;
 	nixl_status_t queryMem(const nixl_reg_dlist_t &descs, std::vector<nixl_query_resp_t> &resp) const override;

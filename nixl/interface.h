@@ -5,8 +5,8 @@
  * the layout and the order of virtual functions that NIXL 1.4.1 to 1.5.1 have on x86-64 and arm64 with libstdc++; names
  * are NIXL's, because both ways compile the same plug-in. Only what this plug-in touches is here.
  *
- * KVRAIL_NIXL_API is the number that the host compares: 1 in all of these releases. 2 is that of NIXL's main branch after
- * 1.5.1: the parameters of an engine have one more field, behind all others. */
+ * KVRAIL_NIXL_API is the number that the host compares: 1 in all of these releases. 2 is that of NIXL's main branch
+ * after 1.5.1: the parameters of an engine have one more field, behind all others. */
 #ifndef KVRAIL_NIXL_INTERFACE_H
 #define KVRAIL_NIXL_INTERFACE_H
 
@@ -28,7 +28,7 @@
 #define KVRAIL_NIXL_API 1
 #endif
 #define NIXL_PLUGIN_API_VERSION KVRAIL_NIXL_API
-#define NIXL_PLUGIN_EXPORT	__attribute__((visibility("default")))
+#define NIXL_PLUGIN_EXPORT      __attribute__((visibility("default")))
 
 enum nixl_mem_t { DRAM_SEG, VRAM_SEG, BLK_SEG, OBJ_SEG, FILE_SEG };
 enum nixl_xfer_op_t { NIXL_READ, NIXL_WRITE };
@@ -75,14 +75,14 @@ struct nixlBlobDesc : nixlBasicDesc {
 
 class nixlBackendMD
 {
-      protected:
-	bool isPrivateMD;
-
       public:
 	nixlBackendMD(bool is_private) : isPrivateMD(is_private)
 	{
 	}
 	virtual ~nixlBackendMD() = default;
+
+      protected:
+	bool isPrivateMD;
 };
 struct nixlMetaDesc : nixlBasicDesc {
 	nixlBackendMD *metadataP;
@@ -91,10 +91,6 @@ struct nixlMetaDesc : nixlBasicDesc {
 /* Lists are the host's: the plug-in reads them, and makes none (except for tests). */
 template <class T> class nixlDescList
 {
-      protected:
-	nixl_mem_t type;
-	std::vector<T> descs;
-
       public:
 	nixlDescList(nixl_mem_t mem) : type(mem)
 	{
@@ -116,6 +112,10 @@ template <class T> class nixlDescList
 	{
 		descs.push_back(desc);
 	}
+
+      protected:
+	nixl_mem_t type;
+	std::vector<T> descs;
 };
 using nixl_meta_dlist_t = nixlDescList<nixlMetaDesc>;
 using nixl_remote_meta_dlist_t = nixlDescList<nixlRemoteMetaDesc>;

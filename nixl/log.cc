@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log.cc -- one write(2) for each line, so lines of several threads do not mix. Bytes of a key that are no printable ASCII
- * become '?'. */
+/* log.cc -- one write(2) for each line, so lines of several threads do not mix. Bytes of a key that are no printable
+ * ASCII become '?'. */
 #include "nixl/log.h"
 
 #include <chrono>

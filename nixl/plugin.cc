@@ -16,8 +16,8 @@ nixlBackendEngine *create(const nixlBackendInitParams *params)
 	try {
 		return new kvrail::engine(params);
 	} catch (const std::exception &e) {
-		kvrail::say(kvrail::LOG_ALWAYS, kvrail::LOG_ALWAYS, "back end %s cannot be created: %s", params->type.c_str(),
-			    e.what());
+		kvrail::say(kvrail::LOG_ALWAYS, kvrail::LOG_ALWAYS, "back end %s cannot be created: %s",
+			    params->type.c_str(), e.what());
 		return nullptr;
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.cc -- an engine such as LMCache creates several agents, each with a back end and all of the same memory: they share
- * one pool, so the process has its connections and its registrations once. The last back end closes the pool. A child of
- * fork() never finds its parent's pool, because the name of a pool has the process's number. */
+/* pool.cc -- an engine such as LMCache creates several agents, each with a back end and all of the same memory: they
+ * share one pool, so the process has its connections and its registrations once. The last back end closes the pool. A
+ * child of fork() never finds its parent's pool, because the name of a pool has the process's number. */
 #include "nixl/pool.h"
 
 #include <cstring>
@@ -20,7 +20,8 @@ namespace
 std::mutex pools_lock;
 std::map<std::string, std::weak_ptr<pool>> pools;
 
-/* At the end of a process whose agents were never destroyed: no thread of a pool outlives the libraries that it uses. */
+/* At the end of a process whose agents were never destroyed: no thread of a pool outlives the libraries that it uses.
+ */
 struct closer {
 	~closer()
 	{
@@ -91,14 +92,18 @@ int pool::enter(void *base, size_t len, bool *out_entered, kv_error *err)
 	}
 	*out_entered = false;
 	if (overlaps(at, len)) {
-		say(log_level_, LOG_INFO, "memory at %p, %zu bytes, overlaps memory registered before: where only this "
-					  "registration covers it, values are copied", base, len);
+		say(log_level_, LOG_INFO,
+		    "memory at %p, %zu bytes, overlaps memory registered before: where only this "
+		    "registration covers it, values are copied",
+		    base, len);
 		return 0;
 	}
 	int rc = kvc_register(pool_, base, len, &mem, err);
 	if (rc == -KV_ELIMIT) {
-		say(log_level_, LOG_WARN, "memory at %p, %zu bytes, is not registered, so its values are copied: %s; register "
-					  "few large pieces", base, len, err->text);
+		say(log_level_, LOG_WARN,
+		    "memory at %p, %zu bytes, is not registered, so its values are copied: %s; register "
+		    "few large pieces",
+		    base, len, err->text);
 		return 0;
 	}
 	if (rc < 0)
@@ -115,7 +120,8 @@ int pool::leave(void *base)
 	int rc = 0;
 	if (at == regions_.end() || --at->second.users > 0)
 		return 0;
-	for (uint64_t waited = 0, bound = kvc_call_bound_ns(pool_, 0, at->second.len) / 1000000; waited <= bound; waited++) {
+	for (uint64_t waited = 0, bound = kvc_call_bound_ns(pool_, 0, at->second.len) / 1000000; waited <= bound;
+	     waited++) {
 		rc = kvc_unregister(pool_, &at->second.mem);
 		if (rc != -KV_EBUSY)
 			break;
@@ -138,7 +144,8 @@ std::string pool::why_down() const
 		struct kvc_server_info server = {};
 		server.size = sizeof(server);
 		if (kvc_server_info_within(pool_, 0, i, 10000000, &server) == 0 && server.why[0])
-			return strstr(server.why, server.name) ? server.why : std::string(server.name) + ": " + server.why;
+			return strstr(server.why, server.name) ? server.why
+							       : std::string(server.name) + ": " + server.why;
 	}
 	return "";
 }

@@ -34,8 +34,8 @@ class pool
 	/* close -- end all calls and registrations. Later calls on the pool fail. Blocks as kvc_pool_close. */
 	void close();
 
-	/* enter -- register [base, base + len), or count one more user of it. Memory that overlaps another registration,
-	 * or is beyond the library's number of them, is not registered: its values are copied.
+	/* enter -- register [base, base + len), or count one more user of it. Memory that overlaps another
+	 * registration, or is beyond the library's number of them, is not registered: its values are copied.
 	 * *out_entered: whether leave() must be called. Returns 0, or a code with a sentence in *err. */
 	int enter(void *base, size_t len, bool *out_entered, kv_error *err);
 	/* leave -- undo enter(). Blocks until no transfer uses the memory any more. Only after 0 may it be unmapped. */

@@ -30,16 +30,16 @@ struct settings {
 	void operator=(const settings &) = delete;
 };
 
-/* settings_read -- read and check the parameters of the back end `type`. A missing or empty one has its default. As "OBJ"
- * those of NIXL's plug-in for S3 are understood as well: endpoint_override, bucket, access_key with secret_key, scheme.
- * Throws std::invalid_argument with a sentence that names the parameter. */
+/* settings_read -- read and check the parameters of the back end `type`. A missing or empty one has its default. As
+ * "OBJ" those of NIXL's plug-in for S3 are understood as well: endpoint_override, bucket, access_key with secret_key,
+ * scheme. Throws std::invalid_argument with a sentence that names the parameter. */
 void settings_read(const std::string &type, const nixl_b_params_t &given, settings *out);
 
 /* settings_defaults -- every parameter with its default. */
 nixl_b_params_t settings_defaults();
 
-/* settings_pool -- the parameters of `s` that a pool depends on, as a text: equal texts may share a pool. It may contain
- * a secret. */
+/* settings_pool -- the parameters of `s` that a pool depends on, as a text: equal texts may share a pool. It may
+ * contain a secret. */
 std::string settings_pool(const settings &s);
 
 } // namespace kvrail

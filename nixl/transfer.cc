@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* transfer.cc -- plan, submit, check.
  *
- * Plan: descriptors that ask for whole values are one batch, others one batch for each range (the range is an option of a
- * call, not of an item). Descriptors of one value that follow each other from offset 0 become one item with spans: only
- * so can a value be written in pieces, because a value never changes.
+ * Plan: descriptors that ask for whole values are one batch, others one batch for each range (the range is an option of
+ * a call, not of an item). Descriptors of one value that follow each other from offset 0 become one item with spans:
+ * only so can a value be written in pieces, because a value never changes.
  *
- * A READ asks for the whole value if its descriptor is as long as the registration. If the value is longer, the range is
- * asked for again; the plan remembers it for the next post.
+ * A READ asks for the whole value if its descriptor is as long as the registration. If the value is longer, the range
+ * is asked for again; the plan remembers it for the next post.
  *
- * The library ends each id by its deadline. A batch that finds the queue full waits here for the next check, by the same
- * deadline. Completions are taken by whichever thread checks: it touches a transfer of another thread only by pending_. */
+ * The library ends each id by its deadline. A batch that finds the queue full waits here for the next check, by the
+ * same deadline. Completions are taken by whichever thread checks: it touches a transfer of another thread only by
+ * pending_. */
 #include "nixl/transfer.h"
 
 #include <algorithm>
@@ -120,10 +121,10 @@ void transfer::plan_value(std::vector<unsigned> &group)
 	}
 	const part &last = parts_[group.back()];
 	if (op_ == NIXL_WRITE && last.offset > 0)
-		throw std::invalid_argument("WRITE at offset " + std::to_string(last.offset) + " of value '" + last.of->name +
-					    "': values are stored as a whole; put all pieces of a value, " +
-					    std::to_string(KVC_SPANS_MAX) +
-					    " at most, into one transfer, from offset 0 and without gaps");
+		throw std::invalid_argument(
+			"WRITE at offset " + std::to_string(last.offset) + " of value '" + last.of->name +
+			"': values are stored as a whole; put all pieces of a value, " + std::to_string(KVC_SPANS_MAX) +
+			" at most, into one transfer, from offset 0 and without gaps");
 	for (unsigned p : group)
 		single_add(p);
 }
@@ -349,10 +350,10 @@ std::string transfer::failure(int64_t *out_code) const
 	if (!failed)
 		return "";
 	const part &p = parts_[first];
-	std::string text = std::string(op) + " of " + std::to_string(parts_.size()) + " descriptors: " +
-			   std::to_string(failed) + " failed; the first is descriptor " + std::to_string(first) + ", " +
-			   std::to_string(p.len) + " bytes at offset " + std::to_string(p.offset) + " of value '" +
-			   p.of->name.substr(0, 200) + "': ";
+	std::string text = std::string(op) + " of " + std::to_string(parts_.size()) +
+			   " descriptors: " + std::to_string(failed) + " failed; the first is descriptor " +
+			   std::to_string(first) + ", " + std::to_string(p.len) + " bytes at offset " +
+			   std::to_string(p.offset) + " of value '" + p.of->name.substr(0, 200) + "': ";
 	if (statuses_[first] == NIXL_ERR_MISMATCH && op_ == NIXL_READ)
 		return text + "the value is shorter; was it stored with another layout?";
 	return text + kvc_errname((int)*out_code) + ", " + kvc_strerror((int)*out_code);

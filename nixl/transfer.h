@@ -62,11 +62,11 @@ class transfer : public nixlBackendReqH
 	/* post -- submit all, also again. Never blocks. Failures are check's: engines expect no exception from a post.
 	 * Returns NIXL_IN_PROG, or NIXL_ERR_REPOST_ACTIVE. */
 	nixl_status_t post();
-	/* check -- NIXL_IN_PROG; or the status of the ended transfer: the first failure that is not a missing value, else
-	 * NIXL_ERR_NOT_FOUND, else success. Never blocks. */
+	/* check -- NIXL_IN_PROG; or the status of the ended transfer: the first failure that is not a missing value,
+	 * else NIXL_ERR_NOT_FOUND, else success. Never blocks. */
 	nixl_status_t check();
-	/* cancel -- give it up, and wait until nothing touches the caller's memory, but not beyond `bound_ns`. False: the
-	 * memory is still in use. */
+	/* cancel -- give it up, and wait until nothing touches the caller's memory, but not beyond `bound_ns`. False:
+	 * the memory is still in use. */
 	bool cancel(uint64_t bound_ns);
 
 	bool under_way() const

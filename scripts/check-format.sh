@@ -12,7 +12,7 @@ tool=
 for t in "clang-format-$version" clang-format; do
 	"$t" --version 2>/dev/null | grep -q "version $version\." && tool=$t && break
 done
-sources() { git ls-files -z '*.c' '*.cc' '*.h'; }
+sources() { git ls-files -z '*.c' '*.h' 'nixl/*.cc' 'tests/nixl/*.cc'; }
 
 if [ "${1:-}" = --fix ]; then
 	[ -n "$tool" ] || {

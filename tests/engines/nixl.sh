@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# nixl.sh -- NIXL itself, from its wheels, with our plug-in (nixl/): nixl_checks.py has the tests, each a process of its own.
+# nixl.sh -- NIXL itself, from its wheels, with our plug-in (nixl/): nixl_checks.py has the tests, each a process of its
+# own.
 #
-# NIXL=DIR nixl.sh: also compares our declaration of NIXL's interface with the headers in DIR, and tries the plug-in that is
-# built with them. KVRAIL_NIXL_TRANSFERS: how many transfers the test of memory makes.
+# NIXL=DIR nixl.sh: also compares our declaration of NIXL's interface with the headers in DIR, and tries the plug-in
+# that is built with them. KVRAIL_NIXL_TRANSFERS: how many transfers the test of memory makes.
 . "$(dirname "$0")/lib.bash"
 versions=(1.4.1 1.5.0 1.5.1)
 cases=(bytes keys ranges pieces query statuses killed stopped release threads shared wrong secret beside named)
@@ -68,7 +69,8 @@ layout() {
 # build_all -- as `make nixl` does; with the headers in $headers as well.
 build_all() {
 	local make=(make --no-print-directory MODE="$(basename "$build" -clang)")
-	"${make[@]}" nixl NIXL= "${build#"$PWD/"}/tests/nixl/host" && { [ -z "$headers" ] || "${make[@]}" nixl NIXL="$headers"; }
+	"${make[@]}" nixl NIXL= "${build#"$PWD/"}/tests/nixl/host" &&
+		{ [ -z "$headers" ] || "${make[@]}" nixl NIXL="$headers"; }
 }
 
 if [ "$only" = environment ]; then
@@ -82,8 +84,9 @@ check "version 1 of the interface: tests/nixl/host" host api1 1
 check "version 2 of the interface: tests/nixl/host" host api2 2
 if [ -n "$headers" ]; then
 	check "our declaration of the interface is that of the headers" layout
-	check "the plug-in built with the headers: tests/nixl/host" host headers "$(sed -n 's/^#define NIXL_PLUGIN_API_VERSION //p' \
-		"$(find -L "$headers" -name backend_plugin.h | head -n 1)")"
+	plugin_h=$(find -L "$headers" -name backend_plugin.h | head -n 1)
+	check "the plug-in built with the headers: tests/nixl/host" host headers \
+		"$(sed -n 's/^#define NIXL_PLUGIN_API_VERSION //p' "$plugin_h")"
 else
 	skip "our declaration of the interface is that of the headers" "NIXL names no folder of NIXL's headers"
 	skip "the plug-in built with the headers: tests/nixl/host" "NIXL names no folder of NIXL's headers"

@@ -253,7 +253,6 @@ def case_pieces(server):
     agent, layer, layers = Agent(server), 32 * KIB, 16
     values = agent.values(["pieces/a", "pieces/b", "pieces/c"], layer * layers)
     order = list(range(layers))
-    places = [rng.randrange(100) * 70000 for _ in range(1)]
     places = [i * 3 * layer for i in order]  # layers lie apart in memory
     agent.memory[:] = noise(agent.memory.size)
     wanted = np.concatenate([agent.memory[p : p + layer] for p in places])
@@ -531,7 +530,6 @@ def case_wrong(server):
         assert sentence in line, (sentence, line)
     # all defaults, as an engine passes them
     agent = nixl_agent("defaults", nixl_agent_config(backends=[]))
-    assert agent.get_plugin_mem_types("KVRAIL") == ["DRAM", "OBJ"] or True
     agent.create_backend("KVRAIL", {**agent.get_plugin_params("KVRAIL"), **good})
     # wrong use
     time.sleep(1.1)  # of a flood ten lines a second are written
@@ -644,14 +642,14 @@ def case_named(server):
 
 
 class Mallinfo2(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_size_t) for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks in_use fordblks keepcost".split()]
+    _fields_ = [(f"field{i}", ctypes.c_size_t) for i in range(10)]  # field7 is uordblks
 
 
 def allocated():
     """Bytes that malloc has given out, of all threads."""
     mallinfo2 = ctypes.CDLL(None).mallinfo2
     mallinfo2.restype = Mallinfo2
-    return mallinfo2().in_use
+    return mallinfo2().field7
 
 
 def resident():

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host.cc PLUGIN VERSION SERVER -- stands in for NIXL: loads the plug-in as NIXL does, and calls it through the interface.
- * For versions of the interface that no released NIXL has yet, and for sanitizers. Status 0: all is right. */
+/* host.cc PLUGIN VERSION SERVER -- stands in for NIXL: loads the plug-in as NIXL does, and calls it through the
+ * interface. For versions of the interface that no released NIXL has yet, and for sanitizers. Status 0: all is right.
+ */
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

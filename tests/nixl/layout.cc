@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layout.cc -- prints sizes, places of members and the order of virtual functions of NIXL's interface. Compiled with our
- * declaration and with NIXL's headers it must print the same (tests/engines/nixl.sh with NIXL=DIR). Members are private:
- * -fno-access-control. */
+/* layout.cc -- prints sizes, places of members and the order of virtual functions of NIXL's interface. Compiled with
+ * our declaration and with NIXL's headers it must print the same (tests/engines/nixl.sh with NIXL=DIR). Members are
+ * private: -fno-access-control. */
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
@@ -16,10 +16,10 @@ template <class F> size_t place(F function)
 	return at;
 }
 
-#define SIZE(type)	    printf("sizeof %s %zu\n", #type, sizeof(type))
-#define MEMBER(type, name)  printf("%s.%s %zu\n", #type, #name, offsetof(type, name))
-#define FUNCTION(name)	    printf("%s %zu\n", #name, place(&nixlBackendEngine::name))
-#define CONSTANT(name)	    printf("%s %d\n", #name, (int)(name))
+#define SIZE(type)         printf("sizeof %s %zu\n", #type, sizeof(type))
+#define MEMBER(type, name) printf("%s.%s %zu\n", #type, #name, offsetof(type, name))
+#define FUNCTION(name)     printf("%s %zu\n", #name, place(&nixlBackendEngine::name))
+#define CONSTANT(name)     printf("%s %d\n", #name, (int)(name))
 
 int main()
 {
