@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <poll.h>
+#include <unistd.h>
 
 #include "nixl/log.h"
 
@@ -20,11 +21,11 @@ namespace
 {
 
 struct memory_md : nixlBackendMD {
-	memory_md(void *at, bool is_entered) : nixlBackendMD(true), base(at), entered(is_entered)
+	explicit memory_md(void *at) : nixlBackendMD(true), base(at)
 	{
 	}
 	void *base;
-	bool entered;
+	bool entered = false; /* in the pool: it must leave */
 };
 
 struct object_md : nixlBackendMD {
@@ -80,6 +81,7 @@ engine::engine(const nixlBackendInitParams *params) : nixlBackendEngine(params)
 	rc = kvc_queue_open(pool_->get(), &settings_.queue, &channel_.queue, &err);
 	if (rc < 0)
 		throw std::runtime_error(err.text[0] ? err.text : kvc_strerror(rc));
+	channel_.maker = getpid();
 	channel_.timeout_ns = settings_.timeout_ns;
 	channel_.ttl_s = settings_.ttl_s;
 }
@@ -142,6 +144,7 @@ nixl_status_t engine::ended(transfer *t, nixl_status_t status) const
 {
 	int64_t code = 0;
 	statuses = t->statuses();
+	spin.of = nullptr; /* another transfer may get the same address */
 	if (status == NIXL_SUCCESS || status == NIXL_ERR_CANCELED)
 		return status;
 	std::string text = t->failure(&code);
@@ -167,14 +170,14 @@ object engine::object_of(const nixlBlobDesc &desc) const
 nixl_status_t engine::memory_register(const nixlBlobDesc &mem, nixlBackendMD *&out)
 {
 	kv_error err = {};
-	bool entered = false;
 	if (mem.len == 0 || mem.addr == 0)
 		return refuse(NIXL_ERR_INVALID_PARAM, "DRAM memory to be registered has no address or no length");
-	int rc = pool_->enter((void *)mem.addr, mem.len, &entered, &err);
+	auto md = std::make_unique<memory_md>((void *)mem.addr);
+	int rc = pool_->enter(md->base, mem.len, &md->entered, &err);
 	if (rc < 0)
 		return refuse(status_of(rc), std::string("DRAM memory cannot be registered: ") +
 						     (err.text[0] ? err.text : kvc_strerror(rc)));
-	out = new memory_md((void *)mem.addr, entered);
+	out = md.release();
 	return NIXL_SUCCESS;
 }
 

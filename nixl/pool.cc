@@ -143,7 +143,10 @@ std::string pool::why_down() const
 	for (unsigned i = 0; i < info.num_servers; i++) {
 		struct kvc_server_info server = {};
 		server.size = sizeof(server);
-		if (kvc_server_info_within(pool_, 0, i, 10000000, &server) == 0 && server.why[0])
+		int rc = kvc_server_info_within(pool_, 0, i, 10000000, &server);
+		if (rc < 0 && rc != -KV_ENOTFOUND)
+			break; /* the loop is busy: it would be so for the next server as well */
+		if (rc == 0 && server.why[0])
 			return strstr(server.why, server.name) ? server.why
 							       : std::string(server.name) + ": " + server.why;
 	}

@@ -22,6 +22,7 @@
 #include <utility>
 
 #include <poll.h>
+#include <unistd.h>
 
 namespace kvrail
 {
@@ -60,18 +61,21 @@ nixl_status_t status_of(int64_t code)
 	}
 }
 
-void channel::reap()
+int channel::reap()
 {
 	kvc_completion done[64];
-	std::unique_lock<std::mutex> held(reaping, std::try_to_lock);
 	int n = 0;
+	if (getpid() != maker)
+		return -KV_ECLOSED;
+	std::unique_lock<std::mutex> held(reaping, std::try_to_lock);
 	if (!held)
-		return; /* another thread is taking them */
+		return 0; /* another thread is taking them */
 	do {
 		n = kvc_reap(queue, done, 64);
 		for (int i = 0; i < n; i++)
 			((transfer::batch *)done[i].tag)->owner->pending_.fetch_sub(1, std::memory_order_release);
 	} while (n == 64);
+	return 0;
 }
 
 /* ---- plan ---- */
@@ -250,7 +254,8 @@ nixl_status_t transfer::check()
 {
 	if (!under_way_)
 		return ended_;
-	to_->reap();
+	if (to_->reap() < 0)
+		abandon();
 	if (unsubmitted_ > 0)
 		submit_rest();
 	if (pending_.load(std::memory_order_acquire) > 0 || unsubmitted_ > 0)
@@ -263,6 +268,15 @@ nixl_status_t transfer::check()
 	return ended_;
 }
 
+/* In a child of fork(): the transfer is the parent's, as are its memory and its threads. */
+void transfer::abandon()
+{
+	for (batch &b : batches_)
+		b.code = -KV_ECLOSED;
+	unsubmitted_ = 0;
+	pending_.store(0, std::memory_order_relaxed);
+}
+
 /* Ask for a range of the values that turned out to be longer than their place. */
 void transfer::longer_again()
 {
@@ -271,7 +285,7 @@ void transfer::longer_again()
 	for (part &p : parts_) {
 		auto from = std::make_pair(p.batch, p.item);
 		const kvc_item item = batches_[p.batch].items[p.item];
-		if (batches_[p.batch].length > 0 || batches_[p.batch].id <= 0 || item.result != -KV_ETOOBIG)
+		if (batches_[p.batch].length > 0 || batches_[p.batch].code < 0 || item.result != -KV_ETOOBIG)
 			continue;
 		p.longer = true;
 		auto [to, first] = moved.try_emplace(from);

@@ -30,9 +30,11 @@ struct channel {
 	uint64_t timeout_ns = 0; /* 0: as the library's calls */
 	uint32_t ttl_s = 0;
 	std::mutex reaping;
+	int maker = 0; /* the process */
 
-	/* reap -- take all completions, of any transfer. Thread: any; does not block. */
-	void reap();
+	/* reap -- take all completions, of any transfer. Thread: any; does not block.
+	 * Returns 0; -KV_ECLOSED in a child of fork(), where none comes. */
+	int reap();
 };
 
 /* now_ns -- the monotonic clock. timeout_of -- how long a call may take: timeout_ns, or the library's default. */
@@ -101,6 +103,7 @@ class transfer : public nixlBackendReqH
 	void joined_add(const std::vector<unsigned> &group);
 	void submit(batch *b);
 	void submit_rest();
+	void abandon();
 	void longer_again();
 	int64_t result(const part &p) const;
 	nixl_status_t status(const part &p) const;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include <dlfcn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "nixl/interface.h"
@@ -152,6 +153,24 @@ void releases(agent *a)
 	}
 }
 
+/* A child of fork() gets an error, not the transfer of its parent. */
+void forks(agent *a)
+{
+	nixlBackendReqH *handle = a->post(NIXL_READ, VALUES);
+	nixl_status_t status = NIXL_IN_PROG;
+	int end = -1;
+	pid_t child = fork();
+	if (child == 0) {
+		MUST(a->engine->checkXfer(handle) == NIXL_ERR_BACKEND);
+		MUST(a->engine->releaseReqH(handle) == NIXL_SUCCESS);
+		_exit(0);
+	}
+	MUST(child > 0 && waitpid(child, &end, 0) == child && end == 0);
+	while (status == NIXL_IN_PROG)
+		status = a->engine->checkXfer(handle);
+	MUST(status == NIXL_SUCCESS && a->engine->releaseReqH(handle) == NIXL_SUCCESS);
+}
+
 /* Threads take each other's completions. */
 void threads(agent *a)
 {
@@ -193,6 +212,7 @@ int main(int argc, char **argv)
 	MUST(a.engine->registerMem(agent::named("x"), VRAM_SEG, a.dram) == NIXL_ERR_NOT_SUPPORTED);
 	threads(&a);
 	releases(&a);
+	forks(&a);
 	a.close();
 	return 0;
 }
