@@ -268,7 +268,7 @@ ENGINES ?= $(patsubst tests/engines/%.sh,%,$(wildcard tests/engines/*.sh))
 check-engines: deps ## the real LMCache, vLLM, SGLang and NIXL on CPUs with kvrail (ENGINES=lmcache; needs the package index once; 15 minutes)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs library
 	@for e in $(ENGINES); do KVRAIL_BUILD=$(B) timeout -k 10 3600 tests/engines/$$e.sh environment >/dev/null </dev/null; done
-	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),900) -l $(B)/logs $(patsubst %,tests/engines/%.sh,$(ENGINES))
+	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),1800) -l $(B)/logs $(patsubst %,tests/engines/%.sh,$(ENGINES))
 
 check-fault: deps ## fail every fallible call of ours once, under ASan (5 minutes with KVRAIL_FAULT_ONCE=1, else 30)
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan build/asan/tests/fault/sweep
