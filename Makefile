@@ -6,7 +6,7 @@ B    := build/$(MODE)$(if $(filter clang%,$(CC)),-clang)
 
 VERSION := 0.1.0
 PREFIX  ?= /usr/local
-PKGS    := libfabric liburing openssl libxxhash jansson libedit
+PKGS    := libfabric liburing openssl libxxhash jansson libedit zlib
 
 # On an EFA instance the installer's libfabric is the one to build and run with: two in one process is what breaks NCCL.
 comma := ,

@@ -26,7 +26,7 @@ IN_TREE = (TREE / "kvclient" / "kvclient.h").is_file()
 VERSION = re.search(r'^version = "(.*)"', (HERE / "pyproject.toml").read_text(), re.M).group(1)
 PACKAGES = (
     "on Debian and Ubuntu: apt-get install build-essential pkg-config python3-dev libfabric-dev libibverbs-dev "
-    "liburing-dev libssl-dev libxxhash-dev libjansson-dev libedit-dev"
+    "liburing-dev libssl-dev libxxhash-dev libjansson-dev libedit-dev zlib1g-dev"
 )
 
 

@@ -75,6 +75,7 @@ result "libfabric only in engine/fabric/ and engine/door/" \
 result "libibverbs only in engine/fabric/ and kvbench/capacity/verbs.c" \
 	"$(of infiniband/ | grep -vE '^(engine/(fabric|door)/[a-z_]*|kvbench/capacity/verbs)\.[ch]$')"
 result "libmicrohttpd only in kvserver/http/http.c" "$(of microhttpd | grep -v '^kvserver/http/http\.c$')"
+result "zlib only in kvbench/load/lines.c" "$(of zlib | grep -v '^kvbench/load/lines\.c$')"
 result "libcurl only in kvserver/member/web.c" "$(of curl/ | grep -v '^kvserver/member/web\.c$')"
 result "liburing only in loop/ring_uring.c" "$(of liburing | grep -v '^loop/ring_uring\.c$')"
 result "OpenSSL only in base/mac.c and digest.c, bootstrap/tls.c, trust.[ch], hmac.c, base64.c and kvbench/scale/secure.c" \

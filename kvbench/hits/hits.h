@@ -19,7 +19,7 @@ struct hits_trace {
 	uint32_t *block; /* one per reference: 0 .. distinct - 1, in order of first use */
 	uint32_t *len;   /* references of each request */
 	uint64_t refs, requests, distinct;
-	unsigned block_tokens; /* of the format; 0: lines of both formats */
+	unsigned block_tokens; /* trace_tokens_of */
 };
 
 /* hits_trace_read -- 8 to 40 bytes of memory per reference. Errors: as trace_scan; -KV_ENOMEM. */

@@ -24,17 +24,17 @@ static int room_for(uint32_t **array, uint64_t used, uint64_t *cap)
 struct trace_reading {
 	struct hits_trace t;
 	struct trace_ids ids;
+	struct trace_tokens tokens;
 	uint64_t refs_cap, requests_cap;
 };
 
 static int take(struct trace_reading *r, const struct trace_request *q)
 {
 	struct hits_trace *t = &r->t;
-	unsigned tokens = trace_block_tokens(q->format);
 	int rc = room_for(&t->len, t->requests, &r->requests_cap);
 	if (rc < 0)
 		return rc;
-	t->block_tokens = t->requests == 0 || t->block_tokens == tokens ? tokens : 0;
+	trace_tokens_add(&r->tokens, q);
 	t->len[t->requests++] = q->num_ids;
 	for (unsigned i = 0; i < q->num_ids && rc == 0; i++) {
 		rc = room_for(&t->block, t->refs, &r->refs_cap);
@@ -68,8 +68,10 @@ int hits_trace_read(const char *path, struct hits_trace *out, struct kv_error *e
 			break;
 	}
 	if (rc == 0 && r.t.refs == 0)
-		rc = kv_fail(err, -KV_EINVAL, "trace %s has no request with a block: name another file", path);
+		rc = kv_fail(err, -KV_EINVAL, "trace %s has no request with a block (\"hash_ids\"): name another file",
+			     path);
 	r.t.distinct = r.ids.count;
+	r.t.block_tokens = trace_tokens_of(&r.tokens);
 	trace_ids_free(&r.ids);
 	trace_close(&reader);
 	if (rc < 0)

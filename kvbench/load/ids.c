@@ -9,7 +9,7 @@ static struct trace_id *find(const struct trace_ids *s, uint64_t id)
 	uint64_t at = id * 0x9e3779b97f4a7c15ull;
 	for (at ^= at >> 32;; at++) {
 		struct trace_id *slot = &s->slot[at & s->mask];
-		if (slot->id == 0 || slot->id == id + 1)
+		if (slot->number == 0 || slot->id == id)
 			return slot;
 	}
 }
@@ -21,8 +21,8 @@ static int grow(struct trace_ids *s)
 	if (!bigger.slot)
 		return -KV_ENOMEM;
 	for (uint64_t i = 0; i < old; i++)
-		if (s->slot[i].id)
-			*find(&bigger, s->slot[i].id - 1) = s->slot[i];
+		if (s->slot[i].number)
+			*find(&bigger, s->slot[i].id) = s->slot[i];
 	free(s->slot);
 	*s = bigger;
 	return 0;
@@ -30,7 +30,7 @@ static int grow(struct trace_ids *s)
 
 bool trace_ids_have(const struct trace_ids *ids, uint64_t id)
 {
-	return ids->slot && find(ids, id)->id;
+	return ids->slot && find(ids, id)->number;
 }
 
 int trace_ids_number(struct trace_ids *ids, uint64_t id, uint32_t *out)
@@ -39,9 +39,9 @@ int trace_ids_number(struct trace_ids *ids, uint64_t id, uint32_t *out)
 	if (2 * (ids->count + 1) > (ids->slot ? ids->mask + 1 : 0) && grow(ids) < 0)
 		return -KV_ENOMEM;
 	slot = find(ids, id);
-	if (slot->id == 0)
-		*slot = (struct trace_id){id + 1, (uint32_t)ids->count++};
-	*out = slot->number;
+	if (slot->number == 0)
+		*slot = (struct trace_id){id, (uint32_t)++ids->count};
+	*out = slot->number - 1;
 	return 0;
 }
 

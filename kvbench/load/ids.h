@@ -7,8 +7,8 @@
 
 struct trace_ids { /* {0}: none */
 	struct trace_id {
-		uint64_t id; /* + 1; 0: empty */
-		uint32_t number;
+		uint64_t id;
+		uint32_t number; /* + 1; 0: empty */
 	} *slot;
 	uint64_t mask, count;
 };

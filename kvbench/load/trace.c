@@ -1,123 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trace.c -- the trace reader: lines by a bounded buffer, each parsed by jansson.
+/* trace.c -- the trace reader: lines become rows, rows become requests with a time.
  *
  * A line is looked at alone, so that memory follows the longest line and not the file, and so that an error names its
- * line. getline is not used: it would take as much memory as a file without a newline asks for. */
+ * line. The first line decides whether the file is CSV. Turns of a session with delays often stand together, though
+ * they lie apart in time; so a file with the word "delay" is read as a whole and sorted when it is opened. */
 #include "kvbench/load/trace.h"
 
 #include <errno.h>
-#include <jansson.h>
-#include <stdbool.h>
+#include <math.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
-#include "kvbench/load/ids.h"
+#include "kvbench/load/lines.h"
+#include "kvbench/load/sessions.h"
+#include "kvbench/load/trace_row.h"
 
-#define TIMESTAMP_MAX_MS 1e15
-#define LFS_POINTER      "version https://git-lfs" /* a file of Git LFS without its content begins so */
-
-struct trace_reader {
-	FILE *in;
-	const char *name;
-	uint64_t line;
-	int failed; /* the code of the error that ended reading */
-	struct kv_error why;
-	char *text;      /* TRACE_LINE_MAX + 1 bytes */
-	size_t have, at; /* filled, and consumed, bytes of text */
-	bool eof;
-	uint64_t *ids; /* TRACE_IDS_MAX */
+/* A request of a sorted trace; its ids begin at ids[from]. */
+struct kept {
+	struct trace_request request;
+	uint64_t from;
 };
 
-int trace_open_stream(FILE *in, const char *name, struct trace_reader **out, struct kv_error *err)
-{
-	struct trace_reader *r = calloc(1, sizeof(*r));
-	if (r) {
-		r->in = in;
-		r->name = name;
-		r->text = malloc(TRACE_LINE_MAX + 1);
-		r->ids = malloc(TRACE_IDS_MAX * sizeof(*r->ids));
-	}
-	if (r && r->text && r->ids) {
-		*out = r;
-		return 0;
-	}
-	if (r)
-		trace_close(&r);
-	else
-		fclose(in);
-	return kv_fail(err, -KV_ENOMEM, "no memory to read trace %s", name);
-}
+struct trace_reader {
+	struct lines *lines;
+	struct trace_row row;
+	bool begun, csv, placed; /* placed: a row has a time */
+	bool once;               /* the file cannot be read again */
+	struct trace_columns columns;
+	struct trace_sessions sessions;
+	double first_ms, last_ms; /* of the first line, of the last one */
+	int failed;               /* the code of the error that ended reading */
+	struct kv_error why;
+	/* of a sorted trace */
+	bool sorted;
+	struct kept *kept;
+	uint64_t num_kept, kept_cap, next;
+	uint64_t *ids;
+	uint64_t num_ids, ids_cap;
+};
 
-int trace_open(const char *path, struct trace_reader **out, struct kv_error *err)
-{
-	FILE *in = fopen(path, "re");
-	return in ? trace_open_stream(in, path, out, err)
-		  : kv_fail(err, -errno, "trace %s cannot be opened: %s", path, kv_strerror(errno));
-}
-
-void trace_close(struct trace_reader **reader)
-{
-	struct trace_reader *r = *reader;
-	if (!r)
-		return;
-	fclose(r->in);
-	free(r->ids);
-	free(r->text);
-	free(r);
-	*reader = NULL;
-}
-
-/* Make room at the buffer's end and read once. Returns 0, or a code when the line is too long or the file unreadable.
- */
-static int refill(struct trace_reader *r, struct kv_error *err)
-{
-	memmove(r->text, r->text + r->at, r->have - r->at);
-	r->have -= r->at;
-	r->at = 0;
-	if (r->have > TRACE_LINE_MAX)
-		return kv_fail(err, -KV_ETOOBIG,
-			       "%s line %llu is longer than %u bytes: this is not a trace of one request per line",
-			       r->name, (unsigned long long)r->line + 1, (unsigned)TRACE_LINE_MAX);
-	r->have += fread(r->text + r->have, 1, TRACE_LINE_MAX + 1 - r->have, r->in);
-	if (ferror(r->in))
-		return kv_fail(err, -EIO, "%s cannot be read after line %llu: %s", r->name, (unsigned long long)r->line,
-			       kv_strerror(errno ? errno : EIO));
-	r->eof = feof(r->in);
-	return 0;
-}
-
-/* The next line without its newline: 1, 0 at the end of the file, or a code. */
-static int next_line(struct trace_reader *r, const char **out, size_t *out_len, struct kv_error *err)
-{
-	for (;;) {
-		char *from = r->text + r->at, *end = memchr(from, '\n', r->have - r->at);
-		int rc;
-
-		if (!end && r->eof && r->at < r->have)
-			end = r->text + r->have; /* the last line needs no newline */
-		if (end) {
-			*out = from;
-			*out_len = (size_t)(end - from);
-			r->at = KV_MIN((size_t)(end - r->text) + 1, r->have);
-			r->line++;
-			return 1;
-		}
-		if (r->eof)
-			return 0;
-		rc = refill(r, err);
-		if (rc < 0)
-			return rc;
-	}
-}
-
-/* A damaged file has holes of zeros; jansson passes them over, also within a number. */
-static int no_text(const struct trace_reader *r, const char *text, size_t len, struct kv_error *err)
-{
-	return memchr(text, 0, len) ? kv_fail(err, -KV_EINVAL,
-					      "%s line %llu has a byte 0, as a damaged or binary file has: "
-					      "correct or remove the line",
-					      r->name, (unsigned long long)r->line)
-				    : 0;
-}
+/* ---- the next line ---- */
 
 static bool blank(const char *text, size_t len)
 {
@@ -127,162 +49,260 @@ static bool blank(const char *text, size_t len)
 	return true;
 }
 
-static int bad_line(const struct trace_reader *r, struct kv_error *err, const char *what)
+/* A damaged file has holes of zeros; jansson passes them over, also within a number. */
+static int no_text(struct trace_at at, const char *text, size_t len, struct kv_error *err)
 {
-	return kv_fail(err, -KV_EINVAL,
-		       "%s line %llu: %s: correct or remove the line (docs/guide/benchmarking.md has the formats)",
-		       r->name, (unsigned long long)r->line, what);
+	return memchr(text, 0, len) ? kv_fail(err, -KV_EINVAL,
+					      "%s line %llu has a byte 0, as a damaged or binary file has: "
+					      "correct or remove the line",
+					      at.name, (unsigned long long)at.line)
+				    : 0;
 }
 
-/* A count of tokens, which a trace may leave out. */
-static int read_length(const struct trace_reader *r, const json_t *object, const char *field, uint64_t *out,
-		       struct kv_error *err)
+/* CSV begins with the names of its columns, and no JSON begins with a letter or with the quotes of a name. A pointer
+ * of Git LFS does, and is refused as JSON. */
+static bool is_csv(const char *text, size_t len)
 {
-	const json_t *v = json_object_get(object, field);
-	char what[96];
-	*out = 0;
-	if (!v)
-		return 0;
-	if (!json_is_integer(v) || json_integer_value(v) < 0) {
-		snprintf(what, sizeof(what), "\"%s\" is not a whole number from 0 on", field);
-		return bad_line(r, err, what);
-	}
-	*out = (uint64_t)json_integer_value(v);
-	return 0;
+	return memchr(text, ',', len) && text[0] != '{' && text[0] != '[' && text[0] != ' ' && text[0] != '\t';
 }
 
-static int read_ids(struct trace_reader *r, const json_t *object, struct trace_request *out, struct kv_error *err)
+/* The next line that is not blank: 1, 0 at the end, or a code. */
+static int next_text(struct trace_reader *r, struct trace_at *at, const char **text, size_t *len, struct kv_error *err)
 {
-	const json_t *ids = json_object_get(object, "hash_ids");
-	size_t n = json_array_size(ids);
-	if (!json_is_array(ids))
-		return bad_line(r, err, "there is no array \"hash_ids\"");
-	if (n > TRACE_IDS_MAX)
-		return kv_fail(err, -KV_ETOOBIG,
-			       "%s line %llu: %zu hash_ids are more than the %u that one request may have", r->name,
-			       (unsigned long long)r->line, n, (unsigned)TRACE_IDS_MAX);
-	for (size_t i = 0; i < n; i++) {
-		const json_t *id = json_array_get(ids, i);
-		if (!json_is_integer(id) || json_integer_value(id) < 0)
-			return bad_line(r, err, "\"hash_ids\" has an item other than a whole number from 0 on");
-		r->ids[i] = (uint64_t)json_integer_value(id);
-	}
-	out->ids = r->ids;
-	out->num_ids = (unsigned)n;
-	return 0;
-}
-
-static int read_object(struct trace_reader *r, const json_t *object, struct trace_request *out, struct kv_error *err)
-{
-	const json_t *time = json_object_get(object, "timestamp");
 	int rc;
-	if (!json_is_object(object))
-		return bad_line(r, err, "not a JSON object");
-	if (!json_is_number(time) || !(json_number_value(time) >= 0))
-		return bad_line(r, err, "\"timestamp\" is missing, or no number from 0 on");
-	out->format = json_object_get(object, "chat_id") ? TRACE_BAILIAN : TRACE_MOONCAKE;
-	out->timestamp_ms = json_number_value(time) * (out->format == TRACE_BAILIAN ? 1000 : 1);
-	if (out->timestamp_ms > TIMESTAMP_MAX_MS)
-		return bad_line(r, err, "\"timestamp\" is more than 30,000 years");
-	rc = read_length(r, object, "input_length", &out->input_length, err);
+	do
+		rc = lines_next(r->lines, text, len, err);
+	while (rc > 0 && blank(*text, *len));
+	*at = (struct trace_at){lines_name(r->lines), lines_number(r->lines)};
+	return rc > 0 && no_text(*at, *text, *len, err) < 0 ? -KV_EINVAL : rc;
+}
+
+/* The next row: 1, 0 at the end, or a code. */
+static int next_row(struct trace_reader *r, struct trace_at *at, struct kv_error *err)
+{
+	const char *text = NULL;
+	size_t len = 0;
+	int rc = next_text(r, at, &text, &len, err);
+	if (rc > 0 && !r->begun && (r->csv = is_csv(text, len))) {
+		rc = trace_columns_find(*at, text, len, &r->columns, err);
+		if (rc == 0)
+			rc = next_text(r, at, &text, &len, err);
+	}
+	r->begun = true;
+	if (rc <= 0)
+		return rc;
+	rc = r->csv ? trace_row_csv(*at, &r->columns, text, len, &r->row, err)
+		    : trace_row_json(*at, text, len, &r->row, err);
+	return rc < 0 ? rc : 1;
+}
+
+/* ---- its time ---- */
+
+/* A row without a time of its own follows the last turn of its session, else the line before it. A session begins with
+ * the trace. */
+static int place(struct trace_reader *r, struct trace_at at, double *out_ms, struct kv_error *err)
+{
+	const struct trace_row *row = &r->row;
+	double *last = &r->last_ms;
+	if (row->session)
+		last = trace_sessions_last(&r->sessions, row->session, r->first_ms);
+	if (!last)
+		return kv_fail(err, -KV_ENOMEM, "no memory for the sessions of %s up to line %llu", at.name,
+			       (unsigned long long)at.line);
+	*out_ms = row->has_time ? row->time_ms : *last + (row->has_delay ? row->delay_ms : 0);
+	if (fabs(*out_ms) > TRACE_TIME_MAX_MS)
+		return trace_bad(at, err, "the delays of this session add up to more than 30,000 years");
+	*last = r->last_ms = *out_ms;
+	if (!r->placed)
+		r->first_ms = *out_ms;
+	r->placed = true;
+	return 0;
+}
+
+static int read_request(struct trace_reader *r, struct trace_request *out, struct kv_error *err)
+{
+	const struct trace_row *row = &r->row;
+	struct trace_at at;
+	double time_ms = 0;
+	int rc = next_row(r, &at, err);
+	if (rc <= 0)
+		return rc;
+	rc = place(r, at, &time_ms, err);
+	if (rc < 0)
+		return rc;
+	*out = (struct trace_request){.format = row->format,
+				      .line = at.line,
+				      .timestamp_ms = time_ms,
+				      .timed = row->has_time || row->has_delay,
+				      .input_length = row->input_length,
+				      .output_length = row->output_length,
+				      .ids = row->ids,
+				      .num_ids = row->num_ids};
+	return 1;
+}
+
+/* ---- sorted by time ---- */
+
+/* Room for `more` elements in *array behind the `used` ones. */
+static int room_for(void **array, size_t size, uint64_t used, uint64_t more, uint64_t *cap)
+{
+	uint64_t need = KV_MAX(used + more, *cap + *cap / 2 + 1024);
+	void *bigger;
+	if (used + more <= *cap)
+		return 0;
+	bigger = realloc(*array, need * size);
+	if (!bigger)
+		return -KV_ENOMEM;
+	*array = bigger;
+	*cap = need;
+	return 0;
+}
+
+static int keep(struct trace_reader *r, const struct trace_request *q)
+{
+	int rc = room_for((void **)&r->kept, sizeof(*r->kept), r->num_kept, 1, &r->kept_cap);
 	if (rc == 0)
-		rc = read_length(r, object, "output_length", &out->output_length, err);
-	if (rc == 0)
-		rc = read_ids(r, object, out, err);
+		rc = room_for((void **)&r->ids, sizeof(*r->ids), r->num_ids, q->num_ids, &r->ids_cap);
+	if (rc < 0)
+		return rc;
+	r->kept[r->num_kept++] = (struct kept){*q, r->num_ids};
+	if (q->num_ids)
+		memcpy(r->ids + r->num_ids, q->ids, q->num_ids * sizeof(*q->ids));
+	r->num_ids += q->num_ids;
+	return 0;
+}
+
+/* Requests of one time stay in the order of their lines. */
+static int by_time(const void *one, const void *two)
+{
+	const struct trace_request *a = &((const struct kept *)one)->request, *b = &((const struct kept *)two)->request;
+	if (a->timestamp_ms != b->timestamp_ms)
+		return a->timestamp_ms < b->timestamp_ms ? -1 : 1;
+	return a->line < b->line ? -1 : a->line > b->line;
+}
+
+static int sort(struct trace_reader *r, struct kv_error *err)
+{
+	struct trace_request q = {0};
+	int rc;
+	while ((rc = read_request(r, &q, err)) > 0)
+		if (keep(r, &q) < 0)
+			return kv_fail(err, -KV_ENOMEM,
+				       "no memory for the %llu blocks of %s up to line %llu, which has delays and is "
+				       "sorted by time: use a part of it",
+				       (unsigned long long)r->num_ids, lines_name(r->lines),
+				       (unsigned long long)q.line);
+	if (rc == 0 && r->num_kept)
+		qsort(r->kept, r->num_kept, sizeof(*r->kept), by_time);
+	r->sorted = true;
 	return rc;
 }
 
-static int parse_line(struct trace_reader *r, const char *text, size_t len, struct trace_request *out,
-		      struct kv_error *err)
+/* Whether a line has the word: 1, 0, or a code. The reader is at the beginning again. */
+static int has_delays(struct trace_reader *r, struct kv_error *err)
 {
-	json_error_t why;
-	json_t *object = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+	static const char word[] = "\"delay";
+	const char *text = NULL;
+	size_t len = 0;
+	bool found = false;
+	int rc = 0;
+	while (!found && (rc = lines_next(r->lines, &text, &len, err)) > 0)
+		found = memmem(text, len, word, sizeof(word) - 1) != NULL;
+	if (rc >= 0)
+		rc = lines_rewind(r->lines, err);
+	return rc < 0 ? rc : found;
+}
+
+/* ---- open, next, close ---- */
+
+static int make(struct lines *lines, struct trace_reader **out, struct kv_error *err)
+{
+	struct trace_reader *r = calloc(1, sizeof(*r));
+	if (!r) {
+		lines_close(&lines);
+		return kv_fail(err, -KV_ENOMEM, "no memory to read the trace");
+	}
+	r->lines = lines;
+	*out = r;
+	return 0;
+}
+
+int trace_open_stream(FILE *in, const char *name, struct trace_reader **out, struct kv_error *err)
+{
+	struct lines *lines;
+	int rc = lines_open_stream(in, name, &lines, err);
+	return rc < 0 ? rc : make(lines, out, err);
+}
+
+int trace_open(const char *path, struct trace_reader **out, struct kv_error *err)
+{
+	FILE *in = fopen(path, "re");
+	struct trace_reader *r = NULL;
+	struct stat st;
+	bool regular = in && fstat(fileno(in), &st) == 0 && S_ISREG(st.st_mode);
 	int rc;
-	if (!object && len >= strlen(LFS_POINTER) && memcmp(text, LFS_POINTER, strlen(LFS_POINTER)) == 0)
+	if (!in)
+		return kv_fail(err, -errno, "trace %s cannot be opened: %s", path, kv_strerror(errno));
+	rc = trace_open_stream(in, path, &r, err);
+	if (rc < 0)
+		return rc;
+	r->once = !regular;
+	if (regular)
+		rc = has_delays(r, err);
+	if (rc > 0)
+		rc = sort(r, err);
+	if (rc < 0)
+		trace_close(&r);
+	*out = r;
+	return rc;
+}
+
+void trace_close(struct trace_reader **reader)
+{
+	struct trace_reader *r = *reader;
+	if (!r)
+		return;
+	lines_close(&r->lines);
+	trace_row_free(&r->row);
+	trace_sessions_free(&r->sessions);
+	free(r->kept);
+	free(r->ids);
+	free(r);
+	*reader = NULL;
+}
+
+static int next_kept(struct trace_reader *r, struct trace_request *out)
+{
+	const struct kept *k = &r->kept[r->next];
+	if (r->next == r->num_kept)
+		return 0;
+	*out = k->request;
+	out->ids = r->ids + k->from;
+	r->next++;
+	return 1;
+}
+
+/* What cannot be read again cannot be sorted. */
+static int next_unsorted(struct trace_reader *r, struct trace_request *out, struct kv_error *err)
+{
+	int rc = read_request(r, out, err);
+	if (rc > 0 && r->once && r->row.has_delay && !r->row.has_time)
 		return kv_fail(err, -KV_EINVAL,
-			       "%s is a pointer of Git LFS and not the trace: run git lfs pull where it is", r->name);
-	if (!object)
-		return kv_fail(err, -KV_EINVAL, "%s line %llu, column %d: %s: correct or remove the line", r->name,
-			       (unsigned long long)r->line, why.column, why.text);
-	*out = (struct trace_request){.line = r->line};
-	rc = read_object(r, object, out, err);
-	json_decref(object);
+			       "trace %s has delays, is sorted by time, and must be a regular file: write it to one "
+			       "first",
+			       lines_name(r->lines));
 	return rc;
 }
 
 int trace_next(struct trace_reader *r, struct trace_request *out, struct kv_error *err)
 {
-	const char *text = NULL;
-	size_t len = 0;
 	int rc = r->failed;
-	if (rc == 0) {
-		do
-			rc = next_line(r, &text, &len, &r->why);
-		while (rc > 0 && blank(text, len));
-		if (rc > 0)
-			rc = no_text(r, text, len, &r->why) < 0 || parse_line(r, text, len, out, &r->why) < 0
-				     ? r->why.code
-				     : 1;
-	}
+	if (rc == 0)
+		rc = r->sorted ? next_kept(r, out) : next_unsorted(r, out, &r->why);
 	if (rc < 0) {
 		r->failed = rc;
 		if (err)
 			*err = r->why;
 	}
-	return rc;
-}
-
-/* ---- the whole file at once ---- */
-
-unsigned trace_block_tokens(enum trace_format format)
-{
-	return format == TRACE_BAILIAN ? 16 : 512;
-}
-
-static int scan_request(const struct trace_request *q, struct trace_ids *seen, struct trace_totals *t)
-{
-	unsigned prefix = 0;
-	uint32_t number;
-	int rc = 0;
-	while (prefix < q->num_ids && trace_ids_have(seen, q->ids[prefix]))
-		prefix++;
-	for (unsigned i = 0; i < q->num_ids && rc == 0; i++)
-		rc = trace_ids_number(seen, q->ids[i], &number);
-	if (t->requests > 0 && t->block_tokens != trace_block_tokens(q->format))
-		t->block_tokens = 0;
-	if (t->requests++ == 0) {
-		t->first_ms = q->timestamp_ms;
-		t->block_tokens = trace_block_tokens(q->format);
-	}
-	t->back += q->timestamp_ms < t->last_ms;
-	t->last_ms = KV_MAX(q->timestamp_ms, t->last_ms);
-	t->blocks += q->num_ids;
-	t->prefix_hits += prefix;
-	t->ids_max = KV_MAX(t->ids_max, q->num_ids);
-	return rc;
-}
-
-int trace_scan(const char *path, struct trace_totals *out, struct kv_error *err)
-{
-	struct trace_totals totals = {0};
-	struct trace_reader *reader;
-	struct trace_request request;
-	struct trace_ids seen = {0};
-	int rc = trace_open(path, &reader, err);
-	if (rc < 0)
-		return rc;
-	while ((rc = trace_next(reader, &request, err)) > 0)
-		if (scan_request(&request, &seen, &totals) < 0) {
-			rc = kv_fail(err, -KV_ENOMEM, "no memory for the %llu distinct blocks of %s up to line %llu",
-				     (unsigned long long)seen.count, path, (unsigned long long)request.line);
-			break;
-		}
-	if (rc == 0 && totals.blocks == 0)
-		rc = kv_fail(err, -KV_EINVAL, "trace %s has no request with a block", path);
-	totals.distinct = seen.count;
-	if (rc == 0)
-		*out = totals;
-	trace_ids_free(&seen);
-	trace_close(&reader);
 	return rc;
 }

@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check(in != NULL);
 	check(trace_open_stream(in, "fuzz", &reader, &err) == 0);
 	while ((rc = trace_next(reader, &q, &err)) > 0) {
-		check(q.line > line && q.num_ids <= TRACE_IDS_MAX && q.timestamp_ms >= 0);
+		check(q.line > line && q.num_ids <= TRACE_IDS_MAX && q.timestamp_ms >= -1e15 && q.timestamp_ms <= 1e15);
 		line = q.line;
 	}
 	check(rc == 0 || err.text[0] != 0);

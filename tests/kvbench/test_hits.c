@@ -98,7 +98,8 @@ static void a_file_is_read_into_small_numbers(void **state)
 	check_file_remove(&file);
 	file = check_file_make("{\"timestamp\": 0, \"hash_ids\": [1]}\n{\"timestamp\": 0}\n");
 	assert_true(hits_trace_read(file.path, &t, &err) < 0);
-	check_contains(err.text, "line 2: there is no array \"hash_ids\": correct or remove the line");
+	check_contains(err.text,
+		       "line 2: there is neither \"hash_ids\" nor \"input_length\": correct or remove the line");
 	check_file_remove(&file);
 	file = check_file_make("\n");
 	assert_int_equal(hits_trace_read(file.path, &t, &err), -KV_EINVAL);
