@@ -25,6 +25,7 @@
 #include "kvbench/measure/pages.h"
 #include "kvbench/measure/progress.h"
 #include "kvbench/load/reads.h"
+#include "kvbench/load/recorded.h"
 #include "kvbench/load/replay.h"
 #include "kvbench/report/report.h"
 #include "kvbench/setup/signals.h"
@@ -56,7 +57,25 @@ static int scan_trace(struct bench *b, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL,
 			       "trace %s is read twice and must be a regular file: write it to one first",
 			       b->opt->replay.trace);
-	return trace_scan(b->opt->replay.trace, &b->results.trace, err);
+	if (trace_scan(b->opt->replay.trace, &b->results.trace, err) < 0)
+		return err->code;
+	if (b->opt->replay.speed > 0 && b->results.trace.untimed == b->results.trace.requests)
+		return kv_fail(err, -KV_EINVAL, "trace %s has no time stamps: drop --trace-speed, which needs them",
+			       b->opt->replay.trace);
+	return 0;
+}
+
+/* Without --rate and --slo recorded arrivals come as fast as they did. */
+static int load_arrivals(struct bench *b, struct bench_options *own, struct kv_error *err)
+{
+	int rc = own->pace.arrivals_file ? bench_recorded_load(own->pace.arrivals_file, &b->recorded, err) : 0;
+	if (rc < 0 || !b->recorded.count || own->pace.rate > 0 || own->pace.aim.quantile > 0)
+		return rc;
+	own->pace.rate = bench_recorded_rate(&b->recorded);
+	if (own->pace.rate > 1e9)
+		return kv_fail(err, -KV_EINVAL, "the requests of %s are too close together for a rate: add --rate R",
+			       own->pace.arrivals_file);
+	return 0;
 }
 
 /* Worker threads of the server that we start. It gets half of the cores, our loops the other half. */
@@ -602,12 +621,12 @@ static int memory_fits(const struct bench *b, struct kv_error *err)
 				   err);
 }
 
-static int prepare(struct bench *b, struct outputs **files, struct kv_error *err)
+static int prepare(struct bench *b, struct bench_options *own, struct outputs **files, struct kv_error *err)
 {
 	if (outputs_open(b->opt, files, err) < 0)
 		return BENCH_NO_START;
-	if (scan_trace(b, err) < 0 || plan_memory(b, err) < 0 || memory_fits(b, err) < 0 || start_server(b, err) < 0 ||
-	    roofline_open(b, &b->roofline, err) < 0)
+	if (scan_trace(b, err) < 0 || load_arrivals(b, own, err) < 0 || plan_memory(b, err) < 0 ||
+	    memory_fits(b, err) < 0 || start_server(b, err) < 0 || roofline_open(b, &b->roofline, err) < 0)
 		return BENCH_NO_START;
 	return BENCH_OK;
 }
@@ -615,11 +634,12 @@ static int prepare(struct bench *b, struct outputs **files, struct kv_error *err
 int bench_run(const struct bench_options *options)
 {
 	static struct bench b; /* results hold histograms: too large for a stack that others might shrink */
+	struct bench_options own = *options;
 	struct outputs *files = NULL;
 	struct kv_error err = {0};
 	int status;
 	memset(&b, 0, sizeof(b));
-	b.opt = options;
+	b.opt = &own;
 	bench_draw_init(&b.draw, &options->load.pattern, options->load.num_keys, options->load.seed);
 	bench_names_init(&b.names, options);
 	b.last = options->out.json && strcmp(options->out.json, "-") == 0 ? stderr : stdout;
@@ -631,7 +651,7 @@ int bench_run(const struct bench_options *options)
 	bench_tally_init(&b.results.mix_exists.tally);
 	b.results.started_s = (int64_t)time(NULL);
 	bench_signals_install();
-	status = prepare(&b, &files, &err);
+	status = prepare(&b, &own, &files, &err);
 	if (status == BENCH_OK)
 		status = run_with_server(&b, &files);
 	else if (bench_interrupted())
@@ -639,6 +659,7 @@ int bench_run(const struct bench_options *options)
 	else
 		say(&err);
 	outputs_discard(&files);
+	bench_recorded_free(&b.recorded);
 	roofline_close(&b.roofline);
 	return finish(&b, status);
 }

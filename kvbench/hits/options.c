@@ -8,7 +8,8 @@
 #define AT(member) .offset = offsetof(struct hits_options, member)
 
 const struct kv_opt hits_options_table[] = {
-	KV_ROW_TEXT("trace", AT(trace), "FILE", NULL, "JSON lines of Mooncake or of Alibaba's Bailian.",
+	KV_ROW_TEXT("trace", AT(trace), "FILE", NULL,
+		    "JSON lines of Mooncake or of Alibaba's Bailian, plain or gzip, with or without time stamps.",
 		    .group = "Policies"),
 	KV_ROW_TEXT("capacity", AT(capacity), "LIST", "1%,5%,10%,25%,50%",
 		    "Sizes of memory: blocks (5859), or a share of the distinct blocks of the trace (10%).",

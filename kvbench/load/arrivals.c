@@ -4,10 +4,11 @@
  * It follows from rate and seed alone. An arrival counts from its planned time, however late a worker takes it, so a
  * slow system does not slow the load down, and every wait counts (coordinated omission).
  *
- * Uniform: arrival i is due at i / rate. Poisson: gaps are exponential, -ln(u) times the mean, u a hash of seed and
- * number. Gaps are added up as whole nanoseconds with the rest carried on: the millionth arrival is as exact as the
- * first. A ramp bends the time of either schedule: the number of arrivals that the full rate has in a time s, the rate
- * that rises for T has until sqrt(2 T s), and behind the ramp T / 2 later. */
+ * Uniform: arrival i is due at i / rate. Recorded: at its time in the file, which is stretched to the rate. Poisson:
+ * gaps are exponential, -ln(u) times the mean, u a hash of seed and number. Gaps are added up as whole nanoseconds with
+ * the rest carried on: the millionth arrival is as exact as the first. A ramp bends the time of either schedule: the
+ * number of arrivals that the full rate has in a time s, the rate that rises for T has until sqrt(2 T s), and behind
+ * the ramp T / 2 later. */
 #include "kvbench/load/arrivals.h"
 
 #include <math.h>
@@ -38,9 +39,18 @@ static uint64_t ramped(const struct bench_arrivals *a, uint64_t due_ns)
 	return (uint64_t)sqrt(2 * (double)a->ramp_ns * (double)due_ns);
 }
 
-static uint64_t uniform(const struct bench_arrivals *a, uint64_t number)
+/* In mean gaps since the start. */
+static double recorded(const struct bench_recorded *r, uint64_t number)
 {
-	return ramped(a, (uint64_t)KV_MIN((double)number * 1e9 / a->rate, DUE_MAX_NS));
+	uint64_t place = number % r->count;
+	return (double)(number - place) + r->at_ms[place] * ((double)r->count / r->cycle_ms);
+}
+
+/* Uniform, or recorded. */
+static uint64_t planned(const struct bench_arrivals *a, uint64_t number)
+{
+	double gaps = a->recorded ? recorded(a->recorded, number) : (double)number;
+	return ramped(a, (uint64_t)KV_MIN(gaps * 1e9 / a->rate, DUE_MAX_NS));
 }
 
 /* When the last of `count` arrivals from `number` on is due. Of poisson ones those before it are passed over at the
@@ -75,14 +85,14 @@ uint64_t bench_arrivals_left(struct bench_arrivals *a, uint64_t number, uint64_t
 
 uint64_t bench_arrivals_last(const struct bench_arrivals *a, uint64_t count)
 {
-	return a->poisson ? ramped(a, a->due_ns) : uniform(a, count - 1);
+	return a->poisson ? ramped(a, a->due_ns) : planned(a, count - 1);
 }
 
 uint64_t bench_arrivals_due(struct bench_arrivals *a, uint64_t number)
 {
 	double gap;
 	if (!a->poisson)
-		return uniform(a, number);
+		return planned(a, number);
 	gap = -log(unit(bench_random(a->seed, number, 0))) * KV_MIN(1e9 / a->rate, DUE_MAX_NS) + a->carry_ns;
 	gap = KV_MIN(gap, DUE_MAX_NS - (double)a->due_ns);
 	a->carry_ns = gap - floor(gap);

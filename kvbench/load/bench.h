@@ -18,6 +18,7 @@
 #include "kvbench/measure/slo.h"
 #include "kvbench/measure/steady.h"
 #include "kvbench/measure/tally.h"
+#include "kvbench/load/arrivals.h"
 #include "kvbench/load/trace.h"
 #include "kvclient/kvclient.h"
 
@@ -179,8 +180,9 @@ struct roofline;
 
 struct bench {
 	const struct bench_options *opt;
-	struct bench_draw draw;   /* which key a read is of */
-	struct bench_names names; /* of its keys */
+	struct bench_draw draw;         /* which key a read is of */
+	struct bench_names names;       /* of its keys */
+	struct bench_recorded recorded; /* with --arrivals trace:FILE */
 	struct kvc_pool *pool;
 	unsigned num_clients;
 	struct server_child *server; /* the own one, or NULL */

@@ -3,7 +3,8 @@
  *
  * Memory follows the longest line, up to a bound, and neither the file nor what it unpacks to. getline is not used: it
  * would take as much memory as a file without a newline asks for. The first bytes decide the format; one that is not
- * read here is refused with the command that converts it. A gzip file may have several members, and zeros after them. */
+ * read here is refused with the command that converts it. A gzip file may have several members, and zeros at its end.
+ */
 #include "kvbench/load/lines.h"
 
 #include <errno.h>
@@ -20,9 +21,9 @@ struct lines {
 	uint64_t number;
 	enum packing packing;
 	z_stream z;
-	bool unpacking;  /* inflate holds memory */
-	bool within;     /* a member of the gzip file has begun and not ended */
-	uint8_t *raw;    /* RAW_BYTES */
+	bool unpacking; /* inflate holds memory */
+	bool within;    /* a member of the gzip file has begun and not ended */
+	uint8_t *raw;   /* RAW_BYTES */
 	size_t raw_have, raw_at;
 	bool raw_end;
 	char *text; /* `room` bytes */
@@ -36,10 +37,11 @@ static const struct {
 	const char *why;
 } others[] = {
 	{"\x28\xb5\x2f\xfd", 4, "is compressed by zstd: unpack it with zstd -d"},
-	{"\xfd" "7zXZ", 5, "is compressed by xz: unpack it with xz -d"},
+	{"\xfd\067zXZ", 5, "is compressed by xz: unpack it with xz -d"},
 	{"BZh", 3, "is compressed by bzip2: unpack it with bzip2 -d"},
 	{"PK\3\4", 4, "is a zip archive: unpack it with unzip"},
-	{"PAR1", 4, "is a Parquet file: convert it to JSON lines, as pandas does with to_json(orient='records', lines=True)"},
+	{"PAR1", 4,
+	 "is a Parquet file: convert it to JSON lines, as to_json(orient='records', lines=True) of pandas does"},
 	{"\xff\xfe", 2, "is UTF-16 text: convert it with iconv -f UTF-16 -t UTF-8"},
 	{"\xfe\xff", 2, "is UTF-16 text: convert it with iconv -f UTF-16 -t UTF-8"},
 };
@@ -88,7 +90,9 @@ void lines_close(struct lines **lines)
 int lines_rewind(struct lines *l, struct kv_error *err)
 {
 	if (fseek(l->in, 0, SEEK_SET) < 0)
-		return kv_fail(err, -KV_EINVAL, "trace %s is read twice and must be a regular file: write it to one first",
+		return kv_fail(err, -KV_EINVAL,
+			       "trace %s is read twice and must be a regular file: write it to one "
+			       "first",
 			       l->name);
 	unpacking_end(l);
 	l->packing = PACKING_UNKNOWN;
@@ -117,8 +121,8 @@ static int raw_refill(struct lines *l, struct kv_error *err)
 	l->raw_at = 0;
 	l->raw_have = fread(l->raw, 1, RAW_BYTES, l->in);
 	if (ferror(l->in))
-		return kv_fail(err, -EIO, "%s cannot be read after line %llu: %s", l->name, (unsigned long long)l->number,
-			       kv_strerror(errno ? errno : EIO));
+		return kv_fail(err, -EIO, "%s cannot be read after line %llu: %s", l->name,
+			       (unsigned long long)l->number, kv_strerror(errno ? errno : EIO));
 	l->raw_end = l->raw_have < RAW_BYTES;
 	return 0;
 }

@@ -330,6 +330,7 @@ static void phase_reset(struct phase *p)
 		p->kind_next[i] = p->first_op;
 	if (p->rate > 0)
 		bench_arrivals_init(&p->arrivals, p->rate, p->poisson, p->ramp_ns, o->load.seed + p->first_op);
+	p->arrivals.recorded = p->recorded;
 }
 
 /* out[0] has the time and the processors of all kinds. */

@@ -48,10 +48,11 @@ struct phase {
 	unsigned keys_per_op;     /* 0: one */
 	double rate;              /* operations per second; 0: closed loop */
 	bool poisson;             /* with a rate: arrivals know nothing of each other; else they are evenly apart */
-	uint64_t ramp_ns;         /* with a rate: it rises to that in this time */
-	uint64_t key_base;        /* number of the first key to write or delete */
-	uint64_t num_keys;        /* of those, for batches: the last one may be short */
-	unsigned kinds;           /* of operations, tallied apart, up to PHASE_KINDS_MAX; 0: one */
+	const struct bench_recorded *recorded; /* with a rate: arrivals are apart as these; NULL: they are not */
+	uint64_t ramp_ns;                      /* with a rate: it rises to that in this time */
+	uint64_t key_base;                     /* number of the first key to write or delete */
+	uint64_t num_keys;                     /* of those, for batches: the last one may be short */
+	unsigned kinds;                        /* of operations, tallied apart, up to PHASE_KINDS_MAX; 0: one */
 	/* kind_of -- which kind operation *number is, which becomes its number among those. NULL: there is one kind.
 	 * Thread: any; with poisson arrivals one at a time, in the order of numbers. */
 	unsigned (*kind_of)(struct phase *p, uint64_t *number);

@@ -45,6 +45,7 @@ static struct phase reads_phase(struct bench *b, uint64_t first_op, uint64_t tot
 			  .keys_per_op = o->load.batch,
 			  .raw = BENCH_RAW_READ,
 			  .poisson = o->pace.arrivals == BENCH_POISSON,
+			  .recorded = b->recorded.count ? &b->recorded : NULL,
 			  .verify = o->load.verify};
 	async_phase(&p, false);
 	mix_phase(&p);

@@ -16,7 +16,8 @@ static struct trace_session *find(const struct trace_sessions *s, uint64_t sessi
 static int grow(struct trace_sessions *s)
 {
 	uint64_t old = s->slot ? s->mask + 1 : 0, size = old ? old * 2 : 256;
-	struct trace_sessions bigger = {.slot = calloc(size, sizeof(*bigger.slot)), .mask = size - 1, .count = s->count};
+	struct trace_sessions bigger = {
+		.slot = calloc(size, sizeof(*bigger.slot)), .mask = size - 1, .count = s->count};
 	if (!bigger.slot)
 		return -KV_ENOMEM;
 	for (uint64_t i = 0; i < old; i++)

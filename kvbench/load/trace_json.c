@@ -12,9 +12,9 @@
 
 #include "kvbench/load/trace_row.h"
 
-enum { LONG_DIGITS = 19 }; /* so many may not fit in 63 bits */
+enum { LONG_DIGITS = 19 };                    /* so many may not fit in 63 bits */
 #define LFS_POINTER "version https://git-lfs" /* a file of Git LFS without its content begins so */
-#define EXACT_MAX   9007199254740992.0 /* 2^53: a double holds every whole number up to this */
+#define EXACT_MAX   9007199254740992.0        /* 2^53: a double holds every whole number up to this */
 #define TEXT_SEED   0x7472616365ull
 
 /* ---- numbers that jansson refuses ---- */
@@ -97,7 +97,9 @@ static json_t *load_rewritten(const char *text, size_t len, json_error_t *why)
 
 static int array(struct trace_at at, struct kv_error *err)
 {
-	return kv_fail(err, -KV_EINVAL, "%s line %llu begins a JSON array: write one object per line, as jq -c '.[]' does",
+	return kv_fail(err, -KV_EINVAL,
+		       "%s line %llu begins a JSON array: write one object per line, as jq -c '.[]' "
+		       "does",
 		       at.name, (unsigned long long)at.line);
 }
 
@@ -283,8 +285,7 @@ static int read_ids(struct trace_at at, const json_t *object, struct trace_row *
 	rc = ids_grow(at, row, n, err);
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		if (!read_id(json_array_get(ids, i), &row->ids[i]))
-			rc = trace_bad(at, err,
-				       "item %zu of \"hash_ids\" is neither a whole number of 64 bits nor a text", i + 1);
+			rc = trace_bad(at, err, "item %zu of \"hash_ids\" is neither a whole number nor a text", i + 1);
 	if (rc == 0)
 		row->num_ids = (unsigned)n;
 	return rc;

@@ -397,7 +397,7 @@ static json_t *runs_object(const struct bench_runs *runs)
 	return object;
 }
 
-/* With poisson arrivals or a ramp the rate of the schedule differs from --rate. */
+/* With poisson or recorded arrivals, or a ramp, the rate of the schedule differs from --rate. */
 static json_t *rate_object(const struct bench *b)
 {
 	const struct phase_result *read = &b->results.read;
@@ -405,7 +405,7 @@ static json_t *rate_object(const struct bench *b)
 	json_t *object = json_pack("{s:f, s:f, s:I, s:I}", "offered_per_s", b->opt->pace.rate, "achieved_per_s",
 				   (double)bench_measured_ops(&b->results) * 1e9 / (double)read->elapsed_ns, "due",
 				   (json_int_t)due, "never_started", (json_int_t)bench_never_started(&b->results));
-	if (read->planned_ns && (b->opt->pace.ramp_ns || b->opt->pace.arrivals == BENCH_POISSON))
+	if (read->planned_ns && (b->opt->pace.ramp_ns || b->opt->pace.arrivals != BENCH_UNIFORM))
 		json_object_set_new(object, "planned_per_s", json_real((double)due * 1e9 / (double)read->planned_ns));
 	return object;
 }

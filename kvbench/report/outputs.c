@@ -27,6 +27,7 @@ static int apart(const struct bench_options *o, const char *path, const char *wh
 {
 	const struct kv_opt_security *s = &o->security;
 	const char *const input[][2] = {{o->replay.trace, "--trace"},
+					{o->pace.arrivals_file, "--arrivals"},
 					{o->model.name, "--model"},
 					{s->psk_file, "--psk-file"},
 					{s->cert, "--cert"},

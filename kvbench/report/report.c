@@ -135,6 +135,10 @@ static void trace_notes(const struct bench *b)
 		note(b, "%s of this trace %s a time before that of an earlier line, and %s due when that one is",
 		     OF(b->results.trace.back, "request"), b->results.trace.back == 1 ? "has" : "have",
 		     b->results.trace.back == 1 ? "is" : "are");
+	if (o->replay.speed > 0 && b->results.trace.untimed)
+		note(b, "%s of this trace %s no time stamp, and %s due with the one before",
+		     OF(b->results.trace.untimed, "request"), b->results.trace.untimed == 1 ? "has" : "have",
+		     b->results.trace.untimed == 1 ? "is" : "are");
 }
 
 /* Why reads may miss. */
@@ -368,6 +372,9 @@ static void cpu_table(const struct bench *b)
 		cpu_line(b, "mixed", &r->mixed.read);
 }
 
+static const char *const arrivals_names[] = {
+	[BENCH_UNIFORM] = "uniform", [BENCH_POISSON] = "poisson", [BENCH_RECORDED] = "recorded"};
+
 /* With --rate: whether the machine kept up. */
 static void rate_line(const struct bench *b)
 {
@@ -377,10 +384,12 @@ static void rate_line(const struct bench *b)
 	char came[96] = "";
 	if (offered <= 0 || !r->read.ran)
 		return;
-	if (r->read.planned_ns && (b->opt->pace.ramp_ns || b->opt->pace.arrivals == BENCH_POISSON)) {
+	if (r->read.planned_ns && (b->opt->pace.ramp_ns || b->opt->pace.arrivals != BENCH_UNIFORM)) {
 		offered = (double)bench_measured_due(r) * 1e9 / (double)r->read.planned_ns;
 		snprintf(came, sizeof(came), " (%s %s)", FEW(offered),
-			 b->opt->pace.ramp_ns ? "with the ramp" : "by chance");
+			 b->opt->pace.ramp_ns                     ? "with the ramp"
+			 : b->opt->pace.arrivals == BENCH_POISSON ? "by chance"
+								  : "of this part of the trace");
 	}
 	kv_wrap(b->out, "rate    ", 0, "offered %s per second%s, achieved %s (%.0f %%)%s", FEW(b->opt->pace.rate), came,
 		FEW(done), offered > 0 ? 100 * done / offered : 100,
@@ -431,8 +440,7 @@ static void latency_table(const struct bench *b)
 		kv_wrap(b->out, "        ", 0,
 			"(of a read: from its intended start, %s arrivals%s; "
 			"service: of reads, from when they really began)",
-			b->opt->pace.arrivals == BENCH_POISSON ? "poisson" : "uniform",
-			b->opt->pace.ramp_ns ? ", and those of the ramp" : "");
+			arrivals_names[b->opt->pace.arrivals], b->opt->pace.ramp_ns ? ", and those of the ramp" : "");
 	else if (b->opt->load.batch > 1)
 		kv_wrap(b->out, "        ", 0, "(a latency is of a batch of %s keys; ops are keys)",
 			COUNT(b->opt->load.batch));

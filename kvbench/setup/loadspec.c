@@ -203,3 +203,22 @@ int bench_slo_parse(const char *text, struct bench_slo *out, struct kv_error *er
 		       "%.10g with its limit, as in p99=2ms or p99.99=500us",
 		       text, PERCENT_MAX);
 }
+
+int bench_arrivals_parse(const char *text, enum bench_arrivals_kind *out, const char **out_file, struct kv_error *err)
+{
+	static const char trace[] = "trace:";
+	*out = BENCH_UNIFORM;
+	*out_file = NULL;
+	if (strcmp(text, "uniform") == 0)
+		return 0;
+	if (strcmp(text, "poisson") == 0) {
+		*out = BENCH_POISSON;
+		return 0;
+	}
+	if (strncmp(text, trace, strlen(trace)) != 0 || !text[strlen(trace)])
+		return kv_fail(err, -KV_EINVAL, "--arrivals %.200s is neither uniform, nor poisson, nor trace:FILE",
+			       text);
+	*out = BENCH_RECORDED;
+	*out_file = text + strlen(trace);
+	return 0;
+}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loadspec.h -- parses the texts of --keys-pattern, --value-sizes, --mix and --slo. Pure: it allocates nothing. */
+/* loadspec.h -- parses the texts of --keys-pattern, --value-sizes, --mix, --slo and --arrivals. Pure: it allocates
+ * nothing. */
 #ifndef KVRAIL_KVBENCH_SETUP_LOADSPEC_H
 #define KVRAIL_KVBENCH_SETUP_LOADSPEC_H
 
@@ -40,12 +41,17 @@ struct bench_slo {
 	uint64_t limit_ns;
 };
 
+enum bench_arrivals_kind { BENCH_UNIFORM, BENCH_POISSON, BENCH_RECORDED };
+
 /* They read "zipf:0.99", "4KB:50,64KB:40,1MB:10" or "lognormal:64KB:1", "90:10:0", "p99=2ms". NULL gives the struct's
  * value for none. Return 0, or -KV_EINVAL with a sentence that shows the syntax. */
 int bench_pattern_parse(const char *text, struct bench_pattern *out, struct kv_error *err);
 int bench_sizes_parse(const char *text, struct bench_sizes *out, struct kv_error *err);
 int bench_mix_parse(const char *text, struct bench_mix *out, struct kv_error *err);
 int bench_slo_parse(const char *text, struct bench_slo *out, struct kv_error *err);
+
+/* bench_arrivals_parse -- "uniform", "poisson" or "trace:FILE"; *out_file is a part of the text, or NULL. */
+int bench_arrivals_parse(const char *text, enum bench_arrivals_kind *out, const char **out_file, struct kv_error *err);
 
 /* bench_sizes_max -- the largest one. bench_sizes_mean -- by weight. count must not be 0. */
 uint64_t bench_sizes_max(const struct bench_sizes *sizes);

@@ -11,7 +11,6 @@
 
 #define AT(member) .offset = offsetof(struct bench_options, member)
 
-static const char *const arrivals_names[] = {"uniform", "poisson", NULL};
 static const char *const order_names[] = {"strict", "relaxed", NULL};
 
 const char *const bench_copies_names[] = {"1", "2", "hot", NULL};
@@ -50,9 +49,10 @@ const struct kv_opt bench_options_table[] = {
 	KV_ROW_DOUBLE("rate", AT(pace.rate), "R", "0", 0, 0,
 		      "Open loop: R reads per second of all workers together; "
 		      "latency counts from the scheduled start. 0: closed loop."),
-	KV_ROW_CHOICE("arrivals", AT(pace.arrivals), "KIND", "uniform", arrivals_names,
-		      "Schedule of reads with --rate and --slo (uniform: "
-		      "evenly spaced; poisson: exponential gaps from the seed)"),
+	KV_ROW_TEXT("arrivals", AT(pace.arrivals_text), "KIND", "uniform",
+		    "Schedule of reads with --rate and --slo: uniform (evenly spaced), poisson (exponential gaps from "
+		    "the seed), or trace:FILE (the gaps between the requests of FILE, over and over; without --rate as "
+		    "fast as they came). FILE is CSV of Azure or BurstGPT, or a trace as for --trace."),
 	KV_ROW_DURATION("ramp", AT(pace.ramp_ns), "0", 0, 3600000000000ull,
 			"With --rate: increase the rate evenly from 0 to R in this time. The time series (--interval, "
 			"--csv) shows at which rate latency grows."),
@@ -117,7 +117,7 @@ const struct kv_opt bench_options_table[] = {
 
 	KV_ROW_TEXT("trace", AT(replay.trace), "FILE", NULL,
 		    "Replay a trace instead of the write and read phases: JSON lines of Mooncake or of Alibaba's "
-		    "Bailian, with timestamp, input_length, output_length and hash_ids.",
+		    "Bailian, plain or gzip, with hash_ids and, for --trace-speed, timestamp or delay.",
 		    .group = "Trace replay"),
 	KV_ROW_DOUBLE("trace-speed", AT(replay.speed), "X", "0", 0, 0,
 		      "Start requests at X times real time. 0: as fast as possible."),
@@ -303,6 +303,8 @@ static int check_trace(const struct bench_options *o, struct kv_error *err)
 		{!trace && o->replay.order != BENCH_ORDER_STRICT, "--trace-order needs --trace FILE"},
 		{trace && o->pace.rate != 0,
 		 "--rate cannot be combined with --trace, which has its own times: use --trace-speed"},
+		{trace && o->pace.arrivals == BENCH_RECORDED,
+		 "--arrivals trace:FILE times reads, and --trace has its own times: drop one of them"},
 		{trace && (o->load.num_keys != 1000 || o->pace.repeat_reads != 10 || o->pace.warmup != BENCH_WARMUP),
 		 "--trace has its own requests: drop --num-keys, --repeat-reads and --warmup"},
 		{trace && (o->roofline.run || o->roofline.file),
@@ -321,7 +323,8 @@ static int check_trace(const struct bench_options *o, struct kv_error *err)
 static int check_kinds(const struct bench_options *o, struct kv_error *err)
 {
 	const struct bench_load *l = &o->load;
-	bool trace = o->replay.trace != NULL, run = o->roofline.run, rate = o->pace.rate != 0;
+	bool trace = o->replay.trace != NULL, run = o->roofline.run,
+	     rate = o->pace.rate != 0 || o->pace.arrivals == BENCH_RECORDED;
 	const struct rule rules[] = {
 		{(run || o->roofline.file) && l->value_sizes,
 		 "--roofline measures values of one size: use --value-size"},
@@ -333,7 +336,7 @@ static int check_kinds(const struct bench_options *o, struct kv_error *err)
 		 "and --slo"},
 		{l->batch > 0 && (trace || run || l->keep_going),
 		 "--batch changes plain writes and reads: drop --trace, --roofline and --keep-going"},
-		{l->batch > 0 && rate, "--rate counts single reads: drop it, or drop --batch"},
+		{l->batch > 0 && rate, "--rate and --arrivals count single reads: drop them, or drop --batch"},
 		{l->mixed && (trace || l->no_write || l->keep_going),
 		 "--mixed compares with the write and read phases: drop --trace, --no-write and --keep-going"},
 		{l->background_puts && !l->mixed && !l->mix.put,
@@ -347,7 +350,8 @@ static int check_kinds(const struct bench_options *o, struct kv_error *err)
 		{l->no_threads && l->num_threads > 1, "--no-threads has one loop and no thread: drop --num-threads"},
 		{l->async && (trace || l->mixed || run || l->keep_going),
 		 "--async changes plain writes and reads: drop --trace, --mixed, --roofline and --keep-going"},
-		{l->async && rate, "--rate paces workers, of which --async has none: drop one of them"},
+		{l->async && rate,
+		 "--rate and --arrivals pace workers, of which --async has none: drop them, or drop it"},
 		{l->async && o->out.breakdown, "--breakdown is of the GETs of workers: drop it, or drop --async"},
 		{l->mix.total && (trace || l->async || l->mixed || run || l->no_write),
 		 "--mix is of workers, in the read phase: drop --trace, --async, --mixed, --roofline and --no-write"},
@@ -367,9 +371,10 @@ static int check_pace(const struct bench_options *o, struct kv_error *err)
 	const struct bench_pace *p = &o->pace;
 	bool slo = p->aim.quantile > 0;
 	const struct rule rules[] = {
-		{p->arrivals != BENCH_UNIFORM && p->rate == 0 && !slo,
+		{p->arrivals == BENCH_POISSON && p->rate == 0 && !slo,
 		 "--arrivals poisson is of the open loop: add --rate R, or --slo"},
-		{p->ramp_ns && p->rate == 0, "--ramp is how --rate begins: add --rate R"},
+		{p->ramp_ns && p->rate == 0 && p->arrivals != BENCH_RECORDED,
+		 "--ramp is how --rate begins: add --rate R"},
 		{slo && p->rate != 0, "--slo looks for the rate: drop --rate"},
 		{slo && p->repeat_runs > 1, "--slo makes many trials: drop --repeat-runs, which repeats one load"},
 		{slo && (o->replay.trace || o->load.batch || o->load.async || o->load.keep_going || o->load.mixed ||
@@ -488,6 +493,8 @@ static int specs_parse(struct bench_options *o, struct kv_error *err)
 		rc = bench_mix_parse(o->load.mix_text, &o->load.mix, err);
 	if (rc == 0)
 		rc = bench_slo_parse(o->pace.slo, &o->pace.aim, err);
+	if (rc == 0)
+		rc = bench_arrivals_parse(o->pace.arrivals_text, &o->pace.arrivals, &o->pace.arrivals_file, err);
 	if (rc == 0)
 		rc = bench_sizes_parse(o->load.value_sizes, &o->load.sizes, err);
 	if (rc == 0 && o->load.sizes.count > 0 && o->load.value_size != BENCH_VALUE_SIZE)

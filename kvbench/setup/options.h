@@ -10,8 +10,6 @@
 #include "kvbench/setup/events.h"
 #include "kvbench/setup/loadspec.h"
 
-enum bench_arrivals_kind { BENCH_UNIFORM, BENCH_POISSON };
-
 enum bench_order { BENCH_ORDER_STRICT, BENCH_ORDER_RELAXED };
 
 enum bench_copies { BENCH_COPIES_ONE, BENCH_COPIES_TWO, BENCH_COPIES_HOT };
@@ -58,9 +56,10 @@ struct bench_load {
 
 /* How fast the reads are made, and for how long. */
 struct bench_pace {
-	double rate;      /* operations per second of all workers; 0: closed loop */
-	int arrivals;     /* enum bench_arrivals_kind */
-	uint64_t ramp_ns; /* the rate rises from 0 in this time */
+	double rate; /* operations per second of all workers; 0: closed loop, or as fast as the recorded arrivals */
+	const char *arrivals_text, *arrivals_file; /* the file: of recorded ones */
+	enum bench_arrivals_kind arrivals;         /* parsed from it */
+	uint64_t ramp_ns;                          /* the rate rises from 0 in this time */
 	const char *slo;
 	struct bench_slo aim; /* parsed from it */
 	uint64_t duration_ns; /* 0: repeat_reads decides */

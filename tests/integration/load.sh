@@ -3,7 +3,7 @@
 # load.sh -- kv-bench's loads: key patterns, sizes, mixes, slices, open loop, repeated runs, warm-up until steady, and the search for a rate. Counts are exact; no time is compared with a figure.
 . "$(dirname "$0")/lib.bash"
 patterns=(shuffled sequential uniform zipf:0.99 zipf:1.3 hot:0.1:0.9)
-plan $((51 + ${#patterns[@]}))
+plan $((55 + ${#patterns[@]}))
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16)
 run_is() { # run_is EXPRESSION OPTIONS... -- a run that succeeds, and what its JSON has
@@ -52,6 +52,14 @@ server=$mixes
 check "of a server that runs elsewhere it is not known" run_is '"server_peak_rss_bytes" not in j["resources"]' --server "$server" --mix 1:1:0
 check "poisson arrivals: service time is beside the latency and not above it" run_is "$open"' and j["config"]["arrivals"] == "poisson" and j["rate"]["offered_per_s"] == 2000' --rate 2000 --arrivals poisson
 check "uniform arrivals, too" run_is "$open"' and j["config"]["arrivals"] == "uniform"' --rate 2000
+# 1,000 reads of two bursts a round: the rate is the file's, a round of 500 takes half a second.
+{ echo "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type" && for i in $(seq 0 499); do echo "$((i / 250 * 249)).$((i % 250 + 100)),ChatGPT,1,2,3,API log"; done; } | gzip >"$scratch/bursts.csv.gz"
+check "recorded arrivals" run_is "$open"' and j["config"]["arrivals"].startswith("trace:") and j["rate"]["offered_per_s"] == 1000 and 400 < j["rate"]["planned_per_s"] < 2000' --rate 1000 --arrivals "trace:$scratch/bursts.csv.gz"
+check "as the schema has it" tests/integration/schema.py "$scratch/load.json"
+printf 'TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00.009930+00:00,2162,5\n2024-05-10 00:00:00.010930+00:00,2399,6\n' >"$scratch/azure.csv"
+check "without --rate they come as fast as they did" run_is "$open"' and abs(j["rate"]["offered_per_s"] - 1000) < 1' --arrivals "trace:$scratch/azure.csv"
+echo x,1,2 >>"$scratch/azure.csv"
+check "a bad row is named" says 'azure.csv line 4: the time .x. is neither a number of seconds nor a date' run "${small[@]}" --arrivals "trace:$scratch/azure.csv"
 check "a closed loop has no service time" run_is '"service_ns" not in j["phases"]["read"] and "rate" not in j'
 
 # 1,000 are due in two seconds. The server stands still from 600 ms on, past the end: what could not start is as late as it is old, up to 1.4 s.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # trace.sh -- replay of KV-cache request traces: hits must be exactly what a short reference program computes from the file.
 . "$(dirname "$0")/lib.bash"
-plan 17
+plan 24
 trace=${KVRAIL_TRACE:-../shared/data/conversation_trace.jsonl}
 
 replay() { # replay TRACE
@@ -63,6 +63,46 @@ P
 }
 check "kv-bench hits has exactly the reference's with lru and sieve" eval 'alone "$scratch/small.jsonl" lru 100 && alone "$scratch/small.jsonl" sieve 100'
 check "s3fifo takes part" timeout -k 5 60 "$build/kv-bench" --log-level warn "${over[@]}" --quiet --trace "$scratch/small.jsonl" --eviction s3fifo --memory-mb 1 --value-size 10432
+# The same requests as other programs write them: hits stay. Turns of a session stand together, their order is in the delays.
+python3 - "$scratch/small.jsonl" "$scratch" <<'P'
+import gzip, hashlib, json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+def write(name, form, change, rows=rows):
+    with form(f"{sys.argv[2]}/{name}", "wt") as f:
+        f.writelines(json.dumps(change(dict(r))) + "\n" for r in rows)
+def ids(r, of):
+    r["hash_ids"] = [of(i) for i in r["hash_ids"]]
+    return r
+digest = lambda i: hashlib.sha256(b"%d" % i).hexdigest()
+write("unsigned.jsonl.gz", gzip.open, lambda r: ids(r, lambda i: int(digest(i)[:16], 16) | 1 << 63))
+write("signed.jsonl", open, lambda r: ids(r, lambda i: (int(digest(i)[:16], 16) | 1 << 63) - (1 << 64)))
+write("text.jsonl", lambda n, m: open(n, m, encoding="utf-8-sig"), lambda r: ids(r, digest))
+write("bare.jsonl", open, lambda r: {"hash_ids": [float(i) for i in r["hash_ids"]], "output_length": float("nan")})
+def session(r):
+    i = r.pop("timestamp") // 10
+    return dict(r, session_id=f"s{i % 7}", **({"timestamp": i * 10} if i < 7 else {"delay": 70.0}))
+write("sessions.jsonl", open, session, sorted(rows, key=lambda r: (r["timestamp"] // 10 % 7, r["timestamp"])))
+P
+odd() { # odd FILE [OPTION...] -- its hits are those of small.jsonl, replayed and computed
+	timeout -k 5 280 "$build/kv-bench" --log-level warn "${over[@]}" --quiet --trace "$scratch/$1" --value-size 4KB --verify --json "$scratch/trace.json" "${@:2}" || return 1
+	"$build/kv-bench" hits --trace "$scratch/$1" --policy lru --capacity 100 --json "$scratch/hits.json" || return 1
+	python3 tests/kvbench/reference_trace.py "$scratch/small.jsonl" >"$scratch/reference.json"
+	python3 tests/kvbench/reference_trace.py "$scratch/small.jsonl" lru 100 >"$scratch/reference_lru.json"
+	python3 - "$scratch"/{trace,hits,reference,reference_lru}.json <<'P'
+import json, sys
+t, h, want, lru = (json.load(open(n)) for n in sys.argv[1:])
+print(t["trace"], h["runs"], want, lru)
+sys.exit(0 if t["trace"]["block_hits"] == want["block_hits"] and h["runs"][0]["prefix_hits"] == lru["block_hits"] and t["verify"]["wrong"] == 0 else 1)
+P
+}
+check "ids of 64 bits, in gzip" odd unsigned.jsonl.gz
+check "negative ids" odd signed.jsonl
+check "hexadecimal digests, after a byte order mark" odd text.jsonl
+check "floats, NaN, and no time stamps" odd bare.jsonl
+check "turns of sessions with delays, at their times" odd sessions.jsonl --trace-speed 100
+check "a trace without time stamps has no speed" says 'bare.jsonl has no time stamps: drop --trace-speed' "$build/kv-bench" --trace "$scratch/bare.jsonl" --trace-speed 2
+printf "Timestamp,Model\n5,a\n6,b\n" >"$scratch/times.csv"
+check "CSV of times has no blocks" says 'has no request with a block .*--arrivals trace:FILE' "$build/kv-bench" --trace "$scratch/times.csv"
 if [ -r "$trace" ] && [ "${MODE:-release}" = release ]; then
 	check "the conversation trace: strict order gives the reference's hits" replay "$trace"
 	known() { "$build/kv-bench" hits --trace "$trace" --policy lru,belady --capacity 5859 --json "$scratch/known.json" && tests/integration/schema.py "$scratch/known.json" && json_is "$scratch/known.json" 'all(abs(r["prefix_hit_ratio"] - {"lru": .1355, "belady": .3532}[r["policy"]]) < 0.002 for r in j["runs"])'; }

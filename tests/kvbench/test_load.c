@@ -6,6 +6,7 @@
 
 #include "kvbench/load/arrivals.h"
 #include "kvbench/load/mix.h"
+#include "kvbench/load/recorded.h"
 #include "kvbench/measure/runs.h"
 #include "kvbench/measure/slo.h"
 #include "kvbench/measure/steady.h"
@@ -47,6 +48,46 @@ static void a_rate_near_0_is_not_all_at_once(void **state)
 				last = due;
 			}
 		}
+}
+
+/* Recorded arrivals keep the proportions of the gaps, have the rate in the mean, and begin again without a seam. */
+static void recorded_arrivals_come_at_the_rate_over_and_over(void **state)
+{
+	struct check_file file = check_file_make("Timestamp,Model\n10,a\n11,b\n11,c\n14,d\n16,e\n");
+	static const double at[] = {0, 1, 1, 4, 6, 7.5, 8.5, 8.5, 11.5, 13.5, 15}; /* a round takes 6 * 5 / 4 seconds */
+	struct bench_recorded r;
+	struct bench_arrivals a;
+	struct kv_error err;
+	(void)state;
+	assert_int_equal(bench_recorded_load(file.path, &r, &err), 0);
+	assert_true(r.count == 5 && fabs(bench_recorded_rate(&r) - 5 / 7.5) < 1e-12);
+	for (double scale = 1; scale < 5000; scale *= 10) {
+		bench_arrivals_init(&a, bench_recorded_rate(&r) * scale, false, 0, 1);
+		a.recorded = &r;
+		for (unsigned i = 0; i < KV_COUNT(at); i++)
+			assert_true(fabs((double)bench_arrivals_due(&a, i) - at[i] * 1e9 / scale) <= 1);
+		assert_true(fabs((double)bench_arrivals_last(&a, 5) - 6e9 / scale) <= 1);
+	}
+	bench_arrivals_init(&a, 1000, false, 2000000000, 1); /* with a ramp, as uniform ones */
+	a.recorded = &r;
+	assert_true(bench_arrivals_due(&a, 5 * 2000) == 11000000000ull);
+	bench_recorded_free(&r);
+	check_file_remove(&file);
+}
+
+static void arrivals_without_times_are_refused(void **state)
+{
+	static const char *const bad[] = {"Timestamp,Model\n10,a\n10,b\n", "Timestamp,Model\n10,a\n",
+					  "Timestamp,Model\n", "{\"hash_ids\": [1]}\n{\"hash_ids\": [1]}\n"};
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(bad); i++) {
+		struct check_file file = check_file_make(bad[i]);
+		struct bench_recorded r = {0};
+		struct kv_error err = {0};
+		assert_int_equal(bench_recorded_load(file.path, &r, &err), -KV_EINVAL);
+		check_contains(err.text, "have different times: name a trace with time stamps");
+		check_file_remove(&file);
+	}
 }
 
 /* Planned once more by hand, in a number with 64 bits behind the point: after a million arrivals it is the same to the
@@ -422,6 +463,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(even_arrivals_do_not_drift),
 		cmocka_unit_test(a_rate_near_0_is_not_all_at_once),
+		cmocka_unit_test(recorded_arrivals_come_at_the_rate_over_and_over),
+		cmocka_unit_test(arrivals_without_times_are_refused),
 		cmocka_unit_test(poisson_arrivals_are_as_planned_after_a_million),
 		cmocka_unit_test(poisson_gaps_are_exponential),
 		cmocka_unit_test(another_seed_has_another_schedule),

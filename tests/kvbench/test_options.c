@@ -138,6 +138,18 @@ static void loads_that_exclude_each_other_are_refused(void **state)
 	check_refused("--mixed", &err, parse(&o, &err, "--mix", "1:1:0", "--mixed", NULL));
 	check_refused("--no-write", &err, parse(&o, &err, "--mix", "1:1:0", "--server", "a:1", "--no-write", NULL));
 	check_refused("--rate", &err, parse(&o, &err, "--arrivals", "poisson", NULL));
+	assert_int_equal(parse(&o, &err, "--arrivals", "trace:f.csv", "--ramp", "5s", "--mix", "1:1:0", NULL), 0);
+	assert_int_equal(o.pace.arrivals, BENCH_RECORDED);
+	assert_string_equal(o.pace.arrivals_file, "f.csv");
+	assert_int_equal(parse(&o, &err, "--arrivals", "trace:f.csv", "--slo", "p99=2ms", NULL), 0);
+	check_refused("neither uniform, nor poisson, nor trace:FILE", &err,
+		      parse(&o, &err, "--arrivals", "trace:", NULL));
+	check_refused("neither uniform", &err, parse(&o, &err, "--arrivals", "exponential", "--rate", "9", NULL));
+	check_refused("--trace has its own times", &err,
+		      parse(&o, &err, "--arrivals", "trace:f", "--trace", "t", NULL));
+	check_refused("--batch", &err, parse(&o, &err, "--arrivals", "trace:f", "--batch", "4", NULL));
+	check_refused("--async", &err, parse(&o, &err, "--arrivals", "trace:f", "--async", NULL));
+	check_refused("--slices", &err, parse(&o, &err, "--arrivals", "trace:f", "--slices", "4", NULL));
 	check_refused("p99=2ms", &err, parse(&o, &err, "--slo", "99=2ms", NULL));
 	check_refused("p99=2ms", &err, parse(&o, &err, "--slo", "p99", NULL));
 	check_refused("allowed is 0 to 9223372036854775807", &err,

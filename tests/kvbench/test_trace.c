@@ -305,12 +305,12 @@ static void the_largest_id_is_counted_as_any_other(void **state)
 
 static void fields_may_be_missing_null_and_floats(void **state)
 {
-	const char *text =
-		"\xef\xbb\xbf{\"timestamp\": 0.0, \"input_length\": 1024.0, \"output_length\": NaN, \"hash_ids\": [1, 2]}\n"
-		"{\"hash_ids\": [1], \"input_length\": null, \"text\": \"NaN \\\" 99999999999999999999\"}\n"
-		"{\"created_time\": 27.5, \"input_tokens\": 100, \"output_tokens\": 5}\n"
-		"{\"timestamp\": \"1970-01-01T00:00:02Z\", \"input_length\": 7, \"hash_ids\": null}\n"
-		"{\"timestamp\": NaN, \"hash_ids\": [3]}";
+	const char *text = "\xef\xbb\xbf{\"timestamp\": 0.0, \"input_length\": 1024.0, \"output_length\": NaN, "
+			   "\"hash_ids\": [1, 2]}\n"
+			   "{\"hash_ids\": [1], \"input_length\": null, \"text\": \"NaN \\\" 99999999999999999999\"}\n"
+			   "{\"created_time\": 27.5, \"input_tokens\": 100, \"output_tokens\": 5}\n"
+			   "{\"timestamp\": \"1970-01-01T00:00:02Z\", \"input_length\": 7, \"hash_ids\": null}\n"
+			   "{\"timestamp\": NaN, \"hash_ids\": [3]}";
 	FILE *in = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
 	const struct {
 		double ms;
