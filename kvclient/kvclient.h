@@ -312,26 +312,33 @@ struct kvc_borrowed {
  *   fork(): in a child all calls on a queue of the parent return -KV_ECLOSED. The child must not poll the descriptor.
  * */
 
+enum kvc_queue_flag {
+	/* The descriptor also becomes readable when parts of items were counted since the last kvc_reap (struct
+	 * kvc_layout): reap, which may give no completion, then look with kvc_arrival_parts. A burst of parts is one
+	 * event. */
+	KVC_QUEUE_PARTS = 1
+};
+
 struct kvc_queue_options {
 	size_t size;
 	/* 1,024; at most 65,536: ids that may be submitted and not reaped. Each takes some 300 bytes, and 100 for each
 	 * thread of the pool (16 at most). */
 	uint32_t depth;
-	uint32_t reserved;
+	uint32_t flags; /* 0; enum kvc_queue_flag */
 };
 
 /* kvc_queue_open -- open a queue of the pool. A pool may have several. The call takes all memory and three descriptors;
  * submitting takes none.
  * Thread: any; never blocks. Owner: *out is the caller's until kvc_queue_close. options NULL: all defaults.
  * Errors:
- *   -KV_EINVAL     options->depth is too large
+ *   -KV_EINVAL     options->depth is too large, or an unknown flag
  *   -KV_ELIMIT     the process has no descriptor left */
 KVC_API int kvc_queue_open(struct kvc_pool *pool, const struct kvc_queue_options *options, struct kvc_queue **out,
 			   struct kv_error *err);
 
 /* kvc_queue_fd -- the descriptor to wait on: by poll, epoll or io_uring's poll, level-triggered. It is readable while
- * completions wait, and rarely when there are none. Only kvc_reap may read it: do not read, write or close it.
- * Thread: any; never blocks. Returns the descriptor, which is the queue's, or a code. */
+ * completions wait, after parts with KVC_QUEUE_PARTS, and rarely without a cause. Only kvc_reap may read it: do not
+ * read, write or close it. Thread: any; never blocks. Returns the descriptor, which is the queue's, or a code. */
 KVC_API int kvc_queue_fd(const struct kvc_queue *queue);
 
 /* kvc_queue_close -- cancel all ids in progress, wait until no memory of the caller is used any more, and free the

@@ -760,7 +760,7 @@ int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsig
 	int rc = kc_items_check(KVC_OP_GET, items, n);
 	if (rc < 0)
 		return rc;
-	kc_parts_claim(items, n);
+	kc_parts_claim(items, n, NULL);
 	return batch_await(client, items, n, call, &get_ops, NULL, NULL, false);
 }
 

@@ -298,7 +298,7 @@ static int batch(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void
 	if (a.changes)
 		a.key = items[0].key;
 	if (rc == 0 && fn == do_get_batch)
-		kc_parts_claim(items, n);
+		kc_parts_claim(items, n, NULL);
 	for (unsigned i = 0; items && i < n; i++)
 		items[i].result = untold;
 	if (rc == 0)

@@ -3,7 +3,8 @@
  *
  * Part 0 of every item is asked for, then part 1 of every item, ..., WINDOW at a time, each with a checksum. Verified
  * parts are counted in the item's struct kvc_arrival, in order, and never written again; the count is stored with
- * release after the bytes, for any thread (kvc_arrival_parts).
+ * release after the bytes, for any thread (kvc_arrival_parts). Counted parts are announced before the call waits for
+ * more, so that a burst of them wakes the host once.
  *
  * All parts of an item have one generation. After a replacement or the server's death the item begins again if nothing
  * is counted, else it is a miss.
@@ -34,6 +35,7 @@ struct course {
  * loops. */
 struct state {
 	const struct kvc_item *of;
+	struct kc_parts_told *told; /* or NULL */
 	struct course now;
 };
 
@@ -50,6 +52,7 @@ struct parts {
 	struct kc_req *req[WINDOW];
 	struct part_out part[WINDOW]; /* of the request in the same place */
 	unsigned most;                /* the largest number of parts of an item */
+	struct kc_parts_told *untold; /* parts were counted, and are to be announced there */
 };
 
 uint32_t kvc_arrival_parts(const struct kvc_arrival *arrival)
@@ -149,6 +152,14 @@ static int part_there(const struct kc_parts_job *j, struct kvc_item *it, unsigne
 	return 0;
 }
 
+static void parts_tell(struct kc_parts_told **untold)
+{
+	struct kc_parts_told *told = *untold;
+	*untold = NULL;
+	if (told)
+		told->fn(told);
+}
+
 static bool part_next(const struct kvc_item *it, unsigned part)
 {
 	return !course_of(it)->over && part < it->layout->num_parts && part == kvc_arrival_parts(it->layout->arrival);
@@ -195,9 +206,12 @@ static void part_end_await(struct parts *p)
 	const struct kc_parts_job *j = p->j;
 	const struct part_out *u = &p->part[p->out.head];
 	struct kvc_item *it = &j->items[u->item];
-	struct kc_req *r;
+	struct kc_req *r = p->req[p->out.head];
 	struct kvc_get g;
-	int rc = kc_window_next_await(j->c, &p->out, j->deadline_ns, &r);
+	int rc;
+	if (r->state != KC_REQ_DONE)
+		parts_tell(&p->untold);
+	rc = kc_window_next_await(j->c, &p->out, j->deadline_ns, &r);
 	part_get(j, it, u->part, &g);
 	rc = kc_get_take_await(&g, r, rc, NULL);
 	kc_req_release(j->c, r);
@@ -206,7 +220,9 @@ static void part_end_await(struct parts *p)
 			rc = -KV_ETOOBIG; /* several ranges */
 		if (rc == 0)
 			rc = part_there(j, it, u->part, &g);
-		if (rc < 0)
+		if (rc == 0)
+			p->untold = state_of(it)->told;
+		else
 			part_failed(j, it, rc);
 	}
 	kc_get_fini(&g);
@@ -280,6 +296,8 @@ static void part_alone_await(const struct kc_parts_job *j, struct kvc_item *it, 
 	if (rc >= 0)
 		rc = part_there(j, it, part, &g);
 	kc_get_fini(&g);
+	if (rc == 0)
+		parts_tell(&(struct kc_parts_told *){state_of(it)->told});
 	if (rc == -KV_ESTALE || (rc == -KV_EINVAL && part > 0))
 		rc = -KV_ENOTFOUND; /* the value of the counted parts is gone */
 	if (rc < 0)
@@ -288,9 +306,10 @@ static void part_alone_await(const struct kc_parts_job *j, struct kvc_item *it, 
 
 /* ---- all ---- */
 
-static void arrival_claim(const struct kvc_item *it)
+static void arrival_claim(const struct kvc_item *it, struct kc_parts_told *told)
 {
 	state_of(it)->of = it;
+	state_of(it)->told = told;
 	__atomic_store_n(&it->layout->arrival->parts, 0, __ATOMIC_RELEASE);
 }
 
@@ -302,14 +321,14 @@ static void borrowed_claim(const struct kvc_item *it)
 		*out = (struct kvc_borrowed){0};
 }
 
-void kc_parts_claim(const struct kvc_item *items, unsigned n)
+void kc_parts_claim(const struct kvc_item *items, unsigned n, struct kc_parts_told *told)
 {
 	for (unsigned i = 0; items && i < n; i++)
 		if (KV_UNLIKELY(items[i].layout != NULL))
 			borrowed_claim(&items[i]);
 	for (unsigned i = 0; items && i < n; i++)
 		if (KV_UNLIKELY(items[i].layout != NULL) && kc_parts_item(&items[i]) && items[i].layout->arrival)
-			arrival_claim(&items[i]);
+			arrival_claim(&items[i], told);
 }
 
 static unsigned items_begin(const struct kc_parts_job *j)
@@ -348,6 +367,7 @@ void kc_parts_await(const struct kc_parts_job *job)
 			part_ask_await(&p, i, part);
 	while (p.out.count > 0)
 		part_end_await(&p);
+	parts_tell(&p.untold);
 	for (unsigned part = 0; part < p.most; part++)
 		for (unsigned i = j.first; i != KC_CHAIN_END; i = kc_chain_next(&j.items[i]))
 			if (part_next(&j.items[i], part))

@@ -48,10 +48,15 @@ struct kc_parts_job {
 /* kc_parts_item -- whether the item has parts, or an invalid layout with parts. */
 bool kc_parts_item(const struct kvc_item *it);
 
+/* Where counted parts are announced: by the loops, soon after some were counted, and not after each. */
+struct kc_parts_told {
+	void (*fn)(struct kc_parts_told *told);
+};
+
 /* kc_parts_claim -- each struct kvc_borrowed is zeroed. Each struct kvc_arrival gets 0 parts, and belongs to the last
  * item that names it; others fail with -KV_EINVAL. Once for a whole batch, before any item begins: its parts may run on
- * several loops. */
-void kc_parts_claim(const struct kvc_item *items, unsigned n);
+ * several loops. told: NULL, or it must live until the batch has ended. */
+void kc_parts_claim(const struct kvc_item *items, unsigned n, struct kc_parts_told *told);
 
 /* kc_parts_await -- GET the items of the chain, which have parts and were claimed. Every one gets its result. */
 void kc_parts_await(const struct kc_parts_job *j);

@@ -3,7 +3,9 @@
  * no loop has started; a stalled loop cannot time them out, so the reaping thread does).
  * `rung` is set before the eventfd is written and cleared after it was read, so many completions cost one write. A
  * ringing thread pushes its completion before it looks at `rung`; the reaping thread clears `rung` and looks at the
- * list again: one of the two sees the other. A late write may leave the descriptor readable with nothing to reap.
+ * list again: one of the two sees the other. The same holds for counted parts (KVC_QUEUE_PARTS), which the host looks
+ * at after the reap; so clearing `rung` acquires what was written before it was set. A late write may leave the
+ * descriptor readable with nothing to reap.
  * The timer stands at the earliest requested deadline. Threads that set it may overtake each other, so each checks
  * afterwards that its time is still right. */
 #include "kvclient/queue/bell.h"
@@ -68,7 +70,7 @@ void kc_bell_still(struct kc_bell *b)
 {
 	uint64_t count;
 	(void)!read(b->event_fd, &count, sizeof(count));
-	atomic_store(&b->rung, false);
+	(void)atomic_exchange(&b->rung, false);
 }
 
 /* Set the timer to `watch_ns`, also if another thread changes it. A time in the past fires at once; KV_NEVER disarms

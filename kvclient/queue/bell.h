@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bell.h -- the descriptor of a queue: readable while completions wait or deadlines are due. Private to kvclient/. */
+/* bell.h -- the descriptor of a queue: readable while completions wait, deadlines are due or parts were counted.
+ * Private to kvclient/. */
 #ifndef KVRAIL_KVCLIENT_QUEUE_BELL_H
 #define KVRAIL_KVCLIENT_QUEUE_BELL_H
 

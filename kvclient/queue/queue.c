@@ -133,7 +133,7 @@ static int64_t submit(struct kvc_queue *q, enum kvc_op op, struct kvc_item *item
 			e->n = n;
 			e->tag = tag;
 			if (op == KVC_OP_GET)
-				kc_parts_claim(items, n);
+				kc_parts_claim(items, n, q->told.fn ? &q->told : NULL);
 			rc = entry_submit(q, e);
 		}
 		if (rc < 0)
@@ -190,6 +190,11 @@ static void tables_init(struct kvc_queue *q)
 	atomic_init(&q->refs, 1);
 }
 
+static void on_parts(struct kc_parts_told *told)
+{
+	kc_bell_ring(&KV_CONTAINER(told, struct kvc_queue, told)->bell);
+}
+
 static struct kvc_queue *queue_make(struct kvc_pool *pool, uint32_t depth)
 {
 	struct kvc_queue *q = aligned_alloc(KV_LINES, kv_align_up(sizeof(*q), KV_LINES));
@@ -243,8 +248,8 @@ int kvc_queue_open(struct kvc_pool *pool, const struct kvc_queue_options *option
 	if (o.depth > 1u << KC_QUEUE_DEPTH_BITS)
 		return kv_fail(err, -KV_EINVAL, "the depth of a queue is %u; it is %u at most", o.depth,
 			       1u << KC_QUEUE_DEPTH_BITS);
-	if (o.reserved)
-		return kv_fail(err, -KV_EINVAL, "struct kvc_queue_options: `reserved` is not 0");
+	if (o.flags & ~(unsigned)KVC_QUEUE_PARTS)
+		return kv_fail(err, -KV_EINVAL, "struct kvc_queue_options: `flags` %u has an unknown flag", o.flags);
 	rc = kc_pool_enter(pool);
 	if (rc < 0)
 		return kv_fail(err, rc, "the pool is being closed, or is of the parent of this process");
@@ -252,6 +257,8 @@ int kvc_queue_open(struct kvc_pool *pool, const struct kvc_queue_options *option
 	rc = q ? kc_bell_open(&q->bell, err) : kv_fail(err, -KV_ENOMEM, "no memory for a queue");
 	if (q && rc < 0)
 		kc_queue_unhold(q);
+	if (rc == 0 && o.flags & KVC_QUEUE_PARTS)
+		q->told.fn = on_parts;
 	if (rc == 0)
 		queue_join(q, pool);
 	kc_pool_leave(pool);

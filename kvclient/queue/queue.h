@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 
+#include "kvclient/call/parts.h"
 #include "kvclient/core/client.h"
 #include "kvclient/queue/bell.h"
 
@@ -79,6 +80,7 @@ struct kvc_queue {
 	struct kc_queue_lane *lane;
 	_Atomic uint32_t *load; /* per lane: items not reaped; loops do not touch it */
 	struct kc_bell bell;
+	struct kc_parts_told told;                /* with KVC_QUEUE_PARTS it rings the bell */
 	_Alignas(KV_LINES) _Atomic uint64_t free; /* index + 1 of the first entry; above it a count of changes */
 	_Atomic uint32_t background;
 	_Alignas(KV_LINES) _Atomic(struct kc_queue_entry *) done; /* ended entries, last one first */

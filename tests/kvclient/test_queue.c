@@ -584,6 +584,100 @@ static void a_stopped_server_costs_its_own_keys(void **state)
 	assert_int_equal(kvc_queue_close(&q), 0);
 }
 
+/* ---- items in parts ---- */
+
+enum { LAYERS = 5 };
+
+/* All keys, in parts. */
+struct layered {
+	uint64_t end[LAYERS];
+	struct kvc_arrival arrival[KEYS];
+	struct kvc_layout layout[KEYS];
+	struct kvc_item item[KEYS];
+	uint8_t data[KEYS][VALUE];
+};
+
+static void layered_make(struct layered *l)
+{
+	memset(l, 0, sizeof(*l));
+	for (unsigned k = 0; k < LAYERS; k++)
+		l->end[k] = (k + 1) * VALUE / LAYERS;
+	for (unsigned i = 0; i < KEYS; i++) {
+		l->layout[i] = (struct kvc_layout){.size = sizeof(l->layout[i]),
+						   .num_parts = LAYERS,
+						   .part_ends = l->end,
+						   .arrival = &l->arrival[i]};
+		l->item[i] = item_of(i, l->data[i]);
+		l->item[i].layout = &l->layout[i];
+	}
+}
+
+/* How many items are there as a whole, with the right bytes. */
+static unsigned layered_whole(const struct layered *l)
+{
+	uint8_t want[VALUE];
+	unsigned whole = 0;
+	for (unsigned i = 0; i < KEYS; i++) {
+		if (kvc_arrival_parts(&l->arrival[i]) < LAYERS)
+			continue;
+		test_fill(want, VALUE, i);
+		assert_memory_equal(l->data[i], want, VALUE);
+		whole++;
+	}
+	return whole;
+}
+
+/* The id cannot end, for one of two servers stands still; a host that only waits sees the parts of the other. */
+static void the_descriptor_tells_of_parts(void **state)
+{
+	static struct layered l;
+	struct kvc_queue_options o = {.size = sizeof(o), .flags = KVC_QUEUE_PARTS};
+	struct kvc_call call = within(1000 * PATIENCE_MS);
+	struct kvc_queue *q = NULL;
+	struct kvc_completion c;
+	struct kv_error err;
+	struct pollfd p = {.events = POLLIN};
+	unsigned wakes = 0;
+	(void)state;
+	test_server_need(&server[0]);
+	assert_int_equal(kvc_queue_open(pool, &o, &q, &err), 0);
+	p.fd = kvc_queue_fd(q);
+	servers_wait(pool);
+	test_server_stop(&server[1]);
+	layered_make(&l);
+	assert_true(kvc_submit_get(q, l.item, KEYS, &call, 0) > 0);
+	for (; layered_whole(&l) == 0; wakes++) {
+		assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
+		assert_int_equal(kvc_reap(q, &c, 1), 0);
+	}
+	assert_true(wakes > 0);
+	test_server_cont(&server[1]);
+	assert_int_equal(reap_one(q).result, 0);
+	assert_int_equal(layered_whole(&l), KEYS);
+	assert_int_equal(kvc_queue_close(&q), 0);
+}
+
+static void without_the_flag_it_tells_of_completions_alone(void **state)
+{
+	static struct layered l;
+	struct kvc_call call = within(1000 * PATIENCE_MS);
+	struct kvc_queue *q;
+	(void)state;
+	test_server_need(&server[0]);
+	q = queue_open(pool, 0);
+	servers_wait(pool);
+	test_server_stop(&server[1]);
+	layered_make(&l);
+	assert_true(kvc_submit_get(q, l.item, KEYS, &call, 0) > 0);
+	half_wait(pool);
+	while (layered_whole(&l) == 0)
+		usleep(1000);
+	assert_false(readable(q));
+	test_server_cont(&server[1]);
+	assert_int_equal(reap_one(q).result, 0);
+	assert_int_equal(kvc_queue_close(&q), 0);
+}
+
 static void what_is_under_way_is_cancelled(void **state)
 {
 	static uint8_t data[KEYS][VALUE];
@@ -1048,7 +1142,7 @@ static void what_is_wrong_is_refused(void **state)
 	assert_int_equal(kvc_queue_open(NULL, NULL, &q, NULL), -KV_EINVAL);
 	assert_int_equal(kvc_queue_open(pool, NULL, NULL, NULL), -KV_EINVAL);
 	assert_int_equal(kvc_queue_open(pool, &o, &q, NULL), -KV_EINVAL);
-	o = (struct kvc_queue_options){.size = sizeof(o), .reserved = 1};
+	o = (struct kvc_queue_options){.size = sizeof(o), .flags = KVC_QUEUE_PARTS << 1};
 	assert_int_equal(kvc_queue_open(pool, &o, &q, NULL), -KV_EINVAL);
 	assert_int_equal(kvc_queue_open(pool, NULL, &q, NULL), 0);
 	assert_int_equal(kvc_submit_get(NULL, &item, 1, NULL, 0), -KV_EINVAL);
@@ -1107,6 +1201,8 @@ int main(void)
 		cmocka_unit_test(a_session_submits_as_others_do),
 		cmocka_unit_test(ids_end_by_their_deadlines_without_any_server),
 		cmocka_unit_test(a_stopped_server_costs_its_own_keys),
+		cmocka_unit_test(the_descriptor_tells_of_parts),
+		cmocka_unit_test(without_the_flag_it_tells_of_completions_alone),
 		cmocka_unit_test(what_is_under_way_is_cancelled),
 		cmocka_unit_test(what_no_loop_comes_to_ends_all_the_same),
 		cmocka_unit_test(many_completions_are_found_in_steps),
