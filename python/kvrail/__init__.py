@@ -52,7 +52,7 @@ from ._errors import (
     Version,
 )
 from ._native import Region, key_fold, program_setup
-from . import aio
+from . import aio, keys
 from .client import Client
 from .server import Server
 
@@ -86,6 +86,7 @@ __all__ = [
     "Version",
     "aio",
     "key_fold",
+    "keys",
     "program_setup",
 ]
 

@@ -25,9 +25,8 @@ static struct batch *batch_new(uint32_t n)
 	if (!b)
 		return NULL;
 	at = (char *)b + head;
-	b->capacity = capacity;
+	*b = (struct batch){.capacity = capacity};
 	b->items = (struct kvc_item *)at;
-	b->views = (Py_buffer *)(at + capacity * sizeof(*b->items));
 	b->slots = (unsigned char(*)[KVC_KEY_MAX])(at + capacity * (sizeof(*b->items) + sizeof(*b->views)));
 	return b;
 }
@@ -51,6 +50,8 @@ struct batch *batch_take(struct client_object *self, uint32_t n)
 	b->next = b->prev = NULL;
 	b->n = n;
 	b->num_views = 0;
+	b->views = (Py_buffer *)(b->items + b->capacity);
+	b->views_room = b->capacity;
 	b->held = b->over = b->nameless = false;
 	return b;
 }
@@ -63,9 +64,36 @@ void batch_views_release(struct batch *b)
 	}
 }
 
+/* What few batches have. */
+static void extra_free(struct batch *b)
+{
+	free(b->own_views);
+	free(b->layouts);
+	free(b->arrivals);
+	free(b->part_ends);
+	b->own_views = NULL;
+	b->layouts = NULL;
+	b->arrivals = NULL;
+	b->part_ends = NULL;
+	b->num_spans = b->num_parts = 0;
+	if (b->spans_room <= CAPACITY_KEPT)
+		return;
+	free(b->spans);
+	b->spans = NULL;
+	b->spans_room = 0;
+}
+
+void batch_free(struct batch *b)
+{
+	extra_free(b);
+	free(b->spans);
+	free(b);
+}
+
 void batch_give(struct client_object *self, struct batch *b)
 {
 	batch_views_release(b);
+	extra_free(b);
 	if (b->held) {
 		b->over = true;
 	} else if (b->capacity <= CAPACITY_KEPT && self->num_spare < SPARE_MAX) {
@@ -73,7 +101,7 @@ void batch_give(struct client_object *self, struct batch *b)
 		self->spare = b;
 		self->num_spare++;
 	} else {
-		free(b);
+		batch_free(b);
 	}
 }
 
@@ -83,7 +111,7 @@ static void chain_free(struct batch **first)
 		struct batch *b = *first;
 		*first = b->next;
 		batch_views_release(b);
-		free(b);
+		batch_free(b);
 	}
 }
 

@@ -11,18 +11,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, TypeVar
 
-from ._errors import Denied, Error, Exists, Invalid, Left, NotFound, PeerDown, Timeout, TooBig, Version, make
+from ._errors import Closed, Denied, Error, Exists, Invalid, Left, NotFound, PeerDown, Timeout, TooBig, Version, make
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from . import _native
-    from ._native import Address
+    from ._native import Address, Tensor
 
 T = TypeVar("T")
 
 Key: TypeAlias = str | bytes
-Memory: TypeAlias = "Buffer | Address"
+Place: TypeAlias = "Buffer | Address | Tensor"
+# A list: the value lies in several places, in this order.
+Memory: TypeAlias = "Place | list[Place]"
 Submit: TypeAlias = Callable[..., int]
 # From keys, results and the states of servers: the return value of a client's method, or an exception.
 Meaning: TypeAlias = Callable[[Sequence[Key], list[int], str], T]
@@ -199,7 +201,13 @@ def seconds_left(keys: Sequence[Key], results: list[int], servers: str) -> float
 
 def nbytes_of(memory: Memory) -> int:
     """The length of value for which a destination has room."""
-    return memory[1] if isinstance(memory, tuple) else memoryview(memory).nbytes
+    if isinstance(memory, tuple):
+        return memory[1]
+    if isinstance(memory, list):
+        return sum(nbytes_of(place) for place in memory)
+    if hasattr(memory, "data_ptr"):
+        return int(memory.numel() * memory.element_size())
+    return memoryview(memory).nbytes
 
 
 def first_too_big(results: Sequence[int] | None) -> int:
@@ -216,6 +224,58 @@ def too_big(key: Key, room: int, value: int) -> str:
 
 def first_missing(there: list[bool]) -> int:
     return there.index(False) if False in there else len(there)
+
+
+def firsts_missing(rows: Sequence[Sequence[Key]], there: list[bool]) -> list[int]:
+    """Of each row, whose keys follow each other in `there`."""
+    found, at = [], 0
+    for row in rows:
+        found.append(first_missing(there[at : at + len(row)]))
+        at += len(row)
+    return found
+
+
+# Failures of a prefix that are no news of servers: an argument was wrong, or the client was closed.
+_OF_CALLER = frozenset(cls.code for cls in (Closed, Invalid))
+
+
+class PrefixLoad:
+    """A lookup and a GET under one deadline. What fails because of servers, or comes late, is not there."""
+
+    def __init__(
+        self,
+        keys: Sequence[Key],
+        into: Sequence[Memory],
+        timeout: float | None,
+        clients: float | None,
+    ) -> None:
+        self.keys, self.into = list(keys), list(into)
+        if len(self.keys) != len(self.into):
+            raise ValueError(f"there are {len(self.keys)} keys and {len(self.into)} buffers")
+        whole = timeout or clients
+        if whole is None:
+            whole = TIMEOUT + BYTE_SECONDS * sum(nbytes_of(place) for place in self.into)
+        self.whole = whole  # seconds
+        self._end = time.monotonic() + whole
+
+    def left(self) -> float:
+        """Seconds until the deadline; 0: it has passed."""
+        return max(self._end - time.monotonic(), 0.0)
+
+    def found(self, results: list[int]) -> int:
+        """After the lookup: how many keys to load."""
+        n = self._run(results, 1)
+        del self.keys[n:], self.into[n:]
+        return n
+
+    def loaded(self, results: list[int]) -> int:
+        return self._run(results, 0)
+
+    def _run(self, results: list[int], least: int) -> int:
+        for result in results:
+            if result in _OF_CALLER:
+                raise make(result, text_of(result))
+        return first_missing([result >= least for result in results])
 
 
 class UnknownLength:

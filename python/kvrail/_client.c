@@ -247,6 +247,7 @@ static int opening_parse(struct opening *o, PyObject *args, PyObject *kwargs)
 		return -1;
 	p->size = sizeof(*p);
 	o->queue.size = sizeof(o->queue);
+	o->queue.flags = KVC_QUEUE_PARTS;
 	p->flags = (down_is_miss ? KVC_DOWN_IS_MISS : 0u) | (verify ? 0u : KVC_NO_VERIFY) | (wait ? KVC_OPEN_WAIT : 0u);
 	if (take_timeout(timeout, &p->timeout_ns) < 0 || take_level(level, &p->log_level) < 0 ||
 	    (buffer && kvrail_uint(buffer, "buffer_bytes", &p->buffer_bytes) < 0) ||
@@ -397,7 +398,7 @@ static void exports_release(struct client_object *self)
 		batch_views_release(b);
 		b->held = false;
 		if (b->over)
-			free(b);
+			batch_free(b);
 	}
 	while (self->regions)
 		region_ended(self->regions);
@@ -593,7 +594,7 @@ static PyMethodDef methods[] = {
 	 "event_fd() -> int: readable while completions wait. "
 	 "Only a drain reads it. It stays the client's after close()."},
 	{"submit_batch_get", (PyCFunction)(void (*)(void))client_submit_get, FAST,
-	 "submit_batch_get(keys, buffers, timeout=None, exact=False) -> id: "
+	 "submit_batch_get(keys, buffers, timeout=None, exact=False, parts=None) -> id: "
 	 "read values into writable buffers. exact: a value of another length than its buffer is a miss."},
 	{"submit_batch_set", (PyCFunction)(void (*)(void))client_submit_set, FAST,
 	 "submit_batch_set(keys, buffers, timeout=None, ttl=0, background=False) -> id: store values. ttl in seconds; "
@@ -613,6 +614,8 @@ static PyMethodDef methods[] = {
 	 "LMCache's contract."},
 	{"drain_results", client_drain_results, METH_NOARGS,
 	 "drain_results() -> list of (id, code, results): a result is a length, 1 or 0, or 0, or a negative code."},
+	{"arrived", client_arrived, METH_O,
+	 "arrived(id) -> list: of each key, how many parts are there; None: the id has no parts, or is drained."},
 	{"cancel", client_cancel, METH_O, "cancel(id) -> bool: give an id up; False if it is over or unknown."},
 	{"call_bound", client_call_bound, METH_VARARGS,
 	 "call_bound(timeout=None, nbytes=0) -> float: the longest time in seconds that a call may take."},

@@ -177,3 +177,39 @@ PyObject *client_drain_results(PyObject *self, PyObject *unused)
 	(void)unused;
 	return drain((struct client_object *)self, result_tuple);
 }
+
+/* ---- parts ---- */
+
+static struct batch *batch_of(struct batch *first, uint64_t id)
+{
+	while (first && first->id != id)
+		first = first->next;
+	return first;
+}
+
+PyObject *client_arrived(PyObject *object, PyObject *number)
+{
+	struct client_object *self = (struct client_object *)object;
+	struct batch *b;
+	PyObject *counts;
+	uint64_t id;
+	if (kvrail_uint(number, "the id", &id) < 0)
+		return NULL;
+	if (client_is_childs(self))
+		Py_RETURN_NONE;
+	b = batch_of(self->out, id);
+	if (!b)
+		b = batch_of(self->done, id);
+	if (!b || !b->arrivals)
+		Py_RETURN_NONE;
+	counts = PyList_New(b->n);
+	for (uint32_t i = 0; counts && i < b->n; i++) {
+		PyObject *count = PyLong_FromUnsignedLong(kvc_arrival_parts(&b->arrivals[i]));
+		if (!count) {
+			Py_DECREF(counts);
+			return NULL;
+		}
+		PyList_SetItem(counts, i, count);
+	}
+	return counts;
+}

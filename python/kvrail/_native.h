@@ -26,8 +26,17 @@ struct batch {
 	bool held, over;    /* held: its views are being released by close; over: whoever holds it frees it */
 	bool nameless;      /* there was no memory for its id: no drain reports it */
 	struct kvc_item *items;
-	Py_buffer *views;
+	Py_buffer *views; /* `views_room` of them; `own` of the batch's memory, or of their own */
+	uint32_t views_room;
+	Py_buffer *own_views;
 	unsigned char (*slots)[KVC_KEY_MAX]; /* the keys: prefix and key, folded if they are longer */
+	/* Of items that have spans or parts; in memory of their own. */
+	struct kvc_span *spans;
+	uint32_t num_spans, spans_room;
+	struct kvc_layout *layouts;   /* n of them, or NULL */
+	struct kvc_arrival *arrivals; /* n of them, with parts */
+	uint64_t *part_ends;
+	uint32_t num_parts;
 };
 
 /* A registration. It lives until it is unregistered or the client is closed, even without its Python objects. */
@@ -87,6 +96,12 @@ int ttl_parse(PyObject *ttl, uint32_t *out_s);
  * Returns -1 with an exception. */
 int key_parse(const struct client_object *self, PyObject *key, unsigned char slot[KVC_KEY_MAX], struct kvc_key *out);
 
+/* places_parse -- the memory of each item, and the ends of its parts (NULL: none), both tuples. Exports are held in
+ * the batch. Returns -1 with an exception. */
+int places_parse(PyObject *buffers, bool writable, PyObject *parts, struct batch *b);
+/* place_tensor -- a contiguous tensor as an export. 1: the object is none; -1: with an exception. */
+int place_tensor(PyObject *object, const char *what, Py_buffer *view);
+
 /* client_usable -- 0 if calls may be made; else -1 with kvrail.Closed. */
 int client_usable(const struct client_object *self);
 bool client_is_childs(const struct client_object *self);
@@ -104,6 +119,8 @@ struct batch *batch_take(struct client_object *self, uint32_t n);
 void batch_give(struct client_object *self, struct batch *b);
 /* batch_views_release -- release the exports. It may run Python code, also such that comes back here. */
 void batch_views_release(struct batch *b);
+/* batch_free -- free one without exports that is in no list. batches_free -- of a client that ends. */
+void batch_free(struct batch *b);
 void batches_free(struct client_object *self);
 
 PyObject *client_submit_get(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
@@ -118,6 +135,7 @@ PyObject *client_unpin(PyObject *self, PyObject *args);
 PyObject *client_value_length(PyObject *self, PyObject *args);
 PyObject *client_drain_completions(PyObject *self, PyObject *unused);
 PyObject *client_drain_results(PyObject *self, PyObject *unused);
+PyObject *client_arrived(PyObject *self, PyObject *id);
 PyObject *client_register(PyObject *self, PyObject *memory);
 PyObject *client_counters(PyObject *self, PyObject *unused);
 PyObject *client_info(PyObject *self, PyObject *unused);

@@ -10,7 +10,7 @@ is closed, the buffers belong to the library.
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Literal, TypeAlias, final
+from typing import Literal, Protocol, TypeAlias, final
 
 from typing_extensions import (
     Buffer as _Buffer,
@@ -19,7 +19,17 @@ from typing_extensions import (
 Key: TypeAlias = str | bytes
 # (address, length), or (address, length, slice, stride): slices begin stride bytes apart, length counts no gaps
 Address: TypeAlias = tuple[int, int] | tuple[int, int, int, int]
-Memory: TypeAlias = _Buffer | Address
+
+class Tensor(Protocol):
+    """torch.Tensor, as far as it is used. On the CPU; in any dtype, also with strides."""
+
+    def data_ptr(self) -> int: ...
+    def element_size(self) -> int: ...
+    def numel(self) -> int: ...
+
+Place: TypeAlias = _Buffer | Address | Tensor
+# a list: the value lies in several places, up to 1,024, in this order
+Memory: TypeAlias = Place | list[Place]
 Path: TypeAlias = str | bytes | PathLike[str] | PathLike[bytes]
 
 version: str
@@ -101,8 +111,11 @@ class Client:
         buffers: Sequence[Memory],
         timeout: float | None = None,
         exact: bool = False,
+        parts: Sequence[int] | None = None,
     ) -> int:
-        """exact: a value of another length than its buffer is a miss."""
+        """exact: a value of another length than its buffer is a miss. parts: the ends of the parts in which all values are
+        read, part 0 of all keys first; the last end is the length of each buffer. The descriptor also becomes readable for
+        parts: drain, then ask arrived()."""
 
     def submit_batch_set(
         self,
@@ -127,6 +140,10 @@ class Client:
     def drain_results(self) -> list[tuple[int, int, list[int]]]:
         """(id, code, results) of finished ids. A result is the length (GET), 1 or 0 (EXISTS), else 0; or a negative code."""
 
+    def arrived(self, id: int, /) -> list[int] | None:
+        """Of each key of an id, how many parts are at their place and verified: these bytes may be read, and are not written
+        again. None: the id has no parts, or its completion was drained."""
+
     def cancel(self, id: int, /) -> bool:
         """Cancel an id; its completion comes soon. False: it has finished, or is unknown."""
 
@@ -145,7 +162,7 @@ class Client:
     def value_length(self, key: Key, timeout: float | None, /) -> int:
         """The length of a value, or a negative code; blocks, as these."""
 
-    def register(self, memory: _Buffer | tuple[int, int], /) -> Region:
+    def register(self, memory: _Buffer | Tensor | tuple[int, int], /) -> Region:
         """Register writable memory with every server: GETs into it and PUTs from it need no copy. Blocks. Registering the same
         memory again gives the same registration, which ends with the last unregister()."""
 

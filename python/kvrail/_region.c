@@ -90,15 +90,19 @@ static int memory_parse(PyObject *memory, struct region *r, void **base)
 		*base = (void *)(uintptr_t)address;
 		r->len_bytes = len;
 	} else {
-		if (!PyObject_CheckBuffer(memory)) {
+		int tensor =
+			PyObject_CheckBuffer(memory) ? 1 : place_tensor(memory, "register(): the tensor", &r->view);
+		if (tensor < 0)
+			return -1;
+		if (tensor > 0 && !PyObject_CheckBuffer(memory)) {
 			PyObject *type = kvrail_type_name(memory);
 			if (type)
-				PyErr_Format(PyExc_TypeError, "register() takes a buffer or (address, length), not %U",
-					     type);
+				PyErr_Format(PyExc_TypeError,
+					     "register() takes a buffer, a tensor or (address, length), not %U", type);
 			Py_XDECREF(type);
 			return -1;
 		}
-		if (PyObject_GetBuffer(memory, &r->view, PyBUF_WRITABLE) < 0)
+		if (tensor > 0 && PyObject_GetBuffer(memory, &r->view, PyBUF_WRITABLE) < 0)
 			return memory_refused(memory);
 		*base = r->view.buf;
 		r->len_bytes = (uint64_t)r->view.len;

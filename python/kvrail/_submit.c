@@ -14,7 +14,7 @@
 enum { ITEMS_MAX = 1 << 20 };
 
 struct arguments {
-	PyObject *keys, *buffers, *timeout, *ttl, *background, *exact;
+	PyObject *keys, *buffers, *timeout, *ttl, *background, *exact, *parts;
 };
 
 /* ---- arguments ---- */
@@ -41,6 +41,7 @@ static PyObject **argument_at(struct arguments *out, const char *const *names, u
 {
 	const char *name = names[i];
 	return name[0] == 'k'                     ? &out->keys
+	       : name[0] == 'p'                   ? &out->parts
 	       : name[0] == 'e'                   ? &out->exact
 	       : name[0] == 'b' && name[1] == 'u' ? &out->buffers
 	       : name[0] == 'b'                   ? &out->background
@@ -244,124 +245,6 @@ static int keys_parse(struct client_object *self, PyObject *keys, struct batch *
 	return 0;
 }
 
-/* ---- buffers ---- */
-
-/* (address, length) or (address, length, slice, stride). */
-static int address_parse(PyObject *tuple, Py_ssize_t i, struct kvc_item *item)
-{
-	uint64_t value[4] = {0};
-	Py_ssize_t n = PyTuple_Size(tuple);
-	if (n != 2 && n != 4) {
-		PyErr_Format(
-			PyExc_TypeError,
-			"buffers[%zd] has %zd numbers: it is (address, length) or (address, length, slice, stride)", i,
-			n);
-		return -1;
-	}
-	for (Py_ssize_t k = 0; k < n; k++) {
-		if (kvrail_uint(PyTuple_GetItem(tuple, k), "a number of (address, length, slice, stride)", &value[k]) <
-		    0)
-			return -1;
-	}
-	if (value[0] == 0 || value[1] == 0) {
-		PyErr_Format(PyExc_ValueError, "buffers[%zd]: the %s is 0", i, value[0] == 0 ? "address" : "length");
-		return -1;
-	}
-	if (value[2] > value[3]) {
-		PyErr_Format(PyExc_ValueError, "buffers[%zd]: slices of %llu bytes do not fit a stride of %llu", i,
-			     (unsigned long long)value[2], (unsigned long long)value[3]);
-		return -1;
-	}
-	item->data = (void *)(uintptr_t)value[0];
-	item->len = value[1];
-	item->slice = value[2];
-	item->stride = value[3];
-	return 0;
-}
-
-/* The exporter refused: its words, after the place and ours. */
-static int export_refused(PyObject *object, Py_ssize_t i, bool writable)
-{
-	PyObject *type, *value, *trace, *name;
-	/* An exporter written in Python may be interrupted. */
-	if (PyErr_ExceptionMatches(PyExc_MemoryError) || !PyErr_ExceptionMatches(PyExc_Exception))
-		return -1;
-	PyErr_Fetch(&type, &value, &trace);
-	name = kvrail_type_name(object);
-	if (name)
-		PyErr_Format(PyExc_ValueError, "buffers[%zd] (%U) is not C-contiguous%s memory: %S", i, name,
-			     writable ? ", writable" : "", value ? value : Py_None);
-	Py_XDECREF(name);
-	Py_XDECREF(type);
-	Py_XDECREF(value);
-	Py_XDECREF(trace);
-	return -1;
-}
-
-/* Whether a format (PEP 3118) has Python objects in it. The names of fields stand between colons. */
-static bool format_has_objects(const char *format)
-{
-	bool name = false, found = false;
-	for (; format && *format; format++) {
-		name ^= *format == ':';
-		found |= !name && *format == 'O';
-	}
-	return found;
-}
-
-/* numpy has no format for some types, its dates among others: those are taken without. */
-static int export_get(PyObject *object, Py_buffer *view, bool writable)
-{
-	int flags = writable ? PyBUF_WRITABLE : PyBUF_SIMPLE;
-	if (PyObject_GetBuffer(object, view, flags | PyBUF_ND | PyBUF_FORMAT) == 0)
-		return 0;
-	if (!PyErr_ExceptionMatches(PyExc_ValueError))
-		return -1;
-	PyErr_Clear();
-	return PyObject_GetBuffer(object, view, flags);
-}
-
-static int export_parse(PyObject *object, Py_ssize_t i, bool writable, struct batch *b)
-{
-	Py_buffer *view = &b->views[b->num_views];
-	if (!PyObject_CheckBuffer(object)) {
-		PyObject *type = kvrail_type_name(object);
-		if (type)
-			PyErr_Format(PyExc_TypeError,
-				     "buffers[%zd] must be an object with the "
-				     "buffer interface, or (address, length), not %U",
-				     i, type);
-		Py_XDECREF(type);
-		return -1;
-	}
-	if (export_get(object, view, writable) < 0)
-		return export_refused(object, i, writable);
-	b->num_views++;
-	if (format_has_objects(view->format)) {
-		PyErr_Format(PyExc_TypeError, "buffers[%zd] has Python objects in it, whose addresses are no value", i);
-		return -1;
-	}
-	if (view->len == 0) {
-		PyErr_Format(PyExc_ValueError, "buffers[%zd] is empty: a value has at least one byte", i);
-		return -1;
-	}
-	b->items[i].data = view->buf;
-	b->items[i].len = (uint64_t)view->len;
-	return 0;
-}
-
-static int buffers_parse(PyObject *buffers, bool writable, struct batch *b)
-{
-	for (Py_ssize_t i = 0; i < b->n; i++) {
-		PyObject *buffer = PyTuple_GetItem(buffers, i);
-		int rc = PyTuple_Check(buffer) ? address_parse(buffer, i, &b->items[i])
-					       : export_parse(buffer, i, writable, b);
-		if (rc < 0)
-			return -1;
-	}
-	return 0;
-}
-
 /* ---- submit ---- */
 
 static void batch_out(struct client_object *self, struct batch *b)
@@ -405,7 +288,8 @@ static PyObject *batch_submit(struct client_object *self, enum kvc_op op, struct
 	return kvrail_raise((int)rc, "%s", kvc_strerror((int)rc));
 }
 
-static struct batch *batch_parse(struct client_object *self, enum kvc_op op, PyObject *keys, PyObject *buffers)
+static struct batch *batch_parse(struct client_object *self, enum kvc_op op, PyObject *keys, PyObject *buffers,
+				 PyObject *parts)
 {
 	Py_ssize_t n = PyTuple_Size(keys);
 	struct batch *b;
@@ -420,7 +304,7 @@ static struct batch *batch_parse(struct client_object *self, enum kvc_op op, PyO
 	b = batch_take(self, (uint32_t)n);
 	if (!b)
 		return NULL;
-	if (keys_parse(self, keys, b) == 0 && (!buffers || buffers_parse(buffers, op == KVC_OP_GET, b) == 0) &&
+	if (keys_parse(self, keys, b) == 0 && (!buffers || places_parse(buffers, op == KVC_OP_GET, parts, b) == 0) &&
 	    client_usable(self) == 0)
 		return b;
 	batch_give(self, b);
@@ -433,24 +317,29 @@ static PyObject *submit(PyObject *object, enum kvc_op op, const char *name, cons
 	struct client_object *self = (struct client_object *)object;
 	struct kvc_call call = {.size = sizeof(call)};
 	struct arguments a = {0};
-	PyObject *keys, *buffers = NULL;
+	PyObject *keys, *buffers = NULL, *parts = NULL;
 	struct batch *b = NULL;
+	bool whole;
 	if (client_usable(self) < 0 || arguments_parse(name, names, needed, args, nargs, kwnames, &a) < 0 ||
 	    call_parse(&a, &call) < 0)
 		return NULL;
 	keys = tuple_of(a.keys, "keys");
 	if (keys && a.buffers)
 		buffers = tuple_of(a.buffers, "buffers");
-	if (keys && (buffers || !a.buffers))
-		b = batch_parse(self, op, keys, buffers);
+	whole = !a.parts || a.parts == Py_None;
+	if (keys && buffers && !whole)
+		parts = PySequence_Tuple(a.parts);
+	if (keys && (buffers || !a.buffers) && (parts || whole))
+		b = batch_parse(self, op, keys, buffers, parts);
 	Py_XDECREF(keys);
 	Py_XDECREF(buffers);
+	Py_XDECREF(parts);
 	return b ? batch_submit(self, op, b, &call) : NULL;
 }
 
 PyObject *client_submit_get(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-	static const char *const names[] = {"keys", "buffers", "timeout", "exact", NULL};
+	static const char *const names[] = {"keys", "buffers", "timeout", "exact", "parts", NULL};
 	return submit(self, KVC_OP_GET, "submit_batch_get()", names, 2, args, nargs, kwnames);
 }
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, Unpack, overload
 
-from . import _calls, _native
+from . import _calls, _native, _parts
 from ._errors import Busy, Closed, Error, Timeout, TooBig
 
 if TYPE_CHECKING:
@@ -26,6 +26,54 @@ T = TypeVar("T")
 _DOWN_SECONDS = 0.5  # how long an error waits for the states of servers
 
 
+class Loading:
+    """A GET of several keys in parts, from Client.load(). Await it for the lengths, as those of get_many()."""
+
+    def __init__(self, keys: Sequence[Key], ends: tuple[int, ...]) -> None:
+        self.id = 0  # until it is submitted
+        self.task: asyncio.Task[list[int | None]] | None = None
+        self._keys = len(keys)
+        self._progress = _parts.Progress(len(keys), ends)
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._over = False
+
+    def look(self, native: _native.Client) -> None:
+        if self.id and self._progress.look(native, self.id):
+            self._tell()
+
+    def end(self, results: list[int]) -> None:
+        self._over = True
+        self._progress.over(results)
+        self._tell()
+
+    def _tell(self) -> None:
+        still = []
+        for part, future in self._waiting:
+            if not (self._over or self._progress.whole(part)):
+                still.append((part, future))
+            elif not future.done():
+                future.set_result(None)
+        self._waiting = still
+
+    async def part(self, part: int) -> int:
+        """As kvrail.client.Loading.part."""
+        self._progress.check(part)
+        if not (self._over or self._progress.whole(part)):
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((part, future))
+            await future
+        return self._progress.leading(part)
+
+    def cancel(self) -> None:
+        """Give the load up; await it, to know when nothing uses its memory."""
+        if self.task:
+            self.task.cancel()
+
+    def __await__(self) -> Generator[Any, None, list[int | None]]:
+        assert self.task
+        return self.task.__await__()
+
+
 class Client:
     """The calls of kvrail.Client as coroutines. It belongs to the event loop that opened it, and is not thread-safe."""
 
@@ -36,6 +84,7 @@ class Client:
         self._native: _native.Client | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: dict[int, tuple[asyncio.Future[list[int]], bool]] = {}  # the bool: in the background
+        self._loads: set[Loading] = set()  # in parts, under way
         # Calls without room in the queue, in order; background calls, which may use half of it, in a deque of their own.
         self._room: deque[asyncio.Future[None]] = deque()
         self._room_behind: deque[asyncio.Future[None]] = deque()
@@ -100,6 +149,8 @@ class Client:
 
     def _settle(self, native: _native.Client) -> tuple[int, int]:
         """Complete the finished calls. Returns their number, and the number of background calls among them."""
+        for load in tuple(self._loads):  # before their ids are drained
+            load.look(native)
         over = native.drain_results()
         if self._loop and self._loop.is_closed():  # no task can be woken
             self._waiting.clear()
@@ -139,8 +190,12 @@ class Client:
         results = await self._results(submit, keys, *args, background=background)
         return meaning(keys, results, await self._down(results))
 
-    async def _results(self, submit: Submit, *args: object, background: bool = False) -> list[int]:
+    async def _results(
+        self, submit: Submit, *args: object, background: bool = False, load: Loading | None = None
+    ) -> list[int]:
         native, id = await self._submit(submit, args, background)
+        if load:
+            load.id = id
         future: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
         self._waiting[id] = (future, background)
         cancelled = await _whole(future, lambda: native.cancel(id))
@@ -257,6 +312,49 @@ class Client:
         """As kvrail.Client.get_many."""
         return await self._get(_calls.lengths, keys, into, timeout, exact)
 
+    def load(
+        self,
+        keys: Sequence[Key],
+        into: Sequence[Memory],
+        parts: int | Sequence[int],
+        *,
+        timeout: float | None = None,
+        exact: bool = True,
+    ) -> Loading:
+        """As kvrail.Client.load: `await load.part(i)`, then `await load`."""
+        self._open_native()
+        ends = _parts.ends_of(parts, into)
+        load = Loading(keys, ends)
+        load.task = asyncio.get_running_loop().create_task(
+            self._load(load, keys, into, timeout, exact, ends if into else None)
+        )
+        return load
+
+    async def _load(self, load: Loading, keys: Sequence[Key], *args: object) -> list[int | None]:
+        results: list[int] = []
+        self._loads.add(load)
+        try:
+            submit = _native.Client.submit_batch_get
+            results = await self._results(submit, keys, *args, load=load)
+        finally:
+            self._loads.discard(load)
+            load.end(results)
+        return _calls.lengths(keys, results, await self._down(results))
+
+    async def load_prefix(
+        self, keys: Sequence[Key], into: Sequence[Memory], *, timeout: float | None = None
+    ) -> int:
+        """As kvrail.Client.load_prefix."""
+        load = _calls.PrefixLoad(keys, into, timeout, self._options.get("timeout"))
+        exists, get = _native.Client.submit_batch_exists, _native.Client.submit_batch_get
+        try:
+            results = await self._results(exists, load.keys, load.whole)
+            if load.found(results) == 0 or not (left := load.left()):
+                return 0
+            return load.loaded(await self._results(get, load.keys, load.into, left, True))
+        except Busy:  # a loop's queue is full
+            return 0
+
     async def put_many(
         self,
         keys: Sequence[Key],
@@ -285,6 +383,13 @@ class Client:
     async def prefix(self, keys: Sequence[Key], *, timeout: float | None = None) -> int:
         """As kvrail.Client.prefix."""
         return _calls.first_missing(await self.exists(keys, timeout=timeout))
+
+    async def prefix_many(
+        self, rows: Sequence[Sequence[Key]], *, timeout: float | None = None
+    ) -> list[int]:
+        """As kvrail.Client.prefix_many."""
+        keys = [key for row in rows for key in row]
+        return _calls.firsts_missing(rows, await self.exists(keys, timeout=timeout))
 
     async def _get(
         self,

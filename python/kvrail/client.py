@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, TypeVar, Unpack, overload
 
-from . import _calls, _native
+from . import _calls, _native, _parts
 from ._errors import Busy, Closed, TooBig
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Reaper:
         self.native = native
         self.lock = threading.Lock()  # thread, bell
         self.met: dict[int, _Waiter | list[int]] = {}  # waiting calls, or results without a call yet
+        self.loads: dict[int, Loading] = {}  # in parts, under way
         self.thread: threading.Thread | None = None
         self.bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.pid = os.getpid()
@@ -67,6 +68,39 @@ class Reaper:
                 self._abandon(id[0], waiter)
             raise
         return waiter.results
+
+    def begin(self, load: Loading, submit: Submit, *args: object) -> None:
+        """As call, without waiting: the load gets its id, and hears of its parts."""
+        if self.native.closed:
+            raise Closed("the client is closed, or belongs to the parent of this process")
+        id: list[int] = []
+        try:
+            if not self.thread:
+                self._start()
+            id.extend(map(submit, *((arg,) for arg in args)))
+            load.id = id[0]
+            self.loads[load.id] = load
+            first = self.met.setdefault(load.id, load.waiter)
+            if not isinstance(first, _Waiter):
+                load.waiter.results, load.waiter.over = first, True
+                self.met.pop(load.id, None)
+                load.look()
+        except BaseException:
+            if id:
+                self._abandon(id[0], load.waiter)
+                self.loads.pop(id[0], None)
+            raise
+
+    def end(self, load: Loading) -> list[int]:
+        """Wait for the end of a load."""
+        try:
+            if threading.current_thread() is self.thread and not load.waiter.over:
+                self._wait(load.id, load.waiter)
+            load.wait()
+        except BaseException:
+            self._abandon(load.id, load.waiter)
+            raise
+        return load.waiter.results
 
     def _start(self) -> None:
         with self.lock:
@@ -118,12 +152,17 @@ class Reaper:
         os.close(bell)
 
     def _wake(self) -> None:
+        for load in tuple(self.loads.values()):  # before their ids are drained
+            load.look()
         for id, _, results in self.native.drain_results():
             waiter = self.met.setdefault(id, results)
             if isinstance(waiter, _Waiter):
                 waiter.results, waiter.over = results, True
                 self.met.pop(id, None)
                 waiter.lock.release()
+        for load in tuple(self.loads.values()):  # one may have begun in between
+            if load.waiter.over:
+                load.look()
 
     def close(self) -> None:
         try:
@@ -144,12 +183,75 @@ class Reaper:
             os.close(bell)
 
 
+class Loading:
+    """A GET of several keys in parts, from Client.load(). Any thread may wait for it. As a context manager it ends with the
+    block: a load that is still under way is then cancelled."""
+
+    def __init__(self, reaper: Reaper, keys: Sequence[Key], ends: tuple[int, ...]) -> None:
+        self.id = 0
+        self.waiter = _Waiter()
+        self._reaper = reaper
+        self._keys = list(keys)
+        self._progress = _parts.Progress(len(self._keys), ends)
+        self._changed = threading.Condition()  # reentrant: a signal handler may wait, too
+
+    def look(self) -> None:
+        """More parts may be there, or the load may have ended. The reaper calls it."""
+        with self._changed:
+            more = self._progress.look(self._reaper.native, self.id)
+            if self.waiter.over:
+                self._progress.over(self.waiter.results)
+                self._reaper.loads.pop(self.id, None)
+            if more or self.waiter.over:
+                self._changed.notify_all()
+
+    def wait(self) -> None:
+        with self._changed:
+            while not self.waiter.over:
+                self._changed.wait()
+
+    def part(self, part: int) -> int:
+        """Wait until part `part` of every value is at its place and verified, or the load has ended. Returns how many keys
+        from the first on have it: their bytes up to its end may be used now, and are not written again."""
+        self._progress.check(part)
+        with self._changed:
+            while not (self._progress.whole(part) or self.waiter.over):
+                self._changed.wait()
+            return self._progress.leading(part)
+
+    def result(self) -> list[int | None]:
+        """Wait until the load has ended: lengths, as get_many()."""
+        results = self._reaper.end(self)
+        return _calls.lengths(self._keys, results, _calls.who_is_down(self._reaper.native, results))
+
+    def cancel(self) -> None:
+        """Give the load up. It ends soon, with Canceled unless it was done; result() waits for that."""
+        try:
+            if not self.waiter.over:
+                self._reaper.native.cancel(self.id)
+        except Busy:  # it ends by its deadline
+            pass
+
+    def __enter__(self) -> Loading:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.cancel()
+        self._reaper.end(self)
+
+
 class Client:
     """A client whose calls block: `Client("host:7411")`, or several servers. _native.Client describes all keywords.
 
     Every call takes `timeout`, seconds above 0, and ends by then. None means the client's timeout, by default 5 s and 1 s
     more for each 100 MB. float("inf") means no deadline.
-    Keys are str or bytes of any length. Memory is any C-contiguous buffer, or (address, length[, slice, stride]).
+    Keys are str or bytes of any length. Memory is a buffer, also one with strides (numpy), a torch tensor on the CPU,
+    (address, length[, slice, stride]), or a list of these, which the value fills in this order.
     Any thread may call any method.
     """
 
@@ -253,6 +355,40 @@ class Client:
         results in the error's `.results`. exact and copies: as for get() with `into`."""
         return self._get(_calls.lengths, keys, into, timeout, exact)
 
+    def load(
+        self,
+        keys: Sequence[Key],
+        into: Sequence[Memory],
+        parts: int | Sequence[int],
+        *,
+        timeout: float | None = None,
+        exact: bool = True,
+    ) -> Loading:
+        """Begin to read values in parts, such as the layers of blocks, and return at once: part 0 of all keys comes first.
+        All values have the same parts: so many equal ones, or those that end at these bytes. Read values that exist
+        (prefix()): a missing one has no parts, so waiting for a part ends with the load."""
+        ends = _parts.ends_of(parts, into)
+        load = Loading(self._reaper, keys, ends)
+        submit = self._native.submit_batch_get
+        self._reaper.begin(load, submit, keys, into, timeout, exact, ends if into else None)
+        return load
+
+    def load_prefix(
+        self, keys: Sequence[Key], into: Sequence[Memory], *, timeout: float | None = None
+    ) -> int:
+        """Look up how many values exist from the first key on, and read these: both by one deadline. Returns how many were
+        read as a whole, each of exactly the length of its destination, before the first that was not. Never raises because
+        of servers: what they do not deliver in time is not there. Destinations behind the returned number are undefined."""
+        load = _calls.PrefixLoad(keys, into, timeout, self._timeout)
+        try:
+            results = self._reaper.call(self._native.submit_batch_exists, load.keys, load.whole)
+            if load.found(results) == 0 or not (left := load.left()):
+                return 0
+            submit = self._native.submit_batch_get
+            return load.loaded(self._reaper.call(submit, load.keys, load.into, left, True))
+        except Busy:  # the queue is full of other calls
+            return 0
+
     def put_many(
         self,
         keys: Sequence[Key],
@@ -277,6 +413,13 @@ class Client:
     def prefix(self, keys: Sequence[Key], *, timeout: float | None = None) -> int:
         """The number of existing keys before the first missing one."""
         return _calls.first_missing(self.exists(keys, timeout=timeout))
+
+    def prefix_many(
+        self, rows: Sequence[Sequence[Key]], *, timeout: float | None = None
+    ) -> list[int]:
+        """prefix() of each row of keys, such as the prompts of a batch, by one lookup."""
+        keys = [key for row in rows for key in row]
+        return _calls.firsts_missing(rows, self.exists(keys, timeout=timeout))
 
     def _call(self, meaning: Meaning[T], submit: Submit, keys: Sequence[Key], *args: object) -> T:
         results = self._reaper.call(submit, keys, *args)

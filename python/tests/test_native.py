@@ -70,8 +70,6 @@ class MemoryTest(NativeTest):
         self.put(key, value)
         self.assertEqual(self.get(key, into), value.nbytes)
         self.assertTrue((into == value).all())
-        with self.assertRaisesRegex(ValueError, r"buffers\[0\] \(ndarray\) is not C-contiguous"):
-            self.client.submit_batch_set([key], [value[:, ::2]])
         into.flags.writeable = False
         with self.assertRaisesRegex(ValueError, "writable memory: .*read-only"):
             self.client.submit_batch_get([key], [into])
@@ -290,14 +288,14 @@ class ArgumentsTest(NativeTest):
         )
         self.refuses(
             TypeError,
-            r"buffers\[0\] must be an object with the buffer interface, or .* not str",
+            r"buffers\[0\] must be an object with the buffer interface, .* or a list of these, not str",
             put,
             ["a"],
             ["x"],
         )
         self.refuses(
             ValueError,
-            r"buffers\[0\] \(bytes\) is not C-contiguous, writable memory: ",
+            r"buffers\[0\] \(bytes\) is not writable memory: ",
             get,
             ["a"],
             [b"ro"],
@@ -305,10 +303,10 @@ class ArgumentsTest(NativeTest):
         self.refuses(ValueError, "writable", get, ["a"], [memoryview(b"ro")])
         self.refuses(
             ValueError,
-            r"buffers\[0\] \(memoryview\) is not C-contig",
+            r"buffers\[0\] is reversed or repeated memory \(a stride of -1 bytes\): copy it first",
             put,
             ["a"],
-            [memoryview(b"abcd")[::2]],
+            [memoryview(b"abcd")[::-1]],
         )
         self.refuses(ValueError, r"buffers\[1\] is empty", put, ["a", "b"], [b"x", b""])
         self.refuses(TypeError, r"buffers\[0\] has 3 numbers", put, ["a"], [(1, 2, 3)])
@@ -350,7 +348,7 @@ class ArgumentsTest(NativeTest):
         self.refuses(TypeError, "got 'keys' twice", exists, ["a"], keys=["a"])
         self.refuses(
             TypeError,
-            "register.. takes a buffer or .address, length., not str",
+            "register.. takes a buffer, a tensor or .address, length., not str",
             self.client.register,
             "x",
         )
