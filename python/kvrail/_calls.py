@@ -9,7 +9,7 @@ import pathlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, TypeVar, cast
 
 from ._errors import Closed, Denied, Error, Exists, Invalid, Left, NotFound, PeerDown, Timeout, TooBig, Version, make
 
@@ -205,9 +205,10 @@ def nbytes_of(memory: Memory) -> int:
         return memory[1]
     if isinstance(memory, list):
         return sum(nbytes_of(place) for place in memory)
-    if hasattr(memory, "data_ptr"):
-        return int(memory.numel() * memory.element_size())
-    return memoryview(memory).nbytes
+    numel = getattr(memory, "numel", None)
+    if numel is None:
+        return memoryview(cast("Buffer", memory)).nbytes
+    return int(numel() * cast("Tensor", memory).element_size())
 
 
 def first_too_big(results: Sequence[int] | None) -> int:

@@ -20,7 +20,9 @@ def ends_of(parts: int | Sequence[int], into: Sequence[Memory]) -> tuple[int, ..
         return ()
     nbytes = _calls.nbytes_of(into[0])
     if parts < 1 or nbytes % parts:
-        raise ValueError(f"parts: {nbytes} bytes are not {parts} equal parts: give the ends of the parts")
+        raise ValueError(
+            f"parts: {nbytes} bytes are not {parts} equal parts: give the ends of the parts"
+        )
     return tuple(range(nbytes // parts, nbytes + 1, nbytes // parts))
 
 
@@ -57,4 +59,6 @@ class Progress:
 
     def check(self, part: int) -> None:
         if not 0 <= part < len(self.ends) and self._counts:
-            raise IndexError(f"there are {len(self.ends)} parts, from 0 on, and none with number {part}")
+            raise IndexError(
+                f"there are {len(self.ends)} parts, from 0 on, and none with number {part}"
+            )

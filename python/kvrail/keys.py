@@ -6,7 +6,8 @@ tokens and all tokens before them. So its key is a fingerprint of the model, and
                             block=16, layout="layers,kv,heads,tokens")
     client.prefix(keys.chained(mark, tokens, block=16))
 
-Keys do not depend on the process, the machine or PYTHONHASHSEED, and stay the same in later versions."""
+Keys do not depend on the process, the machine or PYTHONHASHSEED, and stay the same in later versions.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +57,9 @@ class Chain:
         if not isinstance(block, int) or block < 1:
             raise ValueError(f"a block has 1 token or more, not {block!r}")
         if not fingerprint or len(fingerprint) > 64:
-            raise ValueError("the fingerprint is a text of 1 to 64 characters, such as of fingerprint()")
+            raise ValueError(
+                "the fingerprint is a text of 1 to 64 characters, such as of fingerprint()"
+            )
         self.fingerprint, self.block = fingerprint, block
         self._rest = array.array("q")
         begin = json.dumps([fingerprint, block, salt])
@@ -90,8 +93,6 @@ class Chain:
         return other
 
 
-def chained(
-    fingerprint: str, tokens: Iterable[int], block: int, *, salt: str = ""
-) -> list[str]:
+def chained(fingerprint: str, tokens: Iterable[int], block: int, *, salt: str = "") -> list[str]:
     """The keys of all whole blocks of these tokens, as Chain(fingerprint, block, salt=salt).extend(tokens)."""
     return Chain(fingerprint, block, salt=salt).extend(tokens)

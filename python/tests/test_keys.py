@@ -97,7 +97,13 @@ class FingerprintTest(unittest.TestCase):
         base = {"model": "m", "dtype": "bf16", "tp": [1, 4], "rope": {"theta": 1e6}}
         mark = keys.fingerprint(**base)
         self.assertEqual(mark, keys.fingerprint(**dict(reversed(base.items()))))
-        for change in ({"model": "n"}, {"tp": [2, 4]}, {"rope": {}}, {"extra": None}, {"tp": "[1,4]"}):
+        for change in (
+            {"model": "n"},
+            {"tp": [2, 4]},
+            {"rope": {}},
+            {"extra": None},
+            {"tp": "[1,4]"},
+        ):
             self.assertNotEqual(mark, keys.fingerprint(**{**base, **change}))
         self.assertRegex(mark, "^[0-9a-f]{32}$")
 

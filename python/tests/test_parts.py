@@ -95,7 +95,12 @@ class PartsTest(unittest.TestCase):
         refuses(ValueError, "100 bytes are not 3 equal parts", 3, [bytearray(100)])
         refuses(ValueError, "100 bytes are not 0 equal parts", 0, [bytearray(100)])
         refuses(ValueError, r"parts\[1\] ends at byte 5, not behind", [5, 5], [bytearray(5)])
-        refuses(ValueError, r"buffers\[1\] has 7 bytes, and its last part ends at 6", [6], [bytearray(6), bytearray(7)])
+        refuses(
+            ValueError,
+            r"buffers\[1\] has 7 bytes, and its last part ends at 6",
+            [6],
+            [bytearray(6), bytearray(7)],
+        )
         refuses(ValueError, "1 to 1024 parts, not of 0", [], [bytearray(6)])
         refuses(ValueError, "1 to 1024 parts, not of 1025", range(1, 1026), [bytearray(1025)])
         refuses(TypeError, "the end of a part must be an int, not str", ["x"], [bytearray(6)])
@@ -173,7 +178,9 @@ class PartsTest(unittest.TestCase):
 
     def test_asyncio_cancels(self):
         async def main():
-            async with kvrail.aio.Client(own.address, num_clients=1, timeout=float("inf")) as client:
+            async with kvrail.aio.Client(
+                own.address, num_clients=1, timeout=float("inf")
+            ) as client:
                 into = room(3)
                 load = client.load(keys, into, PARTS)
                 part = asyncio.ensure_future(load.part(0))
@@ -198,7 +205,9 @@ class PartsTest(unittest.TestCase):
 class ArrivedTest(NativeTest):
     def test_counts_until_it_is_drained(self):
         self.put("parts", bytes(30))
-        id = self.client.submit_batch_get(["parts", "none"], [bytearray(30)] * 1 + [bytearray(30)], parts=[10, 20, 30])
+        id = self.client.submit_batch_get(
+            ["parts", "none"], [bytearray(30)] * 1 + [bytearray(30)], parts=[10, 20, 30]
+        )
         ((got, _, results),) = completions(self.client)
         self.assertEqual((got, results), (id, [30, kvrail.NotFound.code]))
         self.assertIsNone(self.client.arrived(id))

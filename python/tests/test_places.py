@@ -142,8 +142,12 @@ class PlacesTest(NativeTest):
                 place = numpy.lib.stride_tricks.as_strided(into, view.shape, view.strides)
                 self.both_ways(view, view.tobytes(), place)
                 self.assertTrue((place == view).all())
-                self.assertEqual(numpy.count_nonzero(into), numpy.count_nonzero(view))  # no gap was written
-        with self.assertRaisesRegex(ValueError, "reversed or repeated memory .a stride of -2 bytes"):
+                self.assertEqual(
+                    numpy.count_nonzero(into), numpy.count_nonzero(view)
+                )  # no gap was written
+        with self.assertRaisesRegex(
+            ValueError, "reversed or repeated memory .a stride of -2 bytes"
+        ):
             self.client.submit_batch_set(["a"], [base[0, 0, 0, ::-1]])
         with self.assertRaisesRegex(ValueError, "reversed or repeated memory .a stride of 0 bytes"):
             self.client.submit_batch_set(["a"], [numpy.broadcast_to(base[0, 0, 0, :1], (9,))])
@@ -175,11 +179,15 @@ class PlacesTest(NativeTest):
         self.assertEqual(into[300:400], memory[300:400])
         self.assertEqual(into[2300:2400], memory[2300:2400])
         self.assertEqual(bytes(into[400:2300]), bytes(1900))
-        self.both_ways([tensor, b"!"], bytes(memory[300:400] + memory[2300:2400]) + b"!", bytearray(201))
+        self.both_ways(
+            [tensor, b"!"], bytes(memory[300:400] + memory[2300:2400]) + b"!", bytearray(201)
+        )
         with kvrail.Client(*self.where()) as client:  # how much room it has is known to errors
             key = fresh()
             client.put(key, bytes(300))
-            with self.assertRaisesRegex(kvrail.TooBig, "has 300 bytes, and its destination has room for 201"):
+            with self.assertRaisesRegex(
+                kvrail.TooBig, "has 300 bytes, and its destination has room for 201"
+            ):
                 client.get(key, into=[tensor, bytearray(1)])
 
     def where(self):
@@ -214,7 +222,9 @@ class PlacesTest(NativeTest):
             def __str__(self):
                 return "cuda:1"
 
-        refuses(ValueError, r"buffers\[0\] is a tensor on cuda:1: copy it to the CPU", device=Cuda())
+        refuses(
+            ValueError, r"buffers\[0\] is a tensor on cuda:1: copy it to the CPU", device=Cuda()
+        )
         refuses(ValueError, r"buffers\[0\] is empty", shape=(5, 0))
         refuses(ValueError, "is a tensor without memory", _address=0)
         refuses(ValueError, "reversed or repeated memory", _strides=(5, 0))
