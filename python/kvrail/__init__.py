@@ -51,7 +51,7 @@ from ._errors import (
     TooBig,
     Version,
 )
-from ._native import Region, key_fold, program_setup
+from ._native import Region, View, key_fold, program_setup
 from . import aio, keys
 from .client import Client
 from .server import Server
@@ -84,6 +84,7 @@ __all__ = [
     "Timeout",
     "TooBig",
     "Version",
+    "View",
     "aio",
     "key_fold",
     "keys",

@@ -52,6 +52,7 @@ struct batch *batch_take(struct client_object *self, uint32_t n)
 	b->num_views = 0;
 	b->views = (Py_buffer *)(b->items + b->capacity);
 	b->views_room = b->capacity;
+	b->lent = NULL;
 	b->held = b->over = b->nameless = false;
 	return b;
 }
@@ -94,6 +95,7 @@ void batch_give(struct client_object *self, struct batch *b)
 {
 	batch_views_release(b);
 	extra_free(b);
+	views_forget(b);
 	if (b->held) {
 		b->over = true;
 	} else if (b->capacity <= CAPACITY_KEPT && self->num_spare < SPARE_MAX) {
@@ -111,6 +113,7 @@ static void chain_free(struct batch **first)
 		struct batch *b = *first;
 		*first = b->next;
 		batch_views_release(b);
+		views_forget(b);
 		batch_free(b);
 	}
 }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from . import _native
-    from ._native import Address, Tensor
+    from ._native import Address, Tensor, View
 
 T = TypeVar("T")
 
@@ -75,6 +75,8 @@ class Options(TypedDict, total=False):
     wait: bool
     log_level: int
     copies: int | Literal["hot"]
+    local: Literal["auto", "off"]
+    local_socket: Path | None
 
 
 def about_servers(results: list[int]) -> bool:
@@ -187,6 +189,12 @@ def length(keys: Sequence[Key], results: list[int], servers: str) -> int:
     return results[0]
 
 
+def lent(keys: Sequence[Key], results: Sequence[int | View], servers: str) -> View:
+    """Of a GET of one key that borrows: a miss is also an error."""
+    check(keys, [r for r in results if isinstance(r, int)], 0, servers)
+    return cast("View", results[0])
+
+
 def touched(keys: Sequence[Key], results: list[int], servers: str) -> bool:
     """Of TOUCH, PIN and UNPIN of one key: False if there is no value."""
     check(keys, results, NotFound.code, servers)
@@ -279,9 +287,25 @@ class PrefixLoad:
         return first_missing([result >= least for result in results])
 
 
+class Remaining:
+    """The deadline of several tries: the call's, else the client's, else the library's default, which grows with the length."""
+
+    def __init__(self, timeout: float | None, clients: float | None) -> None:
+        self._whole = timeout or clients
+        self._begin = time.monotonic()
+
+    def seconds(self, size: int = 0) -> float:
+        """The timeout of a further try, for a value of this length."""
+        whole = self._whole or TIMEOUT + size * BYTE_SECONDS
+        return max(whole - (time.monotonic() - self._begin), 1e-9)
+
+    def timeout(self) -> float | None:
+        """The timeout of a further call, which has the default itself."""
+        return self.seconds() if self._whole else None
+
+
 class UnknownLength:
-    """A GET of a value of unknown length: tries with growing buffers. They share one deadline: the call's, else the client's,
-    else the library's default, which grows with the length."""
+    """A GET of a value of unknown length: tries with growing buffers. They share one deadline."""
 
     def __init__(self, size: int, timeout: float | None, clients: float | None) -> None:
         if not isinstance(size, int):
@@ -290,8 +314,7 @@ class UnknownLength:
             raise ValueError(f"size, a guess in bytes, must be from 0 to {VALUE_MAX}, not {size}")
         self.buffer = bytearray(size or GUESS)
         self.timeout = timeout  # of the next try
-        self._whole = timeout or clients
-        self._begin = time.monotonic()
+        self._rest = Remaining(timeout, clients)
 
     def value(self, keys: Sequence[Key], results: list[int], servers: str) -> bytes | None:
         """After a try: the value, copied from the buffer, or None for another try with a larger buffer."""
@@ -299,8 +322,7 @@ class UnknownLength:
         if size == 0:
             return bytes(memoryview(self.buffer)[: length(keys, results, servers)])
         self.buffer = bytearray(size)
-        whole = self._whole or TIMEOUT + size * BYTE_SECONDS
-        self.timeout = max(whole - (time.monotonic() - self._begin), 1e-9)
+        self.timeout = self._rest.seconds(size)
         return None
 
 

@@ -198,6 +198,19 @@ static int take_copies(PyObject *object, unsigned *flags)
 	return 0;
 }
 
+static int take_local(PyObject *object, enum kvc_local *out)
+{
+	bool text = object && PyUnicode_Check(object);
+	if (!object || (text && PyUnicode_CompareWithASCIIString(object, "auto") == 0))
+		return 0;
+	if (text && PyUnicode_CompareWithASCIIString(object, "off") == 0) {
+		*out = KVC_LOCAL_OFF;
+		return 0;
+	}
+	PyErr_Format(text ? PyExc_ValueError : PyExc_TypeError, "local must be 'auto' or 'off', not %R", object);
+	return -1;
+}
+
 /* None and 0: the library's default. */
 static int take_timeout(PyObject *object, uint64_t *out_ns)
 {
@@ -233,17 +246,18 @@ static int opening_parse(struct opening *o, PyObject *args, PyObject *kwargs)
 	static char *names[] = {"servers",      "num_clients", "num_threads", "provider",    "nic",      "num_rails",
 				"buffer_bytes", "timeout",     "depth",       "psk",         "psk_file", "cert_file",
 				"key_file",     "ca_file",     "crl_file",    "server_name", "prefix",   "down_is_miss",
-				"verify",       "wait",        "log_level",   "copies",      "cluster",  NULL};
+				"verify",       "wait",        "log_level",   "copies",      "cluster",  "local",
+				"local_socket", NULL};
 	PyObject *servers, *clients = NULL, *threads = NULL, *rails = NULL, *depth = NULL, *provider = NULL,
 			   *nic = NULL, *psk = NULL, *psk_file = NULL, *cert = NULL, *key = NULL, *ca = NULL,
 			   *crl = NULL, *server_name = NULL, *prefix = NULL, *buffer = NULL, *copies = NULL,
-			   *timeout = NULL, *level = NULL, *cluster = NULL;
+			   *timeout = NULL, *level = NULL, *cluster = NULL, *local = NULL, *local_socket = NULL;
 	int down_is_miss = 0, verify = 1, wait = 0;
 	struct kvc_options *p = &o->options;
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOOOOOOOOOOOOOOpppOOO:Client", names, &servers, &clients,
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOOOOOOOOOOOOOOpppOOOOO:Client", names, &servers, &clients,
 					 &threads, &provider, &nic, &rails, &buffer, &timeout, &depth, &psk, &psk_file,
 					 &cert, &key, &ca, &crl, &server_name, &prefix, &down_is_miss, &verify, &wait,
-					 &level, &copies, &cluster))
+					 &level, &copies, &cluster, &local, &local_socket))
 		return -1;
 	p->size = sizeof(*p);
 	o->queue.size = sizeof(o->queue);
@@ -254,7 +268,8 @@ static int opening_parse(struct opening *o, PyObject *args, PyObject *kwargs)
 	    take_count(clients, "num_clients", CLIENTS_MOST, &p->num_clients) < 0 ||
 	    take_count(threads, "num_threads", THREADS_MOST, &p->num_threads) < 0 ||
 	    take_count(rails, "num_rails", RAILS_MOST, &p->num_rails) < 0 ||
-	    take_count(depth, "depth", DEPTH_MOST, &o->queue.depth) < 0 || take_copies(copies, &p->flags) < 0)
+	    take_count(depth, "depth", DEPTH_MOST, &o->queue.depth) < 0 || take_copies(copies, &p->flags) < 0 ||
+	    take_local(local, &p->local) < 0)
 		return -1;
 	return take_servers(o, servers) < 0 || take_text(o, provider, "provider", false, &p->provider) < 0 ||
 			       take_text(o, nic, "nic", false, &p->nic) < 0 ||
@@ -265,7 +280,9 @@ static int opening_parse(struct opening *o, PyObject *args, PyObject *kwargs)
 			       take_text(o, ca, "ca_file", true, &p->ca_file) < 0 ||
 			       take_text(o, crl, "crl_file", true, &p->crl_file) < 0 ||
 			       take_text(o, server_name, "server_name", false, &p->server_name) < 0 ||
-			       take_text(o, cluster, "cluster", false, &p->cluster) < 0 || take_prefix(o, prefix) < 0
+			       take_text(o, cluster, "cluster", false, &p->cluster) < 0 ||
+			       take_text(o, local_socket, "local_socket", true, &p->local_socket) < 0 ||
+			       take_prefix(o, prefix) < 0
 		       ? -1
 		       : 0;
 }
@@ -596,6 +613,8 @@ static PyMethodDef methods[] = {
 	{"submit_batch_get", (PyCFunction)(void (*)(void))client_submit_get, FAST,
 	 "submit_batch_get(keys, buffers, timeout=None, exact=False, parts=None) -> id: "
 	 "read values into writable buffers. exact: a value of another length than its buffer is a miss."},
+	{"submit_batch_view", (PyCFunction)(void (*)(void))client_submit_view, FAST,
+	 "submit_batch_view(keys, timeout=None) -> id: borrow values; drain_results() has a View for each."},
 	{"submit_batch_set", (PyCFunction)(void (*)(void))client_submit_set, FAST,
 	 "submit_batch_set(keys, buffers, timeout=None, ttl=0, background=False) -> id: store values. ttl in seconds; "
 	 "background: other calls of this client overtake it."},

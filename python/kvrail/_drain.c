@@ -49,7 +49,7 @@ static enum verdict verdict_of(enum kvc_op op, const struct kvc_item *item)
 	case KVC_OP_GET:
 		if (r == -KV_ENOTFOUND || r == -KV_ETOOBIG)
 			return MISSING;
-		return r < 0 ? FAILED : (uint64_t)r == item->len ? THERE : MISSING;
+		return r < 0 ? FAILED : (uint64_t)r == item->len || item->len == 0 ? THERE : MISSING;
 	case KVC_OP_PUT:
 		return r == 0 || r == -KV_EEXIST ? THERE : FAILED;
 	case KVC_OP_EXISTS:
@@ -105,7 +105,7 @@ static PyObject *result_tuple(const struct batch *b)
 	if (!results)
 		return NULL;
 	for (uint32_t i = 0; i < b->n; i++) {
-		PyObject *result = PyLong_FromLongLong(b->items[i].result);
+		PyObject *result = b->lent ? views_result(b, i) : PyLong_FromLongLong(b->items[i].result);
 		if (!result) {
 			Py_DECREF(results);
 			return NULL;
@@ -133,7 +133,7 @@ static PyObject *list_of(struct batch *chain, PyObject *(*tuple_of)(const struct
 static PyObject *drain(struct client_object *self, PyObject *(*tuple_of)(const struct batch *b))
 {
 	struct batch *chain, **end;
-	PyObject *list;
+	PyObject *list = NULL;
 	int rc;
 	if (!self->queue)
 		return kvrail_raise(-KV_ECLOSED, "the client was never opened: its __init__ was not called, or failed");
@@ -148,7 +148,10 @@ static PyObject *drain(struct client_object *self, PyObject *(*tuple_of)(const s
 	self->done_tail = &self->done;
 	for (struct batch *b = chain; b; b = b->next)
 		batch_views_release(b);
-	list = list_of(chain, tuple_of);
+	for (struct batch *b = chain; b && rc == 0; b = b->next)
+		rc = views_settle(self, b);
+	if (rc == 0)
+		list = list_of(chain, tuple_of);
 	if (!list) {
 		for (end = &chain; *end; end = &(*end)->next)
 			;

@@ -28,6 +28,8 @@ CLIENT_OPTIONS = (
     "cluster",
     "log_level",
     "copies",
+    "local",
+    "local_socket",
 )
 
 

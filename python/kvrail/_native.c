@@ -134,7 +134,7 @@ static PyMethodDef functions[] = {
 
 static int module_exec(PyObject *module)
 {
-	PyObject *client = NULL, *region = NULL;
+	PyObject *client = NULL, *region = NULL, *view = NULL;
 	if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
 		PyErr_SetString(PyExc_ImportError,
 				"kvrail works in the main interpreter only, not in a sub-interpreter: use processes");
@@ -142,15 +142,18 @@ static int module_exec(PyObject *module)
 	}
 	client = PyType_FromModuleAndSpec(module, &client_spec, NULL);
 	region = PyType_FromModuleAndSpec(module, &region_spec, NULL);
-	if (!client || !region || PyModule_AddObjectRef(module, "Client", client) < 0 ||
-	    PyModule_AddObjectRef(module, "Region", region) < 0 ||
+	view = PyType_FromModuleAndSpec(module, &view_spec, NULL);
+	if (!client || !region || !view || PyModule_AddObjectRef(module, "Client", client) < 0 ||
+	    PyModule_AddObjectRef(module, "Region", region) < 0 || PyModule_AddObjectRef(module, "View", view) < 0 ||
 	    PyModule_AddStringConstant(module, "version", kvc_version()) < 0) {
 		Py_XDECREF(client);
 		Py_XDECREF(region);
+		Py_XDECREF(view);
 		return -1;
 	}
 	Py_DECREF(client);
-	region_type = (PyTypeObject *)region; /* the reference is kept */
+	region_type = (PyTypeObject *)region; /* the references are kept */
+	view_type = (PyTypeObject *)view;
 	return 0;
 }
 

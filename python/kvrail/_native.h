@@ -37,6 +37,7 @@ struct batch {
 	struct kvc_arrival *arrivals; /* n of them, with parts */
 	uint64_t *part_ends;
 	uint32_t num_parts;
+	struct view_object **lent;           /* GET without buffers: a view for each item; else NULL */
 };
 
 /* A registration. It lives until it is unregistered or the client is closed, even without its Python objects. */
@@ -124,6 +125,7 @@ void batch_free(struct batch *b);
 void batches_free(struct client_object *self);
 
 PyObject *client_submit_get(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
+PyObject *client_submit_view(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
 PyObject *client_submit_set(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
 PyObject *client_submit_exists(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
 PyObject *client_submit_delete(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
@@ -141,13 +143,22 @@ PyObject *client_counters(PyObject *self, PyObject *unused);
 PyObject *client_info(PyObject *self, PyObject *unused);
 PyObject *client_servers(PyObject *self, PyObject *args);
 
+/* views_make -- a view for each item, to which the library lends the value. Returns -1 with an exception.
+ * views_settle -- before a drain: copy values out of pieces. Returns -1 with MemoryError; call it again.
+ * views_result -- the view of an item, or its code: a new reference.
+ * views_forget -- the batch's references end. */
+int views_make(struct batch *b);
+int views_settle(struct client_object *self, struct batch *b);
+PyObject *views_result(const struct batch *b, uint32_t i);
+void views_forget(struct batch *b);
+
 /* region_ended -- the client is closed: release the export and free the region. It may run Python code. */
 void region_ended(struct region *r);
 
 /* client_close_all -- close every client that is open; for atexit. */
 PyObject *client_close_all(PyObject *module, PyObject *unused);
 
-extern PyType_Spec client_spec, region_spec;
-extern PyTypeObject *region_type;
+extern PyType_Spec client_spec, region_spec, view_spec;
+extern PyTypeObject *region_type, *view_type;
 
 #endif

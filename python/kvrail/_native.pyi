@@ -10,7 +10,7 @@ is closed, the buffers belong to the library.
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Literal, Protocol, TypeAlias, final
+from typing import Literal, Protocol, TypeAlias, final, overload
 
 from typing_extensions import (
     Buffer as _Buffer,
@@ -64,6 +64,44 @@ class Region:
         /,
     ) -> None: ...
 
+@final
+class View:
+    """A value to read, from Client.view() of kvrail: a read-only buffer, for memoryview, numpy.frombuffer and others.
+
+    If it is in place, the bytes lie in the memory of a server on this host, and the view holds them there: whatever
+    happens to the key, the client and the server, until the object and all its buffers are gone. A child of fork()
+    cannot use a parent's view in place: it raises kvrail.Closed. Any thread may use and release a view.
+    """
+
+    def __new__(cls, data: bytes, /) -> View:
+        """A view of these bytes, not in place."""
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the bytes lie in the server's memory; else they are a copy."""
+
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def released(self) -> bool: ...
+    def release(self) -> None:
+        """Make no more buffers of it. The bytes are given back now, or at the end of the last buffer."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __len__(self) -> int: ...
+    @overload
+    def __getitem__(self, at: int, /) -> int: ...
+    @overload
+    def __getitem__(self, at: slice, /) -> memoryview: ...
+    def __enter__(self) -> View: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None: ...
+
 class Client:
     def __init__(
         self,
@@ -91,6 +129,8 @@ class Client:
         wait: bool = False,
         log_level: int = 2,
         copies: int | Literal["hot"] = 1,
+        local: Literal["auto", "off"] = "auto",
+        local_socket: Path | None = None,
     ) -> None:
         """servers: "HOST:PORT,HOST:PORT" or a list. 0 and None mean the library's default (kvclient.h).
 
@@ -100,6 +140,8 @@ class Client:
         has no server then. log_level: 0 none to 4 debug, to stderr.
         copies: 2: two servers keep each value (KVC_TWO_COPIES in kvclient.h); "hot": two keep those that servers report
         as hot (KVC_HOT_COPIES). All clients of a key need the same.
+        local: "off": the fabric, also to servers on this host. local_socket: the path of their Unix socket, for containers
+        that mount it at another place than the server.
         """
 
     @property
@@ -116,6 +158,10 @@ class Client:
         """exact: a value of another length than its buffer is a miss. parts: the ends of the parts in which all values are
         read, part 0 of all keys first; the last end is the length of each buffer. The descriptor also becomes readable for
         parts: drain, then ask arrived()."""
+
+    def submit_batch_view(self, keys: Sequence[Key], timeout: float | None = None) -> int:
+        """Borrow values. drain_results() returns a View where the others have a length; drain_completions() drops them. A
+        value that is not in place is copied by the drain; one larger than half of the client's buffer fails."""
 
     def submit_batch_set(
         self,
@@ -138,7 +184,8 @@ class Client:
         """
 
     def drain_results(self) -> list[tuple[int, int, list[int]]]:
-        """(id, code, results) of finished ids. A result is the length (GET), 1 or 0 (EXISTS), else 0; or a negative code."""
+        """(id, code, results) of finished ids. A result is the length (GET), 1 or 0 (EXISTS), else 0; or a negative code. Of
+        submit_batch_view it is a View instead of the length."""
 
     def arrived(self, id: int, /) -> list[int] | None:
         """Of each key of an id, how many parts are at their place and verified: these bytes may be read, and are not written
@@ -170,7 +217,7 @@ class Client:
     def info(self) -> dict[str, object]: ...
     def servers(self, seconds: float = ..., /) -> list[dict[str, str | int]]:
         """The state of each server: name, node_id, state ("up", "connecting", "down", "closed"), why (the last failure),
-        clients_up, attempts_failed, shards. If connections to a server differ, the state is the worst one, and clients_up
+        clients_up, clients_local (those that read and write in memory shared with it), attempts_failed, shards. If connections to a server differ, the state is the worst one, and clients_up
         counts those that are up. Members of a view follow the servers of the list. Waits until all loops have answered,
         or raises kvrail.Timeout. `seconds` limits the time: each loop has that time to answer, at least 0.2 s, and no
         further server is asked after it."""

@@ -93,6 +93,7 @@ PyObject *client_info(PyObject *object, PyObject *unused)
 struct standing {
 	struct kvc_server_info worst; /* of the client with the worst state */
 	unsigned up;                  /* clients for which it is up */
+	unsigned local;               /* clients of those that map its memory */
 };
 
 struct servers {
@@ -109,7 +110,7 @@ static unsigned badness(enum kvc_server_state state)
 static int server_ask(struct kvc_pool *pool, unsigned clients, unsigned s, uint64_t wait_ns, struct standing *out)
 {
 	int known = -KV_EINVAL;
-	out->up = 0;
+	out->up = out->local = 0;
 	for (unsigned c = 0; c < clients; c++) {
 		struct kvc_server_info info = {.size = sizeof(info)};
 		int rc = kvc_server_info_within(pool, c, s, wait_ns, &info);
@@ -120,6 +121,7 @@ static int server_ask(struct kvc_pool *pool, unsigned clients, unsigned s, uint6
 		if (rc < 0)
 			return rc;
 		out->up += info.state == KVC_SERVER_UP;
+		out->local += info.state == KVC_SERVER_UP && info.local;
 		if (known < 0 || badness(info.state) > badness(out->worst.state))
 			out->worst = info;
 		known = 0;
@@ -167,13 +169,14 @@ static int servers_ask(struct kvc_pool *pool, double seconds, struct servers *se
 	return 0;
 }
 
-static PyObject *server_dict(const struct kvc_server_info *i, unsigned up)
+static PyObject *server_dict(const struct kvc_server_info *i, unsigned up, unsigned local)
 {
 	static const char *const states[] = {"connecting", "up", "down", "closed"};
 	PyObject *dict = PyDict_New();
 	if (dict && (put(dict, "name", text(i->name)) < 0 || put(dict, "node_id", text(i->node_id)) < 0 ||
 		     put(dict, "state", text(states[i->state])) < 0 || put(dict, "why", text(i->why)) < 0 ||
 		     put(dict, "clients_up", PyLong_FromUnsignedLong(up)) < 0 ||
+		     put(dict, "clients_local", PyLong_FromUnsignedLong(local)) < 0 ||
 		     put(dict, "attempts_failed", PyLong_FromUnsignedLongLong(i->attempts_failed)) < 0 ||
 		     put(dict, "shards", PyLong_FromUnsignedLong(i->shards)) < 0))
 		Py_CLEAR(dict);
@@ -184,7 +187,8 @@ static PyObject *servers_list(const struct servers *servers)
 {
 	PyObject *list = PyList_New(0);
 	for (unsigned s = 0; list && s < servers->n; s++) {
-		PyObject *dict = server_dict(&servers->all[s].worst, servers->all[s].up);
+		const struct standing *one = &servers->all[s];
+		PyObject *dict = server_dict(&one->worst, one->up, one->local);
 		if (!dict || PyList_Append(list, dict) < 0)
 			Py_CLEAR(list);
 		Py_XDECREF(dict);

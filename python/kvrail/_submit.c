@@ -288,6 +288,14 @@ static PyObject *batch_submit(struct client_object *self, enum kvc_op op, struct
 	return kvrail_raise((int)rc, "%s", kvc_strerror((int)rc));
 }
 
+/* A GET without buffers borrows its values. */
+static int memory_parse(enum kvc_op op, PyObject *buffers, PyObject *parts, struct batch *b)
+{
+	if (buffers)
+		return places_parse(buffers, op == KVC_OP_GET, parts, b);
+	return op == KVC_OP_GET ? views_make(b) : 0;
+}
+
 static struct batch *batch_parse(struct client_object *self, enum kvc_op op, PyObject *keys, PyObject *buffers,
 				 PyObject *parts)
 {
@@ -304,8 +312,7 @@ static struct batch *batch_parse(struct client_object *self, enum kvc_op op, PyO
 	b = batch_take(self, (uint32_t)n);
 	if (!b)
 		return NULL;
-	if (keys_parse(self, keys, b) == 0 && (!buffers || places_parse(buffers, op == KVC_OP_GET, parts, b) == 0) &&
-	    client_usable(self) == 0)
+	if (keys_parse(self, keys, b) == 0 && memory_parse(op, buffers, parts, b) == 0 && client_usable(self) == 0)
 		return b;
 	batch_give(self, b);
 	return NULL;
@@ -341,6 +348,12 @@ PyObject *client_submit_get(PyObject *self, PyObject *const *args, Py_ssize_t na
 {
 	static const char *const names[] = {"keys", "buffers", "timeout", "exact", "parts", NULL};
 	return submit(self, KVC_OP_GET, "submit_batch_get()", names, 2, args, nargs, kwnames);
+}
+
+PyObject *client_submit_view(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+	static const char *const names[] = {"keys", "timeout", NULL};
+	return submit(self, KVC_OP_GET, "submit_batch_view()", names, 1, args, nargs, kwnames);
 }
 
 PyObject *client_submit_set(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)

@@ -267,6 +267,15 @@ class Client:
             value = await self._call(fetch.value, submit, [key], [fetch.buffer], fetch.timeout)
         return value
 
+    async def view(self, key: Key, *, timeout: float | None = None) -> _native.View:
+        """As kvrail.Client.view."""
+        whole = _calls.Remaining(timeout, self._options.get("timeout"))
+        try:
+            return await self._call(_calls.lent, _native.Client.submit_batch_view, [key], timeout)
+        except TooBig:
+            size = await self._blocking(_native.Client.value_length, key, whole.timeout())
+            return _native.View(await self.get(key, size=max(size, 0), timeout=whole.timeout()))
+
     async def put(
         self,
         key: Key,

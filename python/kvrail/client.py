@@ -302,6 +302,20 @@ class Client:
             value = self._call(fetch.value, submit, [key], [fetch.buffer], fetch.timeout)
         return value
 
+    def view(self, key: Key, *, timeout: float | None = None) -> _native.View:
+        """Return a value as a read-only buffer, for memoryview, numpy.frombuffer or torch.frombuffer. NotFound: a miss.
+
+        If the server is on this host and lends the value, the buffer is its memory (`.in_place`): nothing is copied, and
+        the bytes stay as they are until the view and all its buffers are gone, even if the key is deleted, the client
+        closed, or the server dead. Else the view has a copy. Release views soon: `with`, or release().
+        """
+        whole = _calls.Remaining(timeout, self._timeout)
+        try:
+            return self._call(_calls.lent, self._native.submit_batch_view, [key], timeout)
+        except TooBig:  # for the client's buffer
+            size = self._native.value_length(key, whole.timeout())
+            return _native.View(self.get(key, size=max(size, 0), timeout=whole.timeout()))
+
     def put(
         self,
         key: Key,
