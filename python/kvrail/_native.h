@@ -37,7 +37,7 @@ struct batch {
 	struct kvc_arrival *arrivals; /* n of them, with parts */
 	uint64_t *part_ends;
 	uint32_t num_parts;
-	struct view_object **lent;           /* GET without buffers: a view for each item; else NULL */
+	struct view_object **lent; /* GET without buffers: a view for each item; else NULL */
 };
 
 /* A registration. It lives until it is unregistered or the client is closed, even without its Python objects. */

@@ -7,7 +7,8 @@
  * gives back, because the piece ends with the pool, and others wait for it.
  *
  * A batch makes its views when it is submitted: the library writes to them, and a drain that fails for lack of memory
- * loses none. In a child of fork() a view in place belongs to the parent: it exports nothing, and gives back nothing. */
+ * loses none. In a child of fork() a view in place belongs to the parent: it exports nothing, and gives back nothing.
+ */
 #include "_native.h"
 
 #include <stdlib.h>

@@ -154,7 +154,6 @@ class ReadTest(ViewCase):
         self.assertRaises(kvrail.Closed, self.client.view, "none")
 
     def test_several_in_one_submission(self):
-        native = self.client._native
         keys = [fresh() for _ in range(300)]
         for i, key in enumerate(keys[::2]):
             self.client.put(key, value(i, 1000 + i))
@@ -167,7 +166,7 @@ class ReadTest(ViewCase):
         self.assertEqual(set(views[1::2]), {kvrail.NotFound.code})
         ids = [native.submit_batch_view(keys[:1]) for _ in range(3)]
         over = completions(native, 3, native.drain_completions)
-        self.assertEqual(sorted(over), [(id, True, "", None) for id in ids])
+        self.assertEqual(sorted(over), [(id, True, "", None) for id in sorted(ids)])
         self.assertEqual(native.counters()["local_leases"], 150)
 
     def test_a_lease_beyond_the_budget_is_a_copy(self):
@@ -182,12 +181,16 @@ class ReadTest(ViewCase):
 
     def test_10000_views(self):
         keys = [fresh() for _ in range(100)]
-        for key in keys:
-            self.client.put(key, value(key, 500))
-        views = [self.client.view(keys[i % 100]) for i in range(10_000)]
-        for i, view in enumerate(views):
-            self.assertEqual(bytes(view), value(keys[i % 100], 500))
-        held = self.client.counters()["local_leases"]
+        whole = [value(key, 500) for key in keys]
+        self.client.put_many(keys, whole)
+        self.client.close()
+        native = _native.Client(self.server.address, num_clients=1, wait=True)
+        self.addCleanup(native.close)
+        views = []
+        for _ in range(100):
+            views += results(native, native.submit_batch_view(keys))
+        self.assertEqual([bytes(view) for view in views], whole * 100)
+        held = native.counters()["local_leases"]
         self.assertEqual(held, sum(v.in_place for v in views))
         self.assertGreater(held, 1000)
         wait_for(lambda: leases(self.server) == held)
@@ -551,6 +554,18 @@ class SocketTest(unittest.TestCase):
                         client.put("a", b"value")
                         with self.subTest(socket), client.view("a") as view:
                             self.assertEqual((view.in_place, bytes(view)), (in_place, b"value"))
+
+
+class AdapterTest(unittest.TestCase):
+    def test_the_options_reach_the_client_of_lmcache(self):
+        from kvrail import lmcache
+
+        for options, mode in (({}, "local"), ({"local": "off"}, "push")):
+            client = lmcache.Client(server().address, prefix="p/", wait=True, **options)
+            self.addCleanup(client.close)
+            self.assertEqual(client._native.info()["mode"], mode)
+        with self.assertRaisesRegex(ValueError, "local must be 'auto' or 'off'"):
+            lmcache.Client(server().address, prefix="p/", local="on")
 
 
 class AioTest(unittest.TestCase):
