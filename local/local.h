@@ -100,6 +100,9 @@ int local_accept_await(int listen_fd, int *out_fd, uint64_t deadline_ns);
 int local_nonce_await(int fd, uint8_t nonce[LOCAL_NONCE_LEN], uint64_t deadline_ns);
 /* local_give_await -- pass one shard. The descriptors stay the caller's. 0, or a code of io_write_await. */
 int local_give_await(int fd, const struct local_shard *s, uint64_t deadline_ns);
+/* local_ready_await -- after the last shard: wait for the client's word that it reads its channels now. 0; -ECONNRESET:
+ * the client closed the socket instead, and uses the fabric; -KV_EPROTO: another byte; or a code of io_read_await. */
+int local_ready_await(int fd, uint64_t deadline_ns);
 
 /* local_connect_await -- connect to a server's name and send the nonce. 0; -KV_EINVAL: no name; -errno: of connect,
  * such as -ENOENT or -ECONNREFUSED where another container's socket is not mounted. */
@@ -107,6 +110,10 @@ int local_connect_await(const char *name, const uint8_t nonce[LOCAL_NONCE_LEN], 
 /* local_take_await -- receive the next shard. The descriptors are the caller's, close-on-exec. 0; -KV_EPROTO: something
  * else, whose descriptors are closed; or a code of io_read_await. */
 int local_take_await(int fd, struct local_shard *out, uint64_t deadline_ns);
+/* local_ready_send_await -- after the last shard: everything is mapped, and the engine reads the channels. The server
+ * sends nothing into a channel before this. A client that cannot map it all closes the socket instead. 0, or a code of
+ * io_write_await. */
+int local_ready_send_await(int fd, uint64_t deadline_ns);
 
 /* local_end_await -- park until the other side has closed its end, which the kernel does for a process that dies.
  * Bytes that arrive are dropped. 0, or a code of io_read_await. */

@@ -4,6 +4,7 @@
  *   client                           server
  *   connect, nonce            --->   local_nonce_await: which attachment?
  *   local_take_await          <---   local_give_await: one message per shard, with the proof and its descriptors
+ *   local_ready_send_await    --->   local_ready_await: the client reads its channels, so the server may write to them
  *   ... both keep the socket open while leases are out; its end is the end of all leases (local_end_await)
  *
  * Invariant: a received descriptor is either in *out or closed. The room for descriptors is exact, so the kernel closes
@@ -23,7 +24,7 @@
 #include "local/local.h"
 #include "loop/loop.h"
 
-enum { SHARD_MAGIC = 0x314c564b, PATH_MODE = 0666, BACKLOG = 64 };
+enum { SHARD_MAGIC = 0x314c564b, PATH_MODE = 0666, BACKLOG = 64, READY = 'R' };
 
 /* A message, in this machine's byte order. */
 struct passed {
@@ -220,6 +221,17 @@ int local_give_await(int fd, const struct local_shard *s, uint64_t deadline_ns)
 	}
 }
 
+int local_ready_await(int fd, uint64_t deadline_ns)
+{
+	char byte;
+	ssize_t n = io_read_await(fd, &byte, 1, deadline_ns);
+	if (n < 0)
+		return (int)n;
+	if (n == 0)
+		return -ECONNRESET;
+	return byte == READY ? 0 : -KV_EPROTO;
+}
+
 /* ---- the client's side ---- */
 
 int local_connect_await(const char *name, const uint8_t nonce[LOCAL_NONCE_LEN], int *out_fd, uint64_t deadline_ns)
@@ -293,6 +305,12 @@ int local_take_await(int fd, struct local_shard *out, uint64_t deadline_ns)
 		if (ready < 0)
 			return ready;
 	}
+}
+
+int local_ready_send_await(int fd, uint64_t deadline_ns)
+{
+	const char byte = READY;
+	return io_write_all_await(fd, &byte, 1, deadline_ns);
 }
 
 /* ---- both ---- */

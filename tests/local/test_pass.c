@@ -98,6 +98,7 @@ static void server(void *arg)
 		CHECK(local_give_await(fd, &s, soon()) == 0);
 		shard_close(&s);
 	}
+	CHECK(local_ready_await(fd, soon()) == 0);
 	CHECK(local_end_await(fd, soon()) == 0);
 	io_close(loop, fd);
 }
@@ -119,6 +120,7 @@ static void client(void *arg)
 		}
 		shard_close(&s);
 	}
+	CHECK(local_ready_send_await(fd, soon()) == 0);
 	CHECK(write(fd, "dropped", 7) == 7);
 	io_close(loop, fd);
 }
@@ -276,6 +278,7 @@ static void short_nonce(void *arg)
 	(void)arg;
 	CHECK(local_nonce_await(ends[1], got, soon()) == -KV_EPROTO);
 	CHECK(local_nonce_await(ends[1], got, soon()) == -KV_EPROTO);
+	CHECK(local_ready_await(ends[1], soon()) == -ECONNRESET);
 }
 
 static void silent_stranger(void *arg)
@@ -285,7 +288,10 @@ static void silent_stranger(void *arg)
 	(void)arg;
 	CHECK(local_nonce_await(ends[1], got, loop_now(loop) + 10000000) == -KV_ETIMEOUT);
 	CHECK(local_take_await(ends[1], &s, loop_now(loop) + 10000000) == -KV_ETIMEOUT);
+	CHECK(local_ready_await(ends[1], loop_now(loop) + 10000000) == -KV_ETIMEOUT);
 	CHECK(local_end_await(ends[1], loop_now(loop) + 10000000) == -KV_ETIMEOUT);
+	CHECK(write(ends[0], "x", 1) == 1);
+	CHECK(local_ready_await(ends[1], soon()) == -KV_EPROTO);
 }
 
 static void a_stranger_costs_its_time_and_no_more(void **state)

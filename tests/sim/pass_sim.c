@@ -22,7 +22,7 @@
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/ring_sim.h"
 
-enum { MAGIC = 0x10ca1, SLOW_MAX_NS = 1000000000 };
+enum { MAGIC = 0x10ca1, SLOW_MAX_NS = 1000000000, READY = 'R' };
 
 struct parcel {
 	struct kv_list node;
@@ -274,6 +274,15 @@ int local_give_await(int fd, const struct local_shard *s, uint64_t deadline_ns)
 	return io_write_all_await(fd, &letter, sizeof(letter), deadline_ns);
 }
 
+int local_ready_await(int fd, uint64_t deadline_ns)
+{
+	char byte;
+	int rc = read_all_await(fd, &byte, 1, deadline_ns);
+	if (rc)
+		return rc;
+	return byte == READY ? 0 : -KV_EPROTO;
+}
+
 /* ---- the client ---- */
 
 int local_connect_await(const char *name, const uint8_t nonce[LOCAL_NONCE_LEN], int *out_fd, uint64_t deadline_ns)
@@ -333,6 +342,13 @@ int local_take_await(int fd, struct local_shard *out, uint64_t deadline_ns)
 	p->to = loop_current();
 	pass.stats.taken++;
 	return 0;
+}
+
+int local_ready_send_await(int fd, uint64_t deadline_ns)
+{
+	const char byte = READY;
+	slow_await();
+	return io_write_all_await(fd, &byte, 1, deadline_ns);
 }
 
 int local_end_await(int fd, uint64_t deadline_ns)
