@@ -399,7 +399,8 @@ void store_ahead_data(const struct store *s, const struct block *b)
 
 void store_use(struct store *s, struct block *b)
 {
-	if (kv_list_empty(&b->pins))
+	KV_ASSERT(b->state == BLOCK_LIVE);
+	if (b->state == BLOCK_LIVE && kv_list_empty(&b->pins))
 		evict_access(&s->evict, &b->evict);
 }
 

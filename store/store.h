@@ -66,7 +66,7 @@ int store_init(struct store *s, const struct store_options *options);
 void store_fini(struct store *s);
 
 /* store_find -- the live block of a key, or NULL; an expired one is deleted. store_peek -- the block of a key, also in
- * doubt or expired. store_use -- count a hit for eviction. */
+ * doubt or expired. store_use -- count a hit of a live block for eviction. */
 struct block *store_find(struct store *s, const void *key, size_t len, uint64_t now_ns);
 struct block *store_peek(const struct store *s, const void *key, size_t len);
 void store_use(struct store *s, struct block *b);

@@ -46,13 +46,16 @@ static bool get_lease(struct shard_attachment *s, struct block *b, uint64_t offs
 }
 
 /* Count the GET, once for each value that a client takes, and report a hot value in the reply. Refused ranges and
- * further ranges or parts of the value (WIRE_GET_MORE) do not count. */
+ * further ranges or parts of the value (WIRE_GET_MORE) do not count. A block that has gone while its checksum was made
+ * is neither used nor hot. */
 static void get_hit(struct shard *s, bool more, struct block *b, struct wire_reply *reply, uint64_t now_ns)
 {
 	if (more)
 		return;
 	shard_count(s, WIRE_STAT_GETS);
 	shard_count(s, WIRE_STAT_HITS);
+	if (KV_UNLIKELY(b->state != BLOCK_LIVE))
+		return;
 	store_use(&s->store, b);
 	if (heat_asked(&s->work->heat, b->item.hash, now_ns))
 		reply->flags |= WIRE_GET_HOT;

@@ -83,7 +83,7 @@ static struct lease *lease_begin(struct shard *shard, struct lease_holder *h, ui
 	struct lease *e = lease_allowed(shard, h, most, size, more) ? lease_take(l) : NULL;
 	if (!e)
 		return NULL;
-	KV_ASSERT(b->state == BLOCK_LIVE); /* rule 58 */
+	KV_ASSERT(b->state == BLOCK_LIVE || (b->state == BLOCK_GONE && b->refs > 0)); /* rule 58 */
 	block_ref(b);
 	e->holder = h;
 	e->block = b;

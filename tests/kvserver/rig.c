@@ -8,6 +8,7 @@ uint64_t rig_lease_ns;
 uint64_t rig_landing_bytes;
 uint64_t rig_part_bytes;
 bool rig_arena_private;
+const struct evict_policy *rig_policy;
 uint64_t rig_memory_bytes;
 
 /* ---- the client's engine ---- */
@@ -142,7 +143,7 @@ int rig_up(void **state)
 		.landing_bytes = rig_landing_bytes,
 		.arena_private = rig_arena_private,
 		.ops = &kvs_ops,
-		.policy = &evict_clock2g,
+		.policy = rig_policy ? rig_policy : &evict_clock2g,
 		.log = &log,
 		.engine = {.provider = test_provider(),
 			   .local = rig_loopback(),

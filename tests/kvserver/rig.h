@@ -74,6 +74,8 @@ extern uint64_t rig_landing_bytes; /* set before rig_up: for landing areas; 0: t
 
 extern bool rig_arena_private; /* set before rig_up: the memory for values is private */
 
+extern const struct evict_policy *rig_policy; /* set before rig_up: of eviction; NULL: clock2g */
+
 extern uint64_t rig_memory_bytes; /* set before rig_up: 0: RIG_MEMORY */
 
 int rig_up(void **state); /* group set-up: shard and client engine */

@@ -318,6 +318,52 @@ static void a_leased_block_is_not_evicted(void **state)
 	release(r.get.lease);
 }
 
+/* The lease is of the bytes that were summed. The policy of eviction does not hear of a block that it has let go. */
+static void goes_while_its_checksum_is_made(struct wire_request q)
+{
+	static uint8_t want[3 * MIB];
+	struct block *b;
+	struct wire_reply r;
+	rig_store("k", sizeof(want), 1);
+	rig_fill(want, sizeof(want), 1);
+	b = store_find(&rig.shard->store, "k", 1, 0);
+	rig_send(&q);
+	rig_until(!kv_list_empty(&rig.shard->work->hash_gets));
+	store_drop(&rig.shard->store, b);
+	assert_null(rig_find(q.id));
+	rig_until(rig_find(q.id));
+	r = *rig_find(q.id);
+	assert_int_equal(r.status, WIRE_OK);
+	assert_true(r.flags & WIRE_GET_LEASED);
+	assert_int_equal(r.get.checksum, kv_hash_block(want + q.get.offset, q.get.length));
+	assert_memory_equal(bytes_at(&r), want + q.get.offset, q.get.length);
+	if (r.get.lease_us == UINT32_MAX)
+		release(r.get.lease);
+	else
+		lease_release(rig.attachment, r.get.lease);
+	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 0);
+	for (unsigned i = 0; i < 64; i++) { /* the policy looks for victims */
+		char key[16];
+		snprintf(key, sizeof(key), "x%u-%u", q.dest.count, i);
+		rig_store(key, MIB, i);
+	}
+}
+
+static void a_value_goes_while_its_checksum_is_made(void **state)
+{
+	struct wire_request q;
+	(void)state;
+	local_open();
+	q = in_place("k");
+	q.flags |= WIRE_GET_SUM_RANGE;
+	q.get.offset = 777;
+	q.get.length = 2 * MIB + 99;
+	goes_while_its_checksum_is_made(q);
+	q = rig_get("k", 777, 2 * MIB + 99); /* a lease with a time */
+	q.flags |= WIRE_GET_PULL | WIRE_GET_SUM_RANGE;
+	goes_while_its_checksum_is_made(q);
+}
+
 /* Where rules are checked, a use after the release shows. */
 static void dropped_bytes_are_overwritten(void **state)
 {
@@ -813,6 +859,12 @@ static int up(void **state)
 	return rig_up(state);
 }
 
+static int up_lru(void **state)
+{
+	rig_policy = &evict_lru;
+	return up(state);
+}
+
 #define LOCAL_TEST(test) cmocka_unit_test_setup_teardown(test, rig_open, close_all)
 
 int main(void)
@@ -827,6 +879,7 @@ int main(void)
 		LOCAL_TEST(the_arena_cannot_be_written),
 		LOCAL_TEST(a_leased_block_outlives_its_key),
 		LOCAL_TEST(a_leased_block_is_not_evicted),
+		LOCAL_TEST(a_value_goes_while_its_checksum_is_made),
 		LOCAL_TEST(dropped_bytes_are_overwritten),
 		LOCAL_TEST(beyond_the_budget_a_get_is_busy),
 		LOCAL_TEST(the_age_of_the_oldest_lease_is_known),
@@ -853,7 +906,11 @@ int main(void)
 	const struct CMUnitTest private_memory[] = {
 		LOCAL_TEST(private_memory_is_shared_with_nobody),
 	};
+	const struct CMUnitTest lru[] = {
+		LOCAL_TEST(a_leased_block_is_not_evicted),
+		LOCAL_TEST(a_value_goes_while_its_checksum_is_made),
+	};
 	return cmocka_run_group_tests(tests, up, rig_down) +
 	       cmocka_run_group_tests(private_memory, up_private, rig_down) +
-	       cmocka_run_group_tests(large, up_large, rig_down);
+	       cmocka_run_group_tests(large, up_large, rig_down) + cmocka_run_group_tests(lru, up_lru, rig_down);
 }
