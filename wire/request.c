@@ -73,12 +73,16 @@ static bool dest_empty(const struct wire_dest *d)
 	return (d->region | d->count | d->offset | d->stride | d->slice) == 0;
 }
 
-/* Without a dest the client asks for the size, or for a lease: nothing is moved. */
+/* Without a dest the client asks for the size, or for a lease: nothing is moved. A lease has in dest.slice the most
+ * bytes that the client takes (0: any). */
 static bool get_valid(const struct wire_request *r)
 {
 	uint64_t length = r->get.length, most = KV_RANGE_MAX;
+	if (KV_UNLIKELY(r->dest.count == 0 && r->flags & WIRE_GET_PULL))
+		return (r->dest.region | r->dest.offset | r->dest.stride) == 0 && length <= KV_VALUE_MAX &&
+		       r->get.offset <= KV_VALUE_MAX;
 	if (KV_UNLIKELY(r->dest.count == 0))
-		most = r->flags & WIRE_GET_PULL ? KV_VALUE_MAX : 0;
+		most = 0;
 	if ((length > most) | (r->get.offset > KV_VALUE_MAX))
 		return false;
 	return dest_valid(&r->dest, length) || dest_empty(&r->dest);

@@ -146,7 +146,7 @@ static void lease_fill(const struct kvc_get *g, struct kc_req *r)
 	r->mem.leased = true;
 	r->mem.most = lent ? KV_VALUE_MAX : g->to.cap - g->issued;
 	r->mem.callers = false;
-	r->wire.dest = (struct wire_dest){0};
+	r->wire.dest = (struct wire_dest){.slice = lent ? 0 : r->mem.most};
 	r->wire.flags |= WIRE_GET_PULL;
 	if (lent)
 		r->wire.flags &= (uint8_t)~WIRE_GET_INLINE;

@@ -405,7 +405,8 @@ static void get_missed(struct link *l, const struct wire_request *q, struct wire
 /* Whether the value fits inside the reply. Without a destination the reply's room decides. */
 static bool get_inlined(const struct wire_request *q, const struct block *b, uint64_t length)
 {
-	bool fits = q->dest.count == 0 || length <= q->dest.slice * q->dest.count;
+	uint64_t most = q->dest.count ? q->dest.slice * q->dest.count : q->dest.slice;
+	bool fits = (q->dest.count == 0 && most == 0) || length <= most;
 	return length == 0 ||
 	       ((q->flags & WIRE_GET_INLINE) && length <= KV_INLINE_MAX && fits && !check_takes_long(q, b));
 }
@@ -434,7 +435,9 @@ static void get_block(struct link *l, const struct wire_request *q, struct block
 	if (q->get.length)
 		length = KV_MIN(length, q->get.length);
 	inlined = get_inlined(q, b, length);
-	if (!inlined && !in_place && (length > room || length > KV_RANGE_MAX)) {
+	if (in_place)
+		room = q->dest.slice ? q->dest.slice : KV_VALUE_MAX;
+	if (!inlined && (length > room || (length > KV_RANGE_MAX && !in_place))) {
 		get_refuse(l, reply, WIRE_TOOBIG);
 		return;
 	}
