@@ -2,9 +2,11 @@
 /* local.c -- clients on this host, from LOCAL_ASK until their Unix socket closes.
  *
  *   LOCAL_ASK --> a nonce, in LOCAL, is offered for OFFER_NS
- *   the Unix socket: STRANGER --its nonce is on offer--> a part on every shard, passed shard by shard --> CLIENT
- *                       +--anything else: closed               CLIENT --it closes--> the shards end its leases -->
- * freed
+ *   the Unix socket: STRANGER --its nonce is on offer--> a part on every shard, passed shard by shard --> TAKING
+ *                       +--anything else: closed
+ *                    TAKING --its byte: it reads the channels--> the shards use them --> CLIENT
+ *                       +--it closes, or is silent: freed, and its attachment uses the fabric
+ *                    CLIENT --it closes--> the shards end its leases --> freed
  *
  * The key is the credential: a client learns the nonce over its authenticated control connection, and a nonce joins one
  * socket to one attachment. Everybody in this network namespace, or near the path, may connect. So strangers are few,
@@ -23,7 +25,7 @@
 
 #define OFFER_NS    5000000000ull
 #define STRANGER_NS 2000000000ull
-#define GIVE_NS     2000000000ull /* for a client to take one shard */
+#define GIVE_NS     2000000000ull /* for a client to take one shard, and to map them all */
 #define AGAIN_NS    10000000ull   /* after a failed accept, or a shard's full queue */
 
 struct local_call {
@@ -128,6 +130,12 @@ static void run_open(struct call *call)
 			    : kv_fail(&c->error, -KV_ECLOSED, "the session has ended"));
 }
 
+static void run_begin(struct call *call)
+{
+	struct local_call *c = local_call_of(call);
+	call_finish(call, shard_local_begin(c->on_shard, &c->error));
+}
+
 static void run_close(struct call *call)
 {
 	struct local_call *c = local_call_of(call);
@@ -177,6 +185,17 @@ static int give_await(struct local_conn *c, struct kv_error *err)
 	return rc;
 }
 
+/* The client says that it reads its channels. If one fails to begin, the client must attach again: it sends there. */
+static int begin_await(struct local_conn *c, struct kv_error *err)
+{
+	int rc = local_ready_await(c->fd, loop_now(c->server->control) + GIVE_NS);
+	if (rc == -ECONNRESET)
+		return kv_fail(err, rc, "it closed its socket before it had mapped all of it");
+	if (rc)
+		return kv_fail(err, rc, "it does not say that it has mapped all of it: %s", kv_strerror(rc));
+	return shards_await(c, run_begin, err);
+}
+
 static int calls_make(struct local_conn *c)
 {
 	c->call = calloc(c->server->opt.shards, sizeof(c->call[0]));
@@ -191,6 +210,8 @@ static void client_await(struct local_conn *c)
 	struct kvs_server *s = c->server;
 	struct kv_error err = {0};
 	int rc = calls_make(c) ? kv_fail(&err, -KV_ENOMEM, "no memory for a local client") : give_await(c, &err);
+	if (rc == 0)
+		rc = begin_await(c, &err);
 	if (rc && log_allowed(s))
 		kv_event(s->opt.log, KV_LOG_WARN,
 			 KV_EVENT("local_failed", KV_NUMBER("client_id", c->client_id), KV_NUMBER("session", c->number),

@@ -40,8 +40,9 @@ struct shard_attachment {
 	uint64_t staged_bytes;      /* of the arena, in its stages */
 	struct lease_holder holder; /* of leases with a time */
 	struct shard_local *local; /* its client is on this host, and frames come by its channel; NULL: by the fabric */
-	struct session own;        /* the connection's own session */
-	struct sessions sessions;  /* further sessions */
+	struct shard_local *passing; /* what its client has not mapped yet, or NULL */
+	struct session own;          /* the connection's own session */
+	struct sessions sessions;    /* further sessions */
 	struct answers answers;
 	struct regions regions;
 	struct landing *landing;  /* NULL: none */

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* local.c -- clients on the same host: the shard's end of their channels, and the life of their leases.
  *
- *   open --> SERVING --the attachment ends--> HOLDING --the socket closes--> CLOSING --nothing is left--> freed
- *              +----------------------the socket closes-----------------------^
+ *   open --> PASSING --begin--> SERVING --the attachment ends--> HOLDING
+ *               |                  |                                |
+ *               +------------------+------the socket closes---------+--> CLOSING --nothing is left--> freed
  *
  * A local client has a Unix socket (conn/local.c). The socket, not the attachment, holds the leases: they outlive a
- * reconnect, and the kernel closes the socket of a process that dies. SERVING: the attachment's frames travel in the
- * channel. HOLDING: the client gives leases back, and nothing else comes. CLOSING: the leases end, LOCALS_AT_ONCE in a
- * turn, and the landing area stays until no request of the attachment can name it.
+ * reconnect, and the kernel closes the socket of a process that dies. PASSING: the client may fail to map it, so the
+ * attachment uses the fabric, and goes on if the socket closes. SERVING: the attachment's frames travel in the channel.
+ * HOLDING: the client gives leases back, and nothing else comes. CLOSING: the leases end, LOCALS_AT_ONCE in a turn, and
+ * the landing area stays until no request of the attachment can name it.
  *
  * The memory of the channel is the client's to scribble on: local/ bounds what it reads there, and each released number
  * is looked up among the leases of this client. After nonsense no release is read any more. */
@@ -82,11 +84,7 @@ static int local_make(struct shard_local *l, struct kv_error *err)
 	int rc = local_channel_make(&l->channel, err);
 	if (rc)
 		return rc;
-	rc = local_landing_open(l, err);
-	if (rc)
-		return rc;
-	rc = te_peer_local(l->attachment->peer, l->channel);
-	return rc ? kv_fail(err, rc, "the client's fabric peer takes no channel: %s", kv_strerror(rc)) : 0;
+	return local_landing_open(l, err);
 }
 
 int shard_local_open(struct shard_attachment *s, struct shard_local **out, struct kv_error *err)
@@ -98,7 +96,7 @@ int shard_local_open(struct shard_attachment *s, struct shard_local **out, struc
 		return kv_fail(err, -KV_ECLOSED, "the session ends");
 	if (!shard->area.shared)
 		return kv_fail(err, -KV_ENOTSUP, "the memory for values is private");
-	if (s->local)
+	if (s->local || s->passing)
 		return kv_fail(err, -KV_EEXIST, "the session has a channel");
 	l = calloc(1, sizeof(*l));
 	if (!l)
@@ -112,8 +110,7 @@ int shard_local_open(struct shard_attachment *s, struct shard_local **out, struc
 		local_free(l);
 		return rc;
 	}
-	landing_leave(s); /* the area in shared memory takes its place */
-	s->local = l;
+	s->passing = l;
 	kv_list_add_tail(&shard->locals.all, &l->node);
 	shard->locals.count++;
 	*out = l;
@@ -137,6 +134,22 @@ void shard_local_passed(struct shard_local *l)
 	landing_fd_close(l);
 }
 
+int shard_local_begin(struct shard_local *l, struct kv_error *err)
+{
+	struct shard_attachment *s = l->attachment;
+	int rc;
+	if (!s || !l->shard->te)
+		return kv_fail(err, -KV_ECLOSED, "the session ends");
+	KV_ASSERT(s->passing == l && !s->local); /* rule 60 */
+	rc = te_peer_local(s->peer, l->channel);
+	if (rc)
+		return kv_fail(err, rc, "the client's fabric peer takes no channel: %s", kv_strerror(rc));
+	landing_leave(s); /* the area in shared memory takes its place */
+	s->passing = NULL;
+	s->local = l;
+	return 0;
+}
+
 /* ---- the end ---- */
 
 static void local_active(struct shard_local *l, bool more)
@@ -147,27 +160,42 @@ static void local_active(struct shard_local *l, bool more)
 	l->shard->locals.active += more ? 1 : -1u;
 }
 
-void shard_local_leave(struct shard_attachment *s)
+static bool local_serves(const struct shard_local *l)
 {
-	struct shard_local *l = s->local;
-	if (!l)
-		return;
-	KV_ASSERT(l->attachment == s); /* rule 60 */
-	if (s->shard->te)
-		te_peer_local_end(s->peer);
-	s->local = NULL;
+	return l->attachment && l->attachment->local == l;
+}
+
+static void local_detach(struct shard_local *l)
+{
+	struct shard_attachment *s = l->attachment;
+	KV_ASSERT(s->local == l || s->passing == l); /* rule 60 */
+	if (s->local == l)
+		s->local = NULL;
+	else
+		s->passing = NULL;
 	l->attachment = NULL;
 	if (l->gone)
 		local_active(l, true);
+}
+
+void shard_local_leave(struct shard_attachment *s)
+{
+	if (s->passing)
+		local_detach(s->passing);
+	if (!s->local)
+		return;
+	if (s->shard->te)
+		te_peer_local_end(s->peer);
+	local_detach(s->local);
 }
 
 void shard_local_close(struct shard_local *l, struct call *gone)
 {
 	l->gone = gone;
 	local_active(l, true);
-	if (!l->attachment)
-		return;
-	if (l->shard->te)
+	if (l->attachment && !local_serves(l))
+		local_detach(l); /* which goes on over the fabric */
+	if (l->attachment && l->shard->te)
 		te_peer_local_end(l->attachment->peer);
 }
 
@@ -238,7 +266,7 @@ void shard_locals_tick(struct shard *s)
 {
 	KV_LIST_EACH (n, &s->locals.all) {
 		struct shard_local *l = KV_LIST_ENTRY(n, struct shard_local, node);
-		if (l->attachment && s->te && !te_peer_is_local(l->attachment->peer) && l->parted++ > 0)
+		if (local_serves(l) && s->te && !te_peer_is_local(l->attachment->peer) && l->parted++ > 0)
 			shard_attachment_lost(l->attachment, 0);
 	}
 }

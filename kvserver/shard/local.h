@@ -23,7 +23,7 @@ struct local_landing {
 struct shard_local {
 	struct kv_list node; /* locals.all */
 	struct shard *shard;
-	struct shard_attachment *attachment; /* served by the channel; NULL: it has ended */
+	struct shard_attachment *attachment; /* served by the channel, or soon; NULL: it has ended */
 	struct local_channel *channel;
 	struct local_landing landing;
 	struct lease_holder holder;
@@ -33,10 +33,14 @@ struct shard_local {
 	struct call *gone; /* its socket is closed; finished when nothing is left */
 };
 
-/* shard_local_open -- make a channel and a landing area for the client of this attachment, and use the channel from now
- * on. *out until shard_local_close. 0; -KV_ECLOSED: the attachment, or the shard, ends; -KV_EEXIST: it has a channel;
+/* shard_local_open -- make a channel and a landing area for the client of this attachment, which still uses the fabric.
+ * *out until shard_local_close. 0; -KV_ECLOSED: the attachment, or the shard, ends; -KV_EEXIST: it has a channel;
  * -KV_ENOTSUP: the memory for values is private; -KV_ENOMEM, -KV_ELIMIT (descriptors), -errno, with *err. */
 int shard_local_open(struct shard_attachment *s, struct shard_local **out, struct kv_error *err);
+
+/* shard_local_begin -- the client reads its channel: send there from now on, and read the frames that wait there. 0;
+ * -KV_ECLOSED: the attachment has ended, or has other addresses; or a code of te_peer_local, with *err. */
+int shard_local_begin(struct shard_local *l, struct kv_error *err);
 
 /* shard_local_fds -- the descriptors to pass to the client. They stay the shard's. shard_local_passed -- the client has
  * them: those that only it needs are closed. Thread: the control loop's, between open and close. */
@@ -44,7 +48,8 @@ void shard_local_fds(const struct shard_local *l, struct local_shard *out);
 void shard_local_passed(struct shard_local *l);
 
 /* shard_local_close -- the client's socket is closed. Its leases end in the next turns; an attachment that still uses
- * the channel ends at the second tick, unless its client says goodbye before. When nothing is left, *l is freed and
+ * the channel ends at the second tick, unless its client says goodbye before. Before shard_local_begin the attachment
+ * goes on. When nothing is left, *l is freed and
  * `gone` finished. */
 void shard_local_close(struct shard_local *l, struct call *gone);
 

@@ -28,7 +28,7 @@ struct client {
 
 static struct client own;
 
-static void client_open(struct client *c)
+static void client_take(struct client *c)
 {
 	struct local_shard part;
 	struct kv_error err = {0};
@@ -48,6 +48,14 @@ static void client_open(struct client *c)
 	c->channel_fd = dup(part.fd[LOCAL_CHANNEL]);
 	close(part.fd[LOCAL_LANDING]);
 	assert_int_equal(local_channel_open(&part, &c->channel, &err), 0);
+}
+
+static void client_open(struct client *c)
+{
+	struct kv_error err;
+	client_take(c);
+	if (shard_local_begin(c->on_shard, &err) != 0)
+		fail_msg("%s", err.text);
 }
 
 /* The client that rig_open has made uses the channel from now on. */
@@ -500,6 +508,71 @@ static void an_attachment_ends_with_its_socket(void **state)
 	client_gone(&own);
 }
 
+/* The client that could not map it uses the fabric, as before, and is not sent away. */
+static void a_client_that_maps_nothing_keeps_its_attachment(void **state)
+{
+	_Atomic bool anew = false;
+	struct wire_request q;
+	uint64_t sum = rig_store("k", 65536, 1);
+	struct shard_local *more;
+	struct kv_error err;
+	(void)state;
+	client_take(&own);
+	assert_int_equal(shard_local_open(rig.attachment, &more, &err), -KV_EEXIST);
+	rig.attachment->anew = &anew;
+	q = rig_get("k", 0, 65536);
+	assert_int_equal(rig_ask(&q)->status, WIRE_OK);
+	client_gone(&own);
+	client_close(&own);
+	rig_quiet();
+	assert_false(anew);
+	assert_int_equal(rig.shard->locals.count, 0);
+	q = rig_get("k", 0, 65536);
+	assert_int_equal(rig_ask(&q)->status, WIRE_OK);
+	assert_int_equal(kv_hash_block(rig_memory(0), 65536), sum);
+	assert_int_equal(rig.locals, 0);
+	local_open(); /* nothing is left of the first */
+	assert_int_equal(lease_of("k").get.checksum, sum);
+	rig.attachment->anew = NULL;
+}
+
+/* What the client has sent before waits in the ring. */
+static void a_frame_waits_for_the_beginning(void **state)
+{
+	struct wire_request q = in_place("k");
+	struct kv_error err;
+	uint64_t sum = rig_store("k", 65536, 1);
+	(void)state;
+	client_take(&own);
+	assert_int_equal(te_peer_local(rig.server, own.channel), 0);
+	rig_send(&q);
+	rig_quiet();
+	assert_null(rig_find(q.id));
+	assert_int_equal(shard_local_begin(own.on_shard, &err), 0);
+	rig_until(rig_find(q.id));
+	assert_int_equal(rig_find(q.id)->get.checksum, sum);
+	release(rig_find(q.id)->get.lease);
+}
+
+/* While the client maps it, its attachment gets other addresses, or ends. */
+static void a_beginning_can_be_too_late(void **state)
+{
+	struct te_address addr;
+	struct kv_error err;
+	(void)state;
+	client_take(&own);
+	assert_int_equal(te_address(rig.te, 0, &addr), 0);
+	assert_int_equal(shard_attachment_readdress(rig.attachment, &addr, 1, &err), 0);
+	assert_int_equal(shard_local_begin(own.on_shard, &err), -KV_ECLOSED);
+	client_gone(&own);
+	client_close(&own);
+	client_take(&own);
+	rig_attachment_end();
+	assert_int_equal(shard_local_begin(own.on_shard, &err), -KV_ECLOSED);
+	client_gone(&own);
+	client_close(&own);
+}
+
 /* An attachment of other addresses proves them over the fabric. */
 static void an_attachment_with_other_addresses_leaves_its_channel(void **state)
 {
@@ -628,6 +701,7 @@ static void a_frame_for_another_attachment_is_dropped(void **state)
 	args.addrs = &addr;
 	assert_int_equal(shard_attachment_open(rig.shard, &args, &other, &err), 0);
 	assert_int_equal(shard_local_open(other, &l, &err), 0);
+	assert_int_equal(shard_local_begin(l, &err), 0);
 	other->link[0].proven = true;
 	frame_send(own.channel, 63, 0, 0, RIG_MARK, &q);
 	frame_send(own.channel, 62, 0, 0, RIG_MARK, &q);
@@ -886,6 +960,9 @@ int main(void)
 		LOCAL_TEST(leases_outlive_their_attachment),
 		LOCAL_TEST(leases_end_with_their_socket),
 		LOCAL_TEST(an_attachment_ends_with_its_socket),
+		LOCAL_TEST(a_client_that_maps_nothing_keeps_its_attachment),
+		LOCAL_TEST(a_frame_waits_for_the_beginning),
+		LOCAL_TEST(a_beginning_can_be_too_late),
 		LOCAL_TEST(an_attachment_with_other_addresses_leaves_its_channel),
 		LOCAL_TEST(there_is_one_channel_for_an_attachment),
 		cmocka_unit_test_setup_teardown(a_channel_proves_no_address, rig_open_unproven, close_all),

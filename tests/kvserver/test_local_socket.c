@@ -38,7 +38,8 @@ static void asked(struct local_client *c)
 	expect(next(c->conn, &c->local) == 0 && c->local.type == WIRE_CTRL_LOCAL);
 }
 
-static void taken(struct local_client *c)
+/* Take all, but do not say so. */
+static void received(struct local_client *c)
 {
 	struct kv_error err;
 	expect(c->local.local.status == WIRE_OK);
@@ -48,6 +49,12 @@ static void taken(struct local_client *c)
 		expect(c->part[i].shard == i && c->part[i].shards == SHARDS);
 		expect(local_channel_open(&c->part[i], &c->channel[i], &err) == 0);
 	}
+}
+
+static void taken(struct local_client *c)
+{
+	received(c);
+	expect(local_ready_send_await(c->fd, soon()) == 0);
 }
 
 static void gone(struct local_client *c)
@@ -279,6 +286,35 @@ static void a_client_leaves_before_it_has_taken_anything(void **state)
 	in_coroutine(deaf_body);
 }
 
+/* It cannot map all of it, and closes; or it says nothing, or nonsense: then the server closes. The attachment stays.
+ */
+static void unready_body(void)
+{
+	struct local_client c;
+	for (unsigned i = 0; i < 3; i++) {
+		asked(&c);
+		received(&c);
+		expect(locals_become(1));
+		if (i == 0)
+			io_shutdown(loop, c.fd);
+		else if (i == 1)
+			expect(write(c.fd, "x", 1) == 1);
+		expect(locals_become(0));
+		expect(closed_at_once(c.fd));
+		gone(&c);
+		expect(ask_region(c.conn, 1, 4096) == WIRE_OK);
+		co_sleep_await(loop_now(loop) + 300000000); /* several ticks: a lost attachment would be told */
+		expect(ask_region(c.conn, 2, 4096) == WIRE_OK);
+		leave(c.conn);
+	}
+}
+
+static void a_client_that_maps_nothing_keeps_its_attachment(void **state)
+{
+	(void)state;
+	in_coroutine(unready_body);
+}
+
 /* ---- servers of other options ---- */
 
 static void off_body(void)
@@ -389,6 +425,7 @@ int main(void)
 		cmocka_unit_test(a_nonce_ends_with_its_attachment),
 		cmocka_unit_test(strangers_are_few_and_harmless),
 		cmocka_unit_test(a_client_leaves_before_it_has_taken_anything),
+		cmocka_unit_test(a_client_that_maps_nothing_keeps_its_attachment),
 	};
 	const struct CMUnitTest others[] = {
 		cmocka_unit_test(a_server_that_shares_nothing_offers_nothing),
