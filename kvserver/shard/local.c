@@ -8,8 +8,8 @@
  * A local client has a Unix socket (conn/local.c). The socket, not the attachment, holds the leases: they outlive a
  * reconnect, and the kernel closes the socket of a process that dies. PASSING: the client may fail to map it, so the
  * attachment uses the fabric, and goes on if the socket closes. SERVING: the attachment's frames travel in the channel.
- * HOLDING: the client gives leases back, and nothing else comes. CLOSING: the leases end, LOCALS_AT_ONCE in a turn, and
- * the landing area stays until no request of the attachment can name it.
+ * HOLDING: the client gives leases back, and nothing else comes; the landing area is unmapped, since no request can name
+ * it any more. CLOSING: the leases end, LOCALS_AT_ONCE in a turn, and the attachment leaves.
  *
  * The memory of the channel is the client's to scribble on: local/ bounds what it reads there, and each released number
  * is looked up among the leases of this client. After nonsense no release is read any more. */
@@ -68,6 +68,8 @@ static void local_landing_close(struct shard_local *l)
 	local_unmap(l->landing.base, l->landing.bytes);
 	landing_fd_close(l);
 	l->shard->locals.landing_bytes -= l->landing.bytes;
+	l->landing.base = NULL;
+	l->landing.bytes = 0;
 }
 
 /* ---- open ---- */
@@ -186,6 +188,7 @@ void shard_local_leave(struct shard_attachment *s)
 		return;
 	if (s->shard->te)
 		te_peer_local_end(s->peer);
+	local_landing_close(s->local);
 	local_detach(s->local);
 }
 

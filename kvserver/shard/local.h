@@ -53,8 +53,8 @@ void shard_local_passed(struct shard_local *l);
  * `gone` finished. */
 void shard_local_close(struct shard_local *l, struct call *gone);
 
-/* shard_local_leave -- the attachment ends, or has other addresses: it does not use its channel any more. The leases
- * stay. */
+/* shard_local_leave -- the attachment ends, or has other addresses, and its requests are stopped: it does not use its
+ * channel any more, nor its landing area, which is unmapped. The leases stay. */
 void shard_local_leave(struct shard_attachment *s);
 
 /* shard_locals_init -- none. shard_locals_turn -- take back released leases, and end those of closed sockets; returns

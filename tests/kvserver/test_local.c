@@ -453,8 +453,10 @@ static void leases_outlive_their_attachment(void **state)
 	local_open();
 	r = lease_of("k");
 	te_peer_local_end(rig.server);
+	assert_true(landings_bytes(rig.shard) >= own.landing_bytes);
 	rig_attachment_end();
 	assert_int_equal(rig.shard->attachments.count, 0);
+	assert_int_equal(landings_bytes(rig.shard), 0); /* nobody can name it any more */
 	rig_quiet();
 	assert_int_equal(rig_stat(WIRE_STAT_LOCAL_LEASES), 1);
 	assert_int_equal(kv_hash_block(bytes_at(&r), MIB), sum);
