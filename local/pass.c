@@ -10,21 +10,25 @@
  * Invariant: a received descriptor is either in *out or closed. The room for descriptors is exact, so the kernel closes
  * those beyond it; bytes and descriptors of another number are an error.
  *
- * A path is removed before its socket is closed: while we listen, no other server replaces it. */
+ * A path is removed before its socket is closed: while we listen, no other server replaces it. Nor between bind and
+ * listen: both happen under a lock of the path's folder, as the look for a stale socket. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "local/local.h"
 #include "loop/loop.h"
 
-enum { SHARD_MAGIC = 0x314c564b, PATH_MODE = 0666, BACKLOG = 64, READY = 'R' };
+enum { SHARD_MAGIC = 0x314c564b, PATH_MODE = 0666, BACKLOG = 64, LOCK_TRIES = 100, READY = 'R' };
 
 /* A message, in this machine's byte order. */
 struct passed {
@@ -68,6 +72,29 @@ static int name_choose(char *out)
 
 /* ---- listen ---- */
 
+/* Lock the folder of a path until the descriptor is closed. Another server holds the lock for a moment. A stranger may
+ * hold it for ever, or it may be out of reach: then we go on without it, after a second at most. -1: no lock. */
+static int folder_lock(const char *path)
+{
+	const struct timespec again = {.tv_nsec = 10000000};
+	const char *slash = strrchr(path, '/');
+	char folder[LOCAL_NAME_MAX] = ".";
+	int fd;
+	if (slash)
+		snprintf(folder, sizeof(folder), "%.*s", (int)KV_MAX(slash - path, 1), path);
+	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (int i = 0; fd >= 0 && i < LOCK_TRIES; i++) {
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+			return fd;
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			break;
+		nanosleep(&again, NULL);
+	}
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
 /* Whether the path is a socket without a listener: what a killed server leaves. */
 static bool is_stale(const char *path, const struct sockaddr_un *addr, int len)
 {
@@ -96,7 +123,7 @@ static int bind_to(int fd, const char *name, const struct sockaddr_un *addr, int
 	return 0;
 }
 
-static int listen_on(const char *name, const struct sockaddr_un *addr, int len, int *out_fd)
+static int listen_locked(const char *name, const struct sockaddr_un *addr, int len, int *out_fd)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), rc;
 	if (fd < 0)
@@ -112,6 +139,14 @@ static int listen_on(const char *name, const struct sockaddr_un *addr, int len, 
 			unlink(name);
 	}
 	close(fd);
+	return rc;
+}
+
+static int listen_on(const char *name, const struct sockaddr_un *addr, int len, int *out_fd)
+{
+	int lock = name[0] == '@' ? -1 : folder_lock(name), rc = listen_locked(name, addr, len, out_fd);
+	if (lock >= 0)
+		close(lock);
 	return rc;
 }
 

@@ -5,9 +5,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -217,6 +220,45 @@ static void another_server_is_not_replaced(void **state)
 	assert_int_equal(second, -1);
 	assert_int_equal(access(path, F_OK), 0);
 	local_unlisten(&listener, name);
+}
+
+static int bound, folder;
+
+static void *listen_later(void *arg)
+{
+	(void)arg;
+	usleep(100000);
+	if (listen(bound, 1) < 0)
+		abort();
+	close(folder); /* and its lock */
+	return NULL;
+}
+
+/* It has bound its socket and does not listen yet. */
+static void a_server_that_begins_is_not_replaced(void **state)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	pthread_t thread;
+	(void)state;
+	folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(flock(folder, LOCK_EX), 0);
+	bound = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	memcpy(a.sun_path, path, strlen(path));
+	assert_int_equal(bind(bound, (const struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(pthread_create(&thread, NULL, listen_later, NULL), 0);
+	assert_int_equal(local_listen(path, &listener, name, NULL), -EADDRINUSE);
+	pthread_join(thread, NULL);
+	close(bound);
+}
+
+static void a_stranger_that_keeps_the_lock_stops_no_server(void **state)
+{
+	(void)state;
+	folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(flock(folder, LOCK_SH), 0);
+	assert_int_equal(local_listen(path, &listener, name, NULL), 0);
+	local_unlisten(&listener, name);
+	close(folder);
 }
 
 static void a_file_is_not_replaced(void **state)
@@ -440,6 +482,8 @@ int main(void)
 		WITH_DIR(every_user_may_connect_to_a_path),
 		WITH_DIR(the_socket_of_a_killed_server_is_replaced),
 		WITH_DIR(another_server_is_not_replaced),
+		WITH_DIR(a_server_that_begins_is_not_replaced),
+		WITH_DIR(a_stranger_that_keeps_the_lock_stops_no_server),
 		WITH_DIR(a_file_is_not_replaced),
 		WITH(bad_names_are_refused),
 		WITH(a_client_without_a_server_gets_a_code),
