@@ -304,7 +304,7 @@ static unsigned descriptors(struct msghdr *msg, int fd[LOCAL_FDS])
 	return n;
 }
 
-/* A message of n bytes. 0 or -KV_EPROTO. */
+/* A message of n bytes. 0, -KV_EPROTO or -KV_ELIMIT. */
 static int take_check(struct msghdr *msg, const struct passed *m, ssize_t n, struct local_shard *out)
 {
 	struct local_shard s = {.shard = m->shard,
@@ -320,7 +320,8 @@ static int take_check(struct msghdr *msg, const struct passed *m, ssize_t n, str
 	}
 	for (unsigned i = 0; i < fds; i++)
 		close(s.fd[i]);
-	return -KV_EPROTO;
+	/* The kernel leaves out those that this process may not open, and those without room here. */
+	return fds < LOCAL_FDS && msg->msg_flags & MSG_CTRUNC ? -KV_ELIMIT : -KV_EPROTO;
 }
 
 int local_take_await(int fd, struct local_shard *out, uint64_t deadline_ns)

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -470,6 +471,35 @@ static void odd_messages_are_refused_and_their_descriptors_closed(void **state)
 	}
 }
 
+static void descriptors_beyond_the_limit_of_open_files(void **state)
+{
+	struct rlimit was, low;
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	for (unsigned room = 0; room < LOCAL_FDS; room++) {
+		int full[128], last;
+		unsigned open_before, n = 0;
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+		assert_int_equal(co_spawn(loop, give_one, NULL, "give"), 0);
+		run();
+		open_before = open_files();
+		do
+			full[n++] = last = dup(ends[0]);
+		while (last >= 0 && last < 100); /* no number below is free */
+		low = (struct rlimit){.rlim_cur = (rlim_t)last + 1 + room, .rlim_max = was.rlim_max};
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+		assert_int_equal(co_spawn(loop, take_odd, NULL, "take"), 0);
+		run();
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+		assert_int_equal(taken, -KV_ELIMIT);
+		while (n > 0)
+			close(full[--n]);
+		assert_int_equal(open_files(), open_before);
+		close(ends[0]);
+		close(ends[1]);
+	}
+}
+
 #define WITH(test)     cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 #define WITH_DIR(test) cmocka_unit_test_setup_teardown(test, with_dir, without_dir)
 
@@ -489,6 +519,7 @@ int main(void)
 		WITH(a_client_without_a_server_gets_a_code),
 		WITH(a_stranger_costs_its_time_and_no_more),
 		WITH(a_client_that_reads_nothing_holds_nobody),
+		WITH(descriptors_beyond_the_limit_of_open_files),
 		WITH(odd_messages_are_refused_and_their_descriptors_closed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
