@@ -195,18 +195,12 @@ bool kc_local_ended_await(struct kc_node *n)
 
 void kc_local_leave(struct kc_attachment *s)
 {
-	uint8_t frame[KV_MSG_MAX];
 	struct kc_local *l = s->local;
-	uint32_t len;
 	if (!l)
 		return;
 	for (unsigned i = 0; i < s->shards; i++)
 		if (s->peer[i])
 			te_peer_local_end(s->peer[i]);
-	/* Leases in unread replies: others may keep the connection for long. */
-	for (unsigned i = 0; i < l->shards; i++)
-		while (local_receive(l->shard[i].channel, frame, &len) == 1)
-			kc_local_frame_drop(l, i, frame, len);
 	s->local = NULL;
-	kc_local_unref(l);
+	kc_local_left(l);
 }

@@ -13,6 +13,7 @@
 #include "kvclient/conn/private.h"
 #include "kvclient/conn/regions.h"
 #include "kvclient/core/cluster_name.h"
+#include "kvclient/core/local.h"
 #include "kvclient/request/attachment.h"
 #include "kvclient/request/fence.h"
 #include "kvclient/request/life.h"
@@ -243,6 +244,7 @@ static int beat_await(struct kc_node *n)
 	if (rc == 0 && kc_sessions_late(&n->sessions, now, SESSION_PATIENCE * kc_node_silence_ns(n)))
 		kc_node_redial(n, "it does not answer questions about sessions");
 	kc_cluster_name_beat(n->client->pool, n->index, now, n->own->pulse.beat_ns);
+	kc_home_drain(n->client->pool->home);
 	n->client->hooks->node_beat(n);
 	if (rc == 0 && s->open && !n->redo)
 		kc_client_reclaim_await(n->client, s);
@@ -387,6 +389,7 @@ static void backoff_await(struct kc_node *n)
 	/* Half of it is random: clients of a returning server must not arrive at once. */
 	ns = ns / 2 + kv_prng_below(loop_prng(loop), ns / 2 + 1);
 	n->own->attempt.failures++;
+	kc_home_drain(n->client->pool->home);
 	if (!n->client->closing)
 		co_queue_wait_await(&n->kick, loop_now(loop) + ns);
 }

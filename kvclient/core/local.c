@@ -11,6 +11,10 @@
 #include <unistd.h>
 
 #include "kvclient/core/fork.h"
+#include "wire/wire.h"
+
+/* A lying server can refill its ring without end. */
+enum { DRAIN_MAX = LOCAL_RING_BYTES / 64 };
 
 /* ---- mappings ---- */
 
@@ -21,6 +25,7 @@ int kc_home_make(struct kc_home **out)
 		return -KV_ENOMEM;
 	pthread_mutex_init(&h->lock, NULL);
 	kv_list_init(&h->mappings);
+	kv_list_init(&h->left);
 	h->refs = 1;
 	*out = h;
 	return 0;
@@ -36,7 +41,7 @@ void kc_home_unref(struct kc_home *home)
 	pthread_mutex_unlock(&home->lock);
 	if (!last)
 		return;
-	KV_ASSERT(kv_list_empty(&home->mappings));
+	KV_ASSERT(kv_list_empty(&home->mappings) && kv_list_empty(&home->left));
 	pthread_mutex_destroy(&home->lock);
 	free(home);
 }
@@ -117,6 +122,7 @@ int kc_local_make(struct kc_home *home, unsigned shards, struct kc_local **out)
 		return -KV_ENOMEM;
 	atomic_init(&l->refs, 1);
 	l->born = atomic_load_explicit(&kc_forks, memory_order_relaxed);
+	kv_list_init(&l->left_node);
 	l->home = home;
 	l->fd = -1;
 	l->shards = shards;
@@ -129,6 +135,9 @@ int kc_local_make(struct kc_home *home, unsigned shards, struct kc_local **out)
 
 static void local_free(struct kc_local *l)
 {
+	pthread_mutex_lock(&l->home->lock);
+	kv_list_del(&l->left_node);
+	pthread_mutex_unlock(&l->home->lock);
 	for (unsigned i = 0; i < l->shards; i++) {
 		struct kc_local_shard *s = &l->shard[i];
 		local_channel_close(&s->channel);
@@ -181,6 +190,60 @@ int kc_local_shard_take(struct kc_local *l, unsigned shard, const uint8_t *proof
 	return rc;
 }
 
+/* ---- after the attachment ---- */
+
+void kc_local_reply_drop(struct kc_local *l, unsigned shard, const struct wire_reply *p)
+{
+	if (p->type == WIRE_GET && p->flags & WIRE_GET_LEASED)
+		local_release(l->shard[shard].channel, p->get.lease);
+}
+
+void kc_local_frame_drop(struct kc_local *l, unsigned shard, const uint8_t *data, size_t len)
+{
+	struct wire_reader reader;
+	struct wire_frame frame;
+	struct wire_reply reply;
+	if (wire_frame_open(&reader, data, len, &frame) < 0)
+		return;
+	while (wire_reply_next(&reader, &reply) == 1)
+		kc_local_reply_drop(l, shard, &reply);
+}
+
+/* A channel has one reader at a time. Frames that come behind it wait for the next one. */
+static void drain(struct kc_local *l)
+{
+	uint8_t frame[KV_MSG_MAX];
+	uint32_t len;
+	if (atomic_exchange_explicit(&l->drained, true, memory_order_acquire))
+		return;
+	for (unsigned i = 0; i < l->shards; i++)
+		for (unsigned n = 0; n < DRAIN_MAX && local_receive(l->shard[i].channel, frame, &len) == 1; n++)
+			kc_local_frame_drop(l, i, frame, len);
+	atomic_store_explicit(&l->drained, false, memory_order_release);
+}
+
+void kc_local_left(struct kc_local *l)
+{
+	pthread_mutex_lock(&l->home->lock);
+	kv_list_add_tail(&l->home->left, &l->left_node);
+	pthread_mutex_unlock(&l->home->lock);
+	atomic_store_explicit(&l->left, true, memory_order_release);
+	drain(l);
+	kc_local_unref(l);
+}
+
+/* The lock keeps those in the list. */
+void kc_home_drain(struct kc_home *home)
+{
+	pthread_mutex_lock(&home->lock);
+	KV_LIST_EACH (n, &home->left) {
+		struct kc_local *l = KV_LIST_ENTRY(n, struct kc_local, left_node);
+		if (atomic_load_explicit(&l->left, memory_order_acquire))
+			drain(l);
+	}
+	pthread_mutex_unlock(&home->lock);
+}
+
 /* ---- leases ---- */
 
 int kc_lease_take(struct kc_local *l, unsigned shard, uint64_t id, uint64_t at, uint64_t len, struct kc_lease *out)
@@ -200,5 +263,7 @@ void kc_lease_drop(struct kc_lease *lease)
 		return;
 	local_release(l->shard[lease->shard].channel, lease->id);
 	*lease = (struct kc_lease){0};
+	if (KV_UNLIKELY(atomic_load_explicit(&l->left, memory_order_acquire)))
+		drain(l);
 	kc_local_unref(l);
 }

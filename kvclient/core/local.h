@@ -3,7 +3,10 @@
  *
  * A connection (struct kc_local) has a Unix socket to one server, and a channel, the arena and a landing area of each
  * shard. Its attachment and each lease hold it: a lease outlives attachment, client and pool, and the last holder frees
- * the connection, on any thread. An arena is mapped once per pool (struct kc_mapping). */
+ * the connection, on any thread. An arena is mapped once per pool (struct kc_mapping).
+ *
+ * After its attachment has left, replies may still bring leases that nobody waits for. So the beats of all nodes, and
+ * each release of one of its leases, read its channels (kc_home_drain, kc_lease_drop). */
 #ifndef KVRAIL_KVCLIENT_CORE_LOCAL_H
 #define KVRAIL_KVCLIENT_CORE_LOCAL_H
 
@@ -18,6 +21,7 @@ struct kc_home {
 	pthread_mutex_t lock;
 	unsigned refs;           /* under the lock: the pool, and each connection */
 	struct kv_list mappings; /* under the lock */
+	struct kv_list left;     /* under the lock: connections without their attachment */
 	_Atomic uint64_t leases; /* held by callers */
 };
 
@@ -38,12 +42,17 @@ struct kc_local_shard {
 
 struct kc_local {
 	_Atomic uint32_t refs;
+	_Atomic bool left;        /* without its attachment; never false again */
+	_Atomic bool drained;     /* a thread reads its channels */
+	struct kv_list left_node; /* home's; under its lock */
 	unsigned born; /* kc_forks */
 	struct kc_home *home;
 	int fd; /* the Unix socket; -1: none yet */
 	uint32_t shards;
 	struct kc_local_shard shard[];
 };
+
+struct wire_reply;
 
 /* A block of a shard's arena that is being read in place. */
 struct kc_lease {
@@ -67,6 +76,16 @@ void kc_local_unref(struct kc_local *l);
  * closes the descriptors. 0; -KV_EPROTO, -KV_ENOMEM with *err. */
 int kc_local_shard_take(struct kc_local *l, unsigned shard, const uint8_t *proof, struct local_shard *received,
 			struct kv_error *err);
+
+/* kc_local_left -- the attachment uses the channels no more, and gives back its reference. kc_home_drain -- read the
+ * channels of all connections that were left, and give back the leases there. Any thread. */
+void kc_local_left(struct kc_local *l);
+void kc_home_drain(struct kc_home *home);
+
+/* kc_local_frame_drop, kc_local_reply_drop -- nobody waits for this frame, or reply, of a shard: give back its leases.
+ * Any thread. */
+void kc_local_frame_drop(struct kc_local *l, unsigned shard, const uint8_t *data, size_t len);
+void kc_local_reply_drop(struct kc_local *l, unsigned shard, const struct wire_reply *p);
 
 /* kc_lease_take -- hold [at, at + len) of a shard's arena. 0; -KV_EPROTO: outside. kc_lease_drop -- give it back, if
  * there is one, and zero *lease. Any thread. */

@@ -11,6 +11,7 @@
  * the server is done with its landing place. */
 #include "kvclient/request/requests.h"
 
+#include "kvclient/core/local.h"
 #include "kvclient/request/landing.h"
 #include "kvclient/request/lanes.h"
 #include "kvclient/request/life.h"
@@ -304,23 +305,6 @@ bad:
 
 /* ---- frames of a channel ---- */
 
-static void stray_lease(struct kc_local *l, unsigned shard, const struct wire_reply *p)
-{
-	if (p->type == WIRE_GET && p->flags & WIRE_GET_LEASED)
-		local_release(l->shard[shard].channel, p->get.lease);
-}
-
-void kc_local_frame_drop(struct kc_local *l, unsigned shard, const uint8_t *data, size_t len)
-{
-	struct wire_reader reader;
-	struct wire_frame frame;
-	struct wire_reply reply;
-	if (wire_frame_open(&reader, data, len, &frame) < 0)
-		return;
-	while (wire_reply_next(&reader, &reply) == 1)
-		stray_lease(l, shard, &reply);
-}
-
 void kc_client_local(void *arg, struct te_peer *peer, const uint8_t *data, size_t len)
 {
 	struct kvc_client *c = arg;
@@ -341,7 +325,7 @@ void kc_client_local(void *arg, struct te_peer *peer, const uint8_t *data, size_
 	while ((rc = wire_reply_next(&reader, &reply)) == 1) {
 		if (reply_take(c, l, &reply))
 			continue;
-		stray_lease(l->attachment->local, l->shard, &reply);
+		kc_local_reply_drop(l->attachment->local, l->shard, &reply);
 		kc_add(&c->count.bad_frames, 1);
 	}
 	if (rc == 0)

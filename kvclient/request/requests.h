@@ -37,7 +37,5 @@ void kc_client_message(void *arg, unsigned rail, const uint8_t *data, size_t len
 void kc_client_immediate(void *arg, unsigned rail, uint32_t imm);
 /* kc_client_local -- te_handlers.local: a frame came through a peer's channel. arg: the client. */
 void kc_client_local(void *arg, struct te_peer *peer, const uint8_t *data, size_t len);
-/* kc_local_frame_drop -- nobody waits for this frame of a shard: give back the leases in it. */
-void kc_local_frame_drop(struct kc_local *l, unsigned shard, const uint8_t *data, size_t len);
 
 #endif
