@@ -241,8 +241,7 @@ KVC_API int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *item
  * Returns out->len.
  * Errors: as kvc_get_await, but
  *   -KV_ETOOBIG    not in place: the value is larger than half of the buffer
- *   -KV_EBUSY      also: it is larger than half of the buffer, and its server on this host lends no more until values
- *                  are given back; or its length changed at each attempt */
+ *   -KV_EBUSY      also: its length changed at each attempt */
 KVC_API int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key key, uint64_t expect_len,
 				       const struct kvc_call *call, struct kvc_borrowed *out);
 

@@ -241,13 +241,6 @@ static int borrowed_leased_await(struct kvc_get *g, struct kvc_borrowed *out)
 	return rc;
 }
 
-/* Whether the server lends values, only not now. */
-static bool may_be_lent(const struct kvc_get *g)
-{
-	const struct kc_attachment *s = g->route.n->attachment;
-	return s && s->local && !g->ask.moved;
-}
-
 /* One attempt to GET a value of about *len bytes. As borrowed_guess_await. */
 static int borrowed_once_await(struct kvc_get *g, uint64_t *len, bool large, struct kvc_borrowed *out)
 {
@@ -255,7 +248,7 @@ static int borrowed_once_await(struct kvc_get *g, uint64_t *len, bool large, str
 	if (rc != -KV_ENOTSUP)
 		return rc;
 	if (*len > kc_buffer_largest(&g->c->buffer) / 2)
-		return may_be_lent(g) ? -KV_EBUSY : -KV_ETOOBIG;
+		return -KV_ETOOBIG;
 	return large ? borrowed_large_await(g, *len, out) : borrowed_guess_await(g, len, out);
 }
 

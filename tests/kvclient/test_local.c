@@ -497,34 +497,6 @@ static void a_greedy_client_gets_copies(void **state)
 	munmap(to, LEN);
 }
 
-/* What is too large for the buffer waits until values are given back. */
-static void a_value_beyond_the_buffer_is_busy_while_nothing_is_lent(void **state)
-{
-	enum { LEN = 20 << 20, N = 16 };
-	struct kvc_pool *pool;
-	struct kvc_borrowed b[N];
-	unsigned n = 0;
-	int64_t rc;
-	(void)state;
-	need_server();
-	pool = pool_open(one, 1, 1, 32 * MIB);
-	for (unsigned i = 0; i < N; i++)
-		put(pool, KEY(i), LEN, i);
-	while (n < N && (rc = kvc_get_borrowed(pool, KEY(n), LEN, NULL, &b[n])) == LEN)
-		n++;
-	assert_in_range(n, 1, N - 1);
-	assert_int_equal(rc, -KV_EBUSY);
-	assert_int_equal(b[n].priv[1], 0);
-	for (unsigned i = 0; i < n; i++)
-		kvc_borrowed_release(NULL, &b[i]);
-	borrow(pool, KEY(n), LEN, n, &b[n]);
-	assert_int_equal(b[n].in_place, 1);
-	kvc_borrowed_release(NULL, &b[n]);
-	for (unsigned i = 0; i < N; i++)
-		assert_int_equal(kvc_delete(pool, KEY(i), NULL), 0);
-	kvc_pool_close(&pool);
-}
-
 static int child_status(pid_t pid)
 {
 	int status = 0;
@@ -675,7 +647,6 @@ int main(void)
 		cmocka_unit_test(any_thread_gives_back),
 		cmocka_unit_test(ten_thousand_leases),
 		cmocka_unit_test(a_greedy_client_gets_copies),
-		cmocka_unit_test(a_value_beyond_the_buffer_is_busy_while_nothing_is_lent),
 		cmocka_unit_test(a_child_gives_nothing_back_and_cannot_write),
 		cmocka_unit_test(a_socket_may_be_mounted_elsewhere),
 		cmocka_unit_test(many_workers),
