@@ -13,7 +13,8 @@
  * and have STRANGER_NS; when all places are taken the oldest loses its place.
  *
  * A client's connection outlives its attachment, because the socket holds the leases (shard/local.c). The server closes
- * no client's socket before its own end: the client may be reading. So their number is limited at LOCAL_ASK. */
+ * no socket with leases or an attachment before its own end: the client may be reading. So their number is limited at
+ * LOCAL_ASK; sockets with neither make room for others. */
 #include "kvserver/conn/local.h"
 
 #include <errno.h>
@@ -40,6 +41,7 @@ struct local_conn {
 	struct kvs_server *server;
 	int fd;
 	bool cut;
+	bool serving; /* its parts on the shards stay until its socket closes */
 	struct co *co;
 	/* a client: */
 	uint32_t number;         /* of the attachment that it began with */
@@ -49,6 +51,38 @@ struct local_conn {
 	unsigned pending;
 	struct local_call *call; /* one per shard */
 };
+
+static void conn_cut_off(struct local_conn *c)
+{
+	if (!c->cut)
+		io_shutdown(c->server->control, c->fd);
+	c->cut = true;
+}
+
+/* ---- places ---- */
+
+static bool client_spent(const struct local_conn *c)
+{
+	bool spent = c->serving;
+	for (unsigned i = 0; spent && i < c->server->opt.shards; i++)
+		spent = atomic_load_explicit(&c->call[i].on_shard->spent, memory_order_relaxed);
+	return spent;
+}
+
+/* Whether there is a place for one more client, if need be that of a spent one. */
+static bool place_find(struct local_clients *l)
+{
+	unsigned n = 0;
+	if (l->count < l->max)
+		return true;
+	KV_LIST_EACH (at, &l->clients) {
+		struct local_conn *c = KV_LIST_ENTRY(at, struct local_conn, node);
+		if (client_spent(c))
+			conn_cut_off(c);
+		n += !c->cut;
+	}
+	return n < l->max;
+}
 
 /* ---- offers ---- */
 
@@ -78,7 +112,7 @@ int local_answer_await(struct conn *c, const uint8_t boot_id[16])
 	o->asked = true;
 	if (!kv_equal_secret(boot_id, l->boot_id, sizeof(l->boot_id)))
 		return answer_await(c, WIRE_DENIED, "the client runs under another kernel than the server");
-	if (l->count >= l->max)
+	if (!place_find(l))
 		return answer_await(c, WIRE_BUSY,
 				    "the server has as many local clients as its limit of open files allows");
 	if (kv_entropy_fill(c->server->opt.entropy, o->nonce, sizeof(o->nonce)) ||
@@ -223,8 +257,10 @@ static void client_await(struct local_conn *c)
 			 KV_EVENT("local_in", KV_NUMBER("client_id", c->client_id), KV_NUMBER("session", c->number)),
 			 "client %llu (session %u) is on this host: it reads values in place",
 			 (unsigned long long)c->client_id, c->number);
+	c->serving = rc == 0;
 	if (rc == 0 && !c->cut)
 		(void)local_end_await(c->fd, KV_NEVER);
+	c->serving = false;
 	if (c->call)
 		shards_await(c, run_close, NULL);
 	if (rc == 0)
@@ -259,7 +295,7 @@ static void conn_run(void *arg)
 		a = offer_take(s, nonce, c->proof);
 	explicit_bzero(nonce, sizeof(nonce));
 	stranger_leave(c);
-	if (a && s->locals.count < s->locals.max) {
+	if (a && place_find(&s->locals)) {
 		c->number = a->number;
 		c->client_id = a->client_id;
 		c->level = a->conn->attachments > 1 ? KV_LOG_DEBUG : KV_LOG_INFO;
@@ -275,13 +311,6 @@ static void conn_run(void *arg)
 	free(c->call);
 	free(c);
 	server_changed(s);
-}
-
-static void conn_cut_off(struct local_conn *c)
-{
-	if (!c->cut)
-		io_shutdown(c->server->control, c->fd);
-	c->cut = true;
 }
 
 /* The descriptor is the connection's, even on failure. */

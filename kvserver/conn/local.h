@@ -37,10 +37,9 @@ struct local_clients {
 	char name[LOCAL_NAME_MAX];
 	uint8_t boot_id[16];
 	struct kv_list offers;
-	struct kv_list strangers, clients;      /* struct local_conn; strangers: the oldest first */
-	_Atomic unsigned stranger_count, count; /* tests read them */
-	unsigned max;
-	struct co *co; /* accepts; NULL: none does */
+	struct kv_list strangers, clients;           /* struct local_conn; strangers: the oldest first */
+	_Atomic unsigned stranger_count, count, max; /* tests read them, and lower max */
+	struct co *co;                               /* accepts; NULL: none does */
 };
 
 /* local_clients_init -- prepare it. local_clients_plan -- the shards are made: whether there will be local clients, and

@@ -8,8 +8,8 @@
  * A local client has a Unix socket (conn/local.c). The socket, not the attachment, holds the leases: they outlive a
  * reconnect, and the kernel closes the socket of a process that dies. PASSING: the client may fail to map it, so the
  * attachment uses the fabric, and goes on if the socket closes. SERVING: the attachment's frames travel in the channel.
- * HOLDING: the client gives leases back, and nothing else comes; the landing area is unmapped, since no request can name
- * it any more. CLOSING: the leases end, LOCALS_AT_ONCE in a turn, and the attachment leaves.
+ * HOLDING: the client gives leases back, and nothing else comes; the landing area is unmapped, since no request can
+ * name it any more. CLOSING: the leases end, LOCALS_AT_ONCE in a turn, and the attachment leaves.
  *
  * The memory of the channel is the client's to scribble on: local/ bounds what it reads there, and each released number
  * is looked up among the leases of this client. After nonsense no release is read any more. */
@@ -162,6 +162,12 @@ static void local_active(struct shard_local *l, bool more)
 	l->shard->locals.active += more ? 1 : -1u;
 }
 
+static void local_spent(struct shard_local *l)
+{
+	if (!l->attachment && l->holder.count == 0)
+		atomic_store_explicit(&l->spent, true, memory_order_relaxed);
+}
+
 static bool local_serves(const struct shard_local *l)
 {
 	return l->attachment && l->attachment->local == l;
@@ -176,6 +182,7 @@ static void local_detach(struct shard_local *l)
 	else
 		s->passing = NULL;
 	l->attachment = NULL;
+	local_spent(l);
 	if (l->gone)
 		local_active(l, true);
 }
@@ -247,6 +254,8 @@ int shard_local_releases(struct shard_local *l)
 		return n;
 	}
 	local_active(l, rc == 1);
+	if (n)
+		local_spent(l);
 	return n;
 }
 

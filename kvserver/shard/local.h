@@ -27,10 +27,11 @@ struct shard_local {
 	struct local_channel *channel;
 	struct local_landing landing;
 	struct lease_holder holder;
-	bool garbled;      /* its ring of releases makes no sense: its leases end with its socket */
-	bool more;         /* counted in locals.active */
-	uint8_t parted;    /* ticks since the channel ended under its attachment */
-	struct call *gone; /* its socket is closed; finished when nothing is left */
+	bool garbled;       /* its ring of releases makes no sense: its leases end with its socket */
+	bool more;          /* counted in locals.active */
+	uint8_t parted;     /* ticks since the channel ended under its attachment */
+	_Atomic bool spent; /* HOLDING, without leases: nothing comes of it any more. Read by the control loop */
+	struct call *gone;  /* its socket is closed; finished when nothing is left */
 };
 
 /* shard_local_open -- make a channel and a landing area for the client of this attachment, which still uses the fabric.

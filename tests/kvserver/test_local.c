@@ -452,6 +452,7 @@ static void leases_outlive_their_attachment(void **state)
 	(void)state;
 	local_open();
 	r = lease_of("k");
+	release(lease_of("k").get.lease);
 	te_peer_local_end(rig.server);
 	assert_true(landings_bytes(rig.shard) >= own.landing_bytes);
 	rig_attachment_end();
@@ -460,8 +461,10 @@ static void leases_outlive_their_attachment(void **state)
 	rig_quiet();
 	assert_int_equal(rig_stat(WIRE_STAT_LOCAL_LEASES), 1);
 	assert_int_equal(kv_hash_block(bytes_at(&r), MIB), sum);
+	assert_false(own.on_shard->spent);
 	release(r.get.lease);
 	assert_int_equal(rig_stat(WIRE_STAT_LEASED_BYTES), 0);
+	assert_true(own.on_shard->spent); /* others may have its place */
 }
 
 static void leases_end_with_their_socket(void **state)

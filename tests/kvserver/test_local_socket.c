@@ -315,6 +315,49 @@ static void a_client_that_maps_nothing_keeps_its_attachment(void **state)
 	in_coroutine(unready_body);
 }
 
+static void with_options(const struct kvs_options *o, void (*run)(void))
+{
+	talk_up(o);
+	in_coroutine_untold(run);
+	talk_down();
+	told();
+}
+
+/* The one place is that of a client which has begun a new attachment and holds no lease: the new one gets it. */
+static void place_body(void)
+{
+	struct local_client c, other;
+	struct wire_ctrl_msg m;
+	uint64_t until;
+	atomic_store(&server->locals.max, 1);
+	asked(&c);
+	taken(&c);
+	expect(locals_become(1));
+	asked(&other);
+	expect(other.local.local.status == WIRE_BUSY);
+	m = c.welcome;
+	again(c.conn, &m);
+	expect(m.type == WIRE_CTRL_WELCOME);
+	leave(other.conn);
+	until = soon();
+	do { /* the shards let go of the former attachment first */
+		asked(&other);
+		leave(other.conn);
+	} while (other.local.local.status != WIRE_OK && loop_now(loop) < until);
+	expect(other.local.local.status == WIRE_OK);
+	expect(locals_become(0));
+	expect(closed_at_once(c.fd));
+	leave(c.conn);
+	gone(&c);
+}
+
+static void a_place_that_is_of_no_use_is_given_away(void **state)
+{
+	const struct kvs_options o = server_options();
+	(void)state;
+	with_options(&o, place_body);
+}
+
 /* ---- servers of other options ---- */
 
 static void off_body(void)
@@ -326,14 +369,6 @@ static void off_body(void)
 	expect(boot_send_await(c, &answer, soon()) == 0);
 	expect(next(c, &answer) != 0);
 	boot_close(&c);
-}
-
-static void with_options(const struct kvs_options *o, void (*run)(void))
-{
-	talk_up(o);
-	in_coroutine_untold(run);
-	talk_down();
-	told();
 }
 
 static void a_server_that_shares_nothing_offers_nothing(void **state)
@@ -428,6 +463,7 @@ int main(void)
 		cmocka_unit_test(a_client_that_maps_nothing_keeps_its_attachment),
 	};
 	const struct CMUnitTest others[] = {
+		cmocka_unit_test(a_place_that_is_of_no_use_is_given_away),
 		cmocka_unit_test(a_server_that_shares_nothing_offers_nothing),
 		cmocka_unit_test(a_path_reaches_other_containers),
 		cmocka_unit_test(a_socket_that_cannot_be_made_stops_the_start),
