@@ -13,8 +13,9 @@
  * Unix socket, which the kernel closes when it dies (shard/local.c).
  *
  * A lease is named by its place and a generation; late, double and invented releases find nothing. Leased blocks cannot
- * be evicted. All together may be half of the memory (shard_keep_left; a block counts once), those of a client a
- * quarter (each lease counts). Beyond that the server writes the values itself. */
+ * be evicted. All together may be half of the memory (shard_keep_left), those of a client a quarter. A block counts
+ * once in all, and once for a client if another lease of it is among its latest (LEASES_LOOKED_AT): threads of a client
+ * often read a value at once. Beyond that the server writes the values itself. */
 #include "kvserver/ops/lease.h"
 
 #include <stdlib.h>
@@ -65,21 +66,34 @@ static struct lease *lease_take(struct leases *l)
 	return l->made < LEASES_MAX ? &l->lease[l->made++] : NULL;
 }
 
-/* most: leases of one holder. */
+/* Another lease of the block among the holder's latest, or NULL. */
+static struct lease *lease_same(const struct lease_holder *h, const struct block *b)
+{
+	unsigned left = b->mem->leases ? LEASES_LOOKED_AT : 0;
+	for (struct kv_list *n = h->leases.prev; left > 0 && n != &h->leases; n = n->prev, left--) {
+		struct lease *e = KV_LIST_ENTRY(n, struct lease, sibling);
+		if (e->block == b)
+			return e;
+	}
+	return NULL;
+}
+
+/* size: of the block, 0 if it counts already; most: leases of one holder. */
 static bool lease_allowed(const struct shard *shard, const struct lease_holder *h, uint32_t most, uint64_t size,
 			  uint64_t more)
 {
 	uint64_t limit = shard->store.arena.limit;
 	if (h->count >= most || shard->leased_bytes + more > limit / LEASE_SHARE || more > shard_keep_left(shard))
 		return false;
-	return h->count < LEASES_ATTACHMENT_MIN || h->bytes + size <= limit / LEASE_ATTACHMENT_SHARE;
+	return size == 0 || h->count < LEASES_ATTACHMENT_MIN || h->bytes + size <= limit / LEASE_ATTACHMENT_SHARE;
 }
 
 /* Keep the block for this holder. NULL: beyond the budget. The caller adds the end. */
 static struct lease *lease_begin(struct shard *shard, struct lease_holder *h, uint32_t most, struct block *b)
 {
 	struct leases *l = &shard->work->leases;
-	uint64_t size = b->mem->size, more = b->mem->leases ? 0 : size;
+	struct lease *same = lease_same(h, b);
+	uint64_t size = same ? 0 : b->mem->size, more = b->mem->leases ? 0 : b->mem->size;
 	struct lease *e = lease_allowed(shard, h, most, size, more) ? lease_take(l) : NULL;
 	if (!e)
 		return NULL;
@@ -89,6 +103,10 @@ static struct lease *lease_begin(struct shard *shard, struct lease_holder *h, ui
 	e->block = b;
 	e->generation += e->generation == UINT32_MAX ? 2 : 1; /* never 0, so that no lease is named 0 */
 	kv_list_add_tail(&h->leases, &e->sibling);
+	kv_list_init(&e->same);
+	e->counted = !same;
+	if (same)
+		kv_list_add_tail(&same->same, &e->same);
 	b->mem->leases++;
 	l->count++;
 	shard->leased_bytes += more;
@@ -150,7 +168,12 @@ static void lease_leave(struct lease *e)
 	kv_list_del(&e->sibling);
 	e->holder = NULL;
 	h->count--;
-	h->bytes -= e->block->mem->size;
+	if (e->counted && kv_list_empty(&e->same))
+		h->bytes -= e->block->mem->size;
+	else if (e->counted)
+		KV_LIST_ENTRY(e->same.next, struct lease, same)->counted = true;
+	kv_list_del(&e->same);
+	KV_ASSERT(h->count > 0 || h->bytes == 0); /* rule 57 */
 }
 
 static void lease_end(struct shard *shard, struct lease *e)

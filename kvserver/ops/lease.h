@@ -19,6 +19,7 @@ enum {
 	LEASES_ATTACHMENT_MAX = 4096, /* twice the requests of one of our clients */
 	LEASE_SHARE = 2,              /* maximum share of a shard's memory: a half, */
 	LEASE_ATTACHMENT_SHARE = 4,   /* and of one client: a quarter, */
+	LEASES_LOOKED_AT = 16,        /* of a client, the latest, for another lease of the block */
 	LEASES_ATTACHMENT_MIN = 2,    /* but always this many leases: a large value is read two ranges at a time */
 	LEASES_AT_ONCE = 1024         /* leases that end in one turn of the loop: expired, or of a closed socket */
 };
@@ -34,6 +35,9 @@ struct lease {
 	struct lease_holder *holder; /* NULL: it is free, or its attachment has ended */
 	struct block *block;         /* a reference */
 	uint64_t begun_ns, end_ns;   /* end: KV_NEVER for a local client */
+	/* The client's other leases of this block: a ring, which counts once against the client's quarter. */
+	struct kv_list same;
+	bool counted; /* in holder->bytes */
 	uint32_t generation;
 };
 

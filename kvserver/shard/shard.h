@@ -115,7 +115,7 @@ struct shard_options {
 struct lease_holder {
 	struct kv_list leases; /* struct lease */
 	uint32_t count;
-	uint64_t bytes; /* of the arena, each lease counted */
+	uint64_t bytes; /* of the arena; leases of one block count once if they are near (ops/lease.c) */
 };
 
 /* The clients on this host (local.c). */

@@ -783,16 +783,16 @@ def compare_one_host():
         yield case(f"{size_text(size)}, in place / shm", one_host(size), kv_bench(size, provider="shm"), goal=goal)
     for size in (4 * K, 64 * K, M):
         yield case(f"{size_text(size)}, copied / shm", one_host(size, 32, 4, *COPIED), kv_bench(size, 32, 4, *COPIED, provider="shm"), goal=1.0)
-    yield case("1 MiB, processor time of a byte, in place / shm", cpu_of(one_host(M)), cpu_of(kv_bench(M, provider="shm")), unit="ns", most=0.5)
-    yield case("1 MiB, server's time of a GET, in place / tcp", server_cpu_of(one_host(M)), server_cpu_of(kv_bench(M)), unit="us", most=0.05)
+    yield case("1 MiB, CPU/byte / shm", cpu_of(one_host(M)), cpu_of(kv_bench(M, provider="shm")), unit="ns", most=0.5)
+    yield case("1 MiB, server CPU / tcp", server_cpu_of(one_host(M)), server_cpu_of(kv_bench(M)), unit="us", most=0.05)
     yield case("1 MiB, PUTs / tcp", lambda: phase_of(kv_bench_json(M, 32, 4, [], keys=put_keys(M), seconds=0.01, local=True), "write"),
                kv_bench_puts(M), unit="ops/s")
     alone = ("--num-threads", "1")
     plain = (*alone, "--no-checksum")
-    yield case("16 MiB / 64 KiB, p50 without checksum", p50_of(one_host(16 * M, 1, 1, *plain)), p50_of(one_host(64 * K, 1, 1, *plain)), unit="us", most=1.2)
-    for size, extra, text, bound in ((64 * K, plain, "in place, no checksum", 3), (64 * K, alone, "in place", 8), (64 * K, (*alone, *COPIED), "copied", 8),
+    yield case("p50 of 16 MiB / 64 KiB, unchecked", p50_of(one_host(16 * M, 1, 1, *plain)), p50_of(one_host(64 * K, 1, 1, *plain)), unit="us", most=1.2)
+    for size, extra, text, bound in ((64 * K, plain, "unchecked", 3), (64 * K, alone, "in place", 8), (64 * K, (*alone, *COPIED), "copied", 8),
                                      (4 * K, alone, "in place", 3)):
-        yield case(f"{size_text(size)}, p50 of one worker, {text}", p50_of(one_host(size, 1, 1, *extra)), unit="us", below=bound)
+        yield case(f"{size_text(size)}, p50 of one, {text}", p50_of(one_host(size, 1, 1, *extra)), unit="us", below=bound)
 
 
 def compare_checksum():

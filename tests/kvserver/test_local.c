@@ -425,6 +425,34 @@ static void beyond_the_budget_a_get_is_busy(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_LEASED_BYTES), 0);
 }
 
+/* Many threads of a client read the same values at once. */
+static void a_block_counts_once_for_a_client(void **state)
+{
+	enum { TIMES = 40, KEYS = 3 };
+	struct kv_prng prng = check_seed();
+	uint64_t lease[TIMES];
+	(void)state;
+	local_open();
+	for (unsigned i = 0; i < KEYS; i++) {
+		char key[8];
+		snprintf(key, sizeof(key), "k%u", i);
+		rig_store(key, MIB, i);
+	}
+	for (unsigned i = 0; i < TIMES; i++) { /* more bytes than the client may lease */
+		char key[8];
+		snprintf(key, sizeof(key), "k%u", i % KEYS);
+		lease[i] = lease_of(key).get.lease;
+		assert_true(own.on_shard->holder.bytes <= KEYS * MIB);
+	}
+	for (unsigned left = TIMES; left > 0; left--) { /* in any order */
+		unsigned i = (unsigned)kv_prng_below(&prng, left);
+		release(lease[i]);
+		lease[i] = lease[left - 1];
+	}
+	assert_int_equal(own.on_shard->holder.bytes, 0);
+	assert_int_equal(rig_stat(WIRE_STAT_LEASED_BYTES), 0);
+}
+
 static void the_age_of_the_oldest_lease_is_known(void **state)
 {
 	struct wire_reply a, b;
@@ -961,6 +989,7 @@ int main(void)
 		LOCAL_TEST(a_value_goes_while_its_checksum_is_made),
 		LOCAL_TEST(dropped_bytes_are_overwritten),
 		LOCAL_TEST(beyond_the_budget_a_get_is_busy),
+		LOCAL_TEST(a_block_counts_once_for_a_client),
 		LOCAL_TEST(the_age_of_the_oldest_lease_is_known),
 		LOCAL_TEST(leases_outlive_their_attachment),
 		LOCAL_TEST(leases_end_with_their_socket),

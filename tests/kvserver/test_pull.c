@@ -381,6 +381,9 @@ static void beyond_the_budget_bytes_are_pushed(void **state)
 		leased(&q);
 	}
 	q = pull("k0", 0, EACH);
+	release(leased(&q).get.lease);
+	snprintf(key, sizeof(key), "k%u", 2 * FIT);
+	q = pull(key, 0, EACH);
 	r = rig_ask(&q);
 	assert_int_equal(r->status, WIRE_OK);
 	assert_false(r->flags & WIRE_GET_LEASED);
@@ -478,8 +481,9 @@ static void a_large_value_may_be_leased_twice(void **state)
 	struct wire_request q[3];
 	rig_store("k", BIG, 1);
 	rig_store("l", BIG - 1, 2);
-	for (unsigned i = 0; i < 3; i++)
-		q[i] = pull("k", i * MIB, MIB);
+	q[0] = pull("k", 0, MIB);
+	q[1] = pull("k", MIB, MIB);
+	q[2] = pull("l", 0, MIB);
 	leased(&q[0]);
 	leased(&q[1]);
 	assert_int_equal(rig_stat(WIRE_STAT_LEASED_BYTES), BIG);
