@@ -186,6 +186,13 @@ int local_channel_open(struct local_shard *s, struct local_channel **out, struct
 	return 0;
 }
 
+void local_channel_forked(struct local_channel *ch)
+{
+	fd_close(&ch->memory_fd);
+	fd_close(&ch->bell[SERVER]);
+	fd_close(&ch->bell[CLIENT]);
+}
+
 void local_channel_close(struct local_channel **channel)
 {
 	struct local_channel *ch = *channel;
@@ -194,9 +201,7 @@ void local_channel_close(struct local_channel **channel)
 		return;
 	if (ch->mem)
 		munmap(ch->mem, sizeof(*ch->mem));
-	fd_close(&ch->memory_fd);
-	fd_close(&ch->bell[SERVER]);
-	fd_close(&ch->bell[CLIENT]);
+	local_channel_forked(ch);
 	free(ch);
 }
 

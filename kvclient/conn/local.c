@@ -81,15 +81,17 @@ static int join_await(struct kc_node *n, const struct wire_local *w, struct kc_l
 	const struct kvc_options *o = &n->client->pool->options;
 	const char *name = o->local_socket ? o->local_socket : w->name;
 	struct kc_local *l;
-	int rc = kc_local_make(n->client->pool->home, n->attachment->shards, &l);
+	int fd, rc = kc_local_make(n->client->pool->home, n->attachment->shards, &l);
 	if (rc < 0)
 		return kv_fail(err, rc, "no memory for the connection to it");
 	n->own->attempt.joiner = co_self();
-	rc = local_connect_await(name, w->nonce, &l->fd, deadline_ns);
-	if (rc < 0)
+	rc = local_connect_await(name, w->nonce, &fd, deadline_ns);
+	if (rc < 0) {
 		rc = unreached(name, o->local_socket != NULL, rc, err);
-	else
+	} else {
+		kc_local_fd(l, fd);
 		rc = shards_take_await(l, w->proof, deadline_ns, err);
+	}
 	n->own->attempt.joiner = NULL;
 	io_interrupt(co_self(), false);
 	if (rc < 0)

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fork.c -- a child of fork() cannot use its parent's pools: it has their memory and none of their threads, and the
  * parent goes on using the kernel's objects. Calls end with -KV_ECLOSED before they read anything that may have been
- * changing. Closing frees nothing and closes no descriptor.
+ * changing. Closing a pool frees nothing and closes no descriptor.
  * A pool knows the count of forks at its opening, which glibc raises in each child (`forked`); getpid() would cost a
- * system call. A child may open its own pools, so process-wide locks are held across fork() (engine/engine.c). */
+ * system call. A child may open its own pools, so process-wide locks are held across fork() (engine/engine.c).
+ * A socket to a server on this host is an exception: the child closes its copy, since the server takes the last copy's
+ * end for the end of the process (core/local.c). */
 #include "kvclient/core/fork.h"
 
 #include <pthread.h>
 
 #include "base/base.h"
+#include "kvclient/core/local.h"
 
 _Atomic unsigned kc_forks;
 
@@ -17,12 +20,13 @@ static int watching; /* written once */
 
 static void forked(void)
 {
+	kc_locals_forked();
 	atomic_fetch_add_explicit(&kc_forks, 1, memory_order_relaxed);
 }
 
 static void watch(void)
 {
-	watching = pthread_atfork(NULL, NULL, forked) == 0 ? 0 : -KV_ENOMEM;
+	watching = pthread_atfork(kc_locals_hold, kc_locals_unhold, forked) == 0 ? 0 : -KV_ENOMEM;
 }
 
 int kc_fork_watch(void)

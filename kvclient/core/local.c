@@ -2,7 +2,9 @@
 /* local.c -- connections to servers on this host, their mappings, and leases. conn/local.c makes connections.
  *
  * References are counted with atomics, since any thread may give back a lease. A mutex guards only the making and the
- * end of mappings. A child of fork() inherits the memory, but gives back nothing: the channel is its parent's. */
+ * end of mappings. A child of fork() inherits the memory, but gives back nothing: the channel is its parent's. It closes
+ * its copies of the descriptors before fork() returns, so a list of all connections of the process is held across
+ * fork(). */
 #include "kvclient/core/local.h"
 
 #include <errno.h>
@@ -113,6 +115,36 @@ static void mapping_give(struct kc_home *h, struct kc_mapping *m)
 	free(m);
 }
 
+/* ---- fork ---- */
+
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kv_list open_all = {&open_all, &open_all}; /* under open_lock: connections with descriptors */
+
+void kc_locals_hold(void)
+{
+	pthread_mutex_lock(&open_lock);
+}
+
+void kc_locals_unhold(void)
+{
+	pthread_mutex_unlock(&open_lock);
+}
+
+/* Only close(): other threads may have held any lock. */
+void kc_locals_forked(void)
+{
+	for (struct kv_list *n; (n = kv_list_pop(&open_all));) {
+		struct kc_local *l = KV_LIST_ENTRY(n, struct kc_local, open_node);
+		if (l->fd >= 0)
+			close(l->fd);
+		l->fd = -1;
+		for (unsigned i = 0; i < l->shards; i++)
+			if (l->shard[i].channel)
+				local_channel_forked(l->shard[i].channel);
+	}
+	kc_locals_unhold();
+}
+
 /* ---- connections ---- */
 
 int kc_local_make(struct kc_home *home, unsigned shards, struct kc_local **out)
@@ -123,6 +155,7 @@ int kc_local_make(struct kc_home *home, unsigned shards, struct kc_local **out)
 	atomic_init(&l->refs, 1);
 	l->born = atomic_load_explicit(&kc_forks, memory_order_relaxed);
 	kv_list_init(&l->left_node);
+	kv_list_init(&l->open_node);
 	l->home = home;
 	l->fd = -1;
 	l->shards = shards;
@@ -133,20 +166,31 @@ int kc_local_make(struct kc_home *home, unsigned shards, struct kc_local **out)
 	return 0;
 }
 
+void kc_local_fd(struct kc_local *l, int fd)
+{
+	kc_locals_hold();
+	l->fd = fd;
+	kv_list_add_tail(&open_all, &l->open_node);
+	kc_locals_unhold();
+}
+
 static void local_free(struct kc_local *l)
 {
 	pthread_mutex_lock(&l->home->lock);
 	kv_list_del(&l->left_node);
 	pthread_mutex_unlock(&l->home->lock);
 	for (unsigned i = 0; i < l->shards; i++) {
-		struct kc_local_shard *s = &l->shard[i];
-		local_channel_close(&s->channel);
-		mapping_give(l->home, s->arena);
-		local_unmap(s->landing, s->landing_bytes);
+		mapping_give(l->home, l->shard[i].arena);
+		local_unmap(l->shard[i].landing, l->shard[i].landing_bytes);
 	}
+	kc_locals_hold();
+	kv_list_del(&l->open_node);
+	for (unsigned i = 0; i < l->shards; i++)
+		local_channel_close(&l->shard[i].channel);
 	/* Last: the server takes the end of the socket for the end of all leases. */
 	if (l->fd >= 0)
 		close(l->fd);
+	kc_locals_unhold();
 	kc_home_unref(l->home);
 	free(l);
 }
@@ -160,7 +204,10 @@ void kc_local_unref(struct kc_local *l)
 static int shard_map(struct kc_local *l, struct kc_local_shard *s, struct local_shard *received, struct kv_error *err)
 {
 	void *landing;
-	int rc = local_channel_open(received, &s->channel, err);
+	int rc;
+	kc_locals_hold();
+	rc = local_channel_open(received, &s->channel, err);
+	kc_locals_unhold();
 	if (rc == 0)
 		rc = mapping_take(l->home, received->fd[LOCAL_ARENA], received->arena_bytes, &s->arena, err);
 	if (rc < 0 || received->landing_bytes == 0)

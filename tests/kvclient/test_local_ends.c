@@ -129,10 +129,110 @@ static void late_replies_keep_no_leases(void **state)
 	kvc_pool_close(&pool);
 }
 
+/* ---- children of fork() ---- */
+
+enum { PLACES = 2 };
+
+/* Values and room of a pool. */
+static void borrow_all(struct kvc_borrowed *value, struct kvc_borrowed *place)
+{
+	for (unsigned i = 0; i < PLACES; i++) {
+		store(pool, KEY(i), LEN);
+		if (kvc_get_borrowed(pool, KEY(i), LEN, NULL, &value[i]) != LEN || !value[i].in_place ||
+		    kvc_put_borrow(pool, KEY(i), LEN, 0, &place[i]) != 0)
+			abort();
+	}
+}
+
+static pid_t sleeper(void)
+{
+	pid_t pid = fork();
+	if (pid == 0) {
+		alarm(120);
+		for (;;)
+			pause();
+	}
+	return pid;
+}
+
+static void reap(pid_t pid)
+{
+	int status;
+	kill(pid, SIGKILL);
+	(void)waitpid(pid, &status, 0);
+}
+
+static void a_child_keeps_no_leases_of_a_parent_that_closes(void **state)
+{
+	struct kvc_borrowed value[PLACES], place[PLACES];
+	pid_t child;
+	(void)state;
+	need_own();
+	pool = test_pool(servers, 1, 2);
+	borrow_all(value, place);
+	child = sleeper();
+	assert_true(child > 0);
+	observe("local_leases", PLACES); /* the parent's go on */
+	assert_true(is_local(pool));
+	for (unsigned i = 0; i < PLACES; i++) {
+		assert_true(test_same(value[i].data, LEN, 1));
+		kvc_borrowed_release(NULL, &place[i]);
+	}
+	kvc_pool_close(&pool);
+	observe("local_leases", PLACES);
+	for (unsigned i = 0; i < PLACES; i++)
+		kvc_borrowed_release(NULL, &value[i]);
+	observe("local_leases", 0);
+	observe("locals", 0);
+	reap(child);
+}
+
+/* The process to kill: it tells its child's number, and sleeps. */
+static void parent_main(int out)
+{
+	struct kvc_borrowed value[PLACES], place[PLACES];
+	pid_t child;
+	alarm(120);
+	pool = test_pool(servers, 1, 2);
+	borrow_all(value, place);
+	child = sleeper();
+	if (write(out, &child, sizeof(child)) != sizeof(child))
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+static void a_child_keeps_no_leases_of_a_parent_that_dies(void **state)
+{
+	int to[2];
+	pid_t parent, child = -1;
+	(void)state;
+	need_own();
+	if (KV_TSAN || KV_ASAN) {
+		print_message("sanitizers do not support a child that makes threads\n");
+		skip();
+	}
+	assert_int_equal(pipe(to), 0);
+	parent = fork();
+	if (parent == 0)
+		parent_main(to[1]);
+	close(to[1]);
+	assert_int_equal(read(to[0], &child, sizeof(child)), sizeof(child));
+	observe("local_leases", PLACES);
+	reap(parent);
+	observe("local_leases", 0);
+	observe("locals", 0);
+	assert_int_equal(kill(child, 0), 0);
+	kill(child, SIGKILL);
+	close(to[0]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(late_replies_keep_no_leases, start, end),
+		cmocka_unit_test_setup_teardown(a_child_keeps_no_leases_of_a_parent_that_closes, start, end),
+		cmocka_unit_test_setup_teardown(a_child_keeps_no_leases_of_a_parent_that_dies, start, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
