@@ -79,6 +79,9 @@ $(B)/tests/host/test_shared: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,memfd_cre
 $(B)/tests/local/test_hostile_channel: LDFLAGS += -Wl,--wrap=kv_memfd_map
 $(B)/tests/local/test_channel: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,kv_memfd_map munmap send recv)
 
+# The memory of a server cannot be mapped.
+$(B)/tests/kvclient/test_local_ends: LDFLAGS += -Wl,--wrap=local_map
+
 # A run of kv-bench ends where its pool would open.
 $(B)/tests/kvbench/test_run: LDFLAGS += -Wl,--wrap=kvc_pool_open
 

@@ -3,11 +3,14 @@
  * over the fabric before.
  *
  *   LOCAL_ASK with our boot id --> LOCAL --> its Unix socket, with the nonce --> each shard --> messages use channels
+ *   --> one byte: the server uses them as well
  *
- * Whatever fails here is undone, logged once per server, and the attachment uses the fabric alone. The step takes
- * TIME_NS at most, and ends an attempt only if the control connection or the attachment itself ended. */
+ * Whatever fails here is undone, logged once per server, and the attachment uses the fabric alone. No client of the
+ * pool asks that server again for AGAIN_NS, unless it refused: a failure costs both sides the making of channels. The
+ * step takes TIME_NS at most, and ends an attempt only if the control connection or the attachment itself ended. */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "host/host.h"
 #include "kvclient/conn/node.h"
@@ -18,6 +21,7 @@
 #include "kvclient/request/requests.h"
 
 #define TIME_NS           2000000000ull
+#define AGAIN_NS          60000000000ull
 #define ALIVE_NS          1000000ull           /* for a look at the socket */
 #define LANDING_BYTES_MAX ((uint64_t)64 << 20) /* of an area that we use: its table grows with it */
 
@@ -44,6 +48,32 @@ static void joined_tell(const struct kc_node *n)
 		 kc_node_name(n));
 }
 
+static bool join_pauses(const struct kc_node *n)
+{
+	const struct kc_server *s = &n->client->pool->server[n->index];
+	return loop_now(n->client->loop) < atomic_load(&s->local_again_ns) &&
+	       atomic_load(&s->local_failed) == n->incarnation;
+}
+
+static void join_pause(const struct kc_node *n)
+{
+	struct kc_server *s = &n->client->pool->server[n->index];
+	if (n->redo || n->client->closing || !n->attachment->open)
+		return; /* the attempt ends anyway */
+	atomic_store(&s->local_failed, n->incarnation);
+	atomic_store(&s->local_again_ns, loop_now(n->client->loop) + AGAIN_NS);
+}
+
+static int no_descriptors(unsigned shards, struct kv_error *err)
+{
+	struct rlimit limit = {0};
+	getrlimit(RLIMIT_NOFILE, &limit);
+	return kv_fail(err, -KV_ELIMIT,
+		       "its %u shards need more open files than this process may have (%llu); raise the limit "
+		       "(ulimit -n, LimitNOFILE)",
+		       shards, (unsigned long long)limit.rlim_cur);
+}
+
 static int unreached(const char *name, bool own, int rc, struct kv_error *err)
 {
 	bool absent = rc == -ENOENT || rc == -ECONNREFUSED;
@@ -65,6 +95,8 @@ static int shards_take_await(struct kc_local *l, const uint8_t *proof, uint64_t 
 	for (unsigned i = 0; i < l->shards; i++) {
 		struct local_shard received;
 		int rc = local_take_await(l->fd, &received, deadline_ns);
+		if (rc == -KV_ELIMIT)
+			return no_descriptors(l->shards, err);
 		if (rc < 0)
 			return kv_fail(err, rc, "it did not pass its shard %u over the Unix socket: %s", i,
 				       kv_strerror(rc));
@@ -73,32 +105,6 @@ static int shards_take_await(struct kc_local *l, const uint8_t *proof, uint64_t 
 			return rc;
 	}
 	return 0;
-}
-
-static int join_await(struct kc_node *n, const struct wire_local *w, struct kc_local **out, uint64_t deadline_ns,
-		      struct kv_error *err)
-{
-	const struct kvc_options *o = &n->client->pool->options;
-	const char *name = o->local_socket ? o->local_socket : w->name;
-	struct kc_local *l;
-	int fd, rc = kc_local_make(n->client->pool->home, n->attachment->shards, &l);
-	if (rc < 0)
-		return kv_fail(err, rc, "no memory for the connection to it");
-	n->own->attempt.joiner = co_self();
-	rc = local_connect_await(name, w->nonce, &fd, deadline_ns);
-	if (rc < 0) {
-		rc = unreached(name, o->local_socket != NULL, rc, err);
-	} else {
-		kc_local_fd(l, fd);
-		rc = shards_take_await(l, w->proof, deadline_ns, err);
-	}
-	n->own->attempt.joiner = NULL;
-	io_interrupt(co_self(), false);
-	if (rc < 0)
-		kc_local_unref(l);
-	else
-		*out = l;
-	return rc;
 }
 
 /* ---- switching over ---- */
@@ -117,45 +123,77 @@ static int landings_make(const struct kc_local *l, struct kc_landing **out)
 	return rc;
 }
 
-static int switch_over(struct kc_attachment *s, struct kc_local *l)
+static void switch_back(struct kc_attachment *s, struct kc_landing *landing)
 {
-	struct kc_landing *landing;
-	int rc = landings_make(l, &landing);
-	for (unsigned i = 0; rc == 0 && i < s->shards; i++)
-		rc = te_peer_local(s->peer[i], l->shard[i].channel);
-	if (rc < 0) {
-		for (unsigned i = 0; i < s->shards; i++)
+	for (unsigned i = 0; i < s->shards; i++)
+		if (s->peer[i])
 			te_peer_local_end(s->peer[i]);
-		kc_landings_free(&landing, s->shards);
+	kc_landings_free(&s->landing, s->shards);
+	s->landing = landing;
+	s->local = NULL;
+}
+
+/* The server sends nothing into a channel before our byte. Without it nothing has changed for the server. */
+static int switch_over_await(struct kc_attachment *s, struct kc_local *l, uint64_t deadline_ns)
+{
+	struct kc_landing *landing, *before = s->landing; /* nothing is written there yet */
+	int rc = landings_make(l, &landing);
+	if (rc < 0)
 		return rc;
-	}
-	kc_landings_free(&s->landing, s->shards); /* nothing is written there yet */
 	s->landing = landing;
 	s->local = l;
-	return 0;
+	for (unsigned i = 0; rc == 0 && i < s->shards; i++)
+		rc = te_peer_local(s->peer[i], l->shard[i].channel);
+	if (rc == 0)
+		rc = local_ready_send_await(l->fd, deadline_ns);
+	if (rc < 0)
+		switch_back(s, before);
+	else
+		kc_landings_free(&before, s->shards);
+	return rc;
+}
+
+/* ---- the step ---- */
+
+static int join_await(struct kc_node *n, const struct wire_local *w, struct kc_local *l, uint64_t deadline_ns,
+		      struct kv_error *err)
+{
+	const struct kvc_options *o = &n->client->pool->options;
+	const char *name = o->local_socket ? o->local_socket : w->name;
+	int fd, rc = local_connect_await(name, w->nonce, &fd, deadline_ns);
+	if (rc < 0)
+		return unreached(name, o->local_socket != NULL, rc, err);
+	kc_local_fd(l, fd);
+	rc = shards_take_await(l, w->proof, deadline_ns, err);
+	if (rc < 0)
+		return rc;
+	if (n->redo || !n->attachment->open)
+		return kv_fail(err, -KV_ERESET, "the attachment has ended");
+	rc = switch_over_await(n->attachment, l, deadline_ns);
+	return rc < 0 ? kv_fail(err, rc, "the channel to it cannot be used: %s", kv_strerror(rc)) : 0;
 }
 
 static int local_await(struct kc_node *n, const struct wire_local *w, uint64_t deadline_ns, struct kv_error *err)
 {
 	char text[sizeof(w->text)];
-	struct kc_local *l = NULL;
+	struct kc_local *l;
 	int rc = w->status == WIRE_OK ? 0 : wire_status_error(w->status);
 	if (rc < 0) {
 		kc_printable(text, sizeof(text), w->text);
 		return kv_fail(err, rc, "it refuses: %s", text);
 	}
-	rc = join_await(n, w, &l, deadline_ns, err);
+	rc = kc_local_make(n->client->pool->home, n->attachment->shards, &l);
 	if (rc < 0)
-		return rc;
-	if (n->redo || !n->attachment->open)
-		rc = -KV_ERESET; /* the attempt ends anyway */
-	else
-		rc = switch_over(n->attachment, l);
+		return kv_fail(err, rc, "no memory for the connection to it");
+	n->own->attempt.joiner = co_self();
+	rc = join_await(n, w, l, deadline_ns, err);
+	n->own->attempt.joiner = NULL;
+	io_interrupt(co_self(), false);
 	if (rc < 0) {
+		join_pause(n);
 		kc_local_unref(l);
-		return kv_fail(err, rc, "the channel to it cannot be used: %s", kv_strerror(rc));
 	}
-	return 0;
+	return rc;
 }
 
 int kc_local_await(struct kc_node *n, uint64_t deadline_ns)
@@ -164,7 +202,7 @@ int kc_local_await(struct kc_node *n, uint64_t deadline_ns)
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_LOCAL_ASK};
 	struct kv_error err = {0};
 	int rc;
-	if (!(s->flags & WIRE_WELCOME_LOCAL) || n->client->pool->options.local == KVC_LOCAL_OFF)
+	if (!(s->flags & WIRE_WELCOME_LOCAL) || n->client->pool->options.local == KVC_LOCAL_OFF || join_pauses(n))
 		return 0;
 	kv_boot_id(m.local.boot_id);
 	deadline_ns = KV_MIN(deadline_ns, loop_now(n->client->loop) + TIME_NS);
@@ -174,10 +212,12 @@ int kc_local_await(struct kc_node *n, uint64_t deadline_ns)
 		rc = kc_node_told_await(n, WIRE_CTRL_LOCAL, &m, deadline_ns);
 	if (rc < 0 && rc != -KV_ETIMEOUT)
 		return kv_fail(&n->error, rc, "asking for its memory on this host: %s", kv_strerror(rc));
-	if (rc < 0)
+	if (rc < 0) {
+		join_pause(n);
 		rc = kv_fail(&err, rc, "it did not answer within %.0f s", TIME_NS / 1e9);
-	else
+	} else {
 		rc = local_await(n, &m.local, deadline_ns, &err);
+	}
 	explicit_bzero(m.local.nonce, sizeof(m.local.nonce));
 	explicit_bzero(m.local.proof, sizeof(m.local.proof));
 	if (rc == 0)

@@ -32,6 +32,8 @@ struct kc_server {
 	struct kc_troubles troubles;
 	struct kc_named named;
 	_Atomic int local_told; /* the last report of conn/local.c; 0: none */
+	/* After a failure to share memory with this incarnation of the server, no client asks it again before this. */
+	_Atomic uint64_t local_again_ns, local_failed;
 };
 
 /* Loops report; the opening thread, or the host that turns the loops, reads. */

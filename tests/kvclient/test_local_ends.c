@@ -15,7 +15,7 @@
 
 static struct test_server own;
 static const struct test_server *const servers[] = {&own};
-static struct kvc_pool *observer;
+static struct kvc_pool *observer, *pool;
 
 static int start(void **state)
 {
@@ -45,7 +45,7 @@ static void need_own(void)
 	test_server_need(&own);
 }
 
-static bool is_local(struct kvc_pool *pool)
+static bool is_local(void)
 {
 	struct kvc_server_info s = {.size = sizeof(s)};
 	assert_int_equal(kvc_server_info(pool, 0, 0, &s), 0);
@@ -61,7 +61,7 @@ static void observe(const char *name, uint64_t value)
 	assert_int_equal(test_stat(observer, name), value);
 }
 
-static void store(struct kvc_pool *pool, struct kvc_key key, size_t len)
+static void store(struct kvc_key key, size_t len)
 {
 	uint8_t *value = malloc(len);
 	test_fill(value, len, 1);
@@ -73,7 +73,6 @@ static void store(struct kvc_pool *pool, struct kvc_key key, size_t len)
 
 enum { GETTERS = 48, LEN = 65536 };
 
-static struct kvc_pool *pool;
 static _Atomic bool stop;
 
 static void *getter_main(void *arg)
@@ -87,26 +86,40 @@ static void *getter_main(void *arg)
 	return NULL;
 }
 
+static void lost_wait(uint64_t lost)
+{
+	uint64_t until = now_ns() + WAIT_NS;
+	while (counters(pool).lost_connections == lost && now_ns() < until)
+		usleep(2000);
+	assert_int_not_equal(counters(pool).lost_connections, lost);
+}
+
+static void back_wait(void)
+{
+	struct kvc_server_info s = {.size = sizeof(s)};
+	uint64_t until = now_ns() + WAIT_NS;
+	while ((kvc_server_info(pool, 0, 0, &s) < 0 || s.state != KVC_SERVER_UP) && now_ns() < until)
+		usleep(2000);
+	assert_int_equal(s.state, KVC_SERVER_UP);
+}
+
 /* The server stands still until the client has given it up, with requests in its rings. */
 static void stand_still(void)
 {
 	pthread_t getter[GETTERS];
-	uint64_t until = now_ns() + WAIT_NS, lost = counters(pool).lost_connections;
+	uint64_t lost = counters(pool).lost_connections;
 	stop = false;
 	for (unsigned i = 0; i < GETTERS; i++)
 		assert_int_equal(pthread_create(&getter[i], NULL, getter_main, NULL), 0);
 	usleep(20000);
 	test_server_stop(&own);
-	while (counters(pool).lost_connections == lost && now_ns() < until)
-		usleep(2000);
+	lost_wait(lost);
 	stop = true;
 	for (unsigned i = 0; i < GETTERS; i++)
 		pthread_join(getter[i], NULL);
 	test_server_cont(&own);
-	assert_int_not_equal(counters(pool).lost_connections, lost);
-	while (!is_local(pool) && now_ns() < until)
-		usleep(2000);
-	assert_true(is_local(pool));
+	back_wait();
+	assert_true(is_local());
 }
 
 static void late_replies_keep_no_leases(void **state)
@@ -115,8 +128,8 @@ static void late_replies_keep_no_leases(void **state)
 	(void)state;
 	need_own();
 	pool = test_pool(servers, 1, 1);
-	assert_true(is_local(pool));
-	store(pool, NAMED("late"), LEN);
+	assert_true(is_local());
+	store(NAMED("late"), LEN);
 	for (unsigned i = 0; i < KV_COUNT(held); i++) {
 		assert_int_equal(kvc_get_borrowed(pool, NAMED("late"), LEN, NULL, &held[i]), LEN);
 		assert_int_equal(held[i].in_place, 1);
@@ -137,7 +150,7 @@ enum { PLACES = 2 };
 static void borrow_all(struct kvc_borrowed *value, struct kvc_borrowed *place)
 {
 	for (unsigned i = 0; i < PLACES; i++) {
-		store(pool, KEY(i), LEN);
+		store(KEY(i), LEN);
 		if (kvc_get_borrowed(pool, KEY(i), LEN, NULL, &value[i]) != LEN || !value[i].in_place ||
 		    kvc_put_borrow(pool, KEY(i), LEN, 0, &place[i]) != 0)
 			abort();
@@ -173,7 +186,7 @@ static void a_child_keeps_no_leases_of_a_parent_that_closes(void **state)
 	child = sleeper();
 	assert_true(child > 0);
 	observe("local_leases", PLACES); /* the parent's go on */
-	assert_true(is_local(pool));
+	assert_true(is_local());
 	for (unsigned i = 0; i < PLACES; i++) {
 		assert_true(test_same(value[i].data, LEN, 1));
 		kvc_borrowed_release(NULL, &place[i]);
@@ -227,10 +240,72 @@ static void a_child_keeps_no_leases_of_a_parent_that_dies(void **state)
 	close(to[0]);
 }
 
+/* ---- memory that cannot be mapped ---- */
+
+int __real_local_map(int fd, uint64_t len_bytes, bool writable, void **out, struct kv_error *err);
+int __wrap_local_map(int fd, uint64_t len_bytes, bool writable, void **out, struct kv_error *err);
+
+static _Atomic bool unmappable;
+static _Atomic unsigned maps, reasons;
+
+int __wrap_local_map(int fd, uint64_t len_bytes, bool writable, void **out, struct kv_error *err)
+{
+	maps++;
+	if (unmappable)
+		return kv_fail(err, -KV_ENOMEM, "no address space for this test");
+	return __real_local_map(fd, len_bytes, writable, out, err);
+}
+
+static void count_reasons(void *arg, int level, const char *line)
+{
+	(void)arg;
+	if (level <= KV_LOG_WARN && strstr(line, "come over the fabric") && strstr(line, "no address space for this test"))
+		reasons++;
+}
+
+static void memory_that_cannot_be_mapped_costs_one_attempt(void **state)
+{
+	enum { ROUNDS = 200 };
+	struct kvc_options o = test_options(servers, 1, 1);
+	uint64_t lost;
+	uint8_t to[LEN];
+	(void)state;
+	need_own();
+	unmappable = true;
+	maps = reasons = 0;
+	o.log = count_reasons;
+	assert_int_equal(kvc_pool_open(&o, &pool, NULL), 0);
+	store(NAMED("far"), LEN);
+	for (unsigned i = 0; i < ROUNDS; i++)
+		assert_int_equal(kvc_get(pool, NAMED("far"), to, LEN, NULL), LEN);
+	assert_false(is_local());
+	assert_int_equal(maps, 1);
+	assert_int_equal(reasons, 1);
+	lost = counters(pool).lost_connections;
+	assert_int_equal(lost + counters(pool).reattaches, 0);
+	assert_int_equal(test_stat(observer, "sessions"), 2);
+	observe("locals", 0);
+	/* Not even with a new attachment, for a minute. */
+	test_server_stop(&own);
+	lost_wait(lost);
+	test_server_cont(&own);
+	back_wait();
+	assert_int_equal(kvc_get(pool, NAMED("far"), to, LEN, NULL), LEN);
+	assert_int_equal(maps, 1);
+	assert_int_equal(reasons, 1);
+	unmappable = false;
+	kvc_pool_close(&pool);
+	/* Another pool asks anew. */
+	pool = test_pool(servers, 1, 1);
+	assert_true(is_local());
+	kvc_pool_close(&pool);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(late_replies_keep_no_leases, start, end),
+		cmocka_unit_test_setup_teardown(memory_that_cannot_be_mapped_costs_one_attempt, start, end),
 		cmocka_unit_test_setup_teardown(a_child_keeps_no_leases_of_a_parent_that_closes, start, end),
 		cmocka_unit_test_setup_teardown(a_child_keeps_no_leases_of_a_parent_that_dies, start, end),
 	};
