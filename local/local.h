@@ -52,8 +52,8 @@ int local_channel_open(struct local_shard *s, struct local_channel **out, struct
 /* local_channel_close -- unmap it and close its descriptors. *ch becomes NULL; NULL is accepted. */
 void local_channel_close(struct local_channel **ch);
 
-/* local_channel_forked -- in a child of fork(), as its handler: close its copy of the bell, so that it does not keep the
- * channel from ending. The channel is its parent's: nothing more may be done with it. */
+/* local_channel_forked -- in a child of fork(), as its handler: close its copy of the bell, so that it does not keep
+ * the channel from ending. The channel is its parent's: nothing more may be done with it. */
 void local_channel_forked(struct local_channel *ch);
 
 /* local_send -- put a frame of 1 to KV_MSG_MAX bytes into our ring, and ring the peer's bell if it sleeps. 0;

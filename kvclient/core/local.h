@@ -46,7 +46,7 @@ struct kc_local {
 	_Atomic bool drained;     /* a thread reads its channels */
 	struct kv_list left_node; /* home's; under its lock */
 	struct kv_list open_node; /* local.c's: what fork() would copy; under its lock, as are the descriptors */
-	unsigned born; /* kc_forks */
+	unsigned born;            /* kc_forks */
 	struct kc_home *home;
 	int fd; /* the Unix socket; -1: none yet */
 	uint32_t shards;

@@ -259,7 +259,7 @@ int __wrap_local_map(int fd, uint64_t len_bytes, bool writable, void **out, stru
 static void count_reasons(void *arg, int level, const char *line)
 {
 	(void)arg;
-	if (level <= KV_LOG_WARN && strstr(line, "come over the fabric") && strstr(line, "no address space for this test"))
+	if (level <= KV_LOG_WARN && strstr(line, "come over the fabric") && strstr(line, "no address space for this"))
 		reasons++;
 }
 
