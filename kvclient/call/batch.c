@@ -89,6 +89,7 @@ static int lent_init(struct batch *b, const struct kvc_item *it, struct kvc_get 
 		return rc;
 	g->to.place = KC_GET_LEASED;
 	g->to.cap = KV_VALUE_MAX;
+	g->ask.guess = kc_get_guess(b->c, it->len ? it->len : b->call->length);
 	g->ask.exact = b->call->flags & KVC_EXACT ? it->len : 0;
 	return 0;
 }
@@ -199,7 +200,7 @@ static void get_whole_await(struct batch *b, unsigned i)
 	g.ask.single = false;
 	if (KV_UNLIKELY(g.to.place == KC_GET_LEASED)) {
 		struct kvc_borrowed *out = kc_layout_borrowed(it, &valid);
-		it->result = kc_get_lent_await(&g, kc_get_guess(b->c, it->len ? it->len : b->call->length), out);
+		it->result = kc_get_lent_await(&g, g.ask.guess, out);
 		if (it->result == 0)
 			it->result = (int64_t)out->len;
 	} else {

@@ -115,7 +115,8 @@ struct kc_node {
 	struct kc_node_pins *pins; /* logical/private.h */
 	struct kc_node_drain drain;
 	uint64_t attaches;       /* attachments so far UP; identifies the last */
-	uint64_t lease_again_ns; /* a server on this host gave no lease: ask for none before */
+	uint64_t lease_again_ns; /* a server on this host gave no lease: before, ask for smaller ones only ... */
+	uint64_t lease_refused;  /* ... than this, the least length of a value that it refused */
 	/* For kvc_server_info, as is `attaches`. */
 	uint64_t incarnation;
 	char cluster[KV_NAME_MAX]; /* "": none */

@@ -198,18 +198,18 @@ static int borrowed_guess_await(struct kvc_get *g, uint64_t *len, struct kvc_bor
 	return rc;
 }
 
-/* GET several ranges into one piece: one attempt. If a fence would cut the client off from all servers, a repair uses a
- * piece per range, as in kc_put_copy. */
-static int borrowed_large_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out)
+/* GET several ranges into one piece: one attempt, as borrowed_guess_await. If a fence would cut the client off from all
+ * servers, a repair uses a piece per range, as in kc_put_copy. */
+static int borrowed_large_await(struct kvc_get *g, uint64_t *len, struct kvc_borrowed *out)
 {
 	struct kvc_client *c = g->c;
 	struct kc_piece piece;
-	int64_t rc = kc_call_piece_await(c, len, g->route.deadline_ns, true, &piece);
+	int64_t rc = kc_call_piece_await(c, *len, g->route.deadline_ns, true, &piece);
 	g->ask.single = false;
 	if (rc < 0)
 		return (int)rc;
 	g->to.at = (struct kc_target){.at = kc_buffer_at(&c->buffer, &piece)};
-	g->to.cap = len;
+	g->to.cap = *len;
 	g->to.place = g->route.kind == ROUTE_FIXED && !c->info.peer_fence ? KC_GET_COPIED : KC_GET_DIRECT;
 	g->to.region = KC_REGION_BUFFER;
 	g->to.region_offset = piece.offset;
@@ -217,6 +217,10 @@ static int borrowed_large_await(struct kvc_get *g, uint64_t len, struct kvc_borr
 	if (rc >= 0)
 		lend(c, &piece, (uint64_t)rc, g->value.len, out);
 	kc_room_give(c, &piece);
+	if (rc == -KV_ETOOBIG && g->state == KC_GET_READING && g->value.total > *len) {
+		*len = g->value.total;
+		return 1;
+	}
 	return rc < 0 ? (int)rc : 0;
 }
 
@@ -244,12 +248,14 @@ static int borrowed_leased_await(struct kvc_get *g, struct kvc_borrowed *out)
 /* One attempt to GET a value of about *len bytes. As borrowed_guess_await. */
 static int borrowed_once_await(struct kvc_get *g, uint64_t *len, bool large, struct kvc_borrowed *out)
 {
-	int rc = g->ask.moved ? -KV_ENOTSUP : borrowed_leased_await(g, out);
+	int rc;
+	g->ask.guess = *len;
+	rc = g->ask.moved ? -KV_ENOTSUP : borrowed_leased_await(g, out);
 	if (rc != -KV_ENOTSUP)
 		return rc;
 	if (*len > kc_buffer_largest(&g->c->buffer) / 2)
 		return -KV_ETOOBIG;
-	return large ? borrowed_large_await(g, *len, out) : borrowed_guess_await(g, len, out);
+	return large ? borrowed_large_await(g, len, out) : borrowed_guess_await(g, len, out);
 }
 
 uint64_t kc_get_guess(const struct kvc_client *c, uint64_t expected)

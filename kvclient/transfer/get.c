@@ -133,11 +133,33 @@ static uint64_t range_plan(const struct kvc_get *g, const struct kc_attachment *
 
 #define LEASE_AGAIN_NS 5000000ull /* after a server gave no lease */
 
+/* The longest value to expect: of a part nothing is known. */
+static uint64_t value_most(const struct kvc_get *g)
+{
+	if (get_part(g))
+		return KV_VALUE_MAX;
+	return g->to.place == KC_GET_LEASED && g->ask.guess ? g->ask.guess : g->to.cap;
+}
+
 /* Whether to ask for a lease: of all or nothing, so an attempt that began with ranges ends with ranges. All messages to
  * a server on this host use channels, so none follows its bytes. */
 static bool get_leased(const struct kvc_get *g, const struct kc_attachment *s)
 {
-	return s->local && !g->ask.moved && g->issued == 0 && loop_turn_now(g->c->loop) >= g->route.n->lease_again_ns;
+	const struct kc_node *n = g->route.n;
+	if (!s->local || g->ask.moved || g->issued > 0)
+		return false;
+	return loop_turn_now(g->c->loop) >= n->lease_again_ns || (!g->refused && value_most(g) < n->lease_refused);
+}
+
+/* The server counts whole values. Its memory may still have room for a smaller one. */
+static void lease_refused(struct kvc_get *g, uint64_t value_len)
+{
+	struct kc_node *n = g->route.n;
+	uint64_t now = loop_turn_now(g->c->loop);
+	kc_add(&g->c->count.local_refusals, 1);
+	g->refused = true;
+	n->lease_refused = now >= n->lease_again_ns ? value_len : KV_MIN(n->lease_refused, value_len);
+	n->lease_again_ns = now + LEASE_AGAIN_NS;
 }
 
 static void lease_fill(const struct kvc_get *g, struct kc_req *r)
@@ -403,8 +425,7 @@ int kc_get_take_await(struct kvc_get *g, struct kc_req *r, int status, struct kv
 		route_deleted(&g->route, r->reply.get.generation);
 	g->stale += status == -KV_ESTALE && g->stale < PULLS_STALE;
 	if (KV_UNLIKELY(status == -KV_EBUSY && r->mem.leased)) {
-		kc_add(&g->c->count.local_refusals, 1);
-		g->route.n->lease_again_ns = loop_turn_now(g->c->loop) + LEASE_AGAIN_NS;
+		lease_refused(g, r->reply.get.value_len);
 		return -KV_ESTALE; /* at once, the usual way */
 	}
 	if (status < 0)

@@ -36,6 +36,7 @@ struct kvc_get {
 		bool more;               /* a later part of a value read by several GETs */
 		bool moved;              /* never lease it */
 		uint64_t exact;          /* required length, else a miss; 0: any */
+		uint64_t guess;          /* the length that a borrower expects; 0: unknown */
 		uint64_t offset, length; /* part of the value; length 0: to the end; both 0: the whole value */
 		bool verify;             /* from flags of the call and the pool */
 	} ask;
@@ -60,6 +61,8 @@ struct kvc_get {
 	uint64_t issued, taken;
 
 	uint8_t stale; /* attempts that ended with -KV_ESTALE; see PULLS_STALE */
+
+	bool refused; /* the server gave no lease of it */
 
 	/* For small items of a batch. */
 	struct {
