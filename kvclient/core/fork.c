@@ -11,22 +11,43 @@
 #include <pthread.h>
 
 #include "base/base.h"
-#include "kvclient/core/local.h"
 
 _Atomic unsigned kc_forks;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int watching; /* written once */
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kv_list all = {&all, &all}; /* under the lock: struct kc_forked */
+
+void kc_fork_hold(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void kc_fork_unhold(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+void kc_fork_add(struct kc_forked *f)
+{
+	kv_list_add_tail(&all, &f->node);
+}
+
 static void forked(void)
 {
-	kc_locals_forked();
+	for (struct kv_list *n; (n = kv_list_pop(&all));) {
+		struct kc_forked *f = KV_LIST_ENTRY(n, struct kc_forked, node);
+		f->close(f);
+	}
+	kc_fork_unhold();
 	atomic_fetch_add_explicit(&kc_forks, 1, memory_order_relaxed);
 }
 
 static void watch(void)
 {
-	watching = pthread_atfork(kc_locals_hold, kc_locals_unhold, forked) == 0 ? 0 : -KV_ENOMEM;
+	watching = pthread_atfork(kc_fork_hold, kc_fork_unhold, forked) == 0 ? 0 : -KV_ENOMEM;
 }
 
 int kc_fork_watch(void)

@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kvclient/core/fork.h"
 #include "wire/wire.h"
 
 /* A lying server can refill its ring without end. */
@@ -117,32 +116,15 @@ static void mapping_give(struct kc_home *h, struct kc_mapping *m)
 
 /* ---- fork ---- */
 
-static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct kv_list open_all = {&open_all, &open_all}; /* under open_lock: connections with descriptors */
-
-void kc_locals_hold(void)
+static void local_forked(struct kc_forked *f)
 {
-	pthread_mutex_lock(&open_lock);
-}
-
-void kc_locals_unhold(void)
-{
-	pthread_mutex_unlock(&open_lock);
-}
-
-/* Only close(): other threads may have held any lock. */
-void kc_locals_forked(void)
-{
-	for (struct kv_list *n; (n = kv_list_pop(&open_all));) {
-		struct kc_local *l = KV_LIST_ENTRY(n, struct kc_local, open_node);
-		if (l->fd >= 0)
-			close(l->fd);
-		l->fd = -1;
-		for (unsigned i = 0; i < l->shards; i++)
-			if (l->shard[i].channel)
-				local_channel_forked(l->shard[i].channel);
-	}
-	kc_locals_unhold();
+	struct kc_local *l = KV_CONTAINER(f, struct kc_local, forked);
+	if (l->fd >= 0)
+		close(l->fd);
+	l->fd = -1;
+	for (unsigned i = 0; i < l->shards; i++)
+		if (l->shard[i].channel)
+			local_channel_forked(l->shard[i].channel);
 }
 
 /* ---- connections ---- */
@@ -155,7 +137,8 @@ int kc_local_make(struct kc_home *home, unsigned shards, struct kc_local **out)
 	atomic_init(&l->refs, 1);
 	l->born = atomic_load_explicit(&kc_forks, memory_order_relaxed);
 	kv_list_init(&l->left_node);
-	kv_list_init(&l->open_node);
+	kv_list_init(&l->forked.node);
+	l->forked.close = local_forked;
 	l->home = home;
 	l->fd = -1;
 	l->shards = shards;
@@ -168,10 +151,10 @@ int kc_local_make(struct kc_home *home, unsigned shards, struct kc_local **out)
 
 void kc_local_fd(struct kc_local *l, int fd)
 {
-	kc_locals_hold();
+	kc_fork_hold();
 	l->fd = fd;
-	kv_list_add_tail(&open_all, &l->open_node);
-	kc_locals_unhold();
+	kc_fork_add(&l->forked);
+	kc_fork_unhold();
 }
 
 static void local_free(struct kc_local *l)
@@ -183,14 +166,14 @@ static void local_free(struct kc_local *l)
 		mapping_give(l->home, l->shard[i].arena);
 		local_unmap(l->shard[i].landing, l->shard[i].landing_bytes);
 	}
-	kc_locals_hold();
-	kv_list_del(&l->open_node);
+	kc_fork_hold();
+	kv_list_del(&l->forked.node);
 	for (unsigned i = 0; i < l->shards; i++)
 		local_channel_close(&l->shard[i].channel);
 	/* Last: the server takes the end of the socket for the end of all leases. */
 	if (l->fd >= 0)
 		close(l->fd);
-	kc_locals_unhold();
+	kc_fork_unhold();
 	kc_home_unref(l->home);
 	free(l);
 }
@@ -205,9 +188,9 @@ static int shard_map(struct kc_local *l, struct kc_local_shard *s, struct local_
 {
 	void *landing;
 	int rc;
-	kc_locals_hold();
+	kc_fork_hold();
 	rc = local_channel_open(received, &s->channel, err);
-	kc_locals_unhold();
+	kc_fork_unhold();
 	if (rc == 0)
 		rc = mapping_take(l->home, received->fd[LOCAL_ARENA], received->arena_bytes, &s->arena, err);
 	if (rc < 0 || received->landing_bytes == 0)

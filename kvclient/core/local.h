@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "base/base.h"
+#include "kvclient/core/fork.h"
 #include "local/local.h"
 
 /* What the connections of a pool share. It outlives the pool. */
@@ -45,7 +46,7 @@ struct kc_local {
 	_Atomic bool left;        /* without its attachment; never false again */
 	_Atomic bool drained;     /* a thread reads its channels */
 	struct kv_list left_node; /* home's; under its lock */
-	struct kv_list open_node; /* local.c's: what fork() would copy; under its lock, as are the descriptors */
+	struct kc_forked forked;  /* its descriptors change while fork() is held off */
 	unsigned born;            /* kc_forks */
 	struct kc_home *home;
 	int fd; /* the Unix socket; -1: none yet */
@@ -67,12 +68,6 @@ struct kc_lease {
  * thread. */
 int kc_home_make(struct kc_home **out);
 void kc_home_unref(struct kc_home *home);
-
-/* kc_locals_hold, kc_locals_unhold -- around fork(), in the parent. kc_locals_forked -- in the child instead: close its
- * copies of all sockets and bells, or they would keep the parent's leases. Handlers of fork() (fork.c). */
-void kc_locals_hold(void);
-void kc_locals_unhold(void);
-void kc_locals_forked(void);
 
 /* kc_local_make -- a connection without socket and shards, held by the caller. 0 or -KV_ENOMEM. kc_local_unref -- the
  * last one closes and unmaps all. kc_local_fd -- it has this Unix socket from now on. Any thread. */
