@@ -100,8 +100,9 @@ int key_parse(const struct client_object *self, PyObject *key, unsigned char slo
 /* places_parse -- the memory of each item, and the ends of its parts (NULL: none), both tuples. Exports are held in
  * the batch. Returns -1 with an exception. */
 int places_parse(PyObject *buffers, bool writable, PyObject *parts, struct batch *b);
-/* place_tensor -- a contiguous tensor as an export. 1: the object is none; -1: with an exception. */
-int place_tensor(PyObject *object, const char *what, Py_buffer *view);
+/* place_tensor -- a contiguous tensor as an export; name: its name in an exception. 1: the object is none; -1: with an
+ * exception. */
+int place_tensor(PyObject *object, const char *name, Py_buffer *view);
 
 /* client_usable -- 0 if calls may be made; else -1 with kvrail.Closed. */
 int client_usable(const struct client_object *self);

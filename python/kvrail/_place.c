@@ -18,6 +18,27 @@ enum { DIMS_MAX = 64 };
 
 static const struct kvc_layout unmade; /* item.layout, until the layouts are made */
 
+/* Which place it is, for a sentence: "buffers[3]" or "buffers[3][1]". No text is made before there is an error. */
+struct where {
+	Py_ssize_t item, place; /* place -1: the item has one */
+	const char *name;       /* instead; or NULL */
+};
+
+enum { WHERE_TEXT = 64 };
+
+static const char *where_text(const struct where *w, char room[WHERE_TEXT])
+{
+	if (w->name)
+		return w->name;
+	if (w->place < 0)
+		snprintf(room, WHERE_TEXT, "buffers[%zd]", w->item);
+	else
+		snprintf(room, WHERE_TEXT, "buffers[%zd][%zd]", w->item, w->place);
+	return room;
+}
+
+#define WHERE(w) where_text((w), (char[WHERE_TEXT]){0})
+
 /* ---- spans ---- */
 
 static int span_add(struct batch *b, void *data, uint64_t len, uint64_t slice, uint64_t stride)
@@ -38,14 +59,14 @@ static int span_add(struct batch *b, void *data, uint64_t len, uint64_t slice, u
 }
 
 /* (address, length) or (address, length, slice, stride). */
-static int address_parse(PyObject *tuple, const char *what, struct batch *b)
+static int address_parse(PyObject *tuple, const struct where *where, struct batch *b)
 {
 	uint64_t value[4] = {0};
 	Py_ssize_t n = PyTuple_Size(tuple);
 	if (n != 2 && n != 4) {
 		PyErr_Format(PyExc_TypeError,
-			     "%s has %zd numbers: it is (address, length) or (address, length, slice, stride)", what,
-			     n);
+			     "%s has %zd numbers: it is (address, length) or (address, length, slice, stride)",
+			     WHERE(where), n);
 		return -1;
 	}
 	for (Py_ssize_t k = 0; k < n; k++) {
@@ -54,11 +75,11 @@ static int address_parse(PyObject *tuple, const char *what, struct batch *b)
 			return -1;
 	}
 	if (value[0] == 0 || value[1] == 0) {
-		PyErr_Format(PyExc_ValueError, "%s: the %s is 0", what, value[0] == 0 ? "address" : "length");
+		PyErr_Format(PyExc_ValueError, "%s: the %s is 0", WHERE(where), value[0] == 0 ? "address" : "length");
 		return -1;
 	}
 	if (value[2] > value[3]) {
-		PyErr_Format(PyExc_ValueError, "%s: slices of %llu bytes do not fit a stride of %llu", what,
+		PyErr_Format(PyExc_ValueError, "%s: slices of %llu bytes do not fit a stride of %llu", WHERE(where),
 			     (unsigned long long)value[2], (unsigned long long)value[3]);
 		return -1;
 	}
@@ -76,12 +97,12 @@ struct shape {
 };
 
 /* The next dimension, from the outermost on. */
-static int shape_add(struct shape *s, Py_ssize_t count, Py_ssize_t stride, const char *what)
+static int shape_add(struct shape *s, Py_ssize_t count, Py_ssize_t stride, const struct where *where)
 {
 	if (count == 1)
 		return 0;
 	if (s->dims == DIMS_MAX) {
-		PyErr_Format(PyExc_ValueError, "%s has more than %d dimensions", what, DIMS_MAX);
+		PyErr_Format(PyExc_ValueError, "%s has more than %d dimensions", WHERE(where), DIMS_MAX);
 		return -1;
 	}
 	s->count[s->dims] = count;
@@ -89,8 +110,8 @@ static int shape_add(struct shape *s, Py_ssize_t count, Py_ssize_t stride, const
 	return 0;
 }
 
-/* Join what adjoins. Returns -1 with an exception if bytes are named twice, or backwards. */
-static int shape_join(struct shape *s, const char *what)
+/* Join neighbours. Returns -1 with an exception if bytes are named twice, or backwards. */
+static int shape_join(struct shape *s, const struct where *where)
 {
 	int dims = 0;
 	while (s->dims > 0 && s->stride[s->dims - 1] == (Py_ssize_t)s->run)
@@ -98,8 +119,8 @@ static int shape_join(struct shape *s, const char *what)
 	for (int d = 0; d < s->dims; d++) {
 		if (s->stride[d] < 0 || (d == s->dims - 1 && s->stride[d] < (Py_ssize_t)s->run)) {
 			PyErr_Format(PyExc_ValueError,
-				     "%s is reversed or repeated memory (a stride of %zd bytes): copy it first", what,
-				     s->stride[d]);
+				     "%s is reversed or repeated memory (a stride of %zd bytes): copy it first",
+				     WHERE(where), s->stride[d]);
 			return -1;
 		}
 		if (dims > 0 && s->stride[dims - 1] == s->stride[d] * s->count[d]) {
@@ -114,11 +135,11 @@ static int shape_join(struct shape *s, const char *what)
 	return 0;
 }
 
-static int shape_spans(struct shape *s, const char *what, struct batch *b)
+static int shape_spans(struct shape *s, const struct where *where, struct batch *b)
 {
 	Py_ssize_t index[DIMS_MAX] = {0}, outer = 1;
 	int last = s->dims - 1, d;
-	if (shape_join(s, what) < 0)
+	if (shape_join(s, where) < 0)
 		return -1;
 	last = s->dims - 1;
 	if (s->dims == 0)
@@ -127,7 +148,7 @@ static int shape_spans(struct shape *s, const char *what, struct batch *b)
 		outer *= s->count[d];
 	if (outer > KVC_SPANS_MAX) {
 		PyErr_Format(PyExc_ValueError,
-			     "%s lies in more than %d places with slices at one distance: copy it first", what,
+			     "%s lies in more than %d places with slices at one distance: copy it first", WHERE(where),
 			     (int)KVC_SPANS_MAX);
 		return -1;
 	}
@@ -165,7 +186,7 @@ static Py_buffer *view_room(struct batch *b)
 }
 
 /* The exporter refused: its words, after the place and ours. */
-static int export_refused(PyObject *object, const char *what, bool writable)
+static int export_refused(PyObject *object, const struct where *where, bool writable)
 {
 	PyObject *type, *value, *trace, *name;
 	/* An exporter written in Python may be interrupted. */
@@ -174,8 +195,8 @@ static int export_refused(PyObject *object, const char *what, bool writable)
 	PyErr_Fetch(&type, &value, &trace);
 	name = kvrail_type_name(object);
 	if (name)
-		PyErr_Format(PyExc_ValueError, "%s (%U) is not%s memory: %S", what, name, writable ? " writable" : "",
-			     value ? value : Py_None);
+		PyErr_Format(PyExc_ValueError, "%s (%U) is not%s memory: %S", WHERE(where), name,
+			     writable ? " writable" : "", value ? value : Py_None);
 	Py_XDECREF(name);
 	Py_XDECREF(type);
 	Py_XDECREF(value);
@@ -207,35 +228,39 @@ static int export_get(PyObject *object, Py_buffer *view, bool writable)
 }
 
 /* An exporter may leave out strides, or the shape, of contiguous memory. */
-static int view_spans(const Py_buffer *view, const char *what, struct batch *b)
+static int view_spans(const Py_buffer *view, const struct where *where, struct batch *b)
 {
-	struct shape s = {.at = view->buf, .run = (uint64_t)view->len};
-	if (view->ndim > 0 && view->shape && view->strides) {
-		s.run = (uint64_t)view->itemsize;
-		for (int d = 0; d < view->ndim; d++)
-			if (shape_add(&s, view->shape[d], view->strides[d], what) < 0)
-				return -1;
-	}
-	return shape_spans(&s, what, b);
+	struct shape s;
+	if (view->ndim == 0 || !view->shape || !view->strides ||
+	    (view->ndim == 1 && view->strides[0] == view->itemsize))
+		return span_add(b, view->buf, (uint64_t)view->len, 0, 0);
+	s.at = view->buf;
+	s.run = (uint64_t)view->itemsize;
+	s.dims = 0;
+	for (int d = 0; d < view->ndim; d++)
+		if (shape_add(&s, view->shape[d], view->strides[d], where) < 0)
+			return -1;
+	return shape_spans(&s, where, b);
 }
 
-static int export_parse(PyObject *object, const char *what, bool writable, struct batch *b)
+static int export_parse(PyObject *object, const struct where *where, bool writable, struct batch *b)
 {
 	Py_buffer *view = view_room(b);
 	if (!view)
 		return -1;
 	if (export_get(object, view, writable) < 0)
-		return export_refused(object, what, writable);
+		return export_refused(object, where, writable);
 	b->num_views++;
 	if (format_has_objects(view->format)) {
-		PyErr_Format(PyExc_TypeError, "%s has Python objects in it, whose addresses are no value", what);
+		PyErr_Format(PyExc_TypeError, "%s has Python objects in it, whose addresses are no value",
+			     WHERE(where));
 		return -1;
 	}
 	if (view->len == 0) {
-		PyErr_Format(PyExc_ValueError, "%s is empty: a value has at least one byte", what);
+		PyErr_Format(PyExc_ValueError, "%s is empty: a value has at least one byte", WHERE(where));
 		return -1;
 	}
-	return view_spans(view, what, b);
+	return view_spans(view, where, b);
 }
 
 /* ---- tensors ---- */
@@ -248,19 +273,19 @@ static int int_of(PyObject *number, Py_ssize_t *out)
 }
 
 /* device.type, which is "cpu". */
-static int tensor_is_here(PyObject *tensor, const char *what)
+static int tensor_is_here(PyObject *tensor, const struct where *where)
 {
 	PyObject *device = PyObject_GetAttrString(tensor, "device");
 	PyObject *type = device ? PyObject_GetAttrString(device, "type") : NULL;
 	int here = type && PyUnicode_Check(type) && PyUnicode_CompareWithASCIIString(type, "cpu") == 0;
 	if (device && type && !here)
-		PyErr_Format(PyExc_ValueError, "%s is a tensor on %S: copy it to the CPU", what, device);
+		PyErr_Format(PyExc_ValueError, "%s is a tensor on %S: copy it to the CPU", WHERE(where), device);
 	Py_XDECREF(device);
 	Py_XDECREF(type);
 	return here ? 0 : -1;
 }
 
-static int tensor_dims(PyObject *tensor, const char *what, struct shape *s)
+static int tensor_dims(PyObject *tensor, const struct where *where, struct shape *s)
 {
 	PyObject *shape = PyObject_GetAttrString(tensor, "shape"), *strides = NULL;
 	Py_ssize_t n = shape ? PySequence_Size(shape) : -1, count, stride;
@@ -270,17 +295,17 @@ static int tensor_dims(PyObject *tensor, const char *what, struct shape *s)
 	if (strides && PySequence_Size(strides) == n)
 		rc = 0;
 	else if (strides && !PyErr_Occurred())
-		PyErr_Format(PyExc_TypeError, "%s has %zd dimensions and another number of strides", what, n);
+		PyErr_Format(PyExc_TypeError, "%s has %zd dimensions and another number of strides", WHERE(where), n);
 	for (Py_ssize_t d = 0; rc == 0 && d < n; d++) {
 		rc = int_of(PySequence_GetItem(shape, d), &count);
 		if (rc == 0)
 			rc = int_of(PySequence_GetItem(strides, d), &stride);
 		if (rc == 0 && count == 0) {
-			PyErr_Format(PyExc_ValueError, "%s is empty: a value has at least one byte", what);
+			PyErr_Format(PyExc_ValueError, "%s is empty: a value has at least one byte", WHERE(where));
 			rc = -1;
 		}
 		if (rc == 0)
-			rc = shape_add(s, count, stride * (Py_ssize_t)s->run, what);
+			rc = shape_add(s, count, stride * (Py_ssize_t)s->run, where);
 	}
 	Py_XDECREF(shape);
 	Py_XDECREF(strides);
@@ -288,7 +313,7 @@ static int tensor_dims(PyObject *tensor, const char *what, struct shape *s)
 }
 
 /* Bits that torch would change on the way: the memory is not the value. */
-static int tensor_is_plain(PyObject *tensor, const char *what)
+static int tensor_is_plain(PyObject *tensor, const struct where *where)
 {
 	static const char *const lazy[] = {"is_conj", "is_neg"};
 	for (unsigned i = 0; i < 2; i++) {
@@ -300,22 +325,23 @@ static int tensor_is_plain(PyObject *tensor, const char *what)
 			continue;
 		}
 		if (is > 0)
-			PyErr_Format(PyExc_ValueError, "%s is not resolved (%s()): copy it first", what, lazy[i]);
+			PyErr_Format(PyExc_ValueError, "%s is not resolved (%s()): copy it first", WHERE(where),
+				     lazy[i]);
 		if (is != 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int tensor_shape(PyObject *tensor, const char *what, struct shape *s)
+static int tensor_shape(PyObject *tensor, const struct where *where, struct shape *s)
 {
 	PyObject *address;
 	Py_ssize_t itemsize;
-	if (tensor_is_here(tensor, what) < 0 || tensor_is_plain(tensor, what) < 0 ||
+	if (tensor_is_here(tensor, where) < 0 || tensor_is_plain(tensor, where) < 0 ||
 	    int_of(PyObject_CallMethod(tensor, "element_size", NULL), &itemsize) < 0)
 		return -1;
 	s->run = (uint64_t)itemsize;
-	if (tensor_dims(tensor, what, s) < 0)
+	if (tensor_dims(tensor, where, s) < 0)
 		return -1;
 	address = PyObject_CallMethod(tensor, "data_ptr", NULL);
 	if (!address)
@@ -325,7 +351,7 @@ static int tensor_shape(PyObject *tensor, const char *what, struct shape *s)
 	if (s->at)
 		return 0;
 	if (!PyErr_Occurred())
-		PyErr_Format(PyExc_ValueError, "%s is a tensor without memory", what);
+		PyErr_Format(PyExc_ValueError, "%s is a tensor without memory", WHERE(where));
 	return -1;
 }
 
@@ -334,47 +360,49 @@ static bool is_tensor(PyObject *object)
 	return PyObject_HasAttrString(object, "data_ptr") && PyObject_HasAttrString(object, "element_size");
 }
 
-static int tensor_parse(PyObject *tensor, const char *what, struct batch *b)
+static int tensor_parse(PyObject *tensor, const struct where *where, struct batch *b)
 {
 	struct shape s = {.dims = 0};
 	Py_buffer *view = view_room(b);
-	if (!view || tensor_shape(tensor, what, &s) < 0 ||
+	if (!view || tensor_shape(tensor, where, &s) < 0 ||
 	    PyBuffer_FillInfo(view, tensor, s.at, 1, 0, PyBUF_SIMPLE) < 0)
 		return -1;
 	b->num_views++;
-	return shape_spans(&s, what, b);
+	return shape_spans(&s, where, b);
 }
 
-int place_tensor(PyObject *object, const char *what, Py_buffer *view)
+int place_tensor(PyObject *object, const char *name, Py_buffer *view)
 {
+	const struct where named = {.name = name}, *where = &named;
 	struct shape s = {.dims = 0};
 	if (!is_tensor(object))
 		return 1;
-	if (tensor_shape(object, what, &s) < 0 || shape_join(&s, what) < 0)
+	if (tensor_shape(object, where, &s) < 0 || shape_join(&s, where) < 0)
 		return -1;
 	if (s.dims == 0)
 		return PyBuffer_FillInfo(view, object, s.at, (Py_ssize_t)s.run, 0, PyBUF_SIMPLE);
-	PyErr_Format(PyExc_ValueError, "%s is not contiguous: register the whole storage, of which it is a part", what);
+	PyErr_Format(PyExc_ValueError, "%s is not contiguous: register the whole storage, of which it is a part",
+		     WHERE(where));
 	return -1;
 }
 
 /* ---- items ---- */
 
-static int place_parse(PyObject *object, const char *what, bool writable, struct batch *b)
+static int place_parse(PyObject *object, const struct where *where, bool writable, struct batch *b)
 {
 	PyObject *type;
 	if (PyTuple_Check(object))
-		return address_parse(object, what, b);
+		return address_parse(object, where, b);
 	if (PyObject_CheckBuffer(object))
-		return export_parse(object, what, writable, b);
+		return export_parse(object, where, writable, b);
 	if (is_tensor(object))
-		return tensor_parse(object, what, b);
+		return tensor_parse(object, where, b);
 	type = kvrail_type_name(object);
 	if (type)
 		PyErr_Format(PyExc_TypeError,
 			     "%s must be an object with the buffer interface, a tensor, (address, length), or a list "
 			     "of these, not %U",
-			     what, type);
+			     WHERE(where), type);
 	Py_XDECREF(type);
 	return -1;
 }
@@ -383,15 +411,14 @@ static int place_parse(PyObject *object, const char *what, bool writable, struct
 static int list_parse(PyObject *list, Py_ssize_t i, bool writable, struct batch *b)
 {
 	PyObject *places = PyList_AsTuple(list);
-	char what[64];
 	int rc = places ? 0 : -1;
 	if (places && PyTuple_Size(places) == 0) {
 		PyErr_Format(PyExc_ValueError, "buffers[%zd] is an empty list: a value has at least one byte", i);
 		rc = -1;
 	}
 	for (Py_ssize_t k = 0; rc == 0 && k < PyTuple_Size(places); k++) {
-		snprintf(what, sizeof(what), "buffers[%zd][%zd]", i, k);
-		rc = place_parse(PyTuple_GetItem(places, k), what, writable, b);
+		const struct where where = {i, k, NULL};
+		rc = place_parse(PyTuple_GetItem(places, k), &where, writable, b);
 	}
 	Py_XDECREF(places);
 	return rc;
@@ -401,10 +428,8 @@ static int item_parse(PyObject *object, Py_ssize_t i, bool writable, struct batc
 {
 	struct kvc_item *item = &b->items[i];
 	uint32_t first = b->num_spans, count;
-	char what[32];
-	int rc;
-	snprintf(what, sizeof(what), "buffers[%zd]", i);
-	rc = PyList_Check(object) ? list_parse(object, i, writable, b) : place_parse(object, what, writable, b);
+	const struct where where = {i, -1, NULL};
+	int rc = PyList_Check(object) ? list_parse(object, i, writable, b) : place_parse(object, &where, writable, b);
 	if (rc < 0)
 		return -1;
 	count = b->num_spans - first;
