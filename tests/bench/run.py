@@ -784,7 +784,7 @@ def compare_one_host():
     for size in (4 * K, 64 * K, M):
         yield case(f"{size_text(size)}, copied / shm", one_host(size, 32, 4, *COPIED), kv_bench(size, 32, 4, *COPIED, provider="shm"), goal=1.0)
     yield case("1 MiB, CPU / shm", cpu_of(one_host(M)), cpu_of(kv_bench(M, provider="shm")), unit="ns", most=0.5)
-    yield case("1 MiB, server CPU / tcp", server_cpu_of(one_host(M)), server_cpu_of(kv_bench(M)), unit="us", most=0.05)
+    yield case("1 MiB, server / tcp", server_cpu_of(one_host(M)), server_cpu_of(kv_bench(M)), unit="us", most=0.05)
     yield case("1 MiB, PUTs / tcp", lambda: phase_of(kv_bench_json(M, 32, 4, [], keys=put_keys(M), seconds=0.01, local=True), "write"),
                kv_bench_puts(M), unit="ops/s")
     alone = ("--num-threads", "1")

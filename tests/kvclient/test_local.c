@@ -673,32 +673,7 @@ int main(void)
 		cmocka_unit_test(any_thread_gives_back),
 		cmocka_unit_test(ten_thousand_leases),
 		cmocka_unit_test(a_greedy_client_gets_copies),
-/* A refused value, here of more than half of a shard, must not keep smaller ones from being lent. */
-static void small_values_are_lent_beside_a_refused_one(void **state)
-{
-	enum { LEN = 130 << 20, SMALL = 5000, ROUNDS = 3 };
-	struct kvc_pool *pool;
-	struct kvc_borrowed b;
-	uint8_t *to = malloc(LEN);
-	(void)state;
-	need_server();
-	assert_non_null(to);
-	pool = test_pool(one, 1, 1);
-	put(pool, NAMED("small"), SMALL, 77);
-	put(pool, NAMED("large"), LEN, 78);
-	for (unsigned i = 0; i < ROUNDS; i++) {
-		assert_int_equal(kvc_get(pool, NAMED("large"), to, LEN, NULL), LEN);
-		borrow(pool, NAMED("small"), SMALL, 77, &b);
-		assert_int_equal(b.in_place, 1);
-		kvc_borrowed_release(NULL, &b);
-	}
-	assert_true(counters(pool).local_refusals >= ROUNDS);
-	assert_int_equal(kvc_get_borrowed(pool, NAMED("large"), LEN, NULL, &b), -KV_ETOOBIG);
-	assert_int_equal(kvc_delete(pool, NAMED("large"), NULL), 0);
-	kvc_pool_close(&pool);
-	free(to);
-}
-
+		cmocka_unit_test(small_values_are_lent_beside_a_refused_one),
 		cmocka_unit_test(a_child_gives_nothing_back_and_cannot_write),
 		cmocka_unit_test(a_socket_may_be_mounted_elsewhere),
 		cmocka_unit_test(many_workers),
