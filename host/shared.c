@@ -107,7 +107,7 @@ static uint64_t memfd_align(int fd)
 	return size > PAGE_2M && size <= PAGE_1G && (size & (size - 1)) == 0 ? size : PAGE_2M;
 }
 
-/* Aligned, so that huge pages are mapped as such. 0 or -errno. */
+/* Aligned, so that huge pages are mapped as such; or anywhere, where other threads take each gap first. 0 or -errno. */
 static int memfd_map(int fd, uint64_t len_bytes, bool writable, void **out)
 {
 	int rc = -EEXIST, prot = PROT_READ | (writable ? PROT_WRITE : 0);
@@ -118,7 +118,10 @@ static int memfd_map(int fd, uint64_t len_bytes, bool writable, void **out)
 		if (rc == 0)
 			*out = gap;
 	}
-	return rc;
+	if (rc != -EEXIST)
+		return rc;
+	*out = mmap(NULL, len_bytes, prot, MAP_SHARED, fd, 0);
+	return *out == MAP_FAILED ? -errno : 0;
 }
 
 int kv_memfd_map(int fd, uint64_t len_bytes, bool writable, void **out, struct kv_error *err)

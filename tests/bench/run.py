@@ -789,10 +789,10 @@ def compare_one_host():
                kv_bench_puts(M), unit="ops/s")
     alone = ("--num-threads", "1")
     plain = (*alone, "--no-checksum")
-    yield case("p50 of 16 MiB / 64 KiB, unchecked", p50_of(one_host(16 * M, 1, 1, *plain)), p50_of(one_host(64 * K, 1, 1, *plain)), unit="us", most=1.2)
+    yield case("p50, 16 MiB / 64 KiB", p50_of(one_host(16 * M, 1, 1, *plain)), p50_of(one_host(64 * K, 1, 1, *plain)), unit="us", most=1.2)
     for size, extra, text, bound in ((64 * K, plain, "unchecked", 3), (64 * K, alone, "in place", 8), (64 * K, (*alone, *COPIED), "copied", 8),
                                      (4 * K, alone, "in place", 3)):
-        yield case(f"{size_text(size)}, p50 of one, {text}", p50_of(one_host(size, 1, 1, *extra)), unit="us", below=bound)
+        yield case(f"{size_text(size)}, p50, {text}", p50_of(one_host(size, 1, 1, *extra)), unit="us", below=bound)
 
 
 def compare_checksum():

@@ -119,7 +119,8 @@ static void the_config_has_every_option_with_underscores(void **state)
 	check_names(
 		config,
 		"async submitters no_threads servers event server cluster provider nic door rails numa mode "
-		"local local_socket num_workers num_clients num_threads num_keys value_size value_sizes keys_pattern arrivals ramp mix "
+		"local local_socket "
+		"num_workers num_clients num_threads num_keys value_size value_sizes keys_pattern arrivals ramp mix "
 		"repeat_runs slo warmup_steady slices repeat_reads duration rate warmup batch ttl seed verify "
 		"keep_going no_write no_checksum breakdown mixed background_puts roofline roofline_depth roofline_file "
 		"trace trace_speed trace_order buffer_mb memory_mb eviction model tp dtype block_tokens prefix_tokens "
