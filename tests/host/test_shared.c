@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -465,9 +466,43 @@ static void memory_is_checked_before_it_is_mapped(void **state)
 	close(unsealed);
 }
 
+/* ---- gaps that other threads take ---- */
+
+static void *maps_often(void *arg)
+{
+	enum { TIMES = 2000 };
+	uint64_t len = (uint64_t)2 << 20;
+	long failed = 0;
+	for (int i = 0; i < TIMES; i++) {
+		void *base;
+		if (kv_memfd_map(*(int *)arg, len, false, &base, NULL) == 0)
+			munmap(base, len);
+		else
+			failed++;
+	}
+	return (void *)failed;
+}
+
+static void threads_that_map_at_the_same_time_all_succeed(void **state)
+{
+	pthread_t thread[8];
+	void *failed;
+	int fd;
+	(void)state;
+	assert_int_equal(kv_memfd_make("kvrail-test", (uint64_t)2 << 20, &fd, NULL), 0);
+	for (unsigned i = 0; i < KV_COUNT(thread); i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, maps_often, &fd), 0);
+	for (unsigned i = 0; i < KV_COUNT(thread); i++) {
+		assert_int_equal(pthread_join(thread[i], &failed), 0);
+		assert_null(failed);
+	}
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(threads_that_map_at_the_same_time_all_succeed),
 		cmocka_unit_test_setup(others_read_and_can_neither_write_nor_shorten, usual_kernel),
 		cmocka_unit_test_setup(a_landing_area_is_written_by_the_other_side, usual_kernel),
 		cmocka_unit_test_setup(an_area_is_aligned_zeroed_and_counted, usual_kernel),
