@@ -790,6 +790,11 @@ def compare_one_host():
     alone = ("--num-threads", "1")
     plain = (*alone, "--no-checksum")
     yield case("p50, 16 MiB / 64 KiB", p50_of(one_host(16 * M, 1, 1, *plain)), p50_of(one_host(64 * K, 1, 1, *plain)), unit="us", most=1.2)
+
+
+def compare_one_host_latency():
+    alone = ("--num-threads", "1")
+    plain = (*alone, "--no-checksum")
     for size, extra, text, bound in ((64 * K, plain, "unchecked", 3), (64 * K, alone, "in place", 8), (64 * K, (*alone, *COPIED), "copied", 8),
                                      (4 * K, alone, "in place", 3)):
         yield case(f"{size_text(size)}, p50, {text}", p50_of(one_host(size, 1, 1, *extra)), unit="us", below=bound)
@@ -913,6 +918,7 @@ COMPARISONS = {
     "shm": ("shm beside tcp, 32 workers", "shm", "tcp", compare_shm),
     "one-host": ("32 workers on the server's host that read its memory in place or copy it, beside the same over tcp and shm", "one host", "other",
                  compare_one_host),
+    "one-host-latency": ("p50 of one worker on the server's host", "measured", "", compare_one_host_latency),
     "checksum": ("Checksums verified (the default) beside `--no-checksum`, 32 workers", "verified", "not verified", compare_checksum),
     "engines": ("32 workers beside recorded figures of transfer engines over TCP (not interleaved)", "kv-bench", "recorded",
                 compare_engines),
