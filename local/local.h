@@ -6,7 +6,7 @@
  * passes it, with the shard's arena and a landing area, over a Unix socket (pass.c). The client maps the arena
  * read-only and reads values in place. Frames travel in the channel's two rings; leases are given back in a third one.
  *
- * The two sides do not trust each other. Each copies what it reads out of the shared pages before it looks at it, and
+ * The two sides do not trust each other. Each copies bytes out of the shared pages before it looks at them, and
  * bounds every index. A side that scribbles harms only this channel: the other one gets -KV_EPROTO and stops using it.
  * No lock is shared, so a killed process blocks nobody. The kernel closes the socket of a process that dies. */
 #ifndef KVRAIL_LOCAL_LOCAL_H

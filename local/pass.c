@@ -95,7 +95,7 @@ static int folder_lock(const char *path)
 	return -1;
 }
 
-/* Whether the path is a socket without a listener: what a killed server leaves. */
+/* Whether the path is a socket without a listener, as a killed server leaves it. */
 static bool is_stale(const char *path, const struct sockaddr_un *addr, int len)
 {
 	struct stat st;
