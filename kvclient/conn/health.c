@@ -375,7 +375,7 @@ int kc_link_check(struct kc_node *n, struct kc_link *l, uint64_t now, uint64_t s
 {
 	uint64_t patience = several(l->attachment) ? KV_MIN(n->own->pulse.beat_ns, silence_ns) : silence_ns, oldest;
 	if (!l->up) {
-		if (!l->attachment->local) /* its PING would not use the link */
+		if (l->probe || !l->attachment->local) /* a PING to a local server would not use the link */
 			out_check(n, l, now);
 		return 0;
 	}
