@@ -118,9 +118,11 @@ static void shard_attachment_free(struct shard_attachment *s)
 {
 	struct shard *shard = s->shard;
 	struct call *gone = s->gone;
-	/* Rules 7, 29 and 39: nothing of it is in flight, and its stages and leases are no longer its. */
-	KV_ASSERT(!s->local && s->request_count == 0 && s->stage_count == 0 && s->holder.count == 0 &&
-		  !s->own.pins.set);
+	KV_ASSERT(s->request_count == 0); /* rule 7 */
+	KV_ASSERT(s->stage_count == 0);   /* rules 29 and 39 */
+	KV_ASSERT(!s->own.pins.set);      /* rule 31 */
+	KV_ASSERT(s->holder.count == 0);  /* rule 38 */
+	KV_ASSERT(!s->local);             /* rule 57 */
 	kv_list_del(&s->node);
 	regions_fini(&s->regions);
 	landing_leave(s);
