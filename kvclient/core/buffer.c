@@ -229,10 +229,13 @@ int kc_buffer_take_near(struct kc_buffer *b, uint64_t len_bytes, uint64_t run_by
 
 void kc_buffer_give(struct kc_buffer *b, struct kc_piece *p)
 {
+	uint32_t unit = (uint32_t)(p->offset >> KC_PIECE_SHIFT);
 	if (p->len_bytes == 0)
 		return;
 	kept_merge(b);
-	b->kept = (uint32_t)(p->offset >> KC_PIECE_SHIFT);
+	KV_ASSERT_HOT(unit < b->units &&
+		      b->state[unit] == (KIND_TAKEN | order_for(p->len_bytes))); /* given back once */
+	b->kept = unit;
 	b->free_bytes += p->len_bytes;
 	KV_ASSERT_HOT(b->free_bytes + b->quarantined_bytes + b->limbo_bytes <= b->len_bytes); /* rule 14 */
 	*p = (struct kc_piece){0};

@@ -172,6 +172,7 @@ int kc_pack_make(struct kc_link *l, const struct wire_writer *w, struct kc_req *
 	p = pack_take(c, l);
 	rc = p ? place_take(l, r, &n, bytes, &p->place) : -KV_EBUSY;
 	if (rc < 0) {
+		KV_ASSERT(!p || p->place.len_bytes == 0); /* rule 50: it has no place to give back */
 		if (p)
 			pack_settle(p);
 		else
