@@ -145,6 +145,22 @@ struct arena_block *arena_alloc(struct arena *a, uint64_t size, void *owner, enu
 	return hole ? arena_take(a, hole, size, owner, end) : NULL;
 }
 
+struct arena_block *arena_place(struct arena *a, struct arena_block *hole, uint64_t offset, uint64_t size, void *owner)
+{
+	KV_ASSERT(!hole->owner && offset >= hole->offset && offset + arena_round(size) <= hole->offset + hole->size);
+	if (offset > hole->offset) {
+		struct arena_block *tail;
+		hole_unlink(a, hole);
+		tail = split(a, hole, offset - hole->offset);
+		hole_link(a, hole);
+		if (!tail)
+			return NULL;
+		hole_link(a, tail);
+		hole = tail;
+	}
+	return arena_take(a, hole, size, owner, ARENA_LOW);
+}
+
 /* Append `right`, a neighbour in no list, to `left`. */
 static void absorb(struct arena *a, struct arena_block *left, struct arena_block *right)
 {

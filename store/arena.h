@@ -49,6 +49,10 @@ enum arena_end { ARENA_LOW, ARENA_HIGH };
  * NULL if no hole fits. O(1). */
 struct arena_block *arena_alloc(struct arena *a, uint64_t size, void *owner, enum arena_end end);
 
+/* arena_place -- size bytes at this offset of a hole. The rest of the hole, before and behind, stays. NULL: no
+ * descriptor is left. */
+struct arena_block *arena_place(struct arena *a, struct arena_block *hole, uint64_t offset, uint64_t size, void *owner);
+
 /* arena_free -- turn a block into a hole, joined with its neighbours. Returns that hole, valid until the next call. */
 struct arena_block *arena_free(struct arena *a, struct arena_block *b);
 

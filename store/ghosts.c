@@ -48,6 +48,20 @@ void ghosts_fini(struct ghosts *g)
 	*g = (struct ghosts){0};
 }
 
+size_t ghosts_bytes(const struct ghosts *g)
+{
+	return g->ghost ? (g->mask + 1) * BUCKET * sizeof(struct ghost) : 0;
+}
+
+bool ghosts_resize(struct ghosts *g, uint64_t mask, uint32_t time)
+{
+	if (!g->ghost || mask >= g->buckets_max || (mask & (mask + 1)))
+		return false;
+	g->mask = mask;
+	g->time = time;
+	return true;
+}
+
 static struct ghost *bucket_of(const struct ghosts *g, uint64_t id)
 {
 	return g->ghost + (id & g->mask) * BUCKET;

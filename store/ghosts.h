@@ -20,6 +20,11 @@ struct ghosts {
 int ghosts_init(struct ghosts *g, uint64_t count_max);
 void ghosts_fini(struct ghosts *g);
 
+/* ghosts_bytes -- of the part in use, to be saved with mask and time; 0: none. ghosts_resize -- let an empty set have
+ * those of a saved one; the caller then fills in the bytes. False: this set is smaller, or none. */
+size_t ghosts_bytes(const struct ghosts *g);
+bool ghosts_resize(struct ghosts *g, uint64_t mask, uint32_t time);
+
 /* ghosts_add -- remember a name by its hash, beside the last `keep`. ghosts_take -- forget a name; returns the number
  * of names added since it, itself included, or 0 if it is not among the last `keep`. O(1), without allocation. */
 void ghosts_add(struct ghosts *g, uint64_t id, uint64_t keep);

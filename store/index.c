@@ -41,6 +41,22 @@ int index_init(struct index *ix, uint64_t seed, uint64_t digest_seed)
 	return table_make(&ix->now, SLOTS_FIRST);
 }
 
+int index_reserve(struct index *ix, uint64_t count)
+{
+	struct index_table bigger;
+	uint64_t slots = SLOTS_FIRST;
+	int rc;
+	KV_ASSERT(index_count(ix) == 0);
+	while (slots * 3 < count * 4)
+		slots *= 2;
+	rc = table_make(&bigger, slots);
+	if (rc)
+		return rc;
+	table_free(&ix->now);
+	ix->now = bigger;
+	return 0;
+}
+
 void index_fini(struct index *ix)
 {
 	table_free(&ix->now);

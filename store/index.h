@@ -53,6 +53,9 @@ static inline uint64_t index_hash(const struct index *ix, const void *key, size_
 	return index_digest_hash(ix, kv_hash_key(key, len, ix->digest_seed));
 }
 
+/* index_reserve -- room for count items in an empty index, which then does not grow before. 0 or -KV_ENOMEM. */
+int index_reserve(struct index *ix, uint64_t count);
+
 /* index_find -- the item with exactly this key, or NULL. */
 struct index_item *index_find(const struct index *ix, uint64_t hash, const void *key, size_t len);
 

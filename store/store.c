@@ -231,6 +231,11 @@ static inline bool doubted(const struct store *s, const struct block *b)
 	return (b->sure != s->doubt.round && block_born_ns(b) < s->doubt.before_ns) || store_dropped(s, b);
 }
 
+bool store_hidden(const struct store *s, const struct block *b)
+{
+	return doubted(s, b);
+}
+
 /* The round of a new block. While verdicts are expected or present, they judge it as well. */
 static unsigned round_of_new(const struct doubt *d)
 {

@@ -155,6 +155,9 @@ void store_expire_at(struct store *s, struct block *b, uint64_t expires_ns);
 void store_doubt(struct store *s, uint64_t now_ns);
 void store_judge(struct store *s, const struct verdict *verdict, uint32_t count);
 
+/* store_hidden -- whether a doubt hides a live block, or drops it when it is asked for. */
+bool store_hidden(const struct store *s, const struct block *b);
+
 /* store_dropped -- whether a live block is to be dropped for want of a verdict. */
 bool store_dropped(const struct store *s, const struct block *b);
 
