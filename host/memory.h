@@ -27,7 +27,8 @@ struct kv_area {
 	int node;              /* the wanted NUMA node, or KV_NODE_ANY */
 	int node_error;        /* -errno: placement is forbidden, the first touch decides; else 0 */
 	bool shared;           /* it is a memfd: kv_area_map_shared */
-	int fd;                /* the memfd, if shared; else meaningless */
+	bool kept;             /* shared, and may outlive this process: kept.c */
+	int fd;                /* the memfd or file, if shared; else meaningless */
 	uint64_t *ready;       /* of kv_area_ready; NULL: nothing to do */
 };
 
@@ -46,6 +47,12 @@ int kv_area_map_lazy(uint64_t len_bytes, struct kv_area *out, struct kv_error *e
  */
 int kv_area_map_shared(uint64_t len_bytes, int node, struct kv_area *out, struct kv_error *err);
 int kv_area_map_landing(uint64_t len_bytes, int node, struct kv_area *out, struct kv_error *err);
+/* kv_area_map_kept -- as kv_area_map_shared, but a later process can write to it, which gets the descriptor from a
+ * service manager or from this process. The size is sealed. Other processes get kept_reader's descriptors, which cannot
+ * write. kv_area_adopt -- map such memory again, or a file of kv_kept_open. The descriptor is the area's on success.
+ * Errors: also -KV_EINVAL, it is smaller than len_bytes, or no memory. */
+int kv_area_map_kept(uint64_t len_bytes, int node, struct kv_area *out, struct kv_error *err);
+int kv_area_adopt(int fd, uint64_t len_bytes, int node, struct kv_area *out, struct kv_error *err);
 /* kv_area_ready -- before [offset, offset + len) of an area is first written: where the kernel makes huge pages of
  * shared memory only on request (MADV_COLLAPSE), make those here, once per 2 MiB. Contents stay. Cheap when done, and
  * for areas of other kinds. Thread: any. kv_area_populate -- make all pages of an area now, in this way, with several
@@ -57,12 +64,31 @@ void kv_area_unmap(struct kv_area *area); /* harmless on a zeroed struct */
 /* ---- memory between processes ---- */
 
 /* kv_memfd_make -- a memfd of len_bytes, zeroed, of sealed size, close-on-exec. name: for /proc. kv_memfd_check --
- * whether a received descriptor is such memory of at least len_bytes: a shorter file would raise SIGBUS. kv_memfd_map
- * -- map it, aligned for huge pages; munmap undoes it. Thread: any. Errors: -KV_ELIMIT (no descriptor), -KV_ENOMEM,
+ * whether a received descriptor is such memory of at least len_bytes: a shorter file would raise SIGBUS. A file of
+ * tmpfs or hugetlbfs, open for reading alone, is accepted if only root or this user may shorten it. kv_memfd_map -- map
+ * it, aligned for huge pages; munmap undoes it. Thread: any. Errors: -KV_ELIMIT (no descriptor), -KV_ENOMEM,
  * -KV_ENOTSUP (not on this machine), -KV_EPROTO (received memory is something else). */
 int kv_memfd_make(const char *name, uint64_t len_bytes, int *out_fd, struct kv_error *err);
 int kv_memfd_check(int fd, uint64_t len_bytes, struct kv_error *err);
 int kv_memfd_map(int fd, uint64_t len_bytes, bool writable, void **out, struct kv_error *err);
+
+/* ---- memory that outlives a process ---- */
+
+/* kv_kept_open -- a file for an area, on tmpfs or hugetlbfs, readable by this user alone, with all of its memory. An
+ * existing one keeps its bytes if it has the right size and `anew` is not set; otherwise another file takes its place:
+ * processes that have mapped the former one keep it. *out_fresh: it has no bytes. Errors: -KV_EINVAL (another file
+ * system, another user's file, no regular file), -KV_ENOMEM (the file system is full), -errno. */
+int kv_kept_open(const char *path, uint64_t len_bytes, bool anew, int *out_fd, bool *out_fresh, struct kv_error *err);
+
+/* kv_kept_lock -- be the only owner of path, until the descriptor is closed in all processes that have it: a lock on
+ * PATH.lock. -KV_EEXIST: another process is; -errno. */
+int kv_kept_lock(const char *path, int *out_fd, struct kv_error *err);
+
+/* kv_kept_reader -- a descriptor of a kept area for another process, which can only read. The kernel knows until all
+ * copies and mappings of it are gone that a reader of this generation is left. Returns it, to be closed, or -errno.
+ * kv_kept_read -- whether a reader of an earlier generation than this is left. */
+int kv_kept_reader(const struct kv_area *area, uint64_t generation);
+bool kv_kept_read(const struct kv_area *area, uint64_t generation);
 
 /* kv_memory_populate -- make every page of [base, base + len) now, with several threads near `node`. Contents stay.
  * *out_threads may be NULL. 0; -KV_ENOTSUP (Linux before 5.14); -KV_ENOMEM; -KV_EINVAL (not mapped or writable). */

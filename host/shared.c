@@ -17,7 +17,9 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -43,6 +45,17 @@ enum {
 };
 
 /* ---- memfds ---- */
+
+/* Whoever may shorten this file, root or this user, may end this process as well. */
+static bool of_no_stranger(int fd)
+{
+	struct stat st;
+	struct statfs fs;
+	return (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY && fstatfs(fd, &fs) == 0 &&
+	       (fs.f_type == TMPFS_MAGIC || fs.f_type == HUGETLBFS_MAGIC) && fstat(fd, &st) == 0 &&
+	       S_ISREG(st.st_mode) && !(st.st_mode & (S_IWGRP | S_IWOTH)) &&
+	       (st.st_uid == 0 || st.st_uid == geteuid());
+}
 
 static int refuse(int rc, const char *name, struct kv_error *err)
 {
@@ -91,7 +104,7 @@ int kv_memfd_check(int fd, uint64_t len_bytes, struct kv_error *err)
 {
 	struct stat st;
 	int seals = fcntl(fd, F_GET_SEALS);
-	if (seals < 0 || (seals & SIZE_SEALS) != SIZE_SEALS)
+	if ((seals < 0 || (seals & SIZE_SEALS) != SIZE_SEALS) && !of_no_stranger(fd))
 		return kv_fail(err, -KV_EPROTO, "a received descriptor is not shared memory of a sealed size");
 	if (len_bytes == 0 || fstat(fd, &st) < 0 || (uint64_t)st.st_size < len_bytes)
 		return kv_fail(err, -KV_EPROTO, "received memory is shorter than its %llu announced bytes",
@@ -239,6 +252,60 @@ int kv_area_map_shared(uint64_t len_bytes, int node, struct kv_area *out, struct
 int kv_area_map_landing(uint64_t len_bytes, int node, struct kv_area *out, struct kv_error *err)
 {
 	return area_map(len_bytes, node, false, SIZE_SEALS, out, err);
+}
+
+/* ---- kept areas (kept.c has their files) ---- */
+
+int kv_area_map_kept(uint64_t len_bytes, int node, struct kv_area *out, struct kv_error *err)
+{
+	int rc = area_map(len_bytes, node, true, SIZE_SEALS, out, err);
+	if (rc)
+		return rc;
+	out->kept = true;
+	/* No seal can tell this program's next process from others: let the mode keep them from writing. */
+	if (fchmod(out->fd, S_IRUSR | S_IWUSR) == 0)
+		return 0;
+	rc = -errno;
+	kv_area_unmap(out);
+	return kv_fail(err, rc, "cannot protect memory against other users: %s", kv_strerror(rc));
+}
+
+static int adopted_touch(struct kv_area *area, const struct statfs *fs, struct kv_error *err)
+{
+	int rc;
+	if (fs->f_type != HUGETLBFS_MAGIC) {
+		area->page_bytes = PAGE_4K;
+		ready_begin(area);
+		return 0;
+	}
+	area->page_bytes = (uint64_t)fs->f_bsize;
+	*(area->page_bytes == PAGE_1G ? &area->pages.bytes_1g : &area->pages.bytes_2m) = area->len_bytes;
+	rc = kv_pages_touch(area->base, area->len_bytes, area->node, false, NULL);
+	return rc && rc != -EINVAL ? kv_fail(err, -KV_ENOMEM, "no huge pages for kept memory: %s", kv_strerror(rc)) : 0;
+}
+
+int kv_area_adopt(int fd, uint64_t len_bytes, int node, struct kv_area *out, struct kv_error *err)
+{
+	struct kv_area area = {.node = node, .shared = true, .kept = true, .fd = fd};
+	struct statfs fs;
+	struct stat st;
+	int rc;
+	if (fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size < len_bytes ||
+	    st.st_size % (off_t)PAGE_2M)
+		return kv_fail(err, -KV_EINVAL, "the kept memory has another size");
+	area.len_bytes = (uint64_t)st.st_size;
+	rc = kv_memfd_map(fd, area.len_bytes, true, &area.base, err);
+	if (rc)
+		return rc;
+	if (node != KV_NODE_ANY)
+		area.node_error = kv_numa_prefer_memory(area.base, area.len_bytes, node);
+	rc = adopted_touch(&area, &fs, err);
+	if (rc) {
+		munmap(area.base, area.len_bytes);
+		return rc;
+	}
+	*out = area;
+	return 0;
 }
 
 /* ---- huge pages on request ---- */

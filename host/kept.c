@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kept.c -- files for areas that outlive their process, and who still reads them.
+ *
+ * Other processes map an area through descriptors that can only read: each has an open file of its own, on which the
+ * owner placed a read lock (of the open file, F_OFD_SETLK) before it passed it on. The kernel drops the lock with the
+ * last descriptor and mapping of that open file, also when the process dies. The lock's place, far behind any byte, is
+ * the generation of the owner: so a later owner knows whether readers of its predecessors are left.
+ *
+ * Nothing seals the size of a file, and only root and the owner's user may change it (kv_memfd_check). */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "host/memory.h"
+#include "host/pages.h"
+
+enum { PATH_CAP = 4096, OWN = S_IRUSR | S_IWUSR };
+
+#define LOCKS_FROM (INT64_C(1) << 62)
+
+static int kept_fail(const char *path, int rc, struct kv_error *err)
+{
+	if (rc == -ENOSPC || rc == -ENOMEM || rc == -EDQUOT)
+		return kv_fail(err, -KV_ENOMEM,
+			       "%.200s: its file system has no such amount of memory; ask for less, or make it larger "
+			       "(mount -o remount,size=..., or vm.nr_hugepages for hugetlbfs)",
+			       path);
+	return kv_fail(err, rc, "%.200s: %s", path, kv_strerror(rc));
+}
+
+/* The size of a file for so many bytes there; 0: not of memory. */
+static uint64_t size_there(int fd, uint64_t len_bytes)
+{
+	struct statfs fs;
+	if (fstatfs(fd, &fs) < 0 || (fs.f_type != TMPFS_MAGIC && fs.f_type != HUGETLBFS_MAGIC))
+		return 0;
+	return kv_align_up(len_bytes, KV_MAX((uint64_t)fs.f_bsize, PAGE_2M));
+}
+
+/* Open or make the file, and check that it is this user's. Returns the descriptor, or a code with *err. */
+static int file_open(const char *path, struct stat *st, struct kv_error *err)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, OWN), rc;
+	if (fd < 0)
+		return kept_fail(path, -errno, err);
+	rc = fstat(fd, st) < 0 ? -errno : 0;
+	if (rc == 0 && (!S_ISREG(st->st_mode) || st->st_uid != geteuid()))
+		rc = kv_fail(err, -KV_EINVAL, "%.200s is no regular file of this user: remove it, or give another path",
+			     path);
+	else if (rc == 0 && (st->st_mode & 0777) != OWN && fchmod(fd, OWN) < 0)
+		rc = -errno;
+	if (rc == 0)
+		return fd;
+	close(fd);
+	return rc == -KV_EINVAL ? rc : kept_fail(path, rc, err);
+}
+
+/* All pages at once: with none left, a later touch would raise SIGBUS. */
+static int file_fill(int fd, const char *path, uint64_t size, const struct stat *st, struct kv_error *err)
+{
+	int rc = ftruncate(fd, (off_t)size) < 0 ? -errno : 0;
+	if (rc == 0 && (uint64_t)st->st_blocks * 512 < size && fallocate(fd, 0, 0, (off_t)size) < 0)
+		rc = -errno;
+	return rc ? kept_fail(path, rc, err) : 0;
+}
+
+int kv_kept_open(const char *path, uint64_t len_bytes, bool anew, int *out_fd, bool *out_fresh, struct kv_error *err)
+{
+	struct stat st;
+	uint64_t size;
+	int fd = file_open(path, &st, err), rc;
+	if (fd < 0)
+		return fd;
+	size = size_there(fd, len_bytes);
+	if (size == 0) {
+		if (st.st_size == 0)
+			unlink(path);
+		close(fd);
+		return kv_fail(err, -KV_EINVAL,
+			       "%.200s is not in memory: give a path on tmpfs (as /dev/shm) or hugetlbfs; a disk would "
+			       "get every value that is stored",
+			       path);
+	}
+	if (st.st_size != 0 && (anew || (uint64_t)st.st_size != size)) {
+		close(fd);
+		fd = unlink(path) < 0 ? kept_fail(path, -errno, err) : file_open(path, &st, err);
+		if (fd < 0)
+			return fd;
+	}
+	rc = file_fill(fd, path, size, &st, err);
+	if (rc) {
+		unlink(path);
+		close(fd);
+		return rc;
+	}
+	*out_fd = fd;
+	*out_fresh = st.st_size == 0;
+	return 0;
+}
+
+int kv_kept_lock(const char *path, int *out_fd, struct kv_error *err)
+{
+	char name[PATH_CAP];
+	int fd, rc;
+	if (snprintf(name, sizeof(name), "%s.lock", path) >= PATH_CAP)
+		return kept_fail(path, -ENAMETOOLONG, err);
+	fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, OWN);
+	if (fd < 0)
+		return kept_fail(name, -errno, err);
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+		*out_fd = fd;
+		return 0;
+	}
+	rc = errno == EWOULDBLOCK ? kv_fail(err, -KV_EEXIST,
+					    "another server uses %.200s (it has locked %.200s): stop it, give another "
+					    "path, or take its place with --handover",
+					    path, name)
+				  : kept_fail(name, -errno, err);
+	close(fd);
+	return rc;
+}
+
+/* ---- readers ---- */
+
+static struct flock lock_of(short type, uint64_t from, uint64_t count)
+{
+	return (struct flock){.l_type = type,
+			      .l_whence = SEEK_SET,
+			      .l_start = LOCKS_FROM + (off_t)(from & INT32_MAX),
+			      .l_len = (off_t)count};
+}
+
+int kv_kept_reader(const struct kv_area *area, uint64_t generation)
+{
+	struct flock lock = lock_of(F_RDLCK, generation, 1);
+	char name[32];
+	int fd, rc;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", area->fd);
+	fd = open(name, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
+		return fd;
+	rc = -errno;
+	close(fd);
+	return rc;
+}
+
+bool kv_kept_read(const struct kv_area *area, uint64_t generation)
+{
+	struct flock lock = lock_of(F_WRLCK, 0, generation);
+	return generation > 0 && fcntl(area->fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
