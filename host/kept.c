@@ -152,8 +152,8 @@ int kv_kept_reader(const struct kv_area *area, uint64_t generation)
 	return rc;
 }
 
-bool kv_kept_read(const struct kv_area *area, uint64_t generation)
+bool kv_kept_read(int fd, uint64_t generation)
 {
-	struct flock lock = lock_of(F_WRLCK, 0, generation);
-	return generation > 0 && fcntl(area->fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+	struct flock lock = lock_of(F_WRLCK, 0, KV_MIN(generation, (uint64_t)INT32_MAX));
+	return generation > 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }

@@ -86,9 +86,9 @@ int kv_kept_lock(const char *path, int *out_fd, struct kv_error *err);
 
 /* kv_kept_reader -- a descriptor of a kept area for another process, which can only read. The kernel knows until all
  * copies and mappings of it are gone that a reader of this generation is left. Returns it, to be closed, or -errno.
- * kv_kept_read -- whether a reader of an earlier generation than this is left. */
+ * kv_kept_read -- whether a reader of an earlier generation than this is left; fd: the area's. */
 int kv_kept_reader(const struct kv_area *area, uint64_t generation);
-bool kv_kept_read(const struct kv_area *area, uint64_t generation);
+bool kv_kept_read(int fd, uint64_t generation);
 
 /* kv_memory_populate -- make every page of [base, base + len) now, with several threads near `node`. Contents stay.
  * *out_threads may be NULL. 0; -KV_ENOTSUP (Linux before 5.14); -KV_ENOMEM; -KV_EINVAL (not mapped or writable). */

@@ -53,8 +53,7 @@ static bool of_no_stranger(int fd)
 	struct statfs fs;
 	return (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY && fstatfs(fd, &fs) == 0 &&
 	       (fs.f_type == TMPFS_MAGIC || fs.f_type == HUGETLBFS_MAGIC) && fstat(fd, &st) == 0 &&
-	       S_ISREG(st.st_mode) && !(st.st_mode & (S_IWGRP | S_IWOTH)) &&
-	       (st.st_uid == 0 || st.st_uid == geteuid());
+	       S_ISREG(st.st_mode) && !(st.st_mode & (S_IWGRP | S_IWOTH)) && (st.st_uid == 0 || st.st_uid == geteuid());
 }
 
 static int refuse(int rc, const char *name, struct kv_error *err)

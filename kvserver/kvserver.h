@@ -101,6 +101,11 @@ struct kvs_options {
 	 * "@NAME"; NULL: an abstract name, which reaches this network namespace. */
 	bool arena_private, local_off;
 	const char *local_socket;
+	/* The memory for values outlives this server, and kvs_server_keep writes its index to the file `keep`. kept:
+	 * from kvs_kept_open with the same options. arena_file: files of this name and .0, .1, ... on tmpfs or
+	 * hugetlbfs are the memory; NULL: memfds. */
+	const char *keep, *arena_file;
+	struct kvs_kept *kept;
 	int door; /* enum te_door of engine/engine.h; 0: a doorkeeper where possible */
 	/* Do not place threads and memory near the NICs. Otherwise done with several NUMA nodes; the caller's threads
 	 * are never bound. */
@@ -110,6 +115,13 @@ struct kvs_options {
 	const struct kv_entropy *entropy; /* the kernel's */
 	struct loop **loops;              /* NULL: own threads. Else 1 + shards loops: control first */
 };
+
+/* kvs_kept_open -- take possession of the memory and the file of kvs_options.keep and arena_file, for this process and
+ * the servers that it makes, one after the other. -KV_EEXIST: another process has them; or a code with *err.
+ * kvs_kept_close -- after the last server; NULL is accepted. */
+struct kvs_kept;
+int kvs_kept_open(const struct kvs_options *options, struct kvs_kept **out, struct kv_error *err);
+void kvs_kept_close(struct kvs_kept **kept);
 
 enum kvs_state { KVS_CREATED, KVS_STARTING, KVS_RUNNING, KVS_STOPPING, KVS_STOPPED };
 
@@ -140,6 +152,10 @@ int kvs_server_start(struct kvs_server *server, struct kv_error *err);
  * Own threads: blocks until they have ended. Caller's loops: call it on the control loop's thread; it returns at once;
  * see the state. Harmless if the server never started or has stopped. */
 void kvs_server_stop(struct kvs_server *server, uint64_t drain_ns);
+
+/* kvs_server_keep -- write the index of the values, for the next server. With kvs_options.kept, after kvs_server_stop,
+ * once. *out_values: in the memory. 0, or a code with *err: the next server starts empty. */
+int kvs_server_keep(struct kvs_server *server, uint64_t *out_values, struct kv_error *err);
 
 /* kvs_server_view_set -- announce this view of the cluster to clients from now on. Epoch 0 without members: no view,
  * and clients keep theirs.

@@ -473,6 +473,24 @@ static bool serving_report(struct run *r, const struct kv_log_style *style)
 	return true;
 }
 
+/* Write the index of the values for the next server. */
+static void keep(const struct run *r)
+{
+	struct kv_error err;
+	uint64_t values, begun_ns = kv_now();
+	char took[32];
+	int rc = kvs_server_keep(r->server, &values, &err);
+	if (rc)
+		kv_event(r->log, KV_LOG_ERROR, KV_EVENT("keep_failed", KV_FIELD("reason", err.text)),
+			 "--keep: the values are lost: %s", err.text);
+	else
+		kv_event(r->log, KV_LOG_INFO,
+			 KV_EVENT("keep_written", KV_NUMBER("values", values),
+				  KV_NUMBER("us", (kv_now() - begun_ns) / 1000)),
+			 "--keep: the index of %llu values is in %s, after %s", (unsigned long long)values,
+			 r->flags->server.keep, kv_duration_format(kv_now() - begun_ns, took, sizeof(took)));
+}
+
 /* Serve until a signal ends it. */
 static void run(struct run *r, const struct kv_log_style *style)
 {
@@ -507,6 +525,8 @@ static void run(struct run *r, const struct kv_log_style *style)
 		 "%s: saying goodbye to the clients, and finishing requests in flight", cause);
 	kvs_server_stop(r->server, drain_left_ns(r->drain));
 	stuck_end(&stuck);
+	if (r->flags->server.keep)
+		keep(r);
 	kv_event(r->log, KV_LOG_INFO, KV_EVENT("stopped"), "stopped");
 }
 
@@ -656,7 +676,11 @@ int main(int argc, char **argv)
 		options.on_drain_arg = &drain;
 		options.recall = on_recall;
 		options.recall_arg = &r;
-		rc = serve(&r, &options, &err);
+		if (options.keep)
+			rc = kvs_kept_open(&options, &options.kept, &err);
+		if (rc == 0)
+			rc = serve(&r, &options, &err);
+		kvs_kept_close(&options.kept);
 	}
 	start_end(&start);
 	explicit_bzero(psk, sizeof(psk));

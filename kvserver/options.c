@@ -39,6 +39,16 @@ static const struct kv_opt table[] = {
 		"arena", AT(arena), "KIND", "shared", arena_names,
 		"Kind of the memory of --memory-mb. shared: clients on this host map it, read-only, and read values "
 		"in place (--local). private: no other process can map it. One of"),
+	KV_ROW_TEXT(
+		"keep", AT(server.keep), "FILE", NULL,
+		"The values outlive this process: at its end it writes their index to FILE, and the next server with "
+		"this option has them again. The memory stays in --arena-file, with a service manager that keeps "
+		"descriptors (systemd: FileDescriptorStoreMax), or with the server that takes this one's place "
+		"(--handover). FILE.lock allows one server at a time."),
+	KV_ROW_TEXT(
+		"arena-file", AT(server.arena_file), "PATH", NULL,
+		"With --keep: the memory of --memory-mb is files PATH.0, PATH.1, ..., one per worker thread, on tmpfs "
+		"(as /dev/shm) or hugetlbfs."),
 	KV_ROW_CHOICE("prefault", AT(server.prefault), "WHEN", "background", prefault_names,
 		      "When to fault in the memory of --memory-mb: in the background with a quarter of a core, at "
 		      "start, or on demand (the first PUTs then wait)"),
@@ -352,6 +362,22 @@ int flags_membership(const struct flags *f, const char *address, uint64_t incarn
 	return rc ? kv_fail_more(err, "the host's name: give --node-id") : 0;
 }
 
+static int keep_check(const struct flags *f, struct kv_error *err)
+{
+	if (!f->server.keep)
+		return f->server.arena_file ? kv_fail(err, -KV_EINVAL,
+						      "--arena-file goes with --keep: without an index its values "
+						      "would be lost")
+					    : 0;
+	if (!f->server.keep[0] || (f->server.arena_file && !f->server.arena_file[0]))
+		return kv_fail(err, -KV_EINVAL, "--keep and --arena-file need the name of a file");
+	return f->arena == 1
+		       ? kv_fail(err, -KV_EINVAL,
+				 "--keep needs --arena shared: another process maps the memory later (--local off "
+				 "keeps clients from it)")
+		       : 0;
+}
+
 /* start: also what is true at the start alone. Inherited descriptors are closed once they were used. */
 static int flags_check(const struct flags *f, bool start, struct kv_error *err)
 {
@@ -371,6 +397,8 @@ static int flags_check(const struct flags *f, bool start, struct kv_error *err)
 			err, -KV_EINVAL,
 			"--local-socket %.200s has no effect with --local off or --arena private: remove one of them",
 			f->server.local_socket);
+	if (rc == 0)
+		rc = keep_check(f, err);
 	if (rc == 0 && f->memory_mb < f->server.shards)
 		rc = kv_fail(err, -KV_EINVAL,
 			     "--memory-mb %llu for --worker-threads %u: each thread needs 1 MiB at least",

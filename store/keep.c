@@ -135,8 +135,12 @@ static void tombs_write(struct keep_writer *w, const struct store *s)
 		struct tomb_entry *e = keep_entry(w, KEEP_TOMBS, sizeof(*e));
 		if (!e)
 			return;
-		*e = (struct tomb_entry){d->hash, d->id, d->time_ns, d->expires_ns,
-					 (d->reborn ? REBORN : 0u) | (d->yielded ? YIELDED : 0u), 0};
+		*e = (struct tomb_entry){d->hash,
+					 d->id,
+					 d->time_ns,
+					 d->expires_ns,
+					 (d->reborn ? REBORN : 0u) | (d->yielded ? YIELDED : 0u),
+					 0};
 	}
 }
 
@@ -209,7 +213,7 @@ struct restore {
 	struct shard_entry head;
 	struct block **order; /* by rank; then those without one */
 	uint64_t rankless;
-	uint64_t skip;        /* ranks below are beyond the limit of values */
+	uint64_t skip;            /* ranks below are beyond the limit of values */
 	struct arena_block *hole; /* behind the last block; NULL: the arena is full */
 	bool same_policy;
 	size_t ghosts_at;

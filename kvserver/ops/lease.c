@@ -188,7 +188,9 @@ static void lease_end(struct shard *shard, struct lease *e)
 	l->locals -= e->end_ns == KV_NEVER;
 	if (--b->mem->leases == 0)
 		shard->leased_bytes -= b->mem->size;
-	block_unref(&shard->store, b);
+	/* A client may read kept memory for longer than this server lasts: the next one must not reuse it. */
+	if (e->end_ns != KV_NEVER || !shard->opt.kept || shard->te)
+		block_unref(&shard->store, b);
 }
 
 static bool lease_return(struct shard *shard, const struct lease_holder *h, uint64_t id)

@@ -11,6 +11,7 @@
 
 #include "host/host.h"
 #include "kvserver/conn/clients.h"
+#include "kvserver/server/kept.h"
 #include "kvserver/server/private.h"
 #include "kvserver/conn/view.h"
 
@@ -49,7 +50,13 @@ static int server_make(struct kvs_server *s, struct kv_error *err)
 		rc = slots_make(s, err);
 	if (rc == 0)
 		rc = loops_make(s, err);
-	return rc ? rc : shards_make(s, err);
+	if (rc == 0)
+		rc = kept_prepare(s, err);
+	if (rc == 0)
+		rc = shards_make(s, err);
+	if (rc == 0)
+		kept_made(s);
+	return rc;
 }
 
 int kvs_server_create(const struct kvs_options *options, struct kvs_server **out, struct kv_error *err)
@@ -98,6 +105,7 @@ int kvs_server_start(struct kvs_server *s, struct kv_error *err)
 	if (kvs_server_state(s, NULL) != KVS_CREATED)
 		return kv_fail(err, -KV_EINVAL, "a server is started once");
 	state_set(s, KVS_STARTING);
+	kept_restore(s);
 	rc = s->opt.loops ? 0 : key_reload_start(s, &s->keys.reload, err);
 	if (rc == 0)
 		rc = loop_post(s->control, start_stop_begin, s);

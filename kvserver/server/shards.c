@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "kvserver/conn/conn.h"
+#include "kvserver/server/kept.h"
 #include "kvserver/server/server.h"
 #include "kvserver/ops/ops.h"
 
@@ -143,6 +144,7 @@ static int shards_create(struct kvs_server *s, struct kv_error *err)
 	s->opt.value_max = options.value_max = KV_MIN(o->value_max, options.memory_bytes);
 	for (unsigned i = 0; rc == 0 && i < o->shards; i++) {
 		options.index = i;
+		options.kept = kept_of_shard(s, i);
 		options.shards = s->opt.shards;
 		options.control = i == 0 ? s->control_stat : NULL;
 		options.loop = s->shard_loop[i];

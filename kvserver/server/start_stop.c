@@ -15,6 +15,7 @@
 
 #include "kvserver/conn/clients.h"
 #include "kvserver/conn/conn.h"
+#include "kvserver/server/kept.h"
 #include "kvserver/server/server.h"
 
 #define DRAIN_MIN_NS 50000000ull   /* even without a wait: for answers on their way */
@@ -96,6 +97,7 @@ static int begin_await(struct kvs_server *s, struct kv_error *err)
 	rc = local_clients_listen(s, err);
 	if (rc)
 		return rc;
+	kept_begin(s);
 	s->strangers.accepting = true;
 	rc = co_spawn(s->control, accept_run, s, "accept");
 	if (rc) {

@@ -74,16 +74,39 @@ static void local_landing_close(struct shard_local *l)
 
 /* ---- open ---- */
 
+static void arena_fd_close(struct shard_local *l)
+{
+	if (l->arena_fd >= 0)
+		close(l->arena_fd);
+	l->arena_fd = -1;
+}
+
 static void local_free(struct shard_local *l)
 {
+	arena_fd_close(l);
 	local_channel_close(&l->channel);
 	local_landing_close(l);
 	free(l);
 }
 
+/* Of kept memory each client gets a descriptor of its own: a later server knows by it whether the client still reads
+ * there (host/kept.c). */
+static int local_arena_open(struct shard_local *l, struct kv_error *err)
+{
+	const struct shard *s = l->shard;
+	if (!s->area.kept)
+		return 0;
+	l->arena_fd = kv_kept_reader(&s->area, s->opt.kept->generation);
+	return l->arena_fd < 0
+		       ? kv_fail(err, l->arena_fd, "a descriptor of the kept memory: %s", kv_strerror(l->arena_fd))
+		       : 0;
+}
+
 static int local_make(struct shard_local *l, struct kv_error *err)
 {
 	int rc = local_channel_make(&l->channel, err);
+	if (rc == 0)
+		rc = local_arena_open(l, err);
 	if (rc)
 		return rc;
 	return local_landing_open(l, err);
@@ -106,6 +129,7 @@ int shard_local_open(struct shard_attachment *s, struct shard_local **out, struc
 	l->shard = shard;
 	l->attachment = s;
 	l->landing.fd = -1;
+	l->arena_fd = -1;
 	kv_list_init(&l->holder.leases);
 	rc = local_make(l, err);
 	if (rc) {
@@ -126,7 +150,7 @@ void shard_local_fds(const struct shard_local *l, struct local_shard *out)
 				    .arena_bytes = l->shard->area.len_bytes,
 				    .landing_bytes = l->landing.bytes};
 	local_channel_fds(l->channel, out);
-	out->fd[LOCAL_ARENA] = l->shard->area.fd;
+	out->fd[LOCAL_ARENA] = l->arena_fd >= 0 ? l->arena_fd : l->shard->area.fd;
 	out->fd[LOCAL_LANDING] = l->landing.bytes ? l->landing.fd : out->fd[LOCAL_CHANNEL];
 }
 
@@ -134,6 +158,7 @@ void shard_local_passed(struct shard_local *l)
 {
 	local_channel_passed(l->channel);
 	landing_fd_close(l);
+	arena_fd_close(l);
 }
 
 int shard_local_begin(struct shard_local *l, struct kv_error *err)

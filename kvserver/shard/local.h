@@ -26,6 +26,7 @@ struct shard_local {
 	struct shard_attachment *attachment; /* served by the channel, or soon; NULL: it has ended */
 	struct local_channel *channel;
 	struct local_landing landing;
+	int arena_fd; /* of kept memory, until it is passed; or -1 */
 	struct lease_holder holder;
 	bool garbled;       /* its ring of releases makes no sense: its leases end with its socket */
 	bool more;          /* counted in locals.active */

@@ -6,8 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct kv_error;
 struct shard;
 struct te_peer;
+
+/* ---- shard.c ---- */
+
+/* shard_store -- set up an empty store. 0, or a code with *err. */
+int shard_store(struct shard *s, struct kv_error *err);
 
 /* ---- frame.c ---- */
 

@@ -68,6 +68,12 @@ static bool shard_first_active(struct loop_poller *p)
 	return false;
 }
 
+/* Pins of ended sessions are to be dropped, unless they are kept for the time after this server. */
+static bool pins_due(const struct shard *s)
+{
+	return pins_leaving(&s->store) && !(s->draining && s->opt.kept);
+}
+
 static int shard_poll(struct loop_poller *p)
 {
 	struct shard *s = KV_CONTAINER(p, struct shard, poller);
@@ -86,7 +92,7 @@ static int shard_poll(struct loop_poller *p)
 		call_redeliver(s);
 	if (KV_UNLIKELY(s->calls.drained != NULL))
 		report_drained(s);
-	if (KV_UNLIKELY(pins_leaving(&s->store)))
+	if (KV_UNLIKELY(pins_due(s)))
 		done += pins_sweep(&s->store, PINS_AT_ONCE);
 	return done;
 }
@@ -94,7 +100,7 @@ static int shard_poll(struct loop_poller *p)
 static bool shard_active(struct loop_poller *p)
 {
 	const struct shard *s = KV_CONTAINER(p, const struct shard, poller);
-	return !kv_list_empty(&s->replies.dirty) || !kv_list_empty(&s->calls.undelivered) || pins_leaving(&s->store) ||
+	return !kv_list_empty(&s->replies.dirty) || !kv_list_empty(&s->calls.undelivered) || pins_due(s) ||
 	       s->locals.active || s->opt.ops->active(s);
 }
 
@@ -126,6 +132,8 @@ static void shard_tick(struct loop_timer *t)
 	s->opt.ops->tick(s);
 	landings_tick(s, now_ns);
 	shard_locals_tick(s);
+	if (s->opt.kept)
+		shard_kept_tick(s, now_ns);
 	shard_quarantine_check(s, now_ns);
 	report_reset(s);
 	values_log(s);
@@ -215,22 +223,21 @@ static int shard_regions(struct shard *s, struct kv_error *err)
 	return rc;
 }
 
-static int shard_store(struct shard *s, const struct kv_entropy *entropy, const struct kv_clock *clock,
-		       struct kv_error *err)
+int shard_store(struct shard *s, struct kv_error *err)
 {
 	struct store_options options = {
 		.base = s->area.base,
 		.limit_bytes = s->opt.memory_bytes,
-		.now_ns = kv_clock_now(clock),
+		.now_ns = loop_now(s->loop),
 		.digest_seed = s->opt.shard_seed,
 		.policy = s->opt.policy,
 		.blocks_max = s->opt.values_max,
 		.poison = kv_rule_broken != NULL,
 	};
-	int rc = kv_entropy_fill(entropy, &options.seed, sizeof(options.seed));
+	int rc = kv_entropy_fill(s->entropy, &options.seed, sizeof(options.seed));
 	/* Generations of a restarted server differ from earlier ones, so that no stale one seems current. */
 	if (rc == 0)
-		rc = kv_entropy_fill(entropy, &options.generation, sizeof(options.generation));
+		rc = kv_entropy_fill(s->entropy, &options.generation, sizeof(options.generation));
 	options.generation = (options.generation >> 24 << 24 & INT64_MAX) + 1;
 	if (rc == 0)
 		rc = store_init(&s->store, &options);
@@ -238,7 +245,7 @@ static int shard_store(struct shard *s, const struct kv_entropy *entropy, const 
 	return rc ? kv_fail(err, rc, "shard %u: cannot set up the index: %s", s->opt.index, kv_strerror(rc)) : 0;
 }
 
-/* Kernels before 5.14 lack MADV_POPULATE_WRITE: write to every page instead. */
+/* Kernels before 5.14 lack MADV_POPULATE_WRITE: write to every page instead. Kept memory has values. */
 static int shard_prefault(struct shard *s, struct kv_error *err)
 {
 	volatile uint8_t *p = s->area.base;
@@ -249,7 +256,7 @@ static int shard_prefault(struct shard *s, struct kv_error *err)
 		return kv_fail(err, -KV_ENOMEM, "--prefault: the kernel has no pages for %llu MiB",
 			       (unsigned long long)(s->area.len_bytes >> 20));
 	for (uint64_t i = 0; i < s->area.len_bytes; i += 4096)
-		p[i] = 0;
+		p[i] = p[i];
 	return 0;
 }
 
@@ -257,6 +264,8 @@ static int shard_prefault(struct shard *s, struct kv_error *err)
 static int shard_map(struct shard *s, struct kv_error *err)
 {
 	struct kv_error why = {0};
+	if (s->opt.kept)
+		return shard_kept_map(s, err);
 	if (!s->opt.arena_private && kv_area_map_shared(s->opt.memory_bytes, s->place.node, &s->area, &why) == 0)
 		return 0;
 	if (!s->opt.arena_private)
@@ -269,8 +278,7 @@ static int shard_map(struct shard *s, struct kv_error *err)
 }
 
 /* The memory for values, and the index. */
-static int shard_memory(struct shard *s, const struct kv_entropy *entropy, const struct kv_clock *clock,
-			struct kv_error *err)
+static int shard_memory(struct shard *s, struct kv_error *err)
 {
 	int rc = shard_map(s, err);
 	if (rc)
@@ -282,7 +290,7 @@ static int shard_memory(struct shard *s, const struct kv_entropy *entropy, const
 		(void)kv_area_populate(&s->area, NULL);
 	rc = s->opt.prefault ? shard_prefault(s, err) : 0;
 	if (rc == 0)
-		rc = shard_store(s, entropy, clock, err);
+		rc = shard_store(s, err);
 	if (rc)
 		kv_area_unmap(&s->area);
 	return rc;
@@ -339,7 +347,7 @@ int shard_create(const struct shard_options *options, const struct kv_entropy *e
 	if (rc)
 		goto out_free;
 	(void)kv_numa_prefer(s->place.node, &saved);
-	rc = shard_memory(s, entropy, clock, err);
+	rc = shard_memory(s, err);
 	kv_numa_restore(&saved);
 	if (rc)
 		goto out_engine;
@@ -430,6 +438,7 @@ void shard_destroy(struct shard **shard)
 	shard_close(s); /* a start that failed half-way has not closed it */
 	s->opt.ops->clear(s);
 	landings_close(s);
+	shard_kept_end(s);
 	store_fini(&s->store);
 	if (s->doubt.verdicts)
 		shard_doubt_release(s->opt.doubt, s->doubt.verdicts);

@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "host/host.h"
 #include "kvserver/shard/doubt.h"
+#include "kvserver/shard/kept.h"
 #include "kvserver/shard/landing.h"
 #include "kvserver/shard/publish.h"
 #include "store/store.h"
@@ -92,10 +93,11 @@ struct shard_options {
 	uint64_t value_max, ttl_ns, slow_ns;
 	bool own_thread; /* the loop's thread is ours, and may be bound to CPUs */
 	bool allow_pull, pull_where_safe, prefault;
-	bool publish;           /* keep a copy of the counters for other threads (publish.h) */
-	bool arena_private;     /* no other process may map the memory for values */
-	uint64_t landing_bytes; /* for PUTs of all clients; 0: none */
-	uint64_t lease_ns;      /* allow_pull: how long clients may read a block */
+	bool publish;                    /* keep a copy of the counters for other threads (publish.h) */
+	bool arena_private;              /* no other process may map the memory for values */
+	const struct kept_options *kept; /* the memory outlives this process; or NULL. Read while the shard lives */
+	uint64_t landing_bytes;          /* for PUTs of all clients; 0: none */
+	uint64_t lease_ns;               /* allow_pull: how long clients may read a block */
 	const struct shard_ops *ops;
 	const struct evict_policy *policy;
 	const struct kv_log *log;
@@ -178,6 +180,7 @@ struct shard {
 	struct te_region *region;
 	struct te_remote arena; /* allow_pull: its announcement without keys. Constant: the control loop reads it too */
 	struct store store;
+	struct shard_kept kept; /* opt.kept */
 	struct slab requests;
 	uint64_t leased_bytes; /* of the arena, in blocks that clients may read by themselves */
 	struct landings landings;

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kept.c -- see kept.h.
+ *
+ * The memory of a shard is a file (--arena-file), a memfd that the service manager or another process had, or a new
+ * memfd. The file of the index is usable if it describes this server's shards and each memory bears its stamp; else the
+ * server starts empty and says why. Before memory is used anew, no client of a former server may read there: if one
+ * does for longer than READERS_NS, the memory is left to it, and other memory takes its place.
+ *
+ * Order: locks, memory, file, restore; then the mark is cleared and the file removed, right before clients are
+ * accepted. So a start that fails leaves all as it was. */
+#include "kvserver/server/kept.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "host/host.h"
+#include "kvserver/server/private.h"
+#include "kvserver/server/server.h"
+
+#define READERS_NS 3000000000ull
+#define SLACK      (1ull << 30) /* of the size of memory: it is whole pages */
+
+enum { LOCKS = 2, PATH_CAP = 4096 };
+
+struct kvs_kept {
+	const char *keep, *arena_file; /* of kvs_options; arena_file: or NULL */
+	int lock[LOCKS];               /* or -1 */
+	unsigned shards;
+	int fd[KV_SHARDS_MAX]; /* of the shards' memory; or -1 */
+	bool found;            /* reader and head */
+	struct keep_reader *reader;
+	struct keep_head head;
+	struct kept_options shard[KV_SHARDS_MAX];
+};
+
+static uint64_t wall_now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+}
+
+/* ---- possession ---- */
+
+static void fd_drop(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static void stored_name(char name[32], unsigned shard)
+{
+	snprintf(name, 32, "kvrail-arena-%u", shard);
+}
+
+int kvs_kept_open(const struct kvs_options *o, struct kvs_kept **out, struct kv_error *err)
+{
+	struct kvs_kept *k = calloc(1, sizeof(*k));
+	char name[32];
+	int rc;
+	if (!k)
+		return kv_fail(err, -KV_ENOMEM, "no memory for the options of kept memory");
+	k->keep = o->keep;
+	k->arena_file = o->arena_file;
+	k->lock[0] = k->lock[1] = -1;
+	for (unsigned i = 0; i < KV_SHARDS_MAX; i++) {
+		stored_name(name, i);
+		k->fd[i] = kv_service_take(name);
+	}
+	rc = kv_kept_lock(k->keep, &k->lock[0], err);
+	if (rc == 0 && k->arena_file)
+		rc = kv_kept_lock(k->arena_file, &k->lock[1], err);
+	if (rc)
+		kvs_kept_close(&k);
+	*out = k;
+	return rc;
+}
+
+void kvs_kept_close(struct kvs_kept **kept)
+{
+	struct kvs_kept *k = *kept;
+	if (!k)
+		return;
+	keep_close(&k->reader);
+	for (unsigned i = 0; i < KV_SHARDS_MAX; i++)
+		fd_drop(&k->fd[i]);
+	for (unsigned i = 0; i < LOCKS; i++)
+		fd_drop(&k->lock[i]);
+	free(k);
+	*kept = NULL;
+}
+
+/* ---- start ---- */
+
+static void empty_log(const struct kvs_server *s, enum kv_log_level level, const char *why)
+{
+	kv_event(s->opt.log, level, KV_EVENT("keep_empty", KV_FIELD("reason", why)), "--keep: no values are back: %s",
+		 why);
+}
+
+/* Give up the file that was found. */
+static void unusable(struct kvs_server *s, const char *why)
+{
+	struct kvs_kept *k = s->opt.kept;
+	keep_close(&k->reader);
+	k->found = false;
+	empty_log(s, KV_LOG_WARN, why);
+}
+
+static uint64_t limit_of(const struct kvs_server *s)
+{
+	return kv_align_down(s->opt.memory_bytes / s->opt.shards, ARENA_GRANULE);
+}
+
+/* Open the file, and check that it describes a server like this one. */
+static void file_find(struct kvs_server *s)
+{
+	struct kvs_kept *k = s->opt.kept;
+	struct kv_error err = {0};
+	char why[256], one[32], other[32];
+	int rc = keep_open(k->keep, &k->reader, &k->head, &err);
+	k->found = rc == 0;
+	if (rc == -KV_ENOTFOUND) {
+		snprintf(why, sizeof(why), "there is no file %.200s", k->keep);
+		empty_log(s, KV_LOG_INFO, why);
+	} else if (rc) {
+		unusable(s, err.text);
+	} else if (k->head.shards != s->opt.shards) {
+		snprintf(why, sizeof(why), "they were those of %u worker threads, and this server has %u (--worker-threads)",
+			 k->head.shards, s->opt.shards);
+		unusable(s, why);
+	} else if (k->head.limit_bytes != limit_of(s)) {
+		snprintf(why, sizeof(why), "they were in %s per worker thread, and this server has %s (--memory-mb)",
+			 kv_size_format(k->head.limit_bytes, one, sizeof(one)),
+			 kv_size_format(limit_of(s), other, sizeof(other)));
+		unusable(s, why);
+	}
+}
+
+/* The mark of memory that is not mapped yet. */
+static void mark_read(int fd, uint64_t limit, struct kept_mark *out)
+{
+	const uint8_t *at = (const uint8_t *)kept_mark_of(NULL, limit);
+	if (fd < 0 || pread(fd, out, sizeof(*out), (off_t)(uintptr_t)at) != (ssize_t)sizeof(*out))
+		*out = (struct kept_mark){0};
+}
+
+/* Memory from the service manager or another process that has another size is of no use. */
+static void fd_check(struct kvs_kept *k, unsigned i, uint64_t bytes)
+{
+	char name[32];
+	struct stat st;
+	if (k->fd[i] < 0 || (i < k->shards && fstat(k->fd[i], &st) == 0 && (uint64_t)st.st_size >= bytes &&
+			     (uint64_t)st.st_size - bytes < SLACK))
+		return;
+	fd_drop(&k->fd[i]);
+	stored_name(name, i);
+	(void)kv_service_unstore(name);
+}
+
+static int file_memory(struct kvs_kept *k, unsigned i, uint64_t bytes, bool anew, struct kv_error *err)
+{
+	char path[PATH_CAP];
+	bool fresh;
+	if (snprintf(path, sizeof(path), "%s.%u", k->arena_file, i) >= PATH_CAP)
+		return kv_fail(err, -KV_EINVAL, "--arena-file %.200s: the path is too long", k->arena_file);
+	fd_drop(&k->fd[i]);
+	return kv_kept_open(path, bytes, anew, &k->fd[i], &fresh, err) ? kv_fail_more(err, "--arena-file") : 0;
+}
+
+/* Wait a little until no client of a former server reads there. */
+static bool readers_left(const struct kvs_kept *k, unsigned i)
+{
+	const struct timespec again = {.tv_nsec = 20000000};
+	uint64_t until_ns = kv_now() + READERS_NS;
+	while (k->fd[i] >= 0 && kv_kept_read(k->fd[i], UINT64_MAX)) {
+		if (kv_now() >= until_ns)
+			return true;
+		nanosleep(&again, NULL);
+	}
+	return false;
+}
+
+/* Memory whose values are lost is used anew, or left to its readers. */
+static int memory_renew(struct kvs_server *s, unsigned i, uint64_t bytes, struct kv_error *err)
+{
+	struct kvs_kept *k = s->opt.kept;
+	char name[32];
+	if (!readers_left(k, i))
+		return 0;
+	kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("keep_replaced", KV_NUMBER("shard", i)),
+		 "--keep: shard %u: clients of a former server still read its memory; it is theirs until they end, and "
+		 "this server takes other memory",
+		 i);
+	if (k->arena_file)
+		return file_memory(k, i, bytes, true, err);
+	fd_drop(&k->fd[i]);
+	stored_name(name, i);
+	(void)kv_service_unstore(name);
+	return 0;
+}
+
+static void generation_set(struct kvs_server *s, uint64_t generation)
+{
+	struct kvs_kept *k = s->opt.kept;
+	for (unsigned i = 0; i < s->opt.shards; i++)
+		k->shard[i] = (struct kept_options){.fd = k->fd[i], .generation = generation};
+}
+
+int kept_prepare(struct kvs_server *s, struct kv_error *err)
+{
+	struct kvs_kept *k = s->opt.kept;
+	uint64_t bytes = kept_bytes(limit_of(s)), generation = 1;
+	int rc = 0;
+	if (!k)
+		return 0;
+	k->shards = s->opt.shards;
+	for (unsigned i = 0; i < KV_SHARDS_MAX && !k->arena_file; i++)
+		fd_check(k, i, bytes);
+	for (unsigned i = 0; rc == 0 && i < k->shards && k->arena_file; i++)
+		rc = file_memory(k, i, bytes, false, err);
+	if (rc)
+		return rc;
+	file_find(s);
+	for (unsigned i = 0; i < k->shards; i++) {
+		struct kept_mark m;
+		mark_read(k->fd[i], limit_of(s), &m);
+		generation = KV_MAX(generation, m.generation + 1);
+		if (k->found && (m.clean != 1 || memcmp(m.stamp, k->head.stamp, KEEP_STAMP) != 0))
+			unusable(s, "the memory is not as the index describes it: it is new, or its server did not end "
+				    "in order");
+	}
+	for (unsigned i = 0; rc == 0 && i < k->shards && !k->found; i++)
+		rc = memory_renew(s, i, bytes, err);
+	generation_set(s, generation);
+	if (k->found)
+		s->shard_seed = k->head.digest_seed;
+	return rc;
+}
+
+const struct kept_options *kept_of_shard(const struct kvs_server *s, unsigned shard)
+{
+	return s->opt.kept ? &s->opt.kept->shard[shard] : NULL;
+}
+
+/* A memfd ends with the last descriptor: the service manager may hold one. */
+static void memfds_store(struct kvs_server *s)
+{
+	struct kvs_kept *k = s->opt.kept;
+	int rc = 1;
+	for (unsigned i = 0; i < k->shards; i++) {
+		char name[32];
+		stored_name(name, i);
+		if (k->fd[i] >= 0)
+			continue; /* from there */
+		k->fd[i] = dup(s->shard[i]->area.fd);
+		rc = kv_service_store(name, s->shard[i]->area.fd);
+	}
+	if (rc == 1 && k->fd[0] >= 0 && !getenv("NOTIFY_SOCKET"))
+		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("keep_volatile"),
+			 "--keep: without --arena-file, and without a service manager that keeps descriptors, the "
+			 "values survive this process only if another server takes its place (--handover)");
+}
+
+void kept_made(struct kvs_server *s)
+{
+	if (s->opt.kept && !s->opt.kept->arena_file)
+		memfds_store(s);
+}
+
+void kept_restore(struct kvs_server *s)
+{
+	struct kvs_kept *k = s->opt.kept;
+	uint64_t begun_ns = kv_now(), wall_ns = wall_now(), blocks = 0, dropped = 0, held = 0;
+	struct kv_error err = {0};
+	char took[32];
+	int rc = 0;
+	if (!k || !k->found)
+		return;
+	for (unsigned i = 0; rc == 0 && i < k->shards; i++) {
+		const struct keep_rest *rest = &s->shard[i]->kept.rest;
+		rc = shard_kept_restore(s->shard[i], k->reader, &k->head, wall_ns, &err);
+		blocks += rest->blocks;
+		dropped += rest->dropped;
+		held += rest->held_count;
+	}
+	if (rc == 0)
+		rc = keep_ended(k->reader, &err);
+	keep_close(&k->reader);
+	k->found = false;
+	if (rc)
+		empty_log(s, KV_LOG_WARN, err.text);
+	if (blocks)
+		kv_event(s->opt.log, KV_LOG_INFO,
+			 KV_EVENT("keep_restored", KV_NUMBER("values", blocks), KV_NUMBER("dropped", dropped),
+				  KV_NUMBER("held", held), KV_NUMBER("us", (kv_now() - begun_ns) / 1000)),
+			 "--keep: %llu values are back, after %s; %llu have expired or exceed --max-values",
+			 (unsigned long long)blocks, kv_duration_format(kv_now() - begun_ns, took, sizeof(took)),
+			 (unsigned long long)dropped);
+}
+
+void kept_begin(struct kvs_server *s)
+{
+	struct kvs_kept *k = s->opt.kept;
+	if (!k)
+		return;
+	for (unsigned i = 0; i < k->shards; i++)
+		shard_kept_begin(s->shard[i]);
+	unlink(k->keep);
+}
+
+/* ---- end ---- */
+
+static int head_make(const struct kvs_server *s, struct keep_head *out, struct kv_error *err)
+{
+	int rc = kv_entropy_fill(s->opt.entropy, out->stamp, sizeof(out->stamp));
+	out->limit_bytes = limit_of(s);
+	out->digest_seed = s->shard_seed;
+	out->now_ns = kv_clock_now(s->opt.clock);
+	out->wall_ns = wall_now();
+	out->shards = s->opt.shards;
+	return rc ? kv_fail(err, rc, "no entropy for the index's stamp: %s", kv_strerror(rc)) : 0;
+}
+
+int kvs_server_keep(struct kvs_server *s, uint64_t *out_values, struct kv_error *err)
+{
+	struct keep_head head = {0};
+	struct keep_writer *w = NULL;
+	int rc = head_make(s, &head, err);
+	if (rc == 0)
+		rc = keep_create(s->opt.keep, &head, &w, err);
+	if (rc)
+		return rc;
+	*out_values = 0;
+	for (unsigned i = 0; i < s->opt.shards; i++) {
+		shard_kept_save(s->shard[i], w);
+		*out_values += index_count(&s->shard[i]->store.index);
+	}
+	rc = keep_commit(&w, err);
+	for (unsigned i = 0; rc == 0 && i < s->opt.shards; i++)
+		shard_kept_mark(s->shard[i], head.stamp);
+	return rc;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kept.h -- the part of a server's kept memory that is one shard's: its values, and behind them a mark that says whose
+ * they are. The shard's loop does not run, or the functions run on it. */
+#ifndef KVRAIL_KVSERVER_SHARD_KEPT_H
+#define KVRAIL_KVSERVER_SHARD_KEPT_H
+
+#include "store/keep.h"
+
+struct shard;
+
+/* The options of a shard with kept memory. */
+struct kept_options {
+	int fd;              /* of memory from before, or of a file; stays the caller's. -1: the shard makes a memfd */
+	uint64_t generation; /* of this server among those that had the memory; from 1 */
+};
+
+/* Behind the values. clean: a server has ended in order, and its index has this stamp. Whoever serves clears it. */
+struct kept_mark {
+	uint64_t magic, limit_bytes, generation, clean;
+	uint8_t stamp[KEEP_STAMP];
+	uint32_t shard, shards;
+};
+
+struct shard_kept {
+	struct keep_rest rest; /* of shard_kept_restore */
+};
+
+/* kept_bytes -- of the memory for an arena of limit bytes and its mark. kept_mark_of -- the mark in memory mapped at
+ * base, for such an arena. */
+uint64_t kept_bytes(uint64_t limit_bytes);
+struct kept_mark *kept_mark_of(void *base, uint64_t limit_bytes);
+
+/* shard_kept_map -- map the memory: shard->area. 0, or a code with *err. */
+int shard_kept_map(struct shard *s, struct kv_error *err);
+
+/* shard_kept_restore -- fill the empty store from the file, if the memory's mark has its stamp. 0; or a code with *err:
+ * the store is empty. */
+int shard_kept_restore(struct shard *s, struct keep_reader *r, const struct keep_head *head, uint64_t wall_ns,
+		       struct kv_error *err);
+
+/* shard_kept_begin -- from now on this server changes the values: no index describes them any more. */
+void shard_kept_begin(struct shard *s);
+
+/* shard_kept_save -- after shard_close: append the store to the file. shard_kept_mark -- the file is complete. */
+void shard_kept_save(struct shard *s, struct keep_writer *w);
+void shard_kept_mark(struct shard *s, const uint8_t stamp[KEEP_STAMP]);
+
+/* shard_kept_tick -- now and then: end what a restored store keeps for others. shard_kept_end -- before store_fini. */
+void shard_kept_tick(struct shard *s, uint64_t now_ns);
+void shard_kept_end(struct shard *s);
+
+#endif
