@@ -11,6 +11,7 @@
 #include "store/ranking.h"
 #include "store/pins.h"
 #include "store/room.h"
+#include "store/tier/tier.h"
 #include "store/tombs.h"
 
 struct store_options {

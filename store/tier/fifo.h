@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fifo.h -- the space of one device: a ring of segments, each filled front to back and reused as a whole, oldest first.
+ * Before a segment is reused, its records with hits are written again. Pure: no I/O, one thread; also of kv-bench hits.
+ *
+ *   FREE --> OPEN -- full --> SEALED -- the oldest, its turn --> CLEARING -- no record left --> FREE
+ *
+ * A simulation without I/O (all values equal, pages each):
+ *
+ *   hit:      n = tier_records_find(&records, &id); if (n) tier_fifo_use(&records, n);
+ *   evicted:  if (!tier_records_find(&records, &id) && tier_admits(&admission, id.hash)) tier_fifo_write(&fifo, &id,
+ * ...);
+ */
+#ifndef KVRAIL_STORE_TIER_FIFO_H
+#define KVRAIL_STORE_TIER_FIFO_H
+
+#include "store/ghosts.h"
+#include "store/tier/records.h"
+
+enum tier_segment_state { TIER_SEGMENT_FREE, TIER_SEGMENT_OPEN, TIER_SEGMENT_SEALED, TIER_SEGMENT_CLEARING };
+
+enum {
+	TIER_SEGMENTS_MIN = 4, /* of a device and shard */
+	TIER_KEEP_SHARE = 2    /* at most half of a segment is written again when it is reused */
+};
+
+struct tier_segment {
+	uint64_t sequence;    /* of its use; counts up, never 0 once used */
+	uint32_t first, last; /* its records, in order of their pages; 0: none */
+	uint32_t pages;       /* filled from its front, with the head */
+	uint32_t live;        /* records */
+	uint32_t readers;     /* reads in flight: it is not reused before their end */
+	uint8_t state;        /* enum tier_segment_state */
+	uint8_t *dead;        /* a bit per page whose record was deleted after the footer; NULL: none. malloc'd */
+};
+
+struct tier_fifo_options {
+	uint32_t base;          /* number of its first segment among all devices' */
+	uint32_t segments;      /* TIER_SEGMENTS_MIN at least */
+	uint32_t segment_pages; /* of each */
+	uint32_t head_pages;    /* at its front, not for records */
+};
+
+struct tier_fifo {
+	struct tier_fifo_options opt;
+	struct tier_records *records;
+	struct tier_segment *segment;
+	uint64_t sequence;                    /* of the newest segment */
+	uint32_t open;                        /* index of the open segment; opt.segments: none */
+	uint32_t clearing;                    /* likewise */
+	uint32_t foot_bytes;                  /* of the open segment's footer */
+	uint32_t kept_pages;                  /* written again from the segment that is cleared */
+	uint64_t placed_pages, kept, dropped; /* counters: pages given to records; records kept and dropped by reuse */
+};
+
+/* tier_fifo_init -- all segments free. 0 or -KV_ENOMEM. records outlives it. */
+int tier_fifo_init(struct tier_fifo *f, const struct tier_fifo_options *options, struct tier_records *records);
+void tier_fifo_fini(struct tier_fifo *f);
+
+/* tier_pages -- pages of a record with a value of len bytes, its head included. */
+static inline uint32_t tier_pages(uint64_t len)
+{
+	enum { HEAD = 256 };
+	return (uint32_t)((len + HEAD + TIER_PAGE - 1) / TIER_PAGE);
+}
+
+static inline struct tier_segment *tier_fifo_segment(const struct tier_fifo *f, const struct tier_item *i)
+{
+	return &f->segment[i->segment - f->opt.base];
+}
+
+/* tier_fifo_use -- count a hit. */
+static inline void tier_fifo_use(struct tier_records *records, uint32_t number)
+{
+	records->item[number].hit = 1;
+}
+
+/* tier_fifo_fits -- whether a record of these pages, with foot_bytes in the footer, fits into the open segment.
+ * tier_fifo_seal -- the open segment takes no more. tier_fifo_next -- the segment to be opened next: FREE, or the
+ * oldest one, to be cleared first. tier_fifo_open -- open it; it must be FREE. */
+bool tier_fifo_fits(const struct tier_fifo *f, uint32_t pages, uint32_t foot_bytes);
+void tier_fifo_seal(struct tier_fifo *f);
+uint32_t tier_fifo_next(const struct tier_fifo *f);
+void tier_fifo_open(struct tier_fifo *f);
+
+/* tier_fifo_add -- put a new item (tier_records_add) at the end of the open segment, where it fits. Returns its page.
+ */
+uint32_t tier_fifo_add(struct tier_fifo *f, uint32_t number, uint32_t pages, uint32_t foot_bytes);
+
+/* tier_fifo_clear -- begin or continue to clear the next segment: frees records without hits. Returns a record to be
+ * written again (then call tier_fifo_moved), or 0: the segment is FREE, or waits for readers (it is still CLEARING).
+ * wall_s: the time, for expiry. budget: records examined, lowered; at 0 the answer 0 is no end. */
+uint32_t tier_fifo_clear(struct tier_fifo *f, uint64_t wall_s, unsigned *budget);
+
+/* tier_fifo_moved -- the record that tier_fifo_clear returned has been copied, or could not be. Its item is freed: the
+ * caller has added a new one before, after tier_records_drop of this one. */
+void tier_fifo_moved(struct tier_fifo *f, uint32_t number);
+
+/* tier_fifo_drop -- a record is deleted, expired or replaced. */
+void tier_fifo_drop(struct tier_fifo *f, uint32_t number);
+
+/* tier_fifo_write -- for simulations: write a value without I/O, with everything that comes before. Returns the number
+ * of records written, itself included; 0: the index is full. */
+uint32_t tier_fifo_write(struct tier_fifo *f, const struct tier_id *id, uint64_t len, uint64_t wall_s);
+
+/* Which values are written. EVICTION: those about to leave memory. PUT: all, as soon as possible. SECOND: those about
+ * to leave memory that left it before: a quarter of the writes, for a device that wears out. */
+#define TIER_ADMISSIONS(ROW) ROW(eviction) ROW(put) ROW(second)
+enum tier_admit { TIER_ADMIT_EVICTION, TIER_ADMIT_PUT, TIER_ADMIT_SECOND };
+extern const char *const tier_admit_names[]; /* up to NULL */
+
+struct tier_admission {
+	enum tier_admit how;
+	uint64_t keep;      /* SECOND: values remembered */
+	struct ghosts left; /* SECOND: values that left memory */
+};
+
+/* tier_admission_init -- count_max: values of the tier (SECOND remembers as many). 0 or -KV_ENOMEM. */
+int tier_admission_init(struct tier_admission *a, enum tier_admit how, uint64_t count_max);
+void tier_admission_fini(struct tier_admission *a);
+
+/* tier_admits -- whether a value that leaves memory, and is not on the tier, is to be written. tier_left -- it left
+ * without. SECOND: call tier_left for each value that was refused, once. */
+bool tier_admits(struct tier_admission *a, uint64_t hash);
+void tier_left(struct tier_admission *a, uint64_t hash);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* format.h -- the bytes on a tier's device. Little-endian; every part has its own XXH3. Pure. Bytes read from a device
+ * are input of an unknown hand: each function here accepts any bytes.
+ *
+ * A range of the device (one shard's):   superblock page, then segments of equal size
+ * A segment:                             head pages, records, unused, footer at its end
+ * A record, in whole pages:              tier_entry with the key (TIER_HEAD_BYTES), then the value
+ * A footer:                              an entry with its key per record, then tier_foot in its last bytes
+ *
+ * A segment counts only if head, footer and superblock agree on device id and sequence. The head is written before any
+ * record, the footer after all. In the head there is a bit for each page: the record there was deleted since. Bits are
+ * only added, sector by sector, so a torn head has old bits or new ones. */
+#ifndef KVRAIL_STORE_TIER_FORMAT_H
+#define KVRAIL_STORE_TIER_FORMAT_H
+
+#include "base/base.h"
+#include "store/tier/records.h"
+
+enum {
+	TIER_VERSION = 1,
+	TIER_HEAD_BYTES = 256,                     /* before a value */
+	TIER_SECTOR = 512,                         /* written as a whole, or not */
+	TIER_SECTOR_BITS = (TIER_SECTOR - 24) * 8, /* pages that a sector of the head covers */
+	TIER_SEGMENT_MIN = 1 << 20,                /* bytes */
+	TIER_SEGMENT_MAX = TIER_SEGMENT_PAGES_MAX * TIER_PAGE
+};
+
+/* The superblock of a range. */
+struct tier_super {
+	uint8_t magic[8];
+	uint32_t version, shard, shards, segment_pages;
+	uint64_t id[2];            /* random, of this range since it was made */
+	uint64_t offset, segments; /* the range: its first byte on the device, and segments behind the superblock */
+	uint64_t made_s;           /* wall clock */
+	uint64_t key_seed;         /* of the server's digests: another seed means another placement of keys */
+	uint8_t reserved[176];
+	uint64_t checksum; /* of all before */
+};
+_Static_assert(sizeof(struct tier_super) == 256, "the superblock's layout");
+
+/* The namespace of a key; room for what namespaces will need. */
+struct tier_namespace {
+	uint32_t id, flags;
+	uint64_t generation;
+	uint8_t reserved[48];
+};
+_Static_assert(sizeof(struct tier_namespace) == 64, "the namespace's layout");
+
+/* A record's description; key_len bytes of the key follow. */
+struct tier_entry {
+	uint64_t checksum;            /* of the rest and the key */
+	uint64_t sequence;            /* of the segment */
+	uint64_t id;                  /* of the range: its first half */
+	uint64_t sum;                 /* of the value: kv_hash_block */
+	uint64_t generation;          /* of the block */
+	uint64_t born_us, expires_us; /* wall clock since 1970; expires 0: never */
+	uint32_t len;
+	uint16_t page; /* of the segment */
+	uint8_t key_len, flags;
+	struct tier_namespace ns;
+};
+_Static_assert(sizeof(struct tier_entry) == 128 && sizeof(struct tier_entry) + KV_KEY_MAX == TIER_HEAD_BYTES,
+	       "an entry with its key has its room");
+
+/* The end of a footer, in the last bytes of its segment. */
+struct tier_foot {
+	uint8_t magic[8];
+	uint64_t id, sequence;
+	uint32_t count, bytes; /* entries, and all their bytes */
+	uint64_t sum;          /* XXH3 of the entries */
+	uint64_t checksum;     /* of the rest of this struct */
+};
+_Static_assert(sizeof(struct tier_foot) == 48, "the foot's layout");
+
+/* Each sector of a head. */
+struct tier_sector {
+	uint8_t magic[8];
+	uint64_t id, sequence;
+	uint8_t dead[TIER_SECTOR - 24];
+};
+_Static_assert(sizeof(struct tier_sector) == TIER_SECTOR, "a sector of the head");
+
+/* tier_head_pages -- pages of the head of a segment of this many. tier_foot_pages -- of a footer with these bytes of
+ * entries. tier_entry_bytes -- of an entry in a footer. */
+uint32_t tier_head_pages(uint32_t segment_pages);
+static inline uint32_t tier_foot_pages(uint64_t entry_bytes)
+{
+	return (uint32_t)((entry_bytes + sizeof(struct tier_foot) + TIER_PAGE - 1) / TIER_PAGE);
+}
+static inline uint32_t tier_entry_bytes(uint8_t key_len)
+{
+	return (uint32_t)(sizeof(struct tier_entry) + (key_len + 7u) / 8 * 8);
+}
+
+/* tier_super_seal -- set magic, version and checksum. tier_super_check -- of a page read from a device. 0; -KV_EINVAL:
+ * it is none, or damaged; -KV_EVERSION: of another version of this format. */
+void tier_super_seal(struct tier_super *s);
+int tier_super_check(const void *page, struct tier_super *out);
+
+/* tier_entry_put -- write *e with its key to `to` (tier_entry_bytes; the rest of TIER_HEAD_BYTES is the caller's), and
+ * set its checksum. tier_entry_get -- read one from at most `room` bytes. *out_key points into `from`. 0, or
+ * -KV_EINVAL: it is none. */
+void tier_entry_put(void *to, struct tier_entry *e, const void *key);
+int tier_entry_get(const void *from, size_t room, struct tier_entry *out, const uint8_t **out_key);
+
+/* tier_foot_put -- complete a footer: `entry_bytes` of entries, `count` of them, lie at `at`; the foot is written to
+ * the last bytes of tier_foot_pages from there, and the gap is cleared. tier_foot_get -- find the foot at the end of a
+ * segment's last page. 0, or -KV_EINVAL. tier_foot_check -- whether the entries agree with it. */
+void tier_foot_put(uint8_t *at, uint32_t entry_bytes, uint32_t count, uint64_t id, uint64_t sequence);
+int tier_foot_get(const uint8_t *last_page, uint32_t segment_pages, struct tier_foot *out);
+bool tier_foot_check(const struct tier_foot *foot, const uint8_t *entries);
+
+/* tier_head_put -- the head of a segment. dead: bits by page, or NULL. tier_head_get -- whether all its sectors are of
+ * this id; *out_sequence is the sequence of all of them. 0, or -KV_EINVAL. tier_head_dead -- whether the record at this
+ * page was deleted. */
+void tier_head_put(uint8_t *to, uint32_t segment_pages, uint64_t id, uint64_t sequence, const uint8_t *dead);
+int tier_head_get(const uint8_t *from, uint32_t segment_pages, uint64_t id, uint64_t *out_sequence);
+bool tier_head_dead(const uint8_t *head, uint32_t page);
+
+#endif
