@@ -4,11 +4,9 @@
  *
  *   FREE --> OPEN -- full --> SEALED -- the oldest, its turn --> CLEARING -- no record left --> FREE
  *
- * A simulation without I/O (all values equal, pages each):
- *
- *   hit:      n = tier_records_find(&records, &id); if (n) tier_fifo_use(&records, n);
- *   evicted:  if (!tier_records_find(&records, &id) && tier_admits(&admission, id.hash)) tier_fifo_write(&fifo, &id,
- * ...);
+ * A simulation without I/O:
+ *   a key is asked for:   n = tier_records_find(&records, &id), and if (n) tier_fifo_use(&records, n)
+ *   it leaves memory:     if there is no record, and tier_admits(): tier_fifo_write(&fifo, &id, len); else tier_left()
  */
 #ifndef KVRAIL_STORE_TIER_FIFO_H
 #define KVRAIL_STORE_TIER_FIFO_H
@@ -44,11 +42,11 @@ struct tier_fifo {
 	struct tier_fifo_options opt;
 	struct tier_records *records;
 	struct tier_segment *segment;
-	uint64_t sequence;                    /* of the newest segment */
-	uint32_t open;                        /* index of the open segment; opt.segments: none */
-	uint32_t clearing;                    /* likewise */
-	uint32_t foot_bytes;                  /* of the open segment's footer */
-	uint32_t kept_pages;                  /* written again from the segment that is cleared */
+	uint64_t sequence;   /* of the newest segment */
+	uint32_t open;       /* index of the open segment; opt.segments: none */
+	uint32_t next;       /* the one to be opened next: FREE, or the oldest one, to be cleared before */
+	uint32_t foot_bytes; /* entries of the open segment */
+	uint32_t kept_pages; /* written again from the segment that is cleared */
 	uint64_t placed_pages, kept, dropped; /* counters: pages given to records; records kept and dropped by reuse */
 };
 
@@ -75,32 +73,33 @@ static inline void tier_fifo_use(struct tier_records *records, uint32_t number)
 }
 
 /* tier_fifo_fits -- whether a record of these pages, with foot_bytes in the footer, fits into the open segment.
- * tier_fifo_seal -- the open segment takes no more. tier_fifo_next -- the segment to be opened next: FREE, or the
- * oldest one, to be cleared first. tier_fifo_open -- open it; it must be FREE. */
+ * tier_fifo_seal -- the open segment takes no more. tier_fifo_free -- whether the next segment is FREE. tier_fifo_open
+ * -- open it; no segment is open. Then clear the one behind it. */
 bool tier_fifo_fits(const struct tier_fifo *f, uint32_t pages, uint32_t foot_bytes);
 void tier_fifo_seal(struct tier_fifo *f);
-uint32_t tier_fifo_next(const struct tier_fifo *f);
+bool tier_fifo_free(const struct tier_fifo *f);
 void tier_fifo_open(struct tier_fifo *f);
 
 /* tier_fifo_add -- put a new item (tier_records_add) at the end of the open segment, where it fits. Returns its page.
- */
+ * tier_fifo_found -- a record found on the device, of a segment that is neither open nor free. */
 uint32_t tier_fifo_add(struct tier_fifo *f, uint32_t number, uint32_t pages, uint32_t foot_bytes);
+void tier_fifo_found(struct tier_fifo *f, uint32_t segment, uint32_t number, uint32_t page);
 
 /* tier_fifo_clear -- begin or continue to clear the next segment: frees records without hits. Returns a record to be
- * written again (then call tier_fifo_moved), or 0: the segment is FREE, or waits for readers (it is still CLEARING).
- * wall_s: the time, for expiry. budget: records examined, lowered; at 0 the answer 0 is no end. */
+ * written again; then call tier_fifo_moved before the next tier_fifo_clear. 0: the segment is FREE, or waits for
+ * readers (then it is still CLEARING), or *budget, the records to be examined, is 0. wall_s: for expiry. */
 uint32_t tier_fifo_clear(struct tier_fifo *f, uint64_t wall_s, unsigned *budget);
 
-/* tier_fifo_moved -- the record that tier_fifo_clear returned has been copied, or could not be. Its item is freed: the
- * caller has added a new one before, after tier_records_drop of this one. */
+/* tier_fifo_moved -- the record that tier_fifo_clear returned is forgotten. To keep its value, the caller dropped it
+ * before (tier_fifo_drop) and added a new record. */
 void tier_fifo_moved(struct tier_fifo *f, uint32_t number);
 
 /* tier_fifo_drop -- a record is deleted, expired or replaced. */
 void tier_fifo_drop(struct tier_fifo *f, uint32_t number);
 
-/* tier_fifo_write -- for simulations: write a value without I/O, with everything that comes before. Returns the number
- * of records written, itself included; 0: the index is full. */
-uint32_t tier_fifo_write(struct tier_fifo *f, const struct tier_id *id, uint64_t len, uint64_t wall_s);
+/* tier_fifo_write -- for simulations: write the value of a key without a record, after all that has to come before.
+ * Returns the number of records written, with those written again; 0: the index is full, or the value too large. */
+uint32_t tier_fifo_write(struct tier_fifo *f, const struct tier_id *id, uint32_t len);
 
 /* Which values are written. EVICTION: those about to leave memory. PUT: all, as soon as possible. SECOND: those about
  * to leave memory that left it before: a quarter of the writes, for a device that wears out. */
