@@ -17,7 +17,7 @@ struct tier_io {
 	void (*done)(struct tier_io *io, int64_t result); /* bytes, maybe fewer than len; or a negative code */
 	uint64_t begun_ns;                                /* the tier's */
 	void *arg;                                        /* the tier's */
-	struct kv_list node;                              /* the tier's while it waits, the device's after submit */
+	struct kv_list node;                              /* the tier's */
 	uint64_t priv[24];                                /* the device's */
 };
 

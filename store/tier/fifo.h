@@ -28,6 +28,10 @@ struct tier_segment {
 	uint32_t live;        /* records */
 	uint32_t readers;     /* reads in flight: it is not reused before their end */
 	uint8_t state;        /* enum tier_segment_state */
+	bool footless;        /* its footer was never written, and will not be */
+	bool queued;          /* its head is to be written (heads.c) */
+	uint32_t queue_next;  /* the next such segment */
+	uint64_t mark;        /* the first of its deletions whose bit is not on the device; 0: none */
 	uint8_t *dead;        /* a bit per page whose record was deleted after the footer; NULL: none. malloc'd */
 };
 

@@ -69,21 +69,17 @@ struct tier_totals {
 	uint64_t recovered;    /* records found at the start */
 };
 
-/* Times of both clocks at one moment. */
-struct tier_now {
-	uint64_t ns;      /* the shard's clock */
-	uint64_t wall_us; /* since 1970 */
-};
-
 struct tier_options {
 	unsigned shard, shards;
 	uint64_t segment_bytes; /* TIER_SEGMENT_MIN to TIER_SEGMENT_MAX, a multiple of TIER_BUFFER */
 	enum tier_admit admit;
-	uint64_t rate_bytes;  /* written per second and device of this shard; 0: no limit */
-	uint64_t day_bytes;   /* per day, likewise */
-	uint64_t key_seed;    /* the digests' */
-	uint64_t ahead_bytes; /* memory whose next victims are written ahead; 0: a sixteenth */
-	uint32_t records_max; /* 0: what the devices have room for */
+	uint64_t rate_bytes;        /* written per second and device of this shard; 0: no limit */
+	uint64_t day_bytes;         /* per day, likewise */
+	uint64_t key_seed;          /* the digests' */
+	uint64_t now_ns, wall_us;   /* both clocks now; the wall clock (since 1970) is never read again */
+	const struct kv_area *area; /* kv_area_ready is called for it before memory is written; or NULL */
+	uint64_t ahead_bytes;       /* memory whose next victims are written ahead; 0: a sixteenth */
+	uint32_t records_max;       /* 0: what the devices have room for */
 	const struct kv_entropy *entropy;
 	const struct kv_log *log;
 	/* ns_of -- the namespace of a block, for its record. ns_alive -- whether records of this one still count. NULL:
@@ -98,7 +94,7 @@ struct tier_options {
  * tier_destroy -- after all transfers have ended or the devices are closed. Waiting gets must have ended. NULL is
  * accepted. */
 int tier_create(const struct tier_options *options, struct store *store, struct tier_device *const *devices,
-		unsigned count, const struct tier_now *now, struct tier **out, struct kv_error *err);
+		unsigned count, struct tier **out, struct kv_error *err);
 void tier_destroy(struct tier **tier);
 
 /* ---- reads ---- */
@@ -117,12 +113,12 @@ struct tier_wait {
 /* tier_get -- read the value of a key, which memory does not have, by deadline_ns. 0: w waits. -KV_ENOTFOUND: the tier
  * does not have it. -KV_ETIMEOUT: it does, but reading it would take longer. -KV_EBUSY: it does, but no memory or place
  * in the queue is free. tier_get_cancel -- w does not wait any longer; the read continues if others do. */
-int tier_get(struct tier *t, const void *key, size_t key_len, uint64_t deadline_ns, const struct tier_now *now,
+int tier_get(struct tier *t, const void *key, size_t key_len, uint64_t deadline_ns, uint64_t now_ns,
 	     struct tier_wait *w);
 void tier_get_cancel(struct tier *t, struct tier_wait *w);
 
 /* tier_has -- whether the tier has the key, by its hash in the store's index (which has it from a digest as well). */
-bool tier_has(const struct tier *t, uint64_t hash, const struct tier_now *now);
+bool tier_has(const struct tier *t, uint64_t hash, uint64_t now_ns);
 
 /* ---- changes ---- */
 
@@ -139,15 +135,14 @@ struct tier_safe {
  * safe; -EAGAIN: s->end will be called. s may be NULL: nobody waits. tier_safe_cancel -- s->end will not be called.
  * tier_touch -- the value of a key lives until expires_ns (KV_NEVER: for ever). Waits as tier_delete, if its life
  * becomes shorter. *out_was: whether the tier has it. */
-int tier_delete(struct tier *t, const void *key, size_t key_len, const struct tier_now *now, bool *out_was,
-		struct tier_safe *s);
+int tier_delete(struct tier *t, const void *key, size_t key_len, uint64_t now_ns, bool *out_was, struct tier_safe *s);
 void tier_safe_cancel(struct tier *t, struct tier_safe *s);
-int tier_touch(struct tier *t, const void *key, size_t key_len, uint64_t expires_ns, const struct tier_now *now,
-	       bool *out_was, struct tier_safe *s);
+int tier_touch(struct tier *t, const void *key, size_t key_len, uint64_t expires_ns, uint64_t now_ns, bool *out_was,
+	       struct tier_safe *s);
 
 /* tier_stored -- a new value of this block's key was committed by a PUT, so an older one on the tier is void. With
  * TIER_ADMIT_PUT it will be written soon. tier_evicted -- the block leaves memory now; the store calls it. */
-void tier_stored(struct tier *t, const struct block *b, const struct tier_now *now);
+void tier_stored(struct tier *t, const struct block *b, uint64_t now_ns);
 void tier_evicted(struct tier *t, const struct block *b);
 
 /* tier_clear -- all values of all devices are void, in memory at once. */
@@ -158,13 +153,13 @@ void tier_clear(struct tier *t);
 /* tier_turn -- a bounded part of the work: copy values into write buffers (1 MiB at most), submit, take completed reads
  * (1 MiB). Returns the amount done. tier_active -- whether there is more without waiting. tier_tick -- about every 100
  * ms: time limits, budgets, new attempts. */
-int tier_turn(struct tier *t, const struct tier_now *now);
+int tier_turn(struct tier *t, uint64_t now_ns);
 bool tier_active(const struct tier *t);
-void tier_tick(struct tier *t, const struct tier_now *now);
+void tier_tick(struct tier *t, uint64_t now_ns);
 
 /* tier_flush -- for a server that will stop: values with hits are written as well, hottest first, until tier_flushed
  * returns true: all is written, footers included, or the devices are down. Reads continue. */
-void tier_flush(struct tier *t, const struct tier_now *now);
+void tier_flush(struct tier *t, uint64_t now_ns);
 bool tier_flushed(const struct tier *t);
 
 /* tier_stop -- the devices are about to be closed: every wait ends with TIER_GONE, and no transfer is begun. */
