@@ -59,6 +59,8 @@ void block_unref(struct store *s, struct block *b)
 struct arena_block *block_evict(struct store *s, struct block *b)
 {
 	evict_remember(&s->evict, &b->evict, b->item.hash);
+	if (KV_UNLIKELY(s->evicted != NULL))
+		s->evicted(s->evicted_arg, b);
 	block_retire(s, b);
 	s->events[STORE_EVICTED]++;
 	return block_free(s, b);

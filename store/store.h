@@ -48,6 +48,9 @@ struct store {
 	uint64_t staged_bytes, pinned_bytes, gone_bytes; /* in the arena, of blocks in those states */
 	uint64_t events[STORE_EVENTS];                   /* counters */
 	bool poison;                                     /* of store_options */
+	/* evicted -- a block leaves memory to make room, now; its bytes are still there. NULL: nobody asks. */
+	void (*evicted)(void *arg, const struct block *b);
+	void *evicted_arg;
 };
 
 enum {

@@ -125,10 +125,10 @@ bool tier_has(const struct tier *t, uint64_t hash, uint64_t now_ns);
 /* One who waits until a deletion is safe: after a crash the value does not come back. */
 struct tier_safe {
 	struct kv_list node;
-	void (*end)(struct tier_safe *s,
-		    int rc); /* once; rc: 0, or the device's error: it may come back after a crash */
+	/* Once, not within tier_delete. rc: 0; or -EIO: the device failed, and the value may return after a crash. */
+	void (*end)(struct tier_safe *s, int rc);
 	void *arg;
-	unsigned parts; /* 0: it does not wait */
+	uint64_t mark; /* 0: it does not wait */
 };
 
 /* tier_delete -- the key's value on the tier is deleted. Returns whether there was one, in *out_was, and 0: done, and
@@ -143,10 +143,7 @@ int tier_touch(struct tier *t, const void *key, size_t key_len, uint64_t expires
 /* tier_stored -- a new value of this block's key was committed by a PUT, so an older one on the tier is void. With
  * TIER_ADMIT_PUT it will be written soon. tier_evicted -- the block leaves memory now; the store calls it. */
 void tier_stored(struct tier *t, const struct block *b, uint64_t now_ns);
-void tier_evicted(struct tier *t, const struct block *b);
-
-/* tier_clear -- all values of all devices are void, in memory at once. */
-void tier_clear(struct tier *t);
+void tier_evicted(void *tier, const struct block *b);
 
 /* ---- work ---- */
 

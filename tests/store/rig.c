@@ -14,7 +14,7 @@ void open_store_with(struct store_options o)
 	memory = o.base = malloc(o.limit_bytes);
 	assert_non_null(memory);
 	o.generation = 1;
-	o.now_ns = SECOND;
+	o.now_ns = o.now_ns ? o.now_ns : SECOND;
 	o.policy = o.policy ? o.policy : &evict_clock2g;
 	assert_int_equal(store_init(&store, &o), 0);
 }

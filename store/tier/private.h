@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* private.h -- the parts of a tier for each other. From the top down: tier, scan, gets, source, keep, writer, heads,
+ * drive. */
+#ifndef KVRAIL_STORE_TIER_PRIVATE_H
+#define KVRAIL_STORE_TIER_PRIVATE_H
+
+#include "store/store.h"
+#include "store/tier/tier.h"
+
+struct tier_drive;
+
+/* ---- drive.c: a device, its transfers and its failures ---- */
+
+/* A budget of bytes written, refilled with time. */
+struct tier_budget {
+	uint64_t per_s, most; /* per_s 0: no limit */
+	int64_t left;         /* may be negative: the last record exceeded it */
+};
+
+/* A piece of a device that is being read: 256 KiB. One of a get (gets.c) or of the scan (scan.c) uses it. */
+enum tier_slot_state { SLOT_FREE, SLOT_FLYING, SLOT_READ };
+
+struct tier_slot {
+	struct tier_io io;
+	struct kv_list node; /* of the drive's free slots, or of its get's pieces */
+	uint8_t *mem;
+	struct tier_get *get; /* NULL: nobody waits for it */
+	uint32_t piece;       /* number of the piece of the record */
+	uint32_t got;         /* bytes */
+	uint8_t state;        /* enum tier_slot_state */
+	/* Of the scan: */
+	uint32_t segment, foot_pages, want;
+	uint64_t from, sequence;
+	uint8_t step;
+	uint8_t *large; /* malloc'd, for a footer that exceeds mem */
+};
+
+struct tier_buffer {
+	struct tier_io io;
+	uint8_t *mem;
+	uint32_t segment, page; /* place of its first byte */
+	uint32_t bytes;         /* filled */
+	uint32_t sent;          /* of these, written */
+	bool flying;
+};
+
+/* The writer of a drive (writer.c). */
+struct tier_writer {
+	struct tier_buffer buffer[TIER_WRITES];
+	struct tier_buffer *filling; /* NULL: none */
+	uint32_t record;             /* the item being copied; 0: none */
+	uint32_t left;               /* bytes of its value that are not copied */
+	uint32_t next_page;          /* where the next buffer begins, in the middle of a record */
+	uint32_t pending;            /* the first pending item of the open segment; 0: none */
+	uint8_t *foot;               /* entries of the open segment */
+	uint32_t foot_room;
+	uint64_t filled_ns; /* the last copy */
+	bool hurry;         /* somebody waits for a pending record */
+	/* The segment whose footer is to be written. */
+	struct {
+		struct tier_io io;
+		uint32_t segment, pending, foot_bytes, foot_room;
+		uint8_t *foot;
+		bool busy, flying;
+	} seal;
+};
+
+/* The head writer of a drive (heads.c). */
+enum tier_head_state { HEAD_NONE, HEAD_WANTED, HEAD_FLYING, HEAD_DONE };
+
+struct tier_heads {
+	struct tier_io io;
+	uint8_t *mem;
+	uint8_t next;                  /* enum tier_head_state of the next segment's new head */
+	bool flying;                   /* of a segment with deletions */
+	uint32_t segment;              /* flying: that one */
+	uint64_t mark;                 /* flying: its first mark then */
+	uint32_t first, last, waiting; /* segments to be written, linked by queue_next; their number */
+};
+
+/* The keeper of a drive: copies records with hits out of the segment that is cleared (keep.c). */
+struct tier_keep {
+	struct tier_io io;
+	uint8_t *mem;       /* TIER_READ bytes */
+	uint32_t item;      /* 0: none */
+	uint32_t page;      /* the next page to be read, of the record */
+	uint32_t at, have;  /* bytes of mem that are copied, and read */
+	bool flying, begun; /* begun: the writer has its new record */
+	bool failed;
+};
+
+struct tier_drive {
+	struct tier *t;
+	struct tier_device *dev;
+	unsigned index;
+	uint8_t state; /* enum tier_device_state */
+	bool known;    /* its superblock was read or written: super is valid, and the records are complete */
+	bool revived;  /* READING after DOWN: the records in memory are still valid if the device is the same */
+	struct tier_super super;
+	struct tier_fifo fifo;
+	struct kv_list flying; /* struct tier_io, oldest first */
+	unsigned flying_count, errors;
+	uint64_t again_ns, wait_ns;
+	struct tier_budget rate, day;
+	struct tier_writer w;
+	struct tier_heads h;
+	struct tier_keep k;
+	uint8_t *mem; /* of slots, buffers, head and keeper */
+	struct tier_slot slot[TIER_READS];
+	struct kv_list slots_free, slots_read; /* slots_read: of gets, to be taken in a turn */
+	struct kv_list gets;                   /* that have pieces to ask for */
+	uint64_t pieces;                       /* not read yet, of all gets */
+	uint64_t piece_ns;                     /* mean time of a piece */
+	struct {
+		struct tier_io io;
+		uint32_t next, running;
+		uint64_t newest, began_ns, found;
+		uint32_t newest_segment;
+		bool super; /* io is in flight */
+	} scan;
+	uint64_t old_sequence; /* segments up to this one are of an earlier process */
+	bool unsaved_logged;
+	struct tier_stats stats;
+};
+
+/* A key whose value is being read (gets.c). */
+enum tier_get_state {
+	GET_PENDING, /* its record is not on the device yet */
+	GET_ROOM,    /* memory is being cleared */
+	GET_PIECES   /* pieces are read */
+};
+
+struct tier_get {
+	struct kv_list node;  /* of its chain in t->gets */
+	struct kv_list queue; /* of t->rooms or t->pending, or of the drive's gets */
+	struct kv_list waits; /* struct tier_wait */
+	struct kv_list read;  /* struct tier_slot: pieces in flight or read */
+	struct tier_drive *d;
+	uint32_t item, segment, page, len;
+	uint32_t pieces, asked, taken; /* of the record */
+	uint8_t state;
+	bool gone; /* deleted or replaced since */
+	struct block *block;
+	struct room *room;
+	struct tier_id id;
+	struct tier_entry entry;
+	struct kv_hasher hasher;
+	uint8_t key_len, key[KV_KEY_MAX];
+};
+
+enum { GET_CHAINS = 256, PUTS_MAX = 1024, AHEAD_MAX = 64 };
+
+/* A block that may be written: still the same one if both agree. */
+struct tier_hint {
+	uint64_t hash, generation;
+};
+
+struct tier {
+	struct tier_options opt;
+	struct store *store;
+	uint64_t now_ns;
+	uint64_t now_tick_ns; /* of the last tick */
+	bool stopped;
+	unsigned drives;
+	struct tier_drive *drive[TIER_DEVICES_MAX];
+	struct tier_records records;
+	struct tier_admission admission;
+	struct tier_totals totals;
+	/* gets.c */
+	struct slab gets_slab;
+	struct kv_list gets[GET_CHAINS], rooms, rooms_waiting, pending;
+	uint64_t reading_bytes; /* of memory, for values being read */
+	/* heads.c */
+	uint64_t marks, unsaved_first; /* deletions; the first one made while footers are read */
+	struct kv_list safes;          /* struct tier_safe, by mark */
+	struct tier_records gone;      /* keys deleted while footers are read */
+	bool gone_full;                /* there were more: footers still to be read do not count */
+	/* source.c */
+	struct block *block; /* being copied, with a reference */
+	uint64_t copied;
+	struct tier_drive *to; /* the drive that gets it */
+	struct tier_hint put[PUTS_MAX], ahead[AHEAD_MAX];
+	unsigned put_first, put_count, ahead_first, ahead_count;
+	uint64_t looked_time; /* of the policy, at the last look ahead */
+	unsigned look_again;  /* after this time, likewise */
+	unsigned turn;        /* the drive that gets the next value */
+	bool more;            /* the last turn left work */
+	bool flushing, flushed;
+	struct ranking ranking;
+};
+
+static inline uint64_t tier_wall_us(const struct tier *t)
+{
+	return t->opt.wall_us + (t->now_ns - t->opt.now_ns) / 1000;
+}
+
+static inline uint64_t tier_wall_s(const struct tier *t)
+{
+	return tier_wall_us(t) / 1000000;
+}
+
+/* When the value was born: of an earlier process, before this one, whatever the clocks say. */
+static inline uint64_t tier_born_us(const struct tier_drive *d, const struct tier_entry *e)
+{
+	return e->sequence <= d->old_sequence ? KV_MIN(e->born_us, d->t->opt.wall_us) : e->born_us;
+}
+
+static inline struct tier_drive *tier_drive_of(const struct tier *t, uint32_t item)
+{
+	unsigned i = t->drives - 1;
+	while (t->records.item[item].segment < t->drive[i]->fifo.opt.base)
+		i--;
+	return t->drive[i];
+}
+
+static inline uint64_t tier_place(const struct tier_drive *d, uint32_t segment, uint32_t page)
+{
+	return TIER_PAGE * (1 + (uint64_t)segment * d->fifo.opt.segment_pages + page);
+}
+
+/* drive_begin -- submit a transfer; its done() calls drive_ended first. drive_ended -- count it. Returns its bytes, or
+ * a negative code; the drive may be down then. drive_down -- stop using it; *why is for the log. */
+void drive_begin(struct tier_drive *d, struct tier_io *io, uint64_t offset, uint8_t *buf, uint32_t len, bool write);
+int64_t drive_ended(struct tier_drive *d, struct tier_io *io, int64_t result);
+void drive_down(struct tier_drive *d, const char *why);
+void budget_refill(struct tier_budget *b, uint64_t ns);
+static inline bool budget_has(const struct tier_budget *b)
+{
+	return b->per_s == 0 || b->left > 0;
+}
+
+/* ---- heads.c: deletions that hold, and heads of segments to be used ---- */
+
+void heads_pump(struct tier_drive *d);      /* write what is to be written */
+void heads_want_next(struct tier_drive *d); /* the next segment needs its new head */
+void heads_down(struct tier_drive *d);
+/* heads_mark -- the record of this item was dropped: its bit has to be set on the device. */
+void heads_mark(struct tier_drive *d, uint32_t item);
+void heads_settle(struct tier *t);            /* end what waits for deletions that are safe now */
+uint64_t heads_unsaved(const struct tier *t); /* the first mark that is not safe; UINT64_MAX: all are */
+
+/* ---- writer.c: records into buffers, buffers to the device, footers ---- */
+
+/* writer_ready -- prepare for a record of this size: 0; -EAGAIN: not now; -KV_ETOOBIG: for a segment. writer_begin --
+ * right after: begin it; *e without sequence, id and page; the key has no record. False: the index is full. writer_copy
+ * -- take bytes of its value (NULL: zeros); returns how many. The record ends with its last byte. */
+int writer_ready(struct tier_drive *d, uint32_t len, uint8_t key_len);
+bool writer_begin(struct tier_drive *d, const struct tier_id *id, struct tier_entry *e, const void *key);
+uint32_t writer_copy(struct tier_drive *d, const uint8_t *from, uint32_t len);
+/* writer_room -- bytes that can be copied now. writer_pump -- submit what has lingered, and footers. */
+uint64_t writer_room(const struct tier_drive *d);
+void writer_pump(struct tier_drive *d);
+void writer_down(struct tier_drive *d);
+bool writer_idle(const struct tier_drive *d); /* nothing is in flight or to be written */
+void writer_seal(struct tier_drive *d);       /* end the open segment early: a flush */
+
+/* ---- keep.c ---- */
+
+/* keep_step -- clear the next segment, and copy its records with hits. Returns the bytes copied, at most `budget`. */
+uint32_t keep_step(struct tier_drive *d, uint32_t budget);
+void keep_down(struct tier_drive *d);
+
+/* ---- source.c: which values are written ---- */
+
+/* source_step -- copy values, at most `budget` bytes. Returns the bytes copied. */
+uint32_t source_step(struct tier *t, uint32_t budget);
+void source_down(struct tier_drive *d);
+void source_stop(struct tier *t);
+
+/* ---- tier.c ---- */
+
+static inline struct tier_id tier_id_of(const struct tier *t, const void *key, size_t len)
+{
+	return (struct tier_id){index_hash(&t->store->index, key, len), tier_more(key, len)};
+}
+
+/* tier_find -- the record of a key, or 0; one whose time is over is dropped. tier_drop -- drop a live one; marked: its
+ * deletion has to hold after a crash. */
+uint32_t tier_find(struct tier *t, const struct tier_id *id);
+void tier_drop(struct tier *t, uint32_t item, bool marked);
+
+/* drive_void -- forget all records of a drive. drive_up -- it is ready. */
+void drive_void(struct tier_drive *d);
+void drive_up(struct tier_drive *d);
+
+/* ---- gets.c ---- */
+
+void gets_pump(struct tier_drive *d);                /* ask for pieces */
+uint32_t gets_step(struct tier *t, uint32_t budget); /* take read pieces, clear memory; returns the bytes taken */
+void gets_down(struct tier_drive *d);
+void gets_stop(struct tier *t);
+void gets_settle(struct tier *t);                         /* records have become readable, or were lost */
+void gets_void(struct tier *t, const struct tier_id *id); /* the value that is being read is void */
+
+/* ---- scan.c: the start of a device ---- */
+
+void scan_begin(struct tier_drive *d);
+
+#endif

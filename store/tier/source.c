@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* source.c -- chooses the values that are written, and copies them to a writer, ahead of their eviction.
+ *
+ * A look at the policy's next victims gives up to AHEAD_MAX hints; they are followed one by one, if the block is still
+ * the same. A value that has to leave before is copied at once, if a buffer has room for all of it; else it is lost.
+ * Of all drives one at a time gets a value, in turn. The block being copied has a reference. */
+#include "store/tier/private.h"
+
+#include <errno.h>
+
+enum {
+	BLOCKS_SHARE = 16,
+	AHEAD_SHARE = 16,
+	LOOK_SHARE = 8 /* all were written: look again when an eighth of them may have left */
+};
+
+static struct tier_id id_of(const struct block *b)
+{
+	return (struct tier_id){b->item.hash, tier_more(b->item.key, b->item.key_len)};
+}
+
+static bool on_tier(struct tier *t, const struct block *b)
+{
+	struct tier_id id = id_of(b);
+	return tier_find(t, &id) != 0;
+}
+
+/* ---- hints ---- */
+
+static struct block *hinted(const struct tier *t, const struct tier_hint *h)
+{
+	struct index_item *item = index_peek(&t->store->index, h->hash);
+	struct block *b = item ? KV_CONTAINER(item, struct block, item) : NULL;
+	return b && b->generation == h->generation && !expire_over(&b->expire, t->now_ns) ? b : NULL;
+}
+
+static struct tier_hint hint_of(const struct block *b)
+{
+	return (struct tier_hint){b->item.hash, b->generation};
+}
+
+/* Memory is so full that values will leave soon. */
+static bool memory_short(const struct tier *t, uint64_t ahead)
+{
+	const struct store *s = t->store;
+	return arena_free_bytes(&s->arena) < ahead || s->blocks.used > s->blocks_max - s->blocks_max / BLOCKS_SHARE;
+}
+
+/* Look at the next victims again, if the policy has moved since. */
+static void look_ahead(struct tier *t)
+{
+	struct store *s = t->store;
+	uint64_t ahead = t->opt.ahead_bytes ? t->opt.ahead_bytes : s->arena.limit / AHEAD_SHARE, bytes = 0;
+	struct evict_peek peek;
+	struct evict_node *n;
+	t->ahead_first = t->ahead_count = 0;
+	if (s->evict.time - t->looked_time < t->look_again || !memory_short(t, ahead))
+		return;
+	evict_peek_begin(&s->evict, &peek);
+	while (t->ahead_count < AHEAD_MAX && bytes < ahead &&
+	       (n = evict_peek_next(&s->evict, &peek, block_may_go)) != NULL) {
+		struct block *b = KV_CONTAINER(n, struct block, evict);
+		bytes += b->mem->size;
+		if (!on_tier(t, b) && tier_admits(&t->admission, b->item.hash))
+			t->ahead[t->ahead_count++] = hint_of(b);
+	}
+	t->looked_time = s->evict.time;
+	t->look_again = t->ahead_count ? 0 : KV_MAX(peek.looked / LOOK_SHARE, 1u);
+}
+
+static struct block *flush_next(struct tier *t)
+{
+	unsigned budget = STORE_STEPS_AT_ONCE;
+	struct block *b = NULL;
+	if (!t->flushing || t->flushed)
+		return NULL;
+	while (budget && !t->ranking.over && (b = ranking_next(t->store, &t->ranking, &budget)) != NULL &&
+	       (on_tier(t, b) || b->refs > 0))
+		ranking_done(t->store, b);
+	if (t->ranking.over || (b && rank_of(&t->ranking, b) < RANK_HIT)) {
+		ranking_end(&t->ranking);
+		t->flushed = true;
+		return NULL;
+	}
+	return b;
+}
+
+/* The next value to be written; NULL: none now. The caller takes it, or asks again. */
+static struct block *source_next(struct tier *t, struct tier_hint **out_hint)
+{
+	for (; t->put_count > 0; t->put_first = (t->put_first + 1) % PUTS_MAX, t->put_count--) {
+		struct block *b = hinted(t, &t->put[t->put_first]);
+		*out_hint = &t->put[t->put_first];
+		if (b && !on_tier(t, b))
+			return b;
+	}
+	if (t->ahead_count == 0)
+		look_ahead(t);
+	for (; t->ahead_count > 0; t->ahead_first++, t->ahead_count--) {
+		struct block *b = hinted(t, &t->ahead[t->ahead_first]);
+		*out_hint = &t->ahead[t->ahead_first];
+		if (b && b->refs == 0 && !on_tier(t, b))
+			return b;
+	}
+	*out_hint = NULL;
+	return flush_next(t);
+}
+
+/* Its hint is used up. */
+static void source_taken(struct tier *t, const struct tier_hint *hint)
+{
+	if (!hint)
+		return;
+	if (hint == &t->put[t->put_first] && t->put_count) {
+		t->put_first = (t->put_first + 1) % PUTS_MAX;
+		t->put_count--;
+	} else {
+		t->ahead_first++;
+		t->ahead_count--;
+	}
+}
+
+/* ---- a value to a drive ---- */
+
+static struct tier_entry entry_of(const struct tier *t, const struct block *b)
+{
+	uint64_t wall_us = tier_wall_us(t), age_ns = t->now_ns - KV_MIN(t->now_ns, block_born_ns(b));
+	struct tier_entry e = {.sum = b->checksum,
+			       .generation = b->generation,
+			       .born_us = wall_us - KV_MIN(wall_us, age_ns / 1000),
+			       .len = (uint32_t)b->len,
+			       .key_len = b->item.key_len};
+	if (b->expire.when_ns != KV_NEVER)
+		e.expires_us = wall_us + (b->expire.when_ns - KV_MIN(t->now_ns, b->expire.when_ns)) / 1000;
+	if (t->opt.ns_of)
+		t->opt.ns_of(t->opt.arg, b, &e.ns);
+	return e;
+}
+
+/* A drive that takes a value of this size now. NULL: none; *out_never: none ever. */
+static struct tier_drive *drive_for(struct tier *t, const struct block *b, uint64_t room, bool *out_never)
+{
+	*out_never = true;
+	for (unsigned i = 0; i < t->drives; i++) {
+		struct tier_drive *d = t->drive[(t->turn + i) % t->drives];
+		int rc = -EAGAIN;
+		if (d->k.item == 0)
+			rc = writer_ready(d, (uint32_t)b->len, b->item.key_len);
+		if (rc == 0 && writer_room(d) < room)
+			rc = -EAGAIN;
+		*out_never = *out_never && rc == -KV_ETOOBIG;
+		if (rc == 0) {
+			t->turn = (d->index + 1) % t->drives;
+			return d;
+		}
+	}
+	return NULL;
+}
+
+static bool begin(struct tier *t, struct tier_drive *d, const struct block *b)
+{
+	struct tier_id id = id_of(b);
+	struct tier_entry e = entry_of(t, b);
+	if (!writer_begin(d, &id, &e, b->item.key))
+		return false;
+	d->stats.values_written++;
+	d->stats.value_bytes += b->len;
+	return true;
+}
+
+static bool choose(struct tier *t)
+{
+	struct tier_hint *hint;
+	struct block *b;
+	bool never;
+	while ((b = source_next(t, &hint)) != NULL) {
+		uint64_t room = KV_MIN((uint64_t)tier_pages(b->len) * TIER_PAGE, (uint64_t)TIER_BUFFER);
+		struct tier_drive *d = drive_for(t, b, room, &never);
+		if (!d && !never)
+			return false;
+		if (!hint)
+			ranking_done(t->store, b);
+		source_taken(t, hint);
+		if (!d || !begin(t, d, b))
+			continue;
+		block_ref(b);
+		t->block = b;
+		t->copied = 0;
+		t->to = d;
+		return true;
+	}
+	return false;
+}
+
+static void block_end(struct tier *t)
+{
+	struct block *b = t->block;
+	t->block = NULL;
+	block_unref(t->store, b);
+}
+
+uint32_t source_step(struct tier *t, uint32_t budget)
+{
+	uint32_t done = 0;
+	while (done < budget && (t->block || choose(t))) {
+		uint32_t left = (uint32_t)(t->block->len - t->copied);
+		uint32_t n =
+			writer_copy(t->to, store_data(t->store, t->block) + t->copied, KV_MIN(left, budget - done));
+		t->copied += n;
+		done += n;
+		if (n == left)
+			block_end(t);
+		else if (n == 0)
+			break;
+	}
+	return done;
+}
+
+void source_down(struct tier_drive *d)
+{
+	if (d->t->block && d->t->to == d)
+		block_end(d->t);
+}
+
+void source_stop(struct tier *t)
+{
+	if (t->block)
+		block_end(t);
+	ranking_end(&t->ranking);
+	t->put_count = t->ahead_count = 0;
+}
+
+/* ---- values come and leave ---- */
+
+void tier_stored(struct tier *t, const struct block *b, uint64_t now_ns)
+{
+	struct tier_id id = id_of(b);
+	uint32_t item = tier_records_find(&t->records, &id);
+	t->now_ns = now_ns;
+	gets_void(t, &id);
+	if (item) {
+		tier_drop(t, item, true);
+		t->totals.deletes++;
+	}
+	if (t->admission.how == TIER_ADMIT_PUT && t->put_count < PUTS_MAX)
+		t->put[(t->put_first + t->put_count++) % PUTS_MAX] = hint_of(b);
+}
+
+/* Copy the value now, if a writer has room for all of it. */
+static bool write_at_once(struct tier *t, const struct block *b)
+{
+	bool never;
+	struct tier_drive *d = drive_for(t, b, (uint64_t)tier_pages(b->len) * TIER_PAGE, &never);
+	if (!d || !begin(t, d, b))
+		return false;
+	KV_ASSERT(d->w.left == b->len);
+	return writer_copy(d, store_data(t->store, b), (uint32_t)b->len) == b->len;
+}
+
+void tier_evicted(void *tier, const struct block *b)
+{
+	struct tier *t = tier;
+	if (t->stopped || on_tier(t, b))
+		return;
+	if (!tier_admits(&t->admission, b->item.hash))
+		t->totals.refused++;
+	else if (write_at_once(t, b))
+		return;
+	else
+		t->totals.lost++;
+	tier_left(&t->admission, b->item.hash);
+}

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tier.c -- the tier of a shard as a whole: create, turn, deletions, statistics. */
+#include "store/tier/private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+	RECORD_MEAN = 16 << 10, /* bytes of the devices for each place in the index */
+	RECORDS_MAX = 1 << 30,
+	GONE_MAX = 1 << 18 /* keys deleted while footers are read */
+};
+
+#define DAY_S     86400
+#define STABLE_NS 60000000000ull /* a device that worked so long is tried again at once if it fails */
+
+/* ---- create ---- */
+
+static size_t drive_bytes(uint32_t segment_pages)
+{
+	return (size_t)TIER_READS * TIER_READ + (size_t)TIER_WRITES * TIER_BUFFER + TIER_READ +
+	       (size_t)tier_head_pages(segment_pages) * TIER_PAGE;
+}
+
+/* Divide the drive's memory. */
+static void drive_memory(struct tier_drive *d)
+{
+	uint8_t *at = d->mem;
+	for (unsigned i = 0; i < TIER_READS; i++, at += TIER_READ) {
+		d->slot[i].mem = at;
+		kv_list_add_tail(&d->slots_free, &d->slot[i].node);
+	}
+	for (unsigned i = 0; i < TIER_WRITES; i++, at += TIER_BUFFER)
+		d->w.buffer[i].mem = at;
+	d->k.mem = at;
+	d->h.mem = at + TIER_READ;
+}
+
+static void drive_free(struct tier_drive *d)
+{
+	if (!d)
+		return;
+	tier_fifo_fini(&d->fifo);
+	free(d->w.foot);
+	free(d->w.seal.foot);
+	free(d->mem);
+	free(d);
+}
+
+static struct tier_budget budget(uint64_t per_s, uint64_t most)
+{
+	return (struct tier_budget){.per_s = per_s, .most = most, .left = (int64_t)most};
+}
+
+static int drive_make(struct tier *t, struct tier_device *dev, uint32_t base, struct kv_error *err)
+{
+	uint64_t segments = (dev->bytes - KV_MIN(dev->bytes, (uint64_t)TIER_PAGE)) / t->opt.segment_bytes;
+	struct tier_fifo_options o = {.base = base,
+				      .segments = (uint32_t)KV_MIN(segments, (uint64_t)TIER_SEGMENTS_MAX - base),
+				      .segment_pages = (uint32_t)(t->opt.segment_bytes / TIER_PAGE)};
+	struct tier_drive *d;
+	char need[32];
+	if (segments < TIER_SEGMENTS_MIN)
+		return kv_fail(
+			err, -KV_EINVAL,
+			"--tier %s: %u worker threads with %u segments each need %s at least; give it more room, "
+			"or lower --tier-segment",
+			dev->name, t->opt.shards, (unsigned)TIER_SEGMENTS_MIN,
+			kv_size_format(t->opt.shards * (TIER_SEGMENTS_MIN * t->opt.segment_bytes + TIER_PAGE), need,
+				       sizeof(need)));
+	o.head_pages = tier_head_pages(o.segment_pages);
+	d = calloc(1, sizeof(*d));
+	t->drive[t->drives] = d;
+	if (!d)
+		return kv_fail(err, -KV_ENOMEM, "no memory for a tier");
+	t->drives++;
+	d->t = t;
+	d->dev = dev;
+	d->index = t->drives - 1;
+	kv_list_init(&d->flying);
+	kv_list_init(&d->slots_free);
+	kv_list_init(&d->gets);
+	d->rate = budget(t->opt.rate_bytes, t->opt.rate_bytes);
+	d->day = budget(t->opt.day_bytes / DAY_S + (t->opt.day_bytes > 0), t->opt.day_bytes / 24 + TIER_BUFFER);
+	d->mem = aligned_alloc(TIER_PAGE, drive_bytes(o.segment_pages));
+	if (!d->mem || tier_fifo_init(&d->fifo, &o, &t->records) != 0)
+		return kv_fail(err, -KV_ENOMEM, "no memory for a tier of %llu segments", (unsigned long long)segments);
+	drive_memory(d);
+	return 0;
+}
+
+static void tier_init(struct tier *t, const struct tier_options *o, struct store *store)
+{
+	*t = (struct tier){.opt = *o, .store = store, .now_ns = o->now_ns, .now_tick_ns = o->now_ns};
+	slab_init(&t->gets_slab, sizeof(struct tier_get), TIER_GETS_MAX);
+	for (unsigned i = 0; i < GET_CHAINS; i++)
+		kv_list_init(&t->gets[i]);
+	kv_list_init(&t->rooms);
+	kv_list_init(&t->rooms_waiting);
+	kv_list_init(&t->pending);
+	kv_list_init(&t->safes);
+}
+
+static uint32_t records_for(const struct tier *t)
+{
+	uint64_t bytes = 0;
+	if (t->opt.records_max)
+		return t->opt.records_max;
+	for (unsigned i = 0; i < t->drives; i++)
+		bytes += t->drive[i]->dev->bytes;
+	return (uint32_t)KV_MIN(bytes / RECORD_MEAN + TIER_GETS_MAX, (uint64_t)RECORDS_MAX);
+}
+
+int tier_create(const struct tier_options *o, struct store *store, struct tier_device *const *devices, unsigned count,
+		struct tier **out, struct kv_error *err)
+{
+	struct tier *t = aligned_alloc(KV_LINES, kv_align_up(sizeof(*t), KV_LINES));
+	uint32_t base = 0;
+	int rc = 0;
+	if (!t)
+		return kv_fail(err, -KV_ENOMEM, "no memory for a tier");
+	tier_init(t, o, store);
+	for (unsigned i = 0; i < count && rc == 0; i++) {
+		rc = drive_make(t, devices[i], base, err);
+		if (rc == 0)
+			base += t->drive[i]->fifo.opt.segments;
+	}
+	if (rc == 0 &&
+	    (tier_records_init(&t->records, records_for(t)) != 0 || tier_records_init(&t->gone, GONE_MAX) != 0 ||
+	     tier_admission_init(&t->admission, o->admit, records_for(t)) != 0))
+		rc = kv_fail(err, -KV_ENOMEM, "no memory for the index of a tier with %u places", records_for(t));
+	if (rc) {
+		tier_destroy(&t);
+		return rc;
+	}
+	store->evicted = tier_evicted;
+	store->evicted_arg = t;
+	for (unsigned i = 0; i < t->drives; i++)
+		scan_begin(t->drive[i]);
+	*out = t;
+	return 0;
+}
+
+void tier_destroy(struct tier **tier)
+{
+	struct tier *t = *tier;
+	if (!t)
+		return;
+	t->store->evicted = NULL;
+	for (unsigned i = 0; i < t->drives; i++)
+		drive_free(t->drive[i]);
+	tier_records_fini(&t->records);
+	tier_records_fini(&t->gone);
+	tier_admission_fini(&t->admission);
+	slab_fini(&t->gets_slab);
+	free(t);
+	*tier = NULL;
+}
+
+/* ---- records ---- */
+
+void tier_drop(struct tier *t, uint32_t item, bool marked)
+{
+	struct tier_drive *d = tier_drive_of(t, item);
+	tier_fifo_drop(&d->fifo, item);
+	if (!marked)
+		return;
+	heads_mark(d, item);
+	heads_pump(d);
+}
+
+uint32_t tier_find(struct tier *t, const struct tier_id *id)
+{
+	uint32_t item = tier_records_find(&t->records, id);
+	if (item && tier_item_over(&t->records.item[item], tier_wall_s(t))) {
+		tier_drop(t, item, false);
+		return 0;
+	}
+	return item;
+}
+
+bool tier_has(const struct tier *t, uint64_t hash, uint64_t now_ns)
+{
+	uint32_t item = t->stopped ? 0 : tier_records_find_hash(&t->records, hash);
+	uint64_t wall_s = (t->opt.wall_us + (now_ns - t->opt.now_ns) / 1000) / 1000000;
+	return item && !tier_item_over(&t->records.item[item], wall_s) && tier_drive_of(t, item)->state != TIER_DOWN;
+}
+
+void drive_void(struct tier_drive *d)
+{
+	for (uint32_t i = 0; i < d->fifo.opt.segments; i++) {
+		struct tier_segment *s = &d->fifo.segment[i];
+		for (uint32_t n = s->first, next; n; n = next) {
+			next = d->t->records.item[n].next;
+			if (!d->t->records.item[n].dead)
+				tier_records_drop(&d->t->records, n);
+			tier_records_free(&d->t->records, n);
+		}
+		free(s->dead);
+		*s = (struct tier_segment){0};
+	}
+	d->fifo.open = d->fifo.opt.segments;
+	d->fifo.next = 0;
+	d->h.waiting = 0;
+	d->h.next = HEAD_NONE;
+}
+
+void drive_up(struct tier_drive *d)
+{
+	struct tier *t = d->t;
+	bool first = !d->known;
+	d->state = TIER_UP;
+	d->known = true;
+	d->errors = 0;
+	if (!tier_reading(t)) { /* what was deleted in the meantime has marks of its own now */
+		t->unsaved_first = 0;
+		tier_records_fini(&t->gone);
+		t->gone_full = false;
+	}
+	if (d->h.next == HEAD_NONE)
+		heads_want_next(d);
+	heads_pump(d);
+	heads_settle(t);
+	kv_event(t->opt.log, KV_LOG_INFO,
+		 KV_EVENT("tier_up", KV_NUMBER("shard", t->opt.shard), KV_FIELD("device", d->dev->name),
+			  KV_NUMBER("values", d->scan.found),
+			  KV_NUMBER("ms", (t->now_ns - d->scan.began_ns) / 1000000)),
+		 first ? "shard %u: the tier on %s is ready, with %llu values"
+		       : "shard %u: the tier on %s works again; %llu values were found at its start",
+		 t->opt.shard, d->dev->name, (unsigned long long)d->scan.found);
+}
+
+/* ---- deletions ---- */
+
+/* A key whose record may be in a footer that was not read yet. */
+static void remember_gone(struct tier *t, const struct tier_id *id)
+{
+	if (!tier_reading(t) || tier_records_find(&t->gone, id))
+		return;
+	t->marks++;
+	if (!t->unsaved_first)
+		t->unsaved_first = t->marks;
+	if (!tier_records_add(&t->gone, id, 0, 0))
+		t->gone_full = true;
+}
+
+/* 0: everything deleted so far is safe; -EAGAIN: s waits for it. */
+static int safe_wait(struct tier *t, struct tier_safe *s)
+{
+	if (heads_unsaved(t) > t->marks || t->stopped)
+		return 0;
+	if (s) {
+		s->mark = t->marks;
+		kv_list_add_tail(&t->safes, &s->node);
+	}
+	return -EAGAIN;
+}
+
+int tier_delete(struct tier *t, const void *key, size_t key_len, uint64_t now_ns, bool *out_was, struct tier_safe *s)
+{
+	struct tier_id id = tier_id_of(t, key, key_len);
+	uint32_t item;
+	t->now_ns = now_ns;
+	gets_void(t, &id);
+	item = tier_find(t, &id);
+	*out_was = item != 0;
+	if (item) {
+		tier_drop(t, item, true);
+		t->totals.deletes++;
+	} else {
+		remember_gone(t, &id);
+	}
+	return safe_wait(t, s);
+}
+
+int tier_touch(struct tier *t, const void *key, size_t key_len, uint64_t expires_ns, uint64_t now_ns, bool *out_was,
+	       struct tier_safe *s)
+{
+	struct tier_id id = tier_id_of(t, key, key_len);
+	uint64_t at_s;
+	uint32_t item, before_s;
+	t->now_ns = now_ns;
+	item = tier_find(t, &id);
+	*out_was = item != 0;
+	if (!item) {
+		remember_gone(t, &id);
+		return safe_wait(t, s);
+	}
+	at_s = expires_ns == KV_NEVER ? 0 : tier_wall_s(t) + (expires_ns - KV_MIN(expires_ns, now_ns)) / 1000000000;
+	before_s = t->records.item[item].expires_s;
+	t->records.item[item].expires_s = (uint32_t)KV_MIN(at_s, (uint64_t)UINT32_MAX);
+	if (at_s == 0 || (before_s && at_s >= before_s))
+		return 0;
+	heads_mark(tier_drive_of(t, item), item); /* in memory it stays until then, on the device it does not count */
+	heads_pump(tier_drive_of(t, item));
+	return safe_wait(t, s);
+}
+
+void tier_safe_cancel(struct tier *t, struct tier_safe *s)
+{
+	(void)t;
+	if (!s->mark)
+		return;
+	kv_list_del(&s->node);
+	s->mark = 0;
+}
+
+/* ---- work ---- */
+
+int tier_turn(struct tier *t, uint64_t now_ns)
+{
+	uint32_t taken, copied = 0;
+	t->now_ns = now_ns;
+	if (t->stopped)
+		return 0;
+	taken = gets_step(t, TIER_BUFFER);
+	for (unsigned i = 0; i < t->drives && copied < TIER_BUFFER; i++)
+		copied += keep_step(t->drive[i], TIER_BUFFER - copied);
+	if (copied < TIER_BUFFER)
+		copied += source_step(t, TIER_BUFFER - copied);
+	for (unsigned i = 0; i < t->drives; i++) {
+		writer_pump(t->drive[i]);
+		heads_pump(t->drive[i]);
+		if (t->flushed && t->drive[i]->state == TIER_UP)
+			writer_seal(t->drive[i]);
+	}
+	t->more = taken >= TIER_BUFFER || copied >= TIER_BUFFER;
+	return taken > 0 || copied > 0;
+}
+
+bool tier_active(const struct tier *t)
+{
+	return t->more || !kv_list_empty(&t->rooms);
+}
+
+static void drive_tick(struct tier_drive *d, uint64_t past_ns)
+{
+	struct tier *t = d->t;
+	struct kv_error err = {0};
+	const struct tier_io *oldest =
+		kv_list_empty(&d->flying) ? NULL : KV_LIST_ENTRY(d->flying.next, struct tier_io, node);
+	budget_refill(&d->rate, past_ns);
+	budget_refill(&d->day, past_ns);
+	if (d->state != TIER_DOWN && oldest && t->now_ns - oldest->begun_ns > TIER_STALL_NS)
+		drive_down(d, "no answer for 5 s");
+	if (d->state == TIER_UP && t->now_ns > d->again_ns + STABLE_NS)
+		d->wait_ns = 0;
+	if (d->state != TIER_DOWN || t->now_ns < d->again_ns || d->flying_count)
+		return;
+	if (!d->dev->ops->reopen || d->dev->ops->reopen(d->dev, &err) == 0) {
+		scan_begin(d);
+		return;
+	}
+	d->wait_ns = KV_MIN(2 * d->wait_ns, TIER_AGAIN_MAX_NS);
+	d->again_ns = t->now_ns + d->wait_ns;
+}
+
+void tier_tick(struct tier *t, uint64_t now_ns)
+{
+	uint64_t past_ns = now_ns - t->now_tick_ns;
+	t->now_ns = t->now_tick_ns = now_ns;
+	if (t->stopped)
+		return;
+	kv_list_splice_tail(&t->rooms, &t->rooms_waiting);
+	for (unsigned i = 0; i < t->drives; i++)
+		drive_tick(t->drive[i], past_ns);
+}
+
+void tier_flush(struct tier *t, uint64_t now_ns)
+{
+	t->now_ns = now_ns;
+	t->flushing = true;
+}
+
+bool tier_flushed(const struct tier *t)
+{
+	bool over = t->flushed && !t->block;
+	for (unsigned i = 0; i < t->drives; i++)
+		over = over && (t->drive[i]->state == TIER_DOWN || writer_idle(t->drive[i]));
+	return over;
+}
+
+void tier_stop(struct tier *t)
+{
+	if (t->stopped)
+		return;
+	t->stopped = true;
+	gets_stop(t);
+	source_stop(t);
+	heads_settle(t);
+}
+
+/* ---- statistics ---- */
+
+unsigned tier_devices(const struct tier *t)
+{
+	return t->drives;
+}
+
+bool tier_reading(const struct tier *t)
+{
+	bool reading = false;
+	for (unsigned i = 0; i < t->drives; i++)
+		reading |= !t->drive[i]->known;
+	return reading;
+}
+
+static uint64_t budget_left(const struct tier_budget *b)
+{
+	return b->per_s == 0 ? UINT64_MAX : (uint64_t)KV_MAX(b->left, (int64_t)0);
+}
+
+void tier_stats(const struct tier *t, unsigned device, struct tier_stats *out)
+{
+	const struct tier_drive *d = t->drive[device];
+	*out = d->stats;
+	out->state = d->state;
+	out->queue = d->pieces;
+	out->segments = d->fifo.opt.segments;
+	for (uint32_t i = 0; i < d->fifo.opt.segments; i++)
+		out->segments_used += d->fifo.segment[i].state != TIER_SEGMENT_FREE;
+	out->rate_left = budget_left(&d->rate);
+	out->day_left = budget_left(&d->day);
+	out->bytes = d->dev->bytes;
+}
+
+void tier_totals(const struct tier *t, struct tier_totals *out)
+{
+	*out = t->totals;
+	out->records = t->records.live;
+	out->index_bytes = tier_records_bytes(&t->records);
+}

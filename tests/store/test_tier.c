@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_tier.c -- a tier on devices in memory: right bytes or a miss, whatever the devices do, and after a crash. */
+#include "tests/store/tier_rig.h"
+
+enum { MEMORY = 1 << 20, LEN = 20000, DEVICE = 16 << 20 };
+
+static struct tier_rig rig;
+
+static const char *key_of(unsigned i)
+{
+	static char key[16];
+	snprintf(key, sizeof(key), "key-%u", i);
+	return key;
+}
+
+static void put_all(unsigned from, unsigned to)
+{
+	for (unsigned i = from; i < to; i++) {
+		assert_true(tier_rig_put(&rig, key_of(i), LEN, i, 0));
+		for (unsigned k = 0; k < 5; k++)
+			tier_rig_step(&rig);
+	}
+}
+
+static void open_ready(unsigned devices)
+{
+	tier_rig_open(&rig, devices, DEVICE, MEMORY);
+	tier_rig_start(&rig);
+	tier_rig_settle(&rig);
+	assert_false(tier_reading(rig.tier));
+}
+
+static void values_that_left_memory_are_read(void **state)
+{
+	struct tier_totals totals;
+	(void)state;
+	open_ready(2);
+	put_all(0, 300);
+	for (unsigned i = 0; i < 300; i++)
+		assert_int_equal(tier_rig_get(&rig, key_of(i)), i);
+	assert_int_equal(tier_rig_get(&rig, "absent"), -1);
+	tier_totals(rig.tier, &totals);
+	assert_int_equal(totals.lost, 0);
+	assert_true(totals.hits >= 200);
+	tier_rig_close(&rig);
+}
+
+static void values_of_many_pieces_are_read(void **state)
+{
+	(void)state;
+	tier_rig_open(&rig, 1, 32 << 20, 8 << 20);
+	rig.options.segment_bytes = 4 << 20;
+	rig.fake[0].short_of = 3;
+	tier_rig_start(&rig);
+	tier_rig_settle(&rig);
+	for (unsigned i = 0; i < 12; i++) {
+		assert_true(tier_rig_put(&rig, key_of(i), (900 << 10) + i, i, 0));
+		tier_rig_settle(&rig);
+	}
+	for (unsigned i = 0; i < 12; i++)
+		assert_int_equal(tier_rig_get(&rig, key_of(i)), i);
+	tier_rig_close(&rig);
+}
+
+static void values_survive_a_restart(void **state)
+{
+	unsigned found = 0;
+	(void)state;
+	open_ready(2);
+	put_all(0, 400);
+	tier_flush(rig.tier, rig.now_ns);
+	tier_rig_settle(&rig);
+	assert_true(tier_flushed(rig.tier));
+	tier_rig_stop(&rig, false);
+	tier_rig_start(&rig);
+	tier_rig_settle(&rig);
+	for (unsigned i = 0; i < 400; i++) {
+		int64_t got = tier_rig_get(&rig, key_of(i));
+		assert_true(got == -1 || got == i);
+		found += got >= 0;
+	}
+	assert_true(found >= 340);
+	tier_rig_close(&rig);
+}
+
+static void deleted_and_expired_values_stay_away(void **state)
+{
+	(void)state;
+	open_ready(1);
+	assert_true(tier_rig_put(&rig, "short", LEN, 7777, 3600 * SECOND));
+	put_all(0, 300);
+	assert_true(tier_rig_delete(&rig, key_of(3), true));
+	tier_flush(rig.tier, rig.now_ns);
+	tier_rig_settle(&rig);
+	assert_true(tier_rig_delete(&rig, key_of(4), true));
+	assert_int_equal(tier_rig_get(&rig, key_of(3)), -1);
+	assert_int_equal(tier_rig_get(&rig, key_of(4)), -1);
+	assert_int_equal(tier_rig_get(&rig, "short"), 7777);
+	tier_rig_stop(&rig, true);
+	rig.wall_us += 3601ull * 1000000;
+	tier_rig_start(&rig);
+	assert_true(tier_rig_delete(&rig, key_of(5), true)); /* before its footer was read */
+	tier_rig_settle(&rig);
+	for (unsigned i = 3; i < 6; i++)
+		assert_int_equal(tier_rig_get(&rig, key_of(i)), -1);
+	assert_int_equal(tier_rig_get(&rig, "short"), -1);
+	assert_int_equal(tier_rig_get(&rig, key_of(6)), 6);
+	tier_rig_close(&rig);
+}
+
+/* ---- random ---- */
+
+enum { KEYS = 120, STEPS = 4000 };
+
+struct model {
+	uint32_t since[8]; /* seeds put since the last deletion that was answered */
+	unsigned count;
+} model[KEYS];
+
+static bool allowed(const struct model *m, int64_t got)
+{
+	for (unsigned i = 0; i < KV_MIN(m->count, 8u); i++)
+		if (m->since[i] == got)
+			return true;
+	return got == -1;
+}
+
+static void act(uint32_t seed)
+{
+	unsigned i = (unsigned)kv_prng_below(&rig.prng, KEYS);
+	struct model *m = &model[i];
+	uint64_t kind = kv_prng_below(&rig.prng, 100);
+	if (kind < 40) {
+		if (tier_rig_put(&rig, key_of(i), 4 + kv_prng_below(&rig.prng, 60000), seed, 0))
+			m->since[m->count++ % 8] = seed;
+	} else if (kind < 90) {
+		int64_t got = tier_rig_get(&rig, key_of(i));
+		if (!allowed(m, got))
+			fail_msg("key %u: %lld is none of its values", i, (long long)got);
+	} else if (kind < 97 && tier_rig_delete(&rig, key_of(i), kv_prng_below(&rig.prng, 4) > 0)) {
+		m->count = 0;
+	}
+}
+
+static void random_life(unsigned devices, unsigned short_of, unsigned fail_of)
+{
+	tier_rig_open(&rig, devices, 8 << 20, MEMORY);
+	memset(model, 0, sizeof(model));
+	for (unsigned life = 0; life < 6; life++) {
+		tier_rig_start(&rig);
+		for (unsigned i = 0; i < devices; i++) {
+			rig.fake[i].short_of = short_of;
+			rig.fake[i].fail_of = life ? fail_of : 0;
+		}
+		for (uint32_t i = 0; i < STEPS; i++) {
+			act(life * STEPS + i + 1);
+			tier_rig_step(&rig);
+		}
+		check_store();
+		tier_rig_stop(&rig, life % 2 == 0);
+	}
+	tier_rig_start(&rig);
+	tier_rig_close(&rig);
+}
+
+static void crashes_leave_right_bytes_or_misses(void **state)
+{
+	(void)state;
+	random_life(2, 0, 0);
+}
+
+static void short_transfers_change_nothing(void **state)
+{
+	(void)state;
+	random_life(1, 5, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(values_that_left_memory_are_read),
+		cmocka_unit_test(values_of_many_pieces_are_read),
+		cmocka_unit_test(values_survive_a_restart),
+		cmocka_unit_test(deleted_and_expired_values_stay_away),
+		cmocka_unit_test(crashes_leave_right_bytes_or_misses),
+		cmocka_unit_test(short_transfers_change_nothing),
+	};
+	return cmocka_run_group_tests_name("store/tier", tests, NULL, NULL);
+}
