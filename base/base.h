@@ -32,6 +32,7 @@
 #include "base/rate.h"
 #include "base/seal.h"
 #include "base/signals.h"
+#include "base/space.h"
 #include "base/stay_loaded.h"
 #include "base/stdio_fds.h"
 #include "base/terminal.h"

@@ -10,6 +10,7 @@ enum {
 	KV_MSG_MAX = 4096,        /* one fabric message (EFA's direct path: about 8 KiB) */
 	KV_INLINE_MAX = 3072,     /* of a value inside a message */
 	KV_RAILS_MAX = 32,        /* NICs of one engine (p5: 32) */
+	KV_SPACE_MAX = 64,        /* of a namespace's name */
 	KV_SHARDS_MAX = 64,       /* data loops of a server */
 	KV_ADDR_MAX = 64,         /* bytes of a fabric address (EFA: 32) */
 	KV_NAME_MAX = 64,         /* of a provider, fabric, domain or node name, with the final 0 */

@@ -427,7 +427,7 @@ struct kvc_call {
 	/* KVC_NO_VERIFY, KVC_DOWN_IS_MISS, KVC_TWO_COPIES, in addition to the pool's; KVC_BACKGROUND, KVC_EXACT;
 	 * others: -KV_EINVAL */
 	unsigned flags;
-	uint32_t server; /* STAT, PING, DRAIN: index into options.servers */
+	uint32_t server; /* STAT, PING, DRAIN, namespaces: index into options.servers */
 	uint32_t shard;  /* STAT, PING: 0: all shards; n: shard n - 1 alone */
 	/* Any call. Written when the call returns, unless it did not start (-KV_EINVAL, -KV_ECLOSED, the loop codes).
 	 * NULL: nothing is measured, and no clock is read. */
@@ -691,6 +691,9 @@ struct kvc_options {
 	 * another place; NULL: the name that the server reports. */
 	enum kvc_local local;
 	const char *local_socket;
+	/* The namespace of all keys of this pool, its sessions included: at most KVC_NAMESPACE_MAX bytes of UTF-8
+	 * without control characters. NULL or "": the default one. (C++ reserves the word `namespace`.) */
+	const char *namespace_name;
 };
 
 /* kvc_pool_open in full. It returns when all clients have their engines and buffers. The servers may come later. With
@@ -877,6 +880,53 @@ KVC_API int kvc_pin_await(struct kvc_client *client, struct kvc_key key, const s
 /* kvc_unpin_await -- remove the pin of a value. While its server is down the call fails, but the pin is not set again.
  * */
 KVC_API int kvc_unpin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
+
+/* ---- namespaces ----
+ * Every key belongs to a namespace: that of the pool (kvc_options.namespace_name). The same key in two namespaces is two
+ * keys. A namespace begins with its first client; a server has room for 4,096.
+ *
+ * A namespace has a generation, which a clear advances. A value of an earlier generation is gone: no call finds it, no
+ * server copies it, and its memory is freed within seconds. Values that are borrowed at that moment stay readable until
+ * they are given back. */
+
+enum { KVC_NAMESPACE_MAX = 64 }; /* bytes of a name */
+
+/* kvc_namespace_clear_await -- clear the pool's namespace: its values are misses from now on, everywhere and for all
+ * clients.
+ *
+ * After 0 no GET, EXISTS, copy or pin finds a value whose PUT had begun before this call. A PUT in progress, of any
+ * client, returns 0 and its value is dropped, unless the PUT began after the clear. So does a PUT that began before,
+ * but reaches its server later.
+ *   Every server of the cluster must confirm. If one does not, the call returns its code, and the others have cleared;
+ * call again until it returns 0. A server that is down might be reachable for other clients, with its values, so the
+ * call does not succeed without it; once the server has left the view, it counts no more. A server that returns or
+ * joins asks the other members for generations before it shows values that it had, or that are copied to it. Servers
+ * without a view of the cluster learn a generation from their clients alone, when these connect and put.
+ * out_generation: the new generation; NULL: not needed.
+ * Parks: yes. Thread: worker. Returns 0 or a code.
+ * Errors: also the server codes.
+ *   -KV_ELEFT      a server has said goodbye, and is not back */
+KVC_API int kvc_namespace_clear_await(struct kvc_client *client, uint64_t *out_generation, const struct kvc_call *call);
+/* kvc_namespace_clear -- the same for hosts, with the loop codes as well. */
+KVC_API int kvc_namespace_clear(struct kvc_pool *pool, uint64_t *out_generation, const struct kvc_call *call);
+
+/* A namespace at one server. Counters begin when its first client comes. */
+struct kvc_namespace {
+	char name[72]; /* "": the default one */
+	uint64_t generation;
+	uint64_t blocks, bytes; /* stored, with those of earlier generations whose memory is not freed yet */
+	uint64_t gets, hits;
+	uint64_t reserved[4];
+};
+
+/* kvc_namespaces_await -- list the namespaces of call->server, at most max, in no order. kvc_namespaces is for hosts,
+ * with the loop codes as well.
+ * Parks: yes. Thread: worker. Owner: out is the caller's; NULL with max 0: only count.
+ * Returns how many namespaces the server has, which may be more than max; or a code.
+ * Errors: as kvc_ping_await. */
+KVC_API int kvc_namespaces_await(struct kvc_client *client, struct kvc_namespace *out, unsigned max,
+				 const struct kvc_call *call);
+KVC_API int kvc_namespaces(struct kvc_pool *pool, struct kvc_namespace *out, unsigned max, const struct kvc_call *call);
 
 /* ---- sessions of logical clients ----
  * Each client has a session of its own at every server. A program that serves many users may open more, one for each
@@ -1078,6 +1128,7 @@ enum kvc_op {
 	KVC_OP_STAT,
 	KVC_OP_BORROW, /* kvc_borrow_await */
 	KVC_OP_REGISTER,
+	KVC_OP_CLEAR, /* kvc_namespace_clear_await */
 	KVC_OPS,
 	KVC_OPS_MAX = 16
 };

@@ -45,6 +45,13 @@ static void string_walk(struct wire_walk *w, char *s, size_t size)
 	wire_require(w, memchr(s, 0, len) == NULL);
 }
 
+static void space_walk(struct wire_walk *w, char *name, uint64_t *generation)
+{
+	wire_u64(w, generation);
+	string_walk(w, name, KV_SPACE_MAX + 1);
+	wire_require(w, w->bad || kv_space_check(name, strlen(name)));
+}
+
 static void blob_walk(struct wire_walk *w, struct wire_blob_addr *a)
 {
 	uint16_t len = a->len;
@@ -117,6 +124,7 @@ static void hello_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 	string_walk(w, h->provider, sizeof(h->provider));
 	string_walk(w, h->fabric, sizeof(h->fabric));
 	string_walk(w, h->cluster, sizeof(h->cluster));
+	space_walk(w, h->space, &h->generation);
 	blobs_walk(w, h->addr, h->rails);
 }
 
@@ -154,6 +162,7 @@ static void welcome_walk(struct wire_walk *w, struct wire_ctrl_msg *msg)
 	wire_u32(w, &m->eager_bytes);
 	wire_u64(w, &m->value_max);
 	wire_u64(w, &m->clock_ns);
+	wire_u64(w, &m->generation);
 	wire_u16(w, &m->loops);
 	wire_zero16(w);
 	string_walk(w, m->node_id, sizeof(m->node_id));
@@ -280,6 +289,7 @@ static void open_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 	wire_array(w, s->proof, WIRE_PROOF_LEN);
 	wire_require(w, s->id != 0);
 	string_walk(w, s->identity, sizeof(s->identity));
+	space_walk(w, s->space, &s->generation);
 }
 
 static void opened_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
@@ -289,6 +299,7 @@ static void opened_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 	wire_u32(w, &s->session);
 	wire_u32(w, &s->credits);
 	wire_zero32(w);
+	wire_u64(w, &s->generation);
 	wire_require(w, s->id != 0 && s->session != 0 && s->credits != 0);
 }
 

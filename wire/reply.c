@@ -8,7 +8,12 @@
 #include "wire/record.h"
 
 /* Bytes of a body before its variable part, and of parts of that. */
-enum { GET_FIXED = 32, COUNTED_FIXED = 8, TOMBS_FIXED = 16, LEASE_SIZE = 24, TOMB_SIZE = 16 };
+enum { GET_FIXED = 32, COUNTED_FIXED = 8, TOMBS_FIXED = 16, SPACES_FIXED = 24, LEASE_SIZE = 24, TOMB_SIZE = 16 };
+
+/* A packed namespace: the length of its name, the name, five numbers. */
+enum { SPACE_NAME = 8, SPACE_NUMBERS = SPACE_NAME + KV_SPACE_MAX };
+
+_Static_assert(SPACE_NUMBERS + 5 * 8 == WIRE_SPACE_BYTES, "a packed namespace");
 
 /* A pair of STAT. */
 enum { PAIR_ID = 0, PAIR_ZERO = 4, PAIR_VALUE = 8, PAIR_SIZE = 16 };
@@ -19,6 +24,8 @@ _Static_assert(WIRE_FRAME_HEADER + WIRE_REPLY_HEADER + COUNTED_FIXED + WIRE_STAT
 	       "STAT fits a frame");
 _Static_assert(WIRE_FRAME_HEADER + WIRE_REPLY_HEADER + TOMBS_FIXED + WIRE_TOMBS_MAX * TOMB_SIZE <= KV_MSG_MAX,
 	       "TOMBS fits a frame");
+_Static_assert(WIRE_FRAME_HEADER + WIRE_REPLY_HEADER + SPACES_FIXED + WIRE_SPACES_MAX * WIRE_SPACE_BYTES <= KV_MSG_MAX,
+	       "SPACES fits a frame");
 _Static_assert(WIRE_FRAME_HEADER + WIRE_REPLY_HEADER + COUNTED_FIXED + 2 * WIRE_EXISTS_BITMAP <= KV_MSG_MAX,
 	       "EXISTS fits a frame");
 _Static_assert((int)WIRE_STAT_END <= WIRE_STAT_MAX, "one reply can carry every counter");
@@ -40,6 +47,8 @@ static const struct {
 	[WIRE_CANCEL] = {16, 0},
 	[WIRE_PING] = {24, 0},
 	[WIRE_TOMBS] = {TOMBS_FIXED, 0},
+	[WIRE_CLEAR] = {8, WIRE_CLEAR_RAISE},
+	[WIRE_SPACES] = {SPACES_FIXED, 0},
 };
 /* clang-format on */
 
@@ -67,6 +76,21 @@ static bool pairs_valid(const uint8_t *pairs, uint32_t count)
 	for (uint32_t i = 0; i < count; i++)
 		reserved |= kv_get32(pairs + i * PAIR_SIZE + PAIR_ZERO);
 	return reserved == 0;
+}
+
+/* Names are what kv_space_check allows, and padded with zeros. */
+static bool spaces_valid(const uint8_t *spaces, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		const uint8_t *p = spaces + (size_t)i * WIRE_SPACE_BYTES;
+		uint64_t len = kv_get64(p);
+		if (len > KV_SPACE_MAX || !kv_space_check(p + SPACE_NAME, (size_t)len))
+			return false;
+		for (uint64_t k = len; k < KV_SPACE_MAX; k++)
+			if (p[SPACE_NAME + k])
+				return false;
+	}
+	return true;
 }
 
 /* FOLLOWS: the bytes were moved; PACK: where to; LEASED: they were not. HOT: the value was found. */
@@ -100,6 +124,8 @@ static bool lengths_valid(const struct wire_reply *r)
 		return r->cancel.state <= WIRE_CANCEL_DONE;
 	case WIRE_TOMBS:
 		return r->tombs.count <= WIRE_TOMBS_MAX;
+	case WIRE_SPACES:
+		return r->spaces.count <= WIRE_SPACES_MAX;
 	default:
 		return true;
 	}
@@ -112,6 +138,8 @@ static bool contents_valid(const struct wire_reply *r)
 		       (!(r->flags & WIRE_EXISTS_DELETED) || bitmap_valid(r->exists.deleted, r->exists.count));
 	if (r->type == WIRE_STAT)
 		return pairs_valid(r->stat.pairs, r->stat.count);
+	if (r->type == WIRE_SPACES)
+		return spaces_valid(r->spaces.spaces, r->spaces.count);
 	return true;
 }
 
@@ -167,6 +195,16 @@ WIRE_INLINE void tombs_walk(struct wire_walk *w, struct wire_reply *r)
 	wire_span(w, &r->tombs.tombs, (size_t)r->tombs.count * TOMB_SIZE);
 }
 
+WIRE_INLINE void spaces_walk(struct wire_walk *w, struct wire_reply *r)
+{
+	wire_u64(w, &r->spaces.next);
+	wire_u64(w, &r->spaces.floor);
+	wire_count(w, &r->spaces.count);
+	wire_zero16(w);
+	wire_zero32(w);
+	wire_span(w, &r->spaces.spaces, (size_t)r->spaces.count * WIRE_SPACE_BYTES);
+}
+
 WIRE_INLINE void body_walk(struct wire_walk *w, struct wire_reply *r)
 {
 	switch (r->type) {
@@ -205,6 +243,12 @@ WIRE_INLINE void body_walk(struct wire_walk *w, struct wire_reply *r)
 	case WIRE_TOMBS:
 		tombs_walk(w, r);
 		break;
+	case WIRE_CLEAR:
+		wire_u64(w, &r->clear.generation);
+		break;
+	case WIRE_SPACES:
+		spaces_walk(w, r);
+		break;
 	default: /* PIN has no body */
 		break;
 	}
@@ -227,6 +271,8 @@ static uint32_t reply_bytes(const struct wire_reply *r)
 		n += r->stat.count * PAIR_SIZE;
 	if (r->type == WIRE_TOMBS)
 		n += r->tombs.count * TOMB_SIZE;
+	if (r->type == WIRE_SPACES)
+		n += r->spaces.count * WIRE_SPACE_BYTES;
 	return n;
 }
 
@@ -307,6 +353,27 @@ void wire_tomb(const uint8_t *tombs, uint32_t i, uint64_t *out_id, uint64_t *out
 	*out_id = kv_get64(tombs + (size_t)i * TOMB_SIZE);
 	*out_age_ns = age & ~TOMB_TOUCHED;
 	*out_touched = age & TOMB_TOUCHED;
+}
+
+void wire_space_put(uint8_t *spaces, uint32_t i, const struct wire_space *space)
+{
+	const uint64_t number[] = {space->generation, space->blocks, space->bytes, space->gets, space->hits};
+	uint8_t *p = spaces + (size_t)i * WIRE_SPACE_BYTES;
+	memset(p, 0, SPACE_NUMBERS);
+	kv_put64(p, strlen(space->name));
+	memcpy(p + SPACE_NAME, space->name, strlen(space->name));
+	for (unsigned k = 0; k < KV_COUNT(number); k++)
+		kv_put64(p + SPACE_NUMBERS + 8 * (size_t)k, number[k]);
+}
+
+void wire_space(const uint8_t *spaces, uint32_t i, struct wire_space *out)
+{
+	const uint8_t *p = spaces + (size_t)i * WIRE_SPACE_BYTES;
+	uint64_t *const number[] = {&out->generation, &out->blocks, &out->bytes, &out->gets, &out->hits};
+	memcpy(out->name, p + SPACE_NAME, KV_SPACE_MAX);
+	out->name[KV_SPACE_MAX] = 0;
+	for (unsigned k = 0; k < KV_COUNT(number); k++)
+		*number[k] = kv_get64(p + SPACE_NUMBERS + 8 * (size_t)k);
 }
 
 void wire_stat_pair(const uint8_t *pairs, uint32_t i, uint32_t *out_id, uint64_t *out_value)

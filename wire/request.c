@@ -8,7 +8,7 @@
 #include "wire/record.h"
 
 /* Bytes of a body before its variable part. */
-enum { GET_FIXED = 64, PUT_FIXED = 80, COUNTED_FIXED = 8, LEASE_SIZE = 8 };
+enum { GET_FIXED = 64, PUT_FIXED = 88, COUNTED_FIXED = 8, LEASE_SIZE = 8 };
 
 _Static_assert(WIRE_RECORD_HEADER + 8 == WIRE_SESSION_BYTES && WIRE_RECORD_HEADER + 8 == WIRE_PROVE_BYTES,
 	       "SESSION, PROVE");
@@ -41,6 +41,8 @@ static const struct {
 	[WIRE_SESSION] = {8, 0, false},
 	[WIRE_RELEASE] = {COUNTED_FIXED, 0, false},
 	[WIRE_PROVE] = {8, 0, false},
+	[WIRE_CLEAR] = {8, WIRE_CLEAR_RAISE, false},
+	[WIRE_SPACES] = {8, 0, false},
 };
 /* clang-format on */
 
@@ -103,7 +105,7 @@ static bool put_valid(const struct wire_request *r)
 	bool bad = total > KV_VALUE_MAX;
 	bad |= (length > KV_RANGE_MAX) | (offset > total) | (length > total - offset);
 	bad |= (inline_len > KV_INLINE_MAX) | (inline_len != 0 && inline_len != length);
-	bad |= (r->flags & WIRE_PUT_FIRST) != 0 && r->put.stage != 0;
+	bad |= (r->flags & WIRE_PUT_FIRST ? r->put.stage : r->put.space) != 0;
 	if (r->flags & WIRE_PUT_COPY)
 		bad |= !(r->flags & WIRE_PUT_FIRST) || r->put.born_ns == 0;
 	else
@@ -196,6 +198,7 @@ WIRE_INLINE void put_walk(struct wire_walk *w, struct wire_request *r)
 	wire_u64(w, &r->put.length);
 	wire_u64(w, &r->put.checksum);
 	wire_u64(w, r->flags & WIRE_PUT_COPY ? &r->put.born_ns : &r->put.stage);
+	wire_u64(w, &r->put.space);
 	wire_u32(w, &r->put.ttl_s);
 	wire_count(w, &r->key.len);
 	wire_count(w, &r->put.inline_data.len);
@@ -266,6 +269,7 @@ WIRE_INLINE void body_walk(struct wire_walk *w, struct wire_request *r)
 		wire_u64(w, &r->ping.cookie);
 		break;
 	case WIRE_TOMBS:
+	case WIRE_SPACES:
 		wire_u64(w, &r->tombs.from);
 		break;
 	case WIRE_SESSION:
@@ -276,6 +280,9 @@ WIRE_INLINE void body_walk(struct wire_walk *w, struct wire_request *r)
 		break;
 	case WIRE_PROVE:
 		wire_u64(w, &r->prove.nonce);
+		break;
+	case WIRE_CLEAR:
+		wire_u64(w, &r->clear.generation);
 		break;
 	default: /* STAT has no body */
 		break;

@@ -26,7 +26,7 @@
 
 enum {
 	WIRE_MAGIC = 0x524B,
-	WIRE_VERSION = 4,
+	WIRE_VERSION = 5,
 	WIRE_FRAME_HEADER = 40,
 	WIRE_RECORDS_AT = 26,    /* offset of the record count in a frame */
 	WIRE_RECORD_HEADER = 16, /* of a request; a reply's header begins with the same fields */
@@ -45,6 +45,8 @@ enum {
 	WIRE_IDENTITY_MAX = 129, /* bytes of an identity, with the final 0 */
 	WIRE_RELEASE_MAX = 128,
 	WIRE_TOMBS_MAX = 200,
+	WIRE_SPACES_MAX = 34,
+	WIRE_SPACE_BYTES = 112, /* of a packed namespace */
 	WIRE_MEMBER_BYTES = 16 + 6 + 2 * (KV_NAME_MAX - 1) + KV_MEMBER_ADDRESS - 1 /* of a packed member */
 };
 
@@ -59,9 +61,11 @@ enum wire_type {
 	WIRE_CANCEL = 8,
 	WIRE_PING = 9,
 	WIRE_TOMBS = 10,
-	WIRE_SESSION = 11, /* among requests; no reply */
-	WIRE_RELEASE = 12, /* returns leases: no reply, no credit */
-	WIRE_PROVE = 13,   /* proves the client's address: no reply, no credit */
+	WIRE_CLEAR = 11,   /* advances the generation of the session's namespace */
+	WIRE_SPACES = 12,  /* lists namespaces */
+	WIRE_SESSION = 13, /* among requests; no reply */
+	WIRE_RELEASE = 14, /* returns leases: no reply, no credit */
+	WIRE_PROVE = 15,   /* proves the client's address: no reply, no credit */
 	WIRE_REPLY = 0x80
 };
 
@@ -94,7 +98,8 @@ enum wire_flag {
 	WIRE_TOUCH_MARK = 2,     /* copies that come later live no longer than this, if the key is not there */
 	WIRE_TOUCH_YOUNG = 4,    /* as WIRE_GET_YOUNG; without AT */
 	WIRE_TOUCH_AT = 8,       /* the value at some time */
-	WIRE_PIN_RELEASE = 1     /* takes the pin back */
+	WIRE_PIN_RELEASE = 1,    /* takes the pin back */
+	WIRE_CLEAR_RAISE = 1     /* only up to the named generation */
 };
 
 /* wire_status_error and wire_error_status translate to and from -KV_E*. */
@@ -186,7 +191,8 @@ struct wire_request {
 			uint64_t stage;                 /* 0 in the FIRST range */
 			uint64_t born_ns; /* of a COPY, instead of a stage: when the value was first put, or before,
 					     by the server's clock; not 0 */
-			uint32_t ttl_s;   /* 0: the server's default; of a copy it counts from born_ns */
+			uint64_t space; /* the namespace's generation that the value is of; 0 unless FIRST */
+			uint32_t ttl_s; /* 0: the server's default; of a copy it counts from born_ns */
 			struct wire_bytes inline_data; /* none, or the whole range. LANDED: dest is the place in the
 							  landing area, in one piece, region 0 */
 		} put;
@@ -209,7 +215,10 @@ struct wire_request {
 		} ping;
 		struct {
 			uint64_t from; /* 0 at first, then `next` of the last reply */
-		} tombs;
+		} tombs;       /* also of SPACES */
+		struct {
+			uint64_t generation; /* the least one afterwards */
+		} clear;
 		struct {
 			uint32_t number; /* of the session that owns the records behind this one; 0: the frame's own */
 		} session;
@@ -242,7 +251,9 @@ struct wire_reply {
 			uint32_t lease_us;  /* LEASED: not 0 */
 		} get;
 		struct {
-			uint64_t stage, generation; /* generation: of the committed block, else 0 */
+			/* generation: of the committed block, else 0. DELETED because the namespace was cleared: its
+			 * generation in place of a stage, and nanoseconds since then, or less */
+			uint64_t stage, generation;
 		} put;
 		struct {
 			uint64_t clock_ns;
@@ -277,6 +288,15 @@ struct wire_reply {
 			uint32_t known_ms;    /* how long the shard has remembered all; UINT32_MAX: at least */
 			const uint8_t *tombs; /* see wire_tomb */
 		} tombs;
+		struct {
+			uint64_t generation;
+		} clear;
+		struct {
+			uint64_t next;  /* 0: these are the last ones */
+			uint64_t floor; /* generation of a namespace that the shard does not know */
+			uint32_t count;
+			const uint8_t *spaces; /* see wire_space */
+		} spaces;
 	};
 };
 
@@ -327,6 +347,17 @@ uint64_t wire_release_lease(const uint8_t *leases, uint32_t i);
  * XXH3-64 of its key with seed 4. */
 void wire_tomb_put(uint8_t *tombs, uint32_t i, uint64_t id, uint64_t age_ns, bool touched);
 void wire_tomb(const uint8_t *tombs, uint32_t i, uint64_t *out_id, uint64_t *out_age_ns, bool *out_touched);
+
+/* A namespace of a shard, as SPACES lists it. */
+struct wire_space {
+	char name[KV_SPACE_MAX + 1];
+	uint64_t generation, blocks, bytes, gets, hits; /* blocks, bytes: with those of earlier generations not freed yet
+							 */
+};
+
+/* wire_space_put, wire_space -- packed namespace i. */
+void wire_space_put(uint8_t *spaces, uint32_t i, const struct wire_space *space);
+void wire_space(const uint8_t *spaces, uint32_t i, struct wire_space *out);
 
 /* wire_frame_room -- bytes left in a frame being built. */
 static inline uint32_t wire_frame_room(const struct wire_writer *w)
@@ -441,6 +472,8 @@ struct wire_hello {
 	uint8_t host_id[16];
 	struct wire_prior prior;
 	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX], cluster[KV_NAME_MAX]; /* cluster "": any */
+	char space[KV_SPACE_MAX + 1];                                          /* the namespace; "": the default one */
+	uint64_t generation; /* of the namespace, as the client knows it */
 	struct wire_blob_addr addr[KV_RAILS_MAX];
 };
 
@@ -449,7 +482,7 @@ struct wire_welcome_msg {
 	uint32_t session, chunk_bytes, credits, heartbeat_ms, eager_bytes;
 	uint8_t token[KV_TOKEN_LEN]; /* secret, only on the control connection. Without TLS, keys and proofs derive from
 					it */
-	uint64_t incarnation, shard_seed, value_max, clock_ns;
+	uint64_t incarnation, shard_seed, value_max, clock_ns, generation; /* generation: of the namespace */
 	uint8_t host_id[16];
 	char node_id[KV_NAME_MAX], cluster[KV_NAME_MAX]; /* cluster "": none */
 	const uint8_t *addrs;                            /* shards x rails addresses; see wire_welcome_addr */
@@ -492,10 +525,13 @@ struct wire_session_open {
 	uint64_t client_id;
 	uint8_t nonce[WIRE_NONCE_LEN], proof[WIRE_PROOF_LEN];
 	char identity[WIRE_IDENTITY_MAX]; /* "": the connection's own secret */
+	char space[KV_SPACE_MAX + 1];     /* as in HELLO */
+	uint64_t generation;
 };
 
 struct wire_session_ok {
 	uint32_t id, session, credits; /* none is 0 */
+	uint64_t generation;
 };
 
 struct wire_session_refuse {

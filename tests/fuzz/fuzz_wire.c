@@ -52,6 +52,11 @@ static void touch_reply(const struct wire_reply *r)
 		wire_stat_pair(r->stat.pairs, i, &id, &value);
 		sum += id + (unsigned)value + (wire_stat_name(id) != NULL);
 	}
+	for (uint32_t i = 0; r->type == WIRE_SPACES && i < r->spaces.count; i++) {
+		struct wire_space space;
+		wire_space(r->spaces.spaces, i, &space);
+		sum += (unsigned)(strlen(space.name) + space.hits);
+	}
 	sum += (unsigned)wire_status_error(r->status);
 	(void)sum;
 }

@@ -36,6 +36,7 @@ void assert_request(const struct wire_request *got, const struct wire_request *w
 		SAME(put.checksum);
 		SAME(put.stage);
 		SAME(put.born_ns);
+		SAME(put.space);
 		SAME(put.ttl_s);
 		assert_bytes(got->put.inline_data, want->put.inline_data);
 		break;
@@ -57,6 +58,7 @@ void assert_request(const struct wire_request *got, const struct wire_request *w
 		SAME(ping.cookie);
 		break;
 	case WIRE_TOMBS:
+	case WIRE_SPACES:
 		SAME(tombs.from);
 		break;
 	case WIRE_SESSION:
@@ -70,6 +72,9 @@ void assert_request(const struct wire_request *got, const struct wire_request *w
 		break;
 	case WIRE_PROVE:
 		SAME(prove.nonce);
+		break;
+	case WIRE_CLEAR:
+		SAME(clear.generation);
 		break;
 	default:
 		break;
@@ -152,6 +157,20 @@ void assert_reply(const struct wire_reply *got, const struct wire_reply *want)
 			assert_int_equal(touched[0], touched[1]);
 		}
 		break;
+	case WIRE_CLEAR:
+		SAME(clear.generation);
+		break;
+	case WIRE_SPACES:
+		SAME(spaces.next);
+		SAME(spaces.floor);
+		SAME(spaces.count);
+		for (uint32_t i = 0; i < want->spaces.count; i++) {
+			struct wire_space space[2] = {0};
+			wire_space(got->spaces.spaces, i, &space[0]);
+			wire_space(want->spaces.spaces, i, &space[1]);
+			assert_memory_equal(&space[0], &space[1], sizeof(space[0]));
+		}
+		break;
 	default:
 		break;
 	}
@@ -182,6 +201,8 @@ static void assert_hello(const struct wire_hello *got, const struct wire_hello *
 	SAME_TEXT(provider);
 	SAME_TEXT(fabric);
 	SAME_TEXT(cluster);
+	SAME_TEXT(space);
+	SAME(generation);
 	assert_addrs(got->addr, want->addr, want->rails);
 }
 
@@ -202,6 +223,7 @@ static void assert_welcome(const struct wire_welcome_msg *got, const struct wire
 	SAME(shard_seed);
 	SAME(value_max);
 	SAME(clock_ns);
+	SAME(generation);
 	SAME_ARRAY(host_id);
 	SAME_TEXT(node_id);
 	SAME_TEXT(cluster);
@@ -309,11 +331,14 @@ void assert_ctrl(const struct wire_ctrl_msg *got, const struct wire_ctrl_msg *wa
 		SAME_ARRAY(session_open.nonce);
 		SAME_ARRAY(session_open.proof);
 		SAME_TEXT(session_open.identity);
+		SAME_TEXT(session_open.space);
+		SAME(session_open.generation);
 		break;
 	case WIRE_CTRL_SESSION_OK:
 		SAME(session_ok.id);
 		SAME(session_ok.session);
 		SAME(session_ok.credits);
+		SAME(session_ok.generation);
 		break;
 	case WIRE_CTRL_SESSION_REFUSE:
 		SAME(session_refuse.id);

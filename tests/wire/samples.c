@@ -77,7 +77,7 @@ static void random_put(struct kv_prng *p, struct scratch *s, struct wire_request
 	}
 	r->put.checksum = kv_prng_next(p);
 	r->put.ttl_s = (uint32_t)upto(p, UINT32_MAX);
-	r->put.stage = r->flags & WIRE_PUT_FIRST ? 0 : upto(p, UINT64_MAX);
+	*(r->flags & WIRE_PUT_FIRST ? &r->put.space : &r->put.stage) = upto(p, UINT64_MAX);
 	r->put.length = upto(p, carried ? KV_INLINE_MAX : KV_RANGE_MAX);
 	r->put.offset = upto(p, KV_VALUE_MAX - r->put.length);
 	r->put.total = between(p, r->put.offset + r->put.length, KV_VALUE_MAX);
@@ -148,7 +148,12 @@ void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *r
 		r->ping.cookie = kv_prng_next(p);
 		break;
 	case WIRE_TOMBS:
+	case WIRE_SPACES:
 		r->tombs.from = upto(p, UINT64_MAX);
+		break;
+	case WIRE_CLEAR:
+		r->flags = (uint8_t)kv_prng_below(p, 2);
+		r->clear.generation = upto(p, UINT64_MAX);
 		break;
 	case WIRE_SESSION:
 		r->time_left_us = 0;
@@ -173,9 +178,40 @@ void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *r
 	}
 }
 
+static void random_space(struct kv_prng *p, char *out)
+{
+	static const char *const letters[] = {"a", "Z", " ", "\xc3\xbc", "\xe4\xb8\xad", "\xf0\x9f\x99\x82"};
+	size_t len = upto(p, KV_SPACE_MAX), at = 0;
+	for (;;) {
+		const char *c = letters[kv_prng_below(p, KV_COUNT(letters))];
+		if (at + strlen(c) > len)
+			break;
+		memcpy(out + at, c, strlen(c));
+		at += strlen(c);
+	}
+	out[at] = 0;
+}
+
+static void random_spaces(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
+{
+	r->spaces.next = upto(p, UINT64_MAX);
+	r->spaces.floor = upto(p, UINT64_MAX);
+	r->spaces.count = (uint32_t)upto(p, WIRE_SPACES_MAX);
+	r->spaces.spaces = s->pairs;
+	for (uint32_t i = 0; i < r->spaces.count; i++) {
+		struct wire_space space = {.generation = upto(p, UINT64_MAX),
+					   .blocks = upto(p, UINT64_MAX),
+					   .bytes = kv_prng_next(p),
+					   .gets = kv_prng_next(p),
+					   .hits = kv_prng_next(p)};
+		random_space(p, space.name);
+		wire_space_put(s->pairs, i, &space);
+	}
+}
+
 void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 {
-	*r = (struct wire_reply){.type = (uint8_t)between(p, WIRE_GET, WIRE_TOMBS),
+	*r = (struct wire_reply){.type = (uint8_t)between(p, WIRE_GET, WIRE_SPACES),
 				 .status = (int32_t)upto(p, UINT32_MAX),
 				 .id = upto(p, UINT64_MAX),
 				 .posted_ns = (uint32_t)upto(p, UINT32_MAX),
@@ -262,6 +298,13 @@ void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 		for (uint32_t i = 0; i < r->tombs.count; i++)
 			wire_tomb_put(s->pairs, i, kv_prng_next(p), upto(p, UINT64_MAX / 2), upto(p, 1));
 		break;
+	case WIRE_CLEAR:
+		r->flags = (uint8_t)kv_prng_below(p, 2);
+		r->clear.generation = upto(p, UINT64_MAX);
+		break;
+	case WIRE_SPACES:
+		random_spaces(p, s, r);
+		break;
 	default:
 		break;
 	}
@@ -300,6 +343,8 @@ static void random_hello(struct kv_prng *p, struct wire_hello *h)
 	random_string(p, h->provider, sizeof(h->provider));
 	random_string(p, h->fabric, sizeof(h->fabric));
 	random_string(p, h->cluster, sizeof(h->cluster));
+	random_space(p, h->space);
+	h->generation = upto(p, UINT64_MAX);
 	for (unsigned i = 0; i < h->rails; i++)
 		random_addr(p, &h->addr[i]);
 }
@@ -318,7 +363,7 @@ static void random_welcome(struct kv_prng *p, struct scratch *s, struct wire_wel
 	w->eager_bytes = (uint32_t)kv_prng_next(p);
 	w->incarnation = kv_prng_next(p);
 	w->shard_seed = kv_prng_next(p);
-	w->clock_ns = kv_prng_next(p);
+	w->generation = upto(p, UINT64_MAX);
 	w->value_max = upto(p, KV_VALUE_MAX);
 	w->clock_ns = kv_prng_next(p);
 	kv_prng_fill(p, w->token, sizeof(w->token));
@@ -483,11 +528,14 @@ void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 		kv_prng_fill(p, m->session_open.nonce, WIRE_NONCE_LEN);
 		kv_prng_fill(p, m->session_open.proof, WIRE_PROOF_LEN);
 		random_string(p, m->session_open.identity, sizeof(m->session_open.identity));
+		random_space(p, m->session_open.space);
+		m->session_open.generation = upto(p, UINT64_MAX);
 		break;
 	case WIRE_CTRL_SESSION_OK:
 		m->session_ok.id = (uint32_t)between(p, 1, UINT32_MAX);
 		m->session_ok.session = (uint32_t)between(p, 1, UINT32_MAX);
 		m->session_ok.credits = (uint32_t)between(p, 1, UINT32_MAX);
+		m->session_ok.generation = upto(p, UINT64_MAX);
 		break;
 	case WIRE_CTRL_SESSION_REFUSE:
 		m->session_refuse.id = (uint32_t)between(p, 1, UINT32_MAX);

@@ -79,8 +79,8 @@ static void a_hello_says_which_versions_it_speaks(void **state)
 	(void)state;
 	assert_int_equal(decode_patched("hello", 10, 2, 7), 1);
 	assert_int_equal(decode_patched("hello", 8, 2, 0), 1);
-	assert_int_equal(decode_patched("hello", 8, 2, 5), -KV_EPROTO); /* 5..4 */
-	assert_int_equal(decode_patched("hello", 8, 4, 0x00060005), -KV_EVERSION);
+	assert_int_equal(decode_patched("hello", 8, 2, 6), -KV_EPROTO); /* 6..5 */
+	assert_int_equal(decode_patched("hello", 8, 4, 0x00070006), -KV_EVERSION);
 	assert_int_equal(decode_patched("hello", 8, 4, 0), -KV_EVERSION);
 }
 
@@ -95,12 +95,12 @@ static void a_hello_of_another_version_is_told_apart(void **state)
 	kv_put32(data, 9);
 	kv_put16(data + 4, WIRE_CTRL_HELLO);
 	kv_put16(data + 6, 0);
-	kv_put16(data + 8, 5);
-	kv_put16(data + 10, 6);
+	kv_put16(data + 8, 6);
+	kv_put16(data + 10, 7);
 	assert_int_equal(wire_ctrl_decode(data, 13, &m), -KV_EVERSION);
 	assert_int_equal(m.type, WIRE_CTRL_HELLO);
-	assert_int_equal(m.hello.version_min, 5);
-	assert_int_equal(m.hello.version_max, 6);
+	assert_int_equal(m.hello.version_min, 6);
+	assert_int_equal(m.hello.version_max, 7);
 	assert_int_equal(m.hello.rails, 0);
 	free(data);
 }
@@ -109,9 +109,9 @@ static void a_hello_keeps_its_limits(void **state)
 {
 	struct wire_ctrl_msg m = golden("hello");
 	(void)state;
-	m.hello.version_min = 5;
+	m.hello.version_min = 6;
 	assert_int_equal(encode(&m), -KV_EINVAL);
-	m.hello.version_max = 5;
+	m.hello.version_max = 6;
 	assert_int_equal(encode(&m), 0); /* a later client's hello */
 	m = golden("hello");
 	m.hello.rails = 0;
@@ -164,8 +164,12 @@ static void a_hello_with_a_wrong_field_is_refused(void **state)
 	assert_int_equal(decode_patched("hello", 80, 2, 64), -KV_EPROTO);
 	assert_int_equal(decode_patched("hello", 84, 1, 0), -KV_EPROTO);   /* a zero byte in a string */
 	assert_int_equal(decode_patched("hello", 106, 2, 64), -KV_EPROTO); /* cluster's length */
-	assert_int_equal(decode_patched("hello", 112, 2, 0), -KV_EPROTO);  /* an empty address */
-	assert_int_equal(decode_patched("hello", 112, 2, 65), -KV_EPROTO);
+	assert_int_equal(decode_patched("hello", 120, 2, 3), -KV_EPROTO);  /* the namespace's length */
+	assert_int_equal(decode_patched("hello", 120, 2, 65), -KV_EPROTO);
+	assert_int_equal(decode_patched("hello", 122, 1, 0x1f), -KV_EPROTO); /* not text */
+	assert_int_equal(decode_patched("hello", 125, 1, 0x80), -KV_EPROTO);
+	assert_int_equal(decode_patched("hello", 126, 2, 0), -KV_EPROTO); /* an empty address */
+	assert_int_equal(decode_patched("hello", 126, 2, 65), -KV_EPROTO);
 }
 
 static void the_longest_strings_and_addresses_fit(void **state)
@@ -176,11 +180,13 @@ static void the_longest_strings_and_addresses_fit(void **state)
 	memset(m.hello.provider, 'p', KV_NAME_MAX - 1);
 	memset(m.hello.fabric, 'f', KV_NAME_MAX - 1);
 	memset(m.hello.cluster, 'c', KV_NAME_MAX - 1);
+	memset(m.hello.space, 's', KV_SPACE_MAX);
 	m.hello.rails = KV_RAILS_MAX;
 	for (unsigned i = 0; i < KV_RAILS_MAX; i++)
 		m.hello.addr[i].len = KV_ADDR_MAX;
 	len = wire_ctrl_encode(&m, buf, sizeof(buf));
-	assert_int_equal(len, 8 + 72 + 3 * (2 + KV_NAME_MAX - 1) + KV_RAILS_MAX * (2 + KV_ADDR_MAX));
+	assert_int_equal(len, 8 + 72 + 3 * (2 + KV_NAME_MAX - 1) + 8 + 2 + KV_SPACE_MAX +
+				      KV_RAILS_MAX * (2 + KV_ADDR_MAX));
 	assert_int_equal(wire_ctrl_decode(buf, (size_t)len, &got), 0);
 	assert_ctrl(&got, &m);
 }
@@ -212,7 +218,7 @@ static void a_welcome_keeps_its_limits(void **state)
 static void a_welcome_with_a_wrong_field_is_refused(void **state)
 {
 	(void)state;
-	assert_int_equal(decode_patched("welcome", 8, 2, 5), -KV_EPROTO);  /* version */
+	assert_int_equal(decode_patched("welcome", 8, 2, 6), -KV_EPROTO);  /* version */
 	assert_int_equal(decode_patched("welcome", 10, 2, 0), -KV_EPROTO); /* shards */
 	assert_int_equal(decode_patched("welcome", 10, 2, 65), -KV_EPROTO);
 	assert_int_equal(decode_patched("welcome", 10, 2, 4), -KV_EPROTO);  /* 4 x 2 addresses */
@@ -222,8 +228,8 @@ static void a_welcome_with_a_wrong_field_is_refused(void **state)
 			 1); /* unknown flags are ignored: they are offers of a newer server */
 	assert_int_equal(decode_patched("welcome", 68, 4, 0), -KV_EPROTO); /* chunk bytes */
 	assert_int_equal(decode_patched("welcome", 84, 8, KV_VALUE_MAX + 1), -KV_EPROTO);
-	assert_int_equal(decode_patched("welcome", 102, 2, 1), -KV_EPROTO); /* reserved */
-	assert_int_equal(decode_patched("welcome", 104, 2, 7), -KV_EPROTO); /* node id's length */
+	assert_int_equal(decode_patched("welcome", 110, 2, 1), -KV_EPROTO); /* reserved */
+	assert_int_equal(decode_patched("welcome", 112, 2, 7), -KV_EPROTO); /* node id's length */
 }
 
 static void the_largest_welcome_fits(void **state)
@@ -244,7 +250,7 @@ static void the_largest_welcome_fits(void **state)
 	}
 	assert_int_equal(wire_addr_pack(addrs, sizeof(addrs), &m.welcome.addrs_len, one, 1), -KV_ETOOBIG);
 	len = wire_ctrl_encode(&m, buf, sizeof(buf));
-	assert_int_equal(len, 104 + 2 + 6 + 2 + 4 + sizeof(addrs));
+	assert_int_equal(len, 112 + 2 + 6 + 2 + 4 + sizeof(addrs));
 	assert_int_equal(wire_ctrl_decode(buf, (size_t)len, &got), 0);
 	assert_int_equal(wire_welcome_addr(&got.welcome, 63, 31, &a), 0);
 	assert_int_equal(a.data[0], (63 * 32 + 31) % 251);
@@ -479,7 +485,7 @@ static void a_welcome_with_too_many_shards_or_rails_is_refused(void **state)
 		     {1, KV_RAILS_MAX + 1, false},
 		     {0, 1, false},
 		     {1, 0, false}};
-	const int fixed = 104 + 2 + 6 + 2 + 4;
+	const int fixed = 112 + 2 + 6 + 2 + 4;
 	(void)state;
 	for (size_t i = 0; i < KV_COUNT(cases); i++) {
 		struct wire_ctrl_msg m = golden("welcome"), got;

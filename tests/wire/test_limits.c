@@ -59,7 +59,8 @@ static void each_type_has_its_flags_and_no_others(void **state)
 							[WIRE_PUT] = 31,
 							[WIRE_DELETE] = 3,
 							[WIRE_TOUCH] = 15,
-							[WIRE_PIN] = 1};
+							[WIRE_PIN] = 1,
+							[WIRE_CLEAR] = WIRE_CLEAR_RAISE};
 	const uint8_t either = WIRE_GET_FOLLOWS | WIRE_GET_LEASED, only_replies = either | WIRE_GET_HOT;
 	uint8_t key[] = {1, 'k'};
 	(void)state;
@@ -451,6 +452,10 @@ static void which_value_is_meant_is_said_once(void **state)
 	assert_int_equal(add_request(&r), -KV_EINVAL); /* only the first range says it */
 	r = (struct wire_request){.type = WIRE_PUT, .flags = WIRE_PUT_FIRST | WIRE_PUT_SPARE, .key = {key, 1}};
 	assert_int_equal(add_request(&r), -KV_EINVAL); /* only a copy */
+	r = (struct wire_request){.type = WIRE_PUT, .flags = WIRE_PUT_LAST, .key = {key, 1}, .put = {.space = 1}};
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* only the first range names the namespace's generation */
+	r.flags = WIRE_PUT_FIRST;
+	assert_int_equal(add_request(&r), 0);
 }
 
 static void replies_keep_their_lengths(void **state)
@@ -473,6 +478,10 @@ static void replies_keep_their_lengths(void **state)
 	r = (struct wire_reply){.type = WIRE_TOMBS, .tombs = {.count = WIRE_TOMBS_MAX, .tombs = zeros}};
 	assert_int_equal(add_reply(&r), 0);
 	r.tombs.count++;
+	assert_int_equal(add_reply(&r), -KV_EINVAL);
+	r = (struct wire_reply){.type = WIRE_SPACES, .spaces = {.count = WIRE_SPACES_MAX, .spaces = zeros}};
+	assert_int_equal(add_reply(&r), 0);
+	r.spaces.count++;
 	assert_int_equal(add_reply(&r), -KV_EINVAL);
 	r = (struct wire_reply){.type = WIRE_CANCEL, .cancel = {.state = WIRE_CANCEL_DONE}};
 	assert_int_equal(add_reply(&r), 0);
@@ -554,10 +563,13 @@ static void a_request_with_a_wrong_field_is_refused(void **state)
 		{"put_read", 16, 8, KV_RANGE_MAX + 1, false},
 		{"put_read", 32, 8, 1, false}, /* a stage with FIRST */
 		{"put_last", 32, 8, UINT64_MAX, true},
-		{"put_inline", 46, 2, 5, false},
-		{"put_inline", 46, 2, 7, false},
+		{"put_read", 40, 8, UINT64_MAX, true},
+		{"put_last", 40, 8, 1, false}, /* the namespace's generation without FIRST */
+		{"clear", 0, 8, UINT64_MAX, true},
+		{"put_inline", 54, 2, 5, false},
+		{"put_inline", 54, 2, 7, false},
 		{"put_inline", 16, 8, 5, false},
-		{"put_inline", 44, 2, 11, false}, /* key and inline bytes take more than the record has */
+		{"put_inline", 52, 2, 11, false}, /* key and inline bytes take more than the record has */
 		{"exists", 0, 2, 0, false},
 		{"exists", 0, 2, 2, false},
 		{"exists", 0, 2, 4, false},

@@ -155,7 +155,8 @@ static void reserved_bytes_that_are_not_zero_are_refused(void **state)
 		{"exists", true, 4, 8},   {"stat", true, 2, 8},          {"stat", true, 12, 16},
 		{"stat", true, 28, 32},   {"get", false, 69, 72},        {"delete", false, 11, 16},
 		{"touch", false, 13, 16}, {"unpin", false, 17, 24},      {"get_inline", true, 37, 40},
-		{"exists", true, 10, 16}, {"put_inline", false, 48, 80}, {"put_inline", false, 91, 96},
+		{"exists", true, 10, 16}, {"put_inline", false, 56, 88}, {"put_inline", false, 99, 104},
+		{"spaces", true, 18, 24},
 	};
 	(void)state;
 	for (size_t i = 0; i < KV_COUNT(reserved); i++) {

@@ -51,6 +51,8 @@ void assert_request_limits(const struct wire_request *r, const uint8_t *data, si
 		}
 		if (r->flags & WIRE_PUT_FIRST)
 			assert_int_equal(r->put.stage, 0);
+		else
+			assert_int_equal(r->put.space, 0);
 		assert_true(!(r->flags & WIRE_PUT_COPY) || r->flags & WIRE_PUT_FIRST);
 		assert_true(!(r->flags & WIRE_PUT_SPARE) || r->flags & WIRE_PUT_COPY);
 		assert_true((r->flags & WIRE_PUT_COPY) != 0 ? r->put.born_ns > 0 : r->put.born_ns == 0);
@@ -88,10 +90,20 @@ void assert_request_limits(const struct wire_request *r, const uint8_t *data, si
 
 void assert_reply_limits(const struct wire_reply *r, const uint8_t *data, size_t len)
 {
-	assert_true(r->type >= WIRE_GET && r->type <= WIRE_TOMBS);
+	assert_true(r->type >= WIRE_GET && r->type <= WIRE_SPACES);
 	if (r->type == WIRE_TOMBS) {
 		assert_true(r->tombs.count <= WIRE_TOMBS_MAX);
 		assert_inside(r->tombs.tombs, (size_t)r->tombs.count * 16, data, len);
+	}
+	if (r->type == WIRE_SPACES) {
+		assert_true(r->spaces.count <= WIRE_SPACES_MAX);
+		assert_inside(r->spaces.spaces, (size_t)r->spaces.count * 112, data, len);
+		for (uint32_t i = 0; i < r->spaces.count; i++) {
+			struct wire_space space;
+			wire_space(r->spaces.spaces, i, &space);
+			assert_int_equal(strlen(space.name), r->spaces.spaces[112 * (size_t)i]);
+			assert_true(kv_space_check(space.name, strlen(space.name)));
+		}
 	}
 	if (r->type == WIRE_GET) {
 		assert_true(r->get.inline_data.len <= KV_INLINE_MAX);
@@ -152,6 +164,7 @@ void assert_ctrl_limits(const struct wire_ctrl_msg *m, const uint8_t *data, size
 		assert_true(m->hello.chunk_bytes > 0);
 		assert_true(memchr(m->hello.provider, 0, sizeof(m->hello.provider)) != NULL);
 		assert_true(memchr(m->hello.fabric, 0, sizeof(m->hello.fabric)) != NULL);
+		assert_true(kv_space_check(m->hello.space, strnlen(m->hello.space, sizeof(m->hello.space))));
 		assert_addr_limits(m->hello.addr, m->hello.rails);
 	}
 	if (m->type == WIRE_CTRL_WELCOME)
@@ -185,6 +198,8 @@ void assert_ctrl_limits(const struct wire_ctrl_msg *m, const uint8_t *data, size
 	if (m->type == WIRE_CTRL_SESSION_OPEN) {
 		assert_true(m->session_open.id > 0);
 		assert_true(memchr(m->session_open.identity, 0, sizeof(m->session_open.identity)) != NULL);
+		assert_true(
+			kv_space_check(m->session_open.space, strnlen(m->session_open.space, KV_SPACE_MAX + 1)));
 	}
 	if (m->type == WIRE_CTRL_SESSION_OK)
 		assert_true(m->session_ok.id > 0 && m->session_ok.session > 0 && m->session_ok.credits > 0);
