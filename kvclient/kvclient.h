@@ -882,8 +882,8 @@ KVC_API int kvc_pin_await(struct kvc_client *client, struct kvc_key key, const s
 KVC_API int kvc_unpin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
 
 /* ---- namespaces ----
- * Every key belongs to a namespace: that of the pool (kvc_options.namespace_name). The same key in two namespaces is two
- * keys. A namespace begins with its first client; a server has room for 4,096.
+ * Every key belongs to a namespace: that of the pool (kvc_options.namespace_name). The same key in two namespaces is
+ * two keys. A namespace begins with its first client; a server has room for 4,096.
  *
  * A namespace has a generation, which a clear advances. A value of an earlier generation is gone: no call finds it, no
  * server copies it, and its memory is freed within seconds. Values that are borrowed at that moment stay readable until

@@ -19,6 +19,9 @@ void block_retire(struct store *s, struct block *b)
 {
 	KV_ASSERT_HOT(b->state != BLOCK_GONE);
 	if (b->state == BLOCK_LIVE) {
+		struct space *sp = s->spaces.at[b->space];
+		sp->blocks--;
+		sp->bytes -= b->mem->size;
 		index_remove(&s->index, &b->item);
 		expire_set(&s->expire, &b->expire, KV_NEVER);
 		s->ranking_done_count -= b->mem->walked == RANKING_DONE;
@@ -41,6 +44,7 @@ struct arena_block *block_free(struct store *s, struct block *b)
 	store_poison(s, b->mem);
 	s->gone_bytes -= b->mem->size;
 	hole = arena_free(&s->arena, b->mem);
+	s->spaces.at[b->space]->refs--;
 	slab_put(&s->blocks, b);
 	return hole;
 }

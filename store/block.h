@@ -8,6 +8,7 @@
 #include "store/evict.h"
 #include "store/expire.h"
 #include "store/index.h"
+#include "store/space.h"
 
 /* STAGED: private to a PUT. LIVE: in the index. GONE: in quarantine until its last reference ends. */
 enum block_state { BLOCK_STAGED, BLOCK_LIVE, BLOCK_GONE };
@@ -18,11 +19,12 @@ enum { BLOCK_REFS_MAX = (1 << 26) - 1 };
  * expiry use the last line. */
 struct block {
 	uint64_t len, checksum, generation;
-	uint64_t offset;     /* in the arena; a copy, so that a GET does not read mem */
-	struct kv_list pins; /* struct pin; then the policy does not have the block */
-	uint32_t mark;       /* the last walk that counted it (kvserver: quarantine.c) */
-	uint32_t refs : 26;  /* requests, replies, leases and stages that use the memory */
-	uint32_t sure : 4;   /* the last round of doubts that it passed (doubt.h) */
+	uint64_t offset;                 /* in the arena; a copy, so that a GET does not read mem */
+	struct kv_list pins;             /* struct pin; then the policy does not have the block */
+	uint32_t mark : 32 - SPACE_BITS; /* the last walk that counted it (kvserver: quarantine.c) */
+	uint32_t space : SPACE_BITS;     /* its namespace (spaces.at) */
+	uint32_t refs : 26;              /* requests, replies, leases and stages that use the memory */
+	uint32_t sure : 4;               /* the last round of doubts that it passed (doubt.h) */
 	enum block_state state : 2;
 	struct arena_block *mem;
 	struct index_item item; /* second cache line: hash, length, key */

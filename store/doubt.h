@@ -5,7 +5,7 @@
 
 #include "base/base.h"
 
-/* The answer of another server: the key with this number (tombs_id) was deleted or touched at this time or earlier. A
+/* The answer of another server: the key with this number (store_id) was deleted or touched at this time or earlier. A
  * value born before is dropped in both cases. Only a DELETE is remembered here. */
 struct verdict {
 	uint64_t id, time_ns;

@@ -281,8 +281,13 @@ static struct arena_block *hole_for_move(struct store *s, uint64_t size, unsigne
 static struct arena_block *move_away(struct store *s, struct room *r, struct arena_block *m, unsigned *budget)
 {
 	struct block *b = m->owner;
-	struct arena_block *mem = arena_alloc(&s->arena, m->size, b, ARENA_LOW), *hole;
+	struct arena_block *mem, *hole;
 	KV_ASSERT(b->refs == 0 && m->leases == 0); /* rules 43 and 58 */
+	if (KV_UNLIKELY(!store_holds(s, b))) {     /* store_cleared_sweep may have passed the new place */
+		block_retire(s, b);
+		return block_free(s, b);
+	}
+	mem = arena_alloc(&s->arena, m->size, b, ARENA_LOW);
 	while (!mem && r->tries < ROOM_MOVE_TRIES) {
 		r->tries++;
 		hole = hole_for_move(s, m->size, budget);

@@ -31,6 +31,9 @@ int store_init(struct store *s, const struct store_options *o)
 	rc = evict_init(&s->evict, o->policy, max);
 	if (rc)
 		goto no_policy;
+	rc = spaces_init(&s->spaces, o->seed);
+	if (rc)
+		goto no_spaces;
 	rc = tombs_init(&s->tombs, o->limit_bytes);
 	if (rc)
 		goto no_tombs;
@@ -40,8 +43,11 @@ int store_init(struct store *s, const struct store_options *o)
 	slab_init(&s->pins, sizeof(struct pin), max);
 	kv_list_init(&s->left);
 	kv_list_init(&s->clearing);
+	store_enter(s, store_space_default(s));
 	return 0;
 no_tombs:
+	spaces_fini(&s->spaces);
+no_spaces:
 	evict_fini(&s->evict);
 no_policy:
 	index_fini(&s->index);
@@ -53,10 +59,12 @@ void store_fini(struct store *s)
 {
 	pins_drop_all(s);
 	KV_ASSERT(s->pinned_bytes == 0);
+	arena_walk_end(&s->cleared);
 	slab_fini(&s->pins);
 	slab_fini(&s->rooms);
 	slab_fini(&s->blocks);
 	tombs_fini(&s->tombs);
+	spaces_fini(&s->spaces);
 	evict_fini(&s->evict);
 	index_fini(&s->index);
 	arena_fini(&s->arena);
@@ -83,6 +91,8 @@ static void block_init(struct store *s, struct block *b, const void *key, size_t
 	b->mem = NULL;
 	b->checksum = 0;
 	b->mark = 0;
+	b->space = s->space->index;
+	s->space->refs++;
 	b->generation = s->generation++;
 	b->evict = (struct evict_node){.hits = 0};
 	b->expire = (struct expire_node){.when_ns = KV_NEVER};
@@ -106,11 +116,17 @@ static int stage_placed(struct store *s, struct block *b, struct arena_block *me
 	return 0;
 }
 
+static void block_give(struct store *s, struct block *b)
+{
+	s->spaces.at[b->space]->refs--;
+	slab_put(&s->blocks, b);
+}
+
 /* The block never had memory. */
 static void stage_undo(struct store *s, struct block *b)
 {
 	s->staged_bytes -= arena_round(b->len);
-	slab_put(&s->blocks, b);
+	block_give(s, b);
 }
 
 static int stage_room(struct store *s, struct block *b, struct room **out_room)
@@ -175,7 +191,7 @@ int store_stage_spare(struct store *s, const void *key, size_t key_len, uint64_t
 	if (s->blocks.used <= s->blocks_max + s->rooms.used)
 		mem = arena_alloc(&s->arena, len, b, end);
 	if (!mem) {
-		slab_put(&s->blocks, b);
+		block_give(s, b);
 		return -KV_ENOMEM;
 	}
 	s->staged_bytes += arena_round(len);
@@ -242,11 +258,16 @@ static unsigned round_of_new(const struct doubt *d)
 	return d->round - (d->round > 0 && (d->how == DOUBT_WAIT || d->verdict));
 }
 
+static uint64_t block_id(const struct store *s, const struct block *b)
+{
+	return tombs_id(b->item.key, b->item.key_len) ^ s->spaces.at[b->space]->mark;
+}
+
 /* Judge a block in doubt when it is asked for. Returns it if it is good; NULL: hidden or dropped. */
 static __attribute__((noinline)) struct block *judge(struct store *s, struct block *b, uint64_t now_ns)
 {
 	if (!store_dropped(s, b)) {
-		uint64_t id = tombs_id(b->item.key, b->item.key_len);
+		uint64_t id = block_id(s, b);
 		const struct verdict *v;
 		if (s->doubt.how == DOUBT_WAIT)
 			return NULL;
@@ -290,7 +311,10 @@ int store_commit_born(struct store *s, struct block *b, uint64_t checksum, uint6
 	/* Another key with the same digest (index.h) has the place as well. */
 	struct index_item *item = index_peek(&s->index, b->item.hash);
 	struct block *holder = live(s, item, now_ns);
+	struct space *sp = s->spaces.at[b->space];
 	int rc;
+	if (KV_UNLIKELY(!store_holds(s, b)))
+		return -KV_ESTALE;
 	if (holder) {
 		*out_holder = holder;
 		return -KV_EEXIST;
@@ -302,6 +326,8 @@ int store_commit_born(struct store *s, struct block *b, uint64_t checksum, uint6
 		return rc;
 	s->staged_bytes -= arena_round(b->len);
 	b->state = BLOCK_LIVE;
+	sp->blocks++;
+	sp->bytes += b->mem->size;
 	b->checksum = checksum;
 	block_born_at(b, born_ns);
 	b->sure = round_of_new(&s->doubt);
@@ -409,17 +435,24 @@ void store_use(struct store *s, struct block *b)
 		evict_access(&s->evict, &b->evict);
 }
 
-int store_copy_allowed(const struct store *s, const void *key, size_t len, uint64_t born_ns, uint64_t now_ns,
+/* The code for a copy that was born before its key was deleted, or its space cleared. */
+static int outdated(uint64_t time_ns, uint64_t born_ns)
+{
+	return time_ns - born_ns >= STORE_BORN_SLACK_MS * 1000000ull ? -KV_EDELETED : -KV_ECANCELED;
+}
+
+int store_copy_allowed(const struct store *s, const struct space *sp, uint64_t hash, uint64_t born_ns, uint64_t now_ns,
 		       uint64_t *expires_ns)
 {
-	const struct tomb *d = tombs_find(&s->tombs, index_hash(&s->index, key, len), now_ns);
+	const struct tomb *d = tombs_find(&s->tombs, hash, now_ns);
+	if (KV_UNLIKELY(born_ns < sp->cleared_ns))
+		return outdated(sp->cleared_ns, born_ns);
 	if (!d || born_ns >= d->time_ns)
 		return 0;
 	*expires_ns = KV_MIN(*expires_ns, d->expires_ns);
 	if (*expires_ns > now_ns)
 		return 0;
-	return d->expires_ns == 0 && d->time_ns - born_ns >= STORE_BORN_SLACK_MS * 1000000ull ? -KV_EDELETED
-											      : -KV_ECANCELED;
+	return d->expires_ns == 0 ? outdated(d->time_ns, born_ns) : -KV_ECANCELED;
 }
 
 bool store_delete(struct store *s, const void *key, size_t len, uint64_t time_ns, uint64_t now_ns)
@@ -430,7 +463,7 @@ bool store_delete(struct store *s, const void *key, size_t len, uint64_t time_ns
 	bool meant = b && block_born_ns(b) <= time_ns, hidden = meant && doubted(s, b);
 	bool was = meant && live(s, item, now_ns);
 	bool yielded = !b && tombs_yielded_take(&s->tombs, hash, now_ns);
-	tombs_put(&s->tombs, hash, tombs_id(key, len), time_ns, 0, now_ns);
+	tombs_put(&s->tombs, hash, store_id(s, key, len), time_ns, 0, now_ns);
 	if (b && !meant)
 		tombs_reborn(&s->tombs, hash, block_born_ns(b));
 	if (was || (hidden && index_find(&s->index, hash, key, len)))
@@ -440,7 +473,8 @@ bool store_delete(struct store *s, const void *key, size_t len, uint64_t time_ns
 
 void store_delete_block(struct store *s, struct block *b, uint64_t now_ns)
 {
-	tombs_put(&s->tombs, b->item.hash, tombs_id(b->item.key, b->item.key_len), block_born_ns(b) + 1000, 0, now_ns);
+	if (KV_LIKELY(store_holds(s, b)))
+		tombs_put(&s->tombs, b->item.hash, block_id(s, b), block_born_ns(b) + 1000, 0, now_ns);
 	store_drop(s, b);
 }
 
@@ -456,17 +490,13 @@ void store_touch(struct store *s, const void *key, size_t len, struct block *b, 
 {
 	uint64_t hash = b ? b->item.hash : index_hash(&s->index, key, len);
 	if (!b || expires_ns < b->expire.when_ns || tombs_find(&s->tombs, hash, now_ns))
-		tombs_put(&s->tombs, hash, tombs_id(key, len), time_ns, expires_ns, now_ns);
+		tombs_put(&s->tombs, hash, store_id(s, key, len), time_ns, expires_ns, now_ns);
 	if (b)
 		store_expire_at(s, b, expires_ns);
 }
 
-bool store_key_deleted(const struct store *s, const void *key, size_t len, uint64_t now_ns, uint64_t *out_ns)
+bool store_key_deleted(const struct store *s, uint64_t hash, uint64_t now_ns, uint64_t *out_ns)
 {
-	uint64_t hash;
-	if (KV_LIKELY(s->tombs.used == 0))
-		return false;
-	hash = index_hash(&s->index, key, len);
 	if (!tombs_deleted(&s->tombs, hash, now_ns))
 		return false;
 	*out_ns = tombs_find(&s->tombs, hash, now_ns)->time_ns;
@@ -513,4 +543,83 @@ unsigned store_sweep(struct store *s, uint64_t now_ns, unsigned budget)
 		n++;
 	}
 	return n;
+}
+
+/* ---- spaces ---- */
+
+bool store_holds(const struct store *s, const struct block *b)
+{
+	const struct space *sp = s->spaces.at[b->space];
+	const struct index ix = {.seed = sp->seed, .digest_seed = s->index.digest_seed};
+	return KV_LIKELY(sp->cleared_ns == 0) || b->item.hash == index_hash(&ix, b->item.key, b->item.key_len);
+}
+
+/* The space has another seed: enter it again, and walk over all blocks. */
+static void space_changed(struct store *s, struct space *sp)
+{
+	if (s->space == sp)
+		store_enter(s, sp);
+	if (!s->cleared_on)
+		arena_walk_begin(&s->arena, &s->cleared, s->arena.first);
+	s->cleared_again = s->cleared_on;
+	s->cleared_on = true;
+}
+
+void store_space_advance(struct store *s, struct space *sp, uint64_t generation, uint64_t now_ns)
+{
+	if (space_advance(&s->spaces, sp, generation, now_ns))
+		space_changed(s, sp);
+}
+
+void store_space_clear(struct store *s, struct space *sp, uint64_t least, uint64_t now_ns)
+{
+	space_clear(&s->spaces, sp, least, now_ns);
+	space_changed(s, sp);
+}
+
+/* The block of this stretch, if it is live and of an earlier generation. */
+static struct block *cleared_block(const struct store *s, const struct arena_block *m)
+{
+	struct block *b = m->owner;
+	return b && b->state == BLOCK_LIVE && !store_holds(s, b) ? b : NULL;
+}
+
+bool store_cleared_sweep(struct store *s, unsigned budget)
+{
+	struct arena_walk *w = &s->cleared;
+	for (; s->cleared_on && budget > 0; budget--) {
+		const struct arena_block *m = w->at;
+		struct block *b;
+		if (!m && !s->cleared_again) {
+			arena_walk_end(w);
+			s->cleared_on = false;
+		} else if (!m) {
+			w->from = w->at = s->arena.first;
+			s->cleared_again = false;
+		} else {
+			w->from = w->at = m->next;
+			b = cleared_block(s, m);
+			if (b)
+				store_drop(s, b);
+		}
+	}
+	return s->cleared_on;
+}
+
+void store_space_learn(struct store *s, const char *name, uint64_t generation, uint64_t now_ns)
+{
+	struct space *sp = space_find(&s->spaces, name);
+	if (!sp && generation <= s->spaces.floor)
+		return;
+	if (!sp && space_take(&s->spaces, name, now_ns, &sp) < 0)
+		s->spaces.floor = generation;
+	else
+		store_space_advance(s, sp, generation, now_ns);
+}
+
+void store_floor_learn(struct store *s, uint64_t floor, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < s->spaces.count && floor > s->spaces.floor; i++)
+		store_space_advance(s, s->spaces.at[i], floor, now_ns);
+	s->spaces.floor = KV_MAX(s->spaces.floor, floor);
 }

@@ -11,6 +11,7 @@
 #include "store/ranking.h"
 #include "store/pins.h"
 #include "store/room.h"
+#include "store/space.h"
 #include "store/tier/tier.h"
 #include "store/tombs.h"
 
@@ -37,6 +38,10 @@ struct store {
 	struct expire expire;
 	struct tombs tombs;
 	struct doubt doubt;
+	struct spaces spaces;
+	struct space *space;            /* of all keys passed in, and in index.seed (store_enter) */
+	struct arena_walk cleared;      /* over blocks of earlier generations ... */
+	bool cleared_on, cleared_again; /* ... while there may be any; again: another clear since it began */
 	struct slab blocks, pins, rooms;
 	struct kv_list left;     /* sets of ended sessions, to be dropped (pins.c) */
 	struct kv_list clearing; /* rooms with memory, each with its own stretch (room.c) */
@@ -68,6 +73,44 @@ struct room;
 /* store_init -- returns 0, -KV_EINVAL or -KV_ENOMEM. store_fini -- no block has references; base stays the caller's. */
 int store_init(struct store *s, const struct store_options *options);
 void store_fini(struct store *s);
+
+/* store_enter -- the keys passed to the functions below are of this space, until another one is entered. At first it is
+ * the default space. Functions about a block take it from the block. */
+static inline void store_enter(struct store *s, struct space *sp)
+{
+	s->space = sp;
+	s->index.seed = sp->seed;
+}
+
+static inline struct space *store_space_default(const struct store *s)
+{
+	return s->spaces.at[0];
+}
+
+/* store_space_advance -- the space has this generation, if it is a higher one: its blocks are not found any more.
+ * store_space_clear -- it has a higher one, and at least this one.
+ * store_cleared_sweep -- free such blocks, at most `budget` looks; false: there are none. store_holds -- whether a
+ * block is of its space's present generation. */
+void store_space_clear(struct store *s, struct space *sp, uint64_t least, uint64_t now_ns);
+void store_space_advance(struct store *s, struct space *sp, uint64_t generation, uint64_t now_ns);
+bool store_cleared_sweep(struct store *s, unsigned budget);
+bool store_holds(const struct store *s, const struct block *b);
+
+/* store_space_learn -- other servers have this generation of a space. It is remembered even if the space is unknown
+ * here. store_floor_learn -- they have forgotten spaces of lower generations. */
+void store_space_learn(struct store *s, const char *name, uint64_t generation, uint64_t now_ns);
+void store_floor_learn(struct store *s, uint64_t floor, uint64_t now_ns);
+
+/* store_hash, store_id -- the hash of a key here, and its number at all servers (tombs.h). */
+static inline uint64_t store_hash(const struct store *s, const void *key, size_t len)
+{
+	return index_hash(&s->index, key, len);
+}
+
+static inline uint64_t store_id(const struct store *s, const void *key, size_t len)
+{
+	return tombs_id(key, len) ^ s->space->mark;
+}
 
 /* store_find -- the live block of a key, or NULL; an expired one is deleted. store_peek -- the block of a key, also in
  * doubt or expired. store_use -- count a hit of a live block for eviction. */
@@ -120,16 +163,17 @@ void store_stage_end(struct store *s, struct room *r);
 
 /* store_commit -- make a staged block visible, born now. expires_ns: KV_NEVER for none. The caller's reference stays.
  * Returns 0; -KV_EEXIST: the key is live in *out_holder, and the staged block is unchanged (store_drop it); -KV_ENOMEM
- * (unchanged). store_commit_born -- the same for a copy, born at born_ns at the earliest. */
+ * or -KV_ESTALE: its space was cleared (unchanged). store_commit_born -- the same for a copy, born at born_ns at the
+ * earliest. */
 int store_commit(struct store *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t now_ns,
 		 struct block **out_holder);
 int store_commit_born(struct store *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t born_ns,
 		      uint64_t now_ns, struct block **out_holder);
 
-/* store_copy_allowed -- whether a copy of this key may be stored. 0: yes; *expires_ns is lowered to a TOUCH's.
- * -KV_EDELETED: the key was deleted since born_ns. -KV_ECANCELED: it was deleted within STORE_BORN_SLACK_MS of born_ns,
- * or a TOUCH says that it has expired, and a later TOUCH may be missing here. */
-int store_copy_allowed(const struct store *s, const void *key, size_t len, uint64_t born_ns, uint64_t now_ns,
+/* store_copy_allowed -- whether a copy of the key of this space and hash may be stored. 0: yes; *expires_ns is lowered
+ * to a TOUCH's. -KV_EDELETED: the key was deleted since born_ns. -KV_ECANCELED: it was deleted within
+ * STORE_BORN_SLACK_MS of born_ns, or a TOUCH says that it has expired, and a later TOUCH may be missing here. */
+int store_copy_allowed(const struct store *s, const struct space *sp, uint64_t hash, uint64_t born_ns, uint64_t now_ns,
 		       uint64_t *expires_ns);
 
 /* store_delete -- delete the value of a key as of time_ns, and refuse its copies from now on. Returns whether it was
@@ -146,8 +190,9 @@ void store_yield(struct store *s, struct block *b, uint64_t now_ns);
 void store_touch(struct store *s, const void *key, size_t len, struct block *b, uint64_t expires_ns, uint64_t time_ns,
 		 uint64_t now_ns);
 
-/* store_key_deleted -- whether, and when, a key that store_find does not find was deleted lately. */
-bool store_key_deleted(const struct store *s, const void *key, size_t len, uint64_t now_ns, uint64_t *out_ns);
+/* store_key_deleted -- whether, and when, the key with this hash, which store_find does not find, was deleted lately.
+ */
+bool store_key_deleted(const struct store *s, uint64_t hash, uint64_t now_ns, uint64_t *out_ns);
 
 /* store_drop -- make a staged or live block invisible; its memory is freed with the last reference. */
 void store_drop(struct store *s, struct block *b);

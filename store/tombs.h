@@ -17,7 +17,7 @@ enum {
 /* The last DELETE or TOUCH of a key. */
 struct tomb {
 	uint64_t hash;       /* the index's; 0: a free place */
-	uint64_t id;         /* tombs_id of the key */
+	uint64_t id;         /* store_id of the key */
 	uint64_t time_ns;    /* concerns values born before */
 	uint64_t expires_ns; /* 0: deleted; else they expire then at the latest */
 	bool reborn;         /* a younger value was stored since */
@@ -38,7 +38,7 @@ struct tombs {
 int tombs_init(struct tombs *t, uint64_t limit_bytes);
 void tombs_fini(struct tombs *t);
 
-/* tombs_id -- the number of a key, equal at all servers. */
+/* tombs_id -- the number of a key, equal at all servers; store_id mixes its space and generation in. */
 uint64_t tombs_id(const void *key, size_t len);
 
 /* tombs_put -- values of this key born before time_ns are deleted (expires_ns 0) or live until expires_ns at most.

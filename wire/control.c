@@ -163,6 +163,7 @@ static void welcome_walk(struct wire_walk *w, struct wire_ctrl_msg *msg)
 	wire_u64(w, &m->value_max);
 	wire_u64(w, &m->clock_ns);
 	wire_u64(w, &m->generation);
+	wire_u64(w, &m->cleared_ns);
 	wire_u16(w, &m->loops);
 	wire_zero16(w);
 	string_walk(w, m->node_id, sizeof(m->node_id));
@@ -300,6 +301,7 @@ static void opened_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 	wire_u32(w, &s->credits);
 	wire_zero32(w);
 	wire_u64(w, &s->generation);
+	wire_u64(w, &s->cleared_ns);
 	wire_require(w, s->id != 0 && s->session != 0 && s->credits != 0);
 }
 

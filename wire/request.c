@@ -105,7 +105,8 @@ static bool put_valid(const struct wire_request *r)
 	bool bad = total > KV_VALUE_MAX;
 	bad |= (length > KV_RANGE_MAX) | (offset > total) | (length > total - offset);
 	bad |= (inline_len > KV_INLINE_MAX) | (inline_len != 0 && inline_len != length);
-	bad |= (r->flags & WIRE_PUT_FIRST ? r->put.stage : r->put.space) != 0;
+	bad |= (r->flags & WIRE_PUT_FIRST) != 0 && r->put.stage != 0;
+	bad |= (r->flags & (WIRE_PUT_FIRST | WIRE_PUT_COPY)) != WIRE_PUT_FIRST && r->put.space != 0;
 	if (r->flags & WIRE_PUT_COPY)
 		bad |= !(r->flags & WIRE_PUT_FIRST) || r->put.born_ns == 0;
 	else

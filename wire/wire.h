@@ -46,7 +46,7 @@ enum {
 	WIRE_RELEASE_MAX = 128,
 	WIRE_TOMBS_MAX = 200,
 	WIRE_SPACES_MAX = 34,
-	WIRE_SPACE_BYTES = 112, /* of a packed namespace */
+	WIRE_SPACE_BYTES = 112,                                                    /* of a packed namespace */
 	WIRE_MEMBER_BYTES = 16 + 6 + 2 * (KV_NAME_MAX - 1) + KV_MEMBER_ADDRESS - 1 /* of a packed member */
 };
 
@@ -191,8 +191,8 @@ struct wire_request {
 			uint64_t stage;                 /* 0 in the FIRST range */
 			uint64_t born_ns; /* of a COPY, instead of a stage: when the value was first put, or before,
 					     by the server's clock; not 0 */
-			uint64_t space; /* the namespace's generation that the value is of; 0 unless FIRST */
-			uint32_t ttl_s; /* 0: the server's default; of a copy it counts from born_ns */
+			uint64_t space;   /* the namespace's generation that the value is of; 0 unless FIRST */
+			uint32_t ttl_s;   /* 0: the server's default; of a copy it counts from born_ns */
 			struct wire_bytes inline_data; /* none, or the whole range. LANDED: dest is the place in the
 							  landing area, in one piece, region 0 */
 		} put;
@@ -215,7 +215,7 @@ struct wire_request {
 		} ping;
 		struct {
 			uint64_t from; /* 0 at first, then `next` of the last reply */
-		} tombs;       /* also of SPACES */
+		} tombs;               /* also of SPACES */
 		struct {
 			uint64_t generation; /* the least one afterwards */
 		} clear;
@@ -344,15 +344,16 @@ void wire_release_put(uint8_t *leases, uint32_t i, uint64_t lease);
 uint64_t wire_release_lease(const uint8_t *leases, uint32_t i);
 
 /* wire_tomb_put, wire_tomb -- packed tombstone i: deleted, or touched, that long ago (2^63 - 1 ns at most). id:
- * XXH3-64 of its key with seed 4. */
+ * of its key and namespace (protocol.md 4.9). */
 void wire_tomb_put(uint8_t *tombs, uint32_t i, uint64_t id, uint64_t age_ns, bool touched);
 void wire_tomb(const uint8_t *tombs, uint32_t i, uint64_t *out_id, uint64_t *out_age_ns, bool *out_touched);
 
 /* A namespace of a shard, as SPACES lists it. */
 struct wire_space {
 	char name[KV_SPACE_MAX + 1];
-	uint64_t generation, blocks, bytes, gets, hits; /* blocks, bytes: with those of earlier generations not freed yet
-							 */
+	uint64_t generation, blocks, bytes, gets,
+		hits; /* blocks, bytes: with those of earlier generations not freed yet
+		       */
 };
 
 /* wire_space_put, wire_space -- packed namespace i. */
@@ -473,7 +474,7 @@ struct wire_hello {
 	struct wire_prior prior;
 	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX], cluster[KV_NAME_MAX]; /* cluster "": any */
 	char space[KV_SPACE_MAX + 1];                                          /* the namespace; "": the default one */
-	uint64_t generation; /* of the namespace, as the client knows it */
+	uint64_t generation; /* of the namespace: the highest one that the client has cleared it to */
 	struct wire_blob_addr addr[KV_RAILS_MAX];
 };
 
@@ -482,7 +483,8 @@ struct wire_welcome_msg {
 	uint32_t session, chunk_bytes, credits, heartbeat_ms, eager_bytes;
 	uint8_t token[KV_TOKEN_LEN]; /* secret, only on the control connection. Without TLS, keys and proofs derive from
 					it */
-	uint64_t incarnation, shard_seed, value_max, clock_ns, generation; /* generation: of the namespace */
+	uint64_t incarnation, shard_seed, value_max, clock_ns;
+	uint64_t generation, cleared_ns; /* of the namespace; when the server learned of it, by its clock, or 0 */
 	uint8_t host_id[16];
 	char node_id[KV_NAME_MAX], cluster[KV_NAME_MAX]; /* cluster "": none */
 	const uint8_t *addrs;                            /* shards x rails addresses; see wire_welcome_addr */
@@ -530,8 +532,8 @@ struct wire_session_open {
 };
 
 struct wire_session_ok {
-	uint32_t id, session, credits; /* none is 0 */
-	uint64_t generation;
+	uint32_t id, session, credits;   /* none is 0 */
+	uint64_t generation, cleared_ns; /* as in WELCOME */
 };
 
 struct wire_session_refuse {

@@ -215,6 +215,8 @@ static int attachment_make(struct attachment *a, struct boot_conn *boot, const s
 	a->mark = h->mark;
 	a->client_id = h->client_id;
 	attachment_addresses(a, h->addr, h->rails);
+	memcpy(a->space, h->space, sizeof(a->space));
+	a->generation = h->generation;
 	return calls_make(a) < 0 ? kv_fail(err, -KV_ENOMEM, "the server has no memory for another client")
 				 : secrets_make(a, boot, err);
 }
@@ -257,18 +259,53 @@ static void run_open(struct call *call)
 					     .client_id = a->client_id,
 					     .addrs = a->addr,
 					     .rails = a->rails,
-					     .anew = &a->anew};
+					     .anew = &a->anew,
+					     .space = a->space,
+					     .generation = a->generation};
 	int rc;
 	rc = shard_attachment_open(call->shard, &args, &ac->on_shard, &ac->error);
 	for (unsigned i = 0; rc == 0 && i < call->shard->info.rails; i++)
 		rc = te_address(call->shard->te, i, &ac->addr[i]);
+	if (rc == 0)
+		session_space_read(&ac->on_shard->own, &ac->generation, &ac->cleared_ns);
 	call_finish(call, rc);
+}
+
+static void run_space(struct call *call)
+{
+	const struct attachment *a = attachment_call_of(call)->attachment;
+	struct shard *s = call->shard;
+	store_space_learn(&s->store, a->space, a->generation, loop_turn_now(s->loop));
+	call_finish(call, 0);
+}
+
+void attachment_space_await(struct attachment *a)
+{
+	bool lower = false;
+	a->cleared_ns = 0;
+	for (unsigned i = 0; i < a->server->opt.shards; i++) {
+		a->generation = KV_MAX(a->generation, a->call[i].generation);
+		a->cleared_ns = KV_MAX(a->cleared_ns, a->call[i].cleared_ns);
+	}
+	for (unsigned i = 0; i < a->server->opt.shards; i++)
+		lower |= a->call[i].generation < a->generation;
+	if (!lower)
+		return;
+	attachment_all_await(a, run_space, NULL);
+	a->cleared_ns = loop_now(a->server->control);
+}
+
+uint64_t attachment_cleared(const struct attachment *a)
+{
+	return a->cleared_ns ? shard_clock(a->server->shard_seed, a->cleared_ns) : 0;
 }
 
 int attachment_open_await(struct attachment *a, struct kv_error *err)
 {
 	int rc = attachment_all_await(a, run_open, err);
 	explicit_bzero(a->frame_secret, sizeof(a->frame_secret));
+	if (rc == 0)
+		attachment_space_await(a);
 	return rc;
 }
 

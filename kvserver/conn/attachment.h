@@ -32,10 +32,11 @@ struct attachment_call {
 	struct attachment *attachment;
 	struct shard_attachment *on_shard; /* the shard's; NULL: none */
 	struct kv_error error;
-	struct te_address *addr;    /* the shard's rails when it was opened; one array for all shards */
-	uint64_t session_received;  /* of a closed further session */
-	struct wire_region landing; /* the content of a LANDING message, with arena_keys as its keys */
-	uint8_t *arena_keys;        /* of the shard, during the send */
+	struct te_address *addr;         /* the shard's rails when it was opened; one array for all shards */
+	uint64_t session_received;       /* of a closed further session */
+	uint64_t generation, cleared_ns; /* of the opened session's namespace on this shard */
+	struct wire_region landing;      /* the content of a LANDING message, with arena_keys as its keys */
+	uint8_t *arena_keys;             /* of the shard, during the send */
 };
 
 static inline struct attachment_call *attachment_call_of(struct call *call)
@@ -65,6 +66,8 @@ struct attachment {
 	struct region *region;
 	uint32_t region_id;
 	uint32_t session_number;
+	char space[KV_SPACE_MAX + 1];    /* the namespace of the session being opened, and its least generation */
+	uint64_t generation, cleared_ns; /* cleared_ns: see wire_welcome_msg, by the loop's clock */
 	struct co *asker; /* waits for the pending calls: the connection's reader, or the ending coroutine */
 	unsigned pending;
 	struct co *aside_asker; /* waits for the calls aside; NULL: none */
@@ -90,6 +93,13 @@ int attachment_create(struct conn *conn, struct kvs_server *server, struct boot_
 /* attachment_open_await -- insert the client's addresses on every shard. 0, or the first failure; attachment_end_await
  * follows in any case. */
 int attachment_open_await(struct attachment *a, struct kv_error *err);
+
+/* attachment_space_await -- a session was opened on all shards: bring its namespace to the highest generation of them,
+ * and set a->generation to it, and a->cleared_ns. */
+void attachment_space_await(struct attachment *a);
+
+/* attachment_cleared -- a->cleared_ns as clients see it. */
+uint64_t attachment_cleared(const struct attachment *a);
 
 /* attachment_all_await -- run this on every shard and wait for all. Returns 0 or the first failure, with its text in
  * *err (may be NULL). One at a time: for the connection's reader. */

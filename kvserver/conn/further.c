@@ -22,8 +22,13 @@ enum { FAILURES_MAX = 5, PLACES_MIN = 16, GENERATIONS = 1 << (32 - SESSION_INDEX
 
 static void run_open(struct call *call)
 {
-	call_finish(call, session_open(attachment_call_of(call)->on_shard,
-				       attachment_call_of(call)->attachment->session_number));
+	struct attachment_call *ac = attachment_call_of(call);
+	const struct attachment *a = ac->attachment;
+	struct session *o;
+	int rc = session_open(ac->on_shard, a->session_number, a->space, a->generation, &o);
+	if (rc == 0)
+		session_space_read(o, &ac->generation, &ac->cleared_ns);
+	call_finish(call, rc);
 }
 
 static void run_end(struct call *call)
@@ -171,20 +176,24 @@ static int room_check(const struct conn *c, struct kv_error *err)
 }
 
 /* Assign a number, and a place on every shard. */
-static int admit_await(struct conn *c, uint32_t *out_at, struct kv_error *err)
+static int admit_await(struct conn *c, const struct wire_session_open *o, uint32_t *out_at, struct kv_error *err)
 {
 	struct further *f = &c->now->further;
 	int rc = room_check(c, err);
 	if (rc)
 		return rc;
+	memcpy(c->now->space, o->space, sizeof(c->now->space));
+	c->now->generation = o->generation;
 	rc = place_take(f, out_at);
 	if (rc)
 		return kv_fail(err, rc, "the server has no memory for another session");
 	c->server->clients.open++;
 	c->now->session_number = number_make(f, *out_at);
 	rc = attachment_all_await(c->now, run_open, err);
-	if (rc == 0)
+	if (rc == 0) {
+		attachment_space_await(c->now);
 		return 0;
+	}
 	attachment_all_await(c->now, run_end, NULL); /* where it was opened */
 	place_give(f, *out_at);
 	c->server->clients.open--;
@@ -197,11 +206,14 @@ static int granted_await(struct conn *c, const struct wire_session_open *o)
 	struct kv_error err = {0};
 	char name[KV_HOST_MAX];
 	uint32_t at;
-	int rc = admit_await(c, &at, &err);
+	int rc = admit_await(c, o, &at, &err);
 	if (rc)
 		return refuse_await(c, o->id, rc, err.text);
-	m.session_ok = (struct wire_session_ok){
-		.id = o->id, .session = c->now->session_number, .credits = session_credits(c->server->opt.credits)};
+	m.session_ok = (struct wire_session_ok){.id = o->id,
+						.session = c->now->session_number,
+						.credits = session_credits(c->server->opt.credits),
+						.generation = c->now->generation,
+						.cleared_ns = attachment_cleared(c->now)};
 	control_count(c->server, WIRE_STAT_SESSIONS_OPENED);
 	rc = conn_send_await(c, &m);
 	kv_debug(c->server->opt.log, "client %s: session %u has further session %u, client id %llu%s%s",

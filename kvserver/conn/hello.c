@@ -232,6 +232,8 @@ static int welcome_await(struct conn *c)
 	w->incarnation = s->incarnation;
 	w->shard_seed = s->shard_seed;
 	w->value_max = s->opt.value_max;
+	w->generation = c->now->generation;
+	w->cleared_ns = attachment_cleared(c->now);
 	w->clock_ns = shard_clock(s->shard_seed, loop_now(loop_of(c)));
 	w->addrs = addrs;
 	memcpy(w->token, c->now->token, KV_TOKEN_LEN);

@@ -50,8 +50,11 @@ static bool get_lease(struct shard_attachment *s, struct block *b, uint64_t offs
  * is neither used nor hot. */
 static void get_hit(struct shard *s, bool more, struct block *b, struct wire_reply *reply, uint64_t now_ns)
 {
+	struct space *sp = s->store.spaces.at[b->space];
 	if (more)
 		return;
+	sp->gets++;
+	sp->hits++;
 	shard_count(s, WIRE_STAT_GETS);
 	shard_count(s, WIRE_STAT_HITS);
 	if (KV_UNLIKELY(b->state != BLOCK_LIVE))
@@ -391,10 +394,11 @@ static void get_missed(struct link *l, const struct wire_request *q, struct wire
 	struct shard *s = l->attachment->shard;
 	uint64_t deleted_ns;
 	if (!(q->flags & WIRE_GET_MORE)) {
+		l->session->space->gets++;
 		shard_count(s, WIRE_STAT_GETS);
 		shard_count(s, WIRE_STAT_MISSES);
 	}
-	if (!store_key_deleted(&s->store, q->key.data, q->key.len, now_ns, &deleted_ns)) {
+	if (!store_key_deleted(&s->store, store_hash(&s->store, q->key.data, q->key.len), now_ns, &deleted_ns)) {
 		get_refuse(l, reply, WIRE_NOTFOUND);
 		return;
 	}

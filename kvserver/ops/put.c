@@ -23,9 +23,12 @@
 static void put_first(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct shard *s = l->attachment->shard;
+	bool present = put_space(l, q, now_ns);
 	struct block *holder = store_find(&s->store, q->key.data, q->key.len, now_ns);
 	shard_count(s, WIRE_STAT_PUTS);
-	if (q->put.total == 0) {
+	if (!present) {
+		put_reply(l, q, PUT_CLEARED, 0);
+	} else if (q->put.total == 0) {
 		put_reply(l, q, WIRE_INVALID, 0);
 	} else if (q->put.total > s->opt.value_max) {
 		put_reply(l, q, put_error(s, q->put.total, -KV_ETOOBIG), 0);

@@ -15,12 +15,32 @@
 
 /* ---- replies ---- */
 
+/* The generation of the session's namespace, and for how long it has been that, or less. */
+static void cleared_fill(struct shard *s, const struct session *o, struct wire_reply *r)
+{
+	const struct space *sp = o->space;
+	shard_count(s, WIRE_STAT_PUTS_CLEARED);
+	r->status = WIRE_DELETED;
+	r->put.stage = sp->generation;
+	r->put.generation = sp->cleared_ns ? loop_turn_now(s->loop) - sp->cleared_ns : 0;
+}
+
+bool put_space(struct link *l, const struct wire_request *q, uint64_t now_ns)
+{
+	const struct space *sp = l->session->space;
+	if (KV_UNLIKELY(q->put.space > sp->generation))
+		store_space_advance(&l->attachment->shard->store, l->session->space, q->put.space, now_ns);
+	return q->put.space == sp->generation || q->flags & WIRE_PUT_COPY;
+}
+
 void put_reply(struct link *l, const struct wire_request *q, int32_t status, uint64_t generation)
 {
 	struct wire_reply r = {.type = WIRE_PUT,
 			       .status = status,
 			       .id = q->id,
 			       .put = {.stage = q->put.stage, .generation = generation}};
+	if (KV_UNLIKELY(status == PUT_CLEARED))
+		cleared_fill(l->attachment->shard, l->session, &r);
 	reply_put(l, &r, NULL);
 }
 
@@ -31,7 +51,9 @@ void put_answer(struct link *l, const struct wire_request *q, struct request *r,
 		return;
 	}
 	r->reply.put.generation = generation;
-	request_end(r, status);
+	if (KV_UNLIKELY(status == PUT_CLEARED))
+		cleared_fill(r->attachment->shard, r->session, &r->reply);
+	request_end(r, status == PUT_CLEARED ? WIRE_DELETED : status);
 }
 
 /* Log a value without room, at most one a second with the number of others: its client gets only a code. */
@@ -110,7 +132,8 @@ int32_t put_allowed(struct shard *s, const struct wire_request *q, uint64_t now_
 	uint64_t born_ns = put_born(s, q), expires_ns = KV_NEVER;
 	int rc = 0;
 	if (born_ns)
-		rc = store_copy_allowed(&s->store, q->key.data, q->key.len, born_ns, now_ns, &expires_ns);
+		rc = store_copy_allowed(&s->store, s->store.space, store_hash(&s->store, q->key.data, q->key.len),
+					born_ns, now_ns, &expires_ns);
 	return rc ? copy_refused(s, rc) : WIRE_OK;
 }
 
@@ -157,7 +180,7 @@ static int plain_commit(struct shard *s, struct block *b, uint64_t checksum, uin
 {
 	uint64_t born_ns = plain_born(s, now_ns), life_ns = expires_ns;
 	if (KV_UNLIKELY(s->doubt.late_ns) &&
-	    store_copy_allowed(&s->store, b->item.key, b->item.key_len, born_ns, now_ns, &life_ns))
+	    store_copy_allowed(&s->store, s->store.spaces.at[b->space], b->item.hash, born_ns, now_ns, &life_ns))
 		return -KV_EBUSY;
 	return store_commit_born(&s->store, b, checksum, expires_ns, born_ns, now_ns, out_holder);
 }
@@ -166,8 +189,8 @@ static int plain_commit(struct shard *s, struct block *b, uint64_t checksum, uin
 static int copy_commit(struct shard *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t born_ns,
 		       uint64_t now_ns, struct block **out_holder)
 {
-	const uint8_t *key = b->item.key;
-	int rc = store_copy_allowed(&s->store, key, b->item.key_len, born_ns, now_ns, &expires_ns);
+	int rc =
+		store_copy_allowed(&s->store, s->store.spaces.at[b->space], b->item.hash, born_ns, now_ns, &expires_ns);
 	if (rc)
 		return rc;
 	rc = store_commit_born(&s->store, b, checksum, expires_ns, born_ns, now_ns, out_holder);
@@ -195,6 +218,8 @@ int32_t put_commit(struct shard *s, struct block *b, uint64_t digest, uint64_t c
 		return compare(s, holder, b->len, checksum, ttl_s, born_ns, out_generation);
 	if (rc == -KV_EDELETED || rc == -KV_ECANCELED)
 		return copy_refused(s, rc);
+	if (rc == -KV_ESTALE)
+		return PUT_CLEARED;
 	if (rc)
 		return put_error(s, b->len, rc);
 	s->counts.of[WIRE_STAT_BYTES_WRITTEN] += b->len;

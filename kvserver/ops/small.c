@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* small.c -- requests answered immediately: EXISTS, DELETE, TOUCH, PIN, STAT, TOMBS, PING.
+/* small.c -- requests answered immediately: EXISTS, DELETE, TOUCH, PIN, STAT, TOMBS, CLEAR, SPACES, PING.
  *
  * Pins protect from eviction, not from DELETE; a client reading a deleted block continues to read the old bytes. EXISTS
  * is no hit. A DELETE is remembered (store/tombs.h), even of an unknown key, since a copy of the value may be on its
@@ -31,8 +31,9 @@ static uint64_t clock_of(const struct link *l, uint64_t ns)
 /* The status of a missing key, and how long ago it was deleted. */
 static int32_t missing(const struct link *l, const struct wire_request *q, uint64_t now_ns, uint64_t *out_age_ns)
 {
+	const struct store *s = &l->attachment->shard->store;
 	uint64_t at_ns;
-	if (!store_key_deleted(&l->attachment->shard->store, q->key.data, q->key.len, now_ns, &at_ns))
+	if (!store_key_deleted(s, store_hash(s, q->key.data, q->key.len), now_ns, &at_ns))
 		return WIRE_NOTFOUND;
 	*out_age_ns = now_ns - KV_MIN(now_ns, at_ns);
 	return WIRE_DELETED;
@@ -172,6 +173,41 @@ void tombs_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		wire_tomb_put(packed, r.tombs.count++, d->id, now_ns - KV_MIN(now_ns, d->time_ns), d->expires_ns != 0);
 	r.tombs.next = at < t->put ? at : 0;
 	r.tombs.known_ms = (uint32_t)KV_MIN((now_ns - KV_MIN(now_ns, t->since_ns)) / 1000000, (uint64_t)UINT32_MAX);
+	reply_put(l, &r, NULL);
+}
+
+void clear_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
+{
+	struct shard *s = l->attachment->shard;
+	struct space *sp = l->session->space;
+	struct wire_reply r = {.type = WIRE_CLEAR, .flags = q->flags, .id = q->id};
+	if (q->flags & WIRE_CLEAR_RAISE)
+		store_space_advance(&s->store, sp, q->clear.generation, now_ns);
+	else
+		store_space_clear(&s->store, sp, q->clear.generation, now_ns);
+	shard_count(s, WIRE_STAT_CLEARS);
+	r.clear.generation = sp->generation;
+	reply_put(l, &r, NULL);
+}
+
+void spaces_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
+{
+	const struct spaces *t = &l->attachment->shard->store.spaces;
+	uint8_t packed[WIRE_SPACES_MAX * WIRE_SPACE_BYTES];
+	struct wire_reply r = {.type = WIRE_SPACES, .id = q->id, .spaces = {.floor = t->floor, .spaces = packed}};
+	uint64_t at = q->tombs.from;
+	(void)now_ns;
+	for (; at < t->count && r.spaces.count < WIRE_SPACES_MAX; at++) {
+		const struct space *sp = t->at[at];
+		struct wire_space w = {.generation = sp->generation,
+				       .blocks = sp->blocks,
+				       .bytes = sp->bytes,
+				       .gets = sp->gets,
+				       .hits = sp->hits};
+		memcpy(w.name, sp->name, sizeof(w.name));
+		wire_space_put(packed, r.spaces.count++, &w);
+	}
+	r.spaces.next = at < t->count ? at : 0;
 	reply_put(l, &r, NULL);
 }
 

@@ -195,14 +195,15 @@ static void stage_commit(struct stage *st)
 	struct request *last = st->last;
 	struct shard *s = st->attachment->shard;
 	struct block *b = st->block;
-	int32_t status = put_commit(s, b, kv_hasher_digest(&st->hasher), st->checksum, st->ttl_s, st->born_ns,
-				    &last->reply.put.generation);
+	uint64_t generation = 0;
+	int32_t status =
+		put_commit(s, b, kv_hasher_digest(&st->hasher), st->checksum, st->ttl_s, st->born_ns, &generation);
 	if (KV_UNLIKELY(st->spare) && b->state == BLOCK_LIVE)
 		store_last(&s->store, b);
 	if (b->state == BLOCK_STAGED)
 		store_drop(&s->store, b);
 	stage_free(st);
-	request_end(last, status);
+	put_answer(last->link, NULL, last, status, generation);
 }
 
 /* ---- progress ---- */

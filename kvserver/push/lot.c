@@ -30,7 +30,7 @@ static void deleted_note(struct lot *lot, const struct lot_item *it)
 {
 	struct shard *s = lot->shard;
 	struct lot_deleted *d = &lot->deleted[lot->deleted_count];
-	if (!store_key_deleted(&s->store, it->key, it->key_len, loop_turn_now(s->loop), &d->time_ns) ||
+	if (!store_key_deleted(&s->store, it->block->item.hash, loop_turn_now(s->loop), &d->time_ns) ||
 	    d->time_ns < it->born_ns)
 		return;
 	memcpy(d->key, it->key, it->key_len);

@@ -80,6 +80,17 @@ static int links_open(struct shard_attachment *s, const struct shard_attachment_
 	return rc;
 }
 
+static void space_fail(int rc, struct kv_error *err)
+{
+	if (rc == -KV_EFULL)
+		kv_fail(err, rc,
+			"the server has %d namespaces with clients or values, as many as it can have: use one of them, or "
+			"clear one that is not needed and disconnect its clients",
+			SPACES_MAX);
+	else
+		kv_fail(err, rc, "no memory for a namespace");
+}
+
 int shard_attachment_open(struct shard *shard, const struct shard_attachment_args *a, struct shard_attachment **out,
 			  struct kv_error *err)
 {
@@ -101,15 +112,24 @@ int shard_attachment_open(struct shard *shard, const struct shard_attachment_arg
 	}
 	rc = links_open(s, a);
 	if (rc) {
-		links_close(s);
-		free(s);
-		te_peer_close(&peer);
-		return kv_fail(err, rc, "no keys or no nonces for the links of a session: %s", kv_strerror(rc));
+		kv_fail(err, rc, "no keys or no nonces for the links of a session: %s", kv_strerror(rc));
+		goto no_links;
+	}
+	rc = session_space_begin(&s->own, a->space, a->generation);
+	if (rc) {
+		space_fail(rc, err);
+		goto no_links;
 	}
 	shard->attachments.slot[slot] = s;
 	shard->attachments.count++;
 	*out = s;
 	return 0;
+
+no_links:
+	links_close(s);
+	free(s);
+	te_peer_close(&peer);
+	return rc;
 }
 
 /* ---- end ---- */
@@ -126,6 +146,7 @@ static void shard_attachment_free(struct shard_attachment *s)
 	kv_list_del(&s->node);
 	regions_fini(&s->regions);
 	landing_leave(s);
+	session_space_end(&s->own);
 	if (shard->te)
 		te_peer_close(&s->peer);
 	sessions_fini(s);

@@ -63,10 +63,12 @@ struct shard_attachment_args {
 	const struct te_address *addrs;
 	unsigned rails;
 	_Atomic bool *anew;
+	const char *space; /* the namespace of its own session, of this generation at least */
+	uint64_t generation;
 };
 
 /* shard_attachment_open -- insert the client's addresses. Requests may then come, by each link once it is proven. 0,
- * -KV_ENOMEM, -KV_EFULL, -KV_ECLOSED, or the engine's code with *err. */
+ * -KV_ENOMEM, -KV_EFULL (of attachments or namespaces), -KV_ECLOSED, or the engine's code with *err. */
 int shard_attachment_open(struct shard *shard, const struct shard_attachment_args *args, struct shard_attachment **out,
 			  struct kv_error *err);
 

@@ -24,7 +24,8 @@ static void request_refuse(struct link *l, const struct wire_request *q, int32_t
 /* A draining server still answers these types, which begin nothing. */
 static bool begins_nothing(uint8_t type)
 {
-	return type == WIRE_CANCEL || type == WIRE_PING || type == WIRE_STAT;
+	return type == WIRE_CANCEL || type == WIRE_PING || type == WIRE_STAT || type == WIRE_CLEAR ||
+	       type == WIRE_SPACES;
 }
 
 static void request_take(struct link *l, const struct wire_request *q, uint64_t now_ns)
@@ -64,6 +65,8 @@ static void record_take(struct link *l, const struct wire_request *q, uint64_t n
 		if (l->attachment->shard->records_end) /* only requests of one session are gathered */
 			l->attachment->shard->records_end(l->attachment->shard);
 		l->session = session_switch(l->attachment, q);
+		if (l->session)
+			store_enter(&l->attachment->shard->store, l->session->space);
 		return;
 	}
 	if (KV_UNLIKELY(q->type == WIRE_PROVE)) {
@@ -93,19 +96,22 @@ static void group_ahead(const struct store *store, const struct wire_request *q,
 static void records_take(struct shard_attachment *s, unsigned link, struct wire_reader *records, uint64_t now_ns)
 {
 	struct wire_request q[GROUP];
+	struct store *store = &s->shard->store;
 	unsigned n;
 	int rc;
+	store_enter(store, s->own.space);
 	do {
 		for (n = 0, rc = 1; n < GROUP && (rc = wire_request_next(records, &q[n])) == 1;)
 			n++;
 		if (n > 1)
-			group_ahead(&s->shard->store, q, n);
+			group_ahead(store, q, n);
 		for (unsigned i = 0; i < n; i++)
 			record_take(&s->link[link], &q[i], now_ns);
 	} while (rc == 1);
 	if (s->shard->records_end)
 		s->shard->records_end(s->shard);
 	s->link[link].session = &s->own;
+	store_enter(store, store_space_default(store));
 	if (rc < 0)
 		shard_count(s->shard, WIRE_STAT_BAD_FRAMES);
 }

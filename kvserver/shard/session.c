@@ -45,7 +45,33 @@ static int table_grow(struct sessions *t, uint32_t at)
 	return 0;
 }
 
-int session_open(struct shard_attachment *s, uint32_t number)
+int session_space_begin(struct session *o, const char *space, uint64_t generation)
+{
+	struct shard *s = o->attachment->shard;
+	uint64_t now_ns = loop_turn_now(s->loop);
+	int rc = space_take(&s->store.spaces, space, now_ns, &o->space);
+	if (rc)
+		return rc;
+	o->space->users++;
+	o->space->used_ns = now_ns;
+	store_space_advance(&s->store, o->space, generation, now_ns);
+	return 0;
+}
+
+void session_space_read(const struct session *o, uint64_t *out_generation, uint64_t *out_cleared_ns)
+{
+	*out_generation = o->space->generation;
+	*out_cleared_ns = o->space->cleared_ns;
+}
+
+void session_space_end(struct session *o)
+{
+	o->space->users--;
+	o->space->used_ns = loop_turn_now(o->attachment->shard->loop);
+}
+
+int session_open(struct shard_attachment *s, uint32_t number, const char *space, uint64_t generation,
+		 struct session **out)
 {
 	uint32_t at = place_of(number);
 	struct session *o;
@@ -61,6 +87,12 @@ int session_open(struct shard_attachment *s, uint32_t number)
 	o->number = number;
 	o->credits = session_credits(s->shard->opt.credits);
 	pins_init(&o->pins);
+	rc = session_space_begin(o, space, generation);
+	if (rc) {
+		free(o);
+		return rc;
+	}
+	*out = o;
 	s->sessions.at[at] = o;
 	s->sessions.count++;
 	s->shard->attachments.sessions++;
@@ -74,6 +106,7 @@ static void session_free(struct session *o)
 	s->sessions.at[place_of(o->number)] = NULL;
 	s->sessions.count--;
 	s->shard->attachments.sessions--;
+	session_space_end(o);
 	free(o);
 }
 

@@ -15,6 +15,7 @@ enum {
 
 struct call;
 struct shard_attachment;
+struct space;
 
 struct session {
 	struct shard_attachment *attachment; /* of the connection */
@@ -24,7 +25,8 @@ struct session {
 	uint32_t requests;                   /* ... and not freed */
 	uint64_t received;
 	struct pins pins;
-	struct call *gone; /* set: it ends; finished when no request is left, which frees it */
+	struct space *space; /* of its keys */
+	struct call *gone;   /* set: it ends; finished when no request is left, which frees it */
 };
 
 /* The further sessions of one connection on one shard, by the lower bits of their numbers. */
@@ -38,8 +40,17 @@ static inline uint32_t session_credits(uint32_t link_credits)
 	return KV_MAX(link_credits / SESSION_CREDITS_SHARE, 1u);
 }
 
-/* session_open -- 0; -KV_ENOMEM; -KV_EEXIST. */
-int session_open(struct shard_attachment *s, uint32_t number);
+/* session_open -- for keys of this namespace, of this generation at least. 0;
+ * -KV_ENOMEM; -KV_EEXIST; -KV_EFULL (no room for another namespace). */
+int session_open(struct shard_attachment *s, uint32_t number, const char *space, uint64_t generation,
+		 struct session **out);
+
+/* session_space_read -- the generation of its namespace, and when this shard learned of it, or 0. */
+void session_space_read(const struct session *o, uint64_t *out_generation, uint64_t *out_cleared_ns);
+
+/* session_space_begin -- set the namespace of a session without one. session_space_end -- the session ends. */
+int session_space_begin(struct session *o, const char *space, uint64_t generation);
+void session_space_end(struct session *o);
 
 /* session_end -- take no more requests, stop those in flight, and drop its stages and pins. When nothing is in flight,
  * the session is freed and `gone` finished with status 0. *out_received: the number of its requests here. An unknown

@@ -196,9 +196,9 @@ struct shard {
 	struct counts counts;
 	bool attached, draining;
 	uint64_t born_ns;
-	uint64_t look_ns;   /* next check of the addresses (SHARD_LOOK_NS) */
-	uint64_t fenced_ns; /* the last fence (quarantine.c) */
-	uint32_t mark;      /* of blocks counted in one walk */
+	uint64_t look_ns;                /* next check of the addresses (SHARD_LOOK_NS) */
+	uint64_t fenced_ns;              /* the last fence (quarantine.c) */
+	uint32_t mark : 32 - SPACE_BITS; /* of blocks counted in one walk */
 	struct loop_poller poller;
 	struct loop_timer tick;
 };

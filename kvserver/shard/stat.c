@@ -74,6 +74,7 @@ static void server_stats(const struct shard *s, uint64_t *out)
 	out[WIRE_STAT_ENDING_SESSIONS] = ending;
 	out[WIRE_STAT_LOCALS] = s->locals.count;
 	out[WIRE_STAT_FURTHER_SESSIONS] = s->attachments.sessions;
+	out[WIRE_STAT_SPACES] = s->store.spaces.count;
 	out[WIRE_STAT_VERSION] = kv_version_number(KVRAIL_VERSION);
 	out[WIRE_STAT_UPTIME_NS] = loop_now(s->loop) - s->born_ns;
 }

@@ -224,6 +224,12 @@ static void region_make(void)
 	assert_int_equal(regions_add(&rig.attachment->regions, rig.mem), 0);
 }
 
+int rig_session_open(uint32_t number)
+{
+	struct session *o;
+	return session_open(rig.attachment, number, "", 0, &o);
+}
+
 int rig_open_unproven(void **state)
 {
 	struct te_address addr = client_address(), theirs = server_address();
@@ -237,6 +243,7 @@ int rig_open_unproven(void **state)
 	assert_int_equal(boot_frame_macs(rig.secret, rig.number, 0, false, &rig.macs), 0);
 	kv_seal_init(&rig.seal, &rig.macs, 0, rig.seen, KV_WINDOW_WIDTH);
 	args.frame_secret = rig.secret;
+	args.space = "";
 	args.mark = RIG_MARK;
 	if (shard_attachment_open(rig.shard, &args, &rig.attachment, &err) != 0)
 		fail_msg("%s", err.text);

@@ -80,7 +80,8 @@ extern uint64_t rig_memory_bytes; /* set before rig_up: 0: RIG_MEMORY */
 
 int rig_up(void **state); /* group set-up: shard and client engine */
 int rig_down(void **state);
-int rig_open(void **state); /* per test: a fresh session whose link is proven, empty store */
+int rig_open(void **state);            /* per test: a fresh session whose link is proven, empty store */
+int rig_session_open(uint32_t number); /* a further session */
 int rig_open_unproven(void **state);
 int rig_close(void **state);
 void rig_attachment_end(void);

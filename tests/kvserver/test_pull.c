@@ -258,8 +258,12 @@ static void generations_of_leases_wrap_around(void **state)
 static struct shard_attachment *stranger(void)
 {
 	struct te_address addr;
-	struct shard_attachment_args args = {
-		.frame_secret = rig.secret, .addrs = &addr, .rails = 1, .number = rig.number ^ 0x10001, .client_id = 8};
+	struct shard_attachment_args args = {.frame_secret = rig.secret,
+					     .space = "",
+					     .addrs = &addr,
+					     .rails = 1,
+					     .number = rig.number ^ 0x10001,
+					     .client_id = 8};
 	struct shard_attachment *s;
 	struct kv_error err;
 	assert_int_equal(te_address(rig.te, 0, &addr), 0);

@@ -7,8 +7,8 @@ enum { A = 1 << SESSION_INDEX_BITS, B = A | 1, MIB = 1 << 20 };
 static int open_both(void **state)
 {
 	rig_open(state);
-	assert_int_equal(session_open(rig.attachment, A), 0);
-	assert_int_equal(session_open(rig.attachment, B), 0);
+	assert_int_equal(rig_session_open(A), 0);
+	assert_int_equal(rig_session_open(B), 0);
 	return 0;
 }
 
@@ -260,9 +260,9 @@ static void sessions_end_with_their_connection(void **state)
 static void a_place_of_a_session_is_taken_once(void **state)
 {
 	(void)state;
-	assert_int_equal(session_open(rig.attachment, A), -KV_EEXIST);
-	assert_int_equal(session_open(rig.attachment, A + (1u << SESSION_INDEX_BITS)), -KV_EEXIST);
-	assert_int_equal(session_open(rig.attachment, A | 5000), 0); /* the table grows */
+	assert_int_equal(rig_session_open(A), -KV_EEXIST);
+	assert_int_equal(rig_session_open(A + (1u << SESSION_INDEX_BITS)), -KV_EEXIST);
+	assert_int_equal(rig_session_open(A | 5000), 0); /* the table grows */
 	assert_int_equal(rig.shard->attachments.sessions, 3);
 	assert_int_equal(rig_stat(WIRE_STAT_FURTHER_SESSIONS), 3);
 }

@@ -155,7 +155,7 @@ static uint32_t ending;
 static void all_open(void)
 {
 	for (unsigned i = 0; i < KV_COUNT(further); i++)
-		assert_int_equal(session_open(rig.attachment, further[i]), 0);
+		assert_int_equal(rig_session_open(further[i]), 0);
 }
 
 static void run_session_end(struct call *c)
@@ -169,7 +169,7 @@ static void one_ends(struct kv_prng *p)
 {
 	ending = further[kv_prng_below(p, KV_COUNT(further))];
 	rig_call_run(run_session_end);
-	assert_int_equal(session_open(rig.attachment, ending), 0);
+	assert_int_equal(rig_session_open(ending), 0);
 }
 
 static void send_as_one(struct kv_prng *p, const struct wire_request *q)

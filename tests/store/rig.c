@@ -121,6 +121,30 @@ void check_bytes(const struct block *b, uint64_t len, uint8_t fill)
 	assert_int_equal(p[len - 1], fill);
 }
 
+/* Each space counts its blocks. */
+static void check_spaces(void)
+{
+	static uint64_t blocks[SPACES_MAX], bytes[SPACES_MAX];
+	uint64_t refs = 0;
+	memset(blocks, 0, sizeof(blocks));
+	memset(bytes, 0, sizeof(bytes));
+	for (struct arena_block *m = store.arena.first; m; m = m->next) {
+		const struct block *b = m->owner;
+		if (!b || b->mem != m || b->state != BLOCK_LIVE)
+			continue;
+		blocks[b->space]++;
+		bytes[b->space] += m->size;
+		assert_true(store.cleared_on || store_holds(&store, b));
+	}
+	for (uint32_t i = 0; i < store.spaces.count; i++) {
+		assert_int_equal(store.spaces.at[i]->blocks, blocks[i]);
+		assert_int_equal(store.spaces.at[i]->bytes, bytes[i]);
+		assert_true(store.spaces.at[i]->refs >= blocks[i]);
+		refs += store.spaces.at[i]->refs;
+	}
+	assert_int_equal(refs, store.blocks.used);
+}
+
 void check_store(void)
 {
 	uint64_t at = 0, used = 0, staged = 0, gone = 0, pinned = 0, live = 0, evictable = 0;
@@ -164,4 +188,5 @@ void check_store(void)
 	assert_int_equal(index_count(&store.index), live);
 	assert_int_equal(store.evict.count, evictable);
 	assert_int_equal(store.evict.in[0] + store.evict.in[1], evictable);
+	check_spaces();
 }

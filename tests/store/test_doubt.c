@@ -4,7 +4,7 @@
 
 static struct verdict dead(const char *key, uint64_t time_ns)
 {
-	return verdict_of(tombs_id(key, strlen(key)), time_ns, false);
+	return verdict_of(store_id(&store, key, strlen(key)), time_ns, false);
 }
 
 static void what_is_in_doubt_is_hidden_and_then_judged(void **state)
@@ -49,16 +49,16 @@ static void what_was_touched_goes_and_is_not_deleted(void **state)
 	put("both", SMALL, 2, 10 * SECOND);
 	put("young", SMALL, 3, 16 * SECOND);
 	store_doubt(&store, 20 * SECOND);
-	v[0] = verdict_of(tombs_id("touched", 7), 15 * SECOND, true);
-	v[1] = verdict_of(tombs_id("both", 4), 15 * SECOND, true);
+	v[0] = verdict_of(store_id(&store, "touched", 7), 15 * SECOND, true);
+	v[1] = verdict_of(store_id(&store, "both", 4), 15 * SECOND, true);
 	v[2] = dead("both", 12 * SECOND);
-	v[3] = verdict_of(tombs_id("young", 5), 15 * SECOND, true);
+	v[3] = verdict_of(store_id(&store, "young", 5), 15 * SECOND, true);
 	assert_int_equal(verdicts_sort(v, 4), 3);
 	store_judge(&store, v, 3);
 	assert_null(get("touched", 21 * SECOND));
-	assert_false(store_key_deleted(&store, "touched", 7, 21 * SECOND, &deleted_ns));
+	assert_false(store_key_deleted(&store, store_hash(&store, "touched", 7), 21 * SECOND, &deleted_ns));
 	assert_null(get("both", 21 * SECOND));
-	assert_true(store_key_deleted(&store, "both", 4, 21 * SECOND, &deleted_ns));
+	assert_true(store_key_deleted(&store, store_hash(&store, "both", 4), 21 * SECOND, &deleted_ns));
 	assert_in_range(deleted_ns, 12 * SECOND, 12 * SECOND + 1000);
 	assert_non_null(get("young", 21 * SECOND));
 	check_store();

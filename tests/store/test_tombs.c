@@ -76,7 +76,7 @@ static int copy(const char *key, uint8_t fill, uint64_t born, uint64_t now)
 {
 	struct block *b, *holder;
 	uint64_t expires = KV_NEVER;
-	int rc = store_copy_allowed(&store, key, strlen(key), born, now, &expires);
+	int rc = store_copy_allowed(&store, store.space, store_hash(&store, key, strlen(key)), born, now, &expires);
 	if (rc)
 		return rc;
 	assert_int_equal(stage(key, strlen(key), SMALL, &b), 0);
@@ -96,15 +96,16 @@ static void a_copy_does_not_undo_a_delete(void **state)
 	assert_non_null(put("k", SMALL, 1, 10 * SEC));
 	assert_true(store_delete(&store, "k", 1, 12 * SEC, 12 * SEC));
 	assert_null(get("k", 12 * SEC));
-	assert_true(store_key_deleted(&store, "k", 1, 12 * SEC, &at));
+	assert_true(store_key_deleted(&store, store_hash(&store, "k", 1), 12 * SEC, &at));
 	assert_int_equal(at, 12 * SEC);
 	assert_int_equal(copy("k", 1, 10 * SEC, 13 * SEC), -KV_EDELETED);
 	assert_int_equal(copy("k", 1, 12 * SEC - 1, 13 * SEC), -KV_ECANCELED); /* too close to be sure */
 	assert_null(get("k", 13 * SEC));
 	assert_int_equal(copy("k", 2, 12 * SEC, 13 * SEC), 0); /* it was put after that */
 	assert_int_equal(block_born_ns(get("k", 13 * SEC)), 12 * SEC);
-	assert_true(store_key_deleted(&store, "k", 1, 13 * SEC, &at)); /* older copies elsewhere still are */
-	assert_int_equal(copy("x", 1, 1, 13 * SEC), 0);                /* nobody has deleted that */
+	assert_true(store_key_deleted(&store, store_hash(&store, "k", 1), 13 * SEC,
+				      &at));            /* older copies elsewhere still are */
+	assert_int_equal(copy("x", 1, 1, 13 * SEC), 0); /* nobody has deleted that */
 	check_store();
 	close_store();
 }
@@ -151,7 +152,8 @@ static void a_delete_of_the_past_spares_what_was_put_since(void **state)
 	assert_non_null(get("new", 30 * SEC));
 	assert_int_equal(copy("old", 1, 14 * SEC, 30 * SEC), -KV_EDELETED);
 	store_drop(&store, get("new", 30 * SEC));
-	assert_true(store_key_deleted(&store, "new", 3, 30 * SEC, &at)); /* evicted, say: older copies stay deleted */
+	assert_true(store_key_deleted(&store, store_hash(&store, "new", 3), 30 * SEC,
+				      &at)); /* evicted, say: older copies stay deleted */
 	assert_int_equal(at, 15 * SEC);
 	close_store();
 }
@@ -167,7 +169,8 @@ static void a_copy_does_not_undo_a_touch(void **state)
 	assert_int_equal(copy("k", 1, 10 * SEC, 13 * SEC), 0);
 	assert_int_equal(get("k", 13 * SEC)->expire.when_ns, 15 * SEC);
 	assert_null(get("k", 15 * SEC));
-	assert_false(store_key_deleted(&store, "k", 1, 15 * SEC, &at)); /* another TOUCH may have gone elsewhere */
+	assert_false(store_key_deleted(&store, store_hash(&store, "k", 1), 15 * SEC,
+				       &at)); /* another TOUCH may have gone elsewhere */
 	assert_int_equal(copy("k", 1, 10 * SEC, 16 * SEC), -KV_ECANCELED);
 	b = put("s", SMALL, 1, 20 * SEC);
 	store_touch(&store, "s", 1, b, 25 * SEC, 21 * SEC, 21 * SEC); /* shorter: it lived for ever */

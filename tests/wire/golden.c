@@ -27,7 +27,8 @@ const struct wire_frame golden_frame = {
 static const uint8_t digests[] = {0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, 0x18, 0x17, 0x16, 0x15,
 				  0x14, 0x13, 0x12, 0x11, 0,    0,    0,    0,    0,    0,    0,    0x80};
 static const uint8_t one_tomb[16] = {0x1d, 0, 0, 0, 0, 0, 0, 0, 0xa6, 0xe0};
-static const uint8_t one_space[112] = {4, [8] = 'c', 'h', 'a', 't', [72] = 0xd0, 0x5a, [80] = 3, [89] = 0x30, [96] = 9, [104] = 7};
+static const uint8_t one_space[112] = {4,    [8] = 'c', 'h',         'a',      't',      [72] = 0xd0,
+				       0x5a, [80] = 3,  [89] = 0x30, [96] = 9, [104] = 7};
 static const uint8_t pairs[] = "\x06\0\0\0\0\0\0\0\xe8\x03\0\0\0\0\0\0"
 			       "\x20\0\0\0\0\0\0\0\0\0\0\0\0\x01\0\0";
 static const uint8_t leases[] = "\x01\0\0\0\x02\0\0\0"
@@ -135,7 +136,7 @@ const struct golden_request golden_requests[] = {
 	 "4b52050504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf980001090d0c0b0a"
 	 "0807060504030201020b7000881300008c776655443322110300000000000000"
 	 "00000000000000000300000000000000efcdab8967452301b0b0000000000000"
-	 "cf5a000000000000000000000500030000000000000000000000000000000000"
+	 "0000000000000000000000000500030000000000000000000000000000000000"
 	 "000000000000000000000000000000006b65792d36616263",
 	 {.type = WIRE_PUT,
 	  .flags = WIRE_PUT_FIRST | WIRE_PUT_LAST | WIRE_PUT_COPY,
@@ -146,7 +147,6 @@ const struct golden_request golden_requests[] = {
 		  .length = 3,
 		  .checksum = 0x0123456789abcdef,
 		  .born_ns = 0xb0b0,
-		  .space = 0x5acf,
 		  .inline_data = BYTES("abc")}}},
 	{"put_spare",
 	 "4b52050504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf980001090d0c0b0a"
@@ -481,11 +481,12 @@ const struct golden_ctrl golden_ctrls[] = {
 		    .generation = 0x6e6e,
 		    .addr = {{4, "\x10\x10\x10\x10"}, {5, "\x11\x11\x11\x11\x11"}}}}},
 	{"welcome",
-	 "98000000020000000500020002001200cdab0000a0a1a2a3a4a5a6a7a8a9aaab"
+	 "a0000000020000000500020002001200cdab0000a0a1a2a3a4a5a6a7a8a9aaab"
 	 "acadaeaf9999000000000000303132333435363738393a3b3c3d3e3fed5e0000"
 	 "000000000000100040000000e80300000020000000000010000000000cc10000"
-	 "000000006f6e0000000000000400000006006e6f64652d61040070726f640400"
-	 "10101010050011111111110600121212121212070013131313131313",
+	 "000000006f6e000000000000c1000000000000000400000006006e6f64652d61"
+	 "040070726f640400101010100500111111111106001212121212120700131313"
+	 "13131313",
 	 {.type = WIRE_CTRL_WELCOME,
 	  .welcome = {.version = 5,
 		      .shards = 2,
@@ -503,6 +504,7 @@ const struct golden_ctrl golden_ctrls[] = {
 		      .value_max = 1 << 28,
 		      .clock_ns = 0xc10c,
 		      .generation = 0x6e6f,
+		      .cleared_ns = 0xc1,
 		      .host_id = HOST,
 		      .node_id = "node-a",
 		      .cluster = "prod",
@@ -573,8 +575,9 @@ const struct golden_ctrl golden_ctrls[] = {
 	 "00000000",
 	 {.type = WIRE_CTRL_SESSION_OPEN, .session_open = {.id = 1, .nonce = NONCE_A, .proof = NONCE_B}}},
 	{"session_ok",
-	 "1c00000011000000030000000700010020000000000000000800000000000000",
-	 {.type = WIRE_CTRL_SESSION_OK, .session_ok = {.id = 3, .session = 0x10007, .credits = 32, .generation = 8}}},
+	 "2400000011000000030000000700010020000000000000000800000000000000c200000000000000",
+	 {.type = WIRE_CTRL_SESSION_OK,
+	  .session_ok = {.id = 3, .session = 0x10007, .credits = 32, .generation = 8, .cleared_ns = 0xc2}}},
 	{"session_refuse",
 	 "2000000012000000030000000500000012007468652070726f6f662069732077726f6e67",
 	 {.type = WIRE_CTRL_SESSION_REFUSE,

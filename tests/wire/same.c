@@ -224,6 +224,7 @@ static void assert_welcome(const struct wire_welcome_msg *got, const struct wire
 	SAME(value_max);
 	SAME(clock_ns);
 	SAME(generation);
+	SAME(cleared_ns);
 	SAME_ARRAY(host_id);
 	SAME_TEXT(node_id);
 	SAME_TEXT(cluster);
@@ -339,6 +340,7 @@ void assert_ctrl(const struct wire_ctrl_msg *got, const struct wire_ctrl_msg *wa
 		SAME(session_ok.session);
 		SAME(session_ok.credits);
 		SAME(session_ok.generation);
+		SAME(session_ok.cleared_ns);
 		break;
 	case WIRE_CTRL_SESSION_REFUSE:
 		SAME(session_refuse.id);

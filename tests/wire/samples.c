@@ -77,7 +77,8 @@ static void random_put(struct kv_prng *p, struct scratch *s, struct wire_request
 	}
 	r->put.checksum = kv_prng_next(p);
 	r->put.ttl_s = (uint32_t)upto(p, UINT32_MAX);
-	*(r->flags & WIRE_PUT_FIRST ? &r->put.space : &r->put.stage) = upto(p, UINT64_MAX);
+	if (!(r->flags & WIRE_PUT_COPY))
+		*(r->flags & WIRE_PUT_FIRST ? &r->put.space : &r->put.stage) = upto(p, UINT64_MAX);
 	r->put.length = upto(p, carried ? KV_INLINE_MAX : KV_RANGE_MAX);
 	r->put.offset = upto(p, KV_VALUE_MAX - r->put.length);
 	r->put.total = between(p, r->put.offset + r->put.length, KV_VALUE_MAX);
@@ -364,6 +365,7 @@ static void random_welcome(struct kv_prng *p, struct scratch *s, struct wire_wel
 	w->incarnation = kv_prng_next(p);
 	w->shard_seed = kv_prng_next(p);
 	w->generation = upto(p, UINT64_MAX);
+	w->cleared_ns = upto(p, UINT64_MAX);
 	w->value_max = upto(p, KV_VALUE_MAX);
 	w->clock_ns = kv_prng_next(p);
 	kv_prng_fill(p, w->token, sizeof(w->token));
@@ -536,6 +538,7 @@ void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 		m->session_ok.session = (uint32_t)between(p, 1, UINT32_MAX);
 		m->session_ok.credits = (uint32_t)between(p, 1, UINT32_MAX);
 		m->session_ok.generation = upto(p, UINT64_MAX);
+		m->session_ok.cleared_ns = upto(p, UINT64_MAX);
 		break;
 	case WIRE_CTRL_SESSION_REFUSE:
 		m->session_refuse.id = (uint32_t)between(p, 1, UINT32_MAX);

@@ -185,8 +185,8 @@ static void the_longest_strings_and_addresses_fit(void **state)
 	for (unsigned i = 0; i < KV_RAILS_MAX; i++)
 		m.hello.addr[i].len = KV_ADDR_MAX;
 	len = wire_ctrl_encode(&m, buf, sizeof(buf));
-	assert_int_equal(len, 8 + 72 + 3 * (2 + KV_NAME_MAX - 1) + 8 + 2 + KV_SPACE_MAX +
-				      KV_RAILS_MAX * (2 + KV_ADDR_MAX));
+	assert_int_equal(len,
+			 8 + 72 + 3 * (2 + KV_NAME_MAX - 1) + 8 + 2 + KV_SPACE_MAX + KV_RAILS_MAX * (2 + KV_ADDR_MAX));
 	assert_int_equal(wire_ctrl_decode(buf, (size_t)len, &got), 0);
 	assert_ctrl(&got, &m);
 }
@@ -228,8 +228,8 @@ static void a_welcome_with_a_wrong_field_is_refused(void **state)
 			 1); /* unknown flags are ignored: they are offers of a newer server */
 	assert_int_equal(decode_patched("welcome", 68, 4, 0), -KV_EPROTO); /* chunk bytes */
 	assert_int_equal(decode_patched("welcome", 84, 8, KV_VALUE_MAX + 1), -KV_EPROTO);
-	assert_int_equal(decode_patched("welcome", 110, 2, 1), -KV_EPROTO); /* reserved */
-	assert_int_equal(decode_patched("welcome", 112, 2, 7), -KV_EPROTO); /* node id's length */
+	assert_int_equal(decode_patched("welcome", 118, 2, 1), -KV_EPROTO); /* reserved */
+	assert_int_equal(decode_patched("welcome", 120, 2, 7), -KV_EPROTO); /* node id's length */
 }
 
 static void the_largest_welcome_fits(void **state)
@@ -250,7 +250,7 @@ static void the_largest_welcome_fits(void **state)
 	}
 	assert_int_equal(wire_addr_pack(addrs, sizeof(addrs), &m.welcome.addrs_len, one, 1), -KV_ETOOBIG);
 	len = wire_ctrl_encode(&m, buf, sizeof(buf));
-	assert_int_equal(len, 112 + 2 + 6 + 2 + 4 + sizeof(addrs));
+	assert_int_equal(len, 120 + 2 + 6 + 2 + 4 + sizeof(addrs));
 	assert_int_equal(wire_ctrl_decode(buf, (size_t)len, &got), 0);
 	assert_int_equal(wire_welcome_addr(&got.welcome, 63, 31, &a), 0);
 	assert_int_equal(a.data[0], (63 * 32 + 31) % 251);
@@ -485,7 +485,7 @@ static void a_welcome_with_too_many_shards_or_rails_is_refused(void **state)
 		     {1, KV_RAILS_MAX + 1, false},
 		     {0, 1, false},
 		     {1, 0, false}};
-	const int fixed = 112 + 2 + 6 + 2 + 4;
+	const int fixed = 120 + 2 + 6 + 2 + 4;
 	(void)state;
 	for (size_t i = 0; i < KV_COUNT(cases); i++) {
 		struct wire_ctrl_msg m = golden("welcome"), got;

@@ -456,6 +456,9 @@ static void which_value_is_meant_is_said_once(void **state)
 	assert_int_equal(add_request(&r), -KV_EINVAL); /* only the first range names the namespace's generation */
 	r.flags = WIRE_PUT_FIRST;
 	assert_int_equal(add_request(&r), 0);
+	r.flags = WIRE_PUT_FIRST | WIRE_PUT_COPY;
+	r.put.born_ns = 1;
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* a copy has the time of its birth */
 }
 
 static void replies_keep_their_lengths(void **state)

@@ -51,7 +51,7 @@ void assert_request_limits(const struct wire_request *r, const uint8_t *data, si
 		}
 		if (r->flags & WIRE_PUT_FIRST)
 			assert_int_equal(r->put.stage, 0);
-		else
+		if (!(r->flags & WIRE_PUT_FIRST) || r->flags & WIRE_PUT_COPY)
 			assert_int_equal(r->put.space, 0);
 		assert_true(!(r->flags & WIRE_PUT_COPY) || r->flags & WIRE_PUT_FIRST);
 		assert_true(!(r->flags & WIRE_PUT_SPARE) || r->flags & WIRE_PUT_COPY);
@@ -198,8 +198,7 @@ void assert_ctrl_limits(const struct wire_ctrl_msg *m, const uint8_t *data, size
 	if (m->type == WIRE_CTRL_SESSION_OPEN) {
 		assert_true(m->session_open.id > 0);
 		assert_true(memchr(m->session_open.identity, 0, sizeof(m->session_open.identity)) != NULL);
-		assert_true(
-			kv_space_check(m->session_open.space, strnlen(m->session_open.space, KV_SPACE_MAX + 1)));
+		assert_true(kv_space_check(m->session_open.space, strnlen(m->session_open.space, KV_SPACE_MAX + 1)));
 	}
 	if (m->type == WIRE_CTRL_SESSION_OK)
 		assert_true(m->session_ok.id > 0 && m->session_ok.session > 0 && m->session_ok.credits > 0);

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* space.c -- the table of a shard's namespaces.
+ *
+ * Each generation of each space has a seed of the index for itself. Seeds are a one-to-one function of a counter, and
+ * so is the hash of a digest under a seed (index.h): an item has the hash of a key under a seed only if it was stored
+ * under that seed. So the index compares space and generation by comparing hash and key, and a clear is a new seed.
+ *
+ * A space that was forgotten begins anew at `floor`, above each generation that it had: no value of it returns. */
+#include "store/space.h"
+
+#include <stdlib.h>
+
+#include "store/index.h"
+
+enum { NAME_SEED = 5 }; /* of the names' hashes; protocol.md 4.9 */
+
+/* docs/reference/protocol.md 1. */
+static uint64_t mix(uint64_t x)
+{
+	x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+	x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+	return x ^ x >> 31;
+}
+
+static void generation_set(struct spaces *t, struct space *sp, uint64_t generation)
+{
+	sp->generation = generation;
+	sp->seed = index_digest_hash(&(struct index){.seed = t->secret}, t->seeds++);
+	sp->mark = mix(kv_hash_key(sp->name, strlen(sp->name), NAME_SEED) + generation);
+}
+
+static void begin(struct spaces *t, struct space *sp, const char *name, uint64_t now_ns)
+{
+	*sp = (struct space){.index = sp->index, .used_ns = now_ns};
+	memcpy(sp->name, name, strlen(name));
+	generation_set(t, sp, t->floor);
+}
+
+static int add(struct spaces *t, const char *name, uint64_t now_ns, struct space **out)
+{
+	struct space *sp = calloc(1, sizeof(*sp));
+	if (!sp)
+		return -KV_ENOMEM;
+	sp->index = (uint16_t)t->count;
+	begin(t, sp, name, now_ns);
+	t->at[t->count++] = sp;
+	*out = sp;
+	return 0;
+}
+
+int spaces_init(struct spaces *t, uint64_t secret)
+{
+	struct space *sp;
+	*t = (struct spaces){.secret = secret};
+	return add(t, "", 0, &sp);
+}
+
+void spaces_fini(struct spaces *t)
+{
+	for (uint32_t i = 0; i < t->count; i++)
+		free(t->at[i]);
+	t->count = 0;
+}
+
+struct space *space_find(const struct spaces *t, const char *name)
+{
+	for (uint32_t i = 0; i < t->count; i++)
+		if (strcmp(t->at[i]->name, name) == 0)
+			return t->at[i];
+	return NULL;
+}
+
+/* The space to forget, or NULL. The default one stays. */
+static struct space *unused(const struct spaces *t)
+{
+	struct space *oldest = NULL;
+	for (uint32_t i = 1; i < t->count; i++) {
+		struct space *sp = t->at[i];
+		if (sp->users == 0 && sp->refs == 0 && (!oldest || sp->used_ns < oldest->used_ns))
+			oldest = sp;
+	}
+	return oldest;
+}
+
+int space_take(struct spaces *t, const char *name, uint64_t now_ns, struct space **out)
+{
+	struct space *sp = space_find(t, name);
+	if (!sp && t->count < SPACES_MAX)
+		return add(t, name, now_ns, out);
+	if (!sp) {
+		sp = unused(t);
+		if (!sp)
+			return -KV_EFULL;
+		/* Its tombstones have another seed now, so even its last generation must not return. */
+		t->floor = KV_MAX(t->floor, sp->generation + (sp->generation < UINT64_MAX));
+		begin(t, sp, name, now_ns);
+	}
+	*out = sp;
+	return 0;
+}
+
+void space_clear(struct spaces *t, struct space *sp, uint64_t least, uint64_t now_ns)
+{
+	generation_set(t, sp, KV_MAX(least, sp->generation + (sp->generation < UINT64_MAX)));
+	sp->cleared_ns = KV_MAX(now_ns, (uint64_t)1);
+}
+
+bool space_advance(struct spaces *t, struct space *sp, uint64_t generation, uint64_t now_ns)
+{
+	if (generation <= sp->generation)
+		return false;
+	generation_set(t, sp, generation);
+	sp->cleared_ns = KV_MAX(now_ns, (uint64_t)1);
+	return true;
+}

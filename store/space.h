@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* space.h -- the namespaces of a shard: sets of keys, each with a generation that a clear advances. */
+#ifndef KVRAIL_STORE_SPACE_H
+#define KVRAIL_STORE_SPACE_H
+
+#include "base/base.h"
+
+enum { SPACE_BITS = 12, SPACES_MAX = 1 << SPACE_BITS /* numbers that fit a block */ };
+
+struct space {
+	char name[KV_SPACE_MAX + 1];
+	uint16_t index;      /* its number in spaces.at, and in its blocks */
+	uint32_t users;      /* sessions */
+	uint64_t refs;       /* blocks of every generation and state */
+	uint64_t generation; /* only the server's own tables compare it; blocks are compared by seed */
+	uint64_t seed;       /* of the index, for keys of this generation: secret, and of no other generation or space */
+	uint64_t mark;       /* in the numbers of its tombstones (tombs.h); equal at all servers */
+	uint64_t cleared_ns; /* when this shard learned of the generation; 0: with the space */
+	uint64_t used_ns;    /* when its last session began or ended */
+	/* Counters. blocks and bytes of the arena: live, with earlier generations until they are freed. */
+	uint64_t blocks, bytes, gets, hits;
+};
+
+struct spaces {
+	struct space *at[SPACES_MAX]; /* at[0]: the default one. NULL: free */
+	uint32_t count;               /* numbers in use, from 0 up */
+	uint64_t floor;               /* generation of a space that begins */
+	uint64_t secret, seeds;       /* of the seeds; how many were made */
+};
+
+/* spaces_init -- with the default space, which stays. 0 or -KV_ENOMEM. secret: of the index. */
+int spaces_init(struct spaces *t, uint64_t secret);
+void spaces_fini(struct spaces *t);
+
+/* space_find -- the space of a valid name (base/space.h), or NULL. */
+struct space *space_find(const struct spaces *t, const char *name);
+
+/* space_take -- the space of a valid name, which may begin now. A full table forgets the space that has been unused for
+ * longest, with neither sessions nor blocks. 0, -KV_EFULL, or -KV_ENOMEM. */
+int space_take(struct spaces *t, const char *name, uint64_t now_ns, struct space **out);
+
+/* space_advance -- the space has this generation, if it is a higher one. Blocks of the former one are not found any
+ * more. Returns whether it changed. */
+bool space_advance(struct spaces *t, struct space *sp, uint64_t generation, uint64_t now_ns);
+
+/* space_clear -- the space has a higher generation, and at least this one. The highest number stays, with another
+ * seed: no value of it is left here, but others may copy such values. */
+void space_clear(struct spaces *t, struct space *sp, uint64_t least, uint64_t now_ns);
+
+#endif
+
