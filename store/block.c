@@ -22,6 +22,7 @@ void block_retire(struct store *s, struct block *b)
 		struct space *sp = s->spaces.at[b->space];
 		sp->blocks--;
 		sp->bytes -= b->mem->size;
+		store_note(s, JOURNAL_REMOVED, b);
 		index_remove(&s->index, &b->item);
 		expire_set(&s->expire, &b->expire, KV_NEVER);
 		s->ranking_done_count -= b->mem->walked == RANKING_DONE;

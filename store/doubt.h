@@ -36,6 +36,7 @@ struct doubt {
 	const struct verdict *verdict; /* DOUBT_JUDGE: sorted by id */
 	uint32_t count;
 	uint64_t dropped; /* blocks */
+	uint32_t left;    /* DOUBT_JUDGE: where store_judge_some is (store_walk) */
 };
 
 /* verdicts_sort -- sort by id, and keep one per key, with the latest times. Returns the number that remains. */

@@ -14,6 +14,7 @@ struct slab_chunk {
 	struct slab_chunk *next;
 	uint64_t bytes;
 	uint64_t mapped_bytes; /* 0: from the heap */
+	uint32_t first;        /* the number of its first object */
 };
 
 _Static_assert(sizeof(struct slab_chunk) <= KV_CACHELINE, "objects begin at the second cache line of a chunk");
@@ -65,6 +66,7 @@ static void slab_grow(struct slab *s)
 	if (!chunk)
 		return;
 	chunk->next = s->chunks;
+	chunk->first = s->made;
 	s->chunks = chunk;
 	s->fresh = (uint8_t *)chunk + KV_CACHELINE;
 	s->fresh_count = (uint32_t)n;
@@ -83,4 +85,14 @@ void *slab_more(struct slab *s)
 	s->made++;
 	s->used++;
 	return object;
+}
+
+void *slab_span(const struct slab *s, uint32_t below, uint32_t *out_first)
+{
+	struct slab_chunk *chunk = s->chunks;
+	KV_ASSERT(below > 0 && below <= s->made);
+	while (chunk->first >= below)
+		chunk = chunk->next;
+	*out_first = chunk->first;
+	return (uint8_t *)chunk + KV_CACHELINE;
 }

@@ -23,6 +23,11 @@ void slab_fini(struct slab *s); /* frees every object, in use or not */
 /* slab_more -- the slow part of slab_get: an object never handed out, or NULL. */
 void *slab_more(struct slab *s);
 
+/* slab_span -- objects are numbered from 0 on in the order in which they were first handed out. Returns the first
+ * object of the chunk with number below - 1, in use or not, and its number; the others follow it. below: 1 to `made`.
+ */
+void *slab_span(const struct slab *s, uint32_t below, uint32_t *out_first);
+
 /* slab_get -- an object with undefined contents, or NULL. slab_put -- give it back. */
 static inline void *slab_get(struct slab *s)
 {

@@ -19,7 +19,11 @@ int store_init(struct store *s, const struct store_options *o)
 					: KV_MAX(o->limit_bytes / STORE_BYTES_PER_BLOCK, (uint64_t)STORE_BLOCKS_MIN);
 	uint32_t max = (uint32_t)KV_MIN(blocks, (uint64_t)STORE_BLOCKS_MAX), made = max + STORE_ROOMS_MAX;
 	int rc;
-	*s = (struct store){.base = o->base, .generation = o->generation, .blocks_max = max, .poison = o->poison};
+	*s = (struct store){.base = o->base,
+			    .generation = o->generation,
+			    .blocks_max = max,
+			    .poison = o->poison,
+			    .journal = o->journal};
 	rc = arena_init(&s->arena, o->limit_bytes, made);
 	if (rc)
 		return rc;
@@ -334,6 +338,7 @@ int store_commit_born(struct store *s, struct block *b, uint64_t checksum, uint6
 	tombs_reborn(&s->tombs, b->item.hash, born_ns);
 	evict_insert(&s->evict, &b->evict, b->item.hash);
 	expire_set(&s->expire, &b->expire, expires_ns);
+	store_note(s, JOURNAL_STORED, b);
 	return 0;
 }
 
@@ -531,6 +536,42 @@ void store_judge(struct store *s, const struct verdict *verdict, uint32_t count)
 	s->doubt.how = DOUBT_JUDGE;
 	s->doubt.verdict = verdict;
 	s->doubt.count = count;
+	s->doubt.left = s->blocks.made;
+}
+
+void store_walk(const struct store *s, uint32_t *at, unsigned budget, bool (*fn)(void *arg, const struct block *b),
+		void *arg)
+{
+	uint32_t first = 0;
+	const uint8_t *span = NULL;
+	*at = KV_MIN(*at, s->blocks.made);
+	for (; *at > 0 && budget > 0; --*at, budget--) {
+		const struct block *b;
+		if (!span || *at <= first)
+			span = slab_span(&s->blocks, *at, &first);
+		b = (const struct block *)(const void *)(span + (*at - 1 - first) * s->blocks.object_bytes);
+		if (b->state == BLOCK_LIVE && !fn(arg, b))
+			return;
+	}
+}
+
+struct judging {
+	struct store *s;
+	uint64_t now_ns;
+};
+
+static bool judge_one(void *arg, const struct block *b)
+{
+	const struct judging *j = arg;
+	if (doubted(j->s, b))
+		(void)judge(j->s, (struct block *)b, j->now_ns);
+	return true;
+}
+
+void store_judge_some(struct store *s, uint64_t now_ns, unsigned budget)
+{
+	if (s->journal && s->doubt.how == DOUBT_JUDGE && s->doubt.left > 0)
+		store_walk(s, &s->doubt.left, budget, judge_one, &(struct judging){s, now_ns});
 }
 
 unsigned store_sweep(struct store *s, uint64_t now_ns, unsigned budget)

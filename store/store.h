@@ -8,6 +8,7 @@
 #include "store/doubt.h"
 #include "store/evict_policies.h"
 #include "store/heat.h"
+#include "store/journal.h"
 #include "store/ranking.h"
 #include "store/pins.h"
 #include "store/room.h"
@@ -26,6 +27,7 @@ struct store_options {
 	uint64_t blocks_max; /* 0: by STORE_BYTES_PER_BLOCK */
 	/* Overwrite the bytes of dropped blocks, so that a use after a release is seen: where rules are checked. */
 	bool poison;
+	struct journal *journal; /* reports what is stored and removed; or NULL */
 };
 
 enum store_event { STORE_EVICTED, STORE_EXPIRED, STORE_EVENTS };
@@ -56,6 +58,7 @@ struct store {
 	/* evicted -- a block leaves memory to make room, now; its bytes are still there. NULL: nobody asks. */
 	void (*evicted)(void *arg, const struct block *b);
 	void *evicted_arg;
+	struct journal *journal; /* of store_options */
 };
 
 enum {
@@ -65,7 +68,8 @@ enum {
 	STORE_BLOCKS_MAX = 1 << 29,
 	STORE_ROOMS_MAX = 4096,     /* that memory is cleared for */
 	STORE_BORN_SLACK_MS = 1000, /* store_copy_allowed */
-	STORE_STEPS_AT_ONCE = 512   /* blocks examined or evicted for a new value, and in each step: 0.1 ms */
+
+	STORE_STEPS_AT_ONCE = 512 /* blocks examined or evicted for a new value, and in each step: 0.1 ms */
 };
 
 struct room;
@@ -209,6 +213,23 @@ bool store_hidden(const struct store *s, const struct block *b);
 
 /* store_dropped -- whether a live block is to be dropped for want of a verdict. */
 bool store_dropped(const struct store *s, const struct block *b);
+
+/* store_judge_some -- where a journal reports removals, judge blocks in doubt without being asked for them, at most
+ * `budget` of them, until all were judged. */
+void store_judge_some(struct store *s, uint64_t now_ns, unsigned budget);
+
+/* store_note -- report an event of a block, if the options ask for it. */
+static inline void store_note(const struct store *s, enum journal_what what, const struct block *b)
+{
+	if (KV_UNLIKELY(s->journal != NULL))
+		journal_put(s->journal, what, JOURNAL_MEMORY, b->item.key, b->item.key_len, b->len);
+}
+
+/* store_walk -- call fn for live blocks until it returns false (that block comes again), at most `budget` blocks at a
+ * time. *at: UINT32_MAX at first; 0 at the end. A block that lives during the whole walk is visited once. Expired
+ * blocks count as long as the journal has not reported their removal. */
+void store_walk(const struct store *s, uint32_t *at, unsigned budget, bool (*fn)(void *arg, const struct block *b),
+		void *arg);
 
 /* store_sweep -- delete expired blocks, at most `budget`. Returns how many. */
 unsigned store_sweep(struct store *s, uint64_t now_ns, unsigned budget);
