@@ -30,6 +30,7 @@ _Static_assert(KV_ADDR_MAX <= UINT8_MAX, "an address's length fits wire_blob_add
 _Static_assert(512 + KV_SHARDS_MAX * KV_RAILS_MAX * (BLOB_PREFIX + KV_ADDR_MAX) <= KV_CTRL_MAX,
 	       "the largest WELCOME fits");
 _Static_assert(64 + KV_VIEW_MAX * WIRE_MEMBER_BYTES <= KV_CTRL_MAX, "the largest VIEW fits");
+_Static_assert(64 + WIRE_EVENTS_BYTES <= KV_CTRL_MAX, "the largest EVENTS fits");
 _Static_assert(64 + KV_SHARDS_MAX * 8 <= KV_CTRL_MAX, "the largest HEARTBEAT fits");
 
 /* ---- strings and blobs ---- */
@@ -450,6 +451,78 @@ static void local_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 	wire_require(w, (l->status == WIRE_OK) == (l->name[0] != 0));
 }
 
+/* ---- EVENTS_ASK, EVENTS ---- */
+
+static void event_walk(struct wire_walk *w, struct wire_event *e)
+{
+	uint16_t where = (uint16_t)(e->what | e->tier << 8), lengths = (uint16_t)(e->key_len | e->space_len << 8);
+	wire_u16(w, &where);
+	wire_u16(w, &lengths);
+	wire_u64(w, &e->bytes);
+	if (!w->writing) {
+		e->what = (uint8_t)where;
+		e->tier = (uint8_t)(where >> 8);
+		e->key_len = (uint8_t)lengths;
+		e->space_len = (uint8_t)(lengths >> 8);
+	}
+	wire_require(w, e->what >= WIRE_EVENT_STORED && e->what <= WIRE_EVENT_LOST && e->tier <= WIRE_TIER_DISK);
+	wire_require(w, e->key_len <= KV_KEY_MAX && e->space_len < KV_NAME_MAX);
+	wire_require(w, (e->what <= WIRE_EVENT_REMOVED) == (e->key_len != 0));
+	if (w->bad)
+		return;
+	wire_span(w, &e->key, e->key_len);
+	wire_span(w, &e->space, e->space_len);
+}
+
+/* LOST and CLEARED are no part of a snapshot. */
+static bool events_fill(const struct wire_events *v)
+{
+	uint32_t at = 0;
+	struct wire_event e;
+	for (uint32_t i = 0; i < v->count; i++) {
+		if (wire_event_take(v->events, v->events_len, &at, &e))
+			return false;
+		if ((v->flags & WIRE_EVENTS_SNAPSHOT) && e.what != WIRE_EVENT_STORED)
+			return false;
+	}
+	return at == v->events_len;
+}
+
+static void place_walk(struct wire_walk *w, struct wire_events *v)
+{
+	wire_u64(w, &v->epoch);
+	wire_u64(w, &v->next);
+	wire_u32(w, &v->flags);
+	wire_u32(w, &v->shard);
+	wire_u32(w, &v->at);
+	if (!(v->flags & WIRE_EVENTS_SNAPSHOT))
+		wire_require(w, (v->shard | v->at) == 0);
+}
+
+static void events_ask_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
+{
+	place_walk(w, &m->events);
+	wire_zero32(w);
+	wire_require(w, (m->events.flags & ~(uint32_t)WIRE_EVENTS_SNAPSHOT) == 0);
+}
+
+static void events_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
+{
+	struct wire_events *v = &m->events;
+	place_walk(w, v);
+	wire_u32(w, &v->count);
+	wire_u64(w, &v->first);
+	if (!w->writing)
+		v->events_len = (uint32_t)wire_left(w);
+	wire_require(w, (v->flags & ~(uint32_t)(WIRE_EVENTS_SNAPSHOT | WIRE_EVENTS_GAP)) == 0);
+	wire_require(w, v->events_len <= WIRE_EVENTS_BYTES && v->epoch != 0);
+	wire_require(w, (v->flags & WIRE_EVENTS_GAP) == 0 || v->count == 0);
+	wire_span(w, &v->events, v->events_len);
+	if ((v->flags & WIRE_EVENTS_SNAPSHOT) == 0)
+		wire_require(w, v->next >= v->first && v->next - v->first == v->count);
+	wire_require(w, v->packed || (!w->bad && events_fill(v)));
+}
+
 /* ---- the envelope ---- */
 
 /* clang-format off */
@@ -486,6 +559,8 @@ static void (*const walks[])(struct wire_walk *w, struct wire_ctrl_msg *m) = {
 	[WIRE_CTRL_DRAIN_DONE] = drained_walk,
 	[WIRE_CTRL_LOCAL_ASK] = local_ask_walk,
 	[WIRE_CTRL_LOCAL] = local_walk,
+	[WIRE_CTRL_EVENTS_ASK] = events_ask_walk,
+	[WIRE_CTRL_EVENTS] = events_walk,
 };
 /* clang-format on */
 
@@ -597,6 +672,28 @@ int wire_view_take(const struct wire_view *v, struct kv_view *out)
 		kv_view_fini(&view);
 	*out = view;
 	return rc;
+}
+
+int wire_event_pack(uint8_t *buf, size_t cap, uint32_t *len, const struct wire_event *e)
+{
+	struct wire_walk w = wire_writing(buf + *len, cap - *len);
+	event_walk(&w, (struct wire_event *)e);
+	KV_ASSERT(!w.bad);
+	if (w.full)
+		return -KV_ETOOBIG;
+	*len = (uint32_t)(w.at - buf);
+	return 0;
+}
+
+int wire_event_take(const uint8_t *events, uint32_t len, uint32_t *at, struct wire_event *out)
+{
+	struct wire_walk w = wire_reading(events + *at, len - *at);
+	*out = (struct wire_event){0};
+	event_walk(&w, out);
+	if (w.bad)
+		return -KV_EPROTO;
+	*at = (uint32_t)(w.at - events);
+	return 0;
 }
 
 void wire_region_put(uint8_t *keys, uint32_t parts, unsigned rail, uint32_t part, uint64_t base, uint64_t key)

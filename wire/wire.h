@@ -441,7 +441,9 @@ enum wire_ctrl {
 	WIRE_CTRL_DRAIN_OK = 29,
 	WIRE_CTRL_DRAIN_DONE = 30, /* after DRAIN_OK on this connection, before GOODBYE */
 	WIRE_CTRL_LOCAL_ASK = 31,  /* a client on the same host asks to map the server's memory, once per attachment */
-	WIRE_CTRL_LOCAL = 32       /* the answer: where the Unix socket is, and the nonce to send there */
+	WIRE_CTRL_LOCAL = 32,      /* the answer: where the Unix socket is, and the nonce to send there */
+	WIRE_CTRL_EVENTS_ASK = 33, /* asks for the events of the server's store; the next ask replaces it */
+	WIRE_CTRL_EVENTS = 34      /* the answer to it, as soon as there are some */
 };
 
 enum wire_welcome {
@@ -452,7 +454,8 @@ enum wire_welcome {
 	WIRE_WELCOME_VIEWS = 32,     /* VIEW_ASK is allowed */
 	WIRE_WELCOME_DRAIN = 64,     /* DRAIN is allowed */
 	WIRE_WELCOME_MEMBERS = 128,  /* the server is of a cluster */
-	WIRE_WELCOME_LOCAL = 256     /* LOCAL_ASK is allowed */
+	WIRE_WELCOME_LOCAL = 256,    /* LOCAL_ASK is allowed */
+	WIRE_WELCOME_EVENTS = 512    /* EVENTS_ASK is allowed */
 };
 
 struct wire_blob_addr {
@@ -577,6 +580,40 @@ struct wire_local {
 	char text[256];
 };
 
+/* What happened. STORED, REMOVED: to one key. CLEARED: all earlier keys of the server, or of the namespace, are gone.
+ * LOST: the server has lost events here. */
+enum wire_event_what { WIRE_EVENT_STORED = 1, WIRE_EVENT_REMOVED, WIRE_EVENT_CLEARED, WIRE_EVENT_LOST };
+enum wire_tier { WIRE_TIER_MEMORY, WIRE_TIER_DISK }; /* where the value is, or was */
+
+enum {
+	WIRE_EVENTS_SNAPSHOT = 1,     /* ask, answer: of the blocks stored now, not of the log */
+	WIRE_EVENTS_GAP = 2,          /* answer: the log has not the events from the asked one on */
+	WIRE_EVENTS_BYTES = 64 << 10, /* of an answer's packed events */
+	WIRE_EVENT_BYTES = 12 + KV_KEY_MAX + KV_NAME_MAX
+};
+
+/* One event, with pointers into the message. */
+struct wire_event {
+	uint8_t what, tier;         /* enum wire_event_what, enum wire_tier */
+	uint8_t key_len, space_len; /* key_len 0: of CLEARED and LOST. space_len: of the namespace's name; 0: none */
+	uint64_t bytes;             /* of the value */
+	const uint8_t *key, *space;
+};
+
+/* EVENTS_ASK: epoch and next, or a place in the snapshot. EVENTS: all. The events of a log have consecutive numbers
+ * from `first` on; those of a snapshot have none. */
+struct wire_events {
+	uint64_t epoch;       /* of the numbers: the server's incarnation. Of an ask, 0: from now on */
+	uint64_t first, next; /* next: the first event that is asked for, or not part of this answer */
+	uint32_t flags;
+	uint32_t shard,
+		at;     /* SNAPSHOT: the place to go on from; {0, UINT32_MAX}: the begin. at 0 in an answer: the end */
+	uint32_t count; /* EVENTS */
+	const uint8_t *events; /* packed; see wire_event_take */
+	uint32_t events_len;
+	bool packed; /* wire_event_pack made `events`: not checked again */
+};
+
 struct wire_ctrl_msg {
 	enum wire_ctrl type;
 	union {
@@ -596,7 +633,8 @@ struct wire_ctrl_msg {
 		struct wire_view_news view_news; /* also of VIEW_ASK, with a digest alone */
 		struct wire_drain drain;         /* also of DRAIN_OK, with a time alone */
 		struct kv_drained drained;
-		struct wire_local local; /* also of LOCAL_ASK, with a boot id alone */
+		struct wire_local local;   /* also of LOCAL_ASK, with a boot id alone */
+		struct wire_events events; /* also of EVENTS_ASK, without events */
 		struct {
 			uint32_t session;
 			uint64_t requests;
@@ -630,6 +668,11 @@ int wire_welcome_addr(const struct wire_welcome_msg *w, unsigned shard, unsigned
  */
 int wire_view_pack(const struct kv_view *view, uint8_t *buf, size_t cap);
 int wire_view_take(const struct wire_view *w, struct kv_view *out);
+
+/* wire_event_pack -- append an event to buf[cap], which holds *len bytes. 0, or -KV_ETOOBIG (no room, nothing changed).
+ * wire_event_take -- the event at *at of the packed ones, and *at behind it. 0, or -KV_EPROTO. */
+int wire_event_pack(uint8_t *buf, size_t cap, uint32_t *len, const struct wire_event *e);
+int wire_event_take(const uint8_t *events, uint32_t len, uint32_t *at, struct wire_event *out);
 
 /* wire_region_put, wire_region_key -- base and key of (rail, part) in the key table. */
 void wire_region_put(uint8_t *keys, uint32_t parts, unsigned rail, uint32_t part, uint64_t base, uint64_t key);

@@ -41,6 +41,22 @@ static void touch_region(const struct wire_region *r)
 	(void)sum;
 }
 
+static void touch_events(const struct wire_events *v)
+{
+	uint32_t at = 0;
+	volatile uint64_t sum = 0;
+	for (uint32_t i = 0; i < v->count; i++) {
+		struct wire_event e;
+		check(wire_event_take(v->events, v->events_len, &at, &e) == 0, "an event");
+		for (unsigned k = 0; k < e.key_len; k++)
+			sum += e.key[k];
+		for (unsigned k = 0; k < e.space_len; k++)
+			sum += e.space[k];
+	}
+	check(at == v->events_len, "bytes behind the events");
+	(void)sum;
+}
+
 static void read_message(const uint8_t *data, size_t size)
 {
 	static struct wire_ctrl_msg m;
@@ -57,6 +73,8 @@ static void read_message(const uint8_t *data, size_t size)
 		touch_welcome(&m.welcome);
 	if (m.type == WIRE_CTRL_REGION)
 		touch_region(&m.region);
+	if (m.type == WIRE_CTRL_EVENTS)
+		touch_events(&m.events);
 	again = malloc(size);
 	check(again != NULL, "no memory");
 	check(wire_ctrl_encode(&m, again, size) == (int)size, "a decoded message does not encode");

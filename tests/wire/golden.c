@@ -449,6 +449,10 @@ const size_t golden_replies_n = KV_COUNT(golden_replies);
 
 #define DIGEST ((kv_u128)0x0102030405060708 << 64 | 0x1122334455667788)
 
+static const uint8_t packed_events[] = "\001\000\003\000\000\020\000\000\000\000\000\000\153\055\061"
+				       "\002\001\002\004\007\000\000\000\000\000\000\000\153\062\164\145\141\155"
+				       "\003\000\000\000\000\000\000\000\000\000\000\000"
+				       "\004\000\000\000\000\000\000\000\000\000\000\000";
 static const uint8_t packed_members[] =
 	"\x07\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x04\x00\x6b\x76\x2d\x30\x0d\x00"
 	"\x31\x30\x2e\x30\x2e\x30\x2e\x31\x3a\x37\x34\x31\x31\x01\x00\x61\x00\x00\x00\x00\x00\x00\x00\x00"
@@ -659,5 +663,43 @@ const struct golden_ctrl golden_ctrls[] = {
 	 "3200000020000000050000000000000000000000000000000000000000000000"
 	 "0000000000000000000000000000060074656e616e74",
 	 {.type = WIRE_CTRL_LOCAL, .local = {.status = WIRE_DENIED, .text = "tenant"}}},
+	{"events_ask",
+	 "2400000021000000887766554433221112000000000000000000000000000000"
+	 "0000000000000000",
+	 {.type = WIRE_CTRL_EVENTS_ASK, .events = {.epoch = 0x1122334455667788, .next = 18}}},
+	{"events_ask_page",
+	 "2400000021000000000000000000000000000000000000000100000002000000"
+	 "ffffffff00000000",
+	 {.type = WIRE_CTRL_EVENTS_ASK, .events = {.flags = WIRE_EVENTS_SNAPSHOT, .shard = 2, .at = UINT32_MAX}}},
+	{"events",
+	 "6500000022000000887766554433221116000000000000000000000000000000"
+	 "000000000400000012000000000000000100030000100000000000006b2d3102"
+	 "01020407000000000000006b327465616d030000000000000000000000040000"
+	 "000000000000000000",
+	 {.type = WIRE_CTRL_EVENTS,
+	  .events = {.epoch = 0x1122334455667788,
+		     .first = 18,
+		     .next = 22,
+		     .count = 4,
+		     .events = packed_events,
+		     .events_len = sizeof(packed_events) - 1}}},
+	{"events_gap",
+	 "2c0000002200000088776655443322111e000000000000000200000000000000"
+	 "00000000000000001e00000000000000",
+	 {.type = WIRE_CTRL_EVENTS,
+	  .events = {.epoch = 0x1122334455667788, .first = 30, .next = 30, .flags = WIRE_EVENTS_GAP}}},
+	{"events_page",
+	 "3b0000002200000088776655443322111e000000000000000100000001000000"
+	 "f4010000010000001e000000000000000100030000100000000000006b2d31",
+	 {.type = WIRE_CTRL_EVENTS,
+	  .events = {.epoch = 0x1122334455667788,
+		     .first = 30,
+		     .next = 30,
+		     .flags = WIRE_EVENTS_SNAPSHOT,
+		     .shard = 1,
+		     .at = 500,
+		     .count = 1,
+		     .events = packed_events,
+		     .events_len = 15}}},
 };
 const size_t golden_ctrls_n = KV_COUNT(golden_ctrls);

@@ -309,6 +309,18 @@ void assert_ctrl(const struct wire_ctrl_msg *got, const struct wire_ctrl_msg *wa
 		assert_string_equal(got->local.name, want->local.name);
 		assert_string_equal(got->local.text, want->local.text);
 		break;
+	case WIRE_CTRL_EVENTS_ASK:
+	case WIRE_CTRL_EVENTS:
+		SAME(events.epoch);
+		SAME(events.first);
+		SAME(events.next);
+		SAME(events.flags);
+		SAME(events.shard);
+		SAME(events.at);
+		SAME(events.count);
+		SAME(events.events_len);
+		assert_memory_equal(got->events.events, want->events.events, want->events.events_len);
+		break;
 	case WIRE_CTRL_VIEW_NEWS:
 		SAME(view_news.source);
 		SAME(view_news.epoch);

@@ -431,10 +431,37 @@ static void random_view(struct kv_prng *p, struct scratch *s, struct wire_view *
 	kv_view_fini(&v);
 }
 
+static void random_events(struct kv_prng *p, struct scratch *s, struct wire_events *v)
+{
+	v->epoch = (uint64_t)between(p, 1, UINT32_MAX);
+	v->flags = kv_prng_below(p, 3) ? 0 : WIRE_EVENTS_SNAPSHOT;
+	v->first = kv_prng_next(p) >> 1;
+	v->events = s->table;
+	for (uint32_t n = (uint32_t)upto(p, 40); n > 0; n--) {
+		struct wire_event e = {.what = (uint8_t)between(p, WIRE_EVENT_STORED, WIRE_EVENT_LOST),
+				       .tier = (uint8_t)kv_prng_below(p, 2),
+				       .space_len = (uint8_t)upto(p, KV_NAME_MAX - 1),
+				       .bytes = kv_prng_next(p),
+				       .key = s->key,
+				       .space = s->key};
+		if (v->flags & WIRE_EVENTS_SNAPSHOT)
+			e.what = WIRE_EVENT_STORED;
+		if (e.what <= WIRE_EVENT_REMOVED)
+			e.key_len = (uint8_t)between(p, 1, KV_KEY_MAX);
+		assert_int_equal(wire_event_pack(s->table, sizeof(s->table), &v->events_len, &e), 0);
+		v->count++;
+	}
+	v->next = v->first + v->count;
+	if (v->flags & WIRE_EVENTS_SNAPSHOT)
+		v->at = (uint32_t)kv_prng_next(p);
+	else if (v->count == 0)
+		v->flags = WIRE_EVENTS_GAP;
+}
+
 void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 {
 	memset(m, 0, sizeof(*m));
-	m->type = (enum wire_ctrl)between(p, WIRE_CTRL_HELLO, WIRE_CTRL_LOCAL);
+	m->type = (enum wire_ctrl)between(p, WIRE_CTRL_HELLO, WIRE_CTRL_EVENTS);
 	switch (m->type) {
 	case WIRE_CTRL_HELLO:
 		random_hello(p, &m->hello);
@@ -513,6 +540,17 @@ void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 		if (m->local.status == WIRE_OK)
 			snprintf(m->local.name, sizeof(m->local.name), "@kvrail-%016llx",
 				 (unsigned long long)kv_prng_next(p));
+		break;
+	case WIRE_CTRL_EVENTS_ASK:
+		m->events.epoch = kv_prng_next(p);
+		m->events.next = kv_prng_next(p);
+		m->events.flags = (uint32_t)kv_prng_below(p, 2);
+		if (m->events.flags)
+			m->events.at = (uint32_t)kv_prng_next(p);
+		break;
+	case WIRE_CTRL_EVENTS:
+		kv_prng_fill(p, s->key, sizeof(s->key));
+		random_events(p, s, &m->events);
 		break;
 	case WIRE_CTRL_VIEW_ASK:
 		m->view_news.digest = (kv_u128)kv_prng_next(p) << 64 | kv_prng_next(p);

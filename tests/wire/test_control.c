@@ -68,10 +68,30 @@ static void messages_of_unknown_types_are_refused(void **state)
 		bool empty = (type >= WIRE_CTRL_GOODBYE && type <= WIRE_CTRL_SESSION_BEGIN) ||
 			     type == WIRE_CTRL_ARENAS || type == WIRE_CTRL_LANDINGS;
 		assert_int_equal(decode_patched("goodbye", 4, 2, type), empty ? 1 : -KV_EPROTO);
-		if (type == 0 || type > WIRE_CTRL_LOCAL)
+		if (type == 0 || type > WIRE_CTRL_EVENTS)
 			assert_int_equal(encode(&m), -KV_EINVAL);
 	}
 	assert_int_equal(decode_patched("goodbye", 6, 2, 1), -KV_EPROTO); /* reserved */
+}
+
+static void events_keep_their_limits(void **state)
+{
+	const unsigned what = 48, key_len = 50; /* of the first event */
+	(void)state;
+	assert_int_equal(decode_patched("events", what, 1, WIRE_EVENT_REMOVED), 1);
+	assert_int_equal(decode_patched("events", what, 1, 0), -KV_EPROTO);
+	assert_int_equal(decode_patched("events", what, 1, WIRE_EVENT_LOST + 1), -KV_EPROTO);
+	assert_int_equal(decode_patched("events", what, 1, WIRE_EVENT_CLEARED), -KV_EPROTO); /* with a key */
+	assert_int_equal(decode_patched("events", what + 1, 1, 2), -KV_EPROTO);
+	assert_int_equal(decode_patched("events", key_len, 1, 0), -KV_EPROTO);
+	assert_int_equal(decode_patched("events", key_len, 1, 4), -KV_EPROTO);
+	assert_int_equal(decode_patched("events", 8, 8, 0), -KV_EPROTO);   /* no epoch */
+	assert_int_equal(decode_patched("events", 16, 8, 23), -KV_EPROTO); /* a hole between first and next */
+	assert_int_equal(decode_patched("events", 24, 4, WIRE_EVENTS_GAP), -KV_EPROTO);
+	assert_int_equal(decode_patched("events", 24, 4, 4), -KV_EPROTO);
+	assert_int_equal(decode_patched("events", 28, 4, 1), -KV_EPROTO); /* a shard, without a snapshot */
+	assert_int_equal(decode_patched("events_page", what, 1, WIRE_EVENT_REMOVED), -KV_EPROTO);
+	assert_int_equal(decode_patched("events_ask", 24, 4, WIRE_EVENTS_GAP), -KV_EPROTO);
 }
 
 static void a_hello_says_which_versions_it_speaks(void **state)
@@ -594,6 +614,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_length_is_known_from_four_bytes),
 		cmocka_unit_test(messages_of_unknown_types_are_refused),
+		cmocka_unit_test(events_keep_their_limits),
 		cmocka_unit_test(a_hello_says_which_versions_it_speaks),
 		cmocka_unit_test(a_hello_of_another_version_is_told_apart),
 		cmocka_unit_test(a_hello_keeps_its_limits),

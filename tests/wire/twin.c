@@ -157,7 +157,7 @@ static void assert_welcome_limits(const struct wire_welcome_msg *w, const uint8_
 
 void assert_ctrl_limits(const struct wire_ctrl_msg *m, const uint8_t *data, size_t len)
 {
-	assert_true(m->type >= WIRE_CTRL_HELLO && m->type <= WIRE_CTRL_LOCAL);
+	assert_true(m->type >= WIRE_CTRL_HELLO && m->type <= WIRE_CTRL_EVENTS);
 	assert_true(m->type != WIRE_CTRL_DRAIN_DONE || kv_drained_valid(&m->drained));
 	if (m->type == WIRE_CTRL_HELLO) {
 		assert_true(m->hello.version_min <= WIRE_VERSION && m->hello.version_max >= WIRE_VERSION);
@@ -206,6 +206,19 @@ void assert_ctrl_limits(const struct wire_ctrl_msg *m, const uint8_t *data, size
 		assert_true((m->local.status == WIRE_OK) == (m->local.name[0] != 0));
 		assert_true(memchr(m->local.name, 0, sizeof(m->local.name)) != NULL);
 		assert_true(memchr(m->local.text, 0, sizeof(m->local.text)) != NULL);
+	}
+	if (m->type == WIRE_CTRL_EVENTS) {
+		uint32_t at = 0;
+		assert_inside(m->events.events, m->events.events_len, data, len);
+		for (uint32_t i = 0; i < m->events.count; i++) {
+			struct wire_event e;
+			assert_int_equal(wire_event_take(m->events.events, m->events.events_len, &at, &e), 0);
+			assert_true(e.what >= WIRE_EVENT_STORED && e.what <= WIRE_EVENT_LOST &&
+				    e.tier <= WIRE_TIER_DISK);
+			assert_true(e.key_len <= KV_KEY_MAX && e.space_len < KV_NAME_MAX);
+			assert_true((e.key_len > 0) == (e.what <= WIRE_EVENT_REMOVED));
+		}
+		assert_int_equal(at, m->events.events_len);
 	}
 	if (m->type == WIRE_CTRL_SESSION_REFUSE) {
 		assert_true(m->session_refuse.id > 0 && m->session_refuse.status != WIRE_OK);
