@@ -73,6 +73,7 @@ struct kvs_options {
 	const char *psk_file, *psk, *cert_file, *key_file, *ca_file, *crl_file; /* see bootstrap/bootstrap.h */
 	/* File of lines "identity:hex": logical clients that may have further sessions on any connection. */
 	const char *session_keys;
+	bool events;  /* keep a log of stored and removed blocks, for clients that follow it */
 	bool publish; /* keep copies of the counters for other threads: for kv-server --http-addr */
 	/* The program will set views (kvs_server_view_set). Until the first one only kv-client and other servers are
 	 * admitted: clients would place keys by their own lists. */

@@ -190,6 +190,11 @@ static const struct kv_opt table[] = {
 	KV_ROW_CHOICE("log-format", AT(log_format), "FORMAT", "text", log_formats,
 		      "Format of the log: lines of text, or one JSON object per line with ts, level, component and "
 		      "msg. If standard error is systemd's journal, lines begin with their priority. One of"),
+	KV_ROW_TEXT(
+		"events", AT(events), "WHERE", "off",
+		"Report which values this server stores and removes. on: to clients that follow it (kv-client "
+		"events). zmq:tcp://HOST:PORT[,replay=tcp://HOST:PORT][,topic=TEXT][,format=map|array]: to these, and "
+		"over ZeroMQ in the format of vLLM and SGLang; requests are not authenticated. off: to nobody."),
 	KV_ROW_TEXT("http-addr", AT(http_addr), "HOST:PORT", NULL,
 		    "Serve HTTP here: /metrics (Prometheus), /healthz, /readyz, /stat and /view. Beyond loopback with "
 		    "TLS (--cert and --key), or without it (--http-insecure). Requests are not authenticated."),
@@ -399,6 +404,8 @@ static int flags_check(const struct flags *f, bool start, struct kv_error *err)
 			f->server.local_socket);
 	if (rc == 0)
 		rc = keep_check(f, err);
+	if (rc == 0 && strcmp(f->events, "on") && strcmp(f->events, "off"))
+		rc = kv_fail(err, -KV_EINVAL, "--events %.200s: give on, off or zmq:tcp://HOST:PORT", f->events);
 	if (rc == 0 && f->memory_mb < f->server.shards)
 		rc = kv_fail(err, -KV_EINVAL,
 			     "--memory-mb %llu for --worker-threads %u: each thread needs 1 MiB at least",
@@ -562,6 +569,7 @@ void flags_options(const struct flags *f, const char *psk, const struct kv_log *
 	out->arena_private = f->arena == 1;
 	out->local_off = f->local == 1;
 	out->psk = psk;
+	out->events = strcmp(f->events, "off") != 0;
 	out->publish = f->http_addr != NULL;
 	out->members = f->members.members != NULL;
 	out->log = log;

@@ -16,6 +16,7 @@ struct flags {
 	uint64_t memory_mb, landing_mb, chunk, lease_ms, drain_mb;
 	uint32_t slow_ms, spin_us, drain_sec, ready_fd, psk_fd;
 	uint32_t weight, lease_sec, joining_sec; /* 0: not given */
+	const char *events;
 	const char *zone, *make_psk, *server_name, *log_level, *http_addr, *config;
 	bool http_insecure, allow_drain, die_with_parent;
 	int numa, log_format; /* log_format: enum kv_log_format */

@@ -178,13 +178,16 @@ static int say_await(struct conn *c)
 		return rc;
 	if (c->welcome && atomic_load(&c->now->anew))
 		return anew_await(c);
+	if (c->welcome && c->follow.due)
+		return c->follow.answer_await(c);
 	return beat_await(c);
 }
 
 /* Whether a due message cannot wait for the next beat. */
 static bool news(const struct conn *c)
 {
-	return c->welcome && ((c->server->life.stop_asked && !c->goodbye_sent) || atomic_load(&c->now->anew));
+	return c->welcome &&
+	       ((c->server->life.stop_asked && !c->goodbye_sent) || atomic_load(&c->now->anew) || c->follow.due);
 }
 
 static void beat_run(void *arg)
@@ -220,6 +223,12 @@ static void beat_now(struct conn *c)
 		return;
 	c->beats.sending = false;
 	loop_timer_arm(loop_of(c), &c->beats.timer, loop_now(loop_of(c)) + BEAT_AGAIN_NS);
+}
+
+void conn_say(struct conn *c)
+{
+	if (c->beats.on)
+		beat_now(c);
 }
 
 /* A beat is due. If the loop is late for it, all its clients wait that long. */

@@ -4,6 +4,7 @@
 #define KVRAIL_KVSERVER_CONN_CONN_H
 
 #include "kvserver/conn/attachment.h"
+#include "kvserver/conn/follow.h"
 #include "kvserver/server/server.h"
 
 enum {
@@ -56,6 +57,7 @@ struct conn {
 	unsigned ending;         /* ending attachments, each in a coroutine of its own */
 	struct bucket hellos;
 	struct conn_failures failures;
+	struct follow follow; /* its question for events */
 };
 
 /* conn_send_await -- send a message within HANDSHAKE_NS. 0, or a code of boot_send_await. conn_name -- write the
@@ -70,6 +72,9 @@ void conn_beats_init(struct conn *c);
  * conn_beats_end_await -- start no further beat, and wait for the last one. */
 void conn_beats_begin(struct conn *c);
 void conn_beats_end_await(struct conn *c);
+
+/* conn_say -- a message is due now: a coroutine sends it. */
+void conn_say(struct conn *c);
 
 /* conn_busy -- the reader works on a message, or (false) reads again: in between heartbeats are sent every
  * heartbeat_ms. */

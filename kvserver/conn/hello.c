@@ -223,7 +223,7 @@ static int welcome_await(struct conn *c)
 		   (first->info.reads_refused ? WIRE_WELCOME_INLINE_PUT : 0) | WIRE_WELCOME_SESSIONS |
 		   WIRE_WELCOME_VIEWS | (landings_offered(first) ? WIRE_WELCOME_LANDING : 0) |
 		   (s->opt.on_drain ? WIRE_WELCOME_DRAIN : 0) | (s->opt.members ? WIRE_WELCOME_MEMBERS : 0) |
-		   (s->locals.on ? WIRE_WELCOME_LOCAL : 0);
+		   (s->locals.on ? WIRE_WELCOME_LOCAL : 0) | (events_on(&s->events) ? WIRE_WELCOME_EVENTS : 0);
 	w->session = c->now->number;
 	w->chunk_bytes = first->info.chunk_bytes;
 	w->credits = s->opt.credits;

@@ -202,6 +202,7 @@ static int message_await(struct conn *c, const struct wire_ctrl_msg *m)
 {
 	switch (m->type) {
 	case WIRE_CTRL_HELLO:
+		follow_end(c);
 		return c->parting ? -KV_EPROTO : hello_again_await(c, &m->hello);
 	case WIRE_CTRL_REGION:
 		return on_region_await(c, &m->region);
@@ -223,6 +224,8 @@ static int message_await(struct conn *c, const struct wire_ctrl_msg *m)
 		return view_answer_await(c, m->view_news.digest);
 	case WIRE_CTRL_DRAIN:
 		return on_drain_await(c, &m->drain);
+	case WIRE_CTRL_EVENTS_ASK:
+		return follow_await(c, &m->events);
 	case WIRE_CTRL_GOODBYE_DONE:
 		return 1;
 	case WIRE_CTRL_SESSION_BEGIN:
@@ -357,6 +360,7 @@ static void close_await(struct conn *c)
 {
 	struct kvs_server *s = c->server;
 	c->closing = true;
+	follow_end(c);
 	if (c->boot)
 		boot_shutdown(c->boot);
 	conn_beats_end_await(c);

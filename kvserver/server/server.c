@@ -46,6 +46,8 @@ static int server_make(struct kvs_server *s, struct kv_error *err)
 		rc = settings_fit(&s->opt, err);
 	if (rc == 0)
 		rc = secrets_make(s, err);
+	if (rc == 0 && s->opt.events && events_make(&s->events, s->incarnation, s->opt.shards))
+		rc = kv_fail(err, -KV_ENOMEM, "no memory for the log of events (--events)");
 	if (rc == 0)
 		rc = slots_make(s, err);
 	if (rc == 0)
@@ -171,6 +173,7 @@ void kvs_server_destroy(struct kvs_server **server)
 		kvs_server_stop(s, 0);
 	for (unsigned i = 0; i < s->opt.shards; i++)
 		shard_destroy(&s->shard[i]);
+	events_free(&s->events);
 	loops_free(s);
 	boot_context_destroy(&s->keys.boot);
 	boot_keys_destroy(&s->keys.of_sessions);

@@ -13,6 +13,7 @@
 #include "kvserver/conn/doubt.h"
 #include "kvserver/conn/local.h"
 #include "kvserver/conn/view.h"
+#include "kvserver/events/events.h"
 #include "kvserver/kvserver.h"
 #include "kvserver/server/fabric_at.h"
 #include "kvserver/server/key_reload.h"
@@ -86,6 +87,7 @@ struct kvs_server {
 	struct views views;
 	struct doubts doubts;
 	struct doubt_orders doubt_orders;
+	struct events events;
 	struct liveness alive, health; /* of kvs_server_alive, of kvs_server_silence_ns */
 	struct kv_prefault *prefault;  /* makes pages in the background; or NULL */
 	pthread_mutex_t lock;          /* of the members that say so */

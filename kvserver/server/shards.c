@@ -149,6 +149,7 @@ static int shards_create(struct kvs_server *s, struct kv_error *err)
 		options.control = i == 0 ? s->control_stat : NULL;
 		options.loop = s->shard_loop[i];
 		options.engine.engine = i;
+		options.journal = s->events.journal[i];
 		rc = shard_create(&options, o->entropy, o->clock, &s->shard[i], err);
 		if (rc)
 			kv_fail_more(err,

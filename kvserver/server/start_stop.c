@@ -98,6 +98,8 @@ static int begin_await(struct kvs_server *s, struct kv_error *err)
 	if (rc)
 		return rc;
 	kept_begin(s);
+	if (events_on(&s->events))
+		events_start(&s->events, s->control);
 	s->strangers.accepting = true;
 	rc = co_spawn(s->control, accept_run, s, "accept");
 	if (rc) {
@@ -158,6 +160,7 @@ static void end_await(struct kvs_server *s)
 	while (!conns_gone_await(s, loop_now(s->control) + CUT_NS))
 		conns_cut(s);
 	local_clients_end_await(s);
+	events_stop(&s->events);
 	round_over_await(&s->life.drain, KV_NEVER); /* no attachment is left, so an unfinished round ends now */
 }
 

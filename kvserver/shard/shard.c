@@ -128,6 +128,7 @@ static void shard_tick(struct loop_timer *t)
 	uint64_t now_ns = loop_turn_now(s->loop);
 	loop_timer_arm(s->loop, t, now_ns + SHARD_TICK_NS);
 	store_sweep(&s->store, now_ns, SHARD_SWEEP_NODES);
+	store_judge_some(&s->store, now_ns, SHARD_SWEEP_NODES);
 	for (unsigned i = 0; i < s->attachments.slots; i++)
 		if (s->attachments.slot[i] && s->attachments.slot[i]->state == ATTACHMENT_OPEN)
 			s->opt.ops->attachment_tick(s->attachments.slot[i], now_ns);
@@ -235,6 +236,7 @@ int shard_store(struct shard *s, struct kv_error *err)
 		.policy = s->opt.policy,
 		.blocks_max = s->opt.values_max,
 		.poison = kv_rule_broken != NULL,
+		.journal = s->opt.journal,
 	};
 	int rc = kv_entropy_fill(s->entropy, &options.seed, sizeof(options.seed));
 	/* Generations of a restarted server differ from earlier ones, so that no stale one seems current. */

@@ -108,6 +108,7 @@ struct shard_options {
 	/* lost -- *shard_attachment_args.anew was set for an attachment: inform its client. As for reset. */
 	int (*lost)(void *arg, struct shard *s);
 	void *arg;
+	struct journal *journal;    /* of its store (store/journal.h); or NULL */
 	struct doubt_orders *doubt; /* of all shards; or NULL */
 	const _Atomic uint64_t
 		*control; /* counters of the control loop, by enum wire_stat, to be shown with ours; or NULL */
