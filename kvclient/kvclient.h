@@ -1038,6 +1038,94 @@ KVC_API int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out,
 			   const struct kvc_call *call);
 KVC_API int kvc_stat(struct kvc_pool *pool, struct kvc_stat_item *out, unsigned max, const struct kvc_call *call);
 
+/* ---- events ----
+ * Servers with kv-server --events keep a log of the values that they store and remove. A follower reads the logs of all
+ * servers of a client: for routers, which send a request to where its prefix is. The events of one server have
+ * consecutive numbers within an epoch, which is the life of its process. */
+
+enum kvc_event_type {
+	KVC_EVENT_STORED = 1, /* the server has a value of this key */
+	KVC_EVENT_REMOVED,    /* it has none any more: evicted, deleted, expired, or damaged */
+	/* The follower must forget all keys of the server (of the namespace, if one is named). With sequence 0 a
+	 * snapshot follows: STORED for each value, then SYNCED. */
+	KVC_EVENT_CLEARED,
+	/* Events are missing before this one. With sequence 0 the server reports no events (kv-server --events). */
+	KVC_EVENT_GAP,
+	KVC_EVENT_SYNCED, /* a snapshot is complete, or a server that was AWAY is back with its log complete */
+	KVC_EVENT_AWAY    /* the server cannot be reached, or is no member any more; its log will be continued */
+};
+
+enum kvc_tier { KVC_TIER_MEMORY, KVC_TIER_DISK };
+
+struct kvc_event {
+	uint64_t epoch, sequence; /* sequence 0: of a snapshot, which is not complete yet */
+	const char *node;         /* the node id of the server, or its name in the list */
+	const char *name_space;   /* ""; for namespaces */
+	struct kvc_key key;       /* of STORED and REMOVED */
+	uint64_t bytes;           /* likewise: the length of the value */
+	uint32_t type;            /* enum kvc_event_type */
+	uint32_t tier;            /* enum kvc_tier */
+	uint32_t server;          /* as in kvc_server_info */
+	uint32_t reserved_32;
+	uint64_t reserved[2];
+};
+
+/* How far a program has followed a server: its last event with a sequence. */
+struct kvc_position {
+	const char *node;
+	uint64_t epoch, sequence;
+};
+
+enum kvc_events_flag {
+	/* No snapshots: at first only new events; where some are missing, GAP, and those behind the gap. */
+	KVC_EVENTS_NEW = 1
+};
+
+struct kvc_events_options {
+	size_t size;
+	unsigned flags; /* enum kvc_events_flag */
+	/* Go on behind these. For a server that is not named, or whose log does not reach back so far, the follower
+	 * begins as at first. */
+	unsigned num_since;
+	const struct kvc_position *since;
+};
+
+struct kvc_events;
+
+/* kvc_events_open_await -- begin to follow the servers of a client. A client has one follower at a time. It needs 64
+ * KiB for each server.
+ *
+ * Parks: no. Thread: worker. Owner: options are copied. *out is the caller's until kvc_events_close; what is still open
+ * ends with the pool, and must not be used afterwards.
+ * Errors:
+ *   -KV_EBUSY      the client has a follower */
+KVC_API int kvc_events_open_await(struct kvc_client *client, const struct kvc_events_options *options,
+				  struct kvc_events **out, struct kv_error *err);
+
+/* kvc_events_next_await -- the next events, at most max. A slow caller makes servers wait, not grow: if the log has
+ * moved on, it gets a snapshot or a GAP.
+ *
+ * timeout_ns: how long to wait for the first one; 0: not at all. Parks: until there is one, by the timeout. Thread:
+ * worker of the follower's client, one at a time.
+ * Owner: out is the caller's; what its pointers point to stays until the next call on the follower.
+ * Returns how many were written; 0: none came in time.
+ * Errors:
+ *   -KV_EBUSY      another thread or worker is in a call on the follower */
+KVC_API int kvc_events_next_await(struct kvc_events *events, struct kvc_event *out, unsigned max, uint64_t timeout_ns);
+
+/* kvc_events_close_await -- end a follower. *events becomes NULL, and may be NULL. Parks: no. Thread: worker of its
+ * client. Errors: -KV_EBUSY, as above. */
+KVC_API int kvc_events_close_await(struct kvc_events **events);
+
+/* kvc_events_open, kvc_events_next, kvc_events_close -- the same for hosts. The follower is opened on the first client
+ * of the pool that has none.
+ * Blocks: kvc_events_next by the timeout and the pool's, the others by the pool's. Thread: host. Errors: also the loop
+ * codes. */
+KVC_API int kvc_events_open(struct kvc_pool *pool, const struct kvc_events_options *options, struct kvc_events **out,
+			    struct kv_error *err);
+KVC_API int kvc_events_next(struct kvc_events *events, struct kvc_event *out, unsigned max, uint64_t timeout_ns);
+KVC_API int kvc_events_close(struct kvc_events **events);
+
 /* The bounds of a server's drain. 0: as the server's own options say. */
 struct kvc_drain {
 	size_t size;

@@ -152,6 +152,9 @@ static int control_take_await(struct kc_node *n, const struct wire_ctrl_msg *m)
 		return kc_node_drain_take(n, &m->drain);
 	case WIRE_CTRL_DRAIN_DONE:
 		return kc_node_drained_take(n, &m->drained);
+	case WIRE_CTRL_EVENTS:
+		n->client->hooks->events_came(n, &m->events);
+		return 0;
 	case WIRE_CTRL_LOCAL:
 		if (n->attachment->local_asked)
 			return 0; /* too late */

@@ -180,6 +180,8 @@ struct kc_hooks {
 	void (*view_announced)(struct kc_node *n, const struct wire_view_news *news);
 	bool (*view_asked)(struct kc_node *n);   /* whether to ask for its view now */
 	bool (*view_awaited)(struct kc_node *n); /* while attaching: other servers decide first */
+	/* The server's answer to a question for events. */
+	void (*events_came)(struct kc_node *n, const struct wire_events *v);
 	/* From request/: our own break (endpoints rebuilt, a frame not sent, requests never answered): attach again at
 	 * once. why: a constant, for the log. On any stack. May end requests of an attachment still being set up. */
 	void (*node_redo)(struct kc_node *n, const char *why);
@@ -221,6 +223,7 @@ struct kvc_client {
 	struct kc_seconds *seconds;             /* copies/second_put.c */
 	struct kc_hots *hot;                    /* route/hot.c; NULL: no hot copies */
 	struct kc_oweds *owed;                  /* conn/owed.c */
+	struct kvc_events *events;              /* call/events.c */
 	struct kc_place_set avoided;            /* DOWN nodes (kc_node_set) */
 	struct kc_place_set shunned;            /* these and draining ones */
 	struct kc_client_mem *mem[KC_MEMS_MAX]; /* sorted by base */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "host/host.h"
+#include "kvclient/call/events.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/owed.h"
 #include "kvclient/conn/serve.h"
@@ -169,6 +170,7 @@ static const struct kc_hooks hooks = {.node_up = node_up,
 				      .view_announced = kc_cluster_told,
 				      .view_asked = kc_cluster_asks,
 				      .view_awaited = kc_cluster_waits,
+				      .events_came = kc_events_came,
 				      .node_redo = kc_node_redo,
 				      .pin_await = kc_pin_again_await,
 				      .unpin_await = kc_pin_release_await,
@@ -340,6 +342,7 @@ static void closer(void *arg)
 	kc_second_fini(c);
 	route_hot_fini(c);
 	kc_owed_fini(c);
+	kc_events_fini(c);
 	while (c->num_mems > 0)
 		free(c->mem[--c->num_mems]);
 	kc_buffer_fini(&c->buffer);
