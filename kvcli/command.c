@@ -13,6 +13,7 @@
 
 #include "kvcli/cluster.h"
 #include "kvcli/drain.h"
+#include "kvcli/events.h"
 #include "kvcli/file.h"
 #include "kvcli/interrupt.h"
 #include "kvcli/stat.h"
@@ -347,7 +348,9 @@ enum {
 	PROMPT_ONLY = 16,
 	OF_TOP = 32,
 	OF_JSON = 64,
-	OF_DRAIN = 128
+	OF_DRAIN = 128,
+	OF_ONCE = 256,
+	OF_EVENTS = 512
 }; /* options of a command */
 
 static const struct command {
@@ -386,7 +389,7 @@ static const struct command {
 	 "Prints the servers' counters. --shards adds those of each shard, and --all those of this client. "
 	 "--json prints one JSON object. --watch TIME prints the changes every TIME, "
 	 "until Ctrl-C. docs/reference/counters.md explains every name."},
-	{"top", 0, 0, false, OF_TOP, "top [--interval TIME] [--once]", top_run,
+	{"top", 0, 0, false, OF_TOP | OF_ONCE, "top [--interval TIME] [--once]", top_run,
 	 "Prints a line for each server, members of the view included: GETs a second and how many of 100 hit, PUTs, "
 	 "bytes out and in, memory, values, evictions, clients, and the mean time from a request's arrival to its "
 	 "reply. Every --interval (1s) until Ctrl-C; with --once only once."},
@@ -401,6 +404,12 @@ static const struct command {
 	 "first, finishes its requests, says goodbye to its clients, and ends. Returns at the goodbye, and prints how "
 	 "many of its values other servers have, and why not all. --json prints one JSON object. The server must run "
 	 "with --allow-drain. Exit status 1: there is no such server; 4: other servers do not have all of its values."},
+	{"events", 0, 0, false, OF_EVENTS | OF_ONCE | OF_JSON,
+	 "events [--since NODE=EPOCH:SEQUENCE]... [--new] [--once] [--json]", events_run,
+	 "Prints what the servers store and remove, a line for each event: node, epoch and sequence, type, tier, "
+	 "bytes, key. First come cleared, all that a server stores with sequence 0, and synced; with --new only what happens "
+	 "from now on. --since goes on behind an event. --once ends when every server is synced, else Ctrl-C does. "
+	 "--json prints one JSON object a line. The servers must run with --events."},
 	{"ping", 0, 0, false, 0, "ping", run_ping,
 	 "Asks every shard of every server over the fabric, and prints the time until all have answered."},
 	{"help", 0, 1, false, 0, "help [COMMAND]", run_help, "Lists the commands, or explains one of them."},
@@ -484,8 +493,8 @@ unsigned command_given(const struct cli_options *o)
 {
 	return (o->file ? OF_FILE : 0) | (o->output ? OF_OUTPUT : 0) | (o->ttl ? OF_TTL : 0) |
 	       (o->all || o->shards || o->watch_ns ? OF_STAT : 0) | (o->json ? OF_JSON : 0) |
-	       (o->drain_sec || o->drain_mb ? OF_DRAIN : 0) |
-	       (o->once || o->interval_ns != TOP_INTERVAL_NS ? OF_TOP : 0);
+	       (o->drain_sec || o->drain_mb ? OF_DRAIN : 0) | (o->once ? OF_ONCE : 0) |
+	       (o->fresh || o->since.count ? OF_EVENTS : 0) | (o->interval_ns != TOP_INTERVAL_NS ? OF_TOP : 0);
 }
 
 int command_check(const struct cli_line *line, struct kv_error *err)

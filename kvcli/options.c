@@ -45,13 +45,19 @@ const struct kv_opt cli_options_table[] = {
 		"stat: print all changes every TIME, with their rates per second, until Ctrl-C; 0: print once."),
 	KV_ROW_DURATION("interval", AT(interval_ns), "1s", 100000000ull, 86400000000000ull,
 			"top: time between two tables, and the period of their rates."),
-	KV_ROW_FLAG("once", AT(once), "top: print one table after --interval, and exit."),
+	KV_ROW_FLAG("once", AT(once),
+		    "top: print one table after --interval, and exit. events: print what is stored now, and exit."),
+	KV_ROW_TEXTS(
+		"since", AT(since), "POSITION", NULL,
+		"events: go on behind this event, NODE=EPOCH:SEQUENCE as an event shows them; repeatable, once for "
+		"each server. If a server's log does not reach back so far, all that it stores comes first."),
+	KV_ROW_FLAG("new", AT(fresh), "events: only what happens from now on; gaps are shown, and not filled."),
 	KV_ROW_U32("drain-sec", AT(drain_sec), "TIME", "0", 0, 86400,
 		   "drain: longest time until the server ends; 0: the server's --drain-sec.", .unit = KV_OPT_SECONDS),
 	KV_ROW_U64("drain-mb", AT(drain_mb), "SIZE", "0", 0, 1 << 20,
 		   "drain: MiB per second of values pushed to other servers; 0: the server's --drain-mb.",
 		   .unit = KV_OPT_MIB),
-	KV_ROW_FLAG("json", AT(json), "stat, cluster, drain: print one JSON object."),
+	KV_ROW_FLAG("json", AT(json), "stat, cluster, drain: print one JSON object. events: one for each."),
 	{.name = NULL},
 };
 
@@ -71,6 +77,7 @@ const struct kv_opt_program cli_options_program = {
 		 "  top [--interval TIME] [--once]   a live table of the servers\n"
 		 "  cluster [--json]                 the members of the view, and how they are\n"
 		 "  drain NODE [--json]              have a server push its values, and end\n"
+		 "  events [--json] [--since ...]    what servers store and remove, until Ctrl-C\n"
 		 "  ping                             see whether every shard answers\n"
 		 "  help [COMMAND]                   read more about a command\n"
 		 "Without a command, kv-client reads commands from standard input; "

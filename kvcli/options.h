@@ -25,12 +25,14 @@ struct cli_options {
 	uint32_t ttl;
 	const char *file, *output;
 	struct kv_opt_security security;
-	bool all, shards;     /* of stat */
-	bool json;            /* of stat, cluster */
-	uint64_t watch_ns;    /* of stat: time between two looks; 0: one look */
-	uint64_t interval_ns; /* of top: time between two looks */
-	bool once;            /* of top */
-	uint32_t drain_sec;   /* of drain, with the next */
+	bool all, shards;            /* of stat */
+	bool json;                   /* of stat, cluster, drain, events */
+	uint64_t watch_ns;           /* of stat: time between two looks; 0: one look */
+	uint64_t interval_ns;        /* of top: time between two looks */
+	bool once;                   /* of top, events */
+	bool fresh;                  /* of events: only new ones */
+	struct kv_opt_strings since; /* of events */
+	uint32_t drain_sec;          /* of drain, with the next */
 	uint64_t drain_mb;
 	uint32_t slow_ms;
 	int log_level; /* enum kv_log_level */

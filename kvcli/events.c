@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* events.c -- kv-client events: a line for each event of the servers, for people or as JSON. */
+#include "kvcli/events.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "kvcli/interrupt.h"
+#include "kvcli/look.h"
+
+enum { BATCH = 256 };
+
+#define NEXT_NS 200000000ull /* between looks at an interrupt */
+
+static const char *const type_names[] = {
+	[KVC_EVENT_STORED] = "stored", [KVC_EVENT_REMOVED] = "removed", [KVC_EVENT_CLEARED] = "cleared",
+	[KVC_EVENT_GAP] = "gap",       [KVC_EVENT_SYNCED] = "synced",   [KVC_EVENT_AWAY] = "away",
+};
+static const char *const tier_names[] = {[KVC_TIER_MEMORY] = "memory", [KVC_TIER_DISK] = "disk"};
+
+bool events_since_parse(char *text, struct kvc_position *out)
+{
+	char *epoch = strrchr(text, '='), *colon = epoch ? strchr(epoch, ':') : NULL, *end = NULL;
+	if (!epoch || epoch == text || !colon || colon - epoch < 2 || epoch[1] == '-' || colon[1] < '0' || colon[1] > '9')
+		return false;
+	out->node = text;
+	out->epoch = strtoull(epoch + 1, &end, 16);
+	if (end != colon)
+		return false;
+	out->sequence = strtoull(colon + 1, &end, 10);
+	if (*end || out->sequence == UINT64_MAX)
+		return false;
+	*epoch = '\0';
+	return true;
+}
+
+/* A key that is no text is hexadecimal. */
+static int key_add(json_t *o, const struct kvc_event *e)
+{
+	char hex[2 * KV_KEY_MAX + 1];
+	json_t *text = json_stringn(e->key.data, e->key.len);
+	if (text)
+		return json_object_set_new(o, "key", text);
+	for (size_t i = 0; i < e->key.len; i++)
+		snprintf(hex + 2 * i, 3, "%02x", ((const uint8_t *)e->key.data)[i]);
+	return json_object_set_new(o, "key_hex", json_string(hex));
+}
+
+static void json_print(const struct kvc_event *e)
+{
+	char epoch[17];
+	json_t *o;
+	snprintf(epoch, sizeof(epoch), "%016" PRIx64, e->epoch);
+	o = json_pack("{s:s, s:s, s:I, s:s}", "node", e->node, "epoch", epoch, "sequence", (json_int_t)e->sequence,
+		      "type", type_names[e->type]);
+	if (e->key.len > 0) {
+		json_object_set_new(o, "tier", json_string(tier_names[e->tier]));
+		json_object_set_new(o, "bytes", json_integer((json_int_t)e->bytes));
+		json_object_set_new(o, "namespace", json_string(e->name_space));
+		key_add(o, e);
+	}
+	json_dumpf(o, stdout, JSON_COMPACT);
+	json_decref(o);
+	putchar('\n');
+}
+
+static void text_print(const struct kvc_event *e)
+{
+	printf("%s %016" PRIx64 ":%" PRIu64 " %s", e->node, e->epoch, e->sequence, type_names[e->type]);
+	if (e->key.len > 0) {
+		printf(" %s %" PRIu64 " ", tier_names[e->tier], e->bytes);
+		kv_utf8_print(stdout, e->key.data, e->key.len, false);
+	}
+	putchar('\n');
+}
+
+static unsigned servers_up(const struct cli *cli)
+{
+	unsigned up = 0;
+	for (unsigned i = 0; i < LOOK_MAX; i++) {
+		struct kvc_server_info s = {.size = sizeof(s)};
+		int rc = kvc_server_info(cli->pool, 0, i, &s);
+		if (rc < 0 && rc != -KV_ENOTFOUND)
+			break;
+		up += rc == 0 && s.state == KVC_SERVER_UP;
+	}
+	return up;
+}
+
+static int mute_fail(const struct kvc_event *e, struct kv_error *err)
+{
+	return kv_fail(err, -KV_ENOTSUP, "events: server %.100s reports none: start it with --events on", e->node);
+}
+
+static int follow(struct cli *cli, struct kvc_events *events, struct kv_error *err)
+{
+	struct kvc_event batch[BATCH];
+	unsigned synced = 0;
+	while (!interrupted() && !ferror(stdout)) {
+		int n = kvc_events_next(events, batch, BATCH, NEXT_NS);
+		if (n < 0)
+			return kv_fail(err, n, "events: %s", kv_strerror(n));
+		for (int i = 0; i < n; i++) {
+			if (batch[i].type == KVC_EVENT_GAP && batch[i].sequence == 0)
+				return mute_fail(&batch[i], err);
+			synced += batch[i].type == KVC_EVENT_SYNCED;
+			if (cli->opt->json)
+				json_print(&batch[i]);
+			else
+				text_print(&batch[i]);
+		}
+		if (n > 0)
+			fflush(stdout);
+		if (cli->opt->once && synced > 0 && synced >= servers_up(cli))
+			return 0;
+	}
+	return 0;
+}
+
+int events_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
+{
+	const struct kv_opt_strings *since = &cli->opt->since;
+	struct kvc_position position[KV_OPT_STRINGS_MAX];
+	struct kvc_events_options o = {.size = sizeof(o),
+				       .flags = cli->opt->fresh ? KVC_EVENTS_NEW : 0,
+				       .since = position,
+				       .num_since = since->count};
+	struct kvc_events *events;
+	int rc;
+	(void)line;
+	for (unsigned i = 0; i < since->count; i++)
+		if (!events_since_parse((char *)since->item[i], &position[i])) {
+			kv_fail(err, -KV_EINVAL,
+				"--since %.100s: give NODE=EPOCH:SEQUENCE as an event shows them, the epoch in hexadecimal",
+				since->item[i]);
+			return CLI_USAGE;
+		}
+	rc = kvc_events_open(cli->pool, &o, &events, err);
+	if (rc < 0)
+		return CLI_FAILED;
+	interrupt_catch(!cli->interactive);
+	rc = follow(cli, events, err);
+	interrupt_release(cli->interactive, false);
+	(void)kvc_events_close(&events);
+	return rc < 0 ? CLI_FAILED : CLI_OK;
+}
