@@ -14,6 +14,8 @@ EFA_ROOT   := $(or $(KVRAIL_EFA_ROOT),/opt/amazon/efa)
 EFA_LIB    := $(patsubst %/pkgconfig/libfabric.pc,%,$(firstword $(wildcard $(EFA_ROOT)/lib64/pkgconfig/libfabric.pc $(EFA_ROOT)/lib/pkgconfig/libfabric.pc)))
 PKG_CONFIG := $(if $(EFA_LIB),PKG_CONFIG_PATH=$(EFA_LIB)/pkgconfig:$$PKG_CONFIG_PATH )pkg-config
 PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS) 2>/dev/null)
+# Events over ZeroMQ are left out where its library is missing.
+ZMQ_LIBS   := $(shell pkg-config --libs libzmq 2>/dev/null)
 HTTP_LIBS  := $(shell pkg-config --libs libmicrohttpd libcurl 2>/dev/null || echo -lmicrohttpd -lcurl)
 PKG_LIBS   := $(shell $(PKG_CONFIG) --libs $(PKGS) 2>/dev/null) $(if $(EFA_LIB),-Wl$(comma)-rpath$(comma)$(EFA_LIB))
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Werror
@@ -70,8 +72,9 @@ PROGRAMS := $(addprefix $(B)/,kv-server kv-bench kv-client kv-doctor)
 .PHONY: programs library
 programs: $(PROGRAMS)
 library: $(B)/libkvrail.so.0 $(B)/libkvrail.a $(B)/embed
-# Of all that is built, kv-server alone has libmicrohttpd and libcurl.
-$(B)/kv-server: LIBS += $(HTTP_LIBS)
+# Of all that is built, kv-server alone has libmicrohttpd, libcurl and libzmq.
+$(B)/kv-server: LIBS += $(HTTP_LIBS) $(ZMQ_LIBS)
+$(B)/kvserver/events/zmq.c.o: CFLAGS += $(if $(ZMQ_LIBS),-DKVRAIL_ZMQ)
 $(B)/kv-server: $(B)/kvserver/main.c.o $(call a,$(SERVER_LAYERS))
 	$(link)
 # What works on reports is Python: pages, charts, comparisons, sweeps. kv-bench finds it beside itself.

@@ -407,9 +407,9 @@ static const struct command {
 	{"events", 0, 0, false, OF_EVENTS | OF_ONCE | OF_JSON,
 	 "events [--since NODE=EPOCH:SEQUENCE]... [--new] [--once] [--json]", events_run,
 	 "Prints what the servers store and remove, a line for each event: node, epoch and sequence, type, tier, "
-	 "bytes, key. First come cleared, all that a server stores with sequence 0, and synced; with --new only what happens "
-	 "from now on. --since goes on behind an event. --once ends when every server is synced, else Ctrl-C does. "
-	 "--json prints one JSON object a line. The servers must run with --events."},
+	 "bytes, key. First come cleared, all that a server stores with sequence 0, and synced; with --new only what "
+	 "happens from now on. --since goes on behind an event. --once ends when every server is synced, else Ctrl-C "
+	 "does. --json prints one JSON object a line. The servers must run with --events."},
 	{"ping", 0, 0, false, 0, "ping", run_ping,
 	 "Asks every shard of every server over the fabric, and prints the time until all have answered."},
 	{"help", 0, 1, false, 0, "help [COMMAND]", run_help, "Lists the commands, or explains one of them."},

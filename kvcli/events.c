@@ -22,7 +22,8 @@ static const char *const tier_names[] = {[KVC_TIER_MEMORY] = "memory", [KVC_TIER
 bool events_since_parse(char *text, struct kvc_position *out)
 {
 	char *epoch = strrchr(text, '='), *colon = epoch ? strchr(epoch, ':') : NULL, *end = NULL;
-	if (!epoch || epoch == text || !colon || colon - epoch < 2 || epoch[1] == '-' || colon[1] < '0' || colon[1] > '9')
+	if (!epoch || epoch == text || !colon || colon - epoch < 2 || epoch[1] == '-' || colon[1] < '0' ||
+	    colon[1] > '9')
 		return false;
 	out->node = text;
 	out->epoch = strtoull(epoch + 1, &end, 16);

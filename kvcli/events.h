@@ -9,8 +9,8 @@
  * status; CLI_USAGE, CLI_FAILED with *err. */
 int events_run(struct cli *cli, const struct cli_line *line, struct kv_error *err);
 
-/* events_since_parse -- read "NODE=EPOCH:SEQUENCE" of --since, the epoch in hexadecimal. Cuts the text: out->node points
- * into it. False: it is none. */
+/* events_since_parse -- read "NODE=EPOCH:SEQUENCE" of --since, the epoch in hexadecimal. Cuts the text: out->node
+ * points into it. False: it is none. */
 bool events_since_parse(char *text, struct kvc_position *out);
 
 #endif

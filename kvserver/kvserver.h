@@ -21,6 +21,8 @@
 
 struct loop;
 struct kvs_server;
+struct kvs_transport;
+struct publish_at;
 
 enum {
 	KVS_CLIENTS_DEFAULT = 256,
@@ -73,7 +75,10 @@ struct kvs_options {
 	const char *psk_file, *psk, *cert_file, *key_file, *ca_file, *crl_file; /* see bootstrap/bootstrap.h */
 	/* File of lines "identity:hex": logical clients that may have further sessions on any connection. */
 	const char *session_keys;
-	bool events;  /* keep a log of stored and removed blocks, for clients that follow it */
+	bool events; /* keep a log of stored and removed blocks, for clients that follow it */
+	/* With events: publish them here as well, over this transport (events/publish.h). NULL: no. */
+	const struct publish_at *events_at;
+	const struct kvs_transport *events_transport;
 	bool publish; /* keep copies of the counters for other threads: for kv-server --http-addr */
 	/* The program will set views (kvs_server_view_set). Until the first one only kv-client and other servers are
 	 * admitted: clients would place keys by their own lists. */

@@ -29,6 +29,8 @@
 #include "engine/engine.h"
 #include "host/host.h"
 #include "kvserver/drain.h"
+#include "kvserver/events/publish.h"
+#include "kvserver/events/zmq.h"
 #include "kvserver/options.h"
 #include "kvserver/http/http.h"
 #include "kvserver/member/membership.h"
@@ -621,12 +623,29 @@ static void failed_print(const struct kv_log_style *style, const char *why, cons
 		fprintf(stderr, "kv-server: %s\n", line);
 }
 
+/* Where --events zmq:... publishes them. */
+static int events_where(const struct flags *f, struct publish_at *at, struct kvs_options *out, struct kv_error *err)
+{
+	if (strncmp(f->events, "zmq:", 4) != 0)
+		return 0;
+	out->events_transport = zmq_transport();
+	if (!out->events_transport)
+		return kv_fail(
+			err, -KV_ENOTSUP,
+			"--events %.100s: this kv-server was built without libzmq; install its headers "
+			"(scripts/install-deps.sh) and build again, or use --events on and a client that follows",
+			f->events);
+	out->events_at = at;
+	return publish_at_parse(f->events + 4, at, err);
+}
+
 int main(int argc, char **argv)
 {
 	struct kv_log_style style;
 	struct kv_log log = {
 		.level = KV_LOG_ERROR, .write = kv_log_stderr, .event = kv_log_stderr_event, .arg = &style};
 	struct kvs_options options;
+	struct publish_at at;
 	struct kv_error err = {0};
 	struct flags f = {0};
 	struct drain drain;
@@ -671,6 +690,9 @@ int main(int argc, char **argv)
 	if (rc == 0) {
 		r.psk = f.psk_fd != FLAGS_FD_NONE ? psk : NULL;
 		flags_options(&f, r.psk, &log, &options);
+		rc = events_where(&f, &at, &options, &err);
+	}
+	if (rc == 0) {
 		drain_init(&drain, f.drain_sec * 1000000000ull, f.drain_mb << 20, &log);
 		options.on_drain = f.allow_drain ? drain_ask : NULL;
 		options.on_drain_arg = &drain;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kvserver/events/publish.h"
 #include "store/store.h"
 
 #define AT(field) .offset = offsetof(struct flags, field)
@@ -193,8 +194,9 @@ static const struct kv_opt table[] = {
 	KV_ROW_TEXT(
 		"events", AT(events), "WHERE", "off",
 		"Report which values this server stores and removes. on: to clients that follow it (kv-client "
-		"events). zmq:tcp://HOST:PORT[,replay=tcp://HOST:PORT][,topic=TEXT][,format=map|array]: to these, and "
-		"over ZeroMQ in the format of vLLM and SGLang; requests are not authenticated. off: to nobody."),
+		"events). zmq:tcp://HOST:PORT[,replay=tcp://HOST:PORT][,topic=TEXT][,format=map|array][,connect]: to "
+		"these, and over ZeroMQ in the format of vLLM and SGLang; subscribers are not authenticated. off: to "
+		"nobody."),
 	KV_ROW_TEXT("http-addr", AT(http_addr), "HOST:PORT", NULL,
 		    "Serve HTTP here: /metrics (Prometheus), /healthz, /readyz, /stat and /view. Beyond loopback with "
 		    "TLS (--cert and --key), or without it (--http-insecure). Requests are not authenticated."),
@@ -383,6 +385,16 @@ static int keep_check(const struct flags *f, struct kv_error *err)
 		       : 0;
 }
 
+static int events_check(const char *where, struct kv_error *err)
+{
+	struct publish_at ignored;
+	if (strncmp(where, "zmq:", 4) == 0)
+		return publish_at_parse(where + 4, &ignored, err);
+	if (strcmp(where, "on") == 0 || strcmp(where, "off") == 0)
+		return 0;
+	return kv_fail(err, -KV_EINVAL, "--events %.200s: give on, off or zmq:tcp://HOST:PORT", where);
+}
+
 /* start: also what is true at the start alone. Inherited descriptors are closed once they were used. */
 static int flags_check(const struct flags *f, bool start, struct kv_error *err)
 {
@@ -404,8 +416,8 @@ static int flags_check(const struct flags *f, bool start, struct kv_error *err)
 			f->server.local_socket);
 	if (rc == 0)
 		rc = keep_check(f, err);
-	if (rc == 0 && strcmp(f->events, "on") && strcmp(f->events, "off"))
-		rc = kv_fail(err, -KV_EINVAL, "--events %.200s: give on, off or zmq:tcp://HOST:PORT", f->events);
+	if (rc == 0)
+		rc = events_check(f->events, err);
 	if (rc == 0 && f->memory_mb < f->server.shards)
 		rc = kv_fail(err, -KV_EINVAL,
 			     "--memory-mb %llu for --worker-threads %u: each thread needs 1 MiB at least",

@@ -77,6 +77,7 @@ result "libibverbs only in engine/fabric/ and kvbench/capacity/verbs.c" \
 result "libmicrohttpd only in kvserver/http/http.c" "$(of microhttpd | grep -v '^kvserver/http/http\.c$')"
 result "zlib only in kvbench/load/lines.c" "$(of zlib | grep -v '^kvbench/load/lines\.c$')"
 result "libcurl only in kvserver/member/web.c" "$(of curl/ | grep -v '^kvserver/member/web\.c$')"
+result "libzmq only in kvserver/events/zmq.c" "$(of 'zmq\.h>' | grep -v '^kvserver/events/zmq\.c$')"
 result "liburing only in loop/ring_uring.c" "$(of liburing | grep -v '^loop/ring_uring\.c$')"
 result "OpenSSL only in base/mac.c and digest.c, bootstrap/tls.c, trust.[ch], hmac.c, base64.c and kvbench/scale/secure.c" \
 	"$(of openssl/ | grep -vE '^(base/(mac|digest|base64)\.c|bootstrap/((tls|trust|hmac)\.c|trust\.h)|kvbench/scale/secure\.c)$')"

@@ -52,7 +52,7 @@ has_efa_libfabric() {
 plan_debian() {
 	manager=apt-get
 	packages=(build-essential pkg-config libibverbs-dev liburing-dev libssl-dev libxxhash-dev libjansson-dev libedit-dev libmicrohttpd-dev
-		libcurl4-openssl-dev zlib1g-dev python3)
+		libcurl4-openssl-dev libzmq3-dev zlib1g-dev python3)
 	has_efa_libfabric || packages+=(libfabric-dev)
 	case $what in test | clang) packages+=(libcmocka-dev openssl patch python3-dev iproute2 curl) ;; esac
 	[ "$what" != more ] || packages+=(etcd-server prometheus chromium librsvg2-bin fonts-dejavu-core redis-server memcached python3
@@ -75,7 +75,7 @@ plan_debian() {
 plan_redhat() {
 	manager=$1
 	packages=(gcc make pkgconf-pkg-config rdma-core-devel liburing-devel openssl-devel xxhash-devel jansson-devel
-		libedit-devel libmicrohttpd-devel libcurl-devel zlib-devel python3)
+		libedit-devel libmicrohttpd-devel libcurl-devel zeromq-devel zlib-devel python3)
 	has_efa_libfabric || packages+=(libfabric-devel)
 	[ "$what" != more ] || die "what the long suites try KVRail with is known by its names on Debian and Ubuntu alone; here their" \
 		"tests are skipped where a program is missing"

@@ -11,6 +11,7 @@
 
 #include "host/host.h"
 #include "kvserver/conn/clients.h"
+#include "kvserver/events/publish.h"
 #include "kvserver/server/kept.h"
 #include "kvserver/server/private.h"
 #include "kvserver/conn/view.h"
@@ -173,6 +174,7 @@ void kvs_server_destroy(struct kvs_server **server)
 		kvs_server_stop(s, 0);
 	for (unsigned i = 0; i < s->opt.shards; i++)
 		shard_destroy(&s->shard[i]);
+	publish_free(s);
 	events_free(&s->events);
 	loops_free(s);
 	boot_context_destroy(&s->keys.boot);

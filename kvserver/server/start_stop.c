@@ -15,6 +15,7 @@
 
 #include "kvserver/conn/clients.h"
 #include "kvserver/conn/conn.h"
+#include "kvserver/events/publish.h"
 #include "kvserver/server/kept.h"
 #include "kvserver/server/server.h"
 
@@ -100,6 +101,9 @@ static int begin_await(struct kvs_server *s, struct kv_error *err)
 	kept_begin(s);
 	if (events_on(&s->events))
 		events_start(&s->events, s->control);
+	rc = publish_start(s, err);
+	if (rc)
+		return rc;
 	s->strangers.accepting = true;
 	rc = co_spawn(s->control, accept_run, s, "accept");
 	if (rc) {
@@ -156,6 +160,7 @@ static void end_await(struct kvs_server *s)
 			 s->clients.count == 1 ? "its" : "their");
 	conns_cut(s);
 	conns_gone_await(s, loop_now(s->control) + CUT_NS);
+	publish_stop_await(s);
 	round_await(s, &s->life.closing, run_close, KV_NEVER);
 	while (!conns_gone_await(s, loop_now(s->control) + CUT_NS))
 		conns_cut(s);

@@ -44,7 +44,7 @@ asked() { # asked WORD... -- the manager was told to install each of them
 	done
 }
 not_asked() { ! asked "$1" >/dev/null; }
-libraries=(gcc make pkgconf-pkg-config rdma-core-devel liburing-devel openssl-devel xxhash-devel jansson-devel libedit-devel libmicrohttpd-devel libcurl-devel zlib-devel python3)
+libraries=(gcc make pkgconf-pkg-config rdma-core-devel liburing-devel openssl-devel xxhash-devel jansson-devel libedit-devel libmicrohttpd-devel libcurl-devel zeromq-devel zlib-devel python3)
 
 system amzn dnf
 check "Amazon Linux, to run it" deps run

@@ -159,7 +159,8 @@ static void block_put(struct world *w, unsigned n)
 {
 	char key[16];
 	size_t key_len = key_of(n, key);
-	uint64_t expires_ns = kv_prng_below(&w->prng, 4) ? KV_NEVER : w->now_ns + kv_prng_below(&w->prng, 5 * SECOND_NS);
+	uint64_t expires_ns =
+		kv_prng_below(&w->prng, 4) ? KV_NEVER : w->now_ns + kv_prng_below(&w->prng, 5 * SECOND_NS);
 	struct block *b, *holder;
 	struct room *room;
 	int rc = store_stage(&w->s, key, key_len, 1 + kv_prng_below(&w->prng, 8000), ARENA_HIGH, &b, &room);
