@@ -111,7 +111,8 @@ static void get_commit(struct tier *t, struct tier_get *g)
 	struct block *holder;
 	int rc = g->gone || expires <= t->now_ns ? -KV_EDELETED : 0;
 	if (rc == 0)
-		rc = store_copy_allowed(t->store, g->key, g->key_len, born, t->now_ns, &expires);
+		rc = store_copy_allowed(t->store, t->store->spaces.at[g->block->space], g->block->item.hash, born,
+					t->now_ns, &expires);
 	if (rc == 0)
 		rc = store_commit_born(t->store, g->block, g->entry.sum, expires, born, t->now_ns, &holder);
 	get_end(t, g, rc == 0 || rc == -KV_EEXIST ? TIER_HERE : TIER_GONE);

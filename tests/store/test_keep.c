@@ -323,8 +323,12 @@ static void deleted_keys_stay_deleted(void **state)
 	assert_true(store_delete(&store, "k", 1, 5 * SECOND, 5 * SECOND));
 	again(6 * SECOND, 7 * SECOND);
 	assert_null(get("k", 7 * SECOND));
-	assert_int_equal(store_copy_allowed(&store, "k", 1, 3 * SECOND, 7 * SECOND, &expires), -KV_EDELETED);
-	assert_int_equal(store_copy_allowed(&store, "k", 1, 6 * SECOND, 7 * SECOND, &expires), 0);
+	assert_int_equal(store_copy_allowed(&store, store_space_default(&store), store_hash(&store, "k", 1), 3 * SECOND,
+					    7 * SECOND, &expires),
+			 -KV_EDELETED);
+	assert_int_equal(store_copy_allowed(&store, store_space_default(&store), store_hash(&store, "k", 1), 6 * SECOND,
+					    7 * SECOND, &expires),
+			 0);
 	end();
 }
 
