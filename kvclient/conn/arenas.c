@@ -124,7 +124,7 @@ int kc_landings_await(struct kc_node *n, uint64_t deadline_ns)
 	struct kc_attachment *s = n->attachment;
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_LANDINGS};
 	int rc;
-	if (!(s->flags & WIRE_WELCOME_LANDING) || !n->client->info.ordered)
+	if (s->local || !(s->flags & WIRE_WELCOME_LANDING) || !n->client->info.ordered)
 		return 0;
 	rc = kc_pushes_init(n->client);
 	if (rc == 0 && !(s->landing = calloc(s->shards, sizeof(*s->landing))))

@@ -609,13 +609,13 @@ static int attach_await(struct kc_node *n)
 	if (rc == 0 && !overtaken(n))
 		rc = kc_arenas_await(n, deadline);
 	if (rc == 0 && !overtaken(n))
-		rc = kc_landings_await(n, deadline);
-	if (rc == 0 && !overtaken(n))
 		rc = kc_regions_await(n, deadline);
 	if (rc == 0 && !overtaken(n))
 		rc = kc_links_await(n, deadline);
 	if (rc == 0 && !overtaken(n))
 		rc = kc_local_await(n, deadline);
+	if (rc == 0 && !overtaken(n))
+		rc = kc_landings_await(n, deadline);
 	if (rc == 0 && !overtaken(n))
 		rc = last_await(n, deadline);
 	/* The failure of an overtaken attempt says nothing about the server. */

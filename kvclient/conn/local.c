@@ -123,33 +123,28 @@ static int landings_make(const struct kc_local *l, struct kc_landing **out)
 	return rc;
 }
 
-static void switch_back(struct kc_attachment *s, struct kc_landing *landing)
+static void switch_back(struct kc_attachment *s)
 {
 	for (unsigned i = 0; i < s->shards; i++)
 		if (s->peer[i])
 			te_peer_local_end(s->peer[i]);
 	kc_landings_free(&s->landing, s->shards);
-	s->landing = landing;
 	s->local = NULL;
 }
 
 /* The server sends nothing into a channel before our byte. Without it nothing has changed for the server. */
 static int switch_over_await(struct kc_attachment *s, struct kc_local *l, uint64_t deadline_ns)
 {
-	struct kc_landing *landing, *before = s->landing; /* nothing is written there yet */
-	int rc = landings_make(l, &landing);
+	int rc = landings_make(l, &s->landing);
 	if (rc < 0)
 		return rc;
-	s->landing = landing;
 	s->local = l;
 	for (unsigned i = 0; rc == 0 && i < s->shards; i++)
 		rc = te_peer_local(s->peer[i], l->shard[i].channel);
 	if (rc == 0)
 		rc = local_ready_send_await(l->fd, deadline_ns);
 	if (rc < 0)
-		switch_back(s, before);
-	else
-		kc_landings_free(&before, s->shards);
+		switch_back(s);
 	return rc;
 }
 

@@ -103,8 +103,8 @@ int kc_arenas_await(struct kc_node *n, uint64_t deadline_ns);
  * kc_node_aside. */
 int kc_node_told_await(struct kc_node *n, enum wire_ctrl type, struct wire_ctrl_msg *m, uint64_t deadline_ns);
 
-/* kc_landings_await -- a step of attaching: ask for landing areas, if offered and our messages stay behind our writes.
- * 0, or a code with n->error. */
+/* kc_landings_await -- a step of attaching, after kc_local_await: ask for landing areas, if offered and our messages
+ * stay behind our writes. A server on this host has given its own. 0, or a code with n->error. */
 int kc_landings_await(struct kc_node *n, uint64_t deadline_ns);
 
 /* ---- local.c ---- */

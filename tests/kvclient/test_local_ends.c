@@ -142,6 +142,26 @@ static void late_replies_keep_no_leases(void **state)
 	kvc_pool_close(&pool);
 }
 
+/* ---- landing areas ---- */
+
+/* One of the fabric would rest for seconds, and a few clients that come and go would take them all. */
+static void clients_in_place_take_no_area_of_the_fabric(void **state)
+{
+	uint64_t before;
+	(void)state;
+	need_own();
+	before = test_stat(observer, "landing_bytes");
+	for (unsigned i = 0; i < 3; i++) {
+		pool = test_pool(servers, 1, 1);
+		assert_true(is_local());
+		store(NAMED("landed"), LEN);
+		assert_int_equal(counters(pool).local_puts, 1);
+		kvc_pool_close(&pool);
+		observe("locals", 0);
+		assert_int_equal(test_stat(observer, "landing_bytes"), before);
+	}
+}
+
 /* ---- children of fork() ---- */
 
 enum { PLACES = 2 };
@@ -305,6 +325,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(late_replies_keep_no_leases, start, end),
+		cmocka_unit_test_setup_teardown(clients_in_place_take_no_area_of_the_fabric, start, end),
 		cmocka_unit_test_setup_teardown(memory_that_cannot_be_mapped_costs_one_attempt, start, end),
 		cmocka_unit_test_setup_teardown(a_child_keeps_no_leases_of_a_parent_that_closes, start, end),
 		cmocka_unit_test_setup_teardown(a_child_keeps_no_leases_of_a_parent_that_dies, start, end),
