@@ -109,6 +109,7 @@ shim_wrap() {
 # ---- servers ----
 
 in_space=() # a command before the programs: ip netns exec NAME
+way=()      # arguments of every server: --local off
 
 # serve NAME ADDRESS ARGS... -- a kv-server in the background; $server is its address, $server_pid its process. Fails if it is not ready in 30 s. One that
 # is to be started again has a port of free_ports: port 0 is one that a connection could have meanwhile.
@@ -117,7 +118,7 @@ serve() {
 	shift 2
 	: >"$ready"
 	"${in_space[@]}" "$build/kv-server" --listen-addr "$address" --memory-mb 128 --worker-threads 2 --provider "$provider" --log-level warn \
-		--ready-fd 3 "$@" 3>"$ready" >>"$scratch/$name.out" 2>>"$scratch/$name.err" &
+		--ready-fd 3 "${way[@]}" "$@" 3>"$ready" >>"$scratch/$name.out" 2>>"$scratch/$name.err" &
 	server_pid=$!
 	server_wait "$name" "$ready" 300 "$scratch/$name.err"
 }
@@ -135,6 +136,14 @@ gone() {
 	echo "process $1 is still there after 20 s"
 	ls -l "/proc/$1/exe"
 	return 99
+}
+
+# both_ways SCENARIO -- over the fabric, and through memory that server and clients share: SCENARIO fabric, SCENARIO local.
+both_ways() {
+	way=(--local off)
+	"$1" fabric || return
+	way=()
+	"$1" local
 }
 
 # serve_stop -- SIGTERM to the server must end it, with status 0.
@@ -251,11 +260,12 @@ load_end() {
 	}
 }
 
-# bench_start ARGS... -- kv-bench --verify beside the load; returns when its reads have begun. load_end ends and judges it.
+# bench_start ARGS... -- kv-bench --verify beside the load, over the fabric, while the load shares the servers' memory; returns when its reads have begun. load_end ends
+# and judges it.
 bench_start() {
 	local i
 	"${in_space[@]}" "$build/kv-bench" --provider "$provider" --verify --keep-going --duration 3600 --rate 400 --timeout 1.5 --num-clients 2 --num-threads 2 \
-		--num-keys 200 --value-size 64KB --buffer-mb 16 --warmup 0 --log-level error "$@" --json "$scratch/$load_name.bench.json" >"$scratch/$load_name.bench.out" 2>&1 &
+		--num-keys 200 --value-size 64KB --buffer-mb 16 --warmup 0 --log-level error --local off "$@" --json "$scratch/$load_name.bench.json" >"$scratch/$load_name.bench.out" 2>&1 &
 	bench_pid=$!
 	pids+=("$bench_pid")
 	for ((i = 0; i < 200; i++)); do
@@ -590,32 +600,48 @@ load_served() {
 	return 1
 }
 
-put_kills() { # the server is killed while values go to it in packs, to landing areas, in ranges
-	local k address seed
+# landed WAY -- values have come to landing areas, where the provider has them, and through channels if WAY is local, and only then.
+landed() {
+	stat_of >"$scratch/stat.out" 2>&1 &&
+		awk -v way="$1" -v areas="$landing_alone" '
+			$1 == "puts_landed" { puts = $2 }
+			$1 == "local_frames" { frames = $2 }
+			END { exit !((puts || !areas) && (way == "local") == (frames > 0)) }' "$scratch/stat.out" && return 0
+	echo "no value has come to a landing area of the server, or not by way of $1:"
+	cat "$scratch/stat.out"
+	return 1
+}
+
+put_kills() { both_ways put_kills_by; } # the server is killed while values go to it in packs, to landing areas, in ranges
+
+put_kills_by() { # WAY
+	local k address seed name=pkills-$1
 	seed=${KVRAIL_SEED:-$(random_below 60000)}
-	serve pkills "127.0.0.1:$(free_ports 1)" || return
+	serve "$name" "127.0.0.1:$(free_ports 1)" || return
 	address=$server
 	landing_learn
-	load_start pkills --server "$address" --seed "$seed" "${storm[@]}" --pace-us 1000 || return
-	for ((k = 0; k < kills; k++)); do
+	load_start "$name" --server "$address" --seed "$seed" "${storm[@]}" --pace-us 1000 || return
+	for ((k = 0; k < (kills + 1) / 2; k++)); do
 		pause_ms $((100 + $(random_below 400)))
 		mark down
 		stop_for_a_while "$server_pid"
 		kill -KILL "$server_pid"
 		wait "$server_pid" 2>/dev/null
 		pause_ms "$(random_below 300)"
-		serve pkills "$address" || return
+		serve "$name" "$address" || return
 		mark ready
 		load_served $((k + 1)) || return
 		pause_ms "$(random_below 800)"
 	done
 	sleep 2
-	load_end 300 && storm_over "$seed" && idle && serve_stop
+	load_end 200 && storm_over "$seed" && landed "$1" && idle && serve_stop
 }
 
-put_one_of_two() { # packs and landing areas at a server that is killed leave those at the other alone
+put_one_of_two() { both_ways put_one_of_two_by; } # packs and landing areas at a server that is killed leave those at the other alone
+
+put_one_of_two_by() { # WAY
 	local quarantine_max=$((2 * 8 << 20))
-	one_of_two puttwo "${storm[@]}" --pace-us 4000
+	one_of_two "puttwo-$1" "${storm[@]}" --pace-us 4000
 }
 
 server_lives() {
@@ -626,13 +652,15 @@ server_lives() {
 	return 1
 }
 
-put_kill_client() { # clients are killed while their values go to a server; others are served, and nothing is held for the dead
-	local k seed victim i size=0 fds=0
+put_kill_client() { both_ways put_kill_client_by; } # clients are killed while their values go to a server; others are served, and nothing is held for the dead
+
+put_kill_client_by() { # WAY
+	local k seed victim i size=0 fds=0 dead=$(((kills + 1) / 2))
 	seed=${KVRAIL_SEED:-$(random_below 60000)}
-	serve pckill 127.0.0.1:0 || return
+	serve "pckill-$1" 127.0.0.1:0 || return
 	landing_learn
-	load_start pcbeside --server "$server" --seed "$seed" "${storm[@]}" --short-ms 1500 --pace-us 4000 || return
-	for ((k = 0; k < kills; k++)); do
+	load_start "pcbeside-$1" --server "$server" --seed "$seed" "${storm[@]}" --short-ms 1500 --pace-us 4000 || return
+	for ((k = 0; k < dead; k++)); do
 		"$load" --server "$server" --seed "$seed" "${storm[@]}" --threads 1 --puts 95 --pace-us 0 --log 0 --seconds 60 >/dev/null 2>"$scratch/victim.log" &
 		victim=$!
 		pids+=("$victim")
@@ -650,14 +678,14 @@ put_kill_client() { # clients are killed while their values go to a server; othe
 		kill -KILL "$victim"
 		wait "$victim" 2>/dev/null
 		grep -E 'load: [A-Z]' "$scratch/victim.log" && return 1
-		server_lives pckill || return
-		[ "$k" -ne $((kills / 3)) ] || size=$(server_size) fds=$(server_fds)
+		server_lives "pckill-$1" || return
+		[ "$k" -ne $((dead / 3)) ] || size=$(server_size) fds=$(server_fds)
 	done
-	storm_over "$seed" || return
-	say "server: descriptors $fds -> $(server_fds), rss $size -> $(server_size) KiB since a third of $kills kills"
-	load_name=pcbeside
+	storm_over "$seed" && landed "$1" || return
+	say "server: descriptors $fds -> $(server_fds), rss $size -> $(server_size) KiB since a third of $dead kills"
+	load_name=pcbeside-$1
 	load_end 100 && idle || return
-	say "after kill -9 of $kills clients: $(awk '$1 ~ /^(sessions|stages|landing_bytes|quarantined_bytes|fences)$/ { printf "%s %s, ", $1, $2 }' "$scratch/stat.out")"
+	say "after kill -9 of $dead clients: $(awk '$1 ~ /^(sessions|stages|landing_bytes|quarantined_bytes|fences)$/ { printf "%s %s, ", $1, $2 }' "$scratch/stat.out")"
 	[ "$(server_fds)" -le $((fds + 2)) ] && [ "$(server_size)" -le $((size + 32768)) ] || {
 		echo "the server grew: descriptors $fds -> $(server_fds), rss $size -> $(server_size) KiB"
 		return 1
@@ -1023,7 +1051,7 @@ why_not() { # why_not SCENARIO -- prints why it cannot run here
 # shellcheck disable=SC2086
 plan "$(echo $all | wc -w)"
 for current in $all; do
-	in_space=()
+	in_space=() way=() landing_alone=0
 	why=$(why_not "$current")
 	if [ -n "$why" ]; then
 		skip "$current" "$why"
