@@ -136,7 +136,7 @@ static int scope_check(const struct kv_checkup *c, unsigned scope, const char *s
 }
 
 static int budget_check(const struct te_budget *b, const struct kv_log *log, struct kv_verdict *verdicts,
-			struct kv_error *err)
+			uint64_t *out_files, struct kv_error *err)
 {
 	struct kv_host host;
 	struct kv_checkup c = {
@@ -154,10 +154,15 @@ static int budget_check(const struct te_budget *b, const struct kv_log *log, str
 	}
 	c.limits = NULL;
 	c.need = &b->process;
-	return rc ? rc : scope_check(&c, KV_CHECK_PROCESS, b->device[0].device.provider, log, verdicts, err);
+	if (rc == 0)
+		rc = scope_check(&c, KV_CHECK_PROCESS, b->device[0].device.provider, log, verdicts, err);
+	if (rc == 0 && out_files)
+		*out_files = (host.files_open < KV_UNKNOWN ? host.files_open : 0) + b->process.files;
+	return rc;
 }
 
-int te_preflight(const struct te_options *options, const struct te_load *load, struct kv_error *err)
+int te_preflight(const struct te_options *options, const struct te_load *load, uint64_t *out_files,
+		 struct kv_error *err)
 {
 	struct te_budget *budget = malloc(sizeof(*budget));
 	struct kv_verdict *verdicts = malloc(KV_CHECKS_MAX * sizeof(*verdicts));
@@ -165,7 +170,7 @@ int te_preflight(const struct te_options *options, const struct te_load *load, s
 	if (rc == 0)
 		rc = te_budget(options, load, budget, err);
 	if (rc == 0)
-		rc = budget_check(budget, options->log, verdicts, err);
+		rc = budget_check(budget, options->log, verdicts, out_files, err);
 	free(verdicts);
 	free(budget);
 	return rc;

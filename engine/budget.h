@@ -118,8 +118,10 @@ int te_budget(const struct te_options *options, const struct te_load *load, stru
  * itself. Thread: any. */
 uint64_t te_budget_beside(const struct te_budget *budget, const struct te_load *load);
 
-/* te_preflight -- budget a load and check it against this machine, before the first endpoint opens. Returns 0;
- * -KV_ELIMIT with the first exceeded limit and the remedy; or an error of te_budget. Thread: any. */
-int te_preflight(const struct te_options *options, const struct te_load *load, struct kv_error *err);
+/* te_preflight -- budget a load and check it against this machine, before the first endpoint opens. *out_files (or
+ * NULL) is the number of descriptors that this process will have open then. Returns 0; -KV_ELIMIT with the first
+ * exceeded limit and the remedy; or an error of te_budget. Thread: any. */
+int te_preflight(const struct te_options *options, const struct te_load *load, uint64_t *out_files,
+		 struct kv_error *err);
 
 #endif

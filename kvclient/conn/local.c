@@ -68,10 +68,10 @@ static int no_descriptors(unsigned shards, struct kv_error *err)
 {
 	struct rlimit limit = {0};
 	getrlimit(RLIMIT_NOFILE, &limit);
-	return kv_fail(err, -KV_ELIMIT,
-		       "its %u shards need more open files than this process may have (%llu); raise the limit "
-		       "(ulimit -n, LimitNOFILE)",
-		       shards, (unsigned long long)limit.rlim_cur);
+	return kv_fail(
+		err, -KV_ELIMIT,
+		"the limit of %llu open files leaves too few for its %u shards; raise it (ulimit -n, LimitNOFILE)",
+		(unsigned long long)limit.rlim_cur, shards);
 }
 
 static int unreached(const char *name, bool own, int rc, struct kv_error *err)
@@ -168,57 +168,89 @@ static int join_await(struct kc_node *n, const struct wire_local *w, struct kc_l
 	return rc < 0 ? kv_fail(err, rc, "the channel to it cannot be used: %s", kv_strerror(rc)) : 0;
 }
 
-static int local_await(struct kc_node *n, const struct wire_local *w, uint64_t deadline_ns, struct kv_error *err)
+static int answer_await(struct kc_node *n, const struct wire_local *w, struct kc_local *l, uint64_t deadline_ns,
+			struct kv_error *err)
 {
 	char text[sizeof(w->text)];
-	struct kc_local *l;
 	int rc = w->status == WIRE_OK ? 0 : wire_status_error(w->status);
 	if (rc < 0) {
 		kc_printable(text, sizeof(text), w->text);
 		return kv_fail(err, rc, "it refuses: %s", text);
 	}
-	rc = kc_local_make(n->client->pool->home, n->attachment->shards, &l);
-	if (rc < 0)
-		return kv_fail(err, rc, "no memory for the connection to it");
 	n->own->attempt.joiner = co_self();
 	rc = join_await(n, w, l, deadline_ns, err);
 	n->own->attempt.joiner = NULL;
 	io_interrupt(co_self(), false);
-	if (rc < 0) {
+	if (rc < 0)
 		join_pause(n);
-		kc_local_unref(l);
-	}
 	return rc;
+}
+
+static int ask_await(struct kc_node *n, struct wire_ctrl_msg *m, uint64_t deadline_ns)
+{
+	int rc;
+	*m = (struct wire_ctrl_msg){.type = WIRE_CTRL_LOCAL_ASK};
+	kv_boot_id(m->local.boot_id);
+	n->attachment->local_asked = true;
+	rc = kc_node_send_await(n, m, deadline_ns);
+	return rc < 0 ? rc : kc_node_told_await(n, WIRE_CTRL_LOCAL, m, deadline_ns);
+}
+
+static int unanswered(struct kc_node *n, struct kv_error *err)
+{
+	join_pause(n);
+	return kv_fail(err, -KV_ETIMEOUT, "it did not answer within %.0f s", TIME_NS / 1e9);
+}
+
+/* Descriptors for servers on this host: those that all connections of the pool over the fabric leave. */
+static uint64_t files_max(const struct kc_node *n)
+{
+	const struct kvc_pool *p = n->client->pool;
+	uint64_t nodes = (uint64_t)p->num_clients * n->client->num_nodes;
+	uint64_t fabric = p->files + nodes * n->attachment->num_links + KV_FILES_MARGIN;
+	struct rlimit limit;
+	if (p->files == 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+		return KV_UNKNOWN;
+	return limit.rlim_cur - KV_MIN((uint64_t)limit.rlim_cur, fabric);
+}
+
+static int make(struct kc_node *n, struct kc_local **out, struct kv_error *err)
+{
+	unsigned shards = n->attachment->shards;
+	int rc = kc_local_make(n->client->pool->home, shards, files_max(n), out);
+	if (rc == 0)
+		return 0;
+	join_pause(n);
+	return rc == -KV_ELIMIT ? no_descriptors(shards, err) : kv_fail(err, rc, "no memory for the connection to it");
 }
 
 int kc_local_await(struct kc_node *n, uint64_t deadline_ns)
 {
-	struct kc_attachment *s = n->attachment;
-	struct wire_ctrl_msg m = {.type = WIRE_CTRL_LOCAL_ASK};
+	struct wire_ctrl_msg m;
 	struct kv_error err = {0};
+	struct kc_local *l = NULL;
 	int rc;
-	if (!(s->flags & WIRE_WELCOME_LOCAL) || n->client->pool->options.local == KVC_LOCAL_OFF || join_pauses(n))
+	if (!(n->attachment->flags & WIRE_WELCOME_LOCAL) || n->client->pool->options.local == KVC_LOCAL_OFF ||
+	    join_pauses(n))
 		return 0;
-	kv_boot_id(m.local.boot_id);
 	deadline_ns = KV_MIN(deadline_ns, loop_now(n->client->loop) + TIME_NS);
-	s->local_asked = true;
-	rc = kc_node_send_await(n, &m, deadline_ns);
-	if (rc == 0)
-		rc = kc_node_told_await(n, WIRE_CTRL_LOCAL, &m, deadline_ns);
-	if (rc < 0 && rc != -KV_ETIMEOUT)
-		return kv_fail(&n->error, rc, "asking for its memory on this host: %s", kv_strerror(rc));
-	if (rc < 0) {
-		join_pause(n);
-		rc = kv_fail(&err, rc, "it did not answer within %.0f s", TIME_NS / 1e9);
-	} else {
-		rc = local_await(n, &m.local, deadline_ns, &err);
+	rc = make(n, &l, &err);
+	if (rc == 0) {
+		rc = ask_await(n, &m, deadline_ns);
+		if (rc < 0 && rc != -KV_ETIMEOUT) {
+			kc_local_unref(l);
+			return kv_fail(&n->error, rc, "asking for its memory on this host: %s", kv_strerror(rc));
+		}
+		rc = rc == 0 ? answer_await(n, &m.local, l, deadline_ns, &err) : unanswered(n, &err);
+		explicit_bzero(m.local.nonce, sizeof(m.local.nonce));
+		explicit_bzero(m.local.proof, sizeof(m.local.proof));
 	}
-	explicit_bzero(m.local.nonce, sizeof(m.local.nonce));
-	explicit_bzero(m.local.proof, sizeof(m.local.proof));
 	if (rc == 0)
 		joined_tell(n);
 	else if (!n->redo && !n->client->closing)
 		refused_tell(n, rc, err.text);
+	if (rc < 0 && l)
+		kc_local_unref(l);
 	return 0;
 }
 

@@ -14,8 +14,11 @@
 
 #include "wire/wire.h"
 
-/* A lying server can refill its ring without end. */
-enum { DRAIN_MAX = LOCAL_RING_BYTES / 64 };
+enum {
+	DRAIN_MAX = LOCAL_RING_BYTES / 64, /* a lying server can refill its ring without end */
+	FILES_EACH = 2,                    /* the socket, and the engine's epoll descriptor */
+	FILES_MOMENT = LOCAL_FDS - 1       /* of a shard until they are mapped; its bell stays */
+};
 
 /* ---- mappings ---- */
 
@@ -32,19 +35,38 @@ int kc_home_make(struct kc_home **out)
 	return 0;
 }
 
-void kc_home_unref(struct kc_home *home)
+/* Threads may join servers at the same time, so the descriptors count before they are open. */
+static bool home_enter(struct kc_home *home, unsigned files, uint64_t files_max)
+{
+	bool fit;
+	pthread_mutex_lock(&home->lock);
+	fit = home->files + files + FILES_MOMENT <= files_max;
+	if (fit) {
+		home->files += files;
+		home->refs++;
+	}
+	pthread_mutex_unlock(&home->lock);
+	return fit;
+}
+
+static void home_leave(struct kc_home *home, unsigned files)
 {
 	bool last;
-	if (!home)
-		return;
 	pthread_mutex_lock(&home->lock);
+	home->files -= files;
 	last = --home->refs == 0;
 	pthread_mutex_unlock(&home->lock);
 	if (!last)
 		return;
-	KV_ASSERT(kv_list_empty(&home->mappings) && kv_list_empty(&home->left));
+	KV_ASSERT(kv_list_empty(&home->mappings) && kv_list_empty(&home->left) && home->files == 0);
 	pthread_mutex_destroy(&home->lock);
 	free(home);
+}
+
+void kc_home_unref(struct kc_home *home)
+{
+	if (home)
+		home_leave(home, 0);
 }
 
 static struct kc_mapping *mapping_find(struct kc_home *h, const struct stat *st, uint64_t len_bytes)
@@ -129,11 +151,16 @@ static void local_forked(struct kc_forked *f)
 
 /* ---- connections ---- */
 
-int kc_local_make(struct kc_home *home, unsigned shards, struct kc_local **out)
+int kc_local_make(struct kc_home *home, unsigned shards, uint64_t files_max, struct kc_local **out)
 {
 	struct kc_local *l = calloc(1, sizeof(*l) + shards * sizeof(l->shard[0]));
 	if (!l)
 		return -KV_ENOMEM;
+	l->files = FILES_EACH + shards;
+	if (!home_enter(home, l->files, files_max)) {
+		free(l);
+		return -KV_ELIMIT;
+	}
 	atomic_init(&l->refs, 1);
 	l->born = atomic_load_explicit(&kc_forks, memory_order_relaxed);
 	kv_list_init(&l->left_node);
@@ -142,9 +169,6 @@ int kc_local_make(struct kc_home *home, unsigned shards, struct kc_local **out)
 	l->home = home;
 	l->fd = -1;
 	l->shards = shards;
-	pthread_mutex_lock(&home->lock);
-	home->refs++;
-	pthread_mutex_unlock(&home->lock);
 	*out = l;
 	return 0;
 }
@@ -174,7 +198,7 @@ static void local_free(struct kc_local *l)
 	if (l->fd >= 0)
 		close(l->fd);
 	kc_fork_unhold();
-	kc_home_unref(l->home);
+	home_leave(l->home, l->files);
 	free(l);
 }
 

@@ -23,6 +23,7 @@ struct kc_home {
 	unsigned refs;           /* under the lock: the pool, and each connection */
 	struct kv_list mappings; /* under the lock */
 	struct kv_list left;     /* under the lock: connections without their attachment */
+	uint64_t files;          /* under the lock: descriptors of the connections */
 	_Atomic uint64_t leases; /* held by callers */
 };
 
@@ -49,7 +50,8 @@ struct kc_local {
 	struct kc_forked forked;  /* its descriptors change while fork() is held off */
 	unsigned born;            /* kc_forks */
 	struct kc_home *home;
-	int fd; /* the Unix socket; -1: none yet */
+	unsigned files; /* of home->files */
+	int fd;         /* the Unix socket; -1: none yet */
 	uint32_t shards;
 	struct kc_local_shard shard[];
 };
@@ -69,9 +71,10 @@ struct kc_lease {
 int kc_home_make(struct kc_home **out);
 void kc_home_unref(struct kc_home *home);
 
-/* kc_local_make -- a connection without socket and shards, held by the caller. 0 or -KV_ENOMEM. kc_local_unref -- the
- * last one closes and unmaps all. kc_local_fd -- it has this Unix socket from now on. Any thread. */
-int kc_local_make(struct kc_home *home, unsigned shards, struct kc_local **out);
+/* kc_local_make -- a connection without socket and shards, held by the caller. The descriptors of all connections of
+ * the pool are files_max at most. 0, -KV_ELIMIT or -KV_ENOMEM. kc_local_unref -- the last one closes and unmaps all.
+ * kc_local_fd -- it has this Unix socket from now on. Any thread. */
+int kc_local_make(struct kc_home *home, unsigned shards, uint64_t files_max, struct kc_local **out);
 void kc_local_fd(struct kc_local *l, int fd);
 void kc_local_unref(struct kc_local *l);
 

@@ -77,6 +77,7 @@ struct kvc_pool {
 	struct kc_place place;
 	struct kc_notes_home notes;
 	struct kc_home *home; /* core/local.h */
+	uint64_t files;       /* descriptors of this process with all clients open, before they connect; 0: unknown */
 	struct boot_resolver *resolver;
 	struct sockaddr_storage local; /* our address towards the first resolved server */
 	struct loop **loop;

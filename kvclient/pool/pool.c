@@ -559,7 +559,7 @@ static int preflight(struct kvc_pool *p, struct kv_error *err)
 			       .peers = p->num_servers,
 			       .threads = p->turned ? 0 : p->num_loops,
 			       .files = (uint64_t)p->num_clients * p->num_servers + p->num_loops * LOOP_FILES};
-	return te_preflight(&o, &load, err);
+	return te_preflight(&o, &load, &p->files, err);
 }
 
 int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, struct kv_error *err)

@@ -109,7 +109,7 @@ static int preflight(struct kvs_server *s, struct kv_error *err)
 			       .files = (o->shards + 1) * LOOP_FILES + OWN_FILES};
 	/* The limits are ignored with the caller's loops, in a simulation or a test. */
 	rc = o->loops ? 0 : room_make(s, &engine, &load, err);
-	return o->loops || rc ? rc : te_preflight(&engine, &load, err);
+	return o->loops || rc ? rc : te_preflight(&engine, &load, NULL, err);
 }
 
 static int shards_create(struct kvs_server *s, struct kv_error *err)

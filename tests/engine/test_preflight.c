@@ -158,13 +158,13 @@ static void preflight_refuses_what_would_fail_half_way(void **state)
 	tight = old;
 	tight.rlim_cur = 200; /* enough for some of them */
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
-	int rc = te_preflight(&o, &load, &err);
+	int rc = te_preflight(&o, &load, NULL, &err);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
 	assert_int_equal(rc, -KV_ELIMIT);
 	assert_non_null(strstr(err.text, "open files: needs"));
 	assert_non_null(strstr(err.text, "ulimit -n"));
 	load.engines = 2;
-	assert_int_equal(te_preflight(&o, &load, &err), 0);
+	assert_int_equal(te_preflight(&o, &load, NULL, &err), 0);
 }
 
 /* ---- what is here ---- */
