@@ -181,13 +181,13 @@ static void run_close(struct call *call)
 		call_finish(call, 0);
 }
 
-/* Run this on every shard, and wait for all. 0, or the first failure with *err (or NULL). */
-static int shards_await(struct local_conn *c, void (*run)(struct call *call), struct kv_error *err)
+/* Run this on the shards from `first` on, and wait for all. 0, or the first failure with *err (or NULL). */
+static int some_await(struct local_conn *c, unsigned first, unsigned count, void (*run)(struct call *call),
+		      struct kv_error *err)
 {
 	struct loop *loop = c->server->control;
-	unsigned shards = c->server->opt.shards;
-	c->pending = shards;
-	for (unsigned i = 0; i < shards; i++) {
+	c->pending = count;
+	for (unsigned i = first; i < first + count; i++) {
 		struct call *call = &c->call[i].call;
 		*call = (struct call){.shard = c->server->shard[i], .run = run, .done = call_answered};
 		while (call_make(call, loop) != 0)
@@ -195,19 +195,28 @@ static int shards_await(struct local_conn *c, void (*run)(struct call *call), st
 	}
 	while (c->pending)
 		co_park_await(KV_NEVER);
-	for (unsigned i = 0; i < shards; i++)
+	for (unsigned i = first; i < first + count; i++)
 		if (c->call[i].call.status)
 			return kv_fail(err, c->call[i].call.status, "shard %u: %s", i, c->call[i].error.text);
 	return 0;
 }
 
+static int shards_await(struct local_conn *c, void (*run)(struct call *call), struct kv_error *err)
+{
+	return some_await(c, 0, c->server->opt.shards, run, err);
+}
+
 /* ---- a client ---- */
 
+/* Shard by shard: each has several descriptors open until they are passed, and many clients may come at a time. */
 static int give_await(struct local_conn *c, struct kv_error *err)
 {
-	int rc = shards_await(c, run_open, err);
+	int rc = 0;
 	for (unsigned i = 0; rc == 0 && i < c->server->opt.shards; i++) {
 		struct local_shard part;
+		rc = some_await(c, i, 1, run_open, err);
+		if (rc)
+			return rc;
 		shard_local_fds(c->call[i].on_shard, &part);
 		memcpy(part.proof, c->proof, sizeof(part.proof));
 		rc = local_give_await(c->fd, &part, loop_now(c->server->control) + GIVE_NS);
@@ -375,14 +384,15 @@ void local_clients_init(struct kvs_server *s)
 	kv_boot_id(l->boot_id);
 }
 
-/* Descriptors of a local client: its socket and, on each shard, a bell, and for a moment four more. */
+/* Descriptors of a local client: its socket, and a bell on each shard; for a moment three more. Each shard's engine has
+ * an epoll descriptor for the bells. */
 void local_clients_plan(struct kvs_server *s, uint64_t files)
 {
-	uint64_t each = 1 + s->opt.shards;
+	uint64_t each = 1 + s->opt.shards, room = files - KV_MIN(files, (uint64_t)s->opt.shards);
 	s->locals.on = !s->opt.local_off;
 	for (unsigned i = 0; i < s->opt.shards; i++)
 		s->locals.on &= s->shard[i]->area.shared;
-	s->locals.max = (unsigned)KV_MIN(files / each, (uint64_t)s->clients.slots);
+	s->locals.max = (unsigned)KV_MIN(room / each, (uint64_t)s->clients.slots);
 }
 
 int local_clients_listen(struct kvs_server *s, struct kv_error *err)

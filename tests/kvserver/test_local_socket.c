@@ -3,6 +3,7 @@
 #include "tests/kvserver/control.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -315,6 +316,52 @@ static void a_client_that_maps_nothing_keeps_its_attachment(void **state)
 	in_coroutine(unready_body);
 }
 
+/* All but `left` descriptors of this process are taken, up to `room` of them. Returns how many were. */
+static unsigned files_take(int *taken, unsigned room, unsigned left)
+{
+	struct rlimit few;
+	unsigned n = 0;
+	expect(getrlimit(RLIMIT_NOFILE, &few) == 0);
+	few.rlim_cur = KV_MIN(few.rlim_cur, (rlim_t)room);
+	expect(setrlimit(RLIMIT_NOFILE, &few) == 0);
+	while (n < room && (taken[n] = dup(0)) >= 0)
+		n++;
+	expect(n > left && n < room);
+	while (left-- > 0 && n > 0)
+		close(taken[--n]);
+	return n;
+}
+
+/* The client lets the descriptors go that it receives. */
+static void few_files_body(void)
+{
+	enum { SOCKETS = 2, BELLS = SHARDS, OF_A_SHARD = 3 }; /* besides its bell, until it is passed */
+	static int taken[1 << 12];
+	struct rlimit all;
+	struct local_client c;
+	uint8_t message[256];
+	unsigned n;
+	asked(&c);
+	expect(getrlimit(RLIMIT_NOFILE, &all) == 0);
+	n = files_take(taken, KV_COUNT(taken), SOCKETS + BELLS + OF_A_SHARD);
+	c.fd = stranger(&c, c.local.local.nonce);
+	for (unsigned i = 0; i < SHARDS; i++)
+		expect(io_read_await(c.fd, message, sizeof(message), soon()) > 0);
+	while (n > 0)
+		close(taken[--n]);
+	setrlimit(RLIMIT_NOFILE, &all);
+	io_close(loop, c.fd);
+	expect(locals_become(0));
+	leave(c.conn);
+}
+
+/* Clients that come back at the same time must not take the descriptors of all others. */
+static void a_server_passes_one_shard_at_a_time(void **state)
+{
+	(void)state;
+	in_coroutine(few_files_body);
+}
+
 static void with_options(const struct kvs_options *o, void (*run)(void))
 {
 	talk_up(o);
@@ -461,6 +508,7 @@ int main(void)
 		cmocka_unit_test(strangers_are_few_and_harmless),
 		cmocka_unit_test(a_client_leaves_before_it_has_taken_anything),
 		cmocka_unit_test(a_client_that_maps_nothing_keeps_its_attachment),
+		cmocka_unit_test(a_server_passes_one_shard_at_a_time),
 	};
 	const struct CMUnitTest others[] = {
 		cmocka_unit_test(a_place_that_is_of_no_use_is_given_away),
