@@ -112,8 +112,8 @@ int local_ready_await(int fd, uint64_t deadline_ns);
  * such as -ENOENT or -ECONNREFUSED where another container's socket is not mounted. */
 int local_connect_await(const char *name, const uint8_t nonce[LOCAL_NONCE_LEN], int *out_fd, uint64_t deadline_ns);
 /* local_take_await -- receive the next shard. The descriptors are the caller's, close-on-exec. 0; -KV_ELIMIT: this
- * process may not open so many; -KV_EPROTO: something else. Their descriptors are closed. Or a code of
- * io_read_await. */
+ * process may not open so many; -ECONNRESET: the server closed the socket; -KV_EPROTO: something else. Their
+ * descriptors are closed. Or a code of io_read_await. */
 int local_take_await(int fd, struct local_shard *out, uint64_t deadline_ns);
 /* local_ready_send_await -- after the last shard: everything is mapped, and the engine reads the channels. The server
  * sends nothing into a channel before this. A client that cannot map it all closes the socket instead. 0, or a code of

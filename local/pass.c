@@ -333,7 +333,9 @@ int local_take_await(int fd, struct local_shard *out, uint64_t deadline_ns)
 		struct msghdr msg = {
 			.msg_iov = &iov, .msg_iovlen = 1, .msg_control = c.bytes, .msg_controllen = sizeof(c.bytes)};
 		ssize_t n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-		if (n >= 0)
+		if (n == 0)
+			return -ECONNRESET;
+		if (n > 0)
 			return take_check(&msg, &m, n, out);
 		if (errno != EAGAIN && errno != EINTR)
 			return -errno;

@@ -97,6 +97,11 @@ static int shards_take_await(struct kc_local *l, const uint8_t *proof, uint64_t 
 		int rc = local_take_await(l->fd, &received, deadline_ns);
 		if (rc == -KV_ELIMIT)
 			return no_descriptors(l->shards, err);
+		if (rc == -ECONNRESET)
+			return kv_fail(err, rc,
+				       "it closed the Unix socket instead of passing its shard %u: all its places for "
+				       "clients on this host are taken, or its log has the reason",
+				       i);
 		if (rc < 0)
 			return kv_fail(err, rc, "it did not pass its shard %u over the Unix socket: %s", i,
 				       kv_strerror(rc));

@@ -457,7 +457,7 @@ static void odd_messages_are_refused_and_their_descriptors_closed(void **state)
 	odd(good, MESSAGE, 60, -KV_EPROTO);
 	odd(good, MESSAGE - 1, LOCAL_FDS, -KV_EPROTO);
 	odd(good, 1, LOCAL_FDS, -KV_EPROTO);
-	odd(good, 0, 0, -KV_EPROTO);
+	odd(good, 0, 0, -ECONNRESET);
 	for (unsigned i = 0; i < 200; i++) {
 		memcpy(bad, good, sizeof(bad));
 		unsigned at = (unsigned)kv_prng_below(&prng, 16);
