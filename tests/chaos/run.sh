@@ -808,7 +808,28 @@ few_fds() { # a server and clients that may open few files
 		echo "no client worked with 64 files"
 		return 1
 	}
-	idle && serve_stop
+	idle && serve_stop && few_fds_kept
+}
+
+few_fds_kept() { # clients whose files suffice for the connections of all, not for shared memory as well, come back to a server of many threads
+	local address
+	serve wide "127.0.0.1:$(free_ports 1)" --worker-threads 16 || return
+	address=$server
+	in_space=(bash -c 'ulimit -n 72 && exec "$@"' -)
+	load_start wide --server "$address" --clients 2 || return
+	in_space=()
+	sleep 1
+	mark down
+	kill -KILL "$server_pid"
+	wait "$server_pid" 2>/dev/null
+	serve wide "$address" --worker-threads 16 || return
+	mark ready
+	sleep 2
+	load_end 100 || return
+	[ "$(field reconnects)" = 2 ] && idle && serve_stop && return
+	echo "$(field reconnects) of 2 clients came back"
+	tail -n 20 "$scratch/wide.log"
+	return 1
 }
 
 fd_storm() { # more clients than a server has descriptors for: those who are in go on, and when the others are gone a new one gets in
