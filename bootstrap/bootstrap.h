@@ -44,6 +44,18 @@ enum boot_mode boot_context_mode(const struct boot_context *ctx);
  * keep theirs. Both contexts have the same role and mode, not BOOT_PLAIN. Thread: ctx's loop. */
 void boot_context_adopt(struct boot_context *ctx, struct boot_context **fresh);
 
+/* ---- two processes of one owner ---- */
+
+enum { BOOT_OWNER = 32 }; /* bytes */
+
+/* boot_owner_prove -- this process knows the pre-shared key: the proof for a nonce. Without a key: zeros.
+ * boot_owner_check -- verify it by any key of this side. 0; -KV_EDENIED; or the codes of boot_context_create. Thread:
+ * any. */
+int boot_owner_prove(const struct boot_security *security, const uint8_t nonce[BOOT_OWNER], uint8_t out[BOOT_OWNER],
+		     struct kv_error *err);
+int boot_owner_check(const struct boot_security *security, const uint8_t nonce[BOOT_OWNER],
+		     const uint8_t proof[BOOT_OWNER]);
+
 /* ---- names of servers: threads look them up, which may take half a minute ---- */
 
 struct boot_resolver;

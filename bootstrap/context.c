@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "bootstrap/hmac.h"
+
 static int certificates_check(const struct boot_security *s, bool *out_any, struct kv_error *err)
 {
 	unsigned given = !!s->cert_file + !!s->key_file + !!s->ca_file;
@@ -125,4 +127,52 @@ void boot_context_adopt(struct boot_context *ctx, struct boot_context **fresh)
 enum boot_mode boot_context_mode(const struct boot_context *ctx)
 {
 	return ctx->mode;
+}
+
+/* ---- two processes of one owner ---- */
+
+/* Proofs of another purpose, under the same key, have other data. */
+static int owner_hmac(const struct secret_psk *key, const uint8_t nonce[BOOT_OWNER], uint8_t out[BOOT_OWNER])
+{
+	static const char purpose[] = "kvrail handover 1";
+	uint8_t data[BOOT_OWNER + sizeof(purpose)];
+	memcpy(data, nonce, BOOT_OWNER);
+	memcpy(data + BOOT_OWNER, purpose, sizeof(purpose));
+	return hmac_sha256(key->key, key->key_len, data, sizeof(data), out);
+}
+
+int boot_owner_prove(const struct boot_security *security, const uint8_t nonce[BOOT_OWNER], uint8_t out[BOOT_OWNER],
+		     struct kv_error *err)
+{
+	struct secret_psks psks = {.count = 0};
+	int rc;
+	memset(out, 0, BOOT_OWNER);
+	if (!security->psk_file && !security->psk)
+		return 0;
+	rc = psks_get(security, &psks, err);
+	if (rc == 0)
+		rc = owner_hmac(secret_psks_own(&psks), nonce, out);
+	secret_wipe(&psks, sizeof(psks));
+	return rc;
+}
+
+int boot_owner_check(const struct boot_security *security, const uint8_t nonce[BOOT_OWNER],
+		     const uint8_t proof[BOOT_OWNER])
+{
+	struct secret_psks psks = {.count = 0};
+	uint8_t right[BOOT_OWNER];
+	bool good = false;
+	int rc;
+	if (!security->psk_file && !security->psk)
+		return 0;
+	rc = psks_get(security, &psks, NULL);
+	for (unsigned i = 0; rc == 0 && i < psks.count; i++) {
+		rc = owner_hmac(&psks.key[i], nonce, right);
+		good |= rc == 0 && kv_equal_secret(right, proof, sizeof(right));
+	}
+	secret_wipe(&psks, sizeof(psks));
+	secret_wipe(right, sizeof(right));
+	if (rc)
+		return rc;
+	return good ? 0 : -KV_EDENIED;
 }

@@ -129,6 +129,21 @@ struct kvs_kept;
 int kvs_kept_open(const struct kvs_options *options, struct kvs_kept **out, struct kv_error *err);
 void kvs_kept_close(struct kvs_kept **kept);
 
+/* What a running server says of its memory to the process that takes its place. */
+enum { KVS_HANDED_FDS = KV_SHARDS_MAX + 2 };
+struct kvs_handed {
+	uint64_t limit_bytes, digest_seed, generation;
+	uint32_t shards, locks; /* descriptors: locks of them, then one per shard */
+};
+
+/* kvs_server_hand -- fill *out and the descriptors, which stay the server's. Returns their number. Thread: any, while
+ * the server is not destroyed. kvs_kept_take -- kvs_kept_open of such memory; the descriptors are its own, also on
+ * failure. The file is read when the server starts (kvs_server_start): by then the other one has written it.
+ * -KV_EINVAL: the options have another geometry, or the message is impossible. */
+unsigned kvs_server_hand(const struct kvs_server *server, struct kvs_handed *out, int fd[KVS_HANDED_FDS]);
+int kvs_kept_take(const struct kvs_options *options, const struct kvs_handed *handed, const int *fd, unsigned count,
+		  struct kvs_kept **out, struct kv_error *err);
+
 enum kvs_state { KVS_CREATED, KVS_STARTING, KVS_RUNNING, KVS_STOPPING, KVS_STOPPED };
 
 /* kvs_server_create -- check the options, read keys, map and register memory, open the engines. It does not listen yet.

@@ -31,6 +31,7 @@
 #include "kvserver/drain.h"
 #include "kvserver/events/publish.h"
 #include "kvserver/events/zmq.h"
+#include "kvserver/handover.h"
 #include "kvserver/options.h"
 #include "kvserver/http/http.h"
 #include "kvserver/member/membership.h"
@@ -68,6 +69,7 @@ static void signals_block(void)
 	sigaddset(&signals, SIGUSR2);
 	sigaddset(&signals, DRAIN_SIGNAL);
 	sigaddset(&signals, VIEW_SIGNAL);
+	sigaddset(&signals, HANDOVER_SIGNAL);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	signal(SIGPIPE, SIG_IGN);
 }
@@ -144,6 +146,10 @@ struct run {
 	struct drain *drain;
 	struct kv_log *log;
 	const char *psk; /* of --psk-fd, or NULL */
+	struct boot_security security; /* of the handover */
+	struct handover *handover; /* of --keep, once it serves; or NULL */
+	int taken_fd;              /* --handover: the connection to the server whose place it takes; or -1 */
+	bool replaced;             /* another process is ready to take this one's place */
 	int argc;
 	char **argv;
 };
@@ -512,14 +518,19 @@ static void run(struct run *r, const struct kv_log_style *style)
 	cause = got == SIGTERM ? "SIGTERM" : "SIGINT";
 	if (got == DRAIN_SIGNAL)
 		cause = "a client's drain";
+	r->replaced = got == HANDOVER_SIGNAL;
+	if (r->replaced)
+		cause = "a server takes this one's place";
 	drain_begin(r->drain, &bounds);
 	snprintf(more, sizeof(more), "STATUS=saying goodbye\nEXTEND_TIMEOUT_USEC=%llu\n",
 		 (unsigned long long)bounds.time_ns / 1000 + DRAIN_MORE_S * 1000000ull);
 	manager_notify(r->log, "STOPPING=1", more);
-	signals_default(got == DRAIN_SIGNAL);
-	stuck_begin(&stuck, r->server, got == DRAIN_SIGNAL ? SIGTERM : got, pace_of(getenv("KVRAIL_TEST_STUCK_PACE")),
+	if (!r->replaced) /* else it may have to serve again */
+		signals_default(got == DRAIN_SIGNAL);
+	stuck_begin(&stuck, r->server, got == SIGINT ? SIGINT : SIGTERM, pace_of(getenv("KVRAIL_TEST_STUCK_PACE")),
 		    r->log);
-	if (r->membership || got == DRAIN_SIGNAL)
+	/* Kept values come back with the next server; a client's drain is for good. */
+	if ((r->membership && !r->flags->server.keep) || got == DRAIN_SIGNAL)
 		drain_push(r, &bounds);
 	if (r->http)
 		http_drain(r->http);
@@ -579,13 +590,39 @@ static int membership_open(struct run *r, struct kv_error *err)
 	return rc;
 }
 
+/* --handover: this server is made; the running one ends. */
+static void place_take(const struct run *r)
+{
+	if (r->taken_fd >= 0 && !handover_await(r->taken_fd))
+		kv_event(r->log, KV_LOG_WARN, KV_EVENT("handover_died"),
+			 "--handover: the server whose place this one takes ended by itself");
+}
+
+/* From now on another process may take this one's place. */
+static void place_offer(struct run *r, const struct kvs_options *options)
+{
+	struct kv_error err;
+	r->security = (struct boot_security){.psk_file = options->psk_file, .psk = options->psk};
+	handover_serving(&r->taken_fd);
+	if (options->kept && handover_open(options, &r->security, r->server, &r->handover, &err))
+		kv_event(r->log, KV_LOG_WARN, KV_EVENT("handover_impossible", KV_FIELD("reason", err.text)),
+			 "no process can take this server's place (--handover): %s", err.text);
+}
+
 static int serve(struct run *r, const struct kvs_options *options, struct kv_error *err)
 {
-	int rc = http_open(r->flags, r->log, &r->http, err);
+	/* The running server has the ports until it has ended. */
+	int rc = r->taken_fd >= 0 ? 0 : http_open(r->flags, r->log, &r->http, err);
 	if (rc == 0)
 		rc = kvs_server_create(options, &r->server, err);
 	if (rc == 0)
+		place_take(r);
+	if (rc == 0 && !r->http)
+		rc = http_open(r->flags, r->log, &r->http, err);
+	if (rc == 0)
 		rc = kvs_server_start(r->server, err);
+	if (rc == 0)
+		place_offer(r, options);
 	if (rc == 0 && r->flags->members.members && !(r->recall = recall_create(r->server, r->flags->server_name)))
 		rc = kv_fail(err, -KV_ENOMEM, "no memory");
 	start_end(r->start); /* later registrations must be undone */
@@ -597,6 +634,35 @@ static int serve(struct run *r, const struct kvs_options *options, struct kv_err
 	membership_stop(&r->membership);
 	recall_destroy(&r->recall);
 	kvs_server_destroy(&r->server);
+	return rc;
+}
+
+/* Take possession of what outlives this process, and serve, again if a successor dies before it serves. */
+static int serve_kept(struct run *r, struct kvs_options *o, struct kv_error *err)
+{
+	const struct boot_security security = {.psk_file = o->psk_file, .psk = o->psk};
+	bool again = true;
+	int rc = r->flags->handover ? handover_take(o, &security, &o->kept, &r->taken_fd, err) : -KV_ENOTFOUND;
+	if (rc == -KV_ENOTFOUND && r->flags->handover)
+		kv_event(r->log, KV_LOG_INFO, KV_EVENT("handover_alone", KV_FIELD("reason", err->text)),
+			 "%s; this one starts as usual", err->text);
+	if (rc == -KV_ENOTFOUND)
+		rc = kvs_kept_open(o, &o->kept, err);
+	while (rc == 0 && again) {
+		rc = serve(r, o, err);
+		again = rc == 0 && r->replaced;
+		if (again) {
+			signals_default(false);
+			again = !handover_finish(r->handover);
+			pthread_sigmask(SIG_BLOCK, &signals, NULL);
+		}
+		if (again)
+			kv_event(r->log, KV_LOG_WARN, KV_EVENT("handover_back"),
+				 "the process that was to take this server's place has ended: this one serves again");
+		handover_close(&r->handover);
+		drain_init(r->drain, r->flags->drain_sec * 1000000000ull, r->flags->drain_mb << 20, r->log);
+	}
+	kvs_kept_close(&o->kept);
 	return rc;
 }
 
@@ -655,6 +721,7 @@ int main(int argc, char **argv)
 			.start = &start,
 			.drain = &drain,
 			.log = &log,
+			.taken_fd = -1,
 			.argc = argc,
 			.argv = argv};
 	char psk[PSK_LINE_MAX];
@@ -698,11 +765,7 @@ int main(int argc, char **argv)
 		options.on_drain_arg = &drain;
 		options.recall = on_recall;
 		options.recall_arg = &r;
-		if (options.keep)
-			rc = kvs_kept_open(&options, &options.kept, &err);
-		if (rc == 0)
-			rc = serve(&r, &options, &err);
-		kvs_kept_close(&options.kept);
+		rc = options.keep ? serve_kept(&r, &options, &err) : serve(&r, &options, &err);
 	}
 	start_end(&start);
 	explicit_bzero(psk, sizeof(psk));

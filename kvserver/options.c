@@ -50,6 +50,9 @@ static const struct kv_opt table[] = {
 		"arena-file", AT(server.arena_file), "PATH", NULL,
 		"With --keep: the memory of --memory-mb is files PATH.0, PATH.1, ..., one per worker thread, on tmpfs "
 		"(as /dev/shm) or hugetlbfs."),
+	KV_ROW_FLAG("handover", AT(handover),
+		    "With --keep: take the place of the running server with the same --keep, of the same user and key. It "
+		    "serves until this one is ready, then ends; without one, this server starts as usual."),
 	KV_ROW_CHOICE("prefault", AT(server.prefault), "WHEN", "background", prefault_names,
 		      "When to fault in the memory of --memory-mb: in the background with a quarter of a core, at "
 		      "start, or on demand (the first PUTs then wait)"),
@@ -371,6 +374,8 @@ int flags_membership(const struct flags *f, const char *address, uint64_t incarn
 
 static int keep_check(const struct flags *f, struct kv_error *err)
 {
+	if (!f->server.keep && f->handover)
+		return kv_fail(err, -KV_EINVAL, "--handover goes with --keep: the running server is found by it");
 	if (!f->server.keep)
 		return f->server.arena_file ? kv_fail(err, -KV_EINVAL,
 						      "--arena-file goes with --keep: without an index its values "

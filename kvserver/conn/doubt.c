@@ -81,6 +81,11 @@ static void lost(struct kvs_server *s)
 	begin(s, DOUBT_AWAY, 0, now_less(s, LOST_NS));
 }
 
+void doubt_restored(struct kvs_server *s, uint64_t ago_ns)
+{
+	begin(s, DOUBT_AWAY, 0, now_less(s, kv_deadline(ago_ns, LOST_NS)));
+}
+
 /* ago_ns: how long ago it began, if this is no return. */
 static void back(struct kvs_server *s, uint64_t ago_ns)
 {

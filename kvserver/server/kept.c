@@ -33,6 +33,9 @@ struct kvs_kept {
 	unsigned shards;
 	int fd[KV_SHARDS_MAX]; /* of the shards' memory; or -1 */
 	bool found;            /* reader and head */
+	bool handed;           /* a running server has the memory until this one starts */
+	uint64_t digest_seed;  /* handed */
+	uint64_t generation;   /* of this server */
 	struct keep_reader *reader;
 	struct keep_head head;
 	struct kept_options shard[KV_SHARDS_MAX];
@@ -43,6 +46,11 @@ static uint64_t wall_now(void)
 	struct timespec t;
 	clock_gettime(CLOCK_REALTIME, &t);
 	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t limit_of(const struct kvs_server *s)
+{
+	return kv_align_down(s->opt.memory_bytes / s->opt.shards, ARENA_GRANULE);
 }
 
 /* ---- possession ---- */
@@ -59,16 +67,28 @@ static void stored_name(char name[32], unsigned shard)
 	snprintf(name, 32, "kvrail-arena-%u", shard);
 }
 
-int kvs_kept_open(const struct kvs_options *o, struct kvs_kept **out, struct kv_error *err)
+static struct kvs_kept *kept_make(const struct kvs_options *o, struct kv_error *err)
 {
 	struct kvs_kept *k = calloc(1, sizeof(*k));
-	char name[32];
-	int rc;
-	if (!k)
-		return kv_fail(err, -KV_ENOMEM, "no memory for the options of kept memory");
+	if (!k) {
+		kv_fail(err, -KV_ENOMEM, "no memory for the options of kept memory");
+		return NULL;
+	}
 	k->keep = o->keep;
 	k->arena_file = o->arena_file;
 	k->lock[0] = k->lock[1] = -1;
+	for (unsigned i = 0; i < KV_SHARDS_MAX; i++)
+		k->fd[i] = -1;
+	return k;
+}
+
+int kvs_kept_open(const struct kvs_options *o, struct kvs_kept **out, struct kv_error *err)
+{
+	struct kvs_kept *k = kept_make(o, err);
+	char name[32];
+	int rc;
+	if (!k)
+		return -KV_ENOMEM;
 	for (unsigned i = 0; i < KV_SHARDS_MAX; i++) {
 		stored_name(name, i);
 		k->fd[i] = kv_service_take(name);
@@ -96,6 +116,60 @@ void kvs_kept_close(struct kvs_kept **kept)
 	*kept = NULL;
 }
 
+static int handed_check(const struct kvs_options *o, const struct kvs_handed *h, unsigned count, struct kv_error *err)
+{
+	char one[32], other[32];
+	uint64_t limit = kv_align_down(o->memory_bytes / o->shards, ARENA_GRANULE);
+	if (h->shards == 0 || h->shards > KV_SHARDS_MAX || h->locks > LOCKS || count != h->shards + h->locks)
+		return kv_fail(err, -KV_EINVAL, "--handover: the running server's message is impossible");
+	if (h->shards == o->shards && h->limit_bytes == limit)
+		return 0;
+	return kv_fail(err, -KV_EINVAL,
+		       "--handover: the running server has %u worker threads with %s each, and this one has %u with %s: "
+		       "give the same --worker-threads and --memory-mb, or restart the server",
+		       h->shards, kv_size_format(h->limit_bytes, one, sizeof(one)), o->shards,
+		       kv_size_format(limit, other, sizeof(other)));
+}
+
+int kvs_kept_take(const struct kvs_options *options, const struct kvs_handed *h, const int *fd, unsigned count,
+		  struct kvs_kept **out, struct kv_error *err)
+{
+	struct kvs_options o = *options;
+	struct kvs_kept *k = kept_make(options, err);
+	int rc = -KV_ENOMEM;
+	settings_fill(&o);
+	if (k)
+		rc = handed_check(&o, h, count, err);
+	if (rc) {
+		for (unsigned i = 0; i < count; i++)
+			close(fd[i]);
+		free(k);
+		return rc;
+	}
+	k->handed = true;
+	k->digest_seed = h->digest_seed;
+	k->generation = h->generation + 1;
+	memcpy(k->lock, fd, h->locks * sizeof(int));
+	memcpy(k->fd, fd + h->locks, h->shards * sizeof(int));
+	*out = k;
+	return 0;
+}
+
+unsigned kvs_server_hand(const struct kvs_server *s, struct kvs_handed *out, int fd[KVS_HANDED_FDS])
+{
+	const struct kvs_kept *k = s->opt.kept;
+	unsigned n = 0;
+	*out = (struct kvs_handed){.limit_bytes = limit_of(s),
+				   .digest_seed = s->shard_seed,
+				   .generation = k->generation,
+				   .shards = k->shards};
+	for (; n < LOCKS && k->lock[n] >= 0; n++)
+		fd[n] = k->lock[n];
+	out->locks = n;
+	memcpy(fd + n, k->fd, k->shards * sizeof(int));
+	return n + k->shards;
+}
+
 /* ---- start ---- */
 
 static void empty_log(const struct kvs_server *s, enum kv_log_level level, const char *why)
@@ -111,11 +185,6 @@ static void unusable(struct kvs_server *s, const char *why)
 	keep_close(&k->reader);
 	k->found = false;
 	empty_log(s, KV_LOG_WARN, why);
-}
-
-static uint64_t limit_of(const struct kvs_server *s)
-{
-	return kv_align_down(s->opt.memory_bytes / s->opt.shards, ARENA_GRANULE);
 }
 
 /* Open the file, and check that it describes a server like this one. */
@@ -135,6 +204,8 @@ static void file_find(struct kvs_server *s)
 		snprintf(why, sizeof(why), "they were those of %u worker threads, and this server has %u (--worker-threads)",
 			 k->head.shards, s->opt.shards);
 		unusable(s, why);
+	} else if (k->handed && k->head.digest_seed != k->digest_seed) {
+		unusable(s, "the index is of another server");
 	} else if (k->head.limit_bytes != limit_of(s)) {
 		snprintf(why, sizeof(why), "they were in %s per worker thread, and this server has %s (--memory-mb)",
 			 kv_size_format(k->head.limit_bytes, one, sizeof(one)),
@@ -206,21 +277,26 @@ static int memory_renew(struct kvs_server *s, unsigned i, uint64_t bytes, struct
 	return 0;
 }
 
-static void generation_set(struct kvs_server *s, uint64_t generation)
+/* Whether the memory bears the stamp of the file; and the generation after the last one that had it. */
+static void marks_check(struct kvs_server *s)
 {
 	struct kvs_kept *k = s->opt.kept;
-	for (unsigned i = 0; i < s->opt.shards; i++)
-		k->shard[i] = (struct kept_options){.fd = k->fd[i], .generation = generation};
+	for (unsigned i = 0; i < k->shards; i++) {
+		struct kept_mark m;
+		mark_read(k->fd[i], limit_of(s), &m);
+		k->generation = KV_MAX(k->generation, m.generation + 1);
+		if (k->found && (m.clean != 1 || memcmp(m.stamp, k->head.stamp, KEEP_STAMP) != 0))
+			unusable(s, "the memory is not as the index describes it: it is new, or its server did not end "
+				    "in order");
+	}
 }
 
-int kept_prepare(struct kvs_server *s, struct kv_error *err)
+/* Find the memory of a server that has ended. */
+static int memory_find(struct kvs_server *s, struct kv_error *err)
 {
 	struct kvs_kept *k = s->opt.kept;
-	uint64_t bytes = kept_bytes(limit_of(s)), generation = 1;
+	uint64_t bytes = kept_bytes(limit_of(s));
 	int rc = 0;
-	if (!k)
-		return 0;
-	k->shards = s->opt.shards;
 	for (unsigned i = 0; i < KV_SHARDS_MAX && !k->arena_file; i++)
 		fd_check(k, i, bytes);
 	for (unsigned i = 0; rc == 0 && i < k->shards && k->arena_file; i++)
@@ -228,19 +304,26 @@ int kept_prepare(struct kvs_server *s, struct kv_error *err)
 	if (rc)
 		return rc;
 	file_find(s);
-	for (unsigned i = 0; i < k->shards; i++) {
-		struct kept_mark m;
-		mark_read(k->fd[i], limit_of(s), &m);
-		generation = KV_MAX(generation, m.generation + 1);
-		if (k->found && (m.clean != 1 || memcmp(m.stamp, k->head.stamp, KEEP_STAMP) != 0))
-			unusable(s, "the memory is not as the index describes it: it is new, or its server did not end "
-				    "in order");
-	}
+	k->generation = 1;
+	marks_check(s);
 	for (unsigned i = 0; rc == 0 && i < k->shards && !k->found; i++)
 		rc = memory_renew(s, i, bytes, err);
-	generation_set(s, generation);
-	if (k->found)
-		s->shard_seed = k->head.digest_seed;
+	return rc;
+}
+
+int kept_prepare(struct kvs_server *s, struct kv_error *err)
+{
+	struct kvs_kept *k = s->opt.kept;
+	int rc = 0;
+	if (!k)
+		return 0;
+	k->shards = s->opt.shards;
+	if (!k->handed)
+		rc = memory_find(s, err);
+	for (unsigned i = 0; i < k->shards; i++)
+		k->shard[i] = (struct kept_options){.fd = k->fd[i], .generation = k->generation};
+	if (k->found || k->handed)
+		s->shard_seed = k->found ? k->head.digest_seed : k->digest_seed;
 	return rc;
 }
 
@@ -274,35 +357,60 @@ void kept_made(struct kvs_server *s)
 		memfds_store(s);
 }
 
-void kept_restore(struct kvs_server *s)
+/* The running server has ended, or died: then its clients may still read the memory, and it is registered already. */
+static int handed_find(struct kvs_server *s, struct kv_error *err)
 {
 	struct kvs_kept *k = s->opt.kept;
-	uint64_t begun_ns = kv_now(), wall_ns = wall_now(), blocks = 0, dropped = 0, held = 0;
-	struct kv_error err = {0};
+	file_find(s);
+	marks_check(s);
+	k->handed = false;
+	for (unsigned i = 0; i < k->shards && !k->found; i++)
+		if (readers_left(k, i))
+			return kv_fail(err, -KV_EBUSY,
+				       "--handover: the running server died, and its clients still read its memory: start "
+				       "again, with other memory");
+	return 0;
+}
+
+static void restored_log(const struct kvs_server *s, uint64_t begun_ns)
+{
+	uint64_t blocks = 0, dropped = 0, held = 0, took_ns = kv_now() - begun_ns;
 	char took[32];
-	int rc = 0;
-	if (!k || !k->found)
-		return;
-	for (unsigned i = 0; rc == 0 && i < k->shards; i++) {
+	for (unsigned i = 0; i < s->opt.shards; i++) {
 		const struct keep_rest *rest = &s->shard[i]->kept.rest;
-		rc = shard_kept_restore(s->shard[i], k->reader, &k->head, wall_ns, &err);
 		blocks += rest->blocks;
 		dropped += rest->dropped;
 		held += rest->held_count;
 	}
+	kv_event(s->opt.log, KV_LOG_INFO,
+		 KV_EVENT("keep_restored", KV_NUMBER("values", blocks), KV_NUMBER("dropped", dropped),
+			  KV_NUMBER("held", held), KV_NUMBER("us", took_ns / 1000)),
+		 "--keep: %llu values are back, after %s; %llu have expired or exceed --max-values",
+		 (unsigned long long)blocks, kv_duration_format(took_ns, took, sizeof(took)),
+		 (unsigned long long)dropped);
+}
+
+int kept_restore(struct kvs_server *s, struct kv_error *err)
+{
+	struct kvs_kept *k = s->opt.kept;
+	uint64_t begun_ns = kv_now(), wall_ns = wall_now();
+	struct kv_error why = {0};
+	int rc = k && k->handed ? handed_find(s, err) : 0;
+	if (rc || !k || !k->found)
+		return rc;
+	for (unsigned i = 0; rc == 0 && i < k->shards; i++)
+		rc = shard_kept_restore(s->shard[i], k->reader, &k->head, wall_ns, &why);
 	if (rc == 0)
-		rc = keep_ended(k->reader, &err);
+		rc = keep_ended(k->reader, &why);
+	if (rc)
+		empty_log(s, KV_LOG_WARN, why.text);
 	keep_close(&k->reader);
 	k->found = false;
-	if (rc)
-		empty_log(s, KV_LOG_WARN, err.text);
-	if (blocks)
-		kv_event(s->opt.log, KV_LOG_INFO,
-			 KV_EVENT("keep_restored", KV_NUMBER("values", blocks), KV_NUMBER("dropped", dropped),
-				  KV_NUMBER("held", held), KV_NUMBER("us", (kv_now() - begun_ns) / 1000)),
-			 "--keep: %llu values are back, after %s; %llu have expired or exceed --max-values",
-			 (unsigned long long)blocks, kv_duration_format(kv_now() - begun_ns, took, sizeof(took)),
-			 (unsigned long long)dropped);
+	restored_log(s, begun_ns);
+	/* Other members may have deleted keys since. */
+	if (s->opt.members)
+		doubt_restored(s, keep_clock_of(&k->head, loop_now(s->control), wall_ns).passed_max);
+	return 0;
 }
 
 void kept_begin(struct kvs_server *s)

@@ -104,12 +104,13 @@ static void server_join(struct kvs_server *s)
 
 int kvs_server_start(struct kvs_server *s, struct kv_error *err)
 {
-	int rc = 0;
+	int rc;
 	if (kvs_server_state(s, NULL) != KVS_CREATED)
 		return kv_fail(err, -KV_EINVAL, "a server is started once");
 	state_set(s, KVS_STARTING);
-	kept_restore(s);
-	rc = s->opt.loops ? 0 : key_reload_start(s, &s->keys.reload, err);
+	rc = kept_restore(s, err);
+	if (rc == 0 && !s->opt.loops)
+		rc = key_reload_start(s, &s->keys.reload, err);
 	if (rc == 0)
 		rc = loop_post(s->control, start_stop_begin, s);
 	if (rc == 0 && !s->opt.loops)
