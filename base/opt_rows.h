@@ -18,6 +18,15 @@
 	{.name = "server", .alias = "server-addr", .letter = 's', .metavar = "SERVER", __VA_ARGS__}
 
 /* const char * */
+#define KV_OPT_NAMESPACE_ROW(...)                                                                                      \
+	{.name = "namespace",                                                                                          \
+	 .type = KV_OPT_STRING,                                                                                        \
+	 .metavar = "NAME",                                                                                            \
+	 .help = "The namespace of all keys: equal keys of two namespaces are two keys. Up to 64 bytes of text. "      \
+		 "Without it, the default namespace.",                                                                 \
+	 __VA_ARGS__}
+
+/* const char * */
 #define KV_OPT_CLUSTER_ROW(...)                                                                                        \
 	{.name = "cluster",                                                                                            \
 	 .type = KV_OPT_STRING,                                                                                        \

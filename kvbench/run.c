@@ -272,6 +272,7 @@ static int open_pool(struct bench *b, struct kv_error *err)
 				 .crl_file = o->security.crl,
 				 .server_name = o->security.server_name,
 				 .cluster = o->target.cluster,
+				 .namespace_name = o->target.space,
 				 .log_level = o->out.log_level};
 	int rc;
 	for (unsigned i = 0, n = 0; b->server && o->server.num_servers > 1 && i < o->server.num_servers; i++) {

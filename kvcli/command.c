@@ -16,6 +16,7 @@
 #include "kvcli/events.h"
 #include "kvcli/file.h"
 #include "kvcli/interrupt.h"
+#include "kvcli/space.h"
 #include "kvcli/stat.h"
 #include "kvcli/top.h"
 
@@ -398,6 +399,14 @@ static const struct command {
 	 "whether it answers, its version, its uptime, memory in use, and how many of 100 GETs hit. If no view has a "
 	 "majority, it lists the views that servers announce. --json prints one JSON object. Exit status 1: some "
 	 "member does not answer, or no view has a majority."},
+	{"namespaces", 0, 0, false, OF_JSON, "namespaces [--json]", namespaces_run,
+	 "Prints the namespaces of all servers, added up: the generation, which each clear advances, values, memory, "
+	 "GETs, and how many of 100 GETs hit. Values that were cleared count until their memory is free, within "
+	 "seconds. --json prints one JSON object. Exit status 1: some server does not answer."},
+	{"clear", 0, 0, false, 0, "clear", clear_run,
+	 "Forgets all values of the namespace that --namespace names, or of the default one, on all servers: they are "
+	 "misses from now on, for all clients. Every server must confirm: exit status 3 if one does not, then run it "
+	 "again."},
 	{"drain", 1, 1, false, OF_DRAIN | OF_JSON, "drain NODE [--drain-sec TIME] [--drain-mb SIZE] [--json]",
 	 drain_run,
 	 "Drains the server with the name or address NODE: it pushes its values to the others of its view, the hottest "

@@ -22,6 +22,7 @@ static int open_pool(struct cli *cli, struct kv_error *err)
 				 .servers_max = LOOK_MAX,
 				 .base_client_id = KV_CLUSTER_CLIENT,
 				 .cluster = o->cluster,
+				 .namespace_name = o->space,
 				 .provider = o->provider,
 				 .nic = o->nic,
 				 .num_rails = o->rails,

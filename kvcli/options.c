@@ -11,6 +11,7 @@ const struct kv_opt cli_options_table[] = {
 			  .help = "A kv-server to use, [NAME=]HOST:PORT; repeatable. Keys are spread over all servers "
 				  "by their names."),
 	KV_OPT_CLUSTER_ROW(AT(cluster)),
+	KV_OPT_NAMESPACE_ROW(AT(space)),
 	KV_OPT_PROVIDER_ROW(AT(provider)),
 	KV_OPT_NIC_ROW(AT(nic)),
 	KV_OPT_RAILS_ROW(AT(rails)),
@@ -57,7 +58,7 @@ const struct kv_opt cli_options_table[] = {
 	KV_ROW_U64("drain-mb", AT(drain_mb), "SIZE", "0", 0, 1 << 20,
 		   "drain: MiB per second of values pushed to other servers; 0: the server's --drain-mb.",
 		   .unit = KV_OPT_MIB),
-	KV_ROW_FLAG("json", AT(json), "stat, cluster, drain: print one JSON object. events: one for each."),
+	KV_ROW_FLAG("json", AT(json), "stat, cluster, namespaces, drain: print one JSON object. events: one for each."),
 	{.name = NULL},
 };
 
@@ -76,6 +77,8 @@ const struct kv_opt_program cli_options_program = {
 		 "  stat --watch TIME                see what changes, until Ctrl-C\n"
 		 "  top [--interval TIME] [--once]   a live table of the servers\n"
 		 "  cluster [--json]                 the members of the view, and how they are\n"
+		 "  namespaces [--json]              the namespaces: values, memory, hits\n"
+		 "  clear                            forget all values of --namespace\n"
 		 "  drain NODE [--json]              have a server push its values, and end\n"
 		 "  events [--json] [--since ...]    what servers store and remove, until Ctrl-C\n"
 		 "  ping                             see whether every shard answers\n"

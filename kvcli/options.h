@@ -14,7 +14,7 @@ enum { CLI_OK = 0, CLI_NOT_FOUND = 1, CLI_USAGE = 2, CLI_FAILED = 3, CLI_PART = 
 
 struct cli_options {
 	struct kv_opt_strings servers;
-	const char *provider, *nic, *cluster;
+	const char *provider, *nic, *cluster, *space;
 	uint32_t rails;
 	int mode;  /* enum kvc_mode */
 	int numa;  /* enum kvc_numa */
@@ -26,7 +26,7 @@ struct cli_options {
 	const char *file, *output;
 	struct kv_opt_security security;
 	bool all, shards;            /* of stat */
-	bool json;                   /* of stat, cluster, drain, events */
+	bool json;                   /* of stat, cluster, namespaces, drain, events */
 	uint64_t watch_ns;           /* of stat: time between two looks; 0: one look */
 	uint64_t interval_ns;        /* of top: time between two looks */
 	bool once;                   /* of top, events */

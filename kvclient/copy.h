@@ -29,4 +29,13 @@ struct kc_tomb {
 int kc_tombs(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *from, struct kc_tomb *out, unsigned max,
 	     uint64_t *out_since_ns, const struct kvc_call *call);
 
+/* kc_spaces -- at most `max` namespaces of such a shard (64 suffice), from *from on, as kc_tombs. *out_floor: no
+ * namespace that the shard has forgotten had a higher generation. */
+int kc_spaces(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *from, struct kvc_namespace *out,
+	      unsigned max, uint64_t *out_floor, const struct kvc_call *call);
+
+/* kc_session_open_in -- kvc_session_open for copies into another namespace than the pool's. `space` stays the caller's
+ * and valid while the session is open. With call->session, kc_copy_batch and kc_delete_at are about its keys. */
+int kc_session_open_in(struct kvc_pool *pool, const char *space, struct kvc_session **out, struct kv_error *err);
+
 #endif

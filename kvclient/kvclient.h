@@ -919,8 +919,8 @@ struct kvc_namespace {
 	uint64_t reserved[4];
 };
 
-/* kvc_namespaces_await -- list the namespaces of call->server, at most max, in no order. kvc_namespaces is for hosts,
- * with the loop codes as well.
+/* kvc_namespaces_await -- list the namespaces of call->server, at most max, by name. kvc_namespaces is for hosts, with
+ * the loop codes as well.
  * Parks: yes. Thread: worker. Owner: out is the caller's; NULL with max 0: only count.
  * Returns how many namespaces the server has, which may be more than max; or a code.
  * Errors: as kvc_ping_await. */

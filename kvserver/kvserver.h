@@ -198,12 +198,24 @@ void kvs_server_drained(struct kvs_server *server, const struct kv_drained *drai
  * earlier values may have been deleted: they are hidden until that is known. A view without this server has the same
  * effect. Thread: any, while the server is not destroyed. -KV_EBUSY: not now, retry.
  *
- * kvs_server_recalled -- the other members report deletions of these keys, at times of kv_clock_monotonic. verdict:
- * from malloc, the server's from now on. NULL: not all of them answered, or remember everything. Thread and code as
- * above; the server keeps them in any case, and kvs_server_recall_again makes the control loop check again. */
+ * kvs_server_recalled -- the other members report deletions of these keys, at times of kv_clock_monotonic, and
+ * generations of namespaces. Arrays are from malloc, and the server's from now on. verdict NULL: not all of them
+ * answered, or remember everything. Thread and code as above; the server keeps the answer in any case, and
+ * kvs_server_recall_again makes the control loop check again. */
 int kvs_server_away(struct kvs_server *server, bool away);
 struct verdict;
-int kvs_server_recalled(struct kvs_server *server, struct verdict *verdict, uint32_t count);
+struct kvs_space {
+	char name[KV_SPACE_MAX + 1];
+	uint64_t generation;
+};
+struct kvs_recalled {
+	struct verdict *verdict;
+	uint32_t count;
+	struct kvs_space *space; /* those with a generation above 0 */
+	uint32_t spaces;
+	uint64_t floor; /* the highest generation that a namespace without a row may have */
+};
+int kvs_server_recalled(struct kvs_server *server, const struct kvs_recalled *recalled);
 int kvs_server_recall_again(struct kvs_server *server);
 
 /* kvs_server_reload -- let a thread of the server reread the files of keys, certificates and revocation lists.

@@ -22,18 +22,39 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
+static uint64_t name_hash(const char *name)
+{
+	return kv_hash_key(name, strlen(name), NAME_SEED);
+}
+
 static void generation_set(struct spaces *t, struct space *sp, uint64_t generation)
 {
 	sp->generation = generation;
 	sp->seed = index_digest_hash(&(struct index){.seed = t->secret}, t->seeds++);
-	sp->mark = mix(kv_hash_key(sp->name, strlen(sp->name), NAME_SEED) + generation);
+	sp->mark = mix(name_hash(sp->name) + generation);
+}
+
+/* A secret chain: nobody can name thousands of spaces into one. */
+static unsigned chain_of(const struct spaces *t, const char *name)
+{
+	return (unsigned)(mix(name_hash(name) ^ t->secret) % SPACES_MAX);
 }
 
 static void begin(struct spaces *t, struct space *sp, const char *name, uint64_t now_ns)
 {
-	*sp = (struct space){.index = sp->index, .used_ns = now_ns};
+	uint16_t *chain = &t->chain[chain_of(t, name)];
+	*sp = (struct space){.index = sp->index, .next = *chain, .used_ns = now_ns};
+	*chain = (uint16_t)(sp->index + 1);
 	memcpy(sp->name, name, strlen(name));
 	generation_set(t, sp, t->floor);
+}
+
+static void end(struct spaces *t, const struct space *sp)
+{
+	uint16_t *link = &t->chain[chain_of(t, sp->name)];
+	while (*link != sp->index + 1)
+		link = &t->at[*link - 1]->next;
+	*link = sp->next;
 }
 
 static int add(struct spaces *t, const char *name, uint64_t now_ns, struct space **out)
@@ -64,9 +85,9 @@ void spaces_fini(struct spaces *t)
 
 struct space *space_find(const struct spaces *t, const char *name)
 {
-	for (uint32_t i = 0; i < t->count; i++)
-		if (strcmp(t->at[i]->name, name) == 0)
-			return t->at[i];
+	for (uint16_t i = t->chain[chain_of(t, name)]; i; i = t->at[i - 1]->next)
+		if (strcmp(t->at[i - 1]->name, name) == 0)
+			return t->at[i - 1];
 	return NULL;
 }
 
@@ -93,6 +114,7 @@ int space_take(struct spaces *t, const char *name, uint64_t now_ns, struct space
 			return -KV_EFULL;
 		/* Its tombstones have another seed now, so even its last generation must not return. */
 		t->floor = KV_MAX(t->floor, sp->generation + (sp->generation < UINT64_MAX));
+		end(t, sp);
 		begin(t, sp, name, now_ns);
 	}
 	*out = sp;

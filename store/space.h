@@ -10,11 +10,12 @@ enum { SPACE_BITS = 12, SPACES_MAX = 1 << SPACE_BITS /* numbers that fit a block
 struct space {
 	char name[KV_SPACE_MAX + 1];
 	uint16_t index;      /* its number in spaces.at, and in its blocks */
+	uint16_t next;       /* index + 1 of the next one in its chain */
 	uint32_t users;      /* sessions */
 	uint64_t refs;       /* blocks of every generation and state */
 	uint64_t generation; /* only the server's own tables compare it; blocks are compared by seed */
-	uint64_t seed;       /* of the index, for keys of this generation: secret, and of no other generation or space */
-	uint64_t mark;       /* in the numbers of its tombstones (tombs.h); equal at all servers */
+	uint64_t seed; /* of the index, for keys of this generation: secret, and of no other generation or space */
+	uint64_t mark; /* in the numbers of its tombstones (tombs.h); equal at all servers */
 	uint64_t cleared_ns; /* when this shard learned of the generation; 0: with the space */
 	uint64_t used_ns;    /* when its last session began or ended */
 	/* Counters. blocks and bytes of the arena: live, with earlier generations until they are freed. */
@@ -23,6 +24,7 @@ struct space {
 
 struct spaces {
 	struct space *at[SPACES_MAX]; /* at[0]: the default one. NULL: free */
+	uint16_t chain[SPACES_MAX];   /* index + 1 of the first one, by the hash of the name */
 	uint32_t count;               /* numbers in use, from 0 up */
 	uint64_t floor;               /* generation of a space that begins */
 	uint64_t secret, seeds;       /* of the seeds; how many were made */
@@ -48,4 +50,3 @@ bool space_advance(struct spaces *t, struct space *sp, uint64_t generation, uint
 void space_clear(struct spaces *t, struct space *sp, uint64_t least, uint64_t now_ns);
 
 #endif
-

@@ -301,8 +301,6 @@ static void opened_walk(struct wire_walk *w, struct wire_ctrl_msg *m)
 	wire_u32(w, &s->session);
 	wire_u32(w, &s->credits);
 	wire_zero32(w);
-	wire_u64(w, &s->generation);
-	wire_u64(w, &s->cleared_ns);
 	wire_require(w, s->id != 0 && s->session != 0 && s->credits != 0);
 }
 

@@ -535,8 +535,7 @@ struct wire_session_open {
 };
 
 struct wire_session_ok {
-	uint32_t id, session, credits;   /* none is 0 */
-	uint64_t generation, cleared_ns; /* as in WELCOME */
+	uint32_t id, session, credits; /* none is 0 */
 };
 
 struct wire_session_refuse {

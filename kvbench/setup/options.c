@@ -20,6 +20,7 @@ const struct kv_opt bench_options_table[] = {
 			  .help = "A kv-server to use, [NAME=]HOST:PORT; repeatable. Keys are spread over all servers "
 				  "by their names. Without --server, kv-bench starts a server of its own on loopback."),
 	KV_OPT_CLUSTER_ROW(AT(target.cluster)),
+	KV_OPT_NAMESPACE_ROW(AT(target.space)),
 	KV_OPT_PROVIDER_ROW(AT(target.provider)),
 	KV_OPT_NIC_ROW(AT(target.nic)),
 	KV_OPT_RAILS_ROW(AT(target.rails)),

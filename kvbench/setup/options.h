@@ -29,7 +29,7 @@ enum {
 /* Where the servers are, and how to reach them. */
 struct bench_target {
 	struct kv_opt_strings servers; /* empty: kv-bench starts a kv-server of its own */
-	const char *provider, *nic, *cluster;
+	const char *provider, *nic, *cluster, *space;
 	uint32_t rails;
 	int mode;  /* enum kvc_mode */
 	int numa;  /* enum kvc_numa */

@@ -271,6 +271,8 @@ static void ask_failed_await(struct batch *b, const struct slot *slot, int statu
 static void put_end_await(struct batch *b, struct slot *slot, struct kc_req *r, int status)
 {
 	uint64_t checksum = r->wire.put.checksum;
+	if (KV_UNLIKELY(status == -KV_EDELETED) && !b->born)
+		status = kc_put_cleared(slot->node, b->wait.trace, r);
 	kc_req_release(b->c, r);
 	if (status < 0)
 		ask_failed_await(b, slot, status);

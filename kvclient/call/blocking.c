@@ -36,6 +36,9 @@ struct call_args {
 	bool spare;              /* copies only */
 	uint64_t time_ns;        /* of DELETE */
 	struct kc_tombs *tombs;
+	struct kc_spaces *spaces;
+	struct kvc_namespace *namespaces;
+	uint64_t *generation;
 	uint64_t from;
 	struct kvc_stat_item *stats;
 	unsigned n;
@@ -46,7 +49,7 @@ struct call_args {
 	struct kvc_client *client; /* must make the call; NULL: any */
 	bool changes;              /* changes the value of `key`, or its time to live */
 	struct kvc_call own;
-	uint64_t deadline_ns;
+	uint64_t begun_ns, deadline_ns;
 };
 
 static int args_check(const struct kvc_pool *pool, struct call_args *a)
@@ -78,7 +81,8 @@ static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_cl
 	rc = kc_pool_enter(pool);
 	if (rc < 0)
 		return rc;
-	a->deadline_ns = kv_deadline(kc_block_now(pool), kc_pool_time(pool, &a->own, a->bytes));
+	a->begun_ns = kc_block_now(pool);
+	a->deadline_ns = kv_deadline(a->begun_ns, kc_pool_time(pool, &a->own, a->bytes));
 	client = client_of(pool, a);
 	load = KV_MAX(a->n, 1u);
 	atomic_fetch_add_explicit(&pool->load[client], load, memory_order_relaxed);
@@ -88,10 +92,11 @@ static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_cl
 	return rc < 0 ? rc : result;
 }
 
-/* The caller's options, with the remaining time. */
+/* The caller's options, with the remaining time. The call begins with them. */
 static const struct kvc_call *args_call(struct kvc_client *c, struct call_args *a)
 {
 	uint64_t now = loop_now(c->loop);
+	c->begun_ns = a->begun_ns;
 	a->own.size = sizeof(a->own);
 	a->own.timeout_ns = a->deadline_ns > now ? a->deadline_ns - now : 1;
 	return &a->own;
@@ -101,7 +106,9 @@ static const struct kvc_call *args_call(struct kvc_client *c, struct call_args *
 	static int64_t name(struct kvc_client *c, void *arg)                                                           \
 	{                                                                                                              \
 		struct call_args *a = arg;                                                                             \
-		return call;                                                                                           \
+		int64_t rc = call;                                                                                     \
+		c->begun_ns = 0; /* a call that was refused has left it */                                             \
+		return rc;                                                                                             \
 	}
 ON_CLIENT(do_get, kvc_get_await(c, a->key, a->dst, a->len, args_call(c, a)))
 ON_CLIENT(do_put, kvc_put_await(c, a->key, a->src, a->len, args_call(c, a)))
@@ -117,6 +124,9 @@ ON_CLIENT(do_put_batch, kvc_put_batch_await(c, a->items, a->n, args_call(c, a)))
 ON_CLIENT(do_copy_batch, kc_copy_batch_await(c, a->items, a->born_ns, a->n, a->spare, args_call(c, a)))
 ON_CLIENT(do_delete_at, kc_delete_at_await(c, a->key, a->time_ns, args_call(c, a)))
 ON_CLIENT(do_tombs, kc_tombs_await(c, a->from, a->tombs, args_call(c, a)))
+ON_CLIENT(do_spaces, kc_spaces_await(c, a->from, a->spaces, args_call(c, a)))
+ON_CLIENT(do_clear, kvc_namespace_clear_await(c, a->generation, args_call(c, a)))
+ON_CLIENT(do_namespaces, kvc_namespaces_await(c, a->namespaces, a->n, args_call(c, a)))
 ON_CLIENT(do_stat, kvc_stat_await(c, a->stats, a->n, args_call(c, a)))
 
 int64_t kvc_get(struct kvc_pool *pool, struct kvc_key key, void *dst, uint64_t dst_len, const struct kvc_call *call)
@@ -274,7 +284,8 @@ static __attribute__((noinline)) int batch_spread(struct kvc_pool *pool, int64_t
 	rc = kc_pool_enter(pool);
 	if (rc < 0)
 		return rc;
-	all->deadline_ns = kv_deadline(kc_block_now(pool), kc_pool_time(pool, &all->own, all->bytes));
+	all->begun_ns = kc_block_now(pool);
+	all->deadline_ns = kv_deadline(all->begun_ns, kc_pool_time(pool, &all->own, all->bytes));
 	parts_cut(all, spread, parts);
 	parts_run(pool, fn, parts, count);
 	kc_pool_leave(pool);
@@ -353,6 +364,38 @@ int kc_tombs(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *f
 	tombs.count = KV_MIN(tombs.count, max);
 	memcpy(out, tombs.tomb, tombs.count * sizeof(*out));
 	return (int)tombs.count;
+}
+
+int kc_spaces(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *from, struct kvc_namespace *out,
+	      unsigned max, uint64_t *out_floor, const struct kvc_call *call)
+{
+	struct kvc_call own = call ? *call : (struct kvc_call){.size = sizeof(own)};
+	struct kc_spaces page;
+	unsigned n;
+	int rc;
+	own.server = server;
+	own.shard = shard + 1;
+	rc = (int)on_some_client(pool, do_spaces, &(struct call_args){.spaces = &page, .from = *from, .call = &own});
+	if (rc < 0)
+		return rc;
+	*from = page.next;
+	*out_floor = page.floor;
+	n = KV_MIN(page.count, max);
+	for (unsigned i = 0; i < n; i++) {
+		out[i] = (struct kvc_namespace){.generation = page.space[i].generation};
+		memcpy(out[i].name, page.space[i].name, sizeof(page.space[i].name));
+	}
+	return (int)n;
+}
+
+int kvc_namespace_clear(struct kvc_pool *pool, uint64_t *out_generation, const struct kvc_call *call)
+{
+	return (int)on_some_client(pool, do_clear, &(struct call_args){.generation = out_generation, .call = call});
+}
+
+int kvc_namespaces(struct kvc_pool *pool, struct kvc_namespace *out, unsigned max, const struct kvc_call *call)
+{
+	return (int)on_some_client(pool, do_namespaces, &(struct call_args){.namespaces = out, .n = max, .call = call});
 }
 
 int kvc_stat(struct kvc_pool *pool, struct kvc_stat_item *out, unsigned max, const struct kvc_call *call)

@@ -27,4 +27,9 @@ int kc_delete_at_await(struct kvc_client *c, struct kvc_key key, uint64_t time_n
 /* kc_tombs_await -- as kc_tombs, of call->server and shard call->shard - 1. */
 int kc_tombs_await(struct kvc_client *c, uint64_t from, struct kc_tombs *out, const struct kvc_call *call);
 
+/* kc_spaces_await -- a page of the namespaces of the same shard, from number `from` on. 0 or a code; -KV_EINVAL: no
+ * such shard. */
+enum { KC_SPACES_MAX = 4096 }; /* of a shard */
+int kc_spaces_await(struct kvc_client *c, uint64_t from, struct kc_spaces *out, const struct kvc_call *call);
+
 #endif

@@ -13,6 +13,7 @@
 #include "kvclient/conn/private.h"
 #include "kvclient/conn/regions.h"
 #include "kvclient/conn/where.h"
+#include "kvclient/core/cleared.h"
 #include "kvclient/core/cluster_name.h"
 #include "kvclient/request/attachment.h"
 
@@ -47,6 +48,8 @@ static int hello_send_await(struct kc_node *n, uint64_t deadline_ns)
 	snprintf(h->provider, sizeof(h->provider), "%s", c->info.provider);
 	snprintf(h->fabric, sizeof(h->fabric), "%s", c->info.fabric);
 	snprintf(h->cluster, sizeof(h->cluster), "%s", c->pool->options.cluster ? c->pool->options.cluster : "");
+	snprintf(h->space, sizeof(h->space), "%s", c->pool->options.namespace_name);
+	h->generation = atomic_load_explicit(&c->pool->cleared_to, memory_order_relaxed);
 	for (unsigned i = 0; i < c->info.rails; i++) {
 		struct te_address a;
 		rc = te_address(c->te, i, &a);
@@ -203,6 +206,13 @@ static void heartbeat_set(struct kc_node *n, uint32_t ms)
 			(double)limit / 1e9);
 }
 
+/* When the server's namespace was cleared, at the latest. */
+static uint64_t cleared_by(const struct kvc_client *c, const struct wire_welcome_msg *w)
+{
+	uint64_t now_ns = loop_now(c->loop), ago_ns = w->cleared_ns ? w->clock_ns - w->cleared_ns : 0;
+	return now_ns - KV_MIN(now_ns, ago_ns);
+}
+
 /* w points into the connection's buffer: receive nothing until done. */
 static int welcome_take_await(struct kc_node *n, const struct wire_welcome_msg *w)
 {
@@ -227,6 +237,7 @@ static int welcome_take_await(struct kc_node *n, const struct wire_welcome_msg *
 			 "client %u: server %s was restarted", c->index, kc_node_name(n));
 	n->clock = (struct kc_clock){0};
 	kc_clock_take(&n->clock, w->clock_ns, loop_now(c->loop));
+	kc_cleared_learn(c->pool, n->index, w->generation, cleared_by(c, w));
 	n->incarnation = w->incarnation; /* before parking: another node may meet the same server */
 	kc_main_await(c, peers_open, &o);
 	if (o.rc < 0)

@@ -5,8 +5,8 @@
 
 const char *kvc_opname(enum kvc_op op)
 {
-	static const char *const names[KVC_OPS] = {"GET", "PUT",  "EXISTS", "DELETE", "TOUCH",
-						   "PIN", "PING", "STAT",   "BORROW", "REGISTER"};
+	static const char *const names[KVC_OPS] = {"GET",  "PUT",  "EXISTS", "DELETE",   "TOUCH", "PIN",
+						   "PING", "STAT", "BORROW", "REGISTER", "CLEAR"};
 	return op < KVC_OPS ? names[op] : "?";
 }
 

@@ -34,6 +34,7 @@ struct kc_server {
 	_Atomic int local_told; /* the last report of conn/local.c; 0: none */
 	/* After a failure to share memory with this incarnation of the server, no client asks it again before this. */
 	_Atomic uint64_t local_again_ns, local_failed;
+	_Atomic uint64_t generation, cleared_by_ns; /* of the pool's namespace (cleared.h) */
 };
 
 /* Loops report; the opening thread, or the host that turns the loops, reads. */
@@ -102,6 +103,8 @@ struct kvc_pool {
 	_Atomic uint32_t *down;                      /* per client: its DOWN servers; its loop writes */
 	_Atomic uint64_t view_told, view_doubt_told; /* digests last logged */
 	_Atomic bool views_differ;
+	_Atomic bool cleared;           /* a server's namespace has a generation above 0 */
+	_Atomic uint64_t cleared_to;    /* by this pool */
 	struct kv_view view;            /* under lock: last one posted between clients */
 	kv_u128 view_digest;            /* under lock */
 	char cluster[KV_NAME_MAX];      /* under lock (cluster_name.h) */

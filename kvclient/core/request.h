@@ -138,8 +138,12 @@ struct kc_req {
 		struct {
 			uint64_t turns;
 		} ping;
-		struct kc_stats *stat;  /* the caller's, set before submitting */
-		struct kc_tombs *tombs; /* likewise */
+		struct {
+			uint64_t generation;
+		} clear;
+		struct kc_stats *stat;    /* the caller's, set before submitting */
+		struct kc_tombs *tombs;   /* likewise */
+		struct kc_spaces *spaces; /* likewise */
 	} reply;
 };
 
@@ -149,6 +153,13 @@ struct kc_tombs {
 	uint64_t since_ns; /* the shard remembers all later ones */
 	unsigned count;
 	struct kc_tomb tomb[WIRE_TOMBS_MAX];
+};
+
+/* Namespaces of a shard. */
+struct kc_spaces {
+	uint64_t next, floor; /* as in a reply */
+	unsigned count;
+	struct wire_space space[WIRE_SPACES_MAX];
 };
 
 /* Bits of the states that may follow each. */

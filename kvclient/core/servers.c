@@ -31,6 +31,8 @@ int kc_pool_server_take(struct kvc_pool *p, const struct kv_server_entry *entry)
 		p->taken[at] = hash;
 		p->server[at].entry = *entry;
 		memset(&p->server[at].troubles, 0, sizeof(p->server[at].troubles));
+		atomic_store(&p->server[at].generation, 0);
+		atomic_store(&p->server[at].cleared_by_ns, 0);
 	}
 	pthread_mutex_unlock(&p->lock);
 	return at;

@@ -53,6 +53,7 @@ struct kvc_session {
 	struct kv_list pins;
 	uint64_t client_id, requests, replies;
 	struct boot_key *key;    /* NULL: the connection's own */
+	const char *space;       /* its namespace; NULL: the pool's */
 	struct co_queue changed; /* woken at every change of state */
 	/* Parts: at[] for servers known at its opening, *more for later ones. */
 	struct kc_session_at **more;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* handle.c -- the host's handle of a session: opened, closed and asked about, by a worker or by any other thread. */
 #include "kvclient/conn/node.h"
+#include "kvclient/copy.h"
 #include "kvclient/core/block.h"
 #include "kvclient/core/sized.h"
 #include "kvclient/logical/pins.h"
@@ -21,8 +22,9 @@ static uint64_t time_of(const struct kvc_pool *p, uint64_t timeout_ns)
 	return kc_pool_time(p, &(struct kvc_call){.timeout_ns = timeout_ns}, 0);
 }
 
-int kvc_session_open_await(struct kvc_client *client, const struct kvc_session_options *options,
-			   struct kvc_session **out, struct kv_error *err)
+/* space: NULL: the pool's. */
+static int open_await(struct kvc_client *client, const struct kvc_session_options *options, const char *space,
+		      struct kvc_session **out, struct kv_error *err)
 {
 	struct kvc_session_options o;
 	int rc;
@@ -37,10 +39,16 @@ int kvc_session_open_await(struct kvc_client *client, const struct kvc_session_o
 	if (client->closing || !client->opened)
 		return kv_fail(err, -KV_ECLOSED, "the client is closed");
 	kc_client_hold(client);
-	rc = kc_session_begin_await(client, &o,
+	rc = kc_session_begin_await(client, &o, space,
 				    kv_deadline(loop_now(client->loop), time_of(client->pool, o.timeout_ns)), out, err);
 	kc_client_unhold(client);
 	return rc;
+}
+
+int kvc_session_open_await(struct kvc_client *client, const struct kvc_session_options *options,
+			   struct kvc_session **out, struct kv_error *err)
+{
+	return open_await(client, options, NULL, out, err);
 }
 
 int kvc_session_close_await(struct kvc_client *client, struct kvc_session **handle, uint64_t timeout_ns)
@@ -72,6 +80,7 @@ int kvc_session_close_await(struct kvc_client *client, struct kvc_session **hand
 
 struct session_args {
 	struct kvc_session_options options;
+	const char *space;
 	struct kvc_session *session;
 	struct kv_error err;
 	uint64_t deadline_ns;
@@ -90,7 +99,7 @@ static int64_t do_open(struct kvc_client *c, void *arg)
 	struct session_args *a = arg;
 	a->options.size = sizeof(a->options);
 	a->options.timeout_ns = time_left(c, a);
-	return kvc_session_open_await(c, &a->options, &a->session, &a->err);
+	return open_await(c, &a->options, a->space, &a->session, &a->err);
 }
 
 static int64_t do_close(struct kvc_client *c, void *arg)
@@ -105,10 +114,10 @@ static int on_client(struct kvc_client *c, uint64_t timeout_ns, int64_t (*fn)(st
 	return (int)kc_block_call(c, time_of(c->pool, timeout_ns), fn, a, &a->deadline_ns);
 }
 
-int kvc_session_open(struct kvc_pool *pool, unsigned w, const struct kvc_session_options *options,
+static int open_wait(struct kvc_pool *pool, unsigned w, const struct kvc_session_options *options, const char *space,
 		     struct kvc_session **out, struct kv_error *err)
 {
-	struct session_args a = {0};
+	struct session_args a = {.space = space};
 	int rc;
 	if (!pool || !out)
 		return kv_fail(err, -KV_EINVAL, "kvc_session_open needs a pool and a place for the session");
@@ -121,6 +130,17 @@ int kvc_session_open(struct kvc_pool *pool, unsigned w, const struct kvc_session
 	else
 		kv_fail(err, rc, "%s", a.err.code ? a.err.text : kv_strerror(rc));
 	return rc;
+}
+
+int kvc_session_open(struct kvc_pool *pool, unsigned w, const struct kvc_session_options *options,
+		     struct kvc_session **out, struct kv_error *err)
+{
+	return open_wait(pool, w, options, NULL, out, err);
+}
+
+int kc_session_open_in(struct kvc_pool *pool, const char *space, struct kvc_session **out, struct kv_error *err)
+{
+	return open_wait(pool, 0, NULL, space, out, err);
 }
 
 int kvc_session_close(struct kvc_pool *pool, struct kvc_session **session, uint64_t timeout_ns)

@@ -64,11 +64,16 @@ static int begin_await(struct kc_node *n)
 
 static int ask_await(struct kc_node *n)
 {
+	const struct kvc_pool *pool = n->client->pool;
 	struct kc_node_sessions *q = &n->sessions;
 	struct kc_session_at *at = KV_LIST_ENTRY(q->wanted.next, struct kc_session_at, list);
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_OPEN,
 				  .session_open = {.id = q->last_id + 1, .client_id = at->session->client_id}};
 	int rc;
+	snprintf(m.session_open.space, sizeof(m.session_open.space), "%s",
+		 at->session->space ? at->session->space : pool->options.namespace_name);
+	if (!at->session->space)
+		m.session_open.generation = atomic_load_explicit(&pool->cleared_to, memory_order_relaxed);
 	loop_random(n->client->loop, m.session_open.nonce, sizeof(m.session_open.nonce));
 	rc = boot_prove(n->control.conn, &q->challenge, at->session->key, &m.session_open);
 	if (rc < 0) {

@@ -30,13 +30,14 @@
 
 /* ---- the object ---- */
 
-static struct kvc_session *sub_create(struct kvc_client *c, const struct kvc_session_options *o)
+static struct kvc_session *sub_create(struct kvc_client *c, const struct kvc_session_options *o, const char *space)
 {
 	unsigned servers = c->num_nodes;
 	struct kvc_session *session = calloc(1, sizeof(*session) + servers * sizeof(session->at[0]));
 	if (!session)
 		return NULL;
 	session->client = c;
+	session->space = space;
 	session->num_at = servers;
 	session->refs = 1;
 	session->index = c->num_sessions++;
@@ -190,15 +191,15 @@ int kc_session_end_await(struct kvc_session *session, uint64_t deadline_ns)
 	return rc == -KV_ECLOSED ? 0 : rc; /* the connections end, and the session with them */
 }
 
-int kc_session_begin_await(struct kvc_client *c, const struct kvc_session_options *o, uint64_t deadline_ns,
-			   struct kvc_session **out, struct kv_error *err)
+int kc_session_begin_await(struct kvc_client *c, const struct kvc_session_options *o, const char *space,
+			   uint64_t deadline_ns, struct kvc_session **out, struct kv_error *err)
 {
 	struct boot_key *key = NULL;
 	struct kvc_session *session;
 	int rc = o->psk ? boot_key_parse(o->psk, &key, err) : 0;
 	if (rc < 0)
 		return rc;
-	session = sub_create(c, o);
+	session = sub_create(c, o, space);
 	if (!session) {
 		boot_key_destroy(&key);
 		return kv_fail(err, -KV_ENOMEM, "no memory for a session");

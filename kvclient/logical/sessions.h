@@ -5,10 +5,11 @@
 
 #include "kvclient/core/client.h"
 
-/* kc_session_begin_await -- open a session at every server that is up, at the others later. 0, and *out is the
+/* kc_session_begin_await -- open a session at every server that is up, at the others later. space: its namespace, NULL:
+ * the pool's; it must live as long as the session. 0, and *out is the
  * caller's until kc_session_end_await; or a code of kvc_session_open_await with *err. */
-int kc_session_begin_await(struct kvc_client *c, const struct kvc_session_options *o, uint64_t deadline_ns,
-			   struct kvc_session **out, struct kv_error *err);
+int kc_session_begin_await(struct kvc_client *c, const struct kvc_session_options *o, const char *space,
+			   uint64_t deadline_ns, struct kvc_session **out, struct kv_error *err);
 
 /* kc_session_end_await -- say goodbye. No call uses the session, and its pins are forgotten. 0, or -KV_ETIMEOUT: a
  * server has not confirmed; the session is gone in any case. */

@@ -151,6 +151,19 @@ static int check_cluster(const struct kvc_options *o, struct kv_error *err)
 		       o->cluster, KV_NAME_MAX - 1);
 }
 
+static int check_space(const struct kvc_options *o, struct kv_error *err)
+{
+	size_t len = strlen(o->namespace_name);
+	if (len > KVC_NAMESPACE_MAX)
+		return kv_fail(err, -KV_EINVAL, "the namespace's name has %zu bytes; it may have %d", len,
+			       KVC_NAMESPACE_MAX);
+	if (!kv_space_check(o->namespace_name, len))
+		return kv_fail(
+			err, -KV_EINVAL,
+			"the namespace's name must be UTF-8 without control characters: encode it, in base64 say");
+	return 0;
+}
+
 static int check_security(const struct kvc_options *o, struct kv_error *err)
 {
 	unsigned pems = !!o->cert_file + !!o->key_file + !!o->ca_file;
@@ -196,6 +209,8 @@ int kc_options_fill(const struct kvc_options *given, struct kvc_options *out, st
 	fill_zero_64(&out->base_client_id, 100);
 	fill_zero_64(&out->settle_ns, SETTLE_DEFAULT_NS);
 	fill_zero_64(&out->repair_bytes_s, REPAIR_DEFAULT);
+	if (!out->namespace_name)
+		out->namespace_name = "";
 	if (out->servers_max == 0)
 		out->servers_max = KV_MIN(KV_MAX(out->num_servers, (unsigned)SERVERS_ROOM), (unsigned)KC_SERVERS_MAX);
 	rc = check_counts(out, err);
@@ -209,6 +224,8 @@ int kc_options_fill(const struct kvc_options *given, struct kvc_options *out, st
 		rc = check_servers(out, err);
 	if (rc == 0)
 		rc = check_cluster(out, err);
+	if (rc == 0)
+		rc = check_space(out, err);
 	if (rc == 0)
 		rc = check_security(out, err);
 	return rc;

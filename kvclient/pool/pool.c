@@ -69,8 +69,9 @@ static int string_keep(struct kvc_pool *p, const char **s)
 static int strings_keep(struct kvc_pool *p)
 {
 	struct kvc_options *o = &p->options;
-	const char **all[] = {&o->provider, &o->nic,      &o->psk_file,    &o->psk,     &o->cert_file,   &o->key_file,
-			      &o->ca_file,  &o->crl_file, &o->server_name, &o->cluster, &o->local_socket};
+	const char **all[] = {&o->provider,    &o->nic,      &o->psk_file,     &o->psk,
+			      &o->cert_file,   &o->key_file, &o->ca_file,      &o->crl_file,
+			      &o->server_name, &o->cluster,  &o->local_socket, &o->namespace_name};
 	int rc = 0;
 	for (unsigned i = 0; i < KV_COUNT(all) && rc == 0; i++)
 		rc = string_keep(p, all[i]);

@@ -91,6 +91,7 @@ static int64_t entry_submit(struct kvc_queue *q, struct kc_queue_entry *e)
 	bool sized = !e->call.timeout_ns && pool->time_grows && (e->op == KVC_OP_GET || e->op == KVC_OP_PUT);
 	unsigned count;
 	deadline = kv_deadline(now, kc_pool_time(pool, &e->call, sized ? kc_batch_bytes(e->items, e->n) : 0));
+	e->begun_ns = now;
 	e->parts = 0;
 	count = e->n > 0 ? parts_fill(e, deadline) : 0;
 	atomic_store_explicit(&e->parts_left, count, memory_order_relaxed);

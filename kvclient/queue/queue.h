@@ -54,6 +54,7 @@ struct kc_queue_entry {
 	struct kvc_item *items;
 	unsigned n;
 	struct kvc_call call;
+	uint64_t begun_ns;
 	uint32_t parts; /* in use */
 	_Atomic uint32_t parts_left;
 	_Atomic uint32_t refs; /* the completion, and each part whose address a loop has */

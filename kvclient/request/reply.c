@@ -161,6 +161,19 @@ static int take_tombs(struct kvc_client *c, struct kc_req *r, const struct wire_
 	return 0;
 }
 
+static int take_spaces(struct kc_req *r, const struct wire_reply *p)
+{
+	struct kc_spaces *t = r->reply.spaces;
+	if (p->status != WIRE_OK || r->state == KC_REQ_ORPHAN)
+		return wire_status_error(p->status);
+	t->next = p->spaces.next;
+	t->floor = p->spaces.floor;
+	t->count = p->spaces.count;
+	for (uint32_t i = 0; i < p->spaces.count; i++)
+		wire_space(p->spaces.spaces, i, &t->space[i]);
+	return 0;
+}
+
 /* The turn began before the server's time: read the clock again. */
 static void clock_take(struct kc_link *l, uint64_t server_ns)
 {
@@ -183,6 +196,11 @@ static int take_reply(struct kvc_client *c, struct kc_link *l, struct kc_req *r,
 		return take_stat(r, p);
 	case WIRE_TOMBS:
 		return take_tombs(c, r, p);
+	case WIRE_SPACES:
+		return take_spaces(r, p);
+	case WIRE_CLEAR:
+		r->reply.clear.generation = p->clear.generation;
+		break;
 	case WIRE_TOUCH:
 		r->reply.touch.left_ms = p->touch.left_ms;
 		r->reply.touch.age_ns = p->touch.age_ns;

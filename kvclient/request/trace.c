@@ -31,6 +31,7 @@ static bool in_background(const struct kvc_call *call)
 /* Fields valid without tracing. */
 static void outline(struct kc_trace *t, enum kvc_op op, struct kvc_session *session, bool background)
 {
+	t->begun_ns = 0;
 	t->session = session;
 	t->background = background;
 	t->op = op;
@@ -39,11 +40,23 @@ static void outline(struct kc_trace *t, enum kvc_op op, struct kvc_session *sess
 	t->on = false;
 }
 
+/* The turn may have begun before a clear whose answer it brought. */
+static uint64_t begun(struct kvc_client *c)
+{
+	uint64_t begun_ns = c->begun_ns;
+	c->begun_ns = 0;
+	if (begun_ns)
+		return begun_ns;
+	return KV_UNLIKELY(atomic_load_explicit(&c->pool->cleared, memory_order_relaxed)) ? loop_now(c->loop)
+											  : loop_turn_now(c->loop);
+}
+
 void kc_trace_begin(struct kc_trace *t, struct kvc_client *c, enum kvc_op op, const struct kvc_call *call,
 		    struct kvc_session *session)
 {
 	struct kvc_phases *out = wanted(call);
 	outline(t, op, session, in_background(call));
+	t->begun_ns = begun(c);
 	t->on = c->pool->options.slow_ns > 0 || out;
 	if (KV_LIKELY(!t->on))
 		return;
@@ -51,6 +64,7 @@ void kc_trace_begin(struct kc_trace *t, struct kvc_client *c, enum kvc_op op, co
 			       .on = true,
 			       .session = t->session,
 			       .background = t->background,
+			       .begun_ns = t->begun_ns,
 			       .called_ns = loop_now(c->loop),
 			       .out = out};
 }

@@ -13,10 +13,11 @@ enum {
 /* One call, on its coroutine's stack. Its requests point to it until their release, before its end. */
 struct kc_trace {
 	enum kvc_op op;
-	bool on; /* slow calls are logged, or the caller asks; else the rest is unused */
+	bool on; /* slow calls are logged, or the caller asks; else the stamps below are unused */
 	bool batch;
 	struct kvc_session *session; /* the call's; NULL: the client's own */
 	bool background;             /* KVC_BACKGROUND */
+	uint64_t begun_ns;           /* when the call began, or before: for PUT (core/cleared.h) */
 	/* A waiting call ends with -KV_ECANCELED if this is true; NULL: unstoppable. Always valid. The setter wakes the
 	 * call (kc_batch_stop). */
 	const bool *stop;

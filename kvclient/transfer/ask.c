@@ -32,6 +32,8 @@ static int once_await(struct kc_node *n, const struct wire_request *wire, uint32
 	r->deadline_ns = deadline_ns;
 	if (wire->type == WIRE_TOMBS)
 		r->reply.tombs = into;
+	else if (wire->type == WIRE_SPACES)
+		r->reply.spaces = into;
 	else
 		r->reply.stat = into;
 	asked_ns = loop_turn_now(c->loop);
@@ -40,6 +42,8 @@ static int once_await(struct kc_node *n, const struct wire_request *wire, uint32
 	if ((rc == 0 || rc == -KV_EDELETED) && out_look)
 		*out_look = (struct kc_look){r->reply.touch.left_ms, r->reply.touch.age_ns, asked_ns,
 					     r->reply.touch.checksum};
+	if (rc == 0 && wire->type == WIRE_CLEAR)
+		*(uint64_t *)into = r->reply.clear.generation;
 	kc_req_release(c, r);
 	return rc;
 }

@@ -14,6 +14,7 @@
 #include "kvclient/transfer/put.h"
 
 #include "kvclient/conn/node.h"
+#include "kvclient/core/cleared.h"
 #include "kvclient/core/placement.h"
 #include "kvclient/request/landing.h"
 #include "kvclient/request/life.h"
@@ -200,6 +201,8 @@ static void range_fill(struct kvc_put *p, struct kc_req *r, uint64_t offset, uin
 	w->put.checksum = p->checksum;
 	w->put.stage = stage;
 	w->put.ttl_s = p->ttl_s;
+	if (KV_LIKELY(!p->born_ns) && offset == 0)
+		w->put.space = kc_cleared_put(p->c->pool, p->route.n->index, p->wait->trace->begun_ns);
 	if (KV_UNLIKELY(p->born_ns) && offset == 0) {
 		w->flags |= WIRE_PUT_COPY | (p->spare ? WIRE_PUT_SPARE : 0);
 		w->put.born_ns = kc_clock_at(&p->route.n->clock, p->born_ns);
@@ -275,7 +278,10 @@ static int range_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint
 	if (rc < 0)
 		return rc;
 	rc = kc_call_done_await(p->c, r, p->route.deadline_ns);
-	if (rc == 0) {
+	if (KV_UNLIKELY(rc == -KV_EDELETED) && !p->born_ns) {
+		rc = kc_put_cleared(p->route.n, p->wait->trace, r);
+		*out_done = true;
+	} else if (rc == 0) {
 		*stage = r->reply.put.stage;
 		*out_done = offset + length == p->len || (r->reply.put.stage == 0 && r->reply.put.generation != 0);
 		if (!*out_done && *stage == 0)
@@ -302,6 +308,8 @@ static int ranges_await(struct kvc_put *p, uint64_t from, uint64_t to, uint64_t 
 		if (out.count == 0)
 			break;
 		rc = kc_window_next_await(p->c, &out, p->route.deadline_ns, &r);
+		if (KV_UNLIKELY(rc == -KV_EDELETED) && !p->born_ns)
+			rc = kc_put_cleared(p->route.n, p->wait->trace, r);
 		kc_req_release(p->c, r);
 	} while (rc == 0);
 	kc_window_drop_await(p->c, &out);
@@ -342,6 +350,14 @@ int kc_put_all_await(struct kvc_put *p)
 		rc = put_once_await(p);
 	while (rc < 0 && kc_call_next_await(&p->route, rc));
 	return rc == -KV_EDELETED && p->born_ns ? rc : (int)kc_call_code(p->c, rc);
+}
+
+int kc_put_cleared(struct kc_node *n, const struct kc_trace *t, const struct kc_req *r)
+{
+	struct kvc_client *c = n->client;
+	uint64_t now_ns = loop_now(c->loop), by_ns = now_ns - KV_MIN(now_ns, r->reply.put.generation);
+	kc_cleared_learn(c->pool, n->index, r->reply.put.stage, by_ns);
+	return t->begun_ns >= by_ns ? -KV_ESTALE : 0;
 }
 
 void kc_put_count(struct kvc_client *c, int rc, uint64_t len)

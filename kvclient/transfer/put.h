@@ -67,6 +67,11 @@ int kc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint
  * deleted since the value's birth, or the server has a younger value. */
 int kc_put_all_await(struct kvc_put *p);
 
+/* kc_put_cleared -- node n refused the request r of call t with -KV_EDELETED: its namespace was cleared. 0: the call
+ * may have begun before, so its value is dropped, as if the clear had come right after it; -KV_ESTALE: it began after
+ * the clear, and is to be made again. */
+int kc_put_cleared(struct kc_node *n, const struct kc_trace *t, const struct kc_req *r);
+
 void kc_put_count(struct kvc_client *c, int rc, uint64_t len);
 
 #endif

@@ -7,6 +7,8 @@
  *   |                                                      +------- it is lost again -----+
  *   +-- the others have reported their memory, or do not answer in time -- ASKING <-----+
  *
+ * A server that is a member for the first time is BACK: it may have missed that namespaces were cleared.
+ *
  * From AWAY on the earlier values are hidden (store/doubt.h), from BACK on those stored in between as well. Then the
  * program asks the other members for deleted keys (kvs_options.recall). Without an answer of all members all hidden
  * values are dropped: a cache may forget, but must not restore deleted values. */
@@ -152,12 +154,12 @@ static void looks_set(struct kvs_server *s, bool on)
 
 /* ---- the end of a doubt ---- */
 
-/* verdicts: the others' memory; NULL: not all have answered. */
+/* verdicts: the others' memory; NULL, or without verdicts: not all have answered. */
 static void judge(struct kvs_server *s, struct doubt_verdicts *verdicts)
 {
 	enter(s, DOUBT_OVER, 0);
 	kv_view_fini(&s->doubts.others);
-	if (verdicts)
+	if (verdicts && verdicts->verdict)
 		kv_event(s->opt.log, KV_LOG_INFO, KV_EVENT("values_judged", KV_NUMBER("deleted", verdicts->count)),
 			 "the values are visible again, without the deleted ones: "
 			 "the other members know of %u deleted keys",
@@ -201,9 +203,10 @@ void doubt_view(struct kvs_server *s, bool lacked)
 {
 	const struct kv_member *self = s->node_id[0] ? kv_view_find(&s->views.now, s->node_id) : NULL;
 	struct doubts *d = &s->doubts;
+	bool others = s->views.now.count > 1 && s->opt.recall; /* and they can be asked */
 	if (!s->views.now.epoch || !d->open)
 		return;
-	looks_set(s, self && s->views.now.count > 1 && s->opt.recall && !atomic_load(&s->views.drains));
+	looks_set(s, self && others && !atomic_load(&s->views.drains));
 	if (atomic_load(&s->views.drains))
 		return;
 	if ((!self || lacked) && d->member) {
@@ -212,8 +215,9 @@ void doubt_view(struct kvs_server *s, bool lacked)
 	}
 	if (d->state == DOUBT_AWAY || d->state == DOUBT_BACK)
 		others_note(s);
-	if (self && d->state == DOUBT_AWAY && !d->member)
+	if (self && !d->member && (d->state == DOUBT_AWAY || (!d->known && others)))
 		back(s, 0);
+	d->known |= self != NULL;
 	d->member = self != NULL; /* one marked draining by its source has values as well, and has not drained */
 }
 
@@ -256,14 +260,20 @@ static void on_recalled(void *arg)
 		shard_doubt_release(&s->doubt_orders, verdicts);
 }
 
-int kvs_server_recalled(struct kvs_server *s, struct verdict *verdict, uint32_t count)
+int kvs_server_recalled(struct kvs_server *s, const struct kvs_recalled *r)
 {
-	struct doubt_verdicts *verdicts = verdict ? calloc(1, sizeof(*verdicts)) : NULL, *was;
-	if (verdicts)
-		*verdicts =
-			(struct doubt_verdicts){.users = 1, .verdict = verdict, .count = verdicts_sort(verdict, count)};
-	else
-		free(verdict);
+	struct doubt_verdicts *verdicts = calloc(1, sizeof(*verdicts)), *was;
+	if (verdicts) {
+		*verdicts = (struct doubt_verdicts){.users = 1,
+						    .verdict = r->verdict,
+						    .count = r->verdict ? verdicts_sort(r->verdict, r->count) : 0,
+						    .space = r->space,
+						    .spaces = r->spaces,
+						    .floor = r->floor};
+	} else {
+		free(r->verdict);
+		free(r->space);
+	}
 	pthread_mutex_lock(&s->lock);
 	was = s->doubts.recalled;
 	s->doubts.recalled = verdicts;

@@ -23,6 +23,7 @@ struct doubts {
 	struct kv_view others;           /* the last view while this server was AWAY */
 	bool others_lost;                /* one of those members has left with its memory */
 	bool member;                     /* the last view has this server */
+	bool known;                      /* a view had it */
 	struct doubt_verdicts *recalled; /* under the server's lock: to be taken by the control loop ... */
 	bool recall_over;                /* ... if this is true */
 	bool open;

@@ -209,11 +209,8 @@ static int granted_await(struct conn *c, const struct wire_session_open *o)
 	int rc = admit_await(c, o, &at, &err);
 	if (rc)
 		return refuse_await(c, o->id, rc, err.text);
-	m.session_ok = (struct wire_session_ok){.id = o->id,
-						.session = c->now->session_number,
-						.credits = session_credits(c->server->opt.credits),
-						.generation = c->now->generation,
-						.cleared_ns = attachment_cleared(c->now)};
+	m.session_ok = (struct wire_session_ok){
+		.id = o->id, .session = c->now->session_number, .credits = session_credits(c->server->opt.credits)};
 	control_count(c->server, WIRE_STAT_SESSIONS_OPENED);
 	rc = conn_send_await(c, &m);
 	kv_debug(c->server->opt.log, "client %s: session %u has further session %u, client id %llu%s%s",

@@ -35,6 +35,7 @@ static void deleted_note(struct lot *lot, const struct lot_item *it)
 		return;
 	memcpy(d->key, it->key, it->key_len);
 	d->key_len = it->key_len;
+	memcpy(d->space, it->space, sizeof(d->space));
 	lot->deleted_count++;
 }
 
@@ -82,6 +83,7 @@ static void take(struct lot *lot, struct block *b, uint32_t ttl_s)
 				.old = rank_of(&lot->ranking, b) == RANK_OLD,
 				.born_ns = KV_MAX(block_born_ns(b), (uint64_t)1)};
 	memcpy(it->key, b->item.key, it->key_len);
+	memcpy(it->space, lot->shard->store.spaces.at[b->space]->name, sizeof(it->space));
 	block_ref(b);
 }
 
@@ -98,7 +100,7 @@ static void fill(struct lot *lot)
 			break;
 		if (b->refs == BLOCK_REFS_MAX)
 			continue;
-		if (store_dropped(&s->store, b) || !ttl_of(b, now_ns, &ttl_s)) {
+		if (store_dropped(&s->store, b) || !store_holds(&s->store, b) || !ttl_of(b, now_ns, &ttl_s)) {
 			ranking_done(&s->store, b);
 			lot->gone++;
 			continue;

@@ -30,7 +30,8 @@ struct lot_item {
 	uint8_t *data;
 	uint64_t len, checksum;
 	uint64_t born_ns; /* the time of its PUT, or earlier; not 0 */
-	bool old;         /* of the class RANK_OLD */
+	char space[KV_SPACE_MAX + 1];
+	bool old; /* of the class RANK_OLD */
 	enum lot_fate fate;
 };
 
@@ -39,6 +40,7 @@ struct lot_deleted {
 	uint8_t key[KV_KEY_MAX];
 	uint32_t key_len;
 	uint64_t time_ns; /* of the DELETE */
+	char space[KV_SPACE_MAX + 1];
 };
 
 /* Belongs either to the shard's loop (while lot_next_wait waits) or to the thread. */

@@ -19,7 +19,7 @@
 #include "kvserver/server/server.h"
 #include "kvserver/push/lot.h"
 
-enum { LOTS_FAILED = 3, FULL_ROW = 64 };
+enum { LOTS_FAILED = 3, FULL_ROW = 64, SPACES_OPEN = 64 };
 
 #define BUFFER_BYTES (64ull << 20)
 #define OTHERS_NS    5000000000ull /* to hear the view with the drain; for a member whose connection broke */
@@ -38,6 +38,12 @@ struct source {
 	enum kv_left why;              /* for values not tried in this round */
 };
 
+/* A session at the other servers, for values of another namespace than the default one. */
+struct push_space {
+	char name[KV_SPACE_MAX + 1];
+	struct kvc_session *session; /* NULL: none yet */
+};
+
 struct push {
 	const struct push_options *opt;
 	struct kvc_pool *pool;
@@ -45,6 +51,8 @@ struct push {
 	unsigned other;      /* a server of the pool that took values last, */
 	uint64_t attaches;   /* and how often the pool had attached to it by then */
 	struct source source[KV_SHARDS_MAX];
+	struct push_space space[SPACES_OPEN];
+	unsigned space_next;      /* to be closed for another one */
 	unsigned shards, failing; /* failing: consecutive lots without a push */
 	bool alone;               /* no other member answers, or none takes values */
 	struct kv_drained result;
@@ -262,7 +270,28 @@ static enum lot_fate fate_of(int64_t rc)
 	}
 }
 
-/* Put the items from `at` on with the same time to live and the same class `old`. Returns their number. */
+/* The session of a namespace; NULL: the default one. 0 or a code. */
+static int session_of(struct push *p, const char *space, struct kvc_session **out)
+{
+	struct push_space *to;
+	struct kv_error err;
+	*out = NULL;
+	if (!space[0])
+		return 0;
+	for (unsigned i = 0; i < SPACES_OPEN && !*out; i++)
+		if (strcmp(p->space[i].name, space) == 0)
+			*out = p->space[i].session;
+	if (*out)
+		return 0;
+	to = &p->space[p->space_next++ % SPACES_OPEN];
+	(void)kvc_session_close(p->pool, &to->session, PUT_NS);
+	to->session = NULL;
+	snprintf(to->name, sizeof(to->name), "%s", space);
+	return kc_session_open_in(p->pool, to->name, &to->session, &err) == 0 ? (*out = to->session, 0) : err.code;
+}
+
+/* Put the items from `at` on of one namespace, with the same time to live and the same class `old`. Returns their
+ * number. */
 static unsigned items_put(struct push *p, struct lot *lot, unsigned at)
 {
 	const struct lot_item *first = &lot->item[at];
@@ -270,7 +299,10 @@ static unsigned items_put(struct push *p, struct lot *lot, unsigned at)
 	uint64_t born_ns[LOT_BLOCKS] = {0};
 	struct kvc_call call = {.size = sizeof(call), .ttl_s = first->ttl_s, .timeout_ns = PUT_NS};
 	unsigned n = 0;
-	for (; at + n < lot->count && first[n].ttl_s == first->ttl_s && first[n].old == first->old; n++) {
+	int rc = session_of(p, first->space, &call.session);
+	for (; at + n < lot->count && first[n].ttl_s == first->ttl_s && first[n].old == first->old &&
+	       strcmp(first[n].space, first->space) == 0;
+	     n++) {
 		const struct lot_item *it = &first[n];
 		call.timeout_ns += it->len * BYTE_NS;
 		item[n] = (struct kvc_item){.key = {it->key, it->key_len}, .data = it->data, .len = it->len};
@@ -278,7 +310,10 @@ static unsigned items_put(struct push *p, struct lot *lot, unsigned at)
 		if (!sound(it))
 			item[n].len = 0; /* refused: -KV_EINVAL */
 	}
-	(void)kc_copy_batch(p->pool, item, born_ns, n, first->old, &call);
+	if (rc == 0)
+		(void)kc_copy_batch(p->pool, item, born_ns, n, first->old, &call);
+	for (unsigned i = 0; rc < 0 && i < n; i++)
+		item[i].result = rc;
 	for (unsigned i = 0; i < n; i++)
 		lot->item[at + i].fate = item[i].len ? fate_of(item[i].result) : LOT_DAMAGED;
 	return n;
@@ -332,12 +367,13 @@ static void lot_put(struct push *p, struct source *s)
 }
 
 /* Repeat at its new server a DELETE that came here during the push. */
-static void deletes_repeat(const struct push *p, const struct lot *lot)
+static void deletes_repeat(struct push *p, const struct lot *lot)
 {
-	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = PUT_NS};
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = PUT_NS};
 	for (unsigned i = 0; i < lot->deleted_count; i++) {
 		const struct lot_deleted *d = &lot->deleted[i];
-		(void)kc_delete_at(p->pool, (struct kvc_key){d->key, d->key_len}, d->time_ns, &call);
+		if (session_of(p, d->space, &call.session) == 0)
+			(void)kc_delete_at(p->pool, (struct kvc_key){d->key, d->key_len}, d->time_ns, &call);
 	}
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* recall.c -- after an absence from the cluster, ask the other members for keys deleted since, as a client of theirs.
  *
- * It opens a pool to all other members, by the view's names and addresses, and reads all tombstones of each of their
- * shards (store/tombs.h), 200 in an answer. Their times are converted to this machine's clock, rounded up. If a member
- * does not answer in time, has left, or does not remember all deletions of the absence (it was restarted, or its ring
- * is full), nothing is known, and the server drops its values. */
+ * It opens a pool to all other members, by the view's names and addresses, and reads the namespaces of each of their
+ * shards (store/space.h), and all tombstones (store/tombs.h), 200 in an answer. Their times are converted to this
+ * machine's clock, rounded up. If a member does not answer in time, has left, or does not remember all deletions of the
+ * absence (it was restarted, or its ring is full), nothing is known, and the server drops its values. Generations are
+ * of use without that: a clear that succeeded is known to every member. */
 #include "kvserver/push/recall.h"
 
 #include <pthread.h>
@@ -19,7 +20,7 @@
 #include "kvserver/server/server.h"
 #include "store/store.h"
 
-enum { PAGE = 200 };
+enum { PAGE = 200, SPACES_PAGE = 64, SPACES_AT_ONCE = 1 << 16 };
 
 #define WITHIN_NS    8000000000ull /* kvserver/conn/doubt.c waits a little longer */
 #define CALL_NS      1000000000ull
@@ -35,8 +36,8 @@ struct recall {
 	_Atomic bool stop;
 	struct kv_view view;
 	uint64_t since_ns;       /* of the absence */
-	struct verdict *verdict; /* the thread's */
-	uint32_t count, room;
+	struct kvs_recalled got; /* the thread's */
+	uint32_t room, spaces_room;
 };
 
 static void log_line(void *arg, int level, const char *line)
@@ -85,22 +86,87 @@ static int pool_open(const struct recall *r, char **names, unsigned n, struct kv
 
 static int verdicts_add(struct recall *r, const struct kc_tomb *tomb, unsigned n)
 {
-	if (r->count + n > r->room) {
+	struct kvs_recalled *g = &r->got;
+	if (g->count + n > r->room) {
 		uint32_t room = KV_MIN(KV_MAX(r->room * 2, 4096u), (unsigned)DOUBT_VERDICTS_MAX);
-		struct verdict *more = r->count + n > room ? NULL : realloc(r->verdict, room * sizeof(*more));
+		struct verdict *more = g->count + n > room ? NULL : realloc(g->verdict, room * sizeof(*more));
 		if (!more)
 			return -KV_ENOMEM;
-		r->verdict = more;
+		g->verdict = more;
 		r->room = room;
 	}
 	for (unsigned i = 0; i < n; i++)
-		r->verdict[r->count++] = verdict_of(tomb[i].id, tomb[i].time_ns, tomb[i].touched);
+		g->verdict[g->count++] = verdict_of(tomb[i].id, tomb[i].time_ns, tomb[i].touched);
 	return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct kvs_space *x = a, *y = b;
+	return strcmp(x->name, y->name);
+}
+
+/* One row for each name. */
+static void spaces_fold(struct kvs_recalled *g)
+{
+	uint32_t n = 0;
+	if (g->spaces == 0)
+		return;
+	qsort(g->space, g->spaces, sizeof(*g->space), by_name);
+	for (uint32_t i = 1; i < g->spaces; i++) {
+		if (strcmp(g->space[i].name, g->space[n].name) != 0)
+			g->space[++n] = g->space[i];
+		else
+			g->space[n].generation = KV_MAX(g->space[n].generation, g->space[i].generation);
+	}
+	g->spaces = n + 1;
+}
+
+/* Without room for another row, its generation is that of all namespaces without one. */
+static void space_add(struct recall *r, const struct kvc_namespace *from)
+{
+	struct kvs_recalled *g = &r->got;
+	struct kvs_space *to;
+	if (from->generation == 0)
+		return;
+	if (g->spaces == SPACES_AT_ONCE)
+		spaces_fold(g);
+	if (g->spaces == r->spaces_room) {
+		uint32_t room = KV_MIN(KV_MAX(r->spaces_room * 2, 64u), (uint32_t)SPACES_AT_ONCE);
+		to = room == r->spaces_room ? NULL : realloc(g->space, room * sizeof(*to));
+		if (!to) {
+			g->floor = KV_MAX(g->floor, from->generation);
+			return;
+		}
+		g->space = to;
+		r->spaces_room = room;
+	}
+	to = &g->space[g->spaces++];
+	memset(to, 0, sizeof(*to));
+	memcpy(to->name, from->name, sizeof(to->name) - 1);
+	to->generation = from->generation;
 }
 
 static bool over(const struct recall *r, uint64_t until_ns)
 {
 	return atomic_load(&r->stop) || kv_now() >= until_ns;
+}
+
+static int spaces_read(struct recall *r, struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t until_ns)
+{
+	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = CALL_NS};
+	struct kvc_namespace space[SPACES_PAGE];
+	uint64_t from = 0, floor = 0;
+	int n;
+	do {
+		n = kc_spaces(pool, server, shard, &from, space, SPACES_PAGE, &floor, &call);
+		for (int i = 0; i < n; i++)
+			space_add(r, &space[i]);
+		if (n < 0)
+			return n == -KV_EINVAL && shard > 0 ? 1 : n;
+		r->got.floor = KV_MAX(r->got.floor, floor);
+	} while (from && !over(r, until_ns));
+	return from ? -KV_ETIMEOUT : 0;
 }
 
 /* 0; 1: no such shard; or a code. */
@@ -143,6 +209,9 @@ static int server_read(struct recall *r, struct kvc_pool *pool, unsigned i, uint
 {
 	int rc = server_wait(r, pool, i, until_ns);
 	for (unsigned shard = 0; rc == 0 && shard < KV_SHARDS_MAX; shard++)
+		rc = spaces_read(r, pool, i, shard, until_ns);
+	rc = KV_MIN(rc, 0);
+	for (unsigned shard = 0; rc == 0 && shard < KV_SHARDS_MAX; shard++)
 		rc = shard_read(r, pool, i, shard, until_ns);
 	return rc < 0 ? rc : 0;
 }
@@ -155,8 +224,10 @@ static int all_read(struct recall *r)
 	int n = names_make(r, &names), rc = n < 0 ? n : 0;
 	if (n > 0)
 		rc = pool_open(r, names, (unsigned)n, &pool);
-	for (int i = 0; rc == 0 && i < n; i++)
-		rc = server_read(r, pool, (unsigned)i, until_ns);
+	for (int i = 0; pool && i < n; i++) {
+		int one = server_read(r, pool, (unsigned)i, until_ns);
+		rc = rc < 0 ? rc : one;
+	}
 	kvc_pool_close(&pool);
 	free(names);
 	return rc;
@@ -168,15 +239,17 @@ static void *run(void *arg)
 {
 	const struct timespec again = {.tv_nsec = POLL_NS};
 	struct recall *r = arg;
+	struct kvs_recalled *g = &r->got;
 	int rc = all_read(r);
-	if (rc == 0 && !r->verdict)
-		rc = (r->verdict = calloc(1, sizeof(*r->verdict))) ? 0 : -KV_ENOMEM;
+	spaces_fold(g);
+	if (rc == 0 && !g->verdict)
+		rc = (g->verdict = calloc(1, sizeof(*g->verdict))) ? 0 : -KV_ENOMEM;
 	if (rc < 0) {
-		free(r->verdict);
-		r->verdict = NULL;
-		r->count = 0;
+		free(g->verdict);
+		g->verdict = NULL;
+		g->count = 0;
 	}
-	rc = kvs_server_recalled(r->server, r->verdict, r->count);
+	rc = kvs_server_recalled(r->server, g);
 	while (rc == -KV_EBUSY && !atomic_load(&r->stop)) {
 		nanosleep(&again, NULL);
 		rc = kvs_server_recall_again(r->server);
@@ -198,8 +271,8 @@ int recall_ask(void *recall, const struct kv_view *view, uint64_t since_ns)
 		pthread_join(r->thread, NULL);
 	r->started = false;
 	kv_view_fini(&r->view);
-	r->verdict = NULL;
-	r->count = r->room = 0;
+	r->got = (struct kvs_recalled){0};
+	r->room = r->spaces_room = 0;
 	r->since_ns = since_ns;
 	rc = kv_view_copy(view, &r->view);
 	if (rc == 0)

@@ -15,6 +15,7 @@ void shard_doubt_release(struct doubt_orders *t, struct doubt_verdicts *verdicts
 	if (left > 0)
 		return;
 	free(verdicts->verdict);
+	free(verdicts->space);
 	free(verdicts);
 }
 
@@ -47,6 +48,15 @@ void shard_doubt_stood(struct shard *s, uint64_t since_ns)
 	shard_doubt_take(s);
 }
 
+/* Before values are shown again. */
+static void spaces_learn(struct shard *s, const struct doubt_verdicts *v)
+{
+	uint64_t now_ns = loop_turn_now(s->loop);
+	for (uint32_t i = 0; i < v->spaces; i++)
+		store_space_learn(&s->store, v->space[i].name, v->space[i].generation, now_ns);
+	store_floor_learn(&s->store, v->floor, now_ns);
+}
+
 void shard_doubt_take(struct shard *s)
 {
 	struct doubt_orders *t = s->opt.doubt;
@@ -64,6 +74,8 @@ void shard_doubt_take(struct shard *s)
 	if (before_ns != s->store.doubt.before_ns)
 		store_doubt(&s->store, before_ns);
 	if (decided) {
+		if (verdicts)
+			spaces_learn(s, verdicts);
 		store_judge(&s->store, verdicts ? verdicts->verdict : NULL, verdicts ? verdicts->count : 0);
 		s->doubt.late_ns = 0;
 	}

@@ -6,15 +6,19 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "kvserver/kvserver.h"
 #include "store/store.h"
 
 struct shard;
 
-/* Verdicts shared by several shards. The last user frees them. */
+/* The other members' answer, shared by several shards. The last user frees it. */
 struct doubt_verdicts {
-	unsigned users; /* under doubt_orders.lock */
-	struct verdict *verdict;
+	unsigned users;          /* under doubt_orders.lock */
+	struct verdict *verdict; /* NULL: not all have answered */
 	uint32_t count;
+	struct kvs_space *space; /* namespaces that were cleared, as far as they have answered */
+	uint32_t spaces;
+	uint64_t floor; /* no namespace that they forgot had a higher generation */
 };
 
 /* Shards read `number` in each turn, and the rest if it has changed. */
@@ -24,7 +28,7 @@ struct doubt_orders {
 	pthread_mutex_t lock;            /* of the rest */
 	uint64_t before_ns;              /* hide values born before; 0: there was no doubt yet */
 	bool judge;                      /* or judge them ... */
-	struct doubt_verdicts *verdicts; /* ... by this; NULL: all are dropped */
+	struct doubt_verdicts *verdicts; /* ... by this; NULL, or without verdicts: all are dropped */
 	bool stood; /* a shard stood still and has hidden the values; the control loop has to learn of it */
 };
 

@@ -52,13 +52,28 @@ static uint32_t shard_read(const struct shard *shard, struct verdict *v)
 	return n;
 }
 
+static void spaces_read(const struct shard *shard, struct kvs_recalled *out)
+{
+	const struct spaces *t = &shard->store.spaces;
+	for (uint32_t i = 0; i < t->count; i++) {
+		struct kvs_space *to;
+		if (t->at[i]->generation == 0)
+			continue;
+		out->space = realloc(out->space, (out->spaces + 1) * sizeof(*out->space));
+		assert_non_null(out->space);
+		to = &out->space[out->spaces++];
+		memcpy(to->name, t->at[i]->name, sizeof(to->name));
+		to->generation = t->at[i]->generation;
+	}
+	out->floor = KV_MAX(out->floor, t->floor);
+}
+
 /* NULL: not all members answer. */
-static struct verdict *all_read(const struct world_server *self, uint32_t *out_count)
+static struct verdict *all_read(const struct world_server *self, struct kvs_recalled *out)
 {
 	const struct kv_view *view = &self->server->views.now;
 	struct verdict *v = malloc(DOUBT_VERDICTS_MAX * sizeof(*v));
 	assert_non_null(v);
-	*out_count = 0;
 	for (uint32_t i = 0; i < view->count; i++) {
 		const struct world_server *s = member_find(view->member[i].node_id);
 		if (!s) {
@@ -70,7 +85,8 @@ static struct verdict *all_read(const struct world_server *self, uint32_t *out_c
 				free(v);
 				return NULL;
 			}
-			*out_count += shard_read(s->server->shard[k], v + *out_count);
+			spaces_read(s->server->shard[k], out);
+			out->count += shard_read(s->server->shard[k], v + out->count);
 		}
 	}
 	return v;
@@ -79,16 +95,17 @@ static struct verdict *all_read(const struct world_server *self, uint32_t *out_c
 static void answer(void *server)
 {
 	struct world_server *s = server;
-	struct verdict *v = NULL;
-	uint32_t count = 0;
+	struct kvs_recalled got = {0};
 	if (!s->server || s->crashed)
 		return;
 	if (!s->frozen)
-		v = all_read(s, &count);
-	if (v || (!s->frozen && world_now(&members.world) >= s->recall_until_ns))
-		assert_int_equal(kvs_server_recalled(s->server, v, count), 0);
-	else
-		sim_world_at(members.world.sim, world_now(&members.world) + AGAIN_NS, answer, s);
+		got.verdict = all_read(s, &got);
+	if (got.verdict || (!s->frozen && world_now(&members.world) >= s->recall_until_ns)) {
+		assert_int_equal(kvs_server_recalled(s->server, &got), 0);
+		return;
+	}
+	free(got.space);
+	sim_world_at(members.world.sim, world_now(&members.world) + AGAIN_NS, answer, s);
 }
 
 int recall_ask(void *server, const struct kv_view *view, uint64_t since_ns)

@@ -575,8 +575,6 @@ void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 		m->session_ok.id = (uint32_t)between(p, 1, UINT32_MAX);
 		m->session_ok.session = (uint32_t)between(p, 1, UINT32_MAX);
 		m->session_ok.credits = (uint32_t)between(p, 1, UINT32_MAX);
-		m->session_ok.generation = upto(p, UINT64_MAX);
-		m->session_ok.cleared_ns = upto(p, UINT64_MAX);
 		break;
 	case WIRE_CTRL_SESSION_REFUSE:
 		m->session_refuse.id = (uint32_t)between(p, 1, UINT32_MAX);

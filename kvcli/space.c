@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* space.c -- kv-client clear and namespaces. The figures of a namespace are added up over the servers. */
+#include "kvcli/space.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "kvcli/file.h"
+#include "kvcli/look.h"
+
+enum { ROOM = 4096 }; /* namespaces of a server */
+
+static const char *shown(const char *name, char *buf, size_t cap)
+{
+	return name[0] ? kv_utf8_text(name, strlen(name), buf, cap) : "(default)";
+}
+
+/* ---- clear ---- */
+
+int clear_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
+{
+	static struct look looks[LOOK_MAX];
+	char text[4 * KVC_NAMESPACE_MAX + 1], down[256] = "";
+	uint64_t generation = 0;
+	unsigned n;
+	int rc = kvc_namespace_clear(cli->pool, &generation, NULL);
+	(void)line;
+	if (rc == 0) {
+		printf("namespace %s is cleared: generation %" PRIu64 "\n",
+		       shown(cli->opt->space ? cli->opt->space : "", text, sizeof(text)), generation);
+		return CLI_OK;
+	}
+	n = look_all(cli, looks);
+	for (unsigned i = 0; i < n && !down[0]; i++)
+		if (looks[i].known && looks[i].info.state != KVC_SERVER_UP)
+			snprintf(down, sizeof(down), "; %.200s",
+				 looks[i].info.why[0] ? looks[i].info.why : looks[i].info.name);
+	kv_fail(err, rc, "clear: %s: not every server has cleared the namespace; run it again when all answer%s",
+		kv_strerror(rc), down);
+	return CLI_FAILED;
+}
+
+/* ---- namespaces ---- */
+
+struct spaces {
+	struct kvc_namespace *all;
+	size_t count;
+};
+
+static int by_name(const void *a, const void *b)
+{
+	const struct kvc_namespace *x = a, *y = b;
+	return strcmp(x->name, y->name);
+}
+
+/* Both lists are sorted. */
+static int spaces_add(struct spaces *s, const struct kvc_namespace *from, size_t n)
+{
+	struct kvc_namespace *more = realloc(s->all, (s->count + n) * sizeof(*more));
+	size_t known = s->count;
+	if (!more && n > 0)
+		return -KV_ENOMEM;
+	s->all = more ? more : s->all;
+	for (size_t i = 0; i < n; i++) {
+		struct kvc_namespace *to =
+			known ? bsearch(&from[i], s->all, known, sizeof(*s->all), by_name) : NULL;
+		if (!to) {
+			s->all[s->count++] = from[i];
+			continue;
+		}
+		to->generation = KV_MAX(to->generation, from[i].generation);
+		to->blocks += from[i].blocks;
+		to->bytes += from[i].bytes;
+		to->gets += from[i].gets;
+		to->hits += from[i].hits;
+	}
+	qsort(s->all, s->count, sizeof(*s->all), by_name);
+	return 0;
+}
+
+/* Returns how many servers do not answer, or a code. */
+static int spaces_read(struct cli *cli, struct spaces *out)
+{
+	static struct look looks[LOOK_MAX];
+	struct kvc_namespace *of_one = calloc(ROOM, sizeof(*of_one));
+	unsigned n = look_all(cli, looks);
+	int silent = 0, rc = of_one ? 0 : -KV_ENOMEM;
+	for (unsigned i = 0; i < n && rc == 0; i++) {
+		struct kvc_call call = {.size = sizeof(call), .server = i};
+		int count = looks[i].known && looks[i].code >= 0 ? kvc_namespaces(cli->pool, of_one, ROOM, &call) : 0;
+		silent += looks[i].known && (looks[i].code < 0 || count < 0);
+		if (count > 0)
+			rc = spaces_add(out, of_one, KV_MIN((size_t)count, (size_t)ROOM));
+	}
+	free(of_one);
+	return rc < 0 ? rc : silent;
+}
+
+static void table_print(const struct spaces *s)
+{
+	char text[4 * KVC_NAMESPACE_MAX + 1], bytes[32], hits[16];
+	printf("%10s %10s %10s %12s %6s  %s\n", "GENERATION", "VALUES", "MEM", "GETS", "HIT%", "NAMESPACE");
+	for (size_t i = 0; i < s->count; i++) {
+		const struct kvc_namespace *n = &s->all[i];
+		printf("%10" PRIu64 " %10" PRIu64 " %10s %12" PRIu64 " %6s  %s\n", n->generation, n->blocks,
+		       kv_size_format(n->bytes, bytes, sizeof(bytes)), n->gets, look_percent(n->hits, n->gets, hits),
+		       shown(n->name, text, sizeof(text)));
+	}
+}
+
+static int json_print(const struct spaces *s, struct kv_error *err)
+{
+	json_t *list = json_array(), *all = json_pack("{s:o}", "namespaces", list);
+	for (size_t i = 0; i < s->count; i++) {
+		const struct kvc_namespace *n = &s->all[i];
+		json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "name", n->name, "generation",
+						      (json_int_t)n->generation, "values", (json_int_t)n->blocks,
+						      "bytes", (json_int_t)n->bytes, "gets", (json_int_t)n->gets,
+						      "hits", (json_int_t)n->hits));
+	}
+	return file_json(all, "namespaces", err);
+}
+
+int namespaces_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
+{
+	struct spaces s = {0};
+	int silent = spaces_read(cli, &s), rc = KV_MIN(silent, 0);
+	(void)line;
+	if (rc < 0)
+		kv_fail(err, rc, "namespaces: %s", kv_strerror(rc));
+	else if (cli->opt->json)
+		rc = json_print(&s, err);
+	else
+		table_print(&s);
+	free(s.all);
+	if (rc < 0)
+		return CLI_FAILED;
+	return silent ? CLI_NOT_FOUND : CLI_OK;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* clear.c -- clear the pool's namespace, and list the namespaces of a server.
+ *
+ *   CLEAR: every shard of every server has a new generation, so all values stored before are gone
+ *   RAISE: every shard has the highest generation of the answers, so generations of servers can be compared
+ *
+ * Servers that the view adds during the call are asked as well, and those that were restarted. A server that joins
+ * later asks the other members, which know of the clear (kvserver/conn/doubt.c). Servers that are UP come first, so
+ * that one which is down delays no other. An answer that is too high is a lie, and raises nobody. */
+#include "kvclient/call/keyed.h"
+
+#include <stdlib.h>
+
+#include "kvclient/conn/alias.h"
+#include "kvclient/conn/node.h"
+#include "kvclient/core/cleared.h"
+#include "kvclient/transfer/ask.h"
+#include "kvclient/transfer/call.h"
+
+#define JUMP_MAX (1ull << 32) /* a server's generation above ours */
+
+struct asked {
+	bool tried;
+	int rc;
+	uint64_t incarnation, least; /* least: generation of its shards */
+};
+
+struct clear {
+	struct kvc_client *c;
+	struct kc_trace *t;
+	uint64_t deadline_ns, target, highest;
+	struct asked *of; /* by node */
+};
+
+static bool counts(const struct kc_node *n)
+{
+	return !n->retired && (kc_node_running(n) || n->unstarted);
+}
+
+static bool is_due(const struct clear *k, const struct kc_node *n)
+{
+	const struct asked *a = &k->of[n->index];
+	return (counts(n) || n->state == KC_NODE_UP) &&
+	       (!a->tried || (a->rc == 0 && a->incarnation != n->incarnation && n->state == KC_NODE_UP));
+}
+
+/* The next node to ask: one that is UP if possible. */
+static struct kc_node *next_of(const struct clear *k)
+{
+	struct kc_node *other = NULL;
+	for (unsigned i = 0; i < k->c->num_nodes; i++) {
+		struct kc_node *n = &k->c->node[i];
+		if (!is_due(k, n))
+			continue;
+		if (n->state == KC_NODE_UP)
+			return n;
+		other = n;
+	}
+	return other;
+}
+
+/* All shards of a node: at least this generation. *least: their lowest one; *highest is raised. 0 or a code. */
+static int node_await(const struct clear *k, struct kc_node *n, uint8_t flags, uint64_t generation, uint64_t *least,
+		      uint64_t *highest)
+{
+	const struct wire_request wire = {.type = WIRE_CLEAR, .flags = flags, .clear.generation = generation};
+	uint64_t has = 0;
+	int rc = 0;
+	*least = UINT64_MAX;
+	for (uint32_t shard = 0; rc == 0; shard++) {
+		rc = kc_ask_shard_await(n, &wire, shard, k->deadline_ns, &has, k->t);
+		if (rc == 0 && (has < generation || has - k->target > JUMP_MAX))
+			return -KV_EPROTO;
+		if (rc == 0) {
+			*least = KV_MIN(*least, has);
+			*highest = KV_MAX(*highest, has);
+		}
+	}
+	return rc == 1 ? 0 : rc;
+}
+
+static void clear_node_await(struct clear *k, struct kc_node *n)
+{
+	struct asked *a = &k->of[n->index];
+	uint64_t highest = 0;
+	int rc = node_await(k, n, 0, k->target, &a->least, &highest);
+	if (rc == 0)
+		k->highest = KV_MAX(k->highest, highest);
+	*a = (struct asked){.tried = true, .rc = rc, .incarnation = n->incarnation, .least = a->least};
+}
+
+static void raise_node_await(struct clear *k, struct kc_node *n)
+{
+	struct asked *a = &k->of[n->index];
+	uint64_t highest = 0;
+	if (a->least < k->highest)
+		a->rc = node_await(k, n, WIRE_CLEAR_RAISE, k->highest, &a->least, &highest);
+	if (a->rc == 0)
+		kc_cleared_learn(k->c->pool, n->index, k->highest, loop_now(k->c->loop));
+}
+
+/* The code of the first server that counts and has not confirmed. */
+static int clear_code(const struct clear *k)
+{
+	for (unsigned i = 0; i < k->c->num_nodes; i++)
+		if (counts(&k->c->node[i]) && k->of[i].rc < 0)
+			return k->of[i].rc;
+	return 0;
+}
+
+static int clear_await(struct clear *k)
+{
+	struct kvc_pool *pool = k->c->pool;
+	struct kc_node *n;
+	int rc;
+	k->target = atomic_load(&pool->cleared_to);
+	for (unsigned i = 0; i < pool->room; i++)
+		k->target = KV_MAX(k->target, atomic_load(&pool->server[i].generation));
+	k->target += k->target < UINT64_MAX;
+	while ((n = next_of(k)) != NULL) {
+		clear_node_await(k, n);
+		for (unsigned i = 0; !next_of(k) && i < k->c->num_nodes; i++)
+			if (k->of[i].tried && k->of[i].rc == 0)
+				raise_node_await(k, &k->c->node[i]);
+	}
+	rc = clear_code(k);
+	if (k->highest)
+		kc_cleared_to(pool, k->highest);
+	return rc;
+}
+
+int kvc_namespace_clear_await(struct kvc_client *client, uint64_t *out_generation, const struct kvc_call *call)
+{
+	struct kvc_call own;
+	struct kc_trace t;
+	struct clear k = {.c = client, .t = &t};
+	int rc = kc_call_open(client, &t, KVC_OP_CLEAR, call, &own);
+	if (rc < 0)
+		return rc;
+	k.of = calloc(client->pool->room, sizeof(*k.of));
+	k.deadline_ns = kc_call_deadline(client, &own, 0);
+	rc = k.of ? clear_await(&k) : -KV_ENOMEM;
+	free(k.of);
+	if (rc == 0 && out_generation)
+		*out_generation = k.highest;
+	return (int)kc_call_end(client, &t, rc);
+}
+
+/* ---- the namespaces of a server ---- */
+
+int kc_spaces_await(struct kvc_client *c, uint64_t from, struct kc_spaces *out, const struct kvc_call *call)
+{
+	const struct wire_request wire = {.type = WIRE_SPACES, .tombs.from = from};
+	struct kvc_call own;
+	struct kc_trace t;
+	int rc = kc_call_open(c, &t, KVC_OP_STAT, call, &own);
+	uint64_t deadline;
+	if (rc < 0)
+		return rc;
+	deadline = kc_call_deadline(c, &own, 0);
+	rc = -KV_EINVAL;
+	if (own.server < c->num_nodes && own.shard > 0)
+		rc = kc_ask_shard_await(kc_alias_node_await(c, own.server, deadline), &wire, own.shard - 1, deadline,
+					out, &t);
+	return (int)kc_call_end(c, &t, rc == 1 ? -KV_EINVAL : rc);
+}
+
+struct listing {
+	struct kvc_namespace *all;
+	size_t count, room;
+};
+
+static int listing_add(struct listing *l, const struct kc_spaces *page)
+{
+	if (l->count + page->count > l->room) {
+		size_t room = KV_MAX(l->room * 2, (size_t)256);
+		struct kvc_namespace *more = realloc(l->all, room * sizeof(*more));
+		if (!more)
+			return -KV_ENOMEM;
+		l->all = more;
+		l->room = room;
+	}
+	for (unsigned i = 0; i < page->count; i++) {
+		const struct wire_space *w = &page->space[i];
+		struct kvc_namespace *to = &l->all[l->count++];
+		*to = (struct kvc_namespace){.generation = w->generation,
+					     .blocks = w->blocks,
+					     .bytes = w->bytes,
+					     .gets = w->gets,
+					     .hits = w->hits};
+		memcpy(to->name, w->name, sizeof(w->name));
+	}
+	return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct kvc_namespace *x = a, *y = b;
+	return strcmp(x->name, y->name);
+}
+
+/* Add the shards up. */
+static void listing_fold(struct listing *l)
+{
+	size_t n = 0;
+	qsort(l->all, l->count, sizeof(*l->all), by_name);
+	for (size_t i = 1; i < l->count; i++) {
+		const struct kvc_namespace *from = &l->all[i];
+		struct kvc_namespace *to = &l->all[n];
+		if (strcmp(from->name, to->name) != 0) {
+			l->all[++n] = *from;
+			continue;
+		}
+		to->generation = KV_MAX(to->generation, from->generation);
+		to->blocks += from->blocks;
+		to->bytes += from->bytes;
+		to->gets += from->gets;
+		to->hits += from->hits;
+	}
+	l->count = l->count ? n + 1 : 0;
+}
+
+/* A lying server ends no page: more namespaces than it may have are too many. */
+static int shard_list_await(struct kvc_client *c, struct kvc_call *call, struct listing *l)
+{
+	struct kc_spaces page = {.next = 0};
+	size_t before = l->count;
+	int rc;
+	do {
+		rc = kc_spaces_await(c, page.next, &page, call);
+		if (rc == 0)
+			rc = listing_add(l, &page);
+		if (rc == 0 && (l->count - before > KC_SPACES_MAX || (page.next && page.count == 0)))
+			rc = -KV_EPROTO;
+	} while (rc == 0 && page.next);
+	return rc;
+}
+
+int kvc_namespaces_await(struct kvc_client *client, struct kvc_namespace *out, unsigned max,
+			 const struct kvc_call *call)
+{
+	struct listing l = {0};
+	struct kvc_call own;
+	int rc = kc_call_allowed(client), only;
+	if (rc == 0)
+		rc = (out || max == 0) ? kc_call_check(call, &own) : -KV_EINVAL;
+	if (rc < 0)
+		return rc;
+	only = own.shard > 0;
+	for (own.shard = only ? own.shard : 1; rc == 0; own.shard++) {
+		rc = shard_list_await(client, &own, &l);
+		if (only)
+			break;
+	}
+	if (rc == -KV_EINVAL && own.shard > 1 && !only) /* there are no more shards */
+		rc = 0;
+	if (rc == 0) {
+		listing_fold(&l);
+		for (size_t i = 0; i < l.count && i < max; i++)
+			out[i] = l.all[i];
+	}
+	free(l.all);
+	return rc < 0 ? rc : (int)l.count;
+}
