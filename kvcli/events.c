@@ -133,7 +133,7 @@ int events_run(struct cli *cli, const struct cli_line *line, struct kv_error *er
 	for (unsigned i = 0; i < since->count; i++)
 		if (!events_since_parse((char *)since->item[i], &position[i])) {
 			kv_fail(err, -KV_EINVAL,
-				"--since %.100s: give NODE=EPOCH:SEQUENCE as an event shows them, the epoch in hexadecimal",
+				"--since %.100s: give NODE=EPOCH:SEQUENCE as events show them, EPOCH in hexadecimal",
 				since->item[i]);
 			return CLI_USAGE;
 		}

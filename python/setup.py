@@ -129,7 +129,7 @@ native = Extension(
     "kvrail._native",
     [
         f"kvrail/{name}.c"
-        for name in ("_native", "_batch", "_submit", "_place", "_drain", "_region", "_client", "_report", "_one", "_view")
+        for name in ("_native", "_batch", "_submit", "_place", "_drain", "_region", "_client", "_report", "_one", "_view", "_events")
     ],
     define_macros=[("Py_LIMITED_API", "0x030B0000"), ("_GNU_SOURCE", None)],
     extra_compile_args=[

@@ -3,9 +3,9 @@
  *
  *   WALK: AllBlocksCleared, then a BlockStored for every block --> LOG: what happens --gap--> WALK
  *
- * It begins with a walk, which finds nothing unless values came over a restart. Messages have numbers from 0 on. The last
- * ones are kept, within KEPT_MESSAGES and KEPT_BYTES, for subscribers that ask for them: one subscriber at a time, some
- * messages at a time, and no longer than PATIENCE_NS without progress. A subscriber sees a hole in the numbers. */
+ * It begins with a walk, which finds nothing unless values came over a restart. Messages have numbers from 0 on. The
+ * last ones are kept, within KEPT_MESSAGES and KEPT_BYTES, for subscribers that ask for them: one subscriber at a time,
+ * some messages at a time, and no longer than PATIENCE_NS without progress. A subscriber sees a hole in the numbers. */
 #include "kvserver/events/publish.h"
 
 #include <errno.h>
@@ -60,8 +60,7 @@ static void oldest_drop(struct publisher *p)
 static void keep(struct publisher *p, uint64_t number, const uint8_t *payload, size_t len)
 {
 	uint8_t *copy = malloc(len);
-	while (p->oldest < number &&
-	       (!copy || number - p->oldest >= KEPT_MESSAGES || p->kept_bytes + len > KEPT_BYTES))
+	while (p->oldest < number && (!copy || number - p->oldest >= KEPT_MESSAGES || p->kept_bytes + len > KEPT_BYTES))
 		oldest_drop(p);
 	if (!copy) {
 		p->oldest = number + 1;

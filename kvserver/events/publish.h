@@ -34,9 +34,9 @@ struct kvs_transport {
 /* publish_at_parse -- read what follows --events zmq: 0, or -KV_EINVAL with *err. */
 int publish_at_parse(const char *text, struct publish_at *out, struct kv_error *err);
 
-/* publish_start -- begin to publish the events of a server; the sockets are opened first. Control loop. 0, or a code with
- * *err. publish_stop_await -- send what is there, and end. publish_free -- close the sockets; when no loop runs any more.
- * All are harmless where nothing is published. */
+/* publish_start -- begin to publish the events of a server; the sockets are opened first. Control loop. 0, or a code
+ * with *err. publish_stop_await -- send what is there, and end. publish_free -- close the sockets; when no loop runs
+ * any more. All are harmless where nothing is published. */
 int publish_start(struct kvs_server *s, struct kv_error *err);
 void publish_stop_await(struct kvs_server *s);
 void publish_free(struct kvs_server *s);

@@ -6,13 +6,15 @@
 
 static bool is_address(const char *text)
 {
-	return (strncmp(text, "tcp://", 6) == 0 && strchr(text + 6, ':')) || (strncmp(text, "ipc://", 6) == 0 && text[6]);
+	return (strncmp(text, "tcp://", 6) == 0 && strchr(text + 6, ':')) ||
+	       (strncmp(text, "ipc://", 6) == 0 && text[6]);
 }
 
 static int address_take(const char *name, const char *text, char out[PUBLISH_ADDRESS_MAX], struct kv_error *err)
 {
 	if (!is_address(text) || strlen(text) >= PUBLISH_ADDRESS_MAX)
-		return kv_fail(err, -KV_EINVAL, "--events zmq: %s '%.100s' is not tcp://HOST:PORT or ipc://PATH", name, text);
+		return kv_fail(err, -KV_EINVAL, "--events zmq: %s '%.100s' is not tcp://HOST:PORT or ipc://PATH", name,
+			       text);
 	memcpy(out, text, strlen(text) + 1);
 	return 0;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* zmq.c -- events over ZeroMQ, as vLLM's publisher sends them.
  *
- * PUB: topic, number (8 bytes, big-endian), payload. A subscriber asks the ROUTER socket for older messages with an empty
- * part and the first number, and gets an empty part, number and payload for each; the last one has the number -1 and no
- * payload. Every queue is bounded: a slow subscriber misses messages, and sees it by their numbers. */
+ * PUB: topic, number (8 bytes, big-endian), payload. A subscriber asks the ROUTER socket for older messages with an
+ * empty part and the first number, and gets an empty part, number and payload for each; the last one has the number -1
+ * and no payload. Every queue is bounded: a slow subscriber misses messages, and sees it by their numbers. */
 #include "kvserver/events/zmq.h"
 
 #include <stddef.h>
@@ -56,7 +56,8 @@ static void transport_close(void *t)
 	free(s);
 }
 
-static int socket_open(struct sockets *s, int type, const char *address, bool connects, void **out, struct kv_error *err)
+static int socket_open(struct sockets *s, int type, const char *address, bool connects, void **out,
+		       struct kv_error *err)
 {
 	const int queue = QUEUE, linger = LINGER_MS, on = 1;
 	*out = zmq_socket(s->context, type);

@@ -53,6 +53,7 @@ from ._errors import (
 )
 from ._native import Region, View, key_fold, program_setup
 from . import aio, keys
+from ._events import Event
 from .client import Client
 from .server import Server
 
@@ -65,6 +66,7 @@ __all__ = [
     "Deleted",
     "Denied",
     "Error",
+    "Event",
     "Exists",
     "Full",
     "Internal",

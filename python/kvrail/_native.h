@@ -52,6 +52,14 @@ struct region {
 	bool ending;   /* it is being unregistered */
 };
 
+enum { FOLLOWERS_MAX = 64 };
+
+/* A follower of the servers' events; NULL: a free place. */
+struct follower {
+	struct kvc_events *events;
+	unsigned uses; /* calls on it; changed with the GIL */
+};
+
 struct client_object {
 	PyObject_HEAD struct kvc_pool *pool; /* NULL: closed, or never opened */
 	struct kvc_queue *queue; /* NULL: never opened; it outlives the pool, so that the descriptor stays what it is */
@@ -68,6 +76,7 @@ struct client_object {
 	pthread_mutex_t lock; /* calls_out and closed, for those who wait without the GIL */
 	pthread_cond_t changed;
 	unsigned calls_out;
+	struct follower follower[FOLLOWERS_MAX];
 };
 
 struct region_object {
@@ -143,6 +152,11 @@ PyObject *client_register(PyObject *self, PyObject *memory);
 PyObject *client_counters(PyObject *self, PyObject *unused);
 PyObject *client_info(PyObject *self, PyObject *unused);
 PyObject *client_servers(PyObject *self, PyObject *args);
+
+/* (new, since) -> number, (number, seconds) -> events, (number). They block. */
+PyObject *client_events_open(PyObject *self, PyObject *args);
+PyObject *client_events_next(PyObject *self, PyObject *args);
+PyObject *client_events_close(PyObject *self, PyObject *args);
 
 /* views_make -- a view for each item, to which the library lends the value. Returns -1 with an exception.
  * views_settle -- before a drain: copy values out of pieces. Returns -1 with MemoryError; call it again.

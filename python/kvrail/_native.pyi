@@ -102,6 +102,9 @@ class View:
         /,
     ) -> None: ...
 
+# type, node, epoch, sequence, key, bytes, tier, namespace, server
+RawEvent = tuple[str, str, int, int, bytes, int, str, str, int]
+
 class Client:
     def __init__(
         self,
@@ -221,6 +224,16 @@ class Client:
         counts those that are up. Members of a view follow the servers of the list. Waits until all loops have answered,
         or raises kvrail.Timeout. `seconds` limits the time: each loop has that time to answer, at least 0.2 s, and no
         further server is asked after it."""
+
+    def events_open(self, new: bool, since: tuple[tuple[str, int, int], ...], /) -> int:
+        """Follow the servers' events, each behind (node, epoch, sequence), or from a snapshot on; new: without snapshots. As many
+        followers as the client has connections (num_clients). Returns a number. Blocks."""
+
+    def events_next(self, number: int, seconds: float, /) -> list[RawEvent]:
+        """The next events; none: none came within this time. One call at a time. Blocks."""
+
+    def events_close(self, number: int, /) -> None:
+        """End a follower. Busy: another thread is in a call on it."""
 
     def close(self) -> None:
         """End all calls, and release all buffers: when it returns, nothing uses them. Takes bounded time, from any thread; a

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, Unpack, overload
 
-from . import _calls, _native, _parts
+from . import _calls, _events, _native, _parts
 from ._errors import Busy, Closed, Error, Timeout, TooBig
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _DOWN_SECONDS = 0.5  # how long an error waits for the states of servers
+_WAIT_SECONDS = 0.2  # of one call for events: a cancelled task waits for its end
 
 
 class Loading:
@@ -72,6 +73,51 @@ class Loading:
     def __await__(self) -> Generator[Any, None, list[int | None]]:
         assert self.task
         return self.task.__await__()
+
+
+class Events:
+    """A follower, from Client.events(). `async for`, or await next(). One task at a time."""
+
+    def __init__(
+        self, client: Client, since: Mapping[str, tuple[int, int]] | None, new: bool
+    ) -> None:
+        self._client = client
+        self._new = new
+        self._following = _events.Following(since)
+
+    @property
+    def positions(self) -> dict[str, tuple[int, int]]:
+        """As kvrail.client.Events.positions."""
+        return dict(self._following.positions)
+
+    async def next(self, timeout: float = 0.0) -> list[_events.Event]:
+        """The next events; an empty list if none came within `timeout` seconds."""
+        following, blocking = self._following, self._client._blocking
+        if following.number < 0:
+            since = following.since()
+            following.number = await blocking(_native.Client.events_open, self._new, since)
+        return following.take(await blocking(_native.Client.events_next, following.number, timeout))
+
+    async def __aiter__(self) -> AsyncIterator[_events.Event]:
+        while True:
+            for event in await self.next(_WAIT_SECONDS):
+                yield event
+
+    async def close(self) -> None:
+        number, self._following.number = self._following.number, -1
+        if number >= 0 and not self._client.closed:
+            await self._client._blocking(_native.Client.events_close, number)
+
+    async def __aenter__(self) -> Events:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
 
 
 class Client:
@@ -308,6 +354,12 @@ class Client:
         """As kvrail.Client.unpin."""
         return await self._one(_calls.touched, _native.Client.unpin, key, timeout)
 
+    def events(
+        self, since: Mapping[str, tuple[int, int]] | None = None, *, new: bool = False
+    ) -> Events:
+        """As kvrail.Client.events: `async for event in client.events()`. A thread of the loop's executor waits."""
+        return Events(self, since, new)
+
     # ---- many keys ----
 
     async def get_many(
@@ -426,7 +478,7 @@ class Client:
         results = [await self._blocking(call, key, *args)]
         return meaning([key], results, await self._down(results))
 
-    async def _blocking(self, call: Callable[..., int], *args: object) -> int:
+    async def _blocking(self, call: Callable[..., T], *args: object) -> T:
         """In a thread of the executor. A cancelled task also waits for it."""
         native = self._open_native()
         future = asyncio.get_running_loop().run_in_executor(None, call, native, *args)

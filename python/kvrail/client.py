@@ -8,11 +8,11 @@ import os
 import select
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, TypeVar, Unpack, overload
 
-from . import _calls, _native, _parts
+from . import _calls, _events, _native, _parts
 from ._errors import Busy, Closed, TooBig
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ._calls import Key, Meaning, Memory, Options, Submit
 
 T = TypeVar("T")
+
+_WAIT_SECONDS = 0.5  # of one call for events
 
 
 class _Waiter:
@@ -245,6 +247,49 @@ class Loading:
         self._reaper.end(self)
 
 
+class Events:
+    """A follower, from Client.events(). Iterate over it, or call next(). One thread at a time."""
+
+    def __init__(
+        self,
+        native: _native.Client,
+        since: Mapping[str, tuple[int, int]] | None,
+        new: bool,
+    ) -> None:
+        self._native = native
+        self._following = _events.Following(since)
+        self._following.number = native.events_open(new, self._following.since())
+
+    @property
+    def positions(self) -> dict[str, tuple[int, int]]:
+        """How far each server was followed: node -> (epoch, sequence), for `since` of another follower."""
+        return dict(self._following.positions)
+
+    def next(self, timeout: float = 0.0) -> list[_events.Event]:
+        """The next events; an empty list if none came within `timeout` seconds."""
+        return self._following.take(self._native.events_next(self._following.number, timeout))
+
+    def __iter__(self) -> Iterator[_events.Event]:
+        while True:
+            yield from self.next(_WAIT_SECONDS)
+
+    def close(self) -> None:
+        number, self._following.number = self._following.number, -1
+        if number >= 0:
+            self._native.events_close(number)
+
+    def __enter__(self) -> Events:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
 class Client:
     """A client whose calls block: `Client("host:7411")`, or several servers. _native.Client describes all keywords.
 
@@ -461,6 +506,14 @@ class Client:
         return meaning([key], results, _calls.who_is_down(self._native, results))
 
     # ---- the rest ----
+
+    def events(
+        self, since: Mapping[str, tuple[int, int]] | None = None, *, new: bool = False
+    ) -> Events:
+        """Follow what the servers store and remove (kv-server --events). First come "cleared", all that each server stores, and
+        "synced". since: positions of an earlier follower, to go on behind them. new: without snapshots; where events are
+        missing, there is a "gap"."""
+        return Events(self._native, since, new)
 
     def register(self, memory: Buffer | tuple[int, int]) -> _native.Region:
         """Register writable memory, once at the start: GETs into it and PUTs from it need no copy. Registering the same memory

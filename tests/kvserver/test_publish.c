@@ -42,17 +42,36 @@ static void events_are_written_as_their_readers_expect(void **state)
 	BYTES(&v, PUBLISH_MAP, TIME "\x90\0");
 	pack(buf, &v, WIRE_EVENT_STORED, WIRE_TIER_MEMORY, "a");
 	pack(buf, &v, WIRE_EVENT_STORED, WIRE_TIER_MEMORY, "bc");
-	BYTES(&v, PUBLISH_ARRAY, TIME "\x91\x98\xab" "BlockStored" "\x92\xc4\1a\xc4\2bc" "\xc0\x90\0\xc0\xa3" "CPU\xc0\0");
+	BYTES(&v, PUBLISH_ARRAY,
+	      TIME "\x91\x98\xab"
+		   "BlockStored"
+		   "\x92\xc4\1a\xc4\2bc"
+		   "\xc0\x90\0\xc0\xa3"
+		   "CPU\xc0\0");
 	BYTES(&v, PUBLISH_MAP,
-	      TIME "\x91\x88\xa4type\xab" "BlockStored" "\xac" "block_hashes\x92\xc4\1a\xc4\2bc\xb1parent_block_hash\xc0"
-		   "\xa9token_ids\x90\xaa" "block_size\0\xa7lora_id\xc0\xa6medium\xa3" "CPU\xa9lora_name\xc0\0");
+	      TIME "\x91\x88\xa4type\xab"
+		   "BlockStored"
+		   "\xac"
+		   "block_hashes\x92\xc4\1a\xc4\2bc\xb1parent_block_hash\xc0"
+		   "\xa9token_ids\x90\xaa"
+		   "block_size\0\xa7lora_id\xc0\xa6medium\xa3"
+		   "CPU\xa9lora_name\xc0\0");
 	v = (struct wire_events){.events = buf};
 	pack(buf, &v, WIRE_EVENT_REMOVED, WIRE_TIER_DISK, "a");
 	pack(buf, &v, WIRE_EVENT_CLEARED, 0, "");
-	BYTES(&v, PUBLISH_ARRAY, TIME "\x92\x93\xac" "BlockRemoved" "\x91\xc4\1a\xa7STORAGE" "\x91\xb0" "AllBlocksCleared\0");
+	BYTES(&v, PUBLISH_ARRAY,
+	      TIME "\x92\x93\xac"
+		   "BlockRemoved"
+		   "\x91\xc4\1a\xa7STORAGE"
+		   "\x91\xb0"
+		   "AllBlocksCleared\0");
 	BYTES(&v, PUBLISH_MAP,
-	      TIME "\x92\x83\xa4type\xac" "BlockRemoved" "\xac" "block_hashes\x91\xc4\1a\xa6medium\xa7STORAGE"
-		   "\x81\xa4type\xb0" "AllBlocksCleared\0");
+	      TIME "\x92\x83\xa4type\xac"
+		   "BlockRemoved"
+		   "\xac"
+		   "block_hashes\x91\xc4\1a\xa6medium\xa7STORAGE"
+		   "\x81\xa4type\xb0"
+		   "AllBlocksCleared\0");
 }
 
 /* Many hashes in one event; and the largest message has room. */
@@ -96,7 +115,8 @@ static void the_option_is_read(void **state)
 	assert_int_equal(publish_at_parse("tcp://127.0.0.1:5557", &at, &err), 0);
 	assert_string_equal(at.address, "tcp://127.0.0.1:5557");
 	assert_true(!at.replay[0] && !at.topic[0] && at.format == PUBLISH_MAP && !at.connect);
-	assert_int_equal(publish_at_parse("tcp://r:1,topic=kv@a@b,connect,format=array,replay=ipc:///run/r", &at, &err), 0);
+	assert_int_equal(publish_at_parse("tcp://r:1,topic=kv@a@b,connect,format=array,replay=ipc:///run/r", &at, &err),
+			 0);
 	assert_string_equal(at.replay, "ipc:///run/r");
 	assert_string_equal(at.topic, "kv@a@b");
 	assert_true(at.connect && at.format == PUBLISH_ARRAY);
