@@ -25,6 +25,7 @@ struct events {
 	struct journal *journal[KV_SHARDS_MAX]; /* the shards' own events; NULL: events are off */
 	unsigned shards;
 	struct journal_entry *log; /* the last EVENTS_LOG ones; number n is at n % EVENTS_LOG */
+	uint64_t lost;             /* times that a shard lost some */
 	uint64_t next;             /* the number of the next event. The first one is 1: CLEARED */
 	struct kv_list waiters;    /* struct events_waiter */
 	struct loop *loop;

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kvserver/server/server.h"
+
 #define TAKE_NS 10000000ull /* a shard's ring holds the events of 0.1 s at 300,000 a second */
 
 _Static_assert((int)JOURNAL_STORED == (int)WIRE_EVENT_STORED && (int)JOURNAL_REMOVED == (int)WIRE_EVENT_REMOVED &&
@@ -62,8 +64,10 @@ static void shard_take(struct events *e, unsigned shard)
 		append(e, entry);
 		journal_took(j);
 	}
-	if (journal_lost(j))
+	if (journal_lost(j)) {
 		append(e, &lost);
+		e->lost++;
+	}
 }
 
 static void waiters_wake(struct events *e)
@@ -88,7 +92,10 @@ void events_take(struct events *e)
 static void take_due(struct loop_timer *t)
 {
 	struct events *e = KV_CONTAINER(t, struct events, timer);
+	struct kvs_server *s = KV_CONTAINER(e, struct kvs_server, events);
 	events_take(e);
+	control_set(s, WIRE_STAT_EVENTS, e->next - 1);
+	control_set(s, WIRE_STAT_EVENTS_LOST, e->lost);
 	loop_timer_arm(e->loop, t, loop_now(e->loop) + TAKE_NS);
 }
 

@@ -645,7 +645,8 @@ static PyMethodDef methods[] = {
 	{"servers", client_servers, METH_VARARGS,
 	 "servers(seconds=inf) -> list of dicts: the state of each server asked within this time, and the reason."},
 	{"events_open", client_events_open, METH_VARARGS,
-	 "events_open(new, since) -> number: follow the servers' events. since: a tuple of (node, epoch, sequence). Blocks."},
+	 "events_open(new, since) -> number: follow the servers' events. since: a tuple of (node, epoch, sequence). "
+	 "Blocks."},
 	{"events_next", client_events_next, METH_VARARGS,
 	 "events_next(number, seconds) -> list of events, empty if none came within this time. Blocks."},
 	{"events_close", client_events_close, METH_VARARGS, "events_close(number): end a follower."},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* _events.c -- followers of the servers' events. Python holds the number of a follower; the client object has its handle.
+/* _events.c -- followers of the servers' events. Python holds the number of a follower; the client object has its
+ * handle.
  *
  * A call takes a place in `uses` with the GIL held, so that no other thread closes the follower under it. All followers
  * end with the pool. */
@@ -128,8 +129,8 @@ static int events_wait(struct client_object *self, struct follower *f, double se
 	do {
 		double slice = seconds < SLICE_S ? seconds : SLICE_S;
 		seconds -= slice;
-		Py_BEGIN_ALLOW_THREADS n = kvc_events_next(f->events, out, EVENTS_AT_ONCE,
-							   slice > 0 ? seconds_ns(slice) : 0);
+		Py_BEGIN_ALLOW_THREADS n =
+			kvc_events_next(f->events, out, EVENTS_AT_ONCE, slice > 0 ? seconds_ns(slice) : 0);
 		Py_END_ALLOW_THREADS if (n == 0 && PyErr_CheckSignals() < 0) return -1;
 		if (n == 0 && self->closing)
 			n = -KV_ECLOSED;

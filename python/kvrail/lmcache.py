@@ -56,6 +56,7 @@ import os
 import select
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +83,11 @@ _OWN_IDS = 1 << 63  # the queue's ids are below
 _QUIET_SECONDS = 10.0  # between two lines about failures
 _CLOSE_SECONDS = 5.0  # how long close() waits for stores
 _MODELS_MAX = 4096  # models with remembered layouts
+# Counters in LMCache's own metrics.
+_REPORTED = (
+    "gets hits misses puts put_conflicts bytes_in bytes_out errors timeouts retries corrupt failovers requests replies "
+    "room_wait_ns queue_ns slow local_gets"
+).split()
 
 
 def _seconds(name: str, value: Any) -> float | None:
@@ -416,6 +422,24 @@ def _memory_tags(bridge: Any) -> dict[str, Any]:
     return {"memory_tags": tags}
 
 
+def _gauge_register(client: Client) -> None:
+    """Show the client's main counters in LMCache's own metrics, if this version has gauges for others."""
+    reference = weakref.ref(client)
+
+    def observe() -> list[tuple[int, dict[str, str]]]:
+        alive = reference()
+        try:
+            counters = alive.counters() if alive else {}
+        except Error:  # closed
+            counters = {}
+        return [(counters[name], {"counter": name}) for name in _REPORTED if name in counters]
+
+    with contextlib.suppress(ImportError, AttributeError):
+        otel: Any = importlib.import_module("lmcache.v1.mp_observability.otel_init")
+        name, text = "lmcache_kvrail.client", "Counters of KVRail's client."
+        otel.register_gauge("lmcache.kvrail", name, text, observe)
+
+
 def _make_adapter() -> Any:
     try:
         bridge: Any = importlib.import_module(_BRIDGE).NativeConnectorL2Adapter
@@ -452,6 +476,7 @@ def _make_adapter() -> Any:
             except BaseException:
                 client.close()
                 raise
+            _gauge_register(client)
 
         @property
         def registered_bytes(self) -> int:

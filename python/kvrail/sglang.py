@@ -22,7 +22,10 @@ another method would end SGLang's thread.
 from __future__ import annotations
 
 import functools
+import importlib
 import logging
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -50,6 +53,7 @@ _OUR_OPTIONS = frozenset(("servers", "timeout", "ttl", "revision", "namespace", 
 # Seconds. SGLang gives a prefetch 1 s (prefetch_timeout_base, unknown here) and 0.25 s per 1,024 tokens: in that time the
 # call must end, and SGLang's threads must notice.
 _TIMEOUT, _TIMEOUT_BOUND = 0.8, 0.9
+_CALLS_KEPT = 4096  # for get_stats, which SGLang calls where its metrics are on
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -202,6 +206,10 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
         self._written = 0
         self._read = 0
         self._missed = 0
+        self._failed = 0
+        # (pages, bytes, seconds) of calls, for get_stats.
+        self._loads: deque[tuple[int, int, float]] = deque(maxlen=_CALLS_KEPT)
+        self._stores: deque[tuple[int, int, float]] = deque(maxlen=_CALLS_KEPT)
 
     # ---- pools and keys ----
 
@@ -391,6 +399,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
     ) -> list[int]:
         results = self._reaper.call(submit, *args)
         failed = [r for r in results if r < 0 and r not in fine]
+        self._failed += len(failed)
         if failed:
             text = f"{_native.errname(failed[0])}: {_native.strerror(failed[0])}"
             if self._new(text):
@@ -442,8 +451,10 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             done = self._get_copied(pool, names, indices)
         else:
             items = pool.items(indices, len(keys))
+            begun = time.monotonic()
             results = self._call(self._client.submit_batch_get, names, items, self._timeout)
             done = [r == item[1] for r, item in zip(results, items)]
+            _note(self._loads, done, items, begun)
         self._read += sum(done)
         self._missed += len(done) - sum(done)
         return done
@@ -481,10 +492,12 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             whole = _memory(pool.pool.get_dummy_flat_data_page())[1]
             if any(item[1] != whole for item in items):
                 raise ValueError(f"a page has not all its {whole} bytes: it is outside of the pool")
+        begun = time.monotonic()
         results = self._store(names, items)
         done = [
             r in (0, _EEXIST) for r in results
         ]  # an existing page has the same tokens: it is as good
+        _note(self._stores, done, items, begun)
         self._written += sum(done)
         return done
 
@@ -571,15 +584,27 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
         return False
 
     def get_stats(self) -> Any:
-        """None: SGLang expects a type of its own here. See counters()."""
-        return None
+        """SGLang's own StorageMetrics: pages and GB/s of each load and store since the last call. See also counters()."""
+        stats = _storage_metrics()
+        if stats is None:
+            return None
+        for mine, pages, speeds in (
+            (self._loads, stats.prefetch_pgs, stats.prefetch_bandwidth),
+            (self._stores, stats.backup_pgs, stats.backup_bandwidth),
+        ):
+            while mine:
+                count, nbytes, elapsed = mine.popleft()
+                pages.append(count)
+                speeds.append(nbytes / 1e9 / max(elapsed, 1e-9))
+        return stats
 
     def counters(self) -> dict[str, int]:
-        """Pages written, read and missed here, and the client's own counters."""
+        """Pages written, read, missed and failed here, and the client's own counters."""
         own = {
             "pages_written": self._written,
             "pages_read": self._read,
             "pages_missed": self._missed,
+            "pages_failed": self._failed,
         }
         try:
             return {**own, **self._client.counters()}
@@ -600,6 +625,24 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
         if self._new(topic):
             self._said.add(topic)
             logger.warning("kvrail: %s", text)
+
+
+def _storage_metrics() -> Any:
+    """None: this version of SGLang has no such type."""
+    for module in ("sglang.srt.observability.metrics_collector", "sglang.srt.metrics.collector"):
+        try:
+            return importlib.import_module(module).StorageMetrics()
+        except (ImportError, AttributeError):
+            continue
+    return None
+
+
+def _note(
+    calls: deque[tuple[int, int, float]], done: list[bool], items: Sequence[tuple[int, ...]], begun: float
+) -> None:
+    if any(done):
+        nbytes = sum(item[1] for item, ok in zip(items, done) if ok)
+        calls.append((sum(done), nbytes, time.monotonic() - begun))
 
 
 def pack(key: str) -> bytes:

@@ -37,8 +37,10 @@ from . import _calls, _native
 from ._engine import CLIENT_OPTIONS, seconds, servers_of
 from ._engine import namespace as _digest
 from ._errors import Busy, Error
+from ._follower import Removals
 
 try:
+    from vllm.v1.kv_offload import base as _offload
     from vllm.v1.kv_offload.base import LookupResult, RequestOffloadingContext
 except ImportError as _error:  # before 0.25 the interface was different
     raise ImportError("kvrail's tier needs vLLM 0.25 or newer") from _error
@@ -92,13 +94,92 @@ class _Job:
     begun: float
 
 
+_METRICS = {  # name: (kind, text, labels)
+    "lookups": ("Counter", "Keys that requests looked up in KVRail.", ()),
+    "hits": ("Counter", "Of these, keys that were found.", ()),
+    "bytes": ("Counter", "Bytes moved between host memory and KVRail.", ("operation",)),
+    "errors": (
+        "Counter",
+        "Blocks that were not stored, not loaded, or not looked up in time.",
+        ("operation",),
+    ),
+    "seconds": ("Histogram", "Time of a job, from vLLM's request to its end.", ("operation",)),
+}
+_SAMPLES_MAX = 4096  # of a histogram, until vLLM takes them
+
+
+def _metric_definitions() -> dict[str, Any]:
+    """{}: this version of vLLM takes no metrics of tiers."""
+    kinds = {
+        kind: getattr(_offload, f"Offloading{kind}Metadata", None) for kind, *_ in _METRICS.values()
+    }
+    if None in kinds.values():
+        return {}
+    return {
+        f"vllm:kvrail_{name}": kinds[kind](documentation=text, labelnames=labels)
+        for name, (kind, text, labels) in _METRICS.items()
+    }
+
+
+class _Stats:
+    """What happened since vLLM last took its metrics."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, tuple[str, ...]], int] = {}
+        self._times: list[tuple[str, float]] = []
+
+    def add(self, name: str, value: int, *labels: str) -> None:
+        if value:
+            self._counts[name, labels] = self._counts.get((name, labels), 0) + value
+
+    def time(self, operation: str, elapsed: float) -> None:
+        if len(self._times) < _SAMPLES_MAX:
+            self._times.append((operation, elapsed))
+
+    def take(self) -> Any:
+        """vLLM's own type. None: nothing happened, or this version of vLLM takes no metrics of tiers."""
+        counts, times = self._counts, self._times
+        self._counts, self._times = {}, []
+        if not (counts or times) or not _metric_definitions():
+            return None
+        from vllm.distributed.kv_transfer.kv_connector.v1.offloading.metrics import (
+            OffloadingConnectorStats,
+        )
+
+        stats = OffloadingConnectorStats()
+        for (name, labels), value in counts.items():
+            stats.increase_counter(f"vllm:kvrail_{name}", value, labels)
+        for operation, elapsed in times:
+            stats.observe_histogram("vllm:kvrail_seconds", elapsed, (operation,))
+        return stats
+
+
+def _events_on(spec: Any) -> bool:
+    """The tier's option alone has no effect: vLLM takes no events then."""
+    places = (getattr(spec, "kv_events_config", None), getattr(spec, "config", None))
+    if any(getattr(place, "enable_kv_cache_events", False) is True for place in places):
+        return True
+    logger.warning(
+        "kvrail: enable_kv_events has no effect, because vLLM publishes no events: set enable_kv_cache_events in "
+        "--kv-events-config"
+    )
+    return False
+
+
+def _event(keys: list[bytes], medium: Any, removed: bool, locality: Any) -> Any:
+    fields = {"keys": keys, "medium": medium, "removed": removed, "locality": locality}
+    known = inspect.signature(_offload.OffloadingEvent).parameters
+    return _offload.OffloadingEvent(**{name: fields[name] for name in fields if name in known})
+
+
 class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
     """The tier `kvrail`.
 
     servers: "host:port,host:port" or a list. lookup_timeout: seconds until an unanswered key is a miss.
     timeout: seconds for a transfer; None: the client's 5 s and 1 s more per 100 MB. ttl: seconds until values expire; 0:
     the server's default. revision: of the model, if vLLM does not give it. namespace: a text; engines with different
-    ones share nothing. Others are options of kvrail's client (psk_file, provider, num_clients, ...).
+    ones share nothing. enable_kv_events: report stored blocks, and those that servers (kv-server --events) remove. Others
+    are options of kvrail's client (psk_file, provider, num_clients, ...).
     """
 
     if hasattr(_base, "Medium"):
@@ -117,6 +198,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         revision: str | None = None,
         namespace: str = "",
         locality: str | None = None,
+        enable_kv_events: bool = False,
         backpressure_detector: Any = None,
         **options: Any,
     ) -> None:
@@ -130,7 +212,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         wrong = sorted(set(options) - set(CLIENT_OPTIONS))
         if wrong:
             known = (
-                "servers, lookup_timeout, timeout, ttl, revision, namespace, locality, "
+                "servers, lookup_timeout, timeout, ttl, revision, namespace, locality, enable_kv_events, "
                 + ", ".join(CLIENT_OPTIONS)
             )
             raise ValueError(f"kvrail: the tier has no option {wrong[0]!r}; it has {known}")
@@ -175,6 +257,11 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         self._manifest_begun = False
         self._said: set[str] = set()
         self._shut = False
+        self._stats = _Stats()
+        self._stored: list[bytes] | None = None  # keys of events; None: no events
+        self._removals: Removals | None = None
+        if enable_kv_events and _events_on(offloading_spec):
+            self._stored, self._removals = [], Removals(self._client, self._prefix)
         self._region: Any = None
         try:
             self._region = self._client.register(primary_kv_view)
@@ -200,6 +287,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         entry = self._lookups.get(key)
         if entry is None:
             entry = self._lookups[key] = _Lookup(now + self._lookup_timeout)
+            self._stats.add("lookups", 1)
             self._new_lookups.append(key)
         request = req_context.req_id
         if request not in entry.requests:
@@ -218,6 +306,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
                 self._lookup_timeout,
             )
             entry.found = False
+            self._stats.add("errors", 1, "lookup")
         return LookupResult.HIT if entry.found else LookupResult.MISS
 
     def _submit_lookups(self) -> None:
@@ -234,6 +323,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
                     entry.found is None
                 ):  # else its deadline has passed, or a load has failed
                     entry.found = result > 0
+                    self._stats.add("hits", int(result > 0))
 
         # A key that waited for room in the queue has less time left: its own deadline makes it a miss.
         if self._submit(
@@ -330,6 +420,12 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
             done = [result in (0, _EEXIST) for result in results]
         good = [key for key, ok in zip(job.keys, done) if ok]
         success = not refused and len(good) == len(job.keys)
+        way = "load" if job.load else "store"
+        self._stats.add("bytes", len(good) * self._row_bytes, way)
+        self._stats.add("errors", len(job.keys) - len(good), way)
+        self._stats.time(way, time.monotonic() - job.begun)
+        if self._stored is not None and not job.load:
+            self._stored += good
         if not job.load:
             for key in good:  # a request that missed it may still have the old answer
                 if key in self._lookups:
@@ -477,6 +573,24 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         self._client.close()  # ends all calls, and unregisters
         self._drain()
         self._flush()
+
+    # ---- events and metrics ----
+
+    def take_events(self) -> Iterable[Any]:
+        """The blocks that this engine has stored, and those that servers have removed, whoever stored them."""
+        if self._stored is None or self._removals is None:
+            return
+        stored, self._stored = self._stored, []
+        for keys, removed in ((stored, False), (self._removals.take(), True)):
+            if keys:
+                yield _event(keys, self.medium, removed, getattr(self, "locality", None))
+
+    @classmethod
+    def build_metric_definitions(cls, extra_config: dict[str, Any]) -> dict[str, Any]:
+        return _metric_definitions()
+
+    def get_stats(self) -> Any:
+        return self._stats.take()
 
     # ---- the manifest ----
 

@@ -75,7 +75,7 @@ def vllm(old=False):
 
     for name in ("vllm", "vllm.v1", "vllm.v1.kv_offload", "vllm.v1.kv_offload.tiering"):
         _module(name)
-    _module(
+    sys.modules["vllm.v1.kv_offload"].base = _module(
         "vllm.v1.kv_offload.base",
         LookupResult=LookupResult,
         RequestOffloadingContext=type("RequestOffloadingContext", (), {}),

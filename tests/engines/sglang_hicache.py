@@ -508,6 +508,23 @@ def test_bad_calls_do_not_raise(server):
         assert b.counters()["pages_written"] == 1
 
 
+def test_metrics_are_sglangs_own(server):
+    from sglang.srt.observability.metrics_collector import StorageMetrics
+
+    pool = host_pool("page_first")
+    with Open(server, pool) as b:
+        keys = hashes(2)
+        assert b.get_stats() == StorageMetrics()
+        assert b.batch_set_v1(keys, indices(0, 1)) == [True, True]
+        assert b.batch_get_v1([*keys, "0" * 64], indices(0, 1, 2)) == [True, True, False]
+        stats = b.get_stats()
+        assert isinstance(stats, StorageMetrics)
+        assert (stats.backup_pgs, stats.prefetch_pgs) == ([2], [2]), stats
+        assert all(speed > 0 for speed in stats.backup_bandwidth + stats.prefetch_bandwidth)
+        assert b.get_stats() == StorageMetrics(), "taken once"
+        assert b.counters()["pages_missed"] == 1 and b.counters()["pages_failed"] == 0
+
+
 def test_no_server_at_all(server):
     gone = kvrail.Server(memory_mb=64)
     gone.kill()

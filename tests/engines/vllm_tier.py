@@ -53,14 +53,14 @@ def key(n):
     return make_offload_key(n.to_bytes(32, "big"), 0)
 
 
-def spec(tp_size=1, rank=0, dtype="float32", model="test-model", agnostic=False, **more):
+def spec(tp_size=1, rank=0, dtype="float32", model="test-model", agnostic=False, events=False, **more):
     mock = MagicMock(spec=["config", "blocks_per_chunk"])
     group = {"tokens_per_block": 16, "layer_names": ("layer.0", "layer.1"), "group_id": 0}
     group = {k: v for k, v in group.items() if k in OffloadingGroupConfig.__dataclass_fields__}
     mock.config = OffloadingConfig(
         groups=(OffloadingGroupConfig(**group),),
         worker_kv_bytes_per_block=0,
-        enable_kv_cache_events=False,
+        enable_kv_cache_events=events,
         extra_config={},
         engine_id="test-engine",
         model=OffloadingModelConfig(name=model, dtype=dtype),
@@ -548,6 +548,87 @@ def test_manager_goes_on_when_the_server_dies(server):
             assert results == [MISS]
             m.manager.on_request_finished(ctx)
             m.settle()
+
+
+# ---- events and metrics ----
+
+
+def events_until(take, wanted):
+    """Take events until all of `wanted`, pairs of a key and whether it was removed, have come."""
+    got, end = [], time.monotonic() + 60
+    while not set(wanted) <= set(got):
+        assert time.monotonic() < end, f"missing {set(wanted) - set(got)}"
+        for event in take():
+            assert event.medium.value == "STORAGE"
+            got += [(k, event.removed) for k in event.keys]
+        time.sleep(0.01)
+    return got
+
+
+def test_events_of_stored_and_removed_blocks(_server):
+    with kvrail.Server(memory_mb=64, worker_threads=1, events="on") as own:
+        with Manager(own, of=spec(events=True), enable_kv_events=True) as m, Tier(own, of=spec(events=True)) as other:
+            keys = [key(n) for n in range(2400, 2404)]
+            ctx = request(m)
+            m.store(ctx, keys, 1)
+            m.manager.on_request_finished(ctx)
+            stored = events_until(m.manager.take_events, [(k, False) for k in keys])
+            # What a server removes is reported, whoever removed it.
+            names = [m.t.tier._prefix + k for k in keys[:2]]
+            with kvrail.Client(own.address) as client:
+                assert client.delete_many(names) == [True, True]
+                events_until(m.manager.take_events, [(k, True) for k in keys[:2]])
+            assert not [k for k, removed in stored if removed]
+            assert list(other.tier.take_events()) == [], "events without the tier's option"
+        with Said() as said, Tier(own, enable_kv_events=True) as t:
+            assert list(t.tier.take_events()) == []
+        assert any("enable_kv_events has no effect" in line for line in said.lines), said.lines
+
+
+def test_evictions_are_reported(_server):
+    with kvrail.Server(memory_mb=16, worker_threads=1, events="on") as own:
+        with Tier(own, of=spec(events=True), enable_kv_events=True) as t:
+            keys, probe = [key(n) for n in range(2500, 2600)], key(2499)
+            with kvrail.Client(own.address) as client:  # until it follows, and later events are seen
+                while not list(t.tier.take_events()):
+                    client.put(t.tier._prefix + probe, b"x")
+                    client.delete(t.tier._prefix + probe)
+                    time.sleep(0.05)
+            for n in range(0, 100, ROWS):
+                rows = keys[n : n + ROWS]
+                assert all(r.success for r in t.store(n, rows, list(range(len(rows)))))
+            removed = set()
+            end = time.monotonic() + 60
+            while len(removed) < 30 and time.monotonic() < end:
+                removed |= {k for e in t.tier.take_events() if e.removed for k in e.keys}
+                time.sleep(0.01)
+            time.sleep(0.5)
+            removed |= {k for e in t.tier.take_events() if e.removed for k in e.keys}
+            removed.discard(probe)
+            assert removed and removed <= set(keys)
+            for k, result in zip(keys, t.lookup(keys)):
+                assert (result is MISS) == (k in removed), (k, result)
+
+
+def test_metrics_are_vllms_own(_server):
+    from vllm.v1.kv_offload.base import OffloadingCounterMetadata, OffloadingHistogramMetadata
+
+    with Tier(_server) as t:
+        definitions = type(t.tier).build_metric_definitions({})
+        assert isinstance(definitions["vllm:kvrail_bytes"], OffloadingCounterMetadata)
+        assert isinstance(definitions["vllm:kvrail_seconds"], OffloadingHistogramMetadata)
+        assert t.tier.get_stats() is None
+        keys = [key(2700), key(2701)]
+        assert all(r.success for r in t.store(1, keys, [0, 1]))
+        assert t.lookup([*keys, key(2702)]) == [HIT, HIT, MISS]
+        assert all(r.success for r in t.load(2, keys, [2, 3]))
+        stats = t.tier.get_stats()
+        types, values = stats.metric_sections()
+        assert set(types) <= set(definitions), types
+        assert values["vllm:kvrail_bytes"] == {("store",): 2 * ROW_BYTES, ("load",): 2 * ROW_BYTES}
+        assert values["vllm:kvrail_lookups"] == {(): 3} and values["vllm:kvrail_hits"] == {(): 2}
+        assert all(len(values["vllm:kvrail_seconds"][(way,)]) == 1 for way in ("store", "load"))
+        assert t.tier.get_stats() is None
 
 
 def main():
