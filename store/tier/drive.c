@@ -37,7 +37,9 @@ static void drive_error(struct tier_drive *d, const struct tier_io *io, int64_t 
 
 int64_t drive_ended(struct tier_drive *d, struct tier_io *io, int64_t result)
 {
-	uint64_t ns = d->t->now_ns - io->begun_ns;
+	uint64_t ns;
+	d->t->now_ns = kv_clock_now(d->t->opt.clock);
+	ns = d->t->now_ns - io->begun_ns;
 	kv_list_del(&io->node);
 	d->flying_count--;
 	d->stats.writes_now -= io->write;

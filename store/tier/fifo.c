@@ -54,7 +54,9 @@ void tier_fifo_open(struct tier_fifo *f)
 	KV_ASSERT(f->open == f->opt.segments && s->state == TIER_SEGMENT_FREE && s->first == 0);
 	f->open = f->next;
 	f->next = (f->next + 1) % f->opt.segments;
-	*s = (struct tier_segment){.sequence = ++f->sequence, .pages = f->opt.head_pages, .state = TIER_SEGMENT_OPEN};
+	f->sequence = f->reserved ? f->reserved : f->sequence + 1;
+	f->reserved = 0;
+	*s = (struct tier_segment){.sequence = f->sequence, .pages = f->opt.head_pages, .state = TIER_SEGMENT_OPEN};
 	f->foot_bytes = 0;
 	f->kept_pages = 0;
 }

@@ -159,8 +159,9 @@ static void slot_done(struct tier_io *io, int64_t result)
 {
 	struct tier_drive *d = io->arg;
 	struct tier_slot *s = KV_CONTAINER(io, struct tier_slot, io);
-	uint64_t ns = d->t->now_ns - io->begun_ns;
+	uint64_t ns;
 	result = drive_ended(d, io, result); /* ends the gets if the drive is down then */
+	ns = d->t->now_ns - io->begun_ns;
 	s->state = SLOT_READ;
 	if (!s->get) {
 		slot_release(d, s);

@@ -33,19 +33,27 @@ uint64_t heads_unsaved(const struct tier *t)
 	return first;
 }
 
+bool heads_unsafe(const struct tier *t)
+{
+	bool unsafe = t->stopped;
+	for (unsigned i = 0; i < t->drives; i++) {
+		const struct tier_drive *d = t->drive[i];
+		unsafe |= d->state == TIER_DOWN && (d->h.waiting || d->h.flying || (!d->known && t->unsaved_first) ||
+						    d->fifo.segment[d->fifo.next].mark);
+	}
+	return unsafe;
+}
+
 void heads_settle(struct tier *t)
 {
 	uint64_t unsaved = heads_unsaved(t);
-	bool down = false;
-	for (unsigned i = 0; i < t->drives; i++)
-		down |= t->drive[i]->state == TIER_DOWN && t->drive[i]->h.waiting > 0;
 	while (!kv_list_empty(&t->safes)) {
 		struct tier_safe *s = KV_LIST_ENTRY(t->safes.next, struct tier_safe, node);
 		if (s->mark >= unsaved && !t->stopped)
 			return;
 		kv_list_del(&s->node);
 		s->mark = 0;
-		s->end(s, down || t->stopped ? -EIO : 0);
+		s->end(s, heads_unsafe(t) ? -EIO : 0);
 	}
 }
 
@@ -105,17 +113,15 @@ static void unsaved_log(struct tier_drive *d)
 		d->t->opt.shard, d->dev->name);
 }
 
-void heads_mark(struct tier_drive *d, uint32_t item)
+void heads_mark(struct tier_drive *d, uint32_t n, uint32_t page)
 {
-	const struct tier_item *i = &d->t->records.item[item];
-	uint32_t n = i->segment - d->fifo.opt.base;
 	struct tier_segment *s = &d->fifo.segment[n];
 	if (!found_after_crash(d, n))
 		return;
 	if (!s->dead)
 		s->dead = calloc(1, d->fifo.opt.segment_pages / 8 + 1);
 	if (s->dead)
-		s->dead[i->page / 8] |= (uint8_t)(1u << i->page % 8);
+		s->dead[page / 8] |= (uint8_t)(1u << page % 8);
 	d->t->marks++;
 	if (!s->mark)
 		s->mark = d->t->marks;
@@ -169,7 +175,7 @@ void heads_pump(struct tier_drive *d)
 		return;
 	if (d->h.next == HEAD_WANTED) {
 		d->h.next = HEAD_FLYING;
-		head_write(d, d->fifo.next, d->fifo.sequence + 1, NULL);
+		head_write(d, d->fifo.next, d->fifo.reserved, NULL);
 	} else if (d->h.waiting) {
 		uint32_t n = queue_pop(d);
 		struct tier_segment *s = &d->fifo.segment[n];
@@ -184,6 +190,7 @@ void heads_want_next(struct tier_drive *d)
 {
 	KV_ASSERT(d->h.next == HEAD_NONE || d->h.next == HEAD_DONE);
 	d->h.next = HEAD_WANTED;
+	d->fifo.reserved = ++d->t->sequence;
 	if (d->fifo.segment[d->fifo.next].queued)
 		queue_remove(d, d->fifo.next);
 	heads_pump(d);

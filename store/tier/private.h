@@ -95,7 +95,6 @@ struct tier_drive {
 	unsigned index;
 	uint8_t state; /* enum tier_device_state */
 	bool known;    /* its superblock was read or written: super is valid, and the records are complete */
-	bool revived;  /* READING after DOWN: the records in memory are still valid if the device is the same */
 	struct tier_super super;
 	struct tier_fifo fifo;
 	struct kv_list flying; /* struct tier_io, oldest first */
@@ -117,6 +116,7 @@ struct tier_drive {
 		uint64_t newest, began_ns, found;
 		uint32_t newest_segment;
 		bool super; /* io is in flight */
+		bool over;  /* the drive waits for the others' */
 	} scan;
 	uint64_t old_sequence; /* segments up to this one are of an earlier process */
 	bool unsaved_logged;
@@ -170,6 +170,7 @@ struct tier {
 	struct slab gets_slab;
 	struct kv_list gets[GET_CHAINS], rooms, rooms_waiting, pending;
 	uint64_t reading_bytes; /* of memory, for values being read */
+	uint64_t sequence;      /* of all segments of all drives, the highest */
 	/* heads.c */
 	uint64_t marks, unsaved_first; /* deletions; the first one made while footers are read */
 	struct kv_list safes;          /* struct tier_safe, by mark */
@@ -234,8 +235,9 @@ static inline bool budget_has(const struct tier_budget *b)
 void heads_pump(struct tier_drive *d);      /* write what is to be written */
 void heads_want_next(struct tier_drive *d); /* the next segment needs its new head */
 void heads_down(struct tier_drive *d);
-/* heads_mark -- the record of this item was dropped: its bit has to be set on the device. */
-void heads_mark(struct tier_drive *d, uint32_t item);
+/* heads_mark -- the record at this place is void: its bit has to be set on the device. */
+void heads_mark(struct tier_drive *d, uint32_t segment, uint32_t page);
+bool heads_unsafe(const struct tier *t);      /* deletions are unsaved on a device that is down */
 void heads_settle(struct tier *t);            /* end what waits for deletions that are safe now */
 uint64_t heads_unsaved(const struct tier *t); /* the first mark that is not safe; UINT64_MAX: all are */
 
@@ -282,6 +284,9 @@ void tier_drop(struct tier *t, uint32_t item, bool marked);
 /* drive_void -- forget all records of a drive. drive_up -- it is ready. */
 void drive_void(struct tier_drive *d);
 void drive_up(struct tier_drive *d);
+
+/* tier_remember -- a key without a record, deleted or replaced: footers that are not read yet may have one. */
+void tier_remember(struct tier *t, const struct tier_id *id);
 
 /* ---- gets.c ---- */
 

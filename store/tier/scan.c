@@ -27,8 +27,15 @@ static uint64_t sequence_of(const struct tier *t, uint32_t item)
 	return tier_fifo_segment(&tier_drive_of(t, item)->fifo, &t->records.item[item])->sequence;
 }
 
-/* Whether the record counts. dead: its bit in the head. */
-static bool counts(struct tier_drive *d, const struct tier_entry *e, const struct tier_id *id)
+/* Written since this process began. */
+static bool is_new(const struct tier *t, uint32_t item)
+{
+	return sequence_of(t, item) > tier_drive_of(t, item)->old_sequence;
+}
+
+/* Whether the record counts: of two of one key the younger one. The other one is void for good. */
+static bool counts(struct tier_drive *d, const struct tier_slot *s, const struct tier_entry *e,
+		   const struct tier_id *id)
 {
 	struct tier *t = d->t;
 	uint32_t item = tier_records_find(&t->records, id);
@@ -38,9 +45,11 @@ static bool counts(struct tier_drive *d, const struct tier_entry *e, const struc
 		return false;
 	if (!item)
 		return true;
-	if (sequence_of(t, item) > e->sequence)
+	if (sequence_of(t, item) > e->sequence || is_new(t, item)) {
+		heads_mark(d, s->segment, e->page);
 		return false;
-	tier_drop(t, item, false);
+	}
+	tier_drop(t, item, true);
 	return true;
 }
 
@@ -56,7 +65,7 @@ static void record_found(struct tier_drive *d, struct tier_slot *s, const struct
 	struct tier_id id = tier_id_of(t, key, e->key_len);
 	bool dead = tier_head_dead(s->mem, e->page), gone;
 	uint32_t item;
-	if (dead || !counts(d, e, &id))
+	if (dead || !counts(d, s, e, &id))
 		return;
 	item = tier_records_add(&t->records, &id, e->len,
 				(uint32_t)KV_MIN(e->expires_us / 1000000, (uint64_t)UINT32_MAX));
@@ -198,14 +207,27 @@ static void slot_done(struct tier_io *io, int64_t result)
 		scan_go(d);
 }
 
+/* Drives begin together to write: sequences of new segments exceed all others. */
+static void scan_over(struct tier_drive *d)
+{
+	struct tier *t = d->t;
+	d->scan.over = true;
+	for (unsigned i = 0; i < t->drives; i++)
+		if (t->drive[i]->state == TIER_READING && !t->drive[i]->scan.over)
+			return;
+	for (unsigned i = 0; i < t->drives; i++)
+		if (t->drive[i]->state == TIER_READING)
+			drive_up(t->drive[i]);
+}
+
 static void scan_end(struct tier_drive *d)
 {
-	d->fifo.sequence = KV_MAX(d->fifo.sequence, d->scan.newest);
-	d->old_sequence = d->fifo.sequence;
+	d->old_sequence = d->scan.newest;
+	d->t->sequence = KV_MAX(d->t->sequence, d->scan.newest);
 	if (d->scan.newest)
 		d->fifo.next = (d->scan.newest_segment + 1) % d->fifo.opt.segments;
 	d->t->totals.recovered += d->scan.found;
-	drive_up(d);
+	scan_over(d);
 }
 
 static void scan_go(struct tier_drive *d)
@@ -231,7 +253,7 @@ static void made(struct tier_io *io, int64_t result)
 	if (d->state != TIER_READING || d->t->stopped)
 		return;
 	if (result == TIER_PAGE)
-		drive_up(d);
+		scan_over(d);
 	else
 		drive_down(d, "the superblock could not be written");
 }
@@ -300,7 +322,7 @@ static void super_read(struct tier_io *io, int64_t result)
 	if (why) {
 		make(d, why);
 	} else if (d->known) {
-		drive_up(d);
+		scan_over(d);
 	} else {
 		d->super = s;
 		scan_go(d);
@@ -313,6 +335,7 @@ void scan_begin(struct tier_drive *d)
 	if (!d->known)
 		drive_void(d);
 	d->scan.next = d->scan.running = 0;
+	d->scan.over = false;
 	d->scan.newest = d->scan.found = 0;
 	d->scan.began_ns = d->t->now_ns;
 	d->scan.io.done = super_read;

@@ -11,6 +11,7 @@
 enum {
 	BLOCKS_SHARE = 16,
 	AHEAD_SHARE = 16,
+	AHEAD_MIN = 8, /* victims, however large: room for one value may take several */
 	LOOK_SHARE = 8 /* all were written: look again when an eighth of them may have left */
 };
 
@@ -51,13 +52,14 @@ static void look_ahead(struct tier *t)
 {
 	struct store *s = t->store;
 	uint64_t ahead = t->opt.ahead_bytes ? t->opt.ahead_bytes : s->arena.limit / AHEAD_SHARE, bytes = 0;
+	unsigned looked = 0;
 	struct evict_peek peek;
 	struct evict_node *n;
 	t->ahead_first = t->ahead_count = 0;
 	if (s->evict.time - t->looked_time < t->look_again || !memory_short(t, ahead))
 		return;
 	evict_peek_begin(&s->evict, &peek);
-	while (t->ahead_count < AHEAD_MAX && bytes < ahead &&
+	while (t->ahead_count < AHEAD_MAX && (bytes < ahead || looked++ < AHEAD_MIN) &&
 	       (n = evict_peek_next(&s->evict, &peek, block_may_go)) != NULL) {
 		struct block *b = KV_CONTAINER(n, struct block, evict);
 		bytes += b->mem->size;
@@ -241,6 +243,8 @@ void tier_stored(struct tier *t, const struct block *b, uint64_t now_ns)
 	if (item) {
 		tier_drop(t, item, true);
 		t->totals.deletes++;
+	} else {
+		tier_remember(t, &id);
 	}
 	if (t->admission.how == TIER_ADMIT_PUT && t->put_count < PUTS_MAX)
 		t->put[(t->put_first + t->put_count++) % PUTS_MAX] = hint_of(b);

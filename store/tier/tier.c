@@ -159,14 +159,19 @@ void tier_destroy(struct tier **tier)
 
 /* ---- records ---- */
 
-void tier_drop(struct tier *t, uint32_t item, bool marked)
+static void item_mark(struct tier *t, uint32_t item)
 {
 	struct tier_drive *d = tier_drive_of(t, item);
-	tier_fifo_drop(&d->fifo, item);
-	if (!marked)
-		return;
-	heads_mark(d, item);
+	const struct tier_item *i = &t->records.item[item];
+	heads_mark(d, i->segment - d->fifo.opt.base, i->page);
 	heads_pump(d);
+}
+
+void tier_drop(struct tier *t, uint32_t item, bool marked)
+{
+	tier_fifo_drop(&tier_drive_of(t, item)->fifo, item);
+	if (marked)
+		item_mark(t, item);
 }
 
 uint32_t tier_find(struct tier *t, const struct tier_id *id)
@@ -232,8 +237,7 @@ void drive_up(struct tier_drive *d)
 
 /* ---- deletions ---- */
 
-/* A key whose record may be in a footer that was not read yet. */
-static void remember_gone(struct tier *t, const struct tier_id *id)
+void tier_remember(struct tier *t, const struct tier_id *id)
 {
 	if (!tier_reading(t) || tier_records_find(&t->gone, id))
 		return;
@@ -244,11 +248,11 @@ static void remember_gone(struct tier *t, const struct tier_id *id)
 		t->gone_full = true;
 }
 
-/* 0: everything deleted so far is safe; -EAGAIN: s waits for it. */
+/* As tier_delete. */
 static int safe_wait(struct tier *t, struct tier_safe *s)
 {
 	if (heads_unsaved(t) > t->marks || t->stopped)
-		return 0;
+		return heads_unsafe(t) ? -EIO : 0;
 	if (s) {
 		s->mark = t->marks;
 		kv_list_add_tail(&t->safes, &s->node);
@@ -268,7 +272,7 @@ int tier_delete(struct tier *t, const void *key, size_t key_len, uint64_t now_ns
 		tier_drop(t, item, true);
 		t->totals.deletes++;
 	} else {
-		remember_gone(t, &id);
+		tier_remember(t, &id);
 	}
 	return safe_wait(t, s);
 }
@@ -283,7 +287,7 @@ int tier_touch(struct tier *t, const void *key, size_t key_len, uint64_t expires
 	item = tier_find(t, &id);
 	*out_was = item != 0;
 	if (!item) {
-		remember_gone(t, &id);
+		tier_remember(t, &id);
 		return safe_wait(t, s);
 	}
 	at_s = expires_ns == KV_NEVER ? 0 : tier_wall_s(t) + (expires_ns - KV_MIN(expires_ns, now_ns)) / 1000000000;
@@ -291,8 +295,7 @@ int tier_touch(struct tier *t, const void *key, size_t key_len, uint64_t expires
 	t->records.item[item].expires_s = (uint32_t)KV_MIN(at_s, (uint64_t)UINT32_MAX);
 	if (at_s == 0 || (before_s && at_s >= before_s))
 		return 0;
-	heads_mark(tier_drive_of(t, item), item); /* in memory it stays until then, on the device it does not count */
-	heads_pump(tier_drive_of(t, item));
+	item_mark(t, item); /* in memory it stays until then, on the device it does not count */
 	return safe_wait(t, s);
 }
 

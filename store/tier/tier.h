@@ -73,13 +73,14 @@ struct tier_options {
 	unsigned shard, shards;
 	uint64_t segment_bytes; /* TIER_SEGMENT_MIN to TIER_SEGMENT_MAX, a multiple of TIER_BUFFER */
 	enum tier_admit admit;
-	uint64_t rate_bytes;        /* written per second and device of this shard; 0: no limit */
-	uint64_t day_bytes;         /* per day, likewise */
-	uint64_t key_seed;          /* the digests' */
-	uint64_t now_ns, wall_us;   /* both clocks now; the wall clock (since 1970) is never read again */
-	const struct kv_area *area; /* kv_area_ready is called for it before memory is written; or NULL */
-	uint64_t ahead_bytes;       /* memory whose next victims are written ahead; 0: a sixteenth */
-	uint32_t records_max;       /* 0: what the devices have room for */
+	uint64_t rate_bytes;          /* written per second and device of this shard; 0: no limit */
+	uint64_t day_bytes;           /* per day, likewise */
+	uint64_t key_seed;            /* the digests' */
+	uint64_t now_ns, wall_us;     /* both clocks now; the wall clock (since 1970) is never read again */
+	const struct kv_area *area;   /* kv_area_ready is called for it before memory is written; or NULL */
+	uint64_t ahead_bytes;         /* memory whose next victims are written ahead; 0: a sixteenth */
+	uint32_t records_max;         /* 0: what the devices have room for */
+	const struct kv_clock *clock; /* the shard's */
 	const struct kv_entropy *entropy;
 	const struct kv_log *log;
 	/* ns_of -- the namespace of a block, for its record. ns_alive -- whether records of this one still count. NULL:
@@ -132,9 +133,10 @@ struct tier_safe {
 };
 
 /* tier_delete -- the key's value on the tier is deleted. Returns whether there was one, in *out_was, and 0: done, and
- * safe; -EAGAIN: s->end will be called. s may be NULL: nobody waits. tier_safe_cancel -- s->end will not be called.
- * tier_touch -- the value of a key lives until expires_ns (KV_NEVER: for ever). Waits as tier_delete, if its life
- * becomes shorter. *out_was: whether the tier has it. */
+ * safe; -EAGAIN: s->end will be called; -EIO: deleted here, but it may return after a crash (its device failed). s may
+ * be NULL: nobody waits. tier_safe_cancel -- s->end will not be called. tier_touch -- the value of a key lives until
+ * expires_ns (KV_NEVER: for ever). Waits as tier_delete, if its life becomes shorter. *out_was: whether the tier has
+ * it. */
 int tier_delete(struct tier *t, const void *key, size_t key_len, uint64_t now_ns, bool *out_was, struct tier_safe *s);
 void tier_safe_cancel(struct tier *t, struct tier_safe *s);
 int tier_touch(struct tier *t, const void *key, size_t key_len, uint64_t expires_ns, uint64_t now_ns, bool *out_was,

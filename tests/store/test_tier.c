@@ -108,18 +108,27 @@ static void deleted_and_expired_values_stay_away(void **state)
 	tier_rig_close(&rig);
 }
 
+static unsigned ends;
+
+static void count_end(struct tier_wait *w, enum tier_end how)
+{
+	(void)w;
+	ends += how == TIER_HERE;
+}
+
 /* ---- random ---- */
 
-enum { KEYS = 120, STEPS = 4000 };
+enum { KEYS = 120, STEPS = 4000, PUTS = 500 };
 
 struct model {
-	uint32_t since[8]; /* seeds put since the last deletion that was answered */
+	uint32_t
+		since[PUTS]; /* seeds put since the last deletion that holds: an older one may return with its device */
 	unsigned count;
 } model[KEYS];
 
 static bool allowed(const struct model *m, int64_t got)
 {
-	for (unsigned i = 0; i < KV_MIN(m->count, 8u); i++)
+	for (unsigned i = 0; i < m->count; i++)
 		if (m->since[i] == got)
 			return true;
 	return got == -1;
@@ -131,8 +140,8 @@ static void act(uint32_t seed)
 	struct model *m = &model[i];
 	uint64_t kind = kv_prng_below(&rig.prng, 100);
 	if (kind < 40) {
-		if (tier_rig_put(&rig, key_of(i), 4 + kv_prng_below(&rig.prng, 60000), seed, 0))
-			m->since[m->count++ % 8] = seed;
+		if (tier_rig_put(&rig, key_of(i), 4 + kv_prng_below(&rig.prng, 60000), seed, 0) && m->count < PUTS)
+			m->since[m->count++] = seed;
 	} else if (kind < 90) {
 		int64_t got = tier_rig_get(&rig, key_of(i));
 		if (!allowed(m, got))
@@ -175,6 +184,153 @@ static void short_transfers_change_nothing(void **state)
 	random_life(1, 5, 0);
 }
 
+/* Some transfers fail: the device goes down and comes back, again and again. */
+static void failing_transfers_are_misses(void **state)
+{
+	(void)state;
+	random_life(2, 20, 50);
+}
+
+static void a_device_that_is_gone_is_a_missing_tier(void **state)
+{
+	struct tier_stats stats;
+	(void)state;
+	open_ready(1);
+	put_all(0, 300);
+	assert_int_equal(tier_rig_get(&rig, key_of(1)), 1);
+	rig.fake[0].gone = true;
+	for (unsigned i = 2; i < 30; i++) {
+		int64_t got = tier_rig_get(&rig, key_of(i));
+		assert_true(got == -1 || got == i);
+	}
+	tier_stats(rig.tier, 0, &stats);
+	assert_int_equal(stats.state, TIER_DOWN);
+	put_all(300, 400); /* memory works on */
+	assert_int_equal(tier_rig_get(&rig, key_of(399)), 399);
+	rig.fake[0].gone = false;
+	rig.now_ns += 100 * SECOND;
+	tier_rig_settle(&rig);
+	tier_stats(rig.tier, 0, &stats);
+	assert_int_equal(stats.state, TIER_UP);
+	assert_int_equal(stats.downs, 1);
+	assert_int_equal(tier_rig_get(&rig, key_of(5)), 5);
+	tier_rig_close(&rig);
+}
+
+static void a_device_that_stalls_is_left_and_taken_back(void **state)
+{
+	struct tier_stats stats;
+	int64_t got;
+	(void)state;
+	open_ready(1);
+	put_all(0, 300);
+	rig.fake[0].stuck = true;
+	got = tier_rig_get(&rig, key_of(1)); /* ends when the device is down: 5 s */
+	assert_int_equal(got, -1);
+	tier_stats(rig.tier, 0, &stats);
+	assert_int_equal(stats.state, TIER_DOWN);
+	assert_false(tier_rig_delete(&rig, key_of(2), true)); /* nobody waits for it, and it is not safe yet */
+	rig.fake[0].stuck = false;
+	rig.now_ns += 100 * SECOND;
+	tier_rig_settle(&rig);
+	tier_stats(rig.tier, 0, &stats);
+	assert_int_equal(stats.state, TIER_UP);
+	assert_int_equal(tier_rig_get(&rig, key_of(2)), -1);
+	assert_int_equal(tier_rig_get(&rig, key_of(3)), 3);
+	tier_rig_stop(&rig, true);
+	tier_rig_start(&rig);
+	tier_rig_settle(&rig);
+	assert_int_equal(tier_rig_get(&rig, key_of(2)), -1);
+	tier_rig_close(&rig);
+}
+
+static void another_device_behind_the_same_name_is_empty(void **state)
+{
+	(void)state;
+	open_ready(1);
+	put_all(0, 300);
+	rig.fake[0].gone = true;
+	(void)tier_rig_get(&rig, key_of(1));
+	(void)tier_rig_get(&rig, key_of(2));
+	for (unsigned i = 3; i < 20; i++)
+		(void)tier_rig_get(&rig, key_of(i));
+	memset(rig.fake[0].disk, 0, DEVICE);
+	rig.fake[0].gone = false;
+	rig.now_ns += 100 * SECOND;
+	tier_rig_settle(&rig);
+	for (unsigned i = 20; i < 200; i++)
+		assert_int_equal(tier_rig_get(&rig, key_of(i)), -1);
+	put_all(400, 600);
+	assert_int_equal(tier_rig_get(&rig, key_of(401)), 401);
+	tier_rig_close(&rig);
+}
+
+/* One read serves all who wait. */
+static void readers_of_a_key_share_its_read(void **state)
+{
+	struct tier_wait w[3] = {{.get = NULL}, {.get = NULL}, {.get = NULL}};
+	struct tier_totals totals;
+	(void)state;
+	open_ready(1);
+	put_all(0, 200);
+	for (unsigned i = 0; i < 3; i++) {
+		w[i].end = count_end;
+		assert_int_equal(tier_get(rig.tier, "key-1", 5, KV_NEVER, rig.now_ns, &w[i]), 0);
+	}
+	tier_get_cancel(rig.tier, &w[1]);
+	ends = 0;
+	tier_rig_settle(&rig);
+	assert_int_equal(ends, 2);
+	tier_totals(rig.tier, &totals);
+	assert_int_equal(totals.shared, 2);
+	assert_int_equal(totals.hits, 1);
+	tier_rig_close(&rig);
+}
+
+static void a_read_that_would_be_late_is_refused(void **state)
+{
+	struct tier_wait w = {.end = count_end};
+	(void)state;
+	open_ready(1);
+	put_all(0, 200);
+	assert_int_equal(tier_rig_get(&rig, key_of(1)), 1); /* now it knows how long one takes */
+	assert_int_equal(tier_get(rig.tier, "key-2", 5, rig.now_ns + 1000, rig.now_ns, &w), -KV_ETIMEOUT);
+	assert_int_equal(tier_get(rig.tier, "key-2", 5, rig.now_ns + SECOND, rig.now_ns, &w), 0);
+	tier_rig_settle(&rig);
+	tier_rig_close(&rig);
+}
+
+static void the_budget_of_a_day_holds(void **state)
+{
+	struct tier_stats stats;
+	struct tier_totals totals;
+	(void)state;
+	tier_rig_open(&rig, 1, DEVICE, MEMORY);
+	rig.options.day_bytes = 24 << 20; /* 1 MiB an hour, and one more */
+	tier_rig_start(&rig);
+	tier_rig_settle(&rig);
+	put_all(0, 500);
+	tier_stats(rig.tier, 0, &stats);
+	tier_totals(rig.tier, &totals);
+	assert_true(stats.value_bytes <= (3 << 20));
+	assert_true(totals.lost > 300);
+	tier_rig_close(&rig);
+}
+
+static void a_device_too_small_is_refused(void **state)
+{
+	struct tier_device dev = {.name = "/tmp/x", .bytes = 3 << 20}, *devs[] = {&dev};
+	struct tier *tier = NULL;
+	struct kv_error err = {0};
+	(void)state;
+	tier_rig_open(&rig, 0, 0, MEMORY);
+	assert_int_equal(tier_create(&rig.options, &store, devs, 1, &tier, &err), -KV_EINVAL);
+	check_contains(err.text, "--tier /tmp/x");
+	check_contains(err.text, "4");
+	assert_null(tier);
+	close_store();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -184,6 +340,14 @@ int main(void)
 		cmocka_unit_test(deleted_and_expired_values_stay_away),
 		cmocka_unit_test(crashes_leave_right_bytes_or_misses),
 		cmocka_unit_test(short_transfers_change_nothing),
+		cmocka_unit_test(failing_transfers_are_misses),
+		cmocka_unit_test(a_device_that_is_gone_is_a_missing_tier),
+		cmocka_unit_test(a_device_that_stalls_is_left_and_taken_back),
+		cmocka_unit_test(another_device_behind_the_same_name_is_empty),
+		cmocka_unit_test(readers_of_a_key_share_its_read),
+		cmocka_unit_test(a_read_that_would_be_late_is_refused),
+		cmocka_unit_test(the_budget_of_a_day_holds),
+		cmocka_unit_test(a_device_too_small_is_refused),
 	};
 	return cmocka_run_group_tests_name("store/tier", tests, NULL, NULL);
 }

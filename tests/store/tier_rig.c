@@ -46,7 +46,7 @@ static void fake_end(struct tier_rig *r, struct fake *f)
 		return;
 	}
 	if (f->short_of && len > TIER_PAGE && kv_prng_below(&r->prng, f->short_of) == 0)
-		len = (uint32_t)(1 + kv_prng_below(&r->prng, len - 1));
+		len = (uint32_t)(TIER_PAGE + kv_prng_below(&r->prng, len - TIER_PAGE));
 	transfer(f, io, len);
 	io->done(io, len);
 }
@@ -81,13 +81,25 @@ void tier_rig_open(struct tier_rig *r, unsigned fakes, uint64_t bytes, uint64_t 
 	open_store_with((struct store_options){.limit_bytes = memory, .seed = 1, .digest_seed = 5});
 }
 
+static const struct tier_rig *timed;
+
+static uint64_t rig_now(const struct kv_clock *clock)
+{
+	(void)clock;
+	return timed->now_ns;
+}
+
+static const struct kv_clock rig_clock = {.now_ns = rig_now};
+
 void tier_rig_start(struct tier_rig *r)
 {
 	struct tier_device *dev[FAKES_MAX];
 	struct kv_error err = {0};
+	timed = r;
 	for (unsigned i = 0; i < r->fakes; i++)
 		dev[i] = &r->fake[i].dev;
 	r->options.now_ns = r->now_ns;
+	r->options.clock = &rig_clock;
 	r->options.wall_us = r->wall_us;
 	if (tier_create(&r->options, &store, dev, r->fakes, &r->tier, &err) != 0)
 		fail_msg("%s", err.text);
@@ -215,20 +227,20 @@ int64_t tier_rig_get(struct tier_rig *r, const char *key)
 
 static void safe_end(struct tier_safe *s, int rc)
 {
-	(void)rc;
-	*(bool *)s->arg = true;
+	*(int *)s->arg = rc;
 }
 
 bool tier_rig_delete(struct tier_rig *r, const char *key, bool wait)
 {
-	bool was, done = false;
-	struct tier_safe s = {.end = safe_end, .arg = &done};
+	bool was;
+	int rc, ended = -EAGAIN;
+	struct tier_safe s = {.end = safe_end, .arg = &ended};
 	(void)store_delete(&store, key, strlen(key), r->now_ns, r->now_ns);
-	if (tier_delete(r->tier, key, strlen(key), r->now_ns, &was, wait ? &s : NULL) == 0)
-		return true;
-	for (unsigned i = 0; wait && !done; i++) {
+	rc = tier_delete(r->tier, key, strlen(key), r->now_ns, &was, wait ? &s : NULL);
+	for (unsigned i = 0; rc == -EAGAIN && wait; i++) {
 		assert_true(i < 20000);
 		tier_rig_step(r);
+		rc = ended;
 	}
-	return done;
+	return rc == 0;
 }

@@ -13,7 +13,7 @@ struct fake {
 	uint8_t *disk;
 	struct tier_io *io[FAKE_QUEUE];
 	unsigned pending;
-	unsigned short_of, fail_of; /* of this many transfers one is short, or fails; 0: none */
+	unsigned short_of, fail_of; /* of this many transfers one is short, with a page at least, or fails; 0: none */
 	bool stuck;                 /* nothing ends */
 	bool gone;                  /* everything fails, reopen too */
 	uint64_t writes;            /* transfers */
