@@ -84,6 +84,7 @@ void drive_down(struct tier_drive *d, const char *why)
 	keep_down(d);
 	writer_down(d);
 	heads_down(d);
+	scan_settle(t);
 	heads_settle(t);
 }
 

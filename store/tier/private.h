@@ -300,5 +300,6 @@ void gets_void(struct tier *t, const struct tier_id *id); /* the value that is b
 /* ---- scan.c: the start of a device ---- */
 
 void scan_begin(struct tier_drive *d);
+void scan_settle(struct tier *t); /* drives that wait for the others' scans may begin */
 
 #endif

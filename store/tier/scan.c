@@ -208,16 +208,20 @@ static void slot_done(struct tier_io *io, int64_t result)
 }
 
 /* Drives begin together to write: sequences of new segments exceed all others. */
-static void scan_over(struct tier_drive *d)
+void scan_settle(struct tier *t)
 {
-	struct tier *t = d->t;
-	d->scan.over = true;
 	for (unsigned i = 0; i < t->drives; i++)
 		if (t->drive[i]->state == TIER_READING && !t->drive[i]->scan.over)
 			return;
 	for (unsigned i = 0; i < t->drives; i++)
 		if (t->drive[i]->state == TIER_READING)
 			drive_up(t->drive[i]);
+}
+
+static void scan_over(struct tier_drive *d)
+{
+	d->scan.over = true;
+	scan_settle(d->t);
 }
 
 static void scan_end(struct tier_drive *d)
