@@ -235,3 +235,32 @@ int io_user_timeout(struct loop *loop, int fd, unsigned timeout_ms)
 {
 	return ring_user_timeout(loop->ring, fd, timeout_ms);
 }
+
+/* ---- files ---- */
+
+struct at_op {
+	struct ring_op op;
+	struct io_at *io;
+};
+
+_Static_assert(sizeof(struct at_op) <= sizeof(((struct io_at *)0)->priv), "it has room in io_at");
+
+static void at_done(struct ring_op *op)
+{
+	struct io_at *io = KV_CONTAINER(op, struct at_op, op)->io;
+	io->done(io, op->result);
+}
+
+void io_at_submit(struct loop *loop, struct io_at *io)
+{
+	struct at_op *a = (struct at_op *)io->priv;
+	*a = (struct at_op){.io = io,
+			    .op = {.kind = io->write ? RING_WRITE_AT : RING_READ_AT,
+				   .fd = io->fd,
+				   .in = io->buf,
+				   .len = io->len,
+				   .at = io->offset,
+				   .background = io->background,
+				   .done = at_done}};
+	ring_submit(loop->ring, &a->op);
+}

@@ -191,6 +191,25 @@ void io_interrupt(struct co *co, bool on);
 /* io_user_timeout -- notice a vanished peer within timeout_ms (TCP_USER_TIMEOUT, keepalive). 0 or -errno. */
 int io_user_timeout(struct loop *loop, int fd, unsigned timeout_ms);
 
+/* ---- files and disks ---- */
+
+/* A read or write of a regular file or a disk at an offset. Zero it; fill in the first part. It and its buffer stay in
+ * place from io_at_submit until done() runs, once, in a later turn. There is no way to cancel it: until then the file
+ * stays open. */
+struct io_at {
+	int fd;
+	bool write;
+	bool background; /* of low priority */
+	void *buf;
+	size_t len; /* at most 1 GiB */
+	uint64_t offset;
+	void (*done)(struct io_at *io, int64_t result); /* bytes, maybe fewer than len; or -errno */
+	uint64_t priv[32];
+};
+
+/* io_at_submit -- start it. With epoll two threads do it; without any thread done() comes with an error. */
+void io_at_submit(struct loop *loop, struct io_at *io);
+
 /* loop_debug_overflow_handler -- name the coroutine whose stack overflowed on this thread (SIGSEGV). loop_run does so
  * with MODE=debug. Errors: -KV_ENOMEM, -errno. */
 int loop_debug_overflow_handler(void);

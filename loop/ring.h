@@ -16,7 +16,9 @@
 
 struct ring;
 
-enum ring_kind { RING_READ, RING_WRITE, RING_ACCEPT, RING_CONNECT, RING_POLL };
+/* READ_AT and WRITE_AT: of a file or disk, at an offset. They cannot be cancelled: ring_cancel and ring_close leave
+ * them. */
+enum ring_kind { RING_READ, RING_WRITE, RING_ACCEPT, RING_CONNECT, RING_POLL, RING_READ_AT, RING_WRITE_AT };
 
 /* struct ring_op -- one request. The caller fills the first part. It and its buffers stay in place from ring_submit
  * until done() runs, exactly once, in a later ring_reap. */
@@ -30,8 +32,10 @@ struct ring_op {
 		const struct sockaddr_storage *to; /* connect: its first len bytes */
 	};
 	size_t len;
-	short events; /* poll: of poll(2) */
-	bool quiet;   /* not counted by ring_reap */
+	uint64_t at;     /* read_at, write_at */
+	bool background; /* ... of the lowest priority that is not idle, where the kernel knows one */
+	short events;    /* poll: of poll(2) */
+	bool quiet;      /* not counted by ring_reap */
 	void (*done)(struct ring_op *op);
 	int64_t result; /* bytes, descriptor or mask; or a negative code */
 	bool closed;    /* ring_close ended it */

@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "loop/ring_files.h"
 #include "loop/ring_kernel.h"
 
 enum { EVENTS = 256 };
@@ -28,7 +29,7 @@ enum { EVENTS = 256 };
 #define LOOK_NS 10000ull
 #define BELL    UINT64_MAX
 
-enum op_state { OP_IDLE, OP_QUEUED, OP_WAITING, OP_DONE };
+enum op_state { OP_IDLE, OP_QUEUED, OP_WAITING, OP_FILE, OP_DONE };
 
 struct epring {
 	struct ring base; /* the first member */
@@ -40,6 +41,8 @@ struct epring {
 	uint64_t looked_ns;                    /* last look at the set */
 	struct kv_list queued, done;           /* ring_op.node, by state */
 	struct kv_list waiting[RING_FD_LISTS]; /* ... and by descriptor as well */
+	struct ring_files *files;              /* NULL: no transfer yet */
+	uint32_t transfers;                    /* of files, in flight */
 	struct epoll_event events[EVENTS];
 };
 
@@ -132,6 +135,8 @@ static int64_t try_once(struct ring_op *op)
 	case RING_CONNECT:
 		return try_connect(op);
 	case RING_POLL:
+	case RING_READ_AT:
+	case RING_WRITE_AT:
 	default:
 		errno = EAGAIN; /* its order will look */
 		return -1;
@@ -296,6 +301,34 @@ static void look(struct epring *ring, uint64_t wait_ns)
 	ring->looked_ns = kv_clock_now(&kv_clock_monotonic);
 }
 
+/* ---- files ---- */
+
+static void file_begin(struct epring *ring, struct ring_op *op)
+{
+	int rc;
+	kv_list_del(&op->node);
+	rc = ring_files_submit(&ring->files, ring->base.bell_fd, op);
+	if (rc == 0) {
+		op->state = OP_FILE;
+		ring->transfers++;
+		return;
+	}
+	kv_list_add_tail(&ring->queued, &op->node);
+	finish(ring, op, rc);
+}
+
+static void files_take(struct epring *ring)
+{
+	struct kv_list ended, *n;
+	kv_list_init(&ended);
+	ring_files_ended(ring->files, &ended);
+	while ((n = kv_list_pop(&ended)) != NULL) {
+		KV_LIST_ENTRY(n, struct ring_op, node)->state = OP_DONE;
+		kv_list_add_tail(&ring->done, n);
+		ring->transfers--;
+	}
+}
+
 /* ---- the ring ---- */
 
 static int epring_create(const struct ring_options *options, int bell_fd, struct ring **out, struct kv_error *err)
@@ -333,6 +366,7 @@ err_unmap:
 static void epring_destroy(struct ring *base)
 {
 	struct epring *ring = of(base);
+	ring_files_destroy(&ring->files);
 	close(ring->epoll_fd);
 	munmap(ring, sizeof(*ring));
 }
@@ -366,7 +400,7 @@ static void epring_submit(struct ring *base, struct ring_op *op)
 
 static void epring_cancel(struct ring *base, struct ring_op *op)
 {
-	if (op->state == OP_QUEUED || op->state == OP_WAITING)
+	if (op->kind < RING_READ_AT && (op->state == OP_QUEUED || op->state == OP_WAITING))
 		finish(of(base), op, -ECANCELED);
 }
 
@@ -375,6 +409,10 @@ static void epring_flush(struct ring *base)
 	struct epring *ring = of(base);
 	while (!kv_list_empty(&ring->queued)) {
 		struct ring_op *op = KV_LIST_ENTRY(ring->queued.next, struct ring_op, node);
+		if (op->kind >= RING_READ_AT) {
+			file_begin(ring, op);
+			continue;
+		}
 		if (!attempt(ring, op))
 			continue;
 		kv_list_del(&op->node);
@@ -400,6 +438,8 @@ static int epring_reap(struct ring *base)
 	struct epring *ring = of(base);
 	struct kv_list batch, *node;
 	int count = 0;
+	if (ring->transfers)
+		files_take(ring);
 	if (ring->waiters > 0 && kv_clock_now(&kv_clock_monotonic) - ring->looked_ns >= LOOK_NS)
 		look(ring, 0);
 	if (kv_list_empty(&ring->done))
@@ -419,7 +459,7 @@ static void end_for_close(struct epring *ring, struct kv_list *list, int fd)
 {
 	KV_LIST_EACH_SAFE (n, list) {
 		struct ring_op *op = KV_LIST_ENTRY(n, struct ring_op, node);
-		if (op->fd != fd)
+		if (op->fd != fd || op->kind >= RING_READ_AT)
 			continue;
 		op->closed = true;
 		finish(ring, op, -ECANCELED);

@@ -31,6 +31,8 @@ enum {
 	PROBE_S = 2 /* for one request without effect */
 };
 
+/* linux/ioprio.h: class best effort (2), lowest level (7) */
+#define BACKGROUND     (2 << 13 | 7)
 #define DRAIN_NS       2000000000ull
 #define STUCK_NAP_NS   1000000ull
 #define DRAIN_AGAIN_NS 10000000ull
@@ -299,6 +301,8 @@ static void end_early(struct uring *ring, struct ring_op *op)
 
 static void cancel(struct uring *ring, struct ring_op *op)
 {
+	if (op->kind >= RING_READ_AT && !ring->draining)
+		return;
 	if (op->state == OP_QUEUED)
 		end_early(ring, op);
 	else if (op->state == OP_KERNEL)
@@ -334,7 +338,15 @@ static void prepare(struct io_uring_sqe *sqe, struct ring_op *op)
 	case RING_POLL:
 		io_uring_prep_poll_add(sqe, op->fd, (unsigned short)op->events);
 		break;
+	case RING_READ_AT:
+		io_uring_prep_read(sqe, op->fd, op->in, (unsigned)op->len, op->at);
+		break;
+	case RING_WRITE_AT:
+		io_uring_prep_write(sqe, op->fd, op->out, (unsigned)op->len, op->at);
+		break;
 	}
+	if (op->background)
+		sqe->ioprio = BACKGROUND;
 	io_uring_sqe_set_data(sqe, op);
 }
 
@@ -514,7 +526,7 @@ static void end_for_close(struct uring *ring, struct kv_list *list, int fd)
 {
 	KV_LIST_EACH_SAFE (n, list) {
 		struct ring_op *op = KV_LIST_ENTRY(n, struct ring_op, node);
-		if (op->fd != fd)
+		if (op->fd != fd || op->kind >= RING_READ_AT)
 			continue;
 		op->closed = true;
 		cancel(ring, op);

@@ -684,6 +684,68 @@ static void a_second_thread_is_refused(void **state)
 	assert_int_equal(loop_turn(loop, 0), 0);
 }
 
+/* ---- files ---- */
+
+enum { PIECES = 64, PIECE = 8192 };
+
+static unsigned at_ended;
+
+static void at_end(struct io_at *io, int64_t result)
+{
+	at_ended++;
+	CHECK(result == (int64_t)io->len);
+}
+
+static void at_end_badly(struct io_at *io, int64_t result)
+{
+	(void)io;
+	at_ended++;
+	CHECK(result == -EBADF);
+}
+
+static void turn_until(unsigned ended)
+{
+	uint64_t end_ns = in_ms(20000);
+	while (at_ended < ended && loop_now(loop) < end_ns)
+		loop_turn(loop, 10 * MS);
+	assert_int_equal(at_ended, ended);
+}
+
+static void files_are_written_and_read_at_offsets(void **state)
+{
+	static uint8_t out[PIECES][PIECE], in[PIECES][PIECE];
+	static struct io_at io[PIECES];
+	FILE *f = tmpfile();
+	(void)state;
+	assert_non_null(f);
+	at_ended = 0;
+	for (unsigned i = 0; i < PIECES; i++) {
+		memset(out[i], (int)i + 1, PIECE);
+		io[i] = (struct io_at){.fd = fileno(f),
+				       .write = true,
+				       .background = i % 2,
+				       .buf = out[i],
+				       .len = PIECE,
+				       .offset = (uint64_t)(PIECES - 1 - i) * PIECE,
+				       .done = at_end};
+		io_at_submit(loop, &io[i]);
+	}
+	turn_until(PIECES);
+	for (unsigned i = 0; i < PIECES; i++) {
+		io[i] = (struct io_at){
+			.fd = fileno(f), .buf = in[i], .len = PIECE, .offset = (uint64_t)i * PIECE, .done = at_end};
+		io_at_submit(loop, &io[i]);
+	}
+	turn_until(2 * PIECES);
+	for (unsigned i = 0; i < PIECES; i++)
+		assert_memory_equal(in[i], out[PIECES - 1 - i], PIECE);
+	io[0] = (struct io_at){.fd = -1, .buf = in[0], .len = PIECE, .done = at_end_badly};
+	io_at_submit(loop, &io[0]);
+	turn_until(2 * PIECES + 1);
+	fclose(f);
+	assert_int_equal(harness_failures, 0);
+}
+
 #define ONE(f)  {#f " (one thread)", f, set_up, tear_down, NULL}
 #define ANY(f)  {#f " (any thread)", f, set_up, tear_down, &any}
 #define BOTH(f) ONE(f), ANY(f)
@@ -708,6 +770,7 @@ int main(void)
 		BOTH(close_ends_an_accept_and_frees_the_port),
 		BOTH(connect_times_out_when_the_backlog_is_full),
 		BOTH(an_interrupt_ends_a_connect),
+		BOTH(files_are_written_and_read_at_offsets),
 		BOTH(listen_error_names_the_address),
 		ONE(listen_error_says_what_has_the_port),
 		ONE(listen_error_says_that_a_socket_only_has_the_port),

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ring_files.c -- threads that read and write files, since regular files and disks have no readiness to wait for.
+ *
+ * Two threads take transfers from one queue, reads before writes. They touch nothing of the loop: an ended transfer is
+ * in the list `ended`, and the bell wakes the ring. */
+#include "loop/ring_files.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { THREADS = 2 };
+
+struct ring_files {
+	pthread_mutex_t lock;
+	pthread_cond_t more;
+	struct kv_list reads, writes, ended; /* ring_op.node */
+	unsigned threads;
+	bool stop;
+	int bell_fd;
+	pthread_t thread[THREADS];
+};
+
+static struct ring_op *next(struct ring_files *f)
+{
+	struct kv_list *n;
+	while (!f->stop && kv_list_empty(&f->reads) && kv_list_empty(&f->writes))
+		pthread_cond_wait(&f->more, &f->lock);
+	if (f->stop)
+		return NULL;
+	n = kv_list_pop(kv_list_empty(&f->reads) ? &f->writes : &f->reads);
+	return KV_LIST_ENTRY(n, struct ring_op, node);
+}
+
+static void transfer(struct ring_op *op)
+{
+	ssize_t n;
+	do
+		n = op->kind == RING_READ_AT ? pread(op->fd, op->in, op->len, (off_t)op->at)
+					     : pwrite(op->fd, op->out, op->len, (off_t)op->at);
+	while (n < 0 && errno == EINTR);
+	op->result = n < 0 ? -errno : n;
+}
+
+static void *run(void *arg)
+{
+	const uint64_t one = 1;
+	struct ring_files *f = arg;
+	struct ring_op *op;
+	pthread_mutex_lock(&f->lock);
+	while ((op = next(f)) != NULL) {
+		pthread_mutex_unlock(&f->lock);
+		transfer(op);
+		pthread_mutex_lock(&f->lock);
+		kv_list_add_tail(&f->ended, &op->node);
+		ssize_t n = write(f->bell_fd, &one, sizeof(one)); /* fails only with 2^64 - 2 bells pending */
+		(void)n;
+	}
+	pthread_mutex_unlock(&f->lock);
+	return NULL;
+}
+
+static int create(int bell_fd, struct ring_files **out)
+{
+	struct ring_files *f = calloc(1, sizeof(*f));
+	int rc = f ? 0 : ENOMEM;
+	if (!f)
+		return -ENOMEM;
+	pthread_mutex_init(&f->lock, NULL);
+	pthread_cond_init(&f->more, NULL);
+	kv_list_init(&f->reads);
+	kv_list_init(&f->writes);
+	kv_list_init(&f->ended);
+	f->bell_fd = bell_fd;
+	while (rc == 0 && f->threads < THREADS) {
+		rc = pthread_create(&f->thread[f->threads], NULL, run, f);
+		f->threads += rc == 0;
+	}
+	*out = f;
+	if (f->threads > 0) /* one does as well */
+		return 0;
+	ring_files_destroy(out);
+	return -rc;
+}
+
+int ring_files_submit(struct ring_files **files, int bell_fd, struct ring_op *op)
+{
+	int rc = *files ? 0 : create(bell_fd, files);
+	struct ring_files *f = *files;
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&f->lock);
+	kv_list_add_tail(op->kind == RING_READ_AT ? &f->reads : &f->writes, &op->node);
+	pthread_cond_signal(&f->more);
+	pthread_mutex_unlock(&f->lock);
+	return 0;
+}
+
+void ring_files_ended(struct ring_files *f, struct kv_list *out)
+{
+	if (!f)
+		return;
+	pthread_mutex_lock(&f->lock);
+	kv_list_splice_tail(out, &f->ended);
+	pthread_mutex_unlock(&f->lock);
+}
+
+void ring_files_destroy(struct ring_files **files)
+{
+	struct ring_files *f = *files;
+	if (!f)
+		return;
+	pthread_mutex_lock(&f->lock);
+	f->stop = true;
+	pthread_cond_broadcast(&f->more);
+	pthread_mutex_unlock(&f->lock);
+	for (unsigned i = 0; i < f->threads; i++)
+		pthread_join(f->thread[i], NULL);
+	pthread_cond_destroy(&f->more);
+	pthread_mutex_destroy(&f->lock);
+	free(f);
+	*files = NULL;
+}
