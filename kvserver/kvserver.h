@@ -112,6 +112,13 @@ struct kvs_options {
 	 * hugetlbfs are the memory; NULL: memfds. */
 	const char *keep, *arena_file;
 	struct kvs_kept *kept;
+	/* Files and partitions behind the memory, "PATH[:SIZE]" each, with commas between them; NULL: none. Values that
+	 * leave memory are written there, and come back when they are asked for. tier_admit: index into
+	 * tier_admit_names. tier_rate, tier_day: bytes written at most per second and per day, to each of them; 0: no
+	 * limit. tier_segment: bytes, 64 MiB. */
+	const char *tier;
+	int tier_admit;
+	uint64_t tier_rate, tier_day, tier_segment;
 	int door; /* enum te_door of engine/engine.h; 0: a doorkeeper where possible */
 	/* Do not place threads and memory near the NICs. Otherwise done with several NUMA nodes; the caller's threads
 	 * are never bound. */

@@ -77,6 +77,21 @@ static const struct kv_opt table[] = {
 		   "Values stored at a time, all worker threads together; beyond that the server evicts. "
 		   "Key and index of each take about 0.6 KiB beyond --memory-mb. 0: "
 		   "one value per KiB of --memory-mb, or fewer where memory is short."),
+	KV_ROW_TEXT(
+		"tier", AT(server.tier), "PATH[:SIZE],...", NULL,
+		"NVMe tier: files of SIZE (ext4 or xfs), or partitions, for values that memory has no room for. They "
+		"are read back when they are asked for, and survive a restart. All worker threads share them.",
+		.group = "Tier"),
+	KV_ROW_CHOICE("tier-admit", AT(server.tier_admit), "WHICH", "eviction", tier_admit_names,
+		      "Which values are written to --tier: eviction: those about to leave memory; put: all, as soon as "
+		      "possible; second: those about to leave it that did so before, for a device that wears out"),
+	KV_ROW_SIZE(
+		"tier-rate", AT(server.tier_rate), "0", 0, (uint64_t)1 << 50,
+		"Bytes per second written to each of --tier; 0: no limit. What exceeds it leaves memory unwritten."),
+	KV_ROW_SIZE("tier-day", AT(server.tier_day), "0", 0, (uint64_t)1 << 60,
+		    "Bytes per day written to each of --tier, an hour's share at once; 0: no limit."),
+	KV_ROW_SIZE("tier-segment", AT(server.tier_segment), "64M", TIER_SEGMENT_MIN, TIER_SEGMENT_MAX,
+		    "Bytes of --tier that are reused together, a multiple of 1 MiB; a value must fit one."),
 	KV_ROW_TEXT("members", AT(members.members), "SOURCE", NULL,
 		    "Source of the members of the cluster: list:MEMBER,MEMBER; file:PATH, a MEMBER per line, reread "
 		    "when it changes; dns:NAME:PORT; k8s:NAMESPACE/SERVICE[:PORT], its EndpointSlices; or "

@@ -204,7 +204,7 @@ struct io_at {
 	size_t len; /* at most 1 GiB */
 	uint64_t offset;
 	void (*done)(struct io_at *io, int64_t result); /* bytes, maybe fewer than len; or -errno */
-	uint64_t priv[32];
+	uint64_t priv[24];
 };
 
 /* io_at_submit -- start it. With epoll two threads do it; without any thread done() comes with an error. */

@@ -26,7 +26,7 @@ _Static_assert(WIRE_FRAME_HEADER + WIRE_REPLY_HEADER + TOMBS_FIXED + WIRE_TOMBS_
 	       "TOMBS fits a frame");
 _Static_assert(WIRE_FRAME_HEADER + WIRE_REPLY_HEADER + SPACES_FIXED + WIRE_SPACES_MAX * WIRE_SPACE_BYTES <= KV_MSG_MAX,
 	       "SPACES fits a frame");
-_Static_assert(WIRE_FRAME_HEADER + WIRE_REPLY_HEADER + COUNTED_FIXED + 2 * WIRE_EXISTS_BITMAP <= KV_MSG_MAX,
+_Static_assert(WIRE_FRAME_HEADER + WIRE_REPLY_HEADER + COUNTED_FIXED + 3 * WIRE_EXISTS_BITMAP <= KV_MSG_MAX,
 	       "EXISTS fits a frame");
 _Static_assert((int)WIRE_STAT_END <= WIRE_STAT_MAX, "one reply can carry every counter");
 
@@ -37,9 +37,9 @@ static const struct {
 	uint8_t flags; /* allowed bits */
 } shapes[] = {
 	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE | WIRE_GET_CHECK | WIRE_GET_FOLLOWS |
-				 WIRE_GET_PACK | WIRE_GET_PULL | WIRE_GET_LEASED | WIRE_GET_HOT},
+				 WIRE_GET_PACK | WIRE_GET_PULL | WIRE_GET_LEASED | WIRE_GET_HOT | WIRE_GET_ON_TIER},
 	[WIRE_PUT] = {16, WIRE_PUT_FIRST | WIRE_PUT_LAST | WIRE_PUT_LANDED | WIRE_PUT_COPY | WIRE_PUT_SPARE},
-	[WIRE_EXISTS] = {COUNTED_FIXED, WIRE_EXISTS_DELETED},
+	[WIRE_EXISTS] = {COUNTED_FIXED, WIRE_EXISTS_DELETED | WIRE_EXISTS_TIER},
 	[WIRE_DELETE] = {8, WIRE_DELETE_THIS | WIRE_DELETE_AT},
 	[WIRE_TOUCH] = {32, WIRE_TOUCH_LOOK | WIRE_TOUCH_MARK | WIRE_TOUCH_YOUNG | WIRE_TOUCH_AT},
 	[WIRE_PIN] = {0, WIRE_PIN_RELEASE},
@@ -135,7 +135,8 @@ static bool contents_valid(const struct wire_reply *r)
 {
 	if (r->type == WIRE_EXISTS)
 		return bitmap_valid(r->exists.bitmap, r->exists.count) &&
-		       (!(r->flags & WIRE_EXISTS_DELETED) || bitmap_valid(r->exists.deleted, r->exists.count));
+		       (!(r->flags & WIRE_EXISTS_DELETED) || bitmap_valid(r->exists.deleted, r->exists.count)) &&
+		       (!(r->flags & WIRE_EXISTS_TIER) || bitmap_valid(r->exists.tier, r->exists.count));
 	if (r->type == WIRE_STAT)
 		return pairs_valid(r->stat.pairs, r->stat.count);
 	if (r->type == WIRE_SPACES)
@@ -176,6 +177,10 @@ WIRE_INLINE void exists_walk(struct wire_walk *w, struct wire_reply *r)
 		wire_span(w, &r->exists.deleted, bitmap_bytes(r->exists.count));
 	else if (!w->writing)
 		r->exists.deleted = NULL;
+	if (r->flags & WIRE_EXISTS_TIER)
+		wire_span(w, &r->exists.tier, bitmap_bytes(r->exists.count));
+	else if (!w->writing)
+		r->exists.tier = NULL;
 }
 
 WIRE_INLINE void stat_walk(struct wire_walk *w, struct wire_reply *r)
@@ -266,7 +271,8 @@ static uint32_t reply_bytes(const struct wire_reply *r)
 	if (r->type == WIRE_GET)
 		n += r->flags & WIRE_GET_LEASED ? LEASE_SIZE : r->get.inline_data.len;
 	if (r->type == WIRE_EXISTS)
-		n += bitmap_bytes(r->exists.count) * (r->flags & WIRE_EXISTS_DELETED ? 2 : 1);
+		n += bitmap_bytes(r->exists.count) *
+		     (1 + (r->flags & WIRE_EXISTS_DELETED ? 1u : 0u) + (r->flags & WIRE_EXISTS_TIER ? 1u : 0u));
 	if (r->type == WIRE_STAT)
 		n += r->stat.count * PAIR_SIZE;
 	if (r->type == WIRE_TOMBS)

@@ -80,7 +80,9 @@ enum wire_flag {
 	WIRE_GET_PULL = 32,     /* the client prefers to read the bytes; see WIRE_WELCOME_PULL. Without a dest, over a
 				   channel: it reads them in place (protocol.md 4.8) */
 	WIRE_GET_MORE = 64,     /* a further range or part of a value: not counted as a GET */
+	WIRE_GET_MEMORY_ONLY = 128, /* a value that is on the tier alone is a miss */
 	/* reply to GET */
+	WIRE_GET_ON_TIER = 2, /* NOTFOUND only: the tier has the value, but was not to be read, or not in time */
 	WIRE_GET_FOLLOWS = 8, /* the bytes are in place, without immediates; where messages follow earlier writes */
 	WIRE_GET_LEASED = 64, /* the client reads the bytes from the arena, within the lease time. Without FOLLOWS */
 	WIRE_GET_HOT = 128,   /* read often lately (store/heat.h), status OK only: the client may keep a second copy */
@@ -94,6 +96,7 @@ enum wire_flag {
 	WIRE_DELETE_THIS = 1,    /* the value of one generation, and copies no younger */
 	WIRE_DELETE_AT = 2,      /* the value at some time */
 	WIRE_EXISTS_DELETED = 1, /* reply: a second bitmap has the keys deleted lately */
+	WIRE_EXISTS_TIER = 2,    /* reply: another bitmap has the keys that exist on the tier alone */
 	WIRE_TOUCH_LOOK = 1,     /* changes nothing; without MARK and AT */
 	WIRE_TOUCH_MARK = 2,     /* copies that come later live no longer than this, if the key is not there */
 	WIRE_TOUCH_YOUNG = 4,    /* as WIRE_GET_YOUNG; without AT */
@@ -264,9 +267,10 @@ struct wire_reply {
 			uint64_t checksum, clock_ns;
 		} touch;
 		struct {
-			uint32_t count, prefix;          /* prefix: the first keys that all exist */
-			const uint8_t *bitmap, *deleted; /* bit i of byte i/8: key i exists; with DELETED: was deleted
-							    lately. Further bits are zero */
+			uint32_t count, prefix; /* prefix: the first keys that all exist */
+			/* bit i of byte i/8: key i exists; with DELETED: was deleted lately; with TIER: exists on the
+			 * tier alone. Further bits are zero */
+			const uint8_t *bitmap, *deleted, *tier;
 		} exists;
 		struct {
 			uint32_t count;

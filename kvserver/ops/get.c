@@ -465,6 +465,8 @@ void get_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		get_refuse(l, &reply, WIRE_NOTSUP); /* WELCOME said so */
 		return;
 	}
+	if (!b && KV_UNLIKELY(s->work->tier != NULL) && get_tier(l, q, &reply, now_ns))
+		return;
 	if (!b || (KV_UNLIKELY(q->flags & WIRE_GET_YOUNG) && now_ns - block_born_ns(b) >= q->get.generation)) {
 		get_missed(l, q, &reply, now_ns);
 		return;

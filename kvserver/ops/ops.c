@@ -46,13 +46,20 @@ static int ops_turn(struct shard *s)
 		put_turn(s);
 		done++;
 	}
-	return done;
+	return done + shard_tier_turn(s);
 }
 
 static bool ops_active(const struct shard *s)
 {
 	const struct work *w = s->work;
-	return !kv_list_empty(&w->rooms[WAIT_CLEARING]) || !kv_list_empty(&w->hashing) || !kv_list_empty(&w->hash_gets);
+	return !kv_list_empty(&w->rooms[WAIT_CLEARING]) || !kv_list_empty(&w->hashing) ||
+	       !kv_list_empty(&w->hash_gets) || shard_tier_active(s);
+}
+
+static void ops_tick(struct shard *s)
+{
+	put_tick(s);
+	shard_tier_tick(s);
 }
 
 /* ---- statistics ---- */
@@ -74,6 +81,7 @@ static void ops_stats(const struct shard *s, uint64_t *out)
 	out[WIRE_STAT_HASHING] = hashing(s->work);
 	out[WIRE_STAT_LEASES_NOW] = s->work->leases.count;
 	out[WIRE_STAT_LOCAL_LEASES] = s->work->leases.locals;
+	shard_tier_stats(s, out);
 	out[WIRE_STAT_LEASE_AGE_NS] = leases_age_ns(&s->work->leases, loop_turn_now(s->loop));
 }
 
@@ -95,7 +103,15 @@ static int ops_open(struct shard *s, struct kv_error *err)
 		kv_list_init(&w->rooms[i]);
 	if ((s->opt.allow_pull || s->area.shared) && leases_init(&w->leases, s->opt.lease_ns) != 0)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the leases of a shard");
-	return packs_init(s, get_alone, err);
+	if (packs_init(s, get_alone, err) != 0)
+		return err->code;
+	return shard_tier_open(s, err);
+}
+
+static void ops_close(struct shard *s)
+{
+	shard_tier_close(s);
+	packs_fini(s);
 }
 
 static void ops_destroy(struct shard *s)
@@ -107,6 +123,7 @@ static void ops_destroy(struct shard *s)
 	slab_fini(&w->waits);
 	slab_fini(&w->hashers);
 	leases_fini(&w->leases);
+	shard_tier_free(s);
 	free(w);
 	s->work = NULL;
 }
@@ -134,10 +151,11 @@ const struct shard_ops kvs_ops = {
 	.local_end = leases_end_local,
 	.turn = ops_turn,
 	.active = ops_active,
-	.tick = put_tick,
+	.tick = ops_tick,
+	.busy = shard_tier_busy,
 	.stats = ops_stats,
 	.open = ops_open,
-	.close = packs_fini,
+	.close = ops_close,
 	.clear = leases_clear,
 	.destroy = ops_destroy,
 };

@@ -9,6 +9,7 @@
  * however late, restores a deleted value. */
 #include "kvserver/ops/put_commit.h"
 
+#include "kvserver/ops/tier.h"
 #include "kvserver/ops/work.h"
 #include "kvserver/shard/reply.h"
 #include "kvserver/shard/request.h"
@@ -223,6 +224,7 @@ int32_t put_commit(struct shard *s, struct block *b, uint64_t digest, uint64_t c
 	if (rc)
 		return put_error(s, b->len, rc);
 	s->counts.of[WIRE_STAT_BYTES_WRITTEN] += b->len;
+	tier_put_done(s, b);
 	*out_generation = b->generation;
 	return WIRE_OK;
 }

@@ -7,6 +7,8 @@
  * deleted. */
 #include "kvserver/ops/private.h"
 
+#include "kvserver/ops/tier.h"
+#include "kvserver/ops/work.h"
 #include "kvserver/shard/reply.h"
 #include "kvserver/shard/stat.h"
 
@@ -47,14 +49,20 @@ static struct block *block_find(struct link *l, const struct wire_request *q, ui
 void exists_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct shard *s = l->attachment->shard;
-	uint8_t bitmap[WIRE_EXISTS_BITMAP] = {0}, deleted[WIRE_EXISTS_BITMAP] = {0};
-	struct wire_reply r = {.type = WIRE_EXISTS,
-			       .id = q->id,
-			       .exists = {.count = q->exists.count, .bitmap = bitmap, .deleted = deleted}};
+	uint8_t bitmap[WIRE_EXISTS_BITMAP] = {0}, deleted[WIRE_EXISTS_BITMAP] = {0}, tier[WIRE_EXISTS_BITMAP] = {0};
+	struct wire_reply r = {
+		.type = WIRE_EXISTS,
+		.id = q->id,
+		.exists = {.count = q->exists.count, .bitmap = bitmap, .deleted = deleted, .tier = tier}};
 	uint32_t n = q->exists.count;
 	store_digests_find(&s->store, q->exists.digests, n, now_ns, bitmap);
 	if (store_digests_deleted(&s->store, q->exists.digests, n, now_ns, bitmap, deleted))
 		r.flags |= WIRE_EXISTS_DELETED;
+	if (KV_UNLIKELY(s->work->tier != NULL) && tier_exists(s, q->exists.digests, n, now_ns, bitmap, tier)) {
+		r.flags |= WIRE_EXISTS_TIER;
+		for (uint32_t i = 0; i < (n + 7) / 8; i++)
+			bitmap[i] |= tier[i];
+	}
 	while (r.exists.prefix + 8 <= n && bitmap[r.exists.prefix / 8] == 0xFF)
 		r.exists.prefix += 8;
 	while (r.exists.prefix < n && bitmap[r.exists.prefix / 8] >> r.exists.prefix % 8 & 1)
@@ -81,7 +89,7 @@ void delete_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	struct shard *s = l->attachment->shard;
 	uint64_t time_ns = loop_now(s->loop), at_ns = time_ns;
 	struct wire_reply r = {.type = q->type, .flags = q->flags, .id = q->id};
-	bool was;
+	bool was, later;
 	r.drop.clock_ns = clock_of(l, time_ns);
 	if (q->flags & WIRE_DELETE_AT)
 		at_ns = KV_MIN(shard_clock_local(s, q->drop.which), time_ns);
@@ -89,9 +97,18 @@ void delete_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		was = delete_this(l, q, now_ns);
 	else
 		was = store_delete(&s->store, q->key.data, q->key.len, at_ns, now_ns);
+	later = KV_UNLIKELY(s->work->tier != NULL) && delete_tier(l, q, &r, &was, now_ns);
 	s->counts.of[WIRE_STAT_DELETES] += was;
+	if (later)
+		return;
 	r.status = was ? WIRE_OK : WIRE_NOTFOUND;
 	reply_put(l, &r, NULL);
+}
+
+uint64_t touch_expires(const struct shard *s, const struct wire_request *q, uint64_t now_ns)
+{
+	uint64_t ttl_ns = q->touch.ttl_s ? q->touch.ttl_s * 1000000000ull : shard_ttl_ns(s);
+	return ttl_ns ? kv_deadline(now_ns, ttl_ns) : KV_NEVER;
 }
 
 void touch_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
@@ -108,9 +125,8 @@ void touch_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	r.status = b ? WIRE_OK : missing(l, q, now_ns, &r.touch.age_ns);
 	if (!(q->flags & WIRE_TOUCH_LOOK) &&
 	    (b || (q->flags & (WIRE_TOUCH_MARK | WIRE_TOUCH_YOUNG)) == WIRE_TOUCH_MARK)) {
-		uint64_t ttl_ns = q->touch.ttl_s ? q->touch.ttl_s * 1000000000ull : shard_ttl_ns(s);
-		store_touch(&s->store, q->key.data, q->key.len, b, ttl_ns ? kv_deadline(now_ns, ttl_ns) : KV_NEVER,
-			    at_ns, loop_now(s->loop));
+		store_touch(&s->store, q->key.data, q->key.len, b, touch_expires(s, q, now_ns), at_ns,
+			    loop_now(s->loop));
 	}
 	if (b && !(q->flags & WIRE_TOUCH_LOOK)) {
 		shard_count(s, WIRE_STAT_TOUCHES);
@@ -124,6 +140,8 @@ void touch_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		r.touch.checksum = b->checksum;
 	}
 	r.touch.clock_ns = clock_of(l, loop_now(s->loop));
+	if (KV_UNLIKELY(s->work->tier != NULL) && touch_tier(l, q, &r, b != NULL, now_ns))
+		return;
 	reply_put(l, &r, NULL);
 }
 

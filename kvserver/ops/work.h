@@ -6,6 +6,7 @@
 #include "kvserver/ops/lease.h"
 #include "kvserver/ops/pack.h"
 #include "kvserver/ops/put_memory.h"
+#include "kvserver/ops/tier.h"
 #include "kvserver/shard/shard.h"
 
 struct work {
@@ -18,6 +19,7 @@ struct work {
 	struct kv_list rooms[WAIT_STATES]; /* struct put_wait, by state */
 	struct kv_rate refused_lines;      /* about PUTs without room */
 	struct heat heat;                  /* of the keys found by GETs */
+	struct shard_tier *tier;           /* NULL: none */
 };
 
 #endif

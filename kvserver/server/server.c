@@ -32,6 +32,15 @@ static int secrets_make(struct kvs_server *s, struct kv_error *err)
 	return rc ? kv_fail(err, rc, "no entropy for the server's incarnation: %s", kv_strerror(rc)) : 0;
 }
 
+/* Keys stay with their shards, so that the values on the tier are found. */
+static int tier_prepare(struct kvs_server *s, struct kv_error *err)
+{
+	int rc = s->opt.tier ? tier_files_open(s->opt.tier, s->opt.log, &s->tier, err) : 0;
+	if (rc == 0 && s->tier.key_seed)
+		s->shard_seed = s->tier.key_seed;
+	return rc;
+}
+
 static int slots_make(struct kvs_server *s, struct kv_error *err)
 {
 	/* Of connections: never more than numbers have bits for. */
@@ -49,6 +58,8 @@ static int server_make(struct kvs_server *s, struct kv_error *err)
 		rc = secrets_make(s, err);
 	if (rc == 0 && s->opt.events && events_make(&s->events, s->incarnation, s->opt.shards))
 		rc = kv_fail(err, -KV_ENOMEM, "no memory for the log of events (--events)");
+	if (rc == 0)
+		rc = tier_prepare(s, err);
 	if (rc == 0)
 		rc = slots_make(s, err);
 	if (rc == 0)
@@ -178,6 +189,7 @@ void kvs_server_destroy(struct kvs_server **server)
 	publish_free(s);
 	events_free(&s->events);
 	loops_free(s);
+	tier_files_close(&s->tier);
 	boot_context_destroy(&s->keys.boot);
 	boot_keys_destroy(&s->keys.of_sessions);
 	pthread_cond_destroy(&s->changed);

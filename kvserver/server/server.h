@@ -19,6 +19,7 @@
 #include "kvserver/server/key_reload.h"
 #include "kvserver/shard/loopcall.h"
 #include "kvserver/shard/shard.h"
+#include "kvserver/tier/tier_file.h"
 #include "loop/loop.h"
 
 /* A call to every shard. */
@@ -89,6 +90,7 @@ struct kvs_server {
 	struct doubt_orders doubt_orders;
 	struct events events;
 	struct liveness alive, health; /* of kvs_server_alive, of kvs_server_silence_ns */
+	struct tier_files tier;        /* without --tier: none */
 	struct kv_prefault *prefault;  /* makes pages in the background; or NULL */
 	pthread_mutex_t lock;          /* of the members that say so */
 	pthread_cond_t changed;        /* life.state */

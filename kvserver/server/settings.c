@@ -31,6 +31,8 @@ void settings_fill(struct kvs_options *o)
 		o->value_max = KV_VALUE_MAX;
 	if (!o->lease_ns)
 		o->lease_ns = LEASE_NS;
+	if (!o->tier_segment)
+		o->tier_segment = TIER_SEGMENT_DEFAULT;
 	if (!o->clock)
 		o->clock = &kv_clock_monotonic;
 	if (!o->entropy)
@@ -60,6 +62,10 @@ int settings_check(const struct kvs_options *o, struct kv_error *err)
 			       "--local-socket %.200s has no effect with --local off or --arena private: remove one of "
 			       "them",
 			       o->local_socket);
+	if (o->tier_segment < TIER_SEGMENT_MIN || o->tier_segment > TIER_SEGMENT_MAX || o->tier_segment % TIER_BUFFER)
+		return kv_fail(err, -KV_EINVAL,
+			       "--tier-segment: %llu bytes; it is a multiple of 1 MiB, 256 MiB at most",
+			       (unsigned long long)o->tier_segment);
 	if (o->eviction < 0 || o->eviction >= policies)
 		return kv_fail(err, -KV_EINVAL, "there is no eviction policy number %d", o->eviction);
 	return 0;

@@ -138,6 +138,12 @@ static int shards_create(struct kvs_server *s, struct kv_error *err)
 		.lost = shard_lost_session,
 		.arg = s,
 		.doubt = &s->doubt_orders,
+		.tier_files = &s->tier,
+		.tier = {.segment_bytes = o->tier_segment,
+			 .admit = (enum tier_admit)o->tier_admit,
+			 .rate_bytes = o->tier_rate / o->shards,
+			 .day_bytes = o->tier_day / o->shards,
+			 .clock = o->clock},
 	};
 	int rc = 0;
 	options.values_max = (o->values_max + o->shards - 1) / o->shards;

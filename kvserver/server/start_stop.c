@@ -73,7 +73,7 @@ static void run_drain(struct call *call)
 static void run_close(struct call *call)
 {
 	shard_close(call->shard);
-	call_finish(call, 0);
+	shard_closed(call->shard, call);
 }
 
 /* ---- start and end ---- */

@@ -30,6 +30,9 @@ void frame_local(void *arg, struct te_peer *peer, const uint8_t *data, size_t le
 /* report_drained -- a request was freed, or the engine may be idle: finish shard->drained if nothing is in flight. */
 void report_drained(struct shard *s);
 
+/* report_closed -- finish shard->calls.closed if no file is read or written any more, or time is over. */
+void report_closed(struct shard *s);
+
 /* report_reset -- report that the peers are void, if due (shard->reset_due). */
 void report_reset(struct shard *s);
 

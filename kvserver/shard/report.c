@@ -26,3 +26,12 @@ void report_drained(struct shard *s)
 	s->calls.drained = NULL;
 	call_finish(drained, 0);
 }
+
+void report_closed(struct shard *s)
+{
+	struct call *closed = s->calls.closed;
+	if (s->opt.ops->busy(s) && loop_now(s->loop) < s->calls.closed_ns)
+		return;
+	s->calls.closed = NULL;
+	call_finish(closed, 0);
+}

@@ -108,6 +108,9 @@ struct request {
 			};
 		} put;
 		uint32_t pack; /* index of the shard's buffer */
+		struct {
+			struct tier_waiter *waiter; /* ops/tier.c; NULL: it does not wait any longer */
+		} tier;
 	};
 };
 

@@ -92,6 +92,8 @@ static int shard_poll(struct loop_poller *p)
 		call_redeliver(s);
 	if (KV_UNLIKELY(s->calls.drained != NULL))
 		report_drained(s);
+	if (KV_UNLIKELY(s->calls.closed != NULL))
+		report_closed(s);
 	if (KV_UNLIKELY(pins_due(s)))
 		done += pins_sweep(&s->store, PINS_AT_ONCE);
 	if (KV_UNLIKELY(s->store.cleared_on))
@@ -408,6 +410,13 @@ void shard_drain(struct shard *s, struct call *drained)
 	s->draining = true;
 	s->calls.drained = drained;
 	report_drained(s);
+}
+
+void shard_closed(struct shard *s, struct call *closed)
+{
+	s->calls.closed = closed;
+	s->calls.closed_ns = loop_now(s->loop) + SHARD_CLOSE_NS;
+	report_closed(s);
 }
 
 void shard_close(struct shard *s)

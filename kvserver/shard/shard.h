@@ -31,6 +31,7 @@ enum {
 #define SHARD_REPLY_NS      10000000000ull  /* a reply that cannot be posted within this time is dropped */
 #define SHARD_REQUEST_NS    120000000000ull /* maximum time for a GET or PUT, whatever its deadline */
 #define SHARD_QUARANTINE_NS 5000000000ull   /* until a dead client's transfers count against the budget */
+#define SHARD_CLOSE_NS      6000000000ull   /* for files to answer */
 #define SHARD_STALL_NS      300000000ull    /* until they are fenced where they block all others */
 
 struct call;
@@ -70,6 +71,8 @@ struct shard_ops {
 	int (*turn)(struct shard *s);
 	bool (*active)(const struct shard *s);
 	void (*tick)(struct shard *s);
+	/* busy -- after close: whether reads or writes of files are in flight. */
+	bool (*busy)(const struct shard *s);
 	/* stats -- the gauges of the operations, by enum wire_stat. */
 	void (*stats)(const struct shard *s, uint64_t *out);
 	/* open -- make s->work, with engine, store and s->region ready. 0, or a code with *err. close -- the engine is
@@ -108,8 +111,10 @@ struct shard_options {
 	/* lost -- *shard_attachment_args.anew was set for an attachment: inform its client. As for reset. */
 	int (*lost)(void *arg, struct shard *s);
 	void *arg;
-	struct journal *journal;    /* of its store (store/journal.h); or NULL */
-	struct doubt_orders *doubt; /* of all shards; or NULL */
+	struct journal *journal;             /* of its store (store/journal.h); or NULL */
+	struct doubt_orders *doubt;          /* of all shards; or NULL */
+	const struct tier_files *tier_files; /* NULL: no tier */
+	struct tier_options tier;            /* all but what a shard knows by itself */
 	const _Atomic uint64_t
 		*control; /* counters of the control loop, by enum wire_stat, to be shown with ours; or NULL */
 };
@@ -149,6 +154,8 @@ struct replies {
 struct calls {
 	struct kv_list undelivered; /* struct call */
 	struct call *drained;       /* finished when no request is in flight */
+	struct call *closed;        /* finished when nothing of the closed shard is in flight, */
+	uint64_t closed_ns;         /* or SHARD_CLOSE_NS after this */
 	bool reset_due, lost_due;
 };
 
@@ -230,6 +237,9 @@ void shard_drain(struct shard *s, struct call *drained);
 /* shard_close -- end the engine with everything in flight, and leave the loop. Attachments are freed as their calls
  * finish. Not from a callback. */
 void shard_close(struct shard *s);
+
+/* shard_closed -- after shard_close: finish the call when no file is read or written any more. */
+void shard_closed(struct shard *s, struct call *closed);
 
 /* shard_destroy -- after the loop has stopped and every attachment is freed. NULL is accepted. */
 void shard_destroy(struct shard **s);

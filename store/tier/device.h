@@ -18,7 +18,7 @@ struct tier_io {
 	uint64_t begun_ns;                                /* the tier's */
 	void *arg;                                        /* the tier's */
 	struct kv_list node;                              /* the tier's */
-	uint64_t priv[24];                                /* the device's */
+	uint64_t priv[40];                                /* the device's */
 };
 
 /* On the shard's thread; nothing parks. */

@@ -38,7 +38,7 @@ static void drive_error(struct tier_drive *d, const struct tier_io *io, int64_t 
 int64_t drive_ended(struct tier_drive *d, struct tier_io *io, int64_t result)
 {
 	uint64_t ns;
-	d->t->now_ns = kv_clock_now(d->t->opt.clock);
+	tier_time(d->t, kv_clock_now(d->t->opt.clock));
 	ns = d->t->now_ns - io->begun_ns;
 	kv_list_del(&io->node);
 	d->flying_count--;

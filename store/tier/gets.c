@@ -396,7 +396,7 @@ int tier_get(struct tier *t, const void *key, size_t key_len, uint64_t deadline_
 	struct tier_id id = tier_id_of(t, key, key_len);
 	struct tier_get *g = get_find(t, &id);
 	int rc = 0;
-	t->now_ns = now_ns;
+	tier_time(t, now_ns);
 	if (g)
 		t->totals.shared++;
 	else

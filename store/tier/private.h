@@ -160,7 +160,7 @@ struct tier {
 	struct store *store;
 	uint64_t now_ns;
 	uint64_t now_tick_ns; /* of the last tick */
-	bool stopped;
+	bool started, stopped;
 	unsigned drives;
 	struct tier_drive *drive[TIER_DEVICES_MAX];
 	struct tier_records records;
@@ -189,6 +189,12 @@ struct tier {
 	bool flushing, flushed;
 	struct ranking ranking;
 };
+
+/* The time, read at a completion or in a turn: it never goes back. */
+static inline void tier_time(struct tier *t, uint64_t now_ns)
+{
+	t->now_ns = KV_MAX(t->now_ns, now_ns);
+}
 
 static inline uint64_t tier_wall_us(const struct tier *t)
 {

@@ -238,7 +238,7 @@ void tier_stored(struct tier *t, const struct block *b, uint64_t now_ns)
 {
 	struct tier_id id = id_of(b);
 	uint32_t item = tier_records_find(&t->records, &id);
-	t->now_ns = now_ns;
+	tier_time(t, now_ns);
 	gets_void(t, &id);
 	if (item) {
 		tier_drop(t, item, true);

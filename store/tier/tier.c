@@ -135,8 +135,6 @@ int tier_create(const struct tier_options *o, struct store *store, struct tier_d
 	}
 	store->evicted = tier_evicted;
 	store->evicted_arg = t;
-	for (unsigned i = 0; i < t->drives; i++)
-		scan_begin(t->drive[i]);
 	*out = t;
 	return 0;
 }
@@ -147,6 +145,9 @@ void tier_destroy(struct tier **tier)
 	if (!t)
 		return;
 	t->store->evicted = NULL;
+	*tier = NULL;
+	if (tier_flying(t)) /* a device that does not answer may still write to this memory */
+		return;
 	for (unsigned i = 0; i < t->drives; i++)
 		drive_free(t->drive[i]);
 	tier_records_fini(&t->records);
@@ -154,7 +155,6 @@ void tier_destroy(struct tier **tier)
 	tier_admission_fini(&t->admission);
 	slab_fini(&t->gets_slab);
 	free(t);
-	*tier = NULL;
 }
 
 /* ---- records ---- */
@@ -248,23 +248,25 @@ void tier_remember(struct tier *t, const struct tier_id *id)
 		t->gone_full = true;
 }
 
-/* As tier_delete. */
-static int safe_wait(struct tier *t, struct tier_safe *s)
+/* Whether all that was deleted so far is safe. As tier_delete. */
+static int safe_now(const struct tier *t)
 {
-	if (heads_unsaved(t) > t->marks || t->stopped)
-		return heads_unsafe(t) ? -EIO : 0;
-	if (s) {
-		s->mark = t->marks;
-		kv_list_add_tail(&t->safes, &s->node);
-	}
-	return -EAGAIN;
+	if (heads_unsaved(t) <= t->marks && !t->stopped)
+		return -EAGAIN;
+	return heads_unsafe(t) ? -EIO : 0;
 }
 
-int tier_delete(struct tier *t, const void *key, size_t key_len, uint64_t now_ns, bool *out_was, struct tier_safe *s)
+void tier_safe_wait(struct tier *t, struct tier_safe *s)
+{
+	s->mark = t->marks;
+	kv_list_add_tail(&t->safes, &s->node);
+}
+
+int tier_delete(struct tier *t, const void *key, size_t key_len, uint64_t now_ns, bool *out_was)
 {
 	struct tier_id id = tier_id_of(t, key, key_len);
 	uint32_t item;
-	t->now_ns = now_ns;
+	tier_time(t, now_ns);
 	gets_void(t, &id);
 	item = tier_find(t, &id);
 	*out_was = item != 0;
@@ -274,21 +276,20 @@ int tier_delete(struct tier *t, const void *key, size_t key_len, uint64_t now_ns
 	} else {
 		tier_remember(t, &id);
 	}
-	return safe_wait(t, s);
+	return safe_now(t);
 }
 
-int tier_touch(struct tier *t, const void *key, size_t key_len, uint64_t expires_ns, uint64_t now_ns, bool *out_was,
-	       struct tier_safe *s)
+int tier_touch(struct tier *t, const void *key, size_t key_len, uint64_t expires_ns, uint64_t now_ns, bool *out_was)
 {
 	struct tier_id id = tier_id_of(t, key, key_len);
 	uint64_t at_s;
 	uint32_t item, before_s;
-	t->now_ns = now_ns;
+	tier_time(t, now_ns);
 	item = tier_find(t, &id);
 	*out_was = item != 0;
 	if (!item) {
 		tier_remember(t, &id);
-		return safe_wait(t, s);
+		return safe_now(t);
 	}
 	at_s = expires_ns == KV_NEVER ? 0 : tier_wall_s(t) + (expires_ns - KV_MIN(expires_ns, now_ns)) / 1000000000;
 	before_s = t->records.item[item].expires_s;
@@ -296,7 +297,7 @@ int tier_touch(struct tier *t, const void *key, size_t key_len, uint64_t expires
 	if (at_s == 0 || (before_s && at_s >= before_s))
 		return 0;
 	item_mark(t, item); /* in memory it stays until then, on the device it does not count */
-	return safe_wait(t, s);
+	return safe_now(t);
 }
 
 void tier_safe_cancel(struct tier *t, struct tier_safe *s)
@@ -310,12 +311,21 @@ void tier_safe_cancel(struct tier *t, struct tier_safe *s)
 
 /* ---- work ---- */
 
+static void start(struct tier *t)
+{
+	t->started = true;
+	for (unsigned i = 0; i < t->drives; i++)
+		scan_begin(t->drive[i]);
+}
+
 int tier_turn(struct tier *t, uint64_t now_ns)
 {
 	uint32_t taken, copied = 0;
-	t->now_ns = now_ns;
+	tier_time(t, now_ns);
 	if (t->stopped)
 		return 0;
+	if (KV_UNLIKELY(!t->started))
+		start(t);
 	taken = gets_step(t, TIER_BUFFER);
 	for (unsigned i = 0; i < t->drives && copied < TIER_BUFFER; i++)
 		copied += keep_step(t->drive[i], TIER_BUFFER - copied);
@@ -361,8 +371,9 @@ static void drive_tick(struct tier_drive *d, uint64_t past_ns)
 void tier_tick(struct tier *t, uint64_t now_ns)
 {
 	uint64_t past_ns = now_ns - t->now_tick_ns;
-	t->now_ns = t->now_tick_ns = now_ns;
-	if (t->stopped)
+	tier_time(t, now_ns);
+	t->now_tick_ns = now_ns;
+	if (t->stopped || !t->started)
 		return;
 	kv_list_splice_tail(&t->rooms, &t->rooms_waiting);
 	for (unsigned i = 0; i < t->drives; i++)
@@ -371,7 +382,7 @@ void tier_tick(struct tier *t, uint64_t now_ns)
 
 void tier_flush(struct tier *t, uint64_t now_ns)
 {
-	t->now_ns = now_ns;
+	tier_time(t, now_ns);
 	t->flushing = true;
 }
 
@@ -394,6 +405,14 @@ void tier_stop(struct tier *t)
 }
 
 /* ---- statistics ---- */
+
+unsigned tier_flying(const struct tier *t)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < t->drives; i++)
+		n += t->drive[i]->flying_count;
+	return n;
+}
 
 unsigned tier_devices(const struct tier *t)
 {

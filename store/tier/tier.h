@@ -90,10 +90,10 @@ struct tier_options {
 	void *arg;
 };
 
-/* tier_create -- over `count` devices, which outlive it; begins to read their footers. `store` calls back at evictions.
+/* tier_create -- over `count` devices, which outlive it; their footers are read from the first turn on. `store` calls
+ * back at evictions.
  * Errors: -KV_EINVAL (a device too small for TIER_SEGMENTS_MIN segments: *err has the size needed), -KV_ENOMEM.
- * tier_destroy -- after all transfers have ended or the devices are closed. Waiting gets must have ended. NULL is
- * accepted. */
+ * tier_destroy -- after tier_stop. With transfers in flight its memory is not freed. NULL is accepted. */
 int tier_create(const struct tier_options *options, struct store *store, struct tier_device *const *devices,
 		unsigned count, struct tier **out, struct kv_error *err);
 void tier_destroy(struct tier **tier);
@@ -123,24 +123,24 @@ bool tier_has(const struct tier *t, uint64_t hash, uint64_t now_ns);
 
 /* ---- changes ---- */
 
-/* One who waits until a deletion is safe: after a crash the value does not come back. */
+/* One who waits until deletions are safe: after a crash the values do not come back. Zero it, set `end` and `arg`. */
 struct tier_safe {
 	struct kv_list node;
-	/* Once, not within tier_delete. rc: 0; or -EIO: the device failed, and the value may return after a crash. */
+	/* Once, not within tier_safe_wait. rc: 0; or -EIO: a device failed, and values may return after a crash. */
 	void (*end)(struct tier_safe *s, int rc);
 	void *arg;
 	uint64_t mark; /* 0: it does not wait */
 };
 
-/* tier_delete -- the key's value on the tier is deleted. Returns whether there was one, in *out_was, and 0: done, and
- * safe; -EAGAIN: s->end will be called; -EIO: deleted here, but it may return after a crash (its device failed). s may
- * be NULL: nobody waits. tier_safe_cancel -- s->end will not be called. tier_touch -- the value of a key lives until
- * expires_ns (KV_NEVER: for ever). Waits as tier_delete, if its life becomes shorter. *out_was: whether the tier has
- * it. */
-int tier_delete(struct tier *t, const void *key, size_t key_len, uint64_t now_ns, bool *out_was, struct tier_safe *s);
+/* tier_delete -- the key's value on the tier is deleted. *out_was: whether there was one. 0: safe; -EAGAIN: not yet,
+ * see tier_safe_wait; -EIO: deleted here, but it may return after a crash, since its device has failed. tier_touch --
+ * the value of a key lives until expires_ns (KV_NEVER: for ever); safe as tier_delete, if its life becomes shorter. */
+int tier_delete(struct tier *t, const void *key, size_t key_len, uint64_t now_ns, bool *out_was);
+int tier_touch(struct tier *t, const void *key, size_t key_len, uint64_t expires_ns, uint64_t now_ns, bool *out_was);
+
+/* tier_safe_wait -- after -EAGAIN: wait for all deletions so far. tier_safe_cancel -- s->end will not be called. */
+void tier_safe_wait(struct tier *t, struct tier_safe *s);
 void tier_safe_cancel(struct tier *t, struct tier_safe *s);
-int tier_touch(struct tier *t, const void *key, size_t key_len, uint64_t expires_ns, uint64_t now_ns, bool *out_was,
-	       struct tier_safe *s);
 
 /* tier_stored -- a new value of this block's key was committed by a PUT, so an older one on the tier is void. With
  * TIER_ADMIT_PUT it will be written soon. tier_evicted -- the block leaves memory now; the store calls it. */
@@ -163,6 +163,9 @@ bool tier_flushed(const struct tier *t);
 
 /* tier_stop -- the devices are about to be closed: every wait ends with TIER_GONE, and no transfer is begun. */
 void tier_stop(struct tier *t);
+
+/* tier_flying -- transfers in flight. */
+unsigned tier_flying(const struct tier *t);
 
 unsigned tier_devices(const struct tier *t);
 void tier_stats(const struct tier *t, unsigned device, struct tier_stats *out);

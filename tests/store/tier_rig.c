@@ -236,7 +236,9 @@ bool tier_rig_delete(struct tier_rig *r, const char *key, bool wait)
 	int rc, ended = -EAGAIN;
 	struct tier_safe s = {.end = safe_end, .arg = &ended};
 	(void)store_delete(&store, key, strlen(key), r->now_ns, r->now_ns);
-	rc = tier_delete(r->tier, key, strlen(key), r->now_ns, &was, wait ? &s : NULL);
+	rc = tier_delete(r->tier, key, strlen(key), r->now_ns, &was);
+	if (rc == -EAGAIN && wait)
+		tier_safe_wait(r->tier, &s);
 	for (unsigned i = 0; rc == -EAGAIN && wait; i++) {
 		assert_true(i < 20000);
 		tier_rig_step(r);

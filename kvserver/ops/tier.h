@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tier.h -- the NVMe tier of a shard, for its operations. All functions accept a shard without one, and do nothing. The
+ * shard's thread; nothing parks. */
+#ifndef KVRAIL_KVSERVER_OPS_TIER_H
+#define KVRAIL_KVSERVER_OPS_TIER_H
+
+#include "kvserver/shard/shard.h"
+
+struct link;
+struct shard_tier;
+struct tier_device;
+
+/* shard_tier_open -- open the shard's parts of s->opt.tier_files, and begin to read what they have. 0 or a code with
+ * *err. shard_tier_close -- end all waits with misses; transfers may still be in flight. shard_tier_free -- after the
+ * loop's last turn. */
+int shard_tier_open(struct shard *s, struct kv_error *err);
+void shard_tier_close(struct shard *s);
+void shard_tier_free(struct shard *s);
+
+/* get_tier -- memory does not have the key of this GET. True: it waits for the tier, and will be answered. False: a
+ * miss; *reply says if the tier has the key all the same. */
+bool get_tier(struct link *l, const struct wire_request *q, struct wire_reply *reply, uint64_t now_ns);
+
+/* tier_exists -- set bit i of `tier` if digest i is not in `found`, and the tier has its key. Returns whether there is
+ * one. */
+bool tier_exists(const struct shard *s, const uint8_t *digests, uint32_t n, uint64_t now_ns, const uint8_t *found,
+		 uint8_t *tier);
+
+/* delete_tier -- delete the key's value on the tier. *was: becomes true if there was one. True: the reply (without its
+ * status, which depends on *was) is sent later, when the deletion is safe. touch_tier -- likewise a TOUCH; in_memory:
+ * memory has the value, and *reply is complete. Else *reply is completed if the tier has it. */
+bool delete_tier(struct link *l, const struct wire_request *q, const struct wire_reply *reply, bool *was,
+		 uint64_t now_ns);
+bool touch_tier(struct link *l, const struct wire_request *q, struct wire_reply *reply, bool in_memory,
+		uint64_t now_ns);
+
+/* tier_put_done -- a PUT has stored this block. */
+void tier_put_done(struct shard *s, const struct block *b);
+
+int shard_tier_turn(struct shard *s);
+bool shard_tier_active(const struct shard *s);
+void shard_tier_tick(struct shard *s);
+bool shard_tier_busy(const struct shard *s);
+void shard_tier_stats(const struct shard *s, uint64_t *out);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tier_device.c -- a shard's part of a file or partition, read and written by the shard's loop. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "kvserver/tier/tier_file.h"
+#include "loop/loop.h"
+
+struct device {
+	struct tier_device dev; /* first */
+	struct loop *loop;
+	const struct tier_file *file;
+	int fd;
+};
+
+struct transfer {
+	struct io_at at;
+	struct tier_io *io;
+};
+
+_Static_assert(sizeof(struct transfer) <= sizeof(((struct tier_io *)0)->priv), "it has room in tier_io");
+
+static void transfer_done(struct io_at *at, int64_t result)
+{
+	struct tier_io *io = KV_CONTAINER(at, struct transfer, at)->io;
+	io->done(io, result);
+}
+
+static void device_submit(struct tier_device *dev, struct tier_io *io)
+{
+	const struct device *d = (struct device *)dev;
+	struct transfer *t = (struct transfer *)io->priv;
+	*t = (struct transfer){.io = io,
+			       .at = {.fd = d->fd,
+				      .write = io->write,
+				      .background = io->write,
+				      .buf = io->buf,
+				      .len = io->len,
+				      .offset = dev->offset + io->offset,
+				      .done = transfer_done}};
+	io_at_submit(d->loop, &t->at);
+}
+
+static int device_open(struct device *d, struct kv_error *err)
+{
+	int fd = open(d->file->path, O_RDWR | O_CLOEXEC | (d->file->buffered ? 0 : O_DIRECT));
+	if (fd < 0)
+		return kv_fail(err, -errno, "--tier %s: %s", d->file->path, kv_strerror(-errno));
+	if (d->fd >= 0)
+		close(d->fd);
+	d->fd = fd;
+	return 0;
+}
+
+static int device_reopen(struct tier_device *dev, struct kv_error *err)
+{
+	return device_open((struct device *)dev, err);
+}
+
+static const struct tier_device_ops ops = {.submit = device_submit, .reopen = device_reopen};
+
+int tier_device_open(const struct tier_file *file, unsigned shard, unsigned shards, struct loop *loop,
+		     struct tier_device **out, struct kv_error *err)
+{
+	struct device *d = calloc(1, sizeof(*d));
+	uint64_t bytes = kv_align_down(file->bytes / shards, TIER_PAGE);
+	int rc;
+	if (!d)
+		return kv_fail(err, -KV_ENOMEM, "no memory for a device of the tier");
+	d->dev = (struct tier_device){
+		.ops = &ops, .name = file->path, .offset = bytes * shard, .bytes = bytes, .buffered = file->buffered};
+	d->loop = loop;
+	d->file = file;
+	d->fd = -1;
+	rc = device_open(d, err);
+	if (rc)
+		free(d);
+	else
+		*out = &d->dev;
+	return rc;
+}
+
+void tier_device_close(struct tier_device **device)
+{
+	struct device *d = (struct device *)*device;
+	if (!d)
+		return;
+	close(d->fd);
+	free(d);
+	*device = NULL;
+}
