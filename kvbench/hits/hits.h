@@ -7,11 +7,12 @@
 #include <stdint.h>
 
 #include "base/base.h"
+#include "store/store.h"
 
 enum {
-	HITS_CAPACITIES_MAX = 32,
-	HITS_POLICIES_MAX = 8,      /* the store's, and Belady's */
-	HITS_CAPACITY_MAX = 1 << 30 /* blocks */
+	HITS_SIZES_MAX = 32,    /* in a list */
+	HITS_POLICIES_MAX = 8,  /* the store's, and Belady's */
+	HITS_SIZE_MAX = 1 << 30 /* blocks */
 };
 
 /* A whole trace: blocks by small numbers, in the order of the file. The holder's memory: hits_trace_free. */
@@ -30,12 +31,21 @@ void hits_trace_free(struct hits_trace *trace);
  * hit when the request began. */
 struct hits_result {
 	uint64_t prefix, block;
+	uint64_t tier, writes; /* block hits that the tier served; blocks written to it */
 };
 
-/* hits_run -- room for this number of equal blocks under the policy of this number (evict_policy_names), whose code
- * is the server's. Per request: the longest stored prefix is read; the other blocks are stored in order, and one that
- * the cache has all the same is used. 0 or -KV_ENOMEM. */
-int hits_run(const struct hits_trace *trace, unsigned policy, uint64_t capacity, struct hits_result *out);
+/* A tier behind the memory: its blocks, and what is written to it. */
+struct hits_tier {
+	uint64_t blocks; /* 0: no tier */
+	enum tier_admit admit;
+};
+
+/* hits_run -- room for this number of equal blocks under the policy of this number (evict_policy_names), and a tier
+ * behind it. The code of both is the server's. Per request: the longest stored prefix is read; the other blocks are
+ * stored in order, and one that the cache has all the same is used. A block that the tier serves is in memory
+ * afterwards. 0 or -KV_ENOMEM. */
+int hits_run(const struct hits_trace *trace, unsigned policy, uint64_t capacity, struct hits_tier tier,
+	     struct hits_result *out);
 
 /* hits_belady -- the same with knowledge of the future: the block with the farthest next use is evicted, or not stored
  * at all. No policy has more block hits. 0 or -KV_ENOMEM. */
@@ -45,21 +55,22 @@ int hits_belady(const struct hits_trace *trace, uint64_t capacity, struct hits_r
 struct hits_result hits_unlimited(const struct hits_trace *trace);
 
 struct hits_options {
-	const char *trace, *capacity, *policy, *json;
+	const char *trace, *capacity, *tier, *policy, *json;
+	int tier_admit; /* enum tier_admit */
 	bool config;
 };
 extern const struct kv_opt hits_options_table[];
 
 /* Parsed from the lists of the options. */
 struct hits_plan {
-	unsigned capacities, policies;
-	uint64_t capacity[HITS_CAPACITIES_MAX];
-	int policy[HITS_POLICIES_MAX]; /* HITS_BELADY: none of the store's */
+	unsigned capacities, tiers, policies;
+	uint64_t capacity[HITS_SIZES_MAX], tier[HITS_SIZES_MAX]; /* a tier of 0 blocks: none */
+	int policy[HITS_POLICIES_MAX];                           /* HITS_BELADY: none of the store's */
 };
 enum { HITS_BELADY = -1 };
 
-/* hits_plan_parse -- capacities are blocks ("5859") or shares of the distinct blocks ("10%"). 0, or -KV_EINVAL with one
- * sentence. */
+/* hits_plan_parse -- capacities and tiers are blocks ("5859") or shares of the distinct blocks ("10%"). 0, or
+ * -KV_EINVAL with one sentence. */
 int hits_plan_parse(const struct hits_options *options, uint64_t distinct, struct hits_plan *out, struct kv_error *err);
 
 /* hits_main -- the sub-command. The exit status. argv[0] is the program's name. */

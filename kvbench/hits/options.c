@@ -14,6 +14,10 @@ const struct kv_opt hits_options_table[] = {
 	KV_ROW_TEXT("capacity", AT(capacity), "LIST", "1%,5%,10%,25%,50%",
 		    "Sizes of memory: blocks (5859), or a share of the distinct blocks of the trace (10%).",
 		    .letter = 'c'),
+	KV_ROW_TEXT("tier", AT(tier), "LIST", "0",
+		    "Sizes of a tier on NVMe behind the memory, in blocks or shares as above; 0: none."),
+	KV_ROW_CHOICE("tier-admit", AT(tier_admit), "WHICH", "eviction", tier_admit_names,
+		      "Which blocks are written to the tier, as kv-server --tier-admit has it."),
 	KV_ROW_TEXT("policy", AT(policy), "LIST", "all",
 		    "Eviction policies of kv-server, and belady, which knows the future; all: each of them."),
 
@@ -22,21 +26,22 @@ const struct kv_opt hits_options_table[] = {
 	{.name = NULL},
 };
 
-static int add_capacity(const char *item, uint64_t distinct, struct hits_plan *p, struct kv_error *err)
+/* One more size of the option's list, from `least` blocks on. */
+static int add_size(const char *option, const char *item, uint64_t distinct, uint64_t least, uint64_t *sizes,
+		    unsigned *count, struct kv_error *err)
 {
 	size_t len = strlen(item);
 	char number[32];
 	uint64_t n = 0;
 	bool share = len > 1 && item[len - 1] == '%';
 	snprintf(number, sizeof(number), "%.*s", (int)(len - share), item);
-	if (kv_u64_parse(number, &n) < 0 || n == 0 || n > (share ? 100 : (uint64_t)HITS_CAPACITY_MAX))
+	if (kv_u64_parse(number, &n) < 0 || n < least || n > (share ? 100 : (uint64_t)HITS_SIZE_MAX))
 		return kv_fail(err, -KV_EINVAL,
-			       "--capacity: '%s' is neither a number of blocks up to %u nor a share such as 10%%", item,
-			       (unsigned)HITS_CAPACITY_MAX);
-	if (p->capacities == HITS_CAPACITIES_MAX)
-		return kv_fail(err, -KV_EINVAL, "--capacity: at most %u sizes; choose fewer",
-			       (unsigned)HITS_CAPACITIES_MAX);
-	p->capacity[p->capacities++] = share ? KV_MAX(distinct * n / 100, (uint64_t)1) : n;
+			       "%s: '%s' is neither a number of blocks up to %u nor a share such as 10%%", option, item,
+			       (unsigned)HITS_SIZE_MAX);
+	if (*count == HITS_SIZES_MAX)
+		return kv_fail(err, -KV_EINVAL, "%s: at most %u sizes; choose fewer", option, (unsigned)HITS_SIZES_MAX);
+	sizes[(*count)++] = share && n ? KV_MAX(distinct * n / 100, (uint64_t)1) : n;
 	return 0;
 }
 
@@ -71,7 +76,10 @@ int hits_plan_parse(const struct hits_options *o, uint64_t distinct, struct hits
 	int rc = 0;
 	*out = (struct hits_plan){0};
 	while (rc == 0 && bench_word(&at, ',', item, sizeof(item)))
-		rc = add_capacity(item, distinct, out, err);
+		rc = add_size("--capacity", item, distinct, 1, out->capacity, &out->capacities, err);
+	at = o->tier;
+	while (rc == 0 && bench_word(&at, ',', item, sizeof(item)))
+		rc = add_size("--tier", item, distinct, 0, out->tier, &out->tiers, err);
 	at = o->policy;
 	while (rc == 0 && bench_word(&at, ',', item, sizeof(item)))
 		rc = add_policy(item, out, err);

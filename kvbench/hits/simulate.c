@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* simulate.c -- memory for a number of equal blocks: under a policy of the server (store/), or under Belady's.
+/* simulate.c -- memory for a number of equal blocks: under a policy of the server (store/), with its tier (store/tier/)
+ * or without, or under Belady's.
  *
  * All see the same sequence of references: each request's, from the first on. So Belady's rule, optimal for such a
  * sequence when a block need not be stored, bounds the block hits of every policy, and thereby their prefix hits. Its
@@ -9,7 +10,11 @@
 #include "kvbench/hits/hits.h"
 #include "store/store.h"
 
-/* ---- a policy of the store ---- */
+/* ---- a policy of the store, and a tier behind it ---- */
+
+/* A block of the simulation, as long as those that a server often has: a footer costs the tier little room then. Only
+ * the number of blocks counts. */
+enum { TIER_BLOCK_BYTES = 64000, TIER_SEGMENTS = 100, TIER_SEGMENT_BLOCKS_MAX = 4000 };
 
 struct cached {
 	struct evict_node node; /* first */
@@ -20,6 +25,11 @@ struct memory {
 	struct cached *of; /* by block */
 	struct evict evict;
 	uint64_t capacity;
+	bool tier; /* it has one */
+	struct tier_records records;
+	struct tier_fifo fifo;
+	struct tier_admission admission;
+	uint64_t writes, served; /* blocks that the tier took, and brought back */
 };
 
 static bool may_go(const struct evict_node *n)
@@ -31,6 +41,29 @@ static bool may_go(const struct evict_node *n)
 static uint64_t name_of(uint64_t block)
 {
 	return kv_hash_key(&block, sizeof(block), 1);
+}
+
+static struct tier_id id_of(uint64_t block)
+{
+	return (struct tier_id){.hash = name_of(block), .more = tier_more(&block, sizeof(block))};
+}
+
+static void tier_write(struct memory *m, const struct tier_id *id)
+{
+	if (!tier_records_find(&m->records, id))
+		m->writes += tier_fifo_write(&m->fifo, id, TIER_BLOCK_BYTES);
+}
+
+/* A block leaves memory. */
+static void tier_take(struct memory *m, uint64_t block)
+{
+	struct tier_id id = id_of(block);
+	if (tier_records_find(&m->records, &id))
+		return;
+	if (tier_admits(&m->admission, id.hash))
+		tier_write(m, &id);
+	else
+		tier_left(&m->admission, id.hash);
 }
 
 static bool use(struct memory *m, uint32_t block)
@@ -48,37 +81,101 @@ static void keep(struct memory *m, uint32_t block)
 		evict_remember(&m->evict, n, name_of((uint64_t)(c - m->of)));
 		evict_remove(&m->evict, n);
 		c->in = false;
+		if (m->tier)
+			tier_take(m, (uint64_t)(c - m->of));
 	}
 	m->of[block] = (struct cached){.in = true};
 	evict_insert(&m->evict, &m->of[block].node, name_of(block));
 }
 
-int hits_run(const struct hits_trace *t, unsigned policy, uint64_t capacity, struct hits_result *out)
+/* Whether memory has the block, or the tier: then memory has it from now on. */
+static bool find(struct memory *m, uint32_t block)
 {
-	struct memory m = {.capacity = capacity};
+	struct tier_id id;
+	uint32_t number;
+	if (use(m, block) || !m->tier)
+		return m->of[block].in;
+	id = id_of(block);
+	number = tier_records_find(&m->records, &id);
+	if (!number)
+		return false;
+	tier_fifo_use(&m->records, number);
+	m->served++;
+	keep(m, block);
+	return true;
+}
+
+static void put(struct memory *m, uint32_t block)
+{
+	struct tier_id id;
+	keep(m, block);
+	if (!m->tier || m->admission.how != TIER_ADMIT_PUT)
+		return;
+	id = id_of(block);
+	tier_write(m, &id);
+}
+
+/* About a hundred segments, and one more: the segment that is filled next is empty. */
+static int tier_init(struct memory *m, struct hits_tier tier)
+{
+	uint64_t each = KV_MIN(KV_MAX(tier.blocks / TIER_SEGMENTS, (uint64_t)1), (uint64_t)TIER_SEGMENT_BLOCKS_MAX);
+	uint64_t segments = KV_MAX(tier.blocks / each + 1, (uint64_t)TIER_SEGMENTS_MIN);
+	uint32_t foot_bytes = (uint32_t)each * tier_entry_bytes(32); /* for keys of 32 bytes, as tier_fifo_write has */
+	struct tier_fifo_options options = {.segments = (uint32_t)segments,
+					    .segment_pages = (uint32_t)each * tier_pages(TIER_BLOCK_BYTES) +
+							     tier_foot_pages(foot_bytes)};
+	int rc = tier_records_init(&m->records, (uint32_t)(segments * each));
+	if (rc == 0)
+		rc = tier_fifo_init(&m->fifo, &options, &m->records);
+	if (rc == 0)
+		rc = tier_admission_init(&m->admission, tier.admit, tier.blocks);
+	m->tier = true;
+	return rc;
+}
+
+static int memory_init(struct memory *m, const struct hits_trace *t, unsigned policy, uint64_t capacity,
+		       struct hits_tier tier)
+{
+	*m = (struct memory){.capacity = capacity, .of = calloc(t->distinct, sizeof(*m->of))};
+	if (!m->of || evict_init(&m->evict, evict_policies[policy], KV_MIN(capacity, t->distinct)) < 0)
+		return -KV_ENOMEM;
+	return tier.blocks ? tier_init(m, tier) : 0;
+}
+
+static void memory_fini(struct memory *m)
+{
+	tier_admission_fini(&m->admission);
+	tier_fifo_fini(&m->fifo);
+	tier_records_fini(&m->records);
+	evict_fini(&m->evict);
+	free(m->of);
+}
+
+int hits_run(const struct hits_trace *t, unsigned policy, uint64_t capacity, struct hits_tier tier,
+	     struct hits_result *out)
+{
+	struct memory m;
 	struct hits_result r = {0};
 	const uint32_t *block = t->block;
-	m.of = calloc(t->distinct, sizeof(*m.of));
-	if (!m.of || evict_init(&m.evict, evict_policies[policy], KV_MIN(capacity, t->distinct)) < 0) {
-		free(m.of);
-		return -KV_ENOMEM;
-	}
-	for (uint64_t i = 0; i < t->requests; block += t->len[i++]) {
+	int rc = memory_init(&m, t, policy, capacity, tier);
+	for (uint64_t i = 0; rc == 0 && i < t->requests; block += t->len[i++]) {
 		uint32_t n = 0;
-		while (n < t->len[i] && use(&m, block[n]))
+		while (n < t->len[i] && find(&m, block[n]))
 			n++;
 		r.prefix += n;
 		r.block += n;
 		for (; n < t->len[i]; n++)
-			if (use(&m, block[n]))
+			if (find(&m, block[n]))
 				r.block++;
 			else
-				keep(&m, block[n]);
+				put(&m, block[n]);
 	}
-	evict_fini(&m.evict);
-	free(m.of);
-	*out = r;
-	return 0;
+	r.tier = m.served;
+	r.writes = m.writes;
+	memory_fini(&m);
+	if (rc == 0)
+		*out = r;
+	return rc;
 }
 
 /* ---- Belady ---- */
