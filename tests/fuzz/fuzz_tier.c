@@ -118,7 +118,8 @@ static void write_foot(const uint8_t *data, size_t size)
 	memcpy(pages, data, bytes);
 	tier_foot_put(pages, bytes, count, 7, 9);
 	all = tier_foot_pages(bytes);
-	check(tier_foot_get(pages + (size_t)(all - 1) * TIER_PAGE, SEGMENT_PAGES, &f) == 0, "a footer is not read again");
+	check(tier_foot_get(pages + (size_t)(all - 1) * TIER_PAGE, SEGMENT_PAGES, &f) == 0,
+	      "a footer is not read again");
 	check(f.bytes == bytes && f.count == count && f.id == 7 && f.sequence == 9 && tier_foot_check(&f, pages),
 	      "a footer reads as another one");
 	if (bytes) {
