@@ -5,8 +5,8 @@
  * (MemAvailable), within the memory cgroups, and hugetlb pages for values only. The check describes one moment.
  *
  * A server needs, beside its values: endpoints and messages; the landing area; some clients; keys and index for values
- * of 16 KiB, or for --max-values; and a reserve. Smaller values need more index: without memory for one value per KiB,
- * the server keeps fewer (kv_footprint_values). */
+ * of 16 KiB, or for --max-values; index and buffers of its tier; and a reserve. Smaller values need more index: without
+ * memory for one value per KiB, the server keeps fewer (kv_footprint_values). */
 #include "host/footprint.h"
 
 #include <stdio.h>
@@ -59,6 +59,12 @@ static uint64_t clients_bytes(const struct kv_footprint *r)
 	return (uint64_t)KV_MIN(r->clients, (unsigned)KV_FOOTPRINT_CLIENTS) * KV_FOOTPRINT_CLIENT_BYTES;
 }
 
+uint64_t kv_footprint_tier(const struct kv_footprint *r)
+{
+	return r->tier_bytes / KV_FOOTPRINT_VALUE_MEAN * KV_FOOTPRINT_TIER_VALUE_BYTES +
+	       (uint64_t)r->tier_drives * KV_FOOTPRINT_TIER_DRIVE_BYTES;
+}
+
 static uint64_t with_reserve(uint64_t bytes)
 {
 	return bytes + KV_MAX(bytes / KV_FOOTPRINT_RESERVE_SHARE, (uint64_t)KV_FOOTPRINT_RESERVE_LEAST);
@@ -67,7 +73,7 @@ static uint64_t with_reserve(uint64_t bytes)
 uint64_t kv_footprint_need(const struct kv_footprint *r)
 {
 	return with_reserve(r->values_bytes + index_bytes(r) + r->engines_bytes + r->landing_bytes + clients_bytes(r) +
-			    r->others_bytes);
+			    kv_footprint_tier(r) + r->others_bytes);
 }
 
 /* `huge` bytes of the values may lie in huge pages. */
@@ -133,7 +139,7 @@ static const char *more_by(const struct have *h)
 int kv_footprint_fits(const char *root, const struct kv_footprint *r, struct kv_error *err)
 {
 	struct have h;
-	char less[64] = "";
+	char less[64] = "", tier[64] = "";
 	uint64_t most;
 	have_read(root, &h);
 	if (fits(r, &h))
@@ -141,12 +147,15 @@ int kv_footprint_fits(const char *root, const struct kv_footprint *r, struct kv_
 	most = most_mib(r, &h);
 	if (most)
 		snprintf(less, sizeof(less), "use --memory-mb %llu or less, or ", (unsigned long long)most);
-	return kv_fail(err, -KV_ENOMEM,
-		       "%s of memory are wanted: %s for values, %s for keys and index, %s for endpoints and messages, "
-		       "%s for landing areas, %s for clients, the rest in reserve; %s %s%s; %s%s",
-		       SIZE(kv_footprint_need(r)), SIZE(r->values_bytes), SIZE(index_bytes(r)), SIZE(r->engines_bytes),
-		       SIZE(r->landing_bytes), SIZE(clients_bytes(r)), allows(&h), SIZE(h.plain), h.huge_text, less,
-		       more_by(&h));
+	if (kv_footprint_tier(r))
+		snprintf(tier, sizeof(tier), "%s for the index and buffers of --tier, ", SIZE(kv_footprint_tier(r)));
+	return kv_fail(
+		err, -KV_ENOMEM,
+		"%s of memory are wanted: %s for values, %s for keys and index, %s%s for endpoints and messages, "
+		"%s for landing areas, %s for clients, the rest in reserve; %s %s%s; %s%s",
+		SIZE(kv_footprint_need(r)), SIZE(r->values_bytes), SIZE(index_bytes(r)), tier, SIZE(r->engines_bytes),
+		SIZE(r->landing_bytes), SIZE(clients_bytes(r)), allows(&h), SIZE(h.plain), h.huge_text, less,
+		more_by(&h));
 }
 
 int kv_footprint_others(const char *root, uint64_t bytes, const char *what, const char *way_out, struct kv_error *err)

@@ -3,6 +3,7 @@
 #ifndef KVRAIL_HOST_HOST_H
 #define KVRAIL_HOST_HOST_H
 
+#include "host/disk.h"
 #include "host/footprint.h"
 #include "host/limits.h"
 #include "host/memory.h"

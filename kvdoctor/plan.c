@@ -30,6 +30,7 @@ enum {
 
 #define SERVER_LANDING    ((uint64_t)128 << 20) /* --landing-mb */
 #define ADDRESS_LIBRARIES ((uint64_t)64 << 20)
+#define SIZE(n)           kv_size_format((n), (char[32]){0}, 32)
 #define ADDRESS_THREAD    ((uint64_t)64 << 20)
 
 static unsigned half_of_the_cores(const struct doctor *d)
@@ -107,14 +108,20 @@ static void role_budget(struct role *r)
 }
 
 /* The sum by which kv-server refuses a start, with its defaults. */
-static void server_room(struct role *s, uint64_t values_bytes)
+static void server_room(struct doctor *d)
 {
-	struct kv_need *need = &s->budget.process;
-	const struct kv_footprint room = {.values_bytes = values_bytes,
+	struct role *s = &d->server;
+	const struct kv_footprint room = {.values_bytes = d->opt->memory_mb << 20,
 					  .engines_bytes = te_budget_beside(&s->budget, &s->load),
 					  .landing_bytes = kv_footprint_landing("", SERVER_LANDING),
+					  .tier_bytes = doctor_tier(d),
+					  .tier_drives = d->opt->tier.count * s->engines,
 					  .clients = KV_FOOTPRINT_CLIENTS};
-	need->memory_bytes = kv_footprint_need(&room);
+	if (d->opt->tier.count)
+		doctor_found(d, SECTION_RUN, KV_OK, "tier_index", s->name, "memory of the tier",
+			     "%s for index and buffers, with values of %s", SIZE(kv_footprint_tier(&room)),
+			     SIZE(KV_FOOTPRINT_VALUE_MEAN));
+	s->budget.process.memory_bytes = kv_footprint_need(&room);
 }
 
 static void roles_make(struct doctor *d)
@@ -146,7 +153,7 @@ static void roles_make(struct doctor *d)
 	if (s->present && c->rc == 0)
 		role_budget(s);
 	if (s->present && s->rc == 0)
-		server_room(s, o->memory_mb << 20);
+		server_room(d);
 	if (c->rc == 0 && (!s->present || s->rc == 0))
 		return;
 	doctor_found(d, SECTION_RUN, KV_FAIL, "provider", o->provider, "provider", "%s",

@@ -152,6 +152,8 @@ static void every_part_of_the_room_counts(void **state)
 						    {.engines_bytes = 1ull << 30},
 						    {.landing_bytes = 1ull << 30},
 						    {.others_bytes = 1ull << 30},
+						    {.tier_bytes = 420ull << 30},
+						    {.tier_drives = 128},
 						    {.values_max = (1ull << 30) / KV_FOOTPRINT_VALUE_BYTES}};
 	struct kv_footprint r = {0};
 	(void)state;

@@ -3,7 +3,7 @@
 # doctor.sh -- kv-doctor as a user meets it: exit statuses, JSON, lowered limits, another user, io_uring refused, a machine that is made up.
 # `make check` makes the first part.
 . "$(dirname "$0")/lib.bash"
-if short; then plan 13; else plan 54; fi
+if short; then plan 17; else plan 58; fi
 doctor=$build/kv-doctor
 scratch_doctor=$scratch/kv-doctor # where another user can start it
 cp "$doctor" "$scratch_doctor" && chmod 755 "$scratch" "$scratch_doctor"
@@ -54,6 +54,10 @@ check "JSON: clients on shm have four threads by default" report_is 'j["run"]["c
 check "JSON on standard output" status 0 bash -c '"$@" --json - 2>/dev/null | python3 -c "import json, sys; json.load(sys.stdin)"' x "$doctor" "${small[@]}" --no-try
 check "the libfabric that is loaded is named by its file" report_is '"libfabric.so" in j["libraries"]["libfabric_path"] and j["libraries"]["libfabric_path"] in j["libraries"]["libfabric_files"] + [j["libraries"]["libfabric_path"]]' "$doctor" --no-try
 check "--no-try opens nothing" report_is 'rc == 0 and j["try"]["client"] is None and "--no-try" in f("try")[0]["text"]' "$doctor" --no-try
+check "a tier: its index is memory of the server, and its place is looked at" report_is 'rc in (0, 1) and f("tier")[0]["need"] == 1 << 20 < f("tier")[0]["have"] and "for index and buffers" in f("tier_index")[0]["text"] and j["run"]["server"]["memory_bytes"] > 9 << 20' "$doctor" "${small[@]}" --no-try --tier "$scratch/tier:1MiB"
+check "a tier that the place has no room for" report_is 'rc == 1 and f("tier")[0]["status"] == "fails" and "smaller SIZE" in f("tier")[0]["remedy"]' "$doctor" "${small[@]}" --no-try --tier "$scratch/tier:9000TB"
+check "a tier in a folder that is missing" report_is 'rc == 1 and f("tier")[0]["status"] == "fails" and "make the folder first" in f("tier")[0]["text"]' "$doctor" "${small[@]}" --no-try --tier "$scratch/none/tier"
+check "a size that is none" says "'much' is no size: use PATH or PATH:SIZE" "$doctor" "${small[@]}" --no-try --tier "$scratch/tier:much"
 if short; then finish; fi
 # --server: its control port and its fabric ports are tried.
 "$build/kv-server" --make-psk "$scratch/psk" >/dev/null
