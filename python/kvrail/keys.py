@@ -6,7 +6,12 @@ tokens and all tokens before them. So its key is a fingerprint of the model, and
                             block=16, layout="layers,kv,heads,tokens")
     client.prefix(keys.chained(mark, tokens, block=16))
 
-Keys do not depend on the process, the machine or PYTHONHASHSEED, and stay the same in later versions.
+Instead of every key, the client's namespace may have the fingerprint: then one clear() removes all blocks of the model.
+
+    space = keys.namespace("prod", model="llama-3-8b", weights=keys.fingerprint_weights("/models/llama-3-8b"), dtype="bf16")
+    client = kvrail.Client(servers, namespace=space)
+
+Keys and names do not depend on the process, the machine or PYTHONHASHSEED, and stay the same in later versions.
 """
 
 from __future__ import annotations
@@ -15,11 +20,15 @@ import array
 import hashlib
 import json
 import os
+import pathlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 _DIGEST = 16  # bytes
+_BASE_MAX = 31  # bytes of a namespace's readable beginning: with the fingerprint it has 64
+_SAMPLES, _SAMPLE = 64, 4096  # of each file with weights; bytes of one
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
 
 
 def fingerprint(**fields: Any) -> str:
@@ -46,6 +55,72 @@ def fingerprint_files(*paths: str | os.PathLike[str]) -> str:
         with open(path, "rb") as file:
             whole.update(hashlib.file_digest(file, "sha256").digest())
     return whole.hexdigest()[: 2 * _DIGEST]
+
+
+def fingerprint_weights(folder: str | os.PathLike[str]) -> str:
+    """32 hexadecimal digits of a model's weights: a file, or a folder with config.json and the files named in _WEIGHTS.
+
+    It reads names, lengths and 64 samples of each file, in a second or less for most models. Training changes weights in all
+    layers, and so the samples; fingerprint_files() reads every byte."""
+    folder = pathlib.Path(folder)
+    if folder.is_file():
+        files = [folder]
+    else:
+        files = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS)
+    if not files:
+        raise ValueError(f"{folder} has no weights: no file that ends in {', '.join(_WEIGHTS)}")
+    whole = hashlib.sha256()
+    config = folder / "config.json"
+    if config.is_file():
+        whole.update(hashlib.sha256(config.read_bytes()).digest())
+    for path in files:
+        size = path.stat().st_size
+        whole.update(json.dumps([path.name, size]).encode())
+        with open(path, "rb", buffering=0) as file:
+            for i in range(_SAMPLES):
+                file.seek(max(size - _SAMPLE, 0) * i // (_SAMPLES - 1))
+                whole.update(file.read(_SAMPLE))
+    return whole.hexdigest()[: 2 * _DIGEST]
+
+
+def namespace(
+    base: str = "",
+    *,
+    model: str,
+    revision: str = "",
+    weights: str = "",
+    dtype: str = "",
+    quantization: str = "",
+    lora: str | Sequence[str] = "",
+    layout: str = "",
+    tp_rank: int = 0,
+    tp_size: int = 1,
+    **more: Any,
+) -> str:
+    """A name for Client(namespace=...), of at most 64 bytes: `base`, a hyphen, and the fingerprint of the other arguments. It
+    differs if any of them does, so new weights under an old name find nothing old.
+
+    base: up to 31 bytes, for people who list namespaces; without it the name is the fingerprint. weights: of
+    fingerprint_weights() or fingerprint_files(). lora: adapters that are merged or always on. more: further values of
+    fingerprint()."""
+    size = len(base.encode())
+    if size > _BASE_MAX:
+        raise ValueError(
+            f"the base of a namespace has at most {_BASE_MAX} bytes, not {size}: {base!r}"
+        )
+    mark = fingerprint(
+        model=model,
+        revision=revision,
+        weights=weights,
+        dtype=dtype,
+        quantization=quantization,
+        lora=lora,
+        layout=layout,
+        tp_rank=tp_rank,
+        tp_size=tp_size,
+        **more,
+    )
+    return f"{base}-{mark}" if base else mark
 
 
 class Chain:

@@ -14,6 +14,67 @@ from kvrail import keys
 MARK = "0123456789abcdef"
 
 
+class NamespaceTest(unittest.TestCase):
+    def test_names_never_change(self):
+        """What is stored in them outlives a release."""
+        self.assertEqual(keys.namespace(model="m"), "6e9e60aad34183570e22676627580367")
+        self.assertEqual(
+            keys.namespace("prod", model="m", tp_rank=1, tp_size=2, block=16),
+            "prod-80bd5fa03ab9d43f7268ebc0aac5982e",
+        )
+
+    def test_every_field_counts(self):
+        fields = {
+            "revision": "r",
+            "weights": "w",
+            "dtype": "bf16",
+            "quantization": "awq",
+            "lora": ["a"],
+            "layout": "NHD",
+            "tp_rank": 1,
+            "tp_size": 2,
+            "block": 16,
+        }
+        names = [keys.namespace(base, model=m) for base, m in (("", "m"), ("", "n"), ("b", "m"))]
+        names += [keys.namespace(model="m", **{field: value}) for field, value in fields.items()]
+        self.assertEqual(len(set(names)), len(names))
+
+    def test_the_base_is_limited(self):
+        self.assertEqual(len(keys.namespace("x" * 31, model="m")), 64)
+        for base in ("x" * 32, "\u00e9" * 16):
+            with self.assertRaisesRegex(ValueError, "at most 31 bytes, not 32"):
+                keys.namespace(base, model="m")
+
+    def test_new_weights_have_another_fingerprint(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            with self.assertRaisesRegex(ValueError, "has no weights"):
+                keys.fingerprint_weights(folder)
+            rng, file = random.Random(5), folder / "model-1.safetensors"
+            content = bytearray(rng.randbytes(3_000_000))
+            file.write_bytes(content)
+            (folder / "config.json").write_text("{}")
+            (folder / "README.md").write_text("old")
+            first = keys.fingerprint_weights(folder)
+            (folder / "README.md").write_text("new")
+            self.assertEqual(keys.fingerprint_weights(folder), first)
+            seen = {first, keys.fingerprint_weights(file)}
+            for at in (0, len(content) - 1):  # samples lie at both ends
+                content[at] ^= 1
+                file.write_bytes(content)
+                seen.add(keys.fingerprint_weights(folder))
+            begin = rng.randrange(2_900_000)
+            for at in range(begin, begin + 100_000):  # as long as two distances between samples
+                content[at] ^= 1
+            file.write_bytes(content)
+            seen.add(keys.fingerprint_weights(folder))
+            (folder / "config.json").write_text('{"rope_scaling": 2}')
+            seen.add(keys.fingerprint_weights(folder))
+            (folder / "model-2.safetensors").write_bytes(b"")
+            seen.add(keys.fingerprint_weights(folder))
+            self.assertEqual(len(seen), 7)
+
+
 class ChainTest(unittest.TestCase):
     def test_keys_never_change(self):
         """What is stored under them outlives a release."""
