@@ -129,7 +129,9 @@ native = Extension(
     "kvrail._native",
     [
         f"kvrail/{name}.c"
-        for name in ("_native", "_batch", "_submit", "_place", "_drain", "_region", "_client", "_report", "_one", "_view", "_events")
+        for name in (
+            "_native _batch _submit _place _drain _region _client _report _one _space _view _events".split()
+        )
     ],
     define_macros=[("Py_LIMITED_API", "0x030B0000"), ("_GNU_SOURCE", None)],
     extra_compile_args=[

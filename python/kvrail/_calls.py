@@ -77,6 +77,7 @@ class Options(TypedDict, total=False):
     copies: int | Literal["hot"]
     local: Literal["auto", "off"]
     local_socket: Path | None
+    namespace: str | None
 
 
 def about_servers(results: list[int]) -> bool:
@@ -157,6 +158,16 @@ def check(keys: Sequence[Key], results: list[int], fine: int, servers: str) -> N
 
 
 # ---- the meaning of results ----
+
+
+def of_servers(result: T | int, servers: str) -> T:
+    """Of a call without keys: its result. A negative code raises its error, with `servers` in its text."""
+    if not isinstance(result, int) or result >= 0:
+        return cast("T", result)
+    error = make(result)
+    if servers:
+        error.args = (f"{error}; {servers}",)
+    raise error
 
 
 def lengths(keys: Sequence[Key], results: list[int], servers: str) -> list[int | None]:

@@ -247,17 +247,18 @@ static int opening_parse(struct opening *o, PyObject *args, PyObject *kwargs)
 				"buffer_bytes", "timeout",     "depth",       "psk",         "psk_file", "cert_file",
 				"key_file",     "ca_file",     "crl_file",    "server_name", "prefix",   "down_is_miss",
 				"verify",       "wait",        "log_level",   "copies",      "cluster",  "local",
-				"local_socket", NULL};
+				"local_socket", "namespace",   NULL};
 	PyObject *servers, *clients = NULL, *threads = NULL, *rails = NULL, *depth = NULL, *provider = NULL,
 			   *nic = NULL, *psk = NULL, *psk_file = NULL, *cert = NULL, *key = NULL, *ca = NULL,
 			   *crl = NULL, *server_name = NULL, *prefix = NULL, *buffer = NULL, *copies = NULL,
-			   *timeout = NULL, *level = NULL, *cluster = NULL, *local = NULL, *local_socket = NULL;
+			   *timeout = NULL, *level = NULL, *cluster = NULL, *local = NULL, *local_socket = NULL,
+			   *space = NULL;
 	int down_is_miss = 0, verify = 1, wait = 0;
 	struct kvc_options *p = &o->options;
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOOOOOOOOOOOOOOpppOOOOO:Client", names, &servers, &clients,
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOOOOOOOOOOOOOOpppOOOOOO:Client", names, &servers, &clients,
 					 &threads, &provider, &nic, &rails, &buffer, &timeout, &depth, &psk, &psk_file,
 					 &cert, &key, &ca, &crl, &server_name, &prefix, &down_is_miss, &verify, &wait,
-					 &level, &copies, &cluster, &local, &local_socket))
+					 &level, &copies, &cluster, &local, &local_socket, &space))
 		return -1;
 	p->size = sizeof(*p);
 	o->queue.size = sizeof(o->queue);
@@ -282,6 +283,7 @@ static int opening_parse(struct opening *o, PyObject *args, PyObject *kwargs)
 			       take_text(o, server_name, "server_name", false, &p->server_name) < 0 ||
 			       take_text(o, cluster, "cluster", false, &p->cluster) < 0 ||
 			       take_text(o, local_socket, "local_socket", true, &p->local_socket) < 0 ||
+			       take_text(o, space, "namespace", false, &p->namespace_name) < 0 ||
 			       take_prefix(o, prefix) < 0
 		       ? -1
 		       : 0;
@@ -640,6 +642,9 @@ static PyMethodDef methods[] = {
 	 "call_bound(timeout=None, nbytes=0) -> float: the longest time in seconds that a call may take."},
 	{"register", client_register, METH_O,
 	 "register(buffer or (address, length)) -> Region: calls into this memory need no copy."},
+	{"clear", client_space_clear, METH_O, "clear(timeout) -> the new generation, or a code. Blocks."},
+	{"namespaces", client_namespaces, METH_VARARGS,
+	 "namespaces(server, timeout) -> list of dicts, or a code. Blocks."},
 	{"counters", client_counters, METH_NOARGS, "counters() -> dict of counters since the client was opened."},
 	{"info", client_info, METH_NOARGS, "info() -> dict: provider, NICs and other properties of the client."},
 	{"servers", client_servers, METH_VARARGS,

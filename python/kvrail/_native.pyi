@@ -134,6 +134,7 @@ class Client:
         copies: int | Literal["hot"] = 1,
         local: Literal["auto", "off"] = "auto",
         local_socket: Path | None = None,
+        namespace: str | None = None,
     ) -> None:
         """servers: "HOST:PORT,HOST:PORT" or a list. 0 and None mean the library's default (kvclient.h).
 
@@ -145,6 +146,8 @@ class Client:
         as hot (KVC_HOT_COPIES). All clients of a key need the same.
         local: "off": the fabric, also to servers on this host. local_socket: the path of their Unix socket, for containers
         that mount it at another place than the server.
+        namespace: of all keys of this client, at most 64 bytes of UTF-8 without control characters; None and "" mean the
+        default one. The same key in two namespaces is two keys.
         """
 
     @property
@@ -211,6 +214,12 @@ class Client:
 
     def value_length(self, key: Key, timeout: float | None, /) -> int:
         """The length of a value, or a negative code; blocks, as these."""
+
+    def clear(self, timeout: float | None, /) -> int:
+        """Clear the client's namespace, and return its new generation, or a negative code; blocks, as these."""
+
+    def namespaces(self, server: int, timeout: float | None, /) -> list[dict[str, str | int]] | int:
+        """The namespaces of a server, by its place in `servers`, or a negative code; blocks, as these."""
 
     def register(self, memory: _Buffer | Tensor | tuple[int, int], /) -> Region:
         """Register writable memory with every server: GETs into it and PUTs from it need no copy. Blocks. Registering the same

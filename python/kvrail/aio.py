@@ -502,6 +502,21 @@ class Client:
         except (Error, asyncio.TimeoutError):  # the client was closed, or the executor is busy
             return ""
 
+    # ---- the namespace ----
+
+    async def clear(self, *, timeout: float | None = None) -> int:
+        """As kvrail.Client.clear. A thread of the loop's executor waits, as for namespaces()."""
+        result = await self._blocking(_native.Client.clear, timeout)
+        return _calls.of_servers(result, await self._down([result]))
+
+    async def namespaces(
+        self, server: int = 0, *, timeout: float | None = None
+    ) -> list[dict[str, str | int]]:
+        """As kvrail.Client.namespaces."""
+        result = await self._blocking(_native.Client.namespaces, server, timeout)
+        codes = [result] if isinstance(result, int) else []
+        return _calls.of_servers(result, await self._down(codes))
+
     # ---- the rest ----
 
     async def register(self, memory: Buffer | tuple[int, int]) -> _native.Region:

@@ -505,6 +505,26 @@ class Client:
         results = [call(key, *args)]
         return meaning([key], results, _calls.who_is_down(self._native, results))
 
+    # ---- the namespace ----
+
+    def clear(self, *, timeout: float | None = None) -> int:
+        """Clear the client's namespace, and return its new generation: its values are misses from now on, everywhere and for
+        all clients. A PUT that had begun before this call succeeds, and its value is dropped.
+
+        Every server must confirm. If one does not, the call raises (PeerDown, Timeout, ...), and the others have cleared:
+        call again until it returns. Ctrl-C takes effect when it ends.
+        """
+        result = self._native.clear(timeout)
+        return _calls.of_servers(result, _calls.who_is_down(self._native, [result]))
+
+    def namespaces(
+        self, server: int = 0, *, timeout: float | None = None
+    ) -> list[dict[str, str | int]]:
+        """The namespaces of one server, by its place in the list of servers: name, generation, blocks, bytes, gets, hits."""
+        result = self._native.namespaces(server, timeout)
+        codes = [result] if isinstance(result, int) else []
+        return _calls.of_servers(result, _calls.who_is_down(self._native, codes))
+
     # ---- the rest ----
 
     def events(
