@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by the tiers of vLLM and SGLang: options of a client in a configuration, and short hashes that separate the keys
-of one model, layout and rank from all others."""
+"""Shared by the tiers of vLLM and SGLang, and by LMCache's adapter: options of a client in a configuration, the namespace of
+one model with its weights, and how an engine clears it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import pathlib
 from collections.abc import Mapping
 from typing import Any
+
+from . import _calls, _native, keys
 
 # Options of kvrail's client that pass through a configuration as they are.
 CLIENT_OPTIONS = (
@@ -33,10 +37,44 @@ CLIENT_OPTIONS = (
 )
 
 
-def namespace(fields: Mapping[str, Any]) -> str:
+def digest(fields: Mapping[str, Any]) -> str:
     """16 hexadecimal digits that differ when a field does."""
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def weights_of(model: str, revision: str = "") -> str:
+    """A text that differs when a model's weights do: a fingerprint of the files, if `model` is their folder; the commit, if
+    Hugging Face's cache has one for this name; else `model` itself."""
+    try:
+        if os.path.exists(model):
+            return keys.fingerprint_weights(model)
+        from huggingface_hub import try_to_load_from_cache
+
+        config = try_to_load_from_cache(model, "config.json", revision=revision or None)
+        return pathlib.Path(config).parent.name if isinstance(config, str) else model
+    except (ImportError, OSError, ValueError):  # no package, unreadable files, no repository's name
+        return model
+
+
+def name_of(options: Mapping[str, Any], engine: str) -> str:
+    """The readable beginning of the namespace: the option, or the engine's name. Raises ValueError with a sentence."""
+    base = options.get("namespace") or engine
+    if not isinstance(base, str):
+        raise ValueError(f"kvrail: namespace is a text, not {base!r}")
+    return base
+
+
+def clear(client: _native.Client, allowed: bool) -> None:
+    """Clear the client's namespace for an engine. Raises kvrail.Error if a server does not confirm, and RuntimeError if the
+    configuration forbids it."""
+    if not allowed:
+        raise RuntimeError(
+            "kvrail: nothing was cleared, because allow_clear is 0. Set it to 1 if this engine may clear the values "
+            "of all engines that share its namespace, or run `kv-client clear`"
+        )
+    result = client.clear(None)
+    _calls.of_servers(result, _calls.who_is_down(client, [result]))
 
 
 def seconds(name: str, value: Any) -> float:

@@ -16,6 +16,10 @@ Parameters (adapter_params). If no default is given here, it is the library's (k
 
     servers         "HOST:PORT,HOST:PORT" or a list; needed
     prefix          precedes every key: separates caches on the same servers; Client needs one
+    namespace       beginning of the namespace's name, up to 31 bytes; default "lmcache"
+    weights         text that changes with the models' weights, or the folder of the model; default: none
+    revision        of the model; default: none
+    allow_clear     whether clear() may clear the namespace, for all its engines; default true
     timeout         seconds that a batch may take
     lookup_timeout  the same for lookups, for which a request waits; default: timeout
     ttl             whole seconds until stored values expire; default 0: the server's
@@ -38,8 +42,12 @@ Keys are LMCache's: model, rank, group, hash of the chunk, and cache_salt, so mo
 meet. LMCache gives KVRailL2Adapter the types and shapes of values, which it adds to the keys. It gives a
 native_plugin only their length (a value of another length is a miss), which float16 and bfloat16 share:
 so Client refuses to work without a prefix, which must name everything that determines the bytes. Neither
-gets the model's revision: if that differs, give each a prefix. In some versions of vLLM the hash has a
+gets the model's weights or revision: if these differ, give each its own `weights`. In some versions of vLLM the hash has a
 random seed: set PYTHONHASHSEED=0 for LMCache and for the engine, or a restart loses all values.
+
+Keys lie in a namespace: its name has a fingerprint of weights and revision. LMCache's /cache/clear empties
+L1 alone, and refuses L2. To empty L2 call clear(), or run `kv-client clear` with the name that
+report_status() has, for example after new weights got an old name.
 
 LMCache owns the memory, and keeps it until a batch's completion was drained or close() returned. When a
 server dies, its keys are misses, and stores to it fail by their deadline. The client reconnects.
@@ -60,9 +68,9 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import _calls, _native
+from . import _calls, _native, keys
 from ._arena import Arena
-from ._engine import namespace
+from ._engine import clear, digest, name_of, weights_of
 from ._errors import Closed, Error
 
 if TYPE_CHECKING:
@@ -76,7 +84,7 @@ _NATIVE = (
     "servers prefix timeout psk_file cert_file key_file ca_file crl_file server_name cluster provider nic "
     "num_rails num_clients num_threads buffer_bytes depth verify wait log_level copies local local_socket"
 ).split()
-_OWN = ["lookup_timeout", "ttl"]
+_OWN = ["lookup_timeout", "ttl", "namespace", "weights", "revision", "allow_clear"]
 _ADAPTER = ["max_capacity_gb", "register"]
 _BRIDGE = "lmcache.v1.distributed.l2_adapters.native_connector_l2_adapter"
 _OWN_IDS = 1 << 63  # the queue's ids are below
@@ -111,6 +119,17 @@ def _check_names(params: dict[str, Any], known: list[str]) -> None:
         )
 
 
+def _namespace(params: dict[str, Any]) -> str:
+    """The name of the namespace; removes its parameters."""
+    base = name_of({"namespace": params.pop("namespace", "")}, "lmcache")
+    weights, revision = params.pop("weights", ""), params.pop("revision", "")
+    for name, value in (("weights", weights), ("revision", revision)):
+        if not isinstance(value, str):
+            raise ValueError(f"{name} is a text, not {value!r}")
+    weights = weights_of(weights, revision) if weights else ""
+    return keys.namespace(base, engine="lmcache", model="", weights=weights, revision=revision)
+
+
 class Client:
     """The contract of LMCache's native_plugin: submit, an event descriptor, drain.
 
@@ -133,17 +152,20 @@ class Client:
                 "which type and layout values are, so give engines that may share them the same prefix and others "
                 "another; or take the type plugin with KVRailL2Adapter, which is told"
             )
-        for name in ("verify", "wait"):
+        for name in ("verify", "wait", "allow_clear"):
             _check_bool(name, params.get(name, False))
+        self._allow_clear = params.pop("allow_clear", True)
+        self.namespace = _namespace(params)
         self._lookup_timeout = _seconds("lookup_timeout", params.pop("lookup_timeout", None))
         self._ttl = params.pop("ttl", 0)
         if type(self._ttl) is not int or not 0 <= self._ttl < 1 << 32:
             raise ValueError(f"ttl is a whole number of seconds below 2^32, not {self._ttl!r}")
         try:
             # If one of several servers is down, a lookup must still report the keys of the others.
-            self._native = _native.Client(down_is_miss=True, **params)
+            self._native = _native.Client(down_is_miss=True, namespace=self.namespace, **params)
         except TypeError as error:
             raise ValueError(f"a parameter has the wrong type: {error}") from error
+        logger.info("the namespace is %s", self.namespace)
         self._locks = {os.getpid(): threading.RLock()}  # of what follows
         self._over: list[Completion] = []  # refused, or reaped by close()
         self._refused_ids = 0
@@ -223,6 +245,11 @@ class Client:
 
     def counters(self) -> dict[str, int]:
         return self._native.counters()
+
+    def clear(self) -> None:
+        """Clear the namespace, for all its engines. Blocks. Raises kvrail.Error if a server does not confirm, and RuntimeError
+        if allow_clear is false."""
+        clear(self._native, self._allow_clear)
 
     def _keys(self, keys: Sequence[str]) -> Sequence[str]:
         """The keys at the servers for LMCache's keys, without the prefix."""
@@ -404,7 +431,7 @@ def _layout(shapes: tuple[Any, ...], types: tuple[Any, ...]) -> str:
     names = [str(one) for one in types]
     if not names or names == ["None"] or names == ["torch.uint8"] and len(shapes[0]) == 1:
         return ""
-    return namespace({"shapes": [list(shape) for shape in shapes], "types": names})
+    return digest({"shapes": [list(shape) for shape in shapes], "types": names})
 
 
 def _stable_bytes(desc: Any) -> int:
@@ -501,6 +528,10 @@ def _make_adapter() -> Any:
             with self._client.layouts(self._layouts.of_keys(keys)):
                 super().delete(keys)
 
+        def clear(self) -> None:
+            """As Client.clear."""
+            self._client.clear()
+
         def _seen(self, objects: Any) -> None:
             if self._arena is None or self._arena.complete:
                 return
@@ -514,6 +545,7 @@ def _make_adapter() -> Any:
         def report_status(self) -> dict[str, Any]:
             status: dict[str, Any] = super().report_status()
             status["registered_bytes"] = self.registered_bytes
+            status["namespace"] = self._client.namespace
             try:
                 status["counters"] = self._client.counters()
             except Error:  # the client is closed

@@ -15,8 +15,8 @@ A thread of the client wakes them.
 Owner: this object owns its client. SGLang owns the pages, and keeps them in place during a call. A call returns by its
 deadline, which is below the bound of a prefetch (at least 1 s); afterwards nothing uses the pages.
 
-If a server dies, its pages are misses. Only the constructor raises, for a configuration that cannot work: an exception of
-another method would end SGLang's thread.
+If a server dies, its pages are misses. Only the constructor raises, for a configuration that cannot work, and clear(),
+which SGLang expects to: an exception of another method would end SGLang's thread.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ import numpy as np
 import torch
 from sglang.srt.mem_cache import hicache_storage as _base
 
-from . import _calls, _native
-from ._engine import CLIENT_OPTIONS, flag, namespace, seconds, servers_of
+from . import _calls, _native, keys
+from ._engine import CLIENT_OPTIONS, clear, digest, flag, name_of, seconds, servers_of, weights_of
 from ._errors import Error
 from .client import Reaper
 
@@ -49,7 +49,9 @@ _SGLANG_OPTIONS = frozenset(
     "backend_name module_path class_name interface_v1 prefetch_threshold prefetch_timeout_base "
     "prefetch_timeout_per_ki_token hicache_storage_pass_prefix_keys tp_lcm_size".split()
 )
-_OUR_OPTIONS = frozenset(("servers", "timeout", "ttl", "revision", "namespace", *CLIENT_OPTIONS))
+_OUR_OPTIONS = frozenset(
+    "servers timeout ttl revision weights namespace allow_clear".split() + list(CLIENT_OPTIONS)
+)
 # Seconds. SGLang gives a prefetch 1 s (prefetch_timeout_base, unknown here) and 0.25 s per 1,024 tokens: in that time the
 # call must end, and SGLang's threads must notice.
 _TIMEOUT, _TIMEOUT_BOUND = 0.8, 0.9
@@ -167,8 +169,10 @@ class _Pool:
 
 class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
     """The backend. Options, in extra_config: servers; timeout: seconds per call, 0.8 by default and below 0.9; ttl: seconds
-    until values expire, 0: the server's default; revision: of the model; namespace: a text, engines with different ones
-    share nothing; and options of kvrail's client (psk_file, provider, num_clients, ...)."""
+    until values expire, 0: the server's default; revision: of the model; weights: a text that changes with the weights, or
+    their folder, by default the model's folder or its commit in Hugging Face's cache; namespace: the beginning of the
+    namespace's name, up to 31 bytes, engines with different ones share nothing; allow_clear: 0: clear() raises, 1, the
+    default: it clears the namespace; and options of kvrail's client (psk_file, provider, num_clients, ...)."""
 
     def __init__(self, storage_config: Any, kwargs: dict[str, Any] | None = None) -> None:
         self._config = storage_config
@@ -192,13 +196,15 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
                 f"kvrail: extra_config has {unknown[0]!r}, which is no option of this backend; it has "
                 + ", ".join(sorted(_OUR_OPTIONS))
             )
-        self._revision = str(options.get("revision", ""))
-        self._namespace = str(options.get("namespace", ""))
+        self._allow_clear = flag("allow_clear", options.get("allow_clear", 1))
+        space = keys.namespace(name_of(options, "sglang"), **_fields(storage_config, options))
         self._client = _native.Client(
             servers_of(options, "hicache-storage-backend-extra-config"),
             down_is_miss=True,
+            namespace=space,
             **{name: options[name] for name in CLIENT_OPTIONS if name in options},
         )
+        logger.info("kvrail: the namespace is %s", space)
         self._reaper = Reaper(self._client)
         self._pools: dict[str, _Pool] = {}
         self._registered: dict[int, int] = {}  # address: bytes
@@ -262,28 +268,14 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
                 )
 
     def _prefix(self, name: str, pool: Any, paged: _Pool | None = None) -> bytes:
-        """The beginning of a page's keys: a digest of all fields that determine its bytes."""
+        """The beginning of a page's keys: a digest of the pool's fields. The namespace has those of the engine."""
         config = self._config
         get = functools.partial(getattr, config)
         sharded = not get("is_mla_model", False) or _is_split(name, pool)
         fields: dict[str, Any] = {
-            "engine": "sglang",
-            "version": 1,
-            "model": get("model_name", None),
-            "revision": self._revision,
-            "namespace": self._namespace,
             "pool": name,
             "tp": [get("tp_rank", 0), get("tp_size", 1)] if sharded else "replicated",
-            "pp": [get("pp_rank", 0), get("pp_size", 1)],
-            "cp": [get("attn_cp_rank", 0), get("attn_cp_size", 1)],
         }
-        if get("dcp_size", 1) > 1:
-            fields["dcp"] = [
-                get("dcp_rank", 0),
-                get("dcp_size", 1),
-                get("tp_size", 1),
-                get("logical_page_size", None),
-            ]
         if pool is not None:
             for attribute in (
                 "layout dtype page_size layer_num head_num head_dim v_head_dim kv_lora_rank qk_rope_head_dim kv_cache_dim start_layer "
@@ -302,7 +294,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             fields["bytes"] = "flat page"
         else:
             fields["bytes"] = [paged.shape.size, paged.shape.order]
-        return f"sglang:{namespace(fields)}:".encode()
+        return f"{digest(fields)}:".encode()
 
     @property
     def _kv_prefix(self) -> bytes:
@@ -576,12 +568,10 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
     # ---- the rest ----
 
     def clear(self) -> bool:
-        """Remove nothing: servers do not list keys, and other engines may use them. Eviction and ttl remove values; another
-        `namespace` begins empty."""
-        self._say_once(
-            "clear", 'clear() removes nothing: set another "namespace" to begin with an empty cache'
-        )
-        return False
+        """Clear the namespace, for all engines with the same fingerprint. Raises if a server does not confirm, or allow_clear
+        is 0: SGLang logs that, and would report success for any returned value."""
+        clear(self._client, self._allow_clear)
+        return True
 
     def get_stats(self) -> Any:
         """SGLang's own StorageMetrics: pages and GB/s of each load and store since the last call. See also counters()."""
@@ -643,6 +633,57 @@ def _note(
     if any(done):
         nbytes = sum(item[1] for item, ok in zip(items, done) if ok)
         calls.append((sum(done), nbytes, time.monotonic() - begun))
+
+
+def _fields(config: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """What the engine knows of its model: arguments of keys.namespace(). Ranks that store the same bytes share a namespace."""
+    get, args = functools.partial(getattr, config), _server_args()
+    alike = get("is_mla_model", False)
+    revision = str(options.get("revision") or getattr(args, "revision", None) or "")
+    model = str(getattr(args, "model_path", None) or get("model_name", None))
+    fields: dict[str, Any] = {
+        "engine": "sglang",
+        "version": 2,
+        "model": str(get("model_name", None)),
+        "revision": revision,
+        "weights": weights_of(str(options.get("weights") or model), revision),
+        "weight_version": str(getattr(args, "weight_version", "")),
+        "dtype": f"{getattr(args, 'kv_cache_dtype', '')}/{getattr(args, 'dtype', '')}",
+        "quantization": str(getattr(args, "quantization", None) or ""),
+        "lora": _loras(args),
+        "tp_rank": 0 if alike else get("tp_rank", 0),
+        "tp_size": 1 if alike else get("tp_size", 1),
+        "pp": [get("pp_rank", 0), get("pp_size", 1)],
+        "cp": [get("attn_cp_rank", 0), get("attn_cp_size", 1)],
+    }
+    if get("dcp_size", 1) > 1:
+        fields["dcp"] = [
+            get("dcp_rank", 0),
+            get("dcp_size", 1),
+            get("tp_size", 1),
+            get("logical_page_size", None),
+        ]
+    return fields
+
+
+def _server_args() -> Any:
+    """The arguments of this process's server of SGLang, or None."""
+    try:
+        from sglang.srt.runtime_context import get_server_args
+
+        return get_server_args()
+    except Exception:  # an older SGLang, or no server in this process
+        return None
+
+
+def _loras(args: Any) -> list[str]:
+    """The adapters that a server starts with: name and weights."""
+    given = getattr(args, "lora_paths", None) or []
+    adapters = given.values() if isinstance(given, dict) else given
+    return sorted(
+        f"{getattr(a, 'lora_name', '')}={weights_of(str(getattr(a, 'lora_path', a)))}"
+        for a in adapters
+    )
 
 
 def pack(key: str) -> bytes:

@@ -26,6 +26,7 @@ import json
 import logging
 import os
 import select
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
@@ -33,11 +34,11 @@ from typing import Any, TypeVar
 import numpy as np
 from vllm.v1.kv_offload.tiering import base as _base
 
-from . import _calls, _native
-from ._engine import CLIENT_OPTIONS, seconds, servers_of
-from ._engine import namespace as _digest
-from ._errors import Busy, Error
+from . import _calls, _native, keys
+from ._engine import CLIENT_OPTIONS, clear, digest, flag, name_of, seconds, servers_of, weights_of
+from ._errors import Busy, Error, NotFound
 from ._follower import Removals
+from .client import Client
 
 try:
     from vllm.v1.kv_offload import base as _offload
@@ -49,7 +50,6 @@ logger = logging.getLogger("vllm.kvrail")
 
 _ENOTFOUND, _EEXIST, _ETOOBIG = -1004, -1005, -1009
 _BATCH_KEYS = 256  # jobs are combined until a call has this many keys
-_MANIFEST_MAX = 16384
 _MISS_SECONDS = 2.0  # age of a miss after which the next request looks the key up again
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -177,9 +177,12 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
 
     servers: "host:port,host:port" or a list. lookup_timeout: seconds until an unanswered key is a miss.
     timeout: seconds for a transfer; None: the client's 5 s and 1 s more per 100 MB. ttl: seconds until values expire; 0:
-    the server's default. revision: of the model, if vLLM does not give it. namespace: a text; engines with different
-    ones share nothing. enable_kv_events: report stored blocks, and those that servers (kv-server --events) remove. Others
-    are options of kvrail's client (psk_file, provider, num_clients, ...).
+    the server's default. revision: of the model, if vLLM does not give it. weights: a text that changes with the weights, or
+    their folder; default: the model's folder, or its commit in Hugging Face's cache. namespace: the beginning of the
+    namespace's name, up to 31 bytes; engines with different ones share nothing. allow_clear: 0: a reset of vLLM's connector
+    raises; 1, the default: it clears the namespace. enable_kv_events: report stored blocks, and those that servers
+    (kv-server --events) remove. Others are options of kvrail's client (psk_file, provider, num_clients,
+    ...).
     """
 
     if hasattr(_base, "Medium"):
@@ -196,7 +199,9 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         timeout: float | None = None,
         ttl: int = 0,
         revision: str | None = None,
+        weights: str = "",
         namespace: str = "",
+        allow_clear: int = 1,
         locality: str | None = None,
         enable_kv_events: bool = False,
         backpressure_detector: Any = None,
@@ -212,8 +217,8 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         wrong = sorted(set(options) - set(CLIENT_OPTIONS))
         if wrong:
             known = (
-                "servers, lookup_timeout, timeout, ttl, revision, namespace, locality, enable_kv_events, "
-                + ", ".join(CLIENT_OPTIONS)
+                "servers, lookup_timeout, timeout, ttl, revision, weights, namespace, allow_clear, "
+                "locality, enable_kv_events, " + ", ".join(CLIENT_OPTIONS)
             )
             raise ValueError(f"kvrail: the tier has no option {wrong[0]!r}; it has {known}")
         self._lookup_timeout = seconds("lookup_timeout", lookup_timeout)
@@ -232,14 +237,13 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         self._num_rows = int(shape[0])
         self._address = int(np.asarray(primary_kv_view).ctypes.data)
 
-        self._fields = _namespace_fields(offloading_spec, self._row_bytes, revision, namespace)
-        self._manifest_key = _manifest_key(self._fields)
-        self._prefix = f"vllm:{_digest(self._fields)}:".encode()
-        self._client = _native.Client(
-            servers_of({"servers": servers}, "the tier"),
-            down_is_miss=True,
-            **options,
-        )
+        self._allow_clear = flag("allow_clear", allow_clear)
+        self._fields = _namespace_fields(offloading_spec, self._row_bytes, revision, weights)
+        self._base, servers = namespace, servers_of({"servers": servers}, "the tier")
+        self._options = {"servers": servers, **options}
+        space = keys.namespace(name_of({"namespace": namespace}, "vllm"), **self._fields)
+        self._client = _native.Client(down_is_miss=True, namespace=space, **self._options)
+        logger.info("kvrail: the namespace is %s", space)
         self._poll = select.poll()
         self._poll.register(self._client.event_fd(), select.POLLIN)
 
@@ -254,14 +258,14 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         self._calls: dict[int, Callable[[int, list[int]], None]] = {}
         self._transfers = 0  # those of them that use the view
         self._drained = False  # in this step
-        self._manifest_begun = False
+        self._manifest: threading.Thread | None = None
         self._said: set[str] = set()
         self._shut = False
         self._stats = _Stats()
         self._stored: list[bytes] | None = None  # keys of events; None: no events
         self._removals: Removals | None = None
         if enable_kv_events and _events_on(offloading_spec):
-            self._stored, self._removals = [], Removals(self._client, self._prefix)
+            self._stored, self._removals = [], Removals(self._client, b"")
         self._region: Any = None
         try:
             self._region = self._client.register(primary_kv_view)
@@ -312,22 +316,20 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
     def _submit_lookups(self) -> None:
         waiting = {k: self._lookups[k] for k in self._new_lookups if k in self._lookups}
         entries = [entry for entry in waiting.values() if entry.found is None]
-        keys = [self._prefix + k for k, entry in waiting.items() if entry.found is None]
-        if not keys:
+        names = [k for k, entry in waiting.items() if entry.found is None]
+        if not names:
             self._new_lookups = []
             return
 
         def answered(code: int, results: list[int]) -> None:
             for entry, result in zip(entries, results):
-                if (
-                    entry.found is None
-                ):  # else its deadline has passed, or a load has failed
+                if entry.found is None:  # else its deadline passed, a load failed, or a clear came
                     entry.found = result > 0
                     self._stats.add("hits", int(result > 0))
 
         # A key that waited for room in the queue has less time left: its own deadline makes it a miss.
         if self._submit(
-            answered, self._client.submit_batch_exists, keys, timeout=self._lookup_timeout
+            answered, self._client.submit_batch_exists, names, timeout=self._lookup_timeout
         ):
             self._new_lookups = []
 
@@ -385,7 +387,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
                 self._finish(job, results[start : start + len(job.keys)])
                 start += len(job.keys)
 
-        keys = [self._prefix + key for job in jobs for key in job.keys]
+        names = [key for job in jobs for key in job.keys]
         rows = [
             (self._address + row * self._row_bytes, self._row_bytes)
             for job in jobs
@@ -394,13 +396,13 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         self._transfers += 1
         if load:
             done = self._submit(
-                ended, self._client.submit_batch_get, keys, rows, timeout=self._timeout
+                ended, self._client.submit_batch_get, names, rows, timeout=self._timeout
             )
         else:
             done = self._submit(
                 ended,
                 self._client.submit_batch_set,
-                keys,
+                names,
                 rows,
                 timeout=self._timeout,
                 ttl=self._ttl,
@@ -495,7 +497,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
             self._submit_lookups()
         self._submit_jobs(self._new_loads, load=True)
         self._submit_jobs(self._new_stores, load=False)
-        if not self._manifest_begun and self._calls:
+        if not self._manifest and self._calls:
             self._manifest_begin()
 
     def _submit(
@@ -535,9 +537,19 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
             except Exception:  # do not lose the others of this drain
                 self._say_once("fault end", "a completion failed", exc_info=True)
 
-    @_guarded(lambda: None)
     def drain_jobs(self) -> None:
-        """Wait until no job uses the view. It ends, because each call ends by its deadline."""
+        """Wait until no job uses the view, then clear the namespace: vLLM calls this only to reset its connector, and leaves to
+        each tier whether its values stay. Raises if the namespace cannot be cleared."""
+        self._transfers_await()
+        if self._shut:
+            return
+        clear(self._client, self._allow_clear)
+        for entry in self._lookups.values():  # also of lookups under way
+            entry.found, entry.deadline = False, time.monotonic()
+
+    @_guarded(lambda: None)
+    def _transfers_await(self) -> None:
+        """It ends, because each call ends by its deadline."""
         self._flush()
         while self._transfers or self._new_loads or self._new_stores:
             self._poll.poll(1000)
@@ -595,35 +607,34 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
     # ---- the manifest ----
 
     def _manifest_begin(self) -> None:
-        """Compare this engine's fields with those of the last engine with this model and namespace. Engines that differ
-        share nothing: log that once."""
-        buffer = bytearray(_MANIFEST_MAX)
+        """Compare this engine's fields with those of the last engine with this model and `namespace`. Engines that differ
+        share nothing: log that once. The manifest lies beside the namespaces that it compares, so a client of its own reads
+        and writes it, in a thread, once."""
         ours = json.dumps(
             {**self._fields, "hash_seed": _hash_seed()}, sort_keys=True, default=str
         ).encode()
-
-        def read(code: int, results: list[int]) -> None:
-            size = results[0] if results else code
-            theirs = bytes(buffer[:size]) if size > 0 else b""
-            if self._shut or theirs == ours or (size < 0 and size not in (_ENOTFOUND, _ETOOBIG)):
-                return
-            if theirs:
-                self._manifest_differs(theirs, ours)
-            self._submit(deleted, self._client.submit_batch_delete, [self._manifest_key])
-
-        def deleted(code: int, results: list[int]) -> None:
-            if not self._shut:
-                self._submit(
-                    lambda code, results: None,
-                    self._client.submit_batch_set,
-                    [self._manifest_key],
-                    [ours],
-                    background=True,
-                )
-
-        self._manifest_begun = self._submit(
-            read, self._client.submit_batch_get, [self._manifest_key], [buffer], timeout=5.0
+        self._manifest = threading.Thread(
+            target=self._manifest_compare, args=(ours,), name="kvrail-manifest", daemon=True
         )
+        self._manifest.start()
+
+    def _manifest_compare(self, ours: bytes) -> None:
+        key = "vllm-manifest:" + digest({"model": self._fields["model"]})
+        small = {"num_clients": 1, "num_threads": 1, "buffer_bytes": 1 << 20}
+        try:
+            with Client(**{**self._options, **small}, namespace=self._base) as client:
+                try:
+                    theirs = client.get(key)
+                except NotFound:
+                    theirs = b""
+                if theirs == ours:
+                    return
+                if theirs:
+                    self._manifest_differs(theirs, ours)
+                    client.delete(key)
+                client.put(key, ours)
+        except Error as error:
+            logger.debug("kvrail: other engines' manifest cannot be compared: %s", error)
 
     def _manifest_differs(self, theirs: bytes, ours: bytes) -> None:
         try:
@@ -673,21 +684,25 @@ def _get(root: Any, path: str, default: Any = None) -> Any:
     return root
 
 
-def _namespace_fields(spec: Any, row_bytes: int, revision: str | None, name: str) -> dict[str, Any]:
-    """The fields that must be equal if two engines are to share bytes."""
+def _namespace_fields(
+    spec: Any, row_bytes: int, revision: str | None, weights: str
+) -> dict[str, Any]:
+    """The fields that must be equal if two engines are to share bytes: arguments of keys.namespace()."""
     config = getattr(spec, "config", None)
     if config is not None and hasattr(config, "parallel"):
         fields = _fields_of_config(config)
     else:
         fields = _fields_of_vllm_config(spec)
+    model = _get(spec, "vllm_config.model_config") or _current_model_config()
     if revision is None:
-        revision = _get(spec, "vllm_config.model_config.revision") or _current_revision()
+        revision = str(_get(model, "revision") or "")
     return {
         "engine": "vllm",
-        "version": 1,
+        "version": 2,
         "row_bytes": row_bytes,
         "revision": revision,
-        "namespace": name,
+        "weights": weights_of(weights or fields["model"], revision),
+        "quantization": str(_get(model, "quantization") or ""),
         **fields,
     }
 
@@ -707,7 +722,7 @@ def _fields_of_config(config: Any) -> dict[str, Any]:
     portable = getattr(parallel, "is_parallelism_agnostic", False) or fields["replicated"]
     for size in ("tp_size", "pp_size", "pcp_size", "dcp_size", "world_size"):
         fields[size] = 1 if portable else getattr(parallel, size, 1)
-    fields["rank"] = 0 if portable else getattr(parallel, "rank", 0)
+    fields["tp_rank"] = 0 if portable else getattr(parallel, "rank", 0)
     return fields
 
 
@@ -733,7 +748,7 @@ def _fields_of_vllm_config(spec: Any) -> dict[str, Any]:
         "pcp_size": getattr(parallel, "prefill_context_parallel_size", 1),
         "dcp_size": getattr(parallel, "decode_context_parallel_size", 1),
         "world_size": parallel.world_size,
-        "rank": parallel.rank,
+        "tp_rank": parallel.rank,
     }
 
 
@@ -745,19 +760,14 @@ def _kv_cache_layout(config: Any) -> str:
     )
 
 
-def _current_revision() -> str:
-    """The revision from this thread's configuration of vLLM, if any: newer specs do not contain it."""
+def _current_model_config() -> Any:
+    """The model of this thread's configuration of vLLM, or None: newer specs do not contain it."""
     try:
         from vllm.config import get_current_vllm_config_or_none
 
-        return str(_get(get_current_vllm_config_or_none(), "model_config.revision") or "")
+        return _get(get_current_vllm_config_or_none(), "model_config")
     except Exception:
-        return ""
-
-
-def _manifest_key(fields: dict[str, Any]) -> str:
-    """The same key for all engines of a model and namespace. It omits the fields that the manifest compares."""
-    return "vllm-manifest:" + _digest({"model": fields["model"], "namespace": fields["namespace"]})
+        return None
 
 
 def _hash_seed() -> str:

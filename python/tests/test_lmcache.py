@@ -369,6 +369,10 @@ class Parameters(Case):
             ({"servers": 5}, "wrong type"),
             ({"servers": "127.0.0.1:1", "verify": "false"}, "verify is true or false"),
             ({"servers": "127.0.0.1:1", "wait": 1}, "wait is true or false"),
+            ({"servers": "127.0.0.1:1", "allow_clear": 0}, "allow_clear is true or false"),
+            ({"servers": "127.0.0.1:1", "namespace": 1}, "namespace is a text"),
+            ({"servers": "127.0.0.1:1", "namespace": "x" * 32}, "at most 31 bytes"),
+            ({"servers": "127.0.0.1:1", "weights": 1}, "weights is a text"),
         ):
             with self.subTest(params), self.assertRaisesRegex(ValueError, text):
                 lmcache.Client(**{"prefix": "p", **params})
@@ -377,6 +381,31 @@ class Parameters(Case):
         for prefix in ({}, {"prefix": ""}, {"prefix": None}):
             with self.assertRaisesRegex(ValueError, "prefix is needed.*KVRailL2Adapter"):
                 lmcache.Client("127.0.0.1:1", **prefix)
+
+    def test_a_namespace_for_each_fingerprint(self):
+        prefix = fresh()
+        clients = [
+            self.client(prefix=prefix, **more)
+            for more in ({}, {}, {"weights": "w"}, {"revision": "r"}, {"namespace": "mine"})
+        ]
+        self.assertTrue(clients[0].namespace.startswith("lmcache-"))
+        self.assertTrue(clients[4].namespace.startswith("mine-"))
+        self.assertEqual(len({client.namespace for client in clients}), 4)
+        first, same, *others = clients
+
+        def there():
+            return [self.over(c, c.submit_batch_exists(["k"]))[2][0] for c in clients]
+
+        self.assertTrue(self.over(first, first.submit_batch_set(["k"], [b"x"]))[0])
+        self.assertEqual(there(), [True, True, False, False, False])
+        for other in others:
+            self.assertTrue(self.over(other, other.submit_batch_set(["k"], [b"y"]))[0])
+        same.clear()
+        self.assertEqual(there(), [False, False, True, True, True])
+        with self.assertRaisesRegex(RuntimeError, "allow_clear is 0"):
+            self.client(prefix=prefix, allow_clear=False).clear()
+        self.assertTrue(self.over(first, first.submit_batch_set(["k"], [b"z"]))[0])
+        self.assertEqual(there(), [True] * 5)
 
     def test_ttl_and_servers_as_a_list(self):
         client = self.client([server().address], ttl=3600, lookup_timeout=20)

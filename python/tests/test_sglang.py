@@ -12,7 +12,8 @@ import types
 import unittest
 import unittest.mock
 
-from common import fresh, server
+import kvrail
+from common import fresh, nobody, server
 
 
 def stand_ins():
@@ -106,7 +107,7 @@ class ShapeTest(unittest.TestCase):
 
     def test_kinds_of_fp8_share_nothing(self):
         part, seen = types.SimpleNamespace, set()
-        backend = part(_config=part(model_name="m"), _revision="", _namespace="")
+        backend = part(_config=part(model_name="m"))
         for dtype in ("torch.float8_e4m3fn", "torch.float8_e5m2"):
             pool = part(layout="page_first", dtype="torch.uint8", device_pool=part(dtype=dtype))
             seen.add(self.module.KVRailHiCache._prefix(backend, "kv", pool))
@@ -126,7 +127,7 @@ class ShapeTest(unittest.TestCase):
             prefixes = set()
             for rank in (0, 1):
                 config = part(model_name="m", is_mla_model=model_is_mla, tp_rank=rank, tp_size=2)
-                backend = part(_config=config, _revision="", _namespace="")
+                backend = part(_config=config)
                 prefixes.add(self.module.KVRailHiCache._prefix(backend, name, pool))
             self.assertEqual(len(prefixes) == 1, shared, (model_is_mla, name, pool))
 
@@ -146,7 +147,7 @@ class ShapeTest(unittest.TestCase):
             ({"timeout": 30}, "timeout is 30 s; it must be below"),
             (
                 {"sever": "a"},
-                "'sever', which is no option of this backend; it has buffer_bytes.*ttl",
+                "'sever', which is no option of this backend; it has allow_clear.*ttl",
             ),
             ({"wait": True}, "'wait', which is no option"),
             ({"ttl": 1.5}, "ttl"),
@@ -160,6 +161,67 @@ class ShapeTest(unittest.TestCase):
             config = part(extra_config={"servers": "127.0.0.1:1", option: object()})
             with self.subTest(option), self.assertRaises(TypeError):
                 self.module.KVRailHiCache(config)
+
+    def backend(self, address=None, options={}, **config):
+        given = {"servers": address or server().address, "num_clients": 1, **options}
+        backend = self.module.KVRailHiCache(types.SimpleNamespace(extra_config=given, **config))
+        self.addCleanup(backend.close)
+        return backend
+
+    def test_what_the_engine_knows_is_in_the_namespace(self):
+        part = types.SimpleNamespace
+        args = {"model_path": "m", "kv_cache_dtype": "auto", "weight_version": "1", "lora_paths": []}
+
+        def name(options={}, config={}, **more):
+            given = part(**{**args, **more})
+            with unittest.mock.patch.object(self.module, "_server_args", lambda: given):
+                fields = self.module._fields(part(model_name="m", **config), options)
+                return self.module.keys.namespace("sglang", **fields)
+
+        def lora(path):  # SGLang gives each adapter a random id
+            return {"a": part(lora_id=fresh(), lora_name="a", lora_path=path)}
+
+        names = [
+            name(),
+            name(options={"revision": "r"}),
+            name(options={"weights": "w"}),
+            name(config={"tp_rank": 1, "tp_size": 2}),
+            name(config={"pp_rank": 1}),
+            name(config={"dcp_size": 2}),
+            name(kv_cache_dtype="fp8_e4m3"),
+            name(quantization="fp8"),
+            name(weight_version="2"),
+            name(lora_paths=lora("p")),
+            name(lora_paths=lora("q")),
+        ]
+        self.assertEqual(len(set(names)), len(names))
+        self.assertTrue(all(len(n) <= 64 for n in names))
+        self.assertEqual(name(lora_paths=lora("p")), names[-2])
+        alike = {"is_mla_model": True, "tp_size": 2}
+        self.assertEqual(name(config=alike), name(config={**alike, "tp_rank": 1}))
+
+    def test_clear_clears_for_all_engines_of_the_fingerprint(self):
+        mine, again = self.backend(model_name="m"), self.backend(model_name="m")
+        other = self.backend(model_name="m", options={"revision": "r2"})
+        key, value = fresh().encode(), bytearray(b"page")
+        memory = ctypes.addressof(ctypes.c_char.from_buffer(value))
+        for backend in (mine, other):
+            self.assertEqual(backend._store([key], [(memory, len(value))]), [0])
+        exists = lambda b: b._call(b._client.submit_batch_exists, [key], 60.0)[0]
+        self.assertEqual([exists(b) for b in (mine, again, other)], [1, 1, 1])
+        self.assertIs(again.clear(), True)
+        self.assertEqual([exists(b) for b in (mine, again, other)], [0, 0, 1])
+        self.assertEqual(mine._store([key], [(memory, len(value))]), [0])
+        self.assertEqual([exists(b) for b in (mine, again, other)], [1, 1, 1])
+
+    def test_a_clear_that_cannot_be_made_raises(self):
+        """SGLang logs an exception, and reports success for every returned value."""
+        with self.assertRaisesRegex(RuntimeError, "allow_clear is 0"):
+            self.backend(options={"allow_clear": 0}).clear()
+        address, held = nobody()
+        self.addCleanup(held.close)
+        with self.assertRaises(kvrail.PeerDown):
+            self.backend(address).clear()
 
     def test_memory_of_a_gpu_is_refused(self):
         tensor = types.SimpleNamespace(device=types.SimpleNamespace(type="cuda"))

@@ -74,7 +74,7 @@ class VllmTest(unittest.TestCase):
         return (OldJob if self.old else Job)(number, keys, rows, load)
 
     def finished(self, tier):
-        tier.drain_jobs()
+        tier._transfers_await()
         return list(tier.get_finished_jobs())
 
     def lookup(self, tier, keys):
@@ -125,26 +125,45 @@ class VllmTest(unittest.TestCase):
         )
         self.assertIn(3, results)
 
-    def test_whatever_lies_under_the_key_of_the_manifest_no_job_is_lost(self):
+    def test_whatever_lies_under_the_key_of_the_manifest_it_is_replaced(self):
         for theirs in (b"5", b"null", b"[" * 16384, b"{}", b"\xff"):
             tier = self.tier(namespace=fresh())
-            with kvrail.Client(server().address, num_clients=1) as client:
-                client.put(tier._manifest_key, theirs)
+            key = "vllm-manifest:" + self.module.digest({"model": "m"})
+            with kvrail.Client(server().address, num_clients=1, namespace=tier._base) as client:
+                client.put(key, theirs)
                 tier.submit_store(self.job(1, [fresh().encode()], [0]))
-                tier._flush()  # the job, and the look at the manifest
-                number = len(tier._calls)
-                self.assertEqual(number, 2)
-                over = completions(tier._client, number)
-                over.sort(key=lambda call: call[2] == [0])  # the manifest first
-                with unittest.mock.patch.object(tier, "_client", wraps=tier._client) as mock:
-                    mock.drain_results = lambda: over
-                    tier._drain()
-                self.assertEqual([r.job_id for r in tier._finished], [1], theirs[:9])
-                self.assertEqual(tier._transfers, 0)
-                while tier._calls:  # it is replaced by ours
-                    tier._poll.poll(1000)
-                    tier._drain()
-                self.assertIn(b'"hash_seed"', client.get(tier._manifest_key))
+                self.assertEqual([r.success for r in self.finished(tier)], [True])
+                tier._manifest.join()
+                self.assertIn(b'"hash_seed"', client.get(key), theirs[:9])
+
+    def test_a_reset_clears_the_namespace_for_all_its_engines(self):
+        mine, other = self.tier(), self.tier(revision="r2")
+        again = self.tier()  # the same fingerprint
+        key, context = fresh().encode(), Context(fresh("request"))
+        for tier in (mine, other):
+            tier.submit_store(self.job(1, [key], [0]))
+            self.assertTrue(self.finished(tier)[0].success)
+        self.assertEqual(self.lookup(again, [key]), [LookupResult.HIT])
+        while mine.lookup(key, context) is LookupResult.RETRY:
+            mine.on_schedule_end(None)
+        self.assertIs(mine.lookup(key, context), LookupResult.HIT)
+        mine.drain_jobs()  # as vLLM resets its connector
+        self.assertIs(mine.lookup(key, context), LookupResult.MISS)  # also of a request under way
+        self.assertEqual(self.lookup(again, [key]), [LookupResult.MISS])
+        self.assertEqual(self.lookup(other, [key]), [LookupResult.HIT])
+        mine.submit_store(self.job(2, [key], [0]))
+        self.assertTrue(self.finished(mine)[0].success)
+        self.assertEqual(self.lookup(again, [key]), [LookupResult.HIT])
+
+    def test_a_reset_that_cannot_clear_raises(self):
+        with self.assertRaisesRegex(RuntimeError, "allow_clear is 0.*kv-client clear"):
+            self.tier(allow_clear=0).drain_jobs()
+        address, held = nobody()
+        self.addCleanup(held.close)
+        with self.assertRaisesRegex(kvrail.PeerDown, f"{address} is down"):
+            self.tier(address).drain_jobs()
+        with self.assertRaisesRegex(ValueError, "allow_clear is 0 or 1"):
+            self.tier(allow_clear="0")
 
     def test_a_drain_without_memory_does_not_end_the_wait_for_jobs(self):
         tier = self.tier()
@@ -159,7 +178,7 @@ class VllmTest(unittest.TestCase):
         tier.submit_store(self.job(1, [fresh().encode()], [0]))
         with unittest.mock.patch.object(tier, "_client", wraps=real) as client:
             client.drain_results = drain
-            tier.drain_jobs()
+            tier._transfers_await()
         self.assertEqual(tier._transfers, 0)  # else the view was still in use
         self.assertEqual([r.success for r in tier._finished], [True])
 
@@ -338,11 +357,12 @@ class NamespaceTest(unittest.TestCase):
         module, _ = stub_engines.vllm()
         self.addCleanup(stub_engines.remove)
 
-        def fields(change=lambda config: None, row=ROW, revision=None, name="", old=None):
+        def fields(change=lambda config: None, row=ROW, revision=None, weights="", old=None):
             made = old or spec()
             if not old:
                 change(made.config)
-            return module._digest(module._namespace_fields(made, row, revision, name))
+            named = module._namespace_fields(made, row, revision, weights)
+            return module.keys.namespace(**named)
 
         def layout(kind, canonical=True):
             def change(config):
@@ -370,7 +390,7 @@ class NamespaceTest(unittest.TestCase):
             fields(lambda c: setattr(c.cache, "blocks_per_chunk", 2)),
             fields(lambda c: setattr(c.groups[0], "tokens_per_block", 32)),
             fields(row=2 * ROW),
-            fields(name="mine"),
+            fields(weights="w2"),
             fields(old=old_spec()),
             fields(old=other),
             fields(old=eight),

@@ -4,7 +4,7 @@
 # native connectors, and what it does when a kv-server dies. lmcache_checks.py has the tests; any of them can be run alone.
 . "$(dirname "$0")/lib.bash"
 version=0.5.6
-tests=23
+tests=25
 export LMCACHE_TRACK_USAGE=false LMCACHE_DISABLE_BANNER=1 MAX_JOBS=2
 
 # LMCache publishes wheels for CUDA alone; its source package also builds for CPUs, and has its tests.
@@ -43,6 +43,7 @@ for kind in native plugin; do
 	lmcache "$kind: lmcache bench server, engine_driven, found again after a restart of LMCache" server $kind engine_driven
 	lmcache "$kind: LMCache starts, works and ends without any kv-server" alone $kind
 	lmcache "$kind: a kv-server dies, and comes again, in stores, lookups and loads" outage $kind
+	lmcache "$kind: clear() ends the values of one fingerprint, and of no other" clear $kind
 done
 lmcache "native: the same below LMCache's fault_inject" outage fault
 lmcache "plugin: the same below LMCache's fault_inject" outage fault_plugin

@@ -480,6 +480,27 @@ def layouts():
             l1.adapter.close()
 
 
+def clear(kind):
+    """What LMCache stored in one namespace ends with it, also for a second LMCache; another fingerprint has its own."""
+    with kvrail.Server(memory_mb=256) as server:
+        one, same = (L1(spec(kind, server.address, weights="w")) for _ in range(2))
+        other = L1(spec(kind, server.address, weights="trained further"))
+        every = one.keys * one.batches
+        assert one.store(0) == one.batches
+        assert (same.lookup(0), same.load(0)) == (every, every)
+        assert (other.lookup(0), other.load(0)) == (0, 0), "another fingerprint's bytes were read"
+        assert other.store(0) == other.batches
+        adapter = one.adapter if kind == "plugin" else one.adapter._client
+        adapter.clear()
+        assert (one.lookup(0), same.lookup(0), same.load(0)) == (0, 0, 0), "cleared"
+        assert other.load(0) == every, "the other fingerprint's are still there"
+        assert same.store(0) == same.batches and one.load(0) == every
+        again = L1(spec(kind, server.address, weights="w"))  # as after a restart of LMCache
+        assert again.load(0) == every
+        for l1 in one, same, other, again:
+            l1.adapter.close()
+
+
 def evict(kind):
     with kvrail.Server(memory_mb=256) as server:
         adapter = spec(kind, server.address)

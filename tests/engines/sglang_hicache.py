@@ -74,9 +74,11 @@ from sglang.srt.mem_cache.hicache_storage import (
     PoolName,
     PoolTransfer,
 )
+from sglang.srt.mem_cache.hybrid_cache.hybrid_cache_controller import HybridCacheController
 from sglang.srt.mem_cache.memory_pool_host import LogicalHostPool
 from sglang.srt.mem_cache.pool_host.mha import MHATokenToKVPoolHost
 from sglang.srt.mem_cache.storage.backend_factory import StorageBackendFactory
+from sglang.srt.mem_cache.unified_cache.storage_attachment import StorageAttachment
 from sglang.srt.mem_cache.utils import get_hash_str
 from sglang.srt.server_args import prepare_server_args
 
@@ -263,6 +265,7 @@ def test_what_must_not_be_shared_is_not(server):
         dict(model_name="other"),
         dict(revision="v2"),
         dict(namespace="mine"),
+        dict(weights="trained further"),
         dict(v1=0),
     ):
         with Open(server, host_pool("page_first"), **other) as b:
@@ -435,6 +438,36 @@ def test_the_controllers_backup_and_fetch(server):
                 assert torch.equal(page(pool, 8 + n), page(pool, n)), (v1, n)
 
 
+def test_clear(server):
+    """SGLang's own way from its request to the backend, with a tree that has nothing else."""
+    pool, keys = host_pool("page_first"), hashes(3)
+    fill(pool, 21)
+    with Open(server, pool) as b, Open(server, pool) as again, Open(server, pool, revision="v3") as other:
+        c = HybridCacheController.__new__(HybridCacheController)
+        c.storage_backend, c.enable_storage = b, True
+        attachment = StorageAttachment(types.SimpleNamespace(cache_controller=c))
+        for one in (b, other):
+            assert one.batch_set_v1(keys, indices(0, 1, 2)) == [True] * 3
+        assert again.batch_exists(keys) == 3
+        assert attachment.clear() is True
+        assert [one.batch_exists(keys) for one in (b, again, other)] == [0, 0, 3]
+        assert b.batch_get_v1(keys, indices(4, 5, 6)) == [False] * 3
+        assert again.batch_set_v1(keys[:2], indices(7, 8)) == [True] * 2
+        assert b.batch_exists(keys) == 2
+        assert b.batch_get_v1(keys[:2], indices(4, 5)) == [True] * 2
+        assert torch.equal(page(pool, 5), page(pool, 8))
+    with Open(server, pool, allow_clear=0) as b:  # after a restart
+        assert b.batch_exists(keys) == 2
+        c.storage_backend = b
+        assert attachment.clear() is False  # it raised, and SGLang has logged it
+        assert b.batch_exists(keys) == 2
+    mortal = kvrail.Server(memory_mb=64)
+    with Open(mortal, pool) as b:
+        mortal.close()
+        c.storage_backend = b
+        assert attachment.clear() is False
+
+
 def test_tensors_one_by_one(server):
     with Open(server, v1=0) as b:
         keys = hashes(2)
@@ -504,7 +537,7 @@ def test_bad_calls_do_not_raise(server):
         assert b.batch_get_v1([], torch.tensor([], dtype=torch.int64)) == []
         assert b.batch_get_v1(["", "x" * 500], indices(0, 1)) == [False, False]
         assert b.batch_set_v1(["x" * 500], indices(0)) == [True]
-        assert b.clear() is False
+        assert b.clear() is True
         assert b.counters()["pages_written"] == 1
 
 

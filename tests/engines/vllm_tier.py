@@ -118,7 +118,7 @@ class Tier:
         self.tensor[:] = torch.randint(0, 256, self.tensor.shape, dtype=torch.uint8)
 
     def drain(self):
-        self.tier.drain_jobs()
+        self.tier._transfers_await()
         return list(self.tier.get_finished_jobs())
 
     def lookup(self, keys, ctx=None):
@@ -294,6 +294,8 @@ def test_what_must_not_be_shared_is_not(server):
         assert t.lookup([key(30)]) == [MISS]
     with Tier(server, namespace="mine") as t:
         assert t.lookup([key(30)]) == [MISS]
+    with Tier(server, weights="trained further") as t:
+        assert t.lookup([key(30)]) == [MISS]
     with Tier(server) as t:
         assert t.lookup([key(30)]) == [HIT]
     with Tier(server, of=spec(tp_size=2, agnostic=True)) as t, Tier(server, of=spec(agnostic=True)) as u:
@@ -320,9 +322,7 @@ class Said(logging.Handler):
 
 def manifest_done(t):
     t.lookup([key(1)])
-    while t.tier._calls:
-        t.tier._poll.poll(1000)
-        t.tier._drain()
+    t.tier._manifest.join()
 
 
 def test_the_manifest_tells_what_differs(server):
@@ -522,6 +522,38 @@ def test_manager_reset_waits_for_the_tier(server):
         m.manager.complete_store([key(2100), key(2101)], ctx)
         m.manager.reset_cache()
         assert m.t.tier._transfers == 0
+
+
+def test_a_reset_clears_the_tier_for_all_engines_of_the_model(server):
+    keys = [key(2300 + i) for i in range(4)]
+    with Manager(server) as m, Manager(server) as n, Tier(server, revision="v3") as other:
+        ctx = request(m)
+        m.store(ctx, keys, 3)
+        other.store(1, keys[:1], [0])
+        assert n.load(request(n), keys)[0] == [HIT] * 4
+        m.manager.reset_cache()
+        m.manager.on_reset_flushed() if hasattr(m.manager, "on_reset_flushed") else None
+        assert m.load(request(m), keys)[0] == [MISS] * 4
+        with Manager(server) as again:  # an engine that is started now
+            assert again.load(request(again), keys)[0] == [MISS] * 4
+        assert other.lookup(keys[:1]) == [HIT]
+        data = m.store(request(m), keys, 4)
+    with Manager(server) as again:
+        results, loaded = again.load(request(again), keys)
+        assert results == [HIT] * 4 and torch.equal(loaded, data)
+
+
+def test_a_reset_that_may_not_clear_raises(server):
+    with Manager(server, allow_clear=0) as m:
+        keys = [key(2400)]
+        m.store(request(m), keys, 5)
+        try:
+            m.manager.reset_cache()
+            raise AssertionError("it did not raise")
+        except RuntimeError as error:
+            assert "allow_clear is 0" in str(error), error
+        with Tier(server) as t:
+            assert t.lookup(keys) == [HIT]
 
 
 def test_manager_goes_on_when_the_server_dies(server):
