@@ -252,7 +252,7 @@ int kvc_namespaces_await(struct kvc_client *client, struct kvc_namespace *out, u
 		if (only)
 			break;
 	}
-	if (rc == -KV_EINVAL && own.shard > 1 && !only) /* there are no more shards */
+	if (rc == -KV_EINVAL && own.shard > 2 && !only) /* the first one was there, and there are no more */
 		rc = 0;
 	if (rc == 0) {
 		listing_fold(&l);

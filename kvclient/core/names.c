@@ -5,8 +5,9 @@
 
 const char *kvc_opname(enum kvc_op op)
 {
-	static const char *const names[KVC_OPS] = {"GET",  "PUT",  "EXISTS", "DELETE",   "TOUCH", "PIN",
-						   "PING", "STAT", "BORROW", "REGISTER", "CLEAR"};
+	static const char *const names[] = {"GET",  "PUT",  "EXISTS", "DELETE",   "TOUCH", "PIN",
+					    "PING", "STAT", "BORROW", "REGISTER", "CLEAR"};
+	_Static_assert(KV_COUNT(names) == KVC_OPS, "a name for each operation");
 	return op < KVC_OPS ? names[op] : "?";
 }
 

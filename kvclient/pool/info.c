@@ -154,9 +154,11 @@ int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out)
 
 /* ---- counters by name ---- */
 
-static const char *const result_groups[KVC_OPS] = {
-	"results of GET", "results of PUT",  "results of EXISTS", "results of DELETE", "results of TOUCH",
-	"results of PIN", "results of PING", "results of STAT",   "results of BORROW", "results of REGISTER"};
+static const char *const result_groups[] = {"results of GET",      "results of PUT",   "results of EXISTS",
+					    "results of DELETE",   "results of TOUCH", "results of PIN",
+					    "results of PING",     "results of STAT",  "results of BORROW",
+					    "results of REGISTER", "results of CLEAR"};
+_Static_assert(KV_COUNT(result_groups) == KVC_OPS, "a group for each operation");
 
 int kvc_counters_items(const struct kvc_counters *c, struct kvc_stat_item *out, unsigned max)
 {
