@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* _space.c -- namespaces: clear the client's own one, list those of a server. Both block without the GIL, by their deadline
- * and the grace, and return the library's code; Python raises the error. */
+/* _space.c -- namespaces: clear the client's own one, list those of a server. Both block without the GIL, by their
+ * deadline and the grace, and return the library's code; Python raises the error. */
 #include "_native.h"
 
 #include <stdlib.h>

@@ -482,9 +482,13 @@ def layouts():
 
 def clear(kind):
     """What LMCache stored in one namespace ends with it, also for a second LMCache; another fingerprint has its own."""
+    import torch
+
     with kvrail.Server(memory_mb=256) as server:
-        one, same = (L1(spec(kind, server.address, weights="w")) for _ in range(2))
-        other = L1(spec(kind, server.address, weights="trained further"))
+        one, same, other = (
+            L1(spec(kind, server.address, weights=weights), torch.float16)
+            for weights in ("w", "w", "trained further")
+        )
         every = one.keys * one.batches
         assert one.store(0) == one.batches
         assert (same.lookup(0), same.load(0)) == (every, every)
@@ -495,7 +499,7 @@ def clear(kind):
         assert (one.lookup(0), same.lookup(0), same.load(0)) == (0, 0, 0), "cleared"
         assert other.load(0) == every, "the other fingerprint's are still there"
         assert same.store(0) == same.batches and one.load(0) == every
-        again = L1(spec(kind, server.address, weights="w"))  # as after a restart of LMCache
+        again = L1(spec(kind, server.address, weights="w"), torch.float16)  # as after a restart of LMCache
         assert again.load(0) == every
         for l1 in one, same, other, again:
             l1.adapter.close()

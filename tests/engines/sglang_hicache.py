@@ -242,7 +242,8 @@ def test_a_page_of_another_length_is_a_miss(server):
     with Open(server, pool) as b:
         from kvrail import sglang as ours
 
-        plain = kvrail.Client(server.address, num_clients=1)
+        space = ours.keys.namespace("sglang", **ours._fields(b._config, {}))
+        plain = kvrail.Client(server.address, num_clients=1, namespace=space)
         plain.put(b._pools["kv"].prefix + ours.pack(key), b"short")
         plain.close()
         before = page(pool, 2).clone()
