@@ -138,6 +138,12 @@ void boot_key_destroy(struct boot_key **key);
 int boot_keys_load(const char *path, struct boot_keys **out, struct kv_error *err);
 void boot_keys_destroy(struct boot_keys **keys);
 
+/* boot_secrets_read -- call take with each key of a file of such lines. what: names the file in errors. Errors: as
+ * boot_keys_load, and those of take, which end the call. Thread: any. */
+int boot_secrets_read(const char *path, const char *what,
+		      int (*take)(void *arg, const char *name, const uint8_t *key, size_t len, struct kv_error *err),
+		      void *arg, struct kv_error *err);
+
 /* More inputs of a proof: the server's nonce, and the token of the connection's own session. */
 struct boot_challenge {
 	uint8_t nonce[WIRE_NONCE_LEN], token[KV_TOKEN_LEN];

@@ -136,3 +136,22 @@ const struct secret_psk *keys_find(const struct boot_keys *k, const char *identi
 	}
 	return NULL;
 }
+
+int boot_secrets_read(const char *path, const char *what,
+		      int (*take)(void *arg, const char *name, const uint8_t *key, size_t len, struct kv_error *err),
+		      void *arg, struct kv_error *err)
+{
+	struct secret_text text = {0};
+	struct secret_psk key;
+	int rc = secret_file_read(path, what, &text, err), more = rc == 0;
+	struct secret_reader r = {.at = text.data, .end = text.data + text.len, .source = path};
+	while (more > 0) {
+		more = secret_psk_next(&r, &key, err);
+		rc = more > 0 ? take(arg, key.identity, key.key, key.key_len, err) : more;
+		if (rc < 0)
+			break;
+	}
+	secret_wipe(&key, sizeof(key));
+	secret_text_fini(&text);
+	return rc;
+}

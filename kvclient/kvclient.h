@@ -241,6 +241,7 @@ KVC_API int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *item
  * Returns out->len.
  * Errors: as kvc_get_await, but
  *   -KV_ETOOBIG    not in place: the value is larger than half of the buffer
+ *   -KV_ENOTSUP    the pool seals values: use kvc_get_await
  *   -KV_EBUSY      also: its length changed at each attempt */
 KVC_API int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key key, uint64_t expect_len,
 				       const struct kvc_call *call, struct kvc_borrowed *out);
@@ -252,6 +253,7 @@ KVC_API int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key
  * Returns 0 or a code.
  * Errors: no server codes, but
  *   -KV_ETIMEOUT   no room became free
+ *   -KV_ENOTSUP    the pool seals values, and servers can read such room: use memory of your own
  *   -KV_ETOOBIG    more than the buffer */
 KVC_API int kvc_borrow_await(struct kvc_client *client, uint64_t len_bytes, uint64_t timeout_ns,
 			     struct kvc_borrowed *out);
@@ -560,7 +562,9 @@ enum kvc_flag {
 	KVC_HOT_COPIES = 128,
 	/* Of a GET, not of a pool. A value (or the requested part) of another length than its destination is a miss
 	 * (-KV_ENOTFOUND). The destination's length is dst_len, an item's len, or expect_len unless that is 0. */
-	KVC_EXACT = 256
+	KVC_EXACT = 256,
+	/* Of a pool with a seal_key_file, not of a call. Names of keys are sealed as well. */
+	KVC_SEAL_NAMES = 512
 };
 
 /* Which side moves the bytes of a GET. Push: the server writes them. Pull: the client reads them from the server's
@@ -694,6 +698,8 @@ struct kvc_options {
 	/* The namespace of all keys of this pool, its sessions included: at most KVC_NAMESPACE_MAX bytes of UTF-8
 	 * without control characters. NULL or "": the default one. (C++ reserves the word `namespace`.) */
 	const char *namespace_name;
+	/* The file of the keys that seal values: see "Sealed values". NULL: values are stored as they are. */
+	const char *seal_key_file;
 };
 
 /* kvc_pool_open in full. It returns when all clients have their engines and buffers. The servers may come later. With
@@ -748,6 +754,20 @@ struct kvc_options {
  * server, in the background and within repair_bytes_s, and sends GETs to the one with fewer requests in flight, until
  * 30 s after the value has cooled down. EXISTS and TTL of such a key ask both after a miss. DELETE and TOUCH of every
  * key ask both. docs/guide/operating.md compares the two flags.
+ *
+ * Sealed values. With seal_key_file the client encrypts each value before it leaves this process, and decrypts and
+ * checks it when it comes back: AES-256-GCM, in pieces of 64 KiB (docs/reference/sealed.md). Servers, networks and
+ * disks have ciphertext only. A value sealed by another key, or stored under another name, in another namespace or in
+ * an earlier generation of it, and a changed or shortened value, is -KV_ECORRUPT, even with KVC_NO_VERIFY. The same
+ * bytes under the same name are stored as the same bytes, so PUT and its repetitions work as without sealing, except
+ * that another first key of the file makes other bytes (-KV_EEXIST). The file has lines `NAME:HEX`, with 32 bytes as
+ * hexadecimal digits, and only its owner may read or write it. The first key seals, and up to 8 open. To change keys:
+ * add the new one below the old one on every client; then move it above; then remove the old one. It is read when the
+ * pool opens. With KVC_SEAL_NAMES, names of keys are replaced by their HMAC under the key `names` of the file, which
+ * stays the same when others change. Lengths and offsets of calls are those of the value. A value is 64 bytes longer
+ * for each piece when stored, and at most 1 GiB then. GETs and PUTs copy: registered memory is never shown to servers.
+ * Values cannot be borrowed: kvc_get_borrowed, kvc_borrow, kvc_put_borrow and items with a `borrowed` layout are
+ * -KV_ENOTSUP. All pools that use a namespace seal, or none does.
  *
  * Effects on the process. At most four threads look up names; if name servers do not answer, they may live for half a
  * minute after the pool was closed. Closed descriptors 0 to 2 are opened on /dev/null, so that no file receives the

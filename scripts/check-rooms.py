@@ -16,7 +16,7 @@ import sys
 # Rooms from the top down; "." is the layer's own folder. A layer that is not named has no rooms.
 ROOMS = {
     "engine": [".", "fabric", "door"],
-    "kvclient": [".", "pool", "queue", "call", "copies", "transfer", "route", "logical", "conn", "request", "core"],
+    "kvclient": [".", "pool", "queue", "call", "copies", "transfer", "route", "logical", "conn", "request", "seal", "core"],
     "kvserver": [".", "push", "http", "member", "server", "conn", "events", "ops", "shard"],
     "kvbench": [".", "sweep", "scale", "capacity", "fabric", "hits", "versus", "report", "load", "measure", "setup", "model"],
 }

@@ -99,7 +99,9 @@ static int item_get(struct batch *b, struct kvc_item *it, struct kvc_get *g)
 	struct kc_target to;
 	bool valid, lent = KV_UNLIKELY(it->layout != NULL) && kc_layout_borrowed(it, &valid);
 	int rc;
-	if (lent)
+	if (lent && KV_UNLIKELY(b->c->sealer != NULL))
+		rc = -KV_ENOTSUP;
+	else if (lent)
 		rc = valid ? 0 : -KV_EINVAL;
 	else
 		rc = target_take(b, it, &to);
@@ -107,6 +109,8 @@ static int item_get(struct batch *b, struct kvc_item *it, struct kvc_get *g)
 		rc = lent ? lent_init(b, it, g) : kc_get_init(g, b->c, it->key, &to, it->len, b->call, b->deadline_ns);
 	if (KV_UNLIKELY(kc_chain_mark(it) != ROUTE_FRESH) && rc == 0)
 		route_resume(&g->route, kc_chain_mark(it), b->c->cluster.view.epoch != b->epoch);
+	if (rc == 0)
+		kc_get_seal(g);
 	g->own_wait.trace = b->wait.trace;
 	g->ask.single = true;
 	return rc;
@@ -181,7 +185,7 @@ static void get_end_await(struct batch *b, struct slot *slot, struct kc_req *r, 
 	else if (g.state != KC_GET_WHOLE)
 		again(b, slot->item, kc_chain_mark(it) == ROUTE_FRESH ? ROUTE_AGAIN : kc_chain_mark(it));
 	else
-		it->result = route_code(&g.route, (int64_t)g.value.total);
+		it->result = route_code(&g.route, (int64_t)kc_get_total(&g));
 	if (init == 0)
 		kc_get_fini(&g);
 	if (slot->mem)
@@ -215,6 +219,8 @@ static int item_put(struct batch *b, struct kvc_item *it, struct kvc_put *p)
 	int rc = target_take(b, it, &from);
 	if (rc == 0)
 		rc = kc_put_init(p, b->c, it->key, &from, it->len, b->call, b->deadline_ns);
+	if (rc == 0 && !b->born) /* a copy is sealed already */
+		rc = kc_put_seal(p);
 	p->own_wait.trace = b->wait.trace;
 	p->born_ns = b->born ? b->born[it - b->items] : 0;
 	p->spare = b->spare;

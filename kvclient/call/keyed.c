@@ -31,6 +31,7 @@ int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, 
 	if (rc == 0) {
 		kc_trace_key(&t, key.data, key.len);
 		g.own_wait.trace = &t;
+		kc_get_seal(&g);
 		rc = route_down(g.route.n, own.flags, kc_get_all_await(&g));
 		kc_get_fini(&g);
 		kc_get_count(client, rc);
@@ -43,21 +44,23 @@ int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *dat
 {
 	struct kvc_call own;
 	struct kc_trace t;
+	struct kc_target from = {.at = (void *)(uintptr_t)data};
 	struct kvc_put p;
 	uint64_t begun_ns;
 	int rc = kc_call_open(client, &t, KVC_OP_PUT, call, &own);
 	if (rc < 0)
 		return rc;
 	begun_ns = route_two_copies(client, own.flags) ? loop_now(client->loop) : 0;
-	rc = kc_put_init(&p, client, key, &(struct kc_target){.at = (void *)(uintptr_t)data}, len, &own,
-			 kc_call_deadline(client, &own, len));
+	rc = kc_put_init(&p, client, key, &from, len, &own, kc_call_deadline(client, &own, len));
 	if (rc == 0) {
 		kc_trace_key(&t, key.data, key.len);
 		p.own_wait.trace = &t;
-		rc = kc_put_all_await(&p);
+		rc = kc_put_seal(&p);
+		if (rc == 0)
+			rc = kc_put_all_await(&p);
 		if (rc == 0 && route_two_copies(client, own.flags))
 			kc_second_put_await(client, &(struct kc_second_value){.key = key,
-									      .from = &p.from,
+									      .from = &from,
 									      .len = len,
 									      .checksum = p.checksum,
 									      .born_ns = begun_ns,

@@ -92,6 +92,20 @@ static uint64_t part_from(const struct kvc_item *it, unsigned part)
 	return part > 0 ? it->layout->part_ends[part - 1] : 0;
 }
 
+/* The bytes to read for a part: those before have been read. Pieces of sealed values are read as a whole, with the part
+ * in which they begin. False: none. */
+static bool part_span(const struct kc_parts_job *j, const struct kvc_item *it, unsigned part, uint64_t *out_from,
+		      uint64_t *out_end)
+{
+	*out_from = part_from(it, part);
+	*out_end = it->layout->part_ends[part];
+	if (KV_UNLIKELY(j->c->sealer != NULL)) {
+		*out_from = kv_align_up(*out_from, KC_SEAL_PIECE);
+		*out_end = KV_MIN(kv_align_up(*out_end, KC_SEAL_PIECE), it->len);
+	}
+	return *out_from < *out_end;
+}
+
 static struct kc_node *node_of(const struct kc_parts_job *j, const struct kvc_item *it)
 {
 	return route_read_first(j->c, j->call->flags, it->key);
@@ -140,15 +154,18 @@ static void part_count(struct kvc_item *it, unsigned part)
 static int part_there(const struct kc_parts_job *j, struct kvc_item *it, unsigned part, const struct kvc_get *g)
 {
 	struct course *now = course_of(it);
-	if (part > 0 && (g->value.generation != now->generation || g->value.len != now->value_len))
+	uint64_t from, end;
+	if (part > 0 && (g->value.generation != now->generation || kc_get_len(g) != now->value_len))
 		return -KV_ESTALE;
-	if (j->call->flags & KVC_EXACT && g->value.len != it->len)
+	if (j->call->flags & KVC_EXACT && kc_get_len(g) != it->len)
 		return -KV_ENOTFOUND;
-	if (g->value.len > it->len)
+	if (kc_get_len(g) > it->len)
 		return -KV_ETOOBIG;
 	now->generation = g->value.generation;
-	now->value_len = g->value.len;
-	part_count(it, part);
+	now->value_len = kc_get_len(g);
+	do
+		part_count(it, part++);
+	while (part < it->layout->num_parts && !now->over && !part_span(j, it, part, &from, &end));
 	return 0;
 }
 
@@ -168,14 +185,16 @@ static bool part_next(const struct kvc_item *it, unsigned part)
 static void part_get(const struct kc_parts_job *j, const struct kvc_item *it, unsigned part, struct kvc_get *g)
 {
 	struct kc_target at = course_of(it)->at;
-	uint64_t from = part_from(it, part), len = it->layout->part_ends[part] - from;
+	uint64_t from, end;
+	(void)part_span(j, it, part, &from, &end);
 	at.skip = from;
-	(void)kc_get_init(g, j->c, it->key, &at, len, j->call, j->deadline_ns); /* item_begin has checked */
+	(void)kc_get_init(g, j->c, it->key, &at, end - from, j->call, j->deadline_ns); /* item_begin has checked */
 	g->route.n = &j->c->node[course_of(it)->node];
 	g->ask.offset = from;
-	g->ask.length = len;
+	g->ask.length = end - from;
 	g->ask.more = part > 0;
 	g->ask.exact = 0; /* part_there checks the whole value */
+	kc_get_seal(g);
 	g->own_wait.trace = j->wait->trace;
 }
 
@@ -258,7 +277,10 @@ static void part_ask_await(struct parts *p, unsigned i, unsigned part)
 {
 	struct kvc_item *it = &p->j->items[i];
 	struct course *now = course_of(it);
-	while (!now->over && !now->slow && part < it->layout->num_parts) {
+	uint64_t from, end;
+	if (part >= it->layout->num_parts || !part_span(p->j, it, part, &from, &end))
+		return;
+	while (!now->over && !now->slow) {
 		int over = kc_call_over(p->j->c, p->j->wait->trace, p->j->deadline_ns);
 		int rc = over < 0 ? over : part_begin(p, i, part);
 		if (rc == 0)

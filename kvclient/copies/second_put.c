@@ -16,6 +16,7 @@
 #include "kvclient/copies/private.h"
 #include "kvclient/core/waits.h"
 #include "kvclient/route/second.h"
+#include "kvclient/seal/sealed.h"
 #include "kvclient/transfer/put.h"
 
 enum { PART_ALL = 4, PART_AT = 8 }; /* of the receive buffer, for pieces of copies */
@@ -116,7 +117,10 @@ static bool copy_begin_await(struct kvc_client *c, struct kc_node *n, const stru
 {
 	struct second *s = slot_free(c);
 	struct kc_piece piece;
-	if (!s || behind(c, n, v->len) || kc_call_piece_await(c, v->len, 0, false, &piece) < 0)
+	uint64_t len = c->sealer ? kc_sealed_len(v->len) : v->len;
+	struct kc_seal_value sealed = {.key = v->key, .len = v->len, .generation = c->generation};
+	int rc = 0;
+	if (!s || behind(c, n, len) || kc_call_piece_await(c, len, 0, false, &piece) < 0)
 		return false;
 	*s = (struct second){.client = c,
 			     .node = (uint16_t)n->index,
@@ -125,13 +129,16 @@ static bool copy_begin_await(struct kvc_client *c, struct kc_node *n, const stru
 			     .checksum = v->checksum,
 			     .born_ns = v->born_ns,
 			     .incarnation = n->incarnation,
-			     .len = v->len,
+			     .len = len,
 			     .piece = piece};
 	memcpy(s->key, v->key.data, v->key.len);
 	c->seconds->bytes += piece.len_bytes;
-	kc_gather_await(kc_buffer_at(&c->buffer, &piece), v->from, v->len);
+	if (c->sealer)
+		rc = kc_seal_await(c->sealer, &sealed, v->from, kc_buffer_at(&c->buffer, &piece), &s->checksum);
+	else
+		kc_gather_await(kc_buffer_at(&c->buffer, &piece), v->from, len);
 	kc_client_began(c);
-	if (!c->closing && co_spawn(c->loop, copy_main, s, "kvc second") == 0)
+	if (rc == 0 && !c->closing && co_spawn(c->loop, copy_main, s, "kvc second") == 0)
 		return true;
 	slot_give(c, s);
 	kc_client_ended(c);

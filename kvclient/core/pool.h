@@ -16,6 +16,7 @@
 
 struct boot_resolver;
 struct kc_home;
+struct kc_seal_keys;
 struct loop;
 
 enum { KC_CLIENTS_MAX = 4096, KC_SERVERS_MAX = KC_PLACE_MAX, KC_THREADS_MAX = 256 };
@@ -79,6 +80,7 @@ struct kvc_pool {
 	struct kc_notes_home notes;
 	struct kc_home *home; /* core/local.h */
 	uint64_t files;       /* descriptors of this process with all clients open, before they connect; 0: unknown */
+	struct kc_seal_keys *seal_keys; /* seal/keys.h; NULL: values are not sealed */
 	struct boot_resolver *resolver;
 	struct sockaddr_storage local; /* our address towards the first resolved server */
 	struct loop **loop;
@@ -90,7 +92,7 @@ struct kvc_pool {
 	bool time_grows; /* by a call's size, as no timeout was given */
 	struct kvc_client **client;
 	unsigned num_clients;
-	char *strings[16];
+	char *strings[17];
 	unsigned num_strings;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;

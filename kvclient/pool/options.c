@@ -82,11 +82,14 @@ static int check_counts(const struct kvc_options *o, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL,
 			       "KVC_EXACT is a flag of a call, not of a pool: "
 			       "set it in struct kvc_call of the GETs whose length is known");
+	if (o->flags & KVC_SEAL_NAMES && !o->seal_key_file)
+		return kv_fail(err, -KV_EINVAL,
+			       "KVC_SEAL_NAMES needs keys: give seal_key_file, a file with a line 'names:HEX'");
 	if (o->flags & ~(unsigned)(KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_NO_PREFLIGHT | KVC_OPEN_WAIT |
-				   KVC_NO_THREADS | KVC_TWO_COPIES | KVC_HOT_COPIES))
+				   KVC_NO_THREADS | KVC_TWO_COPIES | KVC_HOT_COPIES | KVC_SEAL_NAMES))
 		return kv_fail(err, -KV_EINVAL,
 			       "flags are 0x%x; only KVC_NO_VERIFY, KVC_DOWN_IS_MISS, KVC_NO_PREFLIGHT, KVC_OPEN_WAIT, "
-			       "KVC_NO_THREADS, KVC_TWO_COPIES and KVC_HOT_COPIES are known",
+			       "KVC_NO_THREADS, KVC_TWO_COPIES, KVC_HOT_COPIES and KVC_SEAL_NAMES are known",
 			       o->flags);
 	if (o->flags & KVC_NO_THREADS && o->num_threads > 1)
 		return kv_fail(err, -KV_EINVAL,

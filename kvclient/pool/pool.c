@@ -21,6 +21,7 @@
 #include "kvclient/pool/private.h"
 #include "kvclient/pool/hosted.h"
 #include "kvclient/queue/queue.h"
+#include "kvclient/seal/sealed.h"
 #include "kvclient/transfer/memory.h"
 
 enum { CLIENTS_WARN = 8, OPENING_LOOK_NS = 100000000 };
@@ -69,9 +70,10 @@ static int string_keep(struct kvc_pool *p, const char **s)
 static int strings_keep(struct kvc_pool *p)
 {
 	struct kvc_options *o = &p->options;
-	const char **all[] = {&o->provider,    &o->nic,      &o->psk_file,     &o->psk,
-			      &o->cert_file,   &o->key_file, &o->ca_file,      &o->crl_file,
-			      &o->server_name, &o->cluster,  &o->local_socket, &o->namespace_name};
+	const char **all[] = {&o->provider,     &o->nic,      &o->psk_file,     &o->psk,
+			      &o->cert_file,    &o->key_file, &o->ca_file,      &o->crl_file,
+			      &o->server_name,  &o->cluster,  &o->local_socket, &o->namespace_name,
+			      &o->seal_key_file};
 	int rc = 0;
 	for (unsigned i = 0; i < KV_COUNT(all) && rc == 0; i++)
 		rc = string_keep(p, all[i]);
@@ -193,6 +195,9 @@ static int clients_build(struct kvc_pool *p, struct kv_error *err)
 		p->client[i]->pool = p;
 		p->client[i]->index = i;
 		p->num_clients++;
+		if (p->seal_keys && kc_sealer_create(p->seal_keys, &p->client[i]->sealer) < 0)
+			return kv_fail(err, -KV_ENOMEM, "no memory to seal the values of %u clients",
+				       p->options.num_clients);
 	}
 	if (p->num_clients > CLIENTS_WARN)
 		kv_warn(&p->log,
@@ -209,8 +214,11 @@ static void pool_destroy(struct kvc_pool **pool)
 	kc_mems_free(p);
 	for (unsigned i = 0; i < p->num_loops && p->own_loops; i++)
 		loop_destroy(&p->loop[i]);
-	for (unsigned i = 0; i < p->num_clients; i++)
+	for (unsigned i = 0; i < p->num_clients; i++) {
+		kc_sealer_destroy(&p->client[i]->sealer);
 		free(p->client[i]);
+	}
+	kc_seal_keys_destroy(&p->seal_keys);
 	free(p->client);
 	free(p->load);
 	free(p->down);
@@ -273,6 +281,11 @@ static int pool_create(const struct kvc_options *given, uint64_t look_up_ns, str
 	rc = servers_keep(p, err);
 	if (rc == 0)
 		rc = files_check(err);
+	if (rc < 0)
+		goto err_pool;
+	if (p->options.seal_key_file)
+		rc = kc_seal_keys_load(p->options.seal_key_file, p->options.namespace_name,
+				       p->options.flags & KVC_SEAL_NAMES, &p->seal_keys, err);
 	if (rc < 0)
 		goto err_pool;
 	local_find(p, look_up_ns);

@@ -53,7 +53,8 @@ int kvc_borrow_await(struct kvc_client *client, uint64_t len_bytes, uint64_t tim
 	rc = kc_call_begin(client, &t, KVC_OP_BORROW, NULL);
 	if (rc < 0)
 		return rc;
-	rc = kc_call_piece_await(client, len_bytes, kc_call_deadline(client, &call, 0), true, &piece);
+	rc = client->sealer ? -KV_ENOTSUP
+			    : kc_call_piece_await(client, len_bytes, kc_call_deadline(client, &call, 0), true, &piece);
 	if (rc == 0)
 		lend(client, &piece, len_bytes, len_bytes, out);
 	return (int)kc_call_end(client, &t, rc);
@@ -94,7 +95,9 @@ int kvc_put_borrow_await(struct kvc_client *client, struct kvc_key key, uint64_t
 	rc = kc_call_begin(client, &t, KVC_OP_BORROW, NULL);
 	if (rc < 0)
 		return rc;
-	if (!landing_lend(client, key, len_bytes, out)) {
+	if (client->sealer) {
+		rc = -KV_ENOTSUP;
+	} else if (!landing_lend(client, key, len_bytes, out)) {
 		rc = kc_call_piece_await(client, len_bytes, kc_call_deadline(client, &call, 0), true, &piece);
 		if (rc == 0)
 			lend(client, &piece, len_bytes, len_bytes, out);
@@ -301,6 +304,8 @@ int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key key, ui
 		return rc;
 	rc = kc_get_init(&g, client, key, &(struct kc_target){.at = client->area.base}, 1, &own,
 			 kc_call_deadline(client, &own, KV_MAX(expect_len, own.length)));
+	if (rc == 0 && client->sealer)
+		rc = -KV_ENOTSUP;
 	if (rc < 0)
 		goto out;
 	kc_trace_key(&t, key.data, key.len);

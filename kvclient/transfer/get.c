@@ -24,10 +24,12 @@
 
 enum {
 	PIECE_GUESS_MIN = 1 << 20,
+	SEALED_GUESS_MIN = 16 * KC_SEAL_STORED, /* a piece of 2 MiB, like a sealed value of 1 MiB */
 	PACK_MIN = 512,
 	PACK_MAX = 16 << 10,      /* up to here a copy costs less than an operation of the fabric */
 	NEAR_BYTES = 16 << 10,    /* hashed and then copied at a time, from a cache */
 	STREAM_BYTES = 256 << 10, /* from here on the copy passes the caches */
+	SEALED_STEP = 4,          /* pieces opened at a time: 256 KiB, less than 0.1 ms */
 	PULLS_STALE = 2           /* expired leases after which the server moves the bytes */
 };
 
@@ -41,7 +43,7 @@ static void get_advance(struct kvc_get *g, enum kc_get_state to)
 int kc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, const struct kc_target *to, uint64_t len,
 		const struct kvc_call *call, uint64_t deadline_ns)
 {
-	memset(g, 0, sizeof(*g));
+	memset(g, 0, offsetof(struct kvc_get, sealed.offset));
 	if (!kc_key_valid(key) || !(to->at || to->span) || len == 0)
 		return -KV_EINVAL;
 	g->c = c;
@@ -65,6 +67,25 @@ int kc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, con
 	g->own_wait.co = co_self();
 	g->wait = &g->own_wait;
 	return 0;
+}
+
+/* The stored bytes of whole pieces land in the receive buffer, or are read in the server's memory. */
+void kc_get_unseal(struct kvc_get *g)
+{
+	uint64_t in = g->ask.offset % KC_SEAL_PIECE;
+	uint64_t want = in + (g->ask.length ? KV_MIN(g->ask.length, g->to.cap) : g->to.cap);
+	kc_get_fini(g);
+	g->to.place = KC_GET_COPIED;
+	g->sealed.by = g->c->sealer;
+	g->sealed.offset = g->ask.offset;
+	g->sealed.length = g->ask.length;
+	g->sealed.cap = g->to.cap;
+	g->sealed.exact = g->ask.exact;
+	g->ask.exact = 0;
+	g->ask.offset = g->ask.offset / KC_SEAL_PIECE * KC_SEAL_STORED;
+	if (g->ask.length)
+		g->ask.length = (in + g->ask.length + KC_SEAL_PIECE - 1) / KC_SEAL_PIECE * KC_SEAL_STORED;
+	g->to.cap = g->ask.length ? (want + KC_SEAL_PIECE - 1) / KC_SEAL_PIECE * KC_SEAL_STORED : kc_sealed_len(want);
 }
 
 void kc_get_fini(struct kvc_get *g)
@@ -108,10 +129,13 @@ static uint64_t range_plan(const struct kvc_get *g, const struct kc_attachment *
 	uint64_t chunk_room = (uint64_t)(kc_room_imms(g->c) - 2) * KV_MIN(s->chunk_bytes, g->c->info.chunk_bytes);
 	/* A borrowed piece must be one piece. */
 	uint64_t max = KV_MIN(g->to.place != KC_GET_COPIED ? KV_RANGE_MAX : kc_room_piece(g->c), chunk_room);
+	if (KV_UNLIKELY(g->sealed.by != NULL) && left > max)
+		max = KV_MAX(max / KC_SEAL_STORED, (uint64_t)1) * KC_SEAL_STORED;
 	/* Without a length from the caller, the first piece is no larger than the last value, or large destinations
 	 * would fill the buffer. */
 	if (g->to.place == KC_GET_COPIED && g->state == KC_GET_ASKING && g->ask.length == 0)
-		max = KV_MIN(max, KV_MAX(g->c->last_len, (uint64_t)PIECE_GUESS_MIN));
+		max = KV_MIN(max,
+			     KV_MAX(g->c->last_len, (uint64_t)(g->sealed.by ? SEALED_GUESS_MIN : PIECE_GUESS_MIN)));
 	if (g->to.place != KC_GET_DIRECT || slice == 0) {
 		*dest = (struct wire_dest){g->to.region, 1, g->to.region_offset + pos, 0, KV_MIN(left, max)};
 		return dest->slice;
@@ -170,7 +194,7 @@ static void lease_fill(const struct kvc_get *g, struct kc_req *r)
 	r->mem.callers = false;
 	r->wire.dest = (struct wire_dest){.slice = lent ? 0 : r->mem.most};
 	r->wire.flags |= WIRE_GET_PULL;
-	if (lent)
+	if (lent || g->sealed.by)
 		r->wire.flags &= (uint8_t)~WIRE_GET_INLINE;
 }
 
@@ -189,7 +213,7 @@ static void range_fill(struct kvc_get *g, struct kc_req *r, uint64_t named, cons
 	struct wire_request *w = &r->wire;
 	bool direct = g->to.place == KC_GET_DIRECT;
 	w->type = WIRE_GET;
-	w->flags = WIRE_GET_INLINE | (get_part(g) ? WIRE_GET_SUM_RANGE : 0) |
+	w->flags = WIRE_GET_INLINE | (get_part(g) && !g->sealed.by ? WIRE_GET_SUM_RANGE : 0) |
 		   (g->route.tries & KC_TRIED_CORRUPT && g->value.generation == 0 ? WIRE_GET_CHECK : 0) |
 		   (pull ? WIRE_GET_PULL : 0) | (g->ask.more || g->issued > 0 ? WIRE_GET_MORE : 0);
 	w->key = (struct wire_bytes){g->route.key.data, (uint32_t)g->route.key.len};
@@ -211,6 +235,8 @@ static void range_fill(struct kvc_get *g, struct kc_req *r, uint64_t named, cons
 		w->dest.region = KC_REGION_BUFFER;
 		w->dest.offset = r->mem.piece.offset;
 	}
+	if (KV_UNLIKELY(g->sealed.by != NULL))
+		r->place = (struct kc_target){.at = kc_buffer_at(&g->c->buffer, &r->mem.piece)};
 }
 
 /* Small items of a batch use adjacent pieces, so the server may write several at once. Tiny ones come in the reply. */
@@ -272,6 +298,28 @@ int kc_get_issue_await(struct kvc_get *g, bool wait, struct kc_req **out)
 
 /* ---- taking ---- */
 
+/* The lengths of a sealed value, from its stored length. */
+static int sealed_take(struct kvc_get *g)
+{
+	struct kc_seal_value *v = &g->sealed.value;
+	uint64_t there;
+	*v = (struct kc_seal_value){.key = g->route.key,
+				    .len = kc_sealed_plain(g->value.len),
+				    .generation = g->c->generation,
+				    .piece = g->ask.offset / KC_SEAL_STORED};
+	if (v->len == 0) {
+		kc_add(&g->c->count.corrupt, 1);
+		return -KV_ECORRUPT;
+	}
+	if (g->sealed.offset > v->len)
+		return -KV_EINVAL;
+	there = v->len - g->sealed.offset;
+	g->sealed.total = g->sealed.length ? KV_MIN(g->sealed.length, there) : there;
+	if (g->sealed.exact && g->sealed.total != g->sealed.exact)
+		return -KV_ENOTFOUND;
+	return g->sealed.total > g->sealed.cap ? -KV_ETOOBIG : 0;
+}
+
 static int first_take(struct kvc_get *g, const struct kc_req *r)
 {
 	uint64_t there;
@@ -286,6 +334,8 @@ static int first_take(struct kvc_get *g, const struct kc_req *r)
 	g->c->last_len = g->value.total;
 	if (KV_UNLIKELY(r->reply.get.hot) && g->route.kind != ROUTE_FIXED)
 		route_hot_reported(g->c, g->route.key, g->route.n);
+	if (KV_UNLIKELY(g->sealed.by != NULL))
+		return sealed_take(g);
 	if (KV_UNLIKELY(g->ask.exact) && g->value.total != g->ask.exact)
 		return -KV_ENOTFOUND;
 	return g->value.total > g->to.cap ? -KV_ETOOBIG : 0;
@@ -379,6 +429,47 @@ static bool small_bring(struct kvc_get *g, const struct kc_req *r, uint64_t n, i
 	return true;
 }
 
+static void range_taken(struct kvc_get *g, const struct kc_req *r, uint64_t n)
+{
+	bytes_taken(g, n);
+	if (r->mem.lease.local) {
+		kc_add(&g->c->count.local_gets, 1);
+		kc_add(&g->c->count.local_bytes, n);
+	}
+}
+
+/* Open the next piece, of n stored bytes, into the part of the caller's memory that it covers. */
+static int piece_open(struct kvc_get *g, const uint8_t *from, uint64_t n)
+{
+	struct kc_seal_value *v = &g->sealed.value;
+	uint64_t at = v->piece * KC_SEAL_PIECE, end = KV_MIN(at + KC_SEAL_PIECE, v->len);
+	uint64_t first = KV_MAX(at, g->sealed.offset), last = KV_MIN(end, g->sealed.offset + g->sealed.total);
+	struct kc_target to = g->to.at;
+	if (at >= v->len || n != end - at + KC_SEAL_EXTRA || last < first)
+		return -KV_EPROTO;
+	to.skip += first - g->sealed.offset;
+	return kc_open_piece(g->sealed.by, v, from, &to, first - at, last - first);
+}
+
+/* Open a range of whole pieces, in steps. */
+static int range_open_await(struct kvc_get *g, struct kc_req *r)
+{
+	uint64_t n = KV_MIN(kc_req_asked(r), g->value.total - g->taken);
+	const uint8_t *from = r->mem.lease.local ? r->mem.lease.at : r->place.at;
+	for (uint64_t done = 0, step; done < n; done += step) {
+		step = KV_MIN(n - done, (uint64_t)KC_SEAL_STORED);
+		int rc = piece_open(g, from + done, step);
+		if (rc < 0) {
+			kc_add(&g->c->count.corrupt, rc == -KV_ECORRUPT);
+			return rc;
+		}
+		if (done + step < n && g->sealed.value.piece % SEALED_STEP == 0)
+			co_yield_await();
+	}
+	range_taken(g, r, n);
+	return 0;
+}
+
 static int range_take_await(struct kvc_get *g, struct kc_req *r, struct kv_hasher *running)
 {
 	uint64_t n = KV_MIN(kc_req_asked(r), g->value.total - g->taken);
@@ -399,11 +490,7 @@ static int range_take_await(struct kvc_get *g, struct kc_req *r, struct kv_hashe
 		rc = kv_hasher_digest(h) == g->value.checksum ? 0 : -KV_ECORRUPT;
 out:
 	if (rc == 0) {
-		bytes_taken(g, n);
-		if (r->mem.lease.local) {
-			kc_add(&g->c->count.local_gets, 1);
-			kc_add(&g->c->count.local_bytes, n);
-		}
+		range_taken(g, r, n);
 		return 0;
 	}
 	kc_add(&g->c->count.corrupt, 1); /* kc_call_again_await repeats it once */
@@ -440,6 +527,8 @@ int kc_get_take_await(struct kvc_get *g, struct kc_req *r, int status, struct kv
 	}
 	if (!hasher && g->issued < g->value.total)
 		return 0; /* the caller repeats it as a whole */
+	if (KV_UNLIKELY(g->sealed.by != NULL))
+		return range_open_await(g, r);
 	return range_take_await(g, r, hasher);
 }
 
@@ -468,7 +557,7 @@ int64_t kc_get_once_await(struct kvc_get *g)
 	} while (rc == 0);
 	/* After a failure the other range may still write to the caller's memory. */
 	kc_window_drop_await(g->c, &out);
-	return rc < 0 ? rc : (int64_t)g->value.total;
+	return rc < 0 ? rc : (int64_t)kc_get_total(g);
 }
 
 int64_t kc_get_all_await(struct kvc_get *g)

@@ -5,6 +5,7 @@
 #define KVRAIL_KVCLIENT_TRANSFER_GET_H
 
 #include "kvclient/core/target.h"
+#include "kvclient/seal/sealed.h"
 #include "kvclient/transfer/call.h"
 
 /* The progress of an attempt; see get.c. */
@@ -71,6 +72,13 @@ struct kvc_get {
 	} batch;
 
 	struct kc_wait own_wait, *wait;
+
+	/* Of a sealed value (kc_get_seal). Then the lengths and offsets above are those of its stored bytes. */
+	struct {
+		struct kc_sealer *by;                       /* NULL: it is not sealed, and the rest is undefined */
+		uint64_t offset, length, cap, exact, total; /* as in ask, to and value, of the value's bytes */
+		struct kc_seal_value value;
+	} sealed;
 };
 
 /* kc_get_init -- fill *g. to: from kc_target_make, or one place; it takes len bytes of value. 0 or -KV_EINVAL.
@@ -78,6 +86,22 @@ struct kvc_get {
 int kc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, const struct kc_target *to, uint64_t len,
 		const struct kvc_call *call, uint64_t deadline_ns);
 void kc_get_fini(struct kvc_get *g);
+void kc_get_unseal(struct kvc_get *g); /* for kc_get_seal */
+/* kc_get_seal -- read a sealed value, if the client seals values. Once, before the first attempt; not with KC_GET_LENT
+ * and KC_GET_LEASED. kc_get_total, kc_get_len -- the bytes of the part that was read, and of the value. */
+static inline void kc_get_seal(struct kvc_get *g)
+{
+	if (KV_UNLIKELY(g->c->sealer != NULL))
+		kc_get_unseal(g);
+}
+static inline uint64_t kc_get_total(const struct kvc_get *g)
+{
+	return KV_UNLIKELY(g->sealed.by != NULL) ? g->sealed.total : g->value.total;
+}
+static inline uint64_t kc_get_len(const struct kvc_get *g)
+{
+	return KV_UNLIKELY(g->sealed.by != NULL) ? g->sealed.value.len : g->value.len;
+}
 /* kc_get_begin -- begin an attempt. */
 void kc_get_begin(struct kvc_get *g);
 /* kc_get_issue_await -- ask for the next range. wait false: -KV_EBUSY instead of parking. 0 and *out, which the caller

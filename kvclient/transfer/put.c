@@ -54,7 +54,7 @@ static void source_find(struct kvc_put *p)
 int kc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, const struct kc_target *from, uint64_t len,
 		const struct kvc_call *call, uint64_t deadline_ns)
 {
-	memset(p, 0, sizeof(*p));
+	memset(p, 0, offsetof(struct kvc_put, sealed.from));
 	if (!kc_key_valid(key) || !(from->at || from->span) || len == 0)
 		return -KV_EINVAL;
 	if (len > KV_VALUE_MAX)
@@ -81,11 +81,70 @@ void kc_put_copy(struct kvc_put *p, struct kc_node *to, uint64_t born_ns, uint64
 	p->found = p->found && p->c->info.peer_fence;
 }
 
+static bool put_held(const struct kvc_put *p)
+{
+	return p->sealed.piece.len_bytes || p->sealed.area.len_bytes;
+}
+
+int kc_put_hide(struct kvc_put *p)
+{
+	if (kc_sealed_len(p->len) > KV_VALUE_MAX)
+		return -KV_ETOOBIG;
+	if (p->mem)
+		p->mem->users--;
+	p->mem = NULL;
+	p->found = false;
+	p->sealed.by = p->c->sealer;
+	p->sealed.from = p->from;
+	p->sealed.len = p->len;
+	p->sealed.piece = (struct kc_piece){0};
+	p->sealed.area = (struct kv_area){0};
+	p->from = (struct kc_target){0};
+	p->len = kc_sealed_len(p->len);
+	return 0;
+}
+
 void kc_put_fini(struct kvc_put *p)
 {
 	if (p->mem)
 		p->mem->users--;
 	p->mem = NULL;
+	if (KV_LIKELY(!p->sealed.by) || !put_held(p))
+		return;
+	if (p->sealed.area.len_bytes)
+		kv_area_unmap(&p->sealed.area);
+	else
+		kc_room_give(p->c, &p->sealed.piece);
+}
+
+/* Seal the value to `at`. */
+static int put_seal_await(struct kvc_put *p, uint8_t *at)
+{
+	struct kc_seal_value v = {.key = p->route.key, .len = p->sealed.len, .generation = p->c->generation};
+	int rc = kc_seal_await(p->sealed.by, &v, &p->sealed.from, at, &p->checksum);
+	p->from = (struct kc_target){.at = at};
+	p->sealed.generation = v.generation;
+	return rc;
+}
+
+/* Seal a value of several requests, which all name the checksum. If a fence would cut the client off from all servers,
+ * each request has a copy, as in kc_put_copy. */
+static int put_hold_await(struct kvc_put *p)
+{
+	int rc = 0;
+	if (put_held(p) && p->sealed.generation == p->c->generation)
+		return 0;
+	if (!put_held(p) && p->len > kc_buffer_largest(&p->c->buffer) / 2)
+		rc = kv_area_map_lazy(p->len, &p->sealed.area, NULL);
+	else if (!put_held(p))
+		rc = kc_call_piece_await(p->c, p->len, p->route.deadline_ns, true, &p->sealed.piece);
+	if (rc < 0)
+		return rc;
+	p->found = p->sealed.piece.len_bytes && p->c->info.peer_fence;
+	p->region = KC_REGION_BUFFER;
+	p->region_offset = p->sealed.piece.offset;
+	return put_seal_await(p, p->sealed.area.base ? p->sealed.area.base
+						     : kc_buffer_at(&p->c->buffer, &p->sealed.piece));
 }
 
 static unsigned put_shard(const struct kvc_put *p, const struct kc_attachment *s)
@@ -242,8 +301,8 @@ static void range_fill(struct kvc_put *p, struct kc_req *r, uint64_t offset, uin
 int kc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint64_t stage, bool wait,
 		       struct kc_req **out)
 {
-	bool flat = kc_target_flat(&p->from);
-	bool copy = !p->direct && p->by != KC_BY_PACK && !(flat && p->by == KC_BY_INLINE);
+	bool flat = kc_target_flat(&p->from), seal = KV_UNLIKELY(p->sealed.by != NULL) && !put_held(p);
+	bool copy = seal || (!p->direct && p->by != KC_BY_PACK && !(flat && p->by == KC_BY_INLINE));
 	struct kc_target from = p->from;
 	struct kc_need need = {.piece_bytes = copy ? length : 0,
 			       .node = p->route.n,
@@ -253,12 +312,19 @@ int kc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint
 	unsigned shard;
 	int rc;
 	from.skip = offset;
-	put_sum_await(p);
+	if (KV_LIKELY(!p->sealed.by))
+		put_sum_await(p);
 	rc = kc_call_room_await(p->route.n, &need, p->route.deadline_ns, wait, &s, out);
 	if (rc < 0)
 		return rc;
-	if (copy)
+	if (seal)
+		rc = put_seal_await(p, kc_buffer_at(&p->c->buffer, &(*out)->mem.piece));
+	else if (copy)
 		kc_gather_await(kc_buffer_at(&p->c->buffer, &(*out)->mem.piece), &from, length);
+	if (rc < 0) {
+		kc_req_release(p->c, *out);
+		return rc;
+	}
 	if (!kc_node_uses(p->route.n, p->attaches)) {
 		kc_req_release(p->c, *out);
 		return -KV_ERESET; /* its plan and stage went with the attachment */
@@ -327,6 +393,12 @@ static int put_once_await(struct kvc_put *p)
 	if (p->incarnation && p->incarnation != p->route.n->incarnation)
 		return -KV_ECANCELED;
 	way_plan(p, s);
+	if (KV_UNLIKELY(p->sealed.by != NULL) && range_len(p, 0) < p->len) {
+		rc = put_hold_await(p);
+		if (rc < 0 || !kc_node_uses(p->route.n, p->attaches))
+			return rc < 0 ? rc : -KV_ERESET;
+		way_plan(p, s);
+	}
 	first = range_len(p, 0);
 	for (last = 0; last + range_len(p, last) < p->len;)
 		last += range_len(p, last);

@@ -4,6 +4,7 @@
 #ifndef KVRAIL_KVCLIENT_TRANSFER_PUT_H
 #define KVRAIL_KVCLIENT_TRANSFER_PUT_H
 
+#include "kvclient/seal/sealed.h"
 #include "kvclient/transfer/call.h"
 
 /* The paths of a value's bytes (put.c has the choice). */
@@ -25,8 +26,8 @@ struct kvc_put {
 
 	/* The value, and its place. */
 	struct kc_target from;
-	uint64_t len, checksum;
-	bool summed; /* checksum is valid */
+	uint64_t len, checksum; /* of the stored bytes */
+	bool summed;            /* checksum is valid */
 	uint32_t ttl_s;
 	uint64_t born_ns;          /* of a copy: a lower bound of the value's first PUT, by our clock; else 0 */
 	bool spare;                /* of a copy: into free memory only */
@@ -44,6 +45,17 @@ struct kvc_put {
 	bool filled;       /* KC_BY_LAND: the caller wrote it to the area, at land_offset */
 	uint64_t land_offset;
 	bool local; /* KC_BY_LAND: the area is mapped here, and the copy is the loop's */
+
+	/* Of a sealed value (kc_put_seal): it is sealed into the piece of its request; if that needs several requests,
+	 * into `held` first. */
+	struct {
+		struct kc_sealer *by; /* NULL: it is not sealed, and the rest is undefined */
+		struct kc_target from;
+		uint64_t len;          /* of the value */
+		struct kc_piece piece; /* held, of the receive buffer */
+		struct kv_area area;   /* held, for longer values */
+		uint64_t generation;   /* of the held bytes */
+	} sealed;
 };
 
 /* kc_put_init -- fill *p. from: from kc_target_make, or one place; that memory and the key stay the caller's until
@@ -51,6 +63,13 @@ struct kvc_put {
 int kc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, const struct kc_target *from, uint64_t len,
 		const struct kvc_call *call, uint64_t deadline_ns);
 void kc_put_fini(struct kvc_put *p);
+/* kc_put_seal -- seal the value, if the client seals values. Once, before the first attempt. 0, or -KV_ETOOBIG: its
+ * stored bytes are too many. */
+int kc_put_hide(struct kvc_put *p); /* for kc_put_seal */
+static inline int kc_put_seal(struct kvc_put *p)
+{
+	return KV_UNLIKELY(p->c->sealer != NULL) ? kc_put_hide(p) : 0;
+}
 /* kc_put_copy -- make it the client's own copy from its buffer to this server. If a fence would cut the client off
  * from all servers, the bytes go through pieces of its requests, for quarantine instead of fences. born_ns: see
  * struct kvc_put. incarnation: of the server; after a restart it knows no earlier DELETE, so the copy ends with
