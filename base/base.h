@@ -17,6 +17,7 @@
 #include "base/hist.h"
 #include "base/json.h"
 #include "base/key.h"
+#include "base/key_file.h"
 #include "base/limits.h"
 #include "base/list.h"
 #include "base/log.h"

@@ -35,6 +35,13 @@ int kv_opt_security_check(const struct kv_opt_security *s, struct kv_error *err)
 	return 0;
 }
 
+int kv_opt_seal_check(const struct kv_opt_seal *seal, struct kv_error *err)
+{
+	if (seal->names && !seal->key_file)
+		return kv_fail(err, -KV_EINVAL, "--seal-names needs --seal-key-file, with a line 'names:HEX'");
+	return 0;
+}
+
 int kv_opt_json_check(const char *path, struct kv_error *err)
 {
 	struct stat st;

@@ -156,6 +156,22 @@ struct kv_opt_security {
 			"of --server as written).",                                                                    \
 	}
 
+/* ---- sealed values ---- */
+
+struct kv_opt_seal {
+	const char *key_file;
+	bool names;
+};
+
+/* of: the type of the struct with a member `struct kv_opt_seal seal`. */
+#define KV_OPT_SEAL_ROWS(of)                                                                                           \
+	KV_OPT_SECURITY_ROW("seal-key-file", offsetof(of, seal.key_file),                                              \
+			    "Encrypt values with the first key of this file, and decrypt them with any of them, so "   \
+			    "servers have ciphertext only. `kv-client make-seal-key FILE` makes one."),                \
+		KV_ROW_FLAG("seal-names", .offset = offsetof(of, seal.names),                                          \
+			    "With --seal-key-file: servers have no names of keys either, but their HMAC under the "    \
+			    "key 'names' of the file.")
+
 /* ---- output ---- */
 
 /* const char *; --json of a report */
@@ -189,6 +205,9 @@ int kv_opt_security_check(const struct kv_opt_security *security, struct kv_erro
 
 /* kv_opt_security_given -- whether any of the six is set. */
 bool kv_opt_security_given(const struct kv_opt_security *security);
+
+/* kv_opt_seal_check -- names need a file. 0 or -KV_EINVAL with *err. */
+int kv_opt_seal_check(const struct kv_opt_seal *seal, struct kv_error *err);
 
 /* kv_opt_json_check -- refuse an empty --json and a directory; NULL and "-" are good. Before a run. 0 or -KV_EINVAL
  * with *err. */

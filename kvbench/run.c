@@ -241,39 +241,40 @@ static int open_pool(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
 	const char *own[BENCH_SERVERS_MAX] = {b->server ? server_child_address(b->server) : NULL};
-	struct kvc_options ko = {.size = sizeof(ko),
-				 .num_clients = o->load.num_clients,
-				 .num_threads = o->load.num_threads,
-				 .buffer_bytes = o->client.buffer_mb << 20,
-				 .servers = b->server ? own : o->target.servers.item,
-				 .num_servers = b->server ? servers_at_start(o) : o->target.servers.count,
-				 .provider = o->target.provider,
-				 .nic = o->target.nic,
-				 .num_rails = o->target.rails,
-				 .mode = (enum kvc_mode)o->target.mode,
-				 .numa = (enum kvc_numa)o->target.numa,
-				 .door = (enum kvc_door)o->target.door,
-				 .local = (enum kvc_local)o->target.local,
-				 .local_socket = o->target.local_socket,
-				 .timeout_ns = o->client.timeout_ns,
-				 .peer_timeout_ns = o->client.peer_timeout_ns,
-				 .settle_ns =
-					 KV_MAX(o->client.settle_ns, (uint64_t)1), /* 1 is never, and 0 the default */
-				 .repair_bytes_s = KV_MAX(o->client.repair_mb << 20, (uint64_t)1),
-				 .slow_ns = o->client.slow_ms * 1000000ull,
-				 .connect_timeout_ns = KV_MAX(CONNECT_TIMEOUT_NS, o->client.timeout_ns),
-				 .flags = KVC_OPEN_WAIT | (o->load.no_checksum ? KVC_NO_VERIFY : 0) |
-					  copies_flag[o->client.copies] | (o->load.no_threads ? KVC_NO_THREADS : 0),
-				 .psk_file = o->security.psk_file,
-				 .psk = b->server ? server_child_psk(b->server) : NULL,
-				 .cert_file = o->security.cert,
-				 .key_file = o->security.key,
-				 .ca_file = o->security.ca,
-				 .crl_file = o->security.crl,
-				 .server_name = o->security.server_name,
-				 .cluster = o->target.cluster,
-				 .namespace_name = o->target.space,
-				 .log_level = o->out.log_level};
+	struct kvc_options ko = {
+		.size = sizeof(ko),
+		.num_clients = o->load.num_clients,
+		.num_threads = o->load.num_threads,
+		.buffer_bytes = o->client.buffer_mb << 20,
+		.servers = b->server ? own : o->target.servers.item,
+		.num_servers = b->server ? servers_at_start(o) : o->target.servers.count,
+		.provider = o->target.provider,
+		.nic = o->target.nic,
+		.num_rails = o->target.rails,
+		.mode = (enum kvc_mode)o->target.mode,
+		.numa = (enum kvc_numa)o->target.numa,
+		.door = (enum kvc_door)o->target.door,
+		.local = (enum kvc_local)o->target.local,
+		.local_socket = o->target.local_socket,
+		.timeout_ns = o->client.timeout_ns,
+		.peer_timeout_ns = o->client.peer_timeout_ns,
+		.settle_ns = KV_MAX(o->client.settle_ns, (uint64_t)1), /* 1 is never, and 0 the default */
+		.repair_bytes_s = KV_MAX(o->client.repair_mb << 20, (uint64_t)1),
+		.slow_ns = o->client.slow_ms * 1000000ull,
+		.connect_timeout_ns = KV_MAX(CONNECT_TIMEOUT_NS, o->client.timeout_ns),
+		.flags = KVC_OPEN_WAIT | (o->load.no_checksum ? KVC_NO_VERIFY : 0) | copies_flag[o->client.copies] |
+			 (o->load.no_threads ? KVC_NO_THREADS : 0) | (o->seal.names ? KVC_SEAL_NAMES : 0),
+		.psk_file = o->security.psk_file,
+		.psk = b->server ? server_child_psk(b->server) : NULL,
+		.cert_file = o->security.cert,
+		.key_file = o->security.key,
+		.ca_file = o->security.ca,
+		.crl_file = o->security.crl,
+		.server_name = o->security.server_name,
+		.seal_key_file = o->seal.key_file,
+		.cluster = o->target.cluster,
+		.namespace_name = o->target.space,
+		.log_level = o->out.log_level};
 	int rc;
 	for (unsigned i = 0, n = 0; b->server && o->server.num_servers > 1 && i < o->server.num_servers; i++) {
 		const char *name = server_child_name(b->server, i + 1);

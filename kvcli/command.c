@@ -78,7 +78,9 @@ struct getting {
 /* Runs on the client's loop. Gets the whole value if it can be borrowed, else only its length (data stays NULL). */
 static void get_small(struct kvc_client *client, unsigned w, void *arg)
 {
-	struct kvc_call first = {.size = sizeof(first), .length = 1};
+	uint64_t value_len = 0;
+	uint8_t byte;
+	struct kvc_call first = {.size = sizeof(first), .length = 1, .out_value_len = &value_len};
 	struct getting *g = arg;
 	struct kvc_borrowed borrowed = {0};
 	(void)w;
@@ -90,11 +92,10 @@ static void get_small(struct kvc_client *client, unsigned w, void *arg)
 		else
 			g->len = -KV_ENOMEM;
 		kvc_borrowed_release(client, &borrowed);
-	} else if (g->len == -KV_ETOOBIG) {
-		g->len = kvc_get_borrowed_await(client, g->key, 1, &first, &borrowed);
+	} else if (g->len == -KV_ETOOBIG || g->len == -KV_ENOTSUP) { /* it is sealed */
+		g->len = kvc_get_await(client, g->key, &byte, 1, &first);
 		if (g->len >= 0)
-			g->len = (int64_t)borrowed.value_len;
-		kvc_borrowed_release(client, &borrowed);
+			g->len = (int64_t)value_len;
 	}
 }
 
@@ -337,6 +338,16 @@ static int run_unpin(struct cli *cli, const struct cli_line *line, struct kv_err
 	return pin_all(cli, line, true, &held, err);
 }
 
+static int run_make_seal_key(struct cli *cli, const struct cli_line *line, struct kv_error *err)
+{
+	(void)cli;
+	if (kv_key_file_make(line->words.item[1], "seal", "names", err) < 0)
+		return CLI_FAILED;
+	printf("%s has new keys: copy it to all clients, and give it to them as --seal-key-file\n",
+	       line->words.item[1]);
+	return CLI_OK;
+}
+
 static int run_help(struct cli *cli, const struct cli_line *line, struct kv_error *err);
 
 /* ---- the table ---- */
@@ -421,6 +432,9 @@ static const struct command {
 	 "does. --json prints one JSON object a line. The servers must run with --events."},
 	{"ping", 0, 0, false, 0, "ping", run_ping,
 	 "Asks every shard of every server over the fabric, and prints the time until all have answered."},
+	{"make-seal-key", 1, 1, false, 0, "make-seal-key FILE", run_make_seal_key,
+	 "Writes new keys for --seal-key-file to FILE, readable by its owner only. FILE must not exist. Needs no server. "
+	 "Copy it to all clients. Who loses it loses the values."},
 	{"help", 0, 1, false, 0, "help [COMMAND]", run_help, "Lists the commands, or explains one of them."},
 };
 
@@ -530,7 +544,8 @@ int command_check(const struct cli_line *line, struct kv_error *err)
 
 bool command_offline(const struct cli_line *line)
 {
-	return find_command(line->words.item[0])->run == run_help;
+	const struct command *c = find_command(line->words.item[0]);
+	return c->run == run_help || c->run == run_make_seal_key;
 }
 
 int command_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)

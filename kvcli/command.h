@@ -34,7 +34,7 @@ int command_check(const struct cli_line *line, struct kv_error *err);
  * CLI_FAILED with *err. */
 int command_run(struct cli *cli, const struct cli_line *line, struct kv_error *err);
 
-/* command_offline -- whether the command needs no server (help). */
+/* command_offline -- whether the command needs no server. */
 bool command_offline(const struct cli_line *line);
 
 /* command_help -- one line of help per command. */

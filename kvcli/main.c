@@ -13,7 +13,7 @@ static int open_pool(struct cli *cli, struct kv_error *err)
 {
 	const struct cli_options *o = cli->opt;
 	struct kvc_options ko = {.size = sizeof(ko),
-				 .flags = KVC_OPEN_WAIT,
+				 .flags = KVC_OPEN_WAIT | (o->seal.names ? KVC_SEAL_NAMES : 0),
 				 .num_clients = 1,
 				 .num_threads = 1,
 				 .buffer_bytes = BUFFER_BYTES,
@@ -40,6 +40,7 @@ static int open_pool(struct cli *cli, struct kv_error *err)
 				 .ca_file = o->security.ca,
 				 .crl_file = o->security.crl,
 				 .server_name = o->security.server_name,
+				 .seal_key_file = o->seal.key_file,
 				 .slow_ns = o->slow_ms * 1000000ull,
 				 .log_level = o->slow_ms ? KV_MAX(o->log_level, (int)KV_LOG_WARN) : o->log_level};
 	return kvc_pool_open(&ko, &cli->pool, err);

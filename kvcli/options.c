@@ -25,6 +25,7 @@ const struct kv_opt cli_options_table[] = {
 	KV_OPT_PEER_TIMEOUT_ROW(AT(peer_timeout_ns)),
 
 	KV_OPT_SECURITY_ROWS(struct cli_options),
+	KV_OPT_SEAL_ROWS(struct cli_options),
 
 	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "error", .help = "Log level of the library, on standard error",
 			     .group = "Output"),
@@ -82,6 +83,7 @@ const struct kv_opt_program cli_options_program = {
 		 "  drain NODE [--json]              have a server push its values, and end\n"
 		 "  events [--json] [--since ...]    what servers store and remove, until Ctrl-C\n"
 		 "  ping                             see whether every shard answers\n"
+		 "  make-seal-key FILE               make a file of keys for --seal-key-file\n"
 		 "  help [COMMAND]                   read more about a command\n"
 		 "Without a command, kv-client reads commands from standard input; "
 		 "on a terminal it has history and completion by Tab.",
@@ -145,6 +147,8 @@ int cli_options_parse(int argc, char **argv, struct cli_options *out, struct kv_
 		rc = together_check(out, err);
 	if (rc == 0)
 		rc = kv_opt_security_check(&out->security, err);
+	if (rc == 0)
+		rc = kv_opt_seal_check(&out->seal, err);
 	if (rc == 0)
 		rc = kv_opt_servers_check(out->servers.item, out->servers.count, err);
 	return rc;

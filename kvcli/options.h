@@ -25,6 +25,7 @@ struct cli_options {
 	uint32_t ttl;
 	const char *file, *output;
 	struct kv_opt_security security;
+	struct kv_opt_seal seal;
 	bool all, shards;            /* of stat */
 	bool json;                   /* of stat, cluster, namespaces, drain, events */
 	uint64_t watch_ns;           /* of stat: time between two looks; 0: one look */

@@ -305,13 +305,12 @@ struct kvc_borrowed {
  * completion, by its deadline and the grace, in the order in which ids end.
  *
  * Owner: items, their keys, data and layouts, and the phases of call->phases, are not copied. From the submission until
- * the completion was reaped they are the library's: keep them, and do not read or change them. An item is in one id at
- * a time. After the completion nothing touches them any more: the array may be reused, and registered memory
- * unregistered.
- *   The deadline of an id counts from its submission. If a busy or stuck loop has not reached the id by then, nothing
- * was begun: the descriptor becomes readable, and kvc_reap returns the id with -KV_ETIMEOUT. Only a begun id has the
- * grace on top.
- *   fork(): in a child all calls on a queue of the parent return -KV_ECLOSED. The child must not poll the descriptor.
+ * the completion was reaped they are the library's: keep them, and do not read or change them (with KVC_SEAL_NAMES the
+ * library changes the items' keys meanwhile). An item is in one id at a time. After the completion nothing touches them
+ * any more: the array may be reused, and registered memory unregistered. The deadline of an id counts from its
+ * submission. If a busy or stuck loop has not reached the id by then, nothing was begun: the descriptor becomes
+ * readable, and kvc_reap returns the id with -KV_ETIMEOUT. Only a begun id has the grace on top. fork(): in a child all
+ * calls on a queue of the parent return -KV_ECLOSED. The child must not poll the descriptor.
  * */
 
 enum kvc_queue_flag {
@@ -438,6 +437,9 @@ struct kvc_call {
 	 * blocking call runs on the session's client. If the server refuses the session after a reconnect, the call
 	 * returns that refusal: see kvc_session_open_await. */
 	struct kvc_session *session;
+	/* GET of one key: receives the length of the whole value, also if the call returns -KV_ETOOBIG. NULL: not
+	 * needed. */
+	uint64_t *out_value_len;
 };
 
 /* The phases of a call, in nanoseconds; docs/reference/counters.md explains each one, and when it is long. They add up

@@ -38,7 +38,6 @@
 #include "kvserver/push/push.h"
 #include "kvserver/push/recall.h"
 #include "kvserver/stuck.h"
-#include "kvserver/psk.h"
 #include "kvserver/server/server.h"
 
 enum {
@@ -669,7 +668,7 @@ static int serve_kept(struct run *r, struct kvs_options *o, struct kv_error *err
 static int key_make(const char *path)
 {
 	struct kv_error err = {0};
-	if (psk_make(path, &err) < 0) {
+	if (kv_key_file_make(path, "kvrail", NULL, &err) < 0) {
 		fprintf(stderr, "kv-server: %s\n", err.text);
 		return EXIT_START;
 	}

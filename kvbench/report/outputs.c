@@ -33,7 +33,8 @@ static int apart(const struct bench_options *o, const char *path, const char *wh
 					{s->cert, "--cert"},
 					{s->key, "--key"},
 					{s->ca, "--ca"},
-					{s->crl, "--crl"}};
+					{s->crl, "--crl"},
+					{o->seal.key_file, "--seal-key-file"}};
 	int rc = 0;
 	for (unsigned i = 0; rc == 0 && i < KV_COUNT(input); i++)
 		rc = out_file_apart(path, what, input[i][0], input[i][1], err);

@@ -92,9 +92,10 @@ static void start_fabric(const struct bench *b)
 	if (i->why[0])
 		kv_wrap(b->out, "           ", 0, "chosen: %s", i->why);
 	kv_wrap(b->out, "           ", 0,
-		"chunk %s, eager %s, depth %u, completion queue %u, credits %u, mode %s, security %s, %u cores",
+		"chunk %s, eager %s, depth %u, completion queue %u, credits %u, mode %s, security %s%s, %u cores",
 		SIZE(i->chunk_bytes), i->eager_bytes ? SIZE(i->eager_bytes) : "without limit", i->tx_depth, i->cq_depth,
-		i->credits, strcmp(i->mode, "local") == 0 ? "same host" : i->mode, i->security, kv_cpus_available());
+		i->credits, strcmp(i->mode, "local") == 0 ? "same host" : i->mode, i->security,
+		b->opt->seal.key_file ? " and sealed values" : "", kv_cpus_available());
 	kv_wrap(b->out, "memory     ", 0, "buffers: %s, registered in %s; NUMA: %s", i->memory, TIME(i->register_ns),
 		i->numa);
 }

@@ -171,6 +171,7 @@ const struct kv_opt bench_options_table[] = {
 		      "report as hot, one for others)"),
 
 	KV_OPT_SECURITY_ROWS(struct bench_options),
+	KV_OPT_SEAL_ROWS(struct bench_options),
 
 	KV_OPT_JSON_ROW(AT(out.json), .group = "Output"),
 	KV_ROW_TEXT("report", AT(out.report), "FILE", NULL,
@@ -481,6 +482,8 @@ static int options_check(const struct bench_options *options, struct kv_error *e
 	static int (*const check[])(const struct bench_options *o, struct kv_error *err) = {
 		check_servers, check_trace, check_kinds, check_pace, check_sizes, check_output};
 	int rc = kv_opt_security_check(&options->security, err);
+	if (rc == 0)
+		rc = kv_opt_seal_check(&options->seal, err);
 	for (unsigned i = 0; rc == 0 && i < KV_COUNT(check); i++)
 		rc = check[i](options, err);
 	return rc;
@@ -504,7 +507,7 @@ static int specs_parse(struct bench_options *o, struct kv_error *err)
 		o->load.value_size = bench_sizes_max(&o->load.sizes);
 	if (rc == 0)
 		rc = bench_events_parse(&o->server.event_text, o->server.num_servers, &o->server.events, err);
-	if (o->load.slices && !o->load.async)
+	if ((o->load.slices || o->seal.key_file) && !o->load.async && !o->replay.trace)
 		o->load.batch = KV_MAX(o->load.batch, 1u);
 	return rc;
 }

@@ -126,6 +126,7 @@ struct bench_options {
 	struct bench_own server;
 	struct bench_client client;
 	struct kv_opt_security security;
+	struct kv_opt_seal seal;
 	struct bench_output out;
 };
 

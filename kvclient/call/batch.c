@@ -15,6 +15,8 @@
  * (kc_trace.stop) begins and awaits nothing, and cancels its requests. */
 #include "kvclient/call/batch.h"
 
+#include <stdlib.h>
+
 #include "kvclient/call/claim.h"
 #include "kvclient/call/exists.h"
 #include "kvclient/call/keyed.h"
@@ -27,6 +29,7 @@
 #include "kvclient/route/owner.h"
 #include "kvclient/route/repair.h"
 #include "kvclient/route/second.h"
+#include "kvclient/seal/names.h"
 #include "kvclient/transfer/get.h"
 #include "kvclient/transfer/memory.h"
 #include "kvclient/transfer/put.h"
@@ -632,6 +635,16 @@ static void whole_await(struct whole *w)
 	part_await(&all);
 }
 
+/* Exchange the items' keys and names. */
+static void names_swap(struct kvc_item *items, unsigned n, struct kvc_key *names)
+{
+	for (unsigned i = 0; names && i < n; i++) {
+		struct kvc_key key = items[i].key;
+		items[i].key = names[i];
+		names[i] = key;
+	}
+}
+
 static int batch_refuse(struct kvc_item *items, unsigned n, int rc)
 {
 	for (unsigned i = 0; items && i < n; i++)
@@ -651,6 +664,7 @@ static int batch_await(struct kvc_client *client, struct kvc_item *items, unsign
 			  .born = born,
 			  .spare = spare,
 			  .co = co_self()};
+	struct kvc_key *names = NULL;
 	struct kvc_call own;
 	int rc = kc_call_begin(client, &t, ops->op, call);
 	if (rc < 0)
@@ -666,6 +680,14 @@ static int batch_await(struct kvc_client *client, struct kvc_item *items, unsign
 			     ? loop_now(client->loop)
 			     : 0;
 	w.deadline_ns = kc_call_deadline(client, &own, ops->chain_await ? 0 : kc_batch_bytes(items, n));
+	if (kc_names(client) && !born && n > 0) { /* copies have names */
+		rc = kc_names_await(client, &items->key, sizeof(*items), n, &names);
+		if (rc < 0) {
+			batch_refuse(items, n, rc);
+			goto out;
+		}
+	}
+	names_swap(items, n, names);
 	whole_await(&w);
 	for (unsigned i = 0; i < n; i++) {
 		KV_ASSERT_HOT(!kc_chain_linked(&items[i])); /* rule 32: each has its result */
@@ -674,6 +696,8 @@ static int batch_await(struct kvc_client *client, struct kvc_item *items, unsign
 		if (items[i].result < 0 && rc == 0)
 			rc = (int)items[i].result;
 	}
+	names_swap(items, n, names);
+	free(names);
 out:
 	return (int)kc_call_end(client, &t, rc);
 }

@@ -12,6 +12,8 @@
  * wrong hit (one in 2^64) costs a miss; forged ones gain nothing over a PUT. */
 #include "kvclient/call/exists.h"
 
+#include <stdlib.h>
+
 #include "kvclient/call/keyed.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/core/placement.h"
@@ -22,6 +24,7 @@
 #include "kvclient/route/owner.h"
 #include "kvclient/route/route.h"
 #include "kvclient/route/second.h"
+#include "kvclient/seal/names.h"
 #include "kvclient/transfer/call.h"
 
 enum {
@@ -461,6 +464,7 @@ int kc_exists_items_await(struct kvc_client *c, struct kvc_item *items, const un
 int kvc_exists_await(struct kvc_client *client, const struct kvc_key *keys, unsigned n, uint8_t *out_found,
 		     unsigned *out_prefix, const struct kvc_call *call)
 {
+	struct kvc_key *names = NULL;
 	struct kvc_call own;
 	struct kc_trace t;
 	int rc = kc_call_begin(client, &t, KVC_OP_EXISTS, call);
@@ -471,8 +475,11 @@ int kvc_exists_await(struct kvc_client *client, const struct kvc_key *keys, unsi
 		rc = -KV_EINVAL;
 	for (unsigned i = 0; i < n && rc == 0; i++)
 		rc = kc_key_valid(keys[i]) ? 0 : -KV_EINVAL;
+	if (rc == 0 && kc_names(client))
+		rc = kc_names_await(client, keys, sizeof(*keys), n, &names);
 	if (rc == 0)
-		rc = exists_await(client, keys, n, out_found, out_prefix, &own, &t);
+		rc = exists_await(client, names ? names : keys, n, out_found, out_prefix, &own, &t);
+	free(names);
 	kc_add(&client->count.exists, 1);
 	return (int)kc_call_end(client, &t, rc);
 }

@@ -13,6 +13,7 @@
 #include "kvclient/route/owner.h"
 #include "kvclient/route/repair.h"
 #include "kvclient/route/second.h"
+#include "kvclient/seal/names.h"
 #include "kvclient/transfer/ask.h"
 #include "kvclient/transfer/get.h"
 #include "kvclient/transfer/put.h"
@@ -20,19 +21,24 @@
 int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, uint64_t dst_len,
 		      const struct kvc_call *call)
 {
+	uint8_t name[KC_SEAL_NAME];
 	struct kvc_call own;
 	struct kc_trace t;
 	struct kvc_get g;
 	int64_t rc = kc_call_open(client, &t, KVC_OP_GET, call, &own);
 	if (rc < 0)
 		return rc;
-	rc = kc_get_init(&g, client, key, &(struct kc_target){.at = dst}, dst_len, &own,
-			 kc_call_deadline(client, &own, dst_len));
+	rc = kc_name_take(client, &key, name);
+	if (rc == 0)
+		rc = kc_get_init(&g, client, key, &(struct kc_target){.at = dst}, dst_len, &own,
+				 kc_call_deadline(client, &own, dst_len));
 	if (rc == 0) {
 		kc_trace_key(&t, key.data, key.len);
 		g.own_wait.trace = &t;
 		kc_get_seal(&g);
 		rc = route_down(g.route.n, own.flags, kc_get_all_await(&g));
+		if (own.out_value_len && g.state != KC_GET_ASKING)
+			*own.out_value_len = kc_get_len(&g);
 		kc_get_fini(&g);
 		kc_get_count(client, rc);
 	}
@@ -42,6 +48,7 @@ int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, 
 int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *data, uint64_t len,
 		  const struct kvc_call *call)
 {
+	uint8_t name[KC_SEAL_NAME];
 	struct kvc_call own;
 	struct kc_trace t;
 	struct kc_target from = {.at = (void *)(uintptr_t)data};
@@ -51,7 +58,9 @@ int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *dat
 	if (rc < 0)
 		return rc;
 	begun_ns = route_two_copies(client, own.flags) ? loop_now(client->loop) : 0;
-	rc = kc_put_init(&p, client, key, &from, len, &own, kc_call_deadline(client, &own, len));
+	rc = kc_name_take(client, &key, name);
+	if (rc == 0)
+		rc = kc_put_init(&p, client, key, &from, len, &own, kc_call_deadline(client, &own, len));
 	if (rc == 0) {
 		kc_trace_key(&t, key.data, key.len);
 		p.own_wait.trace = &t;
@@ -142,12 +151,15 @@ int kc_keyed_await(struct kvc_client *c, struct kvc_key key, const struct kvc_ca
 		   int (*fn_await)(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call,
 				   struct kc_trace *t))
 {
+	uint8_t name[KC_SEAL_NAME];
 	struct kvc_call own;
 	struct kc_trace t;
 	int rc = kc_call_begin(c, &t, op, call);
 	if (rc < 0)
 		return rc;
 	rc = kc_key_valid(key) ? kc_call_check(call, &own) : -KV_EINVAL;
+	if (rc == 0)
+		rc = kc_name_take(c, &key, name);
 	if (rc == 0) {
 		kc_trace_key(&t, key.data, key.len);
 		rc = fn_await(c, key, &own, &t);
@@ -214,6 +226,7 @@ int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const struct 
 int kvc_ttl_await(struct kvc_client *client, struct kvc_key key, uint64_t *out_left_ms, const struct kvc_call *call)
 {
 	struct wire_request wire = {.type = WIRE_TOUCH, .flags = WIRE_TOUCH_LOOK, .key = {key.data, (uint32_t)key.len}};
+	uint8_t name[KC_SEAL_NAME];
 	struct kvc_call own;
 	struct kc_look look;
 	struct kc_trace t;
@@ -222,8 +235,9 @@ int kvc_ttl_await(struct kvc_client *client, struct kvc_key key, uint64_t *out_l
 	int rc = kc_call_open(client, &t, KVC_OP_TOUCH, call, &own);
 	if (rc < 0)
 		return rc;
-	if (!kc_key_valid(key))
-		return (int)kc_call_end(client, &t, -KV_EINVAL);
+	rc = kc_key_valid(key) ? kc_name_take(client, &key, name) : -KV_EINVAL;
+	if (rc < 0)
+		return (int)kc_call_end(client, &t, rc);
 	kc_trace_key(&t, key.data, key.len);
 	route_begin(&r, client, key, ROUTE_LOOK, own.flags, kc_call_deadline(client, &own, 0));
 	rc = kc_ask_route_await(&r, &wire, &look, &tries, &t);

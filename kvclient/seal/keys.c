@@ -62,8 +62,8 @@ static int key_take(void *arg, const char *name, const uint8_t *key, size_t len,
 			       name, r->path, len, (int)CRYPT_KEY);
 	if (!names && k->count == KC_SEAL_KEYS_MAX)
 		return kv_fail(err, -KV_EINVAL,
-			       "the seal key file %s has more than %d keys; remove those whose values are gone", r->path,
-			       (int)KC_SEAL_KEYS_MAX);
+			       "the seal key file %s has more than %d keys; remove those whose values are gone",
+			       r->path, (int)KC_SEAL_KEYS_MAX);
 	rc = extract(key, len, &read);
 	if (rc < 0)
 		return kv_fail(err, rc, "no memory to read the seal key file %s", r->path);

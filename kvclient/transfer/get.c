@@ -239,10 +239,11 @@ static void range_fill(struct kvc_get *g, struct kc_req *r, uint64_t named, cons
 		r->place = (struct kc_target){.at = kc_buffer_at(&g->c->buffer, &r->mem.piece)};
 }
 
-/* Small items of a batch use adjacent pieces, so the server may write several at once. Tiny ones come in the reply. */
+/* Small items of a batch use adjacent pieces, so the server may write several at once. Tiny ones come in the reply.
+ * Packed values are copied to their places at once, which of sealed ones would be such pieces. */
 static bool get_packed(const struct kvc_get *g)
 {
-	return g->batch.row && g->c->info.ordered && g->issued == 0 && get_goal(g) > PACK_MIN &&
+	return g->batch.row && !g->sealed.by && g->c->info.ordered && g->issued == 0 && get_goal(g) > PACK_MIN &&
 	       get_goal(g) <= PACK_MAX;
 }
 

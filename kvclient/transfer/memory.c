@@ -10,6 +10,8 @@
  * the regions close after the answers, since on tcp a late operation on a closed region costs the connection. A silent
  * server loses its attachment; nothing is in flight, so closing is safe.
  *
+ * A pool that seals values only notes registrations: plaintext must not be memory that servers can reach.
+ *
  * One deadline holds for all, plus the time of pinning, which cannot be given up. Helper threads make the pages
  * (kv_memory_populate); pinning proceeds between turns of the loops (te_region_step). */
 #include "kvclient/transfer/memory.h"
@@ -382,7 +384,7 @@ static int memory_prepare(const struct kvc_pool *pool, void *base, uint64_t len_
 	const struct te_info *engine = &pool->client[0]->info;
 	char size[32];
 	int rc = kv_memory_mapped(base, len_bytes, err);
-	if (rc < 0 || !engine->pins_memory)
+	if (rc < 0 || !engine->pins_memory || pool->seal_keys)
 		return rc;
 	rc = kv_memory_populate(base, len_bytes, engine->near ? engine->numa_node : KV_NODE_ANY, NULL);
 	if (rc == 0 || rc == -KV_ENOTSUP) /* then pinning makes the pages */
@@ -416,6 +418,10 @@ static int register_all(struct kvc_pool *pool, void *base, uint64_t len_bytes, s
 	if (rc < 0) {
 		free(job.mem);
 		return rc;
+	}
+	if (pool->seal_keys) { /* no server may reach plaintext: calls copy */
+		*out = job.mem;
+		return 0;
 	}
 	if (err)
 		err->text[0] = 0;
@@ -474,13 +480,14 @@ static int unregister_all(struct kvc_pool *pool, struct kvc_mem **mem)
 {
 	struct mem_job job = {.mem = *mem, .deadline_ns = mem_deadline(pool)};
 	unsigned ok;
-	int rc = on_clients(pool, pool->num_clients, client_quiesce, &job, &ok);
+	int rc = pool->seal_keys ? 0 : on_clients(pool, pool->num_clients, client_quiesce, &job, &ok);
 	if (rc < 0) {
 		on_clients_surely(pool, ok, client_revive, &job);
 		return rc;
 	}
 	job.deadline_ns = KV_MAX(job.deadline_ns, kc_block_now(pool) + pool->options.grace_ns);
-	rc = kc_block_run_all(pool, pool->num_clients, job.deadline_ns, client_unregister_await, &job);
+	if (!pool->seal_keys)
+		rc = kc_block_run_all(pool, pool->num_clients, job.deadline_ns, client_unregister_await, &job);
 	if (rc < 0)
 		return rc;
 	mem_leave(pool, *mem);

@@ -72,14 +72,14 @@ static void unpin_await(struct kvc_client *client, unsigned w, void *arg)
 static void length_await(struct kvc_client *client, unsigned w, void *arg)
 {
 	struct one *one = arg;
-	struct kvc_borrowed borrowed = {0};
+	uint64_t value_len = 0;
+	char byte;
 	(void)w;
 	one->call.length = 1;
-	one->result = kvc_get_borrowed_await(client, one->key, 1, &one->call, &borrowed);
-	if (one->result < 0)
-		return;
-	one->result = (int64_t)borrowed.value_len;
-	kvc_borrowed_release(client, &borrowed);
+	one->call.out_value_len = &value_len;
+	one->result = kvc_get_await(client, one->key, &byte, 1, &one->call);
+	if (one->result >= 0)
+		one->result = (int64_t)value_len;
 }
 
 static PyObject *run(PyObject *object, PyObject *args, void (*fn)(struct kvc_client *, unsigned, void *))

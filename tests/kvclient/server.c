@@ -237,6 +237,9 @@ struct kvc_options test_options(const struct test_server *const *servers, unsign
 	o.connect_timeout_ns = 20000000000ull;
 	o.log_level = 2;
 	o.local = test_local;
+	o.seal_key_file = getenv("KVRAIL_TEST_SEAL");
+	if (o.seal_key_file)
+		o.flags |= KVC_SEAL_NAMES;
 	return o;
 }
 

@@ -49,7 +49,8 @@ int test_two_down(void **state);
 /* test_stat -- a counter of the servers of a pool. */
 uint64_t test_stat(struct kvc_pool *pool, const char *name);
 
-/* test_options -- for n servers (their entries are remembered by pointer). */
+/* test_options -- for n servers (their entries are remembered by pointer). KVRAIL_TEST_SEAL, if set, is the file of
+ * keys of sealed values: many tests hold for them as well. */
 extern enum kvc_local test_local; /* of the options: KVC_LOCAL_OFF in programs about the fabric */
 struct kvc_options test_options(const struct test_server *const *servers, unsigned n, unsigned clients);
 struct kvc_pool *test_pool(const struct test_server *const *servers, unsigned n, unsigned clients);

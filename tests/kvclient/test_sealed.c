@@ -65,7 +65,8 @@ static uint8_t *seal(const struct fixture *f, const char *name, const uint8_t *v
 	uint64_t checksum = 0;
 	assert_non_null(out);
 	assert_int_equal(
-		kc_seal_await(f->sealer, &v, &(struct kc_target){.at = (uint8_t *)(uintptr_t)value}, out, &checksum), 0);
+		kc_seal_await(f->sealer, &v, &(struct kc_target){.at = (uint8_t *)(uintptr_t)value}, out, &checksum),
+		0);
 	assert_int_equal(checksum, kv_hash_block(out, kc_sealed_len(len)));
 	return out;
 }
@@ -347,7 +348,8 @@ static void names_depend_on_key_and_namespace(void **state)
 	assert_int_equal(kc_seal_name(f.sealer, (struct kvc_key){"b", 1}, other), 0);
 	assert_memory_not_equal(one, other, sizeof(one));
 	fixture_end(&f);
-	g = fixture("c:404142434445464748494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f\nnames:" SECOND "\n", "ns", true);
+	g = fixture("c:404142434445464748494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f\nnames:" SECOND "\n", "ns",
+		    true);
 	assert_int_equal(kc_seal_name(g.sealer, (struct kvc_key){"a", 1}, other), 0);
 	assert_memory_equal(one, other, sizeof(one)); /* names stay when keys change */
 	fixture_end(&g);
