@@ -81,7 +81,8 @@ static struct {
 	struct want want[KEYS];
 	struct get get[GETS_MAX];
 	struct safe safe[KEYS];
-	uint64_t found, from_tier, after_kill; /* right values: in memory; read from the tier; the first ones after a kill */
+	uint64_t found, from_tier,
+		after_kill; /* right values: in memory; read from the tier; the first ones after a kill */
 	bool just_killed;
 } w;
 
@@ -106,6 +107,14 @@ static uint64_t clock_ns(void)
 {
 	return w.now_ns + w.shift_ns;
 }
+
+static uint64_t clock_read(const struct kv_clock *clock)
+{
+	(void)clock;
+	return clock_ns();
+}
+
+static const struct kv_clock process_clock = {clock_read};
 
 /* KVRAIL_SIM_KEY=N: what happens to this key, on standard error. */
 static void note(unsigned key, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -188,6 +197,7 @@ static void process_open(void)
 				  .key_seed = 77,
 				  .now_ns = so.now_ns,
 				  .wall_us = WALL_US + w.now_ns / 1000,
+				  .clock = &process_clock,
 				  .entropy = &kv_entropy_kernel};
 	struct tier_device *device[DEVICES];
 	struct kv_error err = {0};
@@ -313,7 +323,8 @@ static void call_put(unsigned key)
 		e->version = version;
 		e->back = 0;
 		e->live = true;
-		note(key, "put version %u, %llu bytes, over at %.3f ms", version, (unsigned long long)b->len, (double)over_ns / 1e6);
+		note(key, "put version %u, %llu bytes, over at %.3f ms", version, (unsigned long long)b->len,
+		     (double)over_ns / 1e6);
 		e->over_ns = over_ns;
 		tier_stored(w.tier, b, clock_ns());
 	} else {
@@ -353,7 +364,7 @@ static void unsafe_until(unsigned key, uint64_t over_ns, int rc)
 	note(key, "delete or touch: %s", kv_errname(rc));
 	if (rc == 0)
 		ghosts_settle(s);
-	else if (rc != -EAGAIN)
+	else if (rc != -EAGAIN && rc != -EIO) /* EIO: it may be back, since its device failed */
 		wrong("a deletion ended with %s", kv_errname(rc));
 }
 
@@ -407,7 +418,8 @@ static void call_touch(unsigned key)
 	}
 	ghost_is_present(e);
 	e->over_ns = e->back_over_ns = over_ns;
-	note(key, "touch, over at %.3f ms, %s in memory, %s on the tier", (double)over_ns / 1e6, b ? "is" : "not", was ? "is" : "not");
+	note(key, "touch, over at %.3f ms, %s in memory, %s on the tier", (double)over_ns / 1e6, b ? "is" : "not",
+	     was ? "is" : "not");
 	unsafe_until(key, over_ns, rc);
 }
 
@@ -468,8 +480,18 @@ static const struct kind kinds[] = {
 	 .steps = 20000,
 	 .deletes = 5,
 	 .ttl = 10},
-	{"kills", {.delay_min_ns = 20 * US, .delay_max_ns = 10 * MS}, .kills = 20, .steps = 3000, .deletes = 5, .ttl = 10},
-	{"deletes", {.delay_min_ns = 20 * US, .delay_max_ns = 10 * MS}, .kills = 20, .steps = 3000, .deletes = 40, .ttl = 50},
+	{"kills",
+	 {.delay_min_ns = 20 * US, .delay_max_ns = 10 * MS},
+	 .kills = 20,
+	 .steps = 3000,
+	 .deletes = 5,
+	 .ttl = 10},
+	{"deletes",
+	 {.delay_min_ns = 20 * US, .delay_max_ns = 10 * MS},
+	 .kills = 20,
+	 .steps = 3000,
+	 .deletes = 40,
+	 .ttl = 50},
 	{"worn",
 	 {.delay_min_ns = 20 * US, .delay_max_ns = 2 * MS, .short_ppm = 10000, .damage_ppm = 50000},
 	 .kills = 10,
@@ -536,7 +558,7 @@ static void world_run_kind(const struct kind *kind, uint64_t seed)
 	}
 	if (kind->kills && !kind->budgets && w.admit != TIER_ADMIT_SECOND && w.after_kill == 0)
 		wrong("no value was found after a kill");
-	if (!kind->kills && w.from_tier == 0)
+	if (kind == &kinds[0] && w.from_tier == 0)
 		wrong("no value came from the tier");
 	world_end();
 }
