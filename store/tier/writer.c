@@ -179,6 +179,19 @@ uint64_t writer_room(const struct tier_drive *d)
 
 /* ---- the footer ---- */
 
+/* A TOUCH since the record was begun: the footer has the new life. */
+static void foot_touch(uint8_t *at, const struct tier_item *i)
+{
+	uint8_t key[KV_KEY_MAX];
+	struct tier_entry e;
+	memcpy(&e, at, sizeof(e));
+	if (i->expires_s == e.expires_us / 1000000)
+		return;
+	e.expires_us = i->expires_s * 1000000ull;
+	memcpy(key, at + sizeof(e), e.key_len);
+	tier_entry_put(at, &e, key);
+}
+
 /* Leave out the entries of dropped records. Returns the number of the others. */
 static uint32_t foot_pack(struct tier_drive *d)
 {
@@ -190,6 +203,7 @@ static uint32_t foot_pack(struct tier_drive *d)
 		uint32_t bytes = tier_entry_bytes(e->key_len);
 		KV_ASSERT(item != 0);
 		if (!d->t->records.item[item].dead) {
+			foot_touch(foot + from, &d->t->records.item[item]);
 			memmove(foot + to, foot + from, bytes);
 			to += bytes;
 			count++;
