@@ -249,7 +249,8 @@ uint64_t heads_unsaved(const struct tier *t); /* the first mark that is not safe
 
 /* ---- writer.c: records into buffers, buffers to the device, footers ---- */
 
-/* writer_ready -- prepare for a record of this size: 0; -EAGAIN: not now; -KV_ETOOBIG: for a segment. writer_begin --
+/* writer_ready -- prepare for a record of this size: 0; -EAGAIN: not now; -KV_ETOOBIG: for a segment; -KV_ENOMEM: the
+ * index is full, until the ring has moved, which this call sees to. writer_begin --
  * right after: begin it; *e without sequence, id and page; the key has no record. False: the index is full. writer_copy
  * -- take bytes of its value (NULL: zeros); returns how many. The record ends with its last byte. */
 int writer_ready(struct tier_drive *d, uint32_t len, uint8_t key_len);

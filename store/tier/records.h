@@ -65,6 +65,12 @@ uint32_t tier_records_find_hash(const struct tier_records *t, uint64_t hash);
  */
 uint32_t tier_records_add(struct tier_records *t, const struct tier_id *id, uint32_t len, uint32_t expires_s);
 
+/* tier_records_full -- whether tier_records_add has no place. Dead records have theirs until they are freed. */
+static inline bool tier_records_full(const struct tier_records *t)
+{
+	return t->free == 0 && t->made == t->records_max;
+}
+
 /* tier_records_drop -- a live record becomes dead. tier_records_free -- forget a dead one, out of its segment's list.
  */
 void tier_records_drop(struct tier_records *t, uint32_t number);

@@ -183,8 +183,10 @@ static bool choose(struct tier *t)
 		if (!hint)
 			ranking_done(t->store, b);
 		source_taken(t, hint);
-		if (!d || !begin(t, d, b))
+		if (!d)
 			continue;
+		if (!begin(t, d, b))
+			return false;
 		block_ref(b);
 		t->block = b;
 		t->copied = 0;

@@ -315,6 +315,10 @@ int writer_ready(struct tier_drive *d, uint32_t len, uint8_t key_len)
 		return -KV_ETOOBIG;
 	if (d->state != TIER_UP || d->w.record || !budget_has(&d->rate) || !budget_has(&d->day))
 		return -EAGAIN;
+	if (tier_records_full(&d->t->records)) { /* the next segment to be cleared gives its places back */
+		(void)segment_ready(d, d->fifo.opt.segment_pages, 0);
+		return -KV_ENOMEM;
+	}
 	if (segment_ready(d, pages, bytes) != 0 || !foot_room(d, bytes))
 		return -EAGAIN;
 	if (!d->w.filling && !buffer_begin(d, segment_of(d, d->fifo.open)->pages))
