@@ -31,3 +31,10 @@ void kv_cond_init(pthread_cond_t *cond)
 	pthread_cond_init(cond, &attr);
 	pthread_condattr_destroy(&attr);
 }
+
+uint64_t kv_wall_now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+}

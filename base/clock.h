@@ -23,6 +23,9 @@ static inline uint64_t kv_now(void)
 	return kv_clock_now(&kv_clock_monotonic);
 }
 
+/* kv_wall_now -- nanoseconds since 1970: a clock that is set at times. */
+uint64_t kv_wall_now(void);
+
 /* kv_cond_init -- a condition variable whose waits end by CLOCK_MONOTONIC: a clock set back would prolong them. */
 void kv_cond_init(pthread_cond_t *cond);
 

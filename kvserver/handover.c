@@ -35,7 +35,6 @@ enum {
 	DEATH_BLIND_MS = 1000 /* without a way to know, as on Linux before 5.3 */
 };
 
-
 enum kind { HELLO = 1, NONCE, PROOF, MEMORY, REFUSED, READY, DONE, SERVING };
 
 #define MAGIC 0x31564f485256ull /* "VRHOV1" */

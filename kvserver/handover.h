@@ -17,8 +17,8 @@
 struct handover; /* a thread that waits for a successor */
 
 /* handover_open -- listen at FILE.sock of options->keep, for a successor of the running server. options and security
- * stay until handover_close, which may follow the end of the server. 0, or a code with *err. handover_close -- end; a successor that waits starts as if this
- * process had died. NULL is accepted. Both: the main thread. */
+ * stay until handover_close, which may follow the end of the server. 0, or a code with *err. handover_close -- end; a
+ * successor that waits starts as if this process had died. NULL is accepted. Both: the main thread. */
 int handover_open(const struct kvs_options *options, const struct boot_security *security, struct kvs_server *server,
 		  struct handover **out, struct kv_error *err);
 void handover_close(struct handover **h);
@@ -29,8 +29,8 @@ bool handover_finish(struct handover *h);
 
 /* ---- the successor ---- */
 
-/* handover_take -- ask the running server for its memory. 0: *out_kept, and *out_fd is the connection; -KV_ENOTFOUND: no
- * server is there; or a code with *err: it refuses, or has other options. */
+/* handover_take -- ask the running server for its memory. 0: *out_kept, and *out_fd is the connection; -KV_ENOTFOUND:
+ * no server is there; or a code with *err: it refuses, or has other options. */
 int handover_take(const struct kvs_options *options, const struct boot_security *security, struct kvs_kept **out_kept,
 		  int *out_fd, struct kv_error *err);
 

@@ -119,6 +119,9 @@ struct kvs_options {
 	const char *tier;
 	int tier_admit;
 	uint64_t tier_rate, tier_day, tier_segment;
+	/* Note each value beside the memory, so that after a crash the next server finds the values again, and verifies
+	 * their checksums while it serves. */
+	bool recover;
 	int door; /* enum te_door of engine/engine.h; 0: a doorkeeper where possible */
 	/* Do not place threads and memory near the NICs. Otherwise done with several NUMA nodes; the caller's threads
 	 * are never bound. */
@@ -139,7 +142,7 @@ void kvs_kept_close(struct kvs_kept **kept);
 /* What a running server says of its memory to the process that takes its place. */
 enum { KVS_HANDED_FDS = KV_SHARDS_MAX + 2 };
 struct kvs_handed {
-	uint64_t limit_bytes, digest_seed, generation;
+	uint64_t limit_bytes, digest_seed, generation, places;
 	uint32_t shards, locks; /* descriptors: locks of them, then one per shard */
 };
 

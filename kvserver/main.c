@@ -144,11 +144,11 @@ struct run {
 	struct start *start;
 	struct drain *drain;
 	struct kv_log *log;
-	const char *psk; /* of --psk-fd, or NULL */
+	const char *psk;               /* of --psk-fd, or NULL */
 	struct boot_security security; /* of the handover */
-	struct handover *handover; /* of --keep, once it serves; or NULL */
-	int taken_fd;              /* --handover: the connection to the server whose place it takes; or -1 */
-	bool replaced;             /* another process is ready to take this one's place */
+	struct handover *handover;     /* of --keep, once it serves; or NULL */
+	int taken_fd;                  /* --handover: the connection to the server whose place it takes; or -1 */
+	bool replaced;                 /* another process is ready to take this one's place */
 	int argc;
 	char **argv;
 };

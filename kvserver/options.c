@@ -18,6 +18,8 @@ static const char *const prefault_names[] = {
 
 static const char *const arena_names[] = {"shared", "private", NULL};
 
+static const char *const recover_names[] = {"empty", "verify", NULL};
+
 static const char *const local_names[] = {"on", "off", NULL};
 
 static const char *const log_formats[] = {[KV_LOG_TEXT] = "text", [KV_LOG_JSON] = "json", NULL};
@@ -50,9 +52,16 @@ static const struct kv_opt table[] = {
 		"arena-file", AT(server.arena_file), "PATH", NULL,
 		"With --keep: the memory of --memory-mb is files PATH.0, PATH.1, ..., one per worker thread, on tmpfs "
 		"(as /dev/shm) or hugetlbfs."),
-	KV_ROW_FLAG("handover", AT(handover),
-		    "With --keep: take the place of the running server with the same --keep, of the same user and key. It "
-		    "serves until this one is ready, then ends; without one, this server starts as usual."),
+	KV_ROW_CHOICE(
+		"recover", AT(recover), "HOW", "empty", recover_names,
+		"With --keep: start after a server that did not end in order. empty: without values. verify: each "
+		"value is noted beside the memory (256 bytes per value of --max-values, which is then one per 16 "
+		"KiB of --memory-mb unless given), and comes back once its checksum is verified, while the server "
+		"serves. One of"),
+	KV_ROW_FLAG(
+		"handover", AT(handover),
+		"With --keep: take the place of the running server with the same --keep, of the same user and key. It "
+		"serves until this one is ready, then ends; without one, this server starts as usual."),
 	KV_ROW_CHOICE("prefault", AT(server.prefault), "WHEN", "background", prefault_names,
 		      "When to fault in the memory of --memory-mb: in the background with a quarter of a core, at "
 		      "start, or on demand (the first PUTs then wait)"),
@@ -389,6 +398,8 @@ int flags_membership(const struct flags *f, const char *address, uint64_t incarn
 
 static int keep_check(const struct flags *f, struct kv_error *err)
 {
+	if (!f->server.keep && f->recover)
+		return kv_fail(err, -KV_EINVAL, "--recover goes with --keep: other memory does not survive a crash");
 	if (!f->server.keep && f->handover)
 		return kv_fail(err, -KV_EINVAL, "--handover goes with --keep: the running server is found by it");
 	if (!f->server.keep)
@@ -599,6 +610,7 @@ void flags_options(const struct flags *f, const char *psk, const struct kv_log *
 	out->chunk_bytes = (uint32_t)f->chunk;
 	out->numa_off = f->numa == 1;
 	out->arena_private = f->arena == 1;
+	out->recover = f->recover == 1;
 	out->local_off = f->local == 1;
 	out->psk = psk;
 	out->events = strcmp(f->events, "off") != 0;

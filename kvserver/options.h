@@ -21,6 +21,7 @@ struct flags {
 	bool http_insecure, allow_drain, die_with_parent, handover;
 	int numa, log_format; /* log_format: enum kv_log_format */
 	int arena, local;     /* arena 1: private; local 1: off */
+	int recover;          /* 1: verify */
 };
 
 /* flags_parse -- 0, 1 (help or version was printed), or -KV_EINVAL with *err. Includes the file of --config, whose

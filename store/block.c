@@ -23,6 +23,8 @@ void block_retire(struct store *s, struct block *b)
 		sp->blocks--;
 		sp->bytes -= b->mem->size;
 		store_note(s, JOURNAL_REMOVED, b);
+		if (KV_UNLIKELY(s->records.places))
+			records_drop(&s->records, b);
 		index_remove(&s->index, &b->item);
 		expire_set(&s->expire, &b->expire, KV_NEVER);
 		s->ranking_done_count -= b->mem->walked == RANKING_DONE;

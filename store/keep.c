@@ -194,8 +194,7 @@ struct keep_clock keep_clock_of(const struct keep_head *head, uint64_t now_ns, u
 	return (struct keep_clock){now_ns, head->now_ns, KV_MAX(wall, clock), KV_MIN(wall, clock)};
 }
 
-/* A saved time on the present clock, passed_ns after the file was made; 0: before its zero. */
-static uint64_t time_of(const struct keep_clock *c, uint64_t saved_ns, uint64_t passed_ns)
+uint64_t keep_time(const struct keep_clock *c, uint64_t saved_ns, uint64_t passed_ns)
 {
 	uint64_t then_ns = kv_deadline(c->saved_ns, passed_ns); /* the present, on the saved clock */
 	if (saved_ns >= then_ns)
@@ -288,7 +287,7 @@ static void block_fill(struct restore *x, struct block *b, const struct block_en
 	b->expire.when_ns = KV_NEVER;
 	b->item.key_len = e->key_len;
 	memcpy(b->item.key, e + 1, e->key_len);
-	block_born_at(b, time_of(x->clock, e->born_ns, x->clock->passed_max));
+	block_born_at(b, keep_time(x->clock, e->born_ns, x->clock->passed_max));
 	if (e->key_len)
 		b->item.hash = index_hash(&x->s->index, b->item.key, b->item.key_len);
 }
@@ -324,6 +323,8 @@ static int block_insert(struct restore *x, struct block *b, const struct block_e
 	b->state = BLOCK_LIVE;
 	expire_set(&s->expire, &b->expire, expires_ns);
 	x->rest->blocks++;
+	if (s->records.places)
+		records_put(&s->records, b);
 	b->mark = e->flags;
 	x->order[e->rank != NO_RANK ? e->rank : x->head.listed + x->rankless++] = b;
 	return 0;
@@ -332,7 +333,7 @@ static int block_insert(struct restore *x, struct block *b, const struct block_e
 static int block_take(struct restore *x, const struct block_entry *e, struct kv_error *err)
 {
 	const char *wrong = entry_wrong(x, e);
-	uint64_t expires_ns = time_of(x->clock, e->expires_ns, x->clock->passed_max);
+	uint64_t expires_ns = keep_time(x->clock, e->expires_ns, x->clock->passed_max);
 	bool live = e->key_len && expires_ns > x->clock->now_ns && !(e->rank < x->skip && e->rank != NO_RANK) &&
 		    x->s->blocks.used < x->s->blocks_max;
 	struct block *b;
@@ -390,8 +391,8 @@ static int tombs_take(struct restore *x, const struct keep_part *p, struct kv_er
 		struct tombs *t = &x->s->tombs;
 		struct tomb_entry e;
 		memcpy(&e, p->data + at, sizeof(e));
-		tombs_put(t, e.hash, e.id, time_of(c, e.time_ns, c->passed_min_ns),
-			  e.expires_ns ? KV_MAX(time_of(c, e.expires_ns, c->passed_max), (uint64_t)1) : 0, c->now_ns);
+		tombs_put(t, e.hash, e.id, keep_time(c, e.time_ns, c->passed_min_ns),
+			  e.expires_ns ? KV_MAX(keep_time(c, e.expires_ns, c->passed_max), (uint64_t)1) : 0, c->now_ns);
 		if (e.put_flags & REBORN)
 			tombs_reborn(t, e.hash, KV_NEVER);
 		if (e.put_flags & YIELDED)

@@ -16,6 +16,8 @@ struct keep_clock {
 	uint64_t saved_ns;                  /* of the file, on the shard's clock of then */
 	uint64_t passed_max, passed_min_ns; /* nanoseconds since, by the clock that counts more, and by the other */
 };
+/* keep_time -- a time of the saved clock on the present one, passed_ns after it was saved; 0: before its zero. */
+uint64_t keep_time(const struct keep_clock *c, uint64_t saved_ns, uint64_t passed_ns);
 struct keep_clock keep_clock_of(const struct keep_head *head, uint64_t now_ns, uint64_t wall_ns);
 
 /* Results of a restore, and its references that end later. Zero it before. */

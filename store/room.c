@@ -303,6 +303,8 @@ static struct arena_block *move_away(struct store *s, struct room *r, struct are
 	mem->walked = m->walked;
 	b->mem = mem;
 	b->offset = mem->offset;
+	if (KV_UNLIKELY(s->records.places))
+		records_change(&s->records, b);
 	store_poison(s, m);
 	return arena_free(&s->arena, m);
 }

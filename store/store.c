@@ -339,6 +339,8 @@ int store_commit_born(struct store *s, struct block *b, uint64_t checksum, uint6
 	evict_insert(&s->evict, &b->evict, b->item.hash);
 	expire_set(&s->expire, &b->expire, expires_ns);
 	store_note(s, JOURNAL_STORED, b);
+	if (KV_UNLIKELY(s->records.places))
+		records_put(&s->records, b);
 	return 0;
 }
 
@@ -511,6 +513,8 @@ bool store_key_deleted(const struct store *s, uint64_t hash, uint64_t now_ns, ui
 void store_expire_at(struct store *s, struct block *b, uint64_t expires_ns)
 {
 	expire_set(&s->expire, &b->expire, expires_ns);
+	if (KV_UNLIKELY(s->records.places))
+		records_change(&s->records, b);
 }
 
 void store_doubt(struct store *s, uint64_t now_ns)

@@ -36,21 +36,22 @@ struct kvs_kept {
 	bool handed;           /* a running server has the memory until this one starts */
 	uint64_t digest_seed;  /* handed */
 	uint64_t generation;   /* of this server */
+	uint64_t places;       /* of each table of records; 0: no --recover */
+	bool died;             /* the last server that had the memory */
+	bool recover;          /* the values of a server that died will be verified */
 	struct keep_reader *reader;
 	struct keep_head head;
 	struct kept_options shard[KV_SHARDS_MAX];
 };
 
-static uint64_t wall_now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
-}
-
 static uint64_t limit_of(const struct kvs_server *s)
 {
 	return kv_align_down(s->opt.memory_bytes / s->opt.shards, ARENA_GRANULE);
+}
+
+static uint64_t places_of(const struct kvs_options *o)
+{
+	return o->recover ? records_places((o->values_max + o->shards - 1) / o->shards) : 0;
 }
 
 /* ---- possession ---- */
@@ -122,13 +123,18 @@ static int handed_check(const struct kvs_options *o, const struct kvs_handed *h,
 	uint64_t limit = kv_align_down(o->memory_bytes / o->shards, ARENA_GRANULE);
 	if (h->shards == 0 || h->shards > KV_SHARDS_MAX || h->locks > LOCKS || count != h->shards + h->locks)
 		return kv_fail(err, -KV_EINVAL, "--handover: the running server's message is impossible");
+	if (h->places != places_of(o))
+		return kv_fail(
+			err, -KV_EINVAL,
+			"--handover: give the same --recover and --max-values as the running server, or restart it");
 	if (h->shards == o->shards && h->limit_bytes == limit)
 		return 0;
-	return kv_fail(err, -KV_EINVAL,
-		       "--handover: the running server has %u worker threads with %s each, and this one has %u with %s: "
-		       "give the same --worker-threads and --memory-mb, or restart the server",
-		       h->shards, kv_size_format(h->limit_bytes, one, sizeof(one)), o->shards,
-		       kv_size_format(limit, other, sizeof(other)));
+	return kv_fail(
+		err, -KV_EINVAL,
+		"--handover: the running server has %u worker threads with %s each, and this one has %u with %s: "
+		"give the same --worker-threads and --memory-mb, or restart the server",
+		h->shards, kv_size_format(h->limit_bytes, one, sizeof(one)), o->shards,
+		kv_size_format(limit, other, sizeof(other)));
 }
 
 int kvs_kept_take(const struct kvs_options *options, const struct kvs_handed *h, const int *fd, unsigned count,
@@ -162,6 +168,7 @@ unsigned kvs_server_hand(const struct kvs_server *s, struct kvs_handed *out, int
 	*out = (struct kvs_handed){.limit_bytes = limit_of(s),
 				   .digest_seed = s->shard_seed,
 				   .generation = k->generation,
+				   .places = k->places,
 				   .shards = k->shards};
 	for (; n < LOCKS && k->lock[n] >= 0; n++)
 		fd[n] = k->lock[n];
@@ -201,7 +208,8 @@ static void file_find(struct kvs_server *s)
 	} else if (rc) {
 		unusable(s, err.text);
 	} else if (k->head.shards != s->opt.shards) {
-		snprintf(why, sizeof(why), "they were those of %u worker threads, and this server has %u (--worker-threads)",
+		snprintf(why, sizeof(why),
+			 "they were those of %u worker threads, and this server has %u (--worker-threads)",
 			 k->head.shards, s->opt.shards);
 		unusable(s, why);
 	} else if (k->handed && k->head.digest_seed != k->digest_seed) {
@@ -265,6 +273,7 @@ static int memory_renew(struct kvs_server *s, unsigned i, uint64_t bytes, struct
 	char name[32];
 	if (!readers_left(k, i))
 		return 0;
+	k->recover = false;
 	kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("keep_replaced", KV_NUMBER("shard", i)),
 		 "--keep: shard %u: clients of a former server still read its memory; it is theirs until they end, and "
 		 "this server takes other memory",
@@ -281,21 +290,28 @@ static int memory_renew(struct kvs_server *s, unsigned i, uint64_t bytes, struct
 static void marks_check(struct kvs_server *s)
 {
 	struct kvs_kept *k = s->opt.kept;
+	k->recover = k->places > 0;
+	k->died = false;
 	for (unsigned i = 0; i < k->shards; i++) {
 		struct kept_mark m;
 		mark_read(k->fd[i], limit_of(s), &m);
+		k->recover &= kept_mark_fits(&m, limit_of(s), i, k->shards) && m.places == k->places &&
+			      (i == 0 || m.digest_seed == k->digest_seed);
+		k->digest_seed = k->recover ? m.digest_seed : k->digest_seed;
+		k->died |= m.magic && m.clean != 1;
 		k->generation = KV_MAX(k->generation, m.generation + 1);
 		if (k->found && (m.clean != 1 || memcmp(m.stamp, k->head.stamp, KEEP_STAMP) != 0))
 			unusable(s, "the memory is not as the index describes it: it is new, or its server did not end "
 				    "in order");
 	}
+	k->recover &= !k->found;
 }
 
 /* Find the memory of a server that has ended. */
 static int memory_find(struct kvs_server *s, struct kv_error *err)
 {
 	struct kvs_kept *k = s->opt.kept;
-	uint64_t bytes = kept_bytes(limit_of(s));
+	uint64_t bytes = kept_bytes(limit_of(s), k->places);
 	int rc = 0;
 	for (unsigned i = 0; i < KV_SHARDS_MAX && !k->arena_file; i++)
 		fd_check(k, i, bytes);
@@ -318,11 +334,12 @@ int kept_prepare(struct kvs_server *s, struct kv_error *err)
 	if (!k)
 		return 0;
 	k->shards = s->opt.shards;
+	k->places = places_of(&s->opt);
 	if (!k->handed)
 		rc = memory_find(s, err);
 	for (unsigned i = 0; i < k->shards; i++)
-		k->shard[i] = (struct kept_options){.fd = k->fd[i], .generation = k->generation};
-	if (k->found || k->handed)
+		k->shard[i] = (struct kept_options){.fd = k->fd[i], .generation = k->generation, .places = k->places};
+	if (k->found || k->handed || k->recover)
 		s->shard_seed = k->found ? k->head.digest_seed : k->digest_seed;
 	return rc;
 }
@@ -366,9 +383,10 @@ static int handed_find(struct kvs_server *s, struct kv_error *err)
 	k->handed = false;
 	for (unsigned i = 0; i < k->shards && !k->found; i++)
 		if (readers_left(k, i))
-			return kv_fail(err, -KV_EBUSY,
-				       "--handover: the running server died, and its clients still read its memory: start "
-				       "again, with other memory");
+			return kv_fail(
+				err, -KV_EBUSY,
+				"--handover: the running server died, and its clients still read its memory: start "
+				"again, with other memory");
 	return 0;
 }
 
@@ -390,14 +408,38 @@ static void restored_log(const struct kvs_server *s, uint64_t begun_ns)
 		 (unsigned long long)dropped);
 }
 
+/* The last server died: verify its values while this one serves. */
+static void recover_all(struct kvs_server *s)
+{
+	struct kvs_kept *k = s->opt.kept;
+	uint64_t found = 0;
+	for (unsigned i = 0; i < k->shards; i++) {
+		if (shard_kept_recover(s->shard[i]))
+			empty_log(s, KV_LOG_WARN, "no memory to recover the values");
+		found += s->shard[i]->kept.recover.found;
+	}
+	kv_event(s->opt.log, KV_LOG_INFO, KV_EVENT("keep_recovers", KV_NUMBER("values", found)),
+		 "--recover: the last server did not end in order: its %llu values come back as their checksums are "
+		 "verified",
+		 (unsigned long long)found);
+	if (s->opt.members)
+		doubt_restored(s, shard_kept_silent_ns(s->shard[0]));
+}
+
 int kept_restore(struct kvs_server *s, struct kv_error *err)
 {
 	struct kvs_kept *k = s->opt.kept;
-	uint64_t begun_ns = kv_now(), wall_ns = wall_now();
+	uint64_t begun_ns = kv_now(), wall_ns = kv_wall_now();
 	struct kv_error why = {0};
 	int rc = k && k->handed ? handed_find(s, err) : 0;
-	if (rc || !k || !k->found)
+	if (rc || !k)
 		return rc;
+	for (unsigned i = 0; i < k->shards && !k->recover; i++)
+		shard_kept_records(s->shard[i]);
+	if (k->recover)
+		recover_all(s);
+	if (!k->found)
+		return 0;
 	for (unsigned i = 0; rc == 0 && i < k->shards; i++)
 		rc = shard_kept_restore(s->shard[i], k->reader, &k->head, wall_ns, &why);
 	if (rc == 0)
@@ -411,6 +453,11 @@ int kept_restore(struct kvs_server *s, struct kv_error *err)
 	if (s->opt.members)
 		doubt_restored(s, keep_clock_of(&k->head, loop_now(s->control), wall_ns).passed_max);
 	return 0;
+}
+
+bool kept_former_died(const struct kvs_server *s)
+{
+	return s->opt.kept && s->opt.kept->died;
 }
 
 void kept_begin(struct kvs_server *s)
@@ -431,7 +478,7 @@ static int head_make(const struct kvs_server *s, struct keep_head *out, struct k
 	out->limit_bytes = limit_of(s);
 	out->digest_seed = s->shard_seed;
 	out->now_ns = kv_clock_now(s->opt.clock);
-	out->wall_ns = wall_now();
+	out->wall_ns = kv_wall_now();
 	out->shards = s->opt.shards;
 	return rc ? kv_fail(err, rc, "no entropy for the index's stamp: %s", kv_strerror(rc)) : 0;
 }

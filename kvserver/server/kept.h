@@ -15,9 +15,13 @@ int kept_prepare(struct kvs_server *s, struct kv_error *err);
 const struct kept_options *kept_of_shard(const struct kvs_server *s, unsigned shard);
 
 /* kept_made -- the shards are made: remember their memory, also with the service manager. kept_restore -- before the
- * loops turn: fill the shards from the file; an unusable one is logged. 0; -KV_EBUSY with *err: the memory is in use. */
+ * loops turn: fill the shards from the file; an unusable one is logged. 0; -KV_EBUSY with *err: the memory is in use.
+ */
 void kept_made(struct kvs_server *s);
 int kept_restore(struct kvs_server *s, struct kv_error *err);
+
+/* kept_former_died -- whether the last server that had the memory did not end in order. */
+bool kept_former_died(const struct kvs_server *s);
 
 /* kept_begin -- the server is about to serve: the file is of no use any more, and removed. Control loop. */
 void kept_begin(struct kvs_server *s);

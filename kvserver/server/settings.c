@@ -7,6 +7,8 @@
 #include "kvserver/ops/lease.h"
 #include "kvserver/shard/session.h"
 
+enum { RECOVER_BYTES_PER_VALUE = 16 << 10, RECOVER_VALUES_MIN = 1024 };
+
 void settings_fill(struct kvs_options *o)
 {
 	if (!o->listen_addr)
@@ -33,6 +35,8 @@ void settings_fill(struct kvs_options *o)
 		o->lease_ns = LEASE_NS;
 	if (!o->tier_segment)
 		o->tier_segment = TIER_SEGMENT_DEFAULT;
+	if (o->recover && !o->values_max) /* a record of each takes memory from the start */
+		o->values_max = KV_MAX(o->memory_bytes / RECOVER_BYTES_PER_VALUE, (uint64_t)RECOVER_VALUES_MIN);
 	if (!o->clock)
 		o->clock = &kv_clock_monotonic;
 	if (!o->entropy)

@@ -13,14 +13,18 @@
  * A failed start uses the same way out. So there is one shutdown, and every run exercises it. */
 #include "kvserver/server/private.h"
 
+#include <errno.h>
+
 #include "kvserver/conn/clients.h"
 #include "kvserver/conn/conn.h"
 #include "kvserver/events/publish.h"
 #include "kvserver/server/kept.h"
 #include "kvserver/server/server.h"
 
-#define DRAIN_MIN_NS 50000000ull   /* even without a wait: for answers on their way */
-#define CUT_NS       2000000000ull /* for cut connections to end */
+#define DRAIN_MIN_NS  50000000ull /* even without a wait: for answers on their way */
+#define PORT_WAIT_NS  5000000000ull
+#define PORT_AGAIN_NS 20000000ull
+#define CUT_NS        2000000000ull /* for cut connections to end */
 
 /* ---- rounds: calls to every shard ---- */
 
@@ -89,10 +93,14 @@ static void accept_run(void *arg)
 static int begin_await(struct kvs_server *s, struct kv_error *err)
 {
 	struct sockaddr_storage addr = s->at.addr;
+	uint64_t until_ns = loop_now(s->control) + PORT_WAIT_NS;
 	int rc = round_await(s, &s->life.startup, run_start, KV_NEVER);
 	if (rc)
 		return kv_fail(err, rc, "attaching the engines to their loops: %s", kv_strerror(rc));
-	rc = io_listen(s->control, &addr, s->at.addr_len, &s->strangers.listen_fd, err);
+	do /* the kernel may still be closing the ports of a server that was killed */
+		rc = io_listen(s->control, &addr, s->at.addr_len, &s->strangers.listen_fd, err);
+	while (rc == -EADDRINUSE && kept_former_died(s) && loop_now(s->control) < until_ns &&
+	       (co_sleep_await(loop_now(s->control) + PORT_AGAIN_NS), true));
 	if (rc)
 		return rc;
 	rc = local_clients_listen(s, err);

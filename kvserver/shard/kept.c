@@ -17,9 +17,9 @@
 
 enum { MARK_ALIGN = 4096 };
 
-uint64_t kept_bytes(uint64_t limit_bytes)
+uint64_t kept_bytes(uint64_t limit_bytes, uint64_t places)
 {
-	return kv_align_up(limit_bytes, MARK_ALIGN) + MARK_ALIGN;
+	return kv_align_up(limit_bytes, MARK_ALIGN) + MARK_ALIGN + places * sizeof(struct record);
 }
 
 struct kept_mark *kept_mark_of(void *base, uint64_t limit_bytes)
@@ -34,7 +34,7 @@ static struct kept_mark *mark_of(const struct shard *s)
 
 int shard_kept_map(struct shard *s, struct kv_error *err)
 {
-	uint64_t bytes = kept_bytes(s->opt.memory_bytes);
+	uint64_t bytes = kept_bytes(s->opt.memory_bytes, s->opt.kept->places);
 	int fd = s->opt.kept->fd, rc;
 	if (fd < 0)
 		return kv_area_map_kept(bytes, s->place.node, &s->area, err);
@@ -47,15 +47,76 @@ int shard_kept_map(struct shard *s, struct kv_error *err)
 	return rc;
 }
 
+bool kept_mark_fits(const struct kept_mark *m, uint64_t limit_bytes, unsigned shard, unsigned shards)
+{
+	return m->magic == MARK_MAGIC && m->limit_bytes == limit_bytes && m->shard == shard && m->shards == shards;
+}
+
+static void *table_of(const struct shard *s)
+{
+	return (uint8_t *)mark_of(s) + MARK_ALIGN;
+}
+
+void shard_kept_records(struct shard *s)
+{
+	uint64_t places = s->opt.kept->places, seed = 0;
+	if (places == 0)
+		return;
+	if (mark_of(s)->magic) /* else the memory is new, and zero */
+		memset(table_of(s), 0, places * sizeof(struct record));
+	(void)kv_entropy_fill(s->entropy, &seed, sizeof(seed));
+	records_open(&s->store.records, table_of(s), places, seed);
+}
+
+static struct keep_clock mark_clock(const struct shard *s)
+{
+	const struct kept_mark *m = mark_of(s);
+	const struct keep_head then = {.now_ns = m->now_ns, .wall_ns = m->wall_ns};
+	return keep_clock_of(&then, loop_now(s->loop), kv_wall_now());
+}
+
+uint64_t shard_kept_silent_ns(const struct shard *s)
+{
+	return mark_clock(s).passed_max;
+}
+
+int shard_kept_recover(struct shard *s)
+{
+	const struct kept_mark *m = mark_of(s);
+	struct keep_clock clock = mark_clock(s);
+	int rc;
+	records_open(&s->store.records, table_of(s), s->opt.kept->places, m->record_seed);
+	rc = recover_begin(&s->kept.recover, &s->store, &clock);
+	s->kept.recovering = rc == 0;
+	return rc;
+}
+
+int shard_kept_turn(struct shard *s)
+{
+	struct recover *x = &s->kept.recover;
+	if (recover_step(x, &s->store, SHARD_HASH_BYTES, loop_turn_now(s->loop)))
+		return 1;
+	s->kept.recovering = false;
+	recover_end(x, &s->store);
+	kv_event(s->opt.log, KV_LOG_INFO,
+		 KV_EVENT("keep_verified", KV_NUMBER("shard", s->opt.index), KV_NUMBER("values", x->accepted),
+			  KV_NUMBER("refused", x->refused)),
+		 "--recover: shard %u: %llu values are verified and back; %llu are not as recorded, or have expired or "
+		 "been stored again",
+		 s->opt.index, (unsigned long long)x->accepted, (unsigned long long)x->refused);
+	return 1;
+}
+
 static int mark_check(const struct shard *s, const struct keep_head *head, struct kv_error *err)
 {
 	const struct kept_mark *m = mark_of(s);
-	if (m->magic == MARK_MAGIC && m->clean == 1 && memcmp(m->stamp, head->stamp, KEEP_STAMP) == 0 &&
-	    m->limit_bytes == s->opt.memory_bytes && m->shard == s->opt.index && m->shards == s->opt.shards)
+	if (m->clean == 1 && memcmp(m->stamp, head->stamp, KEEP_STAMP) == 0 &&
+	    kept_mark_fits(m, s->opt.memory_bytes, s->opt.index, s->opt.shards))
 		return 0;
-	return kv_fail(err, -KV_EINVAL, m->magic ? "the memory is not as the index describes it: the server did not "
-						   "end in order, or the index is from another time"
-						 : "the memory is new");
+	return kv_fail(err, -KV_EINVAL,
+		       m->magic ? "the memory is not as the index describes it: the server did not "
+				  "end in order, or the index is from another time"
+				: "the memory is new");
 }
 
 int shard_kept_restore(struct shard *s, struct keep_reader *r, const struct keep_head *head, uint64_t wall_ns,
@@ -74,6 +135,8 @@ int shard_kept_restore(struct shard *s, struct keep_reader *r, const struct keep
 	store_fini(&s->store);
 	if (shard_store(s, &again))
 		*err = again; /* without an index there is no shard: its caller ends it */
+	else
+		shard_kept_records(s);
 	return rc;
 }
 
@@ -86,13 +149,19 @@ void shard_kept_begin(struct shard *s)
 				.limit_bytes = s->opt.memory_bytes,
 				.generation = s->opt.kept->generation,
 				.shard = s->opt.index,
-				.shards = s->opt.shards};
+				.shards = s->opt.shards,
+				.digest_seed = s->opt.shard_seed,
+				.places = s->opt.kept->places,
+				.record_seed = s->store.records.seed,
+				.now_ns = loop_now(s->loop),
+				.wall_ns = kv_wall_now()};
 }
 
 void shard_kept_save(struct shard *s, struct keep_writer *w)
 {
 	KV_ASSERT(!s->te);
 	s->opt.ops->clear(s);
+	recover_end(&s->kept.recover, &s->store);
 	keep_store(w, &s->store, loop_now(s->loop));
 }
 
@@ -107,6 +176,9 @@ void shard_kept_mark(struct shard *s, const uint8_t stamp[KEEP_STAMP])
 void shard_kept_tick(struct shard *s, uint64_t now_ns)
 {
 	struct keep_rest *rest = &s->kept.rest;
+	struct kept_mark *m = mark_of(s);
+	m->now_ns = now_ns;
+	m->wall_ns = kv_wall_now();
 	keep_rest_tick(&s->store, rest, now_ns);
 	if (rest->held_count && !kv_kept_read(s->area.fd, s->opt.kept->generation))
 		keep_rest_held_end(&s->store, rest);
@@ -114,6 +186,8 @@ void shard_kept_tick(struct shard *s, uint64_t now_ns)
 
 void shard_kept_end(struct shard *s)
 {
+	recover_end(&s->kept.recover, &s->store);
+	s->kept.recovering = false;
 	keep_rest_end(&s->store, &s->kept.rest);
 	s->kept.rest = (struct keep_rest){0};
 }

@@ -5,6 +5,7 @@
 #define KVRAIL_KVSERVER_SHARD_KEPT_H
 
 #include "store/keep.h"
+#include "store/recover.h"
 
 struct shard;
 
@@ -12,6 +13,7 @@ struct shard;
 struct kept_options {
 	int fd;              /* of memory from before, or of a file; stays the caller's. -1: the shard makes a memfd */
 	uint64_t generation; /* of this server among those that had the memory; from 1 */
+	uint64_t places;     /* of the table of records behind the mark; 0: none */
 };
 
 /* Behind the values. clean: a server has ended in order, and its index has this stamp. Whoever serves clears it. */
@@ -19,19 +21,36 @@ struct kept_mark {
 	uint64_t magic, limit_bytes, generation, clean;
 	uint8_t stamp[KEEP_STAMP];
 	uint32_t shard, shards;
+	uint64_t digest_seed, places, record_seed; /* for a recovery */
+	uint64_t now_ns, wall_ns;                  /* while a server serves: now and then */
 };
+
+/* kept_mark_fits -- whether a server of this geometry had the memory. */
+bool kept_mark_fits(const struct kept_mark *m, uint64_t limit_bytes, unsigned shard, unsigned shards);
 
 struct shard_kept {
 	struct keep_rest rest; /* of shard_kept_restore */
+	struct recover recover;
+	bool recovering;
 };
 
-/* kept_bytes -- of the memory for an arena of limit bytes and its mark. kept_mark_of -- the mark in memory mapped at
- * base, for such an arena. */
-uint64_t kept_bytes(uint64_t limit_bytes);
+/* kept_bytes -- of the memory for an arena of limit bytes, its mark and a table of so many places. kept_mark_of -- the
+ * mark in memory mapped at base, for such an arena. */
+uint64_t kept_bytes(uint64_t limit_bytes, uint64_t places);
 struct kept_mark *kept_mark_of(void *base, uint64_t limit_bytes);
 
 /* shard_kept_map -- map the memory: shard->area. 0, or a code with *err. */
 int shard_kept_map(struct shard *s, struct kv_error *err);
+
+/* shard_kept_records -- with kept_options.places: the table of the store, empty. shard_kept_recover -- find the values
+ * of a server that died by its table; the loop then verifies them (shard_kept_turn, which returns the amount of its
+ * work). 0; -KV_ENOMEM: the store is empty. */
+void shard_kept_records(struct shard *s);
+int shard_kept_recover(struct shard *s);
+int shard_kept_turn(struct shard *s);
+
+/* shard_kept_silent_ns -- how long ago the last server that had the memory wrote to its mark. */
+uint64_t shard_kept_silent_ns(const struct shard *s);
 
 /* shard_kept_restore -- fill the empty store from the file, if the memory's mark has its stamp. 0; or a code with *err:
  * the store is empty. */

@@ -94,6 +94,8 @@ static int shard_poll(struct loop_poller *p)
 		report_drained(s);
 	if (KV_UNLIKELY(s->calls.closed != NULL))
 		report_closed(s);
+	if (KV_UNLIKELY(s->kept.recovering))
+		done += shard_kept_turn(s);
 	if (KV_UNLIKELY(pins_due(s)))
 		done += pins_sweep(&s->store, PINS_AT_ONCE);
 	if (KV_UNLIKELY(s->store.cleared_on))
@@ -105,7 +107,7 @@ static bool shard_active(struct loop_poller *p)
 {
 	const struct shard *s = KV_CONTAINER(p, const struct shard, poller);
 	return !kv_list_empty(&s->replies.dirty) || !kv_list_empty(&s->calls.undelivered) || pins_due(s) ||
-	       s->store.cleared_on || s->locals.active || s->opt.ops->active(s);
+	       s->store.cleared_on || s->kept.recovering || s->locals.active || s->opt.ops->active(s);
 }
 
 /* Log once that values are evicted although memory is free. */

@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# keep.sh -- values that outlive kv-server: a restart, a crash, and another process that takes a server's place, also when either side is killed on the way.
+. "$(dirname "$0")/lib.bash"
+memory=$(mktemp -d /dev/shm/kvrail-keep.XXXXXX 2>/dev/null) || { plan 1; skip_all 1 "there is no /dev/shm to write to"; }
+trap 'rm -rf "$memory"; cleanup' EXIT
+plan 34
+index=$scratch/index
+keep=(--keep "$index" --memory-mb 64 --worker-threads 2 --log-level info)
+file=(--arena-file "$memory/arena")
+client() { timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" "$@"; }
+value() { [ "$(client get "$1")" = "$2" ]; }                    # value KEY VALUE
+absent() { status 1 client get "$1"; }                          # absent KEY
+log() { grep -qE -- "$2" "$scratch/$1.err" || { tail -n 20 "$scratch/$1.err"; return 1; }; } # log SERVER TEXT
+gone() { ! kill -0 "$1"; }                                      # gone PID
+ended() { soon gone "$1" && wait "$1"; }                        # ended PID -- its exit status is ours
+
+# ---- a restart ----
+start_server one "${keep[@]}" "${file[@]}" || exit 1
+at=$server
+head -c 1000000 /dev/urandom >"$scratch/large"
+written() {
+	client put a hello && client put --ttl 2 short lived && client put --ttl 1000 long lived && client put deleted away && client delete deleted &&
+		client put --file "$scratch/large" large
+}
+check "values are written" written
+check "SIGTERM: the server ends, and the index is there" eval 'stop_server "$server_pid" && [ -s "$index" ] && log one "the index of [0-9]+ values"'
+cp "$index" "$scratch/former"
+sleep 2
+start_server two --listen-addr "$at" "${keep[@]}" "${file[@]}" || exit 1
+check "the next server has them again" log two 'keep_restored values=3 dropped=1'
+check "a value has its bytes" eval 'value a hello && client get large -o "$scratch/again" && cmp "$scratch/large" "$scratch/again"'
+check "one that has expired meanwhile is a miss" absent short
+check "one that has not is there" value long lived
+check "a deleted key stays deleted" absent deleted
+check "the index is used once" [ ! -e "$index" ]
+check "a second server with the same --keep says so" says "another server uses $index .*--handover" "$build/kv-server" "${keep[@]}" --listen-addr 127.0.0.1:0
+check "and one with the same --arena-file" says "another server uses $memory/arena " "$build/kv-server" --listen-addr 127.0.0.1:0 --keep "$scratch/other" "${file[@]}"
+check "a port that is taken costs nothing: the values are there still" eval 'stop_server "$server_pid" && start_server port --memory-mb 16 --listen-addr "$at" &&
+	status 3 "$build/kv-server" --listen-addr "$at" "${keep[@]}" "${file[@]}" && stop_server "$server_pid" &&
+	start_server three --listen-addr "$at" "${keep[@]}" "${file[@]}" && value a hello'
+
+# ---- what does not fit ----
+cut_short() { stop_server "$server_pid" && truncate -s -100 "$index" && start_server "$1" --listen-addr "$at" "${keep[@]}" "${file[@]}"; }
+check "a file that is cut: an empty start, and a sentence" eval 'cut_short cut && log cut "is not used: it is damaged" && client put b new && value b new'
+check "the index of another time is not believed" eval 'stop_server "$server_pid" && cp "$scratch/former" "$index" &&
+	start_server old --listen-addr "$at" "${keep[@]}" "${file[@]}" && log old "the memory is not as the index describes it" && absent a'
+client put a hello >/dev/null
+check "with more memory: an empty start that says why" eval 'stop_server "$server_pid" &&
+	start_server more --listen-addr "$at" "${keep[@]}" --memory-mb 96 "${file[@]}" && log more "they were in 32 MiB per worker thread, and this server has 48 MiB" && absent a'
+client put a hello >/dev/null
+check "with other worker threads as well" eval 'stop_server "$server_pid" &&
+	start_server threads --listen-addr "$at" "${keep[@]}" --memory-mb 96 --worker-threads 3 "${file[@]}" && log threads "those of 2 worker threads, and this server has 3"'
+client put a hello >/dev/null
+check "with another eviction policy the values are there" eval 'stop_server "$server_pid" &&
+	start_server policy --listen-addr "$at" "${keep[@]}" --memory-mb 96 --worker-threads 3 --eviction lru "${file[@]}" && value a hello'
+check "a disk is refused with a sentence" eval '[ "$(stat -f -c %T "$PWD")" = tmpfs ] || says "is not in memory: give a path on tmpfs" "$build/kv-server" --listen-addr 127.0.0.1:0 --keep "$scratch/disk" --arena-file "$PWD/build/keep-arena"'
+check "options without --keep are refused" eval 'says "goes with --keep" "$build/kv-server" --arena-file /dev/shm/x && says "goes with --keep" "$build/kv-server" --handover &&
+	says "goes with --keep" "$build/kv-server" --recover verify && says "needs --arena shared" "$build/kv-server" --keep x --arena private'
+stop_server "$server_pid"
+
+# ---- a crash ----
+killed() { kill -KILL "$server_pid" && wait "$server_pid"; true; }
+start_server crash --listen-addr "$at" "${keep[@]}" "${file[@]}" || exit 1
+client put a hello >/dev/null
+check "after kill -9 the next server is empty" eval 'killed; start_server after --listen-addr "$at" "${keep[@]}" "${file[@]}" && absent a'
+stop_server "$server_pid"
+start_server noted --listen-addr "$at" "${keep[@]}" "${file[@]}" --recover verify || exit 1
+check "values are written" written
+check "with --recover verify they come back" eval 'sleep 2; killed; start_server found --listen-addr "$at" "${keep[@]}" "${file[@]}" --recover verify && soon value a hello && value long lived'
+check "with their bytes" eval 'soon client get large -o "$scratch/found" && cmp "$scratch/large" "$scratch/found"'
+check "but not those that were deleted, or have expired" eval 'absent deleted && absent short'
+check "the end after that is as any" eval 'stop_server "$server_pid" && start_server again --listen-addr "$at" "${keep[@]}" "${file[@]}" --recover verify && value a hello && stop_server "$server_pid"'
+
+# ---- hand-over ----
+printf 'bench:%s\n' "$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')" >"$scratch/psk" && chmod 600 "$scratch/psk"
+printf 'other:%s\n' "$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')" >"$scratch/psk2" && chmod 600 "$scratch/psk2"
+rm -f "$index"
+first() { start_server "$1" --listen-addr "$at" "${keep[@]}"; } # first NAME -- in a memfd
+next() { start_server "$1" --listen-addr "$at" "${keep[@]}" --handover; }
+first h1 || exit 1
+client put a hello >/dev/null
+moved() { # moved NAME -- another process takes the place of this one, which ends with 0
+	local before=$server_pid
+	next "$1" && ended "$before" && value a hello
+}
+check "a process takes a server's place, with its memory" moved h2
+load() { # two hand-overs under load: each value that is read has the right bytes
+	timeout -k 5 100 "$build/kv-bench" --server "$server" "${over[@]}" --num-keys 400 --value-size 64K --duration 6 --verify >"$scratch/load.out" 2>&1 &
+	local bench=$!
+	pids+=("$bench")
+	soon grep -q 'read ' "$scratch/load.out"
+	moved h3 && sleep 1 && moved h4 || return 1
+	wait "$bench"
+	unfolded "$scratch/load.out" | grep -E 'compared byte by byte, 0 wrong'
+}
+check "under load, twice: no wrong byte" load
+check "one with another geometry is refused, and the server serves on" eval 'says "the running server has 2 worker threads" "$build/kv-server" --listen-addr "$at" "${keep[@]}" --memory-mb 128 --handover && value a hello'
+old_dies() { # old_dies STEP -- the running server is killed there: the next one serves, with the value or without
+	stop_server "$server_pid" && KVRAIL_TEST_KILL_AT=$1 first "old-$1" && client put a hello && next "new-$1" && { value a hello || absent a; } && client put a hello && value a hello
+}
+for step in memory ready index done; do
+	check "the running server dies at '$step': the other serves" old_dies "$step"
+done
+new_dies() { # new_dies STEP -- the successor is killed there: the running server serves on, or again
+	KVRAIL_TEST_KILL_AT=$1 status 137 "$build/kv-server" --listen-addr "$at" "${keep[@]}" --handover
+	soon client ping && { value a hello || absent a; } && client put a hello && value a hello
+}
+for step in took made serving; do
+	check "the successor dies at '$step': the running server serves" new_dies "$step"
+done
+finish

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_recover.c -- a process dies, and the next one finds the values of its memory: those that were live, with their
+ * bytes, and no others. */
+#include "tests/store/rig.h"
+
+#include <unistd.h>
+
+#include "store/recover.h"
+
+enum { LIMIT = 1 << 20, KEYS = 1000, PLACES = 4096 };
+
+static uint8_t *memory;
+static struct record *table;
+static struct recover rec;
+
+static void open_with(struct store *s, bool former, uint64_t now)
+{
+	const struct store_options o = {.base = memory,
+					.limit_bytes = LIMIT,
+					.seed = now,
+					.digest_seed = 7,
+					.generation = 1,
+					.now_ns = now,
+					.policy = &evict_clock2g,
+					.blocks_max = 3000};
+	assert_int_equal(store_init(s, &o), 0);
+	if (!former)
+		memset(table, 0, PLACES * sizeof(*table));
+	records_open(&s->records, table, PLACES, 5);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	memory = calloc(1, LIMIT);
+	table = calloc(PLACES, sizeof(*table));
+	open_with(&store, false, SECOND);
+	return memory && table ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	recover_end(&rec, &store);
+	rec = (struct recover){0};
+	store_fini(&store);
+	free(memory);
+	free(table);
+	return 0;
+}
+
+/* The process dies: its structs are lost, memory and table stay. The next one begins. */
+static void crash(uint64_t now)
+{
+	const struct keep_head head = {.now_ns = now, .wall_ns = now};
+	struct keep_clock clock = keep_clock_of(&head, now, now);
+	rec = (struct recover){0};
+	pins_drop_all(&store);
+	store_fini(&store);
+	open_with(&store, true, now);
+	assert_int_equal(recover_begin(&rec, &store, &clock), 0);
+}
+
+static void verify(uint64_t now)
+{
+	while (recover_step(&rec, &store, 4096, now))
+		;
+	recover_end(&rec, &store);
+	check_store();
+}
+
+static void put_len(const char *key, uint64_t len, uint8_t fill, uint64_t expires, uint64_t now)
+{
+	struct block *b, *holder;
+	if (get(key, now) || stage(key, strlen(key), len, &b) != 0)
+		return;
+	memset(store_data(&store, b), fill, len);
+	assert_int_equal(store_commit(&store, b, kv_hash_block(store_data(&store, b), len), expires, now, &holder), 0);
+	block_unref(&store, b);
+}
+
+static void the_live_values_come_back_and_no_others(void **state)
+{
+	struct kv_prng p = check_seed();
+	bool there[KEYS];
+	uint64_t expires[KEYS] = {0}, len[KEYS] = {0}, now = SECOND, live = 0;
+	char key[16];
+	(void)state;
+	for (unsigned i = 0; i < 20000; i++, now += kv_prng_below(&p, SECOND / 100)) {
+		unsigned k = (unsigned)kv_prng_below(&p, KEYS);
+		struct block *b;
+		snprintf(key, sizeof(key), "k%u", k);
+		b = get(key, now);
+		if (b && kv_prng_below(&p, 3) == 0) {
+			store_delete(&store, key, strlen(key), now, now);
+		} else if (b && kv_prng_below(&p, 3) == 0) {
+			expires[k] = now + kv_prng_below(&p, 100 * SECOND);
+			store_touch(&store, key, strlen(key), b, expires[k], now, now);
+		} else if (!b) {
+			expires[k] = kv_prng_below(&p, 2) ? KV_NEVER : now + kv_prng_below(&p, 50 * SECOND);
+			len[k] = 1 + kv_prng_below(&p, 3000);
+			put_len(key, len[k], (uint8_t)k, expires[k], now);
+		}
+	}
+	for (unsigned k = 0; k < KEYS; k++) {
+		snprintf(key, sizeof(key), "k%u", k);
+		there[k] = get(key, now) != NULL;
+		live += there[k];
+	}
+	assert_true(live > 100);
+	crash(now);
+	assert_int_equal(index_count(&store.index), 0);
+	check_store();
+	verify(now);
+	assert_int_equal(rec.accepted, live);
+	for (unsigned k = 0; k < KEYS; k++) {
+		struct block *b;
+		snprintf(key, sizeof(key), "k%u", k);
+		b = get(key, now);
+		assert_int_equal(b != NULL, there[k]);
+		if (!b)
+			continue;
+		check_bytes(b, len[k], (uint8_t)k);
+		assert_int_equal(b->expire.when_ns, expires[k]);
+	}
+	/* And once more: the table is of the new process now. */
+	crash(now);
+	verify(now);
+	assert_int_equal(rec.accepted, live);
+	assert_int_equal(rec.refused, 0);
+}
+
+static void a_value_whose_bytes_differ_is_refused(void **state)
+{
+	(void)state;
+	put_len("good", 1000, 1, KV_NEVER, SECOND);
+	put_len("bad", 1000, 2, KV_NEVER, SECOND);
+	store_data(&store, get("bad", SECOND))[999] ^= 1;
+	crash(SECOND);
+	verify(SECOND);
+	assert_int_equal(rec.accepted, 1);
+	assert_int_equal(rec.refused, 1);
+	assert_non_null(get("good", SECOND));
+	assert_null(get("bad", SECOND));
+}
+
+/* Whatever part of a record was written when the process died. */
+static void a_torn_record_is_no_record(void **state)
+{
+	size_t bytes = sizeof(struct record);
+	struct record whole;
+	unsigned at = 0;
+	(void)state;
+	put_len("key", 100, 1, KV_NEVER, SECOND);
+	while (!table[at].sum)
+		at++;
+	whole = table[at];
+	for (size_t i = 0; i < bytes * 8; i++) {
+		table[at] = whole;
+		((uint8_t *)&table[at])[i / 8] ^= (uint8_t)(1u << i % 8);
+		crash(SECOND);
+		verify(SECOND);
+		assert_int_equal(rec.found, 0);
+		assert_null(get("key", SECOND));
+		rec = (struct recover){0};
+	}
+}
+
+static void records_that_overlap_are_not_both_believed(void **state)
+{
+	(void)state;
+	put_len("old", 1000, 1, KV_NEVER, SECOND);
+	put_len("new", 1000, 1, KV_NEVER, SECOND);
+	get("new", SECOND)->offset = 64;
+	records_change(&store.records, get("new", SECOND));
+	crash(SECOND);
+	verify(SECOND);
+	assert_int_equal(rec.found, 1);
+	assert_null(get("old", SECOND));
+}
+
+static void a_value_stored_meanwhile_stays(void **state)
+{
+	(void)state;
+	put_len("key", 100, 1, KV_NEVER, SECOND);
+	crash(SECOND);
+	assert_null(get("key", SECOND));
+	put_len("key", 50, 9, KV_NEVER, SECOND);
+	verify(SECOND);
+	check_bytes(get("key", SECOND), 50, 9);
+	assert_int_equal(rec.refused, 1);
+}
+
+static void a_deleted_key_stays_deleted_while_its_value_is_verified(void **state)
+{
+	(void)state;
+	put_len("key", 100, 1, KV_NEVER, SECOND);
+	crash(2 * SECOND);
+	store_delete(&store, "key", 3, 3 * SECOND, 3 * SECOND);
+	verify(4 * SECOND);
+	assert_null(get("key", 4 * SECOND));
+}
+
+static void new_values_lie_beside_those_that_wait(void **state)
+{
+	char key[16];
+	(void)state;
+	for (unsigned i = 0; i < 500; i++) {
+		snprintf(key, sizeof(key), "k%u", i);
+		put_len(key, 1000, (uint8_t)i, KV_NEVER, SECOND);
+	}
+	crash(SECOND);
+	for (unsigned i = 0; i < 400; i++) {
+		snprintf(key, sizeof(key), "n%u", i);
+		put_len(key, 1000, (uint8_t)i, KV_NEVER, SECOND);
+	}
+	verify(SECOND);
+	assert_int_equal(rec.accepted, 500);
+	for (unsigned i = 0; i < 500; i++) {
+		snprintf(key, sizeof(key), "k%u", i);
+		check_bytes(get(key, SECOND), 1000, (uint8_t)i);
+	}
+}
+
+static void a_kept_store_has_its_records_again(void **state)
+{
+	char path[] = "/tmp/kvrail-recover-XXXXXX";
+	struct keep_head head = {.limit_bytes = LIMIT, .digest_seed = 7, .shards = 1, .now_ns = SECOND};
+	struct keep_rest rest = {0};
+	struct keep_writer *w;
+	struct keep_reader *r;
+	struct keep_clock clock;
+	int fd = mkstemp(path);
+	(void)state;
+	assert_true(fd >= 0);
+	close(fd);
+	put_len("key", 100, 1, KV_NEVER, SECOND);
+	assert_int_equal(keep_create(path, &head, &w, NULL), 0);
+	keep_store(w, &store, SECOND);
+	assert_int_equal(keep_commit(&w, NULL), 0);
+	store_fini(&store);
+	open_with(&store, false, SECOND);
+	assert_int_equal(keep_open(path, &r, &head, NULL), 0);
+	clock = keep_clock_of(&head, SECOND, 0);
+	assert_int_equal(keep_restore(r, &clock, &store, &rest, NULL), 0);
+	keep_close(&r);
+	keep_rest_end(&store, &rest);
+	unlink(path);
+	crash(SECOND);
+	verify(SECOND);
+	check_bytes(get("key", SECOND), 100, 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(the_live_values_come_back_and_no_others),
+		TEST(a_value_whose_bytes_differ_is_refused),
+		TEST(a_torn_record_is_no_record),
+		TEST(records_that_overlap_are_not_both_believed),
+		TEST(a_value_stored_meanwhile_stays),
+		TEST(a_deleted_key_stays_deleted_while_its_value_is_verified),
+		TEST(new_values_lie_beside_those_that_wait),
+		TEST(a_kept_store_has_its_records_again),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
