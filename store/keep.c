@@ -2,6 +2,7 @@
 /* keep.c -- see keep.h. A shard's parts are
  *
  *   KEEP_SHARD      seeds, counts, the policy
+ *   KEEP_SPACES     the namespaces, in the order of their numbers
  *   KEEP_BLOCKS     by address: entry and key, padded to 8 bytes. rank: its place in the order of eviction, the next
  *                   victim first. An entry without a key is memory that clients may still read
  *   KEEP_TOMBS, KEEP_GHOSTS (pieces of the table), KEEP_SHARD_END
@@ -12,6 +13,8 @@
 #include "store/keep.h"
 
 #include <stdlib.h>
+
+#include "base/space.h"
 
 enum {
 	PINNED = 1,
@@ -24,17 +27,23 @@ enum {
 };
 
 struct shard_entry {
-	uint64_t seed, generation, blocks;
-	uint64_t listed; /* blocks with a rank */
+	uint64_t secret, seeds, floor, generation, blocks; /* the first three: of struct spaces */
+	uint64_t listed;                                   /* blocks with a rank */
 	uint64_t evict_time, ghost_mask;
-	uint32_t ghost_time, zero;
+	uint32_t ghost_time, spaces;
 	char policy[NAME];
+};
+
+struct space_entry {
+	uint64_t generation, seed, cleared_ns;
+	char name[KV_SPACE_MAX + 8]; /* ends with zeros */
 };
 
 struct block_entry {
 	uint64_t offset, len, checksum, generation, born_ns, expires_ns;
 	uint32_t rank, stamp, used;
 	uint8_t hits, queue, flags, key_len;
+	uint32_t space, zero; /* its number */
 };
 
 struct tomb_entry {
@@ -44,8 +53,9 @@ struct tomb_entry {
 
 enum { REBORN = 1, YIELDED = 2 };
 
-_Static_assert(sizeof(struct shard_entry) == 6 * 8 + 8 + NAME, "no padding");
-_Static_assert(sizeof(struct block_entry) == 64, "no padding");
+_Static_assert(sizeof(struct shard_entry) == 8 * 8 + 8 + NAME, "no padding");
+_Static_assert(sizeof(struct space_entry) == 3 * 8 + KV_SPACE_MAX + 8, "no padding");
+_Static_assert(sizeof(struct block_entry) == 72, "no padding");
 _Static_assert(sizeof(struct tomb_entry) == 40, "no padding");
 
 static size_t entry_bytes(uint8_t key_len)
@@ -65,10 +75,13 @@ static void doubts_settle(struct store *s, uint64_t now_ns)
 	while (w.at) {
 		struct block *b = w.at->owner;
 		w.at = w.at->next;
-		if (b && b->state == BLOCK_LIVE)
-			(void)store_find(s, b->item.key, b->item.key_len, now_ns);
+		if (!b || b->state != BLOCK_LIVE || !store_holds(s, b))
+			continue;
+		store_enter(s, s->spaces.at[b->space]);
+		(void)store_find(s, b->item.key, b->item.key_len, now_ns);
 	}
 	arena_walk_end(&w);
+	store_enter(s, store_space_default(s));
 }
 
 /* Number the policy's blocks, the oldest first. */
@@ -90,41 +103,56 @@ static uint32_t ranks_assign(struct store *s)
 			return rank;
 		at[oldest->queue] = oldest->node.prev;
 		__builtin_prefetch(at[oldest->queue]);
-		KV_CONTAINER(oldest, struct block, evict)->mark = rank++;
+		KV_CONTAINER(oldest, struct block, evict)->offset = rank++; /* until it is written */
 	}
+}
+
+static bool found(const struct store *s, const struct block *b, uint64_t now_ns)
+{
+	return b->state == BLOCK_LIVE && !expire_over(&b->expire, now_ns) && !store_hidden(s, b) && store_holds(s, b);
 }
 
 static bool kept(const struct store *s, const struct block *b, uint64_t now_ns)
 {
-	if (b->state == BLOCK_LIVE && !expire_over(&b->expire, now_ns) && !store_hidden(s, b))
-		return true;
-	return b->state != BLOCK_STAGED && b->refs > 0;
+	return found(s, b, now_ns) || (b->state != BLOCK_STAGED && b->refs > 0);
 }
 
 static void block_write(struct keep_writer *w, const struct store *s, const struct block *b, uint64_t now_ns)
 {
-	bool live = b->state == BLOCK_LIVE && !expire_over(&b->expire, now_ns) && !store_hidden(s, b);
+	bool live = found(s, b, now_ns);
 	bool pinned = !kv_list_empty(&b->pins), listed = b->state == BLOCK_LIVE && !pinned && !b->evict.parked;
 	uint8_t key_len = live ? b->item.key_len : 0;
 	struct block_entry *e = keep_entry(w, KEEP_BLOCKS, entry_bytes(key_len));
 	if (!e)
 		return;
 	memset(e, 0, entry_bytes(key_len));
-	*e = (struct block_entry){.offset = b->offset,
+	*e = (struct block_entry){.offset = b->mem->offset,
 				  .len = b->len,
 				  .checksum = b->checksum,
 				  .generation = b->generation,
 				  .born_ns = block_born_ns(b),
 				  .expires_ns = b->expire.when_ns,
-				  .rank = live && listed ? b->mark : NO_RANK,
+				  .rank = live && listed ? (uint32_t)b->offset : NO_RANK,
 				  .stamp = b->evict.stamp,
 				  .used = b->evict.used,
 				  .hits = b->evict.hits,
 				  .queue = b->evict.queue,
-				  .key_len = key_len};
+				  .key_len = key_len,
+				  .space = b->space};
 	e->flags = (uint8_t)((live && pinned ? PINNED : 0) | (b->refs ? HELD : 0) |
 			     (live && s->evict.hand == &b->evict.node ? HAND : 0));
 	memcpy(e + 1, b->item.key, key_len);
+}
+
+static void spaces_write(struct keep_writer *w, const struct spaces *t)
+{
+	for (uint32_t i = 0; i < t->count; i++) {
+		struct space_entry *e = keep_entry(w, KEEP_SPACES, sizeof(*e));
+		if (!e)
+			return;
+		*e = (struct space_entry){t->at[i]->generation, t->at[i]->seed, t->at[i]->cleared_ns, ""};
+		memcpy(e->name, t->at[i]->name, sizeof(t->at[i]->name));
+	}
 }
 
 static void tombs_write(struct keep_writer *w, const struct store *s)
@@ -160,7 +188,11 @@ static void ghosts_write(struct keep_writer *w, const struct ghosts *g)
 
 void keep_store(struct keep_writer *w, struct store *s, uint64_t now_ns)
 {
-	struct shard_entry head = {.seed = s->index.seed, .generation = s->generation};
+	struct shard_entry head = {.secret = s->spaces.secret,
+				   .seeds = s->spaces.seeds,
+				   .floor = s->spaces.floor,
+				   .spaces = s->spaces.count,
+				   .generation = s->generation};
 	struct shard_entry *e;
 	doubts_settle(s, now_ns);
 	e = keep_entry(w, KEEP_SHARD, sizeof(*e));
@@ -172,13 +204,17 @@ void keep_store(struct keep_writer *w, struct store *s, uint64_t now_ns)
 	snprintf(head.policy, sizeof(head.policy), "%s", s->evict.policy->name);
 	if (e)
 		*e = head;
+	spaces_write(w, &s->spaces);
 	for (const struct arena_block *m = s->arena.first; m; m = m->next) {
-		const struct block *b = m->owner;
+		struct block *b = m->owner;
 		if (m->next)
 			__builtin_prefetch(m->next->next);
 		/* A room's claimed memory has an owner without memory: a value that never came. */
-		if (b && b->mem == m && kept(s, b, now_ns))
+		if (!b || b->mem != m)
+			continue;
+		if (kept(s, b, now_ns))
 			block_write(w, s, b, now_ns);
+		b->offset = m->offset;
 	}
 	tombs_write(w, s);
 	ghosts_write(w, &s->evict.ghosts);
@@ -212,6 +248,7 @@ struct restore {
 	struct shard_entry head;
 	struct block **order; /* by rank; then those without one */
 	uint64_t rankless;
+	uint32_t spaces;          /* read so far */
 	uint64_t skip;            /* ranks below are beyond the limit of values */
 	struct arena_block *hole; /* behind the last block; NULL: the arena is full */
 	bool same_policy;
@@ -230,17 +267,41 @@ static int head_take(struct restore *x, const struct keep_part *p, struct kv_err
 		return keep_damaged(x->r, "a shard has no head", err);
 	memcpy(&x->head, p->data, sizeof(x->head));
 	if (x->head.listed > x->head.blocks || x->head.blocks > STORE_BLOCKS_MAX + (uint64_t)STORE_ROOMS_MAX ||
-	    memchr(x->head.policy, 0, NAME) == NULL)
+	    x->head.spaces == 0 || x->head.spaces > SPACES_MAX || memchr(x->head.policy, 0, NAME) == NULL)
 		return keep_damaged(x->r, "a shard's head is impossible", err);
 	x->skip = x->head.listed - KV_MIN(x->head.listed, (uint64_t)s->blocks_max);
 	x->same_policy = strcmp(x->head.policy, s->evict.policy->name) == 0;
-	s->index.seed = x->head.seed;
+	spaces_restore(&s->spaces, x->head.secret, x->head.seeds, x->head.floor);
 	s->generation = x->head.generation;
 	x->hole = s->arena.first;
 	if (x->same_policy)
 		s->evict.time = x->head.evict_time;
 	x->order = calloc(KV_MAX(x->head.blocks, (uint64_t)1), sizeof(x->order[0]));
 	return x->order && index_reserve(&s->index, x->head.blocks) == 0 ? 0 : no_memory(x, err);
+}
+
+static int spaces_take(struct restore *x, const struct keep_part *p, struct kv_error *err)
+{
+	struct store *s = x->s;
+	if (p->bytes % sizeof(struct space_entry))
+		return keep_damaged(x->r, "a namespace is cut", err);
+	for (size_t at = 0; at < p->bytes; at += sizeof(struct space_entry)) {
+		struct space_entry e;
+		int rc;
+		memcpy(&e, p->data + at, sizeof(e));
+		if (x->spaces == x->head.spaces || (x->spaces == 0) != !e.name[0] ||
+		    !memchr(e.name, 0, KV_SPACE_MAX + 1) || !kv_space_check(e.name, strlen(e.name)))
+			return keep_damaged(x->r, "a namespace is impossible", err);
+		rc = space_restore(
+			&s->spaces, e.name, e.generation, e.seed,
+			e.cleared_ns ? KV_MAX(keep_time(x->clock, e.cleared_ns, x->clock->passed_min_ns), (uint64_t)1)
+				     : 0);
+		x->spaces++;
+		if (rc)
+			return rc == -KV_ENOMEM ? no_memory(x, err)
+						: keep_damaged(x->r, "two namespaces have one name", err);
+	}
+	return 0;
 }
 
 /* Whether the entry can be of this store. */
@@ -252,7 +313,7 @@ static const char *entry_wrong(const struct restore *x, const struct block_entry
 	if (e->len == 0 || e->offset >= limit || e->len > limit - e->offset)
 		return "a value does not fit the memory";
 	if (e->key_len > KV_KEY_MAX || e->queue >= EVICT_QUEUES || e->hits >> EVICT_HITS_BITS || e->flags & ~FLAGS ||
-	    e->stamp >> EVICT_TIME_BITS || e->used >> EVICT_TIME_BITS)
+	    e->stamp >> EVICT_TIME_BITS || e->used >> EVICT_TIME_BITS || e->space >= x->head.spaces)
 		return "a value's fields are impossible";
 	if (e->rank == NO_RANK ? e->key_len && x->rankless == x->head.blocks - x->head.listed
 			       : e->rank >= x->head.listed || x->order[e->rank] || !e->key_len)
@@ -274,6 +335,13 @@ static int held_add(struct keep_rest *rest, struct block *b)
 	return 0;
 }
 
+static uint64_t hash_of(const struct restore *x, const struct block_entry *e)
+{
+	const struct space *sp = x->s->spaces.at[e->space < x->head.spaces ? e->space : 0];
+	const struct index of = {.seed = sp->seed, .digest_seed = x->s->index.digest_seed};
+	return index_hash(&of, e + 1, e->key_len);
+}
+
 static void block_fill(struct restore *x, struct block *b, const struct block_entry *e)
 {
 	memset(b, 0, sizeof(*b));
@@ -285,11 +353,12 @@ static void block_fill(struct restore *x, struct block *b, const struct block_en
 	kv_list_init(&b->pins);
 	b->evict = (struct evict_node){.stamp = e->stamp, .used = e->used, .hits = e->hits, .queue = e->queue & 1};
 	b->expire.when_ns = KV_NEVER;
+	b->space = e->space & (SPACES_MAX - 1);
 	b->item.key_len = e->key_len;
 	memcpy(b->item.key, e + 1, e->key_len);
 	block_born_at(b, keep_time(x->clock, e->born_ns, x->clock->passed_max));
 	if (e->key_len)
-		b->item.hash = index_hash(&x->s->index, b->item.key, b->item.key_len);
+		b->item.hash = hash_of(x, e);
 }
 
 /* Make a block of an entry: GONE, with its memory. NULL: no memory. */
@@ -301,6 +370,7 @@ static struct block *block_place(struct restore *x, const struct block_entry *e)
 	if (!m)
 		return NULL;
 	block_fill(x, b, e);
+	s->spaces.at[b->space]->refs++;
 	b->mem = m;
 	x->hole = m->next;
 	if (e->flags & HELD) {
@@ -321,10 +391,12 @@ static int block_insert(struct restore *x, struct block *b, const struct block_e
 	if (index_insert(&s->index, &b->item))
 		return no_memory(x, err);
 	b->state = BLOCK_LIVE;
+	s->spaces.at[b->space]->blocks++;
+	s->spaces.at[b->space]->bytes += b->mem->size;
 	expire_set(&s->expire, &b->expire, expires_ns);
 	x->rest->blocks++;
 	if (s->records.places)
-		records_put(&s->records, b);
+		records_put(&s->records, b, s->spaces.at[b->space]->mark);
 	b->mark = e->flags;
 	x->order[e->rank != NO_RANK ? e->rank : x->head.listed + x->rankless++] = b;
 	return 0;
@@ -358,7 +430,7 @@ static void slots_prefetch(const struct restore *x, const uint8_t *data, size_t 
 	const struct block_entry *e = (const struct block_entry *)(const void *)(data + *at);
 	if (bytes - *at < sizeof(*e) || bytes - *at < entry_bytes(e->key_len))
 		return;
-	index_prefetch(&x->s->index, index_hash(&x->s->index, e + 1, e->key_len));
+	index_prefetch(&x->s->index, hash_of(x, e));
 	*at += entry_bytes(e->key_len);
 }
 
@@ -459,7 +531,12 @@ static int parts_take(struct restore *x, struct kv_error *err)
 	if (rc == 0)
 		rc = head_take(x, &p, err);
 	while (rc == 0 && (rc = keep_part(x->r, &p, err)) == 0) {
+		if ((p.kind == KEEP_SPACES) != (x->spaces < x->head.spaces))
+			return keep_damaged(x->r, "its namespaces are not complete", err);
 		switch (p.kind) {
+		case KEEP_SPACES:
+			rc = spaces_take(x, &p, err);
+			break;
 		case KEEP_BLOCKS:
 			rc = blocks_take(x, &p, err);
 			break;
@@ -470,6 +547,7 @@ static int parts_take(struct restore *x, struct kv_error *err)
 			rc = ghosts_put(x, &p, err);
 			break;
 		case KEEP_SHARD_END:
+			store_enter(x->s, store_space_default(x->s));
 			order_restore(x);
 			return 0;
 		default:

@@ -33,8 +33,8 @@ struct keep_rest {
 #define KEEP_PINS_NS 60000000000ull /* for sessions to come back and pin again */
 
 /* keep_store -- append a store without requests: live blocks, their order of eviction, ghosts, pins and tombstones.
- * A block with references is kept from reuse after the restore, also one that is GONE. Blocks in doubt are left out. It
- * uses up block.mark: no walk may follow. Errors are the writer's: keep_commit returns them. */
+ * A block with references is kept from reuse after the restore, also one that is GONE. Blocks in doubt are left out.
+ * Errors are the writer's: keep_commit returns them. */
 void keep_store(struct keep_writer *w, struct store *s, uint64_t now_ns);
 
 /* keep_restore -- fill an empty store whose arena has the same size, and the bytes. It takes seed and generation from

@@ -15,6 +15,7 @@ enum {
 enum keep_kind {
 	KEEP_HEAD = 1,
 	KEEP_SHARD,
+	KEEP_SPACES,
 	KEEP_BLOCKS,
 	KEEP_TOMBS,
 	KEEP_GHOSTS,

@@ -27,7 +27,7 @@ static uint64_t after(const struct records *t, uint64_t i)
 	return i + 1 == t->places ? 0 : i + 1;
 }
 
-static void record_fill(const struct records *t, struct record *r, const struct block *b)
+static void record_fill(const struct records *t, struct record *r, const struct block *b, uint64_t space_mark)
 {
 	struct record fresh = {.offset = b->offset,
 			       .len = b->len,
@@ -35,6 +35,8 @@ static void record_fill(const struct records *t, struct record *r, const struct 
 			       .generation = b->generation,
 			       .born_ns = block_born_ns(b),
 			       .expires_ns = b->expire.when_ns,
+			       .space_mark = space_mark,
+			       .space = b->space,
 			       .key_len = b->item.key_len};
 	memcpy(fresh.key, b->item.key, b->item.key_len);
 	fresh.sum = sum_of(t, &fresh);
@@ -54,7 +56,7 @@ static struct record *record_of(const struct records *t, const struct block *b)
 	return NULL;
 }
 
-void records_put(struct records *t, const struct block *b)
+void records_put(struct records *t, const struct block *b, uint64_t space_mark)
 {
 	uint64_t i = home_of(t, b->generation), n = 0;
 	while (t->at[i].sum && ++n < t->places)
@@ -62,7 +64,7 @@ void records_put(struct records *t, const struct block *b)
 	if (n == t->places)
 		return; /* there are more blocks than the table was made for: this one is lost in a crash */
 	t->reach = KV_MAX(t->reach, n);
-	record_fill(t, &t->at[i], b);
+	record_fill(t, &t->at[i], b, space_mark);
 }
 
 void records_drop(struct records *t, const struct block *b)
@@ -77,7 +79,7 @@ void records_change(struct records *t, const struct block *b)
 {
 	struct record *r = record_of(t, b);
 	if (r)
-		record_fill(t, r, b);
+		record_fill(t, r, b, r->space_mark);
 }
 
 bool records_good(const struct records *t, const struct record *r)
@@ -87,7 +89,9 @@ bool records_good(const struct records *t, const struct record *r)
 
 void records_open(struct records *t, void *memory, uint64_t places, uint64_t seed)
 {
-	*t = (struct records){.at = memory, .places = places, .seed = seed};
+	struct space_note *notes = memory;
+	*t = (struct records){
+		.notes = notes, .at = (struct record *)(notes + SPACE_NOTES), .places = places, .seed = seed};
 	for (uint64_t i = 0; i < places; i++) {
 		uint64_t home = home_of(t, t->at[i].generation);
 		if (t->at[i].sum)

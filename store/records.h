@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* records.h -- a table beside the arena that says at any time which live block lies where: after a crash its values can
+/* records.h -- a table beside the arena that says at any time which live block lies where, and which generation each
+ * namespace has: after a crash its values can
  * be found again (recover.h). Only stores that ask for it have one. */
 #ifndef KVRAIL_STORE_RECORDS_H
 #define KVRAIL_STORE_RECORDS_H
 
 #include "base/base.h"
+#include "store/space.h"
 
 struct block;
 
@@ -12,15 +14,18 @@ struct block;
 struct record {
 	uint64_t sum; /* of the rest, with the table's seed; 0: a free place */
 	uint64_t offset, len, checksum, generation, born_ns, expires_ns;
-	uint8_t key_len, zero[7];
+	uint64_t space_mark; /* of its namespace with the generation of then */
+	uint32_t space;      /* its number */
+	uint8_t key_len, zero[3];
 	uint8_t key[KV_KEY_MAX];
 };
 
-_Static_assert(sizeof(struct record) == 7 * 8 + 8 + KV_KEY_MAX, "no padding: all bytes are summed");
+_Static_assert(sizeof(struct record) == 8 * 8 + 8 + KV_KEY_MAX, "no padding: all bytes are summed");
 
 struct records {
-	struct record *at; /* the owner's memory, which outlives the process */
-	uint64_t places;   /* 0: no table */
+	struct space_note *notes; /* the owner's memory, which outlives the process */
+	struct record *at;        /* behind them */
+	uint64_t places;          /* 0: no table */
 	uint64_t seed;
 	uint64_t reach; /* places from its home, at most, that a record lies */
 };
@@ -31,9 +36,15 @@ static inline uint64_t records_places(uint64_t blocks_max)
 	return blocks_max + blocks_max / 3 + 64;
 }
 
-/* records_put -- a block has become live. records_drop -- it is no longer live, before its bytes may change.
- * records_change -- its place or its expiry has changed. */
-void records_put(struct records *t, const struct block *b);
+/* records_bytes -- of the memory of a table. */
+static inline uint64_t records_bytes(uint64_t places)
+{
+	return SPACE_NOTES * sizeof(struct space_note) + places * sizeof(struct record);
+}
+
+/* records_put -- a block has become live, and its space has this mark. records_drop -- it is no longer live, before its
+ * bytes may change. records_change -- its place or its expiry has changed. */
+void records_put(struct records *t, const struct block *b, uint64_t space_mark);
 void records_drop(struct records *t, const struct block *b);
 void records_change(struct records *t, const struct block *b);
 

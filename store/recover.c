@@ -2,12 +2,14 @@
 /* recover.c -- see recover.h.
  *
  * recover_begin gives each recorded block its memory, as a staged block, so that new values take other memory; two
- * records that overlap cannot both be true, and the older one goes. recover_step hashes the blocks one by one, a bounded
- * part at a time, and commits them. A value that was put in between stays. Invariant: a record in the table is of a live
- * block, or of one that is still pending. */
+ * records that overlap cannot both be true, and the older one goes. recover_step hashes the blocks one by one, a
+ * bounded part at a time, and commits them. A value that was put in between stays. Invariant: a record in the table is
+ * of a live block, or of one that is still pending. */
 #include "store/recover.h"
 
 #include <stdlib.h>
+
+#include "base/space.h"
 
 static int by_place(const void *a, const void *b)
 {
@@ -17,14 +19,16 @@ static int by_place(const void *a, const void *b)
 	return x->generation < y->generation ? -1 : x->generation > y->generation;
 }
 
-static bool fits(const struct store *s, const struct record *r)
+/* Whether the record can be of this store, and of the present generation of its space. */
+static bool fits(const struct recover *x, const struct store *s, const struct record *r)
 {
-	return r->offset % ARENA_GRANULE == 0 && r->len > 0 && r->offset < s->arena.limit &&
-	       r->len <= s->arena.limit - r->offset;
+	const struct space *sp = r->space < SPACES_MAX ? x->space[r->space] : NULL;
+	return sp && r->space_mark == sp->mark && r->offset % ARENA_GRANULE == 0 && r->len > 0 &&
+	       r->offset < s->arena.limit && r->len <= s->arena.limit - r->offset;
 }
 
 /* The complete records, by place. Others are cleared. Returns their number, or -KV_ENOMEM. */
-static int64_t records_collect(struct store *s, struct record ***out)
+static int64_t records_collect(const struct recover *x, struct store *s, struct record ***out)
 {
 	struct records *t = &s->records;
 	struct record **all;
@@ -37,7 +41,7 @@ static int64_t records_collect(struct store *s, struct record ***out)
 	n = 0;
 	for (uint64_t i = 0; i < t->places; i++) {
 		struct record *r = &t->at[i];
-		if (r->sum && records_good(t, r) && fits(s, r))
+		if (r->sum && records_good(t, r) && fits(x, s, r))
 			all[n++] = r;
 		else if (r->sum)
 			records_clear(r);
@@ -85,7 +89,10 @@ static struct block *pending_make(struct recover *x, struct store *s, const stru
 	kv_list_init(&b->pins);
 	b->item.key_len = r->key_len;
 	memcpy(b->item.key, r->key, r->key_len);
-	b->item.hash = index_hash(&s->index, r->key, r->key_len);
+	store_enter(s, x->space[r->space]);
+	b->item.hash = store_hash(s, r->key, r->key_len);
+	b->space = s->space->index;
+	s->space->refs++;
 	block_born_at(b, keep_time(&x->clock, r->born_ns, x->clock.passed_max));
 	b->expire.when_ns =
 		r->expires_ns == KV_NEVER ? KV_NEVER : keep_time(&x->clock, r->expires_ns, x->clock.passed_max);
@@ -94,15 +101,39 @@ static struct block *pending_make(struct recover *x, struct store *s, const stru
 	return b;
 }
 
+/* The namespaces, as noted: x->space, by their former numbers. A note that a crash has cut is of none. */
+static int spaces_find(struct recover *x, struct store *s, const struct space_note *notes)
+{
+	const struct space_note *floor = &notes[SPACES_MAX];
+	struct spaces *t = &s->spaces;
+	int rc;
+	x->space = calloc(SPACES_MAX, sizeof(x->space[0]));
+	if (!x->space)
+		return -KV_ENOMEM;
+	spaces_restore(t, t->secret, t->seeds, space_note_good(floor) ? floor->generation : 0);
+	for (uint32_t i = 0; i < SPACES_MAX; i++) {
+		const struct space_note *n = &notes[i];
+		bool good = space_note_good(n) && kv_space_check(n->name, strlen(n->name)) && (i == 0) == !n->name[0];
+		rc = good ? space_restore(t, n->name, n->generation, space_seed(t), 0) : -KV_EINVAL;
+		if (rc == -KV_ENOMEM)
+			return rc;
+		x->space[i] = rc == 0 ? t->at[t->count - 1] : NULL;
+	}
+	return 0;
+}
+
 int recover_begin(struct recover *x, struct store *s, const struct keep_clock *clock)
 {
 	struct record **all = NULL;
 	struct arena_block *hole = s->arena.first;
-	int64_t n = records_collect(s, &all);
+	int64_t n = spaces_find(x, s, s->records.notes);
+	if (n == 0)
+		n = records_collect(x, s, &all);
 	x->clock = *clock;
 	if (n >= 0)
 		n = (int64_t)overlaps_drop(all, (uint64_t)n);
 	x->pending = n >= 0 ? calloc((size_t)n + 1, sizeof(x->pending[0])) : NULL;
+	spaces_note(&s->spaces, s->records.notes);
 	if (!x->pending || index_reserve(&s->index, (uint64_t)n) != 0) {
 		memset(s->records.at, 0, s->records.places * sizeof(s->records.at[0]));
 		free(all);
@@ -119,6 +150,7 @@ int recover_begin(struct recover *x, struct store *s, const struct keep_clock *c
 		hole = b->mem->next;
 		x->pending[x->count++] = b;
 	}
+	store_enter(s, store_space_default(s));
 	x->found = (uint64_t)n;
 	free(all);
 	kv_hasher_init(&x->hasher);
@@ -134,7 +166,8 @@ static void settle(struct recover *x, struct store *s, struct block *b, bool goo
 	b->expire = (struct expire_node){.when_ns = KV_NEVER};
 	/* Keys may have been stored or deleted since. */
 	good = good && !index_peek(&s->index, b->item.hash) &&
-	       store_copy_allowed(s, b->item.key, b->item.key_len, block_born_ns(b), now_ns, &expires_ns) == 0 &&
+	       store_copy_allowed(s, s->spaces.at[b->space], b->item.hash, block_born_ns(b), now_ns, &expires_ns) ==
+		       0 &&
 	       store_commit_born(s, b, b->checksum, expires_ns, block_born_ns(b), now_ns, &holder) == 0;
 	*(good ? &x->accepted : &x->refused) += 1;
 	if (!good)
@@ -173,6 +206,8 @@ void recover_end(struct recover *x, struct store *s)
 		block_unref(s, b);
 	}
 	free(x->pending);
+	free(x->space);
 	x->pending = NULL;
+	x->space = NULL;
 	x->count = x->at = 0;
 }

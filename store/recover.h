@@ -8,6 +8,7 @@
 
 /* Zero it before. */
 struct recover {
+	struct space **space;   /* by their numbers in the records; from malloc. NULL: none */
 	struct block **pending; /* STAGED, by address; from malloc */
 	uint64_t count, at;
 	uint64_t hashed; /* bytes of the present one */

@@ -27,11 +27,66 @@ static uint64_t name_hash(const char *name)
 	return kv_hash_key(name, strlen(name), NAME_SEED);
 }
 
+static uint64_t mark_of(const struct space *sp)
+{
+	return mix(name_hash(sp->name) + sp->generation);
+}
+
+static uint64_t note_sum(const struct space_note *n)
+{
+	uint64_t sum = kv_hash_key((const uint8_t *)n + sizeof(n->sum), sizeof(*n) - sizeof(n->sum), NAME_SEED);
+	return sum ? sum : 1;
+}
+
+/* A process may die between any two stores: the sum is removed first and written last. */
+static void note(struct space_note *n, const char *name, uint64_t generation)
+{
+	struct space_note fresh = {.generation = generation};
+	memcpy(fresh.name, name, strlen(name));
+	fresh.sum = note_sum(&fresh);
+	__atomic_store_n(&n->sum, 0, __ATOMIC_RELEASE);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	n->generation = generation;
+	memcpy(n->name, fresh.name, sizeof(fresh.name));
+	__atomic_store_n(&n->sum, fresh.sum, __ATOMIC_RELEASE);
+}
+
+void space_floor(struct spaces *t, uint64_t floor)
+{
+	t->floor = KV_MAX(t->floor, floor);
+	if (t->notes)
+		note(&t->notes[SPACES_MAX], "", t->floor);
+}
+
+uint64_t space_seed(struct spaces *t)
+{
+	return index_digest_hash(&(struct index){.seed = t->secret}, t->seeds++);
+}
+
 static void generation_set(struct spaces *t, struct space *sp, uint64_t generation)
 {
 	sp->generation = generation;
-	sp->seed = index_digest_hash(&(struct index){.seed = t->secret}, t->seeds++);
-	sp->mark = mix(name_hash(sp->name) + generation);
+	sp->seed = space_seed(t);
+	sp->mark = mark_of(sp);
+	if (t->notes)
+		note(&t->notes[sp->index], sp->name, generation);
+}
+
+bool space_note_good(const struct space_note *n)
+{
+	return n->sum && n->sum == note_sum(n) && !n->name[KV_SPACE_MAX];
+}
+
+void spaces_note(struct spaces *t, struct space_note *notes)
+{
+	t->notes = notes;
+	for (uint32_t i = 0; i < SPACES_MAX; i++) {
+		if (i < t->count)
+			note(&notes[i], t->at[i]->name, t->at[i]->generation);
+		else
+			__atomic_store_n(&notes[i].sum, 0, __ATOMIC_RELEASE);
+	}
+	space_floor(t, 0);
 }
 
 /* A secret chain: nobody can name thousands of spaces into one. */
@@ -83,6 +138,32 @@ void spaces_fini(struct spaces *t)
 	t->count = 0;
 }
 
+void spaces_restore(struct spaces *t, uint64_t secret, uint64_t seeds, uint64_t floor)
+{
+	struct space *sp = t->at[0];
+	for (uint32_t i = 1; i < t->count; i++)
+		free(t->at[i]);
+	*t = (struct spaces){.secret = secret, .seeds = seeds, .floor = floor, .at = {sp}, .count = 1};
+	begin(t, sp, "", 0);
+}
+
+int space_restore(struct spaces *t, const char *name, uint64_t generation, uint64_t seed, uint64_t cleared_ns)
+{
+	struct space *sp = t->at[0];
+	int rc = 0;
+	if (name[0] && (t->count == SPACES_MAX || space_find(t, name)))
+		return -KV_EINVAL;
+	if (name[0])
+		rc = add(t, name, 0, &sp);
+	if (rc)
+		return rc;
+	sp->generation = generation;
+	sp->seed = seed;
+	sp->mark = mark_of(sp);
+	sp->cleared_ns = cleared_ns;
+	return 0;
+}
+
 struct space *space_find(const struct spaces *t, const char *name)
 {
 	for (uint16_t i = t->chain[chain_of(t, name)]; i; i = t->at[i - 1]->next)
@@ -113,7 +194,7 @@ int space_take(struct spaces *t, const char *name, uint64_t now_ns, struct space
 		if (!sp)
 			return -KV_EFULL;
 		/* Its tombstones have another seed now, so even its last generation must not return. */
-		t->floor = KV_MAX(t->floor, sp->generation + (sp->generation < UINT64_MAX));
+		space_floor(t, sp->generation + (sp->generation < UINT64_MAX));
 		end(t, sp);
 		begin(t, sp, name, now_ns);
 	}

@@ -22,17 +22,40 @@ struct space {
 	uint64_t blocks, bytes, gets, hits;
 };
 
+/* A name and its generation, beside the arena, for a recovery (recover.h). All bytes are set. sum: of the rest; 0: none
+ * here. The place behind the last one has the floor. */
+struct space_note {
+	uint64_t sum, generation;
+	char name[KV_SPACE_MAX + 8]; /* ends with zeros */
+};
+
+enum { SPACE_NOTES = SPACES_MAX + 1 };
+
 struct spaces {
 	struct space *at[SPACES_MAX]; /* at[0]: the default one. NULL: free */
 	uint16_t chain[SPACES_MAX];   /* index + 1 of the first one, by the hash of the name */
 	uint32_t count;               /* numbers in use, from 0 up */
 	uint64_t floor;               /* generation of a space that begins */
 	uint64_t secret, seeds;       /* of the seeds; how many were made */
+	struct space_note *notes;     /* SPACE_NOTES, written before a change is seen; NULL: none */
 };
 
 /* spaces_init -- with the default space, which stays. 0 or -KV_ENOMEM. secret: of the index. */
 int spaces_init(struct spaces *t, uint64_t secret);
 void spaces_fini(struct spaces *t);
+
+/* spaces_restore -- the table of a store without sessions and blocks becomes that of a former one, with the default
+ * space alone; then space_restore for each other of its spaces, in their order, and for the default one. The seed is
+ * the former one. 0; -KV_EINVAL: the name is there already, or there are too many; -KV_ENOMEM. */
+void spaces_restore(struct spaces *t, uint64_t secret, uint64_t seeds, uint64_t floor);
+int space_restore(struct spaces *t, const char *name, uint64_t generation, uint64_t seed, uint64_t cleared_ns);
+
+/* space_floor -- spaces that begin have this generation at least. space_seed -- the next seed. space_note_good --
+ * whether a note was written completely. spaces_note -- keep notes in this memory from now on, and write all. */
+void space_floor(struct spaces *t, uint64_t floor);
+uint64_t space_seed(struct spaces *t);
+bool space_note_good(const struct space_note *n);
+void spaces_note(struct spaces *t, struct space_note *notes);
 
 /* space_find -- the space of a valid name (base/space.h), or NULL. */
 struct space *space_find(const struct spaces *t, const char *name);

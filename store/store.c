@@ -340,7 +340,7 @@ int store_commit_born(struct store *s, struct block *b, uint64_t checksum, uint6
 	expire_set(&s->expire, &b->expire, expires_ns);
 	store_note(s, JOURNAL_STORED, b);
 	if (KV_UNLIKELY(s->records.places))
-		records_put(&s->records, b);
+		records_put(&s->records, b, sp->mark);
 	return 0;
 }
 
@@ -657,7 +657,7 @@ void store_space_learn(struct store *s, const char *name, uint64_t generation, u
 	if (!sp && generation <= s->spaces.floor)
 		return;
 	if (!sp && space_take(&s->spaces, name, now_ns, &sp) < 0)
-		s->spaces.floor = generation;
+		space_floor(&s->spaces, generation);
 	else
 		store_space_advance(s, sp, generation, now_ns);
 }
@@ -666,5 +666,5 @@ void store_floor_learn(struct store *s, uint64_t floor, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < s->spaces.count && floor > s->spaces.floor; i++)
 		store_space_advance(s, s->spaces.at[i], floor, now_ns);
-	s->spaces.floor = KV_MAX(s->spaces.floor, floor);
+	space_floor(&s->spaces, floor);
 }

@@ -45,7 +45,7 @@ struct store {
 	struct space *space;            /* of all keys passed in, and in index.seed (store_enter) */
 	struct arena_walk cleared;      /* over blocks of earlier generations ... */
 	bool cleared_on, cleared_again; /* ... while there may be any; again: another clear since it began */
-	struct records records; /* set by the owner after store_init; no places: none */
+	struct records records;         /* set by the owner after store_init; no places: none */
 	struct slab blocks, pins, rooms;
 	struct kv_list left;     /* sets of ended sessions, to be dropped (pins.c) */
 	struct kv_list clearing; /* rooms with memory, each with its own stretch (room.c) */

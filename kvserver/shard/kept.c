@@ -19,7 +19,7 @@ enum { MARK_ALIGN = 4096 };
 
 uint64_t kept_bytes(uint64_t limit_bytes, uint64_t places)
 {
-	return kv_align_up(limit_bytes, MARK_ALIGN) + MARK_ALIGN + places * sizeof(struct record);
+	return kv_align_up(limit_bytes, MARK_ALIGN) + MARK_ALIGN + (places ? records_bytes(places) : 0);
 }
 
 struct kept_mark *kept_mark_of(void *base, uint64_t limit_bytes)
@@ -63,9 +63,10 @@ void shard_kept_records(struct shard *s)
 	if (places == 0)
 		return;
 	if (mark_of(s)->magic) /* else the memory is new, and zero */
-		memset(table_of(s), 0, places * sizeof(struct record));
+		memset(table_of(s), 0, records_bytes(places));
 	(void)kv_entropy_fill(s->entropy, &seed, sizeof(seed));
 	records_open(&s->store.records, table_of(s), places, seed);
+	spaces_note(&s->store.spaces, s->store.records.notes);
 }
 
 static struct keep_clock mark_clock(const struct shard *s)
