@@ -332,6 +332,43 @@ static void deleted_keys_stay_deleted(void **state)
 	end();
 }
 
+static void enter(const char *name)
+{
+	struct space *sp;
+	assert_int_equal(space_take(&store.spaces, name, SECOND, &sp), 0);
+	store_enter(&store, sp);
+}
+
+static void namespaces_come_back_with_their_generations(void **state)
+{
+	(void)state;
+	open_at(&evict_clock2g, 0, SECOND);
+	assert_non_null(put("k", 100, 1, SECOND));
+	enter("empty");
+	enter("full");
+	assert_non_null(put("k", 200, 1, SECOND));
+	enter("cleared");
+	assert_non_null(put("k", 300, 1, SECOND));
+	store_space_clear(&store, store.space, 7, 2 * SECOND);
+	assert_non_null(put("new", 400, 1, 2 * SECOND));
+	store_enter(&store, store_space_default(&store));
+	again(3 * SECOND, 4 * SECOND);
+	assert_int_equal(rest.blocks, 3);
+	assert_int_equal(store.spaces.count, 4);
+	assert_int_equal(get("k", 4 * SECOND)->len, 100);
+	enter("full");
+	assert_int_equal(get("k", 4 * SECOND)->len, 200);
+	assert_int_equal(store.space->blocks, 1);
+	enter("cleared");
+	assert_null(get("k", 4 * SECOND));
+	assert_int_equal(get("new", 4 * SECOND)->len, 400);
+	assert_int_equal(store.space->generation, 7);
+	/* A space that begins gets a seed that no other has had. */
+	enter("later");
+	assert_null(get("k", 4 * SECOND));
+	end();
+}
+
 static void a_value_in_doubt_is_left_out(void **state)
 {
 	(void)state;
@@ -533,12 +570,12 @@ static void check_lie(const char *name_of_lie, void (*lie)(struct block *b), con
 
 static void lie_overlap(struct block *b)
 {
-	b->offset = 64;
+	b->mem->offset = 64;
 }
 
 static void lie_outside(struct block *b)
 {
-	b->offset = LIMIT;
+	b->mem->offset = LIMIT;
 }
 
 static void lie_length(struct block *b)
@@ -553,7 +590,7 @@ static void lie_nothing(struct block *b)
 
 static void lie_odd(struct block *b)
 {
-	b->offset += 1;
+	b->mem->offset += 1;
 }
 
 static void lie_twice(struct block *b)
@@ -581,6 +618,7 @@ int main(void)
 		cmocka_unit_test(time_goes_on_while_nobody_runs),
 		cmocka_unit_test(a_clock_set_back_prolongs_no_life),
 		cmocka_unit_test(deleted_keys_stay_deleted),
+		cmocka_unit_test(namespaces_come_back_with_their_generations),
 		cmocka_unit_test(a_value_in_doubt_is_left_out),
 		cmocka_unit_test(pins_wait_for_their_sessions),
 		cmocka_unit_test(bytes_that_clients_read_are_not_reused),

@@ -10,7 +10,7 @@
 enum { LIMIT = 1 << 20, KEYS = 1000, PLACES = 4096 };
 
 static uint8_t *memory;
-static struct record *table;
+static void *table; /* with the names of namespaces */
 static struct recover rec;
 
 static void open_with(struct store *s, bool former, uint64_t now)
@@ -25,15 +25,17 @@ static void open_with(struct store *s, bool former, uint64_t now)
 					.blocks_max = 3000};
 	assert_int_equal(store_init(s, &o), 0);
 	if (!former)
-		memset(table, 0, PLACES * sizeof(*table));
+		memset(table, 0, records_bytes(PLACES));
 	records_open(&s->records, table, PLACES, 5);
+	if (!former)
+		spaces_note(&s->spaces, s->records.notes);
 }
 
 static int setup(void **state)
 {
 	(void)state;
 	memory = calloc(1, LIMIT);
-	table = calloc(PLACES, sizeof(*table));
+	table = calloc(1, records_bytes(PLACES));
 	open_with(&store, false, SECOND);
 	return memory && table ? 0 : -1;
 }
@@ -152,18 +154,65 @@ static void a_torn_record_is_no_record(void **state)
 	unsigned at = 0;
 	(void)state;
 	put_len("key", 100, 1, KV_NEVER, SECOND);
-	while (!table[at].sum)
+	while (!store.records.at[at].sum)
 		at++;
-	whole = table[at];
+	whole = store.records.at[at];
 	for (size_t i = 0; i < bytes * 8; i++) {
-		table[at] = whole;
-		((uint8_t *)&table[at])[i / 8] ^= (uint8_t)(1u << i % 8);
+		store.records.at[at] = whole;
+		((uint8_t *)&store.records.at[at])[i / 8] ^= (uint8_t)(1u << i % 8);
 		crash(SECOND);
 		verify(SECOND);
 		assert_int_equal(rec.found, 0);
 		assert_null(get("key", SECOND));
 		rec = (struct recover){0};
 	}
+}
+
+static void enter(const char *name)
+{
+	struct space *sp;
+	assert_int_equal(space_take(&store.spaces, name, SECOND, &sp), 0);
+	store_enter(&store, sp);
+}
+
+static void of_a_cleared_namespace_nothing_comes_back(void **state)
+{
+	(void)state;
+	put_len("key", 100, 1, KV_NEVER, SECOND);
+	enter("kept");
+	put_len("key", 200, 2, KV_NEVER, SECOND);
+	enter("cleared");
+	put_len("key", 300, 3, KV_NEVER, SECOND);
+	store_space_clear(&store, store.space, 0, SECOND);
+	put_len("new", 400, 4, KV_NEVER, SECOND);
+	crash(2 * SECOND); /* before the sweep */
+	verify(2 * SECOND);
+	assert_int_equal(rec.accepted, 3);
+	assert_int_equal(get("key", 2 * SECOND)->len, 100);
+	enter("kept");
+	assert_int_equal(get("key", 2 * SECOND)->len, 200);
+	enter("cleared");
+	assert_null(get("key", 2 * SECOND));
+	assert_int_equal(get("new", 2 * SECOND)->len, 400);
+	assert_int_equal(store.space->generation, 1);
+}
+
+/* Then its generation is unknown, and none of its values is believed. */
+static void a_torn_note_is_of_no_namespace(void **state)
+{
+	(void)state;
+	enter("torn");
+	put_len("key", 100, 1, KV_NEVER, SECOND);
+	enter("whole");
+	put_len("key", 200, 2, KV_NEVER, SECOND);
+	store.records.notes[1].generation++;
+	crash(2 * SECOND);
+	verify(2 * SECOND);
+	assert_int_equal(rec.accepted, 1);
+	enter("torn");
+	assert_null(get("key", 2 * SECOND));
+	enter("whole");
+	assert_int_equal(get("key", 2 * SECOND)->len, 200);
 }
 
 static void records_that_overlap_are_not_both_believed(void **state)
@@ -259,6 +308,8 @@ int main(void)
 		TEST(the_live_values_come_back_and_no_others),
 		TEST(a_value_whose_bytes_differ_is_refused),
 		TEST(a_torn_record_is_no_record),
+		TEST(of_a_cleared_namespace_nothing_comes_back),
+		TEST(a_torn_note_is_of_no_namespace),
 		TEST(records_that_overlap_are_not_both_believed),
 		TEST(a_value_stored_meanwhile_stays),
 		TEST(a_deleted_key_stays_deleted_while_its_value_is_verified),
