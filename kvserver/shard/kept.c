@@ -185,6 +185,18 @@ void shard_kept_tick(struct shard *s, uint64_t now_ns)
 		keep_rest_held_end(&s->store, rest);
 }
 
+void shard_kept_stats(const struct shard *s, uint64_t *out)
+{
+	const struct keep_rest *rest = &s->kept.rest;
+	const struct recover *x = &s->kept.recover;
+	out[WIRE_STAT_KEEP_RESTORED] = rest->blocks;
+	out[WIRE_STAT_KEEP_DROPPED] = rest->dropped;
+	out[WIRE_STAT_KEEP_HELD] = rest->held_count;
+	out[WIRE_STAT_KEEP_PENDING] = x->count - x->at;
+	out[WIRE_STAT_KEEP_VERIFIED] = x->accepted;
+	out[WIRE_STAT_KEEP_REFUSED] = x->refused;
+}
+
 void shard_kept_end(struct shard *s)
 {
 	recover_end(&s->kept.recover, &s->store);

@@ -64,6 +64,9 @@ void shard_kept_begin(struct shard *s);
 void shard_kept_save(struct shard *s, struct keep_writer *w);
 void shard_kept_mark(struct shard *s, const uint8_t stamp[KEEP_STAMP]);
 
+/* shard_kept_stats -- its counters and gauges, by enum wire_stat. */
+void shard_kept_stats(const struct shard *s, uint64_t *out);
+
 /* shard_kept_tick -- now and then: end what a restored store keeps for others. shard_kept_end -- before store_fini. */
 void shard_kept_tick(struct shard *s, uint64_t now_ns);
 void shard_kept_end(struct shard *s);

@@ -95,6 +95,7 @@ void shard_stats(struct shard *s, uint64_t out[WIRE_STAT_END])
 	out[WIRE_STAT_LANDING_BYTES] = landings_bytes(s);
 	out[WIRE_STAT_QUARANTINED_BYTES] = quarantined_bytes(s);
 	out[WIRE_STAT_SHARED_BYTES] = s->area.shared ? s->store.arena.limit : 0;
+	shard_kept_stats(s, out);
 	out[WIRE_STAT_LEASED_BYTES] = s->leased_bytes;
 	out[WIRE_STAT_ACTIVE] = s->requests.used;
 	out[WIRE_STAT_HELD] = s->replies.held.used;
