@@ -302,10 +302,12 @@ int handover_open(const struct kvs_options *options, const struct boot_security 
 
 void handover_close(struct handover **handover)
 {
+	const uint64_t one = 1;
 	struct handover *h = *handover;
 	if (!h)
 		return;
-	eventfd_write(h->stop_fd, 1);
+	if (write(h->stop_fd, &one, sizeof(one)) < 0)
+		return; /* it cannot fail */
 	pthread_mutex_lock(&h->lock);
 	if (h->taker >= 0)
 		shutdown(h->taker, SHUT_RDWR);

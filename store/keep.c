@@ -10,7 +10,7 @@
  * By address, so that gaps and overlaps show without a sort, and structs lie in memory as the values do. Invariants: an
  * offset is at or behind the end of the block before; each rank below `listed` occurs once. A file that breaks one is
  * damaged, whatever its checksums say. */
-#include "store/keep.h"
+#include "store/store.h"
 
 #include <stdlib.h>
 

@@ -8,7 +8,6 @@
 #define KVRAIL_STORE_KEEP_H
 
 #include "store/keep_file.h"
-#include "store/store.h"
 
 /* The clock of a restored store. keep_clock_of -- from the head of its file, and the present times. */
 struct keep_clock {

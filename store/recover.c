@@ -5,7 +5,7 @@
  * records that overlap cannot both be true, and the older one goes. recover_step hashes the blocks one by one, a
  * bounded part at a time, and commits them. A value that was put in between stays. Invariant: a record in the table is
  * of a live block, or of one that is still pending. */
-#include "store/recover.h"
+#include "store/store.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
 #ifndef KVRAIL_STORE_RECOVER_H
 #define KVRAIL_STORE_RECOVER_H
 
-#include "store/keep.h"
+#include "base/base.h"
 
 /* Zero it before. */
 struct recover {

@@ -236,4 +236,8 @@ void store_walk(const struct store *s, uint32_t *at, unsigned budget, bool (*fn)
 /* store_sweep -- delete expired blocks, at most `budget`. Returns how many. */
 unsigned store_sweep(struct store *s, uint64_t now_ns, unsigned budget);
 
+/* Parts of this header. */
+#include "store/keep.h"
+#include "store/recover.h"
+
 #endif

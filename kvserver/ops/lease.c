@@ -188,9 +188,7 @@ static void lease_end(struct shard *shard, struct lease *e)
 	l->locals -= e->end_ns == KV_NEVER;
 	if (--b->mem->leases == 0)
 		shard->leased_bytes -= b->mem->size;
-	/* A client may read kept memory for longer than this server lasts: the next one must not reuse it. */
-	if (e->end_ns != KV_NEVER || !shard->opt.kept || shard->te)
-		block_unref(&shard->store, b);
+	block_unref(&shard->store, b);
 }
 
 static bool lease_return(struct shard *shard, const struct lease_holder *h, uint64_t id)
@@ -221,8 +219,13 @@ bool lease_release_local(struct shard_local *local, uint64_t id)
 unsigned leases_end_local(struct shard_local *local, unsigned budget)
 {
 	unsigned n = 0;
-	for (; n < budget && local->holder.count; n++)
-		lease_end(local->shard, KV_LIST_ENTRY(local->holder.leases.next, struct lease, sibling));
+	for (; n < budget && local->holder.count; n++) {
+		struct lease *e = KV_LIST_ENTRY(local->holder.leases.next, struct lease, sibling);
+		/* The client may read kept memory for longer than this server lasts: the next one must not reuse it. */
+		if (local->shard->opt.kept && !local->shard->te)
+			block_ref(e->block);
+		lease_end(local->shard, e);
+	}
 	return n;
 }
 

@@ -4,8 +4,7 @@
 #ifndef KVRAIL_KVSERVER_SHARD_KEPT_H
 #define KVRAIL_KVSERVER_SHARD_KEPT_H
 
-#include "store/keep.h"
-#include "store/recover.h"
+#include "store/store.h"
 
 struct shard;
 

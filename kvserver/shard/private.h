@@ -10,7 +10,7 @@ struct kv_error;
 struct shard;
 struct te_peer;
 
-/* ---- shard.c ---- */
+/* ---- store.c ---- */
 
 /* shard_store -- set up an empty store. 0, or a code with *err. */
 int shard_store(struct shard *s, struct kv_error *err);
