@@ -225,7 +225,7 @@ int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const struct 
 
 int kvc_ttl_await(struct kvc_client *client, struct kvc_key key, uint64_t *out_left_ms, const struct kvc_call *call)
 {
-	struct wire_request wire = {.type = WIRE_TOUCH, .flags = WIRE_TOUCH_LOOK, .key = {key.data, (uint32_t)key.len}};
+	struct wire_request wire = {.type = WIRE_TOUCH, .flags = WIRE_TOUCH_LOOK};
 	uint8_t name[KC_SEAL_NAME];
 	struct kvc_call own;
 	struct kc_look look;
@@ -238,6 +238,7 @@ int kvc_ttl_await(struct kvc_client *client, struct kvc_key key, uint64_t *out_l
 	rc = kc_key_valid(key) ? kc_name_take(client, &key, name) : -KV_EINVAL;
 	if (rc < 0)
 		return (int)kc_call_end(client, &t, rc);
+	wire.key = (struct wire_bytes){key.data, (uint32_t)key.len};
 	kc_trace_key(&t, key.data, key.len);
 	route_begin(&r, client, key, ROUTE_LOOK, own.flags, kc_call_deadline(client, &own, 0));
 	rc = kc_ask_route_await(&r, &wire, &look, &tries, &t);

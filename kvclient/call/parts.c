@@ -154,7 +154,7 @@ static void part_count(struct kvc_item *it, unsigned part)
 static int part_there(const struct kc_parts_job *j, struct kvc_item *it, unsigned part, const struct kvc_get *g)
 {
 	struct course *now = course_of(it);
-	uint64_t from, end;
+	uint64_t from = 0, end;
 	if (part > 0 && (g->value.generation != now->generation || kc_get_len(g) != now->value_len))
 		return -KV_ESTALE;
 	if (j->call->flags & KVC_EXACT && kc_get_len(g) != it->len)
@@ -166,6 +166,8 @@ static int part_there(const struct kc_parts_job *j, struct kvc_item *it, unsigne
 	do
 		part_count(it, part++);
 	while (part < it->layout->num_parts && !now->over && !part_span(j, it, part, &from, &end));
+	if (part < it->layout->num_parts && !now->over && from >= now->value_len)
+		item_over(it, (int64_t)now->value_len); /* the last piece came with an earlier part */
 	return 0;
 }
 

@@ -15,8 +15,8 @@ static inline int kc_name_take(const struct kvc_client *c, struct kvc_key *key, 
 	return KV_UNLIKELY(c->sealer != NULL) ? kc_name_make(c, key, room) : 0;
 }
 
-/* kc_names -- whether the client seals names. kc_names_await -- those of n keys, `stride` bytes apart, in steps: *out is
- * the caller's to free. 0 or -KV_ENOMEM. */
+/* kc_names -- whether the client seals names. kc_names_await -- those of n keys, `stride` bytes apart, in steps: *out
+ * is the caller's to free. 0 or -KV_ENOMEM. */
 static inline bool kc_names(const struct kvc_client *c)
 {
 	return KV_UNLIKELY(c->sealer != NULL) && kc_seal_names(c->sealer);

@@ -129,13 +129,13 @@ static uint64_t range_plan(const struct kvc_get *g, const struct kc_attachment *
 	uint64_t chunk_room = (uint64_t)(kc_room_imms(g->c) - 2) * KV_MIN(s->chunk_bytes, g->c->info.chunk_bytes);
 	/* A borrowed piece must be one piece. */
 	uint64_t max = KV_MIN(g->to.place != KC_GET_COPIED ? KV_RANGE_MAX : kc_room_piece(g->c), chunk_room);
-	if (KV_UNLIKELY(g->sealed.by != NULL) && left > max)
-		max = KV_MAX(max / KC_SEAL_STORED, (uint64_t)1) * KC_SEAL_STORED;
 	/* Without a length from the caller, the first piece is no larger than the last value, or large destinations
 	 * would fill the buffer. */
 	if (g->to.place == KC_GET_COPIED && g->state == KC_GET_ASKING && g->ask.length == 0)
 		max = KV_MIN(max,
 			     KV_MAX(g->c->last_len, (uint64_t)(g->sealed.by ? SEALED_GUESS_MIN : PIECE_GUESS_MIN)));
+	if (KV_UNLIKELY(g->sealed.by != NULL) && left > max)
+		max = KV_MAX(max / KC_SEAL_STORED, (uint64_t)1) * KC_SEAL_STORED;
 	if (g->to.place != KC_GET_DIRECT || slice == 0) {
 		*dest = (struct wire_dest){g->to.region, 1, g->to.region_offset + pos, 0, KV_MIN(left, max)};
 		return dest->slice;
