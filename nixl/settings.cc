@@ -135,6 +135,8 @@ const row rows[] = {
 	{"key_file", "", text<&kvc_options::key_file>},
 	{"ca_file", "", text<&kvc_options::ca_file>},
 	{"crl_file", "", text<&kvc_options::crl_file>},
+	{"seal_key_file", "", text<&kvc_options::seal_key_file>},
+	{"seal_names", "0", flag<KVC_SEAL_NAMES, true>},
 	{"server_name", "", text<&kvc_options::server_name>},
 	{"cluster", "", text<&kvc_options::cluster>},
 	{"provider", "auto", text<&kvc_options::provider>},

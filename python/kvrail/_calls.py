@@ -78,6 +78,8 @@ class Options(TypedDict, total=False):
     local: Literal["auto", "off"]
     local_socket: Path | None
     namespace: str | None
+    seal_key_file: Path | None
+    seal_names: bool
 
 
 def about_servers(results: list[int]) -> bool:
@@ -198,6 +200,9 @@ def length(keys: Sequence[Key], results: list[int], servers: str) -> int:
     """Of a GET of one key: a miss is also an error."""
     check(keys, results, 0, servers)
     return results[0]
+
+
+SEALED = "this client seals values, and a view would show them sealed: use get"
 
 
 def lent(keys: Sequence[Key], results: Sequence[int | View], servers: str) -> View:

@@ -243,27 +243,30 @@ static int take_level(PyObject *object, int *out)
 
 static int opening_parse(struct opening *o, PyObject *args, PyObject *kwargs)
 {
-	static char *names[] = {"servers",      "num_clients", "num_threads", "provider",    "nic",      "num_rails",
-				"buffer_bytes", "timeout",     "depth",       "psk",         "psk_file", "cert_file",
-				"key_file",     "ca_file",     "crl_file",    "server_name", "prefix",   "down_is_miss",
-				"verify",       "wait",        "log_level",   "copies",      "cluster",  "local",
-				"local_socket", "namespace",   NULL};
+	static char *names[] = {"servers",     "num_clients",   "num_threads",  "provider", "nic",
+				"num_rails",   "buffer_bytes",  "timeout",      "depth",    "psk",
+				"psk_file",    "cert_file",     "key_file",     "ca_file",  "crl_file",
+				"server_name", "prefix",        "down_is_miss", "verify",   "wait",
+				"log_level",   "copies",        "cluster",      "local",    "local_socket",
+				"namespace",   "seal_key_file", "seal_names",   NULL};
 	PyObject *servers, *clients = NULL, *threads = NULL, *rails = NULL, *depth = NULL, *provider = NULL,
 			   *nic = NULL, *psk = NULL, *psk_file = NULL, *cert = NULL, *key = NULL, *ca = NULL,
 			   *crl = NULL, *server_name = NULL, *prefix = NULL, *buffer = NULL, *copies = NULL,
 			   *timeout = NULL, *level = NULL, *cluster = NULL, *local = NULL, *local_socket = NULL,
-			   *space = NULL;
-	int down_is_miss = 0, verify = 1, wait = 0;
+			   *space = NULL, *seal = NULL;
+	int down_is_miss = 0, verify = 1, wait = 0, seal_names = 0;
 	struct kvc_options *p = &o->options;
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOOOOOOOOOOOOOOpppOOOOOO:Client", names, &servers, &clients,
-					 &threads, &provider, &nic, &rails, &buffer, &timeout, &depth, &psk, &psk_file,
-					 &cert, &key, &ca, &crl, &server_name, &prefix, &down_is_miss, &verify, &wait,
-					 &level, &copies, &cluster, &local, &local_socket, &space))
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOOOOOOOOOOOOOOpppOOOOOOOp:Client", names, &servers,
+					 &clients, &threads, &provider, &nic, &rails, &buffer, &timeout, &depth, &psk,
+					 &psk_file, &cert, &key, &ca, &crl, &server_name, &prefix, &down_is_miss,
+					 &verify, &wait, &level, &copies, &cluster, &local, &local_socket, &space,
+					 &seal, &seal_names))
 		return -1;
 	p->size = sizeof(*p);
 	o->queue.size = sizeof(o->queue);
 	o->queue.flags = KVC_QUEUE_PARTS;
-	p->flags = (down_is_miss ? KVC_DOWN_IS_MISS : 0u) | (verify ? 0u : KVC_NO_VERIFY) | (wait ? KVC_OPEN_WAIT : 0u);
+	p->flags = (down_is_miss ? KVC_DOWN_IS_MISS : 0u) | (verify ? 0u : KVC_NO_VERIFY) |
+		   (wait ? KVC_OPEN_WAIT : 0u) | (seal_names ? KVC_SEAL_NAMES : 0u);
 	if (take_timeout(timeout, &p->timeout_ns) < 0 || take_level(level, &p->log_level) < 0 ||
 	    (buffer && kvrail_uint(buffer, "buffer_bytes", &p->buffer_bytes) < 0) ||
 	    take_count(clients, "num_clients", CLIENTS_MOST, &p->num_clients) < 0 ||
@@ -284,6 +287,7 @@ static int opening_parse(struct opening *o, PyObject *args, PyObject *kwargs)
 			       take_text(o, cluster, "cluster", false, &p->cluster) < 0 ||
 			       take_text(o, local_socket, "local_socket", true, &p->local_socket) < 0 ||
 			       take_text(o, space, "namespace", false, &p->namespace_name) < 0 ||
+			       take_text(o, seal, "seal_key_file", true, &p->seal_key_file) < 0 ||
 			       take_prefix(o, prefix) < 0
 		       ? -1
 		       : 0;

@@ -34,6 +34,8 @@ CLIENT_OPTIONS = (
     "copies",
     "local",
     "local_socket",
+    "seal_key_file",
+    "seal_names",
 )
 
 

@@ -135,6 +135,8 @@ class Client:
         local: Literal["auto", "off"] = "auto",
         local_socket: Path | None = None,
         namespace: str | None = None,
+        seal_key_file: Path | None = None,
+        seal_names: bool = False,
     ) -> None:
         """servers: "HOST:PORT,HOST:PORT" or a list. 0 and None mean the library's default (kvclient.h).
 
@@ -148,6 +150,8 @@ class Client:
         that mount it at another place than the server.
         namespace: of all keys of this client, at most 64 bytes of UTF-8 without control characters; None and "" mean the
         default one. The same key in two namespaces is two keys.
+        seal_key_file: encrypt values with the keys of this file, so servers have ciphertext only ("Sealed values" in
+        kvclient.h); views are not supported then. seal_names: also seal the names of keys.
         """
 
     @property

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, Unpack, overload
 
 from . import _calls, _events, _native, _parts
-from ._errors import Busy, Closed, Error, Timeout, TooBig
+from ._errors import Busy, Closed, Error, NotSupported, Timeout, TooBig
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -318,6 +318,8 @@ class Client:
         whole = _calls.Remaining(timeout, self._options.get("timeout"))
         try:
             return await self._call(_calls.lent, _native.Client.submit_batch_view, [key], timeout)
+        except NotSupported:
+            raise NotSupported(_calls.SEALED) from None
         except TooBig:
             size = await self._blocking(_native.Client.value_length, key, whole.timeout())
             return _native.View(await self.get(key, size=max(size, 0), timeout=whole.timeout()))

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, TypeVar, Unpack, overload
 
 from . import _calls, _events, _native, _parts
-from ._errors import Busy, Closed, TooBig
+from ._errors import Busy, Closed, NotSupported, TooBig
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -357,6 +357,8 @@ class Client:
         whole = _calls.Remaining(timeout, self._timeout)
         try:
             return self._call(_calls.lent, self._native.submit_batch_view, [key], timeout)
+        except NotSupported:
+            raise NotSupported(_calls.SEALED) from None
         except TooBig:  # for the client's buffer
             size = self._native.value_length(key, whole.timeout())
             return _native.View(self.get(key, size=max(size, 0), timeout=whole.timeout()))

@@ -31,6 +31,7 @@ Parameters (adapter_params). If no default is given here, it is the library's (k
     wait            fail if a server cannot be reached at the start; default false
     copies          2: two servers keep each value; "hot": two keep the popular ones; default 1
     local, local_socket     servers on this host: docs/guide/one-host.md; default: use their memory
+    seal_key_file, seal_names   encrypt values, and names of keys: docs/guide/security.md; default: no
     log_level       of the library, 0 none to 4 debug; default 2
   of KVRailL2Adapter alone:
     max_capacity_gb the size of this L2 for LMCache's eviction; default 0: no eviction
@@ -82,7 +83,8 @@ Completion = tuple[int, bool, str, list[bool] | None]
 
 _NATIVE = (
     "servers prefix timeout psk_file cert_file key_file ca_file crl_file server_name cluster provider nic "
-    "num_rails num_clients num_threads buffer_bytes depth verify wait log_level copies local local_socket"
+    "num_rails num_clients num_threads buffer_bytes depth verify wait log_level copies local local_socket "
+    "seal_key_file seal_names"
 ).split()
 _OWN = ["lookup_timeout", "ttl", "namespace", "weights", "revision", "allow_clear"]
 _ADAPTER = ["max_capacity_gb", "register"]

@@ -130,10 +130,8 @@ static void parts_end_anywhere(void **state)
 	static const uint64_t ends[] = {1, 2, 65535, 65536, 65537, 65538, 200000, 200001, LEN - 1, LEN};
 	uint8_t *value = memory(LEN), *got = memory(LEN);
 	struct kvc_arrival arrival;
-	struct kvc_layout layout = {.size = sizeof(layout),
-				    .num_parts = KV_COUNT(ends),
-				    .part_ends = ends,
-				    .arrival = &arrival};
+	struct kvc_layout layout = {
+		.size = sizeof(layout), .num_parts = KV_COUNT(ends), .part_ends = ends, .arrival = &arrival};
 	(void)state;
 	need_server();
 	test_fill(value, LEN, 9);
@@ -350,10 +348,10 @@ static void second_copies_are_sealed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(values_of_every_length),	cmocka_unit_test(any_range_is_read),
-		cmocka_unit_test(parts_end_anywhere),		cmocka_unit_test(others_cannot_open_them),
-		cmocka_unit_test(sealed_names_are_other_keys),	cmocka_unit_test(nothing_is_lent),
-		cmocka_unit_test(a_server_has_no_plaintext),	cmocka_unit_test(second_copies_are_sealed),
+		cmocka_unit_test(values_of_every_length),      cmocka_unit_test(any_range_is_read),
+		cmocka_unit_test(parts_end_anywhere),          cmocka_unit_test(others_cannot_open_them),
+		cmocka_unit_test(sealed_names_are_other_keys), cmocka_unit_test(nothing_is_lent),
+		cmocka_unit_test(a_server_has_no_plaintext),   cmocka_unit_test(second_copies_are_sealed),
 	};
 	return cmocka_run_group_tests_name("kvclient/seal", tests, calls_up, calls_down);
 }

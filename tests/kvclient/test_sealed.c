@@ -270,6 +270,10 @@ static void a_part_of_a_piece_is_opened(void **state)
 			assert_int_equal(got[at], value[v.piece * KC_SEAL_PIECE + drop + k]);
 		}
 		assert_int_equal(got[slice ? (len / slice + 1) * to.stride : len], 0xEE);
+		v = value_of("key", LARGE, 0); /* a bit of another part */
+		stored[KC_SEAL_HEAD + SMALL] ^= 1;
+		assert_int_equal(kc_open_piece(f.sealer, &v, stored, &to, 0, SMALL), -KV_ECORRUPT);
+		stored[KC_SEAL_HEAD + SMALL] ^= 1;
 	}
 	free(value);
 	free(stored);
