@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# seal.sh -- sealed values from outside: a planted pattern is in no packet of lo and in no memory of the server, over the
+# fabric and on one host; keys are made, changed and refused.
+. "$(dirname "$0")/lib.bash"
+plan 30
+umask 077
+pattern=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
+for ((i = 0; i < 4000; i++)); do printf '%s' "$pattern"; done >"$scratch/value" # 256,000 bytes
+printf 'short %s' "$pattern" >"$scratch/short"
+client() { timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 10 "$@"; }
+round() { # round KEY FILE OPTION... -- put a file, and read it back
+	local key=$1 file=$2
+	shift 2
+	client "$@" put "$key" -f "$file" && client "$@" get "$key" -o "$scratch/got" && cmp "$file" "$scratch/got"
+}
+
+check "kv-client make-seal-key makes keys, without a server" status 0 "$build/kv-client" make-seal-key "$scratch/keys"
+check "readable by their owner alone" eval '[ "$(stat -c %a "$scratch/keys")" = 600 ]'
+check "and never overwrites them" says 'never overwritten' "$build/kv-client" make-seal-key "$scratch/keys"
+"$build/kv-client" make-seal-key "$scratch/new" >/dev/null
+cp "$scratch/keys" "$scratch/open" && chmod 644 "$scratch/open"
+grep -v '^names' "$scratch/keys" >"$scratch/nameless"
+{ grep -v '^names' "$scratch/new"; cat "$scratch/keys"; } >"$scratch/both"
+
+# What everything on lo carries, in a file; nothing where the machine forbids it.
+sniff() { # sniff FILE
+	python3 - "$1" <<'PY' &
+import os, socket, sys
+try:
+    s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+    s.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
+    s.bind(("lo", 0))
+except OSError:
+    sys.exit(0)
+out = open(sys.argv[1] + ".part", "wb")
+os.rename(sys.argv[1] + ".part", sys.argv[1])
+while True:
+    out.write(s.recv(1 << 17))
+    out.flush()
+PY
+	sniffer=$!
+	pids+=("$sniffer")
+	for ((i = 0; i < 50; i++)); do [ ! -e "$1" ] && kill -0 "$sniffer" 2>/dev/null && sleep 0.1; done
+	[ -e "$1" ]
+}
+sniffed() { # sniffed FILE -- whether the pattern was seen
+	sleep 0.3
+	kill "$sniffer" 2>/dev/null
+	wait "$sniffer" 2>/dev/null
+	grep -qF "$pattern" "$1"
+}
+# Whether the server's memory, its arena included, has the pattern.
+remembers() {
+	python3 - "$server_pid" "$pattern" <<'PY'
+import sys
+want, found = sys.argv[2].encode(), False
+with open("/proc/%s/maps" % sys.argv[1]) as maps, open("/proc/%s/mem" % sys.argv[1], "rb", 0) as memory:
+    for line in maps:
+        where, mode = line.split()[:2]
+        at, end = (int(x, 16) for x in where.split("-"))
+        while mode.startswith("rw") and at < end and not found:
+            memory.seek(at)
+            try:
+                found = want in memory.read(min(end - at, (1 << 20) + len(want)))
+            except OSError:
+                pass
+            at += 1 << 20
+sys.exit(not found)
+PY
+}
+
+for local in off auto; do
+	start_server "seal-$local" --memory-mb 64 || exit 1
+	seal=(--local "$local" --seal-key-file "$scratch/keys")
+	if sniff "$scratch/lo-$local"; then
+		check "values come back ($local)" round sealed "$scratch/value" "${seal[@]}"
+		check "short ones as well ($local)" round sealed-short "$scratch/short" "${seal[@]}" --seal-names
+		check "no packet of lo has a sealed value ($local)" eval '! sniffed "$scratch/lo-$local"'
+		[ "$local" = auto ] || { sniff "$scratch/clear" && client --local off put seen -f "$scratch/value" >/dev/null; }
+		[ "$local" = auto ] || check "the search finds one in clear" sniffed "$scratch/clear"
+	else
+		[ "$local" = auto ] || skip "the search finds one in clear" "this machine does not let us read packets"
+		check "values come back ($local)" round sealed "$scratch/value" "${seal[@]}"
+		check "short ones as well ($local)" round sealed-short "$scratch/short" "${seal[@]}" --seal-names
+		skip "no packet of lo has a sealed value ($local)" "this machine does not let us read packets"
+	fi
+	if [ -r "/proc/$server_pid/mem" ] && head -c 0 "/proc/$server_pid/mem" 2>/dev/null; then
+		check "the server's memory has none ($local)" eval '! remembers'
+		client put clear -f "$scratch/short" >/dev/null
+		check "the search finds a value in clear ($local)" remembers
+	else
+		skip "the server's memory has none ($local)" "this machine does not let us read it"
+		skip "the search finds a value in clear ($local)" "this machine does not let us read it"
+	fi
+	check "a name that is sealed is not there in clear ($local)" status 1 client "${seal[@]}" get sealed-short
+	check "another key opens nothing ($local)" says 'checksum|corrupt|match' client --local "$local" --seal-key-file "$scratch/new" get sealed
+	check "a new key above the old one opens both ($local)" eval 'client --local "$local" --seal-key-file "$scratch/both" get sealed -o "$scratch/got" && cmp "$scratch/value" "$scratch/got"'
+	check "and seals with the new one ($local)" eval 'round fresh "$scratch/value" --local "$local" --seal-key-file "$scratch/both" && status 3 client --local "$local" --seal-key-file "$scratch/keys" get fresh'
+	check "without keys there is ciphertext ($local)" eval 'client --local "$local" get sealed -o "$scratch/got" && ! grep -qF "$pattern" "$scratch/got" && [ "$(stat -c %s "$scratch/got")" = 256256 ]'
+	check "the same bytes can be put again ($local)" status 0 client "${seal[@]}" put sealed -f "$scratch/value"
+	stop_server "$server_pid"
+done
+check "a file that others may read is refused" says 'chmod' client --seal-key-file "$scratch/open" ping
+check "names need a key for names" says 'names:HEX' client --seal-key-file "$scratch/nameless" --seal-names ping
+check "--seal-names needs --seal-key-file" says 'needs --seal-key-file' client --seal-names ping
+check "kv-bench seals" eval '"$build/kv-bench" --num-workers 4 --num-clients 1 --num-keys 50 --value-size 65536 --repeat-reads 2 --verify --seal-key-file "$scratch/keys" >"$scratch/bench" 2>&1 && grep -q "and sealed values" <(tr -s "[:space:]" " " <"$scratch/bench")'
+finish
