@@ -70,8 +70,8 @@ int kv_disk_look(const char *path, struct kv_disk *out, struct kv_error *err)
 	if (there && S_ISBLK(st.st_mode))
 		return device_look(path, st.st_rdev, out, err);
 	if (there && !S_ISREG(st.st_mode))
-		return kv_fail(err, -KV_EINVAL, "%s is neither a file nor a block device: name a file in it, or a partition",
-			       path);
+		return kv_fail(err, -KV_EINVAL,
+			       "%s is neither a file nor a block device: name a file in it, or a partition", path);
 	if (!there) {
 		char *slash;
 		snprintf(folder, sizeof(folder), "%s", path);

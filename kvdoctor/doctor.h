@@ -127,10 +127,11 @@ const char *doctor_status_name(enum kv_status status); /* "ok", "info", "warning
 /* doctor_speed -- the speed of a link as text: "25 Gb/s", "2500 Mb/s". Returns buf. */
 const char *doctor_speed(long mbps, char *buf, size_t cap);
 
-void doctor_look(struct doctor *d);     /* look.c */
-void doctor_network(struct doctor *d);  /* network.c */
-void doctor_plan(struct doctor *d);     /* plan.c */
-uint64_t doctor_tier(struct doctor *d); /* tier.c, for plan.c: look at each --tier; their bytes together */
+void doctor_look(struct doctor *d);    /* look.c */
+void doctor_network(struct doctor *d); /* network.c */
+void doctor_plan(struct doctor *d);    /* plan.c */
+/* doctor_tier -- tier.c, for plan.c: look at the places of --tier. Their bytes together. */
+uint64_t doctor_tier(struct doctor *d, unsigned *out_places);
 /* doctor_files_soft -- the soft RLIMIT_NOFILE of a process of the run. */
 uint64_t doctor_files_soft(const struct doctor *d, const struct role *r);
 void doctor_environment(struct doctor *d); /* environment.c */

@@ -8,8 +8,8 @@
 #include "base/base.h"
 
 struct doctor_options {
-	struct kv_opt_strings servers, tier;
-	const char *provider, *nic, *json, *sysroot;
+	struct kv_opt_strings servers;
+	const char *tier, *provider, *nic, *json, *sysroot;
 	uint32_t rails, num_workers, num_clients, num_threads, server_threads;
 	uint64_t buffer_mb, memory_mb;
 	bool no_try, quiet;

@@ -111,13 +111,15 @@ static void role_budget(struct role *r)
 static void server_room(struct doctor *d)
 {
 	struct role *s = &d->server;
+	unsigned places;
+	uint64_t tier_bytes = doctor_tier(d, &places);
 	const struct kv_footprint room = {.values_bytes = d->opt->memory_mb << 20,
 					  .engines_bytes = te_budget_beside(&s->budget, &s->load),
 					  .landing_bytes = kv_footprint_landing("", SERVER_LANDING),
-					  .tier_bytes = doctor_tier(d),
-					  .tier_drives = d->opt->tier.count * s->engines,
+					  .tier_bytes = tier_bytes,
+					  .tier_drives = places * s->engines,
 					  .clients = KV_FOOTPRINT_CLIENTS};
-	if (d->opt->tier.count)
+	if (places)
 		doctor_found(d, SECTION_RUN, KV_OK, "tier_index", s->name, "memory of the tier",
 			     "%s for index and buffers, with values of %s", SIZE(kv_footprint_tier(&room)),
 			     SIZE(KV_FOOTPRINT_VALUE_MEAN));

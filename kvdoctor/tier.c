@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tier.c -- the NVMe tiers of the run's own server: what is at their places, and whether there is as much as they want.
  * Their index is memory of the server (plan.c). */
+#include <stdio.h>
 #include <string.h>
 
 #include "host/host.h"
@@ -53,10 +54,15 @@ static uint64_t tier_look(struct doctor *d, const char *text)
 	return bytes;
 }
 
-uint64_t doctor_tier(struct doctor *d)
+uint64_t doctor_tier(struct doctor *d, unsigned *out_places)
 {
+	char all[KV_OPT_STRINGS_MAX * KV_DISK_PATH_MAX], *rest = all, *text;
 	uint64_t bytes = 0;
-	for (unsigned i = 0; i < d->opt->tier.count; i++)
-		bytes += tier_look(d, d->opt->tier.item[i]);
+	*out_places = 0;
+	snprintf(all, sizeof(all), "%s", d->opt->tier ? d->opt->tier : "");
+	while ((text = strsep(&rest, ",")) != NULL && d->opt->tier) {
+		bytes += tier_look(d, text);
+		(*out_places)++;
+	}
 	return bytes;
 }
