@@ -14,8 +14,8 @@ static bool chance(struct disk_sim *d, unsigned ppm)
 static void submit(struct tier_device *device, struct tier_io *io)
 {
 	struct disk_sim *d = KV_CONTAINER(device, struct disk_sim, device);
-	uint64_t delay = d->options.delay_min_ns +
-			 kv_prng_below(d->prng, d->options.delay_max_ns - d->options.delay_min_ns + 1);
+	uint64_t delay =
+		d->options.delay_min_ns + kv_prng_below(d->prng, d->options.delay_max_ns - d->options.delay_min_ns + 1);
 	unsigned i = 0;
 	if (io->offset % TIER_PAGE || io->len % TIER_PAGE || (uintptr_t)io->buf % TIER_PAGE || io->len == 0 ||
 	    io->offset + io->len > device->bytes)

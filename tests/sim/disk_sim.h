@@ -9,9 +9,9 @@
 enum { DISK_SIM_IOS_MAX = 256 };
 
 struct disk_sim_options {
-	uint64_t delay_min_ns, delay_max_ns;            /* of a transfer, uniform */
-	unsigned short_ppm, fail_ppm, stall_ppm;        /* of transfers: end short, fail with EIO, take stall_ns */
-	unsigned damage_ppm;                            /* of writes: one bit is stored wrong */
+	uint64_t delay_min_ns, delay_max_ns;     /* of a transfer, uniform */
+	unsigned short_ppm, fail_ppm, stall_ppm; /* of transfers: end short, fail with EIO, take stall_ns */
+	unsigned damage_ppm;                     /* of writes: one bit is stored wrong */
 	uint64_t stall_ns;
 };
 

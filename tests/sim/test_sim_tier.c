@@ -379,6 +379,13 @@ static struct tier_safe *safe_of(unsigned key)
 	return &s->safe;
 }
 
+static int safe_wait(struct tier_safe *s, int rc)
+{
+	if (rc == -EAGAIN)
+		tier_safe_wait(w.tier, s);
+	return rc;
+}
+
 static void call_delete(unsigned key)
 {
 	char text[32];
@@ -390,7 +397,7 @@ static void call_delete(unsigned key)
 	ghost_is_present(e);
 	e->live = false;
 	e->back = 0;
-	unsafe_until(key, 0, tier_delete(w.tier, text, len, clock_ns(), &was, s));
+	unsafe_until(key, 0, safe_wait(s, tier_delete(w.tier, text, len, clock_ns(), &was)));
 	if (tier_has(w.tier, index_hash(&w.store.index, text, len), clock_ns()))
 		wrong("key %u: it was deleted, and the tier says that it has it", key);
 }
@@ -411,16 +418,14 @@ static void call_touch(unsigned key)
 	s = safe_of(key);
 	if (b)
 		store_touch(&w.store, text, len, b, expires_ns, clock_ns(), clock_ns());
-	rc = tier_touch(w.tier, text, len, expires_ns, clock_ns(), &was, s);
-	if (!b && !was) { /* a miss: nothing has changed */
-		tier_safe_cancel(w.tier, s);
-		return;
-	}
+	rc = tier_touch(w.tier, text, len, expires_ns, clock_ns(), &was);
+	if (!b && !was)
+		return; /* a miss: nothing has changed */
 	ghost_is_present(e);
 	e->over_ns = e->back_over_ns = over_ns;
 	note(key, "touch, over at %.3f ms, %s in memory, %s on the tier", (double)over_ns / 1e6, b ? "is" : "not",
 	     was ? "is" : "not");
-	unsafe_until(key, over_ns, rc);
+	unsafe_until(key, over_ns, safe_wait(s, rc));
 }
 
 /* ---- time ---- */
