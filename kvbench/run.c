@@ -192,6 +192,7 @@ static int start_server(struct bench *b, struct kv_error *err)
 					  .allow_pull = o->target.mode == KVC_MODE_PULL && !o->roofline.run,
 					  .pull_where_safe = o->target.mode == KVC_MODE_AUTO && !o->roofline.run,
 					  .memory_mb = b->results.memory_mb,
+					  .tier = o->server.tier,
 					  .count = o->server.num_servers,
 					  .late = bench_events_late(&o->server.events),
 					  .start = starts,
@@ -509,6 +510,19 @@ static void take_rail(struct bench_rail *to, const struct kvc_rail_info *r)
 	to->out += r->out;
 }
 
+/* The server's group "tier". Without an answer there are none. */
+static void take_tier(struct bench *b)
+{
+	struct bench_results *to = &b->results;
+	struct kvc_stat_item *item = b->opt->server.tier ? calloc(STATS_MAX, sizeof(*item)) : NULL;
+	const struct kvc_call call = {.size = sizeof(call)};
+	int n = item ? kvc_stat(b->pool, item, STATS_MAX, &call) : 0;
+	for (int i = 0; i < n && to->num_tier < BENCH_TIER_STATS_MAX; i++)
+		if (strcmp(item[i].group, "tier") == 0)
+			to->tier[to->num_tier++] = item[i];
+	free(item);
+}
+
 /* kvc_rail_info also brings the counters of the engines up to date. */
 static void take_counters(struct bench *b)
 {
@@ -562,6 +576,7 @@ static int measure(struct bench *b, struct outputs **files)
 	b->results.rss_peak = kv_memory_rss_peak();
 	b->results.server_rss_peak = server_child_memory_peak(b->server);
 	take_counters(b);
+	take_tier(b);
 	report_latency(b);
 	report_summary(b);
 	rc = report_verdict(b, stderr) ? BENCH_FAILED : BENCH_OK;

@@ -98,7 +98,7 @@ struct replay_result {
 
 #define BENCH_RATE_KEPT 0.99 /* of --rate: with less the machine did not keep up */
 
-enum { BENCH_RAILS_MAX = 32 };
+enum { BENCH_RAILS_MAX = 32, BENCH_TIER_STATS_MAX = 48 };
 
 /* Rail i of all clients together. */
 struct bench_rail {
@@ -122,9 +122,11 @@ struct prefix_result {
 struct bench_results {
 	struct kvc_info info;
 	struct bench_rail rail[BENCH_RAILS_MAX];
-	unsigned num_rails;           /* 0: none were looked at */
-	struct kvc_counters counters; /* of the whole run; size 0: none were taken */
-	int64_t started_s;            /* since 1970 */
+	unsigned num_rails;                              /* 0: none were looked at */
+	struct kvc_counters counters;                    /* of the whole run; size 0: none were taken */
+	struct kvc_stat_item tier[BENCH_TIER_STATS_MAX]; /* with --tier: the server's counters of it, at the end */
+	unsigned num_tier;
+	int64_t started_s; /* since 1970 */
 	struct bench_conditions conditions;
 	unsigned server_threads;                 /* of our own server */
 	int interrupted;                         /* the signal that ended the run before its end, or 0 */

@@ -299,6 +299,14 @@ static json_t *counters_object(const struct kvc_counters *c)
 	return all;
 }
 
+static json_t *tier_object(const struct bench_results *r)
+{
+	json_t *all = json_object();
+	for (unsigned i = 0; i < r->num_tier; i++)
+		json_object_set_new(all, r->tier[i].name, json_integer((json_int_t)r->tier[i].value));
+	return all;
+}
+
 /* Outages have times of the day: a test that breaks servers compares them with its own. */
 static json_t *outages_array(const struct keep_going_result *k)
 {
@@ -488,6 +496,8 @@ json_t *json_document(const struct bench *b)
 			  (json_int_t)r->read.tally.checked, "wrong", (json_int_t)r->read.tally.wrong);
 	if (r->counters.size)
 		json_object_set_new(object, "counters", counters_object(&r->counters));
+	if (r->num_tier)
+		json_object_set_new(object, "tier", tier_object(r));
 	if (r->num_rails)
 		json_object_set_new(object, "rails", rails_array(r));
 	if (r->breakdown)

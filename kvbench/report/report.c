@@ -605,6 +605,26 @@ static void counters_table(const struct bench *b)
 		fprintf(b->out, "          slow (--slow-ms): %s\n", OF(c->slow, "operation"));
 }
 
+/* The server's counters of its tier: those that are not 0. */
+static void tier_table(const struct bench *b)
+{
+	const struct bench_results *r = &b->results;
+	char text[BENCH_TIER_STATS_MAX * 64] = "";
+	for (unsigned i = 0; i < r->num_tier; i++) {
+		const struct kvc_stat_item *item = &r->tier[i];
+		const char *value = COUNT(item->value);
+		if (strcmp(item->unit, "bytes") == 0)
+			value = SIZE(item->value);
+		else if (strcmp(item->unit, "ns") == 0)
+			value = TIME(item->value);
+		if (item->value)
+			snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s %s", text[0] ? ", " : "",
+				 item->name, value);
+	}
+	if (r->num_tier)
+		kv_wrap(b->out, "tier      ", 0, "%s", text[0] ? text : "not used: --memory-mb holds all values");
+}
+
 /* Printed for several rails, or for one in trouble. */
 static void rails_table(const struct bench *b)
 {
@@ -742,6 +762,7 @@ void report_summary(const struct bench *b)
 	events_table(b);
 	roofline_table(b);
 	counters_table(b);
+	tier_table(b);
 	rails_table(b);
 	resource_table(b);
 	conditions_table(b);

@@ -94,6 +94,7 @@ struct bench_model {
 struct bench_own {
 	uint64_t memory_mb;   /* 0: sized to the workload */
 	uint32_t num_servers; /* alike */
+	const char *tier;     /* "PATH[:SIZE],...", unread here; or NULL */
 	struct kv_opt_strings event_text;
 	struct bench_events events; /* parsed from it */
 	int eviction;               /* index into evict_policy_names */

@@ -168,7 +168,7 @@ int versus_targets_parse(struct versus_options *o, struct kv_error *err)
  * that change it, or its measurement, have no place behind "--". */
 static const char own_names[] =
 	" server provider nic rails numa door mode local local-socket num-threads async submitters no-threads ttl "
-	"timeout peer-timeout settle repair-mb copies buffer-mb servers server-threads memory-mb eviction "
+	"timeout peer-timeout settle repair-mb copies buffer-mb servers server-threads memory-mb tier eviction "
 	"psk-file cert key ca crl server-name log-level slow-ms background-puts ";
 
 enum { OWN_MAX = 64 };
