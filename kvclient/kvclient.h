@@ -1045,7 +1045,7 @@ enum kvc_stat_kind {
 struct kvc_stat_item {
 	const char *name;
 	uint64_t value;
-	const char *group; /* "requests", "answers", "time", "memory", "peers", "fabric" */
+	const char *group; /* "requests", "answers", "time", "memory", "peers", "fabric", "tier" */
 	const char *unit;  /* "", "bytes", "ns" */
 	enum kvc_stat_kind kind;
 	uint32_t reserved_32;

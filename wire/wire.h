@@ -146,7 +146,7 @@ enum wire_stat_kind { WIRE_STAT_COUNTER, WIRE_STAT_GAUGE, WIRE_STAT_MAXIMUM };
 /* The description of a statistic, in static strings. */
 struct wire_stat_info {
 	const char *name;  /* "hits"; NULL: unknown or reserved */
-	const char *group; /* "server", "requests", "answers", "time", "memory", "peers", "fabric" */
+	const char *group; /* "server", "requests", "answers", "time", "memory", "peers", "fabric", "tier" */
 	const char *unit;  /* "", "bytes", "ns" */
 	enum wire_stat_kind kind;
 };

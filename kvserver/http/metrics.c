@@ -216,6 +216,56 @@ static void rails_write(struct kv_metrics *m, const struct page_source *s)
 			  offsetof(struct published_rail, errors));
 }
 
+static void device_family_write(struct kv_metrics *m, const struct page_source *s, const char *name,
+				enum kv_metric_type type, const char *help, size_t offset)
+{
+	bool ns = strstr(name, "_seconds") != NULL;
+	kv_metrics_family(m, name, type, help);
+	for (unsigned i = 0; i < s->shards; i++)
+		for (unsigned k = 0; k < TIER_DEVICES_MAX; k++) {
+			const struct published_device *d = &s->published[i]->device[k];
+			const char *path = atomic_load_explicit(&d->path, memory_order_acquire);
+			uint64_t value = get((const _Atomic uint64_t *)((const char *)d + offset));
+			char labels[LABELS_MAX] = "", number[16];
+			if (!path || value == UINT64_MAX)
+				continue;
+			snprintf(number, sizeof(number), "%u", i);
+			kv_metrics_label(labels, sizeof(labels), "shard", number);
+			kv_metrics_label(labels, sizeof(labels), "device", path);
+			if (ns)
+				kv_metrics_ns(m, labels, value);
+			else
+				kv_metrics_value(m, labels, value);
+		}
+}
+
+/* The devices of the tier. A budget without a limit is left out. */
+static void devices_write(struct kv_metrics *m, const struct page_source *s)
+{
+	static const struct {
+		const char *name, *help;
+		enum kv_metric_type type;
+		size_t offset;
+	} rows[] = {
+#define DEVICE(what, kind, member, text)                                                                               \
+	{"kvrail_tier_device_" what, text, KV_METRIC_##kind, offsetof(struct published_device, member)}
+		DEVICE("up", GAUGE, up, "1 while the device of the tier works, else 0."),
+		DEVICE("reads_total", COUNTER, reads, "Reads of the device."),
+		DEVICE("read_bytes_total", COUNTER, read_bytes, "Bytes read from the device."),
+		DEVICE("read_seconds_total", COUNTER, read_ns, "Times of these reads, added up."),
+		DEVICE("writes_total", COUNTER, writes, "Writes to the device."),
+		DEVICE("write_bytes_total", COUNTER, write_bytes, "Bytes written to the device."),
+		DEVICE("value_bytes_total", COUNTER, value_bytes, "Bytes of the values among them, once each."),
+		DEVICE("errors_total", COUNTER, errors, "Reads and writes that failed."),
+		DEVICE("queue", GAUGE, queue, "Pieces of values that wait to be read, or are being read."),
+		DEVICE("rate_left_bytes", GAUGE, rate_left, "Bytes that --tier-rate leaves to be written now."),
+		DEVICE("day_left_bytes", GAUGE, day_left, "Bytes that --tier-day leaves to be written now."),
+#undef DEVICE
+	};
+	for (unsigned i = 0; i < KV_COUNT(rows); i++)
+		device_family_write(m, s, rows[i].name, rows[i].type, rows[i].help, rows[i].offset);
+}
+
 /* A statistic by rule. */
 static void other_write(struct kv_metrics *m, const struct page_source *s, uint32_t id)
 {
@@ -285,6 +335,8 @@ size_t metrics_write(const struct page_source *from, char *buf, size_t cap)
 	blocks_write(&m, from);
 	times_write(&m, from);
 	rails_write(&m, from);
+	if (from->shards && atomic_load_explicit(&from->published[0]->device[0].path, memory_order_acquire))
+		devices_write(&m, from);
 	for (uint32_t id = 1; id < WIRE_STAT_END; id++)
 		if (wire_stat_name(id) && !named(id))
 			other_write(&m, from, id);

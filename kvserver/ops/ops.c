@@ -153,6 +153,7 @@ const struct shard_ops kvs_ops = {
 	.active = ops_active,
 	.tick = ops_tick,
 	.busy = shard_tier_busy,
+	.device = shard_tier_device,
 	.stats = ops_stats,
 	.open = ops_open,
 	.close = ops_close,

@@ -246,13 +246,24 @@ void shard_tier_stats(const struct shard *s, uint64_t *out)
 		out[WIRE_STAT_TIER_WRITES] += one.writes;
 		out[WIRE_STAT_TIER_WRITE_BYTES] += one.write_bytes;
 		out[WIRE_STAT_TIER_WRITE_NS] += one.write_ns;
-		out[WIRE_STAT_TIER_ERRORS] += one.read_errors + one.write_errors + one.damaged;
+		out[WIRE_STAT_TIER_ERRORS] += one.read_errors + one.write_errors;
+		out[WIRE_STAT_TIER_DAMAGED] += one.damaged;
+		out[WIRE_STAT_TIER_READING] += one.state == TIER_READING;
 		out[WIRE_STAT_TIER_QUEUE] += one.queue;
 		out[WIRE_STAT_TIER_VALUES] += one.values_written;
 		out[WIRE_STAT_TIER_VALUES_KEPT] += one.values_kept;
 		out[WIRE_STAT_TIER_VALUE_BYTES] += one.value_bytes;
 		out[WIRE_STAT_TIER_BYTES] += one.bytes;
 	}
+}
+
+const char *shard_tier_device(const struct shard *s, unsigned i, struct tier_stats *out)
+{
+	const struct tier *t = tier_of(s);
+	if (!t || i >= tier_devices(t))
+		return NULL;
+	tier_stats(t, i, out);
+	return s->work->tier->device[i]->name;
 }
 
 /* ---- the shard's turns ---- */

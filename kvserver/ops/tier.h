@@ -43,4 +43,8 @@ void shard_tier_tick(struct shard *s);
 bool shard_tier_busy(const struct shard *s);
 void shard_tier_stats(const struct shard *s, uint64_t *out);
 
+/* shard_tier_device -- the counters of the tier's device i, and its path, which lives as long as the shard; NULL: there
+ * is none. */
+const char *shard_tier_device(const struct shard *s, unsigned i, struct tier_stats *out);
+
 #endif

@@ -48,6 +48,27 @@ static void rails_publish(struct shard *s)
 	}
 }
 
+static void devices_publish(struct shard *s)
+{
+	struct tier_stats t;
+	const char *path;
+	for (unsigned i = 0; i < TIER_DEVICES_MAX && (path = s->opt.ops->device(s, i, &t)) != NULL; i++) {
+		struct published_device *d = &s->counts.published->device[i];
+		put(&d->up, t.state != TIER_DOWN);
+		put(&d->reads, t.reads);
+		put(&d->read_bytes, t.read_bytes);
+		put(&d->read_ns, t.read_ns);
+		put(&d->writes, t.writes);
+		put(&d->write_bytes, t.write_bytes);
+		put(&d->value_bytes, t.value_bytes);
+		put(&d->errors, t.read_errors + t.write_errors);
+		put(&d->queue, t.queue);
+		put(&d->rate_left, t.rate_left);
+		put(&d->day_left, t.day_left);
+		atomic_store_explicit(&d->path, path, memory_order_release);
+	}
+}
+
 /* The constant values, before the first reader. */
 static void names_publish(struct shard *s)
 {
@@ -75,4 +96,5 @@ void shard_publish(struct shard *s)
 	put(&p->asked, t->asked);
 	put(&p->present, t->present);
 	rails_publish(s);
+	devices_publish(s);
 }

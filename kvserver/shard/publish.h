@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/base.h"
+#include "store/store.h"
 #include "wire/wire.h"
 
 struct shard;
@@ -25,6 +26,13 @@ struct published_rail {
 	char nic[KV_NAME_MAX]; /* the engine's name for it; written once, by names_publish */
 };
 
+/* A device of the tier, with the numbers of struct tier_stats. */
+struct published_device {
+	_Atomic uint64_t up, reads, read_bytes, read_ns, writes, write_bytes, value_bytes, errors, queue, rate_left,
+		day_left;
+	const char *_Atomic path; /* NULL: there is none (yet) */
+};
+
 /* The copy. One writer, the shard's thread; readers use relaxed loads. */
 struct published {
 	_Atomic uint64_t stat[WIRE_STAT_END];
@@ -33,6 +41,7 @@ struct published {
 	_Atomic uint64_t asked, present;
 	struct published_rail rail[KV_RAILS_MAX];
 	unsigned rails;
+	struct published_device device[TIER_DEVICES_MAX];
 };
 
 /* published_make -- an empty copy in cache lines of its own; free() it. 0 or -KV_ENOMEM. */

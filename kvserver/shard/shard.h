@@ -73,6 +73,8 @@ struct shard_ops {
 	void (*tick)(struct shard *s);
 	/* busy -- after close: whether reads or writes of files are in flight. */
 	bool (*busy)(const struct shard *s);
+	/* device -- the counters of the tier's device i, and its path; NULL: there is none. */
+	const char *(*device)(const struct shard *s, unsigned i, struct tier_stats *out);
 	/* stats -- the gauges of the operations, by enum wire_stat. */
 	void (*stats)(const struct shard *s, uint64_t *out);
 	/* open -- make s->work, with engine, store and s->region ready. 0, or a code with *err. close -- the engine is
