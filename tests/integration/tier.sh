@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# tier.sh -- kv-server --tier with a real file: values that left memory come back with the right bytes, also after a restart and after SIGKILL; deleted and
+# expired ones do not; what cannot be a tier is refused with a sentence.
+. "$(dirname "$0")/lib.bash"
+plan 25
+file=$scratch/tier.img
+args=(--memory-mb 8 --worker-threads 2 --landing-mb 8 --tier "$file:128M" --tier-segment 4M --log-level info "${over[@]}")
+client() { limited "$build/kv-client" --server "$server" "${over[@]}" "$@"; }
+python3 - "$scratch" 500 <<'END' # values of 60 KB, more of them than memory holds
+import random, sys
+for n in range(int(sys.argv[2])):
+    with open(f"{sys.argv[1]}/value-{n}", "wb") as f:
+        f.write(random.Random(n).randbytes(60000 + n))
+END
+put_all() { # put_all FROM TO
+	local i
+	for ((i = $1; i < $2; i++)); do echo "put key-$i -f $scratch/value-$i"; done | client
+}
+right=0 missing=0
+get_all() { # get_all FROM TO -- counts right values and misses; fails with wrong bytes
+	local i
+	right=0 missing=0
+	rm -f "$scratch"/back-*
+	for ((i = $1; i < $2; i++)); do echo "get key-$i -o $scratch/back-$i"; done | client >/dev/null 2>&1
+	for ((i = $1; i < $2; i++)); do
+		if [ ! -s "$scratch/back-$i" ]; then
+			missing=$((missing + 1))
+		else
+			cmp "$scratch/value-$i" "$scratch/back-$i" || return 1
+			right=$((right + 1))
+		fi
+	done
+	echo "$right right, $missing missing"
+}
+all_right() { get_all "$1" "$2" && [ "$missing" -le "${3:-0}" ]; }
+gone() { ! client get "$1" -o "$scratch/gone" 2>/dev/null; }
+stat_above() { client stat --all | grep -E "^$1 +[0-9]+" | awk -v least="$2" '{ print; ok = $2 > least } END { exit !ok }'; }
+
+start_server first "${args[@]}" || exit 1
+check "400 values are stored in memory for 130" put_all 0 400
+check "all are read" all_right 0 400
+check "most of them from the tier" stat_above tier_hits 200
+check "the tier was written" stat_above tier_values 200
+check "a second server is refused the file" says "used by another server" "$build/kv-server" --listen-addr 127.0.0.1:0 "${args[@]}"
+check "a key is deleted" client delete key-7
+check "a deleted key is missing" gone key-7
+with_ttl() { client put short --ttl 4s -f "$scratch/value-1" && put_all 400 500; }
+check "a value with a short life leaves memory" with_ttl
+stop_server "$server_pid"
+
+start_server second "${args[@]}" || exit 1
+ready() { grep -q "tier on .* is ready" "$scratch/$1.err"; }
+check "the footers are read" soon ready second
+check "after a restart values are there" all_right 8 500 250
+check "many of them" [ "$right" -gt 200 ]
+check "the deleted one is not" gone key-7
+sleep 4
+check "the expired one is not" gone short
+check "another key is deleted" client delete key-20
+kill -KILL "$server_pid"
+wait "$server_pid" 2>/dev/null
+
+start_server third "${args[@]}" || exit 1
+soon ready third
+check "after SIGKILL bytes are right" get_all 21 500
+check "many are there" [ "$right" -gt 200 ]
+both_gone() { gone key-7 && gone key-20; }
+check "both deleted ones are not" both_gone
+stop_server "$server_pid"
+
+check "other contents are left alone" says "has other contents" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch/value-1"
+check "no file and no size" says "there is no such file; give a size" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch/none"
+check "a full disk" says "has no room for" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch/huge:900T"
+check "a folder" says "--tier $scratch" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch"
+check "too small" says "need .* at least" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch/small:100M" --worker-threads 1
+check "an odd segment" says "multiple of 1 MiB" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch/small:1G" --tier-segment 1500K
+damaged() {
+	dd if=/dev/urandom of="$file" bs=4096 seek=1 count=12000 conv=notrunc status=none
+	start_server fourth "${args[@]}" && soon ready fourth && get_all 0 500 && stop_server "$server_pid"
+}
+check "bytes written over: right values or misses" damaged
+other_shape() { start_server fifth "${args[@]}" --worker-threads 1 && soon ready fifth && put_all 0 10 && all_right 0 10 && grep -q "another number of worker threads" "$scratch/fifth.err"; }
+check "another number of worker threads starts empty" other_shape
+finish
