@@ -19,9 +19,6 @@ void get_alone(struct link *l, const struct wire_request *q, struct block *b, ui
  * request. */
 void get_hash(struct request *r, uint64_t *budget);
 
-/* touch_expires -- the new end of life that a TOUCH asks for. */
-uint64_t touch_expires(const struct shard *s, const struct wire_request *q, uint64_t now_ns);
-
 enum { COPY_ALIGN = 16 };
 
 /* copy_digest -- copy a whole value to its block, `to`; returns its checksum. copy_sum -- copy a part, and continue the

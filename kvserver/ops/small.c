@@ -105,7 +105,7 @@ void delete_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	reply_put(l, &r, NULL);
 }
 
-uint64_t touch_expires(const struct shard *s, const struct wire_request *q, uint64_t now_ns)
+static uint64_t touch_expires(const struct shard *s, const struct wire_request *q, uint64_t now_ns)
 {
 	uint64_t ttl_ns = q->touch.ttl_s ? q->touch.ttl_s * 1000000000ull : shard_ttl_ns(s);
 	return ttl_ns ? kv_deadline(now_ns, ttl_ns) : KV_NEVER;
@@ -140,7 +140,7 @@ void touch_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		r.touch.checksum = b->checksum;
 	}
 	r.touch.clock_ns = clock_of(l, loop_now(s->loop));
-	if (KV_UNLIKELY(s->work->tier != NULL) && touch_tier(l, q, &r, b != NULL, now_ns))
+	if (KV_UNLIKELY(s->work->tier != NULL) && touch_tier(l, q, &r, b != NULL, touch_expires(s, q, now_ns), now_ns))
 		return;
 	reply_put(l, &r, NULL);
 }

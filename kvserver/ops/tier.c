@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "kvserver/ops/private.h"
 #include "kvserver/ops/work.h"
 #include "kvserver/shard/reply.h"
 #include "kvserver/shard/request.h"
@@ -112,7 +111,7 @@ static void get_again(struct tier_wait *wait, enum tier_end how)
 	w.q.flags = (uint8_t)((w.q.flags | WIRE_GET_MEMORY_ONLY) & ~WIRE_GET_PACK);
 	l->session = r->session;
 	waiter_drop(r);
-	get_begin(l, &w.q, begun_ns);
+	s->opt.ops->begin[WIRE_GET](l, &w.q, begun_ns);
 	l->session = own;
 }
 
@@ -197,11 +196,11 @@ static void touched_there(struct wire_reply *r, uint64_t expires_ns, uint64_t no
 	r->touch.checksum = 0;
 }
 
-bool touch_tier(struct link *l, const struct wire_request *q, struct wire_reply *reply, bool in_memory, uint64_t now_ns)
+bool touch_tier(struct link *l, const struct wire_request *q, struct wire_reply *reply, bool in_memory,
+		uint64_t expires_ns, uint64_t now_ns)
 {
 	struct shard *s = l->attachment->shard;
 	struct tier *t = tier_of(s);
-	uint64_t expires_ns = touch_expires(s, q, now_ns);
 	bool there;
 	int rc = 0;
 	if (q->flags & WIRE_TOUCH_LOOK)

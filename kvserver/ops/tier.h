@@ -32,7 +32,7 @@ bool tier_exists(const struct shard *s, const uint8_t *digests, uint32_t n, uint
 bool delete_tier(struct link *l, const struct wire_request *q, const struct wire_reply *reply, bool *was,
 		 uint64_t now_ns);
 bool touch_tier(struct link *l, const struct wire_request *q, struct wire_reply *reply, bool in_memory,
-		uint64_t now_ns);
+		uint64_t expires_ns, uint64_t now_ns);
 
 /* tier_put_done -- a PUT has stored this block. */
 void tier_put_done(struct shard *s, const struct block *b);

@@ -79,13 +79,7 @@ void drive_down(struct tier_drive *d, const char *why)
 			  KV_FIELD("reason", why)),
 		 "shard %u: the tier on %s is not used until the device answers again: %s; its values are misses",
 		 t->opt.shard, d->dev->name, why);
-	gets_down(d);
-	source_down(d);
-	keep_down(d);
-	writer_down(d);
-	heads_down(d);
-	scan_settle(t);
-	heads_settle(t);
+	t->hooks->down(d);
 }
 
 void budget_refill(struct tier_budget *b, uint64_t ns)

@@ -79,7 +79,7 @@ static void get_damaged(struct tier *t, struct tier_get *g)
 {
 	g->d->stats.damaged++;
 	if (tier_records_find(&t->records, &g->id) == g->item)
-		tier_drop(t, g->item, true);
+		tier_key_drop(t, g->item, true);
 	kv_event(t->opt.log, KV_LOG_WARN,
 		 KV_EVENT("tier_damaged", KV_NUMBER("shard", t->opt.shard), KV_FIELD("device", g->d->dev->name)),
 		 "shard %u: a value on %s is damaged or was overwritten; it is dropped", t->opt.shard, g->d->dev->name);
@@ -373,7 +373,7 @@ static int get_begin(struct tier *t, uint32_t item, const struct tier_id *id, co
 static int get_first(struct tier *t, const struct tier_id *id, const void *key, size_t key_len, uint64_t deadline_ns,
 		     struct tier_get **out)
 {
-	uint32_t item = t->stopped ? 0 : tier_find(t, id), pages;
+	uint32_t item = t->stopped ? 0 : tier_key_find(t, id), pages;
 	struct tier_drive *d = item ? tier_drive_of(t, item) : NULL;
 	int rc = -KV_ETIMEOUT;
 	if (!d || d->state == TIER_DOWN) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* private.h -- the parts of a tier for each other. From the top down: tier, scan, gets, source, keep, writer, heads,
- * drive. */
+/* private.h -- the parts of a tier for each other. From the top down: tier, scan, source, keep,
+ * writer, gets, keys, heads, drive. Lower files call up through struct tier_hooks. */
 #ifndef KVRAIL_STORE_TIER_PRIVATE_H
 #define KVRAIL_STORE_TIER_PRIVATE_H
 
@@ -155,8 +155,15 @@ struct tier_hint {
 	uint64_t hash, generation;
 };
 
+/* What lower files call (tier.c). */
+struct tier_hooks {
+	void (*down)(struct tier_drive *d); /* the drive is down now */
+	void (*settled)(struct tier *t);    /* records have become readable, or were lost */
+};
+
 struct tier {
 	struct tier_options opt;
+	const struct tier_hooks *hooks;
 	struct store *store;
 	uint64_t now_ns;
 	uint64_t now_tick_ns; /* of the last tick */
@@ -276,24 +283,27 @@ uint32_t source_step(struct tier *t, uint32_t budget);
 void source_down(struct tier_drive *d);
 void source_stop(struct tier *t);
 
-/* ---- tier.c ---- */
+/* ---- keys.c: records by key ---- */
 
 static inline struct tier_id tier_id_of(const struct tier *t, const void *key, size_t len)
 {
 	return (struct tier_id){index_hash(&t->store->index, key, len), tier_more(key, len)};
 }
 
-/* tier_find -- the record of a key, or 0; one whose time is over is dropped. tier_drop -- drop a live one; marked: its
- * deletion has to hold after a crash. */
-uint32_t tier_find(struct tier *t, const struct tier_id *id);
-void tier_drop(struct tier *t, uint32_t item, bool marked);
+/* tier_key_find -- the record of a key, or 0; one whose time is over is dropped. tier_key_drop -- drop a live one;
+ * marked: its deletion has to hold after a crash. */
+uint32_t tier_key_find(struct tier *t, const struct tier_id *id);
+void tier_key_drop(struct tier *t, uint32_t item, bool marked);
+void tier_key_mark(struct tier *t, uint32_t item); /* its deletion has to hold after a crash */
 
-/* drive_void -- forget all records of a drive. drive_up -- it is ready. */
-void drive_void(struct tier_drive *d);
-void drive_up(struct tier_drive *d);
+/* tier_key_void -- forget all records of a drive. tier_key_reading -- whether footers may have more records; then keys
+ * without one are remembered: tier_key_remember -- a key was deleted or replaced. tier_key_read -- all footers are read
+ * now. */
+void tier_key_void(struct tier_drive *d);
+bool tier_key_reading(const struct tier *t);
+void tier_key_read(struct tier *t);
 
-/* tier_remember -- a key without a record, deleted or replaced: footers that are not read yet may have one. */
-void tier_remember(struct tier *t, const struct tier_id *id);
+void tier_key_remember(struct tier *t, const struct tier_id *id);
 
 /* ---- gets.c ---- */
 

@@ -49,7 +49,7 @@ static bool counts(struct tier_drive *d, const struct tier_slot *s, const struct
 		heads_mark(d, s->segment, e->page);
 		return false;
 	}
-	tier_drop(t, item, true);
+	tier_key_drop(t, item, true);
 	return true;
 }
 
@@ -75,7 +75,7 @@ static void record_found(struct tier_drive *d, struct tier_slot *s, const struct
 	d->scan.found++;
 	gone = t->gone_full || (t->gone.item && tier_records_find(&t->gone, &id));
 	if (gone)
-		tier_drop(t, item, true);
+		tier_key_drop(t, item, true);
 }
 
 /* The bits of deletions that are on the device are kept. False: no memory. */
@@ -113,6 +113,30 @@ static void footer_take(struct tier_drive *d, struct tier_slot *s)
 		if (entry_right(d, s, &e))
 			record_found(d, s, &e, key);
 	}
+}
+
+/* ---- the end ---- */
+
+static void drive_up(struct tier_drive *d)
+{
+	struct tier *t = d->t;
+	bool first = !d->known;
+	d->state = TIER_UP;
+	d->known = true;
+	d->errors = 0;
+	if (!tier_key_reading(t))
+		tier_key_read(t);
+	if (d->h.next == HEAD_NONE)
+		heads_want_next(d);
+	heads_pump(d);
+	heads_settle(t);
+	kv_event(t->opt.log, KV_LOG_INFO,
+		 KV_EVENT("tier_up", KV_NUMBER("shard", t->opt.shard), KV_FIELD("device", d->dev->name),
+			  KV_NUMBER("values", d->scan.found),
+			  KV_NUMBER("ms", (t->now_ns - d->scan.began_ns) / 1000000)),
+		 first ? "shard %u: the tier on %s is ready, with %llu values"
+		       : "shard %u: the tier on %s works again; %llu values were found at its start",
+		 t->opt.shard, d->dev->name, (unsigned long long)d->scan.found);
 }
 
 /* ---- all segments ---- */
@@ -267,7 +291,7 @@ static void make(struct tier_drive *d, const char *why)
 {
 	struct tier *t = d->t;
 	struct tier_super *s = &d->super;
-	drive_void(d);
+	tier_key_void(d);
 	*s = (struct tier_super){.shard = t->opt.shard,
 				 .shards = t->opt.shards,
 				 .segment_pages = d->fifo.opt.segment_pages,
@@ -337,7 +361,7 @@ void scan_begin(struct tier_drive *d)
 {
 	d->state = TIER_READING;
 	if (!d->known)
-		drive_void(d);
+		tier_key_void(d);
 	d->scan.next = d->scan.running = 0;
 	d->scan.over = false;
 	d->scan.newest = d->scan.found = 0;

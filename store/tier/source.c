@@ -23,7 +23,7 @@ static struct tier_id id_of(const struct block *b)
 static bool on_tier(struct tier *t, const struct block *b)
 {
 	struct tier_id id = id_of(b);
-	return tier_find(t, &id) != 0;
+	return tier_key_find(t, &id) != 0;
 }
 
 /* ---- hints ---- */
@@ -243,10 +243,10 @@ void tier_stored(struct tier *t, const struct block *b, uint64_t now_ns)
 	tier_time(t, now_ns);
 	gets_void(t, &id);
 	if (item) {
-		tier_drop(t, item, true);
+		tier_key_drop(t, item, true);
 		t->totals.deletes++;
 	} else {
-		tier_remember(t, &id);
+		tier_key_remember(t, &id);
 	}
 	if (t->admission.how == TIER_ADMIT_PUT && t->put_count < PUTS_MAX)
 		t->put[(t->put_first + t->put_count++) % PUTS_MAX] = hint_of(b);

@@ -89,9 +89,22 @@ static int drive_make(struct tier *t, struct tier_device *dev, uint32_t base, st
 	return 0;
 }
 
+static void down(struct tier_drive *d)
+{
+	gets_down(d);
+	source_down(d);
+	keep_down(d);
+	writer_down(d);
+	heads_down(d);
+	scan_settle(d->t);
+	heads_settle(d->t);
+}
+
+static const struct tier_hooks hooks = {.down = down, .settled = gets_settle};
+
 static void tier_init(struct tier *t, const struct tier_options *o, struct store *store)
 {
-	*t = (struct tier){.opt = *o, .store = store, .now_ns = o->now_ns, .now_tick_ns = o->now_ns};
+	*t = (struct tier){.opt = *o, .hooks = &hooks, .store = store, .now_ns = o->now_ns, .now_tick_ns = o->now_ns};
 	slab_init(&t->gets_slab, sizeof(struct tier_get), TIER_GETS_MAX);
 	for (unsigned i = 0; i < GET_CHAINS; i++)
 		kv_list_init(&t->gets[i]);
@@ -159,31 +172,6 @@ void tier_destroy(struct tier **tier)
 
 /* ---- records ---- */
 
-static void item_mark(struct tier *t, uint32_t item)
-{
-	struct tier_drive *d = tier_drive_of(t, item);
-	const struct tier_item *i = &t->records.item[item];
-	heads_mark(d, i->segment - d->fifo.opt.base, i->page);
-	heads_pump(d);
-}
-
-void tier_drop(struct tier *t, uint32_t item, bool marked)
-{
-	tier_fifo_drop(&tier_drive_of(t, item)->fifo, item);
-	if (marked)
-		item_mark(t, item);
-}
-
-uint32_t tier_find(struct tier *t, const struct tier_id *id)
-{
-	uint32_t item = tier_records_find(&t->records, id);
-	if (item && tier_item_over(&t->records.item[item], tier_wall_s(t))) {
-		tier_drop(t, item, false);
-		return 0;
-	}
-	return item;
-}
-
 bool tier_has(const struct tier *t, uint64_t hash, uint64_t now_ns)
 {
 	uint32_t item = t->stopped ? 0 : tier_records_find_hash(&t->records, hash);
@@ -191,62 +179,7 @@ bool tier_has(const struct tier *t, uint64_t hash, uint64_t now_ns)
 	return item && !tier_item_over(&t->records.item[item], wall_s) && tier_drive_of(t, item)->state != TIER_DOWN;
 }
 
-void drive_void(struct tier_drive *d)
-{
-	for (uint32_t i = 0; i < d->fifo.opt.segments; i++) {
-		struct tier_segment *s = &d->fifo.segment[i];
-		for (uint32_t n = s->first, next; n; n = next) {
-			next = d->t->records.item[n].next;
-			if (!d->t->records.item[n].dead)
-				tier_records_drop(&d->t->records, n);
-			tier_records_free(&d->t->records, n);
-		}
-		free(s->dead);
-		*s = (struct tier_segment){0};
-	}
-	d->fifo.open = d->fifo.opt.segments;
-	d->fifo.next = 0;
-	d->h.waiting = 0;
-	d->h.next = HEAD_NONE;
-}
-
-void drive_up(struct tier_drive *d)
-{
-	struct tier *t = d->t;
-	bool first = !d->known;
-	d->state = TIER_UP;
-	d->known = true;
-	d->errors = 0;
-	if (!tier_reading(t)) { /* what was deleted in the meantime has marks of its own now */
-		t->unsaved_first = 0;
-		tier_records_fini(&t->gone);
-		t->gone_full = false;
-	}
-	if (d->h.next == HEAD_NONE)
-		heads_want_next(d);
-	heads_pump(d);
-	heads_settle(t);
-	kv_event(t->opt.log, KV_LOG_INFO,
-		 KV_EVENT("tier_up", KV_NUMBER("shard", t->opt.shard), KV_FIELD("device", d->dev->name),
-			  KV_NUMBER("values", d->scan.found),
-			  KV_NUMBER("ms", (t->now_ns - d->scan.began_ns) / 1000000)),
-		 first ? "shard %u: the tier on %s is ready, with %llu values"
-		       : "shard %u: the tier on %s works again; %llu values were found at its start",
-		 t->opt.shard, d->dev->name, (unsigned long long)d->scan.found);
-}
-
 /* ---- deletions ---- */
-
-void tier_remember(struct tier *t, const struct tier_id *id)
-{
-	if (!tier_reading(t) || tier_records_find(&t->gone, id))
-		return;
-	t->marks++;
-	if (!t->unsaved_first)
-		t->unsaved_first = t->marks;
-	if (!tier_records_add(&t->gone, id, 0, 0))
-		t->gone_full = true;
-}
 
 /* Whether all that was deleted so far is safe. As tier_delete. */
 static int safe_now(const struct tier *t)
@@ -268,13 +201,13 @@ int tier_delete(struct tier *t, const void *key, size_t key_len, uint64_t now_ns
 	uint32_t item;
 	tier_time(t, now_ns);
 	gets_void(t, &id);
-	item = tier_find(t, &id);
+	item = tier_key_find(t, &id);
 	*out_was = item != 0;
 	if (item) {
-		tier_drop(t, item, true);
+		tier_key_drop(t, item, true);
 		t->totals.deletes++;
 	} else {
-		tier_remember(t, &id);
+		tier_key_remember(t, &id);
 	}
 	return safe_now(t);
 }
@@ -285,10 +218,10 @@ int tier_touch(struct tier *t, const void *key, size_t key_len, uint64_t expires
 	uint64_t at_s;
 	uint32_t item, before_s;
 	tier_time(t, now_ns);
-	item = tier_find(t, &id);
+	item = tier_key_find(t, &id);
 	*out_was = item != 0;
 	if (!item) {
-		tier_remember(t, &id);
+		tier_key_remember(t, &id);
 		return safe_now(t);
 	}
 	at_s = expires_ns == KV_NEVER ? 0 : tier_wall_s(t) + (expires_ns - KV_MIN(expires_ns, now_ns)) / 1000000000;
@@ -296,7 +229,7 @@ int tier_touch(struct tier *t, const void *key, size_t key_len, uint64_t expires
 	t->records.item[item].expires_s = (uint32_t)KV_MIN(at_s, (uint64_t)UINT32_MAX);
 	if (at_s == 0 || (before_s && at_s >= before_s))
 		return 0;
-	item_mark(t, item); /* in memory it stays until then, on the device it does not count */
+	tier_key_mark(t, item); /* in memory it stays until then, on the device it does not count */
 	return safe_now(t);
 }
 
@@ -421,10 +354,7 @@ unsigned tier_devices(const struct tier *t)
 
 bool tier_reading(const struct tier *t)
 {
-	bool reading = false;
-	for (unsigned i = 0; i < t->drives; i++)
-		reading |= !t->drive[i]->known;
-	return reading;
+	return tier_key_reading(t);
 }
 
 static uint64_t budget_left(const struct tier_budget *b)

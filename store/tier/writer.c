@@ -53,7 +53,7 @@ static void settle_all(struct tier_drive *d)
 		d->w.pending = settle(d, d->fifo.open, d->w.pending);
 	if (d->w.seal.busy)
 		d->w.seal.pending = settle(d, d->w.seal.segment, d->w.seal.pending);
-	gets_settle(d->t);
+	d->t->hooks->settled(d->t);
 }
 
 /* These bytes are not on the device: drop the records that touch them. */
@@ -403,5 +403,5 @@ void writer_down(struct tier_drive *d)
 	}
 	d->w.filling = NULL;
 	d->w.record = d->w.pending = d->w.seal.pending = 0;
-	gets_settle(d->t);
+	d->t->hooks->settled(d->t);
 }
