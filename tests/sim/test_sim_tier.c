@@ -224,9 +224,21 @@ static void process_close(void)
 	store_fini(&w.store);
 }
 
+/* Where devices store what they are given, every record that is found is whole. */
+static void check_damage(void)
+{
+	for (unsigned i = 0; i < w.devices && w.kind->disk.damage_ppm == 0; i++) {
+		struct tier_stats stats;
+		tier_stats(w.tier, i, &stats);
+		if (stats.damaged)
+			wrong("%llu records were found that are not whole", (unsigned long long)stats.damaged);
+	}
+}
+
 /* Killed; values in memory are lost, and what was not safe may be back. */
 static void process_kill(void)
 {
+	check_damage();
 	for (unsigned i = 0; i < w.devices; i++)
 		disk_sim_crash(&w.disk[i]);
 	process_close();
