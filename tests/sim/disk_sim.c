@@ -112,7 +112,16 @@ void disk_sim_crash(struct disk_sim *d)
 		size_t len = io ? io->len : 0;
 		if (io && io->write && kv_prng_below(d->prng, 3))
 			move(d, io, kv_prng_below(d->prng, 2) ? len : (size_t)kv_prng_below(d->prng, len));
+	}
+}
+
+void disk_sim_drop(struct disk_sim *d)
+{
+	for (unsigned i = 0; i < DISK_SIM_IOS_MAX; i++) {
+		struct tier_io *io = d->under_way[i].io;
 		d->under_way[i].io = NULL;
+		if (io)
+			io->done(io, -EIO);
 	}
 }
 

@@ -41,8 +41,10 @@ unsigned disk_sim_run(struct disk_sim *d, uint64_t now_ns);
 uint64_t disk_sim_next(const struct disk_sim *d);
 
 /* disk_sim_crash -- the process is killed: of each write under way nothing, all, or its front up to any byte is on the
- * medium, and its end is never reported. disk_sim_again -- the next process has the device. */
+ * medium, and the process does not learn of its end. disk_sim_drop -- for the memory of that process: its transfers
+ * end, after tier_stop. disk_sim_again -- the next process has the device. */
 void disk_sim_crash(struct disk_sim *d);
+void disk_sim_drop(struct disk_sim *d);
 void disk_sim_again(struct disk_sim *d);
 
 #endif

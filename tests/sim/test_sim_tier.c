@@ -217,6 +217,8 @@ static void process_open(void)
 static void process_close(void)
 {
 	tier_stop(w.tier);
+	for (unsigned i = 0; i < w.devices; i++)
+		disk_sim_drop(&w.disk[i]);
 	for (unsigned i = 0; i < GETS_MAX; i++)
 		assert_null(w.get[i].wait.get);
 	memset(w.safe, 0, sizeof(w.safe));
