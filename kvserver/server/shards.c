@@ -83,6 +83,9 @@ static int room_make(struct kvs_server *s, const struct te_options *engine, cons
 	int rc = budget ? te_budget(engine, load, budget, err) : kv_fail(err, -KV_ENOMEM, "no memory for a budget");
 	if (rc == 0)
 		room.engines_bytes = te_budget_beside(budget, load);
+	for (unsigned i = 0; i < s->tier.count; i++)
+		room.tier_bytes += s->tier.file[i].bytes;
+	room.tier_drives = s->tier.count * o->shards;
 	free(budget);
 	if (rc)
 		return rc;
