@@ -30,7 +30,8 @@ enum {
 	KV_EPROVIDER = 1020, /* other failure of the provider */
 	KV_EINTERNAL = 1021, /* a bug of ours, contained */
 	KV_ELEFT = 1022,     /* the server shut down, with its values */
-	KV_EDELETED = 1023   /* deleted or replaced lately; internal: callers see a miss */
+	KV_EDELETED = 1023,  /* deleted or replaced lately; internal: callers see a miss */
+	KV_ETIER = 1024      /* a miss in memory: the server has the value on its tier (KVC_MEMORY_ONLY) */
 };
 
 /* struct kv_error -- a code with one sentence: what failed, on what, why, and the way out. The caller's; each function

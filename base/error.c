@@ -67,6 +67,7 @@ static const struct code_row rows[] = {
 	{KV_EINTERNAL, "KV_EINTERNAL", "internal", "internal error"},
 	{KV_ELEFT, "KV_ELEFT", "left", "the server is shutting down and accepts no more requests"},
 	{KV_EDELETED, "KV_EDELETED", "deleted", "the key was deleted lately"},
+	{KV_ETIER, "KV_ETIER", "tier", "the value is on the server's tier, and not in its memory"},
 };
 
 /* Ignores the sign; unsigned, since -INT_MIN is no int. */

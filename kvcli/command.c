@@ -205,7 +205,7 @@ static int run_exists(struct cli *cli, const struct cli_line *line, struct kv_er
 		return failed(cli, err, "exists", rc);
 	for (unsigned i = 0; i < n; i++) {
 		key_print(found[i], line->words.item[i + 1]);
-		all += found[i];
+		all += found[i] > 0;
 	}
 	if (n > 1)
 		printf("%u of %u exist, prefix %u\n", all, n, prefix);

@@ -196,13 +196,13 @@ KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const v
 
 /* kvc_exists_await -- find out which of n keys exist, with one round trip for each 1,024 of them.
  *
- * out_found[i] becomes 1 if key i exists, else 0; *out_prefix becomes the number of keys before the first missing one.
- * Either pointer may be NULL. If all servers are down, keys do not exist, with KVC_DOWN_IS_MISS or after their own
- * server said goodbye. The servers compare digests of 8 bytes: with a probability of one in 2^64 a key seems to exist
- * because another one has its digest. If out_found is NULL, keys far behind the first missing one are not asked for,
- * and errors there go unnoticed.
- * Owner: keys are the caller's. On failure *out_prefix is untouched, and out_found may be written in part.
- * Returns 0 or a code. Errors: the server codes, if any asked server fails. */
+ * out_found[i] becomes KVC_FOUND_MEMORY (1) or KVC_FOUND_TIER (2) if key i exists, else 0; *out_prefix becomes the
+ * number of keys before the first missing one. Either pointer may be NULL. If all servers are down, keys do not exist,
+ * with KVC_DOWN_IS_MISS or after their own server said goodbye. The servers compare digests of 8 bytes: with a
+ * probability of one in 2^64 a key seems to exist because another one has its digest. If out_found is NULL, keys far
+ * behind the first missing one are not asked for, and errors there go unnoticed. Owner: keys are the caller's. On
+ * failure *out_prefix is untouched, and out_found may be written in part. Returns 0 or a code. Errors: the server
+ * codes, if any asked server fails. */
 KVC_API int kvc_exists_await(struct kvc_client *client, const struct kvc_key *keys, unsigned n, uint8_t *out_found,
 			     unsigned *out_prefix, const struct kvc_call *call);
 
@@ -425,8 +425,8 @@ struct kvc_call {
 	 * client verifies it. */
 	uint64_t length;
 	uint32_t ttl_s; /* PUT, TOUCH: the value expires after this many seconds; 0: the server's default */
-	/* KVC_NO_VERIFY, KVC_DOWN_IS_MISS, KVC_TWO_COPIES, in addition to the pool's; KVC_BACKGROUND, KVC_EXACT;
-	 * others: -KV_EINVAL */
+	/* KVC_NO_VERIFY, KVC_DOWN_IS_MISS, KVC_TWO_COPIES, in addition to the pool's; KVC_BACKGROUND, KVC_EXACT,
+	 * KVC_MEMORY_ONLY; others: -KV_EINVAL */
 	unsigned flags;
 	uint32_t server; /* STAT, PING, DRAIN, namespaces: index into options.servers */
 	uint32_t shard;  /* STAT, PING: 0: all shards; n: shard n - 1 alone */
@@ -566,8 +566,14 @@ enum kvc_flag {
 	 * (-KV_ENOTFOUND). The destination's length is dst_len, an item's len, or expect_len unless that is 0. */
 	KVC_EXACT = 256,
 	/* Of a pool with a seal_key_file, not of a call. Names of keys are sealed as well. */
-	KVC_SEAL_NAMES = 512
+	KVC_SEAL_NAMES = 512,
+	/* Of a GET, not of a pool. A value that the server has on its NVMe tier alone (kv-server --tier) is not read
+	 * from there: -KV_ETIER, for callers that rather compute it. */
+	KVC_MEMORY_ONLY = 1024
 };
+
+/* kvc_exists: a key that exists is in the server's memory, or on its tier alone, from where a GET takes longer. */
+enum kvc_found { KVC_FOUND_NOT, KVC_FOUND_MEMORY, KVC_FOUND_TIER };
 
 /* Which side moves the bytes of a GET. Push: the server writes them. Pull: the client reads them from the server's
  * memory, if the server allows it (kv-server --allow-pull). Pull is for NICs that can only read, and for servers that

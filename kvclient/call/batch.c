@@ -168,6 +168,13 @@ static void failed_await(struct batch *b, unsigned i, struct route *r, int rc)
 		b->items[i].result = route_code(r, item_code(b, rc));
 }
 
+/* The same for a GET: its miss may be one in memory alone. */
+static void get_failed_await(struct batch *b, unsigned i, struct kvc_get *g, int rc)
+{
+	failed_await(b, i, &g->route, rc);
+	b->items[i].result = kc_get_code(g, b->items[i].result);
+}
+
 static void get_end_await(struct batch *b, struct slot *slot, struct kc_req *r, int status)
 {
 	struct kvc_item *it = &b->items[slot->item];
@@ -184,7 +191,7 @@ static void get_end_await(struct batch *b, struct slot *slot, struct kc_req *r, 
 	if (init < 0)
 		it->result = init;
 	else if (rc < 0)
-		failed_await(b, slot->item, &g.route, rc);
+		get_failed_await(b, slot->item, &g, rc);
 	else if (g.state != KC_GET_WHOLE)
 		again(b, slot->item, kc_chain_mark(it) == ROUTE_FRESH ? ROUTE_AGAIN : kc_chain_mark(it));
 	else

@@ -74,6 +74,7 @@ struct lookup {
 	const uint8_t *before; /* keys found so far; NULL: first step. The others are asked for ... */
 	unsigned step;         /* ... at the servers of this step of their routes (route_step) */
 	uint8_t found[WINDOW / 8];
+	uint8_t tier[WINDOW / 8];    /* of these, those on a tier alone */
 	uint8_t deleted[WINDOW / 8]; /* reported by a server; another's value may be older or younger */
 	/* Index + 1 of a record, perhaps closed; 0 ends a search. Cleared when no record is open, and each record has
 	 * one slot, so the table never fills. */
@@ -161,13 +162,20 @@ static void records_send(struct lookup *l)
 	memset(l->slot, 0, sizeof(l->slot));
 }
 
+static void found(struct lookup *l, unsigned i, bool on_tier)
+{
+	l->found[i / 8] |= (uint8_t)(1u << (i % 8));
+	l->tier[i / 8] |= (uint8_t)(on_tier << (i % 8));
+}
+
 static void record_merge(struct lookup *l, const struct record *rec, const struct kc_req *r)
 {
 	const uint8_t *bitmap = r->reply.exists.bitmap, *deleted = r->reply.exists.deleted;
+	const uint8_t *tier = r->reply.exists.tier;
 	unsigned bit = 0;
 	for (unsigned i = rec->first; i != NONE; i = l->next[i], bit++) {
 		if (bitmap[bit / 8] >> (bit % 8) & 1)
-			l->found[i / 8] |= (uint8_t)(1u << (i % 8));
+			found(l, i, tier[bit / 8] >> (bit % 8) & 1);
 		else if (KV_UNLIKELY(deleted[bit / 8] >> (bit % 8) & 1))
 			l->deleted[i / 8] |= (uint8_t)(1u << (i % 8));
 	}
@@ -373,6 +381,7 @@ static int lookup_await(struct lookup *l)
 	unsigned steps;
 	int rc;
 	memset(l->deleted, 0, sizeof(l->deleted));
+	memset(l->tier, 0, sizeof(l->tier));
 	rc = lookup_tries_await(l);
 	steps = route_steps(l->c);
 	for (l->step = l->twice ? 0 : 1; rc == 0 && l->step <= steps; l->step++) {
@@ -411,6 +420,12 @@ static bool found_at(const struct lookup *l, unsigned i)
 	return l->found[i / 8] >> (i % 8) & 1;
 }
 
+/* enum kvc_found */
+static uint8_t where(const struct lookup *l, unsigned i)
+{
+	return found_at(l, i) ? (uint8_t)(KVC_FOUND_MEMORY + (l->tier[i / 8] >> (i % 8) & 1)) : KVC_FOUND_NOT;
+}
+
 static unsigned prefix_of(const struct lookup *l)
 {
 	unsigned n = 0;
@@ -436,7 +451,7 @@ static int exists_await(struct kvc_client *c, const struct kvc_key *keys, unsign
 		if (rc < 0)
 			return rc;
 		for (unsigned i = 0; out_found && i < l.n; i++)
-			out_found[at + i] = found_at(&l, i);
+			out_found[at + i] = where(&l, i);
 		if (!broken)
 			prefix += prefix_of(&l);
 		broken = prefix < at + l.n;
@@ -457,7 +472,7 @@ int kc_exists_items_await(struct kvc_client *c, struct kvc_item *items, const un
 	l.n = n;
 	rc = lookup_await(&l);
 	for (unsigned i = 0; i < n && rc == 0; i++)
-		items[index[i]].result = found_at(&l, i);
+		items[index[i]].result = where(&l, i);
 	return rc;
 }
 

@@ -124,13 +124,14 @@ struct kc_req {
 			uint64_t value_len, generation, checksum;
 			bool inlined; /* the bytes came in the reply and are in `place` */
 			bool hot;     /* the server reports many readers */
+			bool on_tier; /* a miss: the server has the value on its tier */
 		} get;
 		struct {
 			uint64_t stage, generation;
 		} put;
 		struct {
 			uint32_t count;
-			uint8_t bitmap[WIRE_EXISTS_BITMAP], deleted[WIRE_EXISTS_BITMAP];
+			uint8_t bitmap[WIRE_EXISTS_BITMAP], deleted[WIRE_EXISTS_BITMAP], tier[WIRE_EXISTS_BITMAP];
 		} exists;
 		struct {
 			uint64_t left_ms, age_ns, checksum;

@@ -93,6 +93,7 @@ static int take_get(struct kvc_client *c, struct kc_req *r, const struct wire_re
 	r->reply.get.checksum = p->get.checksum;
 	r->reply.get.inlined = false;
 	r->reply.get.hot = p->flags & WIRE_GET_HOT;
+	r->reply.get.on_tier = p->flags & WIRE_GET_ON_TIER;
 	if (p->status != WIRE_OK)
 		return wire_status_error(p->status);
 	if (r->mem.leased)
@@ -122,6 +123,9 @@ static int take_exists(struct kc_req *r, const struct wire_reply *p)
 	memset(r->reply.exists.deleted, 0, sizeof(r->reply.exists.deleted));
 	if (p->flags & WIRE_EXISTS_DELETED)
 		memcpy(r->reply.exists.deleted, p->exists.deleted, (p->exists.count + 7) / 8);
+	memset(r->reply.exists.tier, 0, sizeof(r->reply.exists.tier));
+	if (p->flags & WIRE_EXISTS_TIER)
+		memcpy(r->reply.exists.tier, p->exists.tier, (p->exists.count + 7) / 8);
 	return 0;
 }
 

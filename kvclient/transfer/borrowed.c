@@ -285,7 +285,7 @@ int kc_get_lent_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out)
 			rc = borrowed_once_await(g, &len, large, out);
 		while (rc < 0 && kc_call_next_await(&g->route, rc));
 	}
-	return (int)route_code(&g->route, rc == 1 ? -KV_EBUSY : kc_call_code(g->c, rc));
+	return (int)kc_get_code(g, route_code(&g->route, rc == 1 ? -KV_EBUSY : kc_call_code(g->c, rc)));
 }
 
 int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key key, uint64_t expect_len,

@@ -19,7 +19,7 @@
 #include "kvclient/request/life.h"
 
 /* Other flags are a pool's. */
-enum { CALL_FLAGS = KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_BACKGROUND | KVC_TWO_COPIES | KVC_EXACT };
+enum { CALL_FLAGS = KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_BACKGROUND | KVC_TWO_COPIES | KVC_EXACT | KVC_MEMORY_ONLY };
 enum {
 	TRIES_MAX = 8,
 	PAUSE_SHIFT_MAX = 6 /* pauses of 2, 4, ... 64 ms: a broken connection of tcp;ofi_rxm returns after about 10 */

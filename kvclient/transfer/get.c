@@ -64,6 +64,7 @@ int kc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, con
 	g->ask.exact = call->flags & KVC_EXACT ? len : 0;
 	g->ask.session = call->session;
 	g->ask.background = call->flags & KVC_BACKGROUND;
+	g->ask.memory_only = call->flags & KVC_MEMORY_ONLY;
 	g->own_wait.co = co_self();
 	g->wait = &g->own_wait;
 	return 0;
@@ -215,7 +216,8 @@ static void range_fill(struct kvc_get *g, struct kc_req *r, uint64_t named, cons
 	w->type = WIRE_GET;
 	w->flags = WIRE_GET_INLINE | (get_part(g) && !g->sealed.by ? WIRE_GET_SUM_RANGE : 0) |
 		   (g->route.tries & KC_TRIED_CORRUPT && g->value.generation == 0 ? WIRE_GET_CHECK : 0) |
-		   (pull ? WIRE_GET_PULL : 0) | (g->ask.more || g->issued > 0 ? WIRE_GET_MORE : 0);
+		   (g->ask.memory_only ? WIRE_GET_MEMORY_ONLY : 0) | (pull ? WIRE_GET_PULL : 0) |
+		   (g->ask.more || g->issued > 0 ? WIRE_GET_MORE : 0);
 	w->key = (struct wire_bytes){g->route.key.data, (uint32_t)g->route.key.len};
 	w->dest = *dest;
 	w->get.offset = g->ask.offset + g->issued;
@@ -511,6 +513,7 @@ int kc_get_take_await(struct kvc_get *g, struct kc_req *r, int status, struct kv
 	}
 	if (KV_UNLIKELY(status == -KV_EDELETED))
 		route_deleted(&g->route, r->reply.get.generation);
+	g->on_tier |= status == -KV_ENOTFOUND && r->said == KC_SAID_REPLY && r->reply.get.on_tier;
 	g->stale += status == -KV_ESTALE && g->stale < PULLS_STALE;
 	if (KV_UNLIKELY(status == -KV_EBUSY && r->mem.leased)) {
 		lease_refused(g, r->reply.get.value_len);
@@ -561,6 +564,11 @@ int64_t kc_get_once_await(struct kvc_get *g)
 	return rc < 0 ? rc : (int64_t)kc_get_total(g);
 }
 
+int64_t kc_get_code(const struct kvc_get *g, int64_t rc)
+{
+	return rc == -KV_ENOTFOUND && g->ask.memory_only && g->on_tier ? -KV_ETIER : rc;
+}
+
 int64_t kc_get_all_await(struct kvc_get *g)
 {
 	int64_t rc;
@@ -569,7 +577,7 @@ int64_t kc_get_all_await(struct kvc_get *g)
 	do
 		rc = kc_get_once_await(g);
 	while (rc < 0 && kc_call_next_await(&g->route, rc));
-	return route_code(&g->route, kc_call_code(g->c, rc));
+	return kc_get_code(g, route_code(&g->route, kc_call_code(g->c, rc)));
 }
 
 void kc_get_count(struct kvc_client *c, int64_t rc)
@@ -578,7 +586,7 @@ void kc_get_count(struct kvc_client *c, int64_t rc)
 	if (rc >= 0) {
 		kc_add(&c->count.hits, 1);
 		kc_add(&c->count.bytes_in, (uint64_t)rc);
-	} else if (rc == -KV_ENOTFOUND) {
+	} else if (rc == -KV_ENOTFOUND || rc == -KV_ETIER) {
 		kc_add(&c->count.misses, 1);
 	}
 }

@@ -32,6 +32,7 @@ struct kvc_get {
 	struct {
 		struct kvc_session *session; /* the call's; NULL: the client's own session */
 		bool background;             /* KVC_BACKGROUND */
+		bool memory_only;            /* KVC_MEMORY_ONLY */
 		/* One request must bring it: the server moves all or nothing. */
 		bool single;
 		bool more;               /* a later part of a value read by several GETs */
@@ -41,6 +42,8 @@ struct kvc_get {
 		uint64_t offset, length; /* part of the value; length 0: to the end; both 0: the whole value */
 		bool verify;             /* from flags of the call and the pool */
 	} ask;
+
+	bool on_tier; /* a server has the value there, and did not read it */
 
 	/* The bytes' destination. */
 	struct {
@@ -110,6 +113,9 @@ int kc_get_issue_await(struct kvc_get *g, bool wait, struct kc_req **out);
 /* kc_get_take_await -- take the bytes of a range that ended with `status`. 0 or a code; see the state for completion.
  * hasher: for values of several ranges; NULL if this must be the only range. */
 int kc_get_take_await(struct kvc_get *g, struct kc_req *r, int status, struct kv_hasher *hasher);
+/* kc_get_code -- the caller's code for this result: -KV_ETIER for a miss in memory alone. */
+int64_t kc_get_code(const struct kvc_get *g, int64_t rc);
+
 /* kc_get_once_await -- make one attempt, with all ranges. kc_get_all_await -- make the whole GET, with retries, and
  * count the server asked. Both return the length or a code. */
 int64_t kc_get_once_await(struct kvc_get *g);

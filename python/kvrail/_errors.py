@@ -163,6 +163,12 @@ class Deleted(Error):
     code, name = -1023, "KV_EDELETED"
 
 
+class Tier(Error):
+    """The value is on the server's tier, and not in its memory. Only calls of the C library with KVC_MEMORY_ONLY get it."""
+
+    code, name = -1024, "KV_ETIER"
+
+
 BY_CODE: dict[int, type[Error]] = {cls.code: cls for cls in Error.__subclasses__()}
 
 

@@ -42,8 +42,8 @@ static void fabric_codes_are_named(void **state)
 static void own_codes_are_all_distinct(void **state)
 {
 	(void)state;
-	const char *name[KV_EDELETED + 1] = {0}, *key[KV_EDELETED + 1] = {0}, *text[KV_EDELETED + 1] = {0};
-	for (int c = KV_ETIMEOUT; c <= KV_EDELETED; c++) {
+	const char *name[KV_ETIER + 1] = {0}, *key[KV_ETIER + 1] = {0}, *text[KV_ETIER + 1] = {0};
+	for (int c = KV_ETIMEOUT; c <= KV_ETIER; c++) {
 		name[c] = kv_errname(-c);
 		key[c] = kv_errkey(-c);
 		text[c] = kv_strerror(-c);
