@@ -20,6 +20,7 @@ struct second {
 	uint64_t len, checksum;
 	uint64_t born_ns;      /* start of the PUT */
 	uint64_t incarnation;  /* of the server */
+	uint64_t generation;   /* of the namespace, if it is sealed */
 	struct kc_piece piece; /* holds the value */
 };
 

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "kvclient/copies/private.h"
+#include "kvclient/core/cleared.h"
 #include "kvclient/core/waits.h"
 #include "kvclient/route/second.h"
 #include "kvclient/seal/sealed.h"
@@ -79,6 +80,12 @@ static void slot_give(struct kvc_client *c, struct second *s)
 
 /* ---- one copy ---- */
 
+/* The generation in which the value was put. */
+static uint64_t second_generation(const struct kvc_client *c, unsigned node, uint64_t born_ns)
+{
+	return kc_cleared_put(c->pool, node, born_ns);
+}
+
 static int copy_await(struct second *s)
 {
 	struct kvc_client *c = s->client;
@@ -104,7 +111,9 @@ static void copy_main(void *second)
 {
 	struct second *s = second;
 	struct kvc_client *c = s->client;
-	int rc = s->forgotten ? -KV_ECANCELED : copy_await(s);
+	/* A sealed copy names its generation, so it is useless after a clear. */
+	bool cleared = c->sealer && s->generation != second_generation(c, s->node, s->born_ns);
+	int rc = s->forgotten || cleared ? -KV_ECANCELED : copy_await(s);
 	kc_add(rc < 0 ? &c->count.copies_dropped : &c->count.copies, 1);
 	if (rc == 0)
 		kc_add(&c->count.copy_bytes, s->len);
@@ -118,7 +127,8 @@ static bool copy_begin_await(struct kvc_client *c, struct kc_node *n, const stru
 	struct second *s = slot_free(c);
 	struct kc_piece piece;
 	uint64_t len = c->sealer ? kc_sealed_len(v->len) : v->len;
-	struct kc_seal_value sealed = {.key = v->key, .len = v->len, .generation = c->generation};
+	struct kc_seal_value sealed = {
+		.key = v->key, .len = v->len, .generation = second_generation(c, n->index, v->born_ns)};
 	int rc = 0;
 	if (!s || behind(c, n, len) || kc_call_piece_await(c, len, 0, false, &piece) < 0)
 		return false;
@@ -129,6 +139,7 @@ static bool copy_begin_await(struct kvc_client *c, struct kc_node *n, const stru
 			     .checksum = v->checksum,
 			     .born_ns = v->born_ns,
 			     .incarnation = n->incarnation,
+			     .generation = sealed.generation,
 			     .len = len,
 			     .piece = piece};
 	memcpy(s->key, v->key.data, v->key.len);

@@ -22,4 +22,12 @@ static inline uint64_t kc_cleared_put(const struct kvc_pool *p, unsigned i, uint
 	return begun_ns >= atomic_load_explicit(&p->server[i].cleared_by_ns, memory_order_relaxed) ? generation : 0;
 }
 
+/* kc_cleared_least -- the least generation that a value of server i may have: what the server has announced, and what
+ * this pool has cleared. */
+static inline uint64_t kc_cleared_least(const struct kvc_pool *p, unsigned i)
+{
+	return KV_MAX(atomic_load_explicit(&p->server[i].generation, memory_order_relaxed),
+		      atomic_load_explicit(&p->cleared_to, memory_order_relaxed));
+}
+
 #endif

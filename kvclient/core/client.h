@@ -237,7 +237,6 @@ struct kvc_client {
 	uint32_t parts, parts_max; /* of batches, in their own coroutines; parts_max: share of KC_PARTS_MAX */
 	uint64_t begun_ns;         /* when the call that begins next was begun by its thread; 0: now */
 	uint64_t reader_turn;      /* turn between a hot key's two servers (route/second.c) */
-	uint64_t generation;       /* of the pool's namespace, as far as known */
 	uint64_t last_len;         /* of the last value read: a guess for the next */
 	bool opened, closing;
 	enum boot_mode mode;

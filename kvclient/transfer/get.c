@@ -15,6 +15,7 @@
  * asked for once more, with WIRE_GET_CHECK: the server checks its memory. */
 #include "kvclient/transfer/get.h"
 
+#include "kvclient/core/cleared.h"
 #include "kvclient/core/placement.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/link.h"
@@ -308,7 +309,7 @@ static int sealed_take(struct kvc_get *g)
 	uint64_t there;
 	*v = (struct kc_seal_value){.key = g->route.key,
 				    .len = kc_sealed_plain(g->value.len),
-				    .generation = g->c->generation,
+				    .generation = kc_cleared_least(g->c->pool, g->route.n->index),
 				    .piece = g->ask.offset / KC_SEAL_STORED};
 	if (v->len == 0) {
 		kc_add(&g->c->count.corrupt, 1);

@@ -117,10 +117,16 @@ void kc_put_fini(struct kvc_put *p)
 		kc_room_give(p->c, &p->sealed.piece);
 }
 
+/* The namespace's generation that the value is of, at the server asked. */
+static uint64_t put_generation(const struct kvc_put *p)
+{
+	return kc_cleared_put(p->c->pool, p->route.n->index, p->wait->trace->begun_ns);
+}
+
 /* Seal the value to `at`. */
 static int put_seal_await(struct kvc_put *p, uint8_t *at)
 {
-	struct kc_seal_value v = {.key = p->route.key, .len = p->sealed.len, .generation = p->c->generation};
+	struct kc_seal_value v = {.key = p->route.key, .len = p->sealed.len, .generation = put_generation(p)};
 	int rc = kc_seal_await(p->sealed.by, &v, &p->sealed.from, at, &p->checksum);
 	p->from = (struct kc_target){.at = at};
 	p->sealed.generation = v.generation;
@@ -132,7 +138,7 @@ static int put_seal_await(struct kvc_put *p, uint8_t *at)
 static int put_hold_await(struct kvc_put *p)
 {
 	int rc = 0;
-	if (put_held(p) && p->sealed.generation == p->c->generation)
+	if (put_held(p) && p->sealed.generation == put_generation(p))
 		return 0;
 	if (!put_held(p) && p->len > kc_buffer_largest(&p->c->buffer) / 2)
 		rc = kv_area_map_lazy(p->len, &p->sealed.area, NULL);
@@ -261,7 +267,7 @@ static void range_fill(struct kvc_put *p, struct kc_req *r, uint64_t offset, uin
 	w->put.stage = stage;
 	w->put.ttl_s = p->ttl_s;
 	if (KV_LIKELY(!p->born_ns) && offset == 0)
-		w->put.space = kc_cleared_put(p->c->pool, p->route.n->index, p->wait->trace->begun_ns);
+		w->put.space = put_generation(p);
 	if (KV_UNLIKELY(p->born_ns) && offset == 0) {
 		w->flags |= WIRE_PUT_COPY | (p->spare ? WIRE_PUT_SPARE : 0);
 		w->put.born_ns = kc_clock_at(&p->route.n->clock, p->born_ns);
@@ -325,9 +331,10 @@ int kc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint
 		kc_req_release(p->c, *out);
 		return rc;
 	}
-	if (!kc_node_uses(p->route.n, p->attaches)) {
+	if (!kc_node_uses(p->route.n, p->attaches) ||
+	    (KV_UNLIKELY(p->sealed.by != NULL) && offset == 0 && p->sealed.generation != put_generation(p))) {
 		kc_req_release(p->c, *out);
-		return -KV_ERESET; /* its plan and stage went with the attachment */
+		return -KV_ERESET; /* its plan and stage went with the attachment, or it is of another generation */
 	}
 	range_fill(p, *out, offset, length, stage);
 	shard = put_shard(p, s);

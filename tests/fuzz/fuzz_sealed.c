@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_sealed.c -- the stored form of sealed values: bytes from a server open only if this client sealed them. The first
- * byte chooses the value's length; the rest are differences from its stored bytes. */
+/* fuzz_sealed.c -- the stored form of sealed values: bytes from a server open only if this client sealed them. The
+ * first byte chooses the value's length; the rest are differences from its stored bytes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

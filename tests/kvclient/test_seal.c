@@ -18,6 +18,8 @@ enum { MOST = 3 << 20, SLICES_MOST = 300, PATTERN = 64 };
 
 static const enum kvc_local ways[] = {KVC_LOCAL_OFF, KVC_LOCAL_AUTO};
 
+static const char *space; /* of pools */
+
 /* A pool whose keys are these lines; NULL: it does not seal. */
 static struct kvc_pool *sealing(enum kvc_local local, const char *lines, unsigned flags)
 {
@@ -31,6 +33,7 @@ static struct kvc_pool *sealing(enum kvc_local local, const char *lines, unsigne
 	o = test_options(one, 1, 2);
 	o.seal_key_file = lines ? path : NULL;
 	o.flags = KVC_OPEN_WAIT | flags;
+	o.namespace_name = space;
 	assert_int_equal(write(fd, lines ? lines : "", lines ? strlen(lines) : 0), lines ? strlen(lines) : 0);
 	close(fd);
 	rc = kvc_pool_open(&o, &pool, &err);
@@ -188,6 +191,42 @@ static void others_cannot_open_them(void **state)
 	kvc_pool_close(&pool);
 	munmap(value, LEN);
 	munmap(got, LEN + 1024);
+}
+
+/* What a server that forgets a clear would do, and one that mixes up namespaces: the stored bytes come back. */
+static void cleared_and_foreign_values_are_refused(void **state)
+{
+	enum { LEN = 1000, STORED = LEN + 64 };
+	struct kvc_pool *sealed, *raw;
+	uint8_t value[LEN], stored[STORED];
+	uint64_t generation = 0;
+	(void)state;
+	need_server();
+	space = "seal-one";
+	sealed = sealing(KVC_LOCAL_OFF, "a:" FIRST "\n", 0);
+	raw = sealing(KVC_LOCAL_OFF, NULL, 0);
+	test_fill(value, LEN, 6);
+	assert_int_equal(kvc_put(sealed, NAMED("k"), value, LEN, NULL), 0);
+	assert_int_equal(kvc_get(raw, NAMED("k"), stored, STORED, NULL), STORED);
+	assert_int_equal(kvc_namespace_clear(sealed, &generation, NULL), 0);
+	assert_int_equal(kvc_get(sealed, NAMED("k"), value, LEN, NULL), -KV_ENOTFOUND);
+	assert_int_equal(kvc_put(raw, NAMED("k"), stored, STORED, NULL), 0);
+	assert_int_equal(kvc_get(sealed, NAMED("k"), value, LEN, NULL), -KV_ECORRUPT);
+	assert_int_equal(kvc_delete(sealed, NAMED("k"), NULL), 0);
+	test_fill(value, LEN, 6);
+	assert_int_equal(kvc_put(sealed, NAMED("k"), value, LEN, NULL), 0);
+	check_value(sealed, NAMED("k"), value, LEN);
+	assert_int_equal(kvc_get(raw, NAMED("k"), stored, STORED, NULL), STORED);
+	kvc_pool_close(&sealed);
+	kvc_pool_close(&raw);
+	space = "seal-two";
+	sealed = sealing(KVC_LOCAL_OFF, "a:" FIRST "\n", 0);
+	raw = sealing(KVC_LOCAL_OFF, NULL, 0);
+	assert_int_equal(kvc_put(raw, NAMED("k"), stored, STORED, NULL), 0);
+	assert_int_equal(kvc_get(sealed, NAMED("k"), value, LEN, NULL), -KV_ECORRUPT);
+	kvc_pool_close(&sealed);
+	kvc_pool_close(&raw);
+	space = NULL;
 }
 
 static void sealed_names_are_other_keys(void **state)
@@ -348,10 +387,15 @@ static void second_copies_are_sealed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(values_of_every_length),      cmocka_unit_test(any_range_is_read),
-		cmocka_unit_test(parts_end_anywhere),          cmocka_unit_test(others_cannot_open_them),
-		cmocka_unit_test(sealed_names_are_other_keys), cmocka_unit_test(nothing_is_lent),
-		cmocka_unit_test(a_server_has_no_plaintext),   cmocka_unit_test(second_copies_are_sealed),
+		cmocka_unit_test(values_of_every_length),
+		cmocka_unit_test(any_range_is_read),
+		cmocka_unit_test(parts_end_anywhere),
+		cmocka_unit_test(others_cannot_open_them),
+		cmocka_unit_test(sealed_names_are_other_keys),
+		cmocka_unit_test(nothing_is_lent),
+		cmocka_unit_test(cleared_and_foreign_values_are_refused),
+		cmocka_unit_test(a_server_has_no_plaintext),
+		cmocka_unit_test(second_copies_are_sealed),
 	};
 	return cmocka_run_group_tests_name("kvclient/seal", tests, calls_up, calls_down);
 }
