@@ -104,7 +104,7 @@ for step in memory ready index done; do
 done
 new_dies() { # new_dies STEP -- the successor is killed there: the running server serves on, or again
 	KVRAIL_TEST_KILL_AT=$1 status 137 "$build/kv-server" --listen-addr "$at" "${keep[@]}" --handover
-	soon known && client put a hello && value a hello
+	soon known && soon client put a hello && soon value a hello
 }
 known() { value a hello || absent a; } # a connection to the port of the dead one may still be accepted for a moment
 for step in took made serving; do
