@@ -35,7 +35,7 @@ enum {
 	WIRE_DIGEST_BYTES = 8,
 	WIRE_EXISTS_MAX = 500, /* these fit a frame behind a PROVE */
 	WIRE_EXISTS_BITMAP = (WIRE_EXISTS_MAX + 7) / 8,
-	WIRE_STAT_MAX = 200,
+	WIRE_STAT_MAX = 248,
 	WIRE_BEFORE_MAX = 64 << 10, /* WIRE_GET_PACK */
 	WIRE_CTRL_HEADER = 8,
 	WIRE_SESSION_BYTES = 24, /* length of a SESSION record */
