@@ -62,8 +62,7 @@ static int spaces_add(struct spaces *s, const struct kvc_namespace *from, size_t
 		return -KV_ENOMEM;
 	s->all = more ? more : s->all;
 	for (size_t i = 0; i < n; i++) {
-		struct kvc_namespace *to =
-			known ? bsearch(&from[i], s->all, known, sizeof(*s->all), by_name) : NULL;
+		struct kvc_namespace *to = known ? bsearch(&from[i], s->all, known, sizeof(*s->all), by_name) : NULL;
 		if (!to) {
 			s->all[s->count++] = from[i];
 			continue;

@@ -4,9 +4,10 @@
  *   CLEAR: every shard of every server has a new generation, so all values stored before are gone
  *   RAISE: every shard has the highest generation of the answers, so generations of servers can be compared
  *
- * Servers that the view adds during the call are asked as well, and those that were restarted. A server that joins
- * later asks the other members, which know of the clear (kvserver/conn/doubt.c). Servers that are UP come first, so
- * that one which is down delays no other. An answer that is too high is a lie, and raises nobody. */
+ * Servers that the view adds during the call are asked as well, and those that were restarted. A member that has left
+ * is not awaited, but for some seconds other clients may not know that it has, and the call ends after that. A server
+ * that joins later asks the other members, which know of the clear (kvserver/conn/doubt.c). Servers that are UP come
+ * first, so that one which is down delays no other. An answer that is too high is a lie, and raises nobody. */
 #include "kvclient/call/keyed.h"
 
 #include <stdlib.h>
@@ -14,10 +15,14 @@
 #include "kvclient/conn/alias.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/core/cleared.h"
+#include "kvclient/core/waits.h"
 #include "kvclient/transfer/ask.h"
 #include "kvclient/transfer/call.h"
 
-#define JUMP_MAX (1ull << 32) /* a server's generation above ours */
+#define JUMP_MAX  (1ull << 32)   /* a server's generation above ours */
+#define HEARD_NS  3000000000ull  /* until all clients have the view that this one has */
+#define DIFFER_NS 10000000000ull /* then a server that announces another view is wrong */
+#define LOOK_NS   20000000ull
 
 struct asked {
 	bool tried;
@@ -28,7 +33,7 @@ struct asked {
 struct clear {
 	struct kvc_client *c;
 	struct kc_trace *t;
-	uint64_t deadline_ns, target, highest;
+	uint64_t begun_ns, deadline_ns, target, highest;
 	struct asked *of; /* by node */
 };
 
@@ -108,6 +113,33 @@ static int clear_code(const struct clear *k)
 	return 0;
 }
 
+/* Whether a server announces another view than the one in force, which may have members that were not asked. */
+static bool views_differ(const struct kvc_client *c)
+{
+	const struct kc_cluster *k = &c->cluster;
+	for (unsigned i = 0; i < c->num_nodes && k->digest; i++)
+		if (c->node[i].state == KC_NODE_UP && !c->node[i].retired && k->votes.vote[i].digest &&
+		    k->votes.vote[i].digest != k->digest)
+			return true;
+	return false;
+}
+
+/* Clients that have not heard of the view yet may still use a member that has left, and this one may be late itself.
+ * 0: all know the view in force, or a server announces another one for long; 1: look again. */
+static int view_heard_await(const struct clear *k)
+{
+	struct kvc_client *c = k->c;
+	uint64_t now_ns = loop_now(c->loop), left_ns = c->cluster.left_ns;
+	bool left = left_ns && now_ns < left_ns + HEARD_NS;
+	int rc;
+	if (!left && !(views_differ(c) && now_ns < k->begun_ns + DIFFER_NS))
+		return 0;
+	if (now_ns >= k->deadline_ns)
+		return -KV_ETIMEOUT;
+	rc = kc_wait_time_await(c, KV_MIN(now_ns + LOOK_NS, k->deadline_ns));
+	return rc < 0 ? rc : 1;
+}
+
 static int clear_await(struct clear *k)
 {
 	struct kvc_pool *pool = k->c->pool;
@@ -117,13 +149,16 @@ static int clear_await(struct clear *k)
 	for (unsigned i = 0; i < pool->room; i++)
 		k->target = KV_MAX(k->target, atomic_load(&pool->server[i].generation));
 	k->target += k->target < UINT64_MAX;
-	while ((n = next_of(k)) != NULL) {
-		clear_node_await(k, n);
-		for (unsigned i = 0; !next_of(k) && i < k->c->num_nodes; i++)
+	do {
+		while ((n = next_of(k)) != NULL)
+			clear_node_await(k, n);
+		for (unsigned i = 0; i < k->c->num_nodes; i++)
 			if (k->of[i].tried && k->of[i].rc == 0)
 				raise_node_await(k, &k->c->node[i]);
-	}
-	rc = clear_code(k);
+		rc = clear_code(k);
+		if (rc == 0 && !next_of(k))
+			rc = view_heard_await(k);
+	} while (next_of(k) || rc == 1);
 	if (k->highest)
 		kc_cleared_to(pool, k->highest);
 	return rc;
@@ -138,6 +173,7 @@ int kvc_namespace_clear_await(struct kvc_client *client, uint64_t *out_generatio
 	if (rc < 0)
 		return rc;
 	k.of = calloc(client->pool->room, sizeof(*k.of));
+	k.begun_ns = loop_now(client->loop);
 	k.deadline_ns = kc_call_deadline(client, &own, 0);
 	rc = k.of ? clear_await(&k) : -KV_ENOMEM;
 	free(k.of);
@@ -241,19 +277,21 @@ int kvc_namespaces_await(struct kvc_client *client, struct kvc_namespace *out, u
 {
 	struct listing l = {0};
 	struct kvc_call own;
-	int rc = kc_call_allowed(client), only;
+	int rc = kc_call_allowed(client);
+	bool only;
 	if (rc == 0)
 		rc = (out || max == 0) ? kc_call_check(call, &own) : -KV_EINVAL;
 	if (rc < 0)
 		return rc;
 	only = own.shard > 0;
-	for (own.shard = only ? own.shard : 1; rc == 0; own.shard++) {
+	own.shard = KV_MAX(own.shard, 1u);
+	rc = shard_list_await(client, &own, &l);
+	while (rc == 0 && !only) {
+		own.shard++;
 		rc = shard_list_await(client, &own, &l);
-		if (only)
-			break;
+		only = rc == -KV_EINVAL; /* there are no more shards */
+		rc = only ? 0 : rc;
 	}
-	if (rc == -KV_EINVAL && own.shard > 2 && !only) /* the first one was there, and there are no more */
-		rc = 0;
 	if (rc == 0) {
 		listing_fold(&l);
 		for (size_t i = 0; i < l.count && i < max; i++)

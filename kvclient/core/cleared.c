@@ -12,8 +12,8 @@
 static void raise_to(_Atomic uint64_t *at, uint64_t value)
 {
 	uint64_t was = atomic_load_explicit(at, memory_order_relaxed);
-	while (was < value && !atomic_compare_exchange_weak_explicit(at, &was, value, memory_order_release,
-								     memory_order_relaxed))
+	while (was < value &&
+	       !atomic_compare_exchange_weak_explicit(at, &was, value, memory_order_release, memory_order_relaxed))
 		;
 }
 

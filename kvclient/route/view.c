@@ -511,6 +511,15 @@ static void nodes_retire(struct kvc_client *c, const struct kc_place_set *used)
 	}
 }
 
+/* Whether a member of the view in force is not in the next one. At first this is unknown. */
+static bool some_leave(const struct kv_view *from, const struct kv_view *to)
+{
+	bool leave = from->epoch == 0;
+	for (uint32_t i = 0; i < from->count && !leave; i++)
+		leave = !kv_view_find(to, from->member[i].node_id);
+	return leave;
+}
+
 static void adopt(struct kvc_client *c, struct kv_view *v, const struct kc_choice *choice, struct plan *p)
 {
 	bool told, first = c->cluster.view.epoch == 0;
@@ -525,6 +534,8 @@ static void adopt(struct kvc_client *c, struct kv_view *v, const struct kc_choic
 	former_keep(c, &p->place);
 	k->place = p->place;
 	c->placement = &k->place;
+	if (some_leave(&k->view, v))
+		k->left_ns = loop_now(c->loop);
 	free(p->fresh);
 	free(p->where);
 	kv_view_fini(&k->view);

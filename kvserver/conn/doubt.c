@@ -53,9 +53,9 @@ static uint64_t now_less(const struct kvs_server *s, uint64_t ns)
 
 static void begin(struct kvs_server *s, enum doubt_state to, uint64_t for_ns, uint64_t since_ns)
 {
-	if (s->doubts.state == DOUBT_OVER) {
+	if (s->doubts.state == DOUBT_OVER || s->doubts.first) {
 		s->doubts.since_ns = since_ns;
-		s->doubts.others_lost = false;
+		s->doubts.others_lost = s->doubts.first = false;
 		control_set(s, WIRE_STAT_DOUBTS, atomic_load(&s->control_stat[WIRE_STAT_DOUBTS]) + 1);
 	}
 	enter(s, to, for_ns);
@@ -92,6 +92,16 @@ void doubt_restored(struct kvs_server *s, uint64_t ago_ns)
 static void back(struct kvs_server *s, uint64_t ago_ns)
 {
 	begin(s, DOUBT_BACK, HEARD_NS, now_less(s, ago_ns)); /* values stored in between are hidden as well */
+}
+
+/* A member for the first time: it has no values, but copies may come that are older than a clear. */
+static void arrive(struct kvs_server *s)
+{
+	s->doubts.since_ns = loop_now(s->control);
+	s->doubts.others_lost = false;
+	s->doubts.first = true;
+	enter(s, DOUBT_BACK, HEARD_NS);
+	hide(s);
 }
 
 /* ---- a server that stood still ---- */
@@ -159,7 +169,10 @@ static void judge(struct kvs_server *s, struct doubt_verdicts *verdicts)
 {
 	enter(s, DOUBT_OVER, 0);
 	kv_view_fini(&s->doubts.others);
-	if (verdicts && verdicts->verdict)
+	if (s->doubts.first)
+		kv_debug(s->opt.log, "the other members %s which namespaces were cleared",
+			 verdicts && verdicts->verdict ? "have reported" : "did not all report");
+	else if (verdicts && verdicts->verdict)
 		kv_event(s->opt.log, KV_LOG_INFO, KV_EVENT("values_judged", KV_NUMBER("deleted", verdicts->count)),
 			 "the values are visible again, without the deleted ones: "
 			 "the other members know of %u deleted keys",
@@ -215,8 +228,10 @@ void doubt_view(struct kvs_server *s, bool lacked)
 	}
 	if (d->state == DOUBT_AWAY || d->state == DOUBT_BACK)
 		others_note(s);
-	if (self && !d->member && (d->state == DOUBT_AWAY || (!d->known && others)))
+	if (self && d->state == DOUBT_AWAY && !d->member)
 		back(s, 0);
+	else if (self && !d->known && others)
+		arrive(s);
 	d->known |= self != NULL;
 	d->member = self != NULL; /* one marked draining by its source has values as well, and has not drained */
 }

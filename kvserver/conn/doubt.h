@@ -24,6 +24,7 @@ struct doubts {
 	bool others_lost;                /* one of those members has left with its memory */
 	bool member;                     /* the last view has this server */
 	bool known;                      /* a view had it */
+	bool first;                      /* the doubt is that of a new member */
 	struct doubt_verdicts *recalled; /* under the server's lock: to be taken by the control loop ... */
 	bool recall_over;                /* ... if this is true */
 	bool open;

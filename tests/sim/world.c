@@ -408,6 +408,7 @@ static void pool_open(struct world *w, struct world_pool *p)
 				.repair_bytes_s = wo->repair_bytes_s,
 				.flags = wo->pool_flags | (wo->open_behind ? 0 : KVC_OPEN_WAIT),
 				.slow_ns = wo->slow_ns,
+				.namespace_name = wo->namespace_name,
 				.pin_lost = wo->pin_lost,
 				.mode = p < &w->pool[wo->pull_pools] ? KVC_MODE_PULL : KVC_MODE_AUTO,
 				.log_level = 3,

@@ -70,7 +70,8 @@ struct world_options {
 	unsigned pull_pools; /* so many read values by themselves, the others have them pushed; servers allow it if any
 			      */
 	uint64_t lease_ns;   /* 0: the server's default */
-	bool recall;         /* servers ask the other members for deleted keys (recall.h) */
+	const char *namespace_name; /* of pools; NULL: the default one */
+	bool recall;                /* servers ask the other members for deleted keys (recall.h) */
 };
 
 struct world_server {
