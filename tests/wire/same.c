@@ -112,6 +112,8 @@ void assert_reply(const struct wire_reply *got, const struct wire_reply *want)
 			assert_memory_equal(got->exists.bitmap, want->exists.bitmap, (want->exists.count + 7) / 8);
 		if (want->exists.count && want->flags & WIRE_EXISTS_DELETED)
 			assert_memory_equal(got->exists.deleted, want->exists.deleted, (want->exists.count + 7) / 8);
+		if (want->exists.count && want->flags & WIRE_EXISTS_TIER)
+			assert_memory_equal(got->exists.tier, want->exists.tier, (want->exists.count + 7) / 8);
 		break;
 	case WIRE_STAT:
 		SAME(stat.count);

@@ -262,6 +262,13 @@ void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 			for (uint32_t i = 0; i < r->exists.count; i++)
 				s->deleted[i / 8] |= (uint8_t)(kv_prng_below(p, 2) << i % 8);
 		}
+		if (kv_prng_below(p, 2)) {
+			r->flags |= WIRE_EXISTS_TIER;
+			r->exists.tier = s->tier;
+			memset(s->tier, 0, sizeof(s->tier));
+			for (uint32_t i = 0; i < r->exists.count; i++)
+				s->tier[i / 8] |= (uint8_t)(kv_prng_below(p, 2) << i % 8);
+		}
 		break;
 	case WIRE_DELETE:
 		r->drop.clock_ns = upto(p, UINT64_MAX);

@@ -44,7 +44,7 @@ uint8_t *exact_copy(const void *data, size_t len);
 /* Memory that random messages point into. */
 struct scratch {
 	uint8_t key[KV_KEY_MAX], inlined[KV_INLINE_MAX], digests[WIRE_EXISTS_MAX * 8], pairs[WIRE_STAT_MAX * 16],
-		bitmap[WIRE_EXISTS_BITMAP], deleted[WIRE_EXISTS_BITMAP];
+		bitmap[WIRE_EXISTS_BITMAP], deleted[WIRE_EXISTS_BITMAP], tier[WIRE_EXISTS_BITMAP];
 	uint8_t addrs[KV_SHARDS_MAX * KV_RAILS_MAX * (2 + KV_ADDR_MAX)], table[64 * 1024];
 };
 

@@ -121,6 +121,8 @@ void assert_reply_limits(const struct wire_reply *r, const uint8_t *data, size_t
 		assert_inside(r->exists.bitmap, (r->exists.count + 7) / 8, data, len);
 		if (r->flags & WIRE_EXISTS_DELETED)
 			assert_inside(r->exists.deleted, (r->exists.count + 7) / 8, data, len);
+		if (r->flags & WIRE_EXISTS_TIER)
+			assert_inside(r->exists.tier, (r->exists.count + 7) / 8, data, len);
 	}
 	if (r->type == WIRE_STAT) {
 		assert_true(r->stat.count <= WIRE_STAT_MAX);
