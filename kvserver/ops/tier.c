@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "kvserver/ops/work.h"
 #include "kvserver/shard/reply.h"
@@ -286,6 +287,15 @@ void shard_tier_tick(struct shard *s)
 		tier_tick(t, loop_turn_now(s->loop));
 }
 
+bool shard_tier_saving(struct shard *s)
+{
+	struct tier *t = tier_of(s);
+	if (!t || !s->te)
+		return false;
+	tier_flush(t, loop_turn_now(s->loop));
+	return !tier_flushed(t);
+}
+
 bool shard_tier_busy(const struct shard *s)
 {
 	const struct tier *t = tier_of(s);
@@ -306,6 +316,13 @@ static int devices_open(struct shard *s, struct shard_tier *st, struct kv_error 
 	return rc;
 }
 
+static uint64_t wall_us(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
 int shard_tier_open(struct shard *s, struct kv_error *err)
 {
 	struct tier_options o = s->opt.tier;
@@ -322,6 +339,7 @@ int shard_tier_open(struct shard *s, struct kv_error *err)
 	o.shards = KV_MAX(s->opt.shards, 1u);
 	o.key_seed = s->opt.shard_seed;
 	o.now_ns = loop_now(s->loop);
+	o.wall_us = wall_us();
 	o.area = &s->area;
 	o.entropy = s->entropy;
 	o.log = s->opt.log;

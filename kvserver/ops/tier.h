@@ -40,6 +40,7 @@ void tier_put_done(struct shard *s, const struct block *b);
 int shard_tier_turn(struct shard *s);
 bool shard_tier_active(const struct shard *s);
 void shard_tier_tick(struct shard *s);
+bool shard_tier_saving(struct shard *s);
 bool shard_tier_busy(const struct shard *s);
 void shard_tier_stats(const struct shard *s, uint64_t *out);
 

@@ -21,7 +21,7 @@ void report_lost(struct shard *s)
 void report_drained(struct shard *s)
 {
 	struct call *drained = s->calls.drained;
-	if (!drained || s->requests.used || (s->te && te_busy(s->te)))
+	if (!drained || s->opt.ops->saving(s) || s->requests.used || (s->te && te_busy(s->te)))
 		return;
 	s->calls.drained = NULL;
 	call_finish(drained, 0);

@@ -45,7 +45,7 @@ static void device_submit(struct tier_device *dev, struct tier_io *io)
 
 static int device_open(struct device *d, struct kv_error *err)
 {
-	int fd = open(d->file->path, O_RDWR | O_CLOEXEC | (d->file->buffered ? 0 : O_DIRECT));
+	int fd = open(d->file->path, O_RDWR | O_CLOEXEC | (d->file->buffered ? 0 : O_DIRECT), 0);
 	if (fd < 0)
 		return kv_fail(err, -errno, "--tier %s: %s", d->file->path, kv_strerror(-errno));
 	if (d->fd >= 0)

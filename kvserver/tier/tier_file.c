@@ -18,9 +18,10 @@
 static int spec_parse(const char *spec, size_t len, struct tier_file *f, struct kv_error *err)
 {
 	char *colon;
-	f->path = strndup(spec, len);
+	f->path = strdup(spec);
 	if (!f->path)
 		return kv_fail(err, -KV_ENOMEM, "no memory for --tier");
+	f->path[len] = 0;
 	colon = strrchr(f->path, ':');
 	if (colon && kv_size_parse(colon + 1, &f->bytes) == 0 && f->bytes > 0)
 		*colon = 0;

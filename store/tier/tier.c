@@ -132,6 +132,7 @@ int tier_create(const struct tier_options *o, struct store *store, struct tier_d
 	int rc = 0;
 	if (!t)
 		return kv_fail(err, -KV_ENOMEM, "no memory for a tier");
+	KV_ASSERT(o->wall_us > 0);
 	tier_init(t, o, store);
 	for (unsigned i = 0; i < count && rc == 0; i++) {
 		rc = drive_make(t, devices[i], base, err);
