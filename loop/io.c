@@ -261,6 +261,7 @@ void io_at_submit(struct loop *loop, struct io_at *io)
 				   .len = io->len,
 				   .at = io->offset,
 				   .background = io->background,
+				   .durable = io->durable,
 				   .done = at_done}};
 	ring_submit(loop->ring, &a->op);
 }

@@ -200,6 +200,7 @@ struct io_at {
 	int fd;
 	bool write;
 	bool background; /* of low priority */
+	bool durable;    /* write: it holds when power fails (RWF_DSYNC) */
 	void *buf;
 	size_t len; /* at most 1 GiB */
 	uint64_t offset;

@@ -33,6 +33,7 @@ struct ring_op {
 	};
 	size_t len;
 	uint64_t at;     /* read_at, write_at */
+	bool durable;    /* write_at: it reaches the medium */
 	bool background; /* ... of the lowest priority that is not idle, where the kernel knows one */
 	short events;    /* poll: of poll(2) */
 	bool quiet;      /* not counted by ring_reap */

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 enum { THREADS = 2 };
@@ -35,10 +36,11 @@ static struct ring_op *next(struct ring_files *f)
 
 static void transfer(struct ring_op *op)
 {
+	const struct iovec from = {op->in, op->len};
 	ssize_t n;
 	do
 		n = op->kind == RING_READ_AT ? pread(op->fd, op->in, op->len, (off_t)op->at)
-					     : pwrite(op->fd, op->out, op->len, (off_t)op->at);
+					     : pwritev2(op->fd, &from, 1, (off_t)op->at, op->durable ? RWF_DSYNC : 0);
 	while (n < 0 && errno == EINTR);
 	op->result = n < 0 ? -errno : n;
 }

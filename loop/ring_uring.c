@@ -19,6 +19,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -343,6 +344,7 @@ static void prepare(struct io_uring_sqe *sqe, struct ring_op *op)
 		break;
 	case RING_WRITE_AT:
 		io_uring_prep_write(sqe, op->fd, op->out, (unsigned)op->len, op->at);
+		sqe->rw_flags = op->durable ? RWF_DSYNC : 0;
 		break;
 	}
 	if (op->background)

@@ -205,11 +205,11 @@ bool touch_tier(struct link *l, const struct wire_request *q, struct wire_reply 
 	bool there;
 	int rc = 0;
 	if (q->flags & WIRE_TOUCH_LOOK)
-		there = tier_has(t, index_hash(&s->store.index, q->key.data, q->key.len), now_ns);
+		there = tier_look(t, q->key.data, q->key.len, now_ns, &expires_ns);
 	else
 		rc = tier_touch(t, q->key.data, q->key.len, expires_ns, now_ns, &there);
 	if (there && !in_memory)
-		touched_there(reply, q->flags & WIRE_TOUCH_LOOK ? KV_NEVER : expires_ns, now_ns);
+		touched_there(reply, expires_ns, now_ns);
 	return rc == -EAGAIN && reply_safe(l, q, reply, reply->status, now_ns);
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "kvserver/tier/tier_file.h"
@@ -36,6 +37,7 @@ static void device_submit(struct tier_device *dev, struct tier_io *io)
 			       .at = {.fd = d->fd,
 				      .write = io->write,
 				      .background = io->write,
+				      .durable = io->durable,
 				      .buf = io->buf,
 				      .len = io->len,
 				      .offset = dev->offset + io->offset,
@@ -43,11 +45,25 @@ static void device_submit(struct tier_device *dev, struct tier_io *io)
 	io_at_submit(d->loop, &t->at);
 }
 
+/* Whether it is what the server locked at its start. */
+static bool same_file(int fd, int locked)
+{
+	struct stat a, b;
+	return fstat(fd, &a) == 0 && fstat(locked, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino &&
+	       a.st_rdev == b.st_rdev;
+}
+
 static int device_open(struct device *d, struct kv_error *err)
 {
 	int fd = open(d->file->path, O_RDWR | O_CLOEXEC | (d->file->buffered ? 0 : O_DIRECT), 0);
 	if (fd < 0)
 		return kv_fail(err, -errno, "--tier %s: %s", d->file->path, kv_strerror(-errno));
+	if (!same_file(fd, d->file->fd)) { /* its contents may be anybody's */
+		close(fd);
+		return kv_fail(err, -KV_ESTALE,
+			       "--tier %s: another file or disk is there now; restart the server to use it",
+			       d->file->path);
+	}
 	if (d->fd >= 0)
 		close(d->fd);
 	d->fd = fd;

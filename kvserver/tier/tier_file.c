@@ -5,6 +5,7 @@
  * the lock (flock) as long as the server lives; shards have their own descriptors (tier_device.c). */
 #include "kvserver/tier/tier_file.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -25,6 +26,8 @@ static int spec_parse(const char *spec, size_t len, struct tier_file *f, struct 
 	colon = strrchr(f->path, ':');
 	if (colon && kv_size_parse(colon + 1, &f->bytes) == 0 && f->bytes > 0)
 		*colon = 0;
+	else if (colon && isdigit((unsigned char)colon[1]) && access(f->path, F_OK) != 0)
+		return kv_fail(err, -KV_EINVAL, "--tier %s: '%s' is no size such as 100G", f->path, colon + 1);
 	if (f->path[0])
 		return 0;
 	return kv_fail(err, -KV_EINVAL, "--tier: '%s' has a part without a path; give PATH[:SIZE],...", spec);
@@ -84,7 +87,9 @@ static int no_room(const struct tier_file *f, struct kv_error *err)
 static int file_reserve(struct tier_file *f, const struct kv_log *log, struct kv_error *err)
 {
 	struct stat st;
-	int rc = posix_fallocate(f->fd, 0, (off_t)f->bytes);
+	int rc = fallocate(f->fd, 0, 0, (off_t)f->bytes) < 0 ? errno : 0;
+	if (rc == EOPNOTSUPP) /* the file system cannot reserve: see below */
+		rc = ftruncate(f->fd, (off_t)f->bytes) < 0 ? errno : 0;
 	if (rc == ENOSPC || rc == EDQUOT || rc == EFBIG)
 		return no_room(f, err);
 	if (rc)

@@ -14,6 +14,7 @@ struct tier_io {
 	uint8_t *buf;
 	uint32_t len;
 	bool write;
+	bool durable;                                     /* a write that holds when power fails */
 	void (*done)(struct tier_io *io, int64_t result); /* bytes, maybe fewer than len; or a negative code */
 	uint64_t begun_ns;                                /* the tier's */
 	void *arg;                                        /* the tier's */

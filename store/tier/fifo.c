@@ -53,6 +53,7 @@ void tier_fifo_open(struct tier_fifo *f)
 	struct tier_segment *s = &f->segment[f->next];
 	KV_ASSERT(f->open == f->opt.segments && s->state == TIER_SEGMENT_FREE && s->first == 0);
 	f->open = f->next;
+	f->used++;
 	f->next = (f->next + 1) % f->opt.segments;
 	f->sequence = f->reserved ? f->reserved : f->sequence + 1;
 	f->reserved = 0;
@@ -142,6 +143,7 @@ uint32_t tier_fifo_clear(struct tier_fifo *f, uint64_t wall_s, unsigned *budget)
 		free(s->dead);
 		s->dead = NULL;
 		s->state = TIER_SEGMENT_FREE;
+		f->used--;
 	}
 	return 0;
 }

@@ -48,6 +48,7 @@ struct tier_fifo {
 	struct tier_segment *segment;
 	uint64_t sequence;   /* of the newest segment */
 	uint64_t reserved;   /* of the next one; 0: one more */
+	uint32_t used;       /* segments that are not FREE */
 	uint32_t open;       /* index of the open segment; opt.segments: none */
 	uint32_t next;       /* the one to be opened next: FREE, or the oldest one, to be cleared before */
 	uint32_t foot_bytes; /* entries of the open segment */

@@ -44,6 +44,7 @@ void tier_key_void(struct tier_drive *d)
 	}
 	d->fifo.open = d->fifo.opt.segments;
 	d->fifo.next = 0;
+	d->fifo.used = 0;
 	d->h.waiting = 0;
 	d->h.next = HEAD_NONE;
 }

@@ -107,6 +107,7 @@ static void footer_take(struct tier_drive *d, struct tier_slot *s)
 	g->sequence = s->sequence;
 	g->pages = d->fifo.opt.segment_pages;
 	g->state = TIER_SEGMENT_SEALED;
+	d->fifo.used++;
 	for (uint32_t at = 0, n = 0; n < f.count && at < f.bytes; n++, at += tier_entry_bytes(e.key_len)) {
 		if (tier_entry_get(foot + at, f.bytes - at, &e, &key) != 0)
 			return;

@@ -180,6 +180,22 @@ bool tier_has(const struct tier *t, uint64_t hash, uint64_t now_ns)
 	return item && !tier_item_over(&t->records.item[item], wall_s) && tier_drive_of(t, item)->state != TIER_DOWN;
 }
 
+bool tier_look(struct tier *t, const void *key, size_t key_len, uint64_t now_ns, uint64_t *out_expires_ns)
+{
+	struct tier_id id = tier_id_of(t, key, key_len);
+	uint64_t wall_s;
+	uint32_t item;
+	tier_time(t, now_ns);
+	item = tier_key_find(t, &id);
+	wall_s = tier_wall_s(t);
+	if (!item || tier_drive_of(t, item)->state == TIER_DOWN)
+		return false;
+	*out_expires_ns = t->records.item[item].expires_s
+				  ? t->now_ns + (t->records.item[item].expires_s - wall_s) * 1000000000
+				  : KV_NEVER;
+	return true;
+}
+
 /* ---- deletions ---- */
 
 /* Whether all that was deleted so far is safe. As tier_delete. */
@@ -370,8 +386,7 @@ void tier_stats(const struct tier *t, unsigned device, struct tier_stats *out)
 	out->state = d->state;
 	out->queue = d->pieces;
 	out->segments = d->fifo.opt.segments;
-	for (uint32_t i = 0; i < d->fifo.opt.segments; i++)
-		out->segments_used += d->fifo.segment[i].state != TIER_SEGMENT_FREE;
+	out->segments_used = d->fifo.used;
 	out->rate_left = budget_left(&d->rate);
 	out->day_left = budget_left(&d->day);
 	out->bytes = d->dev->bytes;

@@ -121,6 +121,9 @@ void tier_get_cancel(struct tier *t, struct tier_wait *w);
 /* tier_has -- whether the tier has the key, by its hash in the store's index (which has it from a digest as well). */
 bool tier_has(const struct tier *t, uint64_t hash, uint64_t now_ns);
 
+/* tier_look -- whether the tier has the key; *out_expires_ns: the end of its life, to the second, or KV_NEVER. */
+bool tier_look(struct tier *t, const void *key, size_t key_len, uint64_t now_ns, uint64_t *out_expires_ns);
+
 /* ---- changes ---- */
 
 /* One who waits until deletions are safe: after a crash the values do not come back. Zero it, set `end` and `arg`. */

@@ -55,11 +55,12 @@ static void fake_end(struct tier_rig *r, struct fake *f)
 static void fake_crash(struct tier_rig *r, struct fake *f)
 {
 	for (unsigned i = 0; i < f->pending; i++) {
-		const struct tier_io *io = f->io[i];
+		struct tier_io *io = f->io[i];
 		bool whole = kv_prng_below(&r->prng, 3) == 0;
 		for (uint32_t at = 0; io->write && at < io->len; at += TIER_SECTOR)
 			if (whole || kv_prng_below(&r->prng, 2))
 				memcpy(f->disk + io->offset + at, io->buf + at, TIER_SECTOR);
+		io->done(io, -KV_ECLOSED); /* of nobody any more: the tier has stopped */
 	}
 	f->pending = 0;
 }
@@ -68,7 +69,8 @@ static void fake_crash(struct tier_rig *r, struct fake *f)
 
 void tier_rig_open(struct tier_rig *r, unsigned fakes, uint64_t bytes, uint64_t memory)
 {
-	struct tier_options o = {.shards = 1, .segment_bytes = 1 << 20, .key_seed = 5, .entropy = &kv_entropy_kernel};
+	struct tier_options o = {
+		.shards = 1, .segment_bytes = 1 << 20, .key_seed = 5, .entropy = &kv_entropy_kernel, .wall_us = 1};
 	*r = (struct tier_rig){.prng = check_seed(), .fakes = fakes, .options = o};
 	r->now_ns = SECOND;
 	r->wall_us = 1000000000ull * 1000000;
@@ -122,6 +124,8 @@ void tier_rig_stop(struct tier_rig *r, bool crash)
 void tier_rig_close(struct tier_rig *r)
 {
 	tier_stop(r->tier);
+	for (unsigned i = 0; i < r->fakes; i++)
+		fake_crash(r, &r->fake[i]);
 	tier_destroy(&r->tier);
 	close_store();
 	for (unsigned i = 0; i < r->fakes; i++)
