@@ -46,14 +46,14 @@ static int ops_turn(struct shard *s)
 		put_turn(s);
 		done++;
 	}
-	return done + shard_tier_turn(s);
+	return KV_UNLIKELY(s->work->tier != NULL) ? done + shard_tier_turn(s) : done;
 }
 
 static bool ops_active(const struct shard *s)
 {
 	const struct work *w = s->work;
 	return !kv_list_empty(&w->rooms[WAIT_CLEARING]) || !kv_list_empty(&w->hashing) ||
-	       !kv_list_empty(&w->hash_gets) || shard_tier_active(s);
+	       !kv_list_empty(&w->hash_gets) || (KV_UNLIKELY(w->tier != NULL) && shard_tier_active(s));
 }
 
 static void ops_tick(struct shard *s)
