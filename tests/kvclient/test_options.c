@@ -109,7 +109,7 @@ static void bad_options_are_refused_with_a_sentence(void **state)
 	refused(&o, "1 MiB");
 	o = good(), o.grace_ns = UINT64_MAX;
 	refused(&o, "a minute");
-	o = good(), o.flags = 0x200;
+	o = good(), o.flags = 0x100000;
 	refused(&o, "flags");
 	o = good(), o.flags = KVC_EXACT;
 	refused(&o, "KVC_EXACT is a flag of a call");
