@@ -433,8 +433,8 @@ static const struct command {
 	{"ping", 0, 0, false, 0, "ping", run_ping,
 	 "Asks every shard of every server over the fabric, and prints the time until all have answered."},
 	{"make-seal-key", 1, 1, false, 0, "make-seal-key FILE", run_make_seal_key,
-	 "Writes new keys for --seal-key-file to FILE, readable by its owner only. FILE must not exist. Needs no server. "
-	 "Copy it to all clients. Who loses it loses the values."},
+	 "Writes new keys for --seal-key-file to FILE, readable by its owner only. FILE must not exist. This needs no "
+	 "server. Copy FILE to all clients: without it nothing can read the values."},
 	{"help", 0, 1, false, 0, "help [COMMAND]", run_help, "Lists the commands, or explains one of them."},
 };
 
