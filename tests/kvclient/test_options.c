@@ -111,6 +111,8 @@ static void bad_options_are_refused_with_a_sentence(void **state)
 	refused(&o, "a minute");
 	o = good(), o.flags = 0x100000;
 	refused(&o, "flags");
+	o = good(), o.flags = KVC_SEAL_NAMES;
+	refused(&o, "seal_key_file");
 	o = good(), o.flags = KVC_EXACT;
 	refused(&o, "KVC_EXACT is a flag of a call");
 	o = good(), o.flags = KVC_BACKGROUND;
