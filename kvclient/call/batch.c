@@ -645,7 +645,7 @@ static void whole_await(struct whole *w)
 /* Exchange the items' keys and names. */
 static void names_swap(struct kvc_item *items, unsigned n, struct kvc_key *names)
 {
-	for (unsigned i = 0; names && i < n; i++) {
+	for (unsigned i = 0; i < n; i++) {
 		struct kvc_key key = items[i].key;
 		items[i].key = names[i];
 		names[i] = key;
@@ -693,8 +693,8 @@ static int batch_await(struct kvc_client *client, struct kvc_item *items, unsign
 			batch_refuse(items, n, rc);
 			goto out;
 		}
+		names_swap(items, n, names);
 	}
-	names_swap(items, n, names);
 	whole_await(&w);
 	for (unsigned i = 0; i < n; i++) {
 		KV_ASSERT_HOT(!kc_chain_linked(&items[i])); /* rule 32: each has its result */
@@ -703,8 +703,10 @@ static int batch_await(struct kvc_client *client, struct kvc_item *items, unsign
 		if (items[i].result < 0 && rc == 0)
 			rc = (int)items[i].result;
 	}
-	names_swap(items, n, names);
-	free(names);
+	if (KV_UNLIKELY(names != NULL)) {
+		names_swap(items, n, names);
+		free(names);
+	}
 out:
 	return (int)kc_call_end(client, &t, rc);
 }

@@ -494,7 +494,8 @@ int kvc_exists_await(struct kvc_client *client, const struct kvc_key *keys, unsi
 		rc = kc_names_await(client, keys, sizeof(*keys), n, &names);
 	if (rc == 0)
 		rc = exists_await(client, names ? names : keys, n, out_found, out_prefix, &own, &t);
-	free(names);
+	if (KV_UNLIKELY(names != NULL))
+		free(names);
 	kc_add(&client->count.exists, 1);
 	return (int)kc_call_end(client, &t, rc);
 }
