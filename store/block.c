@@ -15,6 +15,13 @@ bool block_may_go(const struct evict_node *n)
 	return KV_CONTAINER(n, struct block, evict)->refs == 0;
 }
 
+bool block_current(const struct store *s, const struct block *b)
+{
+	const struct space *sp = s->spaces.at[b->space];
+	const struct index ix = {.seed = sp->seed, .digest_seed = s->index.digest_seed};
+	return KV_LIKELY(sp->cleared_ns == 0) || b->item.hash == index_hash(&ix, b->item.key, b->item.key_len);
+}
+
 void block_retire(struct store *s, struct block *b)
 {
 	KV_ASSERT_HOT(b->state != BLOCK_GONE);

@@ -14,8 +14,6 @@
 
 #include <stdlib.h>
 
-#include "base/space.h"
-
 enum {
 	PINNED = 1,
 	HELD = 2,
@@ -75,7 +73,7 @@ static void doubts_settle(struct store *s, uint64_t now_ns)
 	while (w.at) {
 		struct block *b = w.at->owner;
 		w.at = w.at->next;
-		if (!b || b->state != BLOCK_LIVE || !store_holds(s, b))
+		if (!b || b->state != BLOCK_LIVE || !block_current(s, b))
 			continue;
 		store_enter(s, s->spaces.at[b->space]);
 		(void)store_find(s, b->item.key, b->item.key_len, now_ns);
@@ -109,7 +107,7 @@ static uint32_t ranks_assign(struct store *s)
 
 static bool found(const struct store *s, const struct block *b, uint64_t now_ns)
 {
-	return b->state == BLOCK_LIVE && !expire_over(&b->expire, now_ns) && !store_hidden(s, b) && store_holds(s, b);
+	return b->state == BLOCK_LIVE && !expire_over(&b->expire, now_ns) && !store_hidden(s, b) && block_current(s, b);
 }
 
 static bool kept(const struct store *s, const struct block *b, uint64_t now_ns)

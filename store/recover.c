@@ -9,8 +9,6 @@
 
 #include <stdlib.h>
 
-#include "base/space.h"
-
 static int by_place(const void *a, const void *b)
 {
 	const struct record *x = *(const struct record *const *)a, *y = *(const struct record *const *)b;

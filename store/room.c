@@ -283,7 +283,7 @@ static struct arena_block *move_away(struct store *s, struct room *r, struct are
 	struct block *b = m->owner;
 	struct arena_block *mem, *hole;
 	KV_ASSERT(b->refs == 0 && m->leases == 0); /* rules 43 and 58 */
-	if (KV_UNLIKELY(!store_holds(s, b))) {     /* store_cleared_sweep may have passed the new place */
+	if (KV_UNLIKELY(!block_current(s, b))) {   /* store_cleared_sweep may have passed the new place */
 		block_retire(s, b);
 		return block_free(s, b);
 	}

@@ -317,7 +317,7 @@ int store_commit_born(struct store *s, struct block *b, uint64_t checksum, uint6
 	struct block *holder = live(s, item, now_ns);
 	struct space *sp = s->spaces.at[b->space];
 	int rc;
-	if (KV_UNLIKELY(!store_holds(s, b)))
+	if (KV_UNLIKELY(!block_current(s, b)))
 		return -KV_ESTALE;
 	if (holder) {
 		*out_holder = holder;
@@ -480,7 +480,7 @@ bool store_delete(struct store *s, const void *key, size_t len, uint64_t time_ns
 
 void store_delete_block(struct store *s, struct block *b, uint64_t now_ns)
 {
-	if (KV_LIKELY(store_holds(s, b)))
+	if (KV_LIKELY(block_current(s, b)))
 		tombs_put(&s->tombs, b->item.hash, block_id(s, b), block_born_ns(b) + 1000, 0, now_ns);
 	store_drop(s, b);
 }
@@ -592,13 +592,6 @@ unsigned store_sweep(struct store *s, uint64_t now_ns, unsigned budget)
 
 /* ---- spaces ---- */
 
-bool store_holds(const struct store *s, const struct block *b)
-{
-	const struct space *sp = s->spaces.at[b->space];
-	const struct index ix = {.seed = sp->seed, .digest_seed = s->index.digest_seed};
-	return KV_LIKELY(sp->cleared_ns == 0) || b->item.hash == index_hash(&ix, b->item.key, b->item.key_len);
-}
-
 /* The space has another seed: enter it again, and walk over all blocks. */
 static void space_changed(struct store *s, struct space *sp)
 {
@@ -626,7 +619,7 @@ void store_space_clear(struct store *s, struct space *sp, uint64_t least, uint64
 static struct block *cleared_block(const struct store *s, const struct arena_block *m)
 {
 	struct block *b = m->owner;
-	return b && b->state == BLOCK_LIVE && !store_holds(s, b) ? b : NULL;
+	return b && b->state == BLOCK_LIVE && !block_current(s, b) ? b : NULL;
 }
 
 bool store_cleared_sweep(struct store *s, unsigned budget)

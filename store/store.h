@@ -95,12 +95,10 @@ static inline struct space *store_space_default(const struct store *s)
 
 /* store_space_advance -- the space has this generation, if it is a higher one: its blocks are not found any more.
  * store_space_clear -- it has a higher one, and at least this one.
- * store_cleared_sweep -- free such blocks, at most `budget` looks; false: there are none. store_holds -- whether a
- * block is of its space's present generation. */
+ * store_cleared_sweep -- free such blocks, at most `budget` looks; false: there are none. */
 void store_space_clear(struct store *s, struct space *sp, uint64_t least, uint64_t now_ns);
 void store_space_advance(struct store *s, struct space *sp, uint64_t generation, uint64_t now_ns);
 bool store_cleared_sweep(struct store *s, unsigned budget);
-bool store_holds(const struct store *s, const struct block *b);
 
 /* store_space_learn -- other servers have this generation of a space. It is remembered even if the space is unknown
  * here. store_floor_learn -- they have forgotten spaces of lower generations. */

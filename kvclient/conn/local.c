@@ -219,7 +219,7 @@ static uint64_t files_max(const struct kc_node *n)
 	return limit.rlim_cur - KV_MIN((uint64_t)limit.rlim_cur, fabric);
 }
 
-static int make(struct kc_node *n, struct kc_local **out, struct kv_error *err)
+static int connection_make(struct kc_node *n, struct kc_local **out, struct kv_error *err)
 {
 	unsigned shards = n->attachment->shards;
 	int rc = kc_local_make(n->client->pool->home, shards, files_max(n), out);
@@ -239,7 +239,7 @@ int kc_local_await(struct kc_node *n, uint64_t deadline_ns)
 	    join_pauses(n))
 		return 0;
 	deadline_ns = KV_MIN(deadline_ns, loop_now(n->client->loop) + TIME_NS);
-	rc = make(n, &l, &err);
+	rc = connection_make(n, &l, &err);
 	if (rc == 0) {
 		rc = ask_await(n, &m, deadline_ns);
 		if (rc < 0 && rc != -KV_ETIMEOUT) {

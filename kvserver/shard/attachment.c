@@ -84,8 +84,8 @@ static void space_fail(int rc, struct kv_error *err)
 {
 	if (rc == -KV_EFULL)
 		kv_fail(err, rc,
-			"the server has %d namespaces with clients or values, as many as it can have: use one of them, or "
-			"clear one that is not needed and disconnect its clients",
+			"the server has %d namespaces with clients or values, as many as it can have: use one of them, "
+			"or clear one that is not needed and disconnect its clients",
 			SPACES_MAX);
 	else
 		kv_fail(err, rc, "no memory for a namespace");

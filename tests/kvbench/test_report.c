@@ -119,14 +119,14 @@ static void the_config_has_every_option_with_underscores(void **state)
 	check_names(
 		config,
 		"async submitters no_threads servers event server cluster provider nic door rails numa mode "
-		"local local_socket "
+		"local local_socket namespace tier "
 		"num_workers num_clients num_threads num_keys value_size value_sizes keys_pattern arrivals ramp mix "
 		"repeat_runs slo warmup_steady slices repeat_reads duration rate warmup batch ttl seed verify "
 		"keep_going no_write no_checksum breakdown mixed background_puts roofline roofline_depth roofline_file "
 		"trace trace_speed trace_order buffer_mb memory_mb eviction model tp dtype block_tokens prefix_tokens "
 		"prefill_rate server_threads timeout peer_timeout settle repair_mb copies slow_ms "
-		"psk_file cert key ca crl server_name json report hdr csv raw interval progress quiet log_level "
-		"config");
+		"psk_file cert key ca crl server_name seal_key_file seal_names json report hdr csv raw interval "
+		"progress quiet log_level config");
 	assert_int_equal(json_integer_value(json_object_get(config, "num_workers")), 16);
 	assert_int_equal(json_integer_value(json_object_get(config, "value_size")), 65536);
 	assert_string_equal(json_string_value(json_object_get(config, "trace_order")), "strict");

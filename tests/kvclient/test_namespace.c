@@ -83,8 +83,9 @@ static void a_key_belongs_to_its_pools_namespace(void **state)
 
 static void a_name_is_text(void **state)
 {
-	static const char *const wrong[] = {"a\nb", "\x7f", "\xff", "\xc3", "\xc2\x85",
-					    "12345678901234567890123456789012345678901234567890123456789012345"};
+	static const char *const wrong[] = {
+		"a\nb", "\x7f",     "\xff",
+		"\xc3", "\xc2\x85", "12345678901234567890123456789012345678901234567890123456789012345"};
 	(void)state;
 	need_server();
 	for (unsigned i = 0; i < KV_COUNT(wrong); i++) {
@@ -301,9 +302,9 @@ static void calls_are_checked(void **state)
 	(void)state;
 	assert_int_equal(kvc_namespace_clear(NULL, &generation, NULL), -KV_EINVAL);
 	assert_int_equal(kvc_namespaces(NULL, &one_of, 1, NULL), -KV_EINVAL);
-	assert_int_equal(kvc_namespaces(pool, &one_of, 1,
-					&(struct kvc_call){.size = sizeof(struct kvc_call), .server = 77}),
-			 -KV_EINVAL);
+	assert_int_equal(
+		kvc_namespaces(pool, &one_of, 1, &(struct kvc_call){.size = sizeof(struct kvc_call), .server = 77}),
+		-KV_EINVAL);
 	assert_string_equal(kvc_opname(KVC_OP_CLEAR), "CLEAR");
 	kvc_pool_close(&pool);
 }

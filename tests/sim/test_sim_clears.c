@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_sim_clears.c -- what was put before a clear that succeeded is found by nobody, beside joins, drains, standstills,
- * restarts, copies, and PUTs that were under way. docs/internals/reliability.md has the limits. */
+/* test_sim_clears.c -- what was put before a clear that succeeded is found by nobody, beside joins, drains,
+ * standstills, restarts, copies, and PUTs that were under way. docs/internals/reliability.md has the limits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

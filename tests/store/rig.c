@@ -134,7 +134,7 @@ static void check_spaces(void)
 			continue;
 		blocks[b->space]++;
 		bytes[b->space] += m->size;
-		assert_true(store.cleared_on || store_holds(&store, b));
+		assert_true(store.cleared_on || block_current(&store, b));
 	}
 	for (uint32_t i = 0; i < store.spaces.count; i++) {
 		assert_int_equal(store.spaces.at[i]->blocks, blocks[i]);
