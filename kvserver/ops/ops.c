@@ -152,6 +152,7 @@ const struct shard_ops kvs_ops = {
 	.turn = ops_turn,
 	.active = ops_active,
 	.tick = ops_tick,
+	.judged = shard_tier_judged,
 	.saving = shard_tier_saving,
 	.busy = shard_tier_busy,
 	.device = shard_tier_device,

@@ -213,6 +213,14 @@ bool touch_tier(struct link *l, const struct wire_request *q, struct wire_reply 
 	return rc == -EAGAIN && reply_safe(l, q, reply, reply->status, now_ns);
 }
 
+void tier_forget(struct shard *s, const uint8_t *key, uint8_t key_len)
+{
+	struct tier *t = tier_of(s);
+	bool there;
+	if (t)
+		(void)tier_delete(t, key, key_len, loop_turn_now(s->loop), &there);
+}
+
 void tier_put_done(struct shard *s, const struct block *b)
 {
 	if (KV_UNLIKELY(s->work->tier != NULL))
@@ -285,6 +293,13 @@ void shard_tier_tick(struct shard *s)
 	struct tier *t = tier_of(s);
 	if (t)
 		tier_tick(t, loop_turn_now(s->loop));
+}
+
+void shard_tier_judged(struct shard *s, const struct verdict *verdict, uint32_t count)
+{
+	struct tier *t = tier_of(s);
+	if (t)
+		tier_judge(t, verdict, count);
 }
 
 bool shard_tier_saving(struct shard *s)

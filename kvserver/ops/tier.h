@@ -34,12 +34,14 @@ bool delete_tier(struct link *l, const struct wire_request *q, const struct wire
 bool touch_tier(struct link *l, const struct wire_request *q, struct wire_reply *reply, bool in_memory,
 		uint64_t expires_ns, uint64_t now_ns);
 
-/* tier_put_done -- a PUT has stored this block. */
+/* tier_forget -- another server has deleted the key. tier_put_done -- a PUT has stored this block. */
+void tier_forget(struct shard *s, const uint8_t *key, uint8_t key_len);
 void tier_put_done(struct shard *s, const struct block *b);
 
 int shard_tier_turn(struct shard *s);
 bool shard_tier_active(const struct shard *s);
 void shard_tier_tick(struct shard *s);
+void shard_tier_judged(struct shard *s, const struct verdict *verdict, uint32_t count);
 bool shard_tier_saving(struct shard *s);
 bool shard_tier_busy(const struct shard *s);
 void shard_tier_stats(const struct shard *s, uint64_t *out);

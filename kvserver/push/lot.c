@@ -11,6 +11,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "kvserver/ops/tier.h"
+
 enum { LOOKS = 2048 };          /* stretches of memory for each lot: some 0.1 ms of the loop */
 #define LOT_BYTES (16ull << 20) /* of a lot with several blocks */
 #define AGAIN_NS  1000000       /* before a full queue is retried */
@@ -19,9 +21,10 @@ enum { LOOKS = 2048 };          /* stretches of memory for each lot: some 0.1 ms
 /* The block is still live. */
 static void settle(struct shard *s, const struct lot_item *it)
 {
-	if (it->fate == LOT_OUTDATED)
+	if (it->fate == LOT_OUTDATED) {
+		tier_forget(s, it->key, it->key_len);
 		store_yield(&s->store, it->block, loop_turn_now(s->loop));
-	else if (it->fate != LOT_UNTRIED && it->fate < LOT_FULL)
+	} else if (it->fate != LOT_UNTRIED && it->fate < LOT_FULL)
 		ranking_done(&s->store, it->block);
 }
 

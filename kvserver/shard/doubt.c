@@ -77,6 +77,7 @@ void shard_doubt_take(struct shard *s)
 		if (verdicts)
 			spaces_learn(s, verdicts);
 		store_judge(&s->store, verdicts ? verdicts->verdict : NULL, verdicts ? verdicts->count : 0);
+		s->opt.ops->judged(s, s->store.doubt.verdict, s->store.doubt.count);
 		s->doubt.late_ns = 0;
 	}
 	s->doubt.verdicts = verdicts;

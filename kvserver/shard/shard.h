@@ -71,6 +71,8 @@ struct shard_ops {
 	int (*turn)(struct shard *s);
 	bool (*active)(const struct shard *s);
 	void (*tick)(struct shard *s);
+	/* judged -- as store_judge, which was called before. */
+	void (*judged)(struct shard *s, const struct verdict *verdict, uint32_t count);
 	/* saving -- the shard drains: begin or continue to save values for a later start. Whether there are more. */
 	bool (*saving)(struct shard *s);
 	/* busy -- after close: whether reads or writes of files are in flight. */

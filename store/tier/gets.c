@@ -109,10 +109,14 @@ static void get_commit(struct tier *t, struct tier_get *g)
 {
 	uint64_t born = born_ns(t, g), expires = expires_ns(t, g);
 	struct block *holder;
-	int rc = g->gone || expires <= t->now_ns ? -KV_EDELETED : 0;
-	if (rc == 0)
+	bool dropped = born < KV_MAX(t->store->doubt.dead_ns, t->store->doubt.all_dead_ns);
+	int rc = g->gone || dropped || expires <= t->now_ns ? -KV_EDELETED : 0;
+	if (rc == 0) {
 		rc = store_copy_allowed(t->store, t->store->spaces.at[g->block->space], g->block->item.hash, born,
 					t->now_ns, &expires);
+		if (rc && tier_records_find(&t->records, &g->id) == g->item) /* deleted without a word to the tier */
+			tier_key_drop(t, g->item, true);
+	}
 	if (rc == 0)
 		rc = store_commit_born(t->store, g->block, g->entry.sum, expires, born, t->now_ns, &holder);
 	get_end(t, g, rc == 0 || rc == -KV_EEXIST ? TIER_HERE : TIER_GONE);
@@ -373,7 +377,7 @@ static int get_begin(struct tier *t, uint32_t item, const struct tier_id *id, co
 static int get_first(struct tier *t, const struct tier_id *id, const void *key, size_t key_len, uint64_t deadline_ns,
 		     struct tier_get **out)
 {
-	uint32_t item = t->stopped ? 0 : tier_key_find(t, id), pages;
+	uint32_t item = tier_hidden(t) ? 0 : tier_key_find(t, id), pages;
 	struct tier_drive *d = item ? tier_drive_of(t, item) : NULL;
 	int rc = -KV_ETIMEOUT;
 	if (!d || d->state == TIER_DOWN) {

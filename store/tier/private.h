@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* private.h -- the parts of a tier for each other. From the top down: tier, scan, source, keep,
+/* private.h -- the parts of a tier for each other. From the top down: tier, judge, scan, source, keep,
  * writer, gets, keys, heads, drive. Lower files call up through struct tier_hooks. */
 #ifndef KVRAIL_STORE_TIER_PRIVATE_H
 #define KVRAIL_STORE_TIER_PRIVATE_H
@@ -183,6 +183,12 @@ struct tier {
 	struct kv_list safes;          /* struct tier_safe, by mark */
 	struct tier_records gone;      /* keys deleted while footers are read */
 	bool gone_full;                /* there were more: footers still to be read do not count */
+	/* judge.c */
+	struct {
+		uint32_t *more; /* of deleted keys, sorted; malloc'd */
+		uint32_t count, next;
+		bool all, busy; /* all: every record is dropped */
+	} judge;
 	/* source.c */
 	struct block *block; /* being copied, with a reference */
 	uint64_t copied;
@@ -206,6 +212,12 @@ static inline void tier_time(struct tier *t, uint64_t now_ns)
 static inline uint64_t tier_wall_us(const struct tier *t)
 {
 	return t->opt.wall_us + (t->now_ns - t->opt.now_ns) / 1000;
+}
+
+/* Whether nothing of it may be seen now. */
+static inline bool tier_hidden(const struct tier *t)
+{
+	return t->stopped || t->judge.busy || t->store->doubt.how == DOUBT_WAIT;
 }
 
 static inline uint64_t tier_wall_s(const struct tier *t)
@@ -313,6 +325,10 @@ void gets_down(struct tier_drive *d);
 void gets_stop(struct tier *t);
 void gets_settle(struct tier *t);                         /* records have become readable, or were lost */
 void gets_void(struct tier *t, const struct tier_id *id); /* the value that is being read is void */
+
+/* ---- judge.c ---- */
+
+bool judge_step(struct tier *t); /* false: there is nothing to do */
 
 /* ---- scan.c: the start of a device ---- */
 

@@ -7,6 +7,7 @@
  * Invariants: an item is in a chain if and only if it is neither dead nor free. Two live items differ in hash or more.
  */
 #include "store/tier/records.h"
+#include "store/tombs.h"
 
 enum { HEADS_FIRST = 512 };
 
@@ -38,7 +39,7 @@ void tier_records_fini(struct tier_records *t)
 
 uint32_t tier_more(const void *key, size_t len)
 {
-	return (uint32_t)kv_hash_key(key, len, 0x7469657269647831ull);
+	return (uint32_t)tombs_id(key, len);
 }
 
 /* The power of two at or below the number of heads. */

@@ -53,7 +53,7 @@ struct tier_records {
 int tier_records_init(struct tier_records *t, uint32_t records_max);
 void tier_records_fini(struct tier_records *t);
 
-/* tier_more -- the second hash of a key. */
+/* tier_more -- the second hash of a key: a part of its number at all servers (tombs_id). */
 uint32_t tier_more(const void *key, size_t len);
 
 /* tier_records_find -- the live record of a key, or 0. tier_records_find_hash -- by the first hash alone: probably of

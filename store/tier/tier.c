@@ -164,6 +164,7 @@ void tier_destroy(struct tier **tier)
 		return;
 	for (unsigned i = 0; i < t->drives; i++)
 		drive_free(t->drive[i]);
+	free(t->judge.more);
 	tier_records_fini(&t->records);
 	tier_records_fini(&t->gone);
 	tier_admission_fini(&t->admission);
@@ -175,7 +176,7 @@ void tier_destroy(struct tier **tier)
 
 bool tier_has(const struct tier *t, uint64_t hash, uint64_t now_ns)
 {
-	uint32_t item = t->stopped ? 0 : tier_records_find_hash(&t->records, hash);
+	uint32_t item = tier_hidden(t) ? 0 : tier_records_find_hash(&t->records, hash);
 	uint64_t wall_s = (t->opt.wall_us + (now_ns - t->opt.now_ns) / 1000) / 1000000;
 	return item && !tier_item_over(&t->records.item[item], wall_s) && tier_drive_of(t, item)->state != TIER_DOWN;
 }
@@ -188,7 +189,7 @@ bool tier_look(struct tier *t, const void *key, size_t key_len, uint64_t now_ns,
 	tier_time(t, now_ns);
 	item = tier_key_find(t, &id);
 	wall_s = tier_wall_s(t);
-	if (!item || tier_drive_of(t, item)->state == TIER_DOWN)
+	if (!item || tier_hidden(t) || tier_drive_of(t, item)->state == TIER_DOWN)
 		return false;
 	*out_expires_ns = t->records.item[item].expires_s
 				  ? t->now_ns + (t->records.item[item].expires_s - wall_s) * 1000000000
@@ -276,6 +277,7 @@ int tier_turn(struct tier *t, uint64_t now_ns)
 		return 0;
 	if (KV_UNLIKELY(!t->started))
 		start(t);
+	(void)judge_step(t);
 	taken = gets_step(t, TIER_BUFFER);
 	for (unsigned i = 0; i < t->drives && copied < TIER_BUFFER; i++)
 		copied += keep_step(t->drive[i], TIER_BUFFER - copied);
@@ -287,7 +289,7 @@ int tier_turn(struct tier *t, uint64_t now_ns)
 		if (t->flushed && t->drive[i]->state == TIER_UP)
 			writer_seal(t->drive[i]);
 	}
-	t->more = taken >= TIER_BUFFER || copied >= TIER_BUFFER;
+	t->more = t->judge.busy || taken >= TIER_BUFFER || copied >= TIER_BUFFER;
 	return taken > 0 || copied > 0;
 }
 

@@ -16,6 +16,7 @@
 
 struct store;
 struct block;
+struct verdict;
 struct tier;
 
 enum {
@@ -149,6 +150,10 @@ void tier_safe_cancel(struct tier *t, struct tier_safe *s);
  * TIER_ADMIT_PUT it will be written soon. tier_evicted -- the block leaves memory now; the store calls it. */
 void tier_stored(struct tier *t, const struct block *b, uint64_t now_ns);
 void tier_evicted(void *tier, const struct block *b);
+
+/* tier_judge -- other servers deleted these keys while this one was away (store_judge): their records are dropped.
+ * NULL: all records are. While store->doubt waits, and until this is done, the tier is empty. */
+void tier_judge(struct tier *t, const struct verdict *verdict, uint32_t count);
 
 /* ---- work ---- */
 

@@ -287,6 +287,41 @@ static void readers_of_a_key_share_its_read(void **state)
 	tier_rig_close(&rig);
 }
 
+/* What other servers deleted while this one was away does not come back, also after a restart. */
+static void missed_deletions_are_made_up_for(void **state)
+{
+	struct verdict v = {.id = tombs_id("key-9", 5), .time_ns = 1};
+	(void)state;
+	open_ready(1);
+	put_all(0, 200);
+	store_doubt(&store, rig.now_ns);
+	assert_int_equal(tier_rig_get(&rig, key_of(8)), -1);
+	assert_false(tier_has(rig.tier, index_hash(&store.index, "key-8", 5), rig.now_ns));
+	store_judge(&store, &v, 1);
+	tier_judge(rig.tier, &v, 1);
+	tier_rig_settle(&rig);
+	assert_int_equal(tier_rig_get(&rig, key_of(8)), 8);
+	assert_int_equal(tier_rig_get(&rig, key_of(9)), -1);
+	tier_flush(rig.tier, rig.now_ns);
+	tier_rig_stop(&rig, false);
+	tier_rig_start(&rig);
+	tier_rig_settle(&rig);
+	assert_int_equal(tier_rig_get(&rig, key_of(8)), 8);
+	assert_int_equal(tier_rig_get(&rig, key_of(9)), -1);
+	store_doubt(&store, rig.now_ns);
+	store_judge(&store, NULL, 0);
+	tier_judge(rig.tier, NULL, 0);
+	tier_rig_settle(&rig);
+	for (unsigned i = 0; i < 200; i++)
+		assert_int_equal(tier_rig_get(&rig, key_of(i)), -1);
+	tier_rig_stop(&rig, false);
+	tier_rig_start(&rig);
+	tier_rig_settle(&rig);
+	for (unsigned i = 0; i < 200; i++)
+		assert_int_equal(tier_rig_get(&rig, key_of(i)), -1);
+	tier_rig_close(&rig);
+}
+
 static void a_read_that_would_be_late_is_refused(void **state)
 {
 	struct tier_wait w = {.end = count_end};
@@ -345,6 +380,7 @@ int main(void)
 		cmocka_unit_test(a_device_that_stalls_is_left_and_taken_back),
 		cmocka_unit_test(another_device_behind_the_same_name_is_empty),
 		cmocka_unit_test(readers_of_a_key_share_its_read),
+		cmocka_unit_test(missed_deletions_are_made_up_for),
 		cmocka_unit_test(a_read_that_would_be_late_is_refused),
 		cmocka_unit_test(the_budget_of_a_day_holds),
 		cmocka_unit_test(a_device_too_small_is_refused),
