@@ -382,7 +382,7 @@ static const struct command {
 	 "A key that exists with other bytes keeps them: exit status 3."},
 	{"delete", 1, 1, true, 0, "delete KEY", run_delete, "Removes a key. Exit status 1: there is no such key."},
 	{"exists", 1, KV_OPT_STRINGS_MAX - 1, true, 0, "exists KEY...", run_exists,
-	 "Prints a line for each key, 1 or 0, and for several keys "
+	 "Prints a line for each key, 1 or 0 (2: on the server's tier alone), and for several keys "
 	 "how many exist from the start. Exit status 0: all exist."},
 	{"touch", 1, KV_OPT_STRINGS_MAX - 1, true, OF_TTL, "touch KEY...", run_touch,
 	 "Counts as a use of each key, and gives it a new time to live from now: --ttl TIME, else the server's "

@@ -85,8 +85,7 @@ int tier_device_open(const struct tier_file *file, unsigned shard, unsigned shar
 	int rc;
 	if (!d)
 		return kv_fail(err, -KV_ENOMEM, "no memory for a device of the tier");
-	d->dev = (struct tier_device){
-		.ops = &ops, .name = file->path, .offset = bytes * shard, .bytes = bytes, .buffered = file->buffered};
+	d->dev = (struct tier_device){.ops = &ops, .name = file->path, .offset = bytes * shard, .bytes = bytes};
 	d->loop = loop;
 	d->file = file;
 	d->fd = -1;

@@ -26,8 +26,6 @@ struct tier_io {
 struct tier_device_ops {
 	/* submit -- start a transfer. Reads come first; writes have best-effort priority. */
 	void (*submit)(struct tier_device *d, struct tier_io *io);
-	/* discard -- this range holds nothing of value; a hint, without an answer. May be NULL. */
-	void (*discard)(struct tier_device *d, uint64_t offset, uint64_t len);
 	/* reopen -- the device failed some time ago: open it again, if it is still the same one. 0 or a code with *err.
 	 * With transfers in flight: -KV_EBUSY. May be NULL: always the same. */
 	int (*reopen)(struct tier_device *d, struct kv_error *err);
@@ -38,7 +36,6 @@ struct tier_device {
 	const struct tier_device_ops *ops;
 	const char *name;       /* path, for events; lives as long as the device */
 	uint64_t offset, bytes; /* the shard's range of it */
-	bool buffered;          /* O_DIRECT was refused */
 };
 
 #endif

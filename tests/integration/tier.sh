@@ -3,7 +3,7 @@
 # tier.sh -- kv-server --tier with a real file: values that left memory come back with the right bytes, also after a restart and after SIGKILL; deleted and
 # expired ones do not; what cannot be a tier is refused with a sentence.
 . "$(dirname "$0")/lib.bash"
-plan 25
+plan 28
 file=$scratch/tier.img
 args=(--memory-mb 8 --worker-threads 2 --landing-mb 8 --tier "$file:128M" --tier-segment 4M --log-level info "${over[@]}")
 client() { limited "$build/kv-client" --server "$server" "${over[@]}" "$@"; }
@@ -39,7 +39,11 @@ stat_above() { client stat --all | grep -E "^$1 +[0-9]+" | awk -v least="$2" '{ 
 
 start_server first "${args[@]}" || exit 1
 check "400 values are stored in memory for 130" put_all 0 400
+where() { client exists "key-$1" | grep -qx "$2 key-$1"; }
+check "EXISTS says that an old one is on the tier alone" where 0 2
+check "and that a new one is in memory" where 399 1
 check "all are read" all_right 0 400
+check "an old one that was just read is in memory" bash -c '"$@" get key-0 -o /dev/null && "$@" exists key-0 | grep -qx "1 key-0"' x "$build/kv-client" --server "$server" "${over[@]}"
 check "most of them from the tier" stat_above tier_hits 200
 check "the tier was written" stat_above tier_values 200
 check "a second server is refused the file" says "used by another server" "$build/kv-server" --listen-addr 127.0.0.1:0 "${args[@]}"

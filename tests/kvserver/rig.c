@@ -10,6 +10,7 @@ uint64_t rig_part_bytes;
 bool rig_arena_private;
 const struct evict_policy *rig_policy;
 uint64_t rig_memory_bytes;
+const struct tier_files *rig_tier;
 
 /* ---- the client's engine ---- */
 
@@ -24,6 +25,9 @@ static void keep_reply(const struct wire_frame *frame, const struct wire_reply *
 	} else if (r->type == WIRE_EXISTS) {
 		memcpy(k->data, r->exists.bitmap, (r->exists.count + 7) / 8);
 		k->reply.exists.bitmap = k->data;
+		if (r->flags & WIRE_EXISTS_TIER)
+			k->reply.exists.tier =
+				memcpy(k->data + WIRE_EXISTS_BITMAP, r->exists.tier, (r->exists.count + 7) / 8);
 	} else if (r->type == WIRE_STAT) {
 		memcpy(k->data, r->stat.pairs, r->stat.count * 16);
 		k->reply.stat.pairs = k->data;
@@ -144,6 +148,8 @@ int rig_up(void **state)
 		.arena_private = rig_arena_private,
 		.ops = &kvs_ops,
 		.policy = rig_policy ? rig_policy : &evict_clock2g,
+		.tier_files = rig_tier,
+		.tier = {.segment_bytes = 1 << 20, .clock = &kv_clock_monotonic},
 		.log = &log,
 		.engine = {.provider = test_provider(),
 			   .local = rig_loopback(),

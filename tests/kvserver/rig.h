@@ -78,6 +78,8 @@ extern const struct evict_policy *rig_policy; /* set before rig_up: of eviction;
 
 extern uint64_t rig_memory_bytes; /* set before rig_up: 0: RIG_MEMORY */
 
+extern const struct tier_files *rig_tier; /* set before rig_up: of the tier, with segments of 1 MiB; NULL: none */
+
 int rig_up(void **state); /* group set-up: shard and client engine */
 int rig_down(void **state);
 int rig_open(void **state);            /* per test: a fresh session whose link is proven, empty store */

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_tier.c -- requests about values that left memory for a tier in a real file. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "kvserver/tier/tier_file.h"
+#include "tests/kvserver/rig.h"
+
+enum { LEN = 100000, VALUES = 60 };
+
+static struct tier_files files;
+static char path[] = "/tmp/kvrail-tier.XXXXXX";
+
+static int group_up(void **state)
+{
+	char list[64];
+	struct kv_error err = {0};
+	int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	close(fd);
+	snprintf(list, sizeof(list), "%s:24M", path);
+	if (tier_files_open(list, NULL, &files, &err) != 0)
+		fail_msg("%s", err.text);
+	rig_tier = &files;
+	rig_memory_bytes = 2 << 20;
+	return rig_up(state);
+}
+
+static int group_down(void **state)
+{
+	rig_down(state);
+	tier_files_close(&files);
+	unlink(path);
+	return 0;
+}
+
+static const char *name(unsigned i)
+{
+	static char key[16];
+	snprintf(key, sizeof(key), "v%u", i);
+	return key;
+}
+
+/* More than memory holds; the first ones leave. */
+static void fill(void)
+{
+	for (unsigned i = 0; i < VALUES; i++) {
+		rig_store(name(i), LEN, i);
+		rig_quiet();
+	}
+	assert_null(store_find(&rig.shard->store, name(0), strlen(name(0)), loop_now(rig.loop)));
+}
+
+static void a_value_that_left_memory_is_read(void **state)
+{
+	static uint8_t want[LEN];
+	struct wire_request q;
+	(void)state;
+	fill();
+	for (unsigned i = 0; i < VALUES; i++) {
+		const struct wire_reply *r;
+		q = rig_get(name(i), 0, LEN);
+		r = rig_ask(&q);
+		assert_int_equal(r->status, WIRE_OK);
+		assert_int_equal(r->get.value_len, LEN);
+		rig_quiet();
+		rig_fill(want, LEN, i);
+		assert_memory_equal(rig_memory(0), want, LEN);
+	}
+	assert_true(rig_stat(WIRE_STAT_TIER_HITS) > VALUES / 2);
+	assert_int_equal(rig_stat(WIRE_STAT_GETS), VALUES);
+	assert_int_equal(rig_stat(WIRE_STAT_HITS), VALUES);
+}
+
+static void a_get_of_memory_alone_is_a_miss_that_says_why(void **state)
+{
+	struct wire_request q;
+	const struct wire_reply *r;
+	(void)state;
+	fill();
+	q = rig_get(name(0), 0, LEN);
+	q.flags = WIRE_GET_MEMORY_ONLY;
+	r = rig_ask(&q);
+	assert_int_equal(r->status, WIRE_NOTFOUND);
+	assert_int_equal(r->flags, WIRE_GET_ON_TIER);
+	q = rig_get("absent", 0, LEN);
+	q.flags = WIRE_GET_MEMORY_ONLY;
+	r = rig_ask(&q);
+	assert_int_equal(r->status, WIRE_NOTFOUND);
+	assert_int_equal(r->flags, 0);
+}
+
+static void exists_reports_what_is_on_the_tier(void **state)
+{
+	uint8_t digests[3 * WIRE_DIGEST_BYTES];
+	struct wire_request q = rig_request(WIRE_EXISTS, NULL);
+	const struct wire_reply *r;
+	const char *keys[] = {"v0", "v59", "absent"};
+	(void)state;
+	fill();
+	for (unsigned i = 0; i < 3; i++)
+		wire_exists_put(digests, i, kv_hash_key(keys[i], strlen(keys[i]), rig.shard->store.index.digest_seed));
+	q.exists.count = 3;
+	q.exists.digests = digests;
+	r = rig_ask(&q);
+	assert_int_equal(r->status, WIRE_OK);
+	assert_int_equal(r->exists.prefix, 2);
+	assert_int_equal(r->exists.bitmap[0], 3);
+	assert_true(r->flags & WIRE_EXISTS_TIER);
+	assert_int_equal(r->exists.tier[0], 1);
+}
+
+static void a_deleted_value_is_gone_from_the_tier(void **state)
+{
+	struct wire_request q;
+	(void)state;
+	fill();
+	q = rig_request(WIRE_DELETE, name(0));
+	assert_int_equal(rig_ask(&q)->status, WIRE_OK);
+	q = rig_request(WIRE_DELETE, name(0));
+	assert_int_equal(rig_ask(&q)->status, WIRE_NOTFOUND);
+	q = rig_get(name(0), 0, LEN);
+	assert_int_not_equal(rig_ask(&q)->status, WIRE_OK);
+}
+
+static void a_touch_reaches_the_tier(void **state)
+{
+	struct wire_request q;
+	const struct wire_reply *r;
+	(void)state;
+	fill();
+	q = rig_request(WIRE_TOUCH, name(1));
+	q.touch.ttl_s = 1000;
+	r = rig_ask(&q);
+	assert_int_equal(r->status, WIRE_OK);
+	assert_int_equal(r->touch.left_ms, 1000000);
+	q = rig_request(WIRE_TOUCH, name(1));
+	q.flags = WIRE_TOUCH_LOOK;
+	r = rig_ask(&q);
+	assert_int_equal(r->status, WIRE_OK);
+	assert_in_range(r->touch.left_ms, 990000, 1000000);
+}
+
+static void a_waiting_get_can_be_cancelled(void **state)
+{
+	struct wire_request q, cancel = rig_request(WIRE_CANCEL, NULL);
+	const struct wire_reply *r;
+	(void)state;
+	fill();
+	q = rig_get(name(2), 0, LEN);
+	cancel.cancel.id = q.id;
+	rig_send(&q);
+	rig_send(&cancel);
+	rig_until(rig_find(cancel.id) && rig_find(q.id));
+	r = rig_find(q.id);
+	assert_true(r->status == WIRE_CANCELED || r->status == WIRE_OK);
+}
+
+/* Its session ends while GETs wait: nothing is left of them (rig_close). */
+static void a_session_that_ends_leaves_no_wait(void **state)
+{
+	struct wire_request q;
+	(void)state;
+	fill();
+	for (unsigned i = 0; i < RIG_CREDITS; i++) {
+		q = rig_get(name(i), 0, LEN);
+		rig_send(&q);
+	}
+	rig_attachment_end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_value_that_left_memory_is_read, rig_open, rig_close),
+		cmocka_unit_test_setup_teardown(a_get_of_memory_alone_is_a_miss_that_says_why, rig_open, rig_close),
+		cmocka_unit_test_setup_teardown(exists_reports_what_is_on_the_tier, rig_open, rig_close),
+		cmocka_unit_test_setup_teardown(a_deleted_value_is_gone_from_the_tier, rig_open, rig_close),
+		cmocka_unit_test_setup_teardown(a_touch_reaches_the_tier, rig_open, rig_close),
+		cmocka_unit_test_setup_teardown(a_waiting_get_can_be_cancelled, rig_open, rig_close),
+		cmocka_unit_test_setup_teardown(a_session_that_ends_leaves_no_wait, rig_open, rig_close),
+	};
+	return cmocka_run_group_tests_name("kvserver/tier", tests, group_up, group_down);
+}
