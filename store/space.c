@@ -54,6 +54,7 @@ static void note(struct space_note *n, const char *name, uint64_t generation)
 void space_floor(struct spaces *t, uint64_t floor)
 {
 	t->floor = KV_MAX(t->floor, floor);
+	t->changes++;
 	if (t->notes)
 		note(&t->notes[SPACES_MAX], "", t->floor);
 }
@@ -68,6 +69,7 @@ static void generation_set(struct spaces *t, struct space *sp, uint64_t generati
 	sp->generation = generation;
 	sp->seed = space_seed(t);
 	sp->mark = mark_of(sp);
+	t->changes++;
 	if (t->notes)
 		note(&t->notes[sp->index], sp->name, generation);
 }
@@ -196,6 +198,7 @@ int space_take(struct spaces *t, const char *name, uint64_t now_ns, struct space
 		/* Its tombstones have another seed now, so even its last generation must not return. */
 		space_floor(t, sp->generation + (sp->generation < UINT64_MAX));
 		end(t, sp);
+		t->clears++;
 		begin(t, sp, name, now_ns);
 	}
 	*out = sp;
@@ -204,6 +207,7 @@ int space_take(struct spaces *t, const char *name, uint64_t now_ns, struct space
 
 void space_clear(struct spaces *t, struct space *sp, uint64_t least, uint64_t now_ns)
 {
+	t->clears++;
 	generation_set(t, sp, KV_MAX(least, sp->generation + (sp->generation < UINT64_MAX)));
 	sp->cleared_ns = KV_MAX(now_ns, (uint64_t)1);
 }
@@ -212,6 +216,7 @@ bool space_advance(struct spaces *t, struct space *sp, uint64_t generation, uint
 {
 	if (generation <= sp->generation)
 		return false;
+	t->clears++;
 	generation_set(t, sp, generation);
 	sp->cleared_ns = KV_MAX(now_ns, (uint64_t)1);
 	return true;

@@ -37,6 +37,7 @@ struct spaces {
 	uint32_t count;               /* numbers in use, from 0 up */
 	uint64_t floor;               /* generation of a space that begins */
 	uint64_t secret, seeds;       /* of the seeds; how many were made */
+	uint64_t changes, clears;     /* of names, generations and the floor; of these, those that end a generation */
 	struct space_note *notes;     /* SPACE_NOTES, written before a change is seen; NULL: none */
 };
 

@@ -205,7 +205,8 @@ void clear_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		store_space_clear(&s->store, sp, q->clear.generation, now_ns);
 	shard_count(s, WIRE_STAT_CLEARS);
 	r.clear.generation = sp->generation;
-	reply_put(l, &r, NULL);
+	if (!clear_tier(l, q, &r, now_ns))
+		reply_put(l, &r, NULL);
 }
 
 void spaces_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)

@@ -3,7 +3,7 @@
  *
  * A GET whose key memory lacks and the tier has waits with a copy of its record. When the value is in memory, or will
  * not be, the wait ends and the GET begins anew, with its first arrival time; now it does not ask the tier again.
- * A DELETE, or a TOUCH that shortens a life, is answered when the tier has written that the old record is void.
+ * A DELETE, a CLEAR, or a TOUCH that shortens a life, is answered when the tier has written that old records are void.
  *
  * A wait belongs to its request, which may be stopped or cancelled as any other. */
 #include "kvserver/ops/tier.h"
@@ -77,7 +77,8 @@ static struct tier_waiter *waiter_new(struct link *l, const struct wire_request 
 	w->safe = (struct tier_safe){.arg = w};
 	w->r = r;
 	w->q = *q;
-	w->q.key.data = memcpy(w->key, q->key.data, q->key.len);
+	if (q->key.len) /* a CLEAR has none */
+		w->q.key.data = memcpy(w->key, q->key.data, q->key.len);
 	r->tier.waiter = w;
 	return w;
 }
@@ -99,6 +100,7 @@ static void get_again(struct tier_wait *wait, enum tier_end how)
 	struct shard *s = r->attachment->shard;
 	struct link *l = r->link;
 	struct session *own = l->session;
+	struct space *entered = s->store.space;
 	struct tier_waiter w = *r->tier.waiter;
 	uint64_t begun_ns = r->begun_ns;
 	(void)how; /* it looks again */
@@ -111,9 +113,11 @@ static void get_again(struct tier_wait *wait, enum tier_end how)
 	/* Once more is enough; and no frame ends here, with which a pack would be closed. */
 	w.q.flags = (uint8_t)((w.q.flags | WIRE_GET_MEMORY_ONLY) & ~WIRE_GET_PACK);
 	l->session = r->session;
+	store_enter(&s->store, l->session->space);
 	waiter_drop(r);
 	s->opt.ops->begin[WIRE_GET](l, &w.q, begun_ns);
 	l->session = own;
+	store_enter(&s->store, entered);
 }
 
 bool get_tier(struct link *l, const struct wire_request *q, struct wire_reply *reply, uint64_t now_ns)
@@ -152,7 +156,7 @@ bool tier_exists(const struct shard *s, const uint8_t *digests, uint32_t n, uint
 	return any;
 }
 
-/* ---- DELETE, TOUCH ---- */
+/* ---- DELETE, TOUCH, CLEAR ---- */
 
 static void safe_end(struct tier_safe *safe, int rc)
 {
@@ -213,12 +217,27 @@ bool touch_tier(struct link *l, const struct wire_request *q, struct wire_reply 
 	return rc == -EAGAIN && reply_safe(l, q, reply, reply->status, now_ns);
 }
 
-void tier_forget(struct shard *s, const uint8_t *key, uint8_t key_len)
+void tier_forget(struct shard *s, const struct block *b)
 {
 	struct tier *t = tier_of(s);
+	struct space *entered = s->store.space;
 	bool there;
-	if (t)
-		(void)tier_delete(t, key, key_len, loop_turn_now(s->loop), &there);
+	if (!t)
+		return;
+	store_enter(&s->store, s->store.spaces.at[b->space]);
+	(void)tier_delete(t, b->item.key, b->item.key_len, loop_turn_now(s->loop), &there);
+	store_enter(&s->store, entered);
+}
+
+bool clear_tier(struct link *l, const struct wire_request *q, struct wire_reply *reply, uint64_t now_ns)
+{
+	struct tier *t = tier_of(l->attachment->shard);
+	if (!t || tier_cleared(t, l->session->space, now_ns) != -EAGAIN)
+		return false;
+	if (reply_safe(l, q, reply, WIRE_OK, now_ns))
+		return true;
+	reply->status = WIRE_BUSY;
+	return false;
 }
 
 void tier_put_done(struct shard *s, const struct block *b)

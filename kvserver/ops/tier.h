@@ -34,8 +34,12 @@ bool delete_tier(struct link *l, const struct wire_request *q, const struct wire
 bool touch_tier(struct link *l, const struct wire_request *q, struct wire_reply *reply, bool in_memory,
 		uint64_t expires_ns, uint64_t now_ns);
 
-/* tier_forget -- another server has deleted the key. tier_put_done -- a PUT has stored this block. */
-void tier_forget(struct shard *s, const uint8_t *key, uint8_t key_len);
+/* clear_tier -- the session's space was cleared. True: the reply is sent later, when that is safe. False: now; its
+ * status is WIRE_BUSY if too many wait. */
+bool clear_tier(struct link *l, const struct wire_request *q, struct wire_reply *reply, uint64_t now_ns);
+
+/* tier_forget -- another server has deleted the key of this block. tier_put_done -- a PUT has stored this block. */
+void tier_forget(struct shard *s, const struct block *b);
 void tier_put_done(struct shard *s, const struct block *b);
 
 int shard_tier_turn(struct shard *s);

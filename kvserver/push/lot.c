@@ -22,7 +22,7 @@ enum { LOOKS = 2048 };          /* stretches of memory for each lot: some 0.1 ms
 static void settle(struct shard *s, const struct lot_item *it)
 {
 	if (it->fate == LOT_OUTDATED) {
-		tier_forget(s, it->key, it->key_len);
+		tier_forget(s, it->block);
 		store_yield(&s->store, it->block, loop_turn_now(s->loop));
 	} else if (it->fate != LOT_UNTRIED && it->fate < LOT_FULL)
 		ranking_done(&s->store, it->block);

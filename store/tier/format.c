@@ -2,8 +2,11 @@
 /* format.c -- write and check the bytes on a tier's device. */
 #include "store/tier/format.h"
 
+#include "base/space.h"
+
 static const uint8_t super_magic[8] = {'K', 'V', 'R', 't', 'i', 'e', 'r', 1};
 static const uint8_t foot_magic[8] = {'K', 'V', 'R', 'f', 'o', 'o', 't', 1};
+static const uint8_t table_magic[8] = {'K', 'V', 'R', 's', 'p', 'a', 'c', 1};
 static const uint8_t head_magic[8] = {'K', 'V', 'R', 'h', 'e', 'a', 'd', 1};
 
 /* ---- superblock ---- */
@@ -29,6 +32,44 @@ int tier_super_check(const void *page, struct tier_super *out)
 	if (s.version != TIER_VERSION)
 		return -KV_EVERSION;
 	*out = s;
+	return 0;
+}
+
+/* ---- the table of namespaces ---- */
+
+static uint64_t table_sum(const struct tier_table *t)
+{
+	return kv_hash_block(t, offsetof(struct tier_table, checksum));
+}
+
+uint32_t tier_table_put(uint8_t *to, uint64_t id, uint64_t version, uint64_t floor, uint32_t count)
+{
+	size_t notes = count * sizeof(struct tier_note), used = sizeof(struct tier_table) + notes;
+	uint32_t pages = (uint32_t)((used + TIER_PAGE - 1) / TIER_PAGE);
+	struct tier_table t = {.id = id, .version = version, .floor = floor, .count = count};
+	memcpy(t.magic, table_magic, sizeof(table_magic));
+	t.sum = kv_hash_block(to + sizeof(t), notes);
+	t.checksum = table_sum(&t);
+	memcpy(to, &t, sizeof(t));
+	memset(to + used, 0, (size_t)pages * TIER_PAGE - used);
+	return pages;
+}
+
+int tier_table_get(const uint8_t *from, uint64_t id, struct tier_table *out)
+{
+	const uint8_t *notes = from + sizeof(struct tier_table);
+	struct tier_table t;
+	memcpy(&t, from, sizeof(t));
+	if (memcmp(t.magic, table_magic, sizeof(table_magic)) != 0 || t.checksum != table_sum(&t) || t.id != id ||
+	    t.count > SPACES_MAX || t.sum != kv_hash_block(notes, t.count * sizeof(struct tier_note)))
+		return -KV_EINVAL;
+	for (uint32_t i = 0; i < t.count; i++) {
+		struct tier_note n;
+		memcpy(&n, notes + i * sizeof(n), sizeof(n));
+		if (n.name[KV_SPACE_MAX] || !kv_space_check(n.name, strlen(n.name)))
+			return -KV_EINVAL;
+	}
+	*out = t;
 	return 0;
 }
 

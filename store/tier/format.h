@@ -2,7 +2,8 @@
 /* format.h -- the bytes on a tier's device. Little-endian; every part has its own XXH3. Pure. Bytes read from a device
  * are input of an unknown hand: each function here accepts any bytes.
  *
- * A range of the device (one shard's):   superblock page, then segments of equal size
+ * A range of the device (one shard's):   superblock page, two places for the table of namespaces, then segments
+ * A table of namespaces:                 tier_table, then a tier_note for each
  * A segment:                             head pages, records, unused, footer at its end
  * A record, in whole pages:              tier_entry with the key (TIER_HEAD_BYTES), then the value
  * A footer:                              an entry with its key per record, then tier_foot in its last bytes
@@ -14,6 +15,7 @@
 #define KVRAIL_STORE_TIER_FORMAT_H
 
 #include "base/base.h"
+#include "store/space.h"
 #include "store/tier/records.h"
 
 enum {
@@ -38,13 +40,28 @@ struct tier_super {
 };
 _Static_assert(sizeof(struct tier_super) == 256, "the superblock's layout");
 
-/* The namespace of a key; room for what namespaces will need. */
-struct tier_namespace {
-	uint32_t id, flags;
-	uint64_t generation;
-	uint8_t reserved[48];
+/* A namespace in the table. Its name ends with zeros. */
+struct tier_note {
+	uint64_t generation, cleared_us; /* wall clock since 1970, of the last clear; 0: none */
+	char name[KV_SPACE_MAX + 8];
 };
-_Static_assert(sizeof(struct tier_namespace) == 64, "the namespace's layout");
+
+/* The head of the table. Names without a note have the generation `floor` at least. */
+struct tier_table {
+	uint8_t magic[8];
+	uint64_t id, version, floor;
+	uint32_t count, zero;
+	uint64_t sum;      /* of the notes */
+	uint64_t checksum; /* of the rest of this struct */
+};
+_Static_assert(sizeof(struct tier_note) == 88 && sizeof(struct tier_table) == 56, "the table's layout");
+
+enum {
+	TIER_TABLE_PAGES =
+		(sizeof(struct tier_table) + SPACES_MAX * sizeof(struct tier_note) + TIER_PAGE - 1) / TIER_PAGE,
+	TIER_FRONT_PAGES = 1 + 2 * TIER_TABLE_PAGES, /* before the first segment */
+	TIER_FRONT_BYTES = TIER_FRONT_PAGES * TIER_PAGE
+};
 
 /* A record's description; key_len bytes of the key follow. */
 struct tier_entry {
@@ -57,9 +74,10 @@ struct tier_entry {
 	uint32_t len;
 	uint16_t page; /* of the segment */
 	uint8_t key_len, flags;
-	struct tier_namespace ns;
+	/* Of its namespace: tier_space_hash, and the generation that the value is of. */
+	uint64_t space_hash, space_generation;
 };
-_Static_assert(sizeof(struct tier_entry) == 128 && sizeof(struct tier_entry) + KV_KEY_MAX == TIER_HEAD_BYTES,
+_Static_assert(sizeof(struct tier_entry) == 80 && sizeof(struct tier_entry) + KV_KEY_MAX <= TIER_HEAD_BYTES,
 	       "an entry with its key has its room");
 
 /* The end of a footer, in the last bytes of its segment. */
@@ -96,6 +114,16 @@ static inline uint32_t tier_entry_bytes(uint8_t key_len)
  * it is none, or damaged; -KV_EVERSION: of another version of this format. */
 void tier_super_seal(struct tier_super *s);
 int tier_super_check(const void *page, struct tier_super *out);
+
+/* tier_table_put -- complete a table of `count` notes, which lie behind its head. Returns its pages. tier_table_get --
+ * read one from TIER_TABLE_PAGES pages. 0, or -KV_EINVAL: it is none of this range, or torn. tier_space_hash -- of a
+ * name, on the device with this superblock: nobody can choose names with equal ones. */
+uint32_t tier_table_put(uint8_t *to, uint64_t id, uint64_t version, uint64_t floor, uint32_t count);
+int tier_table_get(const uint8_t *from, uint64_t id, struct tier_table *out);
+static inline uint64_t tier_space_hash(const struct tier_super *s, const char *name)
+{
+	return kv_hash_key(name, strlen(name), s->id[1]);
+}
 
 /* tier_entry_put -- write *e with its key to `to` (tier_entry_bytes; the rest of TIER_HEAD_BYTES is the caller's), and
  * set its checksum. tier_entry_get -- read one from at most `room` bytes. *out_key points into `from`. 0, or

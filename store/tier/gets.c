@@ -6,7 +6,7 @@
  *
  * States may be skipped. Pieces of 256 KiB are read in any order, up to TIER_READS at a time of all gets of the drive,
  * and taken in order: head and key are compared, bytes are copied and summed. Only then the block is committed. A get
- * counts as a reader of its segment, so the segment is not written to. One that is void (deleted, replaced) ends as a
+ * counts as a reader of its segment, so the segment is not written to. One that is void (deleted, cleared) ends as a
  * miss. Pieces in flight of a get that ended early are free when they return. */
 #include "store/tier/private.h"
 
@@ -104,16 +104,22 @@ static uint64_t expires_ns(const struct tier *t, const struct tier_get *g)
 	return t->now_ns + (us > wall_us ? us - wall_us : 0) * 1000;
 }
 
+/* Its space was cleared since it began. */
+static bool cleared(const struct tier *t, const struct tier_get *g)
+{
+	return tier_id_in(t, t->store->spaces.at[g->space], g->key, g->key_len).hash != g->id.hash;
+}
+
 /* All bytes are in memory, and right: make the block visible. */
 static void get_commit(struct tier *t, struct tier_get *g)
 {
-	uint64_t born = born_ns(t, g), expires = expires_ns(t, g);
+	const struct space *sp = t->store->spaces.at[g->space];
+	uint64_t born = KV_MAX(born_ns(t, g), sp->cleared_ns), expires = expires_ns(t, g); /* of this generation */
 	struct block *holder;
 	bool dropped = born < KV_MAX(t->store->doubt.dead_ns, t->store->doubt.all_dead_ns);
-	int rc = g->gone || dropped || expires <= t->now_ns ? -KV_EDELETED : 0;
+	int rc = g->gone || dropped || cleared(t, g) || expires <= t->now_ns ? -KV_EDELETED : 0;
 	if (rc == 0) {
-		rc = store_copy_allowed(t->store, t->store->spaces.at[g->block->space], g->block->item.hash, born,
-					t->now_ns, &expires);
+		rc = store_copy_allowed(t->store, sp, g->block->item.hash, born, t->now_ns, &expires);
 		if (rc && tier_records_find(&t->records, &g->id) == g->item) /* deleted without a word to the tier */
 			tier_key_drop(t, g->item, true);
 	}
@@ -183,7 +189,7 @@ static void slot_done(struct tier_io *io, int64_t result)
 }
 
 /* Whether this is the key's record, whole and in its place. */
-static bool head_right(struct tier *t, struct tier_get *g, const uint8_t *head)
+static bool head_right(const struct tier *t, struct tier_get *g, const uint8_t *head)
 {
 	const uint8_t *key;
 	if (tier_entry_get(head, TIER_HEAD_BYTES, &g->entry, &key) != 0)
@@ -193,7 +199,7 @@ static bool head_right(struct tier *t, struct tier_get *g, const uint8_t *head)
 		return false;
 	if (g->entry.key_len != g->key_len || memcmp(key, g->key, g->key_len) != 0)
 		return false;
-	return !t->opt.ns_alive || t->opt.ns_alive(t->opt.arg, &g->entry.ns);
+	return table_current(g->d, t->store->spaces.at[g->space], &g->entry);
 }
 
 /* Take the next piece of the record. May end the get. */
@@ -203,7 +209,7 @@ static void piece_take(struct tier *t, struct tier_get *g, struct tier_slot *s)
 	uint64_t at = (uint64_t)g->taken * TIER_READ + skip - TIER_HEAD_BYTES;
 	uint32_t n = (uint32_t)KV_MIN(g->len - at, (uint64_t)piece_bytes(g, g->taken) - skip);
 	uint8_t *to = store_data(t->store, g->block) + at;
-	if (g->gone) {
+	if (g->gone || cleared(t, g)) {
 		get_end(t, g, TIER_GONE);
 		return;
 	}
@@ -253,7 +259,12 @@ static void get_fill(struct tier *t, struct tier_get *g)
 /* Find memory. 0: found, or being cleared; else there is none. */
 static int get_stage(struct tier *t, struct tier_get *g)
 {
-	int rc = store_stage(t->store, g->key, g->key_len, g->len, ARENA_LOW, &g->block, &g->room);
+	struct space *entered = t->store->space;
+	int rc = -KV_ESTALE;
+	store_enter(t->store, t->store->spaces.at[g->space]);
+	if (!cleared(t, g))
+		rc = store_stage(t->store, g->key, g->key_len, g->len, ARENA_LOW, &g->block, &g->room);
+	store_enter(t->store, entered);
 	if (rc == 0)
 		get_fill(t, g);
 	if (rc == -EAGAIN) {
@@ -333,6 +344,7 @@ static struct tier_get *get_new(struct tier *t, uint32_t item, const struct tier
 	g->pieces = (tier_pages(i->len) * TIER_PAGE + TIER_READ - 1) / TIER_READ;
 	g->asked = g->taken = 0;
 	g->gone = false;
+	g->space = t->store->space->index;
 	g->block = NULL;
 	g->room = NULL;
 	g->id = *id;

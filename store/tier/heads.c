@@ -25,6 +25,10 @@ uint64_t heads_unsaved(const struct tier *t)
 			first = KV_MIN(first, t->unsaved_first);
 		if (d->h.flying)
 			first = KV_MIN(first, d->h.mark);
+		if (d->names.mark)
+			first = KV_MIN(first, d->names.mark);
+		if (d->names.flying && d->names.flying_mark)
+			first = KV_MIN(first, d->names.flying_mark);
 		for (uint32_t k = 0; k < d->h.waiting; k++, n = d->fifo.segment[n].queue_next)
 			first = KV_MIN(first, d->fifo.segment[n].mark);
 		if (d->h.next != HEAD_DONE && d->fifo.segment[d->fifo.next].mark)
@@ -39,7 +43,8 @@ bool heads_unsafe(const struct tier *t)
 	for (unsigned i = 0; i < t->drives; i++) {
 		const struct tier_drive *d = t->drive[i];
 		unsafe |= d->state == TIER_DOWN && (d->h.waiting || d->h.flying || (!d->known && t->unsaved_first) ||
-						    d->fifo.segment[d->fifo.next].mark);
+						    d->fifo.segment[d->fifo.next].mark || d->names.mark ||
+						    (d->names.flying && d->names.flying_mark));
 	}
 	return unsafe;
 }
@@ -100,7 +105,7 @@ static bool found_after_crash(const struct tier_drive *d, uint32_t n)
 	return !(n == d->fifo.next && d->h.next == HEAD_DONE);
 }
 
-static void unsaved_log(struct tier_drive *d)
+void heads_unsaved_log(struct tier_drive *d)
 {
 	if (d->unsaved_logged)
 		return;
@@ -128,7 +133,7 @@ void heads_mark(struct tier_drive *d, uint32_t n, uint32_t page)
 	if (n != d->fifo.next || d->h.next == HEAD_NONE) /* otherwise the head of its next use does it */
 		queue_add(d, n);
 	if (d->state == TIER_DOWN)
-		unsaved_log(d);
+		heads_unsaved_log(d);
 }
 
 /* Its bits could not be written. */
@@ -200,5 +205,5 @@ void heads_want_next(struct tier_drive *d)
 void heads_down(struct tier_drive *d)
 {
 	if (d->h.waiting || d->h.flying)
-		unsaved_log(d);
+		heads_unsaved_log(d);
 }

@@ -40,11 +40,12 @@ static bool record_begin(struct tier_drive *d, const struct tier_item *i)
 {
 	struct tier_id id = {tier_item_hash(i), i->more};
 	struct tier_entry e;
+	const struct space *sp = d->t->store->spaces.at[i->space];
 	const uint8_t *key;
 	int rc;
 	if (i->dead || d->k.failed || tier_entry_get(d->k.mem, TIER_HEAD_BYTES, &e, &key) != 0 ||
 	    e.id != d->super.id[0] || e.page != i->page || e.len != i->len ||
-	    e.sequence != tier_fifo_segment(&d->fifo, i)->sequence) {
+	    e.sequence != tier_fifo_segment(&d->fifo, i)->sequence || !table_current(d, sp, &e)) {
 		keep_end(d);
 		return false;
 	}
@@ -55,7 +56,7 @@ static bool record_begin(struct tier_drive *d, const struct tier_item *i)
 		e.expires_us = i->expires_s * 1000000ull;
 	e.born_us = tier_born_us(d, &e);
 	tier_fifo_drop(&d->fifo, d->k.item);
-	if (rc != 0 || !writer_begin(d, &id, &e, key)) {
+	if (rc != 0 || !writer_begin(d, &id, sp, &e, key)) {
 		keep_end(d);
 		return false;
 	}

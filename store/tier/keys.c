@@ -57,15 +57,29 @@ bool tier_key_reading(const struct tier *t)
 	return reading;
 }
 
-void tier_key_remember(struct tier *t, const struct tier_id *id)
+/* In whatever generation: that of its space may rise until the records are read. */
+static struct tier_id gone_id(const struct tier *t, const struct space *sp, const void *key, size_t len)
 {
-	if (!tier_key_reading(t) || tier_records_find(&t->gone, id))
+	uint64_t seed = kv_hash_key(sp->name, strlen(sp->name), t->store->spaces.secret);
+	return (struct tier_id){kv_hash_key(key, len, seed), tier_more(key, len)};
+}
+
+void tier_key_remember(struct tier *t, const struct space *sp, const void *key, size_t len)
+{
+	const struct tier_id id = gone_id(t, sp, key, len);
+	if (!tier_key_reading(t) || tier_records_find(&t->gone, &id))
 		return;
 	t->marks++;
 	if (!t->unsaved_first)
 		t->unsaved_first = t->marks;
-	if (!tier_records_add(&t->gone, id, 0, 0))
+	if (!tier_records_add(&t->gone, &id, 0, 0))
 		t->gone_full = true;
+}
+
+bool tier_key_gone(const struct tier *t, const struct space *sp, const void *key, size_t len)
+{
+	const struct tier_id id = gone_id(t, sp, key, len);
+	return t->gone_full || (t->gone.live > 0 && tier_records_find(&t->gone, &id));
 }
 
 void tier_key_read(struct tier *t)
@@ -73,4 +87,5 @@ void tier_key_read(struct tier *t)
 	t->unsaved_first = 0; /* what was deleted in the meantime has marks of its own now */
 	tier_records_fini(&t->gone);
 	t->gone_full = false;
+	memset(t->cleared, 0, sizeof(t->cleared));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* private.h -- the parts of a tier for each other. From the top down: tier, judge, scan, source, keep,
+/* private.h -- the parts of a tier for each other. From the top down: tier, judge, scan, table, source, keep,
  * writer, gets, keys, heads, drive. Lower files call up through struct tier_hooks. */
 #ifndef KVRAIL_STORE_TIER_PRIVATE_H
 #define KVRAIL_STORE_TIER_PRIVATE_H
@@ -89,6 +89,26 @@ struct tier_keep {
 	bool failed;
 };
 
+/* The writer of the table of namespaces (table.c). */
+struct tier_table_writer {
+	struct tier_io io;
+	uint8_t *mem;            /* TIER_TABLE_PAGES; while the device is read, `names` */
+	struct tier_name *names; /* sorted, of the table that was read */
+	uint32_t count;          /* names */
+	uint32_t bytes, sent;
+	uint64_t version; /* of the table on the device */
+	uint64_t saved;   /* spaces.changes, as that table has them */
+	uint64_t mark;    /* of the first clear that the device lacks; 0: none */
+	uint64_t flying_changes, flying_mark;
+	bool flying;
+};
+
+/* A name that the device's records may have. */
+struct tier_name {
+	uint64_t hash;  /* tier_space_hash */
+	uint32_t space; /* number here */
+};
+
 struct tier_drive {
 	struct tier *t;
 	struct tier_device *dev;
@@ -104,7 +124,8 @@ struct tier_drive {
 	struct tier_writer w;
 	struct tier_heads h;
 	struct tier_keep k;
-	uint8_t *mem; /* of slots, buffers, head and keeper */
+	struct tier_table_writer names;
+	uint8_t *mem; /* of slots, buffers, head, table and keeper */
 	struct tier_slot slot[TIER_READS];
 	struct kv_list slots_free, slots_read; /* slots_read: of gets, to be taken in a turn */
 	struct kv_list gets;                   /* that have pieces to ask for */
@@ -115,8 +136,11 @@ struct tier_drive {
 		uint32_t next, running;
 		uint64_t newest, began_ns, found;
 		uint32_t newest_segment;
-		bool super; /* io is in flight */
-		bool over;  /* the drive waits for the others' */
+		uint32_t got, want; /* bytes of the front */
+		bool super;         /* io is in flight */
+		bool front;         /* superblock and table are here; segments are read when the others' are */
+		bool fresh;         /* no segment has to be read */
+		bool over;          /* the drive waits for the others' */
 	} scan;
 	uint64_t old_sequence; /* segments up to this one are of an earlier process */
 	bool unsaved_logged;
@@ -140,6 +164,7 @@ struct tier_get {
 	uint32_t pieces, asked, taken; /* of the record */
 	uint8_t state;
 	bool gone; /* deleted or replaced since */
+	uint16_t space;
 	struct block *block;
 	struct room *room;
 	struct tier_id id;
@@ -189,6 +214,10 @@ struct tier {
 		uint32_t count, next;
 		bool all, busy; /* all: every record is dropped */
 	} judge;
+	/* table.c */
+	uint8_t cleared[SPACES_MAX / 8]; /* by number: cleared while tables were read: no generation there counts */
+	uint64_t swept_clears;           /* spaces.clears, when the last walk over all records began */
+	uint32_t sweep;                  /* records it has still to look at */
 	/* source.c */
 	struct block *block; /* being copied, with a reference */
 	uint64_t copied;
@@ -231,6 +260,12 @@ static inline uint64_t tier_born_us(const struct tier_drive *d, const struct tie
 	return e->sequence <= d->old_sequence ? KV_MIN(e->born_us, d->t->opt.wall_us) : e->born_us;
 }
 
+static inline void tier_item_space(struct tier_item *i, const struct space *sp)
+{
+	i->space = sp->index & (SPACES_MAX - 1);
+	i->age = sp->generation & 15;
+}
+
 static inline struct tier_drive *tier_drive_of(const struct tier *t, uint32_t item)
 {
 	unsigned i = t->drives - 1;
@@ -241,7 +276,7 @@ static inline struct tier_drive *tier_drive_of(const struct tier *t, uint32_t it
 
 static inline uint64_t tier_place(const struct tier_drive *d, uint32_t segment, uint32_t page)
 {
-	return TIER_PAGE * (1 + (uint64_t)segment * d->fifo.opt.segment_pages + page);
+	return TIER_PAGE * (TIER_FRONT_PAGES + (uint64_t)segment * d->fifo.opt.segment_pages + page);
 }
 
 /* drive_begin -- submit a transfer; its done() calls drive_ended first. drive_ended -- count it. Returns its bytes, or
@@ -257,8 +292,9 @@ static inline bool budget_has(const struct tier_budget *b)
 
 /* ---- heads.c: deletions that hold, and heads of segments to be used ---- */
 
-void heads_pump(struct tier_drive *d);      /* write what is to be written */
-void heads_want_next(struct tier_drive *d); /* the next segment needs its new head */
+void heads_pump(struct tier_drive *d);        /* write what is to be written */
+void heads_want_next(struct tier_drive *d);   /* the next segment needs its new head */
+void heads_unsaved_log(struct tier_drive *d); /* deletions cannot be written */
 void heads_down(struct tier_drive *d);
 /* heads_mark -- the record at this place is void: its bit has to be set on the device. */
 void heads_mark(struct tier_drive *d, uint32_t segment, uint32_t page);
@@ -270,10 +306,12 @@ uint64_t heads_unsaved(const struct tier *t); /* the first mark that is not safe
 
 /* writer_ready -- prepare for a record of this size: 0; -EAGAIN: not now; -KV_ETOOBIG: for a segment; -KV_ENOMEM: the
  * index is full, until the ring has moved, which this call sees to. writer_begin --
- * right after: begin it; *e without sequence, id and page; the key has no record. False: the index is full. writer_copy
+ * right after: begin it, for a key of this space; *e without sequence, id, page and space; the key has no record.
+ * False: the index is full. writer_copy
  * -- take bytes of its value (NULL: zeros); returns how many. The record ends with its last byte. */
 int writer_ready(struct tier_drive *d, uint32_t len, uint8_t key_len);
-bool writer_begin(struct tier_drive *d, const struct tier_id *id, struct tier_entry *e, const void *key);
+bool writer_begin(struct tier_drive *d, const struct tier_id *id, const struct space *sp, struct tier_entry *e,
+		  const void *key);
 uint32_t writer_copy(struct tier_drive *d, const uint8_t *from, uint32_t len);
 /* writer_room -- bytes that can be copied now. writer_pump -- submit what has lingered, and footers. */
 uint64_t writer_room(const struct tier_drive *d);
@@ -288,6 +326,34 @@ void writer_seal(struct tier_drive *d);       /* end the open segment early: a f
 uint32_t keep_step(struct tier_drive *d, uint32_t budget);
 void keep_down(struct tier_drive *d);
 
+/* ---- table.c: the namespaces and their generations on a device ---- */
+
+/* table_read -- what a device knows, at the front that was read, counts from now on; it is for d->super. False: the
+ * table is damaged. table_make -- write the first table of a new device behind its superblock; returns the bytes of
+ * both. table_space -- the present space of a record that was found; NULL: none, or cleared. */
+bool table_read(struct tier_drive *d, const uint8_t *front);
+uint32_t table_make(struct tier_drive *d, uint8_t *front);
+struct space *table_space(const struct tier_drive *d, const struct tier_entry *e);
+
+void table_pump(struct tier_drive *d);                /* write it, if there is anything new */
+void table_mark(struct tier_drive *d, uint64_t mark); /* a clear waits for it */
+void table_down(struct tier_drive *d);
+
+/* table_clean -- the device has all that the store knows of namespaces. */
+static inline bool table_clean(const struct tier_drive *d)
+{
+	return d->names.saved == d->t->store->spaces.changes;
+}
+
+/* table_current -- whether the record is of the space's present generation. */
+static inline bool table_current(const struct tier_drive *d, const struct space *sp, const struct tier_entry *e)
+{
+	return e->space_generation == sp->generation && e->space_hash == tier_space_hash(&d->super, sp->name);
+}
+
+/* table_sweep -- drop records of earlier generations, at most `budget` looks. */
+void table_sweep(struct tier *t, uint32_t budget);
+
 /* ---- source.c: which values are written ---- */
 
 /* source_step -- copy values, at most `budget` bytes. Returns the bytes copied. */
@@ -297,9 +363,16 @@ void source_stop(struct tier *t);
 
 /* ---- keys.c: records by key ---- */
 
+/* tier_id_in -- a key of this space, in its present generation. tier_id_of -- of the space that the store entered. */
+static inline struct tier_id tier_id_in(const struct tier *t, const struct space *sp, const void *key, size_t len)
+{
+	const struct index ix = {.seed = sp->seed, .digest_seed = t->store->index.digest_seed};
+	return (struct tier_id){index_hash(&ix, key, len), tier_more(key, len)};
+}
+
 static inline struct tier_id tier_id_of(const struct tier *t, const void *key, size_t len)
 {
-	return (struct tier_id){index_hash(&t->store->index, key, len), tier_more(key, len)};
+	return tier_id_in(t, t->store->space, key, len);
 }
 
 /* tier_key_find -- the record of a key, or 0; one whose time is over is dropped. tier_key_drop -- drop a live one;
@@ -309,13 +382,13 @@ void tier_key_drop(struct tier *t, uint32_t item, bool marked);
 void tier_key_mark(struct tier *t, uint32_t item); /* its deletion has to hold after a crash */
 
 /* tier_key_void -- forget all records of a drive. tier_key_reading -- whether footers may have more records; then keys
- * without one are remembered: tier_key_remember -- a key was deleted or replaced. tier_key_read -- all footers are read
- * now. */
+ * without one are remembered: tier_key_remember -- a key was deleted or replaced. tier_key_gone -- whether this one is
+ * remembered. tier_key_read -- all footers are read now. */
 void tier_key_void(struct tier_drive *d);
 bool tier_key_reading(const struct tier *t);
 void tier_key_read(struct tier *t);
-
-void tier_key_remember(struct tier *t, const struct tier_id *id);
+void tier_key_remember(struct tier *t, const struct space *sp, const void *key, size_t len);
+bool tier_key_gone(const struct tier *t, const struct space *sp, const void *key, size_t len);
 
 /* ---- gets.c ---- */
 
@@ -333,6 +406,6 @@ bool judge_step(struct tier *t); /* false: there is nothing to do */
 /* ---- scan.c: the start of a device ---- */
 
 void scan_begin(struct tier_drive *d);
-void scan_settle(struct tier *t); /* drives that wait for the others' scans may begin */
+void scan_down(struct tier *t); /* a drive is down: others waited for it */
 
 #endif

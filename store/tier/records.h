@@ -29,11 +29,12 @@ struct tier_item {
 	uint32_t dead : 1;     /* deleted, expired or replaced: in no chain; freed with its segment */
 	uint32_t pending : 1;  /* its bytes are not on the device yet */
 	uint32_t page : 16;    /* of its segment */
-	uint32_t spare : 16;
-	uint32_t len;       /* of the value, bytes */
-	uint32_t expires_s; /* wall clock, seconds since 1970; 0: never */
-	uint32_t chain;     /* the next one with the same head */
-	uint32_t next;      /* the next one of its segment */
+	uint32_t space : 12;   /* the number of its namespace; set by the adder */
+	uint32_t age : 4;      /* of its generation, the last bits: of an earlier one if they differ */
+	uint32_t len;          /* of the value, bytes */
+	uint32_t expires_s;    /* wall clock, seconds since 1970; 0: never */
+	uint32_t chain;        /* the next one with the same head */
+	uint32_t next;         /* the next one of its segment */
 };
 
 /* Linear hashing: heads grow by one, and split one chain, with each record; nothing is ever moved at once. */

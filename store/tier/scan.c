@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scan.c -- the start of a device: its superblock, then the heads and footers of its segments, several at a time.
  *
- *   superblock --> ours: heads, then footers --> up
+ *   superblock, table of namespaces --> ours: heads, then footers --> up
  *              --> none, or of another shape: a new one is written, with a new id --> up, empty
  *
+ * All tables are read before any segment: records of cleared namespaces are never found.
  * A segment counts if head and footer have the same sequence. Of two records of one key the one with the higher
  * sequence counts. Keys deleted during the scan (t->gone) are dropped, and their deletion is written. */
 #include "store/tier/private.h"
@@ -41,8 +42,6 @@ static bool counts(struct tier_drive *d, const struct tier_slot *s, const struct
 	uint32_t item = tier_records_find(&t->records, id);
 	if (e->expires_us && e->expires_us <= tier_wall_us(t))
 		return false;
-	if (t->opt.ns_alive && !t->opt.ns_alive(t->opt.arg, &e->ns))
-		return false;
 	if (!item)
 		return true;
 	if (sequence_of(t, item) > e->sequence || is_new(t, item)) {
@@ -62,19 +61,22 @@ static bool entry_right(const struct tier_drive *d, const struct tier_slot *s, c
 static void record_found(struct tier_drive *d, struct tier_slot *s, const struct tier_entry *e, const uint8_t *key)
 {
 	struct tier *t = d->t;
-	struct tier_id id = tier_id_of(t, key, e->key_len);
-	bool dead = tier_head_dead(s->mem, e->page), gone;
+	const struct space *sp = table_space(d, e);
+	struct tier_id id;
 	uint32_t item;
-	if (dead || !counts(d, s, e, &id))
+	if (!sp || tier_head_dead(s->mem, e->page))
+		return;
+	id = tier_id_in(t, sp, key, e->key_len);
+	if (!counts(d, s, e, &id))
 		return;
 	item = tier_records_add(&t->records, &id, e->len,
 				(uint32_t)KV_MIN(e->expires_us / 1000000, (uint64_t)UINT32_MAX));
 	if (!item)
 		return;
+	tier_item_space(&t->records.item[item], sp);
 	tier_fifo_found(&d->fifo, s->segment, item, e->page);
 	d->scan.found++;
-	gone = t->gone_full || (t->gone.item && tier_records_find(&t->gone, &id));
-	if (gone)
+	if (tier_key_gone(t, sp, key, e->key_len))
 		tier_key_drop(t, item, true);
 }
 
@@ -129,6 +131,7 @@ static void drive_up(struct tier_drive *d)
 		tier_key_read(t);
 	if (d->h.next == HEAD_NONE)
 		heads_want_next(d);
+	table_pump(d);
 	heads_pump(d);
 	heads_settle(t);
 	kv_event(t->opt.log, KV_LOG_INFO,
@@ -233,7 +236,7 @@ static void slot_done(struct tier_io *io, int64_t result)
 }
 
 /* Drives begin together to write: sequences of new segments exceed all others. */
-void scan_settle(struct tier *t)
+static void scan_settle(struct tier *t)
 {
 	for (unsigned i = 0; i < t->drives; i++)
 		if (t->drive[i]->state == TIER_READING && !t->drive[i]->scan.over)
@@ -272,19 +275,45 @@ static void scan_go(struct tier_drive *d)
 		scan_end(d);
 }
 
-/* ---- the superblock ---- */
+/* ---- the front: superblock and table of namespaces ---- */
 
-static void made(struct tier_io *io, int64_t result)
+static uint8_t *front_memory(struct tier_drive *d)
 {
-	struct tier_drive *d = io->arg;
-	result = drive_ended(d, io, result);
-	d->scan.super = false;
-	if (d->state != TIER_READING || d->t->stopped)
-		return;
-	if (result == TIER_PAGE)
-		scan_over(d);
-	else
-		drive_down(d, "the superblock could not be written");
+	return d->w.buffer[0].mem;
+}
+
+static void front_done(struct tier_io *io, int64_t result);
+
+static void front_go(struct tier_drive *d)
+{
+	d->scan.io.done = front_done;
+	d->scan.io.arg = d;
+	d->scan.super = true;
+	drive_begin(d, &d->scan.io, d->scan.got, front_memory(d) + d->scan.got, d->scan.want - d->scan.got,
+		    d->scan.fresh);
+}
+
+/* The fronts of all drives are here: read the segments. */
+static void fronts_settle(struct tier *t)
+{
+	for (unsigned i = 0; i < t->drives; i++)
+		if (t->drive[i]->state == TIER_READING && !t->drive[i]->scan.front)
+			return;
+	for (unsigned i = 0; i < t->drives; i++) {
+		struct tier_drive *d = t->drive[i];
+		if (d->state != TIER_READING || d->scan.running || d->scan.over)
+			continue;
+		if (d->scan.fresh)
+			scan_over(d);
+		else
+			scan_go(d);
+	}
+}
+
+static void front_here(struct tier_drive *d)
+{
+	d->scan.front = true;
+	fronts_settle(d->t);
 }
 
 /* A new superblock: what the device had is void. */
@@ -309,12 +338,10 @@ static void make(struct tier_drive *d, const char *why)
 		 KV_EVENT("tier_made", KV_NUMBER("shard", t->opt.shard), KV_FIELD("device", d->dev->name),
 			  KV_FIELD("reason", why)),
 		 "shard %u: the tier on %s starts empty: %s", t->opt.shard, d->dev->name, why);
-	memset(d->k.mem, 0, TIER_PAGE);
-	memcpy(d->k.mem, s, sizeof(*s));
-	d->scan.io.done = made;
-	d->scan.io.arg = d;
-	d->scan.super = true;
-	drive_begin(d, &d->scan.io, 0, d->k.mem, TIER_PAGE, true);
+	d->scan.fresh = true;
+	d->scan.got = 0;
+	d->scan.want = table_make(d, front_memory(d));
+	front_go(d);
 }
 
 /* Why the device's content does not count; NULL: it does. */
@@ -334,28 +361,39 @@ static const char *other(const struct tier_drive *d, int rc, const struct tier_s
 	return s->key_seed != d->t->opt.key_seed ? "it was written by another server" : NULL;
 }
 
-static void super_read(struct tier_io *io, int64_t result)
+static void front_take(struct tier_drive *d)
+{
+	struct tier_super s = {0};
+	const char *why = other(d, tier_super_check(front_memory(d), &s), &s);
+	if (why) {
+		make(d, why);
+		return;
+	}
+	d->super = s;
+	d->scan.fresh = d->known;
+	if (d->known || table_read(d, front_memory(d)))
+		front_here(d);
+	else
+		make(d, "its table of namespaces is damaged");
+}
+
+static void front_done(struct tier_io *io, int64_t result)
 {
 	struct tier_drive *d = io->arg;
-	struct tier_super s = {0};
-	const char *why;
 	result = drive_ended(d, io, result);
 	d->scan.super = false;
 	if (d->state != TIER_READING || d->t->stopped)
 		return;
-	if (result != TIER_PAGE) {
-		drive_down(d, "the superblock could not be read");
-		return;
-	}
-	why = other(d, tier_super_check(d->k.mem, &s), &s);
-	if (why) {
-		make(d, why);
-	} else if (d->known) {
-		scan_over(d);
-	} else {
-		d->super = s;
-		scan_go(d);
-	}
+	if (result > 0)
+		d->scan.got += (uint32_t)result / TIER_PAGE * TIER_PAGE;
+	if (result >= TIER_PAGE && d->scan.got < d->scan.want)
+		front_go(d);
+	else if (d->scan.got < d->scan.want)
+		drive_down(d, io->write ? "the superblock could not be written" : "the superblock could not be read");
+	else if (io->write)
+		front_here(d);
+	else
+		front_take(d);
 }
 
 void scan_begin(struct tier_drive *d)
@@ -363,12 +401,16 @@ void scan_begin(struct tier_drive *d)
 	d->state = TIER_READING;
 	if (!d->known)
 		tier_key_void(d);
-	d->scan.next = d->scan.running = 0;
-	d->scan.over = false;
+	d->scan.next = d->scan.running = d->scan.got = 0;
+	d->scan.want = TIER_FRONT_BYTES;
+	d->scan.over = d->scan.front = d->scan.fresh = false;
 	d->scan.newest = d->scan.found = 0;
 	d->scan.began_ns = d->t->now_ns;
-	d->scan.io.done = super_read;
-	d->scan.io.arg = d;
-	d->scan.super = true;
-	drive_begin(d, &d->scan.io, 0, d->k.mem, TIER_PAGE, false);
+	front_go(d);
+}
+
+void scan_down(struct tier *t)
+{
+	fronts_settle(t);
+	scan_settle(t);
 }

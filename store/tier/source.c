@@ -20,10 +20,12 @@ static struct tier_id id_of(const struct block *b)
 	return (struct tier_id){b->item.hash, tier_more(b->item.key, b->item.key_len)};
 }
 
-static bool on_tier(struct tier *t, const struct block *b)
+/* Not to be written: the tier has it, or it is of an earlier generation. (A clear leaves the highest one as it is.) */
+static bool needless(struct tier *t, const struct block *b)
 {
 	struct tier_id id = id_of(b);
-	return tier_key_find(t, &id) != 0;
+	return !store_holds(t->store, b) || t->store->spaces.at[b->space]->generation == UINT64_MAX ||
+	       tier_key_find(t, &id) != 0;
 }
 
 /* ---- hints ---- */
@@ -63,7 +65,7 @@ static void look_ahead(struct tier *t)
 	       (n = evict_peek_next(&s->evict, &peek, block_may_go)) != NULL) {
 		struct block *b = KV_CONTAINER(n, struct block, evict);
 		bytes += b->mem->size;
-		if (!on_tier(t, b) && tier_admits(&t->admission, b->item.hash))
+		if (!needless(t, b) && tier_admits(&t->admission, b->item.hash))
 			t->ahead[t->ahead_count++] = hint_of(b);
 	}
 	t->looked_time = s->evict.time;
@@ -77,7 +79,7 @@ static struct block *flush_next(struct tier *t)
 	if (!t->flushing || t->flushed)
 		return NULL;
 	while (budget && !t->ranking.over && (b = ranking_next(t->store, &t->ranking, &budget)) != NULL &&
-	       (on_tier(t, b) || b->refs > 0))
+	       (needless(t, b) || b->refs > 0))
 		ranking_done(t->store, b);
 	if (t->ranking.over || (b && rank_of(&t->ranking, b) < RANK_HIT)) {
 		ranking_end(&t->ranking);
@@ -93,7 +95,7 @@ static struct block *source_next(struct tier *t, struct tier_hint **out_hint)
 	for (; t->put_count > 0; t->put_first = (t->put_first + 1) % PUTS_MAX, t->put_count--) {
 		struct block *b = hinted(t, &t->put[t->put_first]);
 		*out_hint = &t->put[t->put_first];
-		if (b && !on_tier(t, b))
+		if (b && !needless(t, b))
 			return b;
 	}
 	if (t->ahead_count == 0)
@@ -101,7 +103,7 @@ static struct block *source_next(struct tier *t, struct tier_hint **out_hint)
 	for (; t->ahead_count > 0; t->ahead_first++, t->ahead_count--) {
 		struct block *b = hinted(t, &t->ahead[t->ahead_first]);
 		*out_hint = &t->ahead[t->ahead_first];
-		if (b && b->refs == 0 && !on_tier(t, b))
+		if (b && b->refs == 0 && !needless(t, b))
 			return b;
 	}
 	*out_hint = NULL;
@@ -134,8 +136,6 @@ static struct tier_entry entry_of(const struct tier *t, const struct block *b)
 			       .key_len = b->item.key_len};
 	if (b->expire.when_ns != KV_NEVER)
 		e.expires_us = wall_us + (b->expire.when_ns - KV_MIN(t->now_ns, b->expire.when_ns)) / 1000;
-	if (t->opt.ns_of)
-		t->opt.ns_of(t->opt.arg, b, &e.ns);
 	return e;
 }
 
@@ -163,7 +163,7 @@ static bool begin(struct tier *t, struct tier_drive *d, const struct block *b)
 {
 	struct tier_id id = id_of(b);
 	struct tier_entry e = entry_of(t, b);
-	if (!writer_begin(d, &id, &e, b->item.key))
+	if (!writer_begin(d, &id, t->store->spaces.at[b->space], &e, b->item.key))
 		return false;
 	d->stats.values_written++;
 	d->stats.value_bytes += b->len;
@@ -246,7 +246,7 @@ void tier_stored(struct tier *t, const struct block *b, uint64_t now_ns)
 		tier_key_drop(t, item, true);
 		t->totals.deletes++;
 	} else {
-		tier_key_remember(t, &id);
+		tier_key_remember(t, t->store->spaces.at[b->space], b->item.key, b->item.key_len);
 	}
 	if (t->admission.how == TIER_ADMIT_PUT && t->put_count < PUTS_MAX)
 		t->put[(t->put_first + t->put_count++) % PUTS_MAX] = hint_of(b);
@@ -266,7 +266,7 @@ static bool write_at_once(struct tier *t, const struct block *b)
 void tier_evicted(void *tier, const struct block *b)
 {
 	struct tier *t = tier;
-	if (t->stopped || on_tier(t, b))
+	if (t->stopped || needless(t, b))
 		return;
 	if (!tier_admits(&t->admission, b->item.hash))
 		t->totals.refused++;

@@ -6,6 +6,9 @@
  * and submits them front to back, at most TIER_WRITES at a time. A value that must leave before is lost (counted).
  * Reads: tier_get finds the record, makes room in memory, reads, compares the whole key and the checksum, and commits a
  * block that was born when the value was. All who ask for a key share one read.
+ * Keys are of the namespace that the store has entered. Records of its earlier generations are not found; their index
+ * entries are dropped some at a time, their bytes with their segment. What the devices know of generations becomes the
+ * store's when the first turns have read it.
  * A device that errors or stalls is a missing tier: misses, and a new attempt after a while. */
 #ifndef KVRAIL_STORE_TIER_TIER_H
 #define KVRAIL_STORE_TIER_TIER_H
@@ -16,6 +19,7 @@
 
 struct store;
 struct block;
+struct space;
 struct verdict;
 struct tier;
 
@@ -84,11 +88,6 @@ struct tier_options {
 	const struct kv_clock *clock; /* the shard's */
 	const struct kv_entropy *entropy;
 	const struct kv_log *log;
-	/* ns_of -- the namespace of a block, for its record. ns_alive -- whether records of this one still count. NULL:
-	 * all keys are of one. */
-	void (*ns_of)(void *arg, const struct block *b, struct tier_namespace *out);
-	bool (*ns_alive)(void *arg, const struct tier_namespace *ns);
-	void *arg;
 };
 
 /* tier_create -- over `count` devices, which outlive it; their footers are read from the first turn on. `store` calls
@@ -141,6 +140,9 @@ struct tier_safe {
  * the value of a key lives until expires_ns (KV_NEVER: for ever); safe as tier_delete, if its life becomes shorter. */
 int tier_delete(struct tier *t, const void *key, size_t key_len, uint64_t now_ns, bool *out_was);
 int tier_touch(struct tier *t, const void *key, size_t key_len, uint64_t expires_ns, uint64_t now_ns, bool *out_was);
+
+/* tier_cleared -- the store has just cleared this namespace, or given it a higher generation. Safe as tier_delete. */
+int tier_cleared(struct tier *t, const struct space *sp, uint64_t now_ns);
 
 /* tier_safe_wait -- after -EAGAIN: wait for all deletions so far. tier_safe_cancel -- s->end will not be called. */
 void tier_safe_wait(struct tier *t, struct tier_safe *s);

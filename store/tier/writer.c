@@ -4,7 +4,7 @@
  * A record gets its place in the open segment and its entry in the index at once, and is pending until its last byte is
  * on the device. If a write fails, the records it touches are dropped. When a record does not fit, the segment is
  * sealed: its footer, without dropped records, is written when all its bytes are on the device; the next segment opens
- * at once, if it is free and has its head. Only one footer at a time.
+ * at once, if it is free and has its head. Only one footer at a time; it follows the table that has its namespaces.
  *
  * Invariants: buffers of the open segment follow each other without gaps; only the last one is being filled. */
 #include "store/tier/private.h"
@@ -229,7 +229,7 @@ static void foot_send(struct tier_drive *d)
 {
 	uint32_t n = d->w.seal.segment, count = foot_pack(d), pages = tier_foot_pages(d->w.seal.foot_bytes);
 	struct tier_segment *s = segment_of(d, n);
-	KV_ASSERT(written_up_to(d, n) == s->pages); /* the footer comes after the data */
+	KV_ASSERT(written_up_to(d, n) == s->pages && table_clean(d)); /* the footer comes after data and table */
 	tier_foot_put(d->w.seal.foot, d->w.seal.foot_bytes, count, d->super.id[0], s->sequence);
 	d->w.seal.flying = true;
 	d->w.seal.io.done = foot_done;
@@ -326,13 +326,17 @@ int writer_ready(struct tier_drive *d, uint32_t len, uint8_t key_len)
 	return 0;
 }
 
-bool writer_begin(struct tier_drive *d, const struct tier_id *id, struct tier_entry *e, const void *key)
+bool writer_begin(struct tier_drive *d, const struct tier_id *id, const struct space *sp, struct tier_entry *e,
+		  const void *key)
 {
 	int64_t cost = (int64_t)tier_pages(e->len) * TIER_PAGE;
 	uint32_t item = tier_records_add(&d->t->records, id, e->len,
 					 (uint32_t)KV_MIN(e->expires_us / 1000000, (uint64_t)UINT32_MAX));
 	if (!item)
 		return false;
+	tier_item_space(&d->t->records.item[item], sp);
+	e->space_hash = tier_space_hash(&d->super, sp->name);
+	e->space_generation = sp->generation;
 	d->rate.left -= cost;
 	d->day.left -= cost;
 	d->w.record = item;
@@ -375,7 +379,7 @@ void writer_pump(struct tier_drive *d)
 		filling_send(d);
 		d->w.hurry = false;
 	}
-	if (d->w.seal.busy && !d->w.seal.flying &&
+	if (d->w.seal.busy && !d->w.seal.flying && table_clean(d) &&
 	    written_up_to(d, d->w.seal.segment) == segment_of(d, d->w.seal.segment)->pages)
 		foot_send(d);
 }

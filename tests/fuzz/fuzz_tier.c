@@ -3,7 +3,8 @@
  * encodes to the same bytes.
  *
  * Each input is read twice: as it is, and with checksums that are made to agree, since otherwise nearly every mutation
- * ends at one. It is a superblock, an entry, the last pages of a segment, and the head of a segment. */
+ * ends at one. It is a superblock, a table of namespaces, an entry, the last pages of a segment, and the head of a
+ * segment. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -37,6 +38,25 @@ static void read_super(const uint8_t *data, size_t size)
 		memcpy(&s, page, sizeof(s));
 		tier_super_seal(&s);
 		memcpy(page, &s, sizeof(s));
+	}
+}
+
+/* ---- the table of namespaces ---- */
+
+static void read_table(const uint8_t *data, size_t size)
+{
+	static uint8_t pages[TIER_TABLE_PAGES * TIER_PAGE];
+	struct tier_table t;
+	memset(pages, 0, sizeof(pages));
+	memcpy(pages, data, KV_MIN(size, sizeof(pages)));
+	for (unsigned mended = 0; mended < 2; mended++) {
+		memcpy(&t, pages, sizeof(t));
+		if (tier_table_get(pages, t.id, &t) == 0) {
+			check(t.count <= SPACES_MAX, "a table has too many names");
+			(void)tier_table_put(pages, t.id, t.version, t.floor, t.count);
+			check(tier_table_get(pages, t.id, &t) == 0, "a table is not read again");
+		}
+		(void)tier_table_put(pages, t.id, t.version, t.floor, (uint32_t)(size / sizeof(struct tier_note)));
 	}
 }
 
@@ -152,6 +172,7 @@ static void read_head(const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	read_super(data, size);
+	read_table(data, KV_MIN(size, (size_t)SPACES_MAX * sizeof(struct tier_note)));
 	read_entries(data, size);
 	read_foot(data, size);
 	write_foot(data, size);

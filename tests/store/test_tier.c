@@ -116,6 +116,200 @@ static void count_end(struct tier_wait *w, enum tier_end how)
 	ends += how == TIER_HERE;
 }
 
+/* ---- namespaces ---- */
+
+static void a_key_has_a_value_in_each_namespace(void **state)
+{
+	static const char *const names[] = {"", "a", "b"};
+	(void)state;
+	open_ready(2);
+	for (unsigned n = 0; n < 3; n++) {
+		tier_rig_space(&rig, names[n]);
+		put_all(0, 100 - 10 * n); /* the later ones lack some keys of the others */
+	}
+	for (unsigned life = 0; life < 2; life++) {
+		for (unsigned n = 0; n < 3; n++) {
+			tier_rig_space(&rig, names[n]);
+			for (unsigned i = 0; i < 100; i++) {
+				int64_t got = tier_rig_get(&rig, key_of(i));
+				assert_true(got == -1 ? life || i >= 100 - 10 * n : i < 100 - 10 * n);
+			}
+		}
+		tier_rig_stop(&rig, false);
+		tier_rig_start(&rig);
+		tier_rig_settle(&rig);
+	}
+	tier_rig_close(&rig);
+}
+
+static unsigned found_of(const char *space, unsigned from, unsigned to)
+{
+	unsigned found = 0;
+	tier_rig_space(&rig, space);
+	for (unsigned i = from; i < to; i++) {
+		int64_t got = tier_rig_get(&rig, key_of(i));
+		assert_true(got == -1 || got == i);
+		found += got >= 0;
+	}
+	return found;
+}
+
+static void a_cleared_namespace_stays_empty(void **state)
+{
+	struct tier_totals totals;
+	uint64_t generation;
+	(void)state;
+	open_ready(2);
+	put_all(0, 100);
+	tier_rig_space(&rig, "a");
+	put_all(0, 200);
+	assert_int_equal(found_of("a", 0, 200), 200);
+	tier_flush(rig.tier, rig.now_ns);
+	tier_rig_settle(&rig);
+	assert_true(tier_rig_clear(&rig, true));
+	generation = store.space->generation;
+	assert_true(generation > 0);
+	assert_false(tier_has(rig.tier, store_hash(&store, key_of(1), strlen(key_of(1))), rig.now_ns));
+	tier_rig_settle(&rig);
+	tier_totals(rig.tier, &totals);
+	assert_true(totals.records <= 100); /* index entries went in steps */
+	tier_rig_stop(&rig, true);
+	tier_rig_start(&rig);
+	tier_rig_settle(&rig);
+	assert_int_equal(found_of("a", 0, 200), 0);
+	assert_int_equal(store.space->generation, generation);
+	assert_true(found_of("", 0, 100) > 50);
+	tier_rig_close(&rig);
+}
+
+/* The value of the new generation is found, also when it was read back and the drives are restarted. */
+static void values_of_a_new_generation_come_back(void **state)
+{
+	(void)state;
+	open_ready(1);
+	tier_rig_space(&rig, "a");
+	put_all(0, 100);
+	assert_true(tier_rig_clear(&rig, true));
+	put_all(50, 150);
+	tier_flush(rig.tier, rig.now_ns);
+	tier_rig_settle(&rig);
+	for (unsigned life = 0; life < 3; life++) {
+		tier_rig_stop(&rig, life % 2);
+		rig.now_ns = SECOND; /* another machine's clock */
+		tier_rig_start(&rig);
+		tier_rig_settle(&rig);
+		assert_int_equal(found_of("a", 0, 50), 0);
+		assert_true(found_of("a", 50, 150) > 30);
+	}
+	tier_rig_close(&rig);
+}
+
+static void a_clear_ends_reads_under_way(void **state)
+{
+	struct tier_wait w = {.end = count_end};
+	unsigned was = ends;
+	(void)state;
+	open_ready(1);
+	tier_rig_space(&rig, "a");
+	put_all(0, 200);
+	assert_int_equal(tier_get(rig.tier, key_of(1), strlen(key_of(1)), KV_NEVER, rig.now_ns, &w), 0);
+	(void)tier_rig_clear(&rig, false);
+	tier_rig_space(&rig, "");
+	tier_rig_settle(&rig);
+	assert_null(w.get);
+	assert_int_equal(ends, was);
+	assert_int_equal(found_of("a", 1, 2), 0);
+	tier_rig_close(&rig);
+}
+
+/* A clear before the table was read is later than all that the table has. */
+static void a_clear_while_footers_are_read(void **state)
+{
+	(void)state;
+	open_ready(2);
+	tier_rig_space(&rig, "a");
+	for (unsigned i = 0; i < 5; i++)
+		assert_true(tier_rig_clear(&rig, true));
+	put_all(0, 200);
+	tier_flush(rig.tier, rig.now_ns);
+	tier_rig_stop(&rig, false);
+	tier_rig_start(&rig);
+	tier_rig_space(&rig, "a");
+	assert_true(tier_rig_clear(&rig, true));
+	tier_rig_settle(&rig);
+	assert_int_equal(found_of("a", 0, 200), 0);
+	assert_true(store.space->generation > 5);
+	tier_rig_stop(&rig, true);
+	tier_rig_start(&rig);
+	tier_rig_settle(&rig);
+	assert_int_equal(found_of("a", 0, 200), 0);
+	tier_rig_close(&rig);
+}
+
+static void a_clear_that_a_device_misses_is_reported(void **state)
+{
+	(void)state;
+	open_ready(2);
+	tier_rig_space(&rig, "a");
+	put_all(0, 200);
+	tier_flush(rig.tier, rig.now_ns);
+	tier_rig_settle(&rig);
+	rig.fake[0].gone = true;
+	assert_false(tier_rig_clear(&rig, true));
+	assert_int_equal(found_of("a", 0, 200), 0);
+	rig.fake[0].gone = false;
+	for (unsigned i = 0; i < 4000; i++)
+		tier_rig_step(&rig);
+	assert_int_equal(found_of("a", 0, 200), 0);
+	tier_rig_stop(&rig, true);
+	tier_rig_start(&rig);
+	tier_rig_settle(&rig);
+	assert_int_equal(found_of("a", 0, 200), 0);
+	tier_rig_close(&rig);
+}
+
+/* More namespaces than there are places: those forgotten do not come back with old values. */
+static void forgotten_namespaces_stay_empty(void **state)
+{
+	char name[16];
+	(void)state;
+	open_ready(1);
+	tier_rig_space(&rig, "old");
+	put_all(0, 150);
+	tier_flush(rig.tier, rig.now_ns);
+	tier_rig_settle(&rig);
+	store_delete_block(&store, store_peek(&store, key_of(149), strlen(key_of(149))), rig.now_ns);
+	for (unsigned i = 0; i < 2 * SPACES_MAX; i++) {
+		struct space *sp;
+		snprintf(name, sizeof(name), "space-%u", i);
+		if (space_find(&store.spaces, "old"))
+			rig.now_ns++;
+		assert_int_equal(space_take(&store.spaces, name, rig.now_ns, &sp), 0);
+	}
+	tier_rig_settle(&rig);
+	tier_rig_stop(&rig, true);
+	tier_rig_start(&rig);
+	tier_rig_settle(&rig);
+	assert_int_equal(store.spaces.count, SPACES_MAX);
+	tier_rig_close(&rig);
+}
+
+static void a_damaged_table_leaves_an_empty_tier(void **state)
+{
+	(void)state;
+	open_ready(1);
+	put_all(0, 200);
+	tier_flush(rig.tier, rig.now_ns);
+	tier_rig_stop(&rig, false);
+	memset(rig.fake[0].disk + TIER_PAGE, 7, TIER_FRONT_BYTES - TIER_PAGE);
+	tier_rig_start(&rig);
+	tier_rig_settle(&rig);
+	assert_int_equal(found_of("", 0, 200), 0);
+	put_all(0, 200);
+	assert_int_equal(found_of("", 0, 200), 200);
+	tier_rig_close(&rig);
+}
+
 /* ---- random ---- */
 
 enum { KEYS = 120, STEPS = 4000, PUTS = 500 };
@@ -139,6 +333,7 @@ static void act(uint32_t seed)
 	unsigned i = (unsigned)kv_prng_below(&rig.prng, KEYS);
 	struct model *m = &model[i];
 	uint64_t kind = kv_prng_below(&rig.prng, 100);
+	tier_rig_space(&rig, i % 2 ? "odd" : "");
 	if (kind < 40) {
 		if (tier_rig_put(&rig, key_of(i), 4 + kv_prng_below(&rig.prng, 60000), seed, 0) && m->count < PUTS)
 			m->since[m->count++] = seed;
@@ -146,6 +341,10 @@ static void act(uint32_t seed)
 		int64_t got = tier_rig_get(&rig, key_of(i));
 		if (!allowed(m, got))
 			fail_msg("key %u: %lld is none of its values", i, (long long)got);
+	} else if (kind >= 99 && kv_prng_below(&rig.prng, 10) == 0) {
+		if (tier_rig_clear(&rig, true))
+			for (unsigned k = i % 2; k < KEYS; k += 2)
+				model[k].count = 0;
 	} else if (kind < 97 && tier_rig_delete(&rig, key_of(i), kv_prng_below(&rig.prng, 4) > 0)) {
 		m->count = 0;
 	}
@@ -373,6 +572,14 @@ int main(void)
 		cmocka_unit_test(values_of_many_pieces_are_read),
 		cmocka_unit_test(values_survive_a_restart),
 		cmocka_unit_test(deleted_and_expired_values_stay_away),
+		cmocka_unit_test(a_key_has_a_value_in_each_namespace),
+		cmocka_unit_test(a_cleared_namespace_stays_empty),
+		cmocka_unit_test(values_of_a_new_generation_come_back),
+		cmocka_unit_test(a_clear_ends_reads_under_way),
+		cmocka_unit_test(a_clear_while_footers_are_read),
+		cmocka_unit_test(a_clear_that_a_device_misses_is_reported),
+		cmocka_unit_test(forgotten_namespaces_stay_empty),
+		cmocka_unit_test(a_damaged_table_leaves_an_empty_tier),
 		cmocka_unit_test(crashes_leave_right_bytes_or_misses),
 		cmocka_unit_test(short_transfers_change_nothing),
 		cmocka_unit_test(failing_transfers_are_misses),

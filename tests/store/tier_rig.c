@@ -234,19 +234,38 @@ static void safe_end(struct tier_safe *s, int rc)
 	*(int *)s->arg = rc;
 }
 
+/* Steps until it is safe. rc: of the call. */
+static bool safe_at_last(struct tier_rig *r, int rc, bool wait)
+{
+	int ended = -EAGAIN;
+	struct tier_safe s = {.end = safe_end, .arg = &ended};
+	if (rc != -EAGAIN || !wait)
+		return rc == 0;
+	tier_safe_wait(r->tier, &s);
+	for (unsigned i = 0; ended == -EAGAIN; i++) {
+		assert_true(i < 20000);
+		tier_rig_step(r);
+	}
+	return ended == 0;
+}
+
 bool tier_rig_delete(struct tier_rig *r, const char *key, bool wait)
 {
 	bool was;
-	int rc, ended = -EAGAIN;
-	struct tier_safe s = {.end = safe_end, .arg = &ended};
 	(void)store_delete(&store, key, strlen(key), r->now_ns, r->now_ns);
-	rc = tier_delete(r->tier, key, strlen(key), r->now_ns, &was);
-	if (rc == -EAGAIN && wait)
-		tier_safe_wait(r->tier, &s);
-	for (unsigned i = 0; rc == -EAGAIN && wait; i++) {
-		assert_true(i < 20000);
-		tier_rig_step(r);
-		rc = ended;
-	}
-	return rc == 0;
+	return safe_at_last(r, tier_delete(r->tier, key, strlen(key), r->now_ns, &was), wait);
+}
+
+void tier_rig_space(struct tier_rig *r, const char *name)
+{
+	struct space *sp;
+	assert_int_equal(space_take(&store.spaces, name, r->now_ns, &sp), 0);
+	store_enter(&store, sp);
+}
+
+bool tier_rig_clear(struct tier_rig *r, bool wait)
+{
+	struct space *sp = store.space;
+	store_space_clear(&store, sp, 0, r->now_ns);
+	return safe_at_last(r, tier_cleared(r->tier, sp, r->now_ns), wait);
 }

@@ -47,4 +47,9 @@ bool tier_rig_put(struct tier_rig *r, const char *key, uint64_t len, uint32_t se
 int64_t tier_rig_get(struct tier_rig *r, const char *key);
 bool tier_rig_delete(struct tier_rig *r, const char *key, bool wait);
 
+/* tier_rig_space -- keys are of this namespace from now on. tier_rig_clear -- clear it; wait: whether it waits for the
+ * end. True: safe. */
+void tier_rig_space(struct tier_rig *r, const char *name);
+bool tier_rig_clear(struct tier_rig *r, bool wait);
+
 #endif
