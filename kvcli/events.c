@@ -58,9 +58,10 @@ static void json_print(const struct kvc_event *e)
 	if (e->key.len > 0) {
 		json_object_set_new(o, "tier", json_string(tier_names[e->tier]));
 		json_object_set_new(o, "bytes", json_integer((json_int_t)e->bytes));
-		json_object_set_new(o, "namespace", json_string(e->name_space));
 		key_add(o, e);
 	}
+	if (e->key.len > 0 || e->name_space[0])
+		json_object_set_new(o, "namespace", json_string(e->name_space));
 	json_dumpf(o, stdout, JSON_COMPACT);
 	json_decref(o);
 	putchar('\n');
@@ -73,6 +74,8 @@ static void text_print(const struct kvc_event *e)
 		printf(" %s %" PRIu64 " ", tier_names[e->tier], e->bytes);
 		kv_utf8_print(stdout, e->key.data, e->key.len, false);
 	}
+	if (e->name_space[0])
+		printf(" namespace %s", e->name_space);
 	putchar('\n');
 }
 

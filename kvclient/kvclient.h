@@ -1088,7 +1088,7 @@ enum kvc_tier { KVC_TIER_MEMORY, KVC_TIER_DISK };
 struct kvc_event {
 	uint64_t epoch, sequence; /* sequence 0: of a snapshot, which is not complete yet */
 	const char *node;         /* the node id of the server, or its name in the list */
-	const char *name_space;   /* ""; for namespaces */
+	const char *name_space;   /* of the key ("": the default one), or the one that was cleared ("": all) */
 	struct kvc_key key;       /* of STORED and REMOVED */
 	uint64_t bytes;           /* likewise: the length of the value */
 	uint32_t type;            /* enum kvc_event_type */

@@ -15,11 +15,15 @@ bool block_may_go(const struct evict_node *n)
 	return KV_CONTAINER(n, struct block, evict)->refs == 0;
 }
 
+uint64_t block_hash_now(const struct store *s, const struct block *b)
+{
+	const struct index ix = {.seed = s->spaces.at[b->space]->seed, .digest_seed = s->index.digest_seed};
+	return index_hash(&ix, b->item.key, b->item.key_len);
+}
+
 bool block_current(const struct store *s, const struct block *b)
 {
-	const struct space *sp = s->spaces.at[b->space];
-	const struct index ix = {.seed = sp->seed, .digest_seed = s->index.digest_seed};
-	return KV_LIKELY(sp->cleared_ns == 0) || b->item.hash == index_hash(&ix, b->item.key, b->item.key_len);
+	return KV_LIKELY(s->spaces.at[b->space]->cleared_ns == 0) || b->item.hash == block_hash_now(s, b);
 }
 
 void block_retire(struct store *s, struct block *b)
@@ -29,7 +33,8 @@ void block_retire(struct store *s, struct block *b)
 		struct space *sp = s->spaces.at[b->space];
 		sp->blocks--;
 		sp->bytes -= b->mem->size;
-		store_note(s, JOURNAL_REMOVED, b);
+		if (KV_LIKELY(!s->journal) || block_current(s, b) || !store_again(s, b))
+			store_note(s, JOURNAL_REMOVED, b);
 		if (KV_UNLIKELY(s->records.places))
 			records_drop(&s->records, b);
 		index_remove(&s->index, &b->item);

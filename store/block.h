@@ -63,7 +63,9 @@ static inline bool block_evictable(const struct block *b)
 /* block_may_go -- whether nothing refers to the block, for searches of the policy. */
 bool block_may_go(const struct evict_node *n);
 
-/* block_current -- whether it is of its space's present generation. */
+/* block_hash_now -- the hash of its key in the present generation of its space. block_current -- whether it is of that
+ * generation. */
+uint64_t block_hash_now(const struct store *s, const struct block *b);
 bool block_current(const struct store *s, const struct block *b);
 
 /* block_ref -- add a user of the memory. block_unref -- remove one. After the last one a GONE block is freed, and any

@@ -31,8 +31,8 @@ void journal_destroy(struct journal **j)
 	*j = NULL;
 }
 
-void journal_put(struct journal *j, enum journal_what what, enum journal_tier tier, const void *key, size_t len,
-		 uint64_t bytes)
+void journal_put(struct journal *j, enum journal_what what, enum journal_tier tier, const char *space, const void *key,
+		 size_t len, uint64_t bytes)
 {
 	uint64_t head = atomic_load_explicit(&j->head, memory_order_relaxed);
 	struct journal_entry *e = &j->ring[head & j->mask];
@@ -48,7 +48,10 @@ void journal_put(struct journal *j, enum journal_what what, enum journal_tier ti
 	e->what = (uint8_t)what;
 	e->tier = (uint8_t)tier;
 	e->key_len = (uint8_t)len;
-	memcpy(e->key, key, len);
+	e->space_len = (uint8_t)strlen(space);
+	if (len) /* CLEARED has no key */
+		memcpy(e->key, key, len);
+	memcpy(e->key + len, space, e->space_len);
 	atomic_store_explicit(&j->head, head + 1, memory_order_release);
 }
 

@@ -592,9 +592,16 @@ unsigned store_sweep(struct store *s, uint64_t now_ns, unsigned budget)
 
 /* ---- spaces ---- */
 
+bool store_again(const struct store *s, const struct block *b)
+{
+	return index_find(&s->index, block_hash_now(s, b), b->item.key, b->item.key_len) != NULL;
+}
+
 /* The space has another seed: enter it again, and walk over all blocks. */
 static void space_changed(struct store *s, struct space *sp)
 {
+	if (s->journal && sp->refs > 0 && sp->name[0]) /* of the default one it would mean all: its removals follow */
+		journal_put(s->journal, JOURNAL_CLEARED, JOURNAL_MEMORY, sp->name, NULL, 0, sp->generation);
 	if (s->space == sp)
 		store_enter(s, sp);
 	if (!s->cleared_on)
@@ -625,6 +632,8 @@ static struct block *cleared_block(const struct store *s, const struct arena_blo
 bool store_cleared_sweep(struct store *s, unsigned budget)
 {
 	struct arena_walk *w = &s->cleared;
+	if (s->journal && journal_crowded(s->journal))
+		return s->cleared_on;
 	for (; s->cleared_on && budget > 0; budget--) {
 		const struct arena_block *m = w->at;
 		struct block *b;

@@ -100,6 +100,9 @@ void store_space_clear(struct store *s, struct space *sp, uint64_t least, uint64
 void store_space_advance(struct store *s, struct space *sp, uint64_t generation, uint64_t now_ns);
 bool store_cleared_sweep(struct store *s, unsigned budget);
 
+/* store_again -- whether the key of a block of an earlier generation has a block of the present one. */
+bool store_again(const struct store *s, const struct block *b);
+
 /* store_space_learn -- other servers have this generation of a space. It is remembered even if the space is unknown
  * here. store_floor_learn -- they have forgotten spaces of lower generations. */
 void store_space_learn(struct store *s, const char *name, uint64_t generation, uint64_t now_ns);
@@ -222,7 +225,8 @@ void store_judge_some(struct store *s, uint64_t now_ns, unsigned budget);
 static inline void store_note(const struct store *s, enum journal_what what, const struct block *b)
 {
 	if (KV_UNLIKELY(s->journal != NULL))
-		journal_put(s->journal, what, JOURNAL_MEMORY, b->item.key, b->item.key_len, b->len);
+		journal_put(s->journal, what, JOURNAL_MEMORY, s->spaces.at[b->space]->name, b->item.key,
+			    b->item.key_len, b->len);
 }
 
 /* store_walk -- call fn for live blocks until it returns false (that block comes again), at most `budget` blocks at a

@@ -592,7 +592,7 @@ enum {
 	WIRE_EVENTS_SNAPSHOT = 1,     /* ask, answer: of the blocks stored now, not of the log */
 	WIRE_EVENTS_GAP = 2,          /* answer: the log has not the events from the asked one on */
 	WIRE_EVENTS_BYTES = 64 << 10, /* of an answer's packed events */
-	WIRE_EVENT_BYTES = 12 + KV_KEY_MAX + KV_NAME_MAX
+	WIRE_EVENT_BYTES = 12 + KV_KEY_MAX + KV_SPACE_MAX
 };
 
 /* One event, with pointers into the message. */

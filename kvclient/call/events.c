@@ -278,9 +278,20 @@ static bool mark_take(const struct kvc_events *ev, struct place *p, struct kvc_e
 	return false;
 }
 
+/* Give the name an end: key and name move to the event's begin, which was read. */
+static void name_end(struct place *p, uint32_t begin, const struct wire_event *e, struct kvc_event *out)
+{
+	uint8_t *to = p->bytes + begin;
+	memmove(to, p->bytes + p->read_bytes - e->key_len - e->space_len, (size_t)e->key_len + e->space_len);
+	to[e->key_len + e->space_len] = 0;
+	out->key.data = to;
+	out->name_space = (const char *)to + e->key_len;
+}
+
 /* The next event of the answer. False: all were read. */
 static bool event_take(const struct kvc_events *ev, struct place *p, struct kvc_event *out)
 {
+	uint32_t begin = p->read_bytes;
 	struct wire_event e;
 	if (p->answer.count == 0)
 		return false;
@@ -295,6 +306,7 @@ static bool event_take(const struct kvc_events *ev, struct place *p, struct kvc_
 	if (p->stage == STAGE_LOG)
 		out->sequence = p->answer.next - p->answer.count - 1;
 	out->key = (struct kvc_key){e.key, e.key_len};
+	name_end(p, begin, &e, out);
 	out->bytes = e.bytes;
 	out->tier = e.tier;
 	if (p->answer.count == 0)

@@ -12,7 +12,15 @@
 struct kvs_server;
 struct publisher;
 
-enum { EVENTS_LOG = 1 << 18 /* events kept for followers: 36 MiB, as they are used */ };
+enum {
+	EVENTS_LOG = 1 << 18,   /* events kept for followers: 52 MiB, as they are used */
+	EVENTS_CLEARS = 1 << 10 /* namespaces whose last clear is remembered */
+};
+
+/* The last clear of a namespace. */
+struct events_clear {
+	uint64_t name, generation; /* hash of the name */
+};
 
 /* A follower that waits for events after those it has. */
 struct events_waiter {
@@ -27,7 +35,8 @@ struct events {
 	struct journal_entry *log; /* the last EVENTS_LOG ones; number n is at n % EVENTS_LOG */
 	uint64_t lost;             /* times that a shard lost some */
 	uint64_t next;             /* the number of the next event. The first one is 1: CLEARED */
-	struct kv_list waiters;    /* struct events_waiter */
+	struct events_clear cleared[EVENTS_CLEARS]; /* by name */
+	struct kv_list waiters;                     /* struct events_waiter */
 	struct loop *loop;
 	struct loop_timer timer; /* takes the shards' events */
 	struct publisher *publisher;

@@ -25,7 +25,7 @@ _Static_assert((int)JOURNAL_STORED == (int)WIRE_EVENT_STORED && (int)JOURNAL_REM
 static void append(struct events *e, const struct journal_entry *from)
 {
 	struct journal_entry *to = &e->log[e->next++ % EVENTS_LOG];
-	memcpy(to, from, offsetof(struct journal_entry, key) + from->key_len);
+	memcpy(to, from, offsetof(struct journal_entry, key) + from->key_len + from->space_len);
 }
 
 /* A process begins with CLEARED: no position is 0. */
@@ -54,6 +54,19 @@ void events_free(struct events *e)
 	e->log = NULL;
 }
 
+/* Whether the log has this clear from another shard. Blocks that a shard still has of an earlier generation are
+ * reported as removed, so the first report is enough; a second one would hide values stored since. (A name that loses
+ * its place to another one is reported again: followers forget too much.) */
+static bool cleared_before(struct events *e, const struct journal_entry *from)
+{
+	uint64_t name = kv_hash_key(journal_space(from), from->space_len, e->epoch);
+	struct events_clear *c = &e->cleared[name % EVENTS_CLEARS];
+	if (c->name == name && c->generation >= from->bytes)
+		return true;
+	*c = (struct events_clear){name, from->bytes};
+	return false;
+}
+
 /* Losses of a shard are reported behind its entries: the follower's snapshot begins later, and covers them. */
 static void shard_take(struct events *e, unsigned shard)
 {
@@ -61,7 +74,8 @@ static void shard_take(struct events *e, unsigned shard)
 	struct journal *j = e->journal[shard];
 	const struct journal_entry *entry;
 	for (unsigned n = 0; n < JOURNAL_ENTRIES && (entry = journal_next(j)) != NULL; n++) {
-		append(e, entry);
+		if (entry->what != JOURNAL_CLEARED || !cleared_before(e, entry))
+			append(e, entry);
 		journal_took(j);
 	}
 	if (journal_lost(j)) {
@@ -150,8 +164,10 @@ int events_answer(const struct events *e, const struct wire_events *ask, uint8_t
 		const struct wire_event event = {.what = from->what,
 						 .tier = from->tier,
 						 .key_len = from->key_len,
-						 .bytes = from->bytes,
-						 .key = from->key};
+						 .space_len = from->space_len,
+						 .bytes = from->what == JOURNAL_CLEARED ? 0 : from->bytes,
+						 .key = from->key,
+						 .space = journal_space(from)};
 		if (wire_event_pack(buf, WIRE_EVENTS_BYTES, &out->events_len, &event))
 			break;
 	}

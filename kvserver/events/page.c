@@ -22,11 +22,17 @@ struct page {
 static bool block_add(void *arg, const struct block *b)
 {
 	struct page *p = arg;
+	const struct store *s = &p->call.shard->store;
+	const char *space = s->spaces.at[b->space]->name;
 	const struct wire_event e = {.what = WIRE_EVENT_STORED,
 				     .tier = WIRE_TIER_MEMORY,
 				     .key_len = b->item.key_len,
+				     .space_len = (uint8_t)strlen(space),
 				     .bytes = b->len,
-				     .key = b->item.key};
+				     .key = b->item.key,
+				     .space = (const uint8_t *)space};
+	if (!block_current(s, b))
+		return true;
 	if (wire_event_pack(p->buf, WIRE_EVENTS_BYTES, &p->out->events_len, &e))
 		return false;
 	p->out->count++;

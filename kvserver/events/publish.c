@@ -3,7 +3,7 @@
  *
  *   WALK: AllBlocksCleared, then a BlockStored for every block --> LOG: what happens --gap--> WALK
  *
- * It begins with a walk, which finds nothing unless values came over a restart. Messages have numbers from 0 on. The
+ * The messages have no place for a namespace, so it publishes the events of one. It begins with a walk, which finds nothing unless values came over a restart. Messages have numbers from 0 on. The
  * last ones are kept, within KEPT_MESSAGES and KEPT_BYTES, for subscribers that ask for them: one subscriber at a time,
  * some messages at a time, and no longer than PATIENCE_NS without progress. A subscriber sees a hole in the numbers. */
 #include "kvserver/events/publish.h"
@@ -33,6 +33,7 @@ struct publisher {
 	const struct kvs_transport *transport;
 	void *sockets;
 	enum publish_format format;
+	const char *space;
 	struct wire_events ask;
 	bool walks;
 	uint64_t log_next; /* while it walks: where the log goes on; 0: the walk begins */
@@ -91,6 +92,24 @@ static void cleared_publish(struct publisher *p)
 	publish(p, &v);
 }
 
+/* Leave out, in p->events, the events of other namespaces. */
+static void events_own(struct publisher *p, struct wire_events *v)
+{
+	size_t len = strlen(p->space);
+	uint32_t at = 0, to = 0, from = 0, count = 0;
+	struct wire_event e;
+	for (; at < v->events_len && wire_event_take(v->events, v->events_len, &at, &e) == 0; from = at) {
+		bool all = e.key_len == 0 && e.space_len == 0; /* of the whole server */
+		if (!all && (e.space_len != len || memcmp(e.space, p->space, len) != 0))
+			continue;
+		memmove(p->events + to, p->events + from, at - from);
+		to += at - from;
+		count++;
+	}
+	v->events_len = to;
+	v->count = count;
+}
+
 /* ---- questions ---- */
 
 static void question_take(struct publisher *p, uint64_t now_ns)
@@ -142,6 +161,7 @@ static void walk_await(struct publisher *p)
 		return;
 	if (p->log_next == 0)
 		p->log_next = v.next;
+	events_own(p, &v);
 	if (v.count > 0)
 		publish(p, &v);
 	p->ask.shard = v.shard;
@@ -172,7 +192,9 @@ static bool log_read(struct publisher *p)
 		walk_begin(p);
 		return true;
 	}
-	publish(p, &v);
+	events_own(p, &v);
+	if (v.count > 0)
+		publish(p, &v);
 	p->ask.next = v.next;
 	return true;
 }
@@ -223,7 +245,11 @@ int publish_start(struct kvs_server *s, struct kv_error *err)
 	if (!p)
 		return kv_fail(err, -KV_ENOMEM, "no memory to publish events");
 	*p = (struct publisher){
-		.server = s, .transport = t, .format = s->opt.events_at->format, .waiter = {.due = due}};
+		.server = s,
+		.transport = t,
+		.format = s->opt.events_at->format,
+		.space = s->opt.events_at->space,
+		.waiter = {.due = due}};
 	rc = t->open(s->opt.events_at, &p->sockets, err);
 	if (rc == 0) {
 		s->events.publisher = p;

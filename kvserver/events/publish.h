@@ -14,6 +14,7 @@ enum publish_format { PUBLISH_MAP, PUBLISH_ARRAY };
 struct publish_at {
 	char address[PUBLISH_ADDRESS_MAX], replay[PUBLISH_ADDRESS_MAX]; /* replay "": none */
 	char topic[PUBLISH_TOPIC_MAX];
+	char space[KV_SPACE_MAX + 1]; /* the namespace whose events are published */
 	enum publish_format format;
 	bool connect; /* to the address, where a subscriber listens, instead of listening there */
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* publish_at.c -- reads ADDRESS[,replay=ADDRESS][,topic=TEXT][,format=map|array][,connect] of --events zmq:... */
+/* publish_at.c -- reads ADDRESS[,replay=ADDRESS][,topic=TEXT][,namespace=NAME][,format=map|array][,connect] of --events
+ * zmq:... */
 #include <string.h>
 
 #include "kvserver/events/publish.h"
@@ -25,6 +26,8 @@ static int word_take(char *word, struct publish_at *out, struct kv_error *err)
 		return address_take("replay", word + 7, out->replay, err);
 	if (strncmp(word, "topic=", 6) == 0 && strlen(word + 6) < PUBLISH_TOPIC_MAX)
 		memcpy(out->topic, word + 6, strlen(word + 6) + 1);
+	else if (strncmp(word, "namespace=", 10) == 0 && kv_space_check(word + 10, strlen(word + 10)))
+		memcpy(out->space, word + 10, strlen(word + 10) + 1);
 	else if (strcmp(word, "format=map") == 0)
 		out->format = PUBLISH_MAP;
 	else if (strcmp(word, "format=array") == 0)
@@ -34,8 +37,8 @@ static int word_take(char *word, struct publish_at *out, struct kv_error *err)
 	else
 		return kv_fail(err, -KV_EINVAL,
 			       "--events zmq: '%.100s' is none of replay=ADDRESS, topic=TEXT (of at most %d bytes), "
-			       "format=map, format=array and connect",
-			       word, PUBLISH_TOPIC_MAX - 1);
+			       "namespace=NAME (of at most %d), format=map, format=array and connect",
+			       word, PUBLISH_TOPIC_MAX - 1, KV_SPACE_MAX);
 	return 0;
 }
 

@@ -18,11 +18,11 @@ _WAIT_SECONDS = 1.0
 
 
 class Removals:
-    """The keys with a prefix that servers have removed, without the prefix. It ends with its client."""
+    """The keys of a namespace that servers have removed. It ends with its client."""
 
-    def __init__(self, client: _native.Client, prefix: bytes) -> None:
+    def __init__(self, client: _native.Client, namespace: str) -> None:
         self._client = client
-        self._prefix = prefix
+        self._namespace = namespace
         self._removed: deque[bytes] = deque(maxlen=_KEYS_MAX)
         self._said: set[str] = set()
         self._thread = threading.Thread(
@@ -38,11 +38,11 @@ class Removals:
         return taken
 
     def add(self, raw: list[_native.RawEvent]) -> None:
-        for type, node, _epoch, sequence, key, *_ in raw:
-            if type == "removed" and key.startswith(self._prefix):
+        for type, node, _epoch, sequence, key, _nbytes, _tier, namespace, _server in raw:
+            if type == "removed" and namespace == self._namespace:
                 if len(self._removed) == _KEYS_MAX:
                     self.say("full", "removals are lost: the engine does not take its events")
-                self._removed.append(key[len(self._prefix) :])
+                self._removed.append(key)
             elif type == "gap" and sequence == 0:
                 self.say(node, f"{node} reports no removals: start kv-server with --events on")
             elif type == "gap":

@@ -265,7 +265,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         self._stored: list[bytes] | None = None  # keys of events; None: no events
         self._removals: Removals | None = None
         if enable_kv_events and _events_on(offloading_spec):
-            self._stored, self._removals = [], Removals(self._client, b"")
+            self._stored, self._removals = [], Removals(self._client, space)
         self._region: Any = None
         try:
             self._region = self._client.register(primary_kv_view)

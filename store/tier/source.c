@@ -24,7 +24,7 @@ static struct tier_id id_of(const struct block *b)
 static bool needless(struct tier *t, const struct block *b)
 {
 	struct tier_id id = id_of(b);
-	return !store_holds(t->store, b) || t->store->spaces.at[b->space]->generation == UINT64_MAX ||
+	return !block_current(t->store, b) || t->store->spaces.at[b->space]->generation == UINT64_MAX ||
 	       tier_key_find(t, &id) != 0;
 }
 

@@ -3,7 +3,7 @@
 # tier.sh -- kv-server --tier with a real file: values that left memory come back with the right bytes, also after a restart and after SIGKILL; deleted and
 # expired ones do not; what cannot be a tier is refused with a sentence.
 . "$(dirname "$0")/lib.bash"
-plan 28
+plan 38
 file=$scratch/tier.img
 args=(--memory-mb 8 --worker-threads 2 --landing-mb 8 --tier "$file:128M" --tier-segment 4M --log-level info "${over[@]}")
 client() { limited "$build/kv-client" --server "$server" "${over[@]}" "$@"; }
@@ -62,6 +62,33 @@ check "the deleted one is not" gone key-7
 sleep 4
 check "the expired one is not" gone short
 check "another key is deleted" client delete key-20
+one() { client --namespace one "$@"; }
+two() { client --namespace two "$@"; }
+put_named() { # put_named FUNCTION -- the same keys in a namespace, more than memory holds
+	local i
+	for ((i = 0; i < 200; i++)); do echo "put key-$i -f $scratch/value-$((i + $2))"; done | "$1"
+}
+found_named() { # found_named FUNCTION OFFSET -- counts; fails with wrong bytes
+	local i
+	right=0
+	rm -f "$scratch"/back-*
+	for ((i = 0; i < 200; i++)); do echo "get key-$i -o $scratch/back-$i"; done | "$1" >/dev/null 2>&1
+	for ((i = 0; i < 200; i++)); do
+		[ -s "$scratch/back-$i" ] || continue
+		cmp "$scratch/value-$((i + $2))" "$scratch/back-$i" || return 1
+		right=$((right + 1))
+	done
+	echo "$right right"
+}
+none_named() { found_named "$@" && [ "$right" -eq 0 ]; }
+many_named() { found_named "$@" && [ "$right" -gt 50 ]; }
+check "a namespace is filled with the same keys" put_named one 100
+check "and another one" put_named two 200
+check "each has its own values" many_named one 100
+check "both" many_named two 200
+check "the first is cleared" one clear
+check "nothing of it is found" none_named one 100
+check "the other one has its values" many_named two 200
 kill -KILL "$server_pid"
 wait "$server_pid" 2>/dev/null
 
@@ -71,6 +98,10 @@ check "after SIGKILL bytes are right" get_all 21 500
 check "many are there" [ "$right" -gt 200 ]
 both_gone() { gone key-7 && gone key-20; }
 check "both deleted ones are not" both_gone
+check "nothing of the cleared namespace is found" none_named one 100
+check "the other one has values" many_named two 200
+new_values() { put_named one 250 && many_named one 250; }
+check "the cleared one takes new values" new_values
 stop_server "$server_pid"
 
 check "other contents are left alone" says "has other contents" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch/value-1"

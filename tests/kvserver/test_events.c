@@ -24,7 +24,12 @@ static void happen(unsigned shard, enum journal_what what, uint64_t n)
 {
 	char key[24];
 	int len = snprintf(key, sizeof(key), "%llu", (unsigned long long)n);
-	journal_put(log_of.journal[shard], what, JOURNAL_MEMORY, key, (size_t)len, n);
+	journal_put(log_of.journal[shard], what, JOURNAL_MEMORY, "", key, (size_t)len, n);
+}
+
+static void clear(unsigned shard, const char *space, uint64_t generation)
+{
+	journal_put(log_of.journal[shard], JOURNAL_CLEARED, JOURNAL_MEMORY, space, NULL, 0, generation);
 }
 
 static int ask(uint64_t epoch, uint64_t next, struct wire_events *out)
@@ -164,6 +169,32 @@ static void events_lost_by_a_shard_show_in_the_log(void **state)
 	events_free(&log_of);
 }
 
+/* All shards report a clear; the first report is for all. */
+static void a_clear_is_reported_once_with_its_namespace(void **state)
+{
+	struct wire_events v;
+	(void)state;
+	log_open();
+	clear(0, "a", 3);
+	events_take(&log_of);
+	clear(1, "a", 3);
+	clear(1, "b", 3);
+	clear(0, "a", 2);
+	events_take(&log_of);
+	assert_int_equal(log_of.next, 4);
+	clear(1, "a", 4);
+	events_take(&log_of);
+	assert_int_equal(ask(EPOCH, 2, &v), 0);
+	check_answer(&v);
+	assert_int_equal(v.count, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct wire_event e = event_at(&v, i);
+		assert_int_equal(e.what, WIRE_EVENT_CLEARED);
+		assert_true(e.key_len == 0 && e.space_len == 1 && e.space[0] == "aba"[i] && e.bytes == 0);
+	}
+	events_free(&log_of);
+}
+
 static unsigned woken;
 
 static void wake(struct events_waiter *w)
@@ -202,6 +233,7 @@ int main(void)
 		cmocka_unit_test(numbers_that_the_log_lacks_are_a_gap),
 		cmocka_unit_test(answers_are_bounded_and_leave_nothing_out),
 		cmocka_unit_test(events_lost_by_a_shard_show_in_the_log),
+		cmocka_unit_test(a_clear_is_reported_once_with_its_namespace),
 		cmocka_unit_test(waiters_are_called_once),
 	};
 	return cmocka_run_group_tests_name("kvserver/events", tests, NULL, NULL);

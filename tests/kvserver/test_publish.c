@@ -120,6 +120,10 @@ static void the_option_is_read(void **state)
 	assert_string_equal(at.replay, "ipc:///run/r");
 	assert_string_equal(at.topic, "kv@a@b");
 	assert_true(at.connect && at.format == PUBLISH_ARRAY);
+	assert_string_equal(at.space, "");
+	assert_int_equal(publish_at_parse("tcp://r:1,namespace=vllm-1", &at, &err), 0);
+	assert_string_equal(at.space, "vllm-1");
+	check_refused("tcp://h:1,namespace=a\nb", "namespace=NAME");
 	check_refused("", "the address ''");
 	check_refused("127.0.0.1:5557", "tcp://HOST:PORT");
 	check_refused("tcp://host", "tcp://HOST:PORT");
@@ -270,13 +274,19 @@ static void a_server_publishes_what_it_stores_and_removes(void **state)
 				     .num_servers = 1,
 				     .provider = test_provider(),
 				     .flags = KVC_OPEN_WAIT};
-	struct kvc_key key = {"a-key", 5};
+	struct kvc_key key = {"a-key", 5}, other = {"b-key", 5};
 	struct kv_error err;
 	(void)state;
 	if (kvs_server_create(&o, &server, &err) || kvs_server_start(server, &err))
 		fail_msg("%s", err.text);
 	assert_true(sent.opened);
 	kvs_server_address(server, address, sizeof(address));
+	client.namespace_name = "other";
+	assert_int_equal(kvc_pool_open(&client, &pool, &err), 0);
+	assert_int_equal(kvc_put(pool, other, "x", 1, NULL), 0); /* its events are not published */
+	assert_int_equal(kvc_namespace_clear(pool, NULL, NULL), 0);
+	kvc_pool_close(&pool);
+	client.namespace_name = NULL;
 	assert_int_equal(kvc_pool_open(&client, &pool, &err), 0);
 	assert_int_equal(kvc_put(pool, key, "x", 1, NULL), 0);
 	assert_int_equal(kvc_delete(pool, key, NULL), 0);
@@ -284,6 +294,7 @@ static void a_server_publishes_what_it_stores_and_removes(void **state)
 	assert_int_equal(times("AllBlocksCleared"), 1);
 	assert_int_equal(times("BlockStored"), 1);
 	assert_int_equal(times("BlockRemoved"), 1);
+	assert_int_equal(times("b-key"), 0);
 	/* A subscriber asks for all messages but the first. */
 	pthread_mutex_lock(&sent.lock);
 	sent.first = 1;

@@ -447,10 +447,10 @@ static void random_events(struct kv_prng *p, struct scratch *s, struct wire_even
 	for (uint32_t n = (uint32_t)upto(p, 40); n > 0; n--) {
 		struct wire_event e = {.what = (uint8_t)between(p, WIRE_EVENT_STORED, WIRE_EVENT_LOST),
 				       .tier = (uint8_t)kv_prng_below(p, 2),
-				       .space_len = (uint8_t)upto(p, KV_NAME_MAX - 1),
+				       .space_len = (uint8_t)upto(p, 12),
 				       .bytes = kv_prng_next(p),
 				       .key = s->key,
-				       .space = s->key};
+				       .space = (const uint8_t *)"a namespace!"};
 		if (v->flags & WIRE_EVENTS_SNAPSHOT)
 			e.what = WIRE_EVENT_STORED;
 		if (e.what <= WIRE_EVENT_REMOVED)
