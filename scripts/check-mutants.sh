@@ -95,7 +95,7 @@ one() { # NAME
 		# What a client's test needs beside itself is the tree's own server.
 		env -u CMOCKA_MESSAGE_OUTPUT KV_SERVER="$PWD/$built/kv-server" timeout "$limit" "$dir/$built/$program" >"$log" 2>&1 </dev/null
 		rc=$?
-		message=$(grep -aE '^\[  FAILED  \] |^\[  ERROR   \] [a-z]' "$log" | grep -aE -m 1 "$expect")
+		message=$(grep -aE '^\[  FAILED  \] |^\[  ERROR   \] [a-z]|^# [a-z]+, seed ' "$log" | grep -aE -m 1 "$expect")
 	else
 		seeds "$dir/$built/$program" "$world" "$seeds" "$log"
 		rc=$?
