@@ -139,7 +139,7 @@ tests: $(TESTS) $(PORT) $(B)/tests/integration/embedder $(B)/tests/integration/s
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
 
-.PHONY: deps deps-more test check check-deb check-long check-python check-run check-repeat check-format format check-asan check-tsan check-clang check-epoll check-sim check-chaos soak check-port check-providers check-verbs check-engines check-fault check-mutants check-valgrind check-shim check-shim-mutants check-all bench bench-phases fuzz
+.PHONY: deps deps-more test check check-deb check-long check-python check-run check-repeat check-format format check-asan check-tsan check-clang check-epoll check-sim check-chaos soak check-port check-providers check-verbs check-engines check-tokens check-fault check-mutants check-valgrind check-shim check-shim-mutants check-all bench bench-phases fuzz
 deps: ## install what building and testing need (KVRAIL_NO_INSTALL=1: say it instead)
 	@scripts/install-deps.sh test
 
@@ -268,10 +268,13 @@ check-verbs: ## on real verbs: Soft-RoCE in a virtual machine, with KVM or witho
 
 # An engine is tests/engines/NAME.sh, a TAP program of its own, and NAME.txt, its packages.
 ENGINES ?= $(patsubst tests/engines/%.sh,%,$(wildcard tests/engines/*.sh))
-check-engines: deps ## the real LMCache, vLLM, SGLang and NIXL on CPUs with kvrail (ENGINES=lmcache; needs the package index once; 15 minutes)
+check-engines: deps ## the real LMCache, vLLM, SGLang, NIXL and transformers on CPUs with kvrail (ENGINES=lmcache; needs the package index once; 15 minutes)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs library
 	@for e in $(ENGINES); do KVRAIL_BUILD=$(B) timeout -k 10 3600 tests/engines/$$e.sh environment >/dev/null </dev/null; done
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),1800) -l $(B)/logs $(patsubst %,tests/engines/%.sh,$(ENGINES))
+
+check-tokens: ## one of check-engines: small random models of transformers compute the same tokens with and without kvrail.hf (downloads 220 MB once; 3 minutes)
+	@$(MAKE) --no-print-directory check-engines ENGINES=tokens
 
 check-fault: deps ## fail every fallible call of ours once, under ASan (5 minutes with KVRAIL_FAULT_ONCE=1, else 30)
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan build/asan/tests/fault/sweep
