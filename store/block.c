@@ -84,10 +84,3 @@ struct arena_block *block_evict(struct store *s, struct block *b)
 	s->events[STORE_EVICTED]++;
 	return block_free(s, b);
 }
-
-bool block_current(const struct store *s, const struct block *b)
-{
-	const struct space *sp = s->spaces.at[b->space];
-	const struct index ix = {.seed = sp->seed, .digest_seed = s->index.digest_seed};
-	return KV_LIKELY(sp->cleared_ns == 0) || b->item.hash == index_hash(&ix, b->item.key, b->item.key_len);
-}

@@ -77,9 +77,6 @@ static inline void block_ref(struct block *b)
 
 void block_unref(struct store *s, struct block *b);
 
-/* block_current -- whether the block is of its space's present generation. */
-bool block_current(const struct store *s, const struct block *b);
-
 /* block_retire -- make a staged or live block GONE: it leaves index, policy, expiry and pins. block_free -- free a GONE
  * block without references. Returns the hole. */
 void block_retire(struct store *s, struct block *b);

@@ -31,9 +31,8 @@ struct doubts {
 };
 
 /* doubt_open -- the server is made. doubt_close -- it ends. doubt_view -- it has another view; lacked: an unannounced
- * view in between lacked this server. */
-/* doubt_restored -- values of a former server are back, which ended ago_ns ago: until the others are asked, they are
- * hidden. Before the loops turn. */
+ * view in between lacked this server. doubt_restored -- values of a former server are back, which ended ago_ns ago:
+ * until the others are asked, they are hidden. Before the loops turn. */
 void doubt_restored(struct kvs_server *s, uint64_t ago_ns);
 void doubt_open(struct kvs_server *s);
 void doubt_close(struct kvs_server *s);

@@ -120,6 +120,9 @@ int kvs_server_start(struct kvs_server *s, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL, "a server is started once");
 	state_set(s, KVS_STARTING);
 	rc = kept_restore(s, err);
+	/* Other members may have deleted keys of the tier since. Kept memory knows better since when. */
+	if (rc == 0 && s->opt.members && s->tier.key_seed && s->doubts.state == DOUBT_OVER)
+		doubt_restored(s, tier_files_silent_ns(&s->tier));
 	if (rc == 0 && !s->opt.loops)
 		rc = key_reload_start(s, &s->keys.reload, err);
 	if (rc == 0)

@@ -52,6 +52,12 @@ static int open_failed(const struct tier_file *f, int rc, struct kv_error *err)
 	}
 }
 
+static uint64_t age_ns(const struct timespec *then)
+{
+	uint64_t now_ns = kv_wall_now(), then_ns = (uint64_t)then->tv_sec * 1000000000u + (uint64_t)then->tv_nsec;
+	return now_ns - KV_MIN(now_ns, then_ns);
+}
+
 static int file_open(struct tier_file *f, struct kv_error *err)
 {
 	struct stat st;
@@ -63,6 +69,7 @@ static int file_open(struct tier_file *f, struct kv_error *err)
 	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
 		return kv_fail(err, -KV_EINVAL, "--tier %s is neither a regular file nor a partition", f->path);
 	f->disk = S_ISBLK(st.st_mode);
+	f->silent_ns = f->disk ? UINT64_MAX / 2 : age_ns(&st.st_mtim);
 	if (flock(f->fd, LOCK_EX | LOCK_NB) == 0)
 		return 0;
 	if (errno == EWOULDBLOCK)
@@ -197,6 +204,14 @@ int tier_files_open(const char *list, const struct kv_log *log, struct tier_file
 	if (rc)
 		tier_files_close(out);
 	return rc;
+}
+
+uint64_t tier_files_silent_ns(const struct tier_files *files)
+{
+	uint64_t silent_ns = 0;
+	for (unsigned i = 0; i < files->count; i++)
+		silent_ns = KV_MAX(silent_ns, files->file[i].silent_ns);
+	return silent_ns;
 }
 
 void tier_files_close(struct tier_files *files)

@@ -12,9 +12,10 @@ struct loop;
 struct tier_file {
 	char *path;
 	uint64_t bytes;
-	int fd;        /* its lock */
-	bool disk;     /* a partition or disk, no regular file */
-	bool buffered; /* the file system refuses O_DIRECT */
+	int fd;             /* its lock */
+	uint64_t silent_ns; /* since it was last written, before this server; of a partition unknown: very long */
+	bool disk;          /* a partition or disk, no regular file */
+	bool buffered;      /* the file system refuses O_DIRECT */
 };
 
 struct tier_files {
@@ -29,6 +30,9 @@ struct tier_files {
  * -errno tier_files_close -- also after a failure. */
 int tier_files_open(const char *list, const struct kv_log *log, struct tier_files *out, struct kv_error *err);
 void tier_files_close(struct tier_files *files);
+
+/* tier_files_silent_ns -- the longest of them. */
+uint64_t tier_files_silent_ns(const struct tier_files *files);
 
 /* tier_device_open -- a shard's part of a file: the shard-th of `shards` equal parts. Transfers run on the loop.
  * tier_device_close -- no transfer is in flight. NULL is accepted. */
