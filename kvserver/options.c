@@ -221,9 +221,9 @@ static const struct kv_opt table[] = {
 	KV_ROW_TEXT(
 		"events", AT(events), "WHERE", "off",
 		"Report which values this server stores and removes. on: to clients that follow it (kv-client "
-		"events). zmq:tcp://HOST:PORT[,replay=tcp://HOST:PORT][,topic=TEXT][,namespace=NAME][,format=map|array][,connect]: "
-		"to these, and those of one namespace over ZeroMQ in the format of vLLM and SGLang; subscribers are "
-		"not authenticated. off: to nobody."),
+		"events). zmq:tcp://HOST:PORT[,replay=tcp://HOST:PORT][,topic=TEXT][,namespace=NAME]"
+		"[,format=map|array][,connect]: to these, and those of one namespace over ZeroMQ in the format of vLLM "
+		"and SGLang; subscribers are not authenticated. off: to nobody."),
 	KV_ROW_TEXT("http-addr", AT(http_addr), "HOST:PORT", NULL,
 		    "Serve HTTP here: /metrics (Prometheus), /healthz, /readyz, /stat and /view. Beyond loopback with "
 		    "TLS (--cert and --key), or without it (--http-insecure). Requests are not authenticated."),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* journal.h -- the events of a store (a block stored or removed, a namespace cleared) for another thread: a ring of entries with one
- * producer, the store's thread, and one consumer. */
+/* journal.h -- the events of a store (a block stored or removed, a namespace cleared) for another thread: a ring of
+ * entries with one producer, the store's thread, and one consumer. */
 #ifndef KVRAIL_STORE_JOURNAL_H
 #define KVRAIL_STORE_JOURNAL_H
 

@@ -32,9 +32,9 @@ struct events {
 	uint64_t epoch;                         /* of the numbers: the server's incarnation */
 	struct journal *journal[KV_SHARDS_MAX]; /* the shards' own events; NULL: events are off */
 	unsigned shards;
-	struct journal_entry *log; /* the last EVENTS_LOG ones; number n is at n % EVENTS_LOG */
-	uint64_t lost;             /* times that a shard lost some */
-	uint64_t next;             /* the number of the next event. The first one is 1: CLEARED */
+	struct journal_entry *log;                  /* the last EVENTS_LOG ones; number n is at n % EVENTS_LOG */
+	uint64_t lost;                              /* times that a shard lost some */
+	uint64_t next;                              /* the number of the next event. The first one is 1: CLEARED */
 	struct events_clear cleared[EVENTS_CLEARS]; /* by name */
 	struct kv_list waiters;                     /* struct events_waiter */
 	struct loop *loop;

@@ -3,9 +3,10 @@
  *
  *   WALK: AllBlocksCleared, then a BlockStored for every block --> LOG: what happens --gap--> WALK
  *
- * The messages have no place for a namespace, so it publishes the events of one. It begins with a walk, which finds nothing unless values came over a restart. Messages have numbers from 0 on. The
- * last ones are kept, within KEPT_MESSAGES and KEPT_BYTES, for subscribers that ask for them: one subscriber at a time,
- * some messages at a time, and no longer than PATIENCE_NS without progress. A subscriber sees a hole in the numbers. */
+ * The messages have no place for a namespace, so it publishes the events of one. It begins with a walk, which finds
+ * nothing unless values came over a restart. Messages have numbers from 0 on. The last ones are kept, within
+ * KEPT_MESSAGES and KEPT_BYTES, for subscribers that ask for them: one subscriber at a time, some messages at a time,
+ * and no longer than PATIENCE_NS without progress. A subscriber sees a hole in the numbers. */
 #include "kvserver/events/publish.h"
 
 #include <errno.h>
@@ -244,12 +245,11 @@ int publish_start(struct kvs_server *s, struct kv_error *err)
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return kv_fail(err, -KV_ENOMEM, "no memory to publish events");
-	*p = (struct publisher){
-		.server = s,
-		.transport = t,
-		.format = s->opt.events_at->format,
-		.space = s->opt.events_at->space,
-		.waiter = {.due = due}};
+	*p = (struct publisher){.server = s,
+				.transport = t,
+				.format = s->opt.events_at->format,
+				.space = s->opt.events_at->space,
+				.waiter = {.due = due}};
 	rc = t->open(s->opt.events_at, &p->sockets, err);
 	if (rc == 0) {
 		s->events.publisher = p;

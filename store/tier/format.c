@@ -2,8 +2,6 @@
 /* format.c -- write and check the bytes on a tier's device. */
 #include "store/tier/format.h"
 
-#include "base/space.h"
-
 static const uint8_t super_magic[8] = {'K', 'V', 'R', 't', 'i', 'e', 'r', 1};
 static const uint8_t foot_magic[8] = {'K', 'V', 'R', 'f', 'o', 'o', 't', 1};
 static const uint8_t table_magic[8] = {'K', 'V', 'R', 's', 'p', 'a', 'c', 1};

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.bash"
 memory=$(mktemp -d /dev/shm/kvrail-keep.XXXXXX 2>/dev/null) || { plan 1; skip_all 1 "there is no /dev/shm to write to"; }
 trap 'rm -rf "$memory"; cleanup' EXIT
-plan 34
+plan 39
 index=$scratch/index
 keep=(--keep "$index" --memory-mb 64 --worker-threads 2 --log-level info)
 file=(--arena-file "$memory/arena")
@@ -110,4 +110,25 @@ known() { value a hello || absent a; } # a connection to the port of the dead on
 for step in took made serving; do
 	check "the successor dies at '$step': the running server serves" new_dies "$step"
 done
+
+# ---- with a tier ----
+stop_server "$server_pid"
+both=(--keep "$scratch/index-2" --arena-file "$memory/arena-2" --memory-mb 16 --worker-threads 2 --log-level info --tier "$scratch/tier:128M" --tier-segment 4M)
+head -c 120000 "$scratch/large" >"$scratch/part"
+one() { client --namespace one "$@"; }
+two() { client --namespace two "$@"; }
+fill() { for ((i = 0; i < 200; i++)); do echo "put key-$i -f $scratch/part"; done | "$1"; } # more than memory holds
+found() { # found FUNCTION -- prints how many of these values are there
+	rm -f "$scratch"/back-*
+	for ((i = 0; i < 200; i++)); do echo "get key-$i -o $scratch/back-$i"; done | "$1" >/dev/null 2>&1
+	for ((i = 0; i < 200; i++)); do ! cmp -s "$scratch/part" "$scratch/back-$i" || echo "$i"; done | wc -l
+}
+many() { [ "$(found "$1")" -gt 100 ]; }
+none() { [ "$(found "$1")" -eq 0 ]; }
+tiered() { start_server "$1" --listen-addr "$at" "${both[@]}" && soon grep -q "tier on .* is ready" "$scratch/$1.err"; }
+check "two namespaces in memory and on a tier" eval 'tiered tier-1 && fill one && fill two && many one && many two'
+check "after a restart both are there" eval 'stop_server "$server_pid" && tiered tier-2 && many one && many two'
+check "one is cleared, and gets one value" eval 'one clear && none one && one put new value'
+check "after a restart it has this one alone" eval 'stop_server "$server_pid" && tiered tier-3 && none one && [ "$(one get new)" = value ] && many two'
+check "and after a restart without the index none returns" eval 'stop_server "$server_pid" && rm -f "$scratch/index-2" && tiered tier-4 && none one && [ "$(found two)" -gt 50 ]'
 finish

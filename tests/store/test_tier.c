@@ -182,6 +182,20 @@ static void a_cleared_namespace_stays_empty(void **state)
 	tier_rig_close(&rig);
 }
 
+static void a_clear_waits_for_its_device(void **state)
+{
+	(void)state;
+	open_ready(1);
+	tier_rig_space(&rig, "a");
+	put_all(0, 100);
+	rig.fake[0].stuck = true;
+	assert_false(tier_rig_clear(&rig, false));
+	assert_int_equal(found_of("a", 0, 100), 0);
+	rig.fake[0].stuck = false;
+	assert_true(tier_rig_clear(&rig, true));
+	tier_rig_close(&rig);
+}
+
 /* The value of the new generation is found, also when it was read back and the drives are restarted. */
 static void values_of_a_new_generation_come_back(void **state)
 {
@@ -489,9 +503,10 @@ static void readers_of_a_key_share_its_read(void **state)
 /* What other servers deleted while this one was away does not come back, also after a restart. */
 static void missed_deletions_are_made_up_for(void **state)
 {
-	struct verdict v = {.id = tombs_id("key-9", 5), .time_ns = 1};
+	struct verdict v = {.time_ns = 1};
 	(void)state;
 	open_ready(1);
+	v.id = store_id(&store, "key-9", 5);
 	put_all(0, 200);
 	store_doubt(&store, rig.now_ns);
 	assert_int_equal(tier_rig_get(&rig, key_of(8)), -1);
@@ -574,6 +589,7 @@ int main(void)
 		cmocka_unit_test(deleted_and_expired_values_stay_away),
 		cmocka_unit_test(a_key_has_a_value_in_each_namespace),
 		cmocka_unit_test(a_cleared_namespace_stays_empty),
+		cmocka_unit_test(a_clear_waits_for_its_device),
 		cmocka_unit_test(values_of_a_new_generation_come_back),
 		cmocka_unit_test(a_clear_ends_reads_under_way),
 		cmocka_unit_test(a_clear_while_footers_are_read),
