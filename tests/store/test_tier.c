@@ -260,6 +260,25 @@ static void a_clear_while_footers_are_read(void **state)
 	tier_rig_close(&rig);
 }
 
+/* The key's generation rises when the table is read; the deletion counts all the same. */
+static void a_deletion_before_the_tables_are_read(void **state)
+{
+	(void)state;
+	open_ready(1);
+	tier_rig_space(&rig, "a");
+	assert_true(tier_rig_clear(&rig, true));
+	put_all(0, 200);
+	tier_flush(rig.tier, rig.now_ns);
+	tier_rig_stop(&rig, false);
+	tier_rig_start(&rig);
+	tier_rig_space(&rig, "a");
+	assert_true(tier_rig_delete(&rig, key_of(5), true));
+	tier_rig_settle(&rig);
+	assert_int_equal(found_of("a", 5, 6), 0);
+	assert_int_equal(found_of("a", 6, 7), 1);
+	tier_rig_close(&rig);
+}
+
 static void a_clear_that_a_device_misses_is_reported(void **state)
 {
 	(void)state;
@@ -593,6 +612,7 @@ int main(void)
 		cmocka_unit_test(values_of_a_new_generation_come_back),
 		cmocka_unit_test(a_clear_ends_reads_under_way),
 		cmocka_unit_test(a_clear_while_footers_are_read),
+		cmocka_unit_test(a_deletion_before_the_tables_are_read),
 		cmocka_unit_test(a_clear_that_a_device_misses_is_reported),
 		cmocka_unit_test(forgotten_namespaces_stay_empty),
 		cmocka_unit_test(a_damaged_table_leaves_an_empty_tier),
