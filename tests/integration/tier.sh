@@ -3,7 +3,7 @@
 # tier.sh -- kv-server --tier with a real file: values that left memory come back with the right bytes, also after a restart and after SIGKILL; deleted and
 # expired ones do not; what cannot be a tier is refused with a sentence.
 . "$(dirname "$0")/lib.bash"
-plan 42
+plan 38
 file=$scratch/tier.img
 args=(--memory-mb 8 --worker-threads 2 --landing-mb 8 --tier "$file:128M" --tier-segment 4M --log-level info "${over[@]}")
 client() { limited "$build/kv-client" --server "$server" "${over[@]}" "$@"; }
@@ -117,36 +117,4 @@ damaged() {
 check "bytes written over: right values or misses" damaged
 other_shape() { start_server fifth "${args[@]}" --worker-threads 1 && soon ready fifth && put_all 0 10 && all_right 0 10 && grep -q "another number of worker threads" "$scratch/fifth.err"; }
 check "another number of worker threads starts empty" other_shape
-stop_server "$server_pid" 2>/dev/null
-
-# What was deleted elsewhere while a server was away does not come back from its tier.
-port_a=$(free_ports 2)
-port_b=$((port_a + 1))
-members=(--members "list:a=127.0.0.1:$port_a,b=127.0.0.1:$port_b")
-start_a() { # start_a NAME
-	start_server "$1" --listen-addr "127.0.0.1:$port_a" --node-id a "${members[@]}" --memory-mb 8 --worker-threads 2 --landing-mb 8 \
-		--tier "$scratch/a.img:128M" --tier-segment 4M --log-level info && pid_a=$server_pid
-}
-start_server b --listen-addr "127.0.0.1:$port_b" --node-id b "${members[@]}" || exit 1
-start_a a-first || exit 1
-server=127.0.0.1:$port_a,127.0.0.1:$port_b
-check "values go to two servers, one with a tier" put_all 0 300
-check "its tier has some" soon stat_above tier_records 50
-kill -KILL "$pid_a"
-wait "$pid_a" 2>/dev/null
-delete_all() {
-	local i
-	for ((i = 0; i < 300; i++)); do echo "delete key-$i"; done | client --timeout 3s >/dev/null 2>&1
-	put_all 300 301
-}
-all_right_again() { put_all 0 100 && all_right 0 100; }
-delete_all >/dev/null
-start_a a-second || exit 1
-nothing_back() {
-	soon ready a-second
-	sleep 8 # it asks the other one
-	get_all 0 300 && [ "$right" -eq 0 ]
-}
-check "what was deleted while it was away stays deleted" nothing_back
-check "it takes values again" all_right_again
 finish
