@@ -66,7 +66,8 @@ class _Window(DynamicSlidingWindowLayer):  # type: ignore[misc]
 
 def fingerprint(model: Any) -> str:
     """32 hexadecimal digits that differ if the model's class, configuration, dtype or weights do. Of each tensor it reads
-    about 4,096 elements at equal distances: training changes them, a change of a few numbers may not."""
+    about 4,096 elements at equal distances: training changes them, a change of a few numbers may not.
+    """
     config = json.loads(model.config.to_json_string(use_diff=False))
     config.pop("_name_or_path", None)
     whole = hashlib.sha256(json.dumps([type(model).__name__, config], sort_keys=True).encode())
@@ -106,8 +107,8 @@ class PrefixCache:
         Raises ValueError for a model whose cache has no blocks, such as linear attention."""
         if any(f'"{kind}"' in json.dumps(model.config.to_dict(), default=str) for kind in _MOVING):
             raise ValueError(
-                "this model's RoPE depends on the length of the sequence (dynamic, longrope), so no two prompts share "
-                "keys: kvrail.hf cannot serve it"
+                "this model's RoPE depends on the length of the sequence (dynamic, longrope), so keys of one token "
+                "differ between prompts: kvrail.hf cannot serve it"
             )
         self._model, self._block, self._salt = model, block, salt
         self._timeout, self._ttl = load_timeout, ttl

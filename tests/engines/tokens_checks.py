@@ -5,9 +5,12 @@ Another process (`tokens_checks.py store ADDRESS FILE`) computes and stores; thi
 values, logits and tokens of the other: bitwise, because both split the prompt at the same token and use the same class of
 cache. Models are small and random; a seed makes them equal in both processes."""
 
+import contextlib
+import io
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -357,6 +360,18 @@ def test_a_warm_restart_keeps_the_prompts(server):
             own.restart()  # the control: without the files it begins empty
             with cache_of(model, own) as prefix:
                 assert prefix.load(ids).get_seq_length() == 0
+
+
+def test_the_examples_of_the_readme_and_the_guide_run(server):
+    tree = pathlib.Path(__file__).resolve().parents[2]
+    for page in ("README.md", "docs/guide/tokens.md"):
+        (code,) = re.findall(r"```python\n(.*?)```", (tree / page).read_text(), re.S)
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            for _ in range(2):
+                exec(code.replace('"127.0.0.1:7411"', "servers"), {"servers": server.address})
+        reused = [int(line.split()[0]) for line in said.getvalue().splitlines()]
+        assert (reused[0], reused[-1]) == (0, 192 if page == "README.md" else 96), (page, reused)
 
 
 def refused(words, call, *args, **options):
