@@ -35,7 +35,7 @@ except ImportError as _error:
 
 from . import keys
 from ._calls import VALUE_MAX
-from ._errors import Error
+from ._errors import Closed, Error, Invalid
 from .client import Client
 
 if TYPE_CHECKING:
@@ -269,13 +269,16 @@ class PrefixCache:
         return [part[row, :, at : at + self._block] for pair in tensors for part in pair]
 
     def _put(self, blocks: dict[str, list[Any]]) -> int:
-        names = list(blocks)
+        """Store those that are missing. Where servers are down or full, blocks are misses later."""
         try:
-            there = self.client.exists(names)
-            names = [name for name, old in zip(names, there, strict=True) if not old]
-            stored = self.client.put_many(
-                names, [blocks[name] for name in names], self._ttl, background=True
-            )
-            return sum(stored)
-        except Error as error:  # servers are down or full: these blocks are misses later
-            return sum(result == 0 for result in error.results or ()) if error.results else 0
+            there = self.client.exists(list(blocks))
+        except (Closed, Invalid):  # the caller's fault
+            raise
+        except Error:
+            return 0
+        names = [name for name, old in zip(blocks, there, strict=True) if not old]
+        try:
+            data = [blocks[name] for name in names]
+            return sum(self.client.put_many(names, data, self._ttl, background=True))
+        except Error as error:
+            return sum(result == 0 for result in error.results or ())

@@ -22,11 +22,14 @@ workload() {
 		arguments = "--model tiny-1b --num-users 2 --duration 5 --gpu-mem-gb 0 --cpu-mem-gb 0 --seed 1 --generation-mode none"
 		with kvrail.Server(memory_mb=int(memory)) as server:
 		    command = [sys.executable, "-m", "kvrail.mlperf", "--servers", server.address, folder, "--", *arguments.split()]
-		    command += ["--storage-capacity-gb", "0.6", "--log-level", "ERROR", "--output", report]
+		    command += ["--storage-capacity-gb", "0.4", "--log-level", "ERROR", "--output", report]
 		    sys.exit(subprocess.run(command).returncode)
 	END
 }
-runs() { workload 1024 >"$scratch/out" && grep -E '^kvrail: [1-9][0-9]* PUTs, [1-9][0-9]* GETs, 0 failed entries$' "$scratch/out"; }
+runs() {
+	workload 1024 >"$scratch/out" && grep -E '^kvrail: [1-9][0-9]* PUTs, [1-9][0-9]* GETs, 0 failed entries$' "$scratch/out" ||
+		{ tail -n 5 "$scratch/out" && return 1; }
+}
 reported() { "$python" -c 'import json, sys; stats = json.load(open(sys.argv[1]))["summary"]["cache_stats"]; assert stats["storage_read_p95_ms"] > 0 and stats["tier_storage_kv_bytes_read_gb"] > 0, stats' "$scratch/report.json"; }
 void() { ! workload 128 >"$scratch/out" && grep 'the figures are void' "$scratch/out"; }
 not_there() { ! "$python" -m kvrail.mlperf --servers 127.0.0.1:1 "$scratch" 2>"$scratch/out" && grep 'is not the benchmark' "$scratch/out"; }

@@ -404,6 +404,12 @@ def test_what_it_cannot_serve_it_refuses_with_a_sentence(server):
         refused("padding must be on the left", prefix.load, ids, mask)
         refused("the attention mask has the shape", prefix.load, ids, mask[:1])
         refused("input_ids has the shape", prefix.load, ids[0])
+    for call in (lambda: prefix.load(ids), lambda: prefix.store(ids, filled(prefix, model, ids))):
+        try:
+            call()
+        except kvrail.Closed:
+            continue
+        raise AssertionError("a closed client was used")
 
 
 if __name__ == "__main__":
