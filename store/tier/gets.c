@@ -96,9 +96,8 @@ static uint64_t born_ns(const struct tier *t, const struct tier_get *g)
 static uint64_t expires_ns(const struct tier *t, const struct tier_get *g)
 {
 	uint64_t us = g->entry.expires_us, wall_us = tier_wall_us(t);
-	uint32_t item = tier_records_find(&t->records, &g->id);
-	if (item && item == g->item && t->records.item[item].expires_s != us / 1000000)
-		us = t->records.item[item].expires_s * 1000000ull;
+	if (g->expires_s != us / 1000000)
+		us = g->expires_s * 1000000ull;
 	if (us == 0)
 		return KV_NEVER;
 	return t->now_ns + (us > wall_us ? us - wall_us : 0) * 1000;
@@ -345,6 +344,7 @@ static struct tier_get *get_new(struct tier *t, uint32_t item, const struct tier
 	g->asked = g->taken = 0;
 	g->gone = false;
 	g->space = t->store->space->index;
+	g->expires_s = i->expires_s;
 	g->block = NULL;
 	g->room = NULL;
 	g->id = *id;
@@ -440,6 +440,13 @@ void gets_void(struct tier *t, const struct tier_id *id)
 	struct tier_get *g = get_find(t, id);
 	if (g)
 		g->gone = true;
+}
+
+void gets_touch(struct tier *t, const struct tier_id *id, uint32_t expires_s)
+{
+	struct tier_get *g = get_find(t, id);
+	if (g)
+		g->expires_s = expires_s;
 }
 
 /* (Of records whose write failed, the item is dead; it is not reused before its segment, which has a reader.) */

@@ -162,6 +162,7 @@ struct tier_get {
 	struct tier_drive *d;
 	uint32_t item, segment, page, len;
 	uint32_t pieces, asked, taken; /* of the record */
+	uint32_t expires_s;            /* as tier_item; its item may be dropped or moved during the read */
 	uint8_t state;
 	bool gone; /* deleted or replaced since */
 	uint16_t space;
@@ -398,6 +399,7 @@ void gets_down(struct tier_drive *d);
 void gets_stop(struct tier *t);
 void gets_settle(struct tier *t);                         /* records have become readable, or were lost */
 void gets_void(struct tier *t, const struct tier_id *id); /* the value that is being read is void */
+void gets_touch(struct tier *t, const struct tier_id *id, uint32_t expires_s); /* it has this life */
 
 /* ---- judge.c ---- */
 

@@ -246,6 +246,7 @@ int tier_touch(struct tier *t, const void *key, size_t key_len, uint64_t expires
 	at_s = expires_ns == KV_NEVER ? 0 : tier_wall_s(t) + (expires_ns - KV_MIN(expires_ns, now_ns)) / 1000000000;
 	before_s = t->records.item[item].expires_s;
 	t->records.item[item].expires_s = (uint32_t)KV_MIN(at_s, (uint64_t)UINT32_MAX);
+	gets_touch(t, &id, t->records.item[item].expires_s);
 	if (at_s == 0 || (before_s && at_s >= before_s))
 		return 0;
 	tier_key_mark(t, item); /* in memory it stays until then, on the device it does not count */

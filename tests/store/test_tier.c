@@ -2,6 +2,8 @@
 /* test_tier.c -- a tier on devices in memory: right bytes or a miss, whatever the devices do, and after a crash. */
 #include "tests/store/tier_rig.h"
 
+#include <errno.h>
+
 enum { MEMORY = 1 << 20, LEN = 20000, DEVICE = 16 << 20 };
 
 static struct tier_rig rig;
@@ -555,6 +557,27 @@ static void missed_deletions_are_made_up_for(void **state)
 	tier_rig_close(&rig);
 }
 
+/* The record of a value that is being read may be dropped or moved: the TOUCH before counts. */
+static void a_touch_during_a_read_counts(void **state)
+{
+	struct tier_wait w = {.end = count_end};
+	uint64_t expires_ns;
+	bool was;
+	(void)state;
+	open_ready(1);
+	put_all(0, 200);
+	assert_int_equal(tier_get(rig.tier, "key-1", 5, KV_NEVER, rig.now_ns, &w), 0);
+	expires_ns = rig.now_ns + SECOND / 2;
+	assert_int_equal(tier_touch(rig.tier, "key-1", 5, expires_ns, rig.now_ns, &was), -EAGAIN);
+	assert_true(was);
+	assert_false(tier_look(rig.tier, "key-1", 5, rig.now_ns, &expires_ns)); /* by the second; drops the record */
+	tier_rig_settle(&rig);
+	assert_null(w.get);
+	rig.now_ns += SECOND;
+	assert_null(store_find(&store, "key-1", 5, rig.now_ns));
+	tier_rig_close(&rig);
+}
+
 static void a_read_that_would_be_late_is_refused(void **state)
 {
 	struct tier_wait w = {.end = count_end};
@@ -624,6 +647,7 @@ int main(void)
 		cmocka_unit_test(another_device_behind_the_same_name_is_empty),
 		cmocka_unit_test(readers_of_a_key_share_its_read),
 		cmocka_unit_test(missed_deletions_are_made_up_for),
+		cmocka_unit_test(a_touch_during_a_read_counts),
 		cmocka_unit_test(a_read_that_would_be_late_is_refused),
 		cmocka_unit_test(the_budget_of_a_day_holds),
 		cmocka_unit_test(a_device_too_small_is_refused),
