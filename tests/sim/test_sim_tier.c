@@ -437,6 +437,8 @@ static void call_touch(unsigned key)
 		return; /* a miss: nothing has changed */
 	ghost_is_present(e);
 	e->over_ns = e->back_over_ns = over_ns;
+	if (e->back) /* the version that lives on may be an earlier one */
+		e->ghost_over_ns = KV_MAX(e->ghost_over_ns, over_ns);
 	note(key, "touch, over at %.3f ms, %s in memory, %s on the tier", (double)over_ns / 1e6, b ? "is" : "not",
 	     was ? "is" : "not");
 	unsafe_until(key, over_ns, safe_wait(s, rc));
