@@ -133,9 +133,9 @@ static void build_write(struct kv_metrics *m, const struct page_source *from)
 static void requests_write(struct kv_metrics *m, const struct page_source *s)
 {
 	static const char *const ops[] = {
-		[WIRE_GET] = "get",     [WIRE_PUT] = "put",    [WIRE_EXISTS] = "exists", [WIRE_DELETE] = "delete",
-		[WIRE_TOUCH] = "touch", [WIRE_PIN] = "pin",    [WIRE_STAT] = "stat",     [WIRE_CANCEL] = "cancel",
-		[WIRE_PING] = "ping",   [WIRE_TOMBS] = "tombs"};
+		[WIRE_GET] = "get",     [WIRE_PUT] = "put",     [WIRE_EXISTS] = "exists", [WIRE_DELETE] = "delete",
+		[WIRE_TOUCH] = "touch", [WIRE_PIN] = "pin",     [WIRE_STAT] = "stat",     [WIRE_CANCEL] = "cancel",
+		[WIRE_PING] = "ping",   [WIRE_TOMBS] = "tombs", [WIRE_CLEAR] = "clear",   [WIRE_SPACES] = "spaces"};
 	char labels[LABELS_MAX];
 	kv_metrics_family(m, "kvrail_requests_total", KV_METRIC_COUNTER, "Requests answered, by operation and code.");
 	for (unsigned op = WIRE_GET; op < KV_COUNT(ops); op++)
@@ -264,6 +264,61 @@ static void devices_write(struct kv_metrics *m, const struct page_source *s)
 	};
 	for (unsigned i = 0; i < KV_COUNT(rows); i++)
 		device_family_write(m, s, rows[i].name, rows[i].type, rows[i].help, rows[i].offset);
+/* The sum over shards of the first namespaces, by name. Returns how many. */
+static unsigned spaces_sum(const struct page_source *s, struct published_space sum[PUBLISHED_SPACES])
+{
+	struct published_space of[PUBLISHED_SPACES];
+	unsigned count = 0;
+	for (unsigned i = 0; i < s->shards; i++) {
+		unsigned n = published_spaces(s->published[i], of);
+		for (unsigned k = 0; k < n; k++) {
+			unsigned at = 0;
+			while (at < count && strcmp(sum[at].name, of[k].name) != 0)
+				at++;
+			if (at == PUBLISHED_SPACES)
+				continue;
+			if (at == count) {
+				sum[count++] = of[k];
+				continue;
+			}
+			sum[at].blocks += of[k].blocks;
+			sum[at].bytes += of[k].bytes;
+			sum[at].gets += of[k].gets;
+			sum[at].hits += of[k].hits;
+		}
+	}
+	return count;
+}
+
+/* A number per namespace, and the rest of all. */
+static void space_family_write(struct kv_metrics *m, const struct published_space *sum, unsigned n, const char *name,
+			       enum kv_metric_type type, const char *help, size_t offset, uint64_t all)
+{
+	kv_metrics_family(m, name, type, help);
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t value = *(const uint64_t *)((const char *)&sum[i] + offset);
+		char labels[LABELS_MAX] = "";
+		kv_metrics_value(m, kv_metrics_label(labels, sizeof(labels), "namespace", sum[i].name), value);
+		all -= KV_MIN(all, value);
+	}
+	kv_metrics_value(m, "namespace=\"other\",rest=\"true\"", all);
+}
+
+static void spaces_write(struct kv_metrics *m, const struct page_source *s)
+{
+	struct published_space sum[PUBLISHED_SPACES];
+	unsigned n = spaces_sum(s, sum);
+	space_family_write(m, sum, n, "kvrail_namespace_blocks", KV_METRIC_GAUGE,
+			   "Values stored, by namespace; those of earlier generations until they are freed.",
+			   offsetof(struct published_space, blocks), page_stat(s, WIRE_STAT_BLOCKS));
+	space_family_write(m, sum, n, "kvrail_namespace_bytes", KV_METRIC_GAUGE,
+			   "Memory of these values. The rest includes values that are not stored yet.",
+			   offsetof(struct published_space, bytes), page_stat(s, WIRE_STAT_BYTES_USED));
+	space_family_write(m, sum, n, "kvrail_namespace_gets_total", KV_METRIC_COUNTER, "GETs of values, by namespace.",
+			   offsetof(struct published_space, gets), page_stat(s, WIRE_STAT_GETS));
+	space_family_write(m, sum, n, "kvrail_namespace_hits_total", KV_METRIC_COUNTER,
+			   "GETs that found the value, by namespace.", offsetof(struct published_space, hits),
+			   page_stat(s, WIRE_STAT_HITS));
 }
 
 /* A statistic by rule. */
@@ -337,6 +392,7 @@ size_t metrics_write(const struct page_source *from, char *buf, size_t cap)
 	rails_write(&m, from);
 	if (from->shards && atomic_load_explicit(&from->published[0]->device[0].path, memory_order_acquire))
 		devices_write(&m, from);
+	spaces_write(&m, from);
 	for (uint32_t id = 1; id < WIRE_STAT_END; id++)
 		if (wire_stat_name(id) && !named(id))
 			other_write(&m, from, id);

@@ -12,7 +12,7 @@
 
 struct shard;
 
-enum { TALLY_TYPES = WIRE_PROVE + 1 };
+enum { TALLY_TYPES = WIRE_PROVE + 1, PUBLISHED_SPACES = 32 /* namespaces with numbers of their own */ };
 
 /* Counters for metrics that STAT lacks. */
 struct tally {
@@ -33,6 +33,14 @@ struct published_device {
 	const char *_Atomic path; /* NULL: there is none (yet) */
 };
 
+/* A namespace. name[0..KV_SPACE_MAX] and zeros. */
+struct published_space {
+	char name[KV_SPACE_MAX + 8];
+	uint64_t generation, blocks, bytes, gets, hits;
+};
+
+enum { PUBLISHED_SPACE_WORDS = sizeof(struct published_space) / sizeof(uint64_t) };
+
 /* The copy. One writer, the shard's thread; readers use relaxed loads. */
 struct published {
 	_Atomic uint64_t stat[WIRE_STAT_END];
@@ -42,6 +50,8 @@ struct published {
 	struct published_rail rail[KV_RAILS_MAX];
 	unsigned rails;
 	struct published_device device[TIER_DEVICES_MAX];
+	/* The first namespaces of the shard's table. space_turn: odd while they change. */
+	_Atomic uint64_t space[PUBLISHED_SPACES][PUBLISHED_SPACE_WORDS], spaces, space_turn;
 };
 
 /* published_make -- an empty copy in cache lines of its own; free() it. 0 or -KV_ENOMEM. */
@@ -50,5 +60,8 @@ int published_make(struct published **out);
 /* shard_publish -- update the copy, if any. The shard's thread, at every tick. The first call, before others read, also
  * writes the constant values. */
 void shard_publish(struct shard *s);
+
+/* published_spaces -- the first namespaces of the shard. Returns how many; 0 also while they change again and again. */
+unsigned published_spaces(const struct published *p, struct published_space out[PUBLISHED_SPACES]);
 
 #endif

@@ -156,6 +156,44 @@ static void a_drain_is_told(void **state)
 
 static sem_t stuck, go;
 
+static void spaces_begin_here(void *arg)
+{
+	struct shard *s = arg;
+	for (unsigned i = 0; i < 40; i++) {
+		struct space *sp;
+		char name[16];
+		snprintf(name, sizeof(name), "ns-%u", s == server->shard[0] ? i : 39 - i);
+		assert_int_equal(space_take(&s->store.spaces, name, 1, &sp), 0);
+		sp->gets = 3;
+	}
+	s->counts.of[WIRE_STAT_GETS] = 40 * 3;
+	shard_publish(s);
+	sem_post(&go);
+}
+
+/* The tables of two shards differ. The numbers of each page add up to those of the server. */
+static void many_namespaces_have_few_lines(void **state)
+{
+	(void)state;
+	const struct page_source from = source();
+	unsigned lines = 0;
+	struct page page;
+	sem_init(&go, 0, 0);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(loop_post(server->shard_loop[i], spaces_begin_here, server->shard[i]), 0);
+		sem_wait(&go);
+	}
+	page_is(&from, "/metrics", 200, "kvrail_namespace_blocks{namespace=\"\"} 0\n");
+	page_is(&from, "/metrics", 200, "kvrail_namespace_gets_total{namespace=\"ns-0\"} 3\n");
+	page_is(&from, "/metrics", 200, "kvrail_namespace_gets_total{namespace=\"ns-20\"} 6\n");
+	page_is(&from, "/metrics", 200, "kvrail_namespace_gets_total{namespace=\"other\",rest=\"true\"} 81\n");
+	page_make(&from, "/metrics", &page);
+	for (const char *at = page.body; (at = strstr(at, "kvrail_namespace_gets_total{")) != NULL; at++)
+		lines++;
+	assert_int_equal(lines, 33);
+	free(page.body);
+}
+
 static void stand_still(void *arg)
 {
 	(void)arg;
@@ -210,6 +248,7 @@ int main(void)
 		cmocka_unit_test(a_member_is_ready_with_its_first_view),
 		cmocka_unit_test(missing_security_is_shown),
 		cmocka_unit_test(a_drain_is_told),
+		cmocka_unit_test(many_namespaces_have_few_lines),
 		cmocka_unit_test(a_stuck_loop_holds_up_no_page_and_is_told),
 		cmocka_unit_test(a_stopped_server_still_has_pages),
 	};
