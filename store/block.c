@@ -26,6 +26,11 @@ bool block_current(const struct store *s, const struct block *b)
 	return KV_LIKELY(s->spaces.at[b->space]->cleared_ns == 0) || b->item.hash == block_hash_now(s, b);
 }
 
+bool block_again(const struct store *s, const struct block *b)
+{
+	return index_find(&s->index, block_hash_now(s, b), b->item.key, b->item.key_len) != NULL;
+}
+
 void block_retire(struct store *s, struct block *b)
 {
 	KV_ASSERT_HOT(b->state != BLOCK_GONE);
@@ -33,7 +38,7 @@ void block_retire(struct store *s, struct block *b)
 		struct space *sp = s->spaces.at[b->space];
 		sp->blocks--;
 		sp->bytes -= b->mem->size;
-		if (KV_LIKELY(!s->journal) || block_current(s, b) || !store_again(s, b))
+		if (KV_LIKELY(!s->journal) || block_current(s, b) || !block_again(s, b))
 			store_note(s, JOURNAL_REMOVED, b);
 		if (KV_UNLIKELY(s->records.places))
 			records_drop(&s->records, b);

@@ -68,6 +68,9 @@ bool block_may_go(const struct evict_node *n);
 uint64_t block_hash_now(const struct store *s, const struct block *b);
 bool block_current(const struct store *s, const struct block *b);
 
+/* block_again -- whether the key of a block of an earlier generation has a block of the present one. */
+bool block_again(const struct store *s, const struct block *b);
+
 /* block_ref -- add a user of the memory. block_unref -- remove one. After the last one a GONE block is freed, and any
  * other may be evicted again. */
 static inline void block_ref(struct block *b)

@@ -6,11 +6,6 @@
  * begun before another clear begins again. */
 #include "store/store.h"
 
-bool store_again(const struct store *s, const struct block *b)
-{
-	return index_find(&s->index, block_hash_now(s, b), b->item.key, b->item.key_len) != NULL;
-}
-
 /* The space has another seed: enter it again, and walk over all blocks. */
 static void space_changed(struct store *s, struct space *sp)
 {

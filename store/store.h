@@ -100,9 +100,6 @@ void store_space_clear(struct store *s, struct space *sp, uint64_t least, uint64
 void store_space_advance(struct store *s, struct space *sp, uint64_t generation, uint64_t now_ns);
 bool store_cleared_sweep(struct store *s, unsigned budget);
 
-/* store_again -- whether the key of a block of an earlier generation has a block of the present one. */
-bool store_again(const struct store *s, const struct block *b);
-
 /* store_space_learn -- other servers have this generation of a space. It is remembered even if the space is unknown
  * here. store_floor_learn -- they have forgotten spaces of lower generations. */
 void store_space_learn(struct store *s, const char *name, uint64_t generation, uint64_t now_ns);

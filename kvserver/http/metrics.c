@@ -264,6 +264,8 @@ static void devices_write(struct kv_metrics *m, const struct page_source *s)
 	};
 	for (unsigned i = 0; i < KV_COUNT(rows); i++)
 		device_family_write(m, s, rows[i].name, rows[i].type, rows[i].help, rows[i].offset);
+}
+
 /* The sum over shards of the first namespaces, by name. Returns how many. */
 static unsigned spaces_sum(const struct page_source *s, struct published_space sum[PUBLISHED_SPACES])
 {
