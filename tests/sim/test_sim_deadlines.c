@@ -999,12 +999,14 @@ static void dropper(struct kvc_client *c, void *arg)
 	const struct kvc_call call = {.size = sizeof(call)};
 	struct kc_req *req[32];
 	struct kc_window out = {.req = req, .size = 32, .one_value = true};
+	struct kc_trace trace = {.begun_ns = world_now(&world)};
 	struct kvc_put p;
 	struct kc_req *r;
 	uint64_t begun;
 	(void)arg;
 	if (kc_put_init(&p, c, (struct kvc_key){"new", 3}, &from, VALUE, &call, world_now(&world) + SECOND) < 0)
 		world_wrong(&world, "the PUT cannot be planned");
+	p.wait->trace = &trace;
 	kc_put_single(&p);
 	for (unsigned i = 0; i < 3; i++) {
 		if (kc_put_issue_await(&p, i * (VALUE / 4), VALUE / 4, i, true, &r) < 0)

@@ -356,7 +356,7 @@ const struct golden_reply golden_replies[] = {
 	  .replied_ns = 0x50607084,
 	  .exists = {.count = 11, .prefix = 2, .bitmap = bitmap, .deleted = bitmap}}},
 	{"exists_tier",
-	 "4b52040504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf500001090d0c0b0a"
+	 "4b52050504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf500001090d0c0b0a"
 	 "080706050403020183022800000000008c776655443322114430201084706050"
 	 "0b00020000000000b305b30500000000",
 	 {.type = WIRE_EXISTS,
