@@ -31,6 +31,9 @@ static void keep_reply(const struct wire_frame *frame, const struct wire_reply *
 	} else if (r->type == WIRE_STAT) {
 		memcpy(k->data, r->stat.pairs, r->stat.count * 16);
 		k->reply.stat.pairs = k->data;
+	} else if (r->type == WIRE_SPACES) {
+		memcpy(k->data, r->spaces.spaces, r->spaces.count * WIRE_SPACE_BYTES);
+		k->reply.spaces.spaces = k->data;
 	}
 	if (r->flags & WIRE_GET_FOLLOWS) {
 		assert_int_equal(r->get.posted, 0);
