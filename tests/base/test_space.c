@@ -10,7 +10,8 @@
 static void text_may_name_one(void **state)
 {
 	(void)state;
-	static const char *const names[] = {"", "a", "model@1.0 (fp8)", "\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80", "{\"}\\"};
+	static const char *const names[] = {"", "a", "model@1.0 (fp8)", "\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80",
+					    "{\"}\\"};
 	char longest[KV_SPACE_MAX + 1];
 	memset(longest, 'n', sizeof(longest));
 	for (unsigned i = 0; i < KV_COUNT(names); i++)
@@ -22,8 +23,8 @@ static void text_may_name_one(void **state)
 static void other_bytes_may_not(void **state)
 {
 	(void)state;
-	static const char *const names[] = {"a\n", "\t", "\x1B[1m", "\x7F", "\xC2\x85", "\xFF", "\xC3", "\xC0\x80",
-					    "\xED\xA0\x80"};
+	static const char *const names[] = {"a\n",  "\t",   "\x1B[1m",  "\x7F",        "\xC2\x85",
+					    "\xFF", "\xC3", "\xC0\x80", "\xED\xA0\x80"};
 	for (unsigned i = 0; i < KV_COUNT(names); i++)
 		assert_false(kv_space_check(names[i], strlen(names[i])));
 	assert_false(kv_space_check("a\0b", 3));
