@@ -108,9 +108,10 @@ static void copy_in(const char *key, uint64_t born_ns, uint64_t now_ns)
 /* Others send copies of values that are older than the doubt in which all was dropped. They are no part of it. */
 static void an_old_copy_that_comes_later_is_kept(void **state)
 {
-	struct verdict none = {0}, v = dead("k", 1000 * SECOND);
+	struct verdict none = {0}, v;
 	(void)state;
 	open_small(0);
+	v = dead("k", 1000 * SECOND);
 	put("gone", SMALL, 1, 10 * SECOND);
 	store_doubt(&store, 20 * SECOND);
 	store_judge(&store, NULL, 0);
@@ -137,9 +138,10 @@ static void an_old_copy_that_comes_later_is_kept(void **state)
 /* However many doubts there were: a block that was found good in one is judged again in the next. */
 static void every_doubt_is_a_new_one(void **state)
 {
-	struct verdict none = {0}, v = dead("k", 1000 * SECOND);
+	struct verdict none = {0}, v;
 	(void)state;
 	open_small(0);
+	v = dead("k", 1000 * SECOND);
 	for (uint64_t i = 1; i <= 3 * DOUBT_ROUNDS; i++) {
 		uint64_t now = 10 * i * SECOND;
 		struct block *b;
