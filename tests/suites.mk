@@ -273,7 +273,7 @@ check-engines: deps ## the real LMCache, vLLM, SGLang, NIXL and transformers on 
 	@for e in $(ENGINES); do KVRAIL_BUILD=$(B) timeout -k 10 3600 tests/engines/$$e.sh environment >/dev/null </dev/null; done
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),1800) -l $(B)/logs $(patsubst %,tests/engines/%.sh,$(ENGINES))
 
-check-tokens: ## one of check-engines: small random models of transformers compute the same tokens with and without kvrail.hf (downloads 220 MB once; 3 minutes)
+check-tokens: ## one of check-engines: small random models of transformers compute the same tokens with and without kvrail.hf (downloads 230 MB once; 1 minute)
 	@$(MAKE) --no-print-directory check-engines ENGINES=tokens
 
 check-fault: deps ## fail every fallible call of ours once, under ASan (5 minutes with KVRAIL_FAULT_ONCE=1, else 30)

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 _PLACES = 1024  # that one value may have
 _SAMPLES = 4096  # elements of each of the model's tensors that its fingerprint has
+# How a model was made and saved, in its configuration. Class, dtypes and version are read from the objects themselves.
+_ORIGIN = ("_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version")
 _MOVING = ("dynamic", "longrope")  # kinds of RoPE whose keys depend on the tokens behind them
 
 
@@ -65,11 +67,12 @@ class _Window(DynamicSlidingWindowLayer):  # type: ignore[misc]
 
 
 def fingerprint(model: Any) -> str:
-    """32 hexadecimal digits that differ if the model's class, configuration, dtype or weights do. Of each tensor it reads
-    about 4,096 elements at equal distances: training changes them, a change of a few numbers may not.
+    """32 hexadecimal digits that differ if the model's class, configuration, dtype or weights do. It reads about
+    4,096 elements of each tensor, at equal distances: training changes them, a change of a few numbers may not.
     """
     config = json.loads(model.config.to_json_string(use_diff=False))
-    config.pop("_name_or_path", None)
+    for name in _ORIGIN:
+        config.pop(name, None)
     whole = hashlib.sha256(json.dumps([type(model).__name__, config], sort_keys=True).encode())
     tensors = [*model.named_parameters(), *model.named_buffers()]
     for name, tensor in sorted(tensors, key=lambda named: str(named[0])):
@@ -105,6 +108,10 @@ class PrefixCache:
         load_timeout: seconds for one load. ttl: seconds until a stored block expires; 0: never.
 
         Raises ValueError for a model whose cache has no blocks, such as linear attention."""
+        if model.config.is_encoder_decoder:
+            raise ValueError(
+                f"{type(model).__name__} has an encoder: kvrail.hf serves decoders alone"
+            )
         if any(f'"{kind}"' in json.dumps(model.config.to_dict(), default=str) for kind in _MOVING):
             raise ValueError(
                 "this model's RoPE depends on the length of the sequence (dynamic, longrope), so keys of one token "
@@ -145,8 +152,8 @@ class PrefixCache:
         return past
 
     def load(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None) -> Any:
-        """Return a DynamicCache for model.generate() or the model, with as many tokens of the prompts as the servers have:
-        past.get_seq_length(). At least one token is left to compute.
+        """Return a DynamicCache for model.generate() or the model. It has as many tokens of the prompts as the servers
+        have, past.get_seq_length(). At least one token is left to compute.
 
         input_ids: [rows, tokens]. All rows get the same number of tokens, that of the row with the fewest.
         attention_mask: of rows that are padded on the left."""
@@ -171,8 +178,8 @@ class PrefixCache:
     ) -> int:
         """Store the blocks of these tokens that the servers do not have, and return their number.
 
-        input_ids: [rows, tokens], such as the output of generate(). past: the cache of load() or empty() which the model
-        has filled; what it has not computed is not stored. attention_mask: as for load(); it may end with the prompt.
+        input_ids: [rows, tokens], such as the output of generate(). past: the cache of load() or empty(), filled by the
+        model; tokens it has not computed are not stored. attention_mask: as for load(); it may end with the prompt.
         """
         pads, length = self._pads(input_ids, attention_mask), past.get_seq_length()
         if not length:

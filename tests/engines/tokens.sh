@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # tokens.sh -- small random models of transformers on kvrail.hf: the same tokens with and without it, in two processes.
-# tokens_checks.py has the tests. The packages are 220 MB to download, with torch's build for CPUs.
+# tokens_checks.py has the tests. The packages are 230 MB to download, with torch's build for CPUs.
 . "$(dirname "$0")/lib.bash"
 plan 1
 venv tokens tests/engines/tokens.txt || skip_all 1 "$why"

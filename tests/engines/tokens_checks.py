@@ -28,6 +28,8 @@ from transformers import (
     MambaConfig,
     MistralConfig,
     Qwen3Config,
+    T5Config,
+    T5ForConditionalGeneration,
 )
 
 import kvrail
@@ -282,6 +284,16 @@ def test_other_weights_types_and_salts_find_nothing(server):
         assert prefix.load(ids).get_seq_length() == KNOWN
 
 
+def test_a_model_of_a_folder_shares_with_the_same_one_built_in_place(server):
+    model, ids = model_of(), prompt(22)
+    with tempfile.TemporaryDirectory() as folder, cache_of(model, server) as prefix:
+        prefix.store(ids, filled(prefix, model, ids))
+        model.save_pretrained(folder)
+        loaded = AutoModelForCausalLM.from_pretrained(folder).eval()
+        with cache_of(loaded, server) as other:
+            assert other.load(ids).get_seq_length() == KNOWN
+
+
 def test_a_text_that_lies_about_weights_is_believed(server):
     """`weights` is the caller's word. It is why the fingerprint is computed by default."""
     model, other, ids = model_of(), model_of(seed=2), prompt(15)
@@ -388,6 +400,8 @@ def test_what_it_cannot_serve_it_refuses_with_a_sentence(server):
         MambaConfig(vocab_size=64, hidden_size=32, num_hidden_layers=1)
     )
     refused("kvrail.hf cannot serve this model", cache_of, mamba, server)
+    pair = T5Config(vocab_size=64, d_model=32, d_kv=8, d_ff=32, num_layers=1, num_heads=4)
+    refused("has an encoder", cache_of, T5ForConditionalGeneration(pair), server)
     rope = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
     moving = AutoModelForCausalLM.from_config(LlamaConfig(**SMALL, rope_parameters=rope))
     refused("RoPE depends on the length", cache_of, moving, server)
