@@ -6,8 +6,8 @@
 It runs the benchmark as it is, except for the class NVMeBackend: an entry is values on kv-servers instead of a file. So
 requests, timing and report are the benchmark's own. "Device" times are those of the calls of kvrail.
 
-The benchmark counts a read that fails as a hit of 0 s. So this program counts them, and ends with 1 if there was one: the
-figures are void. docs/guide/tokens.md is the guide.
+The benchmark counts a read that fails as a hit of 0 s. So this program counts such reads, and ends with 1 if there was
+one: the figures are void. docs/guide/tokens.md is the guide.
 """
 
 from __future__ import annotations
@@ -128,8 +128,8 @@ def main() -> int:
     )
     if storage.failed:
         print(
-            f"kvrail.mlperf: the figures are void, entries failed, such as {storage.failed[0]}. Set --storage-capacity-gb "
-            "below the servers' memory",
+            f"kvrail.mlperf: the figures are void, entries failed, such as {storage.failed[0]}. "
+            "Set --storage-capacity-gb to half of the servers' memory",
             file=sys.stderr,
         )
     return 1 if storage.failed else 0

@@ -2,8 +2,8 @@
 """tokens_checks.py -- kvrail.hf with the real transformers and a real kv-server. Speaks TAP.
 
 Another process (`tokens_checks.py store ADDRESS FILE`) computes and stores; this one loads, and compares with the keys,
-values, logits and tokens of the other: bitwise, because both split the prompt at the same token and use the same class of
-cache. Models are small and random; a seed makes them equal in both processes."""
+values, logits and tokens of the other: bitwise, because both split the prompt at the same token and use the same class
+of cache. Models are small and random; a seed makes them equal in both processes."""
 
 import contextlib
 import io
