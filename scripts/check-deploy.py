@@ -176,7 +176,7 @@ class Check:
         self.must(self.patience("livenessProbe") >= 20, "livenessProbe kills a server within 20 s")
         hook = self.box.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", [])
         if hook:
-            self.must("drain" in " ".join(hook) and "allow-drain" in self.config, "preStop drains, and the server does not allow that (allow-drain)")
+            self.must("drain" in " ".join(hook) and ("allow-drain" in self.config or "--allow-drain" in self.box["args"]), "preStop drains, and the server does not allow that (allow-drain)")
 
     def patience(self, probe):
         p = self.box.get(probe, {})

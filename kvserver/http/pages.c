@@ -74,7 +74,8 @@ static void group_write(FILE *f, const struct page_source *s, const char *group)
 
 static void stat_write(FILE *f, const struct page_source *from)
 {
-	static const char *const groups[] = {"server", "requests", "answers", "time", "memory", "peers", "fabric"};
+	static const char *const groups[] = {"server", "requests", "answers", "time",
+					     "memory", "peers",    "fabric",  "tier"};
 	char address[KV_HOST_MAX] = "";
 	if (!from->server) {
 		fputs("{\"servers\":[]}\n", f);

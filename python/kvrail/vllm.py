@@ -113,12 +113,13 @@ def _metric_definitions() -> dict[str, Any]:
     kinds = {
         kind: getattr(_offload, f"Offloading{kind}Metadata", None) for kind, *_ in _METRICS.values()
     }
-    if None in kinds.values():
-        return {}
-    return {
-        f"vllm:kvrail_{name}": kinds[kind](documentation=text, labelnames=labels)
-        for name, (kind, text, labels) in _METRICS.items()
-    }
+    definitions = {}
+    for name, (kind, text, labels) in _METRICS.items():
+        make = kinds[kind]
+        if make is None:
+            return {}
+        definitions[f"vllm:kvrail_{name}"] = make(documentation=text, labelnames=labels)
+    return definitions
 
 
 class _Stats:
