@@ -47,6 +47,8 @@ static uint64_t clock_read(const struct kv_clock *clock)
 	return now_ns;
 }
 
+static uint64_t hash; /* of the default namespace */
+
 /* The input becomes the footer of a segment, with checksums that agree as far as its lengths do. */
 static void footer_make(uint8_t *segment, const uint8_t *data, size_t size)
 {
@@ -62,6 +64,8 @@ static void footer_make(uint8_t *segment, const uint8_t *data, size_t size)
 			break;
 		e.id = 77;
 		e.sequence = 5;
+		e.space_hash = hash;
+		e.space_generation = 0;
 		memcpy(key, foot + at + sizeof(e), e.key_len);
 		tier_entry_put(foot + at, &e, key);
 		at += tier_entry_bytes(e.key_len);
@@ -101,7 +105,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct tier_device_ops ops = {.submit = submit};
 	static const struct kv_clock clock = {clock_read};
-	struct tier_device d = {.ops = &ops, .name = "fuzz", .bytes = TIER_PAGE + (uint64_t)SEGMENTS * SEGMENT_BYTES};
+	struct tier_device d = {
+		.ops = &ops, .name = "fuzz", .bytes = TIER_FRONT_BYTES + (uint64_t)SEGMENTS * SEGMENT_BYTES};
 	struct tier_device *const devices[] = {&d};
 	struct tier_super super = {.shards = 1, .segment_pages = PAGES, .id = {77, 78}, .segments = SEGMENTS};
 	struct store store;
@@ -119,7 +124,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	tier_super_seal(&super);
 	memcpy(disk, &super, sizeof(super));
-	footer_make(disk + TIER_PAGE, data, size);
+	(void)tier_table_put(disk + TIER_PAGE, super.id[0], 1, 0, 1); /* its only note is zero: the default namespace */
+	hash = tier_space_hash(&super, "");
+	footer_make(disk + TIER_FRONT_BYTES, data, size);
 	if (tier_create(&to, &store, devices, 1, &t, NULL) < 0)
 		abort();
 	for (unsigned i = 0; i < 100 && tier_reading(t); i++, now_ns += 1000000) {
@@ -128,7 +135,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (tier_reading(t))
 		abort();
-	ask_all(t, disk + TIER_PAGE + SEGMENT_BYTES - (size_t)pages * TIER_PAGE, KV_MIN(size, (size_t)(8 * TIER_PAGE)));
+	ask_all(t, disk + TIER_FRONT_BYTES + SEGMENT_BYTES - (size_t)pages * TIER_PAGE,
+		KV_MIN(size, (size_t)(8 * TIER_PAGE)));
 	tier_stop(t);
 	end_all();
 	tier_destroy(&t);
