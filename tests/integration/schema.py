@@ -14,8 +14,8 @@ import sys
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "reference")
 
 TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
-KNOWN = {"$schema", "$comment", "$ref", "title", "description", "definitions", "type", "const", "required", "properties",
-         "additionalProperties", "items", "minimum", "maximum"}
+KNOWN = {"$schema", "$comment", "$ref", "title", "description", "definitions", "type", "const", "enum", "required",
+         "properties", "additionalProperties", "items", "minimum", "maximum"}
 
 
 def is_type(value, name):
@@ -37,6 +37,8 @@ def errors(root, schema, value, at):
         return
     if "const" in schema and value != schema["const"]:
         yield f"{at}: {value!r:.60} is not {schema['const']!r}"
+    if "enum" in schema and value not in schema["enum"]:
+        yield f"{at}: {value!r} is none of {schema['enum']}"
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         if value < schema.get("minimum", value) or value > schema.get("maximum", value):
             yield f"{at}: {value} is out of range"
