@@ -92,12 +92,11 @@ static uint64_t born_ns(const struct tier *t, const struct tier_get *g)
 	return t->now_ns - KV_MIN(t->now_ns, age_us * 1000);
 }
 
-/* When the value's life ends, on the shard's clock: as written, or by a TOUCH since. */
+/* When the value's life ends, on the shard's clock: by the index, whose whole seconds are never later than what was
+ * written or said by a TOUCH since. */
 static uint64_t expires_ns(const struct tier *t, const struct tier_get *g)
 {
-	uint64_t us = g->entry.expires_us, wall_us = tier_wall_us(t);
-	if (g->expires_s != us / 1000000)
-		us = g->expires_s * 1000000ull;
+	uint64_t us = g->expires_s * 1000000ull, wall_us = tier_wall_us(t);
 	if (us == 0)
 		return KV_NEVER;
 	return t->now_ns + (us > wall_us ? us - wall_us : 0) * 1000;

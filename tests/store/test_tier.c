@@ -578,6 +578,29 @@ static void a_touch_during_a_read_counts(void **state)
 	tier_rig_close(&rig);
 }
 
+/* The index has whole seconds. A life that is shortened within one is not longer after the read. */
+static void a_life_shortened_within_a_second_stays_short(void **state)
+{
+	uint64_t written_ns, touched_ns, ttl_ns, rest_us;
+	bool was;
+	(void)state;
+	open_ready(1);
+	ttl_ns = 3600 * SECOND + SECOND * 9 / 10 - rig.wall_us % 1000000 * 1000;
+	written_ns = rig.now_ns + ttl_ns;
+	touched_ns = written_ns - SECOND * 7 / 10;
+	assert_true(tier_rig_put(&rig, "short", LEN, 7777, ttl_ns));
+	put_all(0, 300);
+	assert_null(store_find(&store, "short", 5, rig.now_ns));
+	rest_us = 1000000 - rig.wall_us % 1000000; /* to the next second, where no fractions add up to one */
+	rig.wall_us += rest_us;
+	rig.now_ns += rest_us * 1000;
+	(void)tier_touch(rig.tier, "short", 5, touched_ns, rig.now_ns, &was);
+	assert_true(was);
+	assert_int_equal(tier_rig_get(&rig, "short"), 7777);
+	assert_true(store_find(&store, "short", 5, rig.now_ns)->expire.when_ns <= touched_ns);
+	tier_rig_close(&rig);
+}
+
 static void a_read_that_would_be_late_is_refused(void **state)
 {
 	struct tier_wait w = {.end = count_end};
@@ -648,6 +671,7 @@ int main(void)
 		cmocka_unit_test(readers_of_a_key_share_its_read),
 		cmocka_unit_test(missed_deletions_are_made_up_for),
 		cmocka_unit_test(a_touch_during_a_read_counts),
+		cmocka_unit_test(a_life_shortened_within_a_second_stays_short),
 		cmocka_unit_test(a_read_that_would_be_late_is_refused),
 		cmocka_unit_test(the_budget_of_a_day_holds),
 		cmocka_unit_test(a_device_too_small_is_refused),
