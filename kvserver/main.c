@@ -148,6 +148,7 @@ struct run {
 	struct boot_security security; /* of the handover */
 	struct handover *handover;     /* of --keep, once it serves; or NULL */
 	int taken_fd;                  /* --handover: the connection to the server whose place it takes; or -1 */
+	bool reported;                 /* --ready-fd is used up */
 	bool replaced;                 /* another process is ready to take this one's place */
 	int argc;
 	char **argv;
@@ -463,14 +464,17 @@ static int view_wait(struct run *r, const struct kv_log_style *style)
 	return signals_wait(r);
 }
 
-/* False: --ready-fd has no reader, and the parent process has ended. */
+/* The descriptor of --ready-fd is used once: when this server serves again after a failed hand-over, its number may be
+ * another's. False: it has no reader, and the parent process has ended. */
 static bool serving_report(struct run *r, const struct kv_log_style *style)
 {
 	const struct flags *f = r->flags;
+	bool first = !r->reported;
 	char address[KV_HOST_MAX], more[KV_HOST_MAX + 64];
 	kvs_server_address(r->server, address, sizeof(address));
 	ready_print(r->server, r->http, style, address);
-	if (f->ready_fd != FLAGS_FD_NONE && !ready_write((int)f->ready_fd, address) && f->die_with_parent) {
+	r->reported = true;
+	if (first && f->ready_fd != FLAGS_FD_NONE && !ready_write((int)f->ready_fd, address) && f->die_with_parent) {
 		kv_event(r->log, KV_LOG_WARN, KV_EVENT("parent_gone"),
 			 "--ready-fd %u has no reader: the parent process has ended", f->ready_fd);
 		return false;

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.bash"
 memory=$(mktemp -d /dev/shm/kvrail-keep.XXXXXX 2>/dev/null) || { plan 1; skip_all 1 "there is no /dev/shm to write to"; }
 trap 'rm -rf "$memory"; cleanup' EXIT
-plan 39
+plan 40
 index=$scratch/index
 keep=(--keep "$index" --memory-mb 64 --worker-threads 2 --log-level info)
 file=(--arena-file "$memory/arena")
@@ -107,8 +107,8 @@ new_dies() { # new_dies STEP -- the successor is killed there: the running serve
 	soon known && soon client put a hello && soon value a hello
 }
 known() { value a hello || absent a; } # a connection to the port of the dead one may still be accepted for a moment
-for step in took made serving; do
-	check "the successor dies at '$step': the running server serves" new_dies "$step"
+for step in took made serving serving; do
+	check "the successor dies at '$step' ($((++deaths))): the running server serves" new_dies "$step"
 done
 
 # ---- with a tier ----
