@@ -39,7 +39,8 @@ enum {
 	OUT_BUSY_MAX = 64 << 10, /* bytes that may wait for a busy flusher */
 	READY = 'K',
 	NAME_SHOWN = 64,
-	WHO_SHOWN = 256
+	WHO_SHOWN = 256,
+	PSK_LIFE_S = 1 << 30 /* far more than the time of day is ever changed by */
 };
 
 #define ALERT_LINGER_NS 1000000000ull /* for an alert after a failure */
@@ -90,7 +91,8 @@ static SSL_SESSION *psk_session(const struct secret_psk *psk, SSL *ssl)
 	const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, aes_128_gcm_sha256);
 	SSL_SESSION *session = SSL_SESSION_new();
 	if (session && cipher && SSL_SESSION_set1_master_key(session, psk->key, psk->key_len) &&
-	    SSL_SESSION_set_cipher(session, cipher) && SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION))
+	    SSL_SESSION_set_cipher(session, cipher) && SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) &&
+	    SSL_SESSION_set_timeout(session, PSK_LIFE_S)) /* else it expires if the clock is set by minutes meanwhile */
 		return session;
 	SSL_SESSION_free(session);
 	return NULL;

@@ -81,7 +81,7 @@ const struct kv_opt_program cli_options_program = {
 		 "  namespaces [--json]              the namespaces: values, memory, hits\n"
 		 "  clear                            forget all values of --namespace\n"
 		 "  drain NODE [--json]              have a server push its values, and end\n"
-		 "  events [--json] [--since ...]    what servers store and remove, until Ctrl-C\n"
+		 "  events [--json] [--since ...]    what servers store and remove, live\n"
 		 "  ping                             see whether every shard answers\n"
 		 "  make-seal-key FILE               make a file of keys for --seal-key-file\n"
 		 "  help [COMMAND]                   read more about a command\n"

@@ -917,7 +917,9 @@ KVC_API int kvc_unpin_await(struct kvc_client *client, struct kvc_key key, const
  * server copies it, and its memory is freed within seconds. Values that are borrowed at that moment stay readable until
  * they are given back. */
 
-enum { KVC_NAMESPACE_MAX = 64 }; /* bytes of a name */
+enum {
+	KVC_NAMESPACE_MAX = 64 /* bytes of a name */
+};
 
 /* kvc_namespace_clear_await -- clear the pool's namespace: its values are misses from now on, everywhere and for all
  * clients.
