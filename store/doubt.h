@@ -23,6 +23,7 @@ enum doubt_how { DOUBT_NONE, DOUBT_WAIT, DOUBT_JUDGE };
 
 enum {
 	DOUBT_ROUNDS = 15,           /* numbers that fit a block */
+	DOUBT_ARRIVAL = 1,           /* the round of a first arrival, which spares values of store_put_here */
 	DOUBT_VERDICTS_MAX = 1 << 20 /* 24 MiB per doubt */
 };
 
@@ -30,6 +31,7 @@ struct doubt {
 	uint64_t before_ns; /* blocks born before are in doubt; 0: none */
 	enum doubt_how how;
 	unsigned round;                /* 1 .. DOUBT_ROUNDS; 0: there was no doubt yet */
+	bool copies;                   /* DOUBT_WAIT: only copies are in doubt */
 	uint64_t dead_ns;              /* blocks born before are dropped ... */
 	unsigned dead_round;           /* ... unless they came in this round or later */
 	uint64_t all_dead_ns;          /* blocks born before are always dropped: round numbers began anew */

@@ -517,18 +517,43 @@ void store_expire_at(struct store *s, struct block *b, uint64_t expires_ns)
 		records_change(&s->records, b);
 }
 
+static void doubt_wait(struct doubt *d, uint64_t now_ns, bool copies)
+{
+	d->how = DOUBT_WAIT;
+	d->before_ns = now_ns;
+	d->verdict = NULL;
+	d->count = 0;
+	d->copies = copies;
+}
+
 void store_doubt(struct store *s, uint64_t now_ns)
 {
-	if (s->doubt.how != DOUBT_WAIT && ++s->doubt.round > DOUBT_ROUNDS) {
+	struct doubt *d = &s->doubt;
+	if (d->round == 0)
+		d->round = DOUBT_ARRIVAL;
+	if ((d->how != DOUBT_WAIT || d->copies) && ++d->round > DOUBT_ROUNDS) {
 		/* Round numbers begin anew: blocks of the old ones are dropped by time. */
-		s->doubt.round = 1;
-		s->doubt.all_dead_ns = now_ns;
-		s->doubt.dead_ns = 0;
+		d->round = 1;
+		d->all_dead_ns = now_ns;
+		d->dead_ns = 0;
 	}
-	s->doubt.how = DOUBT_WAIT;
-	s->doubt.before_ns = now_ns;
-	s->doubt.verdict = NULL;
-	s->doubt.count = 0;
+	doubt_wait(d, now_ns, false);
+}
+
+void store_doubt_copies(struct store *s, uint64_t now_ns)
+{
+	if (s->doubt.round > DOUBT_ARRIVAL) {
+		store_doubt(s, now_ns);
+		return;
+	}
+	s->doubt.round = DOUBT_ARRIVAL;
+	doubt_wait(&s->doubt, now_ns, true);
+}
+
+void store_put_here(struct store *s, struct block *b)
+{
+	if (s->doubt.round == 0)
+		b->sure = DOUBT_ARRIVAL;
 }
 
 void store_judge(struct store *s, const struct verdict *verdict, uint32_t count)

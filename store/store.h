@@ -208,6 +208,11 @@ void store_expire_at(struct store *s, struct block *b, uint64_t expires_ns);
 void store_doubt(struct store *s, uint64_t now_ns);
 void store_judge(struct store *s, const struct verdict *verdict, uint32_t count);
 
+/* store_doubt_copies -- as store_doubt, for a member's first arrival: blocks of store_put_here stay visible, unless
+ * there was a doubt before. store_put_here -- a live block was put by a client, and is no copy of another server's. */
+void store_doubt_copies(struct store *s, uint64_t now_ns);
+void store_put_here(struct store *s, struct block *b);
+
 /* store_hidden -- whether a doubt hides a live block, or drops it when it is asked for. */
 bool store_hidden(const struct store *s, const struct block *b);
 

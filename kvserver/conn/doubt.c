@@ -31,7 +31,7 @@
 
 static void hide(struct kvs_server *s)
 {
-	shard_doubt_order(&s->doubt_orders, loop_now(s->control), NULL);
+	shard_doubt_hide(&s->doubt_orders, loop_now(s->control), s->doubts.first);
 }
 
 /* ---- states ---- */
@@ -94,7 +94,8 @@ static void back(struct kvs_server *s, uint64_t ago_ns)
 	begin(s, DOUBT_BACK, HEARD_NS, now_less(s, ago_ns)); /* values stored in between are hidden as well */
 }
 
-/* A member for the first time: it has no values, but copies may come that are older than a clear. */
+/* A member for the first time: copies may come that are older than a clear. Clients that had the view earlier may have
+ * put values here already, which stay visible. */
 static void arrive(struct kvs_server *s)
 {
 	s->doubts.since_ns = loop_now(s->control);
@@ -180,7 +181,7 @@ static void judge(struct kvs_server *s, struct doubt_verdicts *verdicts)
 	else
 		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("values_dropped"),
 			 "the hidden values are dropped: the other members did not report which of them were deleted");
-	shard_doubt_order(&s->doubt_orders, 0, verdicts);
+	shard_doubt_judge(&s->doubt_orders, verdicts);
 }
 
 static void timer_fire(struct loop_timer *t)

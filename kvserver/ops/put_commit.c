@@ -151,7 +151,10 @@ static void duplicate(struct shard *s, struct block *holder, uint32_t ttl_s, uin
 	shard_count(s, WIRE_STAT_PUT_DUPLICATES);
 	store_use(&s->store, holder);
 	block_born_at(holder, KV_MAX(born_ns ? born_ns : plain_born(s, now_ns), block_born_ns(holder)));
-	if (born_ns == 0 && expires_ns > holder->expire.when_ns)
+	if (born_ns)
+		return;
+	store_put_here(&s->store, holder);
+	if (expires_ns > holder->expire.when_ns)
 		store_expire_at(&s->store, holder, expires_ns);
 }
 
@@ -180,10 +183,14 @@ static int plain_commit(struct shard *s, struct block *b, uint64_t checksum, uin
 			struct block **out_holder)
 {
 	uint64_t born_ns = plain_born(s, now_ns), life_ns = expires_ns;
+	int rc;
 	if (KV_UNLIKELY(s->doubt.late_ns) &&
 	    store_copy_allowed(&s->store, s->store.spaces.at[b->space], b->item.hash, born_ns, now_ns, &life_ns))
 		return -KV_EBUSY;
-	return store_commit_born(&s->store, b, checksum, expires_ns, born_ns, now_ns, out_holder);
+	rc = store_commit_born(&s->store, b, checksum, expires_ns, born_ns, now_ns, out_holder);
+	if (rc == 0)
+		store_put_here(&s->store, b);
+	return rc;
 }
 
 /* Make a copy visible, replacing an older value. As store_copy_allowed and store_commit. */

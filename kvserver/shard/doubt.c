@@ -19,21 +19,36 @@ void shard_doubt_release(struct doubt_orders *t, struct doubt_verdicts *verdicts
 	free(verdicts);
 }
 
-void shard_doubt_order(struct doubt_orders *t, uint64_t before_ns, struct doubt_verdicts *verdicts)
+/* Under the lock; returns the former verdicts. */
+static struct doubt_verdicts *order_set(struct doubt_orders *t, bool judge, struct doubt_verdicts *verdicts)
 {
-	struct doubt_verdicts *was =
-		verdicts; /* if a shard that stood still has hidden values since, it waits for another answer */
-	pthread_mutex_lock(&t->lock);
-	if (before_ns || !t->stood) {
-		was = t->verdicts;
-		t->verdicts = verdicts;
-		t->judge = before_ns == 0;
-		t->before_ns = before_ns ? before_ns : t->before_ns;
-	}
+	struct doubt_verdicts *was = t->verdicts;
+	t->verdicts = verdicts;
+	t->judge = judge;
+	return was;
+}
+
+static void order_give(struct doubt_orders *t, struct doubt_verdicts *was)
+{
 	pthread_mutex_unlock(&t->lock);
 	if (was)
 		shard_doubt_release(t, was);
 	atomic_fetch_add_explicit(&t->number, 1, memory_order_release);
+}
+
+void shard_doubt_hide(struct doubt_orders *t, uint64_t now_ns, bool copies)
+{
+	pthread_mutex_lock(&t->lock);
+	t->before_ns = now_ns;
+	t->copies = copies;
+	order_give(t, order_set(t, false, NULL));
+}
+
+void shard_doubt_judge(struct doubt_orders *t, struct doubt_verdicts *verdicts)
+{
+	pthread_mutex_lock(&t->lock);
+	/* If a shard that stood still has hidden values since, it waits for another answer. */
+	order_give(t, t->stood ? verdicts : order_set(t, true, verdicts));
 }
 
 void shard_doubt_stood(struct shard *s, uint64_t since_ns)
@@ -44,7 +59,7 @@ void shard_doubt_stood(struct shard *s, uint64_t since_ns)
 	pthread_mutex_lock(&t->lock);
 	t->stood = true;
 	pthread_mutex_unlock(&t->lock);
-	shard_doubt_order(t, loop_turn_now(s->loop), NULL);
+	shard_doubt_hide(t, loop_turn_now(s->loop), false);
 	shard_doubt_take(s);
 }
 
@@ -62,17 +77,18 @@ void shard_doubt_take(struct shard *s)
 	struct doubt_orders *t = s->opt.doubt;
 	struct doubt_verdicts *verdicts, *was = s->doubt.verdicts;
 	uint64_t before_ns;
-	bool decided;
+	bool decided, copies;
 	s->doubt.number = atomic_load_explicit(&t->number, memory_order_acquire);
 	pthread_mutex_lock(&t->lock);
 	before_ns = t->before_ns;
+	copies = t->copies;
 	decided = t->judge;
 	verdicts = t->verdicts;
 	if (verdicts)
 		verdicts->users++;
 	pthread_mutex_unlock(&t->lock);
 	if (before_ns != s->store.doubt.before_ns)
-		store_doubt(&s->store, before_ns);
+		(copies ? store_doubt_copies : store_doubt)(&s->store, before_ns);
 	if (decided) {
 		if (verdicts)
 			spaces_learn(s, verdicts);

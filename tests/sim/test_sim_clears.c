@@ -295,6 +295,30 @@ static void a_copy_that_is_under_way_does_not_survive_at_a_new_member(void **sta
 	}
 }
 
+/* A server joins, and is the last to hear of it: what clients have put there is found all the time. */
+static void a_value_put_at_a_new_member_is_found(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < world_seeds(6); i++) {
+		struct world_options wo = options(2130 + i, kinds[i % KV_COUNT(kinds)]);
+		open_world(&wo, FEWER);
+		members.state[SERVERS - 1] = KV_MEMBER_UP;
+		members.epoch++;
+		for (unsigned k = 0; k < SERVERS - 1; k++)
+			members_tell_one(k, members.epoch);
+		world_sleep(&members.world, SECOND);
+		world_do(&members.world, 0, put_each, NULL);
+		members_tell_one(SERVERS - 1, members.epoch);
+		for (unsigned k = 0; k < 12; k++) {
+			now.found = 0;
+			world_do(&members.world, 0, get_each, NULL);
+			assert_int_equal(now.found, KEYS);
+			world_sleep(&members.world, 500 * MS);
+		}
+		world_close(&members.world);
+	}
+}
+
 static void put_on(struct kvc_client *c, void *arg)
 {
 	(void)arg;
@@ -429,6 +453,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nobody_finds_what_was_cleared),
 		cmocka_unit_test(a_copy_that_is_under_way_does_not_survive_at_a_new_member),
+		cmocka_unit_test(a_value_put_at_a_new_member_is_found),
 		cmocka_unit_test(a_member_that_has_left_is_not_used_after_a_clear),
 		cmocka_unit_test(a_server_that_stood_still_asks_what_was_cleared),
 		cmocka_unit_test(a_server_that_is_back_is_told_of_the_clear),

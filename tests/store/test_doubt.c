@@ -158,6 +158,46 @@ static void every_doubt_is_a_new_one(void **state)
 	close_store();
 }
 
+/* The first doubt of a new member concerns copies alone. Each later one concerns all, also one that begins before that
+ * has ended. */
+static void what_was_put_before_a_first_arrival_stays(void **state)
+{
+	struct verdict none = {0};
+	(void)state;
+	for (unsigned early = 0; early < 2; early++) {
+		open_small(0);
+		put("copy", SMALL, 1, 10 * SECOND);
+		store_put_here(&store, put("here", SMALL, 2, 10 * SECOND));
+		store_doubt_copies(&store, 20 * SECOND);
+		assert_null(get("copy", 20 * SECOND));
+		assert_non_null(get("here", 20 * SECOND));
+		if (!early)
+			store_judge(&store, NULL, 0); /* no answer: the copies are dropped */
+		assert_non_null(get("here", 21 * SECOND));
+		store_doubt(&store, 30 * SECOND);
+		assert_null(get("here", 30 * SECOND));
+		store_judge(&store, &none, 0);
+		assert_non_null(get("here", 31 * SECOND));
+		assert_int_equal(get("copy", 31 * SECOND) != NULL, early);
+		check_store();
+		close_store();
+	}
+}
+
+/* Where the first doubt is another one, values of clients are in doubt as well. */
+static void what_was_put_before_another_doubt_is_hidden(void **state)
+{
+	(void)state;
+	open_small(0);
+	store_put_here(&store, put("here", SMALL, 2, 10 * SECOND));
+	store_doubt(&store, 20 * SECOND);
+	assert_null(get("here", 20 * SECOND));
+	store_doubt_copies(&store, 30 * SECOND);
+	assert_null(get("here", 30 * SECOND));
+	check_store();
+	close_store();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -167,6 +207,8 @@ int main(void)
 		cmocka_unit_test(without_an_answer_all_of_it_goes),
 		cmocka_unit_test(an_old_copy_that_comes_later_is_kept),
 		cmocka_unit_test(every_doubt_is_a_new_one),
+		cmocka_unit_test(what_was_put_before_a_first_arrival_stays),
+		cmocka_unit_test(what_was_put_before_another_doubt_is_hidden),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
