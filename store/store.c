@@ -267,22 +267,32 @@ static uint64_t block_id(const struct store *s, const struct block *b)
 	return tombs_id(b->item.key, b->item.key_len) ^ s->spaces.at[b->space]->mark;
 }
 
+bool store_good(const struct store *s, const struct block *b)
+{
+	const struct verdict *v;
+	if (!doubted(s, b))
+		return true;
+	if (store_dropped(s, b) || s->doubt.how == DOUBT_WAIT)
+		return false;
+	v = verdict_find(&s->doubt, block_id(s, b));
+	return !v || v->time_ns < block_born_ns(b);
+}
+
 /* Judge a block in doubt when it is asked for. Returns it if it is good; NULL: hidden or dropped. */
 static __attribute__((noinline)) struct block *judge(struct store *s, struct block *b, uint64_t now_ns)
 {
+	if (store_good(s, b)) {
+		b->sure = s->doubt.round;
+		return b;
+	}
 	if (!store_dropped(s, b)) {
-		uint64_t id = block_id(s, b);
 		const struct verdict *v;
 		if (s->doubt.how == DOUBT_WAIT)
 			return NULL;
-		v = verdict_find(&s->doubt, id);
-		if (!v || v->time_ns < block_born_ns(b)) {
-			b->sure = s->doubt.round;
-			return b;
-		}
+		v = verdict_find(&s->doubt, block_id(s, b));
 		/* A TOUCH alone must not make other servers delete their copies. */
 		if (v->deleted_ns >= block_born_ns(b))
-			tombs_put(&s->tombs, b->item.hash, id, v->deleted_ns + 1, 0, now_ns);
+			tombs_put(&s->tombs, b->item.hash, v->id, v->deleted_ns + 1, 0, now_ns);
 	}
 	s->doubt.dropped++;
 	store_drop(s, b);

@@ -216,8 +216,10 @@ void store_put_here(struct store *s, struct block *b);
 /* store_hidden -- whether a doubt hides a live block, or drops it when it is asked for. */
 bool store_hidden(const struct store *s, const struct block *b);
 
-/* store_dropped -- whether a live block is to be dropped for want of a verdict. */
+/* store_dropped -- whether a live block is to be dropped for want of a verdict. store_good -- whether no doubt stands
+ * against a live block: a verdict would show it. */
 bool store_dropped(const struct store *s, const struct block *b);
+bool store_good(const struct store *s, const struct block *b);
 
 /* store_judge_some -- where a journal reports removals, judge blocks in doubt without being asked for them, at most
  * `budget` of them, until all were judged. */

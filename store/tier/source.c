@@ -20,12 +20,13 @@ static struct tier_id id_of(const struct block *b)
 	return (struct tier_id){b->item.hash, tier_more(b->item.key, b->item.key_len)};
 }
 
-/* Not to be written: the tier has it, or it is of an earlier generation. (A clear leaves the highest one as it is.) */
+/* Not to be written: the tier has it, it is of an earlier generation, or others may have deleted it: the tier judges
+ * its records once. (A clear leaves the highest generation as it is.) */
 static bool needless(struct tier *t, const struct block *b)
 {
 	struct tier_id id = id_of(b);
 	return !block_current(t->store, b) || t->store->spaces.at[b->space]->generation == UINT64_MAX ||
-	       tier_key_find(t, &id) != 0;
+	       !store_good(t->store, b) || tier_key_find(t, &id) != 0;
 }
 
 /* ---- hints ---- */

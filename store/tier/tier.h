@@ -154,7 +154,8 @@ void tier_stored(struct tier *t, const struct block *b, uint64_t now_ns);
 void tier_evicted(void *tier, const struct block *b);
 
 /* tier_judge -- other servers deleted these keys while this one was away (store_judge): their records are dropped.
- * NULL: all records are. While store->doubt waits, and until this is done, the tier is empty. */
+ * NULL: all records are. While store->doubt waits, and until this is done, the tier is empty. Blocks are written only
+ * if the doubt does not stand against them (store_good). */
 void tier_judge(struct tier *t, const struct verdict *verdict, uint32_t count);
 
 /* ---- work ---- */

@@ -557,6 +557,37 @@ static void missed_deletions_are_made_up_for(void **state)
 	tier_rig_close(&rig);
 }
 
+/* A value in doubt may be evicted before anybody asks for it: one that other servers have deleted is not written then,
+ * and does not come back; one that they have not is. */
+static void deleted_values_in_doubt_are_not_written(void **state)
+{
+	struct verdict v;
+	(void)state;
+	for (unsigned wait = 0; wait < 2; wait++) {
+		open_ready(1);
+		v = (struct verdict){store_id(&store, "bad", 3), rig.now_ns + SECOND, rig.now_ns + SECOND};
+		assert_true(tier_rig_put(&rig, "bad", LEN, 666, 0));
+		assert_true(tier_rig_put(&rig, "good", LEN, 777, 0));
+		rig.now_ns += 2 * SECOND;
+		store_doubt(&store, rig.now_ns);
+		if (wait)
+			put_all(0, 300); /* evicts both */
+		store_judge(&store, &v, 1);
+		tier_judge(rig.tier, &v, 1);
+		tier_rig_settle(&rig);
+		put_all(300, 600);
+		assert_null(store_peek(&store, "bad", 3));
+		assert_int_equal(tier_rig_get(&rig, "bad"), -1);
+		assert_int_equal(tier_rig_get(&rig, "good"), wait ? -1 : 777);
+		tier_flush(rig.tier, rig.now_ns);
+		tier_rig_stop(&rig, false);
+		tier_rig_start(&rig);
+		tier_rig_settle(&rig);
+		assert_int_equal(tier_rig_get(&rig, "bad"), -1);
+		tier_rig_close(&rig);
+	}
+}
+
 /* The record of a value that is being read may be dropped or moved: the TOUCH before counts. */
 static void a_touch_during_a_read_counts(void **state)
 {
@@ -670,6 +701,7 @@ int main(void)
 		cmocka_unit_test(another_device_behind_the_same_name_is_empty),
 		cmocka_unit_test(readers_of_a_key_share_its_read),
 		cmocka_unit_test(missed_deletions_are_made_up_for),
+		cmocka_unit_test(deleted_values_in_doubt_are_not_written),
 		cmocka_unit_test(a_touch_during_a_read_counts),
 		cmocka_unit_test(a_life_shortened_within_a_second_stays_short),
 		cmocka_unit_test(a_read_that_would_be_late_is_refused),
