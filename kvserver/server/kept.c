@@ -460,6 +460,11 @@ bool kept_former_died(const struct kvs_server *s)
 	return s->opt.kept && s->opt.kept->died;
 }
 
+bool kept_handed(const struct kvs_server *s)
+{
+	return s->opt.kept && s->opt.kept->handed;
+}
+
 void kept_begin(struct kvs_server *s)
 {
 	struct kvs_kept *k = s->opt.kept;

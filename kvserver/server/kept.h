@@ -20,8 +20,10 @@ const struct kept_options *kept_of_shard(const struct kvs_server *s, unsigned sh
 void kept_made(struct kvs_server *s);
 int kept_restore(struct kvs_server *s, struct kv_error *err);
 
-/* kept_former_died -- whether the last server that had the memory did not end in order. */
+/* kept_former_died -- whether the last server that had the memory did not end in order. kept_handed -- whether a
+ * running server still has it, until kept_restore. */
 bool kept_former_died(const struct kvs_server *s);
+bool kept_handed(const struct kvs_server *s);
 
 /* kept_begin -- the server is about to serve: the file is of no use any more, and removed. Control loop. */
 void kept_begin(struct kvs_server *s);

@@ -35,7 +35,7 @@ static int secrets_make(struct kvs_server *s, struct kv_error *err)
 /* Keys stay with their shards, so that the values on the tier are found. */
 static int tier_prepare(struct kvs_server *s, struct kv_error *err)
 {
-	int rc = s->opt.tier ? tier_files_open(s->opt.tier, s->opt.log, &s->tier, err) : 0;
+	int rc = s->opt.tier ? tier_files_open(s->opt.tier, kept_handed(s), s->opt.log, &s->tier, err) : 0;
 	if (rc == 0 && s->tier.key_seed)
 		s->shard_seed = s->tier.key_seed;
 	return rc;
@@ -115,11 +115,14 @@ static void server_join(struct kvs_server *s)
 
 int kvs_server_start(struct kvs_server *s, struct kv_error *err)
 {
+	bool handed = kept_handed(s);
 	int rc;
 	if (kvs_server_state(s, NULL) != KVS_CREATED)
 		return kv_fail(err, -KV_EINVAL, "a server is started once");
 	state_set(s, KVS_STARTING);
 	rc = kept_restore(s, err);
+	if (rc == 0 && handed) /* the running server has ended */
+		rc = tier_files_lock(&s->tier, err);
 	/* Other members may have deleted keys of the tier since. Kept memory knows better since when. */
 	if (rc == 0 && s->opt.members && s->tier.key_seed && s->doubts.state == DOUBT_OVER)
 		doubt_restored(s, tier_files_silent_ns(&s->tier));

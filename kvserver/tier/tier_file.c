@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tier_file.c -- opens what --tier names, and keeps it from harm: another server's, or other data on a disk.
  *
- * A regular file gets all its room at the start, so that writes meet no full disk later. One descriptor per file holds
- * the lock (flock) as long as the server lives; shards have their own descriptors (tier_device.c). */
+ * Contents are looked at before anything is changed. A regular file gets all its room at the start, so that writes meet
+ * no full disk later. One descriptor per file holds the lock as long as the server lives: flock, and O_EXCL of a disk,
+ * which a mounted one refuses, and a second device node of the same disk. Shards have their own descriptors
+ * (tier_device.c). */
 #include "kvserver/tier/tier_file.h"
 
 #include <ctype.h>
@@ -47,6 +49,10 @@ static int open_failed(const struct tier_file *f, int rc, struct kv_error *err)
 	case -EROFS:
 		return kv_fail(err, rc, "--tier %s: the file system is mounted read-only; remount it, or use another",
 			       f->path);
+	case -EBUSY:
+		return kv_fail(err, -KV_EBUSY,
+			       "--tier %s is in use: it is mounted, a part of another disk, or used by another server",
+			       f->path);
 	default:
 		return kv_fail(err, rc, "--tier %s: %s", f->path, kv_strerror(rc));
 	}
@@ -58,10 +64,22 @@ static uint64_t age_ns(const struct timespec *then)
 	return now_ns - KV_MIN(now_ns, then_ns);
 }
 
-static int file_open(struct tier_file *f, struct kv_error *err)
+static int file_lock(const struct tier_file *f, struct kv_error *err)
+{
+	if (flock(f->fd, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	if (errno == EWOULDBLOCK)
+		return kv_fail(err, -KV_EBUSY, "--tier %s is used by another server; give each server its own",
+			       f->path);
+	return open_failed(f, -errno, err);
+}
+
+static int file_open(struct tier_file *f, bool later, struct kv_error *err)
 {
 	struct stat st;
-	f->fd = open(f->path, O_RDWR | O_CLOEXEC | (f->bytes ? O_CREAT : 0), 0600);
+	bool disk = stat(f->path, &st) == 0 && S_ISBLK(st.st_mode);
+	int how = disk ? (later ? 0 : O_EXCL) : (f->bytes ? O_CREAT : 0);
+	f->fd = open(f->path, O_RDWR | O_CLOEXEC | how, 0600);
 	if (f->fd < 0)
 		return open_failed(f, -errno, err);
 	if (fstat(f->fd, &st) < 0)
@@ -70,12 +88,62 @@ static int file_open(struct tier_file *f, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL, "--tier %s is neither a regular file nor a partition", f->path);
 	f->disk = S_ISBLK(st.st_mode);
 	f->silent_ns = f->disk ? UINT64_MAX / 2 : age_ns(&st.st_mtim);
-	if (flock(f->fd, LOCK_EX | LOCK_NB) == 0)
-		return 0;
-	if (errno == EWOULDBLOCK)
-		return kv_fail(err, -KV_EBUSY, "--tier %s is used by another server; give each server its own",
-			       f->path);
-	return open_failed(f, -errno, err);
+	return later ? 0 : file_lock(f, err);
+}
+
+/* ---- contents ---- */
+
+/* Read `len` bytes from the start, or all that there are. Returns how many, or -errno. */
+static ssize_t front_read(int fd, uint8_t *to, size_t len)
+{
+	size_t got = 0;
+	while (got < len) {
+		ssize_t n = pread(fd, to + got, len - got, (off_t)got);
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		got += (size_t)n;
+	}
+	return (ssize_t)got;
+}
+
+static bool blank(const uint8_t *bytes, size_t len)
+{
+	return len == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, len - 1) == 0);
+}
+
+/* Whether a tier may have these first bytes. Many file systems and disks of a RAID have a first page of zeros. */
+static bool front_ours(const uint8_t *front, size_t len, uint64_t *out_seed)
+{
+	struct tier_super super = {0};
+	int rc = len >= TIER_PAGE ? tier_super_check(front, &super) : -KV_EINVAL;
+	*out_seed = super.key_seed;
+	return rc != -KV_EINVAL || blank(front, len) ||
+	       (blank(front, TIER_PAGE) && len >= 2 * TIER_PAGE && tier_table_begins(front + TIER_PAGE));
+}
+
+/* A file or disk with other contents is left alone. */
+static int file_look(const struct tier_file *f, uint64_t *out_seed, struct kv_error *err)
+{
+	uint8_t *front = malloc(TIER_FRONT_BYTES);
+	ssize_t n = front ? front_read(f->fd, front, TIER_FRONT_BYTES) : 0;
+	uint64_t seed = 0;
+	int rc = 0;
+	if (!front)
+		return kv_fail(err, -KV_ENOMEM, "no memory to look at --tier %s", f->path);
+	if (n < 0)
+		rc = kv_fail(err, (int)n, "--tier %s: its first bytes cannot be read: %s", f->path,
+			     kv_strerror((int)n));
+	else if (!front_ours(front, (size_t)n, &seed))
+		rc = kv_fail(err, -KV_EINVAL,
+			     "--tier %s has other contents, which a tier would destroy; if they are of no use, remove "
+			     "the file, or clear the start of the disk: dd if=/dev/zero of=%s bs=1M count=1",
+			     f->path, f->path);
+	if (!*out_seed)
+		*out_seed = seed;
+	free(front);
+	return rc;
 }
 
 /* ---- room ---- */
@@ -90,13 +158,15 @@ static int no_room(const struct tier_file *f, struct kv_error *err)
 		       kv_size_format(f->bytes, want, sizeof(want)), kv_size_format(bytes, left, sizeof(left)));
 }
 
-/* Reserve all of a regular file. */
-static int file_reserve(struct tier_file *f, const struct kv_log *log, struct kv_error *err)
+/* Reserve all of a regular file, which has `end` bytes. */
+static int file_reserve(const struct tier_file *f, off_t end, const struct kv_log *log, struct kv_error *err)
 {
 	struct stat st;
 	int rc = fallocate(f->fd, 0, 0, (off_t)f->bytes) < 0 ? errno : 0;
 	if (rc == EOPNOTSUPP) /* the file system cannot reserve: see below */
 		rc = ftruncate(f->fd, (off_t)f->bytes) < 0 ? errno : 0;
+	if (rc && ftruncate(f->fd, end) < 0) /* a part may be reserved, and the disk full */
+		rc = errno;
 	if (rc == ENOSPC || rc == EDQUOT || rc == EFBIG)
 		return no_room(f, err);
 	if (rc)
@@ -126,35 +196,7 @@ static int file_size(struct tier_file *f, const struct kv_log *log, struct kv_er
 	if (!f->bytes)
 		return kv_fail(err, -KV_EINVAL, "--tier %s is empty; give a size: %s:100G", f->path, f->path);
 	f->bytes = kv_align_down(f->bytes, TIER_PAGE);
-	return f->disk ? 0 : file_reserve(f, log, err);
-}
-
-/* ---- contents ---- */
-
-/* A disk with other contents is left alone. */
-static int file_look(struct tier_file *f, uint64_t *out_seed, struct kv_error *err)
-{
-	static const uint8_t zeros[TIER_PAGE];
-	uint8_t *page = aligned_alloc(TIER_PAGE, TIER_PAGE);
-	struct tier_super super = {0};
-	ssize_t n = page ? pread(f->fd, page, TIER_PAGE, 0) : -1;
-	int rc = n == TIER_PAGE ? tier_super_check(page, &super) : -EIO;
-	if (!page)
-		return kv_fail(err, -KV_ENOMEM, "no memory to look at --tier %s", f->path);
-	if (rc == -EIO)
-		rc = kv_fail(err, rc, "--tier %s: its first bytes cannot be read: %s", f->path,
-			     n < 0 ? kv_strerror(-errno) : "it ends there");
-	else if (rc == -KV_EINVAL && memcmp(page, zeros, TIER_PAGE) != 0)
-		rc = kv_fail(err, rc,
-			     "--tier %s has other contents, which a tier would destroy; if they are of no use, remove "
-			     "the file, or clear the start of the disk: dd if=/dev/zero of=%s bs=4096 count=1",
-			     f->path, f->path);
-	else
-		rc = 0;
-	if (!*out_seed)
-		*out_seed = super.key_seed;
-	free(page);
-	return rc;
+	return f->disk ? 0 : file_reserve(f, end, log, err);
 }
 
 /* Whether reads past the page cache work. */
@@ -172,7 +214,7 @@ static void file_direct(struct tier_file *f, const struct kv_log *log)
 			 f->path);
 }
 
-static int one_open(const char *spec, size_t len, const struct kv_log *log, struct tier_files *all,
+static int one_open(const char *spec, size_t len, bool later, const struct kv_log *log, struct tier_files *all,
 		    struct kv_error *err)
 {
 	struct tier_file *f = &all->file[all->count];
@@ -181,28 +223,45 @@ static int one_open(const char *spec, size_t len, const struct kv_log *log, stru
 	all->count++;
 	rc = spec_parse(spec, len, f, err);
 	if (rc == 0)
-		rc = file_open(f, err);
-	if (rc == 0)
-		rc = file_size(f, log, err);
+		rc = file_open(f, later, err);
 	if (rc == 0)
 		rc = file_look(f, &all->key_seed, err);
+	if (rc == 0)
+		rc = file_size(f, log, err);
 	if (rc == 0)
 		file_direct(f, log);
 	return rc;
 }
 
-int tier_files_open(const char *list, const struct kv_log *log, struct tier_files *out, struct kv_error *err)
+int tier_files_open(const char *list, bool later, const struct kv_log *log, struct tier_files *out,
+		    struct kv_error *err)
 {
 	int rc = 0;
 	*out = (struct tier_files){.count = 0};
 	for (const char *at = list, *comma = list; rc == 0 && comma; at = comma + 1) {
 		comma = strchr(at, ',');
 		rc = out->count < TIER_DEVICES_MAX
-			     ? one_open(at, comma ? (size_t)(comma - at) : strlen(at), log, out, err)
+			     ? one_open(at, comma ? (size_t)(comma - at) : strlen(at), later, log, out, err)
 			     : kv_fail(err, -KV_EINVAL, "--tier: at most %d of them", (int)TIER_DEVICES_MAX);
 	}
 	if (rc)
 		tier_files_close(out);
+	return rc;
+}
+
+int tier_files_lock(struct tier_files *files, struct kv_error *err)
+{
+	int rc = 0;
+	for (unsigned i = 0; i < files->count && rc == 0; i++) {
+		struct tier_file *f = &files->file[i];
+		int fd = f->disk ? open(f->path, O_RDWR | O_CLOEXEC | O_EXCL) : f->fd;
+		if (fd < 0)
+			return open_failed(f, -errno, err);
+		if (f->disk)
+			close(f->fd);
+		f->fd = fd;
+		rc = file_lock(f, err);
+	}
 	return rc;
 }
 

@@ -53,13 +53,18 @@ uint32_t tier_table_put(uint8_t *to, uint64_t id, uint64_t version, uint64_t flo
 	return pages;
 }
 
+bool tier_table_begins(const uint8_t *page)
+{
+	return memcmp(page, table_magic, sizeof(table_magic)) == 0;
+}
+
 int tier_table_get(const uint8_t *from, uint64_t id, struct tier_table *out)
 {
 	const uint8_t *notes = from + sizeof(struct tier_table);
 	struct tier_table t;
 	memcpy(&t, from, sizeof(t));
-	if (memcmp(t.magic, table_magic, sizeof(table_magic)) != 0 || t.checksum != table_sum(&t) || t.id != id ||
-	    t.count > SPACES_MAX || t.sum != kv_hash_block(notes, t.count * sizeof(struct tier_note)))
+	if (!tier_table_begins(from) || t.checksum != table_sum(&t) || t.id != id || t.count > SPACES_MAX ||
+	    t.sum != kv_hash_block(notes, t.count * sizeof(struct tier_note)))
 		return -KV_EINVAL;
 	for (uint32_t i = 0; i < t.count; i++) {
 		struct tier_note n;

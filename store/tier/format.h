@@ -116,10 +116,12 @@ void tier_super_seal(struct tier_super *s);
 int tier_super_check(const void *page, struct tier_super *out);
 
 /* tier_table_put -- complete a table of `count` notes, which lie behind its head. Returns its pages. tier_table_get --
- * read one from TIER_TABLE_PAGES pages. 0, or -KV_EINVAL: it is none of this range, or torn. tier_space_hash -- of a
+ * read one from TIER_TABLE_PAGES pages. 0, or -KV_EINVAL: it is none of this range, or torn. tier_table_begins --
+ * whether a page begins one, of whatever range. tier_space_hash -- of a
  * name, on the device with this superblock: nobody can choose names with equal ones. */
 uint32_t tier_table_put(uint8_t *to, uint64_t id, uint64_t version, uint64_t floor, uint32_t count);
 int tier_table_get(const uint8_t *from, uint64_t id, struct tier_table *out);
+bool tier_table_begins(const uint8_t *page);
 static inline uint64_t tier_space_hash(const struct tier_super *s, const char *name)
 {
 	return kv_hash_key(name, strlen(name), s->id[1]);

@@ -3,7 +3,7 @@
 # tier.sh -- kv-server --tier with a real file: values that left memory come back with the right bytes, also after a restart and after SIGKILL; deleted and
 # expired ones do not; what cannot be a tier is refused with a sentence.
 . "$(dirname "$0")/lib.bash"
-plan 38
+plan 41
 file=$scratch/tier.img
 args=(--memory-mb 8 --worker-threads 2 --landing-mb 8 --tier "$file:128M" --tier-segment 4M --log-level info "${over[@]}")
 client() { limited "$build/kv-client" --server "$server" "${over[@]}" "$@"; }
@@ -105,6 +105,10 @@ check "the cleared one takes new values" new_values
 stop_server "$server_pid"
 
 check "other contents are left alone" says "has other contents" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch/value-1"
+grown() { says "has other contents" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch/value-1:64M" && [ "$(stat -c %s "$scratch/value-1")" = 60001 ]; }
+check "and not made larger" grown
+truncate -s 64M "$scratch/btrfs" && printf _BHRfS_M | dd of="$scratch/btrfs" bs=1 seek=65600 conv=notrunc status=none
+check "so are those that begin with zeros, as file systems and disks of a RAID do" says "has other contents" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch/btrfs"
 check "no file and no size" says "there is no such file; give a size" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch/none"
 check "a full disk" says "has no room for" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch/huge:900T"
 check "a folder" says "--tier $scratch" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch"
@@ -117,4 +121,6 @@ damaged() {
 check "bytes written over: right values or misses" damaged
 other_shape() { start_server fifth "${args[@]}" --worker-threads 1 && soon ready fifth && put_all 0 10 && all_right 0 10 && grep -q "another number of worker threads" "$scratch/fifth.err"; }
 check "another number of worker threads starts empty" other_shape
+cut_start() { stop_server "$server_pid" && dd if=/dev/zero of="$file" bs=4096 count=1 conv=notrunc status=none && start_server sixth "${args[@]}" && soon ready sixth; }
+check "a first start that was cut is repeated" cut_start
 finish

@@ -20,7 +20,7 @@ static int group_up(void **state)
 	assert_true(fd >= 0);
 	close(fd);
 	snprintf(list, sizeof(list), "%s:24M", path);
-	if (tier_files_open(list, NULL, &files, &err) != 0)
+	if (tier_files_open(list, false, NULL, &files, &err) != 0)
 		fail_msg("%s", err.text);
 	rig_tier = &files;
 	rig_memory_bytes = 2 << 20;
