@@ -154,6 +154,21 @@ static void patience_set(int fd, unsigned seconds)
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t));
 }
 
+/* A process that dies closes its descriptors one by one: wait until it has closed its ports and --tier as well. */
+static void death_wait(int fd)
+{
+	struct ucred who = {0};
+	socklen_t len = sizeof(who);
+	struct pollfd on = {.fd = -1, .events = POLLIN};
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && who.pid > 0)
+		on.fd = (int)syscall(SYS_pidfd_open, who.pid, 0);
+	if (on.fd < 0 && errno == ESRCH)
+		return;
+	(void)poll(&on, 1, on.fd < 0 ? DEATH_BLIND_MS : DEATH_MS);
+	if (on.fd >= 0)
+		close(on.fd);
+}
+
 /* ---- the running server ---- */
 
 /* Why this stranger gets nothing; NULL: it is this user, and knows the key. */
@@ -330,7 +345,10 @@ bool handover_finish(struct handover *h)
 	if (kind_send(h->taker, DONE))
 		return false;
 	handover_step("done");
-	return message_take(h->taker, SERVING, &in, NULL, NULL) == 0;
+	if (message_take(h->taker, SERVING, &in, NULL, NULL) == 0)
+		return true;
+	death_wait(h->taker);
+	return false;
 }
 
 /* ---- the successor ---- */
@@ -387,21 +405,6 @@ int handover_take(const struct kvs_options *options, const struct boot_security 
 		*out_fd = fd;
 	handover_step("took");
 	return rc;
-}
-
-/* A process that dies closes its descriptors one by one: wait until it has closed its ports as well. */
-static void death_wait(int fd)
-{
-	struct ucred who = {0};
-	socklen_t len = sizeof(who);
-	struct pollfd on = {.fd = -1, .events = POLLIN};
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && who.pid > 0)
-		on.fd = (int)syscall(SYS_pidfd_open, who.pid, 0);
-	if (on.fd < 0 && errno == ESRCH)
-		return;
-	(void)poll(&on, 1, on.fd < 0 ? DEATH_BLIND_MS : DEATH_MS);
-	if (on.fd >= 0)
-		close(on.fd);
 }
 
 bool handover_await(int fd)

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.bash"
 memory=$(mktemp -d /dev/shm/kvrail-keep.XXXXXX 2>/dev/null) || { plan 1; skip_all 1 "there is no /dev/shm to write to"; }
 trap 'rm -rf "$memory"; cleanup' EXIT
-plan 40
+plan 42
 index=$scratch/index
 keep=(--keep "$index" --memory-mb 64 --worker-threads 2 --log-level info)
 file=(--arena-file "$memory/arena")
@@ -125,10 +125,21 @@ found() { # found FUNCTION -- prints how many of these values are there
 }
 many() { [ "$(found "$1")" -gt 100 ]; }
 none() { [ "$(found "$1")" -eq 0 ]; }
-tiered() { start_server "$1" --listen-addr "$at" "${both[@]}" && soon grep -q "tier on .* is ready" "$scratch/$1.err"; }
+tiered() { start_server "$1" --listen-addr "$at" "${both[@]}" "${@:2}" && soon grep -q "tier on .* is ready" "$scratch/$1.err"; }
 check "two namespaces in memory and on a tier" eval 'tiered tier-1 && fill one && fill two && many one && many two'
 check "after a restart both are there" eval 'stop_server "$server_pid" && tiered tier-2 && many one && many two'
 check "one is cleared, and gets one value" eval 'one clear && none one && one put new value'
 check "after a restart it has this one alone" eval 'stop_server "$server_pid" && tiered tier-3 && none one && [ "$(one get new)" = value ] && many two'
 check "and after a restart without the index none returns" eval 'stop_server "$server_pid" && rm -f "$scratch/index-2" && tiered tier-4 && none one && [ "$(found two)" -gt 50 ]'
+replaced() { # a process takes the place of the server with the tier
+	local before=$server_pid
+	tiered tier-5 --handover && ended "$before" && many two
+}
+check "a process takes its place, with memory and tier" replaced
+some() { [ "$(found two)" -gt 50 ]; }
+returned() { # a successor dies that has memory and tier already
+	KVRAIL_TEST_KILL_AT=serving status 137 "$build/kv-server" --listen-addr "$at" "${both[@]}" --handover
+	soon some
+}
+check "a successor dies that has both: the running server serves again" returned
 finish
