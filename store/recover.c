@@ -3,8 +3,9 @@
  *
  * recover_begin gives each recorded block its memory, as a staged block, so that new values take other memory; two
  * records that overlap cannot both be true, and the older one goes. recover_step hashes the blocks one by one, a
- * bounded part at a time, and commits them. A value that was put in between stays. Invariant: a record in the table is
- * of a live block, or of one that is still pending. */
+ * bounded part at a time, and commits them. A value that was put in between stays. What happens to a key meanwhile
+ * counts for its pending block and the record (store.c: waiting_until), also if the process dies again. Invariant: a
+ * record in the table is of a live block, or of one that is still pending. */
 #include "store/store.h"
 
 #include <stdlib.h>
@@ -132,7 +133,8 @@ int recover_begin(struct recover *x, struct store *s, const struct keep_clock *c
 		n = (int64_t)overlaps_drop(all, (uint64_t)n);
 	x->pending = n >= 0 ? calloc((size_t)n + 1, sizeof(x->pending[0])) : NULL;
 	spaces_note(&s->spaces, s->records.notes);
-	if (!x->pending || index_reserve(&s->index, (uint64_t)n) != 0) {
+	if (!x->pending || index_init(&x->waiting, 0, 0) != 0 || index_reserve(&x->waiting, (uint64_t)n) != 0 ||
+	    index_reserve(&s->index, (uint64_t)n) != 0) {
 		memset(s->records.at, 0, s->records.places * sizeof(s->records.at[0]));
 		free(all);
 		recover_end(x, s);
@@ -147,7 +149,10 @@ int recover_begin(struct recover *x, struct store *s, const struct keep_clock *c
 		}
 		hole = b->mem->next;
 		x->pending[x->count++] = b;
+		if (index_peek(&x->waiting, b->item.hash) || index_insert(&x->waiting, &b->item) != 0)
+			b->expire.when_ns = 0; /* a second one of its key: which is the younger? */
 	}
+	s->waiting = &x->waiting;
 	store_enter(s, store_space_default(s));
 	x->found = (uint64_t)n;
 	free(all);
@@ -161,11 +166,11 @@ static void settle(struct recover *x, struct store *s, struct block *b, bool goo
 	uint64_t expires_ns = b->expire.when_ns;
 	struct block *holder;
 	records_drop(&s->records, b);
+	if (index_peek(&x->waiting, b->item.hash) == &b->item)
+		index_remove(&x->waiting, &b->item);
 	b->expire = (struct expire_node){.when_ns = KV_NEVER};
-	/* Keys may have been stored or deleted since. */
-	good = good && !index_peek(&s->index, b->item.hash) &&
-	       store_copy_allowed(s, s->spaces.at[b->space], b->item.hash, block_born_ns(b), now_ns, &expires_ns) ==
-		       0 &&
+	/* A key may have been stored since; if it was deleted, the block has expired. */
+	good = good && !index_peek(&s->index, b->item.hash) && !store_dead(s, block_born_ns(b)) &&
 	       store_commit_born(s, b, b->checksum, expires_ns, block_born_ns(b), now_ns, &holder) == 0;
 	*(good ? &x->accepted : &x->refused) += 1;
 	if (!good)
@@ -203,6 +208,9 @@ void recover_end(struct recover *x, struct store *s)
 		store_drop(s, b);
 		block_unref(s, b);
 	}
+	if (s->waiting == &x->waiting)
+		s->waiting = NULL;
+	index_fini(&x->waiting);
 	free(x->pending);
 	free(x->space);
 	x->pending = NULL;

@@ -10,6 +10,7 @@
 struct recover {
 	struct space **space;   /* by their numbers in the records; from malloc. NULL: none */
 	struct block **pending; /* STAGED, by address; from malloc */
+	struct index waiting;   /* the same, by key: store.waiting */
 	uint64_t count, at;
 	uint64_t hashed; /* bytes of the present one */
 	struct kv_hasher hasher;

@@ -313,6 +313,21 @@ static struct block *live(struct store *s, struct index_item *item, uint64_t now
 	return NULL;
 }
 
+/* A value of the key that still waits to be verified (recover.h), and was born at time_ns or before, lives until
+ * expires_ns at most; 0: it is void. Its record says so as well. */
+static void waiting_until(struct store *s, uint64_t hash, uint64_t time_ns, uint64_t expires_ns)
+{
+	struct index_item *item = index_peek(s->waiting, hash);
+	struct block *b = item ? KV_CONTAINER(item, struct block, item) : NULL;
+	if (!b || block_born_ns(b) > time_ns || b->expire.when_ns <= expires_ns)
+		return;
+	b->expire.when_ns = expires_ns;
+	if (expires_ns)
+		records_change(&s->records, b);
+	else
+		records_drop(&s->records, b);
+}
+
 int store_commit(struct store *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t now_ns,
 		 struct block **out_holder)
 {
@@ -338,6 +353,8 @@ int store_commit_born(struct store *s, struct block *b, uint64_t checksum, uint6
 	rc = index_insert(&s->index, &b->item);
 	if (rc)
 		return rc;
+	if (KV_UNLIKELY(s->waiting != NULL))
+		waiting_until(s, b->item.hash, KV_NEVER, 0);
 	s->staged_bytes -= arena_round(b->len);
 	b->state = BLOCK_LIVE;
 	sp->blocks++;
@@ -481,6 +498,8 @@ bool store_delete(struct store *s, const void *key, size_t len, uint64_t time_ns
 	bool was = meant && live(s, item, now_ns);
 	bool yielded = !b && tombs_yielded_take(&s->tombs, hash, now_ns);
 	tombs_put(&s->tombs, hash, store_id(s, key, len), time_ns, 0, now_ns);
+	if (KV_UNLIKELY(s->waiting != NULL))
+		waiting_until(s, hash, time_ns, 0);
 	if (b && !meant)
 		tombs_reborn(&s->tombs, hash, block_born_ns(b));
 	if (was || (hidden && index_find(&s->index, hash, key, len)))
@@ -508,6 +527,8 @@ void store_touch(struct store *s, const void *key, size_t len, struct block *b, 
 	uint64_t hash = b ? b->item.hash : index_hash(&s->index, key, len);
 	if (!b || expires_ns < b->expire.when_ns || tombs_find(&s->tombs, hash, now_ns))
 		tombs_put(&s->tombs, hash, store_id(s, key, len), time_ns, expires_ns, now_ns);
+	if (KV_UNLIKELY(s->waiting != NULL))
+		waiting_until(s, hash, time_ns, expires_ns);
 	if (b)
 		store_expire_at(s, b, expires_ns);
 }

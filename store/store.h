@@ -46,6 +46,7 @@ struct store {
 	struct arena_walk cleared;      /* over blocks of earlier generations ... */
 	bool cleared_on, cleared_again; /* ... while there may be any; again: another clear since it began */
 	struct records records;         /* set by the owner after store_init; no places: none */
+	struct index *waiting;          /* blocks to be verified (recover.h), staged; NULL: none */
 	struct slab blocks, pins, rooms;
 	struct kv_list left;     /* sets of ended sessions, to be dropped (pins.c) */
 	struct kv_list clearing; /* rooms with memory, each with its own stretch (room.c) */
@@ -220,6 +221,13 @@ bool store_hidden(const struct store *s, const struct block *b);
  * against a live block: a verdict would show it. */
 bool store_dropped(const struct store *s, const struct block *b);
 bool store_good(const struct store *s, const struct block *b);
+
+/* store_dead -- whether a doubt has dropped all values born then: one that comes later, from a tier or a recovery, too.
+ */
+static inline bool store_dead(const struct store *s, uint64_t born_ns)
+{
+	return born_ns < KV_MAX(s->doubt.dead_ns, s->doubt.all_dead_ns);
+}
 
 /* store_judge_some -- where a journal reports removals, judge blocks in doubt without being asked for them, at most
  * `budget` of them, until all were judged. */

@@ -114,8 +114,7 @@ static void get_commit(struct tier *t, struct tier_get *g)
 	const struct space *sp = t->store->spaces.at[g->space];
 	uint64_t born = KV_MAX(born_ns(t, g), sp->cleared_ns), expires = expires_ns(t, g); /* of this generation */
 	struct block *holder;
-	bool dropped = born < KV_MAX(t->store->doubt.dead_ns, t->store->doubt.all_dead_ns);
-	int rc = g->gone || dropped || cleared(t, g) || expires <= t->now_ns ? -KV_EDELETED : 0;
+	int rc = g->gone || store_dead(t->store, born) || cleared(t, g) || expires <= t->now_ns ? -KV_EDELETED : 0;
 	if (rc == 0) {
 		rc = store_copy_allowed(t->store, sp, g->block->item.hash, born, t->now_ns, &expires);
 		if (rc && tier_records_find(&t->records, &g->id) == g->item) /* deleted without a word to the tier */

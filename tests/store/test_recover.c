@@ -56,6 +56,9 @@ static void crash(uint64_t now)
 {
 	const struct keep_head head = {.now_ns = now, .wall_ns = now};
 	struct keep_clock clock = keep_clock_of(&head, now, now);
+	free(rec.pending);
+	free(rec.space);
+	index_fini(&rec.waiting);
 	rec = (struct recover){0};
 	pins_drop_all(&store);
 	store_fini(&store);
@@ -79,6 +82,13 @@ static void put_len(const char *key, uint64_t len, uint8_t fill, uint64_t expire
 	memset(store_data(&store, b), fill, len);
 	assert_int_equal(store_commit(&store, b, kv_hash_block(store_data(&store, b), len), expires, now, &holder), 0);
 	block_unref(&store, b);
+}
+
+static const char *key_of(unsigned i)
+{
+	static char key[16];
+	snprintf(key, sizeof(key), "k%u", i);
+	return key;
 }
 
 static void the_live_values_come_back_and_no_others(void **state)
@@ -250,6 +260,40 @@ static void a_deleted_key_stays_deleted_while_its_value_is_verified(void **state
 	assert_null(get("key", 4 * SECOND));
 }
 
+/* The process dies again before it has verified the values. */
+static void what_happens_to_a_waiting_value_holds_after_another_crash(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 5; i++)
+		put_len(key_of(i), 100, 1, KV_NEVER, SECOND);
+	crash(2 * SECOND);
+	store_delete(&store, key_of(0), 2, 3 * SECOND, 3 * SECOND);
+	store_delete(&store, key_of(1), 2, 3 * SECOND, 3 * SECOND);
+	put_len(key_of(1), 50, 9, KV_NEVER, 4 * SECOND);
+	store_touch(&store, key_of(2), 2, NULL, 9 * SECOND, 3 * SECOND, 3 * SECOND);
+	store_delete(&store, key_of(3), 2, SECOND / 2, 3 * SECOND); /* of an earlier value */
+	crash(5 * SECOND);
+	verify(5 * SECOND);
+	assert_null(get(key_of(0), 5 * SECOND));
+	check_bytes(get(key_of(1), 5 * SECOND), 50, 9);
+	assert_non_null(get(key_of(2), 5 * SECOND));
+	assert_null(get(key_of(2), 9 * SECOND));
+	check_bytes(get(key_of(3), 9 * SECOND), 100, 1);
+	check_bytes(get(key_of(4), 9 * SECOND), 100, 1);
+}
+
+/* Other members may have deleted it, and have not answered. */
+static void a_value_in_doubt_is_dropped_though_it_waits(void **state)
+{
+	(void)state;
+	put_len("key", 100, 1, KV_NEVER, SECOND);
+	crash(2 * SECOND);
+	store_doubt(&store, 2 * SECOND);
+	store_judge(&store, NULL, 0);
+	verify(3 * SECOND);
+	assert_null(get("key", 3 * SECOND));
+}
+
 static void new_values_lie_beside_those_that_wait(void **state)
 {
 	char key[16];
@@ -313,6 +357,8 @@ int main(void)
 		TEST(records_that_overlap_are_not_both_believed),
 		TEST(a_value_stored_meanwhile_stays),
 		TEST(a_deleted_key_stays_deleted_while_its_value_is_verified),
+		TEST(what_happens_to_a_waiting_value_holds_after_another_crash),
+		TEST(a_value_in_doubt_is_dropped_though_it_waits),
 		TEST(new_values_lie_beside_those_that_wait),
 		TEST(a_kept_store_has_its_records_again),
 	};
