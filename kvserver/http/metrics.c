@@ -219,8 +219,7 @@ static void rails_write(struct kv_metrics *m, const struct page_source *s)
 static void device_family_write(struct kv_metrics *m, const struct page_source *s, const char *name,
 				enum kv_metric_type type, const char *help, size_t offset)
 {
-	bool ns = strstr(name, "_seconds") != NULL;
-	kv_metrics_family(m, name, type, help);
+	bool ns = strstr(name, "_seconds") != NULL, begun = false;
 	for (unsigned i = 0; i < s->shards; i++)
 		for (unsigned k = 0; k < TIER_DEVICES_MAX; k++) {
 			const struct published_device *d = &s->published[i]->device[k];
@@ -229,6 +228,9 @@ static void device_family_write(struct kv_metrics *m, const struct page_source *
 			char labels[LABELS_MAX] = "", number[16];
 			if (!path || value == UINT64_MAX)
 				continue;
+			if (!begun)
+				kv_metrics_family(m, name, type, help);
+			begun = true;
 			snprintf(number, sizeof(number), "%u", i);
 			kv_metrics_label(labels, sizeof(labels), "shard", number);
 			kv_metrics_label(labels, sizeof(labels), "device", path);
@@ -239,7 +241,7 @@ static void device_family_write(struct kv_metrics *m, const struct page_source *
 		}
 }
 
-/* The devices of the tier. A budget without a limit is left out. */
+/* The devices of the tier. A budget without a limit is left out, and a family without a value. */
 static void devices_write(struct kv_metrics *m, const struct page_source *s)
 {
 	static const struct {

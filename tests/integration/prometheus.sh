@@ -5,7 +5,9 @@
 plan 9
 page=tests/integration/metrics_page.py dashboard=deploy/grafana/kvrail.json
 port=$(free_ports 1)
-start_server metrics --http-addr 127.0.0.1:0 --listen-addr "127.0.0.1:$port" --node-id a --members "list:a=127.0.0.1:$port" || exit 1
+# With a tier that is written at once, and whose budget has a limit: its devices have metrics of their own.
+start_server metrics --http-addr 127.0.0.1:0 --listen-addr "127.0.0.1:$port" --node-id a --members "list:a=127.0.0.1:$port" \
+	--tier "$scratch/tier.img:64M" --tier-segment 4M --tier-day 1G --tier-admit put || exit 1
 url=$(sed -n 's/.*metrics and health on \([^ ]*\).*/\1/p' "$scratch/metrics.out")
 client=("$build/kv-client" -s "$server" "${over[@]}")
 for i in 1 2 3; do "${client[@]}" put "k$i" v && "${client[@]}" get "k$i"; done >/dev/null
