@@ -21,10 +21,6 @@ static const struct family {
 		enum wire_stat id;
 	} value[2]; /* id 0: none */
 } families[] = {
-	{"kvrail_get_blocks_total",
-	 "GETs of values and ranges, found or not. A miss has the tier memory.",
-	 KV_METRIC_COUNTER,
-	 {{"result=\"hit\",tier=\"memory\"", WIRE_STAT_HITS}, {"result=\"miss\",tier=\"memory\"", WIRE_STAT_MISSES}}},
 	{"kvrail_bytes_total",
 	 "Bytes of values: out to clients, in and stored.",
 	 KV_METRIC_COUNTER,
@@ -40,6 +36,9 @@ static const struct family {
 static bool special(uint32_t id)
 {
 	switch (id) {
+	case WIRE_STAT_HITS:
+	case WIRE_STAT_MISSES:
+	case WIRE_STAT_TIER_SERVED:
 	case WIRE_STAT_BYTES_USED:
 	case WIRE_STAT_BYTES_LIMIT:
 	case WIRE_STAT_REPLIES:
@@ -164,6 +163,13 @@ static void families_write(struct kv_metrics *m, const struct page_source *s)
 static void blocks_write(struct kv_metrics *m, const struct page_source *s)
 {
 	uint64_t used = page_stat(s, WIRE_STAT_BYTES_USED), limit = page_stat(s, WIRE_STAT_BYTES_LIMIT);
+	uint64_t hits = page_stat(s, WIRE_STAT_HITS), served = KV_MIN(page_stat(s, WIRE_STAT_TIER_SERVED), hits);
+	kv_metrics_family(
+		m, "kvrail_get_blocks_total", KV_METRIC_COUNTER,
+		"GETs of values and ranges, found or not, by where the value was. A miss has the tier memory.");
+	kv_metrics_value(m, "result=\"hit\",tier=\"memory\"", hits - served);
+	kv_metrics_value(m, "result=\"hit\",tier=\"tier\"", served);
+	kv_metrics_value(m, "result=\"miss\",tier=\"memory\"", page_stat(s, WIRE_STAT_MISSES));
 	kv_metrics_family(m, "kvrail_prefix_blocks_total", KV_METRIC_COUNTER,
 			  "Keys in EXISTS requests, and of them those present without a gap from the first one on.");
 	kv_metrics_value(m, "result=\"asked\"", SUM(s, asked));

@@ -102,8 +102,7 @@ static void get_again(struct tier_wait *wait, enum tier_end how)
 	struct session *own = l->session;
 	struct space *entered = s->store.space;
 	struct tier_waiter w = *r->tier.waiter;
-	uint64_t begun_ns = r->begun_ns;
-	(void)how; /* it looks again */
+	uint64_t begun_ns = r->begun_ns, hits = s->counts.of[WIRE_STAT_HITS];
 	if (!s->te) {
 		waiter_end(r);
 		request_end(r, WIRE_CLOSING);
@@ -116,6 +115,8 @@ static void get_again(struct tier_wait *wait, enum tier_end how)
 	store_enter(&s->store, l->session->space);
 	waiter_drop(r);
 	s->opt.ops->begin[WIRE_GET](l, &w.q, begun_ns);
+	if (how == TIER_HERE)
+		s->counts.of[WIRE_STAT_TIER_SERVED] += s->counts.of[WIRE_STAT_HITS] - hits;
 	l->session = own;
 	store_enter(&s->store, entered);
 }
