@@ -192,7 +192,7 @@ static int start_server(struct bench *b, struct kv_error *err)
 					  .allow_pull = o->target.mode == KVC_MODE_PULL && !o->roofline.run,
 					  .pull_where_safe = o->target.mode == KVC_MODE_AUTO && !o->roofline.run,
 					  .memory_mb = b->results.memory_mb,
-					  .tier = o->server.tier,
+					  .tier = &o->server.tier,
 					  .count = o->server.num_servers,
 					  .late = bench_events_late(&o->server.events),
 					  .start = starts,
@@ -514,7 +514,7 @@ static void take_rail(struct bench_rail *to, const struct kvc_rail_info *r)
 static void take_tier(struct bench *b)
 {
 	struct bench_results *to = &b->results;
-	struct kvc_stat_item *item = b->opt->server.tier ? calloc(STATS_MAX, sizeof(*item)) : NULL;
+	struct kvc_stat_item *item = b->opt->server.tier.count ? calloc(STATS_MAX, sizeof(*item)) : NULL;
 	const struct kvc_call call = {.size = sizeof(call)};
 	int n = item ? kvc_stat(b->pool, item, STATS_MAX, &call) : 0;
 	for (int i = 0; i < n && to->num_tier < BENCH_TIER_STATS_MAX; i++)

@@ -22,9 +22,10 @@ const struct kv_opt doctor_options_table[] = {
 	KV_OPT_BUFFER_ROW(AT(buffer_mb), .def = "64"),
 	KV_ROW_U64("memory-mb", AT(memory_mb), "SIZE", "72", 1, (uint64_t)1 << 30,
 		   "Memory of the run's own server, in MiB (kv-bench uses 72 by default).", .unit = KV_OPT_MIB),
-	KV_ROW_TEXT("tier", AT(tier), "PATH[:SIZE],...", NULL,
-		    "An NVMe tier of the run's own server, as for kv-server. kv-doctor looks at the places, and adds "
-		    "the memory of the tier's index."),
+	KV_ROW_TEXTS(
+		"tier", AT(tier), "PATH[:SIZE],...", NULL,
+		"An NVMe tier of the run's own server, as for kv-server; repeatable. kv-doctor looks at the places, "
+		"and adds the memory of the tier's index."),
 	KV_OPT_SERVER_THREADS_ROW(AT(server_threads), .def = "0", .alias = "server-shards",
 				  .help = "Worker threads of the run's own server. 0: half of the cores, 1 to 4."),
 

@@ -9,7 +9,8 @@
 
 struct doctor_options {
 	struct kv_opt_strings servers;
-	const char *tier, *provider, *nic, *json, *sysroot;
+	struct kv_opt_strings tier;
+	const char *provider, *nic, *json, *sysroot;
 	uint32_t rails, num_workers, num_clients, num_threads, server_threads;
 	uint64_t buffer_mb, memory_mb;
 	bool no_try, quiet;

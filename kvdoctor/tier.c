@@ -56,13 +56,15 @@ static uint64_t tier_look(struct doctor *d, const char *text)
 
 uint64_t doctor_tier(struct doctor *d, unsigned *out_places)
 {
-	char all[KV_OPT_STRINGS_MAX * KV_DISK_PATH_MAX], *rest = all, *text;
 	uint64_t bytes = 0;
 	*out_places = 0;
-	snprintf(all, sizeof(all), "%s", d->opt->tier ? d->opt->tier : "");
-	while ((text = strsep(&rest, ",")) != NULL && d->opt->tier) {
-		bytes += tier_look(d, text);
-		(*out_places)++;
+	for (unsigned i = 0; i < d->opt->tier.count; i++) {
+		char list[KV_OPT_STRINGS_MAX * KV_DISK_PATH_MAX], *rest = list, *text;
+		snprintf(list, sizeof(list), "%s", d->opt->tier.item[i]);
+		while ((text = strsep(&rest, ",")) != NULL) {
+			bytes += tier_look(d, text);
+			(*out_places)++;
+		}
 	}
 	return bytes;
 }

@@ -112,11 +112,11 @@ struct kvs_options {
 	 * hugetlbfs are the memory; NULL: memfds. */
 	const char *keep, *arena_file;
 	struct kvs_kept *kept;
-	/* Files and partitions behind the memory, "PATH[:SIZE]" each, with commas between them; NULL: none. Values that
+	/* Files and partitions behind the memory: lists of "PATH[:SIZE]" with commas between them. Values that
 	 * leave memory are written there, and come back when they are asked for. tier_admit: index into
 	 * tier_admit_names. tier_rate, tier_day: bytes written at most per second and per day, to each of them; 0: no
 	 * limit. tier_segment: bytes, 64 MiB. */
-	const char *tier;
+	struct kv_opt_strings tier;
 	int tier_admit;
 	uint64_t tier_rate, tier_day, tier_segment;
 	/* Note each value beside the memory, so that after a crash the next server finds the values again, and verifies

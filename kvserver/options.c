@@ -86,10 +86,11 @@ static const struct kv_opt table[] = {
 		   "Values stored at a time, all worker threads together; beyond that the server evicts. "
 		   "Key and index of each take about 0.6 KiB beyond --memory-mb. 0: "
 		   "one value per KiB of --memory-mb, or fewer where memory is short."),
-	KV_ROW_TEXT(
+	KV_ROW_TEXTS(
 		"tier", AT(server.tier), "PATH[:SIZE],...", NULL,
 		"NVMe tier: files of SIZE (ext4 or xfs), or partitions, for values that memory has no room for. They "
-		"are read back when they are asked for, and survive a restart. All worker threads share them.",
+		"are read back when they are asked for, and survive a restart. All worker threads share them. "
+		"Repeatable.",
 		.group = "Tier"),
 	KV_ROW_CHOICE("tier-admit", AT(server.tier_admit), "WHICH", "eviction", tier_admit_names,
 		      "Which values are written to --tier: eviction: those about to leave memory; put: all, as soon as "

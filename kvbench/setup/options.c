@@ -151,9 +151,9 @@ const struct kv_opt bench_options_table[] = {
 		     "killed one starts again empty. Repeatable. Misses are no failure then."),
 	EVICT_OPTION_ROW(AT(server.eviction),
 			 .help = "Which values the server that kv-bench starts evicts first when memory is short"),
-	KV_ROW_TEXT("tier", AT(server.tier), "PATH[:SIZE],...", NULL,
-		    "An NVMe tier of the server that kv-bench starts, as kv-server --tier has it. Needs --memory-mb, "
-		    "since values reach the tier when the memory is full."),
+	KV_ROW_TEXTS("tier", AT(server.tier), "PATH[:SIZE],...", NULL,
+		     "An NVMe tier of the server that kv-bench starts, as kv-server --tier has it; repeatable. Needs "
+		     "--memory-mb, since values reach the tier when the memory is full."),
 	KV_OPT_SERVER_THREADS_ROW(
 		AT(server.server_threads), .def = "0",
 		.help = "Worker threads of the server that kv-bench starts. 0: half of the cores, 1 to 4."),
@@ -270,11 +270,11 @@ static int check_servers(const struct bench_options *o, struct kv_error *err)
 		 "--server-threads concerns the server that kv-bench starts itself: drop it, or drop --server"},
 		{!ours && o->server.eviction != 0,
 		 "--eviction concerns the server that kv-bench starts itself: drop it, or drop --server"},
-		{!ours && o->server.tier,
+		{!ours && o->server.tier.count,
 		 "--tier concerns the server that kv-bench starts itself: drop it, or drop --server"},
-		{o->server.tier && o->server.num_servers > 1,
+		{o->server.tier.count && o->server.num_servers > 1,
 		 "--tier is for one server, since servers share no tier: drop it, or drop --servers"},
-		{o->server.tier && o->server.memory_mb == 0,
+		{o->server.tier.count && o->server.memory_mb == 0,
 		 "--tier needs --memory-mb N: by default the server has memory for all values, and none reaches the "
 		 "tier"},
 		{!ours && (o->server.num_servers > 1 || o->server.event_text.count > 0),

@@ -92,9 +92,9 @@ struct bench_model {
 
 /* The servers that kv-bench starts. */
 struct bench_own {
-	uint64_t memory_mb;   /* 0: sized to the workload */
-	uint32_t num_servers; /* alike */
-	const char *tier;     /* "PATH[:SIZE],...", unread here; or NULL */
+	uint64_t memory_mb;         /* 0: sized to the workload */
+	uint32_t num_servers;       /* alike */
+	struct kv_opt_strings tier; /* "PATH[:SIZE],..." each, unread here */
 	struct kv_opt_strings event_text;
 	struct bench_events events; /* parsed from it */
 	int eviction;               /* index into evict_policy_names */

@@ -182,8 +182,8 @@ static void launch_args(struct launch *l, const struct server_child_options *o, 
 	args_put(a, "--prefault=start"); /* the write phase is not to measure how fast the kernel finds pages */
 	args_put(a, "--drain-sec=5");    /* less than STOP_WAIT_MS: it ends by itself then */
 	args_add(a, "--memory-mb=%llu", (unsigned long long)o->memory_mb);
-	if (o->tier)
-		args_add(a, "--tier=%s", o->tier);
+	for (unsigned i = 0; o->tier && i < o->tier->count; i++)
+		args_add(a, "--tier=%s", o->tier->item[i]);
 	args_add(a, "--ready-fd=%d", l->ready_pipe[1]);
 	args_add(a, "--psk-fd=%d", l->psk_pipe[0]);
 	if (o->provider)

@@ -21,10 +21,10 @@ struct server_child_options {
 	int eviction; /* index into evict_policy_names */
 	bool allow_pull, pull_where_safe;
 	uint64_t memory_mb;
-	const char *tier;      /* of --tier, or NULL */
-	unsigned count;        /* of servers, alike, with one key; 0: one */
-	uint32_t late;         /* bit n - 1: server n does not start with the others (but one does) */
-	const unsigned *start; /* servers that server_child_run is to start, as often as they stand here */
+	const struct kv_opt_strings *tier; /* of --tier, or NULL */
+	unsigned count;                    /* of servers, alike, with one key; 0: one */
+	uint32_t late;                     /* bit n - 1: server n does not start with the others (but one does) */
+	const unsigned *start;             /* servers that server_child_run is to start, as often as they stand here */
 	unsigned num_starts;
 	uint32_t threads;                   /* 0: its default */
 	uint32_t max_clients, max_sessions; /* 0: its default */

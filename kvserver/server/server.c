@@ -35,7 +35,7 @@ static int secrets_make(struct kvs_server *s, struct kv_error *err)
 /* Keys stay with their shards, so that the values on the tier are found. */
 static int tier_prepare(struct kvs_server *s, struct kv_error *err)
 {
-	int rc = s->opt.tier ? tier_files_open(s->opt.tier, kept_handed(s), s->opt.log, &s->tier, err) : 0;
+	int rc = tier_files_open(&s->opt.tier, kept_handed(s), s->opt.log, &s->tier, err);
 	if (rc == 0 && s->tier.key_seed)
 		s->shard_seed = s->tier.key_seed;
 	return rc;

@@ -233,17 +233,26 @@ static int one_open(const char *spec, size_t len, bool later, const struct kv_lo
 	return rc;
 }
 
-int tier_files_open(const char *list, bool later, const struct kv_log *log, struct tier_files *out,
-		    struct kv_error *err)
+static int list_open(const char *list, bool later, const struct kv_log *log, struct tier_files *out,
+		     struct kv_error *err)
 {
 	int rc = 0;
-	*out = (struct tier_files){.count = 0};
 	for (const char *at = list, *comma = list; rc == 0 && comma; at = comma + 1) {
 		comma = strchr(at, ',');
 		rc = out->count < TIER_DEVICES_MAX
 			     ? one_open(at, comma ? (size_t)(comma - at) : strlen(at), later, log, out, err)
 			     : kv_fail(err, -KV_EINVAL, "--tier: at most %d of them", (int)TIER_DEVICES_MAX);
 	}
+	return rc;
+}
+
+int tier_files_open(const struct kv_opt_strings *lists, bool later, const struct kv_log *log, struct tier_files *out,
+		    struct kv_error *err)
+{
+	int rc = 0;
+	*out = (struct tier_files){.count = 0};
+	for (unsigned i = 0; rc == 0 && i < lists->count; i++)
+		rc = list_open(lists->item[i], later, log, out, err);
 	if (rc)
 		tier_files_close(out);
 	return rc;

@@ -3,7 +3,7 @@
 # tier.sh -- kv-server --tier with a real file: values that left memory come back with the right bytes, also after a restart and after SIGKILL; deleted and
 # expired ones do not; what cannot be a tier is refused with a sentence.
 . "$(dirname "$0")/lib.bash"
-plan 41
+plan 42
 file=$scratch/tier.img
 args=(--memory-mb 8 --worker-threads 2 --landing-mb 8 --tier "$file:128M" --tier-segment 4M --log-level info "${over[@]}")
 client() { limited "$build/kv-client" --server "$server" "${over[@]}" "$@"; }
@@ -45,6 +45,7 @@ check "and that a new one is in memory" where 399 1
 check "all are read" all_right 0 400
 check "an old one that was just read is in memory" bash -c '"$@" get key-0 -o /dev/null && "$@" exists key-0 | grep -qx "1 key-0"' x "$build/kv-client" --server "$server" "${over[@]}"
 check "most of them from the tier" stat_above tier_hits 200
+check "their GETs are hits that it served" stat_above tier_served 200
 check "the tier was written" stat_above tier_values 200
 check "a second server is refused the file" says "used by another server" "$build/kv-server" --listen-addr 127.0.0.1:0 "${args[@]}"
 check "a key is deleted" client delete key-7
@@ -123,4 +124,10 @@ other_shape() { start_server fifth "${args[@]}" --worker-threads 1 && soon ready
 check "another number of worker threads starts empty" other_shape
 cut_start() { stop_server "$server_pid" && dd if=/dev/zero of="$file" bs=4096 count=1 conv=notrunc status=none && start_server sixth "${args[@]}" && soon ready sixth; }
 check "a first start that was cut is repeated" cut_start
+stop_server "$server_pid"
+several() { # given one by one, and as a list
+	start_server seventh --memory-mb 8 --worker-threads 1 --landing-mb 8 --tier "$scratch/a:64M" --tier "$scratch/b:64M,$scratch/c:64M" --tier-segment 4M \
+		--log-level info "${over[@]}" && soon stat_above tier_bytes $((3 * 64000000 - 1)) && stop_server "$server_pid"
+}
+check "--tier is repeatable" several
 finish

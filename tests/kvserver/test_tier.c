@@ -15,12 +15,13 @@ static char path[] = "/tmp/kvrail-tier.XXXXXX";
 static int group_up(void **state)
 {
 	char list[64];
+	const struct kv_opt_strings lists = {.item = {list}, .count = 1};
 	struct kv_error err = {0};
 	int fd = mkstemp(path);
 	assert_true(fd >= 0);
 	close(fd);
 	snprintf(list, sizeof(list), "%s:24M", path);
-	if (tier_files_open(list, false, NULL, &files, &err) != 0)
+	if (tier_files_open(&lists, false, NULL, &files, &err) != 0)
 		fail_msg("%s", err.text);
 	rig_tier = &files;
 	rig_memory_bytes = 2 << 20;
