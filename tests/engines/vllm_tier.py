@@ -113,6 +113,10 @@ class Tier:
         self.tier.shutdown()
         self.view.release()  # as vLLM does: it raises while anybody exports it
 
+    def client(self, server):
+        """A client with the tier's namespace."""
+        return kvrail.Client(server.address, namespace=kvrail.keys.namespace("vllm", **self.tier._fields))
+
     def fill(self, seed):
         torch.manual_seed(seed)
         self.tensor[:] = torch.randint(0, 256, self.tensor.shape, dtype=torch.uint8)
@@ -606,9 +610,8 @@ def test_events_of_stored_and_removed_blocks(_server):
             m.manager.on_request_finished(ctx)
             stored = events_until(m.manager.take_events, [(k, False) for k in keys])
             # What a server removes is reported, whoever removed it.
-            names = [m.t.tier._prefix + k for k in keys[:2]]
-            with kvrail.Client(own.address) as client:
-                assert client.delete_many(names) == [True, True]
+            with m.t.client(own) as client:
+                assert client.delete_many(keys[:2]) == [True, True]
                 events_until(m.manager.take_events, [(k, True) for k in keys[:2]])
             assert not [k for k, removed in stored if removed]
             assert list(other.tier.take_events()) == [], "events without the tier's option"
@@ -621,10 +624,10 @@ def test_evictions_are_reported(_server):
     with kvrail.Server(memory_mb=16, worker_threads=1, events="on") as own:
         with Tier(own, of=spec(events=True), enable_kv_events=True) as t:
             keys, probe = [key(n) for n in range(2500, 2600)], key(2499)
-            with kvrail.Client(own.address) as client:  # until it follows, and later events are seen
+            with t.client(own) as client:  # until it follows, and later events are seen
                 while not list(t.tier.take_events()):
-                    client.put(t.tier._prefix + probe, b"x")
-                    client.delete(t.tier._prefix + probe)
+                    client.put(probe, b"x")
+                    client.delete(probe)
                     time.sleep(0.05)
             for n in range(0, 100, ROWS):
                 rows = keys[n : n + ROWS]
