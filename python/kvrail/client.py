@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, TypeVar, Unpack, overload
 
 from . import _calls, _events, _native, _parts
+from ._closing import Closing
 from ._errors import Busy, Closed, NotSupported, TooBig
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ class Loading:
         self._reaper.end(self)
 
 
-class Events:
+class Events(Closing):
     """A follower, from Client.events(). Iterate over it, or call next(). One thread at a time."""
 
     def __init__(
@@ -278,19 +279,8 @@ class Events:
         if number >= 0:
             self._native.events_close(number)
 
-    def __enter__(self) -> Events:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class Client:
+class Client(Closing):
     """A client whose calls block: `Client("host:7411")`, or several servers. _native.Client describes all keywords.
 
     Every call takes `timeout`, seconds above 0, and ends by then. None means the client's timeout, by default 5 s and 1 s
@@ -565,17 +555,6 @@ class Client:
     def close(self) -> None:
         """End all calls (they raise Closed), and close. When it returns, nothing uses callers' memory."""
         self._reaper.close()
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __reduce__(self) -> NoReturn:  # the end of a copy would close the connections of both
         raise TypeError(_calls.COPIED)

@@ -22,7 +22,7 @@ import json
 import math
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 try:
     import torch
@@ -35,11 +35,9 @@ except ImportError as _error:
 
 from . import keys
 from ._calls import VALUE_MAX
+from ._closing import Closing
 from ._errors import Closed, Error, Invalid
 from .client import Client
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 _PLACES = 1024  # that one value may have
 _SAMPLES = 4096  # elements of each of the model's tensors that its fingerprint has
@@ -83,7 +81,7 @@ def fingerprint(model: Any) -> str:
     return whole.hexdigest()[:32]
 
 
-class PrefixCache:
+class PrefixCache(Closing):
     """The prompts of one model on kv-servers. It opens a client, and owns it until close()."""
 
     def __init__(
@@ -211,17 +209,6 @@ class PrefixCache:
 
     def close(self) -> None:
         self.client.close()
-
-    def __enter__(self) -> PrefixCache:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _probe(self) -> list[tuple[list[int], list[int], Any]]:
         """Of each layer: heads and width of its keys and of its values, and their dtype."""

@@ -21,9 +21,9 @@ import time
 import urllib.parse
 import weakref
 from collections.abc import Callable
-from types import TracebackType
 from typing import TypeAlias
 
+from ._closing import Closing
 from ._errors import Error
 
 _Process: TypeAlias = "subprocess.Popen[bytes]"
@@ -152,7 +152,7 @@ def _hold(listen: str) -> tuple[list[int], str]:
         return [], listen
 
 
-class Server:
+class Server(Closing):
     """Starts a kv-server and waits until clients can connect.
 
     memory_mb: memory for values. listen: its address; port 0 is any free one. startup_timeout: seconds until it must be
@@ -302,17 +302,6 @@ class Server:
         """Kill the server if it runs, and start it again, empty, at the same address."""
         self.kill()
         self._start(self.address or self._listen)
-
-    def __enter__(self) -> Server:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """stop(), and remove the log."""
