@@ -417,6 +417,13 @@ static int keep_check(const struct flags *f, struct kv_error *err)
 		       : 0;
 }
 
+static int tier_check(const struct flags *f, struct kv_error *err)
+{
+	if (f->server.tier.count || !(f->server.tier_admit || f->server.tier_rate || f->server.tier_day))
+		return 0;
+	return kv_fail(err, -KV_EINVAL, "--tier-admit, --tier-rate and --tier-day go with --tier");
+}
+
 static int events_check(const char *where, struct kv_error *err)
 {
 	struct publish_at ignored;
@@ -448,6 +455,8 @@ static int flags_check(const struct flags *f, bool start, struct kv_error *err)
 			f->server.local_socket);
 	if (rc == 0)
 		rc = keep_check(f, err);
+	if (rc == 0)
+		rc = tier_check(f, err);
 	if (rc == 0)
 		rc = events_check(f->events, err);
 	if (rc == 0 && f->memory_mb < f->server.shards)

@@ -41,13 +41,17 @@ static int open_failed(const struct tier_file *f, int rc, struct kv_error *err)
 {
 	switch (rc) {
 	case -ENOENT:
-		return kv_fail(err, rc, "--tier %s: there is no such file; give a size to make one: %s:100G", f->path,
-			       f->path);
+		return f->bytes ? kv_fail(err, rc, "--tier %s: its folder does not exist; make it first", f->path)
+				: kv_fail(err, rc, "--tier %s: there is no such file; give a size to make one: %s:100G",
+					  f->path, f->path);
+	case -EISDIR:
+		return kv_fail(err, rc, "--tier %s is a folder; give a file in it: %s/tier:100G", f->path, f->path);
 	case -EACCES:
 	case -EPERM:
 		return kv_fail(err, rc, "--tier %s: this user may not write there; give it the rights", f->path);
 	case -EROFS:
-		return kv_fail(err, rc, "--tier %s: the file system is mounted read-only; remount it, or use another",
+		return kv_fail(err, rc, "--tier %s: the file system is mounted read-only; remount it, use another, or give "
+			       "the unit of systemd ReadWritePaths=",
 			       f->path);
 	case -EBUSY:
 		return kv_fail(err, -KV_EBUSY,
@@ -69,7 +73,7 @@ static int file_lock(const struct tier_file *f, struct kv_error *err)
 	if (flock(f->fd, LOCK_EX | LOCK_NB) == 0)
 		return 0;
 	if (errno == EWOULDBLOCK)
-		return kv_fail(err, -KV_EBUSY, "--tier %s is used by another server; give each server its own",
+		return kv_fail(err, -KV_EBUSY, "--tier %s is used by another server, or is listed twice; give each its own",
 			       f->path);
 	return open_failed(f, -errno, err);
 }

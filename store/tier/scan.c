@@ -317,7 +317,7 @@ static void front_here(struct tier_drive *d)
 }
 
 /* A new superblock: what the device had is void. */
-static void make(struct tier_drive *d, const char *why)
+static void make(struct tier_drive *d, enum kv_log_level level, const char *why)
 {
 	struct tier *t = d->t;
 	struct tier_super *s = &d->super;
@@ -334,7 +334,7 @@ static void make(struct tier_drive *d, const char *why)
 		return;
 	}
 	tier_super_seal(s);
-	kv_event(t->opt.log, KV_LOG_INFO,
+	kv_event(t->opt.log, level,
 		 KV_EVENT("tier_made", KV_NUMBER("shard", t->opt.shard), KV_FIELD("device", d->dev->name),
 			  KV_FIELD("reason", why)),
 		 "shard %u: the tier on %s starts empty: %s", t->opt.shard, d->dev->name, why);
@@ -364,9 +364,10 @@ static const char *other(const struct tier_drive *d, int rc, const struct tier_s
 static void front_take(struct tier_drive *d)
 {
 	struct tier_super s = {0};
-	const char *why = other(d, tier_super_check(front_memory(d), &s), &s);
+	int rc = tier_super_check(front_memory(d), &s);
+	const char *why = other(d, rc, &s);
 	if (why) {
-		make(d, why);
+		make(d, rc == -KV_EINVAL && !d->known ? KV_LOG_INFO : KV_LOG_WARN, why);
 		return;
 	}
 	d->super = s;
@@ -374,7 +375,7 @@ static void front_take(struct tier_drive *d)
 	if (d->known || table_read(d, front_memory(d)))
 		front_here(d);
 	else
-		make(d, "its table of namespaces is damaged");
+		make(d, KV_LOG_WARN, "its table of namespaces is damaged");
 }
 
 static void front_done(struct tier_io *io, int64_t result)

@@ -30,14 +30,6 @@ files_of() { # files_of SOFT COMMAND...
 	)
 }
 as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
-skip_or_check() { # skip_or_check REASON NAME COMMAND...: REASON empty: check
-	if [ -n "$1" ]; then
-		skip "$2" "$1"
-	else
-		shift
-		check "$@"
-	fi
-}
 # What a container's seccomp profile does: io_uring_setup is not permitted.
 no_uring() { python3 tests/integration/no_uring.py "$@"; }
 

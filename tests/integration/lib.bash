@@ -115,6 +115,11 @@ skip() {
 	echo "ok $tap_n - $1 # SKIP $2"
 }
 
+# skip_or_check REASON NAME COMMAND... -- check, if REASON is empty.
+skip_or_check() {
+	if [ -n "$1" ]; then skip "$2" "$1"; else check "${@:2}"; fi
+}
+
 # skip_all COUNT REASON -- none of the tests can be made here.
 skip_all() {
 	local i

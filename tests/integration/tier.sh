@@ -3,7 +3,7 @@
 # tier.sh -- kv-server --tier with a real file: values that left memory come back with the right bytes, also after a restart and after SIGKILL; deleted and
 # expired ones do not; what cannot be a tier is refused with a sentence.
 . "$(dirname "$0")/lib.bash"
-plan 42
+plan 47
 file=$scratch/tier.img
 args=(--memory-mb 8 --worker-threads 2 --landing-mb 8 --tier "$file:128M" --tier-segment 4M --log-level info "${over[@]}")
 client() { limited "$build/kv-client" --server "$server" "${over[@]}" "$@"; }
@@ -112,7 +112,16 @@ truncate -s 64M "$scratch/btrfs" && printf _BHRfS_M | dd of="$scratch/btrfs" bs=
 check "so are those that begin with zeros, as file systems and disks of a RAID do" says "has other contents" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch/btrfs"
 check "no file and no size" says "there is no such file; give a size" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch/none"
 check "a full disk" says "has no room for" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch/huge:900T"
-check "a folder" says "--tier $scratch" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch"
+no_disk=$(unshare -m bash -c 'truncate -s 16M "$0.img" && PATH=$PATH:/sbin mkfs.ext4 -qF "$0.img" && mkdir "$0" && mount -o loop "$0.img" "$0"' "$scratch/disk" 2>&1) && no_disk=
+filled() { # the kernel reserves what there is, then fails
+	unshare -m bash -c 'mount -o loop "$1.img" "$1" && { "${@:2}" 2>&1 || [ "$(stat -c %s "$1/tier")" -eq 0 ]; }' x "$scratch/disk" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch/disk/tier:64M" &&
+		! grep -q "only 0 B more" "$scratch/check.out"
+}
+skip_or_check "${no_disk:+no file system can be made here}" "a full disk has its room again" filled
+check "no folder for a file with a size" says "its folder does not exist" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch/none/tier:1G"
+check "a folder" says "is a folder; give a file in it" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch"
+check "one file twice" says "is listed twice" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch/twice:64M,$scratch/twice:64M"
+check "its options without --tier" says "go with --tier" "$build/kv-server" --tier-day 1G
 check "too small" says "need .* at least" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch/small:100M" --worker-threads 1
 check "an odd segment" says "multiple of 1 MiB" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch/small:1G" --tier-segment 1500K
 damaged() {
