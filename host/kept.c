@@ -31,6 +31,11 @@ static int kept_fail(const char *path, int rc, struct kv_error *err)
 			       "%.200s: its file system has no such amount of memory; ask for less, or make it larger "
 			       "(mount -o remount,size=..., or vm.nr_hugepages for hugetlbfs)",
 			       path);
+	if (rc == -ENOENT)
+		return kv_fail(err, rc, "%.200s: its folder does not exist; make it first", path);
+	if (rc == -EACCES || rc == -EPERM || rc == -EROFS)
+		return kv_fail(err, rc, "%.200s: this user may not write there (%s); give it the rights, or another path",
+			       path, kv_strerror(rc));
 	return kv_fail(err, rc, "%.200s: %s", path, kv_strerror(rc));
 }
 

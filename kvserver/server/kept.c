@@ -83,6 +83,15 @@ static struct kvs_kept *kept_make(const struct kvs_options *o, struct kv_error *
 	return k;
 }
 
+/* What is no file now would be none at the end either, and the values would be lost then. */
+static int keep_check(const struct kvs_kept *k, struct kv_error *err)
+{
+	struct stat st;
+	if (stat(k->keep, &st) < 0 || S_ISREG(st.st_mode))
+		return 0;
+	return kv_fail(err, -KV_EINVAL, "%.200s is no regular file: give the path of a file", k->keep);
+}
+
 int kvs_kept_open(const struct kvs_options *o, struct kvs_kept **out, struct kv_error *err)
 {
 	struct kvs_kept *k = kept_make(o, err);
@@ -94,9 +103,13 @@ int kvs_kept_open(const struct kvs_options *o, struct kvs_kept **out, struct kv_
 		stored_name(name, i);
 		k->fd[i] = kv_service_take(name);
 	}
-	rc = kv_kept_lock(k->keep, &k->lock[0], err);
-	if (rc == 0 && k->arena_file)
-		rc = kv_kept_lock(k->arena_file, &k->lock[1], err);
+	rc = keep_check(k, err);
+	if (rc == 0)
+		rc = kv_kept_lock(k->keep, &k->lock[0], err);
+	if (rc)
+		kv_fail_more(err, "--keep");
+	else if (k->arena_file && (rc = kv_kept_lock(k->arena_file, &k->lock[1], err)) != 0)
+		kv_fail_more(err, "--arena-file");
 	if (rc)
 		kvs_kept_close(&k);
 	*out = k;
@@ -123,18 +136,18 @@ static int handed_check(const struct kvs_options *o, const struct kvs_handed *h,
 	uint64_t limit = kv_align_down(o->memory_bytes / o->shards, ARENA_GRANULE);
 	if (h->shards == 0 || h->shards > KV_SHARDS_MAX || h->locks > LOCKS || count != h->shards + h->locks)
 		return kv_fail(err, -KV_EINVAL, "--handover: the running server's message is impossible");
+	if (h->shards != o->shards || h->limit_bytes != limit)
+		return kv_fail(
+			err, -KV_EINVAL,
+			"--handover: the running server has %u worker threads with %s each, and this one has %u with "
+			"%s: give the same --worker-threads and --memory-mb, or restart the server",
+			h->shards, kv_size_format(h->limit_bytes, one, sizeof(one)), o->shards,
+			kv_size_format(limit, other, sizeof(other)));
 	if (h->places != places_of(o))
 		return kv_fail(
 			err, -KV_EINVAL,
 			"--handover: give the same --recover and --max-values as the running server, or restart it");
-	if (h->shards == o->shards && h->limit_bytes == limit)
-		return 0;
-	return kv_fail(
-		err, -KV_EINVAL,
-		"--handover: the running server has %u worker threads with %s each, and this one has %u with %s: "
-		"give the same --worker-threads and --memory-mb, or restart the server",
-		h->shards, kv_size_format(h->limit_bytes, one, sizeof(one)), o->shards,
-		kv_size_format(limit, other, sizeof(other)));
+	return 0;
 }
 
 int kvs_kept_take(const struct kvs_options *options, const struct kvs_handed *h, const int *fd, unsigned count,

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.bash"
 memory=$(mktemp -d /dev/shm/kvrail-keep.XXXXXX 2>/dev/null) || { plan 1; skip_all 1 "there is no /dev/shm to write to"; }
 trap 'rm -rf "$memory"; cleanup' EXIT
-plan 42
+plan 44
 index=$scratch/index
 keep=(--keep "$index" --memory-mb 64 --worker-threads 2 --log-level info)
 file=(--arena-file "$memory/arena")
@@ -55,6 +55,8 @@ client put a hello >/dev/null
 check "with another eviction policy the values are there" eval 'stop_server "$server_pid" &&
 	start_server policy --listen-addr "$at" "${keep[@]}" --memory-mb 96 --worker-threads 3 --eviction lru "${file[@]}" && value a hello'
 check "a disk is refused with a sentence" eval '[ "$(stat -f -c %T "$PWD")" = tmpfs ] || says "is not in memory: give a path on tmpfs" "$build/kv-server" --listen-addr 127.0.0.1:0 --keep "$scratch/disk" --arena-file "$PWD/build/keep-arena"'
+check "a folder as --keep is refused at the start" says "is no regular file: give the path of a file" "$build/kv-server" --listen-addr 127.0.0.1:0 --keep "$scratch"
+check "and a file in no folder" says "its folder does not exist; make it first" "$build/kv-server" --listen-addr 127.0.0.1:0 --keep "$scratch/none/keep"
 check "options without --keep are refused" eval 'says "goes with --keep" "$build/kv-server" --arena-file /dev/shm/x && says "goes with --keep" "$build/kv-server" --handover &&
 	says "goes with --keep" "$build/kv-server" --recover verify && says "needs --arena shared" "$build/kv-server" --keep x --arena private'
 stop_server "$server_pid"
@@ -95,7 +97,7 @@ load() { # two hand-overs under load: each value that is read has the right byte
 	unfolded "$scratch/load.out" | grep -E 'compared byte by byte, 0 wrong'
 }
 check "under load, twice: no wrong byte" load
-check "one with another geometry is refused, and the server serves on" eval 'says "the running server has 2 worker threads" "$build/kv-server" --listen-addr "$at" "${keep[@]}" --memory-mb 128 --handover && value a hello'
+check "one with another geometry is refused, and the server serves on" eval 'says "the running server has 2 worker threads" "$build/kv-server" --listen-addr "$at" "${keep[@]}" --memory-mb 128 --recover verify --handover && value a hello'
 old_dies() { # old_dies STEP -- the running server is killed there: the next one serves, with the value or without
 	stop_server "$server_pid" && KVRAIL_TEST_KILL_AT=$1 first "old-$1" && client put a hello && next "new-$1" && { value a hello || absent a; } && client put a hello && value a hello
 }
