@@ -774,7 +774,7 @@ struct kvc_options {
  * pool opens. With KVC_SEAL_NAMES, names of keys are replaced by their HMAC under the key `names` of the file, which
  * stays the same when others change. Lengths and offsets of calls are those of the value. A value is 64 bytes longer
  * for each piece when stored, and at most 1 GiB then. GETs and PUTs copy: registered memory is never shown to servers.
- * Values cannot be borrowed: kvc_get_borrowed, kvc_borrow, kvc_put_borrow and items with a `borrowed` layout are
+ * Values cannot be borrowed: kvc_get_borrowed, kvc_put_borrow, kvc_borrow_await and items with a `borrowed` layout are
  * -KV_ENOTSUP. All pools that use a namespace seal, or none does.
  *
  * Effects on the process. At most four threads look up names; if name servers do not answer, they may live for half a

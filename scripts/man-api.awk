@@ -36,6 +36,8 @@ function about_of(page) {
 	if (page == "sessions") return "logical clients that share the connections of a pool of KVRail"
 	if (page == "queues") return "submit calls to KVRail now, and reap their completions later"
 	if (page == "info") return "what a pool of KVRail runs on, and how it and its servers do"
+	if (page == "namespaces") return "clear and list the namespaces of KVRail's servers"
+	if (page == "events") return "follow what KVRail's servers store and remove"
 	return "a part of the library of KVRail"
 }
 
@@ -192,6 +194,11 @@ at_head && /^#ifndef/ { head = comment; comment = ""; at_head = 0; next }
 /^$/ { loose(); next }
 in_code == "" && /^(KVC_API|struct|enum)/ { in_code = "1"; code = "" }
 in_code != "" {
+	if (code != "" && /^KVC_API/) {
+		print "man-api.awk: " FILENAME ":" FNR ": what begins above does not end in }; or );" > "/dev/stderr"
+		failed = 1
+		exit 1
+	}
 	code = code (code == "" ? "" : "\n") $0
 	if (code ~ /^KVC_API/ ? /;$/ : (/^};/ || /[^ \t].*};$/)) {
 		in_code = ""
@@ -300,6 +307,7 @@ function main_page(    i, j) {
 }
 
 END {
+	if (failed) exit 1
 	# A text, or an enum without a name, belongs to the page of the block behind it; "NAME in full." to its section's.
 	for (i = n_blocks - 1; i > 0; i--)
 		if ((b_kind[i] == "text" && b_text[i] !~ IN_FULL) || b_name[i] == "enum") b_page[i] = b_page[i + 1]
