@@ -14,7 +14,7 @@ enum {
 	KV_ENOTFOUND = 1004, /* no such key, id or server */
 	KV_EEXIST = 1005,    /* another value is committed under this key */
 	KV_EBUSY = 1006,     /* a queue or budget is full, or the object in use: try later */
-	KV_ECORRUPT = 1007,  /* a checksum did not match; no bytes were delivered */
+	KV_ECORRUPT = 1007,  /* a checksum did not match, or no key of ours sealed the value; no bytes were delivered */
 	KV_EDENIED = 1008,   /* authentication or authorisation failed */
 	KV_ETOOBIG = 1009,   /* longer than destination, limit or memory */
 	KV_EINVAL = 1010,    /* a wrong argument or option */

@@ -47,7 +47,7 @@ static const struct code_row rows[] = {
 	{KV_ENOTFOUND, "KV_ENOTFOUND", "not_found", "no such key, id or server"},
 	{KV_EEXIST, "KV_EEXIST", "exists", "another value is already stored under this key"},
 	{KV_EBUSY, "KV_EBUSY", "busy", "a bounded queue or budget is full; try again later"},
-	{KV_ECORRUPT, "KV_ECORRUPT", "corrupt", "the checksum does not match"},
+	{KV_ECORRUPT, "KV_ECORRUPT", "corrupt", "the checksum does not match, or no key of ours sealed the value"},
 	{KV_EDENIED, "KV_EDENIED", "denied", "authentication or authorisation failed"},
 	{KV_ETOOBIG, "KV_ETOOBIG", "too_big",
 	 "longer than the destination, or than a value may be: "

@@ -29,7 +29,10 @@ static void row_make(const struct look *l, struct member_row *out)
 	const char *at = strchr(s->name, '=');
 	const char *id = s->member[0] ? s->member : s->node_id;
 	*out = (struct member_row){.look = l, .answers = l->code >= 0};
-	snprintf(out->id, sizeof(out->id), "%s", id[0] ? id : "-");
+	if (id[0] || !at)
+		snprintf(out->id, sizeof(out->id), "%s", id[0] ? id : "-");
+	else
+		snprintf(out->id, sizeof(out->id), "%.*s", (int)(at - s->name), s->name);
 	snprintf(out->address, sizeof(out->address), "%s", at ? at + 1 : s->name);
 	if (!out->answers)
 		out->why = s->why[0] ? s->why : kv_strerror(l->code);
@@ -101,7 +104,7 @@ static void cells_make(const struct member_row *r, struct cells *out)
 		out->cell[WEIGHT] = out->text[WEIGHT];
 	}
 	snprintf(out->text[INCARNATION], sizeof(out->text[INCARNATION]), "%016" PRIx64, incarnation_of(s));
-	out->cell[INCARNATION] = out->text[INCARNATION];
+	out->cell[INCARNATION] = incarnation_of(s) ? out->text[INCARNATION] : "-";
 	if (r->answers)
 		answer_cells(r->look->number, out);
 	if (r->answers)

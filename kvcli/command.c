@@ -414,7 +414,7 @@ static const struct command {
 	 "Prints the namespaces of all servers, added up: the generation, which each clear advances, values, memory, "
 	 "GETs, and how many of 100 GETs hit. Values that were cleared count until their memory is free, within "
 	 "seconds. --json prints one JSON object. Exit status 1: some server does not answer."},
-	{"clear", 0, 0, false, 0, "clear", clear_run,
+	{"clear", 0, 0, false, 0, "clear, or --namespace NAME clear", clear_run,
 	 "Forgets all values of the namespace that --namespace names, or of the default one, on all servers: they are "
 	 "misses from now on, for all clients. Every server must confirm: exit status 3 if one does not, then run it "
 	 "again."},

@@ -15,6 +15,12 @@ static const char *shown(const char *name, char *buf, size_t cap)
 	return name[0] ? kv_utf8_text(name, strlen(name), buf, cap) : "(default)";
 }
 
+/* Why a server does not answer. */
+static const char *why_of(const struct look *l)
+{
+	return l->info.why[0] ? l->info.why : l->info.name;
+}
+
 /* ---- clear ---- */
 
 int clear_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
@@ -33,8 +39,7 @@ int clear_run(struct cli *cli, const struct cli_line *line, struct kv_error *err
 	n = look_all(cli, looks);
 	for (unsigned i = 0; i < n && !down[0]; i++)
 		if (looks[i].known && looks[i].info.state != KVC_SERVER_UP)
-			snprintf(down, sizeof(down), "; %.200s",
-				 looks[i].info.why[0] ? looks[i].info.why : looks[i].info.name);
+			snprintf(down, sizeof(down), "; %.200s", why_of(&looks[i]));
 	kv_fail(err, rc, "clear: %s: not every server has cleared the namespace; run it again when all answer%s",
 		kv_strerror(rc), down);
 	return CLI_FAILED;
@@ -77,8 +82,8 @@ static int spaces_add(struct spaces *s, const struct kvc_namespace *from, size_t
 	return 0;
 }
 
-/* Returns how many servers do not answer, or a code. */
-static int spaces_read(struct cli *cli, struct spaces *out)
+/* Returns how many servers do not answer, or a code; *err names one of them. */
+static int spaces_read(struct cli *cli, struct spaces *out, struct kv_error *err)
 {
 	static struct look looks[LOOK_MAX];
 	struct kvc_namespace *of_one = calloc(ROOM, sizeof(*of_one));
@@ -87,7 +92,11 @@ static int spaces_read(struct cli *cli, struct spaces *out)
 	for (unsigned i = 0; i < n && rc == 0; i++) {
 		struct kvc_call call = {.size = sizeof(call), .server = i};
 		int count = looks[i].known && looks[i].code >= 0 ? kvc_namespaces(cli->pool, of_one, ROOM, &call) : 0;
-		silent += looks[i].known && (looks[i].code < 0 || count < 0);
+		if (looks[i].known && (looks[i].code < 0 || count < 0)) {
+			silent++;
+			kv_fail(err, looks[i].code < 0 ? looks[i].code : count, "namespaces: those of %d server%s are missing: %s",
+				silent, kv_plural((unsigned)silent), why_of(&looks[i]));
+		}
 		if (count > 0)
 			rc = spaces_add(out, of_one, KV_MIN((size_t)count, (size_t)ROOM));
 	}
@@ -123,7 +132,7 @@ static int json_print(const struct spaces *s, struct kv_error *err)
 int namespaces_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
 	struct spaces s = {0};
-	int silent = spaces_read(cli, &s), rc = KV_MIN(silent, 0);
+	int silent = spaces_read(cli, &s, err), rc = KV_MIN(silent, 0);
 	(void)line;
 	if (rc < 0)
 		kv_fail(err, rc, "namespaces: %s", kv_strerror(rc));

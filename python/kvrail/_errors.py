@@ -62,7 +62,7 @@ class Busy(Error):
 
 
 class Corrupt(Error):
-    """A checksum did not match; no byte was delivered as good."""
+    """A checksum did not match, or no key of ours sealed the value; no byte was delivered as good."""
 
     code, name = -1007, "KV_ECORRUPT"
 

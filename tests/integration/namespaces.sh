@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # namespaces.sh -- kv-client and kv-bench in namespaces: their values, clears, what is listed and counted, and wrong names.
 . "$(dirname "$0")/lib.bash"
-plan 18
+plan 20
 start_server one --http-addr 127.0.0.1:0 || exit 1
 one=$server
 start_server two || exit 1
@@ -37,4 +37,7 @@ check "so is one with a line end" status 3 space $'a\nb' ping
 stop_server "$two_pid"
 check "with a server away, clear fails and asks for another try" says 'not every server has cleared the namespace; run it again when all answer' space model@b --timeout 3 clear
 check "what answers is cleared all the same" eval 'space "" --timeout 3 namespaces --json | json_is - "[n[\"generation\"] for n in j[\"namespaces\"] if n[\"name\"] == \"model@b\"] == [1]"'
+check "namespaces names the server that does not answer" says 'those of 1 server are missing: .*connection refused' space "" --timeout 3 namespaces
+named() { timeout -k 5 60 "$build/kv-client" --server "a=$one" --server "b=$two" --timeout 3 "${over[@]}" "$@"; }
+check "cluster without a view has the names of the list" says '^b +127.*does not answer' named cluster
 finish
