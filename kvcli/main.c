@@ -68,6 +68,11 @@ int main(int argc, char **argv)
 	struct cli_line line = {0};
 	struct kv_error err = {0};
 	int rc, status = CLI_USAGE;
+	char help[] = "help";
+	if (argc == 3 && argv[1][0] != '-' && strcmp(argv[2], "--help") == 0) {
+		argv[2] = argv[1];
+		argv[1] = help;
+	}
 	kv_early_end(false);
 	signal(SIGPIPE, SIG_IGN); /* kv_written reports it */
 	kv_stdio_keep();

@@ -213,7 +213,8 @@ static const struct kv_opt table[] = {
 	KV_ROW_U64("lease-ms", AT(lease_ms), "TIME", "1000", 10, 60000,
 		   "With --allow-pull: how long a value stays in place for a client that reads it.", .unit = KV_OPT_MS),
 	KV_OPT_SLOW_ROW(AT(slow_ms), .help = "Log requests that take this many milliseconds or more in this server, at "
-					     "most 10 per second and thread; 0: none."),
+					     "most 10 per second and thread; 0: none.",
+			.group = "Operation"),
 	KV_ROW_TEXT("log-level", AT(log_level), "LEVEL", "info",
 		    "Level of the log: off, error, warn, info, debug or trace."),
 	KV_ROW_CHOICE("log-format", AT(log_format), "FORMAT", "text", log_formats,
@@ -222,9 +223,9 @@ static const struct kv_opt table[] = {
 	KV_ROW_TEXT(
 		"events", AT(events), "WHERE", "off",
 		"Report which values this server stores and removes. on: to clients that follow it (kv-client "
-		"events). zmq:tcp://HOST:PORT[,replay=tcp://HOST:PORT][,topic=TEXT][,namespace=NAME]"
-		"[,format=map|array][,connect]: to these, and those of one namespace over ZeroMQ in the format of vLLM "
-		"and SGLang; subscribers are not authenticated. off: to nobody."),
+		"events). zmq:tcp://HOST:PORT: to these, and those of one namespace over ZeroMQ, in the format of vLLM "
+		"and SGLang; subscribers are not authenticated. Any of these may follow: ,replay=tcp://HOST:PORT "
+		",topic=TEXT ,namespace=NAME ,format=map|array ,connect. off: to nobody."),
 	KV_ROW_TEXT("http-addr", AT(http_addr), "HOST:PORT", NULL,
 		    "Serve HTTP here: /metrics (Prometheus), /healthz, /readyz, /stat and /view. Beyond loopback with "
 		    "TLS (--cert and --key), or without it (--http-insecure). Requests are not authenticated."),

@@ -10,7 +10,7 @@ fits() {
 	python3 - "$scratch/text" <<'P'
 import sys
 wide = [line for line in open(sys.argv[1], encoding="utf-8").read().split("\n")
-        if len(line) > 80 and len(line.split()) > 1]
+        if len(line) > 80 and len(line.split()) > 1 or len(line) > 100]
 print(*(f"{len(line)}: {line}" for line in wide), sep="\n")
 sys.exit(1 if wide else 0)
 P
@@ -69,8 +69,8 @@ start_server main || exit 1
 kv() { timeout -k 5 60 "$build/kv-client" --server "$server" "${over[@]}" "$@"; }
 kv put key value
 check "kv-client stat" fits kv --all --shards stat
-helps() { local c; for c in get put delete exists touch ttl pin unpin stat ping help; do fits kv help "$c" || return 1; done; }
-check "kv-client help COMMAND" helps
+helps() { local c; for c in get put delete exists touch ttl pin unpin stat top cluster namespaces clear drain events ping make-seal-key help; do fits kv help "$c" && cmp "$scratch/text" <("$build/kv-client" "$c" --help) || return 1; done; }
+check "kv-client help COMMAND, which COMMAND --help prints as well" helps
 check "kv-client ping" fits kv ping
 check "README's sample is as wide" eval '! sed -n "/^kv-bench   0/,/^peak resident/p" README.md | grep -E "^.{81}"'
 finish
