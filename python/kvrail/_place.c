@@ -401,8 +401,8 @@ static int place_parse(PyObject *object, const struct where *where, bool writabl
 	if (type)
 		PyErr_Format(PyExc_TypeError,
 			     "%s must be an object with the buffer interface, a tensor, (address, length), or a list "
-			     "of these, not %U",
-			     WHERE(where), type);
+			     "of these, not %U%s",
+			     WHERE(where), type, PyUnicode_Check(object) ? ": encode the text" : "");
 	Py_XDECREF(type);
 	return -1;
 }

@@ -288,7 +288,7 @@ class ArgumentsTest(NativeTest):
         )
         self.refuses(
             TypeError,
-            r"buffers\[0\] must be an object with the buffer interface, .* or a list of these, not str",
+            r"buffers\[0\] must be an object with the buffer interface, .* or a list of these, not str: encode the text",
             put,
             ["a"],
             ["x"],
