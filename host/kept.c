@@ -34,8 +34,9 @@ static int kept_fail(const char *path, int rc, struct kv_error *err)
 	if (rc == -ENOENT)
 		return kv_fail(err, rc, "%.200s: its folder does not exist; make it first", path);
 	if (rc == -EACCES || rc == -EPERM || rc == -EROFS)
-		return kv_fail(err, rc, "%.200s: this user may not write there (%s); give it the rights, or another path",
-			       path, kv_strerror(rc));
+		return kv_fail(err, rc,
+			       "%.200s: this user may not write there (%s); give it the rights, or another path", path,
+			       kv_strerror(rc));
 	return kv_fail(err, rc, "%.200s: %s", path, kv_strerror(rc));
 }
 

@@ -94,8 +94,9 @@ static int spaces_read(struct cli *cli, struct spaces *out, struct kv_error *err
 		int count = looks[i].known && looks[i].code >= 0 ? kvc_namespaces(cli->pool, of_one, ROOM, &call) : 0;
 		if (looks[i].known && (looks[i].code < 0 || count < 0)) {
 			silent++;
-			kv_fail(err, looks[i].code < 0 ? looks[i].code : count, "namespaces: those of %d server%s are missing: %s",
-				silent, kv_plural((unsigned)silent), why_of(&looks[i]));
+			kv_fail(err, looks[i].code < 0 ? looks[i].code : count,
+				"namespaces: those of %d server%s are missing: %s", silent, kv_plural((unsigned)silent),
+				why_of(&looks[i]));
 		}
 		if (count > 0)
 			rc = spaces_add(out, of_one, KV_MIN((size_t)count, (size_t)ROOM));

@@ -212,8 +212,9 @@ static const struct kv_opt table[] = {
 		    "1.22). With --allow-pull the server refuses to start there."),
 	KV_ROW_U64("lease-ms", AT(lease_ms), "TIME", "1000", 10, 60000,
 		   "With --allow-pull: how long a value stays in place for a client that reads it.", .unit = KV_OPT_MS),
-	KV_OPT_SLOW_ROW(AT(slow_ms), .help = "Log requests that take this many milliseconds or more in this server, at "
-					     "most 10 per second and thread; 0: none.",
+	KV_OPT_SLOW_ROW(AT(slow_ms),
+			.help = "Log requests that take this many milliseconds or more in this server, at "
+				"most 10 per second and thread; 0: none.",
 			.group = "Operation"),
 	KV_ROW_TEXT("log-level", AT(log_level), "LEVEL", "info",
 		    "Level of the log: off, error, warn, info, debug or trace."),

@@ -50,7 +50,8 @@ static int open_failed(const struct tier_file *f, int rc, struct kv_error *err)
 	case -EPERM:
 		return kv_fail(err, rc, "--tier %s: this user may not write there; give it the rights", f->path);
 	case -EROFS:
-		return kv_fail(err, rc, "--tier %s: the file system is mounted read-only; remount it, use another, or give "
+		return kv_fail(err, rc,
+			       "--tier %s: the file system is mounted read-only; remount it, use another, or give "
 			       "the unit of systemd ReadWritePaths=",
 			       f->path);
 	case -EBUSY:

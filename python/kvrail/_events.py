@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 
 
 class Event(NamedTuple):
-    """What happened at a server. type: "stored", "removed", "cleared" (forget all keys of the server, or of the namespace,
-    if one is named), "gap" (events are missing before this one; with sequence 0 the server reports none), "synced" (a snapshot is complete, or a server that
-    was away is back) or "away". sequence 0: of a snapshot that is not complete yet. key: as the servers know it."""
+    """An event of a server. type: "stored", "removed", "cleared" (forget all keys of the server, or of the namespace, if one
+    is named), "gap" (events are missing before this one; with sequence 0 the server reports none), "synced" (a snapshot
+    is complete, or a server that was away is back) or "away". sequence 0: of a snapshot that is not complete yet. key: as
+    the servers know it."""
 
     type: str
     node: str
