@@ -38,9 +38,10 @@ static inline uint64_t kc_target_extent(const struct kc_target *t, uint64_t len)
 }
 
 /* kc_target_write -- copy n bytes to the target, from `skip` on. kc_target_stream -- the same past the caches, for
- * large values; kc_target_streamed makes the bytes visible to other threads. kc_target_read -- copy from it. */
+ * large values; it prefetches the bytes `ahead` of those it copies. kc_target_streamed makes the bytes visible to other
+ * threads. kc_target_read -- copy from it. */
 void kc_target_write(const struct kc_target *t, const uint8_t *from, uint64_t n);
-void kc_target_stream(const struct kc_target *t, const uint8_t *from, uint64_t n);
+void kc_target_stream(const struct kc_target *t, const uint8_t *from, uint64_t n, uint64_t ahead);
 void kc_target_streamed(void);
 void kc_target_read(const struct kc_target *t, uint8_t *to, uint64_t n);
 

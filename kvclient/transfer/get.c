@@ -27,11 +27,11 @@ enum {
 	PIECE_GUESS_MIN = 1 << 20,
 	SEALED_GUESS_MIN = 16 * KC_SEAL_STORED, /* a piece of 2 MiB, like a sealed value of 1 MiB */
 	PACK_MIN = 512,
-	PACK_MAX = 16 << 10,      /* up to here a copy costs less than an operation of the fabric */
-	NEAR_BYTES = 16 << 10,    /* hashed and then copied at a time, from a cache */
-	STREAM_BYTES = 256 << 10, /* from here on the copy passes the caches */
-	SEALED_STEP = 4,          /* pieces opened at a time: 256 KiB, less than 0.1 ms */
-	PULLS_STALE = 2           /* expired leases after which the server moves the bytes */
+	PACK_MAX = 16 << 10,     /* up to here a copy costs less than an operation of the fabric */
+	STREAM_BYTES = 64 << 10, /* from here on a copy of leased bytes passes the caches, ... */
+	STREAM_STEP = 4096,      /* hashed and then copied at a time, while the next step is prefetched */
+	SEALED_STEP = 4,         /* pieces opened at a time: 256 KiB, less than 0.1 ms */
+	PULLS_STALE = 2          /* expired leases after which the server moves the bytes */
 };
 
 /* The only place that changes the state. */
@@ -368,23 +368,18 @@ static const uint8_t *range_from(const struct kvc_get *g, const struct kc_req *r
 	return range_copied(g, r) ? kc_buffer_at(&g->c->buffer, &r->mem.piece) : NULL;
 }
 
-/* In small steps, so that the bytes are in a cache when they are copied. */
+/* In steps, so that the bytes are in a cache when they are copied. */
 static void lease_bring(const struct kc_target *at, const uint8_t *from, uint64_t n, struct kv_hasher *h)
 {
-	bool large = n >= STREAM_BYTES;
 	struct kc_target to = *at;
 	for (uint64_t done = 0, step; done < n; done += step) {
-		step = KV_MIN(n - done, (uint64_t)NEAR_BYTES);
+		step = KV_MIN(n - done, (uint64_t)STREAM_STEP);
 		to.skip = at->skip + done;
 		if (h)
 			kv_hasher_update(h, from + done, step);
-		if (large)
-			kc_target_stream(&to, from + done, step);
-		else
-			kc_target_write(&to, from + done, step);
+		kc_target_stream(&to, from + done, step, done + step < n ? STREAM_STEP : 0);
 	}
-	if (large)
-		kc_target_streamed();
+	kc_target_streamed();
 }
 
 /* Hash and copy n bytes of the value, in a piece, leased, or (from: NULL) in place. */
@@ -409,6 +404,8 @@ static void range_bring_await(struct kvc_get *g, const struct kc_req *r, uint64_
 	const uint8_t *from = range_from(g, r);
 	bool copy = range_copied(g, r);
 	struct kc_target to = g->to.at;
+	if (!copy && !h)
+		return;
 	for (uint64_t done = 0, step; done < n; done += step) {
 		step = KV_MIN(n - done, (uint64_t)KC_STEP_BYTES);
 		to.skip = g->to.at.skip + pos + done;
@@ -423,7 +420,8 @@ static bool small_bring(struct kvc_get *g, const struct kc_req *r, uint64_t n, i
 {
 	bool copy = range_copied(g, r);
 	const uint8_t *from = range_from(g, r);
-	if (n > (copy && r->mem.lease.local ? NEAR_BYTES : KC_STEP_BYTES) || (!from && !kc_target_flat(&g->to.at)))
+	if (n > (copy && r->mem.lease.local ? STREAM_BYTES - 1 : KC_STEP_BYTES) ||
+	    (!from && !kc_target_flat(&g->to.at)))
 		return false;
 	if (!from)
 		from = g->to.at.at + g->to.at.skip;

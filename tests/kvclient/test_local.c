@@ -116,6 +116,9 @@ static void values_of_every_length(void **state)
 		assert_int_equal(kvc_get(shared, KEY(i), to, LARGE, NULL), len);
 		assert_true(test_same(to, len, i));
 		assert_int_equal(to[len], 0xAA);
+		memset(to, 0xAA, len + 8);
+		assert_int_equal(kvc_get(shared, KEY(i), to + 7, LARGE, NULL), len); /* no line begins there */
+		assert_true(test_same(to + 7, len, i) && to[6] == 0xAA && to[len + 7] == 0xAA);
 		assert_int_equal(kvc_get(shared, KEY(i), registered, len, NULL), len);
 		assert_true(test_same(registered, len, i));
 		if (len > 1)
