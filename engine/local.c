@@ -126,6 +126,7 @@ void locals_wake(struct locals *l)
 	if (!l->asleep)
 		return;
 	l->asleep = false;
+	l->fabric_unseen = TE_FABRIC_TURNS;
 	for (uint32_t i = 0; i < l->count; i++)
 		local_wake(l->at[i].channel);
 }

@@ -20,6 +20,8 @@ struct locals {
 	bool changed; /* since attach.c collected the bells */
 	bool asleep;  /* peers ring our bells */
 	bool down;    /* a peer is down and still in the table */
+	/* Saturating: looks at the fabric since it had an event, turns since a look, turns since a frame came. */
+	uint8_t fabric_quiet, fabric_unseen, idle;
 	uint8_t *buf; /* KV_MSG_MAX bytes, for the frame being handled */
 };
 
@@ -42,7 +44,7 @@ void local_failed(struct te_peer *peer, int rc);
 enum post local_post(struct te_peer *peer, const uint8_t *data, uint32_t len);
 
 /* locals_sleep -- have all peers ring their bells. 0; -EAGAIN: one has sent something already. locals_wake -- they need
- * not ring any more. */
+ * not ring any more, and the next turn looks at the fabric. */
 int locals_sleep(struct locals *l);
 void locals_wake(struct locals *l);
 

@@ -296,12 +296,36 @@ static int locals_reap(struct te *te)
 	return n;
 }
 
-int te_reap(struct te *te)
+/* With tcp a look at a quiet fabric is a system call, and half of a turn. So while frames of local peers arrive, and no
+ * operation is out, most turns leave it out. */
+static bool fabric_due(const struct te *te)
 {
+	const struct locals *l = &te->locals;
+	return l->count == 0 || l->idle >= TE_LOCAL_IDLE || l->fabric_quiet < TE_FABRIC_QUIET ||
+	       l->fabric_unseen + 1 >= TE_FABRIC_TURNS || te_busy(te);
+}
+
+static int rails_reap(struct te *te)
+{
+	struct locals *l = &te->locals;
 	int n = 0;
+	if (!fabric_due(te)) {
+		l->fabric_unseen++;
+		return 0;
+	}
 	for (unsigned i = 0; i < te->nrails; i++)
 		n += rail_reap(&te->rails[i]);
-	if (te->locals.count)
-		n += locals_reap(te);
+	l->fabric_unseen = 0;
+	l->fabric_quiet = n ? 0 : KV_MIN(l->fabric_quiet + 1, TE_FABRIC_QUIET);
 	return n;
+}
+
+int te_reap(struct te *te)
+{
+	int n = rails_reap(te), frames;
+	if (te->locals.count == 0)
+		return n;
+	frames = locals_reap(te);
+	te->locals.idle = frames ? 0 : KV_MIN(te->locals.idle + 1, TE_LOCAL_IDLE);
+	return n + frames;
 }

@@ -26,8 +26,9 @@ void notify_init(struct ended *ended, struct order *order);
  * is being walked. */
 bool te_notify(struct te *te);
 
-/* te_reap -- read a bounded number of events of each rail, and of frames of each local peer, and report them. Returns
- * their number. Callbacks of the owner run; one that fences ends the reading of its rail. */
+/* te_reap -- read a bounded number of events of each rail, and of frames of each local peer, and report them. While
+ * local peers are busy and the fabric is quiet, it looks at the rails in one of TE_FABRIC_TURNS turns. Returns the
+ * number of events and frames. Callbacks of the owner run; one that fences ends the reading of its rail. */
 int te_reap(struct te *te);
 
 #endif

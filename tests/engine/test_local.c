@@ -143,6 +143,46 @@ static void frames_arrive_in_order_some_a_turn(void **state)
 	end(1);
 }
 
+/* Looks at the fabric in this many turns, in each of which a frame comes. */
+static unsigned looks(unsigned turns)
+{
+	unsigned before = fake.polls;
+	for (unsigned i = 0; i < turns; i++) {
+		far_send(0, 0);
+		turn();
+	}
+	return fake.polls - before;
+}
+
+static void a_quiet_fabric_is_looked_at_less_beside_local_peers(void **state)
+{
+	enum { MANY = 400, FEW = MANY / 4 + 16, IDLE = 100 };
+	static struct result r;
+	unsigned before;
+	(void)state;
+	begin(1);
+	peers[1] = peer(2); /* over the fabric */
+	looks(MANY);
+	assert_in_range(looks(MANY), MANY / 10, FEW);
+	put(1, 0, FRAME, &r, KV_NEVER); /* an operation is out */
+	assert_int_equal(looks(MANY), MANY);
+	fake_complete(fake.count - 1, 0);
+	assert_in_range(looks(10), 10, 11);
+	assert_int_equal(r.done, 1);
+	assert_in_range(looks(MANY), MANY / 10, FEW);
+	fake_event(0, (struct fab_event){.type = FAB_EV_IMM, .imm = 1});
+	assert_in_range(looks(4), 1, 5); /* it is found, ... */
+	assert_int_equal(fake.nevents, 0);
+	assert_in_range(looks(8), 8, 9); /* ... and more are expected */
+	looks(MANY);
+	for (unsigned i = 0; i < IDLE; i++)
+		turn();
+	before = fake.polls;
+	turn();
+	assert_int_equal(fake.polls - before, 1); /* no frames: each turn looks */
+	end(2);
+}
+
 static void a_full_ring_delays_messages_and_loses_none(void **state)
 {
 	static struct result r[256];
@@ -659,6 +699,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		NODE_CASE(messages_use_the_ring_in_order),
 		NODE_CASE(frames_arrive_in_order_some_a_turn),
+		NODE_CASE(a_quiet_fabric_is_looked_at_less_beside_local_peers),
 		NODE_CASE(a_full_ring_delays_messages_and_loses_none),
 		NODE_CASE(a_message_that_waits_ends_by_its_deadline),
 		NODE_CASE(the_end_of_a_peer_ends_its_messages),

@@ -316,6 +316,7 @@ int fab_poll(struct fab *fab, struct fab_event *out, int n)
 {
 	if (!fab->open)
 		return 0;
+	fake.polls++;
 	unsigned left = 0;
 	int taken = 0;
 	for (unsigned i = 0; i < fake.nevents; i++) {

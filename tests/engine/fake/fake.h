@@ -50,7 +50,7 @@ struct fake {
 	bool half_next;                         /* of the next write the provider takes the first half only */
 	struct fab_event events[FAKE_EVENTS_MAX];
 	unsigned event_rail[FAKE_EVENTS_MAX];
-	unsigned nevents;
+	unsigned nevents, polls;
 	unsigned rebuilds, rebuild_failures, mrs, inserts, removes, opens;
 	unsigned shuts, rebuilds_of[KV_RAILS_MAX], fails_of[KV_RAILS_MAX]; /* by rail */
 	bool mr_fails_of[KV_RAILS_MAX];
