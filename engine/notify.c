@@ -302,7 +302,7 @@ static bool fabric_due(const struct te *te)
 {
 	const struct locals *l = &te->locals;
 	return l->count == 0 || l->idle >= TE_LOCAL_IDLE || l->fabric_quiet < TE_FABRIC_QUIET ||
-	       l->fabric_unseen + 1 >= TE_FABRIC_TURNS || te_busy(te);
+	       l->fabric_unseen + 1 >= TE_FABRIC_TURNS || te->live > 0;
 }
 
 static int rails_reap(struct te *te)
