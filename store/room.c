@@ -4,7 +4,8 @@
  *
  * SEARCH walks over the arena by address, from one of the next victims all the way round, for a stretch of holes and
  * blocks that may go; a second round also accepts small pinned blocks. The stretch with the least early evictions among
- * several victims wins. If blocks being written are in the way, the search is repeated later.
+ * several victims wins. If blocks being written are in the way, the search is repeated later; for leased blocks, which
+ * a client may hold for long, ROOM_SEARCHES times.
  *
  * CLAIM takes the stretch piece by piece: a hole or evicted block joins the piece before it, as memory of the room's
  * block. Then pinned blocks in between move, and blocks in use are waited for. A room can pause between any two steps.
@@ -132,8 +133,10 @@ static int search_over(struct store *s, struct room *r, unsigned *budget)
 		search_from(s, r, budget);
 		return -EAGAIN;
 	}
-	r->waits = r->met;
-	return r->met ? -EAGAIN : -KV_ENOMEM;
+	r->waits = r->met || (r->leased && r->futile < ROOM_SEARCHES);
+	if (r->waits && !r->met)
+		r->rests = 1u << r->futile++;
+	return r->waits ? -EAGAIN : -KV_ENOMEM;
 }
 
 /* Begin a new stretch. NULL: at the end of the arena. */
@@ -185,6 +188,7 @@ static int search_step(struct store *s, struct room *r, unsigned *budget)
 		return search_drop_first(s, r, budget);
 	if (!block_clearable(m)) {
 		r->met |= being_written(m->owner) || pins_leaving(s);
+		r->leased |= m->leases > 0;
 		if (!r->pinned_too || m == r->walk.from || !block_movable(m->owner) ||
 		    m->size > r->size / ROOM_MOVE_SHARE)
 			return search_anew(s, r, m->next, budget);
@@ -377,7 +381,13 @@ static void room_complete(struct store *s, struct room *r)
 static void room_retreat(struct store *s, struct room *r)
 {
 	room_leave(s, r);
-	*r = (struct room){.size = r->size, .block = r->block, .waits = true, .tried = true};
+	*r = (struct room){.size = r->size,
+			   .block = r->block,
+			   .waits = true,
+			   .leased = r->leased,
+			   .tried = true,
+			   .futile = r->futile,
+			   .rests = r->rests};
 }
 
 /* A new room may finish in one step, so it begins at once; later it waits for its turn. */
@@ -385,6 +395,9 @@ static bool room_began(struct store *s, struct room *r, unsigned *budget)
 {
 	if (r->begun || (r->tried && s->rooms_begun >= ROOMS_AT_ONCE))
 		return r->begun;
+	if (r->rests > 0 && --r->rests > 0)
+		return false;
+	r->leased = false;
 	s->rooms_begun++;
 	r->begun = r->tried = true;
 	search_from(s, r, budget);

@@ -15,9 +15,13 @@
  * A lease is named by its place and a generation; late, double and invented releases find nothing. Leased blocks cannot
  * be evicted. All together may be half of the memory (shard_keep_left), those of a client a quarter. A block counts
  * once in all, and once for a client if another lease of it is among its latest (LEASES_LOOKED_AT): threads of a client
- * often read a value at once. Beyond that the server writes the values itself. */
+ * often read a value at once. Beyond that the server writes the values itself.
+ *
+ * Leased blocks do not move, so small ones, wherever they lie, leave no stretch for a large value. While a PUT waits
+ * for such a stretch, and for a moment longer, smaller blocks get no new leases, so the present ones run out. */
 #include "kvserver/ops/lease.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "kvserver/ops/work.h"
@@ -56,6 +60,38 @@ uint64_t leases_age_ns(const struct leases *l, uint64_t now_ns)
 	return now_ns - KV_MIN(now_ns, oldest);
 }
 
+/* ---- rests ---- */
+
+void leases_rest(struct leases *l, uint64_t size, uint64_t now_ns)
+{
+	l->rest_below = KV_MAX(l->rest_below, size);
+	l->rest_ns = now_ns + LEASE_REST_NS;
+}
+
+void leases_tick(struct leases *l, uint64_t now_ns)
+{
+	if (now_ns >= l->rest_ns)
+		l->rest_below = 0;
+}
+
+const char *leases_most(const struct shard *shard, char *text, size_t cap)
+{
+	const struct shard_local *most = NULL;
+	uint64_t now_ns = loop_turn_now(shard->loop), begun_ns;
+	KV_LIST_EACH (n, &shard->locals.all) {
+		const struct shard_local *l = KV_LIST_ENTRY(n, struct shard_local, node);
+		if (l->holder.count > 0 && (!most || l->holder.bytes > most->holder.bytes))
+			most = l;
+	}
+	text[0] = 0;
+	if (!most)
+		return text;
+	begun_ns = KV_LIST_ENTRY(most->holder.leases.next, struct lease, sibling)->begun_ns;
+	snprintf(text, cap, ", most of it by client %llu on this host, in %u leases, the oldest for %.1f s",
+		 (unsigned long long)most->client_id, most->holder.count, (double)(now_ns - begun_ns) / 1e9);
+	return text;
+}
+
 /* ---- giving ---- */
 
 static struct lease *lease_take(struct leases *l)
@@ -83,6 +119,8 @@ static bool lease_allowed(const struct shard *shard, const struct lease_holder *
 			  uint64_t more)
 {
 	uint64_t limit = shard->store.arena.limit;
+	if (KV_UNLIKELY(more > 0 && more < shard->work->leases.rest_below))
+		return false;
 	if (h->count >= most || shard->leased_bytes + more > limit / LEASE_SHARE || more > shard_keep_left(shard))
 		return false;
 	return size == 0 || h->count < LEASES_ATTACHMENT_MIN || h->bytes + size <= limit / LEASE_ATTACHMENT_SHARE;

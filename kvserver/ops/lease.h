@@ -28,6 +28,7 @@ enum {
 #define LEASE_MAX_NS  60000000000ull
 #define LEASE_NS      1000000000ull /* default */
 #define LEASE_PART_NS 1000000ull    /* the server keeps a lease longer than announced, by this and a 64th */
+#define LEASE_REST_NS 1000000000ull /* no new leases of small blocks, since leases were in the way of a PUT */
 
 struct lease {
 	struct kv_list node;         /* of the shard: active ones, the oldest first; or free ones */
@@ -48,6 +49,7 @@ struct leases {
 	uint32_t made, count, locals; /* entries ever used; active now; of them, those of local clients */
 	uint64_t time_ns;             /* the announced time of a lease */
 	struct loop_timer timer;      /* for the oldest lease; armed while one is active */
+	uint64_t rest_below, rest_ns; /* until then no new leases of blocks smaller than that; 0: no rest */
 };
 
 /* leases_init -- 0 or -KV_ENOMEM. leases_fini -- with none active. leases_age_ns -- how long the oldest one is out; 0:
@@ -55,6 +57,12 @@ struct leases {
 int leases_init(struct leases *l, uint64_t time_ns);
 void leases_fini(struct leases *l);
 uint64_t leases_age_ns(const struct leases *l, uint64_t now_ns);
+
+/* leases_rest -- leases are in the way of a value of this size, which waits. leases_tick -- the rest may be over.
+ * leases_most -- for a log line, the client on this host that holds most; "": there is none. */
+void leases_rest(struct leases *l, uint64_t size, uint64_t now_ns);
+void leases_tick(struct leases *l, uint64_t now_ns);
+const char *leases_most(const struct shard *shard, char *text, size_t cap);
 
 /* lease_give -- keep the block for an attachment. False: beyond the budget. *out_id names the lease in this attachment.
  * The block neither changes nor ends until the lease is released or expires, or the client says goodbye. */

@@ -58,6 +58,7 @@ static bool ops_active(const struct shard *s)
 
 static void ops_tick(struct shard *s)
 {
+	leases_tick(&s->work->leases, loop_turn_now(s->loop));
 	put_tick(s);
 	shard_tier_tick(s);
 }

@@ -61,7 +61,7 @@ void put_answer(struct link *l, const struct wire_request *q, struct request *r,
 static void refused_log(struct shard *s, uint64_t total, int error)
 {
 	const struct store *st = &s->store;
-	char size[32], limit[32], pinned[32], staged[32], leased[32], max[32], more[64] = "";
+	char size[32], limit[32], pinned[32], staged[32], leased[32], max[32], more[64] = "", holder[128];
 	uint64_t suppressed;
 	if (!kv_rate_take(&s->work->refused_lines, loop_turn_now(s->loop), SHARD_REFUSED_LINES, &suppressed))
 		return;
@@ -90,11 +90,13 @@ static void refused_log(struct shard *s, uint64_t total, int error)
 			 KV_EVENT("put_refused", KV_NUMBER("shard", s->opt.index), KV_NUMBER("bytes", total),
 				  KV_FIELD("reason", "memory"), KV_NUMBER("more", suppressed)),
 			 "shard %u: no room for a value of %s: of %s, %s are pinned, "
-			 "%s being written and %s leased, and they fragment the rest; "
-			 "unpin, or give the server more memory (--memory-mb) or fewer --worker-threads%s",
+			 "%s being written and %s leased%s, and they fragment the rest; "
+			 "unpin, release views, or give the server more memory (--memory-mb) or fewer "
+			 "--worker-threads%s",
 			 s->opt.index, size, limit, kv_size_format(st->pinned_bytes, pinned, sizeof(pinned)),
 			 kv_size_format(st->staged_bytes, staged, sizeof(staged)),
-			 kv_size_format(s->leased_bytes, leased, sizeof(leased)), more);
+			 kv_size_format(s->leased_bytes, leased, sizeof(leased)),
+			 leases_most(s, holder, sizeof(holder)), more);
 }
 
 int32_t put_error(struct shard *s, uint64_t total, int error)

@@ -76,6 +76,8 @@ _Static_assert(sizeof(struct put_wait) <= PUT_WAIT_BYTES, "their slab has room f
 
 static void wait_enter(struct shard *s, struct put_wait *w, enum wait_state to)
 {
+	if (KV_UNLIKELY(w->room->leased))
+		leases_rest(&s->work->leases, w->room->size, loop_turn_now(s->loop));
 	kv_list_del(&w->node);
 	kv_list_add_tail(&s->work->rooms[to], &w->node);
 }
@@ -160,7 +162,7 @@ static void wait_over(struct shard *s, struct put_wait *w, struct block *b, int 
 static void wait_step(struct shard *s, struct put_wait *w, unsigned *budget, uint64_t now_ns)
 {
 	struct block *b = w->room->block;
-	int rc = now_ns >= w->r->deadline_ns ? -KV_ETIMEOUT : 0;
+	int late = w->room->leased ? -KV_ENOMEM : -KV_ETIMEOUT, rc = now_ns >= w->r->deadline_ns ? late : 0;
 	if (!s->te)
 		rc = -KV_ECLOSED;
 	if (rc == 0) {

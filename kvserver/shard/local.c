@@ -128,6 +128,7 @@ int shard_local_open(struct shard_attachment *s, struct shard_local **out, struc
 		return kv_fail(err, -KV_ENOMEM, "no memory for a local client");
 	l->shard = shard;
 	l->attachment = s;
+	l->client_id = s->client_id;
 	l->landing.fd = -1;
 	l->arena_fd = -1;
 	kv_list_init(&l->holder.leases);

@@ -24,6 +24,7 @@ struct shard_local {
 	struct kv_list node; /* locals.all */
 	struct shard *shard;
 	struct shard_attachment *attachment; /* served by the channel, or soon; NULL: it has ended */
+	uint64_t client_id;
 	struct local_channel *channel;
 	struct local_landing landing;
 	int arena_fd; /* of kept memory, until it is passed; or -1 */

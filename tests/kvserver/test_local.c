@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kvserver/ops/lease.h"
 #include "kvserver/shard/local.h"
 #include "local/local.h"
 
@@ -453,6 +454,81 @@ static void a_block_counts_once_for_a_client(void **state)
 	}
 	assert_int_equal(own.on_shard->holder.bytes, 0);
 	assert_int_equal(rig_stat(WIRE_STAT_LEASED_BYTES), 0);
+}
+
+/* ---- leases in the way of a large value ---- */
+
+enum { SMALL = 256 * KIB, SMALLS = RIG_MEMORY / SMALL, APART = 8, WIDE = 2 * APART * SMALL };
+
+static void small_key(char key[8], unsigned i)
+{
+	snprintf(key, 8, "s%u", i);
+}
+
+/* Fill the memory with small values, lease each APART-th, and begin to put a large one, which must wait. Its request.
+ */
+static struct wire_request begin_between_leases(uint64_t lease[SMALLS / APART])
+{
+	struct wire_request q;
+	char key[8];
+	local_open();
+	for (unsigned i = 0; i < SMALLS; i++) {
+		small_key(key, i);
+		rig_store(key, SMALL, i);
+	}
+	for (unsigned i = 0; i < SMALLS / APART; i++) {
+		small_key(key, i * APART);
+		lease[i] = lease_of(key).get.lease;
+	}
+	rig_fill(rig_memory(0), WIDE, 99);
+	q = rig_put("wide", WIDE, 0, WIDE, kv_hash_block(rig_memory(0), WIDE), WIRE_PUT_FIRST | WIRE_PUT_LAST);
+	rig_send(&q);
+	rig_until(rig_stat(WIRE_STAT_ROOMS) == 1);
+	assert_null(rig_find(q.id));
+	return q;
+}
+
+static int32_t status_in_place(unsigned small)
+{
+	struct wire_request q;
+	char key[8];
+	small_key(key, small);
+	q = in_place(key);
+	return rig_ask(&q)->status;
+}
+
+static void a_large_value_waits_for_leases_between(void **state)
+{
+	uint64_t lease[SMALLS / APART];
+	struct wire_request q = begin_between_leases(lease);
+	char key[8];
+	(void)state;
+	assert_int_equal(status_in_place(1), WIRE_BUSY); /* it would be in the way as well */
+	small_key(key, 0);
+	release(lease_of(key).get.lease); /* this one is already */
+	for (unsigned i = 0; i < SMALLS / APART; i++)
+		release(lease[i]);
+	rig_until(rig_find(q.id));
+	assert_int_equal(rig_find(q.id)->status, WIRE_OK);
+	rig_until(status_in_place(SMALLS - 1) == WIRE_OK); /* soon */
+	assert_int_equal(rig_stat(WIRE_STAT_NOMEM), 0);
+}
+
+/* A client may hold its leases for ever: then the value is refused, and the log names the client. */
+static void leases_that_stay_refuse_a_large_value(void **state)
+{
+	uint64_t lease[SMALLS / APART];
+	struct wire_request q = begin_between_leases(lease);
+	char text[128];
+	(void)state;
+	rig_until(rig_find(q.id));
+	assert_int_equal(rig_find(q.id)->status, WIRE_NOMEM);
+	assert_int_equal(rig_stat(WIRE_STAT_NOMEM), 1);
+	assert_non_null(strstr(leases_most(rig.shard, text, sizeof(text)), " in 16 leases, the oldest for "));
+	for (unsigned i = 0; i < SMALLS / APART; i++)
+		release(lease[i]);
+	assert_string_equal(leases_most(rig.shard, text, sizeof(text)), "");
+	rig_until(status_in_place(1) == WIRE_OK);
 }
 
 static void the_age_of_the_oldest_lease_is_known(void **state)
@@ -992,6 +1068,8 @@ int main(void)
 		LOCAL_TEST(dropped_bytes_are_overwritten),
 		LOCAL_TEST(beyond_the_budget_a_get_is_busy),
 		LOCAL_TEST(a_block_counts_once_for_a_client),
+		LOCAL_TEST(a_large_value_waits_for_leases_between),
+		LOCAL_TEST(leases_that_stay_refuse_a_large_value),
 		LOCAL_TEST(the_age_of_the_oldest_lease_is_known),
 		LOCAL_TEST(leases_outlive_their_attachment),
 		LOCAL_TEST(leases_end_with_their_socket),
