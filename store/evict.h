@@ -44,6 +44,7 @@ enum { EVICT_SWEEP_MAX = 4096 };
 struct evict_policy {
 	const char *name;
 	bool ghosts;       /* the policy remembers evicted blocks */
+	unsigned queues;   /* that it uses */
 	unsigned hits_max; /* clock: hits that count, at most */
 	/* insert -- as the newest. returned: it is a ghost. */
 	void (*insert)(struct evict *e, struct evict_node *n, bool returned);

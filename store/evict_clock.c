@@ -60,6 +60,7 @@ static struct evict_node *clock_victim(struct evict *e, bool (*may_go)(const str
 
 const struct evict_policy evict_clock2g = {
 	.name = "clock2g",
+	.queues = EVICT_QUEUES,
 	.ghosts = true,
 	.hits_max = (1 << EVICT_HITS_BITS) - 1,
 	.insert = clock_insert,
@@ -70,6 +71,7 @@ const struct evict_policy evict_clock2g = {
 
 const struct evict_policy evict_clock = {
 	.name = "clock",
+	.queues = EVICT_QUEUES,
 	.hits_max = 1,
 	.insert = clock_insert,
 	.access = clock_access,

@@ -26,6 +26,7 @@ static struct evict_node *lru_victim(struct evict *e, bool (*may_go)(const struc
 
 const struct evict_policy evict_lru = {
 	.name = "lru",
+	.queues = 1,
 	.insert = lru_insert,
 	.access = lru_access,
 	.remove = evict_unlink,

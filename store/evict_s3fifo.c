@@ -52,6 +52,7 @@ static bool s3fifo_remembers(const struct evict_node *n)
 
 const struct evict_policy evict_s3fifo = {
 	.name = "s3fifo",
+	.queues = EVICT_QUEUES,
 	.ghosts = true,
 	.insert = s3fifo_insert,
 	.access = s3fifo_access,

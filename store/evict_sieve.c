@@ -49,6 +49,7 @@ static struct evict_node *sieve_victim(struct evict *e, bool (*may_go)(const str
 
 const struct evict_policy evict_sieve = {
 	.name = "sieve",
+	.queues = 1,
 	.insert = sieve_insert,
 	.access = sieve_access,
 	.remove = sieve_remove,

@@ -216,7 +216,6 @@ void keep_store(struct keep_writer *w, struct store *s, uint64_t now_ns)
 	}
 	tombs_write(w, s);
 	ghosts_write(w, &s->evict.ghosts);
-	(void)keep_entry(w, KEEP_SHARD_END, 0);
 }
 
 /* ---- clocks ---- */
@@ -234,6 +233,11 @@ uint64_t keep_time(const struct keep_clock *c, uint64_t saved_ns, uint64_t passe
 	if (saved_ns >= then_ns)
 		return kv_deadline(c->now_ns, saved_ns - then_ns);
 	return c->now_ns - KV_MIN(c->now_ns, then_ns - saved_ns);
+}
+
+uint64_t keep_past(const struct keep_clock *c, uint64_t saved_ns, uint64_t passed_ns)
+{
+	return KV_MIN(keep_time(c, saved_ns, passed_ns), c->now_ns);
 }
 
 /* ---- read ---- */
@@ -261,6 +265,7 @@ static int no_memory(const struct restore *x, struct kv_error *err)
 static int head_take(struct restore *x, const struct keep_part *p, struct kv_error *err)
 {
 	struct store *s = x->s;
+	uint64_t count;
 	if (p->kind != KEEP_SHARD || p->bytes != sizeof(x->head))
 		return keep_damaged(x->r, "a shard has no head", err);
 	memcpy(&x->head, p->data, sizeof(x->head));
@@ -275,7 +280,18 @@ static int head_take(struct restore *x, const struct keep_part *p, struct kv_err
 	if (x->same_policy)
 		s->evict.time = x->head.evict_time;
 	x->order = calloc(KV_MAX(x->head.blocks, (uint64_t)1), sizeof(x->order[0]));
-	return x->order && index_reserve(&s->index, x->head.blocks) == 0 ? 0 : no_memory(x, err);
+	count = KV_MIN(x->head.blocks, keep_bytes(keep_file_of(x->r)) / sizeof(struct block_entry));
+	count = KV_MIN(count, (uint64_t)s->blocks_max);
+	return x->order && index_reserve(&s->index, count) == 0 ? 0 : no_memory(x, err);
+}
+
+/* Two namespaces with one seed would find each other's values. */
+static bool seed_taken(const struct restore *x, uint64_t seed)
+{
+	for (uint32_t i = 0; i < x->spaces; i++)
+		if (x->s->spaces.at[i]->seed == seed)
+			return true;
+	return false;
 }
 
 static int spaces_take(struct restore *x, const struct keep_part *p, struct kv_error *err)
@@ -288,11 +304,12 @@ static int spaces_take(struct restore *x, const struct keep_part *p, struct kv_e
 		int rc;
 		memcpy(&e, p->data + at, sizeof(e));
 		if (x->spaces == x->head.spaces || (x->spaces == 0) != !e.name[0] ||
-		    !memchr(e.name, 0, KV_SPACE_MAX + 1) || !kv_space_check(e.name, strlen(e.name)))
+		    !memchr(e.name, 0, KV_SPACE_MAX + 1) || !kv_space_check(e.name, strlen(e.name)) ||
+		    seed_taken(x, e.seed))
 			return keep_damaged(x->r, "a namespace is impossible", err);
 		rc = space_restore(
 			&s->spaces, e.name, e.generation, e.seed,
-			e.cleared_ns ? KV_MAX(keep_time(x->clock, e.cleared_ns, x->clock->passed_min_ns), (uint64_t)1)
+			e.cleared_ns ? KV_MAX(keep_past(x->clock, e.cleared_ns, x->clock->passed_min_ns), (uint64_t)1)
 				     : 0);
 		x->spaces++;
 		if (rc)
@@ -306,12 +323,14 @@ static int spaces_take(struct restore *x, const struct keep_part *p, struct kv_e
 static const char *entry_wrong(const struct restore *x, const struct block_entry *e)
 {
 	uint64_t limit = x->s->arena.limit;
+	unsigned queues = x->same_policy ? x->s->evict.policy->queues : EVICT_QUEUES;
 	if (!x->hole || e->offset < x->hole->offset || e->offset % ARENA_GRANULE)
 		return "values overlap";
 	if (e->len == 0 || e->offset >= limit || e->len > limit - e->offset)
 		return "a value does not fit the memory";
-	if (e->key_len > KV_KEY_MAX || e->queue >= EVICT_QUEUES || e->hits >> EVICT_HITS_BITS || e->flags & ~FLAGS ||
-	    e->stamp >> EVICT_TIME_BITS || e->used >> EVICT_TIME_BITS || e->space >= x->head.spaces)
+	if (e->key_len > KV_KEY_MAX || e->queue >= queues || e->hits >> EVICT_HITS_BITS || e->flags & ~FLAGS ||
+	    e->stamp >> EVICT_TIME_BITS || e->used >> EVICT_TIME_BITS || e->space >= x->head.spaces ||
+	    e->generation >= x->head.generation)
 		return "a value's fields are impossible";
 	if (e->rank == NO_RANK ? e->key_len && x->rankless == x->head.blocks - x->head.listed
 			       : e->rank >= x->head.listed || x->order[e->rank] || !e->key_len)
@@ -354,7 +373,7 @@ static void block_fill(struct restore *x, struct block *b, const struct block_en
 	b->space = e->space & (SPACES_MAX - 1);
 	b->item.key_len = e->key_len;
 	memcpy(b->item.key, e + 1, e->key_len);
-	block_born_at(b, keep_time(x->clock, e->born_ns, x->clock->passed_max));
+	block_born_at(b, keep_past(x->clock, e->born_ns, x->clock->passed_max));
 	if (e->key_len)
 		b->item.hash = hash_of(x, e);
 }
@@ -461,7 +480,7 @@ static int tombs_take(struct restore *x, const struct keep_part *p, struct kv_er
 		struct tombs *t = &x->s->tombs;
 		struct tomb_entry e;
 		memcpy(&e, p->data + at, sizeof(e));
-		tombs_put(t, e.hash, e.id, keep_time(c, e.time_ns, c->passed_min_ns),
+		tombs_put(t, e.hash, e.id, keep_past(c, e.time_ns, c->passed_min_ns),
 			  e.expires_ns ? KV_MAX(keep_time(c, e.expires_ns, c->passed_max), (uint64_t)1) : 0, c->now_ns);
 		if (e.put_flags & REBORN)
 			tombs_reborn(t, e.hash, KV_NEVER);
@@ -491,7 +510,7 @@ static void listed_restore(struct restore *x, struct block *b)
 	unsigned hits = b->evict.hits;
 	if (x->same_policy) {
 		evict_link(e, &b->evict, b->evict.queue);
-		if (b->mark & HAND)
+		if (b->mark & HAND && e->policy == &evict_sieve)
 			e->hand = &b->evict.node;
 		return;
 	}

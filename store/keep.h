@@ -15,8 +15,11 @@ struct keep_clock {
 	uint64_t saved_ns;                  /* of the file, on the shard's clock of then */
 	uint64_t passed_max, passed_min_ns; /* nanoseconds since, by the clock that counts more, and by the other */
 };
-/* keep_time -- a time of the saved clock on the present one, passed_ns after it was saved; 0: before its zero. */
+/* keep_time -- a time of the saved clock on the present one, passed_ns after it was saved; 0: before its zero.
+ * keep_past
+ * -- the same, at the latest now, also if the file says otherwise: for births and deletions. */
 uint64_t keep_time(const struct keep_clock *c, uint64_t saved_ns, uint64_t passed_ns);
+uint64_t keep_past(const struct keep_clock *c, uint64_t saved_ns, uint64_t passed_ns);
 struct keep_clock keep_clock_of(const struct keep_head *head, uint64_t now_ns, uint64_t wall_ns);
 
 /* Results of a restore, and its references that end later. Zero it before. */
@@ -31,8 +34,8 @@ struct keep_rest {
 
 #define KEEP_PINS_NS 60000000000ull /* for sessions to come back and pin again */
 
-/* keep_store -- append a store without requests: live blocks, their order of eviction, ghosts, pins and tombstones.
- * A block with references is kept from reuse after the restore, also one that is GONE. Blocks in doubt are left out.
+/* keep_store -- write a store without requests: live blocks, their order of eviction, ghosts, pins and tombstones. A
+ * block with references is kept from reuse after the restore, also one that is GONE. Blocks in doubt are left out.
  * Errors are the writer's: keep_commit returns them. */
 void keep_store(struct keep_writer *w, struct store *s, uint64_t now_ns);
 

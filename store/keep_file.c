@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* keep_file.c -- see keep_file.h. The file is
  *
- *   magic, version, then parts:  u64 sum   u32 kind   u32 count   u64 bytes   entries
+ *   magic, version, then parts:  u64 sum   u32 kind   u32 shard   u64 bytes   entries
  *
- * The sum is of all that follows it in the part, seeded by the number of the part and the file's stamp: a part that is
- * cut, changed, repeated or moved, also from another file, is found. The head's own part has no stamp yet.
+ * The sum is of all that follows it in the part, seeded by the shard, the number of the part among the shard's, and the
+ * file's stamp: a part that is cut, changed, repeated or moved, also from another file, is found. The head's own part
+ * has no stamp yet. KEEP_END has the number of parts.
  *
- * Invariants: PATH.new is renamed over PATH after the sync, so PATH is complete or as before. The reader takes memory
- * for one part, whatever the file says. */
+ * Threads write and read the parts of different shards at once: a writer reserves the place of a part, a reader passes
+ * the parts of others by their heads. Invariants: PATH.new is renamed over PATH after the sync, so PATH is complete or
+ * as before. A reader takes memory for one part, whatever the file says. */
 #include "store/keep_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define MAGIC 0x3150454b4c52564bull /* "KVRLKEP1" */
+#define WHOLE UINT32_MAX            /* instead of a shard: of the parts of the whole file */
 
-enum { VERSION = 1, PATH_CAP = 4096 };
+enum { VERSION = 2, PATH_CAP = 4096 };
 
 struct file_head {
 	uint64_t magic;
@@ -28,19 +32,29 @@ struct file_head {
 
 struct part_head {
 	uint64_t sum;
-	uint32_t kind, count;
+	uint32_t kind, shard;
 	uint64_t bytes;
 };
 
 _Static_assert(sizeof(struct file_head) == 16 && sizeof(struct part_head) == 24, "no padding: all bytes are summed");
 _Static_assert(sizeof(struct keep_head) == KEEP_STAMP + 4 * 8 + 8, "no padding");
 
-enum { BUFFER = sizeof(struct part_head) + KEEP_PART_BYTES };
+/* A part in memory. Entries are written and read in place. */
+struct part {
+	struct part_head head;
+	_Alignas(8) uint8_t entries[KEEP_PART_BYTES];
+};
 
-static uint64_t part_sum(const uint8_t *buffer, size_t bytes, uint64_t seed, uint64_t number)
+/* A part of the whole file. */
+struct small_part {
+	struct part_head head;
+	_Alignas(8) uint8_t entries[sizeof(struct keep_head)];
+};
+
+static uint64_t part_sum(const struct part_head *head, uint64_t seed, uint64_t number)
 {
-	return kv_hash_key(buffer + sizeof(uint64_t), sizeof(struct part_head) - sizeof(uint64_t) + bytes,
-			   seed + number);
+	return kv_hash_key((const uint8_t *)head + sizeof(head->sum), sizeof(*head) - sizeof(head->sum) + head->bytes,
+			   seed + number + ((uint64_t)head->shard << 32));
 }
 
 static uint64_t seed_of(const struct keep_head *head)
@@ -50,86 +64,123 @@ static uint64_t seed_of(const struct keep_head *head)
 
 /* ---- write ---- */
 
-struct keep_writer {
-	int fd, status;
-	uint64_t seed, number; /* number: of the part */
-	size_t used;           /* bytes of the part's entries */
-	enum keep_kind kind;
-	uint32_t count;
+struct keep_out {
+	int fd;
+	_Atomic int status; /* the first error */
+	uint64_t seed;
+	_Atomic uint64_t end, parts; /* the place of the next part; parts so far */
 	char path[PATH_CAP], fresh[PATH_CAP];
-	_Alignas(8) uint8_t buffer[BUFFER]; /* entries are written in place */
 };
 
-static void bytes_write(struct keep_writer *w, const void *from, size_t len)
+struct keep_writer {
+	struct keep_out *out;
+	uint64_t number; /* of the part */
+	struct part part;
+};
+
+static void out_fail(struct keep_out *o, int rc)
+{
+	int none = 0;
+	atomic_compare_exchange_strong(&o->status, &none, rc);
+}
+
+static void bytes_write(struct keep_out *o, const void *from, size_t len)
 {
 	const uint8_t *p = from;
-	while (w->status == 0 && len > 0) {
-		ssize_t n = write(w->fd, p, len);
+	uint64_t at = atomic_fetch_add(&o->end, len);
+	while (atomic_load(&o->status) == 0 && len > 0) {
+		ssize_t n = pwrite(o->fd, p, len, (off_t)at);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			w->status = n < 0 ? -errno : -ENOSPC;
+			out_fail(o, n < 0 ? -errno : -ENOSPC);
 		else
-			p += n, len -= (size_t)n;
+			p += n, at += (uint64_t)n, len -= (size_t)n;
 	}
 }
 
-static void part_write(struct keep_writer *w)
+static void part_write(struct keep_out *o, struct part_head *head, uint64_t seed, uint64_t number)
 {
-	struct part_head head = {.kind = w->kind, .count = w->count, .bytes = w->used};
-	if (w->count == 0)
-		return;
-	memcpy(w->buffer, &head, sizeof(head));
-	head.sum = part_sum(w->buffer, w->used, w->seed, w->number++);
-	memcpy(w->buffer, &head.sum, sizeof(head.sum));
-	bytes_write(w, w->buffer, sizeof(head) + w->used);
-	w->used = 0;
-	w->count = 0;
+	head->sum = part_sum(head, seed, number);
+	atomic_fetch_add(&o->parts, 1);
+	bytes_write(o, head, sizeof(*head) + head->bytes);
+}
+
+static int out_open(struct keep_out *o, const char *path)
+{
+	if (snprintf(o->path, PATH_CAP, "%s", path) >= PATH_CAP ||
+	    snprintf(o->fresh, PATH_CAP, "%s.new", path) >= PATH_CAP)
+		return -ENAMETOOLONG;
+	/* A file that is there may be another user's, who would read and change the index. */
+	if (unlink(o->fresh) < 0 && errno != ENOENT)
+		return -errno;
+	o->fd = open(o->fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	return o->fd < 0 ? -errno : 0;
+}
+
+int keep_create(const char *path, const struct keep_head *head, struct keep_out **out, struct kv_error *err)
+{
+	const struct file_head file = {.magic = MAGIC, .version = VERSION};
+	struct small_part first = {.head = {.kind = KEEP_HEAD, .shard = WHOLE, .bytes = sizeof(*head)}};
+	struct keep_out *o = calloc(1, sizeof(*o));
+	int rc = o ? out_open(o, path) : -ENOMEM;
+	if (rc) {
+		free(o);
+		return kv_fail(err, rc, "cannot write %.200s.new: %s", path, kv_strerror(rc));
+	}
+	bytes_write(o, &file, sizeof(file));
+	memcpy(first.entries, head, sizeof(*head));
+	part_write(o, &first.head, 0, 0);
+	o->seed = seed_of(head);
+	*out = o;
+	return 0;
+}
+
+struct keep_writer *keep_writer_open(struct keep_out *o, uint32_t shard)
+{
+	struct keep_writer *w = calloc(1, sizeof(*w));
+	if (!w) {
+		out_fail(o, -ENOMEM);
+		return NULL;
+	}
+	w->out = o;
+	w->part.head.shard = shard;
+	return w;
+}
+
+static void writer_flush(struct keep_writer *w)
+{
+	if (w->part.head.kind)
+		part_write(w->out, &w->part.head, w->out->seed, w->number++);
+	w->part.head.kind = 0;
+	w->part.head.bytes = 0;
 }
 
 void *keep_entry(struct keep_writer *w, enum keep_kind kind, size_t bytes)
 {
 	void *room;
 	KV_ASSERT(bytes <= KEEP_PART_BYTES);
-	if (kind != w->kind || w->used + bytes > KEEP_PART_BYTES)
-		part_write(w);
-	if (w->status)
+	if (!w)
 		return NULL;
-	w->kind = kind;
-	room = w->buffer + sizeof(struct part_head) + w->used;
-	w->used += bytes;
-	w->count++;
+	if (kind != w->part.head.kind || w->part.head.bytes + bytes > KEEP_PART_BYTES)
+		writer_flush(w);
+	if (atomic_load(&w->out->status))
+		return NULL;
+	w->part.head.kind = kind;
+	room = w->part.entries + w->part.head.bytes;
+	w->part.head.bytes += bytes;
 	return room;
 }
 
-static int writer_open(struct keep_writer *w, const char *path)
+void keep_writer_close(struct keep_writer **writer)
 {
-	if (snprintf(w->path, PATH_CAP, "%s", path) >= PATH_CAP ||
-	    snprintf(w->fresh, PATH_CAP, "%s.new", path) >= PATH_CAP)
-		return -ENAMETOOLONG;
-	/* Neither follow nor wait for a planted file. */
-	w->fd = open(w->fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-	return w->fd < 0 ? -errno : 0;
-}
-
-int keep_create(const char *path, const struct keep_head *head, struct keep_writer **out, struct kv_error *err)
-{
-	const struct file_head file = {.magic = MAGIC, .version = VERSION};
-	struct keep_writer *w = calloc(1, sizeof(*w));
-	int rc = w ? writer_open(w, path) : -ENOMEM;
-	void *entry;
-	if (rc) {
-		free(w);
-		return kv_fail(err, rc, "cannot write %.200s.new: %s", path, kv_strerror(rc));
-	}
-	bytes_write(w, &file, sizeof(file));
-	entry = keep_entry(w, KEEP_HEAD, sizeof(*head));
-	if (entry)
-		memcpy(entry, head, sizeof(*head));
-	part_write(w);
-	w->seed = seed_of(head);
-	*out = w;
-	return 0;
+	struct keep_writer *w = *writer;
+	if (!w)
+		return;
+	(void)keep_entry(w, KEEP_SHARD_END, 0);
+	writer_flush(w);
+	free(w);
+	*writer = NULL;
 }
 
 /* The name of a renamed file reaches the disk with its folder. Without it a crash leaves the former file. */
@@ -147,169 +198,249 @@ static void folder_sync(const char *path)
 	close(fd);
 }
 
-int keep_commit(struct keep_writer **writer, struct kv_error *err)
+static int out_finish(struct keep_out *o)
 {
-	struct keep_writer *w = *writer;
-	char path[256];
-	int rc;
-	(void)keep_entry(w, KEEP_END, 0);
-	part_write(w);
-	rc = w->status;
-	if (rc == 0 && fsync(w->fd) < 0)
-		rc = -errno;
-	if (rc == 0 && rename(w->fresh, w->path) < 0)
-		rc = -errno;
-	snprintf(path, sizeof(path), "%.200s", w->path);
-	if (rc == 0)
-		folder_sync(w->path);
-	else
-		w->status = rc;
-	if (rc) {
-		keep_abandon(writer);
-		return kv_fail(err, rc, "cannot write %s: %s", path, kv_strerror(rc));
-	}
-	close(w->fd);
-	free(w);
-	*writer = NULL;
+	struct small_part last = {.head = {.kind = KEEP_END, .shard = WHOLE, .bytes = sizeof(uint64_t)}};
+	uint64_t parts = atomic_load(&o->parts);
+	memcpy(last.entries, &parts, sizeof(parts));
+	part_write(o, &last.head, o->seed, 1);
+	if (atomic_load(&o->status))
+		return atomic_load(&o->status);
+	if (fsync(o->fd) < 0 || rename(o->fresh, o->path) < 0)
+		return -errno;
+	folder_sync(o->path);
 	return 0;
 }
 
-void keep_abandon(struct keep_writer **writer)
+int keep_commit(struct keep_out **out, struct kv_error *err)
 {
-	struct keep_writer *w = *writer;
-	if (!w)
+	struct keep_out *o = *out;
+	int rc = out_finish(o);
+	if (rc) {
+		kv_fail(err, rc, "cannot write %.200s: %s", o->path, kv_strerror(rc));
+		keep_abandon(out);
+		return rc;
+	}
+	close(o->fd);
+	free(o);
+	*out = NULL;
+	return 0;
+}
+
+void keep_abandon(struct keep_out **out)
+{
+	struct keep_out *o = *out;
+	if (!o)
 		return;
-	close(w->fd);
-	unlink(w->fresh);
-	free(w);
-	*writer = NULL;
+	close(o->fd);
+	unlink(o->fresh);
+	free(o);
+	*out = NULL;
 }
 
 /* ---- read ---- */
 
-struct keep_reader {
-	int fd, status;
-	uint64_t seed, number;
+struct keep_in {
+	int fd;
+	uint64_t seed, bytes;
 	char path[PATH_CAP];
-	_Alignas(8) uint8_t buffer[BUFFER]; /* entries are read in place */
 };
 
-/* Why a reader can go on no more; the first reason stays. */
-static int reader_fail(struct keep_reader *r, int rc, const char *why, struct kv_error *err)
+struct keep_reader {
+	const struct keep_in *in;
+	int status;
+	uint32_t shard;
+	uint64_t at, number; /* of the next part to look at; of the shard's next one */
+	struct part part;
+};
+
+/* Why the file is of no use. */
+static int in_fail(const struct keep_in *in, int rc, const char *why, struct kv_error *err)
 {
-	r->status = rc;
-	return kv_fail(err, rc, "%.200s is not used: %s", r->path, why);
+	return kv_fail(err, rc, "%.200s is not used: %s", in->path, why);
+}
+
+static int damaged(const struct keep_in *in, const char *what, struct kv_error *err)
+{
+	char why[128];
+	snprintf(why, sizeof(why), "it is damaged (%s)", what);
+	return in_fail(in, -KV_EINVAL, why, err);
 }
 
 int keep_damaged(struct keep_reader *r, const char *what, struct kv_error *err)
 {
-	char why[128];
-	snprintf(why, sizeof(why), "it is damaged (%s)", what);
-	return reader_fail(r, -KV_EINVAL, why, err);
+	r->status = -KV_EINVAL;
+	return damaged(r->in, what, err);
 }
 
-/* 0, -KV_EINVAL (the file is shorter), or -errno. */
-static int bytes_read(struct keep_reader *r, void *to, size_t len)
+static int bytes_read(const struct keep_in *in, uint64_t at, void *to, size_t len, struct kv_error *err)
 {
 	uint8_t *p = to;
 	while (len > 0) {
-		ssize_t n = read(r->fd, p, len);
+		ssize_t n = pread(in->fd, p, len, (off_t)at);
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -KV_EINVAL;
+		if (n < 0)
+			return in_fail(in, -errno, kv_strerror(errno), err);
+		if (n == 0)
+			return damaged(in, "it is too short", err);
 		p += n;
+		at += (uint64_t)n;
 		len -= (size_t)n;
 	}
 	return 0;
 }
 
-static int read_fail(struct keep_reader *r, int rc, struct kv_error *err)
+/* The head of the part at *at, which moves behind the part. */
+static int part_head(const struct keep_in *in, uint64_t *at, struct part_head *head, struct kv_error *err)
 {
-	return rc == -KV_EINVAL ? keep_damaged(r, "it is too short", err) : reader_fail(r, rc, kv_strerror(rc), err);
+	int rc = bytes_read(in, *at, head, sizeof(*head), err);
+	if (rc)
+		return rc;
+	if (head->bytes > KEEP_PART_BYTES)
+		return damaged(in, "a part is too long", err);
+	*at += sizeof(*head) + head->bytes;
+	return 0;
+}
+
+/* The entries of a part that ends at `end`, with the right sum. */
+static int part_body(const struct keep_in *in, uint64_t end, struct part_head *head, uint64_t seed, uint64_t number,
+		     struct kv_error *err)
+{
+	int rc = bytes_read(in, end - head->bytes, head + 1, head->bytes, err);
+	if (rc)
+		return rc;
+	return head->sum == part_sum(head, seed, number) ? 0 : damaged(in, "a checksum is wrong", err);
+}
+
+/* The part at *at is one of the whole file, with so many bytes. */
+static int whole_part(const struct keep_in *in, uint64_t *at, enum keep_kind kind, size_t bytes, uint64_t number,
+		      struct small_part *out, struct kv_error *err)
+{
+	int rc = part_head(in, at, &out->head, err);
+	if (rc)
+		return rc;
+	if (out->head.kind != kind || out->head.shard != WHOLE || out->head.bytes != bytes)
+		return damaged(in, kind == KEEP_HEAD ? "it has no head" : "it has no end", err);
+	return part_body(in, *at, &out->head, in->seed, number, err);
+}
+
+/* All parts are there, up to the end. */
+static int end_check(const struct keep_in *in, uint64_t at, uint32_t shards, struct kv_error *err)
+{
+	struct part_head head = {.shard = 0};
+	struct small_part last;
+	uint64_t parts = 1, next = at;
+	int rc = 0;
+	while (rc == 0 && (rc = part_head(in, &next, &head, err)) == 0 && head.shard < shards) {
+		parts++;
+		at = next;
+	}
+	if (rc == 0)
+		rc = whole_part(in, &at, KEEP_END, sizeof(parts), 1, &last, err);
+	if (rc)
+		return rc;
+	return kv_get64(last.entries) == parts && at == in->bytes ? 0 : damaged(in, "it has more than its end", err);
+}
+
+static int head_read(struct keep_in *in, struct keep_head *head, struct kv_error *err)
+{
+	struct file_head file;
+	struct small_part first;
+	uint64_t at = sizeof(file);
+	int rc = bytes_read(in, 0, &file, sizeof(file), err);
+	if (rc)
+		return rc;
+	if (file.magic != MAGIC)
+		return in_fail(in, -KV_EINVAL, "it is no index of a kv-server", err);
+	if (file.version != VERSION || file.zero)
+		return in_fail(in, -KV_EVERSION, "another release wrote it", err);
+	rc = whole_part(in, &at, KEEP_HEAD, sizeof(*head), 0, &first, err);
+	if (rc)
+		return rc;
+	memcpy(head, first.entries, sizeof(*head));
+	in->seed = seed_of(head);
+	return end_check(in, at, head->shards, err);
+}
+
+int keep_open(const char *path, struct keep_in **out, struct keep_head *head, struct kv_error *err)
+{
+	struct keep_in *in = calloc(1, sizeof(*in));
+	struct stat st = {.st_size = 0};
+	int rc = 0;
+	if (!in)
+		return kv_fail(err, -KV_ENOMEM, "no memory to read %.200s", path);
+	snprintf(in->path, sizeof(in->path), "%s", path);
+	in->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (in->fd < 0)
+		rc = errno == ENOENT ? -KV_ENOTFOUND : in_fail(in, -errno, kv_strerror(errno), err);
+	else if (fstat(in->fd, &st) < 0 || !S_ISREG(st.st_mode))
+		rc = in_fail(in, -KV_EINVAL, "it is no regular file", err);
+	else if (st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)))
+		rc = in_fail(in, -KV_EDENIED, "another user owns it or may write to it", err);
+	in->bytes = (uint64_t)st.st_size;
+	if (rc == 0)
+		rc = head_read(in, head, err);
+	if (rc)
+		keep_close(&in);
+	*out = in;
+	return rc;
+}
+
+void keep_close(struct keep_in **file)
+{
+	struct keep_in *in = *file;
+	if (!in)
+		return;
+	if (in->fd >= 0)
+		close(in->fd);
+	free(in);
+	*file = NULL;
+}
+
+uint64_t keep_bytes(const struct keep_in *in)
+{
+	return in->bytes;
+}
+
+int keep_reader_open(struct keep_in *in, uint32_t shard, struct keep_reader **out, struct kv_error *err)
+{
+	struct keep_reader *r = calloc(1, sizeof(*r));
+	if (!r)
+		return in_fail(in, -KV_ENOMEM, "no memory to read it", err);
+	r->in = in;
+	r->shard = shard;
+	r->at = sizeof(struct file_head);
+	*out = r;
+	return 0;
+}
+
+void keep_reader_close(struct keep_reader **r)
+{
+	free(*r);
+	*r = NULL;
+}
+
+const struct keep_in *keep_file_of(const struct keep_reader *r)
+{
+	return r->in;
 }
 
 int keep_part(struct keep_reader *r, struct keep_part *out, struct kv_error *err)
 {
-	struct part_head head;
+	struct part_head *head = &r->part.head;
 	int rc = r->status;
 	if (rc)
-		return kv_fail(err, rc, "%.200s is not used", r->path);
-	rc = bytes_read(r, r->buffer, sizeof(head));
-	memcpy(&head, r->buffer, sizeof(head));
-	if (rc == 0 && head.bytes > KEEP_PART_BYTES)
-		return keep_damaged(r, "a part is too long", err);
+		return in_fail(r->in, rc, "it is damaged", err);
+	do {
+		rc = part_head(r->in, &r->at, head, err);
+		if (rc == 0 && head->kind == KEEP_END)
+			rc = damaged(r->in, "a shard has no end", err);
+	} while (rc == 0 && head->shard != r->shard);
 	if (rc == 0)
-		rc = bytes_read(r, r->buffer + sizeof(head), head.bytes);
-	if (rc)
-		return read_fail(r, rc, err);
-	if (head.sum != part_sum(r->buffer, head.bytes, r->seed, r->number++))
-		return keep_damaged(r, "a checksum is wrong", err);
-	*out = (struct keep_part){head.kind, head.count, head.bytes, r->buffer + sizeof(head)};
-	return 0;
-}
-
-static int head_read(struct keep_reader *r, struct keep_head *head, struct kv_error *err)
-{
-	struct file_head file;
-	struct keep_part part;
-	int rc = bytes_read(r, &file, sizeof(file));
-	if (rc)
-		return read_fail(r, rc, err);
-	if (file.magic != MAGIC)
-		return reader_fail(r, -KV_EINVAL, "it is no index of a kv-server", err);
-	if (file.version != VERSION || file.zero)
-		return reader_fail(r, -KV_EVERSION, "another release wrote it", err);
-	rc = keep_part(r, &part, err);
-	if (rc)
-		return rc;
-	if (part.kind != KEEP_HEAD || part.bytes != sizeof(*head))
-		return keep_damaged(r, "it has no head", err);
-	memcpy(head, part.data, sizeof(*head));
-	r->seed = seed_of(head);
-	return 0;
-}
-
-int keep_open(const char *path, struct keep_reader **out, struct keep_head *head, struct kv_error *err)
-{
-	struct keep_reader *r = calloc(1, sizeof(*r));
-	struct stat st;
-	int rc = 0;
-	if (!r)
-		return kv_fail(err, -KV_ENOMEM, "no memory to read %.200s", path);
-	snprintf(r->path, sizeof(r->path), "%s", path);
-	r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (r->fd < 0)
-		rc = errno == ENOENT ? -KV_ENOTFOUND : reader_fail(r, -errno, kv_strerror(errno), err);
-	else if (fstat(r->fd, &st) < 0 || !S_ISREG(st.st_mode))
-		rc = reader_fail(r, -KV_EINVAL, "it is no regular file", err);
-	else
-		rc = head_read(r, head, err);
-	if (rc)
-		keep_close(&r);
-	*out = r;
+		rc = part_body(r->in, r->at, head, r->in->seed, r->number++, err);
+	r->status = rc;
+	if (rc == 0)
+		*out = (struct keep_part){head->kind, head->bytes, r->part.entries};
 	return rc;
-}
-
-void keep_close(struct keep_reader **reader)
-{
-	struct keep_reader *r = *reader;
-	if (!r)
-		return;
-	if (r->fd >= 0)
-		close(r->fd);
-	free(r);
-	*reader = NULL;
-}
-
-int keep_ended(struct keep_reader *r, struct kv_error *err)
-{
-	struct keep_part part;
-	uint8_t more;
-	int rc = keep_part(r, &part, err);
-	if (rc)
-		return rc;
-	if (part.kind != KEEP_END || part.bytes)
-		return keep_damaged(r, "it has more shards than its head says", err);
-	return bytes_read(r, &more, 1) == -KV_EINVAL ? 0 : keep_damaged(r, "it has more than its end", err);
 }

@@ -10,8 +10,8 @@ enum {
 	KEEP_PART_BYTES = 1 << 20 /* of a part's entries, at most */
 };
 
-/* The order in a file: one KEEP_HEAD; for each shard KEEP_SHARD and its parts, none of them or several of each kind, up
- * to KEEP_SHARD_END; then one KEEP_END. */
+/* A file has one KEEP_HEAD first and one KEEP_END last. Between them are the parts of each shard: KEEP_SHARD, then none
+ * or several of each kind, up to KEEP_SHARD_END. Parts of different shards alternate as their threads wrote them. */
 enum keep_kind {
 	KEEP_HEAD = 1,
 	KEEP_SHARD,
@@ -32,39 +32,50 @@ struct keep_head {
 	uint32_t shards, zero;
 };
 
-struct keep_writer;
-struct keep_reader;
+struct keep_out;    /* a file that is being written */
+struct keep_writer; /* the parts of one shard in it; each may have a thread of its own */
 
 /* keep_create -- begin a file beside path, readable by its owner alone. 0, or a code with *err. */
-int keep_create(const char *path, const struct keep_head *head, struct keep_writer **out, struct kv_error *err);
+int keep_create(const char *path, const struct keep_head *head, struct keep_out **out, struct kv_error *err);
 
-/* keep_entry -- room for an entry, bytes of one kind, to be filled before the next call; NULL: an error, which
- * keep_commit returns. bytes: at most KEEP_PART_BYTES. */
+/* keep_writer_open -- for a shard's parts; NULL: no memory, and keep_commit fails. keep_writer_close -- its parts are
+ * complete; NULL is accepted. keep_entry -- room for an entry, bytes of one kind, to be filled before the next call;
+ * NULL: an error, which keep_commit returns. w: or NULL. bytes: at most KEEP_PART_BYTES. */
+struct keep_writer *keep_writer_open(struct keep_out *out, uint32_t shard);
 void *keep_entry(struct keep_writer *w, enum keep_kind kind, size_t bytes);
+void keep_writer_close(struct keep_writer **w);
 
-/* keep_commit -- complete the file, sync it, and let it replace path. 0, or a code with *err: path is as before. *w
- * becomes NULL in both cases. keep_abandon -- remove the incomplete file; NULL is accepted. */
-int keep_commit(struct keep_writer **w, struct kv_error *err);
-void keep_abandon(struct keep_writer **w);
+/* keep_commit -- all writers are closed: complete the file, sync it, and let it replace path. 0, or a code with *err:
+ * path is as before. *out becomes NULL in both cases. keep_abandon -- remove the incomplete file; NULL is accepted. */
+int keep_commit(struct keep_out **out, struct kv_error *err);
+void keep_abandon(struct keep_out **out);
 
-/* keep_open -- read the head of a file. 0; -KV_ENOTFOUND: no file; or a code with *err: unreadable, damaged, or of
- * another release. */
-int keep_open(const char *path, struct keep_reader **out, struct keep_head *head, struct kv_error *err);
-void keep_close(struct keep_reader **r); /* NULL is accepted */
+struct keep_in;     /* a file that is being read */
+struct keep_reader; /* the parts of one shard in it; each may have a thread of its own */
+
+/* keep_open -- read the head of a file, and check that it has its end. 0; -KV_ENOTFOUND: no file; or a code with *err:
+ * unreadable, of another user, damaged, or of another release. */
+int keep_open(const char *path, struct keep_in **out, struct keep_head *head, struct kv_error *err);
+void keep_close(struct keep_in **in); /* after its readers; NULL is accepted */
+
+/* keep_bytes -- of the file: it has no more entries than fit. */
+uint64_t keep_bytes(const struct keep_in *in);
+
+/* keep_reader_open -- for a shard's parts. 0, or -KV_ENOMEM with *err. */
+int keep_reader_open(struct keep_in *in, uint32_t shard, struct keep_reader **out, struct kv_error *err);
+void keep_reader_close(struct keep_reader **r); /* NULL is accepted */
+const struct keep_in *keep_file_of(const struct keep_reader *r);
 
 /* A part as read: valid until the next keep_part. */
 struct keep_part {
 	enum keep_kind kind;
-	uint32_t count; /* entries */
 	size_t bytes;
 	const uint8_t *data;
 };
 
-/* keep_part -- the next part, with the right checksum. 0, or a code with *err; every later call fails likewise. */
+/* keep_part -- the shard's next part, with the right checksum. 0, or a code with *err; every later call fails likewise.
+ */
 int keep_part(struct keep_reader *r, struct keep_part *out, struct kv_error *err);
-
-/* keep_ended -- after the last shard: whether the file ends here, as it should. 0, or a code with *err. */
-int keep_ended(struct keep_reader *r, struct kv_error *err);
 
 /* keep_damaged -- for readers of parts: the content is impossible. Returns -KV_EINVAL with *err; later calls fail. */
 int keep_damaged(struct keep_reader *r, const char *what, struct kv_error *err);

@@ -32,14 +32,14 @@ struct kvs_kept {
 	int lock[LOCKS];               /* or -1 */
 	unsigned shards;
 	int fd[KV_SHARDS_MAX]; /* of the shards' memory; or -1 */
-	bool found;            /* reader and head */
+	bool found;            /* file and head */
 	bool handed;           /* a running server has the memory until this one starts */
 	uint64_t digest_seed;  /* handed */
 	uint64_t generation;   /* of this server */
 	uint64_t places;       /* of each table of records; 0: no --recover */
 	bool died;             /* the last server that had the memory */
 	bool recover;          /* the values of a server that died will be verified */
-	struct keep_reader *reader;
+	struct keep_in *file;
 	struct keep_head head;
 	struct kept_options shard[KV_SHARDS_MAX];
 };
@@ -52,6 +52,43 @@ static uint64_t limit_of(const struct kvs_server *s)
 static uint64_t places_of(const struct kvs_options *o)
 {
 	return o->recover ? records_places((o->values_max + o->shards - 1) / o->shards) : 0;
+}
+
+/* ---- all shards at once ---- */
+
+/* A thread's work on a shard, while no loop turns. */
+struct shard_work {
+	pthread_t thread;
+	bool there;
+	struct kvs_server *server;
+	unsigned shard;
+	void (*run)(struct shard_work *w);
+	union {
+		uint64_t wall_ns;     /* restore */
+		struct keep_out *out; /* save */
+	};
+	int rc;
+	struct kv_error err;
+};
+
+static void *work_run(void *arg)
+{
+	struct shard_work *w = arg;
+	w->run(w);
+	return NULL;
+}
+
+/* Work on each shard in a thread of its own; without one, here. */
+static void works_run(struct shard_work *work, unsigned count)
+{
+	for (unsigned i = 1; i < count; i++)
+		work[i].there = pthread_create(&work[i].thread, NULL, work_run, &work[i]) == 0;
+	for (unsigned i = 0; i < count; i++)
+		if (!work[i].there)
+			work[i].run(&work[i]);
+	for (unsigned i = 0; i < count; i++)
+		if (work[i].there)
+			pthread_join(work[i].thread, NULL);
 }
 
 /* ---- possession ---- */
@@ -121,7 +158,7 @@ void kvs_kept_close(struct kvs_kept **kept)
 	struct kvs_kept *k = *kept;
 	if (!k)
 		return;
-	keep_close(&k->reader);
+	keep_close(&k->file);
 	for (unsigned i = 0; i < KV_SHARDS_MAX; i++)
 		fd_drop(&k->fd[i]);
 	for (unsigned i = 0; i < LOCKS; i++)
@@ -202,7 +239,7 @@ static void empty_log(const struct kvs_server *s, enum kv_log_level level, const
 static void unusable(struct kvs_server *s, const char *why)
 {
 	struct kvs_kept *k = s->opt.kept;
-	keep_close(&k->reader);
+	keep_close(&k->file);
 	k->found = false;
 	empty_log(s, KV_LOG_WARN, why);
 }
@@ -213,7 +250,7 @@ static void file_find(struct kvs_server *s)
 	struct kvs_kept *k = s->opt.kept;
 	struct kv_error err = {0};
 	char why[256], one[32], other[32];
-	int rc = keep_open(k->keep, &k->reader, &k->head, &err);
+	int rc = keep_open(k->keep, &k->file, &k->head, &err);
 	k->found = rc == 0;
 	if (rc == -KV_ENOTFOUND) {
 		snprintf(why, sizeof(why), "there is no file %.200s", k->keep);
@@ -439,11 +476,28 @@ static void recover_all(struct kvs_server *s)
 		doubt_restored(s, shard_kept_silent_ns(s->shard[0]));
 }
 
+static void work_restore(struct shard_work *w)
+{
+	const struct kvs_kept *k = w->server->opt.kept;
+	w->rc = shard_kept_restore(w->server->shard[w->shard], k->file, &k->head, w->wall_ns, &w->err);
+}
+
+/* Fill the shards from the file; one whose part is unusable stays empty. */
+static void restore_all(struct kvs_server *s, uint64_t wall_ns)
+{
+	struct shard_work work[KV_SHARDS_MAX] = {0};
+	for (unsigned i = 0; i < s->opt.shards; i++)
+		work[i] = (struct shard_work){.server = s, .shard = i, .run = work_restore, .wall_ns = wall_ns};
+	works_run(work, s->opt.shards);
+	for (unsigned i = 0; i < s->opt.shards; i++)
+		if (work[i].rc)
+			empty_log(s, KV_LOG_WARN, work[i].err.text);
+}
+
 int kept_restore(struct kvs_server *s, struct kv_error *err)
 {
 	struct kvs_kept *k = s->opt.kept;
 	uint64_t begun_ns = kv_now(), wall_ns = kv_wall_now();
-	struct kv_error why = {0};
 	int rc = k && k->handed ? handed_find(s, err) : 0;
 	if (rc || !k)
 		return rc;
@@ -453,13 +507,8 @@ int kept_restore(struct kvs_server *s, struct kv_error *err)
 		recover_all(s);
 	if (!k->found)
 		return 0;
-	for (unsigned i = 0; rc == 0 && i < k->shards; i++)
-		rc = shard_kept_restore(s->shard[i], k->reader, &k->head, wall_ns, &why);
-	if (rc == 0)
-		rc = keep_ended(k->reader, &why);
-	if (rc)
-		empty_log(s, KV_LOG_WARN, why.text);
-	keep_close(&k->reader);
+	restore_all(s, wall_ns);
+	keep_close(&k->file);
 	k->found = false;
 	restored_log(s, begun_ns);
 	/* Other members may have deleted keys since. */
@@ -501,22 +550,31 @@ static int head_make(const struct kvs_server *s, struct keep_head *out, struct k
 	return rc ? kv_fail(err, rc, "no entropy for the index's stamp: %s", kv_strerror(rc)) : 0;
 }
 
+static void work_save(struct shard_work *w)
+{
+	struct keep_writer *writer = keep_writer_open(w->out, w->shard);
+	shard_kept_save(w->server->shard[w->shard], writer);
+	keep_writer_close(&writer);
+}
+
 int kvs_server_keep(struct kvs_server *s, uint64_t *out_values, struct kv_error *err)
 {
+	struct shard_work work[KV_SHARDS_MAX] = {0};
 	struct keep_head head = {0};
-	struct keep_writer *w = NULL;
+	struct keep_out *out = NULL;
 	int rc = head_make(s, &head, err);
 	if (rc == 0)
-		rc = keep_create(s->opt.keep, &head, &w, err);
+		rc = keep_create(s->opt.keep, &head, &out, err);
 	if (rc)
 		return rc;
+	for (unsigned i = 0; i < s->opt.shards; i++)
+		work[i] = (struct shard_work){.server = s, .shard = i, .run = work_save, .out = out};
+	works_run(work, s->opt.shards);
+	rc = keep_commit(&out, err);
 	*out_values = 0;
-	for (unsigned i = 0; i < s->opt.shards; i++) {
-		shard_kept_save(s->shard[i], w);
+	for (unsigned i = 0; rc == 0 && i < s->opt.shards; i++) {
 		*out_values += index_count(&s->shard[i]->store.index);
-	}
-	rc = keep_commit(&w, err);
-	for (unsigned i = 0; rc == 0 && i < s->opt.shards; i++)
 		shard_kept_mark(s->shard[i], head.stamp);
+	}
 	return rc;
 }

@@ -120,7 +120,22 @@ static int mark_check(const struct shard *s, const struct keep_head *head, struc
 				: "the memory is new");
 }
 
-int shard_kept_restore(struct shard *s, struct keep_reader *r, const struct keep_head *head, uint64_t wall_ns,
+/* Pages that this thread touches first come from the shard's node. */
+static int restore_near(struct shard *s, struct keep_in *file, const struct keep_clock *clock, struct kv_error *err)
+{
+	struct kv_numa_saved saved;
+	struct keep_reader *r = NULL;
+	int rc = keep_reader_open(file, s->opt.index, &r, err);
+	if (rc)
+		return rc;
+	(void)kv_numa_prefer(s->place.node, &saved);
+	rc = keep_restore(r, clock, &s->store, &s->kept.rest, err);
+	kv_numa_restore(&saved);
+	keep_reader_close(&r);
+	return rc;
+}
+
+int shard_kept_restore(struct shard *s, struct keep_in *file, const struct keep_head *head, uint64_t wall_ns,
 		       struct kv_error *err)
 {
 	struct keep_clock clock = keep_clock_of(head, loop_now(s->loop), wall_ns);
@@ -128,7 +143,7 @@ int shard_kept_restore(struct shard *s, struct keep_reader *r, const struct keep
 	int rc = mark_check(s, head, err);
 	if (rc)
 		return rc;
-	rc = keep_restore(r, &clock, &s->store, &s->kept.rest, err);
+	rc = restore_near(s, file, &clock, err);
 	if (rc == 0)
 		return 0;
 	shard_kept_end(s);

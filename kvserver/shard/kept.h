@@ -52,14 +52,15 @@ int shard_kept_turn(struct shard *s);
 uint64_t shard_kept_silent_ns(const struct shard *s);
 
 /* shard_kept_restore -- fill the empty store from the file, if the memory's mark has its stamp. 0; or a code with *err:
- * the store is empty. */
-int shard_kept_restore(struct shard *s, struct keep_reader *r, const struct keep_head *head, uint64_t wall_ns,
+ * the store is empty. Thread: any, one for each shard. */
+int shard_kept_restore(struct shard *s, struct keep_in *file, const struct keep_head *head, uint64_t wall_ns,
 		       struct kv_error *err);
 
 /* shard_kept_begin -- from now on this server changes the values: no index describes them any more. */
 void shard_kept_begin(struct shard *s);
 
-/* shard_kept_save -- after shard_close: append the store to the file. shard_kept_mark -- the file is complete. */
+/* shard_kept_save -- after shard_close: write the store; any thread, one for each shard. shard_kept_mark -- the file is
+ * complete. */
 void shard_kept_save(struct shard *s, struct keep_writer *w);
 void shard_kept_mark(struct shard *s, const uint8_t stamp[KEEP_STAMP]);
 

@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,15 +42,18 @@ static void open_at(const struct evict_policy *policy, uint64_t blocks_max, uint
 
 static void save(uint64_t now, uint64_t wall)
 {
+	struct keep_out *out;
 	struct keep_writer *w;
 	struct kv_error err = {0};
 	head.now_ns = now;
 	head.wall_ns = wall;
 	memset(head.stamp, (int)(now % 251), sizeof(head.stamp));
-	assert_int_equal(keep_create(path, &head, &w, &err), 0);
+	assert_int_equal(keep_create(path, &head, &out, &err), 0);
+	w = keep_writer_open(out, 0);
 	keep_store(w, &store, now);
-	assert_int_equal(keep_commit(&w, &err), 0);
-	assert_null(w);
+	keep_writer_close(&w);
+	assert_int_equal(keep_commit(&out, &err), 0);
+	assert_null(out);
 }
 
 static void end(void)
@@ -62,17 +67,18 @@ static void end(void)
 /* Read the file into the open, empty store. */
 static int load(uint64_t now, uint64_t wall, struct kv_error *err)
 {
+	struct keep_in *in;
 	struct keep_reader *r;
 	struct keep_head read;
 	struct keep_clock clock;
-	int rc = keep_open(path, &r, &read, err);
+	int rc = keep_open(path, &in, &read, err);
 	if (rc)
 		return rc;
+	assert_int_equal(keep_reader_open(in, 0, &r, err), 0);
 	clock = keep_clock_of(&read, now, wall);
 	rc = keep_restore(r, &clock, &store, &rest, err);
-	if (rc == 0)
-		rc = keep_ended(r, err);
-	keep_close(&r);
+	keep_reader_close(&r);
+	keep_close(&in);
 	return rc;
 }
 
@@ -515,7 +521,7 @@ static void each_damaged_byte_is_found(void **state)
 static void other_files_and_releases_are_named(void **state)
 {
 	static uint8_t bytes[1 << 16] = "no index of any kind, but a text of some length";
-	struct keep_reader *r;
+	struct keep_in *r;
 	struct keep_head read;
 	struct kv_error err = {0};
 	size_t len;
@@ -538,14 +544,108 @@ static void other_files_and_releases_are_named(void **state)
 
 static void a_file_that_cannot_be_written_is_named(void **state)
 {
-	struct keep_writer *w;
+	struct keep_out *out;
 	struct kv_error err = {0};
 	(void)state;
-	assert_int_equal(keep_create("/nonexistent/index", &head, &w, &err), -ENOENT);
+	assert_int_equal(keep_create("/nonexistent/index", &head, &out, &err), -ENOENT);
 	check_contains(err.text, "cannot write /nonexistent/index.new: ");
-	assert_int_equal(symlink("/dev/full", "/tmp/kvrail-keep-full.new") && errno != EEXIST, 0);
-	assert_int_not_equal(keep_create("/tmp/kvrail-keep-full", &head, &w, &err), 0); /* no link is followed */
-	unlink("/tmp/kvrail-keep-full.new");
+}
+
+/* The file before stays. */
+static void a_full_disk_is_named(void **state)
+{
+	const struct rlimit most = {.rlim_cur = 4096, .rlim_max = RLIM_INFINITY};
+	const struct rlimit any = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
+	struct kv_error err = {0};
+	struct keep_out *out;
+	struct keep_writer *w;
+	(void)state;
+	open_at(&evict_lru, 0, SECOND);
+	for (unsigned i = 0; i < 100; i++)
+		assert_non_null(put_nth(i, 100));
+	save(SECOND, SECOND);
+	signal(SIGXFSZ, SIG_IGN);
+	setrlimit(RLIMIT_FSIZE, &most);
+	assert_int_equal(keep_create(path, &head, &out, &err), 0);
+	w = keep_writer_open(out, 0);
+	keep_store(w, &store, SECOND);
+	keep_writer_close(&w);
+	assert_int_equal(keep_commit(&out, &err), -EFBIG);
+	setrlimit(RLIMIT_FSIZE, &any);
+	check_contains(err.text, "cannot write ");
+	end();
+	open_at(&evict_lru, 0, SECOND);
+	assert_int_equal(load(SECOND, SECOND, NULL), 0);
+	end();
+}
+
+static void no_file_that_is_there_is_written_to(void **state)
+{
+	char fresh[sizeof(path) + 4], other[sizeof(path) + 6];
+	struct keep_out *out;
+	struct stat st;
+	(void)state;
+	snprintf(fresh, sizeof(fresh), "%s.new", path);
+	snprintf(other, sizeof(other), "%s.other", path);
+	close(open(other, O_WRONLY | O_CREAT, 0666));
+	assert_int_equal(symlink(other, fresh), 0);
+	assert_int_equal(keep_create(path, &head, &out, NULL), 0);
+	assert_int_equal(lstat(fresh, &st), 0);
+	assert_true(S_ISREG(st.st_mode) && (st.st_mode & 077) == 0);
+	assert_int_equal(stat(other, &st), 0);
+	assert_int_equal(st.st_size, 0);
+	keep_abandon(&out);
+	assert_int_equal(lstat(fresh, &st), -1);
+	unlink(other);
+}
+
+static void a_file_that_others_may_write_is_refused(void **state)
+{
+	struct keep_in *in;
+	struct keep_head read;
+	struct kv_error err = {0};
+	(void)state;
+	open_at(&evict_lru, 0, SECOND);
+	save(SECOND, SECOND);
+	end();
+	assert_int_equal(chmod(path, 0620), 0);
+	assert_int_equal(keep_open(path, &in, &read, &err), -KV_EDENIED);
+	check_contains(err.text, "another user owns it or may write to it");
+	assert_int_equal(chmod(path, 0600), 0);
+}
+
+/* Threads write the parts of shards in any order, and each reader finds its own. */
+static void parts_of_shards_alternate(void **state)
+{
+	enum { SHARDS = 3, ENTRIES = 40, BYTES = 100000 };
+	struct keep_head two = head, read;
+	struct keep_out *out;
+	struct keep_in *in;
+	struct keep_writer *w[SHARDS];
+	(void)state;
+	two.shards = SHARDS;
+	assert_int_equal(keep_create(path, &two, &out, NULL), 0);
+	for (unsigned i = 0; i < SHARDS; i++)
+		w[i] = keep_writer_open(out, i);
+	for (unsigned n = 0; n < SHARDS * ENTRIES; n++)
+		memset(keep_entry(w[n % SHARDS], KEEP_BLOCKS, BYTES), (int)(1 + n % SHARDS), BYTES);
+	for (unsigned i = 0; i < SHARDS; i++)
+		keep_writer_close(&w[i]);
+	assert_int_equal(keep_commit(&out, NULL), 0);
+	assert_int_equal(keep_open(path, &in, &read, NULL), 0);
+	for (unsigned i = 0; i < SHARDS; i++) {
+		struct keep_reader *r;
+		struct keep_part p = {.kind = KEEP_BLOCKS};
+		size_t bytes = 0;
+		assert_int_equal(keep_reader_open(in, i, &r, NULL), 0);
+		for (; keep_part(r, &p, NULL) == 0 && p.kind == KEEP_BLOCKS; bytes += p.bytes)
+			for (size_t at = 0; at < p.bytes; at++)
+				assert_int_equal(p.data[at], 1 + i);
+		assert_int_equal(p.kind, KEEP_SHARD_END);
+		assert_int_equal(bytes, ENTRIES * BYTES);
+		keep_reader_close(&r);
+	}
+	keep_close(&in);
 }
 
 /* ---- files that lie ---- */
@@ -598,6 +698,26 @@ static void lie_twice(struct block *b)
 	memcpy(b->item.key, "one", 3);
 }
 
+static void lie_generation(struct block *b)
+{
+	b->generation = store.generation;
+}
+
+static void lie_queue(struct block *b)
+{
+	evict_unlink(&store.evict, &b->evict);
+	evict_link(&store.evict, &b->evict, 1);
+}
+
+/* The table of a namespace without values: a key of the other one would be found there. */
+static void lie_seed(struct block *b)
+{
+	struct space *sp;
+	(void)b;
+	assert_int_equal(space_take(&store.spaces, "other", SECOND, &sp), 0);
+	sp->seed = store_space_default(&store)->seed;
+}
+
 static void lies_are_refused(void **state)
 {
 	(void)state;
@@ -607,6 +727,33 @@ static void lies_are_refused(void **state)
 	check_lie("length", lie_length, "does not fit the memory");
 	check_lie("no length", lie_nothing, "does not fit the memory");
 	check_lie("key", lie_twice, "two values have one key");
+	check_lie("generation", lie_generation, "fields are impossible");
+	check_lie("queue", lie_queue, "fields are impossible");
+	check_lie("seed", lie_seed, "a namespace is impossible");
+}
+
+/* A hand that another policy than sieve has would stay at a block that is gone. A birth or a tombstone in the future
+ * would outlive each DELETE, or refuse each copy. */
+static void what_cannot_be_is_put_right(void **state)
+{
+	struct kv_error err = {0};
+	uint64_t expires = KV_NEVER;
+	(void)state;
+	open_at(&evict_lru, 0, SECOND);
+	block_born_at(put("late", 100, 1, SECOND), 1000 * SECOND);
+	store.evict.hand = &put("hand", 100, 1, SECOND)->evict.node;
+	tombs_put(&store.tombs, store_hash(&store, "dead", 4), 4, 1000 * SECOND, 0, SECOND);
+	save(SECOND, SECOND);
+	store_fini(&store);
+	open_at(&evict_lru, 0, 2 * SECOND);
+	if (load(2 * SECOND, 2 * SECOND, &err))
+		fail_msg("%s", err.text);
+	assert_ptr_equal(store.evict.hand, &store.evict.queue[0]);
+	assert_int_equal(block_born_ns(get("late", 2 * SECOND)), 2 * SECOND);
+	assert_int_equal(store_copy_allowed(&store, store_space_default(&store), store_hash(&store, "dead", 4),
+					    3 * SECOND, 3 * SECOND, &expires),
+			 0);
+	end();
 }
 
 int main(void)
@@ -626,7 +773,12 @@ int main(void)
 		cmocka_unit_test(each_damaged_byte_is_found),
 		cmocka_unit_test(other_files_and_releases_are_named),
 		cmocka_unit_test(a_file_that_cannot_be_written_is_named),
+		cmocka_unit_test(a_full_disk_is_named),
+		cmocka_unit_test(no_file_that_is_there_is_written_to),
+		cmocka_unit_test(a_file_that_others_may_write_is_refused),
+		cmocka_unit_test(parts_of_shards_alternate),
 		cmocka_unit_test(lies_are_refused),
+		cmocka_unit_test(what_cannot_be_is_put_right),
 	};
 	int fd = mkstemp(path), rc;
 	if (fd >= 0)
