@@ -15,9 +15,9 @@
 
 #include "base/random.h"
 
-enum { MARK_BYTES = 4, KEY_BYTES = 32, NAME_MAX_BYTES = 16, TEXT_BYTES = 256 };
+enum { MARK_BYTES = 4, KEY_BYTES = 32, TEXT_BYTES = 512 };
 
-_Static_assert(2 * (NAME_MAX_BYTES + 2 * MARK_BYTES + 2 * KEY_BYTES + 3) < TEXT_BYTES, "two lines fit");
+_Static_assert(2 * (KV_KEY_PREFIX_MAX + 2 * MARK_BYTES + 2 * KEY_BYTES + 3) < TEXT_BYTES, "two lines fit");
 
 static size_t hex_write(char *out, const uint8_t *bytes, size_t n)
 {
@@ -33,7 +33,7 @@ static int line_add(char text[TEXT_BYTES], size_t *len, const char *name, bool m
 	int rc = kv_entropy_fill(&kv_entropy_kernel, bytes, sizeof(bytes));
 	if (rc)
 		return kv_fail(err, rc, "no entropy for a key: %s", kv_strerror(rc));
-	*len += (size_t)snprintf(text + *len, NAME_MAX_BYTES, "%s%s", name, marked ? "-" : "");
+	*len += (size_t)snprintf(text + *len, KV_KEY_PREFIX_MAX + 1, "%s", name);
 	if (marked)
 		*len += hex_write(text + *len, bytes, MARK_BYTES);
 	text[(*len)++] = ':';

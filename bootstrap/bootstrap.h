@@ -22,7 +22,7 @@ enum boot_mode {
 
 struct boot_security {
 	/* File with lines "identity:hex" of at least 16 bytes of key; or NULL. This side proves the last one; a server
-	 * accepts each. */
+	 * accepts each. "a#1" and "a#2" are keys of one identity, a (boot_peer_names). */
 	const char *psk_file;
 	const char *psk;                            /* such a line (kv-bench's one-time key), or NULL */
 	const char *cert_file, *key_file, *ca_file; /* PEM; all three or none */
@@ -122,6 +122,9 @@ void boot_close(struct boot_conn **conn);
 const char *boot_peer_name(const struct boot_conn *conn); /* "127.0.0.1:7411", for messages */
 const char *boot_peer_who(const struct boot_conn *conn);  /* the proved identity, for logs: 'PSK identity "a"',
 							     'certificate CN=b, DNS:c', "no credential" */
+/* boot_peer_names -- the proved identity as names, each ended by 0, and behind the last one another 0: the PSK identity
+ * up to a '#', or "CN=b" and "DNS:c" of a certificate. No credential: none. Valid as long as the connection. */
+const char *boot_peer_names(const struct boot_conn *conn);
 /* boot_peer_expiry -- the second since 1970 at which the peer's certificate chain expires; INT64_MAX: never. */
 int64_t boot_peer_expiry(const struct boot_conn *conn);
 const char *boot_failure(const struct boot_conn *conn); /* the last failed send or receive; "": none */

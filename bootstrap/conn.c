@@ -456,6 +456,11 @@ const char *boot_peer_who(const struct boot_conn *conn)
 	return conn->stream->who ? conn->stream->who : "no credential";
 }
 
+const char *boot_peer_names(const struct boot_conn *conn)
+{
+	return conn->stream->names ? conn->stream->names : "";
+}
+
 int64_t boot_peer_expiry(const struct boot_conn *conn)
 {
 	return conn->stream->expiry_s ? conn->stream->expiry_s : INT64_MAX;

@@ -3,6 +3,7 @@
 #include "bootstrap/context.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "bootstrap/hmac.h"
 
@@ -55,14 +56,18 @@ static int psks_get(const struct boot_security *s, struct secret_psks *out, stru
 {
 	if (s->psk_file)
 		return secret_psks_load(s->psk_file, out, err);
+	out->bytes = sizeof(*out->key);
+	out->key = secret_pages(out->bytes);
+	if (!out->key)
+		return kv_fail(err, -KV_ENOMEM, "no memory for a key");
 	out->count = 1;
-	return secret_psk_parse(s->psk, strlen(s->psk), "the PSK text", &out->key[0], err);
+	return secret_psk_parse(s->psk, strlen(s->psk), "the PSK text", out->key, err);
 }
 
 static int tls_make(const struct boot_security *s, struct boot_context *ctx, const struct kv_log *log,
 		    struct kv_error *err)
 {
-	struct secret_psks psks = {.count = 0};
+	struct secret_psks psks = {0};
 	struct tls_settings settings = {
 		.server = ctx->server,
 		.psks = ctx->mode == BOOT_PSK ? &psks : NULL,
@@ -78,7 +83,7 @@ static int tls_make(const struct boot_security *s, struct boot_context *ctx, con
 	int rc = ctx->mode == BOOT_PSK ? psks_get(s, &psks, err) : 0;
 	if (rc == 0)
 		rc = tls_context_create(&settings, &ctx->tls, err);
-	secret_wipe(&psks, sizeof(psks));
+	secret_psks_fini(&psks);
 	return rc;
 }
 
@@ -144,7 +149,7 @@ static int owner_hmac(const struct secret_psk *key, const uint8_t nonce[BOOT_OWN
 int boot_owner_prove(const struct boot_security *security, const uint8_t nonce[BOOT_OWNER], uint8_t out[BOOT_OWNER],
 		     struct kv_error *err)
 {
-	struct secret_psks psks = {.count = 0};
+	struct secret_psks psks = {0};
 	int rc;
 	memset(out, 0, BOOT_OWNER);
 	if (!security->psk_file && !security->psk)
@@ -152,14 +157,14 @@ int boot_owner_prove(const struct boot_security *security, const uint8_t nonce[B
 	rc = psks_get(security, &psks, err);
 	if (rc == 0)
 		rc = owner_hmac(secret_psks_own(&psks), nonce, out);
-	secret_wipe(&psks, sizeof(psks));
+	secret_psks_fini(&psks);
 	return rc;
 }
 
 int boot_owner_check(const struct boot_security *security, const uint8_t nonce[BOOT_OWNER],
 		     const uint8_t proof[BOOT_OWNER])
 {
-	struct secret_psks psks = {.count = 0};
+	struct secret_psks psks = {0};
 	uint8_t right[BOOT_OWNER];
 	bool good = false;
 	int rc;
@@ -170,7 +175,7 @@ int boot_owner_check(const struct boot_security *security, const uint8_t nonce[B
 		rc = owner_hmac(&psks.key[i], nonce, right);
 		good |= rc == 0 && kv_equal_secret(right, proof, sizeof(right));
 	}
-	secret_wipe(&psks, sizeof(psks));
+	secret_psks_fini(&psks);
 	secret_wipe(right, sizeof(right));
 	if (rc)
 		return rc;

@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 int boot_key_parse(const char *text, struct boot_key **out, struct kv_error *err)
 {
@@ -49,13 +48,10 @@ static size_t lines_max(const struct secret_text *text)
 static int keys_alloc(struct boot_keys *k, size_t max, struct kv_error *err)
 {
 	k->bytes = max * sizeof(*k->psk);
-	k->psk = mmap(NULL, k->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (k->psk == MAP_FAILED)
-		k->psk = NULL;
+	k->psk = secret_pages(k->bytes);
 	k->sorted = calloc(max, sizeof(*k->sorted));
 	if (!k->psk || !k->sorted)
 		return kv_fail(err, -KV_ENOMEM, "no memory for %zu keys", max);
-	madvise(k->psk, k->bytes, MADV_DONTDUMP); /* else core dumps contain them */
 	return 0;
 }
 
@@ -111,11 +107,7 @@ void boot_keys_destroy(struct boot_keys **keys)
 	struct boot_keys *k = *keys;
 	if (!k)
 		return;
-	if (k->psk) {
-		secret_wipe(k->psk, (k->count + 1) * sizeof(k->psk[0]) < k->bytes ? (k->count + 1) * sizeof(k->psk[0])
-										  : k->bytes);
-		munmap(k->psk, k->bytes);
-	}
+	secret_pages_free(k->psk, (k->count + 1) * sizeof(k->psk[0]), k->bytes);
 	free(k->sorted);
 	free(k);
 	*keys = NULL;

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +23,23 @@ void secret_wipe(void *p, size_t n)
 {
 	if (p)
 		explicit_bzero(p, n);
+}
+
+void *secret_pages(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return NULL;
+	madvise(p, bytes, MADV_DONTDUMP); /* else core dumps contain it */
+	return p;
+}
+
+void secret_pages_free(void *p, size_t used, size_t bytes)
+{
+	if (!p)
+		return;
+	secret_wipe(p, KV_MIN(used, bytes));
+	munmap(p, bytes);
 }
 
 /* ---- "identity:hex" ---- */
@@ -176,19 +194,36 @@ static int psks_add(struct secret_psks *keys, const struct secret_psk *psk, cons
 			       "%s, line %u: a second key for the identity %s; each key needs "
 			       "its own identity (`kv-server --make-psk` makes one)",
 			       r->source, r->number, psk->identity);
-	if (keys->count == SECRET_PSKS_MAX)
+	if (keys->count == keys->bytes / sizeof(*psk))
 		return kv_fail(err, -KV_EINVAL, "%s, line %u: there are more than %d keys", r->source, r->number,
 			       SECRET_PSKS_MAX);
 	keys->key[keys->count++] = *psk;
 	return 0;
 }
 
+/* For each line, of which the shortest has one character, a colon and the shortest key. */
+static int psks_alloc(struct secret_psks *keys, size_t len, struct kv_error *err)
+{
+	size_t lines = KV_MIN(len / (2 + 2 * SECRET_KEY_MIN) + 1, (size_t)SECRET_PSKS_MAX);
+	*keys = (struct secret_psks){.bytes = lines * sizeof(struct secret_psk)};
+	keys->key = secret_pages(keys->bytes);
+	return keys->key ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for %zu keys", lines);
+}
+
+void secret_psks_fini(struct secret_psks *keys)
+{
+	secret_pages_free(keys->key, keys->count * sizeof(struct secret_psk), keys->bytes);
+	*keys = (struct secret_psks){0};
+}
+
 int secret_psks_parse(const char *text, size_t len, const char *source, struct secret_psks *out, struct kv_error *err)
 {
 	struct secret_reader r = {.at = text, .end = text + len, .source = source};
-	struct secret_psks keys = {.count = 0};
+	struct secret_psks keys;
 	struct secret_psk psk;
-	int rc;
+	int rc = psks_alloc(&keys, len, err);
+	if (rc)
+		return rc;
 	while ((rc = psk_next(&r, &psk, err)) == 1) {
 		rc = psks_add(&keys, &psk, &r, err);
 		if (rc)
@@ -198,18 +233,9 @@ int secret_psks_parse(const char *text, size_t len, const char *source, struct s
 		rc = kv_fail(err, -KV_EINVAL, NO_KEY, source);
 	if (rc == 0)
 		*out = keys;
+	else
+		secret_psks_fini(&keys);
 	secret_wipe(&psk, sizeof(psk));
-	secret_wipe(&keys, sizeof(keys));
-	return rc;
-}
-
-int secret_psks_load(const char *path, struct secret_psks *out, struct kv_error *err)
-{
-	struct secret_text text = {0};
-	int rc = secret_file_read(path, "PSK file", &text, err);
-	if (rc == 0)
-		rc = secret_psks_parse(text.data, text.len, path, out, err);
-	secret_text_fini(&text);
 	return rc;
 }
 
@@ -295,6 +321,16 @@ int secret_file_read(const char *path, const char *what, struct secret_text *out
 int secret_keys_read(const char *path, const char *what, struct secret_text *out, struct kv_error *err)
 {
 	return file_read(path, what, SECRET_KEYS_FILE_MAX, out, err);
+}
+
+int secret_psks_load(const char *path, struct secret_psks *out, struct kv_error *err)
+{
+	struct secret_text text = {0};
+	int rc = file_read(path, "PSK file", SECRET_PSKS_FILE_MAX, &text, err);
+	if (rc == 0)
+		rc = secret_psks_parse(text.data, text.len, path, out, err);
+	secret_text_fini(&text);
+	return rc;
 }
 
 void secret_text_fini(struct secret_text *text)

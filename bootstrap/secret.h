@@ -12,7 +12,8 @@ enum {
 	SECRET_IDENTITY_MAX = 128, /* characters */
 	SECRET_KEY_MIN = 16,       /* bytes, 32 hex digits */
 	SECRET_KEY_MAX = 64,
-	SECRET_PSKS_MAX = 8,            /* keys of a PSK file */
+	SECRET_PSKS_MAX = 4096,         /* keys of a PSK file, */
+	SECRET_PSKS_FILE_MAX = 1 << 20, /* and its bytes */
 	SECRET_FILE_MAX = 64 << 10,     /* of a file with a few keys */
 	SECRET_KEYS_FILE_MAX = 16 << 20 /* of a file with many */
 };
@@ -23,10 +24,11 @@ struct secret_psk {
 	size_t key_len;
 };
 
-/* The keys of a PSK file: several during a change. This side proves the last one; a server accepts each. */
+/* The keys of a PSK file, in its order. This side proves the last one; a server accepts each. Zeroed: none. */
 struct secret_psks {
-	struct secret_psk key[SECRET_PSKS_MAX];
+	struct secret_psk *key; /* of secret_pages */
 	unsigned count;
+	size_t bytes;
 };
 
 /* struct secret_text -- a secret file; data[len] is 0. Wipe it with secret_text_fini. */
@@ -48,8 +50,10 @@ struct secret_reader {
 };
 int secret_psk_next(struct secret_reader *r, struct secret_psk *out, struct kv_error *err);
 
-/* secret_psks_parse -- read 1 to SECRET_PSKS_MAX keys with distinct identities. Errors: as secret_psk_parse. */
+/* secret_psks_parse -- read 1 to SECRET_PSKS_MAX keys with distinct identities. Errors: as secret_psk_parse, and
+ * -KV_ENOMEM. secret_psks_fini -- wipe and free. */
 int secret_psks_parse(const char *text, size_t len, const char *source, struct secret_psks *out, struct kv_error *err);
+void secret_psks_fini(struct secret_psks *keys);
 
 /* secret_psks_own -- the key of this side. */
 static inline const struct secret_psk *secret_psks_own(const struct secret_psks *keys)
@@ -66,6 +70,11 @@ int secret_file_read(const char *path, const char *what, struct secret_text *out
 /* secret_keys_read -- the same for SECRET_KEYS_FILE_MAX bytes. */
 int secret_keys_read(const char *path, const char *what, struct secret_text *out, struct kv_error *err);
 void secret_text_fini(struct secret_text *text); /* wipes and frees; harmless on a zeroed struct */
+
+/* secret_pages -- zeroed memory outside of core dumps, or NULL. secret_pages_free -- wipe its first `used` bytes and
+ * free it; NULL is accepted. */
+void *secret_pages(size_t bytes);
+void secret_pages_free(void *p, size_t used, size_t bytes);
 
 void secret_wipe(void *p, size_t n); /* a wipe that the compiler does not remove */
 

@@ -20,8 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
@@ -40,7 +38,8 @@ enum {
 	READY = 'K',
 	NAME_SHOWN = 64,
 	WHO_SHOWN = 256,
-	PSK_LIFE_S = 1 << 30 /* far more than the time of day is ever changed by */
+	PSK_LIFE_S = 1 << 30, /* far more than the time of day is ever changed by */
+	NAMES_CAP = 256 /* of boot_peer_names */
 };
 
 #define ALERT_LINGER_NS 1000000000ull /* for an alert after a failure */
@@ -72,7 +71,8 @@ struct tls_stream {
 	char unknown[NAME_SHOWN]; /* an unknown PSK identity, printable */
 	const char *expected;     /* a client's, while opening: the name to look for, or NULL */
 	struct trust_verdict verdict;
-	char who[WHO_SHOWN];       /* set when it is open */
+	char who[WHO_SHOWN]; /* set when it is open, with ... */
+	char names[NAMES_CAP];
 	uint32_t out_off, out_len; /* bytes of out_buf that are not written yet */
 	uint8_t out_buf[TLS_OUT], in_buf[TLS_IN];
 };
@@ -266,6 +266,7 @@ static int credentials_set(struct tls_context *ctx, const struct tls_settings *s
 	int rc = 0;
 	if (s->psks) {
 		ctx->psks = *s->psks;
+		*s->psks = (struct secret_psks){0};
 		SSL_CTX_set_psk_use_session_callback(ctx->ssl_ctx, s->server ? NULL : psk_use);
 		SSL_CTX_set_psk_find_session_callback(ctx->ssl_ctx, s->server ? psk_find : NULL);
 		/* A server that verifies certificates requires a session id context, also for our key's session. */
@@ -279,31 +280,6 @@ static int credentials_set(struct tls_context *ctx, const struct tls_settings *s
 	return rc;
 }
 
-static size_t page_bytes(void)
-{
-	long page = sysconf(_SC_PAGESIZE);
-	return page > 0 ? (size_t)page : 4096;
-}
-
-/* In its own pages, outside of core dumps where the kernel can do that. */
-static struct tls_context *context_alloc(void)
-{
-	size_t page = page_bytes(), len = kv_align_up(sizeof(struct tls_context), page);
-	struct tls_context *ctx = aligned_alloc(page, len);
-	if (!ctx)
-		return NULL;
-	(void)madvise(ctx, len, MADV_DONTDUMP);
-	memset(ctx, 0, sizeof(*ctx));
-	return ctx;
-}
-
-static void context_free(struct tls_context *ctx)
-{
-	OPENSSL_cleanse(ctx, sizeof(*ctx));
-	(void)madvise(ctx, kv_align_up(sizeof(*ctx), page_bytes()), MADV_DODUMP);
-	free(ctx);
-}
-
 static void context_unref(struct tls_context *ctx)
 {
 	if (--ctx->refs > 0)
@@ -311,13 +287,14 @@ static void context_unref(struct tls_context *ctx)
 	SSL_CTX_free(ctx->ssl_ctx); /* also wipes the private key */
 	trust_destroy(&ctx->trust);
 	free(ctx->server_name);
-	context_free(ctx);
+	secret_psks_fini(&ctx->psks);
+	free(ctx);
 }
 
 int tls_context_create(const struct tls_settings *settings, struct tls_context **out, struct kv_error *err)
 {
 	int rc;
-	struct tls_context *ctx = context_alloc();
+	struct tls_context *ctx = calloc(1, sizeof(*ctx));
 	if (!ctx)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the TLS settings");
 	ctx->server = settings->server;
@@ -779,16 +756,22 @@ static int tls_handshake_await(struct tls_stream *t, uint64_t deadline_ns)
 	return tls_ready_await(t, deadline_ns);
 }
 
-/* Store the proved identity, for logs. */
+/* Store the proved identity: for logs, and the names that it has. */
 static void tls_who_set(struct tls_stream *t)
 {
+	const struct secret_psks *psks = &t->ctx->psks;
+	const char *identity;
 	char name[WHO_SHOWN - 16];
-	if (t->ctx->trust)
+	if (t->ctx->trust) {
 		snprintf(t->who, sizeof(t->who), "certificate %s", trust_describe(t->ssl, name, sizeof(name)));
-	else
-		snprintf(t->who, sizeof(t->who), "PSK identity \"%s\"",
-			 t->ctx->server ? t->ctx->psks.key[t->psk].identity : secret_psks_own(&t->ctx->psks)->identity);
+		trust_names(t->ssl, t->names, sizeof(t->names));
+	} else {
+		identity = t->ctx->server ? psks->key[t->psk].identity : secret_psks_own(psks)->identity;
+		snprintf(t->who, sizeof(t->who), "PSK identity \"%s\"", identity);
+		memcpy(t->names, identity, strcspn(identity, "#"));
+	}
 	t->base.who = t->who;
+	t->base.names = t->names;
 	t->base.expiry_s = t->ctx->trust ? trust_expiry(t->ssl) : 0;
 }
 

@@ -15,7 +15,7 @@ struct gate;
 
 struct tls_settings {
 	bool server;
-	const struct secret_psks *psks;             /* at least one; or NULL: certificates. Copied */
+	struct secret_psks *psks;                   /* at least one; or NULL: certificates. Moved */
 	const char *cert_file, *key_file, *ca_file; /* all three, unless psks is set */
 	const char *crl_file;                       /* NULL: no revocation */
 	bool crl_kept;                              /* another thread makes new contexts for changed lists */

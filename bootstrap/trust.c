@@ -107,6 +107,37 @@ char *trust_describe(const SSL *ssl, char *buf, size_t cap)
 	return buf;
 }
 
+/* Append prefix and name, if its bytes are what they seem to be. */
+static void name_add(char *buf, size_t cap, size_t *len, const char *prefix, const ASN1_STRING *name)
+{
+	unsigned char *text = NULL;
+	int n = name ? ASN1_STRING_to_UTF8(&text, name) : -1;
+	bool good = n > 0 && *len + strlen(prefix) + (size_t)n + 2 <= cap;
+	for (int i = 0; good && i < n; i++)
+		good = text[i] >= ' ' && text[i] <= '~';
+	if (good)
+		*len += (size_t)snprintf(buf + *len, cap - *len, "%s%.*s", prefix, n, (const char *)text) + 1;
+	OPENSSL_free(text);
+}
+
+void trust_names(const SSL *ssl, char *buf, size_t cap)
+{
+	const X509 *cert = SSL_get0_peer_certificate(ssl);
+	const X509_NAME *subject = cert ? X509_get_subject_name(cert) : NULL;
+	GENERAL_NAMES *names = cert ? X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL) : NULL;
+	size_t len = 0;
+	memset(buf, 0, cap);
+	for (int i = -1; subject && (i = X509_NAME_get_index_by_NID(subject, NID_commonName, i)) >= 0;)
+		name_add(buf, cap, &len, "CN=", X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, i)));
+	for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
+		const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
+		if (name->type == GEN_DNS)
+			name_add(buf, cap, &len, "DNS:", name->d.dNSName);
+	}
+	GENERAL_NAMES_free(names);
+	ERR_clear_error();
+}
+
 /* The earliest expiry in the peer's chain. */
 int64_t trust_expiry(const SSL *ssl)
 {

@@ -62,6 +62,9 @@ int trust_explain(const struct trust *trust, const struct trust_verdict *verdict
 /* trust_file_check -- whether a file can be read, of which OpenSSL would only say "system lib". 0 or -errno. */
 int trust_file_check(const char *path, const char *what, struct kv_error *err);
 
+/* trust_names -- the names of the peer's certificate, "CN=..." and "DNS:...", each ended by 0, and another 0. Those
+ * that do not fit, or are not printable, are left out. */
+void trust_names(const SSL *ssl, char *buf, size_t cap);
 /* trust_describe -- "CN=..., DNS:..., IP:..." of the peer's certificate, printable, cut at cap. Returns buf. */
 /* trust_expiry -- boot_peer_expiry. */
 int64_t trust_expiry(const SSL *ssl);

@@ -341,7 +341,7 @@ static int run_unpin(struct cli *cli, const struct cli_line *line, struct kv_err
 static int run_make_seal_key(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
 	(void)cli;
-	if (kv_key_file_make(line->words.item[1], "seal", "names", err) < 0)
+	if (kv_key_file_make(line->words.item[1], "seal-", "names", err) < 0)
 		return CLI_FAILED;
 	printf("%s has new keys: copy it to all clients, and give it to them as --seal-key-file\n",
 	       line->words.item[1]);

@@ -669,10 +669,13 @@ static int serve_kept(struct run *r, struct kvs_options *o, struct kv_error *err
 	return rc;
 }
 
-static int key_make(const char *path)
+/* Keys of one identity differ behind the '#'. */
+static int key_make(const char *path, const char *identity)
 {
 	struct kv_error err = {0};
-	if (kv_key_file_make(path, "kvrail", NULL, &err) < 0) {
+	char prefix[KV_KEY_PREFIX_MAX + 1];
+	snprintf(prefix, sizeof(prefix), "%s%s", identity ? identity : "kvrail-", identity ? "#" : "");
+	if (kv_key_file_make(path, prefix, NULL, &err) < 0) {
 		fprintf(stderr, "kv-server: %s\n", err.text);
 		return EXIT_START;
 	}
@@ -748,7 +751,7 @@ int main(int argc, char **argv)
 		return rc > 0 ? 0 : EXIT_USAGE;
 	}
 	if (f.make_psk)
-		return key_make(f.make_psk);
+		return key_make(f.make_psk, f.identity);
 	kv_log_level_parse(f.log_level, &log.level);
 	if (f.die_with_parent)
 		prctl(PR_SET_PDEATHSIG, SIGTERM);

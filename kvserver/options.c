@@ -176,12 +176,16 @@ static const struct kv_opt table[] = {
 		   .unit = KV_OPT_MS),
 	KV_ROW_TEXT("psk-file", AT(server.psk_file), "FILE", NULL,
 		    "Pre-shared key: a line IDENTITY:HEX in a file that only its owner can read; reread at SIGHUP. "
-		    "With several lines clients may use any of them, and this server uses the last one towards other "
-		    "servers: so keys can be changed. --make-psk makes a file; `openssl rand -hex 32` makes a HEX.",
+		    "With several lines, 4096 at most, clients may use any of them, and this server uses the last one "
+		    "towards other servers. NAME#1 and NAME#2 are two keys of the identity NAME: so keys can be "
+		    "changed. --make-psk makes a file; `openssl rand -hex 32` makes a HEX.",
 		    .group = "Security"),
 	KV_ROW_TEXT("make-psk", AT(make_psk), "FILE", NULL,
 		    "Write a new key for --psk-file to FILE, readable by its owner only, and exit. FILE must not "
-		    "exist. No other option is allowed with it."),
+		    "exist. No other option is allowed with it but --identity."),
+	KV_ROW_TEXT("identity", AT(identity), "NAME", NULL,
+		    "With --make-psk: the key is one of this identity (--tenants). Its line begins with NAME#, and "
+		    "then has digits of its own."),
 	KV_ROW_U32("psk-fd", AT(psk_fd), "FD", NULL, 1, INT32_MAX,
 		   "Read the line of --psk-file from this inherited descriptor."),
 	KV_ROW_TEXT("session-keys", AT(server.session_keys), "FILE", NULL,
@@ -479,19 +483,36 @@ static int flags_check(const struct flags *f, bool start, struct kv_error *err)
 	return rc;
 }
 
+/* The words that a text option takes: --name=VALUE, or two. */
+static int words_of(int argc, char **argv, const char *value)
+{
+	for (int i = 1; i < argc; i++)
+		if (argv[i] == value)
+			return 2;
+	return value != NULL;
+}
+
 /* --make-psk only makes a key. Other options would be ignored, so they are refused. */
 static int make_psk_check(int argc, char **argv, const struct flags *f, struct kv_error *err)
 {
 	if (!f->make_psk)
-		return 0;
+		return f->identity ? kv_fail(err, -KV_EINVAL, "--identity NAME is for --make-psk FILE alone") : 0;
 	if (!f->make_psk[0])
 		return kv_fail(err, -KV_EINVAL, "--make-psk needs the name of a file");
-	if (argc == 2 || (argc == 3 && f->make_psk == argv[2]))
+	if (argc != 1 + words_of(argc, argv, f->make_psk) + words_of(argc, argv, f->identity))
+		return kv_fail(err, -KV_EINVAL,
+			       "--make-psk FILE only makes a key, without other options but --identity: start the "
+			       "server with another command, and --psk-file %.200s",
+			       f->make_psk);
+	if (!f->identity)
 		return 0;
-	return kv_fail(err, -KV_EINVAL,
-		       "--make-psk FILE only makes a key, without other options: start the "
-		       "server with another command, and --psk-file %.200s",
-		       f->make_psk);
+	for (const char *c = f->identity; *c; c++)
+		if (*c <= ' ' || *c > '~' || *c == '#')
+			return kv_fail(err, -KV_EINVAL,
+				       "--identity: it has printable ASCII characters without spaces and '#'");
+	if (!f->identity[0] || strlen(f->identity) >= KV_KEY_PREFIX_MAX)
+		return kv_fail(err, -KV_EINVAL, "--identity: it has 1 to %d characters", KV_KEY_PREFIX_MAX - 1);
+	return 0;
 }
 
 static const struct kv_opt_program program = {
@@ -509,6 +530,7 @@ static const struct kv_opt_program program = {
 static const struct kv_opt_refused not_in_file[] = {
 	{"config", "one file names no other"},
 	{"make-psk", "it makes a key without a server: give it on the command line"},
+	{"identity", "it is for --make-psk: give both on the command line"},
 	{"psk", "no key may be in this file: put it into one that only its owner may read, and give that as psk-file"},
 	{NULL, NULL},
 };

@@ -17,7 +17,7 @@ struct flags {
 	uint32_t slow_ms, spin_us, drain_sec, ready_fd, psk_fd;
 	uint32_t weight, lease_sec, joining_sec; /* 0: not given */
 	const char *events;
-	const char *zone, *make_psk, *server_name, *log_level, *http_addr, *config;
+	const char *zone, *make_psk, *identity, *server_name, *log_level, *http_addr, *config;
 	bool http_insecure, allow_drain, die_with_parent, handover;
 	int numa, log_format; /* log_format: enum kv_log_format */
 	int arena, local;     /* arena 1: private; local 1: off */

@@ -108,6 +108,7 @@ static void a_file_has_several_keys(void **state)
 	assert_int_equal(keys.key[0].key_len, 16);
 	assert_string_equal(keys.key[1].identity, "new");
 	assert_int_equal(keys.key[1].key_len, 32);
+	secret_psks_fini(&keys);
 }
 
 static void bad_files_of_keys_say_what_is_wrong(void **state)
@@ -120,9 +121,6 @@ static void bad_files_of_keys_say_what_is_wrong(void **state)
 		{"a:" HEX32 "\nb:00", "line 2: the key after the ':' is shorter"},
 		{"a:" HEX32 "b:" HEX32 "\n", "line 1: two keys are in one line"},
 		{"a:" HEX32 "\n\na:" HEX32 "\n", "line 3: a second key for the identity a"},
-		{"a:" HEX32 "\nb:" HEX32 "\nc:" HEX32 "\nd:" HEX32 "\ne:" HEX32 "\nf:" HEX32 "\ng:" HEX32 "\nh:" HEX32
-		 "\ni:" HEX32,
-		 "line 9: there are more than 8 keys"},
 	};
 	for (size_t i = 0; i < KV_COUNT(bad); i++) {
 		struct secret_psks keys = {.count = 77};
@@ -133,6 +131,29 @@ static void bad_files_of_keys_say_what_is_wrong(void **state)
 		assert_null(strstr(err.text, HEX32));
 		assert_int_equal(keys.count, 77); /* untouched */
 	}
+}
+
+static void a_file_has_a_thousand_keys_and_not_more_than_it_may(void **state)
+{
+	enum { LINE = 48 };
+	char *text = malloc((SECRET_PSKS_MAX + 1) * LINE + 1);
+	struct secret_psks keys;
+	struct kv_error err;
+	size_t len = 0;
+	(void)state;
+	assert_non_null(text);
+	for (unsigned i = 0; i <= SECRET_PSKS_MAX; i++) {
+		if (i == SECRET_PSKS_MAX) {
+			assert_int_equal(parse_psks(text, &keys, &err), 0);
+			assert_int_equal(keys.count, SECRET_PSKS_MAX);
+			assert_string_equal(secret_psks_own(&keys)->identity, "k4095#1");
+			secret_psks_fini(&keys);
+		}
+		len += (size_t)snprintf(text + len, LINE, "k%u#1:%s\n", i, HEX32);
+	}
+	assert_int_equal(parse_psks(text, &keys, &err), -KV_EINVAL);
+	assert_non_null(strstr(err.text, "line 4097: there are more than 4096 keys"));
+	free(text);
 }
 
 static void an_identity_that_is_too_long_is_refused(void **state)
@@ -200,6 +221,7 @@ static void a_key_file_that_others_may_use_is_refused(void **state)
 	for (size_t i = 0; i < KV_COUNT(good); i++) {
 		struct secret_psks psks;
 		assert_int_equal(secret_psks_load(rig_file("mode.psk", "id:" HEX32 "\n", good[i]), &psks, NULL), 0);
+		secret_psks_fini(&psks);
 	}
 }
 
@@ -231,15 +253,16 @@ static void a_bad_key_file_names_itself_and_the_line(void **state)
 static void a_key_file_that_is_too_long_is_refused(void **state)
 {
 	(void)state;
-	char *text = malloc(SECRET_FILE_MAX + 2);
-	memset(text, '\n', SECRET_FILE_MAX + 1);
+	char *text = malloc(SECRET_PSKS_FILE_MAX + 2);
+	memset(text, '\n', SECRET_PSKS_FILE_MAX + 1);
 	memcpy(text, "id:" HEX32, 35);
-	text[SECRET_FILE_MAX + 1] = 0;
+	text[SECRET_PSKS_FILE_MAX + 1] = 0;
 	struct boot_security s = {.psk_file = rig_file("long.psk", text, 0600)};
-	create_says(&s, false, -KV_EINVAL, s.psk_file, "longer than 64 KiB");
-	text[SECRET_FILE_MAX] = 0;
+	create_says(&s, false, -KV_EINVAL, s.psk_file, "longer than 1024 KiB");
+	text[SECRET_PSKS_FILE_MAX] = 0;
 	struct secret_psks psks;
 	assert_int_equal(secret_psks_load(rig_file("long.psk", text, 0600), &psks, NULL), 0);
+	secret_psks_fini(&psks);
 	free(text);
 }
 
@@ -344,6 +367,7 @@ int main(void)
 		cmocka_unit_test(bad_key_texts_say_what_is_wrong),
 		cmocka_unit_test(a_file_has_several_keys),
 		cmocka_unit_test(bad_files_of_keys_say_what_is_wrong),
+		cmocka_unit_test(a_file_has_a_thousand_keys_and_not_more_than_it_may),
 		cmocka_unit_test(an_identity_that_is_too_long_is_refused),
 		cmocka_unit_test(no_error_repeats_what_may_be_a_key),
 		cmocka_unit_test(zero_bytes_are_refused),

@@ -319,6 +319,32 @@ static void each_side_says_who_the_other_is(void **state)
 	    "IP Address:127.0.0.1, IP Address:0:0:0:0:0:0:0:1, DNS:kv.example");
 }
 
+#define HEX32 "00112233445566778899aabbccddeeff"
+
+/* names: with a final 0 each; the literal adds the last one. */
+static void names_are(const struct boot_security *server, const struct boot_security *client, const char *names,
+		      size_t len)
+{
+	struct rig r;
+	rig_init(&r, server, client);
+	rig_open_ok(&r);
+	assert_memory_equal(boot_peer_names(r.s), names, len);
+	rig_fini(&r);
+}
+
+static void a_server_knows_the_names_of_a_client(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client"),
+			     keys = {.psk_file = rig_file("many.psk", "acme#1:" HEX32 "\nacme#2:" HEX32 "\n", 0600)},
+			     old = {.psk = "acme#1:" HEX32}, other = {.psk = "acme#3:" HEX32};
+	names_are(&plain, &plain, "", 1);
+	names_are(&s, &c, "CN=KVRail test client\0", sizeof("CN=KVRail test client\0"));
+	names_are(&keys, &old, "acme\0", sizeof("acme\0"));
+	names_are(&keys, &keys, "acme\0", sizeof("acme\0"));
+	open_denied(&keys, &other, "the server knows no PSK identity \"acme#3\"", "\"acme#3\"");
+}
+
 /* ---- revocation lists ---- */
 
 static void a_revoked_certificate_is_denied(void **state)
@@ -1178,6 +1204,7 @@ int main(void)
 		cmocka_unit_test(the_name_that_is_dialled_must_be_in_the_certificate),
 		cmocka_unit_test(without_a_name_nobody_is_believed),
 		cmocka_unit_test(each_side_says_who_the_other_is),
+		cmocka_unit_test(a_server_knows_the_names_of_a_client),
 		cmocka_unit_test(a_revoked_certificate_is_denied),
 		cmocka_unit_test(a_revocation_list_of_another_ca_lets_nobody_in),
 		cmocka_unit_test(a_revocation_list_is_read_again),

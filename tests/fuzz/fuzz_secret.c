@@ -68,5 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		key_check(&psks.key[i]);
 	must(several == 0 ? psks.count >= 1 && psks.count <= SECRET_PSKS_MAX : rc != 0,
 	     "one key, and not among several");
+	if (several == 0)
+		secret_psks_fini(&psks);
 	return 0;
 }

@@ -128,6 +128,11 @@ static void make_psk_stands_alone(void **state)
 	assert_int_equal(PARSE("--make-psk", "f"), 0);
 	assert_string_equal(f.make_psk, "f");
 	assert_int_equal(PARSE("--make-psk=f"), 0);
+	assert_int_equal(PARSE("--make-psk=f", "--identity", "acme"), 0);
+	assert_string_equal(f.identity, "acme");
+	assert_int_equal(PARSE("--make-psk=f", "--insecure"), -KV_EINVAL);
+	assert_int_equal(PARSE("--make-psk=f", "--identity=a#b"), -KV_EINVAL);
+	assert_int_equal(PARSE("--identity", "acme"), -KV_EINVAL);
 	assert_int_equal(PARSE("--make-psk", "f", "--listen-addr", "127.0.0.1:1"), -KV_EINVAL);
 	assert_non_null(strstr(err.text, "--make-psk FILE only makes a key"));
 	assert_int_equal(PARSE("--insecure", "--make-psk=f"), -KV_EINVAL);
