@@ -82,6 +82,12 @@ static int spaces_add(struct spaces *s, const struct kvc_namespace *from, size_t
 	return 0;
 }
 
+/* A server that answers may still refuse its numbers to this client's tenant. */
+static bool answers(const struct look *l)
+{
+	return l->known && (l->code >= 0 || l->code == -KV_EDENIED);
+}
+
 /* Returns how many servers do not answer, or a code; *err names one of them. */
 static int spaces_read(struct cli *cli, struct spaces *out, struct kv_error *err)
 {
@@ -91,8 +97,8 @@ static int spaces_read(struct cli *cli, struct spaces *out, struct kv_error *err
 	int silent = 0, rc = of_one ? 0 : -KV_ENOMEM;
 	for (unsigned i = 0; i < n && rc == 0; i++) {
 		struct kvc_call call = {.size = sizeof(call), .server = i};
-		int count = looks[i].known && looks[i].code >= 0 ? kvc_namespaces(cli->pool, of_one, ROOM, &call) : 0;
-		if (looks[i].known && (looks[i].code < 0 || count < 0)) {
+		int count = answers(&looks[i]) ? kvc_namespaces(cli->pool, of_one, ROOM, &call) : 0;
+		if (looks[i].known && (!answers(&looks[i]) || count < 0)) {
 			silent++;
 			kv_fail(err, looks[i].code < 0 ? looks[i].code : count,
 				"namespaces: those of %d server%s are missing: %s", silent, kv_plural((unsigned)silent),

@@ -75,6 +75,9 @@ struct kvs_options {
 	const char *psk_file, *psk, *cert_file, *key_file, *ca_file, *crl_file; /* see bootstrap/bootstrap.h */
 	/* File of lines "identity:hex": logical clients that may have further sessions on any connection. */
 	const char *session_keys;
+	/* A file of tenants (docs/reference/tenants.schema.json): the identities that may have sessions, and their
+	 * rights. Needs keys or certificates. NULL: each client may do all. */
+	const char *tenants;
 	bool events; /* keep a log of stored and removed blocks, for clients that follow it */
 	/* With events: publish them here as well, over this transport (events/publish.h). NULL: no. */
 	const struct publish_at *events_at;

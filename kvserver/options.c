@@ -192,6 +192,10 @@ static const struct kv_opt table[] = {
 		    "Keys of logical clients: lines IDENTITY:HEX in a file that only its owner can read. "
 		    "Such clients may open further sessions on the connection of a client. "
 		    "Five wrong keys within a minute end that connection."),
+	KV_ROW_TEXT(
+		"tenants", AT(server.tenants), "FILE", NULL,
+		"Who may do what: a JSON file of tenants, each with identities (of keys or certificates), namespaces "
+		"with rights, and limits (docs/guide/tenants.md). Others are refused. Reread at SIGHUP."),
 	KV_ROW_TEXT("cert", AT(server.cert_file), "FILE", NULL,
 		    "Certificate of this server (PEM); needs --key and --ca."),
 	KV_ROW_TEXT("key", AT(server.key_file), "FILE", NULL, "Private key of the certificate (PEM)."),
@@ -518,12 +522,13 @@ static int make_psk_check(int argc, char **argv, const struct flags *f, struct k
 static const struct kv_opt_program program = {
 	.name = "kv-server",
 	.about = "kv-server -- holds KV-cache blocks in memory and moves them over libfabric.",
-	.epilogue = "SIGTERM and SIGINT drain the server: it says goodbye to its clients, finishes what is in "
-		    "flight (--drain-sec) and exits with 0; a second signal ends it at once, and so does one "
-		    "before it is READY. SIGHUP reads the files of --psk-file, --session-keys, --cert, --key, "
-		    "--ca and --crl again, for connections from then on (if one cannot be used, all stay as they "
-		    "were), reads --config again, and sets the log's level to --log-level. SIGUSR1 and SIGUSR2 "
-		    "raise and lower that level by a step.\n\nExit status: 0 stopped, 2 usage, 3 it could not start.",
+	.epilogue =
+		"SIGTERM and SIGINT drain the server: it says goodbye to its clients, finishes what is in "
+		"flight (--drain-sec) and exits with 0; a second signal ends it at once, and so does one "
+		"before it is READY. SIGHUP reads the files of --psk-file, --session-keys, --tenants, --cert, "
+		"--key, --ca and --crl again, for connections from then on (if one cannot be used, all stay as they "
+		"were), reads --config again, and sets the log's level to --log-level. SIGUSR1 and SIGUSR2 "
+		"raise and lower that level by a step.\n\nExit status: 0 stopped, 2 usage, 3 it could not start.",
 };
 
 /* What a file may not say. */

@@ -17,7 +17,7 @@ import sys
 ROOMS = {
     "engine": [".", "fabric", "door"],
     "kvclient": [".", "pool", "queue", "call", "copies", "transfer", "route", "logical", "conn", "request", "seal", "core"],
-    "kvserver": [".", "push", "http", "member", "server", "conn", "events", "ops", "shard", "tier"],
+    "kvserver": [".", "push", "http", "member", "server", "conn", "events", "ops", "shard", "tier", "tenant"],
     "kvbench": [".", "sweep", "scale", "capacity", "fabric", "hits", "versus", "report", "load", "measure", "setup", "model"],
 }
 LAYERS = "base host probe loop wire bootstrap local engine store kvclient kvserver kvbench kvcli kvdoctor".split()

@@ -129,7 +129,9 @@ static int add(struct spaces *t, const char *name, uint64_t now_ns, struct space
 int spaces_init(struct spaces *t, uint64_t secret)
 {
 	struct space *sp;
-	*t = (struct spaces){.secret = secret};
+	*t = (struct spaces){.secret = secret, .nowhere.name = "\1" /* no name has such a byte */};
+	t->nowhere.seed = space_seed(t);
+	t->nowhere.mark = mark_of(&t->nowhere);
 	return add(t, "", 0, &sp);
 }
 
@@ -145,7 +147,9 @@ void spaces_restore(struct spaces *t, uint64_t secret, uint64_t seeds, uint64_t 
 	struct space *sp = t->at[0];
 	for (uint32_t i = 1; i < t->count; i++)
 		free(t->at[i]);
-	*t = (struct spaces){.secret = secret, .seeds = seeds, .floor = floor, .at = {sp}, .count = 1};
+	*t = (struct spaces){
+		.secret = secret, .seeds = seeds, .floor = floor, .at = {sp}, .count = 1, .nowhere = t->nowhere};
+	t->nowhere.seed = space_seed(t);
 	begin(t, sp, "", 0);
 }
 

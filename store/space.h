@@ -38,7 +38,8 @@ struct spaces {
 	uint64_t floor;               /* generation of a space that begins */
 	uint64_t secret, seeds;       /* of the seeds; how many were made */
 	uint64_t changes, clears;     /* of names, generations and the floor; of these, those that end a generation */
-	struct space_note *notes;     /* SPACE_NOTES, written before a change is seen; NULL: none */
+	struct space nowhere; /* of no name, without a number: nothing is in it, and no key of it is in another space */
+	struct space_note *notes; /* SPACE_NOTES, written before a change is seen; NULL: none */
 };
 
 /* spaces_init -- with the default space, which stays. 0 or -KV_ENOMEM. secret: of the index. */

@@ -463,9 +463,10 @@ static void event_walk(struct wire_walk *w, struct wire_event *e)
 		e->key_len = (uint8_t)lengths;
 		e->space_len = (uint8_t)(lengths >> 8);
 	}
-	wire_require(w, e->what >= WIRE_EVENT_STORED && e->what <= WIRE_EVENT_LOST && e->tier <= WIRE_TIER_DISK);
+	wire_require(w, e->what >= WIRE_EVENT_STORED && e->what <= WIRE_EVENT_HIDDEN && e->tier <= WIRE_TIER_DISK);
 	wire_require(w, e->key_len <= KV_KEY_MAX && e->space_len <= KV_SPACE_MAX);
 	wire_require(w, (e->what <= WIRE_EVENT_REMOVED) == (e->key_len != 0));
+	wire_require(w, e->what != WIRE_EVENT_HIDDEN || (e->space_len == 0 && e->bytes == 0));
 	if (w->bad)
 		return;
 	wire_span(w, &e->key, e->key_len);

@@ -585,7 +585,14 @@ struct wire_local {
 
 /* What happened. STORED, REMOVED: to one key. CLEARED: all earlier keys of the server, or of the namespace, are gone.
  * LOST: the server has lost events here. */
-enum wire_event_what { WIRE_EVENT_STORED = 1, WIRE_EVENT_REMOVED, WIRE_EVENT_CLEARED, WIRE_EVENT_LOST };
+/* HIDDEN: of a namespace that the client may not read. */
+enum wire_event_what {
+	WIRE_EVENT_STORED = 1,
+	WIRE_EVENT_REMOVED,
+	WIRE_EVENT_CLEARED,
+	WIRE_EVENT_LOST,
+	WIRE_EVENT_HIDDEN
+};
 enum wire_tier { WIRE_TIER_MEMORY, WIRE_TIER_DISK }; /* where the value is, or was */
 
 enum {

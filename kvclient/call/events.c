@@ -288,16 +288,29 @@ static void name_end(struct place *p, uint32_t begin, const struct wire_event *e
 	out->name_space = (const char *)to + e->key_len;
 }
 
-/* The next event of the answer. False: all were read. */
+/* The next event of the answer that is shown to this client. False: all were read. */
+static bool event_next(struct place *p, uint32_t *out_begin, struct wire_event *out)
+{
+	do {
+		if (p->answer.count == 0)
+			return false;
+		p->answer.count--;
+		*out_begin = p->read_bytes;
+		if (wire_event_take(p->bytes, p->answer.events_len, &p->read_bytes, out))
+			KV_ASSERT(false); /* wire_ctrl_decode has read it */
+		if (out->what == WIRE_EVENT_HIDDEN && p->answer.count == 0)
+			answer_end(p);
+	} while (out->what == WIRE_EVENT_HIDDEN);
+	return true;
+}
+
+/* False: all were read. */
 static bool event_take(const struct kvc_events *ev, struct place *p, struct kvc_event *out)
 {
-	uint32_t begin = p->read_bytes;
+	uint32_t begin;
 	struct wire_event e;
-	if (p->answer.count == 0)
+	if (!event_next(p, &begin, &e))
 		return false;
-	p->answer.count--;
-	if (wire_event_take(p->bytes, p->answer.events_len, &p->read_bytes, &e))
-		KV_ASSERT(false); /* wire_ctrl_decode has read it */
 	if (e.what == WIRE_EVENT_LOST) {
 		gap(ev, p, p->epoch, p->answer.next - p->answer.count);
 		return mark_take(ev, p, out);

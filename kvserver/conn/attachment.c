@@ -15,6 +15,7 @@
 
 #include <stdlib.h>
 
+#include "kvserver/conn/grant.h"
 #include "kvserver/shard/attachment.h"
 #include "kvserver/shard/region.h"
 
@@ -209,14 +210,16 @@ static int calls_make(struct attachment *a)
 static int attachment_make(struct attachment *a, struct boot_conn *boot, const struct wire_hello *h,
 			   struct kv_error *err)
 {
+	int rc = grant_find(a->server, boot_peer_names(boot), h->space, h->generation, &a->own);
 	kv_list_init(&a->regions);
 	kv_list_init(&a->watchers);
 	kv_list_init(&a->offer.node);
 	a->mark = h->mark;
 	a->client_id = h->client_id;
 	attachment_addresses(a, h->addr, h->rails);
-	memcpy(a->space, h->space, sizeof(a->space));
-	a->generation = h->generation;
+	if (rc)
+		return kv_fail(err, rc, GRANT_UNKNOWN);
+	a->grant = a->own;
 	return calls_make(a) < 0 ? kv_fail(err, -KV_ENOMEM, "the server has no memory for another client")
 				 : secrets_make(a, boot, err);
 }
@@ -260,8 +263,7 @@ static void run_open(struct call *call)
 					     .addrs = a->addr,
 					     .rails = a->rails,
 					     .anew = &a->anew,
-					     .space = a->space,
-					     .generation = a->generation};
+					     .grant = &a->grant};
 	int rc;
 	rc = shard_attachment_open(call->shard, &args, &ac->on_shard, &ac->error);
 	for (unsigned i = 0; rc == 0 && i < call->shard->info.rails; i++)
@@ -275,7 +277,7 @@ static void run_space(struct call *call)
 {
 	const struct attachment *a = attachment_call_of(call)->attachment;
 	struct shard *s = call->shard;
-	store_space_learn(&s->store, a->space, a->generation, loop_turn_now(s->loop));
+	store_space_learn(&s->store, a->grant.space, a->grant.generation, loop_turn_now(s->loop));
 	call_finish(call, 0);
 }
 
@@ -284,12 +286,12 @@ void attachment_space_await(struct attachment *a)
 	bool lower = false;
 	a->cleared_ns = 0;
 	for (unsigned i = 0; i < a->server->opt.shards; i++) {
-		a->generation = KV_MAX(a->generation, a->call[i].generation);
+		a->grant.generation = KV_MAX(a->grant.generation, a->call[i].generation);
 		a->cleared_ns = KV_MAX(a->cleared_ns, a->call[i].cleared_ns);
 	}
 	for (unsigned i = 0; i < a->server->opt.shards; i++)
-		lower |= a->call[i].generation < a->generation;
-	if (!lower)
+		lower |= a->call[i].generation < a->grant.generation;
+	if (!lower || !a->grant.rights)
 		return;
 	attachment_all_await(a, run_space, NULL);
 	a->cleared_ns = loop_now(a->server->control);

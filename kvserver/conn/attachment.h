@@ -6,6 +6,7 @@
 
 #include "kvserver/conn/local.h"
 #include "kvserver/server/server.h"
+#include "kvserver/shard/session.h"
 
 struct conn;
 
@@ -66,8 +67,10 @@ struct attachment {
 	struct region *region;
 	uint32_t region_id;
 	uint32_t session_number;
-	char space[KV_SPACE_MAX + 1];    /* the namespace of the session being opened, and its least generation */
-	uint64_t generation, cleared_ns; /* cleared_ns: see wire_welcome_msg, by the loop's clock */
+	struct grant grant;  /* of the session being opened */
+	uint64_t cleared_ns; /* see wire_welcome_msg, by the loop's clock */
+	/* ... up to here */
+	struct grant own; /* of its own session */
 	struct co *asker; /* waits for the pending calls: the connection's reader, or the ending coroutine */
 	unsigned pending;
 	struct co *aside_asker; /* waits for the calls aside; NULL: none */
@@ -86,7 +89,7 @@ struct attachment_watch {
 };
 
 /* attachment_create -- slot, number, token and keys; *boot is the connection's. 0; -KV_EFULL (no free slot),
- * -KV_ENOMEM, or a code of entropy or TLS. */
+ * -KV_EDENIED (grant_find), -KV_ENOMEM, or a code of entropy or TLS. */
 int attachment_create(struct conn *conn, struct kvs_server *server, struct boot_conn *boot,
 		      const struct wire_hello *hello, struct attachment **out, struct kv_error *err);
 
@@ -95,7 +98,7 @@ int attachment_create(struct conn *conn, struct kvs_server *server, struct boot_
 int attachment_open_await(struct attachment *a, struct kv_error *err);
 
 /* attachment_space_await -- a session was opened on all shards: bring its namespace to the highest generation of them,
- * and set a->generation to it, and a->cleared_ns. */
+ * and set a->grant.generation to it, and a->cleared_ns. */
 void attachment_space_await(struct attachment *a);
 
 /* attachment_cleared -- a->cleared_ns as clients see it. */

@@ -372,6 +372,18 @@ void conns_goodbye(struct kvs_server *s)
 	}
 }
 
+static void anew_say(struct conn *c)
+{
+	if (c->welcome && atomic_load(&c->now->anew)) /* else the first beat notices it */
+		beat_now(c);
+}
+
+void conn_anew(struct conn *c)
+{
+	atomic_store(&c->now->anew, true);
+	anew_say(c);
+}
+
 void conns_anew(struct kvs_server *s, bool all)
 {
 	KV_LIST_EACH (n, &s->clients.conns) {
@@ -380,7 +392,6 @@ void conns_anew(struct kvs_server *s, bool all)
 			continue;
 		if (all)
 			atomic_store(&c->now->anew, true);
-		if (c->welcome && atomic_load(&c->now->anew)) /* else the first beat notices it */
-			beat_now(c);
+		anew_say(c);
 	}
 }

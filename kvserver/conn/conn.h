@@ -87,6 +87,9 @@ int conn_answer_await(struct conn *c);
  * are few members. */
 void conns_news(struct kvs_server *server);
 
+/* conn_anew -- its client must say HELLO again. */
+void conn_anew(struct conn *c);
+
 /* conn_welcomed -- WELCOME was sent: from now on the client gets its attachment's news. */
 void conn_welcomed(struct conn *c);
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "kvserver/conn/conn.h"
+#include "kvserver/conn/grant.h"
 #include "kvserver/conn/private.h"
 #include "kvserver/shard/session.h"
 
@@ -25,7 +26,7 @@ static void run_open(struct call *call)
 	struct attachment_call *ac = attachment_call_of(call);
 	const struct attachment *a = ac->attachment;
 	struct session *o;
-	int rc = session_open(ac->on_shard, a->session_number, a->space, a->generation, &o);
+	int rc = session_open(ac->on_shard, a->session_number, &a->grant, &o);
 	if (rc == 0)
 		session_space_read(o, &ac->generation, &ac->cleared_ns);
 	call_finish(call, rc);
@@ -179,11 +180,16 @@ static int room_check(const struct conn *c, struct kv_error *err)
 static int admit_await(struct conn *c, const struct wire_session_open *o, uint32_t *out_at, struct kv_error *err)
 {
 	struct further *f = &c->now->further;
-	int rc = room_check(c, err);
+	char names[WIRE_IDENTITY_MAX + 1];
+	int rc = grant_find(c->server, grant_names(c, o->identity, names, sizeof(names)), o->space, o->generation,
+			    &c->now->grant);
+	if (rc) {
+		grant_refused(c, o->identity, o->space, GRANT_UNKNOWN);
+		return kv_fail(err, rc, GRANT_UNKNOWN);
+	}
+	rc = room_check(c, err);
 	if (rc)
 		return rc;
-	memcpy(c->now->space, o->space, sizeof(c->now->space));
-	c->now->generation = o->generation;
 	rc = place_take(f, out_at);
 	if (rc)
 		return kv_fail(err, rc, "the server has no memory for another session");
@@ -212,6 +218,7 @@ static int granted_await(struct conn *c, const struct wire_session_open *o)
 	m.session_ok = (struct wire_session_ok){
 		.id = o->id, .session = c->now->session_number, .credits = session_credits(c->server->opt.credits)};
 	control_count(c->server, WIRE_STAT_SESSIONS_OPENED);
+	grant_audit(c, o->identity, &c->now->grant);
 	rc = conn_send_await(c, &m);
 	kv_debug(c->server->opt.log, "client %s: session %u has further session %u, client id %llu%s%s",
 		 conn_name(c, name, sizeof(name)), c->now->number, c->now->session_number,

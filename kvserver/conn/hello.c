@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "kvserver/conn/conn.h"
+#include "kvserver/conn/grant.h"
 
 enum { HELLO_MAX = 16384 /* maximum bytes of a stranger's first message; our client's has 3 KiB */ };
 
@@ -34,7 +35,7 @@ static int refuse_await(struct conn *c, int rc, const char *text)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REFUSE, .refuse.status = wire_error_status(rc)};
 	char name[KV_HOST_MAX];
-	if (log_allowed(c->server))
+	if (rc != -KV_EDENIED && log_allowed(c->server)) /* it has its line already (identity_check) */
 		kv_event(c->server->opt.log, KV_LOG_WARN,
 			 KV_EVENT("client_refused", KV_FIELD("client", name), KV_FIELD("reason", text)),
 			 "client %s is refused: %s", conn_name(c, name, sizeof(name)), text);
@@ -79,6 +80,16 @@ static int view_check(const struct kvs_server *s, uint64_t client_id, struct kv_
 		return 0;
 	return kv_fail(err, -KV_EPEERDOWN,
 		       "the server is not ready: it does not know the members of its cluster yet (--members)");
+}
+
+/* Before it takes a place. */
+static int identity_check(const struct conn *c, const struct wire_hello *h, struct kv_error *err)
+{
+	struct grant g;
+	if (grant_find(c->server, boot_peer_names(c->boot), h->space, 0, &g) == 0)
+		return 0;
+	grant_refused(c, NULL, h->space, GRANT_UNKNOWN);
+	return kv_fail(err, -KV_EDENIED, GRANT_UNKNOWN);
 }
 
 static int closing_fail(struct kv_error *err)
@@ -209,6 +220,7 @@ static int welcome_await(struct conn *c)
 {
 	struct kvs_server *s = c->server;
 	const struct shard *first = s->shard[0];
+	bool all = c->now->own.reads_all;
 	size_t cap = (size_t)s->opt.shards * first->info.rails * (KV_ADDR_MAX + 2);
 	uint8_t *addrs = malloc(cap);
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_WELCOME};
@@ -219,10 +231,10 @@ static int welcome_await(struct conn *c)
 	w->version = WIRE_VERSION;
 	w->shards = w->loops = (uint16_t)s->opt.shards;
 	w->rails = (uint16_t)first->info.rails;
-	w->flags = (s->opt.allow_pull ? WIRE_WELCOME_PULL : 0) |
+	w->flags = (s->opt.allow_pull && all ? WIRE_WELCOME_PULL : 0) |
 		   (first->info.reads_refused ? WIRE_WELCOME_INLINE_PUT : 0) | WIRE_WELCOME_SESSIONS |
 		   WIRE_WELCOME_VIEWS | (landings_offered(first) ? WIRE_WELCOME_LANDING : 0) |
-		   (s->opt.on_drain ? WIRE_WELCOME_DRAIN : 0) | (s->opt.members ? WIRE_WELCOME_MEMBERS : 0) |
+		   (s->opt.on_drain && all ? WIRE_WELCOME_DRAIN : 0) | (s->opt.members ? WIRE_WELCOME_MEMBERS : 0) |
 		   (s->locals.on ? WIRE_WELCOME_LOCAL : 0) | (events_on(&s->events) ? WIRE_WELCOME_EVENTS : 0);
 	w->session = c->now->number;
 	w->chunk_bytes = first->info.chunk_bytes;
@@ -232,7 +244,7 @@ static int welcome_await(struct conn *c)
 	w->incarnation = s->incarnation;
 	w->shard_seed = s->shard_seed;
 	w->value_max = s->opt.value_max;
-	w->generation = c->now->generation;
+	w->generation = c->now->grant.generation;
 	w->cleared_ns = attachment_cleared(c->now);
 	w->clock_ns = shard_clock(s->shard_seed, loop_now(loop_of(c)));
 	w->addrs = addrs;
@@ -268,6 +280,8 @@ static int hello_await(struct conn *c, const struct wire_hello *h)
 	if (rc == 0)
 		rc = cluster_check(c->server, h, &err);
 	if (rc == 0)
+		rc = identity_check(c, h, &err);
+	if (rc == 0)
 		rc = view_check(c->server, h->client_id, &err);
 	if (rc == 0)
 		rc = admit(c, h->client_id, before, &err);
@@ -299,6 +313,7 @@ static int hello_await(struct conn *c, const struct wire_hello *h)
 		 "client %s (%s, %s, %u rail%s) is session %u", conn_name(c, name, sizeof(name)),
 		 boot_peer_who(c->boot), id_text(c->now->client_id, id, sizeof(id)), c->now->rails,
 		 c->now->rails == 1 ? "" : "s", c->now->number);
+	grant_audit(c, NULL, &c->now->own);
 	conn_welcomed(c);
 	return 0;
 }

@@ -110,6 +110,9 @@ int local_answer_await(struct conn *c, const uint8_t boot_id[16])
 	if (!l->on || o->asked)
 		return -KV_EPROTO;
 	o->asked = true;
+	if (!c->now->own.reads_all)
+		return answer_await(c, WIRE_NOTSUP,
+				    "the client's tenant may not read all namespaces of the server (--tenants)");
 	if (!kv_equal_secret(boot_id, l->boot_id, sizeof(l->boot_id)))
 		return answer_await(c, WIRE_DENIED, "the client runs under another kernel than the server");
 	if (!place_find(l))

@@ -149,7 +149,8 @@ static int arenas_send_await(struct conn *c)
 /* Send ARENA: it lets the client read our memory. */
 static int on_arenas_await(struct conn *c)
 {
-	int rc = c->server->opt.allow_pull ? attachment_all_await(c->now, run_arena, NULL) : -KV_EPROTO;
+	bool may = c->server->opt.allow_pull && c->now->own.reads_all;
+	int rc = may ? attachment_all_await(c->now, run_arena, NULL) : -KV_EPROTO;
 	if (rc == 0)
 		rc = arenas_send_await(c);
 	for (unsigned i = 0; i < c->server->opt.shards; i++) {
@@ -190,7 +191,7 @@ static int on_drain_await(struct conn *c, const struct wire_drain *asked)
 	struct kvs_drain bounds = {.time_ns = KV_MIN(asked->time_ms, (uint64_t)DRAIN_MS_MAX) * 1000000,
 				   .bytes_s = asked->bytes_s};
 	char name[KV_HOST_MAX];
-	if (!o->on_drain)
+	if (!o->on_drain || !c->now->own.reads_all)
 		return -KV_EPROTO;
 	c->drain_asked = true;
 	m.drain.time_ms = o->on_drain(o->on_drain_arg, &bounds, conn_name(c, name, sizeof(name))) / 1000000 + 1;

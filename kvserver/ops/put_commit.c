@@ -29,8 +29,12 @@ static void cleared_fill(struct shard *s, const struct session *o, struct wire_r
 bool put_space(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	const struct space *sp = l->session->space;
-	if (KV_UNLIKELY(q->put.space > sp->generation))
+	if (KV_UNLIKELY(q->put.space > sp->generation)) {
+		/* The clear that its client has heard of is still on its way here. */
+		if (!session_allows(l->session, WIRE_CLEAR))
+			return true;
 		store_space_advance(&l->attachment->shard->store, l->session->space, q->put.space, now_ns);
+	}
 	return q->put.space == sp->generation || q->flags & WIRE_PUT_COPY;
 }
 

@@ -209,6 +209,12 @@ void clear_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		reply_put(l, &r, NULL);
 }
 
+/* Whether a session learns of this namespace: of its own, or of all. */
+static bool space_shown(const struct session *o, const struct space *sp)
+{
+	return o->sees_all || sp == o->space;
+}
+
 void spaces_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	const struct spaces *t = &l->attachment->shard->store.spaces;
@@ -224,7 +230,8 @@ void spaces_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 				       .gets = sp->gets,
 				       .hits = sp->hits};
 		memcpy(w.name, sp->name, sizeof(w.name));
-		wire_space_put(packed, r.spaces.count++, &w);
+		if (space_shown(l->session, sp))
+			wire_space_put(packed, r.spaces.count++, &w);
 	}
 	r.spaces.next = at < t->count ? at : 0;
 	reply_put(l, &r, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* key_reload.c -- the thread that rereads key files, certificates and revocation lists while the server runs.
+/* key_reload.c -- the thread that rereads key files, certificates, revocation lists and tenants while the server runs.
  *
  * A file system that does not answer (NFS) may block a reader for hours, so a thread of its own reads: on request
  * (SIGHUP), and when the CRL file, checked once a second, has changed. It leaves the new keys in `fresh`, from where
@@ -14,13 +14,14 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "kvserver/conn/grant.h"
 #include "kvserver/server/server.h"
 
 #define LOOK_NS                1000000000ull /* between two checks of the CRL file */
 #define KEY_RELOAD_PATIENCE_NS 2000000000ull /* for a reading thread, when the server ends */
 #define POST_AGAIN_NS          10000000ull
 
-enum { FILE_PSK, FILE_KEYS, FILE_CERT, FILE_KEY, FILE_CA, FILE_CRL, FILES };
+enum { FILE_PSK, FILE_KEYS, FILE_CERT, FILE_KEY, FILE_CA, FILE_CRL, FILE_TENANTS, FILES };
 
 /* A change of these shows that a file has changed. */
 struct mark {
@@ -32,11 +33,14 @@ struct mark {
 struct fresh {
 	struct boot_context *boot; /* NULL: the present one stays */
 	struct boot_keys *keys;
+	struct tenants *tenants;
 };
 
 struct key_reload {
-	char *file[FILES]; /* or NULL */
-	struct mark crl;   /* at its last read; the thread's */
+	char *file[FILES];     /* or NULL */
+	uint64_t memory_bytes; /* of the server, with ... */
+	unsigned shards;
+	struct mark crl; /* at its last read; the thread's */
 	bool crl_begun, crl_failed;
 	pthread_t thread; /* key_reload_end's */
 	/* under the lock */
@@ -53,6 +57,7 @@ static void fresh_fini(struct fresh *f)
 {
 	boot_context_destroy(&f->boot);
 	boot_keys_destroy(&f->keys);
+	tenants_unref(&f->tenants);
 }
 
 /* ---- memory ---- */
@@ -79,8 +84,9 @@ static void unref_unlock(struct key_reload *k)
 static int names_copy(struct key_reload *k, const struct kvs_options *o)
 {
 	const char *const names[FILES] = {
-		[FILE_PSK] = o->psk_file, [FILE_KEYS] = o->session_keys, [FILE_CERT] = o->cert_file,
-		[FILE_KEY] = o->key_file, [FILE_CA] = o->ca_file,        [FILE_CRL] = o->crl_file};
+		[FILE_PSK] = o->psk_file,   [FILE_KEYS] = o->session_keys, [FILE_CERT] = o->cert_file,
+		[FILE_KEY] = o->key_file,   [FILE_CA] = o->ca_file,        [FILE_CRL] = o->crl_file,
+		[FILE_TENANTS] = o->tenants};
 	for (unsigned i = 0; i < FILES; i++) {
 		k->file[i] = names[i] ? strdup(names[i]) : NULL;
 		if (names[i] && !k->file[i])
@@ -96,6 +102,8 @@ static struct key_reload *key_reload_alloc(struct kvs_server *s)
 		return NULL;
 	k->server = s;
 	k->log = s->opt.log;
+	k->memory_bytes = s->opt.memory_bytes;
+	k->shards = s->opt.shards;
 	k->refs = 1;
 	pthread_mutex_init(&k->lock, NULL);
 	kv_cond_init(&k->changed);
@@ -120,6 +128,10 @@ static int fresh_read(const struct key_reload *k, struct fresh *out, const struc
 		rc = boot_context_create(&security, true, log, &out->boot, err);
 	if (rc == 0 && k->file[FILE_KEYS])
 		rc = boot_keys_load(k->file[FILE_KEYS], &out->keys, err);
+	if (rc == 0 && k->file[FILE_TENANTS])
+		rc = tenants_load(k->file[FILE_TENANTS], &out->tenants, err);
+	if (rc == 0 && k->file[FILE_TENANTS])
+		rc = tenants_fit(out->tenants, k->memory_bytes, k->shards, err);
 	if (rc)
 		fresh_fini(out);
 	return rc;
@@ -152,10 +164,12 @@ static void on_fresh(void *arg)
 	pthread_mutex_unlock(&k->lock);
 	if (f.boot)
 		boot_context_adopt(s->keys.boot, &f.boot);
-	if (!f.keys)
-		return;
-	s->keys.of_sessions = f.keys;
-	boot_keys_destroy(&former); /* no coroutine keeps one of them over a wait */
+	if (f.keys) {
+		s->keys.of_sessions = f.keys;
+		boot_keys_destroy(&former); /* no coroutine keeps one of them over a wait */
+	}
+	if (f.tenants)
+		grants_renew(s, &f.tenants);
 }
 
 static void wait_until(struct key_reload *k, uint64_t until_ns)
@@ -191,9 +205,11 @@ static void read_again(struct key_reload *k, bool asked, const struct mark *crl)
 	pthread_mutex_lock(&k->lock);
 	if (rc) {
 		k->failed++;
+		if (k->server)
+			control_set(k->server, WIRE_STAT_RELOADS_FAILED, k->failed);
 		if (k->server && (asked || !k->crl_failed))
 			kv_event(k->log, KV_LOG_WARN, KV_EVENT("keys_failed", KV_FIELD("reason", err.text)),
-				 "%s; the former keys and certificates stay in force", err.text);
+				 "%s; the former keys, certificates and tenants stay in force", err.text);
 		k->crl_failed = !asked || k->crl_failed;
 		return;
 	}
@@ -245,7 +261,7 @@ int key_reload_start(struct kvs_server *s, struct key_reload **out, struct kv_er
 	struct key_reload *k;
 	int rc;
 	*out = NULL;
-	if (!o->psk_file && !o->cert_file && !o->session_keys)
+	if (!o->psk_file && !o->cert_file && !o->session_keys && !o->tenants)
 		return 0;
 	k = key_reload_alloc(s);
 	if (!k)

@@ -46,6 +46,21 @@ static int scope_check(const struct kvs_server *s, struct kv_error *err)
 		       : 0;
 }
 
+/* The table of tenants, which needs proved identities. */
+static int tenants_prepare(struct kvs_server *s, struct kv_error *err)
+{
+	const struct kvs_options *o = &s->opt;
+	int rc;
+	if (!o->tenants)
+		return 0;
+	if (boot_context_mode(s->keys.boot) == BOOT_PLAIN)
+		return kv_fail(err, -KV_EINVAL,
+			       "--tenants needs clients that prove who they are: give --psk-file, or --cert, --key and "
+			       "--ca");
+	rc = tenants_load(o->tenants, &s->keys.tenants, err);
+	return rc ? rc : tenants_fit(s->keys.tenants, o->memory_bytes, o->shards, err);
+}
+
 int listen_prepare(struct kvs_server *s, struct kv_error *err)
 {
 	const struct kvs_options *o = &s->opt;
@@ -76,6 +91,8 @@ int listen_prepare(struct kvs_server *s, struct kv_error *err)
 		rc = boot_context_create(&security, true, o->log, &s->keys.boot, err);
 	if (rc == 0 && o->session_keys)
 		rc = boot_keys_load(o->session_keys, &s->keys.of_sessions, err);
+	if (rc == 0)
+		rc = tenants_prepare(s, err);
 	if (rc == 0)
 		rc = strangers_check(s, err);
 	return rc;

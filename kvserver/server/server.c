@@ -198,6 +198,7 @@ void kvs_server_destroy(struct kvs_server **server)
 	tier_files_close(&s->tier);
 	boot_context_destroy(&s->keys.boot);
 	boot_keys_destroy(&s->keys.of_sessions);
+	tenants_unref(&s->keys.tenants);
 	pthread_cond_destroy(&s->changed);
 	pthread_mutex_destroy(&s->lock);
 	view_fini(s);

@@ -19,6 +19,7 @@
 #include "kvserver/server/key_reload.h"
 #include "kvserver/shard/loopcall.h"
 #include "kvserver/shard/shard.h"
+#include "kvserver/tenant/tenants.h"
 #include "kvserver/tier/tier_file.h"
 #include "loop/loop.h"
 
@@ -55,6 +56,7 @@ struct place_at {
 struct keys {
 	struct boot_context *boot;
 	struct boot_keys *of_sessions; /* of further sessions; or NULL */
+	struct tenants *tenants;       /* NULL: each client may do all */
 	struct key_reload *reload;     /* rereads the files; or NULL */
 };
 

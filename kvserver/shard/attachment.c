@@ -115,7 +115,7 @@ int shard_attachment_open(struct shard *shard, const struct shard_attachment_arg
 		kv_fail(err, rc, "no keys or no nonces for the links of a session: %s", kv_strerror(rc));
 		goto no_links;
 	}
-	rc = session_space_begin(&s->own, a->space, a->generation);
+	rc = session_space_begin(&s->own, a->grant);
 	if (rc) {
 		space_fail(rc, err);
 		goto no_links;

@@ -63,8 +63,7 @@ struct shard_attachment_args {
 	const struct te_address *addrs;
 	unsigned rails;
 	_Atomic bool *anew;
-	const char *space; /* the namespace of its own session, of this generation at least */
-	uint64_t generation;
+	const struct grant *grant; /* of its own session */
 };
 
 /* shard_attachment_open -- insert the client's addresses. Requests may then come, by each link once it is proven. 0,

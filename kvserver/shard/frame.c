@@ -49,6 +49,9 @@ static void request_take(struct link *l, const struct wire_request *q, uint64_t 
 	} else if (l->active + l->held >= shard->opt.credits || o->active >= o->credits) {
 		shard_count(shard, WIRE_STAT_OVER_CREDIT);
 		request_refuse(l, q, WIRE_BUSY);
+	} else if (KV_UNLIKELY(!session_allows(o, q->type))) {
+		shard_count(shard, WIRE_STAT_DENIED);
+		request_refuse(l, q, session_refusal(o, q->type));
 	} else if (q->time_left_us == 0) {
 		shard_count(shard, WIRE_STAT_EXPIRED_REQUESTS);
 		request_refuse(l, q, WIRE_TIMEOUT);

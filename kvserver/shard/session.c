@@ -13,6 +13,7 @@
 
 #include "kvserver/shard/loopcall.h"
 #include "kvserver/shard/request.h"
+#include "kvserver/tenant/tenants.h"
 
 enum { TABLE_MIN = 16 };
 
@@ -45,16 +46,57 @@ static int table_grow(struct sessions *t, uint32_t at)
 	return 0;
 }
 
-int session_space_begin(struct session *o, const char *space, uint64_t generation)
+/* The types of requests that a right allows. */
+static const struct {
+	uint8_t right;
+	uint32_t types;
+} allows[] = {
+	{TENANT_READ, 1u << WIRE_GET | 1u << WIRE_EXISTS},
+	{TENANT_WRITE, 1u << WIRE_PUT | 1u << WIRE_TOUCH},
+	{TENANT_DELETE, 1u << WIRE_DELETE},
+	{TENANT_PIN, 1u << WIRE_PIN},
+	{TENANT_CLEAR, 1u << WIRE_CLEAR},
+};
+
+_Static_assert(WIRE_PROVE < 32, "a bit for each type");
+
+static uint32_t allowed_by(const struct grant *g)
+{
+	const uint32_t all = 1u << WIRE_STAT | 1u << WIRE_TOMBS;
+	uint32_t types = 1u << WIRE_PING | 1u << WIRE_SPACES | (g->reads_all ? all : 0);
+	for (unsigned i = 0; i < KV_COUNT(allows); i++)
+		if (g->rights & allows[i].right)
+			types |= allows[i].types;
+	/* Looking for a key takes the same way where there is none. */
+	return g->rights ? types : types | allows[0].types;
+}
+
+/* Where nothing exists, nothing is found. */
+int32_t session_refusal(const struct session *o, uint8_t type)
+{
+	const struct spaces *t = &o->attachment->shard->store.spaces;
+	bool finds = type == WIRE_TOUCH || type == WIRE_DELETE || type == WIRE_PIN;
+	return o->space == &t->nowhere && finds ? WIRE_NOTFOUND : WIRE_DENIED;
+}
+
+int session_space_begin(struct session *o, const struct grant *g)
 {
 	struct shard *s = o->attachment->shard;
+	struct spaces *t = &s->store.spaces;
 	uint64_t now_ns = loop_turn_now(s->loop);
-	int rc = space_take(&s->store.spaces, space, now_ns, &o->space);
+	int rc = 0;
+	o->space = &t->nowhere;
+	t->nowhere.generation = t->floor; /* as that of a namespace that begins */
+	if (g->rights)
+		rc = space_take(t, g->space, now_ns, &o->space);
 	if (rc)
 		return rc;
+	o->allowed = allowed_by(g);
+	o->sees_all = g->reads_all;
 	o->space->users++;
 	o->space->used_ns = now_ns;
-	store_space_advance(&s->store, o->space, generation, now_ns);
+	if (g->rights)
+		store_space_advance(&s->store, o->space, g->generation, now_ns);
 	return 0;
 }
 
@@ -70,8 +112,7 @@ void session_space_end(struct session *o)
 	o->space->used_ns = loop_turn_now(o->attachment->shard->loop);
 }
 
-int session_open(struct shard_attachment *s, uint32_t number, const char *space, uint64_t generation,
-		 struct session **out)
+int session_open(struct shard_attachment *s, uint32_t number, const struct grant *grant, struct session **out)
 {
 	uint32_t at = place_of(number);
 	struct session *o;
@@ -87,7 +128,7 @@ int session_open(struct shard_attachment *s, uint32_t number, const char *space,
 	o->number = number;
 	o->credits = session_credits(s->shard->opt.credits);
 	pins_init(&o->pins);
-	rc = session_space_begin(o, space, generation);
+	rc = session_space_begin(o, grant);
 	if (rc) {
 		free(o);
 		return rc;

@@ -17,6 +17,15 @@ struct call;
 struct shard_attachment;
 struct space;
 
+/* A session's namespace, and its rights there. */
+struct grant {
+	char space[KV_SPACE_MAX + 1];
+	char tenant[KV_SPACE_MAX + 1]; /* "": without --tenants */
+	uint64_t generation;           /* the least of the namespace */
+	uint8_t rights;                /* enum tenant_right; 0: for this session the namespace does not exist */
+	bool reads_all;                /* it may read each namespace, and ask about all of the server */
+};
+
 struct session {
 	struct shard_attachment *attachment; /* of the connection */
 	uint32_t number;                     /* 0: the connection's own */
@@ -26,6 +35,8 @@ struct session {
 	uint64_t received;
 	struct pins pins;
 	struct space *space; /* of its keys */
+	uint32_t allowed;    /* bit per type of request */
+	bool sees_all;       /* grant.reads_all */
 	struct call *gone;   /* set: it ends; finished when no request is left, which frees it */
 };
 
@@ -40,16 +51,22 @@ static inline uint32_t session_credits(uint32_t link_credits)
 	return KV_MAX(link_credits / SESSION_CREDITS_SHARE, 1u);
 }
 
-/* session_open -- for keys of this namespace, of this generation at least. 0;
- * -KV_ENOMEM; -KV_EEXIST; -KV_EFULL (no room for another namespace). */
-int session_open(struct shard_attachment *s, uint32_t number, const char *space, uint64_t generation,
-		 struct session **out);
+/* session_open -- with these rights. 0; -KV_ENOMEM; -KV_EEXIST; -KV_EFULL (no room for another namespace). */
+int session_open(struct shard_attachment *s, uint32_t number, const struct grant *grant, struct session **out);
 
 /* session_space_read -- the generation of its namespace, and when this shard learned of it, or 0. */
 void session_space_read(const struct session *o, uint64_t *out_generation, uint64_t *out_cleared_ns);
 
-/* session_space_begin -- set the namespace of a session without one. session_space_end -- the session ends. */
-int session_space_begin(struct session *o, const char *space, uint64_t generation);
+/* session_space_begin -- set the namespace and the rights of a new session. session_space_end -- it ends. */
+int session_space_begin(struct session *o, const struct grant *grant);
+
+/* session_allows -- whether requests of this type are allowed. session_refusal -- the status of one that is not. */
+static inline bool session_allows(const struct session *o, uint8_t type)
+{
+	return o->allowed >> type & 1;
+}
+
+int32_t session_refusal(const struct session *o, uint8_t type);
 void session_space_end(struct session *o);
 
 /* session_end -- take no more requests, stop those in flight, and drop its stages and pins. When nothing is in flight,

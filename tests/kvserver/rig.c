@@ -233,10 +233,12 @@ static void region_make(void)
 	assert_int_equal(regions_add(&rig.attachment->regions, rig.mem), 0);
 }
 
+struct grant rig_grant = {.rights = TENANT_RIGHTS, .reads_all = true};
+
 int rig_session_open(uint32_t number)
 {
 	struct session *o;
-	return session_open(rig.attachment, number, "", 0, &o);
+	return session_open(rig.attachment, number, &rig_grant, &o);
 }
 
 int rig_open_unproven(void **state)
@@ -252,7 +254,7 @@ int rig_open_unproven(void **state)
 	assert_int_equal(boot_frame_macs(rig.secret, rig.number, 0, false, &rig.macs), 0);
 	kv_seal_init(&rig.seal, &rig.macs, 0, rig.seen, KV_WINDOW_WIDTH);
 	args.frame_secret = rig.secret;
-	args.space = "";
+	args.grant = &rig_grant;
 	args.mark = RIG_MARK;
 	if (shard_attachment_open(rig.shard, &args, &rig.attachment, &err) != 0)
 		fail_msg("%s", err.text);

@@ -19,6 +19,7 @@
 #include "kvserver/shard/reply.h"
 #include "kvserver/shard/request.h"
 #include "kvserver/shard/stat.h"
+#include "kvserver/tenant/tenants.h"
 
 enum {
 	RIG_MEMORY = 32 << 20, /* of the shard */
@@ -79,6 +80,8 @@ extern const struct evict_policy *rig_policy; /* set before rig_up: of eviction;
 extern uint64_t rig_memory_bytes; /* set before rig_up: 0: RIG_MEMORY */
 
 extern const struct tier_files *rig_tier; /* set before rig_up: of the tier, with segments of 1 MiB; NULL: none */
+
+extern struct grant rig_grant; /* set before rig_open or rig_session_open: of the session */
 
 int rig_up(void **state); /* group set-up: shard and client engine */
 int rig_down(void **state);

@@ -156,7 +156,7 @@ static int other_open_at(void **state, bool there)
 	assert_int_equal(boot_frame_macs(other.secret, STRANGER_NUMBER, 0, false, &other.macs), 0);
 	kv_seal_init(&other.seal, &other.macs, 0, &other.seen, 64);
 	args.frame_secret = other.secret;
-	args.space = "";
+	args.grant = &rig_grant;
 	args.addrs = &mine;
 	args.anew = &other.anew;
 	assert_int_equal(shard_attachment_open(rig.shard, &args, &other.attachment, &err), 0);
@@ -596,7 +596,7 @@ static void too_many_dead_sessions_close_the_endpoint_too(void **state)
 	assert_int_equal(te_address(other.te, 0, &mine), 0);
 	args.addrs = &mine;
 	args.frame_secret = other.secret;
-	args.space = "";
+	args.grant = &rig_grant;
 	for (unsigned i = 0; i < SHARD_QUARANTINE_ATTACHMENTS; i++) {
 		args.number = 0x7FFE0000 + RIG_SLOTS - 2 - i;
 		assert_int_equal(shard_attachment_open(rig.shard, &args, &s[i], &err), 0);

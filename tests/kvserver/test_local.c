@@ -798,8 +798,12 @@ static void a_frame_for_another_attachment_is_dropped(void **state)
 {
 	struct shard_attachment *former = rig.attachment;
 	struct wire_request q = rig_request(WIRE_DELETE, "k");
-	struct shard_attachment_args args = {
-		.number = 63, .mark = RIG_MARK, .frame_secret = rig.secret, .space = "", .client_id = 8, .rails = 1};
+	struct shard_attachment_args args = {.number = 63,
+					     .mark = RIG_MARK,
+					     .frame_secret = rig.secret,
+					     .grant = &rig_grant,
+					     .client_id = 8,
+					     .rails = 1};
 	struct shard_attachment *other;
 	struct te_address addr;
 	struct kv_error err;

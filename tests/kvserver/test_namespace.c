@@ -8,9 +8,22 @@ static char name_a[16], name_b[16]; /* of this test alone: the shard keeps its n
 
 static struct session *open_in(uint32_t number, const char *space, uint64_t generation)
 {
+	struct grant g = rig_grant;
 	struct session *o;
-	assert_int_equal(session_open(rig.attachment, number, space, generation, &o), 0);
+	snprintf(g.space, sizeof(g.space), "%s", space);
+	g.generation = generation;
+	assert_int_equal(session_open(rig.attachment, number, &g, &o), 0);
 	return o;
+}
+
+/* A session with these rights, which may not read all. */
+static void open_with(uint32_t number, const char *space, uint8_t rights)
+{
+	const struct grant all = rig_grant;
+	rig_grant.rights = rights;
+	rig_grant.reads_all = false;
+	open_in(number, space, 0);
+	rig_grant = all;
 }
 
 static int open_spaces(void **state)
@@ -103,6 +116,79 @@ static void records_of_one_frame_are_of_their_sessions_namespaces(void **state)
 	rig_until(rig_find(own.id) && rig_find(a.id));
 	assert_int_equal(rig_find(own.id)->status, WIRE_NOTFOUND);
 	assert_int_equal(rig_find(a.id)->status, WIRE_OK);
+}
+
+/* ---- rights ---- */
+
+static void a_right_allows_its_requests_and_no_others(void **state)
+{
+	static const struct {
+		uint8_t right;
+		enum wire_type type;
+	} needs[] = {{TENANT_DELETE, WIRE_DELETE}, {TENANT_WRITE, WIRE_TOUCH}, {TENANT_PIN, WIRE_PIN}};
+	uint32_t number = 3 << SESSION_INDEX_BITS | 3;
+	(void)state;
+	assert_int_equal(put_in(A, "k", 1, 0)->status, WIRE_OK);
+	for (unsigned i = 0; i < KV_COUNT(needs); i++, number++) {
+		open_with(number, name_a, TENANT_READ);
+		assert_int_equal(get_in(number, "k"), WIRE_OK);
+		assert_int_equal(put_in(number, "l", 1, 0)->status, WIRE_DENIED);
+		assert_int_equal(status_in(number, needs[i].type, "k"), WIRE_DENIED);
+		assert_int_equal(status_in(number, WIRE_STAT, NULL), WIRE_DENIED);
+		assert_int_equal(status_in(number, WIRE_TOMBS, NULL), WIRE_DENIED);
+		assert_int_equal(status_in(number, WIRE_CLEAR, NULL), WIRE_DENIED);
+	}
+	for (unsigned i = KV_COUNT(needs); i-- > 0; number++) {
+		open_with(number, name_a, TENANT_READ | needs[i].right);
+		assert_int_equal(status_in(number, needs[i].type, "k"), WIRE_OK);
+	}
+	assert_int_equal(get_in(A, "k"), WIRE_DELETED);
+	assert_true(rig_stat(WIRE_STAT_DENIED) == 15);
+}
+
+/* As if nobody had ever stored anything there, whatever its generation. */
+static void without_a_right_a_namespace_does_not_exist(void **state)
+{
+	const uint32_t number = 3 << SESSION_INDEX_BITS | 3;
+	uint8_t digest[8];
+	struct wire_request q;
+	uint64_t generation, cleared_ns;
+	(void)state;
+	assert_int_equal(clear_in(A, 0, 5), 5);
+	assert_int_equal(put_in(A, "k", 1, 5)->status, WIRE_OK);
+	open_with(number, name_a, 0);
+	session_space_read(rig.attachment->sessions.at[3], &generation, &cleared_ns);
+	assert_int_equal(generation, 0);
+	assert_int_equal(cleared_ns, 0);
+	assert_int_equal(get_in(number, "k"), WIRE_NOTFOUND);
+	kv_put64(digest, kv_hash_key("k", 1, rig.shard->store.index.digest_seed));
+	q = rig_request(WIRE_EXISTS, NULL);
+	q.exists.digests = digest;
+	q.exists.count = 1;
+	assert_int_equal(ask_in(A, &q)->exists.prefix, 1);
+	q.id = rig_request(WIRE_EXISTS, NULL).id;
+	assert_int_equal(ask_in(number, &q)->exists.prefix, 0);
+	assert_int_equal(status_in(number, WIRE_DELETE, "k"), WIRE_NOTFOUND);
+	assert_int_equal(status_in(number, WIRE_TOUCH, "k"), WIRE_NOTFOUND);
+	assert_int_equal(status_in(number, WIRE_PIN, "k"), WIRE_NOTFOUND);
+	assert_int_equal(status_in(number, WIRE_CLEAR, NULL), WIRE_DENIED);
+	assert_int_equal(put_in(number, "l", 1, 5)->status, WIRE_DENIED);
+	assert_int_equal(get_in(A, "k"), WIRE_OK);
+	assert_int_equal(get_in(A, "l"), WIRE_NOTFOUND);
+}
+
+/* Neither by a generation in its HELLO, nor by one in a PUT. */
+static void a_client_that_may_not_clear_clears_nothing(void **state)
+{
+	const uint32_t number = 3 << SESSION_INDEX_BITS | 3;
+	(void)state;
+	assert_int_equal(put_in(A, "k", 1, 0)->status, WIRE_OK);
+	rig_grant.rights = TENANT_READ | TENANT_WRITE;
+	open_in(number, name_a, 0); /* grant_find has made it 0 */
+	rig_grant.rights = TENANT_RIGHTS;
+	assert_int_equal(put_in(number, "l", 1, 7)->status, WIRE_OK);
+	assert_int_equal(get_in(A, "k"), WIRE_OK);
+	assert_int_equal(get_in(A, "l"), WIRE_OK);
 }
 
 /* ---- clears ---- */
@@ -284,6 +370,7 @@ static void a_full_table_refuses_or_forgets(void **state)
 	uint64_t generation, cleared_ns, ignored;
 	struct session *o;
 	struct rig_call gone = {0};
+	struct grant g = rig_grant;
 	char name[16];
 	(void)state;
 	clear_in(A, 0, 9);
@@ -291,10 +378,12 @@ static void a_full_table_refuses_or_forgets(void **state)
 		snprintf(name, sizeof(name), "f%u", i);
 		open_in(A | (100 + i), name, 0);
 	}
-	assert_int_equal(session_open(rig.attachment, A | 99, "one more", 0, &o), -KV_EFULL);
+	snprintf(g.space, sizeof(g.space), "one more");
+	assert_int_equal(session_open(rig.attachment, A | 99, &g, &o), -KV_EFULL);
 	session_end(rig.attachment, A, rig_call(&gone), &ignored);
 	rig_until(gone.done);
-	assert_int_equal(session_open(rig.attachment, A | 99, "one more", 0, &o), -KV_EFULL); /* A2 uses it */
+	snprintf(g.space, sizeof(g.space), "one more");
+	assert_int_equal(session_open(rig.attachment, A | 99, &g, &o), -KV_EFULL); /* A2 uses it */
 	session_end(rig.attachment, A2, rig_call(&gone), &ignored);
 	rig_until(gone.done);
 	open_in(A | 99, "one more", 0);
@@ -310,6 +399,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SPACES_TEST(equal_keys_of_two_namespaces_are_two_keys),
+		SPACES_TEST(a_right_allows_its_requests_and_no_others),
+		SPACES_TEST(without_a_right_a_namespace_does_not_exist),
+		SPACES_TEST(a_client_that_may_not_clear_clears_nothing),
 		SPACES_TEST(records_of_one_frame_are_of_their_sessions_namespaces),
 		SPACES_TEST(a_clear_takes_the_values_of_its_namespace_alone),
 		SPACES_TEST(a_raise_to_what_is_known_takes_nothing),

@@ -259,7 +259,7 @@ static struct shard_attachment *stranger(void)
 {
 	struct te_address addr;
 	struct shard_attachment_args args = {.frame_secret = rig.secret,
-					     .space = "",
+					     .grant = &rig_grant,
 					     .addrs = &addr,
 					     .rails = 1,
 					     .number = rig.number ^ 0x10001,

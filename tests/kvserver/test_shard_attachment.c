@@ -110,7 +110,7 @@ static void a_frame_of_one_link_is_nothing_on_another(void **state)
 					     .addrs = mine,
 					     .rails = WIDE_LINKS,
 					     .frame_secret = rig.secret,
-					     .space = "",
+					     .grant = &rig_grant,
 					     .client_id = 8};
 	struct rig_call call;
 	struct kv_macs macs = {0};
@@ -165,7 +165,7 @@ static void each_link_has_windows_of_its_own(void **state)
 	static const unsigned links[] = {1, 2, 8, 9, 17, KV_RAILS_MAX}, shards[] = {0, 1, 2, KV_SHARDS_MAX};
 	struct te_address mine[KV_RAILS_MAX];
 	struct shard_attachment_args args = {
-		.number = rig.number ^ 1, .addrs = mine, .frame_secret = rig.secret, .space = ""};
+		.number = rig.number ^ 1, .addrs = mine, .frame_secret = rig.secret, .grant = &rig_grant};
 	(void)state;
 	for (unsigned i = 0; i < KV_RAILS_MAX; i++)
 		assert_int_equal(te_address(rig.te, 0, &mine[i]), 0);

@@ -445,7 +445,7 @@ static void random_events(struct kv_prng *p, struct scratch *s, struct wire_even
 	v->first = kv_prng_next(p) >> 1;
 	v->events = s->table;
 	for (uint32_t n = (uint32_t)upto(p, 40); n > 0; n--) {
-		struct wire_event e = {.what = (uint8_t)between(p, WIRE_EVENT_STORED, WIRE_EVENT_LOST),
+		struct wire_event e = {.what = (uint8_t)between(p, WIRE_EVENT_STORED, WIRE_EVENT_HIDDEN),
 				       .tier = (uint8_t)kv_prng_below(p, 2),
 				       .space_len = (uint8_t)upto(p, 12),
 				       .bytes = kv_prng_next(p),
@@ -455,6 +455,8 @@ static void random_events(struct kv_prng *p, struct scratch *s, struct wire_even
 			e.what = WIRE_EVENT_STORED;
 		if (e.what <= WIRE_EVENT_REMOVED)
 			e.key_len = (uint8_t)between(p, 1, KV_KEY_MAX);
+		if (e.what == WIRE_EVENT_HIDDEN)
+			e.space_len = 0, e.bytes = 0;
 		assert_int_equal(wire_event_pack(s->table, sizeof(s->table), &v->events_len, &e), 0);
 		v->count++;
 	}

@@ -80,7 +80,8 @@ static void events_keep_their_limits(void **state)
 	(void)state;
 	assert_int_equal(decode_patched("events", what, 1, WIRE_EVENT_REMOVED), 1);
 	assert_int_equal(decode_patched("events", what, 1, 0), -KV_EPROTO);
-	assert_int_equal(decode_patched("events", what, 1, WIRE_EVENT_LOST + 1), -KV_EPROTO);
+	assert_int_equal(decode_patched("events", what, 1, WIRE_EVENT_HIDDEN + 1), -KV_EPROTO);
+	assert_int_equal(decode_patched("events", what, 1, WIRE_EVENT_HIDDEN), -KV_EPROTO);  /* with a key */
 	assert_int_equal(decode_patched("events", what, 1, WIRE_EVENT_CLEARED), -KV_EPROTO); /* with a key */
 	assert_int_equal(decode_patched("events", what + 1, 1, 2), -KV_EPROTO);
 	assert_int_equal(decode_patched("events", key_len, 1, 0), -KV_EPROTO);

@@ -215,7 +215,7 @@ void assert_ctrl_limits(const struct wire_ctrl_msg *m, const uint8_t *data, size
 		for (uint32_t i = 0; i < m->events.count; i++) {
 			struct wire_event e;
 			assert_int_equal(wire_event_take(m->events.events, m->events.events_len, &at, &e), 0);
-			assert_true(e.what >= WIRE_EVENT_STORED && e.what <= WIRE_EVENT_LOST &&
+			assert_true(e.what >= WIRE_EVENT_STORED && e.what <= WIRE_EVENT_HIDDEN &&
 				    e.tier <= WIRE_TIER_DISK);
 			assert_true(e.key_len <= KV_KEY_MAX && e.space_len < KV_NAME_MAX);
 			assert_true((e.key_len > 0) == (e.what <= WIRE_EVENT_REMOVED));
