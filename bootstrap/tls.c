@@ -39,7 +39,7 @@ enum {
 	NAME_SHOWN = 64,
 	WHO_SHOWN = 256,
 	PSK_LIFE_S = 1 << 30, /* far more than the time of day is ever changed by */
-	NAMES_CAP = 256 /* of boot_peer_names */
+	NAMES_CAP = 256       /* of boot_peer_names */
 };
 
 #define ALERT_LINGER_NS 1000000000ull /* for an alert after a failure */

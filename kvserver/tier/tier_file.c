@@ -74,8 +74,8 @@ static int file_lock(const struct tier_file *f, struct kv_error *err)
 	if (flock(f->fd, LOCK_EX | LOCK_NB) == 0)
 		return 0;
 	if (errno == EWOULDBLOCK)
-		return kv_fail(err, -KV_EBUSY, "--tier %s is used by another server, or is listed twice; give each its own",
-			       f->path);
+		return kv_fail(err, -KV_EBUSY,
+			       "--tier %s is used by another server, or is listed twice; give each its own", f->path);
 	return open_failed(f, -errno, err);
 }
 

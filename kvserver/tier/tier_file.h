@@ -26,10 +26,10 @@ struct tier_files {
 
 /* tier_files_open -- lists: "PATH[:SIZE]" each, with commas between them; without any there are no files. Creates and
  * reserves files of a SIZE, takes whole partitions. Blocks. later: another server has them still; nothing is written
- * before tier_files_lock. 0, or a code with *err, one sentence: -KV_EINVAL (not to be understood, no SIZE, too small, or
- * no file and no partition; or it has other contents), -KV_EBUSY (another server uses it, or it is mounted), -KV_ELIMIT
- * (not enough room), -errno. tier_files_lock -- 0 or a code, likewise: from now on they are ours. tier_files_close --
- * also after a failure. */
+ * before tier_files_lock. 0, or a code with *err, one sentence: -KV_EINVAL (not to be understood, no SIZE, too small,
+ * or no file and no partition; or it has other contents), -KV_EBUSY (another server uses it, or it is mounted),
+ * -KV_ELIMIT (not enough room), -errno. tier_files_lock -- 0 or a code, likewise: from now on they are ours.
+ * tier_files_close -- also after a failure. */
 int tier_files_open(const struct kv_opt_strings *lists, bool later, const struct kv_log *log, struct tier_files *out,
 		    struct kv_error *err);
 int tier_files_lock(struct tier_files *files, struct kv_error *err);
