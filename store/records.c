@@ -41,7 +41,8 @@ static void record_fill(const struct records *t, struct record *r, const struct 
 	memcpy(fresh.key, b->item.key, b->item.key_len);
 	fresh.sum = sum_of(t, &fresh);
 	records_clear(r);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	/* Who reads it after a crash comes after this thread: only the compiler must keep the order. */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	memcpy((uint8_t *)r + sizeof(r->sum), (const uint8_t *)&fresh + sizeof(fresh.sum),
 	       sizeof(fresh) - sizeof(fresh.sum));
 	__atomic_store_n(&r->sum, fresh.sum, __ATOMIC_RELEASE);
@@ -72,7 +73,7 @@ void records_drop(struct records *t, const struct block *b)
 	struct record *r = record_of(t, b);
 	if (r)
 		records_clear(r);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
 void records_change(struct records *t, const struct block *b)

@@ -45,7 +45,7 @@ static void note(struct space_note *n, const char *name, uint64_t generation)
 	memcpy(fresh.name, name, strlen(name));
 	fresh.sum = note_sum(&fresh);
 	__atomic_store_n(&n->sum, 0, __ATOMIC_RELEASE);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	n->generation = generation;
 	memcpy(n->name, fresh.name, sizeof(fresh.name));
 	__atomic_store_n(&n->sum, fresh.sum, __ATOMIC_RELEASE);

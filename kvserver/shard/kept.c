@@ -160,7 +160,7 @@ void shard_kept_begin(struct shard *s)
 {
 	struct kept_mark *m = mark_of(s);
 	m->clean = 0;
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	*m = (struct kept_mark){.magic = MARK_MAGIC,
 				.limit_bytes = s->opt.memory_bytes,
 				.generation = s->opt.kept->generation,
@@ -185,7 +185,7 @@ void shard_kept_mark(struct shard *s, const uint8_t stamp[KEEP_STAMP])
 {
 	struct kept_mark *m = mark_of(s);
 	memcpy(m->stamp, stamp, KEEP_STAMP);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	m->clean = 1;
 }
 
