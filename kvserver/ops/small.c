@@ -97,7 +97,8 @@ void delete_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		was = delete_this(l, q, now_ns);
 	else
 		was = store_delete(&s->store, q->key.data, q->key.len, at_ns, now_ns);
-	later = KV_UNLIKELY(s->work->tier != NULL) && delete_tier(l, q, &r, &was, now_ns);
+	later = KV_UNLIKELY(s->work->tier != NULL) && !store_peek(&s->store, q->key.data, q->key.len) &&
+		delete_tier(l, q, &r, &was, now_ns);
 	s->counts.of[WIRE_STAT_DELETES] += was;
 	if (later)
 		return;
@@ -115,7 +116,7 @@ void touch_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct shard *s = l->attachment->shard;
 	struct wire_reply r = {.type = q->type, .flags = q->flags, .id = q->id};
-	struct block *b = block_find(l, q, now_ns);
+	struct block *there = block_find(l, q, now_ns), *b = there;
 	uint64_t at_ns = loop_now(s->loop);
 	if (q->flags & WIRE_TOUCH_AT)
 		at_ns = KV_MIN(shard_clock_local(s, q->touch.young_ns), at_ns);
@@ -140,7 +141,9 @@ void touch_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		r.touch.checksum = b->checksum;
 	}
 	r.touch.clock_ns = clock_of(l, loop_now(s->loop));
-	if (KV_UNLIKELY(s->work->tier != NULL) && touch_tier(l, q, &r, b != NULL, touch_expires(s, q, now_ns), now_ns))
+	/* (The tier has no other value than memory.) */
+	if (KV_UNLIKELY(s->work->tier != NULL) && (b || !there) &&
+	    touch_tier(l, q, &r, b != NULL, touch_expires(s, q, now_ns), now_ns))
 		return;
 	reply_put(l, &r, NULL);
 }

@@ -209,10 +209,16 @@ bool touch_tier(struct link *l, const struct wire_request *q, struct wire_reply 
 	struct tier *t = tier_of(s);
 	bool there;
 	int rc = 0;
-	if (q->flags & WIRE_TOUCH_LOOK)
+	if (q->flags & WIRE_TOUCH_YOUNG && !in_memory) /* its age is not known */
+		return false;
+	if (q->flags & WIRE_TOUCH_LOOK) {
 		there = tier_look(t, q->key.data, q->key.len, now_ns, &expires_ns);
-	else
+	} else if (q->flags & WIRE_TOUCH_AT && !in_memory) {
+		rc = tier_shorten(t, q->key.data, q->key.len, expires_ns, now_ns, &there);
+		(void)tier_look(t, q->key.data, q->key.len, now_ns, &expires_ns);
+	} else {
 		rc = tier_touch(t, q->key.data, q->key.len, expires_ns, now_ns, &there);
+	}
 	if (there && !in_memory)
 		touched_there(reply, expires_ns, now_ns);
 	return rc == -EAGAIN && reply_safe(l, q, reply, reply->status, now_ns);

@@ -26,7 +26,8 @@ bool get_tier(struct link *l, const struct wire_request *q, struct wire_reply *r
 bool tier_exists(const struct shard *s, const uint8_t *digests, uint32_t n, uint64_t now_ns, const uint8_t *found,
 		 uint8_t *tier);
 
-/* delete_tier -- delete the key's value on the tier. *was: becomes true if there was one. True: the reply (without its
+/* delete_tier -- delete the key's value on the tier, unless memory still has one: the request spared it, and the tier
+ * has no other. *was: becomes true if there was one. True: the reply (without its
  * status, which depends on *was) is sent later, when the deletion is safe. touch_tier -- likewise a TOUCH; in_memory:
  * memory has the value, and *reply is complete. Else *reply is completed if the tier has it. */
 bool delete_tier(struct link *l, const struct wire_request *q, const struct wire_reply *reply, bool *was,

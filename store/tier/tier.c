@@ -231,7 +231,8 @@ int tier_delete(struct tier *t, const void *key, size_t key_len, uint64_t now_ns
 	return safe_now(t);
 }
 
-int tier_touch(struct tier *t, const void *key, size_t key_len, uint64_t expires_ns, uint64_t now_ns, bool *out_was)
+static int touch(struct tier *t, const void *key, size_t key_len, uint64_t expires_ns, bool shortens, uint64_t now_ns,
+		 bool *out_was)
 {
 	struct tier_id id = tier_id_of(t, key, key_len);
 	uint64_t at_s;
@@ -245,12 +246,24 @@ int tier_touch(struct tier *t, const void *key, size_t key_len, uint64_t expires
 	}
 	at_s = expires_ns == KV_NEVER ? 0 : tier_wall_s(t) + (expires_ns - KV_MIN(expires_ns, now_ns)) / 1000000000;
 	before_s = t->records.item[item].expires_s;
+	if (shortens && (at_s == 0 || (before_s && at_s >= before_s)))
+		return 0;
 	t->records.item[item].expires_s = (uint32_t)KV_MIN(at_s, (uint64_t)UINT32_MAX);
 	gets_touch(t, &id, t->records.item[item].expires_s);
 	if (at_s == 0 || (before_s && at_s >= before_s))
 		return 0;
 	tier_key_mark(t, item); /* in memory it stays until then, on the device it does not count */
 	return safe_now(t);
+}
+
+int tier_touch(struct tier *t, const void *key, size_t key_len, uint64_t expires_ns, uint64_t now_ns, bool *out_was)
+{
+	return touch(t, key, key_len, expires_ns, false, now_ns, out_was);
+}
+
+int tier_shorten(struct tier *t, const void *key, size_t key_len, uint64_t expires_ns, uint64_t now_ns, bool *out_was)
+{
+	return touch(t, key, key_len, expires_ns, true, now_ns, out_was);
 }
 
 int tier_cleared(struct tier *t, const struct space *sp, uint64_t now_ns)

@@ -137,9 +137,12 @@ struct tier_safe {
 
 /* tier_delete -- the key's value on the tier is deleted. *out_was: whether there was one. 0: safe; -EAGAIN: not yet,
  * see tier_safe_wait; -EIO: deleted here, but it may return after a crash, since its device has failed. tier_touch --
- * the value of a key lives until expires_ns (KV_NEVER: for ever); safe as tier_delete, if its life becomes shorter. */
+ * the value of a key lives until expires_ns (KV_NEVER: for ever); safe as tier_delete, if its life becomes shorter.
+ * tier_shorten -- the same if that is earlier than now: the caller means an earlier value, and a record has no birth.
+ */
 int tier_delete(struct tier *t, const void *key, size_t key_len, uint64_t now_ns, bool *out_was);
 int tier_touch(struct tier *t, const void *key, size_t key_len, uint64_t expires_ns, uint64_t now_ns, bool *out_was);
+int tier_shorten(struct tier *t, const void *key, size_t key_len, uint64_t expires_ns, uint64_t now_ns, bool *out_was);
 
 /* tier_cleared -- the store has just cleared this namespace, or given it a higher generation. Safe as tier_delete. */
 int tier_cleared(struct tier *t, const struct space *sp, uint64_t now_ns);

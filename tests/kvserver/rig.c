@@ -35,7 +35,7 @@ static void keep_reply(const struct wire_frame *frame, const struct wire_reply *
 		memcpy(k->data, r->spaces.spaces, r->spaces.count * WIRE_SPACE_BYTES);
 		k->reply.spaces.spaces = k->data;
 	}
-	if (r->flags & WIRE_GET_FOLLOWS) {
+	if (r->type == WIRE_GET && r->flags & WIRE_GET_FOLLOWS) {
 		assert_int_equal(r->get.posted, 0);
 		k->reply.get.posted = 1;
 		rig.immediates++;

@@ -143,6 +143,77 @@ static void a_touch_reaches_the_tier(void **state)
 	assert_in_range(r->touch.left_ms, 990000, 1000000);
 }
 
+static uint64_t left_ms(const char *key)
+{
+	struct wire_request q = rig_request(WIRE_TOUCH, key);
+	const struct wire_reply *r;
+	q.flags = WIRE_TOUCH_LOOK;
+	r = rig_ask(&q);
+	assert_int_equal(r->status, WIRE_OK);
+	return r->touch.left_ms;
+}
+
+/* The tier does not know when a value was born. So a TOUCH of an earlier value makes no life longer there, and who asks
+ * for a younger value than a deleted one gets none. */
+static void a_touch_of_an_earlier_value_spares_the_tier(void **state)
+{
+	struct wire_request q;
+	(void)state;
+	fill();
+	q = rig_request(WIRE_TOUCH, name(1));
+	q.touch.ttl_s = 1000;
+	assert_int_equal(rig_ask(&q)->status, WIRE_OK);
+	q = rig_request(WIRE_TOUCH, name(1));
+	q.flags = WIRE_TOUCH_AT | WIRE_TOUCH_MARK;
+	q.touch.young_ns = shard_clock(rig.shard->opt.shard_seed, 1);
+	q.touch.ttl_s = 5000;
+	(void)rig_ask(&q);
+	assert_in_range(left_ms(name(1)), 990000, 1000000);
+	q = rig_request(WIRE_TOUCH, name(1));
+	q.flags = WIRE_TOUCH_YOUNG;
+	q.touch.young_ns = 1;
+	q.touch.ttl_s = 5000;
+	assert_int_equal(rig_ask(&q)->status, WIRE_NOTFOUND);
+	assert_in_range(left_ms(name(1)), 990000, 1000000);
+	q = rig_request(WIRE_TOUCH, name(1));
+	q.flags = WIRE_TOUCH_AT | WIRE_TOUCH_MARK;
+	q.touch.young_ns = shard_clock(rig.shard->opt.shard_seed, 1);
+	q.touch.ttl_s = 100;
+	(void)rig_ask(&q);
+	assert_in_range(left_ms(name(1)), 90000, 100000);
+}
+
+/* What memory has is what the tier has. A DELETE or TOUCH of an earlier value changes neither. */
+static void a_younger_value_in_memory_is_spared_on_the_tier(void **state)
+{
+	uint64_t hash, clock_ns = shard_clock(rig.shard->opt.shard_seed, 1);
+	struct wire_request q;
+	(void)state;
+	fill();
+	q = rig_get(name(0), 0, LEN);
+	assert_int_equal(rig_ask(&q)->status, WIRE_OK); /* now it is in both */
+	hash = store_hash(&rig.shard->store, name(0), strlen(name(0)));
+	rig_quiet();
+	assert_non_null(index_peek(&rig.shard->store.index, hash));
+	q = rig_request(WIRE_DELETE, name(0));
+	q.flags = WIRE_DELETE_AT;
+	q.drop.which = clock_ns;
+	assert_int_equal(rig_ask(&q)->status, WIRE_NOTFOUND);
+	q = rig_request(WIRE_TOUCH, name(0));
+	q.flags = WIRE_TOUCH_AT;
+	q.touch.young_ns = clock_ns;
+	q.touch.ttl_s = 1;
+	assert_int_equal(rig_ask(&q)->status, WIRE_DELETED);
+	for (unsigned i = 0; i < VALUES; i++) { /* it leaves memory again */
+		char key[16];
+		snprintf(key, sizeof(key), "w%u", i);
+		rig_store(key, LEN, i);
+		rig_quiet();
+	}
+	assert_null(index_peek(&rig.shard->store.index, hash));
+	assert_int_equal(left_ms(name(0)), UINT64_MAX);
+}
+
 static void a_waiting_get_can_be_cancelled(void **state)
 {
 	struct wire_request q, cancel = rig_request(WIRE_CANCEL, NULL);
@@ -179,6 +250,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(exists_reports_what_is_on_the_tier, rig_open, rig_close),
 		cmocka_unit_test_setup_teardown(a_deleted_value_is_gone_from_the_tier, rig_open, rig_close),
 		cmocka_unit_test_setup_teardown(a_touch_reaches_the_tier, rig_open, rig_close),
+		cmocka_unit_test_setup_teardown(a_touch_of_an_earlier_value_spares_the_tier, rig_open, rig_close),
+		cmocka_unit_test_setup_teardown(a_younger_value_in_memory_is_spared_on_the_tier, rig_open, rig_close),
 		cmocka_unit_test_setup_teardown(a_waiting_get_can_be_cancelled, rig_open, rig_close),
 		cmocka_unit_test_setup_teardown(a_session_that_ends_leaves_no_wait, rig_open, rig_close),
 	};
