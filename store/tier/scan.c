@@ -40,8 +40,8 @@ static bool counts(struct tier_drive *d, const struct tier_slot *s, const struct
 {
 	struct tier *t = d->t;
 	uint32_t item = tier_records_find(&t->records, id);
-	if (e->expires_us && e->expires_us <= tier_wall_us(t))
-		return false;
+	if (e->expires_us && (e->expires_us <= tier_wall_us(t) || e->born_us > tier_wall_us(t)))
+		return false; /* born later than now: the clock was set back, by an unknown time */
 	if (!item)
 		return true;
 	if (sequence_of(t, item) > e->sequence || is_new(t, item)) {

@@ -632,6 +632,25 @@ static void a_life_shortened_within_a_second_stays_short(void **state)
 	tier_rig_close(&rig);
 }
 
+/* A value that was born after the present, says the wall clock: it was set back, and nobody knows how much of its life
+ * is left. */
+static void a_clock_that_is_set_back_makes_no_life_longer(void **state)
+{
+	(void)state;
+	open_ready(1);
+	assert_true(tier_rig_put(&rig, "short", LEN, 7777, 60 * SECOND));
+	assert_true(tier_rig_put(&rig, "long", LEN, 8888, 0));
+	put_all(0, 300);
+	tier_flush(rig.tier, rig.now_ns);
+	tier_rig_stop(&rig, false);
+	rig.wall_us -= 3600 * 1000000ull;
+	tier_rig_start(&rig);
+	tier_rig_settle(&rig);
+	assert_int_equal(tier_rig_get(&rig, "long"), 8888);
+	assert_int_equal(tier_rig_get(&rig, "short"), -1);
+	tier_rig_close(&rig);
+}
+
 static void a_read_that_would_be_late_is_refused(void **state)
 {
 	struct tier_wait w = {.end = count_end};
@@ -704,6 +723,7 @@ int main(void)
 		cmocka_unit_test(deleted_values_in_doubt_are_not_written),
 		cmocka_unit_test(a_touch_during_a_read_counts),
 		cmocka_unit_test(a_life_shortened_within_a_second_stays_short),
+		cmocka_unit_test(a_clock_that_is_set_back_makes_no_life_longer),
 		cmocka_unit_test(a_read_that_would_be_late_is_refused),
 		cmocka_unit_test(the_budget_of_a_day_holds),
 		cmocka_unit_test(a_device_too_small_is_refused),
