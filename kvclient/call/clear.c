@@ -7,7 +7,8 @@
  * Servers that the view adds during the call are asked as well, and those that were restarted. A member that has left
  * is not awaited, but for some seconds other clients may not know that it has, and the call ends after that. A server
  * that joins later asks the other members, which know of the clear (kvserver/conn/doubt.c). Servers that are UP come
- * first, so that one which is down delays no other. An answer that is too high is a lie, and raises nobody. */
+ * first, so that one which is down delays no other. Only what this pool has cleared to is asked of all; a server that
+ * answers with a far higher generation than another one lies, and raises nobody. */
 #include "kvclient/call/keyed.h"
 
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 #include "kvclient/transfer/ask.h"
 #include "kvclient/transfer/call.h"
 
-#define JUMP_MAX  (1ull << 32)   /* a server's generation above ours */
+#define JUMP_MAX  (1ull << 32)   /* a server's generation above another's */
 #define HEARD_NS  3000000000ull  /* until all clients have the view that this one has */
 #define DIFFER_NS 10000000000ull /* then a server that announces another view is wrong */
 #define LOOK_NS   20000000ull
@@ -27,7 +28,7 @@
 struct asked {
 	bool tried;
 	int rc;
-	uint64_t incarnation, least; /* least: generation of its shards */
+	uint64_t incarnation, least, highest; /* least, highest: generation of its shards */
 };
 
 struct clear {
@@ -64,7 +65,7 @@ static struct kc_node *next_of(const struct clear *k)
 	return other;
 }
 
-/* All shards of a node: at least this generation. *least: their lowest one; *highest is raised. 0 or a code. */
+/* All shards of a node: at least this generation. *least, *highest: of their answers. 0 or a code. */
 static int node_await(const struct clear *k, struct kc_node *n, uint8_t flags, uint64_t generation, uint64_t *least,
 		      uint64_t *highest)
 {
@@ -72,9 +73,10 @@ static int node_await(const struct clear *k, struct kc_node *n, uint8_t flags, u
 	uint64_t has = 0;
 	int rc = 0;
 	*least = UINT64_MAX;
+	*highest = 0;
 	for (uint32_t shard = 0; rc == 0; shard++) {
 		rc = kc_ask_shard_await(n, &wire, shard, k->deadline_ns, &has, k->t);
-		if (rc == 0 && (has < generation || has - k->target > JUMP_MAX))
+		if (rc == 0 && has < generation)
 			return -KV_EPROTO;
 		if (rc == 0) {
 			*least = KV_MIN(*least, has);
@@ -86,20 +88,35 @@ static int node_await(const struct clear *k, struct kc_node *n, uint8_t flags, u
 
 static void clear_node_await(struct clear *k, struct kc_node *n)
 {
-	struct asked *a = &k->of[n->index];
-	uint64_t highest = 0;
-	int rc = node_await(k, n, 0, k->target, &a->least, &highest);
-	if (rc == 0)
-		k->highest = KV_MAX(k->highest, highest);
-	*a = (struct asked){.tried = true, .rc = rc, .incarnation = n->incarnation, .least = a->least};
+	struct asked a = {.tried = true};
+	a.rc = node_await(k, n, 0, k->target, &a.least, &a.highest);
+	a.incarnation = n->incarnation;
+	k->of[n->index] = a;
+}
+
+/* The highest generation of the answers. Those that are too high are lies. */
+static void answers_compare(struct clear *k)
+{
+	uint64_t lowest = UINT64_MAX;
+	for (unsigned i = 0; i < k->c->num_nodes; i++)
+		if (k->of[i].tried && k->of[i].rc == 0)
+			lowest = KV_MIN(lowest, k->of[i].highest);
+	for (unsigned i = 0; i < k->c->num_nodes; i++) {
+		struct asked *a = &k->of[i];
+		if (!a->tried || a->rc)
+			continue;
+		if (a->highest - lowest > JUMP_MAX)
+			a->rc = -KV_EPROTO;
+		else
+			k->highest = KV_MAX(k->highest, a->highest);
+	}
 }
 
 static void raise_node_await(struct clear *k, struct kc_node *n)
 {
 	struct asked *a = &k->of[n->index];
-	uint64_t highest = 0;
 	if (a->least < k->highest)
-		a->rc = node_await(k, n, WIRE_CLEAR_RAISE, k->highest, &a->least, &highest);
+		a->rc = node_await(k, n, WIRE_CLEAR_RAISE, k->highest, &a->least, &a->highest);
 	if (a->rc == 0)
 		kc_cleared_learn(k->c->pool, n->index, k->highest, loop_now(k->c->loop));
 }
@@ -146,12 +163,11 @@ static int clear_await(struct clear *k)
 	struct kc_node *n;
 	int rc;
 	k->target = atomic_load(&pool->cleared_to);
-	for (unsigned i = 0; i < pool->room; i++)
-		k->target = KV_MAX(k->target, atomic_load(&pool->server[i].generation));
 	k->target += k->target < UINT64_MAX;
 	do {
 		while ((n = next_of(k)) != NULL)
 			clear_node_await(k, n);
+		answers_compare(k);
 		for (unsigned i = 0; i < k->c->num_nodes; i++)
 			if (k->of[i].tried && k->of[i].rc == 0)
 				raise_node_await(k, &k->c->node[i]);
@@ -159,7 +175,7 @@ static int clear_await(struct clear *k)
 		if (rc == 0 && !next_of(k))
 			rc = view_heard_await(k);
 	} while (next_of(k) || rc == 1);
-	if (k->highest)
+	if (rc == 0) /* one answer alone may be a lie */
 		kc_cleared_to(pool, k->highest);
 	return rc;
 }

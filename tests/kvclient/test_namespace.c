@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "calls.h"
+#include "liar.h"
 
 enum { BIG = 3 << 20, MANY = 200 };
 
@@ -301,6 +302,37 @@ static void a_clear_needs_every_server(void **state)
 	kvc_pool_close(&pool);
 }
 
+static void far_ahead(struct wire_ctrl_msg *m)
+{
+	m->welcome.generation = UINT64_MAX - 1;
+}
+
+/* One server claims a generation that no honest one can have. The others must not get it: later clears would end with
+ * the last number. */
+static void a_servers_lie_about_generations_stays_with_it(void **state)
+{
+	struct kvc_options o = test_options(one, 1, 1);
+	struct kvc_pool *honest, *pool = NULL;
+	struct kvc_call call = brief();
+	const char *names[2] = {o.servers[0], NULL};
+	uint64_t generation = 0;
+	(void)state;
+	need_server();
+	names[1] = liar_start();
+	atomic_store(&liar_welcome, far_ahead);
+	o.servers = names;
+	o.num_servers = 2;
+	o.namespace_name = "lies";
+	assert_int_equal(kvc_pool_open(&o, &pool, NULL), 0);
+	assert_true(kvc_namespace_clear(pool, &generation, &call) < 0); /* the liar answers no CLEAR */
+	kvc_pool_close(&pool);
+	liar_stop();
+	honest = open_in("lies", 1, 1);
+	assert_int_equal(kvc_namespace_clear(honest, &generation, NULL), 0);
+	assert_in_range(generation, 1, 1000);
+	kvc_pool_close(&honest);
+}
+
 static void calls_are_checked(void **state)
 {
 	struct kvc_pool *pool = open_in(NULL, 1, 1);
@@ -326,6 +358,7 @@ int main(void)
 		cmocka_unit_test(a_put_that_began_before_a_clear_is_not_found),
 		cmocka_unit_test(a_put_submitted_before_a_clear_is_not_found),
 		cmocka_unit_test_teardown(a_clear_needs_every_server, let_go),
+		cmocka_unit_test_teardown(a_servers_lie_about_generations_stays_with_it, let_go),
 		cmocka_unit_test(calls_are_checked),
 	};
 	return cmocka_run_group_tests(tests, test_two_up, test_two_down);
