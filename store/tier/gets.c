@@ -62,6 +62,7 @@ static void get_end(struct tier *t, struct tier_get *g, enum tier_end how)
 		slot_release(g->d, KV_LIST_ENTRY(n, struct tier_slot, node));
 	kv_list_del(&g->node);
 	kv_list_del(&g->queue);
+	KV_ASSERT(g->d->fifo.segment[g->segment].readers > 0);
 	g->d->fifo.segment[g->segment].readers--;
 	g->d->pieces -= g->pieces - g->taken;
 	memory_release(t, g);

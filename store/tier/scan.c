@@ -321,6 +321,7 @@ static void make(struct tier_drive *d, enum kv_log_level level, const char *why)
 {
 	struct tier *t = d->t;
 	struct tier_super *s = &d->super;
+	gets_down(d); /* those that began since it is back */
 	tier_key_void(d);
 	*s = (struct tier_super){.shard = t->opt.shard,
 				 .shards = t->opt.shards,

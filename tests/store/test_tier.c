@@ -499,6 +499,36 @@ static void another_device_behind_the_same_name_is_empty(void **state)
 	tier_rig_close(&rig);
 }
 
+/* A GET that was accepted before that is known ends as a miss, and leaves nothing that keeps a segment from its reuse.
+ */
+static void a_get_of_a_device_that_was_wiped_ends(void **state)
+{
+	struct tier_wait w = {.end = count_end};
+	struct tier_stats stats;
+	(void)state;
+	open_ready(1);
+	put_all(0, 300);
+	rig.fake[0].gone = true;
+	for (unsigned i = 1; i < 20; i++)
+		(void)tier_rig_get(&rig, key_of(i));
+	memset(rig.fake[0].disk, 0, DEVICE);
+	rig.fake[0].gone = false;
+	rig.fake[0].stuck = true; /* it reads its superblock */
+	rig.now_ns += 100 * SECOND;
+	do {
+		tier_rig_step(&rig);
+		tier_stats(rig.tier, 0, &stats);
+	} while (stats.state != TIER_READING);
+	assert_int_equal(tier_get(rig.tier, "key-30", 6, KV_NEVER, rig.now_ns, &w), 0);
+	rig.fake[0].stuck = false;
+	tier_rig_settle(&rig);
+	assert_null(w.get);
+	put_all(1000, 3000); /* more than the device holds */
+	tier_stats(rig.tier, 0, &stats);
+	assert_in_range(stats.values_written, 1800, 3000);
+	tier_rig_close(&rig);
+}
+
 /* One read serves all who wait. */
 static void readers_of_a_key_share_its_read(void **state)
 {
@@ -718,6 +748,7 @@ int main(void)
 		cmocka_unit_test(a_device_that_is_gone_is_a_missing_tier),
 		cmocka_unit_test(a_device_that_stalls_is_left_and_taken_back),
 		cmocka_unit_test(another_device_behind_the_same_name_is_empty),
+		cmocka_unit_test(a_get_of_a_device_that_was_wiped_ends),
 		cmocka_unit_test(readers_of_a_key_share_its_read),
 		cmocka_unit_test(missed_deletions_are_made_up_for),
 		cmocka_unit_test(deleted_values_in_doubt_are_not_written),
