@@ -75,15 +75,26 @@ static void get_end(struct tier *t, struct tier_get *g, enum tier_end how)
 	}
 }
 
+/* At most one line a second of each drive: it may be that no byte there is right. */
+static void damaged_log(struct tier_drive *d)
+{
+	uint64_t more;
+	if (!kv_rate_take(&d->damaged_lines, d->t->now_ns, 1, &more))
+		return;
+	kv_event(d->t->opt.log, KV_LOG_WARN,
+		 KV_EVENT("tier_damaged", KV_NUMBER("shard", d->t->opt.shard), KV_FIELD("device", d->dev->name),
+			  KV_NUMBER("more", more)),
+		 "shard %u: a value on %s is damaged or was overwritten; it is dropped (%llu more since the last line)",
+		 d->t->opt.shard, d->dev->name, (unsigned long long)more);
+}
+
 /* Its bytes are not those of the key. */
 static void get_damaged(struct tier *t, struct tier_get *g)
 {
 	g->d->stats.damaged++;
 	if (tier_records_find(&t->records, &g->id) == g->item)
 		tier_key_drop(t, g->item, true);
-	kv_event(t->opt.log, KV_LOG_WARN,
-		 KV_EVENT("tier_damaged", KV_NUMBER("shard", t->opt.shard), KV_FIELD("device", g->d->dev->name)),
-		 "shard %u: a value on %s is damaged or was overwritten; it is dropped", t->opt.shard, g->d->dev->name);
+	damaged_log(g->d);
 	get_end(t, g, TIER_GONE);
 }
 

@@ -144,6 +144,7 @@ struct tier_drive {
 	} scan;
 	uint64_t old_sequence; /* segments up to this one are of an earlier process */
 	bool unsaved_logged;
+	struct kv_rate damaged_lines;
 	struct tier_stats stats;
 };
 

@@ -529,6 +529,36 @@ static void a_get_of_a_device_that_was_wiped_ends(void **state)
 	tier_rig_close(&rig);
 }
 
+static unsigned damaged_lines;
+
+static void count_line(void *arg, enum kv_log_level level, const char *line)
+{
+	(void)arg;
+	(void)level;
+	damaged_lines += strstr(line, "is damaged") != NULL;
+}
+
+static void a_device_that_forgets_does_not_fill_the_log(void **state)
+{
+	static const struct kv_log log = {.level = KV_LOG_WARN, .write = count_line};
+	struct tier_stats stats;
+	(void)state;
+	tier_rig_open(&rig, 1, DEVICE, MEMORY);
+	rig.options.log = &log;
+	tier_rig_start(&rig);
+	tier_rig_settle(&rig);
+	put_all(0, 300);
+	tier_rig_settle(&rig);
+	memset(rig.fake[0].disk + TIER_FRONT_BYTES, 0xAA, DEVICE - TIER_FRONT_BYTES);
+	damaged_lines = 0;
+	for (unsigned i = 0; i < 200; i++)
+		assert_int_equal(tier_rig_get(&rig, key_of(i)), -1);
+	tier_stats(rig.tier, 0, &stats);
+	assert_in_range(stats.damaged, 150, 200);
+	assert_in_range(damaged_lines, 1, 20);
+	tier_rig_close(&rig);
+}
+
 /* One read serves all who wait. */
 static void readers_of_a_key_share_its_read(void **state)
 {
@@ -748,6 +778,7 @@ int main(void)
 		cmocka_unit_test(a_device_that_is_gone_is_a_missing_tier),
 		cmocka_unit_test(a_device_that_stalls_is_left_and_taken_back),
 		cmocka_unit_test(another_device_behind_the_same_name_is_empty),
+		cmocka_unit_test(a_device_that_forgets_does_not_fill_the_log),
 		cmocka_unit_test(a_get_of_a_device_that_was_wiped_ends),
 		cmocka_unit_test(readers_of_a_key_share_its_read),
 		cmocka_unit_test(missed_deletions_are_made_up_for),
