@@ -224,7 +224,7 @@ struct tier {
 	struct block *block; /* being copied, with a reference */
 	uint64_t copied;
 	struct tier_drive *to; /* the drive that gets it */
-	struct tier_hint put[PUTS_MAX], ahead[AHEAD_MAX];
+	struct tier_hint put[PUTS_MAX], ahead[AHEAD_MAX], flush;
 	unsigned put_first, put_count, ahead_first, ahead_count;
 	uint64_t looked_time; /* of the policy, at the last look ahead */
 	unsigned look_again;  /* after this time, likewise */

@@ -73,12 +73,17 @@ static void look_ahead(struct tier *t)
 	t->look_again = t->ahead_count ? 0 : KV_MAX(peek.looked / LOOK_SHARE, 1u);
 }
 
+/* The same one again until it is taken: the walk does not come back to it. */
 static struct block *flush_next(struct tier *t)
 {
 	unsigned budget = STORE_STEPS_AT_ONCE;
-	struct block *b = NULL;
+	struct block *b;
 	if (!t->flushing || t->flushed)
 		return NULL;
+	b = hinted(t, &t->flush);
+	if (b && b->refs == 0 && !needless(t, b))
+		return b;
+	b = NULL;
 	while (budget && !t->ranking.over && (b = ranking_next(t->store, &t->ranking, &budget)) != NULL &&
 	       (needless(t, b) || b->refs > 0))
 		ranking_done(t->store, b);
@@ -87,6 +92,8 @@ static struct block *flush_next(struct tier *t)
 		t->flushed = true;
 		return NULL;
 	}
+	if (b)
+		t->flush = hint_of(b);
 	return b;
 }
 
@@ -181,8 +188,10 @@ static bool choose(struct tier *t)
 		struct tier_drive *d = drive_for(t, b, room, &never);
 		if (!d && !never)
 			return false;
-		if (!hint)
+		if (!hint) {
 			ranking_done(t->store, b);
+			t->flush = (struct tier_hint){0, 0};
+		}
 		source_taken(t, hint);
 		if (!d)
 			continue;

@@ -370,10 +370,12 @@ void tier_flush(struct tier *t, uint64_t now_ns)
 
 bool tier_flushed(const struct tier *t)
 {
-	bool over = t->flushed && !t->block;
-	for (unsigned i = 0; i < t->drives; i++)
+	bool over = t->flushed && !t->block, down = true;
+	for (unsigned i = 0; i < t->drives; i++) {
+		down = down && t->drive[i]->state == TIER_DOWN;
 		over = over && (t->drive[i]->state == TIER_DOWN || writer_idle(t->drive[i]));
-	return over;
+	}
+	return over || down;
 }
 
 void tier_stop(struct tier *t)

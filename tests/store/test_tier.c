@@ -529,6 +529,57 @@ static void a_get_of_a_device_that_was_wiped_ends(void **state)
 	tier_rig_close(&rig);
 }
 
+/* However slow the device: each value with hits is written. */
+static void a_flush_leaves_no_value_with_hits(void **state)
+{
+	enum { VALUES = 100, LARGE = 100000 };
+	(void)state;
+	tier_rig_open(&rig, 1, 64 << 20, 12 << 20);
+	rig.options.segment_bytes = 4 << 20;
+	tier_rig_start(&rig);
+	tier_rig_settle(&rig);
+	for (unsigned i = 0; i < VALUES; i++) {
+		assert_true(tier_rig_put(&rig, key_of(i), LARGE, i, 0));
+		assert_int_equal(tier_rig_get(&rig, key_of(i)), i);
+		assert_int_equal(tier_rig_get(&rig, key_of(i)), i);
+	}
+	assert_true(tier_rig_put(&rig, "cold", LARGE, 7, 0));
+	tier_flush(rig.tier, rig.now_ns);
+	rig.fake[0].stuck = true;
+	for (unsigned i = 0; i < 300; i++)
+		tier_rig_step(&rig);
+	rig.fake[0].stuck = false;
+	tier_rig_settle(&rig);
+	assert_true(tier_flushed(rig.tier));
+	tier_rig_stop(&rig, false);
+	tier_rig_start(&rig);
+	tier_rig_settle(&rig);
+	for (unsigned i = 0; i < VALUES; i++)
+		assert_int_equal(tier_rig_get(&rig, key_of(i)), i);
+	tier_rig_close(&rig);
+}
+
+/* A server with a dead drive ends as one without. */
+static void a_flush_does_not_wait_for_a_device_that_is_down(void **state)
+{
+	(void)state;
+	open_ready(1);
+	put_all(0, 300);
+	rig.fake[0].gone = true;
+	for (unsigned i = 1; i < 20; i++)
+		(void)tier_rig_get(&rig, key_of(i));
+	for (unsigned i = 290; i < 300; i++)
+		for (unsigned k = 0; k < 3; k++)
+			assert_int_equal(tier_rig_get(&rig, key_of(i)), i); /* hits: worth a flush */
+	for (unsigned i = 0; i < 40; i++)
+		for (unsigned k = 0; k < 3; k++)
+			(void)tier_rig_get(&rig, key_of(i + 260));
+	tier_flush(rig.tier, rig.now_ns);
+	tier_rig_settle(&rig);
+	assert_true(tier_flushed(rig.tier));
+	tier_rig_close(&rig);
+}
+
 static unsigned damaged_lines;
 
 static void count_line(void *arg, enum kv_log_level level, const char *line)
@@ -778,6 +829,8 @@ int main(void)
 		cmocka_unit_test(a_device_that_is_gone_is_a_missing_tier),
 		cmocka_unit_test(a_device_that_stalls_is_left_and_taken_back),
 		cmocka_unit_test(another_device_behind_the_same_name_is_empty),
+		cmocka_unit_test(a_flush_leaves_no_value_with_hits),
+		cmocka_unit_test(a_flush_does_not_wait_for_a_device_that_is_down),
 		cmocka_unit_test(a_device_that_forgets_does_not_fill_the_log),
 		cmocka_unit_test(a_get_of_a_device_that_was_wiped_ends),
 		cmocka_unit_test(readers_of_a_key_share_its_read),
