@@ -103,9 +103,11 @@ class PrefixCache(Closing):
         namespace: the readable beginning of the namespace's name, up to 31 bytes.
         weights: a text that differs with the weights; "": fingerprint(model).
         salt: programs with different ones share nothing: tenants, images in prompts, the active LoRA adapter.
-        load_timeout: seconds for one load. ttl: seconds until a stored block expires; 0: never.
+        load_timeout: seconds for one load. ttl: seconds until a stored block expires; 0: the servers' default.
 
         Raises ValueError for a model whose cache has no blocks, such as linear attention."""
+        if not isinstance(model, torch.nn.Module):
+            raise TypeError(f"model is a model of transformers, not {type(model).__name__}")
         if model.config.is_encoder_decoder:
             raise ValueError(
                 f"{type(model).__name__} has an encoder: kvrail.hf serves decoders alone"
@@ -230,6 +232,8 @@ class PrefixCache(Closing):
 
     def _pads(self, input_ids: torch.Tensor, mask: torch.Tensor | None) -> list[int]:
         """Of each row, the tokens of padding on its left."""
+        if not isinstance(input_ids, torch.Tensor):
+            raise TypeError(f"input_ids is a tensor, not {type(input_ids).__name__}")
         if input_ids.dim() != 2 or input_ids.shape[1] < 1:
             raise ValueError(f"input_ids has the shape [rows, tokens], not {list(input_ids.shape)}")
         if mask is None:

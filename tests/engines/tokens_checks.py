@@ -389,7 +389,7 @@ def test_the_examples_of_the_readme_and_the_guide_run(server):
 def refused(words, call, *args, **options):
     try:
         call(*args, **options)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         assert words in str(error), error
     else:
         raise AssertionError(f"nothing said: {words}")
@@ -406,6 +406,7 @@ def test_what_it_cannot_serve_it_refuses_with_a_sentence(server):
     moving = AutoModelForCausalLM.from_config(LlamaConfig(**SMALL, rope_parameters=rope))
     refused("RoPE depends on the length", cache_of, moving, server)
     model, ids = model_of("sliding windows (Mistral)"), prompt(21)
+    refused("model of transformers, not str", kvrail.hf.PrefixCache, "llama", server.address)
     refused("a block has 1 token or more", kvrail.hf.PrefixCache, model, server.address, block=0)
     with cache_of(model, server) as prefix:
         usual = DynamicCache(config=model.config)
@@ -418,6 +419,7 @@ def test_what_it_cannot_serve_it_refuses_with_a_sentence(server):
         refused("padding must be on the left", prefix.load, ids, mask)
         refused("the attention mask has the shape", prefix.load, ids, mask[:1])
         refused("input_ids has the shape", prefix.load, ids[0])
+        refused("input_ids is a tensor, not list", prefix.load, [1, 2])
     for call in (lambda: prefix.load(ids), lambda: prefix.store(ids, filled(prefix, model, ids))):
         try:
             call()
