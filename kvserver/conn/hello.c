@@ -264,7 +264,7 @@ static int welcome_await(struct conn *c)
 static const char *id_text(uint64_t client_id, char *buf, size_t cap)
 {
 	if (of_cluster(client_id))
-		return "of the cluster";
+		return "kv-client, or a draining server";
 	snprintf(buf, cap, "id %" PRIu64, client_id);
 	return buf;
 }
