@@ -110,7 +110,7 @@ KVC_API int kvc_put_batch(struct kvc_pool *pool, struct kvc_item *items, unsigne
  * exception. Outputs (out_..., *out) are written on success only, unless the comment says otherwise. GET verifies the
  * XXH3-64 of the value unless a flag forbids it: wrong bytes are never delivered as good.
  *
- * Errors. A code is negative; codes.h lists them, and docs/guide/embedding.md gives the remedy for each. `err` may be
+ * Errors. A code is negative; codes.h lists them, and docs/reference/codes.md gives the remedy for each. `err` may be
  * NULL everywhere. The library never calls exit or abort, sets no environment variable (except in kvc_program_setup),
  * and installs no signal handler (libfabric's shm provider does). Each comment lists its call's own codes. Any call may
  * also return one of these:

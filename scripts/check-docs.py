@@ -30,8 +30,8 @@ def without_code(text):
     return re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
 
 def codes_without_advice(files):
-    """Each error code has a line in the table of docs/guide/embedding.md, and each that stands there is one."""
-    header, guide = "base/codes.h", "docs/guide/embedding.md"
+    """Each error code has a line in the table of docs/reference/codes.md, and each that stands there is one."""
+    header, guide = "base/codes.h", "docs/reference/codes.md"
     if header not in files or guide not in files:
         return []
     codes = set(re.findall(r"^\t(KV_E[A-Z]+) =", open(header).read(), re.M))
