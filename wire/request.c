@@ -28,8 +28,8 @@ static const struct {
 } shapes[] = {
 	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE | WIRE_GET_CHECK | WIRE_GET_PACK | WIRE_GET_PULL |
 				WIRE_GET_MORE | WIRE_GET_YOUNG | WIRE_GET_MEMORY_ONLY, true},
-	[WIRE_PUT] = {PUT_FIXED, WIRE_PUT_FIRST | WIRE_PUT_LAST | WIRE_PUT_LANDED | WIRE_PUT_COPY | WIRE_PUT_SPARE,
-		      true},
+	[WIRE_PUT] = {PUT_FIXED, WIRE_PUT_FIRST | WIRE_PUT_LAST | WIRE_PUT_LANDED | WIRE_PUT_COPY | WIRE_PUT_SPARE |
+				WIRE_PUT_SUM_LAST, true},
 	[WIRE_EXISTS] = {COUNTED_FIXED, 0, false},
 	[WIRE_DELETE] = {16, WIRE_DELETE_THIS | WIRE_DELETE_AT, true},
 	[WIRE_TOUCH] = {16, WIRE_TOUCH_LOOK | WIRE_TOUCH_MARK | WIRE_TOUCH_YOUNG | WIRE_TOUCH_AT, true},
@@ -107,6 +107,9 @@ static bool put_valid(const struct wire_request *r)
 	bad |= (inline_len > KV_INLINE_MAX) | (inline_len != 0 && inline_len != length);
 	bad |= (r->flags & WIRE_PUT_FIRST) != 0 && r->put.stage != 0;
 	bad |= (r->flags & (WIRE_PUT_FIRST | WIRE_PUT_COPY)) != WIRE_PUT_FIRST && r->put.space != 0;
+	if (r->flags & WIRE_PUT_SUM_LAST)
+		bad |= (r->flags & (WIRE_PUT_FIRST | WIRE_PUT_LAST | WIRE_PUT_COPY)) != WIRE_PUT_FIRST ||
+		       r->put.checksum != 0;
 	if (r->flags & WIRE_PUT_COPY)
 		bad |= !(r->flags & WIRE_PUT_FIRST) || r->put.born_ns == 0;
 	else

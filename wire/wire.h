@@ -87,11 +87,12 @@ enum wire_flag {
 	WIRE_GET_LEASED = 64, /* the client reads the bytes from the arena, within the lease time. Without FOLLOWS */
 	WIRE_GET_HOT = 128,   /* read often lately (store/heat.h), status OK only: the client may keep a second copy */
 	/* PUT */
-	WIRE_PUT_FIRST = 1,  /* first range of a value */
-	WIRE_PUT_LAST = 2,   /* last range: check, then commit */
-	WIRE_PUT_LANDED = 4, /* the bytes are in the landing area, written before over this connection */
-	WIRE_PUT_COPY = 8,   /* with FIRST: a copy from another server */
-	WIRE_PUT_SPARE = 16, /* with COPY: only into free memory (else NOMEM), and evicted first */
+	WIRE_PUT_FIRST = 1,     /* first range of a value */
+	WIRE_PUT_LAST = 2,      /* last range: check, then commit */
+	WIRE_PUT_LANDED = 4,    /* the bytes are in the landing area, written before over this connection */
+	WIRE_PUT_COPY = 8,      /* with FIRST: a copy from another server */
+	WIRE_PUT_SPARE = 16,    /* with COPY: only into free memory (else NOMEM), and evicted first */
+	WIRE_PUT_SUM_LAST = 32, /* with FIRST: the checksum comes with LAST */
 	/* others */
 	WIRE_DELETE_THIS = 1,    /* the value of one generation, and copies no younger */
 	WIRE_DELETE_AT = 2,      /* the value at some time */

@@ -129,7 +129,8 @@ static bool copy_begin_await(struct kvc_client *c, struct kc_node *n, const stru
 	uint64_t len = c->sealer ? kc_sealed_len(v->len) : v->len;
 	struct kc_seal_value sealed = {
 		.key = v->key, .len = v->len, .generation = second_generation(c, n->index, v->born_ns)};
-	int rc = 0;
+	struct kv_hasher h;
+	int64_t rc = 0;
 	if (!s || behind(c, n, len) || kc_call_piece_await(c, len, 0, false, &piece) < 0)
 		return false;
 	*s = (struct second){.client = c,
@@ -144,12 +145,15 @@ static bool copy_begin_await(struct kvc_client *c, struct kc_node *n, const stru
 			     .piece = piece};
 	memcpy(s->key, v->key.data, v->key.len);
 	c->seconds->bytes += piece.len_bytes;
-	if (c->sealer)
-		rc = kc_seal_await(c->sealer, &sealed, v->from, kc_buffer_at(&c->buffer, &piece), &s->checksum);
-	else
+	if (c->sealer) {
+		kv_hasher_init(&h);
+		rc = kc_seal_await(c->sealer, &sealed, v->from, len, kc_buffer_at(&c->buffer, &piece), &h);
+		s->checksum = kv_hasher_digest(&h);
+	} else {
 		kc_gather_await(kc_buffer_at(&c->buffer, &piece), v->from, len);
+	}
 	kc_client_began(c);
-	if (rc == 0 && !c->closing && co_spawn(c->loop, copy_main, s, "kvc second") == 0)
+	if (rc >= 0 && !c->closing && co_spawn(c->loop, copy_main, s, "kvc second") == 0)
 		return true;
 	slot_give(c, s);
 	kc_client_ended(c);

@@ -226,28 +226,24 @@ int kc_open_piece(struct kc_sealer *s, struct kc_seal_value *v, const uint8_t *f
 
 /* ---- a value ---- */
 
-int kc_seal_await(struct kc_sealer *s, struct kc_seal_value *v, const struct kc_target *from, uint8_t *out,
-		  uint64_t *out_checksum)
+int64_t kc_seal_await(struct kc_sealer *s, struct kc_seal_value *v, const struct kc_target *from, uint64_t room,
+		      uint8_t *out, struct kv_hasher *h)
 {
 	struct kc_target at = *from;
-	struct kv_hasher h;
-	uint64_t n;
-	int rc;
-	KV_ASSERT_HOT(v->piece == 0);
-	kv_hasher_init(&h);
-	do {
-		n = piece_len(v);
-		rc = kc_seal_piece(s, v, &at, out);
+	uint64_t done = 0;
+	while (v->piece * KC_SEAL_PIECE < v->len && piece_len(v) + KC_SEAL_EXTRA <= room - done) {
+		uint64_t n = piece_len(v) + KC_SEAL_EXTRA;
+		int rc;
+		if (done > 0 && v->piece % STEP_PIECES == 0)
+			co_yield_await();
+		at.skip = from->skip + v->piece * KC_SEAL_PIECE;
+		rc = kc_seal_piece(s, v, &at, out + done);
 		if (rc < 0)
 			return rc;
-		kv_hasher_update(&h, out, n + KC_SEAL_EXTRA);
-		out += n + KC_SEAL_EXTRA;
-		at.skip += n;
-		if (v->piece % STEP_PIECES == 0 && at.skip - from->skip < v->len)
-			co_yield_await();
-	} while (at.skip - from->skip < v->len);
-	*out_checksum = kv_hasher_digest(&h);
-	return 0;
+		kv_hasher_update(h, out + done, n);
+		done += n;
+	}
+	return (int64_t)done;
 }
 
 /* ---- names ---- */

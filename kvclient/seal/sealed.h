@@ -59,10 +59,10 @@ int kc_seal_piece(struct kc_sealer *s, struct kc_seal_value *v, const struct kc_
 int kc_open_piece(struct kc_sealer *s, struct kc_seal_value *v, const uint8_t *from, const struct kc_target *to,
 		  uint64_t drop, uint64_t len);
 
-/* kc_seal_await -- seal a whole value, in steps. v->piece is 0; out: room for kc_sealed_len(v->len). *out_checksum: of
- * the stored bytes. 0 or -KV_ENOMEM. */
-int kc_seal_await(struct kc_sealer *s, struct kc_seal_value *v, const struct kc_target *from, uint8_t *out,
-		  uint64_t *out_checksum);
+/* kc_seal_await -- seal as many of the next pieces of *v as fit `room` bytes at `out`, in steps. from: the whole value.
+ * h: sums the stored bytes. Their number, or -KV_ENOMEM. */
+int64_t kc_seal_await(struct kc_sealer *s, struct kc_seal_value *v, const struct kc_target *from, uint64_t room,
+		      uint8_t *out, struct kv_hasher *h);
 
 /* KC_SEAL_NAME -- the bytes of a sealed name. kc_seal_names -- whether names are sealed. kc_seal_name -- the name under
  * which a key is stored. 0 or -KV_ENOMEM. */

@@ -10,8 +10,10 @@
  * fills a write.
  *
  * Each range has the checksum of the whole value, and the server commits nothing else. So a PUT may be repeated, and
- * late reads do no harm. */
+ * late reads do no harm. Of a sealed value only the last range has it: each range is sealed as it leaves. */
 #include "kvclient/transfer/put.h"
+
+#include <stdlib.h>
 
 #include "kvclient/conn/node.h"
 #include "kvclient/core/cleared.h"
@@ -81,11 +83,6 @@ void kc_put_copy(struct kvc_put *p, struct kc_node *to, uint64_t born_ns, uint64
 	p->found = p->found && p->c->info.peer_fence;
 }
 
-static bool put_held(const struct kvc_put *p)
-{
-	return p->sealed.piece.len_bytes || p->sealed.area.len_bytes;
-}
-
 int kc_put_hide(struct kvc_put *p)
 {
 	if (kc_sealed_len(p->len) > KV_VALUE_MAX)
@@ -97,8 +94,7 @@ int kc_put_hide(struct kvc_put *p)
 	p->sealed.by = p->c->sealer;
 	p->sealed.from = p->from;
 	p->sealed.len = p->len;
-	p->sealed.piece = (struct kc_piece){0};
-	p->sealed.area = (struct kv_area){0};
+	p->sealed.cut = NULL;
 	p->from = (struct kc_target){0};
 	p->len = kc_sealed_len(p->len);
 	return 0;
@@ -109,12 +105,8 @@ void kc_put_fini(struct kvc_put *p)
 	if (p->mem)
 		p->mem->users--;
 	p->mem = NULL;
-	if (KV_LIKELY(!p->sealed.by) || !put_held(p))
-		return;
-	if (p->sealed.area.len_bytes)
-		kv_area_unmap(&p->sealed.area);
-	else
-		kc_room_give(p->c, &p->sealed.piece);
+	if (KV_UNLIKELY(p->sealed.by != NULL))
+		free(p->sealed.cut);
 }
 
 /* The namespace's generation that the value is of, at the server asked. */
@@ -123,34 +115,56 @@ static uint64_t put_generation(const struct kvc_put *p)
 	return kc_cleared_put(p->c->pool, p->route.n->index, p->wait->trace->begun_ns);
 }
 
-/* Seal the value to `at`. */
-static int put_seal_await(struct kvc_put *p, uint8_t *at)
+/* Seal as many of the next pieces as fit `room`. Their stored bytes, or a code. */
+static int64_t pieces_seal_await(struct kvc_put *p, uint8_t *to, uint64_t room)
 {
-	struct kc_seal_value v = {.key = p->route.key, .len = p->sealed.len, .generation = put_generation(p)};
-	int rc = kc_seal_await(p->sealed.by, &v, &p->sealed.from, at, &p->checksum);
-	p->from = (struct kc_target){.at = at};
-	p->sealed.generation = v.generation;
-	return rc;
+	return kc_seal_await(p->sealed.by, &p->sealed.value, &p->sealed.from, room, to, &p->sealed.hasher);
 }
 
-/* Seal a value of several requests, which all name the checksum. If a fence would cut the client off from all servers,
- * each request has a copy, as in kc_put_copy. */
-static int put_hold_await(struct kvc_put *p)
+/* Seal the next piece, which the end of a range cuts. */
+static int cut_seal_await(struct kvc_put *p)
 {
-	int rc = 0;
-	if (put_held(p) && p->sealed.generation == put_generation(p))
-		return 0;
-	if (!put_held(p) && p->len > kc_buffer_largest(&p->c->buffer) / 2)
-		rc = kv_area_map_lazy(p->len, &p->sealed.area, NULL);
-	else if (!put_held(p))
-		rc = kc_call_piece_await(p->c, p->len, p->route.deadline_ns, true, &p->sealed.piece);
-	if (rc < 0)
-		return rc;
-	p->found = p->sealed.piece.len_bytes && p->c->info.peer_fence;
-	p->region = KC_REGION_BUFFER;
-	p->region_offset = p->sealed.piece.offset;
-	return put_seal_await(p, p->sealed.area.base ? p->sealed.area.base
-						     : kc_buffer_at(&p->c->buffer, &p->sealed.piece));
+	int64_t n;
+	if (!p->sealed.cut)
+		p->sealed.cut = malloc(KC_SEAL_STORED);
+	if (!p->sealed.cut)
+		return -KV_ENOMEM;
+	n = pieces_seal_await(p, p->sealed.cut, KC_SEAL_STORED);
+	p->sealed.cut_from = 0;
+	p->sealed.cut_end = n > 0 ? (uint64_t)n : 0;
+	return (int)KV_MIN(n, (int64_t)0);
+}
+
+static void seal_begin(struct kvc_put *p)
+{
+	p->sealed.value =
+		(struct kc_seal_value){.key = p->route.key, .len = p->sealed.len, .generation = put_generation(p)};
+	p->sealed.cut_from = p->sealed.cut_end = 0;
+	kv_hasher_init(&p->sealed.hasher);
+}
+
+/* Make the stored bytes of a range. Ranges are made in order, so the checksum is known with the last one. */
+static int put_seal_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint8_t *to)
+{
+	uint8_t *end = to + length;
+	if (offset == 0)
+		seal_begin(p);
+	while (to < end) {
+		uint64_t room = (uint64_t)(end - to), n = KV_MIN(p->sealed.cut_end - p->sealed.cut_from, room);
+		int64_t sealed = (int64_t)n;
+		if (n > 0)
+			memcpy(to, p->sealed.cut + p->sealed.cut_from, n);
+		else
+			sealed = pieces_seal_await(p, to, room);
+		p->sealed.cut_from += n;
+		if (sealed == 0)
+			sealed = cut_seal_await(p);
+		if (sealed < 0)
+			return (int)sealed;
+		to += sealed;
+	}
+	p->checksum = offset + length == p->len ? kv_hasher_digest(&p->sealed.hasher) : 0;
+	return 0;
 }
 
 static unsigned put_shard(const struct kvc_put *p, const struct kc_attachment *s)
@@ -212,14 +226,18 @@ static uint64_t range_max(const struct kvc_put *p)
 		return p->len;
 	if (p->by == KC_BY_INLINE)
 		return KV_INLINE_MAX;
-	return KV_MIN(p->direct ? KV_RANGE_MAX : kc_room_piece(p->c), p->by == KC_BY_LAND ? p->land_max : UINT64_MAX);
+	return KV_MIN(p->direct && KV_LIKELY(!p->sealed.by) ? KV_RANGE_MAX : kc_room_piece(p->c),
+		      p->by == KC_BY_LAND ? p->land_max : UINT64_MAX);
 }
 
-/* Bytes of the range at `offset`. A direct range of slices has whole ones, or the rest of one. */
+/* Bytes of the range at `offset`. A direct range of slices has whole ones, or the rest of one; a range of a sealed
+ * value has whole pieces. */
 static uint64_t range_len(const struct kvc_put *p, uint64_t offset)
 {
 	uint64_t slice = p->direct && !p->local ? p->from.slice : 0, max = range_max(p), left = p->len - offset;
 	uint64_t n = KV_MIN(left, max), in = slice ? offset % slice : 0;
+	if (KV_UNLIKELY(p->sealed.by != NULL) && n < left && n >= KC_SEAL_STORED)
+		return n / KC_SEAL_STORED * KC_SEAL_STORED;
 	if (slice == 0)
 		return n;
 	return in > 0 || n < slice ? KV_MIN(n, slice - in) : n / slice * slice;
@@ -256,7 +274,11 @@ static struct wire_dest source_dest(const struct kvc_put *p, uint64_t offset, ui
 static void range_fill(struct kvc_put *p, struct kc_req *r, uint64_t offset, uint64_t length, uint64_t stage)
 {
 	struct wire_request *w = &r->wire;
-	const uint8_t *piece = kc_buffer_at(&p->c->buffer, &r->mem.piece); /* the copy, if there is one */
+	uint8_t *piece = kc_buffer_at(&p->c->buffer, &r->mem.piece); /* the copy, if there is one */
+	struct kc_target at = p->from;
+	at.skip = offset;
+	if (KV_UNLIKELY(p->sealed.by != NULL))
+		at = (struct kc_target){.at = piece};
 	w->type = WIRE_PUT;
 	w->flags = (offset == 0 ? WIRE_PUT_FIRST : 0) | (offset + length == p->len ? WIRE_PUT_LAST : 0);
 	w->key = (struct wire_bytes){p->route.key.data, (uint32_t)p->route.key.len};
@@ -268,6 +290,8 @@ static void range_fill(struct kvc_put *p, struct kc_req *r, uint64_t offset, uin
 	w->put.ttl_s = p->ttl_s;
 	if (KV_LIKELY(!p->born_ns) && offset == 0)
 		w->put.space = put_generation(p);
+	if (KV_UNLIKELY(p->sealed.by != NULL) && offset == 0 && length < p->len)
+		w->flags |= WIRE_PUT_SUM_LAST;
 	if (KV_UNLIKELY(p->born_ns) && offset == 0) {
 		w->flags |= WIRE_PUT_COPY | (p->spare ? WIRE_PUT_SPARE : 0);
 		w->put.born_ns = kc_clock_at(&p->route.n->clock, p->born_ns);
@@ -278,11 +302,11 @@ static void range_fill(struct kvc_put *p, struct kc_req *r, uint64_t offset, uin
 		w->flags |= WIRE_PUT_LANDED;
 		w->dest = (struct wire_dest){0, 1, 0, 0, length};
 		r->mem.small = true;
-		r->place = p->from;
+		r->place = at;
 		break;
 	case KC_BY_INLINE:
 		w->put.inline_data =
-			(struct wire_bytes){kc_target_flat(&p->from) ? p->from.at + offset : piece, (uint32_t)length};
+			(struct wire_bytes){kc_target_flat(&at) ? at.at + at.skip : piece, (uint32_t)length};
 		break;
 	case KC_BY_LAND:
 		w->flags |= WIRE_PUT_LANDED;
@@ -290,8 +314,7 @@ static void range_fill(struct kvc_put *p, struct kc_req *r, uint64_t offset, uin
 		if (p->filled)
 			w->dest.offset = p->land_offset + offset;
 		r->mem.filled = p->filled;
-		r->place = p->from;
-		r->place.skip = offset;
+		r->place = at;
 		r->mem.callers = p->direct && !p->local;
 		r->mem.region = p->direct && p->mem ? p->mem->region : p->c->region;
 		r->mem.source = p->direct ? source_at(p, offset) : r->mem.piece.offset;
@@ -307,7 +330,7 @@ static void range_fill(struct kvc_put *p, struct kc_req *r, uint64_t offset, uin
 int kc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint64_t stage, bool wait,
 		       struct kc_req **out)
 {
-	bool flat = kc_target_flat(&p->from), seal = KV_UNLIKELY(p->sealed.by != NULL) && !put_held(p);
+	bool flat = kc_target_flat(&p->from), seal = KV_UNLIKELY(p->sealed.by != NULL);
 	bool copy = seal || (!p->direct && p->by != KC_BY_PACK && !(flat && p->by == KC_BY_INLINE));
 	struct kc_target from = p->from;
 	struct kc_need need = {.piece_bytes = copy ? length : 0,
@@ -318,13 +341,13 @@ int kc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint
 	unsigned shard;
 	int rc;
 	from.skip = offset;
-	if (KV_LIKELY(!p->sealed.by))
+	if (!seal)
 		put_sum_await(p);
 	rc = kc_call_room_await(p->route.n, &need, p->route.deadline_ns, wait, &s, out);
 	if (rc < 0)
 		return rc;
 	if (seal)
-		rc = put_seal_await(p, kc_buffer_at(&p->c->buffer, &(*out)->mem.piece));
+		rc = put_seal_await(p, offset, length, kc_buffer_at(&p->c->buffer, &(*out)->mem.piece));
 	else if (copy)
 		kc_gather_await(kc_buffer_at(&p->c->buffer, &(*out)->mem.piece), &from, length);
 	if (rc < 0) {
@@ -332,7 +355,7 @@ int kc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint
 		return rc;
 	}
 	if (!kc_node_uses(p->route.n, p->attaches) ||
-	    (KV_UNLIKELY(p->sealed.by != NULL) && offset == 0 && p->sealed.generation != put_generation(p))) {
+	    (seal && offset == 0 && p->sealed.value.generation != put_generation(p))) {
 		kc_req_release(p->c, *out);
 		return -KV_ERESET; /* its plan and stage went with the attachment, or it is of another generation */
 	}
@@ -400,12 +423,6 @@ static int put_once_await(struct kvc_put *p)
 	if (p->incarnation && p->incarnation != p->route.n->incarnation)
 		return -KV_ECANCELED;
 	way_plan(p, s);
-	if (KV_UNLIKELY(p->sealed.by != NULL) && range_len(p, 0) < p->len) {
-		rc = put_hold_await(p);
-		if (rc < 0 || !kc_node_uses(p->route.n, p->attaches))
-			return rc < 0 ? rc : -KV_ERESET;
-		way_plan(p, s);
-	}
 	first = range_len(p, 0);
 	for (last = 0; last + range_len(p, last) < p->len;)
 		last += range_len(p, last);

@@ -46,15 +46,15 @@ struct kvc_put {
 	uint64_t land_offset;
 	bool local; /* KC_BY_LAND: the area is mapped here, and the copy is the loop's */
 
-	/* Of a sealed value (kc_put_seal): it is sealed into the piece of its request; if that needs several requests,
-	 * into `held` first. */
+	/* Of a sealed value (kc_put_seal): each range is sealed into the piece of its request. */
 	struct {
 		struct kc_sealer *by; /* NULL: it is not sealed, and the rest is undefined */
 		struct kc_target from;
-		uint64_t len;          /* of the value */
-		struct kc_piece piece; /* held, of the receive buffer */
-		struct kv_area area;   /* held, for longer values */
-		uint64_t generation;   /* of the held bytes */
+		uint64_t len;               /* of the value */
+		struct kc_seal_value value; /* as far as its ranges were made */
+		uint8_t *cut;               /* where ranges are shorter than a piece: the piece, malloc'ed */
+		uint64_t cut_from, cut_end; /* its bytes of later ranges */
+		struct kv_hasher hasher;    /* of the stored bytes */
 	} sealed;
 };
 

@@ -35,7 +35,7 @@ static void put_first(struct link *l, const struct wire_request *q, uint64_t now
 	} else {
 		uint64_t generation = 0;
 		int32_t status = holder ? put_compare(s, holder, q, &generation) : put_allowed(s, q, now_ns);
-		if (status == PUT_YOUNGER || (status == WIRE_OK && !holder))
+		if (status == PUT_YOUNGER || status == PUT_UNKNOWN || (status == WIRE_OK && !holder))
 			put_memory(l, q, now_ns);
 		else
 			put_reply(l, q, status, generation);

@@ -180,6 +180,8 @@ static int32_t compare(struct shard *s, struct block *holder, uint64_t total, ui
 
 int32_t put_compare(struct shard *s, struct block *holder, const struct wire_request *q, uint64_t *out_generation)
 {
+	if (q->flags & WIRE_PUT_SUM_LAST && holder->len == q->put.total)
+		return PUT_UNKNOWN;
 	return compare(s, holder, q->put.total, q->put.checksum, q->put.ttl_s, put_born(s, q), out_generation);
 }
 

@@ -13,8 +13,9 @@ struct request;
 struct shard;
 struct wire_request;
 
-/* No statuses. YOUNGER: the copy replaces the existing value. CLEARED: its namespace was cleared since it began. */
-enum { PUT_YOUNGER = -1, PUT_CLEARED = -2 };
+/* No statuses. YOUNGER: the copy replaces the existing value. CLEARED: its namespace was cleared since it began.
+ * UNKNOWN: only its last range shows whether it is the existing value. */
+enum { PUT_YOUNGER = -1, PUT_CLEARED = -2, PUT_UNKNOWN = -3 };
 
 /* put_born -- the birth time of a copy's value, by the shard's clock; 0: q is no copy. */
 uint64_t put_born(const struct shard *s, const struct wire_request *q);
@@ -27,7 +28,7 @@ int32_t put_commit(struct shard *s, struct block *b, uint64_t digest, uint64_t c
 
 /* put_compare -- `holder` has the key of a PUT already. OK and *out_generation for the same value, which counts as a
  * use and, unless q is a copy, extends its life to the longer of both. Else EXISTS_OTHER; for a copy PUT_YOUNGER or
- * DELETED, according to the younger value. */
+ * DELETED, according to the younger value. PUT_UNKNOWN: q has no checksum yet. */
 int32_t put_compare(struct shard *s, struct block *holder, const struct wire_request *q, uint64_t *out_generation);
 
 /* put_allowed -- whether a copy is young enough: OK, DELETED, or CANCELED if that is uncertain. */

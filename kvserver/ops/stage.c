@@ -56,6 +56,7 @@ int stage_open(struct session *o, const struct wire_request *q, struct block *b,
 	st->ttl_s = q->put.ttl_s;
 	st->born_ns = put_born(shard, q);
 	st->spare = q->flags & WIRE_PUT_SPARE;
+	st->sum_last = q->flags & WIRE_PUT_SUM_LAST;
 	st->block = b;
 	kv_hasher_init(&st->hasher);
 	kv_list_init(&st->hashing);
@@ -358,8 +359,10 @@ static void range_begin(struct link *l, const struct wire_request *q, struct sta
 		return;
 	}
 	st->deadline_ns = KV_MAX(st->deadline_ns, r->deadline_ns);
-	if (q->flags & WIRE_PUT_LAST)
+	if (q->flags & WIRE_PUT_LAST) {
 		stage_enter(st, STAGE_ENDING);
+		st->checksum = q->put.checksum;
+	}
 	range_join(r, st, q->flags & WIRE_PUT_LAST);
 	if (q->put.inline_data.len)
 		range_copy(st, q);
@@ -372,7 +375,7 @@ static void range_begin(struct link *l, const struct wire_request *q, struct sta
 static bool range_fits(const struct stage *st, const struct wire_request *q)
 {
 	const struct index_item *item = &st->block->item;
-	return st->total == q->put.total && st->checksum == q->put.checksum &&
+	return st->total == q->put.total && (st->sum_last || st->checksum == q->put.checksum) &&
 	       !(st->state != STAGE_FILLING && q->flags & WIRE_PUT_LAST) && item->key_len == q->key.len &&
 	       memcmp(item->key, q->key.data, q->key.len) == 0;
 }

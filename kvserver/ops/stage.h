@@ -34,6 +34,7 @@ struct stage {
 	uint64_t born_ns;                 /* put_born */
 	uint32_t ttl_s;
 	bool spare;          /* WIRE_PUT_SPARE */
+	bool sum_last;       /* WIRE_PUT_SUM_LAST: `checksum` is LAST's */
 	uint64_t size;       /* bytes of the arena */
 	struct block *block; /* a reference */
 	enum stage_state state;

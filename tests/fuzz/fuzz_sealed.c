@@ -34,7 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint8_t value[LEN_MOST], stored[LEN_MOST + KC_SEAL_EXTRA], got[LEN_MOST];
 	struct kc_seal_value seal = {.key = {"key", 3}, .generation = 3}, open = seal;
 	bool changed = false;
-	uint64_t len, checksum;
+	struct kv_hasher h;
+	uint64_t len;
 	int rc;
 	if (size == 0)
 		return 0;
@@ -42,7 +43,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(value, data[0], sizeof(value));
 	seal.len = open.len = len;
 	must(kc_sealed_plain(kc_sealed_len(size)) == size, "lengths do not agree");
-	must(kc_seal_await(sealer(), &seal, &(struct kc_target){.at = value}, stored, &checksum) == 0, "not sealed");
+	kv_hasher_init(&h);
+	must(kc_seal_await(sealer(), &seal, &(struct kc_target){.at = value}, sizeof(stored), stored, &h) ==
+		     (int64_t)kc_sealed_len(len),
+	     "not sealed");
 	for (size_t i = 1; i < size && i <= len + KC_SEAL_EXTRA; i++) {
 		changed |= data[i] != 0;
 		stored[i - 1] ^= data[i];

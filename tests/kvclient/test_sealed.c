@@ -62,12 +62,13 @@ static uint8_t *seal(const struct fixture *f, const char *name, const uint8_t *v
 {
 	struct kc_seal_value v = value_of(name, len, generation);
 	uint8_t *out = malloc(kc_sealed_len(len));
-	uint64_t checksum = 0;
+	struct kv_hasher h;
 	assert_non_null(out);
-	assert_int_equal(
-		kc_seal_await(f->sealer, &v, &(struct kc_target){.at = (uint8_t *)(uintptr_t)value}, out, &checksum),
-		0);
-	assert_int_equal(checksum, kv_hash_block(out, kc_sealed_len(len)));
+	kv_hasher_init(&h);
+	assert_int_equal(kc_seal_await(f->sealer, &v, &(struct kc_target){.at = (uint8_t *)(uintptr_t)value},
+				       kc_sealed_len(len), out, &h),
+			 kc_sealed_len(len));
+	assert_int_equal(kv_hasher_digest(&h), kv_hash_block(out, kc_sealed_len(len)));
 	return out;
 }
 

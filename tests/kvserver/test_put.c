@@ -500,6 +500,45 @@ static void two_equal_puts_both_succeed(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_BLOCKS), 1);
 }
 
+/* Begin "k", of the first `total` bytes of the client's memory, without a sum. */
+static uint64_t begin_unsummed(uint64_t total)
+{
+	struct wire_request q = rig_put("k", total, 0, 0, 0, WIRE_PUT_FIRST | WIRE_PUT_SUM_LAST);
+	q.dest = (struct wire_dest){0};
+	assert_int_equal(rig_ask(&q)->status, WIRE_OK);
+	return rig_find(q.id)->put.stage;
+}
+
+static int32_t end_with(uint64_t stage, uint64_t total, uint64_t sum)
+{
+	struct wire_request first = range("k", stage, total, 0, total / 2, 0, 0),
+			    last = range("k", stage, total, total / 2, total - total / 2, sum, WIRE_PUT_LAST);
+	assert_int_equal(rig_ask(&first)->status, WIRE_OK);
+	return rig_ask(&last)->status;
+}
+
+static void the_sum_may_come_with_the_end(void **state)
+{
+	(void)state;
+	uint64_t sum;
+	struct wire_request shorter = rig_put("k", MIB - 1, 0, 0, 0, WIRE_PUT_FIRST | WIRE_PUT_SUM_LAST);
+	rig_fill(rig_memory(0), MIB, 13);
+	sum = kv_hash_block(rig_memory(0), MIB);
+	assert_int_equal(end_with(begin_unsummed(MIB), MIB, sum ^ 1), WIRE_CORRUPT);
+	assert_false(is_there("k"));
+	assert_int_equal(end_with(begin_unsummed(MIB), MIB, sum), WIRE_OK);
+	check_stored("k", MIB, 13);
+	assert_int_equal(end_with(begin_unsummed(MIB), MIB, sum), WIRE_OK); /* the same bytes */
+	assert_int_equal(rig_stat(WIRE_STAT_PUT_DUPLICATES), 1);
+	*rig_memory(MIB - 1) ^= 1;
+	sum = kv_hash_block(rig_memory(0), MIB);
+	assert_int_equal(end_with(begin_unsummed(MIB), MIB, sum), WIRE_EXISTS_OTHER);
+	check_stored("k", MIB, 13);
+	shorter.dest = (struct wire_dest){0};
+	assert_int_equal(rig_ask(&shorter)->status, WIRE_EXISTS_OTHER); /* at once */
+	assert_int_equal(rig.shard->work->stages.used, 0);
+}
+
 /* ---- limits ---- */
 
 static void nothing_and_too_much_are_refused(void **state)
@@ -929,6 +968,7 @@ int main(void)
 		PUT_TEST(a_failed_range_ends_the_value),
 		PUT_TEST(two_puts_of_one_key_the_first_to_end_wins),
 		PUT_TEST(two_equal_puts_both_succeed),
+		PUT_TEST(the_sum_may_come_with_the_end),
 		PUT_TEST(nothing_and_too_much_are_refused),
 		PUT_TEST(staging_leaves_room_for_others),
 		PUT_TEST(old_values_make_room_for_new_ones),

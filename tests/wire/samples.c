@@ -75,7 +75,10 @@ static void random_put(struct kv_prng *p, struct scratch *s, struct wire_request
 		r->put.born_ns = between(p, 1, UINT64_MAX);
 		r->flags |= kv_prng_below(p, 2) ? WIRE_PUT_SPARE : 0;
 	}
-	r->put.checksum = kv_prng_next(p);
+	if (r->flags == WIRE_PUT_FIRST && kv_prng_below(p, 2))
+		r->flags |= WIRE_PUT_SUM_LAST;
+	else
+		r->put.checksum = kv_prng_next(p);
 	r->put.ttl_s = (uint32_t)upto(p, UINT32_MAX);
 	if (!(r->flags & WIRE_PUT_COPY))
 		*(r->flags & WIRE_PUT_FIRST ? &r->put.space : &r->put.stage) = upto(p, UINT64_MAX);

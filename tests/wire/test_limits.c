@@ -57,7 +57,7 @@ static void each_type_has_its_flags_and_no_others(void **state)
 {
 	static const uint8_t allowed[WIRE_PROVE + 1] = {[WIRE_GET] = 15 | WIRE_GET_PACK | WIRE_GET_PULL |
 								     WIRE_GET_MORE | WIRE_GET_MEMORY_ONLY,
-							[WIRE_PUT] = 31,
+							[WIRE_PUT] = 63,
 							[WIRE_DELETE] = 3,
 							[WIRE_TOUCH] = 15,
 							[WIRE_PIN] = 1,
@@ -77,6 +77,8 @@ static void each_type_has_its_flags_and_no_others(void **state)
 			} else if (type == WIRE_PUT) {
 				good = good && !(flags & WIRE_PUT_SPARE);
 			}
+			if (type == WIRE_PUT && flags & WIRE_PUT_SUM_LAST)
+				good = good && flags & WIRE_PUT_FIRST && !(flags & (WIRE_PUT_LAST | WIRE_PUT_COPY));
 			if (type == WIRE_DELETE) {
 				good = good && flags != 3;
 				r.drop.which = flags != 0;
@@ -453,6 +455,10 @@ static void which_value_is_meant_is_said_once(void **state)
 	assert_int_equal(add_request(&r), -KV_EINVAL); /* only the first range says it */
 	r = (struct wire_request){.type = WIRE_PUT, .flags = WIRE_PUT_FIRST | WIRE_PUT_SPARE, .key = {key, 1}};
 	assert_int_equal(add_request(&r), -KV_EINVAL); /* only a copy */
+	r = (struct wire_request){.type = WIRE_PUT, .flags = WIRE_PUT_FIRST | WIRE_PUT_SUM_LAST, .key = {key, 1}};
+	assert_int_equal(add_request(&r), 0);
+	r.put.checksum = 1;
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* the last range has it */
 	r = (struct wire_request){.type = WIRE_PUT, .flags = WIRE_PUT_LAST, .key = {key, 1}, .put = {.space = 1}};
 	assert_int_equal(add_request(&r), -KV_EINVAL); /* only the first range names the namespace's generation */
 	r.flags = WIRE_PUT_FIRST;

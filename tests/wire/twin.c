@@ -55,6 +55,9 @@ void assert_request_limits(const struct wire_request *r, const uint8_t *data, si
 			assert_int_equal(r->put.space, 0);
 		assert_true(!(r->flags & WIRE_PUT_COPY) || r->flags & WIRE_PUT_FIRST);
 		assert_true(!(r->flags & WIRE_PUT_SPARE) || r->flags & WIRE_PUT_COPY);
+		assert_true(!(r->flags & WIRE_PUT_SUM_LAST) ||
+			    (r->flags & (WIRE_PUT_FIRST | WIRE_PUT_LAST | WIRE_PUT_COPY)) == WIRE_PUT_FIRST);
+		assert_true(!(r->flags & WIRE_PUT_SUM_LAST) || r->put.checksum == 0);
 		assert_true((r->flags & WIRE_PUT_COPY) != 0 ? r->put.born_ns > 0 : r->put.born_ns == 0);
 	}
 	if (r->type == WIRE_DELETE) {
