@@ -422,12 +422,12 @@ def fi_rma_bw(size, reno=False):
 class KeptServer:
     """A kv-server that holds keys for several runs, with the one thread that kv-bench's own has on two cores; `kept` stops it."""
 
-    def __init__(self, size, keys, kept, memory=0, within=()):
+    def __init__(self, size, keys, kept, memory=0, within=(), more=()):
         self.size, self.keys = size, keys
         read_fd, write_fd = os.pipe()
         memory = memory or keys * (size + size // 16) // M + 256
         self.p = start([*within, os.path.join(BUILD, "kv-server"), "--listen-addr", "127.0.0.1:0", "--memory-mb", str(memory),
-                        "--worker-threads", "1", "--log-level", "warn", "--ready-fd", str(write_fd), "--provider", "tcp"], pass_fds=[write_fd],
+                        "--worker-threads", "1", "--log-level", "warn", "--ready-fd", str(write_fd), "--provider", "tcp", *more], pass_fds=[write_fd],
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         kept.callback(stop, self.p)
         os.close(write_fd)
@@ -805,6 +805,30 @@ def compare_checksum():
         yield case(size_text(size), kv_bench(size), kv_bench(size, 32, 4, "--no-checksum"))
 
 
+def compare_sealed():
+    with tempfile.TemporaryDirectory(prefix="kvrail-bench.") as d:
+        seal = ("--seal-key-file", os.path.join(d, "seal.key"))
+        run([os.path.join(BUILD, "kv-client"), "make-seal-key", seal[1]])
+        for size in (64 * K, M):
+            yield case(f"GET, {size_text(size)}", kv_bench(size, 32, 4, *seal), kv_bench(size), target=0.6)
+            yield case(f"PUT, {size_text(size)}", kv_bench_puts(size, *seal), kv_bench_puts(size), unit="PUTs/s", target=0.6)
+        yield case("GET, 64 KiB, one host", one_host(64 * K, 32, 4, *seal), one_host(64 * K))
+
+
+def compare_events():
+    def puts_to(size, *more):
+        """To a new server with these options."""
+        def one():
+            keys = put_keys(size)
+            with contextlib.ExitStack() as kept:
+                server = KeptServer(size, 32, kept, memory=2 * keys * size // M + 256, more=more)
+                report = kv_bench_json(size, 32, 4, ["--server", server.address, "--seed", "2"], keys=keys, seconds=0.01)
+            return phase_of(report, "write")
+        return one
+    for size in (4 * K, 64 * K):
+        yield case(f"PUT, {size_text(size)}", puts_to(size, "--events", "on"), puts_to(size), unit="PUTs/s", goal=0.97)
+
+
 # GB/s over loopback TCP on two virtual AMD EPYC (Zen 4) processors (the best of the batch sizes and thread counts tried).
 ENGINES = {4 * K: ("NIXL 1.4", 0.461), 64 * K: ("NIXL 1.4", 1.01), 256 * K: ("Mooncake", 1.99), M: ("Mooncake", 1.77),
            4 * M: ("Mooncake", 1.62)}
@@ -920,6 +944,8 @@ COMPARISONS = {
                  compare_one_host),
     "one-host-latency": ("p50 of one worker on the server's host", "measured", "", compare_one_host_latency),
     "checksum": ("Checksums verified (the default) beside `--no-checksum`, 32 workers", "verified", "not verified", compare_checksum),
+    "sealed": ("Sealed values beside values in clear, 32 workers", "sealed", "clear", compare_sealed),
+    "events": ("PUTs to a server with `--events on` beside PUTs to one without, 32 workers", "on", "off", compare_events),
     "engines": ("32 workers beside recorded figures of transfer engines over TCP (not interleaved)", "kv-bench", "recorded",
                 compare_engines),
     "fairness": ("Latency of GETs of 64 KiB of one worker beside 32 workers of another client, one server", "one", "the others", compare_fairness),
