@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# seal.sh -- sealed values from outside: a planted pattern is in no packet of lo and in no memory of the server, over the
-# fabric and on one host; keys are made, changed and refused.
+# seal.sh -- sealed values from outside: a planted pattern is in no packet of lo, in no memory and no core of the server,
+# over the fabric and on one host, and in no tier; keys are made, changed and refused.
 . "$(dirname "$0")/lib.bash"
-plan 30
+plan 36
 umask 077
 pattern=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
 for ((i = 0; i < 4000; i++)); do printf '%s' "$pattern"; done >"$scratch/value" # 256,000 bytes
@@ -98,6 +98,32 @@ for local in off auto; do
 	check "the same bytes can be put again ($local)" status 0 client "${seal[@]}" put sealed -f "$scratch/value"
 	stop_server "$server_pid"
 done
+
+# 60 values of 256,000 bytes in a memory of 8 MiB: most are on the tier alone.
+stored() { # stored PREFIX OPTION...
+	local i prefix=$1
+	shift
+	for ((i = 0; i < 60; i++)); do echo "put $prefix-$i -f $scratch/value"; done | client --local off "$@" >/dev/null
+}
+on_tier() { client stat --all | awk -v least="$1" '$1 == "tier_values" { n = $2 } END { print n; exit !(n >= least) }'; }
+on_disk() { grep -aqF "$pattern" "$scratch/seal.tier"; }
+start_server seal-tier --memory-mb 8 --worker-threads 1 --tier "$scratch/seal.tier:128M" --tier-segment 4M || exit 1
+check "sealed values reach the tier" eval 'stored sealed --seal-key-file "$scratch/keys" && soon on_tier 20'
+check "the tier's file has none in clear" eval '! on_disk'
+check "and gives them back" eval 'client --local off --seal-key-file "$scratch/keys" get sealed-0 -o "$scratch/got" && cmp "$scratch/value" "$scratch/got"'
+core() { gcore -o "$scratch/core" "$server_pid" >/dev/null 2>&1 && [ -s "$scratch/core.$server_pid" ]; }
+cored() { core && grep -aqF "$pattern" "$scratch/core.$server_pid"; }
+if command -v gcore >/dev/null && core; then
+	check "a core of the server has none" eval '! cored'
+	check "with values in clear a core has one" eval 'stored clear && cored'
+else
+	skip "a core of the server has none" "gcore does not work here (Debian: apt-get install gdb)"
+	skip "with values in clear a core has one" "gcore does not work here (Debian: apt-get install gdb)"
+	stored clear
+fi
+check "and the tier's file has one" soon on_disk
+stop_server "$server_pid"
+
 start_server clear || exit 1
 if sniff "$scratch/lo-clear"; then
 	client --local off put seen -f "$scratch/value" >/dev/null
