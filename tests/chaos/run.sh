@@ -4,7 +4,7 @@
 #
 # usage: run.sh [-t SECONDS] [-k] [SCENARIO...]
 #   -t: scenarios that have not begun by then are skipped (default 480). -k: keep the scratch folder. CHAOS_KILLS=100: how often `kills` kills (default 10).
-#   CHAOS_LOG=3: what the load says of its connections. KVRAIL_SHIM=MACHINE,...: on an imitated machine (tests/shim/README.md).
+#   CHAOS_GETS=10000000: how many GETs `leased` compares (default 200,000). CHAOS_LOG=3: what the load says of its connections. KVRAIL_SHIM=MACHINE,...: on an imitated machine (tests/shim/README.md).
 #   KVRAIL_BUILD: where the programs are (default build/release). KVRAIL_SEED: the load's seed. KVRAIL_TEST_PROVIDER: over which provider (tcp).
 # Every scenario runs load.c (what it checks is written there) while something is broken, and where servers are killed or cut off `kv-bench --verify --keep-going`
 # beside it. Each prints how many calls were made, how many of them ended by their deadline + 100 ms (kv-bench, with the default grace: 250 ms), wrong bytes, and the time from the server's being whole again to the
@@ -917,6 +917,22 @@ little_room() { # a server with less memory than is stored: it drops the old, no
 	idle && serve_stop
 }
 
+# leased_run ARGS... -- the program of that name; prints its line.
+leased_run() {
+	"$build/tests/chaos/leased" --server "$server" "$@" >"$scratch/leased.json" 2>"$scratch/leased.err" || {
+		cat "$scratch/leased.json" "$scratch/leased.err"
+		return 1
+	}
+	say "$(cat "$scratch/leased.json")"
+}
+
+leased() { # values are read in place while they are evicted and deleted, every byte compared (CHAOS_GETS); a client dies with 10,000 leases
+	serve leased 127.0.0.1:0 --memory-mb 64 || return
+	leased_run --gets "${CHAOS_GETS:-200000}" --seed "${KVRAIL_SEED:-$RANDOM}" || return
+	idle && serve_stop || return
+	serve leased 127.0.0.1:0 --memory-mb 512 && leased_run --kill 10000 --pid "$server_pid" && idle && serve_stop
+}
+
 # cgroup_make NAME MIB -- a control group for memory, version 1 or 2; prints its folder.
 cgroup_make() {
 	local root=/sys/fs/cgroup/memory file=memory.limit_in_bytes
@@ -1035,7 +1051,7 @@ churn() { # many connections, in good order and not; neither side may grow
 
 # ---- all of them ----
 
-all="steady kills kills_rapid drain reset_sockets close_stopped stop_server_short stop_server_long stop_client one_of_two stop_one_of_two kill_client put_kills put_one_of_two put_kill_client cable one_way lossy few_fds fd_storm small_memlock small_memory little_room killed_for_memory full_disk churn"
+all="steady kills kills_rapid drain reset_sockets close_stopped stop_server_short stop_server_long stop_client one_of_two stop_one_of_two kill_client put_kills put_one_of_two put_kill_client cable one_way lossy few_fds fd_storm small_memlock small_memory little_room leased killed_for_memory full_disk churn"
 [ $# -gt 0 ] && all=$*
 
 skip() {
