@@ -138,7 +138,7 @@ static void *prefault_thread(void *arg)
 		kv_event(p->log, KV_LOG_WARN,
 			 KV_EVENT("prefault_stopped", KV_NUMBER("bytes", p->done_bytes),
 				  KV_NUMBER("of_bytes", p->total_bytes), KV_FIELD("reason", kv_strerror(p->status))),
-			 "memory was made ready up to %llu MiB of %llu, then the kernel had no pages: %s",
+			 "memory was made ready up to %llu MiB of %llu, then the kernel refused pages: %s",
 			 (unsigned long long)(p->done_bytes >> 20), (unsigned long long)(p->total_bytes >> 20),
 			 kv_strerror(p->status));
 	if (p->left)

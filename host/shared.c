@@ -65,6 +65,14 @@ static int refuse(int rc, const char *name, struct kv_error *err)
 			       name);
 	case -ENOMEM:
 		return kv_fail(err, -KV_ENOMEM, "no memory to share (%s)", name);
+	case -EPERM:
+	case -EACCES:
+	case -ENOSYS:
+		return kv_fail(
+			err, -KV_ENOTSUP,
+			"memfd_create is forbidden here (%s: %s); allow it in the seccomp profile of the container "
+			"or service",
+			name, kv_strerror(rc));
 	default:
 		return kv_fail(err, -KV_ENOTSUP, "this machine has no shared memory for other processes (%s): %s", name,
 			       kv_strerror(rc));
@@ -157,7 +165,7 @@ static void ready_begin(struct kv_area *area)
 {
 	uint64_t stretches = area->len_bytes / PAGE_2M;
 	int rc = kv_pages_collapse(area->base, PAGE_2M);
-	if (rc != -EINVAL)
+	if (rc != -EINVAL && rc != -EPERM && rc != -ENOSYS) /* an old kernel; a seccomp profile */
 		area->ready = calloc((stretches + WORD_BITS - 1) / WORD_BITS, sizeof(uint64_t));
 	*(area->ready || kv_hugepages_shared("") ? &area->pages.transparent : &area->pages.plain) = area->len_bytes;
 }

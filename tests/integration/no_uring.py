@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """no_uring.py [--call NAME] COMMAND... -- run a command in which io_uring_setup answers EPERM, as under a container's seccomp profile;
-with --call enter or register, that call alone."""
+with --call enter or register, that call alone; with --call memfd_create or madvise, that one."""
 import ctypes
 import os
+import platform
 import struct
 import sys
 
 CALLS = {"setup": 425, "enter": 426, "register": 427}  # the same on every architecture
+CALLS.update({"memfd_create": 319, "madvise": 28} if platform.machine() == "x86_64" else {"memfd_create": 279, "madvise": 233})
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 LOAD, JUMP_EQUAL, RETURN = 0x20, 0x15, 0x06
 ALLOW, ERRNO_EPERM = 0x7FFF0000, 0x00050001
