@@ -70,8 +70,8 @@ static int refuse(int rc, const char *name, struct kv_error *err)
 	case -ENOSYS:
 		return kv_fail(
 			err, -KV_ENOTSUP,
-			"memfd_create is forbidden here (%s: %s); allow it in the seccomp profile of the container "
-			"or service",
+			"no shared memory (%s): memfd_create is forbidden here (%s); allow it in the seccomp profile "
+			"of the container or service",
 			name, kv_strerror(rc));
 	default:
 		return kv_fail(err, -KV_ENOTSUP, "this machine has no shared memory for other processes (%s): %s", name,

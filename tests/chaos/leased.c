@@ -214,8 +214,7 @@ static int compare(void)
 		return 2;
 	ended = leases_end();
 	printf("{\"gets\": %" PRIu64 ", \"in_place\": %" PRIu64 ", \"compared_again\": %" PRIu64 ", \"bytes\": %" PRIu64
-	       ", \"missed\": %" PRIu64 ", \"refused\": %" PRIu64 ", \"evictions\": %" PRIu64
-	       ", \"seconds\": %.1f}\n",
+	       ", \"missed\": %" PRIu64 ", \"refused\": %" PRIu64 ", \"evictions\": %" PRIu64 ", \"seconds\": %.1f}\n",
 	       gets, in_place, compared_again, bytes, missed, refused, stat_of("evictions"),
 	       (double)(kv_clock_now(&kv_clock_monotonic) - begun) / 1e9);
 	kvc_pool_close(&pool);
