@@ -49,10 +49,13 @@ static uint64_t size_there(int fd, uint64_t len_bytes)
 	return kv_align_up(len_bytes, KV_MAX((uint64_t)fs.f_bsize, PAGE_2M));
 }
 
-/* Open or make the file, and check that it is this user's. Returns the descriptor, or a code with *err. */
-static int file_open(const char *path, struct stat *st, struct kv_error *err)
+/* Open the file, or make it (O_CREAT), and check that it is this user's. Returns the descriptor, or a code with *err.
+ */
+static int file_open(const char *path, int make, struct stat *st, struct kv_error *err)
 {
-	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, OWN), rc;
+	int fd = open(path, make | O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, OWN), rc;
+	if (fd < 0 && errno == ENOENT && !make)
+		return kv_fail(err, -KV_ENOTFOUND, "%.200s: there is no such file", path);
 	if (fd < 0)
 		return kept_fail(path, -errno, err);
 	rc = fstat(fd, st) < 0 ? -errno : 0;
@@ -80,7 +83,7 @@ int kv_kept_open(const char *path, uint64_t len_bytes, bool anew, int *out_fd, b
 {
 	struct stat st;
 	uint64_t size;
-	int fd = file_open(path, &st, err), rc;
+	int fd = file_open(path, O_CREAT, &st, err), rc;
 	if (fd < 0)
 		return fd;
 	size = size_there(fd, len_bytes);
@@ -95,7 +98,7 @@ int kv_kept_open(const char *path, uint64_t len_bytes, bool anew, int *out_fd, b
 	}
 	if (st.st_size != 0 && (anew || (uint64_t)st.st_size != size)) {
 		close(fd);
-		fd = unlink(path) < 0 ? kept_fail(path, -errno, err) : file_open(path, &st, err);
+		fd = unlink(path) < 0 ? kept_fail(path, -errno, err) : file_open(path, O_CREAT, &st, err);
 		if (fd < 0)
 			return fd;
 	}
@@ -108,6 +111,31 @@ int kv_kept_open(const char *path, uint64_t len_bytes, bool anew, int *out_fd, b
 	*out_fd = fd;
 	*out_fresh = st.st_size == 0;
 	return 0;
+}
+
+int kv_kept_find(const char *path, int *out_fd, struct kv_error *err)
+{
+	struct stat st;
+	int fd = file_open(path, 0, &st, err);
+	if (fd < 0)
+		return fd;
+	if (size_there(fd, 1) == 0) {
+		close(fd);
+		return kv_fail(err, -KV_EINVAL, "%.200s is not in memory", path);
+	}
+	*out_fd = fd;
+	return 0;
+}
+
+int kv_kept_resize(int fd, const char *path, uint64_t len_bytes, struct kv_error *err)
+{
+	struct stat st;
+	int rc = fstat(fd, &st) < 0 ? kept_fail(path, -errno, err) : 0;
+	if (rc == 0)
+		rc = file_fill(fd, path, size_there(fd, len_bytes), &st, err);
+	if (rc)
+		(void)!ftruncate(fd, st.st_size);
+	return rc;
 }
 
 int kv_kept_lock(const char *path, int *out_fd, struct kv_error *err)

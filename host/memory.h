@@ -80,6 +80,12 @@ int kv_memfd_map(int fd, uint64_t len_bytes, bool writable, void **out, struct k
  * system, another user's file, no regular file), -KV_ENOMEM (the file system is full), -errno. */
 int kv_kept_open(const char *path, uint64_t len_bytes, bool anew, int *out_fd, bool *out_fresh, struct kv_error *err);
 
+/* kv_kept_find -- an existing file of kv_kept_open, of any size. -KV_ENOTFOUND: none; else as kv_kept_open.
+ * kv_kept_resize -- give it another size, for an area of len_bytes; nobody uses bytes beyond. On errors it has its
+ * size. */
+int kv_kept_find(const char *path, int *out_fd, struct kv_error *err);
+int kv_kept_resize(int fd, const char *path, uint64_t len_bytes, struct kv_error *err);
+
 /* kv_kept_lock -- be the only owner of path, until the descriptor is closed in all processes that have it: a lock on
  * PATH.lock. -KV_EEXIST: another process is; -errno. */
 int kv_kept_lock(const char *path, int *out_fd, struct kv_error *err);

@@ -244,12 +244,12 @@ static void unusable(struct kvs_server *s, const char *why)
 	empty_log(s, KV_LOG_WARN, why);
 }
 
-/* Open the file, and check that it describes a server like this one. */
+/* Open the file. */
 static void file_find(struct kvs_server *s)
 {
 	struct kvs_kept *k = s->opt.kept;
 	struct kv_error err = {0};
-	char why[256], one[32], other[32];
+	char why[256];
 	int rc = keep_open(k->keep, &k->file, &k->head, &err);
 	k->found = rc == 0;
 	if (rc == -KV_ENOTFOUND) {
@@ -257,17 +257,27 @@ static void file_find(struct kvs_server *s)
 		empty_log(s, KV_LOG_INFO, why);
 	} else if (rc) {
 		unusable(s, err.text);
-	} else if (k->head.shards != s->opt.shards) {
+	} else if (k->handed && k->head.digest_seed != k->digest_seed) {
+		unusable(s, "the index is of another server");
+	}
+}
+
+/* Whether the file describes a server like this one, or one with less memory in files, which can become larger. */
+static void geometry_check(struct kvs_server *s)
+{
+	struct kvs_kept *k = s->opt.kept;
+	char why[256], one[32], other[32];
+	uint64_t was = k->head.limit_bytes;
+	if (!k->found)
+		return;
+	if (k->head.shards != s->opt.shards) {
 		snprintf(why, sizeof(why),
 			 "they were those of %u worker threads, and this server has %u (--worker-threads)",
 			 k->head.shards, s->opt.shards);
 		unusable(s, why);
-	} else if (k->handed && k->head.digest_seed != k->digest_seed) {
-		unusable(s, "the index is of another server");
-	} else if (k->head.limit_bytes != limit_of(s)) {
+	} else if (was == 0 || was % ARENA_GRANULE || was > limit_of(s) || (was < limit_of(s) && !k->arena_file)) {
 		snprintf(why, sizeof(why), "they were in %s per worker thread, and this server has %s (--memory-mb)",
-			 kv_size_format(k->head.limit_bytes, one, sizeof(one)),
-			 kv_size_format(limit_of(s), other, sizeof(other)));
+			 kv_size_format(was, one, sizeof(one)), kv_size_format(limit_of(s), other, sizeof(other)));
 		unusable(s, why);
 	}
 }
@@ -293,14 +303,44 @@ static void fd_check(struct kvs_kept *k, unsigned i, uint64_t bytes)
 	(void)kv_service_unstore(name);
 }
 
+static int arena_path(const struct kvs_kept *k, unsigned i, char path[PATH_CAP], struct kv_error *err)
+{
+	if (snprintf(path, PATH_CAP, "%s.%u", k->arena_file, i) < PATH_CAP)
+		return 0;
+	return kv_fail(err, -KV_EINVAL, "--arena-file %.200s: the path is too long", k->arena_file);
+}
+
 static int file_memory(struct kvs_kept *k, unsigned i, uint64_t bytes, bool anew, struct kv_error *err)
 {
 	char path[PATH_CAP];
 	bool fresh;
-	if (snprintf(path, sizeof(path), "%s.%u", k->arena_file, i) >= PATH_CAP)
-		return kv_fail(err, -KV_EINVAL, "--arena-file %.200s: the path is too long", k->arena_file);
+	int rc = arena_path(k, i, path, err);
+	if (rc)
+		return rc;
 	fd_drop(&k->fd[i]);
 	return kv_kept_open(path, bytes, anew, &k->fd[i], &fresh, err) ? kv_fail_more(err, "--arena-file") : 0;
+}
+
+/* The files that the index describes, of whatever size. */
+static void former_find(struct kvs_server *s)
+{
+	struct kvs_kept *k = s->opt.kept;
+	for (unsigned i = 0; i < k->shards && k->found; i++) {
+		char path[PATH_CAP];
+		struct kv_error err = {0};
+		fd_drop(&k->fd[i]);
+		if (arena_path(k, i, path, &err) || kv_kept_find(path, &k->fd[i], &err))
+			unusable(s, err.text);
+	}
+}
+
+/* Only now that the marks are right. */
+static int former_resize(struct kvs_kept *k, uint64_t bytes, struct kv_error *err)
+{
+	int rc = 0;
+	for (unsigned i = 0; i < k->shards && rc == 0; i++)
+		rc = kv_kept_resize(k->fd[i], k->arena_file, bytes, err);
+	return rc ? kv_fail_more(err, "--arena-file") : 0;
 }
 
 /* Wait a little until no client of a former server reads there. */
@@ -340,11 +380,12 @@ static int memory_renew(struct kvs_server *s, unsigned i, uint64_t bytes, struct
 static void marks_check(struct kvs_server *s)
 {
 	struct kvs_kept *k = s->opt.kept;
+	uint64_t limit = k->found ? k->head.limit_bytes : limit_of(s);
 	k->recover = k->places > 0;
 	k->died = false;
 	for (unsigned i = 0; i < k->shards; i++) {
 		struct kept_mark m;
-		mark_read(k->fd[i], limit_of(s), &m);
+		mark_read(k->fd[i], limit, &m);
 		k->recover &= kept_mark_fits(&m, limit_of(s), i, k->shards) && m.places == k->places &&
 			      (i == 0 || m.digest_seed == k->digest_seed);
 		k->digest_seed = k->recover ? m.digest_seed : k->digest_seed;
@@ -357,24 +398,37 @@ static void marks_check(struct kvs_server *s)
 	k->recover &= !k->found;
 }
 
+/* Memory for a server whose values are lost, or come back by their records. */
+static int memory_take(struct kvs_server *s, uint64_t bytes, struct kv_error *err)
+{
+	struct kvs_kept *k = s->opt.kept;
+	int rc = 0;
+	for (unsigned i = 0; rc == 0 && i < k->shards && k->arena_file; i++)
+		rc = file_memory(k, i, bytes, false, err);
+	if (rc == 0)
+		marks_check(s);
+	for (unsigned i = 0; rc == 0 && i < k->shards; i++)
+		rc = memory_renew(s, i, bytes, err);
+	return rc;
+}
+
 /* Find the memory of a server that has ended. */
 static int memory_find(struct kvs_server *s, struct kv_error *err)
 {
 	struct kvs_kept *k = s->opt.kept;
 	uint64_t bytes = kept_bytes(limit_of(s), k->places);
-	int rc = 0;
 	for (unsigned i = 0; i < KV_SHARDS_MAX && !k->arena_file; i++)
 		fd_check(k, i, bytes);
-	for (unsigned i = 0; rc == 0 && i < k->shards && k->arena_file; i++)
-		rc = file_memory(k, i, bytes, false, err);
-	if (rc)
-		return rc;
-	file_find(s);
 	k->generation = 1;
-	marks_check(s);
-	for (unsigned i = 0; rc == 0 && i < k->shards && !k->found; i++)
-		rc = memory_renew(s, i, bytes, err);
-	return rc;
+	file_find(s);
+	geometry_check(s);
+	if (k->arena_file)
+		former_find(s);
+	if (k->found)
+		marks_check(s);
+	if (!k->found)
+		return memory_take(s, bytes, err);
+	return k->arena_file ? former_resize(k, bytes, err) : 0;
 }
 
 int kept_prepare(struct kvs_server *s, struct kv_error *err)
@@ -388,7 +442,10 @@ int kept_prepare(struct kvs_server *s, struct kv_error *err)
 	if (!k->handed)
 		rc = memory_find(s, err);
 	for (unsigned i = 0; i < k->shards; i++)
-		k->shard[i] = (struct kept_options){.fd = k->fd[i], .generation = k->generation, .places = k->places};
+		k->shard[i] = (struct kept_options){.fd = k->fd[i],
+						    .generation = k->generation,
+						    .places = k->places,
+						    .former = k->found ? k->head.limit_bytes : 0};
 	if (k->found || k->handed || k->recover)
 		s->shard_seed = k->found ? k->head.digest_seed : k->digest_seed;
 	return rc;
@@ -429,6 +486,7 @@ static int handed_find(struct kvs_server *s, struct kv_error *err)
 {
 	struct kvs_kept *k = s->opt.kept;
 	file_find(s);
+	geometry_check(s);
 	marks_check(s);
 	k->handed = false;
 	for (unsigned i = 0; i < k->shards && !k->found; i++)

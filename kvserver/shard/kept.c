@@ -62,7 +62,7 @@ void shard_kept_records(struct shard *s)
 	uint64_t places = s->opt.kept->places, seed = 0;
 	if (places == 0)
 		return;
-	if (mark_of(s)->magic) /* else the memory is new, and zero */
+	if (mark_of(s)->magic || s->opt.kept->former) /* else the memory is new, and zero */
 		memset(table_of(s), 0, records_bytes(places));
 	(void)kv_entropy_fill(s->entropy, &seed, sizeof(seed));
 	records_open(&s->store.records, table_of(s), places, seed);
@@ -110,9 +110,10 @@ int shard_kept_turn(struct shard *s)
 
 static int mark_check(const struct shard *s, const struct keep_head *head, struct kv_error *err)
 {
-	const struct kept_mark *m = mark_of(s);
+	const struct kept_mark *m = kept_mark_of(s->area.base, head->limit_bytes);
+	KV_ASSERT(head->limit_bytes <= s->opt.memory_bytes);
 	if (m->clean == 1 && memcmp(m->stamp, head->stamp, KEEP_STAMP) == 0 &&
-	    kept_mark_fits(m, s->opt.memory_bytes, s->opt.index, s->opt.shards))
+	    kept_mark_fits(m, head->limit_bytes, s->opt.index, s->opt.shards))
 		return 0;
 	return kv_fail(err, -KV_EINVAL,
 		       m->magic ? "the memory is not as the index describes it: the server did not "
@@ -159,6 +160,8 @@ int shard_kept_restore(struct shard *s, struct keep_in *file, const struct keep_
 void shard_kept_begin(struct shard *s)
 {
 	struct kept_mark *m = mark_of(s);
+	if (s->opt.kept->former) /* of a smaller arena: new values will lie there */
+		kept_mark_of(s->area.base, s->opt.kept->former)->clean = 0;
 	m->clean = 0;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	*m = (struct kept_mark){.magic = MARK_MAGIC,

@@ -69,6 +69,29 @@ static void a_file_keeps_its_bytes(void **state)
 	kv_area_unmap(&area);
 }
 
+static void a_file_is_found_and_gets_another_size(void **state)
+{
+	struct kv_error err = {0};
+	struct kv_area area;
+	struct stat st;
+	int fd = -1;
+	(void)state;
+	assert_int_equal(kv_kept_find(path, &fd, &err), -KV_ENOTFOUND);
+	area = adopted(opened(LEN, false, true));
+	memset(area.base, 7, LEN);
+	assert_int_equal(kv_kept_find(path, &fd, &err), 0);
+	assert_int_equal(kv_kept_resize(fd, path, UINT64_C(1) << 60, &err) < 0, 1);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_size, LEN);
+	assert_int_equal(kv_kept_resize(fd, path, 2 * LEN, &err), 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_size, 2 * LEN);
+	assert_true(st.st_blocks * 512 >= 2 * LEN); /* no page can be missing later */
+	assert_int_equal(((uint8_t *)area.base)[LEN - 1], 7);
+	close(fd);
+	kv_area_unmap(&area);
+}
+
 static void another_file_takes_the_place_and_the_former_stays_mapped(void **state)
 {
 	struct kv_area area = adopted(opened(LEN, false, true)), other;
@@ -267,6 +290,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_file_keeps_its_bytes),
+		TEST(a_file_is_found_and_gets_another_size),
 		TEST(another_file_takes_the_place_and_the_former_stays_mapped),
 		TEST(the_memory_is_there_at_once),
 		TEST(unusable_files_are_refused_with_a_sentence),

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.bash"
 memory=$(mktemp -d /dev/shm/kvrail-keep.XXXXXX 2>/dev/null) || { plan 1; skip_all 1 "there is no /dev/shm to write to"; }
 trap 'rm -rf "$memory"; cleanup' EXIT
-plan 44
+plan 48
 index=$scratch/index
 keep=(--keep "$index" --memory-mb 64 --worker-threads 2 --log-level info)
 file=(--arena-file "$memory/arena")
@@ -46,8 +46,16 @@ check "a file that is cut: an empty start, and a sentence" eval 'cut_short cut &
 check "the index of another time is not believed" eval 'stop_server "$server_pid" && cp "$scratch/former" "$index" &&
 	start_server old --listen-addr "$at" "${keep[@]}" "${file[@]}" && log old "the memory is not as the index describes it" && absent a'
 client put a hello >/dev/null
-check "with more memory: an empty start that says why" eval 'stop_server "$server_pid" &&
-	start_server more --listen-addr "$at" "${keep[@]}" --memory-mb 96 "${file[@]}" && log more "they were in 32 MiB per worker thread, and this server has 48 MiB" && absent a'
+more() { start_server "$1" --listen-addr "$at" "${keep[@]}" --memory-mb 96 "${file[@]}" "${@:2}"; }
+check "with more memory the values are there, also once more" eval 'stop_server "$server_pid" && cp "$index" "$scratch/small" && more more-1 && value a hello && log more-1 "keep_restored values=1" &&
+	client put large -f "$scratch/large" && stop_server "$server_pid" && more more-2 && value a hello && client get large -o "$scratch/again" && cmp "$scratch/large" "$scratch/again"'
+check "a start with more memory that fails costs nothing" eval 'stop_server "$server_pid" && start_server port-2 --memory-mb 16 --listen-addr "$at" &&
+	status 3 "$build/kv-server" --listen-addr "$at" "${keep[@]}" --memory-mb 128 "${file[@]}" && stop_server "$server_pid" && more more-3 && value a hello'
+check "--recover may come and go" eval 'stop_server "$server_pid" && more noting --recover verify && value a hello && stop_server "$server_pid" && more noting-not && value a hello'
+check "with less memory: an empty start that says why" eval 'stop_server "$server_pid" &&
+	start_server less --listen-addr "$at" "${keep[@]}" "${file[@]}" && log less "they were in 48 MiB per worker thread, and this server has 32 MiB" && absent a'
+check "the index of the smaller memory is not believed afterwards" eval 'stop_server "$server_pid" && more more-4 && stop_server "$server_pid" && cp "$scratch/small" "$index" &&
+	start_server small --listen-addr "$at" "${keep[@]}" "${file[@]}" && log small "the memory is not as the index describes it" && absent a'
 client put a hello >/dev/null
 check "with other worker threads as well" eval 'stop_server "$server_pid" &&
 	start_server threads --listen-addr "$at" "${keep[@]}" --memory-mb 96 --worker-threads 3 "${file[@]}" && log threads "those of 2 worker threads, and this server has 3"'
