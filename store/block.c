@@ -46,7 +46,7 @@ void block_retire(struct store *s, struct block *b)
 		expire_set(&s->expire, &b->expire, KV_NEVER);
 		s->ranking_done_count -= b->mem->walked == RANKING_DONE;
 		if (kv_list_empty(&b->pins))
-			evict_remove(&s->evict, &b->evict);
+			evict_remove(sp->evict, &b->evict);
 		else
 			pins_release_block(s, b);
 	} else if (b->state == BLOCK_STAGED) {
@@ -59,12 +59,14 @@ void block_retire(struct store *s, struct block *b)
 struct arena_block *block_free(struct store *s, struct block *b)
 {
 	struct arena_block *hole;
+	struct space *sp = s->spaces.at[b->space];
 	KV_ASSERT(b->state == BLOCK_GONE && b->refs == 0 && kv_list_empty(&b->pins)); /* rule 17 */
 	KV_ASSERT(b->mem->leases == 0);                                               /* rule 58 */
 	store_poison(s, b->mem);
 	s->gone_bytes -= b->mem->size;
+	tenant_sub(s, sp->tenant, b->mem->size);
 	hole = arena_free(&s->arena, b->mem);
-	s->spaces.at[b->space]->refs--;
+	sp->refs--;
 	slab_put(&s->blocks, b);
 	return hole;
 }
@@ -77,12 +79,14 @@ void block_unref(struct store *s, struct block *b)
 	if (b->state == BLOCK_GONE)
 		block_free(s, b);
 	else
-		evict_unpark(&s->evict, &b->evict);
+		evict_unpark(store_evict_of(s, b), &b->evict);
 }
 
 struct arena_block *block_evict(struct store *s, struct block *b)
 {
-	evict_remember(&s->evict, &b->evict, b->item.hash);
+	struct space *sp = s->spaces.at[b->space];
+	evict_remember(sp->evict, &b->evict, b->item.hash);
+	sp->tenant->evicted++;
 	if (KV_UNLIKELY(s->evicted != NULL))
 		s->evicted(s->evicted_arg, b);
 	block_retire(s, b);

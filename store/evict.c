@@ -4,7 +4,7 @@
 
 int evict_init(struct evict *e, const struct evict_policy *policy, uint64_t count_max)
 {
-	*e = (struct evict){.policy = policy};
+	*e = (struct evict){.policy = policy, .time = &e->own_time};
 	for (unsigned i = 0; i < EVICT_QUEUES; i++)
 		kv_list_init(&e->queue[i]);
 	e->hand = &e->queue[0];
@@ -82,7 +82,7 @@ void evict_demote(struct evict *e, struct evict_node *n)
 	e->policy->remove(e, n);
 	for (unsigned i = 0; i < EVICT_QUEUES; i++) {
 		const struct evict_node *oldest = evict_oldest(e, i);
-		if (oldest && ((e->time - oldest->stamp) & EVICT_TIME_MASK) > ((e->time - stamp) & EVICT_TIME_MASK))
+		if (oldest && evict_age(e, oldest) > ((*e->time - stamp) & EVICT_TIME_MASK))
 			stamp = oldest->stamp;
 	}
 	n->stamp = stamp;

@@ -28,8 +28,9 @@ struct evict {
 	uint64_t in[EVICT_QUEUES];          /* their nodes */
 	struct kv_list *hand;               /* sieve: the stop of the last search; &queue[0]: the oldest */
 	uint64_t count;                     /* nodes in all queues */
-	uint64_t time;                      /* counts inserts and moves; wraps at EVICT_TIME_BITS */
-	struct ghosts ghosts;               /* of policies with ghosts */
+	uint64_t *time; /* counts inserts and moves; wraps at EVICT_TIME_BITS. Its own, or that of others */
+	uint64_t own_time;
+	struct ghosts ghosts; /* of policies with ghosts */
 	/* Inserts of ghosts; of these, before half or a quarter of all nodes were evicted after them. */
 	uint64_t returned, returned_half, returned_quarter;
 };
@@ -57,7 +58,8 @@ struct evict_policy {
 	bool (*remembers)(const struct evict_node *n);
 };
 
-/* evict_init -- an empty policy for at most count_max nodes. 0 or -KV_ENOMEM. evict_fini -- nodes are the caller's. */
+/* evict_init -- an empty policy for at most count_max nodes; *e stays where it is. 0 or -KV_ENOMEM. evict_fini -- nodes
+ * are the caller's. */
 int evict_init(struct evict *e, const struct evict_policy *policy, uint64_t count_max);
 void evict_fini(struct evict *e);
 
@@ -78,7 +80,7 @@ struct evict_node *evict_peek_next(const struct evict *e, struct evict_peek *p,
  * turn, where a node of age `oldest` is next; each hit adds a lifetime. */
 static inline uint64_t evict_age(const struct evict *e, const struct evict_node *n)
 {
-	return (e->time - n->stamp) & EVICT_TIME_MASK;
+	return (*e->time - n->stamp) & EVICT_TIME_MASK;
 }
 
 static inline uint64_t evict_worth(const struct evict *e, const struct evict_node *n, uint64_t oldest)
@@ -89,7 +91,7 @@ static inline uint64_t evict_worth(const struct evict *e, const struct evict_nod
 /* For policies. evict_stamp -- make the node the newest. evict_park -- take a node that may not go out of its queue. */
 static inline void evict_stamp(struct evict *e, struct evict_node *n)
 {
-	n->stamp = ++e->time & EVICT_TIME_MASK;
+	n->stamp = ++*e->time & EVICT_TIME_MASK;
 }
 
 void evict_link(struct evict *e, struct evict_node *n, unsigned queue);

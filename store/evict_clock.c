@@ -22,7 +22,7 @@ static void clock_insert(struct evict *e, struct evict_node *n, bool returned)
 
 static void clock_access(struct evict *e, struct evict_node *n)
 {
-	n->used = e->time & EVICT_TIME_MASK;
+	n->used = *e->time & EVICT_TIME_MASK;
 	if (n->hits < e->policy->hits_max)
 		n->hits++;
 }
@@ -39,7 +39,7 @@ static struct evict_node *clock_oldest(const struct evict *e)
 static void clock_keep(struct evict *e, struct evict_node *n)
 {
 	n->hits--;
-	n->stamp = ((e->time - n->used) & EVICT_TIME_MASK) < evict_age(e, n) ? n->used : e->time & EVICT_TIME_MASK;
+	n->stamp = ((*e->time - n->used) & EVICT_TIME_MASK) < evict_age(e, n) ? n->used : *e->time & EVICT_TIME_MASK;
 	evict_unlink(e, n);
 	evict_link(e, n, KEPT);
 }

@@ -85,22 +85,30 @@ static void doubts_settle(struct store *s, uint64_t now_ns)
 /* Number the policy's blocks, the oldest first. */
 static uint32_t ranks_assign(struct store *s)
 {
-	struct kv_list *at[EVICT_QUEUES];
+	struct kv_list *at[STORE_TENANTS_MAX][EVICT_QUEUES], *end[STORE_TENANTS_MAX][EVICT_QUEUES];
+	unsigned tenants = s->tenancy.count;
 	uint32_t rank = 0;
-	for (unsigned i = 0; i < EVICT_QUEUES; i++)
-		at[i] = s->evict.queue[i].prev;
+	for (unsigned t = 0; t < tenants; t++)
+		for (unsigned i = 0; i < EVICT_QUEUES; i++) {
+			end[t][i] = &tenant_evict(s, s->tenancy.at[t])->queue[i];
+			at[t][i] = end[t][i]->prev;
+		}
 	for (;;) {
 		struct evict_node *oldest = NULL;
-		for (unsigned i = 0; i < EVICT_QUEUES; i++) {
-			struct evict_node *n = KV_LIST_ENTRY(at[i], struct evict_node, node);
-			if (at[i] != &s->evict.queue[i] &&
-			    (!oldest || evict_age(&s->evict, n) > evict_age(&s->evict, oldest)))
-				oldest = n;
+		unsigned of = 0;
+		for (unsigned q = 0; q < tenants * EVICT_QUEUES; q++) {
+			struct kv_list *l = at[q / EVICT_QUEUES][q % EVICT_QUEUES];
+			struct evict_node *n = KV_LIST_ENTRY(l, struct evict_node, node);
+			if (l == end[q / EVICT_QUEUES][q % EVICT_QUEUES] ||
+			    (oldest && evict_age(&s->evict, n) <= evict_age(&s->evict, oldest)))
+				continue;
+			oldest = n;
+			of = q / EVICT_QUEUES;
 		}
 		if (!oldest)
 			return rank;
-		at[oldest->queue] = oldest->node.prev;
-		__builtin_prefetch(at[oldest->queue]);
+		at[of][oldest->queue] = oldest->node.prev;
+		__builtin_prefetch(at[of][oldest->queue]);
 		KV_CONTAINER(oldest, struct block, evict)->offset = rank++; /* until it is written */
 	}
 }
@@ -138,7 +146,7 @@ static void block_write(struct keep_writer *w, const struct store *s, const stru
 				  .key_len = key_len,
 				  .space = b->space};
 	e->flags = (uint8_t)((live && pinned ? PINNED : 0) | (b->refs ? HELD : 0) |
-			     (live && s->evict.hand == &b->evict.node ? HAND : 0));
+			     (live && store_evict_of(s, b)->hand == &b->evict.node ? HAND : 0));
 	memcpy(e + 1, b->item.key, key_len);
 }
 
@@ -196,7 +204,7 @@ void keep_store(struct keep_writer *w, struct store *s, uint64_t now_ns)
 	e = keep_entry(w, KEEP_SHARD, sizeof(*e));
 	head.listed = ranks_assign(s);
 	head.blocks = s->blocks.used;
-	head.evict_time = s->evict.time;
+	head.evict_time = *s->evict.time;
 	head.ghost_mask = s->evict.ghosts.mask;
 	head.ghost_time = s->evict.ghosts.time;
 	snprintf(head.policy, sizeof(head.policy), "%s", s->evict.policy->name);
@@ -278,7 +286,7 @@ static int head_take(struct restore *x, const struct keep_part *p, struct kv_err
 	s->generation = x->head.generation;
 	x->hole = s->arena.first;
 	if (x->same_policy)
-		s->evict.time = x->head.evict_time;
+		*s->evict.time = x->head.evict_time;
 	x->order = calloc(KV_MAX(x->head.blocks, (uint64_t)1), sizeof(x->order[0]));
 	count = KV_MIN(x->head.blocks, keep_bytes(keep_file_of(x->r)) / sizeof(struct block_entry));
 	count = KV_MIN(count, (uint64_t)s->blocks_max);
@@ -388,6 +396,7 @@ static struct block *block_place(struct restore *x, const struct block_entry *e)
 		return NULL;
 	block_fill(x, b, e);
 	s->spaces.at[b->space]->refs++;
+	tenant_add(s, s->spaces.at[b->space]->tenant, m->size);
 	b->mem = m;
 	x->hole = m->next;
 	if (e->flags & HELD) {
@@ -506,7 +515,7 @@ static int ghosts_put(struct restore *x, const struct keep_part *p, struct kv_er
 /* Put a block into the policy, which has all older ones. */
 static void listed_restore(struct restore *x, struct block *b)
 {
-	struct evict *e = &x->s->evict;
+	struct evict *e = store_evict_of(x->s, b);
 	unsigned hits = b->evict.hits;
 	if (x->same_policy) {
 		evict_link(e, &b->evict, b->evict.queue);
@@ -533,7 +542,7 @@ static void order_restore(struct restore *x)
 		if (i < x->head.listed) {
 			listed_restore(x, b);
 		} else {
-			evict_return(&x->s->evict, &b->evict);
+			evict_return(store_evict_of(x->s, b), &b->evict);
 			if (b->mark & PINNED) /* without memory it is not pinned */
 				(void)pins_add(x->s, &x->rest->pins, b, UINT64_MAX, UINT64_MAX);
 		}

@@ -51,6 +51,8 @@ static void pin_free(struct store *s, struct pin *pin)
 	if (single(b))
 		pin->set->own_bytes -= size;
 	pin->set->bytes -= size;
+	if (pin->set->tenant)
+		pin->set->tenant->pinned -= size;
 	kv_list_del(&pin->of_set);
 	kv_list_del(&pin->of_block);
 	slab_put(&s->pins, pin);
@@ -60,11 +62,12 @@ static void pin_free(struct store *s, struct pin *pin)
 		s->pinned_bytes -= size;
 }
 
-static struct pin_set *set_make(void)
+static struct pin_set *set_make(struct tenant *tenant)
 {
 	struct pin_set *set = calloc(1, sizeof(*set));
 	if (!set)
 		return NULL;
+	set->tenant = tenant;
 	kv_list_init(&set->pins);
 	kv_list_init(&set->node);
 	return set;
@@ -91,7 +94,7 @@ static void pin_insert(struct store *s, struct pin_set *set, struct block *b, st
 	if (!counts(b))
 		s->pinned_bytes += size;
 	if (kv_list_empty(&b->pins)) {
-		evict_remove(&s->evict, &b->evict);
+		evict_remove(store_evict_of(s, b), &b->evict);
 		set->own_bytes += size;
 	} else if (single(b)) {
 		only_set(b)->own_bytes -= size;
@@ -100,18 +103,21 @@ static void pin_insert(struct store *s, struct pin_set *set, struct block *b, st
 	kv_list_add_tail(&set->pins, &pin->of_set);
 	kv_list_add_tail(&b->pins, &pin->of_block);
 	set->bytes += size;
+	if (set->tenant)
+		set->tenant->pinned += size;
 }
 
 int pins_add(struct store *s, struct pins *p, struct block *b, uint64_t set_budget, uint64_t all_budget)
 {
 	struct pin *pin;
 	if (!p->set)
-		p->set = set_make();
+		p->set = set_make(p->tenant);
 	if (!p->set)
 		return -KV_ENOMEM;
 	if (pin_find(p->set, b))
 		return 0;
-	if (p->set->bytes + b->mem->size > set_budget)
+	if (p->set->bytes + b->mem->size > set_budget ||
+	    (p->tenant && p->tenant->pinned + b->mem->size > p->tenant->limit.pins))
 		return -KV_EBUSY;
 	while (over(s, b, all_budget))
 		if (!pins_leaving(s))
@@ -130,7 +136,7 @@ static void pin_drop(struct store *s, struct pin *pin)
 	struct block *b = pin->block;
 	pin_free(s, pin);
 	if (kv_list_empty(&b->pins))
-		evict_return(&s->evict, &b->evict);
+		evict_return(store_evict_of(s, b), &b->evict);
 }
 
 void pins_remove(struct store *s, struct pins *p, struct block *b)

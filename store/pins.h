@@ -7,6 +7,7 @@
 
 struct block;
 struct store;
+struct tenant;
 
 /* A pin of one session on one block, in a list of each. */
 struct pin {
@@ -21,17 +22,19 @@ struct pin_set {
 	uint64_t bytes;      /* of arena memory, in its blocks ... */
 	uint64_t own_bytes;  /* ... and in blocks that no other set has */
 	bool left;
+	struct tenant *tenant; /* charged for its bytes; or NULL */
 };
 
 struct pins {
-	struct pin_set *set; /* NULL: no pin yet */
+	struct pin_set *set;   /* NULL: no pin yet */
+	struct tenant *tenant; /* of the session; or NULL */
 };
 
 enum { PINS_AT_ONCE = 512 }; /* pins dropped in a turn (0.15 ms) */
 
 static inline void pins_init(struct pins *p)
 {
-	p->set = NULL;
+	*p = (struct pins){0};
 }
 
 static inline uint64_t pins_bytes(const struct pins *p)
@@ -40,7 +43,7 @@ static inline uint64_t pins_bytes(const struct pins *p)
 }
 
 /* pins_add -- pin a live block; a second time changes nothing. Returns 0, -KV_EBUSY (this set would exceed set_budget,
- * or all sets all_budget) or -KV_ENOMEM. */
+ * all sets all_budget, or those of the tenant its limit) or -KV_ENOMEM. */
 int pins_add(struct store *s, struct pins *p, struct block *b, uint64_t set_budget, uint64_t all_budget);
 
 /* pins_remove -- harmless if the set does not have the block. */

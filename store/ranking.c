@@ -47,9 +47,13 @@ static void round_begin(struct store *s, struct ranking *h)
 
 static void begin(struct store *s, struct ranking *h)
 {
-	struct evict_node *oldest = oldest_of(&s->evict);
-	h->time = s->evict.time;
-	h->oldest = oldest ? evict_age(&s->evict, oldest) : 0;
+	h->time = *s->evict.time;
+	h->oldest = 0;
+	for (unsigned i = 0; i < s->tenancy.count; i++) {
+		const struct evict_node *oldest = oldest_of(tenant_evict(s, s->tenancy.at[i]));
+		if (oldest)
+			h->oldest = KV_MAX(h->oldest, evict_age(&s->evict, oldest));
+	}
 	h->class = RANK_OFTEN;
 	h->begun = true;
 	round_begin(s, h);

@@ -48,15 +48,22 @@ static bool block_movable(const struct block *b)
 	return b->state == BLOCK_LIVE && b->refs == 0 && b->mem->size <= ROOM_MOVE_MAX;
 }
 
+/* The tenant of the room's block. */
+static struct tenant *payer(const struct store *s, const struct room *r)
+{
+	return s->spaces.at[r->block->space]->tenant;
+}
+
 /* It may be evicted soon, when it is stored. */
 static bool being_written(const struct block *b)
 {
 	return b->state == BLOCK_STAGED;
 }
 
-static bool block_clearable(const struct arena_block *m)
+/* Blocks of tenants within their shares stay, and may move as pinned ones do. */
+static bool block_clearable(const struct store *s, const struct room *r, const struct arena_block *m)
 {
-	return !m->owner || block_evictable(m->owner);
+	return !m->owner || (block_evictable(m->owner) && store_may_evict(s, payer(s, r), m->owner));
 }
 
 /* ---- where it begins ---- */
@@ -80,13 +87,13 @@ static bool stretch_cost(const struct store *s, const struct room *r, const stru
 	uint64_t len = 0, cost = 0;
 	for (unsigned i = 0; len < r->size && i < ROOM_LOOKS_EACH && *looks > 0; i++, m = m->next) {
 		const struct block *b;
-		if (!m || !block_clearable(m) || reserved_by(s, m->offset, m->size))
+		if (!m || !block_clearable(s, r, m) || reserved_by(s, m->offset, m->size))
 			return false;
 		(*looks)--;
 		len += m->size;
 		b = m->owner;
 		if (b)
-			cost += m->size / ARENA_GRANULE * evict_worth(&s->evict, &b->evict, oldest);
+			cost += m->size / ARENA_GRANULE * evict_worth(store_evict_of(s, b), &b->evict, oldest);
 	}
 	*out = cost / (len / ARENA_GRANULE);
 	return true;
@@ -95,19 +102,20 @@ static bool stretch_cost(const struct store *s, const struct room *r, const stru
 /* The victim to begin with: the first with a cheap stretch, or the cheapest, among ROOM_LOOKS blocks. */
 static struct arena_block *victim_cheapest(struct store *s, const struct room *r, unsigned *budget)
 {
-	struct evict_node *first = evict_victim(&s->evict, block_may_go), *n = first;
+	struct evict_node *first = store_victim(s, payer(s, r)), *n = first;
 	struct arena_block *best = n ? memory_of(n) : s->arena.first;
-	uint64_t oldest = n ? evict_age(&s->evict, n) : 0, cost, least = UINT64_MAX;
+	struct evict *e = n ? store_evict_of(s, best->owner) : &s->evict;
+	uint64_t oldest = n ? evict_age(e, n) : 0, cost, least = UINT64_MAX;
 	unsigned looks = ROOM_LOOKS;
 	struct evict_peek peek;
-	evict_peek_begin(&s->evict, &peek);
+	evict_peek_begin(e, &peek);
 	while (n && looks > 0 && least > oldest / ROOM_CHEAP_SHARE) {
 		if (stretch_cost(s, r, hole_before(memory_of(n)), oldest, &looks, &cost) && cost < least) {
 			least = cost;
 			best = memory_of(n);
 		}
 		do
-			n = evict_peek_next(&s->evict, &peek, block_may_go);
+			n = evict_peek_next(e, &peek, block_may_go);
 		while (n == first && n);
 	}
 	budget_spend(budget, ROOM_LOOKS - looks);
@@ -128,7 +136,7 @@ static void search_from(struct store *s, struct room *r, unsigned *budget)
  * then. */
 static int search_over(struct store *s, struct room *r, unsigned *budget)
 {
-	if (!r->pinned_too && s->pinned_bytes > 0) {
+	if (!r->pinned_too && (s->pinned_bytes > 0 || s->tenancy.count > 1)) {
 		r->pinned_too = true;
 		search_from(s, r, budget);
 		return -EAGAIN;
@@ -160,7 +168,7 @@ static struct arena_block *stretch_behind(const struct room *other, const struct
 static int search_drop_first(struct store *s, struct room *r, unsigned *budget)
 {
 	struct arena_block *m = r->walk.from;
-	if (!block_clearable(m))
+	if (!block_clearable(s, r, m))
 		r->pinned -= KV_MIN(r->pinned, m->size);
 	r->walk.from = m->next;
 	return r->wrapped && m->next->offset > r->start ? search_anew(s, r, m->next, budget) : -EAGAIN;
@@ -184,9 +192,9 @@ static int search_step(struct store *s, struct room *r, unsigned *budget)
 		return search_anew(s, r, stretch_behind(other, m), budget);
 	}
 	/* A stretch never begins with a block to be moved. */
-	if (r->walk.from != m && !block_clearable(r->walk.from))
+	if (r->walk.from != m && !block_clearable(s, r, r->walk.from))
 		return search_drop_first(s, r, budget);
-	if (!block_clearable(m)) {
+	if (!block_clearable(s, r, m)) {
 		r->met |= being_written(m->owner) || pins_leaving(s);
 		r->leased |= m->leases > 0;
 		if (!r->pinned_too || m == r->walk.from || !block_movable(m->owner) ||
@@ -204,11 +212,11 @@ static int search_step(struct store *s, struct room *r, unsigned *budget)
 /* ---- claim ---- */
 
 /* Turn the block into a hole. NULL: it may not go. */
-static struct arena_block *block_clear(struct store *s, struct arena_block *m)
+static struct arena_block *block_clear(struct store *s, const struct room *r, struct arena_block *m)
 {
 	if (!m->owner)
 		return m;
-	return block_evictable(m->owner) ? block_evict(s, m->owner) : NULL;
+	return block_clearable(s, r, m) ? block_evict(s, m->owner) : NULL;
 }
 
 static struct arena_block *take_piece(struct store *s, const struct room *r, struct arena_block *hole)
@@ -223,7 +231,7 @@ static int claim_first(struct store *s, struct room *r, unsigned *budget)
 	struct arena_block *m = r->walk.from, *hole = NULL;
 	uint64_t start = m->owner && m->prev && !m->prev->owner ? m->prev->offset : m->offset;
 	if (!reserved_by(s, start, r->size))
-		hole = block_clear(s, m);
+		hole = block_clear(s, r, m);
 	if (!hole) { /* it is in use since, or another room clears here */
 		r->found = false;
 		search_from(s, r, budget);
@@ -246,7 +254,7 @@ static int claim_next(struct store *s, struct room *r)
 		r->swept = true;
 		return -EAGAIN;
 	}
-	hole = block_clear(s, m);
+	hole = block_clear(s, r, m);
 	if (!hole) {
 		r->walk.from = m->next;
 		return -EAGAIN;
@@ -263,17 +271,17 @@ static int claim_next(struct store *s, struct room *r)
 }
 
 /* The hole of the policy's next victim, widened to `size` bytes. NULL: no block may go, or it cannot be that large. */
-static struct arena_block *hole_for_move(struct store *s, uint64_t size, unsigned *budget)
+static struct arena_block *hole_for_move(struct store *s, const struct room *r, uint64_t size, unsigned *budget)
 {
-	struct evict_node *n = evict_victim(&s->evict, block_may_go);
+	struct evict_node *n = store_victim(s, payer(s, r));
 	struct arena_block *hole, *side;
 	if (!n)
 		return NULL;
 	budget_spend(budget, 1);
 	hole = block_evict(s, KV_CONTAINER(n, struct block, evict));
 	for (unsigned i = 0; hole->size < size && i < ROOM_MOVE_EVICTS; i++) {
-		side = hole->next && block_evictable(hole->next->owner) ? hole->next : hole->prev;
-		if (!side || !block_evictable(side->owner))
+		side = hole->next && block_clearable(s, r, hole->next) ? hole->next : hole->prev;
+		if (!side || !block_clearable(s, r, side))
 			return NULL;
 		budget_spend(budget, 1);
 		hole = block_evict(s, side->owner);
@@ -294,7 +302,7 @@ static struct arena_block *move_away(struct store *s, struct room *r, struct are
 	mem = arena_alloc(&s->arena, m->size, b, ARENA_LOW);
 	while (!mem && r->tries < ROOM_MOVE_TRIES) {
 		r->tries++;
-		hole = hole_for_move(s, m->size, budget);
+		hole = hole_for_move(s, r, m->size, budget);
 		mem = hole ? arena_take(&s->arena, hole, m->size, b, ARENA_LOW) : NULL;
 		if (*budget == 0)
 			break;
@@ -323,7 +331,7 @@ static int claim_between(struct store *s, struct room *r, unsigned *budget)
 		arena_join(&s->arena, r->mem);
 		return -EAGAIN;
 	}
-	hole = block_clear(s, m);
+	hole = block_clear(s, r, m);
 	if (!hole && !block_movable(m->owner)) {
 		const struct block *b = m->owner;
 		r->waits = b->refs > 0;
@@ -387,7 +395,8 @@ static void room_retreat(struct store *s, struct room *r)
 			   .leased = r->leased,
 			   .tried = true,
 			   .futile = r->futile,
-			   .rests = r->rests};
+			   .rests = r->rests,
+			   .charged = true};
 }
 
 /* A new room may finish in one step, so it begins at once; later it waits for its turn. */

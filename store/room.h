@@ -30,6 +30,7 @@ struct room {
 	uint64_t pinned;        /* bytes of pinned blocks in the stretch */
 	bool begun, wrapped, pinned_too, found,
 		waits;   /* begun: it has a walk, and may have memory. Facts, not states: most combinations occur */
+	bool charged;    /* its tenant has its bytes; before that nothing else begins */
 	bool met;        /* the search met values being written, or pins of an ended session */
 	bool swept;      /* every block of the stretch was visited once */
 	bool leased;     /* the last search met leased blocks, and found nothing */

@@ -104,11 +104,15 @@ static void begin(struct spaces *t, struct space *sp, const char *name, uint64_t
 	*chain = (uint16_t)(sp->index + 1);
 	memcpy(sp->name, name, strlen(name));
 	generation_set(t, sp, t->floor);
+	if (t->begun)
+		t->begun(t->arg, sp);
 }
 
-static void end(struct spaces *t, const struct space *sp)
+static void end(struct spaces *t, struct space *sp)
 {
 	uint16_t *link = &t->chain[chain_of(t, sp->name)];
+	if (t->ended)
+		t->ended(t->arg, sp);
 	while (*link != sp->index + 1)
 		link = &t->at[*link - 1]->next;
 	*link = sp->next;
@@ -145,10 +149,19 @@ void spaces_fini(struct spaces *t)
 void spaces_restore(struct spaces *t, uint64_t secret, uint64_t seeds, uint64_t floor)
 {
 	struct space *sp = t->at[0];
+	for (uint32_t i = 0; t->ended && i < t->count; i++)
+		t->ended(t->arg, t->at[i]);
 	for (uint32_t i = 1; i < t->count; i++)
 		free(t->at[i]);
-	*t = (struct spaces){
-		.secret = secret, .seeds = seeds, .floor = floor, .at = {sp}, .count = 1, .nowhere = t->nowhere};
+	*t = (struct spaces){.secret = secret,
+			     .seeds = seeds,
+			     .floor = floor,
+			     .at = {sp},
+			     .count = 1,
+			     .nowhere = t->nowhere,
+			     .begun = t->begun,
+			     .ended = t->ended,
+			     .arg = t->arg};
 	t->nowhere.seed = space_seed(t);
 	begin(t, sp, "", 0);
 }

@@ -7,6 +7,9 @@
 
 enum { SPACE_BITS = 12, SPACES_MAX = 1 << SPACE_BITS /* numbers that fit a block */ };
 
+struct evict;
+struct tenant;
+
 struct space {
 	char name[KV_SPACE_MAX + 1];
 	uint16_t index;      /* its number in spaces.at, and in its blocks */
@@ -16,8 +19,10 @@ struct space {
 	uint64_t generation; /* only the server's own tables compare it; blocks are compared by seed */
 	uint64_t seed; /* of the index, for keys of this generation: secret, and of no other generation or space */
 	uint64_t mark; /* in the numbers of its tombstones (tombs.h); equal at all servers */
-	uint64_t cleared_ns; /* when this shard learned of the generation; 0: with the space */
-	uint64_t used_ns;    /* when its last session began or ended */
+	uint64_t cleared_ns;   /* when this shard learned of the generation; 0: with the space */
+	uint64_t used_ns;      /* when its last session began or ended */
+	struct tenant *tenant; /* is charged for its blocks; of this policy: */
+	struct evict *evict;
 	/* Counters. blocks and bytes of the arena: live, with earlier generations until they are freed. */
 	uint64_t blocks, bytes, gets, hits;
 };
@@ -39,6 +44,10 @@ struct spaces {
 	uint64_t secret, seeds;       /* of the seeds; how many were made */
 	uint64_t changes, clears;     /* of names, generations and the floor; of these, those that end a generation */
 	struct space nowhere; /* of no name, without a number: nothing is in it, and no key of it is in another space */
+	/* begun -- a space has begun, and gets its tenant; NULL: nobody asks. ended -- it is forgotten. */
+	void (*begun)(void *arg, struct space *sp);
+	void (*ended)(void *arg, struct space *sp);
+	void *arg;
 	struct space_note *notes; /* SPACE_NOTES, written before a change is seen; NULL: none */
 };
 

@@ -47,6 +47,7 @@ int store_init(struct store *s, const struct store_options *o)
 	slab_init(&s->pins, sizeof(struct pin), max);
 	kv_list_init(&s->left);
 	kv_list_init(&s->clearing);
+	tenancy_init(s);
 	store_enter(s, store_space_default(s));
 	return 0;
 no_tombs:
@@ -68,6 +69,7 @@ void store_fini(struct store *s)
 	slab_fini(&s->rooms);
 	slab_fini(&s->blocks);
 	tombs_fini(&s->tombs);
+	tenancy_fini(s);
 	spaces_fini(&s->spaces);
 	evict_fini(&s->evict);
 	index_fini(&s->index);
@@ -107,7 +109,7 @@ static void block_init(struct store *s, struct block *b, const void *key, size_t
 static int stage_placed(struct store *s, struct block *b, struct arena_block *mem)
 {
 	while (s->blocks.used > s->blocks_max + s->rooms.used) {
-		struct evict_node *n = evict_victim(&s->evict, block_may_go);
+		struct evict_node *n = store_victim(s, s->spaces.at[b->space]->tenant);
 		if (n)
 			block_evict(s, KV_CONTAINER(n, struct block, evict));
 		else if (pins_leaving(s))
@@ -127,19 +129,22 @@ static void block_give(struct store *s, struct block *b)
 }
 
 /* The block never had memory. */
-static void stage_undo(struct store *s, struct block *b)
+static void stage_undo(struct store *s, struct block *b, bool charged)
 {
+	if (charged)
+		tenant_sub(s, s->spaces.at[b->space]->tenant, arena_round(b->len));
 	s->staged_bytes -= arena_round(b->len);
 	block_give(s, b);
 }
 
-static int stage_room(struct store *s, struct block *b, struct room **out_room)
+static int stage_room(struct store *s, struct block *b, bool charged, struct room **out_room)
 {
 	struct room *r = slab_get(&s->rooms);
 	unsigned budget = STORE_STEPS_AT_ONCE;
 	if (!r)
 		return -KV_EBUSY;
 	room_begin(r, arena_round(b->len), b);
+	r->charged = charged;
 	*out_room = r;
 	return store_stage_step(s, r, &budget);
 }
@@ -161,7 +166,8 @@ static int block_take(struct store *s, const void *key, size_t key_len, uint64_t
 int store_stage(struct store *s, const void *key, size_t key_len, uint64_t len, enum arena_end end, struct block **out,
 		struct room **out_room)
 {
-	struct arena_block *mem;
+	struct arena_block *mem = NULL;
+	unsigned budget = STORE_STEPS_AT_ONCE;
 	struct block *b;
 	int rc;
 	rc = block_take(s, key, key_len, len, &b);
@@ -169,17 +175,24 @@ int store_stage(struct store *s, const void *key, size_t key_len, uint64_t len, 
 		return rc;
 	s->staged_bytes += arena_round(len);
 	*out = b;
-	mem = arena_alloc(&s->arena, len, b, end);
+	rc = tenant_charge(s, s->space->tenant, arena_round(len), &budget);
+	if (rc == -KV_ENOMEM) {
+		stage_undo(s, b, false);
+		return rc;
+	}
+	if (rc == 0)
+		mem = arena_alloc(&s->arena, len, b, end);
 	if (!mem) {
-		rc = stage_room(s, b, out_room);
+		bool charged = rc == 0;
+		rc = stage_room(s, b, charged, out_room);
 		if (rc == -KV_EBUSY)
-			stage_undo(s, b);
+			stage_undo(s, b, charged);
 		return rc;
 	}
 	rc = stage_placed(s, b, mem);
 	if (rc) {
 		arena_free(&s->arena, mem);
-		stage_undo(s, b);
+		stage_undo(s, b, true);
 	}
 	return rc;
 }
@@ -192,13 +205,14 @@ int store_stage_spare(struct store *s, const void *key, size_t key_len, uint64_t
 	int rc = block_take(s, key, key_len, len, &b);
 	if (rc)
 		return rc;
-	if (s->blocks.used <= s->blocks_max + s->rooms.used)
+	if (s->blocks.used <= s->blocks_max + s->rooms.used && tenant_fits(s->space->tenant, arena_round(len)))
 		mem = arena_alloc(&s->arena, len, b, end);
 	if (!mem) {
 		block_give(s, b);
 		return -KV_ENOMEM;
 	}
 	s->staged_bytes += arena_round(len);
+	tenant_add(s, s->space->tenant, arena_round(len));
 	b->mem = mem;
 	b->offset = mem->offset;
 	*out = b;
@@ -208,13 +222,17 @@ int store_stage_spare(struct store *s, const void *key, size_t key_len, uint64_t
 void store_last(struct store *s, struct block *b)
 {
 	if (kv_list_empty(&b->pins))
-		evict_demote(&s->evict, &b->evict);
+		evict_demote(store_evict_of(s, b), &b->evict);
 }
 
 int store_stage_step(struct store *s, struct room *r, unsigned *budget)
 {
-	int rc = room_step(s, r, budget);
-	struct arena_block *mem = r->mem;
+	struct arena_block *mem;
+	int rc = r->charged ? 0 : tenant_charge(s, s->spaces.at[r->block->space]->tenant, r->size, budget);
+	r->charged |= rc == 0;
+	if (rc == 0)
+		rc = room_step(s, r, budget);
+	mem = r->mem;
 	if (rc == -EAGAIN)
 		return rc;
 	if (rc == 0) {
@@ -223,7 +241,7 @@ int store_stage_step(struct store *s, struct room *r, unsigned *budget)
 		rc = stage_placed(s, b, mem);
 		if (rc) {
 			arena_free(&s->arena, mem);
-			stage_undo(s, b);
+			stage_undo(s, b, true);
 		}
 		return rc;
 	}
@@ -234,7 +252,7 @@ int store_stage_step(struct store *s, struct room *r, unsigned *budget)
 void store_stage_end(struct store *s, struct room *r)
 {
 	room_end(s, r);
-	stage_undo(s, r->block);
+	stage_undo(s, r->block, r->charged);
 	slab_put(&s->rooms, r);
 }
 
@@ -363,7 +381,7 @@ int store_commit_born(struct store *s, struct block *b, uint64_t checksum, uint6
 	block_born_at(b, born_ns);
 	b->sure = round_of_new(&s->doubt);
 	tombs_reborn(&s->tombs, b->item.hash, born_ns);
-	evict_insert(&s->evict, &b->evict, b->item.hash);
+	evict_insert(sp->evict, &b->evict, b->item.hash);
 	expire_set(&s->expire, &b->expire, expires_ns);
 	store_note(s, JOURNAL_STORED, b);
 	if (KV_UNLIKELY(s->records.places))
@@ -466,7 +484,7 @@ void store_use(struct store *s, struct block *b)
 {
 	KV_ASSERT(b->state == BLOCK_LIVE);
 	if (b->state == BLOCK_LIVE && kv_list_empty(&b->pins))
-		evict_access(&s->evict, &b->evict);
+		evict_access(store_evict_of(s, b), &b->evict);
 }
 
 /* The code for a copy that was born before its key was deleted, or its space cleared. */

@@ -14,6 +14,7 @@
 #include "store/pins.h"
 #include "store/room.h"
 #include "store/space.h"
+#include "store/tenant.h"
 #include "store/tier/tier.h"
 #include "store/tombs.h"
 
@@ -37,7 +38,8 @@ struct store {
 	uint8_t *base;
 	struct arena arena;
 	struct index index;
-	struct evict evict;
+	struct evict evict; /* of blocks without a tenant */
+	struct tenancy tenancy;
 	struct expire expire;
 	struct tombs tombs;
 	struct doubt doubt;
@@ -135,6 +137,16 @@ bool store_digests_deleted(const struct store *s, const uint8_t *digests, uint32
 uint64_t store_ahead(const struct store *s, const void *key, size_t len);
 const struct block *store_ahead_block(const struct store *s, uint64_t hash);
 void store_ahead_data(const struct store *s, const struct block *b);
+
+/* store_evict_of -- the policy that has the block. tenant_evict -- of a tenant. store_evict_next -- that of the next
+ * victim. */
+static inline struct evict *store_evict_of(const struct store *s, const struct block *b)
+{
+	return s->spaces.at[b->space]->evict;
+}
+
+struct evict *tenant_evict(struct store *s, struct tenant *t);
+struct evict *store_evict_next(struct store *s);
 
 static inline uint8_t *store_data(const struct store *s, const struct block *b)
 {

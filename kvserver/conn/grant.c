@@ -94,6 +94,7 @@ void grants_renew(struct kvs_server *s, struct tenants **fresh)
 	tenants_unref(&s->keys.tenants);
 	s->keys.tenants = *fresh;
 	*fresh = NULL;
+	tenants_order(&s->tenant_orders, s->keys.tenants);
 	KV_LIST_EACH (n, &s->clients.conns) {
 		struct conn *c = KV_LIST_ENTRY(n, struct conn, node);
 		if (!c->now || c->closing)

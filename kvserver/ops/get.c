@@ -18,6 +18,7 @@
 #include "kvserver/ops/work.h"
 #include "kvserver/shard/reply.h"
 #include "kvserver/shard/request.h"
+#include "kvserver/shard/tenants.h"
 
 enum { HASH_AT_ONCE = 64 * 1024 };
 
@@ -438,6 +439,8 @@ static void get_block(struct link *l, const struct wire_request *q, struct block
 	length = b->len - q->get.offset;
 	if (q->get.length)
 		length = KV_MIN(length, q->get.length);
+	if (KV_UNLIKELY(l->session->limited))
+		tenant_reads(l->session, length, now_ns);
 	inlined = get_inlined(q, b, length);
 	if (in_place)
 		room = q->dest.slice ? q->dest.slice : KV_VALUE_MAX;

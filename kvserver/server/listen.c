@@ -58,7 +58,11 @@ static int tenants_prepare(struct kvs_server *s, struct kv_error *err)
 			       "--tenants needs clients that prove who they are: give --psk-file, or --cert, --key and "
 			       "--ca");
 	rc = tenants_load(o->tenants, &s->keys.tenants, err);
-	return rc ? rc : tenants_fit(s->keys.tenants, o->memory_bytes, o->shards, err);
+	if (rc == 0)
+		rc = tenants_fit(s->keys.tenants, o->memory_bytes, o->shards, err);
+	if (rc == 0)
+		tenants_order(&s->tenant_orders, s->keys.tenants);
+	return rc;
 }
 
 int listen_prepare(struct kvs_server *s, struct kv_error *err)

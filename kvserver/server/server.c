@@ -95,6 +95,7 @@ int kvs_server_create(const struct kvs_options *options, struct kvs_server **out
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->changed, NULL);
 	pthread_mutex_init(&s->doubt_orders.lock, NULL);
+	pthread_mutex_init(&s->tenant_orders.lock, NULL);
 	doubt_open(s);
 	rc = server_make(s, err);
 	if (rc)
@@ -199,6 +200,8 @@ void kvs_server_destroy(struct kvs_server **server)
 	boot_context_destroy(&s->keys.boot);
 	boot_keys_destroy(&s->keys.of_sessions);
 	tenants_unref(&s->keys.tenants);
+	tenants_unref(&s->tenant_orders.table);
+	pthread_mutex_destroy(&s->tenant_orders.lock);
 	pthread_cond_destroy(&s->changed);
 	pthread_mutex_destroy(&s->lock);
 	view_fini(s);

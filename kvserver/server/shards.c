@@ -141,6 +141,7 @@ static int shards_create(struct kvs_server *s, struct kv_error *err)
 		.lost = shard_lost_session,
 		.arg = s,
 		.doubt = &s->doubt_orders,
+		.tenants = &s->tenant_orders,
 		.tier_files = &s->tier,
 		.tier = {.segment_bytes = o->tier_segment,
 			 .admit = (enum tier_admit)o->tier_admit,

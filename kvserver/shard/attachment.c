@@ -87,6 +87,8 @@ static void space_fail(int rc, struct kv_error *err)
 			"the server has %d namespaces with clients or values, as many as it can have: use one of them, "
 			"or clear one that is not needed and disconnect its clients",
 			SPACES_MAX);
+	else if (rc == -KV_EDENIED)
+		kv_fail(err, rc, "the client's tenant has left the server's --tenants");
 	else
 		kv_fail(err, rc, "no memory for a namespace");
 }

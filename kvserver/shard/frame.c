@@ -32,6 +32,7 @@ static void request_take(struct link *l, const struct wire_request *q, uint64_t 
 {
 	struct shard *shard = l->attachment->shard;
 	struct session *o = l->session;
+	int32_t status;
 	if (KV_UNLIKELY(!l->proven) && !link_admits(l, q->type, now_ns))
 		return;
 	if (q->type == WIRE_RELEASE) { /* not a request: no id, no answer */
@@ -49,9 +50,8 @@ static void request_take(struct link *l, const struct wire_request *q, uint64_t 
 	} else if (l->active + l->held >= shard->opt.credits || o->active >= o->credits) {
 		shard_count(shard, WIRE_STAT_OVER_CREDIT);
 		request_refuse(l, q, WIRE_BUSY);
-	} else if (KV_UNLIKELY(!session_allows(o, q->type))) {
-		shard_count(shard, WIRE_STAT_DENIED);
-		request_refuse(l, q, session_refusal(o, q->type));
+	} else if (KV_UNLIKELY(o->limited) && (status = session_check(o, q, now_ns)) != WIRE_OK) {
+		request_refuse(l, q, status);
 	} else if (q->time_left_us == 0) {
 		shard_count(shard, WIRE_STAT_EXPIRED_REQUESTS);
 		request_refuse(l, q, WIRE_TIMEOUT);

@@ -50,6 +50,8 @@ struct request *request_new(struct link *l, const struct wire_request *q, const 
 	s->request_count++;
 	l->active++; /* a credit of the link, and one of the session */
 	l->session->active++;
+	if (KV_UNLIKELY(l->session->tenant != NULL))
+		l->session->tenant->active++;
 	l->session->requests++;
 	return r;
 }
@@ -59,6 +61,8 @@ static void request_uncount(struct request *r)
 {
 	r->link->active--;
 	r->session->active--;
+	if (KV_UNLIKELY(r->session->tenant != NULL))
+		r->session->tenant->active--;
 }
 
 void request_disown(struct request *r)

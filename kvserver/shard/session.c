@@ -13,7 +13,7 @@
 
 #include "kvserver/shard/loopcall.h"
 #include "kvserver/shard/request.h"
-#include "kvserver/tenant/tenants.h"
+#include "kvserver/shard/tenants.h"
 
 enum { TABLE_MIN = 16 };
 
@@ -72,11 +72,30 @@ static uint32_t allowed_by(const struct grant *g)
 }
 
 /* Where nothing exists, nothing is found. */
-int32_t session_refusal(const struct session *o, uint8_t type)
+int32_t session_check(struct session *o, const struct wire_request *q, uint64_t now_ns)
 {
-	const struct spaces *t = &o->attachment->shard->store.spaces;
-	bool finds = type == WIRE_TOUCH || type == WIRE_DELETE || type == WIRE_PIN;
-	return o->space == &t->nowhere && finds ? WIRE_NOTFOUND : WIRE_DENIED;
+	struct shard *s = o->attachment->shard;
+	bool finds = q->type == WIRE_TOUCH || q->type == WIRE_DELETE || q->type == WIRE_PIN;
+	if (!session_allows(o, q->type)) {
+		shard_count(s, WIRE_STAT_DENIED);
+		return o->space == &s->store.spaces.nowhere && finds ? WIRE_NOTFOUND : WIRE_DENIED;
+	}
+	if (!o->tenant || tenant_admits(o, q, now_ns))
+		return WIRE_OK;
+	shard_count(s, WIRE_STAT_OVER_QUOTA);
+	return WIRE_BUSY;
+}
+
+static int tenant_begin(struct session *o, const struct grant *g)
+{
+	struct shard *s = o->attachment->shard;
+	shard_tenants_take(s);
+	o->tenant = tenant_find(&s->store, g->tenant);
+	if (!o->tenant || !o->tenant->listed)
+		return -KV_EDENIED;
+	o->pins.tenant = o->tenant;
+	o->tenant->users++;
+	return 0;
 }
 
 int session_space_begin(struct session *o, const struct grant *g)
@@ -84,14 +103,20 @@ int session_space_begin(struct session *o, const struct grant *g)
 	struct shard *s = o->attachment->shard;
 	struct spaces *t = &s->store.spaces;
 	uint64_t now_ns = loop_turn_now(s->loop);
-	int rc = 0;
+	int rc = g->tenant[0] ? tenant_begin(o, g) : 0;
+	if (rc)
+		return rc;
 	o->space = &t->nowhere;
 	t->nowhere.generation = t->floor; /* as that of a namespace that begins */
 	if (g->rights)
 		rc = space_take(t, g->space, now_ns, &o->space);
-	if (rc)
+	if (rc) {
+		if (o->tenant)
+			o->tenant->users--;
 		return rc;
+	}
 	o->allowed = allowed_by(g);
+	o->limited = o->tenant || g->rights != TENANT_RIGHTS || !g->reads_all;
 	o->sees_all = g->reads_all;
 	o->space->users++;
 	o->space->used_ns = now_ns;
@@ -108,6 +133,8 @@ void session_space_read(const struct session *o, uint64_t *out_generation, uint6
 
 void session_space_end(struct session *o)
 {
+	if (o->tenant)
+		o->tenant->users--;
 	o->space->users--;
 	o->space->used_ns = loop_turn_now(o->attachment->shard->loop);
 }

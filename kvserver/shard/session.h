@@ -34,10 +34,12 @@ struct session {
 	uint32_t requests;                   /* ... and not freed */
 	uint64_t received;
 	struct pins pins;
-	struct space *space; /* of its keys */
-	uint32_t allowed;    /* bit per type of request */
-	bool sees_all;       /* grant.reads_all */
-	struct call *gone;   /* set: it ends; finished when no request is left, which frees it */
+	struct space *space;   /* of its keys */
+	uint32_t allowed;      /* bit per type of request */
+	bool sees_all;         /* grant.reads_all */
+	bool limited;          /* not all is allowed: session_check */
+	struct tenant *tenant; /* NULL: without --tenants */
+	struct call *gone;     /* set: it ends; finished when no request is left, which frees it */
 };
 
 /* The further sessions of one connection on one shard, by the lower bits of their numbers. */
@@ -51,7 +53,8 @@ static inline uint32_t session_credits(uint32_t link_credits)
 	return KV_MAX(link_credits / SESSION_CREDITS_SHARE, 1u);
 }
 
-/* session_open -- with these rights. 0; -KV_ENOMEM; -KV_EEXIST; -KV_EFULL (no room for another namespace). */
+/* session_open -- with these rights. 0; -KV_ENOMEM; -KV_EEXIST; -KV_EDENIED (its tenant has left the table); -KV_EFULL
+ * (no room for another namespace). */
 int session_open(struct shard_attachment *s, uint32_t number, const struct grant *grant, struct session **out);
 
 /* session_space_read -- the generation of its namespace, and when this shard learned of it, or 0. */
@@ -60,13 +63,14 @@ void session_space_read(const struct session *o, uint64_t *out_generation, uint6
 /* session_space_begin -- set the namespace and the rights of a new session. session_space_end -- it ends. */
 int session_space_begin(struct session *o, const struct grant *grant);
 
-/* session_allows -- whether requests of this type are allowed. session_refusal -- the status of one that is not. */
+/* session_allows -- whether requests of this type are allowed. session_check -- the status of a request that a limited
+ * session may not make, or not now; WIRE_OK: it may. */
 static inline bool session_allows(const struct session *o, uint8_t type)
 {
 	return o->allowed >> type & 1;
 }
 
-int32_t session_refusal(const struct session *o, uint8_t type);
+int32_t session_check(struct session *o, const struct wire_request *q, uint64_t now_ns);
 void session_space_end(struct session *o);
 
 /* session_end -- take no more requests, stop those in flight, and drop its stages and pins. When nothing is in flight,

@@ -19,6 +19,7 @@
 #include "kvserver/shard/region.h"
 #include "kvserver/shard/reply.h"
 #include "kvserver/shard/request.h"
+#include "kvserver/shard/tenants.h"
 
 /* ---- events of the engine ---- */
 
@@ -100,6 +101,8 @@ static int shard_poll(struct loop_poller *p)
 		done += pins_sweep(&s->store, PINS_AT_ONCE);
 	if (KV_UNLIKELY(s->store.cleared_on))
 		done += store_cleared_sweep(&s->store, STORE_STEPS_AT_ONCE);
+	if (KV_UNLIKELY(s->store.tenancy.trims))
+		done += tenancy_step(&s->store, STORE_STEPS_AT_ONCE);
 	return done;
 }
 
@@ -107,7 +110,8 @@ static bool shard_active(struct loop_poller *p)
 {
 	const struct shard *s = KV_CONTAINER(p, const struct shard, poller);
 	return !kv_list_empty(&s->replies.dirty) || !kv_list_empty(&s->calls.undelivered) || pins_due(s) ||
-	       s->store.cleared_on || s->kept.recovering || s->locals.active || s->opt.ops->active(s);
+	       s->store.cleared_on || s->store.tenancy.trims || s->kept.recovering || s->locals.active ||
+	       s->opt.ops->active(s);
 }
 
 /* Log once that values are evicted although memory is free. */
@@ -132,6 +136,8 @@ static void shard_tick(struct loop_timer *t)
 	uint64_t now_ns = loop_turn_now(s->loop);
 	loop_timer_arm(s->loop, t, now_ns + SHARD_TICK_NS);
 	store_sweep(&s->store, now_ns, SHARD_SWEEP_NODES);
+	shard_tenants_take(s);
+	tenancy_step(&s->store, STORE_STEPS_AT_ONCE);
 	store_judge_some(&s->store, now_ns, SHARD_SWEEP_NODES);
 	for (unsigned i = 0; i < s->attachments.slots; i++)
 		if (s->attachments.slot[i] && s->attachments.slot[i]->state == ATTACHMENT_OPEN)
@@ -276,6 +282,8 @@ static int shard_memory(struct shard *s, struct kv_error *err)
 	rc = s->opt.prefault ? shard_prefault(s, err) : 0;
 	if (rc == 0)
 		rc = shard_store(s, err);
+	if (rc == 0)
+		shard_tenants_take(s);
 	if (rc)
 		kv_area_unmap(&s->area);
 	return rc;
@@ -345,6 +353,7 @@ out_memory:
 	te_close(&s->te); /* registered memory stays mapped until then */
 	landings_close(s);
 	store_fini(&s->store);
+	shard_tenants_end(s);
 	kv_area_unmap(&s->area);
 out_engine:
 	te_close(&s->te);
@@ -432,6 +441,7 @@ void shard_destroy(struct shard **shard)
 	landings_close(s);
 	shard_kept_end(s);
 	store_fini(&s->store);
+	shard_tenants_end(s);
 	if (s->doubt.verdicts)
 		shard_doubt_release(s->opt.doubt, s->doubt.verdicts);
 	kv_area_unmap(&s->area);

@@ -41,6 +41,8 @@ struct session;
 struct shard_attachment;
 struct shard_local;
 struct shard;
+struct tenants;
+struct tenant_orders;
 struct work;
 
 /* begin_fn -- a record of this type came by a link: answer at once, or begin a request. *q's pointers lie in the frame,
@@ -119,6 +121,7 @@ struct shard_options {
 	void *arg;
 	struct journal *journal;             /* of its store (store/journal.h); or NULL */
 	struct doubt_orders *doubt;          /* of all shards; or NULL */
+	struct tenant_orders *tenants;       /* likewise */
 	const struct tier_files *tier_files; /* NULL: no tier */
 	struct tier_options tier;            /* all but what a shard knows by itself */
 	const _Atomic uint64_t
@@ -207,6 +210,8 @@ struct shard {
 	struct replies replies;
 	struct calls calls;
 	struct shard_doubt doubt;
+	struct tenants *tenants; /* the table; NULL: none */
+	uint64_t tenants_number;
 	struct counts counts;
 	bool attached, draining;
 	uint64_t born_ns;

@@ -19,9 +19,12 @@ static void store_stats(const struct store *st, uint64_t *out)
 	out[WIRE_STAT_PINNED_BYTES] = st->pinned_bytes;
 	out[WIRE_STAT_EVICTIONS] = st->events[STORE_EVICTED];
 	out[WIRE_STAT_EXPIRED] = st->events[STORE_EXPIRED];
-	out[WIRE_STAT_EVICTED_RETURNED] = st->evict.returned;
-	out[WIRE_STAT_EVICTED_RETURNED_HALF] = st->evict.returned_half;
-	out[WIRE_STAT_EVICTED_RETURNED_QUARTER] = st->evict.returned_quarter;
+	for (unsigned i = 0; i < st->tenancy.count; i++) {
+		const struct evict *e = i == 0 ? &st->evict : &st->tenancy.at[i]->evict;
+		out[WIRE_STAT_EVICTED_RETURNED] += e->returned;
+		out[WIRE_STAT_EVICTED_RETURNED_HALF] += e->returned_half;
+		out[WIRE_STAT_EVICTED_RETURNED_QUARTER] += e->returned_quarter;
+	}
 	out[WIRE_STAT_TOMBS] = st->tombs.used;
 	out[WIRE_STAT_TOMBS_DROPPED] = st->tombs.dropped;
 	out[WIRE_STAT_DOUBT_DROPPED] = st->doubt.dropped;

@@ -56,20 +56,21 @@ static void look_ahead(struct tier *t)
 	struct store *s = t->store;
 	uint64_t ahead = t->opt.ahead_bytes ? t->opt.ahead_bytes : s->arena.limit / AHEAD_SHARE, bytes = 0;
 	unsigned looked = 0;
+	struct evict *e = store_evict_next(s);
 	struct evict_peek peek;
 	struct evict_node *n;
 	t->ahead_first = t->ahead_count = 0;
-	if (s->evict.time - t->looked_time < t->look_again || !memory_short(t, ahead))
+	if (*s->evict.time - t->looked_time < t->look_again || !memory_short(t, ahead))
 		return;
-	evict_peek_begin(&s->evict, &peek);
+	evict_peek_begin(e, &peek);
 	while (t->ahead_count < AHEAD_MAX && (bytes < ahead || looked++ < AHEAD_MIN) &&
-	       (n = evict_peek_next(&s->evict, &peek, block_may_go)) != NULL) {
+	       (n = evict_peek_next(e, &peek, block_may_go)) != NULL) {
 		struct block *b = KV_CONTAINER(n, struct block, evict);
 		bytes += b->mem->size;
 		if (!needless(t, b) && tier_admits(&t->admission, b->item.hash))
 			t->ahead[t->ahead_count++] = hint_of(b);
 	}
-	t->looked_time = s->evict.time;
+	t->looked_time = *s->evict.time;
 	t->look_again = t->ahead_count ? 0 : KV_MAX(peek.looked / LOOK_SHARE, 1u);
 }
 

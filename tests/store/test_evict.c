@@ -416,7 +416,7 @@ static void time_may_wrap(void **state)
 	(void)state;
 	open_policy(&evict_clock2g);
 	memset(items, 0, sizeof(items));
-	evict.time = (1ull << EVICT_TIME_BITS) - NODES / 2;
+	*evict.time = (1ull << EVICT_TIME_BITS) - NODES / 2;
 	for (unsigned i = 0; i < NODES; i++) {
 		evict_insert(&evict, &items[i].node, i);
 		if (i % 3 == 0)

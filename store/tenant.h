@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tenant.h -- the tenants of a shard: who is charged for blocks, whose blocks are evicted. */
+#ifndef KVRAIL_STORE_TENANT_H
+#define KVRAIL_STORE_TENANT_H
+
+#include "base/base.h"
+#include "store/evict.h"
+#include "store/space.h"
+
+struct block;
+struct store;
+
+enum { STORE_TENANTS_MAX = 512 }; /* of the table, and those that still have blocks of a former one */
+
+/* The parts of a tenant's limits that this shard keeps by itself; UINT64_MAX: none. */
+struct tenant_part {
+	uint64_t share, cap; /* bytes of the arena */
+	uint64_t pins, requests, read_rate;
+};
+
+/* A tenant of one shard. It stays while anything refers to it. */
+struct tenant {
+	char name[KV_SPACE_MAX + 1]; /* "": of all namespaces without an owner, always there */
+	bool listed;                 /* in the present table */
+	unsigned place;              /* in tenancy.at */
+	struct evict evict;          /* of its blocks; of "": store.evict is used instead */
+	struct tenant_part limit;
+	uint64_t bytes;           /* of the arena: of its blocks in every state, from the stage on */
+	uint64_t pinned;          /* bytes pinned by its sessions, each pin by itself */
+	uint64_t spaces, users;   /* namespaces that it is charged for; sessions */
+	uint64_t active;          /* unanswered requests of its sessions that outlive their frames */
+	uint64_t read_free_ns;    /* until then its sessions have read more than read_rate */
+	uint64_t evicted, denied; /* counters: evictions of its blocks; requests and values beyond a limit */
+};
+
+struct tenancy {
+	struct tenant none; /* at[0] */
+	struct tenant *at[STORE_TENANTS_MAX];
+	int64_t excess[STORE_TENANTS_MAX]; /* bytes - limit.share, in the order of `at` */
+	unsigned count;
+	bool trims;      /* some have more than their caps (tenancy_step) */
+	unsigned moving; /* namespaces that wait for another tenant: they still have blocks */
+	/* owner -- the name of the tenant that is charged for a namespace; NULL: none. */
+	const char *(*owner)(void *arg, const char *space);
+	void *owner_arg;
+};
+
+/* tenancy_init -- with "" alone. tenancy_fini -- the store has no blocks any more. */
+void tenancy_init(struct store *s);
+void tenancy_fini(struct store *s);
+
+/* tenant_find -- by name, or NULL. tenant_set -- a tenant of the table: it may begin now. 0, -KV_ENOMEM, or -KV_EFULL.
+ * tenancy_begin -- another table follows, and no tenant is listed before tenant_set; blocks of namespaces without an
+ * owner are dropped from now on. tenancy_end -- the table is complete: namespaces get their owners. Where one has
+ * another owner than before, and blocks, these are dropped as by a clear, and it moves when the last one is freed. */
+struct tenant *tenant_find(const struct store *s, const char *name);
+int tenant_set(struct store *s, const char *name, const struct tenant_part *limit);
+void tenancy_begin(struct store *s, const char *(*owner)(void *arg, const char *space), void *arg);
+void tenancy_end(struct store *s, uint64_t now_ns);
+
+/* tenancy_step -- evict of tenants that have more than their caps, `budget` blocks at most; move namespaces; forget
+ * unused tenants. Returns whether there is more to evict. */
+bool tenancy_step(struct store *s, unsigned budget);
+
+/* tenant_of_space -- the tenant of a namespace that begins. */
+struct tenant *tenant_of_space(struct store *s, const char *space);
+
+/* tenant_charge -- the tenant of the present namespace has these bytes, if its cap allows it; evicts its own blocks for
+ * that, and lowers *budget. 0; -EAGAIN: the budget is spent; -KV_ENOMEM: none of its blocks may go. tenant_fits
+ * -- whether the cap allows it at once. tenant_add, tenant_sub -- charge, or give back, without a condition. */
+int tenant_charge(struct store *s, struct tenant *t, uint64_t size, unsigned *budget);
+static inline bool tenant_fits(const struct tenant *t, uint64_t size)
+{
+	return t->bytes <= t->limit.cap && size <= t->limit.cap - t->bytes;
+}
+
+void tenant_add(struct store *s, struct tenant *t, uint64_t size);
+void tenant_sub(struct store *s, struct tenant *t, uint64_t size);
+
+/* store_victim -- the next block to be evicted for a value of this tenant: of the tenant furthest above its share;
+ * where none is above, of `t` itself, and else of the one closest to its share. NULL: no block may go. store_may_evict
+ * -- whether a block may be evicted out of turn for a value of this tenant: it is its own, or of a tenant above its
+ * share. */
+struct evict_node *store_victim(struct store *s, const struct tenant *t);
+bool store_may_evict(const struct store *s, const struct tenant *t, const struct block *b);
+
+#endif
