@@ -87,6 +87,7 @@ void store_drop(struct store *s, struct block *b)
 
 static void block_init(struct store *s, struct block *b, const void *key, size_t key_len, uint64_t len)
 {
+	KV_ASSERT_HOT(s->space != &s->spaces.nowhere); /* rule 77 */
 	b->item.hash = index_hash(&s->index, key, key_len);
 	b->item.key_len = (uint8_t)key_len;
 	memcpy(b->item.key, key, key_len);

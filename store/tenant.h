@@ -65,6 +65,15 @@ bool tenancy_step(struct store *s, unsigned budget);
 /* tenant_of_space -- the tenant of a namespace that begins. */
 struct tenant *tenant_of_space(struct store *s, const char *space);
 
+/* tenant_trim -- evict blocks of the tenant until `size` more bytes are within its cap. As tenant_charge. */
+int tenant_trim(struct store *s, struct tenant *t, uint64_t size, unsigned *budget);
+
+/* tenant_excess -- bytes or share have changed. */
+static inline void tenant_excess(struct tenancy *y, const struct tenant *t)
+{
+	y->excess[t->place] = (int64_t)(t->bytes - t->limit.share);
+}
+
 /* tenant_charge -- the tenant of the present namespace has these bytes, if its cap allows it; evicts its own blocks for
  * that, and lowers *budget. 0; -EAGAIN: the budget is spent; -KV_ENOMEM: none of its blocks may go. tenant_fits
  * -- whether the cap allows it at once. tenant_add, tenant_sub -- charge, or give back, without a condition. */

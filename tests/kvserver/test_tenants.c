@@ -9,12 +9,15 @@
 #include "kvserver/tenant/tenants.h"
 #include "tests/check.h"
 
-#define GOOD                                                                                                                 \
-	"{\"tenants\": ["                                                                                                    \
-	"{\"name\": \"a\", \"identities\": [\"ia\", \"CN=host a\"], \"memory_share\": \"1MiB\", \"memory_cap\": 4194304,"    \
-	" \"requests_max\": 8, \"namespaces\": {\"a\": \"rwdpc\", \"a-*\": \"rw\", \"public\": \"r\"}},"                     \
-	"{\"name\": \"b\", \"identities\": [\"ib\"], \"namespaces\": {\"\": \"rw\", \"public\": \"rw\", \"a-b*\": \"rw\"}}," \
-	"{\"name\": \"ops\", \"identities\": [\"ops\"], \"namespaces\": {\"*\": \"rwdpc\"}}]}"
+#define TENANT(name, identities, rest) "{\"name\": \"" name "\", \"identities\": [" identities "], " rest "}"
+#define GOOD                                                                                                                                                                                       \
+	"{\"tenants\": [" TENANT(                                                                                                                                                                  \
+		"a", "\"ia\", \"CN=host a\"",                                                                                                                                                      \
+		"\"memory_share\": \"1MiB\", \"memory_cap\": 4194304, \"requests_max\": 8, "                                                                                                       \
+		"\"namespaces\": {\"a\": \"rwdpc\", \"a-*\": \"rw\", \"public\": \"r\"}") "," TENANT("b", "\"ib\"",                                                                                \
+												     "\"namespaces\": {\"\": \"rw\", \"public\": \"rw\", \"a-b*\": \"rw\"}") "," TENANT("ops",     \
+																							"\"ops\"", \
+																							"\"namespaces\": {\"*\": \"rwdpc\"}") "]}"
 
 static struct tenants *table(const char *text)
 {
