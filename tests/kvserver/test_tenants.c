@@ -9,15 +9,13 @@
 #include "kvserver/tenant/tenants.h"
 #include "tests/check.h"
 
-#define TENANT(name, identities, rest) "{\"name\": \"" name "\", \"identities\": [" identities "], " rest "}"
-#define GOOD                                                                                                                                                                                       \
-	"{\"tenants\": [" TENANT(                                                                                                                                                                  \
-		"a", "\"ia\", \"CN=host a\"",                                                                                                                                                      \
-		"\"memory_share\": \"1MiB\", \"memory_cap\": 4194304, \"requests_max\": 8, "                                                                                                       \
-		"\"namespaces\": {\"a\": \"rwdpc\", \"a-*\": \"rw\", \"public\": \"r\"}") "," TENANT("b", "\"ib\"",                                                                                \
-												     "\"namespaces\": {\"\": \"rw\", \"public\": \"rw\", \"a-b*\": \"rw\"}") "," TENANT("ops",     \
-																							"\"ops\"", \
-																							"\"namespaces\": {\"*\": \"rwdpc\"}") "]}"
+static const char good[] =
+	"{\"tenants\": [{\"name\": \"a\", \"identities\": [\"ia\", \"CN=host a\"], \"memory_share\": \"1MiB\","
+	" \"memory_cap\": 4194304, \"requests_max\": 8,"
+	" \"namespaces\": {\"a\": \"rwdpc\", \"a-*\": \"rw\", \"public\": \"r\"}},"
+	"{\"name\": \"b\", \"identities\": [\"ib\"],"
+	" \"namespaces\": {\"\": \"rw\", \"public\": \"rw\", \"a-b*\": \"rw\"}},"
+	"{\"name\": \"ops\", \"identities\": [\"ops\"], \"namespaces\": {\"*\": \"rwdpc\"}}]}";
 
 static struct tenants *table(const char *text)
 {
@@ -30,7 +28,7 @@ static struct tenants *table(const char *text)
 
 static void a_file_gives_identities_rights_and_limits(void **state)
 {
-	struct tenants *t = table(GOOD);
+	struct tenants *t = table(good);
 	const struct tenant_row *a = tenants_row(t, 0), *b = tenants_row(t, 1), *ops = tenants_row(t, 2);
 	(void)state;
 	assert_null(tenants_row(t, 3));
@@ -58,7 +56,7 @@ static void a_file_gives_identities_rights_and_limits(void **state)
 
 static void the_best_rule_with_the_right_to_write_names_the_owner(void **state)
 {
-	struct tenants *t = table(GOOD);
+	struct tenants *t = table(good);
 	(void)state;
 	assert_string_equal(tenants_owner(t, "a")->name, "a");
 	assert_string_equal(tenants_owner(t, "a-1")->name, "a");
@@ -118,7 +116,7 @@ static void bad_files_say_where_they_are_wrong(void **state)
 
 static void limits_must_fit_the_server(void **state)
 {
-	struct tenants *t = table(GOOD);
+	struct tenants *t = table(good);
 	struct kv_error err;
 	(void)state;
 	assert_int_equal(tenants_fit(t, 1 << 20, 8, &err), 0);
@@ -136,7 +134,7 @@ static void a_file_that_others_may_write_is_refused(void **state)
 	struct kv_error err;
 	int fd = mkstemp(path);
 	(void)state;
-	assert_true(fd >= 0 && write(fd, GOOD, sizeof(GOOD) - 1) == (ssize_t)sizeof(GOOD) - 1);
+	assert_true(fd >= 0 && write(fd, good, sizeof(good) - 1) == (ssize_t)sizeof(good) - 1);
 	close(fd);
 	assert_int_equal(tenants_load(path, &t, &err), 0);
 	tenants_unref(&t);
