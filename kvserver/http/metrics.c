@@ -274,61 +274,95 @@ static void devices_write(struct kv_metrics *m, const struct page_source *s)
 		device_family_write(m, s, rows[i].name, rows[i].type, rows[i].help, rows[i].offset);
 }
 
-/* The sum over shards of the first namespaces, by name. Returns how many. */
-static unsigned spaces_sum(const struct page_source *s, struct published_space sum[PUBLISHED_SPACES])
+/* The sum over shards of the first namespaces or tenants, by name. Returns how many. */
+static unsigned rows_sum(const struct page_source *s, enum published_kind kind,
+			 struct published_row sum[PUBLISHED_ROWS])
 {
-	struct published_space of[PUBLISHED_SPACES];
+	struct published_row of[PUBLISHED_ROWS];
 	unsigned count = 0;
 	for (unsigned i = 0; i < s->shards; i++) {
-		unsigned n = published_spaces(s->published[i], of);
+		unsigned n = published_rows(&s->published[i]->table[kind], of);
 		for (unsigned k = 0; k < n; k++) {
 			unsigned at = 0;
 			while (at < count && strcmp(sum[at].name, of[k].name) != 0)
 				at++;
-			if (at == PUBLISHED_SPACES)
+			if (at == PUBLISHED_ROWS)
 				continue;
 			if (at == count) {
 				sum[count++] = of[k];
 				continue;
 			}
-			sum[at].blocks += of[k].blocks;
-			sum[at].bytes += of[k].bytes;
-			sum[at].gets += of[k].gets;
-			sum[at].hits += of[k].hits;
+			for (unsigned j = 0; j < PUBLISHED_NUMBERS; j++)
+				sum[at].number[j] += of[k].number[j];
 		}
 	}
 	return count;
 }
 
-/* A number per namespace, and the rest of all. */
-static void space_family_write(struct kv_metrics *m, const struct published_space *sum, unsigned n, const char *name,
-			       enum kv_metric_type type, const char *help, size_t offset, uint64_t all)
+/* A number of each row. */
+static void row_family_write(struct kv_metrics *m, const char *label, const struct published_row *sum, unsigned n,
+			     unsigned number, uint64_t *all)
 {
-	kv_metrics_family(m, name, type, help);
 	for (unsigned i = 0; i < n; i++) {
-		uint64_t value = *(const uint64_t *)((const char *)&sum[i] + offset);
 		char labels[LABELS_MAX] = "";
-		kv_metrics_value(m, kv_metrics_label(labels, sizeof(labels), "namespace", sum[i].name), value);
-		all -= KV_MIN(all, value);
+		kv_metrics_value(m, kv_metrics_label(labels, sizeof(labels), label, sum[i].name),
+				 sum[i].number[number]);
+		*all -= KV_MIN(*all, sum[i].number[number]);
 	}
-	kv_metrics_value(m, "namespace=\"other\",rest=\"true\"", all);
 }
 
+/* The numbers of the namespaces, and the rest of all. */
 static void spaces_write(struct kv_metrics *m, const struct page_source *s)
 {
-	struct published_space sum[PUBLISHED_SPACES];
-	unsigned n = spaces_sum(s, sum);
-	space_family_write(m, sum, n, "kvrail_namespace_blocks", KV_METRIC_GAUGE,
-			   "Values stored, by namespace; those of earlier generations until they are freed.",
-			   offsetof(struct published_space, blocks), page_stat(s, WIRE_STAT_BLOCKS));
-	space_family_write(m, sum, n, "kvrail_namespace_bytes", KV_METRIC_GAUGE,
-			   "Memory of these values. The rest includes values that are not stored yet.",
-			   offsetof(struct published_space, bytes), page_stat(s, WIRE_STAT_BYTES_USED));
-	space_family_write(m, sum, n, "kvrail_namespace_gets_total", KV_METRIC_COUNTER, "GETs of values, by namespace.",
-			   offsetof(struct published_space, gets), page_stat(s, WIRE_STAT_GETS));
-	space_family_write(m, sum, n, "kvrail_namespace_hits_total", KV_METRIC_COUNTER,
-			   "GETs that found the value, by namespace.", offsetof(struct published_space, hits),
-			   page_stat(s, WIRE_STAT_HITS));
+	static const struct {
+		const char *name, *help;
+		enum kv_metric_type type;
+		enum wire_stat all;
+	} rows[] = {
+		{"kvrail_namespace_blocks",
+		 "Values stored, by namespace; those of earlier generations until they are freed.", KV_METRIC_GAUGE,
+		 WIRE_STAT_BLOCKS},
+		{"kvrail_namespace_bytes", "Memory of these values. The rest includes values that are not stored yet.",
+		 KV_METRIC_GAUGE, WIRE_STAT_BYTES_USED},
+		{"kvrail_namespace_gets_total", "GETs of values, by namespace.", KV_METRIC_COUNTER, WIRE_STAT_GETS},
+		{"kvrail_namespace_hits_total", "GETs that found the value, by namespace.", KV_METRIC_COUNTER,
+		 WIRE_STAT_HITS},
+	};
+	struct published_row sum[PUBLISHED_ROWS];
+	unsigned n = rows_sum(s, PUBLISHED_SPACES, sum);
+	for (unsigned i = 0; i < KV_COUNT(rows); i++) {
+		uint64_t all = page_stat(s, rows[i].all);
+		kv_metrics_family(m, rows[i].name, rows[i].type, rows[i].help);
+		row_family_write(m, "namespace", sum, n, i, &all);
+		kv_metrics_value(m, "namespace=\"other\",rest=\"true\"", all);
+	}
+}
+
+/* The numbers of the tenants, with --tenants. */
+static void tenants_write(struct kv_metrics *m, const struct page_source *s)
+{
+	static const struct {
+		const char *name, *help;
+		enum kv_metric_type type;
+		enum wire_stat all; /* WIRE_STAT_NONE: the rest is not known */
+	} rows[] = {
+		{"kvrail_tenant_bytes", "Memory charged to a tenant, with values that are not stored yet.",
+		 KV_METRIC_GAUGE, WIRE_STAT_BYTES_USED},
+		{"kvrail_tenant_evictions_total", "Values of a tenant that were evicted.", KV_METRIC_COUNTER,
+		 WIRE_STAT_EVICTIONS},
+		{"kvrail_tenant_refused_total", "Requests and values of a tenant that were refused for a limit of it.",
+		 KV_METRIC_COUNTER, WIRE_STAT_NONE},
+		{"kvrail_tenant_requests", "Requests of a tenant in flight.", KV_METRIC_GAUGE, WIRE_STAT_ACTIVE},
+	};
+	struct published_row sum[PUBLISHED_ROWS];
+	unsigned n = rows_sum(s, PUBLISHED_TENANTS, sum);
+	for (unsigned i = 0; i < KV_COUNT(rows) && n > 0; i++) {
+		uint64_t all = rows[i].all ? page_stat(s, rows[i].all) : 0;
+		kv_metrics_family(m, rows[i].name, rows[i].type, rows[i].help);
+		row_family_write(m, "tenant", sum, n, i, &all);
+		if (rows[i].all)
+			kv_metrics_value(m, "tenant=\"other\",rest=\"true\"", all);
+	}
 }
 
 /* A statistic by rule. */
@@ -403,6 +437,7 @@ size_t metrics_write(const struct page_source *from, char *buf, size_t cap)
 	if (from->shards && atomic_load_explicit(&from->published[0]->device[0].path, memory_order_acquire))
 		devices_write(&m, from);
 	spaces_write(&m, from);
+	tenants_write(&m, from);
 	for (uint32_t id = 1; id < WIRE_STAT_END; id++)
 		if (wire_stat_name(id) && !named(id))
 			other_write(&m, from, id);

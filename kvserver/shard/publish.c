@@ -80,44 +80,54 @@ static void names_publish(struct shard *s)
 		snprintf(p->rail[i].nic, sizeof(p->rail[i].nic), "%s", te_rail_device(s->te, i));
 }
 
-/* A number may belong to another namespace than before. So readers compare space_turn before and after: a word that
- * they read from this turn shows them its odd value. */
-static void spaces_publish(struct shard *s)
+/* A number may belong to another row than before. So readers compare `turn` before and after: a word that they read
+ * from this turn shows them its odd value. */
+static void rows_publish(struct published_table *t, const struct published_row *from, unsigned n)
 {
-	struct published *p = s->counts.published;
-	const struct spaces *t = &s->store.spaces;
-	uint64_t turn = atomic_load_explicit(&p->space_turn, memory_order_relaxed);
-	unsigned n = KV_MIN(t->count, (unsigned)PUBLISHED_SPACES);
-	put(&p->space_turn, turn + 1);
+	uint64_t turn = atomic_load_explicit(&t->turn, memory_order_relaxed);
+	put(&t->turn, turn + 1);
 	for (unsigned i = 0; i < n; i++) {
-		const struct space *sp = t->at[i];
-		struct published_space out = {.generation = sp->generation,
-					      .blocks = sp->blocks,
-					      .bytes = sp->bytes,
-					      .gets = sp->gets,
-					      .hits = sp->hits};
-		uint64_t words[PUBLISHED_SPACE_WORDS];
-		memcpy(out.name, sp->name, sizeof(sp->name));
-		memcpy(words, &out, sizeof(words));
-		for (unsigned w = 0; w < PUBLISHED_SPACE_WORDS; w++)
-			atomic_store_explicit(&p->space[i][w], words[w], memory_order_release);
+		uint64_t words[PUBLISHED_WORDS];
+		memcpy(words, &from[i], sizeof(words));
+		for (unsigned w = 0; w < PUBLISHED_WORDS; w++)
+			atomic_store_explicit(&t->row[i][w], words[w], memory_order_release);
 	}
-	put(&p->spaces, n);
-	atomic_store_explicit(&p->space_turn, turn + 2, memory_order_release);
+	put(&t->rows, n);
+	atomic_store_explicit(&t->turn, turn + 2, memory_order_release);
 }
 
-unsigned published_spaces(const struct published *p, struct published_space out[PUBLISHED_SPACES])
+static void tables_publish(struct shard *s)
+{
+	const struct spaces *spaces = &s->store.spaces;
+	const struct tenancy *tenants = &s->store.tenancy;
+	struct published_row row[PUBLISHED_ROWS];
+	unsigned n = 0;
+	for (; n < KV_MIN(spaces->count, (unsigned)PUBLISHED_ROWS); n++) {
+		const struct space *sp = spaces->at[n];
+		row[n] = (struct published_row){.number = {sp->blocks, sp->bytes, sp->gets, sp->hits}};
+		memcpy(row[n].name, sp->name, sizeof(sp->name));
+	}
+	rows_publish(&s->counts.published->table[PUBLISHED_SPACES], row, n);
+	for (n = 0; n + 1 < KV_MIN(tenants->count, PUBLISHED_ROWS + 1u); n++) {
+		const struct tenant *t = tenants->at[n + 1];
+		row[n] = (struct published_row){.number = {t->bytes, t->evicted, t->denied, t->active}};
+		memcpy(row[n].name, t->name, sizeof(t->name));
+	}
+	rows_publish(&s->counts.published->table[PUBLISHED_TENANTS], row, n);
+}
+
+unsigned published_rows(const struct published_table *t, struct published_row out[PUBLISHED_ROWS])
 {
 	for (unsigned tries = 0; tries < 8; tries++) {
-		uint64_t turn = atomic_load_explicit(&p->space_turn, memory_order_acquire);
-		unsigned n = (unsigned)atomic_load_explicit(&p->spaces, memory_order_relaxed);
+		uint64_t turn = atomic_load_explicit(&t->turn, memory_order_acquire);
+		unsigned n = (unsigned)atomic_load_explicit(&t->rows, memory_order_relaxed);
 		for (unsigned i = 0; i < n; i++) {
-			uint64_t words[PUBLISHED_SPACE_WORDS];
-			for (unsigned w = 0; w < PUBLISHED_SPACE_WORDS; w++)
-				words[w] = atomic_load_explicit(&p->space[i][w], memory_order_acquire);
+			uint64_t words[PUBLISHED_WORDS];
+			for (unsigned w = 0; w < PUBLISHED_WORDS; w++)
+				words[w] = atomic_load_explicit(&t->row[i][w], memory_order_acquire);
 			memcpy(&out[i], words, sizeof(words));
 		}
-		if (turn % 2 == 0 && turn == atomic_load_explicit(&p->space_turn, memory_order_relaxed))
+		if (turn % 2 == 0 && turn == atomic_load_explicit(&t->turn, memory_order_relaxed))
 			return n;
 	}
 	return 0;
@@ -140,5 +150,5 @@ void shard_publish(struct shard *s)
 	put(&p->present, t->present);
 	rails_publish(s);
 	devices_publish(s);
-	spaces_publish(s);
+	tables_publish(s);
 }

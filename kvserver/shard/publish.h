@@ -12,7 +12,17 @@
 
 struct shard;
 
-enum { TALLY_TYPES = WIRE_PROVE + 1, PUBLISHED_SPACES = 32 /* namespaces with numbers of their own */ };
+enum {
+	TALLY_TYPES = WIRE_PROVE + 1,
+	PUBLISHED_ROWS = 32, /* namespaces, and tenants, with numbers of their own */
+	PUBLISHED_NUMBERS = 4
+};
+
+enum published_kind {
+	PUBLISHED_SPACES,  /* values, their bytes, GETs, hits */
+	PUBLISHED_TENANTS, /* bytes charged, evictions, refusals for a limit, requests in flight */
+	PUBLISHED_KINDS
+};
 
 /* Counters for metrics that STAT lacks. */
 struct tally {
@@ -33,13 +43,18 @@ struct published_device {
 	const char *_Atomic path; /* NULL: there is none (yet) */
 };
 
-/* A namespace. name[0..KV_SPACE_MAX] and zeros. */
-struct published_space {
+/* A namespace or tenant. name[0..KV_SPACE_MAX] and zeros. */
+struct published_row {
 	char name[KV_SPACE_MAX + 8];
-	uint64_t generation, blocks, bytes, gets, hits;
+	uint64_t number[PUBLISHED_NUMBERS]; /* see enum published_kind */
 };
 
-enum { PUBLISHED_SPACE_WORDS = sizeof(struct published_space) / sizeof(uint64_t) };
+enum { PUBLISHED_WORDS = sizeof(struct published_row) / sizeof(uint64_t) };
+
+/* The first rows of a kind. turn: odd while they change. */
+struct published_table {
+	_Atomic uint64_t row[PUBLISHED_ROWS][PUBLISHED_WORDS], rows, turn;
+};
 
 /* The copy. One writer, the shard's thread; readers use relaxed loads. */
 struct published {
@@ -50,8 +65,7 @@ struct published {
 	struct published_rail rail[KV_RAILS_MAX];
 	unsigned rails;
 	struct published_device device[TIER_DEVICES_MAX];
-	/* The first namespaces of the shard's table. space_turn: odd while they change. */
-	_Atomic uint64_t space[PUBLISHED_SPACES][PUBLISHED_SPACE_WORDS], spaces, space_turn;
+	struct published_table table[PUBLISHED_KINDS];
 };
 
 /* published_make -- an empty copy in cache lines of its own; free() it. 0 or -KV_ENOMEM. */
@@ -61,7 +75,8 @@ int published_make(struct published **out);
  * writes the constant values. */
 void shard_publish(struct shard *s);
 
-/* published_spaces -- the first namespaces of the shard. Returns how many; 0 also while they change again and again. */
-unsigned published_spaces(const struct published *p, struct published_space out[PUBLISHED_SPACES]);
+/* published_rows -- the first namespaces or tenants of the shard. Returns how many; 0 also while they change again and
+ * again. */
+unsigned published_rows(const struct published_table *t, struct published_row out[PUBLISHED_ROWS]);
 
 #endif
