@@ -416,9 +416,10 @@ static void two_threads_lose_no_frame_and_no_bell(void **state)
 			fail_msg("side %u: %s", i, f[i].failure);
 }
 
-enum { ROUNDS = 200000 };
+/* Each round is a change of threads, which may take a busy machine milliseconds: after ROUNDS_MS there are no more. */
+enum { ROUNDS = 200000, ROUNDS_MS = 10000 };
 
-static _Atomic unsigned rounds_done;
+static _Atomic unsigned rounds, rounds_done;
 
 /* As nap, but awake. */
 static bool doze(struct local_channel *ch)
@@ -441,11 +442,14 @@ static bool doze(struct local_channel *ch)
 static const char *send_each_round(struct local_channel *ch, uint64_t seed)
 {
 	struct kv_prng prng;
+	uint64_t until_ns = kv_now() + ROUNDS_MS * 1000000ull;
 	kv_prng_seed(&prng, seed);
-	for (unsigned i = 0; i < ROUNDS; i++) {
+	for (unsigned i = 0; i < atomic_load(&rounds); i++) {
 		for (unsigned n = 1; atomic_load(&rounds_done) < i; n++)
 			if (n % 1024 == 0)
 				sched_yield();
+		if (i % 256 == 0 && kv_now() > until_ns)
+			atomic_store(&rounds, i + 1);
 		/* Now the reader goes to sleep: be early, late, or in between. */
 		for (volatile uint64_t n = kv_prng_below(&prng, 300); n > 0; n = n - 1)
 			;
@@ -460,7 +464,7 @@ static void *reading_thread(void *arg)
 	uint8_t buf[KV_MSG_MAX];
 	uint32_t len;
 	(void)arg;
-	for (unsigned i = 0; i < ROUNDS; i++) {
+	for (unsigned i = 0; i < atomic_load(&rounds); i++) {
 		while (local_receive(p.server, buf, &len) == 0)
 			if (!doze(p.server)) {
 				atomic_store(&rounds_done, ROUNDS);
@@ -481,6 +485,7 @@ static void no_wake_up_is_lost(void **state)
 	quick_bells = true;
 	atomic_store(&bells, 0);
 	atomic_store(&rounds_done, 0);
+	atomic_store(&rounds, ROUNDS);
 	assert_int_equal(pthread_create(&thread, NULL, reading_thread, NULL), 0);
 	writer = send_each_round(p.client, kv_prng_next(&prng));
 	pthread_join(thread, &reader);
