@@ -3,7 +3,8 @@
  *
  * PUB: topic, number (8 bytes, big-endian), payload. A subscriber asks the ROUTER socket for older messages with an
  * empty part and the first number, and gets an empty part, number and payload for each; the last one has the number -1
- * and no payload. Every queue is bounded: a slow subscriber misses messages, and sees it by their numbers. */
+ * and no payload. Every queue is bounded: a slow subscriber misses messages, and sees it by their numbers. So are the
+ * parts that strangers send, but not their number in a message: libzmq has no limit for it. */
 #include "kvserver/events/zmq.h"
 
 #include <stddef.h>
@@ -25,7 +26,9 @@ const struct kvs_transport *zmq_transport(void)
 #include <zmq.h>
 
 enum {
-	QUEUE = 1000, /* messages for a slow subscriber */
+	QUEUE = 1000,      /* messages for a slow subscriber */
+	MESSAGE_MAX = 512, /* bytes of a part that a stranger sends: a topic, or a number */
+	PARTS_MAX = 256,   /* read at a time */
 	LINGER_MS = 200,
 	IDENTITY_MAX = 255,
 	NUMBER_BYTES = 8
@@ -36,6 +39,7 @@ struct sockets {
 	char topic[PUBLISH_TOPIC_MAX];
 	uint8_t asker[IDENTITY_MAX];
 	size_t asker_len;
+	bool rest; /* parts of a message that is no question are still to be read */
 };
 
 static int failed(const char *doing, const char *address, struct kv_error *err)
@@ -60,11 +64,13 @@ static int socket_open(struct sockets *s, int type, const char *address, bool co
 		       struct kv_error *err)
 {
 	const int queue = QUEUE, linger = LINGER_MS, on = 1;
+	const int64_t largest = MESSAGE_MAX;
 	*out = zmq_socket(s->context, type);
 	if (!*out)
 		return failed("a socket for", address, err);
 	(void)zmq_setsockopt(*out, ZMQ_SNDHWM, &queue, sizeof(queue));
 	(void)zmq_setsockopt(*out, ZMQ_RCVHWM, &queue, sizeof(queue));
+	(void)zmq_setsockopt(*out, ZMQ_MAXMSGSIZE, &largest, sizeof(largest));
 	(void)zmq_setsockopt(*out, ZMQ_LINGER, &linger, sizeof(linger));
 	(void)zmq_setsockopt(*out, ZMQ_IPV6, &on, sizeof(on));
 	if (type == ZMQ_ROUTER)
@@ -120,25 +126,28 @@ static void transport_send(void *t, uint64_t number, const void *payload, size_t
 	(void)zmq_send(s->pub, payload, len, ZMQ_DONTWAIT);
 }
 
-/* Read a message of at most three parts. Returns their number; 0: there is none; more than 3: it is no question. */
+/* Read a message of three parts. Returns their number; 0: there is none; more than 3: it is no question, and PARTS_MAX
+ * of its parts are read at a time. */
 static unsigned question_read(struct sockets *s, uint8_t number[NUMBER_BYTES], int len[3])
 {
-	unsigned parts = 0;
+	unsigned parts;
 	int more = 1;
 	size_t size = sizeof(more);
-	for (; more; parts++) {
+	parts = s->rest ? 3 : 0;
+	for (unsigned n = 0; more && n < PARTS_MAX; n++, parts++) {
 		uint8_t rest[NUMBER_BYTES + 1];
 		void *to = parts == 0 ? s->asker : rest;
-		int n = zmq_recv(s->router, to, parts == 0 ? sizeof(s->asker) : sizeof(rest), ZMQ_DONTWAIT);
-		if (n < 0)
+		int bytes = zmq_recv(s->router, to, parts == 0 ? sizeof(s->asker) : sizeof(rest), ZMQ_DONTWAIT);
+		if (bytes < 0)
 			return 0;
 		if (parts < 3)
-			len[parts] = n;
-		if (parts == 2 && n == NUMBER_BYTES)
+			len[parts] = bytes;
+		if (parts == 2 && bytes == NUMBER_BYTES)
 			memcpy(number, rest, NUMBER_BYTES);
 		if (zmq_getsockopt(s->router, ZMQ_RCVMORE, &more, &size))
 			return 0;
 	}
+	s->rest = more;
 	return parts;
 }
 
