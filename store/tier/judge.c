@@ -2,8 +2,9 @@
 /* judge.c -- deletions that this server missed (store/doubt.h): records of those keys are dropped for good.
  *
  * Blocks are judged when they are asked for, against the verdicts of the last doubt. Records may be asked for after
- * many doubts, and restarts, so all of them are looked at once, in steps, and the tier is hidden until that is done. A
- * key is known by 32 bits of its number (tier_more): a record of another key is lost once in 2^32. */
+ * many doubts, and restarts, so all of them are looked at once, in steps, and the tier is hidden until that is done.
+ * Those that are found later (scan.c) are looked at then. A key is known by 32 bits of its number (tier_more): a record
+ * of another key is lost once in 2^32. */
 #include "store/tier/private.h"
 
 #include <stdlib.h>
@@ -16,7 +17,7 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static bool judged(const struct tier *t, const struct tier_item *i)
+bool judged(const struct tier *t, const struct tier_item *i)
 {
 	uint32_t more = i->more ^ (uint32_t)t->store->spaces.at[i->space]->mark; /* of store_id */
 	return t->judge.all || bsearch(&more, t->judge.more, t->judge.count, sizeof(more), by_value) != NULL;
@@ -38,6 +39,7 @@ bool judge_step(struct tier *t)
 void tier_judge(struct tier *t, const struct verdict *verdict, uint32_t count)
 {
 	uint32_t *more = verdict && count ? malloc(count * sizeof(*more)) : NULL;
+	bool before = t->judge.count > 0;
 	while (judge_step(t)) /* an earlier one, if it is not over */
 		;
 	for (uint32_t i = 0; more && i < count; i++)
@@ -50,8 +52,8 @@ void tier_judge(struct tier *t, const struct verdict *verdict, uint32_t count)
 	t->judge.all = !verdict || (count && !more);
 	t->judge.next = 1;
 	t->judge.busy = t->judge.all || count;
-	if (t->judge.busy && tier_key_reading(t)) {
-		t->gone_full = true; /* what is not read yet counts as deleted */
-		t->unsaved_first = t->unsaved_first ? t->unsaved_first : ++t->marks;
-	}
+	if (!t->judge.busy || !tier_key_reading(t))
+		return;
+	t->unsaved_first = t->unsaved_first ? t->unsaved_first : ++t->marks;
+	t->gone_full |= t->judge.all || before; /* what is not read yet counts as deleted */
 }

@@ -404,7 +404,8 @@ void gets_touch(struct tier *t, const struct tier_id *id, uint32_t expires_s); /
 
 /* ---- judge.c ---- */
 
-bool judge_step(struct tier *t); /* false: there is nothing to do */
+bool judge_step(struct tier *t);                              /* false: there is nothing to do */
+bool judged(const struct tier *t, const struct tier_item *i); /* the last verdicts are against the record */
 
 /* ---- scan.c: the start of a device ---- */
 

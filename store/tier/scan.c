@@ -76,7 +76,7 @@ static void record_found(struct tier_drive *d, struct tier_slot *s, const struct
 	tier_item_space(&t->records.item[item], sp);
 	tier_fifo_found(&d->fifo, s->segment, item, e->page);
 	d->scan.found++;
-	if (tier_key_gone(t, sp, key, e->key_len))
+	if (tier_key_gone(t, sp, key, e->key_len) || judged(t, &t->records.item[item]))
 		tier_key_drop(t, item, true);
 }
 

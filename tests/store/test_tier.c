@@ -668,6 +668,35 @@ static void missed_deletions_are_made_up_for(void **state)
 	tier_rig_close(&rig);
 }
 
+/* The answer of the other servers may come before all footers are read: it counts for the rest as well. */
+static void deletions_are_known_before_the_footers(void **state)
+{
+	struct verdict v = {.time_ns = 1};
+	(void)state;
+	open_ready(1);
+	v.id = store_id(&store, "key-9", 5);
+	put_all(0, 200);
+	tier_flush(rig.tier, rig.now_ns);
+	tier_rig_stop(&rig, false);
+	tier_rig_start(&rig);
+	rig.fake[0].stuck = true;
+	tier_rig_step(&rig);
+	assert_true(tier_reading(rig.tier));
+	store_doubt(&store, rig.now_ns);
+	store_judge(&store, &v, 1);
+	tier_judge(rig.tier, &v, 1);
+	rig.fake[0].stuck = false;
+	tier_rig_settle(&rig);
+	assert_int_equal(tier_rig_get(&rig, key_of(8)), 8);
+	assert_int_equal(tier_rig_get(&rig, key_of(9)), -1);
+	tier_rig_stop(&rig, false);
+	tier_rig_start(&rig);
+	tier_rig_settle(&rig);
+	assert_int_equal(tier_rig_get(&rig, key_of(8)), 8);
+	assert_int_equal(tier_rig_get(&rig, key_of(9)), -1);
+	tier_rig_close(&rig);
+}
+
 /* A value in doubt may be evicted before anybody asks for it: one that other servers have deleted is not written then,
  * and does not come back; one that they have not is. */
 static void deleted_values_in_doubt_are_not_written(void **state)
@@ -835,6 +864,7 @@ int main(void)
 		cmocka_unit_test(a_get_of_a_device_that_was_wiped_ends),
 		cmocka_unit_test(readers_of_a_key_share_its_read),
 		cmocka_unit_test(missed_deletions_are_made_up_for),
+		cmocka_unit_test(deletions_are_known_before_the_footers),
 		cmocka_unit_test(deleted_values_in_doubt_are_not_written),
 		cmocka_unit_test(a_touch_during_a_read_counts),
 		cmocka_unit_test(a_life_shortened_within_a_second_stays_short),
