@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ring_files.c -- threads that read and write files, since regular files and disks have no readiness to wait for.
  *
- * Two threads take transfers from one queue, reads before writes. They touch nothing of the loop: an ended transfer is
- * in the list `ended`, and the bell wakes the ring. */
+ * Two threads take transfers from one queue: reads before writes, but a write after READS_RUN of them. They touch
+ * nothing of the loop: an ended transfer is in the list `ended`, and the bell wakes the ring. */
 #include "loop/ring_files.h"
 
 #include <errno.h>
@@ -11,13 +11,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { THREADS = 2 };
+enum { THREADS = 2, READS_RUN = 8 };
 
 struct ring_files {
 	pthread_mutex_t lock;
 	pthread_cond_t more;
 	struct kv_list reads, writes, ended; /* ring_op.node */
 	unsigned threads;
+	unsigned reads_run; /* since the last write */
 	bool stop;
 	int bell_fd;
 	pthread_t thread[THREADS];
@@ -26,11 +27,14 @@ struct ring_files {
 static struct ring_op *next(struct ring_files *f)
 {
 	struct kv_list *n;
+	bool write;
 	while (!f->stop && kv_list_empty(&f->reads) && kv_list_empty(&f->writes))
 		pthread_cond_wait(&f->more, &f->lock);
 	if (f->stop)
 		return NULL;
-	n = kv_list_pop(kv_list_empty(&f->reads) ? &f->writes : &f->reads);
+	write = kv_list_empty(&f->reads) || (f->reads_run >= READS_RUN && !kv_list_empty(&f->writes));
+	f->reads_run = write ? 0 : f->reads_run + 1;
+	n = kv_list_pop(write ? &f->writes : &f->reads);
 	return KV_LIST_ENTRY(n, struct ring_op, node);
 }
 

@@ -746,6 +746,52 @@ static void files_are_written_and_read_at_offsets(void **state)
 	assert_int_equal(harness_failures, 0);
 }
 
+enum { CROWD = 256, READS = 8 * CROWD, LARGE = 256 << 10 };
+
+static unsigned reads_ended;
+static bool write_ended;
+
+static void read_again(struct io_at *io, int64_t result)
+{
+	CHECK(result == (int64_t)io->len);
+	if (++reads_ended < READS && !write_ended)
+		io_at_submit(loop, io);
+	else
+		at_ended++;
+}
+
+static void write_end(struct io_at *io, int64_t result)
+{
+	CHECK(result == (int64_t)io->len);
+	write_ended = true;
+	at_ended++;
+}
+
+/* A write has its turn, though there are always reads. */
+static void reads_do_not_starve_a_write(void **state)
+{
+	static uint8_t in[CROWD][LARGE], out[LARGE];
+	static struct io_at io[CROWD + 1];
+	FILE *f = tmpfile();
+	(void)state;
+	assert_non_null(f);
+	assert_int_equal(fwrite(out, 1, LARGE, f), LARGE);
+	assert_int_equal(fflush(f), 0);
+	at_ended = reads_ended = 0;
+	write_ended = false;
+	for (unsigned i = 0; i < CROWD; i++) {
+		io[i] = (struct io_at){.fd = fileno(f), .buf = in[i], .len = LARGE, .done = read_again};
+		io_at_submit(loop, &io[i]);
+	}
+	io[CROWD] = (struct io_at){
+		.fd = fileno(f), .write = true, .background = true, .buf = out, .len = PIECE, .done = write_end};
+	io_at_submit(loop, &io[CROWD]);
+	turn_until(CROWD + 1);
+	assert_true(reads_ended < READS);
+	fclose(f);
+	assert_int_equal(harness_failures, 0);
+}
+
 #define ONE(f)  {#f " (one thread)", f, set_up, tear_down, NULL}
 #define ANY(f)  {#f " (any thread)", f, set_up, tear_down, &any}
 #define BOTH(f) ONE(f), ANY(f)
@@ -771,6 +817,7 @@ int main(void)
 		BOTH(connect_times_out_when_the_backlog_is_full),
 		BOTH(an_interrupt_ends_a_connect),
 		BOTH(files_are_written_and_read_at_offsets),
+		BOTH(reads_do_not_starve_a_write),
 		BOTH(listen_error_names_the_address),
 		ONE(listen_error_says_what_has_the_port),
 		ONE(listen_error_says_that_a_socket_only_has_the_port),
