@@ -257,7 +257,8 @@ void store_stage_end(struct store *s, struct room *r)
 	slab_put(&s->rooms, r);
 }
 
-bool store_dropped(const struct store *s, const struct block *b)
+/* Whether it is to be dropped for want of a verdict. */
+static bool dropped(const struct store *s, const struct block *b)
 {
 	uint64_t born_ns = block_born_ns(b);
 	return born_ns < s->doubt.all_dead_ns || (born_ns < s->doubt.dead_ns && b->sure < s->doubt.dead_round);
@@ -267,7 +268,7 @@ static inline bool doubted(const struct store *s, const struct block *b)
 {
 	if (KV_LIKELY(s->doubt.before_ns == 0))
 		return false;
-	return (b->sure != s->doubt.round && block_born_ns(b) < s->doubt.before_ns) || store_dropped(s, b);
+	return (b->sure != s->doubt.round && block_born_ns(b) < s->doubt.before_ns) || dropped(s, b);
 }
 
 bool store_hidden(const struct store *s, const struct block *b)
@@ -291,7 +292,7 @@ bool store_good(const struct store *s, const struct block *b)
 	const struct verdict *v;
 	if (!doubted(s, b))
 		return true;
-	if (store_dropped(s, b) || s->doubt.how == DOUBT_WAIT)
+	if (dropped(s, b) || s->doubt.how == DOUBT_WAIT)
 		return false;
 	v = verdict_find(&s->doubt, block_id(s, b));
 	return !v || v->time_ns < block_born_ns(b);
@@ -304,7 +305,7 @@ static __attribute__((noinline)) struct block *judge(struct store *s, struct blo
 		b->sure = s->doubt.round;
 		return b;
 	}
-	if (!store_dropped(s, b)) {
+	if (!dropped(s, b)) {
 		const struct verdict *v;
 		if (s->doubt.how == DOUBT_WAIT)
 			return NULL;

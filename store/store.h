@@ -229,9 +229,7 @@ void store_put_here(struct store *s, struct block *b);
 /* store_hidden -- whether a doubt hides a live block, or drops it when it is asked for. */
 bool store_hidden(const struct store *s, const struct block *b);
 
-/* store_dropped -- whether a live block is to be dropped for want of a verdict. store_good -- whether no doubt stands
- * against a live block: a verdict would show it. */
-bool store_dropped(const struct store *s, const struct block *b);
+/* store_good -- whether no doubt stands against a live block: it is shown, or its verdict would show it. */
 bool store_good(const struct store *s, const struct block *b);
 
 /* store_dead -- whether a doubt has dropped all values born then: one that comes later, from a tier or a recovery, too.

@@ -102,6 +102,36 @@ static void all_values_come_also_those_that_nobody_read(void **state)
 	rig_store("v999", LEN, 1); /* the shard goes on as before */
 }
 
+/* The values that a drain gets; it pushes them. */
+static unsigned all_told(void)
+{
+	struct lot *lot = lot_new(rig.shard);
+	unsigned told = 0;
+	for (lot_turn(lot, false); !lot->over; lot_turn(lot, false)) {
+		for (unsigned i = 0; i < lot->count; i++)
+			assert_int_not_equal(number_of(&lot->item[i]), 1);
+		told += lot->count;
+		fates_set(lot, LOT_PUSHED);
+	}
+	lot_end(lot);
+	return told;
+}
+
+/* Values that other servers have deleted, or may have, are pushed to nobody. */
+static void values_in_doubt_are_not_pushed(void **state)
+{
+	struct verdict v;
+	(void)state;
+	values_put(3);
+	v = (struct verdict){store_id(store(), "v001", 4), loop_now(rig.loop), loop_now(rig.loop)};
+	store_doubt(store(), loop_now(rig.loop));
+	store_judge(store(), &v, 1);
+	assert_int_equal(all_told(), 2);
+	rig_store("v007", LEN, 7);
+	store_doubt(store(), loop_now(rig.loop));
+	assert_int_equal(all_told(), 0);
+}
+
 /* What could not be put comes again, and counts until then. What is too large does not. */
 static void what_failed_comes_again(void **state)
 {
@@ -183,6 +213,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		LOT_TEST(all_values_come_also_those_that_nobody_read),
+		LOT_TEST(values_in_doubt_are_not_pushed),
 		LOT_TEST(what_failed_comes_again),
 		LOT_TEST(a_key_that_is_deleted_meanwhile_is_told),
 		LOT_TEST(a_value_that_is_outdated_goes_and_its_delete_succeeds),
