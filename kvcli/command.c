@@ -417,7 +417,7 @@ static const struct command {
 	{"clear", 0, 0, false, 0, "clear, or --namespace NAME clear", clear_run,
 	 "Forgets all values of the namespace that --namespace names, or of the default one, on all servers: they are "
 	 "misses from now on, for all clients. Every server must confirm: exit status 3 if one does not, then run it "
-	 "again."},
+	 "again. At the prompt it asks first."},
 	{"drain", 1, 1, false, OF_DRAIN | OF_JSON, "drain NODE [--drain-sec TIME] [--drain-mb SIZE] [--json]",
 	 drain_run,
 	 "Drains the server with the name or address NODE: it pushes its values to the others of its view, the hottest "

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "kvcli/file.h"
 #include "kvcli/look.h"
@@ -23,17 +24,34 @@ static const char *why_of(const struct look *l)
 
 /* ---- clear ---- */
 
+/* Whether a person at the prompt means it: elsewhere `clear` wipes the screen. */
+static bool meant(const char *name)
+{
+	char *answer = NULL;
+	size_t cap = 0;
+	bool yes;
+	printf("Forget all values of namespace %s on all servers? Type yes: ", name);
+	fflush(stdout);
+	yes = getline(&answer, &cap, stdin) > 0 && strcmp(answer, "yes\n") == 0;
+	free(answer);
+	return yes;
+}
+
 int clear_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
 	static struct look looks[LOOK_MAX];
 	char text[4 * KVC_NAMESPACE_MAX + 1], down[256] = "";
+	const char *name = shown(cli->opt->space ? cli->opt->space : "", text, sizeof(text));
 	uint64_t generation = 0;
 	unsigned n;
-	int rc = kvc_namespace_clear(cli->pool, &generation, NULL);
-	(void)line;
+	int rc;
+	if (line->prompt && isatty(STDIN_FILENO) && !meant(name)) {
+		kv_fail(err, -KV_ECANCELED, "nothing was cleared");
+		return CLI_FAILED;
+	}
+	rc = kvc_namespace_clear(cli->pool, &generation, NULL);
 	if (rc == 0) {
-		printf("namespace %s is cleared: generation %" PRIu64 "\n",
-		       shown(cli->opt->space ? cli->opt->space : "", text, sizeof(text)), generation);
+		printf("namespace %s is cleared: generation %" PRIu64 "\n", name, generation);
 		return CLI_OK;
 	}
 	n = look_all(cli, looks);

@@ -88,6 +88,24 @@ def options():
     assert left and 50 < float(left[0].split()[0]) <= 100, text
 
 
+def clear_asks():
+    """clear, which wipes the screen in other programs, forgets values at the prompt only when yes is typed."""
+    piped([b"put kept 1"])
+    for answer, left in ((b"no", b"1 kept"), (b"", b"1 kept"), (b"yes please", b"1 kept"), (b"yes", b"0 kept")):
+        t = Terminal(argv)
+        t.until(b"kv> ")
+        t.send(b"clear\n")
+        t.until(b"Type yes: ")
+        t.send(answer + b"\n")
+        t.until(b"\r\nkv> ", 1)
+        t.send(b"exists kept\n")
+        t.until(b"\r\nkv> ", 2)
+        t.send(b"exit\n")
+        assert t.end() == 0 and left in t.out and (b"nothing was cleared" in t.out) == (left[:1] == b"1"), t.out
+    piped([b"put kept 1", b"clear"])
+    assert piped([b"exists kept"]).startswith(b"0 ")
+
+
 def escapes():
     """A value, a key or a message cannot drive the terminal; files and pipes get the bytes."""
     evil = b"a\x1b]0;title\x07\x1b[2J\xc2\x9b31m\r\x7f\xff-grin \xf0\x9f\x98\x80\ttab\nline"

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # prompt.sh -- kv-client at a terminal: what is typed arrives byte by byte, options, tables in the terminal's columns.
 . "$(dirname "$0")/lib.bash"
-plan 11
+plan 12
 no_terminal=$(terminal_missing)
-[ -z "$no_terminal" ] || skip_all 11 "$no_terminal"
+[ -z "$no_terminal" ] || skip_all 12 "$no_terminal"
 start_server main || exit 1
 mkdir "$scratch/state"
 at_terminal() { XDG_STATE_HOME=$scratch/state timeout -k 5 240 python3 tests/integration/prompt.py "$1" "$build/kv-client" --server "$server" --timeout 20 "${over[@]}"; }
@@ -14,6 +14,7 @@ check "and behind a command that Tab completes" at_terminal completed
 check "what was typed is kept in a file, without values" at_terminal history
 check "commands take their options at the prompt" at_terminal options
 check "keys and values cannot drive the terminal, and pipes get the bytes" at_terminal escapes
+check "clear at the prompt asks first" at_terminal clear_asks
 check "q ends top" at_terminal top_quits
 check "SIGTERM ends top and the prompt, and the terminal is as before" at_terminal term_at_top
 check "top and cluster fit the terminal's columns" at_terminal tables
