@@ -811,7 +811,9 @@ static void judge_phase(struct run_verdict *v, const char *name, const struct ph
 /* A key that could not be written is rightly missed. */
 static void judge_misses(struct run_verdict *v, const struct bench *b, const char *name, const struct phase_result *p)
 {
-	const char *why = " that had been written";
+	const char *why =
+		" that had been written: it was evicted, because the server has less memory than the values need, or "
+		"its --ttl was over";
 	if (b->results.write.tally.errors.num_codes)
 		why = "; not all keys were written";
 	if (b->opt->load.no_write)
