@@ -26,8 +26,11 @@ enum { WINDOW = 128 };
 struct course {
 	struct kc_target at;
 	uint64_t generation, value_len; /* 0: unknown */
-	int64_t code;                   /* result, if over */
-	uint16_t node;                  /* source of all parts */
+	union {
+		int64_t code;   /* over: the result */
+		uint64_t chain; /* else, of a sealed value: kc_get_chain of its last part */
+	};
+	uint16_t node; /* source of all parts */
 	bool over, slow, corrupt;
 };
 
@@ -163,6 +166,8 @@ static int part_there(const struct kc_parts_job *j, struct kvc_item *it, unsigne
 		return -KV_ETOOBIG;
 	now->generation = g->value.generation;
 	now->value_len = kc_get_len(g);
+	if (KV_UNLIKELY(g->sealed.by != NULL))
+		now->chain = kc_get_chain(g);
 	do
 		part_count(it, part++);
 	while (part < it->layout->num_parts && !now->over && !part_span(j, it, part, &from, &end));
@@ -197,6 +202,8 @@ static void part_get(const struct kc_parts_job *j, const struct kvc_item *it, un
 	g->ask.more = part > 0;
 	g->ask.exact = 0; /* part_there checks the whole value */
 	kc_get_seal(g);
+	if (KV_UNLIKELY(g->sealed.by != NULL) && part > 0 && part_next(it, part))
+		g->sealed.chain = course_of(it)->chain;
 	g->own_wait.trace = j->wait->trace;
 }
 

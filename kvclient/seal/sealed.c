@@ -195,6 +195,7 @@ int kc_open_piece(struct kc_sealer *s, struct kc_seal_value *v, const uint8_t *f
 {
 	uint8_t head[KC_SEAL_HEAD], key[CRYPT_KEY], nonce[CRYPT_NONCE] = {0}, *at = s->scratch;
 	uint64_t n = piece_len(v);
+	size_t known = v->piece == 0 ? CRYPT_TAG : v->known;
 	struct crypt_mac *mac;
 	struct place p;
 	int rc;
@@ -202,7 +203,7 @@ int kc_open_piece(struct kc_sealer *s, struct kc_seal_value *v, const uint8_t *f
 	memcpy(head, from, KC_SEAL_HEAD);
 	mac = mac_of(s, kv_get32(head + AT_ID));
 	if (kv_get32(head) != SEAL_MAGIC || !mac || kv_get64(head + AT_GENERATION) < v->generation ||
-	    ((v->chained || v->piece == 0) && memcmp(head + AT_PREV, v->prev, CRYPT_TAG) != 0))
+	    memcmp(head + AT_PREV, v->prev, known) != 0)
 		return -KV_ECORRUPT;
 	place_make(s, v, head, &p);
 	kv_put64(nonce, v->piece);
@@ -219,7 +220,7 @@ int kc_open_piece(struct kc_sealer *s, struct kc_seal_value *v, const uint8_t *f
 		return rc;
 	if (at == s->scratch && len > 0)
 		kc_target_write(to, s->scratch + drop, len);
-	v->chained = true;
+	v->known = CRYPT_TAG;
 	v->piece++;
 	return 0;
 }

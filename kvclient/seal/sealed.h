@@ -41,7 +41,7 @@ struct kc_seal_value {
 	uint64_t generation;
 	uint64_t piece;          /* the next one */
 	uint8_t prev[CRYPT_TAG]; /* the last one's tag; zero: none */
-	bool chained;            /* opening: prev is known */
+	unsigned known;          /* opening: so many of the first bytes of prev are known */
 };
 
 /* kc_sealer_create -- for one loop; keys stay the caller's, and live longer. 0 or -KV_ENOMEM. kc_sealer_destroy --

@@ -83,6 +83,7 @@ void kc_get_unseal(struct kvc_get *g)
 	g->sealed.length = g->ask.length;
 	g->sealed.cap = g->to.cap;
 	g->sealed.exact = g->ask.exact;
+	g->sealed.chain = 0;
 	g->ask.exact = 0;
 	g->ask.offset = g->ask.offset / KC_SEAL_PIECE * KC_SEAL_STORED;
 	if (g->ask.length)
@@ -310,7 +311,9 @@ static int sealed_take(struct kvc_get *g)
 	*v = (struct kc_seal_value){.key = g->route.key,
 				    .len = kc_sealed_plain(g->value.len),
 				    .generation = kc_cleared_least(g->c->pool, g->route.n->index),
-				    .piece = g->ask.offset / KC_SEAL_STORED};
+				    .piece = g->ask.offset / KC_SEAL_STORED,
+				    .known = g->sealed.chain ? sizeof(g->sealed.chain) : 0};
+	kv_put64(v->prev, g->sealed.chain);
 	if (v->len == 0) {
 		kc_add(&g->c->count.corrupt, 1);
 		return -KV_ECORRUPT;

@@ -81,6 +81,7 @@ struct kvc_get {
 		struct kc_sealer *by;                       /* NULL: it is not sealed, and the rest is undefined */
 		uint64_t offset, length, cap, exact, total; /* as in ask, to and value, of the value's bytes */
 		struct kc_seal_value value;
+		uint64_t chain; /* kc_get_chain of the pieces before; 0: unknown */
 	} sealed;
 };
 
@@ -96,6 +97,11 @@ static inline void kc_get_seal(struct kvc_get *g)
 {
 	if (KV_UNLIKELY(g->c->sealer != NULL))
 		kc_get_unseal(g);
+}
+/* kc_get_chain -- names the value's pieces up to the last one read: the first bytes of its tag. */
+static inline uint64_t kc_get_chain(const struct kvc_get *g)
+{
+	return kv_get64(g->sealed.value.prev);
 }
 static inline uint64_t kc_get_total(const struct kvc_get *g)
 {

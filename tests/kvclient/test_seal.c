@@ -10,7 +10,8 @@
 
 #include "tests/kvclient/calls.h"
 
-enum { MOST = 3 << 20, SLICES_MOST = 300, PATTERN = 64 };
+/* A piece of a value, and as it is stored. */
+enum { MOST = 3 << 20, SLICES_MOST = 300, PATTERN = 64, PIECE = 65536, PIECE_STORED = 65600 };
 
 #define FIRST  "0a0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 #define SECOND "2a2122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f"
@@ -225,6 +226,47 @@ static void parts_end_anywhere(void **state)
 	}
 	munmap(value, LEN);
 	munmap(got, LEN);
+}
+
+/* A server exchanges the second piece of a value for that of another one, which had the key before. */
+static void parts_are_of_one_value(void **state)
+{
+	enum { LEN = 2 * PIECE, STORED = 2 * PIECE_STORED };
+	static const uint64_t ends[] = {PIECE, LEN};
+	uint8_t *value = memory(LEN), *got = memory(LEN), *mixed = memory(STORED), *stored = memory(STORED);
+	struct kvc_arrival arrival;
+	struct kvc_layout layout = {
+		.size = sizeof(layout), .num_parts = KV_COUNT(ends), .part_ends = ends, .arrival = &arrival};
+	struct kvc_item item = {.key = KEY(0), .data = got, .len = LEN, .layout = &layout};
+	struct kvc_call second = {.size = sizeof(second), .offset = PIECE, .length = PIECE};
+	struct kvc_pool *sealed, *raw;
+	(void)state;
+	need_server();
+	sealed = sealing(KVC_LOCAL_OFF, "a:" FIRST "\n", 0);
+	raw = sealing(KVC_LOCAL_OFF, NULL, 0);
+	for (unsigned i = 0; i < 2; i++) {
+		test_fill(value, LEN, i);
+		assert_int_equal(kvc_put(sealed, KEY(0), value, LEN, NULL), 0);
+		assert_int_equal(kvc_get(raw, KEY(0), stored, STORED, NULL), STORED);
+		memcpy(mixed + (size_t)i * PIECE_STORED, stored + (size_t)i * PIECE_STORED, PIECE_STORED);
+		assert_int_equal(kvc_get_batch(sealed, &item, 1, NULL), 0);
+		assert_int_equal(item.result, LEN);
+		assert_memory_equal(got, value, LEN);
+		assert_int_equal(kvc_delete(sealed, KEY(0), NULL), 0);
+	}
+	assert_int_equal(kvc_put(raw, KEY(0), mixed, STORED, NULL), 0);
+	assert_int_equal(kvc_get(sealed, KEY(0), got, LEN, NULL), -KV_ECORRUPT);
+	(void)kvc_get_batch(sealed, &item, 1, NULL);
+	assert_int_equal(item.result, -KV_ECORRUPT);
+	assert_int_equal(kvc_arrival_parts(&arrival), 1);
+	assert_int_equal(kvc_get(sealed, KEY(0), got, PIECE, &second), PIECE); /* a call of its own */
+	assert_int_equal(kvc_delete(raw, KEY(0), NULL), 0);
+	kvc_pool_close(&sealed);
+	kvc_pool_close(&raw);
+	munmap(value, LEN);
+	munmap(got, LEN);
+	munmap(mixed, STORED);
+	munmap(stored, STORED);
 }
 
 static void others_cannot_open_them(void **state)
@@ -462,6 +504,7 @@ int main(void)
 		cmocka_unit_test(a_large_put_needs_little_memory),
 		cmocka_unit_test(any_range_is_read),
 		cmocka_unit_test(parts_end_anywhere),
+		cmocka_unit_test(parts_are_of_one_value),
 		cmocka_unit_test(others_cannot_open_them),
 		cmocka_unit_test(sealed_names_are_other_keys),
 		cmocka_unit_test(nothing_is_lent),
