@@ -271,8 +271,8 @@ static bool mark_take(const struct kvc_events *ev, struct place *p, struct kvc_e
 			continue;
 		p->marks &= ~marks[i].mark;
 		event_fill(ev, p, marks[i].type, out);
-		if (p->stage == STAGE_LOG && !p->mute)
-			out->sequence = p->next - 1;
+		if (p->stage == STAGE_LOG && !p->mute) /* of the last event that was read, also inside an answer */
+			out->sequence = (p->answer.count ? p->answer.next - p->answer.count : p->next) - 1;
 		return true;
 	}
 	return false;

@@ -355,6 +355,7 @@ static unsigned server_open(struct world *w, uint16_t port, unsigned as)
 				.arena_private = wo->local == WORLD_REMOTE,
 				.local_off = !server_offers(w, as),
 				.lease_ns = wo->lease_ns,
+				.events = wo->events,
 				.on_drain = wo->on_drain,
 				.recall = wo->recall ? recall_ask : NULL,
 				.recall_arg = s,

@@ -71,6 +71,7 @@ struct world_options {
 			      */
 	uint64_t lease_ns;   /* 0: the server's default */
 	const char *namespace_name; /* of pools; NULL: the default one */
+	bool events;                /* servers keep a log for followers */
 	bool recall;                /* servers ask the other members for deleted keys (recall.h) */
 };
 
