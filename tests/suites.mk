@@ -103,8 +103,9 @@ $(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c tests/port/*.c) tests/bench/loo
 
 PORT := $(patsubst %.c,$(B)/%,$(wildcard tests/port/*.c))
 
-# Programs of `make bench`, and some which are run by hand: hash, samehost, pages, channel and keep, for what the checksum, the copying, the pages, the frames and the index of --keep cost here. They link no client of ours.
-BENCH_TOOLS := $(addprefix $(B)/tests/bench/,lfget rawtcp kvreplay c2c hash samehost pages channel)
+# Programs of `make bench`, and some which are run by hand: hash, samehost, window, pages, channel and keep, for what the checksum, the copying, the pages, the frames and the index of --keep cost here. They link no client of ours.
+BENCH_TOOLS := $(addprefix $(B)/tests/bench/,lfget rawtcp kvreplay c2c hash samehost window pages channel)
+$(B)/tests/bench/window: $(call objs,kvserver/ops/copy.c)
 $(BENCH_TOOLS): %: %.c.o $(call objs,$(addprefix tests/bench/,result.c load.c)) $(call a,kvbench loop ring local host base)
 	$(link)
 $(B)/tests/bench/keep: $(B)/tests/bench/keep.c.o $(B)/tests/bench/result.c.o $(call a,kvbench $(needs_store))
