@@ -31,7 +31,7 @@ enum {
 	TE_STALLED_PER_POLL = 64, /* links retried after EAGAIN in one te_poll: bounds its time */
 	TE_READ_WINDOW = 64,      /* unfinished chunks of one read beyond the first: bits of priv.window */
 	TE_LOCAL_FRAMES = 32,     /* frames of one local peer in one te_poll */
-	TE_FABRIC_QUIET = 16,     /* looks in a row that found no event: the fabric is quiet, ... */
+	TE_FABRIC_QUIET = 200,    /* looks in a row that found no event: the fabric is quiet, ... */
 	TE_FABRIC_TURNS = 4,      /* and one of so many turns looks there, ... */
 	TE_LOCAL_IDLE = 64,       /* unless for so many turns no local peer has sent a frame either */
 	TE_RESERVE_SHIFT = 3,     /* 1/8 of a rail's credits is for messages only */

@@ -296,6 +296,8 @@ static int locals_reap(struct te *te)
 	return n;
 }
 
+_Static_assert(TE_FABRIC_QUIET <= UINT8_MAX && TE_LOCAL_IDLE <= UINT8_MAX, "struct locals counts so far");
+
 /* With tcp a look at a quiet fabric is a system call, and half of a turn. So while frames of local peers arrive, and no
  * operation is out, most turns leave it out. */
 static bool fabric_due(const struct te *te)
