@@ -24,10 +24,11 @@ struct kc_tomb {
 };
 
 /* kc_tombs -- at most `max` such records of a shard of server i of the pool (200 suffice). *from begins as 0, and is 0
- * after the last ones. *out_since_ns: the shard has every deletion later than this CLOCK_MONOTONIC time. Blocks.
+ * after the last ones. *out_since_ns: the shard has every deletion later than this CLOCK_MONOTONIC time, which may be
+ * negative; *out_later: it may have more later, since members are away. Blocks.
  * Returns their number or a code; -KV_EINVAL: no such shard. */
 int kc_tombs(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *from, struct kc_tomb *out, unsigned max,
-	     uint64_t *out_since_ns, const struct kvc_call *call);
+	     int64_t *out_since_ns, bool *out_later, const struct kvc_call *call);
 
 /* kc_spaces -- at most `max` namespaces of such a shard (64 suffice), from *from on, as kc_tombs. *out_floor: no
  * namespace that the shard has forgotten had a higher generation. */

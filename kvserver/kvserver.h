@@ -96,9 +96,9 @@ struct kvs_options {
 	uint64_t (*on_drain)(void *arg, const struct kvs_drain *bounds, const char *client);
 	void *on_drain_arg;
 	/* This server is back after an absence: ask all other members of this view for keys deleted since then (of
-	 * kv_clock_monotonic), and call kvs_server_recalled. Called on the control loop; must not block. 0, or a code:
-	 * impossible. NULL: nobody asks, and earlier values are dropped. */
-	int (*recall)(void *arg, const struct kv_view *view, uint64_t since_ns);
+	 * kv_clock_monotonic; maybe before its zero), and call kvs_server_recalled. Called on the control loop; must
+	 * not block. 0, or a code: impossible. NULL: nobody asks, and earlier values are dropped. */
+	int (*recall)(void *arg, const struct kv_view *view, int64_t since_ns);
 	void *recall_arg;
 	uint64_t lease_ns; /* how long a client may read a value: 1 s; 10 ms to 60 s */
 	/* Memory besides memory_bytes for clients' writes of PUTs, where that is fastest: 128 MiB; pages are made with
@@ -213,8 +213,8 @@ void kvs_server_drained(struct kvs_server *server, const struct kv_drained *drai
  *
  * kvs_server_recalled -- the other members report deletions of these keys, at times of kv_clock_monotonic, and
  * generations of namespaces. Arrays are from malloc, and the server's from now on. verdict NULL: not all of them
- * answered, or remember everything. Thread and code as above; the server keeps the answer in any case, and
- * kvs_server_recall_again makes the control loop check again. */
+ * answered, or remember everything; again: that may change, ask again. Thread and code as above; the server keeps the
+ * answer in any case, and kvs_server_recall_again makes the control loop check again. */
 int kvs_server_away(struct kvs_server *server, bool away);
 struct verdict;
 struct kvs_space {
@@ -224,6 +224,7 @@ struct kvs_space {
 struct kvs_recalled {
 	struct verdict *verdict;
 	uint32_t count;
+	bool again;
 	struct kvs_space *space; /* those with a generation above 0 */
 	uint32_t spaces;
 	uint64_t floor; /* the highest generation that a namespace without a row may have */

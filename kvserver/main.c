@@ -566,7 +566,7 @@ static void on_away(void *run, bool away)
 }
 
 /* Before the server exists, nothing can be in doubt. */
-static int on_recall(void *run, const struct kv_view *view, uint64_t since_ns)
+static int on_recall(void *run, const struct kv_view *view, int64_t since_ns)
 {
 	struct run *r = run;
 	return r->recall ? recall_ask(r->recall, view, since_ns) : -KV_EBUSY;

@@ -66,7 +66,7 @@ static struct tomb *place_take(struct tombs *t, uint64_t now_ns)
 	struct tomb *d = &t->ring[t->put & t->mask];
 	if (d->hash) {
 		t->dropped += !over(d, now_ns);
-		t->since_ns = KV_MAX(t->since_ns, d->time_ns);
+		t->since_ns = KV_MAX(t->since_ns, (int64_t)d->time_ns);
 		place_free(t, link_of(t, d->hash));
 	}
 	t->put++;
@@ -101,6 +101,14 @@ void tombs_put(struct tombs *t, uint64_t hash, uint64_t id, uint64_t time_ns, ui
 	*d = (struct tomb){.hash = hash, .id = id, .time_ns = time_ns, .expires_ns = expires_ns};
 	t->next[d - t->ring] = *link;
 	*link = (uint32_t)(d - t->ring) + 1;
+}
+
+void tombs_former(struct tombs *t, uint64_t id, uint64_t time_ns, bool touched, uint64_t now_ns)
+{
+	uint64_t put = t->put;
+	tombs_put(t, id, id, time_ns, touched ? KV_NEVER : 0, now_ns);
+	if (t->put != put)
+		t->ring[put & t->mask].former = true;
 }
 
 const struct tomb *tombs_seek(const struct tombs *t, uint64_t hash, uint64_t now_ns)

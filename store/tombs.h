@@ -22,16 +22,17 @@ struct tomb {
 	uint64_t expires_ns; /* 0: deleted; else they expire then at the latest */
 	bool reborn;         /* a younger value was stored since */
 	bool yielded;        /* another server had deleted it (tombs_yielded) */
+	bool former;         /* of an earlier process (tombs_former) */
 };
 
 struct tombs {
 	struct tomb *ring;      /* by arrival */
 	uint32_t *next, *chain; /* index + 1 of the next tombstone in a chain, and of each chain's first */
 	uint32_t count_max, mask;
-	uint32_t used;     /* places */
-	uint64_t put;      /* tombstones ever put; gives the next place */
-	uint64_t dropped;  /* tombstones before their time */
-	uint64_t since_ns; /* everything later than this is here; set by the owner */
+	uint32_t used;    /* places */
+	uint64_t put;     /* tombstones ever put; gives the next place */
+	uint64_t dropped; /* tombstones before their time */
+	int64_t since_ns; /* everything later than this is here; set by the owner; may be before the clock's zero */
 };
 
 /* tombs_init -- an empty ring for an arena of this size. 0 or -KV_ENOMEM. */
@@ -44,6 +45,9 @@ uint64_t tombs_id(const void *key, size_t len);
 /* tombs_put -- values of this key born before time_ns are deleted (expires_ns 0) or live until expires_ns at most.
  * Replaces the key's older tombstone, unless that one includes it. If the ring is full, the oldest is dropped. */
 void tombs_put(struct tombs *t, uint64_t hash, uint64_t id, uint64_t time_ns, uint64_t expires_ns, uint64_t now_ns);
+
+/* tombs_former -- a key's tombstone of an earlier process, which had other hashes. It is found by tombs_next alone. */
+void tombs_former(struct tombs *t, uint64_t id, uint64_t time_ns, bool touched, uint64_t now_ns);
 
 /* tombs_find -- a key's tombstone, or NULL: none within TOMBS_KEEP_NS. */
 const struct tomb *tombs_seek(const struct tombs *t, uint64_t hash, uint64_t now_ns);

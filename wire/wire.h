@@ -98,6 +98,7 @@ enum wire_flag {
 	WIRE_DELETE_AT = 2,      /* the value at some time */
 	WIRE_EXISTS_DELETED = 1, /* reply: a second bitmap has the keys deleted lately */
 	WIRE_EXISTS_TIER = 2,    /* reply: another bitmap has the keys that exist on the tier alone */
+	WIRE_TOMBS_LATER = 1,    /* reply: members are away that may know more; ask again later */
 	WIRE_TOUCH_LOOK = 1,     /* changes nothing; without MARK and AT */
 	WIRE_TOUCH_MARK = 2,     /* copies that come later live no longer than this, if the key is not there */
 	WIRE_TOUCH_YOUNG = 4,    /* as WIRE_GET_YOUNG; without AT */

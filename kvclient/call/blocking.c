@@ -349,7 +349,7 @@ int kc_delete_at(struct kvc_pool *pool, struct kvc_key key, uint64_t time_ns, co
 }
 
 int kc_tombs(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *from, struct kc_tomb *out, unsigned max,
-	     uint64_t *out_since_ns, const struct kvc_call *call)
+	     int64_t *out_since_ns, bool *out_later, const struct kvc_call *call)
 {
 	struct kvc_call own = call ? *call : (struct kvc_call){.size = sizeof(own)};
 	struct kc_tombs tombs;
@@ -361,6 +361,7 @@ int kc_tombs(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *f
 		return rc;
 	*from = tombs.next;
 	*out_since_ns = tombs.since_ns;
+	*out_later = tombs.later;
 	tombs.count = KV_MIN(tombs.count, max);
 	memcpy(out, tombs.tomb, tombs.count * sizeof(*out));
 	return (int)tombs.count;

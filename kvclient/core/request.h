@@ -150,8 +150,9 @@ struct kc_req {
 
 /* Deleted keys of a shard. */
 struct kc_tombs {
-	uint64_t next;     /* 0: no more follow */
-	uint64_t since_ns; /* the shard remembers all later ones */
+	uint64_t next;    /* 0: no more follow */
+	int64_t since_ns; /* the shard remembers all later ones */
+	bool later;       /* it may know more later */
 	unsigned count;
 	struct kc_tomb tomb[WIRE_TOMBS_MAX];
 };

@@ -156,7 +156,8 @@ static int take_tombs(struct kvc_client *c, struct kc_req *r, const struct wire_
 		return wire_status_error(p->status);
 	t->next = p->tombs.next;
 	t->count = p->tombs.count;
-	t->since_ns = now - KV_MIN(now, p->tombs.known_ms * 1000000ull);
+	t->since_ns = (int64_t)(now - p->tombs.known_ms * 1000000ull); /* maybe before the clock's zero */
+	t->later = p->flags & WIRE_TOMBS_LATER;
 	for (uint32_t i = 0; i < p->tombs.count; i++) {
 		uint64_t age_ns;
 		wire_tomb(p->tombs.tombs, i, &t->tomb[i].id, &age_ns, &t->tomb[i].touched);

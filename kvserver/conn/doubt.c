@@ -6,12 +6,15 @@
  *   | +------ it stood still for longer than clients wait -|----------------------------+ |  know it
  *   |                                                      +------- it is lost again -----+
  *   +-- the others have reported their memory, or do not answer in time -- ASKING <-----+
+ *                                                                            |  with a tier: AGAIN_NS later once more
+ *                                                                            +--> BACK
  *
  * A server that is a member for the first time is BACK: it may have missed that namespaces were cleared.
  *
  * From AWAY on the earlier values are hidden (store/doubt.h), from BACK on those stored in between as well. Then the
- * program asks the other members for deleted keys (kvs_options.recall). Without an answer of all members all hidden
- * values are dropped: a cache may forget, but must not restore deleted values. */
+ * program asks the other members for deleted keys (kvs_options.recall). All who were members since have to answer
+ * (gone.h): a server with a tier waits for them, for PATIENCE_NS. Without that all hidden values are dropped: a cache
+ * may forget, but must not restore deleted values. */
 #include "kvserver/conn/doubt.h"
 
 #include <stdlib.h>
@@ -25,6 +28,9 @@
 #define STILL_NS  1900000000ull /* clients wait for 2 s by default, and for two heartbeats in any case */
 #define LOOK_NS   250000000ull
 
+#define AGAIN_NS    5000000000ull
+#define PATIENCE_NS 600000000000ull /* a tier is worth it; later tombstones may be forgotten (store/tombs.h) */
+
 #define LOST_NS 5000000000ull /* others may have had a view without this server for this long before it hears of it */
 
 /* ---- messages to the shards ---- */
@@ -32,6 +38,23 @@
 static void hide(struct kvs_server *s)
 {
 	shard_doubt_hide(&s->doubt_orders, loop_now(s->control), s->doubts.first);
+}
+
+/* What the shards say of members that have left. */
+static void gone_publish(struct kvs_server *s)
+{
+	struct doubt_orders *to = &s->doubt_orders;
+	atomic_store(&to->away_ns, gone_last_ns(&s->doubts.gone));
+	atomic_store(&to->lost_ns, s->doubts.gone.lost_ns);
+}
+
+static void names_publish(struct kvs_server *s)
+{
+	struct doubt_orders *to = &s->doubt_orders;
+	pthread_mutex_lock(&to->lock);
+	to->names = gone_names(&s->doubts.gone, to->name);
+	pthread_mutex_unlock(&to->lock);
+	atomic_fetch_add(&to->names_number, 1);
 }
 
 /* ---- states ---- */
@@ -45,33 +68,20 @@ static void enter(struct kvs_server *s, enum doubt_state to, uint64_t for_ns)
 		loop_timer_arm(s->control, &d->timer, loop_now(s->control) + for_ns);
 }
 
-static uint64_t now_less(const struct kvs_server *s, uint64_t ns)
+static int64_t now_less(const struct kvs_server *s, uint64_t ns)
 {
-	uint64_t now_ns = loop_now(s->control);
-	return now_ns - KV_MIN(now_ns, ns);
+	return (int64_t)(loop_now(s->control) - ns);
 }
 
-static void begin(struct kvs_server *s, enum doubt_state to, uint64_t for_ns, uint64_t since_ns)
+static void begin(struct kvs_server *s, enum doubt_state to, uint64_t for_ns, int64_t since_ns)
 {
 	if (s->doubts.state == DOUBT_OVER || s->doubts.first) {
 		s->doubts.since_ns = since_ns;
-		s->doubts.others_lost = s->doubts.first = false;
+		s->doubts.first = s->doubts.waits_logged = false;
 		control_set(s, WIRE_STAT_DOUBTS, atomic_load(&s->control_stat[WIRE_STAT_DOUBTS]) + 1);
 	}
 	enter(s, to, for_ns);
 	hide(s);
-}
-
-/* The members while this server is AWAY: they know the deletions. A leaving member takes its knowledge along. */
-static void others_note(struct kvs_server *s)
-{
-	struct doubts *d = &s->doubts;
-	for (uint32_t i = 0; i < d->others.count; i++) {
-		const char *id = d->others.member[i].node_id;
-		d->others_lost |= strcmp(id, s->node_id) != 0 && !kv_view_find(&s->views.now, id);
-	}
-	kv_view_fini(&d->others);
-	d->others_lost |= kv_view_copy(&s->views.now, &d->others) < 0;
 }
 
 static void lost(struct kvs_server *s)
@@ -91,6 +101,7 @@ void doubt_restored(struct kvs_server *s, uint64_t ago_ns)
 /* ago_ns: how long ago it began, if this is no return. */
 static void back(struct kvs_server *s, uint64_t ago_ns)
 {
+	s->doubts.until_ns = s->tier.count ? loop_now(s->control) + PATIENCE_NS : 0;
 	begin(s, DOUBT_BACK, HEARD_NS, now_less(s, ago_ns)); /* values stored in between are hidden as well */
 }
 
@@ -98,8 +109,8 @@ static void back(struct kvs_server *s, uint64_t ago_ns)
  * put values here already, which stay visible. */
 static void arrive(struct kvs_server *s)
 {
-	s->doubts.since_ns = loop_now(s->control);
-	s->doubts.others_lost = false;
+	s->doubts.since_ns = now_less(s, 0);
+	s->doubts.until_ns = 0;
 	s->doubts.first = true;
 	enter(s, DOUBT_BACK, HEARD_NS);
 	hide(s);
@@ -146,6 +157,8 @@ static void look_fire(struct loop_timer *t)
 {
 	struct kvs_server *s = KV_CONTAINER(t, struct kvs_server, doubts.look);
 	(void)stood_still(s);
+	gone_forget(&s->doubts.gone, loop_now(s->control));
+	gone_publish(s);
 	loop_timer_arm(s->control, t, loop_now(s->control) + LOOK_NS);
 }
 
@@ -169,7 +182,6 @@ static void looks_set(struct kvs_server *s, bool on)
 static void judge(struct kvs_server *s, struct doubt_verdicts *verdicts)
 {
 	enter(s, DOUBT_OVER, 0);
-	kv_view_fini(&s->doubts.others);
 	if (s->doubts.first)
 		kv_debug(s->opt.log, "the other members %s which namespaces were cleared",
 			 verdicts && verdicts->verdict ? "have reported" : "did not all report");
@@ -181,7 +193,34 @@ static void judge(struct kvs_server *s, struct doubt_verdicts *verdicts)
 	else
 		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("values_dropped"),
 			 "the hidden values are dropped: the other members did not report which of them were deleted");
+	s->doubts.until_ns = 0;
 	shard_doubt_judge(&s->doubt_orders, verdicts);
+}
+
+/* Ask once more in a while. False: there was time enough. */
+static bool again(struct kvs_server *s)
+{
+	struct doubts *d = &s->doubts;
+	if (loop_now(s->control) >= d->until_ns)
+		return false;
+	if (!d->waits_logged)
+		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("values_wait"),
+			 "not all members of the cluster have reported which values were deleted; those on the tier "
+			 "stay hidden until they do, for %u min at most",
+			 (unsigned)(PATIENCE_NS / 60000000000ull));
+	d->waits_logged = true;
+	enter(s, DOUBT_BACK, AGAIN_NS);
+	return true;
+}
+
+/* Ask the others. False: it makes no sense now, or never. */
+static bool ask(struct kvs_server *s)
+{
+	struct doubts *d = &s->doubts;
+	uint64_t left_ns = KV_MAX(gone_last_ns(&d->gone), d->gone.lost_ns);
+	bool all_here = left_ns == 0 || (left_ns != KV_NEVER && (int64_t)left_ns < d->since_ns);
+	return d->state == DOUBT_BACK && (d->first || all_here) && s->opt.recall &&
+	       s->opt.recall(s->opt.recall_arg, &s->views.now, d->since_ns) == 0;
 }
 
 static void timer_fire(struct loop_timer *t)
@@ -189,10 +228,9 @@ static void timer_fire(struct loop_timer *t)
 	struct kvs_server *s = KV_CONTAINER(t, struct kvs_server, doubts.timer);
 	if (stood_still(s))
 		return;
-	if (s->doubts.state == DOUBT_BACK && !s->doubts.others_lost && s->opt.recall &&
-	    s->opt.recall(s->opt.recall_arg, &s->views.now, s->doubts.since_ns) == 0)
+	if (ask(s))
 		enter(s, DOUBT_ASKING, ANSWER_NS);
-	else
+	else if (!again(s))
 		judge(s, NULL);
 }
 
@@ -208,9 +246,14 @@ void doubt_close(struct kvs_server *s)
 	if (s->doubts.open) {
 		loop_timer_cancel(s->control, &s->doubts.timer);
 		looks_set(s, false);
-		kv_view_fini(&s->doubts.others);
 	}
 	s->doubts.open = false;
+}
+
+void doubt_former(struct kvs_server *s, const uint64_t *names, uint32_t count)
+{
+	gone_former(&s->doubts.gone, names, count, s->node_id);
+	gone_publish(s);
 }
 
 void doubt_view(struct kvs_server *s, bool lacked)
@@ -220,6 +263,9 @@ void doubt_view(struct kvs_server *s, bool lacked)
 	bool others = s->views.now.count > 1 && s->opt.recall; /* and they can be asked */
 	if (!s->views.now.epoch || !d->open)
 		return;
+	gone_view(&d->gone, &s->views.now, s->node_id, loop_now(s->control));
+	gone_publish(s);
+	names_publish(s);
 	looks_set(s, self && others && !atomic_load(&s->views.drains));
 	if (atomic_load(&s->views.drains))
 		return;
@@ -227,8 +273,6 @@ void doubt_view(struct kvs_server *s, bool lacked)
 		lost(s);
 		d->member = false;
 	}
-	if (d->state == DOUBT_AWAY || d->state == DOUBT_BACK)
-		others_note(s);
 	if (self && d->state == DOUBT_AWAY && !d->member)
 		back(s, 0);
 	else if (self && !d->known && others)
@@ -263,14 +307,15 @@ static void on_recalled(void *arg)
 {
 	struct kvs_server *s = arg;
 	struct doubt_verdicts *verdicts;
-	bool answered;
+	bool answered, more;
 	pthread_mutex_lock(&s->lock);
+	more = s->doubts.recall_again;
 	verdicts = s->doubts.recalled;
 	answered = s->doubts.recall_over;
 	s->doubts.recalled = NULL;
 	s->doubts.recall_over = false;
 	pthread_mutex_unlock(&s->lock);
-	if (answered && s->doubts.open && !stood_still(s) && s->doubts.state == DOUBT_ASKING)
+	if (answered && s->doubts.open && !stood_still(s) && s->doubts.state == DOUBT_ASKING && !(more && again(s)))
 		judge(s, verdicts);
 	else if (verdicts)
 		shard_doubt_release(&s->doubt_orders, verdicts);
@@ -294,6 +339,7 @@ int kvs_server_recalled(struct kvs_server *s, const struct kvs_recalled *r)
 	was = s->doubts.recalled;
 	s->doubts.recalled = verdicts;
 	s->doubts.recall_over = true;
+	s->doubts.recall_again = r->again;
 	pthread_mutex_unlock(&s->lock);
 	if (was)
 		shard_doubt_release(&s->doubt_orders, was);

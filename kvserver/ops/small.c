@@ -97,13 +97,12 @@ void delete_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		was = delete_this(l, q, now_ns);
 	else
 		was = store_delete(&s->store, q->key.data, q->key.len, at_ns, now_ns);
+	r.status = was ? WIRE_OK : WIRE_NOTFOUND;
 	later = KV_UNLIKELY(s->work->tier != NULL) && !store_peek(&s->store, q->key.data, q->key.len) &&
 		delete_tier(l, q, &r, &was, now_ns);
 	s->counts.of[WIRE_STAT_DELETES] += was;
-	if (later)
-		return;
-	r.status = was ? WIRE_OK : WIRE_NOTFOUND;
-	reply_put(l, &r, NULL);
+	if (!later)
+		reply_put(l, &r, NULL);
 }
 
 static uint64_t touch_expires(const struct shard *s, const struct wire_request *q, uint64_t now_ns)
@@ -181,6 +180,23 @@ void stat_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	reply_put(l, &r, NULL);
 }
 
+/* For how long this server knows of all deletions: its own, and it saw all the members that may know of others. */
+static uint32_t known_ms(const struct shard *s, uint64_t now_ns, uint8_t *flags)
+{
+	const struct doubt_orders *d = s->opt.doubt;
+	uint64_t away_ns = d ? atomic_load(&d->away_ns) : 0;
+	int64_t since_ns = s->store.tombs.since_ns, now = (int64_t)now_ns;
+	if (d)
+		since_ns = KV_MAX(since_ns, (int64_t)atomic_load(&d->lost_ns));
+	if (!shard_tier_remembers(s) || away_ns == KV_NEVER)
+		away_ns = now_ns;
+	if ((int64_t)away_ns > since_ns) {
+		since_ns = (int64_t)away_ns;
+		*flags |= WIRE_TOMBS_LATER;
+	}
+	return (uint32_t)KV_MIN(KV_MAX(now - since_ns, (int64_t)0) / 1000000, (int64_t)UINT32_MAX);
+}
+
 /* (Includes touched keys: the asking server does not know the end of their life.) */
 void tombs_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
@@ -193,7 +209,7 @@ void tombs_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	while (r.tombs.count < WIRE_TOMBS_MAX && (d = tombs_next(t, &at, &budget)) != NULL)
 		wire_tomb_put(packed, r.tombs.count++, d->id, now_ns - KV_MIN(now_ns, d->time_ns), d->expires_ns != 0);
 	r.tombs.next = at < t->put ? at : 0;
-	r.tombs.known_ms = (uint32_t)KV_MIN((now_ns - KV_MIN(now_ns, t->since_ns)) / 1000000, (uint64_t)UINT32_MAX);
+	r.tombs.known_ms = known_ms(l->attachment->shard, now_ns, &r.flags);
 	reply_put(l, &r, NULL);
 }
 

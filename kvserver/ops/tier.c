@@ -31,6 +31,7 @@ struct shard_tier {
 	struct tier *tier;
 	struct tier_device *device[TIER_DEVICES_MAX];
 	unsigned devices;
+	uint64_t names_number; /* of doubt_orders */
 	struct slab waiters;
 };
 
@@ -183,14 +184,19 @@ static bool reply_safe(struct link *l, const struct wire_request *q, const struc
 	return true;
 }
 
-bool delete_tier(struct link *l, const struct wire_request *q, const struct wire_reply *reply, bool *was,
-		 uint64_t now_ns)
+bool delete_tier(struct link *l, const struct wire_request *q, struct wire_reply *reply, bool *was, uint64_t now_ns)
 {
 	struct tier *t = tier_of(l->attachment->shard);
 	bool there;
 	int rc = tier_delete(t, q->key.data, q->key.len, now_ns, &there);
 	*was |= there;
-	return rc == -EAGAIN && reply_safe(l, q, reply, *was ? WIRE_OK : WIRE_NOTFOUND, now_ns);
+	reply->status = *was ? WIRE_OK : WIRE_NOTFOUND;
+	if (rc != -EAGAIN)
+		return false;
+	if (reply_safe(l, q, reply, reply->status, now_ns))
+		return true;
+	reply->status = WIRE_BUSY;
+	return false;
 }
 
 /* The value is on the tier alone: its age and checksum are not known without a read. */
@@ -314,11 +320,32 @@ bool shard_tier_active(const struct shard *s)
 	return t && tier_active(t);
 }
 
+bool shard_tier_remembers(const struct shard *s)
+{
+	const struct tier *t = tier_of(s);
+	return !t || tier_remembers(t);
+}
+
+/* The devices get the names of the members. */
+static void members_take(struct shard *s, struct tier *t)
+{
+	struct doubt_orders *d = s->opt.doubt;
+	uint64_t number = d ? atomic_load(&d->names_number) : 0;
+	if (number == s->work->tier->names_number)
+		return;
+	s->work->tier->names_number = number;
+	pthread_mutex_lock(&d->lock);
+	tier_members(t, d->name, d->names);
+	pthread_mutex_unlock(&d->lock);
+}
+
 void shard_tier_tick(struct shard *s)
 {
 	struct tier *t = tier_of(s);
-	if (t)
-		tier_tick(t, loop_turn_now(s->loop));
+	if (!t)
+		return;
+	members_take(s, t);
+	tier_tick(t, loop_turn_now(s->loop));
 }
 
 void shard_tier_judged(struct shard *s, const struct verdict *verdict, uint32_t count)

@@ -27,13 +27,15 @@ bool tier_exists(const struct shard *s, const uint8_t *digests, uint32_t n, uint
 		 uint8_t *tier);
 
 /* delete_tier -- delete the key's value on the tier, unless memory still has one: the request spared it, and the tier
- * has no other. *was: becomes true if there was one. True: the reply (without its
- * status, which depends on *was) is sent later, when the deletion is safe. touch_tier -- likewise a TOUCH; in_memory:
- * memory has the value, and *reply is complete. Else *reply is completed if the tier has it. */
-bool delete_tier(struct link *l, const struct wire_request *q, const struct wire_reply *reply, bool *was,
-		 uint64_t now_ns);
+ * has no other. *was: becomes true if there was one. True: the reply is sent later, when the deletion is safe. False:
+ * now; its status is WIRE_BUSY if too many wait. touch_tier -- likewise a TOUCH; in_memory: memory has the value, and
+ * *reply is complete. Else *reply is completed if the tier has it. */
+bool delete_tier(struct link *l, const struct wire_request *q, struct wire_reply *reply, bool *was, uint64_t now_ns);
 bool touch_tier(struct link *l, const struct wire_request *q, struct wire_reply *reply, bool in_memory,
 		uint64_t expires_ns, uint64_t now_ns);
+
+/* shard_tier_remembers -- the shard's tombstones include those that earlier processes have left on the tier. */
+bool shard_tier_remembers(const struct shard *s);
 
 /* clear_tier -- the session's space was cleared. True: the reply is sent later, when that is safe. False: now; its
  * status is WIRE_BUSY if too many wait. */

@@ -3,11 +3,13 @@
  *
  * It opens a pool to all other members, by the view's names and addresses, and reads the namespaces of each of their
  * shards (store/space.h), and all tombstones (store/tombs.h), 200 in an answer. Their times are converted to this
- * machine's clock, rounded up. If a member does not answer in time, has left, or does not remember all deletions of the
- * absence (it was restarted, or its ring is full), nothing is known, and the server drops its values. Generations are
+ * machine's clock, rounded up. If a member does not answer in time or has left, or knows of one that left, the question
+ * is asked again. If one does not remember all deletions of the absence (it was restarted without a tier, or its ring
+ * is full), the server drops its values. Generations are
  * of use without that: a clear that succeeded is known to every member. */
 #include "kvserver/push/recall.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -35,7 +37,7 @@ struct recall {
 	pthread_t thread;
 	_Atomic bool stop;
 	struct kv_view view;
-	uint64_t since_ns;       /* of the absence */
+	int64_t since_ns;        /* of the absence */
 	struct kvs_recalled got; /* the thread's */
 	uint32_t room, spaces_room;
 };
@@ -169,19 +171,21 @@ static int spaces_read(struct recall *r, struct kvc_pool *pool, unsigned server,
 	return from ? -KV_ETIMEOUT : 0;
 }
 
-/* 0; 1: no such shard; or a code. */
+/* 0; 1: no such shard; -KV_ESTALE: it does not remember so much, and will not; or a code. */
 static int shard_read(struct recall *r, struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t until_ns)
 {
 	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = CALL_NS};
 	struct kc_tomb tomb[PAGE];
-	uint64_t from = 0, known_ns = 0;
+	uint64_t from = 0;
+	int64_t known_ns = 0;
+	bool later = false;
 	int n;
 	do {
-		n = kc_tombs(pool, server, shard, &from, tomb, PAGE, &known_ns, &call);
+		n = kc_tombs(pool, server, shard, &from, tomb, PAGE, &known_ns, &later, &call);
 		if (n == -KV_EINVAL && shard > 0)
 			return 1;
 		if (n >= 0 && known_ns > r->since_ns)
-			return -KV_ENOTFOUND;
+			return later ? -EAGAIN : -KV_ESTALE;
 		if (n >= 0)
 			n = verdicts_add(r, tomb, (unsigned)n);
 		if (n < 0)
@@ -226,7 +230,7 @@ static int all_read(struct recall *r)
 		rc = pool_open(r, names, (unsigned)n, &pool);
 	for (int i = 0; pool && i < n; i++) {
 		int one = server_read(r, pool, (unsigned)i, until_ns);
-		rc = rc < 0 ? rc : one;
+		rc = rc == -KV_ESTALE || one == 0 ? rc : one;
 	}
 	kvc_pool_close(&pool);
 	free(names);
@@ -248,6 +252,7 @@ static void *run(void *arg)
 		free(g->verdict);
 		g->verdict = NULL;
 		g->count = 0;
+		g->again = rc != -KV_ESTALE && rc != -KV_ENOMEM;
 	}
 	rc = kvs_server_recalled(r->server, g);
 	while (rc == -KV_EBUSY && !atomic_load(&r->stop)) {
@@ -260,7 +265,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-int recall_ask(void *recall, const struct kv_view *view, uint64_t since_ns)
+int recall_ask(void *recall, const struct kv_view *view, int64_t since_ns)
 {
 	struct recall *r = recall;
 	int rc = -KV_EBUSY;

@@ -15,6 +15,6 @@ void recall_destroy(struct recall **r);
 
 /* recall_ask -- kvs_options.recall: ask all others of this view on a thread. 0, -KV_EBUSY: already asking; or a code.
  * Any thread. */
-int recall_ask(void *recall, const struct kv_view *view, uint64_t since_ns);
+int recall_ask(void *recall, const struct kv_view *view, int64_t since_ns);
 
 #endif

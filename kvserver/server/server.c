@@ -125,8 +125,11 @@ int kvs_server_start(struct kvs_server *s, struct kv_error *err)
 	if (rc == 0 && handed) /* the running server has ended */
 		rc = tier_files_lock(&s->tier, err);
 	/* Other members may have deleted keys of the tier since. Kept memory knows better since when. */
-	if (rc == 0 && s->opt.members && s->tier.key_seed && s->doubts.state == DOUBT_OVER)
-		doubt_restored(s, tier_files_silent_ns(&s->tier));
+	if (rc == 0 && s->opt.members && s->tier.key_seed) {
+		doubt_former(s, s->tier.member, s->tier.members);
+		if (s->doubts.state == DOUBT_OVER)
+			doubt_restored(s, s->tier.silent_ns);
+	}
 	if (rc == 0 && !s->opt.loops)
 		rc = key_reload_start(s, &s->keys.reload, err);
 	if (rc == 0)

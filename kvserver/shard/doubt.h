@@ -31,6 +31,12 @@ struct doubt_orders {
 	bool judge;                      /* or judge them ... */
 	struct doubt_verdicts *verdicts; /* ... by this; NULL, or without verdicts: all are dropped */
 	bool stood; /* a shard stood still and has hidden the values; the control loop has to learn of it */
+	/* Members that have left (conn/gone.h): when the last one did that may come back, and that will not; 0: none.
+	 */
+	_Atomic uint64_t away_ns, lost_ns;
+	_Atomic uint64_t names_number; /* changes with ... */
+	uint64_t name[TIER_MEMBERS_MAX];
+	uint32_t names;
 };
 
 /* Any thread: shard_doubt_hide -- hide values born before now, or only copies. shard_doubt_judge -- judge the hidden

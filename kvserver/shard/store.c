@@ -22,6 +22,6 @@ int shard_store(struct shard *s, struct kv_error *err)
 	options.generation = (options.generation >> 24 << 24 & INT64_MAX) + 1;
 	if (rc == 0)
 		rc = store_init(&s->store, &options);
-	s->store.tombs.since_ns = loop_now(s->loop);
+	s->store.tombs.since_ns = (int64_t)loop_now(s->loop);
 	return rc ? kv_fail(err, rc, "shard %u: cannot set up the index: %s", s->opt.index, kv_strerror(rc)) : 0;
 }

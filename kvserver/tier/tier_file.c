@@ -63,12 +63,6 @@ static int open_failed(const struct tier_file *f, int rc, struct kv_error *err)
 	}
 }
 
-static uint64_t age_ns(const struct timespec *then)
-{
-	uint64_t now_ns = kv_wall_now(), then_ns = (uint64_t)then->tv_sec * 1000000000u + (uint64_t)then->tv_nsec;
-	return now_ns - KV_MIN(now_ns, then_ns);
-}
-
 static int file_lock(const struct tier_file *f, struct kv_error *err)
 {
 	if (flock(f->fd, LOCK_EX | LOCK_NB) == 0)
@@ -92,7 +86,6 @@ static int file_open(struct tier_file *f, bool later, struct kv_error *err)
 	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
 		return kv_fail(err, -KV_EINVAL, "--tier %s is neither a regular file nor a partition", f->path);
 	f->disk = S_ISBLK(st.st_mode);
-	f->silent_ns = f->disk ? UINT64_MAX / 2 : age_ns(&st.st_mtim);
 	return later ? 0 : file_lock(f, err);
 }
 
@@ -119,34 +112,54 @@ static bool blank(const uint8_t *bytes, size_t len)
 }
 
 /* Whether a tier may have these first bytes. Many file systems and disks of a RAID have a first page of zeros. */
-static bool front_ours(const uint8_t *front, size_t len, uint64_t *out_seed)
+static bool front_ours(const uint8_t *front, size_t len, struct tier_super *out)
 {
-	struct tier_super super = {0};
-	int rc = len >= TIER_PAGE ? tier_super_check(front, &super) : -KV_EINVAL;
-	*out_seed = super.key_seed;
+	int rc = len >= TIER_PAGE ? tier_super_check(front, out) : -KV_EINVAL;
 	return rc != -KV_EINVAL || blank(front, len) ||
 	       (blank(front, TIER_PAGE) && len >= 2 * TIER_PAGE && tier_table_begins(front + TIER_PAGE));
 }
 
+/* The record of service in the first shard's range. Of several files the newest one counts. */
+static void service_look(const struct tier_file *f, const struct tier_super *super, struct tier_files *all)
+{
+	enum { BYTES = 2 * TIER_SERVICE_PAGES * TIER_PAGE };
+	uint8_t *pages = malloc(BYTES);
+	struct tier_service s;
+	uint64_t *names;
+	if (pages && pread(f->fd, pages, BYTES, TIER_SERVICE_PAGE * TIER_PAGE) == BYTES &&
+	    tier_service_get(pages, super->id[0], &s) == 0 && s.served_us > all->served_us &&
+	    (names = calloc(s.members + 1, sizeof(*names))) != NULL) {
+		memcpy(names, tier_service_names(pages, &s), s.members * sizeof(*names));
+		free(all->member);
+		all->member = names;
+		all->members = s.members;
+		all->served_us = s.served_us;
+		all->silent_ns = tier_service_age_ns(&s, kv_now(), kv_wall_now() / 1000);
+	}
+	free(pages);
+}
+
 /* A file or disk with other contents is left alone. */
-static int file_look(const struct tier_file *f, uint64_t *out_seed, struct kv_error *err)
+static int file_look(const struct tier_file *f, struct tier_files *all, struct kv_error *err)
 {
 	uint8_t *front = malloc(TIER_FRONT_BYTES);
 	ssize_t n = front ? front_read(f->fd, front, TIER_FRONT_BYTES) : 0;
-	uint64_t seed = 0;
+	struct tier_super super = {0};
 	int rc = 0;
 	if (!front)
 		return kv_fail(err, -KV_ENOMEM, "no memory to look at --tier %s", f->path);
 	if (n < 0)
 		rc = kv_fail(err, (int)n, "--tier %s: its first bytes cannot be read: %s", f->path,
 			     kv_strerror((int)n));
-	else if (!front_ours(front, (size_t)n, &seed))
+	else if (!front_ours(front, (size_t)n, &super))
 		rc = kv_fail(err, -KV_EINVAL,
 			     "--tier %s has other contents, which a tier would destroy; if they are of no use, remove "
 			     "the file, or clear the start of the disk: dd if=/dev/zero of=%s bs=1M count=1",
 			     f->path, f->path);
-	if (!*out_seed)
-		*out_seed = seed;
+	if (!all->key_seed)
+		all->key_seed = super.key_seed;
+	if (super.key_seed)
+		service_look(f, &super, all);
 	free(front);
 	return rc;
 }
@@ -230,7 +243,7 @@ static int one_open(const char *spec, size_t len, bool later, const struct kv_lo
 	if (rc == 0)
 		rc = file_open(f, later, err);
 	if (rc == 0)
-		rc = file_look(f, &all->key_seed, err);
+		rc = file_look(f, all, err);
 	if (rc == 0)
 		rc = file_size(f, log, err);
 	if (rc == 0)
@@ -255,7 +268,7 @@ int tier_files_open(const struct kv_opt_strings *lists, bool later, const struct
 		    struct kv_error *err)
 {
 	int rc = 0;
-	*out = (struct tier_files){.count = 0};
+	*out = (struct tier_files){.silent_ns = UINT64_MAX / 2};
 	for (unsigned i = 0; rc == 0 && i < lists->count; i++)
 		rc = list_open(lists->item[i], later, log, out, err);
 	if (rc)
@@ -279,14 +292,6 @@ int tier_files_lock(struct tier_files *files, struct kv_error *err)
 	return rc;
 }
 
-uint64_t tier_files_silent_ns(const struct tier_files *files)
-{
-	uint64_t silent_ns = 0;
-	for (unsigned i = 0; i < files->count; i++)
-		silent_ns = KV_MAX(silent_ns, files->file[i].silent_ns);
-	return silent_ns;
-}
-
 void tier_files_close(struct tier_files *files)
 {
 	for (unsigned i = 0; i < files->count; i++) {
@@ -295,4 +300,6 @@ void tier_files_close(struct tier_files *files)
 		free(files->file[i].path);
 	}
 	files->count = 0;
+	free(files->member);
+	files->member = NULL;
 }

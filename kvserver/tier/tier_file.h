@@ -12,16 +12,20 @@ struct loop;
 struct tier_file {
 	char *path;
 	uint64_t bytes;
-	int fd;             /* its lock */
-	uint64_t silent_ns; /* since it was last written, before this server; of a partition unknown: very long */
-	bool disk;          /* a partition or disk, no regular file */
-	bool buffered;      /* the file system refuses O_DIRECT */
+	int fd;        /* its lock */
+	bool disk;     /* a partition or disk, no regular file */
+	bool buffered; /* the file system refuses O_DIRECT */
 };
 
 struct tier_files {
 	struct tier_file file[TIER_DEVICES_MAX];
 	unsigned count;
 	uint64_t key_seed; /* of the server that wrote the first one; 0: it is new */
+	/* Of the newest record of service: how long ago that server was seen alive (UINT64_MAX / 2: unknown), and the
+	 * names of its cluster's members (tier_member_name). */
+	uint64_t silent_ns, served_us;
+	uint64_t *member;
+	uint32_t members;
 };
 
 /* tier_files_open -- lists: "PATH[:SIZE]" each, with commas between them; without any there are no files. Creates and
@@ -34,9 +38,6 @@ int tier_files_open(const struct kv_opt_strings *lists, bool later, const struct
 		    struct kv_error *err);
 int tier_files_lock(struct tier_files *files, struct kv_error *err);
 void tier_files_close(struct tier_files *files);
-
-/* tier_files_silent_ns -- the longest of them. */
-uint64_t tier_files_silent_ns(const struct tier_files *files);
 
 /* tier_device_open -- a shard's part of a file: the shard-th of `shards` equal parts. Transfers run on the loop.
  * tier_device_close -- no transfer is in flight. NULL is accepted. */

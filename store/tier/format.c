@@ -5,6 +5,7 @@
 static const uint8_t super_magic[8] = {'K', 'V', 'R', 't', 'i', 'e', 'r', 1};
 static const uint8_t foot_magic[8] = {'K', 'V', 'R', 'f', 'o', 'o', 't', 1};
 static const uint8_t table_magic[8] = {'K', 'V', 'R', 's', 'p', 'a', 'c', 1};
+static const uint8_t service_magic[8] = {'K', 'V', 'R', 's', 'e', 'r', 'v', 1};
 static const uint8_t head_magic[8] = {'K', 'V', 'R', 'h', 'e', 'a', 'd', 1};
 
 /* ---- superblock ---- */
@@ -74,6 +75,72 @@ int tier_table_get(const uint8_t *from, uint64_t id, struct tier_table *out)
 	}
 	*out = t;
 	return 0;
+}
+
+/* ---- the record of service, and the log ---- */
+
+static uint64_t service_sum(const struct tier_service *s)
+{
+	return kv_hash_block(s, offsetof(struct tier_service, checksum));
+}
+
+uint32_t tier_service_put(uint8_t *to)
+{
+	struct tier_service s;
+	size_t used;
+	memcpy(&s, to, sizeof(s));
+	used = sizeof(s) + s.members * sizeof(uint64_t);
+	memcpy(s.magic, service_magic, sizeof(service_magic));
+	s.sum = kv_hash_block(to + sizeof(s), s.members * sizeof(uint64_t));
+	s.checksum = service_sum(&s);
+	memcpy(to, &s, sizeof(s));
+	return (uint32_t)((used + TIER_PAGE - 1) / TIER_PAGE);
+}
+
+static bool service_right(const uint8_t *at, uint64_t id, struct tier_service *out)
+{
+	memcpy(out, at, sizeof(*out));
+	return memcmp(out->magic, service_magic, sizeof(service_magic)) == 0 && out->checksum == service_sum(out) &&
+	       out->id == id && out->members <= TIER_MEMBERS_MAX && out->drives <= TIER_DEVICES_MAX &&
+	       out->sum == kv_hash_block(at + sizeof(*out), out->members * sizeof(uint64_t));
+}
+
+int tier_service_get(const uint8_t *from, uint64_t id, struct tier_service *out)
+{
+	struct tier_service s;
+	*out = (struct tier_service){0};
+	for (unsigned i = 0; i < 2; i++)
+		if (service_right(from + (size_t)i * TIER_SERVICE_PAGES * TIER_PAGE, id, &s) &&
+		    s.version > out->version)
+			*out = s;
+	return out->version ? 0 : -KV_EINVAL;
+}
+
+const uint8_t *tier_service_names(const uint8_t *from, const struct tier_service *s)
+{
+	return from + s->version % 2 * TIER_SERVICE_PAGES * TIER_PAGE + sizeof(*s);
+}
+
+uint64_t tier_service_age_ns(const struct tier_service *s, uint64_t now_ns, uint64_t wall_us)
+{
+	uint64_t wall_ns = (wall_us - KV_MIN(wall_us, s->served_us)) * 1000;
+	return KV_MAX(wall_ns, now_ns - KV_MIN(now_ns, s->clock_ns));
+}
+
+static uint64_t tomb_check(const struct tier_tomb *e, uint64_t id)
+{
+	return kv_hash_key(&e->number, sizeof(*e) - offsetof(struct tier_tomb, number), id);
+}
+
+void tier_tomb_put(struct tier_tomb *e, uint64_t id)
+{
+	e->check = tomb_check(e, id);
+}
+
+bool tier_tomb_get(const void *from, uint64_t id, struct tier_tomb *out)
+{
+	memcpy(out, from, sizeof(*out));
+	return out->number != 0 && out->check == tomb_check(out, id);
 }
 
 /* ---- entries ---- */

@@ -2,8 +2,11 @@
 /* format.h -- the bytes on a tier's device. Little-endian; every part has its own XXH3. Pure. Bytes read from a device
  * are input of an unknown hand: each function here accepts any bytes.
  *
- * A range of the device (one shard's):   superblock page, two places for the table of namespaces, then segments
+ * A range of the device (one shard's):   superblock page, two places for the table of namespaces, two for the record of
+ *                                        service, the log of deletions, then segments
  * A table of namespaces:                 tier_table, then a tier_note for each
+ * A record of service:                   tier_service, then the names of the cluster's members
+ * The log of deletions:                  a ring of tier_tomb
  * A segment:                             head pages, records, unused, footer at its end
  * A record, in whole pages:              tier_entry with the key (TIER_HEAD_BYTES), then the value
  * A footer:                              an entry with its key per record, then tier_foot in its last bytes
@@ -19,7 +22,7 @@
 #include "store/tier/records.h"
 
 enum {
-	TIER_VERSION = 1,
+	TIER_VERSION = 2,
 	TIER_HEAD_BYTES = 256,                     /* before a value */
 	TIER_SECTOR = 512,                         /* written as a whole, or not */
 	TIER_SECTOR_BITS = (TIER_SECTOR - 24) * 8, /* pages that a sector of the head covers */
@@ -35,7 +38,8 @@ struct tier_super {
 	uint64_t offset, segments; /* the range: its first byte on the device, and segments behind the superblock */
 	uint64_t made_s;           /* wall clock */
 	uint64_t key_seed;         /* of the server's digests: another seed means another placement of keys */
-	uint8_t reserved[176];
+	uint64_t log_pages;        /* of the log of deletions */
+	uint8_t reserved[168];
 	uint64_t checksum; /* of all before */
 };
 _Static_assert(sizeof(struct tier_super) == 256, "the superblock's layout");
@@ -56,12 +60,61 @@ struct tier_table {
 };
 _Static_assert(sizeof(struct tier_note) == 88 && sizeof(struct tier_table) == 56, "the table's layout");
 
+enum { TIER_DEVICES_MAX = 16, TIER_MEMBERS_MAX = 2 * KV_VIEW_MAX };
+
+/* When the server last served, and with whom: it is written every few seconds, in turn to two places. `members` names
+ * follow (tier_member_name): of the cluster's members, and of those that left lately. */
+struct tier_service {
+	uint8_t magic[8];
+	uint64_t id, version;
+	uint64_t served_us, clock_ns; /* the wall clock since 1970 and the shard's clock, when it was written */
+	uint64_t since_us;            /* the log has all later deletions; wall clock */
+	uint32_t members, drives;
+	uint64_t drive[TIER_DEVICES_MAX]; /* ids of the ranges of this shard that have the same log */
+	uint64_t sum;                     /* of the names */
+	uint64_t checksum;                /* of the rest of this struct */
+};
+_Static_assert(sizeof(struct tier_service) == 200, "the layout of the record of service");
+
+/* A deleted or touched key in the log. Entry n lies in place (n - 1) % places of the ring. */
+struct tier_tomb {
+	uint64_t check;  /* of the rest, and of the range's id */
+	uint64_t number; /* counts up, from 1 */
+	uint64_t id;     /* store_id of the key */
+	uint64_t when; /* TIER_TOMB_MS: wall clock when it came. TOUCHED. BACK: entries written together with it before
+			*/
+};
+_Static_assert(sizeof(struct tier_tomb) == 32, "the layout of a deletion");
+
+#define TIER_TOMB_MS      16 /* shift */
+#define TIER_TOMB_TOUCHED 256u
+#define TIER_TOMB_BACK    255u
+
 enum {
 	TIER_TABLE_PAGES =
 		(sizeof(struct tier_table) + SPACES_MAX * sizeof(struct tier_note) + TIER_PAGE - 1) / TIER_PAGE,
-	TIER_FRONT_PAGES = 1 + 2 * TIER_TABLE_PAGES, /* before the first segment */
-	TIER_FRONT_BYTES = TIER_FRONT_PAGES * TIER_PAGE
+	TIER_SERVICE_PAGES =
+		(sizeof(struct tier_service) + TIER_MEMBERS_MAX * sizeof(uint64_t) + TIER_PAGE - 1) / TIER_PAGE,
+	TIER_SERVICE_PAGE = 1 + 2 * TIER_TABLE_PAGES,                     /* the first place */
+	TIER_LOG_PAGE = TIER_SERVICE_PAGE + 2 * TIER_SERVICE_PAGES,       /* the log's first */
+	TIER_FRONT_BYTES = TIER_LOG_PAGE * TIER_PAGE,                     /* before the log */
+	TIER_TOMBS_PAGE = TIER_PAGE / (unsigned)sizeof(struct tier_tomb), /* entries in a page */
+	TIER_LOG_SHARE = 256,                                             /* the log takes this part of a range ... */
+	TIER_LOG_MIN = 8,                                                 /* ... and pages within these bounds */
+	TIER_LOG_MAX = 1024
 };
+
+/* tier_log_pages -- of the log in a range of these bytes. tier_first_page -- of the first segment. */
+static inline uint32_t tier_log_pages(uint64_t range_bytes)
+{
+	uint64_t pages = range_bytes / TIER_PAGE / TIER_LOG_SHARE;
+	return (uint32_t)KV_MIN(KV_MAX(pages, (uint64_t)TIER_LOG_MIN), (uint64_t)TIER_LOG_MAX);
+}
+
+static inline uint64_t tier_first_page(uint64_t range_bytes)
+{
+	return TIER_LOG_PAGE + tier_log_pages(range_bytes);
+}
 
 /* A record's description; key_len bytes of the key follow. */
 struct tier_entry {
@@ -126,6 +179,23 @@ static inline uint64_t tier_space_hash(const struct tier_super *s, const char *n
 {
 	return kv_hash_key(name, strlen(name), s->id[1]);
 }
+
+/* tier_service_put -- complete a record of service whose `members` names lie behind it: magic and sums. Returns its
+ * pages. tier_service_get -- the newer one of the two places. 0, or -KV_EINVAL: there is none of this range.
+ * tier_service_names -- of the record that was found. tier_service_age_ns -- the time since it was written, by the
+ * clock that says more. tier_member_name -- of a member's node id. */
+uint32_t tier_service_put(uint8_t *to);
+int tier_service_get(const uint8_t *from, uint64_t id, struct tier_service *out);
+const uint8_t *tier_service_names(const uint8_t *from, const struct tier_service *s);
+uint64_t tier_service_age_ns(const struct tier_service *s, uint64_t now_ns, uint64_t wall_us);
+static inline uint64_t tier_member_name(const char *node_id)
+{
+	return kv_hash_key(node_id, strlen(node_id), 0);
+}
+
+/* tier_tomb_put -- set its check. tier_tomb_get -- whether this is a whole entry of the range. */
+void tier_tomb_put(struct tier_tomb *e, uint64_t id);
+bool tier_tomb_get(const void *from, uint64_t id, struct tier_tomb *out);
 
 /* tier_entry_put -- write *e with its key to `to` (tier_entry_bytes; the rest of TIER_HEAD_BYTES is the caller's), and
  * set its checksum. tier_entry_get -- read one from at most `room` bytes. *out_key points into `from`. 0, or

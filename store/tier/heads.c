@@ -27,6 +27,10 @@ uint64_t heads_unsaved(const struct tier *t)
 			first = KV_MIN(first, d->h.mark);
 		if (d->names.mark)
 			first = KV_MIN(first, d->names.mark);
+		if (d->log.mark)
+			first = KV_MIN(first, d->log.mark);
+		if (d->log.flying && d->log.flying_mark)
+			first = KV_MIN(first, d->log.flying_mark);
 		if (d->names.flying && d->names.flying_mark)
 			first = KV_MIN(first, d->names.flying_mark);
 		for (uint32_t k = 0; k < d->h.waiting; k++, n = d->fifo.segment[n].queue_next)
@@ -42,9 +46,10 @@ bool heads_unsafe(const struct tier *t)
 	bool unsafe = t->stopped;
 	for (unsigned i = 0; i < t->drives; i++) {
 		const struct tier_drive *d = t->drive[i];
-		unsafe |= d->state == TIER_DOWN && (d->h.waiting || d->h.flying || (!d->known && t->unsaved_first) ||
-						    d->fifo.segment[d->fifo.next].mark || d->names.mark ||
-						    (d->names.flying && d->names.flying_mark));
+		unsafe |= d->state == TIER_DOWN &&
+			  (d->h.waiting || d->h.flying || (!d->known && t->unsaved_first) ||
+			   d->fifo.segment[d->fifo.next].mark || d->names.mark || d->log.mark ||
+			   (d->log.flying && d->log.flying_mark) || (d->names.flying && d->names.flying_mark));
 	}
 	return unsafe;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* private.h -- the parts of a tier for each other. From the top down: tier, judge, scan, table, source, keep,
- * writer, gets, keys, heads, drive. Lower files call up through struct tier_hooks. */
+/* private.h -- the parts of a tier for each other. From the top down: tier, judge, scan, service, log, table, source,
+ * keep, writer, gets, keys, heads, drive. Lower files call up through struct tier_hooks. */
 #ifndef KVRAIL_STORE_TIER_PRIVATE_H
 #define KVRAIL_STORE_TIER_PRIVATE_H
 
@@ -103,6 +103,32 @@ struct tier_table_writer {
 	bool flying;
 };
 
+/* The log of deletions (log.c). */
+struct tier_log {
+	struct tier_io io;
+	uint8_t *mem;    /* the page that is being filled */
+	uint32_t pages;  /* of the log */
+	uint64_t number; /* of the next entry; 0: the log is not read yet */
+	uint64_t taken;  /* tombs.put: tombstones before are on the device */
+	uint64_t mark;   /* of the first deletion that the device lacks; 0: none */
+	uint64_t flying_taken, flying_number, flying_mark;
+	bool flying;
+	uint8_t *all;     /* until its entries are given to the store: all of it; malloc'd */
+	uint32_t got;     /* bytes of it */
+	uint64_t oldest;  /* of the entries in it; 0: none */
+	int64_t since_ns; /* it has all later deletions */
+};
+
+/* The record of service (service.c). */
+struct tier_service_writer {
+	struct tier_io io;
+	uint8_t *mem;             /* TIER_SERVICE_PAGES */
+	struct tier_service last; /* of an earlier process; version 0: none */
+	uint64_t version, due_ns;
+	uint32_t bytes, sent;
+	bool flying, late; /* late: the log lacks deletions that the record must not promise */
+};
+
 /* A name that the device's records may have. */
 struct tier_name {
 	uint64_t hash;  /* tier_space_hash */
@@ -125,6 +151,8 @@ struct tier_drive {
 	struct tier_heads h;
 	struct tier_keep k;
 	struct tier_table_writer names;
+	struct tier_log log;
+	struct tier_service_writer service;
 	uint8_t *mem; /* of slots, buffers, head, table and keeper */
 	struct tier_slot slot[TIER_READS];
 	struct kv_list slots_free, slots_read; /* slots_read: of gets, to be taken in a turn */
@@ -186,6 +214,7 @@ struct tier_hint {
 struct tier_hooks {
 	void (*down)(struct tier_drive *d); /* the drive is down now */
 	void (*settled)(struct tier *t);    /* records have become readable, or were lost */
+	void (*logged)(struct tier *t);     /* a log of deletions is read */
 };
 
 struct tier {
@@ -210,6 +239,11 @@ struct tier {
 	struct kv_list safes;          /* struct tier_safe, by mark */
 	struct tier_records gone;      /* keys deleted while footers are read */
 	bool gone_full;                /* there were more: footers still to be read do not count */
+	/* log.c, service.c */
+	uint64_t noted;   /* tombs.put: later tombstones have no mark yet */
+	bool remembers;   /* the logs of earlier processes are read */
+	uint64_t *member; /* names; malloc'd */
+	uint32_t members;
 	/* judge.c */
 	struct {
 		uint32_t *more; /* of deleted keys, sorted; malloc'd */
@@ -278,7 +312,7 @@ static inline struct tier_drive *tier_drive_of(const struct tier *t, uint32_t it
 
 static inline uint64_t tier_place(const struct tier_drive *d, uint32_t segment, uint32_t page)
 {
-	return TIER_PAGE * (TIER_FRONT_PAGES + (uint64_t)segment * d->fifo.opt.segment_pages + page);
+	return TIER_PAGE * (tier_first_page(d->dev->bytes) + (uint64_t)segment * d->fifo.opt.segment_pages + page);
 }
 
 /* drive_begin -- submit a transfer; its done() calls drive_ended first. drive_ended -- count it. Returns its bytes, or
@@ -355,6 +389,28 @@ static inline bool table_current(const struct tier_drive *d, const struct space 
 
 /* table_sweep -- drop records of earlier generations, at most `budget` looks. */
 void table_sweep(struct tier *t, uint32_t budget);
+
+/* ---- log.c: the keys deleted here, for other members ---- */
+
+/* log_read -- read the drive's log; a fresh one is empty. log_give -- the entries that were read become the store's.
+ * log_pump -- write what is new. log_note -- deletions since the last call wait for the devices. log_ready -- whether
+ * it was read. */
+void log_read(struct tier_drive *d, bool fresh);
+void log_pump(struct tier_drive *d);
+void log_note(struct tier *t);
+void log_give(struct tier *t);
+void log_down(struct tier_drive *d);
+static inline bool log_ready(const struct tier_drive *d)
+{
+	return d->log.number != 0;
+}
+
+/* ---- service.c: when this server served ---- */
+
+void service_read(struct tier_drive *d, const uint8_t *front);
+void service_pump(struct tier_drive *d);
+/* service_settle -- when all logs are read: what they know is the store's. */
+void service_settle(struct tier *t);
 
 /* ---- source.c: which values are written ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scan.c -- the start of a device: its superblock, then the heads and footers of its segments, several at a time.
  *
- *   superblock, table of namespaces --> ours: heads, then footers --> up
+ *   superblock, table of namespaces, record of service --> ours: log; heads, then footers --> up
  *              --> none, or of another shape: a new one is written, with a new id --> up, empty
  *
  * All tables are read before any segment: records of cleared namespaces are never found.
@@ -132,6 +132,7 @@ static void drive_up(struct tier_drive *d)
 	if (d->h.next == HEAD_NONE)
 		heads_want_next(d);
 	table_pump(d);
+	log_pump(d);
 	heads_pump(d);
 	heads_settle(t);
 	kv_event(t->opt.log, KV_LOG_INFO,
@@ -329,7 +330,8 @@ static void make(struct tier_drive *d, enum kv_log_level level, const char *why)
 				 .offset = d->dev->offset,
 				 .segments = d->fifo.opt.segments,
 				 .made_s = tier_wall_s(t),
-				 .key_seed = t->opt.key_seed};
+				 .key_seed = t->opt.key_seed,
+				 .log_pages = d->log.pages};
 	if (kv_entropy_fill(t->opt.entropy, s->id, sizeof(s->id)) != 0) {
 		drive_down(d, "no random id");
 		return;
@@ -342,6 +344,8 @@ static void make(struct tier_drive *d, enum kv_log_level level, const char *why)
 	d->scan.fresh = true;
 	d->scan.got = 0;
 	d->scan.want = table_make(d, front_memory(d));
+	d->service.last.version = d->service.version = 0;
+	log_read(d, true);
 	front_go(d);
 }
 
@@ -357,7 +361,7 @@ static const char *other(const struct tier_drive *d, int rc, const struct tier_s
 	if (s->shard != d->t->opt.shard || s->shards != d->t->opt.shards)
 		return "it was written with another number of worker threads";
 	if (s->segment_pages != d->fifo.opt.segment_pages || s->segments != d->fifo.opt.segments ||
-	    s->offset != d->dev->offset)
+	    s->offset != d->dev->offset || s->log_pages != d->log.pages)
 		return "it was written with another size or --tier-segment";
 	return s->key_seed != d->t->opt.key_seed ? "it was written by another server" : NULL;
 }
@@ -373,10 +377,15 @@ static void front_take(struct tier_drive *d)
 	}
 	d->super = s;
 	d->scan.fresh = d->known;
-	if (d->known || table_read(d, front_memory(d)))
-		front_here(d);
-	else
+	if (!d->known && !table_read(d, front_memory(d))) {
 		make(d, KV_LOG_WARN, "its table of namespaces is damaged");
+		return;
+	}
+	if (!d->known)
+		service_read(d, front_memory(d));
+	log_read(d, false);
+	if (d->state == TIER_READING)
+		front_here(d);
 }
 
 static void front_done(struct tier_io *io, int64_t result)

@@ -19,8 +19,9 @@ enum {
 
 static size_t drive_bytes(uint32_t segment_pages)
 {
+	enum { PAGES = TIER_TABLE_PAGES + TIER_SERVICE_PAGES + 1 /* of the log */ };
 	return (size_t)TIER_READS * TIER_READ + (size_t)TIER_WRITES * TIER_BUFFER + TIER_READ +
-	       (size_t)(tier_head_pages(segment_pages) + TIER_TABLE_PAGES) * TIER_PAGE;
+	       (size_t)(tier_head_pages(segment_pages) + PAGES) * TIER_PAGE;
 }
 
 /* Divide the drive's memory. */
@@ -35,7 +36,9 @@ static void drive_memory(struct tier_drive *d)
 		d->w.buffer[i].mem = at;
 	d->k.mem = at;
 	d->names.mem = at + TIER_READ;
-	d->h.mem = d->names.mem + (size_t)TIER_TABLE_PAGES * TIER_PAGE;
+	d->service.mem = d->names.mem + (size_t)TIER_TABLE_PAGES * TIER_PAGE;
+	d->log.mem = d->service.mem + (size_t)TIER_SERVICE_PAGES * TIER_PAGE;
+	d->h.mem = d->log.mem + TIER_PAGE;
 }
 
 static void drive_free(struct tier_drive *d)
@@ -45,6 +48,7 @@ static void drive_free(struct tier_drive *d)
 	tier_fifo_fini(&d->fifo);
 	free(d->w.foot);
 	free(d->w.seal.foot);
+	free(d->log.all);
 	free(d->mem);
 	free(d);
 }
@@ -56,20 +60,22 @@ static struct tier_budget budget(uint64_t per_s, uint64_t most)
 
 static int drive_make(struct tier *t, struct tier_device *dev, uint32_t base, struct kv_error *err)
 {
-	uint64_t segments = (dev->bytes - KV_MIN(dev->bytes, (uint64_t)TIER_FRONT_BYTES)) / t->opt.segment_bytes;
+	uint64_t front = tier_first_page(dev->bytes) * TIER_PAGE, least;
+	uint64_t segments = (dev->bytes - KV_MIN(dev->bytes, front)) / t->opt.segment_bytes;
 	struct tier_fifo_options o = {.base = base,
 				      .segments = (uint32_t)KV_MIN(segments, (uint64_t)TIER_SEGMENTS_MAX - base),
 				      .segment_pages = (uint32_t)(t->opt.segment_bytes / TIER_PAGE)};
 	struct tier_drive *d;
 	char need[32];
+	least = TIER_SEGMENTS_MIN * t->opt.segment_bytes + TIER_FRONT_BYTES;
+	least += least / (TIER_LOG_SHARE / 2); /* with a log, rounded up */
 	if (segments < TIER_SEGMENTS_MIN)
 		return kv_fail(
 			err, -KV_EINVAL,
 			"--tier %s: %u worker threads with %u segments each need %s at least; give it more room, "
 			"or lower --tier-segment",
 			dev->name, t->opt.shards, (unsigned)TIER_SEGMENTS_MIN,
-			kv_size_format(t->opt.shards * (TIER_SEGMENTS_MIN * t->opt.segment_bytes + TIER_FRONT_BYTES),
-				       need, sizeof(need)));
+			kv_size_format(t->opt.shards * least, need, sizeof(need)));
 	o.head_pages = tier_head_pages(o.segment_pages);
 	d = calloc(1, sizeof(*d));
 	t->drive[t->drives] = d;
@@ -79,6 +85,7 @@ static int drive_make(struct tier *t, struct tier_device *dev, uint32_t base, st
 	d->t = t;
 	d->dev = dev;
 	d->index = t->drives - 1;
+	d->log.pages = tier_log_pages(dev->bytes);
 	kv_list_init(&d->flying);
 	kv_list_init(&d->slots_free);
 	kv_list_init(&d->gets);
@@ -99,11 +106,13 @@ static void down(struct tier_drive *d)
 	writer_down(d);
 	heads_down(d);
 	table_down(d);
+	log_down(d);
+	service_settle(d->t);
 	scan_down(d->t);
 	heads_settle(d->t);
 }
 
-static const struct tier_hooks hooks = {.down = down, .settled = gets_settle};
+static const struct tier_hooks hooks = {.down = down, .settled = gets_settle, .logged = service_settle};
 
 static void tier_init(struct tier *t, const struct tier_options *o, struct store *store)
 {
@@ -166,6 +175,7 @@ void tier_destroy(struct tier **tier)
 	for (unsigned i = 0; i < t->drives; i++)
 		drive_free(t->drive[i]);
 	free(t->judge.more);
+	free(t->member);
 	tier_records_fini(&t->records);
 	tier_records_fini(&t->gone);
 	tier_admission_fini(&t->admission);
@@ -201,8 +211,9 @@ bool tier_look(struct tier *t, const void *key, size_t key_len, uint64_t now_ns,
 /* ---- deletions ---- */
 
 /* Whether all that was deleted so far is safe. As tier_delete. */
-static int safe_now(const struct tier *t)
+static int safe_now(struct tier *t)
 {
+	log_note(t);
 	if (heads_unsaved(t) <= t->marks && !t->stopped)
 		return -EAGAIN;
 	return heads_unsafe(t) ? -EIO : 0;
@@ -293,6 +304,7 @@ static void start(struct tier *t)
 	t->started = true;
 	t->store->evicted = tier_evicted; /* a restore of the store has forgotten earlier ones */
 	t->store->evicted_arg = t;
+	t->noted = t->store->tombs.put; /* kept ones: an earlier process has logged them */
 	for (unsigned i = 0; i < t->drives; i++)
 		scan_begin(t->drive[i]);
 }
@@ -314,6 +326,8 @@ int tier_turn(struct tier *t, uint64_t now_ns)
 		copied += source_step(t, TIER_BUFFER - copied);
 	for (unsigned i = 0; i < t->drives; i++) {
 		table_pump(t->drive[i]);
+		service_pump(t->drive[i]);
+		log_pump(t->drive[i]);
 		writer_pump(t->drive[i]);
 		heads_pump(t->drive[i]);
 		if (t->flushed && t->drive[i]->state == TIER_UP)

@@ -24,7 +24,6 @@ struct verdict;
 struct tier;
 
 enum {
-	TIER_DEVICES_MAX = 16,
 	TIER_BUFFER = 1 << 20, /* bytes of a write */
 	TIER_WRITES = 4,       /* write buffers of a device and shard, in flight or being filled */
 	TIER_READ = 256 << 10, /* bytes of a read; a larger value has several at once */
@@ -80,6 +79,7 @@ struct tier_options {
 	enum tier_admit admit;
 	uint64_t rate_bytes;          /* written per second and device of this shard; 0: no limit */
 	uint64_t day_bytes;           /* per day, likewise */
+	bool members;                 /* the server is one of a cluster: the device gets all deletions (log.c) */
 	uint64_t key_seed;            /* the digests' */
 	uint64_t now_ns, wall_us;     /* both clocks now; the wall clock (since 1970) is never read again */
 	const struct kv_area *area;   /* kv_area_ready is called for it before memory is written; or NULL */
@@ -155,6 +155,12 @@ void tier_safe_cancel(struct tier *t, struct tier_safe *s);
  * TIER_ADMIT_PUT it will be written soon. tier_evicted -- the block leaves memory now; the store calls it. */
 void tier_stored(struct tier *t, const struct block *b, uint64_t now_ns);
 void tier_evicted(void *tier, const struct block *b);
+
+/* tier_members -- the names (tier_member_name) of the cluster's members, and of those that left lately, for the next
+ * process; copied. tier_remembers -- the deletions that earlier processes logged are among the store's tombstones:
+ * until then, the store's do not say what was deleted. */
+void tier_members(struct tier *t, const uint64_t *names, uint32_t count);
+bool tier_remembers(const struct tier *t);
 
 /* tier_judge -- other servers deleted these keys while this one was away (store_judge): their records are dropped.
  * NULL: all records are. While store->doubt waits, and until this is done, the tier is empty. Blocks are written only

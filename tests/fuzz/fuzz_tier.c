@@ -60,6 +60,33 @@ static void read_table(const uint8_t *data, size_t size)
 	}
 }
 
+/* ---- the record of service, and the log ---- */
+
+static void read_service(const uint8_t *data, size_t size)
+{
+	static uint8_t pages[2 * TIER_SERVICE_PAGES * TIER_PAGE];
+	struct tier_service s;
+	struct tier_tomb tomb = {0};
+	memset(pages, 0, sizeof(pages));
+	memcpy(pages, data, KV_MIN(size, sizeof(pages)));
+	memcpy(&tomb, data, KV_MIN(size, sizeof(tomb)));
+	for (unsigned mended = 0; mended < 2; mended++) {
+		memcpy(&s, pages, sizeof(s));
+		if (tier_service_get(pages, s.id, &s) == 0) {
+			const uint8_t *names = tier_service_names(pages, &s);
+			check(s.drives <= TIER_DEVICES_MAX, "a record has too many drives");
+			check(names >= pages && names + s.members * sizeof(uint64_t) <= pages + sizeof(pages),
+			      "names lie outside");
+		}
+		memcpy(&s, pages, sizeof(s));
+		s.members %= TIER_MEMBERS_MAX + 1;
+		memcpy(pages, &s, sizeof(s));
+		(void)tier_service_put(pages);
+	}
+	tier_tomb_put(&tomb, 7);
+	check(tier_tomb_get(&tomb, 7, &tomb) == (tomb.number != 0), "a deletion is not read again");
+}
+
 /* ---- entries ---- */
 
 static void mend_entry(uint8_t *at, size_t size)
@@ -173,6 +200,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	read_super(data, size);
 	read_table(data, KV_MIN(size, (size_t)SPACES_MAX * sizeof(struct tier_note)));
+	read_service(data, size);
 	read_entries(data, size);
 	read_foot(data, size);
 	write_foot(data, size);

@@ -8,7 +8,14 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { SEGMENT_BYTES = 1 << 20, SEGMENTS = 4, PAGES = SEGMENT_BYTES / TIER_PAGE, IOS = 64, MEMORY = 1 << 20 };
+enum {
+	SEGMENT_BYTES = 1 << 20,
+	SEGMENTS = 4,
+	PAGES = SEGMENT_BYTES / TIER_PAGE,
+	IOS = 64,
+	MEMORY = 1 << 20,
+	FIRST_BYTES = TIER_FRONT_BYTES + TIER_LOG_MIN * TIER_PAGE
+};
 
 static struct tier_io *under_way[IOS];
 static uint8_t *disk;
@@ -105,10 +112,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct tier_device_ops ops = {.submit = submit};
 	static const struct kv_clock clock = {clock_read};
-	struct tier_device d = {
-		.ops = &ops, .name = "fuzz", .bytes = TIER_FRONT_BYTES + (uint64_t)SEGMENTS * SEGMENT_BYTES};
+	struct tier_device d = {.ops = &ops, .name = "fuzz", .bytes = FIRST_BYTES + (uint64_t)SEGMENTS * SEGMENT_BYTES};
 	struct tier_device *const devices[] = {&d};
-	struct tier_super super = {.shards = 1, .segment_pages = PAGES, .id = {77, 78}, .segments = SEGMENTS};
+	struct tier_super super = {
+		.shards = 1, .segment_pages = PAGES, .id = {77, 78}, .segments = SEGMENTS, .log_pages = TIER_LOG_MIN};
 	struct store store;
 	struct tier *t = NULL;
 	uint8_t *memory = malloc(MEMORY);
@@ -126,7 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(disk, &super, sizeof(super));
 	(void)tier_table_put(disk + TIER_PAGE, super.id[0], 1, 0, 1); /* its only note is zero: the default namespace */
 	hash = tier_space_hash(&super, "");
-	footer_make(disk + TIER_FRONT_BYTES, data, size);
+	footer_make(disk + FIRST_BYTES, data, size);
 	if (tier_create(&to, &store, devices, 1, &t, NULL) < 0)
 		abort();
 	for (unsigned i = 0; i < 100 && tier_reading(t); i++, now_ns += 1000000) {
@@ -135,7 +142,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (tier_reading(t))
 		abort();
-	ask_all(t, disk + TIER_FRONT_BYTES + SEGMENT_BYTES - (size_t)pages * TIER_PAGE,
+	ask_all(t, disk + FIRST_BYTES + SEGMENT_BYTES - (size_t)pages * TIER_PAGE,
 		KV_MIN(size, (size_t)(8 * TIER_PAGE)));
 	tier_stop(t);
 	end_all();

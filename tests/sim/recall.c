@@ -68,6 +68,14 @@ static void spaces_read(const struct shard *shard, struct kvs_recalled *out)
 	out->floor = KV_MAX(out->floor, t->floor);
 }
 
+/* As kvserver/ops/small.c says it. */
+static int64_t since_of(const struct world_server *s, unsigned shard)
+{
+	const struct doubt_orders *d = &s->server->doubt_orders;
+	uint64_t left_ns = KV_MAX(atomic_load(&d->away_ns), atomic_load(&d->lost_ns));
+	return KV_MAX(s->server->shard[shard]->store.tombs.since_ns, (int64_t)left_ns);
+}
+
 /* NULL: not all members answer. */
 static struct verdict *all_read(const struct world_server *self, struct kvs_recalled *out)
 {
@@ -81,7 +89,7 @@ static struct verdict *all_read(const struct world_server *self, struct kvs_reca
 			return NULL;
 		}
 		for (unsigned k = 0; s != self && k < WORLD_SHARDS; k++) {
-			if (s->server->shard[k]->store.tombs.since_ns > self->recall_since_ns) {
+			if (since_of(s, k) > self->recall_since_ns) {
 				free(v);
 				return NULL;
 			}
@@ -108,7 +116,7 @@ static void answer(void *server)
 	sim_world_at(members.world.sim, world_now(&members.world) + AGAIN_NS, answer, s);
 }
 
-int recall_ask(void *server, const struct kv_view *view, uint64_t since_ns)
+int recall_ask(void *server, const struct kv_view *view, int64_t since_ns)
 {
 	struct world_server *s = server;
 	(void)view;

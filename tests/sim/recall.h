@@ -6,6 +6,6 @@
 #include "tests/sim/world.h"
 
 /* recall_ask -- server: a struct world_server of members.world. */
-int recall_ask(void *server, const struct kv_view *view, uint64_t since_ns);
+int recall_ask(void *server, const struct kv_view *view, int64_t since_ns);
 
 #endif

@@ -534,7 +534,8 @@ static void world_begin(const struct kind *kind, uint64_t seed)
 	w.memory = malloc(MEMORY_BYTES);
 	assert_non_null(w.memory);
 	for (unsigned i = 0; i < w.devices; i++)
-		disk_sim_open(&w.disk[i], (6 + some(6)) * SEGMENT_BYTES + TIER_FRONT_BYTES, &w.prng, &kind->disk);
+		disk_sim_open(&w.disk[i], (6 + some(6)) * SEGMENT_BYTES + TIER_FRONT_BYTES + 16 * TIER_PAGE, &w.prng,
+			      &kind->disk);
 	process_open();
 }
 

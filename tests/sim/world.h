@@ -82,7 +82,7 @@ struct world_server {
 	uint16_t port;
 	unsigned as; /* which of the options' servers it is, or has replaced */
 	bool crashed, frozen;
-	uint64_t recall_since_ns;
+	int64_t recall_since_ns;
 	uint64_t recall_until_ns;
 };
 

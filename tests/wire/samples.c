@@ -305,6 +305,7 @@ void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 		r->tombs.next = upto(p, UINT64_MAX);
 		r->tombs.count = (uint32_t)upto(p, WIRE_TOMBS_MAX);
 		r->tombs.known_ms = (uint32_t)upto(p, UINT32_MAX);
+		r->flags = (uint8_t)kv_prng_below(p, 2);
 		r->tombs.tombs = s->pairs;
 		for (uint32_t i = 0; i < r->tombs.count; i++)
 			wire_tomb_put(s->pairs, i, kv_prng_next(p), upto(p, UINT64_MAX / 2), upto(p, 1));

@@ -87,6 +87,8 @@ static void each_type_has_its_flags_and_no_others(void **state)
 				good = good && (flags & 3) != 3 && (flags & 9) != 9 && (flags & 12) != 12;
 			if (type == WIRE_EXISTS)
 				good_reply = (flags & ~(unsigned)(WIRE_EXISTS_DELETED | WIRE_EXISTS_TIER)) == 0;
+			if (type == WIRE_TOMBS)
+				good_reply = (flags & ~(unsigned)WIRE_TOMBS_LATER) == 0;
 			if (type == WIRE_GET) {
 				good_reply = (flags & ~(unsigned)(allowed[type] | only_replies)) == 0 &&
 					     (flags & either) != either &&
