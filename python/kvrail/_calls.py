@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, TypeVar, cast
 
-from ._errors import Closed, Denied, Error, Exists, Invalid, Left, NotFound, PeerDown, Timeout, TooBig, Version, make
+from ._errors import Closed, Denied, Error, Exists, Invalid, Left, NotFound, PeerDown, Tier, Timeout, TooBig, Version, make
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -25,6 +25,7 @@ Key: TypeAlias = str | bytes
 Place: TypeAlias = "Buffer | Address | Tensor"
 # A list: the value lies in several places, in this order.
 Memory: TypeAlias = "Place | list[Place]"
+Where: TypeAlias = Literal["memory", "tier"]
 Submit: TypeAlias = Callable[..., int]
 # From keys, results and the states of servers: the return value of a client's method, or an exception.
 Meaning: TypeAlias = Callable[[Sequence[Key], list[int], str], T]
@@ -37,6 +38,7 @@ TIMEOUT, BYTE_SECONDS = 5.0, 1e-8  # the library's default for a call, and for e
 _CLASSES = (PeerDown, Left, Denied, Version, Timeout)
 _OF_SERVERS = frozenset(cls.code for cls in _CLASSES)
 NAMES_OF_SERVERS = frozenset(cls.name for cls in _CLASSES)
+_WHERE: tuple[Where | None, ...] = (None, "memory", "tier")
 _NAMED = 3  # servers that an error names, at most
 ASK_SECONDS = 0.05  # how long an error waits for the states of servers
 LENGTH_SECONDS = 0.5  # how long TooBig waits for the length of the value
@@ -178,6 +180,11 @@ def lengths(keys: Sequence[Key], results: list[int], servers: str) -> list[int |
     return [None if r == NotFound.code else r for r in results]
 
 
+def lengths_in_memory(keys: Sequence[Key], results: list[int], servers: str) -> list[int | None]:
+    """The same; what is on the tier alone is a miss."""
+    return lengths(keys, [NotFound.code if r == Tier.code else r for r in results], servers)
+
+
 def stored(keys: Sequence[Key], results: list[int], servers: str) -> list[bool]:
     """Of a PUT: False if other bytes were already stored, and stay."""
     check(keys, results, Exists.code, servers)
@@ -194,6 +201,12 @@ def there(keys: Sequence[Key], results: list[int], servers: str) -> list[bool]:
     """Of EXISTS."""
     check(keys, results, 0, servers)
     return [r > 0 for r in results]
+
+
+def where(keys: Sequence[Key], results: list[int], servers: str) -> list[Where | None]:
+    """Of EXISTS: where."""
+    check(keys, results, 0, servers)
+    return [_WHERE[r] for r in results]
 
 
 def length(keys: Sequence[Key], results: list[int], servers: str) -> int:

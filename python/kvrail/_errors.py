@@ -164,7 +164,7 @@ class Deleted(Error):
 
 
 class Tier(Error):
-    """The value is on the server's tier, and not in its memory. Only calls of the C library with KVC_MEMORY_ONLY get it."""
+    """The value is on the server's tier, and not in its memory. Only calls with memory_only get it."""
 
     code, name = -1024, "KV_ETIER"
 

@@ -164,8 +164,10 @@ class Client:
         timeout: float | None = None,
         exact: bool = False,
         parts: Sequence[int] | None = None,
+        memory_only: bool = False,
     ) -> int:
-        """exact: a value of another length than its buffer is a miss. parts: the ends of the parts in which all values are
+        """exact: a value of another length than its buffer is a miss. memory_only: a value that its server has on its NVMe
+        tier alone is not read: KV_ETIER. parts: the ends of the parts in which all values are
         read, part 0 of all keys first; the last end is the length of each buffer. The descriptor also becomes readable for
         parts: drain, then ask arrived()."""
 
@@ -183,7 +185,9 @@ class Client:
     ) -> int:
         """background: other calls overtake it wherever requests wait; its deadline is that of any call."""
 
-    def submit_batch_exists(self, keys: Sequence[Key], timeout: float | None = None) -> int: ...
+    def submit_batch_exists(self, keys: Sequence[Key], timeout: float | None = None) -> int:
+        """Results: 0: missing, 1: in memory, 2: on the server's NVMe tier alone."""
+
     def submit_batch_delete(self, keys: Sequence[Key], timeout: float | None = None) -> int: ...
     def drain_completions(self) -> list[tuple[int, bool, str, list[bool] | None]]:
         """(id, ok, text, per key) of finished ids: the contract of LMCache's native_plugin.

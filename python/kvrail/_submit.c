@@ -14,7 +14,7 @@
 enum { ITEMS_MAX = 1 << 20 };
 
 struct arguments {
-	PyObject *keys, *buffers, *timeout, *ttl, *background, *exact, *parts;
+	PyObject *keys, *buffers, *timeout, *ttl, *background, *exact, *parts, *memory_only;
 };
 
 /* ---- arguments ---- */
@@ -43,6 +43,7 @@ static PyObject **argument_at(struct arguments *out, const char *const *names, u
 	return name[0] == 'k'                     ? &out->keys
 	       : name[0] == 'p'                   ? &out->parts
 	       : name[0] == 'e'                   ? &out->exact
+	       : name[0] == 'm'                   ? &out->memory_only
 	       : name[0] == 'b' && name[1] == 'u' ? &out->buffers
 	       : name[0] == 'b'                   ? &out->background
 	       : name[1] == 'i'                   ? &out->timeout
@@ -151,8 +152,9 @@ static int call_parse(const struct arguments *a, struct kvc_call *call)
 		return -1;
 	if (a->ttl && ttl_parse(a->ttl, &call->ttl_s) < 0)
 		return -1;
-	return flag_parse(a->background, KVC_BACKGROUND, call) < 0 || flag_parse(a->exact, KVC_EXACT, call) < 0 ? -1
-														: 0;
+	if (flag_parse(a->background, KVC_BACKGROUND, call) < 0 || flag_parse(a->exact, KVC_EXACT, call) < 0)
+		return -1;
+	return flag_parse(a->memory_only, KVC_MEMORY_ONLY, call);
 }
 
 /* ---- keys ---- */
@@ -346,7 +348,7 @@ static PyObject *submit(PyObject *object, enum kvc_op op, const char *name, cons
 
 PyObject *client_submit_get(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-	static const char *const names[] = {"keys", "buffers", "timeout", "exact", "parts", NULL};
+	static const char *const names[] = {"keys", "buffers", "timeout", "exact", "parts", "memory_only", NULL};
 	return submit(self, KVC_OP_GET, "submit_batch_get()", names, 2, args, nargs, kwnames);
 }
 

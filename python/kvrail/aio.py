@@ -371,9 +371,11 @@ class Client:
         *,
         timeout: float | None = None,
         exact: bool = False,
+        memory_only: bool = False,
     ) -> list[int | None]:
         """As kvrail.Client.get_many."""
-        return await self._get(_calls.lengths, keys, into, timeout, exact)
+        meaning = _calls.lengths_in_memory if memory_only else _calls.lengths
+        return await self._get(meaning, keys, into, timeout, exact, memory_only)
 
     def load(
         self,
@@ -443,6 +445,13 @@ class Client:
         submit = _native.Client.submit_batch_exists
         return await self._call(_calls.there, submit, keys, timeout)
 
+    async def where(
+        self, keys: Sequence[Key], *, timeout: float | None = None
+    ) -> list[_calls.Where | None]:
+        """As kvrail.Client.where."""
+        submit = _native.Client.submit_batch_exists
+        return await self._call(_calls.where, submit, keys, timeout)
+
     async def prefix(self, keys: Sequence[Key], *, timeout: float | None = None) -> int:
         """As kvrail.Client.prefix."""
         return _calls.first_missing(await self.exists(keys, timeout=timeout))
@@ -461,10 +470,12 @@ class Client:
         into: Sequence[Memory],
         timeout: float | None,
         exact: bool,
+        memory_only: bool = False,
     ) -> T:
+        submit = _native.Client.submit_batch_get
         try:
             return await self._call(
-                meaning, _native.Client.submit_batch_get, keys, into, timeout, exact
+                meaning, submit, keys, into, timeout, exact, None, memory_only
             )
         except TooBig as error:
             i = _calls.first_too_big(error.results)

@@ -401,10 +401,13 @@ class Client(Closing):
         *,
         timeout: float | None = None,
         exact: bool = False,
+        memory_only: bool = False,
     ) -> list[int | None]:
         """Read values into memory, one per key, and return their lengths; None: a miss. Any other failure raises, with all
-        results in the error's `.results`. exact and copies: as for get() with `into`."""
-        return self._get(_calls.lengths, keys, into, timeout, exact)
+        results in the error's `.results`. exact and copies: as for get() with `into`. memory_only: a value that is on its
+        server's NVMe tier alone is not read, and counts as a miss."""
+        meaning = _calls.lengths_in_memory if memory_only else _calls.lengths
+        return self._get(meaning, keys, into, timeout, exact, memory_only)
 
     def load(
         self,
@@ -461,6 +464,13 @@ class Client(Closing):
         """For each key, whether it exists."""
         return self._call(_calls.there, self._native.submit_batch_exists, keys, timeout)
 
+    def where(
+        self, keys: Sequence[Key], *, timeout: float | None = None
+    ) -> list[_calls.Where | None]:
+        """For each key, where its value is: in "memory", or on the server's NVMe "tier" alone, from where a GET takes
+        longer; None: it does not exist."""
+        return self._call(_calls.where, self._native.submit_batch_exists, keys, timeout)
+
     def prefix(self, keys: Sequence[Key], *, timeout: float | None = None) -> int:
         """The number of existing keys before the first missing one."""
         return _calls.first_missing(self.exists(keys, timeout=timeout))
@@ -483,9 +493,11 @@ class Client(Closing):
         into: Sequence[Memory],
         timeout: float | None,
         exact: bool,
+        memory_only: bool = False,
     ) -> T:
+        submit = self._native.submit_batch_get
         try:
-            return self._call(meaning, self._native.submit_batch_get, keys, into, timeout, exact)
+            return self._call(meaning, submit, keys, into, timeout, exact, None, memory_only)
         except TooBig as error:
             i = _calls.first_too_big(error.results)
             if i >= 0:
