@@ -87,19 +87,32 @@ void ghosts_add(struct ghosts *g, uint64_t id, uint64_t keep)
 	*oldest = (struct ghost){half_of(id), g->time++};
 }
 
+static struct ghost *ghost_find(const struct ghosts *g, uint64_t id)
+{
+	struct ghost *bucket = g->ghost ? bucket_of(g, id) : NULL;
+	for (unsigned i = 0; bucket && i < BUCKET; i++)
+		if (bucket[i].half == half_of(id))
+			return &bucket[i];
+	return NULL;
+}
+
+/* Names added since it, if it is among the last `keep`. */
+static uint32_t ago(const struct ghosts *g, const struct ghost *of, uint64_t keep)
+{
+	uint32_t n = of ? g->time - of->time : 0;
+	return n <= keep ? n : 0;
+}
+
 uint64_t ghosts_take(struct ghosts *g, uint64_t id, uint64_t keep)
 {
-	struct ghost *bucket;
-	uint32_t ago;
-	if (!g->ghost)
-		return 0;
-	bucket = bucket_of(g, id);
-	for (unsigned i = 0; i < BUCKET; i++) {
-		if (bucket[i].half != half_of(id))
-			continue;
-		bucket[i].half = 0;
-		ago = g->time - bucket[i].time;
-		return ago <= keep ? ago : 0;
-	}
-	return 0;
+	struct ghost *of = ghost_find(g, id);
+	uint32_t n = ago(g, of, keep);
+	if (of)
+		of->half = 0;
+	return n;
+}
+
+bool ghosts_know(const struct ghosts *g, uint64_t id, uint64_t keep)
+{
+	return ago(g, ghost_find(g, id), keep) > 0;
 }

@@ -26,8 +26,10 @@ size_t ghosts_bytes(const struct ghosts *g);
 bool ghosts_resize(struct ghosts *g, uint64_t mask, uint32_t time);
 
 /* ghosts_add -- remember a name by its hash, beside the last `keep`. ghosts_take -- forget a name; returns the number
- * of names added since it, itself included, or 0 if it is not among the last `keep`. O(1), without allocation. */
+ * of names added since it, itself included, or 0 if it is not among the last `keep`. ghosts_know -- whether it is among
+ * them. O(1), without allocation. */
 void ghosts_add(struct ghosts *g, uint64_t id, uint64_t keep);
 uint64_t ghosts_take(struct ghosts *g, uint64_t id, uint64_t keep);
+bool ghosts_know(const struct ghosts *g, uint64_t id, uint64_t keep);
 
 #endif

@@ -52,6 +52,7 @@ static void tier_write(struct memory *m, const struct tier_id *id)
 {
 	if (!tier_records_find(&m->records, id))
 		m->writes += tier_fifo_write(&m->fifo, id, TIER_BLOCK_BYTES);
+	tier_written(&m->admission, id->hash);
 }
 
 /* A block leaves memory. */

@@ -212,9 +212,15 @@ void tier_admission_fini(struct tier_admission *a)
 	ghosts_fini(&a->left);
 }
 
-bool tier_admits(struct tier_admission *a, uint64_t hash)
+bool tier_admits(const struct tier_admission *a, uint64_t hash)
 {
-	return a->how != TIER_ADMIT_SECOND || ghosts_take(&a->left, hash, a->keep) > 0;
+	return a->how != TIER_ADMIT_SECOND || ghosts_know(&a->left, hash, a->keep);
+}
+
+void tier_written(struct tier_admission *a, uint64_t hash)
+{
+	if (a->how == TIER_ADMIT_SECOND)
+		(void)ghosts_take(&a->left, hash, a->keep);
 }
 
 void tier_left(struct tier_admission *a, uint64_t hash)

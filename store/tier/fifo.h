@@ -123,9 +123,10 @@ struct tier_admission {
 int tier_admission_init(struct tier_admission *a, enum tier_admit how, uint64_t count_max);
 void tier_admission_fini(struct tier_admission *a);
 
-/* tier_admits -- whether a value that leaves memory, and is not on the tier, is to be written. tier_left -- it left
- * without. SECOND: call tier_left for each value that was refused, once. */
-bool tier_admits(struct tier_admission *a, uint64_t hash);
+/* tier_admits -- whether a value that leaves memory, or will soon, and is not on the tier, is to be written; asking
+ * changes nothing. tier_written -- it is written. tier_left -- it left memory, and had been refused. */
+bool tier_admits(const struct tier_admission *a, uint64_t hash);
+void tier_written(struct tier_admission *a, uint64_t hash);
 void tier_left(struct tier_admission *a, uint64_t hash);
 
 #endif

@@ -174,6 +174,7 @@ static bool begin(struct tier *t, struct tier_drive *d, const struct block *b)
 	struct tier_entry e = entry_of(t, b);
 	if (!writer_begin(d, &id, t->store->spaces.at[b->space], &e, b->item.key))
 		return false;
+	tier_written(&t->admission, b->item.hash);
 	d->stats.values_written++;
 	d->stats.value_bytes += b->len;
 	return true;
@@ -279,11 +280,10 @@ void tier_evicted(void *tier, const struct block *b)
 	struct tier *t = tier;
 	if (t->stopped || needless(t, b))
 		return;
-	if (!tier_admits(&t->admission, b->item.hash))
+	if (!tier_admits(&t->admission, b->item.hash)) {
 		t->totals.refused++;
-	else if (write_at_once(t, b))
-		return;
-	else
+		tier_left(&t->admission, b->item.hash);
+	} else if (!write_at_once(t, b)) {
 		t->totals.lost++;
-	tier_left(&t->admission, b->item.hash);
+	}
 }

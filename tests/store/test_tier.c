@@ -632,6 +632,26 @@ static void readers_of_a_key_share_its_read(void **state)
 	tier_rig_close(&rig);
 }
 
+/* A value that is to be written, and is not, is admitted the next time as well. */
+static void a_second_chance_is_not_used_up_by_a_look(void **state)
+{
+	struct tier_totals first, second;
+	(void)state;
+	tier_rig_open(&rig, 1, DEVICE, MEMORY);
+	rig.options.admit = TIER_ADMIT_SECOND;
+	tier_rig_start(&rig);
+	tier_rig_settle(&rig);
+	put_all(0, 400);
+	tier_totals(rig.tier, &first);
+	assert_true(first.refused > 300);
+	rig.fake[0].stuck = true; /* the buffers fill */
+	put_all(0, 330);
+	tier_totals(rig.tier, &second);
+	assert_true(second.lost > 50);
+	assert_int_equal(second.refused - first.refused, 400 - first.refused); /* those of the end of the first round */
+	tier_rig_close(&rig);
+}
+
 /* What other servers deleted while this one was away does not come back, also after a restart. */
 static void missed_deletions_are_made_up_for(void **state)
 {
@@ -863,6 +883,7 @@ int main(void)
 		cmocka_unit_test(a_device_that_forgets_does_not_fill_the_log),
 		cmocka_unit_test(a_get_of_a_device_that_was_wiped_ends),
 		cmocka_unit_test(readers_of_a_key_share_its_read),
+		cmocka_unit_test(a_second_chance_is_not_used_up_by_a_look),
 		cmocka_unit_test(missed_deletions_are_made_up_for),
 		cmocka_unit_test(deletions_are_known_before_the_footers),
 		cmocka_unit_test(deleted_values_in_doubt_are_not_written),

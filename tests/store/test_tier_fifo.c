@@ -156,6 +156,9 @@ static void second_admits_what_left_before(void **state)
 	assert_false(tier_admits(&a, 0x123456789abcdefull));
 	tier_left(&a, 0x123456789abcdefull);
 	assert_true(tier_admits(&a, 0x123456789abcdefull));
+	assert_true(tier_admits(&a, 0x123456789abcdefull)); /* asking does not use it up */
+	tier_written(&a, 0x123456789abcdefull);
+	assert_false(tier_admits(&a, 0x123456789abcdefull));
 	tier_admission_fini(&a);
 	assert_int_equal(tier_admission_init(&a, TIER_ADMIT_EVICTION, 1000), 0);
 	assert_true(tier_admits(&a, 1));
