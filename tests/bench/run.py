@@ -21,6 +21,7 @@ import concurrent.futures
 import contextlib
 import fcntl
 import json
+import mmap
 import os
 import platform
 import re
@@ -878,9 +879,9 @@ def gets_beside_puts():
     return {"value": mine["value"], "other": alone["value"], "ratio": mine["value"] / alone["value"]}
 
 
-def shared_server(kept):
+def shared_server(kept, more=()):
     """One that holds what both kinds of readers read, with room for what is written beside them."""
-    server = KeptServer(64 * K, 1000, kept, memory=int(5000 * max(SECONDS, 1)))
+    server = KeptServer(64 * K, 1000, kept, memory=int(5000 * max(SECONDS, 1)), more=extra)
     kv_bench_json(M, 16, 1, ["--server", server.address, "--ttl", "0"], keys=128, seconds=0.1)
     return server
 
@@ -904,6 +905,71 @@ def compare_fairness():
 
 def compare_puts():
     yield case("64 KiB", gets_beside_puts)
+
+
+def tier_of(kept, size="4G"):
+    """Options of a server with a tier in a file of BENCH_TIER (a folder on the drive to be measured; else that of temporary files)."""
+    folder = kept.enter_context(tempfile.TemporaryDirectory(prefix="kvrail-tier.", dir=os.environ.get("BENCH_TIER")))
+    return ["--tier", f"{folder}/tier:{size}", "--tier-admit", "put"]
+
+
+def gets_beside_tier(quantile=None):
+    """GETs from memory while another client writes: with a tier that gets each value at once, and without one."""
+    def measured(extra):
+        with contextlib.ExitStack() as kept:
+            mine, _ = beside(shared_server(kept, extra(kept)), small_gets(32, 2), puts)
+        return mine
+    def one():
+        tier, alone = measured(tier_of), measured(lambda _: [])
+        if quantile:
+            return {"value": tier[quantile] / 1e3, "other": alone[quantile] / 1e3, "ratio": tier[quantile] / alone[quantile]}
+        return {"value": tier["value"], "other": alone["value"], "ratio": tier["value"] / alone["value"]}
+    return one
+
+
+def drive_rate(path):
+    """Bytes per second of reads of 256 KiB past the page cache, 16 at a time."""
+    def read(n):
+        with open(path, "rb", opener=lambda p, f: os.open(p, f | os.O_DIRECT), buffering=0) as f:
+            memory = mmap.mmap(-1, 256 * K)
+            for i in range(n, 1024, 16):
+                f.seek(i * 256 * K)
+                f.readinto(memory)
+    began = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        list(pool.map(read, range(16)))
+    return 256 * M / (time.monotonic() - began)
+
+
+def tier_start():
+    """Records found per second at the start of a server, beside what the drive's rate allows: a footer has 112 bytes for each."""
+    keys, entry = (20_000 if QUICK else 1_000_000), 112
+    with contextlib.ExitStack() as kept:
+        tier = tier_of(kept, "8G")
+        log = kept.enter_context(tempfile.NamedTemporaryFile("w+"))
+        with contextlib.ExitStack() as served:
+            KeptServer(K, keys, served, memory=4096, more=tier)
+        p = start([os.path.join(BUILD, "kv-server"), "--listen-addr", "127.0.0.1:0", "--memory-mb", "4096", "--worker-threads", "1",
+                   "--log-level", "info", *tier], stdout=subprocess.DEVNULL, stderr=log)
+        up = None
+        while up is None:
+            time.sleep(0.05)
+            if p.poll() is not None:
+                raise Failed("kv-server did not start again")
+            with open(log.name, encoding="utf-8") as f:
+                up = re.search(r"event=tier_up .* values=(\d+) ms=(\d+)", f.read())
+        stop(p)
+        found, seconds = int(up[1]), max(int(up[2]), 1) / 1e3
+        limit = drive_rate(tier[1].rpartition(":")[0]) / entry
+    if found < keys * 0.8:
+        raise Failed(f"{found} of {keys} records were found")
+    return {"value": found / seconds, "other": limit, "ratio": found / seconds / limit}
+
+
+def compare_tier():
+    yield case("GETs from memory", gets_beside_tier(), goal=0.9)
+    yield case("GETs from memory, 99th percentile", gets_beside_tier("p99_ns"), unit="us", most=1.3)
+    yield case("records found at the start", tier_start, unit="records/s", pairs=3)
 
 
 def compare_idle():
@@ -951,6 +1017,7 @@ COMPARISONS = {
                 compare_engines),
     "fairness": ("Latency of GETs of 64 KiB of one worker beside 32 workers of another client, one server", "one", "the others", compare_fairness),
     "puts": ("GETs of 32 workers beside 32 workers of another client that write, and alone", "beside", "alone", compare_puts),
+    "tier": ("An NVMe tier that gets each value at once beside no tier; and its start beside the drive's rate", "tier", "other", compare_tier),
     "idle": ("At rest, and memory", "measured", "", compare_idle),
 }
 

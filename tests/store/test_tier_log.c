@@ -141,6 +141,7 @@ static void without_a_device_nothing_is_claimed(void **state)
 	rig.fake[0].gone = false;
 	rig.fakes = 1;
 	again(true, false);
+	free(rig.fake[1].disk);
 	tier_rig_settle(&rig);
 	assert_true(tier_remembers(rig.tier));
 	assert_true(store.tombs.since_ns >= (int64_t)(rig.now_ns - 2 * SECOND));
