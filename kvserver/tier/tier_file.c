@@ -10,8 +10,10 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -139,8 +141,8 @@ static void service_look(const struct tier_file *f, const struct tier_super *sup
 	free(pages);
 }
 
-/* A file or disk with other contents is left alone. */
-static int file_look(const struct tier_file *f, struct tier_files *all, struct kv_error *err)
+/* A file or disk with other contents is left alone. *out_blank: it has none. */
+static int file_look(const struct tier_file *f, struct tier_files *all, bool *out_blank, struct kv_error *err)
 {
 	uint8_t *front = malloc(TIER_FRONT_BYTES);
 	ssize_t n = front ? front_read(f->fd, front, TIER_FRONT_BYTES) : 0;
@@ -156,6 +158,7 @@ static int file_look(const struct tier_file *f, struct tier_files *all, struct k
 			     "--tier %s has other contents, which a tier would destroy; if they are of no use, remove "
 			     "the file, or clear the start of the disk: dd if=/dev/zero of=%s bs=1M count=1",
 			     f->path, f->path);
+	*out_blank = rc == 0 && blank(front, (size_t)n);
 	if (!all->key_seed)
 		all->key_seed = super.key_seed;
 	if (super.key_seed)
@@ -217,6 +220,13 @@ static int file_size(struct tier_file *f, const struct kv_log *log, struct kv_er
 	return f->disk ? 0 : file_reserve(f, end, log, err);
 }
 
+/* A new disk: let it know that it is empty, if it has a use for that. Later, segments are written over as a whole. */
+static void disk_clear(const struct tier_file *f)
+{
+	uint64_t range[2] = {0, f->bytes};
+	(void)ioctl(f->fd, BLKDISCARD, range);
+}
+
 /* Whether reads past the page cache work. */
 static void file_direct(struct tier_file *f, const struct kv_log *log)
 {
@@ -236,6 +246,7 @@ static int one_open(const char *spec, size_t len, bool later, const struct kv_lo
 		    struct kv_error *err)
 {
 	struct tier_file *f = &all->file[all->count];
+	bool blank_front = false;
 	int rc;
 	*f = (struct tier_file){.fd = -1};
 	all->count++;
@@ -243,9 +254,11 @@ static int one_open(const char *spec, size_t len, bool later, const struct kv_lo
 	if (rc == 0)
 		rc = file_open(f, later, err);
 	if (rc == 0)
-		rc = file_look(f, all, err);
+		rc = file_look(f, all, &blank_front, err);
 	if (rc == 0)
 		rc = file_size(f, log, err);
+	if (rc == 0 && f->disk && blank_front && !later)
+		disk_clear(f);
 	if (rc == 0)
 		file_direct(f, log);
 	return rc;
