@@ -74,8 +74,10 @@ static int file_open(const char *path, int make, struct stat *st, struct kv_erro
 static int file_fill(int fd, const char *path, uint64_t size, const struct stat *st, struct kv_error *err)
 {
 	int rc = ftruncate(fd, (off_t)size) < 0 ? -errno : 0;
-	if (rc == 0 && (uint64_t)st->st_blocks * 512 < size && fallocate(fd, 0, 0, (off_t)size) < 0)
-		rc = -errno;
+	if (rc == 0 && (uint64_t)st->st_blocks * 512 < size)
+		do /* work that io_uring leaves to this thread interrupts it as well */
+			rc = fallocate(fd, 0, 0, (off_t)size) < 0 ? -errno : 0;
+		while (rc == -EINTR);
 	return rc ? kept_fail(path, rc, err) : 0;
 }
 

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.bash"
 memory=$(mktemp -d /dev/shm/kvrail-keep.XXXXXX 2>/dev/null) || { plan 1; skip_all 1 "there is no /dev/shm to write to"; }
 trap 'rm -rf "$memory"; cleanup' EXIT
-plan 48
+plan 50
 index=$scratch/index
 keep=(--keep "$index" --memory-mb 64 --worker-threads 2 --log-level info)
 file=(--arena-file "$memory/arena")
@@ -14,6 +14,8 @@ absent() { status 1 client get "$1"; }                          # absent KEY
 log() { grep -qE -- "$2" "$scratch/$1.err" || { tail -n 20 "$scratch/$1.err"; return 1; }; } # log SERVER TEXT
 gone() { ! kill -0 "$1"; }                                      # gone PID
 ended() { soon gone "$1" && wait "$1"; }                        # ended PID -- its exit status is ours
+
+killed() { kill -KILL "$server_pid" && wait "$server_pid"; true; }
 
 # ---- a restart ----
 start_server one "${keep[@]}" "${file[@]}" || exit 1
@@ -69,8 +71,28 @@ check "options without --keep are refused" eval 'says "goes with --keep" "$build
 	says "goes with --keep" "$build/kv-server" --recover verify && says "needs --arena shared" "$build/kv-server" --keep x --arena private'
 stop_server "$server_pid"
 
+# ---- pages of a pool ----
+pool() { # prints a folder of hugetlbfs that has pages for 84 MiB
+	while read -r _ folder kind _; do
+		[ "$kind" = hugetlbfs ] && fallocate -l 84M "$folder/kvrail-probe-$$" 2>/dev/null && rm -f "$folder/kvrail-probe-$$" && echo "$folder" && return
+		[ "$kind" != hugetlbfs ] || rm -f "$folder/kvrail-probe-$$"
+	done </proc/mounts
+	return 1
+}
+if huge=$(pool); then
+	paged() { start_server "$1" --listen-addr "$at" --keep "$scratch/index-huge" --arena-file "$huge/kvrail-keep-$$" --memory-mb "$2" --worker-threads 1 --log-level info "${@:3}"; }
+	check "values outlive a server on hugetlbfs, also with more memory" eval 'paged huge-1 40 && client put large -f "$scratch/large" && stop_server "$server_pid" &&
+		paged huge-2 40 && client get large -o "$scratch/again" && cmp "$scratch/large" "$scratch/again" && client put a hello && stop_server "$server_pid" &&
+		paged huge-3 60 --recover verify && value a hello && log huge-3 "keep_restored values=2"'
+	check "and a crash" eval 'killed; paged huge-4 60 --recover verify && soon value a hello && stop_server "$server_pid"'
+	rm -f "$huge/kvrail-keep-$$"*
+else
+	for name in "values outlive a server on hugetlbfs, also with more memory" "and a crash"; do
+		skip "$name" "no hugetlbfs here has 84 MiB of free pages (vm.nr_hugepages, mount -t hugetlbfs)"
+	done
+fi
+
 # ---- a crash ----
-killed() { kill -KILL "$server_pid" && wait "$server_pid"; true; }
 start_server crash --listen-addr "$at" "${keep[@]}" "${file[@]}" || exit 1
 client put a hello >/dev/null
 check "after kill -9 the next server is empty" eval 'killed; start_server after --listen-addr "$at" "${keep[@]}" "${file[@]}" && absent a'
