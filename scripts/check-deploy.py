@@ -30,6 +30,8 @@ PROBES = {"startupProbe": "/readyz", "readinessProbe": "/readyz", "livenessProbe
 UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 PREFAULT = 100 << 20  # bytes of pages that a small virtual machine, whose memory is cold, makes and registers in a second
 VALUE = 640  # bytes of key and index of a value
+NOTE = 270  # of --recover verify: records_places * sizeof(struct record) of store/records.h
+KEPT = 110  # in the index of --keep, with a key of 32 bytes
 ROOM = 1 << 30  # for connections and messages
 failed = count = 0
 
@@ -197,11 +199,27 @@ class Check:
         self.must(r["requests"] == r["limits"], "requests and limits differ")
         self.must(cores(r["requests"]["cpu"]) >= int(self.config["worker-threads"]), "fewer cores than worker-threads")
         need = (int(self.config["memory-mb"]) + int(self.config.get("landing-mb", 128))) << 20
-        index = int(self.config.get("max-values", int(self.config["memory-mb"]) << 10)) * VALUE
+        values = int(self.config.get("max-values", int(self.config["memory-mb"]) << 10))
+        index = values * VALUE + self.kept(values)
         huge, small = size(r["limits"].get("hugepages-2Mi", 0)), size(r["limits"]["memory"])
         self.must(small + huge >= need + index + ROOM and small >= index + ROOM,
                   "the memory limit is below memory-mb, landing-mb, what max-values take, and 1 GiB")
         self.must(not huge or huge >= need, "hugepages-2Mi does not cover memory-mb and landing-mb")
+
+    def kept(self, values):
+        """Bytes of small pages that --keep takes."""
+        if "keep" not in self.args:
+            return 0
+        files = [self.volume(os.path.dirname(self.args[name]))["emptyDir"] for name in ("keep", "arena-file")]
+        notes = values * (KEPT + (NOTE if "recover" in self.args else 0))
+        arena = int(self.config["memory-mb"]) << 20
+        self.must(all(v.get("medium") == "Memory" for v in files), "--keep or --arena-file lies on a disk, or ends with the container")
+        self.must(size(files[0]["sizeLimit"]) >= arena + notes, "sizeLimit is below memory-mb, its notes and the index")
+        return notes + (arena if self.box["resources"]["limits"].get("hugepages-2Mi") else 0)  # the arena is none of those
+
+    def volume(self, path):
+        volumes = {v["name"]: v for v in self.spec["volumes"]}
+        return {m["mountPath"]: volumes[m["name"]] for m in self.box["volumeMounts"]}.get(path, {})
 
     def confinement(self):
         of_pod = self.spec["securityContext"]
@@ -217,14 +235,13 @@ class Check:
                       and c.get("capabilities", {}).get("drop") == ["ALL"], f"{box['name']} is not confined")
 
     def key(self):
-        volumes = {v["name"]: v for v in self.spec["volumes"]}
-        mounts = {m["mountPath"]: volumes[m["name"]] for m in self.box["volumeMounts"]}
         first = self.spec["initContainers"][0]["command"]
-        self.must("emptyDir" in mounts.get(os.path.dirname(self.config["psk-file"]), {}), "psk-file lies in no volume of the pod's own")
-        self.must(mounts[os.path.dirname(self.config["psk-file"])]["emptyDir"].get("medium") == "Memory", "the key is written to a disk")
+        of_key = self.volume(os.path.dirname(self.config["psk-file"]))
+        self.must("emptyDir" in of_key, "psk-file lies in no volume of the pod's own")
+        self.must(of_key["emptyDir"].get("medium") == "Memory", "the key is written to a disk")
         self.must(first[0] == "install" and "0600" in first and first[-1] == self.config["psk-file"],
                   "the key is not copied for its reader alone")
-        self.must("configMap" in mounts.get(os.path.dirname(self.args["config"]), {}), "--config lies in no ConfigMap")
+        self.must("configMap" in self.volume(os.path.dirname(self.args["config"])), "--config lies in no ConfigMap")
 
     def rights(self):
         role, binding = one(self.objects, "Role"), one(self.objects, "RoleBinding")
@@ -269,6 +286,11 @@ def breakages():
         assert a in data["config"]
         data["config"] = data["config"].replace(a, b)
 
+    def keep(o, volume):
+        pod(o)["volumes"].append({"name": "arena", "emptyDir": volume})
+        box(o)["volumeMounts"].append({"name": "arena", "mountPath": "/arena"})
+        box(o)["args"] += ["--keep=/arena/index", "--arena-file=/arena/arena", "--recover=verify"]
+
     yield "an option that does not exist", "no option", lambda o: config(o, "landing-mb", "landing-pad")
     yield "an argument that does not exist", "no option", lambda o: box(o)["args"].append("--no-such-thing=1")
     yield "a drain longer than the grace", "terminationGrace", lambda o: config(o, "drain-sec = 60", "drain-sec = 85")
@@ -296,6 +318,9 @@ def breakages():
     yield "more threads than cores", "fewer cores", lambda o: config(o, "worker-threads = 4", "worker-threads = 8")
     yield "less than a core", "fewer cores", lambda o: [of.update(cpu="500m") for of in box(o)["resources"].values()]
     yield "memory that is no number", "no number", lambda o: config(o, "memory-mb = 8192", "memory-mb = 64GB")
+    yield "kept memory on a disk", "on a disk", lambda o: keep(o, {"sizeLimit": "9Gi"})
+    yield "kept memory with too little room", "sizeLimit is below", lambda o: keep(o, {"medium": "Memory", "sizeLimit": "8Gi"})
+    yield "notes that do not fit", "memory limit", lambda o: keep(o, {"medium": "Memory", "sizeLimit": "9Gi"})
     yield "a name that moves", "node-id", lambda o: box(o)["args"].__setitem__(1, "--node-id=$(POD_IP)")
     yield "a key on a disk", "to a disk", lambda o: next(v for v in pod(o)["volumes"] if v["name"] == "run")["emptyDir"].pop("medium")
     yield "no seccomp profile", "no seccomp", lambda o: pod(o)["securityContext"]["seccompProfile"].update(type="Unconfined")
