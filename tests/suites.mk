@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # suites.mk -- what the tests are made of, and the suites; `make help` lists them. Included by the Makefile. tests/README.md says which is for what.
 
-$(B)/tests/integration/embedder: tests/integration/embedder.c $(B)/libkvrail.so.0 $(HEADERS)
+$(addprefix $(B)/tests/integration/,embedder exists_time): $(B)/tests/integration/%: tests/integration/%.c $(B)/libkvrail.so.0 $(HEADERS)
 	$(call embedding,/../..)
 
 # Tests: tests/LAYER/test_*.c, each one a cmocka program that speaks TAP; `needs_LAYER` says what it links.
@@ -138,7 +138,7 @@ $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/f
 	$(link) -fsanitize=fuzzer
 
 .PHONY: tests
-tests: $(TESTS) $(B)/tests/sim/seeds $(PORT) $(B)/tests/integration/embedder $(B)/tests/integration/stepped_clock.so $(B)/tests/quick_start.so $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library python
+tests: $(TESTS) $(B)/tests/sim/seeds $(PORT) $(addprefix $(B)/tests/integration/,embedder exists_time) $(B)/tests/integration/stepped_clock.so $(B)/tests/quick_start.so $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library python
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
 
@@ -168,7 +168,7 @@ MUTANTS = $(if $(RELEASE),scripts/check-mutants.sh)
 PLANTED = $(if $(RELEASE),scripts/check-planted.sh)
 LONG := $(addprefix tests/integration/,acceptance.sh addresses.sh async.sh capacity.sh columns.sh events.sh install.sh keep_long.sh load.sh output.sh page.sh prometheus.sh rails.sh raw.sh members.sh scale.sh schema.sh sweep.sh versus.sh) $(B)/tests/kvserver/test_many
 # These make a part of their rounds, or of their tests, in a release build's check (tests/short.h), and all in check-long.
-SHORTENED = $(tests_sim) $(B)/tests/kvclient/test_layout $(addprefix $(B)/tests/kvclient/,test_fork test_queue_storm) $(addprefix tests/integration/,bench.sh doctor.sh lifetime.sh python.sh) $(PLANTED)
+SHORTENED = $(tests_sim) $(B)/tests/kvclient/test_layout $(addprefix $(B)/tests/kvclient/,test_fork test_queue_storm) $(addprefix tests/integration/,bench.sh doctor.sh lifetime.sh python.sh tenants.sh) $(PLANTED)
 SHORT = $(if $(RELEASE),KVRAIL_TEST_SHORT=1)
 # A process that starts without it takes 0.3 s longer (tests/quick_start.c).
 PRELOAD = $(if $(RELEASE),LD_PRELOAD=$(CURDIR)/$(B)/tests/quick_start.so)

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# tenants.sh -- kv-server --tenants: identities with their rights, a reload, a removed tenant, a cap under 64 writers, what is
+# refused, and whether a foreign key takes as long as a missing one.
+. "$(dirname "$0")/lib.bash"
+plan 34
+for name in acme beta ops stranger; do "$build/kv-server" --make-psk "$scratch/$name.key" --identity "$name" >/dev/null; done
+"$build/kv-server" --make-psk "$scratch/acme2.key" --identity acme >/dev/null
+cat "$scratch"/{acme,acme2,beta,stranger,ops}.key >"$scratch/all.key" && chmod 600 "$scratch/all.key"
+# ACME's rights in its namespace, and whether there is a beta.
+table() { # RIGHTS [BETA]
+	python3 - "$@" >"$scratch/new.json" <<'EOF'
+import json, sys
+acme = {"name": "acme", "identities": ["acme"], "namespaces": {"acme": sys.argv[1], "acme-*": "rwdpc", "public": "r"}, "memory_cap": "8MiB"}
+beta = {"name": "beta", "identities": ["beta"], "namespaces": {"beta": "rwdpc", "public": "rw"}, "memory_share": "8MiB", "requests_max": 64}
+ops = {"name": "ops", "identities": ["ops"], "namespaces": {"*": "rwdpc"}}
+print(json.dumps({"tenants": [acme] + ([beta] if len(sys.argv) < 3 else []) + [ops]}))
+EOF
+	mv "$scratch/new.json" "$scratch/tenants.json"
+}
+table rwdpc
+start_server one --psk-file "$scratch/all.key" --tenants "$scratch/tenants.json" --events on --log-level info --http-addr 127.0.0.1:0 --http-insecure || exit 1
+log=$scratch/one.err
+url=$(sed -n 's/.*metrics and health on \([^ ]*\).*/\1/p' "$scratch/one.out" "$log" | head -n 1)
+as() { # IDENTITY NAMESPACE COMMAND...
+	local who=$1 space=$2
+	shift 2
+	timeout -k 5 60 "$build/kv-client" --server "$server" "${over[@]}" --psk-file "$scratch/$who.key" --namespace "$space" --timeout 20 "$@"
+}
+is() { [ "$(as "$1" "$2" get "$3")" = "$4" ]; }
+logged() { soon grep -qE -- "$1" "$log"; }
+hup() { kill -HUP "$server_pid" && logged "$1"; }
+
+# ---- rights ----
+check "a tenant stores in its namespace" as acme acme put k mine
+check "and in those of a prefix" as acme acme-model put k mine
+check "another key of its identity reads it" is acme2 acme k mine
+check "another tenant finds nothing there" status 1 as beta acme get k
+check "nor with exists" status 1 as beta acme exists k
+check "it may not store there" says 'authori' as beta acme put l x
+check "nor delete: as if the key were missing" status 1 as beta acme delete k
+check "nor clear" status 3 as beta acme clear
+check "the value is there" is acme acme k mine
+check "a public namespace has its writer" as beta public put p shared
+check "and its readers" is acme public p shared
+check "who may not write" says 'authori' as acme public put q x
+check "nor delete" says 'authori' as acme public delete p
+check "a list of namespaces shows its own alone" eval 'as acme acme namespaces --json | json_is - "[n[\"name\"] for n in j[\"namespaces\"]] == [\"acme\"]"'
+check "one that may read all sees all" eval 'as ops "" namespaces --json | json_is - "{n[\"name\"] for n in j[\"namespaces\"]} >= {\"acme\", \"acme-model\", \"public\"}"'
+check "the numbers of the server are for it alone" eval 'as ops "" stat >/dev/null && status 3 as acme acme stat'
+check "an unknown identity is refused, and told the way out" says 'tenants does not list' as stranger acme get k
+check "a session is in the log" logged 'audit_session .*tenant=beta namespace=acme rights=0'
+check "so is a refusal" logged 'audit_refused .*identity=.*stranger'
+check "no line has a key of a value" eval '! grep -q "key=" "$log"'
+check "the memory is mapped by a client that may read all" logged 'event=local_in'
+as acme acme --log-level info get k >"$scratch/got" 2>"$scratch/acme.log"
+check "another uses the fabric, and says why, once" eval '[ "$(grep -c "may not read all" "$scratch/acme.log")" -eq 1 ] && [ "$(cat "$scratch/got")" = mine ]'
+
+# ---- events ----
+timeout 20 "$build/kv-client" --server "$server" "${over[@]}" --psk-file "$scratch/acme.key" --namespace acme events --json >"$scratch/events" 2>/dev/null &
+pids+=($!)
+sleep 1
+as beta beta put secret x && as acme acme put seen x && as beta beta put secret2 x && as acme acme put seen2 x
+check "events are of its own namespaces" eval 'soon grep -q seen2 "$scratch/events" && grep -q "seen\"" "$scratch/events" && ! grep -q secret "$scratch/events"'
+
+# ---- limits ----
+head -c 262144 /dev/urandom >"$scratch/bytes"
+writers() {
+	local w
+	for w in $(seq 64); do
+		for i in 1 2 3 4; do echo "put w$w-$i -f $scratch/bytes"; done | as acme acme >/dev/null 2>&1 &
+	done
+	wait $(jobs -p | grep -v -x -f <(printf '%s\n' "${pids[@]}"))
+}
+most() { # the most that the tenant has had, as the metrics show it
+	for i in $(seq 100); do
+		curl -s --max-time 5 "$url/metrics" | sed -n 's/^kvrail_tenant_bytes{tenant="acme"} //p'
+		sleep 0.05
+	done | sort -n | tail -n 1
+}
+if [ -n "$url" ]; then
+	most >"$scratch/most" &
+	looker=$!
+	writers
+	wait "$looker"
+	check "64 writers do not exceed a cap by a byte" eval '[ "$(cat "$scratch/most")" -le 8388608 ] && [ "$(cat "$scratch/most")" -gt 4000000 ]'
+	check "the metrics have each tenant" eval 'curl -s "$url/metrics" | grep -q "^kvrail_tenant_evictions_total{tenant=\"acme\"} [1-9]"'
+else
+	skip "64 writers do not exceed a cap by a byte" "there are no metrics here"
+	skip "the metrics have each tenant" "there are no metrics here"
+fi
+check "what others have stays" is beta public p shared
+
+# ---- reloads ----
+table r
+check "a reload takes rights away" eval 'hup "tenants were reread" && says authori as acme acme put k2 x'
+check "and leaves the others" as acme acme-model put k2 x
+echo '{"tenants": [' >"$scratch/tenants.json"
+check "a broken file changes nothing, and the log has its place" eval 'hup "tenants.json, line 2.*stay in force" && as acme acme-model get k2'
+table rwdpc none
+check "a removed tenant is refused" eval 'hup "event=tenants_read cut=" && soon says "tenants does not list" as beta beta get secret'
+gone() { as ops "" namespaces --json | json_is - "[n['values'] for n in j['namespaces'] if n['name'] == 'beta'] == [0]"; }
+check "its memory comes back" soon gone
+table rwdpc
+check "when it returns, nothing of its is there" eval 'hup "event=tenants_read" && soon as beta beta put new x && status 1 as beta beta get secret'
+check "without keys there are no tenants" says 'needs clients that prove' "$build/kv-server" --listen-addr 127.0.0.1:0 --tenants "$scratch/tenants.json"
+
+# ---- time ----
+seq 0 999 | sed 's/.*/put k& x/' | as acme acme >/dev/null
+if short; then
+	skip "a foreign key takes as long as a missing one" "it takes half a minute: make check-long"
+else
+	check "a foreign key takes as long as a missing one" "$build/tests/integration/exists_time" "$server" "$scratch/beta.key" acme 100000
+fi
+finish
