@@ -9,6 +9,7 @@
 /* The space has another seed: enter it again, and walk over all blocks. */
 static void space_changed(struct store *s, struct space *sp)
 {
+	tenant_tier_forget(sp);
 	if (s->journal && sp->refs > 0 && sp->name[0]) /* of the default one it would mean all: its removals follow */
 		journal_put(s->journal, JOURNAL_CLEARED, JOURNAL_MEMORY, sp->name, NULL, 0, sp->generation);
 	if (s->space == sp)

@@ -56,10 +56,13 @@ void tenancy_begin(struct store *s, const char *(*owner)(void *arg, const char *
 
 static void space_give(struct store *s, struct space *sp, struct tenant *to)
 {
+	uint64_t tier_bytes = sp->tier_bytes;
+	tenant_tier_forget(sp);
 	sp->tenant->spaces--;
 	sp->tenant = to;
 	sp->evict = tenant_evict(s, to);
 	to->spaces++;
+	tenant_tier_add(sp, tier_bytes);
 }
 
 static void spaces_move(struct store *s)

@@ -47,13 +47,14 @@ static void space_begun(void *arg, struct space *sp)
 static void space_ended(void *arg, struct space *sp)
 {
 	(void)arg;
+	tenant_tier_forget(sp);
 	sp->tenant->spaces--;
 }
 
 void tenancy_init(struct store *s)
 {
 	struct tenancy *y = &s->tenancy;
-	static const struct tenant_part no_limit = {0, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+	static const struct tenant_part no_limit = {0, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
 	y->none = (struct tenant){.listed = true, .limit = no_limit};
 	y->at[0] = &y->none;
 	y->count = 1;

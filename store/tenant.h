@@ -15,6 +15,7 @@ enum { STORE_TENANTS_MAX = 512 }; /* of the table, and those that still have blo
 /* The parts of a tenant's limits that this shard keeps by itself; UINT64_MAX: none. */
 struct tenant_part {
 	uint64_t share, cap; /* bytes of the arena */
+	uint64_t tier;       /* bytes of values on the tier */
 	uint64_t pins, requests, read_rate;
 };
 
@@ -26,6 +27,7 @@ struct tenant {
 	struct evict evict;          /* of its blocks; of "": store.evict is used instead */
 	struct tenant_part limit;
 	uint64_t bytes;           /* of the arena: of its blocks in every state, from the stage on */
+	uint64_t tier_bytes;      /* of its values on the tier */
 	uint64_t pinned;          /* bytes pinned by its sessions, each pin by itself */
 	uint64_t spaces, users;   /* namespaces that it is charged for; sessions */
 	uint64_t active;          /* unanswered requests of its sessions that outlive their frames */
@@ -85,6 +87,26 @@ static inline bool tenant_fits(const struct tenant *t, uint64_t size)
 
 void tenant_add(struct store *s, struct tenant *t, uint64_t size);
 void tenant_sub(struct store *s, struct tenant *t, uint64_t size);
+
+/* tenant_tier_add, tenant_tier_sub -- a value of the namespace is on the tier, or not any more. tenant_tier_forget --
+ * none of its former values counts. */
+static inline void tenant_tier_add(struct space *sp, uint64_t bytes)
+{
+	sp->tier_bytes += bytes;
+	sp->tenant->tier_bytes += bytes;
+}
+
+static inline void tenant_tier_sub(struct space *sp, uint64_t bytes)
+{
+	bytes = KV_MIN(bytes, sp->tier_bytes); /* the last bits of its generation may repeat (tier_item.age) */
+	sp->tier_bytes -= bytes;
+	sp->tenant->tier_bytes -= bytes;
+}
+
+static inline void tenant_tier_forget(struct space *sp)
+{
+	tenant_tier_sub(sp, sp->tier_bytes);
+}
 
 /* store_victim -- the next block to be evicted for a value of this tenant: of the tenant furthest above its share;
  * where none is above, of `t` itself, and else of the one closest to its share. NULL: no block may go. store_may_evict

@@ -121,7 +121,7 @@ static void block_damaged(struct shard *s, struct block *b)
 		 KV_EVENT("value_damaged", KV_NUMBER("shard", s->opt.index), KV_FIELD("key", text),
 			  KV_NUMBER("bytes", b->len)),
 		 "shard %u: the value of key %s (%llu bytes) is damaged in memory; it is dropped", s->opt.index,
-		 kv_key_text(b->item.key, b->item.key_len, text), (unsigned long long)b->len);
+		 shard_key_text(s, b->item.key, b->item.key_len, text), (unsigned long long)b->len);
 	store_drop(&s->store, b);
 }
 
@@ -464,7 +464,7 @@ void get_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	struct shard *s = l->attachment->shard;
 	struct wire_reply reply = {.type = WIRE_GET, .id = q->id};
 	struct block *b = store_find(&s->store, q->key.data, q->key.len, now_ns);
-	if (q->flags & WIRE_GET_PULL && !s->opt.allow_pull && !get_in_place(l, q)) {
+	if (q->flags & WIRE_GET_PULL && !(s->opt.allow_pull && l->attachment->own.sees_all) && !get_in_place(l, q)) {
 		get_refuse(l, &reply, WIRE_NOTSUP); /* WELCOME said so */
 		return;
 	}

@@ -193,12 +193,12 @@ static void slow_log(struct link *l, const struct wire_reply *r, uint64_t posted
 		 KV_EVENT("slow_request", KV_FIELD("op", types[r->type]),
 			  KV_NUMBER("client_id", l->attachment->client_id), KV_NUMBER("session", l->attachment->number),
 			  KV_NUMBER("shard", s->opt.index), KV_NUMBER("link", l->index),
-			  KV_FIELD("key", key ? kv_key_text(key->data, key->len, text) : "-"),
+			  KV_FIELD("key", key ? shard_key_text(s, key->data, key->len, text) : "-"),
 			  KV_NUMBER("total_us", replied_ns / 1000), KV_NUMBER("post_us", posted_ns / 1000),
 			  KV_FIELD("result", kv_errname(wire_status_error(r->status))), KV_NUMBER("more", suppressed)),
 		 "slow %s client %llu session %u shard %u link %u key %s: %.3f ms = post %.3f + reply %.3f; %s%s",
 		 types[r->type], (unsigned long long)l->attachment->client_id, l->attachment->number, s->opt.index,
-		 l->index, key ? kv_key_text(key->data, key->len, text) : "-", (double)replied_ns / 1e6,
+		 l->index, key ? shard_key_text(s, key->data, key->len, text) : "-", (double)replied_ns / 1e6,
 		 (double)posted_ns / 1e6, (double)(replied_ns - posted_ns) / 1e6,
 		 kv_errname(wire_status_error(r->status)), left_out);
 }

@@ -272,6 +272,12 @@ static inline uint64_t shard_clock_local(const struct shard *s, uint64_t client_
 	return client_ns > zero ? client_ns - zero : 0;
 }
 
+/* shard_key_text -- a key for the log. With tenants it is theirs, and not the operator's. */
+static inline const char *shard_key_text(const struct shard *s, const void *key, size_t len, char text[KV_KEY_TEXT])
+{
+	return s->tenants ? "(of a tenant)" : kv_key_text(key, len, text);
+}
+
 static inline void shard_count(struct shard *s, enum wire_stat id)
 {
 	s->counts.of[id]++;

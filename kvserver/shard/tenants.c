@@ -39,6 +39,7 @@ static void tenants_set(struct shard *s, struct tenants *t)
 		const struct tenant_limits *l = &row->limits;
 		const struct tenant_part part = {.share = part_of(l->memory_share, shards),
 						 .cap = part_of(l->memory_cap, shards),
+						 .tier = part_of(l->tier_cap, shards),
 						 .pins = part_of(l->pins_cap, shards),
 						 .requests = part_of(l->requests_max, shards),
 						 .read_rate = part_of(l->read_rate, shards)};

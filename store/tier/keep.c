@@ -40,7 +40,7 @@ static bool record_begin(struct tier_drive *d, const struct tier_item *i)
 {
 	struct tier_id id = {tier_item_hash(i), i->more};
 	struct tier_entry e;
-	const struct space *sp = d->t->store->spaces.at[i->space];
+	struct space *sp = d->t->store->spaces.at[i->space];
 	const uint8_t *key;
 	int rc;
 	if (i->dead || d->k.failed || tier_entry_get(d->k.mem, TIER_HEAD_BYTES, &e, &key) != 0 ||

@@ -296,10 +296,11 @@ static inline uint64_t tier_born_us(const struct tier_drive *d, const struct tie
 	return e->sequence <= d->old_sequence ? KV_MIN(e->born_us, d->t->opt.wall_us) : e->born_us;
 }
 
-static inline void tier_item_space(struct tier_item *i, const struct space *sp)
+static inline void tier_item_space(struct tier_item *i, struct space *sp)
 {
 	i->space = sp->index & (SPACES_MAX - 1);
 	i->age = sp->generation & 15;
+	tenant_tier_add(sp, i->len);
 }
 
 static inline struct tier_drive *tier_drive_of(const struct tier *t, uint32_t item)
@@ -346,7 +347,7 @@ uint64_t heads_unsaved(const struct tier *t); /* the first mark that is not safe
  * False: the index is full. writer_copy
  * -- take bytes of its value (NULL: zeros); returns how many. The record ends with its last byte. */
 int writer_ready(struct tier_drive *d, uint32_t len, uint8_t key_len);
-bool writer_begin(struct tier_drive *d, const struct tier_id *id, const struct space *sp, struct tier_entry *e,
+bool writer_begin(struct tier_drive *d, const struct tier_id *id, struct space *sp, struct tier_entry *e,
 		  const void *key);
 uint32_t writer_copy(struct tier_drive *d, const uint8_t *from, uint32_t len);
 /* writer_room -- bytes that can be copied now. writer_pump -- submit what has lingered, and footers. */

@@ -112,6 +112,8 @@ void tier_records_drop(struct tier_records *t, uint32_t number)
 {
 	uint32_t *at = head_of(t, t->item[number].hash_low);
 	KV_ASSERT(!t->item[number].dead);
+	if (t->dropped)
+		t->dropped(t->arg, &t->item[number]);
 	while (*at != number)
 		at = &t->item[*at].chain;
 	*at = t->item[number].chain;

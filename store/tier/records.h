@@ -47,6 +47,9 @@ struct tier_records {
 	uint32_t made, free;  /* items ever used; the first free one, linked by chain */
 	uint32_t live;        /* in chains */
 	uint32_t used;        /* live and dead */
+	/* dropped -- a live record becomes dead. NULL: nobody asks. */
+	void (*dropped)(void *arg, const struct tier_item *i);
+	void *arg;
 };
 
 /* tier_records_init -- an empty index for at most records_max records. 0 or -KV_ENOMEM. tier_records_fini -- harmless

@@ -61,7 +61,7 @@ static bool entry_right(const struct tier_drive *d, const struct tier_slot *s, c
 static void record_found(struct tier_drive *d, struct tier_slot *s, const struct tier_entry *e, const uint8_t *key)
 {
 	struct tier *t = d->t;
-	const struct space *sp = table_space(d, e);
+	struct space *sp = table_space(d, e);
 	struct tier_id id;
 	uint32_t item;
 	if (!sp || tier_head_dead(s->mem, e->page))

@@ -20,13 +20,15 @@ static struct tier_id id_of(const struct block *b)
 	return (struct tier_id){b->item.hash, tier_more(b->item.key, b->item.key_len)};
 }
 
-/* Not to be written: the tier has it, it is of an earlier generation, or others may have deleted it: the tier judges
- * its records once. (A clear leaves the highest generation as it is.) */
+/* Not to be written: the tier has it, its tenant has no room there, it is of an earlier generation, or others may have
+ * deleted it: the tier judges its records once. (A clear leaves the highest generation as it is.) */
 static bool needless(struct tier *t, const struct block *b)
 {
+	const struct space *sp = t->store->spaces.at[b->space];
+	const struct tenant *of = sp->tenant;
 	struct tier_id id = id_of(b);
-	return !block_current(t->store, b) || t->store->spaces.at[b->space]->generation == UINT64_MAX ||
-	       !store_good(t->store, b) || tier_key_find(t, &id) != 0;
+	return !block_current(t->store, b) || sp->generation == UINT64_MAX || of->tier_bytes > of->limit.tier ||
+	       b->len > of->limit.tier - of->tier_bytes || !store_good(t->store, b) || tier_key_find(t, &id) != 0;
 }
 
 /* ---- hints ---- */

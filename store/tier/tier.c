@@ -136,6 +136,15 @@ static uint32_t records_for(const struct tier *t)
 	return (uint32_t)KV_MIN(bytes / RECORD_MEAN + TIER_GETS_MAX, (uint64_t)RECORDS_MAX);
 }
 
+/* Records of an earlier generation do not count any more. */
+static void record_dropped(void *arg, const struct tier_item *i)
+{
+	const struct tier *t = arg;
+	struct space *sp = t->store->spaces.at[i->space];
+	if (sp && i->age == (sp->generation & 15))
+		tenant_tier_sub(sp, i->len);
+}
+
 int tier_create(const struct tier_options *o, struct store *store, struct tier_device *const *devices, unsigned count,
 		struct tier **out, struct kv_error *err)
 {
@@ -155,6 +164,8 @@ int tier_create(const struct tier_options *o, struct store *store, struct tier_d
 	    (tier_records_init(&t->records, records_for(t)) != 0 || tier_records_init(&t->gone, GONE_MAX) != 0 ||
 	     tier_admission_init(&t->admission, o->admit, records_for(t)) != 0))
 		rc = kv_fail(err, -KV_ENOMEM, "no memory for the index of a tier with %u places", records_for(t));
+	t->records.dropped = record_dropped;
+	t->records.arg = t;
 	if (rc) {
 		tier_destroy(&t);
 		return rc;

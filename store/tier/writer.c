@@ -326,7 +326,7 @@ int writer_ready(struct tier_drive *d, uint32_t len, uint8_t key_len)
 	return 0;
 }
 
-bool writer_begin(struct tier_drive *d, const struct tier_id *id, const struct space *sp, struct tier_entry *e,
+bool writer_begin(struct tier_drive *d, const struct tier_id *id, struct space *sp, struct tier_entry *e,
 		  const void *key)
 {
 	int64_t cost = (int64_t)tier_pages(e->len) * TIER_PAGE;

@@ -7,7 +7,7 @@
 
 enum { KIB = 1 << 10, LIMIT = 1 << 20, VALUE = 1 << 10, TIME = 1 };
 
-#define NO_LIMIT ((struct tenant_part){0, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX})
+#define NO_LIMIT ((struct tenant_part){0, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX})
 
 /* The namespace "a..." is of tenant a, and so on; "-..." is of none. */
 static const char *owner_by_letter(void *arg, const char *space)
