@@ -201,7 +201,8 @@ static void run(uint64_t seed)
 	for (unsigned at = 0; at < SERVERS; at++)
 		for (uint32_t i = 0; i < KEYS; i++)
 			if (exists(at, i) != view[at].has[i])
-				world_wrong(&world, "events: server %u has%s key %u", at, exists(at, i) ? "" : " not", i);
+				world_wrong(&world, "events: server %u has%s key %u", at, exists(at, i) ? "" : " not",
+					    i);
 	now.stop = true;
 	world_join(&world, 30 * SECOND);
 	assert_true(now.stored > KEYS && now.removed > 0 && now.cleared >= SERVERS && now.synced >= SERVERS);
