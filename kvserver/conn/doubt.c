@@ -95,7 +95,9 @@ static void lost(struct kvs_server *s)
 
 void doubt_restored(struct kvs_server *s, uint64_t ago_ns)
 {
-	begin(s, DOUBT_AWAY, 0, now_less(s, kv_deadline(ago_ns, LOST_NS)));
+	int64_t since_ns = now_less(s, kv_deadline(ago_ns, LOST_NS));
+	begin(s, DOUBT_AWAY, 0, since_ns);
+	s->doubts.since_ns = KV_MIN(s->doubts.since_ns, since_ns);
 }
 
 /* ago_ns: how long ago it began, if this is no return. */

@@ -406,6 +406,7 @@ int shard_tier_open(struct shard *s, struct kv_error *err)
 	o.shard = s->opt.index;
 	o.shards = KV_MAX(s->opt.shards, 1u);
 	o.key_seed = s->opt.shard_seed;
+	o.silent_ns = KV_MAX(s->opt.tier_files->silent_ns, s->opt.tier_files->doubt_ns);
 	o.now_ns = loop_now(s->loop);
 	o.wall_us = wall_us();
 	o.area = &s->area;

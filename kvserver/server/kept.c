@@ -591,7 +591,7 @@ void kept_begin(struct kvs_server *s)
 	if (!k)
 		return;
 	for (unsigned i = 0; i < k->shards; i++)
-		shard_kept_begin(s->shard[i]);
+		shard_kept_begin(s->shard[i], s->doubts.state != DOUBT_OVER);
 	unlink(k->keep);
 }
 

@@ -127,8 +127,8 @@ int kvs_server_start(struct kvs_server *s, struct kv_error *err)
 	/* Other members may have deleted keys of the tier since. Kept memory knows better since when. */
 	if (rc == 0 && s->opt.members && s->tier.key_seed) {
 		doubt_former(s, s->tier.member, s->tier.members);
-		if (s->doubts.state == DOUBT_OVER)
-			doubt_restored(s, s->tier.silent_ns);
+		doubt_restored(s, s->doubts.state == DOUBT_OVER ? KV_MAX(s->tier.silent_ns, s->tier.doubt_ns)
+								: s->tier.doubt_ns);
 	}
 	if (rc == 0 && !s->opt.loops)
 		rc = key_reload_start(s, &s->keys.reload, err);

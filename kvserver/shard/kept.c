@@ -157,11 +157,21 @@ int shard_kept_restore(struct shard *s, struct keep_in *file, const struct keep_
 	return rc;
 }
 
-void shard_kept_begin(struct shard *s)
+/* A server that dies while a doubt waits was silent since the doubt began: the next one asks for all deletions since.
+ */
+static void mark_time(const struct shard *s)
 {
 	struct kept_mark *m = mark_of(s);
-	if (s->opt.kept->former) /* of a smaller arena: new values will lie there */
-		kept_mark_of(s->area.base, s->opt.kept->former)->clean = 0;
+	m->now_ns = loop_now(s->loop);
+	m->wall_ns = kv_wall_now();
+}
+
+void shard_kept_begin(struct shard *s, bool doubted)
+{
+	struct kept_mark *m = mark_of(s);
+	struct kept_mark *former = s->opt.kept->former ? kept_mark_of(s->area.base, s->opt.kept->former) : m;
+	const struct kept_mark was = *former;
+	former->clean = 0; /* of a smaller arena: new values will lie there */
 	m->clean = 0;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	*m = (struct kept_mark){.magic = MARK_MAGIC,
@@ -172,8 +182,10 @@ void shard_kept_begin(struct shard *s)
 				.digest_seed = s->opt.shard_seed,
 				.places = s->opt.kept->places,
 				.record_seed = s->store.records.seed,
-				.now_ns = loop_now(s->loop),
-				.wall_ns = kv_wall_now()};
+				.now_ns = was.now_ns,
+				.wall_ns = was.wall_ns};
+	if (!doubted || was.magic != MARK_MAGIC)
+		mark_time(s);
 }
 
 void shard_kept_save(struct shard *s, struct keep_writer *w)
@@ -195,9 +207,8 @@ void shard_kept_mark(struct shard *s, const uint8_t stamp[KEEP_STAMP])
 void shard_kept_tick(struct shard *s, uint64_t now_ns)
 {
 	struct keep_rest *rest = &s->kept.rest;
-	struct kept_mark *m = mark_of(s);
-	m->now_ns = now_ns;
-	m->wall_ns = kv_wall_now();
+	if (s->store.doubt.how != DOUBT_WAIT)
+		mark_time(s);
 	keep_rest_tick(&s->store, rest, now_ns);
 	if (rest->held_count && !kv_kept_read(s->area.fd, s->opt.kept->generation))
 		keep_rest_held_end(&s->store, rest);

@@ -22,7 +22,7 @@ struct kept_mark {
 	uint8_t stamp[KEEP_STAMP];
 	uint32_t shard, shards;
 	uint64_t digest_seed, places, record_seed; /* for a recovery */
-	uint64_t now_ns, wall_ns;                  /* while a server serves: now and then */
+	uint64_t now_ns, wall_ns;                  /* while a server serves: now and then; not while a doubt waits */
 };
 
 /* kept_mark_fits -- whether a server of this geometry had the memory. */
@@ -57,8 +57,9 @@ uint64_t shard_kept_silent_ns(const struct shard *s);
 int shard_kept_restore(struct shard *s, struct keep_in *file, const struct keep_head *head, uint64_t wall_ns,
 		       struct kv_error *err);
 
-/* shard_kept_begin -- from now on this server changes the values: no index describes them any more. */
-void shard_kept_begin(struct shard *s);
+/* shard_kept_begin -- from now on this server changes the values: no index describes them any more. doubted: they are
+ * in doubt since before, so the mark keeps its time. */
+void shard_kept_begin(struct shard *s, bool doubted);
 
 /* shard_kept_save -- after shard_close: write the store; any thread, one for each shard. shard_kept_mark -- the file is
  * complete. */

@@ -141,6 +141,15 @@ static void service_look(const struct tier_file *f, const struct tier_super *sup
 	free(pages);
 }
 
+/* The last server ended in doubt: as if it was silent since then. */
+static void doubt_look(const uint8_t *front, const struct tier_super *super, struct tier_files *all)
+{
+	struct tier_table t;
+	uint64_t now_ns = kv_wall_now();
+	if (tier_table_newest(front, super->id[0], &t) && t.doubt_s)
+		all->doubt_ns = KV_MAX(all->doubt_ns, now_ns - KV_MIN(now_ns, t.doubt_s * 1000000000ull));
+}
+
 /* A file or disk with other contents is left alone. *out_blank: it has none. */
 static int file_look(const struct tier_file *f, struct tier_files *all, bool *out_blank, struct kv_error *err)
 {
@@ -158,6 +167,8 @@ static int file_look(const struct tier_file *f, struct tier_files *all, bool *ou
 			     "--tier %s has other contents, which a tier would destroy; if they are of no use, remove "
 			     "the file, or clear the start of the disk: dd if=/dev/zero of=%s bs=1M count=1",
 			     f->path, f->path);
+	else if (n == TIER_FRONT_BYTES)
+		doubt_look(front, &super, all);
 	*out_blank = rc == 0 && blank(front, (size_t)n);
 	if (!all->key_seed)
 		all->key_seed = super.key_seed;

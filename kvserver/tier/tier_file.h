@@ -24,6 +24,7 @@ struct tier_files {
 	/* Of the newest record of service: how long ago that server was seen alive (UINT64_MAX / 2: unknown), and the
 	 * names of its cluster's members (tier_member_name). */
 	uint64_t silent_ns, served_us;
+	uint64_t doubt_ns; /* since the last server began to wait for verdicts, if it still did at its end; else 0 */
 	uint64_t *member;
 	uint32_t members;
 };

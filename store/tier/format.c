@@ -41,11 +41,11 @@ static uint64_t table_sum(const struct tier_table *t)
 	return kv_hash_block(t, offsetof(struct tier_table, checksum));
 }
 
-uint32_t tier_table_put(uint8_t *to, uint64_t id, uint64_t version, uint64_t floor, uint32_t count)
+uint32_t tier_table_put(uint8_t *to, uint64_t id, uint64_t version, uint64_t floor, uint32_t count, uint32_t doubt_s)
 {
 	size_t notes = count * sizeof(struct tier_note), used = sizeof(struct tier_table) + notes;
 	uint32_t pages = (uint32_t)((used + TIER_PAGE - 1) / TIER_PAGE);
-	struct tier_table t = {.id = id, .version = version, .floor = floor, .count = count};
+	struct tier_table t = {.id = id, .version = version, .floor = floor, .count = count, .doubt_s = doubt_s};
 	memcpy(t.magic, table_magic, sizeof(table_magic));
 	t.sum = kv_hash_block(to + sizeof(t), notes);
 	t.checksum = table_sum(&t);
@@ -75,6 +75,20 @@ int tier_table_get(const uint8_t *from, uint64_t id, struct tier_table *out)
 	}
 	*out = t;
 	return 0;
+}
+
+const uint8_t *tier_table_newest(const uint8_t *front, uint64_t id, struct tier_table *out)
+{
+	const uint8_t *newest = NULL;
+	for (unsigned i = 0; i < 2; i++) {
+		const uint8_t *at = front + (size_t)TIER_PAGE * (1 + i * TIER_TABLE_PAGES);
+		struct tier_table table;
+		if (tier_table_get(at, id, &table) != 0 || (newest && table.version <= out->version))
+			continue;
+		*out = table;
+		newest = at;
+	}
+	return newest;
 }
 
 /* ---- the record of service, and the log ---- */

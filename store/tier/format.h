@@ -50,11 +50,12 @@ struct tier_note {
 	char name[KV_SPACE_MAX + 8];
 };
 
-/* The head of the table. Names without a note have the generation `floor` at least. */
+/* The head of the table. Names without a note have the generation `floor` at least. doubt_s: other servers may have
+ * deleted values since then, unheard (wall clock since 1970); 0: no. */
 struct tier_table {
 	uint8_t magic[8];
 	uint64_t id, version, floor;
-	uint32_t count, zero;
+	uint32_t count, doubt_s;
 	uint64_t sum;      /* of the notes */
 	uint64_t checksum; /* of the rest of this struct */
 };
@@ -170,11 +171,13 @@ int tier_super_check(const void *page, struct tier_super *out);
 
 /* tier_table_put -- complete a table of `count` notes, which lie behind its head. Returns its pages. tier_table_get --
  * read one from TIER_TABLE_PAGES pages. 0, or -KV_EINVAL: it is none of this range, or torn. tier_table_begins --
- * whether a page begins one, of whatever range. tier_space_hash -- of a
- * name, on the device with this superblock: nobody can choose names with equal ones. */
-uint32_t tier_table_put(uint8_t *to, uint64_t id, uint64_t version, uint64_t floor, uint32_t count);
+ * whether a page begins one, of whatever range. tier_table_newest -- the newer one of the two behind the superblock,
+ * and where it lies in `front` (TIER_FRONT_BYTES); NULL: both are damaged. tier_space_hash -- of a name, on the device
+ * with this superblock: nobody can choose names with equal ones. */
+uint32_t tier_table_put(uint8_t *to, uint64_t id, uint64_t version, uint64_t floor, uint32_t count, uint32_t doubt_s);
 int tier_table_get(const uint8_t *from, uint64_t id, struct tier_table *out);
 bool tier_table_begins(const uint8_t *page);
+const uint8_t *tier_table_newest(const uint8_t *front, uint64_t id, struct tier_table *out);
 static inline uint64_t tier_space_hash(const struct tier_super *s, const char *name)
 {
 	return kv_hash_key(name, strlen(name), s->id[1]);

@@ -254,6 +254,7 @@ struct tier {
 	uint8_t cleared[SPACES_MAX / 8]; /* by number: cleared while tables were read: no generation there counts */
 	uint64_t swept_clears;           /* spaces.clears, when the last walk over all records began */
 	uint32_t sweep;                  /* records it has still to look at */
+	uint32_t doubt_s;                /* since when a doubt waits, or waited when a server ended; 0: none */
 	/* source.c */
 	struct block *block; /* being copied, with a reference */
 	uint64_t copied;
@@ -375,6 +376,7 @@ struct space *table_space(const struct tier_drive *d, const struct tier_entry *e
 void table_pump(struct tier_drive *d);                /* write it, if there is anything new */
 void table_mark(struct tier_drive *d, uint64_t mark); /* a clear waits for it */
 void table_down(struct tier_drive *d);
+void table_doubt(struct tier *t); /* note a doubt that waits, or its end */
 
 /* table_clean -- the device has all that the store knows of namespaces. */
 static inline bool table_clean(const struct tier_drive *d)

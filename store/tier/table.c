@@ -5,6 +5,9 @@
  * written soon after any change. A clear waits for it, and so does each footer: a record that is found has its
  * namespace in the table, and if it is of another generation than the table says, it is void.
  *
+ * The table also says since when a doubt waits for its verdicts: if the server ends before, the next one asks for all
+ * deletions since then.
+ *
  * At the start the store's namespaces get at least the generations of the tables. One that was cleared before its table
  * was read gets a higher one. */
 #include "store/tier/private.h"
@@ -35,7 +38,7 @@ static uint32_t table_fill(const struct tier_drive *d, uint8_t *to, uint64_t ver
 		memcpy(n.name, sp->name, strlen(sp->name));
 		memcpy(to + sizeof(struct tier_table) + i * sizeof(n), &n, sizeof(n));
 	}
-	return tier_table_put(to, d->super.id[0], version, all->floor, all->count) * TIER_PAGE;
+	return tier_table_put(to, d->super.id[0], version, all->floor, all->count, d->t->doubt_s) * TIER_PAGE;
 }
 
 static void table_done(struct tier_io *io, int64_t result);
@@ -172,18 +175,14 @@ static void table_take(struct tier_drive *d, const struct tier_table *table, con
 
 bool table_read(struct tier_drive *d, const uint8_t *front)
 {
-	struct tier_table table, best = {0};
-	const uint8_t *from = NULL;
-	for (unsigned i = 0; i < 2; i++) {
-		const uint8_t *at = front + (size_t)TIER_PAGE * (1 + i * TIER_TABLE_PAGES);
-		if (tier_table_get(at, d->super.id[0], &table) == 0 && (!from || table.version > best.version)) {
-			best = table;
-			from = at;
-		}
-	}
-	if (from)
-		table_take(d, &best, from + sizeof(best));
-	return from != NULL;
+	struct tier_table table;
+	const uint8_t *from = tier_table_newest(front, d->super.id[0], &table);
+	if (!from)
+		return false;
+	table_take(d, &table, from + sizeof(table));
+	if (table.doubt_s)
+		d->t->doubt_s = d->t->doubt_s ? KV_MIN(d->t->doubt_s, table.doubt_s) : table.doubt_s;
+	return true;
 }
 
 struct space *table_space(const struct tier_drive *d, const struct tier_entry *e)
@@ -193,6 +192,25 @@ struct space *table_space(const struct tier_drive *d, const struct tier_entry *e
 		bsearch(&key, d->names.names, d->names.count, sizeof(d->names.names[0]), name_order);
 	struct space *sp = n ? d->t->store->spaces.at[n->space] : NULL;
 	return sp && table_current(d, sp, e) ? sp : NULL;
+}
+
+/* ---- doubt ---- */
+
+static void doubt_set(struct tier *t, uint64_t wall_us)
+{
+	t->doubt_s = (uint32_t)KV_MIN(wall_us / 1000000, (uint64_t)UINT32_MAX);
+	t->store->spaces.changes++; /* so the tables are written */
+}
+
+void table_doubt(struct tier *t)
+{
+	if (t->store->doubt.how == DOUBT_WAIT) {
+		uint64_t silent_us = t->started ? 0 : t->opt.silent_ns / 1000;
+		if (!t->doubt_s)
+			doubt_set(t, KV_MAX(tier_wall_us(t) - KV_MIN(tier_wall_us(t), silent_us), (uint64_t)1000000));
+	} else if (t->doubt_s && !t->judge.busy && !tier_key_reading(t) && heads_unsaved(t) == UINT64_MAX) {
+		doubt_set(t, 0); /* what was deleted is deleted on the devices */
+	}
 }
 
 /* ---- records of earlier generations ---- */

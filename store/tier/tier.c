@@ -326,6 +326,7 @@ int tier_turn(struct tier *t, uint64_t now_ns)
 	tier_time(t, now_ns);
 	if (t->stopped)
 		return 0;
+	table_doubt(t);
 	if (KV_UNLIKELY(!t->started))
 		start(t);
 	(void)judge_step(t);

@@ -81,6 +81,7 @@ struct tier_options {
 	uint64_t day_bytes;           /* per day, likewise */
 	bool members;                 /* the server is one of a cluster: the device gets all deletions (log.c) */
 	uint64_t key_seed;            /* the digests' */
+	uint64_t silent_ns;           /* how long ago the devices were last written */
 	uint64_t now_ns, wall_us;     /* both clocks now; the wall clock (since 1970) is never read again */
 	const struct kv_area *area;   /* kv_area_ready is called for it before memory is written; or NULL */
 	uint64_t ahead_bytes;         /* memory whose next victims are written ahead; 0: a sixteenth */

@@ -53,10 +53,10 @@ static void read_table(const uint8_t *data, size_t size)
 		memcpy(&t, pages, sizeof(t));
 		if (tier_table_get(pages, t.id, &t) == 0) {
 			check(t.count <= SPACES_MAX, "a table has too many names");
-			(void)tier_table_put(pages, t.id, t.version, t.floor, t.count);
+			(void)tier_table_put(pages, t.id, t.version, t.floor, t.count, t.doubt_s);
 			check(tier_table_get(pages, t.id, &t) == 0, "a table is not read again");
 		}
-		(void)tier_table_put(pages, t.id, t.version, t.floor, (uint32_t)(size / sizeof(struct tier_note)));
+		(void)tier_table_put(pages, t.id, t.version, t.floor, (uint32_t)(size / sizeof(struct tier_note)), 0);
 	}
 }
 

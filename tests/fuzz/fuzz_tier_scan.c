@@ -131,7 +131,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	tier_super_seal(&super);
 	memcpy(disk, &super, sizeof(super));
-	(void)tier_table_put(disk + TIER_PAGE, super.id[0], 1, 0, 1); /* its only note is zero: the default namespace */
+	(void)tier_table_put(disk + TIER_PAGE, super.id[0], 1, 0, 1,
+			     0); /* its only note is zero: the default namespace */
 	hash = tier_space_hash(&super, "");
 	footer_make(disk + FIRST_BYTES, data, size);
 	if (tier_create(&to, &store, devices, 1, &t, NULL) < 0)

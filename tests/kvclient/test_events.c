@@ -13,6 +13,7 @@ static uint8_t memory_of_16k[16384];
 
 #define FULL_NS  30000000000ull /* for what takes milliseconds */
 #define QUIET_NS 300000000ull
+#define LIVES_NS 3000000000ull /* longer than the values of churn() with a time to live */
 
 static const char *const with_events[] = {"--events", "on", "--memory-mb", "8", "--worker-threads", "2", NULL};
 
@@ -278,6 +279,8 @@ static void a_position_of_another_process_is_a_gap(void **state)
 	events = follow(pool, 0, &since);
 	expect_agreement(pool, events, &set);
 	assert_true(set.gaps == 1 && set.cleared[0] == 1 && set.synced[0] == 1);
+	while (take(events, &set, LIVES_NS) > 0)
+		continue; /* values of earlier tests expire */
 	assert_int_equal(kvc_events_close(&events), 0);
 	/* Only what happens from now on. */
 	memset(&set, 0, sizeof(set));

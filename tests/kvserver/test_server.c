@@ -92,6 +92,38 @@ static void prefaulted_memory_is_resident(void **state)
 	kvs_server_destroy(&s);
 }
 
+/* While values are in doubt, the mark keeps its time: a server that dies then was silent for that long, and the next
+ * one asks the others for all deletions since. */
+static void a_mark_of_kept_memory_keeps_its_time_in_doubt(void **state)
+{
+	(void)state;
+	struct kvs_options o = server_options();
+	char keep[] = "/tmp/kvrail-keep.XXXXXX";
+	struct kvs_server *s;
+	const struct kept_mark *m;
+	uint64_t then_ns, until_ns = kv_now() + 10000000000;
+	int fd = mkstemp(keep);
+	assert_true(fd >= 0);
+	close(fd);
+	unlink(keep);
+	o.keep = keep;
+	o.recover = true;
+	assert_int_equal(kvs_kept_open(&o, &o.kept, NULL), 0);
+	assert_int_equal(kvs_server_create(&o, &s, NULL), 0);
+	assert_int_equal(kvs_server_start(s, NULL), 0);
+	m = kept_mark_of(s->shard[0]->area.base, s->shard[0]->opt.memory_bytes);
+	for (then_ns = m->now_ns; *(volatile const uint64_t *)&m->now_ns == then_ns; usleep(10000))
+		assert_true(kv_now() < until_ns); /* it ticks */
+	assert_int_equal(kvs_server_away(s, true), 0);
+	usleep(300000);
+	then_ns = *(volatile const uint64_t *)&m->now_ns;
+	usleep(500000);
+	assert_int_equal(*(volatile const uint64_t *)&m->now_ns, then_ns);
+	kvs_server_destroy(&s);
+	kvs_kept_close(&o.kept);
+	unlink(keep);
+}
+
 static const char other_psk[] = "test:ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
 static void psk_body(void)
@@ -267,6 +299,7 @@ int main(void)
 		cmocka_unit_test(too_little_memory_is_refused),
 		cmocka_unit_test(more_shards_than_a_server_may_have_are_refused),
 		cmocka_unit_test(prefaulted_memory_is_resident),
+		cmocka_unit_test(a_mark_of_kept_memory_keeps_its_time_in_doubt),
 		cmocka_unit_test(a_pre_shared_key_is_asked_for),
 		cmocka_unit_test(lost_sessions_are_looked_for_together),
 		cmocka_unit_test(a_server_lives_on_loops_of_the_caller),

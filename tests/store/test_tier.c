@@ -688,6 +688,48 @@ static void missed_deletions_are_made_up_for(void **state)
 	tier_rig_close(&rig);
 }
 
+static uint32_t doubt_on_disk(void)
+{
+	struct tier_super super;
+	struct tier_table table;
+	assert_int_equal(tier_super_check(rig.fake[0].disk, &super), 0);
+	assert_non_null(tier_table_newest(rig.fake[0].disk, super.id[0], &table));
+	return table.doubt_s;
+}
+
+/* A server that ends while it waits for the others' answer leaves a note since when: the next one asks for more than
+ * was deleted after its end. */
+static void a_doubt_without_an_answer_outlives_the_server(void **state)
+{
+	struct verdict v = {.time_ns = 1};
+	uint64_t since_s;
+	(void)state;
+	open_ready(1);
+	v.id = store_id(&store, "key-9", 5);
+	put_all(0, 200);
+	assert_int_equal(doubt_on_disk(), 0);
+	since_s = rig.wall_us / 1000000;
+	store_doubt(&store, rig.now_ns);
+	tier_rig_settle(&rig);
+	rig.now_ns += 100 * SECOND;
+	rig.wall_us += 100000000;
+	put_all(200, 300);
+	assert_in_range(doubt_on_disk(), since_s - 1, since_s + 2);
+	tier_flush(rig.tier, rig.now_ns);
+	tier_rig_stop(&rig, false);
+	store_doubt(&store, rig.now_ns);
+	tier_rig_start(&rig);
+	tier_rig_settle(&rig);
+	assert_in_range(doubt_on_disk(), since_s - 1, since_s + 2); /* still */
+	store_judge(&store, &v, 1);
+	tier_judge(rig.tier, &v, 1);
+	tier_rig_settle(&rig);
+	assert_int_equal(doubt_on_disk(), 0);
+	assert_int_equal(tier_rig_get(&rig, key_of(8)), 8);
+	assert_int_equal(tier_rig_get(&rig, key_of(9)), -1);
+	tier_rig_close(&rig);
+}
+
 /* The answer of the other servers may come before all footers are read: it counts for the rest as well. */
 static void deletions_are_known_before_the_footers(void **state)
 {
@@ -885,6 +927,7 @@ int main(void)
 		cmocka_unit_test(readers_of_a_key_share_its_read),
 		cmocka_unit_test(a_second_chance_is_not_used_up_by_a_look),
 		cmocka_unit_test(missed_deletions_are_made_up_for),
+		cmocka_unit_test(a_doubt_without_an_answer_outlives_the_server),
 		cmocka_unit_test(deletions_are_known_before_the_footers),
 		cmocka_unit_test(deleted_values_in_doubt_are_not_written),
 		cmocka_unit_test(a_touch_during_a_read_counts),
