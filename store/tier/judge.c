@@ -20,7 +20,8 @@ static int by_value(const void *a, const void *b)
 bool judged(const struct tier *t, const struct tier_item *i)
 {
 	uint32_t more = i->more ^ (uint32_t)t->store->spaces.at[i->space]->mark; /* of store_id */
-	return t->judge.all || bsearch(&more, t->judge.more, t->judge.count, sizeof(more), by_value) != NULL;
+	return t->judge.all ||
+	       (t->judge.count > 0 && bsearch(&more, t->judge.more, t->judge.count, sizeof(more), by_value) != NULL);
 }
 
 bool judge_step(struct tier *t)
