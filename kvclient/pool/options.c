@@ -85,6 +85,10 @@ static int check_counts(const struct kvc_options *o, struct kv_error *err)
 	if (o->flags & KVC_SEAL_NAMES && !o->seal_key_file)
 		return kv_fail(err, -KV_EINVAL,
 			       "KVC_SEAL_NAMES needs keys: give seal_key_file, a file with a line 'names:HEX'");
+	if (o->seal_key_file && o->psk_file && strcmp(o->seal_key_file, o->psk_file) == 0)
+		return kv_fail(err, -KV_EINVAL,
+			       "seal_key_file is psk_file, whose key the servers have as well: make another file with "
+			       "`kv-client make-seal-key FILE`");
 	if (o->flags & ~(unsigned)(KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_NO_PREFLIGHT | KVC_OPEN_WAIT |
 				   KVC_NO_THREADS | KVC_TWO_COPIES | KVC_HOT_COPIES | KVC_SEAL_NAMES))
 		return kv_fail(err, -KV_EINVAL,

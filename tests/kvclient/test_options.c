@@ -113,6 +113,8 @@ static void bad_options_are_refused_with_a_sentence(void **state)
 	refused(&o, "flags");
 	o = good(), o.flags = KVC_SEAL_NAMES;
 	refused(&o, "seal_key_file");
+	o = good(), o.psk_file = "/key", o.seal_key_file = "/key";
+	refused(&o, "make another file");
 	o = good(), o.flags = KVC_EXACT;
 	refused(&o, "KVC_EXACT is a flag of a call");
 	o = good(), o.flags = KVC_BACKGROUND;
