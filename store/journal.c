@@ -48,10 +48,13 @@ void journal_put(struct journal *j, enum journal_what what, enum journal_tier ti
 	e->what = (uint8_t)what;
 	e->tier = (uint8_t)tier;
 	e->key_len = (uint8_t)len;
-	e->space_len = (uint8_t)strlen(space);
+	e->space_len = 0;
 	if (len) /* CLEARED has no key */
 		memcpy(e->key, key, len);
-	memcpy(e->key + len, space, e->space_len);
+	if (*space) { /* most events are of the default one */
+		e->space_len = (uint8_t)strlen(space);
+		memcpy(e->key + len, space, e->space_len);
+	}
 	atomic_store_explicit(&j->head, head + 1, memory_order_release);
 }
 
