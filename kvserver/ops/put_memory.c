@@ -168,7 +168,7 @@ static void wait_step(struct shard *s, struct put_wait *w, unsigned *budget, uin
 	if (rc == 0) {
 		rc = store_stage_step(&s->store, w->room, budget);
 		if (rc == -EAGAIN) {
-			enum wait_state blocked = w->room->begun ? WAIT_BLOCKED : WAIT_QUEUED;
+			enum wait_state blocked = w->room->begun || w->room->rests ? WAIT_BLOCKED : WAIT_QUEUED;
 			wait_enter(s, w, w->room->waits ? blocked : WAIT_CLEARING);
 			return;
 		}

@@ -16,7 +16,7 @@ enum { PUT_WAIT_BYTES = KV_INLINE_MAX + 768 }; /* struct put_wait fits */
 /* The wait of a PUT without memory. */
 enum wait_state {
 	WAIT_CLEARING, /* for its turn to search and clear (put_turn) */
-	WAIT_BLOCKED,  /* until a block in the way is free: put_tick retries it */
+	WAIT_BLOCKED,  /* until a block or leases in the way are free: put_tick retries it */
 	WAIT_QUEUED,   /* until another wait ends, or a value being written is stored: put_tick retries it as well */
 	WAIT_STATES
 };
