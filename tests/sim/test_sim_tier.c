@@ -4,7 +4,8 @@
  *
  * Devices are slow, fail, end short and stand still; processes are killed at any write, and the next one has another
  * clock. Of a deletion that the tier has not reported as safe, the value may return with the next process; of any other
- * not.
+ * not. And each process knows the deletions that earlier ones have reported as safe, for other members of its cluster,
+ * as far back as it claims.
  *
  *   test_sim_tier WORLD FIRST COUNT      worlds: calm, trouble, kills, deletes, worn */
 #include <setjmp.h>
@@ -56,6 +57,7 @@ struct safe {
 	unsigned key;
 	uint32_t version;
 	uint64_t over_ns; /* of a touch; 0: a deletion */
+	uint64_t begun_ns;
 	bool pending;
 };
 
@@ -81,6 +83,10 @@ static struct {
 	struct want want[KEYS];
 	struct get get[GETS_MAX];
 	struct safe safe[KEYS];
+	uint64_t deleted_ns[KEYS]; /* the last safe deletion of each */
+	bool claim_checked;        /* of this process ... */
+	uint64_t opened_ns;        /* ... which began then */
+	unsigned claims;           /* processes that knew more than their own time */
 	uint64_t found, from_tier,
 		after_kill; /* right values: in memory; read from the tier; the first ones after a kill */
 	bool just_killed;
@@ -194,6 +200,7 @@ static void process_open(void)
 	struct tier_options to = {.shards = 1,
 				  .segment_bytes = SEGMENT_BYTES,
 				  .admit = w.admit,
+				  .members = true,
 				  .key_seed = 77,
 				  .now_ns = so.now_ns,
 				  .wall_us = WALL_US + w.now_ns / 1000,
@@ -206,6 +213,9 @@ static void process_open(void)
 		to.day_bytes = 200 << 20;
 	}
 	assert_int_equal(store_init(&w.store, &so), 0);
+	w.store.tombs.since_ns = (int64_t)so.now_ns;
+	w.claim_checked = false;
+	w.opened_ns = w.now_ns;
 	for (unsigned i = 0; i < w.devices; i++) {
 		device[i] = &w.disk[i].device;
 		disk_sim_again(&w.disk[i]);
@@ -252,6 +262,30 @@ static void process_kill(void)
 		w.want[i].back_over_ns = w.want[i].ghost_over_ns;
 	}
 	process_open();
+}
+
+static bool remembered(unsigned key)
+{
+	char text[32];
+	uint64_t id = store_id(&w.store, text, key_make(key, text)), at = 0;
+	uint32_t budget = UINT32_MAX;
+	const struct tomb *d;
+	while ((d = tombs_next(&w.store.tombs, &at, &budget)) != NULL)
+		if (d->id == id)
+			return true;
+	return false;
+}
+
+/* What other members would be told is true. (A damaged entry may be taken for one that was never whole.) */
+static void check_claim(void)
+{
+	int64_t since_ns = w.store.tombs.since_ns - (int64_t)w.shift_ns;
+	w.claim_checked = true;
+	w.claims += since_ns < (int64_t)w.opened_ns - 10 * (int64_t)MS;
+	for (unsigned i = 0; i < KEYS && w.kind->disk.damage_ppm == 0; i++)
+		if ((int64_t)w.deleted_ns[i] > since_ns + 2 * (int64_t)MS && !remembered(i))
+			wrong("key %u: its deletion at %llu ns is forgotten, and all since %lld ns are claimed", i,
+			      (unsigned long long)w.deleted_ns[i], (long long)since_ns);
 }
 
 /* ---- calls ---- */
@@ -351,6 +385,8 @@ static void call_put(unsigned key)
 static void ghosts_settle(const struct safe *s)
 {
 	struct want *e = &w.want[s->key];
+	if (!s->over_ns)
+		w.deleted_ns[s->key] = s->begun_ns;
 	if (!e->ghost || e->ghost > s->version)
 		return;
 	if (s->over_ns)
@@ -389,7 +425,7 @@ static struct tier_safe *safe_of(unsigned key)
 		tier_safe_cancel(w.tier, &s->safe);
 		s->pending = false;
 	}
-	*s = (struct safe){.safe = {.end = safe_end}, .key = key};
+	*s = (struct safe){.safe = {.end = safe_end}, .key = key, .begun_ns = w.now_ns};
 	return &s->safe;
 }
 
@@ -464,6 +500,8 @@ static bool time_pass(uint64_t ns)
 	}
 	for (unsigned i = 0; i < 4 && tier_turn(w.tier, clock_ns()) > 0; i++)
 		;
+	if (!w.claim_checked && tier_remembers(w.tier))
+		check_claim();
 	if (w.now_ns - w.ticked_ns > 100 * MS) {
 		tier_tick(w.tier, clock_ns());
 		store_sweep(&w.store, clock_ns(), 100);
@@ -580,6 +618,8 @@ static void world_run_kind(const struct kind *kind, uint64_t seed)
 	}
 	if (kind->kills && !kind->budgets && w.admit != TIER_ADMIT_SECOND && w.after_kill == 0)
 		wrong("no value was found after a kill");
+	if (kind->kills && kind->disk.damage_ppm == 0 && w.claims == 0)
+		wrong("no process knew of deletions before its time");
 	if (kind == &kinds[0] && w.from_tier == 0)
 		wrong("no value came from the tier");
 	world_end();
