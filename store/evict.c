@@ -37,29 +37,39 @@ void evict_park(struct evict *e, struct evict_node *n)
 	n->parked = 1;
 }
 
+void evict_walk_begin(const struct evict *e, struct evict_walk *w)
+{
+	for (unsigned i = 0; i < EVICT_QUEUES; i++)
+		w->at[i] = e->queue[i].prev;
+}
+
+struct evict_node *evict_walk_next(const struct evict *e, struct evict_walk *w)
+{
+	struct evict_node *oldest = NULL;
+	for (unsigned i = 0; i < EVICT_QUEUES; i++) {
+		struct evict_node *n = KV_LIST_ENTRY(w->at[i], struct evict_node, node);
+		if (w->at[i] != &e->queue[i] && (!oldest || evict_age(e, n) > evict_age(e, oldest)))
+			oldest = n;
+	}
+	if (oldest)
+		w->at[oldest->queue] = oldest->node.prev;
+	return oldest;
+}
+
 void evict_peek_begin(struct evict *e, struct evict_peek *p)
 {
-	*p = (struct evict_peek){.looked = 0};
-	for (unsigned i = 0; i < EVICT_QUEUES; i++)
-		p->at[i] = e->queue[i].prev;
+	evict_walk_begin(e, &p->walk);
+	p->looked = 0;
 	if (e->hand != &e->queue[0])
-		p->at[0] = e->hand;
+		p->walk.at[0] = e->hand;
 }
 
 struct evict_node *evict_peek_next(const struct evict *e, struct evict_peek *p,
 				   bool (*may_go)(const struct evict_node *n))
 {
 	while (p->looked++ < EVICT_PEEK_MAX) {
-		struct evict_node *oldest = NULL;
-		for (unsigned i = 0; i < EVICT_QUEUES; i++) {
-			struct evict_node *n = KV_LIST_ENTRY(p->at[i], struct evict_node, node);
-			if (p->at[i] != &e->queue[i] && (!oldest || evict_age(e, n) > evict_age(e, oldest)))
-				oldest = n;
-		}
-		if (!oldest)
-			return NULL;
-		p->at[oldest->queue] = oldest->node.prev;
-		if (!oldest->hits && may_go(oldest))
+		struct evict_node *oldest = evict_walk_next(e, &p->walk);
+		if (!oldest || (!oldest->hits && may_go(oldest)))
 			return oldest;
 	}
 	return NULL;

@@ -63,12 +63,20 @@ struct evict_policy {
 int evict_init(struct evict *e, const struct evict_policy *policy, uint64_t count_max);
 void evict_fini(struct evict *e);
 
+/* A walk over all nodes of a policy that does not change meanwhile, by age, the oldest first. */
+struct evict_walk {
+	struct kv_list *at[EVICT_QUEUES];
+};
+
+void evict_walk_begin(const struct evict *e, struct evict_walk *w);
+struct evict_node *evict_walk_next(const struct evict *e, struct evict_walk *w); /* NULL: no more */
+
 /* Look at likely victims without a change of the policy: the oldest nodes of each queue without hits, among
  * EVICT_PEEK_MAX. */
 enum { EVICT_PEEK_MAX = 256 };
 
 struct evict_peek {
-	struct kv_list *at[EVICT_QUEUES];
+	struct evict_walk walk;
 	unsigned looked;
 };
 

@@ -262,6 +262,7 @@ unsigned store_sweep(struct store *s, uint64_t now_ns, unsigned budget);
 
 /* Parts of this header. */
 #include "store/keep.h"
+#include "store/move.h"
 #include "store/recover.h"
 
 #endif

@@ -31,14 +31,17 @@ struct kvs_kept {
 	const char *keep, *arena_file; /* of kvs_options; arena_file: or NULL */
 	int lock[LOCKS];               /* or -1 */
 	unsigned shards;
-	int fd[KV_SHARDS_MAX]; /* of the shards' memory; or -1 */
-	bool found;            /* file and head */
-	bool handed;           /* a running server has the memory until this one starts */
-	uint64_t digest_seed;  /* handed */
-	uint64_t generation;   /* of this server */
-	uint64_t places;       /* of each table of records; 0: no --recover */
-	bool died;             /* the last server that had the memory */
-	bool recover;          /* the values of a server that died will be verified */
+	int fd[KV_SHARDS_MAX];     /* of the shards' memory; or -1 */
+	int former[KV_SHARDS_MAX]; /* moves: of the memory that the file describes; or -1 */
+	bool moves;  /* other worker threads or less memory: values move to new files, PATH.0.new and so on until
+			kept_begin */
+	bool found;  /* file and head */
+	bool handed; /* a running server has the memory until this one starts */
+	uint64_t digest_seed; /* handed */
+	uint64_t generation;  /* of this server */
+	uint64_t places;      /* of each table of records; 0: no --recover */
+	bool died;            /* the last server that had the memory */
+	bool recover;         /* the values of a server that died will be verified */
 	struct keep_in *file;
 	struct keep_head head;
 	struct kept_options shard[KV_SHARDS_MAX];
@@ -52,43 +55,6 @@ static uint64_t limit_of(const struct kvs_server *s)
 static uint64_t places_of(const struct kvs_options *o)
 {
 	return o->recover ? records_places((o->values_max + o->shards - 1) / o->shards) : 0;
-}
-
-/* ---- all shards at once ---- */
-
-/* A thread's work on a shard, while no loop turns. */
-struct shard_work {
-	pthread_t thread;
-	bool there;
-	struct kvs_server *server;
-	unsigned shard;
-	void (*run)(struct shard_work *w);
-	union {
-		uint64_t wall_ns;     /* restore */
-		struct keep_out *out; /* save */
-	};
-	int rc;
-	struct kv_error err;
-};
-
-static void *work_run(void *arg)
-{
-	struct shard_work *w = arg;
-	w->run(w);
-	return NULL;
-}
-
-/* Work on each shard in a thread of its own; without one, here. */
-static void works_run(struct shard_work *work, unsigned count)
-{
-	for (unsigned i = 1; i < count; i++)
-		work[i].there = pthread_create(&work[i].thread, NULL, work_run, &work[i]) == 0;
-	for (unsigned i = 0; i < count; i++)
-		if (!work[i].there)
-			work[i].run(&work[i]);
-	for (unsigned i = 0; i < count; i++)
-		if (work[i].there)
-			pthread_join(work[i].thread, NULL);
 }
 
 /* ---- possession ---- */
@@ -116,7 +82,7 @@ static struct kvs_kept *kept_make(const struct kvs_options *o, struct kv_error *
 	k->arena_file = o->arena_file;
 	k->lock[0] = k->lock[1] = -1;
 	for (unsigned i = 0; i < KV_SHARDS_MAX; i++)
-		k->fd[i] = -1;
+		k->fd[i] = k->former[i] = -1;
 	return k;
 }
 
@@ -153,11 +119,36 @@ int kvs_kept_open(const struct kvs_options *o, struct kvs_kept **out, struct kv_
 	return rc;
 }
 
+static int arena_path(const struct kvs_kept *k, unsigned i, const char *more, char path[PATH_CAP], struct kv_error *err)
+{
+	if (snprintf(path, PATH_CAP, "%s.%u%s", k->arena_file, i, more) < PATH_CAP)
+		return 0;
+	return kv_fail(err, -KV_EINVAL, "--arena-file %.200s: the path is too long", k->arena_file);
+}
+
+/* The new files become the memory, or are removed. */
+static void moves_end(struct kvs_kept *k, bool done)
+{
+	char from[PATH_CAP], to[PATH_CAP];
+	for (unsigned i = 0; i < KV_MAX(k->shards, k->head.shards) && k->moves; i++) {
+		if (arena_path(k, i, ".new", from, NULL) || arena_path(k, i, "", to, NULL))
+			continue;
+		if (done && i < k->shards)
+			(void)rename(from, to); /* else the next server finds no memory of its size, and starts empty */
+		else
+			(void)unlink(done ? to : from);
+	}
+	for (unsigned i = 0; i < KV_SHARDS_MAX; i++)
+		fd_drop(&k->former[i]);
+	k->moves = false;
+}
+
 void kvs_kept_close(struct kvs_kept **kept)
 {
 	struct kvs_kept *k = *kept;
 	if (!k)
 		return;
+	moves_end(k, false);
 	keep_close(&k->file);
 	for (unsigned i = 0; i < KV_SHARDS_MAX; i++)
 		fd_drop(&k->fd[i]);
@@ -241,6 +232,7 @@ static void unusable(struct kvs_server *s, const char *why)
 	struct kvs_kept *k = s->opt.kept;
 	keep_close(&k->file);
 	k->found = false;
+	moves_end(k, false);
 	empty_log(s, KV_LOG_WARN, why);
 }
 
@@ -262,24 +254,28 @@ static void file_find(struct kvs_server *s)
 	}
 }
 
-/* Whether the file describes a server like this one, or one with less memory in files, which can become larger. */
+/* Whether the file describes a server like this one. Files become longer in place; otherwise the values move. */
 static void geometry_check(struct kvs_server *s)
 {
 	struct kvs_kept *k = s->opt.kept;
 	char why[256], one[32], other[32];
-	uint64_t was = k->head.limit_bytes;
-	if (!k->found)
+	uint64_t was = k->head.limit_bytes, limit = limit_of(s);
+	if (!k->found || (k->head.shards == k->shards && was == limit))
 		return;
-	if (k->head.shards != s->opt.shards) {
-		snprintf(why, sizeof(why),
-			 "they were those of %u worker threads, and this server has %u (--worker-threads)",
-			 k->head.shards, s->opt.shards);
-		unusable(s, why);
-	} else if (was == 0 || was % ARENA_GRANULE || was > limit_of(s) || (was < limit_of(s) && !k->arena_file)) {
-		snprintf(why, sizeof(why), "they were in %s per worker thread, and this server has %s (--memory-mb)",
-			 kv_size_format(was, one, sizeof(one)), kv_size_format(limit_of(s), other, sizeof(other)));
-		unusable(s, why);
+	if (was == 0 || was % ARENA_GRANULE || k->head.shards == 0 || k->head.shards > KV_SHARDS_MAX) {
+		unusable(s, "the index is damaged (its head is impossible)");
+		return;
 	}
+	snprintf(why, sizeof(why),
+		 "they were in %s for each of %u worker threads, and this server has %s for each of %u (--memory-mb, "
+		 "--worker-threads)",
+		 kv_size_format(was, one, sizeof(one)), k->head.shards, kv_size_format(limit, other, sizeof(other)),
+		 k->shards);
+	if (!k->arena_file || k->handed) {
+		unusable(s, why);
+		return;
+	}
+	k->moves = k->head.shards != k->shards || was > limit;
 }
 
 /* The mark of memory that is not mapped yet. */
@@ -303,18 +299,11 @@ static void fd_check(struct kvs_kept *k, unsigned i, uint64_t bytes)
 	(void)kv_service_unstore(name);
 }
 
-static int arena_path(const struct kvs_kept *k, unsigned i, char path[PATH_CAP], struct kv_error *err)
-{
-	if (snprintf(path, PATH_CAP, "%s.%u", k->arena_file, i) < PATH_CAP)
-		return 0;
-	return kv_fail(err, -KV_EINVAL, "--arena-file %.200s: the path is too long", k->arena_file);
-}
-
 static int file_memory(struct kvs_kept *k, unsigned i, uint64_t bytes, bool anew, struct kv_error *err)
 {
 	char path[PATH_CAP];
 	bool fresh;
-	int rc = arena_path(k, i, path, err);
+	int rc = arena_path(k, i, k->moves ? ".new" : "", path, err);
 	if (rc)
 		return rc;
 	fd_drop(&k->fd[i]);
@@ -325,11 +314,12 @@ static int file_memory(struct kvs_kept *k, unsigned i, uint64_t bytes, bool anew
 static void former_find(struct kvs_server *s)
 {
 	struct kvs_kept *k = s->opt.kept;
-	for (unsigned i = 0; i < k->shards && k->found; i++) {
+	int *fd = k->moves ? k->former : k->fd;
+	for (unsigned i = 0; k->found && i < k->head.shards; i++) {
 		char path[PATH_CAP];
 		struct kv_error err = {0};
-		fd_drop(&k->fd[i]);
-		if (arena_path(k, i, path, &err) || kv_kept_find(path, &k->fd[i], &err))
+		fd_drop(&fd[i]);
+		if (arena_path(k, i, "", path, &err) || kv_kept_find(path, &fd[i], &err))
 			unusable(s, err.text);
 	}
 }
@@ -381,11 +371,13 @@ static void marks_check(struct kvs_server *s)
 {
 	struct kvs_kept *k = s->opt.kept;
 	uint64_t limit = k->found ? k->head.limit_bytes : limit_of(s);
+	unsigned count = k->found ? k->head.shards : k->shards;
+	const int *fd = k->moves ? k->former : k->fd;
 	k->recover = k->places > 0;
 	k->died = false;
-	for (unsigned i = 0; i < k->shards; i++) {
+	for (unsigned i = 0; i < count; i++) {
 		struct kept_mark m;
-		mark_read(k->fd[i], limit, &m);
+		mark_read(fd[i], limit, &m);
 		k->recover &= kept_mark_fits(&m, limit_of(s), i, k->shards) && m.places == k->places &&
 			      (i == 0 || m.digest_seed == k->digest_seed);
 		k->digest_seed = k->recover ? m.digest_seed : k->digest_seed;
@@ -412,6 +404,23 @@ static int memory_take(struct kvs_server *s, uint64_t bytes, struct kv_error *er
 	return rc;
 }
 
+/* Memory that values move to. */
+static void memory_make(struct kvs_server *s, uint64_t bytes)
+{
+	struct kvs_kept *k = s->opt.kept;
+	struct kv_error err = {0};
+	int rc = 0;
+	for (unsigned i = 0; rc == 0 && i < k->shards; i++)
+		rc = file_memory(k, i, bytes, true, &err);
+	if (rc == 0)
+		return;
+	for (unsigned i = 0; i < k->shards; i++)
+		fd_drop(&k->fd[i]);
+	kv_fail_more(&err,
+		     "worker threads or memory have changed, and there is no room for the former files and new ones");
+	unusable(s, err.text);
+}
+
 /* Find the memory of a server that has ended. */
 static int memory_find(struct kvs_server *s, struct kv_error *err)
 {
@@ -426,9 +435,11 @@ static int memory_find(struct kvs_server *s, struct kv_error *err)
 		former_find(s);
 	if (k->found)
 		marks_check(s);
+	if (k->moves)
+		memory_make(s, bytes);
 	if (!k->found)
 		return memory_take(s, bytes, err);
-	return k->arena_file ? former_resize(k, bytes, err) : 0;
+	return k->arena_file && !k->moves ? former_resize(k, bytes, err) : 0;
 }
 
 int kept_prepare(struct kvs_server *s, struct kv_error *err)
@@ -445,7 +456,7 @@ int kept_prepare(struct kvs_server *s, struct kv_error *err)
 		k->shard[i] = (struct kept_options){.fd = k->fd[i],
 						    .generation = k->generation,
 						    .places = k->places,
-						    .former = k->found ? k->head.limit_bytes : 0};
+						    .former = k->found && !k->moves ? k->head.limit_bytes : 0};
 	if (k->found || k->handed || k->recover)
 		s->shard_seed = k->found ? k->head.digest_seed : k->digest_seed;
 	return rc;
@@ -534,28 +545,38 @@ static void recover_all(struct kvs_server *s)
 		doubt_restored(s, shard_kept_silent_ns(s->shard[0]));
 }
 
-static void work_restore(struct shard_work *w)
+struct shard_restore {
+	struct kvs_kept *kept;
+	struct shard *shard;
+	uint64_t wall_ns;
+	int rc;
+	struct kv_error err;
+};
+
+static void *restore_run(void *item)
 {
-	const struct kvs_kept *k = w->server->opt.kept;
-	w->rc = shard_kept_restore(w->server->shard[w->shard], k->file, &k->head, w->wall_ns, &w->err);
+	struct shard_restore *r = item;
+	r->rc = shard_kept_restore(r->shard, r->kept->file, &r->kept->head, r->wall_ns, &r->err);
+	return NULL;
 }
 
 /* Fill the shards from the file; one whose part is unusable stays empty. */
 static void restore_all(struct kvs_server *s, uint64_t wall_ns)
 {
-	struct shard_work work[KV_SHARDS_MAX] = {0};
+	struct shard_restore all[KV_SHARDS_MAX];
 	for (unsigned i = 0; i < s->opt.shards; i++)
-		work[i] = (struct shard_work){.server = s, .shard = i, .run = work_restore, .wall_ns = wall_ns};
-	works_run(work, s->opt.shards);
+		all[i] = (struct shard_restore){.kept = s->opt.kept, .shard = s->shard[i], .wall_ns = wall_ns};
+	works_run(restore_run, all, sizeof(all[0]), s->opt.shards);
 	for (unsigned i = 0; i < s->opt.shards; i++)
-		if (work[i].rc)
-			empty_log(s, KV_LOG_WARN, work[i].err.text);
+		if (all[i].rc)
+			empty_log(s, KV_LOG_WARN, all[i].err.text);
 }
 
 int kept_restore(struct kvs_server *s, struct kv_error *err)
 {
 	struct kvs_kept *k = s->opt.kept;
 	uint64_t begun_ns = kv_now(), wall_ns = kv_wall_now();
+	struct kv_error why = {0};
 	int rc = k && k->handed ? handed_find(s, err) : 0;
 	if (rc || !k)
 		return rc;
@@ -565,7 +586,10 @@ int kept_restore(struct kvs_server *s, struct kv_error *err)
 		recover_all(s);
 	if (!k->found)
 		return 0;
-	restore_all(s, wall_ns);
+	if (!k->moves)
+		restore_all(s, wall_ns);
+	else if (kept_move(s, k->file, &k->head, k->former, wall_ns, &why))
+		empty_log(s, KV_LOG_WARN, why.text);
 	keep_close(&k->file);
 	k->found = false;
 	restored_log(s, begun_ns);
@@ -592,6 +616,7 @@ void kept_begin(struct kvs_server *s)
 		return;
 	for (unsigned i = 0; i < k->shards; i++)
 		shard_kept_begin(s->shard[i], s->doubts.state != DOUBT_OVER);
+	moves_end(k, true);
 	unlink(k->keep);
 }
 
@@ -608,16 +633,23 @@ static int head_make(const struct kvs_server *s, struct keep_head *out, struct k
 	return rc ? kv_fail(err, rc, "no entropy for the index's stamp: %s", kv_strerror(rc)) : 0;
 }
 
-static void work_save(struct shard_work *w)
+struct shard_save {
+	struct keep_out *out;
+	struct shard *shard;
+};
+
+static void *save_run(void *item)
 {
-	struct keep_writer *writer = keep_writer_open(w->out, w->shard);
-	shard_kept_save(w->server->shard[w->shard], writer);
-	keep_writer_close(&writer);
+	const struct shard_save *save = item;
+	struct keep_writer *w = keep_writer_open(save->out, save->shard->opt.index);
+	shard_kept_save(save->shard, w);
+	keep_writer_close(&w);
+	return NULL;
 }
 
 int kvs_server_keep(struct kvs_server *s, uint64_t *out_values, struct kv_error *err)
 {
-	struct shard_work work[KV_SHARDS_MAX] = {0};
+	struct shard_save all[KV_SHARDS_MAX];
 	struct keep_head head = {0};
 	struct keep_out *out = NULL;
 	int rc = head_make(s, &head, err);
@@ -626,8 +658,8 @@ int kvs_server_keep(struct kvs_server *s, uint64_t *out_values, struct kv_error 
 	if (rc)
 		return rc;
 	for (unsigned i = 0; i < s->opt.shards; i++)
-		work[i] = (struct shard_work){.server = s, .shard = i, .run = work_save, .out = out};
-	works_run(work, s->opt.shards);
+		all[i] = (struct shard_save){.out = out, .shard = s->shard[i]};
+	works_run(save_run, all, sizeof(all[0]), s->opt.shards);
 	rc = keep_commit(&out, err);
 	*out_values = 0;
 	for (unsigned i = 0; rc == 0 && i < s->opt.shards; i++) {

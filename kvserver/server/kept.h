@@ -6,6 +6,8 @@
 
 #include "base/base.h"
 
+struct keep_head;
+struct keep_in;
 struct kept_options;
 struct kvs_server;
 
@@ -19,6 +21,11 @@ const struct kept_options *kept_of_shard(const struct kvs_server *s, unsigned sh
  */
 void kept_made(struct kvs_server *s);
 int kept_restore(struct kvs_server *s, struct kv_error *err);
+
+/* kept_move -- the file is of a server with other worker threads or more memory, which was in these files: copy its
+ * values to the shards (kept_move.c). 0, or a code with *err: none is copied. */
+int kept_move(struct kvs_server *s, struct keep_in *file, const struct keep_head *head, const int *fd, uint64_t wall_ns,
+	      struct kv_error *err);
 
 /* kept_former_died -- whether the last server that had the memory did not end in order. kept_handed -- whether a
  * running server still has it, until kept_restore. */

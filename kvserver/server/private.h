@@ -63,6 +63,12 @@ void shards_prefault(struct kvs_server *s);
 int client_limit_plan(struct kvs_server *server, const struct te_options *engine, struct kv_error *err);
 void client_limit_divide(struct client_limit *limit, unsigned clients_wanted);
 
+/* ---- works.c ---- */
+
+/* works_run -- call run for `count` items of `bytes` each, at most KV_SHARDS_MAX, in a thread for each; where none can
+ * be made, in this one. Returns when all are done. */
+void works_run(void *(*run)(void *item), void *items, size_t bytes, unsigned count);
+
 /* ---- start_stop.c ---- */
 
 /* start_stop_begin -- start the coroutine that starts and ends the server; it reports by state and error. Control loop

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.bash"
 memory=$(mktemp -d /dev/shm/kvrail-keep.XXXXXX 2>/dev/null) || { plan 1; skip_all 1 "there is no /dev/shm to write to"; }
 trap 'rm -rf "$memory"; cleanup' EXIT
-plan 50
+plan 53
 index=$scratch/index
 keep=(--keep "$index" --memory-mb 64 --worker-threads 2 --log-level info)
 file=(--arena-file "$memory/arena")
@@ -54,14 +54,19 @@ check "with more memory the values are there, also once more" eval 'stop_server 
 check "a start with more memory that fails costs nothing" eval 'stop_server "$server_pid" && start_server port-2 --memory-mb 16 --listen-addr "$at" &&
 	status 3 "$build/kv-server" --listen-addr "$at" "${keep[@]}" --memory-mb 128 "${file[@]}" && stop_server "$server_pid" && more more-3 && value a hello'
 check "--recover may come and go" eval 'stop_server "$server_pid" && more noting --recover verify && value a hello && stop_server "$server_pid" && more noting-not && value a hello'
-check "with less memory: an empty start that says why" eval 'stop_server "$server_pid" &&
-	start_server less --listen-addr "$at" "${keep[@]}" "${file[@]}" && log less "they were in 48 MiB per worker thread, and this server has 32 MiB" && absent a'
-check "the index of the smaller memory is not believed afterwards" eval 'stop_server "$server_pid" && more more-4 && stop_server "$server_pid" && cp "$scratch/small" "$index" &&
+moved() { log "$1" "keep_restored values=$2 dropped=0" && value a hello && client get large -o "$scratch/again" && cmp "$scratch/large" "$scratch/again" && [ "$(ls "$memory" | grep -c '\.new')" = 0 ]; }
+check "with less memory the values move" eval 'stop_server "$server_pid" && start_server less --listen-addr "$at" "${keep[@]}" "${file[@]}" && moved less 2'
+check "the index of the smaller memory is not believed afterwards" eval 'stop_server "$server_pid" && more more-4 && value a hello && stop_server "$server_pid" && cp "$scratch/small" "$index" &&
 	start_server small --listen-addr "$at" "${keep[@]}" "${file[@]}" && log small "the memory is not as the index describes it" && absent a'
 client put a hello >/dev/null
-check "with other worker threads as well" eval 'stop_server "$server_pid" &&
-	start_server threads --listen-addr "$at" "${keep[@]}" --memory-mb 96 --worker-threads 3 "${file[@]}" && log threads "those of 2 worker threads, and this server has 3"'
-client put a hello >/dev/null
+client put large -f "$scratch/large" >/dev/null
+threads() { start_server "$1" --listen-addr "$at" "${keep[@]}" "${file[@]}" --memory-mb 96 --worker-threads "$2" "${@:3}"; }
+check "with more worker threads as well" eval 'stop_server "$server_pid" && threads threads-1 3 && moved threads-1 2 && [ -e "$memory/arena.2" ]'
+check "a start with other worker threads that fails costs nothing" eval 'stop_server "$server_pid" && start_server port-3 --memory-mb 16 --listen-addr "$at" &&
+	status 3 "$build/kv-server" --listen-addr "$at" "${keep[@]}" --worker-threads 1 "${file[@]}" && stop_server "$server_pid" && threads threads-2 3 --recover verify && moved threads-2 2'
+check "with fewer, and the values survive a crash then" eval 'stop_server "$server_pid" && threads threads-3 1 --recover verify && moved threads-3 2 && [ ! -e "$memory/arena.1" ] &&
+	{ killed; threads threads-4 1 --recover verify; } && soon value a hello'
+check "and with three again" eval 'stop_server "$server_pid" && threads threads-5 3 && moved threads-5 2'
 check "with another eviction policy the values are there" eval 'stop_server "$server_pid" &&
 	start_server policy --listen-addr "$at" "${keep[@]}" --memory-mb 96 --worker-threads 3 --eviction lru "${file[@]}" && value a hello'
 check "a disk is refused with a sentence" eval '[ "$(stat -f -c %T "$PWD")" = tmpfs ] || says "is not in memory: give a path on tmpfs" "$build/kv-server" --listen-addr 127.0.0.1:0 --keep "$scratch/disk" --arena-file "$PWD/build/keep-arena"'
