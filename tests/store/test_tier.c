@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_tier.c -- a tier on devices in memory: right bytes or a miss, whatever the devices do, and after a crash. */
 #include "tests/store/tier_rig.h"
+#include "store/tier/private.h"
 
 #include <errno.h>
 
@@ -181,6 +182,53 @@ static void a_cleared_namespace_stays_empty(void **state)
 	assert_int_equal(found_of("a", 0, 200), 0);
 	assert_int_equal(store.space->generation, generation);
 	assert_true(found_of("", 0, 100) > 50);
+	tier_rig_close(&rig);
+}
+
+static const char *owner_by_name(void *arg, const char *space)
+{
+	(void)arg;
+	return space[0] ? space : NULL;
+}
+
+/* Bytes of live records of the present namespace. */
+static uint64_t tier_bytes_of_space(void)
+{
+	const struct tier_records *t = &rig.tier->records;
+	uint64_t bytes = 0;
+	for (uint32_t i = 1; i <= t->made; i++)
+		if (t->item[i].len && !t->item[i].dead && t->item[i].space == store.space->index &&
+		    t->item[i].age == (store.space->generation & 15))
+			bytes += t->item[i].len;
+	return bytes;
+}
+
+static void a_tenant_has_its_part_of_the_tier_and_no_more(void **state)
+{
+	struct tenant_part all = {0, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX}, some = all;
+	const struct tenant *t;
+	(void)state;
+	open_ready(2);
+	some.tier = 40000;
+	tenancy_begin(&store, owner_by_name, NULL);
+	assert_int_equal(tenant_set(&store, "a", &some), 0);
+	assert_int_equal(tenant_set(&store, "b", &all), 0);
+	tenancy_end(&store, rig.now_ns);
+	t = tenant_find(&store, "a");
+	for (unsigned round = 0; round < 3; round++) {
+		tier_rig_space(&rig, "a");
+		put_all(round * 200, round * 200 + 200);
+		tier_flush(rig.tier, rig.now_ns);
+		tier_rig_settle(&rig);
+		assert_int_equal(t->tier_bytes, tier_bytes_of_space());
+		assert_in_range(t->tier_bytes, 1, some.tier);
+		(void)tier_rig_delete(&rig, key_of(round * 200), true);
+		assert_int_equal(t->tier_bytes, tier_bytes_of_space());
+	}
+	assert_true(tier_rig_clear(&rig, true));
+	assert_int_equal(t->tier_bytes, 0);
+	tier_rig_settle(&rig);
+	assert_int_equal(t->tier_bytes, 0);
 	tier_rig_close(&rig);
 }
 
@@ -906,6 +954,7 @@ int main(void)
 		cmocka_unit_test(deleted_and_expired_values_stay_away),
 		cmocka_unit_test(a_key_has_a_value_in_each_namespace),
 		cmocka_unit_test(a_cleared_namespace_stays_empty),
+		cmocka_unit_test(a_tenant_has_its_part_of_the_tier_and_no_more),
 		cmocka_unit_test(a_clear_waits_for_its_device),
 		cmocka_unit_test(values_of_a_new_generation_come_back),
 		cmocka_unit_test(a_clear_ends_reads_under_way),
