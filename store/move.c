@@ -61,9 +61,9 @@ static const struct block *merge_next_of(struct merge *m, const struct move_to *
 	const struct block *b;
 	do
 		b = merge_next(m, out_store);
-	while (b && (kv_hash_key(b->item.key, b->item.key_len, to->store->index.digest_seed) >> 32) * to->shards >>
-				    32 !=
-			    to->shard);
+	while (b &&
+	       (kv_hash_key(b->item.key, b->item.key_len, to->store->index.digest_seed) >> 32) * to->shards >> 32 !=
+		       to->shard);
 	return b;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kept_move.c -- values of a kept server with other worker threads, or more memory, are copied to the shards of this one.
+/* kept_move.c -- values of a kept server with other worker threads, or more memory, are copied to the shards of this
+ * one.
  *
  * Its memory is mapped for reading, and its stores are restored beside the new ones; then a thread for each new shard
  * copies the values whose keys are its (store/move.c). Both memories are there for that time. */

@@ -562,6 +562,9 @@ static void local_give(struct lconn *c, int fd)
 		rc = io_write_all_await(fd, zeros, 100, in(1000000000));
 	else if (rc == 0 && lie != LIE_JOIN_STILL)
 		rc = local_give_await(fd, &s, in(1000000000));
+	/* As kv-server: a client that has given up meanwhile stays on the fabric. */
+	if (rc == 0 && lie == LIE_NONE)
+		rc = local_ready_await(fd, in(1000000000));
 	if (rc == 0 && lie == LIE_NONE)
 		rc = te_peer_local(c->peer, c->channel);
 	if (rc == 0)

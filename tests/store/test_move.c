@@ -58,7 +58,8 @@ static void fill(struct kv_prng *p, unsigned shards, unsigned puts)
 		name(key, i);
 		s = &from[shard_of(key, shards)].store;
 		enter(s, i);
-		if (model[i].sequence || store_stage_spare(s, key, strlen(key), 1 + kv_prng_below(p, 900), ARENA_LOW, &b))
+		if (model[i].sequence ||
+		    store_stage_spare(s, key, strlen(key), 1 + kv_prng_below(p, 900), ARENA_LOW, &b))
 			continue;
 		model[i].len = b->len;
 		model[i].fill = (uint8_t)i;
