@@ -93,7 +93,7 @@ one() { # NAME
 		# If expect is the name of a test, only that test runs; else all do.
 		[[ $expect == *[!a-z0-9_]* ]] || export KVRAIL_TEST_ONLY=$expect
 		# What a client's test needs beside itself is the tree's own server.
-		env -u CMOCKA_MESSAGE_OUTPUT KV_SERVER="$PWD/$built/kv-server" timeout "$limit" "$dir/$built/$program" >"$log" 2>&1 </dev/null
+		env -u CMOCKA_MESSAGE_OUTPUT -u KVRAIL_TEST_SHORT KV_SERVER="$PWD/$built/kv-server" timeout "$limit" "$dir/$built/$program" >"$log" 2>&1 </dev/null
 		rc=$?
 		message=$(grep -aE '^\[  FAILED  \] |^\[  ERROR   \] [a-z]|^# [a-z]+, seed ' "$log" | grep -aE -m 1 "$expect")
 	else

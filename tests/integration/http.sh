@@ -36,7 +36,7 @@ import json, sys
 a, b = (json.load(open(f"{sys.argv[1]}/{n}"))["servers"][0]["counters"] for n in ("stat", "cli"))
 assert {g: set(v) for g, v in a.items()} == {g: set(v) for g, v in b.items()}, (a, b)
 page = open(f"{sys.argv[1]}/page").read()
-own = "version hits misses bytes_read bytes_written bytes_used bytes_limit blocks evictions expired replies post_ns serve_ns".split()
+own = "version hits tier_served misses bytes_read bytes_written bytes_used bytes_limit blocks evictions expired replies post_ns serve_ns".split()
 left = [n for g, v in a.items() if g != "answers" for n in v if n not in own and not n.startswith("rail_")
         and f"kvrail_{n.removesuffix('_ns')}" not in page]
 assert not left, left
