@@ -298,6 +298,11 @@ bool store_good(const struct store *s, const struct block *b)
 	return !v || v->time_ns < block_born_ns(b);
 }
 
+bool store_pushable(const struct store *s, const struct block *b)
+{
+	return s->doubt.how == DOUBT_WAIT ? !dropped(s, b) : store_good(s, b);
+}
+
 /* Judge a block in doubt when it is asked for. Returns it if it is good; NULL: hidden or dropped. */
 static __attribute__((noinline)) struct block *judge(struct store *s, struct block *b, uint64_t now_ns)
 {

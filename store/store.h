@@ -232,6 +232,10 @@ bool store_hidden(const struct store *s, const struct block *b);
 /* store_good -- whether no doubt stands against a live block: it is shown, or its verdict would show it. */
 bool store_good(const struct store *s, const struct block *b);
 
+/* store_pushable -- whether a drain pushes a live block: one that is good, or, while a doubt waits, any that no earlier
+ * doubt has dropped. The other members refuse values that were deleted there meanwhile. */
+bool store_pushable(const struct store *s, const struct block *b);
+
 /* store_dead -- whether a doubt has dropped all values born then: one that comes later, from a tier or a recovery, too.
  */
 static inline bool store_dead(const struct store *s, uint64_t born_ns)

@@ -103,7 +103,7 @@ static void fill(struct lot *lot)
 			break;
 		if (b->refs == BLOCK_REFS_MAX)
 			continue;
-		if (!store_good(&s->store, b) || !block_current(&s->store, b) || !ttl_of(b, now_ns, &ttl_s)) {
+		if (!store_pushable(&s->store, b) || !block_current(&s->store, b) || !ttl_of(b, now_ns, &ttl_s)) {
 			ranking_done(&s->store, b);
 			lot->gone++;
 			continue;

@@ -186,6 +186,7 @@ void shard_kept_begin(struct shard *s, bool doubted)
 				.wall_ns = was.wall_ns};
 	if (!doubted || was.magic != MARK_MAGIC)
 		mark_time(s);
+	atomic_store_explicit(&s->kept.begun, true, memory_order_release);
 }
 
 void shard_kept_save(struct shard *s, struct keep_writer *w)
@@ -207,7 +208,7 @@ void shard_kept_mark(struct shard *s, const uint8_t stamp[KEEP_STAMP])
 void shard_kept_tick(struct shard *s, uint64_t now_ns)
 {
 	struct keep_rest *rest = &s->kept.rest;
-	if (s->store.doubt.how != DOUBT_WAIT)
+	if (s->store.doubt.how != DOUBT_WAIT && atomic_load_explicit(&s->kept.begun, memory_order_acquire))
 		mark_time(s);
 	keep_rest_tick(&s->store, rest, now_ns);
 	if (rest->held_count && !kv_kept_read(s->area.fd, s->opt.kept->generation))

@@ -32,6 +32,7 @@ struct shard_kept {
 	struct keep_rest rest; /* of shard_kept_restore */
 	struct recover recover;
 	bool recovering;
+	_Atomic bool begun; /* shard_kept_begin is over, and the mark's times are the shard's thread's */
 };
 
 /* kept_bytes -- of the memory for an arena of limit bytes, its mark and a table of so many places. kept_mark_of -- the
