@@ -162,7 +162,7 @@ int shard_kept_restore(struct shard *s, struct keep_in *file, const struct keep_
 static void mark_time(const struct shard *s)
 {
 	struct kept_mark *m = mark_of(s);
-	m->now_ns = loop_now(s->loop);
+	__atomic_store_n(&m->now_ns, loop_now(s->loop), __ATOMIC_RELAXED); /* a test reads it meanwhile */
 	m->wall_ns = kv_wall_now();
 }
 

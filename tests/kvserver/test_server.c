@@ -112,13 +112,14 @@ static void a_mark_of_kept_memory_keeps_its_time_in_doubt(void **state)
 	assert_int_equal(kvs_server_create(&o, &s, NULL), 0);
 	assert_int_equal(kvs_server_start(s, NULL), 0);
 	m = kept_mark_of(s->shard[0]->area.base, s->shard[0]->opt.memory_bytes);
-	for (then_ns = m->now_ns; *(volatile const uint64_t *)&m->now_ns == then_ns; usleep(10000))
+	then_ns = __atomic_load_n(&m->now_ns, __ATOMIC_RELAXED);
+	for (; __atomic_load_n(&m->now_ns, __ATOMIC_RELAXED) == then_ns; usleep(10000))
 		assert_true(kv_now() < until_ns); /* it ticks */
 	assert_int_equal(kvs_server_away(s, true), 0);
 	usleep(300000);
-	then_ns = *(volatile const uint64_t *)&m->now_ns;
+	then_ns = __atomic_load_n(&m->now_ns, __ATOMIC_RELAXED);
 	usleep(500000);
-	assert_int_equal(*(volatile const uint64_t *)&m->now_ns, then_ns);
+	assert_int_equal(__atomic_load_n(&m->now_ns, __ATOMIC_RELAXED), then_ns);
 	kvs_server_destroy(&s);
 	kvs_kept_close(&o.kept);
 	unlink(keep);
