@@ -125,6 +125,16 @@ static void a_deleted_value_is_gone_from_the_tier(void **state)
 	assert_int_not_equal(rig_ask(&q)->status, WIRE_OK);
 }
 
+/* A TOUCH of a value that was there long ago. */
+static void touch_earlier(uint32_t ttl_s)
+{
+	struct wire_request q = rig_request(WIRE_TOUCH, name(1));
+	q.flags = WIRE_TOUCH_AT | WIRE_TOUCH_MARK;
+	q.touch.young_ns = shard_clock(rig.shard->opt.shard_seed, 1);
+	q.touch.ttl_s = ttl_s;
+	(void)rig_ask(&q);
+}
+
 static void a_touch_reaches_the_tier(void **state)
 {
 	struct wire_request q;
@@ -163,11 +173,7 @@ static void a_touch_of_an_earlier_value_spares_the_tier(void **state)
 	q = rig_request(WIRE_TOUCH, name(1));
 	q.touch.ttl_s = 1000;
 	assert_int_equal(rig_ask(&q)->status, WIRE_OK);
-	q = rig_request(WIRE_TOUCH, name(1));
-	q.flags = WIRE_TOUCH_AT | WIRE_TOUCH_MARK;
-	q.touch.young_ns = shard_clock(rig.shard->opt.shard_seed, 1);
-	q.touch.ttl_s = 5000;
-	(void)rig_ask(&q);
+	touch_earlier(5000);
 	assert_in_range(left_ms(name(1)), 990000, 1000000);
 	q = rig_request(WIRE_TOUCH, name(1));
 	q.flags = WIRE_TOUCH_YOUNG;
@@ -175,11 +181,7 @@ static void a_touch_of_an_earlier_value_spares_the_tier(void **state)
 	q.touch.ttl_s = 5000;
 	assert_int_equal(rig_ask(&q)->status, WIRE_NOTFOUND);
 	assert_in_range(left_ms(name(1)), 990000, 1000000);
-	q = rig_request(WIRE_TOUCH, name(1));
-	q.flags = WIRE_TOUCH_AT | WIRE_TOUCH_MARK;
-	q.touch.young_ns = shard_clock(rig.shard->opt.shard_seed, 1);
-	q.touch.ttl_s = 100;
-	(void)rig_ask(&q);
+	touch_earlier(100);
 	assert_in_range(left_ms(name(1)), 90000, 100000);
 }
 
