@@ -406,7 +406,7 @@ serve() {
 bench() { # bench NAME FILE PORT-INDEX ARGS... -- a run that verifies every byte
 	local name=$1 file=$2 index=$3
 	shift 3
-	run "$name" "$file" $((seconds * 4 + 300)) "$build/kv-bench" --server "$server_host:$((port + index))" \
+	run "$name" "$file" $((seconds * 4 + 300)) "$build/kv-bench" --local off --server "$server_host:$((port + index))" \
 		--psk-file "$out/key" --provider "$provider" \
 		--timeout 30 --verify --json "$out/$file.json" "$@"
 }
@@ -431,7 +431,7 @@ conformance() {
 # Small values travel inside messages: what proves RDMA are large ones.
 moving() {
 	local size before_w before_r bytes=$((keys * 65536)) got=$((keys * repeat * 65536))
-	run "kv-bench with its own server on this instance" own $((seconds * 4 + 300)) "$build/kv-bench" \
+	run "kv-bench with its own server on this instance" own $((seconds * 4 + 300)) "$build/kv-bench" --local off \
 		--provider "$provider" --verify --num-keys 500 --repeat-reads 4 --json "$out/own.json"
 	before_w=$(counter rdma_write_recv_bytes) before_r=$(counter rdma_read_resp_bytes)
 	bench "PUT and GET of 64 KiB, push" push 0 --mode push --num-workers 32 --num-keys $keys --repeat-reads $repeat
@@ -495,7 +495,7 @@ killing() {
 	for _ in $(seq 12); do
 		tries=0
 		until client_ready "$server_host:$((port + 3))" || [ $((tries += 1)) -gt 20 ]; do sleep 1; done
-		timeout -k 10 $((seconds + 300)) "$build/kv-bench" --server "$server_host:$((port + 3))" --psk-file "$out/key" \
+		timeout -k 10 $((seconds + 300)) "$build/kv-bench" --local off --server "$server_host:$((port + 3))" --psk-file "$out/key" \
 			--provider "$provider" --keep-going \
 			--duration "$seconds" --num-keys 200 --verify --json "$out/mortal.json" --timeout 2 >"$file" 2>&1 </dev/null
 		rc=$?
@@ -516,10 +516,10 @@ killing() {
 figures() {
 	run "the bare fabric, 64 KiB" fabric 300 "$build/kv-bench" fabric --connect "$server_host:$((port + 4))" \
 		--psk-file "$out/key" --provider "$provider" --sizes 64KB --depth 32 --span 64MB --time 1s --json "$out/fabric.json"
-	run "roofline: GET beside bare writes" roofline $((seconds * 4 + 300)) "$build/kv-bench" \
+	run "roofline: GET beside bare writes" roofline $((seconds * 4 + 300)) "$build/kv-bench" --local off \
 		--server "$server_host:$port" --psk-file "$out/key" --provider "$provider" --mode push --num-workers 32 \
 		--num-keys $keys --repeat-reads $repeat --roofline-file "$out/fabric.json" --json "$out/roofline.json"
-	run "latency of one worker, 64 KiB" latency $((seconds * 4 + 300)) "$build/kv-bench" --server "$server_host:$port" \
+	run "latency of one worker, 64 KiB" latency $((seconds * 4 + 300)) "$build/kv-bench" --local off --server "$server_host:$port" \
 		--psk-file "$out/key" --provider "$provider" \
 		--num-workers 1 --num-clients 1 --num-keys 100 --duration "$seconds" --breakdown --json "$out/latency.json"
 }

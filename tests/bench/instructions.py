@@ -15,7 +15,7 @@ With --limit: exit status 1 if what kv-bench itself executes for a GET (its key,
 much of both sides' instructions. Its two looks at the clock are in it, but for the kernel's part of them: valgrind hides the vDSO,
 and a system call is in no count. What it does once in a second or once in a run is not counted.
 
-Environment: KVRAIL_BUILD (build/release), WORKERS (32), PER (file: also every function, per GET, one line each).
+Environment: KVRAIL_BUILD (build/release), WORKERS (32), LOCAL (off; auto: by shared memory, as the option --local of kv-bench), PER (file: also every function, per GET, one line each).
 """
 import collections
 import os
@@ -29,6 +29,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, os.environ.get("KVRAIL_BUILD", "build/release"))
 WORKERS = os.environ.get("WORKERS", "32")
+LOCAL = os.environ.get("LOCAL", "off")
 SIZES = ["4KB", "64KB", "1MB"]
 KEYS = 32
 CLOCK = "monotonic_now"
@@ -163,7 +164,7 @@ def run(side, size, rounds, scratch):
               "--log-level", "error", "--die-with-parent", "--ready-fd", "3"]
     bench = [os.path.join(BUILD, "kv-bench"), "--provider", "tcp", "--num-workers", WORKERS, "--num-clients", "4", "--num-threads", "1",
              "--num-keys", str(KEYS), "--value-size", size, "--warmup", "0", "--timeout", "60", "--peer-timeout", "60",
-             "--interval", "3600", "--quiet", "--repeat-reads"]
+             "--interval", "3600", "--quiet", "--local", LOCAL, "--repeat-reads"]
     on = [env if side == s else None for s in ("server", "client")]
     shell = ["sh", "-c", 'r=$1; shift; exec "$@" 3>"$r" >/dev/null 2>&1', "sh", ready]
     open(ready, "w").close()

@@ -7,6 +7,7 @@ if short; then plan 17; else plan 58; fi
 doctor=$build/kv-doctor
 scratch_doctor=$scratch/kv-doctor # where another user can start it
 cp "$doctor" "$scratch_doctor" && chmod 755 "$scratch" "$scratch_doctor"
+over=("${over[@]:0:2}") # kv-doctor shares no memory
 small=(--num-clients 2 --num-threads 1 --server-threads 1 --buffer-mb 4 --memory-mb 8)
 
 report_is() { # report_is EXPRESSION over j, f(ID) and the exit status rc, COMMAND...

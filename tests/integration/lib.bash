@@ -6,7 +6,7 @@ build=${KVRAIL_BUILD:-build/release}
 [[ $build = /* ]] || build=$PWD/$build
 # KVRAIL_TEST_PROVIDER: everything goes over that one (make check-providers). Without it the programs choose; where a test must name one, it is tcp.
 provider=${KVRAIL_TEST_PROVIDER:-tcp}
-over=(${KVRAIL_TEST_PROVIDER:+--provider "$KVRAIL_TEST_PROVIDER"})
+over=(${KVRAIL_TEST_PROVIDER:+--provider "$KVRAIL_TEST_PROVIDER" --local off}) # its bytes, not those of shared memory
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/kvrail-test.XXXXXX")
 pids=()
 tap_n=0 tap_failed=0

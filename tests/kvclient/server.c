@@ -222,7 +222,7 @@ int test_server_end(struct test_server *s)
 	return -1;
 }
 
-enum kvc_local test_local;
+int test_local = TEST_WAY_DEFAULT;
 
 struct kvc_options test_options(const struct test_server *const *servers, unsigned n, unsigned clients)
 {
@@ -236,7 +236,9 @@ struct kvc_options test_options(const struct test_server *const *servers, unsign
 	o.timeout_ns = 20000000000ull;
 	o.connect_timeout_ns = 20000000000ull;
 	o.log_level = 2;
-	o.local = test_local;
+	o.local = (enum kvc_local)test_local;
+	if (test_local == TEST_WAY_DEFAULT)
+		o.local = getenv("KVRAIL_TEST_PROVIDER") ? KVC_LOCAL_OFF : KVC_LOCAL_AUTO;
 	o.seal_key_file = getenv("KVRAIL_TEST_SEAL");
 	if (o.seal_key_file)
 		o.flags |= KVC_SEAL_NAMES;

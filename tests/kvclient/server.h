@@ -4,6 +4,7 @@
 #define KVRAIL_TESTS_KVCLIENT_SERVER_H
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <sys/types.h>
 
 #include "kvclient/kvclient.h"
@@ -51,9 +52,19 @@ uint64_t test_stat(struct kvc_pool *pool, const char *name);
 
 /* test_options -- for n servers (their entries are remembered by pointer). KVRAIL_TEST_SEAL, if set, is the file of
  * keys of sealed values: many tests hold for them as well. */
-extern enum kvc_local test_local; /* of the options: KVC_LOCAL_OFF in programs about the fabric */
+enum { TEST_WAY_DEFAULT = -1 };
+extern int
+	test_local; /* enum kvc_local of the options. TEST_WAY_DEFAULT: OFF if KVRAIL_TEST_PROVIDER is set, else AUTO */
 struct kvc_options test_options(const struct test_server *const *servers, unsigned n, unsigned clients);
 struct kvc_pool *test_pool(const struct test_server *const *servers, unsigned n, unsigned clients);
+
+/* test_both_ways -- a group of cmocka's tests over the fabric, then with client and server on one host: the tests hold
+ * for either. Once, over the fabric, if KVRAIL_TEST_PROVIDER is set. Returns how many failed. */
+#define test_both_ways(tests, up, down)                                                                                \
+	((test_local = KVC_LOCAL_OFF, cmocka_run_group_tests_name("over the fabric", tests, up, down)) +               \
+	 (getenv("KVRAIL_TEST_PROVIDER")                                                                               \
+		  ? 0                                                                                                  \
+		  : (test_local = KVC_LOCAL_AUTO, cmocka_run_group_tests_name("on one host", tests, up, down))))
 
 /* test_memory_bound -- mib, or much more under ThreadSanitizer, whose shadow counts as resident memory: it is bounded,
  * too. */

@@ -265,5 +265,5 @@ int main(void)
 		cmocka_unit_test_teardown(every_item_of_a_batch_ends, let_go),
 		cmocka_unit_test(a_batch_that_never_begins_tells_every_item),
 	};
-	return cmocka_run_group_tests(tests, calls_up, calls_down);
+	return test_both_ways(tests, calls_up, calls_down);
 }

@@ -85,5 +85,5 @@ int main(void)
 		cmocka_unit_test(borrowed_pieces_are_of_the_clients_buffer),
 		cmocka_unit_test(workers_that_hold_borrowed_pieces_do_not_block_each_other),
 	};
-	return cmocka_run_group_tests(tests, calls_up, calls_down);
+	return test_both_ways(tests, calls_up, calls_down);
 }

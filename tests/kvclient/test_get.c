@@ -147,5 +147,5 @@ int main(void)
 		cmocka_unit_test(a_value_goes_to_slices_of_plain_memory),
 		cmocka_unit_test(slices_that_overlap_are_refused),
 	};
-	return cmocka_run_group_tests(tests, calls_up, calls_down);
+	return test_both_ways(tests, calls_up, calls_down);
 }

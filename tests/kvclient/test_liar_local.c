@@ -102,7 +102,6 @@ static void lies_about_a_lease_give_right_bytes_or_an_error(void **state)
 	}
 }
 
-/* The server looks at them with the next frame. */
 static void leases_are_given_back(void **state)
 {
 	uint64_t until = kv_clock_now(&kv_clock_monotonic) + WAIT_NS, given, back;
@@ -200,5 +199,6 @@ int main(void)
 		cmocka_unit_test(lies_about_the_memory_are_not_believed),
 		cmocka_unit_test(memory_that_nobody_asked_for_ends_the_connection),
 	};
+	test_local = KVC_LOCAL_AUTO;
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

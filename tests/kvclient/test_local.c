@@ -681,5 +681,6 @@ int main(void)
 		cmocka_unit_test(a_socket_may_be_mounted_elsewhere),
 		cmocka_unit_test(many_workers),
 	};
+	test_local = KVC_LOCAL_AUTO;
 	return cmocka_run_group_tests(tests, calls_up, calls_down);
 }

@@ -402,5 +402,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_child_keeps_no_leases_of_a_parent_that_closes, start, end),
 		cmocka_unit_test_setup_teardown(a_child_keeps_no_leases_of_a_parent_that_dies, start, end),
 	};
+	test_local = KVC_LOCAL_AUTO;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -461,5 +461,5 @@ int main(void)
 		cmocka_unit_test_teardown(closing_ends_calls_in_progress, let_go),
 		cmocka_unit_test(the_server_ends_in_order),
 	};
-	return cmocka_run_group_tests(tests, calls_up, calls_down);
+	return test_both_ways(tests, calls_up, calls_down);
 }

@@ -229,5 +229,5 @@ int main(void)
 		cmocka_unit_test(a_value_expires_after_its_ttl),
 		cmocka_unit_test_teardown(registered_memory_is_not_touched_after_a_put_was_given_up, let_go),
 	};
-	return cmocka_run_group_tests(tests, calls_up, calls_down);
+	return test_both_ways(tests, calls_up, calls_down);
 }

@@ -200,5 +200,5 @@ int main(void)
 		cmocka_unit_test(reserves_of_what_the_library_fills_are_zero),
 		cmocka_unit_test(the_reserve_of_a_borrowed_piece_is_zero),
 	};
-	return cmocka_run_group_tests(tests, test_one_up, test_one_down);
+	return test_both_ways(tests, test_one_up, test_one_down);
 }

@@ -121,5 +121,5 @@ int main(void)
 		cmocka_unit_test(ping_and_stat_reach_every_shard),
 		cmocka_unit_test(pins_and_touches_work),
 	};
-	return cmocka_run_group_tests(tests, calls_up, calls_down);
+	return test_both_ways(tests, calls_up, calls_down);
 }

@@ -13,7 +13,7 @@ export KVRAIL_SHIM_QUIET=1
 counts() {
 	local report=$scratch/report
 	rm -f "$report"
-	KVRAIL_SHIM="$1,seed=1,nics=1,eagain=0,delay=0" KVRAIL_SHIM_REPORT=$report LD_PRELOAD=$real/tests/shim/shim.so timeout -k 5 120 "$real/kv-bench" --provider "$2" --mode "$3" \
+	KVRAIL_SHIM="$1,seed=1,nics=1,eagain=0,delay=0" KVRAIL_SHIM_REPORT=$report LD_PRELOAD=$real/tests/shim/shim.so timeout -k 5 120 "$real/kv-bench" --local off --provider "$2" --mode "$3" \
 		--value-size "$4" --num-keys 10 --repeat-reads $(($5 / 10)) --num-workers 1 --num-clients 1 --num-threads 1 --server-threads 1 --buffer-mb 16 \
 		--log-level off >"$scratch/out" 2>&1 || {
 		cat "$scratch/out" >&2

@@ -20,7 +20,7 @@ wrap() {
 }
 
 seed=${KVRAIL_SEED:-$(($(od -An -N4 -tu4 /dev/urandom)))}
-small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 100 --repeat-reads 10 --buffer-mb 16 --timeout 20 --verify --log-level off)
+small=(--local off --num-workers 8 --num-clients 2 --num-threads 2 --num-keys 100 --repeat-reads 10 --buffer-mb 16 --timeout 20 --verify --log-level off)
 bench() { timeout -k 5 120 "$build/kv-bench" --provider "$provider" "${small[@]}" --server-threads 2 "$@"; }
 
 # told NAME TEST -- of what the programs' shims told at their ends: the sum over the word NAME.
@@ -194,7 +194,7 @@ for pair in "${pairs[@]}"; do
 	check "$pair: immediates stay within half of the queue" env FI_EFA_USE_UNSOLICITED_WRITE_RECV=1 timeout -k 5 120 "$build/kv-bench" --provider "$provider" "${small[@]}" --mode push \
 		--value-size 4k --num-workers 4000 --num-clients 1 --num-keys 4000 --repeat-reads 3 --buffer-mb 128 --server-threads 8
 	wrap "$at-few" "$machine,seed=$seed,nics=1,eps=3,einval=1"
-	check "$pair: more clients than endpoints are refused in words" says 'client 3: fi_enable on (rdmap79s0-rdm|mlx5_0) .*with 3 endpoints of this process open' "$build/kv-bench" --provider "$provider" --num-clients 6 --num-keys 10
+	check "$pair: more clients than endpoints are refused in words" says 'client 3: fi_enable on (rdmap79s0-rdm|mlx5_0) .*with 3 endpoints of this process open' "$build/kv-bench" --local off --provider "$provider" --num-clients 6 --num-keys 10
 	check "$pair: and counted" says 'ended at 6 clients, 3 open, 0 connected, by: provider' "$build/kv-bench" capacity --model endpoints --provider "$provider" --max-clients 9 --steps 2,6
 	wrap "$at-parts" "$machine,seed=$seed,nics=2,mr_part_mb=16,sq_budget=3000"
 	check "$pair: memory in parts, and queues halved" bench

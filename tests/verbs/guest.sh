@@ -6,7 +6,7 @@
 # knows what is left when the guest breaks. Time is emulated here: nothing is judged by it, and every wait is generous.
 . "$(dirname "$0")/../integration/lib.bash"
 export KVRAIL_TEST_PROVIDERS=verbs CMOCKA_MESSAGE_OUTPUT=tap KVRAIL_TEST_WAIT_S=100
-bench_args=(--provider verbs --verify --num-keys 64 --repeat-reads 4 --warmup 8 --num-workers 8 --timeout 30 --peer-timeout 20 --log-level warn)
+bench_args=(--provider verbs --verify --num-keys 64 --repeat-reads 4 --warmup 8 --local off --num-workers 8 --timeout 30 --peer-timeout 20 --log-level warn)
 
 server_pid=
 
@@ -109,7 +109,7 @@ trace() {
 	}
 	head -n 12 "$file" >"$scratch/trace.jsonl"
 	serve 10.9.0.1:0 --memory-mb 256 || return
-	timeout -k 5 200 "$build/kv-bench" --provider verbs --verify --timeout 30 --peer-timeout 20 --log-level warn --server "$server" --trace "$scratch/trace.jsonl" --value-size 4KB && serve_end
+	timeout -k 5 200 "$build/kv-bench" --provider verbs --local off --verify --timeout 30 --peer-timeout 20 --log-level warn --server "$server" --trace "$scratch/trace.jsonl" --value-size 4KB && serve_end
 }
 doctor() {
 	[ -x "$build/kv-doctor" ] || {
@@ -129,7 +129,7 @@ doctor() {
 # reads_start ARGS... -- kv-bench that reads on through errors, in the background; $bench_pid. Returns when its reads go on.
 reads_start() {
 	local i
-	"$build/kv-bench" --provider verbs --verify --keep-going --duration 3600 --rate 40 --num-keys 40 --num-clients 2 --num-workers 8 --value-size 40KB --warmup 0 \
+	"$build/kv-bench" --provider verbs --local off --verify --keep-going --duration 3600 --rate 40 --num-keys 40 --num-clients 2 --num-workers 8 --value-size 40KB --warmup 0 \
 		--timeout 5 --log-level warn "$@" --json "$scratch/reads.json" >"$scratch/reads.out" 2>&1 &
 	bench_pid=$!
 	pids+=("$bench_pid")
