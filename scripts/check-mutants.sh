@@ -16,6 +16,7 @@
 # A mutant that the simulation cannot find (it has no strangers) names, instead of world and seeds, a test program:
 #   program: tests/FOLDER/test_NAME
 #   expect:  the name of the test that must fail, or what the output must say of the failure
+#   tries:   how often the program runs at most (1): some races need two free processors at the same instant
 # The patched copy, build/mutants/NAME, has the objects, too, so only changed files are compiled. Failures are: a patch
 # that does not apply, a mutant that is not found or fails in another way than expected, and a seed that fails without
 # any mutant.
@@ -34,6 +35,11 @@ head_of() { # PATCH FIELD
 	sed -n -e '/^---/q' -e "s/^$2: //p" "$1"
 }
 
+# Copies the objects below a folder, without the programs, which are thirty times as large.
+copy_objects() { # DIRECTORY FOLDER
+	find "$2" -name '*.[od]' -print0 | xargs -0 cp -p --parents -t "$1"
+}
+
 # Copies what the program is made of: sources and objects, with their times.
 copy() { # DIRECTORY [PROGRAM]
 	local l tests
@@ -43,7 +49,8 @@ copy() { # DIRECTORY [PROGRAM]
 	cp -p tests/suites.mk tests/filter.c tests/fabric_stand_in.[ch] tests/short.h "$1/tests/"
 	cp -pR tests/sim "$1/tests/"
 	cp -p tests/kvserver/*.h "$1/tests/kvserver/" # tests/sim includes one of them
-	cp -pR "$built/tests/sim" "$built"/tests/{filter,fabric_stand_in}.c.o "$1/$built/tests/"
+	cp -p "$built"/tests/{filter,fabric_stand_in}.c.o "$1/$built/tests/"
+	copy_objects "$1" "$built/tests/sim"
 	for l in $layers; do
 		cp -pR "$l" "$1/"
 		cp -pR "$built/$l" "$built/lib$l.a" "$1/$built/"
@@ -52,7 +59,7 @@ copy() { # DIRECTORY [PROGRAM]
 	tests=$(dirname "$2")
 	cp -p tests/*.h "$1/tests/"
 	cp -pR "$tests" "$1/tests/"
-	cp -pR "$built/$tests" "$1/$built/tests/"
+	copy_objects "$1" "$built/$tests"
 	for l in $seams; do
 		[ ! -f "$built/lib$l.a" ] || cp -p "$built/lib$l.a" "$1/$built/" # not each program needs all
 	done
@@ -72,7 +79,7 @@ said() { # LOG: prints the first thing that was wrong
 
 # Plants one bug. Prints what was seen; 0: it was found as expected.
 one() { # NAME
-	local patch=$patches/$1.patch dir=$out/$1 log=$out/$1.log program=$program world seeds expect rc message other
+	local patch=$patches/$1.patch dir=$out/$1 log=$out/$1.log program=$program world seeds expect rc message other tries
 	world=$(head_of "$patch" world) seeds=$(head_of "$patch" seeds)
 	expect=$(head_of "$patch" expect) other=$(head_of "$patch" program)
 	program=${other:-$program}
@@ -93,8 +100,11 @@ one() { # NAME
 		# If expect is the name of a test, only that test runs; else all do.
 		[[ $expect == *[!a-z0-9_]* ]] || export KVRAIL_TEST_ONLY=$expect
 		# What a client's test needs beside itself is the tree's own server.
-		env -u CMOCKA_MESSAGE_OUTPUT -u KVRAIL_TEST_SHORT KV_SERVER="$PWD/$built/kv-server" timeout "$limit" "$dir/$built/$program" >"$log" 2>&1 </dev/null
-		rc=$?
+		for ((tries = $(head_of "$patch" tries) + 0, rc = 0; rc == 0; tries--)); do
+			env -u CMOCKA_MESSAGE_OUTPUT -u KVRAIL_TEST_SHORT KV_SERVER="$PWD/$built/kv-server" timeout "$limit" "$dir/$built/$program" >"$log" 2>&1 </dev/null
+			rc=$?
+			[ "$tries" -gt 1 ] || break
+		done
 		message=$(grep -aE '^\[  FAILED  \] |^\[  ERROR   \] [a-z]|^# [a-z]+, seed ' "$log" | grep -aE -m 1 "$expect")
 	else
 		seeds "$dir/$built/$program" "$world" "$seeds" "$log"
@@ -141,7 +151,7 @@ save() { # NAME
 mkdir -p "$out"
 case ${1:-} in
 --copy)
-	copy "$out/$2"
+	copy "$out/$2" "$(head_of "$patches/$2.patch" program 2>/dev/null)"
 	[ ! -f "$patches/$2.patch" ] || patch -p1 -N -d "$out/$2" <"$patches/$2.patch"
 	exit
 	;;

@@ -291,9 +291,9 @@ check-shim-mutants: deps ## break rules of docs/internals/providers.md one at a 
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release programs $(addprefix build/release/tests/shim/,conform process attach shim shim.so)
 	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -t 1800 -l build/release/logs tests/shim/mutants.sh
 
-check-mutants: deps ## plant bugs and see the simulation, or a test, find each of them (every 96th in check; three minutes)
+check-mutants: deps ## plant bugs and see the simulation, or a test, find each of them (every 96th in check; ten minutes)
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release build/release/kv-server build/release/tests/sim/test_sim_rules $$(sed -n 's|^program: |build/release/|p' tests/sim/mutants/*.patch | sort -u)
-	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -l build/release/logs scripts/check-mutants.sh
+	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -t 3000 -l build/release/logs scripts/check-mutants.sh
 
 # Preloaded by the test; without valgrind's headers there is none, and the test says so.
 $(B)/tests/valgrind/uring.so: tests/valgrind/uring.c
