@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -35,7 +36,7 @@ static struct {
 	bool no_noexec, no_future_write, strict, no_collapse, no_populate;
 	uint64_t pool;   /* free hugetlb pages of 2 MiB, which are ordinary ones here */
 	int memfd_errno; /* 0: it works */
-	unsigned collapses, pool_memfds;
+	_Atomic unsigned collapses, pool_memfds; /* threads map at the same time */
 } kernel;
 
 int __real_memfd_create(const char *name, unsigned flags);
@@ -74,7 +75,8 @@ int __real_madvise(void *base, size_t len, int advice);
 int __wrap_madvise(void *base, size_t len, int advice);
 int __wrap_madvise(void *base, size_t len, int advice)
 {
-	kernel.collapses += advice == MADV_COLLAPSE;
+	if (advice == MADV_COLLAPSE)
+		atomic_fetch_add(&kernel.collapses, 1);
 	if (advice == MADV_POPULATE_WRITE && kernel.no_populate) {
 		errno = ENOMEM;
 		return -1;
