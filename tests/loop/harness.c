@@ -32,7 +32,7 @@ uint64_t harness_live(const struct loop *loop)
 
 void harness_run(struct loop *loop)
 {
-	uint64_t give_up = loop_now(loop) + 20 * SECOND;
+	uint64_t give_up = loop_now(loop) + 100 * SECOND;
 	while (harness_live(loop) > 0 && loop_now(loop) < give_up)
 		assert_true(loop_turn(loop, 100 * MS) >= 0);
 	assert_int_equal(harness_live(loop), 0);
