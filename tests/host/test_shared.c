@@ -34,8 +34,8 @@ enum { MIB = 1 << 20, STRETCH = 2 << 20 };
 
 static struct {
 	bool no_noexec, no_future_write, strict, no_collapse, no_populate;
-	uint64_t pool;   /* free hugetlb pages of 2 MiB, which are ordinary ones here */
-	int memfd_errno; /* 0: it works */
+	uint64_t pool;                           /* free hugetlb pages of 2 MiB, which are ordinary ones here */
+	int memfd_errno;                         /* 0: it works */
 	_Atomic unsigned collapses, pool_memfds; /* threads map at the same time */
 } kernel;
 
