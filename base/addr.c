@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* addr.c -- "host:port" to a socket address and back.
  *
- * An IPv6 address needs brackets: "::1:7411" is itself a valid one. IPv4 addresses of a name come first: the fabric
- * takes the interface of the first address, and "localhost" must reach a server on 127.0.0.1. Several addresses of a
- * server are one text with '+' in between; lists, files, etcd and VIEW carry it unchanged, so that all compute one
- * digest of a view. */
+ * An IPv6 address needs brackets. IPv4 addresses of a name come first: the fabric takes the interface of the first
+ * address, and "localhost" must reach a server on 127.0.0.1. Several addresses of a server are one text with '+' in
+ * between, unchanged everywhere, so that all compute one digest of a view. */
 #include "base/addr.h"
 
 #include <strings.h>

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hash.c -- XXH3-64 behind a state of fixed size, so that our headers do not include xxhash.h. The state, the caller's,
- * has 576 bytes since 0.8.0; an assertion checks it, and 64 spare bytes cover newer libraries.
+/* hash.c -- XXH3-64 behind a state of fixed size, so that our headers do not include xxhash.h. 64 spare bytes cover
+ * newer libraries.
  *
- * Distributions compile XXH3_64bits() for the oldest processor. Most have XXH3_64bits_dispatch() as well, which uses
- * AVX2 or AVX-512: 2.7 times as fast. It is a weak reference. Its first call detects the processor without a lock, so
- * this file makes that call, once, before other threads do. */
+ * XXH3_64bits_dispatch(), a weak reference, uses AVX2 or AVX-512. Its first call detects the processor without a lock,
+ * so this file makes that call, once, before other threads do. */
 #define XXH_STATIC_LINKING_ONLY
 #include "base/hash.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* log_out.c -- see log_out.h.
  *
- * A reader of standard error that stops must not stop loops that log. A line is written when poll allows it, without
+ * A stopped reader of standard error must not stop loops that log. A line is written when poll allows it, without
  * waiting: MSG_DONTWAIT for a socket; a pipe or terminal is opened anew per line with O_NONBLOCK (on the descriptor
- * itself that would affect other processes). If it cannot be opened, up to PIECE bytes are written as it is. Threads
- * take turns; one without its turn loses the line. SIGPIPE and SIGXFSZ of a write do not reach the process. */
+ * itself that would affect other processes), or gets up to PIECE bytes. Threads take turns; one without its turn loses
+ * the line. SIGPIPE and SIGXFSZ of a write do not reach the process. */
 #include "base/log_out.h"
 
 #include <errno.h>

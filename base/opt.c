@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* opt.c -- the values of option tables; opt_argp.c has the command line.
  *
- * Invariant: kv_opt_set writes one field, or nothing and explains itself. Ranges are checked on the parsed value; `max`
- * 0 with a `min` above 0 is no upper bound. Defaults are text and parsed like the user's; a bad one is found by the
- * first kv_opt_defaults of any test. */
+ * Invariant: kv_opt_set writes one field, or nothing and explains itself. Defaults are text and parsed like the user's.
+ * `max` 0 with a `min` above 0 is no upper bound. */
 #include "base/opt.h"
 
 #include <assert.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* opt_argp.c -- the command line of an option table, by glibc's argp.
  *
- * argp's own errors and exits are off (ARGP_NO_ERRS, ARGP_NO_EXIT), since our programs report one sentence. argp then
- * only says that an option is wrong; bad_option() finds it: getopt stands behind the wrong word, or inside a cluster of
- * letters. So --help and --version are our own rows. argp's rows and texts exist during a call. */
+ * argp's own errors and exits are off, since our programs report one sentence. bad_option() finds the wrong option:
+ * getopt stands behind the wrong word, or inside a cluster of letters. argp's rows and texts exist during a call. */
 #include <argp.h>
 #include <errno.h>
 #include <stdbool.h>

@@ -2,10 +2,9 @@
 /* seal.c -- one end of a link: a key per direction, a counter per link, a window of received counters
  * (docs/internals/decisions/007-frames-have-a-mac.md).
  *
- * The nonce is link and counter, used up by a tag even if the message is not sent (NIST SP 800-38D, 8.2.1). Counters
- * start at 0 with fresh keys. So a key's messages never share a nonce, and a message is invalid on another link or in
- * the other direction. Links of a session and shard share two keys (1.1 KiB each in OpenSSL). Only a right tag moves
- * the window, wider than a sender's messages in flight: at least 512 for 256 send buffers. */
+ * The nonce is link and counter, used up by a tag even if the message is not sent (NIST SP 800-38D, 8.2.1), so a key's
+ * messages never share a nonce. Links of a session and shard share two keys. Only a right tag moves the window, wider
+ * than a sender's messages in flight: at least 512 for 256 send buffers. */
 #include "base/seal.h"
 
 #include <string.h>

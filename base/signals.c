@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* signals.c -- keep the host's signals off our threads.
  *
- * A signal to a process goes to any thread that does not block it: a host that takes one by signalfd or sigwait would
- * lose it to our thread. So our threads start with signals blocked, except faults (the kernel would end the process
- * without the host's report) and SIGPROF, for profilers. */
+ * A host that takes a signal by signalfd or sigwait would lose it to a thread of ours. So our threads start with
+ * signals blocked, except faults (the kernel would end the process without the host's report) and SIGPROF, for
+ * profilers. */
 #include "base/signals.h"
 
 #include <stddef.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stdio_fds.c -- keep descriptors 0 to 2 from other uses.
  *
- * In a process with closed standard streams, the next files get their numbers, and text for standard error would enter,
- * for example, libfabric's wake-up sockets. So before a pool or server opens anything, free numbers are opened on
- * /dev/null, close-on-exec. They stay open: the host may replace them (dup2), and closing ours would close its file. */
+ * In a process with closed standard streams, text for standard error would enter, for example, libfabric's wake-up
+ * sockets. So before a pool or server opens anything, free numbers are opened on /dev/null, close-on-exec. They stay
+ * open: the host may have replaced them (dup2). */
 #include "base/stdio_fds.h"
 
 #include <errno.h>

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conn.c -- a control connection: control messages over a byte stream.
  *
- * Reading: in[first] starts with `taken` bytes of the last message, still the caller's; the bytes behind it end at
- * `end`. The next call drops the message. The buffer starts at IN_SMALL, grows with received bytes, never by a length
- * prefix alone, and shrinks before a long wait. Bytes move only to make room for the rest of a message: no quadratic
- * work.
+ * Reading: in[first] starts with `taken` bytes of the last message, still the caller's until the next call. The buffer
+ * starts at IN_SMALL, grows with received bytes, never by a length prefix alone, and shrinks before a long wait. Bytes
+ * move only to make room for the rest of a message.
  *
  * Writing: messages are encoded before the caller waits for its turn (`writing`, `writers`). After a failed write,
  * which may have sent half a message, the stream is shut down.
@@ -12,8 +11,7 @@
  * An interrupt cancels the I/O of the coroutine in `reader`, for this read only; a result wins. Its caller stores the
  * reason elsewhere first.
  *
- * A failed read is remembered, since framing is lost. boot_shutdown sets `shut`: every later result is -KV_EPEERDOWN.
- */
+ * A failed read is remembered, since framing is lost. After boot_shutdown (`shut`) every result is -KV_EPEERDOWN. */
 #include "bootstrap/conn.h"
 #include "bootstrap/context.h"
 

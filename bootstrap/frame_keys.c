@@ -2,15 +2,12 @@
 /* frame_keys.c -- derive the keys of fabric frames.
  *
  * The secret has two inputs: a TLS exporter value, so that only the connection's ends can derive it, and the token of
- * the WELCOME, new with each attachment. The exporter value alone would repeat: a repeated key with counters from 0
- * reveals the inputs of its tags. Without TLS the token is readable on the control connection; then tags only keep out
- * attackers who have just the fabric.
+ * the WELCOME, new with each attachment: a repeated key with counters from 0 reveals the inputs of its tags. Without
+ * TLS the token is readable on the control connection; then tags only keep out attackers who have just the fabric.
  *
  * Each shard has two keys of a session, one per direction: HMAC-SHA256(secret, label | direction | shard | session),
- * the first 16 bytes. So a frame is invalid at another shard, in the other direction or session. The nonce contains the
- * link (base/seal.c). Further sessions send in the frames of their connection and have no keys.
- *
- * One key per shard, since only its thread may use it; none per link, since OpenSSL's contexts are large. */
+ * the first 16 bytes. The nonce contains the link (base/seal.c). Further sessions send in the frames of their
+ * connection and have no keys. */
 #include <string.h>
 
 #include "bootstrap/conn.h"

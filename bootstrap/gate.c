@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate.c -- one handshake computation in GATE_TURNS turns of a loop, so that strangers cannot delay a server.
- *
- * A signature takes milliseconds, and all ready coroutines run in one turn: a thousand handshakes would stop heartbeats
- * for seconds. With the gate each turn has at most one. The turns between serve accepts, timers and all others.
+/* gate.c -- one handshake computation in GATE_TURNS turns of a loop, so that strangers cannot delay a server: a
+ * signature takes milliseconds, and all ready coroutines run in one turn.
  *
  * `held` false: the next comer passes, maybe after a yield. `held` true: one coroutine waits for its turn, then passes
  * the gate on.
  *
  * Sources (addresses) take turns by start-time fair queueing: a comer's tag is one more than the larger tag of its
  * source's last comer and the last comer let through; the lowest tag is next. A table of GATE_SOURCES keeps last tags;
- * sources in one place share it, to their advantage. First and later steps alternate: an honest client needs two steps,
- * and clients that send byte by byte must not starve newcomers. */
+ * sources in one place share it. First and later steps alternate: an honest client needs two steps, and clients that
+ * send byte by byte must not starve newcomers. */
 #include "bootstrap/gate.h"
 
 struct waiter {

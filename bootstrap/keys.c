@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* keys.c -- keys of logical clients: a client's one, and all of a server.
  *
- * A server's file may have a hundred thousand lines. Keys are sorted by identity and found by bisection, in a mapping
- * left out of core dumps. Only pointers are sorted, so that no copy of a key stays in memory that nobody wipes. */
+ * Keys are sorted by identity and found by bisection, in a mapping left out of core dumps. Only pointers are sorted, so
+ * that no copy of a key stays in memory that nobody wipes. */
 #include "bootstrap/keys.h"
 
 #include <stdlib.h>

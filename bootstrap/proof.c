@@ -2,8 +2,8 @@
 /* proof.c -- make and check the proof that opens a further session (docs/reference/protocol.md 2.7).
  *
  * The exporter value binds it to this TLS connection, the nonces make it fresh, the id restricts it to one session. The
- * key is the named identity's, or else the connection's secret: another exporter value. Without TLS the binding is
- * zeros and the secret the token of the own session, which shows that it is the same client.
+ * key is the named identity's, or else the connection's secret. Without TLS the binding is zeros and the secret the
+ * token of the own session.
  *
  * An unknown identity is checked against a key of zeros, so the time reveals no names. */
 #include "bootstrap/conn.h"

@@ -3,13 +3,13 @@
  *
  * getaddrinfo may block for half a minute and cannot be interrupted. So it runs on at most RESOLVE_THREADS threads,
  * which exist while names are queued. They refer only to the resolver: closing a pool does not wait for them, and the
- * last one frees it. They take no signals of the host. The library cannot be unloaded, since a look-up may hang.
+ * last one frees it. The library cannot be unloaded, since a look-up may hang.
  *
  *   IDLE --a caller asks--> QUEUED --a thread takes it--> UNDER_WAY --> KNOWN, for a second, or FAILED, for a moment
  *       --> IDLE
  *
- * The caller gets "not yet" and asks again. All clients of a pool share one look-up; its result is valid long enough
- * for all of them. A hanging name is queued once. tests/sim/resolve_sim.c replaces this file. */
+ * The caller gets "not yet" and asks again. All clients of a pool share one look-up. tests/sim/resolve_sim.c replaces
+ * this file. */
 #include "bootstrap/bootstrap.h"
 
 #include <pthread.h>

@@ -2,8 +2,8 @@
 /* secret.c -- parse pre-shared keys, and read files with secrets.
  *
  * The format is GnuTLS's psktool's: "identity:hex", split at the last colon. No error text repeats a part of a line
- * that may be its key. A secret file is opened, then checked by fstat on the descriptor: a regular file whose mode
- * excludes group and others, as ssh checks. Each buffer that held a secret is wiped. */
+ * that may be its key. A secret file is opened, then checked by fstat: a regular file whose mode excludes group and
+ * others. Each buffer that held a secret is wiped. */
 #include "bootstrap/secret.h"
 
 #include <errno.h>

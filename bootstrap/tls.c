@@ -5,9 +5,8 @@
  * The error queue is per thread, so it is read before a park.
  *
  * Policy: TLS 1.3, TLS_AES_128_GCM_SHA256, and either a pre-shared key with ephemeral exchange, or certificates on both
- * sides (trust.c). No tickets, cache, early data. With a PSK nobody trusts certificates, and the use of the key is
- * checked at the end. `groups` and the server's key bound a stranger's work; gate.c spreads a server's steps over
- * turns.
+ * sides (trust.c). No tickets, cache, early data. With a PSK nobody trusts certificates. `groups` and the server's key
+ * bound a stranger's work; gate.c spreads a server's steps over turns.
  *
  * A TLS 1.3 client is done before the server has checked its certificate. So the server sends one byte (READY). No
  * close_notify: the protocol has its own end, and close must not park. tls_flush_await drains the outgoing BIO in

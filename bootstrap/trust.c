@@ -5,12 +5,11 @@
  *   - A server's certificate must have the extended key usage serverAuth: else any client's certificate of a CA that
  *     sets no usages could play the server.
  *   - A client's certificate may lack usages; OpenSSL refuses one with other usages only.
- *   - Key usage, if present, must include digitalSignature.
- * Names are subject alternative names only (RFC 6125). Each certificate of a chain is checked for revocation.
+ *   - Key usage, if present, must include digitalSignature. Names are subject alternative names only (RFC 6125).
  *
- * Revocation lists expire, so a changed file is read while the side runs: checked at most once a second, before a
- * connection. If it cannot be read, the former lists stay in force until they expire. The CA file is read together with
- * the lists, since OpenSSL cannot remove a list from a store. */
+ * A changed file of revocation lists is read while the side runs, at most once a second, before a connection. If it
+ * cannot be read, the former lists stay in force until they expire. The CA file is read with them, since OpenSSL cannot
+ * remove a list from a store. */
 #include "bootstrap/trust.h"
 
 #include <arpa/inet.h>

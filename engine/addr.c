@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* addr.c -- the peers' addresses on one rail: from an address to the provider's handle, with references.
  *
- * The map is ours because providers count differently. A handle is removed when no link names it and no operation to it
- * is in flight, because EFA drops the completions of removed peers. A rebuild makes all handles void (addrs_void); an
- * entry with operations that ended in it is freed with the last of them.
+ * A handle is removed when no link names it and no operation to it is in flight, because EFA drops the completions of
+ * removed peers. A rebuild makes all handles void (addrs_void); an entry with operations that ended in it is freed with
+ * the last of them.
  *
  * Some providers keep a broken connection (fab_caps.breaks_stay), and only new endpoints help. One flushed operation is
- * no proof (the peer may have closed its connection in good order), a second is. Servers ignore such breaks
- * (te_options.peers_heal). While another peer is well, the rebuild waits until the lost address is needed: by a newly
- * opened peer, or by one that still has it after TE_HEAL_NS. */
+ * no proof (the peer may have closed in good order), a second is. Servers ignore such breaks (te_options.peers_heal).
+ * While another peer is well, the rebuild waits until the lost address is needed: by a newly opened peer, or by one
+ * that still has it after TE_HEAL_NS. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* budget.c -- the resources of several engines, added up before the first one opens, because a pool must not open half.
  *
- * The budget gives each engine the devices that te_open would choose (plan.c). A load beyond a limit of the device or
- * the process is refused; a shortage of the machine (memory, huge pages) is only a warning. */
+ * A load beyond a limit of the device or the process is refused; a shortage of the machine (memory, huge pages) is only
+ * a warning. */
 #include <stdio.h>
 #include <stdlib.h>
 

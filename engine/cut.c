@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cut.c -- the fence of one peer alone, where the provider allows it (fab_caps.peer_fence): its addresses are cut on
- * every rail, and other peers are not affected.
+ * every rail.
  *
  * Two cases need a rebuild of all endpoints: another peer has the same address, or this peer had other addresses, from
  * which bytes may still arrive. The cut shuts the peer's connections, so posted operations soon fail by the provider's

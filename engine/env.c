@@ -2,10 +2,9 @@
 /* env.c -- the environment defaults of our own programs. Libraries never set them: an environment belongs to its
  * process.
  *
- * rxm's queues take 18 MB per endpoint on tcp instead of 68 (docs/internals/providers.md). FI_OFI_RXM_BUFFER_SIZE
- * stays: it is rxm's eager limit, and two endpoints with different limits cannot connect. Over verbs an endpoint's
- * completion queue has (MSG_RX_SIZE + MSG_TX_SIZE) * UNIVERSE_SIZE entries; te_rxm_fit chooses the three to fit the
- * device.
+ * rxm's queues take 18 MB per endpoint on tcp instead of 68. FI_OFI_RXM_BUFFER_SIZE stays: two endpoints with different
+ * eager limits cannot connect. Over verbs an endpoint's completion queue has (MSG_RX_SIZE + MSG_TX_SIZE) *
+ * UNIVERSE_SIZE entries; te_rxm_fit chooses the three to fit the device.
  *
  * Variables set by the user stay. KVRAIL_ENV lists those set by our programs, so that their children choose for
  * themselves. */

@@ -6,12 +6,12 @@
  * (a burst of TE_FENCE_BURST, then one per TE_FENCE_REFILL_NS) delays the report (`quiet_until`), never the safety.
  *
  * All rails are rebuilt together. A rail that cannot be rebuilt, or fails again soon, is out; another rail stands for
- * it (`map`): its address and keys are announced in both places. A rail that is out is retried with back-off: it
- * registers the regions it lacks, some parts per turn; then its endpoint opens, and everything is reset once more.
+ * it (`map`): its address and keys are announced in both places. It is retried with back-off: it registers the regions
+ * it lacks, some parts per turn; then its endpoint opens, and everything is reset once more.
  *
  * Where closing is slow (EFA), an endpoint is abandoned (fabric/retire.c). Its operations and receives are in limbo
- * until it is closed; then te_handlers.fenced runs. A second fence before that opens no endpoint until all are closed.
- */
+ * until it is closed; then te_handlers.fenced runs. A second fence before that opens no endpoint until all are
+ * closed. */
 #include "engine/addr.h"
 #include "engine/cut.h"
 #include "engine/fence.h"

@@ -3,9 +3,8 @@
  * memory; the backlog.
  *
  * IDLE: nothing to post, or its window is full. READY: it stands in its rail's line, served round-robin, one operation
- * at a time, so peers share a rail's credits evenly. STALLED: the provider returned -EAGAIN; the link is retried once
- * per te_poll, outside the line. A peer's memory lives while the owner, an operation in flight, or a queued or
- * unfinished message or transfer refers to it. */
+ * at a time. STALLED: the provider returned -EAGAIN; the link is retried once per te_poll, outside the line. A peer's
+ * memory lives while the owner, an operation in flight, or a queued or unfinished message or transfer refers to it. */
 #include <stdlib.h>
 
 #include "engine/inside.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* local.c -- the table of the peers on this host, whose messages go through a channel (local/local.h).
  *
- * A peer is in the table exactly while te_peer.channel is set. msg.c sends, pump.c retries after a full ring, notify.c
- * receives. A cut, a reset and the peer's close take it out: its frames and our queued ones belong to an attachment
- * that ended. The table is compact, so that a turn touches few cache lines; while notify.c walks it, callbacks may add
- * peers at the end and empty any entry. */
+ * A peer is in the table exactly while te_peer.channel is set. A cut, a reset and the peer's close take it out: its
+ * frames and our queued ones belong to an attachment that ended. The table is compact, so that a turn touches few cache
+ * lines; while notify.c walks it, callbacks may add peers at the end and empty any entry. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* msg.c -- messages in registered send buffers.
  *
- * A buffer is free, acquired by the caller, queued on a link, posted, or due for its `sent`. The pool is fixed: when it
- * is empty te_msg_acquire returns NULL, and te_handlers.room announces a free buffer. A message has at most KV_MSG_MAX
- * bytes, which is eager on every provider: on rxm a rendezvous send loses its completion if the peer dies. A message to
- * a local peer is copied into its ring and is due at once; if the ring is full, it waits in the peer's own queue, in
+ * A buffer is free, acquired by the caller, queued on a link, posted, or due for its `sent`. When the pool is empty
+ * te_msg_acquire returns NULL, and te_handlers.room announces a free buffer. A message has at most KV_MSG_MAX bytes,
+ * which is eager on every provider: on rxm a rendezvous send loses its completion if the peer dies. A message to a
+ * local peer is copied into its ring and is due at once; if the ring is full, it waits in the peer's own queue, in
  * order. */
 #include <stdlib.h>
 

@@ -3,9 +3,9 @@
  * the messages behind ordered writes. They run only where no list is being walked: in te_poll, in the fence's turn, in
  * te_close, and after the handler of a message.
  *
- * Only an operation in OP_POSTED accepts a completion. Any other event is a stray, counted and ignored, so an operation
- * completes exactly once whatever events a provider reports. A callback may fence. The rest of the batch of events then
- * belongs to the closed endpoint and is dropped. A receive is wiped and posted after its handler returned. */
+ * Only an operation in OP_POSTED accepts a completion; any other event is a stray, counted and ignored. A callback may
+ * fence: the rest of the batch of events then belongs to the closed endpoint and is dropped. A receive is wiped and
+ * posted after its handler returned. */
 #include <errno.h>
 
 #include "engine/inside.h"

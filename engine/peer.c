@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peer.c -- peers: their links, their addresses, and their end.
  *
- * A peer gets new addresses after a reset: ours makes it void; the owner reports the peer's. Operations in flight keep
- * the old address until they end, and only then is it removed from the address vector: EFA drops completions of removed
- * peers. Queued operations use the new address. */
+ * A peer gets new addresses after a reset. Operations in flight keep the old address until they end, and only then is
+ * it removed from the address vector: EFA drops completions of removed peers. Queued operations use the new address. */
 #include <stdlib.h>
 
 #include "engine/addr.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c -- the choice of an engine's NICs: the division among the engines of a process, by arithmetic alone.
  *
- * The NICs are sorted by NUMA node and cut into one equal, contiguous share per engine. With fewer NICs than engines,
- * several engines use the same one. An engine with more rails than its share continues behind it and wraps round. NICs
- * named by the user keep the user's order; otherwise NICs are excluded that are down or have less than half the speed
- * of the fastest. On shared devices (tcp, shm) all rails use the first, unless the user named several.
+ * The NICs are sorted by NUMA node and cut into one equal, contiguous share per engine. An engine with more rails than
+ * its share continues behind it and wraps round. NICs named by the user keep the user's order; otherwise NICs are
+ * excluded that are down or have less than half the speed of the fastest. On shared devices (tcp, shm) all rails use
+ * the first, unless the user named several.
  *
  * Default number of rails: the number of named NICs; else on EFA, where all NICs reach each other, the share, up to
  * TE_PLAN_AUTO_RAILS; else one, because two NICs may be on two networks. */

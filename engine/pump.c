@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pump.c -- the choice of the next operation to post, and the end of those past their deadline.
  *
- * On a link messages come first, because they are small and receivers wait for them: outside the window, with reserved
- * credits, at the head of the line. Then come transfers, one chunk each in turn, so that a huge one does not starve
- * small ones, alternating between the link's own queue and the peer's. A full ring of a local peer is tried again in
- * every turn. Nothing here calls the owner: ended operations join a list of notify.h. */
+ * On a link messages come first, because receivers wait for them: outside the window, with reserved credits, at the
+ * head of the line. Then come transfers, one chunk each in turn, alternating between the link's own queue and the
+ * peer's. Nothing here calls the owner: ended operations join a list of notify.h. */
 #include "engine/inside.h"
 #include "engine/link.h"
 #include "engine/msg.h"

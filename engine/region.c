@@ -5,10 +5,10 @@
  * one part size. If a rail has no room for its first part, everything is retried with half the size. If it has taken
  * some, their sum is too large, and the region fails.
  *
- * For providers that pin, many threads first touch the pages, which takes most of the time; then one thread registers
- * each rail. An engine at work registers and closes step by step between its turns. A returning rail registers missing
- * regions before its endpoint opens. A rail may refuse before its death is known, so at work a refusal other than for
- * lack of memory is retried a turn later. */
+ * For providers that pin, many threads first touch the pages; then one thread registers each rail. An engine at work
+ * registers and closes step by step between its turns. A returning rail registers missing regions before its endpoint
+ * opens. A rail may refuse before its death is known, so at work a refusal other than for lack of memory is retried a
+ * turn later. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* footprint.c -- check that memory is available before it is mapped, and name the limit that is short.
+/* footprint.c -- check that memory is available before it is mapped, and name the limit that is short: Linux maps more
+ * memory than there is and kills processes later.
  *
- * Linux maps more memory than there is and kills processes later. Available are the machine's free memory
- * (MemAvailable), within the memory cgroups, and hugetlb pages for values only. The check describes one moment.
- *
- * A server needs, beside its values: endpoints and messages; the landing area; some clients; keys and index for values
- * of 16 KiB, or for --max-values; index and buffers of its tier; and a reserve. Smaller values need more index: without
- * memory for one value per KiB, the server keeps fewer (kv_footprint_values). */
+ * Available are the machine's free memory (MemAvailable), within the memory cgroups, and hugetlb pages for values only.
+ * Smaller values need more index: without memory for one value per KiB, the server keeps fewer
+ * (kv_footprint_values). */
 #include "host/footprint.h"
 
 #include <stdio.h>

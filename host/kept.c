@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kept.c -- files for areas that outlive their process, and who still reads them.
  *
- * Other processes map an area through descriptors that can only read: each has an open file of its own, on which the
- * owner placed a read lock (of the open file, F_OFD_SETLK) before it passed it on. The kernel drops the lock with the
+ * Other processes map an area through descriptors that can only read: each has an open file of its own, with a read
+ * lock (of the open file, F_OFD_SETLK) that the owner placed before it passed it on. The kernel drops the lock with the
  * last descriptor and mapping of that open file, also when the process dies. The lock's place, far behind any byte, is
- * the generation of the owner: so a later owner knows whether readers of its predecessors are left.
- *
- * Nothing seals the size of a file, and only root and the owner's user may change it (kv_memfd_check). */
+ * the generation of the owner: so a later owner knows whether readers of its predecessors are left. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>

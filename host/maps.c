@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* maps.c -- check that memory to be registered is mapped, readable and writable.
- *
- * Providers that pin memory notice a mistake; tcp and shm would notice in the middle of a transfer. The check only
- * reports the mistake: the caller may still unmap the memory later.
+/* maps.c -- check that memory to be registered is mapped, readable and writable: tcp and shm would notice a mistake in
+ * the middle of a transfer.
  *
  * A touch behind the end of a mapped file is SIGBUS. So the last page of each file is tried with MADV_POPULATE_READ,
  * which returns an error; kernels before 5.14 and device memory lack it, and pass. */

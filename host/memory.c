@@ -7,8 +7,7 @@
  * kernels (gVisor) ignore MAP_HUGETLB.
  *
  * An area may have pages of all sizes, the largest first. The pieces are mapped side by side into a gap with
- * MAP_FIXED_NOREPLACE; if another thread takes the gap, another is tried. (Replacing a reservation with MAP_FIXED could
- * lose the place to a thread of the host.) */
+ * MAP_FIXED_NOREPLACE; if another thread takes the gap, another is tried. */
 #include "host/memory.h"
 
 #include <errno.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pages.c -- touching and counting pages, and gaps to map them in.
  *
- * Touching zeroes pages, most of the cost of registration, so several threads do it, near the area's node: where mbind
- * is forbidden, the first touch decides the place. They call only the kernel.
+ * Several threads touch pages, near the area's node: where mbind is forbidden, the first touch decides the place.
  *
  * A collapse (MADV_COLLAPSE, Linux 6.1) copies pages into a huge one, on the node that most of them are on. Where none
  * are, the kernel refuses it, so one page of each stretch is touched first. */

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prefault.c -- a thread that makes pages before they are needed.
+/* prefault.c -- a thread that makes pages before they are needed, since faults halve the rate of the first PUTs.
  *
- * The first write to a page costs a fault in which the kernel zeroes it, which halves the rate of the first PUTs. The
- * thread makes one step (2 MiB) at a time and rests according to its share of a core, measured in its own processor
- * time.
- *
- * It has normal priority: while the kernel makes pages, the thread holds the lock of the process's address space, and
- * with the least priority it would be preempted holding it, for seconds on a busy machine.
+ * It makes one step (2 MiB) at a time and rests according to its share of a core, measured in its own processor time.
+ * It has normal priority: while the kernel makes pages, it holds the lock of the process's address space, and must not
+ * be preempted for seconds.
  *
  * Memory may be in use meanwhile: MADV_POPULATE_WRITE changes no contents; before Linux 5.14 an atomic OR of 0 makes a
  * page. */

@@ -2,9 +2,8 @@
 /* shortage.c -- the table of limits.
  *
  * A check compares a need with a limit, in numbers, and names the shortest way out for this place: the shell raises a
- * soft limit, limits.d or systemd a hard one, and in a container its starter does. Unknown numbers never fail. If a
- * provider does not report its needs (files, memory), the estimate is a little too large: a refused start costs a
- * minute, an abort at full load a night. */
+ * soft limit, limits.d or systemd a hard one, and in a container its starter does. Unknown numbers never fail.
+ * Estimates of a provider's needs are a little too large: a refused start costs less than an abort at full load. */
 #include "host/shortage.h"
 
 #include <inttypes.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run.c -- a run from start to end: prepare, own server, pool, phases, report.
  *
- * The order matters. Output files and the trace are checked first, since they cost nothing; the server child is spawned
- * before the pool makes the first libfabric call (no fork after it); whatever happens after that, the child is ended
- * and reaped. */
+ * The order matters. Output files and the trace are checked first; the server child is spawned before the pool makes
+ * the first libfabric call (no fork after it); whatever happens after that, the child is ended and reaped. */
 #include "kvbench/run.h"
 
 #include <stdatomic.h>

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* editor.c -- libedit, with every byte kept.
  *
- * libedit edits wide characters of the locale, and drops bytes that are none: a key typed in the C locale or in Latin-1
- * became another key. So the editor always runs in a UTF-8 locale (of this thread alone), and reads characters from us.
- * A byte outside of UTF-8 characters becomes one of 128 unassigned code points, and the byte again when the line is
- * complete. So do characters that libedit would treat as commands (C1 controls), and those 128 code points themselves,
- * which makes the mapping reversible. */
+ * libedit edits wide characters of the locale, and drops bytes that are none. So the editor always runs in a UTF-8
+ * locale (of this thread alone), and reads characters from us. A byte outside of UTF-8 characters becomes one of 128
+ * unassigned code points, and the byte again when the line is complete. So do characters that libedit would treat as
+ * commands (C1 controls), and those 128 code points themselves, which makes the mapping reversible. */
 #include "kvcli/editor.h"
 
 #include <editline/readline.h>

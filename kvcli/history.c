@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* history.c -- the file of the prompt's lines. A line is appended when it is entered, so two prompts at a time both
- * keep theirs; libedit would write the whole file at the end.
+ * keep theirs.
  *
  * Values may be secrets. The file keeps only lines certain to have none: those that begin with the plain name of a
- * command, and hold no value of a put. A typing error ("pit k value"), a quoted "put" and the second line of a pasted
- * value are not kept. */
+ * command, and hold no value of a put. */
 #include "kvcli/history.h"
 
 #include <fcntl.h>

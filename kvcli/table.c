@@ -2,8 +2,7 @@
 /* table.c -- the choice of columns that fit a terminal.
  *
  * If not all fit, first the long texts are cut, then columns are left out in the order of their numbers, then texts are
- * cut further. A row is built as one text and clipped, so no line is wider: the terminal would break it, and a table
- * drawn over itself would lose its lines. */
+ * cut further. A row is built as one text and clipped: a wider one would break a table that is drawn over itself. */
 #include "kvcli/table.h"
 
 #include "base/base.h"

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conn.c -- a provider's connection at a door: accepted there, or made by the provider. The first bytes
- * sent on one made by the provider reveal its door.
+/* conn.c -- a provider's connection at a door: accepted there, or made by the provider. The first bytes sent on one
+ * made by the provider reveal its door.
  *
- * A cut (door_cut) ends one endpoint's connections for the provider: they pass nothing more on and are shut. Bytes
- * passed on before may still lie in a buffer of the provider, but it asks for more only when that is empty. So a
- * connection is quiet once the provider has asked and was told the end; door_cut's caller polls until all are.
- * Connections are matched by endpoint address, because one that is over but not closed yet has lost its slot to its
- * successor. */
+ * A cut (door_cut) shuts one endpoint's connections. Bytes passed on before may still lie in a buffer of the provider,
+ * but it asks for more only when that is empty. So a connection is quiet once the provider has asked and was told the
+ * end; door_cut's caller polls until all are. Connections are matched by endpoint address, because one that is over but
+ * not closed yet has lost its slot to its successor. */
 #include "engine/door/private.h"
 
 #include <errno.h>

@@ -2,9 +2,8 @@
 /* door.c -- the doorkeeper of the tcp providers' endpoints: open and shut a door, and allow endpoints.
  *
  * libfabric's tcp providers trust every process that connects (docs/guide/security.md), so their calls on sockets are
- * replaced by ours: calls.c. wait.c has connections not passed to the provider yet, conn.c the others and the cut,
- * ends.c the announced endpoints, signal.c the signals of completion queues, shared.c the lock, the log and the table
- * of descriptors.
+ * replaced by ours (calls.c). wait.c has connections not passed to the provider yet, conn.c the others and the cut,
+ * ends.c the announced endpoints.
  *
  * A connection is passed to the provider under four conditions: a peer announced an endpoint at its source over an
  * authenticated connection; a whole connect request has arrived; the request claims that endpoint; and that endpoint

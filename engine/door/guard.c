@@ -6,9 +6,9 @@
  * header of a write passes as it arrives.
  *
  * A peer may send only the units that KVRail causes: eager messages up to KV_MSG_MAX without immediate, and writes and
- * reads of one piece. Everything else is refused (docs/guide/security.md). The layouts are libfabric's, equal in 1.17,
- * 1.22, 2.1 and 2.6; an unknown version is refused. Answers to our reads must come in order, each as long as its read.
- * The provider checks keys, addresses and lengths of memory itself, except for sums that wrap. */
+ * reads of one piece. The layouts are libfabric's, equal in 1.17 to 2.6; an unknown version is refused. Answers to our
+ * reads must come in order, each as long as its read. The provider checks keys, addresses and lengths of memory itself,
+ * except for sums that wrap. */
 #include "engine/door/guard.h"
 
 #include <string.h>

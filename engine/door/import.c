@@ -2,9 +2,9 @@
 /* import.c -- replace functions in libfabric's import table (docs/internals/decisions/008).
  *
  * libfabric calls accept() through a slot in its own data, found by the relocation that names it. Slots are read-only
- * after linking (RELRO), and become writable for the store only. A lazily bound slot points into libfabric itself; then
- * the ordinary function is called. Any other content belongs to a second copy of KVRail or a preloaded library; ours
- * calls it. All slots are found before the first is replaced. Nothing is undone, so our object stays loaded. */
+ * after linking (RELRO), and become writable for the store only. A lazily bound slot points into libfabric itself; any
+ * other content belongs to a second copy of KVRail or a preloaded library, which ours calls. All slots are found before
+ * the first is replaced. Nothing is undone, so our object stays loaded. */
 #include "engine/door/import.h"
 
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pace.c -- congestion control of tcp connections over loopback. bbr, a common default, paces by a timer for
- * every segment, which costs up to a fifth of the processor time; reno does not. A connection keeps pacing after a
- * change, so reno is set on listening sockets (fabric/tcp.c), and on sockets about to connect (door/calls.c). */
+/* pace.c -- congestion control of tcp connections over loopback. bbr, a common default, paces by a timer for every
+ * segment; reno does not. A connection keeps pacing after a change, so reno is set on listening sockets (fabric/tcp.c),
+ * and on sockets about to connect (door/calls.c). */
 #include "engine/door/pace.h"
 
 #include <arpa/inet.h>

@@ -2,13 +2,13 @@
 /* signal.c -- keep the signals of completion queues from the kernel while nobody sleeps.
  *
  * A queue with a descriptor has a signal: a socket pair, into which the provider writes a byte with a completion, and
- * from which it reads that byte again: with libfabric 1.17 a third of a single worker's system calls per GET. So its
- * write and read on such pairs are ours. While the endpoint is polled (awake), a written byte is noted here (`owed`);
- * at rest, from door_rest to the next door_poll, bytes pass through the kernel.
+ * from which it reads that byte again, a third of a single worker's system calls per GET. So its write and read on such
+ * pairs are ours. While the endpoint is polled (awake), a written byte is noted here (`owed`); at rest, from door_rest
+ * to the next door_poll, bytes pass through the kernel.
  *
  * Before a sleep the loop calls door_rest, lets libfabric check its queues (fi_trywait), and writes the rest of the
- * owed bytes (door_rested). After that nothing is owed, whatever a thread of libfabric did: either it saw the endpoint
- * at rest, or we see its note. Hence the order of the stores and loads below. */
+ * owed bytes (door_rested). After that nothing is owed: either a thread of libfabric saw the endpoint at rest, or we
+ * see its note. Hence the order of the stores and loads below. */
 #include "engine/door/private.h"
 
 #include <unistd.h>

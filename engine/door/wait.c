@@ -4,11 +4,10 @@
  *   stranger --> reset at once
  *   waiting (at most WAITING_MAX, for WAITING_NS) --request complete, endpoint free--> passed on --close--> gone
  *
- * The kernel announces a connection with its first segment, usually the request (TCP_DEFER_ACCEPT). Otherwise it waits
- * here, polled by door_poll. The provider calls accept only when its listening socket is readable, so the doorkeeper
- * knocks with a connection of its own, and returns the one that waited. Another connection that claims a connected
- * endpoint waits for the first to end, so no other process can replace a peer; if one side missed that end, the kernel
- * probes (conn_probe). */
+ * The kernel announces a connection with its first segment, usually the request (TCP_DEFER_ACCEPT). The provider calls
+ * accept only when its listening socket is readable, so the doorkeeper knocks with a connection of its own, and returns
+ * the one that waited. Another connection that claims a connected endpoint waits for the first to end, so no other
+ * process can replace a peer; if one side missed that end, the kernel probes (conn_probe). */
 #include "engine/door/private.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@
  *
  * Split writes (tcp;ofi_rxm). A write with immediate is sent as a plain write and an empty write with immediate
  * (fabric/quirks.c), posted in one call and so on one connection, which is ordered. If the second cannot be posted, the
- * operation fails when the first is done: posted later, it could announce bytes that a broken connection lost. */
+ * operation fails when the first is done: posted later, it could announce lost bytes. */
 #include "engine/fabric/private.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* limits.c -- names the machine's limit that is too low, before or after a failure.
  *
- * Providers report a low limit as ENOMEM, EINVAL or an abort in a later call. So comparable limits are compared first
- * (the table in host/shortage.c), and again after an ENOMEM. The device is asked only while a rail is opened, since
- * that takes up to half a second; later its remembered limits are used, and its current use is unknown. */
+ * Providers report a low limit as ENOMEM, EINVAL or an abort in a later call. So limits are compared first (the table
+ * in host/shortage.c), and again after an ENOMEM. The device is asked only while a rail is opened, since that takes up
+ * to half a second. */
 #include "engine/fabric/private.h"
 #include "host/host.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* need.c -- the needs of an endpoint on each provider, and a device's limits: the two sides of every check.
- * Fixed needs are in the quirk table; computed ones are here, because rxm's buffers follow the environment. Figures of
- * tcp;ofi_rxm and shm were measured (docs/internals/providers.md); those of EFA and verbs follow the sources. */
+/* need.c -- the needs of an endpoint on each provider, and a device's limits. Fixed needs are in the quirk table;
+ * computed ones are here, because rxm's buffers follow the environment. Figures of tcp;ofi_rxm and shm were measured
+ * (docs/internals/providers.md); those of EFA and verbs follow the sources. */
 #include "engine/fabric/private.h"
 
 #include <stdio.h>

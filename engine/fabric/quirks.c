@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* quirks.c -- the table of the providers' needs: begin here for a new provider or quirk.
- * docs/internals/providers.md gives the source of each cell, and the files for needs that do not fit a cell. Where a
- * wrong cell costs much (a wait fd that spins, an address removal that crashes), it is set to the safe side. */
+/* quirks.c -- the table of the providers' needs: begin here for a new provider or quirk. docs/internals/providers.md
+ * gives the source of each cell. Where a wrong cell costs much (a wait fd that spins, an address removal that crashes),
+ * it is set to the safe side. */
 #include "engine/fabric/quirks.h"
 
 #include <string.h>

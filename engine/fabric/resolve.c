@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resolve.c -- verbs before libfabric 1.21: resolve a peer's address without waiting, before libfabric waits for
- * it.
+/* resolve.c -- verbs before libfabric 1.21: resolve a peer's address without waiting, before libfabric waits for it.
  *
  * The verbs provider of 1.17 to 1.20 connects inside the first posting, and blocks the loop's thread for 2 s if the
  * address does not answer. So we first ask the same part of the kernel (/dev/infiniband/rdma_cm) on a non-blocking
- * descriptor; until the answer, postings return -FI_EAGAIN. Then libfabric's own question is answered at once.
+ * descriptor; until the answer, postings return -FI_EAGAIN.
  *
  * libfabric asks again at each reconnect, without notice. So our knowledge is valid until a posting succeeds, until an
  * operation there fails, and for KNOWN_NS after a refused posting, which is shorter than the 3 s after which the kernel

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* retire.c -- endpoints that cannot close at once are abandoned, and closed when none of their operations is
- * posted.
+/* retire.c -- endpoints that cannot close at once are abandoned, and closed when none of their operations is posted.
  *
  *   in use --fab_rebuild, fab_shut--> abandoned --fab_retire, nothing posted--> a thread closes it
  *          --> closed, seen by fab_retiring --> freed
  *
  * EFA's fi_close waits for the completions of all sends: for a dead host some seconds, with a lock of the domain held.
  * The fence holds only after fi_close, but the loop continues with a fresh endpoint, and discards the old one's
- * completions. Once all have come, a thread closes the endpoint. After FAB_OUT_MAX_NS it closes anyway, with a warning:
- * memory must become safe. fab_close joins the threads, at most two per rail. Without a thread or memory, an endpoint
- * closes where it is abandoned. */
+ * completions. After FAB_OUT_MAX_NS a thread closes the old one anyway, with a warning: memory must become safe.
+ * fab_close joins the threads, at most two per rail. Without a thread or memory, an endpoint closes where it is
+ * abandoned. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -3,8 +3,7 @@
  *
  * "auto" takes the first automatic row of the quirk table with a device. A demanded provider is used or is an error.
  * The hints pin the exact provider name: "tcp" alone means tcp;ofi_rxm before libfabric 1.18 and the incompatible own
- * endpoints after it; and from 2.1 libfabric's first efa entry is efa-direct. Several entries describe the same device.
- */
+ * endpoints after it. Several entries describe the same device. */
 #include "engine/fabric/private.h"
 
 #include <arpa/inet.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shm.c -- the names of shm endpoints in /dev/shm. A killed process leaves its files, and fi_enable of a later
- * process with the same number would fail with EBUSY. So each name is unique: kvrail-<pid namespace>-<pid>-<64 random
- * bits>. Before a rail opens, files of our own pid namespace whose process has ended are removed. */
+/* shm.c -- the names of shm endpoints in /dev/shm. A killed process leaves its files, and a later process with the same
+ * number would fail with EBUSY. So each name is unique: kvrail-<pid namespace>-<pid>-<64 random bits>. Before a rail
+ * opens, files of our own pid namespace whose process has ended are removed. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 /* tcp.c -- needs of the tcp providers beyond a row of the quirk table.
  *
  * The listener's descriptor is unknown from libfabric: it is the socket of this process that listens on the address of
- * fi_getname. It gets a congestion control without pacing on loopback.
+ * fi_getname.
  *
  * Shutting. The tcp provider's own RDM endpoints (net of 1.17, tcp of 1.18 to 2.6) free their listener while accepted
  * connections still point to it (xnet_pep_close). So before an endpoint closes, its listener and all accepted

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verbs.c -- needs of verbs;ofi_rxm beyond a row of the quirk table. Seen with Soft-RoCE on libfabric 1.17 and
- * 2.1 (tests/verbs), read in the sources up to 2.6.
+/* verbs.c -- needs of verbs;ofi_rxm beyond a row of the quirk table (seen with Soft-RoCE, tests/verbs).
  *
  * All queue pairs of an endpoint share one completion queue, sized for FI_UNIVERSE_SIZE of them; more never send again
  * (1.17) or overrun it (later). So an endpoint accepts no more peers (fab_caps.peers_max). rxm handles unread receives

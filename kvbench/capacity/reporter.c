@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reporter.c -- the reports of a step, and the resource that ended it.
  *
- * The process exists to run out of something, and may be killed for it: by the kernel for its memory, or by a provider
- * that aborts. So it reports its figures all the time, and the last report is the result if it dies. Each look also
- * guards the memory: a step ends before the machine's (or the cgroup's) memory does. */
+ * The process may be killed for its memory, or aborted by a provider. So it reports its figures all the time, and the
+ * last report is the result if it dies. Each look also guards the memory: a step ends before the machine's (or the
+ * cgroup's) memory does. */
 #include "kvbench/capacity/reporter.h"
 
 #include <errno.h>

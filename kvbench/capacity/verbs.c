@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* verbs.c -- the bare model: for each client one queue pair, two completion queues and two memory regions of one RDMA
- * device, without libfabric, as in the experiment that KVRail began with.
+ * device, without libfabric.
  *
- * It separates a limit of the device or the kernel from one of a provider: where this model has more clients than the
- * endpoints, the difference is libfabric's. It is the only file outside engine/fabric/ that uses libibverbs, and
- * nothing of KVRail's engine, because the engine is compared with it.
+ * It separates a limit of the device or the kernel from one of a provider. It uses nothing of KVRail's engine, because
+ * the engine is compared with it.
  *
  * All in one process: client i is connected to client i ^ 1 (the last of an odd number to itself), every queue pair is
- * brought to RTS, and every client sends 64 bytes to its peer, to be compared: queue pairs count only if they work.
- * They are reliable connections, or SRD queue pairs on EFA (made by libefa, loaded at run time). The EFA part follows
- * rdma-core's documentation and has never run on such a device. */
+ * brought to RTS, and every client sends 64 bytes to its peer, to be compared. They are reliable connections, or SRD
+ * queue pairs on EFA (made by libefa, loaded at run time). The EFA part has never run on such a device. */
 #include "kvbench/capacity/verbs.h"
 
 #include <dlfcn.h>

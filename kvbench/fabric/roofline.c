@@ -3,10 +3,9 @@
  *
  * A machine's speed varies by a factor of two within seconds. So each round runs GETs, PUTs and bare writes, in an
  * order that flips, and the efficiency is the median of the rounds' ratios. Bare writes have the size of the values, as
- * many in flight as the run has workers, and move through as much memory as the keys take, up to SPAN_MOST. The
- * responders rest during the run's own phases.
+ * many in flight as the run has workers, and move through as much memory as the keys take, up to SPAN_MOST.
  *
- * A round of PUTs stores keys of its own, and deletes them: no PUT meets a stored value. */
+ * A round of PUTs stores keys of its own, and deletes them. */
 #include "kvbench/fabric/roofline.h"
 
 #include <jansson.h>

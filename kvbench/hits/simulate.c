@@ -2,9 +2,8 @@
 /* simulate.c -- memory for a number of equal blocks: under a policy of the server (store/), with its tier (store/tier/)
  * or without, or under Belady's.
  *
- * All see the same sequence of references: each request's, from the first on. So Belady's rule, optimal for such a
- * sequence when a block need not be stored, bounds the block hits of every policy, and thereby their prefix hits. Its
- * own prefix hits are no bound: it does not look at prefixes. */
+ * All see the same sequence of references. So Belady's rule, optimal for such a sequence when a block need not be
+ * stored, bounds the block hits of every policy, and thereby their prefix hits. Its own prefix hits are no bound. */
 #include <stdlib.h>
 
 #include "kvbench/hits/hits.h"

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* arrivals.c -- the schedule of the open loop.
  *
- * It follows from rate and seed alone. An arrival counts from its planned time, however late a worker takes it, so a
- * slow system does not slow the load down, and every wait counts (coordinated omission).
+ * It follows from rate and seed alone. An arrival counts from its planned time, however late a worker takes it, so
+ * every wait counts (coordinated omission).
  *
  * Uniform: arrival i is due at i / rate. Recorded: at its time in the file, which is stretched to the rate. Poisson:
  * gaps are exponential, -ln(u) times the mean, u a hash of seed and number. Gaps are added up as whole nanoseconds with
- * the rest carried on: the millionth arrival is as exact as the first. A ramp bends the time of either schedule: the
- * number of arrivals that the full rate has in a time s, the rate that rises for T has until sqrt(2 T s), and behind
- * the ramp T / 2 later. */
+ * the rest carried on. A ramp bends the time of either schedule: the number of arrivals that the full rate has in a
+ * time s, the rate that rises for T has until sqrt(2 T s), and behind the ramp T / 2 later. */
 #include "kvbench/load/arrivals.h"
 
 #include <math.h>

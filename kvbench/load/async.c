@@ -3,9 +3,8 @@
  *
  * Threads that submit share the ids. The calling thread reaps: it waits on the queue's descriptor, takes all completed
  * ids at once, and passes each to its submitter, which compares the value, counts, and submits the next operation. With
- * --submitters 0 one thread does all of it. Operations, keys and errors are as for workers (phase.c, batch.c). A
- * latency ends when the reaper has the id. An error rests its id alone, each time longer. After -KV_EBUSY the id rests
- * and is submitted again; its time counts from the first attempt.
+ * --submitters 0 one thread does all of it. A latency ends when the reaper has the id. An error rests its id alone,
+ * each time longer. After -KV_EBUSY the id is submitted again; its time counts from the first attempt.
  *
  * A slot has the memory of an id. It belongs to its submitter, from the submission until the completion to the library,
  * then to the reaper until it passes it on. The phase ends when no slot has an operation; the last submitter then

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* batch.c -- a batch PUT and a batch GET as operations of a phase.
  *
- * The values land in memory that the caller registered, as an inference server's do. A worker has one batch in flight,
- * so its keys, items and memory are made once. All workers' memory is one registration.
+ * A worker has one batch in flight, so its keys, items and memory are made once. All workers' memory is one
+ * registration.
  *
  * With --slices a value lies in as many pieces in the worker's memory, each with a gap as long behind it, as a block of
  * many layers does. A GET's slices are compared where they arrived. The slices of a PUT are copied there from the stock
- * before its latency begins. Values and keys are those of runs without slices.
+ * before its latency begins.
  *
  * With --async (async.c) an id in flight takes the place of a worker, and every operation is a batch, without --batch
  * of one key. */

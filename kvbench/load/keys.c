@@ -2,13 +2,12 @@
 /* keys.c -- key patterns and sizes, computed from numbers.
  *
  * Zipf: key k, from 1 on, is read with a probability of k^-theta / sum. Drawn by rejection inversion (Hoermann and
- * Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions", 1996, in the form of
- * Apache Commons RNG): exact for every theta > 0, without a table, with 1.1 draws on average.
+ * Derflinger, 1996, in the form of Apache Commons RNG): exact for every theta > 0, without a table.
  *
  * All randomness is a hash of seed, number and attempt: read `number` is of the same key, whichever worker takes it.
  *
  * Sizes: of each `total` keys in a row, as many have a size as its weight says, in an order that the seed decides. So
- * counts and memory are known beforehand, to the byte. */
+ * memory is known beforehand, to the byte. */
 #include "kvbench/load/keys.h"
 
 #include <math.h>

@@ -2,11 +2,10 @@
 /* mixed.c -- GETs and PUTs at the same time, one to one: a cache that fills while it serves.
  *
  * Operation 2 i is read i of the run, operation 2 i + 1 the write of key num_keys + i. Each worker takes the next
- * number, whichever it is, so both kinds are in flight all the time, and are tallied apart. The figure is the rate of
- * both together, compared with the mean of the rates of each alone, in the write and read phases of the same run.
+ * number, so both kinds are in flight all the time, and are tallied apart. The figure is the rate of both together,
+ * compared with the mean of the rates of each alone, in the same run.
  *
- * The new keys are deleted behind it. On a server with keys of an earlier run they are also deleted before it: a PUT of
- * stored bytes moves nothing. */
+ * The new keys are deleted behind it; on a server with keys of an earlier run also before it. */
 #include "kvbench/load/mixed.h"
 
 #include "kvbench/load/batch.h"

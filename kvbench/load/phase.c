@@ -2,10 +2,9 @@
 /* phase.c -- the measured loop.
  *
  * Every worker takes the next operation's number from one relaxed counter. That balances clients of different speed,
- * gives the open loop its schedule (operation i is due at start + i / rate, whichever worker takes it), and is the
- * progress shown. The key of an operation follows from its number (workload.c), so a run is the same for any order of
- * workers. After an error a worker pauses, each time twice as long: a call that fails at once would otherwise keep its
- * loop from turning. */
+ * gives the open loop its schedule (operation i is due at start + i / rate), and is the progress shown. The key of an
+ * operation follows from its number (workload.c), so a run is the same for any order of workers. After an error a
+ * worker pauses, each time twice as long, to let its loop turn. */
 #include "kvbench/load/phase.h"
 
 #include <stdlib.h>

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* prefix.c -- a prefix is one batch of GETs in parts: layer 0 of all blocks is asked for first, then layer 1.
  *
- * The destination is a paged cache, layer first: a block's slice of K or V lies among those of all blocks in that
- * layer, so the slices of a block are as far apart as all blocks have bytes in one. One thread submits the batch to a
- * queue, looks how far each block is, and sleeps between two looks: a part wakes nobody. So the time of the first layer
- * is late by a look at most, and it competes with the pool's threads for a core where there are few. A load is compared
- * byte by byte after its clock has stopped.
+ * The destination is a paged cache, layer first: the slices of a block are as far apart as all blocks have bytes in one
+ * layer. One thread submits the batch to a queue, looks how far each block is, and sleeps between two looks: a part
+ * wakes nobody. So the time of the first layer is late by a look at most. A load is compared byte by byte after its
+ * clock has stopped.
  *
- * Memory, items and arrivals are made once, for all loads. They are the library's until the completion was reaped,
- * which comes by the deadline also if the server dies. */
+ * Memory, items and arrivals are made once, for all loads. They are the library's until the completion was reaped. */
 #include "kvbench/load/prefix.h"
 
 #include <poll.h>

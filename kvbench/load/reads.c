@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reads.c -- the measured phase with its warm-up, runs and trials.
  *
- * Runs follow each other against the same server and the same keys, each with operations of its own: the second one
- * reads in another order, and has other arrivals. results.read is the sum of all runs, so its histogram has all
- * samples; results.runs has each run.
+ * Runs follow each other against the same server and keys, each in another order and with other arrivals. results.read
+ * is the sum of all runs, so its histogram has all samples; results.runs has each run.
  *
  * A trial of --slo is a run in the open loop. It makes as many operations as its rate has in its time, at least TAIL
- * beyond the percentile, and ends early if it falls far behind: operations that never began would be missing from its
- * percentile, so such a trial is not kept. The first rate is half of what a short closed loop does. results.read is
- * then the trial of the highest rate kept, or the last one. */
+ * beyond the percentile, and ends early if it falls far behind; such a trial is not kept. The first rate is half of
+ * what a short closed loop does. results.read is then the trial of the highest rate kept, or the last one. */
 #include "kvbench/load/reads.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trace.c -- the trace reader: lines become rows, rows become requests with a time.
  *
- * A line is looked at alone, so that memory follows the longest line and not the file, and so that an error names its
- * line. The first line decides whether the file is CSV. Turns of a session with delays often stand together, though
- * they lie apart in time; so a file with the word "delay" is read as a whole and sorted when it is opened. */
+ * A line is looked at alone, so that memory follows the longest line. The first line decides whether the file is CSV.
+ * Turns of a session with delays often stand together, though they lie apart in time; so a file with the word "delay"
+ * is read as a whole and sorted when it is opened. */
 #include "kvbench/load/trace.h"
 
 #include <errno.h>

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trace_json.c -- a line of Mooncake's form or of Bailian's, as various programs write it.
  *
- * A field may be missing or null, and a whole number may be written as 7.0. An id of a block is a number of 64 bits,
- * signed or not, or a text: up to 16 hexadecimal digits are their number, any other text is hashed. jansson takes
- * neither NaN nor numbers of more than 63 bits. A line with these is rewritten and parsed again: NaN becomes null, such
- * a number the text "#DIGITS". */
+ * A field may be missing or null, and a whole number may be written as 7.0. An id of a block is a number of 64 bits or
+ * a text: up to 16 hexadecimal digits are their number, any other text is hashed. jansson takes neither NaN nor numbers
+ * of more than 63 bits: such a line is rewritten and parsed again. */
 #include <ctype.h>
 #include <jansson.h>
 #include <math.h>

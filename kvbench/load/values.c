@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* values.c -- the bytes that PUT sends, and the memory that GET uses, ready before the clock starts.
  *
- * The stock of workload.c is made and registered once, as an inference server registers its memory, and all workers
- * send from it. The pages of a client's buffer are made here and not by the first GETs: as many pieces as its workers
- * can have at a time are borrowed, touched and released. Likewise libfabric makes an endpoint's send buffers, 16 MiB of
- * zeroes with tcp;ofi_rxm, for the first long message: an EXISTS of many keys for a client's, a long answer of
- * statistics for a server's. */
+ * The stock of workload.c is registered once, and all workers send from it. As many pieces of a client's buffer as its
+ * workers can have at a time are borrowed, touched and released. Likewise a long message in each direction makes
+ * libfabric fault in an endpoint's send buffers: an EXISTS of many keys for a client's, a long answer of statistics for
+ * a server's. */
 #include "kvbench/load/values.h"
 
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* workload.c -- keys, values, order and memory of a run, all computed.
  *
- * Values: one stock of bytes, the same in every process, lies ready before the clock runs; its word i is a mix of i. A
- * value is the part of the stock that begins at the mark of its key, at a multiple of a page (of 64 bytes for small
- * values). A stock of 64 MiB holds some 16,000 different values of up to a few MiB. A shifted or partly overwritten
- * value differs at once. Comparing computes the words: reading the stock would take twice the memory traffic.
+ * Values: one stock of bytes, the same in every process; its word i is a mix of i. A value is the part of the stock
+ * that begins at the mark of its key, at a multiple of a page (of 64 bytes for small values). A stock of 64 MiB holds
+ * some 16,000 different values of up to a few MiB. Comparing computes the words: reading the stock would take twice the
+ * memory traffic.
  *
  * Order: a permutation of [0, num_keys) by a cipher over the next power of two with cycle walking, a new one for every
- * round. It needs no memory, and costs few instructions with each GET. */
+ * round. */
 #include "kvbench/load/workload.h"
 
 #include <stdio.h>

@@ -2,9 +2,8 @@
 /* raw.c -- a ring for each loop, and one thread that empties them into a file.
  *
  * A loop writes a record of 64 bytes and its ring's head; the thread looks every few milliseconds, writes the records
- * from the ring, and moves the tail. So an operation costs a cache line, and neither lock nor system call. A slow disk
- * fills the ring: waiting would change the measurement, so records are lost then, and the caller fails the run. The
- * file is binary because a second of 100,000 operations is 6 MB of it, which no formatting has to keep up with. */
+ * from the ring, and moves the tail. So an operation costs a cache line, and neither lock nor system call. If a slow
+ * disk fills the ring, records are lost, and the caller fails the run. */
 #include "kvbench/measure/raw.h"
 
 #include <errno.h>

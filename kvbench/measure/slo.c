@@ -2,8 +2,7 @@
 /* slo.c -- double or halve the rate until one was kept and one was not, then go to the geometric middle of the two
  * until they are near each other.
  *
- * This takes latency to rise with the rate. On a machine where one trial in many is disturbed, a rate is taken as not
- * kept that would be on another day: the answer is then too low, and never too high. */
+ * This takes latency to rise with the rate. After a disturbed trial the answer is too low, never too high. */
 #include "kvbench/measure/slo.h"
 
 #include <math.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* config.c -- a model by its name, or by its config.json as Hugging Face has it.
  *
- * A field with null counts as absent, as it does there. In a model of text and images "text_config" has the fields of
- * text. A needed field without a value is an error that names it; the two defaults of the format are: head_dim is
- * hidden_size / num_attention_heads, and num_key_value_heads is num_attention_heads.
+ * A field with null counts as absent. In a model of text and images "text_config" has the fields of text. A needed
+ * field without a value is an error that names it; the format has two defaults: head_dim is hidden_size /
+ * num_attention_heads, and num_key_value_heads is num_attention_heads.
  *
- * Many models do not keep K and V of each token in every layer, or heads of one size. Their fields say so, and are
- * looked for by name: a wrong number of bytes must not come out. */
+ * Fields of models that do not keep K and V of each token in every layer, or heads of one size, are looked for by name:
+ * a wrong number of bytes must not come out. */
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>

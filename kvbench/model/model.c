@@ -3,8 +3,8 @@
  *
  * Grouped-query attention keeps K and V of each KV head, layer by layer: two slices per layer. With more ranks than
  * heads several ranks keep the same head. Multi-head latent attention (DeepSeek V3, Kimi K2) keeps one compressed
- * vector and one rotary key per token and layer, which all heads share, so every rank keeps all of it: one slice per
- * layer. A block has the bytes of every layer, those with a sliding window as well, since engines store it so. */
+ * vector and one rotary key per token and layer, which all heads share: one slice per layer on every rank. A block has
+ * the bytes of every layer, those with a sliding window as well, since engines store it so. */
 #include "kvbench/model/model.h"
 
 #include <math.h>

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model.c -- with --model: the reads in tokens, prefixes and time that prefill takes.
  *
- * The rate of blocks of all workers, and the time of one GET, are measured. The time of a prefix follows from both: the
- * first GET's median, then the rest at that rate. It is of one rank: the others load theirs at the same time, over NICs
- * of their own or the same one. A trace's latencies are of requests, and the throughput of --rate and --slo is the
- * offered one, so no prefix follows from these. */
+ * The time of a prefix follows from two measurements: the first GET's median, then the rest at the rate of blocks of
+ * all workers. It is of one rank: the others load theirs at the same time. A trace's latencies are of requests, and the
+ * throughput of --rate and --slo is the offered one, so no prefix follows from these. */
 #include "kvbench/report/model.h"
 
 #define COUNT(n)    kv_count_format((n), (char[32]){0}, 32)

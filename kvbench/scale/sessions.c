@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sessions.c -- logical clients: a session for each, over the endpoints of a few engines.
  *
- * A worker is a coroutine that takes the part of many clients: it opens their sessions, then makes their messages in
- * turn. All clients of a worker think for the same time, so the client whose message was over first is due next, and no
- * order need be kept. A client has a session, its next due time, and a count of its messages. */
+ * A worker is a coroutine that opens the sessions of many clients, then makes their messages in turn. All clients of a
+ * worker think for the same time, so the client whose message was over first is due next. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>

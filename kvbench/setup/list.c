@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* list.c -- lists of numbers with a progression: "1,2,4,...,1024".
  *
- * The numbers before "...", back to the last "..." or the beginning, give its meaning: two of them a difference, three
- * or more a difference or a factor. A single number, or three with neither, are an error. A progression that does not
- * meet its last number ends before it, and the number follows. */
+ * The numbers before "..." give its meaning: two of them a difference, three or more a difference or a factor. A single
+ * number, or three with neither, are an error. A progression that does not meet its last number ends before it, and the
+ * number follows. */
 #include "kvbench/setup/list.h"
 
 #include <stdlib.h>

@@ -3,8 +3,7 @@
  *
  * A log-normal distribution becomes a list as well: BENCH_SIZE_STEPS sizes, each the mean of its part of the
  * distribution, so that the mean of all is the distribution's. Parts are a 32nd each; the last one, where most bytes of
- * a wide distribution are, is halved down to a 256th. So one rule gives the size of each key, and their memory is known
- * beforehand. A list loses the scatter of sizes within the last 256th. */
+ * a wide distribution are, is halved down to a 256th. */
 #include "kvbench/setup/loadspec.h"
 
 #include <math.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* signals.c -- the one piece of global state of kv-bench, because a signal handler has no argument.
  *
- * The handler stores the signal, and wakes the thread that checks whether the loops still turn (stuck.c): workers, the
- * progress thread and waits read it. On the second signal _exit is enough to take the server child along, which asked
- * the kernel to die with its parent. */
+ * The handler stores the signal, and wakes the thread that checks whether the loops still turn (stuck.c). On the second
+ * signal _exit also takes the server child along, which asked the kernel to die with its parent. */
 #include "kvbench/setup/signals.h"
 
 #include <signal.h>

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stuck.c -- a signal ends kv-bench, even if one of its loops does not turn any more.
  *
- * A run ends when its workers have returned and its pool is closed, which takes loops that turn. From the signal on a
- * thread asks each loop twice a second, and counts the times in a row in which one did not answer. It counts instead of
- * comparing times: a stopped process had no time to answer. The work of the main thread between two pools, such as the
- * report, has no bound here: a second signal ends it at once. */
+ * From the signal on a thread asks each loop twice a second, and counts the times in a row in which one did not answer.
+ * It counts instead of comparing times: a stopped process had no time to answer. The work of the main thread between
+ * two pools, such as the report, has no bound here: a second signal ends it at once. */
 #include "kvbench/setup/stuck.h"
 
 #include <errno.h>

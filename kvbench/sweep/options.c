@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.c -- the option table of kv-bench sweep: the rows of kv-bench itself, but for those that make no sense here,
- * with lists in place of three of them; and the command line of a cell's run, made of the same rows.
- *
- * An option that kv-bench gets tomorrow is therefore an option of sweeps, unless `left_out` names it. */
+/* options.c -- the option table of kv-bench sweep: the rows of kv-bench itself, except those that `left_out` names,
+ * with lists in place of three of them; and the command line of a cell's run, made of the same rows. */
 #include "kvbench/sweep/sweep.h"
 
 #define AT(member) .offset = offsetof(struct sweep_options, member)

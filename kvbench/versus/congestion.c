@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* congestion.c -- KVRail asks for a congestion control without pacing on loopback (engine/door/pace.c), and redis and
- * memcached have the system's, which may pace (bbr): a ratio of the two compares that as well. The sender decides,
- * which for GETs is the server. So a server's ends of our connections are taken out of its process (pidfd_getfd, which
- * needs the right to trace it), recognised by their peer's address, and set like ours. Nothing else of the server
- * changes. */
+ * memcached have the system's, which may pace (bbr). The sender decides, which for GETs is the server. So a server's
+ * ends of our connections are taken out of its process (pidfd_getfd, which needs the right to trace it), recognised by
+ * their peer's address, and set like ours. */
 #include "kvbench/versus/congestion.h"
 
 #include <dirent.h>

@@ -3,15 +3,13 @@
  * then the keys are deleted again. All values are stored once before the first clock runs.
  *
  * One thread, epoll, non-blocking sockets, a connection per worker with one unit each: a request, or a pipeline of
- * --batch. In the closed loop a connection asks again as soon as its answer is whole. In the open loop unit n is due
- * when kv-bench's is (kvbench/load/arrivals.h), and waits for a free connection; latency counts from then. Keys, values
- * and order are kv-bench's (workload.h, keys.h). Of each value the checksum is compared, as KVRail's client does, with
- * --verify each byte too, and with --no-checksum the length, first and last eight bytes. Any error, miss or wrong value
- * ends the process with a sentence (kvlab/child.py).
+ * --batch. In the open loop unit n is due when kv-bench's is (kvbench/load/arrivals.h), and waits for a free
+ * connection; latency counts from then. Keys, values and order are kv-bench's (workload.h, keys.h). Of each value the
+ * checksum is compared, as KVRail's client does, with --verify each byte too, and with --no-checksum the length, first
+ * and last eight bytes. Any error, miss or wrong value ends the process with a sentence (kvlab/child.py).
  *
- * An answer is received into the connection's own buffer, without a copy, by calls for all missing bytes. A PUT sends
- * its value from where it lies ready. Client libraries would copy each value once more: the ratio would be in our
- * favour. */
+ * An answer is received into the connection's own buffer, and a PUT sends its value from where it lies: client
+ * libraries would copy each value once more, in our favour. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>

@@ -9,10 +9,10 @@
  * could wait for another batch's pieces, and that one for its.
  *
  * Each server's items are a part in a coroutine of its own, so a stopped server delays only its part. The call makes
- * the first part, and those without a coroutine, and returns after all.
+ * the first part, and those without a coroutine.
  *
- * Items under way form a chain (parts.h). A DELETE asks all servers that may have the value, in turn. A stopped batch
- * (kc_trace.stop) begins and awaits nothing, and cancels its requests. */
+ * Items under way form a chain (parts.h). A stopped batch (kc_trace.stop) begins and awaits nothing, and cancels its
+ * requests. */
 #include "kvclient/call/batch.h"
 
 #include <stdlib.h>

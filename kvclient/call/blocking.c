@@ -3,12 +3,10 @@
  * (core/block.c).
  *
  * The client with the fewest such calls makes the next one. With two copies, the key chooses the client of a PUT,
- * DELETE or TOUCH: a DELETE must wait for pending copies, known to their client alone (second_put.c).
+ * DELETE or TOUCH: a DELETE must wait for pending copies, known to their client alone (second_put.c). The deadline
+ * includes the wait for the loop.
  *
- * The deadline includes the wait for the loop.
- *
- * A large batch is cut into parts of neighbouring items, one for a client on each loop (spread.c), each a batch and a
- * job with the shared deadline. */
+ * A large batch is cut into parts of neighbouring items, one for a client on each loop (spread.c). */
 #include "kvclient/call/batch.h"
 #include "kvclient/call/claim.h"
 #include "kvclient/call/keyed.h"

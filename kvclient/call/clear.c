@@ -4,11 +4,10 @@
  *   CLEAR: every shard of every server has a new generation, so all values stored before are gone
  *   RAISE: every shard has the highest generation of the answers, so generations of servers can be compared
  *
- * Servers that the view adds during the call are asked as well, and those that were restarted. A member that has left
- * is not awaited, but for some seconds other clients may not know that it has, and the call ends after that. A server
- * that joins later asks the other members, which know of the clear (kvserver/conn/doubt.c). Servers that are UP come
- * first, so that one which is down delays no other. Only what this pool has cleared to is asked of all; a server that
- * answers with a far higher generation than another one lies, and raises nobody. */
+ * Servers that the view adds during the call, and restarted ones, are asked as well. A member that has left is not
+ * awaited, but other clients may not know it yet, so the call lasts some seconds more. A server that joins later asks
+ * the other members (kvserver/conn/doubt.c). Servers that are UP come first. Only what this pool has cleared to is
+ * asked of all; a server that answers with a far higher generation than another one lies, and raises nobody. */
 #include "kvclient/call/keyed.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  *
  * The question uses the control connection; DRAIN_OK says how long the drain may take (conn/serve.c reads it). If the
  * attachment breaks afterwards, the client attaches again and keeps waiting. The wait ends when the node is DOWN: after
- * a goodbye, after its removal from the view (node.goodbye says which), or because it was lost. */
+ * a goodbye, after its removal from the view, or because it was lost. */
 #include "kvclient/conn/alias.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/core/sized.h"

@@ -2,13 +2,12 @@
 /* events.c -- a follower: it reads the logs of all servers of a client (docs/reference/protocol.md 2.12).
  *
  * Each server has a place: how far its log was read. At most one question per server is out; its answer waits in the
- * place until the caller has read it, and only then the next question is sent. So a slow caller holds one answer per
- * server, and the servers hold nothing.
+ * place until the caller has read it. So a slow caller holds one answer per server, and the servers hold nothing.
  *
  *   NEW --> NOW (KVC_EVENTS_NEW), or WALK: a snapshot, page by page --> LOG --gap--> WALK, or LOG behind the gap
  *
- * The log is read again from the number that it had at the snapshot's first page: what happened during the walk comes
- * once more. A new attachment begins an unfinished walk anew. An answer that fits no question is dropped. */
+ * The log is read again from the number that it had at the snapshot's first page: events during the walk come once
+ * more. A new attachment begins an unfinished walk anew. */
 #include "kvclient/call/events.h"
 
 #include <stdlib.h>

@@ -6,10 +6,10 @@
  * are under way before the first answer is awaited, if room suffices.
  *
  * A chain of its keys merges a record's bitmap; packed keys are never read back, since peers can write there. A key
- * reported deleted may be at another server, put since or left over: the client looks at it alone.
+ * reported deleted may be at another server: the client looks at it alone.
  *
- * Requests carry digests (XXH3-64 with the server's seed), which give the shard: two messages instead of thirty. A
- * wrong hit (one in 2^64) costs a miss; forged ones gain nothing over a PUT. */
+ * Requests carry digests (XXH3-64 with the server's seed), which give the shard. A wrong hit (one in 2^64) costs a
+ * miss; forged ones gain nothing over a PUT. */
 #include "kvclient/call/exists.h"
 
 #include <stdlib.h>

@@ -3,16 +3,14 @@
  *
  * Part 0 of every item is asked for, then part 1 of every item, ..., WINDOW at a time, each with a checksum. Verified
  * parts are counted in the item's struct kvc_arrival, in order, and never written again; the count is stored with
- * release after the bytes, for any thread (kvc_arrival_parts). Counted parts are announced before the call waits for
- * more, so that a burst of them wakes the host once.
+ * release after the bytes, for any thread. Counted parts are announced before the call waits for more, so that a burst
+ * of them wakes the host once.
  *
  * All parts of an item have one generation. After a replacement or the server's death the item begins again if nothing
  * is counted, else it is a miss.
  *
- * If one request does not suffice (several ranges, a lost connection, a wrong checksum), the item is slow: its missing
- * parts are single calls when nothing else is out, so nothing waits for room while it holds any.
- *
- * An item ends with the value's last byte. The library owns its kvc_arrival, with its state, during the call. */
+ * If one request does not suffice, the item is slow: its missing parts are single calls when nothing else is out, so
+ * nothing waits for room while it holds any. */
 #include "kvclient/call/parts.h"
 
 #include "kvclient/core/sized.h"

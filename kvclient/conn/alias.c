@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* alias.c -- see alias.h. The user's list may name a server by host name, the view by address. Then the list's node
- * rests (route/view.c), and questions about it mean the member's node.
- * Two nodes are the same server if they are one process or resolved to one address; from then on the member's node id
- * counts, so a member may move. A listed server never reached is the member the list names. The node id alone does not
- * decide: two servers may share one by mistake. */
+ * rests (route/view.c), and questions about it mean the member's node. Two nodes are the same server if they are one
+ * process or resolved to one address; from then on the member's node id counts. A listed server never reached is the
+ * member the list names. The node id alone does not decide: two servers may share one by mistake. */
 #include "kvclient/conn/alias.h"
 
 #include "kvclient/conn/private.h"

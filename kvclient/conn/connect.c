@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* connect.c -- one attempt to attach to a server: dial, HELLO, arenas, regions, links.
+ *
  * A redo sends HELLO again on a sound control connection (docs/reference/protocol.md 2.10), so a fence because of one
  * server costs the others no TLS handshake. It interrupts the reader alone: other coroutines finish sending before
- * HELLO.
- * A redo may overtake an attempt that waits for its WELCOME: the next HELLO follows at once, and all WELCOMEs but the
- * last are dropped (control.hellos). If HELLO shows the connection broken, the same attempt dials; so it does where the
- * answer may be delayed (kc_node_answers_wait). */
+ * HELLO. A redo may overtake an attempt that waits for its WELCOME: all WELCOMEs but the last are dropped
+ * (control.hellos). If HELLO shows the connection broken, the same attempt dials; so it does where the answer may be
+ * delayed (kc_node_answers_wait). */
 #include "host/host.h"
 #include "kvclient/conn/alias.h"
 #include "kvclient/conn/node.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* health.c -- the working links of an attachment. A link is up, and carries requests, once it has answered a PING.
  * frames.c returns the nonce of the answer: then the server may send data over it.
+ *
  * With one link per shard, all must answer. With several, an unanswering link is out, and every shard needs one that
- * works. A link that is out is pinged again after growing pauses, and the next attachment does not wait for it.
- * An up link that falls silent ends the attachment: transfers are striped over all links, so it is unknown which
- * requests have bytes on it (docs/internals/ownership.md, 16). Silence is noticed soon where another link to the same
- * shard answers, because a busy shard slows all of them; else after twice the time of silence. */
+ * works; it is pinged again after growing pauses. An up link that falls silent ends the attachment: transfers are
+ * striped over all links, so it is unknown which requests have bytes on it (docs/internals/ownership.md, 16). Silence
+ * is noticed soon where another link to the same shard answers; else after twice the time of silence. */
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/private.h"
 #include "kvclient/request/admission.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* serve.c -- the coroutine of a node: attach (connect.c), serve, drop the attachment, begin again: at once after a
  * redo, else after a pause.
+ *
  * The server owes an answer while something of ours waits for it, or when its heartbeat is overdue (quiet_ns, announced
- * by it). Then we send a heartbeat, which it answers; for an overdue one after half the time of silence, lest a misread
- * promise end a live server. So an idle client sends nothing. After kc_node_silence_ns the server is down, if we have
- * looked several times since: a client that was stopped must not mistake its own absence for the server's.
- * Other coroutines send on the connection, which is closed only when none is inside. Requests out at the end: end.c and
- * kc_client_fence_await; pieces of the buffer are quarantined only where a fence would disturb another server. */
+ * by it). Then we send a heartbeat, which it answers; for an overdue one after half the time of silence. So an idle
+ * client sends nothing. After kc_node_silence_ns the server is down, if we have looked several times since: a stopped
+ * client must not mistake its own absence for the server's. Other coroutines send on the connection, which is closed
+ * only when none is inside. */
 #include "kvclient/conn/serve.h"
 
 #include "kvclient/conn/node.h"

@@ -2,9 +2,8 @@
 /* copy.c -- read repair: copy a value found at a former server to the one in charge, a value missing at one of its two
  * servers to that one, and a hot value to its second server.
  *
- * The caller's memory is its own again by then. So one coroutine reads the value into a piece of the receive buffer,
- * and puts it from there, one key after another, in the background. It rests after each, by the client's part of
- * kvc_options.repair_bytes_s.
+ * One coroutine reads the value into a piece of the receive buffer, and puts it from there, one key after another, in
+ * the background. It rests after each, by the client's part of kvc_options.repair_bytes_s.
  *
  * The copy keeps its time to live and its birth, in the target's clock (core/clock.h), never too late. The target
  * refuses it after a later DELETE, or if it has a later, different value; then the source deletes its own. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pin_move.c -- pins follow their keys: a pin at another server than its key's is moved there, with its value if
- * necessary.
+/* pin_move.c -- pins follow their keys.
  *
  * After a view, or when a server is up, one coroutine looks at all pins, LOOK_STEP in a turn. A pin at its key's server
  * or stand-in stays; if the key's server is not up, it moves later. Else PIN there, then UNPIN at the former one.

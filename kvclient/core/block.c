@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* block.c -- a job: a function that runs as a coroutine on a client's loop while a thread outside the loops waits on a
  * futex (or turns the loop: kc_drive).
+ *
  * The job is POSTED, then STARTED by the loop, then DONE. A thread whose deadline passes takes back a POSTED job
- * (GIVEN_UP), so a stuck loop delays nobody. A STARTED job uses the caller's memory: the thread waits, and the job
- * watches its own deadline. The last of thread and loop frees it.
- * The loop's last access to a job stores DONE; the wake-up uses the futex address as a name only. But loop_post may
- * still be ringing the loop then, so blocked threads are counted, and a closing pool waits for them. */
+ * (GIVEN_UP). A STARTED job uses the caller's memory: the thread waits, and the job watches its own deadline. The last
+ * of thread and loop frees it. The loop's last access to a job stores DONE; the wake-up uses the futex address as a
+ * name only. But loop_post may still be ringing the loop then, so blocked threads are counted, and a closing pool waits
+ * for them. */
 #include "kvclient/core/block.h"
 
 #include <linux/futex.h>
