@@ -56,7 +56,6 @@ static bool is_v6(const char *s, size_t n)
 	return inet_pton(AF_INET6, text, &ignored) == 1;
 }
 
-/* port_parse -- read n characters as a port; 0 is allowed, for listeners. */
 static bool port_parse(const char *s, size_t n, uint16_t *out)
 {
 	char digits[8];
@@ -138,13 +137,11 @@ int kv_node_id_check(const char *id, struct kv_error *err)
 
 /* ---- several addresses of one server ---- */
 
-/* The length of the address at s, up to '+'. */
 static size_t part_len(const char *s)
 {
 	return strcspn(s, "+");
 }
 
-/* The start of address i, and its length; NULL: none. */
 static const char *part_at(const char *where, unsigned i, size_t *out_len)
 {
 	while (i > 0 && *where) {
@@ -254,7 +251,6 @@ static bool is_link_local(const char *host)
 	return inet_pton(AF_INET6, text, &in6) == 1 && IN6_IS_ADDR_LINKLOCAL(&in6);
 }
 
-/* Append an address to the text in out. */
 static int where_take(const char *text, char out[KV_WHERE_MAX], struct kv_error *err)
 {
 	struct kv_hostport hp;
@@ -331,7 +327,6 @@ int kv_server_entry_parse(const char *text, struct kv_server_entry *out, struct 
 	return 0;
 }
 
-/* resolve_fail -- a getaddrinfo error as a sentence. */
 static int resolve_fail(const struct kv_hostport *hp, int rc, int saved_errno, struct kv_error *err)
 {
 	const char *why = rc == EAI_SYSTEM ? kv_strerror(saved_errno) : gai_strerror(rc);

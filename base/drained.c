@@ -42,7 +42,6 @@ char *kv_drained_names(const struct kv_drained *d, char *buf, size_t cap)
 	return buf;
 }
 
-/* "the time was over", or "2 since the time was over, 1 since --drain-mb is 0". */
 static size_t reasons_text(const struct kv_drained *d, char *buf, size_t cap, size_t at)
 {
 	unsigned kinds = 0, told = 0;

@@ -85,7 +85,6 @@ static const struct code_row *row_find(unsigned code)
 	return NULL;
 }
 
-/* unknown_name -- a name with the prefix of the code's range. */
 static const char *unknown_name(unsigned code, const char *errno_prefix, const char *fi_prefix, const char *kv_prefix,
 				char *buf)
 {
@@ -147,7 +146,6 @@ int kv_fail(struct kv_error *err, int code, const char *fmt, ...)
 	if (!err)
 		return code;
 	int saved = errno;
-	/* err->text may be an argument: build the sentence elsewhere. */
 	char text[sizeof(err->text)];
 	va_list ap;
 	va_start(ap, fmt);
@@ -160,8 +158,7 @@ int kv_fail(struct kv_error *err, int code, const char *fmt, ...)
 	return code;
 }
 
-/* text_append -- copy s behind the first `at` bytes, cut at the end. Returns the length. (gcc warns about snprintf
- * here.) */
+/* text_append -- copy s behind the first `at` bytes, cut at the end. Returns the length. */
 static size_t text_append(char *text, size_t at, const char *s)
 {
 	size_t n = strnlen(s, sizeof(((struct kv_error *)0)->text) - 1 - at);

@@ -92,7 +92,7 @@ void kv_hist_merge(struct kv_hist *into, const struct kv_hist *from)
 		into->bucket[i] += from->bucket[i];
 }
 
-/* rank_of -- ceil(q * count), for 0 < q < 1, less a few ulps: the product may lie above a whole number (0.07 * 100). */
+/* ceil(q * count), for 0 < q < 1, less a few ulps: the product may lie above a whole number (0.07 * 100). */
 static uint64_t rank_of(double q, uint64_t count)
 {
 	double exact = q * (double)count * (1.0 - 4 * DBL_EPSILON);

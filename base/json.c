@@ -10,7 +10,7 @@
 
 enum { UTF8_MAX = 4 /* bytes of a character */ };
 
-/* One character of text in out. Returns its bytes of text. */
+/* One character of text in out. */
 static size_t piece_make(const unsigned char *p, char out[8])
 {
 	static const char named[] = {['\n'] = 'n', ['\t'] = 't', ['\r'] = 'r'};

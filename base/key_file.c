@@ -26,7 +26,6 @@ static size_t hex_write(char *out, const uint8_t *bytes, size_t n)
 	return 2 * n;
 }
 
-/* Append a line to *len bytes of text. */
 static int line_add(char text[TEXT_BYTES], size_t *len, const char *name, bool marked, struct kv_error *err)
 {
 	uint8_t bytes[MARK_BYTES + KEY_BYTES];

@@ -29,13 +29,11 @@ static const void *field_in(const struct kv_opt *row, const void *from)
 	return (const char *)from + row->offset;
 }
 
-/* struct unit -- a factor and its name. */
 struct unit {
 	uint64_t factor;
 	const char *name;
 };
 
-/* exact_format -- v in the largest unit that divides it. */
 static void exact_format(uint64_t v, const struct unit *units, char *buf, size_t cap)
 {
 	while (v % units->factor != 0 || (v == 0 && units->factor != 1))
@@ -86,7 +84,6 @@ static int range_fail(const struct kv_opt *row, const char *value, uint64_t max,
 		       high);
 }
 
-/* upper_of -- the row's max, or its field's. */
 static uint64_t upper_of(const struct kv_opt *row)
 {
 	uint64_t widest = row->type == KV_OPT_U32 ? UINT32_MAX : UINT64_MAX;
@@ -100,7 +97,7 @@ static bool is_bare(const char *value)
 	return value[strspn(value, "0123456789. ")] == '\0';
 }
 
-/* value_parse -- read text by a row's type and unit. 0, or -KV_EINVAL with the sentence. */
+/* 0, or -KV_EINVAL with the sentence. */
 static int value_parse(const struct kv_opt *row, const char *value, uint64_t *out, struct kv_error *err)
 {
 	bool size = row->type == KV_OPT_SIZE || row->unit == KV_OPT_MIB, plain = row->unit == KV_OPT_PLAIN;
@@ -167,7 +164,7 @@ static int set_flag(const struct kv_opt *row, const char *value, bool *field, st
 	return 0;
 }
 
-/* set_strings -- add an item. The user's first one replaces the default. */
+/* The user's first one replaces the default. */
 static int set_strings(const struct kv_opt *row, const char *value, struct kv_opt_strings *field, struct kv_error *err)
 {
 	if (field->count == 1 && row->def && field->item[0] == row->def)
@@ -268,7 +265,6 @@ int kv_opt_set(const struct kv_opt *table, const char *name, const char *value, 
 	return kv_fail(err, -KV_EINVAL, "unknown option --%.100s%s", name, kv_nearest_hint(&n, "--", hint));
 }
 
-/* double_format -- the shorter precision that gives v back. */
 static void double_format(double v, char *buf, size_t cap)
 {
 	snprintf(buf, cap, "%.15g", v);

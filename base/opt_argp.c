@@ -18,7 +18,6 @@
 #define KVRAIL_VERSION "0.1.0"
 #endif
 
-/* Keys of options without a letter lie above all letters. */
 enum { KEY_HELP = 0x200, KEY_VERSION, KEY_ROW = 0x1000, HELP_CAP = 1024, HELP_COLUMN = 29 };
 
 struct parse {
@@ -28,7 +27,7 @@ struct parse {
 	struct kv_opt_strings *args;
 	struct kv_error *err;
 	size_t rows; /* in the table, without its end */
-	int rc;      /* the result, once the parse has ended */
+	int rc;
 	int help_key, version_key;
 	struct argp argp;
 	struct argp_option *options;
@@ -45,7 +44,7 @@ static const struct kv_opt *row_by_letter(const struct kv_opt *table, int letter
 	return NULL;
 }
 
-/* row_by_key -- NULL for argp's own keys, above those of rows. */
+/* NULL for argp's own keys, above those of rows. */
 static const struct kv_opt *row_by_key(const struct parse *p, int key)
 {
 	if (key < KEY_ROW)
@@ -65,7 +64,6 @@ static char *row_text(const struct kv_opt *row)
 	return n < 0 ? NULL : text;
 }
 
-/* options_build -- argp's rows: headings, options, aliases, then --help and --version. */
 static bool options_build(struct parse *p)
 {
 	struct argp_option *o = p->options;
@@ -229,14 +227,13 @@ static void help_print(struct parse *p)
 	free(text);
 }
 
-/* on_key -- argp's callback. Non-zero ends the parse; p->rc says why. */
+/* Non-zero ends the parse; p->rc says why. */
 static error_t on_key(int key, char *arg, struct argp_state *state)
 {
 	struct parse *p = state->input;
 	if (key == ARGP_KEY_ARG) {
 		p->rc = arg_take(p, arg);
 	} else if (key == ARGP_KEY_ERROR) {
-		/* argp calls this also after our own failures. */
 		if (p->rc == 0)
 			p->rc = bad_option(p, state->argc, state->argv, state->next);
 	} else if (key == p->help_key) {
@@ -286,7 +283,6 @@ static const char *notation(const struct parse *p)
 static int parse_build(struct parse *p)
 {
 	const char *epilogue = p->program->epilogue;
-	/* At most three entries per row, then --help, --version and the end. */
 	p->options = calloc(3 * p->rows + 3, sizeof(*p->options));
 	p->texts = calloc(p->rows + 1, sizeof(*p->texts));
 	if (asprintf(&p->doc, "%s%s%s%s", p->program->about ? p->program->about : "", epilogue ? "\v" : "",

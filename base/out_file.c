@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ROOM_BYTES (256l << 10) /* reserved before the run: a usual report */
+#define ROOM_BYTES (256l << 10)
 
 static int failed(const struct out_file *f, int rc, struct kv_error *err)
 {
@@ -136,7 +136,6 @@ int out_file_written(struct out_file *f, uint64_t len, struct kv_error *err)
 	return rc;
 }
 
-/* After the writing: give it its name, or give it up. */
 static int ended(struct out_file *f, int rc, uint64_t len, struct kv_error *err)
 {
 	if (rc == 0)

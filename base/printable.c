@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-/* escape_byte -- one byte as 1 to 4 printable ones. Returns how many. */
 static size_t escape_byte(unsigned char c, char out[4])
 {
 	static const char hex[] = "0123456789abcdef", named[] = {['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't'};

@@ -36,7 +36,6 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* digits_parse -- read digits and move *text behind them. False: none, or too many. */
 static bool digits_parse(const char **text, uint64_t *out)
 {
 	const char *p = *text;
@@ -73,7 +72,6 @@ static bool decimal_parse(const char **text, struct decimal *out)
 	return true;
 }
 
-/* decimal_scale -- times factor, rounded. False: overflow. */
 static bool decimal_scale(const struct decimal *d, uint64_t factor, uint64_t *out)
 {
 	unsigned __int128 v = (unsigned __int128)d->whole * factor;

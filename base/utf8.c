@@ -84,11 +84,9 @@ void kv_utf8_clip(char *text, unsigned columns)
 			break;
 		text += len;
 	}
-	/* Where the dots have room, the cut part had three bytes or more. */
 	memcpy(text, limit < columns ? dots : "", limit < columns ? sizeof(dots) : 1);
 }
 
-/* One character or byte of p, printable. Returns the text's length; *out_used: bytes of p. */
 static size_t piece_of(const uint8_t *p, size_t len, bool lines, char out[PIECE], size_t *out_used)
 {
 	uint32_t c = 0;

@@ -25,7 +25,6 @@ const char *kv_member_state_name(enum kv_member_state state)
 	return "?";
 }
 
-/* Whether s[size] ends, and is printable without spaces. */
 static bool plain(const char *s, size_t size)
 {
 	size_t len = strnlen(s, size);
@@ -57,7 +56,6 @@ int kv_member_check(const struct kv_member *m, struct kv_error *err)
 	return 0;
 }
 
-/* The first member whose id is not less. */
 static uint32_t place_of(const struct kv_view *v, const char *node_id)
 {
 	uint32_t low = 0, high = v->count;

@@ -20,7 +20,6 @@ static unsigned columns(const char *text, size_t len)
 	return n;
 }
 
-/* The part of a word within `most` columns, at least one character. */
 static size_t part(const char *word, size_t len, unsigned most)
 {
 	size_t n = 1;

@@ -45,7 +45,6 @@ struct boot_conn {
 
 /* ---- opening ---- */
 
-/* An open socket, and the inputs of its handshake. */
 struct opening {
 	struct loop *loop;
 	int fd;
@@ -179,7 +178,6 @@ static int shut_fail(struct boot_conn *c)
 	return kv_fail(&c->failure, -KV_EPEERDOWN, "%s: the connection was shut down on this side", c->peer);
 }
 
-/* Store the stream's failure as the connection's, with the peer's name. */
 static int stream_fail(struct boot_conn *c, int rc)
 {
 	if (c->shut)
@@ -190,7 +188,6 @@ static int stream_fail(struct boot_conn *c, int rc)
 		       c->stream->failure.code ? c->stream->failure.text : kv_strerror(rc));
 }
 
-/* Encode a message on the heap. Returns the number of bytes or a code. */
 static int msg_encode(const struct wire_ctrl_msg *msg, uint8_t **out)
 {
 	for (size_t cap = OUT_SMALL;; cap = KV_MIN(cap * 8, (size_t)MSG_MAX)) {
@@ -249,7 +246,6 @@ end_turn:
 	return rc;
 }
 
-/* A message of this type cannot be encoded, because of rc. */
 static int encode_fail(struct boot_conn *c, const struct wire_ctrl_msg *msg, int rc)
 {
 	return kv_fail(&c->failure, rc, "%s: a control message of type %d cannot be encoded: %s", c->peer,
@@ -423,7 +419,7 @@ void boot_shutdown(struct boot_conn *conn)
 	if (conn->shut)
 		return;
 	conn->shut = true;
-	conn->stream->ops->shutdown(conn->stream); /* the current writer fails and wakes the next */
+	conn->stream->ops->shutdown(conn->stream);
 }
 
 void boot_close(struct boot_conn **conn)

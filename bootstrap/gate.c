@@ -59,7 +59,6 @@ static void queue_add(struct gate_queue *q, struct waiter *w)
 		kv_list_add_tail(&q->waiting, &w->node);
 		return;
 	}
-	/* The last comer's tag is higher, so both searches end. */
 	if (w->tag < tag_of(first) || w->tag - tag_of(first) < tag_of(last) - w->tag) {
 		while (tag_of(first) <= w->tag)
 			first = first->next;
@@ -94,7 +93,6 @@ static int queue_wait_await(struct gate_queue *q, const struct gate_comer *comer
 	return rc ? rc : -KV_ECANCELED;
 }
 
-/* Start the next comer, or open the gate. */
 static void gate_hand_on(struct gate *g)
 {
 	struct gate_queue *first = g->begun_last ? &g->fresh : &g->begun,

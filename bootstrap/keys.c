@@ -39,7 +39,6 @@ static int by_identity(const void *a, const void *b)
 	return strcmp((*x)->identity, (*y)->identity);
 }
 
-/* The shortest line: one character, a colon, the shortest key. */
 static size_t lines_max(const struct secret_text *text)
 {
 	return text->len / (2 + 2 * SECRET_KEY_MIN) + 1;

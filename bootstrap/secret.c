@@ -49,7 +49,6 @@ static bool is_space(char c)
 	return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Skip space on both sides; returns the length. */
 static size_t line_trim(const char **line, size_t len)
 {
 	while (len && is_space(**line)) {
@@ -143,7 +142,6 @@ static bool has_key(const char *identity)
 	return false;
 }
 
-/* As secret_psk_next, for keys of servers. */
 static int psk_next(struct secret_reader *r, struct secret_psk *out, struct kv_error *err)
 {
 	int rc = secret_psk_next(r, out, err);
@@ -201,7 +199,6 @@ static int psks_add(struct secret_psks *keys, const struct secret_psk *psk, cons
 	return 0;
 }
 
-/* For each line, of which the shortest has one character, a colon and the shortest key. */
 static int psks_alloc(struct secret_psks *keys, size_t len, struct kv_error *err)
 {
 	size_t lines = KV_MIN(len / (2 + 2 * SECRET_KEY_MIN) + 1, (size_t)SECRET_PSKS_MAX);

@@ -62,7 +62,7 @@ struct tls_stream {
 	BIO *in, *out; /* owned by ssl */
 	int fd;
 	bool flushing;
-	bool answered;   /* a server has done its first step */
+	bool answered;
 	uint64_t source; /* whose share of the gate it uses */
 	int write_error; /* first failed write, a stream's code */
 	struct co_queue flushers;
@@ -72,7 +72,7 @@ struct tls_stream {
 	struct trust_verdict verdict;
 	char who[WHO_SHOWN]; /* set when it is open, with ... */
 	char names[NAMES_CAP];
-	uint32_t out_off, out_len; /* bytes of out_buf that are not written yet */
+	uint32_t out_off, out_len;
 	uint8_t out_buf[TLS_OUT], in_buf[TLS_IN];
 };
 
@@ -101,7 +101,7 @@ static int psk_use(SSL *ssl, const EVP_MD *md, const unsigned char **out_id, siz
 		   SSL_SESSION **out_session)
 {
 	const struct tls_context *ctx = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
-	(void)md; /* the only cipher suite has the only hash */
+	(void)md;
 	const struct secret_psk *own = secret_psks_own(&ctx->psks);
 	*out_id = (const unsigned char *)own->identity;
 	*out_id_len = strlen(own->identity);
@@ -109,7 +109,6 @@ static int psk_use(SSL *ssl, const EVP_MD *md, const unsigned char **out_id, siz
 	return *out_session != NULL;
 }
 
-/* Note the client's identity, any bytes, for the error text. */
 static void unknown_note(struct tls_stream *t, const unsigned char *id, size_t len)
 {
 	size_t n = KV_MIN(len, sizeof(t->unknown) - 1);
@@ -144,7 +143,6 @@ static int openssl_fail(struct kv_error *err, int code, const char *what, const 
 	return kv_fail(err, code, "%s %s: %s", what, path, reason ? reason : "OpenSSL gives no reason");
 }
 
-/* Else OpenSSL asks for an encrypted key's passphrase on the terminal. */
 static int no_passphrase(char *buf, int size, int writing, void *arg)
 {
 	(void)buf, (void)size, (void)writing;
@@ -434,7 +432,6 @@ static unsigned long error_take(void)
 	return e ? e : first;
 }
 
-/* Turn the error queue into a code and t->base.failure. Empties the queue. */
 static int tls_explain(struct tls_stream *t)
 {
 	struct kv_error *f = &t->base.failure;
@@ -465,7 +462,7 @@ static int tls_explain(struct tls_stream *t)
 
 /* ---- between the BIOs and the socket ---- */
 
-/* Feed ciphertext to OpenSSL. Returns the number of bytes, 0 (closed), or a stream's code. */
+/* Returns the number of bytes, 0 (closed), or a stream's code. */
 static ssize_t tls_fill_await(struct tls_stream *t, uint64_t deadline_ns)
 {
 	ssize_t n = io_read_await(t->fd, t->in_buf, sizeof(t->in_buf), deadline_ns);
@@ -743,7 +740,6 @@ static int tls_ready_await(struct tls_stream *t, uint64_t deadline_ns)
 
 static int tls_handshake_await(struct tls_stream *t, uint64_t deadline_ns)
 {
-	/* A server waits for the client's first bytes. */
 	ssize_t n = t->ctx->server ? tls_fill_await(t, deadline_ns) : 1;
 	if (n > 0)
 		n = tls_step_await(t, STEP_HANDSHAKE, NULL, 0, deadline_ns);
@@ -755,7 +751,6 @@ static int tls_handshake_await(struct tls_stream *t, uint64_t deadline_ns)
 	return tls_ready_await(t, deadline_ns);
 }
 
-/* Store the proved identity: for logs, and the names that it has. */
 static void tls_who_set(struct tls_stream *t)
 {
 	const struct secret_psks *psks = &t->ctx->psks;
@@ -774,7 +769,6 @@ static void tls_who_set(struct tls_stream *t)
 	t->base.expiry_s = t->ctx->trust ? trust_expiry(t->ssl) : 0;
 }
 
-/* The expected name: the settings', or the dialled one. */
 static const char *tls_expected(const struct tls_context *ctx, const char *name)
 {
 	if (ctx->server || !ctx->trust)

@@ -5,7 +5,9 @@
  *   - A server's certificate must have the extended key usage serverAuth: else any client's certificate of a CA that
  *     sets no usages could play the server.
  *   - A client's certificate may lack usages; OpenSSL refuses one with other usages only.
- *   - Key usage, if present, must include digitalSignature. Names are subject alternative names only (RFC 6125).
+ *   - Key usage, if present, must include digitalSignature.
+ *
+ * Names are subject alternative names only (RFC 6125).
  *
  * A changed file of revocation lists is read while the side runs, at most once a second, before a connection. If it
  * cannot be read, the former lists stay in force until they expire. The CA file is read with them, since OpenSSL cannot
@@ -106,7 +108,6 @@ char *trust_describe(const SSL *ssl, char *buf, size_t cap)
 	return buf;
 }
 
-/* Append prefix and name, if its bytes are what they seem to be. */
 static void name_add(char *buf, size_t cap, size_t *len, const char *prefix, const ASN1_STRING *name)
 {
 	unsigned char *text = NULL;
@@ -137,7 +138,6 @@ void trust_names(const SSL *ssl, char *buf, size_t cap)
 	ERR_clear_error();
 }
 
-/* The earliest expiry in the peer's chain. */
 int64_t trust_expiry(const SSL *ssl)
 {
 	STACK_OF(X509) *chain = SSL_get0_verified_chain(ssl);

@@ -41,7 +41,6 @@ static void rebuild_soon(struct rail *r)
 	}
 }
 
-/* Whether the rail has a lost address with this many references or more. */
 static bool lost_any(const struct rail *r, uint32_t refs)
 {
 	for (unsigned i = 0; i < TE_ADDR_BUCKETS; i++)

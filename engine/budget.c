@@ -11,7 +11,7 @@
 #include "host/host.h"
 
 #define PART_DEFAULT  ((uint64_t)1 << 30)  /* as in region.c */
-#define AREA_BYTES    ((uint64_t)2 << 20)  /* areas are rounded to this size, for huge pages */
+#define AREA_BYTES    ((uint64_t)2 << 20)
 #define REGION_SOON   ((uint64_t)8 << 20)  /* memory that an unpinned region touches at once */
 #define THREAD_BYTES  ((uint64_t)12 << 20) /* address space for the stacks of a thread and its coroutines */
 #define PROCESS_BYTES ((uint64_t)8 << 20)  /* the process itself: library data, stacks, tables */
@@ -26,7 +26,6 @@ static void device_copy(struct te_device *to, const struct fab_device *from)
 	memcpy(to->local, from->local, sizeof(to->local));
 }
 
-/* The need of one rail of one engine: its endpoint, its region and its messages. */
 static struct kv_need rail_need(const struct te_options *o, const struct te_load *load, const struct fab_device *device)
 {
 	struct fab_options fo = {.tx_depth = o->tx_depth,
@@ -71,7 +70,6 @@ static int add_engines(const struct te_options *o, const struct te_load *load, c
 			struct kv_need need = rail_need(o, load, &devices[at[r]]);
 			kv_need_add(&budget->device[at[r]].need, &need);
 		}
-		/* A region's memory exists once, whatever the number of its rails. */
 		budget->process.memory_bytes += region;
 		/* Without pinning, pages appear as bytes arrive. */
 		budget->process.memory_soon_bytes += budget->pins_memory ? region : KV_MIN(region, REGION_SOON);
@@ -120,7 +118,7 @@ uint64_t te_budget_beside(const struct te_budget *budget, const struct te_load *
 	return budget->process.memory_bytes - KV_MIN(budget->process.memory_bytes, regions);
 }
 
-/* Check one scope. Warnings are logged; the first failed limit is the error. verdicts: room for KV_CHECKS_MAX. */
+/* Warnings are logged; the first failed limit is the error. verdicts: room for KV_CHECKS_MAX. */
 static int scope_check(const struct kv_checkup *c, unsigned scope, const char *subject, const struct kv_log *log,
 		       struct kv_verdict *verdicts, struct kv_error *err)
 {

@@ -43,7 +43,6 @@ static void fork_ends(void)
 	pthread_mutex_unlock(&setup_lock);
 }
 
-/* A failure is no error: only a child that opens an engine could suffer. */
 static void fork_watch(void)
 {
 	(void)pthread_atfork(fork_begins, fork_ends, fork_ends);
@@ -81,7 +80,6 @@ static int init(struct te *te, const struct te_options *o, const struct te_handl
 	return 0;
 }
 
-/* *saved: the thread's memory policy; the caller restores it when the engine is open. */
 static int open_rails(struct te *te, const struct te_options *o, const struct fab_device *devices, unsigned count,
 		      struct kv_numa_saved *saved, struct kv_error *err)
 {
@@ -106,7 +104,6 @@ static int open_rails(struct te *te, const struct te_options *o, const struct fa
 	return rc;
 }
 
-/* The owner's value, else the provider's, else the default. */
 static uint32_t first_of(uint32_t wanted, uint32_t provider, uint32_t otherwise)
 {
 	if (wanted)
@@ -114,7 +111,6 @@ static uint32_t first_of(uint32_t wanted, uint32_t provider, uint32_t otherwise)
 	return provider ? provider : otherwise;
 }
 
-/* The rules that hold on every rail. */
 static void rules_of_rails(struct te_rules *rules, const struct te_options *o, const struct rail *rails,
 			   unsigned nrails)
 {

@@ -61,7 +61,6 @@ void te_rxm_fit(struct te_rxm *r, uint64_t entries_max)
 
 /* ---- the variables that our programs set ---- */
 
-/* KVRAIL_ENV at the start of this process: the variables set by the program that started it. */
 static char inherited[LIST_MAX], set_by_us[LIST_MAX];
 
 static bool listed(const char *list, const char *name)
@@ -137,7 +136,6 @@ static void rxm_defaults(void)
 	set_number("FI_OFI_RXM_MSG_RX_SIZE", r.rx);
 	set_number("FI_OFI_RXM_MSG_TX_SIZE", r.tx);
 	set_number("FI_UNIVERSE_SIZE", r.peers);
-	/* As for fab_drain: rxm learns of a connection's end only after it has read all its completions. */
 	if (verbs)
 		set_default("FI_OFI_RXM_CQ_EQ_FAIRNESS", "1000000");
 }

@@ -29,7 +29,6 @@ void fence_init(struct fence *f, uint64_t now)
 	f->refilled_ns = now;
 }
 
-/* Take a token, or set the time before which the owner gets no report. */
 static void limit(struct fence *f, uint64_t now)
 {
 	uint64_t earned = (now - f->refilled_ns) / TE_FENCE_REFILL_NS;
@@ -140,7 +139,6 @@ static bool dead_stays_out(struct rail *r, uint64_t now)
 	return true;
 }
 
-/* Rebuild all rails that are not out. Returns 0 if one is usable afterwards, or the first failure. */
 static int rebuild(struct te *te, struct kv_error *err)
 {
 	struct kv_error ignored;
@@ -164,7 +162,6 @@ static int rebuild(struct te *te, struct kv_error *err)
 	return first ? first : -KV_EPROVIDER;
 }
 
-/* Close the abandoned endpoints: no loop waits for their descriptors any more. */
 static void retire(struct te *te)
 {
 	for (unsigned i = 0; i < te->nrails; i++) {
@@ -178,7 +175,6 @@ static void retire(struct te *te)
 	}
 }
 
-/* After a rebuild: store its outcome, post the receives, and close the abandoned endpoints. */
 static void settle(struct te *te, int rc)
 {
 	te->fence.state = (te->fence.state & FENCE_LIMBO) | (rc ? FENCE_DOWN : FENCE_OPEN);
@@ -244,7 +240,6 @@ bool te_fencing(const struct te *te)
 	return fence_limbo(&te->fence);
 }
 
-/* When all abandoned endpoints are closed, end the operations in limbo, and retry the rails that waited. */
 static void fence_turn(struct te *te)
 {
 	for (unsigned i = 0; i < te->nrails; i++)
@@ -321,7 +316,7 @@ static unsigned retry(struct te *te, int *out_rc)
 		if (rc)
 			rail_out(r, TE_REBUILD_MIN_NS, TE_REBUILD_MAX_NS);
 		else
-			rc = rail_rebuild(r, &err); /* in this turn, before another region becomes ready */
+			rc = rail_rebuild(r, &err);
 		if (rc) {
 			*out_rc = rc;
 			kv_error_log(te->log, "rail %u (%s) stays out: %s", i, r->device, err.text);

@@ -45,7 +45,6 @@ int local_enter(struct te_peer *peer, struct local_channel *channel)
 	return 0;
 }
 
-/* Put the last entry into the place of an emptied one. */
 static void fill_hole(struct locals *l, uint32_t at)
 {
 	struct local_entry last = l->at[--l->count];

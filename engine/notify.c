@@ -24,8 +24,7 @@ void notify_init(struct ended *ended, struct order *order)
 
 /* ---- ended operations ---- */
 
-/* Report an operation's result to its owner. The operation is freed first, so the owner may start the next one with it.
- */
+/* The operation is freed first, so the owner may start the next one with it. */
 static void op_finish(struct rail *r, struct op *op, int status)
 {
 	struct op done = {
@@ -73,7 +72,6 @@ bool te_notify(struct te *te)
 
 /* ---- ordered writes ---- */
 
-/* Let the owner send the messages behind its ordered writes. */
 static void te_follow(struct te *te)
 {
 	struct kv_list *n;
@@ -101,7 +99,6 @@ void te_order_end(struct te *te)
 
 /* ---- events of a rail ---- */
 
-/* Whether op is a receive of the set in use, not of an abandoned endpoint. */
 static bool is_receive(const struct rail *r, const struct op *op)
 {
 	return op >= r->recv.set && op < r->recv.set + r->recv.count;
@@ -143,7 +140,6 @@ static void on_recv_failed(struct rail *r, struct op *op, int status)
 	rail_receive_post(r, op);
 }
 
-/* Whether an event's context is a posted operation of this rail. */
 static bool op_valid(const struct rail *r, const struct op *op, bool recv)
 {
 	bool ours = recv ? is_receive(r, op) : op >= r->pool.ops && op < r->pool.ops + r->pool.limit * r->sets;

@@ -21,7 +21,6 @@ static void addresses_put(struct te_peer *peer, struct addr **addrs)
 			addr_put(addrs[i]);
 }
 
-/* Insert the addresses of all links: all of them, or none. */
 static int addresses_get(struct te_peer *peer, const struct te_address *addrs, struct addr **out, struct kv_error *err)
 {
 	for (unsigned i = 0; i < peer->nlinks; i++)
@@ -67,7 +66,6 @@ static void link_addr_put(struct te_link *l)
 	addr_put(l->addr);
 }
 
-/* Whether the peer drops an address it had. */
 static bool strays(const struct te_peer *peer, struct addr **addrs)
 {
 	for (unsigned i = 0; i < peer->nlinks; i++)
@@ -226,7 +224,7 @@ void te_peer_close(struct te_peer **peer_ref)
 		return;
 	*peer_ref = NULL;
 	if (peer->closed)
-		return; /* by te_close, whose callbacks may close it again */
+		return;
 	peer->closed = true;
 	peer_fail_queued(peer, -KV_ECLOSED);
 	peer_void(peer);

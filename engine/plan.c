@@ -15,7 +15,6 @@
 
 enum { TE_PLAN_AUTO_RAILS = 8 };
 
-/* The NICs to divide, in order. Returns their number. */
 static unsigned order(const struct fab_device *d, unsigned count, bool named, unsigned *out)
 {
 	uint64_t fastest = 0;
@@ -28,11 +27,10 @@ static unsigned order(const struct fab_device *d, unsigned count, bool named, un
 		if (named || (!slow && !d[i].link_down))
 			out[n++] = i;
 	}
-	/* All of them are down: opening reports it. */
 	if (n == 0)
 		for (; n < count; n++)
 			out[n] = n;
-	/* Insertion sort: stable, and the list is short. Unknown nodes first. */
+	/* Unknown nodes first. */
 	for (unsigned i = 1; i < n && !named && !d[0].shared; i++) {
 		unsigned at = out[i], j = i;
 		for (; j > 0 && d[out[j - 1]].numa_node > d[at].numa_node; j--)

@@ -28,7 +28,6 @@ static enum post post_msg(struct te_link *l)
 	return p;
 }
 
-/* The first transfer of a queue that may be posted. */
 static struct te_xfer *first_of(struct kv_list *queue)
 {
 	KV_LIST_EACH (n, queue) {
@@ -61,7 +60,6 @@ static enum post post_chunk(struct te_link *l, struct kv_list *queue)
 	return POST_DONE;
 }
 
-/* A chunk of either queue, in turns. */
 static enum post post_some_chunk(struct te_link *l)
 {
 	if (KV_UNLIKELY(!l->use))
@@ -109,12 +107,11 @@ static void pump_rail(struct rail *r)
 			link_stall(l);
 			break;
 		case POST_NO_CREDIT:
-			return; /* messages stand at the head: none waits behind this one */
+			return;
 		}
 	}
 }
 
-/* Retry each stalled link once, up to a bound. */
 static void pump_stalled(struct backlog *b)
 {
 	struct kv_list batch, *n;

@@ -46,7 +46,6 @@ static struct fab_mr **mr_at(const struct te_region *region, unsigned rail, uint
 	return &region->mrs[(size_t)rail * region->parts + part];
 }
 
-/* The table for parts of region->part_bytes, none registered yet. */
 static int table_make(struct te_region *region, struct kv_error *err)
 {
 	uint64_t parts = (region->len - 1) / region->part_bytes + 1;
@@ -64,7 +63,6 @@ static int table_make(struct te_region *region, struct kv_error *err)
 	return region->mrs ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for the %u parts of a region", region->parts);
 }
 
-/* Close parts until this time, one at least. True: some are left. */
 static bool parts_close(struct te_region *region, uint64_t until)
 {
 	size_t all = (size_t)region->te->nrails * region->parts;
@@ -208,7 +206,6 @@ int te_region_begin(struct te *te, void *base, uint64_t len_bytes, unsigned acce
 	return 0;
 }
 
-/* Every rail in use has all parts: the region is ready. */
 static void region_finish(struct te_region *region)
 {
 	char size[32], part[32], took[32];
@@ -266,7 +263,6 @@ static int part_step(struct te_region *region, bool at_work)
 	return 0;
 }
 
-/* at_work: the engine turns between the steps. */
 static int step(struct te_region *region, bool at_work, struct kv_error *err)
 {
 	struct te *te = region->te;
@@ -345,7 +341,6 @@ static int rails_open(struct te_region *region, struct rail_job *job, unsigned *
 	return *out_failed < n ? job[*out_failed].rc : 0;
 }
 
-/* All rails at once, in smaller parts where room is short. On failure the region is closed. */
 static int region_open_at_once(struct te_region *region, struct kv_error *err)
 {
 	struct rail_job *job = calloc(region->te->nrails, sizeof(*job));

@@ -139,11 +139,10 @@ static void end(struct te_xfer *x)
 	peer->te->live--;
 	if (status == -KV_ECANCELED)
 		peer->te->stats.canceled++;
-	x->done(x, status); /* x is the caller's again, perhaps freed */
+	x->done(x, status);
 	peer_release(peer);
 }
 
-/* Run the due callbacks. Only where callbacks may run. */
 static void settle(struct te_xfer *x)
 {
 	unnotify(x);
@@ -309,7 +308,6 @@ static void begin(struct te *te, struct te_xfer *x)
 	peer_hold(x->peer);
 }
 
-/* Whether an ordered write of this link, and a message behind it, may be posted now. */
 static bool order_possible(const struct te *te, const struct te_xfer *x)
 {
 	const struct te_link *l = &x->peer->links[x->link];
@@ -367,7 +365,7 @@ static int start_ordered(struct te *te, struct te_xfer *x)
 		return -KV_EBUSY;
 	}
 	if (!l->follow) {
-		kv_list_del(&l->follow_node); /* it may be there since before a reset */
+		kv_list_del(&l->follow_node);
 		kv_list_add_tail(&te->order.links, &l->follow_node);
 	}
 	l->follow = follow;
@@ -426,7 +424,6 @@ void te_xfer_cancel(struct te *te, struct te_xfer *x)
 
 /* ---- completing ---- */
 
-/* Chunk number `chunk` has arrived: advance the contiguous bytes. */
 static void contiguous_grow(struct te_xfer *x, uint32_t chunk)
 {
 	struct chunk c;

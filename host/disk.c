@@ -43,7 +43,6 @@ static const char *system_name(long magic)
 	return "another";
 }
 
-/* The kernel counts sectors of 512 bytes, whatever those of the device are. */
 static int device_look(const char *path, dev_t number, struct kv_disk *out, struct kv_error *err)
 {
 	char line[32];

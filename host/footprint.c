@@ -17,7 +17,6 @@ struct have {
 	char huge_text[256];
 };
 
-/* ", and 4 GiB in free huge pages", or why the cgroup allows fewer. */
 static void huge_text(const struct kv_host *h, char *buf, size_t cap)
 {
 	uint64_t all_bytes = kv_huge_bytes(h, false), allowed_bytes = kv_huge_bytes(h, true);
@@ -74,7 +73,6 @@ uint64_t kv_footprint_need(const struct kv_footprint *r)
 			    kv_footprint_tier(r) + r->others_bytes);
 }
 
-/* `huge` bytes of the values may lie in huge pages. */
 static bool fits(const struct kv_footprint *r, const struct have *h)
 {
 	return h->plain == KV_UNKNOWN || kv_footprint_need(r) - KV_MIN(r->values_bytes, h->huge) <= h->plain;

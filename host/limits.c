@@ -32,7 +32,6 @@ static int int_of(const char *root, const char *name)
 	return value >= 0 && value <= INT_MAX ? (int)value : -1;
 }
 
-/* ---- /proc/self/limits: "Max open files            1024                 4096                 files" ---- */
 
 static uint64_t limit_word(const char *word)
 {
@@ -42,7 +41,6 @@ static uint64_t limit_word(const char *word)
 	return kv_u64_parse(word, &value) == 0 ? value : KV_UNKNOWN;
 }
 
-/* A limit of a process. False: its file has no such line. */
 static bool limit_read(const char *root, const char *pid, const char *name, uint64_t *out_soft, uint64_t *out_hard)
 {
 	char text[128], soft[32], hard[32];
@@ -304,7 +302,6 @@ void kv_host_threads_count(struct kv_host *host)
 			host->threads_used += threads_of(e->d_name, getuid());
 	if (d)
 		closedir(d);
-	/* Even this process was not seen: there is no /proc. */
 	if (host->threads_used == 0)
 		host->threads_used = KV_UNKNOWN;
 }

@@ -23,7 +23,6 @@
 
 enum { LINE_CAP = 512, WORD_CAP = 64 };
 
-/* number_at -- the digits at p; false for "max", "-1" and other text. */
 static bool number_at(const char *p, uint64_t *out)
 {
 	char word[WORD_CAP];
@@ -35,14 +34,12 @@ static bool number_at(const char *p, uint64_t *out)
 	return kv_u64_parse(word, out) == 0;
 }
 
-/* The number at the start of a file; false: none. */
 static bool path_number(const char *dir, const char *file, uint64_t *out)
 {
 	char line[WORD_CAP];
 	return kv_file_line(line, sizeof(line), "%s/%s", dir, file) && number_at(line, out);
 }
 
-/* The number behind `name` at the start of a line ("VmRSS:   123 kB", "inactive_file 123"). */
 static bool path_field(const char *dir, const char *file, const char *name, uint64_t *out)
 {
 	char text[WORD_CAP];
@@ -72,7 +69,6 @@ uint64_t kv_hugepages_free_on(const char *root, int node, uint64_t page_bytes)
 	return path_number(dir, "free_hugepages", &free_pages) ? free_pages : 0;
 }
 
-/* The chosen word of a file with all choices. */
 static bool chosen_never(const char *root, const char *file, const char *never)
 {
 	char line[LINE_CAP];
@@ -146,7 +142,7 @@ static void cgroup_path(const char *root, const char *controller, char *out, siz
 	fclose(f);
 }
 
-/* cgroup_tightest -- the least `limit` of the process's group and all above it. */
+/* The least `limit` of the process's group and all above it. */
 static uint64_t cgroup_tightest(const char *root, const char *controller, const char *mount,
 				uint64_t (*limit)(const char *dir, uint64_t page_bytes), uint64_t page_bytes)
 {
@@ -178,7 +174,7 @@ static uint64_t cgroup_limit(const char *root, const char *controller,
 	return KV_MIN(new, old);
 }
 
-/* room -- bytes left under a limit; page cache counts as free. */
+/* Page cache counts as free. */
 static uint64_t room(uint64_t max, uint64_t used, uint64_t reclaimable)
 {
 	used -= KV_MIN(used, reclaimable);
@@ -278,7 +274,6 @@ uint64_t kv_cgroup_cpus(const char *root)
 	return cgroup_limit(root, "cpu", cpus_v2, cpus_v1, 0);
 }
 
-/* The files are equal in v1 and v2. */
 static uint64_t pids_room(const char *dir, uint64_t page_bytes)
 {
 	uint64_t max, used;

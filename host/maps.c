@@ -60,7 +60,6 @@ static int rights_fail(uint64_t base, uint64_t len, uint64_t at, const struct ma
 		m->name[0] ? ", " : "", m->name);
 }
 
-/* Whether the byte before `end`, in a file's memory, is beyond the file. */
 static bool beyond_file(const struct map *m, uint64_t end)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);

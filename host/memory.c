@@ -49,7 +49,6 @@ int kv_memory_populate(void *base, uint64_t len_bytes, int node, unsigned *out_t
 
 /* ---- pieces of an area ---- */
 
-/* Whether every page is there, in steps of mincore. */
 static bool resident(uint8_t *base, uint64_t len)
 {
 	uint64_t step = RESIDENT_PAGES * PAGE_4K;
@@ -109,7 +108,6 @@ static int huge_at(struct kv_area *area, uint8_t *at, uint64_t len, uint64_t pag
 	return rc == -EINVAL ? huge_at_old(area, at, len, flags) : rc;
 }
 
-/* Advice only: without transparent huge pages the memory is still good. */
 static void plain_advise(struct kv_area *area, uint8_t *at, uint64_t len)
 {
 	bool transparent = madvise(at, len, MADV_HUGEPAGE) == 0 && kv_hugepages_transparent("");
@@ -145,7 +143,6 @@ static int gap_fill(struct kv_area *area, uint8_t *gap, uint64_t len)
 	return 0;
 }
 
-/* Map an area with hugetlb pages. False: there are none; nothing is mapped. */
 static bool huge_map(uint64_t len, struct kv_area *area)
 {
 	const struct kv_area empty = *area;
@@ -165,7 +162,6 @@ static bool huge_map(uint64_t len, struct kv_area *area)
 	return false;
 }
 
-/* Map ordinary pages, aligned for transparent huge ones. */
 static bool plain_map(uint64_t len, struct kv_area *area)
 {
 	uint64_t room = len + PAGE_2M;
@@ -186,7 +182,6 @@ static bool plain_map(uint64_t len, struct kv_area *area)
 
 /* ---- areas ---- */
 
-/* Checks and sentences for all kinds of area. */
 static int area_map(uint64_t len_bytes, int node, bool hugetlb, struct kv_area *out, struct kv_error *err)
 {
 	char size[32];

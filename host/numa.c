@@ -34,7 +34,6 @@ bool kv_cpus_has(const struct kv_cpus *cpus, unsigned cpu)
 	return cpu < KV_CPUS_MAX && cpus->bits[cpu / 64] >> (cpu % 64) & 1;
 }
 
-/* One number of a list; false: none, or too large. */
 static bool number(const char **at, unsigned *out)
 {
 	unsigned v = 0;
@@ -190,7 +189,6 @@ static void say(char *buf, size_t cap, const char *fmt, ...)
 	va_end(args);
 }
 
-/* "shard 0 on node 1" or "shards 0-3 on node 0, 4-7 on node 1". */
 static void say_nodes(const struct kv_numa_place *place, unsigned n, const char *what, char *buf, size_t cap)
 {
 	say(buf, cap, "%s%s ", what, kv_plural(n));

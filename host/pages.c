@@ -26,7 +26,7 @@
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-#define SLICE ((uint64_t)128 << 20) /* touched by a thread at a time */
+#define SLICE ((uint64_t)128 << 20)
 
 enum { THREADS_MAX = 16, THREAD_STACK = 256 << 10 };
 

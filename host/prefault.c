@@ -66,7 +66,6 @@ static uint64_t processor_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Make the pages of [at, at + len). 0 or -errno. */
 static int touch(uint8_t *at, uint64_t len)
 {
 	if (madvise(at, len, MADV_POPULATE_WRITE) == 0)
@@ -78,7 +77,7 @@ static int touch(uint8_t *at, uint64_t len)
 	return 0;
 }
 
-/* One step of an area. Returns its bytes (0: beyond the area) or -errno. */
+/* Returns its bytes (0: beyond the area) or -errno. */
 static int64_t step(const struct kv_prefault_area *a, uint64_t offset)
 {
 	uint64_t len;
@@ -94,7 +93,6 @@ static int64_t step(const struct kv_prefault_area *a, uint64_t offset)
 	return rc < 0 ? rc : (int64_t)len;
 }
 
-/* One step of every area. False: stop, or failed. */
 static bool round_of_steps(struct kv_prefault *p, uint64_t offset, int *node)
 {
 	for (unsigned i = 0; i < p->count; i++) {
@@ -144,7 +142,6 @@ static void *prefault_thread(void *arg)
 	return NULL;
 }
 
-/* Without the host's signals. 0 or an errno. */
 static int thread_start(struct kv_prefault *p)
 {
 	pthread_attr_t attr;

@@ -159,7 +159,6 @@ int kv_memfd_map(int fd, uint64_t len_bytes, bool writable, void **out, struct k
 
 /* ---- areas ---- */
 
-/* A bit per stretch of 2 MiB that is ready, if the kernel collapses them. */
 static void ready_begin(struct kv_area *area)
 {
 	uint64_t stretches = area->len_bytes / PAGE_2M;
@@ -197,7 +196,6 @@ static int area_try(struct kv_area *area, uint64_t len, uint64_t page_bytes, int
 	return rc;
 }
 
-/* Pages of a pool, if all fit there. */
 static int area_of_pool(struct kv_area *area, uint64_t len, int seals)
 {
 	static const uint64_t sizes[] = {PAGE_1G, PAGE_2M};

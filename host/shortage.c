@@ -16,7 +16,7 @@ enum { FILES_ENOUGH = 65536, NUMBER_TEXT = 32 };
 /* Where a remedy applies. */
 enum place { SHELL, CONTAINER, POD, PLACES };
 
-/* One limit. `have`: compare the numbers at these offsets; `judge`: anything else. */
+/* `have`: compare the numbers at these offsets; `judge`: anything else. */
 struct row {
 	const char *id, *name, *unit;
 	unsigned scope;          /* enum kv_check_scope */
@@ -111,7 +111,6 @@ static void say_more(struct kv_verdict *v, const char *fmt, ...)
 	va_end(args);
 }
 
-/* Add a remedy, with n for each #. */
 static void advise(struct kv_verdict *v, const char *text, uint64_t n)
 {
 	size_t at = strlen(v->remedy);
@@ -378,7 +377,6 @@ static void judge_ptrace(const struct kv_checkup *c, const struct row *row, stru
 
 static const struct row table[KV_LIMITS];
 
-/* Without io_uring loops are on epoll. */
 #define ON_EPOLL "; loops use epoll, which takes a little more CPU"
 
 static void loops_refused(const struct kv_checkup *c, struct kv_verdict *v)

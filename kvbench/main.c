@@ -70,7 +70,6 @@ static const struct help_command *command_find(const char *name)
 	return NULL;
 }
 
-/* A sub-command gets argv without its own name. */
 static int command(int argc, char **argv)
 {
 	struct bench_options options;

@@ -31,13 +31,13 @@
 #include "kvbench/load/values.h"
 #include "kvbench/setup/stuck.h"
 
-#define SHARDS_MAX         4u              /* of a server that we start, unless --server-threads says otherwise */
+#define SHARDS_MAX         4u
 #define STATS_MAX          512u            /* counters of a server */
-#define READY_TIMEOUT_NS   120000000000ull /* a server that maps and registers a lot of memory takes its time */
+#define READY_TIMEOUT_NS   120000000000ull
 #define CONNECT_TIMEOUT_NS 15000000000ull
 #define WARMUP_BYTES       (1ull << 30)   /* of GETs at most, whatever --warmup says: more warms nothing up */
 #define PAGES_WAIT_NS      30000000000ull /* for servers that still make pages */
-#define MEMBERS_NS         20000000000ull /* for clients to learn which servers there are */
+#define MEMBERS_NS         20000000000ull
 #define WARMUP_NS          5000000000ull  /* a warm-up ends after this time */
 
 static void say(const struct kv_error *err)
@@ -84,7 +84,6 @@ static unsigned server_threads(const struct bench_options *o)
 					: KV_MIN(KV_MAX(kv_cpus_available() / 2, 1u), SHARDS_MAX);
 }
 
-/* Keys stored for a while besides those of the run. */
 static uint64_t more_keys(const struct bench_options *o)
 {
 	uint64_t reads = o->pace.duration_ns ? UINT64_MAX : o->load.num_keys * o->pace.repeat_reads;
@@ -99,8 +98,6 @@ static unsigned servers_at_start(const struct bench_options *o)
 	return o->server.num_servers - (unsigned)__builtin_popcount(bench_events_late(&o->server.events));
 }
 
-/* Of a trace, and of several servers, the sentence about one server with --num-keys would mislead. values: of each
- * server. */
 static int memory_refused(const struct bench_options *o, uint64_t values, uint64_t available, struct kv_error *err)
 {
 	char need[32], half[32], size[32], servers[64];
@@ -159,8 +156,7 @@ static int plan_memory(struct bench *b, struct kv_error *err)
 
 /* ---- server and pool ---- */
 
-/* The server maps and touches its memory before it is ready, which takes a second for a few GiB. A progress bar shows
- * it. */
+/* The server maps and touches its memory before it is ready, which takes a second for a few GiB. */
 static uint64_t touched_mib(void *arg)
 {
 	struct kv_process server = {0};
@@ -448,8 +444,7 @@ static int run_read(struct bench *b, struct kv_error *err)
 	return rc;
 }
 
-/* All memory of operations besides the clients' buffers, with its pages made before the clock starts. A refusal is
- * better before a long write phase than behind it. */
+/* All memory of operations besides the clients' buffers, with its pages made before the clock starts. */
 static int memory_open(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
@@ -549,7 +544,6 @@ static int raw_open(struct bench *b, const struct outputs *files, struct kv_erro
 	return bench_raw_open(outputs_raw(files), loops, b->opt->load.seed, b->opt->load.value_size, &b->raw, err);
 }
 
-/* Phases, report, JSON. The exit status so far. */
 static int measure(struct bench *b, struct outputs **files)
 {
 	struct kv_error err = {0};
@@ -649,7 +643,7 @@ static int prepare(struct bench *b, struct bench_options *own, struct outputs **
 
 int bench_run(const struct bench_options *options)
 {
-	static struct bench b; /* results hold histograms: too large for a stack that others might shrink */
+	static struct bench b;
 	struct bench_options own = *options;
 	struct outputs *files = NULL;
 	struct kv_error err = {0};

@@ -38,7 +38,6 @@ static void row_make(const struct look *l, struct member_row *out)
 		out->why = s->why[0] ? s->why : kv_strerror(l->code);
 }
 
-/* "3d4h", "4h12m", "12m5s", "5s". */
 static const char *uptime_text(uint64_t ns, char buf[32])
 {
 	uint64_t s = ns / 1000000000, m = s / 60, h = m / 60, d = h / 24;
@@ -132,7 +131,6 @@ static unsigned views_count(const struct look *looks, unsigned n)
 	return views;
 }
 
-/* Each view that servers announce, and these servers. */
 static void views_print(unsigned in, const struct look *looks, unsigned n)
 {
 	char line[4096];

@@ -23,7 +23,6 @@
 /* Byte b (0x80 to 0xff) is the code point BYTE_BASE + b, four bytes in UTF-8. */
 enum { BYTE_BASE = 0xE0F00, BYTE_LEN = 4 };
 
-/* Characters read, but not yet taken by the editor. */
 static struct {
 	uint8_t raw[4];
 	unsigned have;

@@ -36,7 +36,6 @@ bool events_since_parse(char *text, struct kvc_position *out)
 	return true;
 }
 
-/* A key that is no text is hexadecimal. */
 static int key_add(json_t *o, const struct kvc_event *e)
 {
 	char hex[2 * KV_KEY_MAX + 1];

@@ -75,7 +75,7 @@ int file_json(json_t *document, const char *command, struct kv_error *err)
 	int rc = document ? json_dumpf(document, stdout, JSON_INDENT(2)) : -1;
 	json_decref(document);
 	putchar('\n');
-	if (rc == 0 || ferror(stdout)) /* a full or closed standard output is reported at the end */
+	if (rc == 0 || ferror(stdout))
 		return 0;
 	return kv_fail(err, -KV_ENOMEM, "%s: no memory for the JSON", command);
 }

@@ -33,7 +33,7 @@ static void on_alarm(int number)
 void interrupt_catch(bool term)
 {
 	struct sigaction act = {.sa_handler = on_signal};
-	const char *pace = getenv("KVRAIL_TEST_STUCK_PACE"); /* tests have less patience than a user */
+	const char *pace = getenv("KVRAIL_TEST_STUCK_PACE");
 	ending_s = ENDING_S / (pace && pace[0] > '1' && pace[0] <= '9' && !pace[1] ? (unsigned)(pace[0] - '0') : 1);
 	sigemptyset(&act.sa_mask);
 	atomic_store(&came, 0);

@@ -43,7 +43,7 @@ void keyboard_end(void)
 	changed = wanted = false;
 }
 
-/* Whether a pressed key ends the command. The end of input ends the reading. */
+/* The end of input ends the reading. */
 static bool quit_read(void)
 {
 	char keys[64];

@@ -48,7 +48,6 @@ static void look_await(struct kvc_client *client, unsigned server, void *arg)
 	free(item);
 }
 
-/* The numbers that the pool has given to servers. */
 static unsigned places(struct cli *cli, struct look *out)
 {
 	for (unsigned i = 0; i < LOOK_MAX; i++) {

@@ -96,7 +96,7 @@ const struct kv_opt_program cli_options_program = {
 	.args_max = KV_OPT_STRINGS_MAX,
 };
 
-/* Takes the servers of KVRAIL_SERVER; cuts the list in place. */
+/* Cuts the list in place. */
 static int servers_from(char *list, struct cli_options *o, struct kv_error *err)
 {
 	o->servers.count = 0;
@@ -164,7 +164,6 @@ static const struct kv_opt_program line_program = {
 	.args_max = KV_OPT_STRINGS_MAX,
 };
 
-/* The rows of the table from here on are options of commands. */
 static const struct kv_opt *command_rows(void)
 {
 	const struct kv_opt *row = cli_options_table;

@@ -62,7 +62,7 @@ static void error_print(const struct kv_error *err, unsigned number)
 		fprintf(stderr, "%s\n", err->text);
 }
 
-/* Run one line. Returns the exit status, or -1 to leave. number: of a piped line, for messages; 0 at a terminal. */
+/* Returns the exit status, or -1 to leave. number: of a piped line, for messages; 0 at a terminal. */
 static int run_line(const struct cli *cli, char *text, unsigned number)
 {
 	struct repl_line l;
@@ -92,7 +92,6 @@ struct repl_source {
 	bool cut; /* the line has a byte 0, which would hide the rest of it */
 };
 
-/* Read the next line; NULL at the end. */
 static char *next_line(struct repl_source *in)
 {
 	ssize_t n;

@@ -19,7 +19,6 @@ static const char *const state_names[] = {[KVC_SERVER_CONNECTING] = "connecting"
 
 /* ---- text ---- */
 
-/* A number in its unit; bytes and nanoseconds in readable form as well. */
 static void print_value(const char *name, uint64_t value, const char *unit)
 {
 	char text[32] = "";
@@ -91,7 +90,6 @@ static int ask(struct cli *cli, unsigned server, unsigned shard, struct kvc_stat
 	return n;
 }
 
-/* The number of shards to ask; 0 without --shards. */
 static unsigned shards_of(struct cli *cli, unsigned server)
 {
 	struct kvc_server_info s = {.size = sizeof(s)};
@@ -294,7 +292,7 @@ static unsigned changes_print(const struct seen *before, const struct seen *now,
 	return n;
 }
 
-/* One look at each server. The first look only keeps the values for the next one. 1: standard output has no reader. */
+/* The first look only keeps the values for the next one. 1: standard output has no reader. */
 static int look(struct cli *cli, unsigned turn, double seconds, struct kv_error *err)
 {
 	static struct seen seen[KV_OPT_STRINGS_MAX][2];

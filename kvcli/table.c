@@ -20,7 +20,6 @@ void table_measure(struct table *t, const char *const *cell)
 		t->width[i] = KV_MAX(t->width[i], kv_utf8_columns(cell[i]));
 }
 
-/* The table's excess over the terminal's columns. */
 static unsigned excess(const struct table *t)
 {
 	unsigned wide = 0;
@@ -46,7 +45,7 @@ static void cut(struct table *t, bool keep)
 	}
 }
 
-/* Leave out the column with the highest number. False: no column may be left out. */
+/* False: no column may be left out. */
 static bool drop(struct table *t)
 {
 	unsigned at = 0, highest = 0;
@@ -80,7 +79,6 @@ static void line_print(const struct table *t, FILE *out, char *line)
 	fprintf(out, "%s\n", line);
 }
 
-/* Append a cell, with a blank before it unless it is the first. */
 static void cell_add(const struct table *t, unsigned i, const char *text, char *line)
 {
 	char cell[LINE_CAP];

@@ -137,7 +137,7 @@ static void table_print(bool terminal, unsigned n, const struct look *before, co
 		printf("(%u more)\n", left);
 }
 
-/* The end of a turn. Returns whether there is another one; *status is CLI_FAILED when nothing can be printed. */
+/* Returns whether there is another one; *status is CLI_FAILED when nothing can be printed. */
 static bool turn_end(bool once, unsigned turn, uint64_t until_ns, int *status, struct kv_error *err)
 {
 	if (!kv_written(stdout)) {

@@ -90,18 +90,17 @@ KVC_API int kvc_put_batch(struct kvc_pool *pool, struct kvc_item *items, unsigne
  * at once, and touches nothing of the parent's; kvc_pool_close sets *pool to NULL and kvc_borrowed_release zeroes
  * *borrowed. A child may open a pool of its own: over tcp at any time; with NICs if libfabric's provider allows it
  * (EFA: FI_EFA_FORK_SAFE=1 before the parent's first call); on shm never. A worker that forks must leave the child by
- * exec or _exit, without return or wait. A child that does not exec keeps the parent's connections open. After exec
- * only libfabric's remain, unless a doorkeeper stands (kvc_options.door) or the child closed them before.
+ * exec or _exit, without return or wait. A child that does not exec keeps the parent's connections open.
  *
  * Deadlines. A call returns by its deadline plus the grace, with success or exactly one code. The deadline is the
  * call's timeout_ns from now; 0 means the pool's timeout_ns. If both are 0, the call has 5 s, and 1 s more for every
  * 100 MB that it may move (dst_len, len, or all items of a batch together). The deadline of a blocking call counts from
  * its start, even while its loop is busy.
  *   The grace (kvc_options.grace_ns) is the time in which a server must confirm that it has stopped, from the moment
- * the client asks. A late loop adds its delay. If the server does not confirm and could still write to the caller's
- * memory, the call fences it before it returns, so no late write can land there. On tcp with a doorkeeper the fence
- * disconnects that server alone. Elsewhere it rebuilds the client's endpoint: some ms, up to 100 ms on tcp with large
- * rxm buffers, and on EFA seconds if a host died.
+ * the client asks. If the server does not confirm and could still write to the caller's memory, the call fences it
+ * before it returns, so no late write can land there. On tcp with a doorkeeper the fence disconnects that server alone.
+ * Elsewhere it rebuilds the client's endpoint: some ms, up to 100 ms on tcp with large rxm buffers, and on EFA seconds
+ * if a host died.
  *   No deadline bounds two delays: a worker that occupies its loop's thread, and a provider that pins memory, opens an
  * endpoint, or on shm spins for a killed or stopped peer (docs/internals/providers.md). A call without a timeout names
  * its bound below.
@@ -345,8 +344,8 @@ KVC_API int kvc_queue_fd(const struct kvc_queue *queue);
 /* kvc_queue_close -- cancel all ids in progress, wait until no memory of the caller is used any more, and free the
  * queue.
  *
- * Unreaped ids are dropped: their items have their results, and no completion comes. To drop none, reap until nothing
- * is left first. A queue may be closed after its pool, but not while another thread closes the pool.
+ * Unreaped ids are dropped: their items have their results, and no completion comes. A queue may be closed after its
+ * pool, but not while another thread closes the pool.
  * Blocks: by the grace, and a fence, as after kvc_cancel. Thread: host; no other thread may be in a call on the queue,
  * or begin one.
  * Owner: *queue becomes NULL, and may be NULL already.
@@ -359,8 +358,7 @@ KVC_API int kvc_queue_close(struct kvc_queue **queue);
  * its own result.
  *
  * GET and PUT do as kvc_get_batch and kvc_put_batch. EXISTS and DELETE use only the items' keys. An item's result is 1
- * or 0 for EXISTS, 0 for DELETE, or a code. The prefix of EXISTS is the leading run of results 1. Items of a slow
- * server hold up no items of another.
+ * or 0 for EXISTS, 0 for DELETE, or a code. The prefix of EXISTS is the leading run of results 1.
  * A large batch is spread over the threads of the pool, unless it has call->session or call->phases. n may be 0: the id
  * ends at once.
  * tag: comes back in the completion.
@@ -444,7 +442,7 @@ struct kvc_call {
 
 /* The phases of a call, in nanoseconds; docs/reference/counters.md explains each one, and when it is long. They add up
  * to total_ns (post_ns is contained in server_ns). Of a call with several requests they are those of the longest
- * request. The clock is the client's; the server's phases are durations from its reply. */
+ * request. */
 struct kvc_phases {
 	size_t size;        /* set it before the call */
 	uint64_t total_ns;  /* from the call to its return */
@@ -497,11 +495,10 @@ struct kvc_layout {
 	uint32_t num_spans; /* 0: none, the item defines the place */
 	/* GET in parts, at most KVC_PARTS_OF_ITEM_MAX: part i ends at byte part_ends[i] of the value, and the last one
 	 * at item.len. Part 0 of all items of the batch is asked for first, then part 1, and so on; each is verified by
-	 * itself and then counted in *arrival. So layer 0 of all blocks can be used while layer 1 is still coming.
-	 * call->offset and call->length must be 0. All parts are of one value: an item whose value is replaced in
-	 * between fails with -KV_ENOTFOUND. For PUT these three must be 0 (else -KV_EINVAL). If items of a batch share
-	 * *arrival, the last of them has it, and the others fail with -KV_EINVAL. A value shorter than its place
-	 * succeeds, unless the call has KVC_EXACT: look at its result. */
+	 * itself and then counted in *arrival. call->offset and call->length must be 0. All parts are of one value: an
+	 * item whose value is replaced in between fails with -KV_ENOTFOUND. For PUT these three must be 0 (else
+	 * -KV_EINVAL). If items of a batch share *arrival, the last of them has it, and the others fail with
+	 * -KV_EINVAL. A value shorter than its place succeeds, unless the call has KVC_EXACT: look at its result. */
 	uint32_t num_parts;
 	const uint64_t *part_ends;
 	struct kvc_arrival *arrival;
@@ -529,7 +526,7 @@ KVC_API uint32_t kvc_arrival_parts(const struct kvc_arrival *arrival);
 /* kvc_key_fold -- turn a key of any length into one that calls accept. A key of up to KVC_KEY_MAX bytes is unchanged,
  * and *out points to `data`. A longer key becomes its first 63 bytes, a '#', and the SHA-256 of the whole key in 64
  * lower-case hexadecimal digits; *out points to `room`. Equal keys fold to equal keys, in every version and on every
- * machine; different keys to different ones. A longer key costs about a microsecond.
+ * machine; different keys to different ones.
  * Thread: any; never blocks. Owner: data and room are the caller's, and must not change while *out is used.
  * Returns 0 or a code. Errors:
  *   -KV_EINVAL     data or out is NULL, or room for a longer key, or len is 0
@@ -554,7 +551,7 @@ enum kvc_flag {
 	/* Of a call, not of a pool. Other calls overtake this one wherever requests of the client wait: for room in the
 	 * buffer, for credits, links or landing areas, for their turn in a queue. Background calls get at most half of
 	 * each, and of the queue's ids, and 64 requests in flight at a server. They are not starved: at least one grant
-	 * in 17 goes to a background call, if any waits. Its deadline is that of any call. */
+	 * in 17 goes to a background call, if any waits. */
 	KVC_BACKGROUND = 32,
 	/* Of a pool or of calls. Two servers keep each value: see "Two copies". Either all calls about a key have the
 	 * flag, or none. */
@@ -595,9 +592,8 @@ enum kvc_numa { KVC_NUMA_AUTO, KVC_NUMA_OFF };
 /* The doorkeeper (docs/guide/security.md). Each client of a pool has a fabric port in this process. On providers tcp
  * and tcp-native the doorkeeper admits only servers that the pool has authenticated, and checks their messages before
  * libfabric reads them. To do so it replaces functions that libfabric imports (accept, recv, close and others) in
- * libfabric's import table, once per process; calls on other sockets are passed on. AUTO: use it if possible, else log
- * a warning. REQUIRE: kvc_pool_open returns -KV_ENOTSUP if it is not possible, as on all other providers. OFF: replace
- * nothing. */
+ * libfabric's import table, once per process. AUTO: use it if possible, else log a warning. REQUIRE: kvc_pool_open
+ * returns -KV_ENOTSUP if it is not possible, as on all other providers. OFF: replace nothing. */
 enum kvc_door { KVC_DOOR_AUTO, KVC_DOOR_REQUIRE, KVC_DOOR_OFF };
 
 /* Whether to share memory with servers on this host. AUTO: if the server offers it, else the fabric, with one line in
@@ -657,8 +653,7 @@ struct kvc_options {
 	void (*log)(void *arg, int level, const char *line);
 	void *log_arg;
 	/* 2 s; 20 ms to 1 hour. A server that does not answer for this long is down, but never earlier than two of its
-	 * heartbeats (kv-server --heartbeat-ms, 500). While no call waits for it, a server of many clients may be
-	 * silent for up to 10 s. */
+	 * heartbeats (kv-server --heartbeat-ms, 500). */
 	uint64_t peer_timeout_ns;
 	/* Log each call that takes this long or longer, with its phases: at level warn, ten lines a second per client
 	 * (docs/reference/counters.md). 0: none. */
@@ -679,12 +674,9 @@ struct kvc_options {
 	 * when it changes. An expired list refuses every server. NULL: revocation is not checked. */
 	const char *crl_file;
 	/* Called when a pin is lost: its connection ended and it could not be set again, or it could not follow its key
-	 * to another server. Possible reasons: the value is gone (evicted, deleted, the server restarted); the server
-	 * left the cluster; the new server has no room for the pin; the value could not be copied (five attempts,
-	 * within settle_ns); no answer came within the pool's timeout. To keep the value, store and pin it again. The
-	 * function runs on the client's loop: it must return at once and make no call of the library. The key is valid
-	 * until it returns. session: the pin's session; NULL: the client's own. The counter pins_lost and the log
-	 * report the loss in any case. */
+	 * to another server. To keep the value, store and pin it again. The function runs on the client's loop: it must
+	 * return at once and make no call of the library. The key is valid until it returns. session: the pin's
+	 * session; NULL: the client's own. The counter pins_lost and the log report the loss in any case. */
 	void (*pin_lost)(void *arg, struct kvc_client *client, const void *key, size_t key_len,
 			 struct kvc_session *session);
 	void *pin_lost_arg;
@@ -722,19 +714,16 @@ struct kvc_options {
  * Servers that are down. A client avoids them, and tries to connect to them in the background, at least twice a second.
  * It sends the key's calls to the next server in the key's order, which depends on the key and the list alone. A call
  * in progress continues there, by the same deadline. The lost server's values are misses until they are put again, or
- * that server is back. Nothing is copied. If all servers are down, a call about a key returns the code of the key's own
- * server at once: -KV_EPEERDOWN (with KVC_DOWN_IS_MISS: a miss), -KV_EDENIED or -KV_EVERSION. A call to a server that
- * was never reached waits for the first attempt, within its own deadline. A DELETE or TOUCH that a server missed is
- * repeated there before this client uses the server again. It is also sent to the servers that stood in for the key's
- * own within settle_ns, as far as this client noticed: a value at a stand-in of other clients may be found later.
+ * that server is back. If all servers are down, a call about a key returns the code of the key's own server at once:
+ * -KV_EPEERDOWN (with KVC_DOWN_IS_MISS: a miss), -KV_EDENIED or -KV_EVERSION. A call to a server that was never reached
+ * waits for the first attempt, within its own deadline. A DELETE or TOUCH that a server missed is repeated there before
+ * this client uses the server again. It is also sent to the servers that stood in for the key's own, as far as this
+ * client noticed.
  *
  * The cluster. Servers may announce a view: an epoch and the members. A client follows the view that more than half of
- * the servers it reaches announce, whatever its epoch; with exactly half it keeps its present one. A lost server counts
- * for 30 s more, and a server without an answer yet for 1 s after the pool was opened. A newer epoch of the same source
- * is followed at once. Any other view (another --members, a wiped or restored source, a clock ahead of time) is
- * followed when no answering server has announced a different one for 3 s, or when most have announced it for a minute.
- * A view without members is ignored. If no member of the view answers, the client follows the view of most servers that
- * do. So one server with a wrong list costs only its share of the keys.
+ * the servers it reaches announce, whatever its epoch; with exactly half it keeps its present one. A newer epoch of the
+ * same source is followed at once. docs/reference/members.md has the rules for other sources and for losses. One server
+ * with a wrong list costs only its share of the keys.
  *   With a view, the members' node ids alone place keys. The client connects to new members, and gives up former ones
  * once no call needs them; no call fails because of a change. Of the list, one server must answer; if all members are
  * down, the list is asked again. A draining server gets no new values and is still asked after a miss. Each server
@@ -743,34 +732,29 @@ struct kvc_options {
  * and return the code of one that refuses or does not answer: the value may still be there. If GET finds a value there,
  * the client copies it in the background to the key's present server, with its remaining time to live, unless it is
  * longer than half of the receive buffer. The same retry helps a joining server, or one restarted less than settle_ns
- * ago. The list counts as the view before the first one, if it placed keys. Clients with different views miss each
- * other's values, and never read wrong bytes. Without a view the list alone counts.
+ * ago. The list counts as the view before the first one, if it placed keys. Without a view the list alone counts.
  *
  * Two copies. With KVC_TWO_COPIES the first two servers in the key's order, without those down or draining, keep the
  * value. PUT returns when the first one has it; the client copies it to the second one in the background, from a piece
- * of the receive buffer. The copy is dropped (counter copies_dropped) if that server is behind, if the buffer has no
- * room, or if the piece, a power of two of bytes, exceeds an eighth of the buffer: with 64 MiB, values above 8 MiB have
- * one copy. GET asks the server with fewer requests in flight, and after a miss or a loss the other one; it repairs a
- * missing copy within repair_bytes_s. EXISTS asks both, TTL both after a miss, DELETE and TOUCH both. If the second
- * server refuses a DELETE, or does not answer in time, DELETE returns that code: the value may still be there. If that
- * server is down, the first one's answer counts. A DELETE or TOUCH waits for its own client's copy of the key, and
- * drops a copy that repairs a miss. Without a session, kvc_put, kvc_delete, kvc_touch, and batches of one PUT or DELETE
- * use one client of the pool for each key. A copy by another client does not outlive a DELETE: servers refuse it, and
- * of two values with different bytes they keep the younger. PIN keeps the first copy only.
- *   With KVC_HOT_COPIES PUT keeps one copy. A server reports in its reply to a GET that a value is hot: 64 GETs or more
- * within a second, and at least a 64th of its shard's GETs. The client then copies the value to the key's second
- * server, in the background and within repair_bytes_s, and sends GETs to the one with fewer requests in flight, until
- * 30 s after the value has cooled down. EXISTS and TTL of such a key ask both after a miss. DELETE and TOUCH of every
- * key ask both. docs/guide/operating.md compares the two flags.
+ * of the receive buffer. A value larger than an eighth of the buffer has one copy, and copies_dropped counts others
+ * that had to be dropped. GET asks the server with fewer requests in flight, and after a miss or a loss the other one;
+ * it repairs a missing copy within repair_bytes_s. EXISTS asks both, TTL both after a miss, DELETE and TOUCH both. If
+ * the second server refuses a DELETE, or does not answer in time, DELETE returns that code: the value may still be
+ * there. If that server is down, the first one's answer counts. A DELETE or TOUCH waits for its own client's copy of
+ * the key, and drops a copy that repairs a miss. Without a session, kvc_put, kvc_delete, kvc_touch, and batches of one
+ * PUT or DELETE use one client of the pool for each key. A copy by another client does not outlive a DELETE: servers
+ * refuse it, and of two values with different bytes they keep the younger. PIN keeps the first copy only.
+ *   With KVC_HOT_COPIES PUT keeps one copy. The client copies a value that its server reports as hot to the key's
+ * second server, in the background and within repair_bytes_s, and sends GETs to the one with fewer requests in flight,
+ * until 30 s after the value has cooled down. EXISTS and TTL of such a key ask both after a miss. DELETE and TOUCH of
+ * every key ask both. docs/reference/copies.md compares the two flags.
  *
  * Sealed values. With seal_key_file the client encrypts each value before it leaves this process, and decrypts and
  * checks it when it comes back: AES-256-GCM, in pieces of 64 KiB (docs/reference/sealed.md). Servers, networks and
  * disks have ciphertext only. A value sealed by another key, or stored under another name, in another namespace or in
  * an earlier generation of it, and a changed or shortened value, is -KV_ECORRUPT, even with KVC_NO_VERIFY. The same
  * bytes under the same name are stored as the same bytes, so PUT and its repetitions work as without sealing, except
- * that another first key of the file makes other bytes (-KV_EEXIST). The file has lines `NAME:HEX`, with 32 bytes as
- * hexadecimal digits, and only its owner may read or write it. The first key seals, and up to 8 open. To change keys:
- * add the new one below the old one on every client; then move it above; then remove the old one. It is read when the
+ * that another first key of the file makes other bytes (-KV_EEXIST). The file (docs/guide/security.md) is read when the
  * pool opens. With KVC_SEAL_NAMES, names of keys are replaced by their HMAC under the key `names` of the file, which
  * stays the same when others change. Lengths and offsets of calls are those of the value. A value is 64 bytes longer
  * for each piece when stored, and at most 1 GiB then. GETs and PUTs copy: registered memory is never shown to servers.
@@ -808,8 +792,8 @@ struct kvc_options {
 /* kvc_poll -- turn the loop of a pool without threads (KVC_NO_THREADS): do all ready work; if there is none, sleep
  * until there is, max_wait_ns at most (0: do not sleep; UINT64_MAX: no limit).
  *
- * For a program that does all work on a thread of its own. The loop turns inside kvc_poll and inside every blocking
- * call while that waits: those need no poll. Workers, pin_lost and log run there, on the calling thread.
+ * The loop turns inside kvc_poll and inside every blocking call while that waits: those need no poll. Workers, pin_lost
+ * and log run there, on the calling thread.
  *   Queues. kvc_submit_..., kvc_cancel and kvc_reap never turn the loop: poll, then reap. They may be called while
  * another thread polls, and wake it if it sleeps. Between polls an id makes no progress. An id that no poll has started
  * still ends: at its deadline the queue's descriptor becomes readable and kvc_reap returns it with -KV_ETIMEOUT, and
@@ -828,8 +812,7 @@ KVC_API int kvc_poll(struct kvc_pool *pool, uint64_t max_wait_ns);
 
 /* kvc_call_bound_ns -- the longest time that a call of this pool may take, in nanoseconds: its timeout, the grace, a
  * second to rebuild endpoints on a busy machine, and on EFA the time until the provider releases memory of a dead peer.
- * For a watchdog over calls and queue ids: each has a result by then, except for the two delays under "Deadlines". It
- * is a bound, not an estimate: most calls end within their deadline.
+ * For a watchdog over calls and queue ids: each has a result by then, except for the two delays under "Deadlines".
  *
  * timeout_ns: as in struct kvc_call; 0: the pool's. len_bytes: the bytes that the call may move, all items together;
  * used only if neither the call nor the pool specifies a timeout. The bound holds for calls that take a struct kvc_call
@@ -855,11 +838,10 @@ KVC_API struct kvc_pool *kvc_client_pool(struct kvc_client *client);
  * to a file (MAP_SHARED, in /dev/shm or a memfd), be mapped by other processes, be pinned by CUDA (cudaHostRegister,
  * cudaHostAlloc), or be registered with another pool. GPU memory is not supported. A process that maps the same memory
  * sees a value when the call has returned. Do not shorten a file: access behind its end raises SIGBUS, as does a full
- * /dev/shm. A pool has at most 256 registrations. They may adjoin, so an arena can grow: reserve its addresses, and
- * register each piece when it is mapped. A value that crosses registrations is copied.
+ * /dev/shm. A pool has at most 256 registrations. They may adjoin. A value that crosses registrations is copied.
  * Blocks: until all connected servers have answered, within the pool's timeout for all of them, plus the time to pin
- * the pages: with NICs 0.1 to 1 s per GiB. A server without an answer by then is reconnected, and informed then. The
- * clients continue to work; temporary threads fault in the pages. A failure is undone, which takes the grace.
+ * the pages: with NICs 0.1 to 1 s per GiB. A server without an answer by then is reconnected, and informed then. A
+ * failure is undone, which takes the grace.
  * Thread: host.
  * Owner: the memory stays the caller's, and must stay mapped until kvc_unregister returned 0.
  * Errors: also the loop codes.
@@ -929,10 +911,8 @@ enum {
  * but reaches its server later.
  *   Every server of the cluster must confirm. If one does not, the call returns its code, and the others have cleared;
  * call again until it returns 0. A server that is down might be reachable for other clients, with its values, so the
- * call does not succeed without it; once the server has left the view, it counts no more. A server that returns or
- * joins asks the other members for generations before it shows values that it had, or that are copied to it. Servers
- * without a view of the cluster learn a generation from their clients alone, when these connect and put.
- * out_generation: the new generation; NULL: not needed.
+ * call does not succeed without it; once the server has left the view, it counts no more. out_generation: the new
+ * generation; NULL: not needed.
  * Parks: yes. Thread: worker. Returns 0 or a code.
  * Errors: also the server codes.
  *   -KV_ELEFT      a server has said goodbye, and is not back */
@@ -976,7 +956,7 @@ struct kvc_session_options {
 
 /* kvc_session_open_await -- open a session at every connected server; at the others it is opened once they are.
  *
- * It takes a round trip on the control connection. Several workers may open sessions at the same time.
+ * Several workers may open sessions at the same time.
  * Parks: until it is open at all connected servers, by the timeout. Thread: worker.
  * Owner: options are read during the call; NULL: all defaults. *out is the caller's until kvc_session_close.
  * Errors: after a failure it is open nowhere.
@@ -1396,8 +1376,7 @@ enum kvc_put_way {
  * that the view has at another address (the list has a host's name) is that member, under the name in the list, also
  * for calls about a server.
  *
- * It asks no server: it waits only for its turn on the client's loop. This takes microseconds, unless a worker or the
- * provider occupies the loop's thread.
+ * It asks no server: it waits only for its turn on the client's loop.
  * Blocks: until the loop has answered, by the pool's timeout, and 5 s at most; not for a worker of that loop. Thread:
  * host, or such a worker.
  * kvc_server_info_within -- the same; blocks for wait_ns at most if that is shorter. For the text of an error, which

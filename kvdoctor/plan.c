@@ -3,7 +3,7 @@
  *
  * The limits of a process (files, locked memory) are checked for each process; those of a device for both together,
  * since they share it; those of the machine for everything. Sums and checks are the engine's own (te_budget, kv_check),
- * which refuse a start. Here their verdicts are printed whether they refuse or not. */
+ * which refuse a start. */
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reach.c -- whether the servers of --server can be used from here: their control ports, then their fabric ports.
  *
- * A TCP connection detects a closed or filtered port. Only an admitted client knows the fabric ports, so a child
- * (probe/probe.h) opens a pool with one client, whose PING reaches every shard over the fabric. The child gets the same
- * command line, so it uses the run's settings. */
+ * Only an admitted client knows the fabric ports, so a child (probe/probe.h) opens a pool with one client, whose PING
+ * reaches every shard over the fabric. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -3,7 +3,7 @@
  * (probe/probe.h).
  *
  * A provider may end its process (EFA aborts on some errors) or hang inside a call, so only a child is put at risk. It
- * is killed after a minute. It has the limits of the process it represents. */
+ * is killed after a minute. */
 #include <string.h>
 
 #include "kvdoctor/try.h"

@@ -2,7 +2,7 @@
 /* drain.c -- the drain's bounds, shared by the main thread, which drains, and the control loop, where clients ask.
  *
  * The time counts from a client's question, or a signal. From then on the bounds are final: a second client gets the
- * remaining time, and a reload of the options changes nothing. The lock is held for a few instructions. */
+ * remaining time, and a reload of the options changes nothing. */
 #include "kvserver/drain.h"
 
 void drain_init(struct drain *d, uint64_t time_ns, uint64_t bytes_s, const struct kv_log *log)
@@ -19,7 +19,7 @@ void drain_defaults(struct drain *d, uint64_t time_ns, uint64_t bytes_s)
 	pthread_mutex_unlock(&d->lock);
 }
 
-/* With the lock. False: it had begun before. */
+/* With the lock. */
 static bool begin(struct drain *d)
 {
 	if (d->begun)

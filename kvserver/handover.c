@@ -10,8 +10,8 @@
  *   SERVING               --->   ends
  *
  * A side that dies closes its end. Until DONE the running server serves on if the successor dies; between DONE and
- * SERVING it serves again. If the running server dies, the successor finds the index or starts empty. So there is no
- * time limit but for a stranger's first messages: registering memory may take minutes. */
+ * SERVING it serves again. If the running server dies, the successor finds the index or starts empty. Only a stranger's
+ * first messages have a time limit. */
 #include "kvserver/handover.h"
 
 #include <errno.h>
@@ -96,7 +96,7 @@ static int kind_send(int fd, enum kind kind)
 	return message_send(fd, &m, NULL, 0);
 }
 
-/* The descriptors of a message, which are ours. Returns their number. */
+/* The descriptors of a message, which are ours. */
 static unsigned descriptors(struct msghdr *msg, int *fds)
 {
 	unsigned n = 0;
@@ -171,7 +171,6 @@ static void death_wait(int fd)
 
 /* ---- the running server ---- */
 
-/* Why this stranger gets nothing; NULL: it is this user, and knows the key. */
 static const char *stranger_why(const struct handover *h, int fd)
 {
 	struct message m = {.magic = MAGIC, .kind = NONCE}, in;
@@ -186,7 +185,6 @@ static const char *stranger_why(const struct handover *h, int fd)
 	return boot_owner_check(h->security, m.secret, in.secret) ? "it has another key (--psk-file)" : NULL;
 }
 
-/* Give the memory to whoever has proved to be our successor, and wait until it is ready. */
 static int memory_give(struct handover *h, int fd)
 {
 	struct message m = {.magic = MAGIC, .kind = MEMORY}, in;
@@ -340,7 +338,7 @@ bool handover_finish(struct handover *h)
 	struct message in;
 	pthread_join(h->thread, NULL);
 	h->joined = true;
-	unlisten(h); /* the successor has the path from now on */
+	unlisten(h);
 	handover_step("index");
 	if (kind_send(h->taker, DONE))
 		return false;

@@ -7,10 +7,8 @@
  * a service manager's stop often follows. SIGHUP rereads keys and certificates (key_reload.c), --config and
  * --log-level; SIGUSR1 and SIGUSR2 change that level.
  *
- * The HTTP port opens before the server is made, and closes last. It reports "draining" only when the server is about
- * to stop listening, since Kubernetes treats a pod that is not ready as gone. --members is asked once the server
- * listens; the server is ready with its first view. At a drain the values are pushed (push/) while clients are served,
- * then clients get GOODBYE, and the source loses this server.
+ * The HTTP port opens before the server is made, and closes last. At a drain the values are pushed (push/) while
+ * clients are served, then clients get GOODBYE, and the source loses this server.
  *
  * Exit status: 0 drained; 2 wrong command line, or an unusable file or object in it; 3 the server could not start. */
 #include <errno.h>
@@ -47,7 +45,7 @@ enum {
 	FILES_WANTED = 65536,
 	FILES_OF_CLIENT = 8,
 	DRAIN_MORE_S = 10,  /* to end after the drain: memory is freed */
-	VIEW_SOON_MS = 300, /* time for a source with its members at hand */
+	VIEW_SOON_MS = 300,
 	VIEW_LONG_S = 3600, /* time that systemd allows for a start while the first view is awaited */
 	PEERS_MAX = 1024
 };
@@ -73,7 +71,6 @@ static void signals_block(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-/* The thread through which a signal may end the process before the server runs. */
 struct start {
 	pthread_t thread;
 	sem_t over;
@@ -95,7 +92,6 @@ static void start_begin(struct start *s)
 	s->there = pthread_create(&s->thread, NULL, start_wait, s) == 0; /* else signals wait */
 }
 
-/* From now on signals wait for signals_wait. */
 static void start_end(struct start *s)
 {
 	if (!s->there)
@@ -121,7 +117,6 @@ static void signals_default(bool asked)
 	pthread_sigmask(SIG_UNBLOCK, &stop_signals, NULL);
 }
 
-/* Log the change at the more verbose of the two levels. */
 static void level_set(struct kv_log *log, enum kv_log_level level, const char *why)
 {
 	enum kv_log_level former = log->level, more = KV_MAX(former, level);
@@ -149,7 +144,7 @@ struct run {
 	struct handover *handover;     /* of --keep, once it serves; or NULL */
 	int taken_fd;                  /* --handover: the connection to the server whose place it takes; or -1 */
 	bool reported;                 /* --ready-fd is used up */
-	bool replaced;                 /* another process is ready to take this one's place */
+	bool replaced;
 	int argc;
 	char **argv;
 };
@@ -213,7 +208,6 @@ static int signal_next(struct kvs_server *server, uint64_t watchdog_ns, struct k
 	return 0;
 }
 
-/* Wait for the signal that ends the server, and return it. */
 static int signals_wait(struct run *r)
 {
 	struct kv_log *log = r->log;
@@ -377,7 +371,6 @@ static void no_push_log(const struct run *r, const struct push_options *o, enum 
 		 "drain: none of %llu values is pushed to another server: %s", (unsigned long long)d->of, reason);
 }
 
-/* Announce the drain to the clients of this server. */
 static void drain_announce(struct kvs_server *server)
 {
 	const struct timespec pause = {.tv_nsec = 10000000};
@@ -402,7 +395,6 @@ static void push(struct run *r, const struct push_options *o, unsigned others, s
 			 err.text);
 }
 
-/* Push the values of this draining server to the others. */
 static void drain_push(struct run *r, const struct drain_bounds *bounds)
 {
 	const struct flags *f = r->flags;
@@ -484,7 +476,6 @@ static bool serving_report(struct run *r, const struct kv_log_style *style)
 	return true;
 }
 
-/* Write the index of the values for the next server. */
 static void keep(const struct run *r)
 {
 	struct kv_error err;
@@ -552,7 +543,6 @@ static void on_members_ready(void *arg)
 	pthread_kill(r->main, VIEW_SIGNAL);
 }
 
-/* A view without members is no use to clients: they keep theirs. */
 static int on_view(void *arg, const struct kv_view *view)
 {
 	const struct run *r = arg;
@@ -601,7 +591,6 @@ static void place_take(const struct run *r)
 			 "--handover: the server whose place this one takes ended by itself");
 }
 
-/* From now on another process may take this one's place. */
 static void place_offer(struct run *r, const struct kvs_options *options)
 {
 	struct kv_error err;
@@ -684,7 +673,6 @@ static int key_make(const char *path, const char *identity)
 	return fflush(stdout) ? EXIT_START : 0;
 }
 
-/* In the log's form, as far as known. */
 static void failed_print(const struct kv_log_style *style, const char *why, const char *way_out)
 {
 	char line[KV_LOG_LINE_CAP];

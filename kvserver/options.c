@@ -291,7 +291,6 @@ static int http_check(const char *addr, struct kv_error *err)
 	return kv_hostport_parse(addr, &hp, err) ? kv_fail_more(err, "--http-addr") : 0;
 }
 
-/* Options of a membership, but for an address that is not known before the server listens. */
 static void membership_fill(const struct flags *f, struct membership_options *out)
 {
 	*out = f->members;
@@ -329,7 +328,7 @@ static int advertise_parse(const char *text, uint16_t port, char out[KV_WHERE_MA
 			return kv_fail(err, -KV_EINVAL, "--advertise %.200s: at most %d addresses, of %d characters",
 				       text, KV_WHERE_ADDRESSES, KV_WHERE_MAX - 1);
 	}
-	if (kv_where_parse(parts == 0 ? all : text, out, err)) /* a part that cannot be read is left */
+	if (kv_where_parse(parts == 0 ? all : text, out, err))
 		return kv_fail_more(err, "--advertise");
 	return 0;
 }
@@ -487,7 +486,6 @@ static int flags_check(const struct flags *f, bool start, struct kv_error *err)
 	return rc;
 }
 
-/* The words that a text option takes: --name=VALUE, or two. */
 static int words_of(int argc, char **argv, const char *value)
 {
 	for (int i = 1; i < argc; i++)
@@ -584,13 +582,12 @@ static bool same(const struct kv_opt *row, const struct flags *a, const struct f
 	return strcmp(kv_opt_format(row, a, one, sizeof(one)), kv_opt_format(row, b, other, sizeof(other))) == 0;
 }
 
-/* Whether a running server can take this option; then it is taken. */
 static bool row_take(const struct kv_opt *row, const struct flags *fresh, struct flags *running)
 {
 	enum kv_log_level level = KV_LOG_INFO;
 	if (row->offset == offsetof(struct flags, log_level)) {
 		kv_log_level_parse(fresh->log_level, &level);
-		running->log_level = kv_log_level_name(level); /* fresh points into a text that goes away */
+		running->log_level = kv_log_level_name(level);
 	} else if (row->offset == offsetof(struct flags, slow_ms)) {
 		running->slow_ms = fresh->slow_ms;
 	} else if (row->offset == offsetof(struct flags, server.ttl_ns)) {

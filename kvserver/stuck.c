@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stuck.c -- a signal ends kv-server, even if one of its loops does not turn any more.
  *
- * A server ends through its loops: a stuck one (in a provider spinning on a lock, in a kernel call) would keep the
- * process for ever. So after the signal a thread asks the loops twice a second, and counts consecutive times with an
- * answer missing. It counts instead of reading a clock: a process that was stopped had no time to answer. */
+ * After the signal a thread asks the loops twice a second, and counts consecutive times with an answer missing. It
+ * counts instead of reading a clock: a process that was stopped had no time to answer. */
 #include "kvserver/stuck.h"
 
 #include <errno.h>

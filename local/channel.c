@@ -2,17 +2,15 @@
 /* channel.c -- rings of frames and of releases in memory that two processes write.
  *
  * A frame ring has one writer and one reader. A frame is a header and its bytes, in whole cache lines; the header is
- * the frame's length, and 0 where the next frame will be. The reader waits at the header itself: an index beside it
- * would be two more cache lines between the processors, a third of a round trip. The writer stores 0 behind a frame,
- * then its bytes, then its header; the reader clears the header, so nothing is read twice. `taken` counts the bytes
- * read.
+ * the frame's length, and 0 where the next frame will be. The reader waits at the header itself. The writer stores 0
+ * behind a frame, then its bytes, then its header; the reader clears the header, so nothing is read twice. `taken`
+ * counts the bytes read.
  *
  * Sleep is Dekker's agreement, as in loop/post.c: the writer stores the header, then loads the reader's `awaits`; the
  * reader stores `awaits`, then loads the header. All four are seq_cst, so one sees the other's store. Whoever swaps
  * `awaits` to 0 rings. `taken` and a writer that awaits room agree likewise.
  *
- * The bell is a pair of sockets, which shows the end of the other side as well. An eventfd has one set of flags for all
- * processes: a client that cleared O_NONBLOCK could block the server's thread.
+ * The bell is a pair of sockets, which shows the end of the other side as well.
  *
  * The other side may store any value anywhere at any time: indexes are checked, headers read once, bytes copied. */
 #include <errno.h>

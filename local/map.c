@@ -4,7 +4,7 @@
  * Invariant: the size of mapped memory is sealed, so that no access raises SIGBUS. A read-only mapping of the arena
  * stays so: its seal (F_SEAL_FUTURE_WRITE) refuses mprotect.
  *
- * A core dump of this process would contain the other side's memory, all of it, so it is left out. */
+ * A core dump would contain it, so it is left out. */
 #include <sys/mman.h>
 
 #include "host/host.h"

@@ -2,7 +2,7 @@
 /* coro.c -- coroutines: spawn, the ready list, park and wake, queues.
  *
  * States: READY (in sched->ready) -> RUNNING -> BLOCKED (in no list, or in a co_queue) -> READY ..., or RUNNING ->
- * DEAD. `node` is in at most one list. Waking only moves a coroutine to the ready list.
+ * DEAD. `node` is in at most one list.
  *
  * co_unblock ends a co_block_await, for timers, queues and requests. co_wake ends co_park_await, or is remembered,
  * once. A wake between the deadline and the coroutine's turn wins over the timeout. struct co lies at the top of its

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* current.c -- the loop whose turn runs on this thread, and its time. Coroutines and I/O use it; they cannot call
- * loop.c.
+/* current.c -- the loop whose turn runs on this thread, and its time.
  *
  * The thread-local pointer is set during a turn only, so several loops can share a thread (the simulation).
  * loop_current is never inlined: a compiler may keep the address of a thread-local over a call, and with host_turned a

@@ -6,8 +6,7 @@
  *
  * A rest begins with spinning (yield, then look again) while pollers are active and it pays (spin.c), for spin_ns at
  * most. Else the loop arms the pollers, announces the sleep to posting threads, and sleeps in the ring until a
- * completion, a bell, the next timer, or the pollers' longest time. Only events restart the spin. After an empty spin
- * the next turn begins with a rest: one pass per yield. */
+ * completion, a bell, the next timer, or the pollers' longest time. Only events restart the spin. */
 #include "loop/loop.h"
 
 #include <pthread.h>

@@ -2,9 +2,8 @@
 /* port_holder.c -- find the holder of a TCP address that could not be bound.
  *
  * Besides a listener it may be an outgoing connection: the kernel gives them ports of ip_local_port_range, and such a
- * connection blocks its port until 60 s after its end (TIME_WAIT), whatever SO_REUSEADDR says here. Bound sockets that
- * neither listen nor are connected are in no table. Two addresses conflict if their ports are equal and the addresses
- * are equal or one is any. IPv4 is compared in its IPv6 form. */
+ * connection blocks its port until 60 s after its end (TIME_WAIT), whatever SO_REUSEADDR says here. Two addresses
+ * conflict if their ports are equal and the addresses are equal or one is any. IPv4 is compared in its IPv6 form. */
 #include "loop/port_holder.h"
 
 #include <netinet/in.h>

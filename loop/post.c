@@ -6,8 +6,8 @@
  * between hides later positions; it rings the bell itself when it publishes.
  *
  * Sleep is Dekker's agreement: the producer stores the cell, then loads `sleeping`; the consumer stores `sleeping`,
- * then loads the cell. All four are seq_cst operations, so at least one sees the other's store. (ThreadSanitizer does
- * not follow fences.) The producer that swaps `sleeping` to false rings: one bell per sleep at most. */
+ * then loads the cell. All four are seq_cst operations, so at least one sees the other's store. The producer that swaps
+ * `sleeping` to false rings: one bell per sleep at most. */
 #include "loop/post.h"
 
 #include <stdlib.h>

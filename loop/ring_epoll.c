@@ -9,8 +9,7 @@
  * event with another number than the order's is of an earlier one, or of a file that a fork keeps alive, and is
  * dropped. Orders look at the level. Without requests a descriptor has no state here: its owner may close(2) it.
  *
- * Sockets get MSG_DONTWAIT, or become non-blocking to connect or listen; others are checked with poll(2) first. fork()
- * does not inherit the struct's pages: a child that turned our loop crashes instead of taking events. */
+ * Sockets get MSG_DONTWAIT, or become non-blocking to connect or listen; others are checked with poll(2) first. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

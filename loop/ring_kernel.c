@@ -2,8 +2,8 @@
 /* ring_kernel.c -- the choice between the rings of the kernel, and their bell.
  *
  * io_uring first. Where the machine forbids or lacks it (seccomp, sysctl, locked memory), epoll; the log reports it
- * once per process. A lack of descriptors is an error instead: epoll needs as many. The bell is an eventfd with a
- * pending read: one write(2) from any thread or signal handler wakes the ring. */
+ * once per process. The bell is an eventfd with a pending read: one write(2) from any thread or signal handler wakes
+ * the ring. */
 #include "loop/ring_kernel.h"
 
 #include <errno.h>

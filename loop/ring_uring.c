@@ -6,8 +6,7 @@
  *
  * SINGLE_ISSUER | DEFER_TASKRUN: completions are processed only on request; TASKRUN_FLAG shows without a system call
  * whether there are any. The issuer is the first turn's thread (ring_adopt), so the ring starts disabled. Rings that
- * many threads turn lack these flags. A machine may forbid some of the system calls only: probe tries a small ring
- * first.
+ * many threads turn lack these flags.
  *
  * Requests end with the thread that submitted them, as cancelled. So ring_destroy on another thread requires that the
  * owner has ended; on the owner's it cancels all and waits. */

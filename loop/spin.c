@@ -2,9 +2,8 @@
 /* spin.c -- spin or sleep, learnt from the last rests.
  *
  * A sleep costs some ten system calls and 5 to 27 us; a look one system call and a yield. Each rest raises or lowers a
- * score by how soon it ended, and a loop spins while most of its last rests were short. A yield after every look lets
- * other spinning loops run. If another process took the processor for long, spinning is banned for a while, each time
- * for twice as long. */
+ * score by how soon it ended, and a loop spins while most of its last rests were short. If another process took the
+ * processor for long, spinning is banned for a while, each time for twice as long. */
 #include "loop/spin.h"
 
 void spin_init(struct spin *s, uint64_t limit_ns)

@@ -3,12 +3,10 @@
  *
  * A slot is a guard page and a stack above it. The area is reserved without access, free even where overcommit is
  * forbidden, and opened in steps of STACK_OPEN_STEP slots. A slot gets its guard at its first use: MADV_GUARD_INSTALL
- * (Linux 6.13) marks the page table; mprotect, the fallback, splits the mapping (vm.max_map_count). Guards survive
- * MADV_DONTNEED.
+ * (Linux 6.13) marks the page table; mprotect, the fallback, splits the mapping (vm.max_map_count).
  *
  * A returned stack keeps its pages while fewer than STACK_HOT_MAX do; otherwise they are freed at once. The list of
- * idle slots lies outside of the stacks, since a link inside would touch a page each. No huge pages: one touched byte
- * must not cost 2 MiB. */
+ * idle slots lies outside of the stacks, since a link inside would touch a page each. */
 #include "loop/stack.h"
 
 #include <errno.h>

@@ -2,8 +2,8 @@
 /* probe.c -- start a child, read its reports, and kill it if it does not end.
  *
  * Three pipes: reports, standard error, input. Our copies of the child's ends are closed as soon as it runs, so the end
- * of the first two means that the child has closed them or has ended. A process that the child started may also have
- * them, and live on: the end of the child therefore ends the reading, once the pipes are empty. */
+ * of the first two means that the child has closed them or has ended. A process that the child started may keep them
+ * open, so the end of the child ends the reading. */
 #include "probe/probe.h"
 
 #include <errno.h>

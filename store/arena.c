@@ -7,7 +7,7 @@
  * ends of holes, so that expiry leaves large ones.
  *
  * Invariants: blocks, linked by address, tile [0, limit). Two holes never touch. A hole is in its class's list, whose
- * bit is set if and only if it is not empty. `used` is the sum of the sizes in use. */
+ * bit is set if and only if it is not empty. */
 #include "store/arena.h"
 
 enum { OWN_CLASS_TRIES = 16, LINEAR = 1 << ARENA_SPLIT_BITS };
@@ -101,7 +101,6 @@ static struct arena_block *find_hole(struct arena *a, uint64_t size)
 	return find_above(a, c);
 }
 
-/* Cut a block, which is in no list, in two. Returns the second part, or NULL. */
 static struct arena_block *split(struct arena *a, struct arena_block *b, uint64_t size)
 {
 	struct arena_block *tail = slab_get(&a->blocks);

@@ -2,8 +2,7 @@
 /* cleared.c -- a namespace gets another generation: its blocks are not found any more, and are freed a few at a time.
  *
  * The walk over the arena visits each stretch once. A block that moves behind it would be missed, so room.c frees one
- * of an earlier generation instead. Values that are being written are refused when they are committed. A walk that has
- * begun before another clear begins again. */
+ * of an earlier generation instead. Values that are being written are refused when they are committed. */
 #include "store/store.h"
 
 /* The space has another seed: enter it again, and walk over all blocks. */
@@ -32,7 +31,6 @@ void store_space_clear(struct store *s, struct space *sp, uint64_t least, uint64
 	space_changed(s, sp);
 }
 
-/* The block of this stretch, if it is live and of an earlier generation. */
 static struct block *cleared_block(const struct store *s, const struct arena_block *m)
 {
 	struct block *b = m->owner;

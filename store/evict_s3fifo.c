@@ -21,7 +21,6 @@ static void s3fifo_access(struct evict *e, struct evict_node *n)
 		n->hits++;
 }
 
-/* It was hit: move it into the main queue, or keep it there for another round. */
 static void s3fifo_keep(struct evict *e, struct evict_node *n)
 {
 	n->hits = n->queue == MAIN ? n->hits - 1u : 0;

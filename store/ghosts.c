@@ -3,7 +3,7 @@
  *
  * A full bucket overwrites its oldest ghost, and ghosts older than the last `keep` do not count: nothing is removed.
  * There are four places per remembered name; two names are confused once in 2^29 look-ups. The table starts with one
- * bucket and doubles when `keep` needs it; then half of the ghosts are lost. COUNT_MAX bounds address space. */
+ * bucket and doubles when `keep` needs it; then half of the ghosts are lost. */
 #include "store/ghosts.h"
 #include "host/host.h"
 

@@ -4,8 +4,8 @@
  * A GET of another key takes a vote from the slot's holder, and the slot when none is left: so the holder is the key
  * with most of the slot's GETs. Votes are bounded and halved with each window. They only choose the holder; its GETs in
  * the window, as a share of the server's load, decide whether it is hot. HEAT_GETS_MIN keeps idle servers from calling
- * a key hot. Two keys with equal slot and tag (41 bits) are confused. A window ends with the next GET after its time; a
- * slot remembers whether the holder was hot in the window before. */
+ * a key hot. A window ends with the next GET after its time; a slot remembers whether the holder was hot in the window
+ * before. */
 #include "store/heat.h"
 
 enum { VOTES_MAX = 2 * HEAT_GETS_MIN };
@@ -18,7 +18,6 @@ static inline bool often(uint32_t gets, uint32_t all)
 	return gets >= HEAT_GETS_MIN && (uint64_t)gets * HEAT_SHARE >= all;
 }
 
-/* The window is over, and maybe later ones as well. */
 static void window_next(struct heat *h, uint64_t now_ns)
 {
 	uint64_t over = (now_ns - h->began_ns) / HEAT_WINDOW_NS;
@@ -28,7 +27,6 @@ static void window_next(struct heat *h, uint64_t now_ns)
 	h->gets = 0;
 }
 
-/* The slot's first GET in this window. */
 static void slot_next(const struct heat *h, struct heat_slot *s)
 {
 	bool before = h->window - s->window == 1;

@@ -5,9 +5,8 @@
  * table is at most 3/4 full. While `old` has slots, those below `cursor` are empty; each insert moves 4 items, so `old`
  * is empty before `now` must grow.
  *
- * The stored hash avoids comparisons; the key is compared, unless only a digest is known (EXISTS). A slot follows from
- * the public digest and a secret seed. Of two keys with one digest the store keeps the first (store_commit): nobody can
- * create endless keys for one slot. */
+ * A slot follows from the public digest and a secret seed. Of two keys with one digest the store keeps the first
+ * (store_commit): nobody can create endless keys for one slot. */
 #include "store/index.h"
 #include "host/host.h"
 
@@ -81,7 +80,6 @@ static void table_vacate(struct index_table *t, uint64_t hole)
 		i = (i + 1) & t->mask;
 		if (!t->slots[i].item)
 			break;
-		/* It may move if its home is not cyclically in (hole, i]. */
 		if (((i - (t->slots[i].hash & t->mask)) & t->mask) < ((i - hole) & t->mask))
 			continue;
 		t->slots[hole] = t->slots[i];

@@ -8,8 +8,7 @@
  *   KEEP_TOMBS, KEEP_GHOSTS (pieces of the table), KEEP_SHARD_END
  *
  * By address, so that gaps and overlaps show without a sort, and structs lie in memory as the values do. Invariants: an
- * offset is at or behind the end of the block before; each rank below `listed` occurs once. A file that breaks one is
- * damaged, whatever its checksums say. */
+ * offset is at or behind the end of the block before; each rank below `listed` occurs once. */
 #include "store/store.h"
 
 #include <stdlib.h>
@@ -82,7 +81,6 @@ static void doubts_settle(struct store *s, uint64_t now_ns)
 	store_enter(s, store_space_default(s));
 }
 
-/* Number the policy's blocks, the oldest first. */
 static uint32_t ranks_assign(struct store *s)
 {
 	struct kv_list *at[STORE_TENANTS_MAX][EVICT_QUEUES], *end[STORE_TENANTS_MAX][EVICT_QUEUES];
@@ -327,7 +325,6 @@ static int spaces_take(struct restore *x, const struct keep_part *p, struct kv_e
 	return 0;
 }
 
-/* Whether the entry can be of this store. */
 static const char *entry_wrong(const struct restore *x, const struct block_entry *e)
 {
 	uint64_t limit = x->s->arena.limit;
@@ -386,7 +383,7 @@ static void block_fill(struct restore *x, struct block *b, const struct block_en
 		b->item.hash = hash_of(x, e);
 }
 
-/* Make a block of an entry: GONE, with its memory. NULL: no memory. */
+/* Make a block of an entry: GONE, with its memory. */
 static struct block *block_place(struct restore *x, const struct block_entry *e)
 {
 	struct store *s = x->s;
@@ -512,7 +509,6 @@ static int ghosts_put(struct restore *x, const struct keep_part *p, struct kv_er
 	return 0;
 }
 
-/* Put a block into the policy, which has all older ones. */
 static void listed_restore(struct restore *x, struct block *b)
 {
 	struct evict *e = store_evict_of(x->s, b);
@@ -529,7 +525,7 @@ static void listed_restore(struct restore *x, struct block *b)
 		evict_access(e, &b->evict);
 }
 
-/* All blocks are there. Those without a rank become the newest. */
+/* Those without a rank become the newest. */
 static void order_restore(struct restore *x)
 {
 	uint64_t count = x->head.listed + x->rankless;

@@ -39,7 +39,7 @@ struct part_head {
 _Static_assert(sizeof(struct file_head) == 16 && sizeof(struct part_head) == 24, "no padding: all bytes are summed");
 _Static_assert(sizeof(struct keep_head) == KEEP_STAMP + 4 * 8 + 8, "no padding");
 
-/* A part in memory. Entries are written and read in place. */
+/* Entries are written and read in place. */
 struct part {
 	struct part_head head;
 	_Alignas(8) uint8_t entries[KEEP_PART_BYTES];
@@ -250,11 +250,10 @@ struct keep_reader {
 	const struct keep_in *in;
 	int status;
 	uint32_t shard;
-	uint64_t at, number; /* of the next part to look at; of the shard's next one */
+	uint64_t at, number;
 	struct part part;
 };
 
-/* Why the file is of no use. */
 static int in_fail(const struct keep_in *in, int rc, const char *why, struct kv_error *err)
 {
 	return kv_fail(err, rc, "%.200s is not used: %s", in->path, why);
@@ -291,7 +290,6 @@ static int bytes_read(const struct keep_in *in, uint64_t at, void *to, size_t le
 	return 0;
 }
 
-/* The head of the part at *at, which moves behind the part. */
 static int part_head(const struct keep_in *in, uint64_t *at, struct part_head *head, struct kv_error *err)
 {
 	int rc = bytes_read(in, *at, head, sizeof(*head), err);
@@ -303,7 +301,6 @@ static int part_head(const struct keep_in *in, uint64_t *at, struct part_head *h
 	return 0;
 }
 
-/* The entries of a part that ends at `end`, with the right sum. */
 static int part_body(const struct keep_in *in, uint64_t end, struct part_head *head, uint64_t seed, uint64_t number,
 		     struct kv_error *err)
 {
@@ -313,7 +310,6 @@ static int part_body(const struct keep_in *in, uint64_t end, struct part_head *h
 	return head->sum == part_sum(head, seed, number) ? 0 : damaged(in, "a checksum is wrong", err);
 }
 
-/* The part at *at is one of the whole file, with so many bytes. */
 static int whole_part(const struct keep_in *in, uint64_t *at, enum keep_kind kind, size_t bytes, uint64_t number,
 		      struct small_part *out, struct kv_error *err)
 {
@@ -325,7 +321,6 @@ static int whole_part(const struct keep_in *in, uint64_t *at, enum keep_kind kin
 	return part_body(in, *at, &out->head, in->seed, number, err);
 }
 
-/* All parts are there, up to the end. */
 static int end_check(const struct keep_in *in, uint64_t at, uint32_t shards, struct kv_error *err)
 {
 	struct part_head head = {.shard = 0};

@@ -3,7 +3,7 @@
  *
  * Each former store has an order of eviction. They are merged by their relative places: the middle one of each is a
  * neighbour of the middle ones of the others. The first walk counts what belongs here, the second leaves out as many of
- * the next victims as do not fit, and copies the rest. Nothing is evicted on the way: values lie without gaps. */
+ * the next victims as do not fit, and copies the rest. */
 #include "store/store.h"
 
 #include <stdlib.h>
@@ -36,13 +36,11 @@ void move_end(struct move_from *f)
 	f->count = 0;
 }
 
-/* Whether the next value of a is relatively older than that of b. */
 static bool before(const struct merge *m, unsigned a, unsigned b)
 {
 	return (kv_u128)(2 * m->at[a] + 1) * m->from[b].count < (kv_u128)(2 * m->at[b] + 1) * m->from[a].count;
 }
 
-/* The next value, and its store. NULL: no more. */
 static const struct block *merge_next(struct merge *m, const struct store **out_store)
 {
 	unsigned next = m->count;

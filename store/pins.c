@@ -5,8 +5,7 @@
  * block's first pin takes it out of the policy, its last one puts it back as the newest.
  *
  * The set of an ended session may have a million pins: it is left, and dropped in slices. store->pinned_bytes counts a
- * block once, unless only one left set pins it. A PIN or value without room drops more of them, or waits (room.c). Each
- * set is charged the whole block. */
+ * block once, unless only one left set pins it. A PIN or value without room drops more of them, or waits (room.c). */
 #include "store/pins.h"
 
 #include <stdlib.h>

@@ -60,7 +60,6 @@ static void begin(struct store *s, struct ranking *h)
 	arena_walk_begin(&s->arena, &h->walk, s->arena.first);
 }
 
-/* End a pass. True: the next one of the round begins. */
 static bool pass_next(struct store *s, struct ranking *h)
 {
 	bool same = h->class > RANK_OLD;
@@ -77,7 +76,6 @@ static bool pass_next(struct store *s, struct ranking *h)
 	return same;
 }
 
-/* Whether the walk returns the block of this stretch. */
 static bool due(const struct ranking *h, const struct arena_block *m)
 {
 	const struct block *b = m->owner;

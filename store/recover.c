@@ -3,9 +3,9 @@
  *
  * recover_begin gives each recorded block its memory, as a staged block, so that new values take other memory; two
  * records that overlap cannot both be true, and the older one goes. recover_step hashes the blocks one by one, a
- * bounded part at a time, and commits them. A value that was put in between stays. What happens to a key meanwhile
- * counts for its pending block and the record (store.c: waiting_until), also if the process dies again. Invariant: a
- * record in the table is of a live block, or of one that is still pending. */
+ * bounded part at a time, and commits them. What happens to a key meanwhile counts for its pending block and the record
+ * (store.c: waiting_until), also if the process dies again. Invariant: a record in the table is of a live block, or of
+ * one that is still pending. */
 #include "store/store.h"
 
 #include <stdlib.h>
@@ -18,7 +18,6 @@ static int by_place(const void *a, const void *b)
 	return x->generation < y->generation ? -1 : x->generation > y->generation;
 }
 
-/* Whether the record can be of this store, and of the present generation of its space. */
 static bool fits(const struct recover *x, const struct store *s, const struct record *r)
 {
 	const struct space *sp = r->space < SPACES_MAX ? x->space[r->space] : NULL;
@@ -26,7 +25,7 @@ static bool fits(const struct recover *x, const struct store *s, const struct re
 	       r->offset < s->arena.limit && r->len <= s->arena.limit - r->offset;
 }
 
-/* The complete records, by place. Others are cleared. Returns their number, or -KV_ENOMEM. */
+/* The complete records, by place. Others are cleared. */
 static int64_t records_collect(const struct recover *x, struct store *s, struct record ***out)
 {
 	struct records *t = &s->records;
@@ -50,7 +49,6 @@ static int64_t records_collect(const struct recover *x, struct store *s, struct 
 	return (int64_t)n;
 }
 
-/* Leave out one of two records that overlap. Returns the number that remains. */
 static uint64_t overlaps_drop(struct record **all, uint64_t n)
 {
 	uint64_t kept = 0;
@@ -67,7 +65,6 @@ static uint64_t overlaps_drop(struct record **all, uint64_t n)
 	return kept;
 }
 
-/* A staged block with the memory of its record. NULL: no memory for it. */
 static struct block *pending_make(struct recover *x, struct store *s, const struct record *r, struct arena_block *hole)
 {
 	struct block *b = s->blocks.used < s->blocks_max ? slab_get(&s->blocks) : NULL;

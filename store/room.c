@@ -8,7 +8,7 @@
  * a client may hold for long, ROOM_SEARCHES times.
  *
  * CLAIM takes the stretch piece by piece: a hole or evicted block joins the piece before it, as memory of the room's
- * block. Then pinned blocks in between move, and blocks in use are waited for. A room can pause between any two steps.
+ * block. Then pinned blocks in between move, and blocks in use are waited for.
  *
  * Invariants: stretches of rooms in `clearing` never overlap. At most ROOMS_AT_ONCE rooms search or clear; others hold
  * nothing. After ROOM_PATIENCE steps of waiting a room gives all back. */
@@ -20,7 +20,6 @@
 
 /* ---- rooms beside each other ---- */
 
-/* The room whose stretch overlaps [offset, offset + size), or NULL. */
 static const struct room *reserved_by(const struct store *s, uint64_t offset, uint64_t size)
 {
 	KV_LIST_EACH (n, &s->clearing) {
@@ -147,7 +146,6 @@ static int search_over(struct store *s, struct room *r, unsigned *budget)
 	return r->waits ? -EAGAIN : -KV_ENOMEM;
 }
 
-/* Begin a new stretch. NULL: at the end of the arena. */
 static int search_anew(struct store *s, struct room *r, struct arena_block *from, unsigned *budget)
 {
 	r->walk.from = r->walk.at = from;
@@ -164,7 +162,6 @@ static struct arena_block *stretch_behind(const struct room *other, const struct
 	return !at || at->offset > m->offset ? at : m->next;
 }
 
-/* Drop the first block of the stretch, which has more. */
 static int search_drop_first(struct store *s, struct room *r, unsigned *budget)
 {
 	struct arena_block *m = r->walk.from;
@@ -211,7 +208,6 @@ static int search_step(struct store *s, struct room *r, unsigned *budget)
 
 /* ---- claim ---- */
 
-/* Turn the block into a hole. NULL: it may not go. */
 static struct arena_block *block_clear(struct store *s, const struct room *r, struct arena_block *m)
 {
 	if (!m->owner)
@@ -246,7 +242,6 @@ static int claim_first(struct store *s, struct room *r, unsigned *budget)
 	return -EAGAIN;
 }
 
-/* Claim the next block of the stretch, or leave one that may not go for later. */
 static int claim_next(struct store *s, struct room *r)
 {
 	struct arena_block *m = r->walk.from, *hole, *piece;
@@ -321,7 +316,6 @@ static struct arena_block *move_away(struct store *s, struct room *r, struct are
 	return arena_free(&s->arena, m);
 }
 
-/* Clear the blocks between the first piece and the others. */
 static int claim_between(struct store *s, struct room *r, unsigned *budget)
 {
 	struct arena_block *m = r->mem->next, *hole;

@@ -191,7 +191,7 @@ struct space *space_find(const struct spaces *t, const char *name)
 	return NULL;
 }
 
-/* The space to forget, or NULL. The default one stays. */
+/* The default one stays. */
 static struct space *unused(const struct spaces *t)
 {
 	struct space *oldest = NULL;

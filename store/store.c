@@ -106,7 +106,7 @@ static void block_init(struct store *s, struct block *b, const void *key, size_t
 	kv_list_init(&b->pins);
 }
 
-/* The block has memory. If there are too many blocks now, evict one. */
+/* If there are too many blocks now, evict one. */
 static int stage_placed(struct store *s, struct block *b, struct arena_block *mem)
 {
 	while (s->blocks.used > s->blocks_max + s->rooms.used) {
@@ -150,7 +150,6 @@ static int stage_room(struct store *s, struct block *b, bool charged, struct roo
 	return store_stage_step(s, r, &budget);
 }
 
-/* A block without memory for a value of this length. */
 static int block_take(struct store *s, const void *key, size_t key_len, uint64_t len, struct block **out)
 {
 	if (key_len == 0 || key_len > KV_KEY_MAX || len == 0)
@@ -324,7 +323,6 @@ static __attribute__((noinline)) struct block *judge(struct store *s, struct blo
 	return NULL;
 }
 
-/* The block of an item; NULL: there is none, or it has expired. */
 static struct block *live(struct store *s, struct index_item *item, uint64_t now_ns)
 {
 	struct block *b;

@@ -6,8 +6,7 @@
  * ghosts of its own; all share one clock (evict.h), so their blocks have comparable ages.
  *
  * A shard keeps its part of each limit by itself: caps hold to the byte without a word between shards. A victim is
- * searched by a look at `excess`, 8 bytes for each tenant, whatever the number of blocks. With one tenant there is no
- * search. */
+ * searched by a look at `excess`, 8 bytes for each tenant, whatever the number of blocks. */
 #include "store/tenant.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tombs.c -- a ring of tombstones, in which the newest replace the oldest, and chains by hash.
  *
- * A key has at most one tombstone, under a hash of 64 bits. A wrong match costs a copy and a miss, nothing more; a
- * client that may make one may delete the key anyway. The ring bounds memory, not time: beyond its places within
- * TOMBS_KEEP_NS the oldest tombstones are dropped and counted. */
+ * A key has at most one tombstone, under a hash of 64 bits. A wrong match costs a copy and a miss, nothing more. The
+ * ring bounds memory, not time: beyond its places within TOMBS_KEEP_NS the oldest tombstones are dropped and
+ * counted. */
 #include "store/tombs.h"
 
 #include <stdlib.h>

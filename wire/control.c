@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* control.c -- control messages: the length prefix, and a walk per message (walk.h).
  *
- * These run a few times per connection. Limits hold in both directions. *out is zeroed first. After an error it is
- * partly written; of a HELLO of other versions the version fields count, for the server's REFUSE. A message has one
- * encoding only. Region tables, the addresses of a WELCOME and the members of a view stay in the input.
+ * Limits hold in both directions. *out is zeroed first. After an error it is partly written; of a HELLO of other
+ * versions the version fields count, for the server's REFUSE. A message has one encoding only. Region tables, the
+ * addresses of a WELCOME and the members of a view stay in the input.
  *
  * The other side divides by chunk bytes and sizes tables by parts: a chunk is at least one byte, and a region has
  * exactly the parts of its length. */

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Discard the connection's state on both sides. */
 void door_reset(int fd)
 {
 	const struct linger at_once = {1, 0};
@@ -140,7 +139,6 @@ static void conn_settle(struct door_conn *c, uint16_t port)
 	door_unlock();
 }
 
-/* Read the bytes that set up the connection before they are sent. */
 void door_conn_set_up(struct door_conn *c, const void *buf, size_t n)
 {
 	uint16_t port;

@@ -70,7 +70,6 @@ int door_listen(struct door *d, int fd, const struct sockaddr *name, socklen_t l
 	return rc;
 }
 
-/* The provider sees the end of its connections, and closes them. */
 static void endpoint_shut(struct endpoint *e)
 {
 	if (e->conn)
@@ -238,7 +237,6 @@ void door_reads(struct door *d, const void *addr, size_t len, uint64_t bytes)
 
 /* ---- with each poll ---- */
 
-/* End the connections of endpoints whose peers have gone. */
 static void gone_end(struct door *d, uint64_t now)
 {
 	/* With thousands of endpoints, visiting all in each poll would take most of this thread's time. */
@@ -269,7 +267,6 @@ void door_poll(struct door *d)
 		atomic_store_explicit(&d->awake, true, memory_order_relaxed);
 	if (KV_LIKELY(!atomic_load_explicit(&d->attention, memory_order_relaxed)))
 		return;
-	/* Endpoints whose peers have gone are not urgent. */
 	if (d->num_waiting == 0 && d->knock_fd < 0 && ++d->polls % SELDOM)
 		return;
 	door_lock();

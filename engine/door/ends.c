@@ -41,7 +41,6 @@ static unsigned bucket_of(const struct sockaddr_storage *a, uint16_t port)
 	return (unsigned)(kv_hash_key(p, len, port) % DOOR_BUCKETS);
 }
 
-/* A copy of family, host and port alone. */
 bool door_address_take(const void *addr, size_t len, struct sockaddr_storage *out)
 {
 	memset(out, 0, sizeof(*out));

@@ -310,7 +310,6 @@ static int answer_judge(struct door_guard *g, const uint8_t *p, const char **why
 	return 0;
 }
 
-/* A message longer than rxm's buffers would cost rxm a receive. */
 static uint64_t message_max(const struct guard_rules *rules)
 {
 	return rules->format == GUARD_RXM ? KV_MIN((uint32_t)KV_MSG_MAX, rules->eager_bytes) : KV_MSG_MAX;

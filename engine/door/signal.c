@@ -18,7 +18,7 @@ struct signal {
 	struct kv_list node; /* of door.signals */
 	uint8_t open;        /* descriptors */
 	atomic_int fd;       /* the written one */
-	atomic_bool owed;    /* a byte was noted, and neither read nor written since */
+	atomic_bool owed;
 };
 
 static _Thread_local struct door *opening; /* the door whose queue or endpoint this thread opens */
@@ -48,7 +48,6 @@ static void stale_drop(int fd)
 		door_signal_close(w, fd);
 }
 
-/* Without memory a pair passes through the kernel. */
 void door_signal_made(const int fds[2])
 {
 	struct signal *s;

@@ -95,7 +95,6 @@ static int unit_fill(struct stream *s, int fd, int flags, const struct stream_ca
 			return (int)got;
 		s->len += (uint32_t)got;
 	}
-	/* Bytes that begin no unit (need 0) are refused here. */
 	if (guard_walk(&s->guard, s->held, s->len, why) != (ssize_t)s->len)
 		return (int)fail(ECONNRESET);
 	s->judged = true;

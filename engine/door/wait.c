@@ -99,7 +99,6 @@ static int waiting_judge(struct door *d, unsigned i, struct endpoint **end)
 	return rc;
 }
 
-/* Pass on an admitted connection. Its descriptor; -1: none. */
 static int waiting_take(struct door *d)
 {
 	for (unsigned i = 0; i < d->num_waiting;) {
@@ -210,7 +209,6 @@ static bool is_knock(const struct door *d, const struct sockaddr_storage *peer)
 
 /* ---- accepting ---- */
 
-/* The kernel assigns descriptors from the lowest on. */
 static bool files_short(int fd)
 {
 	struct rlimit limit;

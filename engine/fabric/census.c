@@ -15,7 +15,7 @@ static struct {
 	int count;
 } census[CENSUS_ROWS];
 
-/* The row of a domain, else a free one if `make`, else NULL. Under the lock. */
+/* The row of a domain, else a free one if `make`, else NULL. */
 static int *census_row(const char *domain, bool make)
 {
 	int *empty = NULL;

@@ -49,7 +49,7 @@ static bool ctx_ended(const struct fab *fab, struct fab_event *ev)
 	ev->ctx = (struct fab_ctx *)((uintptr_t)ev->ctx & ~(uintptr_t)FAB_CTX_IMM);
 	struct fab_split *s = fab_split_of(ev->ctx);
 	if (s->left == 0)
-		return true; /* a completion too many: rail.c counts it */
+		return true;
 	s->status = s->status ? s->status : ev->status;
 	if (--s->left > 0)
 		return false;
@@ -59,7 +59,6 @@ static bool ctx_ended(const struct fab *fab, struct fab_event *ev)
 	return true;
 }
 
-/* Returns whether there is an event to report. */
 static bool event_from(const struct fab *fab, const struct fi_cq_data_entry *e, struct fab_event *ev)
 {
 	memset(ev, 0, sizeof(*ev));
@@ -79,7 +78,7 @@ static bool event_from(const struct fab *fab, const struct fi_cq_data_entry *e, 
 	return ev->type == FAB_EV_IMM || ctx_ended(fab, ev);
 }
 
-/* One error entry. Returns 0 when there was none, else 1; *report says whether it is an event. */
+/* Returns 0 when there was none, else 1; *report says whether it is an event. */
 static int error_entry(struct fab *fab, struct fab_event *ev, bool *report)
 {
 	uint8_t data[ERR_DATA_MAX];
@@ -149,7 +148,7 @@ static void eq_drain(struct fab *fab)
 		if (rc == -FI_EAGAIN)
 			return;
 		if (rc >= 0)
-			continue; /* an event we did not ask for */
+			continue;
 		struct fi_eq_err_entry e;
 		char text[128] = "";
 		memset(&e, 0, sizeof(e));

@@ -188,7 +188,7 @@ static void caps_of_endpoint(struct fab *fab)
 
 static const char opening_cq[] = "opening a completion queue";
 
-/* Open the endpoint with the sizes in info. On failure *what names the step, and everything is closed. */
+/* On failure *what names the step, and everything is closed. */
 static int endpoint_try(struct fab *fab, const char **what)
 {
 	struct fi_eq_attr eq = {.wait_obj = FI_WAIT_NONE};
@@ -538,7 +538,6 @@ void fab_mr_remote(const struct fab_mr *mr, uint64_t *out_base, uint64_t *out_ke
 
 /* ---- addresses ---- */
 
-/* Addresses come from the network: check for the shape of our own. */
 static bool blob_ok(const struct fab *fab, const void *blob, size_t len)
 {
 	if (len == 0 || len > KV_ADDR_MAX)
@@ -632,7 +631,6 @@ static inline int way_check(struct fab *fab, uint64_t to)
 	return KV_UNLIKELY(fab->resolve != NULL) && !fab_resolve_known(fab, to) ? -FI_EAGAIN : 0;
 }
 
-/* Note the provider's result of a posting to this address. */
 static inline int way_told(struct fab *fab, uint64_t to, int rc)
 {
 	if (KV_UNLIKELY(fab->resolve != NULL))
@@ -737,7 +735,6 @@ int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, u
 	return way_told(fab, to, write_one(fab, buf, len, mr, to, addr, key, imm, how, ctx));
 }
 
-/* Announce the expected answer to the guard. */
 static int read_guarded(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t from, uint64_t addr,
 			uint64_t key, struct fab_ctx *ctx)
 {

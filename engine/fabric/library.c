@@ -33,7 +33,6 @@ static void path_of(const char *name, char *out)
 	snprintf(out, TE_PATH_MAX, "%.255s", realpath(name, real) ? real : name);
 }
 
-/* The file that contains a function; "" for the program itself. */
 static void path_of_function(void *function, char *out)
 {
 	Dl_info info, mine;

@@ -14,7 +14,6 @@
 
 /* ---- before ---- */
 
-/* The compared figures: too large for the stack of a coroutine. */
 struct checks {
 	struct kv_device_limits limits;
 	struct kv_host host;
@@ -44,7 +43,6 @@ static struct checks *checks_of(const struct fab_device *device, const struct kv
 	return k;
 }
 
-/* Keep the limits that do not change. */
 static void limits_keep(struct fab *fab, const struct kv_device_limits *now)
 {
 	fab->limits = *now;
@@ -152,7 +150,6 @@ void fab_limits_short(struct fab *fab, const struct kv_need *need, char *buf, si
 	free(k);
 }
 
-/* The remedy, where the provider's error does not suggest it. */
 static const char *way_out(const struct fab *fab, int rc)
 {
 	if (fab->quirk->dev_shm && (rc == -EACCES || rc == -EROFS))

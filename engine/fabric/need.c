@@ -89,7 +89,6 @@ static int link_of(const struct te_rdma *d)
 	return d->num_ports ? 0 : -1;
 }
 
-/* Of this device alone: an engine asks for each rail, and a machine may have 32. */
 static void limits_of_nic(const char *domain, struct kv_device_limits *out)
 {
 	struct te_rdma *d = calloc(1, sizeof(*d));

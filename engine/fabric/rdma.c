@@ -41,7 +41,6 @@ static void named_of(const char *dir, const char *file, char *out, size_t cap)
 	snprintf(out, cap, "%.*s", (int)(cap - 1), colon ? colon + 2 : line);
 }
 
-/* The first entry of a directory; "" when there is none. */
 static void first_entry(const char *dir, const char *sub, char *out, size_t cap)
 {
 	char path[PATH_CAP];

@@ -43,7 +43,6 @@ struct fab_resolve {
 	size_t nways;
 };
 
-/* One command to the kernel: a header followed by its struct, with the address of the out_len bytes for the answer. */
 static int command(const struct fab_resolve *r, uint32_t cmd, const void *in, size_t in_len, size_t out_len)
 {
 	uint8_t buf[sizeof(struct rdma_ucm_cmd_hdr) + sizeof(struct rdma_ucm_resolve_addr)];

@@ -87,7 +87,6 @@ static bool is_ours(uint64_t flags)
 	return !(flags & (FI_RECV | FI_REMOTE_CQ_DATA));
 }
 
-/* Read some completions. False: none now, or none ever. */
 static bool completions_read(struct retired *r)
 {
 	struct fi_cq_data_entry entry[READ_ENTRIES];
@@ -104,7 +103,6 @@ static bool completions_read(struct retired *r)
 	return n > 0 || n == -FI_EAVAIL;
 }
 
-/* Whether closing would not wait any more. */
 static bool drained(struct retired *r)
 {
 	for (int i = 0; i < READS && r->out && completions_read(r); i++)
@@ -119,7 +117,6 @@ static bool drained(struct retired *r)
 	return r->out == 0;
 }
 
-/* The thread handles no signal of the host process. */
 static void close_begin(struct retired *r)
 {
 	sigset_t before;

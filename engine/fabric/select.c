@@ -153,7 +153,6 @@ static bool nic_matches(const struct fi_info *info, const char *local, const cha
 	       strcmp(info->nic->device_attr->name, nic) == 0;
 }
 
-/* Whether an entry matches the query and can be used. */
 static bool usable(const struct fi_info *info, const struct fab_quirk *quirk, const char *prov_name,
 		   const struct fab_query *query)
 {
@@ -181,7 +180,6 @@ static bool same_device(const struct fab_quirk *quirk, const struct fab_device *
 	return strcmp(a->domain, b->domain) == 0 && (quirk->pins_memory || strcmp(a->local, b->local) == 0);
 }
 
-/* Keep the first of each device. Returns how many stay. */
 static unsigned drop_duplicates(const struct fab_quirk *quirk, struct fab_device *list, unsigned count)
 {
 	unsigned n = 0;
@@ -206,7 +204,7 @@ static int rank(const struct fab_device *d)
 
 static void sort_by_rank(struct fab_device *list, unsigned count)
 {
-	for (unsigned i = 1; i < count; i++) { /* insertion sort: stable, and the list is short */
+	for (unsigned i = 1; i < count; i++) {
 		struct fab_device d = list[i];
 		unsigned j = i;
 		for (; j > 0 && rank(&list[j - 1]) > rank(&d); j--)
@@ -373,7 +371,6 @@ bool fab_address_gone(const struct fab *fab)
 	return fab->quirk->ip && source_of(fab->info, &own) && !kv_sockaddr_is_ours(&own);
 }
 
-/* Whether it describes our device with a present address of the same family. */
 static bool stands_in(const struct fab *fab, const struct fi_info *info)
 {
 	struct sockaddr_storage own, other;
@@ -410,7 +407,6 @@ static bool address_put(struct fab *fab, const struct fab_device *d)
 	return true;
 }
 
-/* Take an address of the devices found by the query. False: they have none for us. */
 static bool address_of(struct fab *fab, const struct fab_query *query)
 {
 	struct fab_device found[NIC_ADDRESSES];
@@ -466,7 +462,6 @@ static void list_nics(const struct fab_quirk *quirk, const char *prov_name, char
 	fab_devices_free(d, n);
 }
 
-/* A name of the list is wrong. */
 static int nic_fail(const struct fab_query *query, const char *missing, int rc, const char *where, const char *present,
 		    struct kv_error *err)
 {

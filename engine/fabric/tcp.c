@@ -65,7 +65,6 @@ static int listener_try(const union address *address)
 	return -1;
 }
 
-/* The descriptor of this process that listens on the address; -1: none found. */
 static int listener_find(const union address *address)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -189,7 +188,6 @@ static const char *door_hindered(const struct fab *fab)
 	return NULL;
 }
 
-/* tell: warn, unless the options require a doorkeeper. */
 static int door_none(struct fab *fab, const char *why, bool tell, struct kv_error *err)
 {
 	snprintf(fab->caps.no_door, sizeof(fab->caps.no_door), "%s", why);

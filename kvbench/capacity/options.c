@@ -8,7 +8,6 @@
 
 #define AT(member) .offset = offsetof(struct capacity_options, member)
 
-/* In the order of enum capacity_model. */
 static const char *const model_names[] = {"endpoints", "verbs", "pooled", "all", NULL};
 
 const struct kv_opt capacity_options_table[] = {
@@ -91,7 +90,6 @@ const char *capacity_end_name(int end)
 
 /* ---- steps ---- */
 
-/* One more number, unless it is above max: then the list is complete. */
 static int steps_add(struct capacity_steps *s, uint64_t n, uint32_t max, struct kv_error *err)
 {
 	if (n == 0 || s->count == CAPACITY_STEPS_MAX)

@@ -100,7 +100,6 @@ static bool memory_left(struct capacity_reporter *t)
 	return false;
 }
 
-/* Whether this process may have no more of something, as the table of limits sees it. */
 static bool is_short(const struct capacity_reporter *t, enum kv_limit limit)
 {
 	const struct kv_need more = {.files = FILES_RESERVE - KV_FILES_MARGIN, .address_bytes = ADDRESS_RESERVE};
@@ -108,7 +107,7 @@ static bool is_short(const struct capacity_reporter *t, enum kv_limit limit)
 	kv_host_read("", &host);
 	host.files_open = t->step.fds; /* at the most: after a failure the library has closed some */
 	if (host.address_used == KV_UNKNOWN)
-		host.address_used = host.address_soft; /* no memory to read a file, most likely */
+		host.address_used = host.address_soft;
 	return kv_check_one(&(struct kv_checkup){.host = &host, .need = &more}, limit, NULL) == KV_FAIL;
 }
 
@@ -185,7 +184,6 @@ enum capacity_end capacity_end_of(const struct capacity_reporter *t, const struc
 	if (err->code == -KV_EFULL || err->code == -KV_EPEERDOWN || err->code == -KV_EDENIED ||
 	    err->code == -KV_EVERSION)
 		return CAPACITY_SERVER;
-	/* A thread needs room for its stack. */
 	if (end == CAPACITY_THREADS && is_short(t, KV_LIMIT_ADDRESS_SPACE))
 		return CAPACITY_MEMORY;
 	if (end != CAPACITY_COMPLETE)

@@ -28,7 +28,6 @@ enum { SESSIONS_AT_ONCE = 64 /* of an engine: opened, and reading, at a time */ 
 
 /* ---- the pool ---- */
 
-/* Of the message buffers, and of the receive buffer, in parts of 1 GiB. */
 static uint32_t mrs_of(const struct capacity_reporter *t, uint32_t endpoints)
 {
 	return endpoints * (1 + (uint32_t)((t->opt->buffer_mb + 1023) / 1024));
@@ -78,7 +77,6 @@ static int pool_open(struct capacity_reporter *t, const char *psk, struct kvc_po
 				 .opening_arg = t};
 	struct kv_error err = {0};
 	int rc = bench_pool_open(&ko, out, &err);
-	/* -KV_ECANCELED: our own look gave up, and has said why. */
 	if (rc < 0 && rc != -KV_ECANCELED)
 		capacity_fail(t, capacity_end_of(t, &err), rc, "%s", err.text);
 	return rc;
@@ -108,7 +106,7 @@ struct step_reading {
 	struct kvc_session **session; /* likewise, of the pooled model; else NULL */
 	_Atomic int code;             /* of a GET that failed */
 	_Atomic bool refused;         /* a session could not be opened: the workers open no more */
-	struct kv_error refusal;      /* why, of the first that could not; read when all workers have returned */
+	struct kv_error refusal;
 };
 
 static bool over(const struct step_reading *r)
@@ -175,7 +173,6 @@ static void outcomes_count(struct capacity_reporter *t, const struct step_readin
 		capacity_look(t); /* a signal or the time: it says which */
 }
 
-/* Each worker asks for one at a time, and all workers at once. */
 static int sessions_open(struct capacity_reporter *t, struct kvc_pool *pool, struct step_reading *r)
 {
 	int rc;
@@ -263,7 +260,6 @@ static int model_of(const char *name)
 	return m;
 }
 
-/* The options of the command, with those of the step in their place. */
 static int options_take(int argc, char **argv, struct capacity_options *o, struct kv_error *err)
 {
 	int rc = argc < 5 ? kv_fail(err, -KV_EINVAL, "a step has four arguments")

@@ -65,7 +65,6 @@ static struct ibv_device *device_pick(struct ibv_device **list, int n, const cha
 	return NULL;
 }
 
-/* Why there is no device: the kernel lacks it, or the name is wrong. */
 static int no_device(const char *name, int n, struct kv_error *err)
 {
 	if (n > 0 && name)
@@ -85,7 +84,6 @@ static struct ibv_context *device_open(const char *name, struct kv_error *err)
 	struct ibv_device **list = ibv_get_device_list(&n), *device;
 	struct ibv_context *ctx = NULL;
 	if (!list) {
-		/* ENOSYS: the kernel has no RDMA at all. */
 		if (errno == ENOSYS)
 			no_device(name, 0, err);
 		else
@@ -501,6 +499,6 @@ void capacity_verbs_run(struct capacity_reporter *t)
 	if (worth_going_on(&t->step))
 		traffic_run(&v);
 	t->step.final = true;
-	capacity_look(t); /* the measures at the top, before it is taken down */
+	capacity_look(t);
 	verbs_close(&v);
 }

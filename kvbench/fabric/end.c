@@ -153,7 +153,7 @@ static int memory_open(struct end *e, const struct fabric_options *o, struct kv_
 	rc = kv_area_map(len, &e->area, err);
 	if (rc < 0)
 		return rc;
-	memset(e->area.base, 1, e->area.len_bytes); /* no page faults while the clock runs */
+	memset(e->area.base, 1, e->area.len_bytes);
 	rc = te_region_register(e->te, e->area.base, e->area.len_bytes, TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE,
 				e->area.len_bytes, &e->region, err);
 	if (rc < 0)
@@ -226,10 +226,9 @@ int end_send(struct end *e, const void *data, uint32_t len)
 	return 0;
 }
 
-/* The place of the number-th operation in its half, in turn. */
 static uint64_t place(const struct end *e, uint64_t size, uint64_t number)
 {
-	uint64_t step = kv_align_up(KV_MAX(size, (uint64_t)1), ALIGN); /* an empty operation has a place as well */
+	uint64_t step = kv_align_up(KV_MAX(size, (uint64_t)1), ALIGN);
 	return number % KV_MAX(end_half(e) / step, (uint64_t)1) * step;
 }
 

@@ -139,7 +139,7 @@ static struct end_op *notice_idle(struct end *e)
 	return NULL;
 }
 
-/* Fill all free slots with writes, then send an immediate. 0 or a code. */
+/* Fill all free slots with writes, then send an immediate. */
 static int burst(struct flow *f)
 {
 	struct end *e = f->end;
@@ -160,7 +160,6 @@ static int burst(struct flow *f)
 	return rc == -KV_EBUSY ? 0 : rc;
 }
 
-/* The same without order, each write with its immediates. */
 static int refill(struct flow *f)
 {
 	struct end *e = f->end;
@@ -174,7 +173,6 @@ static int refill(struct flow *f)
 	return rc;
 }
 
-/* Poll until one operation more has ended. */
 static int one_more(struct end *e, uint64_t *ended)
 {
 	int rc = await(e, &e->completed, *ended + 1);

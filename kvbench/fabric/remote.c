@@ -62,7 +62,7 @@ static int tag_make(const uint8_t key[KV_DIGEST], uint8_t role, const uint8_t ow
 		return rc;
 	memcpy(said + 1, own, NONCE);
 	memcpy(said + 1 + NONCE, other, NONCE);
-	rc = kv_mac_tag(mac, own, said, sizeof(said), out); /* the nonce's first bytes serve as the MAC's */
+	rc = kv_mac_tag(mac, own, said, sizeof(said), out);
 	kv_mac_destroy(&mac);
 	return rc;
 }

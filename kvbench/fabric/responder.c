@@ -29,7 +29,6 @@ static bool valid(const struct responder *r)
 	return p->mode <= END_REST && p->size <= end_half(&r->end) && (p->mode != END_ECHO_WRITES || p->chunks > 0);
 }
 
-/* 0, or a code: the run is over. */
 static int next_phase(struct responder *r)
 {
 	int rc;

@@ -42,7 +42,6 @@ uint64_t roofline_put_keys(const struct bench_options *o, uint64_t reads)
 	return KV_MAX(KV_MIN(reads / 3, PUT_BYTES / o->load.value_size), (uint64_t)o->load.num_workers);
 }
 
-/* ---- the limit from a report of kv-bench fabric ---- */
 
 static const json_t *row_find(const json_t *doc, uint64_t size)
 {
@@ -189,7 +188,6 @@ static int round_run(struct roofline *r, unsigned round, struct kv_error *err)
 	return rc;
 }
 
-/* After any failure there is no figure. */
 static void conclude(struct roofline *r, enum way way, unsigned rounds, struct roofline_result *out)
 {
 	struct bench_spread s;
@@ -232,7 +230,6 @@ static int rounds_run(struct roofline *r, uint64_t reads, struct kv_error *err)
 	return rc;
 }
 
-/* Compare the phases of the run with the file's figure. */
 static void phases_take(struct roofline *r)
 {
 	r->bare[0] = r->limit.bytes_per_s;
@@ -253,7 +250,7 @@ int roofline_run(struct roofline *r, uint64_t reads, struct kv_error *err)
 	else
 		rc = rounds_run(r, reads, err);
 	if (rc < 0)
-		return rc == -KV_ECANCELED ? 0 : rc; /* a signal: the report has the phases so far */
+		return rc == -KV_ECANCELED ? 0 : rc;
 	conclude(r, WAY_GET, rounds, &r->bench->results.roofline);
 	if (!r->bench->opt->load.no_write)
 		conclude(r, WAY_PUT, rounds, &r->bench->results.roofline_put);

@@ -101,7 +101,6 @@ static int run_one(struct hits *h, uint64_t capacity, uint64_t tier, int policy)
 	return add_row(h, capacity, tier, policy, &r);
 }
 
-/* All policies with memory and a tier of these sizes. */
 static int run_sizes(struct hits *h, uint64_t capacity, uint64_t tier, struct kv_error *err)
 {
 	for (unsigned k = 0; k < h->plan.policies && !bench_interrupted(); k++)

@@ -26,7 +26,6 @@ const struct kv_opt hits_options_table[] = {
 	{.name = NULL},
 };
 
-/* One more size of the option's list, from `least` blocks on. */
 static int add_size(const char *option, const char *item, uint64_t distinct, uint64_t least, uint64_t *sizes,
 		    unsigned *count, struct kv_error *err)
 {

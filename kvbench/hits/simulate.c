@@ -9,7 +9,6 @@
 #include "kvbench/hits/hits.h"
 #include "store/store.h"
 
-/* ---- a policy of the store, and a tier behind it ---- */
 
 /* A block of the simulation, as long as those that a server often has: a footer costs the tier little room then. Only
  * the number of blocks counts. */
@@ -88,7 +87,6 @@ static void keep(struct memory *m, uint32_t block)
 	evict_insert(&m->evict, &m->of[block].node, name_of(block));
 }
 
-/* Whether memory has the block, or the tier: then memory has it from now on. */
 static bool find(struct memory *m, uint32_t block)
 {
 	struct tier_id id;
@@ -189,7 +187,7 @@ struct heap_entry {
 };
 
 struct belady {
-	uint32_t *next; /* by reference: where its block is used again */
+	uint32_t *next;
 	uint32_t *due;  /* of each cached block: its next use */
 	bool *in;
 	struct heap_entry *heap;
@@ -224,7 +222,6 @@ static bool stale(const struct belady *b, struct heap_entry e)
 	return !b->in[e.block] || b->due[e.block] != e.next;
 }
 
-/* The block of reference `at`: whether it is there; then its next use decides whether it stays. */
 static bool refer(struct belady *b, uint32_t block, uint64_t at)
 {
 	uint32_t next = b->next[at];
@@ -302,7 +299,7 @@ int hits_belady(const struct hits_trace *t, uint64_t capacity, struct hits_resul
 struct hits_result hits_unlimited(const struct hits_trace *t)
 {
 	struct hits_result r = {0};
-	uint64_t at = 0, seen = 0; /* numbers are given in order of first use */
+	uint64_t at = 0, seen = 0;
 	for (uint64_t i = 0; i < t->requests; i++) {
 		bool prefix = true;
 		for (uint32_t n = 0; n < t->len[i]; n++, at++) {

@@ -7,7 +7,6 @@
 #include "kvbench/load/trace.h"
 #include "kvbench/setup/signals.h"
 
-/* Room for one more element in *array; used: how many there are. */
 static int room_for(uint32_t **array, uint64_t used, uint64_t *cap)
 {
 	uint32_t *bigger;

@@ -38,9 +38,9 @@ struct async_slot {
 struct submitter {
 	_Alignas(KV_CACHELINE) pthread_mutex_t lock;
 	pthread_cond_t wake;
-	struct kv_list over;    /* completed slots from the reaper; under the lock */
+	struct kv_list over;
 	bool waits;             /* under the lock */
-	struct kv_list got;     /* the reaper's alone: completed ids for a submitter */
+	struct kv_list got;
 	struct kv_list resting; /* the submitter's alone, as all below */
 	unsigned left;          /* slots that still go on */
 	struct async *async;
@@ -54,7 +54,7 @@ struct async {
 	unsigned depth, num_slots, num_submitters, num_threads;
 	struct async_slot *slot;
 	struct submitter *submitter;
-	struct kvc_completion *completion; /* depth of them: all that can be over */
+	struct kvc_completion *completion;
 	atomic_uint running;               /* submitters with slots that go on */
 	atomic_bool give_up;               /* a thread could not be started */
 };
@@ -93,7 +93,6 @@ static bool slot_make(struct async *a, struct async_slot *slot)
 	return true;
 }
 
-/* The slot continues with its next operation, or retires. */
 static void slot_next(struct submitter *s, struct async_slot *slot)
 {
 	struct async *a = s->async;
@@ -103,7 +102,7 @@ static void slot_next(struct submitter *s, struct async_slot *slot)
 		s->left--;
 		return;
 	}
-	slot->made = false; /* once it is submitted, the slot is no longer ours */
+	slot->made = false;
 	id = (a->put ? kvc_submit_put : kvc_submit_get)(a->queue, slot->items, slot->n, &call, (uintptr_t)slot);
 	if (id > 0)
 		return;
@@ -188,7 +187,6 @@ static void *submitter_main(void *arg)
 
 /* ---- reaping ---- */
 
-/* Woken under the lock, the submitter would sleep again at once, to wait for that. */
 static void submitter_hand(struct submitter *s)
 {
 	bool waits;
@@ -236,7 +234,6 @@ static void reaper_main(struct async *a)
 	}
 }
 
-/* --submitters 0: one thread does all of it. */
 static void alone_main(struct async *a)
 {
 	struct pollfd fd = {.fd = kvc_queue_fd(a->queue), .events = POLLIN};
@@ -290,7 +287,6 @@ static void slots_init(struct async *a)
 	}
 }
 
-/* If a thread cannot be started, the others stop. */
 static int threads_start(struct async *a, struct kv_error *err)
 {
 	int rc = 0;

@@ -18,13 +18,11 @@
 #include "kvbench/load/keys.h"
 #include "kvbench/load/values.h"
 
-/* Without --batch (then it is --async) an operation has one key. */
 static unsigned batch_keys(const struct bench_options *o)
 {
 	return KV_MAX(o->load.batch, 1u);
 }
 
-/* Bytes of a worker's memory for a value. */
 static uint64_t place_bytes(const struct bench_options *o)
 {
 	return o->load.slices ? 2 * o->load.value_size : o->load.value_size;
@@ -35,7 +33,7 @@ struct batches {
 	struct kvc_mem *mem;
 	struct bench_key *key; /* workers x batch */
 	struct kvc_item *item; /* likewise */
-	struct kvc_key *name;  /* likewise, of EXISTS; NULL without --mix, as found */
+	struct kvc_key *name;
 	uint8_t *found;
 };
 
@@ -184,7 +182,6 @@ static void item_glance(const struct bench_key *key, const struct kvc_item *item
 	t->wrong += (uint64_t)item->result != item->len || !bench_value_edges(key, item->len, data, data + last);
 }
 
-/* The result of one item. Returns 0, -KV_ENOTFOUND or its code. */
 static int batch_item_done(const struct phase_op *op, const struct bench_key *key, const struct kvc_item *item)
 {
 	struct bench_tally *t = op->tally;
@@ -204,7 +201,6 @@ static int batch_item_done(const struct phase_op *op, const struct bench_key *ke
 	return 0;
 }
 
-/* The result of one item of a PUT: 0 or its code. */
 static int batch_item_stored(const struct phase_op *op, const struct bench_key *key, const struct kvc_item *item)
 {
 	struct bench_tally *t = op->tally;

@@ -16,7 +16,6 @@
 
 /* ---- patterns ---- */
 
-/* (e^x - 1) / x, and log(1 + x) / x, also near 0. */
 static double expm1_part(double x)
 {
 	return fabs(x) > 1e-8 ? expm1(x) / x : 1 + x / 2;

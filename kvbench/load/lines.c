@@ -112,7 +112,6 @@ const char *lines_name(const struct lines *l)
 
 /* ---- bytes ---- */
 
-/* More of the file, if all of `raw` is used up. */
 static int raw_refill(struct lines *l, struct kv_error *err)
 {
 	if (l->raw_at < l->raw_have || l->raw_end)
@@ -131,7 +130,6 @@ static bool begins(const struct lines *l, const char *bytes, size_t len)
 	return l->raw_have >= len && memcmp(l->raw, bytes, len) == 0;
 }
 
-/* The first bytes of the file are in `raw`. */
 static int packing_find(struct lines *l, struct kv_error *err)
 {
 	for (unsigned i = 0; i < KV_COUNT(others); i++)
@@ -153,7 +151,6 @@ static int damaged(const struct lines *l, struct kv_error *err)
 		       l->raw_at == l->raw_have ? "ends early," : "are damaged", (unsigned long long)l->number);
 }
 
-/* Behind a member of the gzip file: whether another one begins. */
 static bool member_next(struct lines *l)
 {
 	if (l->raw_at == l->raw_have || l->raw[l->raw_at] == 0)
@@ -162,7 +159,6 @@ static bool member_next(struct lines *l)
 	return inflateReset(&l->z) == Z_OK;
 }
 
-/* Unpack up to `room` bytes, at least one unless the file ends. */
 static int unpack(struct lines *l, char *to, size_t room, size_t *out_len, struct kv_error *err)
 {
 	size_t have = 0;
@@ -189,7 +185,6 @@ static int unpack(struct lines *l, char *to, size_t room, size_t *out_len, struc
 	return 0;
 }
 
-/* Up to `room` bytes of text; none at the end. */
 static int text_read(struct lines *l, char *to, size_t room, size_t *out_len, struct kv_error *err)
 {
 	int rc = raw_refill(l, err);
@@ -224,7 +219,6 @@ static int text_grow(struct lines *l, struct kv_error *err)
 	return 0;
 }
 
-/* Make room at the end of the text and read once. */
 static int refill(struct lines *l, struct kv_error *err)
 {
 	size_t got = 0;
@@ -251,7 +245,7 @@ static void mark_skip(const struct lines *l, const char **text, size_t *len)
 
 int lines_next(struct lines *l, const char **out, size_t *out_len, struct kv_error *err)
 {
-	size_t seen = 0; /* of the text before it no byte is a newline */
+	size_t seen = 0;
 	for (;;) {
 		char *from = l->text + l->at, *end = memchr(from + seen, '\n', l->have - l->at - seen);
 		int rc;

@@ -51,7 +51,6 @@ static unsigned kind_of(struct phase *p, uint64_t *number)
 	return kind;
 }
 
-/* A DELETE is no operation of the phase. */
 static int keys_delete(const struct phase_op *op)
 {
 	unsigned keys = KV_MAX(op->phase->keys_per_op, 1u);
@@ -121,5 +120,5 @@ void mix_phase(struct phase *phase)
 	_Static_assert((int)MIX_KINDS <= (int)PHASE_KINDS_MAX, "a phase has room for the kinds");
 	phase->kinds = MIX_KINDS;
 	phase->key_base = phase->bench->opt->load.num_keys;
-	phase->num_keys = UINT64_MAX; /* each PUT has keys of its own */
+	phase->num_keys = UINT64_MAX;
 }

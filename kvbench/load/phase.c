@@ -20,7 +20,7 @@
 #define BACKOFF_FIRST_NS 1000000ull
 #define BACKOFF_LAST_NS  500000000ull
 #define BACKOFF_KEEP_NS  10000000ull  /* the last one with --keep-going: a server that returns is soon seen */
-#define PACE_STEP_NS     100000000ull /* a wait for an intended start looks for a signal this often */
+#define PACE_STEP_NS     100000000ull
 
 uint64_t phase_now(void)
 {
@@ -61,7 +61,6 @@ static unsigned kind_of(struct phase *p, uint64_t *number)
 	return p->kind_of ? p->kind_of(p, number) : 0;
 }
 
-/* The next operation of the open loop, its kind, and when it is due. */
 static bool take_due(struct phase *p, struct phase_op *op)
 {
 	bool got;
@@ -112,7 +111,6 @@ static struct bench_raw_op left_raw(const struct phase *p, unsigned kind, uint64
 				     .run = p->raw_run};
 }
 
-/* A worker has taken an operation and found the phase over. */
 static void left_take(struct phase *p, unsigned client, const struct phase_op *op)
 {
 	struct bench_raw_op raw;
@@ -267,7 +265,6 @@ void phase_result_merge(struct phase_result *into, struct phase_result *from)
 	into->ran |= from->ran;
 }
 
-/* The windows of each kind of operation go to its own result. */
 static void sampling_start(const struct phase *p, struct phase_result *out, struct series_sampler **sampler)
 {
 	for (unsigned i = 0; p->series && i < p->kinds; i++) {
@@ -287,7 +284,6 @@ static int workers_run(struct phase *p, struct kv_error *err)
 	return rc;
 }
 
-/* In which time the operations of the schedule were due: all of it, unless the phase was over before its end. */
 static uint64_t planned_ns(const struct phase *p)
 {
 	uint64_t taken = KV_MIN(atomic_load(&p->next), p->total);
@@ -460,7 +456,6 @@ int phase_store_again(const struct phase_op *op, uint64_t index, const struct be
 	return rc == -KV_EEXIST || rc == -KV_ELEFT ? 0 : rc; /* its server ends: it misses the key until it is back */
 }
 
-/* PUT of one key, whose value lies ready in registered memory. */
 int phase_op_write(const struct phase_op *op)
 {
 	struct kvc_call call = phase_put_call(op->phase);
@@ -480,13 +475,11 @@ int phase_op_write(const struct phase_op *op)
 		return 0;
 	if (rc != -KV_EEXIST)
 		return phase_count_undone(op, rc, end_ns);
-	/* Another client stored other bytes under this key before: the key is stored. */
 	bench_bump(&op->tally->ops, 1);
 	op->tally->put_conflicts++;
 	return 0;
 }
 
-/* That it was not there is no miss. */
 int phase_delete(const struct phase_op *op)
 {
 	struct kvc_call call = {.size = sizeof(call)};

@@ -107,7 +107,6 @@ static int prefix_open(struct prefix *p, struct kv_error *err)
 	return rc;
 }
 
-/* Whether all blocks from *from on, and those before, have their first layer. */
 static bool first_layer_here(const struct prefix *p, unsigned *from)
 {
 	while (*from < p->blocks && kvc_arrival_parts(&p->arrival[*from]) > 0)
@@ -115,7 +114,6 @@ static bool first_layer_here(const struct prefix *p, unsigned *from)
 	return *from == p->blocks;
 }
 
-/* The result of the load, and when its first and its last layer were there. */
 static int load(struct prefix *p, uint64_t *first_ns, uint64_t *all_ns)
 {
 	const struct kvc_call call = phase_call(p->bench->opt);
@@ -156,7 +154,7 @@ static bool block_right(const struct prefix *p, unsigned i)
 	return (uint64_t)item->result == item->len;
 }
 
-/* The results of the load. None counts if a block failed. */
+/* None counts if a block failed. */
 static void judge(const struct prefix *p, struct prefix_result *r, int rc)
 {
 	for (unsigned i = 0; rc && i < p->blocks; i++) {
@@ -170,7 +168,6 @@ static void judge(const struct prefix *p, struct prefix_result *r, int rc)
 		r->wrong += !block_right(p, i);
 }
 
-/* The first load warms up, and is not counted. */
 static void loads(struct prefix *p, struct prefix_result *r)
 {
 	uint64_t end = phase_now() + LOADS_NS;

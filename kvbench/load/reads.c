@@ -30,7 +30,6 @@ uint64_t reads_ops(const struct bench_options *o, uint64_t keys)
 	return o->load.batch ? (keys + o->load.batch - 1) / o->load.batch : keys;
 }
 
-/* Operations of `total` of one run after the other, from first_op on. */
 static struct phase reads_phase(struct bench *b, uint64_t first_op, uint64_t total, uint64_t duration_ns)
 {
 	const struct bench_options *o = b->opt;
@@ -60,7 +59,7 @@ static uint64_t ops_of(const struct phase_result *r)
 	return r[MIX_GET].tally.ops + r[MIX_PUT].tally.ops + r[MIX_EXISTS].tally.ops;
 }
 
-/* The result of one run of the phase, of each kind. Static: a result has histograms, and there is one run at a time. */
+/* Static: a result has histograms, and there is one run at a time. */
 static struct phase_result *result_clear(void)
 {
 	static struct phase_result result[MIX_KINDS];
@@ -96,7 +95,7 @@ int reads_steady(struct bench *b, struct kv_error *err)
 		rc = phase_run(&p, r, err);
 		first_op += atomic_load(&p.next);
 		steady = bench_steady_add(s, bench_per_second((double)ops_of(r), r));
-		for (unsigned i = 1; i < MIX_KINDS; i++) /* a miss or an error in any of them fails the run */
+		for (unsigned i = 1; i < MIX_KINDS; i++)
 			bench_tally_merge(&r[0].tally, &r[i].tally);
 		phase_result_merge(w, r);
 	}
@@ -150,7 +149,6 @@ static int runs_run(struct bench *b, struct kv_error *err)
 				bench_series_free(&r[k].series);
 		if (rc == 0) {
 			result_take(b, r);
-			/* A run cut short does not count for the spread. */
 			if (i == 0 || good(b, r))
 				run_note(&b->results.runs, r);
 		}
@@ -158,7 +156,6 @@ static int runs_run(struct bench *b, struct kv_error *err)
 	return rc;
 }
 
-/* ---- the highest rate that keeps a percentile ---- */
 
 static uint64_t misses_of(const struct phase_result *r)
 {
@@ -184,7 +181,6 @@ static bool kept_up(const struct phase_result *r, uint64_t ops, double rate)
 	return (double)r->elapsed_ns <= planned_ns * BEHIND_MAX + (double)longest_ns;
 }
 
-/* ops: those that the trial was to make. */
 static enum bench_slo_why trial_why(const struct bench *b, const struct phase_result *r,
 				    const struct bench_slo_trial *t, uint64_t ops)
 {
@@ -197,7 +193,6 @@ static enum bench_slo_why trial_why(const struct bench *b, const struct phase_re
 	return kept_up(r, ops, t->rate) ? BENCH_SLO_KEPT : BENCH_SLO_BEHIND;
 }
 
-/* One trial: in *out, its figures in r. */
 static int trial_run(struct bench *b, double rate, uint64_t *first_op, struct phase_result *r,
 		     struct bench_slo_trial *out, struct kv_error *err)
 {
@@ -224,7 +219,6 @@ static int trial_run(struct bench *b, double rate, uint64_t *first_op, struct ph
 	return rc;
 }
 
-/* Half of the rate of a closed loop. */
 static int ceiling_find(struct bench *b, uint64_t *first_op, double *out_rate, struct kv_error *err)
 {
 	struct phase p = reads_phase(b, 0, UINT64_MAX, CEILING_NS);
@@ -260,7 +254,7 @@ static int slo_run(struct bench *b, struct kv_error *err)
 		b->results.slo_bad += r->tally.wrong + (b->results.misses_expected ? 0 : misses_of(r));
 		if (trial.why != BENCH_SLO_KEPT && kept)
 			continue;
-		kept = trial.why == BENCH_SLO_KEPT; /* each kept rate is above those before it */
+		kept = trial.why == BENCH_SLO_KEPT;
 		memcpy(b->results.slo_read, r, sizeof(b->results.slo_read));
 	}
 	if (rc == 0 && !b->results.read.ran)

@@ -20,9 +20,8 @@
 
 enum { BATCH_MAX = 16, BATCH_BYTES = 4 << 20, MEMORY_BYTES = 256 << 20 };
 #define BACKOFF_NS 10000000ull
-#define STARTED_NS 20000000000ull /* until all clients have a started server */
+#define STARTED_NS 20000000000ull
 
-/* Counts of the workers of one loop thread. */
 struct replay_tally {
 	struct bench_tally read, write;
 	uint64_t requests, blocks, lost;
@@ -51,7 +50,7 @@ struct replay_worker {
 	struct kvc_key *lookup;
 	unsigned cap;
 	struct kvc_item item[BATCH_MAX];
-	unsigned block[BATCH_MAX];        /* of an item: its index in the request */
+	unsigned block[BATCH_MAX];
 	uint64_t read_ns, write_ns, hits; /* of the present request */
 	uint64_t longest_ns;              /* ... of its calls */
 };
@@ -69,7 +68,6 @@ static void count_error(struct replay *r, struct bench_tally *t, int code)
 	atomic_fetch_add_explicit(&r->num_errors, 1, memory_order_relaxed);
 }
 
-/* A call of the present request began then. Returns how long it took. */
 static uint64_t call_took(struct replay_worker *w, uint64_t start_ns)
 {
 	uint64_t took_ns = phase_now() - start_ns;
@@ -77,7 +75,6 @@ static uint64_t call_took(struct replay_worker *w, uint64_t start_ns)
 	return took_ns;
 }
 
-/* A record of --raw, if there are any: block `block` of the request, in a call from start_ns to end_ns. */
 static void raw_add(const struct replay_worker *w, enum bench_raw_phase phase, enum bench_raw_kind kind, unsigned block,
 		    int64_t result, uint64_t start_ns, uint64_t end_ns)
 {
@@ -107,7 +104,6 @@ static void item_set(struct replay_worker *w, unsigned i, unsigned block)
 		.key = {w->key[block].text, w->key[block].len}, .data = w->memory + i * size, .len = size};
 }
 
-/* Store the n blocks set as items. */
 static void put_items_await(struct replay_worker *w, unsigned n)
 {
 	const struct bench_options *o = w->r->bench->opt;
@@ -262,7 +258,6 @@ static void part_add(struct replay_part *p, const struct replay_worker *w, bool 
 		kv_hist_add(&p->read, w->read_ns);
 }
 
-/* served: the present request was, and not given up at its lookup. */
 static void parts_add(struct replay_worker *w, bool served)
 {
 	const struct bench_events *e = &w->r->bench->opt->server.events;
@@ -406,7 +401,7 @@ static int memory_open(struct replay *r, struct kv_error *err)
 	rc = kv_area_map((uint64_t)o->load.num_workers * r->batch * o->load.value_size, &r->area, err);
 	if (rc < 0)
 		return rc;
-	memset(r->area.base, 0, r->area.len_bytes); /* so that no GET waits for a page to be made */
+	memset(r->area.base, 0, r->area.len_bytes);
 	return kvc_register(r->bench->pool, r->area.base, r->area.len_bytes, &r->mem, err);
 }
 
@@ -447,7 +442,6 @@ static void collect(struct replay *r, const struct seq_stats *stats)
 	res->read.server_died = server_child_dead(r->bench->server);
 }
 
-/* Run the workers and take the times, which both phases share. */
 static int run_workers(struct replay *r, struct kv_error *err)
 {
 	struct bench *b = r->bench;
@@ -517,7 +511,7 @@ int replay_run(struct bench *bench, struct kv_error *err)
 	if (r.mem && kvc_unregister(bench->pool, &r.mem) < 0 && rc == 0)
 		rc = kv_fail(err, -KV_EINTERNAL, "the replay's memory is still in use after its last operation");
 	if (!r.mem)
-		kv_area_unmap(&r.area); /* registered memory stays mapped until the process ends */
+		kv_area_unmap(&r.area);
 	free(r.tally);
 	return rc;
 }

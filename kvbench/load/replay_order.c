@@ -28,8 +28,8 @@ struct sequencer {
 	struct trace_request next; /* read, but not started yet */
 	bool have_next, have_first, ended;
 	double first_ms, latest_ms;
-	uint64_t start_ns, when_ns; /* when_ns: the next request is due */
-	struct kv_list idle;        /* workers without a request, first come first served */
+	uint64_t start_ns, when_ns;
+	struct kv_list idle;
 	struct loop_timer timer;
 	struct seq_stats stats;
 	int rc;
@@ -114,7 +114,7 @@ static int worker_grow(struct seq_worker *w, unsigned num_ids)
 	ids = realloc(w->ids_copy, num_ids * sizeof(*ids));
 	if (ids)
 		w->ids_copy = ids;
-	claim = realloc(w->claim, num_ids * sizeof(*claim)); /* none is held: nothing points into it */
+	claim = realloc(w->claim, num_ids * sizeof(*claim));
 	if (claim)
 		w->claim = claim;
 	if (!ids || !claim)
@@ -144,7 +144,6 @@ static int assign(struct sequencer *s, struct seq_worker *w)
 	return 0;
 }
 
-/* The next request is read: 1, 0 when there is none, or a code. */
 static int read_next(struct sequencer *s)
 {
 	int rc;
@@ -162,14 +161,12 @@ static int read_next(struct sequencer *s)
 	return rc;
 }
 
-/* A time of the trace may be any number, and the speed a small one. */
 static uint64_t when_of(const struct sequencer *s)
 {
 	double ns = KV_MAX(s->next.timestamp_ms - s->first_ms, 0.0) * 1e6 / s->opt.speed;
 	return s->start_ns + (uint64_t)KV_MIN(ns, LATEST_NS);
 }
 
-/* Whether the request is due; if not, the timer will look again. */
 static bool due(struct sequencer *s)
 {
 	uint64_t now = loop_now(s->loop), when;
@@ -205,7 +202,6 @@ static bool over(struct sequencer *s)
 	return s->opt.over(s->opt.arg) || (s->opt.duration_ns && loop_now(s->loop) - s->start_ns >= s->opt.duration_ns);
 }
 
-/* Hand one request to the worker that waited longest. false: not now, or no more. */
 static bool hand_out(struct sequencer *s)
 {
 	struct seq_worker *w = KV_LIST_ENTRY(s->idle.next, struct seq_worker, node);

@@ -28,8 +28,8 @@ struct trace_reader {
 	bool once;               /* the file cannot be read again */
 	struct trace_columns columns;
 	struct trace_sessions sessions;
-	double first_ms, last_ms; /* of the first line, of the last one */
-	int failed;               /* the code of the error that ended reading */
+	double first_ms, last_ms;
+	int failed;
 	struct kv_error why;
 	/* of a sorted trace */
 	bool sorted;
@@ -66,7 +66,6 @@ static bool is_csv(const char *text, size_t len)
 	return memchr(text, ',', len) && text[0] != '{' && text[0] != '[' && text[0] != ' ' && text[0] != '\t';
 }
 
-/* The next line that is not blank: 1, 0 at the end, or a code. */
 static int next_text(struct trace_reader *r, struct trace_at *at, const char **text, size_t *len, struct kv_error *err)
 {
 	int rc;
@@ -77,7 +76,6 @@ static int next_text(struct trace_reader *r, struct trace_at *at, const char **t
 	return rc > 0 && no_text(*at, *text, *len, err) < 0 ? -KV_EINVAL : rc;
 }
 
-/* The next row: 1, 0 at the end, or a code. */
 static int next_row(struct trace_reader *r, struct trace_at *at, struct kv_error *err)
 {
 	const char *text = NULL;
@@ -143,7 +141,6 @@ static int read_request(struct trace_reader *r, struct trace_request *out, struc
 
 /* ---- sorted by time ---- */
 
-/* Room for `more` elements in *array behind the `used` ones. */
 static int room_for(void **array, size_t size, uint64_t used, uint64_t more, uint64_t *cap)
 {
 	uint64_t need = KV_MAX(used + more, *cap + *cap / 2 + 1024);
@@ -172,7 +169,6 @@ static int keep(struct trace_reader *r, const struct trace_request *q)
 	return 0;
 }
 
-/* Requests of one time stay in the order of their lines. */
 static int by_time(const void *one, const void *two)
 {
 	const struct trace_request *a = &((const struct kept *)one)->request, *b = &((const struct kept *)two)->request;
@@ -282,7 +278,6 @@ static int next_kept(struct trace_reader *r, struct trace_request *out)
 	return 1;
 }
 
-/* What cannot be read again cannot be sorted. */
 static int next_unsorted(struct trace_reader *r, struct trace_request *out, struct kv_error *err)
 {
 	int rc = read_request(r, out, err);

@@ -12,7 +12,6 @@ enum { FIELD_MAX = 64 };
 
 static const char *const time_names[] = {"timestamp", "arrived_at", "arrival_time", NULL};
 
-/* The next field of the line, without quotes and blanks around it; a longer one is cut. False: there is none. */
 static bool field_next(const char **at, const char *end, char field[FIELD_MAX])
 {
 	const char *p = *at;

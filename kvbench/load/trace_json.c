@@ -26,7 +26,6 @@ struct rewriting {
 	bool quoted; /* within a string */
 };
 
-/* The length of the number at `at`, and whether it must become a text. */
 static size_t number_at(const struct rewriting *w, bool *out_long)
 {
 	size_t n = w->in[w->at] == '-', digits;
@@ -79,7 +78,7 @@ static json_t *load_rewritten(const char *text, size_t len, json_error_t *why)
 		return NULL;
 	while (w.at < len)
 		rewrite_step(&w);
-	if (w.out_len == len) { /* nothing to rewrite: the first fault stands */
+	if (w.out_len == len) {
 		free(w.out);
 		return NULL;
 	}
@@ -131,7 +130,6 @@ static const json_t *field(const json_t *object, const char *name, const char *o
 	return json_is_null(v) ? NULL : v;
 }
 
-/* A whole number, also one that is written as a float. */
 static bool whole(const json_t *v, int64_t *out)
 {
 	double d = json_real_value(v);
@@ -156,7 +154,6 @@ static int read_length(struct trace_at at, const json_t *object, const char *nam
 	return 0;
 }
 
-/* Milliseconds of a number of units of so many. */
 static int read_ms(struct trace_at at, const json_t *v, const char *name, double unit, double *out,
 		   struct kv_error *err)
 {
@@ -203,7 +200,6 @@ static int read_session(struct trace_at at, const json_t *object, struct trace_r
 
 /* ---- ids ---- */
 
-/* "0x1f" and "1f", up to 16 digits. */
 static bool hexadecimal(const char *text, size_t len, uint64_t *out)
 {
 	uint64_t n = 0;

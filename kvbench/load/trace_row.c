@@ -25,7 +25,6 @@ void trace_row_free(struct trace_row *row)
 
 /* ---- dates ---- */
 
-/* A number of this many digits at *at, which moves behind it. */
 static bool digits(const char **at, unsigned count, int *out)
 {
 	*out = 0;

@@ -14,7 +14,7 @@
 
 enum {
 	PAGE = 4096,
-	TOUCH_SHARE = 2 /* a caller may borrow half of a buffer */,
+	TOUCH_SHARE = 2,
 	ASKED = 64,
 	ITEMS = 512,
 	VALUE_TTL_S = 3600

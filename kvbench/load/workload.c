@@ -105,7 +105,6 @@ uint64_t bench_value_at(const struct bench_key *key, uint64_t value_size)
 	return (uint64_t)((unsigned __int128)key->mark * places >> 64) << step_bits;
 }
 
-/* Of the stock's word at this offset, a multiple of 8. */
 static uint64_t stock_state(uint64_t offset)
 {
 	return STOCK_SEED + offset / 8 * VALUE_STEP;
@@ -135,7 +134,6 @@ void bench_value_fill(const struct bench_key *key, void *out, uint64_t len)
 	words_fill(stock_state(bench_value_at(key, len)), out, len);
 }
 
-/* The exact comparison of a piece that differs. */
 static uint64_t first_wrong(const uint8_t *data, uint64_t from, uint64_t to, uint64_t state)
 {
 	for (uint64_t i = from; i < to; state += VALUE_STEP) {
@@ -174,7 +172,6 @@ uint64_t bench_value_check_part(const struct bench_key *key, uint64_t len, uint6
 	return first_wrong(p, at, part_len, state);
 }
 
-/* Whether data begins with these bytes of a word, of which there are eight at most. */
 static bool word_begins(const void *data, uint64_t word, uint64_t bytes)
 {
 	return memcmp(data, &word, KV_MIN(bytes, sizeof(word))) == 0;

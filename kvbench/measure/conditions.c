@@ -44,7 +44,7 @@ static void *other_side(void *arg)
 {
 	struct court *c = arg;
 	if (!pin(c->cpu[1]))
-		return NULL; /* no batch ends then, but by the clock */
+		return NULL;
 	while (!atomic_load_explicit(&c->over, memory_order_relaxed)) {
 		unsigned b = atomic_load_explicit(&c->ball, memory_order_acquire);
 		if (b & 1)
@@ -53,7 +53,6 @@ static void *other_side(void *arg)
 	return NULL;
 }
 
-/* One batch; 0 when the end of the measurement came first. */
 static uint64_t batch(struct court *c, uint64_t end_ns)
 {
 	uint64_t start_ns = kv_clock_now(&kv_clock_monotonic);
@@ -136,7 +135,6 @@ static bool read_stat(double *all, double *idle, double *steal)
 static double seconds_slept(void)
 {
 	double least = INFINITY;
-	/* Somebody else may run between two looks. */
 	for (unsigned i = 0; i < 3; i++) {
 		struct timespec with, without;
 		clock_gettime(CLOCK_MONOTONIC, &without);
@@ -156,7 +154,6 @@ double bench_cpu_seconds(int who)
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
-/* Of this process, and of its ended children. */
 static double own_seconds(void)
 {
 	return bench_cpu_seconds(RUSAGE_SELF) + bench_cpu_seconds(RUSAGE_CHILDREN);

@@ -11,7 +11,6 @@
 
 enum { ITEMS_MAX = 256, LOOK_MS = 50 };
 
-/* The bytes that one server is still making. */
 static uint64_t left_at(struct kvc_pool *pool, unsigned server)
 {
 	struct kvc_stat_item item[ITEMS_MAX];

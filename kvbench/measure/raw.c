@@ -69,7 +69,6 @@ static void ring_write(struct bench_raw *raw, struct raw_ring *r)
 	}
 }
 
-/* Once more after the end: all records are written. */
 static void *writer_main(void *arg)
 {
 	struct bench_raw *raw = arg;
@@ -89,7 +88,6 @@ static void raw_free(struct bench_raw *raw)
 	free(raw);
 }
 
-/* Pages made now: no operation waits for one. */
 static struct bench_raw *raw_make(unsigned rings)
 {
 	struct bench_raw *raw = calloc(1, sizeof(*raw));

@@ -107,7 +107,6 @@ static void *sampler_main(void *arg)
 	struct series_sampler *s = arg;
 	uint64_t due_ns = s->start_ns;
 	do {
-		/* A missed window is a part of the next. */
 		for (due_ns += s->out->window_ns; due_ns <= s->last_ns;)
 			due_ns += s->out->window_ns;
 		if (!ticker_wait(&s->ticker, due_ns))

@@ -46,7 +46,6 @@ static int lacks(const char *file, const char *field, struct kv_error *err)
 		       file, field);
 }
 
-/* Falcon has names of its own for how many heads have K and V. */
 static int read_kv_heads(const json_t *o, const char *file, struct model *m, struct kv_error *err)
 {
 	int rc = dimension(o, "num_key_value_heads", MODEL_DIMENSION_MAX, file, &m->kv_heads, err);
@@ -256,7 +255,6 @@ static int read_file(const char *path, struct model *out, struct kv_error *err)
 	return rc == 0 ? model_parse(text, len, path, out, err) : rc;
 }
 
-/* An unknown name is a file if it looks like one or exists. */
 static bool looks_like_file(const char *name)
 {
 	size_t len = strlen(name);

@@ -85,7 +85,6 @@ struct model_load model_load_of(uint64_t first_tokens, uint32_t block_tokens, do
 	if (prefill_rate <= 0)
 		return l;
 	l.prefill_s = (double)prefix_tokens / prefill_rate;
-	/* Each token behind the first call gains the difference of the two. */
 	gain = 1 / prefill_rate - 1 / tokens_per_s;
 	if (first_s <= first / prefill_rate) {
 		l.break_even = whole(first_s * prefill_rate, block_tokens);

@@ -36,7 +36,6 @@ static const struct kv_opt_program plot_program = {
 	.args_max = 1,
 };
 
-/* The ending of a file's name, if it is one of those that can be written. */
 static const char *kind_of(const char *path)
 {
 	static const char *const kinds[] = {"svg", "png", "html", "hgrm", "csv"};

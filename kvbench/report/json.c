@@ -19,7 +19,6 @@ enum { COUNTERS_MAX = 512 };
 
 /* ---- the object ---- */
 
-/* The name, or a number: some options were numbers before they had other choices. */
 static json_t *choice_value(const char *name)
 {
 	char *end;
@@ -163,7 +162,6 @@ static json_t *resources_object(const struct bench_results *r)
 	return o;
 }
 
-/* Of a latency: a measured one is never 0. */
 static void ns_add(json_t *object, const char *name, uint64_t ns)
 {
 	if (ns)
@@ -218,7 +216,6 @@ static json_t *histogram_object(const struct kv_hist *h)
 	return json_pack("{s:f, s:o, s:o}", "error", 1.0 / (1 << KV_HIST_SUB_BITS), "upper_ns", upper, "count", count);
 }
 
-/* The last window is shorter than the others. */
 static json_t *series_object(const struct bench_series *s)
 {
 	json_t *rows = json_array();
@@ -436,7 +433,6 @@ static json_t *slo_object(const struct bench *b)
 			 best ? json_real(best->rate) : json_null(), "trials", trials);
 }
 
-/* The results of a load with --mix, --rate, --repeat-runs, --warmup-steady or --slo. */
 static void load_objects(json_t *object, const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
@@ -469,7 +465,6 @@ static json_t *conditions_object(const struct bench *b)
 	return conditions_json(&c);
 }
 
-/* The lines that the run prints, without their heads. */
 static json_t *verdict_object(const struct bench *b)
 {
 	json_t *list = json_array();

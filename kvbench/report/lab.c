@@ -126,7 +126,7 @@ static char *whole(int fd, size_t *len)
 	return NULL;
 }
 
-/* Run the command with its output in a file in memory. Returns the exit status, or a code below 0. */
+/* Returns the exit status, or a code below 0. */
 static int command_run(const struct lab_command *c, int in, int out, struct kv_error *err)
 {
 	int status = 0, rc;

@@ -22,7 +22,6 @@ struct outputs {
 	struct out_file file[OUTPUT_FILES];
 };
 
-/* No output replaces an input of the run. */
 static int apart(const struct bench_options *o, const char *path, const char *what, struct kv_error *err)
 {
 	const struct kv_opt_security *s = &o->security;
@@ -88,7 +87,6 @@ int outputs_raw(const struct outputs *o)
 	return o->file[RAW_FILE].fd;
 }
 
-/* One that lacks operations is none: the verdict has said why. */
 static int raw_write(struct outputs *o, const struct bench_raw_result *r)
 {
 	struct kv_error err = {0};

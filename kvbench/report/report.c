@@ -322,7 +322,6 @@ static void runs_table(const struct bench *b)
 	fprintf(b->out, "           (spread: largest less smallest, as a part of the median)\n");
 }
 
-/* With --slo: the rates tried from the lowest on, and the answer. */
 static void slo_table(const struct bench *b)
 {
 	const struct bench_slo_search *s = &b->results.slo;
@@ -351,7 +350,6 @@ static void slo_table(const struct bench *b)
 			FEW(best->rate), 100 * b->opt->pace.aim.quantile, TIME(b->opt->pace.aim.limit_ns));
 }
 
-/* Both phases of a replay are one stretch of time, with one sum. */
 static void cpu_line(const struct bench *b, const char *name, const struct phase_result *p)
 {
 	fprintf(b->out, "%-7s %12.2f s of CPU", name, p->cpu_seconds);
@@ -376,7 +374,6 @@ static void cpu_table(const struct bench *b)
 static const char *const arrivals_names[] = {
 	[BENCH_UNIFORM] = "uniform", [BENCH_POISSON] = "poisson", [BENCH_RECORDED] = "recorded"};
 
-/* With --rate: whether the machine kept up. */
 static void rate_line(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
@@ -521,7 +518,6 @@ static double ratio(uint64_t part, uint64_t whole)
 	return whole ? (double)part / (double)whole : 0;
 }
 
-/* A replay that takes longer than --ttl loses its first values. */
 static bool replay_outlived(const struct bench *b)
 {
 	return b->opt->load.ttl && b->results.read.elapsed_ns / 1000000000 >= b->opt->load.ttl;
@@ -605,7 +601,6 @@ static void counters_table(const struct bench *b)
 		fprintf(b->out, "          slow (--slow-ms): %s\n", OF(c->slow, "operation"));
 }
 
-/* The server's counters of its tier: those that are not 0. */
 static void tier_table(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
@@ -625,7 +620,6 @@ static void tier_table(const struct bench *b)
 		kv_wrap(b->out, "tier      ", 0, "%s", text[0] ? text : "not used: --memory-mb holds all values");
 }
 
-/* Printed for several rails, or for one in trouble. */
 static void rails_table(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
@@ -773,7 +767,7 @@ void report_summary(const struct bench *b)
 struct run_verdict {
 	FILE *to;
 	unsigned count;
-	bool events;        /* errors are expected: an event causes them */
+	bool events;
 	uint64_t conflicts; /* keys with other bytes before */
 };
 

@@ -16,7 +16,7 @@
 
 enum { AT_ONCE = 64 /* workers of an engine */ };
 
-#define PAUSE_NS 100000000ull /* a pause checks at this interval whether the step is over */
+#define PAUSE_NS 100000000ull
 
 struct session_load {
 	struct scale_reporter *t;
@@ -25,7 +25,7 @@ struct session_load {
 	struct kvc_session **session; /* of each client */
 	uint64_t *due_ns;
 	uint32_t *came;            /* correct messages */
-	struct scale_tally *tally; /* of each engine: its workers share a thread */
+	struct scale_tally *tally;
 	uint64_t timeout_ns;
 	_Atomic bool refused;
 	struct kv_error refusal; /* of the first; read when all workers have returned */

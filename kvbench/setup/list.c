@@ -59,7 +59,6 @@ static int add(struct list_parser *l, uint64_t n)
 	return 0;
 }
 
-/* The numbers between the last one and `end`. */
 static int go_on(struct list_parser *l, uint64_t end)
 {
 	uint64_t a = l->last[2], b = l->last[1], c = l->last[0], n;

@@ -16,7 +16,6 @@ enum { WORD_MAX = 64 };
 
 #define PERCENT_MAX 99.9999999 /* a trial has ten samples beyond: 10,000 million operations */
 
-/* A plain decimal number from low to high. */
 static bool number_take(const char **text, char end, double low, double high, double *out)
 {
 	char word[WORD_MAX], *rest;
@@ -55,13 +54,11 @@ int bench_pattern_parse(const char *text, struct bench_pattern *out, struct kv_e
 
 /* ---- sizes ---- */
 
-/* The part of a standard normal distribution below x. */
 static double normal_below(double x)
 {
 	return erfc(-x / M_SQRT2) / 2;
 }
 
-/* The x below which this part of the normal distribution lies. */
 static double normal_quantile(double part)
 {
 	double low = -10, high = 10;

@@ -245,7 +245,6 @@ uint64_t bench_piece_bytes(uint64_t value_size)
 	return piece;
 }
 
-/* A combination of options that is refused, and why. */
 struct rule {
 	bool broken;
 	const char *why;
@@ -331,7 +330,6 @@ static int check_trace(const struct bench_options *o, struct kv_error *err)
 	return rules_check(rules, KV_COUNT(rules), err);
 }
 
-/* The kinds of load that exclude each other. */
 static int check_kinds(const struct bench_options *o, struct kv_error *err)
 {
 	const struct bench_load *l = &o->load;
@@ -451,7 +449,6 @@ static int check_model(const struct bench_options *o, struct kv_error *err)
 	return 0;
 }
 
-/* A value is a block of the model. */
 static int apply_model(struct bench_options *o, struct kv_error *err)
 {
 	char size[32], max[32];

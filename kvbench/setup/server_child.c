@@ -33,7 +33,7 @@
 #include "store/store.h"
 
 enum {
-	LOG_KEEP = 32 << 10, /* bytes of log kept for a failure */
+	LOG_KEEP = 32 << 10,
 	PSK_BYTES = 32,
 	STOP_WAIT_MS = 10000,
 	MEMBERS_BACK_S = 2,
@@ -111,8 +111,7 @@ static void log_show(struct server_child *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* The last line of the log, without the program's name, or "": the reason of its end. The log's thread has ended.
- * Returns whether there are lines before it. */
+/* The last line of the log, without the program's name, or "": the reason of its end. The log's thread has ended. */
 static bool log_last(const struct server_child *c, char *out, size_t cap)
 {
 	static const char name[] = "kv-server: ";
@@ -266,7 +265,6 @@ static int send_psk(const struct server_child *c, int fd, struct kv_error *err)
 	return put == n ? 0 : kv_fail(err, -EIO, "the key could not be sent to its own server");
 }
 
-/* "READY HOST:PORT", where more may follow. */
 static int parse_ready(struct server_child *c, const char *line, struct kv_error *err)
 {
 	char address[KV_HOST_MAX + 8];
@@ -381,7 +379,6 @@ static int ending(const struct server_child *c, int status, bool killed, bool wa
 	return 0;
 }
 
-/* Terminate, reap, and read the rest of its log. */
 static int child_end(struct server_child *c, unsigned wait_ms, struct kv_error *err)
 {
 	bool was_dead = atomic_load(&c->dead), killed = false;
@@ -389,7 +386,7 @@ static int child_end(struct server_child *c, unsigned wait_ms, struct kv_error *
 	if (c->pid <= 0)
 		return 0;
 	atomic_store(&c->stopping, true);
-	if (!atomic_load(&c->runs)) { /* it waits for its key, and nothing is lost */
+	if (!atomic_load(&c->runs)) {
 		atomic_store(&c->was_killed, true);
 		kill(c->pid, SIGKILL);
 	}
@@ -408,7 +405,6 @@ static int child_end(struct server_child *c, unsigned wait_ms, struct kv_error *
 
 /* ---- of several ---- */
 
-/* The last that runs of this number. */
 static struct server_child *running(const struct server_child *first, unsigned number)
 {
 	const struct server_child *found = NULL;
@@ -492,7 +488,6 @@ static int child_spawn(const struct server_child_options *options, const struct 
 	return rc;
 }
 
-/* Give it its key, and wait until it listens. */
 static int child_run(struct server_child *c, struct kv_error *err)
 {
 	int rc = send_psk(c, c->psk_pipe[1], err);
@@ -506,7 +501,6 @@ static int child_run(struct server_child *c, struct kv_error *err)
 	return rc;
 }
 
-/* It did not get ready: end it, and say why. */
 static void child_fail(struct server_child *c, int rc, struct kv_error *err)
 {
 	char last[sizeof(err->text) - 64];
@@ -516,7 +510,7 @@ static void child_fail(struct server_child *c, int rc, struct kv_error *err)
 		kill(c->pid, SIGKILL);
 	child_end(c, UNREADY_WAIT_MS, NULL);
 	c->pid = 0;
-	atomic_store(&c->runs, false); /* nothing signals it, and it is no member */
+	atomic_store(&c->runs, false);
 	others = log_last(c, last, sizeof(last));
 	if (rc == -KV_EPEERDOWN && last[0])
 		kv_fail(err, rc, "its own server ended before it was ready: %s", last);

@@ -20,7 +20,7 @@ enum { TICK_MS = 500, TICKS = 20, PACE_MAX = 100 };
 #define ANSWER_NS 100000000ull
 
 static struct {
-	sem_t woken; /* by the signal; later, by the end */
+	sem_t woken;
 	_Atomic int signal;
 	_Atomic bool over;
 	bool watched; /* thread is valid */

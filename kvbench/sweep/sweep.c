@@ -7,7 +7,6 @@
 
 static const char *const axis_names[SWEEP_AXES] = {"value_size", "num_clients", "num_workers"};
 
-/* A combination that kv-bench would refuse is skipped, with its sentence. */
 static const char *skipped(const struct sweep_options *o, const uint64_t at[SWEEP_AXES], struct kv_error *why)
 {
 	static struct args args;

@@ -44,7 +44,7 @@ static bool get(int fd, char out[CONGESTION_NAME])
 	return getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, out, &len) == 0;
 }
 
-/* Ours of all ends: their own addresses are the peers of the server's. Returns how many are TCP. */
+/* Ours of all ends: their own addresses are the peers of the server's. */
 static unsigned ours(const int *fd, unsigned n, const char *name, struct tcp_end *end)
 {
 	unsigned count = 0;

@@ -42,8 +42,8 @@ struct drive_conn {
 	unsigned kind, count;
 	uint64_t start_ns, first; /* first: number of its first operation */
 	char *request;            /* heads of one unit */
-	struct iovec *iov;        /* and the bytes to send, values between heads */
-	unsigned iovs, iov_at;    /* iov_at: the first not sent whole */
+	struct iovec *iov;
+	unsigned iovs, iov_at;
 	bool blocked, busy;       /* blocked: the socket took no more, until epoll reports that it does */
 	struct drive_conn *next_free;
 };
@@ -51,14 +51,14 @@ struct drive_conn {
 struct drive_phase {
 	bool mixed;
 	unsigned kind;                     /* of all, if not mixed */
-	uint64_t key_base, units, due;     /* units: of this phase; due: number of the next */
-	uint64_t start_ns, end_ns, due_ns; /* due_ns: of the next, in the open loop */
+	uint64_t key_base, units, due;
+	uint64_t start_ns, end_ns, due_ns;
 	double rate;
 	struct bench_arrivals arrivals;
 	unsigned running;
 	/* results */
 	uint64_t ops[KINDS], elapsed_ns;
-	uint64_t never_started;                 /* in the open loop: due, and not asked for when the time was over */
+	uint64_t never_started;
 	double cpu_seconds, server_cpu_seconds; /* below 0: the server does not say */
 	int64_t faults, server_faults;          /* page faults; below 0: not known */
 	struct kv_hist latency[KINDS];
@@ -73,9 +73,9 @@ struct drive {
 	struct drive_conn *conn, *free;
 	uint8_t *stock;               /* values are parts of it */
 	struct program_memory memory; /* of a program: the stock, and behind it each connection's values */
-	uint64_t *sum;                /* checksums of the values, by key; NULL: none are compared */
+	uint64_t *sum;
 	struct drive_phase *phase;
-	const char *congestion; /* that all targets are to have; "": the system's */
+	const char *congestion;
 	struct {
 		char version[64]; /* "": it does not say */
 		int64_t threads;  /* below 0: it does not say */
@@ -150,7 +150,6 @@ static void wait_for(const struct drive *l, struct drive_conn *c, bool blocked)
 	c->blocked = blocked;
 }
 
-/* Send as much as the socket takes. */
 static void send_more(const struct drive *l, struct drive_conn *c)
 {
 	while (c->iov_at < c->iovs) {
@@ -238,7 +237,6 @@ static void value_check(const struct drive *l, const struct drive_conn *c, const
 		rival_die("GET", "a value differs from the stored one");
 }
 
-/* In the server's own words, once their line is whole. */
 static void put_refused(const struct drive_conn *c)
 {
 	const char *line = (const char *)c->buf + c->at, *end = memchr(line, '\n', c->have - c->at);
@@ -258,7 +256,7 @@ static void put_refused(const struct drive_conn *c)
 	rival_die("SET", why);
 }
 
-/* The answer to a PUT. False: it is not whole yet. */
+/* The answer to a PUT. */
 static bool put_answer(const struct drive *l, struct drive_conn *c)
 {
 	const char *yes = rival_stored_text(l->rival.protocol);
@@ -274,7 +272,7 @@ static bool put_answer(const struct drive *l, struct drive_conn *c)
 	return true;
 }
 
-/* The answer of a program, one line. False: it is not whole yet. */
+/* The answer of a program, one line. */
 static bool program_answer(const struct drive *l, struct drive_conn *c)
 {
 	char *line = (char *)c->buf + c->at, *end = memchr(line, '\n', c->have - c->at);
@@ -370,7 +368,6 @@ static void done(struct drive *l, struct drive_conn *c)
 	l->free = c;
 }
 
-/* Receive until the socket is empty or the unit whole. */
 static void receive(struct drive *l, struct drive_conn *c)
 {
 	for (;;) {
@@ -386,7 +383,7 @@ static void receive(struct drive *l, struct drive_conn *c)
 		c->have += (size_t)n;
 		if (parse(l, c)) {
 			done(l, c);
-			return; /* the next answer cannot be here yet */
+			return;
 		}
 	}
 }
@@ -485,7 +482,7 @@ static void conns_open(struct drive *l)
 	/* Huge pages where there are any, as kv-bench's receive buffers have them. */
 	if (kv_area_map(o->num_workers * cap, &area, &err) < 0)
 		rival_die("memory", err.text);
-	memset(area.base, 0, area.len_bytes); /* so that no GET waits for a page to be made */
+	memset(area.base, 0, area.len_bytes);
 	for (uint32_t i = 0; i < o->num_workers; i++) {
 		struct drive_conn *c = &l->conn[i];
 		struct epoll_event e = {.events = EPOLLIN, .data.ptr = c};
@@ -506,7 +503,6 @@ static void conns_open(struct drive *l)
 	}
 }
 
-/* Make the values, before any clock runs. */
 static void values_make(struct drive *l)
 {
 	const struct versus_options *o = l->o;
@@ -528,7 +524,6 @@ static void values_make(struct drive *l)
 	}
 }
 
-/* Keys from `from` up to, but not, `to`. */
 static void keys_delete(struct drive *l, uint64_t from, uint64_t to)
 {
 	int fd = is_program(l) ? l->conn[0].fd : rival_connect(&l->rival);
@@ -561,8 +556,7 @@ static void conns_align(struct drive *l)
 }
 
 /* Before any clock runs the server has the memory of all values: kv-server makes its pages at its start, and page
- * faults in the measured PUTs of another server (17 for a PUT of 64 KiB) would count against it. redis and memcached
- * get the keys themselves, and the measured PUTs overwrite them, as PUTs of a full cache do. The treatment of an
+ * faults in the measured PUTs of another server (17 for a PUT of 64 KiB) would count against it. The treatment of an
  * existing key by a program is unknown: it gets other keys, deleted afterwards. */
 static void memory_touch(struct drive *l)
 {

@@ -87,7 +87,7 @@ static int target_parse(const char *item, struct versus_target *t, struct kv_err
 	static const struct {
 		const char *scheme;
 		enum versus_kind kind;
-		unsigned port; /* its usual one; 0: it has a path */
+		unsigned port;
 	} known[] = {{"kvrail://", VERSUS_KVRAIL, 7411},         {"redis://", VERSUS_REDIS, 6379},
 		     {"redis+unix://", VERSUS_REDIS, 0},         {"memcached://", VERSUS_MEMCACHED, 11211},
 		     {"memcached+unix://", VERSUS_MEMCACHED, 0}, {"program:", VERSUS_PROGRAM, 0}};

@@ -44,15 +44,15 @@ struct batch {
 	const struct kvc_call *call;
 	uint64_t deadline_ns;
 	struct kc_wait wait;
-	uint64_t epoch;       /* of the view when the batch began */
+	uint64_t epoch;
 	uint64_t begun_ns;    /* start of the batch: DELETE, and PUT if values are kept twice */
 	const uint64_t *born; /* birth times, if the items are copies; else NULL */
 	bool spare;           /* copies use free memory only */
 	unsigned pass;        /* 0 or 1 */
-	unsigned first, last; /* of the chain of items for the next pass */
+	unsigned first, last;
 	struct kc_window out;
 	struct kc_req *req[WINDOW];
-	struct slot {                 /* of the request in the same place */
+	struct slot {
 		struct kc_node *node; /* asked server */
 		unsigned item;
 		uint8_t num_told; /* DELETE: servers that answered before */
@@ -83,7 +83,6 @@ static int target_take(const struct batch *b, const struct kvc_item *it, struct 
 	return rc == 0 && KV_UNLIKELY(it->slice) && kc_target_leaves(b->c, out, it->len) ? -KV_EINVAL : rc;
 }
 
-/* A value to lend has no place. */
 static int lent_init(struct batch *b, const struct kvc_item *it, struct kvc_get *g)
 {
 	const struct kc_target nowhere = {.at = b->c->area.base};
@@ -129,7 +128,7 @@ static int get_begin(struct batch *b, unsigned i, struct slot *slot, struct kc_r
 		return rc;
 	g.batch.row = b->row;
 	g.batch.turn = b->turn;
-	g.wait = &b->wait; /* g goes out of scope before the request ends */
+	g.wait = &b->wait;
 	rc = kc_get_issue_await(&g, false, out);
 	if (rc < 0) {
 		kc_get_fini(&g);
@@ -352,7 +351,6 @@ static bool delete_answered(const struct slot *slot, int status)
 	       (slot->num_told > 0 && (status == -KV_EPEERDOWN || status == -KV_ELEFT));
 }
 
-/* An earlier attempt, whose answer was lost, may have deleted the value. */
 static int delete_over(const struct batch *b, const struct slot *slot)
 {
 	const struct kvc_item *it = &b->items[slot->item];
@@ -360,7 +358,7 @@ static int delete_over(const struct batch *b, const struct slot *slot)
 	return slot->deleted || kc_chain_mark(it) != ROUTE_FRESH ? 0 : -KV_ENOTFOUND;
 }
 
-/* Ask server n next; without room there, the item starts again in the next pass. */
+/* Without room there, the item starts again in the next pass. */
 static void delete_go_on(struct batch *b, const struct slot *slot, struct kc_node *n)
 {
 	struct kvc_item *it = &b->items[slot->item];
@@ -418,7 +416,7 @@ static void delete_whole_await(struct batch *b, unsigned i)
 /* The operations' differences. EXISTS has only chain_await. */
 struct batch_ops {
 	enum kvc_op op;
-	void (*chain_await)(struct batch *b); /* give all items of the chain their results; NULL: begin, end, whole */
+	void (*chain_await)(struct batch *b); /* NULL: begin, end, whole */
 	/* 0 and *out; LATER: in the next pass; or a code. */
 	int (*begin)(struct batch *b, unsigned i, struct slot *slot, struct kc_req **out);
 	void (*end_await)(struct batch *b, struct slot *slot, struct kc_req *r, int status); /* releases r */

@@ -49,7 +49,6 @@ static bool is_due(const struct clear *k, const struct kc_node *n)
 	       (!a->tried || (a->rc == 0 && a->incarnation != n->incarnation && n->state == KC_NODE_UP));
 }
 
-/* The next node to ask: one that is UP if possible. */
 static struct kc_node *next_of(const struct clear *k)
 {
 	struct kc_node *other = NULL;
@@ -120,7 +119,6 @@ static void raise_node_await(struct clear *k, struct kc_node *n)
 		kc_cleared_learn(k->c->pool, n->index, k->highest, loop_now(k->c->loop));
 }
 
-/* The code of the first server that counts and has not confirmed. */
 static int clear_code(const struct clear *k)
 {
 	for (unsigned i = 0; i < k->c->num_nodes; i++)

@@ -14,7 +14,7 @@ enum { DRAIN_MS_MAX = 2 * 86400000 /* upper limit for a server's figure */ };
 
 #define DRAIN_GRACE_NS 5000000000ull /* after the end that the server names */
 
-/* Wait for the answer. 1: a new attachment; the question may have been lost with the old one. */
+/* 1: a new attachment; the question may have been lost with the old one. */
 static int answer_await(struct kc_node *n, uint64_t attaches, uint64_t deadline_ns)
 {
 	while (n->drain.time_ms == 0) {

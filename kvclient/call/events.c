@@ -18,14 +18,14 @@
 #include "kvclient/core/waits.h"
 #include "kvclient/transfer/call.h"
 
-#define LOOK_NS 100000000ull  /* between looks at the states of nodes */
+#define LOOK_NS 100000000ull
 #define SEND_NS 2000000000ull /* for a question */
 
 enum { NODE_NAME = 336 };
 
 enum stage {
 	STAGE_NEW,  /* the server was never reached */
-	STAGE_NOW,  /* the number of the next event is asked for */
+	STAGE_NOW,
 	STAGE_WALK, /* a snapshot is read */
 	STAGE_LOG
 };
@@ -38,7 +38,7 @@ struct place {
 	enum stage stage;
 	uint64_t epoch, next; /* STAGE_LOG: the next event. STAGE_WALK: where the log goes on, from the first page on */
 	uint32_t shard, at;   /* STAGE_WALK */
-	uint64_t attaches;    /* the node's attachment, as it was last seen */
+	uint64_t attaches;
 	bool asked;           /* ... has a question without an answer */
 	unsigned marks;
 	bool away;
@@ -86,7 +86,6 @@ static void gap(const struct kvc_events *ev, struct place *p, uint64_t epoch, ui
 		walk_begin(p);
 }
 
-/* The whole answer was read: go on behind it. */
 static void answer_end(struct place *p)
 {
 	const struct wire_events *v = &p->answer;
@@ -166,7 +165,6 @@ void kc_events_came(struct kc_node *n, const struct wire_events *v)
 
 /* ---- questions ---- */
 
-/* Of a server that was never reached, its name in the list. */
 static const char *name_of(const struct kc_node *n)
 {
 	return n->node_id[0] ? n->node_id : kc_node_name(n);
@@ -193,7 +191,7 @@ static bool is_read(const struct place *p)
 	return p->answer.count == 0 && p->marks == 0;
 }
 
-/* Take the node's state into account. True: its server may be asked. */
+/* True: its server may be asked. */
 static bool place_look(struct kvc_events *ev, struct kc_node *n, struct place *p)
 {
 	if (n->state != KC_NODE_UP) {
@@ -255,7 +253,6 @@ static void event_fill(const struct kvc_events *ev, const struct place *p, enum 
 				  .server = (uint32_t)(p - ev->place)};
 }
 
-/* One event that is made here, if one is due. */
 static bool mark_take(const struct kvc_events *ev, struct place *p, struct kvc_event *out)
 {
 	static const struct {
@@ -270,7 +267,7 @@ static bool mark_take(const struct kvc_events *ev, struct place *p, struct kvc_e
 			continue;
 		p->marks &= ~marks[i].mark;
 		event_fill(ev, p, marks[i].type, out);
-		if (p->stage == STAGE_LOG && !p->mute) /* of the last event that was read, also inside an answer */
+		if (p->stage == STAGE_LOG && !p->mute)
 			out->sequence = (p->answer.count ? p->answer.next - p->answer.count : p->next) - 1;
 		return true;
 	}
@@ -407,7 +404,6 @@ void kc_events_fini(struct kvc_client *c)
 	c->events = NULL;
 }
 
-/* Copy the positions, with their names behind them. */
 static int since_copy(struct kvc_events *ev, const struct kvc_events_options *o)
 {
 	size_t bytes = o->num_since * sizeof(ev->since[0]);

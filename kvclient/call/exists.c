@@ -69,8 +69,8 @@ struct lookup {
 	struct kc_wait wait;
 	struct kc_window out;  /* their requests; an open one's is not submitted yet */
 	unsigned open;         /* records that take more keys */
-	struct record *last;   /* record of the last key, or NULL */
-	bool twice;            /* keys, or hot keys (hot.h), have two servers (second.h) */
+	struct record *last;
+	bool twice;
 	const uint8_t *before; /* keys found so far; NULL: first step. The others are asked for ... */
 	unsigned step;         /* ... at the servers of this step of their routes (route_step) */
 	uint8_t found[WINDOW / 8];
@@ -81,7 +81,7 @@ struct lookup {
 	uint8_t slot[SLOTS];
 	uint16_t next[WINDOW]; /* in its record */
 	struct kc_req *req[RECORDS_MAX];
-	struct record record[RECORDS_MAX]; /* of the request in the same place */
+	struct record record[RECORDS_MAX];
 };
 
 static struct kvc_key key_at(const struct lookup *l, unsigned i)
@@ -151,7 +151,7 @@ static void record_send(struct lookup *l, struct record *rec)
 	kc_req_submit(kc_link_pick(n->attachment, rec->shard), r, &l->wait);
 }
 
-/* Submit open records. A lookup never parks with an open record: its attachment stays the node's. */
+/* A lookup never parks with an open record: its attachment stays the node's. */
 static void records_send(struct lookup *l)
 {
 	for (unsigned i = 0; l->open > 0; i++) {
@@ -346,7 +346,7 @@ static int lookup_once_await(struct lookup *l)
 		if (rc == 0)
 			i = keys_add(l, i);
 	}
-	records_send(l); /* after a failure also: open records are awaited like the others */
+	records_send(l);
 	while (l->out.count > 0) {
 		late = oldest_finish_await(l);
 		rc = rc < 0 ? rc : late;
@@ -388,7 +388,7 @@ static int lookup_await(struct lookup *l)
 		memcpy(before, l->found, sizeof(before));
 		l->before = before;
 		if (lookup_tries_await(l) < 0)
-			memset(l->found, 0, sizeof(l->found)); /* such a server may fail: a miss */
+			memset(l->found, 0, sizeof(l->found));
 		l->before = NULL;
 		for (unsigned i = 0; i < sizeof(before); i++)
 			l->found[i] |= before[i];

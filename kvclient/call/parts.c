@@ -51,8 +51,8 @@ struct parts {
 	const struct kc_parts_job *j;
 	struct kc_window out;
 	struct kc_req *req[WINDOW];
-	struct part_out part[WINDOW]; /* of the request in the same place */
-	unsigned most;                /* the largest number of parts of an item */
+	struct part_out part[WINDOW];
+	unsigned most;
 	struct kc_parts_told *untold; /* parts were counted, and are to be announced there */
 };
 
@@ -139,7 +139,6 @@ static int item_begin(const struct kc_parts_job *j, struct kvc_item *it)
 	return 0;
 }
 
-/* The part is complete, or as much of it as the value has. */
 static void part_count(struct kvc_item *it, unsigned part)
 {
 	const struct course *now = course_of(it);
@@ -269,7 +268,7 @@ static int part_begin(struct parts *p, unsigned i, unsigned part)
 	g.ask.single = true;
 	g.batch.row = j->row;
 	g.batch.turn = j->turn;
-	g.wait = j->wait; /* g goes out of scope before the request ends */
+	g.wait = j->wait;
 	rc = kc_get_issue_await(&g, false, &r);
 	if (rc < 0) {
 		kc_get_fini(&g);
@@ -328,7 +327,7 @@ static void part_alone_await(const struct kc_parts_job *j, struct kvc_item *it, 
 	if (rc == 0)
 		parts_tell(&(struct kc_parts_told *){state_of(it)->told});
 	if (rc == -KV_ESTALE || (rc == -KV_EINVAL && part > 0))
-		rc = -KV_ENOTFOUND; /* the value of the counted parts is gone */
+		rc = -KV_ENOTFOUND;
 	if (rc < 0)
 		item_over(it, kc_item_code(j->c, j->wait->trace, rc));
 }

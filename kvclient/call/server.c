@@ -23,7 +23,6 @@ static int shards_await(struct kvc_client *c, const struct kvc_call *call, const
 	return rc == 1 ? 0 : rc;
 }
 
-/* The whole call, about the server and shard that it names. */
 static int server_await(struct kvc_client *c, const struct kvc_call *call, enum kvc_op op,
 			const struct wire_request *wire, void *into)
 {

@@ -26,7 +26,6 @@ int kc_node_told_await(struct kc_node *n, enum wire_ctrl type, struct wire_ctrl_
 	return rc;
 }
 
-/* Copy the keys of a server's memory out of its message. */
 static int remote_take(struct te_remote *r, const struct wire_region *w)
 {
 	*r = (struct te_remote){w->len_bytes, w->part_bytes, w->parts,
@@ -43,7 +42,7 @@ static int remote_take(struct te_remote *r, const struct wire_region *w)
 	return 0;
 }
 
-/* Keep one ARENA. The decoder has checked its sums; the rest is checked here. */
+/* The decoder has checked its sums; the rest is checked here. */
 static int arena_take(struct kc_attachment *s, unsigned rails, const struct wire_region *w)
 {
 	struct kc_arenas *a = s->arenas;
@@ -103,8 +102,7 @@ int kc_arenas_await(struct kc_node *n, uint64_t deadline_ns)
 	return rc;
 }
 
-/* Keep one LANDING. Length 0: the server has no area left for us. No ordered write crosses a part, so use the first
- * one. */
+/* Length 0: the server has no area left for us. No ordered write crosses a part, so use the first one. */
 static int landing_take(struct kc_attachment *s, unsigned shard, const struct wire_region *w)
 {
 	struct kc_landing *a = &s->landing[shard];

@@ -22,7 +22,7 @@ enum { HEARTBEAT_MS_DEFAULT = 500, HEARTBEAT_MS_MIN = 10, HEARTBEAT_MS_MAX = 600
 #define ADDRESS_POLL_NS 10000000ull
 #define VIEW_POLL_NS    50000000ull
 #define DIAL_QUICK_NS   2000000000ull /* for each of several addresses in the first round */
-#define LOOK_UP_MIN_NS  1000000ull    /* first pause between look-ups of a name */
+#define LOOK_UP_MIN_NS  1000000ull
 #define HELLOS_MAX      8u            /* without an answer: then dial again */
 
 static bool overtaken(const struct kc_node *n)
@@ -89,7 +89,6 @@ static int refused(struct kc_node *n, const struct wire_refuse *r)
 	char text[sizeof(r->text)];
 	n->control.spent = true; /* it closes the connection */
 	kc_printable(text, sizeof(text), r->text);
-	/* A server that rebuilt its endpoints: calls wait for it. */
 	if (rc == -KV_EBUSY)
 		rc = -KV_ERESET;
 	return kv_fail(&n->error, rc == 0 ? -KV_EPROTO : rc, "it refused us: %s", text);
@@ -206,7 +205,6 @@ static void heartbeat_set(struct kc_node *n, uint32_t ms)
 			(double)limit / 1e9);
 }
 
-/* When the server's namespace was cleared, at the latest. */
 static uint64_t cleared_by(const struct kvc_client *c, const struct wire_welcome_msg *w)
 {
 	uint64_t now_ns = loop_now(c->loop), ago_ns = w->cleared_ns ? w->clock_ns - w->cleared_ns : 0;
@@ -238,7 +236,7 @@ static int welcome_take_await(struct kc_node *n, const struct wire_welcome_msg *
 	n->clock = (struct kc_clock){0};
 	kc_clock_take(&n->clock, w->clock_ns, loop_now(c->loop));
 	kc_cleared_learn(c->pool, n->index, w->generation, cleared_by(c, w));
-	n->incarnation = w->incarnation; /* before parking: another node may meet the same server */
+	n->incarnation = w->incarnation;
 	kc_main_await(c, peers_open, &o);
 	if (o.rc < 0)
 		return o.rc;
@@ -568,7 +566,6 @@ static int dial_and_hello_await(struct kc_node *n, uint64_t deadline_ns)
 	return overtaken(n) ? -KV_ERESET : hello_await(n, deadline_ns);
 }
 
-/* Dial if there is no connection or it is broken. */
 static int welcomed_await(struct kc_node *n, uint64_t deadline_ns)
 {
 	int rc;

@@ -118,7 +118,6 @@ static void link_failed(struct kc_node *n, struct kc_link *l)
 
 /* ---- while connecting ---- */
 
-/* The server may void the attachment, or be lost. */
 static int control_look_await(struct kc_node *n)
 {
 	struct wire_ctrl_msg m;
@@ -147,8 +146,8 @@ static int park_await(struct kc_node *n, struct kc_attachment *s, uint64_t until
 	return rc;
 }
 
-/* Take the answers. Returns the number of links still awaited; formerly out ones count only if `all` is set. *status
- * becomes the code of a failed link. */
+/* Returns the number of links still awaited; formerly out ones count only if `all` is set. *status becomes the code of
+ * a failed link. */
 static unsigned answers_take(struct kc_node *n, unsigned first, unsigned count, bool all, int *status)
 {
 	struct kc_attachment *s = n->attachment;
@@ -220,7 +219,6 @@ static bool same_host(const struct sockaddr_storage *a, const char *peer)
 	return strncmp(text, peer, len) == 0 && peer[len] == ':';
 }
 
-/* Report the address and the likely cause. */
 static int unreachable(struct kc_node *n, unsigned shard, const struct kc_link *l, int status)
 {
 	const char *control = n->control.conn ? boot_peer_name(n->control.conn) : "";
@@ -243,7 +241,6 @@ static int unreachable(struct kc_node *n, unsigned shard, const struct kc_link *
 				 "the fabric");
 }
 
-/* Wait for one working link of the shard. */
 static int shard_await(struct kc_node *n, unsigned shard, uint64_t deadline_ns)
 {
 	struct kc_attachment *s = n->attachment;

@@ -130,7 +130,7 @@ void kc_node_quiet_take(struct kc_node *n, uint64_t quiet_ms)
 int kc_node_aside(struct kc_node *n, const struct wire_ctrl_msg *m)
 {
 	switch (m->type) {
-	case WIRE_CTRL_VIEW_NEWS: /* the attachment's first beat asks (serve.c) */
+	case WIRE_CTRL_VIEW_NEWS:
 		n->client->hooks->view_announced(n, &m->view_news);
 		return 0;
 	case WIRE_CTRL_VIEW:
@@ -139,7 +139,7 @@ int kc_node_aside(struct kc_node *n, const struct wire_ctrl_msg *m)
 	case WIRE_CTRL_HEARTBEAT:
 		kc_node_quiet_take(n, m->heartbeat.quiet_ms);
 		return 0;
-	case WIRE_CTRL_DRAIN_OK: /* to a question of an earlier attachment */
+	case WIRE_CTRL_DRAIN_OK:
 		return kc_node_drain_take(n, &m->drain);
 	case WIRE_CTRL_DRAIN_DONE:
 		return kc_node_drained_take(n, &m->drained);

@@ -25,21 +25,20 @@ enum { WINDOW = 8, AIMED = 32 };
 
 enum { OWED = 1024, NOBODY = UINT16_MAX };
 
-/* A DELETE or a TOUCH of this client. */
 struct owed {
 	uint8_t key[KV_KEY_MAX], len; /* len 0: overtaken by a later call */
 	uint64_t time_ns;             /* end of the call */
-	uint64_t expires_ns;          /* of a TOUCH: end of the value's life; else 0 */
+	uint64_t expires_ns;
 	uint16_t heard;               /* server told; NOBODY: the view changed during the call */
-	uint16_t to[2];               /* servers to tell after a view change, or NOBODY */
+	uint16_t to[2];
 };
 
 struct kc_oweds {
 	struct owed *ring;  /* OWED entries; NULL: none was needed yet */
-	uint32_t *digest;   /* of their keys, side by side for the search */
+	uint32_t *digest;
 	uint64_t noted;     /* ever; the next one's number */
-	uint64_t change_ns; /* last time a server came or the view changed */
-	bool due, running;  /* servers are to be told; a coroutine does */
+	uint64_t change_ns;
+	bool due, running;
 };
 
 static struct owed *at(const struct kvc_client *c, uint64_t number)
@@ -47,7 +46,6 @@ static struct owed *at(const struct kvc_client *c, uint64_t number)
 	return &c->owed->ring[number % OWED];
 }
 
-/* The first remembered one made at this time or later. */
 static uint64_t first_since(const struct kvc_client *c, uint64_t since_ns)
 {
 	uint64_t i = c->owed->noted;
@@ -58,7 +56,6 @@ static uint64_t first_since(const struct kvc_client *c, uint64_t since_ns)
 
 /* ---- telling ---- */
 
-/* The key's server, of those that do not drain. */
 static unsigned first_of(const struct kvc_client *c, const void *key, size_t len)
 {
 	const struct kc_place_set *draining = &c->cluster.draining;
@@ -75,7 +72,6 @@ static unsigned second_of(const struct kvc_client *c, const void *key, size_t le
 	return second == first ? NOBODY : second;
 }
 
-/* Choose the servers to tell by the view in force. */
 static void aim(struct kvc_client *c, struct owed *o, struct kc_place_set *all)
 {
 	uint64_t age_ns = loop_now(c->loop) - o->time_ns;
@@ -101,7 +97,7 @@ static uint64_t oldest(const struct kvc_client *c)
 	return c->owed->noted - KV_MIN(c->owed->noted, (uint64_t)OWED);
 }
 
-/* Aim all, some per turn. *all: servers to tell of anything. */
+/* *all: servers to tell of anything. */
 static void aim_all_await(struct kvc_client *c, struct kc_place_set *all)
 {
 	*all = (struct kc_place_set){0};
@@ -169,7 +165,6 @@ static bool answered(struct kc_req *const *req, int n)
 	return true;
 }
 
-/* 0, -KV_ETIMEOUT, a refusal's code, or -KV_ERESET: the attachment has ended. */
 static int answers_await(struct kc_node *n, struct kc_req **req, int sent, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
@@ -284,7 +279,7 @@ static bool ring_make(struct kvc_client *c)
 
 void kc_owed_note(struct kvc_client *c, struct kvc_key key, uint64_t begun_ns, uint32_t ttl_s)
 {
-	bool changed = c->owed->change_ns >= begun_ns; /* a server came, or the view changed, during the call */
+	bool changed = c->owed->change_ns >= begun_ns;
 	uint64_t now = loop_now(c->loop);
 	uint32_t digest;
 	if (c->num_nodes < 2 || !ring_make(c))

@@ -79,7 +79,6 @@ bool kc_node_knows(const struct kc_node *n, const struct kc_client_mem *m)
 	return n->own->regions.acked[m->slot] == m->id;
 }
 
-/* Whether its attachment is not up yet. */
 static bool attaching(const struct kc_node *n)
 {
 	return n->attachment && n->attachment->open && !n->attachment->served;
@@ -141,7 +140,7 @@ static int region_announce_await(struct kc_node *n, struct te_region *region, ui
 {
 	struct wire_ctrl_msg m;
 	int rc;
-	n->own->regions.acked[slot] = id; /* now: it may be revoked before the answer (kc_node_revoke_await) */
+	n->own->regions.acked[slot] = id;
 	rc = region_send_await(n, region, id, deadline_ns);
 	while (rc == 0) {
 		rc = boot_recv_await(n->control.conn, &m, deadline_ns);

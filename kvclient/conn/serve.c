@@ -18,10 +18,10 @@
 #include "kvclient/request/fence.h"
 #include "kvclient/request/life.h"
 
-enum { SESSION_PATIENCE = 2 /* times of silence until a question about a session is given up */ };
+enum { SESSION_PATIENCE = 2 };
 
 #define BACKOFF_MIN_NS  50000000ull
-#define BACKOFF_MAX_NS  500000000ull /* a returned server is in use within a second */
+#define BACKOFF_MAX_NS  500000000ull
 #define SEND_TIMEOUT_NS 2000000000ull
 #define REST_NS         500000000ull   /* between checks of a resting server */
 #define REST_VOTE_NS    15000000000ull /* between two votes of it; half is random */
@@ -66,7 +66,6 @@ static bool left(const struct kc_node *n)
 	return n->goodbye != KC_GOODBYE_NONE;
 }
 
-/* The server ends: no new calls; present ones may finish (part_await). */
 static void leave(struct kc_node *n)
 {
 	if (left(n) || n->client->closing)
@@ -123,7 +122,6 @@ static int control_take_await(struct kc_node *n, const struct wire_ctrl_msg *m)
 		kc_region_answer(n, m->region_ok.id, WIRE_OK, false);
 		return 0;
 	case WIRE_CTRL_ADDRESS:
-		/* The server rebuilt its endpoints: our requests there are void. */
 		kc_node_redo(n, "its endpoints were rebuilt");
 		return 0;
 	case WIRE_CTRL_GOODBYE_OK:
@@ -256,7 +254,6 @@ static int beat_await(struct kc_node *n)
 	return rc == 0 && !n->redo && answers ? view_ask_await(n) : rc;
 }
 
-/* No event reports the last call to a leaving server: poll. */
 static uint64_t serve_until(const struct kc_node *n, uint64_t beat)
 {
 	uint64_t until = KV_MIN(beat, silence_end(n));
@@ -276,7 +273,6 @@ static void lost_describe(struct kc_node *n, int rc)
 		kv_fail(&n->error, rc, "the control connection is lost: %s", kv_strerror(rc));
 }
 
-/* 1: after a goodbye; 0: a redo; or a code with n->error. */
 static int serve_await(struct kc_node *n)
 {
 	struct loop *loop = n->client->loop;
@@ -635,7 +631,7 @@ static void node_main(void *arg)
 
 void kc_node_open(struct kc_node *n)
 {
-	n->own->attempt.first_told = true; /* opening waits for the user's list only */
+	n->own->attempt.first_told = true;
 	n->unstarted = kc_node_start(n) < 0;
 	if (n->unstarted)
 		kc_node_set(n, KC_NODE_DOWN);

@@ -42,7 +42,6 @@ static void some_add(struct kc_where *out, const struct kv_addresses *found, uns
 	}
 }
 
-/* Begin with the address that served last. */
 static void turn(const struct kc_node *n, struct kc_where *w)
 {
 	struct kc_where was = *w;

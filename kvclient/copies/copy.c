@@ -42,7 +42,6 @@ static struct kc_node *target_of(struct kvc_client *c, const struct kc_repair *r
 	return second && r->to == second->index ? second : NULL;
 }
 
-/* A lower bound of the value's birth, and the target's incarnation. */
 struct birth {
 	uint64_t born_ns, incarnation;
 };
@@ -73,7 +72,7 @@ static int get_copy_await(struct kc_node *from, struct kvc_key key, const struct
 		return rc;
 	g.route.n = from;
 	g.route.kind = ROUTE_FIXED;
-	g.ask.moved = true; /* the fabric reads the copy from our buffer */
+	g.ask.moved = true;
 	g.own_wait.trace = t;
 	rc = kc_get_lent_await(&g, guess, out);
 	*out_generation = g.value.generation;

@@ -75,7 +75,6 @@ int kc_pin_bring_await(struct kc_node *n, struct kvc_key key, bool twice, uint64
 
 /* ---- moving ---- */
 
-/* The server in charge of a key, up or not. */
 static struct kc_node *home_of(struct kvc_client *c, struct kvc_key key)
 {
 	const struct kc_place_set *draining = &c->cluster.draining;

@@ -49,7 +49,6 @@ static struct second *slot_free(struct kvc_client *c)
 	return NULL;
 }
 
-/* The number of copies to one server, and their bytes. */
 static void taken_at(const struct kvc_client *c, unsigned node, unsigned *out_count, uint64_t *out_bytes)
 {
 	*out_count = 0;
@@ -80,7 +79,6 @@ static void slot_give(struct kvc_client *c, struct second *s)
 
 /* ---- one copy ---- */
 
-/* The generation in which the value was put. */
 static uint64_t second_generation(const struct kvc_client *c, unsigned node, uint64_t born_ns)
 {
 	return kc_cleared_put(c->pool, node, born_ns);
@@ -174,7 +172,6 @@ static bool busy(const struct kvc_client *c)
 	return KV_UNLIKELY(c->seconds != NULL) && c->seconds->bytes > 0;
 }
 
-/* A pending copy of the key; NULL: none. */
 static struct second *copy_of(struct kvc_client *c, struct kvc_key key)
 {
 	for (unsigned i = 0; i < COPIES; i++)

@@ -95,7 +95,6 @@ uint64_t kc_block_now(const struct kvc_pool *pool)
 	return kv_clock_now(pool->clock ? pool->clock : &kv_clock_monotonic);
 }
 
-/* Sleep while the job is in this state, at most until the deadline. */
 static void job_sleep(struct kc_job *j, uint32_t state, uint64_t now_ns, uint64_t deadline_ns)
 {
 	uint64_t left = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
@@ -108,7 +107,7 @@ static void job_sleep(struct kc_job *j, uint32_t state, uint64_t now_ns, uint64_
 	syscall(SYS_futex, &j->state, FUTEX_WAIT_PRIVATE, state, left == KV_NEVER ? NULL : &t, NULL, 0);
 }
 
-/* The thread cannot leave a started job. Log a stalled loop. */
+/* The thread cannot leave a started job. */
 static void job_watch(struct kc_job *j, uint64_t *turns)
 {
 	struct kvc_client *c = j->client;

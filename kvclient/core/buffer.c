@@ -111,7 +111,7 @@ uint64_t kc_buffer_largest(const struct kc_buffer *b)
 	return b->units ? order_bytes(31 - (unsigned)__builtin_clz(b->units)) : 0;
 }
 
-/* Merge a block with its buddy while that is free and whole. A buddy beyond the end is no block. */
+/* A buddy beyond the end is no block. */
 static void unit_merge(struct kc_buffer *b, uint32_t unit)
 {
 	unsigned order = b->state[unit] & ORDER_MASK;
@@ -154,7 +154,6 @@ static void carve(struct kc_buffer *b, uint32_t from, unsigned order, uint32_t u
 	b->free_bytes -= out->len_bytes;
 }
 
-/* The smallest free block of at least this order; NO_UNIT: none. */
 static uint32_t smallest_free(const struct kc_buffer *b, unsigned *inout_order)
 {
 	while (*inout_order < 32 && b->head[*inout_order] == NO_UNIT)

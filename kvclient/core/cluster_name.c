@@ -80,7 +80,6 @@ static const char *most(struct kvc_pool *p, uint64_t now_ns)
 	return name;
 }
 
-/* The name to use; NULL: no change. */
 static const char *choose(struct kvc_pool *p, unsigned pending, uint64_t now_ns)
 {
 	unsigned voters;

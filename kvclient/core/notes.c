@@ -78,7 +78,7 @@ static struct kc_notes *notes_find(const struct kc_notes_home *h, const struct k
 	return NULL;
 }
 
-/* Record the placement the notes belong to. False: no memory. */
+/* Record the placement the notes belong to. */
 static bool notes_name(struct kc_notes *t, const struct kc_place *p)
 {
 	t->n = p->n;

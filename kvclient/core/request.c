@@ -163,7 +163,7 @@ void kc_map_put(struct kc_map *m, uint64_t id, struct kc_req *r)
 	m->used++;
 }
 
-/* The place of id, or UINT32_MAX. Ends because the map is never full. */
+/* Ends because the map is never full. */
 static uint32_t map_find(const struct kc_map *m, uint64_t id)
 {
 	uint32_t i = home(m, id);

@@ -84,7 +84,6 @@ unsigned kc_votes_views(const struct kc_votes *v, uint64_t now_ns)
 	return n;
 }
 
-/* ---- one vote against the view in force ---- */
 
 static bool newer(const struct kc_vote *b, const struct kc_votes_now *now)
 {
@@ -218,7 +217,6 @@ static void number_of(struct kc_votes *v, struct kc_choice *c, uint64_t now_ns, 
 	c->epoch = n ? v->epochs[KV_MIN(half, n - 1)] : 0;
 }
 
-/* How long a majority has differed from the view in force. */
 static uint64_t differ_for_ns(struct kc_votes *v, const struct kc_votes_now *now, const struct ballot *t)
 {
 	if (2 * t->differ <= t->voters)
@@ -240,7 +238,6 @@ static bool is_change(const struct kc_choice *c, const struct kc_votes_now *now)
 	return c->digest != now->digest || c->source != now->source || c->epoch != now->epoch;
 }
 
-/* Whether to follow a majority view now. */
 static bool is_due(struct kc_votes *v, const struct kc_votes_now *now, const struct ballot *t)
 {
 	uint64_t ns = differ_for_ns(v, now, t);

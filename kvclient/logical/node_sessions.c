@@ -38,7 +38,6 @@ static void session_refuse(struct kc_session_at *at, int status)
 	kc_session_changed(at->session);
 }
 
-/* The server is of an older release. */
 static void refuse_all(struct kc_node *n)
 {
 	snprintf(n->sessions.refusal, sizeof(n->sessions.refusal),
@@ -47,7 +46,6 @@ static void refuse_all(struct kc_node *n)
 		session_refuse(KV_LIST_ENTRY(n->sessions.wanted.next, struct kc_session_at, list), -KV_ENOTSUP);
 }
 
-/* A question or a goodbye is about to go out. */
 static void wait_begin(struct kc_node *n)
 {
 	if (!kc_sessions_waiting(&n->sessions))

@@ -26,15 +26,15 @@ struct kc_pin {
 	struct kv_list bucket;       /* of the client */
 	struct kv_list node;         /* of the node */
 	struct kc_node *at;          /* its server */
-	struct kv_list of_sub;       /* of its session, unless the client's own */
-	struct kv_list look;         /* of the client: rest, todo or late */
+	struct kv_list of_sub;
+	struct kv_list look;
 	struct kvc_session *session; /* NULL: the client's own session */
 	uint64_t attaches;           /* attachment it was made in */
 	unsigned calls;              /* calls about to pin it */
 	bool held, busy;
 	int missed;        /* code of a failed repeat during a call that pins it; else 0 */
 	unsigned moves;    /* failed attempts to move it */
-	uint64_t until_ns; /* when a pin that cannot be moved is lost */
+	uint64_t until_ns;
 	uint16_t len;
 	uint8_t key[];
 };
@@ -102,7 +102,6 @@ static bool is_of(const struct kc_pin *p, struct kvc_key key)
 	return p->len == key.len && memcmp(p->key, key.data, key.len) == 0;
 }
 
-/* At this node, or at NULL the held or busy one at any. */
 static struct kc_pin *pin_find(const struct kvc_client *c, const struct kvc_session *session, struct kvc_key key,
 			       const struct kc_node *at)
 {
@@ -489,7 +488,6 @@ void kc_pins_told(struct kvc_client *c)
 
 /* ---- pinning again ---- */
 
-/* The next pin not made in the present attachment. */
 static struct kc_pin *pin_next(const struct kc_node *n)
 {
 	KV_LIST_EACH (e, &n->pins->all) {

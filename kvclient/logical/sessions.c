@@ -132,7 +132,6 @@ static int open_at_await(struct kvc_session *session, struct kc_node *n, uint64_
 		       : kv_fail(err, rc, "server %s: opening a session: %s", name, kv_strerror(rc));
 }
 
-/* Report the first server of the list. */
 static int nowhere_open(const struct kvc_client *c, struct kv_error *err)
 {
 	const struct kc_node *n = &c->node[0];
@@ -153,7 +152,6 @@ static int open_all_await(struct kvc_session *session, uint64_t deadline_ns, str
 	return any ? 0 : nowhere_open(c, err);
 }
 
-/* The handle is given back: say goodbye where the session is open. */
 static void sub_part(struct kvc_session *session)
 {
 	session->gone = true;

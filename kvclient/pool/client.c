@@ -101,7 +101,6 @@ static int thread_bind(struct kvc_client *c, int node)
 	return b->result;
 }
 
-/* Place thread and memory of the client before anything large is touched. */
 static void place(struct kvc_client *c)
 {
 	c->place = (struct kv_numa_place){.node = c->info.near ? c->info.numa_node : KV_NODE_ANY,
@@ -295,7 +294,6 @@ static void engine_close(void *arg)
 	te_close(&c->te);
 }
 
-/* Wake all calls: they see the client closing. */
 static void calls_wake(struct kvc_client *c)
 {
 	for (uint32_t i = 0; i < c->reqs.count; i++)
@@ -305,7 +303,6 @@ static void calls_wake(struct kvc_client *c)
 	kc_waits_close(c);
 }
 
-/* Say goodbye to all servers, with one deadline for all answers. */
 static void nodes_part_await(struct kvc_client *c)
 {
 	uint64_t deadline = loop_now(c->loop) + KC_PART_NS;
@@ -354,7 +351,7 @@ static void closer(void *arg)
 	kc_pool_tell_closed(c->pool);
 }
 
-/* Closing cannot fail: retry until a coroutine can be had. Returning workers make room. */
+/* Closing cannot fail: retry until a coroutine can be had. */
 static void closer_start(struct loop_timer *t)
 {
 	struct kvc_client *c = KV_CONTAINER(t, struct kvc_client, close_again);

@@ -108,7 +108,7 @@ static uint64_t get(const _Atomic uint64_t *c)
 
 static const struct counter {
 	const char *name;
-	size_t from, to; /* in struct kc_count, and in struct kvc_counters */
+	size_t from, to;
 	const char *group, *unit;
 	enum kvc_stat_kind kind;
 	enum kc_merge merge;
@@ -310,7 +310,6 @@ static int64_t rail_ask(struct kvc_client *c, void *arg)
 	return 0;
 }
 
-/* Run fn, which does not park, on the client's loop. */
 static int ask(struct kvc_pool *pool, unsigned client, uint64_t wait_ns, int64_t (*fn)(struct kvc_client *c, void *arg),
 	       struct asked *a)
 {

@@ -9,7 +9,6 @@
 
 enum { ITEMS_MAX = 512 };
 
-/* Counters with a name of their own below. */
 static bool named(const struct kvc_stat_item *i)
 {
 	static const char *const names[] = {"hits", "misses", "bytes_in", "bytes_out"};

@@ -239,7 +239,6 @@ static void pool_destroy(struct kvc_pool **pool)
 	*pool = NULL;
 }
 
-/* Timed waits use the clock nobody sets. */
 static void changed_init(pthread_cond_t *changed)
 {
 	pthread_condattr_t attr;
@@ -302,7 +301,6 @@ err_pool:
 
 /* ---- opening ---- */
 
-/* Whether opening is over: a client failed, or the caller gave up. */
 static int opening_failed(struct kvc_pool *p)
 {
 	int rc;
@@ -361,7 +359,6 @@ static void clients_open(struct kvc_pool *p)
 	}
 }
 
-/* The reason a client has no server. */
 static int unserved(const struct kc_progress *g, const struct kc_attempts *a, struct kv_error *err)
 {
 	unsigned more = a->failed - (a->other.code ? 2 : 1);
@@ -376,7 +373,6 @@ static int unserved(const struct kc_progress *g, const struct kc_attempts *a, st
 	return kv_fail(err, a->first.code, "%s%s%s%s", a->first.text, a->other.code ? "; " : "", a->other.text, text);
 }
 
-/* As kc_pool_status. Under the lock. */
 static int status_look(struct kvc_pool *p, struct kv_error *err)
 {
 	struct kc_progress *g = &p->progress;
@@ -467,7 +463,6 @@ static int threads_start(struct kvc_pool *p, struct kv_error *err)
 	return 0;
 }
 
-/* Wait for a report, under the lock. Nonzero: `until` has passed. Without threads it may return early. */
 static int report_wait(struct kvc_pool *p, const struct timespec *until)
 {
 	struct timespec now;

@@ -14,7 +14,7 @@ struct run_worker {
 	unsigned w;
 };
 
-/* The workers of one client. Its loop's alone. */
+/* The workers of one client. */
 struct run_part {
 	struct workers_run *run;
 	struct kvc_client *client;
@@ -66,7 +66,6 @@ static int64_t part_make(struct kvc_client *c, void *arg)
 	return 0;
 }
 
-/* Open the gate: the workers run, or return. */
 static void part_open(void *arg)
 {
 	struct run_part *part = arg;

@@ -174,7 +174,6 @@ struct kc_queue_entry *kc_entry_next(struct kvc_queue *q, uint32_t *steps)
 	return e;
 }
 
-/* True: it was the last part of its entry. */
 static bool part_end(struct kc_queue_part *p, int rc)
 {
 	for (unsigned i = 0; rc < 0 && i < p->n; i++)

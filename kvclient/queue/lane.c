@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lane.c -- the loop's side of a queue: coroutines of a client's loop make the parts posted to it.
- * A coroutine makes parts while any wait, then ends, so a closing client has no idle coroutines. Above
- * KC_QUEUE_COROUTINES per client, parts wait and may be taken back. The bell is rung once per loop turn (tell_await):
- * a write that wakes a thread takes 5 us, as much as the rest of a small GET.
- * Once started, a part's items and memory belong to the call until it returns; before, to the thread that changes the
- * state. Each coroutine holds its client; when that closes, the calls end at once with -KV_ECLOSED. */
+/* lane.c -- the loop's side of a queue: coroutines of a client's loop make the parts posted to it. A coroutine makes
+ * parts while any wait, then ends, so a closing client has no idle coroutines. Above KC_QUEUE_COROUTINES per client,
+ * parts wait and may be taken back. The bell is rung once per loop turn (tell_await). Once started, a part's items and
+ * memory belong to the call until it returns; before, to the thread that changes the state. Each coroutine holds its
+ * client; when that closes, the calls end at once with -KV_ECLOSED. */
 #include "kvclient/call/batch.h"
 #include "kvclient/queue/queue.h"
 #include "kvclient/request/admission.h"
@@ -34,7 +33,7 @@ static void part_make_await(struct kc_queue_part *p, struct kc_queue_lane *l)
 	}
 	call.timeout_ns = deadline - now;
 	c->begun_ns = e->begun_ns;
-	if (!late) /* kc_batch_await gives every item its result */
+	if (!late)
 		(void)kc_batch_await(c, e->op, p->items, p->n, &call, &p->stop);
 	c->begun_ns = 0;
 	atomic_store(&p->state, kc_part_word(e->id, KC_PART_OVER));
@@ -81,7 +80,6 @@ static void lane_main(void *arg)
 	kc_client_unhold(c);
 }
 
-/* No coroutine can be had: end the waiting parts. */
 static void lane_fail(struct kc_queue_lane *l, int rc)
 {
 	struct kv_list *n;

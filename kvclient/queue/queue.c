@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* queue.c -- queues: any thread submits calls without blocking, and one thread reaps them.
- * A call is an entry with one part for each client that works on it, several for a large batch (call/spread.c). A part
- * is posted to its client's loop, where a coroutine makes it (lane.c). The thread that ends the last part pushes the
- * entry and rings the bell (entry.c, bell.c). Only kvc_queue_open allocates, and no lock is taken. Keys, items and
- * buffers are not copied: the caller leaves them alone until the completion is reaped.
- * A pool may be closed before its queues: submitting is stopped first, so every part ends before its client does. Then
- * the queue can only be reaped and closed. Closing a queue cancels its calls and waits until no caller memory is in
- * use. The last reference frees it: a stalled loop may still have parts. */
+/* queue.c -- queues: any thread submits calls without blocking, and one thread reaps them. A call is an entry with one
+ * part for each client that works on it, several for a large batch (call/spread.c). A part is posted to its client's
+ * loop, where a coroutine makes it (lane.c). The thread that ends the last part pushes the entry and rings the bell
+ * (entry.c, bell.c). Only kvc_queue_open allocates, and no lock is taken. A pool may be closed before its queues:
+ * submitting is stopped first, so every part ends before its client does. Then the queue can only be reaped and closed.
+ * Closing a queue cancels its calls and waits until no caller memory is in use. The last reference frees it: a stalled
+ * loop may still have parts. */
 #include "kvclient/queue/queue.h"
 
 #include <linux/futex.h>
@@ -25,7 +24,6 @@
 
 /* ---- submit ---- */
 
-/* The client that makes part k of `count`. */
 static const struct kvc_client *part_client(const struct kc_queue_entry *e, unsigned turn, unsigned k, unsigned count)
 {
 	const struct kvc_pool *pool = e->queue->pool;
@@ -224,7 +222,6 @@ static struct kvc_queue *queue_make(struct kvc_pool *pool, uint32_t depth)
 	return NULL;
 }
 
-/* A closing pool has already stopped its other queues. */
 static void queue_join(struct kvc_queue *q, struct kvc_pool *pool)
 {
 	pthread_mutex_lock(&pool->lock);

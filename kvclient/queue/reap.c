@@ -79,7 +79,6 @@ int kvc_reap(struct kvc_queue *queue, struct kvc_completion *out, unsigned max)
 	return n;
 }
 
-/* 1: the part is not under way for this id. */
 static int part_cancel(struct kc_queue_part *p, uint64_t id)
 {
 	if (kc_part_turn(p, id, KC_PART_POSTED, KC_PART_TAKEN_BACK)) {

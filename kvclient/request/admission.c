@@ -18,7 +18,7 @@
 #include "kvclient/core/waits.h"
 #include "kvclient/request/private.h"
 
-enum { REQS_KEPT = 64, PIECES_OUT = 4 /* allowed beyond out_max, within large_out */ };
+enum { REQS_KEPT = 64, PIECES_OUT = 4 };
 enum { LARGE_OUT_ALL = 16 << 20, LARGE_OUT_LEAST = 4 << 20, LARGE_OUT_MOST = 8 << 20 };
 
 /* PARTS: with more servers than this, each may have an eighth of the free room, or 8 / servers if less. PART_UNITS:
@@ -40,8 +40,8 @@ struct scan {
 	uint64_t id, bytes_least;
 	uint32_t counts_least;
 	bool borrowed;   /* a borrower waits for a piece */
-	bool background; /* the background has its part of everything */
-	uint32_t rest;   /* waiting requests that may still be served; 0 ends the walk */
+	bool background;
+	uint32_t rest;
 };
 
 static struct kc_room_share *share_of(struct kvc_client *c, const struct kc_need *need)
@@ -76,7 +76,6 @@ static uint32_t left_of(uint32_t all, uint32_t used)
 	return all > used ? all - used : 0;
 }
 
-/* Whether entries or immediates are short: requests return those by themselves. */
 static bool room_short(struct kvc_client *c, const struct kc_need *need)
 {
 	const struct kc_room_share *s = share_of(c, need);
@@ -221,7 +220,6 @@ static bool beside_lent(const struct kvc_client *c, const struct kc_need *need)
 				    KV_MIN(c->requests->room.nobody.bytes, c->buffer.len_bytes / 2);
 }
 
-/* Note a waiting request for those after it. */
 static void scan_blocked(struct kvc_client *c, struct scan *scan, const struct kc_need *need)
 {
 	struct kc_room_share *s = share_of(c, need);
@@ -249,7 +247,6 @@ static void scan_blocked(struct kvc_client *c, struct scan *scan, const struct k
 	}
 }
 
-/* Whether this request may pass those noted. */
 static bool scan_pass(struct kvc_client *c, const struct scan *scan, const struct kc_need *need)
 {
 	const struct kc_room_share *s = share_of(c, need);
@@ -484,7 +481,7 @@ static bool holds_request(const struct kvc_client *c)
 	return false;
 }
 
-/* Park until served, refused or late. Not inlined: gcc would report a dangling list node. */
+/* Not inlined: gcc would report a dangling list node. */
 static __attribute__((noinline)) int room_wait_await(struct kvc_client *c, struct kc_starving *s, uint64_t deadline_ns)
 {
 	KV_ASSERT(loop_current() == c->loop);

@@ -32,7 +32,6 @@ bool kc_attachment_unsafe(const struct kc_attachment *s, uint64_t *out_bytes, bo
 	return any;
 }
 
-/* Whether a peer can touch the memory: no, yes, or until the endpoint is closed. */
 enum fate { SAFE, UNSAFE, LIMBO };
 
 /* Its call waits for the closing. The reference keeps the request's link. */

@@ -63,7 +63,6 @@ static void client_reset(struct kvc_client *c)
 	kc_room_feed(c);
 }
 
-/* The old endpoints are closed: their limbo is safe. */
 void kc_fence_over(void *arg)
 {
 	struct kvc_client *c = arg;
@@ -103,7 +102,6 @@ static int shards_fence(const struct client_fence *f, struct kv_error *err)
 	return rc;
 }
 
-/* A lost server or link was logged already. */
 static void cut_tell(struct kvc_client *c, const struct kc_node *n)
 {
 	if (n->state != KC_NODE_UP)

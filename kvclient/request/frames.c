@@ -16,7 +16,7 @@
 
 enum { NO_DEADLINE_US = 0xFFFFFFFFu };
 
-#define FRAME_TIMEOUT_NS 10000000000ull /* after this wait a link counts as broken */
+#define FRAME_TIMEOUT_NS 10000000000ull
 
 static void frame_sent(struct te_msg *msg, int status)
 {
@@ -77,7 +77,6 @@ static bool frame_cancels(struct kc_link *l, struct wire_writer *w)
 	return true;
 }
 
-/* 0; -KV_EBUSY (it does not fit); -KV_EINVAL. */
 static int record_add(struct wire_writer *w, const struct kc_req *r, const struct kc_session_at **whose)
 {
 	if (KV_UNLIKELY(r->session != *whose) && !kc_frame_switch(w, r, whose))
@@ -183,7 +182,6 @@ static bool proof_again(const struct kc_link *l, const struct wire_writer *w, bo
 	return l->nonce && !due && w->records == 1 && !kc_link_has_work(l);
 }
 
-/* 0; -KV_EBUSY: no message buffer; or -KV_EINTERNAL: the node attaches again. */
 static int link_send(struct kvc_client *c, struct kc_link *l)
 {
 	struct kc_attachment *s = l->attachment;
@@ -260,7 +258,6 @@ void kc_link_flush(struct kvc_client *c)
 	}
 }
 
-/* After the frame's writes, on the same connection. */
 void kc_client_follow(void *arg)
 {
 	struct kvc_client *c = arg;

@@ -3,7 +3,7 @@
  * reply, free the place.
  *
  * The message follows the write on the same connection or is not sent (te_msg_follow); the server answers after
- * copying. The value's checksum exposes wrong bytes.
+ * copying.
  *
  * A place without an answer is not reused: the server may still read it. If all are lost, a new attachment brings a new
  * area. */
@@ -18,7 +18,7 @@
 
 enum { LOCAL_PARTS = 4 };
 
-#define LOCAL_RANGE ((uint64_t)1 << 20) /* the most that the loop copies at a time */
+#define LOCAL_RANGE ((uint64_t)1 << 20)
 #define AGAIN_NS    500000ull           /* others need the wire for a chunk or two */
 
 int kc_pushes_init(struct kvc_client *c)

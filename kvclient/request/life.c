@@ -26,7 +26,6 @@ static void req_tell(struct kc_req *r)
 	r->wait = NULL;
 }
 
-/* to: KC_REQ_ORPHAN or KC_REQ_LATE. */
 static void req_leave(struct kvc_client *c, struct kc_req *r, enum kc_req_state to)
 {
 	kc_req_advance(r, to);

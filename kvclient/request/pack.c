@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pack.c -- small values of PUTs, written to a landing area together, then a frame with one LANDED PUT each. A write of
- * 4 KiB costs as much as one of 64 KiB; the server knows nothing of packs.
+ * 4 KiB costs as much as one of 64 KiB.
  *
  * A pack is made when the frame is filled, so batches and calls share it. Values are copied, so calls may end at any
  * time. The pack owns its bytes until the write is done, and its place until all answers; a place without an answer is

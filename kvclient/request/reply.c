@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reply.c -- frames of replies, and immediates, in any order.
  *
- * A frame's mark, which we gave, selects its attachment, and an id the request; its link's seal must be right. All else
- * is counted and dropped.
+ * A frame's mark, which we gave, selects its attachment, and an id the request; its link's seal must be right.
  *
  * A request ends when its final number of writes has been counted (kc_req_settle). A reply that FOLLOWS its bytes has
  * no immediates; one with a lease starts our read (pull.c).

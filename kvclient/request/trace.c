@@ -3,8 +3,7 @@
  *
  * Stamps before sending use the loop's turn, so they may precede the call, and are clamped. Reply and end read the
  * clock if traced (kc_req_now), since the turn began earlier. The call keeps only its longest request; the rest is
- * "other". Server times are durations in the reply, so clocks need not agree; "wire" is the remainder. Without slow_ns
- * and phases no clock is read. */
+ * "other". Without slow_ns and phases no clock is read. */
 #include "kvclient/request/trace.h"
 
 #include <stdio.h>

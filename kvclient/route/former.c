@@ -78,7 +78,7 @@ static struct kc_node *candidate(struct kvc_client *c, struct kvc_key key, bool 
 struct kc_node *route_former(struct kvc_client *c, struct kvc_key key, bool twice, unsigned k)
 {
 	struct kc_node *seen[2 + FORMERS_MAX] = {route_first(c, key), twice ? route_second(c, key) : NULL};
-	unsigned charged = twice ? 2 : 1, num = charged; /* servers in charge are no former ones */
+	unsigned charged = twice ? 2 : 1, num = charged;
 	for (unsigned i = 0; i < OLDER + c->cluster.num_former * ONCE && num < charged + k + 1; i++) {
 		struct kc_node *n = candidate(c, key, twice, i);
 		unsigned at = 0;
@@ -95,7 +95,6 @@ static bool tell(struct kc_place_set *told, const struct kc_node *n)
 	return n && n->state != KC_NODE_DOWN && kc_place_set_put(told, n->index, true);
 }
 
-/* Of a value kept twice: both servers by an older placement. */
 static struct kc_node *twice_drop(struct kvc_client *c, struct kvc_key key, struct kc_place_set *told)
 {
 	for (unsigned i = 0; i < c->cluster.num_former * ONCE; i++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* route.c -- the walk of a call from server to server; owner.c, second.c and former.c give a key's servers.
  *
- * READ and LOOK: the first; after a miss the other of two, then at most KC_FORMERS_ASKED former ones. DELETE and
- * TOUCH: the first; after success or a miss every other that may have the value. Except for FIXED, a stand-in replaces
- * a lost server.
+ * READ and LOOK: the first; after a miss the other of two, then at most KC_FORMERS_ASKED former ones. DELETE and TOUCH:
+ * the first; after success or a miss every other that may have the value. Except for FIXED, a stand-in replaces a lost
+ * server.
  *
  * A reported deletion is a miss: another server may have a later value. If a server asked after a miss fails, that
  * counts as a miss. */

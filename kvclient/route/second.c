@@ -2,8 +2,7 @@
 /* second.c -- the two servers of a value kept twice (KVC_TWO_COPIES): the first two in the key's order, without those
  * down or draining.
  *
- * If the first is lost, the second becomes the first. If a server joins before them, one of the two stays. So no list
- * of copies is needed.
+ * If the first is lost, the second becomes the first. If a server joins before them, one of the two stays.
  *
  * A GET asks the one with fewer requests. Among equals a bit of the key's hash decides, which spreads a batch; for a
  * hot key they alternate, which spreads single calls. */

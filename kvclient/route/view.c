@@ -2,14 +2,12 @@
 /* view.c -- the client's view of the cluster, and how its nodes follow it.
  *
  * Servers announce their views as votes (conn/connect.c, conn/serve.c). The client follows the view of more than half
- * of its servers (core/votes.c), fetches it from one (route/view_ask.c), and posts it to the pool's other clients.
- * Clients may differ for a moment: they miss, and never read wrong bytes. A server decides alone only about its own
- * drain. One view without a majority, or not usable yet, is held.
+ * of its servers (core/votes.c), fetches it from one (route/view_ask.c), and posts it to the pool's other clients. A
+ * server decides alone only about its own drain. One view without a majority, or not usable yet, is held.
  *
  * A node belongs to a member's node id and addresses; keys are placed by the id. All clients number nodes by the pool's
  * table of servers, under its lock. Outside the view a node is retired: one of the user's list rests, and asks for the
- * view if all others are DOWN; another one ends, CLOSED, and returns its place after its last use (node_clean). The
- * array of nodes never moves, so late pointers are valid. */
+ * view if all others are DOWN; another one ends, CLOSED, and returns its place after its last use (node_clean). */
 #include "kvclient/route/view.h"
 
 #include <stdlib.h>

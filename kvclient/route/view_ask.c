@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* view_ask.c -- when a client asks a server for its view: once more than half of its servers announce it (votes.c), one
- * server at a time, another after KC_ASK_PATIENCE_NS.
- * A view of a thousand members has 90 KB, and all clients of a large cluster reach that moment together. So a client
- * asks with chance ASKED / servers at each announcement and each beat (conn/serve.c), which spreads the load. */
+ * server at a time, another after KC_ASK_PATIENCE_NS. All clients of a large cluster reach that moment together, so a
+ * client asks with chance ASKED / servers at each announcement and each beat (conn/serve.c), which spreads the load. */
 #include "kvclient/route/view_ask.h"
 
 enum { ASKED = 32 };

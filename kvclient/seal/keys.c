@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* keys.c -- read the file of keys, and extract each one as HKDF (RFC 5869) does.
  *
- * The first key seals, and all open. So a new key is first added below the old one on every client, then moved above
- * it, and the old key is removed when its values are gone. A key's id is 4 bytes derived from it: no file can give two
- * keys one id unnoticed. */
+ * The first key seals, and all open. A key's id is 4 bytes derived from it: no file can give two keys one id
+ * unnoticed. */
 #include "kvclient/seal/keys.h"
 
 #include <stdlib.h>

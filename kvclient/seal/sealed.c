@@ -134,7 +134,6 @@ static void place_make(const struct kc_sealer *s, const struct kc_seal_value *v,
 	out->len = PLACE_FIXED + s->space_len + v->key.len;
 }
 
-/* A piece's own key, of its namespace, generation and salt. */
 static int piece_key(const struct kc_sealer *s, struct crypt_mac *mac, const uint8_t *head, uint8_t out[CRYPT_KEY])
 {
 	const struct crypt_bytes salt = {head + AT_GENERATION, 8 + SALT_BYTES}, space = {s->keys->space, s->space_len};

@@ -48,7 +48,6 @@ static int once_await(struct kc_node *n, const struct wire_request *wire, uint32
 	return rc;
 }
 
-/* Keeps -KV_EDELETED, after which a route continues. */
 static int asked_await(struct kc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
 		       void *into, struct kc_look *out_look, unsigned *tries, struct kc_trace *t)
 {

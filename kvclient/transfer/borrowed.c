@@ -5,8 +5,8 @@
  * as before, priv[2] the connection, priv[3] the client. priv[1] is 0 if there is nothing to release.
  *
  * A GET into a borrowed piece asks for the expected length at once. The request owns the piece until it holds the
- * value, so giving up quarantines it. For several ranges a piece is acquired first and treated as the caller's memory:
- * two requests write to it, and quarantine knows only one owner. */
+ * value, so giving up quarantines it. For several ranges a piece is acquired first and treated as the caller's
+ * memory. */
 #include "kvclient/core/block.h"
 #include "kvclient/core/placement.h"
 #include "kvclient/request/landing.h"

@@ -7,7 +7,7 @@
  *
  * Before the deadline a call tries again with new ids: after losing a connection or endpoint (-KV_ERESET), a block that
  * changed (-KV_ESTALE), once after a wrong checksum, a few times while a server is busy, and always after a provider's
- * failure, which can last a second. All calls are idempotent. */
+ * failure, which can last a second. */
 #include "kvclient/transfer/call.h"
 
 #include "kvclient/conn/node.h"

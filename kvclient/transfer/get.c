@@ -25,7 +25,7 @@
 
 enum {
 	PIECE_GUESS_MIN = 1 << 20,
-	SEALED_GUESS_MIN = 16 * KC_SEAL_STORED, /* a piece of 2 MiB, like a sealed value of 1 MiB */
+	SEALED_GUESS_MIN = 16 * KC_SEAL_STORED,
 	PACK_MIN = 512,
 	PACK_MAX = 16 << 10,     /* up to here a copy costs less than an operation of the fabric */
 	STREAM_BYTES = 64 << 10, /* from here on a copy of leased bytes passes the caches, ... */
@@ -71,7 +71,6 @@ int kc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, con
 	return 0;
 }
 
-/* The stored bytes of whole pieces land in the receive buffer, or are read in the server's memory. */
 void kc_get_unseal(struct kvc_get *g)
 {
 	uint64_t in = g->ask.offset % KC_SEAL_PIECE;
@@ -130,7 +129,6 @@ static uint64_t range_plan(const struct kvc_get *g, const struct kc_attachment *
 {
 	uint64_t left = get_goal(g) - g->issued, pos = g->to.at.skip + g->issued, slice = g->to.at.slice, in, count;
 	uint64_t chunk_room = (uint64_t)(kc_room_imms(g->c) - 2) * KV_MIN(s->chunk_bytes, g->c->info.chunk_bytes);
-	/* A borrowed piece must be one piece. */
 	uint64_t max = KV_MIN(g->to.place != KC_GET_COPIED ? KV_RANGE_MAX : kc_room_piece(g->c), chunk_room);
 	/* Without a length from the caller, the first piece is no larger than the last value, or large destinations
 	 * would fill the buffer. */
@@ -160,7 +158,6 @@ static uint64_t range_plan(const struct kvc_get *g, const struct kc_attachment *
 
 #define LEASE_AGAIN_NS 5000000ull /* after a server gave no lease */
 
-/* The longest value to expect: of a part nothing is known. */
 static uint64_t value_most(const struct kvc_get *g)
 {
 	if (get_part(g))
@@ -303,7 +300,6 @@ int kc_get_issue_await(struct kvc_get *g, bool wait, struct kc_req **out)
 
 /* ---- taking ---- */
 
-/* The lengths of a sealed value, from its stored length. */
 static int sealed_take(struct kvc_get *g)
 {
 	struct kc_seal_value *v = &g->sealed.value;
@@ -363,7 +359,6 @@ static bool range_copied(const struct kvc_get *g, const struct kc_req *r)
 	return !r->mem.callers && !r->reply.get.inlined && g->to.place != KC_GET_LENT;
 }
 
-/* The bytes that are hashed and copied; NULL: they are at their place. */
 static const uint8_t *range_from(const struct kvc_get *g, const struct kc_req *r)
 {
 	if (r->mem.lease.local)

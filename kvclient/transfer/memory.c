@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* memory.c -- register the caller's memory with all clients' engines and at all servers.
  *
- * Each registration has an id that the pool never uses again. A node announces them all before it is up.
+ * Each registration has an id that the pool never uses again.
  *
  * Registering: engines open the memory in turn, then all clients announce it at once. A silent server loses its
  * attachment, and gets the announcement in the next.
@@ -12,8 +12,7 @@
  *
  * A pool that seals values only notes registrations: plaintext must not be memory that servers can reach.
  *
- * One deadline holds for all, plus the time of pinning, which cannot be given up. Helper threads make the pages
- * (kv_memory_populate); pinning proceeds between turns of the loops (te_region_step). */
+ * One deadline holds for all, plus the time of pinning, which cannot be given up. */
 #include "kvclient/transfer/memory.h"
 
 #include <stdlib.h>

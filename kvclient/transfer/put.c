@@ -3,11 +3,8 @@
  * time; LAST goes alone and commits.
  *
  * Values up to KV_INLINE_MAX are in the request. Others are landed if the shard has a landing area for us (tcp,
- * request/landing.c), small ones packed in one write (request/pack.c; batches pack from KC_PACK_SMALL). Else the
- * server reads them; if it must not (see WELCOME), requests carry all bytes, many at a time after FIRST.
- *
- * Slices are gathered without a copy only if that is cheaper: for reads from GATHER_MIN bytes, for landing if a slice
- * fills a write.
+ * request/landing.c), small ones packed in one write (request/pack.c; batches pack from KC_PACK_SMALL). Else the server
+ * reads them; if it must not (see WELCOME), requests carry all bytes, many at a time after FIRST.
  *
  * Each range has the checksum of the whole value, and the server commits nothing else. So a PUT may be repeated, and
  * late reads do no harm. Of a sealed value only the last range has it: each range is sealed as it leaves. */

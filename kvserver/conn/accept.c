@@ -7,9 +7,8 @@
  *
  * HANDSHAKES_MAX connections may lack an attachment (less with a low limit of open files). When all places are taken, a
  * new connection replaces the oldest that was silent for SILENCE_NS, else the oldest that takes longer than
- * PATIENCE_NS, else a random one of the source with more than half of the places. While places are free, only
- * its own deadline ends a handshake. If descriptors still run short, accept is retried every PLACE_WAIT_NS, and each
- * time one place is freed. */
+ * PATIENCE_NS, else a random one of the source with more than half of the places. If descriptors still run short,
+ * accept is retried every PLACE_WAIT_NS, and each time one place is freed. */
 #include <errno.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -33,7 +32,6 @@ unsigned handshakes_allowed(void)
 
 /* ---- places ---- */
 
-/* The connection leaves the list, and frees its place when its coroutine ends. */
 static void place_take(struct conn *c)
 {
 	kv_list_del(&c->knock);

@@ -7,10 +7,8 @@
  *
  * A connection has one attachment in use; others may be ENDING, each in a coroutine that waits for the shards (conn.c).
  * Work is sent to all shards at once, and the asking coroutine waits for all answers (attachment_all_await), so an
- * attachment's control work never overlaps. A call's arguments do not change while calls are pending. Two tasks cannot
- * wait their turn: stopping a dead client, and hurrying the end for the client's next HELLO. They have calls aside, for
- * which the end waits as well. Regions are made here once, shared read-only by the shards, and freed when no shard
- * refers to them. */
+ * attachment's control work never overlaps. Two tasks cannot wait their turn: stopping a dead client, and hurrying the
+ * end for the client's next HELLO. They have calls aside, for which the end waits as well. */
 #include "kvserver/conn/attachment.h"
 
 #include <stdlib.h>
@@ -111,7 +109,6 @@ static void run_hurry(struct call *call)
 	call_finish(call, 0);
 }
 
-/* A shard with a full queue is hurried the next time. */
 void attachment_hurry(struct attachment *a)
 {
 	if (!a->ending || a->aside_pending)
@@ -206,7 +203,6 @@ static int calls_make(struct attachment *a)
 	return 0;
 }
 
-/* Make all parts except slot and number. */
 static int attachment_make(struct attachment *a, struct boot_conn *boot, const struct wire_hello *h,
 			   struct kv_error *err)
 {

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conn.c -- a control connection: unrequested messages (heartbeats, goodbye, ADDRESS), and its end. reader.c reads it.
  *
- * The connection outlives its attachments in use, and its memory stays until all of them are freed. A heartbeat answers
- * a client's question (conn_answer_await). Unrequested heartbeats show that the server lives, and detect gone clients:
- * QUIET_BEATS a second over all clients, each announcing the latest time of the next; every heartbeat_ms while the
- * reader is busy and sees no question. View news travel with heartbeats. Beats use a timer, and a coroutine only while
- * sending. Without a free coroutine a beat is delayed, and the reader waits for an ending attachment itself.
+ * The connection outlives its attachments in use, and its memory stays until all of them are freed. Unrequested
+ * heartbeats show that the server lives, and detect gone clients: QUIET_BEATS a second over all clients, each
+ * announcing the latest time of the next; every heartbeat_ms while the reader is busy and sees no question. View news
+ * travel with heartbeats. Beats use a timer, and a coroutine only while sending.
  *
  * A client with a void attachment (a rebuilt endpoint, a failed write or reply) gets ADDRESS and says HELLO again, or
- * is cut. TCP_USER_TIMEOUT, not heartbeats, detects a dead client: a host may be busy. */
+ * is cut. */
 #include "kvserver/conn/conn.h"
 
 #include <inttypes.h>
@@ -18,7 +17,7 @@ enum {
 	QUIET_MS_MAX = 10000 /* ... but at least one to each in this time */
 };
 
-#define BEAT_AGAIN_NS 10000000ull /* after no coroutine was free for a beat */
+#define BEAT_AGAIN_NS 10000000ull
 #define TOGETHER_NS   100000000ull
 
 static struct loop *loop_of(const struct conn *c)
@@ -117,7 +116,6 @@ static int beat_await(struct conn *c)
 				     : boot_send_await(c->boot, &beat, deadline_ns));
 }
 
-/* Inform the client that its attachment is void, and give it time to say HELLO again, or to leave. */
 static int anew_await(struct conn *c)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_ADDRESS};
@@ -143,7 +141,6 @@ static int anew_await(struct conn *c)
 	return rc;
 }
 
-/* False: nobody has reported the result of the drain. */
 static bool drained_read(struct kvs_server *s, struct kv_drained *out)
 {
 	bool known;
@@ -154,7 +151,6 @@ static bool drained_read(struct kvs_server *s, struct kv_drained *out)
 	return known;
 }
 
-/* Announce the server's end, preceded by the drain's result if this client asked for the drain. */
 static int goodbye_await(struct conn *c)
 {
 	const struct wire_ctrl_msg goodbye = {.type = WIRE_CTRL_GOODBYE};
@@ -183,7 +179,6 @@ static int say_await(struct conn *c)
 	return beat_await(c);
 }
 
-/* Whether a due message cannot wait for the next beat. */
 static bool news(const struct conn *c)
 {
 	return c->welcome &&
@@ -212,7 +207,6 @@ static void beat_run(void *arg)
 	beat_by(c, quiet_end(c));
 }
 
-/* Send the due message now, unless a coroutine is sending already. */
 static void beat_now(struct conn *c)
 {
 	if (c->beats.sending)
@@ -279,7 +273,7 @@ void conns_news(struct kvs_server *s)
 void conn_welcomed(struct conn *c)
 {
 	c->welcome = true;
-	c->beats.quiet_ms = 0; /* heartbeat_ms applies again, until a heartbeat announces another time */
+	c->beats.quiet_ms = 0;
 	if (!c->beats.on)
 		conn_beats_begin(c);
 	else if (news(c))
@@ -350,7 +344,7 @@ void conn_cut(struct conn *c)
 	else if (c->fd >= 0)
 		io_shutdown(loop_of(c), c->fd);
 	if (!c->boot && c->talking && c->reader)
-		co_wake(c->reader); /* it may wait for its turn to compute */
+		co_wake(c->reader);
 	if (c->beats.co)
 		co_wake(c->beats.co); /* it may be giving the client time */
 	if (c->beats.on)

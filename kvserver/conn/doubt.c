@@ -13,8 +13,7 @@
  *
  * From AWAY on the earlier values are hidden (store/doubt.h), from BACK on those stored in between as well. Then the
  * program asks the other members for deleted keys (kvs_options.recall). All who were members since have to answer
- * (gone.h): a server with a tier waits for them, for PATIENCE_NS. Without that all hidden values are dropped: a cache
- * may forget, but must not restore deleted values. */
+ * (gone.h): a server with a tier waits for them, for PATIENCE_NS. Without that all hidden values are dropped. */
 #include "kvserver/conn/doubt.h"
 
 #include <stdlib.h>
@@ -40,7 +39,6 @@ static void hide(struct kvs_server *s)
 	shard_doubt_hide(&s->doubt_orders, loop_now(s->control), s->doubts.first);
 }
 
-/* What the shards say of members that have left. */
 static void gone_publish(struct kvs_server *s)
 {
 	struct doubt_orders *to = &s->doubt_orders;
@@ -104,7 +102,7 @@ void doubt_restored(struct kvs_server *s, uint64_t ago_ns)
 static void back(struct kvs_server *s, uint64_t ago_ns)
 {
 	s->doubts.until_ns = s->tier.count ? loop_now(s->control) + PATIENCE_NS : 0;
-	begin(s, DOUBT_BACK, HEARD_NS, now_less(s, ago_ns)); /* values stored in between are hidden as well */
+	begin(s, DOUBT_BACK, HEARD_NS, now_less(s, ago_ns));
 }
 
 /* A member for the first time: copies may come that are older than a clear. Clients that had the view earlier may have
@@ -120,7 +118,6 @@ static void arrive(struct kvs_server *s)
 
 /* ---- a server that stood still ---- */
 
-/* How long the control loop stood still, or a shard reports of itself; 0: neither. */
 static uint64_t stood_still_ns(struct kvs_server *s)
 {
 	uint64_t limit_ns = atomic_load(&s->doubt_orders.still_ns), now_ns = loop_now(s->control);
@@ -138,7 +135,6 @@ static uint64_t stood_still_ns(struct kvs_server *s)
 	return stood ? limit_ns : 0;
 }
 
-/* Whether it did: then all knowledge of DELETEs is out of date. */
 static bool stood_still(struct kvs_server *s)
 {
 	uint64_t ns = stood_still_ns(s);
@@ -199,7 +195,7 @@ static void judge(struct kvs_server *s, struct doubt_verdicts *verdicts)
 	shard_doubt_judge(&s->doubt_orders, verdicts);
 }
 
-/* Ask once more in a while. False: there was time enough. */
+/* False: there was time enough. */
 static bool again(struct kvs_server *s)
 {
 	struct doubts *d = &s->doubts;
@@ -215,7 +211,6 @@ static bool again(struct kvs_server *s)
 	return true;
 }
 
-/* Ask the others. False: it makes no sense now, or never. */
 static bool ask(struct kvs_server *s)
 {
 	struct doubts *d = &s->doubts;
@@ -304,7 +299,6 @@ int kvs_server_away(struct kvs_server *s, bool away)
 	return loop_post(s->control, away ? on_lost : on_found, s);
 }
 
-/* On the control loop: a late answer is ignored. */
 static void on_recalled(void *arg)
 {
 	struct kvs_server *s = arg;

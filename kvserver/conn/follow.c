@@ -12,7 +12,6 @@
 #include "kvserver/conn/conn.h"
 #include "kvserver/conn/grant.h"
 
-/* There are events for a waiting client. */
 static void due(struct events_waiter *w)
 {
 	struct conn *c = KV_CONTAINER(w, struct conn, follow.waiter);

@@ -4,10 +4,9 @@
  *
  * A question that is not granted leaves no state: the challenge is the attachment's, ids in questions must ascend, and
  * the proof is checked at once. A wrong proof is answered late, later each time, while the reader reads nothing;
- * FAILURES_MAX close the connection. A quiet minute forgives failures. Room is checked after the proof, so a stranger
- * learns nothing about it. Numbers are places in the attachment's table; each shard has a table with the same places
- * (shard/session.c). Places are reused first in, first out, with another generation, so a stale number meets no session
- * for a long time. */
+ * FAILURES_MAX close the connection. Room is checked after the proof, so a stranger learns nothing about it. Numbers
+ * are places in the attachment's table. Places are reused first in, first out, with another generation, so a stale
+ * number meets no session for a long time. */
 #include <stdlib.h>
 
 #include "kvserver/conn/conn.h"
@@ -54,7 +53,6 @@ static int places_grow(struct further *f)
 	return 0;
 }
 
-/* A free place, or a new one. */
 static int place_take(struct further *f, uint32_t *out)
 {
 	int rc;
@@ -96,7 +94,6 @@ static uint32_t number_make(struct further *f, uint32_t at)
 	return (uint32_t)p->generation << SESSION_INDEX_BITS | at;
 }
 
-/* The place of an open session, or FURTHER_NONE. */
 static uint32_t place_of(const struct further *f, uint32_t number)
 {
 	uint32_t at = number & (SESSIONS_MAX - 1);
@@ -176,7 +173,6 @@ static int room_check(const struct conn *c, struct kv_error *err)
 	return 0;
 }
 
-/* Assign a number, and a place on every shard. */
 static int admit_await(struct conn *c, const struct wire_session_open *o, uint32_t *out_at, struct kv_error *err)
 {
 	struct further *f = &c->now->further;

@@ -35,7 +35,7 @@ static int refuse_await(struct conn *c, int rc, const char *text)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REFUSE, .refuse.status = wire_error_status(rc)};
 	char name[KV_HOST_MAX];
-	if (rc != -KV_EDENIED && log_allowed(c->server)) /* it has its line already (identity_check) */
+	if (rc != -KV_EDENIED && log_allowed(c->server))
 		kv_event(c->server->opt.log, KV_LOG_WARN,
 			 KV_EVENT("client_refused", KV_FIELD("client", name), KV_FIELD("reason", text)),
 			 "client %s is refused: %s", conn_name(c, name, sizeof(name)), text);
@@ -119,7 +119,6 @@ static int room_check(const struct kvs_server *s, uint64_t client_id, struct kv_
 	return 0;
 }
 
-/* Its place among the clients: its own; or that of its client's former connection; or a new one. */
 static int admit(struct conn *c, uint64_t client_id, struct conn *before, struct kv_error *err)
 {
 	struct kvs_server *s = c->server;
@@ -156,7 +155,6 @@ static int turn_await(struct conn *c)
 	return conn_over(c) ? -KV_EPEERDOWN : 0;
 }
 
-/* Wait until at most this many attachments of the connection are ending. -KV_EBUSY: still more. */
 static int ending_await(struct conn *c, unsigned most, uint64_t deadline_ns)
 {
 	while (c->ending > most && !conn_over(c) && co_park_await(deadline_ns) == 0)
@@ -260,7 +258,6 @@ static int welcome_await(struct conn *c)
 	return rc;
 }
 
-/* The meaning of a sixteen-digit number, where known. */
 static const char *id_text(uint64_t client_id, char *buf, size_t cap)
 {
 	if (of_cluster(client_id))
@@ -269,7 +266,6 @@ static const char *id_text(uint64_t client_id, char *buf, size_t cap)
 	return buf;
 }
 
-/* The connection has no attachment in use. */
 static int hello_await(struct conn *c, const struct wire_hello *h)
 {
 	struct attachment *prior = attachment_find(c->server, &h->prior);

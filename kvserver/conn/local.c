@@ -8,9 +8,9 @@
  *                       +--it closes, or is silent: freed, and its attachment uses the fabric
  *                    CLIENT --it closes--> the shards end its leases --> freed
  *
- * The key is the credential: a client learns the nonce over its authenticated control connection, and a nonce joins one
- * socket to one attachment. Everybody in this network namespace, or near the path, may connect. So strangers are few,
- * and have STRANGER_NS; when all places are taken the oldest loses its place.
+ * The key is the credential: a nonce, learnt over the authenticated control connection, joins one socket to one
+ * attachment. Everybody in this network namespace, or near the path, may connect. So strangers are few, and have
+ * STRANGER_NS; when all places are taken the oldest loses its place.
  *
  * A client's connection outlives its attachment, because the socket holds the leases (shard/local.c). The server closes
  * no socket with leases or an attachment before its own end: the client may be reading. So their number is limited at
@@ -26,8 +26,8 @@
 
 #define OFFER_NS    5000000000ull
 #define STRANGER_NS 2000000000ull
-#define GIVE_NS     2000000000ull /* for a client to take one shard, and to map them all */
-#define AGAIN_NS    10000000ull   /* after a failed accept, or a shard's full queue */
+#define GIVE_NS     2000000000ull
+#define AGAIN_NS    10000000ull
 
 struct local_call {
 	struct call call;
@@ -44,7 +44,7 @@ struct local_conn {
 	bool serving; /* its parts on the shards stay until its socket closes */
 	struct co *co;
 	/* a client: */
-	uint32_t number;         /* of the attachment that it began with */
+	uint32_t number;
 	enum kv_log_level level; /* of its lines: debug if its client only attached again */
 	uint64_t client_id;
 	uint8_t proof[LOCAL_NONCE_LEN];
@@ -69,7 +69,6 @@ static bool client_spent(const struct local_conn *c)
 	return spent;
 }
 
-/* Whether there is a place for one more client, if need be that of a spent one. */
 static bool place_find(struct local_clients *l)
 {
 	unsigned n = 0;
@@ -184,7 +183,7 @@ static void run_close(struct call *call)
 		call_finish(call, 0);
 }
 
-/* Run this on the shards from `first` on, and wait for all. 0, or the first failure with *err (or NULL). */
+/* Run this on the shards from `first` on, and wait for all. */
 static int some_await(struct local_conn *c, unsigned first, unsigned count, void (*run)(struct call *call),
 		      struct kv_error *err)
 {
@@ -250,7 +249,6 @@ static int calls_make(struct local_conn *c)
 	return c->call ? 0 : -KV_ENOMEM;
 }
 
-/* From its nonce until its socket is closed. */
 static void client_await(struct local_conn *c)
 {
 	struct kvs_server *s = c->server;

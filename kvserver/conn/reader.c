@@ -4,12 +4,11 @@
  *   HANDSHAKE --HELLO, WELCOME (hello.c)--> SERVING [--HELLO, WELCOME--> SERVING ...] --> freed
  *
  * One coroutine reads a connection from the TLS handshake on, and ends it: it waits for heartbeats (conn.c) and
- * attachments (attachment.c), and frees it last. hello.c, further.c and conn.c only wake it (conn->reader).
+ * attachments (attachment.c), and frees it last.
  *
  * A shard answers REVOKE and GOODBYE when transfers are over. If the client died, that may take forever, and the
  * waiting reader does not notice. The heartbeats do, and stop the attachment on the shards (attachment_stop_await).
- * Then the quarantine budget ends the transfers, and with them the wait. Every other wait of the reader checks
- * conn_over. */
+ * Then the quarantine budget ends the transfers, and with them the wait. */
 #include "kvserver/conn/private.h"
 
 #include <poll.h>
@@ -20,7 +19,7 @@
 #include "kvserver/conn/view.h"
 #include "kvserver/shard/attachment.h"
 
-enum { DRAIN_MS_MAX = 86400000 /* of a drain requested by a client */ };
+enum { DRAIN_MS_MAX = 86400000 };
 
 /* ---- calls to the shards ---- */
 
@@ -183,7 +182,7 @@ static int on_goodbye_await(struct conn *c)
 	return conn_send_await(c, &m);
 }
 
-/* The program drains and stops us; the client gets GOODBYE as all do. */
+/* The program drains and stops us. */
 static int on_drain_await(struct conn *c, const struct wire_drain *asked)
 {
 	const struct kvs_options *o = &c->server->opt;
@@ -198,7 +197,7 @@ static int on_drain_await(struct conn *c, const struct wire_drain *asked)
 	return conn_send_await(c, &m);
 }
 
-/* Handle one message. Returns 0, 1 when the client is done, or the code that the connection ends with. */
+/* Handle one message. */
 static int message_await(struct conn *c, const struct wire_ctrl_msg *m)
 {
 	switch (m->type) {
@@ -286,7 +285,7 @@ static int serve_await(struct conn *c)
 
 /* ---- the handshake ---- */
 
-/* Wait for this handshake's turn. 0, or a code: its client has left, or was cut. */
+/* Wait for this handshake's turn. */
 static int handshake_rate_await(struct kvs_server *server, int fd)
 {
 	struct bucket *b = &server->strangers.bucket;
@@ -323,7 +322,7 @@ static int first_bytes_await(struct conn *c)
 	int rc = io_poll_await(c->fd, POLLIN | POLLRDHUP, c->accepted_ns + HANDSHAKE_NS);
 	if (rc < 0)
 		return rc;
-	if (c->closing) /* cut: nothing has begun, so it uses no turn */
+	if (c->closing)
 		return -KV_ECANCELED;
 	if (rc & (POLLERR | POLLHUP | POLLRDHUP)) /* nor does one that has left */
 		return -KV_EPEERDOWN;
@@ -356,7 +355,6 @@ static int open_await(struct conn *c)
 
 /* ---- the end ---- */
 
-/* Wait until nothing uses the connection, and free it. */
 static void close_await(struct conn *c)
 {
 	struct kvs_server *s = c->server;

@@ -6,7 +6,7 @@
  * another epoch, the answer is a gap: the follower needs a snapshot (page.c), or goes on behind the gap. A shard that
  * lost events has an entry LOST behind them, which is a gap for all followers.
  *
- * A snapshot is no moment: blocks come and go while it is read. With the events since before its begin it is exact. */
+ * A snapshot is exact with the events since before its begin. */
 #include "kvserver/events/events.h"
 
 #include <errno.h>

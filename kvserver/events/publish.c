@@ -3,10 +3,9 @@
  *
  *   WALK: AllBlocksCleared, then a BlockStored for every block --> LOG: what happens --gap--> WALK
  *
- * The messages have no place for a namespace, so it publishes the events of one. It begins with a walk, which finds
- * nothing unless values came over a restart. Messages have numbers from 0 on. The last ones are kept, within
- * KEPT_MESSAGES and KEPT_BYTES, for subscribers that ask for them: one subscriber at a time, some messages at a time,
- * and no longer than PATIENCE_NS without progress. A subscriber sees a hole in the numbers. */
+ * The messages have no place for a namespace, so it publishes the events of one. Messages have numbers from 0 on. The
+ * last ones are kept, within KEPT_MESSAGES and KEPT_BYTES, for subscribers that ask for them: one subscriber at a time,
+ * some messages at a time, and no longer than PATIENCE_NS without progress. */
 #include "kvserver/events/publish.h"
 
 #include <errno.h>
@@ -93,7 +92,6 @@ static void cleared_publish(struct publisher *p)
 	publish(p, &v);
 }
 
-/* Leave out, in p->events, the events of other namespaces. */
 static void events_own(struct publisher *p, struct wire_events *v)
 {
 	size_t len = strlen(p->space);

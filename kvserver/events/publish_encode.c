@@ -13,7 +13,6 @@
 
 static const char *const media[] = {[WIRE_TIER_MEMORY] = "CPU", [WIRE_TIER_DISK] = "STORAGE"};
 
-/* Events from *at on that one event can have. */
 struct run {
 	uint32_t at, count;
 	uint8_t what, tier;

@@ -3,8 +3,7 @@
  *
  * PUB: topic, number (8 bytes, big-endian), payload. A subscriber asks the ROUTER socket for older messages with an
  * empty part and the first number, and gets an empty part, number and payload for each; the last one has the number -1
- * and no payload. Every queue is bounded: a slow subscriber misses messages, and sees it by their numbers. So are the
- * parts that strangers send, but not their number in a message: libzmq has no limit for it. */
+ * and no payload. Every queue is bounded: a slow subscriber misses messages, and sees it by their numbers. */
 #include "kvserver/events/zmq.h"
 
 #include <stddef.h>

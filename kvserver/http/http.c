@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* http.c -- the port of --http-addr, by libmicrohttpd, on a thread of its own.
  *
- * The thread waits for the listening socket and for libmicrohttpd's epoll descriptor. It is niced, reads published
- * counters only, and waits for no loop. Sockets are accepted here: with CONNECTIONS_MAX open, the oldest is cut for the
- * next one, where libmicrohttpd would stop accepting. A connection has one request and CONNECTION_NS.
+ * The thread waits for the listening socket and for libmicrohttpd's epoll descriptor. It reads published counters only,
+ * and waits for no loop. Sockets are accepted here: with CONNECTIONS_MAX open, the oldest is cut for the next one,
+ * where libmicrohttpd would stop accepting.
  *
  * The main thread sets `server` once, when the server runs; http_stop joins the thread before the server is freed. With
  * TLS the certificate is reread by a new daemon on the same socket; if that fails, the former one stays. */
@@ -90,7 +90,6 @@ static enum MHD_Result answer(struct http *h, struct MHD_Connection *c, struct p
 	return rc;
 }
 
-/* Take over the values set by other threads. */
 static void source_update(struct http *h)
 {
 	struct page_source before = h->source;
@@ -170,7 +169,6 @@ static void slow_cut(struct http *h, uint64_t now)
 	}
 }
 
-/* Descriptors or memory are short: the oldest connection makes room, and the backlog is checked again after a pause. */
 static void accept_failed(struct http *h, int error)
 {
 	if (error == EAGAIN || error == EINTR || error == ECONNABORTED)

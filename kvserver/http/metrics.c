@@ -12,7 +12,6 @@
 
 enum { LABELS_MAX = 1024 };
 
-/* A family of statistics with a label each. */
 static const struct family {
 	const char *name, *help;
 	enum kv_metric_type type;
@@ -32,7 +31,6 @@ static const struct family {
 	 {{"reason=\"room\"", WIRE_STAT_EVICTIONS}, {"reason=\"ttl\"", WIRE_STAT_EXPIRED}}},
 };
 
-/* Statistics that are part of another family below. */
 static bool special(uint32_t id)
 {
 	switch (id) {
@@ -69,7 +67,6 @@ static uint64_t get(const _Atomic uint64_t *from)
 	return atomic_load_explicit(from, memory_order_relaxed);
 }
 
-/* A number of struct published over all shards. */
 #define SUM(source, member)                                                                                            \
 	({                                                                                                             \
 		uint64_t sum_ = 0;                                                                                     \
@@ -311,7 +308,6 @@ static void row_family_write(struct kv_metrics *m, const char *label, const stru
 	}
 }
 
-/* The numbers of the namespaces, and the rest of all. */
 static void spaces_write(struct kv_metrics *m, const struct page_source *s)
 {
 	static const struct {
@@ -338,7 +334,6 @@ static void spaces_write(struct kv_metrics *m, const struct page_source *s)
 	}
 }
 
-/* The numbers of the tenants, with --tenants. */
 static void tenants_write(struct kv_metrics *m, const struct page_source *s)
 {
 	static const struct {
@@ -382,7 +377,7 @@ static void other_write(struct kv_metrics *m, const struct page_source *s, uint3
 		kv_metrics_value(m, "", page_stat(s, id));
 }
 
-/* The state of --members. A source that never answered has no time of silence. */
+/* A source that never answered has no time of silence. */
 static void cluster_write(struct kv_metrics *m, const struct membership_now *now)
 {
 	static const enum source_state states[] = {SOURCE_STARTING, SOURCE_OK, SOURCE_UNREACHABLE};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pages.c -- the paths of --http-addr: /healthz, /readyz, /stat, /view; /metrics has a file of its own.
  *
- * /healthz is about the process: it fails when a loop has not answered for HEALTH_NS, and never because of load, a
- * drain or a start, since an orchestrator then kills the process. /readyz is about traffic: it waits for the first view
- * of --members, and fails when a drain says goodbye, but not while it pushes values. */
+ * /healthz fails when a loop has not answered for HEALTH_NS, and never because of load, a drain or a start, since an
+ * orchestrator then kills the process. /readyz waits for the first view of --members, and fails when a drain says
+ * goodbye, but not while it pushes values. */
 #include "kvserver/http/pages.h"
 
 #include <inttypes.h>
@@ -100,7 +100,7 @@ static void member_write(FILE *f, const struct kv_member *m)
 		m->weight, kv_json_text(m->zone, zone, sizeof(zone)));
 }
 
-/* The state of --members, and its origin. silence_sec: -1 before the first answer. */
+/* silence_sec: -1 before the first answer. */
 static void cluster_write(FILE *f, const struct membership_now *now)
 {
 	kv_u128 digest = kv_view_digest(&now->view);
@@ -119,7 +119,6 @@ static void cluster_write(FILE *f, const struct membership_now *now)
 		now->saved ? "true" : "false");
 }
 
-/* The server's view of the cluster; without --members itself. */
 static void view_write(FILE *f, const struct page_source *from)
 {
 	char address[KV_HOST_MAX] = "", name[6 * KV_NAME_MAX];

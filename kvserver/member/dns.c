@@ -7,8 +7,7 @@
  * this server's own, else IPv4.
  *
  * An address whose look-up fails is left out, since another server may know its name. After LOOKS_LEFT such looks its
- * id is ADDRESS:PORT. Each look waits for one failed question at most; addresses with the fewest failures come first.
- * "No such name" may mean a resolver without upstream: it is trouble, and the view stays. All members are up. The epoch
+ * id is ADDRESS:PORT. "No such name" may mean a resolver without upstream: it is trouble, and the view stays. The epoch
  * is the time of the observed change in ms. */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,7 +24,6 @@ enum { LOOKS_LEFT = 3 };
 
 #define LOOK_NS 5000000000ull
 
-/* An address found or left out: not a member yet, since its name is unknown. */
 struct address {
 	const struct addrinfo *at; /* of this look */
 	char text[KV_MEMBER_ADDRESS];
@@ -36,9 +34,9 @@ struct address {
 struct source {
 	struct source_setup setup;
 	struct kv_hostport at;
-	struct kv_view known; /* by these an address keeps its id */
+	struct kv_view known;
 	bool reported;        /* there is a first view */
-	unsigned waits;       /* looks without a view, for lack of names */
+	unsigned waits;
 	uint64_t epoch;
 	struct address *left; /* out by the last look */
 	size_t left_count;
@@ -50,9 +48,9 @@ struct look {
 	struct kv_view found;
 	struct address *address;
 	size_t count;
-	size_t left;                        /* out: the first ones of the addresses, after all were processed */
-	bool silent;                        /* a question had no answer: no further one is asked */
-	unsigned unnamed;                   /* members named by address, since their names are unknown */
+	size_t left;
+	bool silent;
+	unsigned unnamed;
 	char unnamed_at[KV_MEMBER_ADDRESS]; /* the first of them */
 };
 
@@ -151,7 +149,7 @@ static int address_take(const struct source *s, struct look *l, struct address *
 	was = kv_view_find(&l->found, m.node_id);
 	if (!was)
 		return kv_view_add(&l->found, &m);
-	m = *was; /* two addresses of one name, as of IPv4 and IPv6 */
+	m = *was;
 	(void)kv_where_add(m.address, a->text);
 	kv_where_sort(m.address);
 	return members_put(&l->found, &m);
@@ -295,7 +293,7 @@ static void looked_up(struct source *s, const struct addrinfo *list)
 	s->known = l.found;
 	s->known.source = members_source(s->setup.cluster, "dns", s->setup.spec);
 	s->known.epoch = s->epoch;
-	if (trouble) { /* the next look asks for the other names alone */
+	if (trouble) {
 		s->waits++;
 		return;
 	}

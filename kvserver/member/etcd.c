@@ -7,10 +7,9 @@
  * prefix is reread each minute, since old etcds repeat and lose events. A watch that ends is followed by a range.
  *
  * After a failed or late call everything uses the next endpoint. After all have failed, the source is in trouble, and
- * retries with pauses shorter than a lease. Reading and registering are independent. Renewals come first and need no
- * token, so no wrong password or full etcd ends a lease. A renewal without a TTL means that the lease is gone: take
- * another, and put the key again; likewise if watch or range lack our key. If another server has put our key, it keeps
- * it, and we log it.
+ * retries with pauses shorter than a lease. Renewals come first and need no token, so no wrong password or full etcd
+ * ends a lease. A renewal without a TTL means that the lease is gone: take another, and put the key again; likewise if
+ * watch or range lack our key.
  *
  * Keys with another '/' belong to another cluster, except PREFIX/incarnation, the mark of this etcd, part of the
  * source's number: epochs of a restarted etcd are not compared with earlier ones. */
@@ -58,7 +57,7 @@ struct registration {
 	struct kv_member self;
 	char lease[ETCD_LEASE_MAX]; /* "": none */
 	uint64_t up_ns;             /* joining until then */
-	bool away;                  /* others may have a view without this server */
+	bool away;
 	uint64_t keepalive_ns, retry_ns, put_revision;
 	bool put_done, put_stale, foreign; /* put_stale: the value being put has changed */
 	bool logged;                       /* a failure */
@@ -68,11 +67,11 @@ struct registration {
 /* The members, and the mark of this etcd. */
 struct reading {
 	struct kv_view known;
-	uint64_t number;              /* of this source: from the cluster, the prefix and the mark */
+	uint64_t number;
 	char mark[ETCD_MARK_LEN + 1]; /* "": etcd has none */
 	char mark_new[ETCD_MARK_LEN + 1];
-	bool mark_wanted;       /* none was found, and the new one is to be put */
-	uint64_t mark_retry_ns; /* not before: it was refused, or done */
+	bool mark_wanted;
+	uint64_t mark_retry_ns;
 	uint64_t revision, reread_ns, retry_ns;
 	uint64_t watch_ns;                    /* its start */
 	unsigned watches_lost;                /* in a row, each short */
@@ -215,7 +214,6 @@ static void endpoint_fail(struct source *s, const char *why)
 	s->at = (s->at + 1) % s->urls;
 }
 
-/* After a refused renewal, the next one must still be in time. */
 static void renew_later(struct source *s)
 {
 	s->own.keepalive_ns = kv_now() + KV_MIN(REFUSED_NS / s->setup.pace, s->setup.lease_ns / 8);
@@ -302,7 +300,6 @@ static void strange_key(struct source *s, const json_t *kv)
 	s->read.strange_logged = true;
 }
 
-/* Check for our own key in data read after our put. */
 static void self_look(struct source *s)
 {
 	const struct kv_member *there = kv_view_find(&s->read.known, s->own.self.node_id);
@@ -455,7 +452,7 @@ static void on_events(struct source *s, const json_t *result)
 	json_array_foreach(json_object_get(result, "events"), i, event)
 	{
 		if (event_apply(s, event)) {
-			watch_drop(s); /* too many, or no memory: the range reports it */
+			watch_drop(s);
 			return;
 		}
 	}
@@ -679,7 +676,6 @@ static uint64_t renewal_ns(const struct source *s)
 	return s->own.lease[0] ? s->own.keepalive_ns : KV_NEVER;
 }
 
-/* Make the next call of registering; false: none is due. */
 static bool register_turn(struct source *s, uint64_t now)
 {
 	if (now < s->own.retry_ns)

@@ -17,7 +17,6 @@
 
 enum { KEY_MAX = 512, KEY_TEXT_MAX = KEY_MAX * 2, VALUE_MAX = 1024, VALUE_TEXT_MAX = VALUE_MAX * 2 };
 
-/* The text of an object, which is freed. NULL: no memory. */
 static char *dumped(json_t *object)
 {
 	char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;

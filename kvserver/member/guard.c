@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* guard.c -- see guard.h.
  *
- * A slow leader of etcd once revoked all leases, and short outages emptied views for good, although the members were
- * there. So a large loss is not believed by itself: each lost member is removed only if it does not answer either. A
- * loss of half or less is believed. Losses are summed over some seconds, because etcd reports revoked leases one by
- * one.
+ * Sources have lost members that were there. So of a large loss each lost member is removed only if it does not answer
+ * either. A loss of half or less is believed. Losses are summed over some seconds.
  *
  * A doubted member stays doubted until it is named again or is silent. So servers taken out on purpose, more than half
  * at once, stay in the view until they end. */
@@ -35,7 +33,6 @@ static bool is_large(const struct guard *g, const struct kv_view *named)
 	return lost > 0 && (named->count == 0 || (lost + gone) * 2 > g->view.count + gone);
 }
 
-/* The doubted members after this answer, and those gone in this window. */
 static int losses_sort(const struct guard *g, const struct kv_view *named, struct kv_view *doubted,
 		       struct kv_view *gone)
 {
@@ -43,7 +40,7 @@ static int losses_sort(const struct guard *g, const struct kv_view *named, struc
 	int rc = 0;
 	for (unsigned i = 0; i < g->view.count && rc == 0; i++) {
 		const struct kv_member *m = &g->view.member[i];
-		if (is_there(named, m)) /* a former name is in no view any more */
+		if (is_there(named, m))
 			continue;
 		if (large || kv_view_find(&g->doubted, m->node_id))
 			rc = kv_view_add(doubted, m);
@@ -78,7 +75,7 @@ int guard_hear(struct guard *g, const struct kv_view *named, uint64_t now_ns, un
 	}
 	*out_doubts = members_lost(&next.doubted, &g->doubted);
 	changed = !kv_view_same(&next.view, &g->view);
-	if (!changed) { /* the same view under the same epoch */
+	if (!changed) {
 		next.view.source = g->view.source;
 		next.view.epoch = g->view.epoch;
 	}

@@ -6,11 +6,9 @@
  * after anything unexpected. A service's slices are kept apart; each answer is their union. A list takes effect as a
  * whole.
  *
- * An endpoint is a member under its pod's name. terminating: draining; else ready: up; else no member. A pod that ends
- * stays a member until its endpoint is removed: it may still push values. A pod in two slices is one member with the
- * addresses of both. Of two pods with one name the one that is up counts, else the one with the higher incarnation (the
- * hash of its uid). The epoch is the highest resource version of the slices. Token and CA file are reread for each
- * call. */
+ * An endpoint is a member under its pod's name. terminating: draining; else ready: up; else no member. A pod in two
+ * slices is one member with the addresses of both. Of two pods with one name the one that is up counts, else the one
+ * with the higher incarnation (the hash of its uid). The epoch is the highest resource version of the slices. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,7 +182,6 @@ static bool better(const struct kv_member *a, const struct kv_member *b)
 	return a->state != b->state ? a->state == KV_MEMBER_UP : a->incarnation > b->incarnation;
 }
 
-/* Two endpoints of one pod: all addresses, as far as a member has room. */
 static void merge(struct kv_member *m, const struct kv_member *other)
 {
 	struct kv_hostport at;
@@ -278,7 +275,6 @@ static void list_again(struct source *s, const char *why)
 	s->version[0] = '\0';
 }
 
-/* The next call comes after a pause, doubled until a watch has news again. */
 static void pause_take(struct source *s)
 {
 	s->retry_ns = kv_now() + (PAUSE_NS << KV_MIN(s->failed, (unsigned)PAUSE_ROUNDS_MAX)) / s->setup.pace;

@@ -3,9 +3,8 @@
  *
  * A list never changes. Its epoch is the time of the start in ms. A file is checked once a second. It is believed if
  * two checks a second apart find it unchanged, or the first finds its change a second old; if its last line is
- * complete; and if every line can be read. Else the view stays, and the reason is logged once. Its epoch is the time of
- * its last change in ms. A file system that does not answer blocks this thread alone: membership_stop leaves it behind.
- */
+ * complete; and if every line can be read. Its epoch is the time of its last change in ms. A file system that does not
+ * answer blocks this thread alone: membership_stop leaves it behind. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -50,7 +49,6 @@ static void source_free(struct source **s)
 	*s = NULL;
 }
 
-/* Add a member, from its text, to the list. */
 static int take(struct kv_view *list, const char *text, struct kv_error *err)
 {
 	const struct kv_member *other;
@@ -70,7 +68,7 @@ static int take(struct kv_view *list, const char *text, struct kv_error *err)
 	return 0;
 }
 
-/* Add the parts of text between the separators; text is modified. */
+/* Text is modified. */
 static int parts_read(char *text, const char *between, bool lines, struct kv_view *out, struct kv_error *err)
 {
 	char *part;
@@ -148,7 +146,6 @@ static uint64_t epoch_of(const struct mark *m)
 	return (uint64_t)m->changed.tv_sec * 1000 + (uint64_t)m->changed.tv_nsec / 1000000;
 }
 
-/* The whole file, and its mark; text is malloc'ed. */
 static int file_text(const char *path, struct mark *out_mark, char **out, struct kv_error *err)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = 0;

@@ -2,8 +2,8 @@
 /* membership.c -- the thread that asks a source for the members of the cluster (source.h), guards the answers
  * (guard.h), and keeps the view for /view, /metrics and clients.
  *
- * Only this thread of kv-server speaks to etcd and Kubernetes. It serves nobody: if it is blocked or slow, changes of
- * the view are delayed, and nothing else. No answer and no silence of a source ends the server.
+ * Only this thread of kv-server speaks to etcd and Kubernetes. If it is blocked or slow, changes of the view are
+ * delayed, and nothing else.
  *
  * `lock` guards the members read by other threads; this thread alone writes them, and makes no calls out under the
  * lock. A drain is reported here to the source; clients hear of it by kvs_server_drains. */
@@ -44,24 +44,21 @@ struct pings {
 	uint64_t at, pause_ns;
 };
 
-/* Members named soon after the last change. */
 struct later {
 	struct kv_view view;
 	uint64_t taken_ns; /* of the last change; 0: none */
 	bool waits;
 };
 
-/* The last values reported to the source, to clients and to the log. */
 struct reports {
 	uint32_t weight;
 	bool drain, self_logged;
-	uint64_t own_checked;                 /* hash of the addresses checked by own_check */
+	uint64_t own_checked;
 	bool unannounced, unannounced_logged; /* on_view must be called again; logged */
 	uint64_t source, epoch;               /* of the last answer; epoch 0: none */
 	uint64_t trouble_from_ns;
 };
 
-/* The saved view: unused until the source has answered, or SAVED_WAIT_NS are over. */
 struct keeping {
 	struct kv_view view;
 	uint64_t origin, age_ms, until_ns;
@@ -284,7 +281,6 @@ static void doubts_log(struct membership *m, unsigned named)
 		 m->class->name, named, kv_plural(named), m->guard.view.count, who_end(&who));
 }
 
-/* The doubted members without this server, which needs no ping. */
 static bool doubted_others(const struct membership *m, struct kv_view *out)
 {
 	if (members_copy(&m->guard.doubted, out))
@@ -328,7 +324,6 @@ static void ping_end(struct membership *m)
 	kv_view_fini(&was);
 }
 
-/* Returns when the next one is due. */
 static uint64_t ping_turn(struct membership *m, uint64_t now)
 {
 	ping_end(m);
@@ -426,7 +421,6 @@ static void on_members(void *arg, const struct kv_view *named)
 		no_memory_log(m, named);
 }
 
-/* Returns when the waiting view is due. */
 static uint64_t waiting_turn(struct membership *m, uint64_t now)
 {
 	if (m->later.waits && now - m->later.taken_ns >= VIEW_PAUSE_NS)
@@ -538,7 +532,7 @@ static void save_end(struct membership *m, uint64_t now)
 	m->kept.save_at = KV_MIN(m->kept.save_at, now + SAVE_AGAIN_NS / m->setup.pace);
 }
 
-/* Use the saved view, or save one. Returns when the next turn is due. */
+/* Returns when the next turn is due. */
 static uint64_t saved_turn(struct membership *m, uint64_t now)
 {
 	if (m->kept.view.count && !m->heard_ns && !m->guard.view.epoch) {
@@ -648,7 +642,6 @@ static void setup_fill(const struct membership_options *o, struct source_setup *
 	};
 }
 
-/* An option without effect is a mistake. */
 static int options_check(const struct membership_options *o, const struct source_class *class, struct kv_error *err)
 {
 	if (!class->registers && (o->user || o->password_file || o->cert_file || o->key_file))

@@ -30,7 +30,6 @@ static bool listens_at(const struct kv_hostport *listen, const struct sockaddr_s
 	return !kv_hostport_numeric(listen, &here) || same_address(&here.addr[0], a);
 }
 
-/* One address is enough: clients try all of a name. */
 static bool is_own(const struct kv_hostport *at, const struct kv_hostport *listen)
 {
 	struct kv_addresses found = {0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ping.c -- checks whether members answer. A member answers when its control port accepts a connection within
  * CONNECT_MS, at any of its addresses (also a stopped process, through its kernel). A member that cannot be asked for
- * lack of descriptors counts as present. CONNECTS at a time, so a thousand members take a minute at most, on a thread
- * of its own: membership.c must renew leases. Thread and caller hold a reference each. */
+ * lack of descriptors counts as present. CONNECTS at a time, on a thread of its own: membership.c must renew leases.
+ * Thread and caller hold a reference each. */
 #include "kvserver/member/private.h"
 
 #include <errno.h>
@@ -35,7 +35,6 @@ static void unref(struct ping *p)
 	free(p);
 }
 
-/* Whether this machine is the cause, not the other one. */
 static bool is_ours(int error)
 {
 	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS || error == EADDRNOTAVAIL ||

@@ -4,8 +4,8 @@
  *   0 u64 magic   8 u64 checksum of the rest   16 u64 time in ms   24 u64 origin   32 a VIEW message (wire.h)
  *
  * VIEW's decoder checks each member, so a file is no more powerful than a peer. DIR/view.new is renamed over it after
- * the sync: a crash leaves the former view or the new one. A torn file has another checksum. A disk may block for long,
- * and membership.c must renew leases, so a thread writes the file. Thread and caller hold a reference each. */
+ * the sync: a crash leaves the former view or the new one. A disk may block for long, and membership.c must renew
+ * leases, so a thread writes the file. Thread and caller hold a reference each. */
 #include "kvserver/member/saved.h"
 
 #include <errno.h>
@@ -186,7 +186,7 @@ int saved_write(const char *dir, uint64_t origin, uint64_t now_ms, const struct 
 struct saving {
 	char dir[PATH_CAP];
 	uint64_t origin;
-	struct kv_view view; /* with rc and error: the thread's until `done` */
+	struct kv_view view;
 	int rc;
 	struct kv_error error;
 	pthread_mutex_t lock; /* done, refs */

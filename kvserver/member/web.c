@@ -2,8 +2,7 @@
 /* web.c -- see web.h. An answer is bounded by BODY_MAX, a line by LINE_BYTES_MAX.
  *
  * libcurl's callbacks only copy bytes. Lines and ends are delivered outside of them, where calls may be cancelled and
- * begun. An ended call stays in the list until no delivery can meet it. No proxy of the environment, no redirect: the
- * option gives the place of the members' service. */
+ * begun. An ended call stays in the list until no delivery can meet it. No proxy of the environment, no redirect. */
 #include "kvserver/member/web.h"
 
 #include <curl/curl.h>

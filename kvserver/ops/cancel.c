@@ -6,8 +6,7 @@
  * number of writes is remembered while there is room (answers.c). Any other id below the window gets the largest
  * number: the client must treat its destination as unsafe.
  *
- * A further session may cancel its own requests, the connection's own session all. A GET of the same frame may be in a
- * pack (pack.c), neither answered nor in flight, so the pack is closed first. */
+ * A GET of the same frame may be in a pack (pack.c), neither answered nor in flight, so the pack is closed first. */
 #include "kvserver/ops/private.h"
 
 #include "kvserver/ops/pack.h"

@@ -2,9 +2,8 @@
 /* copy.c -- copy bytes to the arena and checksum them on the way.
  *
  * Each step of a large value is copied to the stack, summed there in the cache, and stored to the arena past the
- * caches: the block's lines are in none, and are not read soon. Ordinary stores read each line first, which costs a
- * tenth more of both processors' time per PUT. Meanwhile the next step is prefetched, which saves a sixth. Only the
- * copy is summed, whatever a client does to its landing area. Small values stay in the cache. */
+ * caches, since ordinary stores read each line first. Meanwhile the next step is prefetched. Only the copy is summed,
+ * whatever a client does to its landing area. Small values stay in the cache. */
 #include "kvserver/ops/private.h"
 
 #include <string.h>

@@ -7,10 +7,10 @@
  *     +--> SUMMING: WIRE_GET_PULL of a part -- summed, and leased --> answered
  *     +--> WRITING -- posting is final, and the checksum made --> answered
  *
- * Only get_enter changes the state after get_alone. States may be skipped; none returns. Where messages stay behind
- * writes, a value of one chunk is written without an immediate, and the reply follows (get_push). Else the answer is
- * sent when posting is final, with the number of immediates. The block stays referenced until the last write completed.
- * A range too large for its destination moves nothing: TOOBIG with length and generation.
+ * Where messages stay behind writes, a value of one chunk is written without an immediate, and the reply follows
+ * (get_push). Else the answer is sent when posting is final, with the number of immediates. The block stays referenced
+ * until the last write completed. A range too large for its destination moves nothing: TOOBIG with length and
+ * generation.
  *
  * A local client that names no destination (get_in_place) gets a lease without a time, of any length, or BUSY. */
 #include "kvserver/ops/private.h"
@@ -32,7 +32,7 @@ static int32_t get_status(const struct request *r)
 	return loop_turn_now(r->attachment->shard->loop) >= r->deadline_ns ? WIRE_TIMEOUT : WIRE_FABRIC;
 }
 
-/* Give the client a lease with the place of the bytes. False: they must be written. */
+/* False: they must be written. */
 static bool get_lease(struct shard_attachment *s, struct block *b, uint64_t offset, uint64_t length,
 		      struct wire_reply *reply)
 {
@@ -85,7 +85,6 @@ static void get_enter(struct request *r, enum get_state to)
 	r->get.state = (uint8_t)to;
 }
 
-/* Answer when posting is final and the checksum is ready. */
 static void get_settle(struct request *r)
 {
 	struct shard *s = r->attachment->shard;
@@ -99,7 +98,6 @@ static void get_settle(struct request *r)
 	request_end(r, status);
 }
 
-/* Stop making the checksum: it is ready, or not needed any more. */
 static void hash_end(struct request *r)
 {
 	if (!r->get.hasher)
@@ -203,7 +201,7 @@ static const struct request_ops get_ops = {
 	.cancel = get_cancel,
 };
 
-/* Begin to sum bytes of the block. False: no hasher is free. */
+/* False: no hasher is free. */
 static bool hash_begin(struct request *r, const uint8_t *from, uint64_t length)
 {
 	struct shard *s = r->attachment->shard;
@@ -272,7 +270,6 @@ static void get_write(struct request *r)
 		get_settle(r);
 }
 
-/* Move its bytes: by writes, or by the client's reads. */
 static void get_serve(struct request *r)
 {
 	if (!sum_begin(r))
@@ -360,7 +357,6 @@ static bool get_pack(struct link *l, const struct wire_request *q, struct block 
 	       shard_attachment_ordered(l->attachment) && pack_add(l, q, b, length, reply, now_ns);
 }
 
-/* The usual pull: no checksum is due first. */
 static bool get_pull(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
 		     struct wire_reply *reply)
 {
@@ -371,7 +367,6 @@ static bool get_pull(struct link *l, const struct wire_request *q, struct block 
 	return true;
 }
 
-/* Whether the client maps the arena and asks to read in place. */
 static bool get_in_place(const struct link *l, const struct wire_request *q)
 {
 	return q->flags & WIRE_GET_PULL && q->dest.count == 0 && l->attachment->local;
@@ -416,7 +411,6 @@ static bool get_inlined(const struct wire_request *q, const struct block *b, uin
 	       ((q->flags & WIRE_GET_INLINE) && length <= KV_INLINE_MAX && fits && !check_takes_long(q, b));
 }
 
-/* A block was found: determine the requested part, and how to send it. */
 static void get_block(struct link *l, const struct wire_request *q, struct block *b, struct wire_reply *reply,
 		      uint64_t now_ns)
 {

@@ -12,10 +12,9 @@
  * A local client reads in place, for as long as it likes. Its leases have no time: they end by its release or with its
  * Unix socket, which the kernel closes when it dies (shard/local.c).
  *
- * A lease is named by its place and a generation; late, double and invented releases find nothing. Leased blocks cannot
- * be evicted. All together may be half of the memory (shard_keep_left), those of a client a quarter. A block counts
- * once in all, and once for a client if another lease of it is among its latest (LEASES_LOOKED_AT): threads of a client
- * often read a value at once. Beyond that the server writes the values itself.
+ * A lease is named by its place and a generation; others find nothing. Leased blocks cannot be evicted. All together
+ * may be half of the memory (shard_keep_left), those of a client a quarter. A block counts once in all, and once for a
+ * client if another lease of it is among its latest (LEASES_LOOKED_AT).
  *
  * Leased blocks do not move, so small ones, wherever they lie, leave no stretch for a large value. While a PUT waits
  * for such a stretch, and for a moment longer, smaller blocks get no new leases, so the present ones run out. */
@@ -102,7 +101,6 @@ static struct lease *lease_take(struct leases *l)
 	return l->made < LEASES_MAX ? &l->lease[l->made++] : NULL;
 }
 
-/* Another lease of the block among the holder's latest, or NULL. */
 static struct lease *lease_same(const struct lease_holder *h, const struct block *b)
 {
 	unsigned left = b->mem->leases ? LEASES_LOOKED_AT : 0;
@@ -168,7 +166,6 @@ bool lease_give(struct shard_attachment *s, struct block *b, uint64_t *out_id)
 		shard_count(shard, WIRE_STAT_LEASES_REFUSED);
 		return false;
 	}
-	/* (Not the turn's time, which may be older than the request.) */
 	e->begun_ns = loop_now(shard->loop);
 	e->end_ns = e->begun_ns + l->time_ns + l->time_ns / 64 + LEASE_PART_NS;
 	kv_list_add_tail(&l->out, &e->node);
@@ -221,7 +218,7 @@ static void lease_end(struct shard *shard, struct lease *e)
 	KV_ASSERT(b->mem->leases > 0 && l->count > 0); /* rules 38 and 57: once */
 	lease_leave(e);
 	kv_list_del(&e->node);
-	kv_list_add_head(&l->free, &e->node); /* its lines are still in the cache */
+	kv_list_add_head(&l->free, &e->node);
 	l->count--;
 	l->locals -= e->end_ns == KV_NEVER;
 	if (--b->mem->leases == 0)

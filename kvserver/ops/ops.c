@@ -65,7 +65,6 @@ static void ops_tick(struct shard *s)
 
 /* ---- statistics ---- */
 
-/* Unfinished checksums: of staged values and of parts of values. */
 static uint64_t hashing(const struct work *w)
 {
 	uint64_t n = 0;

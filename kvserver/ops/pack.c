@@ -2,8 +2,7 @@
 /* pack.c -- packs: small values of the GETs of one frame, in one write.
  *
  * Each value is copied behind the previous one, while its destination begins at the previous one's end (WIRE_GET_PACK).
- * The whole is one ordered write, followed by the replies in one frame. After a value shorter than its destination the
- * next one lies before its own destination, and its reply says how far.
+ * The whole is one ordered write, followed by the replies in one frame.
  *
  * A shard fills one pack at a time, while it takes the records of one frame (frame.c). It is closed before any other
  * posting on its link, and at the end of the frame. If it cannot be posted at once, each GET is served alone
@@ -43,7 +42,6 @@ void packs_fini(struct shard *s)
 	kv_area_unmap(&s->work->packs.area);
 }
 
-/* The buffer being filled: the next one to be taken. */
 static uint8_t *pack_buffer(const struct packs *p)
 {
 	return (uint8_t *)p->area.base + (size_t)p->index[p->free - 1] * PACK_BYTES;
@@ -57,7 +55,7 @@ static void pack_free(struct request *r)
 
 static const struct request_ops pack_ops = {.free = pack_free};
 
-/* Post the pack. The posting request takes the buffer. */
+/* The posting request takes the buffer. */
 static bool pack_write(struct packs *p, struct link *l)
 {
 	const struct pack_entry *first = &p->entry[0];
@@ -120,7 +118,6 @@ void pack_close(struct shard *s)
 	}
 }
 
-/* Whether the destination begins at the end of the last one, and there is room. */
 static bool pack_fits(const struct packs *p, const struct link *l, const struct region_use *u,
 		      const struct wire_dest *d)
 {

@@ -5,8 +5,7 @@
  * EXISTS_OTHER.
  *
  * A copy of another server's value has the birth time of its value. It is refused if the key was deleted since, never
- * lengthens the life of an existing value, and of two values with different bytes the younger one stays. So no copy,
- * however late, restores a deleted value. */
+ * lengthens the life of an existing value, and of two values with different bytes the younger one stays. */
 #include "kvserver/ops/put_commit.h"
 
 #include "kvserver/ops/tier.h"
@@ -16,7 +15,6 @@
 
 /* ---- replies ---- */
 
-/* The generation of the session's namespace, and for how long it has been that, or less. */
 static void cleared_fill(struct shard *s, const struct session *o, struct wire_reply *r)
 {
 	const struct space *sp = o->space;
@@ -201,7 +199,6 @@ static int plain_commit(struct shard *s, struct block *b, uint64_t checksum, uin
 	return rc;
 }
 
-/* Make a copy visible, replacing an older value. As store_copy_allowed and store_commit. */
 static int copy_commit(struct shard *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t born_ns,
 		       uint64_t now_ns, struct block **out_holder)
 {

@@ -22,7 +22,6 @@
 
 /* ---- memory is found ---- */
 
-/* Whether the whole value came with the request. */
 static bool put_whole(const struct wire_request *q)
 {
 	return (q->flags & WIRE_PUT_LAST) && q->put.inline_data.len == q->put.total;
@@ -64,7 +63,7 @@ static void put_placed(struct link *l, const struct wire_request *q, struct requ
 
 /* A PUT whose memory takes several turns to clear (store/room.c). Belongs to its request. */
 struct put_wait {
-	struct kv_list node; /* of work.rooms, in the list of its state */
+	struct kv_list node;
 	struct request *r;
 	struct room *room; /* NULL: the store has ended it */
 	uint64_t charged;  /* to the attachment's stages */
@@ -127,7 +126,6 @@ static void wait_leave(struct shard *s, struct put_wait *w)
 		wait_enter(s, KV_LIST_ENTRY(queued->next, struct put_wait, node), WAIT_CLEARING);
 }
 
-/* The request is stopped: release the memory. */
 static void wait_stop(struct request *r)
 {
 	struct shard *s = r->attachment->shard;

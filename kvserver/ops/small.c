@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* small.c -- requests answered immediately: EXISTS, DELETE, TOUCH, PIN, STAT, TOMBS, CLEAR, SPACES, PING.
  *
- * Pins protect from eviction, not from DELETE; a client reading a deleted block continues to read the old bytes. EXISTS
- * is no hit. A DELETE is remembered (store/tombs.h), even of an unknown key, since a copy of the value may be on its
- * way; so is a TOUCH that shortens a life, or asks for it (WIRE_TOUCH_MARK). Requests for such a key learn that it was
- * deleted. */
+ * Pins protect from eviction, not from DELETE. A DELETE is remembered (store/tombs.h), even of an unknown key, since a
+ * copy of the value may be on its way; so is a TOUCH that shortens a life, or asks for it (WIRE_TOUCH_MARK). Requests
+ * for such a key learn that it was deleted. */
 #include "kvserver/ops/private.h"
 
 #include "kvserver/ops/tier.h"
@@ -30,7 +29,6 @@ static uint64_t clock_of(const struct link *l, uint64_t ns)
 	return shard_clock(l->attachment->shard->opt.shard_seed, ns);
 }
 
-/* The status of a missing key, and how long ago it was deleted. */
 static int32_t missing(const struct link *l, const struct wire_request *q, uint64_t now_ns, uint64_t *out_age_ns)
 {
 	const struct store *s = &l->attachment->shard->store;
@@ -73,7 +71,6 @@ void exists_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	reply_put(l, &r, NULL);
 }
 
-/* Delete the block of this generation, if it still exists. */
 static bool delete_this(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct block *b = block_find(l, q, now_ns);
@@ -228,7 +225,6 @@ void clear_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		reply_put(l, &r, NULL);
 }
 
-/* Whether a session learns of this namespace: of its own, or of all. */
 static bool space_shown(const struct session *o, const struct space *sp)
 {
 	return o->sees_all || sp == o->space;

@@ -7,11 +7,11 @@
  * stage_enter changes the state of a stage, range_enter that of a request for a range (drawn in put.c). stage_advance
  * decides the next step after every change.
  *
- * Every byte is claimed by exactly one request, once, so nothing changes under the checksum. One request alone ends the
- * value. So a failed range ends the whole stage, and the client begins again. The checksum runs over the gapless
- * prefix, including the front of a moving range (te_xfer.contiguous), a bounded number of bytes per turn. A failed or
- * cancelled range, a wrong checksum, the latest deadline of its ranges, a minute without progress, or the attachment's
- * end kills a stage. Its memory stays (GONE, quarantined) while transfers into it hold references. */
+ * Every byte is claimed by exactly one request, once, so nothing changes under the checksum. A failed range ends the
+ * whole stage, and the client begins again. The checksum runs over the gapless prefix, including the front of a moving
+ * range (te_xfer.contiguous), a bounded number of bytes per turn. A failed or cancelled range, a wrong checksum, the
+ * latest deadline of its ranges, a minute without progress, or the attachment's end kills a stage. Its memory stays
+ * (GONE, quarantined) while transfers into it hold references. */
 #include "kvserver/ops/stage.h"
 
 #include "kvserver/ops/private.h"
@@ -105,7 +105,6 @@ static int extent_claim(struct stage *st, struct request *r, uint64_t offset, ui
 	return 0;
 }
 
-/* Join extent i + 1 to extent i if both have arrived and touch. */
 static void extent_join(struct stage *st, unsigned i)
 {
 	struct extent *a = &st->extent[i], *b = a + 1;
@@ -153,7 +152,6 @@ static void range_enter(struct request *r, enum put_state to)
 	r->put.state = (uint8_t)to;
 }
 
-/* Whether the request is a range of this stage. */
 static bool range_of(const struct request *r, const struct stage *st)
 {
 	return r->type == WIRE_PUT && (r->put.state == PUT_MOVING || r->put.state == PUT_LAST) && r->put.stage == st;
@@ -230,7 +228,6 @@ void stage_hash(struct stage *st, uint64_t *budget)
 
 /* ---- ranges ---- */
 
-/* The answer to a range that did not arrive. */
 static int32_t range_failure(const struct request *r, int error)
 {
 	if (r->put.state == PUT_LOST)
@@ -251,7 +248,7 @@ static void range_failed(struct request *r, int error)
 	request_end(r, status);
 }
 
-/* The bytes of this range have arrived. May end the stage. */
+/* May end the stage. */
 static void range_arrived(struct request *r)
 {
 	struct stage *st = r->put.stage;
@@ -294,7 +291,6 @@ static const struct request_ops range_ops = {
 	.cancel = range_cancel,
 };
 
-/* Make the request a range of the stage. */
 static void range_join(struct request *r, struct stage *st, bool ends)
 {
 	range_enter(r, PUT_MOVING);
@@ -333,8 +329,7 @@ static void range_refuse(struct link *l, const struct wire_request *q, struct st
 		stage_kill(st, WIRE_BUSY, NULL);
 }
 
-/* Copy the bytes that came with the request. Those next in the value are summed on the way: all earlier ones are
- * summed. */
+/* Those next in the value are summed on the way: all earlier ones are summed. */
 static void range_copy(struct stage *st, const struct wire_request *q)
 {
 	uint8_t *to = store_data(&st->attachment->shard->store, st->block) + q->put.offset;

@@ -42,7 +42,6 @@ static struct tier *tier_of(const struct shard *s)
 	return s->work->tier ? s->work->tier->tier : NULL;
 }
 
-/* The request does not wait any longer. */
 static void waiter_end(struct request *r)
 {
 	struct shard_tier *st = r->attachment->shard->work->tier;
@@ -326,7 +325,6 @@ bool shard_tier_remembers(const struct shard *s)
 	return !t || tier_remembers(t);
 }
 
-/* The devices get the names of the members. */
 static void members_take(struct shard *s, struct tier *t)
 {
 	struct doubt_orders *d = s->opt.doubt;

@@ -2,10 +2,9 @@
 /* lot.c -- access of the pushing thread to blocks of a shard's loop.
  *
  * The loop references some blocks and reports their places; the thread reads their bytes, which nothing changes, and
- * asks for the next ones; then the loop drops the references and deletes outdated blocks. Between two lots the loop's
- * walk stands in the arena (store/ranking.h). If a client sends a DELETE during a push, the thread hears of it with the
- * next lot, and repeats it at the value's new server. A loop that does not turn cannot be awaited for ever: the lot is
- * left to it, and freed if the loop ever runs it. */
+ * asks for the next ones; then the loop drops the references and deletes outdated blocks. If a client sends a DELETE
+ * during a push, the thread hears of it with the next lot, and repeats it at the value's new server. A loop that does
+ * not turn cannot be awaited for ever: the lot is left to it, and freed if the loop ever runs it. */
 #include "kvserver/push/lot.h"
 
 #include <errno.h>
@@ -28,7 +27,6 @@ static void settle(struct shard *s, const struct lot_item *it)
 		ranking_done(&s->store, it->block);
 }
 
-/* The block was pushed to another server, and is not live here any more. */
 static void deleted_note(struct lot *lot, const struct lot_item *it)
 {
 	struct shard *s = lot->shard;

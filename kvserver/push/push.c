@@ -4,7 +4,7 @@
  * It opens a pool to this server, and so hears the view and the drain: keys are placed where all clients will look.
  * Blocks come from the shards in lots (lot.h), the hottest first, and are put as batches of copies (kvclient/copy.h): a
  * DELETE at the key's next server makes it refuse them. After each lot it rests as the allowed rate requires. A block
- * that does not match its checksum is not pushed: a new checksum would hide that.
+ * with a wrong checksum is not pushed.
  *
  * The older half of the unread values uses only free memory of the others, and is evicted there first. A shard ends
  * when FULL_ROW values in a row found no room, or after a round without a push; failed values are retried in the next
@@ -27,14 +27,14 @@ enum { LOTS_FAILED = 3, FULL_ROW = 64, SPACES_OPEN = 64 };
 #define LOOP_NS      5000000000ull /* a loop without a turn for this time is abandoned */
 #define CONNECT_NS   1000000000ull /* a member that does not answer must not use up the time */
 #define PUT_NS       2000000000ull /* a lot; the others are there, or it is not worth waiting. Plus, for each byte: */
-#define BYTE_NS      10ull         /* as for calls without a time of their own */
+#define BYTE_NS      10ull
 
 struct source {
 	struct lot *lot; /* NULL: owned by its loop, which does not turn */
 	bool over;
 	unsigned round, full_row;      /* full_row: consecutive values without room */
 	uint64_t put, fate[LOT_FATES]; /* in this round */
-	uint64_t left, gone;           /* of the lot, when the loop had it last */
+	uint64_t left, gone;
 	enum kv_left why;              /* for values not tried in this round */
 };
 
@@ -54,7 +54,7 @@ struct push {
 	struct push_space space[SPACES_OPEN];
 	unsigned space_next;      /* to be closed for another one */
 	unsigned shards, failing; /* failing: consecutive lots without a push */
-	bool alone;               /* no other member answers, or none takes values */
+	bool alone;
 	struct kv_drained result;
 };
 
@@ -115,7 +115,6 @@ static int pool_open(struct push *p, struct kv_error *err)
 
 /* ---- the members ---- */
 
-/* Server i of the pool. 0, -KV_ENOTFOUND: it has left; -KV_EINVAL: there are no more; or another code. */
 static int server_ask(const struct push *p, unsigned i, struct kvc_server_info *out)
 {
 	*out = (struct kvc_server_info){.size = sizeof(*out)};
@@ -142,7 +141,6 @@ static int member_add(struct kv_view *v, const struct kvc_server_info *info)
 	return kv_view_add(v, &m);
 }
 
-/* All members known to the pool. 0 or a code. */
 static int members_read(const struct push *p, struct kv_view *out)
 {
 	struct kvc_server_info info;
@@ -194,7 +192,6 @@ static bool takes(const struct push *p, const struct kvc_server_info *info)
 	       strcmp(info->member, p->opt->self->node_id) != 0;
 }
 
-/* Whether there is a server to put values to. */
 static bool others_up(struct push *p)
 {
 	struct kvc_server_info info;
@@ -342,7 +339,6 @@ static void fate_count(struct push *p, struct source *s, const struct lot_item *
 	r->left[KV_LEFT_DAMAGED] += it->fate == LOT_DAMAGED;
 }
 
-/* Put the values of the lot, and rest. */
 static void lot_put(struct push *p, struct source *s)
 {
 	struct lot *lot = s->lot;
@@ -366,7 +362,6 @@ static void lot_put(struct push *p, struct source *s)
 	sleep_until(KV_MIN(begun_ns + (uint64_t)((double)bytes * 1e9 / (double)p->opt->bytes_s), p->opt->until_ns));
 }
 
-/* Repeat at its new server a DELETE that came here during the push. */
 static void deletes_repeat(struct push *p, const struct lot *lot)
 {
 	struct kvc_call call = {.size = sizeof(call), .timeout_ns = PUT_NS};
@@ -377,7 +372,6 @@ static void deletes_repeat(struct push *p, const struct lot *lot)
 	}
 }
 
-/* Take over the loop's report in its lot. */
 static void lot_heard(struct push *p, struct source *s)
 {
 	const struct lot *lot = s->lot;
@@ -394,7 +388,6 @@ static void lot_heard(struct push *p, struct source *s)
 	memset(s->fate, 0, sizeof(s->fate));
 }
 
-/* The next lot of a shard. False: it has none any more, or does not answer. */
 static bool shard_turn(struct push *p, struct source *s)
 {
 	if (!s->lot || s->over)
@@ -445,7 +438,6 @@ static int lots_make(struct push *p, const struct kvs_server *server, struct kv_
 
 /* ---- the end ---- */
 
-/* Of the remaining values, n have this reason. */
 static void left_count(struct kv_drained *r, enum kv_left why, uint64_t n, uint64_t *left)
 {
 	n = KV_MIN(n, *left);

@@ -5,8 +5,7 @@
  * shards (store/space.h), and all tombstones (store/tombs.h), 200 in an answer. Their times are converted to this
  * machine's clock, rounded up. If a member does not answer in time or has left, or knows of one that left, the question
  * is asked again. If one does not remember all deletions of the absence (it was restarted without a tier, or its ring
- * is full), the server drops its values. Generations are
- * of use without that: a clear that succeeded is known to every member. */
+ * is full), the server drops its values. */
 #include "kvserver/push/recall.h"
 
 #include <errno.h>
@@ -194,7 +193,6 @@ static int shard_read(struct recall *r, struct kvc_pool *pool, unsigned server, 
 	return from ? -KV_ETIMEOUT : 0;
 }
 
-/* Wait until server i is up. 0; -KV_ENOTFOUND: not a member any more; or -KV_ETIMEOUT. */
 static int server_wait(const struct recall *r, struct kvc_pool *pool, unsigned i, uint64_t until_ns)
 {
 	const struct timespec poll = {.tv_nsec = POLL_NS};

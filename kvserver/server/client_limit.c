@@ -3,10 +3,8 @@
  *
  *   open already + places of handshakes + clients * (1 + fabric connections of a client) + a reserve  <=  the limit
  *
- * Clients are those of --max-clients, and CLUSTER_PLACES besides. One more is told that the server is full, instead of
- * failing at the fabric without a reason. The engine's budget gives the fabric descriptors of a client: the difference
- * made by a second peer. The reserve (KV_FILES_RESERVE) is for temporary descriptors. The limit is ignored with the
- * caller's loops, in a simulation or a test. */
+ * Clients are those of --max-clients, and CLUSTER_PLACES besides. The engine's budget gives the fabric descriptors of a
+ * client: the difference made by a second peer. The reserve (KV_FILES_RESERVE) is for temporary descriptors. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -16,7 +14,6 @@
 
 enum { CLUSTER_SHARE = 8 /* with few places, one in this many is for CLUSTER_PLACES */ };
 
-/* Descriptors needed by all engines of this server for one more client. */
 static int client_files(const struct te_options *engine, unsigned shards, uint64_t *out, struct kv_error *err)
 {
 	struct te_load load = {.engines = shards, .peers = 1};

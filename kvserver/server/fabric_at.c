@@ -2,7 +2,7 @@
 /* fabric_at.c -- the choice of this machine's address for the fabric.
  *
  * A server that listens on one address has its fabric there. On 0.0.0.0 and [::] the first of these is used that is an
- * address of this machine; a provider alone would take the interface created last, which may be a container's bridge:
+ * address of this machine:
  *
  *   1. the addresses of --advertise
  *   2. the source address of the default route, IPv4 before IPv6 (0.0.0.0: IPv4 alone)

@@ -36,7 +36,6 @@ static void share_info(const struct kvs_server *s, struct kvs_info *out)
 			 "; of a shard only %d %% of the memory: the node has no more pages", least);
 }
 
-/* The memory of all shards: pages, registration, and its nodes. */
 static void memory_info(const struct kvs_server *s, struct kvs_info *out)
 {
 	struct kv_numa_place place[KV_SHARDS_MAX];

@@ -33,15 +33,14 @@ struct kvs_kept {
 	unsigned shards;
 	int fd[KV_SHARDS_MAX];     /* of the shards' memory; or -1 */
 	int former[KV_SHARDS_MAX]; /* moves: of the memory that the file describes; or -1 */
-	bool moves;  /* other worker threads or less memory: values move to new files, PATH.0.new and so on until
-			kept_begin */
+	bool moves;
 	bool found;  /* file and head */
 	bool handed; /* a running server has the memory until this one starts */
 	uint64_t digest_seed; /* handed */
 	uint64_t generation;  /* of this server */
 	uint64_t places;      /* of each table of records; 0: no --recover */
 	bool died;            /* the last server that had the memory */
-	bool recover;         /* the values of a server that died will be verified */
+	bool recover;
 	struct keep_in *file;
 	struct keep_head head;
 	struct kept_options shard[KV_SHARDS_MAX];
@@ -126,7 +125,6 @@ static int arena_path(const struct kvs_kept *k, unsigned i, const char *more, ch
 	return kv_fail(err, -KV_EINVAL, "--arena-file %.200s: the path is too long", k->arena_file);
 }
 
-/* The new files become the memory, or are removed. */
 static void moves_end(struct kvs_kept *k, bool done)
 {
 	char from[PATH_CAP], to[PATH_CAP];
@@ -226,7 +224,6 @@ static void empty_log(const struct kvs_server *s, enum kv_log_level level, const
 		 why);
 }
 
-/* Give up the file that was found. */
 static void unusable(struct kvs_server *s, const char *why)
 {
 	struct kvs_kept *k = s->opt.kept;
@@ -278,7 +275,6 @@ static void geometry_check(struct kvs_server *s)
 	k->moves = k->head.shards != k->shards || was > limit;
 }
 
-/* The mark of memory that is not mapped yet. */
 static void mark_read(int fd, uint64_t limit, struct kept_mark *out)
 {
 	const uint8_t *at = (const uint8_t *)kept_mark_of(NULL, limit);
@@ -346,7 +342,6 @@ static bool readers_left(const struct kvs_kept *k, unsigned i)
 	return false;
 }
 
-/* Memory whose values are lost is used anew, or left to its readers. */
 static int memory_renew(struct kvs_server *s, unsigned i, uint64_t bytes, struct kv_error *err)
 {
 	struct kvs_kept *k = s->opt.kept;
@@ -390,7 +385,6 @@ static void marks_check(struct kvs_server *s)
 	k->recover &= !k->found;
 }
 
-/* Memory for a server whose values are lost, or come back by their records. */
 static int memory_take(struct kvs_server *s, uint64_t bytes, struct kv_error *err)
 {
 	struct kvs_kept *k = s->opt.kept;
@@ -421,7 +415,6 @@ static void memory_make(struct kvs_server *s, uint64_t bytes)
 	unusable(s, err.text);
 }
 
-/* Find the memory of a server that has ended. */
 static int memory_find(struct kvs_server *s, struct kv_error *err)
 {
 	struct kvs_kept *k = s->opt.kept;
@@ -527,7 +520,6 @@ static void restored_log(const struct kvs_server *s, uint64_t begun_ns)
 		 (unsigned long long)dropped);
 }
 
-/* The last server died: verify its values while this one serves. */
 static void recover_all(struct kvs_server *s)
 {
 	struct kvs_kept *k = s->opt.kept;
@@ -560,7 +552,7 @@ static void *restore_run(void *item)
 	return NULL;
 }
 
-/* Fill the shards from the file; one whose part is unusable stays empty. */
+/* One whose part is unusable stays empty. */
 static void restore_all(struct kvs_server *s, uint64_t wall_ns)
 {
 	struct shard_restore all[KV_SHARDS_MAX];

@@ -3,7 +3,7 @@
  * one.
  *
  * Its memory is mapped for reading, and its stores are restored beside the new ones; then a thread for each new shard
- * copies the values whose keys are its (store/move.c). Both memories are there for that time. */
+ * copies the values whose keys are its (store/move.c). */
 #include "kvserver/server/kept.h"
 
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  * could not be taken is retried at each check, but logged once.
  *
  * Server and thread hold a reference each. The thread may be left behind in a read, so struct key_reload has everything
- * it uses, file names included. It touches the server under the lock only, and not after key_reload_end. */
+ * it uses, file names included. */
 #include "kvserver/server/key_reload.h"
 
 #include <stdlib.h>
@@ -17,13 +17,12 @@
 #include "kvserver/conn/grant.h"
 #include "kvserver/server/server.h"
 
-#define LOOK_NS                1000000000ull /* between two checks of the CRL file */
-#define KEY_RELOAD_PATIENCE_NS 2000000000ull /* for a reading thread, when the server ends */
+#define LOOK_NS                1000000000ull
+#define KEY_RELOAD_PATIENCE_NS 2000000000ull
 #define POST_AGAIN_NS          10000000ull
 
 enum { FILE_PSK, FILE_KEYS, FILE_CERT, FILE_KEY, FILE_CA, FILE_CRL, FILE_TENANTS, FILES };
 
-/* A change of these shows that a file has changed. */
 struct mark {
 	ino_t inode;
 	off_t bytes;
@@ -62,7 +61,6 @@ static void fresh_fini(struct fresh *f)
 
 /* ---- memory ---- */
 
-/* A thread left behind may have left untaken keys in `fresh`. */
 static void key_reload_free(struct key_reload *k)
 {
 	fresh_fini(&k->fresh);
@@ -137,7 +135,7 @@ static int fresh_read(const struct key_reload *k, struct fresh *out, const struc
 	return rc;
 }
 
-/* Whether the CRL file has changed. A missing file is being replaced: its lists stay. */
+/* A missing file is being replaced: its lists stay. */
 static bool crl_changed(const struct key_reload *k, struct mark *out)
 {
 	struct stat st;

@@ -2,8 +2,7 @@
 /* liveness.c -- whether the loops of a server turn, for a watchdog and for /healthz.
  *
  * Each loop gets a posted call, and answers by running it. A sleeping loop wakes for it, so an idle server is not dead.
- * The last question must be answered by the next check; a loop that owes an answer is not asked again. Watchdog and
- * /healthz have a struct liveness each. */
+ * The last question must be answered by the next check; a loop that owes an answer is not asked again. */
 #include <stdio.h>
 
 #include "kvserver/server/server.h"
@@ -13,7 +12,7 @@ static void answer(void *arg)
 	atomic_store((_Atomic bool *)arg, false);
 }
 
-/* Ask loop i, unless it owes an answer. False: it owes one, or takes no work. */
+/* False: it owes one, or takes no work. */
 static bool ask(struct kvs_server *s, struct liveness *p, unsigned i, uint64_t now_ns)
 {
 	_Atomic bool *asked = &p->asked[i];

@@ -7,7 +7,7 @@
 #include "kvserver/server/server.h"
 
 enum {
-	BEATS_MAX = 1024, /* heartbeats and other messages being sent at a time */
+	BEATS_MAX = 1024,
 	OTHERS = HANDSHAKES_MAX + BEATS_MAX + LOCAL_STRANGERS_MAX
 };
 

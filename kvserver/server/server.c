@@ -2,8 +2,7 @@
 /* server.c -- a server for its program: create, start, stop, destroy.
  *
  * settings.c checks the options, listen.c has address and keys, loops.c and shards.c make the parts, start_stop.c
- * starts and ends it, state.c reports the state. With threads of its own, start and stop block until the state has
- * changed. With the caller's loops nothing blocks. */
+ * starts and ends it, state.c reports the state. */
 #include "kvserver/server/server.h"
 
 #include <stdlib.h>
@@ -43,7 +42,6 @@ static int tier_prepare(struct kvs_server *s, struct kv_error *err)
 
 static int slots_make(struct kvs_server *s, struct kv_error *err)
 {
-	/* Of connections: never more than numbers have bits for. */
 	s->clients.slots = KV_MIN(s->opt.max_clients + CLUSTER_PLACES + CLOSING_SLOTS, (unsigned)CONNS_MAX);
 	s->clients.slot = calloc(s->clients.slots, sizeof(s->clients.slot[0]));
 	return s->clients.slot ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for %u session slots", s->clients.slots);
@@ -79,7 +77,7 @@ int kvs_server_create(const struct kvs_options *options, struct kvs_server **out
 	struct kvs_server *s;
 	int rc;
 	settings_fill(&opt);
-	rc = settings_check(&opt, err); /* first: it bounds the sizes of arrays */
+	rc = settings_check(&opt, err);
 	if (rc)
 		return rc;
 	s = calloc(1, sizeof(*s));

@@ -5,12 +5,12 @@
  *
  *   1. the server stops listening;
  *   2. clients get GOODBYE; shards refuse new work and finish requests in flight; idle clients say goodbye and leave,
- * until the drain's deadline;
+ *      until the drain's deadline;
  *   3. the remaining connections are cut, and their attachments end;
  *   4. the engines are closed, which ends operations still in the provider;
  *   5. the last connections end, and the sockets of local clients close.
  *
- * A failed start uses the same way out. So there is one shutdown, and every run exercises it. */
+ * A failed start uses the same way out. */
 #include "kvserver/server/private.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 #include "kvserver/server/kept.h"
 #include "kvserver/server/server.h"
 
-#define DRAIN_MIN_NS  50000000ull /* even without a wait: for answers on their way */
+#define DRAIN_MIN_NS  50000000ull
 #define PORT_WAIT_NS  5000000000ull
 #define PORT_AGAIN_NS 20000000ull
 #define CUT_NS        2000000000ull /* for cut connections to end */
@@ -43,8 +43,7 @@ static bool round_over_await(const struct round *round, uint64_t deadline_ns)
 	return true;
 }
 
-/* Run this on every shard, and wait for all until the deadline. 0, the first failure, or -KV_ETIMEOUT (the round
- * continues). */
+/* 0, the first failure, or -KV_ETIMEOUT (the round continues). */
 static int round_await(struct kvs_server *s, struct round *round, void (*run)(struct call *call), uint64_t deadline_ns)
 {
 	round->server = s;
@@ -133,7 +132,6 @@ static bool conns_gone_await(struct kvs_server *s, uint64_t deadline_ns)
 	return true;
 }
 
-/* A client leaves when it has nothing in flight here. */
 static bool clients_gone_await(struct kvs_server *s, uint64_t deadline_ns)
 {
 	while (s->clients.count > 0)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* answers.c -- the number of data writes made for each answered request of an attachment, for a late CANCEL.
  *
- * The numbers are kept in pages of 128 consecutive ids, since all ids in the window would take up to 512 KiB per
- * client. A client has 64 pages (9 KiB) over all shards, or two for each link where that is more. For a forgotten id
- * the client fences. When all pages are in use, a link with its full share (pages / links) reuses its oldest page;
- * another takes the oldest of a link above its share, so a busy link takes no memory from quiet ones.
+ * The numbers are kept in pages of 128 consecutive ids. A client has 64 pages (9 KiB) over all shards, or two for each
+ * link where that is more. For a forgotten id the client fences. When all pages are in use, a link with its full share
+ * (pages / links) reuses its oldest page; another takes the oldest of a link above its share, so a busy link takes no
+ * memory from quiet ones.
  *
  * A number has 8 bits; more than 253 writes count as forgotten. An id not noted in its page is unknown, not 0: the page
  * may have been reused. */
@@ -115,7 +115,7 @@ void answers_note(struct answers *a, struct answers_link *l, unsigned link, unsi
 	if (KV_UNLIKELY(at == ANSWERS_NONE || a->page[at].first < first))
 		at = page_take(a, l, link, links, stride, first);
 	if (KV_UNLIKELY(at == ANSWERS_NONE || a->page[at].first != first))
-		return; /* its page was reused, or it is below the window */
+		return;
 	a->page[at].posted[id % ANSWERS_IDS] =
 		(uint8_t)(posted == UINT32_MAX ? REPLY_ONLY : KV_MIN(posted, (uint32_t)UNKNOWN));
 }

@@ -16,7 +16,6 @@
 
 /* ---- open ---- */
 
-/* The bytes of an attachment with its links, and the bits of their windows. */
 static size_t struct_bytes(unsigned links, uint32_t width)
 {
 	return sizeof(struct shard_attachment) + links * (sizeof(struct link) + link_words(width) * sizeof(uint64_t));
@@ -27,7 +26,6 @@ size_t shard_attachment_bytes(unsigned links, unsigned shards)
 	return struct_bytes(links, kv_window_width(links * shards)) + answers_bytes(links, shards);
 }
 
-/* Enough for a client that uses all credits of a link. */
 static uint32_t window_width(const struct shard *shard, unsigned links)
 {
 	uint32_t width = kv_window_width(links * KV_MAX(shard->opt.shards, 1u));

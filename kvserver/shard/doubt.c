@@ -19,7 +19,7 @@ void shard_doubt_release(struct doubt_orders *t, struct doubt_verdicts *verdicts
 	free(verdicts);
 }
 
-/* Under the lock; returns the former verdicts. */
+/* Under the lock. */
 static struct doubt_verdicts *order_set(struct doubt_orders *t, bool judge, struct doubt_verdicts *verdicts)
 {
 	struct doubt_verdicts *was = t->verdicts;

@@ -10,7 +10,6 @@
 #include "kvserver/shard/reply.h"
 #include "kvserver/shard/request.h"
 
-/* Stop every request; those with nothing in flight end at once. */
 static void requests_stop(struct shard_attachment *s)
 {
 	KV_LIST_EACH_SAFE (n, &s->requests) {
@@ -36,7 +35,7 @@ void shard_attachment_stop(struct shard_attachment *s)
 	for (unsigned i = 0; i < s->links; i++)
 		reply_drop(&s->link[i]);
 	s->shard->opt.ops->attachment_stop(s);
-	requests_stop(s); /* `gone` is not set yet, so the attachment stays */
+	requests_stop(s);
 	shard_local_leave(s);
 	pins_leave(&s->shard->store, &s->own.pins);
 	sessions_drop(s);

@@ -62,7 +62,7 @@ void shard_kept_records(struct shard *s)
 	uint64_t places = s->opt.kept->places, seed = 0;
 	if (places == 0)
 		return;
-	if (mark_of(s)->magic || s->opt.kept->former) /* else the memory is new, and zero */
+	if (mark_of(s)->magic || s->opt.kept->former)
 		memset(table_of(s), 0, records_bytes(places));
 	(void)kv_entropy_fill(s->entropy, &seed, sizeof(seed));
 	records_open(&s->store.records, table_of(s), places, seed);
@@ -171,7 +171,7 @@ void shard_kept_begin(struct shard *s, bool doubted)
 	struct kept_mark *m = mark_of(s);
 	struct kept_mark *former = s->opt.kept->former ? kept_mark_of(s->area.base, s->opt.kept->former) : m;
 	const struct kept_mark was = *former;
-	former->clean = 0; /* of a smaller arena: new values will lie there */
+	former->clean = 0;
 	m->clean = 0;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	*m = (struct kept_mark){.magic = MARK_MAGIC,

@@ -9,8 +9,7 @@
  * fail the next client's PUT: the former one is cut first (te_peer_cut), or, where a cut would harm others, the area
  * rests for REST_NS.
  *
- * A client gets an eighth of the free memory, between LANDING_MIN and LANDING_MAX. Without an area it sends its PUTs in
- * the other ways. */
+ * A client gets an eighth of the free memory, between LANDING_MIN and LANDING_MAX. */
 #include "kvserver/shard/landing.h"
 
 #include <stdlib.h>
@@ -54,7 +53,6 @@ bool landings_offered(const struct shard *s)
 	return s->landings.area.base != NULL;
 }
 
-/* False: the region cannot be closed now. */
 static bool landing_free(struct landing *a)
 {
 	struct landings *l = &a->shard->landings;
@@ -172,7 +170,6 @@ int landing_announce(const struct shard_attachment *s, struct wire_region *out, 
 	return 0;
 }
 
-/* The attachment's area; false: it has none. */
 static bool landing_area(const struct shard_attachment *s, const uint8_t **out, uint64_t *out_bytes)
 {
 	const struct landing *a = s->landing;

@@ -4,9 +4,8 @@
  * A client announces its fabric addresses in HELLO, and may name another client's. So a link begins UNPROVEN. The reply
  * to each PING, sent to the announced address, has a random nonce, and the client returns it (PROVE). Until then the
  * link answers some PINGs (a burst of PINGS_AT_ONCE, then one per PING_AGAIN_NS) and carries no data. Other requests
- * are dropped before their id is remembered, so a CANCEL finds them unseen. A link stays PROVEN while the address is
- * the same. A channel would bring the nonce to a client without that address, so a local client gets none: it proves
- * the links that it pinged before. */
+ * are dropped before their id is remembered, so a CANCEL finds them unseen. A channel would bring the nonce to a client
+ * without that address, so a local client gets none: it proves the links that it pinged before. */
 #include "kvserver/shard/attachment.h"
 #include "kvserver/shard/shard.h"
 

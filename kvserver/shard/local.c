@@ -12,7 +12,7 @@
  * name it any more. CLOSING: the leases end, LOCALS_AT_ONCE in a turn, and the attachment leaves.
  *
  * The memory of the channel is the client's to scribble on: local/ bounds what it reads there, and each released number
- * is looked up among the leases of this client. After nonsense no release is read any more. */
+ * is looked up among the leases of this client. */
 #include "kvserver/shard/local.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@
 #include "local/local.h"
 
 enum {
-	LOCALS_AT_ONCE = 1024, /* leases of one client that end in one turn of the loop */
+	LOCALS_AT_ONCE = 1024,
 	LOCAL_LANDING_MAX = 8 << 20
 };
 
@@ -235,7 +235,6 @@ void shard_local_close(struct shard_local *l, struct call *gone)
 		te_peer_local_end(l->attachment->peer);
 }
 
-/* Its socket is closed: end some of its leases. Frees it when nothing is left. */
 static int local_closing(struct shard_local *l)
 {
 	struct shard *s = l->shard;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loopcall.c -- calls between loops, over loop_post.
  *
- * A call is posted to the shard, and posted back when it is finished. The way there may fail: the caller can retry. The
- * way back may not, because the caller waits. So calls that the home loop's queue refuses stay on the shard, and are
- * offered again every turn, in order. */
+ * A call is posted to the shard, and posted back when it is finished. The way back may not fail, because the caller
+ * waits. So calls that the home loop's queue refuses stay on the shard, and are offered again every turn, in order. */
 #include "kvserver/shard/loopcall.h"
 
 #include "kvserver/shard/shard.h"

@@ -2,8 +2,7 @@
 /* publish.c -- a copy of a shard's counters for other threads.
  *
  * Ten times a second, at its tick, the shard copies its numbers to separate memory. So readers take no cache line from
- * the data path and ask the loop for nothing: a stuck loop shows its last numbers and blocks nobody. Numbers may be a
- * tick apart from each other. */
+ * the data path and ask the loop for nothing: a stuck loop shows its last numbers and blocks nobody. */
 #include "kvserver/shard/publish.h"
 
 #include <stdio.h>
@@ -69,7 +68,6 @@ static void devices_publish(struct shard *s)
 	}
 }
 
-/* The constant values, before the first reader. */
 static void names_publish(struct shard *s)
 {
 	struct published *p = s->counts.published;

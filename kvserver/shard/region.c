@@ -2,7 +2,7 @@
 /* region.c -- a client's announced memory regions: checked and copied once for all shards; and their use on a shard.
  *
  * The message is not trusted: the number of parts must follow from length and part size, and base plus length of each
- * part must not wrap. The engine would refuse bad slices as well; regions_usable answers before anything starts. */
+ * part must not wrap. */
 #include "kvserver/shard/region.h"
 
 #include <stdlib.h>
@@ -116,7 +116,6 @@ void regions_revoke(struct regions *r, uint32_t id, struct call *revoked)
 		region_use_free(u);
 }
 
-/* Whether the slices lie inside, without overflow. */
 static bool region_holds(const struct region *r, const struct wire_dest *d)
 {
 	uint64_t last, end;

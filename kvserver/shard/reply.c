@@ -123,7 +123,6 @@ static bool frame_begin(struct link *l)
 	return true;
 }
 
-/* True: encoded, or impossible (our own bug: logged). False: no send buffer. */
 static bool encode(struct link *l, const struct wire_reply *r)
 {
 	int rc = -KV_EBUSY;
@@ -164,7 +163,7 @@ static void hold_back(struct link *l, const struct wire_reply *r, struct block *
 	if (kv_list_empty(&l->holding))
 		kv_list_add_tail(&s->replies.blocked, &l->blocked);
 	kv_list_add_tail(&l->holding, &h->node);
-	l->held++; /* the reply uses a credit until it leaves */
+	l->held++;
 }
 
 /* ---- durations of requests ---- */
@@ -308,7 +307,7 @@ static void held_free(struct link *l, struct held *h)
 		kv_list_del(&l->blocked);
 }
 
-/* Encode the oldest held reply of a link. Counters get their present values. */
+/* Counters get their present values. */
 static bool held_encode(struct link *l, struct held *h)
 {
 	uint8_t pairs[STAT_BYTES];

@@ -56,7 +56,6 @@ struct request *request_new(struct link *l, const struct wire_request *q, const 
 	return r;
 }
 
-/* Return its credits to its link and its session. */
 static void request_uncount(struct request *r)
 {
 	r->link->active--;
@@ -143,7 +142,6 @@ static void move_progress(struct te_xfer *x)
 		r->ops->progress(r);
 }
 
-/* Set the callbacks of a transfer and start it. */
 static int move_go(struct request *r, struct move *m)
 {
 	struct shard *shard = r->attachment->shard;

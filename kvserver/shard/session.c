@@ -5,8 +5,7 @@
  * links, windows, regions) belongs to the attachment, whose lists hold requests and stages with a pointer to their
  * session. Frames are sealed as a whole, so further sessions are separated for accounting, not protected from each
  * other (docs/reference/protocol.md 2.7). A session ends as an attachment does. `gone` is set last, so that nothing
- * frees the session during session_end. The table grows to the highest place in use; the control loop (further.c)
- * assigns places. */
+ * frees the session during session_end. */
 #include "kvserver/shard/session.h"
 
 #include <stdlib.h>
@@ -46,7 +45,6 @@ static int table_grow(struct sessions *t, uint32_t at)
 	return 0;
 }
 
-/* The types of requests that a right allows. */
 static const struct {
 	uint8_t right;
 	uint32_t types;
@@ -214,7 +212,7 @@ void session_end(struct shard_attachment *s, uint32_t number, struct call *gone,
 		return;
 	}
 	s->shard->opt.ops->session_end(s, o);
-	requests_cancel(o); /* `gone` is not set yet, so the session stays */
+	requests_cancel(o);
 	pins_leave(&s->shard->store, &o->pins);
 	o->gone = gone;
 	session_request_freed(o);

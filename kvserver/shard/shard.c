@@ -3,9 +3,8 @@
  *
  * In a turn the engine's poller delivers frames (frame.c) and completions; then this shard's poller lets the operations
  * continue their work, and sends the frames. After shard_start only the loop's thread runs in here; control work comes
- * as calls (loopcall.h). Calls go down to frames, attachments, requests and replies; the operations' functions are in
- * one table (struct shard_ops), given at creation. After a rebuild of the engine all peers are void: the control loop
- * ends the attachments, and clients return to the new addresses. */
+ * as calls (loopcall.h). After a rebuild of the engine all peers are void: the control loop ends the attachments, and
+ * clients return to the new addresses. */
 #include "kvserver/shard/shard.h"
 
 #include <errno.h>
@@ -114,7 +113,6 @@ static bool shard_active(struct loop_poller *p)
 	       s->opt.ops->active(s);
 }
 
-/* Log once that values are evicted although memory is free. */
 static void values_log(struct shard *s)
 {
 	const struct store *st = &s->store;
@@ -161,10 +159,8 @@ static void shard_tick(struct loop_timer *t)
 
 /* ---- create, start, drain, close ---- */
 
-/* Bytes of an ARENA message without the keys. */
 enum { ARENA_HEAD = 64 };
 
-/* Prepare the arena's announcement to clients that will read it by themselves. */
 static int shard_arena(struct shard *s, struct kv_error *err)
 {
 	te_region_announce(s->region, &s->arena, NULL);
@@ -222,7 +218,6 @@ static int shard_engine(struct shard *s, const struct kv_clock *clock, struct kv
 	return rc;
 }
 
-/* Register the memory that the engine moves. On failure the caller closes the engine. */
 static int shard_regions(struct shard *s, struct kv_error *err)
 {
 	int rc = te_region_register(s->te, s->area.base, s->area.len_bytes,
@@ -268,7 +263,6 @@ static int shard_map(struct shard *s, struct kv_error *err)
 	return kv_area_map_on(s->opt.memory_bytes, s->place.node, &s->area, err);
 }
 
-/* The memory for values, and the index. */
 static int shard_memory(struct shard *s, struct kv_error *err)
 {
 	int rc = shard_map(s, err);
@@ -436,7 +430,7 @@ void shard_destroy(struct shard **shard)
 		loop_poller_del(s->loop, &s->poller);
 		loop_poller_del(s->loop, &s->doubt.first);
 	}
-	shard_close(s); /* a start that failed half-way has not closed it */
+	shard_close(s);
 	s->opt.ops->clear(s);
 	landings_close(s);
 	shard_kept_end(s);

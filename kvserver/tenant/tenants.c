@@ -2,8 +2,7 @@
 /* tenants.c -- the table of tenants: parsed from JSON, and asked when a session opens its namespace.
  *
  * docs/reference/tenants.schema.json describes the file. Every field is known, and every value within its bounds, or
- * the whole file is refused with the place of the first fault. Look-ups walk over the rules: a session does one when it
- * opens, and a request does none. */
+ * the whole file is refused with the place of the first fault. */
 #include "kvserver/tenant/tenants.h"
 
 #include <errno.h>
@@ -38,7 +37,6 @@ struct tenants {
 	unsigned rows, rules, identities;
 };
 
-/* A place in the document, for sentences. */
 struct at {
 	const char *path;
 	unsigned tenant;
@@ -125,7 +123,6 @@ static int namespaces_take(const struct at *at, json_t *value, struct tenants *t
 	return 0;
 }
 
-/* A number, or a size like "4GiB". */
 static bool number_read(const json_t *value, uint64_t *out)
 {
 	if (json_is_integer(value) && json_integer_value(value) >= 0) {
@@ -135,7 +132,6 @@ static bool number_read(const json_t *value, uint64_t *out)
 	return json_is_string(value) && kv_size_parse(json_string_value(value), out) == 0;
 }
 
-/* The limits: their names, and the least values with a meaning. */
 static const struct limit {
 	const char *name;
 	size_t offset;
@@ -377,7 +373,6 @@ const struct tenant_row *tenants_find(const struct tenants *t, const char *names
 	return found;
 }
 
-/* How well a rule fits: 0: not at all; an exact name fits best. */
 static unsigned fits(const struct rule *r, const char *space, size_t len)
 {
 	if (r->len > len || memcmp(r->name, space, r->len) != 0 || (!r->prefix && r->len != len))

@@ -45,7 +45,6 @@ static void device_submit(struct tier_device *dev, struct tier_io *io)
 	io_at_submit(d->loop, &t->at);
 }
 
-/* Whether it is what the server locked at its start. */
 static bool same_file(int fd, int locked)
 {
 	struct stat a, b;

@@ -93,7 +93,6 @@ static int file_open(struct tier_file *f, bool later, struct kv_error *err)
 
 /* ---- contents ---- */
 
-/* Read `len` bytes from the start, or all that there are. Returns how many, or -errno. */
 static ssize_t front_read(int fd, uint8_t *to, size_t len)
 {
 	size_t got = 0;
@@ -150,7 +149,7 @@ static void doubt_look(const uint8_t *front, const struct tier_super *super, str
 		all->doubt_ns = KV_MAX(all->doubt_ns, now_ns - KV_MIN(now_ns, t.doubt_s * 1000000000ull));
 }
 
-/* A file or disk with other contents is left alone. *out_blank: it has none. */
+/* A file or disk with other contents is left alone. */
 static int file_look(const struct tier_file *f, struct tier_files *all, bool *out_blank, struct kv_error *err)
 {
 	uint8_t *front = malloc(TIER_FRONT_BYTES);
@@ -190,7 +189,6 @@ static int no_room(const struct tier_file *f, struct kv_error *err)
 		       kv_size_format(f->bytes, want, sizeof(want)), kv_size_format(bytes, left, sizeof(left)));
 }
 
-/* Reserve all of a regular file, which has `end` bytes. */
 static int file_reserve(const struct tier_file *f, off_t end, const struct kv_log *log, struct kv_error *err)
 {
 	struct stat st;
@@ -238,7 +236,6 @@ static void disk_clear(const struct tier_file *f)
 	(void)ioctl(f->fd, BLKDISCARD, range);
 }
 
-/* Whether reads past the page cache work. */
 static void file_direct(struct tier_file *f, const struct kv_log *log)
 {
 	uint8_t *page = aligned_alloc(TIER_PAGE, TIER_PAGE);

@@ -2,7 +2,7 @@
 /* fifo.c -- the ring of segments of a device, and the choice of values that are written.
  *
  * When a segment is opened, the next one, the oldest, is cleared at once: so there is always a free one, and records
- * written again meet an open segment with room. At most half of a segment is written again: progress is sure.
+ * written again meet an open segment with room. At most half of a segment is written again.
  *
  * Invariants: at most one segment is OPEN and at most one CLEARING, the one behind it. Sequences of used segments rise
  * in ring order from the one behind the open segment to the open one. */
@@ -101,7 +101,6 @@ void tier_fifo_drop(struct tier_fifo *f, uint32_t number)
 	tier_records_drop(f->records, number);
 }
 
-/* Take the first item out of its segment's list, and forget it. */
 static void segment_pop(struct tier_fifo *f, struct tier_segment *s)
 {
 	uint32_t number = s->first;
@@ -111,7 +110,6 @@ static void segment_pop(struct tier_fifo *f, struct tier_segment *s)
 	tier_records_free(f->records, number);
 }
 
-/* Whether the record is worth its place in the open segment. */
 static bool worth(const struct tier_fifo *f, const struct tier_item *i, uint64_t wall_s)
 {
 	uint32_t pages = tier_pages(i->len);

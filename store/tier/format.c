@@ -91,7 +91,6 @@ const uint8_t *tier_table_newest(const uint8_t *front, uint64_t id, struct tier_
 	return newest;
 }
 
-/* ---- the record of service, and the log ---- */
 
 static uint64_t service_sum(const struct tier_service *s)
 {
@@ -159,7 +158,6 @@ bool tier_tomb_get(const void *from, uint64_t id, struct tier_tomb *out)
 
 /* ---- entries ---- */
 
-/* Of an entry and its key as they lie in memory. */
 static uint64_t entry_sum(const uint8_t *at, uint8_t key_len)
 {
 	size_t from = offsetof(struct tier_entry, sequence);

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gets.c -- values that are read from the tier into memory.
  *
- *   tier_get --> PENDING -- the record is on the device --> ROOM -- memory is cleared --> PIECES -- all are taken -->
- * end
+ *   tier_get --> PENDING -- on the device --> ROOM -- memory is cleared --> PIECES -- all are taken --> end
  *
  * States may be skipped. Pieces of 256 KiB are read in any order, up to TIER_READS at a time of all gets of the drive,
  * and taken in order: head and key are compared, bytes are copied and summed. Only then the block is committed. A get
- * counts as a reader of its segment, so the segment is not written to. One that is void (deleted, cleared) ends as a
- * miss. Pieces in flight of a get that ended early are free when they return. */
+ * counts as a reader of its segment, so the segment is not written to. */
 #include "store/tier/private.h"
 
 #include <errno.h>
@@ -88,7 +86,6 @@ static void damaged_log(struct tier_drive *d)
 		 d->t->opt.shard, d->dev->name, (unsigned long long)more);
 }
 
-/* Its bytes are not those of the key. */
 static void get_damaged(struct tier *t, struct tier_get *g)
 {
 	g->d->stats.damaged++;
@@ -120,7 +117,6 @@ static bool cleared(const struct tier *t, const struct tier_get *g)
 	return tier_id_in(t, t->store->spaces.at[g->space], g->key, g->key_len).hash != g->id.hash;
 }
 
-/* All bytes are in memory, and right: make the block visible. */
 static void get_commit(struct tier *t, struct tier_get *g)
 {
 	const struct space *sp = t->store->spaces.at[g->space];
@@ -197,7 +193,6 @@ static void slot_done(struct tier_io *io, int64_t result)
 	gets_pump(d);
 }
 
-/* Whether this is the key's record, whole and in its place. */
 static bool head_right(const struct tier *t, struct tier_get *g, const uint8_t *head)
 {
 	const uint8_t *key;
@@ -211,7 +206,6 @@ static bool head_right(const struct tier *t, struct tier_get *g, const uint8_t *
 	return table_current(g->d, t->store->spaces.at[g->space], &g->entry);
 }
 
-/* Take the next piece of the record. May end the get. */
 static void piece_take(struct tier *t, struct tier_get *g, struct tier_slot *s)
 {
 	uint32_t skip = g->taken == 0 ? TIER_HEAD_BYTES : 0;
@@ -240,7 +234,6 @@ static void piece_take(struct tier *t, struct tier_get *g, struct tier_slot *s)
 		get_damaged(t, g);
 }
 
-/* The next piece to be taken of any get of the drive. */
 static struct tier_slot *piece_next(struct tier_drive *d)
 {
 	for (unsigned i = 0; i < TIER_READS; i++) {
@@ -371,7 +364,6 @@ static struct tier_get *get_new(struct tier *t, uint32_t item, const struct tier
 	return g;
 }
 
-/* Begin to read the record. 0 or -KV_EBUSY. */
 static int get_begin(struct tier *t, uint32_t item, const struct tier_id *id, const void *key, size_t key_len,
 		     struct tier_get **out)
 {
@@ -395,7 +387,6 @@ static int get_begin(struct tier *t, uint32_t item, const struct tier_id *id, co
 	return -KV_EBUSY;
 }
 
-/* Begin a read for one who waits. */
 static int get_first(struct tier *t, const struct tier_id *id, const void *key, size_t key_len, uint64_t deadline_ns,
 		     struct tier_get **out)
 {

@@ -135,7 +135,7 @@ void heads_mark(struct tier_drive *d, uint32_t n, uint32_t page)
 	d->t->marks++;
 	if (!s->mark)
 		s->mark = d->t->marks;
-	if (n != d->fifo.next || d->h.next == HEAD_NONE) /* otherwise the head of its next use does it */
+	if (n != d->fifo.next || d->h.next == HEAD_NONE)
 		queue_add(d, n);
 	if (d->state == TIER_DOWN)
 		heads_unsaved_log(d);

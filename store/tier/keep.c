@@ -3,7 +3,7 @@
  *
  * The record is read in pieces, one after the other, and copied to the writer, which begins a new record for it once
  * the first piece is here: from then on the index has the new one. The bytes are not checked here, but when they are
- * read for somebody; only the head is. The old item is forgotten at the end. */
+ * read for somebody; only the head is. */
 #include "store/tier/private.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ static void piece_read(struct tier_drive *d, const struct tier_item *i)
 		    KV_MIN(left, (uint32_t)TIER_READ), false);
 }
 
-/* Begin its new record, with the head that was read. False: not now, or it is over. */
+/* False: not now, or it is over. */
 static bool record_begin(struct tier_drive *d, const struct tier_item *i)
 {
 	struct tier_id id = {tier_item_hash(i), i->more};

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log.c -- the keys that were deleted or touched here, on the device: a server that was away asks the others for them,
- * and they may have been restarted as well.
+/* log.c -- the keys that were deleted or touched here, on the device.
  *
  *   not read --> all of it is read --> its entries are given to the store --> new tombstones are appended
  *
@@ -26,7 +25,6 @@ static bool entry_of(const struct tier_drive *d, uint64_t number, struct tier_to
 	return tier_tomb_get(at, d->super.id[0], out) && out->number == number;
 }
 
-/* The number of the newest entry; 0: the log is empty. */
 static uint64_t newest_of(const struct tier_drive *d)
 {
 	uint64_t newest = 0;
@@ -49,7 +47,6 @@ static uint64_t oldest_of(const struct tier_drive *d, uint64_t newest)
 	return oldest;
 }
 
-/* The time since then, a wall clock's. */
 static uint64_t age_ns(const struct tier_drive *d, uint64_t wall_us)
 {
 	const struct tier_service *s = &d->service.last;

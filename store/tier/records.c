@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* records.c -- the tier's index: items in one array, found through chains by hash (linear hashing, Litwin 1980).
  *
- * With each record that exceeds the number of heads one more chain is split in two, so no add takes long. Address space
- * for all heads and items is reserved, and memory comes with use: 36 bytes per item and 4 per head.
+ * With each record that exceeds the number of heads one more chain is split in two, so no add takes long.
  *
- * Invariants: an item is in a chain if and only if it is neither dead nor free. Two live items differ in hash or more.
- */
+ * Invariants: an item is in a chain if and only if it is neither dead nor free. Two live items differ in hash or
+ * more. */
 #include "store/tier/records.h"
 #include "store/tombs.h"
 
@@ -42,7 +41,6 @@ uint32_t tier_more(const void *key, size_t len)
 	return (uint32_t)tombs_id(key, len);
 }
 
-/* The power of two at or below the number of heads. */
 static uint32_t heads_round(const struct tier_records *t)
 {
 	return 1u << (31 - __builtin_clz(t->heads));

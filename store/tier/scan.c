@@ -4,9 +4,8 @@
  *   superblock, table of namespaces, record of service --> ours: log; heads, then footers --> up
  *              --> none, or of another shape: a new one is written, with a new id --> up, empty
  *
- * All tables are read before any segment: records of cleared namespaces are never found.
- * A segment counts if head and footer have the same sequence. Of two records of one key the one with the higher
- * sequence counts. Keys deleted during the scan (t->gone) are dropped, and their deletion is written. */
+ * All tables are read before any segment: records of cleared namespaces are never found. A segment counts if head and
+ * footer have the same sequence. Keys deleted during the scan (t->gone) are dropped, and their deletion is written. */
 #include "store/tier/private.h"
 
 #include <errno.h>
@@ -175,7 +174,6 @@ static void slot_next(struct tier_drive *d, struct tier_slot *s, enum scan_step 
 	slot_read(d, s, step == SCAN_HEAD ? s->mem : foot_memory(s));
 }
 
-/* The head was read: the segment was used, in this sequence. */
 static bool head_take(struct tier_drive *d, struct tier_slot *s)
 {
 	if (tier_head_get(s->mem, d->fifo.opt.segment_pages, d->super.id[0], &s->sequence) != 0)
@@ -200,7 +198,6 @@ static bool last_take(struct tier_drive *d, struct tier_slot *s)
 	return s->large || s->foot_pages * TIER_PAGE <= TIER_READ - HEAD_ROOM;
 }
 
-/* What was asked for is here. Returns whether more of this segment is read. */
 static bool slot_continue(struct tier_drive *d, struct tier_slot *s)
 {
 	uint32_t pages = d->fifo.opt.segment_pages;
@@ -276,7 +273,6 @@ static void scan_go(struct tier_drive *d)
 		scan_end(d);
 }
 
-/* ---- the front: superblock and table of namespaces ---- */
 
 static uint8_t *front_memory(struct tier_drive *d)
 {
@@ -294,7 +290,6 @@ static void front_go(struct tier_drive *d)
 		    d->scan.fresh);
 }
 
-/* The fronts of all drives are here: read the segments. */
 static void fronts_settle(struct tier *t)
 {
 	for (unsigned i = 0; i < t->drives; i++)
@@ -349,7 +344,6 @@ static void make(struct tier_drive *d, enum kv_log_level level, const char *why)
 	front_go(d);
 }
 
-/* Why the device's content does not count; NULL: it does. */
 static const char *other(const struct tier_drive *d, int rc, const struct tier_super *s)
 {
 	if (rc == -KV_EVERSION)

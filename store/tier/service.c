@@ -79,7 +79,6 @@ void tier_members(struct tier *t, const uint64_t *names, uint32_t count)
 	}
 }
 
-/* Since when the drive's log is complete, as the wall clock has it. */
 static uint64_t since_us(const struct tier_drive *d)
 {
 	const struct tier *t = d->t;

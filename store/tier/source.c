@@ -3,7 +3,7 @@
  *
  * A look at the policy's next victims gives up to AHEAD_MAX hints; they are followed one by one, if the block is still
  * the same. A value that has to leave before is copied at once, if a buffer has room for all of it; else it is lost.
- * Of all drives one at a time gets a value, in turn. The block being copied has a reference. */
+ * The block being copied has a reference. */
 #include "store/tier/private.h"
 
 #include <errno.h>
@@ -45,14 +45,12 @@ static struct tier_hint hint_of(const struct block *b)
 	return (struct tier_hint){b->item.hash, b->generation};
 }
 
-/* Memory is so full that values will leave soon. */
 static bool memory_short(const struct tier *t, uint64_t ahead)
 {
 	const struct store *s = t->store;
 	return arena_free_bytes(&s->arena) < ahead || s->blocks.used > s->blocks_max - s->blocks_max / BLOCKS_SHARE;
 }
 
-/* Look at the next victims again, if the policy has moved since. */
 static void look_ahead(struct tier *t)
 {
 	struct store *s = t->store;
@@ -266,7 +264,6 @@ void tier_stored(struct tier *t, const struct block *b, uint64_t now_ns)
 		t->put[(t->put_first + t->put_count++) % PUTS_MAX] = hint_of(b);
 }
 
-/* Copy the value now, if a writer has room for all of it. */
 static bool write_at_once(struct tier *t, const struct block *b)
 {
 	bool never;

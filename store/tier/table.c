@@ -8,8 +8,7 @@
  * The table also says since when a doubt waits for its verdicts: if the server ends before, the next one asks for all
  * deletions since then.
  *
- * At the start the store's namespaces get at least the generations of the tables. One that was cleared before its table
- * was read gets a higher one. */
+ * At the start the store's namespaces get at least the generations of the tables. */
 #include "store/tier/private.h"
 
 #include <stdlib.h>
@@ -120,7 +119,6 @@ uint32_t table_make(struct tier_drive *d, uint8_t *front)
 
 /* ---- read ---- */
 
-/* The space has at least this generation. */
 static void generation_least(struct tier *t, struct space *sp, uint64_t generation, uint64_t cleared_us)
 {
 	bool cleared = t->cleared[sp->index / 8] >> sp->index % 8 & 1;
@@ -209,7 +207,7 @@ void table_doubt(struct tier *t)
 		if (!t->doubt_s)
 			doubt_set(t, KV_MAX(tier_wall_us(t) - KV_MIN(tier_wall_us(t), silent_us), (uint64_t)1000000));
 	} else if (t->doubt_s && !t->judge.busy && !tier_key_reading(t) && heads_unsaved(t) == UINT64_MAX) {
-		doubt_set(t, 0); /* what was deleted is deleted on the devices */
+		doubt_set(t, 0);
 	}
 }
 

@@ -13,7 +13,7 @@ enum {
 };
 
 #define DAY_S     86400
-#define STABLE_NS 60000000000ull /* a device that worked so long is tried again at once if it fails */
+#define STABLE_NS 60000000000ull
 
 /* ---- create ---- */
 
@@ -136,7 +136,6 @@ static uint32_t records_for(const struct tier *t)
 	return (uint32_t)KV_MIN(bytes / RECORD_MEAN + TIER_GETS_MAX, (uint64_t)RECORDS_MAX);
 }
 
-/* Records of an earlier generation do not count any more. */
 static void record_dropped(void *arg, const struct tier_item *i)
 {
 	const struct tier *t = arg;
@@ -181,7 +180,7 @@ void tier_destroy(struct tier **tier)
 		return;
 	t->store->evicted = NULL;
 	*tier = NULL;
-	if (tier_flying(t)) /* a device that does not answer may still write to this memory */
+	if (tier_flying(t))
 		return;
 	for (unsigned i = 0; i < t->drives; i++)
 		drive_free(t->drive[i]);

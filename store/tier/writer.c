@@ -21,7 +21,6 @@ static struct tier_segment *segment_of(const struct tier_drive *d, uint32_t n)
 
 /* ---- records become readable ---- */
 
-/* The first page of the segment that is not on the device yet. */
 static uint32_t written_up_to(const struct tier_drive *d, uint32_t segment)
 {
 	uint32_t page = segment_of(d, segment)->pages;
@@ -56,7 +55,6 @@ static void settle_all(struct tier_drive *d)
 	d->t->hooks->settled(d->t);
 }
 
-/* These bytes are not on the device: drop the records that touch them. */
 static void lost(struct tier_drive *d, uint32_t item, uint32_t page, uint32_t pages)
 {
 	for (; item; item = d->t->records.item[item].next) {
@@ -115,7 +113,6 @@ static struct tier_buffer *buffer_free(struct tier_drive *d)
 	return NULL;
 }
 
-/* Begin to fill a buffer at this page of the open segment. */
 static bool buffer_begin(struct tier_drive *d, uint32_t page)
 {
 	struct tier_buffer *b = buffer_free(d);
@@ -179,7 +176,6 @@ uint64_t writer_room(const struct tier_drive *d)
 
 /* ---- the footer ---- */
 
-/* A TOUCH since the record was begun: the footer has the new life. */
 static void foot_touch(uint8_t *at, const struct tier_item *i)
 {
 	uint8_t key[KV_KEY_MAX];
@@ -192,7 +188,7 @@ static void foot_touch(uint8_t *at, const struct tier_item *i)
 	tier_entry_put(at, &e, key);
 }
 
-/* Leave out the entries of dropped records. Returns the number of the others. */
+/* Returns the number of the others. */
 static uint32_t foot_pack(struct tier_drive *d)
 {
 	uint8_t *foot = d->w.seal.foot;
@@ -238,7 +234,7 @@ static void foot_send(struct tier_drive *d)
 		    pages * TIER_PAGE, true);
 }
 
-/* Room for one more entry. The footer's memory is in pages, with room for its foot. */
+/* The footer's memory is in pages, with room for its foot. */
 static bool foot_room(struct tier_drive *d, uint32_t more)
 {
 	uint64_t need = (uint64_t)tier_foot_pages(d->fifo.foot_bytes + (uint64_t)more) * TIER_PAGE;
@@ -279,7 +275,7 @@ void writer_seal(struct tier_drive *d)
 
 /* ---- records ---- */
 
-/* Make sure that the open segment has room. 0 or -EAGAIN. */
+/* 0 or -EAGAIN. */
 static int segment_ready(struct tier_drive *d, uint32_t pages, uint32_t foot_bytes)
 {
 	if (tier_fifo_fits(&d->fifo, pages, foot_bytes))
@@ -292,7 +288,6 @@ static int segment_ready(struct tier_drive *d, uint32_t pages, uint32_t foot_byt
 	return 0;
 }
 
-/* Give the record its place, in index, footer and segment. */
 static void record_place(struct tier_drive *d, uint32_t item, struct tier_entry *e, const void *key)
 {
 	uint8_t head[TIER_HEAD_BYTES] = {0};
@@ -345,7 +340,6 @@ bool writer_begin(struct tier_drive *d, const struct tier_id *id, struct space *
 	return true;
 }
 
-/* The record is whole: fill its last page. */
 static void record_end(struct tier_drive *d)
 {
 	struct tier_buffer *b = d->w.filling;
