@@ -16,7 +16,7 @@ enum { KV_HOST_MAX = 256, KV_PORT_DEFAULT = 7411 };
 #define KV_SERVER_DEFAULT "127.0.0.1:7411"
 
 struct kv_hostport {
-	char host[KV_HOST_MAX]; /* a name or an address, without brackets */
+	char host[KV_HOST_MAX];
 	uint16_t port;
 };
 

@@ -22,7 +22,7 @@ enum { KV_FIELDS_MAX = 10, KV_FIELD_TEXT_MAX = 120 /* bytes of a text; then it i
 struct kv_event {
 	const char *name;
 	const struct kv_field *field;
-	unsigned count; /* at most KV_FIELDS_MAX */
+	unsigned count;
 };
 
 /* A field with text (not NULL), or with a number. */

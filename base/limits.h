@@ -6,20 +6,20 @@
 #include <stdint.h>
 
 enum {
-	KV_KEY_MAX = 128,         /* bytes of a key, at least 1 */
-	KV_MSG_MAX = 4096,        /* one fabric message (EFA's direct path: about 8 KiB) */
-	KV_INLINE_MAX = 3072,     /* of a value inside a message */
-	KV_RAILS_MAX = 32,        /* NICs of one engine (p5: 32) */
-	KV_SPACE_MAX = 64,        /* of a namespace's name */
-	KV_SHARDS_MAX = 64,       /* data loops of a server */
-	KV_ADDR_MAX = 64,         /* bytes of a fabric address (EFA: 32) */
-	KV_NAME_MAX = 64,         /* of a provider, fabric, domain or node name, with the final 0 */
-	KV_TOKEN_LEN = 16,        /* bytes of a session token */
-	KV_CTRL_MAX = 1 << 20,    /* bytes of one control message */
-	KV_FILES_RESERVE = 64,    /* descriptors kept from clients and strangers' fabric connections (from the latter a
-				     16th of the limit, if less) */
-	KV_FILES_LATER = 8,       /* descriptors of a running server itself: listening socket, spares */
-	KV_HANDSHAKES_MAX = 1024, /* connections without a session: a quarter of the files ... */
+	KV_KEY_MAX = 128,
+	KV_MSG_MAX = 4096,    /* one fabric message (EFA's direct path: about 8 KiB) */
+	KV_INLINE_MAX = 3072, /* of a value inside a message */
+	KV_RAILS_MAX = 32,    /* NICs of one engine (p5: 32) */
+	KV_SPACE_MAX = 64,    /* of a namespace's name */
+	KV_SHARDS_MAX = 64,   /* data loops of a server */
+	KV_ADDR_MAX = 64,     /* bytes of a fabric address (EFA: 32) */
+	KV_NAME_MAX = 64,     /* of a provider, fabric, domain or node name, with the final 0 */
+	KV_TOKEN_LEN = 16,
+	KV_CTRL_MAX = 1 << 20,
+	KV_FILES_RESERVE = 64, /* descriptors kept from clients and strangers' fabric connections (from the latter a
+				  16th of the limit, if less) */
+	KV_FILES_LATER = 8,    /* descriptors of a running server itself: listening socket, spares */
+	KV_HANDSHAKES_MAX = 1024,
 	KV_HANDSHAKES_SHARE = 4,
 	KV_HANDSHAKES_MIN = 16,    /* ... and at least these */
 	KV_CHUNK_DEFAULT = 1 << 20 /* one RMA operation at most, unless HELLO and WELCOME agree on less */

@@ -8,7 +8,7 @@
 
 enum { KV_MAC_KEY = 16, KV_MAC_NONCE = 12, KV_MAC_TAG = 16 }; /* bytes */
 
-struct kv_mac; /* a key, ready for use */
+struct kv_mac;
 
 /* kv_mac_create -- returns 0 or -KV_ENOMEM. kv_mac_destroy -- wipes the key; accepts NULL. Thread: any. */
 int kv_mac_create(const uint8_t key[KV_MAC_KEY], struct kv_mac **out);

@@ -33,9 +33,9 @@ struct kv_opt_strings {
 };
 
 struct kv_opt {
-	const char *name;  /* long name without dashes; NULL ends the table */
-	const char *alias; /* another long name, or NULL */
-	char letter;       /* short option, or 0 */
+	const char *name; /* long name without dashes; NULL ends the table */
+	const char *alias;
+	char letter; /* short option, or 0 */
 	enum kv_opt_type type;
 	size_t offset;              /* of the field in the caller's struct */
 	const char *metavar;        /* "SIZE", "N", "HOST:PORT" */
@@ -43,8 +43,8 @@ struct kv_opt {
 	const char *help;           /* one sentence; the default is appended */
 	uint64_t min, max;          /* for numbers, inclusive; both 0: any; a max of 0 alone: no upper bound */
 	const char *const *choices; /* for KV_OPT_CHOICE: NULL-terminated */
-	enum kv_opt_unit unit;      /* of a KV_OPT_U32 or KV_OPT_U64 */
-	const char *group;          /* heading in --help above this row, or NULL */
+	enum kv_opt_unit unit;
+	const char *group;
 };
 
 /* Rows: name, field as .offset = offsetof(...), arguments of the type, help; then .letter, .alias, .unit, .group. No
@@ -68,11 +68,11 @@ struct kv_opt {
 	{.name = n, .type = kind, at, .metavar = meta, .def = deflt, .help = text, __VA_ARGS__}
 
 struct kv_opt_program {
-	const char *name;       /* "kv-bench" */
-	const char *usage_args; /* "[KEY...]" or NULL when there are no positional arguments */
-	const char *about;      /* text before the options */
-	const char *epilogue;   /* text after them, or NULL */
-	unsigned args_max;      /* positional arguments allowed */
+	const char *name; /* "kv-bench" */
+	const char *usage_args;
+	const char *about; /* text before the options */
+	const char *epilogue;
+	unsigned args_max; /* positional arguments allowed */
 };
 
 /* kv_opt_defaults -- set every field that the table names to its default. */

@@ -12,7 +12,7 @@
 #include "base/window.h"
 
 struct kv_seal_keys {
-	uint8_t out[KV_MAC_KEY], in[KV_MAC_KEY]; /* of sent and received messages */
+	uint8_t out[KV_MAC_KEY], in[KV_MAC_KEY];
 };
 
 /* Ready keys, for many seals. */

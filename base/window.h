@@ -14,7 +14,7 @@ enum {
 struct kv_window {
 	uint64_t top;   /* highest id seen + 1; ids below top - width are forgotten */
 	uint64_t *seen; /* bit id % width */
-	uint32_t width; /* a power of two from 64 */
+	uint32_t width;
 };
 
 /* kv_window_width -- of each of `windows` windows that share traffic, KV_WINDOW_LEAST at least. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bootstrap.h -- the control connection: TCP, with TLS 1.3 unless it is switched off, for the control messages of
- * wire/wire.h. The public header of bootstrap/; kvclient/ and kvserver/ handle the messages.
+ * wire/wire.h.
  *
  * Everything runs on one loop; *_await functions park. One coroutine may read while others write; writers queue up. */
 #ifndef KVRAIL_BOOTSTRAP_BOOTSTRAP_H
@@ -31,7 +31,7 @@ struct boot_security {
 	const char *server_name; /* in every server's certificate; NULL: the dialled name */
 };
 
-struct boot_context; /* keys and settings of one side */
+struct boot_context;
 
 /* boot_context_create -- read the keys. Errors: -KV_EINVAL, -KV_EDENIED (others may read a key file), -errno. Thread:
  * any; afterwards one loop at a time. */
@@ -43,8 +43,6 @@ enum boot_mode boot_context_mode(const struct boot_context *ctx);
 /* boot_context_adopt -- new handshakes use the keys, certificates and lists of *fresh, which becomes NULL; earlier ones
  * keep theirs. Both contexts have the same role and mode, not BOOT_PLAIN. Thread: ctx's loop. */
 void boot_context_adopt(struct boot_context *ctx, struct boot_context **fresh);
-
-/* ---- two processes of one owner ---- */
 
 enum { BOOT_OWNER = 32 }; /* bytes */
 
@@ -131,8 +129,8 @@ const char *boot_failure(const struct boot_conn *conn); /* the last failed send 
 
 /* ---- further sessions: their proofs (docs/reference/protocol.md 2.7) ---- */
 
-struct boot_key;  /* a client's identity and key */
-struct boot_keys; /* all identities and keys of a server */
+struct boot_key;
+struct boot_keys;
 
 /* boot_key_parse -- read "identity:hex". boot_keys_load -- read a file of such lines. Errors: -KV_EINVAL with the line,
  * -KV_EDENIED (others may read the file), -KV_ENOMEM, -errno. Thread: any; afterwards read only. */

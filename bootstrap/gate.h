@@ -17,14 +17,14 @@ enum {
 /* Waiting coroutines, lowest tag first. */
 struct gate_queue {
 	struct kv_list waiting;
-	uint64_t tag; /* of the last comer let through */
+	uint64_t tag;
 	struct {
 		uint64_t source, tag;
 	} last[GATE_SOURCES];
 };
 
 struct gate {
-	bool held;                      /* one coroutine passes; others queue */
+	bool held;
 	bool begun_last;                /* the last one was in a later step */
 	uint64_t next;                  /* turn of the loop from which the next one may compute */
 	uint64_t passed;                /* comers let through */
@@ -33,7 +33,7 @@ struct gate {
 
 struct gate_comer {
 	bool begun;
-	uint64_t source; /* shares one part; from kv_sockaddr_source */
+	uint64_t source;
 	uint64_t deadline_ns;
 };
 

@@ -12,9 +12,9 @@ enum {
 	SECRET_IDENTITY_MAX = 128, /* characters */
 	SECRET_KEY_MIN = 16,       /* bytes, 32 hex digits */
 	SECRET_KEY_MAX = 64,
-	SECRET_PSKS_MAX = 4096,         /* keys of a PSK file, */
+	SECRET_PSKS_MAX = 4096,
 	SECRET_PSKS_FILE_MAX = 1 << 20, /* and its bytes */
-	SECRET_FILE_MAX = 64 << 10,     /* of a file with a few keys */
+	SECRET_FILE_MAX = 64 << 10,
 	SECRET_KEYS_FILE_MAX = 16 << 20 /* of a file with many */
 };
 
@@ -46,7 +46,7 @@ int secret_psk_parse(const char *text, size_t len, const char *source, struct se
  * end; -KV_EINVAL as secret_psk_parse. */
 struct secret_reader {
 	const char *at, *end, *source;
-	unsigned number; /* of the last line read */
+	unsigned number;
 };
 int secret_psk_next(struct secret_reader *r, struct secret_psk *out, struct kv_error *err);
 

@@ -30,7 +30,7 @@ struct boot_stream_ops {
 
 struct boot_stream {
 	const struct boot_stream_ops *ops;
-	const char *who;         /* the proved identity, or NULL */
+	const char *who;
 	const char *names;       /* boot_peer_names, or NULL */
 	int64_t expiry_s;        /* boot_peer_expiry; 0: never */
 	struct kv_error failure; /* fragment of a sentence about the last failed read or write; code 0: none */

@@ -12,7 +12,7 @@ enum { TE_ADDR_BUCKETS = 256 };
 
 struct addrs {
 	struct kv_list bucket[TE_ADDR_BUCKETS];
-	uint32_t count;   /* in the provider's address vector */
+	uint32_t count;
 	uint64_t heal_at; /* when to check whether a peer needs a broken connection; 0: none broke */
 };
 

@@ -10,7 +10,7 @@
 #include "engine/plan.h"
 #include "host/host.h"
 
-#define PART_DEFAULT  ((uint64_t)1 << 30)  /* as in region.c */
+#define PART_DEFAULT  ((uint64_t)1 << 30) /* as in region.c */
 #define AREA_BYTES    ((uint64_t)2 << 20)
 #define REGION_SOON   ((uint64_t)8 << 20)  /* memory that an unpinned region touches at once */
 #define THREAD_BYTES  ((uint64_t)12 << 20) /* address space for the stacks of a thread and its coroutines */

@@ -31,7 +31,6 @@ unsigned te_providers(struct te_provider *out, unsigned max);
 
 enum { TE_LIBRARY_COPIES = 4, TE_PATH_MAX = 256 };
 
-/* The libfabric of this process. */
 struct te_library {
 	char version[KV_NAME_MAX];                   /* as the library reports it: "1.17.0" */
 	uint32_t major, minor;                       /* of the library */
@@ -91,13 +90,13 @@ struct te_load {
 	uint64_t region_bytes; /* registered by each engine on every rail, besides its messages */
 	unsigned peers;        /* engine rails connected to one rail of each engine */
 	unsigned threads;      /* worker threads of all engines together */
-	uint64_t files;        /* besides the endpoints' files: rings, control connections */
+	uint64_t files;
 };
 
 struct te_budget_device {
 	struct te_device device;
 	struct kv_device_limits limits;
-	struct kv_need need; /* of all engines on this device */
+	struct kv_need need;
 };
 
 struct te_budget {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* engine.h -- the transfer engine: messages, RMA transfers and regions over one or more rails. The public header of
- * engine/.
+/* engine.h -- the transfer engine: messages, RMA transfers and regions over one or more rails.
  *
  * Unless a comment says otherwise: one thread, a loop's, makes all calls, and none parks; arguments are read during the
  * call only. Callbacks run inside te_poll and te_close. They may start and cancel operations and close peers, but not
@@ -52,7 +51,6 @@ struct te_options {
 	uint32_t link_ops;    /* operations always allowed in flight per link; 0: 4 (shm: 16) */
 	/* More than link_ops are allowed while fewer bytes than this are in flight; 0: 1 MiB (shm: 4 MiB). */
 	uint32_t link_bytes;
-	/* Queue depths of a rail; 0: modest defaults. */
 	uint32_t tx_depth, cq_depth;
 	bool peers_heal;        /* verbs, for servers: peers replace broken connections */
 	bool reads_at_own_risk; /* post reads even where te_info.read_unsafe: for tests that break no connection */
@@ -94,7 +92,7 @@ struct te_nic {
 
 struct te_plan {
 	char provider[KV_NAME_MAX];
-	unsigned nics; /* the provider's NICs here, or the number listed */
+	unsigned nics;
 	unsigned rails;
 	int numa_node; /* of most rails: loop and memory belong there; -1: unknown */
 	struct te_nic rail[KV_RAILS_MAX];
@@ -175,7 +173,7 @@ struct te_stats {
 	uint64_t rail_failures; /* failures of a rail by itself; each causes a reset */
 	uint64_t inflight, queued, msg_exhausted;
 	uint64_t local_sends, local_receives; /* messages through channels of local peers */
-	uint64_t local_lies;                  /* peers that wrote nonsense to theirs */
+	uint64_t local_lies;
 	/* Connections to our ports, admitted and refused by reason (docs/reference/counters.md). */
 	uint64_t door_let_in, door_strangers, door_claims, door_twice, door_silent, door_full, door_aliens;
 };

@@ -31,10 +31,10 @@ struct fence {
 	uint8_t map[KV_RAILS_MAX]; /* the rail that stands for each: itself, or another while it is not up */
 	bool exposed;              /* a peer may know the present endpoints */
 	bool reset_due;            /* te_handlers.reset is still to run for the present endpoints */
-	int status;                /* its argument: 0, or why no rail is up */
-	uint32_t tokens;           /* resets that may be reported at once; one more every TE_FENCE_REFILL_NS */
-	uint64_t refilled_ns;      /* tokens are counted up to this time */
-	uint64_t quiet_until;      /* no report before this time; 0: at once */
+	int status;
+	uint32_t tokens;      /* resets that may be reported at once; one more every TE_FENCE_REFILL_NS */
+	uint64_t refilled_ns; /* tokens are counted up to this time */
+	uint64_t quiet_until; /* no report before this time; 0: at once */
 };
 
 static inline bool fence_down(const struct fence *f)

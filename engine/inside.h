@@ -60,7 +60,7 @@ struct te_watch {
 /* The NUMA node for the memory of engine and provider. */
 struct te_place {
 	int node;
-	int error; /* -errno: the kernel refuses placement */
+	int error;
 	bool near; /* memory is requested on that node: te_options.near, and the machine has several */
 };
 
@@ -69,7 +69,7 @@ struct te_rules {
 	uint32_t chunk_bytes, receives;
 	uint32_t link_ops; /* operations always allowed in flight per link; and bytes while credits are plenty */
 	uint64_t link_bytes;
-	uint64_t part_bytes;                            /* of regions; 0: part_default decides */
+	uint64_t part_bytes;
 	bool peers_heal;                                /* peers repair broken connections */
 	bool nic_named;                                 /* te_options.nic */
 	bool push_imm_only, read_unsafe, reads_refused; /* as fab_caps and te_info */
@@ -88,7 +88,7 @@ struct te {
 	struct te_rules rules;
 	char why[512];         /* why this provider */
 	bool polling, closing; /* te_poll, te_close is on the stack */
-	uint32_t live;         /* transfers started and messages sent, not ended */
+	uint32_t live;
 	struct kv_list peers;
 	struct msgs msgs;
 	struct backlog backlog;

@@ -21,8 +21,8 @@ struct te_link {
 	uint32_t stamp;    /* the rail's stamp when they were posted; if it has changed, nothing can follow them */
 	struct kv_list follow_node; /* in order.links while `follow` is set */
 	uint32_t sends;             /* messages in flight */
-	uint32_t ops;               /* operations of transfers in flight; with `bytes`, the window */
-	uint64_t bytes;             /* of those operations */
+	uint32_t ops;
+	uint64_t bytes; /* of those operations */
 };
 
 struct te_peer {
@@ -37,8 +37,8 @@ struct te_peer {
 	uint16_t nlinks, nused, remote_rails, next_link;
 	uint32_t local_at;             /* its entry in te.locals */
 	struct local_channel *channel; /* NULL: messages use the fabric */
-	struct kv_list local_msgs;     /* queued for a full ring */
-	struct kv_list local_node;     /* backlog.full, while there are any */
+	struct kv_list local_msgs;
+	struct kv_list local_node; /* backlog.full, while there are any */
 	struct te_link links[];
 };
 
@@ -46,8 +46,8 @@ struct te_peer {
 struct backlog {
 	struct kv_list peers;   /* te_peer.waiting: peers with queued operations */
 	struct kv_list stalled; /* links that got EAGAIN */
-	uint64_t stalled_since; /* when that list became non-empty */
-	struct kv_list full;    /* te_peer.local_node: peers whose ring was full */
+	uint64_t stalled_since;
+	struct kv_list full; /* te_peer.local_node: peers whose ring was full */
 	uint32_t queued;
 	uint64_t next_sweep; /* no queued deadline passes before it */
 };

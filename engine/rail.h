@@ -75,9 +75,9 @@ struct receives {
 struct rail {
 	struct te *te;
 	unsigned index;
-	int numa_node;            /* of its NIC; -1: unknown */
-	bool shared;              /* several devices share its domain */
-	char device[KV_NAME_MAX]; /* its domain, and its address if several devices share the domain */
+	int numa_node; /* of its NIC; -1: unknown */
+	bool shared;   /* several devices share its domain */
+	char device[KV_NAME_MAX];
 	struct fab *fab;
 	struct fab_mr *msg_mr; /* the engine's message memory */
 	uint32_t sets;         /* sets of operations and receives: 2 where endpoints close slowly (one for the abandoned
@@ -89,8 +89,8 @@ struct rail {
 	uint32_t stamp; /* changes whenever a connection may have been replaced: at every poll, with a refused posting,
 			   and with an address */
 	enum rail_state state;
-	uint64_t trial_ns;   /* fence.c: when it was rebuilt after a failure */
-	uint64_t retry_at;   /* while closed: when it is retried */
+	uint64_t trial_ns; /* fence.c: when it was rebuilt after a failure */
+	uint64_t retry_at;
 	uint64_t backoff_ns; /* ... and its last time out */
 	struct te_stats stats;
 };

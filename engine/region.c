@@ -221,7 +221,7 @@ static void region_finish(struct te_region *region)
 	       KV_MAX(region->threads, 1u), region->threads > 1 ? "s" : "");
 }
 
-/* Find the next part to register; false: none. A rail that was out at its turn and works now gets another turn. */
+/* Find the next part to register; false: none. A rail that works again gets another turn. */
 static bool next_part(struct te_region *region)
 {
 	const struct te *te = region->te;

@@ -18,11 +18,11 @@ struct te_region {
 	size_t close_at;           /* in mrs: all before it are closed */
 	bool undo;                 /* close all parts; then the region fails, or begins anew */
 	int failed;                /* for undo: the code of the failure; 0: it begins anew */
-	struct kv_error why;       /* for undo: the sentence to that code */
-	bool doubted;              /* the next part was refused once already */
-	unsigned threads;          /* that took part in registering it */
-	uint64_t ns;               /* duration of registering; until it is ready, the start time */
-	bool ready;                /* in regions.ready, else in regions.pending */
+	struct kv_error why;
+	bool doubted; /* the next part was refused once already */
+	unsigned threads;
+	uint64_t ns; /* duration of registering; until it is ready, the start time */
+	bool ready;  /* in regions.ready, else in regions.pending */
 };
 
 struct te_regions {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* footprint.c -- check that memory is available before it is mapped, and name the limit that is short: Linux maps more
- * memory than there is and kills processes later.
+/* footprint.c -- check that memory is available before it is mapped, and name the short limit: Linux maps more memory
+ * than there is and kills processes later.
  *
  * Available are the machine's free memory (MemAvailable), within the memory cgroups, and hugetlb pages for values only.
- * Smaller values need more index: without memory for one value per KiB, the server keeps fewer
- * (kv_footprint_values). */
+ */
 #include "host/footprint.h"
 
 #include <stdio.h>

@@ -32,7 +32,6 @@ static int int_of(const char *root, const char *name)
 	return value >= 0 && value <= INT_MAX ? (int)value : -1;
 }
 
-
 static uint64_t limit_word(const char *word)
 {
 	uint64_t value;

@@ -2,8 +2,8 @@
 /* machine.c -- facts about this machine, from /proc and /sys.
  *
  * A cgroup limits its children, so the tightest limit counts, from the process's group up to the mount. In a container
- * the path of /proc/self/cgroup may not exist below the mount, which is the group itself. A limit that cannot be read
- * is no limit. Only for set-up: stdio allocates. */
+ * the path of /proc/self/cgroup may not exist below the mount: the group itself. A limit that cannot be read is no
+ * limit. Only for set-up: stdio allocates. */
 #include "host/machine.h"
 
 #include <errno.h>

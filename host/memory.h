@@ -9,10 +9,9 @@
 #include "base/base.h"
 #include "host/numa.h"
 
-/* The pages of some memory. */
 struct kv_pages {
-	uint64_t bytes_1g, bytes_2m; /* in hugetlb pages of these sizes */
-	uint64_t transparent, plain; /* in ordinary pages, with or without a chance of huge ones */
+	uint64_t bytes_1g, bytes_2m;
+	uint64_t transparent, plain;
 };
 void kv_pages_add(struct kv_pages *sum, const struct kv_pages *more);
 /* kv_pages_format -- "3 GiB in 1 GiB pages, 512 MiB in 2 MiB pages, 64 MiB in transparent huge pages", or "4 KiB
@@ -59,7 +58,7 @@ int kv_area_adopt(int fd, uint64_t len_bytes, int node, struct kv_area *out, str
  * threads: kv_memory_populate would make small ones. 0, -KV_ENOTSUP, -KV_ENOMEM. */
 void kv_area_ready(const struct kv_area *area, uint64_t offset, uint64_t len_bytes);
 int kv_area_populate(const struct kv_area *area, unsigned *out_threads);
-void kv_area_unmap(struct kv_area *area); /* harmless on a zeroed struct */
+void kv_area_unmap(struct kv_area *area);
 
 /* ---- memory between processes ---- */
 

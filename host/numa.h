@@ -10,8 +10,8 @@
 
 enum {
 	KV_NODE_ANY = -1,
-	KV_NODES_MAX = 1024, /* most that a kernel supports */
-	KV_CPUS_MAX = 8192   /* likewise */
+	KV_NODES_MAX = 1024,
+	KV_CPUS_MAX = 8192 /* likewise */
 };
 
 struct kv_cpus {

@@ -17,14 +17,14 @@ enum { KV_PREFAULT_AREAS_MAX = 64 };
 struct kv_prefault_area {
 	void *base;
 	uint64_t len_bytes;
-	int node;                   /* place of the pages, or KV_NODE_ANY */
+	int node;
 	const struct kv_area *area; /* that it is all of, whose huge pages kv_area_ready makes; NULL: it has none */
 };
 
 struct kv_prefault_state {
-	uint64_t total_bytes, done_bytes; /* done: from the low end of each area */
-	bool ended;                       /* all is done, or `status` says why not */
-	int status;                       /* 0, or the kernel's -errno (-ENOMEM: no pages) */
+	uint64_t total_bytes, done_bytes;
+	bool ended; /* all is done, or `status` says why not */
+	int status; /* 0, or the kernel's -errno (-ENOMEM: no pages) */
 };
 
 /* kv_prefault_start -- make the pages of `count` areas, in its own thread.

@@ -6,7 +6,6 @@
 /* help_wanted -- whether this command line asks for the overview or for a topic. */
 int help_wanted(int argc, char **argv);
 
-/* A command: its name, what it shows, and its main, which gets argv without the name. */
 struct help_command {
 	const char *name, *about;
 	int (*main)(int argc, char **argv);

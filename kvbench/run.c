@@ -32,13 +32,13 @@
 #include "kvbench/setup/stuck.h"
 
 #define SHARDS_MAX         4u
-#define STATS_MAX          512u            /* counters of a server */
+#define STATS_MAX          512u /* counters of a server */
 #define READY_TIMEOUT_NS   120000000000ull
 #define CONNECT_TIMEOUT_NS 15000000000ull
 #define WARMUP_BYTES       (1ull << 30)   /* of GETs at most, whatever --warmup says: more warms nothing up */
 #define PAGES_WAIT_NS      30000000000ull /* for servers that still make pages */
 #define MEMBERS_NS         20000000000ull
-#define WARMUP_NS          5000000000ull  /* a warm-up ends after this time */
+#define WARMUP_NS          5000000000ull /* a warm-up ends after this time */
 
 static void say(const struct kv_error *err)
 {

@@ -18,8 +18,8 @@ struct cli {
 /* One command line. */
 struct cli_line {
 	struct kv_opt_strings words; /* command, then arguments */
-	unsigned given;              /* from command_given: options of certain commands only */
-	bool prompt;                 /* it came from the prompt or a pipe */
+	unsigned given;
+	bool prompt;
 };
 
 /* command_given -- the options in this line that only certain commands take. o: the line's own options, without those

@@ -29,7 +29,7 @@ enum look_number {
 };
 
 struct look {
-	bool known; /* the pool has a server of this number */
+	bool known;
 	struct kvc_server_info info;
 	int code; /* result of asking it; if negative, the numbers are zeroed */
 	uint64_t at_ns, number[LOOK_NUMBERS];

@@ -26,14 +26,14 @@ struct cli_options {
 	const char *file, *output;
 	struct kv_opt_security security;
 	struct kv_opt_seal seal;
-	bool all, shards;            /* of stat */
-	bool json;                   /* of stat, cluster, namespaces, drain, events */
-	uint64_t watch_ns;           /* of stat: time between two looks; 0: one look */
-	uint64_t interval_ns;        /* of top: time between two looks */
-	bool once;                   /* of top, events */
-	bool fresh;                  /* of events: only new ones */
+	bool all, shards; /* of stat */
+	bool json;        /* of stat, cluster, namespaces, drain, events */
+	uint64_t watch_ns;
+	uint64_t interval_ns;
+	bool once; /* of top, events */
+	bool fresh;
 	struct kv_opt_strings since; /* of events */
-	uint32_t drain_sec;          /* of drain, with the next */
+	uint32_t drain_sec;
 	uint64_t drain_mb;
 	uint32_t slow_ms;
 	int log_level; /* enum kv_log_level */
@@ -48,7 +48,6 @@ extern const struct kv_opt_program cli_options_program;
 int cli_options_parse(int argc, char **argv, struct cli_options *out, struct kv_opt_strings *out_words,
 		      struct kv_error *err);
 
-/* The options of a line of the prompt. */
 struct cli_line_options {
 	struct cli_options own; /* the line's own options; the rest is default or zero */
 	struct cli_options all; /* the same over those of kv-client's command line: the command runs with these */

@@ -20,7 +20,7 @@ struct table_column {
 struct table {
 	const struct table_column *column;
 	unsigned columns;
-	unsigned limit; /* columns of the terminal; 0: no limit */
+	unsigned limit;
 	unsigned width[TABLE_COLUMNS_MAX];
 	bool out[TABLE_COLUMNS_MAX]; /* left out */
 };

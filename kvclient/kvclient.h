@@ -402,8 +402,8 @@ KVC_API int kvc_reap(struct kvc_queue *queue, struct kvc_completion *out, unsign
 
 /* kvc_cancel -- give an id up. Its completion still comes, and soon. An id ends at once if it was not begun, or only
  * waits: for room, for a connection, for a busy server, for its session, for another copy of its value. An id with a
- * request in flight ends within the grace, and a fence if the request names memory of the caller. Items that were done
- * have their results, the others -KV_ECANCELED; a PUT or DELETE among these may have been done.
+ * request in flight ends within the grace, and a fence if the request names memory of the caller. Finished items have
+ * their results, the others -KV_ECANCELED; a PUT or DELETE among these may have been done.
  * Thread: any; never blocks.
  * Returns 0, also if the id was cancelled before and is still pending.
  * Errors:
@@ -573,8 +573,8 @@ enum kvc_flag {
 enum kvc_found { KVC_FOUND_NOT, KVC_FOUND_MEMORY, KVC_FOUND_TIER };
 
 /* Which side moves the bytes of a GET. Push: the server writes them. Pull: the client reads them from the server's
- * memory, if the server allows it (kv-server --allow-pull). Pull is for NICs that can only read, and for servers that
- * are short of CPU. */
+ * memory, if the server allows it (kv-server --allow-pull). Pull is for NICs that can only read, and for servers short
+ * of CPU. */
 enum kvc_mode {
 	/* Pull if the server allows it and the provider emulates its writes but not our reads; else push. */
 	KVC_MODE_AUTO,
@@ -715,7 +715,7 @@ struct kvc_options {
  * It sends the key's calls to the next server in the key's order, which depends on the key and the list alone. A call
  * in progress continues there, by the same deadline. The lost server's values are misses until they are put again, or
  * that server is back. If all servers are down, a call about a key returns the code of the key's own server at once:
- * -KV_EPEERDOWN (with KVC_DOWN_IS_MISS: a miss), -KV_EDENIED or -KV_EVERSION. A call to a server that was never reached
+ * -KV_EPEERDOWN (with KVC_DOWN_IS_MISS: a miss), -KV_EDENIED or -KV_EVERSION. A call to a server never reached before
  * waits for the first attempt, within its own deadline. A DELETE or TOUCH that a server missed is repeated there before
  * this client uses the server again. It is also sent to the servers that stood in for the key's own, as far as this
  * client noticed.
@@ -736,14 +736,14 @@ struct kvc_options {
  *
  * Two copies. With KVC_TWO_COPIES the first two servers in the key's order, without those down or draining, keep the
  * value. PUT returns when the first one has it; the client copies it to the second one in the background, from a piece
- * of the receive buffer. A value larger than an eighth of the buffer has one copy, and copies_dropped counts others
- * that had to be dropped. GET asks the server with fewer requests in flight, and after a miss or a loss the other one;
- * it repairs a missing copy within repair_bytes_s. EXISTS asks both, TTL both after a miss, DELETE and TOUCH both. If
- * the second server refuses a DELETE, or does not answer in time, DELETE returns that code: the value may still be
- * there. If that server is down, the first one's answer counts. A DELETE or TOUCH waits for its own client's copy of
- * the key, and drops a copy that repairs a miss. Without a session, kvc_put, kvc_delete, kvc_touch, and batches of one
- * PUT or DELETE use one client of the pool for each key. A copy by another client does not outlive a DELETE: servers
- * refuse it, and of two values with different bytes they keep the younger. PIN keeps the first copy only.
+ * of the receive buffer. A value larger than an eighth of the buffer has one copy, and copies_dropped counts other
+ * drops. GET asks the server with fewer requests in flight, and after a miss or a loss the other one; it repairs a
+ * missing copy within repair_bytes_s. EXISTS asks both, TTL both after a miss, DELETE and TOUCH both. If the second
+ * server refuses a DELETE, or does not answer in time, DELETE returns that code: the value may still be there. If that
+ * server is down, the first one's answer counts. A DELETE or TOUCH waits for its own client's copy of the key, and
+ * drops a copy that repairs a miss. Without a session, kvc_put, kvc_delete, kvc_touch, and batches of one PUT or DELETE
+ * use one client of the pool for each key. A copy by another client does not outlive a DELETE: servers refuse it, and
+ * of two values with different bytes they keep the younger. PIN keeps the first copy only.
  *   With KVC_HOT_COPIES PUT keeps one copy. The client copies a value that its server reports as hot to the key's
  * second server, in the background and within repair_bytes_s, and sends GETs to the one with fewer requests in flight,
  * until 30 s after the value has cooled down. EXISTS and TTL of such a key ask both after a miss. DELETE and TOUCH of
@@ -853,9 +853,9 @@ KVC_API struct kvc_pool *kvc_client_pool(struct kvc_client *client);
  *   -KV_ETIMEOUT   a loop is stuck */
 
 /* kvc_unregister in full. First every client stops using the memory, then the servers are informed.
- * Blocks: within the pool's timeout. A server without an answer by then is reconnected, which is as safe. Thread: host.
- * Owner: on 0 *mem becomes NULL and the memory may be unmapped. On failure *mem stays valid, and the memory must stay
- * mapped. *mem may be NULL: 0.
+ * Blocks: within the pool's timeout. A server without an answer by then is reconnected. Thread: host. Owner: on 0 *mem
+ * becomes NULL and the memory may be unmapped. On failure *mem stays valid, and the memory must stay mapped. *mem may
+ * be NULL: 0.
  * Errors:
  *   -KV_EBUSY      a call still uses it, or a loop's queue is full: call again
  *   -KV_ETIMEOUT   a loop is stuck: call again
@@ -896,8 +896,8 @@ KVC_API int kvc_unpin_await(struct kvc_client *client, struct kvc_key key, const
  * two keys. A namespace begins with its first client; a server has room for 4,096.
  *
  * A namespace has a generation, which a clear advances. A value of an earlier generation is gone: no call finds it, no
- * server copies it, and its memory is freed within seconds. Values that are borrowed at that moment stay readable until
- * they are given back. */
+ * server copies it, and its memory is freed within seconds. Values borrowed at that moment stay readable until they are
+ * given back. */
 
 enum {
 	KVC_NAMESPACE_MAX = 64 /* bytes of a name */
@@ -1051,7 +1051,7 @@ KVC_API int kvc_stat(struct kvc_pool *pool, struct kvc_stat_item *out, unsigned 
 /* ---- events ----
  * Servers with kv-server --events keep a log of the values that they store and remove. A follower reads the logs of all
  * servers of a client: for routers, which send a request to where its prefix is. The events of one server have
- * consecutive numbers within an epoch, which is the life of its process. */
+ * consecutive numbers within an epoch, the life of its process. */
 
 enum kvc_event_type {
 	KVC_EVENT_STORED = 1, /* the server has a value of this key */
@@ -1094,8 +1094,8 @@ enum kvc_events_flag {
 struct kvc_events_options {
 	size_t size;
 	unsigned flags; /* enum kvc_events_flag */
-	/* Go on behind these. For a server that is not named, or whose log does not reach back so far, the follower
-	 * begins as at first. */
+	/* Go on behind these. For an unnamed server, or one whose log does not reach back so far, the follower begins
+	 * as at first. */
 	unsigned num_since;
 	const struct kvc_position *since;
 };
@@ -1408,7 +1408,7 @@ struct kvc_rail_info {
 	bool out;                  /* it is not used for now: another rail stands in for it, and it is tried again */
 };
 
-/* kvc_rail_info -- like kvc_server_info, but of rail `rail` of client `client`, which has kvc_info.rails of them. */
+/* kvc_rail_info -- like kvc_server_info, but of rail `rail` of client `client`. */
 KVC_API int kvc_rail_info(struct kvc_pool *pool, unsigned client, unsigned rail, struct kvc_rail_info *out);
 
 /* kvc_version -- the library's version, as "0.1.0". The string is static. Thread: any. */

@@ -65,12 +65,11 @@ struct role {
 	struct kv_error error;
 };
 
-/* The report of a trial's child. */
 struct trial {
 	bool done;       /* the child finished */
 	unsigned opened; /* endpoints */
 	uint64_t open_ns, register_ns, registered_bytes, ping_ns, bytes;
-	bool moved;  /* bytes arrived, and were right */
+	bool moved;
 	bool looked; /* an engine was asked for the following; before, it is unknown */
 	bool wait_fd, write_emulated, read_emulated;
 	char no_door[160]; /* why its fabric ports have no doorkeeper; "": there is one */
@@ -81,7 +80,7 @@ struct trial {
 struct doctor {
 	const struct doctor_options *opt;
 	const char *root; /* "" or --sysroot */
-	int argc;         /* the command line, for a child */
+	int argc;
 	char **argv;
 	struct kv_host host;
 	struct te_library library;

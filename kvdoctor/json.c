@@ -18,7 +18,7 @@ static json_t *known(long v)
 	return v < 0 ? json_null() : json_integer(v);
 }
 
-/* Paths and the like may hold any bytes. Text that is not UTF-8 becomes null. */
+/* Paths and the like may hold any bytes. Text other than UTF-8 becomes null. */
 static json_t *text(const char *s)
 {
 	json_t *t = json_string(s);

@@ -11,7 +11,7 @@ struct try_args {
 	struct sockaddr_storage local;                               /* source address, or zeros */
 	uint32_t rails, engines, messages, receives;
 	uint64_t region_bytes;
-	uint64_t files_soft; /* the soft RLIMIT_NOFILE of the process that the child represents */
+	uint64_t files_soft;
 };
 
 _Static_assert(sizeof(struct try_args) <= PROBE_INPUT_MAX && sizeof(struct trial) <= PROBE_RESULT_MAX,

@@ -14,7 +14,7 @@
 
 struct drain_bounds {
 	uint64_t begun_ns, time_ns;
-	uint64_t bytes_s; /* rate limit of the push; 0: no push */
+	uint64_t bytes_s;
 };
 
 struct drain {

@@ -14,7 +14,7 @@
 
 /* ---- the running server ---- */
 
-struct handover; /* a thread that waits for a successor */
+struct handover;
 
 /* handover_open -- listen at FILE.sock of options->keep, for a successor of the running server. options and security
  * stay until handover_close, which may follow the end of the server. 0, or a code with *err. handover_close -- end; a

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kvserver.h -- a cache node for a program, a test or a simulation: the public header of kvserver/.
+/* kvserver.h -- a cache node for a program, a test or a simulation.
  *
  * A server is one control loop (accept, TLS, HELLO, heartbeats) and N shard loops (each an engine and a part of the
  * memory). It runs on threads of its own, or on loops made and turned by the caller, several in one thread if needed.
@@ -59,9 +59,9 @@ struct kvs_options {
 	const char *provider, *nic; /* see struct te_options */
 	unsigned shards;            /* min(4, cores) */
 	unsigned rails;             /* per shard; 0: as kvc_options.num_rails */
-	uint64_t memory_bytes;      /* of all shards together: 1 GiB */
-	unsigned max_clients;       /* attachments and further sessions: 256 */
-	unsigned max_sessions;      /* further sessions of one connection: half of max_clients */
+	uint64_t memory_bytes;
+	unsigned max_clients;  /* attachments and further sessions: 256 */
+	unsigned max_sessions; /* further sessions of one connection: half of max_clients */
 	unsigned credits, heartbeat_ms;
 	uint64_t value_max; /* maximum bytes of a value: KV_VALUE_MAX, or less if a shard is smaller */
 	/* Values of all shards together: one per KiB of memory. Each takes about 0.6 KiB besides its bytes. */
@@ -70,10 +70,9 @@ struct kvs_options {
 	uint64_t slow_ns;     /* log requests that take this long here, a few per second; 0: none */
 	uint64_t spin_ns;     /* own shard loops poll this long before they sleep, while that pays; 0: never */
 	uint32_t chunk_bytes; /* of one RMA operation: KV_CHUNK_DEFAULT */
-	int eviction;         /* index into evict_policy_names */
-	int prefault;         /* enum kvs_prefault */
+	int eviction;
+	int prefault;                                                           /* enum kvs_prefault */
 	const char *psk_file, *psk, *cert_file, *key_file, *ca_file, *crl_file; /* see bootstrap/bootstrap.h */
-	/* File of lines "identity:hex": logical clients that may have further sessions on any connection. */
 	const char *session_keys;
 	/* A file of tenants (docs/reference/tenants.schema.json): the identities that may have sessions, and their
 	 * rights. Needs keys or certificates. NULL: each client may do all. */

@@ -44,7 +44,7 @@ enum {
 	PSK_LINE_MAX = 1024,
 	FILES_WANTED = 65536,
 	FILES_OF_CLIENT = 8,
-	DRAIN_MORE_S = 10,  /* to end after the drain: memory is freed */
+	DRAIN_MORE_S = 10, /* to end after the drain: memory is freed */
 	VIEW_SOON_MS = 300,
 	VIEW_LONG_S = 3600, /* time that systemd allows for a start while the first view is awaited */
 	PEERS_MAX = 1024

@@ -2,7 +2,7 @@
 /* stuck.c -- a signal ends kv-server, even if one of its loops does not turn any more.
  *
  * After the signal a thread asks the loops twice a second, and counts consecutive times with an answer missing. It
- * counts instead of reading a clock: a process that was stopped had no time to answer. */
+ * counts instead of reading a clock: a stopped process had no time to answer. */
 #include "kvserver/stuck.h"
 
 #include <errno.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* local.h -- client and server on one host: memory that both map, and the Unix socket over which it is passed. The
- * public header of local/.
+/* local.h -- client and server on one host: memory that both map, and the Unix socket over which it is passed.
  *
  * For each client engine that proved its key over the control connection, the server makes one channel per shard and
  * passes it, with the shard's arena and a landing area, over a Unix socket (pass.c). The client maps the arena
@@ -32,7 +31,7 @@ struct local_channel;
 enum local_fd { LOCAL_ARENA, LOCAL_LANDING, LOCAL_CHANNEL, LOCAL_BELL, LOCAL_FDS };
 
 struct local_shard {
-	uint32_t shard, shards;              /* its number; how many there are */
+	uint32_t shard, shards;
 	uint64_t arena_bytes, landing_bytes; /* landing_bytes 0: none, and its descriptor is the channel's once more */
 	int fd[LOCAL_FDS];                   /* the bell is a socket */
 	uint8_t proof[LOCAL_NONCE_LEN];      /* as in LOCAL, which the taker compares */

@@ -27,14 +27,14 @@ struct loop {
 	struct co_sched cos;
 	struct post_queue posts;
 
-	uint64_t now_ns; /* at the start of this pass */
+	uint64_t now_ns;
 	struct spin spin;
 	bool spun; /* the last rest was a spin without an event */
 	uint64_t sleeps, spins, posted;
 	bool strange; /* logged: a thread turns the loop without owning it */
 	_Atomic uint64_t turns;
 	atomic_bool stop;
-	atomic_bool turning; /* refuses a second turn at the same time */
+	atomic_bool turning;
 };
 
 /* current_at -- this thread's pointer to its current loop. Only for a turn, which sets and restores it: a turn stays on

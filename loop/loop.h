@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loop.h -- coroutines on an event loop: the public header of loop/. A loop uses io_uring, or epoll where that is
- * forbidden; both behave alike.
+/* loop.h -- coroutines on an event loop. A loop uses io_uring, or epoll where that is forbidden; both behave alike.
  *
  * Threads: the thread that turns a loop owns it. Functions with a `struct loop *` are called on that thread (by a
  * coroutine of the loop, a poller, a timer or a posted function), unless "Thread: any" is said.
@@ -81,7 +80,7 @@ uint64_t loop_turn_now(const struct loop *loop); /* the clock as this turn last 
 uint64_t loop_turns(const struct loop *loop);    /* turns made: the liveness counter. Thread: any */
 struct kv_prng *loop_prng(struct loop *loop);
 int loop_random(struct loop *loop, void *out, size_t n); /* secrets; 0 or -errno */
-void loop_set_spin(struct loop *loop, uint64_t spin_ns); /* see loop_options.spin_ns */
+void loop_set_spin(struct loop *loop, uint64_t spin_ns);
 
 struct loop_stats {
 	/* coroutines_max: fewer than asked for where address space is short. */

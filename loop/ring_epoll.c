@@ -7,7 +7,7 @@
  *
  * A descriptor is ordered for one event (EPOLLONESHOT) with all that its requests wait for, anew after each event. An
  * event with another number than the order's is of an earlier one, or of a file that a fork keeps alive, and is
- * dropped. Orders look at the level. Without requests a descriptor has no state here: its owner may close(2) it.
+ * dropped. Without requests a descriptor has no state here: its owner may close(2) it.
  *
  * Sockets get MSG_DONTWAIT, or become non-blocking to connect or listen; others are checked with poll(2) first. */
 #include <errno.h>
@@ -431,7 +431,7 @@ static void epring_wait(struct ring *base, uint64_t wait_ns)
 		look(ring, KV_MIN(wait_ns, hour_ns));
 }
 
-/* Only requests that are done at the start: done() may add more. */
+/* Only requests done at the start: done() may add more. */
 static int epring_reap(struct ring *base)
 {
 	struct epring *ring = of(base);

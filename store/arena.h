@@ -17,9 +17,9 @@ struct arena_block {
 	uint64_t offset, size;           /* bytes */
 	struct arena_block *prev, *next; /* neighbours by address; NULL at the ends */
 	void *owner;
-	struct kv_list node; /* of holes: in their size class */
-	uint32_t leases;     /* counted by kvserver/ops/lease.c */
-	uint32_t walked;     /* the last walk that returned its block, or RANKING_DONE (ranking.h) */
+	struct kv_list node;
+	uint32_t leases; /* counted by kvserver/ops/lease.c */
+	uint32_t walked; /* the last walk that returned its block, or RANKING_DONE (ranking.h) */
 };
 
 /* A walk over the arena by address, over several turns. It follows blocks that join. */

@@ -2,7 +2,7 @@
 /* cleared.c -- a namespace gets another generation: its blocks are not found any more, and are freed a few at a time.
  *
  * The walk over the arena visits each stretch once. A block that moves behind it would be missed, so room.c frees one
- * of an earlier generation instead. Values that are being written are refused when they are committed. */
+ * of an earlier generation instead. Values being written are refused when they are committed. */
 #include "store/store.h"
 
 /* The space has another seed: enter it again, and walk over all blocks. */

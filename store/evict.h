@@ -13,11 +13,11 @@ enum { EVICT_TIME_BITS = 30, EVICT_HITS_BITS = 2 };
  * evict_worth read. The functions below set queue and parked. */
 struct evict_node {
 	struct kv_list node;
-	uint64_t stamp : EVICT_TIME_BITS; /* time of its place in the order of eviction */
-	uint64_t used : EVICT_TIME_BITS;  /* time of its last hit */
-	uint64_t hits : EVICT_HITS_BITS;  /* since its policy last looked, saturating */
-	uint64_t queue : 1;               /* the number of its queue */
-	uint64_t parked : 1;              /* referred to when a search met it; out of the policy until evict_unpark */
+	uint64_t stamp : EVICT_TIME_BITS;
+	uint64_t used : EVICT_TIME_BITS;
+	uint64_t hits : EVICT_HITS_BITS; /* since its policy last looked, saturating */
+	uint64_t queue : 1;
+	uint64_t parked : 1; /* referred to when a search met it; out of the policy until evict_unpark */
 };
 
 enum { EVICT_QUEUES = 2 };
@@ -135,7 +135,7 @@ static inline void evict_remove(struct evict *e, struct evict_node *n)
 /* evict_demote -- make a node without hits the next victim. */
 void evict_demote(struct evict *e, struct evict_node *n);
 
-/* evict_remember -- before evict_remove of a node that is evicted, not deleted. */
+/* evict_remember -- before evict_remove of an evicted, not deleted node. */
 void evict_remember(struct evict *e, const struct evict_node *n, uint64_t id);
 
 /* evict_unpark -- the last reference to its block has ended. Harmless if it is not parked. */

@@ -13,13 +13,12 @@ enum {
 	HEAT_WINDOW_NS = 1000000000
 };
 
-/* The counts of one key, the slot's holder. */
 struct heat_slot {
 	_Alignas(16) uint32_t tag; /* bits of the holder's digest that do not choose the slot */
 	uint32_t window;           /* of gets and votes */
-	uint32_t gets;             /* of the holder since it has the slot */
-	uint8_t votes;             /* the holder's GETs less the others', bounded; at 0 another key takes the slot */
-	bool was_hot;              /* in the window before */
+	uint32_t gets;
+	uint8_t votes; /* the holder's GETs less the others', bounded; at 0 another key takes the slot */
+	bool was_hot;  /* in the window before */
 };
 
 /* Zero it before the first heat_asked. */

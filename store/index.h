@@ -27,7 +27,7 @@ struct index_table {
 
 struct index {
 	struct index_table now, old; /* old: its items move while the index grows */
-	uint64_t cursor;             /* slots of old below are empty */
+	uint64_t cursor;
 	uint64_t seed, digest_seed;
 };
 

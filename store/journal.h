@@ -12,7 +12,6 @@
  * removed. LOST: entries are missing here. */
 enum journal_what { JOURNAL_STORED = 1, JOURNAL_REMOVED, JOURNAL_CLEARED, JOURNAL_LOST };
 
-/* Where the value is, or was. */
 enum journal_tier { JOURNAL_MEMORY, JOURNAL_DISK };
 
 enum { JOURNAL_ENTRIES = 1 << 15 }; /* of a ring, 6.5 MiB */

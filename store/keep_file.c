@@ -4,8 +4,8 @@
  *   magic, version, then parts:  u64 sum   u32 kind   u32 shard   u64 bytes   entries
  *
  * The sum is of all that follows it in the part, seeded by the shard, the number of the part among the shard's, and the
- * file's stamp: a part that is cut, changed, repeated or moved, also from another file, is found. The head's own part
- * has no stamp yet. KEEP_END has the number of parts.
+ * file's stamp: a part that is cut, changed, repeated or moved, also from another file, is found. KEEP_END has the
+ * number of parts.
  *
  * Threads write and read the parts of different shards at once: a writer reserves the place of a part, a reader passes
  * the parts of others by their heads. Invariants: PATH.new is renamed over PATH after the sync, so PATH is complete or

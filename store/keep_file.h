@@ -32,7 +32,7 @@ struct keep_head {
 	uint32_t shards, zero;
 };
 
-struct keep_out;    /* a file that is being written */
+struct keep_out;
 struct keep_writer; /* the parts of one shard in it; each may have a thread of its own */
 
 /* keep_create -- begin a file beside path, readable by its owner alone. 0, or a code with *err. */
@@ -50,7 +50,7 @@ void keep_writer_close(struct keep_writer **w);
 int keep_commit(struct keep_out **out, struct kv_error *err);
 void keep_abandon(struct keep_out **out);
 
-struct keep_in;     /* a file that is being read */
+struct keep_in;
 struct keep_reader; /* the parts of one shard in it; each may have a thread of its own */
 
 /* keep_open -- read the head of a file, and check that it has its end. 0; -KV_ENOTFOUND: no file; or a code with *err:

@@ -17,10 +17,10 @@ struct move_from {
 int move_begin(struct move_from *f);
 void move_end(struct move_from *f);
 
-/* The store of a shard, which is empty. */
+/* The empty store of a shard. */
 struct move_to {
 	struct store *store;
-	const struct kv_area *area; /* of its memory; or NULL */
+	const struct kv_area *area;
 	uint32_t shard, shards;
 	uint64_t now_ns;
 	uint64_t moved, dropped; /* values; dropped: the next victims, beyond the memory or the limit of values */

@@ -22,12 +22,12 @@ struct pin_set {
 	uint64_t bytes;      /* of arena memory, in its blocks ... */
 	uint64_t own_bytes;  /* ... and in blocks that no other set has */
 	bool left;
-	struct tenant *tenant; /* charged for its bytes; or NULL */
+	struct tenant *tenant;
 };
 
 struct pins {
-	struct pin_set *set;   /* NULL: no pin yet */
-	struct tenant *tenant; /* of the session; or NULL */
+	struct pin_set *set; /* NULL: no pin yet */
+	struct tenant *tenant;
 };
 
 enum { PINS_AT_ONCE = 512 }; /* pins dropped in a turn (0.15 ms) */
@@ -56,7 +56,7 @@ bool pins_sweep(struct store *s, unsigned budget);
 bool pins_leaving(const struct store *s);
 void pins_drop_all(struct store *s);
 
-/* pins_release_block -- remove a block, which is still LIVE, from every set. For the store. */
+/* pins_release_block -- remove a LIVE block from every set. For the store. */
 void pins_release_block(struct store *s, struct block *b);
 
 #endif

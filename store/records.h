@@ -27,7 +27,7 @@ struct records {
 	struct record *at;        /* behind them */
 	uint64_t places;          /* 0: no table */
 	uint64_t seed;
-	uint64_t reach; /* places from its home, at most, that a record lies */
+	uint64_t reach;
 };
 
 /* records_places -- of a table for so many live blocks. */

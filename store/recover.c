@@ -5,7 +5,7 @@
  * records that overlap cannot both be true, and the older one goes. recover_step hashes the blocks one by one, a
  * bounded part at a time, and commits them. What happens to a key meanwhile counts for its pending block and the record
  * (store.c: waiting_until), also if the process dies again. Invariant: a record in the table is of a live block, or of
- * one that is still pending. */
+ * a pending one. */
 #include "store/store.h"
 
 #include <stdlib.h>

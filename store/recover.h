@@ -12,7 +12,7 @@ struct recover {
 	struct block **pending; /* STAGED, by address; from malloc */
 	struct index waiting;   /* the same, by key: store.waiting */
 	uint64_t count, at;
-	uint64_t hashed; /* bytes of the present one */
+	uint64_t hashed;
 	struct kv_hasher hasher;
 	struct keep_clock clock;
 	uint64_t found, accepted, refused; /* values */

@@ -25,22 +25,22 @@ enum {
 struct room {
 	struct arena_walk walk; /* `from` begins the stretch so far */
 	struct kv_list node;    /* in the store's `clearing`, while mem is not NULL */
-	struct block *block;    /* BLOCK_STAGED, the later owner */
-	uint64_t size, start;   /* bytes; the search's start in the arena */
-	uint64_t pinned;        /* bytes of pinned blocks in the stretch */
+	struct block *block;
+	uint64_t size, start;
+	uint64_t pinned;
 	bool begun, wrapped, pinned_too, found,
-		waits;   /* begun: it has a walk, and may have memory. Facts, not states: most combinations occur */
-	bool charged;    /* its tenant has its bytes; before that nothing else begins */
-	bool met;        /* the search met values being written, or pins of an ended session */
-	bool swept;      /* every block of the stretch was visited once */
+		waits; /* begun: it has a walk, and may have memory. Facts, not states: most combinations occur */
+	bool charged;  /* its tenant has its bytes; before that nothing else begins */
+	bool met;      /* the search met values being written, or pins of an ended session */
+	bool swept;
 	bool leased;     /* the last search met leased blocks, and found nothing */
 	bool tried;      /* it has begun once */
 	unsigned waited; /* steps */
 	unsigned futile; /* searches that leases alone made futile, */
 	unsigned rests;  /* and steps until the next one */
 	unsigned tries;  /* for the pinned block in the way */
-	struct arena_block *mem, *last; /* first and last claimed piece, or NULL */
-	uint64_t end;                   /* of the stretch */
+	struct arena_block *mem, *last;
+	uint64_t end; /* of the stretch */
 };
 
 /* room_begin -- for size bytes (whole granules) of a block. Takes no memory yet. */

@@ -5,7 +5,7 @@
  * so is the hash of a digest under a seed (index.h): an item has the hash of a key under a seed only if it was stored
  * under that seed. So the index compares space and generation by comparing hash and key, and a clear is a new seed.
  *
- * A space that was forgotten begins anew at `floor`, above each generation that it had: no value of it returns. */
+ * A forgotten space begins anew at `floor`, above each generation that it had: no value of it returns. */
 #include "store/space.h"
 
 #include <stdlib.h>

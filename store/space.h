@@ -12,10 +12,10 @@ struct tenant;
 
 struct space {
 	char name[KV_SPACE_MAX + 1];
-	uint16_t index;      /* its number in spaces.at, and in its blocks */
-	uint16_t next;       /* index + 1 of the next one in its chain */
-	uint32_t users;      /* sessions */
-	uint64_t refs;       /* blocks of every generation and state */
+	uint16_t index; /* its number in spaces.at, and in its blocks */
+	uint16_t next;
+	uint32_t users; /* sessions */
+	uint64_t refs;
 	uint64_t generation; /* only the server's own tables compare it; blocks are compared by seed */
 	uint64_t seed; /* of the index, for keys of this generation: secret, and of no other generation or space */
 	uint64_t mark; /* in the numbers of its tombstones (tombs.h); equal at all servers */
@@ -39,11 +39,11 @@ enum { SPACE_NOTES = SPACES_MAX + 1 };
 
 struct spaces {
 	struct space *at[SPACES_MAX]; /* at[0]: the default one. NULL: free */
-	uint16_t chain[SPACES_MAX];   /* index + 1 of the first one, by the hash of the name */
-	uint32_t count;               /* numbers in use, from 0 up */
-	uint64_t floor;               /* generation of a space that begins */
-	uint64_t secret, seeds;       /* of the seeds; how many were made */
-	uint64_t changes, clears;     /* of names, generations and the floor; of these, those that end a generation */
+	uint16_t chain[SPACES_MAX];
+	uint32_t count;
+	uint64_t floor;           /* generation of a space that begins */
+	uint64_t secret, seeds;   /* of the seeds; how many were made */
+	uint64_t changes, clears; /* of names, generations and the floor; of these, those that end a generation */
 	struct space nowhere; /* of no name, without a number: nothing is in it, and no key of it is in another space */
 	/* begun -- a space has begun, and gets its tenant; NULL: nobody asks. ended -- it is forgotten. */
 	void (*begun)(void *arg, struct space *sp);

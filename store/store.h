@@ -23,7 +23,7 @@ struct store_options {
 	uint64_t limit_bytes; /* exact */
 	uint64_t seed;        /* of the index, secret */
 	uint64_t digest_seed; /* of the keys' digests, public */
-	uint64_t generation;  /* of the first block; each block adds one */
+	uint64_t generation;
 	uint64_t now_ns;
 	const struct evict_policy *policy;
 	uint64_t blocks_max; /* 0: by STORE_BYTES_PER_BLOCK */
@@ -54,7 +54,7 @@ struct store {
 	struct kv_list clearing; /* rooms with memory, each with its own stretch (room.c) */
 	unsigned rooms_begun;    /* that search or clear */
 	uint32_t blocks_max;
-	uint32_t ranking_round;      /* of the last walk (ranking.h) */
+	uint32_t ranking_round;
 	uint64_t ranking_done_count; /* live blocks */
 	uint64_t generation;
 	uint64_t staged_bytes, pinned_bytes, gone_bytes; /* in the arena, of blocks in those states */
@@ -216,8 +216,8 @@ void store_drop(struct store *s, struct block *b);
 
 void store_expire_at(struct store *s, struct block *b, uint64_t expires_ns);
 
-/* store_doubt -- hide blocks born before now: other servers may have deleted them. store_judge -- drop blocks in doubt
- * that have a verdict, show the others. verdicts: sorted, kept until the next call. NULL: drop all. */
+/* store_doubt -- hide blocks born before now: other servers may have deleted them. store_judge -- drop judged blocks in
+ * doubt, show the others. verdicts: sorted, kept until the next call. NULL: drop all. */
 void store_doubt(struct store *s, uint64_t now_ns);
 void store_judge(struct store *s, const struct verdict *verdict, uint32_t count);
 

@@ -24,13 +24,13 @@ struct tenant {
 	char name[KV_SPACE_MAX + 1]; /* "": of all namespaces without an owner, always there */
 	bool listed;                 /* in the present table */
 	unsigned place;              /* in tenancy.at */
-	struct evict evict;          /* of its blocks; of "": store.evict is used instead */
+	struct evict evict;
 	struct tenant_part limit;
-	uint64_t bytes;           /* of the arena: of its blocks in every state, from the stage on */
-	uint64_t tier_bytes;      /* of its values on the tier */
-	uint64_t pinned;          /* bytes pinned by its sessions, each pin by itself */
-	uint64_t spaces, users;   /* namespaces that it is charged for; sessions */
-	uint64_t active;          /* unanswered requests of its sessions that outlive their frames */
+	uint64_t bytes; /* of the arena: of its blocks in every state, from the stage on */
+	uint64_t tier_bytes;
+	uint64_t pinned;
+	uint64_t spaces, users; /* namespaces that it is charged for; sessions */
+	uint64_t active;
 	uint64_t read_free_ns;    /* until then its sessions have read more than read_rate */
 	uint64_t evicted, denied; /* counters: evictions of its blocks; requests and values beyond a limit */
 };
@@ -60,8 +60,8 @@ int tenant_set(struct store *s, const char *name, const struct tenant_part *limi
 void tenancy_begin(struct store *s, const char *(*owner)(void *arg, const char *space), void *arg);
 void tenancy_end(struct store *s, uint64_t now_ns);
 
-/* tenancy_step -- evict of tenants that have more than their caps, `budget` blocks at most; move namespaces; forget
- * unused tenants. Returns whether there is more to evict. */
+/* tenancy_step -- evict of tenants above their caps, `budget` blocks at most; move namespaces; forget unused tenants.
+ * Returns whether there is more to evict. */
 bool tenancy_step(struct store *s, unsigned budget);
 
 /* tenant_of_space -- the tenant of a namespace that begins. */

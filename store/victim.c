@@ -40,7 +40,7 @@ int tenant_charge(struct store *s, struct tenant *t, uint64_t size, unsigned *bu
 	return rc;
 }
 
-/* The tenant with evictable blocks that is furthest above its share, if above `least`; or NULL. */
+/* The tenant with evictable blocks furthest above its share, if above `least`; or NULL. */
 static struct tenant *furthest(struct store *s, int64_t least)
 {
 	struct tenancy *y = &s->tenancy;

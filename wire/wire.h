@@ -80,7 +80,7 @@ enum wire_flag {
 	WIRE_GET_PULL = 32,     /* the client prefers to read the bytes; see WIRE_WELCOME_PULL. Without a dest, over a
 				   channel: it reads them in place (protocol.md 4.8) */
 	WIRE_GET_MORE = 64,     /* a further range or part of a value: not counted as a GET */
-	WIRE_GET_MEMORY_ONLY = 128, /* a value that is on the tier alone is a miss */
+	WIRE_GET_MEMORY_ONLY = 128, /* a value on the tier alone is a miss */
 	/* reply to GET */
 	WIRE_GET_ON_TIER = 2, /* NOTFOUND only: the tier has the value, but was not to be read, or not in time */
 	WIRE_GET_FOLLOWS = 8, /* the bytes are in place, without immediates; where messages follow earlier writes */

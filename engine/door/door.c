@@ -7,7 +7,7 @@
  *
  * A connection is passed to the provider under four conditions: a peer announced an endpoint at its source over an
  * authenticated connection; a whole connect request has arrived; the request claims that endpoint; and that endpoint
- * has no connection yet. A door outlives its endpoint until its last connection is closed. */
+ * has no connection yet. */
 #include "engine/door/private.h"
 
 #include <netinet/in.h>

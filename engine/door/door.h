@@ -14,7 +14,6 @@
 
 struct door;
 
-/* Why a connection was refused or ended. */
 enum door_reason {
 	DOOR_STRANGER, /* no peer of ours has an endpoint at its address */
 	DOOR_CLAIM,    /* its connect request is invalid, or claims an unannounced endpoint */

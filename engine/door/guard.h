@@ -16,7 +16,6 @@ enum guard_format {
 	GUARD_XNET /* the tcp provider's own endpoints: net of 1.17, tcp from 1.18 */
 };
 
-/* The same for all connections of an endpoint. */
 struct guard_rules {
 	enum guard_format format;
 	bool reads;           /* reads are safe with this libfabric: peers may answer ours */
@@ -25,7 +24,7 @@ struct guard_rules {
 };
 
 enum {
-	GUARD_REQUEST_MAX = 56,           /* bytes of a connect request */
+	GUARD_REQUEST_MAX = 56,
 	GUARD_UNIT_MAX = KV_MSG_MAX + 80, /* bytes of a unit judged as a whole: a message with its headers */
 	GUARD_READS_MAX = 4096,           /* a peer's reads in flight on one connection */
 	GUARD_ASKED_MAX = 2048            /* ... and ours */

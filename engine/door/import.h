@@ -10,11 +10,11 @@
 
 struct import {
 	const char *name;
-	void *ours;     /* the replacement */
-	void *ordinary; /* this program's function of that name */
+	void *ours; /* the replacement */
+	void *ordinary;
 	bool needed;
-	void *before;   /* out: the previous function, for ours to call */
-	unsigned found; /* out: number of replaced import slots */
+	void *before; /* out: the previous function, for ours to call */
+	unsigned found;
 };
 
 /* import_replace -- let libfabric and its loaded provider plug-ins call ours. Once per process, before the first

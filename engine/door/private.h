@@ -13,16 +13,16 @@
 #include "engine/door/stream.h"
 
 enum {
-	WAITING_MAX = 64,   /* connections at one door not passed to the provider yet */
-	DOOR_BUCKETS = 256, /* of a door's endpoints, and of their hosts */
-	WATCH_PAGE = 4096,  /* descriptors of one page of the table */
+	WAITING_MAX = 64, /* connections at one door not passed to the provider yet */
+	DOOR_BUCKETS = 256,
+	WATCH_PAGE = 4096,
 	WATCH_PAGES = 512
 };
 
 struct endpoint {
 	struct kv_list node; /* of door.ends */
 	struct sockaddr_storage addr;
-	uint32_t refs;          /* peers of ours that have it */
+	uint32_t refs;
 	uint64_t gone_ns;       /* when refs became 0 */
 	bool cut;               /* until it is allowed again, no connection of it is admitted or made */
 	struct door_conn *conn; /* accepted from it; NULL: none */
@@ -37,7 +37,6 @@ struct host {
 
 enum watched_kind { LISTENER, CONN, SIGNAL };
 
-/* The entry of a descriptor in the table. */
 struct watched {
 	enum watched_kind kind;
 	struct door *door;
@@ -50,8 +49,8 @@ struct door_conn {
 	struct stream stream;
 	struct endpoint *end; /* the other side's; NULL: not known yet, or forgotten */
 	int fd;
-	bool accepted;     /* else we made it */
-	bool set_up;       /* its set-up bytes were seen */
+	bool accepted; /* else we made it */
+	bool set_up;
 	bool probed;       /* the kernel probes whether the other side still has it */
 	atomic_bool cut;   /* nothing more is passed on */
 	atomic_bool quiet; /* ... and the provider has asked since */

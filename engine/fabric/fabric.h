@@ -35,7 +35,6 @@ struct fab_query {
 	const struct kv_log *log;
 };
 
-/* One usable device: a candidate rail. */
 struct fab_device {
 	char provider[KV_NAME_MAX]; /* exact: "tcp;ofi_rxm" */
 	char fabric[KV_NAME_MAX];
@@ -78,7 +77,6 @@ void fab_limits(const struct fab_device *device, struct kv_device_limits *out);
 /* fab_fork -- hold (true) or release the process's locks around a fork(). */
 void fab_fork(bool hold);
 
-/* The properties of an opened rail. */
 struct fab_caps {
 	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX], domain[KV_NAME_MAX];
 	bool ip;                 /* addresses are IP addresses */
@@ -143,7 +141,6 @@ bool fab_retiring(struct fab *fab);
 
 const struct fab_caps *fab_caps(const struct fab *fab);
 
-/* Connections that the doorkeeper admitted or refused, by reason. */
 struct fab_door_counts {
 	uint64_t let_in, strangers, claims, twice, silent, full, aliens;
 };

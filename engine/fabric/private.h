@@ -50,15 +50,15 @@ struct fab {
 		*resolve;  /* NULL: libfabric resolves addresses without blocking, or not verbs (fabric/resolve.c) */
 	struct door *door; /* NULL: none, see caps.no_door */
 	bool split_imm;    /* see fabric.c */
-	bool dead_due;     /* a FAB_EV_DEAD is to be reported */
-	bool opened;       /* fab_open has returned: a loop owns the rail and must not be blocked */
-	bool counted;      /* in the census of endpoints (fabric/census.c) */
+	bool dead_due;
+	bool opened;  /* fab_open has returned: a loop owns the rail and must not be blocked */
+	bool counted; /* in the census of endpoints (fabric/census.c) */
 	struct abandoned abandoned;
 	uint32_t polls;
 	int wait_fd;
 	uint32_t cq_wanted;
 	struct kv_list mrs;
-	size_t name_len; /* length of our own address, and of a peer's unless it is a string */
+	size_t name_len;
 	struct fab_options options;
 	struct fab_caps caps;
 	struct sockaddr_storage local;  /* fab_local_set; family 0: none */

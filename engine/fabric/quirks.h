@@ -10,8 +10,8 @@
 #define FAB_NO_WAIT UINT32_MAX
 
 struct fab_quirk {
-	const char *short_name; /* the name that users give */
-	const char *prov_name;  /* libfabric's exact name */
+	const char *short_name;
+	const char *prov_name; /* libfabric's exact name */
 	const char *
 		fabric_name; /* NULL: any. Distinguishes efa from efa-direct, which share prov_name and domain names. */
 	uint64_t mode;       /* modes that we offer; the provider returns those it needs */

@@ -15,8 +15,8 @@
 enum {
 	CAPACITY_CLIENTS_MAX = 4096,
 	CAPACITY_SESSIONS_MAX = 100000,
-	CAPACITY_STEPS_MAX = 256,                      /* of --steps */
-	CAPACITY_STEPS_ROOM = CAPACITY_STEPS_MAX + 16, /* with those of pooled behind them */
+	CAPACITY_STEPS_MAX = 256, /* of --steps */
+	CAPACITY_STEPS_ROOM = CAPACITY_STEPS_MAX + 16,
 	CAPACITY_ENGINES_MAX = 64
 };
 
@@ -42,34 +42,33 @@ enum capacity_end {
 	CAPACITY_ENDS
 };
 
-/* One step, as its process reports it. */
 struct capacity_step {
-	int model;  /* enum capacity_model */
-	int end;    /* enum capacity_end */
-	int code;   /* of the first error; 0: none */
+	int model; /* enum capacity_model */
+	int end;   /* enum capacity_end */
+	int code;
 	bool final; /* everything is open and measured, or has failed; only closing is left */
 	uint32_t attempted, opened, connected, verified, wrong;
 	uint32_t endpoints, qps, cqs, mrs;          /* opened by this process */
 	int64_t kernel_qps, kernel_cqs, kernel_mrs; /* of all processes on the RDMA devices here; -1: unknown */
-	uint64_t open_ns, get_ns;                   /* until all were connected; all GETs together */
-	uint64_t rss_start, rss;                    /* resident: before anything was opened; at the most */
+	uint64_t open_ns, get_ns;
+	uint64_t rss_start, rss; /* resident: before anything was opened; at the most */
 	uint32_t fds, threads;
-	struct kvc_info info; /* of the pool; the verbs model names the provider and the domain */
-	char text[512];       /* the first error, in a sentence */
+	struct kvc_info info;
+	char text[512];
 };
 
 struct capacity_options {
 	const char *server, *provider, *nic, *device;
 	uint32_t rails;
-	int model; /* enum capacity_model; CAPACITY_MODELS: all */
+	int model;
 	const char *steps;
 	uint32_t max_clients, max_sessions, engines, num_threads, server_threads;
 	uint64_t value_size, buffer_mb, timeout_ns;
 	struct kv_opt_security security;
 	const char *json;
 	bool quiet, config;
-	int log_level;         /* enum kv_log_level */
-	uint32_t step_clients; /* of the process of a step */
+	int log_level; /* enum kv_log_level */
+	uint32_t step_clients;
 };
 
 extern const struct kv_opt capacity_options_table[];

@@ -9,8 +9,8 @@ struct capacity_reporter {
 	const struct capacity_options *opt;
 	struct capacity_step step;
 	uint64_t begun_ns, deadline_ns;
-	uint64_t rss_looked;  /* at the last look */
-	uint64_t measured_ns; /* time of the last full measurement */
+	uint64_t rss_looked; /* at the last look */
+	uint64_t measured_ns;
 };
 
 /* capacity_report -- report the figures of the step. capacity_measure -- raise the step's maxima to the present use of

@@ -11,11 +11,11 @@
 struct end_hello {
 	struct te_address address;
 	uint64_t len, base, key;
-	uint64_t chunk; /* bytes of one operation at most */
+	uint64_t chunk;
 	uint8_t virt;
 };
 
-enum { END_BURSTS = 16 /* in flight, behind bursts of writes */ };
+enum { END_BURSTS = 16 };
 
 enum end_mode {
 	END_QUIET,       /* answer nothing */
@@ -43,9 +43,9 @@ struct end {
 	struct te_key key;
 	struct end_hello theirs;
 	struct kv_log log;
-	struct end_op *op; /* FABRIC_DEPTH_MAX + END_BURSTS of them */
+	struct end_op *op;
 	int fd;
-	int broken; /* the first failure of an operation */
+	int broken;
 	/* Arrivals. */
 	uint64_t messages, imms;
 	uint64_t begun, completed; /* our transfers */

@@ -27,7 +27,7 @@ struct fabric_options {
 	int log_level;  /* enum kv_log_level */
 	uint32_t depth; /* operations in flight per pair for bandwidth; fewer where imm_room is less */
 	uint32_t pairs;
-	uint64_t span; /* memory that the operations move through */
+	uint64_t span;
 	const char *listen, *connect, *psk_file;
 	/* of sizes */
 	uint64_t size[FABRIC_SIZES_MAX], size_max;
@@ -39,7 +39,6 @@ extern const struct kv_opt fabric_options_table[];
 /* fabric_options_parse -- as bench_options_parse. */
 int fabric_options_parse(int argc, char **argv, struct fabric_options *out, struct kv_error *err);
 
-/* Operations measured for each size. */
 enum fabric_op { FABRIC_MESSAGE, FABRIC_WRITE, FABRIC_READ, FABRIC_OPS };
 const char *fabric_op_name(enum fabric_op op);
 
@@ -53,7 +52,7 @@ struct fabric_row {
 /* Whether RDMA is in use, and the evidence. */
 struct fabric_rdma {
 	bool in_use, software; /* software: the kernel does a NIC's work */
-	unsigned devices;      /* RDMA devices of this machine */
+	unsigned devices;
 	char device[KV_NAME_MAX];
 	char how[400];
 };

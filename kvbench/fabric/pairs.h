@@ -8,7 +8,7 @@
 #include "kvbench/fabric/end.h"
 
 struct fabric_pairs {
-	struct end *end[FABRIC_PAIRS_MAX]; /* the first num_open are open */
+	struct end *end[FABRIC_PAIRS_MAX];
 	int fd[FABRIC_PAIRS_MAX];
 	pid_t pid[FABRIC_PAIRS_MAX]; /* 0: no child */
 	unsigned num_started, num_open;

@@ -10,7 +10,6 @@
 /* Its first arguments, in front of the number of its socket. */
 #define FABRIC_RESPONDER "--responder"
 
-/* The first message to it. */
 struct fabric_ask {
 	char magic[8];
 	uint64_t size_max, span; /* fabric_options */

@@ -42,7 +42,6 @@ uint64_t roofline_put_keys(const struct bench_options *o, uint64_t reads)
 	return KV_MAX(KV_MIN(reads / 3, PUT_BYTES / o->load.value_size), (uint64_t)o->load.num_workers);
 }
 
-
 static const json_t *row_find(const json_t *doc, uint64_t size)
 {
 	const json_t *rows = json_object_get(doc, "rows");

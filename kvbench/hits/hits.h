@@ -31,7 +31,7 @@ void hits_trace_free(struct hits_trace *trace);
  * hit when the request began. */
 struct hits_result {
 	uint64_t prefix, block;
-	uint64_t tier, writes; /* block hits that the tier served; blocks written to it */
+	uint64_t tier, writes;
 };
 
 /* A tier behind the memory: its blocks, and what is written to it. */
@@ -61,11 +61,10 @@ struct hits_options {
 };
 extern const struct kv_opt hits_options_table[];
 
-/* Parsed from the lists of the options. */
 struct hits_plan {
 	unsigned capacities, tiers, policies;
-	uint64_t capacity[HITS_SIZES_MAX], tier[HITS_SIZES_MAX]; /* a tier of 0 blocks: none */
-	int policy[HITS_POLICIES_MAX];                           /* HITS_BELADY: none of the store's */
+	uint64_t capacity[HITS_SIZES_MAX], tier[HITS_SIZES_MAX];
+	int policy[HITS_POLICIES_MAX]; /* HITS_BELADY: none of the store's */
 };
 enum { HITS_BELADY = -1 };
 

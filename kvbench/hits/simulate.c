@@ -3,12 +3,11 @@
  * or without, or under Belady's.
  *
  * All see the same sequence of references. So Belady's rule, optimal for such a sequence when a block need not be
- * stored, bounds the block hits of every policy, and thereby their prefix hits. Its own prefix hits are no bound. */
+ * stored, bounds the block hits of every policy, and thereby their prefix hits. */
 #include <stdlib.h>
 
 #include "kvbench/hits/hits.h"
 #include "store/store.h"
-
 
 /* A block of the simulation, as long as those that a server often has: a footer costs the tier little room then. Only
  * the number of blocks counts. */
@@ -188,7 +187,7 @@ struct heap_entry {
 
 struct belady {
 	uint32_t *next;
-	uint32_t *due;  /* of each cached block: its next use */
+	uint32_t *due; /* of each cached block: its next use */
 	bool *in;
 	struct heap_entry *heap;
 	uint64_t count, held, capacity;

@@ -5,9 +5,9 @@
  * every wait counts (coordinated omission).
  *
  * Uniform: arrival i is due at i / rate. Recorded: at its time in the file, which is stretched to the rate. Poisson:
- * gaps are exponential, -ln(u) times the mean, u a hash of seed and number. Gaps are added up as whole nanoseconds with
- * the rest carried on. A ramp bends the time of either schedule: the number of arrivals that the full rate has in a
- * time s, the rate that rises for T has until sqrt(2 T s), and behind the ramp T / 2 later. */
+ * gaps are exponential, -ln(u) times the mean, u a hash of seed and number. A ramp bends the time of either schedule:
+ * the number of arrivals that the full rate has in a time s, the rate that rises for T has until sqrt(2 T s), and
+ * behind the ramp T / 2 later. */
 #include "kvbench/load/arrivals.h"
 
 #include <math.h>

@@ -7,7 +7,6 @@
 
 #include "base/base.h"
 
-/* Arrivals of a file, over and over. */
 struct bench_recorded {
 	double *at_ms;   /* in order, the first is 0 */
 	uint64_t count;  /* 2 or more; 0: there are none */
@@ -17,7 +16,7 @@ struct bench_recorded {
 struct bench_arrivals {
 	double rate;
 	bool poisson;
-	const struct bench_recorded *recorded; /* set it after init; NULL: none */
+	const struct bench_recorded *recorded;
 	uint64_t ramp_ns;
 	uint64_t seed;
 	uint64_t due_ns; /* poisson: when the last one was due, without a ramp */

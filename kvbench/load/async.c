@@ -3,8 +3,8 @@
  *
  * Threads that submit share the ids. The calling thread reaps: it waits on the queue's descriptor, takes all completed
  * ids at once, and passes each to its submitter, which compares the value, counts, and submits the next operation. With
- * --submitters 0 one thread does all of it. A latency ends when the reaper has the id. An error rests its id alone,
- * each time longer. After -KV_EBUSY the id is submitted again; its time counts from the first attempt.
+ * --submitters 0 one thread does all of it. An error rests its id alone, each time longer. After -KV_EBUSY the id is
+ * submitted again; its time counts from the first attempt.
  *
  * A slot has the memory of an id. It belongs to its submitter, from the submission until the completion to the library,
  * then to the reaper until it passes it on. The phase ends when no slot has an operation; the last submitter then
@@ -39,7 +39,7 @@ struct submitter {
 	_Alignas(KV_CACHELINE) pthread_mutex_t lock;
 	pthread_cond_t wake;
 	struct kv_list over;
-	bool waits;             /* under the lock */
+	bool waits; /* under the lock */
 	struct kv_list got;
 	struct kv_list resting; /* the submitter's alone, as all below */
 	unsigned left;          /* slots that still go on */
@@ -55,8 +55,8 @@ struct async {
 	struct async_slot *slot;
 	struct submitter *submitter;
 	struct kvc_completion *completion;
-	atomic_uint running;               /* submitters with slots that go on */
-	atomic_bool give_up;               /* a thread could not be started */
+	atomic_uint running; /* submitters with slots that go on */
+	atomic_bool give_up; /* a thread could not be started */
 };
 
 /* ---- submitting ---- */

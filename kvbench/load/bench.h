@@ -33,9 +33,9 @@ struct phase_result {
 	double cpu_seconds, server_cpu_seconds; /* server: of the own one, else 0 */
 	int64_t faults, server_faults;          /* page faults, as cpu_seconds; below 0: not known */
 	bool too_many_errors, server_died;      /* why it ended early */
-	uint64_t duplicates;        /* write: PUTs of bytes that the server had already; they did not travel */
-	struct bench_series series; /* empty: it was not sampled */
-	char cut[160];              /* why it did less than its option says; empty: it did not */
+	uint64_t duplicates; /* write: PUTs of bytes that the server had already; they did not travel */
+	struct bench_series series;
+	char cut[160];
 };
 
 /* bench_per_second -- n of a phase; 0: it took no time. */
@@ -48,8 +48,8 @@ static inline double bench_per_second(double n, const struct phase_result *p)
 struct keep_going_result {
 	bool ran;
 	uint64_t calls, overdue, longest_ns;
-	uint64_t stored_again;        /* missing keys */
-	uint64_t outages;             /* those listed and those over the list's end */
+	uint64_t stored_again; /* missing keys */
+	uint64_t outages;
 	int64_t realtime_ns;          /* CLOCK_REALTIME less the clock of from_ns and to_ns */
 	unsigned num_clients;         /* whose outages these are */
 	struct bench_outages *outage; /* one per client */
@@ -57,8 +57,8 @@ struct keep_going_result {
 
 struct roofline_result {
 	bool ran;
-	int code;                                          /* 0, or why there is no figure */
-	bool server_died;                                  /* the reason for the code */
+	int code;
+	bool server_died;
 	unsigned rounds;                                   /* 1: with --roofline-file */
 	double op_bytes_per_s, bytes_per_s;                /* medians over the rounds: of GET or PUT, of bare writes */
 	double efficiency, efficiency_min, efficiency_max; /* GET or PUT / bare of a round: median, range */
@@ -75,8 +75,8 @@ struct mixed_result {
 /* A part of a replay, by the trace's time. */
 struct replay_part {
 	uint64_t requests, blocks, hits;
-	uint64_t longest_ns; /* of a call: a lookup, or a GET or PUT of a batch */
-	struct kv_hist read; /* as the read phase's samples */
+	uint64_t longest_ns;
+	struct kv_hist read;
 };
 
 enum { REPLAY_BEFORE, REPLAY_SOON, REPLAY_LATER, REPLAY_PARTS, REPLAY_INTERVALS_MAX = 1000 };
@@ -85,12 +85,12 @@ enum { REPLAY_BEFORE, REPLAY_SOON, REPLAY_LATER, REPLAY_PARTS, REPLAY_INTERVALS_
 
 struct replay_result {
 	bool ran;
-	uint64_t requests, blocks, block_hits; /* replayed; hits: blocks found and read */
-	uint64_t expected_hits;                /* of these requests with memory for everything, in file order */
-	uint64_t lost;                         /* found by the lookup, missed by the GET */
-	uint64_t late_max_ns;                  /* with --trace-speed: the latest start after its time */
-	uint64_t never_started;                /* ... and --duration: requests due in it that did not begin */
-	bool complete;                         /* every request of the file was replayed */
+	uint64_t requests, blocks, block_hits;
+	uint64_t expected_hits; /* of these requests with memory for everything, in file order */
+	uint64_t lost;          /* found by the lookup, missed by the GET */
+	uint64_t late_max_ns;   /* with --trace-speed: the latest start after its time */
+	uint64_t never_started; /* ... and --duration: requests due in it that did not begin */
+	bool complete;
 	/* with --event: before the first, in the five minutes after it, later; and each minute */
 	struct replay_part *part, *interval;
 	unsigned intervals;
@@ -100,13 +100,12 @@ struct replay_result {
 
 enum { BENCH_RAILS_MAX = 32, BENCH_TIER_STATS_MAX = 48 };
 
-/* Rail i of all clients together. */
 struct bench_rail {
 	char device[64];
 	bool mixed; /* of clients with different NICs: device is the first one's */
 	uint64_t sends, receives, immediates, errors, failures;
 	uint64_t bytes; /* of values, both ways; UINT64_MAX: unknown (servers choose among several rails) */
-	unsigned out;   /* clients where it takes no part now */
+	unsigned out;
 };
 
 /* With --model: loads of a prefix, layer by layer (load/prefix.c). */
@@ -114,38 +113,38 @@ struct prefix_result {
 	unsigned loads;            /* counted ones; 0: none */
 	uint64_t tokens;           /* of the prefix, as far as blocks are stored and fit into memory */
 	uint64_t first_ns, all_ns; /* until the first layer of all blocks, and until all layers are there: medians */
-	uint64_t missing, wrong;   /* blocks of the load that failed */
-	int code;                  /* of a block that failed otherwise */
-	char why[160];             /* why nothing was tried; "" */
+	uint64_t missing, wrong;
+	int code;
+	char why[160]; /* why nothing was tried; "" */
 };
 
 struct bench_results {
 	struct kvc_info info;
 	struct bench_rail rail[BENCH_RAILS_MAX];
-	unsigned num_rails;                              /* 0: none were looked at */
-	struct kvc_counters counters;                    /* of the whole run; size 0: none were taken */
-	struct kvc_stat_item tier[BENCH_TIER_STATS_MAX]; /* with --tier: the server's counters of it, at the end */
+	unsigned num_rails; /* 0: none were looked at */
+	struct kvc_counters counters;
+	struct kvc_stat_item tier[BENCH_TIER_STATS_MAX];
 	unsigned num_tier;
 	int64_t started_s; /* since 1970 */
 	struct bench_conditions conditions;
-	unsigned server_threads;                 /* of our own server */
-	int interrupted;                         /* the signal that ended the run before its end, or 0 */
-	uint64_t rss_peak, server_rss_peak;      /* server: of our own ones, else 0 */
-	uint64_t memory_mb;                      /* of our own server, else 0 */
-	uint64_t values_bytes;                   /* of the memory that PUT sends from; 0: the run stores nothing */
-	bool misses_expected;                    /* for one of these, or servers that go */
-	bool memory_short;                       /* the server's memory is smaller than the workload */
-	bool expiring;                           /* the reads take as long as --ttl, or longer */
-	enum kvc_put_way put_way;                /* of the first server; KVC_PUT_INLINE: of any */
-	uint64_t pages_left;                     /* bytes whose pages servers were still making when the run began */
-	struct phase_result write, warmup, read; /* read: of all runs, or of the best trial; with --mix its GETs */
-	struct phase_result mix_put, mix_exists; /* with --mix: the rest of the read phase */
-	struct bench_steady steady;              /* with --warmup-steady */
+	unsigned server_threads; /* of our own server */
+	int interrupted;
+	uint64_t rss_peak, server_rss_peak; /* server: of our own ones, else 0 */
+	uint64_t memory_mb;
+	uint64_t values_bytes;    /* of the memory that PUT sends from; 0: the run stores nothing */
+	bool misses_expected;     /* for one of these, or servers that go */
+	bool memory_short;        /* the server's memory is smaller than the workload */
+	bool expiring;            /* the reads take as long as --ttl, or longer */
+	enum kvc_put_way put_way; /* of the first server; KVC_PUT_INLINE: of any */
+	uint64_t pages_left;      /* bytes whose pages servers were still making when the run began */
+	struct phase_result write, warmup, read;
+	struct phase_result mix_put, mix_exists;
+	struct bench_steady steady; /* with --warmup-steady */
 	bool is_steady;
-	struct bench_runs runs;          /* of the read phase */
-	struct bench_slo_search slo;     /* with --slo */
-	uint64_t slo_bad;                /* wrong or missing values of all trials */
-	struct phase_result slo_read[3]; /* of a trial, by kind */
+	struct bench_runs runs;      /* of the read phase */
+	struct bench_slo_search slo; /* with --slo */
+	uint64_t slo_bad;
+	struct phase_result slo_read[3];
 	struct bench_breakdown
 		*breakdown; /* with --breakdown: one per client, the first has the sum after the reads; else NULL */
 	struct bench_happening events;
@@ -182,17 +181,17 @@ struct roofline;
 
 struct bench {
 	const struct bench_options *opt;
-	struct bench_draw draw;         /* which key a read is of */
+	struct bench_draw draw;
 	struct bench_names names;       /* of its keys */
 	struct bench_recorded recorded; /* with --arrivals trace:FILE */
 	struct kvc_pool *pool;
 	unsigned num_clients;
-	struct server_child *server; /* the own one, or NULL */
-	struct batches *batches;     /* with --batch, else NULL */
-	struct values *values;       /* the memory that PUT sends from; NULL: the run stores nothing */
-	struct bench_raw *raw;       /* with --raw, else NULL */
-	struct roofline *roofline;   /* with --roofline or --roofline-file, else NULL */
-	FILE *out;                   /* the report; NULL with --quiet (then only the last line is printed, to `last`) */
+	struct server_child *server;
+	struct batches *batches; /* with --batch, else NULL */
+	struct values *values;
+	struct bench_raw *raw; /* with --raw, else NULL */
+	struct roofline *roofline;
+	FILE *out; /* the report; NULL with --quiet (then only the last line is printed, to `last`) */
 	FILE *last;
 	struct bench_results results;
 };

@@ -7,7 +7,6 @@
 #include "kvbench/load/workload.h"
 #include "kvbench/setup/options.h"
 
-/* The constants of a --keys-pattern. */
 struct bench_draw {
 	struct bench_pattern pattern;
 	uint64_t num_keys, seed;
@@ -30,7 +29,6 @@ static inline uint64_t bench_draw_key(const struct bench_draw *d, uint64_t numbe
 /* bench_size_of -- of the value of the key with this number, in bytes. */
 uint64_t bench_size_of(const struct bench_options *o, uint64_t index);
 
-/* The names of a run's keys: constants. */
 struct bench_names {
 	const struct bench_options *opt;
 	struct bench_key head; /* of those whose values have --value-size */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lines.c -- raw bytes of the file, unpacked by zlib if they begin as gzip does, cut into lines.
  *
- * Memory follows the longest line, up to a bound (unlike getline's). The first bytes decide the format; one that is not
- * read here is refused with the command that converts it. A gzip file may have several members, and zeros at its
+ * Memory follows the longest line, up to a bound (unlike getline's). The first bytes decide the format; an unknown one
+ * is refused with the command that converts it. A gzip file may have several members, and zeros at its
  * end. */
 #include "kvbench/load/lines.h"
 

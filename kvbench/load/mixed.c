@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mixed.c -- GETs and PUTs at the same time, one to one: a cache that fills while it serves.
  *
- * Operation 2 i is read i of the run, operation 2 i + 1 the write of key num_keys + i. Each worker takes the next
- * number, so both kinds are in flight all the time, and are tallied apart. The figure is the rate of both together,
- * compared with the mean of the rates of each alone, in the same run.
+ * Operation 2 i is read i of the run, operation 2 i + 1 the write of key num_keys + i. Each kind is tallied apart. The
+ * figure is the rate of both together, compared with the mean of the rates of each alone, in the same run.
  *
  * The new keys are deleted behind it; on a server with keys of an earlier run also before it. */
 #include "kvbench/load/mixed.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* phase.c -- the measured loop.
  *
- * Every worker takes the next operation's number from one relaxed counter. That balances clients of different speed,
- * gives the open loop its schedule (operation i is due at start + i / rate), and is the progress shown. The key of an
- * operation follows from its number (workload.c), so a run is the same for any order of workers. After an error a
- * worker pauses, each time twice as long, to let its loop turn. */
+ * Every worker takes the next operation's number from one relaxed counter. This gives the open loop its schedule
+ * (operation i is due at start + i / rate), and is the progress shown. The key of an operation follows from its number
+ * (workload.c), so a run is the same for any order of workers. After an error a worker pauses, each time twice as long,
+ * to let its loop turn. */
 #include "kvbench/load/phase.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #define TIMEOUT_BYTE_NS  10ull /* 1 s for every 100 MB */
 #define BACKOFF_FIRST_NS 1000000ull
 #define BACKOFF_LAST_NS  500000000ull
-#define BACKOFF_KEEP_NS  10000000ull  /* the last one with --keep-going: a server that returns is soon seen */
+#define BACKOFF_KEEP_NS  10000000ull /* the last one with --keep-going: a server that returns is soon seen */
 #define PACE_STEP_NS     100000000ull
 
 uint64_t phase_now(void)

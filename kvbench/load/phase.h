@@ -16,21 +16,20 @@ enum {
 	PHASE_KINDS_MAX = 3
 };
 
-/* One operation, as a phase hands it to its function. */
 struct phase_op {
 	const struct phase *phase;
 	struct kvc_client *client;
 	unsigned worker;
-	uint64_t number;                   /* from phase.first_op on */
-	unsigned kind;                     /* of the phase's kinds */
-	uint64_t start_ns;                 /* now, or with a rate the intended start */
-	uint64_t begin_ns;                 /* now */
-	struct bench_tally *tally;         /* where it counts */
-	struct bench_breakdown *breakdown; /* and its phases; NULL: not asked for */
+	uint64_t number;
+	unsigned kind;             /* of the phase's kinds */
+	uint64_t start_ns;         /* now, or with a rate the intended start */
+	uint64_t begin_ns;         /* now */
+	struct bench_tally *tally; /* where it counts */
+	struct bench_breakdown *breakdown;
 	struct bench_outages *outages;
-	struct bench_raw *raw; /* where it is written; NULL: nowhere */
-	unsigned ring;         /* of its loop */
-	struct kvc_call call;  /* of a GET, without phases */
+	struct bench_raw *raw;
+	unsigned ring;        /* of its loop */
+	struct kvc_call call; /* of a GET, without phases */
 };
 
 struct phase {
@@ -46,24 +45,24 @@ struct phase {
 	uint64_t first_op, total; /* total UINT64_MAX: until duration_ns */
 	uint64_t duration_ns;     /* 0: until total */
 	unsigned keys_per_op;     /* 0: one */
-	double rate;              /* operations per second; 0: closed loop */
-	bool poisson;             /* with a rate: arrivals know nothing of each other; else they are evenly apart */
+	double rate;
+	bool poisson; /* with a rate: arrivals know nothing of each other; else they are evenly apart */
 	const struct bench_recorded *recorded; /* with a rate: arrivals are apart as these; NULL: they are not */
-	uint64_t ramp_ns;                      /* with a rate: it rises to that in this time */
-	uint64_t key_base;                     /* number of the first key to write or delete */
-	uint64_t num_keys;                     /* of those, for batches: the last one may be short */
-	unsigned kinds;                        /* of operations, tallied apart, up to PHASE_KINDS_MAX; 0: one */
+	uint64_t ramp_ns;
+	uint64_t key_base; /* number of the first key to write or delete */
+	uint64_t num_keys;
+	unsigned kinds; /* of operations, tallied apart, up to PHASE_KINDS_MAX; 0: one */
 	/* kind_of -- which kind operation *number is, which becomes its number among those. NULL: there is one kind.
 	 * Thread: any; with poisson arrivals one at a time, in the order of numbers. */
 	unsigned (*kind_of)(struct phase *p, uint64_t *number);
-	unsigned workers; /* 0: as many as the run has */
+	unsigned workers;
 	unsigned tallies; /* where operations count; 0: one per client */
 	bool verify;
-	bool series;                       /* sample it into the result's series, which its owner frees */
-	uint64_t errors_max;               /* they end the phase; 0: PHASE_ERRORS_MAX */
-	uint64_t arg;                      /* the run function's */
-	enum bench_raw_phase raw;          /* how --raw calls it; BENCH_RAW_NONE: its operations are in no figure */
-	unsigned raw_run;                  /* its number among phases of this name */
+	bool series; /* sample it into the result's series, which its owner frees */
+	uint64_t errors_max;
+	uint64_t arg;             /* the run function's */
+	enum bench_raw_phase raw; /* how --raw calls it; BENCH_RAW_NONE: its operations are in no figure */
+	unsigned raw_run;
 	struct bench_breakdown *breakdown; /* one per client, or NULL */
 	struct bench_outages *outages;     /* one per client: go on through errors and watch; NULL: do not */
 	bool store_missed;                 /* a value that a GET missed is stored again; with outages always */
@@ -75,8 +74,8 @@ struct phase {
 	_Atomic uint64_t over_ns; /* with a rate: when a worker first found the phase over; KV_NEVER: none did */
 	pthread_mutex_t schedule; /* of arrivals, if poisson */
 	struct bench_arrivals arrivals;
-	uint64_t kind_next[PHASE_KINDS_MAX]; /* poisson: the next number of each kind */
-	struct bench_tally *tally;           /* `tallies` of them for each kind */
+	uint64_t kind_next[PHASE_KINDS_MAX];
+	struct bench_tally *tally;
 };
 
 /* phase_run -- run it and add everything up in out[0], of `kinds` kinds in one result each. Blocks the calling thread
@@ -103,7 +102,6 @@ bool phase_over(const struct phase *phase, uint64_t now);
  * after the other, 0 at first. Thread: the tally's. Returns when that may go on after an error, or 0: at once. */
 uint64_t phase_count(struct phase *phase, struct bench_tally *tally, int rc, uint64_t *backoff_ns);
 
-/* The operations of the standard phases. */
 int phase_op_write(const struct phase_op *op);
 int phase_op_read(const struct phase_op *op);
 int phase_op_delete(const struct phase_op *op); /* of the key that a write of this number stores */

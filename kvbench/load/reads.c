@@ -156,7 +156,6 @@ static int runs_run(struct bench *b, struct kv_error *err)
 	return rc;
 }
 
-
 static uint64_t misses_of(const struct phase_result *r)
 {
 	return r[MIX_GET].tally.misses + r[MIX_EXISTS].tally.misses;

@@ -2,9 +2,9 @@
 /* replay.c -- a request of a trace, by a worker.
  *
  * As an inference server would: one lookup of the longest prefix, the found blocks into registered memory in batches,
- * then PUTs of the others, from prepared memory. A block that was evicted between lookup and GET is a miss and is
- * written again. Latency samples: of a request with found blocks, from its first GET to its last; of one with others,
- * from its first PUT to its last. Comparing values is outside the samples, inside the phases' time. */
+ * then PUTs of the others, from prepared memory. A block evicted between lookup and GET is a miss and is written again.
+ * Latency samples: of a request with found blocks, from its first GET to its last; of one with others, from its first
+ * PUT to its last. Comparing values is outside the samples, inside the phases' time. */
 #include "kvbench/load/replay.h"
 
 #include <stdatomic.h>

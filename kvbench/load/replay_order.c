@@ -4,8 +4,7 @@
  * Strict order makes the number of hits a property of the trace: a lookup sees all blocks of earlier requests and none
  * of later ones. A request claims its blocks when a worker gets it, in file order. Claims on one block form a queue,
  * and a request starts when all its claims are first. It releases a claim when the block is known to be there. Waiting
- * is always for an earlier line, so there is no circle. A time earlier than that of a line before it counts as that
- * one.
+ * is always for an earlier line, so there is no circle.
  *
  * One loop owns all of this, without a lock: workers post "looked up" and "next, please", the sequencer posts "go". The
  * table holds the last claim of each block. A released claim is the first of its queue, so a queue needs no other links

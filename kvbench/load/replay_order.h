@@ -16,14 +16,13 @@ struct seq_worker;
 struct seq_claim {
 	uint64_t id;
 	struct seq_worker *owner;
-	struct seq_claim *behind;    /* the next claim on the same block */
+	struct seq_claim *behind;
 	struct seq_claim *hash_next; /* of the last claim of its block: in the table */
 	bool held;
 };
 
 /* One worker, as the sequencer sees it. The worker's memory, zeroed at first; fini frees its members. */
 struct seq_worker {
-	/* read by the worker after seq_next_await: its request */
 	const uint64_t *ids;
 	unsigned num_ids;
 	uint64_t line, at_ns; /* at_ns: of the trace, since its first request */
@@ -43,7 +42,7 @@ struct seq_worker {
 struct seq_options {
 	const char *path;
 	bool strict;
-	double speed;         /* times real time; 0: no waiting */
+	double speed;
 	uint64_t duration_ns; /* no request starts later; 0: no limit */
 	const struct kv_log *log;
 	void (*before)(void *arg, uint64_t at_ns); /* a request of this time of the trace starts next; NULL:
@@ -72,8 +71,6 @@ int sequencer_stop(struct sequencer **seq, struct seq_stats *out, struct kv_erro
 void seq_worker_init(struct seq_worker *worker, struct sequencer *seq);
 void seq_worker_fini(struct seq_worker *worker);
 
-/* seq_next_await -- finish the request at hand (its blocks are all written or given up) and wait for the next one.
- * false: no more. */
 bool seq_next_await(struct seq_worker *worker);
 
 /* seq_looked_up_await -- the first `found` blocks of the request were found: later requests need not wait for those.

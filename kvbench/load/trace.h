@@ -22,8 +22,8 @@ struct trace_request {
 	uint64_t line;       /* in the file, from 1 */
 	double timestamp_ms; /* since any moment */
 	bool timed;          /* the line has a time stamp or a delay; else its time is another line's */
-	uint64_t input_length, output_length; /* tokens; 0 when the line has none */
-	const uint64_t *ids;                  /* the reader's, until its next call */
+	uint64_t input_length, output_length;
+	const uint64_t *ids; /* the reader's, until its next call */
 	unsigned num_ids;
 };
 
@@ -55,7 +55,6 @@ struct trace_tokens { /* {0}: of no request */
 void trace_tokens_add(struct trace_tokens *tokens, const struct trace_request *request);
 unsigned trace_tokens_of(const struct trace_tokens *tokens);
 
-/* Totals of a whole trace, with memory for everything. */
 struct trace_totals {
 	uint64_t requests, blocks; /* blocks: hash_ids of all requests, repeated ones included */
 	uint64_t distinct;         /* different hash_ids */

@@ -9,7 +9,6 @@
 
 #define TRACE_TIME_MAX_MS 1e15
 
-/* Where a line stands, for messages. */
 struct trace_at {
 	const char *name;
 	uint64_t line;
@@ -21,7 +20,7 @@ struct trace_row { /* {0} before the first line */
 	double time_ms, delay_ms;
 	uint64_t session; /* a hash of its name; 0: none */
 	uint64_t input_length, output_length;
-	uint64_t *ids; /* trace_row_free frees them */
+	uint64_t *ids;
 	unsigned num_ids, cap;
 };
 
@@ -29,7 +28,6 @@ struct trace_row { /* {0} before the first line */
  * sentence that names the line. */
 int trace_row_json(struct trace_at at, const char *text, size_t len, struct trace_row *row, struct kv_error *err);
 
-/* The columns of a CSV file that are read. */
 struct trace_columns {
 	unsigned time; /* from 0 */
 };

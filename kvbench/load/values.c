@@ -12,13 +12,7 @@
 #include "host/host.h"
 #include "kvbench/load/keys.h"
 
-enum {
-	PAGE = 4096,
-	TOUCH_SHARE = 2,
-	ASKED = 64,
-	ITEMS = 512,
-	VALUE_TTL_S = 3600
-};
+enum { PAGE = 4096, TOUCH_SHARE = 2, ASKED = 64, ITEMS = 512, VALUE_TTL_S = 3600 };
 
 struct values {
 	struct kv_area area;

@@ -10,8 +10,8 @@
 enum bench_part {
 	BENCH_PART_ROOM,
 	BENCH_PART_QUEUE,
-	BENCH_PART_POST,  /* in the server, until the data was posted */
-	BENCH_PART_REPLY, /* the rest of the server's */
+	BENCH_PART_POST, /* in the server, until the data was posted */
+	BENCH_PART_REPLY,
 	BENCH_PART_WIRE,
 	BENCH_PART_DATA,
 	BENCH_PART_WAKE,

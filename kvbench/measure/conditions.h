@@ -11,7 +11,7 @@
 
 struct bench_conditions {
 	/* results; a figure without a measurement is absent */
-	bool measured;       /* steal and others are there */
+	bool measured;
 	double steal_share;  /* of all processors' time: taken by the hypervisor */
 	double others_cores; /* processors that others than this process and its children kept busy, on average */
 	double distance_before_ns, distance_after_ns; /* round trip of a cache line between two CPUs; 0: not known */

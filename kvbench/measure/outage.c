@@ -2,9 +2,8 @@
 /* outage.c -- outages as a client meets them.
  *
  * kv-bench does not know which server holds a key. So an outage begins with a failed call, remembers the keys of calls
- * that fail in it, and ends with the first call that is served on one of these. A call that succeeded after
- * BENCH_SLOW_NS or more is an outage as well. A call that began before an outage was over belongs to it and opens no
- * other. */
+ * that fail in it, and ends with the first success on one of these. A call that succeeded after BENCH_SLOW_NS or more
+ * is an outage as well. A call that began before an outage was over belongs to it and opens no other. */
 #include "kvbench/measure/outage.h"
 
 #include <stdlib.h>

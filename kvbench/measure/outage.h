@@ -14,7 +14,7 @@ enum { BENCH_OUTAGES_MAX = 1024 }; /* kept of each client; more are only counted
 
 struct bench_outage {
 	uint64_t from_ns, to_ns; /* start of its first failed call, end of the first  served again */
-	uint64_t failed;         /* calls that failed in it */
+	uint64_t failed;
 };
 
 struct bench_outages {

@@ -13,9 +13,9 @@ struct progress {
 	/* set by the owner before progress_start */
 	FILE *out;        /* NULL: show nothing */
 	const char *name; /* of the phase */
-	uint64_t total;   /* operations; UINT64_MAX: the phase ends by time */
+	uint64_t total;
 	uint64_t duration_ns;
-	const char *unit;            /* unit of the counter; NULL: "ops" */
+	const char *unit;
 	uint64_t unit_bytes;         /* that each of them moves; 0: no rate of bytes is shown */
 	uint64_t (*done)(void *arg); /* operations so far; called from the progress thread */
 	uint64_t (*bare)(void *arg); /* of those, misses and errors: they moved no bytes; NULL: none is */
@@ -25,7 +25,7 @@ struct progress {
 	/* its own */
 	bool tty, drawn;
 	uint64_t bare_ops; /* as last reported */
-	bool has_window;   /* and the last window of the series */
+	bool has_window;
 	struct bench_window window;
 	uint64_t start_ns;
 	struct ticker ticker;

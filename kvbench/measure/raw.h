@@ -24,7 +24,7 @@ struct bench_raw_op {
 	uint64_t due_ns; /* latency counts from here */
 	uint64_t start_ns, end_ns;
 	uint64_t bytes; /* of the value */
-	int32_t code;   /* 0, or negative (base/codes.h) */
+	int32_t code;
 	uint8_t phase, kind, flags, unused;
 	uint32_t worker;
 	uint32_t run; /* of --repeat-runs, windows of a warm-up, trials of --slo; from 1 on */

@@ -18,7 +18,6 @@ struct bench_runs {
 	} row[BENCH_RUNS_MAX];
 };
 
-/* The figures of a run. */
 enum bench_run_figure { BENCH_RUN_OPS, BENCH_RUN_BYTES, BENCH_RUN_P50, BENCH_RUN_P99, BENCH_RUN_FIGURES };
 
 /* bench_spread_of -- of n values, n from 1 to BENCH_RUNS_MAX. */

@@ -34,10 +34,9 @@ void bench_series_free(struct bench_series *s);
  * then. Windows without room are counted as left out. */
 void bench_series_append(struct bench_series *into, struct bench_series *from);
 
-/* Tallies that make one series. */
 struct series_source {
 	const struct bench_tally *first; /* they live until series_stop */
-	size_t stride_bytes;             /* from one to the next */
+	size_t stride_bytes;
 	unsigned count;
 };
 

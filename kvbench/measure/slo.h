@@ -28,7 +28,7 @@ struct bench_slo_search {
 	double low, high; /* the highest kept rate, the lowest failed one above it; 0: none */
 	double first;
 	unsigned trials;
-	struct bench_slo_trial row[BENCH_SLO_TRIALS]; /* in the order in which they were made */
+	struct bench_slo_trial row[BENCH_SLO_TRIALS];
 };
 
 /* bench_slo_begin -- first: the rate to begin with, above 0. */

@@ -26,10 +26,10 @@ struct bench_tally {
 	uint64_t hits, misses;
 	uint64_t
 		put_conflicts; /* PUTs of other bytes than are there under the key, which stay: routine, and no error */
-	uint64_t checked, wrong; /* values compared byte by byte */
-	uint64_t stored_again;   /* with --keep-going: missing keys */
+	uint64_t checked, wrong;
+	uint64_t stored_again; /* with --keep-going: missing keys */
 	struct bench_errors errors;
-	uint64_t due;           /* with a rate: due operations, started or not */
+	uint64_t due;
 	uint64_t never_started; /* ... of these, those without a start when the phase ended */
 	struct kv_hist
 		latency; /* of operations that succeeded; of one that never started: its age at the phase's end */

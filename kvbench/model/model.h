@@ -17,7 +17,7 @@ enum {
 /* The dimensions, with the names that a config.json of Hugging Face has for them. */
 struct model {
 	char name[64];
-	char source[64];                 /* the repository on huggingface.co, or the file */
+	char source[64];
 	uint32_t layers;                 /* num_hidden_layers */
 	uint32_t kv_heads, head_dim;     /* K and V of each head; 0 with MLA */
 	uint32_t kv_lora_rank, rope_dim; /* MLA: one latent vector and qk_rope_head_dim per token; else 0 */
@@ -25,9 +25,8 @@ struct model {
 };
 
 enum model_dtype { MODEL_BF16, MODEL_FP16, MODEL_FP32, MODEL_FP8, MODEL_INT8 };
-extern const char *const model_dtype_names[]; /* in this order, NULL behind the last */
+extern const char *const model_dtype_names[];
 
-/* How the cache is kept. */
 struct model_layout {
 	uint32_t tp; /* ranks of tensor parallelism */
 	int dtype;   /* enum model_dtype */
@@ -58,9 +57,9 @@ int model_measure(const struct model *model, const struct model_layout *layout, 
 
 /* The measurement of one rank, and the times of prefixes. Times are in seconds. */
 struct model_load {
-	double tokens_per_s; /* loaded, at the run's concurrency */
-	double prefix_s;     /* of prefix_tokens at that rate, behind the first block's latency */
-	double prefill_s;    /* to compute them; 0: no prefill rate is known */
+	double tokens_per_s;
+	double prefix_s;  /* of prefix_tokens at that rate, behind the first block's latency */
+	double prefill_s; /* to compute them; 0: no prefill rate is known */
 	uint64_t
 		break_even; /* tokens, in whole blocks, from which on loading is faster; 0: never, or no prefill rate */
 };

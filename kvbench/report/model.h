@@ -7,7 +7,6 @@
 
 #include "kvbench/load/bench.h"
 
-/* Lines of the report's start and of its summary; nothing without --model. */
 void report_model_start(const struct bench *bench);
 void report_model(const struct bench *bench);
 

@@ -5,7 +5,6 @@
 
 #include "kvbench/load/bench.h"
 
-/* The load, the fabric and the machine: after the pool is open. */
 void report_start(const struct bench *bench);
 
 /* report_phase -- one line when a phase is over. step: "1/4". */

@@ -8,7 +8,7 @@
 
 enum { PEER_QUESTION = 64 };
 
-#define PEER_SOCKET_S 10 /* seconds that a socket may stand still */
+#define PEER_SOCKET_S 10
 
 /* peer_byte -- byte i of every message. */
 static inline unsigned char peer_byte(uint64_t i)

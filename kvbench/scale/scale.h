@@ -31,18 +31,17 @@ extern const struct kv_opt scale_options_table[];
 /* scale_options_parse -- like bench_options_parse. */
 int scale_options_parse(int argc, char **argv, struct scale_options *out, struct kv_error *err);
 
-/* One step, as its process reports it. */
 struct scale_step {
 	bool final;
 	bool ended; /* early: text says why */
 	uint32_t clients, connected, succeeded;
 	uint64_t messages, wrong, failed;
-	uint64_t connect_ns, talk_ns; /* until all were connected; all messages */
+	uint64_t connect_ns, talk_ns;
 	uint64_t connect_p50_ns, connect_p99_ns, p50_ns, p99_ns;
 	uint64_t rss_start, rss_base, rss; /* resident: at the start; before the first client; at the most */
 	uint32_t threads, files;
-	uint64_t peer_rss;    /* of the other end of TLS */
-	struct kvc_info info; /* of the pool; of TLS the provider alone */
+	uint64_t peer_rss;
+	struct kvc_info info;
 	char text[512];
 };
 
@@ -64,7 +63,6 @@ void scale_end(struct scale_reporter *t, const char *fmt, ...) __attribute__((fo
 /* scale_over -- after a signal, or the deadline. Thread: any. */
 bool scale_over(const struct scale_reporter *t);
 
-/* Of the clients that one thread serves. */
 struct scale_tally {
 	_Alignas(KV_CACHELINE) struct kv_hist connect, latency;
 	uint64_t messages, wrong, failed;

@@ -24,7 +24,7 @@ struct session_load {
 	unsigned workers;
 	struct kvc_session **session; /* of each client */
 	uint64_t *due_ns;
-	uint32_t *came;            /* correct messages */
+	uint32_t *came; /* correct messages */
 	struct scale_tally *tally;
 	uint64_t timeout_ns;
 	_Atomic bool refused;

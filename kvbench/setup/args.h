@@ -13,7 +13,7 @@ enum { ARGS_MAX = 192, ARGS_TEXT_MAX = 32768 };
 struct args {
 	const char *arg[ARGS_MAX]; /* NULL behind the last */
 	unsigned count;
-	bool full; /* an argument found no room */
+	bool full;
 	size_t used;
 	char text[ARGS_TEXT_MAX];
 };

@@ -41,8 +41,8 @@ struct server_child;
 struct bench_happening {
 	const struct bench_events *events;
 	struct server_child *server;
-	uint64_t start_ns;                  /* when the clock of done_ns began */
-	unsigned done;                      /* the number of those that have happened */
+	uint64_t start_ns;
+	unsigned done;
 	uint64_t done_ns[BENCH_EVENTS_MAX]; /* when they really did; a start: when the server listened */
 	struct kv_error failed;             /* the first start that did not succeed; text "": all did */
 	struct ticker ticker;

@@ -14,14 +14,12 @@ enum { BENCH_SIZES_MAX = 64, BENCH_SIZE_STEPS = 35 };
 
 enum bench_keys { BENCH_KEYS_SHUFFLED, BENCH_KEYS_SEQUENTIAL, BENCH_KEYS_UNIFORM, BENCH_KEYS_ZIPF, BENCH_KEYS_HOT };
 
-/* Which key a read is of. */
 struct bench_pattern {
 	enum bench_keys kind;
 	double theta;           /* zipf */
 	double fraction, share; /* hot: this part of the keys gets this part of the reads */
 };
 
-/* Sizes of values with their weights. */
 struct bench_sizes {
 	unsigned count; /* 0: all have the one size of --value-size */
 	uint64_t total; /* of the weights */
@@ -35,7 +33,6 @@ struct bench_mix {
 	uint32_t get, put, exists, total;
 };
 
-/* A limit for a percentile of the reads' latency. */
 struct bench_slo {
 	double quantile; /* 0: none; printed as "p%.10g" of 100 times it: p99.9999999 is not p100 */
 	uint64_t limit_ns;

@@ -26,7 +26,6 @@ enum {
 	BENCH_RUNS_MAX = 1000
 };
 
-/* Where the servers are, and how to reach them. */
 struct bench_target {
 	struct kv_opt_strings servers; /* empty: kv-bench starts a kv-server of its own */
 	const char *provider, *nic, *cluster, *space;
@@ -46,31 +45,30 @@ struct bench_load {
 	struct bench_pattern pattern;
 	const char *mix_text;
 	struct bench_mix mix;
-	uint32_t slices;     /* of a value; 0: in one piece */
-	uint32_t batch;      /* keys per operation; 0: single PUTs, and single GETs into borrowed pieces */
-	uint32_t submitters; /* with async: threads that submit; 0: the one that reaps */
+	uint32_t slices;
+	uint32_t batch; /* keys per operation; 0: single PUTs, and single GETs into borrowed pieces */
+	uint32_t submitters;
 	uint32_t ttl;
 	uint64_t seed;
 	bool verify, no_checksum, mixed, background_puts, keep_going, no_write, async, no_threads;
 };
 
-/* How fast the reads are made, and for how long. */
 struct bench_pace {
-	double rate; /* operations per second of all workers; 0: closed loop, or as fast as the recorded arrivals */
+	double rate;
 	const char *arrivals_text, *arrivals_file; /* the file: of recorded ones */
 	enum bench_arrivals_kind arrivals;         /* parsed from it */
-	uint64_t ramp_ns;                          /* the rate rises from 0 in this time */
+	uint64_t ramp_ns;
 	const char *slo;
 	struct bench_slo aim; /* parsed from it */
 	uint64_t duration_ns; /* 0: repeat_reads decides */
 	uint32_t repeat_reads, repeat_runs;
-	uint64_t warmup;      /* GETs of all workers together */
+	uint64_t warmup;
 	double warmup_steady; /* percent; 0: warmup decides */
 };
 
 struct bench_roofline {
 	bool run;
-	uint32_t depth; /* bare writes in flight per worker */
+	uint32_t depth;
 	const char *file;
 };
 
@@ -90,15 +88,14 @@ struct bench_model {
 	struct model_bytes bytes; /* on one rank */
 };
 
-/* The servers that kv-bench starts. */
 struct bench_own {
 	uint64_t memory_mb;         /* 0: sized to the workload */
 	uint32_t num_servers;       /* alike */
 	struct kv_opt_strings tier; /* "PATH[:SIZE],..." each, unread here */
 	struct kv_opt_strings event_text;
 	struct bench_events events; /* parsed from it */
-	int eviction;               /* index into evict_policy_names */
-	uint32_t server_threads;    /* 0: half of the cores, 1 to 4 */
+	int eviction;
+	uint32_t server_threads; /* 0: half of the cores, 1 to 4 */
 };
 
 struct bench_client {
@@ -110,7 +107,7 @@ struct bench_client {
 
 struct bench_output {
 	const char *json, *hdr, *csv, *report, *raw; /* files, or NULL */
-	uint64_t interval_ns;                        /* windows of the time series */
+	uint64_t interval_ns;
 	bool progress, quiet, config, breakdown;
 	int log_level; /* enum kv_log_level */
 	int argc;      /* as given */

@@ -3,8 +3,7 @@
  *
  * It is spawned (probe/probe.h) before the first libfabric call, in a process group of its own: Ctrl-C reaches kv-bench
  * alone, which ends the child in order. It inherits three pipes: the key (--psk-fd), readiness (--ready-fd: one line
- * with its address), and its log, read by a thread. The last part of the log is shown after a failure. The end of the
- * log pipe means that the server died.
+ * with its address), and its log, read by a thread. The end of the log pipe means that the server died.
  *
  * A server that starts during the run (--event) is spawned before it as well, and maps memory and listens once it has
  * its key. A restarted server gets its old address: kv-bench holds the port until then. If a server joins, all servers

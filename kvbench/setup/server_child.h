@@ -17,14 +17,14 @@ struct server_child_options {
 	const char *nic;      /* or NULL */
 	uint32_t rails;       /* 0: its default */
 	bool numa_off;
-	int door;     /* enum kvc_door */
-	int eviction; /* index into evict_policy_names */
+	int door; /* enum kvc_door */
+	int eviction;
 	bool allow_pull, pull_where_safe;
 	uint64_t memory_mb;
 	const struct kv_opt_strings *tier; /* of --tier, or NULL */
-	unsigned count;                    /* of servers, alike, with one key; 0: one */
-	uint32_t late;                     /* bit n - 1: server n does not start with the others (but one does) */
-	const unsigned *start;             /* servers that server_child_run is to start, as often as they stand here */
+	unsigned count;
+	uint32_t late;         /* bit n - 1: server n does not start with the others (but one does) */
+	const unsigned *start; /* servers that server_child_run is to start, as often as they stand here */
 	unsigned num_starts;
 	uint32_t threads;                   /* 0: its default */
 	uint32_t max_clients, max_sessions; /* 0: its default */

@@ -15,7 +15,6 @@ enum {
 	SWEEP_RUNS_MAX = 99999  /* of all combinations together */
 };
 
-/* The axes, in the order in which combinations are listed. */
 enum sweep_axis_name { SWEEP_SIZE, SWEEP_CLIENTS, SWEEP_WORKERS, SWEEP_AXES };
 
 struct sweep_options {

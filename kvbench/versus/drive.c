@@ -4,9 +4,8 @@
  *
  * One thread, epoll, non-blocking sockets, a connection per worker with one unit each: a request, or a pipeline of
  * --batch. In the open loop unit n is due when kv-bench's is (kvbench/load/arrivals.h), and waits for a free
- * connection; latency counts from then. Keys, values and order are kv-bench's (workload.h, keys.h). Of each value the
- * checksum is compared, as KVRail's client does, with --verify each byte too, and with --no-checksum the length, first
- * and last eight bytes. Any error, miss or wrong value ends the process with a sentence (kvlab/child.py).
+ * connection. Keys, values and order are kv-bench's (workload.h, keys.h). Of each value the checksum is compared, as
+ * KVRail's client does, with --verify each byte too, and with --no-checksum the length, first and last eight bytes.
  *
  * An answer is received into the connection's own buffer, and a PUT sends its value from where it lies: client
  * libraries would copy each value once more, in our favour. */
@@ -44,13 +43,13 @@ struct drive_conn {
 	char *request;            /* heads of one unit */
 	struct iovec *iov;
 	unsigned iovs, iov_at;
-	bool blocked, busy;       /* blocked: the socket took no more, until epoll reports that it does */
+	bool blocked, busy; /* blocked: the socket took no more, until epoll reports that it does */
 	struct drive_conn *next_free;
 };
 
 struct drive_phase {
 	bool mixed;
-	unsigned kind;                     /* of all, if not mixed */
+	unsigned kind; /* of all, if not mixed */
 	uint64_t key_base, units, due;
 	uint64_t start_ns, end_ns, due_ns;
 	double rate;

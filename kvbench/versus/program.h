@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Memory that programs share with us. */
 struct program_memory {
 	int fd;
 	uint8_t *base;

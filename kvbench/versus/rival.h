@@ -8,10 +8,10 @@
 
 enum {
 	RIVAL_HEAD_BYTES = 512, /* of a command without its value, and of an answer's first line */
-	RIVAL_GRACE_S = 10      /* a connection that is silent for this time is dead */
+	RIVAL_GRACE_S = 10
 };
 
-enum { RIVAL_REDIS, RIVAL_MEMCACHED, RIVAL_PROGRAM }; /* program: kvbench/versus/program.h */
+enum { RIVAL_REDIS, RIVAL_MEMCACHED, RIVAL_PROGRAM };
 
 struct rival {
 	int protocol;

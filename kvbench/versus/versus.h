@@ -40,7 +40,7 @@ struct versus_options {
 	struct bench_pattern pattern;
 	struct versus_target target[VERSUS_TARGETS_MAX];
 	unsigned num_targets;
-	struct kv_opt_strings own; /* further options of kv-bench, for KVRail alone */
+	struct kv_opt_strings own;
 };
 
 extern const struct kv_opt versus_options_table[];

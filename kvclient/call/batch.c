@@ -5,8 +5,7 @@
  * the next item, the batch waits for its oldest one.
  *
  * It never waits for room while it holds any (request/admission.c). An item that needs more than its first request is
- * marked for a second pass; if it fails again, it is a single call when nothing else is out. Made again at once, it
- * could wait for another batch's pieces, and that one for its.
+ * marked for a second pass; if it fails again, it is a single call when nothing else is out.
  *
  * Each server's items are a part in a coroutine of its own, so a stopped server delays only its part. The call makes
  * the first part, and those without a coroutine.

@@ -4,10 +4,10 @@
  *   CLEAR: every shard of every server has a new generation, so all values stored before are gone
  *   RAISE: every shard has the highest generation of the answers, so generations of servers can be compared
  *
- * Servers that the view adds during the call, and restarted ones, are asked as well. A member that has left is not
- * awaited, but other clients may not know it yet, so the call lasts some seconds more. A server that joins later asks
- * the other members (kvserver/conn/doubt.c). Servers that are UP come first. Only what this pool has cleared to is
- * asked of all; a server that answers with a far higher generation than another one lies, and raises nobody. */
+ * Servers that the view adds during the call, and restarted ones, are asked as well. A former member is not awaited,
+ * but other clients may not know it yet, so the call lasts some seconds more. A server that joins later asks the other
+ * members (kvserver/conn/doubt.c). Servers that work (UP) come first. Only what this pool has cleared to is asked of
+ * all; a server that answers with a far higher generation than another one lies, and raises nobody. */
 #include "kvclient/call/keyed.h"
 
 #include <stdlib.h>
@@ -92,7 +92,7 @@ static void clear_node_await(struct clear *k, struct kc_node *n)
 	k->of[n->index] = a;
 }
 
-/* The highest generation of the answers. Those that are too high are lies. */
+/* The highest generation of the answers. Far higher ones are lies. */
 static void answers_compare(struct clear *k)
 {
 	uint64_t lowest = UINT64_MAX;
@@ -127,7 +127,7 @@ static int clear_code(const struct clear *k)
 	return 0;
 }
 
-/* Whether a server announces another view than the one in force, which may have members that were not asked. */
+/* Whether a server announces another view than the one in force, which may have unasked members. */
 static bool views_differ(const struct kvc_client *c)
 {
 	const struct kc_cluster *k = &c->cluster;
@@ -138,7 +138,7 @@ static bool views_differ(const struct kvc_client *c)
 	return false;
 }
 
-/* Clients that have not heard of the view yet may still use a member that has left, and this one may be late itself.
+/* Clients with an earlier view may still use a former member, and this one may be late itself.
  * 0: all know the view in force, or a server announces another one for long; 1: look again. */
 static int view_heard_await(const struct clear *k)
 {

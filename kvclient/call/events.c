@@ -24,7 +24,7 @@
 enum { NODE_NAME = 336 };
 
 enum stage {
-	STAGE_NEW,  /* the server was never reached */
+	STAGE_NEW, /* the server was never reached */
 	STAGE_NOW,
 	STAGE_WALK, /* a snapshot is read */
 	STAGE_LOG
@@ -39,7 +39,7 @@ struct place {
 	uint64_t epoch, next; /* STAGE_LOG: the next event. STAGE_WALK: where the log goes on, from the first page on */
 	uint32_t shard, at;   /* STAGE_WALK */
 	uint64_t attaches;
-	bool asked;           /* ... has a question without an answer */
+	bool asked; /* ... has a question without an answer */
 	unsigned marks;
 	bool away;
 	bool mute;                 /* the server reports no events, and the caller knows */

@@ -67,8 +67,8 @@ struct lookup {
 	uint64_t deadline_ns;
 	bool down_is_miss;
 	struct kc_wait wait;
-	struct kc_window out;  /* their requests; an open one's is not submitted yet */
-	unsigned open;         /* records that take more keys */
+	struct kc_window out; /* their requests; an open one's is not submitted yet */
+	unsigned open;        /* records that take more keys */
 	struct record *last;
 	bool twice;
 	const uint8_t *before; /* keys found so far; NULL: first step. The others are asked for ... */

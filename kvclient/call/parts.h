@@ -33,7 +33,6 @@ static inline enum route_mark kc_chain_mark(const struct kvc_item *it)
 	return (enum route_mark)(it->result & ((1 << ROUTE_MARK_BITS) - 1));
 }
 
-/* The items of a chain, and their batch's data. */
 struct kc_parts_job {
 	struct kvc_client *c;
 	struct kvc_item *items;

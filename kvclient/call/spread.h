@@ -14,7 +14,7 @@ struct kc_spread {
 	unsigned n, count; /* items; parts */
 	bool bytes;        /* GET and PUT move the items' bytes */
 	uint64_t work, done;
-	unsigned at, part; /* items and parts given out */
+	unsigned at, part;
 };
 
 /* kc_spread_begin -- the number of parts of n items: at least 1. Not for a batch that must stay on one client. */

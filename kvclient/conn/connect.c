@@ -23,7 +23,7 @@ enum { HEARTBEAT_MS_DEFAULT = 500, HEARTBEAT_MS_MIN = 10, HEARTBEAT_MS_MAX = 600
 #define VIEW_POLL_NS    50000000ull
 #define DIAL_QUICK_NS   2000000000ull /* for each of several addresses in the first round */
 #define LOOK_UP_MIN_NS  1000000ull
-#define HELLOS_MAX      8u            /* without an answer: then dial again */
+#define HELLOS_MAX      8u /* without an answer: then dial again */
 
 static bool overtaken(const struct kc_node *n)
 {

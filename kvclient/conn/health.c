@@ -4,8 +4,7 @@
  *
  * With one link per shard, all must answer. With several, an unanswering link is out, and every shard needs one that
  * works; it is pinged again after growing pauses. An up link that falls silent ends the attachment: transfers are
- * striped over all links, so it is unknown which requests have bytes on it (docs/internals/ownership.md, 16). Silence
- * is noticed soon where another link to the same shard answers; else after twice the time of silence. */
+ * striped over all links, so it is unknown which requests have bytes on it (docs/internals/ownership.md, 16). */
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/private.h"
 #include "kvclient/request/admission.h"
@@ -195,8 +194,8 @@ static unsigned links_up(const struct kc_attachment *s, unsigned shard)
 	return up;
 }
 
-/* Ping again a link that is out, after growing pauses: its PING or the answer may be lost, and the server does not end
- * an attachment for a link never in use. */
+/* Ping a failed link again, after growing pauses: its PING or the answer may be lost, and the server does not end an
+ * attachment for a link never in use. */
 static void ask_again(struct kc_node *n, struct kc_link *l, struct kc_wait *wait)
 {
 	uint64_t now = loop_now(n->client->loop);

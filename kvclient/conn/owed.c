@@ -29,14 +29,14 @@ struct owed {
 	uint8_t key[KV_KEY_MAX], len; /* len 0: overtaken by a later call */
 	uint64_t time_ns;             /* end of the call */
 	uint64_t expires_ns;
-	uint16_t heard;               /* server told; NOBODY: the view changed during the call */
+	uint16_t heard; /* server told; NOBODY: the view changed during the call */
 	uint16_t to[2];
 };
 
 struct kc_oweds {
-	struct owed *ring;  /* OWED entries; NULL: none was needed yet */
+	struct owed *ring; /* OWED entries; NULL: none was needed yet */
 	uint32_t *digest;
-	uint64_t noted;     /* ever; the next one's number */
+	uint64_t noted; /* ever; the next one's number */
 	uint64_t change_ns;
 	bool due, running;
 };

@@ -7,9 +7,9 @@
 #include "kvclient/core/client.h"
 
 struct kc_node_attempt {
-	struct co *dialer;       /* while the node's coroutine dials */
-	struct co *joiner;       /* while it uses the Unix socket */
-	uint64_t first_ns;       /* deadline of the first attempt */
+	struct co *dialer; /* while the node's coroutine dials */
+	struct co *joiner; /* while it uses the Unix socket */
+	uint64_t first_ns;
 	bool first_told;         /* reported to the pool */
 	unsigned failures;       /* since the last attachment */
 	struct wire_prior prior; /* set if the next WELCOME must wait for the end of its transfers */
@@ -46,9 +46,9 @@ struct kc_node_links {
 
 /* Its member, where view and list have different addresses (conn/alias.c). */
 struct kc_node_alias {
-	uint64_t first;                /* hash of the address to dial first; 0: the list's first */
-	uint64_t dialled, next;        /* the connection's address, and the next one in the list; 0: none */
-	uint64_t at[KV_ADDRESSES_MAX]; /* its host's addresses at the last look-up, hashed */
+	uint64_t first;         /* hash of the address to dial first; 0: the list's first */
+	uint64_t dialled, next; /* the connection's address, and the next one in the list; 0: none */
+	uint64_t at[KV_ADDRESSES_MAX];
 	unsigned count;
 	char id[KV_NAME_MAX]; /* of the member; "": unknown */
 };
@@ -61,10 +61,10 @@ struct kc_node_own {
 	struct kc_node_alias alias;
 	bool trouble[KC_TROUBLES]; /* with its server (core/troubles.h) */
 	bool link_silent;          /* the only link to a shard fell silent */
-	bool welcomed;             /* it has named its cluster */
-	uint64_t down_ns;          /* while DOWN: since when */
-	uint64_t patience_ns;      /* while CONNECTING: calls use other servers after it (node.c) */
-	uint64_t owed_from;        /* first DELETE it missed */
+	bool welcomed;
+	uint64_t down_ns;     /* while DOWN: since when */
+	uint64_t patience_ns; /* while CONNECTING: calls use other servers after it (node.c) */
+	uint64_t owed_from;   /* first DELETE it missed */
 	uint64_t connects, ping_ns;
 };
 

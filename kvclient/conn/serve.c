@@ -5,8 +5,8 @@
  * The server owes an answer while something of ours waits for it, or when its heartbeat is overdue (quiet_ns, announced
  * by it). Then we send a heartbeat, which it answers; for an overdue one after half the time of silence. So an idle
  * client sends nothing. After kc_node_silence_ns the server is down, if we have looked several times since: a stopped
- * client must not mistake its own absence for the server's. Other coroutines send on the connection, which is closed
- * only when none is inside. */
+ * client must not mistake its own absence for the server's. The connection is closed only when no coroutine sends on
+ * it. */
 #include "kvclient/conn/serve.h"
 
 #include "kvclient/conn/node.h"

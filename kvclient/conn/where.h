@@ -10,7 +10,7 @@ struct kc_where {
 	struct kv_addresses to;
 	char text[KV_WHERE_MAX];        /* the text looked up */
 	uint8_t host[KV_ADDRESSES_MAX]; /* each address's HOST:PORT number in the text */
-	unsigned pending;               /* hosts still being looked up */
+	unsigned pending;
 };
 
 /* kc_where_text -- "HOST:PORT+HOST:PORT", the view's, else the pool's table. Valid until a view changes them. */

@@ -21,7 +21,6 @@ int kc_pin_bring_await(struct kc_node *n, struct kvc_key key, bool twice, uint64
 
 /* ---- second_put.c ---- */
 
-/* A value that its first server has. */
 struct kc_second_value {
 	struct kvc_key key;
 	const struct kc_target *from; /* as for kc_put_init; copied */

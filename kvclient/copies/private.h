@@ -10,7 +10,6 @@ enum {
 	COPIES_AT = 16 /* ... and of them to one server */
 };
 
-/* A second copy of a value. */
 struct second {
 	struct kvc_client *client;
 	uint8_t key[KV_KEY_MAX], key_len; /* 0: free slot */

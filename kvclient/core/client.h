@@ -26,26 +26,24 @@
 
 enum {
 	KC_REQS = 2048,
-	KC_FRAMES = 256,         /* send buffers */
-	KC_CREDITS_MAX = 4096,   /* of one link */
-	KC_IDS_MAX = 1 << 18,    /* per attachment: bounds its maps (8 MiB) */
-	KC_REGION_BUFFER = 1,    /* region id of the receive buffer */
+	KC_FRAMES = 256,       /* send buffers */
+	KC_CREDITS_MAX = 4096, /* of one link */
+	KC_IDS_MAX = 1 << 18,  /* per attachment: bounds its maps (8 MiB) */
+	KC_REGION_BUFFER = 1,
 	KC_MEMS_MAX = 256,       /* registrations of one pool */
 	KC_ROW_BYTES = 64 << 10, /* room for small items of a batch */
 	KC_LINK_OUT = 1 << 20,   /* in flight per link to a server on this host */
 	KC_PARTS_MAX = 4096      /* coroutines of one loop for parts of batches */
 };
 
-#define KC_PART_NS 1000000000ull /* time for a closing client's goodbyes */
-
-/* ---- one server's share of the client's room ---- */
+#define KC_PART_NS 1000000000ull
 
 struct kc_room_share {
 	uint32_t reqs, imms;
 	uint64_t bytes;
 	uint32_t out; /* pieces and bytes of requests not given up */
 	uint64_t out_bytes;
-	uint32_t waiting;                                  /* requests waiting for a piece */
+	uint32_t waiting;
 	uint32_t background;                               /* of reqs */
 	uint64_t counts_scan, piece_scan, background_scan; /* admission.c */
 };
@@ -127,7 +125,7 @@ struct kc_node {
 	char node_id[KV_NAME_MAX];
 	uint64_t fences;
 	struct kv_error error; /* of the last attempt, or the attachment's end */
-	char why[512];         /* last trouble; empty while UP */
+	char why[512];
 };
 
 /* ---- registered memory ---- */
@@ -154,7 +152,7 @@ struct kc_cluster {
 	struct kc_place_set draining, joining, restarted;
 	struct kc_place_set absent; /* have, or lately had, stand-ins, which may have their keys (conn/node.c) */
 	unsigned num_former;        /* former placements */
-	uint64_t left_ns;           /* when a member last left the view; 0: never */
+	uint64_t left_ns;
 	bool posted;                /* another client has posted a view (pool->view). Under the pool's lock */
 	struct kc_cluster_own *own; /* route/private.h */
 };
@@ -162,7 +160,7 @@ struct kc_cluster {
 /* Waits other than for requests and room (core/waits.c). */
 struct kc_waits {
 	struct kv_list all;
-	struct co_queue time; /* of timed waits: nothing else wakes it */
+	struct co_queue time;
 };
 
 /* Calls that go up, from a room to one above it: where a plain call would make a circle of rooms, which

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster_name.c -- the cluster a pool belongs to: the one named by more than half of its servers. Servers of another
- * cluster have other values, perhaps under the same names, and are refused. A name in the options decides alone.
- * Otherwise each answering server that names a cluster has one vote; a server without a name is accepted. At exactly
- * half the present name stays. Before there is one, servers that may still answer count for KC_CLUSTER_NAME_OPENING_NS;
- * then most votes win, of several names the first in the alphabet, so that clients agree. */
+/* cluster_name.c -- the cluster a pool belongs to: the one named by more than half of its servers. A name in the
+ * options decides alone. Otherwise each answering server that names a cluster has one vote; a server without a name is
+ * accepted. At exactly half the present name stays. Before there is one, servers that may still answer count for
+ * KC_CLUSTER_NAME_OPENING_NS; then most votes win, of several names the first in the alphabet, so that clients
+ * agree. */
 #include "kvclient/core/cluster_name.h"
 
 #include <string.h>

@@ -5,8 +5,8 @@
 
 #include "kvclient/core/pool.h"
 
-#define KC_CLUSTER_NAME_OPENING_NS 1000000000ull  /* from the first name: wait for other servers */
-#define KC_CLUSTER_NAME_LOST_NS    30000000000ull /* a lost server counts for this time */
+#define KC_CLUSTER_NAME_OPENING_NS 1000000000ull /* from the first name: wait for other servers */
+#define KC_CLUSTER_NAME_LOST_NS    30000000000ull
 
 /* kc_cluster_name_hear -- server i's WELCOME names this cluster ("": none). kc_cluster_name_beat -- its attachment
  * lasts; called within beat_ns. kc_cluster_name_forget -- its place is free; under the pool's lock. */

@@ -87,8 +87,8 @@ struct kc_count {
 #undef KC_FIELD
 	_Atomic uint64_t results[KVC_OPS][KVC_RESULTS];
 	_Atomic uint64_t links, credits; /* of open attachments; fewest credits of one */
-	_Atomic uint64_t pull_links;     /* of attachments with pulled GETs */
-	_Atomic uint64_t local_links;    /* of attachments to servers on this host */
+	_Atomic uint64_t pull_links;
+	_Atomic uint64_t local_links;
 };
 
 /* kc_result_name -- the name of a column of `results`. */

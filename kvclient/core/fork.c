@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fork.c -- a child of fork() cannot use its parent's pools: it has their memory and none of their threads, and the
  * parent goes on using the kernel's objects. Calls end with -KV_ECLOSED before they read anything that may have been
- * changing. Closing a pool frees nothing and closes no descriptor.
- * A pool knows the count of forks at its opening, which glibc raises in each child (`forked`); getpid() would cost a
- * system call. A child may open its own pools, so process-wide locks are held across fork() (engine/engine.c).
- * A socket to a server on this host is an exception: the child closes its copy, since the server takes the last copy's
- * end for the end of the process (core/local.c). */
+ * changing. Closing a pool frees nothing and closes no descriptor. A pool knows the count of forks at its opening,
+ * which glibc raises in each child (`forked`); A child may open its own pools, so process-wide locks are held across
+ * fork() (engine/engine.c). A socket to a server on this host is an exception: the child closes its copy, since the
+ * server takes the last copy's end for the end of the process (core/local.c). */
 #include "kvclient/core/fork.h"
 
 #include <pthread.h>

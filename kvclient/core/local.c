@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* local.c -- connections to servers on this host, their mappings, and leases. conn/local.c makes connections.
+/* local.c -- connections to servers on this host, their mappings, and leases.
  *
  * References are counted with atomics, since any thread may give back a lease. A mutex guards only the making and the
  * end of mappings. A child of fork() inherits the memory, but gives back nothing: the channel is its parent's. It

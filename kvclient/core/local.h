@@ -44,8 +44,8 @@ struct kc_local_shard {
 
 struct kc_local {
 	_Atomic uint32_t refs;
-	_Atomic bool left;        /* without its attachment; never false again */
-	_Atomic bool drained;     /* a thread reads its channels */
+	_Atomic bool left; /* without its attachment; never false again */
+	_Atomic bool drained;
 	struct kv_list left_node; /* home's; under its lock */
 	struct kc_forked forked;  /* its descriptors change while fork() is held off */
 	unsigned born;            /* kc_forks */
@@ -58,7 +58,7 @@ struct kc_local {
 
 struct wire_reply;
 
-/* A block of a shard's arena that is being read in place. */
+/* A block of a shard's arena, read in place. */
 struct kc_lease {
 	struct kc_local *local; /* NULL: no lease */
 	const uint8_t *at;

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* placement.c -- the server of a key: rendezvous hashing of 2^18 partitions. A key's hash names its partition; the
- * server with the highest number for that wins: a strong mix of partition and seed (splitmix64's finaliser). Shares
- * differ by 0.8 % with 16 servers, by 3 % with 256.
- * The first look-up notes the winner, later ones load it. A note depends on the seeds alone and never changes, so a
- * relaxed store suffices. Notes are shared (notes.c) and carried to the next view (notes_carry.c).
- * Keys of an avoided server use the next highest number for a while, without a note. No other key moves.
- * With unequal weights (--members) the numbers are logarithms, see drawn(), with the same result for equal weights.
- * needed() excludes most numbers before the slow logarithm.
- * Do not use a ring or Maglev's table: building them takes 50 ms and more for a thousand servers. */
+ * server with the highest number for that wins: a strong mix of partition and seed (splitmix64's finaliser). The first
+ * look-up notes the winner, later ones load it. A note depends on the seeds alone and never changes, so a relaxed store
+ * suffices. Notes are shared (notes.c) and carried to the next view (notes_carry.c). Keys of an avoided server use the
+ * next highest number for a while, without a note. With unequal weights (--members) the numbers are logarithms, see
+ * drawn(), with the same result for equal weights. needed() excludes most numbers before the slow logarithm. */
 #include "kvclient/core/placement.h"
 
 #include <math.h>

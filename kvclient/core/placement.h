@@ -33,10 +33,10 @@ struct kc_notes {
 /* The placement of a pool or a view, constant once made. */
 struct kc_place {
 	unsigned n;
-	uint64_t *seed;         /* of each server */
-	uint16_t *node;         /* index of each server's node; NULL: its own */
-	uint16_t *weight;       /* NULL: all equal */
-	unsigned heavy;         /* first one with the largest weight */
+	uint64_t *seed;   /* of each server */
+	uint16_t *node;   /* index of each server's node; NULL: its own */
+	uint16_t *weight; /* NULL: all equal */
+	unsigned heavy;
 	struct kc_notes *notes; /* NULL with few servers */
 };
 

@@ -38,15 +38,14 @@ struct kc_server {
 	_Atomic uint64_t generation, cleared_by_ns; /* of the pool's namespace (cleared.h) */
 };
 
-/* Loops report; the opening thread, or the host that turns the loops, reads. */
 struct kc_progress {
 	unsigned started; /* clients open, failed, or no longer tried */
 	unsigned opened;
 	unsigned up;        /* clients with a server */
 	unsigned attempted; /* first attempts decided */
 	unsigned closed;
-	unsigned posts; /* to clients, not taken yet */
-	int status;     /* first failure of a client; ends the opening */
+	unsigned posts;
+	int status; /* first failure of a client; ends the opening */
 	struct kv_error error;
 	int list_status; /* first failure due to the list itself: the opening's code if a client has no server */
 	struct kv_error list_error;
@@ -63,7 +62,7 @@ struct kc_attempts {
 struct kc_bound {
 	bool bound, mixed; /* mixed: unbound, its clients' NICs are on several nodes */
 	int node;
-	int result; /* of kv_numa_bind_thread */
+	int result;
 	struct kv_cpus before;
 };
 

@@ -45,13 +45,13 @@ enum kc_req_said {
 struct kc_wait {
 	struct co *co;
 	uint32_t left;
-	struct kc_trace *trace; /* of the call, or NULL */
+	struct kc_trace *trace;
 };
 
 /* A request's times on the loop's clock, in order; 0: not happened. */
 struct kc_stamps {
-	uint64_t asked_ns; /* waits for connection and room */
-	uint64_t made_ns;  /* has room, waits for a credit */
+	uint64_t asked_ns;
+	uint64_t made_ns; /* has room, waits for a credit */
 	uint64_t sent_ns;
 	uint64_t replied_ns;
 	uint64_t given_up_ns;                         /* cancelled while out */
@@ -122,7 +122,7 @@ struct kc_req {
 	union {
 		struct {
 			uint64_t value_len, generation, checksum;
-			bool inlined; /* the bytes came in the reply and are in `place` */
+			bool inlined;
 			bool hot;     /* the server reports many readers */
 			bool on_tier; /* a miss: the server has the value on its tier */
 		} get;
@@ -142,13 +142,12 @@ struct kc_req {
 		struct {
 			uint64_t generation;
 		} clear;
-		struct kc_stats *stat;    /* the caller's, set before submitting */
+		struct kc_stats *stat;
 		struct kc_tombs *tombs;   /* likewise */
 		struct kc_spaces *spaces; /* likewise */
 	} reply;
 };
 
-/* Deleted keys of a shard. */
 struct kc_tombs {
 	uint64_t next;    /* 0: no more follow */
 	int64_t since_ns; /* the shard remembers all later ones */

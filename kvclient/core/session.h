@@ -14,7 +14,7 @@ struct kc_node;
 enum kc_session_state {
 	KC_SESSION_NONE,   /* closed, or about to be freed */
 	KC_SESSION_WANTED, /* to be opened: in the node's list */
-	KC_SESSION_ASKED,  /* the request to open is out */
+	KC_SESSION_ASKED,
 	KC_SESSION_OPEN,
 	KC_SESSION_REFUSED, /* with `status`, until the connection ends or a later call asks again */
 	KC_SESSION_CLOSING  /* its goodbye is due or out */
@@ -23,9 +23,9 @@ enum kc_session_state {
 /* One session's requests to one shard. */
 struct kc_lane {
 	struct kv_list queue;
-	struct kv_list turn; /* in the link's `turns` while it may send */
-	uint32_t active;     /* ids out: session credits in use */
-	uint32_t link;       /* the shard's link it uses */
+	struct kv_list turn;
+	uint32_t active; /* ids out: session credits in use */
+	uint32_t link;   /* the shard's link it uses */
 };
 
 /* A further session at one server. */
@@ -46,8 +46,8 @@ struct kvc_session {
 	struct kvc_client *client;
 	uint32_t refs; /* the handle; each server with an opening request or goodbye out; each id out */
 	uint32_t users;
-	uint32_t index;   /* selects its link of each shard */
-	bool gone;        /* the host has closed it */
+	uint32_t index; /* selects its link of each shard */
+	bool gone;
 	bool parting;     /* no new calls, and pins are not made again */
 	uint32_t pinning; /* busy pins */
 	struct kv_list pins;
@@ -70,8 +70,8 @@ static inline struct kc_session_at *kc_session_part(struct kvc_session *session,
 
 enum kc_sessions_stage {
 	KC_SESSIONS_NONE,
-	KC_SESSIONS_BEGUN,     /* SESSION_BEGIN is out */
-	KC_SESSIONS_CHALLENGED /* challenged: sessions may be asked for */
+	KC_SESSIONS_BEGUN, /* SESSION_BEGIN is out */
+	KC_SESSIONS_CHALLENGED
 };
 
 struct kc_node_sessions {

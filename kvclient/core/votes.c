@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* votes.c -- the view of the cluster a client follows: the one more than half of its servers announce. Each server
- * votes for the digest it announced last, or for none. At exactly half nothing changes, so two views never take turns.
- * Numbers decide only how soon a majority is followed:
+ * votes for the digest it announced last, or for none. At exactly half nothing changes. Numbers decide only how soon a
+ * majority is followed:
  *
  *   more than half announce it                                         followed
  *   no view is in force; or newer, by the source in force              at once
  *   not newer, and no answering server announces another               after KC_VOTE_ALL_NS
  *   not newer: another source, or numbers that began anew              KC_VOTE_RESET_NS after most began to differ
  *
- * "Newer" also needs more than half: one clock ahead of time raises no epoch. The times bound how often servers that
- * name each other in turn can change the view. Where no server of the view in force answers, the view most answering
- * servers announce is followed. Why: docs/internals/decisions/013-clients-count-votes.md. */
+ * "Newer" also needs more than half: one clock ahead of time raises no epoch. Where no server of the view in force
+ * answers, the view most answering servers announce is followed. */
 #include "kvclient/core/votes.h"
 
 #include <stdlib.h>
@@ -83,7 +82,6 @@ unsigned kc_votes_views(const struct kc_votes *v, uint64_t now_ns)
 	}
 	return n;
 }
-
 
 static bool newer(const struct kc_vote *b, const struct kc_votes_now *now)
 {

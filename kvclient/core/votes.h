@@ -5,7 +5,7 @@
 
 #include "base/base.h"
 
-#define KC_VOTE_LOST_NS  30000000000ull  /* for a lost server's vote */
+#define KC_VOTE_LOST_NS  30000000000ull
 #define KC_VOTE_JUST_NS  2000000000ull   /* for a lost server to answer again */
 #define KC_VOTE_RESET_NS 60000000000ull  /* for a majority of a view, if not newer */
 #define KC_VOTE_ALL_NS   3000000000ull   /* the same, if no answering server announces another */
@@ -29,7 +29,7 @@ struct kc_votes {
 
 struct kc_votes_now {
 	uint64_t source, epoch;
-	kv_u128 digest; /* of the view in force; 0: none */
+	kv_u128 digest;
 	uint64_t now_ns;
 	unsigned pending; /* servers that may announce soon */
 	bool alone;       /* no server of the view in force answers, or there is no usable one */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* node_sessions.c -- the sessions of one server: they are opened and said goodbye to, and its answers are taken.
- * The opener, a coroutine of the node, runs while there is something to send. It sends goodbyes first, and has up to
- * ASKED_MAX questions without an answer. A server without WIRE_WELCOME_SESSIONS is asked nothing: every waiting session
- * is refused. The coroutine of the connection takes the answers. */
+/* node_sessions.c -- the sessions of one server: they are opened and said goodbye to, and its answers are taken. The
+ * opener, a coroutine of the node, runs while there is something to send. A server without WIRE_WELCOME_SESSIONS is
+ * asked nothing: every waiting session is refused. */
 #include "kvclient/logical/node_sessions.h"
 
 #include "kvclient/conn/node.h"

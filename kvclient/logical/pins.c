@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pins.c -- pins outlive attachments.
- * A server keeps a pin in a session, so each fence and network fault ends it. The client remembers its sessions' pins
- * and pins them again in each new attachment, PINNERS requests at a time. A value gone by then is reported by the
- * callback pin_lost, the counter pins_lost, and one log line per attachment.
- * A pin is remembered before its first request, so that a new attachment cannot miss it (pinning twice is harmless). It
- * is `held` once a call has succeeded, and `busy` while it is pinned again or moved; unpinning then waits: the fabric
- * may reorder requests, and the pin would stay forever. If the attachment ends during its request, it is made again
- * whatever the request returned.
- * A pin follows its key. After a view change or a server's return all pins are checked in the background
- * (copies/pin_move.c): made at the new server, then dropped at the old one, so GET always finds one. Pins that cannot
- * be moved while clients ask former servers are lost. Nobody holds a pin's address while its value is copied. */
+/* pins.c -- pins outlive attachments. A server keeps a pin in a session, so each fence and network fault ends it. The
+ * client remembers its sessions' pins and pins them again in each new attachment, PINNERS requests at a time. A value
+ * gone by then is reported by the callback pin_lost, the counter pins_lost, and one log line per attachment. A pin is
+ * remembered before its first request, so that a new attachment cannot miss it (pinning twice is harmless). It is
+ * `held` once a call has succeeded, and `busy` while it is pinned again or moved; unpinning then waits: the fabric may
+ * reorder requests, and the pin would stay forever. A pin follows its key. After a view change or a server's return all
+ * pins are checked in the background (copies/pin_move.c): made at the new server, then dropped at the old one, so GET
+ * always finds one. Pins that cannot be moved while clients ask former servers are lost. */
 #include "kvclient/logical/pins.h"
 
 #include <errno.h>
@@ -23,17 +20,17 @@ enum { BUCKETS = 1024, PINNERS = 8, MOVES_MAX = 5 };
 #define LATER_NS 1000000000ull
 
 struct kc_pin {
-	struct kv_list bucket;       /* of the client */
-	struct kv_list node;         /* of the node */
-	struct kc_node *at;          /* its server */
+	struct kv_list bucket; /* of the client */
+	struct kv_list node;   /* of the node */
+	struct kc_node *at;    /* its server */
 	struct kv_list of_sub;
 	struct kv_list look;
 	struct kvc_session *session; /* NULL: the client's own session */
 	uint64_t attaches;           /* attachment it was made in */
 	unsigned calls;              /* calls about to pin it */
 	bool held, busy;
-	int missed;        /* code of a failed repeat during a call that pins it; else 0 */
-	unsigned moves;    /* failed attempts to move it */
+	int missed;     /* code of a failed repeat during a call that pins it; else 0 */
+	unsigned moves; /* failed attempts to move it */
 	uint64_t until_ns;
 	uint16_t len;
 	uint8_t key[];

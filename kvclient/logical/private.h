@@ -5,12 +5,11 @@
 
 #include "kvclient/core/client.h"
 
-/* The pins of a node. */
 struct kc_node_pins {
 	struct kv_list all;   /* those to be made again come first */
 	unsigned pinners;     /* coroutines that make them again */
 	uint64_t again, lost; /* since the last log line */
-	int lost_rc;          /* reason of the last loss */
+	int lost_rc;
 };
 
 /* Of a client: all pins, by key. */
@@ -20,7 +19,7 @@ struct kc_pins {
 	/* Each pin is in one: rest, todo (for the moving coroutine), or late (todo from late_ns on). */
 	struct kv_list rest, todo, late;
 	uint64_t late_ns;
-	bool moving;              /* that coroutine runs (copies/pin_move.c) */
+	bool moving;
 	struct kc_node_pins of[]; /* of each node */
 };
 

@@ -8,13 +8,11 @@
  *                +-- the connection ends; or, after a temporary refusal, a call asks again
  *
  * The opener, a coroutine of the node, asks and says goodbye; the coroutine of the connection takes the answers
- * (node_sessions.c). When a connection ends, all its sessions are WANTED again. A call moves its session to the front
- * and waits by its own deadline, so a client with thousands of sessions is usable right after a reconnect. A server
- * that answers heartbeats but no questions is dialled again (kc_sessions_late), or a lost answer would block a session
- * forever.
+ * (node_sessions.c). A call moves its session to the front and waits by its own deadline, so a client with thousands of
+ * sessions is usable right after a reconnect. A server that answers heartbeats but no questions is dialled again
+ * (kc_sessions_late), or a lost answer would block a session forever.
  *
- * The handle is the host's until closed. Questions, goodbyes and abandoned requests keep the object (refs). A session
- * granted after its host has gone is closed at once. */
+ * The handle is the host's until closed. Questions, goodbyes and abandoned requests keep the object (refs). */
 #include "kvclient/logical/sessions.h"
 
 #include <stdlib.h>

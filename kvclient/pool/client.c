@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* client.c -- opens and closes one client: an engine on a loop, its receive buffer, its nodes. Closing: calls end, at
  * the latest after the grace, and workers return; the nodes say goodbye; the flusher stops; the engine closes, and
- * nothing can touch our memory any more; the buffer is unmapped. Provider calls that may need much stack run outside
- * coroutines. */
+ * nothing can touch our memory any more; the buffer is unmapped. */
 #include "kvclient/pool/private.h"
 
 #include <errno.h>

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.c -- opens and closes pools: options, servers, loops, threads, clients.
- * Opening: the calling thread does everything that may block. Then each client opens on its loop's thread, one per
- * turn; after a slow one the loop pauses as long, for the handshakes of earlier clients. The first failure ends the
- * opening, and everything is closed as by kvc_pool_close. No server is needed: an inference server may start before its
- * cache. With KVC_OPEN_WAIT every first attempt is awaited, and every client must have a server.
+/* pool.c -- opens and closes pools: options, servers, loops, threads, clients. Opening: the calling thread does
+ * everything that may block. Then each client opens on its loop's thread, one per turn; after a slow one the loop
+ * pauses as long, for the handshakes of earlier clients. The first failure ends the opening, and everything is closed
+ * as by kvc_pool_close. With KVC_OPEN_WAIT every first attempt is awaited, and every client must have a server.
  * Closing: clients first, while their loops turn; then loops and threads. With KVC_NO_THREADS waiting threads turn the
- * one loop (kc_drive), and so does the host by kvc_poll.
- * The mutex guards progress and registrations; no call on the data path takes it. */
+ * one loop (kc_drive), and so does the host by kvc_poll. The mutex guards progress and registrations. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* workers.c -- workers: the caller's coroutines on the clients' loops. kvc_run starts all or none: each is made first
- * and waits at a gate. When all exist the gates open and they run; after a failure they return instead. Each step is
- * one message per client. */
+ * and waits at a gate. When all exist the gates open and they run; after a failure they return instead. */
 #include <stdlib.h>
 
 #include "kvclient/core/block.h"

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bell.c -- the descriptor a host waits on: an epoll of an eventfd (completions wait) and a timer (deadlines of calls
- * no loop has started; a stalled loop cannot time them out, so the reaping thread does).
- * `rung` is set before the eventfd is written and cleared after it was read, so many completions cost one write. A
- * ringing thread pushes its completion before it looks at `rung`; the reaping thread clears `rung` and looks at the
- * list again: one of the two sees the other. The same holds for counted parts (KVC_QUEUE_PARTS), which the host looks
- * at after the reap; so clearing `rung` acquires what was written before it was set. A late write may leave the
- * descriptor readable with nothing to reap.
- * The timer stands at the earliest requested deadline. Threads that set it may overtake each other, so each checks
- * afterwards that its time is still right. */
+ * no loop has started; a stalled loop cannot time them out, so the reaping thread does). `rung` is set before the
+ * eventfd is written and cleared after it was read, so many completions cost one write. A ringing thread pushes its
+ * completion before it looks at `rung`; the reaping thread clears `rung` and looks at the list again: one of the two
+ * sees the other. The same holds for counted parts (KVC_QUEUE_PARTS), which the host looks at after the reap; so
+ * clearing `rung` acquires what was written before it was set. The timer stands at the earliest requested deadline. */
 #include "kvclient/queue/bell.h"
 
 #include <errno.h>

@@ -9,7 +9,7 @@
 #include "base/base.h"
 
 struct kc_bell {
-	int fd, event_fd, timer_fd; /* fd: the other two together */
+	int fd, event_fd, timer_fd;
 	_Atomic bool rung;
 	_Atomic uint64_t watch_ns; /* when to look at deadlines; KV_NEVER: never */
 };

@@ -2,9 +2,8 @@
 /* entry.c -- entries of a queue: taken by submitting threads, ended with their last part, freed by the last reference.
  * Free and ended entries are two stacks, changed by compare-and-swap. The head of the free stack carries a count
  * against ABA; ended entries are taken all at once and need none. A part that was taken back stays with its loop until
- * the loop reaches it, so an ended id may still occupy an entry.
- * The thread that ends a part is the last to touch its items, keys and buffers, before the completion can be reaped.
- * Late writes of a dead server are the call's business (call/batch.c, request/fence.c). */
+ * the loop reaches it, so an ended id may still occupy an entry. The thread that ends a part is the last to touch its
+ * items, keys and buffers, before the completion can be reaped. */
 #include "kvclient/queue/queue.h"
 
 #include <linux/futex.h>

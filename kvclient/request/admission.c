@@ -7,8 +7,8 @@
  * One queue serves in order, so large requests do not starve. A request without a piece passes those that lack only a
  * piece, since callers with borrowed pieces make such requests.
  *
- * A server may take 1 / parts() of the free room (dynamic thresholds: Choudhury and Hahne, 1998), so stuck servers
- * leave room. A waiting request delays other servers' requests only while they have more.
+ * A server may take 1 / parts() of the free room , so stuck servers leave room. A waiting request delays other servers'
+ * requests only while they have more.
  *
  * Callers return borrowed pieces, half of the buffer at most. While one waits, servers take no more than is lent.
  *
@@ -39,7 +39,7 @@ struct kc_starving {
 struct scan {
 	uint64_t id, bytes_least;
 	uint32_t counts_least;
-	bool borrowed;   /* a borrower waits for a piece */
+	bool borrowed; /* a borrower waits for a piece */
 	bool background;
 	uint32_t rest;
 };

@@ -7,13 +7,13 @@
 #include "kvclient/core/client.h"
 
 struct kc_need {
-	uint64_t piece_bytes;        /* 0: no piece */
-	uint64_t *next;              /* preferred place of the piece (kc_buffer_take_near); NULL: anywhere */
-	uint32_t imms;               /* immediates, at most */
-	bool second;                 /* the call has another request out, and does not wait */
-	bool urgent;                 /* a PING: takes a reserved entry alone, and never waits behind others */
-	struct kc_node *node;        /* its server; NULL: unknown (a borrowed piece) */
-	bool background;             /* of a call with KVC_BACKGROUND */
+	uint64_t piece_bytes; /* 0: no piece */
+	uint64_t *next;       /* preferred place of the piece (kc_buffer_take_near); NULL: anywhere */
+	uint32_t imms;        /* immediates, at most */
+	bool second;          /* the call has another request out, and does not wait */
+	bool urgent;          /* a PING: takes a reserved entry alone, and never waits behind others */
+	struct kc_node *node; /* its server; NULL: unknown (a borrowed piece) */
+	bool background;
 	struct kvc_session *session; /* for the call; NULL: the client's own session */
 };
 

@@ -10,10 +10,7 @@
  *
  * Any other fence rebuilds the endpoints: every request ends with -KV_ERESET, the quarantine is emptied, and every node
  * attaches with new addresses. While an old endpoint closes slowly (EFA, dead host), its pieces and callers' memory
- * wait in limbo, past deadlines if necessary.
- *
- * No delay proves a lost piece safe. So beats fence for them: soon if the client is idle, else after half a minute or
- * more. */
+ * wait in limbo, past deadlines if necessary. */
 #include "kvclient/request/fence.h"
 
 #include "kvclient/request/admission.h"

@@ -19,7 +19,7 @@
 enum { LOCAL_PARTS = 4 };
 
 #define LOCAL_RANGE ((uint64_t)1 << 20)
-#define AGAIN_NS    500000ull           /* others need the wire for a chunk or two */
+#define AGAIN_NS    500000ull /* others need the wire for a chunk or two */
 
 int kc_pushes_init(struct kvc_client *c)
 {

@@ -6,12 +6,11 @@
 
 #include "kvclient/core/client.h"
 
-/* Our landing area on one shard. */
 struct kc_landing {
 	struct te_remote remote; /* over the fabric */
 	struct kc_buffer pieces; /* places of the area; len_bytes 0: there is none; base: it is mapped here */
-	uint32_t placed;         /* places of requests that may be answered */
-	uint64_t lent_bytes;     /* of a mapped area: places that callers fill */
+	uint32_t placed;
+	uint64_t lent_bytes; /* of a mapped area: places that callers fill */
 };
 
 /* Our write, the engine's until `done`, even without its request. */

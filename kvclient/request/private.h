@@ -20,7 +20,6 @@ struct kc_pushes {
 	struct kv_list free;
 };
 
-/* Packs of small PUTs (pack.c). */
 struct kc_packs {
 	struct kc_pack *pack; /* NULL: the fabric has no ordered writes */
 	struct kv_area area;
@@ -47,7 +46,7 @@ struct kc_room {
 
 /* Sending (frames.c, release.c). */
 struct kc_out {
-	struct kv_list dirty;        /* links with something to send */
+	struct kv_list dirty;
 	struct kc_link *follow_link; /* the link of the frame that follows its writes */
 	struct te_msg *follow_msg;   /* that frame; NULL: sent */
 	uint32_t frames;             /* frames in the engine */

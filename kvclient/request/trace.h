@@ -22,11 +22,11 @@ struct kc_trace {
 	 * call (kc_batch_stop). */
 	const bool *stop;
 	uint64_t called_ns, last_done_ns;
-	uint64_t woke_ns;          /* end of the last wait for a request; 0: unknown */
-	struct kvc_phases *out;    /* the caller's, or NULL */
-	unsigned requests;         /* requests made */
-	struct kc_stamps worst;    /* of the longest request */
-	uint8_t key[KV_KEY_SHOWN]; /* of that request, or the call */
+	uint64_t woke_ns;       /* end of the last wait for a request; 0: unknown */
+	struct kvc_phases *out; /* the caller's, or NULL */
+	unsigned requests;      /* requests made */
+	struct kc_stamps worst; /* of the longest request */
+	uint8_t key[KV_KEY_SHOWN];
 	uint8_t key_len;
 };
 

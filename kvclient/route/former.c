@@ -5,7 +5,7 @@
  * restarted empty within kvc_options.settle_ns. Elder: the key's server without those that join. Older: the owner by an
  * older placement (route/view.c), or its next server if it drains or left.
  *
- * A miss must be cheap, so only servers that are up are asked.
+ * A miss must be cheap, so only UP servers are asked.
  *
  * DELETE and TOUCH also reach every server that this client may have used as a stand-in within settle_ns: a later GET
  * may ask it, without knowing of the deletion. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* owner.c -- the first server for a key, and its stand-in if it is lost.
  *
- * Calls avoid servers that are down or drain: they use the next one in the key's order. A pending call also moves,
- * after its requests ended and the caller's memory was fenced. Stand-ins are not remembered: clients would disagree. */
+ * Calls avoid DOWN and draining servers: they use the next one in the key's order. A pending call also moves, after its
+ * requests ended and the caller's memory was fenced. Stand-ins are not remembered: clients would disagree. */
 #include "kvclient/route/owner.h"
 
 #include "kvclient/conn/node.h"

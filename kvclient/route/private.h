@@ -27,7 +27,7 @@ struct kc_former_place {
 
 /* How the client came to its view, and what it left behind (view.c). */
 struct kc_cluster_own {
-	struct kv_view held;     /* the view of held_digest */
+	struct kv_view held;
 	struct kc_choice wanted; /* has a majority and is to be fetched; digest 0: none */
 	struct kc_asking asking;
 	uint64_t asked;      /* view requests due to news */
@@ -36,7 +36,7 @@ struct kc_cluster_own {
 	bool differ_said;    /* logged */
 	bool reached;        /* a server has answered since none was up */
 	bool listed;         /* the list placed keys at first */
-	bool said;           /* the reason not to take the held view was logged */
+	bool said;
 	bool carrying;
 	struct kc_carry carry;                           /* of notes to the new placement */
 	struct kc_former_place former[KC_FORMER_PLACES]; /* newest first */

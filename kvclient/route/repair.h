@@ -8,13 +8,12 @@
 
 #define KC_REPAIR_OWNER UINT16_MAX
 
-/* A value found at the wrong server. */
 struct kc_repair {
 	uint8_t key[KV_KEY_MAX], len;
 	bool forgotten; /* the key was deleted */
-	bool hot;       /* a server reported the value as hot (hot.c) */
-	uint16_t node;  /* source */
-	uint16_t to;    /* target; KC_REPAIR_OWNER: the server in charge of the key */
+	bool hot;
+	uint16_t node; /* source */
+	uint16_t to;   /* target; KC_REPAIR_OWNER: the server in charge of the key */
 };
 
 /* repair_ready -- make the ring; without memory, or if kvc_options.repair_bytes_s is 1, nothing is copied. repair_note

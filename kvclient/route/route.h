@@ -29,7 +29,7 @@ struct route {
 	uint64_t deadline_ns;
 	uint64_t deleted_ns; /* upper bound of a reported deletion time; 0: none */
 	enum route_kind kind;
-	unsigned tries; /* of kc_call_again_await */
+	unsigned tries;
 	uint8_t former; /* former servers asked; n is the last */
 	bool twice;     /* kept at two servers */
 	bool other;     /* one of the two missed, and the other was asked */

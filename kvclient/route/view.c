@@ -2,8 +2,8 @@
 /* view.c -- the client's view of the cluster, and how its nodes follow it.
  *
  * Servers announce their views as votes (conn/connect.c, conn/serve.c). The client follows the view of more than half
- * of its servers (core/votes.c), fetches it from one (route/view_ask.c), and posts it to the pool's other clients. A
- * server decides alone only about its own drain. One view without a majority, or not usable yet, is held.
+ * of its servers (core/votes.c), fetches it from one (route/view_ask.c), and posts it to the pool's other clients. One
+ * view without a majority, or not usable yet, is held.
  *
  * A node belongs to a member's node id and addresses; keys are placed by the id. All clients number nodes by the pool's
  * table of servers, under its lock. Outside the view a node is retired: one of the user's list rests, and asks for the

@@ -9,7 +9,6 @@
 
 enum { CRYPT_KEY = 32, CRYPT_NONCE = 12, CRYPT_TAG = 16 };
 
-/* Secret bytes of the caller's. */
 struct crypt_bytes {
 	const void *data;
 	size_t len;

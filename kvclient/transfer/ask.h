@@ -7,7 +7,6 @@
 #include "kvclient/request/trace.h"
 #include "kvclient/route/route.h"
 
-/* The answer to a TOUCH, or to a look at a value. */
 struct kc_look {
 	uint64_t left_ms;  /* as kvc_ttl_await */
 	uint64_t age_ns;   /* upper bound of the value's age ... */

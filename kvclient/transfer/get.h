@@ -12,35 +12,34 @@
 enum kc_get_state {
 	KC_GET_ASKING,  /* the value is unknown: its first range is to be asked for, or out */
 	KC_GET_READING, /* the first reply described the value: asking for the other ranges */
-	KC_GET_WHOLE    /* all bytes are verified, in place */
+	KC_GET_WHOLE
 };
 
 /* A range's landing place. */
 enum kc_get_place {
 	KC_GET_COPIED, /* a piece of the receive buffer, copied to `to.at` */
-	KC_GET_DIRECT, /* `to.at` itself, which lies in `to.region` */
-	KC_GET_LENT,   /* a borrower's piece: one range; `to.cap` is the expected length */
-	KC_GET_LEASED  /* nowhere: a borrower reads it in the server's memory; one range */
+	KC_GET_DIRECT,
+	KC_GET_LENT,  /* a borrower's piece: one range; `to.cap` is the expected length */
+	KC_GET_LEASED /* nowhere: a borrower reads it in the server's memory; one range */
 };
 
 struct kvc_get {
 	struct kvc_client *c;
-	struct route route;      /* the key, and the server asked; changes between attempts */
+	struct route route;
 	enum kc_get_state state; /* changed by get.c only */
 
-	/* The caller's request. Set once. */
 	struct {
-		struct kvc_session *session; /* the call's; NULL: the client's own session */
-		bool background;             /* KVC_BACKGROUND */
-		bool memory_only;            /* KVC_MEMORY_ONLY */
+		struct kvc_session *session;
+		bool background;  /* KVC_BACKGROUND */
+		bool memory_only; /* KVC_MEMORY_ONLY */
 		/* One request must bring it: the server moves all or nothing. */
 		bool single;
-		bool more;               /* a later part of a value read by several GETs */
-		bool moved;              /* never lease it */
-		uint64_t exact;          /* required length, else a miss; 0: any */
-		uint64_t guess;          /* the length that a borrower expects; 0: unknown */
-		uint64_t offset, length; /* part of the value; length 0: to the end; both 0: the whole value */
-		bool verify;             /* from flags of the call and the pool */
+		bool more;      /* a later part of a value read by several GETs */
+		bool moved;     /* never lease it */
+		uint64_t exact; /* required length, else a miss; 0: any */
+		uint64_t guess; /* the length that a borrower expects; 0: unknown */
+		uint64_t offset, length;
+		bool verify;
 	} ask;
 
 	bool on_tier; /* a server has the value there, and did not read it */
@@ -58,7 +57,7 @@ struct kvc_get {
 	/* From the first reply. Invalid while KC_GET_ASKING, except generation 0. */
 	struct {
 		uint64_t len, generation, checksum;
-		uint64_t total; /* bytes of the requested part */
+		uint64_t total;
 	} value;
 
 	/* Bytes of the part that this attempt asked for, and brought to their place. */
@@ -66,9 +65,8 @@ struct kvc_get {
 
 	uint8_t stale; /* attempts that ended with -KV_ESTALE; see PULLS_STALE */
 
-	bool refused; /* the server gave no lease of it */
+	bool refused;
 
-	/* For small items of a batch. */
 	struct {
 		uint64_t *row; /* next place per shard of the server; NULL: no batch */
 		uint32_t turn; /* shared, so that requests share a link and a frame */

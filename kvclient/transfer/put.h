@@ -7,7 +7,6 @@
 #include "kvclient/seal/sealed.h"
 #include "kvclient/transfer/call.h"
 
-/* The paths of a value's bytes (put.c has the choice). */
 enum kc_put_by {
 	KC_BY_READ,   /* the server reads them */
 	KC_BY_LAND,   /* we write them to our landing area */
@@ -17,14 +16,13 @@ enum kc_put_by {
 
 struct kvc_put {
 	struct kvc_client *c;
-	struct route route;          /* the key, and the server asked */
-	struct kvc_session *session; /* the call's; NULL: the client's own session */
+	struct route route;
+	struct kvc_session *session;
 	struct kc_wait own_wait, *wait;
 	bool batched;    /* an item of a batch, sent with others ... */
 	uint32_t turn;   /* ... over the link of this turn */
 	bool background; /* KVC_BACKGROUND */
 
-	/* The value, and its place. */
 	struct kc_target from;
 	uint64_t len, checksum; /* of the stored bytes */
 	bool summed;            /* checksum is valid */
@@ -33,7 +31,7 @@ struct kvc_put {
 	bool spare;                /* of a copy: into free memory only */
 	uint64_t incarnation;      /* of a copy to one server: its incarnation; 0: any */
 	struct kc_client_mem *mem; /* the value's registration; NULL: none, or the client's own buffer */
-	bool found;                /* registered memory: at region_offset of `region` */
+	bool found;
 	uint32_t region;
 	uint64_t region_offset;
 
@@ -42,7 +40,7 @@ struct kvc_put {
 	enum kc_put_by by;
 	uint64_t land_max; /* KC_BY_LAND: largest range in bytes */
 	bool direct;       /* sent from its place, without a copy in a piece */
-	bool filled;       /* KC_BY_LAND: the caller wrote it to the area, at land_offset */
+	bool filled;
 	uint64_t land_offset;
 	bool local; /* KC_BY_LAND: the area is mapped here, and the copy is the loop's */
 
@@ -50,8 +48,8 @@ struct kvc_put {
 	struct {
 		struct kc_sealer *by; /* NULL: it is not sealed, and the rest is undefined */
 		struct kc_target from;
-		uint64_t len;               /* of the value */
-		struct kc_seal_value value; /* as far as its ranges were made */
+		uint64_t len; /* of the value */
+		struct kc_seal_value value;
 		uint8_t *cut;               /* where ranges are shorter than a piece: the piece, malloc'ed */
 		uint64_t cut_from, cut_end; /* its bytes of later ranges */
 		struct kv_hasher hasher;    /* of the stored bytes */

@@ -6,9 +6,9 @@
  * turns (bootstrap/gate.c), so heartbeats get through.
  *
  * HANDSHAKES_MAX connections may lack an attachment (less with a low limit of open files). When all places are taken, a
- * new connection replaces the oldest that was silent for SILENCE_NS, else the oldest that takes longer than
- * PATIENCE_NS, else a random one of the source with more than half of the places. If descriptors still run short,
- * accept is retried every PLACE_WAIT_NS, and each time one place is freed. */
+ * new connection replaces the oldest silent for SILENCE_NS, else the oldest that takes longer than PATIENCE_NS, else a
+ * random one of the source with more than half of the places. If descriptors still run short, accept is retried every
+ * PLACE_WAIT_NS, and each time one place is freed. */
 #include <errno.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -39,7 +39,7 @@ static void place_take(struct conn *c)
 	conn_cut(c);
 }
 
-/* Cut the oldest connection that talks, or that is silent, if it is older than `age_ns`. */
+/* Cut the oldest connection that talks, or is silent, if it is older than `age_ns`. */
 static bool handshake_cut(struct kvs_server *s, bool talking, uint64_t age_ns)
 {
 	uint64_t now_ns = loop_now(s->control);

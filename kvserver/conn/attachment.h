@@ -10,14 +10,12 @@
 
 struct conn;
 
-/* A place for a further session. */
 struct further_place {
 	uint32_t next;       /* the next free place, while free; FURTHER_NONE: the last */
 	uint16_t generation; /* of its number, 1..4095; 0: never used */
 	bool used;
 };
 
-/* The further sessions of an attachment on the control loop. */
 struct further {
 	bool begun; /* the challenge was sent */
 	uint32_t last_id;
@@ -26,18 +24,17 @@ struct further {
 	uint32_t places, cap, count, free, free_last; /* free: first in, first out */
 };
 
-/* The calls of an attachment to one shard. */
 struct attachment_call {
 	struct call call;
 	struct call aside; /* besides `call`, which may take long: stops the shard's part, or hurries its end */
 	struct attachment *attachment;
 	struct shard_attachment *on_shard; /* the shard's; NULL: none */
 	struct kv_error error;
-	struct te_address *addr;         /* the shard's rails when it was opened; one array for all shards */
-	uint64_t session_received;       /* of a closed further session */
-	uint64_t generation, cleared_ns; /* of the opened session's namespace on this shard */
-	struct wire_region landing;      /* the content of a LANDING message, with arena_keys as its keys */
-	uint8_t *arena_keys;             /* of the shard, during the send */
+	struct te_address *addr; /* the shard's rails when it was opened; one array for all shards */
+	uint64_t session_received;
+	uint64_t generation, cleared_ns;
+	struct wire_region landing; /* the content of a LANDING message, with arena_keys as its keys */
+	uint8_t *arena_keys;
 };
 
 static inline struct attachment_call *attachment_call_of(struct call *call)
@@ -63,11 +60,10 @@ struct attachment {
 	struct kv_list regions;
 	unsigned region_count;
 	uint32_t region_keys;
-	/* the arguments of the pending calls */
 	struct region *region;
 	uint32_t region_id;
 	uint32_t session_number;
-	struct grant grant;  /* of the session being opened */
+	struct grant grant;
 	uint64_t cleared_ns; /* see wire_welcome_msg, by the loop's clock */
 	/* ... up to here */
 	struct grant own; /* of its own session */

@@ -53,13 +53,12 @@ struct slot {
 /* The limit of open files, and its division (server/client_limit.c). */
 struct client_limit {
 	uint64_t limit, open, handshakes; /* open: descriptors, before the first client */
-	uint64_t client;                  /* of the fabric, for each client */
-	uint64_t wanted;                  /* the limit needed for --max-clients */
-	_Atomic unsigned clients;         /* maximum clients with connections at a time; tests change it */
-	unsigned more;                    /* ... besides these, for CLUSTER_PLACES */
+	uint64_t client;
+	uint64_t wanted;
+	_Atomic unsigned clients; /* maximum clients with connections at a time; tests change it */
+	unsigned more;            /* ... besides these, for CLUSTER_PLACES */
 };
 
-/* Connections, admitted clients and attachments (conn.c, hello.c, attachment.c). */
 struct clients {
 	struct kv_list conns;  /* all, with the strangers */
 	_Atomic unsigned open; /* attachments, and further sessions; tests read it */
@@ -67,7 +66,7 @@ struct clients {
 	struct client_limit limit;
 	struct slot *slot;
 	unsigned slots, slot_next;
-	struct kv_rate lines;       /* of the log, about refused clients */
+	struct kv_rate lines;
 	_Atomic bool lost_reported; /* a shard has marked an attachment, and the clients were not checked since: one
 				   check finds all */
 };

@@ -19,14 +19,13 @@ struct conn_failures {
 	uint64_t last_ns;
 };
 
-/* Heartbeats and other unrequested messages (conn.c). */
 struct beats {
 	bool on;                 /* they have begun */
 	bool sending;            /* a coroutine sends one ... */
 	struct co *co;           /* ... this one, once it runs */
 	struct loop_timer timer; /* the next one, while none is sent */
 	uint64_t due_ns, count;
-	uint64_t quiet_ms; /* announced by the last one: the next one is due by then */
+	uint64_t quiet_ms;
 };
 
 struct conn {
@@ -39,13 +38,13 @@ struct conn {
 	struct boot_conn *boot;
 	struct co *reader;
 	struct beats beats;
-	bool knocking;           /* it has a stranger's place */
-	bool talking;            /* its first bytes have arrived */
-	bool cut;                /* to make room for others */
-	bool admitted;           /* it counts as a client */
-	bool busy;               /* the reader works on a message, and would not see a question */
-	bool closing;            /* it ends */
-	bool lost;               /* a beat could not be sent */
+	bool knocking;
+	bool talking;
+	bool cut; /* to make room for others */
+	bool admitted;
+	bool busy;    /* the reader works on a message, and would not see a question */
+	bool closing; /* it ends */
+	bool lost;
 	bool goodbye_sent;       /* of the server's end */
 	bool parting;            /* its client said goodbye */
 	bool drain_asked;        /* its client asked for the drain, and gets the result */

@@ -9,7 +9,7 @@
  *                                                                            |  with a tier: AGAIN_NS later once more
  *                                                                            +--> BACK
  *
- * A server that is a member for the first time is BACK: it may have missed that namespaces were cleared.
+ * A server is BACK when it is a member for the first time: it may have missed that namespaces were cleared.
  *
  * From AWAY on the earlier values are hidden (store/doubt.h), from BACK on those stored in between as well. Then the
  * program asks the other members for deleted keys (kvs_options.recall). All who were members since have to answer

@@ -18,13 +18,13 @@ enum doubt_state { DOUBT_OVER, DOUBT_AWAY, DOUBT_BACK, DOUBT_ASKING };
 struct doubts {
 	enum doubt_state state;
 	struct loop_timer timer; /* of DOUBT_BACK and DOUBT_ASKING */
-	struct loop_timer look;  /* armed while standing still matters */
-	uint64_t seen_ns;        /* last turn of the control loop */
-	int64_t since_ns;        /* later deletions may have missed this server; maybe before the clock's zero */
-	uint64_t until_ns;       /* the others are asked again until then; 0: once */
+	struct loop_timer look;
+	uint64_t seen_ns;
+	int64_t since_ns;  /* later deletions may have missed this server; maybe before the clock's zero */
+	uint64_t until_ns; /* the others are asked again until then; 0: once */
 	bool waits_logged;
-	struct gone gone;                /* members that have left with what they knew */
-	bool member;                     /* the last view has this server */
+	struct gone gone; /* members that have left with what they knew */
+	bool member;
 	bool known;                      /* a view had it */
 	bool first;                      /* the doubt is that of a new member */
 	struct doubt_verdicts *recalled; /* under the server's lock: to be taken by the control loop ... */

@@ -12,8 +12,8 @@ struct gone_row {
 };
 
 struct gone {
-	struct gone_row row[KV_VIEW_MAX]; /* members that may come back */
-	uint64_t member[KV_VIEW_MAX];     /* of the last view, without this server */
+	struct gone_row row[KV_VIEW_MAX];
+	uint64_t member[KV_VIEW_MAX]; /* of the last view, without this server */
 	uint32_t rows, members;
 	uint64_t lost_ns; /* the last of those who will not come back left then; 0: none */
 };

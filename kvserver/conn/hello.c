@@ -10,7 +10,7 @@
  * WELCOME waits until the named attachment has ended, since that may still write to an address in HELLO. After
  * PRIOR_HURRY_NS the shards cut the client's old connections, where the provider can do so for one peer alone. A
  * connection may have CONN_ENDING_MAX lingering attachments and CONN_HELLOS_RATE HELLOs per second; beyond that its
- * HELLO waits. After ENDING_NS the client is told to connect anew. */
+ * HELLO waits. */
 #include "kvserver/conn/private.h"
 
 #include <inttypes.h>

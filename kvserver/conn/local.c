@@ -9,8 +9,8 @@
  *                    CLIENT --it closes--> the shards end its leases --> freed
  *
  * The key is the credential: a nonce, learnt over the authenticated control connection, joins one socket to one
- * attachment. Everybody in this network namespace, or near the path, may connect. So strangers are few, and have
- * STRANGER_NS; when all places are taken the oldest loses its place.
+ * attachment. Everybody in this network namespace, or near the path, may connect. When all places are taken the oldest
+ * loses its place.
  *
  * A client's connection outlives its attachment, because the socket holds the leases (shard/local.c). The server closes
  * no socket with leases or an attachment before its own end: the client may be reading. So their number is limited at

@@ -17,7 +17,6 @@ enum {
 	EVENTS_CLEARS = 1 << 10 /* namespaces whose last clear is remembered */
 };
 
-/* The last clear of a namespace. */
 struct events_clear {
 	uint64_t name, generation; /* hash of the name */
 };
@@ -29,11 +28,11 @@ struct events_waiter {
 };
 
 struct events {
-	uint64_t epoch;                         /* of the numbers: the server's incarnation */
+	uint64_t epoch;
 	struct journal *journal[KV_SHARDS_MAX]; /* the shards' own events; NULL: events are off */
 	unsigned shards;
-	struct journal_entry *log;                  /* the last EVENTS_LOG ones; number n is at n % EVENTS_LOG */
-	uint64_t lost;                              /* times that a shard lost some */
+	struct journal_entry *log; /* the last EVENTS_LOG ones; number n is at n % EVENTS_LOG */
+	uint64_t lost;
 	uint64_t next;                              /* the number of the next event. The first one is 1: CLEARED */
 	struct events_clear cleared[EVENTS_CLEARS]; /* by name */
 	struct kv_list waiters;                     /* struct events_waiter */

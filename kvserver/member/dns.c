@@ -35,7 +35,7 @@ struct source {
 	struct source_setup setup;
 	struct kv_hostport at;
 	struct kv_view known;
-	bool reported;        /* there is a first view */
+	bool reported; /* there is a first view */
 	unsigned waits;
 	uint64_t epoch;
 	struct address *left; /* out by the last look */

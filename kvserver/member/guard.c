@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* guard.c -- see guard.h.
  *
- * Sources have lost members that were there. So of a large loss each lost member is removed only if it does not answer
- * either. A loss of half or less is believed. Losses are summed over some seconds.
+ * Sources have lost living members. So of a large loss each lost member is removed only if it does not answer either. A
+ * loss of half or less is believed. Losses are summed over some seconds.
  *
  * A doubted member stays doubted until it is named again or is silent. So servers taken out on purpose, more than half
  * at once, stay in the view until they end. */

@@ -7,8 +7,8 @@
  * whole.
  *
  * An endpoint is a member under its pod's name. terminating: draining; else ready: up; else no member. A pod in two
- * slices is one member with the addresses of both. Of two pods with one name the one that is up counts, else the one
- * with the higher incarnation (the hash of its uid). The epoch is the highest resource version of the slices. */
+ * slices is one member with the addresses of both. Of two pods with one name the working one counts, else the one with
+ * the higher incarnation (the hash of its uid). The epoch is the highest resource version of the slices. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,9 +12,9 @@ struct web;
 struct web_call;
 
 struct web_answer {
-	long status;       /* of HTTP; 0: none came */
-	const char *error; /* why the answer is incomplete, or NULL */
-	const char *body;  /* ends with a 0 */
+	long status; /* of HTTP; 0: none came */
+	const char *error;
+	const char *body; /* ends with a 0 */
 	size_t len;
 };
 

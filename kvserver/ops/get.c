@@ -47,8 +47,8 @@ static bool get_lease(struct shard_attachment *s, struct block *b, uint64_t offs
 }
 
 /* Count the GET, once for each value that a client takes, and report a hot value in the reply. Refused ranges and
- * further ranges or parts of the value (WIRE_GET_MORE) do not count. A block that has gone while its checksum was made
- * is neither used nor hot. */
+ * further ranges or parts of the value (WIRE_GET_MORE) do not count. A block gone while its checksum was made is
+ * neither used nor hot. */
 static void get_hit(struct shard *s, bool more, struct block *b, struct wire_reply *reply, uint64_t now_ns)
 {
 	struct space *sp = s->store.spaces.at[b->space];

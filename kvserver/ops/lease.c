@@ -5,9 +5,8 @@
  * attachment ends otherwise, its leases run out their time, because the client's reads may continue.
  *
  * The client makes reads safe: it uses bytes only if its read ended before the lease by its own clock, counted from
- * before its request (kvclient/request/pull.c), and it verifies them. The server keeps the lease at least as long: a
- * 64th and a millisecond longer than announced, more than two clocks drift apart. All leases have the same time, so
- * they end in order.
+ * before its request (kvclient/request/pull.c), and it verifies them. The server keeps the lease a 64th and a
+ * millisecond longer than announced. All leases have the same time, so they end in order.
  *
  * A local client reads in place, for as long as it likes. Its leases have no time: they end by its release or with its
  * Unix socket, which the kernel closes when it dies (shard/local.c).

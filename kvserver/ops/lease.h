@@ -43,11 +43,11 @@ struct lease {
 };
 
 struct leases {
-	struct lease *lease; /* NULL: clients may not read */
+	struct lease *lease;
 	struct kv_list free;
 	struct kv_list out, lasting;  /* those with a time; those of local clients */
 	uint32_t made, count, locals; /* entries ever used; active now; of them, those of local clients */
-	uint64_t time_ns;             /* the announced time of a lease */
+	uint64_t time_ns;
 	struct loop_timer timer;      /* for the oldest lease; armed while one is active */
 	uint64_t rest_below, rest_ns; /* until then no new leases of blocks smaller than that; 0: no rest */
 };

@@ -20,7 +20,6 @@ enum {
 		16 << 10 /* larger values are written from their place: copying them costs more than an operation */
 };
 
-/* A GET with its value in the pack. */
 struct pack_entry {
 	struct wire_request q;
 	struct wire_reply reply;
@@ -33,13 +32,12 @@ struct pack_entry {
 typedef void pack_alone_fn(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
 			   const struct wire_reply *reply, uint64_t now_ns);
 
-/* Of one shard: buffers, and the pack being filled. */
 struct packs {
 	pack_alone_fn *alone;
 	struct kv_area area;
 	struct te_region *region;        /* closed with the engine */
 	uint32_t index[PACKS_MAX], free; /* the free ones; the last of them is being filled */
-	struct link *link;               /* the pack's link; NULL: no pack */
+	struct link *link;
 	struct region_use *use;
 	uint64_t end; /* end of the last destination in the region */
 	uint32_t len; /* bytes so far */

@@ -5,7 +5,7 @@
 
 #include "kvserver/shard/shard.h"
 
-/* Of get.c, put.c, cancel.c, and small.c with the requests that are answered immediately. */
+/* Of get.c, put.c, cancel.c, and small.c with the requests answered immediately. */
 begin_fn get_begin, put_begin, cancel_begin;
 begin_fn exists_begin, delete_begin, touch_begin, pin_begin, stat_begin, tombs_begin, ping_begin;
 begin_fn clear_begin, spaces_begin;

@@ -31,7 +31,7 @@ int32_t put_commit(struct shard *s, struct block *b, uint64_t digest, uint64_t c
  * DELETED, according to the younger value. PUT_UNKNOWN: q has no checksum yet. */
 int32_t put_compare(struct shard *s, struct block *holder, const struct wire_request *q, uint64_t *out_generation);
 
-/* put_allowed -- whether a copy is young enough: OK, DELETED, or CANCELED if that is uncertain. */
+/* put_allowed -- whether a copy is young enough: OK, DELETED, or CANCELED if unsure. */
 int32_t put_allowed(struct shard *s, const struct wire_request *q, uint64_t now_ns);
 
 /* put_error -- the status of an error of ours; a value of `total` bytes without room is counted and logged. */

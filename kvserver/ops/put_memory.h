@@ -13,7 +13,6 @@ struct wire_request;
 
 enum { PUT_WAIT_BYTES = KV_INLINE_MAX + 768 }; /* struct put_wait fits */
 
-/* The wait of a PUT without memory. */
 enum wait_state {
 	WAIT_CLEARING, /* for its turn to search and clear (put_turn) */
 	WAIT_BLOCKED,  /* until a block or leases in the way are free: put_tick retries it */

@@ -10,10 +10,9 @@ struct request;
 
 enum { STAGE_EXTENTS = 512 }; /* ranges with gaps between them, arrived or on their way */
 
-/* A range claimed by a request. */
 struct extent {
 	uint64_t from, to;
-	struct request *by; /* the request still moving its bytes; NULL: arrived */
+	struct request *by;
 };
 
 /* Drawn in stage.c. */
@@ -33,8 +32,8 @@ struct stage {
 	uint64_t touched_ns, deadline_ns; /* touched: the last progress. deadline: the latest of its ranges */
 	uint64_t born_ns;                 /* put_born */
 	uint32_t ttl_s;
-	bool spare;          /* WIRE_PUT_SPARE */
-	bool sum_last;       /* WIRE_PUT_SUM_LAST: `checksum` is LAST's */
+	bool spare; /* WIRE_PUT_SPARE */
+	bool sum_last;
 	uint64_t size;       /* bytes of the arena */
 	struct block *block; /* a reference */
 	enum stage_state state;

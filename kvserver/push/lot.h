@@ -16,8 +16,8 @@ enum lot_fate {
 	LOT_PUSHED,   /* another server has it */
 	LOT_OUTDATED, /* another server has a younger value, or knows of a DELETE: it is deleted here as well */
 	LOT_TOO_BIG,  /* for its new server */
-	LOT_DAMAGED,  /* its bytes do not match their checksum */
-	LOT_FULL,     /* its new server has no room for it */
+	LOT_DAMAGED,
+	LOT_FULL,
 	LOT_UNREACHED,
 	LOT_REFUSED, /* ... for another reason, such as a DELETE at about the time of its PUT */
 	LOT_FATES
@@ -26,7 +26,7 @@ enum lot_fate {
 struct lot_item {
 	uint8_t key[KV_KEY_MAX];
 	uint32_t key_len, ttl_s; /* ttl_s 0: it does not expire */
-	struct block *block;     /* referenced, so its bytes stay */
+	struct block *block;
 	uint8_t *data;
 	uint64_t len, checksum;
 	uint64_t born_ns; /* the time of its PUT, or earlier; not 0 */
@@ -35,7 +35,6 @@ struct lot_item {
 	enum lot_fate fate;
 };
 
-/* A key whose DELETE came here while its value was being pushed. */
 struct lot_deleted {
 	uint8_t key[KV_KEY_MAX];
 	uint32_t key_len;
@@ -52,7 +51,7 @@ struct lot {
 	unsigned round; /* struct ranking */
 	uint64_t left;  /* blocks of the shard that no other server has yet */
 	uint64_t gone;  /* blocks deleted, replaced, evicted or expired before or during their push */
-	struct lot_deleted deleted[LOT_BLOCKS]; /* of the blocks in the previous lot */
+	struct lot_deleted deleted[LOT_BLOCKS];
 	unsigned deleted_count;
 	/* private */
 	struct ranking ranking;

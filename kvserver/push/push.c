@@ -35,7 +35,7 @@ struct source {
 	unsigned round, full_row;      /* full_row: consecutive values without room */
 	uint64_t put, fate[LOT_FATES]; /* in this round */
 	uint64_t left, gone;
-	enum kv_left why;              /* for values not tried in this round */
+	enum kv_left why; /* for values not tried in this round */
 };
 
 /* A session at the other servers, for values of another namespace than the default one. */

@@ -8,16 +8,16 @@
 struct kvs_server;
 
 struct push_options {
-	struct kvs_server *server;    /* running, and announcing that it drains */
+	struct kvs_server *server;
 	const struct kv_member *self; /* as clients find it in the view */
-	const struct kv_view *view;   /* the members at the start */
-	uint64_t bytes_s;             /* rate limit; above 0 */
-	uint64_t until_ns;            /* deadline, of kv_clock_monotonic */
-	const char *server_name;      /* in the certificates of the others; NULL: the host of each one's address */
+	const struct kv_view *view;
+	uint64_t bytes_s; /* rate limit; above 0 */
+	uint64_t until_ns;
+	const char *server_name; /* in the certificates of the others; NULL: the host of each one's address */
 };
 
 /* push_run -- push all values of the server, the most likely ones to be read again first, to the present members, until
- * the deadline or until nobody takes any. Clients are served during it. Blocks the calling thread, which is none of the
+ * the deadline or until nobody takes any. Clients are served during it. Blocks the calling thread, none of the
  * server's. *out: the outcome. 0, or a code with *err: nothing could be pushed. */
 int push_run(const struct push_options *options, struct kv_drained *out, struct kv_error *err);
 

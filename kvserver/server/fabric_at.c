@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_at.c -- the choice of this machine's address for the fabric.
  *
- * A server that listens on one address has its fabric there. On 0.0.0.0 and [::] the first of these is used that is an
- * address of this machine:
+ * A server that listens on one address has its fabric there. On 0.0.0.0 and [::] the first address of this machine
+ * among these is used:
  *
  *   1. the addresses of --advertise
  *   2. the source address of the default route, IPv4 before IPv6 (0.0.0.0: IPv4 alone)
- *   3. the only address of an interface that is up and not loopback
+ *   3. the only address of a working interface besides loopback
  *   4. of several: that of the interface with the lowest number; `others` lists the rest */
 #include "kvserver/server/fabric_at.h"
 
@@ -76,7 +76,7 @@ static socklen_t size_of(int family)
 	return family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 }
 
-/* One address for each interface that is up: the first of that family, ordered by interface number. */
+/* One address for each working interface: the first of that family, ordered by interface number. */
 static unsigned candidates(int family, struct candidate *out)
 {
 	struct ifaddrs *list;

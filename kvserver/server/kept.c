@@ -34,8 +34,8 @@ struct kvs_kept {
 	int fd[KV_SHARDS_MAX];     /* of the shards' memory; or -1 */
 	int former[KV_SHARDS_MAX]; /* moves: of the memory that the file describes; or -1 */
 	bool moves;
-	bool found;  /* file and head */
-	bool handed; /* a running server has the memory until this one starts */
+	bool found;           /* file and head */
+	bool handed;          /* a running server has the memory until this one starts */
 	uint64_t digest_seed; /* handed */
 	uint64_t generation;  /* of this server */
 	uint64_t places;      /* of each table of records; 0: no --recover */
@@ -361,7 +361,7 @@ static int memory_renew(struct kvs_server *s, unsigned i, uint64_t bytes, struct
 	return 0;
 }
 
-/* Whether the memory bears the stamp of the file; and the generation after the last one that had it. */
+/* Whether the memory bears the stamp of the file; and the generation after its last one. */
 static void marks_check(struct kvs_server *s)
 {
 	struct kvs_kept *k = s->opt.kept;

@@ -6,10 +6,7 @@
 
 #include "kvserver/server/server.h"
 
-enum {
-	BEATS_MAX = 1024,
-	OTHERS = HANDSHAKES_MAX + BEATS_MAX + LOCAL_STRANGERS_MAX
-};
+enum { BEATS_MAX = 1024, OTHERS = HANDSHAKES_MAX + BEATS_MAX + LOCAL_STRANGERS_MAX };
 
 static int loops_create(struct kvs_server *s, struct kv_error *err)
 {

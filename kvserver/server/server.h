@@ -23,7 +23,6 @@
 #include "kvserver/tier/tier_file.h"
 #include "loop/loop.h"
 
-/* A call to every shard. */
 struct round {
 	struct round_call {
 		struct call call;
@@ -33,7 +32,6 @@ struct round {
 	unsigned pending;
 };
 
-/* Start and end (start_stop.c, state.c). */
 struct life {
 	enum kvs_state state;  /* under the server's lock, with the next three */
 	struct kv_error error; /* why it stopped */
@@ -55,9 +53,9 @@ struct place_at {
 
 struct keys {
 	struct boot_context *boot;
-	struct boot_keys *of_sessions; /* of further sessions; or NULL */
-	struct tenants *tenants;       /* NULL: each client may do all */
-	struct key_reload *reload;     /* rereads the files; or NULL */
+	struct boot_keys *of_sessions;
+	struct tenants *tenants; /* NULL: each client may do all */
+	struct key_reload *reload;
 };
 
 struct threads {
@@ -67,9 +65,9 @@ struct threads {
 
 /* The questions to the loops. The asking thread sets a flag, the loop clears it. */
 struct liveness {
-	_Atomic bool asked[KV_SHARDS_MAX + 1]; /* of the control loop, then of the shards */
-	uint64_t asked_ns[KV_SHARDS_MAX + 1];  /* the asking thread's */
-	unsigned owes;                         /* the first loop that owed an answer; likewise */
+	_Atomic bool asked[KV_SHARDS_MAX + 1];
+	uint64_t asked_ns[KV_SHARDS_MAX + 1]; /* the asking thread's */
+	unsigned owes;                        /* the first loop that owed an answer; likewise */
 };
 
 struct kvs_server {

@@ -72,7 +72,7 @@ static struct te_options engine_options(struct kvs_server *s)
 				   .log = o->log};
 }
 
-/* Where it is short, options that were not given become smaller. */
+/* Where it is short, options not given become smaller. */
 static int room_make(struct kvs_server *s, const struct te_options *engine, const struct te_load *load,
 		     struct kv_error *err)
 {

@@ -96,7 +96,7 @@ static int begin_await(struct kvs_server *s, struct kv_error *err)
 	int rc = round_await(s, &s->life.startup, run_start, KV_NEVER);
 	if (rc)
 		return kv_fail(err, rc, "attaching the engines to their loops: %s", kv_strerror(rc));
-	do /* the kernel may still be closing the ports of a server that was killed */
+	do /* the kernel may still be closing the ports of a killed server */
 		rc = io_listen(s->control, &addr, s->at.addr_len, &s->strangers.listen_fd, err);
 	while (rc == -EADDRINUSE && kept_former_died(s) && loop_now(s->control) < until_ns &&
 	       (co_sleep_await(loop_now(s->control) + PORT_AGAIN_NS), true));

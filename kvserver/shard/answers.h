@@ -30,7 +30,7 @@ struct answers_page;
 
 /* Of an attachment. */
 struct answers {
-	struct answers_page *page; /* `pages` of them, of which `used` were ever taken */
+	struct answers_page *page;
 	uint32_t stamp;
 	uint8_t pages, used;
 };

@@ -11,12 +11,11 @@
 
 struct shard;
 
-/* The other members' answer, shared by several shards. The last user frees it. */
 struct doubt_verdicts {
 	unsigned users;          /* under doubt_orders.lock */
 	struct verdict *verdict; /* NULL: not all have answered */
 	uint32_t count;
-	struct kvs_space *space; /* namespaces that were cleared, as far as they have answered */
+	struct kvs_space *space;
 	uint32_t spaces;
 	uint64_t floor; /* no namespace that they forgot had a higher generation */
 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* frame.c -- from a frame to its attachment, and from its records to the operations.
  *
- * A frame is checked step by step: layout; attachment, link and shard, which select the key; the tag, in constant time;
- * the counter; then the records. A frame that fails is counted and dropped without an answer. A frame of a channel has
- * no tag: it counts only for the attachment of its peer. The window of its link judges a request id first: one already
- * seen, or too old, is counted and dropped. A link uses one credit per unanswered request (active) and per reply
- * waiting for a send buffer (held); its session one per unanswered request. Requests beyond either are answered BUSY,
- * except CANCEL, which frees credits. */
+ * A frame is checked step by step: layout; attachment, link and shard; the tag, in constant time; the counter; then the
+ * records. A frame that fails is counted and dropped without an answer. A frame of a channel has no tag: it counts only
+ * for the attachment of its peer. The window of its link judges a request id first: one already seen, or too old, is
+ * counted and dropped. A link uses one credit per unanswered request (active) and per reply waiting for a send buffer
+ * (held); its session one per unanswered request. Requests beyond either are answered BUSY, except CANCEL, which frees
+ * credits. */
 #include "kvserver/shard/private.h"
 
 #include "kvserver/shard/local.h"

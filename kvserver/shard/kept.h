@@ -8,12 +8,11 @@
 
 struct shard;
 
-/* The options of a shard with kept memory. */
 struct kept_options {
-	int fd;              /* of memory from before, or of a file; stays the caller's. -1: the shard makes a memfd */
-	uint64_t generation; /* of this server among those that had the memory; from 1 */
-	uint64_t places;     /* of the table of records behind the mark; 0: none */
-	uint64_t former;     /* limit of the arena that the file describes, this shard's or a smaller one; 0: no file */
+	int fd; /* of memory from before, or of a file; stays the caller's. -1: the shard makes a memfd */
+	uint64_t generation;
+	uint64_t places; /* of the table of records behind the mark; 0: none */
+	uint64_t former; /* limit of the arena that the file describes, this shard's or a smaller one; 0: no file */
 };
 
 /* Behind the values. clean: a server has ended in order, and its index has this stamp. Whoever serves clears it. */

@@ -14,11 +14,10 @@ struct shard;
 struct landings {
 	struct kv_area area; /* pages appear with use */
 	struct arena room;
-	struct kv_rate lines;   /* log lines about failed areas */
+	struct kv_rate lines;
 	struct kv_list leaving; /* struct landing: without an attachment; its client may still be writing */
 };
 
-/* Bytes copied from an area in a turn of the loop. */
 struct landing_turn {
 	uint64_t turn, bytes;
 };
@@ -52,7 +51,7 @@ int landing_open(struct shard_attachment *s);
  * cut, where that harms no others. Else the area rests for a while: sent bytes may still arrive. */
 void landing_leave(struct shard_attachment *s);
 
-/* landings_tick -- free the areas that have rested. */
+/* landings_tick -- free the rested areas. */
 void landings_tick(struct shard *s, uint64_t now_ns);
 
 /* landing_announce -- the content of a LANDING message, with or without an area; free *out_keys. 0, -KV_ENOMEM. */

@@ -24,14 +24,14 @@ struct link {
 	struct kv_seal seal;
 	struct kv_window window; /* of request ids */
 	uint32_t active;         /* unanswered requests: used credits */
-	uint32_t held;           /* replies waiting for a send buffer, which still use credits */
-	uint32_t frames;         /* reply frames begun and not returned by the engine */
-	struct kv_list holding;  /* struct held, in order */
-	struct kv_list blocked;  /* of the shard, while holding is not empty */
-	struct kv_list dirty;    /* of the shard, while msg is not NULL */
-	struct te_msg *msg;      /* the reply frame being filled */
+	uint32_t held;
+	uint32_t frames;        /* reply frames begun and not returned by the engine */
+	struct kv_list holding; /* struct held, in order */
+	struct kv_list blocked; /* of the shard, while holding is not empty */
+	struct kv_list dirty;   /* of the shard, while msg is not NULL */
+	struct te_msg *msg;
 	struct wire_writer writer;
-	struct answers_link answers; /* of its requests, for a late CANCEL */
+	struct answers_link answers;
 };
 
 /* link_words -- words for the bits of a link's windows: `width` request ids, and half as many frames, since a client

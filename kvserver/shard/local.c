@@ -22,10 +22,7 @@
 #include "kvserver/shard/loopcall.h"
 #include "local/local.h"
 
-enum {
-	LOCALS_AT_ONCE = 1024,
-	LOCAL_LANDING_MAX = 8 << 20
-};
+enum { LOCALS_AT_ONCE = 1024, LOCAL_LANDING_MAX = 8 << 20 };
 
 /* ---- the landing area ---- */
 
@@ -255,7 +252,7 @@ static int local_closing(struct shard_local *l)
 
 /* ---- a turn ---- */
 
-/* A client could refill the ring without end, so the first wrong number is the last one that is read. */
+/* A client could refill the ring without end, so the first wrong number is the last one read. */
 static void local_garbled(struct shard_local *l)
 {
 	l->garbled = true;

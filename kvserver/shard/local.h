@@ -23,7 +23,7 @@ struct local_landing {
 struct shard_local {
 	struct kv_list node; /* locals.all */
 	struct shard *shard;
-	struct shard_attachment *attachment; /* served by the channel, or soon; NULL: it has ended */
+	struct shard_attachment *attachment;
 	uint64_t client_id;
 	struct local_channel *channel;
 	struct local_landing landing;

@@ -24,9 +24,8 @@ enum published_kind {
 	PUBLISHED_KINDS
 };
 
-/* Counters for metrics that STAT lacks. */
 struct tally {
-	uint64_t answered[TALLY_TYPES][WIRE_STATUS_MAX];            /* replies, by enum wire_type and wire_status */
+	uint64_t answered[TALLY_TYPES][WIRE_STATUS_MAX];
 	uint64_t post[KV_METRIC_BUCKETS], serve[KV_METRIC_BUCKETS]; /* of replies: posted_ns, replied_ns */
 	uint64_t asked, present;                                    /* keys of EXISTS; of them, the prefixes */
 };
@@ -36,7 +35,6 @@ struct published_rail {
 	char nic[KV_NAME_MAX]; /* the engine's name for it; written once, by names_publish */
 };
 
-/* A device of the tier, with the numbers of struct tier_stats. */
 struct published_device {
 	_Atomic uint64_t up, reads, read_bytes, read_ns, writes, write_bytes, value_bytes, errors, queue, rate_left,
 		day_left;

@@ -30,12 +30,11 @@ int region_create(const struct wire_region *w, unsigned rails, struct region **o
 /* A region in an attachment, and its use by requests of one shard. */
 struct region_use {
 	const struct region *region;
-	uint32_t refs;        /* requests with transfers to or from it */
+	uint32_t refs;
 	struct call *revoked; /* set: no new request may use it; finished when refs is 0 */
-	struct kv_list node;  /* of a bucket of the attachment */
+	struct kv_list node;
 };
 
-/* The regions of an attachment on one shard. The shard's thread only. */
 struct regions {
 	struct kv_list bucket[REGION_BUCKETS];
 	uint32_t count;

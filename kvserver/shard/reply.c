@@ -4,9 +4,9 @@
  *
  * All clients share the send buffers. So a link may have several frames in flight only while more than half of the
  * buffers are free, and at most a quarter of the free ones; otherwise one. Without a send buffer a reply is held: a
- * copy that references its block instead of its bytes. Nothing is encoded past a held reply. A link holds little more
- * than its credits; replies beyond are dropped and counted. A frame with replies for ordered writes (follows) is sent
- * behind those writes at the end of the request frame, or the attachment is renewed (frame_lost).
+ * copy that references its block instead of its bytes. Nothing is encoded past a held reply. A frame with replies for
+ * ordered writes (follows) is sent behind those writes at the end of the request frame, or the attachment is renewed
+ * (frame_lost).
  *
  * Invariants. link->msg is not NULL exactly while the link is in shard->dirty; link->holding is not empty exactly while
  * it is in shard->blocked. */

@@ -35,7 +35,7 @@ enum move_state { MOVE_OVER, MOVE_POSTED, MOVE_POSTING };
 /* A transfer of one request: the full slices, or the shorter last one. */
 struct move {
 	struct te_xfer xfer;
-	uint32_t chunks; /* its number of data writes */
+	uint32_t chunks;
 	enum move_state state;
 	int status; /* of done */
 };
@@ -87,14 +87,14 @@ struct request {
 	struct wire_reply reply;
 	union {
 		struct {
-			struct kv_list hashing; /* of the shard, while a checksum is being made */
+			struct kv_list hashing;
 			const uint8_t *from;
 			uint64_t left, length, offset;
-			struct kv_hasher *hasher; /* NULL: no checksum is being made */
-			uint8_t state;            /* enum get_state */
-			bool more;                /* of a value that was counted before */
-			bool of_range;            /* requested: the checksum of the range, whatever the state */
-			bool pull;                /* requested: to read the bytes itself; tried once, then false */
+			struct kv_hasher *hasher;
+			uint8_t state; /* enum get_state */
+			bool more;     /* of a value that was counted before */
+			bool of_range; /* requested: the checksum of the range, whatever the state */
+			bool pull;     /* requested: to read the bytes itself; tried once, then false */
 			uint32_t imm;
 			struct wire_dest dest;
 		} get;

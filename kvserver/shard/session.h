@@ -17,21 +17,20 @@ struct call;
 struct shard_attachment;
 struct space;
 
-/* A session's namespace, and its rights there. */
 struct grant {
 	char space[KV_SPACE_MAX + 1];
 	char tenant[KV_SPACE_MAX + 1]; /* "": without --tenants */
-	uint64_t generation;           /* the least of the namespace */
-	uint8_t rights;                /* enum tenant_right; 0: for this session the namespace does not exist */
-	bool reads_all;                /* it may read each namespace, and ask about all of the server */
+	uint64_t generation;
+	uint8_t rights; /* enum tenant_right; 0: for this session the namespace does not exist */
+	bool reads_all; /* it may read each namespace, and ask about all of the server */
 };
 
 struct session {
 	struct shard_attachment *attachment; /* of the connection */
 	uint32_t number;                     /* 0: the connection's own */
-	uint32_t credits;                    /* limit of unanswered requests here */
-	uint32_t active;                     /* unanswered requests: used credits */
-	uint32_t requests;                   /* ... and not freed */
+	uint32_t credits;
+	uint32_t active;   /* unanswered requests: used credits */
+	uint32_t requests; /* ... and not freed */
 	uint64_t received;
 	struct pins pins;
 	struct space *space;   /* of its keys */

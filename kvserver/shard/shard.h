@@ -96,19 +96,19 @@ struct shard_options {
 	unsigned index, shards; /* shards: of the server; 0: 1 */
 	struct loop *loop;      /* its future loop */
 	uint64_t memory_bytes;
-	uint64_t shard_seed; /* of the hash that selects a key's shard and is its digest */
+	uint64_t shard_seed;
 	uint32_t attachments_max, credits;
-	uint64_t values_max; /* maximum at a time; 0: one per KiB */
+	uint64_t values_max;
 	/* ttl_ns 0: none. slow_ns: requests at least this slow are logged; 0: none. shard_rates_set changes both at run
 	 * time. */
 	uint64_t value_max, ttl_ns, slow_ns;
 	bool own_thread; /* the loop's thread is ours, and may be bound to CPUs */
 	bool allow_pull, pull_where_safe, prefault;
-	bool publish;                    /* keep a copy of the counters for other threads (publish.h) */
-	bool arena_private;              /* no other process may map the memory for values */
-	const struct kept_options *kept; /* the memory outlives this process; or NULL. Read while the shard lives */
-	uint64_t landing_bytes;          /* for PUTs of all clients; 0: none */
-	uint64_t lease_ns;               /* allow_pull: how long clients may read a block */
+	bool publish;       /* keep a copy of the counters for other threads (publish.h) */
+	bool arena_private; /* no other process may map the memory for values */
+	const struct kept_options *kept;
+	uint64_t landing_bytes; /* for PUTs of all clients; 0: none */
+	uint64_t lease_ns;      /* allow_pull: how long clients may read a block */
 	const struct shard_ops *ops;
 	const struct evict_policy *policy;
 	const struct kv_log *log;
@@ -119,27 +119,24 @@ struct shard_options {
 	/* lost -- *shard_attachment_args.anew was set for an attachment: inform its client. As for reset. */
 	int (*lost)(void *arg, struct shard *s);
 	void *arg;
-	struct journal *journal;             /* of its store (store/journal.h); or NULL */
-	struct doubt_orders *doubt;          /* of all shards; or NULL */
+	struct journal *journal;
+	struct doubt_orders *doubt;
 	struct tenant_orders *tenants;       /* likewise */
 	const struct tier_files *tier_files; /* NULL: no tier */
 	struct tier_options tier;            /* all but what a shard knows by itself */
-	const _Atomic uint64_t
-		*control; /* counters of the control loop, by enum wire_stat, to be shown with ours; or NULL */
+	const _Atomic uint64_t *control;
 };
 
-/* The leases of one client (ops/lease.c). */
 struct lease_holder {
 	struct kv_list leases; /* struct lease */
 	uint32_t count;
 	uint64_t bytes; /* of the arena; leases of one block count once if they are near (ops/lease.c) */
 };
 
-/* The clients on this host (local.c). */
 struct shard_locals {
 	struct kv_list all; /* struct shard_local */
 	unsigned count;
-	unsigned active;        /* that have more work than one turn does */
+	unsigned active;
 	uint64_t landing_bytes; /* of their landing areas */
 	uint64_t landing_limit;
 };
@@ -151,15 +148,13 @@ struct attachments {
 	struct kv_list ending;           /* with operations in flight */
 };
 
-/* Replies on their way out (reply.c). */
 struct replies {
-	struct kv_list dirty;        /* links with a frame to send at the end of this turn */
-	struct kv_list blocked;      /* links whose replies wait for a send buffer */
-	struct slab held;            /* such replies */
-	uint32_t frames, frames_max; /* frames begun and not sent; send buffers in all */
+	struct kv_list dirty;
+	struct kv_list blocked;
+	struct slab held; /* such replies */
+	uint32_t frames, frames_max;
 };
 
-/* Calls of the control loop, and reports to it (loopcall.c, report.c). */
 struct calls {
 	struct kv_list undelivered; /* struct call */
 	struct call *drained;       /* finished when no request is in flight */
@@ -168,13 +163,12 @@ struct calls {
 	bool reset_due, lost_due;
 };
 
-/* Values in doubt (doubt.h). */
 struct shard_doubt {
-	struct loop_poller first;        /* before the engine's: detects that this thread stood still */
-	uint64_t turned_ns;              /* its last turn */
-	uint64_t late_ns;                /* the last turn before this thread stood still; 0: judged */
-	uint64_t number;                 /* the last one passed to the store */
-	struct doubt_verdicts *verdicts; /* the current verdicts; or NULL */
+	struct loop_poller first; /* before the engine's: detects that this thread stood still */
+	uint64_t turned_ns;       /* its last turn */
+	uint64_t late_ns;         /* the last turn before this thread stood still; 0: judged */
+	uint64_t number;
+	struct doubt_verdicts *verdicts;
 };
 
 /* Counters, and the copy of them for other threads (stat.c, publish.c). */
@@ -183,7 +177,7 @@ struct counts {
 	struct tally tally;
 	struct published *published; /* or NULL */
 	struct kv_rate slow_lines;
-	bool values_logged; /* the limit of values was logged */
+	bool values_logged;
 };
 
 struct shard {
@@ -202,7 +196,7 @@ struct shard {
 	uint64_t leased_bytes; /* of the arena, in blocks that clients may read by themselves */
 	struct landings landings;
 	struct shard_locals locals;
-	struct work *work; /* of the operations (ops/work.h) */
+	struct work *work;
 	/* Set by an operation that gathers requests; called when all records of a frame, or of one session in it, were
 	 * taken. The function resets it to NULL. */
 	void (*records_end)(struct shard *s);
@@ -215,8 +209,8 @@ struct shard {
 	struct counts counts;
 	bool attached, draining;
 	uint64_t born_ns;
-	uint64_t look_ns;                /* next check of the addresses (SHARD_LOOK_NS) */
-	uint64_t fenced_ns;              /* the last fence (quarantine.c) */
+	uint64_t look_ns; /* next check of the addresses (SHARD_LOOK_NS) */
+	uint64_t fenced_ns;
 	uint32_t mark : 32 - SPACE_BITS; /* of blocks counted in one walk */
 	struct loop_poller poller;
 	struct loop_timer tick;

@@ -12,7 +12,7 @@
 
 enum {
 	TENANTS_MAX = 256,
-	TENANTS_RULES_MAX = 4096,       /* pairs of tenant and namespace */
+	TENANTS_RULES_MAX = 4096,
 	TENANTS_IDENTITIES_MAX = 16384, /* of all tenants */
 	TENANTS_FILE_MAX = 4 << 20
 };
@@ -66,8 +66,8 @@ const struct tenant_row *tenants_find(const struct tenants *t, const char *names
  * it. 0: none. */
 unsigned tenants_rights(const struct tenants *t, const struct tenant_row *row, const char *space);
 
-/* tenants_owner -- the tenant that is charged for a namespace: of those that may write it, the one with the exact name
- * or else the longest prefix, and of these the first in the file. NULL: none may write it. */
+/* tenants_owner -- the tenant charged for a namespace: of those that may write it, the one with the exact name or else
+ * the longest prefix, and of these the first in the file. NULL: none may write it. */
 const struct tenant_row *tenants_owner(const struct tenants *t, const char *space);
 
 #endif

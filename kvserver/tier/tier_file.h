@@ -12,8 +12,8 @@ struct loop;
 struct tier_file {
 	char *path;
 	uint64_t bytes;
-	int fd;        /* its lock */
-	bool disk;     /* a partition or disk, no regular file */
+	int fd; /* its lock */
+	bool disk;
 	bool buffered; /* the file system refuses O_DIRECT */
 };
 

@@ -34,8 +34,8 @@ struct tier_device_ops {
 /* The head of an implementation's struct. */
 struct tier_device {
 	const struct tier_device_ops *ops;
-	const char *name;       /* path, for events; lives as long as the device */
-	uint64_t offset, bytes; /* the shard's range of it */
+	const char *name; /* path, for events; lives as long as the device */
+	uint64_t offset, bytes;
 };
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fifo.c -- the ring of segments of a device, and the choice of values that are written.
+/* fifo.c -- the ring of segments of a device, and the choice of written values.
  *
  * When a segment is opened, the next one, the oldest, is cleared at once: so there is always a free one, and records
  * written again meet an open segment with room. At most half of a segment is written again.

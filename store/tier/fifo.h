@@ -17,22 +17,22 @@
 enum tier_segment_state { TIER_SEGMENT_FREE, TIER_SEGMENT_OPEN, TIER_SEGMENT_SEALED, TIER_SEGMENT_CLEARING };
 
 enum {
-	TIER_SEGMENTS_MIN = 4, /* of a device and shard */
-	TIER_KEEP_SHARE = 2    /* at most half of a segment is written again when it is reused */
+	TIER_SEGMENTS_MIN = 4,
+	TIER_KEEP_SHARE = 2 /* at most half of a segment is written again when it is reused */
 };
 
 struct tier_segment {
-	uint64_t sequence;    /* of its use; counts up, never 0 once used */
-	uint32_t first, last; /* its records, in order of their pages; 0: none */
-	uint32_t pages;       /* filled from its front, with the head */
-	uint32_t live;        /* records */
-	uint32_t readers;     /* reads in flight: it is not reused before their end */
-	uint8_t state;        /* enum tier_segment_state */
-	bool footless;        /* its footer was never written, and will not be */
-	bool queued;          /* its head is to be written (heads.c) */
-	uint32_t queue_next;  /* the next such segment */
-	uint64_t mark;        /* the first of its deletions whose bit is not on the device; 0: none */
-	uint8_t *dead;        /* a bit per page whose record was deleted after the footer; NULL: none. malloc'd */
+	uint64_t sequence; /* of its use; counts up, never 0 once used */
+	uint32_t first, last;
+	uint32_t pages;      /* filled from its front, with the head */
+	uint32_t live;       /* records */
+	uint32_t readers;    /* reads in flight: it is not reused before their end */
+	uint8_t state;       /* enum tier_segment_state */
+	bool footless;       /* its footer was never written, and will not be */
+	bool queued;         /* its head is to be written (heads.c) */
+	uint32_t queue_next; /* the next such segment */
+	uint64_t mark;       /* the first of its deletions whose bit is not on the device; 0: none */
+	uint8_t *dead;       /* a bit per page whose record was deleted after the footer; NULL: none. malloc'd */
 };
 
 struct tier_fifo_options {
@@ -46,13 +46,13 @@ struct tier_fifo {
 	struct tier_fifo_options opt;
 	struct tier_records *records;
 	struct tier_segment *segment;
-	uint64_t sequence;   /* of the newest segment */
-	uint64_t reserved;   /* of the next one; 0: one more */
-	uint32_t used;       /* segments that are not FREE */
-	uint32_t open;       /* index of the open segment; opt.segments: none */
-	uint32_t next;       /* the one to be opened next: FREE, or the oldest one, to be cleared before */
-	uint32_t foot_bytes; /* entries of the open segment */
-	uint32_t kept_pages; /* written again from the segment that is cleared */
+	uint64_t sequence; /* of the newest segment */
+	uint64_t reserved;
+	uint32_t used; /* segments that are not FREE */
+	uint32_t open;
+	uint32_t next; /* the one to be opened next: FREE, or the oldest one, to be cleared before */
+	uint32_t foot_bytes;
+	uint32_t kept_pages;                  /* written again from the cleared segment */
 	uint64_t placed_pages, kept, dropped; /* counters: pages given to records; records kept and dropped by reuse */
 };
 

@@ -91,7 +91,6 @@ const uint8_t *tier_table_newest(const uint8_t *front, uint64_t id, struct tier_
 	return newest;
 }
 
-
 static uint64_t service_sum(const struct tier_service *s)
 {
 	return kv_hash_block(s, offsetof(struct tier_service, checksum));

@@ -38,7 +38,7 @@ struct tier_super {
 	uint64_t offset, segments; /* the range: its first byte on the device, and segments behind the superblock */
 	uint64_t made_s;           /* wall clock */
 	uint64_t key_seed;         /* of the server's digests: another seed means another placement of keys */
-	uint64_t log_pages;        /* of the log of deletions */
+	uint64_t log_pages;
 	uint8_t reserved[168];
 	uint64_t checksum; /* of all before */
 };
@@ -56,8 +56,8 @@ struct tier_table {
 	uint8_t magic[8];
 	uint64_t id, version, floor;
 	uint32_t count, doubt_s;
-	uint64_t sum;      /* of the notes */
-	uint64_t checksum; /* of the rest of this struct */
+	uint64_t sum; /* of the notes */
+	uint64_t checksum;
 };
 _Static_assert(sizeof(struct tier_note) == 88 && sizeof(struct tier_table) == 56, "the table's layout");
 
@@ -73,7 +73,7 @@ struct tier_service {
 	uint32_t members, drives;
 	uint64_t drive[TIER_DEVICES_MAX]; /* ids of the ranges of this shard that have the same log */
 	uint64_t sum;                     /* of the names */
-	uint64_t checksum;                /* of the rest of this struct */
+	uint64_t checksum;
 };
 _Static_assert(sizeof(struct tier_service) == 200, "the layout of the record of service");
 
@@ -119,7 +119,7 @@ static inline uint64_t tier_first_page(uint64_t range_bytes)
 
 /* A record's description; key_len bytes of the key follow. */
 struct tier_entry {
-	uint64_t checksum;            /* of the rest and the key */
+	uint64_t checksum;
 	uint64_t sequence;            /* of the segment */
 	uint64_t id;                  /* of the range: its first half */
 	uint64_t sum;                 /* of the value: kv_hash_block */
@@ -138,9 +138,9 @@ _Static_assert(sizeof(struct tier_entry) == 80 && sizeof(struct tier_entry) + KV
 struct tier_foot {
 	uint8_t magic[8];
 	uint64_t id, sequence;
-	uint32_t count, bytes; /* entries, and all their bytes */
-	uint64_t sum;          /* XXH3 of the entries */
-	uint64_t checksum;     /* of the rest of this struct */
+	uint32_t count, bytes;
+	uint64_t sum; /* XXH3 of the entries */
+	uint64_t checksum;
 };
 _Static_assert(sizeof(struct tier_foot) == 48, "the foot's layout");
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gets.c -- values that are read from the tier into memory.
+/* gets.c -- reads from the tier into memory.
  *
  *   tier_get --> PENDING -- on the device --> ROOM -- memory is cleared --> PIECES -- all are taken --> end
  *

@@ -2,8 +2,8 @@
 /* judge.c -- deletions that this server missed (store/doubt.h): records of those keys are dropped for good.
  *
  * Blocks are judged when they are asked for, against the verdicts of the last doubt. Records may be asked for after
- * many doubts, and restarts, so all of them are looked at once, in steps, and the tier is hidden until that is done. A
- * key is known by 32 bits of its number (tier_more): a record of another key is lost once in 2^32. */
+ * many doubts, and restarts, so all of them are looked at once, in steps, and the tier is hidden until then. A key is
+ * known by 32 bits of its number (tier_more): a record of another key is lost once in 2^32. */
 #include "store/tier/private.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keep.c -- clears the segment that is used next, and writes its records with hits again.
+/* keep.c -- clears the next segment, and writes its records with hits again.
  *
  * The record is read in pieces, one after the other, and copied to the writer, which begins a new record for it once
  * the first piece is here: from then on the index has the new one. The bytes are not checked here, but when they are

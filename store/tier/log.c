@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log.c -- the keys that were deleted or touched here, on the device.
+/* log.c -- the keys deleted or touched here, on the device.
  *
  *   not read --> all of it is read --> its entries are given to the store --> new tombstones are appended
  *
  * The log is a ring of entries, written a page at a time, durably; the next write takes all tombstones that came in the
- * meantime. A reply to a DELETE waits for it. Each entry has its own check: a torn write leaves those that were there,
- * and some of the new ones, for which nobody has an answer yet. So a hole in the numbers counts as a loss only in front
- * of the last write. */
+ * meantime. A reply to a DELETE waits for it. Each entry has its own check: a torn write leaves older ones, and some of
+ * the new ones, for which nobody has an answer yet. So a hole in the numbers counts as a loss only in front of the last
+ * write. */
 #include "store/tier/private.h"
 
 #include <errno.h>

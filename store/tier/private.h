@@ -17,7 +17,7 @@ struct tier_budget {
 	int64_t left;         /* may be negative: the last record exceeded it */
 };
 
-/* A piece of a device that is being read: 256 KiB. One of a get (gets.c) or of the scan (scan.c) uses it. */
+/* A piece of a device, read at once: 256 KiB. One of a get (gets.c) or of the scan (scan.c) uses it. */
 enum tier_slot_state { SLOT_FREE, SLOT_FLYING, SLOT_READ };
 
 struct tier_slot {
@@ -49,7 +49,7 @@ struct tier_writer {
 	struct tier_buffer buffer[TIER_WRITES];
 	struct tier_buffer *filling; /* NULL: none */
 	uint32_t record;             /* the item being copied; 0: none */
-	uint32_t left;               /* bytes of its value that are not copied */
+	uint32_t left;               /* bytes of its value not copied yet */
 	uint32_t next_page;          /* where the next buffer begins, in the middle of a record */
 	uint32_t pending;            /* the first pending item of the open segment; 0: none */
 	uint8_t *foot;               /* entries of the open segment */
@@ -78,13 +78,13 @@ struct tier_heads {
 	uint32_t first, last, waiting; /* segments to be written, linked by queue_next; their number */
 };
 
-/* The keeper of a drive: copies records with hits out of the segment that is cleared (keep.c). */
+/* The keeper of a drive: copies records with hits out of the cleared segment (keep.c). */
 struct tier_keep {
 	struct tier_io io;
 	uint8_t *mem;       /* TIER_READ bytes */
 	uint32_t item;      /* 0: none */
 	uint32_t page;      /* the next page to be read, of the record */
-	uint32_t at, have;  /* bytes of mem that are copied, and read */
+	uint32_t at, have;  /* bytes of mem copied, and read */
 	bool flying, begun; /* begun: the writer has its new record */
 	bool failed;
 };
@@ -93,7 +93,7 @@ struct tier_keep {
 struct tier_table_writer {
 	struct tier_io io;
 	uint8_t *mem;            /* TIER_TABLE_PAGES; while the device is read, `names` */
-	struct tier_name *names; /* sorted, of the table that was read */
+	struct tier_name *names; /* sorted, of the table as read */
 	uint32_t count;          /* names */
 	uint32_t bytes, sent;
 	uint64_t version; /* of the table on the device */
@@ -336,7 +336,7 @@ void heads_unsaved_log(struct tier_drive *d); /* deletions cannot be written */
 void heads_down(struct tier_drive *d);
 /* heads_mark -- the record at this place is void: its bit has to be set on the device. */
 void heads_mark(struct tier_drive *d, uint32_t segment, uint32_t page);
-bool heads_unsafe(const struct tier *t);      /* deletions are unsaved on a device that is down */
+bool heads_unsafe(const struct tier *t);      /* deletions are unsaved on a failed device */
 void heads_settle(struct tier *t);            /* end what waits for deletions that are safe now */
 uint64_t heads_unsaved(const struct tier *t); /* the first mark that is not safe; UINT64_MAX: all are */
 
@@ -395,9 +395,9 @@ void table_sweep(struct tier *t, uint32_t budget);
 
 /* ---- log.c: the keys deleted here, for other members ---- */
 
-/* log_read -- read the drive's log; a fresh one is empty. log_give -- the entries that were read become the store's.
- * log_pump -- write what is new. log_note -- deletions since the last call wait for the devices. log_ready -- whether
- * it was read. */
+/* log_read -- read the drive's log; a fresh one is empty. log_give -- the entries read become the store's. log_pump --
+ * write what is new. log_note -- deletions since the last call wait for the devices. log_ready -- whether it was read.
+ * */
 void log_read(struct tier_drive *d, bool fresh);
 void log_pump(struct tier_drive *d);
 void log_note(struct tier *t);
@@ -458,7 +458,7 @@ uint32_t gets_step(struct tier *t, uint32_t budget); /* take read pieces, clear 
 void gets_down(struct tier_drive *d);
 void gets_stop(struct tier *t);
 void gets_settle(struct tier *t);                         /* records have become readable, or were lost */
-void gets_void(struct tier *t, const struct tier_id *id); /* the value that is being read is void */
+void gets_void(struct tier *t, const struct tier_id *id); /* the value being read is void */
 void gets_touch(struct tier *t, const struct tier_id *id, uint32_t expires_s); /* it has this life */
 
 /* ---- judge.c ---- */

@@ -79,7 +79,7 @@ static void record_found(struct tier_drive *d, struct tier_slot *s, const struct
 		tier_key_drop(t, item, true);
 }
 
-/* The bits of deletions that are on the device are kept. False: no memory. */
+/* The device's bits of deletions are kept. False: no memory. */
 static bool bits_keep(struct tier_drive *d, const struct tier_slot *s)
 {
 	struct tier_segment *g = &d->fifo.segment[s->segment];
@@ -272,7 +272,6 @@ static void scan_go(struct tier_drive *d)
 	if (d->scan.running == 0)
 		scan_end(d);
 }
-
 
 static uint8_t *front_memory(struct tier_drive *d)
 {

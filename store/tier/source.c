@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* source.c -- chooses the values that are written, and copies them to a writer, ahead of their eviction.
+/* source.c -- chooses values, and copies them to a writer, ahead of their eviction.
  *
  * A look at the policy's next victims gives up to AHEAD_MAX hints; they are followed one by one, if the block is still
  * the same. A value that has to leave before is copied at once, if a buffer has room for all of it; else it is lost.

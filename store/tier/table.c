@@ -2,8 +2,8 @@
 /* table.c -- the namespaces and their generations on a device: what was cleared stays away after a crash.
  *
  * The table is written as a whole, in turn to two places, with a rising version: the last complete one counts. It is
- * written soon after any change. A clear waits for it, and so does each footer: a record that is found has its
- * namespace in the table, and if it is of another generation than the table says, it is void.
+ * written soon after any change. A clear waits for it, and so does each footer: a found record has its namespace in the
+ * table, and if it is of another generation than the table says, it is void.
  *
  * The table also says since when a doubt waits for its verdicts: if the server ends before, the next one asks for all
  * deletions since then.

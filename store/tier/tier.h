@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tier.h -- the NVMe tier of a shard: values that memory has no room for, on one or more devices. No I/O of its own
- * (device.h); one thread, the shard's; no clock but the one that is passed in.
+ * (device.h); one thread, the shard's; no clock of its own.
  *
  * Writes: tier_turn copies the values that will leave memory next into write buffers of 1 MiB, ahead of their eviction,
  * and submits them front to back, at most TIER_WRITES at a time. A value that must leave before is lost (counted).
@@ -66,7 +66,7 @@ struct tier_totals {
 	uint64_t failed;       /* found, but not read: damaged, device down, no memory */
 	uint64_t shared;       /* requests that shared a read of another */
 	uint64_t lost;         /* values that left memory without being on the tier, though admitted */
-	uint64_t refused;      /* values that were not admitted */
+	uint64_t refused;      /* values not admitted */
 	uint64_t deletes;      /* records dropped by DELETE, TOUCH or a new value */
 	uint64_t records;      /* now */
 	uint64_t index_bytes;  /* now */
