@@ -94,7 +94,7 @@ static void pull_fill(struct kc_pull *p, struct kc_req *r, const struct wire_rep
 	p->req = r;
 	p->link = r->link;
 	p->lease = reply->get.lease;
-	p->end_ns = r->at.sent_ns + lease_ns;
+	p->end_ns = r->at.sent_ns + lease_ns; /* before the server could give the lease */
 	p->xfer = (struct te_xfer){.dir = TE_READ,
 				   .peer = s->peer[r->link->shard],
 				   .link = TE_LINK_ANY,
