@@ -1184,7 +1184,7 @@ struct kvc_drained {
  *   -KV_ELEFT      the server has said goodbye before, and is not back */
 KVC_API int kvc_drain_await(struct kvc_client *client, const struct kvc_drain *drain, const struct kvc_call *call);
 
-/* ---- what a pool runs on, and how it does ---- */
+/* ---- what a pool runs on ---- */
 
 struct kvc_info {
 	size_t size;
