@@ -58,11 +58,27 @@ static int span_add(struct batch *b, void *data, uint64_t len, uint64_t slice, u
 	return 0;
 }
 
+static bool is_tensor(PyObject *object)
+{
+	return PyObject_HasAttrString(object, "data_ptr") && PyObject_HasAttrString(object, "element_size");
+}
+
+/* An int of numpy is a buffer, and also a number. */
+static bool is_memory(PyObject *object)
+{
+	return !PyLong_Check(object) && ((PyObject_CheckBuffer(object) && !PyIndex_Check(object)) || is_tensor(object));
+}
+
 /* (address, length) or (address, length, slice, stride). */
 static int address_parse(PyObject *tuple, const struct where *where, struct batch *b)
 {
 	uint64_t value[4] = {0};
 	Py_ssize_t n = PyTuple_Size(tuple);
+	if (n > 0 && is_memory(PyTuple_GetItem(tuple, 0))) {
+		PyErr_Format(PyExc_TypeError, "%s is a tuple, so (address, length): several places are a list",
+			     WHERE(where));
+		return -1;
+	}
 	if (n != 2 && n != 4) {
 		PyErr_Format(PyExc_TypeError,
 			     "%s has %zd numbers: it is (address, length) or (address, length, slice, stride)",
@@ -333,7 +349,7 @@ static int tensor_is_plain(PyObject *tensor, const struct where *where)
 	return 0;
 }
 
-static int tensor_shape(PyObject *tensor, const struct where *where, struct shape *s)
+static int tensor_look(PyObject *tensor, const struct where *where, struct shape *s)
 {
 	PyObject *address;
 	Py_ssize_t itemsize;
@@ -355,9 +371,11 @@ static int tensor_shape(PyObject *tensor, const struct where *where, struct shap
 	return -1;
 }
 
-static bool is_tensor(PyObject *object)
+/* A sparse tensor has no strides or no address: torch then raises RuntimeError. */
+static int tensor_shape(PyObject *tensor, const struct where *where, struct shape *s)
 {
-	return PyObject_HasAttrString(object, "data_ptr") && PyObject_HasAttrString(object, "element_size");
+	int rc = tensor_look(tensor, where, s);
+	return rc < 0 && PyErr_ExceptionMatches(PyExc_RuntimeError) ? export_refused(tensor, where, false) : rc;
 }
 
 static int tensor_parse(PyObject *tensor, const struct where *where, struct batch *b)
@@ -399,10 +417,10 @@ static int place_parse(PyObject *object, const struct where *where, bool writabl
 		return tensor_parse(object, where, b);
 	type = kvrail_type_name(object);
 	if (type)
-		PyErr_Format(PyExc_TypeError,
-			     "%s must be an object with the buffer interface, a tensor, (address, length), or a list "
-			     "of these, not %U%s",
-			     WHERE(where), type, PyUnicode_Check(object) ? ": encode the text" : "");
+		PyErr_Format(PyExc_TypeError, "%s must be an object with the buffer interface, a tensor%s, not %U%s",
+			     WHERE(where),
+			     where->place < 0 ? ", (address, length), or a list of these" : " or (address, length)",
+			     type, PyUnicode_Check(object) ? ": encode the text" : "");
 	Py_XDECREF(type);
 	return -1;
 }

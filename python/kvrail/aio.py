@@ -28,7 +28,8 @@ _WAIT_SECONDS = 0.2  # of one call for events: a cancelled task waits for its en
 
 
 class Loading:
-    """A GET of several keys in parts, from Client.load(). Await it for the lengths, as those of get_many()."""
+    """A GET of several keys in parts, from Client.load(). Await it for the lengths, as those of get_many(). With `async with`
+    it ends with the block: a load that is still under way is then cancelled."""
 
     def __init__(self, keys: Sequence[Key], ends: tuple[int, ...]) -> None:
         self.id = 0  # until it is submitted
@@ -73,6 +74,18 @@ class Loading:
     def __await__(self) -> Generator[Any, None, list[int | None]]:
         assert self.task
         return self.task.__await__()
+
+    async def __aenter__(self) -> Loading:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self.task
+        self.cancel()
+        cancelled = await _whole(self.task)
+        if not self.task.cancelled():
+            self.task.exception()  # for those who await it, which nobody does any more
+        if cancelled:
+            raise cancelled
 
 
 class Events:

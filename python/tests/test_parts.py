@@ -176,6 +176,30 @@ class PartsTest(unittest.TestCase):
         keys, values = blocks(self.client)
         asyncio.run(main())
 
+    def test_the_end_of_an_asyncio_block_ends_a_load(self):
+        async def main():
+            async with kvrail.aio.Client(own.address, num_clients=1) as client:
+                async with client.load(keys, into := room(3), PARTS) as load:
+                    self.assertEqual(await load.part(0), 3)
+                    self.assertEqual(await load, [NBYTES] * 3)
+                self.assertEqual(into, values)
+                async with client.load(["a"], room(2), PARTS):
+                    pass  # its error is nobody's
+                freeze(own)
+                with self.assertRaises(ZeroDivisionError):
+                    async with client.load(keys, into := room(3), PARTS, timeout=60):
+                        await asyncio.sleep(0.05)
+                        1 / 0
+                for place in into:
+                    place.append(0)  # nothing holds it
+                os.kill(own.pid, signal.SIGCONT)
+
+        own = kvrail.Server(memory_mb=64)
+        self.addCleanup(own.close)
+        with kvrail.Client(own.address, num_clients=1) as client:
+            keys, values = blocks(client, 3)
+        asyncio.run(main())
+
     def test_asyncio_cancels(self):
         async def main():
             async with kvrail.aio.Client(

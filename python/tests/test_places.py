@@ -95,7 +95,12 @@ class PlacesTest(NativeTest):
         refuses(ValueError, r"buffers\[1\] is an empty list", [])
         refuses(ValueError, r"buffers\[1\]\[1\] is empty", [bytearray(1), bytearray()])
         refuses(ValueError, r"buffers\[1\]\[0\] \(bytes\) is not writable memory", [b"x"])
-        refuses(TypeError, r"buffers\[1\]\[0\] must be an object with .*, not list", [[b"x"]])
+        refuses(TypeError, r"buffers\[1\]\[0\] must be .* or \(address, length\), not list$", [[b"x"]])
+        refuses(TypeError, r"buffers\[1\] must be .* or a list of these, not str", "text")
+        for several in (2 * (bytearray(1),), 5 * (Tensor(array.array("B", b"x"), (1,), (1,)),)):
+            refuses(TypeError, r"buffers\[1\] is a tuple, .* several places are a list", several)
+        refuses(TypeError, r"buffers\[1\]\[0\] is a tuple", [(bytearray(1), bytearray(1))])
+        refuses(TypeError, r"a number of \(address, .* must be an int, not str", ("1", 1))
         refuses(TypeError, r"buffers\[1\]\[2\] has 3 numbers", [b"x", b"x", (1, 2, 3)], False)
         refuses(ValueError, r"lies in 1025 places: a value may lie in 1024", [b"x"] * 1025, False)
         self.assertEqual(self.get("nothing", [bytearray(1)] * 1024), kvrail.NotFound.code)
@@ -216,6 +221,9 @@ class PlacesTest(NativeTest):
             with self.subTest(text=text), self.assertRaisesRegex(error, text):
                 self.client.submit_batch_get(["a"], [tensor])
 
+        def sparse():
+            raise RuntimeError("no such")
+
         class Cuda:
             type = "cuda"
 
@@ -231,6 +239,12 @@ class PlacesTest(NativeTest):
         refuses(TypeError, "has 2 dimensions and another number of strides", _strides=(1,))
         refuses(ValueError, r"is not resolved \(is_neg\(\)\)", is_neg=lambda: True)
         refuses(ZeroDivisionError, "", data_ptr=lambda: 1 / 0)
+        for of_sparse in "stride", "data_ptr":
+            refuses(ValueError, r"buffers\[0\] \(Tensor\) is not memory: no such", **{of_sparse: sparse})
+        with self.assertRaisesRegex(ValueError, r"register\(\).*is not memory: no such"):
+            tensor = Tensor(memory, (5, 5), (5, 1))
+            tensor.data_ptr = sparse
+            self.client.register(tensor)
         with self.assertRaisesRegex(ValueError, "not contiguous: register the whole storage"):
             self.client.register(Tensor(memory, (5, 5), (10, 1)))
 
@@ -254,6 +268,9 @@ class PlacesTest(NativeTest):
             self.assertEqual(int(into[:, :, 4].float().abs().sum()), 0)
         with self.client.register(torch.zeros(4096, dtype=torch.bfloat16)):
             pass
+        for tensor in (torch.eye(3).to_sparse(), torch.eye(3).to_sparse_csr()):
+            with self.assertRaisesRegex(ValueError, r"buffers\[0\] \(Tensor\) is not memory"):
+                self.client.submit_batch_set(["a"], [tensor])
 
 
 if __name__ == "__main__":
