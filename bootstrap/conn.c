@@ -2,8 +2,7 @@
 /* conn.c -- a control connection: control messages over a byte stream.
  *
  * Reading: in[first] starts with `taken` bytes of the last message, still the caller's until the next call. The buffer
- * starts at IN_SMALL, grows with received bytes, never by a length prefix alone, and shrinks before a long wait. Bytes
- * move only to make room for the rest of a message.
+ * starts at IN_SMALL, grows with received bytes, never by a length prefix alone, and shrinks before a long wait.
  *
  * Writing: messages are encoded before the caller waits for its turn (`writing`, `writers`). After a failed write,
  * which may have sent half a message, the stream is shut down.

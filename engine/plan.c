@@ -3,8 +3,7 @@
  *
  * The NICs are sorted by NUMA node and cut into one equal, contiguous share per engine. An engine with more rails than
  * its share continues behind it and wraps round. NICs named by the user keep the user's order; otherwise NICs are
- * excluded that are down or have less than half the speed of the fastest. On shared devices (tcp, shm) all rails use
- * the first, unless the user named several.
+ * excluded that are down or have less than half the speed of the fastest.
  *
  * Default number of rails: the number of named NICs; else on EFA, where all NICs reach each other, the share, up to
  * TE_PLAN_AUTO_RAILS; else one, because two NICs may be on two networks. */

@@ -7,7 +7,7 @@
  * it got its place gets the place of its last hit, any other becomes the newest. So there are two lists: YOUNG by
  * insertion, KEPT with new places; the older head is the oldest node.
  *
- * Time is the number of inserts, in EVICT_TIME_BITS; after 2^30 inserts without an eviction old nodes may look new. */
+ * Time is the number of inserts, in EVICT_TIME_BITS. */
 #include "store/evict_policies.h"
 
 enum { YOUNG, KEPT };

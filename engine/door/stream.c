@@ -4,7 +4,7 @@
  * Bytes are read into the provider's buffer and judged there. Only the beginning of an incomplete unit is copied to
  * `held`, and put before the bytes of the next receive, which needs room for a whole unit behind them: the tcp
  * providers receive headers and messages into 9,000 bytes (fabric/tcp.c refuses a door otherwise). A smaller receive is
- * served from `held`, filled with exactly one unit. A scattered receive gets payload only.
+ * served from `held`, filled with exactly one unit.
  *
  * The provider asks for more only when its own buffer is empty (ofi_bsock_recv, ofi_bsock_recvv). Until its next call
  * the stream is `loose`: earlier payload may still be on its way to memory. */

@@ -2,8 +2,7 @@
 /* measure.c -- latency: one operation after another, over the first pair. Bandwidth: `depth` operations at a time over
  * each pair, until the time is over and the responders have confirmed all arrivals.
  *
- * With ordered writes, a stream sends one immediate behind each burst; otherwise each write carries its immediate.
- * Responders of idle pairs rest, to leave the cores to the measured pair. */
+ * With ordered writes, a stream sends one immediate behind each burst; otherwise each write carries its immediate. */
 #include "kvbench/fabric/measure.h"
 
 #include <errno.h>

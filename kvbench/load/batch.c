@@ -5,8 +5,7 @@
  * registration.
  *
  * With --slices a value lies in as many pieces in the worker's memory, each with a gap as long behind it, as a block of
- * many layers does. A GET's slices are compared where they arrived. The slices of a PUT are copied there from the stock
- * before its latency begins.
+ * many layers does. The slices of a PUT are copied there from the stock before its latency begins.
  *
  * With --async (async.c) an id in flight takes the place of a worker, and every operation is a batch, without --batch
  * of one key. */

@@ -6,8 +6,7 @@
  *
  * All randomness is a hash of seed, number and attempt: read `number` is of the same key, whichever worker takes it.
  *
- * Sizes: of each `total` keys in a row, as many have a size as its weight says, in an order that the seed decides. So
- * memory is known beforehand, to the byte. */
+ * Sizes: of each `total` keys in a row, as many have a size as its weight says, in an order that the seed decides. */
 #include "kvbench/load/keys.h"
 
 #include <math.h>

@@ -2,8 +2,8 @@
 /* mix.c -- --mix get:put:exists.
  *
  * GETs and EXISTS use stored keys, by --keys-pattern. Each PUT stores a key of its own behind those, so its bytes
- * always travel, and deletes it after its latency was taken; the DELETE is in no figure. With --batch an operation has
- * several keys, and a DELETE follows for each. A value that a GET missed is stored again.
+ * always travel, and deletes it after its latency was taken; the DELETE is in no figure. A value that a GET missed is
+ * stored again.
  *
  * Parts are exact: two runs make the same operations in the same order. With poisson arrivals each kind is drawn from
  * the seed: a PUT after every ninth GET would find the queue shorter than one at any moment. */

@@ -3,8 +3,7 @@
  *
  * The destination is a paged cache, layer first: the slices of a block are as far apart as all blocks have bytes in one
  * layer. One thread submits the batch to a queue, looks how far each block is, and sleeps between two looks: a part
- * wakes nobody. So the time of the first layer is late by a look at most. A load is compared byte by byte after its
- * clock has stopped.
+ * wakes nobody. So the time of the first layer is late by a look at most.
  *
  * Memory, items and arrivals are made once, for all loads. They are the library's until the completion was reaped. */
 #include "kvbench/load/prefix.h"

@@ -2,9 +2,8 @@
 /* values.c -- the bytes that PUT sends, and the memory that GET uses, ready before the clock starts.
  *
  * The stock of workload.c is registered once, and all workers send from it. As many pieces of a client's buffer as its
- * workers can have at a time are borrowed, touched and released. Likewise a long message in each direction makes
- * libfabric fault in an endpoint's send buffers: an EXISTS of many keys for a client's, a long answer of statistics for
- * a server's. */
+ * workers can have at a time are borrowed, touched and released. A long message in each direction does the same for an
+ * endpoint's send buffers. */
 #include "kvbench/load/values.h"
 
 #include <stdlib.h>

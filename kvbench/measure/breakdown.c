@@ -2,8 +2,7 @@
 /* breakdown.c -- phases of GETs as histograms.
  *
  * The parts of one GET add up to its total, so their means add up to the mean of the total; medians do not. A mean
- * contains GETs that waited for a processor, a median hides them. So both are reported. A set takes 370 KiB: there is
- * none unless it is asked for. */
+ * contains GETs that waited for a processor, a median hides them. So both are reported. */
 #include "kvbench/measure/breakdown.h"
 
 static const struct {

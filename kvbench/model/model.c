@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model.c -- the table of models, and the arithmetic of their KV caches.
  *
- * Grouped-query attention keeps K and V of each KV head, layer by layer: two slices per layer. With more ranks than
- * heads several ranks keep the same head. Multi-head latent attention (DeepSeek V3, Kimi K2) keeps one compressed
- * vector and one rotary key per token and layer, which all heads share: one slice per layer on every rank. A block has
- * the bytes of every layer, those with a sliding window as well, since engines store it so. */
+ * Grouped-query attention keeps K and V of each KV head, layer by layer: two slices per layer. Multi-head latent
+ * attention (DeepSeek V3, Kimi K2) keeps one compressed vector and one rotary key per token and layer, which all heads
+ * share: one slice per layer on every rank. A block has the bytes of every layer, those with a sliding window as well,
+ * since engines store it so. */
 #include "kvbench/model/model.h"
 
 #include <math.h>

@@ -3,8 +3,7 @@
  *
  * The limit of descriptors (RLIMIT_NOFILE) is known beforehand, and memory is checked; every ADDRESS_CLIENTS
  * connections have a source address of their own, 127.0.0.2 and on, since a pair of addresses has some 28,000 ports.
- * Where it has fewer, the next addresses are taken, up to ADDRESS_SHIFTS times. Clients of a thread are due in their
- * order, as in sessions.c. */
+ * Where it has fewer, the next addresses are taken, up to ADDRESS_SHIFTS times. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>

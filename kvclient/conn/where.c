@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* where.c -- the addresses of a node's server and the order of dialling. A server may have several (kv_where_parse),
- * and a name several more. Dialling follows the list from the address that served last. An address with a wrong or
- * refusing server comes last at the next attempt. Each host has a resolver slot of the pool, so an unanswered name
- * delays no other, and its share of the addresses. */
+ * and a name several more. Dialling follows the list from the address that served last. Each host has a resolver slot
+ * of the pool, so an unanswered name delays no other, and its share of the addresses. */
 #include "kvclient/conn/where.h"
 
 #include <string.h>

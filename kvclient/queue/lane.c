@@ -2,8 +2,7 @@
 /* lane.c -- the loop's side of a queue: coroutines of a client's loop make the parts posted to it. A coroutine makes
  * parts while any wait, then ends, so a closing client has no idle coroutines. Above KC_QUEUE_COROUTINES per client,
  * parts wait and may be taken back. The bell is rung once per loop turn (tell_await). Once started, a part's items and
- * memory belong to the call until it returns; before, to the thread that changes the state. Each coroutine holds its
- * client; when that closes, the calls end at once with -KV_ECLOSED. */
+ * memory belong to the call until it returns; before, to the thread that changes the state. */
 #include "kvclient/call/batch.h"
 #include "kvclient/queue/queue.h"
 #include "kvclient/request/admission.h"

@@ -5,8 +5,7 @@
  * A question that is not granted leaves no state: the challenge is the attachment's, ids in questions must ascend, and
  * the proof is checked at once. A wrong proof is answered late, later each time, while the reader reads nothing;
  * FAILURES_MAX close the connection. Room is checked after the proof, so a stranger learns nothing about it. Numbers
- * are places in the attachment's table. Places are reused first in, first out, with another generation, so a stale
- * number meets no session for a long time. */
+ * are places in the attachment's table. */
 #include <stdlib.h>
 
 #include "kvserver/conn/conn.h"

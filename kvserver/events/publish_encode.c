@@ -4,8 +4,7 @@
  * A message is [time, [event, ...], rank]. An event is a map with its name under "type", or an array with its name
  * first. vLLM's fields, in its order, are those that it requires: block_hashes (here the keys, as bytes),
  * parent_block_hash, token_ids, block_size, lora_id, medium, lora_name. A store knows keys and no tokens, so token_ids
- * is empty and block_size 0, as in the events of vLLM's own tiers. Neighbouring events of one kind are one event with
- * several hashes. */
+ * is empty and block_size 0, as in the events of vLLM's own tiers. */
 #include <string.h>
 
 #include "kvserver/events/msgpack.h"
