@@ -2,8 +2,9 @@
 /* ranking.c -- a walk over the arena for each class of blocks, from the hottest to the coldest: pinned, or hit twice or
  * more; hit once; the others by age. (LRU counts no hits; its age is the time since the last use.)
  *
- * A walk survives blocks that come, go and join (arena.h), for as long as a server pushes. Each pass returns the blocks
- * of its class or a hotter one that this round has not returned. The next round returns new and unsettled blocks. */
+ * A walk survives blocks that come, go and join (arena.h), for as long as a server pushes. A pass returns the
+ * blocks of its class or a hotter one that this round has not returned yet. The next round returns new and unsettled
+ * blocks. */
 #include "store/ranking.h"
 
 #include "store/store.h"

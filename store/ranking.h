@@ -10,7 +10,7 @@ struct block;
 struct store;
 
 /* Blocks with hits come first. The others follow by age, as parts of the oldest block's age: newest eighth, second
- * eighth, second quarter, older half. */
+ * eighth, second quarter, older half of the age of the oldest block. */
 enum rank { RANK_OLD, RANK_NEWER, RANK_NEW, RANK_NEWEST, RANK_HIT, RANK_OFTEN };
 
 #define RANKING_DONE UINT32_MAX /* arena_block.walked: ranking_done was called */

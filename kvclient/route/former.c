@@ -42,7 +42,8 @@ static bool asked(const struct kc_node *n)
 /* Servers looked at in the key's order: some that left or drain may come first. */
 enum { ONCE = 4 };
 
-/* Server k that can be asked. NULL: none, or `copies` earlier servers do not drain, so the value went no further. */
+/* Server k that can be asked. NULL: none. The search ends after `copies` servers that do not drain:
+ * a value is never beyond them. */
 static struct kc_node *once(struct kvc_client *c, const struct kc_place *p, struct kvc_key key, unsigned k,
 			    unsigned copies)
 {

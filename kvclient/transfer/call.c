@@ -2,8 +2,9 @@
 /* call.c -- the life of a call: begin, wait, give up, try again, end.
  *
  * A call returns by its deadline plus the grace, and only when its memory is safe. At the deadline its requests are
- * cancelled; each ends when all writes that the answer counts have arrived. Without an answer within the grace, a
- * request keeps its piece as an orphan; the caller's memory is fenced, and limbo (request/fence.c) delays the return.
+ * cancelled; each answer counts the writes that were posted, and the request ends when all have arrived. Without an
+ * answer within the grace, a request keeps its piece as an orphan; the caller's memory is fenced, and limbo
+ * (request/fence.c) delays the return.
  *
  * Before the deadline a call tries again with new ids: after losing a connection or endpoint (-KV_ERESET), a block that
  * changed (-KV_ESTALE), once after a wrong checksum, a few times while a server is busy, and always after a provider's

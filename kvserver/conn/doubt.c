@@ -11,7 +11,7 @@
  *
  * A server is BACK when it is a member for the first time: it may have missed that namespaces were cleared.
  *
- * From AWAY on the earlier values are hidden (store/doubt.h), from BACK on those stored in between as well. Then the
+ * AWAY hides the values stored before it (store/doubt.h), BACK also those stored between AWAY and BACK. Then the
  * program asks the other members for deleted keys (kvs_options.recall). All who were members since have to answer
  * (gone.h): a server with a tier waits for them, for PATIENCE_NS. Without that all hidden values are dropped. */
 #include "kvserver/conn/doubt.h"

@@ -10,7 +10,7 @@
 
 enum { LOT_BLOCKS = 32 };
 
-/* The outcome for a block. Blocks of the last four fates return in a later round. */
+/* The outcome for a block. UNTRIED, FULL, UNREACHED and REFUSED blocks return in a later round. */
 enum lot_fate {
 	LOT_UNTRIED,
 	LOT_PUSHED,   /* another server has it */

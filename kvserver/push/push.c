@@ -6,9 +6,10 @@
  * DELETE at the key's next server makes it refuse them. After each lot it rests as the allowed rate requires. A block
  * with a wrong checksum is not pushed.
  *
- * The older half of the unread values uses only free memory of the others, and is evicted there first. A shard ends
- * when FULL_ROW values in a row found no room, or after a round without a push; failed values are retried in the next
- * round. All end after LOTS_FAILED lots in a row reached no server. Reasons: decisions/016-what-a-drain-pushes.md. */
+ * Unread values older than half the age of the oldest block take only free memory of the others, and are evicted there
+ * first. A shard ends when FULL_ROW values in a row found no room, or after a round without a push; failed values are
+ * retried in the next round. All end after LOTS_FAILED lots in a row reached no server. Reasons:
+ * decisions/016-what-a-drain-pushes.md. */
 #include "kvserver/push/push.h"
 
 #include <stdlib.h>

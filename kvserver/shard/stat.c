@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stat.c -- the counters and gauges of a shard, as STAT returns them: events counted in s->stat, and gauges read from
+/* stat.c -- the counters and gauges of a shard, as STAT returns them: events counted in s->counts, and gauges read from
  * the parts of the shard. */
 #include "kvserver/shard/stat.h"
 

@@ -540,8 +540,8 @@ class Client(Closing):
         return Events(self._native, since, new)
 
     def register(self, memory: Buffer | tuple[int, int]) -> _native.Region:
-        """Register writable memory, once at the start: GETs into it and PUTs from it need no copy. Registering the same memory
-        again gives the same registration, which ends with the last unregister()."""
+        """Register writable memory, once at the start: GETs into it and PUTs from it need no copy over the fabric, and one on the
+        server's host. Registering the same memory again gives the same registration, which ends with the last unregister()."""
         return self._native.register(memory)
 
     def call_bound(self, timeout: float | None = None, nbytes: int = 0) -> float:
