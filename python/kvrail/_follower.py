@@ -7,6 +7,7 @@ import logging
 import threading
 import weakref
 from collections import deque
+from collections.abc import Callable
 
 from . import _native
 from ._errors import Error
@@ -17,12 +18,27 @@ _KEYS_MAX = 1 << 16  # removals that nobody has taken yet
 _WAIT_SECONDS = 1.0
 
 
-class Removals:
-    """The keys of a namespace that servers have removed. It ends with its client."""
+def names_check(option: str, seal_names: object) -> None:
+    """Before the client is opened."""
+    if seal_names:
+        raise ValueError(
+            f"{option} and seal_names exclude each other: servers report the sealed names, which no engine knows"
+        )
 
-    def __init__(self, client: _native.Client, namespace: str) -> None:
+
+class Removals:
+    """The keys of a namespace that servers have removed: for take(), or for the function `to`, which the thread calls. It
+    ends with its client."""
+
+    def __init__(
+        self,
+        client: _native.Client,
+        namespace: str,
+        to: Callable[[list[bytes]], None] | None = None,
+    ) -> None:
         self._client = client
         self._namespace = namespace
+        self._to = to
         self._removed: deque[bytes] = deque(maxlen=_KEYS_MAX)
         self._said: set[str] = set()
         self._thread = threading.Thread(
@@ -47,6 +63,11 @@ class Removals:
                 self.say(node, f"{node} reports no removals: start kv-server with --events on")
             elif type == "gap":
                 self.say("gap " + node, f"some removals at {node} are not known")
+        if self._to and self._removed:
+            try:
+                self._to(self.take())
+            except Exception as error:  # the engine's: the next ones may do better
+                self.say("fault", f"the engine does not take removals: {error!r}")
 
     def say(self, topic: str, text: str) -> None:
         if topic not in self._said and len(self._said) < 64:

@@ -36,6 +36,8 @@ Parameters (adapter_params). If no default is given here, it is the library's (k
   of KVRailL2Adapter alone:
     max_capacity_gb the size of this L2 for LMCache's eviction; default 0: no eviction
     register        register L1's memory; default true
+    events          take values that servers (kv-server --events) remove out of LMCache's account of this L2, on
+                    which max_capacity_gb and eviction depend; default false
 
 A key itself (psk) is no parameter, because LMCache writes adapter_params to its log.
 
@@ -73,6 +75,7 @@ from . import _calls, _native, keys
 from ._arena import Arena
 from ._engine import clear, digest, name_of, weights_of
 from ._errors import Closed, Error
+from ._follower import Removals, names_check
 
 if TYPE_CHECKING:
     KVRailL2Adapter: Any
@@ -87,12 +90,14 @@ _NATIVE = (
     "seal_key_file seal_names"
 ).split()
 _OWN = ["lookup_timeout", "ttl", "namespace", "weights", "revision", "allow_clear"]
-_ADAPTER = ["max_capacity_gb", "register"]
+_ADAPTER = ["max_capacity_gb", "register", "events"]
 _BRIDGE = "lmcache.v1.distributed.l2_adapters.native_connector_l2_adapter"
 _OWN_IDS = 1 << 63  # the queue's ids are below
 _QUIET_SECONDS = 10.0  # between two lines about failures
 _CLOSE_SECONDS = 5.0  # how long close() waits for stores
 _MODELS_MAX = 4096  # models with remembered layouts
+# What an account of L2 consists of in LMCache's bridge.
+_ACCOUNT = ("_lock", "_key_sizes", "_notify_keys_deleted")
 # Counters in LMCache's own metrics.
 _REPORTED = (
     "gets hits misses puts put_conflicts bytes_in bytes_out errors timeouts retries corrupt failovers requests replies "
@@ -352,17 +357,58 @@ class _LayoutClient(Client):
     _knows_layouts = True
 
     def __init__(self, **params: Any) -> None:
-        super().__init__(**params)
         self._told = threading.local()
+        # If removals are followed: the key at the servers -> LMCache's, of values that are stored or under way.
+        self._names: dict[bytes, Any] | None = None
+        self._prefix = ""
+        self._storing: dict[int, list[bytes]] = {}  # of batches under way
+        super().__init__(**params)
 
     @contextlib.contextmanager
-    def layouts(self, tags: Sequence[str]) -> Iterator[None]:
-        """Within the context, the values of this thread's submits have these layouts."""
-        self._told.tags = tags
+    def layouts(self, tags: Sequence[str], objects: Sequence[Any] = ()) -> Iterator[None]:
+        """Within the context, the values of this thread's submits have these layouts; objects: LMCache's keys, to store."""
+        self._told.tags, self._told.objects = tags, objects
         try:
             yield
         finally:
-            del self._told.tags
+            del self._told.tags, self._told.objects
+
+    def remember(self, prefix: str) -> None:
+        """From now on remember LMCache's keys of what is stored, for of_removed()."""
+        self._prefix, self._names = prefix, {}
+
+    def of_removed(self, names: Sequence[bytes]) -> list[Any]:
+        """LMCache's keys of values that servers removed; forgets them."""
+        keys = []
+        with self._lock():
+            for name in names:
+                if self._names and name in self._names:
+                    keys.append(self._names[name])
+                    self._forget(name)
+        return keys
+
+    def submit_batch_set(self, keys: Sequence[str], memoryviews: Sequence[Any]) -> int:
+        with self._lock():  # neither a drain nor a removal may come between the submit and the note
+            id = super().submit_batch_set(keys, memoryviews)
+            objects = getattr(self._told, "objects", ())
+            if self._names is not None and len(objects) == len(keys) and id < _OWN_IDS:
+                names = [_native.key_fold(self._prefix + name) for name in self._keys(keys)]
+                self._names.update(zip(names, objects))
+                self._storing[id] = names
+        return id
+
+    def drain_completions(self) -> list[Completion]:
+        over = super().drain_completions()
+        with self._lock():
+            for id, ok, *_ in over:
+                for name in self._storing.pop(id, ()):
+                    if not ok:
+                        self._forget(name)
+        return over
+
+    def _forget(self, name: bytes) -> None:
+        if self._names and not any(name in names for names in self._storing.values()):
+            self._names.pop(name, None)
 
     def _keys(self, keys: Sequence[str]) -> Sequence[str]:
         tags = getattr(self._told, "tags", [""] * len(keys))
@@ -485,9 +531,13 @@ def _make_adapter() -> Any:
             params = dict(config)
             _check_names(params, _NATIVE + _OWN + _ADAPTER)
             capacity, register = params.pop("max_capacity_gb", 0), params.pop("register", True)
+            events = params.pop("events", False)
             if type(capacity) not in (int, float) or not 0 <= capacity < 1e9:
                 raise ValueError(f"max_capacity_gb is a number, 0 for no limit, not {capacity!r}")
             _check_bool("register", register)
+            _check_bool("events", events)
+            if events:
+                names_check("events", params.get("seal_names"))
             self._arena: Arena | None = None
             self._layouts = _Layouts()
             client = _LayoutClient(**params)
@@ -506,6 +556,8 @@ def _make_adapter() -> Any:
                 client.close()
                 raise
             _gauge_register(client)
+            if events:
+                self._removals_begin(client, params.get("prefix") or "")
 
         @property
         def registered_bytes(self) -> int:
@@ -514,7 +566,7 @@ def _make_adapter() -> Any:
 
         def submit_store_task(self, keys: Any, objects: Any, *more: Any) -> Any:
             self._seen(objects)
-            with self._client.layouts(self._layouts.of_objects(keys, objects)):
+            with self._client.layouts(self._layouts.of_objects(keys, objects), keys):
                 return super().submit_store_task(keys, objects, *more)
 
         def submit_load_task(self, keys: Any, objects: Any, *more: Any) -> Any:
@@ -533,6 +585,30 @@ def _make_adapter() -> Any:
         def clear(self) -> None:
             """As Client.clear."""
             self._client.clear()
+
+        def _removals_begin(self, client: _LayoutClient, prefix: str) -> None:
+            missing = [name for name in _ACCOUNT if not hasattr(self, name)]
+            if missing:
+                logger.warning("events has no effect: this version of LMCache has no %s", missing[0])
+                return
+            client.remember(prefix)
+            reference = weakref.ref(self)
+
+            def removed(names: list[bytes]) -> None:
+                alive = reference()
+                if alive is not None:
+                    alive._removed(names)
+
+            self._removals = Removals(client._native, client.namespace, removed)
+
+        def _removed(self, names: list[bytes]) -> None:
+            """Take values that servers removed out of LMCache's account, as if it had deleted them. One that was removed
+            before LMCache has noted its store stays there, until LMCache's eviction deletes it."""
+            with self._lock:
+                keys = [k for k in self._client.of_removed(names) if k in self._key_sizes]
+                sizes = [self._key_sizes.pop(key) for key in keys]
+            if keys:
+                self._notify_keys_deleted(keys, sizes)
 
         def _seen(self, objects: Any) -> None:
             if self._arena is None or self._arena.complete:

@@ -37,7 +37,7 @@ from vllm.v1.kv_offload.tiering import base as _base
 from . import _calls, _native, keys
 from ._engine import CLIENT_OPTIONS, clear, digest, flag, name_of, seconds, servers_of, weights_of
 from ._errors import Busy, Error, NotFound
-from ._follower import Removals
+from ._follower import Removals, names_check
 from .client import Client
 
 try:
@@ -222,6 +222,8 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
                 "locality, enable_kv_events, " + ", ".join(CLIENT_OPTIONS)
             )
             raise ValueError(f"kvrail: the tier has no option {wrong[0]!r}; it has {known}")
+        if enable_kv_events:
+            names_check("enable_kv_events", options.get("seal_names"))
         self._lookup_timeout = seconds("lookup_timeout", lookup_timeout)
         self._timeout = None if timeout is None else seconds("timeout", timeout)
         if not isinstance(ttl, int) or not 0 <= ttl < 1 << 32:

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import types
+import typing
 import unittest
 from unittest import mock
 
@@ -413,6 +414,13 @@ class Parameters(Case):
         self.assertEqual(self.over(client, client.submit_batch_exists(["k"]))[2], [True])
 
 
+class Key(typing.NamedTuple):
+    model_name: str
+    kv_rank: int
+    object_group_id: int
+    chunk_hash: bytes
+
+
 class Bridge:
     """What KVRailL2Adapter needs of LMCache's NativeConnectorL2Adapter."""
 
@@ -645,9 +653,7 @@ class Adapter(WithBridge):
         self.assertFalse(adapter.report_status()["is_healthy"])
 
 
-class Layouts(WithBridge):
-    """Which adapters find each other's values."""
-
+class Values(WithBridge):
     bridge = Talking
 
     def setUp(self):
@@ -696,6 +702,10 @@ class Layouts(WithBridge):
         ok, text, (found,) = self.over(adapter._client, id)
         self.assertTrue(ok, text)
         return found
+
+
+class Layouts(Values):
+    """Which adapters find each other's values."""
 
     def test_the_same_layout_is_shared_and_no_other(self):
         one = self.engine("torch.float16")
@@ -777,6 +787,140 @@ class Layouts(WithBridge):
         self.assertFalse(self.finds(one))
 
 
+class Accounting(Talking):
+    """One that notes what it stored, as LMCache's bridge does."""
+
+    def __init__(self, client, **params):
+        super().__init__(client, **params)
+        self._lock, self._key_sizes, self.deleted, self.fails = threading.Lock(), {}, [], False
+
+    def submit_store_task(self, keys, objects):
+        with self._lock:
+            id = super().submit_store_task(keys, objects)
+        self.pending = {k: len(o.byte_array) for k, o in zip(keys, objects)}
+        return id
+
+    def settle(self, ok):
+        with self._lock:
+            self._key_sizes |= self.pending if ok else {}
+
+    def _notify_keys_deleted(self, keys, sizes):
+        if self.fails:
+            raise ValueError("no listener")
+        self.deleted += zip(keys, sizes)
+
+
+class Removals(Values):
+    """Values that servers remove leave LMCache's account."""
+
+    bridge = Accounting
+
+    def setUp(self):
+        super().setUp()
+        self.own = kvrail.Server(memory_mb=64, worker_threads=1, events="on")
+        self.addCleanup(self.own.close)
+
+    def key(self, name=b"chunk", group=0, rank=0x02000200):
+        return Key("m", rank, group, name)
+
+    def following(self, **params):
+        """An adapter whose follower has begun."""
+        adapter = self.make(servers=self.own.address, prefix=self.prefix, events=True, **params)
+        adapter.shape, adapter.dtype = (2, 4, 16), "torch.float16"
+        self.until(lambda: self.removed(adapter, b"first"))
+        return adapter
+
+    def removed(self, adapter, name):
+        """Store a value, and delete it at the server: whether LMCache has heard of it."""
+        self.stored(adapter, [name])
+        self.remove(adapter)
+        return self.until(lambda: (self.key(name), 8) in adapter.deleted, 0.2)
+
+    def stored(self, adapter, names, ok=True):
+        keys = [self.key(name) for name in names]
+        id = adapter.submit_store_task(keys, [self.value(adapter, b"8 bytes!") for _ in keys])
+        self.assertEqual(self.over(adapter._client, id)[0], ok)
+        adapter.settle(ok)
+
+    def remove(self, adapter):
+        """Delete all values of the namespace but not by LMCache."""
+        space = adapter._client.namespace
+        with kvrail.Client(self.own.address, num_clients=1, namespace=space) as client:
+            client.clear()
+
+    def until(self, holds, seconds=30):
+        end = time.monotonic() + seconds
+        while not (there := holds()) and time.monotonic() < end:
+            time.sleep(0.01)
+        return there
+
+    def test_what_a_server_removed_leaves_the_account(self):
+        adapter = self.following()
+        adapter.deleted.clear()
+        names = [b"%d" % i for i in range(20)] + [b"long" * 100]  # beyond 128 bytes: folded
+        self.stored(adapter, names)
+        self.assertEqual(len(adapter._key_sizes), 21)
+        self.remove(adapter)
+        self.assertTrue(self.until(lambda: len(adapter.deleted) == 21), adapter.deleted)
+        self.assertEqual(set(adapter.deleted), {(self.key(name), 8) for name in names})
+        self.assertEqual((adapter._key_sizes, adapter._client._names), ({}, {}))
+        self.stored(adapter, names[:1])
+        self.assertEqual(adapter._key_sizes, {self.key(names[0]): 8})
+
+    def test_what_lmcache_deleted_itself_is_reported_once_and_forgotten(self):
+        adapter = self.following()
+        adapter.deleted.clear()
+        self.stored(adapter, [b"a", b"b"])
+        adapter._key_sizes.clear()  # as its bridge does at the completion
+        self.remove(adapter)
+        self.assertTrue(self.until(lambda: not adapter._client._names))
+        self.assertEqual(adapter.deleted, [])
+
+    def test_a_store_that_failed_is_forgotten(self):
+        adapter = self.following()
+        with self.assertLogs("kvrail.lmcache", "WARNING"):
+            keys, big = [self.key(b"big")], self.value(adapter, bytes(80 << 20))
+            id = adapter.submit_store_task(keys, [big])
+            self.assertFalse(self.over(adapter._client, id)[0])
+        self.assertEqual((adapter._client._names, adapter._client._storing), ({}, {}))
+
+    def test_a_listener_that_fails_does_not_end_it(self):
+        adapter = self.following()
+        with self.assertLogs("kvrail._follower", "WARNING") as lines:
+            adapter.fails = True
+            self.removed(adapter, b"lost")
+            self.assertTrue(self.until(lambda: not adapter._key_sizes))
+            time.sleep(0.1)
+        self.assertIn("no listener", lines.output[0])
+        adapter.fails = False
+        self.assertTrue(self.removed(adapter, b"again"))
+
+    def test_it_is_off_by_default_and_needs_names(self):
+        adapter = self.make(servers=self.own.address, prefix=self.prefix)
+        adapter.shape, adapter.dtype = (2, 4, 16), "torch.float16"
+        self.stored(adapter, [b"a"])
+        self.assertIsNone(adapter._client._names)
+        for text, params in (
+            ("events is true or false, not 1", {"events": 1}),
+            ("events and seal_names exclude each other", {"events": True, "seal_names": True}),
+        ):
+            with self.assertRaisesRegex(ValueError, text):
+                self.make(**params)
+
+    def test_it_ends_with_its_adapter(self):
+        before = threading.active_count()
+        adapter = self.following()
+        adapter.close()
+        self.assertTrue(self.until(lambda: threading.active_count() <= before))
+
+
+class NoAccount(WithBridge):
+    def test_a_bridge_without_an_account(self):
+        with self.assertLogs("kvrail.lmcache", "WARNING") as lines:
+            self.make(events=True)
+        self.assertIn("events has no effect: this version of LMCache has no _lock", lines.output[0])
+
+
 def lmcache_address(memory):
     import ctypes
 
@@ -792,6 +936,7 @@ class WithoutLMCache(unittest.TestCase):
             lmcache.KVRailL2AdapterConfig
 
 
-logging.getLogger("kvrail.lmcache").propagate = False
+for name in "kvrail.lmcache", "kvrail._follower":
+    logging.getLogger(name).propagate = False
 if __name__ == "__main__":
     unittest.main()

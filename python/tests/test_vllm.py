@@ -323,6 +323,7 @@ class VllmTest(unittest.TestCase):
             ({"ttl": "1"}, "ttl"),
             ({"timeout": -1}, "timeout"),
             ({"lookup_timeout": None}, "lookup_timeout"),
+            ({"enable_kv_events": True, "seal_names": True}, "enable_kv_events and seal_names exclude"),
         ):
             with self.assertRaisesRegex(ValueError, word):
                 self.tier(**options)

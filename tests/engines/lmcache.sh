@@ -4,7 +4,7 @@
 # native connectors, and what it does when a kv-server dies. lmcache_checks.py has the tests; any of them can be run alone.
 . "$(dirname "$0")/lib.bash"
 version=0.5.6
-tests=25
+tests=26
 export LMCACHE_TRACK_USAGE=false LMCACHE_DISABLE_BANNER=1 MAX_JOBS=2
 
 # LMCache publishes wheels for CUDA alone; its source package also builds for CPUs, and has its tests.
@@ -49,6 +49,7 @@ lmcache "native: the same below LMCache's fault_inject" outage fault
 lmcache "plugin: the same below LMCache's fault_inject" outage fault_plugin
 lmcache "plugin: caches of another type share nothing" layouts
 lmcache "native: it holds up with what LMCache evicts" evict native
+lmcache "plugin: what a server removes leaves LMCache's account" removals
 lmcache "LMCache's own tests of native connectors" upstream "$venv/upstream"
 lmcache "LMCache's older server, as a target of kv-bench versus" versus
 lmcache "the same bench on LMCache's fs_native" bench fs

@@ -13,6 +13,7 @@ and fault_plugin (these below fault_inject), fs or redis.
   outage KIND           a kv-server is killed while calls are under way
   layouts               caches of another type share nothing
   evict KIND            what LMCache deletes is gone
+  removals              what a server removes leaves LMCache's account of L2
   upstream FOLDER       LMCache's own tests
   versus                kv-bench versus with LMCache's older server as a target: tests/bench/lmcache_client.py
   ratio [ROUNDS]        ours, fs_native and lmcache_floor.py against redis at 1 MiB, in turns; not a test, and not run by lmcache.sh
@@ -520,6 +521,43 @@ def evict(kind):
             l1.adapter.delete(names)
         assert l1.adapter.get_usage().total_bytes_used == l1.buffer.numel()
         assert l1.lookup(0) == 0 and l1.lookup(1) == l1.keys * l1.batches
+        l1.adapter.close()
+
+
+def removals():
+    from lmcache.v1.distributed.internal_api import L2AdapterListener
+
+    class Listener(L2AdapterListener):
+        deleted: list = []
+
+        def on_l2_keys_stored(self, keys, sizes):
+            pass
+
+        def on_l2_keys_accessed(self, keys):
+            pass
+
+        def on_l2_keys_deleted(self, keys):
+            self.deleted += keys
+
+    with kvrail.Server(memory_mb=256, events="on") as server:
+        l1 = L1(spec("plugin", server.address, events=True, max_capacity_gb=0.25))
+        space, listener = l1.adapter._client.namespace, Listener()
+        l1.adapter.register_listener(listener)
+        used = lambda: l1.adapter.get_usage().total_bytes_used
+
+        def followed():
+            assert l1.store(0) == l1.batches
+            client.clear()
+            time.sleep(0.2)
+            return used() == 0
+
+        with kvrail.Client(server.address, num_clients=1, namespace=space) as client:
+            soon("the follower begins", followed)
+            listener.deleted.clear()
+            assert l1.store(1) == l1.batches and used() == l1.buffer.numel()
+            client.clear()
+            soon("what was cleared leaves the account", lambda: used() == 0)
+        assert sorted(listener.deleted, key=str) == sorted(itertools.chain(*l1.names(1)), key=str)
         l1.adapter.close()
 
 
