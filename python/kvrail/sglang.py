@@ -402,10 +402,24 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
                 )
         return results
 
-    def _store(self, names: list[bytes], items: Sequence[tuple[int, ...]]) -> list[int]:
-        """In the background: no request waits for a backup, and prefetches overtake it."""
-        submit = self._client.submit_batch_set
-        return self._call(submit, names, items, self._timeout, self._ttl, True, fine=(_EEXIST,))
+    def _load(self, names: list[bytes], items: Sequence[tuple[int, ...]]) -> list[bool]:
+        begun = time.monotonic()
+        results = self._call(self._client.submit_batch_get, names, items, self._timeout)
+        done = [r == item[1] for r, item in zip(results, items)]
+        _note(self._loads, done, items, begun)
+        self._read += sum(done)
+        self._missed += len(done) - sum(done)
+        return done
+
+    def _store(self, names: list[bytes], items: Sequence[tuple[int, ...]]) -> list[bool]:
+        """In the background: no request waits for a backup, and prefetches overtake it. An existing page has the same
+        tokens: it is as good."""
+        submit, begun = self._client.submit_batch_set, time.monotonic()
+        results = self._call(submit, names, items, self._timeout, self._ttl, True, fine=(_EEXIST,))
+        done = [r in (0, _EEXIST) for r in results]
+        _note(self._stores, done, items, begun)
+        self._written += sum(done)
+        return done
 
     def _exists(self, prefix: bytes, keys: Sequence[str]) -> list[bool]:
         if not keys:
@@ -440,22 +454,12 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             return [True] * len(keys)
         names = [pool.prefix + pack(k) for k in keys]
         if pool.shape is None:
-            done = self._get_copied(pool, names, indices)
-        else:
-            items = pool.items(indices, len(keys))
-            begun = time.monotonic()
-            results = self._call(self._client.submit_batch_get, names, items, self._timeout)
-            done = [r == item[1] for r, item in zip(results, items)]
-            _note(self._loads, done, items, begun)
-        self._read += sum(done)
-        self._missed += len(done) - sum(done)
-        return done
+            return self._get_copied(pool, names, indices)
+        return self._load(names, pool.items(indices, len(keys)))
 
     def _get_copied(self, pool: _Pool, names: list[bytes], indices: torch.Tensor) -> list[bool]:
         pages = [pool.pool.get_dummy_flat_data_page().contiguous() for _ in names]
-        items = [_memory(page) for page in pages]
-        results = self._call(self._client.submit_batch_get, names, items, self._timeout)
-        done = [r == item[1] for r, item in zip(results, items)]
+        done = self._load(names, [_memory(page) for page in pages])
         for i, ok in enumerate(done):
             if ok:
                 pool.pool.set_from_flat_data_page(int(indices[i * pool.page_size]), pages[i])
@@ -484,14 +488,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             whole = _memory(pool.pool.get_dummy_flat_data_page())[1]
             if any(item[1] != whole for item in items):
                 raise ValueError(f"a page has not all its {whole} bytes: it is outside of the pool")
-        begun = time.monotonic()
-        results = self._store(names, items)
-        done = [
-            r in (0, _EEXIST) for r in results
-        ]  # an existing page has the same tokens: it is as good
-        _note(self._stores, done, items, begun)
-        self._written += sum(done)
-        return done
+        return self._store(names, items)
 
     # ---- one by one, with tensors: used by SGLang without interface_v1 ----
 
@@ -519,16 +516,9 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             t if t.is_contiguous() else torch.empty_like(t, memory_format=torch.contiguous_format)
             for t in tensors
         ]
-        items = [_memory(page) for page in pages]
-        results = self._call(
-            self._client.submit_batch_get,
-            [self._flat + pack(k) for k in keys],
-            items,
-            self._timeout,
-        )
+        done = self._load([self._flat + pack(k) for k in keys], [_memory(page) for page in pages])
         found: list[torch.Tensor | None] = []
-        for tensor, page, result, item in zip(tensors, pages, results, items):
-            ok = result == item[1]
+        for tensor, page, ok in zip(tensors, pages, done):
             if ok and page is not tensor:
                 tensor.copy_(page)
             found.append(tensor if ok else None)
@@ -558,8 +548,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             return True
         pages = [t.contiguous() for t in tensors]
         names = [self._flat + pack(k) for k in keys]
-        results = self._store(names, [_memory(p) for p in pages])
-        return all(r in (0, _EEXIST) for r in results)
+        return all(self._store(names, [_memory(p) for p in pages]))
 
     @_guarded(lambda *a, **k: False)
     def exists(self, key: str) -> bool:

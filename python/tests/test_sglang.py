@@ -206,12 +206,12 @@ class ShapeTest(unittest.TestCase):
         key, value = fresh().encode(), bytearray(b"page")
         memory = ctypes.addressof(ctypes.c_char.from_buffer(value))
         for backend in (mine, other):
-            self.assertEqual(backend._store([key], [(memory, len(value))]), [0])
+            self.assertEqual(backend._store([key], [(memory, len(value))]), [True])
         exists = lambda b: b._call(b._client.submit_batch_exists, [key], 60.0)[0]
         self.assertEqual([exists(b) for b in (mine, again, other)], [1, 1, 1])
         self.assertIs(again.clear(), True)
         self.assertEqual([exists(b) for b in (mine, again, other)], [0, 0, 1])
-        self.assertEqual(mine._store([key], [(memory, len(value))]), [0])
+        self.assertEqual(mine._store([key], [(memory, len(value))]), [True])
         self.assertEqual([exists(b) for b in (mine, again, other)], [1, 1, 1])
 
     def test_a_clear_that_cannot_be_made_raises(self):
@@ -236,10 +236,26 @@ class ShapeTest(unittest.TestCase):
         value = bytearray(b"page")
         memory = ctypes.addressof(ctypes.c_char.from_buffer(value))
         with unittest.mock.patch.object(backend, "_client", wraps=backend._client) as client:
-            self.assertEqual(backend._store([fresh().encode()], [(memory, 4)]), [0])
+            self.assertEqual(backend._store([fresh().encode()], [(memory, 4)]), [True])
         ((args, options),) = client.submit_batch_set.call_args_list
         names = ("keys", "buffers", "timeout", "ttl", "background")
         self.assertIs({**dict(zip(names, args)), **options}["background"], True)
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
+    def test_pages_in_tensors_are_counted(self):
+        import torch
+
+        backend, keys = self.backend(), [fresh() for _ in range(3)]
+        pages = [torch.full((8, 5), n, dtype=torch.bfloat16) for n in range(3)]
+        self.assertIs(backend.batch_set(keys[:2], pages[:2]), True)
+        into = [torch.zeros(5, 8, dtype=torch.bfloat16).T for _ in pages]
+        self.assertEqual([t is not None for t in backend.batch_get(keys, into)], [True, True, False])
+        self.assertTrue(torch.equal(into[1], pages[1]))
+        counters = backend.counters()
+        self.assertEqual([counters[f"pages_{n}"] for n in ("written", "read", "missed")], [2, 2, 1])
+        for calls in backend._stores, backend._loads:
+            ((pages, nbytes, elapsed),) = calls
+            self.assertEqual((pages, nbytes), (2, 160))
 
     def test_what_a_miss_is_does_not_hide_why_a_store_fails(self):
         backend = self.module.KVRailHiCache(
@@ -250,7 +266,7 @@ class ShapeTest(unittest.TestCase):
             with self.assertNoLogs("sglang.kvrail", "WARNING"):
                 self.assertEqual(backend._call(backend._client.submit_batch_get), [-1009])
             with self.assertLogs("sglang.kvrail", "WARNING") as lines:
-                self.assertEqual(backend._store([b"k"], [(1, 1)]), [-1009])
+                self.assertEqual(backend._store([b"k"], [(1, 1)]), [False])
         self.assertRegex(lines.output[0], "1 of 1 keys failed: KV_ETOOBIG: .*--value-max")
 
     def test_prefixes(self):

@@ -557,6 +557,14 @@ def test_metrics_are_sglangs_own(server):
         assert all(speed > 0 for speed in stats.backup_bandwidth + stats.prefetch_bandwidth)
         assert b.get_stats() == StorageMetrics(), "taken once"
         assert b.counters()["pages_missed"] == 1 and b.counters()["pages_failed"] == 0
+        # Without interface_v1 SGLang passes tensors.
+        pages = [torch.full((100,), n, dtype=torch.uint8) for n in range(3)]
+        assert b.batch_set(["t0", "t1"], pages[:2]) is True
+        into = [torch.zeros(100, dtype=torch.uint8) for _ in pages]
+        assert [t is not None for t in b.batch_get(["t0", "t1", "t2"], into)] == [True, True, False]
+        stats = b.get_stats()
+        assert (stats.backup_pgs, stats.prefetch_pgs) == ([2], [2]), stats
+        assert b.counters()["pages_written"] == 4 and b.counters()["pages_missed"] == 2
 
 
 def test_no_server_at_all(server):
