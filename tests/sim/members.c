@@ -110,6 +110,33 @@ void members_find_all(struct kvc_client *c, void *arg)
 	}
 }
 
+void members_find_none(struct kvc_client *c, void *arg)
+{
+	uint8_t *to = malloc(MEMBERS_LONG), found[MEMBERS_KEYS];
+	struct kvc_key keys[MEMBERS_KEYS];
+	uint32_t key[MEMBERS_KEYS];
+	(void)arg;
+	for (uint32_t i = 0; i < MEMBERS_KEYS; i++) {
+		key[i] = i;
+		keys[i] = members_key_of(&key[i]);
+		if (kvc_get_await(c, keys[i], to, MEMBERS_LONG, NULL) >= 0)
+			world_wrong(&members.world, "deletes: key %u is found", i);
+	}
+	if (kvc_exists_await(c, keys, MEMBERS_KEYS, found, NULL, NULL) != 0 || memchr(found, 1, MEMBERS_KEYS))
+		world_wrong(&members.world, "deletes: a look-up finds a key");
+	free(to);
+}
+
+void members_delete_all(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	for (uint32_t i = 0; i < MEMBERS_KEYS; i++) {
+		int rc = kvc_delete_await(c, members_key_of(&i), NULL);
+		if (rc != 0 && rc != -KV_ENOTFOUND)
+			world_wrong(&members.world, "a DELETE returned %s", kv_errname(rc));
+	}
+}
+
 /* ---- telling ---- */
 
 static void where_make(unsigned server, char out[KV_WHERE_MAX])

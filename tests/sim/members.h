@@ -29,10 +29,13 @@ void members_value_fill(uint8_t *at, uint32_t i);
 void members_get_check(uint32_t i, const uint8_t *at, int64_t rc);
 void members_put_check(int64_t rc);
 
-/* Jobs for world_do: PUT all keys; GET all keys, which must be there; the same by batches and look-ups. */
+/* Jobs for world_do: PUT all keys; GET all keys, which must be there; the same by batches and look-ups; DELETE all
+ * keys, which may be missing; find none by GETs and a look-up. */
 void members_put_all(struct kvc_client *c, void *arg);
 void members_get_all(struct kvc_client *c, void *arg);
 void members_find_all(struct kvc_client *c, void *arg);
+void members_delete_all(struct kvc_client *c, void *arg);
+void members_find_none(struct kvc_client *c, void *arg);
 
 /* members_view -- the view of members.state; kv_view_fini. members_tell -- all servers that run have the view of
  * members.state; members_tell_one -- one has. members_change -- one state changes, with a new epoch. members_all_up --

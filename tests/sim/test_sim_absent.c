@@ -36,16 +36,6 @@ static void open_world(uint64_t seed, unsigned flags)
 
 /* ---- jobs ---- */
 
-static void delete_each(struct kvc_client *c, void *arg)
-{
-	(void)arg;
-	for (uint32_t i = 0; i < KEYS; i++) {
-		int rc = kvc_delete_await(c, members_key_of(&i), NULL);
-		if (rc != 0 && rc != -KV_ENOTFOUND)
-			world_wrong(&members.world, "a DELETE returned %s", kv_errname(rc));
-	}
-}
-
 static void delete_batch(struct kvc_client *c, void *arg)
 {
 	struct kvc_item item[KEYS];
@@ -70,23 +60,6 @@ static void touch_each(struct kvc_client *c, void *arg)
 		if (rc != 0 && rc != -KV_ENOTFOUND)
 			world_wrong(&members.world, "a TOUCH returned %s", kv_errname(rc));
 	}
-}
-
-static void find_none(struct kvc_client *c, void *arg)
-{
-	uint8_t *to = malloc(MEMBERS_LONG), found[KEYS];
-	struct kvc_key keys[KEYS];
-	uint32_t key[KEYS];
-	(void)arg;
-	for (uint32_t i = 0; i < KEYS; i++) {
-		key[i] = i;
-		keys[i] = members_key_of(&key[i]);
-		if (kvc_get_await(c, keys[i], to, MEMBERS_LONG, NULL) >= 0)
-			world_wrong(&members.world, "deletes: key %u is found", i);
-	}
-	if (kvc_exists_await(c, keys, KEYS, found, NULL, NULL) != 0 || memchr(found, 1, KEYS))
-		world_wrong(&members.world, "deletes: a look-up finds a key");
-	free(to);
 }
 
 /* ---- absences ---- */
@@ -131,7 +104,7 @@ static void undone_stays(uint64_t seed, unsigned flags, void (*absent)(unsigned 
 	world_sleep(&members.world, (LIFE_S + 1) * SECOND);
 	for (unsigned i = 0; i < SERVERS; i++) {
 		still(i, true);
-		world_do(&members.world, 0, find_none, NULL);
+		world_do(&members.world, 0, members_find_none, NULL);
 		still(i, false);
 		members_settle();
 	}
@@ -141,7 +114,7 @@ static void undone_stays(uint64_t seed, unsigned flags, void (*absent)(unsigned 
 static void each_kind(uint64_t seed, void (*absent)(unsigned server, bool begins))
 {
 	for (unsigned i = 0; i < KV_COUNT(kinds); i++) {
-		undone_stays(seed + i, kinds[i], absent, delete_each);
+		undone_stays(seed + i, kinds[i], absent, members_delete_all);
 		undone_stays(seed + 10 + i, kinds[i], absent, delete_batch);
 		undone_stays(seed + 20 + i, kinds[i], absent, touch_each);
 	}
@@ -206,9 +179,9 @@ static void what_an_attempt_could_not_tell_the_next_one_tells(void **state)
 		open_world(400 + i, 0);
 		world_do(&members.world, 0, members_put_all, NULL);
 		still(1, true);
-		world_do(&members.world, 0, delete_each, NULL);
+		world_do(&members.world, 0, members_delete_all, NULL);
 		world_sleep(&members.world, 2 * SECOND);
-		world_do(&members.world, 0, delete_each, NULL);
+		world_do(&members.world, 0, members_delete_all, NULL);
 		world_sleep(&members.world, kv_prng_below(&members.world.prng, 5 * SECOND));
 		world_server_freeze(&members.world, 1, false);
 		world_sleep(&members.world, (4 + 4 * i) * MS);
@@ -216,7 +189,7 @@ static void what_an_attempt_could_not_tell_the_next_one_tells(void **state)
 		world_sleep(&members.world, 10 * SECOND);
 		still(1, false);
 		members_settle();
-		world_do(&members.world, 0, find_none, NULL);
+		world_do(&members.world, 0, members_find_none, NULL);
 		world_close(&members.world);
 	}
 }

@@ -76,33 +76,6 @@ static void undo_each(struct kvc_client *c, void *arg)
 	}
 }
 
-static void find_none(struct kvc_client *c, void *arg)
-{
-	uint8_t *to = malloc(MEMBERS_LONG), found[KEYS];
-	struct kvc_key keys[KEYS];
-	uint32_t key[KEYS];
-	(void)arg;
-	for (uint32_t i = 0; i < KEYS; i++) {
-		key[i] = i;
-		keys[i] = members_key_of(&key[i]);
-		if (kvc_get_await(c, keys[i], to, MEMBERS_LONG, NULL) >= 0)
-			world_wrong(&members.world, "deletes: key %u is found", i);
-	}
-	if (kvc_exists_await(c, keys, KEYS, found, NULL, NULL) != 0 || memchr(found, 1, KEYS))
-		world_wrong(&members.world, "deletes: a look-up finds a key");
-	free(to);
-}
-
-static void delete_each(struct kvc_client *c, void *arg)
-{
-	(void)arg;
-	for (uint32_t i = 0; i < KEYS; i++) {
-		int rc = kvc_delete_await(c, members_key_of(&i), NULL);
-		if (rc != 0 && rc != -KV_ENOTFOUND)
-			world_wrong(&members.world, "a DELETE returned %s", kv_errname(rc));
-	}
-}
-
 static void touch_each(struct kvc_client *c, void *arg)
 {
 	struct kvc_call call = {.size = sizeof(call), .ttl_s = (uint32_t)(uintptr_t)arg};
@@ -125,7 +98,7 @@ static void put_each_for(struct kvc_client *c, void *arg)
 static void nothing_is_found(void)
 {
 	for (unsigned pool = 0; pool < 2; pool++)
-		world_do(&members.world, pool, find_none, NULL);
+		world_do(&members.world, pool, members_find_none, NULL);
 }
 
 /* ---- another client's copies ---- */
@@ -221,7 +194,7 @@ static void a_server_that_was_no_member_brings_nothing_back(void **state)
 		world_do(&members.world, 0, members_put_all, NULL);
 		members_change(1, 0);
 		members_settle();
-		world_do(&members.world, 0, delete_each, NULL);
+		world_do(&members.world, 0, members_delete_all, NULL);
 		members_change(1, KV_MEMBER_UP);
 		members_settle();
 		nothing_is_found();
@@ -244,9 +217,9 @@ static void a_server_that_stood_still_is_told_what_was_deleted(void **state)
 		open_world(&wo);
 		world_do(&members.world, 0, members_put_all, NULL);
 		world_server_freeze(&members.world, 1, true);
-		world_do(&members.world, 0, delete_each, NULL); /* (the first calls wait until it is down) */
+		world_do(&members.world, 0, members_delete_all, NULL); /* (the first calls wait until it is down) */
 		world_sleep(&members.world, 2 * SECOND);
-		world_do(&members.world, 0, delete_each, NULL);
+		world_do(&members.world, 0, members_delete_all, NULL);
 		world_server_freeze(&members.world, 1, false);
 		members_settle();
 		members_settle();
@@ -334,7 +307,7 @@ static void a_server_that_stood_still_hides_its_values_first(void **state)
 		world_do(&members.world, 0, members_put_all, NULL);
 		world_server_freeze(&members.world, 1, true);
 		sim_loop_freeze(members.world.pool[1].loop[0], true);
-		world_do(&members.world, 0, delete_each, NULL);
+		world_do(&members.world, 0, members_delete_all, NULL);
 		world_pool_crash(&members.world, 0);
 		world_sleep(&members.world, 2 * SECOND);
 		sim_loop_freeze(members.world.pool[1].loop[0], false);
@@ -395,7 +368,7 @@ static void what_moved_often_and_was_deleted_does_not_come_back(void **state)
 		world_do(&members.world, 0, put_each_for, (void *)10000);
 		for (unsigned k = 0; k < moves; k++)
 			give_all(1 + k % 3);
-		world_do(&members.world, 0, delete_each, NULL);
+		world_do(&members.world, 0, members_delete_all, NULL);
 		world_sleep(&members.world, 60 * SECOND);
 		give_all(0);
 		nothing_is_found();
@@ -414,7 +387,7 @@ static void what_was_deleted_long_after_a_join_does_not_come_back(void **state)
 		world_do(&members.world, 0, put_each_for, (void *)100000);
 		members_all_up(SERVERS);
 		world_sleep(&members.world, 700 * SECOND);
-		world_do(&members.world, 0, delete_each, NULL);
+		world_do(&members.world, 0, members_delete_all, NULL);
 		world_sleep(&members.world, 60 * SECOND);
 		if (i == 1)
 			members_change(SERVERS - 1, KV_MEMBER_DRAINING);
@@ -661,7 +634,7 @@ static void what_is_deleted_before_a_drain_is_heard_of_stays_deleted(void **stat
 	world_sleep(&members.world, 200 * MS);
 	assert_int_not_equal(world_counters(&members.world, late).repairs, 0);
 	assert_int_equal(client(0)->cluster.draining.count, 0);
-	world_do(&members.world, 0, delete_each, NULL);
+	world_do(&members.world, 0, members_delete_all, NULL);
 	assert_int_equal(client(0)->cluster.draining.count, 0);
 	world_sleep(&members.world, 5 * SECOND);
 	assert_int_equal(client(0)->cluster.draining.count, 1);
