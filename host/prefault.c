@@ -157,15 +157,6 @@ static int thread_start(struct kv_prefault *p)
 	return rc;
 }
 
-static void monotonic_cond_init(pthread_cond_t *cond)
-{
-	pthread_condattr_t attr;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(cond, &attr);
-	pthread_condattr_destroy(&attr);
-}
-
 int kv_prefault_start(const struct kv_prefault_area *areas, unsigned count, unsigned percent, _Atomic uint64_t *left,
 		      const struct kv_log *log, struct kv_prefault **out, struct kv_error *err)
 {
@@ -186,7 +177,7 @@ int kv_prefault_start(const struct kv_prefault_area *areas, unsigned count, unsi
 	if (left)
 		atomic_store(left, p->total_bytes);
 	pthread_mutex_init(&p->lock, NULL);
-	monotonic_cond_init(&p->woken);
+	kv_cond_init(&p->woken);
 	rc = thread_start(p);
 	if (rc == 0) {
 		*out = p;
