@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run-tests.sh -- runs test programs one after another, others beside them in three lanes, and counts the results.
+# run-tests.sh -- runs test programs one after another, others beside them in five lanes, and counts the results.
 #
 # usage: run-tests.sh [-t SECONDS] [-l LOGDIR] [-b "PROGRAM..."] PROGRAM...
-# Programs of -b run at the same time as the others, in three niced lanes: each lane takes the next one that no lane has
+# Programs of -b run at the same time as the others, in five niced lanes: each lane takes the next one that no lane has
 # taken, so name the longest first. The result of a program is printed when the program has ended; that of a program of -b
 # when those before it have ended, and the program of the first list that runs then. On a terminal the last line shows how
 # many programs have ended, and which one runs.
@@ -11,10 +11,12 @@
 # Each program speaks TAP: cmocka because of CMOCKA_MESSAGE_OUTPUT, the shell tests by themselves. If a program dies or
 # stops early, the rest of its plan counts as failed; a program that prints no test, or more than it planned, counts as a
 # failure, too.
-# Of a failed program the last 400 lines of output are shown; of one that passed, the lines that begin with "#: ". At the
-# end there is a line `failed: PROGRAM: TEST` for each failed test, or `failed: PROGRAM: WHY` where a program ended
-# before its tests. The last line is `N passed, M failed, K skipped`. The exit status is 0 when none failed. A signal ends the programs, too.
+# Of a failed program the last 400 lines of output are shown; of one that passed, the lines that begin with "#: ". "core-s"
+# is the processor time of a program and its children in seconds. At the end a line has the sum, and the programs that
+# took most of it. Then there is a line `failed: PROGRAM: TEST` for each failed test, or `failed: PROGRAM: WHY` where a
+# program ended before its tests. The last line is `N passed, M failed, K skipped`. The exit status is 0 when none failed. A signal ends the programs, too.
 set -u
+LANES=5 # most of their programs wait most of the time
 limit=600
 logs=build/test-logs
 beside=() lanes=()
@@ -66,14 +68,31 @@ failed_names() {
 	fi
 }
 
+# core_ms LOG -- sets $core_ms: the processor time of all children for which this shell has waited, and of theirs.
+core_ms() {
+	local times time seconds
+	times >"$1.times"
+	read -r -d '' -a times <"$1.times"
+	core_ms=0
+	for time in "${times[@]:2}"; do # 0m1.234s
+		seconds=${time#*m}
+		core_ms=$((core_ms + 60000 * ${time%m*} + 10#${seconds//[!0-9]/}))
+	done
+}
+
 # run PROGRAM LOG -- runs it. LOG.said is then what there is to say of it, LOG.count its counts.
 run() {
-	local program=$1 log=$2 start=$SECONDS rc plan ok bad skip missing
+	local program=$1 log=$2 start=$SECONDS rc plan ok bad skip missing core_ms before cost
+	core_ms "$log"
+	before=$core_ms
 	env --default-signal=INT,QUIT timeout -k 10 "$limit" "$program" >"$log" 2>&1 </dev/null &
 	child=$!
 	wait "$child"
 	rc=$?
 	child=
+	core_ms "$log"
+	core_ms=$((core_ms - before))
+	printf -v cost '%d s, %d.%d core-s' $((SECONDS - start)) $((core_ms / 1000)) $((core_ms % 1000 / 100))
 	# A program may run several groups: add up all plans in the output. A plan of none with a reason is one skip.
 	read -r plan ok bad skip <<<"$(awk '
 		/^1\.\.[0-9]+/ { split($1, p, /\.\./); plan += p[2] }
@@ -96,22 +115,23 @@ run() {
 			"CMOCKA_TEST_ABORT=1 makes it a core file" >>"$log"
 	fi
 	if [ "$bad" -gt 0 ]; then
-		echo "FAIL $program ($ok passed, $bad failed, exit status $rc, $((SECONDS - start)) s)"
+		echo "FAIL $program ($ok passed, $bad failed, exit status $rc, $cost)"
 		sed 's/^/    /' "$log" | tail -n 400
 		failed_names "$program" "$log" "$missing" "$rc" >"$log.names"
 	else
-		echo "pass $program ($ok passed$([ "$skip" -gt 0 ] && echo ", $skip skipped"), $((SECONDS - start)) s)"
+		echo "pass $program ($ok passed$([ "$skip" -gt 0 ] && echo ", $skip skipped"), $cost)"
 		# cmocka gives no reason in the line of a skip. The line before it is the reason, unless it is a test's.
 		[ "$skip" -gt 0 ] && awk '
 			tolower($0) ~ /# *skip/ { if (before != "") print "    " before; print "    " $0; before = ""; next }
 			{ before = /^(ok|not ok|1\.\.)/ ? "" : $0 }' "$log"
 		sed -n 's/^#: /    /p' "$log"
 	fi >"$log.said"
-	echo "$ok $bad $skip" >"$log.counting" && mv "$log.counting" "$log.count"
+	rm -f "$log.times"
+	echo "$ok $bad $skip $core_ms $program" >"$log.counting" && mv "$log.counting" "$log.count"
 }
 
 # progress [PROGRAM] -- shows on a terminal that it runs, in place of the line before; without PROGRAM clears that line.
-total=0 ended=0
+total=0 ended=0 core_total=0 costs=()
 progress() {
 	[ -t 1 ] || return 0
 	[ $# -eq 0 ] || set -- "$(printf '%d of %d, running %s' "$ended" "$total" "$1")"
@@ -120,9 +140,10 @@ progress() {
 
 # tell LOG -- says and counts the program, if it has ended. One shell tells everything, so that no two reports mix.
 tell() {
-	local log=$1 ok bad skip
+	local log=$1 ok bad skip ms program
 	[ -e "$log.count" ] || return
-	read -r ok bad skip <"$log.count"
+	read -r ok bad skip ms program <"$log.count"
+	core_total=$((core_total + ms)) costs+=("$ms $program")
 	passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip)) ended=$((ended + 1))
 	progress
 	cat "$log.said"
@@ -151,7 +172,7 @@ lane() {
 		mkdir "${logs_beside[i]}.taken" 2>/dev/null && run "${beside[i]}" "${logs_beside[i]}"
 	done
 }
-for ((i = 0; i < 3 && i < ${#beside[@]}; i++)); do
+for ((i = 0; i < LANES && i < ${#beside[@]}; i++)); do
 	lane &
 	lanes+=($!)
 done
@@ -180,6 +201,9 @@ progress
 rm -rf "${logs_beside[@]/%/.taken}"
 [ "$failed" -eq 0 ]
 rc=$?
+printf '%s\n' "${costs[@]}" | sort -rn | awk -v total="$core_total" -v wall="$SECONDS" '
+	NR <= 12 && NF > 1 { sub(/^.*tests\//, "", $2); text = text sprintf("%s %s %.1f", NR > 1 ? "," : "", $2, $1 / 1000) }
+	END { printf "%d core-seconds in %d s; most:%s\n", total / 1000, wall, text }'
 printf '%s' "$names"
 echo "$passed passed, $failed failed, $skipped skipped"
 exit $rc

@@ -3,7 +3,7 @@
 # run_tests.sh -- scripts/run-tests.sh: what it counts of good, bad, dead, silent and endless tests, what runs beside what, and how it ends. And which ports
 # tests/ports.py gives.
 . "$(dirname "$0")/lib.bash"
-plan 31
+plan 32
 cd "$scratch" || exit 2
 runner=$OLDPWD/scripts/run-tests.sh
 
@@ -36,7 +36,7 @@ gives() {
 shown() { grep -qE -- "$1" out || { cat out && return 1; }; }
 
 check "one that passes" gives 0 '2 passed, 0 failed, 0 skipped' ./good
-check "is said, with what it has to tell" eval "shown '^pass ./good \(2 passed, [0-9]+ s\)$' && shown '^    seen$' && ! shown '^    ok|running'"
+check "is said, with what it has to tell" eval "shown '^pass ./good \(2 passed, [0-9]+ s, [0-9]+\.[0-9] core-s\)$' && shown '^    seen$' && ! shown '^    ok|running'"
 check "one that fails" gives 1 '1 passed, 1 failed, 0 skipped' ./bad
 check "is shown" eval "shown '^FAIL ./bad \(1 passed, 1 failed, exit status 0' && shown '^    # why it failed$'"
 check "one that dies has failed in all that it did not say" gives 1 '1 passed, 2 failed, 0 skipped' ./dies
@@ -79,12 +79,21 @@ beside() {
 	[ "$(grep -oE '^(pass|FAIL) ./[a-z]+' out | grep -E 'one|two|bad' | tr '\n' ' ')" = 'pass ./one pass ./two FAIL ./bad ' ]
 }
 check "two run beside the others, and are told in their order" beside
-# Two lanes wait for the last program, which only the lane of the quick one can take.
+# Four lanes wait for the last program, which only the lane of the quick one can take.
 program slow 'echo 1..1; for i in {1..300}; do [ -e last.here ] && echo "ok 1 - a" && exit; sleep 0.1; done'
-cp slow waiting
+for name in waiting waiting_2 waiting_3; do cp slow "$name"; done
 program quick 'echo 1..1; echo "ok 1 - a"'
 program last 'echo 1..1; touch last.here; echo "ok 1 - a"'
-check "a lane that has ended takes what the others have not taken" gives 0 '6 passed, 0 failed, 0 skipped' -b './slow ./waiting ./quick ./last' ./good
+check "a lane that has ended takes what the others have not taken" gives 0 '8 passed, 0 failed, 0 skipped' -b './slow ./waiting ./waiting_2 ./waiting_3 ./quick ./last' ./good
+program computes 'echo 1..1; for ((i = 0; i < 200000; i++)); do :; done; echo "ok 1 - a"'
+cp computes computes_too
+costs() {
+	gives 0 '5 passed, 0 failed, 0 skipped' -b ./computes_too ./computes ./good ./quick || return 1
+	local core='([1-9][0-9]*\.[0-9]|0\.[1-9])'
+	shown "^pass ./computes \(1 passed, [0-9]+ s, $core core-s\)$" && shown "^pass ./computes_too \(1 passed, [0-9]+ s, $core core-s\)$" &&
+		shown "^[0-9]+ core-seconds in [0-9]+ s; most: ./computes(_too)? $core, ./computes(_too)? $core, ./[a-z]+ 0"
+}
+check "the processor time of each is told, of children too, and which took most" costs
 on_terminal() {
 	python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) != 0)' "$runner" -l logs -b ./quick ./good ./fed >out </dev/null &&
 		shown '0 of 3, running ./good' && shown '[12] of 3, running ./fed' && shown '5 passed, 0 failed, 0 skipped'
