@@ -2,9 +2,10 @@
 /* node.c -- see node.h. One thread polls every open node in turn, as a loop would. */
 #include "tests/engine/node.h"
 
+#include "tests/doze.h"
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <sched.h>
 
 enum { NODES_MAX = 16, PROVIDERS_TEXT = 256, PROVIDERS_MAX = 8, CASES_MAX = 512 };
 
@@ -136,8 +137,7 @@ int node_poll_all(void)
 	for (unsigned i = 0; i < NODES_MAX; i++)
 		if (nodes[i])
 			events += te_poll(nodes[i]->te);
-	if (events == 0)
-		sched_yield();
+	doze(events);
 	return events;
 }
 

@@ -2,6 +2,7 @@
 /* rig.c -- the two ends of rig.h. */
 #include "rig.h"
 #include "host/host.h"
+#include "tests/doze.h"
 
 struct rig rig;
 uint64_t rig_lease_ns;
@@ -188,8 +189,8 @@ int rig_down(void **state)
 
 void rig_turn(void)
 {
-	loop_turn(rig.loop, 0);
-	te_poll(rig.te);
+	int did = loop_turn(rig.loop, 0);
+	doze(did + te_poll(rig.te));
 }
 
 void rig_quiet(void)
