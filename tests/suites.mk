@@ -168,7 +168,7 @@ MUTANTS = $(if $(RELEASE),scripts/check-mutants.sh)
 PLANTED = $(if $(RELEASE),scripts/check-planted.sh)
 LONG := $(addprefix tests/integration/,acceptance.sh addresses.sh async.sh capacity.sh columns.sh events.sh install.sh keep_long.sh load.sh output.sh page.sh prometheus.sh rails.sh raw.sh members.sh scale.sh schema.sh sweep.sh versus.sh) $(B)/tests/kvserver/test_many
 # These make a part of their rounds, or of their tests, in a release build's check (tests/short.h), and all in check-long.
-SHORTENED = $(tests_sim) $(B)/tests/kvclient/test_layout $(addprefix $(B)/tests/kvclient/,test_fork test_queue_storm) $(addprefix tests/integration/,bench.sh doctor.sh lifetime.sh python.sh tenants.sh) $(PLANTED)
+SHORTENED = $(tests_sim) $(B)/tests/local/test_channel $(B)/tests/kvclient/test_layout $(addprefix $(B)/tests/kvclient/,test_fork test_queue_storm) $(addprefix tests/integration/,bench.sh doctor.sh lifetime.sh python.sh tenants.sh trace.sh) tests/fuzz/smoke.sh $(PLANTED)
 SHORT = $(if $(RELEASE),KVRAIL_TEST_SHORT=1)
 # A process that starts without it takes 0.3 s longer (tests/quick_start.c).
 PRELOAD = $(if $(RELEASE),LD_PRELOAD=$(CURDIR)/$(B)/tests/quick_start.so)
@@ -177,22 +177,26 @@ PRELOAD = $(if $(RELEASE),LD_PRELOAD=$(CURDIR)/$(B)/tests/quick_start.so)
 LEFT_asan := $(addprefix tests/integration/,members.sh page.sh scale.sh schema.sh sweep.sh)
 LEFT_tsan := $(addprefix tests/integration/,acceptance.sh page.sh scale.sh schema.sh sweep.sh)
 LEFT = $(if $(RELEASE),$(LONG),$(LEFT_$(MODE)))
-# What runs beside the others in three lanes, niced. COMPUTES has no clock. WAITS mostly sleeps: until programs have
+# What runs beside the others in five lanes, niced. COMPUTES has no clock. WAITS mostly sleeps: until programs have
 # started, or a time of the product's is over. Nothing here counts what a neighbour could change: time, memory of the
 # machine, calls or turns of a loop; and two of them do not make the same file. Limits are generous; those of port.py
 # were made for busy machines.
 COMPUTES = $(filter $(addprefix $(B)/tests/,base/% wire/% store/% sim/%),$(RUN_TESTS))
-WAITS := $(addprefix tests/integration/,cli.sh prompt.sh trace.sh doctor.sh options.sh defaults.sh help.sh messages.sh python.sh usage.sh http.sh fabric.sh security.sh run_tests.sh service.sh config.sh deploy.sh epoll.sh) tests/port/port.py tests/kvlab/test_kvlab.py $(addprefix $(B)/tests/,engine/test_door engine/test_conform kvclient/test_liar_landing kvclient/test_liar kvclient/test_liar_pull kvserver/test_session kvserver/test_hello bootstrap/test_tls bootstrap/test_conn)
+WAITS := $(addprefix tests/integration/,cli.sh prompt.sh trace.sh keep.sh tenants.sh tier_kill.sh tier_members.sh doctor.sh options.sh defaults.sh help.sh messages.sh python.sh usage.sh http.sh fabric.sh security.sh run_tests.sh service.sh config.sh deploy.sh epoll.sh) tests/port/port.py tests/kvlab/test_kvlab.py tests/shim/engine.sh \
+	$(addprefix $(B)/tests/,engine/test_door engine/test_conform engine/test_process kvclient/test_liar_landing kvclient/test_liar kvclient/test_liar_local kvclient/test_liar_pull kvclient/test_local_ends kvclient/test_events) \
+	$(addprefix $(B)/tests/,kvserver/test_local kvserver/test_put kvserver/test_tier kvserver/test_session kvserver/test_hello bootstrap/test_tls bootstrap/test_conn)
 # Under ThreadSanitizer members.sh takes as long as all of a lane's others, and a program may take longer than 300 s.
 BESIDE_tsan := tests/integration/members.sh
 LIMIT_tsan  := 900
 # The longest first, so that the lanes end together.
-FIRST_SIM := $(addprefix $(B)/tests/sim/test_sim_,view deletes rails failover belief rules deadlines pins)
-BESIDE = $(BESIDE_$(MODE)) $(MUTANTS) $(filter $(COMPUTES),$(FIRST_SIM)) $(PLANTED) $(filter-out $(FIRST_SIM),$(COMPUTES)) $(WAITS) \
+FIRST_WAIT := tests/port/port.py tests/integration/tier_members.sh $(addprefix $(B)/tests/,kvclient/test_liar_landing kvclient/test_liar engine/test_door kvclient/test_liar_local engine/test_conform) \
+	$(addprefix tests/integration/,python.sh keep.sh prompt.sh cli.sh) $(addprefix $(B)/tests/,engine/test_process kvclient/test_local_ends kvclient/test_events)
+FIRST_SIM := $(addprefix $(B)/tests/sim/test_sim_,clears deletes failover view rules peers settle pins guarantees rails belief deadlines)
+BESIDE = $(BESIDE_$(MODE)) $(MUTANTS) $(FIRST_WAIT) $(filter $(COMPUTES),$(FIRST_SIM)) $(PLANTED) $(filter-out $(FIRST_WAIT),$(WAITS)) $(filter-out $(FIRST_SIM),$(COMPUTES)) \
 	scripts/check-layers.sh scripts/check-waits.sh scripts/check-rooms.py scripts/check-docs.sh scripts/check-format.sh tests/fault/points.sh tests/fuzz/smoke.sh
 # A name of a test that is gone would fail only where an old build has no such program any more.
 MISNAMED = $(filter-out $(TESTS) $(tests_sim) $(wildcard $(LISTED)),$(LISTED))
-LISTED  := $(WAITS) $(LONG) $(SHORTENED) $(FIRST_SIM) $(LEFT_asan) $(LEFT_tsan)
+LISTED  := $(WAITS) $(FIRST_WAIT) $(LONG) $(SHORTENED) $(FIRST_SIM) $(LEFT_asan) $(LEFT_tsan)
 CHECK = $(filter-out $(LEFT),$(RUN_TESTS) tests/kvlab/test_kvlab.py $(B)/tests/shim/shim tests/shim/engine.sh $(INTEGRATION))
 check-run: tests
 	$(if $(MISNAMED),$(error suites.mk lists what is no test: $(MISNAMED)))

@@ -10,7 +10,7 @@ put_get_file() { # put_get_file BYTES
 	head -c "$1" /dev/urandom >"$scratch/value"
 	kv put "file-$1" -f "$scratch/value" && kv get "file-$1" -o "$scratch/copy" && cmp "$scratch/value" "$scratch/copy"
 }
-put_too_big() { head -c 500000000 /dev/zero >"$scratch/huge" && says 'memory-mb divided by its --worker-threads' kv put big -f "$scratch/huge"; }
+put_too_big() { truncate -s 500000000 "$scratch/huge" && says 'memory-mb divided by its --worker-threads' kv put big -f "$scratch/huge"; }
 get_is() { [ "$(kv get "$1")" = "$2" ]; }
 stdin_put() { printf 'from stdin' | kv put piped - && get_is piped 'from stdin'; }
 

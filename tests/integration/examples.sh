@@ -44,6 +44,6 @@ for e in "${examples[@]}"; do
 	check "$name without a server: status $want, and it says why" no_server limited "$program"
 	if [ "$name" = embed ]; then skip "$name without arguments" "it has a default"; else check "$name without arguments: status 2" status 2 "$program"; fi
 done
-short() { [ "$(wc -l <examples/raii.cc)" -le 60 ]; }
-check "C++ needs no more than 60 lines" short
+brief() { [ "$(wc -l <examples/raii.cc)" -le 60 ]; }
+check "C++ needs no more than 60 lines" brief
 finish

@@ -157,12 +157,14 @@ server_wait() {
 	return 1
 }
 
-# start_server NAME ARGS... -- a kv-server on a port of its own; sets $server to its address and $server_pid.
+# start_server NAME ARGS... -- a kv-server on a port of its own; sets $server to its address and $server_pid. In `make
+# check` only what it uses of its memory is made: clearing the rest takes longer than most tests.
 start_server() {
-	local name=$1 ready="$scratch/$1.ready"
+	local name=$1 ready="$scratch/$1.ready" lazy=()
+	! short || lazy=(--prefault off)
 	shift
 	: >"$ready"
-	"$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 256 --worker-threads 2 --log-level warn --ready-fd 3 "${over[@]}" "$@" \
+	"$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 256 --worker-threads 2 --log-level warn --ready-fd 3 "${lazy[@]}" "${over[@]}" "$@" \
 		3>"$ready" >"$scratch/$name.out" 2>"$scratch/$name.err" &
 	server_pid=$!
 	server_wait "$name" "$ready" 300 "$scratch/$name.err" >"$scratch/wait.out" && return 0

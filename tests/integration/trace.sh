@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # trace.sh -- replay of KV-cache request traces: hits must be exactly what a short reference program computes from the file.
 . "$(dirname "$0")/lib.bash"
-plan 24
+if short; then plan 21; else plan 24; fi
 trace=${KVRAIL_TRACE:-../shared/data/conversation_trace.jsonl}
 
 replay() { # replay TRACE
@@ -103,7 +103,9 @@ check "turns of sessions with delays, at their times" odd sessions.jsonl --trace
 check "a trace without time stamps has no speed" says 'bare.jsonl has no time stamps: drop --trace-speed' "$build/kv-bench" --trace "$scratch/bare.jsonl" --trace-speed 2
 printf "Timestamp,Model\n5,a\n6,b\n" >"$scratch/times.csv"
 check "CSV of times has no blocks" says 'has no request with a block .*--arrivals trace:FILE' "$build/kv-bench" --trace "$scratch/times.csv"
-if [ -r "$trace" ] && [ "${MODE:-release}" = release ]; then
+if short; then
+	: # a made trace is compared above; this one takes most of a minute
+elif [ -r "$trace" ] && [ "${MODE:-release}" = release ]; then
 	check "the conversation trace: strict order gives the reference's hits" replay "$trace"
 	known() { "$build/kv-bench" hits --trace "$trace" --policy lru,belady --capacity 5859 --json "$scratch/known.json" && tests/integration/schema.py "$scratch/known.json" && json_is "$scratch/known.json" 'all(abs(r["prefix_hit_ratio"] - {"lru": .1355, "belady": .3532}[r["policy"]]) < 0.002 for r in j["runs"])'; }
 	check "kv-bench hits has the ratios that others computed" known

@@ -2,6 +2,7 @@
 /* test_channel.c -- frames, releases and bells of a channel. Tests with two threads use one mapping for both sides, so
  * that ThreadSanitizer sees that they meet. */
 #include "tests/local/pair.h"
+#include "tests/short.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -417,7 +418,7 @@ static void two_threads_lose_no_frame_and_no_bell(void **state)
 }
 
 /* Each round is a change of threads, which may take a busy machine milliseconds: after ROUNDS_MS there are no more. */
-enum { ROUNDS = 200000, ROUNDS_MS = 10000 };
+enum { ROUNDS = 200000, FEW = 40000, ROUNDS_MS = 10000, FEW_MS = 2000 };
 
 static _Atomic unsigned rounds, rounds_done;
 
@@ -442,7 +443,7 @@ static bool doze(struct local_channel *ch)
 static const char *send_each_round(struct local_channel *ch, uint64_t seed)
 {
 	struct kv_prng prng;
-	uint64_t until_ns = kv_now() + ROUNDS_MS * 1000000ull;
+	uint64_t until_ns = kv_now() + test_rounds(ROUNDS_MS, FEW_MS) * 1000000ull;
 	kv_prng_seed(&prng, seed);
 	for (unsigned i = 0; i < atomic_load(&rounds); i++) {
 		for (unsigned n = 1; atomic_load(&rounds_done) < i; n++)
@@ -485,7 +486,7 @@ static void no_wake_up_is_lost(void **state)
 	quick_bells = true;
 	atomic_store(&bells, 0);
 	atomic_store(&rounds_done, 0);
-	atomic_store(&rounds, ROUNDS);
+	atomic_store(&rounds, test_rounds(ROUNDS, FEW));
 	assert_int_equal(pthread_create(&thread, NULL, reading_thread, NULL), 0);
 	writer = send_each_round(p.client, kv_prng_next(&prng));
 	pthread_join(thread, &reader);
