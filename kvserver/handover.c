@@ -3,8 +3,8 @@
  *
  *   successor                    running server
  *   connect, HELLO        --->   of the same user (SO_PEERCRED)
- *   PROOF                 <-->   NONCE: of the pre-shared key, where there is one
- *   maps and registers    <---   MEMORY: descriptors of the memory and of the locks, and what they are
+ *   PROOF                 <-->   NONCE: of the pre-shared key, where there is one; or REFUSED
+ *   maps and registers    <---   MEMORY: descriptors of the memory and of the locks, and what they are; or REFUSED
  *   READY                 --->   says goodbye to its clients, writes the index, closes its ports
  *   restores, listens     <---   DONE
  *   SERVING               --->   ends
@@ -109,9 +109,14 @@ static unsigned descriptors(struct msghdr *msg, int *fds)
 	return n;
 }
 
-/* Receive a message of this kind, or MEMORY with descriptors where `fds` is not NULL. 0; -KV_EPEERDOWN: the other side
- * has closed, or is silent for too long; -KV_EPROTO. */
-static int message_take(int fd, enum kind kind, struct message *m, int *fds, unsigned *out_count)
+static bool message_good(const struct message *m, ssize_t n, const struct msghdr *msg)
+{
+	return n == (ssize_t)sizeof(*m) && m->magic == MAGIC && !(msg->msg_flags & (MSG_CTRUNC | MSG_TRUNC));
+}
+
+/* Receive a message of this kind, or of the other one; with descriptors only if it is MEMORY. 0; -KV_EPEERDOWN: the
+ * other side has closed, or is silent for too long; -KV_EPROTO. */
+static int either_take(int fd, enum kind kind, enum kind other, struct message *m, int *fds, unsigned *out_count)
 {
 	int ignored[KVS_HANDED_FDS];
 	union control c;
@@ -126,8 +131,7 @@ static int message_take(int fd, enum kind kind, struct message *m, int *fds, uns
 	if (n <= 0)
 		return -KV_EPEERDOWN;
 	count = descriptors(&msg, fds ? fds : ignored);
-	if (n == (ssize_t)sizeof(*m) && m->magic == MAGIC && !(msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) &&
-	    (m->kind == kind || m->kind == REFUSED) && (fds || count == 0)) {
+	if (message_good(m, n, &msg) && (m->kind == kind || m->kind == other) && (m->kind == MEMORY || count == 0)) {
 		m->text[TEXT - 1] = 0;
 		if (fds)
 			*out_count = count;
@@ -136,6 +140,17 @@ static int message_take(int fd, enum kind kind, struct message *m, int *fds, uns
 	for (unsigned i = 0; i < count; i++)
 		close(fds ? fds[i] : ignored[i]);
 	return -KV_EPROTO;
+}
+
+static int message_take(int fd, enum kind kind, struct message *m)
+{
+	return either_take(fd, kind, kind, m, NULL, NULL);
+}
+
+/* What the running server answers to a stranger: this, or REFUSED. fds NULL: no MEMORY. */
+static int answer_take(int fd, enum kind kind, struct message *m, int *fds, unsigned *out_count)
+{
+	return either_take(fd, kind, REFUSED, m, fds, out_count);
 }
 
 static int address(const char *keep, struct sockaddr_un *out, struct kv_error *err)
@@ -178,9 +193,8 @@ static const char *stranger_why(const struct handover *h, int fd)
 	socklen_t len = sizeof(who);
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 || (who.uid != geteuid() && who.uid != 0))
 		return "another user runs the running server";
-	if (message_take(fd, HELLO, &in, NULL, NULL) ||
-	    kv_entropy_fill(&kv_entropy_kernel, m.secret, sizeof(m.secret)) || message_send(fd, &m, NULL, 0) ||
-	    message_take(fd, PROOF, &in, NULL, NULL))
+	if (message_take(fd, HELLO, &in) || kv_entropy_fill(&kv_entropy_kernel, m.secret, sizeof(m.secret)) ||
+	    message_send(fd, &m, NULL, 0) || message_take(fd, PROOF, &in))
 		return "the messages are not as expected";
 	return boot_owner_check(h->security, m.secret, in.secret) ? "it has another key (--psk-file)" : NULL;
 }
@@ -193,7 +207,7 @@ static int memory_give(struct handover *h, int fd)
 	rc = message_send(fd, &m, h->fds, h->count);
 	handover_step("memory");
 	patience_set(fd, 0);
-	return rc ? rc : message_take(fd, READY, &in, NULL, NULL);
+	return rc ? rc : message_take(fd, READY, &in);
 }
 
 /* True: a successor is ready. */
@@ -343,7 +357,7 @@ bool handover_finish(struct handover *h)
 	if (kind_send(h->taker, DONE))
 		return false;
 	handover_step("done");
-	if (message_take(h->taker, SERVING, &in, NULL, NULL) == 0)
+	if (message_take(h->taker, SERVING, &in) == 0)
 		return true;
 	death_wait(h->taker);
 	return false;
@@ -362,7 +376,7 @@ static int memory_take(int fd, const struct boot_security *security, struct mess
 	struct message proof = {.magic = MAGIC, .kind = PROOF};
 	int rc = kind_send(fd, HELLO);
 	if (rc == 0)
-		rc = message_take(fd, NONCE, m, NULL, NULL);
+		rc = answer_take(fd, NONCE, m, NULL, NULL);
 	if (rc == 0 && m->kind == REFUSED)
 		return refused(m, err);
 	if (rc == 0)
@@ -370,7 +384,7 @@ static int memory_take(int fd, const struct boot_security *security, struct mess
 	if (rc == 0)
 		rc = message_send(fd, &proof, NULL, 0);
 	if (rc == 0)
-		rc = message_take(fd, MEMORY, m, fds, count);
+		rc = answer_take(fd, MEMORY, m, fds, count);
 	if (rc == 0 && m->kind == REFUSED)
 		return refused(m, err);
 	return rc ? kv_fail(err, rc, "--handover: the running server does not answer as expected: %s", kv_strerror(rc))
@@ -409,7 +423,7 @@ bool handover_await(int fd)
 {
 	struct message in;
 	handover_step("made");
-	if (kind_send(fd, READY) == 0 && message_take(fd, DONE, &in, NULL, NULL) == 0)
+	if (kind_send(fd, READY) == 0 && message_take(fd, DONE, &in) == 0)
 		return true;
 	death_wait(fd);
 	return false;
