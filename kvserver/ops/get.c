@@ -110,16 +110,28 @@ static void hash_end(struct request *r)
 static void get_serve(struct request *r);
 static void get_write(struct request *r);
 
+/* At most one line a second: with bad memory all values may be damaged, and clients choose when they ask. */
+static void damaged_log(struct shard *s, const struct block *b)
+{
+	char text[KV_KEY_TEXT];
+	const char *key;
+	uint64_t more;
+	if (!kv_rate_take(&s->work->damaged_lines, loop_turn_now(s->loop), SHARD_DAMAGED_LINES, &more))
+		return;
+	key = shard_key_text(s, b->item.key, b->item.key_len, text);
+	kv_event(s->opt.log, KV_LOG_ERROR,
+		 KV_EVENT("value_damaged", KV_NUMBER("shard", s->opt.index), KV_FIELD("key", key),
+			  KV_NUMBER("bytes", b->len), KV_NUMBER("more", more)),
+		 "shard %u: the value of key %s (%llu bytes) is damaged in memory; it is dropped (%llu more since the "
+		 "last line)",
+		 s->opt.index, key, (unsigned long long)b->len, (unsigned long long)more);
+}
+
 /* The value's bytes differ from the committed ones: no client may get them. */
 static void block_damaged(struct shard *s, struct block *b)
 {
-	char text[KV_KEY_TEXT];
 	shard_count(s, WIRE_STAT_CORRUPT_DROPPED);
-	kv_event(s->opt.log, KV_LOG_ERROR,
-		 KV_EVENT("value_damaged", KV_NUMBER("shard", s->opt.index), KV_FIELD("key", text),
-			  KV_NUMBER("bytes", b->len)),
-		 "shard %u: the value of key %s (%llu bytes) is damaged in memory; it is dropped", s->opt.index,
-		 shard_key_text(s, b->item.key, b->item.key_len, text), (unsigned long long)b->len);
+	damaged_log(s, b);
 	store_drop(&s->store, b);
 }
 

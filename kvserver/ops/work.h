@@ -14,12 +14,13 @@ struct work {
 	struct packs packs;
 	struct leases leases;
 	struct slab stages, hashers, waits;
-	struct kv_list hashing;   /* struct stage: bytes to sum */
-	struct kv_list hash_gets; /* struct request, likewise */
-	struct kv_list rooms[WAIT_STATES];
-	struct kv_rate refused_lines; /* about PUTs without room */
-	struct heat heat;             /* of the keys found by GETs */
-	struct shard_tier *tier;      /* NULL: none */
+	struct kv_list hashing;            /* struct stage: bytes to sum */
+	struct kv_list hash_gets;          /* struct request, likewise */
+	struct kv_list rooms[WAIT_STATES]; /* struct put_wait, by state */
+	struct kv_rate refused_lines;      /* about PUTs without room */
+	struct kv_rate damaged_lines;      /* about values damaged in memory */
+	struct heat heat;                  /* of the keys found by GETs */
+	struct shard_tier *tier;           /* NULL: none */
 };
 
 #endif

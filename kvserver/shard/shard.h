@@ -18,6 +18,7 @@ enum {
 	SHARD_KEEP_PART = 8,   /* pins, stages and leases together leave an eighth of the memory to all other values */
 	SHARD_SLOW_LINES = 10, /* log lines about slow requests per second */
 	SHARD_REFUSED_LINES = 1,    /* about PUTs without room, likewise */
+	SHARD_DAMAGED_LINES = 1,    /* about values damaged in memory, likewise */
 	SHARD_HASH_BYTES = 1 << 20, /* of checksums per turn: about 0.1 ms */
 	SHARD_SWEEP_NODES = 4096,   /* of the expiry wheel per tick */
 	/* Quarantine budget: the memory that transfers of dead clients may hold before their endpoint is closed. */

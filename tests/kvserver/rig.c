@@ -134,6 +134,7 @@ static void on_log(void *arg, enum kv_log_level level, const char *line)
 	if (level == KV_LOG_ERROR)
 		kv_log_stderr(arg, level, line);
 	snprintf(rig.logged, sizeof(rig.logged), "%s", line);
+	rig.lines++;
 }
 
 int rig_up(void **state)

@@ -65,6 +65,7 @@ struct rig {
 	uint32_t last_immediate;
 	uint16_t generation;
 	char logged[1024]; /* the last warning of the shard */
+	unsigned lines;    /* warnings of the shard */
 };
 
 extern struct rig rig;

@@ -619,6 +619,51 @@ static void a_damaged_value_is_dropped_when_somebody_found_it_corrupt(void **sta
 	}
 }
 
+/* With bad memory each value may be damaged, and a client may ask for checks as often as it likes. */
+static void damaged_values_are_logged_a_few_per_second(void **state)
+{
+	enum { VALUES = 40 };
+	uint64_t begun_ns = kv_clock_now(&kv_clock_monotonic);
+	unsigned before = rig.lines, most;
+	char key[8];
+	(void)state;
+	rig.shard->work->damaged_lines = (struct kv_rate){.taken = 0};
+	for (unsigned i = 0; i < VALUES; i++) {
+		struct wire_request check;
+		snprintf(key, sizeof(key), "d%u", i);
+		rig_store(key, 100, i);
+		damage(key, 1);
+		check = rig_get(key, 0, 0);
+		check.flags = WIRE_GET_CHECK;
+		assert_int_equal(rig_ask(&check)->status, WIRE_CORRUPT);
+		rig.replies = 0;
+	}
+	assert_int_equal(rig_stat(WIRE_STAT_CORRUPT_DROPPED), VALUES);
+	most = SHARD_DAMAGED_LINES * (unsigned)((kv_clock_now(&kv_clock_monotonic) - begun_ns) / 1000000000 + 1);
+	assert_in_range(rig.lines - before, 1, most);
+	check_contains(rig.logged, "is damaged in memory");
+	check_contains(rig.logged, "key=\"'d");
+	check_contains(rig.logged, "more=");
+}
+
+/* The keys of tenants are in no line. */
+static void a_damaged_value_of_a_tenant_is_logged_without_its_key(void **state)
+{
+	struct wire_request check;
+	static const char file[] = "{\"tenants\": [{\"name\": \"a\", \"identities\": [\"a\"], "
+				   "\"namespaces\": {\"*\": \"rwdpc\"}}]}";
+	(void)state;
+	rig.shard->work->damaged_lines = (struct kv_rate){.taken = 0};
+	rig_store("secret", 100, 1);
+	damage("secret", 1);
+	assert_int_equal(tenants_parse(file, sizeof(file) - 1, "file", &rig.shard->tenants, NULL), 0);
+	check = rig_get("secret", 0, 0);
+	check.flags = WIRE_GET_CHECK;
+	assert_int_equal(rig_ask(&check)->status, WIRE_CORRUPT);
+	check_contains(rig.logged, "key=\"(of a tenant)\"");
+	assert_null(strstr(rig.logged, "secret"));
+}
+
 static void a_sound_value_is_served_after_the_check(void **state)
 {
 	static const uint64_t sizes[] = {100, 65536, 65537, 5 << 20};
@@ -871,6 +916,8 @@ int main(void)
 		GET_TEST(a_session_may_end_with_a_get_in_flight),
 		GET_TEST(deleting_what_is_being_read_changes_nothing_for_the_reader),
 		GET_TEST(a_damaged_value_is_dropped_when_somebody_found_it_corrupt),
+		GET_TEST(damaged_values_are_logged_a_few_per_second),
+		GET_TEST(a_damaged_value_of_a_tenant_is_logged_without_its_key),
 		GET_TEST(a_sound_value_is_served_after_the_check),
 		GET_TEST(a_check_can_be_cancelled_and_outlived),
 		GET_TEST(random_frames_write_to_their_destinations_alone_and_leave_nothing),
